@@ -1,0 +1,96 @@
+/* limit.h: a limit as a person states it, and its notation as text.
+ *
+ * A limit is plain data. Nothing here decides a request: weir_plan_compile (plan.h) checks a limit once and turns it
+ * into what the steps run on; weir_limiter_init (limiter.h) does that for you.
+ *
+ *     RATE [ALGORITHM] [OPTION VALUE]...
+ *
+ *     100/min burst 20                    a token bucket, the default algorithm
+ *     7/min                               burst is the count unless given: 7
+ *     5/s leaky queue 50                  a leaky bucket that shapes: the verdict says when to depart
+ *     5/s leaky burst 50                  a leaky bucket that polices: no delay
+ *     10/s refill interval burst 30       ten tokens at once each second, instead of one each 100 ms
+ *     1000/hour sliding_log               exact, remembers each request
+ *     100/min sliding_counter             weighted previous window
+ *     100/min sliding_counter segments 6  the same over six sub-windows of 10 s
+ *     10/s fixed_window align first       windows start at a key's first request, not on the clock
+ *     10/s fixed_window count all         denied requests count too
+ *
+ * RATE is COUNT/PERIOD; a period is ns, us, ms, s, min, hour or day, with a number before it if it is not one of
+ * them: 10/30s, 1/250ms, 500/2day. Words are separated by spaces, options come in any order, once each. */
+#ifndef WEIR_LIMIT_H
+#define WEIR_LIMIT_H
+
+#include <weir/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum weir_algorithm {
+	WEIR_TOKEN_BUCKET,    /* tokens flow in at the rate, up to burst; a request takes its cost */
+	WEIR_LEAKY_BUCKET,    /* water leaks out at the rate; a request adds its cost, up to burst */
+	WEIR_FIXED_WINDOW,    /* at most count in each period */
+	WEIR_SLIDING_LOG,     /* at most count in any period; remembers every event */
+	WEIR_SLIDING_COUNTER, /* at most count by estimate: this window plus the weighted one before */
+};
+
+/* Options left zero have the meaning of the comment's first alternative. burst and segments have no such default:
+ * start from weir_limit_of, or from text. */
+struct weir_limit {
+	enum weir_algorithm algorithm;
+	uint64_t count;       /* the rate is count per period, an exact rational; 1 or more */
+	weir_ns period;       /* 1 or more */
+	uint64_t burst;       /* buckets: most that can be taken at once; 1 or more */
+	uint64_t segments;    /* sliding counter: sub-windows of a period, which they divide; others: 1 */
+	bool refill_interval; /* token bucket: tokens flow in smoothly | count at once, each period */
+	bool shape;           /* leaky bucket: police | shape, the verdict carries the delay until departure */
+	bool align_first;     /* fixed window: starts at multiples of the period | at a key's first request */
+	bool count_all;       /* windows: admitted requests count | denied ones too */
+};
+
+/* Maxima; compile refuses what lies beyond, nothing is ever rounded.
+ * Any count, period and burst up to 2^64-1 is legal except:
+ * - smooth buckets, with count/period in lowest terms: 2^64 * count + burst * period <= 2^128 (only counts or
+ *   bursts times periods near 2^64 * 2^64 are beyond); */
+#define WEIR_LOG_COUNT_MAX UINT64_C(0xffffffff)  /* sliding log: its state needs 16 bytes for each of count */
+#define WEIR_SEGMENTS_MAX UINT64_C(1048576)      /* sliding counter: its state needs 8 bytes a sub-window */
+
+/* The longest text that weir_limit_print makes, with its NUL. */
+#define WEIR_LIMIT_TEXT_MAX 160
+
+/* count per period with every option at its default: burst = count, segments = 1. */
+static inline struct weir_limit weir_limit_of(enum weir_algorithm algorithm, uint64_t count, weir_ns period)
+{
+	struct weir_limit limit;
+
+	limit.algorithm = algorithm;
+	limit.count = count;
+	limit.period = period;
+	limit.burst = count;
+	limit.segments = 1;
+	limit.refill_interval = false;
+	limit.shape = false;
+	limit.align_first = false;
+	limit.count_all = false;
+	return limit;
+}
+
+/* Reads the notation above from text[0..length), which needs no NUL and is not kept.
+ * WEIR_ERR_SYNTAX: message->at is the position, the text says what was expected. What parses may still be a limit that
+ * cannot be (0/s, say): compile tells. */
+WEIR_API int weir_limit_parse(const char *text, size_t length, struct weir_limit *ret_limit,
+			      struct weir_message *ret_message);
+
+/* Writes the limit in the notation above, shortest form, NUL included, into text, which has room for
+ * WEIR_LIMIT_TEXT_MAX bytes. Returns the length without the NUL. Parsing it gives the same limit again, and a text
+ * in shortest form prints back to itself. Options that the algorithm does not have are not written. */
+WEIR_API size_t weir_limit_print(const struct weir_limit *limit, char *text);
+
+/* "token_bucket", "leaky_bucket", ...: for metrics and messages. */
+WEIR_API const char *weir_algorithm_name(enum weir_algorithm algorithm);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

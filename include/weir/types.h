@@ -1,0 +1,61 @@
+/* types.h: the words that every other header uses, and the one list of errors.
+ *
+ * Times are nanoseconds since the Unix epoch; spans of time are nanoseconds. Both are unsigned 64-bit numbers, all of
+ * whose values are legal: sums saturate, they never wrap.
+ *
+ * A denial is an answer, not an error: functions that decide return a verdict, functions that can fail return one of
+ * the codes below, 0 or negative. */
+#ifndef WEIR_TYPES_H
+#define WEIR_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__) && !defined(WEIR_STATIC)
+#define WEIR_API __attribute__((visibility("default")))
+#else
+#define WEIR_API
+#endif
+
+/* Nanoseconds: an instant since 1970-01-01T00:00:00Z, or a span. */
+typedef uint64_t weir_ns;
+
+/* What retry_after holds when no wait will help. It is also the longest span there is (584 years), so ask
+ * `verdict.never` to tell the two apart. */
+#define WEIR_NEVER UINT64_MAX
+
+/* name, value, meaning */
+#define WEIR_ERRORS(X)                                                                                                 \
+	X(WEIR_OK, 0, "no error")                                                                                      \
+	X(WEIR_ERR_SYNTAX, -1, "the text is not a limit")                                                              \
+	X(WEIR_ERR_LIMIT, -2, "no such limit can be")                                                                  \
+	X(WEIR_ERR_MAXIMUM, -3, "the limit is beyond a documented maximum")                                            \
+	X(WEIR_ERR_CHANGE, -4, "a limit in use cannot change in this way")                                             \
+	X(WEIR_ERR_ROOM, -5, "the memory given is too small")                                                          \
+	X(WEIR_ERR_UNSUPPORTED, -6, "this algorithm does not have that operation")
+
+enum weir_error {
+#define WEIR_ERROR_ENUM(name, value, meaning) name = (value),
+	WEIR_ERRORS(WEIR_ERROR_ENUM)
+#undef WEIR_ERROR_ENUM
+};
+
+/* The meaning of a code in a few words; never NULL, also for numbers that are no code. */
+WEIR_API const char *weir_strerror(int error);
+
+/* Why something was refused, for people: what was wrong, where, and what would be right. Functions that take one
+ * accept NULL, fill it only when they fail, and always end the text with a NUL, cutting what does not fit. */
+struct weir_message {
+	size_t at;      /* byte of the text that was parsed at which the trouble begins; 0 where there was no text */
+	char text[240];
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,20 @@
+/* weir.h: everything. Weir decides, for every request: go, wait, or no.
+ *
+ * Where to start:
+ *   limit.h    how a limit is written
+ *   limiter.h  one limit for many threads: most programs need only this
+ *   clock.h    the time to pass in
+ *   verdict.h  what comes back
+ *   plan.h, step.h  the bare arithmetic, for your own stores */
+#ifndef WEIR_WEIR_H
+#define WEIR_WEIR_H
+
+#include <weir/clock.h>
+#include <weir/limit.h>
+#include <weir/limiter.h>
+#include <weir/plan.h>
+#include <weir/step.h>
+#include <weir/types.h>
+#include <weir/verdict.h>
+
+#endif
