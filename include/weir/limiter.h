@@ -72,13 +72,6 @@ WEIR_API int weir_limiter_change(struct weir_limiter *limiter, weir_ns now, cons
 /* The limit as it is now. */
 WEIR_API struct weir_limit weir_limiter_limit(struct weir_limiter *limiter);
 
-/* A place in the future of a token bucket. Keep it to cancel; nothing needs to be freed. */
-struct weir_reservation {
-	uint64_t cost;    /* 0 after it was cancelled, and when it was refused */
-	weir_ns act_at;   /* the instant from which it may act */
-	uint64_t private_[3];
-};
-
 /* Takes cost now even if the tokens are yet to come: any cost up to the burst is admitted, verdict.delay is until it
  * may act. Denied, with nothing changed, if that would be longer than max_wait: retry_after is then how much longer.
  * While tokens are owed, takes are denied.

@@ -1,4 +1,4 @@
-/* verdict.h: the answer to one request. */
+/* verdict.h: the answer to one request, and a place in the future of a token bucket. */
 #ifndef WEIR_VERDICT_H
 #define WEIR_VERDICT_H
 
@@ -18,6 +18,13 @@ struct weir_verdict {
 	weir_ns retry_after; /* not allowed: denied until then, admitted at it, if nobody else came; else 0 */
 	weir_ns reset_after; /* until nothing is used, if nobody else came */
 	weir_ns delay;       /* shaping leaky bucket: until departure. reservation: until it may act. else 0 */
+};
+
+/* A place in the future of a token bucket. Keep it to cancel; nothing needs to be freed. */
+struct weir_reservation {
+	uint64_t cost;    /* 0 after it was cancelled, and when it was refused */
+	weir_ns act_at;   /* the instant from which it may act */
+	uint64_t private_[3];
 };
 
 /* One answer out of several for the same request, n >= 1: allowed only if all are, never if one is; remaining, limit

@@ -1,0 +1,40 @@
+/* algorithm.h: what each kind of plan must provide; step.c makes the public steps of these.
+ *
+ * `state` points to weir_plan_state_size bytes. Functions with a const state change nothing and may be called only after
+ * `notice` at the same now. */
+#ifndef WEIR_CORE_ALGORITHM_H
+#define WEIR_CORE_ALGORITHM_H
+
+#include "core/wide.h"
+
+struct weir__algorithm {
+	/* Recognises a new clock and cuts what is owed to one burst or window from now. */
+	void (*notice)(const struct weir_plan *plan, void *state, weir_ns now);
+
+	/* Decides, and charges cost if admitted. Notices by itself. */
+	bool (*allow)(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost);
+
+	/* Decides only. NULL for kinds with a struct weir_state, where a copy is allowed instead. */
+	bool (*fits)(const struct weir_plan *plan, const void *state, weir_ns now, uint64_t cost);
+
+	/* How long until cost fits; cost does not fit now and is at most plan->most. */
+	weir_ns (*retry_after)(const struct weir_plan *plan, const void *state, weir_ns now, uint64_t cost);
+
+	/* Fills in remaining and reset_after. */
+	void (*level)(const struct weir_plan *plan, const void *state, weir_ns now, struct weir_verdict *verdict);
+
+	/* Counts a denied cost. NULL for buckets. */
+	void (*count_denied)(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost);
+
+	void (*refund)(const struct weir_plan *plan, void *state, weir_ns now, uint64_t n);
+	void (*convert)(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now);
+};
+
+extern const struct weir__algorithm weir__bucket_algorithm;
+extern const struct weir__algorithm weir__interval_algorithm;
+extern const struct weir__algorithm weir__window_algorithm;
+extern const struct weir__algorithm weir__counter_algorithm;
+extern const struct weir__algorithm weir__segments_algorithm;
+extern const struct weir__algorithm weir__log_algorithm;
+
+#endif

@@ -1,0 +1,78 @@
+/* bucket.c: what is asked of a smooth bucket besides yes or no; the decision itself is inline in bucket.h. */
+#include "core/bucket.h"
+
+#include "core/algorithm.h"
+
+void weir__bucket_notice(const struct weir_plan *plan, void *state, weir_ns now)
+{
+	const weir__u128 span = weir__bucket_span(plan);
+
+	if (plan->flags & WEIR_PLAN_DEBT)
+		return;
+	if (weir__bucket_owed(plan, state, now) > span + weir__mul(WEIR__STEP_BACK_MAX, plan->count))
+		weir__state_set_wide(state, weir__mul(now, plan->count) + span);
+}
+
+static bool allow(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
+{
+	return weir__bucket_allow(plan, state, now, cost);
+}
+
+static weir_ns retry_after(const struct weir_plan *plan, const void *state, weir_ns now, uint64_t cost)
+{
+	const weir__u128 may_owe = weir__mul(plan->most - cost, plan->period);
+
+	return weir__saturate(weir__div_up(weir__bucket_owed(plan, state, now) - may_owe, plan->count));
+}
+
+static void level(const struct weir_plan *plan, const void *state, weir_ns now, struct weir_verdict *verdict)
+{
+	const weir__u128 span = weir__bucket_span(plan);
+	const weir__u128 owed = weir__bucket_owed(plan, state, now);
+
+	verdict->remaining = owed >= span ? 0 : (uint64_t)weir__div(span - owed, plan->period);
+	verdict->reset_after = weir__saturate(weir__div_up(owed, plan->count));
+}
+
+static void refund(const struct weir_plan *plan, void *state, weir_ns now, uint64_t n)
+{
+	const weir__u128 given = weir__mul(n, plan->period);
+	weir__u128 whole_at = 0;
+
+	if (weir__bucket_owed(plan, state, now) > given)
+		whole_at = weir__state_wide(state) - given;
+	weir__state_set_wide(state, whole_at);
+}
+
+/* In tokens, missing' = burst' - min(burst - missing, burst'). Rounded up to the new unit of 1/count ns, which changes
+ * no answer: everything that is asked of the sum is a whole multiple of that unit, rounded the same way. */
+static void convert(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now)
+{
+	const uint64_t cut = from->most > to->most ? from->most - to->most : 0;
+	const uint64_t grown = to->most > from->most ? to->most - from->most : 0;
+	weir__u128 owed, whole_at;
+
+	weir__bucket_notice(from, state, now);
+	owed = weir__bucket_owed(from, state, now);
+	if (owed <= weir__mul(cut, from->period)) { /* whole, before or by the cut */
+		weir__state_set_wide(state, 0);
+		return;
+	}
+	owed = weir__mul_div_up(owed - weir__mul(cut, from->period), to->period, from->period);
+	/* Only debt can carry these sums beyond the state; it then owes as much as the state can hold. */
+	if (__builtin_add_overflow(owed, weir__mul(grown, to->period), &owed) ||
+	    __builtin_add_overflow(owed, weir__mul(now, to->count), &whole_at))
+		whole_at = WEIR__U128_MAX;
+	if (to->flags & WEIR_PLAN_SLIM && whole_at >> WEIR__SLIM_BITS)
+		whole_at = ((weir__u128)1 << WEIR__SLIM_BITS) - 1;
+	weir__state_set_wide(state, whole_at);
+}
+
+const struct weir__algorithm weir__bucket_algorithm = {
+	.notice = weir__bucket_notice,
+	.allow = allow,
+	.retry_after = retry_after,
+	.level = level,
+	.refund = refund,
+	.convert = convert,
+};

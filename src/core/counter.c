@@ -1,0 +1,70 @@
+/* counter.c: what is asked of a sliding counter besides yes or no; the decision itself is inline in counter.h. */
+#include "core/counter.h"
+
+#include "core/algorithm.h"
+
+void weir__counter_notice(const struct weir_plan *plan, void *state_, weir_ns now)
+{
+	struct weir_state *state = state_;
+	const weir_ns start = state->hi * plan->period;
+
+	if (start <= now || start - now <= WEIR__STEP_BACK_MAX)
+		return;
+	state->hi = now / plan->period;
+	state->lo = weir__counter_pack(0, weir__min((state->lo >> 32) + (state->lo & UINT32_MAX), plan->most));
+}
+
+static bool allow(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
+{
+	return weir__counter_allow(plan, state, now, cost);
+}
+
+static weir_ns retry_after(const struct weir_plan *plan, const void *state, weir_ns now, uint64_t cost)
+{
+	const struct weir__counter counter = weir__counter_at(plan, state, now);
+	const weir__u128 start = weir__mul(counter.number, plan->period);
+	const uint64_t room = plan->most - cost;
+	weir_ns wait;
+
+	if (counter.current <= room) {
+		wait = weir__sliding_when(counter.previous, plan->period, room - counter.current);
+		return weir__until(start + wait, now);
+	}
+	wait = weir__sliding_when(counter.current, plan->period, room);
+	return weir__until(start + plan->period + wait, now);
+}
+
+static void level(const struct weir_plan *plan, const void *state, weir_ns now, struct weir_verdict *verdict)
+{
+	const struct weir__counter counter = weir__counter_at(plan, state, now);
+	const uint64_t leaving = weir__sliding_weight(counter.previous, plan->period, counter.elapsed);
+
+	verdict->remaining = plan->most - weir__min(plan->most, leaving + counter.current);
+	verdict->reset_after = leaving + counter.current == 0 ? 0 : retry_after(plan, state, now, plan->most);
+}
+
+static void refund(const struct weir_plan *plan, void *state_, weir_ns now, uint64_t n)
+{
+	struct weir_state *state = state_;
+	const struct weir__counter counter = weir__counter_at(plan, state, now);
+	const uint64_t of_current = weir__min(n, counter.current);
+	const uint64_t of_previous = weir__min(n - of_current, counter.previous);
+
+	state->lo = weir__counter_pack(counter.previous - of_previous, counter.current - of_current);
+	state->hi = state->lo == 0 ? 0 : counter.number;
+}
+
+static void convert(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now)
+{
+	(void)to;
+	weir__counter_notice(from, state, now);
+}
+
+const struct weir__algorithm weir__counter_algorithm = {
+	.notice = weir__counter_notice,
+	.allow = allow,
+	.retry_after = retry_after,
+	.level = level,
+	.refund = refund,
+	.convert = convert,
+};

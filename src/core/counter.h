@@ -1,0 +1,75 @@
+/* counter.h: a sliding counter in 16 bytes.
+ *
+ * State: hi is the number of the current window, counted from the epoch; lo holds what the previous window counted in
+ * its upper and what the current one did in its lower 32 bits. Nothing in either is fresh. */
+#ifndef WEIR_CORE_COUNTER_H
+#define WEIR_CORE_COUNTER_H
+
+#include "core/sliding.h"
+
+struct weir__counter {
+	uint64_t number;  /* of the current window */
+	uint64_t previous, current;
+	weir_ns elapsed;  /* in the current window; 0 while the clock is behind its start */
+};
+
+static inline uint64_t weir__counter_pack(uint64_t previous, uint64_t current)
+{
+	return previous << 32 | current;
+}
+
+void weir__counter_notice(const struct weir_plan *plan, void *state, weir_ns now);
+
+/* The state as it stands at now, which a new clock is not yet noticed in. */
+static inline struct weir__counter weir__counter_at(const struct weir_plan *plan, const struct weir_state *state,
+						    weir_ns now)
+{
+	struct weir__counter counter = { .number = state->hi,
+					 .previous = state->lo >> 32,
+					 .current = state->lo & UINT32_MAX };
+	const weir_ns start = state->hi * plan->period;
+
+	if (WEIR__UNLIKELY(now < start))
+		return counter;
+	counter.elapsed = now - start;
+	if (counter.elapsed < plan->period)
+		return counter;
+	counter.number++;
+	counter.elapsed -= plan->period;
+	counter.previous = counter.current;
+	counter.current = 0;
+	if (counter.elapsed >= plan->period) {
+		counter.number = now / plan->period;
+		counter.elapsed = now - counter.number * plan->period;
+		counter.previous = 0;
+	}
+	return counter;
+}
+
+static inline bool weir__counter_allow(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
+				       uint64_t cost)
+{
+	struct weir__counter counter;
+	uint64_t wanted;
+
+	if (WEIR__UNLIKELY(cost - 1 >= plan->most)) /* 0 wraps: always admitted; more than the count never is */
+		return cost == 0;
+	counter = weir__counter_at(plan, state, now);
+	wanted = counter.current + cost;
+	if (wanted > plan->most ||
+	    !weir__sliding_fits(counter.previous, plan->period, counter.elapsed, plan->most - wanted)) {
+		if (WEIR__UNLIKELY(now < counter.number * plan->period))
+			weir__counter_notice(plan, state, now);
+		return false;
+	}
+	if (WEIR__UNLIKELY(now < counter.number * plan->period)) {
+		weir__counter_notice(plan, state, now);
+		state->lo += cost;
+		return true;
+	}
+	state->hi = counter.number;
+	state->lo = weir__counter_pack(counter.previous, wanted);
+	return true;
+}
+
+#endif

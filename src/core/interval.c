@@ -1,0 +1,88 @@
+/* interval.c: what is asked of an interval bucket besides yes or no; the decision itself is inline in interval.h. */
+#include "core/interval.h"
+
+#include "core/algorithm.h"
+
+void weir__interval_notice(const struct weir_plan *plan, void *state_, weir_ns now)
+{
+	struct weir_state *state = state_;
+
+	if (plan->flags & WEIR_PLAN_DEBT || state->lo <= now || state->lo - now <= WEIR__STEP_BACK_MAX)
+		return;
+	state->lo = now;
+	state->hi = weir__min(state->hi, plan->most);
+}
+
+static struct weir_state settled(const struct weir_plan *plan, const struct weir_state *state, weir_ns now)
+{
+	struct weir_state copy = *state;
+
+	weir__interval_settle(plan, &copy, now);
+	return copy;
+}
+
+/* When so many of the missing tokens will have come. */
+static weir_ns until_refilled(const struct weir_plan *plan, const struct weir_state *state, weir_ns now, uint64_t tokens)
+{
+	const uint64_t intervals = (uint64_t)weir__div_up(tokens, plan->count);
+
+	return weir__until(weir__mul(intervals, plan->period) + state->lo, now);
+}
+
+static bool allow(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
+{
+	return weir__interval_allow(plan, state, now, cost);
+}
+
+static weir_ns retry_after(const struct weir_plan *plan, const void *state, weir_ns now, uint64_t cost)
+{
+	const struct weir_state at_now = settled(plan, state, now);
+
+	return until_refilled(plan, &at_now, now, at_now.hi - (plan->most - cost));
+}
+
+static void level(const struct weir_plan *plan, const void *state, weir_ns now, struct weir_verdict *verdict)
+{
+	const struct weir_state at_now = settled(plan, state, now);
+
+	verdict->remaining = plan->most - weir__min(plan->most, at_now.hi);
+	verdict->reset_after = until_refilled(plan, &at_now, now, at_now.hi);
+}
+
+static void refund(const struct weir_plan *plan, void *state_, weir_ns now, uint64_t n)
+{
+	struct weir_state *state = state_;
+
+	weir__interval_settle(plan, state, now);
+	if (state->hi <= n)
+		*state = (struct weir_state){ 0, 0 };
+	else
+		state->hi -= n;
+}
+
+static void convert(const struct weir_plan *from, const struct weir_plan *to, void *state_, weir_ns now)
+{
+	const uint64_t cut = from->most > to->most ? from->most - to->most : 0;
+	const uint64_t grown = to->most > from->most ? to->most - from->most : 0;
+	const uint64_t missing_max = to->flags & WEIR_PLAN_SLIM ? WEIR__SLIM_HI_MAX : UINT64_MAX;
+	struct weir_state *state = state_;
+
+	weir__interval_notice(from, state, now);
+	weir__interval_settle(from, state, now);
+	if (state->hi <= cut) { /* full, before or by the cut */
+		*state = (struct weir_state){ 0, 0 };
+		return;
+	}
+	state->hi = weir__min(weir__add_saturating(state->hi - cut, grown), missing_max);
+	if (from->period != to->period)
+		state->lo = now;
+}
+
+const struct weir__algorithm weir__interval_algorithm = {
+	.notice = weir__interval_notice,
+	.allow = allow,
+	.retry_after = retry_after,
+	.level = level,
+	.refund = refund,
+	.convert = convert,
+};

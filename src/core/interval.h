@@ -1,0 +1,51 @@
+/* interval.h: a token bucket that gets `count` tokens at once, each period from its first use.
+ *
+ * State: lo is the start of the running interval, hi the tokens that are missing. Nothing missing is fresh: the next
+ * charge starts the first interval anew. */
+#ifndef WEIR_CORE_INTERVAL_H
+#define WEIR_CORE_INTERVAL_H
+
+#include "core/wide.h"
+
+void weir__interval_notice(const struct weir_plan *plan, void *state, weir_ns now);
+
+/* Refills that have happened by now, put into the state: changes no answer. */
+static inline void weir__interval_settle(const struct weir_plan *plan, struct weir_state *state, weir_ns now)
+{
+	uint64_t intervals, refill;
+
+	if (now < state->lo || now - state->lo < plan->period)
+		return;
+	intervals = (now - state->lo) / plan->period;
+	if (__builtin_mul_overflow(intervals, plan->count, &refill) || refill >= state->hi) {
+		*state = (struct weir_state){ 0, 0 };
+	} else {
+		state->lo += intervals * plan->period;
+		state->hi -= refill;
+	}
+}
+
+static inline bool weir__interval_allow(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
+					uint64_t cost)
+{
+	struct weir_state settled = *state;
+
+	if (WEIR__UNLIKELY(cost - 1 >= plan->most)) /* 0 wraps: always admitted; more than the burst never is */
+		return cost == 0;
+	if (settled.hi > 0)
+		weir__interval_settle(plan, &settled, now);
+	if (settled.hi == 0) {
+		settled.lo = now;
+	} else if (settled.hi > plan->most - cost) {
+		if (WEIR__UNLIKELY(now < state->lo))
+			weir__interval_notice(plan, state, now);
+		return false; /* also by a new clock: a denied cost stays denied until the next refill */
+	} else if (WEIR__UNLIKELY(now < state->lo)) {
+		weir__interval_notice(plan, &settled, now);
+	}
+	settled.hi += cost;
+	*state = settled;
+	return true;
+}
+
+#endif

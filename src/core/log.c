@@ -1,0 +1,220 @@
+/* log.c: sliding logs.
+ *
+ * Decisions are made at the later of now and the newest event, so that a clock that is a little behind finds what it
+ * would have found then; an event that comes in such a moment is recorded with the newest. */
+#include "core/log.h"
+
+#include "core/algorithm.h"
+
+static const struct weir__event *event_at(const struct weir_plan *plan, const struct weir__log *log, uint64_t i)
+{
+	return &log->events[(log->first + i) % plan->room];
+}
+
+static struct weir__event *event_to_change(const struct weir_plan *plan, struct weir__log *log, uint64_t i)
+{
+	return &log->events[(log->first + i) % plan->room];
+}
+
+/* Running total before entry i; of all that was ever recorded if i is the number of entries. */
+static uint64_t total_before(const struct weir_plan *plan, const struct weir__log *log, uint64_t i)
+{
+	return i == 0 ? log->gone : event_at(plan, log, i - 1)->total;
+}
+
+static weir_ns newest(const struct weir_plan *plan, const struct weir__log *log)
+{
+	return log->entries == 0 ? 0 : event_at(plan, log, log->entries - 1)->at;
+}
+
+typedef bool predicate(const struct weir__event *event, uint64_t a, uint64_t b);
+
+/* Has not left by `when`, which is not before the newest event. */
+static bool is_live(const struct weir__event *event, weir_ns when, weir_ns period)
+{
+	return when - event->at < period;
+}
+
+static bool is_after(const struct weir__event *event, weir_ns when, uint64_t unused)
+{
+	(void)unused;
+	return event->at > when;
+}
+
+/* With this entry at least `units` have left since the running total was `start`. */
+static bool frees(const struct weir__event *event, uint64_t start, uint64_t units)
+{
+	return event->total - start >= units;
+}
+
+/* The first entry, `below` or later, for which the predicate holds, as it then does for all after it. */
+static uint64_t first_entry(const struct weir_plan *plan, const struct weir__log *log, uint64_t below, predicate *holds,
+			    uint64_t a, uint64_t b)
+{
+	uint64_t above = log->entries;
+
+	while (below < above) {
+		const uint64_t middle = below + (above - below) / 2;
+
+		if (holds(event_at(plan, log, middle), a, b))
+			above = middle;
+		else
+			below = middle + 1;
+	}
+	return below;
+}
+
+/* What counts at now, and from where in the log. */
+struct view {
+	weir_ns when;
+	uint64_t live; /* first entry that counts */
+	uint64_t gone; /* running total before it */
+	uint64_t used;
+};
+
+static struct view view_at(const struct weir_plan *plan, const struct weir__log *log, weir_ns now)
+{
+	const weir_ns last = newest(plan, log);
+	struct view view = { .when = now > last ? now : last };
+
+	view.live = first_entry(plan, log, 0, is_live, view.when, plan->period);
+	view.gone = total_before(plan, log, view.live);
+	view.used = total_before(plan, log, log->entries) - view.gone;
+	return view;
+}
+
+/* Events that lie ahead of a new clock count as of now: they become one entry. */
+static void notice(const struct weir_plan *plan, void *state, weir_ns now)
+{
+	struct weir__log *log = state;
+	const weir_ns last = newest(plan, log);
+	uint64_t total, kept;
+
+	if (last <= now || last - now <= WEIR__STEP_BACK_MAX)
+		return;
+	total = total_before(plan, log, log->entries);
+	kept = first_entry(plan, log, 0, is_after, now, 0);
+	log->entries = kept + 1;
+	*event_to_change(plan, log, kept) = (struct weir__event){ .at = now, .total = total };
+}
+
+static bool view_fits(const struct weir_plan *plan, const struct view *view, uint64_t cost)
+{
+	return cost == 0 || (view->used <= plan->most && cost <= plan->most - view->used);
+}
+
+static bool fits(const struct weir_plan *plan, const void *state, weir_ns now, uint64_t cost)
+{
+	const struct view view = view_at(plan, state, now);
+
+	return view_fits(plan, &view, cost);
+}
+
+static void forget_before(const struct weir_plan *plan, struct weir__log *log, uint64_t live, uint64_t gone)
+{
+	log->first = (log->first + live) % plan->room;
+	log->entries -= live;
+	log->gone = gone;
+}
+
+static void record(const struct weir_plan *plan, struct weir__log *log, weir_ns when, uint64_t units)
+{
+	const uint64_t total = total_before(plan, log, log->entries) + units;
+
+	if (log->entries == 0 || newest(plan, log) != when)
+		log->entries++;
+	*event_to_change(plan, log, log->entries - 1) = (struct weir__event){ .at = when, .total = total };
+}
+
+static bool allow(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
+{
+	struct weir__log *log = state;
+	struct view view;
+
+	notice(plan, log, now);
+	view = view_at(plan, log, now);
+	if (!view_fits(plan, &view, cost))
+		return false;
+	if (cost > 0) {
+		forget_before(plan, log, view.live, view.gone);
+		record(plan, log, view.when, cost);
+	}
+	return true;
+}
+
+/* Of more than `most` units the newest decide everything: they are the last to leave. The older are dropped, first to
+ * make room for the entry, then what is too much. */
+static void count_denied(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
+{
+	struct weir__log *log = state;
+	const struct view view = view_at(plan, log, now);
+	const uint64_t units = weir__min(cost, plan->most);
+	uint64_t too_many, oldest_to_keep;
+
+	forget_before(plan, log, view.live, view.gone);
+	if (view.used > plan->most - units) {
+		too_many = view.used - (plan->most - units);
+		oldest_to_keep = first_entry(plan, log, 0, frees, log->gone, too_many);
+		if (total_before(plan, log, oldest_to_keep + 1) - log->gone == too_many)
+			oldest_to_keep++;
+		forget_before(plan, log, oldest_to_keep, log->gone + too_many);
+	}
+	if (units > 0)
+		record(plan, log, view.when, units);
+}
+
+static weir_ns retry_after(const struct weir_plan *plan, const void *state, weir_ns now, uint64_t cost)
+{
+	const struct weir__log *log = state;
+	const struct view view = view_at(plan, log, now);
+	const uint64_t must_leave = view.used - (plan->most - cost);
+	const uint64_t last_to_leave = first_entry(plan, log, view.live, frees, view.gone, must_leave);
+
+	return weir__until((weir__u128)event_at(plan, log, last_to_leave)->at + plan->period, now);
+}
+
+static void level(const struct weir_plan *plan, const void *state, weir_ns now, struct weir_verdict *verdict)
+{
+	const struct weir__log *log = state;
+	const struct view view = view_at(plan, log, now);
+
+	verdict->remaining = plan->most - weir__min(plan->most, view.used);
+	verdict->reset_after = view.used == 0 ? 0 : weir__until((weir__u128)newest(plan, log) + plan->period, now);
+}
+
+static void refund(const struct weir_plan *plan, void *state, weir_ns now, uint64_t n)
+{
+	struct weir__log *log = state;
+	const struct view view = view_at(plan, log, now);
+
+	forget_before(plan, log, view.live, view.gone);
+	n = weir__min(n, view.used);
+	while (log->entries > 0 && n > 0) {
+		struct weir__event *const last = event_to_change(plan, log, log->entries - 1);
+		const uint64_t units = last->total - total_before(plan, log, log->entries - 1);
+
+		if (units > n) {
+			last->total -= n;
+			return;
+		}
+		n -= units;
+		log->entries--;
+	}
+}
+
+static void convert(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now)
+{
+	(void)to;
+	notice(from, state, now);
+}
+
+const struct weir__algorithm weir__log_algorithm = {
+	.notice = notice,
+	.allow = allow,
+	.fits = fits,
+	.retry_after = retry_after,
+	.level = level,
+	.count_denied = count_denied,
+	.refund = refund,
+	.convert = convert,
+};

@@ -1,0 +1,37 @@
+/* notation.h: the words of a limit's notation, as tables that both parsing (limit_parse.c) and printing (limit.c) walk. */
+#ifndef WEIR_CORE_NOTATION_H
+#define WEIR_CORE_NOTATION_H
+
+#include <weir/limit.h>
+
+struct weir__period_word {
+	const char *word;
+	weir_ns period;
+};
+
+/* Longest first: a period prints in the first unit that divides it. */
+#define WEIR__PERIOD_WORDS 7
+extern const struct weir__period_word weir__period_words[WEIR__PERIOD_WORDS];
+
+#define WEIR__ALGORITHMS 5
+extern const char *const weir__algorithm_words[WEIR__ALGORITHMS];
+
+enum weir__option {
+	WEIR__OPTION_BURST,
+	WEIR__OPTION_QUEUE,
+	WEIR__OPTION_REFILL,
+	WEIR__OPTION_ALIGN,
+	WEIR__OPTION_COUNT,
+	WEIR__OPTION_SEGMENTS,
+	WEIR__OPTIONS
+};
+
+struct weir__option_word {
+	const char *word;
+	unsigned algorithms;        /* 1 << algorithm for each that has it */
+	const char *plain, *other;  /* the two words it may have as value; NULL: a number */
+};
+
+extern const struct weir__option_word weir__option_words[WEIR__OPTIONS];
+
+#endif

@@ -1,0 +1,153 @@
+/* plan.c: checks a limit and turns it into what the steps run on. All refusals of limits that cannot be are here. */
+#include <weir/plan.h>
+
+#include "core/log.h"
+#include "core/segments.h"
+#include "core/text.h"
+#include "core/wide.h"
+
+static int refuse(struct weir_message *ret_message, int error, const char *what, uint64_t found, const char *right)
+{
+	struct weir__text why = weir__text_of_message(ret_message, 0);
+
+	weir__text_add(&why, what);
+	weir__text_add(&why, " of ");
+	weir__text_add_number(&why, found);
+	weir__text_add(&why, ": ");
+	weir__text_add(&why, right);
+	return error;
+}
+
+static int refuse_option(struct weir_message *ret_message, const char *option, const char *algorithms)
+{
+	struct weir__text why = weir__text_of_message(ret_message, 0);
+
+	weir__text_add(&why, option);
+	weir__text_add(&why, " belongs to ");
+	weir__text_add(&why, algorithms);
+	return WEIR_ERR_LIMIT;
+}
+
+static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
+{
+	while (b != 0) {
+		const uint64_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
+static bool is_bucket(const struct weir_limit *limit)
+{
+	return limit->algorithm == WEIR_TOKEN_BUCKET || limit->algorithm == WEIR_LEAKY_BUCKET;
+}
+
+static int check(const struct weir_limit *limit, struct weir_message *ret_message)
+{
+	if ((unsigned)limit->algorithm > WEIR_SLIDING_COUNTER)
+		return refuse(ret_message, WEIR_ERR_LIMIT, "an algorithm", (uint64_t)limit->algorithm,
+			      "there are 0 to 4, see enum weir_algorithm");
+	if (limit->count == 0)
+		return refuse(ret_message, WEIR_ERR_LIMIT, "a count", 0, "a rate needs 1 or more; to deny all, use no limit");
+	if (limit->period == 0)
+		return refuse(ret_message, WEIR_ERR_LIMIT, "a period", 0, "a rate needs 1 ns or more");
+	if (is_bucket(limit) && limit->burst == 0)
+		return refuse(ret_message, WEIR_ERR_LIMIT, "a burst", 0, "a bucket needs room for 1 or more");
+	if (limit->segments == 0)
+		return refuse(ret_message, WEIR_ERR_LIMIT, "a number of segments", 0, "1 is the plain sliding counter");
+	if (limit->period % limit->segments != 0)
+		return refuse(ret_message, WEIR_ERR_LIMIT, "a number of segments", limit->segments,
+			      "it must divide the period in nanoseconds");
+	if (limit->segments > WEIR_SEGMENTS_MAX)
+		return refuse(ret_message, WEIR_ERR_MAXIMUM, "a number of segments", limit->segments,
+			      "at most 1048576 can be");
+	if (limit->algorithm == WEIR_SLIDING_LOG && limit->count > WEIR_LOG_COUNT_MAX)
+		return refuse(ret_message, WEIR_ERR_MAXIMUM, "a count", limit->count,
+			      "a sliding_log remembers at most 4294967295; use sliding_counter");
+	if (limit->segments > 1 && limit->algorithm != WEIR_SLIDING_COUNTER)
+		return refuse_option(ret_message, "segments", "sliding_counter");
+	if (limit->refill_interval && limit->algorithm != WEIR_TOKEN_BUCKET)
+		return refuse_option(ret_message, "refill interval", "token_bucket");
+	if (limit->shape && limit->algorithm != WEIR_LEAKY_BUCKET)
+		return refuse_option(ret_message, "queue", "leaky");
+	if (limit->align_first && limit->algorithm != WEIR_FIXED_WINDOW)
+		return refuse_option(ret_message, "align first", "fixed_window");
+	if (limit->count_all && is_bucket(limit))
+		return refuse_option(ret_message, "count all", "windows");
+	return WEIR_OK;
+}
+
+/* The largest state is a bucket found empty at the last instant there is. In this unit, 1/count ns, it may take all 128
+ * bits; most take fewer than 112. */
+static int compile_bucket(const struct weir_limit *limit, struct weir_plan *plan, struct weir_message *ret_message)
+{
+	const uint64_t divisor = greatest_common_divisor(limit->count, limit->period);
+	weir__u128 largest;
+
+	plan->kind = WEIR_KIND_BUCKET;
+	plan->count = limit->count / divisor;
+	plan->period = limit->period / divisor;
+	if (__builtin_add_overflow(weir__mul(UINT64_MAX, plan->count), weir__mul(plan->most, plan->period), &largest))
+		return refuse(ret_message, WEIR_ERR_MAXIMUM, "a burst", limit->burst,
+			      "in lowest terms of count/period, 2^64 * count + burst * period must not exceed 2^128");
+	if (largest >> WEIR__SLIM_BITS == 0)
+		plan->flags |= WEIR_PLAN_SLIM;
+	return WEIR_OK;
+}
+
+static void compile_counter(const struct weir_limit *limit, struct weir_plan *plan)
+{
+	if (limit->segments == 1 && limit->count <= UINT32_MAX && !limit->count_all) {
+		plan->kind = WEIR_KIND_COUNTER;
+		if (UINT64_MAX / limit->period <= WEIR__SLIM_HI_MAX)
+			plan->flags |= WEIR_PLAN_SLIM;
+		return;
+	}
+	plan->kind = WEIR_KIND_SEGMENTS;
+	plan->period = limit->period / limit->segments;
+	plan->room = limit->segments;
+}
+
+int weir_plan_compile(const struct weir_limit *limit, struct weir_plan *ret_plan, struct weir_message *ret_message)
+{
+	struct weir_plan plan = { 0 };
+	int error = check(limit, ret_message);
+
+	if (error != WEIR_OK)
+		return error;
+	plan.count = limit->count;
+	plan.period = limit->period;
+	plan.most = is_bucket(limit) ? limit->burst : limit->count;
+	plan.flags = (limit->shape ? WEIR_PLAN_SHAPE : 0u) | (limit->align_first ? WEIR_PLAN_FIRST : 0u) |
+		     (limit->count_all ? WEIR_PLAN_COUNT_ALL : 0u);
+	if (is_bucket(limit) && !limit->refill_interval) {
+		error = compile_bucket(limit, &plan, ret_message);
+		if (error != WEIR_OK)
+			return error;
+	} else if (limit->algorithm == WEIR_SLIDING_COUNTER) {
+		compile_counter(limit, &plan);
+	} else if (limit->algorithm == WEIR_SLIDING_LOG) {
+		plan.kind = WEIR_KIND_LOG;
+		plan.room = limit->count;
+	} else { /* refill interval, fixed window: the tokens missing or the requests counted are in hi */
+		plan.kind = limit->refill_interval ? WEIR_KIND_INTERVAL : WEIR_KIND_WINDOW;
+		if (plan.most <= WEIR__SLIM_HI_MAX)
+			plan.flags |= WEIR_PLAN_SLIM;
+	}
+	*ret_plan = plan;
+	return WEIR_OK;
+}
+
+size_t weir_plan_state_size(const struct weir_plan *plan)
+{
+	switch (plan->kind) {
+	case WEIR_KIND_SEGMENTS:
+		return weir__segments_size(plan->room);
+	case WEIR_KIND_LOG:
+		return weir__log_size(plan->room);
+	default:
+		return sizeof(struct weir_state);
+	}
+}

@@ -1,0 +1,164 @@
+/* reserve.c: reservations of token buckets and their cancelling. */
+#include "core/reserve.h"
+
+#include "core/algorithm.h"
+#include "core/bucket.h"
+#include "core/interval.h"
+
+/* A reservation of a smooth bucket keeps its act time in units of 1/count ns, and that count; one of an interval bucket
+ * acts on whole nanoseconds. */
+enum { ACT_LO, ACT_HI, ACT_COUNT };
+
+/* The instant at which the bucket is whole again, in ns, rounded up. */
+static weir_ns whole_at_ns(const struct weir_plan *plan, const struct weir_state *state)
+{
+	if (plan->kind == WEIR_KIND_INTERVAL)
+		return weir__saturate(weir__mul((uint64_t)weir__div_up(state->hi, plan->count), plan->period) +
+				      state->lo);
+	return weir__saturate(weir__div_up(weir__state_wide(state), plan->count));
+}
+
+bool weir__reserve_explains(const struct weir_plan *plan, const struct weir_state *state, const struct weir__debt *debt,
+			    weir_ns now)
+{
+	return debt->at != 0 && weir__add_saturating(now, WEIR__STEP_BACK_MAX) >= debt->at &&
+	       whole_at_ns(plan, state) <= debt->until;
+}
+
+struct weir__debt weir__reserve_debt(const struct weir_plan *plan, const struct weir_state *state,
+				     const struct weir__debt *before, weir_ns now)
+{
+	struct weir__debt debt = { .at = now, .until = whole_at_ns(plan, state) };
+
+	if (before->at > now && before->at - now <= WEIR__STEP_BACK_MAX)
+		debt.at = before->at;
+	if (debt.at == 0)
+		debt.at = 1;
+	return debt;
+}
+
+static weir__u128 largest_state(const struct weir_plan *plan)
+{
+	return plan->flags & WEIR_PLAN_SLIM ? ((weir__u128)1 << WEIR__SLIM_BITS) - 1 : WEIR__U128_MAX;
+}
+
+/* Puts cost into the state, and says when it may act; false if the state cannot hold it. */
+static bool bucket_charge(const struct weir_plan *plan, struct weir_state *state, weir_ns now, uint64_t cost,
+			  struct weir_reservation *reservation)
+{
+	const weir__u128 present = weir__mul(now, plan->count);
+	const weir__u128 span = weir__bucket_span(plan);
+	weir__u128 whole_at = present + weir__bucket_owed(plan, state, now), act = present;
+
+	if (weir__mul(cost, plan->period) > largest_state(plan) - whole_at)
+		return false;
+	whole_at += weir__mul(cost, plan->period);
+	if (whole_at > present + span)
+		act = whole_at - span;
+	weir__state_set_wide(state, whole_at);
+	reservation->act_at = weir__saturate(weir__div_up(act, plan->count));
+	reservation->private_[ACT_LO] = (uint64_t)act;
+	reservation->private_[ACT_HI] = (uint64_t)(act >> 64);
+	reservation->private_[ACT_COUNT] = plan->count;
+	return true;
+}
+
+/* When an interval bucket no longer owes beyond empty. */
+static weir__u128 interval_act(const struct weir_plan *plan, const struct weir_state *state)
+{
+	const uint64_t debt = state->hi > plan->most ? state->hi - plan->most : 0;
+
+	return weir__mul((uint64_t)weir__div_up(debt, plan->count), plan->period) + state->lo;
+}
+
+static bool interval_charge(const struct weir_plan *plan, struct weir_state *state, weir_ns now, uint64_t cost,
+			    struct weir_reservation *reservation)
+{
+	const uint64_t missing_max = plan->flags & WEIR_PLAN_SLIM ? WEIR__SLIM_HI_MAX : UINT64_MAX;
+	weir__u128 act;
+
+	weir__interval_settle(plan, state, now);
+	if (cost > missing_max - state->hi)
+		return false;
+	if (state->hi == 0)
+		state->lo = now;
+	state->hi += cost;
+	act = state->hi > plan->most ? interval_act(plan, state) : now;
+	if (state->hi == 0)
+		*state = (struct weir_state){ 0, 0 };
+	reservation->act_at = weir__saturate(act > now ? act : now);
+	return true;
+}
+
+struct weir_verdict weir__reserve_take(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
+				       uint64_t cost, weir_ns max_wait, struct weir_reservation *ret_reservation)
+{
+	struct weir_verdict verdict = weir_step_peek(plan, state, now, cost);
+	struct weir_reservation reservation = { .cost = cost };
+	struct weir_state after = *state;
+
+	verdict.allowed = false;
+	verdict.retry_after = WEIR_NEVER;
+	*ret_reservation = (struct weir_reservation){ 0 };
+	verdict.never = cost > plan->most ||
+			!(plan->kind == WEIR_KIND_INTERVAL ? interval_charge : bucket_charge)(plan, &after, now, cost,
+											     &reservation);
+	if (verdict.never)
+		return verdict;
+	if (reservation.act_at - now > max_wait) {
+		verdict.retry_after = reservation.act_at - now - max_wait;
+		return verdict;
+	}
+	verdict = weir_step_peek(plan, &after, now, 0);
+	verdict.granted = cost;
+	verdict.delay = reservation.act_at - now;
+	*state = after;
+	*ret_reservation = reservation;
+	return verdict;
+}
+
+static uint64_t bucket_cancel(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
+			      const struct weir_reservation *reservation)
+{
+	const weir__u128 price = weir__mul(reservation->cost, plan->period);
+	const weir__u128 owed = weir__bucket_owed(plan, state, now), span = weir__bucket_span(plan);
+	const weir__u128 whole_at = weir__state_wide(state), newest_act = whole_at > span ? whole_at - span : 0;
+	weir__u128 act = (weir__u128)reservation->private_[ACT_HI] << 64 | reservation->private_[ACT_LO];
+	weir__u128 built_upon, given;
+
+	if (reservation->private_[ACT_COUNT] != plan->count)
+		act = weir__mul_div_up(act, plan->count, reservation->private_[ACT_COUNT]);
+	built_upon = newest_act > act ? newest_act - act : 0;
+	given = price > built_upon ? price - built_upon : 0;
+	if (given > owed)
+		given = owed;
+	weir__state_set_wide(state, given == owed ? 0 : whole_at - given);
+	return (uint64_t)weir__div(given, plan->period);
+}
+
+static uint64_t interval_cancel(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
+				const struct weir_reservation *reservation)
+{
+	weir__u128 newest_act, built_upon = 0;
+	uint64_t given = 0;
+
+	weir__interval_settle(plan, state, now);
+	newest_act = interval_act(plan, state);
+	if (newest_act > reservation->act_at)
+		built_upon = weir__div(newest_act - reservation->act_at, plan->period) * plan->count;
+	if (reservation->cost > built_upon)
+		given = weir__min(reservation->cost - (uint64_t)built_upon, state->hi);
+	state->hi -= given;
+	if (state->hi == 0)
+		state->lo = 0;
+	return given;
+}
+
+uint64_t weir__reserve_cancel(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
+			      const struct weir_reservation *reservation)
+{
+	weir_step_peek(plan, state, now, 0); /* notices a new clock */
+	if (reservation->cost == 0 || now > reservation->act_at)
+		return 0;
+	return (plan->kind == WEIR_KIND_INTERVAL ? interval_cancel : bucket_cancel)(plan, state, now, reservation);
+}

@@ -1,0 +1,20 @@
+/* segments.h: a sliding counter over n sub-windows, or with counts that need 64 bits.
+ *
+ * State: a header, then n + 1 counts in a ring, of which the sub-window with number k has place k % (n + 1). Sub-windows
+ * that passed without a request hold an older one's count until something is counted again; the number tells. */
+#ifndef WEIR_CORE_SEGMENTS_H
+#define WEIR_CORE_SEGMENTS_H
+
+#include "core/wide.h"
+
+struct weir__segments {
+	uint64_t newest;   /* number of the newest sub-window in which something was counted */
+	uint64_t counts[];
+};
+
+static inline size_t weir__segments_size(uint64_t sub_windows)
+{
+	return sizeof(struct weir__segments) + ((size_t)sub_windows + 1) * sizeof(uint64_t);
+}
+
+#endif

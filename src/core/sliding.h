@@ -1,0 +1,29 @@
+/* sliding.h: the one formula of sliding counters, whole (counter.h) and in sub-windows (segments.h).
+ *
+ * What is leaving weighs floor(leaving * (width - elapsed) / width), where elapsed runs from 0 to width. */
+#ifndef WEIR_CORE_SLIDING_H
+#define WEIR_CORE_SLIDING_H
+
+#include "core/wide.h"
+
+static inline uint64_t weir__sliding_weight(uint64_t leaving, weir_ns width, weir_ns elapsed)
+{
+	return (uint64_t)weir__div(weir__mul(leaving, width - elapsed), width);
+}
+
+/* weight <= room, without dividing: floor(a / width) <= room exactly when a < (room + 1) * width. */
+static inline bool weir__sliding_fits(uint64_t leaving, weir_ns width, weir_ns elapsed, uint64_t room)
+{
+	return leaving <= room || weir__mul(leaving, width - elapsed) < weir__mul(room, width) + width;
+}
+
+/* The first elapsed time at which the weight is at most room: the next sub-window begins if it is `width`. */
+static inline weir_ns weir__sliding_when(uint64_t leaving, weir_ns width, uint64_t room)
+{
+	if (leaving <= room)
+		return 0;
+	/* leaving * (width - elapsed) < (room + 1) * width */
+	return width - (weir_ns)(weir__div_up(weir__mul(room, width) + width, leaving) - 1);
+}
+
+#endif

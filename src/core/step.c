@@ -1,0 +1,160 @@
+/* step.c: the public steps, made of what each kind of plan provides (algorithm.h). */
+#include <weir/step.h>
+
+#include "core/algorithm.h"
+#include "core/small.h"
+#include "core/text.h"
+
+static const struct weir__algorithm *const algorithms[] = {
+	[WEIR_KIND_BUCKET] = &weir__bucket_algorithm,     [WEIR_KIND_INTERVAL] = &weir__interval_algorithm,
+	[WEIR_KIND_WINDOW] = &weir__window_algorithm,     [WEIR_KIND_COUNTER] = &weir__counter_algorithm,
+	[WEIR_KIND_SEGMENTS] = &weir__segments_algorithm, [WEIR_KIND_LOG] = &weir__log_algorithm,
+};
+
+static bool counts_denied(const struct weir_plan *plan)
+{
+	return plan->flags & WEIR_PLAN_COUNT_ALL;
+}
+
+bool weir_step_allow(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
+{
+	if (weir__small_has(plan))
+		return weir__small_allow(plan, state, now, cost);
+	if (algorithms[plan->kind]->allow(plan, state, now, cost))
+		return true;
+	if (counts_denied(plan))
+		algorithms[plan->kind]->count_denied(plan, state, now, cost);
+	return false;
+}
+
+/* For kinds with a struct weir_state, admitting on a copy is the question whether it fits. */
+static bool fits(const struct weir_plan *plan, const void *state, weir_ns now, uint64_t cost)
+{
+	const struct weir__algorithm *const algorithm = algorithms[plan->kind];
+	struct weir_state copy;
+
+	if (algorithm->fits)
+		return algorithm->fits(plan, state, now, cost);
+	copy = *(const struct weir_state *)state;
+	return algorithm->allow(plan, &copy, now, cost);
+}
+
+static struct weir_verdict verdict_before(const struct weir_plan *plan, const void *state, weir_ns now)
+{
+	struct weir_verdict verdict = { .limit = plan->most };
+
+	if (plan->flags & WEIR_PLAN_SHAPE)
+		verdict.delay = weir__saturate(weir__div_up(weir__bucket_owed(plan, state, now), plan->count));
+	return verdict;
+}
+
+/* What is said of a request that was denied, after a store that counts it has. */
+static void explain_denial(const struct weir_plan *plan, const void *state, weir_ns now, uint64_t cost,
+			   struct weir_verdict *verdict)
+{
+	verdict->delay = 0;
+	verdict->never = cost > plan->most;
+	verdict->retry_after =
+		verdict->never ? WEIR_NEVER : algorithms[plan->kind]->retry_after(plan, state, now, cost);
+}
+
+struct weir_verdict weir_step_take(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
+{
+	const struct weir__algorithm *const algorithm = algorithms[plan->kind];
+	struct weir_verdict verdict;
+
+	algorithm->notice(plan, state, now);
+	verdict = verdict_before(plan, state, now);
+	verdict.allowed = weir_step_allow(plan, state, now, cost);
+	if (verdict.allowed)
+		verdict.granted = cost;
+	else
+		explain_denial(plan, state, now, cost, &verdict);
+	algorithm->level(plan, state, now, &verdict);
+	return verdict;
+}
+
+struct weir_verdict weir_step_peek(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
+{
+	const struct weir__algorithm *const algorithm = algorithms[plan->kind];
+	struct weir_verdict verdict;
+
+	algorithm->notice(plan, state, now);
+	verdict = verdict_before(plan, state, now);
+	verdict.allowed = fits(plan, state, now, cost);
+	if (!verdict.allowed)
+		explain_denial(plan, state, now, cost, &verdict);
+	algorithm->level(plan, state, now, &verdict);
+	return verdict;
+}
+
+struct weir_verdict weir_step_upto(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
+{
+	const struct weir__algorithm *const algorithm = algorithms[plan->kind];
+	struct weir_verdict verdict;
+
+	algorithm->notice(plan, state, now);
+	verdict = verdict_before(plan, state, now);
+	algorithm->level(plan, state, now, &verdict);
+	verdict.granted = weir__min(cost, verdict.remaining);
+	verdict.allowed = verdict.granted > 0 || cost == 0;
+	if (verdict.allowed) {
+		algorithm->allow(plan, state, now, verdict.granted);
+	} else {
+		if (counts_denied(plan))
+			algorithm->count_denied(plan, state, now, cost);
+		explain_denial(plan, state, now, 1, &verdict);
+	}
+	algorithm->level(plan, state, now, &verdict);
+	return verdict;
+}
+
+struct weir_verdict weir_step_refund(const struct weir_plan *plan, void *state, weir_ns now, uint64_t n)
+{
+	struct weir_verdict verdict = { .allowed = true, .limit = plan->most };
+
+	algorithms[plan->kind]->notice(plan, state, now);
+	algorithms[plan->kind]->refund(plan, state, now, n);
+	algorithms[plan->kind]->level(plan, state, now, &verdict);
+	return verdict;
+}
+
+void weir_step_count_denied(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
+{
+	if (!counts_denied(plan))
+		return;
+	algorithms[plan->kind]->notice(plan, state, now);
+	algorithms[plan->kind]->count_denied(plan, state, now, cost);
+}
+
+void weir_step_convert(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now)
+{
+	algorithms[from->kind]->convert(from, to, state, now);
+}
+
+int weir_step_convertible(const struct weir_plan *from, const struct weir_plan *to, struct weir_message *ret_message)
+{
+	const uint32_t options = WEIR_PLAN_SHAPE | WEIR_PLAN_FIRST | WEIR_PLAN_COUNT_ALL;
+	const bool is_bucket = from->kind == WEIR_KIND_BUCKET || from->kind == WEIR_KIND_INTERVAL;
+	struct weir__text why;
+
+	if (from->kind != to->kind || (from->flags & options) != (to->flags & options) ||
+	    (from->kind == WEIR_KIND_SEGMENTS && from->room != to->room)) {
+		why = weir__text_of_message(ret_message, 0);
+		weir__text_add(&why, "a limit in use keeps its algorithm and options; only its rate and burst may change");
+		return WEIR_ERR_CHANGE;
+	}
+	if (!is_bucket && from->period != to->period) {
+		why = weir__text_of_message(ret_message, 0);
+		weir__text_add(&why, "a window in use keeps its period; only its count may change");
+		return WEIR_ERR_CHANGE;
+	}
+	if (from->kind == WEIR_KIND_LOG && to->most > from->room) {
+		why = weir__text_of_message(ret_message, 0);
+		weir__text_add(&why, "the log has room for ");
+		weir__text_add_number(&why, from->room);
+		weir__text_add(&why, " events; a count above that needs one with more memory");
+		return WEIR_ERR_ROOM;
+	}
+	return WEIR_OK;
+}

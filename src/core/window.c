@@ -1,0 +1,73 @@
+/* window.c: what is asked of a fixed window besides yes or no; the decision itself is inline in window.h. */
+#include "core/window.h"
+
+#include "core/algorithm.h"
+
+void weir__window_notice(const struct weir_plan *plan, void *state, weir_ns now)
+{
+	if (weir__window_is_new_clock(state, now))
+		*(struct weir_state *)state = weir__window_at(plan, state, now);
+}
+
+static bool allow(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
+{
+	return weir__window_allow(plan, state, now, cost);
+}
+
+static weir_ns until_over(const struct weir_plan *plan, const struct weir_state *window, weir_ns now)
+{
+	return weir__until((weir__u128)window->lo + plan->period, now);
+}
+
+static weir_ns retry_after(const struct weir_plan *plan, const void *state, weir_ns now, uint64_t cost)
+{
+	(void)cost; /* whatever does not fit waits for the next window */
+	return until_over(plan, state, now);
+}
+
+static void level(const struct weir_plan *plan, const void *state, weir_ns now, struct weir_verdict *verdict)
+{
+	const struct weir_state window = weir__window_at(plan, state, now);
+
+	verdict->remaining = plan->most - weir__min(plan->most, window.hi);
+	verdict->reset_after = window.hi == 0 ? 0 : until_over(plan, &window, now);
+}
+
+void weir__window_count_denied(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
+{
+	const uint64_t used_max = plan->flags & WEIR_PLAN_SLIM ? WEIR__SLIM_HI_MAX : UINT64_MAX;
+	struct weir_state window = weir__window_at(plan, state, now);
+
+	window.hi = weir__min(weir__add_saturating(window.hi, cost), used_max);
+	*(struct weir_state *)state = window;
+}
+
+static void refund(const struct weir_plan *plan, void *state, weir_ns now, uint64_t n)
+{
+	struct weir_state window = weir__window_at(plan, state, now);
+
+	if (window.hi <= n)
+		window = (struct weir_state){ 0, 0 };
+	else
+		window.hi -= n;
+	*(struct weir_state *)state = window;
+}
+
+static void convert(const struct weir_plan *from, const struct weir_plan *to, void *state_, weir_ns now)
+{
+	struct weir_state *state = state_;
+
+	weir__window_notice(from, state, now);
+	if (to->flags & WEIR_PLAN_SLIM)
+		state->hi = weir__min(state->hi, WEIR__SLIM_HI_MAX);
+}
+
+const struct weir__algorithm weir__window_algorithm = {
+	.notice = weir__window_notice,
+	.allow = allow,
+	.retry_after = retry_after,
+	.level = level,
+	.count_denied = weir__window_count_denied,
+	.refund = refund,
+	.convert = convert,
+};

@@ -1,0 +1,56 @@
+/* atomic16.h: 16 bytes changed at once.
+ *
+ * gcc sends its 16-byte __atomic operations to libatomic, which the library must not need; the older __sync builtins
+ * compile to cmpxchg16b (with -mcx16) or, on aarch64, to libgcc's own compare-and-swap. A load by compare-and-swap
+ * writes, so readers would fight for the line: where the processor promises that aligned 16-byte vector loads are atomic
+ * (x86-64 with AVX, by both vendors' manuals), that is used. */
+#ifndef WEIR_OS_ATOMIC16_H
+#define WEIR_OS_ATOMIC16_H
+
+#include <weir/step.h>
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
+__extension__ typedef unsigned __int128 weir__u128_slot;
+
+/* A struct weir_state that threads share: aligned, and touched only by the functions here. */
+union weir__atomic16 {
+	struct weir_state state;
+	weir__u128_slot word;
+} __attribute__((aligned(16)));
+
+static inline weir__u128_slot weir__atomic16_word(struct weir_state state)
+{
+	return (weir__u128_slot)state.hi << 64 | state.lo;
+}
+
+/* Full barrier. */
+static inline bool weir__atomic16_swap(union weir__atomic16 *slot, struct weir_state expected, struct weir_state next)
+{
+	return __sync_bool_compare_and_swap(&slot->word, weir__atomic16_word(expected), weir__atomic16_word(next));
+}
+
+/* Acquire. */
+static inline struct weir_state weir__atomic16_load(union weir__atomic16 *slot)
+{
+	struct weir_state state;
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+	if (__builtin_expect(__builtin_cpu_supports("avx"), 1)) {
+		__m128i both;
+
+		__asm__ volatile("movdqa %1, %0" : "=x"(both) : "m"(*slot) : "memory");
+		state.lo = (uint64_t)_mm_cvtsi128_si64(both);
+		state.hi = (uint64_t)_mm_cvtsi128_si64(_mm_unpackhi_epi64(both, both));
+		return state;
+	}
+#endif
+	const weir__u128_slot word = __sync_val_compare_and_swap(&slot->word, 0, 0);
+
+	state.lo = (uint64_t)word;
+	state.hi = (uint64_t)(word >> 64);
+	return state;
+}
+
+#endif

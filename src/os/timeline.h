@@ -1,0 +1,50 @@
+/* timeline.h: ticks of a counter turned into Unix time, steered towards the wall clock. Pure: the ticks and the wall
+ * clock are arguments.
+ *
+ * A line bends at one tick, which lies a little ahead when the line is published. Readers with the old and with the new
+ * line agree up to the bend, so time never goes back however late a reader learns of the new line. */
+#ifndef WEIR_OS_TIMELINE_H
+#define WEIR_OS_TIMELINE_H
+
+#include <weir/types.h>
+
+__extension__ typedef unsigned __int128 weir__ticks_wide;
+
+/* Rates are nanoseconds a tick, times 2^32. */
+#define WEIR__RATE_SHIFT 32
+
+struct weir__timeline {
+	uint64_t bend;        /* tick */
+	weir_ns at_bend;
+	uint64_t rate_before; /* 0: until the bend, time stands still at at_bend */
+	uint64_t rate_after;
+};
+
+/* What the clocks said at one moment. */
+struct weir__clock_sample {
+	uint64_t ticks;
+	weir_ns monotonic; /* measures how fast the counter runs */
+	weir_ns wall;
+};
+
+static inline weir_ns weir__timeline_at(const struct weir__timeline *line, uint64_t ticks)
+{
+	if (__builtin_expect(ticks >= line->bend, 1))
+		return line->at_bend +
+		       (weir_ns)((weir__ticks_wide)(ticks - line->bend) * line->rate_after >> WEIR__RATE_SHIFT);
+	return line->at_bend - (weir_ns)((weir__ticks_wide)(line->bend - ticks) * line->rate_before >> WEIR__RATE_SHIFT);
+}
+
+/* Nanoseconds a tick between two samples, 0 if they are too close or the counter went back. */
+uint64_t weir__timeline_rate(const struct weir__clock_sample *from, const struct weir__clock_sample *to);
+
+/* A line that starts at the sample and runs at the rate. */
+struct weir__timeline weir__timeline_start(const struct weir__clock_sample *sample, uint64_t rate);
+
+/* The next line, which bends `ahead` ticks after the sample: it runs at the rate measured since the last sample, plus
+ * at most 500 ppm towards the wall clock. A wall clock more than a second ahead is followed at once; a counter that
+ * stopped, jumped or went back (suspend, another host) is given its old rate. */
+struct weir__timeline weir__timeline_steer(const struct weir__timeline *line, const struct weir__clock_sample *last,
+					   const struct weir__clock_sample *sample, uint64_t ahead);
+
+#endif
