@@ -10,7 +10,9 @@ Readings, where the rules leave room:
 - Every operation first notices a new clock, and what it notices stays, whatever the answer. Nothing else changes by a
   denial, a peek or a cost of 0. Refills, ends of windows and ages of events are computed on the fly; charging, giving
   back and (interval) changing a limit settle them.
-- What is whole again or counts nothing is as new, and is forgotten when something is given back or a change finds it so.
+- What is whole again or counts nothing is as new; it is forgotten when something is given back to it, and a bucket
+  also when a change leaves it whole. A whole bucket whose burst grows keeps its tokens, so it then misses some.
+- A refused change is no use of the limit: it does not even notice a new clock.
 - Smooth buckets step back when they owe more than burst/rate + 60 s; intervals and windows when their start lies more
   than 60 s ahead; logs when their newest event does; counters when their newest sub-window does.
 - A reservation made at most 60 s ahead of now explains any debt: nothing is cut then.
@@ -98,6 +100,11 @@ class Limit:
         pass
 
     # Operations.
+
+    def verdict(self, now, cost):
+        """What take would decide."""
+        self.notice(now)
+        return ALLOW if cost <= self.room(now) else NEVER if cost > self.most else DENY
 
     def take(self, now, cost):
         self.notice(now)
@@ -199,6 +206,8 @@ class Bucket(Limit):
         count = self.count if count is None else count
         period = self.period if period is None else period
         burst = self.most if burst is None else burst
+        if self.initial is not None:
+            self.start(now)
         if self.refuses(count, period, burst):
             return REFUSED
         self.notice(now)
@@ -618,7 +627,7 @@ def take_all(now, limits, costs):
         claims[limit] = claims.get(limit, 0) + cost
     if any(isinstance(limit, Refused) for limit in claims):
         return REFUSED
-    verdicts = {limit.peek(now, cost).verdict for limit, cost in claims.items()}
+    verdicts = {limit.verdict(now, cost) for limit, cost in claims.items()}
     if verdicts == {ALLOW}:
         return _join(ALLOW, [limit.take(now, cost) for limit, cost in claims.items()])
     for limit, cost in claims.items():
