@@ -12,7 +12,7 @@ Readings, where the rules leave room:
   back and (interval) changing a limit settle them.
 - What is whole again or counts nothing is as new; it is forgotten when something is given back to it, and a bucket
   also when a change leaves it whole. A whole bucket whose burst grows keeps its tokens, so it then misses some.
-- A refused change is no use of the limit: it does not even notice a new clock.
+- A refused change changes nothing: it does not even notice a new clock.
 - Smooth buckets step back when they owe more than burst/rate + 60 s; intervals and windows when their start lies more
   than 60 s ahead; logs when their newest event does; counters when their newest sub-window does.
 - A reservation made at most 60 s ahead of now explains any debt: nothing is cut then.
