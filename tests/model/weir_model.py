@@ -1,0 +1,647 @@
+"""weir_model.py: what every limiter must answer, in rational numbers.
+
+The reference that the engine is compared with. It is written straight from the rules of tests/vectors/README.md, for
+clarity: instants of smooth buckets are Fractions of a nanosecond, everything else is a whole number of any size. It
+knows nothing of word sizes except where an answer says so: spans are rounded up and end at 2^64-1.
+
+A limit is made by make_limit. Every operation takes the time and returns an Answer; None in a field: it does not apply.
+
+Readings, where the rules leave room:
+- Every operation first notices a new clock, and what it notices stays, whatever the answer. Nothing else changes by a
+  denial, a peek or a cost of 0. Refills, ends of windows and ages of events are computed on the fly; charging, giving
+  back and (interval) changing a limit settle them.
+- What is whole again or counts nothing is as new; it is forgotten when something is given back to it, and a bucket
+  also when a change leaves it whole. A whole bucket whose burst grows keeps its tokens, so it then misses some.
+- A refused change changes nothing: it does not even notice a new clock.
+- Smooth buckets step back when they owe more than burst/rate + 60 s; intervals and windows when their start lies more
+  than 60 s ahead; logs when their newest event does; counters when their newest sub-window does.
+- A reservation made at most 60 s ahead of now explains any debt: nothing is cut then.
+- A reservation of 0 charges nothing, but counts as the newest reservation.
+- Cancelling gives back as a refund does; a reservation is cancelled once.
+- count=all: a denied cost, also one that gets never, also an `up to` that found nothing, is counted as it was asked;
+  remaining, retry and reset are those after counting. A log counts at most `count` of it and keeps its newest `count`
+  units. A fixed window stops counting at 2^48-1 if its count is below 2^48, else at 2^64-1; a sub-window at 2^64-1.
+- Recording in a log forgets the events that are gone; so does giving back.
+- Several limits: the same limit twice is one claim of both costs.
+"""
+
+from fractions import Fraction
+from math import ceil, gcd
+from typing import NamedTuple, Optional
+
+MAX = 2**64 - 1
+STEP_BACK_MAX = 60 * 10**9
+LOG_COUNT_MAX = 2**32 - 1
+SEGMENTS_MAX = 2**20
+SLIM_COUNT_MAX = 2**48 - 1
+
+ALLOW, DENY, NEVER, ERROR = 'allow', 'deny', 'never', 'error'
+
+
+class Answer(NamedTuple):
+    verdict: str
+    remaining: Optional[int] = None
+    retry: Optional[int] = None
+    reset: Optional[int] = None
+    delay: Optional[int] = None
+    granted: Optional[int] = None
+
+
+REFUSED = Answer(ERROR)
+
+
+class Reservation:
+    """A place in the future of a token bucket. Its cost is 0 when it was refused or cancelled."""
+    __slots__ = ('limit', 'cost', 'act')
+
+    def __init__(self, limit, cost, act):
+        self.limit, self.cost, self.act = limit, cost, act
+
+
+def span_up(span):
+    """A span of time as an answer states it."""
+    return min(ceil(span), MAX)
+
+
+class Limit:
+    """What all algorithms share: the shape of each operation. The hooks below are called after notice(now)."""
+    count_all = False
+
+    def __init__(self, count, period, most):
+        self.count, self.period, self.most = count, period, most
+
+    # Hooks.
+
+    def notice(self, now):
+        """Recognises a new clock."""
+        raise NotImplementedError
+
+    def room(self, now):
+        """Whole units that would be admitted now."""
+        raise NotImplementedError
+
+    def charge(self, now, cost):
+        raise NotImplementedError
+
+    def give(self, now, n):
+        raise NotImplementedError
+
+    def retry(self, now, cost):
+        """How long until cost fits, which does not fit now but will."""
+        raise NotImplementedError
+
+    def reset(self, now):
+        return None
+
+    def delay(self, now):
+        return None
+
+    def count_denied(self, now, cost):
+        pass
+
+    # Operations.
+
+    def verdict(self, now, cost):
+        """What take would decide."""
+        self.notice(now)
+        return ALLOW if cost <= self.room(now) else NEVER if cost > self.most else DENY
+
+    def take(self, now, cost):
+        self.notice(now)
+        room = self.room(now)
+        if cost <= room:
+            delay = self.delay(now)
+            if cost:
+                self.charge(now, cost)
+            return Answer(ALLOW, room - cost, None, self.reset(now), delay)
+        if self.count_all:
+            self.count_denied(now, cost)
+            room = self.room(now)
+        return self._refusal(now, cost, room, None)
+
+    def peek(self, now, cost):
+        self.notice(now)
+        room = self.room(now)
+        if cost <= room:
+            return Answer(ALLOW, room, None, self.reset(now), self.delay(now))
+        return self._refusal(now, cost, room, None)
+
+    def upto(self, now, cost):
+        self.notice(now)
+        room = self.room(now)
+        granted = min(cost, room)
+        if granted or not cost:
+            delay = self.delay(now)
+            if granted:
+                self.charge(now, granted)
+            return Answer(ALLOW, room - granted, None, self.reset(now), delay, granted)
+        if self.count_all:
+            self.count_denied(now, cost)
+        return self._refusal(now, 1, 0, 0)
+
+    def refund(self, now, n):
+        self.notice(now)
+        self.give(now, n)
+        return Answer(ALLOW, self.room(now), None, self.reset(now))
+
+    def reserve(self, now, cost):
+        """Returns (answer, reservation)."""
+        return REFUSED, Reservation(self, 0, now)
+
+    def _refusal(self, now, cost, room, granted):
+        if cost > self.most:
+            return Answer(NEVER, room, None, self.reset(now), None, granted)
+        return Answer(DENY, room, self.retry(now, cost), self.reset(now), None, granted)
+
+
+class Bucket(Limit):
+    """A limit with a burst, which may go into debt by reservations."""
+
+    def __init__(self, count, period, burst, initial=None):
+        super().__init__(count, period, burst)
+        self.initial = initial
+        self.reserved_at = None
+
+    def is_debt(self, now):
+        """The newest reservation explains what lies ahead: it is no new clock."""
+        return self.reserved_at is not None and now + STEP_BACK_MAX >= self.reserved_at
+
+    def start(self, now):
+        """At the first use: as if all but the initial tokens had just been taken."""
+        missing, self.initial = self.most - self.initial, None
+        if missing:
+            self.charge(now, missing)
+
+    def act_at(self, now, cost):
+        """When a reservation of cost that is made now may act."""
+        raise NotImplementedError
+
+    def built_upon(self, act):
+        """What was reserved after a reservation that acts at act."""
+        raise NotImplementedError
+
+    def reserve(self, now, cost):
+        self.notice(now)
+        if cost > self.most:
+            return Answer(NEVER, self.room(now), None, self.reset(now)), Reservation(self, 0, now)
+        act = self.act_at(now, cost)
+        if cost:
+            self.charge(now, cost)
+        if self.reserved_at is None or self.reserved_at > now + STEP_BACK_MAX:
+            self.reserved_at = now
+        else:
+            self.reserved_at = max(self.reserved_at, now)
+        return Answer(ALLOW, self.room(now), None, self.reset(now), span_up(act - now)), Reservation(self, cost, act)
+
+    def cancel(self, now, reservation):
+        self.notice(now)
+        if now <= ceil(reservation.act):
+            back = max(0, reservation.cost - self.built_upon(reservation.act))
+            if back:
+                self.give(now, back)
+        reservation.cost = 0
+        return Answer(ALLOW, self.room(now), None, self.reset(now))
+
+    def set(self, now, count=None, period=None, burst=None):
+        count = self.count if count is None else count
+        period = self.period if period is None else period
+        burst = self.most if burst is None else burst
+        if self.initial is not None:
+            self.start(now)
+        if self.refuses(count, period, burst):
+            return REFUSED
+        self.notice(now)
+        self.change(now, count, period, burst)
+        return Answer(ALLOW, self.room(now), None, self.reset(now))
+
+    @staticmethod
+    def refuses(count, period, burst):
+        return not (1 <= count <= MAX and 1 <= period <= MAX and 1 <= burst <= MAX)
+
+
+class SmoothBucket(Bucket):
+    """The state is the instant at which the bucket is whole again: a Fraction of ns; 0 is as new."""
+
+    def __init__(self, count, period, burst, initial=None):
+        super().__init__(count, period, burst, initial)
+        self.whole_at = 0
+        self.owed = 0  # whole_at - now, or 0 if that is less: as of the last notice
+        self._derive()
+
+    def _derive(self):
+        """The rate in lowest terms, and what follows from it."""
+        divisor = gcd(self.count, self.period)
+        self.count //= divisor
+        self.period //= divisor
+        self.rate = Fraction(self.count, self.period)
+        self.full_span = self.span_of(self.most)
+        self.owed_max = self.full_span + STEP_BACK_MAX
+
+    @staticmethod
+    def refuses(count, period, burst):
+        if Bucket.refuses(count, period, burst):
+            return True
+        divisor = gcd(count, period)
+        return 2**64 * (count // divisor) + burst * (period // divisor) > 2**128
+
+    def span_of(self, tokens):
+        """The time in which so many tokens flow in."""
+        return Fraction(tokens * self.period, self.count)
+
+    def notice(self, now):
+        if self.initial is not None:
+            self.start(now)
+        owed = self.whole_at - now
+        if owed <= 0:
+            owed = 0
+        elif owed > self.owed_max and not self.is_debt(now):
+            owed = self.full_span
+            self.whole_at = now + owed
+        self.owed = owed
+
+    def room(self, now):
+        return max(0, self.most - ceil(self.owed * self.rate))
+
+    def charge(self, now, cost):
+        self.whole_at = max(self.whole_at, now) + self.span_of(cost)
+        self.owed = self.whole_at - now
+
+    def give(self, now, n):
+        self.whole_at -= n / self.rate
+        if self.whole_at <= now:
+            self.whole_at = 0
+        self.owed = max(0, self.whole_at - now)
+
+    def retry(self, now, cost):
+        return span_up(self.owed - self.span_of(self.most - cost))
+
+    def reset(self, now):
+        return span_up(self.owed)
+
+    def act_at(self, now, cost):
+        return max(now, max(self.whole_at, now) + self.span_of(cost) - self.full_span)
+
+    def built_upon(self, act):
+        return max(0, self.whole_at - self.full_span - act) * self.rate
+
+    def change(self, now, count, period, burst):
+        tokens = min(self.most - self.owed * self.rate, burst)
+        self.count, self.period, self.most = count, period, burst
+        self._derive()
+        if tokens == burst:
+            self.whole_at = 0
+        else:
+            exact = now + (burst - tokens) / self.rate
+            self.whole_at = Fraction(ceil(exact * self.count), self.count)
+        self.owed = max(0, self.whole_at - now)
+
+
+class LeakyBucket(SmoothBucket):
+    """The same with water for missing tokens; an admitted request departs when the water before it has leaked."""
+
+    def delay(self, now):
+        return span_up(self.owed)
+
+    def reserve(self, now, cost):
+        return Limit.reserve(self, now, cost)
+
+
+class IntervalBucket(Bucket):
+    """The state is how many tokens are missing, and the instant from which whole periods count; 0 missing is as new."""
+
+    def __init__(self, count, period, burst, initial=None):
+        super().__init__(count, period, burst, initial)
+        self.anchor = 0
+        self.missing = 0
+
+    def notice(self, now):
+        if self.initial is not None:
+            self.start(now)
+        if self.missing and self.anchor - now > STEP_BACK_MAX and not self.is_debt(now):
+            self.anchor = now
+            self.missing = min(self.missing, self.most)
+
+    def settled(self, now):
+        """(anchor, missing) after the refills until now."""
+        if now < self.anchor or not self.missing:
+            return self.anchor, self.missing
+        refills = (now - self.anchor) // self.period
+        return self.anchor + refills * self.period, max(0, self.missing - refills * self.count)
+
+    def until_refilled(self, now, tokens):
+        anchor = self.settled(now)[0]
+        return span_up(anchor + ceil(Fraction(tokens, self.count)) * self.period - now)
+
+    def room(self, now):
+        return max(0, self.most - self.settled(now)[1])
+
+    def charge(self, now, cost):
+        self.anchor, self.missing = self.settled(now)
+        if not self.missing:
+            self.anchor = now
+        self.missing += cost
+
+    def give(self, now, n):
+        self.anchor, self.missing = self.settled(now)
+        self.missing = max(0, self.missing - n)
+
+    def retry(self, now, cost):
+        return self.until_refilled(now, self.settled(now)[1] - (self.most - cost))
+
+    def reset(self, now):
+        missing = self.settled(now)[1]
+        return self.until_refilled(now, missing) if missing else 0
+
+    def act_at(self, now, cost):
+        anchor, missing = self.settled(now)
+        if missing + cost <= self.most:
+            return now
+        if not missing:
+            anchor = now
+        return max(now, anchor + ceil(Fraction(missing + cost - self.most, self.count)) * self.period)
+
+    def built_upon(self, act):
+        newest = self.anchor + ceil(Fraction(self.missing - self.most, self.count)) * self.period
+        return max(0, newest - act) * self.count // self.period
+
+    def change(self, now, count, period, burst):
+        anchor, missing = self.settled(now)
+        tokens = min(self.most - missing, burst)
+        if period != self.period or not missing:
+            anchor = now
+        self.count, self.period, self.most = count, period, burst
+        self.anchor, self.missing = anchor, burst - tokens
+
+
+class Window(Limit):
+    """What the windows share: only their count may change, and they keep what they have counted."""
+
+    def __init__(self, count, period, count_all=False):
+        super().__init__(count, period, count)
+        self.count_all = count_all
+
+    @staticmethod
+    def refuses(count, period):
+        return not (1 <= count <= MAX and 1 <= period <= MAX)
+
+    def set(self, now, count=None, period=None, burst=None):
+        count = self.count if count is None else count
+        if period not in (None, self.period) or self.refuses(count, self.period) or burst is not None:
+            return REFUSED
+        self.notice(now)
+        self.count = self.most = count
+        self.recount()
+        return Answer(ALLOW, self.room(now), None, self.reset(now))
+
+    def recount(self):
+        """After a change of the count."""
+
+
+class FixedWindow(Window):
+    """The state is the start of the window and what it has counted; 0 counted is as new."""
+
+    def __init__(self, count, period, count_all=False, align_first=False):
+        super().__init__(count, period, count_all)
+        self.align_first = align_first
+        self.began = 0
+        self.used = 0
+
+    def beginning(self, now):
+        """Where a window that is opened now begins."""
+        return now if self.align_first else now - now % self.period
+
+    def notice(self, now):
+        if self.used and self.began - now > STEP_BACK_MAX:
+            self.began = self.beginning(now)
+
+    def settled(self, now):
+        """(began, used) of the window at now."""
+        if not self.used or now >= self.began + self.period:
+            return self.beginning(now), 0
+        return self.began, self.used
+
+    def room(self, now):
+        return max(0, self.count - self.settled(now)[1])
+
+    def charge(self, now, cost):
+        self.began, self.used = self.settled(now)
+        self.used += cost
+
+    def count_denied(self, now, cost):
+        if cost:
+            self.charge(now, cost)
+            self.recount()
+
+    def recount(self):
+        self.used = min(self.used, SLIM_COUNT_MAX if self.count <= SLIM_COUNT_MAX else MAX)
+
+    def give(self, now, n):
+        self.began, self.used = self.settled(now)
+        self.used = max(0, self.used - n)
+
+    def retry(self, now, cost):
+        return self.reset(now)
+
+    def reset(self, now):
+        began, used = self.settled(now)
+        return span_up(began + self.period - now) if used else None
+
+
+class SlidingLog(Window):
+    """The state is the events in order of time, as (instant, units)."""
+
+    def __init__(self, count, period, count_all=False):
+        super().__init__(count, period, count_all)
+        self.events = []
+
+    @staticmethod
+    def refuses(count, period):
+        return Window.refuses(count, period) or count > LOG_COUNT_MAX
+
+    def notice(self, now):
+        if self.events and self.events[-1][0] - now > STEP_BACK_MAX:
+            self.events = [(min(at, now), units) for at, units in self.events]
+
+    def decided_at(self, now):
+        """Time does not run backwards in a log."""
+        return max(now, self.events[-1][0]) if self.events else now
+
+    def live(self, now):
+        gone = self.decided_at(now) - self.period
+        if self.events and self.events[0][0] > gone:
+            return self.events
+        return [event for event in self.events if event[0] > gone]
+
+    def room(self, now):
+        return max(0, self.count - sum(units for _, units in self.live(now)))
+
+    def charge(self, now, cost):
+        self.events = [*self.live(now), (self.decided_at(now), cost)]
+
+    def count_denied(self, now, cost):
+        if not cost:
+            return
+        self.charge(now, min(cost, self.count))
+        excess = sum(units for _, units in self.events) - self.count
+        while excess > 0:
+            at, units = self.events.pop(0)
+            if units > excess:
+                self.events.insert(0, (at, units - excess))
+            excess -= units
+
+    def give(self, now, n):
+        self.events = list(self.live(now))
+        while n and self.events:
+            at, units = self.events.pop()
+            if units > n:
+                self.events.append((at, units - n))
+            n -= min(n, units)
+
+    def retry(self, now, cost):
+        live = self.live(now)
+        excess = sum(units for _, units in live) + cost - self.count
+        for at, units in live:
+            excess -= units
+            if excess <= 0:
+                return span_up(at + self.period - now)
+        raise AssertionError('a cost up to the count fits into an empty log')
+
+    def reset(self, now):
+        live = self.live(now)
+        return span_up(live[-1][0] + self.period - now) if live else 0
+
+
+class SlidingCounter(Window):
+    """The state is what each sub-window has counted, by its index, and the newest index. Only the newest segments + 1
+    are kept, and no zeros; an empty counter is as new."""
+
+    def __init__(self, count, period, count_all=False, segments=1):
+        super().__init__(count, period, count_all)
+        self.segments = segments
+        self.width = period // segments
+        self.counted = {}
+        self.newest = 0
+
+    def notice(self, now):
+        if self.counted and self.newest * self.width - now > STEP_BACK_MAX:
+            self.newest = now // self.width
+            self.counted = {self.newest: min(self.count, sum(self.counted.values()))}
+
+    def current(self, now):
+        """(index, elapsed) of the sub-window at now."""
+        index, elapsed = divmod(now, self.width)
+        return (self.newest, 0) if self.counted and index < self.newest else (index, elapsed)
+
+    def live(self, index):
+        """Sub-windows that count while index is the current one, oldest first."""
+        return sorted(item for item in self.counted.items() if item[0] >= index - self.segments)
+
+    def estimate(self, now):
+        index, elapsed = self.current(now)
+        total = 0
+        for i, counted in self.counted.items():
+            if i > index - self.segments:
+                total += counted
+            elif i == index - self.segments:
+                total += counted * (self.width - elapsed) // self.width
+        return total
+
+    def room(self, now):
+        return max(0, self.count - self.estimate(now))
+
+    def charge(self, now, cost):
+        index = self.current(now)[0]
+        self.counted = dict(self.live(index))
+        self.counted[index] = min(self.counted.get(index, 0) + cost, MAX)
+        self.newest = index
+
+    def count_denied(self, now, cost):
+        if cost:
+            self.charge(now, cost)
+
+    def give(self, now, n):
+        for i, counted in reversed(self.live(self.current(now)[0])):
+            back = min(n, counted)
+            n -= back
+            self.counted[i] -= back
+            if not self.counted[i]:
+                del self.counted[i]
+
+    def retry(self, now, cost):
+        """While sub-window i is the oldest, which it is `segments` after its own time, its weight sinks from whole to
+        nothing and the newer ones stand. The cost fits when floor(counted * left / width) <= spare."""
+        live = self.live(self.current(now)[0])
+        newer = sum(counted for _, counted in live)
+        for i, counted in live:
+            newer -= counted
+            spare = self.count - cost - newer
+            if spare >= 0:
+                left = ceil(Fraction((spare + 1) * self.width, counted)) - 1
+                return span_up((i + self.segments + 1) * self.width - left - now)
+        raise AssertionError('a cost up to the count fits into an empty counter')
+
+
+class Refused:
+    """A limit that cannot be: it answers error to everything."""
+
+    def take(self, now, cost):
+        return REFUSED
+
+    peek = upto = refund = take
+
+    def reserve(self, now, cost):
+        return REFUSED, Reservation(self, 0, now)
+
+    def cancel(self, now, reservation):
+        return REFUSED
+
+    def set(self, now, count=None, period=None, burst=None):
+        return REFUSED
+
+
+def make_limit(algorithm, count, period, burst=None, refill='smooth', align='clock', count_all=False, segments=1,
+               initial=None):
+    """A fresh limit; Refused if it cannot be."""
+    if algorithm in ('token_bucket', 'leaky_bucket'):
+        kind = SmoothBucket if algorithm == 'token_bucket' else LeakyBucket
+        if refill == 'interval':
+            kind = IntervalBucket
+        burst = count if burst is None else burst
+        return Refused() if kind.refuses(count, period, burst) else kind(count, period, burst, initial)
+    kind = {'fixed_window': FixedWindow, 'sliding_log': SlidingLog, 'sliding_counter': SlidingCounter}[algorithm]
+    if kind.refuses(count, period):
+        return Refused()
+    if kind is SlidingCounter:
+        if not 1 <= segments <= SEGMENTS_MAX or period % segments:
+            return Refused()
+        return kind(count, period, count_all, segments)
+    if kind is FixedWindow:
+        return kind(count, period, count_all, align == 'first')
+    return kind(count, period, count_all)
+
+
+def take_all(now, limits, costs):
+    """Decides several limits together, one cost each: all are charged or none."""
+    claims = {}
+    for limit, cost in zip(limits, costs, strict=True):
+        claims[limit] = claims.get(limit, 0) + cost
+    if any(isinstance(limit, Refused) for limit in claims):
+        return REFUSED
+    verdicts = {limit.verdict(now, cost) for limit, cost in claims.items()}
+    if verdicts == {ALLOW}:
+        return _join(ALLOW, [limit.take(now, cost) for limit, cost in claims.items()])
+    for limit, cost in claims.items():
+        if limit.count_all:
+            limit.count_denied(now, cost)
+    return _join(NEVER if NEVER in verdicts else DENY, [limit.peek(now, cost) for limit, cost in claims.items()])
+
+
+def _join(verdict, answers):
+    """The smallest remaining, the longest of the spans. A reset is stated only if each limit has one."""
+    return Answer(
+        verdict,
+        min(answer.remaining for answer in answers),
+        max(answer.retry or 0 for answer in answers) if verdict == DENY else None,
+        None if any(answer.reset is None for answer in answers) else max(answer.reset for answer in answers),
+        max((answer.delay for answer in answers if answer.delay is not None), default=None)
+        if verdict == ALLOW else None)
