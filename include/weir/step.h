@@ -8,7 +8,8 @@
  * pointers; it means something only under the plan it was made by (weir_step_convert carries it over to another).
  *
  * Rules for all:
- * - A denial leaves the state as it was (but see count_all, and clocks below).
+ * - A denial leaves the state as it was (but see clocks below). Under count_all a take counts whatever the answer, so a
+ *   store that decides several limits together and is denied by one takes from those that count all.
  * - A cost of 0 is always admitted and changes nothing. A cost above plan->most is denied for ever.
  * - `now` may be earlier than before. By up to 60 s, nothing extra is admitted: instants stand where they were. By
  *   more it is a new clock: what is owed is kept, but never more than one full burst or window from that moment on.
@@ -49,14 +50,11 @@ WEIR_API struct weir_verdict weir_step_peek(const struct weir_plan *plan, void *
  * the current window counted. */
 WEIR_API struct weir_verdict weir_step_refund(const struct weir_plan *plan, void *state, weir_ns now, uint64_t n);
 
-/* Counts a request that another limit has denied: does nothing but under count_all. For stores that decide several
- * limits together. */
-WEIR_API void weir_step_count_denied(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost);
-
 /* Carries state over from one plan to another of the same limit with another rate or burst. A bucket keeps its
  * tokens, cut to the new burst; what it owes beyond empty stays owed; with refill interval a new period starts at the
  * change. A window keeps what it has counted.
- * Only what weir_step_convertible accepts may be converted. */
+ * Only what weir_step_convertible accepts may be converted, in memory that has room for either state; a log keeps its
+ * ring, so `to->room` must be set to `from->room`. */
 WEIR_API void weir_step_convert(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now);
 
 /* 0, or WEIR_ERR_CHANGE: the kind, the options or, for windows, the period would change. WEIR_ERR_ROOM: the state has

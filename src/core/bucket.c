@@ -45,15 +45,21 @@ static void refund(const struct weir_plan *plan, void *state, weir_ns now, uint6
 }
 
 /* In tokens, missing' = burst' - min(burst - missing, burst'). Rounded up to the new unit of 1/count ns, which changes
- * no answer: everything that is asked of the sum is a whole multiple of that unit, rounded the same way. */
+ * no answer: everything that is asked of the sum is a whole multiple of that unit, rounded the same way. A bucket that
+ * owes more than its burst without debt is empty and behind its own time; it stays behind by as much. */
 static void convert(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now)
 {
 	const uint64_t cut = from->most > to->most ? from->most - to->most : 0;
 	const uint64_t grown = to->most > from->most ? to->most - from->most : 0;
-	weir__u128 owed, whole_at;
+	const weir__u128 span = weir__bucket_span(from);
+	weir__u128 owed, behind = 0, whole_at;
 
 	weir__bucket_notice(from, state, now);
 	owed = weir__bucket_owed(from, state, now);
+	if (owed > span && !(from->flags & WEIR_PLAN_DEBT)) {
+		behind = weir__mul_div_up(owed - span, to->count, from->count);
+		owed = span;
+	}
 	if (owed <= weir__mul(cut, from->period)) { /* whole, before or by the cut */
 		weir__state_set_wide(state, 0);
 		return;
@@ -61,7 +67,7 @@ static void convert(const struct weir_plan *from, const struct weir_plan *to, vo
 	owed = weir__mul_div_up(owed - weir__mul(cut, from->period), to->period, from->period);
 	/* Only debt can carry these sums beyond the state; it then owes as much as the state can hold. */
 	if (__builtin_add_overflow(owed, weir__mul(grown, to->period), &owed) ||
-	    __builtin_add_overflow(owed, weir__mul(now, to->count), &whole_at))
+	    __builtin_add_overflow(owed, weir__mul(now, to->count) + behind, &whole_at))
 		whole_at = WEIR__U128_MAX;
 	if (to->flags & WEIR_PLAN_SLIM && whole_at >> WEIR__SLIM_BITS)
 		whole_at = ((weir__u128)1 << WEIR__SLIM_BITS) - 1;

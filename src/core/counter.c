@@ -2,6 +2,7 @@
 #include "core/counter.h"
 
 #include "core/algorithm.h"
+#include "core/segments.h"
 
 void weir__counter_notice(const struct weir_plan *plan, void *state_, weir_ns now)
 {
@@ -43,21 +44,30 @@ static void level(const struct weir_plan *plan, const void *state, weir_ns now, 
 	verdict->reset_after = leaving + counter.current == 0 ? 0 : retry_after(plan, state, now, plan->most);
 }
 
+/* Gives back without turning to a later window, in which nothing was counted yet: of two windows that the state holds,
+ * one that has left is not touched. */
 static void refund(const struct weir_plan *plan, void *state_, weir_ns now, uint64_t n)
 {
 	struct weir_state *state = state_;
-	const struct weir__counter counter = weir__counter_at(plan, state, now);
-	const uint64_t of_current = weir__min(n, counter.current);
-	const uint64_t of_previous = weir__min(n - of_current, counter.previous);
+	const uint64_t number = weir__counter_at(plan, state, now).number;
+	uint64_t previous = state->lo >> 32, current = state->lo & UINT32_MAX, back;
 
-	state->lo = weir__counter_pack(counter.previous - of_previous, counter.current - of_current);
-	state->hi = state->lo == 0 ? 0 : counter.number;
+	if (number > state->hi + 1)
+		return;
+	back = weir__min(n, current);
+	current -= back;
+	if (number == state->hi)
+		previous -= weir__min(n - back, previous);
+	state->lo = weir__counter_pack(previous, current);
+	if (state->lo == 0)
+		state->hi = 0;
 }
 
 static void convert(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now)
 {
-	(void)to;
 	weir__counter_notice(from, state, now);
+	if (to->kind == WEIR_KIND_SEGMENTS)
+		weir__segments_from_counter(state);
 }
 
 const struct weir__algorithm weir__counter_algorithm = {

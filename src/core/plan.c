@@ -105,7 +105,7 @@ static void compile_counter(const struct weir_limit *limit, struct weir_plan *pl
 			plan->flags |= WEIR_PLAN_SLIM;
 		return;
 	}
-	plan->kind = WEIR_KIND_SEGMENTS;
+	weir__segments_widen(plan);
 	plan->period = limit->period / limit->segments;
 	plan->room = limit->segments;
 }

@@ -63,12 +63,10 @@ static bool bucket_charge(const struct weir_plan *plan, struct weir_state *state
 	return true;
 }
 
-/* When an interval bucket no longer owes beyond empty. */
+/* When an interval bucket that owes beyond empty will no longer. */
 static weir__u128 interval_act(const struct weir_plan *plan, const struct weir_state *state)
 {
-	const uint64_t debt = state->hi > plan->most ? state->hi - plan->most : 0;
-
-	return weir__mul((uint64_t)weir__div_up(debt, plan->count), plan->period) + state->lo;
+	return weir__mul((uint64_t)weir__div_up(state->hi - plan->most, plan->count), plan->period) + state->lo;
 }
 
 static bool interval_charge(const struct weir_plan *plan, struct weir_state *state, weir_ns now, uint64_t cost,
@@ -84,8 +82,6 @@ static bool interval_charge(const struct weir_plan *plan, struct weir_state *sta
 		state->lo = now;
 	state->hi += cost;
 	act = state->hi > plan->most ? interval_act(plan, state) : now;
-	if (state->hi == 0)
-		*state = (struct weir_state){ 0, 0 };
 	reservation->act_at = weir__saturate(act > now ? act : now);
 	return true;
 }
@@ -95,6 +91,7 @@ struct weir_verdict weir__reserve_take(const struct weir_plan *plan, struct weir
 {
 	struct weir_verdict verdict = weir_step_peek(plan, state, now, cost);
 	struct weir_reservation reservation = { .cost = cost };
+	struct weir_plan in_debt = *plan;
 	struct weir_state after = *state;
 
 	verdict.allowed = false;
@@ -109,10 +106,12 @@ struct weir_verdict weir__reserve_take(const struct weir_plan *plan, struct weir
 		verdict.retry_after = reservation.act_at - now - max_wait;
 		return verdict;
 	}
-	verdict = weir_step_peek(plan, &after, now, 0);
+	in_debt.flags |= WEIR_PLAN_DEBT;
+	verdict = weir_step_peek(&in_debt, &after, now, 0);
 	verdict.granted = cost;
 	verdict.delay = reservation.act_at - now;
-	*state = after;
+	if (cost > 0)
+		*state = after;
 	*ret_reservation = reservation;
 	return verdict;
 }
@@ -130,6 +129,8 @@ static uint64_t bucket_cancel(const struct weir_plan *plan, struct weir_state *s
 		act = weir__mul_div_up(act, plan->count, reservation->private_[ACT_COUNT]);
 	built_upon = newest_act > act ? newest_act - act : 0;
 	given = price > built_upon ? price - built_upon : 0;
+	if (given == 0)
+		return 0;
 	if (given > owed)
 		given = owed;
 	weir__state_set_wide(state, given == owed ? 0 : whole_at - given);
@@ -139,11 +140,12 @@ static uint64_t bucket_cancel(const struct weir_plan *plan, struct weir_state *s
 static uint64_t interval_cancel(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
 				const struct weir_reservation *reservation)
 {
-	weir__u128 newest_act, built_upon = 0;
+	weir__u128 newest_act = 0, built_upon = 0;
 	uint64_t given = 0;
 
 	weir__interval_settle(plan, state, now);
-	newest_act = interval_act(plan, state);
+	if (state->hi > plan->most)
+		newest_act = interval_act(plan, state);
 	if (newest_act > reservation->act_at)
 		built_upon = weir__div(newest_act - reservation->act_at, plan->period) * plan->count;
 	if (reservation->cost > built_upon)

@@ -143,20 +143,42 @@ static void level(const struct weir_plan *plan, const void *state, weir_ns now, 
 	verdict->reset_after = estimate == 0 ? 0 : retry_after(plan, state, now, plan->most);
 }
 
+/* Gives back without turning to a later sub-window, in which nothing was counted yet. */
 static void refund(const struct weir_plan *plan, void *state, weir_ns now, uint64_t n)
 {
 	struct weir__segments *segments = state;
-	const uint64_t number = now / plan->period;
+	const uint64_t number = view_at(plan, segments, now).number;
+	weir__u128 left = 0;
 
-	if (number > segments->newest)
-		advance(plan, segments, number);
 	for (uint64_t ago = 0; ago <= plan->room && ago <= segments->newest; ago++) {
-		uint64_t *const counted_then = place(plan, segments, segments->newest - ago);
-		const uint64_t back = weir__min(n, *counted_then);
+		uint64_t *const count_then = place(plan, segments, segments->newest - ago);
+		uint64_t back = 0;
 
-		*counted_then -= back;
+		if (number - (segments->newest - ago) <= plan->room)
+			back = weir__min(n, *count_then);
+		*count_then -= back;
 		n -= back;
+		left += *count_then;
 	}
+	if (left == 0)
+		segments->newest = 0;
+}
+
+void weir__segments_widen(struct weir_plan *plan)
+{
+	plan->kind = WEIR_KIND_SEGMENTS;
+	plan->flags &= ~(uint32_t)WEIR_PLAN_SLIM;
+	plan->room = 1;
+}
+
+void weir__segments_from_counter(void *state)
+{
+	const struct weir_state counter = *(struct weir_state *)state;
+	struct weir__segments *segments = state;
+
+	segments->newest = counter.hi;
+	segments->counts[counter.hi % 2] = counter.lo & UINT32_MAX;
+	segments->counts[(counter.hi + 1) % 2] = counter.lo >> 32;
 }
 
 static void convert(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now)

@@ -17,4 +17,10 @@ static inline size_t weir__segments_size(uint64_t sub_windows)
 	return sizeof(struct weir__segments) + ((size_t)sub_windows + 1) * sizeof(uint64_t);
 }
 
+/* The plan of a plain sliding counter with room for any count. */
+void weir__segments_widen(struct weir_plan *plan);
+
+/* Turns the state of a plain sliding counter into that of its widened plan, in place: 24 bytes instead of 16. */
+void weir__segments_from_counter(void *state);
+
 #endif

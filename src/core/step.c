@@ -119,17 +119,15 @@ struct weir_verdict weir_step_refund(const struct weir_plan *plan, void *state, 
 	return verdict;
 }
 
-void weir_step_count_denied(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
-{
-	if (!counts_denied(plan))
-		return;
-	algorithms[plan->kind]->notice(plan, state, now);
-	algorithms[plan->kind]->count_denied(plan, state, now, cost);
-}
-
 void weir_step_convert(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now)
 {
 	algorithms[from->kind]->convert(from, to, state, now);
+}
+
+/* A plain sliding counter whose count outgrows 32 bits. */
+static bool widens(const struct weir_plan *from, const struct weir_plan *to)
+{
+	return from->kind == WEIR_KIND_COUNTER && to->kind == WEIR_KIND_SEGMENTS && to->room == 1;
 }
 
 int weir_step_convertible(const struct weir_plan *from, const struct weir_plan *to, struct weir_message *ret_message)
@@ -138,7 +136,7 @@ int weir_step_convertible(const struct weir_plan *from, const struct weir_plan *
 	const bool is_bucket = from->kind == WEIR_KIND_BUCKET || from->kind == WEIR_KIND_INTERVAL;
 	struct weir__text why;
 
-	if (from->kind != to->kind || (from->flags & options) != (to->flags & options) ||
+	if ((from->kind != to->kind && !widens(from, to)) || (from->flags & options) != (to->flags & options) ||
 	    (from->kind == WEIR_KIND_SEGMENTS && from->room != to->room)) {
 		why = weir__text_of_message(ret_message, 0);
 		weir__text_add(&why, "a limit in use keeps its algorithm and options; only its rate and burst may change");

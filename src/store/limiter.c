@@ -14,6 +14,7 @@
 
 #include "core/log.h"
 #include "core/reserve.h"
+#include "core/segments.h"
 #include "core/small.h"
 #include "core/text.h"
 #include "os/atomic16.h"
@@ -23,6 +24,7 @@ enum {
 	GENERATION_SHIFT = WEIR__SLIM_BITS - 64,
 	GENERATIONS = 0xfffe, /* an even number: the two places for plans are used in turn, also when it wraps */
 	LOCKED = 0xffff,
+	LEAST_STATE = 24,
 };
 
 /* A plan as words that may be read while they are written. */
@@ -37,10 +39,11 @@ struct weir_limiter {
 	struct weir__lock lock;
 	uint32_t generation;                 /* under the lock: the newest that was in the slot */
 	struct weir_limit limit;             /* under the lock */
-	uint64_t state[] __attribute__((aligned(64))); /* under the lock */
+	/* Under the lock: at least LEAST_STATE bytes, so that a plain sliding counter may widen. */
+	uint64_t state[] __attribute__((aligned(64)));
 };
 
-_Static_assert(sizeof(struct weir_limiter) + sizeof(struct weir_state) <= WEIR_LIMITER_SIZE, "see limiter.h");
+_Static_assert(sizeof(struct weir_limiter) + LEAST_STATE <= WEIR_LIMITER_SIZE, "see limiter.h");
 _Static_assert(WEIR_KIND_COUNT_ <= UINT32_MAX, "kind_and_flags packs two 32-bit words");
 
 static void publish_plan(struct shared_plan *place, const struct weir_plan *plan)
@@ -239,13 +242,20 @@ uint64_t weir_limiter_tokens(struct weir_limiter *limiter, weir_ns now)
 	return weir_limiter_peek(limiter, now, 0).remaining;
 }
 
+static size_t needed_size(const struct weir_plan *plan)
+{
+	const size_t state = weir_plan_state_size(plan);
+
+	return sizeof(struct weir_limiter) + (state > LEAST_STATE ? state : LEAST_STATE);
+}
+
 size_t weir_limiter_size(const struct weir_limit *limit)
 {
 	struct weir_plan plan;
 
 	if (weir_plan_compile(limit, &plan, NULL) != WEIR_OK)
 		return 0;
-	return sizeof(struct weir_limiter) + weir_plan_state_size(&plan);
+	return needed_size(&plan);
 }
 
 static int refuse_room(struct weir_message *ret_message, size_t needed)
@@ -270,12 +280,12 @@ int weir_limiter_init(void *memory, size_t size, const struct weir_limit *limit,
 	error = weir_plan_compile(limit, &plan, ret_message);
 	if (error != WEIR_OK)
 		return error;
-	needed = sizeof(*limiter) + weir_plan_state_size(&plan);
+	needed = needed_size(&plan);
 	if (size < needed || (uintptr_t)memory % WEIR_LIMITER_ALIGN != 0)
 		return refuse_room(ret_message, needed);
 	if (plan.kind == WEIR_KIND_LOG)
 		plan.room += (size - needed) / sizeof(struct weir__event);
-	memset(limiter, 0, sizeof(*limiter) + weir_plan_state_size(&plan));
+	memset(limiter, 0, needed_size(&plan));
 	limiter->limit = *limit;
 	publish_plan(&limiter->plans[0], &plan);
 	publish_plan(&limiter->plans[1], &plan);
@@ -320,9 +330,10 @@ static void change_slot(struct weir_limiter *limiter, weir_ns now, const struct 
 
 	do {
 		begin(limiter, &attempt, now); /* cannot fail: only the holder of the lock closes the slot */
-		convert(limiter, &attempt.plan, to, &attempt.next, now);
+		*locked_state(limiter) = attempt.next;
+		convert(limiter, &attempt.plan, to, limiter->state, now);
+		attempt.next = *locked_state(limiter);
 		if (!(to->flags & WEIR_PLAN_SLIM)) {
-			*locked_state(limiter) = attempt.next;
 			attempt.next = (struct weir_state){ 0, 0 };
 			generation = LOCKED;
 		}
@@ -357,9 +368,12 @@ int weir_limiter_change(struct weir_limiter *limiter, weir_ns now, const struct 
 		return error;
 	weir__lock_acquire(&limiter->lock);
 	from = locked_plan(limiter, now);
+	if (from.kind == WEIR_KIND_SEGMENTS && to.kind == WEIR_KIND_COUNTER)
+		weir__segments_widen(&to); /* once wide, a counter stays so: it may have counted more than 32 bits hold */
 	error = weir_step_convertible(&from, &to, ret_message);
 	if (error == WEIR_OK) {
-		to.room = from.room;
+		if (to.kind == WEIR_KIND_LOG)
+			to.room = from.room;
 		generation = (limiter->generation + 1) % GENERATIONS;
 		publish_plan(&limiter->plans[generation & 1], &to);
 		if (weir__atomic16_load(&limiter->slot).hi >> GENERATION_SHIFT == LOCKED)
@@ -379,7 +393,7 @@ static struct weir_verdict reserve_in(struct weir_limiter *limiter, const struct
 {
 	const struct weir_verdict verdict = weir__reserve_take(plan, state, now, cost, max_wait, ret_reservation);
 
-	if (verdict.allowed)
+	if (verdict.granted > 0)
 		note_debt(limiter, plan, state, now);
 	return verdict;
 }

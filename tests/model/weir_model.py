@@ -11,12 +11,15 @@ Readings, where the rules leave room:
   denial, a peek or a cost of 0. Refills, ends of windows and ages of events are computed on the fly; charging, giving
   back and (interval) changing a limit settle them.
 - What is whole again or counts nothing is as new; it is forgotten when something is given back to it, and a bucket
-  also when a change leaves it whole. A whole bucket whose burst grows keeps its tokens, so it then misses some.
+  also when a change finds or leaves it whole: a store that has forgotten a whole bucket must give the same answers.
+- A smooth bucket that is behind its own time because the clock stepped back is empty when its limit is changed, and
+  stays behind by as much.
 - A refused change changes nothing: it does not even notice a new clock.
 - Smooth buckets step back when they owe more than burst/rate + 60 s; intervals and windows when their start lies more
   than 60 s ahead; logs when their newest event does; counters when their newest sub-window does.
-- A reservation made at most 60 s ahead of now explains any debt: nothing is cut then.
-- A reservation of 0 charges nothing, but counts as the newest reservation.
+- A reservation made at most 60 s ahead of now explains any debt up to the instant (in ns, rounded up) at which the
+  bucket was to be whole when it was made, or when the limit was changed since: nothing is cut then.
+- A reservation of 0 charges nothing and explains nothing.
 - Cancelling gives back as a refund does; a reservation is cancelled once.
 - count=all: a denied cost, also one that gets never, also an `up to` that found nothing, is counted as it was asked;
   remaining, retry and reset are those after counting. A log counts at most `count` of it and keeps its newest `count`
@@ -161,10 +164,23 @@ class Bucket(Limit):
         super().__init__(count, period, burst)
         self.initial = initial
         self.reserved_at = None
+        self.reserved_until = 0
+
+    def whole_ns(self):
+        """The instant at which the bucket is whole again."""
+        raise NotImplementedError
 
     def is_debt(self, now):
-        """The newest reservation explains what lies ahead: it is no new clock."""
-        return self.reserved_at is not None and now + STEP_BACK_MAX >= self.reserved_at
+        """Reservations explain what lies ahead: it is no new clock."""
+        return (self.reserved_at is not None and now + STEP_BACK_MAX >= self.reserved_at
+                and self.whole_ns() <= self.reserved_until)
+
+    def note_debt(self, now):
+        if self.reserved_at is None or self.reserved_at > now + STEP_BACK_MAX:
+            self.reserved_at, self.reserved_until = now, self.whole_ns()
+        else:
+            self.reserved_at = max(self.reserved_at, now)
+            self.reserved_until = max(self.reserved_until, self.whole_ns())
 
     def start(self, now):
         """At the first use: as if all but the initial tokens had just been taken."""
@@ -176,21 +192,22 @@ class Bucket(Limit):
         """When a reservation of cost that is made now may act."""
         raise NotImplementedError
 
+    def can_owe(self, now, cost):
+        """Whether the engine can hold a debt of so much more."""
+        return True
+
     def built_upon(self, act):
         """What was reserved after a reservation that acts at act."""
         raise NotImplementedError
 
     def reserve(self, now, cost):
         self.notice(now)
-        if cost > self.most:
+        if cost > self.most or not self.can_owe(now, cost):
             return Answer(NEVER, self.room(now), None, self.reset(now)), Reservation(self, 0, now)
         act = self.act_at(now, cost)
         if cost:
             self.charge(now, cost)
-        if self.reserved_at is None or self.reserved_at > now + STEP_BACK_MAX:
-            self.reserved_at = now
-        else:
-            self.reserved_at = max(self.reserved_at, now)
+            self.note_debt(now)
         return Answer(ALLOW, self.room(now), None, self.reset(now), span_up(act - now)), Reservation(self, cost, act)
 
     def cancel(self, now, reservation):
@@ -211,7 +228,10 @@ class Bucket(Limit):
         if self.refuses(count, period, burst):
             return REFUSED
         self.notice(now)
+        is_debt = self.is_debt(now)
         self.change(now, count, period, burst)
+        if is_debt:
+            self.note_debt(now)
         return Answer(ALLOW, self.room(now), None, self.reset(now))
 
     @staticmethod
@@ -247,6 +267,9 @@ class SmoothBucket(Bucket):
     def span_of(self, tokens):
         """The time in which so many tokens flow in."""
         return Fraction(tokens * self.period, self.count)
+
+    def whole_ns(self):
+        return min(ceil(self.whole_at), MAX)
 
     def notice(self, now):
         if self.initial is not None:
@@ -285,13 +308,19 @@ class SmoothBucket(Bucket):
         return max(0, self.whole_at - self.full_span - act) * self.rate
 
     def change(self, now, count, period, burst):
-        tokens = min(self.most - self.owed * self.rate, burst)
+        behind = 0
+        if not self.owed:
+            tokens = burst
+        elif self.owed > self.full_span and not self.is_debt(now):
+            tokens, behind = 0, self.owed - self.full_span
+        else:
+            tokens = min(self.most - self.owed * self.rate, burst)
         self.count, self.period, self.most = count, period, burst
         self._derive()
         if tokens == burst:
             self.whole_at = 0
         else:
-            exact = now + (burst - tokens) / self.rate
+            exact = now + behind + (burst - tokens) / self.rate
             self.whole_at = Fraction(ceil(exact * self.count), self.count)
         self.owed = max(0, self.whole_at - now)
 
@@ -313,6 +342,9 @@ class IntervalBucket(Bucket):
         super().__init__(count, period, burst, initial)
         self.anchor = 0
         self.missing = 0
+
+    def whole_ns(self):
+        return min(self.anchor + ceil(Fraction(self.missing, self.count)) * self.period, MAX)
 
     def notice(self, now):
         if self.initial is not None:
@@ -360,14 +392,19 @@ class IntervalBucket(Bucket):
             anchor = now
         return max(now, anchor + ceil(Fraction(missing + cost - self.most, self.count)) * self.period)
 
+    def can_owe(self, now, cost):
+        return self.settled(now)[1] + cost <= (SLIM_COUNT_MAX if self.most <= SLIM_COUNT_MAX else MAX)
+
     def built_upon(self, act):
+        if self.missing <= self.most:
+            return 0
         newest = self.anchor + ceil(Fraction(self.missing - self.most, self.count)) * self.period
-        return max(0, newest - act) * self.count // self.period
+        return max(0, newest - act) // self.period * self.count
 
     def change(self, now, count, period, burst):
         anchor, missing = self.settled(now)
-        tokens = min(self.most - missing, burst)
-        if period != self.period or not missing:
+        tokens = min(self.most - missing, burst) if missing else burst
+        if period != self.period:
             anchor = now
         self.count, self.period, self.most = count, period, burst
         self.anchor, self.missing = anchor, burst - tokens

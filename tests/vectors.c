@@ -1,0 +1,566 @@
+/* vectors.c: plays vector files (tests/vectors/README.md) on every engine there is and compares each stated answer.
+ *
+ *     vectors FILE...        - is standard input
+ *
+ * Prints mismatches with file and line, then how many vectors passed on each engine. Exits 1 if one failed, 2 if a file
+ * cannot be read or is not of the grammar. */
+#include <err.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vector_engine.h"
+
+enum { WORDS_MAX = 64, LIMITS_MAX = 16, MISMATCHES_SHOWN = 20 };
+
+static const struct vector_engine *const engines[] = { &core_engine, &limiter_engine };
+
+#define ENGINES (sizeof(engines) / sizeof(engines[0]))
+
+enum verdict_word { ALLOW, DENY, NEVER, ERROR };
+static const char *const verdict_words[] = { "allow", "deny", "never", "error" };
+
+struct answer {
+	enum verdict_word word;
+	struct weir_verdict verdict;
+};
+
+struct limit {
+	char *name;
+	struct weir_limit limit;
+	uint64_t initial;   /* UINT64_MAX: none */
+	uint64_t log_room;
+	void *subjects[ENGINES]; /* NULL: refused */
+	bool is_started[ENGINES];
+};
+
+struct tagged {
+	char *tag;
+	size_t limit;
+	struct weir_reservation reservations[ENGINES];
+};
+
+/* A file being read, and the vector in hand. */
+static struct {
+	const char *file;
+	unsigned long line;
+	char *text;
+	char *words[WORDS_MAX];
+	size_t n_words;
+	bool in_vector, is_made, has_failed[ENGINES];
+	struct limit limits[LIMITS_MAX];
+	size_t n_limits;
+	struct tagged *tagged;
+	size_t n_tagged;
+} now_at;
+
+static uint64_t passed[ENGINES], failed[ENGINES], rows;
+
+static void __attribute__((noreturn, format(printf, 1, 2))) malformed(const char *format, ...)
+{
+	va_list arguments;
+
+	fprintf(stderr, "%s:%lu: ", now_at.file, now_at.line);
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fputc('\n', stderr);
+	exit(2);
+}
+
+static uint64_t number_of(const char *word)
+{
+	uint64_t number = 0;
+
+	if (*word == '\0')
+		malformed("a number is missing");
+	for (const char *at = word; *at; at++)
+		if (*at < '0' || *at > '9' || __builtin_mul_overflow(number, UINT64_C(10), &number) ||
+		    __builtin_add_overflow(number, (uint64_t)(*at - '0'), &number))
+			malformed("\"%s\" is no number from 0 to 18446744073709551615", word);
+	return number;
+}
+
+/* The value if word is `name=value`, else NULL. */
+static const char *value_of(const char *word, const char *name)
+{
+	const size_t length = strlen(name);
+
+	return strncmp(word, name, length) == 0 && word[length] == '=' ? word + length + 1 : NULL;
+}
+
+static void read_rate(const char *value, struct weir_limit *limit)
+{
+	char *copy = strdup(value);
+	char *slash = copy ? strchr(copy, '/') : NULL;
+
+	if (slash == NULL)
+		malformed("\"%s\" is no rate; expected COUNT/PERIOD", value);
+	*slash = '\0';
+	limit->count = number_of(copy);
+	limit->period = number_of(slash + 1);
+	free(copy);
+}
+
+static bool is_one_of(const char *value, const char *plain, const char *other)
+{
+	if (strcmp(value, plain) != 0 && strcmp(value, other) != 0)
+		malformed("\"%s\": expected %s or %s", value, plain, other);
+	return strcmp(value, other) == 0;
+}
+
+static enum weir_algorithm algorithm_of(const char *name)
+{
+	for (int i = WEIR_TOKEN_BUCKET; i <= WEIR_SLIDING_COUNTER; i++)
+		if (strcmp(name, weir_algorithm_name((enum weir_algorithm)i)) == 0)
+			return (enum weir_algorithm)i;
+	malformed("\"%s\" is no algorithm", name);
+}
+
+static void read_limit(void)
+{
+	struct limit *limit = &now_at.limits[now_at.n_limits];
+	bool has_burst = false;
+
+	if (!now_at.in_vector || now_at.n_words < 4 || now_at.n_limits == LIMITS_MAX)
+		malformed("expected a limit line of a vector, at most %d of them", LIMITS_MAX);
+	*limit = (struct limit){ .name = strdup(now_at.words[1]), .initial = UINT64_MAX };
+	limit->limit = weir_limit_of(WEIR_TOKEN_BUCKET, 0, 0);
+	for (size_t i = 2; i < now_at.n_words; i++) {
+		const char *const word = now_at.words[i], *value;
+
+		if ((value = value_of(word, "algorithm")))
+			limit->limit.algorithm = algorithm_of(value);
+		else if ((value = value_of(word, "rate")))
+			read_rate(value, &limit->limit);
+		else if ((value = value_of(word, "burst")))
+			limit->limit.burst = number_of(value), has_burst = true;
+		else if ((value = value_of(word, "refill")))
+			limit->limit.refill_interval = is_one_of(value, "smooth", "interval");
+		else if ((value = value_of(word, "align")))
+			limit->limit.align_first = is_one_of(value, "clock", "first");
+		else if ((value = value_of(word, "count")))
+			limit->limit.count_all = is_one_of(value, "admitted", "all");
+		else if ((value = value_of(word, "segments")))
+			limit->limit.segments = number_of(value);
+		else if ((value = value_of(word, "initial")))
+			limit->initial = number_of(value);
+		else
+			malformed("\"%s\" is no option of a limit", word);
+	}
+	if (!has_burst)
+		limit->limit.burst = limit->limit.count;
+	limit->limit.shape = limit->limit.algorithm == WEIR_LEAKY_BUCKET;
+	limit->log_room = limit->limit.count;
+	now_at.n_limits++;
+}
+
+static size_t limit_named(const char *name, size_t length)
+{
+	for (size_t i = 0; i < now_at.n_limits; i++)
+		if (strlen(now_at.limits[i].name) == length && memcmp(now_at.limits[i].name, name, length) == 0)
+			return i;
+	malformed("no limit is named \"%.*s\"", (int)length, name);
+}
+
+static enum verdict_word word_of(const struct weir_verdict *verdict)
+{
+	return verdict->allowed ? ALLOW : verdict->never ? NEVER : DENY;
+}
+
+/* The subject, which `initial` tokens are left in when it is first used; NULL if it was refused. */
+static void *subject_of(size_t engine, struct limit *limit, weir_ns now)
+{
+	void *const subject = limit->subjects[engine];
+
+	if (subject && !limit->is_started[engine] && limit->initial < limit->limit.burst)
+		engines[engine]->take(subject, now, limit->limit.burst - limit->initial);
+	limit->is_started[engine] = true;
+	return subject;
+}
+
+typedef struct weir_verdict step(void *subject, weir_ns now, uint64_t cost);
+
+static struct answer run_step(size_t engine, struct limit *limit, step *take_step, weir_ns now, uint64_t cost)
+{
+	void *const subject = subject_of(engine, limit, now);
+	struct answer answer = { .word = ERROR };
+
+	if (subject) {
+		answer.verdict = take_step(subject, now, cost);
+		answer.word = word_of(&answer.verdict);
+	}
+	return answer;
+}
+
+static struct answer run_set(size_t engine, struct limit *limit, weir_ns now, const struct weir_limit *changed)
+{
+	void *const subject = subject_of(engine, limit, now);
+
+	if (subject == NULL || engines[engine]->change(subject, now, changed) != WEIR_OK)
+		return (struct answer){ .word = ERROR };
+	return run_step(engine, limit, engines[engine]->peek, now, 0);
+}
+
+static struct answer run_reserve(size_t engine, struct limit *limit, weir_ns now, uint64_t cost, struct tagged *tagged)
+{
+	void *const subject = subject_of(engine, limit, now);
+	struct answer answer = { .word = ERROR };
+
+	if (subject && engines[engine]->reserve(subject, now, cost, &tagged->reservations[engine], &answer.verdict) == 0)
+		answer.word = word_of(&answer.verdict);
+	return answer;
+}
+
+/* Decides several limits together. A denied request is charged nowhere; limits that count all count it. */
+static struct answer run_all(size_t engine, const size_t *chosen, const uint64_t *costs, size_t n, weir_ns now)
+{
+	struct weir_verdict verdicts[LIMITS_MAX];
+	struct answer answer;
+	bool never;
+
+	for (size_t i = 0; i < n; i++)
+		if (now_at.limits[chosen[i]].subjects[engine] == NULL)
+			return (struct answer){ .word = ERROR };
+	for (size_t i = 0; i < n; i++)
+		verdicts[i] = run_step(engine, &now_at.limits[chosen[i]], engines[engine]->peek, now, costs[i]).verdict;
+	answer.verdict = weir_verdict_join(verdicts, n);
+	never = answer.verdict.never;
+	for (size_t i = 0; i < n; i++) {
+		struct limit *const limit = &now_at.limits[chosen[i]];
+
+		if (answer.verdict.allowed)
+			verdicts[i] = run_step(engine, limit, engines[engine]->take, now, costs[i]).verdict;
+		else if (limit->limit.count_all) {
+			run_step(engine, limit, engines[engine]->take, now, costs[i]);
+			verdicts[i] = run_step(engine, limit, engines[engine]->peek, now, costs[i]).verdict;
+		}
+	}
+	answer.word = never ? NEVER : answer.verdict.allowed ? ALLOW : DENY;
+	answer.verdict = weir_verdict_join(verdicts, n);
+	return answer;
+}
+
+static bool is_stated_so(const char *word, const struct weir_verdict *verdict)
+{
+	const char *value;
+
+	if ((value = value_of(word, "remaining")))
+		return number_of(value) == verdict->remaining;
+	if ((value = value_of(word, "retry")))
+		return number_of(value) == verdict->retry_after;
+	if ((value = value_of(word, "reset")))
+		return number_of(value) == verdict->reset_after;
+	if ((value = value_of(word, "delay")))
+		return number_of(value) == verdict->delay;
+	if ((value = value_of(word, "granted")))
+		return number_of(value) == verdict->granted;
+	malformed("\"%s\" is no field of an answer", word);
+}
+
+static void compare(size_t engine, const struct answer *answer, size_t stated)
+{
+	static unsigned shown;
+	bool is_right = strcmp(now_at.words[stated], verdict_words[answer->word]) == 0;
+
+	for (size_t i = stated + 1; i < now_at.n_words; i++)
+		is_right &= is_stated_so(now_at.words[i], &answer->verdict);
+	if (is_right)
+		return;
+	now_at.has_failed[engine] = true;
+	if (shown++ >= MISMATCHES_SHOWN)
+		return;
+	printf("%s:%lu: %s:", now_at.file, now_at.line, engines[engine]->name);
+	for (size_t i = 0; i < now_at.n_words; i++)
+		printf(" %s", now_at.words[i]);
+	printf("\n    answered: %s remaining=%" PRIu64 " retry=%" PRIu64 " reset=%" PRIu64 " delay=%" PRIu64
+	       " granted=%" PRIu64 "\n",
+	       verdict_words[answer->word], answer->verdict.remaining, answer->verdict.retry_after,
+	       answer->verdict.reset_after, answer->verdict.delay, answer->verdict.granted);
+}
+
+static size_t reservation_tagged(const char *tag, bool is_new, size_t limit)
+{
+	for (size_t i = 0; i < now_at.n_tagged; i++)
+		if (strcmp(now_at.tagged[i].tag, tag) == 0) {
+			if (is_new)
+				malformed("a second reservation tagged \"%s\"", tag);
+			return i;
+		}
+	if (!is_new)
+		malformed("no reservation is tagged \"%s\"", tag);
+	now_at.tagged = realloc(now_at.tagged, (now_at.n_tagged + 1) * sizeof(*now_at.tagged));
+	if (now_at.tagged == NULL)
+		err(2, "realloc");
+	now_at.tagged[now_at.n_tagged] = (struct tagged){ .tag = strdup(tag), .limit = limit };
+	return now_at.n_tagged++;
+}
+
+/* An `at` row kept until the vector ends: only then is known how large its limits become. */
+static char **pending;
+static unsigned long *pending_lines;
+static size_t n_pending;
+
+static void play_all(const char *names, const char *costs, weir_ns now, size_t stated)
+{
+	size_t chosen[LIMITS_MAX], n = 0;
+	uint64_t claimed[LIMITS_MAX] = { 0 };
+	const bool is_one_cost = strchr(costs, ',') == NULL;
+
+	while (*names) {
+		const size_t length = strcspn(names, ","), cost_length = strcspn(costs, ",");
+		const size_t limit = limit_named(names, length);
+		char cost[32] = "";
+		size_t place = 0;
+
+		if (cost_length < sizeof(cost))
+			memcpy(cost, costs, cost_length);
+		while (place < n && chosen[place] != limit)
+			place++;
+		if (place == n)
+			chosen[n++] = limit;
+		if (__builtin_add_overflow(claimed[place], number_of(cost), &claimed[place]))
+			claimed[place] = UINT64_MAX;
+		names += length + (names[length] == ',');
+		if (!is_one_cost)
+			costs += cost_length + (costs[cost_length] == ',');
+	}
+	for (size_t engine = 0; engine < ENGINES; engine++) {
+		const struct answer answer = run_all(engine, chosen, claimed, n, now);
+
+		compare(engine, &answer, stated);
+	}
+}
+
+static void play_set(struct limit *limit, weir_ns now, size_t first, size_t stated)
+{
+	struct weir_limit changed = limit->limit;
+	bool is_refused = false, is_bucket = limit->limit.algorithm <= WEIR_LEAKY_BUCKET;
+
+	for (size_t i = first; i + 1 < stated; i++) {
+		const char *value;
+
+		if ((value = value_of(now_at.words[i], "rate")))
+			read_rate(value, &changed);
+		else if ((value = value_of(now_at.words[i], "burst")) && is_bucket)
+			changed.burst = number_of(value);
+		else
+			malformed("\"%s\" is nothing to set", now_at.words[i]);
+	}
+	for (size_t engine = 0; engine < ENGINES; engine++) {
+		const struct answer answer = run_set(engine, limit, now, &changed);
+
+		compare(engine, &answer, stated);
+		is_refused = answer.word == ERROR;
+	}
+	if (!is_refused)
+		limit->limit = changed;
+}
+
+/* at NOW OP [NAME] ARGUMENT... -> VERDICT FIELD... */
+static void play_row(void)
+{
+	const weir_ns now = number_of(now_at.words[1]);
+	const char *const op = now_at.words[2];
+	size_t stated = 0, argument = 3;
+	struct limit *limit;
+
+	while (stated < now_at.n_words && strcmp(now_at.words[stated], "->") != 0)
+		stated++;
+	if (++stated >= now_at.n_words || stated < 5)
+		malformed("expected: at NOW OP ARGUMENTS -> VERDICT");
+	rows++;
+	if (strcmp(op, "cancel") == 0) {
+		const char *const tag = value_of(now_at.words[3], "tag");
+		struct tagged *tagged = &now_at.tagged[reservation_tagged(tag ? tag : "", false, 0)];
+
+		limit = &now_at.limits[tagged->limit];
+		for (size_t engine = 0; engine < ENGINES; engine++) {
+			struct answer answer = { .word = ERROR };
+
+			if (subject_of(engine, limit, now)) {
+				engines[engine]->cancel(limit->subjects[engine], now, &tagged->reservations[engine]);
+				answer = run_step(engine, limit, engines[engine]->peek, now, 0);
+			}
+			compare(engine, &answer, stated);
+		}
+		return;
+	}
+	if (strcmp(op, "all") == 0) {
+		play_all(now_at.words[3], now_at.words[4], now, stated);
+		return;
+	}
+	if (now_at.n_limits == 1 && strcmp(now_at.words[3], now_at.limits[0].name) != 0)
+		limit = &now_at.limits[0];
+	else
+		limit = &now_at.limits[limit_named(now_at.words[argument], strlen(now_at.words[argument]))], argument++;
+	if (strcmp(op, "set") == 0) {
+		play_set(limit, now, argument, stated);
+	} else if (strcmp(op, "reserve") == 0) {
+		const char *const tag = value_of(now_at.words[argument + 1], "tag");
+		const size_t tagged = reservation_tagged(tag ? tag : "", true, (size_t)(limit - now_at.limits));
+
+		for (size_t engine = 0; engine < ENGINES; engine++) {
+			const struct answer answer = run_reserve(engine, limit, now, number_of(now_at.words[argument]),
+								 &now_at.tagged[tagged]);
+
+			compare(engine, &answer, stated);
+		}
+	} else {
+		for (size_t engine = 0; engine < ENGINES; engine++) {
+			const struct vector_engine *const e = engines[engine];
+			step *const take_step = strcmp(op, "take") == 0	  ? e->take :
+						strcmp(op, "peek") == 0	  ? e->peek :
+						strcmp(op, "upto") == 0	  ? e->upto :
+						strcmp(op, "refund") == 0 ? e->refund :
+									    NULL;
+			struct answer answer;
+
+			if (take_step == NULL)
+				malformed("\"%s\" is no operation", op);
+			answer = run_step(engine, limit, take_step, now, number_of(now_at.words[argument]));
+			compare(engine, &answer, stated);
+		}
+	}
+}
+
+static void split(char *text)
+{
+	char *rest = text;
+
+	now_at.n_words = 0;
+	while (rest) {
+		if (now_at.n_words == WORDS_MAX)
+			malformed("more than %d words", WORDS_MAX);
+		now_at.words[now_at.n_words++] = strsep(&rest, " ");
+	}
+}
+
+/* A `set` may raise what a log must hold: look for it before the limits are made. */
+static void note_log_room(char *text)
+{
+	char *copy = strdup(text);
+	struct weir_limit set = { 0 };
+
+	split(copy);
+	if (now_at.n_words > 4 && strcmp(now_at.words[2], "set") == 0)
+		for (size_t i = 3; i < now_at.n_words; i++)
+			if (value_of(now_at.words[i], "rate")) {
+				read_rate(value_of(now_at.words[i], "rate"), &set);
+				for (size_t limit = 0; limit < now_at.n_limits; limit++)
+					if (now_at.limits[limit].log_room < set.count)
+						now_at.limits[limit].log_room = set.count;
+			}
+	free(copy);
+}
+
+static void keep_row(const char *text)
+{
+	if (!now_at.in_vector)
+		malformed("a row outside a vector");
+	pending = realloc(pending, (n_pending + 1) * sizeof(*pending));
+	pending_lines = realloc(pending_lines, (n_pending + 1) * sizeof(*pending_lines));
+	if (pending == NULL || pending_lines == NULL)
+		err(2, "realloc");
+	pending[n_pending] = strdup(text);
+	pending_lines[n_pending++] = now_at.line;
+}
+
+static void end_vector(void)
+{
+	const unsigned long end = now_at.line;
+
+	if (!now_at.in_vector)
+		return;
+	for (size_t i = 0; i < n_pending; i++)
+		note_log_room(pending[i]);
+	for (size_t i = 0; i < now_at.n_limits; i++)
+		for (size_t engine = 0; engine < ENGINES; engine++)
+			now_at.limits[i].subjects[engine] =
+				engines[engine]->make(&now_at.limits[i].limit, now_at.limits[i].log_room);
+	for (size_t i = 0; i < n_pending; i++) {
+		now_at.line = pending_lines[i];
+		split(pending[i]);
+		play_row();
+		free(pending[i]);
+	}
+	for (size_t engine = 0; engine < ENGINES; engine++) {
+		(now_at.has_failed[engine] ? failed : passed)[engine]++;
+		now_at.has_failed[engine] = false;
+		for (size_t i = 0; i < now_at.n_limits; i++)
+			engines[engine]->drop(now_at.limits[i].subjects[engine]);
+	}
+	for (size_t i = 0; i < now_at.n_limits; i++)
+		free(now_at.limits[i].name);
+	for (size_t i = 0; i < now_at.n_tagged; i++)
+		free(now_at.tagged[i].tag);
+	now_at.n_limits = now_at.n_tagged = n_pending = 0;
+	now_at.in_vector = false;
+	now_at.line = end;
+}
+
+static void read_statement(char *text)
+{
+	if (*text == '\0') {
+		end_vector();
+	} else if (strncmp(text, "vector ", 7) == 0) {
+		end_vector();
+		now_at.in_vector = true;
+	} else if (strncmp(text, "limit ", 6) == 0) {
+		split(text);
+		read_limit();
+	} else if (strncmp(text, "at ", 3) == 0) {
+		keep_row(text);
+	} else if (*text != '#') {
+		malformed("expected vector, limit, at, # or an empty line");
+	}
+}
+
+static void play_file(const char *name)
+{
+	FILE *file = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
+	size_t room = 0;
+	ssize_t length;
+
+	if (file == NULL)
+		err(2, "%s", name);
+	now_at.file = name;
+	now_at.line = 0;
+	while ((length = getline(&now_at.text, &room, file)) >= 0) {
+		now_at.line++;
+		if (length > 0 && now_at.text[length - 1] == '\n')
+			now_at.text[length - 1] = '\0';
+		read_statement(now_at.text);
+	}
+	if (ferror(file))
+		err(2, "%s", name);
+	end_vector();
+	if (file != stdin)
+		fclose(file);
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t all_passed = 0, all_failed = 0;
+
+	if (argc < 2) {
+		fprintf(stderr, "usage: vectors FILE...\n");
+		return 2;
+	}
+	for (int i = 1; i < argc; i++)
+		play_file(argv[i]);
+	for (size_t engine = 0; engine < ENGINES; engine++) {
+		printf("%-8s %" PRIu64 " vectors passed, %" PRIu64 " failed, 0 skipped\n", engines[engine]->name,
+		       passed[engine], failed[engine]);
+		all_passed += passed[engine];
+		all_failed += failed[engine];
+	}
+	printf("%" PRIu64 " rows\n%" PRIu64 " passed, %" PRIu64 " failed\n", rows, all_passed, all_failed);
+	free(now_at.text);
+	free(now_at.tagged);
+	free(pending);
+	free(pending_lines);
+	return all_failed > 0 || all_passed == 0;
+}
