@@ -74,8 +74,8 @@ WEIR_API struct weir_limit weir_limiter_limit(struct weir_limiter *limiter);
 
 /* A place in the future of a token bucket. Keep it to cancel; nothing needs to be freed. */
 struct weir_reservation {
-	uint64_t cost;    /* 0 after it was cancelled, and when it was refused */
-	weir_ns act_at;   /* the instant from which it may act */
+	uint64_t cost;  /* 0 after it was cancelled, and when it was refused */
+	weir_ns act_at; /* the instant from which it may act */
 	uint64_t private_[3];
 };
 
@@ -89,8 +89,7 @@ WEIR_API int weir_limiter_reserve(struct weir_limiter *limiter, weir_ns now, uin
 /* Gives back what a reservation took, less what later ones were built upon; nothing once its time has passed, and
  * nothing the second time. One reservation is cancelled by one thread at a time. Returns the units given back,
  * rounded down. */
-WEIR_API uint64_t weir_limiter_cancel(struct weir_limiter *limiter, weir_ns now,
-				      struct weir_reservation *reservation);
+WEIR_API uint64_t weir_limiter_cancel(struct weir_limiter *limiter, weir_ns now, struct weir_reservation *reservation);
 
 #ifdef __cplusplus
 }
