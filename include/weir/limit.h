@@ -53,8 +53,8 @@ struct weir_limit {
  * Any count, period and burst up to 2^64-1 is legal except:
  * - smooth buckets, with count/period in lowest terms: 2^64 * count + burst * period <= 2^128 (only counts or
  *   bursts times periods near 2^64 * 2^64 are beyond); */
-#define WEIR_LOG_COUNT_MAX UINT64_C(0xffffffff)  /* sliding log: its state needs 16 bytes for each of count */
-#define WEIR_SEGMENTS_MAX UINT64_C(1048576)      /* sliding counter: its state needs 8 bytes a sub-window */
+#define WEIR_LOG_COUNT_MAX UINT64_C(0xffffffff) /* sliding log: its state needs 16 bytes for each of count */
+#define WEIR_SEGMENTS_MAX UINT64_C(1048576)     /* sliding counter: its state needs 8 bytes a sub-window */
 
 /* The longest text that weir_limit_print makes, with its NUL. */
 #define WEIR_LIMIT_TEXT_MAX 160

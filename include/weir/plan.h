@@ -23,12 +23,12 @@ enum weir_kind {
 };
 
 struct weir_plan {
-	uint32_t kind;   /* enum weir_kind */
-	uint32_t flags;  /* WEIR_PLAN_... */
-	uint64_t count;  /* buckets: of the rate in lowest terms */
-	weir_ns period;  /* buckets: of the rate in lowest terms. segments: of one sub-window */
-	uint64_t most;   /* what one request may cost: burst of a bucket, count of a window */
-	uint64_t room;   /* segments: sub-windows in a period. log: entries that its state has room for. else 0 */
+	uint32_t kind;  /* enum weir_kind */
+	uint32_t flags; /* WEIR_PLAN_... */
+	uint64_t count; /* buckets: of the rate in lowest terms */
+	weir_ns period; /* buckets: of the rate in lowest terms. segments: of one sub-window */
+	uint64_t most;  /* what one request may cost: burst of a bucket, count of a window */
+	uint64_t room;  /* segments: sub-windows in a period. log: entries that its state has room for. else 0 */
 };
 
 enum {

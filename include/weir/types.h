@@ -51,7 +51,7 @@ WEIR_API const char *weir_strerror(int error);
 /* Why something was refused, for people: what was wrong, where, and what would be right. Functions that take one
  * accept NULL, fill it only when they fail, and always end the text with a NUL, cutting what does not fit. */
 struct weir_message {
-	size_t at;      /* byte of the text that was parsed at which the trouble begins; 0 where there was no text */
+	size_t at; /* byte of the text that was parsed at which the trouble begins; 0 where there was no text */
 	char text[240];
 };
 

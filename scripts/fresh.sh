@@ -1,0 +1,183 @@
+#!/usr/bin/env bash
+# fresh.sh: makes a minimal Debian 12, clones the committed tree into it, and runs there what a newcomer would:
+# ./dev run until it has printed something, then ./dev test.
+#
+#     fresh.sh [--keep]
+#
+# The system is made anew each time in build/fresh/root, and left there only with --keep; packages that were fetched
+# stay in build/fresh/debs. The mirror and everything needed to reach it are those of this host's apt.
+set -euo pipefail
+
+suite=bookworm
+run_seconds=1200
+test_seconds=7200
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+place=$top/build/fresh
+target=$place/root
+proxies=(http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY)
+
+say() {
+	printf 'fresh: %s\n' "$*"
+}
+
+die() {
+	say "$*" >&2
+	exit 1
+}
+
+# Mounts and processes get namespaces that end with this shell, however it ends: nothing stays mounted or runs on.
+start() {
+	setpriv --pdeathsig KILL -- \
+		unshare --mount --propagation private --pid --fork --kill-child -- "$@" </dev/null &
+	started=$!
+}
+
+# Waited for apart from the start, since bash puts off signals while it runs something in the foreground.
+isolated() {
+	start "$@"
+	wait "$started"
+}
+
+# apt itself tells where it would look, whichever of its formats the sources are written in.
+mirror() {
+	apt-get update --print-uris | sed -n "s|^'\(.*\)/dists/$suite/InRelease'.*|\1|p" | head -n 1
+}
+
+# debootstrap asks wget, which knows proxies from the environment only.
+export_proxy_of_apt() {
+	local proxy
+	eval "$(apt-config shell proxy Acquire::http::Proxy)"
+	if [[ -n ${proxy-} && -z ${http_proxy-} ]]; then
+		export http_proxy=$proxy
+	fi
+}
+
+make_system() {
+	local from
+	from=$(mirror)
+	[[ -n $from ]] || die "this host's apt has no source for Debian 12 ($suite)"
+	export_proxy_of_apt
+	rm -rf --one-file-system "$target"
+	mkdir -p "$place/debs/debootstrap" "$place/debs/apt"
+	say "making a minimal Debian 12"
+	if ! isolated debootstrap --variant=minbase --include=git,ca-certificates \
+		--cache-dir="$place/debs/debootstrap" "$suite" "$target" "$from" >"$place/debootstrap.log" 2>&1; then
+		tail -n 20 "$place/debootstrap.log" >&2
+		die "debootstrap failed; the whole log is in build/fresh/debootstrap.log"
+	fi
+}
+
+# Sources, keys, proxies and credentials of this host, but not the hooks of packages that the new system lacks.
+copy_apt_configuration() {
+	local item
+	rm -rf "$target/etc/apt/sources.list"
+	for item in sources.list sources.list.d apt.conf apt.conf.d preferences preferences.d \
+		keyrings trusted.gpg trusted.gpg.d auth.conf auth.conf.d; do
+		if [[ -e /etc/apt/$item ]]; then
+			cp -a "/etc/apt/$item" "$target/etc/apt/"
+		fi
+	done
+	mkdir -p "$target/usr/share/keyrings" "$target/debs"
+	cp -an /usr/share/keyrings/. "$target/usr/share/keyrings/"
+	cp -L /etc/resolv.conf "$target/etc/resolv.conf"
+	cat >"$target/etc/apt/apt.conf.d/zz-fresh" <<-'CONF'
+		#clear APT::Update::Pre-Invoke;
+		#clear APT::Update::Post-Invoke;
+		#clear APT::Update::Post-Invoke-Success;
+		#clear DPkg::Pre-Invoke;
+		#clear DPkg::Pre-Install-Pkgs;
+		#clear DPkg::Post-Invoke;
+		Dir::Cache::archives "/debs";
+		APT::Keep-Downloaded-Packages "true";
+	CONF
+}
+
+# A bundle, since git does not clone from a directory that is somebody else's; and the clone is given to somebody else,
+# since that has to work too.
+clone_tree() {
+	git -c safe.directory="$top" -C "$top" bundle create -q "$target/weir.bundle" HEAD
+	in_system git -c advice.detachedHead=false clone -q /weir.bundle /weir
+	chown -R 12345:12345 "$target/weir"
+	say "cloned $(git -c safe.directory="$top" -C "$top" log -1 --format='%h %s')"
+}
+
+# in_system COMMAND...: runs it in the new system; with how=start does not wait for it.
+in_system() {
+	local name environment=(PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C.UTF-8 TERM=dumb)
+	for name in "${proxies[@]}"; do
+		if [[ -n ${!name-} ]]; then
+			environment+=("$name=${!name}")
+		fi
+	done
+	# shellcheck disable=SC2016 # expanded by the inner shell
+	"${how-isolated}" bash -c '
+		set -e
+		target=$1 debs=$2
+		shift 2
+		mount --rbind /dev "$target/dev"
+		mount -t tmpfs tmpfs "$target/dev/shm"
+		mount -t proc proc "$target/proc"
+		mount --bind "$debs" "$target/debs"
+		exec chroot "$target" env -i "$@"' \
+		in_system "$target" "$place/debs/apt" "${environment[@]}" "$@"
+}
+
+in_tree() {
+	# shellcheck disable=SC2016 # expanded by the inner shell
+	in_system sh -c 'cd /weir && exec "$@"' in_tree "$@"
+}
+
+# The program may run for ever: it is stopped when it has said something.
+prove_run() {
+	local deadline=$((SECONDS + run_seconds)) out=$place/run.out
+	say "./dev run"
+	how=start in_tree stdbuf -oL ./dev run >"$out" 2>"$place/run.err"
+	while [[ ! -s $out ]] && kill -0 "$started" 2>/dev/null && ((SECONDS < deadline)); do
+		sleep 0.2
+	done
+	sleep 1
+	kill -KILL "$started" 2>/dev/null || true
+	wait "$started" 2>/dev/null || true
+	if [[ ! -s $out ]]; then
+		tail -n 20 "$place/run.err" >&2
+		say "./dev run printed nothing"
+		return 1
+	fi
+	sed 's/^/    /' "$place/run.err"
+	say "./dev run printed: $(tail -n 1 "$out")"
+}
+
+prove_test() {
+	local status=0 out=$place/test.out
+	say "./dev test"
+	in_tree timeout "$test_seconds" ./dev test >"$out" 2>&1 || status=$?
+	((status == 0)) || tail -n 60 "$out"
+	say "./dev test ended with status $status and printed: $(tail -n 1 "$out")"
+	return "$status"
+}
+
+main() {
+	local keep=false status=0
+	case ${1-} in
+	'') ;;
+	--keep) keep=true ;;
+	*) die "fresh takes --keep or nothing, not $1" ;;
+	esac
+	((EUID == 0)) || die "making a system needs root"
+	trap 'exit 130' INT TERM
+	mkdir -p "$place"
+	make_system
+	copy_apt_configuration
+	clone_tree
+	prove_run || status=1
+	prove_test || status=1
+	if $keep; then
+		say "left in build/fresh/root"
+	else
+		rm -rf --one-file-system "$target"
+	fi
+	return "$status"
+}
+
+main "$@"

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""The core needs nothing but mem* and libgcc's 128-bit arithmetic.
+
+    core_symbols.py LIBRARY.a...
+
+What it does not need it cannot call: no clock, no lock, no allocation, no input or output. For plain builds only:
+sanitizers, coverage and stack protectors add symbols of their own."""
+
+import subprocess
+import sys
+
+ALLOWED = {
+    "memcpy", "memmove", "memset", "memcmp",
+    "_GLOBAL_OFFSET_TABLE_",  # the linker's, for position-independent code
+    "__udivti3", "__umodti3", "__udivmodti4", "__multi3", "__divti3", "__modti3",
+}
+
+
+def main(archives):
+    if not archives:
+        sys.exit(__doc__)
+    defined, needed = set(), {}
+    listing = subprocess.run(["nm", "--print-file-name", "--format=posix", *archives],
+                             capture_output=True, text=True, check=True)
+    for line in listing.stdout.splitlines():
+        # archive[member]: name type [value size]
+        place, _, rest = line.partition("]: ")
+        name, kind = rest.split()[:2]
+        if kind in ("U", "w", "v"):
+            needed.setdefault(name, place.rpartition("[")[2])
+        else:
+            defined.add(name)
+    if not defined:
+        print(f"no symbols in {' '.join(archives)}")
+        return 1
+    faults = [f"{needed[name]}: needs {name}, which the core may not"
+              for name in sorted(needed.keys() - defined - ALLOWED)]
+    print("\n".join(faults) or f"core symbols: {len(defined)} defined, needs only "
+          f"{', '.join(sorted(needed.keys() - defined)) or 'itself'}")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
