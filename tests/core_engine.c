@@ -64,8 +64,8 @@ static struct weir_verdict take(void *subject_, weir_ns now, uint64_t cost)
 	}
 	verdict = weir_step_take(&plan, subject->state, now, cost);
 	/* A cost that never fits notices a new clock only where more is asked than yes or no. */
-	if (is_compared && (allowed != verdict.allowed ||
-			    (!verdict.never && memcmp(copy, subject->state, subject->size) != 0))) {
+	if (is_compared &&
+	    (allowed != verdict.allowed || (!verdict.never && memcmp(copy, subject->state, subject->size) != 0))) {
 		fprintf(stderr, "weir_step_allow and weir_step_take disagree at %llu\n", (unsigned long long)now);
 		abort();
 	}

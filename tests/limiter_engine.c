@@ -15,7 +15,8 @@ static void *make(const struct weir_limit *limit, uint64_t log_room)
 	if (limit->algorithm == WEIR_SLIDING_LOG)
 		largest.count = log_room;
 	size = weir_limiter_size(&largest);
-	memory = aligned_alloc(WEIR_LIMITER_ALIGN, (size + WEIR_LIMITER_ALIGN - 1) / WEIR_LIMITER_ALIGN * WEIR_LIMITER_ALIGN);
+	memory = aligned_alloc(WEIR_LIMITER_ALIGN,
+			       (size + WEIR_LIMITER_ALIGN - 1) / WEIR_LIMITER_ALIGN * WEIR_LIMITER_ALIGN);
 	if (memory == NULL || weir_limiter_init(memory, size, limit, &limiter, NULL) != WEIR_OK)
 		abort();
 	return limiter;

@@ -30,7 +30,7 @@ struct answer {
 struct limit {
 	char *name;
 	struct weir_limit limit;
-	uint64_t initial;   /* UINT64_MAX: none */
+	uint64_t initial; /* UINT64_MAX: none */
 	uint64_t log_room;
 	void *subjects[ENGINES]; /* NULL: refused */
 	bool is_started[ENGINES];
@@ -209,7 +209,8 @@ static struct answer run_reserve(size_t engine, struct limit *limit, weir_ns now
 	void *const subject = subject_of(engine, limit, now);
 	struct answer answer = { .word = ERROR };
 
-	if (subject && engines[engine]->reserve(subject, now, cost, &tagged->reservations[engine], &answer.verdict) == 0)
+	if (subject &&
+	    engines[engine]->reserve(subject, now, cost, &tagged->reservations[engine], &answer.verdict) == 0)
 		answer.word = word_of(&answer.verdict);
 	return answer;
 }
@@ -411,9 +412,9 @@ static void play_row(void)
 	} else {
 		for (size_t engine = 0; engine < ENGINES; engine++) {
 			const struct vector_engine *const e = engines[engine];
-			step *const take_step = strcmp(op, "take") == 0	  ? e->take :
-						strcmp(op, "peek") == 0	  ? e->peek :
-						strcmp(op, "upto") == 0	  ? e->upto :
+			step *const take_step = strcmp(op, "take") == 0   ? e->take :
+						strcmp(op, "peek") == 0   ? e->peek :
+						strcmp(op, "upto") == 0   ? e->upto :
 						strcmp(op, "refund") == 0 ? e->refund :
 									    NULL;
 			struct answer answer;
@@ -478,8 +479,8 @@ static void end_vector(void)
 		note_log_room(pending[i]);
 	for (size_t i = 0; i < now_at.n_limits; i++)
 		for (size_t engine = 0; engine < ENGINES; engine++)
-			now_at.limits[i].subjects[engine] =
-				engines[engine]->make(&now_at.limits[i].limit, now_at.limits[i].log_room);
+			now_at.limits[i].subjects[engine] = engines[engine]->make(&now_at.limits[i].limit,
+										  now_at.limits[i].log_room);
 	for (size_t i = 0; i < n_pending; i++) {
 		now_at.line = pending_lines[i];
 		split(pending[i]);

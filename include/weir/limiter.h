@@ -82,8 +82,7 @@ WEIR_API int weir_limiter_reserve(struct weir_limiter *limiter, weir_ns now, uin
 /* Gives back what a reservation took, less what later ones were built upon; nothing once its time has passed, and
  * nothing the second time. One reservation is cancelled by one thread at a time. Returns the units given back,
  * rounded down. */
-WEIR_API uint64_t weir_limiter_cancel(struct weir_limiter *limiter, weir_ns now,
-				      struct weir_reservation *reservation);
+WEIR_API uint64_t weir_limiter_cancel(struct weir_limiter *limiter, weir_ns now, struct weir_reservation *reservation);
 
 #ifdef __cplusplus
 }

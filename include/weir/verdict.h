@@ -22,8 +22,8 @@ struct weir_verdict {
 
 /* A place in the future of a token bucket. Keep it to cancel; nothing needs to be freed. */
 struct weir_reservation {
-	uint64_t cost;    /* 0 after it was cancelled, and when it was refused */
-	weir_ns act_at;   /* the instant from which it may act */
+	uint64_t cost;  /* 0 after it was cancelled, and when it was refused */
+	weir_ns act_at; /* the instant from which it may act */
 	uint64_t private_[3];
 };
 

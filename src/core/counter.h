@@ -8,9 +8,9 @@
 #include "core/sliding.h"
 
 struct weir__counter {
-	uint64_t number;  /* of the current window */
+	uint64_t number; /* of the current window */
 	uint64_t previous, current;
-	weir_ns elapsed;  /* in the current window; 0 while the clock is behind its start */
+	weir_ns elapsed; /* in the current window; 0 while the clock is behind its start */
 };
 
 static inline uint64_t weir__counter_pack(uint64_t previous, uint64_t current)

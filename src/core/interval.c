@@ -22,7 +22,8 @@ static struct weir_state settled(const struct weir_plan *plan, const struct weir
 }
 
 /* When so many of the missing tokens will have come. */
-static weir_ns until_refilled(const struct weir_plan *plan, const struct weir_state *state, weir_ns now, uint64_t tokens)
+static weir_ns until_refilled(const struct weir_plan *plan, const struct weir_state *state, weir_ns now,
+			      uint64_t tokens)
 {
 	const uint64_t intervals = (uint64_t)weir__div_up(tokens, plan->count);
 

@@ -15,8 +15,8 @@ const struct weir__period_word weir__period_words[WEIR__PERIOD_WORDS] = {
 };
 
 const char *const weir__algorithm_words[WEIR__ALGORITHMS] = {
-	[WEIR_TOKEN_BUCKET] = "token_bucket", [WEIR_LEAKY_BUCKET] = "leaky",
-	[WEIR_FIXED_WINDOW] = "fixed_window", [WEIR_SLIDING_LOG] = "sliding_log",
+	[WEIR_TOKEN_BUCKET] = "token_bucket",       [WEIR_LEAKY_BUCKET] = "leaky",
+	[WEIR_FIXED_WINDOW] = "fixed_window",       [WEIR_SLIDING_LOG] = "sliding_log",
 	[WEIR_SLIDING_COUNTER] = "sliding_counter",
 };
 

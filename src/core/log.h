@@ -9,9 +9,9 @@
 #include "core/wide.h"
 
 struct weir__log {
-	uint64_t first;   /* place of the oldest entry */
+	uint64_t first; /* place of the oldest entry */
 	uint64_t entries;
-	uint64_t gone;    /* running total before the oldest entry */
+	uint64_t gone; /* running total before the oldest entry */
 	struct weir__event {
 		weir_ns at;
 		uint64_t total;

@@ -28,8 +28,8 @@ enum weir__option {
 
 struct weir__option_word {
 	const char *word;
-	unsigned algorithms;        /* 1 << algorithm for each that has it */
-	const char *plain, *other;  /* the two words it may have as value; NULL: a number */
+	unsigned algorithms;       /* 1 << algorithm for each that has it */
+	const char *plain, *other; /* the two words it may have as value; NULL: a number */
 };
 
 extern const struct weir__option_word weir__option_words[WEIR__OPTIONS];

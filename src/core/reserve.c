@@ -97,9 +97,8 @@ struct weir_verdict weir__reserve_take(const struct weir_plan *plan, struct weir
 	verdict.allowed = false;
 	verdict.retry_after = WEIR_NEVER;
 	*ret_reservation = (struct weir_reservation){ 0 };
-	verdict.never = cost > plan->most ||
-			!(plan->kind == WEIR_KIND_INTERVAL ? interval_charge : bucket_charge)(plan, &after, now, cost,
-											     &reservation);
+	verdict.never = cost > plan->most || !(plan->kind == WEIR_KIND_INTERVAL ? interval_charge : bucket_charge)(
+						     plan, &after, now, cost, &reservation);
 	if (verdict.never)
 		return verdict;
 	if (reservation.act_at - now > max_wait) {

@@ -10,8 +10,8 @@
 struct view {
 	uint64_t number;
 	weir_ns elapsed;
-	uint64_t leaving;  /* counted n sub-windows ago */
-	weir__u128 newer;  /* counted in the n since */
+	uint64_t leaving; /* counted n sub-windows ago */
+	weir__u128 newer; /* counted in the n since */
 };
 
 static uint64_t *place(const struct weir_plan *plan, struct weir__segments *segments, uint64_t number)

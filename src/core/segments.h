@@ -8,7 +8,7 @@
 #include "core/wide.h"
 
 struct weir__segments {
-	uint64_t newest;   /* number of the newest sub-window in which something was counted */
+	uint64_t newest; /* number of the newest sub-window in which something was counted */
 	uint64_t counts[];
 };
 

@@ -54,8 +54,8 @@ static void explain_denial(const struct weir_plan *plan, const void *state, weir
 {
 	verdict->delay = 0;
 	verdict->never = cost > plan->most;
-	verdict->retry_after =
-		verdict->never ? WEIR_NEVER : algorithms[plan->kind]->retry_after(plan, state, now, cost);
+	verdict->retry_after = verdict->never ? WEIR_NEVER :
+						algorithms[plan->kind]->retry_after(plan, state, now, cost);
 }
 
 struct weir_verdict weir_step_take(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
@@ -139,7 +139,8 @@ int weir_step_convertible(const struct weir_plan *from, const struct weir_plan *
 	if ((from->kind != to->kind && !widens(from, to)) || (from->flags & options) != (to->flags & options) ||
 	    (from->kind == WEIR_KIND_SEGMENTS && from->room != to->room)) {
 		why = weir__text_of_message(ret_message, 0);
-		weir__text_add(&why, "a limit in use keeps its algorithm and options; only its rate and burst may change");
+		weir__text_add(&why,
+			       "a limit in use keeps its algorithm and options; only its rate and burst may change");
 		return WEIR_ERR_CHANGE;
 	}
 	if (!is_bucket && from->period != to->period) {

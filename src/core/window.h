@@ -37,7 +37,8 @@ static inline struct weir_state weir__window_at(const struct weir_plan *plan, co
 void weir__window_notice(const struct weir_plan *plan, void *state, weir_ns now);
 void weir__window_count_denied(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost);
 
-static inline bool weir__window_allow(const struct weir_plan *plan, struct weir_state *state, weir_ns now, uint64_t cost)
+static inline bool weir__window_allow(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
+				      uint64_t cost)
 {
 	struct weir_state window;
 

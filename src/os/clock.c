@@ -15,9 +15,9 @@
 #include "os/timeline.h"
 
 enum {
-	CALIBRATE_NS = 200000,      /* two readings 200 us apart tell the rate to about 100 ppm; steering does the rest */
+	CALIBRATE_NS = 200000, /* two readings 200 us apart tell the rate to about 100 ppm; steering does the rest */
 	STEER_EACH_NS = 100000000,
-	BEND_AHEAD_NS = 1000000,    /* longer than a new line takes to be seen by all cores */
+	BEND_AHEAD_NS = 1000000, /* longer than a new line takes to be seen by all cores */
 	SAMPLE_TRIES = 5,
 };
 
@@ -27,10 +27,10 @@ struct shared_line {
 
 static struct {
 	struct shared_line lines[2];
-	_Atomic uint64_t number;      /* of lines published; its lowest bit is the current place */
+	_Atomic uint64_t number; /* of lines published; its lowest bit is the current place */
 	bool uses_tsc;
 	uint64_t ticks_to_steer, ticks_to_bend;
-	_Atomic bool steering;        /* a try-lock: whoever fails to get it goes on with the line there is */
+	_Atomic bool steering;          /* a try-lock: whoever fails to get it goes on with the line there is */
 	struct weir__clock_sample last; /* under `steering` */
 } process_clock __attribute__((aligned(64)));
 

@@ -36,8 +36,8 @@ static uint64_t steered_rate(uint64_t rate, weir_ns ours, weir_ns wall)
 	const bool behind = wall > ours;
 	const weir_ns error = behind ? wall - ours : ours - wall;
 	const weir_ns most = (weir_ns)STEER_OVER_NS / 1000000 * STEER_MAX_PPM;
-	const uint64_t change =
-		(uint64_t)((weir__ticks_wide)rate * (error < most ? error : most) / (weir_ns)STEER_OVER_NS);
+	const uint64_t change = (uint64_t)((weir__ticks_wide)rate * (error < most ? error : most) /
+					   (weir_ns)STEER_OVER_NS);
 
 	return behind ? rate + change : rate - change;
 }

@@ -14,7 +14,7 @@ __extension__ typedef unsigned __int128 weir__ticks_wide;
 #define WEIR__RATE_SHIFT 32
 
 struct weir__timeline {
-	uint64_t bend;        /* tick */
+	uint64_t bend; /* tick */
 	weir_ns at_bend;
 	uint64_t rate_before; /* 0: until the bend, time stands still at at_bend */
 	uint64_t rate_after;
@@ -32,7 +32,8 @@ static inline weir_ns weir__timeline_at(const struct weir__timeline *line, uint6
 	if (__builtin_expect(ticks >= line->bend, 1))
 		return line->at_bend +
 		       (weir_ns)((weir__ticks_wide)(ticks - line->bend) * line->rate_after >> WEIR__RATE_SHIFT);
-	return line->at_bend - (weir_ns)((weir__ticks_wide)(line->bend - ticks) * line->rate_before >> WEIR__RATE_SHIFT);
+	return line->at_bend -
+	       (weir_ns)((weir__ticks_wide)(line->bend - ticks) * line->rate_before >> WEIR__RATE_SHIFT);
 }
 
 /* Nanoseconds a tick between two samples, 0 if they are too close or the counter went back. */

@@ -37,8 +37,8 @@ struct weir_limiter {
 	_Atomic weir_ns debt_at, debt_until; /* struct weir__debt; written under the lock or before the swap */
 	struct shared_plan plans[2];         /* of even and odd generations */
 	struct weir__lock lock;
-	uint32_t generation;                 /* under the lock: the newest that was in the slot */
-	struct weir_limit limit;             /* under the lock */
+	uint32_t generation;     /* under the lock: the newest that was in the slot */
+	struct weir_limit limit; /* under the lock */
 	/* Under the lock: at least LEAST_STATE bytes, so that a plain sliding counter may widen. */
 	uint64_t state[] __attribute__((aligned(64)));
 };
@@ -82,8 +82,8 @@ static void raise(_Atomic weir_ns *instant, weir_ns to)
 {
 	weir_ns seen = atomic_load_explicit(instant, memory_order_relaxed);
 
-	while (seen < to && !atomic_compare_exchange_weak_explicit(instant, &seen, to, memory_order_release,
-								   memory_order_relaxed))
+	while (seen < to &&
+	       !atomic_compare_exchange_weak_explicit(instant, &seen, to, memory_order_release, memory_order_relaxed))
 		;
 }
 
@@ -369,7 +369,8 @@ int weir_limiter_change(struct weir_limiter *limiter, weir_ns now, const struct 
 	weir__lock_acquire(&limiter->lock);
 	from = locked_plan(limiter, now);
 	if (from.kind == WEIR_KIND_SEGMENTS && to.kind == WEIR_KIND_COUNTER)
-		weir__segments_widen(&to); /* once wide, a counter stays so: it may have counted more than 32 bits hold */
+		weir__segments_widen(
+			&to); /* once wide, a counter stays so: it may have counted more than 32 bits hold */
 	error = weir_step_convertible(&from, &to, ret_message);
 	if (error == WEIR_OK) {
 		if (to.kind == WEIR_KIND_LOG)

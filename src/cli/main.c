@@ -1,0 +1,40 @@
+/* main.c: the one binary, `weir`. Each subcommand is a file of its own and a row of the table here. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+
+static const struct weir__command commands[] = {
+	{ "demo", weir__demo, "the five algorithms side by side on the same bursty traffic" },
+};
+
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static void help(FILE *out)
+{
+	fputs("weir decides, for every request: go, wait, or no.\n\nusage: weir COMMAND [OPTION...]\n\n", out);
+	for (size_t i = 0; i < COMMANDS; i++)
+		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].does);
+	fputs("  help     this list\n  version  the version\n\nweir COMMAND --help tells more of one.\n", out);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		help(stderr);
+		return 2;
+	}
+	if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0) {
+		help(stdout);
+		return 0;
+	}
+	if (strcmp(argv[1], "version") == 0 || strcmp(argv[1], "--version") == 0) {
+		puts("weir " WEIR_VERSION);
+		return 0;
+	}
+	for (size_t i = 0; i < COMMANDS; i++)
+		if (strcmp(argv[1], commands[i].name) == 0)
+			return commands[i].run(argc - 1, argv + 1);
+	fprintf(stderr, "weir: \"%s\" is no command; weir help lists them\n", argv[1]);
+	return 2;
+}
