@@ -36,9 +36,7 @@ enum {
 	WEIR_PLAN_SHAPE = 1u << 1,     /* verdicts carry the delay until departure */
 	WEIR_PLAN_FIRST = 1u << 2,     /* windows start at the first request */
 	WEIR_PLAN_COUNT_ALL = 1u << 3, /* denied requests are counted */
-	WEIR_PLAN_DEBT =
-		1u
-		<< 4, /* set by a store that reserves: owing more than the burst is debt, not a clock that went back */
+	WEIR_PLAN_DEBT = 1u << 4,      /* set by a store that reserves: what is owed is debt, no step back */
 };
 
 /* Checks limit and makes its plan. WEIR_ERR_LIMIT: a count, period, burst or number of segments of 0, segments that
