@@ -43,7 +43,8 @@ static void add_period(struct weir__text *text, weir_ns period)
 	weir__text_add(text, unit->word);
 }
 
-static void add_option(struct weir__text *text, enum weir__option option, bool is_other_word, uint64_t number)
+/* The option with its number, or with the word that is not its default. */
+static void add_option(struct weir__text *text, enum weir__option option, uint64_t number)
 {
 	const struct weir__option_word *const words = &weir__option_words[option];
 
@@ -53,7 +54,7 @@ static void add_option(struct weir__text *text, enum weir__option option, bool i
 	if (words->other == NULL)
 		weir__text_add_number(text, number);
 	else
-		weir__text_add(text, is_other_word ? words->other : words->plain);
+		weir__text_add(text, words->other);
 }
 
 size_t weir_limit_print(const struct weir_limit *limit, char *text)
@@ -79,7 +80,7 @@ size_t weir_limit_print(const struct weir_limit *limit, char *text)
 	}
 	for (unsigned option = 0; option < WEIR__OPTIONS; option++)
 		if (differs[option] && weir__option_words[option].algorithms & algorithm)
-			add_option(&out, (enum weir__option)option, true,
+			add_option(&out, (enum weir__option)option,
 				   option == WEIR__OPTION_SEGMENTS ? limit->segments : limit->burst);
 	return out.length;
 }

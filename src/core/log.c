@@ -159,8 +159,7 @@ static void count_denied(const struct weir_plan *plan, void *state, weir_ns now,
 			oldest_to_keep++;
 		forget_before(plan, log, oldest_to_keep, log->gone + too_many);
 	}
-	if (units > 0)
-		record(plan, log, view.when, units);
+	record(plan, log, view.when, units);
 }
 
 static weir_ns retry_after(const struct weir_plan *plan, const void *state, weir_ns now, uint64_t cost)
@@ -189,7 +188,7 @@ static void refund(const struct weir_plan *plan, void *state, weir_ns now, uint6
 
 	forget_before(plan, log, view.live, view.gone);
 	n = weir__min(n, view.used);
-	while (log->entries > 0 && n > 0) {
+	while (n > 0) {
 		struct weir__event *const last = event_to_change(plan, log, log->entries - 1);
 		const uint64_t units = last->total - total_before(plan, log, log->entries - 1);
 

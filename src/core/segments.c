@@ -19,11 +19,11 @@ static uint64_t *place(const struct weir_plan *plan, struct weir__segments *segm
 	return &segments->counts[number % (plan->room + 1)];
 }
 
-/* What the sub-window that is `ago` before number counted. */
+/* What the sub-window that is `ago`, at most n, before number counted. */
 static uint64_t counted(const struct weir_plan *plan, const struct weir__segments *segments, uint64_t number,
 			uint64_t ago)
 {
-	if (ago > number || number - ago > segments->newest || segments->newest - (number - ago) > plan->room)
+	if (ago > number || number - ago > segments->newest)
 		return 0;
 	return segments->counts[(number - ago) % (plan->room + 1)];
 }

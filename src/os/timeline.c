@@ -56,8 +56,10 @@ struct weir__timeline weir__timeline_steer(const struct weir__timeline *line, co
 		next.rate_after = rate;
 		return next;
 	}
-	if (sample->ticks < line->bend) { /* went back: go on from where time stood, which no reader is ahead of */
-		next.at_bend = line->at_bend;
+	if (sample->ticks < last->ticks) { /* the counter went back: the monotonic clock tells how far time has come */
+		const weir_ns elapsed = sample->monotonic - last->monotonic;
+
+		next.at_bend = weir__timeline_at(line, last->ticks) + elapsed + elapsed / 1000;
 		next.bend = sample->ticks;
 		next.rate_before = 0;
 	} else {

@@ -1,0 +1,148 @@
+/* reserve_test.c: reservations of token buckets. What they answer in order is in tests/vectors/reserve.vec. */
+#include "core/reserve.h"
+
+#include "rows.h"
+
+static void a_wait_that_is_too_long_changes_nothing(void)
+{
+	const struct weir_plan plan = plan_of("10/s burst 2");
+	struct weir_state state = { 0, 0 }, before;
+	struct weir_reservation reservation;
+	struct weir_verdict v;
+
+	v = weir__reserve_take(&plan, &state, S(1), 2, 0, &reservation);
+	CHECK(v.allowed && v.delay == 0 && v.granted == 2 && reservation.act_at == S(1));
+	before = state;
+	v = weir__reserve_take(&plan, &state, S(1), 1, MS(99), &reservation);
+	CHECK(!v.allowed && !v.never);
+	CHECK_EQ(v.retry_after, MS(1));
+	CHECK_EQ(reservation.cost, 0);
+	CHECK(memcmp(&state, &before, sizeof(state)) == 0);
+	v = weir__reserve_take(&plan, &state, S(1), 1, MS(100), &reservation);
+	CHECK(v.allowed && v.delay == MS(100));
+	v = weir__reserve_take(&plan, &state, S(1), 3, UINT64_MAX, &reservation);
+	CHECK(v.never && !v.allowed && v.retry_after == WEIR_NEVER);
+}
+
+static void cancelling_gives_back_what_nobody_built_upon(void)
+{
+	const struct weir_plan plan = plan_of("10/s burst 2");
+	struct weir_state state = { 0, 0 };
+	struct weir_reservation first, second, third;
+
+	weir__reserve_take(&plan, &state, 0, 2, UINT64_MAX, &first);
+	weir__reserve_take(&plan, &state, 0, 2, UINT64_MAX, &second);
+	weir__reserve_take(&plan, &state, 0, 1, UINT64_MAX, &third);
+	CHECK_EQ(third.act_at, MS(300));
+	CHECK_EQ(weir__reserve_cancel(&plan, &state, 0, &first), 0);
+	CHECK_EQ(weir__reserve_cancel(&plan, &state, 0, &second), 1);
+	CHECK_EQ(weir__reserve_cancel(&plan, &state, MS(300) + 1, &third), 0);
+	CHECK_EQ(weir__reserve_cancel(&plan, &state, MS(300), &third), 1);
+	third.cost = 0;
+	CHECK_EQ(weir__reserve_cancel(&plan, &state, 0, &third), 0);
+	weir__reserve_take(&plan, &state, S(9), 2, UINT64_MAX, &first);
+	weir_step_refund(&plan, &state, S(9), 1);
+	CHECK_EQ(weir__reserve_cancel(&plan, &state, S(9), &first), 1); /* no more than is missing */
+	CHECK_EQ(state.lo | state.hi, 0);
+}
+
+static void cancelling_after_the_rate_has_changed(void)
+{
+	struct weir_plan plan = plan_of("10/s burst 1");
+	struct weir_state state = { 0, 0 };
+	struct weir_reservation first, second;
+
+	weir__reserve_take(&plan, &state, S(1), 1, UINT64_MAX, &first);
+	weir__reserve_take(&plan, &state, S(1), 1, UINT64_MAX, &second);
+	plan.flags |= WEIR_PLAN_DEBT;
+	change(&plan, &state, S(1), "3/s burst 1");
+	CHECK_EQ(weir__reserve_cancel(&plan, &state, S(1), &second), 0); /* 0.3: the newest acts 0.7 tokens later */
+	CHECK_EQ(weir_step_peek(&plan, &state, S(1), 1).retry_after, NS(566666667)); /* 1.7 are owed */
+}
+
+static void interval_buckets_reserve_whole_refills(void)
+{
+	const struct weir_plan plan = plan_of("2/s refill interval burst 4");
+	struct weir_state state = { 0, 0 };
+	struct weir_reservation first, second, third;
+
+	weir__reserve_take(&plan, &state, S(1), 4, UINT64_MAX, &first);
+	CHECK_EQ(first.act_at, S(1));
+	weir__reserve_take(&plan, &state, S(1), 3, UINT64_MAX, &second);
+	CHECK_EQ(second.act_at, S(3));
+	weir__reserve_take(&plan, &state, S(1), 2, UINT64_MAX, &third);
+	CHECK_EQ(third.act_at, S(4));
+	CHECK_EQ(weir__reserve_cancel(&plan, &state, S(1), &first), 0);
+	CHECK_EQ(weir__reserve_cancel(&plan, &state, S(1), &second), 1);
+	CHECK_EQ(weir__reserve_cancel(&plan, &state, S(1), &third), 2);
+	CHECK_EQ(weir__reserve_take(&plan, &state, S(9), 4, UINT64_MAX, &third).delay, 0);
+	CHECK_EQ(weir__reserve_cancel(&plan, &state, S(9), &third), 4);
+	CHECK_EQ(state.lo | state.hi, 0);
+}
+
+static void more_than_the_state_can_hold_is_never(void)
+{
+	const struct weir_plan slim = plan_of("1/day burst 18446744073709551615");
+	const struct weir_plan wide = plan_of("1/18446744073709551615ns burst 18446744073709551615");
+	const struct weir_plan interval = plan_of("1/day refill interval burst 281474976710655");
+	const struct weir_plan wide_interval = plan_of("1/day refill interval burst 18446744073709551615");
+	const struct weir_plan *const plans[] = { &slim, &wide, &interval, &wide_interval };
+
+	for (size_t i = 0; i < 4; i++) {
+		struct weir_plan plan = *plans[i];
+		struct weir_state state = { 0, 0 }, before;
+		struct weir_reservation reservation;
+		struct weir_verdict v;
+		int tries = 0;
+
+		plan.flags |= WEIR_PLAN_DEBT;
+		do {
+			before = state;
+			v = weir__reserve_take(&plan, &state, S(1), plan.most, UINT64_MAX, &reservation);
+		} while (v.allowed && ++tries < 1 << 17);
+		CHECK(v.never);
+		CHECK(tries > 0 && tries < 1 << 17);
+		CHECK(memcmp(&state, &before, sizeof(state)) == 0);
+	}
+}
+
+static void debt_explains_only_what_was_reserved(void)
+{
+	struct weir_plan plan = plan_of("1/s burst 1");
+	struct weir_state state = { 0, 0 };
+	struct weir_reservation reservation;
+	struct weir__debt debt = { 0, 0 };
+
+	CHECK(!weir__reserve_explains(&plan, &state, &debt, S(1000)));
+	plan.flags |= WEIR_PLAN_DEBT;
+	for (int i = 0; i < 100; i++)
+		weir__reserve_take(&plan, &state, S(1000), 1, UINT64_MAX, &reservation);
+	debt = weir__reserve_debt(&plan, &state, &debt, S(1000));
+	CHECK_EQ(debt.at, S(1000));
+	CHECK_EQ(debt.until, S(1100));
+	CHECK(weir__reserve_explains(&plan, &state, &debt, S(940)));
+	CHECK(!weir__reserve_explains(&plan, &state, &debt, S(940) - 1)); /* a new clock */
+	CHECK_EQ(weir__reserve_debt(&plan, &state, &debt, S(940)).at, S(1000));
+	CHECK_EQ(weir__reserve_debt(&plan, &state, &debt, S(940) - 1).at, S(940) - 1);
+	weir_step_allow(&plan, &state, S(999999), 1); /* a clock that runs ahead takes one */
+	CHECK(!weir__reserve_explains(&plan, &state, &debt, S(1000)));
+	debt = (struct weir__debt){ 0, 0 };
+	CHECK_EQ(weir__reserve_debt(&plan, &state, &debt, 0).at, 1); /* 0 means none */
+	plan = plan_of("2/s refill interval burst 4");
+	state = (struct weir_state){ S(10), 7 };
+	CHECK_EQ(weir__reserve_debt(&plan, &state, &debt, S(10)).until, S(14));
+}
+
+static void which_plans_reserve(void)
+{
+	const struct weir_plan yes[] = { plan_of("1/s"), plan_of("1/s refill interval"), plan_of("1/s leaky") };
+	const struct weir_plan no[] = { plan_of("1/s leaky queue 1"), plan_of("1/s fixed_window") };
+
+	CHECK(weir__reserve_has(&yes[0]) && weir__reserve_has(&yes[1]) && weir__reserve_has(&yes[2]));
+	CHECK(!weir__reserve_has(&no[0]) && !weir__reserve_has(&no[1]));
+}
+
+TESTS(TEST(a_wait_that_is_too_long_changes_nothing), TEST(cancelling_gives_back_what_nobody_built_upon),
+      TEST(cancelling_after_the_rate_has_changed), TEST(interval_buckets_reserve_whole_refills),
+      TEST(more_than_the_state_can_hold_is_never), TEST(debt_explains_only_what_was_reserved),
+      TEST(which_plans_reserve))
