@@ -46,26 +46,24 @@ struct weir__timeline weir__timeline_steer(const struct weir__timeline *line, co
 					   const struct weir__clock_sample *sample, uint64_t ahead)
 {
 	const uint64_t rate = plausible_rate(line->rate_after, weir__timeline_rate(last, sample));
-	const weir_ns ours = weir__timeline_at(line, sample->ticks);
-	struct weir__timeline next = { .bend = sample->ticks + ahead, .rate_before = line->rate_after };
+	const weir_ns elapsed = sample->monotonic - last->monotonic;
+	const bool went_back = sample->ticks < last->ticks;
+	/* Where the counter went back, the monotonic clock tells how far readers may have come. */
+	const weir_ns ours = went_back ? weir__timeline_at(line, last->ticks) + elapsed + elapsed / 1000 :
+					 weir__timeline_at(line, sample->ticks);
+	const bool is_far_behind = sample->wall > ours && sample->wall - ours > follow_at_once_ns;
+	struct weir__timeline next;
 
-	if (sample->wall > ours && sample->wall - ours > follow_at_once_ns) {
-		next.at_bend = sample->wall;
+	if (went_back || is_far_behind) {
 		next.bend = sample->ticks;
-		next.rate_before = 0;
-		next.rate_after = rate;
-		return next;
-	}
-	if (sample->ticks < last->ticks) { /* the counter went back: the monotonic clock tells how far time has come */
-		const weir_ns elapsed = sample->monotonic - last->monotonic;
-
-		next.at_bend = weir__timeline_at(line, last->ticks) + elapsed + elapsed / 1000;
-		next.bend = sample->ticks;
+		next.at_bend = is_far_behind ? sample->wall : ours;
 		next.rate_before = 0;
 	} else {
-		/* One more than the old line says at the bend makes up for both lines' rounding down before it. */
+		next.bend = sample->ticks + ahead;
+		/* One more than the old line says there makes up for both lines' rounding down before it. */
 		next.at_bend = weir__timeline_at(line, next.bend) + 1;
+		next.rate_before = line->rate_after;
 	}
-	next.rate_after = steered_rate(rate, ours, sample->wall);
+	next.rate_after = steered_rate(rate, is_far_behind ? sample->wall : ours, sample->wall);
 	return next;
 }

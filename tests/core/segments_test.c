@@ -26,6 +26,8 @@ static void refunds(void)
 		{ "not what has left",          S(16), REFUND, 9, { true, 10, 0, 0,      0 } },
 		{ "which counts on a step back", S(5), PEEK,   1, { true, 7,  0, NS(8333333334), 0 } },
 		{ "all of it",                  S(5),  REFUND, 9, { true, 10, 0, 0,      0 } },
+		{ "far from the epoch",         S(90), TAKE,   4, { true, 6,  0, MS(13750) + 1, 0 } },
+		{ "a part of it",               S(90), REFUND, 1, { true, 7,  0, NS(13333333334), 0 } },
 	);
 }
 
