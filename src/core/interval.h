@@ -16,6 +16,7 @@ static inline void weir__interval_settle(const struct weir_plan *plan, struct we
 
 	if (now < state->lo || now - state->lo < plan->period)
 		return;
+	WEIR__HOLDS(plan->period > 0);
 	intervals = (now - state->lo) / plan->period;
 	if (__builtin_mul_overflow(intervals, plan->count, &refill) || refill >= state->hi) {
 		*state = (struct weir_state){ 0, 0 };

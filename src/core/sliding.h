@@ -20,6 +20,7 @@ static inline bool weir__sliding_fits(uint64_t leaving, weir_ns width, weir_ns e
 /* The first elapsed time at which the weight is at most room, which is less than leaving. */
 static inline weir_ns weir__sliding_when(uint64_t leaving, weir_ns width, uint64_t room)
 {
+	WEIR__HOLDS(leaving > room);
 	/* leaving * (width - elapsed) < (room + 1) * width */
 	return width - (weir_ns)(weir__div_up(weir__mul(room, width) + width, leaving) - 1);
 }

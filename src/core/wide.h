@@ -11,6 +11,14 @@ __extension__ typedef unsigned __int128 weir__u128;
 #define WEIR__LIKELY(x) __builtin_expect(!!(x), 1)
 #define WEIR__UNLIKELY(x) __builtin_expect(!!(x), 0)
 
+/* What must hold and always does: told to the analyzer, asserted in debug builds, nothing in others. */
+#if defined(__clang_analyzer__)
+#define WEIR__HOLDS(condition) ((condition) ? (void)0 : __builtin_unreachable())
+#else
+#include <assert.h>
+#define WEIR__HOLDS(condition) assert(condition)
+#endif
+
 /* Bits of a state under WEIR_PLAN_SLIM: the store has the others. */
 #define WEIR__SLIM_BITS 112
 #define WEIR__SLIM_HI_MAX ((UINT64_C(1) << (WEIR__SLIM_BITS - 64)) - 1)
