@@ -46,7 +46,8 @@ struct tagged {
 static struct {
 	const char *file;
 	unsigned long line;
-	char *text;
+	char *text; /* of getline */
+	size_t room;
 	char *words[WORDS_MAX];
 	size_t n_words;
 	bool in_vector, is_made, has_failed[ENGINES];
@@ -522,14 +523,13 @@ static void read_statement(char *text)
 static void play_file(const char *name)
 {
 	FILE *file = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
-	size_t room = 0;
 	ssize_t length;
 
 	if (file == NULL)
 		err(2, "%s", name);
 	now_at.file = name;
 	now_at.line = 0;
-	while ((length = getline(&now_at.text, &room, file)) >= 0) {
+	while ((length = getline(&now_at.text, &now_at.room, file)) >= 0) {
 		now_at.line++;
 		if (length > 0 && now_at.text[length - 1] == '\n')
 			now_at.text[length - 1] = '\0';
