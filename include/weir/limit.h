@@ -46,15 +46,14 @@ struct weir_limit {
 	bool refill_interval; /* token bucket: tokens flow in smoothly | count at once, each period */
 	bool shape;           /* leaky bucket: police | shape, the verdict carries the delay until departure */
 	bool align_first;     /* fixed window: starts at multiples of the period | at a key's first request */
-	bool count_all;       /* windows: admitted requests count | denied ones too */
+	bool count_all;       /* windows: admitted requests count | denied ones too, also those that never fit */
 };
 
-/* Maxima; compile refuses what lies beyond, nothing is ever rounded.
- * Any count, period and burst up to 2^64-1 is legal except:
- * - smooth buckets, with count/period in lowest terms: 2^64 * count + burst * period <= 2^128 (only counts or
- *   bursts times periods near 2^64 * 2^64 are beyond); */
-#define WEIR_LOG_COUNT_MAX UINT64_C(0xffffffff) /* sliding log: its state needs 16 bytes for each of count */
-#define WEIR_SEGMENTS_MAX UINT64_C(1048576)     /* sliding counter: its state needs 8 bytes a sub-window */
+/* Maxima; compile refuses what lies beyond, nothing is ever rounded. Any count, period and burst up to 2^64-1 is legal,
+ * except that smooth buckets, with count/period in lowest terms, need 2^64 * count + burst * period <= 2^128 (which only
+ * numbers near 2^64 can miss), and these: */
+#define WEIR_LOG_COUNT_MAX UINT64_C(0xffffffff) /* sliding log: its state is 24 bytes plus 16 for each of count */
+#define WEIR_SEGMENTS_MAX UINT64_C(1048576)     /* sliding counter: its state is 16 bytes plus 8 a sub-window */
 
 /* The longest text that weir_limit_print makes, with its NUL. */
 #define WEIR_LIMIT_TEXT_MAX 160

@@ -10,12 +10,14 @@
  *             send_mail();
  *
  * No function allocates. Buckets, fixed windows and plain sliding counters are decided by one 16-byte compare-and-swap
- * and denials do not write; sliding logs, sub-windows and limits near 2^64 take a short lock. There is nothing to
+ * and denials do not write; sliding logs, sliding counters with segments, count all or counts above 2^32-1, and limits
+ * near 2^64 take a short lock. There is nothing to
  * free: when no thread uses a limiter any more, its memory is yours again. A limiter belongs to one process: do not
  * place it in memory shared between processes. */
 #ifndef WEIR_LIMITER_H
 #define WEIR_LIMITER_H
 
+#include <weir/canceller.h>
 #include <weir/clock.h>
 #include <weir/limit.h>
 #include <weir/verdict.h>
@@ -75,7 +77,7 @@ WEIR_API struct weir_limit weir_limiter_limit(struct weir_limiter *limiter);
 /* Takes cost now even if the tokens are yet to come: any cost up to the burst is admitted, verdict.delay is until it
  * may act. Denied, with nothing changed, if that would be longer than max_wait: retry_after is then how much longer.
  * While tokens are owed, takes are denied.
- * Token buckets only: WEIR_ERR_UNSUPPORTED for all others, and nothing is written. */
+ * Token buckets, smooth or with refill interval: WEIR_ERR_UNSUPPORTED for all others, and nothing is written. */
 WEIR_API int weir_limiter_reserve(struct weir_limiter *limiter, weir_ns now, uint64_t cost, weir_ns max_wait,
 				  struct weir_reservation *ret_reservation, struct weir_verdict *ret_verdict);
 
@@ -83,6 +85,19 @@ WEIR_API int weir_limiter_reserve(struct weir_limiter *limiter, weir_ns now, uin
  * nothing the second time. One reservation is cancelled by one thread at a time. Returns the units given back,
  * rounded down. */
 WEIR_API uint64_t weir_limiter_cancel(struct weir_limiter *limiter, weir_ns now, struct weir_reservation *reservation);
+
+/* Waits until a request of this cost may go, and charges it. WEIR_OK: go. Otherwise nothing is charged:
+ * WEIR_ERR_DEADLINE, at once, if it could not go by `deadline` (WEIR_NEVER: there is none); WEIR_ERR_NEVER, at once, if no
+ * wait will help; WEIR_ERR_CANCELLED. canceller may be NULL. Time is weir_clock_now.
+ *
+ * Token buckets serve in the order in which the waits began, each at its own instant: a wait is a reservation, and nobody
+ * is woken for another. A wait that is cancelled gives back what later ones have not built upon. Leaky buckets that shape
+ * return at the departure. Windows wait for their exact retry_after and ask again, so that of several who wait for the
+ * same instant any may be first.
+ * A limit that is changed meanwhile counts at once: raised, it wakes those who may go earlier; lowered, it lets them wait
+ * longer, or ends their waits if that is past the deadline or no use. Signals do not end a wait. */
+WEIR_API int weir_limiter_wait(struct weir_limiter *limiter, uint64_t cost, weir_ns deadline,
+			       struct weir_canceller *canceller);
 
 #ifdef __cplusplus
 }

@@ -37,7 +37,13 @@ typedef uint64_t weir_ns;
 	X(WEIR_ERR_MAXIMUM, -3, "the limit is beyond a documented maximum")                                            \
 	X(WEIR_ERR_CHANGE, -4, "a limit in use cannot change in this way")                                             \
 	X(WEIR_ERR_ROOM, -5, "the memory given is too small")                                                          \
-	X(WEIR_ERR_UNSUPPORTED, -6, "this algorithm does not have that operation")
+	X(WEIR_ERR_UNSUPPORTED, -6, "this algorithm does not have that operation")                                     \
+	X(WEIR_ERR_NEVER, -7, "no wait will help: it costs more than there can be at once")                            \
+	X(WEIR_ERR_DEADLINE, -8, "it would have to wait past its deadline")                                            \
+	X(WEIR_ERR_CANCELLED, -9, "the wait was cancelled")                                                            \
+	X(WEIR_ERR_CLOSED, -10, "the queue is closed")                                                                 \
+	X(WEIR_ERR_FULL, -11, "the queue is full")                                                                     \
+	X(WEIR_ERR_SYSTEM, -12, "the system refused: errno tells why")
 
 enum weir_error {
 #define WEIR_ERROR_ENUM(name, value, meaning) name = (value),

@@ -9,10 +9,12 @@
 #ifndef WEIR_WEIR_H
 #define WEIR_WEIR_H
 
+#include <weir/canceller.h>
 #include <weir/clock.h>
 #include <weir/limit.h>
 #include <weir/limiter.h>
 #include <weir/plan.h>
+#include <weir/queue.h>
 #include <weir/step.h>
 #include <weir/types.h>
 #include <weir/verdict.h>

@@ -50,8 +50,7 @@ static int check(const struct weir_limit *limit, struct weir_message *ret_messag
 		return refuse(ret_message, WEIR_ERR_LIMIT, "an algorithm", (uint64_t)limit->algorithm,
 			      "there are 0 to 4, see enum weir_algorithm");
 	if (limit->count == 0)
-		return refuse(ret_message, WEIR_ERR_LIMIT, "a count", 0,
-			      "a rate needs 1 or more; to deny all, use no limit");
+		return refuse(ret_message, WEIR_ERR_LIMIT, "a count", 0, "a rate needs 1 or more");
 	if (limit->period == 0)
 		return refuse(ret_message, WEIR_ERR_LIMIT, "a period", 0, "a rate needs 1 ns or more");
 	if (is_bucket(limit) && limit->burst == 0)

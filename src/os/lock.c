@@ -1,10 +1,7 @@
-/* lock.c: the kernel side of lock.h. */
+/* lock.c: the slow side of lock.h. */
 #include "os/lock.h"
 
-#include <linux/futex.h>
-#include <stddef.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include "os/futex.h"
 
 /* Critical sections are shorter than a trip into the kernel: try a little before going there. */
 enum { TRIES = 100 };
@@ -19,18 +16,15 @@ static void relax(void)
 void weir__lock_acquire_slow(struct weir__lock *lock)
 {
 	for (int i = 0; i < TRIES; i++) {
-		uint32_t free_word = 0;
-
-		if (atomic_compare_exchange_weak_explicit(&lock->word, &free_word, 1, memory_order_acquire,
-							  memory_order_relaxed))
+		if (weir__lock_try(lock))
 			return;
 		relax();
 	}
-	while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0)
-		(void)syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+	while (__atomic_exchange_n(&lock->word, 2, __ATOMIC_ACQUIRE) != 0)
+		weir__futex_wait(&lock->word, 2, WEIR_NEVER);
 }
 
 void weir__lock_wake(struct weir__lock *lock)
 {
-	(void)syscall(SYS_futex, &lock->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	weir__futex_wake_one(&lock->word);
 }

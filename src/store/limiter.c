@@ -7,7 +7,7 @@
  *
  * What does not fit a slot (logs, segments, limits near 2^64) is decided under the lock: the slot then says so by the
  * generation LOCKED, and a change of the limit may move a limiter from one way to the other. */
-#include <weir/limiter.h>
+#include "store/limiter.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 #include "core/small.h"
 #include "core/text.h"
 #include "os/atomic16.h"
-#include "os/lock.h"
+#include "os/canceller.h"
 
 enum {
 	GENERATION_SHIFT = WEIR__SLIM_BITS - 64,
@@ -37,8 +37,9 @@ struct weir_limiter {
 	_Atomic weir_ns debt_at, debt_until; /* struct weir__debt; written under the lock or before the swap */
 	struct shared_plan plans[2];         /* of even and odd generations */
 	struct weir__lock lock;
-	uint32_t generation;     /* under the lock: the newest that was in the slot */
-	struct weir_limit limit; /* under the lock */
+	uint32_t generation;          /* under the lock: the newest that was in the slot */
+	struct weir_limit limit;      /* under the lock */
+	struct weir__waiters waiters; /* under the lock */
 	/* Under the lock: at least LEAST_STATE bytes, so that a plain sliding counter may widen. */
 	uint64_t state[] __attribute__((aligned(64)));
 };
@@ -314,13 +315,47 @@ struct weir_limit weir_limiter_limit(struct weir_limiter *limiter)
 	return limit;
 }
 
-/* Under the lock: converts a state, and the debt that explains it if any does. */
+/* Under the lock: still waits for its reservation. */
+static bool is_pending(const struct weir__waiter *waiter, weir_ns now)
+{
+	return waiter->cost > 0 && waiter->reservation.cost > 0 && waiter->reservation.act_at > now;
+}
+
+/* Under the lock: converts a state, and the debt that explains it if any does. What waiting threads have reserved is
+ * given back first and reserved again, in the same order, under the new limit. */
 static void convert(struct weir_limiter *limiter, const struct weir_plan *from, const struct weir_plan *to, void *state,
 		    weir_ns now)
 {
+	struct weir_plan in_debt = *to;
+	bool has_debt = from->flags & WEIR_PLAN_DEBT;
+
+	for (struct weir__waiter *waiter = limiter->waiters.last; waiter; waiter = waiter->previous)
+		if (is_pending(waiter, now))
+			weir_step_refund(from, state, now, waiter->cost);
 	weir_step_convert(from, to, state, now);
-	if (from->flags & WEIR_PLAN_DEBT)
+	in_debt.flags |= WEIR_PLAN_DEBT;
+	for (struct weir__waiter *waiter = limiter->waiters.first; waiter; waiter = waiter->next)
+		if (is_pending(waiter, now)) {
+			weir__reserve_take(&in_debt, state, now, waiter->cost, WEIR_NEVER, &waiter->after_change);
+			has_debt = true;
+		}
+	if (has_debt)
 		note_debt(limiter, to, state, now);
+}
+
+/* Under the lock, after a change: tells those who wait. */
+static void tell_waiters(struct weir_limiter *limiter, weir_ns now)
+{
+	for (struct weir__waiter *waiter = limiter->waiters.first; waiter; waiter = waiter->next) {
+		if (is_pending(waiter, now)) {
+			const bool has_hope = waiter->after_change.cost > 0;
+
+			waiter->reservation = waiter->after_change;
+			__atomic_store_n(&waiter->act_at, has_hope ? waiter->reservation.act_at : WEIR_NEVER,
+					 __ATOMIC_RELEASE);
+		}
+		weir__canceller_poke(waiter->canceller);
+	}
 }
 
 /* Under the lock: swaps the slot, in which others decide meanwhile, to the new plan. */
@@ -383,6 +418,7 @@ int weir_limiter_change(struct weir_limiter *limiter, weir_ns now, const struct 
 			change_slot(limiter, now, &to, generation);
 		limiter->generation = generation;
 		limiter->limit = *limit;
+		tell_waiters(limiter, now);
 	}
 	weir__lock_release(&limiter->lock);
 	return error;
@@ -399,7 +435,7 @@ static struct weir_verdict reserve_in(struct weir_limiter *limiter, const struct
 	return verdict;
 }
 
-static bool can_reserve(struct weir_limiter *limiter)
+bool weir__limiter_can_reserve(struct weir_limiter *limiter)
 {
 	const struct weir_plan plan = read_plan(&limiter->plans[0]); /* kind and options never change */
 
@@ -411,7 +447,7 @@ int weir_limiter_reserve(struct weir_limiter *limiter, weir_ns now, uint64_t cos
 {
 	struct attempt attempt;
 
-	if (!can_reserve(limiter))
+	if (!weir__limiter_can_reserve(limiter))
 		return WEIR_ERR_UNSUPPORTED;
 	for (;;) {
 		if (begin(limiter, &attempt, now)) {
@@ -430,12 +466,38 @@ int weir_limiter_reserve(struct weir_limiter *limiter, weir_ns now, uint64_t cos
 	}
 }
 
+struct weir__lock *weir__limiter_lock(struct weir_limiter *limiter)
+{
+	return &limiter->lock;
+}
+
+struct weir__waiters *weir__limiter_waiters(struct weir_limiter *limiter)
+{
+	return &limiter->waiters;
+}
+
+struct weir_verdict weir__limiter_reserve_held(struct weir_limiter *limiter, weir_ns now, uint64_t cost,
+					       weir_ns max_wait, struct weir_reservation *ret_reservation)
+{
+	struct weir_verdict verdict;
+	struct attempt attempt;
+	struct weir_plan plan;
+
+	while (begin(limiter, &attempt, now)) {
+		verdict = reserve_in(limiter, &attempt.plan, &attempt.next, now, cost, max_wait, ret_reservation);
+		if (finish(limiter, &attempt))
+			return verdict;
+	}
+	plan = locked_plan(limiter, now);
+	return reserve_in(limiter, &plan, locked_state(limiter), now, cost, max_wait, ret_reservation);
+}
+
 uint64_t weir_limiter_cancel(struct weir_limiter *limiter, weir_ns now, struct weir_reservation *reservation)
 {
 	struct attempt attempt;
 	uint64_t given;
 
-	if (!can_reserve(limiter))
+	if (!weir__limiter_can_reserve(limiter))
 		return 0;
 	for (;;) {
 		if (begin(limiter, &attempt, now)) {

@@ -25,7 +25,7 @@ static void noughts_are_refused(void)
 {
 	struct weir_limit limit = limit_of("0/s");
 
-	check_refused(limit, WEIR_ERR_LIMIT, "a count of 0: a rate needs 1 or more; to deny all, use no limit");
+	check_refused(limit, WEIR_ERR_LIMIT, "a count of 0: a rate needs 1 or more");
 	check_refused(limit_of("1/0s"), WEIR_ERR_LIMIT, "a period of 0: a rate needs 1 ns or more");
 	check_refused(limit_of("1/s burst 0"), WEIR_ERR_LIMIT, "a burst of 0: a bucket needs room for 1 or more");
 	check_refused(limit_of("1/s leaky queue 0"), WEIR_ERR_LIMIT, "a burst of 0: a bucket needs room for 1 or more");
