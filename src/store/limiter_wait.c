@@ -93,7 +93,8 @@ static int wait_by_asking(struct weir_limiter *limiter, struct weir__waiter *sel
 		const struct weir_verdict verdict = weir_limiter_take(limiter, now, cost);
 
 		if (verdict.allowed)
-			return wait_for_departure(limiter, self, cost, weir__add_saturating(now, verdict.delay), deadline);
+			return wait_for_departure(limiter, self, cost, weir__add_saturating(now, verdict.delay),
+						  deadline);
 		if (verdict.never)
 			return WEIR_ERR_NEVER;
 		if (weir__canceller_says_cancelled(word))

@@ -35,7 +35,7 @@ struct line {
 struct weir_queue {
 	struct weir__lock lock; /* for all below */
 	bool is_closed;
-	int fd;                 /* -1: none was asked for */
+	int fd;         /* -1: none was asked for */
 	uint64_t count; /* of the rate, in lowest terms */
 	weir_ns period;
 	weir__u128 due; /* the next departure, in units of 1/count ns */
@@ -390,7 +390,8 @@ int weir_queue_init(void *memory, size_t size, const struct weir_limit *limit, c
 	if (error != WEIR_OK)
 		return error;
 	if (!is_queue(limit))
-		return refuse(ret_message, WEIR_ERR_UNSUPPORTED, "a queue is a leaky bucket, as in 500/s leaky queue 1000");
+		return refuse(ret_message, WEIR_ERR_UNSUPPORTED,
+			      "a queue is a leaky bucket, as in 500/s leaky queue 1000");
 	if (size < needed_size(limit->burst) || (uintptr_t)memory % WEIR_QUEUE_ALIGN != 0)
 		return refuse(ret_message, WEIR_ERR_ROOM,
 			      "the queue needs weir_queue_size bytes, aligned to WEIR_QUEUE_ALIGN");

@@ -85,9 +85,14 @@ static int result_of(struct wait *wait)
 	return wait->result;
 }
 
-static const char *const of_each_kind[] = { "1/hour",		  "1/hour refill interval", "1/hour leaky queue 1",
-					    "1/hour leaky",	  "1/hour fixed_window",    "1/hour fixed_window align first",
-					    "1/hour sliding_log", "1/hour sliding_counter",
+static const char *const of_each_kind[] = { "1/hour",
+					    "1/hour refill interval",
+					    "1/hour leaky queue 1",
+					    "1/hour leaky",
+					    "1/hour fixed_window",
+					    "1/hour fixed_window align first",
+					    "1/hour sliding_log",
+					    "1/hour sliding_counter",
 					    "1/hour sliding_counter segments 2" };
 
 #define KINDS (sizeof(of_each_kind) / sizeof(of_each_kind[0]))
@@ -115,8 +120,12 @@ static void what_need_not_wait_does_not(void)
 
 static void a_wait_ends_when_its_time_comes(void)
 {
-	static const char *const limits[] = { "1/20ms", "1/20ms refill interval", "1/20ms leaky queue 3",
-					      "1/20ms fixed_window", "1/20ms sliding_log", "1/20ms sliding_counter" };
+	static const char *const limits[] = { "1/20ms",
+					      "1/20ms refill interval",
+					      "1/20ms leaky queue 3",
+					      "1/20ms fixed_window",
+					      "1/20ms sliding_log",
+					      "1/20ms sliding_counter" };
 
 	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
 		struct weir_limiter *const limiter = limiter_of(limits[i]);
@@ -254,8 +263,8 @@ static void *race(void *racer_)
 		} else {
 			const weir_ns deadline = round % 3 ? WEIR_NEVER : weir_clock_now() + round % 97 * 100;
 
-			racer->admitted += weir_limiter_wait(racer->limiter, 1, deadline,
-							     &racer->cancellers[round]) == WEIR_OK;
+			racer->admitted += weir_limiter_wait(racer->limiter, 1, deadline, &racer->cancellers[round]) ==
+					   WEIR_OK;
 		}
 	}
 	return NULL;
@@ -296,14 +305,10 @@ static void no_wake_up_is_lost_in_races(void)
 int main(int argc, char **argv)
 {
 	static const struct check_test tests[] = {
-		TEST(what_need_not_wait_does_not),
-		TEST(a_wait_ends_when_its_time_comes),
-		TEST(cancelled_from_another_thread),
-		TEST(buckets_serve_in_order),
-		TEST(a_raised_limit_wakes),
-		TEST(a_lowered_limit_ends_waits_that_have_become_vain),
-		TEST(signals_do_not_end_a_wait),
-		TEST(no_wake_up_is_lost_in_races),
+		TEST(what_need_not_wait_does_not),   TEST(a_wait_ends_when_its_time_comes),
+		TEST(cancelled_from_another_thread), TEST(buckets_serve_in_order),
+		TEST(a_raised_limit_wakes),          TEST(a_lowered_limit_ends_waits_that_have_become_vain),
+		TEST(signals_do_not_end_a_wait),     TEST(no_wake_up_is_lost_in_races),
 	};
 
 	if (argc > 1) /* full size */

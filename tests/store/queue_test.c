@@ -161,8 +161,9 @@ static void bad_beginnings_say_why(void)
 	CHECK_EQ(weir_queue_init_text(memory, sizeof(memory), "1/s queue 3", NULL, &queue, NULL), WEIR_ERR_SYNTAX);
 	CHECK_EQ(weir_queue_init_text(memory + 8, 400, "1/s leaky queue 3", NULL, &queue, NULL), WEIR_ERR_ROOM);
 	CHECK_EQ(weir_queue_init_text(memory, sizeof(memory), "1/s leaky queue 3", NULL, &queue, NULL), WEIR_OK);
-	CHECK_EQ(weir_queue_init_text(memory, sizeof(memory), "1/s leaky queue 9999999999999999999", NULL, &queue, NULL),
-		 WEIR_ERR_UNSUPPORTED);
+	CHECK_EQ(
+		weir_queue_init_text(memory, sizeof(memory), "1/s leaky queue 9999999999999999999", NULL, &queue, NULL),
+		WEIR_ERR_UNSUPPORTED);
 }
 
 /* --- threads that wait --- */
