@@ -5,6 +5,7 @@
  *     core take KIND MODE [OPTION]...     weir_step_take, the whole verdict
  *     core hot allow|used|deny [OPTION]...  one limiter that every thread asks, clock included
  *     core clock [OPTION]...              weir_clock_now by itself
+ *     core cas [OPTION]...                one 16-byte load and compare-and-swap by themselves
  *     core clock_cas [OPTION]...          the least a limiter can do: the clock, one 16-byte load, one compare-and-swap
  *     core clock_blind_cas [OPTION]...    the same without the load: only a single thread knows what to expect
  *
@@ -116,6 +117,20 @@ static uint64_t batch_clock_cas(const struct subject *subject)
 		const struct weir_state seen = weir__atomic16_load(&bare_slot);
 
 		swapped += weir__atomic16_swap(&bare_slot, seen, (struct weir_state){ now, seen.hi + 1 });
+	}
+	return swapped;
+}
+
+/* The load and the swap by themselves. */
+static uint64_t batch_cas(const struct subject *subject)
+{
+	uint64_t swapped = 0;
+
+	(void)subject;
+	for (size_t i = 0; i < BATCH; i++) {
+		const struct weir_state seen = weir__atomic16_load(&bare_slot);
+
+		swapped += weir__atomic16_swap(&bare_slot, seen, (struct weir_state){ seen.lo + i, seen.hi + 1 });
 	}
 	return swapped;
 }
@@ -269,6 +284,7 @@ static const struct {
 	uint64_t (*batch)(const struct subject *subject);
 } bare[] = {
 	{ "clock", batch_clock },
+	{ "cas", batch_cas },
 	{ "clock_cas", batch_clock_cas },
 	{ "clock_blind_cas", batch_clock_blind_cas },
 };
@@ -299,7 +315,7 @@ static int begin(int n, char **arguments, struct subject *subject)
 		subject->batch = strcmp(what, "step") == 0 ? batch_step : batch_take;
 		return 3;
 	}
-	errx(2, "usage: core scenarios | step KIND MODE | take KIND MODE | hot MODE | clock | clock_cas | "
+	errx(2, "usage: core scenarios | step KIND MODE | take KIND MODE | hot MODE | clock | cas | clock_cas | "
 		"clock_blind_cas, [--seconds S | --count N] [--threads N]");
 }
 
