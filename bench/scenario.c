@@ -35,6 +35,13 @@ const struct scenario scenarios[] = {
 	{ "fixed_window", "deny", "1/day fixed_window", { { 0, 1, 1 } }, 1, 1, false, true },
 	{ "fixed_window", "turn", "10/s fixed_window", { { 0, 1, 1 } }, S(1), S(1), true, true },
 
+	{ "window_align_first", "allow", "1000000/day fixed_window align first", { { 0, 10, 1 } }, 1, 1, true, true },
+	{ "window_align_first", "deny", "1/day fixed_window align first", { { 0, 1, 1 } }, 1, 1, false, true },
+	{ "window_align_first", "turn", "10/s fixed_window align first", { { 0, 1, 1 } }, S(1), S(1), true, true },
+
+	{ "window_count_all", "allow", "1000000/day fixed_window count all", { { 0, 10, 1 } }, 1, 1, true, true },
+	{ "window_count_all", "deny", "1/day fixed_window count all", { { 0, 1, 1 } }, 1, 1, false, true },
+
 	/* At noon of the next day half of yesterday's count weighs in. A nanosecond later that is rounded down. */
 	{ "sliding_counter", "allow", "4000000/day sliding_counter",
 	  { { 0, 3000000, 1 }, { H(36), 2000000, 1 } }, H(36) + 1, 1, true, true },
