@@ -16,6 +16,7 @@ mean nothing and are not judged."""
 # packages: valgrind golang-go golang-golang-x-time-dev golang-github-juju-ratelimit-dev
 
 import argparse
+import itertools
 import json
 import os
 import platform
@@ -36,7 +37,7 @@ GOCODE = "/usr/share/gocode"  # where Debian's golang-*-dev packages are
 PACKAGES = ["gcc", "valgrind", "golang-go", "golang-golang-x-time-dev", "golang-github-juju-ratelimit-dev"]
 HOT = {"Weir": [CORE, "hot"], "x/time/rate": [PEERS, "xtime"], "juju/ratelimit": [PEERS, "juju"]}
 HOT_MODES = ["allow", "used", "deny"]
-BARE = ["clock", "cas", "clock_cas", "clock_blind_cas"]
+BARE = ["clock", "cas", "clock_blind_cas", "clock_cas"]
 COMMON_PATH = ("allow", "deny")
 
 STEP_INSTRUCTIONS_MAX = 60
@@ -75,16 +76,20 @@ def processors():
 
 # --- time -----------------------------------------------------------------------------------------------------------
 
+def neighbours(hot):
+    """Sorts so that those admitted stand beside others with as many threads, those denied beside themselves."""
+    mode, threads, name = hot
+    order = list(HOT).index(name)
+    return (HOT_MODES.index(mode), *((order, threads) if mode == "deny" else (threads, order)))
+
+
 def contenders(scenarios, seconds):
-    """Name -> (command, threads)."""
-    found = {}
-    for name, command in HOT.items():
-        for mode in HOT_MODES:
-            for threads in (1, 2):
-                found[(name, mode, threads)] = (
-                    [*command, mode, "--seconds", str(seconds), "--threads", str(threads)], threads)
-    for name in BARE:
-        found[(name,)] = ([CORE, name, "--seconds", str(seconds)], 1)
+    """Name -> (command, threads), in the order of a round. What a ratio compares is run one right after the other: a
+    machine that others share is slower for seconds at a time."""
+    for_long = ["--seconds", str(seconds)]
+    found = {(name,): ([CORE, name, *for_long], 1) for name in BARE}
+    for mode, threads, name in sorted(itertools.product(HOT_MODES, (1, 2), HOT), key=neighbours):
+        found[(name, mode, threads)] = ([*HOT[name], mode, *for_long, "--threads", str(threads)], threads)
     for kind, mode, _ in scenarios:
         for what in ("step", "take"):
             # A step by itself is steadier than threads that meet, and there are many of them.
@@ -263,7 +268,7 @@ def keyed(table):
 
 def read_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench core", description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=5, help="of which the median is taken (5)")
+    parser.add_argument("--rounds", type=int, default=7, help="of which the median is taken (7)")
     parser.add_argument("--seconds", type=float, default=0.5, help="each measurement of a round (0.5)")
     parser.add_argument("--report-only", action="store_true", help="exit 0 also if a figure is missed")
     parser.add_argument("--quick", action="store_true", help="a smoke test: does it work at all")
