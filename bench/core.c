@@ -212,7 +212,7 @@ static int nth_cpu(size_t n)
 static void print_result(const struct worker *workers, const struct options *options, bool is_allowed)
 {
 	uint64_t decisions = 0, allowed = 0;
-	double per_second = 0, busy = 1;
+	double per_second = 0, slowest = 0, busy = 1;
 
 	for (size_t i = 0; i < options->threads; i++) {
 		const struct worker *const worker = &workers[i];
@@ -220,6 +220,8 @@ static void print_result(const struct worker *workers, const struct options *opt
 		decisions += worker->decisions;
 		allowed += worker->allowed;
 		per_second += (double)worker->decisions / worker->seconds;
+		if (i == 0 || (double)worker->decisions / worker->seconds < slowest)
+			slowest = (double)worker->decisions / worker->seconds;
 		if (worker->cpu_seconds / worker->seconds < busy)
 			busy = worker->cpu_seconds / worker->seconds;
 	}
@@ -227,9 +229,9 @@ static void print_result(const struct worker *workers, const struct options *opt
 		errx(1, "%" PRIu64 " of %" PRIu64 " decisions were allowed, not %s", allowed, decisions,
 		     is_allowed ? "all" : "none");
 	printf("{\"threads\": %zu, \"decisions\": %" PRIu64 ", \"allowed\": %" PRIu64 ", \"denied\": %" PRIu64
-	       ", \"ns\": %.4f, \"per_second\": %.0f, \"busy\": %.4f}\n",
+	       ", \"ns\": %.4f, \"per_second\": %.0f, \"busy\": %.4f, \"least_share\": %.4f}\n",
 	       options->threads, decisions, allowed, decisions - allowed, 1e9 * (double)options->threads / per_second,
-	       per_second, busy);
+	       per_second, busy, slowest / per_second);
 }
 
 static void measure(const struct subject *subject, const struct options *options)

@@ -104,6 +104,7 @@ def summarize(runs):
         "ns": median,
         "per_second": statistics.median(one["per_second"] for one in runs),
         "noise": (max(ns) - min(ns)) / median,
+        "least_share": statistics.median(one["least_share"] for one in runs),
         "busy_least": min(one["busy"] for one in runs),
         "allowed": sum(one["allowed"] for one in runs),
         "denied": sum(one["denied"] for one in runs),
@@ -232,12 +233,13 @@ def print_steps(scenarios, times, counts, stepped):
 
 def print_hot(times, counts):
     print(f"\n{'one hot limiter and its clock':<34} {'1 thread: ns':>12} {'noise':>6} {'instr.':>7}   "
-          f"{'2 threads: M/s':>14} {'noise':>6}")
+          f"{'2 threads: M/s':>14} {'noise':>6} {'share':>6}")
     for mode in HOT_MODES:
         for name in HOT:
             one, two = times[(name, mode, 1)], times[(name, mode, 2)]
             print(f"{mode + ', ' + name:<34} {one['ns']:>12.1f} {percent(one['noise']):>6} "
-                  f"{counts[(name, mode, 1)]:>7.1f}   {two['per_second'] / 1e6:>14.1f} {percent(two['noise']):>6}")
+                  f"{counts[(name, mode, 1)]:>7.1f}   {two['per_second'] / 1e6:>14.1f} {percent(two['noise']):>6} "
+                  f"{percent(two['least_share']):>6}")
     labels = {"clock": "Weir's clock", "cas": "load, 16-byte CAS", "clock_cas": "clock, load, 16-byte CAS",
               "clock_blind_cas": "clock, 16-byte CAS without a load"}
     for name in BARE:
@@ -249,6 +251,7 @@ def print_hot(times, counts):
 NOTES = """
 hot_vs_clock_plus_cas is against "clock, load, 16-byte CAS" in one loop, where the processor overlaps them.
 allow: tokens come faster than anybody asks. used: a bucket never whole again. deny: an empty bucket.
+share: what the slower of two threads got of the total; 50 % is fair.
 turn: the first request of the next window or interval. idle: after a time in which everything came back.
 Instructions of the Go programs include their loop; of Weir, what the functions do until they return."""
 

@@ -9,6 +9,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"strconv"
@@ -158,11 +159,12 @@ func measure(decide func() int64, threads int, seconds float64, count int64) []w
 
 func printResult(workers []worker, mode string) {
 	var decisions, allowed int64
-	perSecond, busy := 0.0, 1.0
+	perSecond, slowest, busy := 0.0, math.Inf(1), 1.0
 	for _, worker := range workers {
 		decisions += worker.decisions
 		allowed += worker.allowed
 		perSecond += float64(worker.decisions) / worker.seconds
+		slowest = math.Min(slowest, float64(worker.decisions)/worker.seconds)
 		if share := worker.cpuSeconds / worker.seconds; share < busy {
 			busy = share
 		}
@@ -173,6 +175,7 @@ func printResult(workers []worker, mode string) {
 	line, err := json.Marshal(map[string]interface{}{
 		"threads": len(workers), "decisions": decisions, "allowed": allowed, "denied": decisions - allowed,
 		"ns": 1e9 * float64(len(workers)) / perSecond, "per_second": perSecond, "busy": busy,
+		"least_share": slowest / perSecond,
 	})
 	if err != nil {
 		fail("%v", err)
