@@ -18,7 +18,7 @@
 
 enum {
 	WARM_UP = 100,
-	DECISIONS = 20, /* all alike; a single-stepped instruction takes some 10 us */
+	DECISIONS = 20, /* all alike, and stepping is slow */
 };
 
 struct counts {
