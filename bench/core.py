@@ -1,0 +1,329 @@
+#!/usr/bin/env python3
+"""one decision: each algorithm's step, and one hot limiter beside Go's x/time/rate and juju/ratelimit
+
+    ./dev bench core [--rounds N] [--seconds S] [--report-only] [--quick]
+
+Time: every contender is run once a round, in turn, so that whatever else the machine does hits all alike; a figure is
+the median of its rounds, its noise is (largest - smallest) / median. Each thread is pinned to a processor of its own.
+
+Instructions: callgrind counts those between the entry of the functions measured and their return, of two runs of
+different length; the difference, divided by the difference in decisions, leaves out all that is done only once. Of the
+Go programs callgrind counts everything, their loop (a few instructions) included. bench/single_step.c then runs the
+steps instruction by instruction, and must count the same; it also tells divisions.
+
+The exit status is 1 if a promised figure is missed; --report-only only says so. --quick is a smoke test: its figures
+mean nothing and are not judged."""
+# packages: valgrind golang-go golang-golang-x-time-dev golang-github-juju-ratelimit-dev
+
+import argparse
+import itertools
+import json
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+# From ROOT, where everything is run.
+CORE = "build/bench/core"
+SINGLE_STEP = "build/bench/single_step"
+PEERS = "build/bench/peers/core"
+RESULT = "build/bench/core.json"
+GOCODE = "/usr/share/gocode"  # where Debian's golang-*-dev packages are
+
+PACKAGES = ["gcc", "valgrind", "golang-go", "golang-golang-x-time-dev", "golang-github-juju-ratelimit-dev"]
+HOT = {"Weir": [CORE, "hot"], "x/time/rate": [PEERS, "xtime"], "juju/ratelimit": [PEERS, "juju"]}
+HOT_MODES = ["allow", "used", "deny"]
+BARE = ["clock", "cas", "clock_blind_cas", "clock_cas"]
+COMMON_PATH = ("allow", "deny")
+
+STEP_INSTRUCTIONS_MAX = 60
+# ratio, "at least" or "at most", bound
+PROMISES = [
+    ("hot_1t_vs_xtime", ">=", 6.0),
+    ("hot_2t_vs_xtime", ">=", 2.5),
+    ("hot_deny_2t_scaling", ">=", 1.8),
+    ("hot_vs_clock_plus_cas", "<=", 1.3),
+]
+
+
+def run(command, cpus=None, env=None):
+    """What the command writes to standard output and to standard error; ends the program if it fails."""
+    pin = (lambda: os.sched_setaffinity(0, cpus)) if cpus else None
+    done = subprocess.run(command, cwd=ROOT, env=env, preexec_fn=pin, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout, done.stderr
+
+
+def build_peers():
+    (ROOT / PEERS).parent.mkdir(parents=True, exist_ok=True)
+    env = os.environ | {"GO111MODULE": "off", "GOPATH": GOCODE, "GOCACHE": str(ROOT / "build" / "gocache"),
+                        "GOFLAGS": "", "CGO_ENABLED": "0"}
+    run(["go", "build", "-o", PEERS, "bench/peers/core.go"], env=env)
+
+
+def processors():
+    """Threads -> the processors they have: the last ones, as the first often serves interrupts."""
+    usable = sorted(os.sched_getaffinity(0))
+    if len(usable) < 2:
+        sys.exit("this needs two processors: what two threads do on one says nothing")
+    return {1: set(usable[-1:]), 2: set(usable[-2:])}
+
+
+# --- time -----------------------------------------------------------------------------------------------------------
+
+def neighbours(hot):
+    """Sorts so that those admitted stand beside others with as many threads, those denied beside themselves."""
+    mode, threads, name = hot
+    order = list(HOT).index(name)
+    return (HOT_MODES.index(mode), *((order, threads) if mode == "deny" else (threads, order)))
+
+
+def contenders(scenarios, seconds):
+    """Name -> (command, threads), in the order of a round. What a ratio compares is run one right after the other: a
+    machine that others share is slower for seconds at a time."""
+    for_long = ["--seconds", str(seconds)]
+    found = {(name,): ([CORE, name, *for_long], 1) for name in BARE}
+    for mode, threads, name in sorted(itertools.product(HOT_MODES, (1, 2), HOT), key=neighbours):
+        found[(name, mode, threads)] = ([*HOT[name], mode, *for_long, "--threads", str(threads)], threads)
+    for kind, mode, _ in scenarios:
+        for what in ("step", "take"):
+            # A step by itself is steadier than threads that meet, and there are many of them.
+            found[(what, kind, mode)] = ([CORE, what, kind, mode, "--seconds", str(seconds / 5)], 1)
+    return found
+
+
+def summarize(runs):
+    ns = [one["ns"] for one in runs]
+    median = statistics.median(ns)
+    return {
+        "ns": median,
+        "per_second": statistics.median(one["per_second"] for one in runs),
+        "noise": (max(ns) - min(ns)) / median,
+        "least_share": statistics.median(one["least_share"] for one in runs),
+        "busy_least": min(one["busy"] for one in runs),
+        "allowed": sum(one["allowed"] for one in runs),
+        "denied": sum(one["denied"] for one in runs),
+        "ns_of_rounds": ns,
+    }
+
+
+def measure_times(found, rounds, cpus):
+    runs = {name: [] for name in found}
+    for number in range(rounds):
+        print(f"round {number + 1} of {rounds}", file=sys.stderr)
+        for name, (command, threads) in found.items():
+            runs[name].append(json.loads(run(command, cpus[threads])[0]))
+    return {name: summarize(one) for name, one in runs.items()}
+
+
+# --- instructions ---------------------------------------------------------------------------------------------------
+
+def collected(command, count, functions):
+    toggles = [f"--toggle-collect={function}" for function in functions]
+    # Go preempts by signals that callgrind trips over; that, and collecting garbage, is none of the work.
+    env = os.environ | {"GODEBUG": "asyncpreemptoff=1", "GOGC": "off", "GOMAXPROCS": "1"}
+    _, log = run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *toggles, *command, "--count",
+                  str(count)], env=env)
+    return int(re.search(r"Collected : (\d+)", log)[1])
+
+
+def instructions(command, functions):
+    few, many = 10_000, 110_000
+    return (collected(command, many, functions) - collected(command, few, functions)) / (many - few)
+
+
+def count_instructions(scenarios):
+    print("counting instructions", file=sys.stderr)
+    counts = {}
+    for kind, mode, _ in scenarios:
+        for what, function in (("step", "weir_step_allow"), ("take", "weir_step_take")):
+            counts[(what, kind, mode)] = instructions([CORE, what, kind, mode], [function])
+    for name, command in HOT.items():
+        functions = ["weir_limiter_allow", "weir_clock_now"] if name == "Weir" else []
+        for mode in HOT_MODES:
+            counts[(name, mode, 1)] = instructions([*command, mode], functions)
+    counts[("clock",)] = instructions([CORE, "clock"], ["weir_clock_now"])
+    return counts
+
+
+def single_step():
+    """(kind, mode) -> what bench/single_step.c counted; nothing where it does not work, with the reason."""
+    if not (ROOT / SINGLE_STEP).exists():
+        return {}, "only on x86-64"
+    done = subprocess.run([SINGLE_STEP], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return {}, done.stderr.strip()
+    counts = {}
+    for line in done.stdout.splitlines():
+        kind, mode, *numbers = line.split()
+        counts[(kind, mode)] = dict(zip(("decisions", "least", "most", "divisions"), map(int, numbers)))
+    return counts, None
+
+
+# --- judgement ------------------------------------------------------------------------------------------------------
+
+def ratios_of(ns):
+    """ns: contender -> ns per decision of a thread."""
+    def speed(name, mode, threads):
+        return threads / ns[(name, mode, threads)]
+
+    ratios = {}
+    for peer, short in (("x/time/rate", "xtime"), ("juju/ratelimit", "juju")):
+        for threads in (1, 2):
+            ratios[f"hot_{threads}t_vs_{short}"] = speed("Weir", "allow", threads) / speed(peer, "allow", threads)
+    ratios["hot_deny_2t_scaling"] = speed("Weir", "deny", 2) / speed("Weir", "deny", 1)
+    ratios["hot_vs_clock_plus_cas"] = ns[("Weir", "allow", 1)] / ns[("clock_cas",)]
+    return ratios
+
+
+def ratio_ranges(times, rounds):
+    """Ratio -> the least and the most that a single round gives."""
+    each = [ratios_of({name: one["ns_of_rounds"][i] for name, one in times.items()}) for i in range(rounds)]
+    return {name: (min(one[name] for one in each), max(one[name] for one in each)) for name in each[0]}
+
+
+def judge(scenarios, counts, stepped, why_not, ratios, ranges):
+    """Rows of (met, what): every figure that is promised."""
+    rows = []
+    for kind, mode, size in scenarios:
+        if size != "constant":
+            continue
+        found = counts[("step", kind, mode)]
+        rows.append((found <= STEP_INSTRUCTIONS_MAX,
+                     f"step {kind} {mode}: {found:.0f} instructions, at most {STEP_INSTRUCTIONS_MAX}"))
+        exact = stepped.get((kind, mode))
+        if exact is None:
+            if mode in COMMON_PATH:
+                rows.append((False, f"step {kind} {mode}: divisions could not be counted: {why_not}"))
+            continue
+        if mode in COMMON_PATH:
+            rows.append((exact["divisions"] == 0, f"step {kind} {mode}: {exact['divisions']} divisions, none"))
+        if not exact["least"] - 0.5 <= found <= exact["most"] + 0.5:
+            rows.append((False, f"step {kind} {mode}: callgrind counts {found:.1f} instructions, single-stepping "
+                                f"{exact['least']} to {exact['most']}"))
+    for name, sign, bound in PROMISES:
+        met = ratios[name] >= bound if sign == ">=" else ratios[name] <= bound
+        least, most = ranges[name]
+        rows.append((met, f"{name}: {ratios[name]:.2f}, {'at least' if sign == '>=' else 'at most'} {bound} "
+                          f"(single rounds: {least:.2f} to {most:.2f})"))
+    return rows
+
+
+# --- the report -----------------------------------------------------------------------------------------------------
+
+def percent(share):
+    return f"{100 * share:.0f} %"
+
+
+def print_steps(scenarios, times, counts, stepped):
+    print(f"{'a step by itself':<26} {'ns':>7} {'noise':>6} {'instr.':>7} {'div.':>5}   "
+          f"{'verdict: ns':>11} {'noise':>6} {'instr.':>7}")
+    for kind, mode, _ in scenarios:
+        step, take = times[("step", kind, mode)], times[("take", kind, mode)]
+        exact = stepped.get((kind, mode))
+        print(f"{kind + ' ' + mode:<26} {step['ns']:>7.1f} {percent(step['noise']):>6} "
+              f"{counts[('step', kind, mode)]:>7.1f} {exact['divisions'] if exact else '?':>5}   "
+              f"{take['ns']:>11.1f} {percent(take['noise']):>6} {counts[('take', kind, mode)]:>7.1f}")
+
+
+def print_hot(times, counts):
+    print(f"\n{'one hot limiter and its clock':<34} {'1 thread: ns':>12} {'noise':>6} {'instr.':>7}   "
+          f"{'2 threads: M/s':>14} {'noise':>6} {'share':>6}")
+    for mode in HOT_MODES:
+        for name in HOT:
+            one, two = times[(name, mode, 1)], times[(name, mode, 2)]
+            print(f"{mode + ', ' + name:<34} {one['ns']:>12.1f} {percent(one['noise']):>6} "
+                  f"{counts[(name, mode, 1)]:>7.1f}   {two['per_second'] / 1e6:>14.1f} {percent(two['noise']):>6} "
+                  f"{percent(two['least_share']):>6}")
+    labels = {"clock": "Weir's clock", "cas": "load, 16-byte CAS", "clock_cas": "clock, load, 16-byte CAS",
+              "clock_blind_cas": "clock, 16-byte CAS without a load"}
+    for name in BARE:
+        one, count = times[(name,)], counts.get((name,))
+        print(f"{labels[name]:<34} {one['ns']:>12.1f} {percent(one['noise']):>6} "
+              f"{f'{count:.1f}' if count else '':>7}")
+
+
+NOTES = """
+hot_vs_clock_plus_cas is against "clock, load, 16-byte CAS" in one loop, where the processor overlaps them.
+allow: tokens come faster than anybody asks. used: a bucket never whole again. deny: an empty bucket.
+share: what the slower of two threads got of the total; 50 % is fair.
+turn: the first request of the next window or interval. idle: after a time in which everything came back.
+Instructions of the Go programs include their loop; of Weir, what the functions do until they return."""
+
+
+def machine():
+    cpu = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
+    versions = {}
+    for package in PACKAGES:
+        versions[package] = run(["dpkg-query", "-W", "-f", "${Version}", package])[0]
+    return {"cpu": cpu[1] if cpu else platform.machine(), "processors": os.cpu_count(), "kernel": platform.release(),
+            "go": run(["go", "version"])[0].strip(), "packages": versions}
+
+
+def keyed(table):
+    return {" ".join(map(str, name)): value for name, value in table.items()}
+
+
+def read_arguments():
+    parser = argparse.ArgumentParser(prog="./dev bench core", description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=7, help="of which the median is taken (7)")
+    parser.add_argument("--seconds", type=float, default=0.5, help="each measurement of a round (0.5)")
+    parser.add_argument("--report-only", action="store_true", help="exit 0 also if a figure is missed")
+    parser.add_argument("--quick", action="store_true", help="a smoke test: does it work at all")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.rounds, arguments.seconds = 1, 0.02
+    if arguments.rounds < 1 or arguments.seconds <= 0:
+        parser.error("--rounds and --seconds are above 0")
+    return arguments
+
+
+def main():
+    arguments = read_arguments()
+    cpus = processors()
+    load = os.getloadavg()[0]
+    build_peers()
+    scenarios = [line.split() for line in run([CORE, "scenarios"])[0].splitlines()]
+    if arguments.quick:
+        scenarios = scenarios[:2]
+    times = measure_times(contenders(scenarios, arguments.seconds), arguments.rounds, cpus)
+    counts = count_instructions(scenarios)
+    stepped, why_not = single_step()
+    ratios = ratios_of({name: one["ns"] for name, one in times.items()})
+    ranges = ratio_ranges(times, arguments.rounds)
+    rows = judge(scenarios, counts, stepped, why_not, ratios, ranges)
+    where = machine()
+    command = " ".join(["./dev bench core", *sys.argv[1:]])
+    noise = max(one["noise"] for name, one in times.items() if name[0] not in ("step", "take"))
+    busy = min(one["busy_least"] for name, one in times.items() if name[0] not in ("x/time/rate", "juju/ratelimit"))
+
+    print_steps(scenarios, times, counts, stepped)
+    print_hot(times, counts)
+    print(NOTES)
+    print(f"\n{where['cpu']}, {where['processors']} processors, Linux {where['kernel']}, {where['go']}")
+    print(f"medians of {arguments.rounds} rounds of {arguments.seconds} s; noise is (largest - smallest) / median, at "
+          f"most {percent(noise)} for the hot limiters\nload before: {load:.2f}; of its processor a thread of Weir's "
+          f"had {percent(busy)} or more")
+    print()
+    for met, what in rows:
+        print(f"{'quick' if arguments.quick else 'PASS' if met else 'FAIL'}  {what}")
+    print(f"\nreproduce: {command}\nwritten: {RESULT}\n")
+    for name, value in ratios.items():
+        print(f"ratio {name} {value:.3f}")
+    (ROOT / RESULT).write_text(json.dumps({
+        "command": command, "machine": where, "rounds": arguments.rounds, "seconds": arguments.seconds,
+        "load_before": load, "noise_most": noise, "busy_least": busy, "times": keyed(times),
+        "instructions": keyed(counts), "single_step": keyed(stepped),
+        "figures": [{"met": met, "figure": what} for met, what in rows],
+        "ratios": ratios, "ratios_of_single_rounds": ranges}, indent=1) + "\n", encoding="utf-8")
+    missed = not all(met for met, _ in rows)
+    return 1 if missed and not arguments.report_only and not arguments.quick else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
