@@ -3,7 +3,7 @@
 
 #include "core/algorithm.h"
 
-void weir__bucket_notice(const struct weir_plan *plan, void *state, weir_ns now)
+static void notice(const struct weir_plan *plan, void *state, weir_ns now)
 {
 	const weir__u128 span = weir__bucket_span(plan);
 
@@ -15,7 +15,8 @@ void weir__bucket_notice(const struct weir_plan *plan, void *state, weir_ns now)
 
 static bool allow(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
 {
-	return weir__bucket_allow(plan, state, now, cost);
+	notice(plan, state, now);
+	return weir__bucket_decide(plan, state, now, cost, true) == WEIR__ALLOWED;
 }
 
 static weir_ns retry_after(const struct weir_plan *plan, const void *state, weir_ns now, uint64_t cost)
@@ -54,7 +55,7 @@ static void convert(const struct weir_plan *from, const struct weir_plan *to, vo
 	const weir__u128 span = weir__bucket_span(from);
 	weir__u128 owed, behind = 0, whole_at;
 
-	weir__bucket_notice(from, state, now);
+	notice(from, state, now);
 	owed = weir__bucket_owed(from, state, now);
 	if (owed > span && !(from->flags & WEIR_PLAN_DEBT)) {
 		behind = weir__mul_div_up(owed - span, to->count, from->count);
@@ -75,7 +76,7 @@ static void convert(const struct weir_plan *from, const struct weir_plan *to, vo
 }
 
 const struct weir__algorithm weir__bucket_algorithm = {
-	.notice = weir__bucket_notice,
+	.notice = notice,
 	.allow = allow,
 	.retry_after = retry_after,
 	.level = level,

@@ -23,28 +23,26 @@ static inline weir__u128 weir__bucket_owed(const struct weir_plan *plan, const s
 	return whole_at > present ? whole_at - present : 0;
 }
 
-/* Nothing can owe more than a burst unless the clock went back, or it was reserved (WEIR_PLAN_DEBT). */
-void weir__bucket_notice(const struct weir_plan *plan, void *state, weir_ns now);
-
-static inline bool weir__bucket_allow(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
-				      uint64_t cost)
+/* Decides, and charges the state if admitted. */
+static inline enum weir__answer weir__bucket_decide(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
+						    uint64_t cost, bool noticed)
 {
 	const weir__u128 present = weir__mul(now, plan->count);
 	weir__u128 whole_at = weir__state_wide(state);
 
 	if (WEIR__UNLIKELY(cost - 1 >= plan->most)) /* 0 wraps: always admitted; more than the burst never is */
-		return cost == 0;
+		return cost == 0 ? WEIR__ALLOWED : WEIR__DENIED;
 	if (whole_at > present) {
-		if (whole_at - present > weir__mul(plan->most - cost, plan->period)) {
-			if (WEIR__UNLIKELY(whole_at - present > weir__bucket_span(plan)))
-				weir__bucket_notice(plan, state, now);
-			return false; /* a new clock finds the bucket empty, which is too little for any cost */
-		}
+		const weir__u128 owed = whole_at - present;
+
+		/* Nothing can owe more than a burst unless it was reserved, or the clock went back. */
+		if (owed > weir__mul(plan->most - cost, plan->period))
+			return !noticed && WEIR__UNLIKELY(owed > weir__bucket_span(plan)) ? WEIR__BEHIND : WEIR__DENIED;
 	} else {
 		whole_at = present;
 	}
 	weir__state_set_wide(state, whole_at + weir__mul(cost, plan->period));
-	return true;
+	return WEIR__ALLOWED;
 }
 
 #endif

@@ -4,7 +4,7 @@
 #include "core/algorithm.h"
 #include "core/segments.h"
 
-void weir__counter_notice(const struct weir_plan *plan, void *state_, weir_ns now)
+static void notice(const struct weir_plan *plan, void *state_, weir_ns now)
 {
 	struct weir_state *state = state_;
 	const weir_ns start = state->hi * plan->period;
@@ -17,7 +17,8 @@ void weir__counter_notice(const struct weir_plan *plan, void *state_, weir_ns no
 
 static bool allow(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
 {
-	return weir__counter_allow(plan, state, now, cost);
+	notice(plan, state, now);
+	return weir__counter_decide(plan, state, now, cost, true) == WEIR__ALLOWED;
 }
 
 static weir_ns retry_after(const struct weir_plan *plan, const void *state, weir_ns now, uint64_t cost)
@@ -65,13 +66,13 @@ static void refund(const struct weir_plan *plan, void *state_, weir_ns now, uint
 
 static void convert(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now)
 {
-	weir__counter_notice(from, state, now);
+	notice(from, state, now);
 	if (to->kind == WEIR_KIND_SEGMENTS)
 		weir__segments_from_counter(state);
 }
 
 const struct weir__algorithm weir__counter_algorithm = {
-	.notice = weir__counter_notice,
+	.notice = notice,
 	.allow = allow,
 	.retry_after = retry_after,
 	.level = level,

@@ -18,8 +18,6 @@ static inline uint64_t weir__counter_pack(uint64_t previous, uint64_t current)
 	return previous << 32 | current;
 }
 
-void weir__counter_notice(const struct weir_plan *plan, void *state, weir_ns now);
-
 /* The state as it stands at now, which a new clock is not yet noticed in. */
 static inline struct weir__counter weir__counter_at(const struct weir_plan *plan, const struct weir_state *state,
 						    weir_ns now)
@@ -46,30 +44,25 @@ static inline struct weir__counter weir__counter_at(const struct weir_plan *plan
 	return counter;
 }
 
-static inline bool weir__counter_allow(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
-				       uint64_t cost)
+/* Decides, and counts cost if admitted. */
+static inline enum weir__answer weir__counter_decide(const struct weir_plan *plan, struct weir_state *state,
+						     weir_ns now, uint64_t cost, bool noticed)
 {
 	struct weir__counter counter;
 	uint64_t wanted;
 
 	if (WEIR__UNLIKELY(cost - 1 >= plan->most)) /* 0 wraps: always admitted; more than the count never is */
-		return cost == 0;
+		return cost == 0 ? WEIR__ALLOWED : WEIR__DENIED;
+	if (!noticed && WEIR__UNLIKELY(now < state->hi * plan->period))
+		return WEIR__BEHIND;
 	counter = weir__counter_at(plan, state, now);
 	wanted = counter.current + cost;
 	if (wanted > plan->most ||
-	    !weir__sliding_fits(counter.previous, plan->period, counter.elapsed, plan->most - wanted)) {
-		if (WEIR__UNLIKELY(now < counter.number * plan->period))
-			weir__counter_notice(plan, state, now);
-		return false;
-	}
-	if (WEIR__UNLIKELY(now < counter.number * plan->period)) {
-		weir__counter_notice(plan, state, now);
-		state->lo += cost;
-		return true;
-	}
+	    !weir__sliding_fits(counter.previous, plan->period, counter.elapsed, plan->most - wanted))
+		return WEIR__DENIED;
 	state->hi = counter.number;
 	state->lo = weir__counter_pack(counter.previous, wanted);
-	return true;
+	return WEIR__ALLOWED;
 }
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "core/algorithm.h"
 
-void weir__interval_notice(const struct weir_plan *plan, void *state_, weir_ns now)
+static void notice(const struct weir_plan *plan, void *state_, weir_ns now)
 {
 	struct weir_state *state = state_;
 
@@ -32,7 +32,8 @@ static weir_ns until_refilled(const struct weir_plan *plan, const struct weir_st
 
 static bool allow(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
 {
-	return weir__interval_allow(plan, state, now, cost);
+	notice(plan, state, now);
+	return weir__interval_decide(plan, state, now, cost, true) == WEIR__ALLOWED;
 }
 
 static weir_ns retry_after(const struct weir_plan *plan, const void *state, weir_ns now, uint64_t cost)
@@ -68,7 +69,7 @@ static void convert(const struct weir_plan *from, const struct weir_plan *to, vo
 	const uint64_t missing_max = to->flags & WEIR_PLAN_SLIM ? WEIR__SLIM_HI_MAX : UINT64_MAX;
 	struct weir_state *state = state_;
 
-	weir__interval_notice(from, state, now);
+	notice(from, state, now);
 	weir__interval_settle(from, state, now);
 	if (state->hi <= cut) { /* full, before or by the cut */
 		*state = (struct weir_state){ 0, 0 };
@@ -80,7 +81,7 @@ static void convert(const struct weir_plan *from, const struct weir_plan *to, vo
 }
 
 const struct weir__algorithm weir__interval_algorithm = {
-	.notice = weir__interval_notice,
+	.notice = notice,
 	.allow = allow,
 	.retry_after = retry_after,
 	.level = level,

@@ -7,8 +7,6 @@
 
 #include "core/wide.h"
 
-void weir__interval_notice(const struct weir_plan *plan, void *state, weir_ns now);
-
 /* Refills that have happened by now, put into the state: changes no answer. */
 static inline void weir__interval_settle(const struct weir_plan *plan, struct weir_state *state, weir_ns now)
 {
@@ -26,27 +24,26 @@ static inline void weir__interval_settle(const struct weir_plan *plan, struct we
 	}
 }
 
-static inline bool weir__interval_allow(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
-					uint64_t cost)
+/* Decides, and charges the state if admitted. */
+static inline enum weir__answer weir__interval_decide(const struct weir_plan *plan, struct weir_state *state,
+						      weir_ns now, uint64_t cost, bool noticed)
 {
 	struct weir_state settled = *state;
 
 	if (WEIR__UNLIKELY(cost - 1 >= plan->most)) /* 0 wraps: always admitted; more than the burst never is */
-		return cost == 0;
-	if (settled.hi > 0)
+		return cost == 0 ? WEIR__ALLOWED : WEIR__DENIED;
+	if (settled.hi > 0) {
+		if (!noticed && WEIR__UNLIKELY(now < settled.lo))
+			return WEIR__BEHIND;
 		weir__interval_settle(plan, &settled, now);
-	if (settled.hi == 0) {
-		settled.lo = now;
-	} else if (settled.hi > plan->most - cost) {
-		if (WEIR__UNLIKELY(now < state->lo))
-			weir__interval_notice(plan, state, now);
-		return false; /* also by a new clock: a denied cost stays denied until the next refill */
-	} else if (WEIR__UNLIKELY(now < state->lo)) {
-		weir__interval_notice(plan, &settled, now);
 	}
-	settled.hi += cost;
-	*state = settled;
-	return true;
+	if (settled.hi == 0)
+		settled.lo = now;
+	else if (settled.hi > plan->most - cost)
+		return WEIR__DENIED;
+	state->lo = settled.lo;
+	state->hi = settled.hi + cost;
+	return WEIR__ALLOWED;
 }
 
 #endif

@@ -11,10 +11,11 @@ static inline uint64_t weir__sliding_weight(uint64_t leaving, weir_ns width, wei
 	return (uint64_t)weir__div(weir__mul(leaving, width - elapsed), width);
 }
 
-/* weight <= room, without dividing: floor(a / width) <= room exactly when a < (room + 1) * width. */
+/* weight <= room, without dividing: floor(a / width) <= room exactly when a < (room + 1) * width. That sum cannot wrap,
+ * as room is less than leaving there. */
 static inline bool weir__sliding_fits(uint64_t leaving, weir_ns width, weir_ns elapsed, uint64_t room)
 {
-	return leaving <= room || weir__mul(leaving, width - elapsed) < weir__mul(room, width) + width;
+	return leaving <= room || weir__mul(leaving, width - elapsed) < weir__mul(room + 1, width);
 }
 
 /* The first elapsed time at which the weight is at most room, which is less than leaving. */

@@ -8,19 +8,16 @@
 #include "core/window.h"
 
 /* plan->kind is none of those with more state. */
-static inline bool weir__small_allow(const struct weir_plan *plan, struct weir_state *state, weir_ns now, uint64_t cost)
+static inline enum weir__answer weir__small_decide(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
+						   uint64_t cost)
 {
 	if (plan->kind == WEIR_KIND_BUCKET)
-		return weir__bucket_allow(plan, state, now, cost);
+		return weir__bucket_decide(plan, state, now, cost, false);
 	if (plan->kind == WEIR_KIND_COUNTER)
-		return weir__counter_allow(plan, state, now, cost);
+		return weir__counter_decide(plan, state, now, cost, false);
 	if (plan->kind == WEIR_KIND_INTERVAL)
-		return weir__interval_allow(plan, state, now, cost);
-	if (weir__window_allow(plan, state, now, cost))
-		return true;
-	if (plan->flags & WEIR_PLAN_COUNT_ALL)
-		weir__window_count_denied(plan, state, now, cost);
-	return false;
+		return weir__interval_decide(plan, state, now, cost, false);
+	return weir__window_decide(plan, state, now, cost, false);
 }
 
 static inline bool weir__small_has(const struct weir_plan *plan)

@@ -16,15 +16,41 @@ static bool counts_denied(const struct weir_plan *plan)
 	return plan->flags & WEIR_PLAN_COUNT_ALL;
 }
 
-bool weir_step_allow(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
+/* Of a kind with more state, or with the clock behind. Out of line, so that the others need no stack frame for it. */
+static __attribute__((noinline)) bool allow_whole(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
 {
-	if (weir__small_has(plan))
-		return weir__small_allow(plan, state, now, cost);
 	if (algorithms[plan->kind]->allow(plan, state, now, cost))
 		return true;
-	if (counts_denied(plan))
+	if (counts_denied(plan) && !weir__small_has(plan)) /* windows have counted it */
 		algorithms[plan->kind]->count_denied(plan, state, now, cost);
 	return false;
+}
+
+/* A function each, so that each saves only the registers that it needs. */
+#define ALLOW(kind)                                                                                                    \
+	static bool allow_##kind(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)                \
+	{                                                                                                              \
+		const enum weir__answer answer = weir__##kind##_decide(plan, state, now, cost, false);                 \
+                                                                                                                       \
+		if (WEIR__UNLIKELY(answer == WEIR__BEHIND))                                                            \
+			return allow_whole(plan, state, now, cost);                                                    \
+		return answer == WEIR__ALLOWED;                                                                        \
+	}
+
+ALLOW(bucket)
+ALLOW(interval)
+ALLOW(window)
+ALLOW(counter)
+
+bool weir_step_allow(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
+{
+	static bool (*const allow[])(const struct weir_plan *, void *, weir_ns, uint64_t) = {
+		[WEIR_KIND_BUCKET] = allow_bucket,  [WEIR_KIND_INTERVAL] = allow_interval,
+		[WEIR_KIND_WINDOW] = allow_window,  [WEIR_KIND_COUNTER] = allow_counter,
+		[WEIR_KIND_SEGMENTS] = allow_whole, [WEIR_KIND_LOG] = allow_whole,
+	};
+
+	return allow[plan->kind](plan, state, now, cost);
 }
 
 /* For kinds with a struct weir_state, admitting on a copy is the question whether it fits. */

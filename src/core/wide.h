@@ -11,6 +11,11 @@ __extension__ typedef unsigned __int128 weir__u128;
 #define WEIR__LIKELY(x) __builtin_expect(!!(x), 1)
 #define WEIR__UNLIKELY(x) __builtin_expect(!!(x), 0)
 
+/* What the decision of a small kind answers. BEHIND: the clock may have gone back far; nothing was changed, notice that
+ * first and ask again with `noticed`. So the decision itself calls nothing, and a store that inlines it keeps plan and
+ * state in registers. */
+enum weir__answer { WEIR__DENIED, WEIR__ALLOWED, WEIR__BEHIND };
+
 /* What must hold and always does: told to the analyzer, asserted in debug builds, nothing in others. */
 #if defined(__clang_analyzer__)
 #define WEIR__HOLDS(condition) ((condition) ? (void)0 : __builtin_unreachable())

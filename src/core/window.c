@@ -3,7 +3,7 @@
 
 #include "core/algorithm.h"
 
-void weir__window_notice(const struct weir_plan *plan, void *state, weir_ns now)
+static void notice(const struct weir_plan *plan, void *state, weir_ns now)
 {
 	if (weir__window_is_new_clock(state, now))
 		*(struct weir_state *)state = weir__window_at(plan, state, now);
@@ -11,7 +11,8 @@ void weir__window_notice(const struct weir_plan *plan, void *state, weir_ns now)
 
 static bool allow(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
 {
-	return weir__window_allow(plan, state, now, cost);
+	notice(plan, state, now);
+	return weir__window_decide(plan, state, now, cost, true) == WEIR__ALLOWED;
 }
 
 static weir_ns until_over(const struct weir_plan *plan, const struct weir_state *window, weir_ns now)
@@ -33,12 +34,11 @@ static void level(const struct weir_plan *plan, const void *state, weir_ns now, 
 	verdict->reset_after = window.hi == 0 ? 0 : until_over(plan, &window, now);
 }
 
-void weir__window_count_denied(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
+static void count_denied(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
 {
-	const uint64_t used_max = plan->flags & WEIR_PLAN_SLIM ? WEIR__SLIM_HI_MAX : UINT64_MAX;
 	struct weir_state window = weir__window_at(plan, state, now);
 
-	window.hi = weir__min(weir__add_saturating(window.hi, cost), used_max);
+	window.hi = weir__window_count_denied(plan, window.hi, cost);
 	*(struct weir_state *)state = window;
 }
 
@@ -57,17 +57,17 @@ static void convert(const struct weir_plan *from, const struct weir_plan *to, vo
 {
 	struct weir_state *state = state_;
 
-	weir__window_notice(from, state, now);
+	notice(from, state, now);
 	if (to->flags & WEIR_PLAN_SLIM)
 		state->hi = weir__min(state->hi, WEIR__SLIM_HI_MAX);
 }
 
 const struct weir__algorithm weir__window_algorithm = {
-	.notice = weir__window_notice,
+	.notice = notice,
 	.allow = allow,
 	.retry_after = retry_after,
 	.level = level,
-	.count_denied = weir__window_count_denied,
+	.count_denied = count_denied,
 	.refund = refund,
 	.convert = convert,
 };

@@ -34,25 +34,35 @@ static inline struct weir_state weir__window_at(const struct weir_plan *plan, co
 	return window;
 }
 
-void weir__window_notice(const struct weir_plan *plan, void *state, weir_ns now);
-void weir__window_count_denied(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost);
+/* What is counted with a denied cost; it stops at what the state can hold. */
+static inline uint64_t weir__window_count_denied(const struct weir_plan *plan, uint64_t counted, uint64_t cost)
+{
+	const uint64_t most = plan->flags & WEIR_PLAN_SLIM ? WEIR__SLIM_HI_MAX : UINT64_MAX;
 
-static inline bool weir__window_allow(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
-				      uint64_t cost)
+	return weir__min(weir__add_saturating(counted, cost), most);
+}
+
+/* Decides, and counts cost if it is admitted, or denied and all is counted. */
+static inline enum weir__answer weir__window_decide(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
+						    uint64_t cost, bool noticed)
 {
 	struct weir_state window;
 
+	if (!noticed && WEIR__UNLIKELY(now < state->lo))
+		return WEIR__BEHIND;
 	if (cost == 0)
-		return true;
+		return WEIR__ALLOWED;
 	window = weir__window_at(plan, state, now);
 	if (window.hi > plan->most || cost > plan->most - window.hi) {
-		if (WEIR__UNLIKELY(now < state->lo))
-			weir__window_notice(plan, state, now);
-		return false;
+		if (plan->flags & WEIR_PLAN_COUNT_ALL) {
+			state->lo = window.lo;
+			state->hi = weir__window_count_denied(plan, window.hi, cost);
+		}
+		return WEIR__DENIED;
 	}
-	window.hi += cost;
-	*state = window;
-	return true;
+	state->lo = window.lo;
+	state->hi = window.hi + cost;
+	return WEIR__ALLOWED;
 }
 
 #endif

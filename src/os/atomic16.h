@@ -29,15 +29,34 @@ static inline weir__u128_slot weir__atomic16_word(struct weir_state state)
 /* Full barrier. */
 static inline bool weir__atomic16_swap(union weir__atomic16 *slot, struct weir_state expected, struct weir_state next)
 {
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+	bool swapped;
+
+	/* The builtin wants both numbers as 128 bits put together first, which costs a trip through memory. */
+	__asm__ volatile("lock cmpxchg16b %1"
+			 : "=@ccz"(swapped), "+m"(*slot), "+a"(expected.lo), "+d"(expected.hi)
+			 : "b"(next.lo), "c"(next.hi)
+			 : "memory");
+	return swapped;
+#else
 	return __sync_bool_compare_and_swap(&slot->word, weir__atomic16_word(expected), weir__atomic16_word(next));
+#endif
+}
+
+/* Acquire, by a swap of nothing for nothing: on processors that promise no other way. */
+static __attribute__((noinline, unused)) struct weir_state weir__atomic16_load_by_swap(union weir__atomic16 *slot)
+{
+	const weir__u128_slot word = __sync_val_compare_and_swap(&slot->word, 0, 0);
+
+	return (struct weir_state){ .lo = (uint64_t)word, .hi = (uint64_t)(word >> 64) };
 }
 
 /* Acquire. */
 static inline struct weir_state weir__atomic16_load(union weir__atomic16 *slot)
 {
-	struct weir_state state;
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 	if (__builtin_expect(__builtin_cpu_supports("avx"), 1)) {
+		struct weir_state state;
 		__m128i both;
 
 		__asm__ volatile("movdqa %1, %0" : "=x"(both) : "m"(*slot) : "memory");
@@ -46,11 +65,7 @@ static inline struct weir_state weir__atomic16_load(union weir__atomic16 *slot)
 		return state;
 	}
 #endif
-	const weir__u128_slot word = __sync_val_compare_and_swap(&slot->word, 0, 0);
-
-	state.lo = (uint64_t)word;
-	state.hi = (uint64_t)(word >> 64);
-	return state;
+	return weir__atomic16_load_by_swap(slot);
 }
 
 #endif

@@ -15,6 +15,8 @@ uint64_t weir__timeline_rate(const struct weir__clock_sample *from, const struct
 
 	if (to->ticks <= from->ticks || to->monotonic <= from->monotonic)
 		return 0;
+	if (to->monotonic - from->monotonic >= ticks)
+		return 0;
 	return (uint64_t)(((weir__ticks_wide)(to->monotonic - from->monotonic) << WEIR__RATE_SHIFT) / ticks);
 }
 

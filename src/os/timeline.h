@@ -10,8 +10,8 @@
 
 __extension__ typedef unsigned __int128 weir__ticks_wide;
 
-/* Rates are nanoseconds a tick, times 2^32. */
-#define WEIR__RATE_SHIFT 32
+/* Rates are nanoseconds a tick, times 2^64: the upper half of a product is the time. A tick must be shorter than 1 ns. */
+#define WEIR__RATE_SHIFT 64
 
 struct weir__timeline {
 	uint64_t bend; /* tick */
@@ -36,7 +36,7 @@ static inline weir_ns weir__timeline_at(const struct weir__timeline *line, uint6
 	       (weir_ns)((weir__ticks_wide)(line->bend - ticks) * line->rate_before >> WEIR__RATE_SHIFT);
 }
 
-/* Nanoseconds a tick between two samples, 0 if they are too close or the counter went back. */
+/* The rate between two samples, 0 if they are too close, the counter went back, or its ticks are too long. */
 uint64_t weir__timeline_rate(const struct weir__clock_sample *from, const struct weir__clock_sample *to);
 
 /* A line that starts at the sample and runs at the rate. */

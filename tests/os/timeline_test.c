@@ -14,15 +14,18 @@ static struct weir__clock_sample sample_at(weir_ns monotonic, int64_t wall_offse
 					    .wall = S(1790000000) + monotonic + (uint64_t)wall_offset };
 }
 
-static const uint64_t true_rate = (UINT64_C(2) << WEIR__RATE_SHIFT) / 5;
+static const uint64_t true_rate = (uint64_t)(((weir__ticks_wide)2 << WEIR__RATE_SHIFT) / 5);
 
 static void a_rate_from_two_samples(void)
 {
 	const struct weir__clock_sample a = sample_at(S(1), 0), b = sample_at(S(3), 0);
+	struct weir__clock_sample slow = b;
 
 	CHECK_EQ(weir__timeline_rate(&a, &b), true_rate);
 	CHECK_EQ(weir__timeline_rate(&b, &a), 0);
 	CHECK_EQ(weir__timeline_rate(&a, &a), 0);
+	slow.ticks = a.ticks + 1000000000;
+	CHECK_EQ(weir__timeline_rate(&a, &slow), 0); /* 2 ns a tick */
 }
 
 static void a_line_tells_the_time(void)
