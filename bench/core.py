@@ -3,8 +3,9 @@
 
     ./dev bench core [--rounds N] [--seconds S] [--report-only] [--quick]
 
-Time: every contender is run once a round, in turn, so that whatever else the machine does hits all alike; a figure is
-the median of its rounds, its noise is (largest - smallest) / median. Each thread is pinned to a processor of its own.
+Time: every contender is run once a round, in turn. The tables show the median of the rounds, and as noise (largest -
+smallest) / median. Ratios compare each contender's fastest round: other users of the machine only ever add time, and
+rarely to all alike. Each thread is pinned to a processor of its own.
 
 Instructions: callgrind counts those between the entry of the functions measured and their return, of two runs of
 different length; the difference, divided by the difference in decisions, leaves out all that is done only once. Of the
@@ -19,20 +20,17 @@ import argparse
 import itertools
 import json
 import os
-import platform
 import re
 import statistics
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from harness import ROOT, build_peer, finish, judge_ratios, machine, percent, print_machine, run
+
 # From ROOT, where everything is run.
 CORE = "build/bench/core"
 SINGLE_STEP = "build/bench/single_step"
 PEERS = "build/bench/peers/core"
-RESULT = "build/bench/core.json"
-GOCODE = "/usr/share/gocode"  # where Debian's golang-*-dev packages are
 
 PACKAGES = ["gcc", "valgrind", "golang-go", "golang-golang-x-time-dev", "golang-github-juju-ratelimit-dev"]
 HOT = {"Weir": [CORE, "hot"], "x/time/rate": [PEERS, "xtime"], "juju/ratelimit": [PEERS, "juju"]}
@@ -48,22 +46,6 @@ PROMISES = [
     ("hot_deny_2t_scaling", ">=", 1.8),
     ("hot_vs_clock_plus_cas", "<=", 1.3),
 ]
-
-
-def run(command, cpus=None, env=None):
-    """What the command writes to standard output and to standard error; ends the program if it fails."""
-    pin = (lambda: os.sched_setaffinity(0, cpus)) if cpus else None
-    done = subprocess.run(command, cwd=ROOT, env=env, preexec_fn=pin, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout, done.stderr
-
-
-def build_peers():
-    (ROOT / PEERS).parent.mkdir(parents=True, exist_ok=True)
-    env = os.environ | {"GO111MODULE": "off", "GOPATH": GOCODE, "GOCACHE": str(ROOT / "build" / "gocache"),
-                        "GOFLAGS": "", "CGO_ENABLED": "0"}
-    run(["go", "build", "-o", PEERS, "bench/peers/core.go"], env=env)
 
 
 def processors():
@@ -206,19 +188,12 @@ def judge(scenarios, counts, stepped, why_not, ratios, ranges):
         if not exact["least"] - 0.5 <= found <= exact["most"] + 0.5:
             rows.append((False, f"step {kind} {mode}: callgrind counts {found:.1f} instructions, single-stepping "
                                 f"{exact['least']} to {exact['most']}"))
-    for name, sign, bound in PROMISES:
-        met = ratios[name] >= bound if sign == ">=" else ratios[name] <= bound
-        least, most = ranges[name]
-        rows.append((met, f"{name}: {ratios[name]:.2f}, {'at least' if sign == '>=' else 'at most'} {bound} "
-                          f"(single rounds: {least:.2f} to {most:.2f})"))
+    rows += judge_ratios(PROMISES, ratios, {name: f" (single rounds: {least:.2f} to {most:.2f})"
+                                            for name, (least, most) in ranges.items()})
     return rows
 
 
 # --- the report -----------------------------------------------------------------------------------------------------
-
-def percent(share):
-    return f"{100 * share:.0f} %"
-
 
 def print_steps(scenarios, times, counts, stepped):
     print(f"{'a step by itself':<26} {'ns':>7} {'noise':>6} {'instr.':>7} {'div.':>5}   "
@@ -256,15 +231,6 @@ turn: the first request of the next window or interval. idle: after a time in wh
 Instructions of the Go programs include their loop; of Weir, what the functions do until they return."""
 
 
-def machine():
-    cpu = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
-    versions = {}
-    for package in PACKAGES:
-        versions[package] = run(["dpkg-query", "-W", "-f", "${Version}", package])[0]
-    return {"cpu": cpu[1] if cpu else platform.machine(), "processors": os.cpu_count(), "kernel": platform.release(),
-            "go": run(["go", "version"])[0].strip(), "packages": versions}
-
-
 def keyed(table):
     return {" ".join(map(str, name)): value for name, value in table.items()}
 
@@ -287,42 +253,32 @@ def main():
     arguments = read_arguments()
     cpus = processors()
     load = os.getloadavg()[0]
-    build_peers()
+    build_peer("core")
     scenarios = [line.split() for line in run([CORE, "scenarios"])[0].splitlines()]
     if arguments.quick:
         scenarios = scenarios[:2]
     times = measure_times(contenders(scenarios, arguments.seconds), arguments.rounds, cpus)
     counts = count_instructions(scenarios)
     stepped, why_not = single_step()
-    ratios = ratios_of({name: one["ns"] for name, one in times.items()})
+    ratios = ratios_of({name: min(one["ns_of_rounds"]) for name, one in times.items()})
     ranges = ratio_ranges(times, arguments.rounds)
     rows = judge(scenarios, counts, stepped, why_not, ratios, ranges)
-    where = machine()
-    command = " ".join(["./dev bench core", *sys.argv[1:]])
+    where = machine(PACKAGES)
     noise = max(one["noise"] for name, one in times.items() if name[0] not in ("step", "take"))
     busy = min(one["busy_least"] for name, one in times.items() if name[0] not in ("x/time/rate", "juju/ratelimit"))
 
     print_steps(scenarios, times, counts, stepped)
     print_hot(times, counts)
     print(NOTES)
-    print(f"\n{where['cpu']}, {where['processors']} processors, Linux {where['kernel']}, {where['go']}")
-    print(f"medians of {arguments.rounds} rounds of {arguments.seconds} s; noise is (largest - smallest) / median, at "
-          f"most {percent(noise)} for the hot limiters\nload before: {load:.2f}; of its processor a thread of Weir's "
+    print_machine(where)
+    print(f"tables: medians of {arguments.rounds} rounds of {arguments.seconds} s; noise is (largest - smallest) / median, "
+          f"at most {percent(noise)} for the hot limiters\nratios: of the fastest round of each contender, since what "
+          f"others do on the machine only ever adds time\nload before: {load:.2f}; of its processor a thread of Weir's "
           f"had {percent(busy)} or more")
-    print()
-    for met, what in rows:
-        print(f"{'quick' if arguments.quick else 'PASS' if met else 'FAIL'}  {what}")
-    print(f"\nreproduce: {command}\nwritten: {RESULT}\n")
-    for name, value in ratios.items():
-        print(f"ratio {name} {value:.3f}")
-    (ROOT / RESULT).write_text(json.dumps({
-        "command": command, "machine": where, "rounds": arguments.rounds, "seconds": arguments.seconds,
-        "load_before": load, "noise_most": noise, "busy_least": busy, "times": keyed(times),
-        "instructions": keyed(counts), "single_step": keyed(stepped),
-        "figures": [{"met": met, "figure": what} for met, what in rows],
-        "ratios": ratios, "ratios_of_single_rounds": ranges}, indent=1) + "\n", encoding="utf-8")
-    missed = not all(met for met, _ in rows)
-    return 1 if missed and not arguments.report_only and not arguments.quick else 0
+    return finish("core", rows, ratios, {
+        "machine": where, "rounds": arguments.rounds, "seconds": arguments.seconds, "load_before": load,
+        "noise_most": noise, "busy_least": busy, "times": keyed(times), "instructions": keyed(counts),
+        "single_step": keyed(stepped), "ratios_of_single_rounds": ranges}, arguments)
 
 
 if __name__ == "__main__":
