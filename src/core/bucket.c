@@ -61,11 +61,12 @@ static void convert(const struct weir_plan *from, const struct weir_plan *to, vo
 		behind = weir__mul_div_up(owed - span, to->count, from->count);
 		owed = span;
 	}
-	if (owed <= weir__mul(cut, from->period)) { /* whole, before or by the cut */
+	owed -= owed < weir__mul(cut, from->period) ? owed : weir__mul(cut, from->period);
+	if (owed == 0 && grown == 0) {
 		weir__state_set_wide(state, 0);
 		return;
 	}
-	owed = weir__mul_div_up(owed - weir__mul(cut, from->period), to->period, from->period);
+	owed = weir__mul_div_up(owed, to->period, from->period);
 	/* Only debt can carry these sums beyond the state; it then owes as much as the state can hold. */
 	if (__builtin_add_overflow(owed, weir__mul(grown, to->period), &owed) ||
 	    __builtin_add_overflow(owed, weir__mul(now, to->count) + behind, &whole_at))

@@ -71,13 +71,12 @@ static void convert(const struct weir_plan *from, const struct weir_plan *to, vo
 
 	notice(from, state, now);
 	weir__interval_settle(from, state, now);
-	if (state->hi <= cut) { /* full, before or by the cut */
-		*state = (struct weir_state){ 0, 0 };
-		return;
-	}
-	state->hi = weir__min(weir__add_saturating(state->hi - cut, grown), missing_max);
-	if (from->period != to->period)
+	if (state->hi == 0 || from->period != to->period)
 		state->lo = now;
+	state->hi -= weir__min(state->hi, cut);
+	state->hi = weir__min(weir__add_saturating(state->hi, grown), missing_max);
+	if (state->hi == 0)
+		state->lo = 0;
 }
 
 const struct weir__algorithm weir__interval_algorithm = {

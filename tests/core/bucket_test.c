@@ -95,8 +95,9 @@ static void a_changed_bucket_keeps_its_tokens(void)
 	change(&plan, &state, S(1), "1/s burst 5");
 	CHECK_EQ(tokens(&plan, &state, S(1)), 5);
 	CHECK_EQ(state.lo | state.hi, 0);
-	change(&plan, &state, S(1), "1/s burst 9"); /* whole is as new */
-	CHECK_EQ(tokens(&plan, &state, S(1)), 9);
+	change(&plan, &state, S(1), "1/s burst 9"); /* to lower and raise a limit gives nothing away */
+	CHECK_EQ(tokens(&plan, &state, S(1)), 5);
+	CHECK_EQ(weir_step_peek(&plan, &state, S(1), 0).reset_after, S(4));
 }
 
 static void a_change_while_the_clock_is_behind_wins_nothing(void)

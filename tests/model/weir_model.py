@@ -11,7 +11,8 @@ Readings, where the rules leave room:
   denial, a peek or a cost of 0. Refills, ends of windows and ages of events are computed on the fly; charging, giving
   back and (interval) changing a limit settle them.
 - What is whole again or counts nothing is as new; it is forgotten when something is given back to it, and a bucket
-  also when a change finds or leaves it whole: a store that has forgotten a whole bucket must give the same answers.
+  also when a change leaves it whole. A whole bucket whose burst grows keeps its tokens, so it then misses some: or a
+  limit that is lowered and raised again would give tokens away.
 - A smooth bucket that is behind its own time because the clock stepped back is empty when its limit is changed, and
   stays behind by as much.
 - A refused change changes nothing: it does not even notice a new clock.
@@ -309,9 +310,7 @@ class SmoothBucket(Bucket):
 
     def change(self, now, count, period, burst):
         behind = 0
-        if not self.owed:
-            tokens = burst
-        elif self.owed > self.full_span and not self.is_debt(now):
+        if self.owed > self.full_span and not self.is_debt(now):
             tokens, behind = 0, self.owed - self.full_span
         else:
             tokens = min(self.most - self.owed * self.rate, burst)
@@ -393,7 +392,11 @@ class IntervalBucket(Bucket):
         return max(now, anchor + ceil(Fraction(missing + cost - self.most, self.count)) * self.period)
 
     def can_owe(self, now, cost):
-        return self.settled(now)[1] + cost <= (SLIM_COUNT_MAX if self.most <= SLIM_COUNT_MAX else MAX)
+        return self.settled(now)[1] + cost <= self.missing_max()
+
+    def missing_max(self):
+        """More debt than this the engine cannot hold."""
+        return SLIM_COUNT_MAX if self.most <= SLIM_COUNT_MAX else MAX
 
     def built_upon(self, act):
         if self.missing <= self.most:
@@ -403,11 +406,11 @@ class IntervalBucket(Bucket):
 
     def change(self, now, count, period, burst):
         anchor, missing = self.settled(now)
-        tokens = min(self.most - missing, burst) if missing else burst
-        if period != self.period:
+        tokens = min(self.most - missing, burst)
+        if period != self.period or not missing:
             anchor = now
         self.count, self.period, self.most = count, period, burst
-        self.anchor, self.missing = anchor, burst - tokens
+        self.anchor, self.missing = anchor, min(burst - tokens, self.missing_max())
 
 
 class Window(Limit):
