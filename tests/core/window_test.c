@@ -38,6 +38,7 @@ static void counting_denied_requests_too(void)
 		{ "also what never fits",          S(60), TAKE, UINT64_MAX, { false, 0,  WEIR_NEVER, S(60), 0 } },
 		{ "and does not wrap",             S(60), TAKE, UINT64_MAX, { false, 0,  WEIR_NEVER, S(60), 0 } },
 		{ "up to, when none is there",     S(60), UPTO, 4,          { false, 0,  S(60),      S(60), 0 } },
+		{ "with the clock behind, too",    S(30), TAKE, 4,          { false, 0,  S(90),      S(90), 0 } },
 	);
 	CHECK_ROWS("281474976710656/min fixed_window count all",
 		{ "counts of more than 48 bits",   0,     TAKE, UINT64_MAX, { false, 0,  WEIR_NEVER, S(60), 0 } },
