@@ -80,12 +80,12 @@ static struct weir__debt read_debt(struct weir_limiter *limiter)
 	};
 }
 
-static void raise(_Atomic weir_ns *instant, weir_ns to)
+static void raise_to(_Atomic weir_ns *instant, weir_ns least)
 {
 	weir_ns seen = atomic_load_explicit(instant, memory_order_relaxed);
 
-	while (seen < to &&
-	       !atomic_compare_exchange_weak_explicit(instant, &seen, to, memory_order_release, memory_order_relaxed))
+	while (seen < least && !atomic_compare_exchange_weak_explicit(instant, &seen, least, memory_order_release,
+								      memory_order_relaxed))
 		;
 }
 
@@ -101,8 +101,8 @@ static void note_debt(struct weir_limiter *limiter, const struct weir_plan *plan
 		atomic_store_explicit(&limiter->debt_until, debt.until, memory_order_release);
 		atomic_store_explicit(&limiter->debt_at, debt.at, memory_order_release);
 	} else {
-		raise(&limiter->debt_until, debt.until);
-		raise(&limiter->debt_at, debt.at);
+		raise_to(&limiter->debt_until, debt.until);
+		raise_to(&limiter->debt_at, debt.at);
 	}
 }
 
@@ -447,7 +447,10 @@ static void change_slot(struct weir_limiter *limiter, weir_ns now, const struct 
 	struct attempt attempt;
 
 	do {
-		begin(limiter, &attempt, now); /* cannot fail: only the holder of the lock closes the slot */
+		const bool is_open = begin(limiter, &attempt, now);
+
+		WEIR__HOLDS(is_open); /* only the holder of the lock closes the slot */
+		(void)is_open;
 		*locked_state(limiter) = attempt.next;
 		convert(limiter, &attempt.plan, to, limiter->state, now);
 		attempt.next = *locked_state(limiter);

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""What `meson install` installs is enough for a program: by pkg-config, against the shared and the static library.
+
+    install.py BUILD_DIR"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PROGRAM = """
+#include <stdio.h>
+#include <weir/weir.h>
+
+int main(void)
+{
+	static _Alignas(WEIR_LIMITER_ALIGN) unsigned char memory[WEIR_LIMITER_SIZE];
+	struct weir_limiter *limiter;
+
+	if (weir_limiter_init_text(memory, sizeof(memory), "1/hour", &limiter, NULL) != WEIR_OK)
+		return 1;
+	printf("%d %d\\n", weir_limiter_allow(limiter, weir_clock_now(), 1), weir_limiter_allow(limiter, weir_clock_now(), 1));
+	return 0;
+}
+"""
+
+
+def run(command, **more):
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **more)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def main(build):
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        run(["meson", "install", "-C", build, "--no-rebuild", "--destdir", folder])
+        pkgconfig = next(root.rglob("weir.pc")).parent
+        env = os.environ | {"PKG_CONFIG_PATH": str(pkgconfig), "PKG_CONFIG_SYSROOT_DIR": folder}
+        (root / "program.c").write_text(PROGRAM, encoding="utf-8")
+        for linking in ([], ["-static"]):
+            static = ["--static"] if linking else []
+            flags = run(["pkg-config", "--cflags", "--libs", *static, "weir"], env=env).split()
+            run(["cc", "-Wall", "-Werror", root / "program.c", "-o", root / "program", *linking, *flags])
+            answer = run([root / "program"], env=env | {"LD_LIBRARY_PATH": str(pkgconfig.parent)})
+            if answer != "1 0\n":
+                sys.exit(f"a program with {linking or 'the shared library'} answered {answer!r}")
+    print("install: a program builds and runs with what was installed")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
