@@ -17,10 +17,13 @@ int main(void)
 {
 	static _Alignas(WEIR_LIMITER_ALIGN) unsigned char memory[WEIR_LIMITER_SIZE];
 	struct weir_limiter *limiter;
+	bool first, second;
 
 	if (weir_limiter_init_text(memory, sizeof(memory), "1/hour", &limiter, NULL) != WEIR_OK)
 		return 1;
-	printf("%d %d\\n", weir_limiter_allow(limiter, weir_clock_now(), 1), weir_limiter_allow(limiter, weir_clock_now(), 1));
+	first = weir_limiter_allow(limiter, weir_clock_now(), 1);
+	second = weir_limiter_allow(limiter, weir_clock_now(), 1);
+	printf("%d %d\\n", first, second);
 	return 0;
 }
 """
