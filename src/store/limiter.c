@@ -410,7 +410,7 @@ static void convert(struct weir_limiter *limiter, const struct weir_plan *from, 
 		    weir_ns now)
 {
 	struct weir_plan in_debt = *to;
-	bool has_debt = from->flags & WEIR_PLAN_DEBT;
+	bool is_debt = from->flags & WEIR_PLAN_DEBT;
 
 	for (struct weir__waiter *waiter = limiter->waiters.last; waiter; waiter = waiter->previous)
 		if (is_pending(waiter, now))
@@ -420,9 +420,9 @@ static void convert(struct weir_limiter *limiter, const struct weir_plan *from, 
 	for (struct weir__waiter *waiter = limiter->waiters.first; waiter; waiter = waiter->next)
 		if (is_pending(waiter, now)) {
 			weir__reserve_take(&in_debt, state, now, waiter->cost, WEIR_NEVER, &waiter->after_change);
-			has_debt = true;
+			is_debt = true;
 		}
-	if (has_debt)
+	if (is_debt)
 		note_debt(limiter, to, state, now);
 }
 
