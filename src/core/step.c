@@ -156,6 +156,14 @@ static bool widens(const struct weir_plan *from, const struct weir_plan *to)
 	return from->kind == WEIR_KIND_COUNTER && to->kind == WEIR_KIND_SEGMENTS && to->room == 1;
 }
 
+static int refuse(struct weir_message *ret_message, const char *words)
+{
+	struct weir__text why = weir__text_of_message(ret_message, 0);
+
+	weir__text_add(&why, words);
+	return WEIR_ERR_CHANGE;
+}
+
 int weir_step_convertible(const struct weir_plan *from, const struct weir_plan *to, struct weir_message *ret_message)
 {
 	const uint32_t options = WEIR_PLAN_SHAPE | WEIR_PLAN_FIRST | WEIR_PLAN_COUNT_ALL;
@@ -163,17 +171,11 @@ int weir_step_convertible(const struct weir_plan *from, const struct weir_plan *
 	struct weir__text why;
 
 	if ((from->kind != to->kind && !widens(from, to)) || (from->flags & options) != (to->flags & options) ||
-	    (from->kind == WEIR_KIND_SEGMENTS && from->room != to->room)) {
-		why = weir__text_of_message(ret_message, 0);
-		weir__text_add(&why,
-			       "a limit in use keeps its algorithm and options; only its rate and burst may change");
-		return WEIR_ERR_CHANGE;
-	}
-	if (!is_bucket && from->period != to->period) {
-		why = weir__text_of_message(ret_message, 0);
-		weir__text_add(&why, "a window in use keeps its period; only its count may change");
-		return WEIR_ERR_CHANGE;
-	}
+	    (from->kind == WEIR_KIND_SEGMENTS && from->room != to->room))
+		return refuse(ret_message,
+			      "a limit in use keeps its algorithm and options; only its rate and burst may change");
+	if (!is_bucket && from->period != to->period)
+		return refuse(ret_message, "a window in use keeps its period; only its count may change");
 	if (from->kind == WEIR_KIND_LOG && to->most > from->room) {
 		why = weir__text_of_message(ret_message, 0);
 		weir__text_add(&why, "the log has room for ");

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "limiters.h"
 
 #define S(n) (UINT64_C(n) * 1000000000)
 #define MS(n) (UINT64_C(n) * 1000000)
@@ -15,21 +16,6 @@ static struct weir_limit limit_of(const char *text)
 
 	CHECK_EQ(weir_limit_parse(text, strlen(text), &limit, NULL), WEIR_OK);
 	return limit;
-}
-
-static struct weir_limiter *limiter_of(const char *text, size_t more)
-{
-	const struct weir_limit limit = limit_of(text);
-	const size_t size = weir_limiter_size(&limit) + more;
-	struct weir_limiter *limiter = NULL;
-	struct weir_message why;
-	void *memory = aligned_alloc(WEIR_LIMITER_ALIGN, (size / WEIR_LIMITER_ALIGN + 1) * WEIR_LIMITER_ALIGN);
-
-	if (memory == NULL || weir_limiter_init_text(memory, size, text, &limiter, &why) != WEIR_OK) {
-		printf("Bail out! %s: %s\n", text, why.text);
-		exit(1);
-	}
-	return limiter;
 }
 
 static int change(struct weir_limiter *limiter, weir_ns now, const char *text)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "limiters.h"
 
 #define S(n) (UINT64_C(n) * 1000000000)
 
@@ -39,22 +40,6 @@ struct shared {
 	_Atomic bool stop;
 	uint64_t enough; /* a thread asks for no more than this in a round */
 };
-
-static struct weir_limiter *limiter_of(const char *text)
-{
-	struct weir_limit limit;
-	struct weir_limiter *limiter;
-	size_t size;
-	void *memory;
-
-	if (weir_limit_parse(text, strlen(text), &limit, NULL) != WEIR_OK)
-		exit(1);
-	size = (weir_limiter_size(&limit) / WEIR_LIMITER_ALIGN + 1) * WEIR_LIMITER_ALIGN;
-	memory = aligned_alloc(WEIR_LIMITER_ALIGN, size);
-	if (memory == NULL || weir_limiter_init(memory, size, &limit, &limiter, NULL) != WEIR_OK)
-		exit(1);
-	return limiter;
-}
 
 static void *ask_in_rounds(void *shared_)
 {
@@ -98,8 +83,8 @@ static uint64_t admitted_serially(struct weir_limiter *limiter, weir_ns now, uin
 static void threads_are_admitted_what_one_would_be(void)
 {
 	for (size_t i = 0; i < LIMITS; i++) {
-		struct weir_limiter *const model = limiter_of(limits[i]);
-		struct shared shared = { .limiter = limiter_of(limits[i]), .enough = 2000 };
+		struct weir_limiter *const model = limiter_of(limits[i], 0);
+		struct shared shared = { .limiter = limiter_of(limits[i], 0), .enough = 2000 };
 		pthread_t threads[THREADS];
 		weir_ns now = S(1790000000);
 
@@ -140,7 +125,7 @@ static void *ask_with_own_clock(void *shared_)
 
 static void clocks_that_differ_admit_nothing_extra(void)
 {
-	struct shared shared = { .limiter = limiter_of("1/us burst 50") };
+	struct shared shared = { .limiter = limiter_of("1/us burst 50", 0) };
 	const weir_ns start = S(1790000000), steps = rounds * 1000;
 	pthread_t threads[THREADS];
 
@@ -180,7 +165,7 @@ static void changes_under_load_lose_nothing(void)
 	};
 
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-		struct shared shared = { .limiter = limiter_of(pairs[i][0]) };
+		struct shared shared = { .limiter = limiter_of(pairs[i][0], 0) };
 		struct weir_limit both[2];
 		pthread_t threads[THREADS];
 		uint64_t tokens, most;
@@ -226,7 +211,7 @@ static void *reserve_and_cancel(void *shared_)
 
 static void reservations_are_neither_lost_nor_made_twice(void)
 {
-	struct shared shared = { .limiter = limiter_of("1/s burst 1") };
+	struct shared shared = { .limiter = limiter_of("1/s burst 1", 0) };
 	struct weir_reservation last;
 	struct weir_verdict v;
 	pthread_t threads[THREADS];

@@ -9,28 +9,13 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "limiters.h"
 #include "store/limiter.h"
 
 #define MS(n) (UINT64_C(n) * 1000000)
 #define HOUR UINT64_C(3600000000000)
 
 static unsigned rounds = 2000, crowd = 20;
-
-static struct weir_limiter *limiter_of(const char *text)
-{
-	struct weir_limit limit;
-	struct weir_limiter *limiter;
-	size_t size;
-	void *memory;
-
-	if (weir_limit_parse(text, strlen(text), &limit, NULL) != WEIR_OK)
-		exit(1);
-	size = (weir_limiter_size(&limit) / WEIR_LIMITER_ALIGN + 1) * WEIR_LIMITER_ALIGN;
-	memory = aligned_alloc(WEIR_LIMITER_ALIGN, size);
-	if (memory == NULL || weir_limiter_init(memory, size, &limit, &limiter, NULL) != WEIR_OK)
-		exit(1);
-	return limiter;
-}
 
 static void change(struct weir_limiter *limiter, const char *text)
 {
@@ -100,7 +85,7 @@ static const char *const of_each_kind[] = { "1/hour",
 static void what_need_not_wait_does_not(void)
 {
 	for (size_t i = 0; i < KINDS; i++) {
-		struct weir_limiter *const limiter = limiter_of(of_each_kind[i]);
+		struct weir_limiter *const limiter = limiter_of(of_each_kind[i], 0);
 		struct weir_canceller cancelled = { 0 };
 
 		CHECK_EQ(weir_limiter_wait(limiter, 1, 0, NULL), WEIR_OK);
@@ -128,7 +113,7 @@ static void a_wait_ends_when_its_time_comes(void)
 					      "1/20ms sliding_counter" };
 
 	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-		struct weir_limiter *const limiter = limiter_of(limits[i]);
+		struct weir_limiter *const limiter = limiter_of(limits[i], 0);
 
 		for (int k = 0; k < 4; k++)
 			CHECK_EQ(weir_limiter_wait(limiter, 1, WEIR_NEVER, NULL), WEIR_OK);
@@ -139,7 +124,7 @@ static void a_wait_ends_when_its_time_comes(void)
 static void cancelled_from_another_thread(void)
 {
 	for (size_t i = 0; i < KINDS; i++) {
-		struct wait wait = { .limiter = limiter_of(of_each_kind[i]), .cost = 1, .deadline = WEIR_NEVER };
+		struct wait wait = { .limiter = limiter_of(of_each_kind[i], 0), .cost = 1, .deadline = WEIR_NEVER };
 
 		weir_limiter_allow(wait.limiter, weir_clock_now(), 1);
 		start(&wait);
@@ -152,7 +137,7 @@ static void cancelled_from_another_thread(void)
 
 static void buckets_serve_in_order(void)
 {
-	struct weir_limiter *const limiter = limiter_of("1/hour");
+	struct weir_limiter *const limiter = limiter_of("1/hour", 0);
 	struct wait *const waits = calloc(crowd, sizeof(*waits));
 	weir_ns last = 0;
 
@@ -185,7 +170,7 @@ static void a_raised_limit_wakes(void)
 	};
 
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-		struct wait wait = { .limiter = limiter_of(pairs[i][0]), .cost = 1, .deadline = WEIR_NEVER };
+		struct wait wait = { .limiter = limiter_of(pairs[i][0], 0), .cost = 1, .deadline = WEIR_NEVER };
 
 		weir_limiter_allow(wait.limiter, weir_clock_now(), 1);
 		start(&wait);
@@ -197,7 +182,7 @@ static void a_raised_limit_wakes(void)
 
 static void a_lowered_limit_ends_waits_that_have_become_vain(void)
 {
-	struct wait wait = { .limiter = limiter_of("1/hour burst 3"), .cost = 2 };
+	struct wait wait = { .limiter = limiter_of("1/hour burst 3", 0), .cost = 2 };
 
 	weir_limiter_allow(wait.limiter, weir_clock_now(), 3);
 	wait.deadline = weir_clock_now() + 3 * HOUR;
@@ -224,7 +209,7 @@ static void on_signal(int number)
 static void signals_do_not_end_a_wait(void)
 {
 	const struct sigaction action = { .sa_handler = on_signal };
-	struct wait wait = { .limiter = limiter_of("1/hour"), .cost = 1, .deadline = WEIR_NEVER };
+	struct wait wait = { .limiter = limiter_of("1/hour", 0), .cost = 1, .deadline = WEIR_NEVER };
 
 	sigaction(SIGUSR1, &action, NULL);
 	weir_limiter_allow(wait.limiter, weir_clock_now(), 1);
@@ -275,7 +260,7 @@ static void no_wake_up_is_lost_in_races(void)
 	static const char *const limits[] = { "1/hour", "1/3us burst 1", "2/hour fixed_window", "1/3us leaky queue 2" };
 
 	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-		struct weir_limiter *const limiter = limiter_of(limits[i]);
+		struct weir_limiter *const limiter = limiter_of(limits[i], 0);
 		const struct weir_limit limit = weir_limiter_limit(limiter);
 		struct weir_canceller *cancellers = calloc(rounds, sizeof(*cancellers));
 		const weir_ns begin = weir_clock_now();
