@@ -7,6 +7,7 @@
 #include "core/reserve.h"
 #include "core/segments.h"
 #include "vector_engine.h"
+#include "vector_memory.h"
 
 enum { COMPARED_MAX = 4096 };
 
@@ -30,9 +31,7 @@ static void *make(const struct weir_limit *limit, uint64_t log_room)
 	size = weir_plan_state_size(&plan);
 	if (size < weir__segments_size(1))
 		size = weir__segments_size(1);
-	subject = calloc(1, sizeof(*subject) + size);
-	if (subject == NULL)
-		abort();
+	subject = vector_memory(sizeof(*subject) + size);
 	subject->plan = plan;
 	subject->size = size;
 	return subject;
@@ -154,7 +153,7 @@ static void cancel(void *subject_, weir_ns now, struct weir_reservation *reserva
 const struct vector_engine core_engine = {
 	.name = "core",
 	.make = make,
-	.drop = free,
+	.drop = vector_memory_drop,
 	.take = take,
 	.upto = upto,
 	.peek = peek,

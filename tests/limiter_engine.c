@@ -2,12 +2,12 @@
 #include <stdlib.h>
 
 #include "vector_engine.h"
+#include "vector_memory.h"
 
 static void *make(const struct weir_limit *limit, uint64_t log_room)
 {
 	struct weir_limit largest = *limit;
 	struct weir_limiter *limiter;
-	void *memory;
 	size_t size;
 
 	if (weir_limiter_size(limit) == 0)
@@ -15,9 +15,7 @@ static void *make(const struct weir_limit *limit, uint64_t log_room)
 	if (limit->algorithm == WEIR_SLIDING_LOG)
 		largest.count = log_room;
 	size = weir_limiter_size(&largest);
-	memory = aligned_alloc(WEIR_LIMITER_ALIGN,
-			       (size + WEIR_LIMITER_ALIGN - 1) / WEIR_LIMITER_ALIGN * WEIR_LIMITER_ALIGN);
-	if (memory == NULL || weir_limiter_init(memory, size, limit, &limiter, NULL) != WEIR_OK)
+	if (weir_limiter_init(vector_memory(size), size, limit, &limiter, NULL) != WEIR_OK)
 		abort();
 	return limiter;
 }
@@ -61,7 +59,7 @@ static void cancel(void *limiter, weir_ns now, struct weir_reservation *reservat
 const struct vector_engine limiter_engine = {
 	.name = "limiter",
 	.make = make,
-	.drop = free,
+	.drop = vector_memory_drop,
 	.take = take,
 	.upto = upto,
 	.peek = peek,

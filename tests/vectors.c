@@ -13,7 +13,7 @@
 
 #include "vector_engine.h"
 
-enum { WORDS_MAX = 64, LIMITS_MAX = 16, MISMATCHES_SHOWN = 20 };
+enum { WORDS_MAX = 64, LIMITS_MAX = 64, MISMATCHES_SHOWN = 20 };
 
 static const struct vector_engine *const engines[] = { &core_engine, &limiter_engine };
 

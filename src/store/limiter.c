@@ -369,7 +369,8 @@ int weir_limiter_init(void *memory, size_t size, const struct weir_limit *limit,
 		return refuse_room(ret_message, needed);
 	if (plan.kind == WEIR_KIND_LOG)
 		plan.room += (size - needed) / sizeof(struct weir__event);
-	memset(limiter, 0, needed_size(&plan));
+	/* Of a log only the head: its entries are written before they are read, and need not be touched before that. */
+	memset(limiter, 0, plan.kind == WEIR_KIND_LOG ? sizeof(*limiter) + weir__log_size(0) : needed);
 	limiter->limit = *limit;
 	publish_plan(&limiter->plans[0], &plan);
 	publish_plan(&limiter->plans[1], &plan);
