@@ -3,7 +3,8 @@
  * Unix time that never steps back and runs evenly: anchored to the wall clock once, carried on by the processor's
  * counter where the kernel trusts it (x86-64, clocksource tsc), else by CLOCK_MONOTONIC, and steered gently (at most
  * 500 ppm) towards the wall clock. If the wall clock is set forward by more than a second it follows at once; if it
- * is set back, this clock slows down until they meet. Monotonic across threads and cores.
+ * is set back, this clock slows down until they meet. It never goes back for a thread; one that reads it right after it
+ * saw what another thread did may read some nanoseconds less than that one has, which no decision minds.
  *
  * Every function that decides takes `now` as an argument, so tests and replays need none of this. */
 #ifndef WEIR_CLOCK_H

@@ -8,7 +8,7 @@
  *     100/min burst 20                    a token bucket, the default algorithm
  *     7/min                               burst is the count unless given: 7
  *     5/s leaky queue 50                  a leaky bucket that shapes: the verdict says when to depart
- *     5/s leaky burst 50                  a leaky bucket that polices: no delay
+ *     5/s leaky burst 50                  a leaky bucket that polices: no delay; so does a plain 5/s leaky
  *     10/s refill interval burst 30       ten tokens at once each second, instead of one each 100 ms
  *     1000/hour sliding_log               exact, remembers each request
  *     100/min sliding_counter             weighted previous window
@@ -50,8 +50,8 @@ struct weir_limit {
 };
 
 /* Maxima; compile refuses what lies beyond, nothing is ever rounded. Any count, period and burst up to 2^64-1 is legal,
- * except that smooth buckets, with count/period in lowest terms, need 2^64 * count + burst * period <= 2^128 (which only
- * numbers near 2^64 can miss), and these: */
+ * except that smooth buckets, with count/period in lowest terms, need 2^64 * count + burst * period <= 2^128 (which
+ * only numbers near 2^64 can miss), and these: */
 #define WEIR_LOG_COUNT_MAX UINT64_C(0xffffffff) /* sliding log: its state is 24 bytes plus 16 for each of count */
 #define WEIR_SEGMENTS_MAX UINT64_C(1048576)     /* sliding counter: its state is 16 bytes plus 8 a sub-window */
 
@@ -86,7 +86,7 @@ WEIR_API int weir_limit_parse(const char *text, size_t length, struct weir_limit
  * in shortest form prints back to itself. Options that the algorithm does not have are not written. */
 WEIR_API size_t weir_limit_print(const struct weir_limit *limit, char *text);
 
-/* "token_bucket", "leaky_bucket", ...: for metrics and messages. */
+/* "token_bucket", "leaky_bucket", ...: for metrics and messages. (The notation says leaky.) */
 WEIR_API const char *weir_algorithm_name(enum weir_algorithm algorithm);
 
 #ifdef __cplusplus

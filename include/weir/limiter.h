@@ -11,9 +11,8 @@
  *
  * No function allocates. Buckets, fixed windows and plain sliding counters are decided by one 16-byte compare-and-swap
  * and denials do not write; sliding logs, sliding counters with segments, count all or counts above 2^32-1, and limits
- * near 2^64 take a short lock. There is nothing to
- * free: when no thread uses a limiter any more, its memory is yours again. A limiter belongs to one process: do not
- * place it in memory shared between processes. */
+ * near 2^64 take a short lock. There is nothing to free: when no thread uses a limiter any more, its memory is yours
+ * again. A limiter belongs to one process: do not place it in memory shared between processes. */
 #ifndef WEIR_LIMITER_H
 #define WEIR_LIMITER_H
 
@@ -33,7 +32,8 @@ struct weir_limiter;
 #define WEIR_LIMITER_ALIGN 64
 
 /* Bytes that a limiter of this limit needs, 0 if the limit is refused (init says why).
- * WEIR_LIMITER_SIZE or less; for a sliding log that plus 16 bytes for each of count; for segments that plus 8 each. */
+ * WEIR_LIMITER_SIZE or less; for a sliding log that plus 16 bytes for each of count; for segments that plus 8 each.
+ * Not a multiple of WEIR_LIMITER_ALIGN: round it up where several lie side by side. */
 WEIR_API size_t weir_limiter_size(const struct weir_limit *limit);
 
 /* Makes a limiter, full of tokens and with nothing counted, in memory[0..size), aligned to WEIR_LIMITER_ALIGN. The
@@ -67,7 +67,8 @@ WEIR_API uint64_t weir_limiter_tokens(struct weir_limiter *limiter, weir_ns now)
 /* Changes the limit while other threads use it: none waits, each decides wholly by the old or wholly by the new one.
  * Rate and burst of buckets and the count of windows may change: a bucket keeps its tokens, cut to the new burst; a
  * window keeps what it has counted. On failure nothing changes: as compile, or WEIR_ERR_CHANGE if something else would
- * change, or WEIR_ERR_ROOM if a log's new count needs more memory than it was given. */
+ * change, or WEIR_ERR_ROOM if a log's new count needs more memory than it was given. (A token bucket and a leaky bucket
+ * that polices decide alike, so one may become the other.) */
 WEIR_API int weir_limiter_change(struct weir_limiter *limiter, weir_ns now, const struct weir_limit *limit,
 				 struct weir_message *ret_message);
 
@@ -77,7 +78,8 @@ WEIR_API struct weir_limit weir_limiter_limit(struct weir_limiter *limiter);
 /* Takes cost now even if the tokens are yet to come: any cost up to the burst is admitted, verdict.delay is until it
  * may act. Denied, with nothing changed, if that would be longer than max_wait: retry_after is then how much longer.
  * While tokens are owed, takes are denied.
- * Token buckets, smooth or with refill interval: WEIR_ERR_UNSUPPORTED for all others, and nothing is written. */
+ * Token buckets, smooth or with refill interval, and leaky buckets that police: WEIR_ERR_UNSUPPORTED for all others,
+ * and nothing is written. */
 WEIR_API int weir_limiter_reserve(struct weir_limiter *limiter, weir_ns now, uint64_t cost, weir_ns max_wait,
 				  struct weir_reservation *ret_reservation, struct weir_verdict *ret_verdict);
 
@@ -87,15 +89,18 @@ WEIR_API int weir_limiter_reserve(struct weir_limiter *limiter, weir_ns now, uin
 WEIR_API uint64_t weir_limiter_cancel(struct weir_limiter *limiter, weir_ns now, struct weir_reservation *reservation);
 
 /* Waits until a request of this cost may go, and charges it. WEIR_OK: go. Otherwise nothing is charged:
- * WEIR_ERR_DEADLINE, at once, if it could not go by `deadline` (WEIR_NEVER: there is none); WEIR_ERR_NEVER, at once, if no
- * wait will help; WEIR_ERR_CANCELLED. canceller may be NULL. Time is weir_clock_now.
+ * WEIR_ERR_DEADLINE, at once, if it could not go by `deadline` (WEIR_NEVER: there is none); WEIR_ERR_NEVER, at once, if
+ * no wait will help; WEIR_ERR_CANCELLED. canceller may be NULL. Time is weir_clock_now. A request that need not wait
+ * goes, even if the deadline has passed or the canceller has cancelled before: a loop that is to end asks
+ * weir_canceller_is_cancelled.
  *
- * Token buckets serve in the order in which the waits began, each at its own instant: a wait is a reservation, and nobody
- * is woken for another. A wait that is cancelled gives back what later ones have not built upon. Leaky buckets that shape
- * return at the departure. Windows wait for their exact retry_after and ask again, so that of several who wait for the
- * same instant any may be first.
- * A limit that is changed meanwhile counts at once: raised, it wakes those who may go earlier; lowered, it lets them wait
- * longer, or ends their waits if that is past the deadline or no use. Signals do not end a wait. */
+ * Token buckets, and leaky ones that police, serve in the order in which the waits began, each at its own instant: a
+ * wait is a reservation, and nobody is woken for another. A wait that is cancelled gives back what later ones have not
+ * built upon. Leaky buckets that shape return at the departure. Windows wait for their exact retry_after and ask again,
+ * so that of several who wait for the same instant any may be first.
+ * A limit that is changed meanwhile counts at once: raised, it wakes those who may go earlier; lowered, it lets them
+ * wait longer, or ends their waits if that is past the deadline or no use. Only the departure of who was admitted to a
+ * leaky bucket that shapes stays where it was. Signals do not end a wait. */
 WEIR_API int weir_limiter_wait(struct weir_limiter *limiter, uint64_t cost, weir_ns deadline,
 			       struct weir_canceller *canceller);
 

@@ -51,8 +51,8 @@ WEIR_API struct weir_verdict weir_step_peek(const struct weir_plan *plan, void *
 WEIR_API struct weir_verdict weir_step_refund(const struct weir_plan *plan, void *state, weir_ns now, uint64_t n);
 
 /* Carries state over from one plan to another of the same limit with another rate or burst. A bucket keeps its tokens,
- * cut to the new burst; one that was full is not, under a larger burst. What it owes beyond empty stays owed. With refill
- * interval a new period starts at the change. A window keeps what it has counted.
+ * cut to the new burst; one that was full is not, under a larger burst. What it owes beyond empty stays owed. With
+ * refill interval a new period starts at the change. A window keeps what it has counted.
  * Only what weir_step_convertible accepts may be converted, in memory that has room for either state; a log keeps its
  * ring, so `to->room` must be set to `from->room`. */
 WEIR_API void weir_step_convert(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now);

@@ -5,6 +5,9 @@
  *   limiter.h  one limit for many threads: most programs need only this
  *   clock.h    the time to pass in
  *   verdict.h  what comes back
+ *   queue.h    items that wait, and leave at a constant rate
+ *   canceller.h  ends waits
+ *   types.h    times, and the one list of errors
  *   plan.h, step.h  the bare arithmetic, for your own stores */
 #ifndef WEIR_WEIR_H
 #define WEIR_WEIR_H
