@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#if defined(__GNUC__) && !defined(WEIR_STATIC)
+#if defined(__GNUC__)
 #define WEIR_API __attribute__((visibility("default")))
 #else
 #define WEIR_API

@@ -53,7 +53,7 @@ static void refund(const struct weir_plan *plan, void *state_, weir_ns now, uint
 	const uint64_t number = weir__counter_at(plan, state, now).number;
 	uint64_t previous = state->lo >> 32, current = state->lo & UINT32_MAX, back;
 
-	if (number > state->hi + 1)
+	if (number - state->hi > 1)
 		return;
 	back = weir__min(n, current);
 	current -= back;

@@ -119,7 +119,7 @@ static int parse_rate(struct parser *parser, struct weir_limit *limit)
 static bool read_algorithm(const struct word *word, enum weir_algorithm *ret_algorithm)
 {
 	for (unsigned i = 0; i < WEIR__ALGORITHMS; i++)
-		if (is(word, weir__algorithm_words[i])) {
+		if (is(word, weir__algorithm_words[i]) || is(word, weir_algorithm_name((enum weir_algorithm)i))) {
 			*ret_algorithm = (enum weir_algorithm)i;
 			return true;
 		}

@@ -101,7 +101,7 @@ struct weir_verdict weir__reserve_take(const struct weir_plan *plan, struct weir
 						     plan, &after, now, cost, &reservation);
 	if (verdict.never)
 		return verdict;
-	if (reservation.act_at - now > max_wait) {
+	if (cost > 0 && reservation.act_at - now > max_wait) {
 		verdict.retry_after = reservation.act_at - now - max_wait;
 		return verdict;
 	}
@@ -115,12 +115,39 @@ struct weir_verdict weir__reserve_take(const struct weir_plan *plan, struct weir
 	return verdict;
 }
 
+struct weir_verdict weir__reserve_departure(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
+					    uint64_t cost, weir_ns max_wait, struct weir_reservation *ret_reservation)
+{
+	struct weir_state after = *state;
+	struct weir_verdict verdict = weir_step_take(plan, &after, now, cost);
+
+	*ret_reservation = (struct weir_reservation){ 0 };
+	if (verdict.allowed && verdict.delay > max_wait) {
+		verdict.allowed = false;
+		verdict.granted = 0;
+		verdict.retry_after = verdict.delay - max_wait;
+		return verdict;
+	}
+	*state = after;
+	if (verdict.allowed) {
+		ret_reservation->cost = cost;
+		ret_reservation->act_at = weir__add_saturating(now, verdict.delay);
+		ret_reservation->private_[ACT_LO] = after.lo;
+		ret_reservation->private_[ACT_HI] = after.hi;
+		ret_reservation->private_[ACT_COUNT] = plan->count;
+	}
+	return verdict;
+}
+
 static uint64_t bucket_cancel(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
 			      const struct weir_reservation *reservation)
 {
 	const weir__u128 price = weir__mul(reservation->cost, plan->period);
 	const weir__u128 owed = weir__bucket_owed(plan, state, now), span = weir__bucket_span(plan);
-	const weir__u128 whole_at = weir__state_wide(state), newest_act = whole_at > span ? whole_at - span : 0;
+	const weir__u128 whole_at = weir__state_wide(state);
+	/* A departure is kept as the instant after it, so what was built upon it is all that came since. */
+	const weir__u128 held_back = plan->flags & WEIR_PLAN_SHAPE ? 0 : span;
+	const weir__u128 newest_act = whole_at > held_back ? whole_at - held_back : 0;
 	weir__u128 act = (weir__u128)reservation->private_[ACT_HI] << 64 | reservation->private_[ACT_LO];
 	weir__u128 built_upon, given;
 

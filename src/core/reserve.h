@@ -28,6 +28,11 @@ bool weir__reserve_explains(const struct weir_plan *plan, const struct weir_stat
 struct weir__debt weir__reserve_debt(const struct weir_plan *plan, const struct weir_state *state,
 				     const struct weir__debt *before, weir_ns now);
 
+/* Takes from a bucket that shapes, unless the departure would be more than max_wait away; then nothing is charged and
+ * retry_after is how much more. What it returns can be cancelled until it departs. */
+struct weir_verdict weir__reserve_departure(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
+					    uint64_t cost, weir_ns max_wait, struct weir_reservation *ret_reservation);
+
 /* These need a plan that weir__reserve_has; otherwise as the limiter's functions of that name. Denied, nothing but a
  * new clock changes the state. Never: more than the burst, or more debt than the state can hold. */
 struct weir_verdict weir__reserve_take(const struct weir_plan *plan, struct weir_state *state, weir_ns now,

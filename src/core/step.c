@@ -172,8 +172,9 @@ int weir_step_convertible(const struct weir_plan *from, const struct weir_plan *
 
 	if ((from->kind != to->kind && !widens(from, to)) || (from->flags & options) != (to->flags & options) ||
 	    (from->kind == WEIR_KIND_SEGMENTS && from->room != to->room))
-		return refuse(ret_message,
-			      "a limit in use keeps its algorithm and options; only its rate and burst may change");
+		return refuse(
+			ret_message,
+			"a limit in use keeps its algorithm and options; only the rate and burst of a bucket, or the count of a window, may change");
 	if (!is_bucket && from->period != to->period)
 		return refuse(ret_message, "a window in use keeps its period; only its count may change");
 	if (from->kind == WEIR_KIND_LOG && to->most > from->room) {

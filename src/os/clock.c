@@ -17,7 +17,7 @@
 enum {
 	CALIBRATE_NS = 200000, /* two readings 200 us apart tell the rate to about 100 ppm; steering does the rest */
 	STEER_EACH_NS = 100000000,
-	BEND_AHEAD_NS = 1000000, /* longer than a new line takes to be seen by all cores */
+	BEND_AHEAD_NS = 10000000, /* longer than a new line takes to be seen by all cores */
 	SAMPLE_TRIES = 5,
 };
 
@@ -120,6 +120,12 @@ static uint64_t ticks_of(weir_ns span, uint64_t rate)
 	return (uint64_t)(((weir__ticks_wide)span << WEIR__RATE_SHIFT) / rate);
 }
 
+/* In a child the thread that was steering does not exist. */
+static void forget_steering_thread(void)
+{
+	atomic_store_explicit(&process_clock.steering, false, memory_order_release);
+}
+
 static void start(void)
 {
 	struct weir__clock_sample first, second;
@@ -143,8 +149,19 @@ static void start(void)
 	process_clock.last = second;
 	line = weir__timeline_start(&second, rate);
 	publish(&line);
+	(void)pthread_atfork(NULL, NULL, forget_steering_thread);
 	atomic_store_explicit(&is_started, true, memory_order_release);
 	atomic_store_explicit(&process_clock.is_fast, process_clock.uses_tsc, memory_order_release);
+}
+
+static bool went_back(const struct weir__timeline *line, uint64_t ticks)
+{
+	return ticks < line->bend && line->bend - ticks > process_clock.ticks_to_bend;
+}
+
+static bool is_steering_due(const struct weir__timeline *line, uint64_t ticks)
+{
+	return went_back(line, ticks) || (ticks >= line->bend && ticks - line->bend > process_clock.ticks_to_steer);
 }
 
 static void steer(void)
@@ -155,6 +172,10 @@ static void steer(void)
 	if (atomic_exchange_explicit(&process_clock.steering, true, memory_order_acquire))
 		return;
 	line = read_line(&process_clock.lines[atomic_load(&process_clock.number) & 1]);
+	if (!is_steering_due(&line, read_ticks())) { /* somebody else just has */
+		atomic_store_explicit(&process_clock.steering, false, memory_order_release);
+		return;
+	}
 	sample = take_sample();
 	next = weir__timeline_steer(&line, &process_clock.last, &sample, process_clock.ticks_to_bend);
 	/* If this thread slept meanwhile the bend may be past, and readers beyond it: then leave it to the next one. */
@@ -171,18 +192,11 @@ static __attribute__((noinline)) weir_ns start_and_read(void)
 	return weir_clock_now();
 }
 
-static __attribute__((noinline)) weir_ns steer_and_return(weir_ns now)
-{
-	steer();
-	return now;
-}
-
 /* Every way there is. */
 static __attribute__((noinline)) weir_ns read_whole(void)
 {
 	struct weir__timeline line;
 	uint64_t number, ticks;
-	weir_ns now;
 
 	if (__builtin_expect(!atomic_load_explicit(&is_started, memory_order_acquire), 0))
 		return start_and_read();
@@ -191,12 +205,13 @@ static __attribute__((noinline)) weir_ns read_whole(void)
 		line = read_line(&process_clock.lines[number & 1]);
 		ticks = read_ticks();
 	} while (__builtin_expect(atomic_load_explicit(&process_clock.number, memory_order_acquire) != number, 0));
-	now = weir__timeline_at(&line, ticks);
-	/* Unsigned: a counter that went back is far ahead, too. Not so before a bend, which is near. */
-	if (__builtin_expect(ticks - line.bend > process_clock.ticks_to_steer, 0) &&
-	    line.bend - ticks > process_clock.ticks_to_bend)
-		return steer_and_return(now);
-	return now;
+	if (is_steering_due(&line, ticks)) {
+		steer();
+		/* A counter that started over says nothing by the old line: time stands still until there is a new one. */
+		if (went_back(&line, ticks))
+			return line.at_bend;
+	}
+	return weir__timeline_at(&line, ticks);
 }
 
 /* The common way calls nothing and so saves no registers: the counter is past the bend, and steering is not due. */

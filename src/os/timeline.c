@@ -33,13 +33,14 @@ static uint64_t plausible_rate(uint64_t before, uint64_t measured)
 	return measured > before - tolerance && measured < before + tolerance ? measured : before;
 }
 
-static uint64_t steered_rate(uint64_t rate, weir_ns ours, weir_ns wall)
+/* The rate until the next sample, which most likely is as far away as the last one was. */
+static uint64_t steered_rate(uint64_t rate, weir_ns ours, weir_ns wall, weir_ns elapsed)
 {
 	const bool behind = wall > ours;
 	const weir_ns error = behind ? wall - ours : ours - wall;
-	const weir_ns most = (weir_ns)STEER_OVER_NS / 1000000 * STEER_MAX_PPM;
-	const uint64_t change = (uint64_t)((weir__ticks_wide)rate * (error < most ? error : most) /
-					   (weir_ns)STEER_OVER_NS);
+	const weir_ns over = elapsed > STEER_OVER_NS ? elapsed : STEER_OVER_NS;
+	const weir_ns most = over / 1000000 * STEER_MAX_PPM;
+	const uint64_t change = (uint64_t)((weir__ticks_wide)rate * (error < most ? error : most) / over);
 
 	return behind ? rate + change : rate - change;
 }
@@ -66,6 +67,6 @@ struct weir__timeline weir__timeline_steer(const struct weir__timeline *line, co
 		next.at_bend = weir__timeline_at(line, next.bend) + 1;
 		next.rate_before = line->rate_after;
 	}
-	next.rate_after = steered_rate(rate, is_far_behind ? sample->wall : ours, sample->wall);
+	next.rate_after = steered_rate(rate, is_far_behind ? sample->wall : ours, sample->wall, elapsed);
 	return next;
 }

@@ -107,7 +107,7 @@ static void notice_new_clock(struct weir_queue *queue, weir_ns now)
 {
 	const weir__u128 soonest = weir__mul(now, queue->count) + queue->period;
 
-	if (queue->due > soonest + weir__mul(WEIR__STEP_BACK_MAX, queue->count))
+	if (queue->due > soonest && queue->due - soonest > weir__mul(WEIR__STEP_BACK_MAX, queue->count))
 		queue->due = soonest;
 }
 
@@ -116,7 +116,7 @@ static void forget_if_due_for(struct weir_queue *queue, weir_ns now, weir_ns lon
 {
 	const weir__u128 present = weir__mul(now, queue->count);
 
-	if (present >= queue->due + long_ago)
+	if (present >= queue->due && present - queue->due >= long_ago)
 		queue->due = present;
 }
 
@@ -192,8 +192,10 @@ static int pop_held(struct weir_queue *queue, weir_ns now, void **ret_item, weir
 	}
 	notice_new_clock(queue, now);
 	*ret_wait = until_departure(queue, now);
-	if (*ret_wait > 0)
+	if (*ret_wait > 0) {
+		arm(queue, now); /* the timer may have fired a little before this clock gets there */
 		return WEIR_ERR_DEADLINE;
+	}
 	forget_if_due_for(queue, now, queue->period);
 	queue->due += queue->period;
 	*ret_item = take_first(queue);
@@ -391,7 +393,7 @@ int weir_queue_init(void *memory, size_t size, const struct weir_limit *limit, c
 		return error;
 	if (!is_queue(limit))
 		return refuse(ret_message, WEIR_ERR_UNSUPPORTED,
-			      "a queue is a leaky bucket, as in 500/s leaky queue 1000");
+			      "a queue needs `leaky queue N`, as in 500/s leaky queue 1000");
 	if (size < needed_size(limit->burst) || (uintptr_t)memory % WEIR_QUEUE_ALIGN != 0)
 		return refuse(ret_message, WEIR_ERR_ROOM,
 			      "the queue needs weir_queue_size bytes, aligned to WEIR_QUEUE_ALIGN");

@@ -41,6 +41,7 @@ static void other_texts_print_in_their_shortest_form(void)
 {
 	static const char *const pairs[][2] = {
 		{ "60/60s token_bucket", "60/min" },
+		{ "5/s leaky_bucket queue 5", "5/s leaky queue 5" },
 		{ "  10/1000ms   burst  10  refill smooth ", "10/s" },
 		{ "10/s fixed_window count admitted align clock", "10/s fixed_window" },
 		{ "10/s refill interval burst 30", "10/s burst 30 refill interval" },

@@ -15,7 +15,7 @@ static void check_change(const char *from, const char *to, int error, const char
 static void only_rate_and_burst_may_change(void)
 {
 	static const char *const options =
-		"a limit in use keeps its algorithm and options; only its rate and burst may change";
+		"a limit in use keeps its algorithm and options; only the rate and burst of a bucket, or the count of a window, may change";
 	static const char *const period = "a window in use keeps its period; only its count may change";
 
 	check_change("1/s", "7/min burst 3", WEIR_OK, "");

@@ -153,7 +153,7 @@ static void bad_beginnings_say_why(void)
 
 	CHECK_EQ(weir_queue_size(&bucket), 0);
 	CHECK_EQ(weir_queue_init(memory, sizeof(memory), &bucket, NULL, &queue, &why), WEIR_ERR_UNSUPPORTED);
-	CHECK_TEXT(why.text, "a queue is a leaky bucket, as in 500/s leaky queue 1000");
+	CHECK_TEXT(why.text, "a queue needs `leaky queue N`, as in 500/s leaky queue 1000");
 	CHECK_EQ(weir_queue_init_text(memory, sizeof(memory), "1/s leaky", NULL, &queue, NULL), WEIR_ERR_UNSUPPORTED);
 	CHECK_EQ(weir_queue_init_text(memory, sizeof(memory), "1/s leaky queue 1000", NULL, &queue, &why),
 		 WEIR_ERR_ROOM);
