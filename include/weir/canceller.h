@@ -15,8 +15,8 @@ struct weir_canceller {
 	uint32_t private_;
 };
 
-/* Ends every wait that has this canceller, now and later, with WEIR_ERR_CANCELLED; one whose time has come meanwhile,
- * or that need not wait, still ends with WEIR_OK. It stays cancelled. Safe from any thread and from signal handlers. */
+/* Ends every wait that has this canceller, now and later, with WEIR_ERR_CANCELLED; one whose time has come meanwhile
+ * still ends with WEIR_OK. It stays cancelled, and no wait with it begins any more. Safe from any thread and from signal handlers. */
 WEIR_API void weir_canceller_cancel(struct weir_canceller *canceller);
 
 WEIR_API bool weir_canceller_is_cancelled(const struct weir_canceller *canceller);

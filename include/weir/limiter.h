@@ -84,23 +84,24 @@ WEIR_API int weir_limiter_reserve(struct weir_limiter *limiter, weir_ns now, uin
 				  struct weir_reservation *ret_reservation, struct weir_verdict *ret_verdict);
 
 /* Gives back what a reservation took, less what later ones were built upon; nothing once its time has passed, and
- * nothing the second time. One reservation is cancelled by one thread at a time. Returns the units given back,
+ * nothing the second time. After the rate has changed, what was built upon it is measured at the new rate. One
+ * reservation is cancelled by one thread at a time. Returns the units given back,
  * rounded down. */
 WEIR_API uint64_t weir_limiter_cancel(struct weir_limiter *limiter, weir_ns now, struct weir_reservation *reservation);
 
 /* Waits until a request of this cost may go, and charges it. WEIR_OK: go. Otherwise nothing is charged:
  * WEIR_ERR_DEADLINE, at once, if it could not go by `deadline` (WEIR_NEVER: there is none); WEIR_ERR_NEVER, at once, if
- * no wait will help; WEIR_ERR_CANCELLED. canceller may be NULL. Time is weir_clock_now. A request that need not wait
- * goes, even if the deadline has passed or the canceller has cancelled before: a loop that is to end asks
- * weir_canceller_is_cancelled.
+ * no wait will help; WEIR_ERR_CANCELLED, also if that was so before. canceller may be NULL. Time is weir_clock_now. A
+ * request that need not wait goes, even if the deadline has passed.
  *
- * Token buckets, and leaky ones that police, serve in the order in which the waits began, each at its own instant: a
- * wait is a reservation, and nobody is woken for another. A wait that is cancelled gives back what later ones have not
- * built upon. Leaky buckets that shape return at the departure. Windows wait for their exact retry_after and ask again,
- * so that of several who wait for the same instant any may be first.
+ * Token buckets, and leaky ones that do not shape, serve in the order in which the waits began, each at its own instant:
+ * a wait is a reservation, and nobody is woken for another. When a wait is cancelled, those after it keep their
+ * instants; what that leaves unused comes back when they are cancelled, too, or the limit is changed. Leaky buckets that
+ * shape return at the departure. Windows wait for their exact retry_after and ask again, so that of several who wait for
+ * the same instant any may be first.
  * A limit that is changed meanwhile counts at once: raised, it wakes those who may go earlier; lowered, it lets them
- * wait longer, or ends their waits if that is past the deadline or no use. Only the departure of who was admitted to a
- * leaky bucket that shapes stays where it was. Signals do not end a wait. */
+ * wait longer, or ends their waits if that is past the deadline or no use. Departures that were given stay. Signals do
+ * not end a wait. Waits are of elapsed time: a wall clock that is set forward ends none early. */
 WEIR_API int weir_limiter_wait(struct weir_limiter *limiter, uint64_t cost, weir_ns deadline,
 			       struct weir_canceller *canceller);
 

@@ -415,7 +415,7 @@ static void convert(struct weir_limiter *limiter, const struct weir_plan *from, 
 
 	for (struct weir__waiter *waiter = limiter->waiters.last; waiter; waiter = waiter->previous)
 		if (is_pending(waiter, now))
-			weir_step_refund(from, state, now, waiter->cost);
+			weir_step_refund(from, state, now, weir__add_saturating(waiter->cost, waiter->inherited));
 	weir_step_convert(from, to, state, now);
 	in_debt.flags |= WEIR_PLAN_DEBT;
 	for (struct weir__waiter *waiter = limiter->waiters.first; waiter; waiter = waiter->next)
@@ -435,6 +435,7 @@ static void tell_waiters(struct weir_limiter *limiter, weir_ns now)
 			const bool has_hope = waiter->after_change.cost > 0;
 
 			waiter->reservation = waiter->after_change;
+			waiter->inherited = 0;
 			__atomic_store_n(&waiter->act_at, has_hope ? waiter->reservation.act_at : WEIR_NEVER,
 					 __ATOMIC_RELEASE);
 		}
@@ -579,26 +580,75 @@ struct weir_verdict weir__limiter_reserve_held(struct weir_limiter *limiter, wei
 	return reserve_in(limiter, &plan, locked_state(limiter), now, cost, max_wait, ret_reservation);
 }
 
-uint64_t weir_limiter_cancel(struct weir_limiter *limiter, weir_ns now, struct weir_reservation *reservation)
+bool weir__limiter_shapes(struct weir_limiter *limiter)
+{
+	return read_plan(&limiter->plans[0]).flags & WEIR_PLAN_SHAPE; /* options never change */
+}
+
+struct weir_verdict weir__limiter_depart(struct weir_limiter *limiter, weir_ns now, uint64_t cost, weir_ns max_wait,
+					 struct weir_reservation *ret_departure)
+{
+	struct weir_verdict verdict;
+	struct attempt attempt;
+
+	for (;;) {
+		if (begin(limiter, &attempt, now)) {
+			verdict = weir__reserve_departure(&attempt.plan, &attempt.next, now, cost, max_wait,
+							  ret_departure);
+			if (finish(limiter, &attempt))
+				return verdict;
+		} else if (lock_if_locked(limiter)) {
+			const struct weir_plan plan = locked_plan(limiter, now);
+
+			verdict = weir__reserve_departure(&plan, locked_state(limiter), now, cost, max_wait,
+							  ret_departure);
+			weir__lock_release(&limiter->lock);
+			return verdict;
+		}
+	}
+}
+
+void weir__limiter_refund_held(struct weir_limiter *limiter, weir_ns now, uint64_t n)
 {
 	struct attempt attempt;
+	struct weir_plan plan;
+
+	while (begin(limiter, &attempt, now)) {
+		weir_step_refund(&attempt.plan, &attempt.next, now, n);
+		if (finish(limiter, &attempt))
+			return;
+	}
+	plan = locked_plan(limiter, now);
+	weir_step_refund(&plan, limiter->state, now, n);
+}
+
+uint64_t weir__limiter_cancel_held(struct weir_limiter *limiter, weir_ns now, struct weir_reservation *reservation)
+{
+	struct attempt attempt;
+	struct weir_plan plan;
+	uint64_t given;
+
+	while (begin(limiter, &attempt, now)) {
+		given = weir__reserve_cancel(&attempt.plan, &attempt.next, now, reservation);
+		if (finish(limiter, &attempt)) {
+			reservation->cost = 0;
+			return given;
+		}
+	}
+	plan = locked_plan(limiter, now);
+	given = weir__reserve_cancel(&plan, locked_state(limiter), now, reservation);
+	reservation->cost = 0;
+	return given;
+}
+
+uint64_t weir_limiter_cancel(struct weir_limiter *limiter, weir_ns now, struct weir_reservation *reservation)
+{
 	uint64_t given;
 
 	if (!weir__limiter_can_reserve(limiter))
 		return 0;
-	for (;;) {
-		if (begin(limiter, &attempt, now)) {
-			given = weir__reserve_cancel(&attempt.plan, &attempt.next, now, reservation);
-			if (finish(limiter, &attempt))
-				break;
-		} else if (lock_if_locked(limiter)) {
-			const struct weir_plan plan = locked_plan(limiter, now);
-
-			given = weir__reserve_cancel(&plan, locked_state(limiter), now, reservation);
-			weir__lock_release(&limiter->lock);
-			break;
-		}
-	}
-	reservation->cost = 0;
+	weir__lock_acquire(&limiter->lock);
+	given = weir__limiter_cancel_held(limiter, now, reservation);
+	weir__lock_release(&limiter->lock);
 	return given;
 }

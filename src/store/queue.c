@@ -229,6 +229,8 @@ int weir_queue_push(struct weir_queue *queue, void *item, weir_ns deadline, stru
 	struct waiter self = { .canceller = canceller ? canceller : &own };
 	int error, waited = WEIR_OK;
 
+	if (weir_canceller_is_cancelled(self.canceller))
+		return WEIR_ERR_CANCELLED;
 	weir__lock_acquire(&queue->lock);
 	join(&queue->producers, &self);
 	do {
@@ -252,6 +254,8 @@ int weir_queue_pop(struct weir_queue *queue, void **ret_item, weir_ns deadline, 
 	struct waiter self = { .canceller = canceller ? canceller : &own };
 	int error, waited = WEIR_OK;
 
+	if (weir_canceller_is_cancelled(self.canceller))
+		return WEIR_ERR_CANCELLED;
 	weir__lock_acquire(&queue->lock);
 	join(&queue->consumers, &self);
 	do {

@@ -133,6 +133,28 @@ static void debt_explains_only_what_was_reserved(void)
 	CHECK_EQ(weir__reserve_debt(&plan, &state, &debt, S(10)).until, S(14));
 }
 
+static void departures_can_be_cancelled(void)
+{
+	const struct weir_plan plan = plan_of("1/s leaky queue 10");
+	struct weir_state state = { 0, 0 }, before;
+	struct weir_reservation first, second, third;
+	struct weir_verdict v;
+
+	weir__reserve_departure(&plan, &state, S(1), 1, 0, &first);
+	weir__reserve_departure(&plan, &state, S(1), 1, S(1), &second);
+	CHECK_EQ(second.act_at, S(2));
+	before = state;
+	v = weir__reserve_departure(&plan, &state, S(1), 1, S(1), &third);
+	CHECK(!v.allowed && v.retry_after == S(1) && third.cost == 0);
+	CHECK(memcmp(&state, &before, sizeof(state)) == 0);
+	weir__reserve_departure(&plan, &state, S(1), 1, S(2), &third);
+	CHECK_EQ(weir__reserve_cancel(&plan, &state, S(1), &second), 0); /* the third stands behind it */
+	CHECK_EQ(weir__reserve_cancel(&plan, &state, S(1), &third), 1);
+	v = weir__reserve_departure(&plan, &state, S(1), 9, UINT64_MAX, &third);
+	CHECK(!v.allowed && v.retry_after == S(1) && v.delay == 0); /* full */
+	CHECK(weir__reserve_departure(&plan, &state, S(1), 11, UINT64_MAX, &third).never);
+}
+
 static void which_plans_reserve(void)
 {
 	const struct weir_plan yes[] = { plan_of("1/s"), plan_of("1/s refill interval"), plan_of("1/s leaky") };
@@ -145,4 +167,4 @@ static void which_plans_reserve(void)
 TESTS(TEST(a_wait_that_is_too_long_changes_nothing), TEST(cancelling_gives_back_what_nobody_built_upon),
       TEST(cancelling_after_the_rate_has_changed), TEST(interval_buckets_reserve_whole_refills),
       TEST(more_than_the_state_can_hold_is_never), TEST(debt_explains_only_what_was_reserved),
-      TEST(which_plans_reserve))
+      TEST(departures_can_be_cancelled), TEST(which_plans_reserve))

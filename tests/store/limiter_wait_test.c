@@ -159,6 +159,41 @@ static void buckets_serve_in_order(void)
 	free(limiter);
 }
 
+/* In whatever order they are cancelled, nothing stays charged. */
+static void cancelled_waits_leave_no_debt(void)
+{
+	static const int orders[][3] = { { 0, 1, 2 }, { 2, 1, 0 }, { 1, 0, 2 }, { 1, 2, 0 } };
+	static const char *const limits[] = { "1/hour", "1/hour refill interval" };
+
+	for (size_t i = 0; i < 8; i++) {
+		struct weir_limiter *const limiter = limiter_of(limits[i % 2], 0);
+		struct wait waits[3];
+
+		weir_limiter_allow(limiter, weir_clock_now(), 1);
+		for (size_t k = 0; k < 3; k++) {
+			waits[k] = (struct wait){ .limiter = limiter, .cost = 1, .deadline = WEIR_NEVER };
+			start(&waits[k]);
+		}
+		for (size_t k = 0; k < 3; k++) {
+			weir_canceller_cancel(&waits[orders[i / 2][k]].canceller);
+			CHECK_EQ(result_of(&waits[orders[i / 2][k]]), WEIR_ERR_CANCELLED);
+		}
+		CHECK(weir_limiter_peek(limiter, weir_clock_now(), 1).retry_after <= HOUR);
+		free(limiter);
+	}
+}
+
+static void what_is_cancelled_before_it_begins_does_not(void)
+{
+	struct weir_limiter *const limiter = limiter_of("5/hour", 0);
+	struct weir_canceller cancelled = { 0 };
+
+	weir_canceller_cancel(&cancelled);
+	CHECK_EQ(weir_limiter_wait(limiter, 1, WEIR_NEVER, &cancelled), WEIR_ERR_CANCELLED);
+	CHECK_EQ(weir_limiter_tokens(limiter, weir_clock_now()), 5);
+	free(limiter);
+}
+
 static void a_raised_limit_wakes(void)
 {
 	static const char *const pairs[][2] = {
@@ -279,6 +314,8 @@ static void no_wake_up_is_lost_in_races(void)
 			admitted += racers[t].admitted;
 		}
 		CHECK_EQ(waiting(limiter), 0);
+		if (i == 0) /* what was cancelled, or came too late, is charged no more */
+			CHECK(weir_limiter_peek(limiter, weir_clock_now(), 1).retry_after <= HOUR);
 		/* A window counts as two: the hour may turn meanwhile. */
 		CHECK(admitted <= 2 * limit.burst + (weir_clock_now() - begin) / (limit.period / limit.count));
 		pthread_barrier_destroy(&barrier);
@@ -292,6 +329,7 @@ int main(int argc, char **argv)
 	static const struct check_test tests[] = {
 		TEST(what_need_not_wait_does_not),   TEST(a_wait_ends_when_its_time_comes),
 		TEST(cancelled_from_another_thread), TEST(buckets_serve_in_order),
+		TEST(cancelled_waits_leave_no_debt), TEST(what_is_cancelled_before_it_begins_does_not),
 		TEST(a_raised_limit_wakes),          TEST(a_lowered_limit_ends_waits_that_have_become_vain),
 		TEST(signals_do_not_end_a_wait),     TEST(no_wake_up_is_lost_in_races),
 	};
