@@ -21,8 +21,10 @@ static weir_ns whole_at_ns(const struct weir_plan *plan, const struct weir_state
 bool weir__reserve_explains(const struct weir_plan *plan, const struct weir_state *state, const struct weir__debt *debt,
 			    weir_ns now)
 {
-	return debt->at != 0 && weir__add_saturating(now, WEIR__STEP_BACK_MAX) >= debt->at &&
-	       whole_at_ns(plan, state) <= debt->until;
+	const weir_ns whole_at = whole_at_ns(plan, state);
+
+	return debt->at != 0 && weir__add_saturating(now, WEIR__STEP_BACK_MAX) >= debt->at && whole_at > now &&
+	       whole_at <= debt->until;
 }
 
 struct weir__debt weir__reserve_debt(const struct weir_plan *plan, const struct weir_state *state,

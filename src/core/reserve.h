@@ -20,7 +20,7 @@ static inline bool weir__reserve_has(const struct weir_plan *plan)
 	return (plan->kind == WEIR_KIND_BUCKET && !(plan->flags & WEIR_PLAN_SHAPE)) || plan->kind == WEIR_KIND_INTERVAL;
 }
 
-/* Whether reservations of the present clock explain all that the state owes. */
+/* Whether the state owes something, and reservations of the present clock explain it all. */
 bool weir__reserve_explains(const struct weir_plan *plan, const struct weir_state *state, const struct weir__debt *debt,
 			    weir_ns now);
 

@@ -174,7 +174,7 @@ class Bucket(Limit):
     def is_debt(self, now):
         """Reservations explain what lies ahead: it is no new clock."""
         return (self.reserved_at is not None and now + STEP_BACK_MAX >= self.reserved_at
-                and self.whole_ns() <= self.reserved_until)
+                and now < self.whole_ns() <= self.reserved_until)
 
     def note_debt(self, now):
         if self.reserved_at is None or self.reserved_at > now + STEP_BACK_MAX:
