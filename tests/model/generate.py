@@ -314,6 +314,8 @@ def play_reserve(trace, make):
     trace.begin()
     made = []
     for row in range(20 + trace.below(41)):
+        if owes_until(limit, trace.now, 0) >= MAX:
+            break  # whose debt that is cannot be told: instants after the end of time are all the same
         now = trace.move()
         u = trace.random()
         if u < 0.033 and may_change and change_in_debt(trace, name, limit, made):
