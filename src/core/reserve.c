@@ -168,19 +168,22 @@ static uint64_t bucket_cancel(const struct weir_plan *plan, struct weir_state *s
 static uint64_t interval_cancel(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
 				const struct weir_reservation *reservation)
 {
+	struct weir_state settled = *state;
 	weir__u128 newest_act = 0, built_upon = 0;
-	uint64_t given = 0;
+	uint64_t given;
 
-	weir__interval_settle(plan, state, now);
-	if (state->hi > plan->most)
-		newest_act = interval_act(plan, state);
+	weir__interval_settle(plan, &settled, now);
+	if (settled.hi > plan->most)
+		newest_act = interval_act(plan, &settled);
 	if (newest_act > reservation->act_at)
 		built_upon = weir__div(newest_act - reservation->act_at, plan->period) * plan->count;
-	if (reservation->cost > built_upon)
-		given = weir__min(reservation->cost - (uint64_t)built_upon, state->hi);
-	state->hi -= given;
-	if (state->hi == 0)
-		state->lo = 0;
+	if (reservation->cost <= built_upon)
+		return 0;
+	given = weir__min(reservation->cost - (uint64_t)built_upon, settled.hi);
+	settled.hi -= given;
+	if (settled.hi == 0)
+		settled.lo = 0;
+	*state = settled;
 	return given;
 }
 
