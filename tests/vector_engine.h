@@ -4,8 +4,21 @@
 
 #include <weir/weir.h>
 
+enum { VECTOR_CLAIMS_MAX = 16 };
+
 struct vector_engine {
 	const char *name;
+
+	/* Before the first subject of a vector, whose rows lie between these times, and after its last; and before each
+	 * row, with the time of the one before. NULL: nothing to do. */
+	void (*begin)(weir_ns earliest, weir_ns latest);
+	void (*end)(void);
+	void (*between)(weir_ns last);
+
+	/* Why a vector with such a limit, or with such times, is not for this engine; NULL if it is. A NULL function:
+	 * everything is. An operation below that is NULL is one that the engine does not have. */
+	const char *(*skips_limit)(const struct weir_limit *limit);
+	const char *(*skips_times)(weir_ns earliest, weir_ns latest);
 
 	/* A subject is one limit with one key. log_room: events a sliding log must be able to hold, whatever its limit is
 	 * changed to later. NULL if the limit is refused. */
@@ -20,8 +33,11 @@ struct vector_engine {
 	int (*reserve)(void *subject, weir_ns now, uint64_t cost, struct weir_reservation *ret_reservation,
 		       struct weir_verdict *ret_verdict);
 	void (*cancel)(void *subject, weir_ns now, struct weir_reservation *reservation);
+
+	/* Decides several together, as one call; NULL: it is done by peek and take. */
+	struct weir_verdict (*all)(void *const *subjects, const uint64_t *costs, size_t n, weir_ns now);
 };
 
-extern const struct vector_engine core_engine, limiter_engine;
+extern const struct vector_engine core_engine, limiter_engine, table_engine, shared_table_engine, evicting_table_engine;
 
 #endif

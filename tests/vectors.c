@@ -15,9 +15,15 @@
 
 enum { WORDS_MAX = 64, LIMITS_MAX = 64, MISMATCHES_SHOWN = 20 };
 
-static const struct vector_engine *const engines[] = { &core_engine, &limiter_engine };
+static const struct vector_engine *const engines[] = { &core_engine, &limiter_engine, &table_engine,
+						       &shared_table_engine, &evicting_table_engine };
 
 #define ENGINES (sizeof(engines) / sizeof(engines[0]))
+
+/* Those that do not skip the vector in hand. */
+#define for_each_playing_engine(engine)                                                                                \
+	for (size_t engine = 0; (engine) < ENGINES; (engine)++)                                                        \
+		if (now_at.skipped[engine] == NULL)
 
 enum verdict_word { ALLOW, DENY, NEVER, ERROR };
 static const char *const verdict_words[] = { "allow", "deny", "never", "error" };
@@ -50,7 +56,8 @@ static struct {
 	size_t room;
 	char *words[WORDS_MAX];
 	size_t n_words;
-	bool in_vector, is_made, has_failed[ENGINES];
+	bool in_vector, has_failed[ENGINES];
+	const char *skipped[ENGINES]; /* why this vector is not for the engine; NULL: it is */
 	struct limit limits[LIMITS_MAX];
 	size_t n_limits;
 	struct tagged *tagged;
@@ -58,6 +65,13 @@ static struct {
 } now_at;
 
 static uint64_t passed[ENGINES], failed[ENGINES], rows;
+
+/* Vectors that an engine does not play, by reason. */
+enum { REASONS_MAX = 8 };
+static struct {
+	const char *reason;
+	uint64_t vectors;
+} skipped[ENGINES][REASONS_MAX];
 
 static void __attribute__((noreturn, format(printf, 1, 2))) malformed(const char *format, ...)
 {
@@ -177,7 +191,7 @@ static void *subject_of(size_t engine, struct limit *limit, weir_ns now)
 	void *const subject = limit->subjects[engine];
 
 	if (subject && !limit->is_started[engine] && limit->initial < limit->limit.burst)
-		engines[engine]->take(subject, now, limit->limit.burst - limit->initial);
+		(void)engines[engine]->take(subject, now, limit->limit.burst - limit->initial);
 	limit->is_started[engine] = true;
 	return subject;
 }
@@ -226,6 +240,15 @@ static struct answer run_all(size_t engine, const size_t *chosen, const uint64_t
 	for (size_t i = 0; i < n; i++)
 		if (now_at.limits[chosen[i]].subjects[engine] == NULL)
 			return (struct answer){ .word = ERROR };
+	if (engines[engine]->all && n <= VECTOR_CLAIMS_MAX) {
+		void *subjects[VECTOR_CLAIMS_MAX];
+
+		for (size_t i = 0; i < n; i++)
+			subjects[i] = subject_of(engine, &now_at.limits[chosen[i]], now);
+		answer.verdict = engines[engine]->all(subjects, costs, n, now);
+		answer.word = word_of(&answer.verdict);
+		return answer;
+	}
 	for (size_t i = 0; i < n; i++)
 		verdicts[i] = run_step(engine, &now_at.limits[chosen[i]], engines[engine]->peek, now, costs[i]).verdict;
 	answer.verdict = weir_verdict_join(verdicts, n);
@@ -329,7 +352,8 @@ static void play_all(const char *names, const char *costs, weir_ns now, size_t s
 		if (!is_one_cost)
 			costs += cost_length + (costs[cost_length] == ',');
 	}
-	for (size_t engine = 0; engine < ENGINES; engine++) {
+	for_each_playing_engine(engine)
+	{
 		const struct answer answer = run_all(engine, chosen, claimed, n, now);
 
 		compare(engine, &answer, stated);
@@ -351,7 +375,8 @@ static void play_set(struct limit *limit, weir_ns now, size_t first, size_t stat
 		else
 			malformed("\"%s\" is nothing to set", now_at.words[i]);
 	}
-	for (size_t engine = 0; engine < ENGINES; engine++) {
+	for_each_playing_engine(engine)
+	{
 		const struct answer answer = run_set(engine, limit, now, &changed);
 
 		compare(engine, &answer, stated);
@@ -379,7 +404,8 @@ static void play_row(void)
 		struct tagged *tagged = &now_at.tagged[reservation_tagged(tag ? tag : "", false, 0)];
 
 		limit = &now_at.limits[tagged->limit];
-		for (size_t engine = 0; engine < ENGINES; engine++) {
+		for_each_playing_engine(engine)
+		{
 			struct answer answer = { .word = ERROR };
 
 			if (subject_of(engine, limit, now)) {
@@ -404,14 +430,16 @@ static void play_row(void)
 		const char *const tag = value_of(now_at.words[argument + 1], "tag");
 		const size_t tagged = reservation_tagged(tag ? tag : "", true, (size_t)(limit - now_at.limits));
 
-		for (size_t engine = 0; engine < ENGINES; engine++) {
+		for_each_playing_engine(engine)
+		{
 			const struct answer answer = run_reserve(engine, limit, now, number_of(now_at.words[argument]),
 								 &now_at.tagged[tagged]);
 
 			compare(engine, &answer, stated);
 		}
 	} else {
-		for (size_t engine = 0; engine < ENGINES; engine++) {
+		for_each_playing_engine(engine)
+		{
 			const struct vector_engine *const e = engines[engine];
 			step *const take_step = strcmp(op, "take") == 0   ? e->take :
 						strcmp(op, "peek") == 0   ? e->peek :
@@ -470,29 +498,120 @@ static void keep_row(const char *text)
 	pending_lines[n_pending++] = now_at.line;
 }
 
+/* The times of the vector's rows, and the operations that not every engine has. */
+struct outline {
+	weir_ns earliest, latest;
+	bool has_set, has_reserve;
+};
+
+static struct outline outline_of_rows(void)
+{
+	struct outline outline = { .earliest = UINT64_MAX };
+
+	for (size_t i = 0; i < n_pending; i++) {
+		char *const copy = strdup(pending[i]);
+		weir_ns now;
+
+		now_at.line = pending_lines[i];
+		split(copy);
+		if (now_at.n_words < 3)
+			malformed("expected: at NOW OP ARGUMENTS -> VERDICT");
+		now = number_of(now_at.words[1]);
+		outline.earliest = now < outline.earliest ? now : outline.earliest;
+		outline.latest = now > outline.latest ? now : outline.latest;
+		outline.has_set |= strcmp(now_at.words[2], "set") == 0;
+		outline.has_reserve |= strcmp(now_at.words[2], "reserve") == 0;
+		free(copy);
+	}
+	return outline;
+}
+
+static const char *reason_to_skip(const struct vector_engine *engine, const struct outline *outline)
+{
+	const char *why = NULL;
+
+	if (outline->has_reserve && engine->reserve == NULL)
+		return "reserve";
+	if (outline->has_set && engine->change == NULL)
+		return "set";
+	if (engine->skips_times)
+		why = engine->skips_times(outline->earliest, outline->latest);
+	for (size_t i = 0; why == NULL && engine->skips_limit && i < now_at.n_limits; i++)
+		why = engine->skips_limit(&now_at.limits[i].limit);
+	return why;
+}
+
+static void note_skipped(size_t engine, const char *reason)
+{
+	size_t i = 0;
+
+	while (i < REASONS_MAX - 1 && skipped[engine][i].reason && strcmp(skipped[engine][i].reason, reason) != 0)
+		i++;
+	skipped[engine][i].reason = reason;
+	skipped[engine][i].vectors++;
+}
+
+static void begin_engine(size_t engine, const struct outline *outline)
+{
+	const struct vector_engine *const e = engines[engine];
+
+	now_at.skipped[engine] = reason_to_skip(e, outline);
+	if (now_at.skipped[engine]) {
+		note_skipped(engine, now_at.skipped[engine]);
+		return;
+	}
+	if (e->begin)
+		e->begin(outline->earliest, outline->latest);
+	for (size_t i = 0; i < now_at.n_limits; i++)
+		now_at.limits[i].subjects[engine] = e->make(&now_at.limits[i].limit, now_at.limits[i].log_room);
+}
+
+static void end_engine(size_t engine)
+{
+	const struct vector_engine *const e = engines[engine];
+
+	(now_at.has_failed[engine] ? failed : passed)[engine]++;
+	now_at.has_failed[engine] = false;
+	for (size_t i = 0; i < now_at.n_limits; i++)
+		e->drop(now_at.limits[i].subjects[engine]);
+	if (e->end)
+		e->end();
+}
+
+static void play_rows(void)
+{
+	weir_ns last = 0;
+
+	for (size_t i = 0; i < n_pending; i++) {
+		now_at.line = pending_lines[i];
+		split(pending[i]);
+		for_each_playing_engine(engine)
+		{
+			if (engines[engine]->between)
+				engines[engine]->between(last);
+		}
+		last = number_of(now_at.words[1]);
+		play_row();
+		free(pending[i]);
+	}
+}
+
 static void end_vector(void)
 {
 	const unsigned long end = now_at.line;
+	struct outline outline;
 
 	if (!now_at.in_vector)
 		return;
 	for (size_t i = 0; i < n_pending; i++)
 		note_log_room(pending[i]);
-	for (size_t i = 0; i < now_at.n_limits; i++)
-		for (size_t engine = 0; engine < ENGINES; engine++)
-			now_at.limits[i].subjects[engine] = engines[engine]->make(&now_at.limits[i].limit,
-										  now_at.limits[i].log_room);
-	for (size_t i = 0; i < n_pending; i++) {
-		now_at.line = pending_lines[i];
-		split(pending[i]);
-		play_row();
-		free(pending[i]);
-	}
-	for (size_t engine = 0; engine < ENGINES; engine++) {
-		(now_at.has_failed[engine] ? failed : passed)[engine]++;
-		now_at.has_failed[engine] = false;
-		for (size_t i = 0; i < now_at.n_limits; i++)
-			engines[engine]->drop(now_at.limits[i].subjects[engine]);
+	outline = outline_of_rows();
+	for (size_t engine = 0; engine < ENGINES; engine++)
+		begin_engine(engine, &outline);
+	play_rows();
+	for_each_playing_engine(engine)
+	{
+		end_engine(engine);
 	}
 	for (size_t i = 0; i < now_at.n_limits; i++)
 		free(now_at.limits[i].name);
@@ -542,6 +661,19 @@ static void play_file(const char *name)
 		fclose(file);
 }
 
+static void print_engine(size_t engine)
+{
+	uint64_t all_skipped = 0;
+
+	for (size_t i = 0; i < REASONS_MAX; i++)
+		all_skipped += skipped[engine][i].vectors;
+	printf("%-14s %" PRIu64 " vectors passed, %" PRIu64 " failed, %" PRIu64 " skipped", engines[engine]->name,
+	       passed[engine], failed[engine], all_skipped);
+	for (size_t i = 0; i < REASONS_MAX && skipped[engine][i].reason; i++)
+		printf("%s %" PRIu64 " %s", i == 0 ? ":" : ",", skipped[engine][i].vectors, skipped[engine][i].reason);
+	printf("\n");
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t all_passed = 0, all_failed = 0;
@@ -553,8 +685,7 @@ int main(int argc, char **argv)
 	for (int i = 1; i < argc; i++)
 		play_file(argv[i]);
 	for (size_t engine = 0; engine < ENGINES; engine++) {
-		printf("%-8s %" PRIu64 " vectors passed, %" PRIu64 " failed, 0 skipped\n", engines[engine]->name,
-		       passed[engine], failed[engine]);
+		print_engine(engine);
 		all_passed += passed[engine];
 		all_failed += failed[engine];
 	}

@@ -42,8 +42,9 @@ typedef uint64_t weir_ns;
 	X(WEIR_ERR_DEADLINE, -8, "it would have to wait past its deadline")                                            \
 	X(WEIR_ERR_CANCELLED, -9, "the wait was cancelled")                                                            \
 	X(WEIR_ERR_CLOSED, -10, "the queue is closed")                                                                 \
-	X(WEIR_ERR_FULL, -11, "the queue is full")                                                                     \
-	X(WEIR_ERR_SYSTEM, -12, "the system refused: errno tells why")
+	X(WEIR_ERR_FULL, -11, "it is full")                                                                            \
+	X(WEIR_ERR_SYSTEM, -12, "the system refused: errno tells why")                                                 \
+	X(WEIR_ERR_REGION, -13, "the memory is not a table that this program can use")
 
 enum weir_error {
 #define WEIR_ERROR_ENUM(name, value, meaning) name = (value),

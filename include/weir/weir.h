@@ -2,7 +2,8 @@
  *
  * Where to start:
  *   limit.h    how a limit is written
- *   limiter.h  one limit for many threads: most programs need only this
+ *   limiter.h  one limit for many threads
+ *   table.h    limits for millions of keys, for threads and processes
  *   clock.h    the time to pass in
  *   verdict.h  what comes back
  *   queue.h    items that wait, and leave at a constant rate
@@ -19,6 +20,7 @@
 #include <weir/plan.h>
 #include <weir/queue.h>
 #include <weir/step.h>
+#include <weir/table.h>
 #include <weir/types.h>
 #include <weir/verdict.h>
 

@@ -1,9 +1,9 @@
-/* clock.c: the process's clock. Readers take no lock and never wait: there are two places for the line of time
- * (timeline.h), and a number whose lowest bit says which one is current. Now and then a reader steers the line. */
-#include <weir/clock.h>
+/* clock.c: the process's clock, and clocks that processes share. Readers take no lock and never wait: there are two
+ * places for the line of time (timeline.h), and a number whose lowest bit says which one is current. Now and then a
+ * reader steers the line. */
+#include "os/clock.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -12,29 +12,18 @@
 #include <x86intrin.h>
 #endif
 
-#include "os/timeline.h"
-
 enum {
 	CALIBRATE_NS = 200000, /* two readings 200 us apart tell the rate to about 100 ppm; steering does the rest */
 	STEER_EACH_NS = 100000000,
-	BEND_AHEAD_NS = 10000000, /* longer than a new line takes to be seen by all cores */
+	STEER_GIVEN_UP_NS = 1000000000, /* whoever steers takes far less, unless it is gone: a thread that forked */
+	BEND_AHEAD_NS = 10000000,       /* longer than a new line takes to be seen by all cores */
 	SAMPLE_TRIES = 5,
+	ANCHOR_MAX_PPM = 500,
 };
 
-struct shared_line {
-	_Atomic uint64_t bend, at_bend, rate_before, rate_after;
-};
+static const weir_ns anchor_follows_at_once_ns = 1000000000;
 
-static struct {
-	struct shared_line lines[2];
-	_Atomic uint64_t number; /* of lines published; its lowest bit is the current place */
-	_Atomic bool is_fast;    /* started, and carried on by the processor\'s counter */
-	bool uses_tsc;
-	uint64_t ticks_to_steer, ticks_to_bend;
-	_Atomic bool steering;          /* a try-lock: whoever fails to get it goes on with the line there is */
-	struct weir__clock_sample last; /* under `steering` */
-} process_clock __attribute__((aligned(64)));
-
+static struct weir__clock process_clock;
 static pthread_once_t started = PTHREAD_ONCE_INIT;
 static _Atomic bool is_started;
 
@@ -48,26 +37,60 @@ static weir_ns kernel_clock(clockid_t id)
 
 /* Reading the counter is not a fence: it may be read a few nanoseconds before what stands before it in the program. A
  * fenced reading costs twice as much, and no decision needs it: a clock that is a little behind admits nothing extra. */
-static inline uint64_t read_ticks(void)
+static inline uint64_t read_ticks(const struct weir__clock *clock)
 {
 #if defined(__x86_64__)
-	if (__builtin_expect(process_clock.uses_tsc, 1))
+	if (__builtin_expect(clock->uses_tsc, 1))
 		return __rdtsc();
 #endif
+	(void)clock;
 	return kernel_clock(CLOCK_MONOTONIC) * 2; /* ticks must be shorter than 1 ns */
 }
 
+void weir__clock_anchor_init(struct weir__clock_anchor *anchor)
+{
+	const weir_ns monotonic = kernel_clock(CLOCK_MONOTONIC);
+
+	atomic_store(&anchor->ahead, kernel_clock(CLOCK_REALTIME) - monotonic);
+	atomic_store(&anchor->moved_at, monotonic);
+}
+
+/* Brings the anchor closer to the wall clock. Of several who would do so at once, one may. */
+static void move_anchor(struct weir__clock_anchor *anchor)
+{
+	const weir_ns monotonic = kernel_clock(CLOCK_MONOTONIC);
+	const uint64_t wanted = kernel_clock(CLOCK_REALTIME) - monotonic;
+	uint64_t moved_at = atomic_load(&anchor->moved_at), ahead, most, error;
+
+	if (monotonic - moved_at < STEER_EACH_NS || monotonic < moved_at ||
+	    !atomic_compare_exchange_strong(&anchor->moved_at, &moved_at, monotonic))
+		return;
+	ahead = atomic_load(&anchor->ahead);
+	most = (monotonic - moved_at) / 1000000 * ANCHOR_MAX_PPM;
+	error = wanted - ahead;
+	if ((int64_t)error < 0) /* the wall clock is behind */
+		ahead -= -error < most ? -error : most;
+	else
+		ahead += error < most || error > anchor_follows_at_once_ns ? error : most;
+	atomic_store(&anchor->ahead, ahead);
+}
+
+static weir_ns wall_clock(const struct weir__clock *clock, weir_ns monotonic)
+{
+	return clock->anchor ? monotonic + atomic_load(&clock->anchor->ahead) : kernel_clock(CLOCK_REALTIME);
+}
+
 /* The three clocks at one moment, as nearly as can be: of a few tries the one in which they were read fastest. */
-static struct weir__clock_sample take_sample(void)
+static struct weir__clock_sample take_sample(const struct weir__clock *clock)
 {
 	struct weir__clock_sample best = { 0, 0, 0 };
 	uint64_t best_took = UINT64_MAX;
 
 	for (int i = 0; i < SAMPLE_TRIES; i++) {
-		const uint64_t before = read_ticks();
+		const uint64_t before = read_ticks(clock);
 		const weir_ns monotonic = kernel_clock(CLOCK_MONOTONIC);
-		const weir_ns wall = kernel_clock(CLOCK_REALTIME);
-		const uint64_t after = read_ticks();
+		const weir_ns wall = wall_clock(clock, monotonic);
+		const uint64_t after = read_ticks(clock);
 
 		if (after - before < best_took) {
 			best_took = after - before;
@@ -92,20 +115,20 @@ static bool kernel_trusts_tsc(void)
 	return trusted;
 }
 
-static void publish(const struct weir__timeline *line)
+static void publish(struct weir__clock *clock, const struct weir__timeline *line)
 {
-	const uint64_t number = atomic_load_explicit(&process_clock.number, memory_order_relaxed) + 1;
-	struct shared_line *const place = &process_clock.lines[number & 1];
+	const uint64_t number = atomic_load_explicit(&clock->number, memory_order_relaxed) + 1;
+	struct weir__clock_line *const place = &clock->lines[number & 1];
 
 	atomic_store_explicit(&place->bend, line->bend, memory_order_release);
 	atomic_store_explicit(&place->at_bend, line->at_bend, memory_order_release);
 	atomic_store_explicit(&place->rate_before, line->rate_before, memory_order_release);
 	atomic_store_explicit(&place->rate_after, line->rate_after, memory_order_release);
-	atomic_store_explicit(&process_clock.number, number, memory_order_release);
+	atomic_store_explicit(&clock->number, number, memory_order_release);
 }
 
 /* Acquire, so that whether the place was current is looked up after them. */
-static inline struct weir__timeline read_line(struct shared_line *place)
+static inline struct weir__timeline read_line(struct weir__clock_line *place)
 {
 	return (struct weir__timeline){
 		.bend = atomic_load_explicit(&place->bend, memory_order_acquire),
@@ -120,118 +143,151 @@ static uint64_t ticks_of(weir_ns span, uint64_t rate)
 	return (uint64_t)(((weir__ticks_wide)span << WEIR__RATE_SHIFT) / rate);
 }
 
-/* In a child the thread that was steering does not exist. */
-static void forget_steering_thread(void)
-{
-	atomic_store_explicit(&process_clock.steering, false, memory_order_release);
-}
-
-static void start(void)
+void weir__clock_init(struct weir__clock *clock, struct weir__clock_anchor *anchor)
 {
 	struct weir__clock_sample first, second;
 	struct weir__timeline line;
 	uint64_t rate = 0;
 
-	process_clock.uses_tsc = kernel_trusts_tsc();
-	if (process_clock.uses_tsc) {
-		second = first = take_sample();
+	memset(clock, 0, sizeof(*clock));
+	clock->anchor = anchor;
+	clock->uses_tsc = kernel_trusts_tsc();
+	if (clock->uses_tsc) {
+		second = first = take_sample(clock);
 		while (second.monotonic - first.monotonic < CALIBRATE_NS)
-			second = take_sample();
+			second = take_sample(clock);
 		rate = weir__timeline_rate(&first, &second);
 	}
 	if (rate == 0) {
-		process_clock.uses_tsc = false;
-		second = take_sample();
+		clock->uses_tsc = false;
+		second = take_sample(clock);
 		rate = UINT64_C(1) << 63; /* half a nanosecond */
 	}
-	process_clock.ticks_to_steer = ticks_of(STEER_EACH_NS, rate);
-	process_clock.ticks_to_bend = ticks_of(BEND_AHEAD_NS, rate);
-	process_clock.last = second;
+	clock->ticks_to_steer = ticks_of(STEER_EACH_NS, rate);
+	clock->ticks_to_bend = ticks_of(BEND_AHEAD_NS, rate);
+	clock->last = second;
 	line = weir__timeline_start(&second, rate);
-	publish(&line);
-	(void)pthread_atfork(NULL, NULL, forget_steering_thread);
+	publish(clock, &line);
+	atomic_store_explicit(&clock->is_fast, clock->uses_tsc, memory_order_release);
+}
+
+static void start(void)
+{
+	weir__clock_init(&process_clock, NULL);
 	atomic_store_explicit(&is_started, true, memory_order_release);
-	atomic_store_explicit(&process_clock.is_fast, process_clock.uses_tsc, memory_order_release);
 }
 
-static bool went_back(const struct weir__timeline *line, uint64_t ticks)
+static bool went_back(const struct weir__clock *clock, const struct weir__timeline *line, uint64_t ticks)
 {
-	return ticks < line->bend && line->bend - ticks > process_clock.ticks_to_bend;
+	return ticks < line->bend && line->bend - ticks > clock->ticks_to_bend;
 }
 
-static bool is_steering_due(const struct weir__timeline *line, uint64_t ticks)
+static bool is_steering_due(const struct weir__clock *clock, const struct weir__timeline *line, uint64_t ticks)
 {
-	return went_back(line, ticks) || (ticks >= line->bend && ticks - line->bend > process_clock.ticks_to_steer);
+	return went_back(clock, line, ticks) || (ticks >= line->bend && ticks - line->bend > clock->ticks_to_steer);
 }
 
-static void steer(void)
+/* False: somebody else is at it. A thread that vanished meanwhile, as all but one do in the child of a fork, is not
+ * waited for. */
+static bool begin_steering(struct weir__clock *clock, weir_ns monotonic)
+{
+	uint64_t since = atomic_load_explicit(&clock->steering_since, memory_order_acquire);
+
+	if (since != 0 && monotonic - since < STEER_GIVEN_UP_NS)
+		return false;
+	return atomic_compare_exchange_strong(&clock->steering_since, &since, monotonic);
+}
+
+static void end_steering(struct weir__clock *clock)
+{
+	atomic_store_explicit(&clock->steering_since, 0, memory_order_release);
+}
+
+static void steer(struct weir__clock *clock)
 {
 	struct weir__clock_sample sample;
 	struct weir__timeline line, next;
 
-	if (atomic_exchange_explicit(&process_clock.steering, true, memory_order_acquire))
+	if (!begin_steering(clock, kernel_clock(CLOCK_MONOTONIC)))
 		return;
-	line = read_line(&process_clock.lines[atomic_load(&process_clock.number) & 1]);
-	if (!is_steering_due(&line, read_ticks())) { /* somebody else just has */
-		atomic_store_explicit(&process_clock.steering, false, memory_order_release);
+	line = read_line(&clock->lines[atomic_load(&clock->number) & 1]);
+	if (!is_steering_due(clock, &line, read_ticks(clock))) { /* somebody else just has */
+		end_steering(clock);
 		return;
 	}
-	sample = take_sample();
-	next = weir__timeline_steer(&line, &process_clock.last, &sample, process_clock.ticks_to_bend);
+	if (clock->anchor)
+		move_anchor(clock->anchor);
+	sample = take_sample(clock);
+	next = weir__timeline_steer(&line, &clock->last, &sample, clock->ticks_to_bend);
 	/* If this thread slept meanwhile the bend may be past, and readers beyond it: then leave it to the next one. */
-	if (read_ticks() - sample.ticks < process_clock.ticks_to_bend) {
-		process_clock.last = sample;
-		publish(&next);
+	if (read_ticks(clock) - sample.ticks < clock->ticks_to_bend) {
+		clock->last = sample;
+		publish(clock, &next);
 	}
-	atomic_store_explicit(&process_clock.steering, false, memory_order_release);
-}
-
-static __attribute__((noinline)) weir_ns start_and_read(void)
-{
-	pthread_once(&started, start);
-	return weir_clock_now();
+	end_steering(clock);
 }
 
 /* Every way there is. */
-static __attribute__((noinline)) weir_ns read_whole(void)
+static __attribute__((noinline)) weir_ns read_whole(struct weir__clock *clock)
 {
 	struct weir__timeline line;
 	uint64_t number, ticks;
 
-	if (__builtin_expect(!atomic_load_explicit(&is_started, memory_order_acquire), 0))
-		return start_and_read();
 	do {
-		number = atomic_load_explicit(&process_clock.number, memory_order_acquire);
-		line = read_line(&process_clock.lines[number & 1]);
-		ticks = read_ticks();
-	} while (__builtin_expect(atomic_load_explicit(&process_clock.number, memory_order_acquire) != number, 0));
-	if (is_steering_due(&line, ticks)) {
-		steer();
+		number = atomic_load_explicit(&clock->number, memory_order_acquire);
+		line = read_line(&clock->lines[number & 1]);
+		ticks = read_ticks(clock);
+	} while (__builtin_expect(atomic_load_explicit(&clock->number, memory_order_acquire) != number, 0));
+	if (is_steering_due(clock, &line, ticks)) {
+		steer(clock);
 		/* A counter that started over says nothing by the old line: time stands still until there is a new one. */
-		if (went_back(&line, ticks))
+		if (went_back(clock, &line, ticks))
 			return line.at_bend;
 	}
 	return weir__timeline_at(&line, ticks);
 }
 
 /* The common way calls nothing and so saves no registers: the counter is past the bend, and steering is not due. */
-weir_ns weir_clock_now(void)
+static inline bool read_fast(struct weir__clock *clock, weir_ns *ret_now)
 {
 #if defined(__x86_64__)
-	if (__builtin_expect(atomic_load_explicit(&process_clock.is_fast, memory_order_acquire), 1)) {
-		const uint64_t number = atomic_load_explicit(&process_clock.number, memory_order_acquire);
-		struct shared_line *const place = &process_clock.lines[number & 1];
+	if (__builtin_expect(atomic_load_explicit(&clock->is_fast, memory_order_acquire), 1)) {
+		const uint64_t number = atomic_load_explicit(&clock->number, memory_order_acquire);
+		struct weir__clock_line *const place = &clock->lines[number & 1];
 		const uint64_t bend = atomic_load_explicit(&place->bend, memory_order_acquire);
 		const weir_ns at_bend = atomic_load_explicit(&place->at_bend, memory_order_acquire);
 		const uint64_t rate = atomic_load_explicit(&place->rate_after, memory_order_acquire);
 		const uint64_t past = __rdtsc() - bend; /* before the bend: more than any time to steer */
 
-		if (__builtin_expect(past <= process_clock.ticks_to_steer, 1) &&
-		    __builtin_expect(atomic_load_explicit(&process_clock.number, memory_order_acquire) == number, 1))
-			return at_bend + (weir_ns)((weir__ticks_wide)past * rate >> WEIR__RATE_SHIFT);
+		*ret_now = at_bend + (weir_ns)((weir__ticks_wide)past * rate >> WEIR__RATE_SHIFT);
+		return __builtin_expect(past <= clock->ticks_to_steer, 1) &&
+		       __builtin_expect(atomic_load_explicit(&clock->number, memory_order_acquire) == number, 1);
 	}
 #endif
-	return read_whole();
+	(void)clock;
+	(void)ret_now;
+	return false;
+}
+
+weir_ns weir__clock_read(struct weir__clock *clock)
+{
+	weir_ns now;
+
+	return read_fast(clock, &now) ? now : read_whole(clock);
+}
+
+static __attribute__((noinline)) weir_ns start_and_read(void)
+{
+	if (__builtin_expect(!atomic_load_explicit(&is_started, memory_order_acquire), 0))
+		pthread_once(&started, start);
+	return read_whole(&process_clock);
+}
+
+weir_ns weir_clock_now(void)
+{
+	weir_ns now;
+
+	return read_fast(&process_clock, &now) ? now : start_and_read();
 }
 
 const char *weir_clock_source(void)

@@ -19,13 +19,13 @@
 #include "core/text.h"
 #include "os/atomic16.h"
 #include "os/canceller.h"
+#include "os/pause.h"
 
 enum {
 	GENERATION_SHIFT = WEIR__SLIM_BITS - 64,
 	GENERATIONS = 0xfffe, /* an even number: the two places for plans are used in turn, also when it wraps */
 	LOCKED = 0xffff,
 	LEAST_STATE = 24,
-	BACK_OFF_PAUSES = 32,
 };
 
 /* A plan as words that may be read while they are written. */
@@ -144,19 +144,6 @@ static bool begin(struct weir_limiter *limiter, struct attempt *attempt, weir_ns
 	return true;
 }
 
-/* Lets whoever has the cache line go on with it for a while: two threads that snatch it from each other for every
- * decision get less done than one alone. Of 1 to 256 pauses, 16 to 64 did best. */
-static void back_off(void)
-{
-	for (int i = 0; i < BACK_OFF_PAUSES; i++) {
-#if defined(__x86_64__)
-		__builtin_ia32_pause();
-#elif defined(__aarch64__)
-		__asm__ volatile("yield");
-#endif
-	}
-}
-
 /* Nothing to write: what was decided holds if the limit has not changed meanwhile. */
 static inline bool is_still(struct weir_limiter *limiter, uint64_t generation)
 {
@@ -179,7 +166,7 @@ static inline bool put(struct weir_limiter *limiter, struct weir_state seen, str
 		return is_still(limiter, generation);
 	if (swap(limiter, seen, next, generation))
 		return true;
-	back_off();
+	weir__back_off();
 	return false;
 }
 
@@ -273,7 +260,7 @@ static __attribute__((noinline)) bool allow_small(struct weir_limiter *limiter, 
 
 static __attribute__((noinline)) bool allow_after_back_off(struct weir_limiter *limiter, weir_ns now, uint64_t cost)
 {
-	back_off();
+	weir__back_off();
 	return allow_small(limiter, now, cost);
 }
 

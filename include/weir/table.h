@@ -1,0 +1,210 @@
+/* table.h: limits for millions of keys, in memory of a fixed size, for any number of threads and processes.
+ *
+ *     struct weir_table_options options = { .size_bytes = weir_table_size(1000000) };
+ *     const struct weir_table_limit *per_user;
+ *     struct weir_table *table;
+ *     struct weir_message why;
+ *
+ *     if (weir_table_new(&options, &table, &why) != WEIR_OK ||
+ *         weir_table_add_limit_text(table, "per-user", "100/min burst 20", &per_user, &why) != WEIR_OK)
+ *             errx(1, "%s", why.text);
+ *     if (weir_table_allow(table, per_user, user, strlen(user), weir_table_now(table), 1))
+ *             serve();
+ *
+ * A key is any bytes; under two limits it is two keys. It needs no memory until it is charged, takes 16 bytes while it
+ * owes something, and none once it is whole again: nobody sweeps. Nothing on the path allocates or takes a lock, and one
+ * decision is one 16-byte compare-and-swap.
+ *
+ * When full. A key has its place in one of 16 slots. If all of them belong to keys that owe something, the one that is
+ * closest to whole gives way: it starts anew, which is counted (weir_table_stats.gave_way). So strangers under the same
+ * limit cannot wash out a key that is being throttled, and no request that was admitted goes unrecorded.
+ *
+ * Names of keys are not stored, only 32 bits of a hash keyed with a secret of the table's own. A key that is looked up
+ * meets another's slot with a probability of at most 16 / 2^32 = 3.7e-9; then the two share a limit.
+ *
+ * Maxima, beyond which weir_table_add_limit refuses a limit: WEIR_TABLE_... below. Times are good from 9 years before a
+ * table was made until 9 years after; outside of that, time stands still.
+ *
+ * Threads that share a table use one clock, weir_table_now(): it is the same for all processes of a shared table. A
+ * key that is whole by less than a millisecond is still taken for one that owes, so that small differences between
+ * clocks admit nothing extra. */
+#ifndef WEIR_TABLE_H
+#define WEIR_TABLE_H
+
+#include <weir/canceller.h>
+#include <weir/clock.h>
+#include <weir/limit.h>
+#include <weir/verdict.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct weir_table;
+
+/* A limit that was added to a table. It belongs to the table, and lives until that is freed. */
+struct weir_table_limit;
+
+/* What limits in a table may be; weir_table_add_limit refuses more. Smooth buckets: the rate in lowest terms has a count
+ * of at most WEIR_TABLE_COUNT_MAX, and an empty bucket is whole after WEIR_TABLE_SPAN_MAX at the latest. Refill interval
+ * and fixed windows: burst and count up to WEIR_TABLE_COUNT_MAX, whole, or over, after as long. Sliding counters: count
+ * up to WEIR_TABLE_SLIDING_MAX, twice the period up to WEIR_TABLE_SPAN_MAX. With count all, a window stops counting at
+ * WEIR_TABLE_COUNT_MAX. Sliding logs and sliding counters with segments or count all have no place in a table. */
+#define WEIR_TABLE_COUNT_MAX UINT64_C(0xffffffff)
+#define WEIR_TABLE_SLIDING_MAX UINT64_C(0xffff)
+#define WEIR_TABLE_SPAN_MAX UINT64_C(576460632303423488) /* 18 years and 97 days, in ns */
+
+/* Limits that are decided together at most. */
+#define WEIR_TABLE_CLAIMS_MAX 16
+
+/* The longest name of a limit, and of shared memory. */
+#define WEIR_TABLE_NAME_MAX 63
+
+struct weir_table_options {
+	size_t size_bytes;   /* all memory there will ever be; see weir_table_size */
+	const char *shared;  /* NULL: memory of this process. Else the name of shared memory, without a slash */
+	uint32_t mode;       /* of shared memory that is made: permission bits; 0 is 0600 */
+	uint32_t limits_max; /* how many limits there may be; 0 is 64 */
+	weir_ns made_at;     /* the time around which times are good; 0 is now. For replays and tests */
+};
+
+/* Bytes for so many keys that owe something at once, with the default of 64 limits: 23.5 each. At that fill fewer
+ * than 100 in a million give way. */
+WEIR_API size_t weir_table_size(uint64_t keys);
+
+/* Makes a table, or attaches to one in shared memory: if there is one of that name it must be of the same size,
+ * limits_max (unless these are 0) and version, else it is made. Whoever makes it sets its mode, secret and clock.
+ *
+ * Shared memory stays when all processes have left or died, until weir_table_unlink or a reboot. A process killed at any
+ * instruction leaves nothing locked and at most its own operation half done: of several limits decided together, some
+ * may stay charged.
+ *
+ * A private table after fork is two tables. A shared one may be used by parent and child.
+ *
+ * WEIR_ERR_ROOM: size_bytes is too small. WEIR_ERR_REGION: the shared memory is no table, or another one.
+ * WEIR_ERR_LIMIT: a name or a number that cannot be. WEIR_ERR_SYSTEM. */
+WEIR_API int weir_table_new(const struct weir_table_options *options, struct weir_table **ret_table,
+			    struct weir_message *ret_message);
+
+/* Frees what this process has of it. No other thread uses the table any more. NULL is allowed. */
+WEIR_API void weir_table_free(struct weir_table *table);
+
+/* Removes the name. Those who are attached keep the memory until they free the table. */
+WEIR_API int weir_table_unlink(const char *shared, struct weir_message *ret_message);
+
+/* The clock of this table: weir_clock_now() of a private one; all processes of a shared one have the same. */
+WEIR_API weir_ns weir_table_now(struct weir_table *table);
+
+/* Adds a limit, or finds it: all processes add the limits that they use, by the same names. Safe from any thread.
+ * WEIR_ERR_CHANGE: there is another limit of this name. WEIR_ERR_FULL: limits_max are there. WEIR_ERR_LIMIT,
+ * WEIR_ERR_MAXIMUM: it cannot be, or not in a table. */
+WEIR_API int weir_table_add_limit(struct weir_table *table, const char *name, const struct weir_limit *limit,
+				  const struct weir_table_limit **ret_limit, struct weir_message *ret_message);
+
+/* The same from the notation of limit.h, ended by a NUL. */
+WEIR_API int weir_table_add_limit_text(struct weir_table *table, const char *name, const char *text,
+				       const struct weir_table_limit **ret_limit, struct weir_message *ret_message);
+
+/* May a request of this cost go now? Charges the key if so. The fastest question: a yes or a no. */
+WEIR_API bool weir_table_allow(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
+			       size_t key_length, weir_ns now, uint64_t cost);
+
+/* The same with the whole verdict; see step.h for what each operation answers. */
+WEIR_API struct weir_verdict weir_table_take(struct weir_table *table, const struct weir_table_limit *limit,
+					     const void *key, size_t key_length, weir_ns now, uint64_t cost);
+
+/* As many as there are, at most cost: verdict.granted. */
+WEIR_API struct weir_verdict weir_table_upto(struct weir_table *table, const struct weir_table_limit *limit,
+					     const void *key, size_t key_length, weir_ns now, uint64_t cost);
+
+/* What take would answer; charges nothing. */
+WEIR_API struct weir_verdict weir_table_peek(struct weir_table *table, const struct weir_table_limit *limit,
+					     const void *key, size_t key_length, weir_ns now, uint64_t cost);
+
+/* Gives n back, never above full. */
+WEIR_API struct weir_verdict weir_table_refund(struct weir_table *table, const struct weir_table_limit *limit,
+					       const void *key, size_t key_length, weir_ns now, uint64_t n);
+
+/* Forgets what the key owes: it is as new. False if it owed nothing. */
+WEIR_API bool weir_table_reset(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
+			       size_t key_length);
+
+/* What the table knows of a key. */
+struct weir_table_key {
+	bool is_stored;              /* false: never charged, whole again and forgotten, or gave way */
+	weir_ns whole_at;            /* it owes nothing from this instant on; 0 if it is not stored */
+	struct weir_verdict verdict; /* that of peek with a cost of 0 */
+};
+
+/* Looks without touching anything. */
+WEIR_API struct weir_table_key weir_table_inspect(struct weir_table *table, const struct weir_table_limit *limit,
+						  const void *key, size_t key_length, weir_ns now);
+
+/* Waits until a request of this cost may go, and charges it: as weir_limiter_wait, but on the table's clock, and with
+ * one difference: those who wait for one key of a bucket are served in the order in which they came only where the wait
+ * is shorter than a minute. */
+WEIR_API int weir_table_wait(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
+			     size_t key_length, uint64_t cost, weir_ns deadline, struct weir_canceller *canceller);
+
+/* One limit that a request must pass. */
+struct weir_claim {
+	const struct weir_table_limit *limit;
+	const void *key;
+	size_t key_length;
+	uint64_t cost;
+};
+
+struct weir_decision {
+	struct weir_verdict verdict; /* joined: see weir_verdict_join */
+	size_t decided_by; /* of the claims: denied, the one that does so longest; allowed, the one with least left */
+};
+
+/* Decides n claims together, 1 to WEIR_TABLE_CLAIMS_MAX: allowed only if all admit, and charged nowhere if one denies
+ * (limits with count all count the attempt). The same key of the same limit twice is one claim with the costs added;
+ * both are answered alike. verdicts, unless NULL, gets one for each claim.
+ *
+ * Looks at all, then charges all, and takes back what it charged if somebody else was faster at one of them. So, under
+ * contention, a request may be denied that would have been admitted a moment later; more than the limits is never
+ * admitted. WEIR_ERR_LIMIT: n is none of 1 to WEIR_TABLE_CLAIMS_MAX. */
+WEIR_API int weir_table_decide(struct weir_table *table, const struct weir_claim *claims, size_t n, weir_ns now,
+			       struct weir_verdict *verdicts, struct weir_decision *ret_decision);
+
+/* n independent requests, decided in order as weir_table_allow and weir_table_take would one after another, but faster:
+ * what they need of memory is fetched for many at a time. */
+WEIR_API void weir_table_allow_batch(struct weir_table *table, const struct weir_claim *claims, size_t n, weir_ns now,
+				     bool *ret_allowed);
+
+WEIR_API void weir_table_take_batch(struct weir_table *table, const struct weir_claim *claims, size_t n, weir_ns now,
+				    struct weir_verdict *ret_verdicts);
+
+struct weir_table_stats {
+	uint64_t capacity; /* slots */
+	uint64_t live;     /* slots of keys that owe something now */
+	size_t size_bytes;
+	uint32_t limits, limits_max;
+	uint64_t inserted;   /* keys that were given a slot */
+	uint64_t gave_way;   /* of which so many took that of a key that still owed something */
+	uint64_t probes[4];  /* decisions that found their key in the first, second, third and fourth cache line */
+	uint64_t absent;     /* decisions that found it in none */
+	uint64_t lost_races; /* decisions on several limits that were taken back because another was faster */
+};
+
+/* Counts live keys, which reads the whole table (about 0.1 s a GiB); the other numbers are sums of counters that each
+ * thread keeps. */
+WEIR_API void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_stats *ret_stats);
+
+struct weir_table_limit_stats {
+	uint64_t allowed, denied; /* decisions, by all processes */
+};
+
+WEIR_API void weir_table_limit_stats(struct weir_table *table, const struct weir_table_limit *limit,
+				     struct weir_table_limit_stats *ret_stats);
+
+/* The limit as it was added, and its name, which lives as long as the table. */
+WEIR_API struct weir_limit weir_table_limit_limit(const struct weir_table_limit *limit);
+WEIR_API const char *weir_table_limit_name(const struct weir_table_limit *limit);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

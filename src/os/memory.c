@@ -1,0 +1,155 @@
+/* memory.c: mappings, and shared memory in the file system that Linux has for it. */
+#include "os/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char folder[] = "/dev/shm";
+
+enum { HUGE_PAGE = 2 << 20 };
+
+/* Only advice: where there are none, small pages do. */
+static void ask_for_huge_pages(void *memory, size_t size)
+{
+	if (size >= HUGE_PAGE)
+		(void)madvise(memory, size, MADV_HUGEPAGE);
+}
+
+/* A mapping that begins where a huge page can. */
+int weir__memory_new(size_t size, void **ret_memory)
+{
+	const size_t spare = size >= HUGE_PAGE ? HUGE_PAGE : 0;
+	unsigned char *const whole = mmap(NULL, size + spare, PROT_READ | PROT_WRITE,
+					  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size_t before;
+
+	if (whole == MAP_FAILED)
+		return errno;
+	before = spare ? (HUGE_PAGE - (uintptr_t)whole % HUGE_PAGE) % HUGE_PAGE : 0;
+	if (before > 0)
+		munmap(whole, before);
+	if (spare - before > 0)
+		munmap(whole + before + size, spare - before);
+	ask_for_huge_pages(whole + before, size);
+	*ret_memory = whole + before;
+	return 0;
+}
+
+static int map_shared(int file, size_t size, void **ret_memory)
+{
+	void *const memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+
+	if (memory == MAP_FAILED)
+		return errno;
+	ask_for_huge_pages(memory, size);
+	*ret_memory = memory;
+	return 0;
+}
+
+int weir__memory_new_shared(size_t size, uint32_t mode, void **ret_memory, int *ret_file)
+{
+	const int file = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	int error;
+
+	if (file < 0)
+		return errno;
+	error = posix_fallocate(file, 0, (off_t)size);
+	if (error == 0 && fchmod(file, (mode_t)mode) != 0) /* not open's: the mode asked for, whatever the umask */
+		error = errno;
+	if (error == 0)
+		error = map_shared(file, size, ret_memory);
+	if (error == 0)
+		*ret_file = file;
+	else
+		close(file);
+	return error;
+}
+
+static int path_of(const char *name, char *path, size_t size)
+{
+	const int length = snprintf(path, size, "%s/%s", folder, name);
+
+	return length < 0 || (size_t)length >= size ? ENAMETOOLONG : 0;
+}
+
+int weir__memory_publish(int file, const char *name)
+{
+	char from[64], to[NAME_MAX + sizeof(folder)];
+	int error = path_of(name, to, sizeof(to));
+
+	if (error != 0)
+		return error;
+	(void)snprintf(from, sizeof(from), "/proc/self/fd/%d", file);
+	return linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+}
+
+void weir__memory_close(int file)
+{
+	close(file);
+}
+
+int weir__memory_attach(const char *name, void **ret_memory, size_t *ret_size)
+{
+	char path[NAME_MAX + sizeof(folder)];
+	struct stat status;
+	int file, error = path_of(name, path, sizeof(path));
+
+	if (error != 0)
+		return error;
+	file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (file < 0)
+		return errno;
+	if (fstat(file, &status) != 0)
+		error = errno;
+	else if (!S_ISREG(status.st_mode) || status.st_size <= 0)
+		error = EINVAL;
+	else
+		error = map_shared(file, (size_t)status.st_size, ret_memory);
+	if (error == 0)
+		*ret_size = (size_t)status.st_size;
+	close(file);
+	return error;
+}
+
+int weir__memory_unlink(const char *name)
+{
+	char path[NAME_MAX + sizeof(folder)];
+	const int error = path_of(name, path, sizeof(path));
+
+	if (error != 0)
+		return error;
+	return unlink(path) == 0 ? 0 : errno;
+}
+
+void weir__memory_free(void *memory, size_t size)
+{
+	munmap(memory, size);
+}
+
+size_t weir__memory_page(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+int weir__memory_random(void *bytes, size_t n)
+{
+	unsigned char *at = bytes;
+
+	while (n > 0) {
+		const ssize_t got = getrandom(at, n, 0);
+
+		if (got < 0 && errno != EINTR)
+			return errno;
+		if (got > 0) {
+			at += got;
+			n -= (size_t)got;
+		}
+	}
+	return 0;
+}

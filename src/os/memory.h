@@ -1,0 +1,34 @@
+/* memory.h: memory from the kernel, of this process or shared by name, on huge pages where the kernel gives them. Sizes
+ * are whole pages. Errors are those of errno, positive; 0 is success. */
+#ifndef WEIR_OS_MEMORY_H
+#define WEIR_OS_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Zeroed; given out by the kernel page by page, as it is touched. */
+int weir__memory_new(size_t size, void **ret_memory);
+
+/* Zeroed shared memory that has no name yet: a process killed now leaves nothing behind. All of it is set aside, so
+ * that touching it later cannot fail. */
+int weir__memory_new_shared(size_t size, uint32_t mode, void **ret_memory, int *ret_file);
+
+/* Gives it a name, at once and whole. EEXIST: somebody else was faster. */
+int weir__memory_publish(int file, const char *name);
+
+/* Closes the file of new_shared; the memory stays. */
+void weir__memory_close(int file);
+
+/* Memory that has a name. ENOENT: there is none. */
+int weir__memory_attach(const char *name, void **ret_memory, size_t *ret_size);
+
+int weir__memory_unlink(const char *name);
+
+void weir__memory_free(void *memory, size_t size);
+
+size_t weir__memory_page(void);
+
+/* Fills bytes that nobody can guess. */
+int weir__memory_random(void *bytes, size_t n);
+
+#endif

@@ -1,0 +1,22 @@
+/* pause.h: tells the processor that this thread only waits for another. */
+#ifndef WEIR_OS_PAUSE_H
+#define WEIR_OS_PAUSE_H
+
+static inline void weir__pause(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+/* After a lost swap: lets whoever has the cache line go on with it for a while. Two threads that snatch it from each
+ * other for every decision get less done than one alone. Of 1 to 256 pauses, 16 to 64 did best. */
+static inline void weir__back_off(void)
+{
+	for (int i = 0; i < 32; i++)
+		weir__pause();
+}
+
+#endif

@@ -1,0 +1,55 @@
+/* thread.c: numbers that tell threads apart. */
+#include "os/thread.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "os/memory.h"
+
+__thread uint32_t weir__thread_number_ __attribute__((tls_model("initial-exec")));
+
+static __thread uint32_t nonce __attribute__((tls_model("initial-exec")));
+static __thread uint32_t nonce_step __attribute__((tls_model("initial-exec"))); /* odd; 0: none yet */
+
+static _Atomic uint32_t next_number;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static uint32_t random_number(void)
+{
+	uint32_t number = 0;
+
+	(void)weir__memory_random(&number, sizeof(number));
+	return number;
+}
+
+/* The child's thread is not the parent's. */
+static void begin_anew(void)
+{
+	atomic_store(&next_number, random_number());
+	weir__thread_number_ = 0;
+	nonce_step = 0;
+}
+
+static void begin(void)
+{
+	begin_anew();
+	(void)pthread_atfork(NULL, NULL, begin_anew);
+}
+
+uint32_t weir__thread_number_new(void)
+{
+	pthread_once(&once, begin);
+	while (weir__thread_number_ == 0)
+		weir__thread_number_ = atomic_fetch_add(&next_number, 1);
+	return weir__thread_number_;
+}
+
+uint32_t weir__thread_nonce(void)
+{
+	if (nonce_step == 0) {
+		weir__thread_number(); /* so that fork is watched */
+		nonce = random_number();
+		nonce_step = random_number() | 1;
+	}
+	return nonce += nonce_step;
+}

@@ -1,0 +1,365 @@
+/* region.c: makes the memory of a table, attaches to it, and refuses what is none. */
+#include "store/region.h"
+
+#include <errno.h>
+
+#include "core/text.h"
+#include "core/wide.h"
+#include "os/memory.h"
+#include "store/slot.h"
+
+static const char magic[8] = "weirtab";
+
+enum {
+	BYTE_ORDER_MARK = 0x01020304,
+	VERSION = 1, /* of the layout: whoever changes that, counts it up */
+	LIMITS_MAX_DEFAULT = 64,
+	MODE_DEFAULT = 0600,
+	ATTACH_TRIES = 100,
+};
+
+/* More limits than anybody has, few enough that no sum of sizes wraps. */
+static const uint32_t limits_max_most = 1u << 20;
+
+/* A quarter of the times that a slot can hold lies before the table was made. */
+static const weir_ns before_made = UINT64_C(1) << 58;
+
+static int fail(struct weir_message *ret_message, int error, const char *name, const char *what)
+{
+	struct weir__text why = weir__text_of_message(ret_message, 0);
+
+	if (name) {
+		weir__text_add(&why, "shared memory ");
+		weir__text_add_quoted(&why, name, strlen(name));
+		weir__text_add(&why, ": ");
+	}
+	weir__text_add(&why, what);
+	return error;
+}
+
+static int fail_system(struct weir_message *ret_message, const char *name, int system_error)
+{
+	char room[128];
+
+	errno = system_error;
+	return fail(ret_message, WEIR_ERR_SYSTEM, name, strerror_r(system_error, room, sizeof(room)));
+}
+
+static int fail_number(struct weir_message *ret_message, int error, const char *name, const char *what, uint64_t is,
+		       const char *but, uint64_t wanted)
+{
+	struct weir__text number;
+	char words[200] = "";
+
+	number = (struct weir__text){ words, 0, sizeof(words) };
+	weir__text_add(&number, what);
+	weir__text_add_number(&number, is);
+	weir__text_add(&number, but);
+	weir__text_add_number(&number, wanted);
+	return fail(ret_message, error, name, words);
+}
+
+static size_t round_up(size_t n, size_t multiple)
+{
+	return (n + multiple - 1) / multiple * multiple;
+}
+
+/* Two lines apart, so that no two threads' counters share what processors fetch together. */
+static size_t stripe_bytes(uint32_t limits_max)
+{
+	return round_up(sizeof(struct weir__stripe) + limits_max * sizeof(struct weir__limit_counters),
+			2 * WEIR__LINE_BYTES);
+}
+
+/* Bytes before the slots. */
+static size_t overhead_bytes(uint32_t limits_max)
+{
+	return sizeof(struct weir__region_header) + limits_max * sizeof(struct weir__region_limit) +
+	       WEIR__STRIPES * stripe_bytes(limits_max);
+}
+
+size_t weir__region_size(uint64_t keys)
+{
+	const size_t least = overhead_bytes(LIMITS_MAX_DEFAULT) + WEIR__LINES_LEAST * WEIR__LINE_BYTES;
+	size_t bytes;
+
+	/* 23.5 bytes a key: of 10 million, about 30 in a million give way while they are inserted. */
+	if (__builtin_mul_overflow(keys / 2 + 1, (size_t)47, &bytes) || bytes > SIZE_MAX - least)
+		return SIZE_MAX;
+	return bytes + least;
+}
+
+static uint64_t lines_in(size_t size, uint32_t limits_max)
+{
+	const size_t overhead = overhead_bytes(limits_max);
+
+	return size <= overhead ? 0 : (size - overhead) / WEIR__LINE_BYTES / WEIR__LINES_LEAST * WEIR__LINES_LEAST;
+}
+
+/* Where everything lies, as the header tells. */
+static void lay_out(struct weir__region *region, struct weir__region_header *header)
+{
+	unsigned char *at = (unsigned char *)header + sizeof(*header);
+
+	region->header = header;
+	region->limits = (struct weir__region_limit *)(void *)at;
+	at += header->limits_max * sizeof(struct weir__region_limit);
+	region->stripes = at;
+	region->stripe_bytes = stripe_bytes(header->limits_max);
+	at += WEIR__STRIPES * region->stripe_bytes;
+	region->slots = (union weir__atomic16 *)(void *)at;
+	region->lines = header->lines;
+}
+
+static int check_options(const struct weir_table_options *options, struct weir_message *ret_message)
+{
+	const char *const name = options->shared;
+
+	if (options->limits_max > limits_max_most)
+		return fail_number(ret_message, WEIR_ERR_LIMIT, NULL, "limits_max of ", options->limits_max,
+				   ": at most ", limits_max_most);
+	if (options->mode & ~0777u)
+		return fail_number(ret_message, WEIR_ERR_LIMIT, name, "a mode of ", options->mode,
+				   ": permission bits are at most ", 0777);
+	if (name && (*name == '\0' || *name == '.' || strchr(name, '/') || strlen(name) > WEIR_TABLE_NAME_MAX))
+		return fail(ret_message, WEIR_ERR_LIMIT, name,
+			    "a name has 1 to 63 bytes, no slash, and does not begin with a dot");
+	return WEIR_OK;
+}
+
+/* Fills in the header of zeroed memory. */
+static int fill_in(struct weir__region *region, void *memory, const struct weir_table_options *options,
+		   struct weir_message *ret_message)
+{
+	const uint32_t limits_max = options->limits_max ? options->limits_max : LIMITS_MAX_DEFAULT;
+	const weir_ns made_at = options->made_at ? options->made_at : weir_clock_now();
+	struct weir__region_header *const header = memory;
+	const int error = weir__memory_random(&header->secret, sizeof(header->secret));
+
+	if (error != 0)
+		return fail_system(ret_message, options->shared, error);
+	memcpy(header->magic, magic, sizeof(magic));
+	header->byte_order = BYTE_ORDER_MARK;
+	header->version = VERSION;
+	header->size_bytes = options->size_bytes;
+	header->lines = lines_in(options->size_bytes, limits_max);
+	header->limits_max = limits_max;
+	header->stripes = WEIR__STRIPES;
+	header->epoch = made_at > before_made ? made_at - before_made : 0;
+	weir__clock_anchor_init(&header->clock);
+	lay_out(region, header);
+	return WEIR_OK;
+}
+
+static int check_size(const struct weir_table_options *options, struct weir_message *ret_message)
+{
+	const uint32_t limits_max = options->limits_max ? options->limits_max : LIMITS_MAX_DEFAULT;
+	const size_t least = overhead_bytes(limits_max) + WEIR__LINES_LEAST * WEIR__LINE_BYTES;
+	const uint64_t lines = lines_in(options->size_bytes, limits_max);
+
+	if (lines == 0)
+		return fail_number(ret_message, WEIR_ERR_ROOM, options->shared, "a table of ", options->size_bytes,
+				   " bytes: with so many limits it needs at least ", least);
+	if (lines > UINT32_MAX || options->size_bytes > SIZE_MAX / 2)
+		return fail_number(ret_message, WEIR_ERR_ROOM, options->shared, "a table of ", options->size_bytes,
+				   " bytes: the most is 64 bytes times ", UINT32_MAX);
+	return WEIR_OK;
+}
+
+static size_t mapped_bytes(size_t size)
+{
+	return round_up(size, weir__memory_page());
+}
+
+static int open_private(struct weir__region *region, const struct weir_table_options *options,
+			struct weir_message *ret_message)
+{
+	const size_t mapped = mapped_bytes(options->size_bytes);
+	void *memory;
+	int error = check_size(options, ret_message);
+
+	if (error != WEIR_OK)
+		return error;
+	error = weir__memory_new(mapped, &memory);
+	if (error != 0)
+		return fail_system(ret_message, NULL, error);
+	error = fill_in(region, memory, options, ret_message);
+	if (error != WEIR_OK)
+		weir__memory_free(memory, mapped);
+	return error;
+}
+
+/* Whether memory that somebody else has made is a table, and the one that is asked for. */
+static int check_header(const struct weir__region_header *header, size_t mapped,
+			const struct weir_table_options *options, struct weir_message *ret_message)
+{
+	const char *const name = options->shared;
+
+	if (mapped < sizeof(*header) || memcmp(header->magic, magic, sizeof(magic)) != 0)
+		return fail(ret_message, WEIR_ERR_REGION, name, "this is no table of Weir's");
+	if (header->byte_order != BYTE_ORDER_MARK)
+		return fail(ret_message, WEIR_ERR_REGION, name, "the table is of a machine with another byte order");
+	if (header->version != VERSION)
+		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table is of version ", header->version,
+				   ", this library makes and reads version ", VERSION);
+	if (mapped_bytes(header->size_bytes) != mapped)
+		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table says that it has ",
+				   header->size_bytes, " bytes, but it has ", mapped);
+	if (header->stripes != WEIR__STRIPES || header->limits_max == 0 || header->limits_max > limits_max_most ||
+	    header->lines == 0 || header->lines != lines_in(header->size_bytes, header->limits_max))
+		return fail(ret_message, WEIR_ERR_REGION, name, "the table's header is damaged");
+	if (options->size_bytes != 0 && options->size_bytes != header->size_bytes)
+		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table has ", header->size_bytes,
+				   " bytes; asked for were ", options->size_bytes);
+	if (options->limits_max != 0 && options->limits_max != header->limits_max)
+		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table has limits_max ", header->limits_max,
+				   "; asked for were ", options->limits_max);
+	return WEIR_OK;
+}
+
+/* WEIR_ERR_SYSTEM with *ret_missing set: there is no such memory. */
+static int attach(struct weir__region *region, const struct weir_table_options *options, bool *ret_missing,
+		  struct weir_message *ret_message)
+{
+	void *memory;
+	size_t mapped;
+	int error = weir__memory_attach(options->shared, &memory, &mapped);
+
+	*ret_missing = error == ENOENT;
+	if (error == EINVAL)
+		return fail(ret_message, WEIR_ERR_REGION, options->shared, "this is no table of Weir's");
+	if (error != 0)
+		return fail_system(ret_message, options->shared, error);
+	error = check_header(memory, mapped, options, ret_message);
+	if (error == WEIR_OK)
+		lay_out(region, memory);
+	else
+		weir__memory_free(memory, mapped);
+	return error;
+}
+
+/* Made under no name and published whole, so nobody ever attaches to half a table. */
+static int make_shared(struct weir__region *region, const struct weir_table_options *options, bool *ret_exists,
+		       struct weir_message *ret_message)
+{
+	const size_t mapped = mapped_bytes(options->size_bytes);
+	void *memory;
+	int file, error = check_size(options, ret_message);
+
+	*ret_exists = false;
+	if (error != WEIR_OK)
+		return error;
+	error = weir__memory_new_shared(mapped, options->mode ? options->mode : MODE_DEFAULT, &memory, &file);
+	if (error != 0)
+		return fail_system(ret_message, options->shared, error);
+	error = fill_in(region, memory, options, ret_message);
+	if (error == WEIR_OK) {
+		error = weir__memory_publish(file, options->shared);
+		*ret_exists = error == EEXIST;
+		if (error != 0)
+			error = fail_system(ret_message, options->shared, error);
+	}
+	weir__memory_close(file);
+	if (error != WEIR_OK)
+		weir__memory_free(memory, mapped);
+	return error;
+}
+
+int weir__region_open(struct weir__region *region, const struct weir_table_options *options,
+		      struct weir_message *ret_message)
+{
+	bool again = true;
+	int error = check_options(options, ret_message);
+
+	if (error != WEIR_OK)
+		return error;
+	if (options->shared == NULL)
+		return open_private(region, options, ret_message);
+	/* Others may make and unlink it meanwhile; not for ever. */
+	for (int i = 0; again && i < ATTACH_TRIES; i++) {
+		error = attach(region, options, &again, ret_message);
+		if (again)
+			error = make_shared(region, options, &again, ret_message);
+	}
+	return error;
+}
+
+void weir__region_close(struct weir__region *region)
+{
+	weir__memory_free(region->header, mapped_bytes(region->header->size_bytes));
+}
+
+int weir__region_unlink(const char *shared, struct weir_message *ret_message)
+{
+	const struct weir_table_options options = { .shared = shared };
+	int error = check_options(&options, ret_message);
+
+	if (error != WEIR_OK)
+		return error;
+	error = weir__memory_unlink(shared);
+	return error == 0 ? WEIR_OK : fail_system(ret_message, shared, error);
+}
+
+/* Words, so that two who write the same at once are no race; a text's last word is filled up with NULs. */
+static void write_words(uint64_t *words, const char *text)
+{
+	size_t left = strlen(text) + 1;
+
+	for (; left > 0; words++) {
+		const size_t n = left < sizeof(*words) ? left : sizeof(*words);
+		uint64_t word = 0;
+
+		memcpy(&word, text, n);
+		__atomic_store_n(words, word, __ATOMIC_RELAXED);
+		text += n;
+		left -= n;
+	}
+}
+
+static int refuse_other_limit(const struct weir__region_limit *entry, const char *name,
+			      struct weir_message *ret_message)
+{
+	struct weir__text why = weir__text_of_message(ret_message, 0);
+	char text[WEIR_LIMIT_TEXT_MAX];
+
+	for (size_t i = 0; i < WEIR_LIMIT_TEXT_MAX / sizeof(uint64_t); i++) {
+		const uint64_t word = __atomic_load_n(&entry->text[i], __ATOMIC_RELAXED);
+
+		memcpy(text + i * sizeof(word), &word, sizeof(word));
+	}
+	text[sizeof(text) - 1] = '\0';
+	weir__text_add(&why, "the table has a limit ");
+	weir__text_add_quoted(&why, name, strlen(name));
+	weir__text_add(&why, " of ");
+	weir__text_add(&why, text);
+	weir__text_add(&why, "; another one needs another name");
+	return WEIR_ERR_CHANGE;
+}
+
+int weir__region_add_limit(struct weir__region *region, const char *name, const char *text, uint32_t *ret_index,
+			   struct weir_message *ret_message)
+{
+	const struct weir__region_header *const header = region->header;
+	const struct weir_state free_entry = { 0, 0 };
+	const struct weir_state identity = { .lo = weir__hash(&header->secret, name, strlen(name)) | 1,
+					     .hi = weir__hash(&header->secret, text, strlen(text)) };
+
+	/* The first free entry is the only one to take: so two who add the same meet there. */
+	for (uint32_t i = 0; i < header->limits_max; i++) {
+		struct weir__region_limit *const entry = &region->limits[i];
+		struct weir_state found = weir__atomic16_load(&entry->identity);
+
+		if (found.lo == 0 && !weir__atomic16_swap(&entry->identity, free_entry, identity))
+			found = weir__atomic16_load(&entry->identity);
+		if (found.lo == 0 || weir__slot_equal(found, identity)) {
+			write_words(entry->name, name);
+			write_words(entry->text, text);
+			*ret_index = i;
+			return WEIR_OK;
+		}
+		if (found.lo == identity.lo)
+			return refuse_other_limit(entry, name, ret_message);
+	}
+	return fail_number(ret_message, WEIR_ERR_FULL, NULL, "the table has ", header->limits_max,
+			   " limits, and limits_max is ", header->limits_max);
+}

@@ -1,0 +1,84 @@
+/* region.h: the memory of a table, private or shared: what lies where, made once, checked by all who attach.
+ *
+ *     header | limits: one entry each | stripes: counters of threads | slots, 4 a cache line, 8 a pair of lines
+ *
+ * It holds no pointers and no locks, so a process may map it anywhere and may die at any time. */
+#ifndef WEIR_STORE_REGION_H
+#define WEIR_STORE_REGION_H
+
+#include <weir/table.h>
+
+#include <stdatomic.h>
+
+#include "os/atomic16.h"
+#include "os/clock.h"
+#include "store/hash.h"
+
+enum {
+	WEIR__LINE_SLOTS = 4,
+	WEIR__LINE_BYTES = 64,
+	WEIR__LINES_LEAST = 4, /* two pairs; the number of lines is a multiple of this */
+	WEIR__STRIPES = 16,
+};
+
+struct weir__region_header {
+	char magic[8];
+	uint32_t byte_order, version;
+	uint64_t size_bytes, lines;
+	uint32_t limits_max, stripes;
+	weir_ns epoch;
+	struct weir__hash_secret secret;
+
+	/* Counts resets and refunds, each before it happens: see table_decide.c. */
+	_Atomic uint64_t forgiven __attribute__((aligned(WEIR__LINE_BYTES)));
+
+	struct weir__clock_anchor clock __attribute__((aligned(WEIR__LINE_BYTES)));
+} __attribute__((aligned(256)));
+
+/* A limit that was added. The identity is taken at once; the words that follow are for people, and whoever adds the
+ * same limit writes the same ones. */
+struct weir__region_limit {
+	union weir__atomic16 identity; /* keyed hashes, lo of the name, hi of the text; 0: free */
+	uint64_t name[(WEIR_TABLE_NAME_MAX + 1) / sizeof(uint64_t)];
+	uint64_t text[WEIR_LIMIT_TEXT_MAX / sizeof(uint64_t)];
+} __attribute__((aligned(256)));
+
+struct weir__limit_counters {
+	_Atomic uint64_t allowed, denied;
+};
+
+/* What the threads of one stripe have counted. */
+struct weir__stripe {
+	_Atomic uint64_t inserted, gave_way, probes[3], absent, lost_races;
+	struct weir__limit_counters limits[] __attribute__((aligned(WEIR__LINE_BYTES)));
+};
+
+struct weir__region {
+	struct weir__region_header *header;
+	struct weir__region_limit *limits;
+	unsigned char *stripes;
+	size_t stripe_bytes;
+	union weir__atomic16 *slots;
+	uint64_t lines;
+};
+
+/* As the functions of table.h. */
+size_t weir__region_size(uint64_t keys);
+int weir__region_unlink(const char *shared, struct weir_message *ret_message);
+
+/* Private memory, or that of the name: made, or attached to if it is there. */
+int weir__region_open(struct weir__region *region, const struct weir_table_options *options,
+		      struct weir_message *ret_message);
+
+void weir__region_close(struct weir__region *region);
+
+/* The number of the limit's entry, new or found. */
+int weir__region_add_limit(struct weir__region *region, const char *name, const char *text, uint32_t *ret_index,
+			   struct weir_message *ret_message);
+
+static inline struct weir__stripe *weir__region_stripe(const struct weir__region *region, uint32_t number)
+{
+	return (struct weir__stripe *)(void *)(region->stripes + (number % WEIR__STRIPES) * region->stripe_bytes);
+}
+
+#endif

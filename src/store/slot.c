@@ -1,0 +1,144 @@
+/* slot.c: every kind of state packed into a slot, and the limits that cannot be. */
+#include "store/slot.h"
+
+#include <weir/table.h>
+
+#include "core/text.h"
+
+_Static_assert(WEIR_TABLE_SPAN_MAX + 2 * WEIR__STEP_BACK_MAX <= UINT64_C(1) << 59,
+	       "what is owed at the last instant, by a clock that went back, must fit the slot");
+
+static struct weir_state unpack_interval(const struct weir_plan *plan, uint32_t missing, weir_ns whole_at)
+{
+	const uint64_t intervals = (missing + plan->count - 1) / plan->count;
+
+	return (struct weir_state){ .lo = whole_at - intervals * plan->period, .hi = missing };
+}
+
+static struct weir_state unpack_counter(const struct weir_plan *plan, uint32_t own, weir_ns forgotten_at)
+{
+	const uint32_t previous = own >> 16, current = own & 0xffff;
+	const uint64_t number = forgotten_at / plan->period;
+
+	return (struct weir_state){ .lo = weir__counter_pack(previous, current), .hi = number - (current ? 2 : 1) };
+}
+
+struct weir_state weir__slot_unpack(const struct weir__slot_format *format, struct weir_state slot)
+{
+	const weir_ns fresh_at = weir__slot_fresh_at(slot) + format->epoch;
+
+	if (weir__slot_fingerprint(slot) == 0)
+		return (struct weir_state){ 0, 0 };
+	switch (format->plan.kind) {
+	case WEIR_KIND_BUCKET:
+		return weir__slot_unpack_bucket(format, slot);
+	case WEIR_KIND_INTERVAL:
+		return unpack_interval(&format->plan, weir__slot_own(slot), fresh_at);
+	case WEIR_KIND_COUNTER:
+		return unpack_counter(&format->plan, weir__slot_own(slot), fresh_at);
+	default:
+		return (struct weir_state){ .lo = fresh_at - format->plan.period, .hi = weir__slot_own(slot) };
+	}
+}
+
+/* The state's fresh_at in Unix time and its own bits. */
+static weir_ns pack_state(const struct weir_plan *plan, const struct weir_state *state, uint64_t *ret_own)
+{
+	weir_ns fresh_at;
+
+	switch (plan->kind) {
+	case WEIR_KIND_BUCKET:
+		fresh_at = (weir_ns)weir__div_up(weir__state_wide(state), plan->count);
+		*ret_own = (uint64_t)(weir__mul(fresh_at, plan->count) - weir__state_wide(state));
+		return fresh_at;
+	case WEIR_KIND_INTERVAL:
+		*ret_own = state->hi;
+		return state->lo + (uint64_t)weir__div_up(state->hi, plan->count) * plan->period;
+	case WEIR_KIND_COUNTER:
+		*ret_own = (state->lo >> 32) << 16 | (state->lo & UINT32_MAX);
+		return (state->hi + ((state->lo & UINT32_MAX) ? 2 : 1)) * plan->period;
+	default:
+		*ret_own = weir__min(state->hi, WEIR_TABLE_COUNT_MAX); /* count all stops there */
+		return state->lo + plan->period;
+	}
+}
+
+static bool owes_nothing(const struct weir_plan *plan, const struct weir_state *state)
+{
+	if (plan->kind == WEIR_KIND_BUCKET)
+		return state->lo == 0 && state->hi == 0;
+	return (plan->kind == WEIR_KIND_COUNTER ? state->lo : state->hi) == 0;
+}
+
+struct weir_state weir__slot_pack(const struct weir__slot_format *format, uint32_t fingerprint,
+				  const struct weir_state *state)
+{
+	weir_ns fresh_at;
+	uint64_t own;
+
+	if (owes_nothing(&format->plan, state))
+		return (struct weir_state){ 0, 0 };
+	fresh_at = pack_state(&format->plan, state, &own);
+	if (fresh_at <= format->epoch)
+		return (struct weir_state){ 0, 0 };
+	WEIR__HOLDS(own <= UINT32_MAX && (fresh_at - format->epoch) >> 60 == 0);
+	return weir__slot_make(fingerprint, (uint32_t)own, fresh_at - format->epoch, format->tag);
+}
+
+static int refuse(struct weir_message *ret_message, const char *what, uint64_t most)
+{
+	struct weir__text why = weir__text_of_message(ret_message, 0);
+
+	weir__text_add(&why, "in a table ");
+	weir__text_add(&why, what);
+	weir__text_add(&why, " is at most ");
+	weir__text_add_number(&why, most);
+	return WEIR_ERR_MAXIMUM;
+}
+
+static int refuse_kind(struct weir_message *ret_message)
+{
+	struct weir__text why = weir__text_of_message(ret_message, 0);
+
+	weir__text_add(
+		&why,
+		"a table holds buckets, fixed windows and plain sliding counters; a sliding_log, segments and a sliding_counter with count all or more than 65535 need a limiter of their own");
+	return WEIR_ERR_UNSUPPORTED;
+}
+
+/* The longest that a key can owe, in ns; 128 bits. */
+static weir__u128 longest(const struct weir_plan *plan)
+{
+	switch (plan->kind) {
+	case WEIR_KIND_BUCKET:
+		return weir__div_up(weir__mul(plan->most, plan->period), plan->count);
+	case WEIR_KIND_INTERVAL:
+		return weir__mul((uint64_t)weir__div_up(plan->most, plan->count), plan->period);
+	case WEIR_KIND_COUNTER:
+		return weir__mul(2, plan->period);
+	default:
+		return plan->period;
+	}
+}
+
+int weir__slot_format_init(struct weir__slot_format *format, const struct weir_plan *plan, weir_ns epoch, uint32_t tag,
+			   struct weir_message *ret_message)
+{
+	const bool is_bucket = plan->kind == WEIR_KIND_BUCKET;
+
+	if (plan->kind >= WEIR_KIND_SEGMENTS ||
+	    (plan->kind == WEIR_KIND_COUNTER && plan->most > WEIR_TABLE_SLIDING_MAX))
+		return refuse_kind(ret_message);
+	if (is_bucket && plan->count > WEIR_TABLE_COUNT_MAX)
+		return refuse(ret_message, "the count of a rate in lowest terms", WEIR_TABLE_COUNT_MAX);
+	if (!is_bucket && plan->most > WEIR_TABLE_COUNT_MAX)
+		return refuse(ret_message, "a count or burst", WEIR_TABLE_COUNT_MAX);
+	if (longest(plan) > WEIR_TABLE_SPAN_MAX)
+		return refuse(ret_message, "the time in ns until a used-up key owes nothing", WEIR_TABLE_SPAN_MAX);
+	*format = (struct weir__slot_format){ .plan = *plan, .epoch = epoch, .tag = tag };
+	if (is_bucket) {
+		format->unit_ns = (uint64_t)weir__div_up(plan->period, plan->count);
+		format->unit_rest = (uint64_t)(weir__mul(format->unit_ns, plan->count) - plan->period);
+	}
+	return WEIR_OK;
+}

@@ -1,0 +1,121 @@
+/* slot.h: the state of one key in 16 bytes.
+ *
+ *     lo   bits  0..31   fingerprint of the key; 0: nobody's
+ *          bits 32..63   the algorithm's own
+ *     hi   bits  0..3    tag: generation of the limit, or CLAIMED
+ *          bits  4..63   fresh_at: from then on the key owes nothing, in ns since the table's epoch
+ *
+ * fresh_at means the same for every algorithm, so whether a slot is free, and which is closest to it, is known without
+ * any plan; and `hi` of two slots compares as their fresh_at does. All zero is a free slot.
+ *
+ *     bucket     whole again at fresh_at - own/count ns: own counts down from the whole nanosecond, in 1/count ns
+ *     interval   whole again at fresh_at; own tokens are missing
+ *     window     over at fresh_at; own is counted
+ *     counter    own is what the previous (upper 16 bits) and the current window counted; the end of the window
+ *                after the current one is fresh_at, or of the current one if only the previous counted
+ *
+ * Pure. Packing what core says and unpacking it again gives the same state. */
+#ifndef WEIR_STORE_SLOT_H
+#define WEIR_STORE_SLOT_H
+
+#include "core/counter.h"
+#include "core/wide.h"
+
+enum {
+	WEIR__SLOT_TAG_BITS = 4,
+	WEIR__SLOT_TAG_MASK = (1 << WEIR__SLOT_TAG_BITS) - 1,
+	WEIR__SLOT_CLAIMED = WEIR__SLOT_TAG_MASK,
+};
+
+/* Times are from epoch to epoch + TIME_MAX; what is owed then fits behind it: see WEIR_TABLE_SPAN_MAX. */
+#define WEIR__SLOT_TIME_MAX (UINT64_C(1) << 59)
+
+/* How the states of one limit are packed. */
+struct weir__slot_format {
+	struct weir_plan plan;
+	weir_ns epoch;
+	uint64_t unit_ns;   /* buckets: what one unit takes, rounded up */
+	uint64_t unit_rest; /* buckets: by so many 1/count ns it was rounded up */
+	uint32_t tag;
+};
+
+static inline uint32_t weir__slot_fingerprint(struct weir_state slot)
+{
+	return (uint32_t)slot.lo;
+}
+
+static inline uint32_t weir__slot_own(struct weir_state slot)
+{
+	return (uint32_t)(slot.lo >> 32);
+}
+
+static inline uint32_t weir__slot_tag(struct weir_state slot)
+{
+	return (uint32_t)slot.hi & WEIR__SLOT_TAG_MASK;
+}
+
+/* Since the epoch. */
+static inline uint64_t weir__slot_fresh_at(struct weir_state slot)
+{
+	return slot.hi >> WEIR__SLOT_TAG_BITS;
+}
+
+static inline struct weir_state weir__slot_make(uint32_t fingerprint, uint32_t own, uint64_t fresh_at, uint32_t tag)
+{
+	return (struct weir_state){ .lo = fingerprint | (uint64_t)own << 32,
+				    .hi = fresh_at << WEIR__SLOT_TAG_BITS | tag };
+}
+
+static inline bool weir__slot_equal(struct weir_state a, struct weir_state b)
+{
+	return a.lo == b.lo && a.hi == b.hi;
+}
+
+static inline struct weir_state weir__slot_unpack_bucket(const struct weir__slot_format *format, struct weir_state slot)
+{
+	const weir_ns whole_ns = weir__slot_fresh_at(slot) + format->epoch;
+	struct weir_state state;
+
+	weir__state_set_wide(&state, weir__mul(whole_ns, format->plan.count) - weir__slot_own(slot));
+	return state;
+}
+
+/* The slot of a bucket that was at `slot` and has just been charged at now: it was whole, or it was not. The division
+ * is that of the cost; one unit needs none. */
+static inline struct weir_state weir__slot_charge_bucket(const struct weir__slot_format *format, struct weir_state slot,
+							 bool was_whole, weir_ns now, uint64_t cost)
+{
+	const uint64_t count = format->plan.count;
+	uint64_t fresh_at = was_whole ? now - format->epoch : weir__slot_fresh_at(slot);
+	uint64_t own = was_whole ? 0 : weir__slot_own(slot);
+
+	if (WEIR__LIKELY(cost == 1)) {
+		fresh_at += format->unit_ns;
+		own += format->unit_rest;
+	} else {
+		const weir__u128 price = weir__mul(cost, format->plan.period);
+		const uint64_t price_ns = (uint64_t)weir__div_up(price, count);
+
+		fresh_at += price_ns;
+		own += (uint64_t)(weir__mul(price_ns, count) - price);
+	}
+	if (own >= count) {
+		own -= count;
+		fresh_at--;
+	}
+	return weir__slot_make(weir__slot_fingerprint(slot), (uint32_t)own, fresh_at, format->tag);
+}
+
+/* What core goes on from; a free slot is fresh. */
+struct weir_state weir__slot_unpack(const struct weir__slot_format *format, struct weir_state slot);
+
+/* All zero if the state owes nothing. */
+struct weir_state weir__slot_pack(const struct weir__slot_format *format, uint32_t fingerprint,
+				  const struct weir_state *state);
+
+/* Checks that the states of a plan can be packed, and how. WEIR_ERR_MAXIMUM, or WEIR_ERR_UNSUPPORTED for kinds that have
+ * no place in a slot. */
+int weir__slot_format_init(struct weir__slot_format *format, const struct weir_plan *plan, weir_ns epoch, uint32_t tag,
+			   struct weir_message *ret_message);
+
+#endif

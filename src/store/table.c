@@ -1,0 +1,331 @@
+/* table.c: one limit, one key, one decision; and a table's beginning and end. Who has which slot: table_find.c. */
+#include "store/table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/small.h"
+#include "core/text.h"
+#include "os/pause.h"
+
+size_t weir_table_size(uint64_t keys)
+{
+	return weir__region_size(keys);
+}
+
+int weir_table_unlink(const char *shared, struct weir_message *ret_message)
+{
+	return weir__region_unlink(shared, ret_message);
+}
+
+int weir_table_new(const struct weir_table_options *options, struct weir_table **ret_table,
+		   struct weir_message *ret_message)
+{
+	struct weir__region region;
+	struct weir_table *table;
+	size_t size;
+	int error;
+
+	error = weir__region_open(&region, options, ret_message);
+	if (error != WEIR_OK)
+		return error;
+	size = sizeof(*table) + region.header->limits_max * sizeof(table->limits[0]);
+	table = aligned_alloc(_Alignof(struct weir_table), (size + 63) / 64 * 64);
+	if (table == NULL) {
+		struct weir__text why = weir__text_of_message(ret_message, 0);
+
+		weir__text_add(&why, "no memory for the list of limits");
+		weir__region_close(&region);
+		errno = ENOMEM;
+		return WEIR_ERR_SYSTEM;
+	}
+	memset(table, 0, size);
+	table->region = region;
+	table->epoch = region.header->epoch;
+	table->is_shared = options->shared != NULL;
+	if (table->is_shared)
+		weir__clock_init(&table->clock, &region.header->clock);
+	*ret_table = table;
+	return WEIR_OK;
+}
+
+void weir_table_free(struct weir_table *table)
+{
+	if (table == NULL)
+		return;
+	for (uint32_t i = 0; i < table->region.header->limits_max; i++)
+		free(table->limits[i]);
+	weir__region_close(&table->region);
+	free(table);
+}
+
+weir_ns weir_table_now(struct weir_table *table)
+{
+	return table->is_shared ? weir__clock_read(&table->clock) : weir_clock_now();
+}
+
+static int check_name(const char *name, struct weir_message *ret_message)
+{
+	const size_t length = strlen(name);
+	struct weir__text why;
+
+	if (length > 0 && length <= WEIR_TABLE_NAME_MAX)
+		return WEIR_OK;
+	why = weir__text_of_message(ret_message, 0);
+	weir__text_add(&why, "a limit named ");
+	weir__text_add_quoted(&why, name, length);
+	weir__text_add(&why, ": a name has 1 to 63 bytes");
+	return WEIR_ERR_LIMIT;
+}
+
+/* The secret of a limit: two hashes of its name. */
+static struct weir__hash_secret secret_of(const struct weir__hash_secret *of_table, const char *name)
+{
+	const struct weir__hash_secret other = { ~of_table->k0, of_table->k1 };
+
+	return (struct weir__hash_secret){ weir__hash(of_table, name, strlen(name)),
+					   weir__hash(&other, name, strlen(name)) };
+}
+
+/* Under the lock. */
+static int remember_limit(struct weir_table *table, const struct weir_table_limit *limit,
+			  const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
+{
+	struct weir_table_limit **const place = &table->limits[limit->index];
+	struct weir__text why;
+
+	if (*place == NULL) {
+		*place = malloc(sizeof(**place));
+		if (*place == NULL) {
+			why = weir__text_of_message(ret_message, 0);
+			weir__text_add(&why, "no memory for a limit");
+			errno = ENOMEM;
+			return WEIR_ERR_SYSTEM;
+		}
+		**place = *limit;
+	}
+	*ret_limit = *place;
+	return WEIR_OK;
+}
+
+int weir_table_add_limit(struct weir_table *table, const char *name, const struct weir_limit *limit,
+			 const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
+{
+	struct weir_table_limit added = { .limit = *limit };
+	char text[WEIR_LIMIT_TEXT_MAX];
+	struct weir_plan plan;
+	int error;
+
+	error = check_name(name, ret_message);
+	if (error == WEIR_OK)
+		error = weir_plan_compile(limit, &plan, ret_message);
+	if (error == WEIR_OK)
+		error = weir__slot_format_init(&added.format, &plan, table->epoch, 0, ret_message);
+	if (error != WEIR_OK)
+		return error;
+	(void)weir_limit_print(limit, text);
+	error = weir__region_add_limit(&table->region, name, text, &added.index, ret_message);
+	if (error != WEIR_OK)
+		return error;
+	memcpy(added.name, name, strlen(name));
+	added.secret = secret_of(&table->region.header->secret, name);
+	weir__lock_acquire(&table->lock);
+	error = remember_limit(table, &added, ret_limit, ret_message);
+	weir__lock_release(&table->lock);
+	return error;
+}
+
+int weir_table_add_limit_text(struct weir_table *table, const char *name, const char *text,
+			      const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
+{
+	struct weir_limit limit;
+	const int error = weir_limit_parse(text, strlen(text), &limit, ret_message);
+
+	return error == WEIR_OK ? weir_table_add_limit(table, name, &limit, ret_limit, ret_message) : error;
+}
+
+struct weir_limit weir_table_limit_limit(const struct weir_table_limit *limit)
+{
+	return limit->limit;
+}
+
+const char *weir_table_limit_name(const struct weir_table_limit *limit)
+{
+	return limit->name;
+}
+
+bool weir__table_put(struct weir_table *table, uint64_t hash, struct weir__place *place, struct weir_state next,
+		     weir_ns now)
+{
+	if (weir__slot_equal(place->seen, next))
+		return true;
+	if (place->slot == NULL)
+		return weir__table_claim(table, hash, next, now, &place->slot);
+	if (weir__atomic16_swap(place->slot, place->seen, next))
+		return true;
+	weir__back_off();
+	return false;
+}
+
+struct weir_verdict weir__table_step(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
+				     weir__step *step, weir_ns now, uint64_t cost, struct weir__change *ret_change)
+{
+	const struct weir__slot_format *const format = &limit->format;
+	const uint32_t fingerprint = weir__fingerprint(hash);
+
+	for (;;) {
+		struct weir__place place = weir__table_find(table, hash);
+		struct weir_state state = weir__slot_unpack(format, place.seen);
+		const struct weir_state before = state;
+		const struct weir_verdict verdict = step(&format->plan, &state, now, cost);
+		struct weir_state next = place.seen;
+
+		if (!weir__slot_equal(before, state))
+			next = weir__slot_pack(format, fingerprint, &state);
+		if (!weir__table_put(table, hash, &place, next, now))
+			continue;
+		if (ret_change)
+			*ret_change = (struct weir__change){ weir__slot_equal(place.seen, next) ? NULL : place.slot,
+							     place.seen, next };
+		return verdict;
+	}
+}
+
+static struct weir_verdict allow_only(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
+{
+	return (struct weir_verdict){ .allowed = weir_step_allow(plan, state, now, cost) };
+}
+
+/* Every way there is. Out of line, so that the common way keeps all in registers. */
+static __attribute__((noinline)) bool allow_whole(struct weir_table *table, const struct weir_table_limit *limit,
+						  uint64_t hash, weir_ns now, uint64_t cost)
+{
+	const bool allowed =
+		weir__table_step(table, limit, hash, allow_only, weir__table_clamp(table, now), cost, NULL).allowed;
+
+	weir__table_count(table, limit, allowed);
+	return allowed;
+}
+
+static __attribute__((noinline)) bool allow_after_back_off(struct weir_table *table,
+							   const struct weir_table_limit *limit, uint64_t hash,
+							   weir_ns now, uint64_t cost)
+{
+	weir__back_off();
+	return allow_whole(table, limit, hash, now, cost);
+}
+
+/* The common way: a bucket whose slot is in its home line. */
+static inline bool allow_hashed(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
+				weir_ns now, uint64_t cost)
+{
+	const struct weir__slot_format *const format = &limit->format;
+	const uint32_t fingerprint = weir__fingerprint(hash);
+	union weir__atomic16 *const line = weir__table_home(table, hash);
+	const unsigned matches = weir__line_matches(line, fingerprint);
+
+	if (WEIR__LIKELY(matches != 0 && format->plan.kind == WEIR_KIND_BUCKET &&
+			 now - table->epoch <= WEIR__SLOT_TIME_MAX)) {
+		union weir__atomic16 *const slot = line + __builtin_ctz(matches);
+		const struct weir_state seen = weir__atomic16_load(slot);
+		struct weir_state state = weir__slot_unpack_bucket(format, seen);
+		const bool was_whole = weir__state_wide(&state) <= weir__mul(now, format->plan.count);
+		const enum weir__answer answer = weir__bucket_decide(&format->plan, &state, now, cost, false);
+
+		if (WEIR__LIKELY(weir__slot_fingerprint(seen) == fingerprint && weir__slot_tag(seen) == format->tag &&
+				 cost > 0)) {
+			if (answer == WEIR__DENIED) {
+				weir__table_count(table, limit, false);
+				return false;
+			}
+			if (answer == WEIR__ALLOWED) {
+				if (WEIR__LIKELY(weir__atomic16_swap(
+					    slot, seen,
+					    weir__slot_charge_bucket(format, seen, was_whole, now, cost)))) {
+					weir__table_count(table, limit, true);
+					return true;
+				}
+				return allow_after_back_off(table, limit, hash, now, cost);
+			}
+		}
+	}
+	return allow_whole(table, limit, hash, now, cost);
+}
+
+bool weir__table_allow_hashed(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
+			      weir_ns now, uint64_t cost)
+{
+	return allow_hashed(table, limit, hash, now, cost);
+}
+
+bool weir_table_allow(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
+		      size_t key_length, weir_ns now, uint64_t cost)
+{
+	return allow_hashed(table, limit, weir__hash(&limit->secret, key, key_length), now, cost);
+}
+
+static struct weir_verdict step_key(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
+				    size_t key_length, weir__step *step, weir_ns now, uint64_t cost)
+{
+	return weir__table_step(table, limit, weir__hash(&limit->secret, key, key_length), step,
+				weir__table_clamp(table, now), cost, NULL);
+}
+
+struct weir_verdict weir_table_take(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
+				    size_t key_length, weir_ns now, uint64_t cost)
+{
+	const struct weir_verdict verdict = step_key(table, limit, key, key_length, weir_step_take, now, cost);
+
+	weir__table_count(table, limit, verdict.allowed);
+	return verdict;
+}
+
+struct weir_verdict weir_table_upto(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
+				    size_t key_length, weir_ns now, uint64_t cost)
+{
+	const struct weir_verdict verdict = step_key(table, limit, key, key_length, weir_step_upto, now, cost);
+
+	weir__table_count(table, limit, verdict.allowed);
+	return verdict;
+}
+
+struct weir_verdict weir_table_peek(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
+				    size_t key_length, weir_ns now, uint64_t cost)
+{
+	return step_key(table, limit, key, key_length, weir_step_peek, now, cost);
+}
+
+struct weir_verdict weir_table_refund(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
+				      size_t key_length, weir_ns now, uint64_t n)
+{
+	atomic_fetch_add(&table->region.header->forgiven, 1);
+	return step_key(table, limit, key, key_length, weir_step_refund, now, n);
+}
+
+bool weir_table_reset(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
+		      size_t key_length)
+{
+	const uint64_t hash = weir__hash(&limit->secret, key, key_length);
+	struct weir__place place;
+
+	atomic_fetch_add(&table->region.header->forgiven, 1);
+	do {
+		place = weir__table_find(table, hash);
+		if (place.slot == NULL)
+			return false;
+	} while (!weir__atomic16_swap(place.slot, place.seen, (struct weir_state){ 0, 0 }));
+	return true;
+}
+
+struct weir_table_key weir_table_inspect(struct weir_table *table, const struct weir_table_limit *limit,
+					 const void *key, size_t key_length, weir_ns now)
+{
+	const struct weir__place place = weir__table_find(table, weir__hash(&limit->secret, key, key_length));
+	struct weir_state state = weir__slot_unpack(&limit->format, place.seen);
+
+	return (struct weir_table_key){
+		.is_stored = place.slot != NULL,
+		.whole_at = place.slot ? weir__slot_fresh_at(place.seen) + table->epoch : 0,
+		.verdict = weir_step_peek(&limit->format.plan, &state, weir__table_clamp(table, now), 0),
+	};
+}

@@ -1,0 +1,123 @@
+/* table.h: what the files of the table share.
+ *
+ * A key has 16 candidate slots: 8 in its home pair of cache lines, 8 in an alternate pair. Most are found in the first
+ * line of the first pair, at the cost of one miss. All that changes a slot is one compare-and-swap of its 16 bytes;
+ * table_find.c says what that may be, and tests/models checks it. */
+#ifndef WEIR_STORE_TABLE_H
+#define WEIR_STORE_TABLE_H
+
+#include <weir/step.h>
+#include <weir/table.h>
+
+#include "os/lock.h"
+#include "os/thread.h"
+#include "store/region.h"
+#include "store/slot.h"
+
+struct weir_table_limit {
+	struct weir__slot_format format;
+	struct weir__hash_secret secret; /* of this limit: so a key has another hash under each */
+	uint32_t index;
+	struct weir_limit limit;
+	char name[WEIR_TABLE_NAME_MAX + 1];
+};
+
+struct weir_table {
+	struct weir__region region;
+	weir_ns epoch;
+	bool is_shared;
+	struct weir__clock clock; /* of a shared one */
+	struct weir__lock lock;   /* of `limits` */
+	struct weir_table_limit *limits[];
+};
+
+/* Where a key is, and what was there. */
+struct weir__place {
+	union weir__atomic16 *slot; /* NULL: nowhere */
+	struct weir_state seen;     /* all zero if nowhere */
+};
+
+/* One change of a slot, to be able to take it back. */
+struct weir__change {
+	union weir__atomic16 *slot; /* NULL: nothing was changed */
+	struct weir_state before, after;
+};
+
+static inline struct weir__stripe *weir__table_stripe(const struct weir_table *table)
+{
+	return weir__region_stripe(&table->region, weir__thread_number());
+}
+
+static inline void weir__count(_Atomic uint64_t *counter, uint64_t n)
+{
+	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+static inline void weir__table_count(const struct weir_table *table, const struct weir_table_limit *limit, bool allowed)
+{
+	struct weir__limit_counters *const counters = &weir__table_stripe(table)->limits[limit->index];
+
+	weir__count(allowed ? &counters->allowed : &counters->denied, 1);
+}
+
+/* Beyond the times that slots can hold, time stands still. */
+static inline weir_ns weir__table_clamp(const struct weir_table *table, weir_ns now)
+{
+	if (WEIR__LIKELY(now - table->epoch <= WEIR__SLOT_TIME_MAX))
+		return now;
+	return now < table->epoch ? table->epoch : table->epoch + WEIR__SLOT_TIME_MAX;
+}
+
+static inline uint32_t weir__fingerprint(uint64_t hash)
+{
+	const uint32_t bits = (uint32_t)hash;
+
+	return bits ? bits : 1;
+}
+
+static inline union weir__atomic16 *weir__table_line(const struct weir_table *table, uint64_t bits)
+{
+	return table->region.slots + (bits * table->region.lines >> 32) * WEIR__LINE_SLOTS;
+}
+
+static inline union weir__atomic16 *weir__table_home(const struct weir_table *table, uint64_t hash)
+{
+	return weir__table_line(table, hash >> 32);
+}
+
+/* Which of a line's slots have this fingerprint, a bit each. Without branches: which one it is cannot be foretold. */
+static inline unsigned weir__line_matches(union weir__atomic16 *line, uint32_t fingerprint)
+{
+	unsigned matches = 0;
+
+	for (unsigned i = 0; i < WEIR__LINE_SLOTS; i++)
+		matches |= (unsigned)((uint32_t)__atomic_load_n(&line[i].state.lo, __ATOMIC_RELAXED) == fingerprint)
+			   << i;
+	return matches;
+}
+
+/* Of the key with this hash. Removes a claim that nobody seems to be at work on. */
+struct weir__place weir__table_find(struct weir_table *table, uint64_t hash);
+
+/* Fetches what find will need beyond the home line, unless the key is there. */
+void weir__table_prefetch_rest(const struct weir_table *table, uint64_t hash);
+
+/* Gives a key that is nowhere a slot with this content. False: something changed, begin again from find. */
+bool weir__table_claim(struct weir_table *table, uint64_t hash, struct weir_state content, weir_ns now,
+		       union weir__atomic16 **ret_slot);
+
+/* What was decided becomes so, and place says where. False: somebody else was faster, begin again from find. */
+bool weir__table_put(struct weir_table *table, uint64_t hash, struct weir__place *place, struct weir_state next,
+		     weir_ns now);
+
+typedef struct weir_verdict weir__step(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost);
+
+/* Takes a step for a key. ret_change may be NULL. */
+struct weir_verdict weir__table_step(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
+				     weir__step *step, weir_ns now, uint64_t cost, struct weir__change *ret_change);
+
+/* weir_table_allow of a key that has been hashed; counts. */
+bool weir__table_allow_hashed(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
+			      weir_ns now, uint64_t cost);
+
+#endif

@@ -1,0 +1,53 @@
+/* table_batch.c: many independent requests, decided in order.
+ *
+ * What a decision waits for is memory. So of each group all keys are hashed and their home lines fetched, then the other
+ * lines of those that are not at home, and only then are they decided. */
+#include "store/table.h"
+
+enum { GROUP = 32 };
+
+static void hash_group(struct weir_table *table, const struct weir_claim *claims, size_t n, uint64_t hashes[])
+{
+	for (size_t i = 0; i < n; i++) {
+		hashes[i] = weir__hash(&claims[i].limit->secret, claims[i].key, claims[i].key_length);
+		__builtin_prefetch(weir__table_home(table, hashes[i]), 1);
+	}
+	for (size_t i = 0; i < n; i++)
+		weir__table_prefetch_rest(table, hashes[i]);
+}
+
+void weir_table_allow_batch(struct weir_table *table, const struct weir_claim *claims, size_t n, weir_ns now,
+			    bool *ret_allowed)
+{
+	uint64_t hashes[GROUP];
+
+	for (size_t done = 0; done < n; done += GROUP) {
+		const size_t group = n - done < GROUP ? n - done : GROUP;
+
+		hash_group(table, claims + done, group, hashes);
+		for (size_t i = 0; i < group; i++)
+			ret_allowed[done + i] = weir__table_allow_hashed(table, claims[done + i].limit, hashes[i], now,
+									 claims[done + i].cost);
+	}
+}
+
+void weir_table_take_batch(struct weir_table *table, const struct weir_claim *claims, size_t n, weir_ns now,
+			   struct weir_verdict *ret_verdicts)
+{
+	const weir_ns clamped = weir__table_clamp(table, now);
+	uint64_t hashes[GROUP];
+
+	for (size_t done = 0; done < n; done += GROUP) {
+		const size_t group = n - done < GROUP ? n - done : GROUP;
+
+		hash_group(table, claims + done, group, hashes);
+		for (size_t i = 0; i < group; i++) {
+			const struct weir_claim *const claim = &claims[done + i];
+			const struct weir_verdict verdict = weir__table_step(
+				table, claim->limit, hashes[i], weir_step_take, clamped, claim->cost, NULL);
+
+			weir__table_count(table, claim->limit, verdict.allowed);
+			ret_verdicts[done + i] = verdict;
+		}
+	}
+}

@@ -1,0 +1,250 @@
+/* table_decide.c: several limits, one answer.
+ *
+ * Look at all; if one denies, nothing is charged. Else charge one after the other, the one with least left first, since
+ * that is the one which others may exhaust meanwhile. If one is, the charges before it are taken back.
+ *
+ * Taking back must never give more than was charged and is still there, or more than the limit would be admitted:
+ *  - A bucket leaks from the charge on, and others may have built upon it since: what has leaked is not given back.
+ *  - A window, interval or counter gives back only within the window it was charged in.
+ *  - Whoever resets or refunds a key counts up `forgiven` first. If it moved since the first charge, nobody knows what
+ *    became of the charge, and it stays. (The slot is read first, then `forgiven`: a reset in between changes the slot.)
+ *  - A key that gave way meanwhile is left alone. */
+#include "core/bucket.h"
+#include "os/pause.h"
+#include "store/table.h"
+
+struct part {
+	const struct weir_table_limit *limit;
+	uint64_t hash, cost;
+	struct weir_verdict verdict;
+	struct weir__change change;
+	bool is_charged;
+};
+
+struct joint {
+	struct weir_table *table;
+	weir_ns now;
+	struct part parts[WEIR_TABLE_CLAIMS_MAX];
+	size_t n;
+	unsigned char part_of[WEIR_TABLE_CLAIMS_MAX]; /* the part that answers for a claim */
+};
+
+/* The same key under the same limit is one part, with the costs added. */
+static void join_claims(struct joint *joint, const struct weir_claim *claims, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct weir_table_limit *const limit = claims[i].limit;
+		const uint64_t hash = weir__hash(&limit->secret, claims[i].key, claims[i].key_length);
+		size_t part = 0;
+
+		__builtin_prefetch(weir__table_home(joint->table, hash), 1);
+		while (part < joint->n && (joint->parts[part].limit != limit || joint->parts[part].hash != hash))
+			part++;
+		if (part == joint->n) {
+			joint->parts[part] = (struct part){ .limit = limit, .hash = hash };
+			joint->n++;
+		}
+		joint->parts[part].cost = weir__add_saturating(joint->parts[part].cost, claims[i].cost);
+		joint->part_of[i] = (unsigned char)part;
+	}
+}
+
+static bool counts_all(const struct part *part)
+{
+	return part->limit->format.plan.flags & WEIR_PLAN_COUNT_ALL;
+}
+
+static void step_part(struct joint *joint, struct part *part, weir__step *step)
+{
+	part->verdict = weir__table_step(joint->table, part->limit, part->hash, step, joint->now, part->cost,
+					 &part->change);
+}
+
+static bool all_would_admit(struct joint *joint)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < joint->n; i++) {
+		step_part(joint, &joint->parts[i], weir_step_peek);
+		all &= joint->parts[i].verdict.allowed;
+	}
+	return all;
+}
+
+/* Parts by what would be left, least first. */
+static void order_parts(const struct joint *joint, unsigned char order[])
+{
+	for (size_t i = 0; i < joint->n; i++) {
+		const uint64_t left = joint->parts[i].verdict.remaining;
+		size_t at = i;
+
+		for (; at > 0 && joint->parts[order[at - 1]].verdict.remaining > left; at--)
+			order[at] = order[at - 1];
+		order[at] = (unsigned char)i;
+	}
+}
+
+/* Takes cost out of a state that was `charged` right after it was charged. False: it is not known to be in there. */
+static bool take_out(const struct weir_plan *plan, const struct weir_state *charged, struct weir_state *state,
+		     uint64_t cost, weir_ns elapsed)
+{
+	if (plan->kind == WEIR_KIND_BUCKET) {
+		const weir__u128 price = weir__mul(cost, plan->period), leaked = weir__mul(elapsed, plan->count);
+		const weir__u128 whole_at = weir__state_wide(state);
+
+		if (price <= leaked || whole_at < price)
+			return false;
+		weir__state_set_wide(state, whole_at - (price - leaked));
+		return true;
+	}
+	if (plan->kind == WEIR_KIND_COUNTER) {
+		if (state->hi != charged->hi || (state->lo & UINT32_MAX) < cost)
+			return false;
+		state->lo -= cost;
+		return true;
+	}
+	if (state->lo != charged->lo || state->hi < cost)
+		return false;
+	state->hi -= cost;
+	return true;
+}
+
+static void take_back(struct joint *joint, const struct part *part, uint64_t forgiven)
+{
+	const struct weir__slot_format *const format = &part->limit->format;
+	const struct weir__change *const change = &part->change;
+	const weir_ns clock = weir_table_now(joint->table);
+	const weir_ns elapsed = clock > joint->now ? clock - joint->now : 0;
+	const struct weir_state charged = weir__slot_unpack(format, change->after);
+	struct weir_state seen, next;
+
+	if (change->slot == NULL)
+		return;
+	for (;;) {
+		seen = weir__atomic16_load(change->slot);
+		if (atomic_load(&joint->table->region.header->forgiven) != forgiven)
+			return;
+		if (weir__slot_equal(seen, change->after)) {
+			next = change->before;
+		} else {
+			struct weir_state state = weir__slot_unpack(format, seen);
+
+			if (weir__slot_fingerprint(seen) != weir__fingerprint(part->hash) ||
+			    weir__slot_tag(seen) != format->tag ||
+			    !take_out(&format->plan, &charged, &state, part->cost, elapsed))
+				return;
+			next = weir__slot_pack(format, weir__slot_fingerprint(seen), &state);
+		}
+		if (weir__atomic16_swap(change->slot, seen, next))
+			return;
+		weir__back_off();
+	}
+}
+
+/* Charges all, or none if somebody else was faster at one. */
+static bool charge_all(struct joint *joint)
+{
+	const uint64_t forgiven = atomic_load(&joint->table->region.header->forgiven);
+	unsigned char order[WEIR_TABLE_CLAIMS_MAX];
+
+	order_parts(joint, order);
+	for (size_t i = 0; i < joint->n; i++) {
+		struct part *const part = &joint->parts[order[i]];
+
+		step_part(joint, part, weir_step_take);
+		part->is_charged = true;
+		if (part->verdict.allowed)
+			continue;
+		while (i-- > 0)
+			if (!counts_all(&joint->parts[order[i]])) {
+				take_back(joint, &joint->parts[order[i]], forgiven);
+				step_part(joint, &joint->parts[order[i]], weir_step_peek);
+			}
+		weir__count(&weir__table_stripe(joint->table)->lost_races, 1);
+		return false;
+	}
+	return true;
+}
+
+/* Denied: only limits that count all are charged, those that have not been yet; what they say is what is left now. */
+static void count_attempt(struct joint *joint)
+{
+	for (size_t i = 0; i < joint->n; i++) {
+		struct part *const part = &joint->parts[i];
+
+		if (!counts_all(part))
+			continue;
+		if (!part->is_charged)
+			step_part(joint, part, weir_step_take);
+		step_part(joint, part, weir_step_peek);
+	}
+}
+
+/* Denied: whoever denies longest. Allowed: whoever has least left. */
+static bool decides_more(const struct weir_verdict *a, const struct weir_verdict *b)
+{
+	if (a->allowed != b->allowed)
+		return !a->allowed;
+	if (a->allowed)
+		return a->remaining < b->remaining;
+	return a->never != b->never ? a->never : a->retry_after > b->retry_after;
+}
+
+/* The claim that decided. */
+static size_t decider(const struct joint *joint, size_t n_claims)
+{
+	size_t decided_by = 0;
+
+	for (size_t i = 1; i < n_claims; i++)
+		if (decides_more(&joint->parts[joint->part_of[i]].verdict,
+				 &joint->parts[joint->part_of[decided_by]].verdict))
+			decided_by = i;
+	return decided_by;
+}
+
+static void count_decision(const struct joint *joint, bool allowed)
+{
+	for (size_t i = 0; i < joint->n; i++)
+		if (allowed || !joint->parts[i].verdict.allowed)
+			weir__table_count(joint->table, joint->parts[i].limit, allowed);
+}
+
+static struct weir_verdict join_verdicts(const struct joint *joint, bool allowed)
+{
+	struct weir_verdict of_parts[WEIR_TABLE_CLAIMS_MAX], joined;
+
+	for (size_t i = 0; i < joint->n; i++)
+		of_parts[i] = joint->parts[i].verdict;
+	joined = weir_verdict_join(of_parts, joint->n);
+	joined.allowed = allowed;
+	return joined;
+}
+
+int weir_table_decide(struct weir_table *table, const struct weir_claim *claims, size_t n, weir_ns now,
+		      struct weir_verdict *verdicts, struct weir_decision *ret_decision)
+{
+	struct joint joint;
+	bool allowed;
+
+	if (n < 1 || n > WEIR_TABLE_CLAIMS_MAX)
+		return WEIR_ERR_LIMIT;
+	joint.table = table;
+	joint.now = weir__table_clamp(table, now);
+	joint.n = 0;
+	join_claims(&joint, claims, n);
+	if (joint.n == 1) {
+		step_part(&joint, &joint.parts[0], weir_step_take);
+		joint.parts[0].is_charged = true;
+		allowed = joint.parts[0].verdict.allowed;
+	} else {
+		allowed = all_would_admit(&joint) && charge_all(&joint);
+	}
+	ret_decision->decided_by = decider(&joint, n);
+	count_decision(&joint, allowed);
+	if (!allowed)
+		count_attempt(&joint);
+	ret_decision->verdict = join_verdicts(&joint, allowed);
+	for (size_t i = 0; verdicts && i < n; i++)
+		verdicts[i] = joint.parts[joint.part_of[i]].verdict;
+	return WEIR_OK;
+}

@@ -1,0 +1,75 @@
+/* table_stats.c: what a table says of itself. */
+#include "store/table.h"
+
+static uint64_t count_live(const struct weir_table *table, uint64_t now)
+{
+	const uint64_t slots = table->region.lines * WEIR__LINE_SLOTS;
+	uint64_t live = 0;
+
+	for (uint64_t i = 0; i < slots; i++) {
+		const uint64_t hi = __atomic_load_n(&table->region.slots[i].state.hi, __ATOMIC_RELAXED);
+
+		live += hi >> WEIR__SLOT_TAG_BITS > now;
+	}
+	return live;
+}
+
+static uint64_t read_counter(_Atomic uint64_t *counter)
+{
+	return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static uint32_t count_limits(const struct weir__region *region)
+{
+	uint32_t limits = 0;
+
+	while (limits < region->header->limits_max && weir__atomic16_load(&region->limits[limits].identity).lo != 0)
+		limits++;
+	return limits;
+}
+
+void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_stats *ret_stats)
+{
+	const struct weir__region *const region = &table->region;
+	struct weir_table_stats stats = {
+		.capacity = region->lines * WEIR__LINE_SLOTS,
+		.live = count_live(table, weir__table_clamp(table, now) - table->epoch),
+		.size_bytes = region->header->size_bytes,
+		.limits = count_limits(region),
+		.limits_max = region->header->limits_max,
+	};
+	uint64_t decisions = 0, elsewhere;
+
+	for (uint32_t i = 0; i < WEIR__STRIPES; i++) {
+		struct weir__stripe *const stripe = weir__region_stripe(region, i);
+
+		stats.inserted += read_counter(&stripe->inserted);
+		stats.gave_way += read_counter(&stripe->gave_way);
+		stats.lost_races += read_counter(&stripe->lost_races);
+		stats.absent += read_counter(&stripe->absent);
+		for (int line = 0; line < 3; line++)
+			stats.probes[line + 1] += read_counter(&stripe->probes[line]);
+		for (uint32_t limit = 0; limit < stats.limits; limit++)
+			decisions += read_counter(&stripe->limits[limit].allowed) +
+				     read_counter(&stripe->limits[limit].denied);
+	}
+	/* Not counted where it would cost each decision something: what is nowhere else was at home. */
+	elsewhere = stats.absent + stats.probes[1] + stats.probes[2] + stats.probes[3];
+	stats.probes[0] = decisions > elsewhere ? decisions - elsewhere : 0;
+	*ret_stats = stats;
+}
+
+void weir_table_limit_stats(struct weir_table *table, const struct weir_table_limit *limit,
+			    struct weir_table_limit_stats *ret_stats)
+{
+	struct weir_table_limit_stats stats = { 0, 0 };
+
+	for (uint32_t i = 0; i < WEIR__STRIPES; i++) {
+		struct weir__limit_counters *const counters =
+			&weir__region_stripe(&table->region, i)->limits[limit->index];
+
+		stats.allowed += read_counter(&counters->allowed);
+		stats.denied += read_counter(&counters->denied);
+	}
+	*ret_stats = stats;
+}

@@ -1,0 +1,152 @@
+/* table_wait.c: waiting for a key.
+ *
+ * A slot has no list of those who wait. A bucket can do without: a wait of less than a minute takes its tokens at once,
+ * before they have come, and sleeps until they have. The slot then owes more than a burst, as it would after a step back
+ * of the clock, and everybody else is denied until it owes less; beyond a minute it would be taken for a new clock.
+ * Whoever would wait longer sleeps until that is no longer so and asks again, as those who wait for windows do. */
+#include "core/reserve.h"
+#include "os/canceller.h"
+#include "store/table.h"
+
+/* What a slot may owe beyond its burst: less than a step back that is a new clock, whatever clocks differ by. */
+static const weir_ns ahead_max = WEIR__STEP_BACK_MAX - UINT64_C(1000000000);
+
+struct wait {
+	struct weir_table *table;
+	const struct weir_table_limit *limit;
+	uint64_t hash, cost;
+	weir_ns deadline;
+	struct weir_canceller *canceller;
+	bool is_first; /* under count all a denied question counts, so after the first it is only asked when it fits */
+	bool is_too_late; /* denied, and not before the deadline either */
+};
+
+typedef struct weir_verdict take_ahead(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
+				       uint64_t cost, weir_ns max_wait, struct weir_reservation *ret_reservation);
+
+static weir_ns time_left(weir_ns now, weir_ns deadline)
+{
+	return deadline > now ? deadline - now : 0;
+}
+
+static struct weir_verdict reserve(const struct wait *wait, take_ahead *take, weir_ns now, weir_ns max_wait,
+				   struct weir_reservation *ret_reservation)
+{
+	const struct weir__slot_format *const format = &wait->limit->format;
+
+	for (;;) {
+		struct weir__place place = weir__table_find(wait->table, wait->hash);
+		struct weir_state state = weir__slot_unpack(format, place.seen);
+		const struct weir_verdict verdict = take(&format->plan, &state, now, wait->cost, max_wait,
+							 ret_reservation);
+
+		if (weir__table_put(wait->table, wait->hash, &place,
+				    weir__slot_pack(format, weir__fingerprint(wait->hash), &state), now))
+			return verdict;
+	}
+}
+
+static void give_back(const struct wait *wait, weir_ns now, struct weir_reservation *reservation)
+{
+	const struct weir__slot_format *const format = &wait->limit->format;
+	struct weir__place place;
+	struct weir_state state;
+
+	atomic_fetch_add(&wait->table->region.header->forgiven, 1);
+	do {
+		place = weir__table_find(wait->table, wait->hash);
+		state = weir__slot_unpack(format, place.seen);
+		if (weir__reserve_cancel(&format->plan, &state, now, reservation) == 0)
+			return;
+	} while (!weir__table_put(wait->table, wait->hash, &place,
+				  weir__slot_pack(format, weir__fingerprint(wait->hash), &state), now));
+}
+
+/* Asks once. Denied: retry_after is when to ask again, unless that is too late. */
+static struct weir_verdict ask(struct wait *wait, weir_ns now, struct weir_reservation *ret_reservation)
+{
+	const struct weir_plan *const plan = &wait->limit->format.plan;
+	const bool shapes = plan->flags & WEIR_PLAN_SHAPE, was_first = wait->is_first;
+	const weir_ns left = time_left(now, wait->deadline);
+	struct weir_verdict verdict;
+	weir_ns ahead = 0;
+
+	wait->is_first = false;
+	*ret_reservation = (struct weir_reservation){ .act_at = now };
+	if (plan->kind == WEIR_KIND_BUCKET && !shapes) {
+		ahead = weir__min(left, ahead_max);
+		verdict = reserve(wait, weir__reserve_take, now, ahead, ret_reservation);
+	} else {
+		verdict = weir__table_step(wait->table, wait->limit, wait->hash,
+					   was_first && !shapes ? weir_step_take : weir_step_peek, now, wait->cost,
+					   NULL);
+		if (verdict.allowed && shapes) {
+			ahead = left;
+			verdict = reserve(wait, weir__reserve_departure, now, left, ret_reservation);
+		} else if (verdict.allowed && !was_first) {
+			verdict = weir__table_step(wait->table, wait->limit, wait->hash, weir_step_take, now,
+						   wait->cost, NULL);
+		}
+	}
+	wait->is_too_late = !verdict.allowed && weir__add_saturating(ahead, verdict.retry_after) > left;
+	return verdict;
+}
+
+/* Sleeps until what was taken ahead may go. */
+static int sleep_until_act(const struct wait *wait, struct weir_reservation *reservation)
+{
+	for (;;) {
+		const uint32_t word = weir__canceller_word(wait->canceller);
+		const weir_ns now = weir_table_now(wait->table);
+
+		if (reservation->act_at <= now)
+			return WEIR_OK;
+		if (weir__canceller_says_cancelled(word)) {
+			give_back(wait, now, reservation);
+			return WEIR_ERR_CANCELLED;
+		}
+		weir__canceller_sleep_until(wait->canceller, word, now, reservation->act_at);
+	}
+}
+
+static int wait_for(struct wait *wait)
+{
+	for (;;) {
+		const uint32_t word = weir__canceller_word(wait->canceller);
+		const weir_ns now = weir__table_clamp(wait->table, weir_table_now(wait->table));
+		struct weir_reservation reservation;
+		struct weir_verdict verdict;
+
+		if (weir__canceller_says_cancelled(word))
+			return WEIR_ERR_CANCELLED;
+		verdict = ask(wait, now, &reservation);
+		if (verdict.allowed || verdict.never || wait->is_too_late)
+			weir__table_count(wait->table, wait->limit, verdict.allowed);
+		if (verdict.allowed)
+			return sleep_until_act(wait, &reservation);
+		if (verdict.never)
+			return WEIR_ERR_NEVER;
+		if (wait->is_too_late)
+			return WEIR_ERR_DEADLINE;
+		weir__canceller_sleep_until(wait->canceller, word, now, weir__add_saturating(now, verdict.retry_after));
+	}
+}
+
+int weir_table_wait(struct weir_table *table, const struct weir_table_limit *limit, const void *key, size_t key_length,
+		    uint64_t cost, weir_ns deadline, struct weir_canceller *canceller)
+{
+	struct weir_canceller own = { 0 };
+	struct wait wait = {
+		.table = table,
+		.limit = limit,
+		.hash = weir__hash(&limit->secret, key, key_length),
+		.cost = cost,
+		.deadline = deadline,
+		.canceller = canceller ? canceller : &own,
+		.is_first = true,
+	};
+
+	if (weir_canceller_is_cancelled(wait.canceller))
+		return WEIR_ERR_CANCELLED;
+	return cost == 0 ? WEIR_OK : wait_for(&wait);
+}

@@ -1,0 +1,217 @@
+/* table_engine.c: vectors through tables: of one process, in shared memory, and one whose fresh keys are evicted before
+ * every row, which must change no answer. A subject is a limit of the table, and one key. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "store/table.h"
+#include "vector_engine.h"
+
+/* What a slot's times reach from the epoch on, and how far before `made_at` that lies: see region.c. */
+static const weir_ns before_made = UINT64_C(1) << 58;
+
+static struct {
+	struct weir_table *table;
+	unsigned limits;
+} private_one, shared_one, evicting_one;
+
+static struct weir_table *table_for(weir_ns earliest, const char *shared)
+{
+	const struct weir_table_options options = { .size_bytes = weir_table_size(1000),
+						    .shared = shared,
+						    .made_at = earliest + before_made };
+	struct weir_table *table;
+	struct weir_message why;
+
+	if (weir_table_new(&options, &table, &why) != WEIR_OK) {
+		fprintf(stderr, "%s\n", why.text);
+		abort();
+	}
+	return table;
+}
+
+struct subject {
+	struct weir_table *table;
+	const struct weir_table_limit *limit;
+};
+
+static const char key[] = "key";
+
+static void *make_in(struct weir_table *table, unsigned *limits, const struct weir_limit *limit)
+{
+	struct subject *const subject = malloc(sizeof(*subject));
+	char name[16];
+
+	if (subject == NULL)
+		abort();
+	subject->table = table;
+	(void)snprintf(name, sizeof(name), "%u", (*limits)++);
+	if (weir_table_add_limit(table, name, limit, &subject->limit, NULL) == WEIR_OK)
+		return subject;
+	free(subject);
+	return NULL;
+}
+
+/* A limit that is refused by its plan is an answer; one that only the table refuses is not for it. */
+static const char *skips_limit(const struct weir_limit *limit)
+{
+	struct weir__slot_format format;
+	struct weir_plan plan;
+
+	if (weir_plan_compile(limit, &plan, NULL) != WEIR_OK)
+		return NULL;
+	switch (weir__slot_format_init(&format, &plan, 0, 0, NULL)) {
+	case WEIR_OK:
+		return NULL;
+	case WEIR_ERR_UNSUPPORTED:
+		return "logs, segments and large sliding counters";
+	default:
+		return "limits beyond the maxima";
+	}
+}
+
+static const char *skips_times(weir_ns earliest, weir_ns latest)
+{
+	return latest - earliest > WEIR__SLOT_TIME_MAX || earliest > UINT64_MAX - before_made ||
+			       latest > UINT64_MAX - WEIR_TABLE_SPAN_MAX ?
+		       "times beyond the maxima" :
+		       NULL;
+}
+
+static struct weir_verdict take(void *subject_, weir_ns now, uint64_t cost)
+{
+	const struct subject *const subject = subject_;
+
+	return weir_table_take(subject->table, subject->limit, key, sizeof(key), now, cost);
+}
+
+static struct weir_verdict upto(void *subject_, weir_ns now, uint64_t cost)
+{
+	const struct subject *const subject = subject_;
+
+	return weir_table_upto(subject->table, subject->limit, key, sizeof(key), now, cost);
+}
+
+static struct weir_verdict peek(void *subject_, weir_ns now, uint64_t cost)
+{
+	const struct subject *const subject = subject_;
+
+	return weir_table_peek(subject->table, subject->limit, key, sizeof(key), now, cost);
+}
+
+static struct weir_verdict refund(void *subject_, weir_ns now, uint64_t n)
+{
+	const struct subject *const subject = subject_;
+
+	return weir_table_refund(subject->table, subject->limit, key, sizeof(key), now, n);
+}
+
+static struct weir_verdict all(void *const *subjects, const uint64_t *costs, size_t n, weir_ns now)
+{
+	struct weir_table *const table = ((const struct subject *)subjects[0])->table;
+	struct weir_claim claims[VECTOR_CLAIMS_MAX];
+	struct weir_decision decision;
+
+	for (size_t i = 0; i < n; i++)
+		claims[i] = (struct weir_claim){ ((const struct subject *)subjects[i])->limit, key, sizeof(key),
+						 costs[i] };
+	if (weir_table_decide(table, claims, n, now, NULL, &decision) != WEIR_OK)
+		abort();
+	return decision.verdict;
+}
+
+static void begin_private(weir_ns earliest, weir_ns latest)
+{
+	(void)latest;
+	private_one.table = table_for(earliest, NULL);
+	private_one.limits = 0;
+}
+
+static void *make_private(const struct weir_limit *limit, uint64_t log_room)
+{
+	(void)log_room;
+	return make_in(private_one.table, &private_one.limits, limit);
+}
+
+static void end_private(void)
+{
+	weir_table_free(private_one.table);
+}
+
+/* The limits are added through one attachment and found through another, which decides. */
+static void begin_shared(weir_ns earliest, weir_ns latest)
+{
+	char name[40];
+	struct weir_table *first;
+
+	(void)latest;
+	(void)snprintf(name, sizeof(name), "weir-vectors-%d", (int)getpid());
+	first = table_for(earliest, name);
+	shared_one.table = table_for(earliest, name);
+	shared_one.limits = 0;
+	weir_table_free(first);
+	if (weir_table_unlink(name, NULL) != WEIR_OK)
+		abort();
+}
+
+static void *make_shared(const struct weir_limit *limit, uint64_t log_room)
+{
+	(void)log_room;
+	return make_in(shared_one.table, &shared_one.limits, limit);
+}
+
+static void end_shared(void)
+{
+	weir_table_free(shared_one.table);
+}
+
+static void begin_evicting(weir_ns earliest, weir_ns latest)
+{
+	(void)latest;
+	evicting_one.table = table_for(earliest, NULL);
+	evicting_one.limits = 0;
+}
+
+static void *make_evicting(const struct weir_limit *limit, uint64_t log_room)
+{
+	(void)log_room;
+	return make_in(evicting_one.table, &evicting_one.limits, limit);
+}
+
+static void evict(weir_ns last)
+{
+	const struct weir_table *const table = evicting_one.table;
+
+	for (uint64_t i = 0; i < table->region.lines * WEIR__LINE_SLOTS; i++) {
+		struct weir_state *const slot = &table->region.slots[i].state;
+
+		if (weir__slot_fresh_at(*slot) + table->epoch <= last)
+			*slot = (struct weir_state){ 0, 0 };
+	}
+}
+
+static void end_evicting(void)
+{
+	weir_table_free(evicting_one.table);
+}
+
+#define TABLE_ENGINE(kind, words, evict_function)                                                                      \
+	const struct vector_engine words = {                                                                           \
+		.begin = begin_##kind,                                                                                 \
+		.end = end_##kind,                                                                                     \
+		.between = evict_function,                                                                             \
+		.skips_limit = skips_limit,                                                                            \
+		.skips_times = skips_times,                                                                            \
+		.make = make_##kind,                                                                                   \
+		.drop = free,                                                                                          \
+		.take = take,                                                                                          \
+		.upto = upto,                                                                                          \
+		.peek = peek,                                                                                          \
+		.refund = refund,                                                                                      \
+		.all = all,                                                                                            \
+		.name = #kind " table",                                                                                \
+	}
+
+TABLE_ENGINE(private, table_engine, NULL);
+TABLE_ENGINE(shared, shared_table_engine, NULL);
+TABLE_ENGINE(evicting, evicting_table_engine, evict);
