@@ -1,5 +1,5 @@
-/* table_engine.c: vectors through tables: of one process, in shared memory, and one whose fresh keys are evicted before
- * every row, which must change no answer. A subject is a limit of the table, and one key. */
+/* table_engine.c: vectors through tables: of one process, in shared memory, and one whose fresh keys, fresh also by every
+ * clock to come, are evicted before every row, which must change no answer. A subject is a limit of the table, and one key. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -53,13 +53,15 @@ static void *make_in(struct weir_table *table, unsigned *limits, const struct we
 }
 
 /* A limit that is refused by its plan is an answer; one that only the table refuses is not for it. */
-static const char *skips_limit(const struct weir_limit *limit)
+static const char *skips_limit(const struct weir_limit *limit, uint64_t costs)
 {
 	struct weir__slot_format format;
 	struct weir_plan plan;
 
 	if (weir_plan_compile(limit, &plan, NULL) != WEIR_OK)
 		return NULL;
+	if (limit->count_all && costs > WEIR_TABLE_COUNT_MAX)
+		return "counts beyond the maxima";
 	switch (weir__slot_format_init(&format, &plan, 0, 0, NULL)) {
 	case WEIR_OK:
 		return NULL;
@@ -178,14 +180,14 @@ static void *make_evicting(const struct weir_limit *limit, uint64_t log_room)
 	return make_in(evicting_one.table, &evicting_one.limits, limit);
 }
 
-static void evict(weir_ns last)
+static void evict(weir_ns earliest)
 {
 	const struct weir_table *const table = evicting_one.table;
 
 	for (uint64_t i = 0; i < table->region.lines * WEIR__LINE_SLOTS; i++) {
 		struct weir_state *const slot = &table->region.slots[i].state;
 
-		if (weir__slot_fresh_at(*slot) + table->epoch <= last)
+		if (weir__slot_fresh_at(*slot) + table->epoch <= earliest)
 			*slot = (struct weir_state){ 0, 0 };
 	}
 }

@@ -10,14 +10,15 @@ struct vector_engine {
 	const char *name;
 
 	/* Before the first subject of a vector, whose rows lie between these times, and after its last; and before each
-	 * row, with the time of the one before. NULL: nothing to do. */
+	 * row, with the earliest time from the row before on. NULL: nothing to do. */
 	void (*begin)(weir_ns earliest, weir_ns latest);
 	void (*end)(void);
-	void (*between)(weir_ns last);
+	void (*between)(weir_ns earliest);
 
-	/* Why a vector with such a limit, or with such times, is not for this engine; NULL if it is. A NULL function:
-	 * everything is. An operation below that is NULL is one that the engine does not have. */
-	const char *(*skips_limit)(const struct weir_limit *limit);
+	/* Why a vector with such a limit and so many units asked for in all, or with such times, is not for this engine;
+	 * NULL if it is. A NULL function: everything is. An operation below that is NULL is one that the engine does not
+	 * have. */
+	const char *(*skips_limit)(const struct weir_limit *limit, uint64_t costs);
 	const char *(*skips_times)(weir_ns earliest, weir_ns latest);
 
 	/* A subject is one limit with one key. log_room: events a sliding log must be able to hold, whatever its limit is

@@ -326,6 +326,7 @@ static size_t reservation_tagged(const char *tag, bool is_new, size_t limit)
 /* An `at` row kept until the vector ends: only then is known how large its limits become. */
 static char **pending;
 static unsigned long *pending_lines;
+static weir_ns *earliest_to_come; /* from a row on */
 static size_t n_pending;
 
 static void play_all(const char *names, const char *costs, weir_ns now, size_t stated)
@@ -492,7 +493,8 @@ static void keep_row(const char *text)
 		malformed("a row outside a vector");
 	pending = realloc(pending, (n_pending + 1) * sizeof(*pending));
 	pending_lines = realloc(pending_lines, (n_pending + 1) * sizeof(*pending_lines));
-	if (pending == NULL || pending_lines == NULL)
+	earliest_to_come = realloc(earliest_to_come, (n_pending + 1) * sizeof(*earliest_to_come));
+	if (pending == NULL || pending_lines == NULL || earliest_to_come == NULL)
 		err(2, "realloc");
 	pending[n_pending] = strdup(text);
 	pending_lines[n_pending++] = now_at.line;
@@ -501,14 +503,30 @@ static void keep_row(const char *text)
 /* The times of the vector's rows, and the operations that not every engine has. */
 struct outline {
 	weir_ns earliest, latest;
+	uint64_t costs; /* of all rows, saturating */
 	bool has_set, has_reserve;
 };
+
+/* The costs of a row, which are its last word before the arrow: one number, or several. */
+static void add_costs(struct outline *outline)
+{
+	size_t arrow = 0;
+	char *rest, *one;
+
+	while (arrow < now_at.n_words && strcmp(now_at.words[arrow], "->") != 0)
+		arrow++;
+	rest = arrow > 0 ? now_at.words[arrow - 1] : NULL;
+	while ((one = strsep(&rest, ",")) != NULL)
+		if (*one >= '0' && *one <= '9' &&
+		    __builtin_add_overflow(outline->costs, number_of(one), &outline->costs))
+			outline->costs = UINT64_MAX;
+}
 
 static struct outline outline_of_rows(void)
 {
 	struct outline outline = { .earliest = UINT64_MAX };
 
-	for (size_t i = 0; i < n_pending; i++) {
+	for (size_t i = n_pending; i-- > 0;) {
 		char *const copy = strdup(pending[i]);
 		weir_ns now;
 
@@ -518,9 +536,12 @@ static struct outline outline_of_rows(void)
 			malformed("expected: at NOW OP ARGUMENTS -> VERDICT");
 		now = number_of(now_at.words[1]);
 		outline.earliest = now < outline.earliest ? now : outline.earliest;
+		earliest_to_come[i] = outline.earliest;
 		outline.latest = now > outline.latest ? now : outline.latest;
 		outline.has_set |= strcmp(now_at.words[2], "set") == 0;
 		outline.has_reserve |= strcmp(now_at.words[2], "reserve") == 0;
+		if (strcmp(now_at.words[2], "set") != 0)
+			add_costs(&outline);
 		free(copy);
 	}
 	return outline;
@@ -537,7 +558,7 @@ static const char *reason_to_skip(const struct vector_engine *engine, const stru
 	if (engine->skips_times)
 		why = engine->skips_times(outline->earliest, outline->latest);
 	for (size_t i = 0; why == NULL && engine->skips_limit && i < now_at.n_limits; i++)
-		why = engine->skips_limit(&now_at.limits[i].limit);
+		why = engine->skips_limit(&now_at.limits[i].limit, outline->costs);
 	return why;
 }
 
@@ -583,12 +604,14 @@ static void play_rows(void)
 	weir_ns last = 0;
 
 	for (size_t i = 0; i < n_pending; i++) {
+		const weir_ns earliest = last < earliest_to_come[i] ? last : earliest_to_come[i];
+
 		now_at.line = pending_lines[i];
 		split(pending[i]);
 		for_each_playing_engine(engine)
 		{
 			if (engines[engine]->between)
-				engines[engine]->between(last);
+				engines[engine]->between(earliest);
 		}
 		last = number_of(now_at.words[1]);
 		play_row();
@@ -694,5 +717,6 @@ int main(int argc, char **argv)
 	free(now_at.tagged);
 	free(pending);
 	free(pending_lines);
+	free(earliest_to_come);
 	return all_failed > 0 || all_passed == 0;
 }

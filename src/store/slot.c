@@ -10,7 +10,7 @@ _Static_assert(WEIR_TABLE_SPAN_MAX + 2 * WEIR__STEP_BACK_MAX <= UINT64_C(1) << 5
 
 static struct weir_state unpack_interval(const struct weir_plan *plan, uint32_t missing, weir_ns whole_at)
 {
-	const uint64_t intervals = (missing + plan->count - 1) / plan->count;
+	const uint64_t intervals = (uint64_t)weir__div_up(missing, plan->count);
 
 	return (struct weir_state){ .lo = whole_at - intervals * plan->period, .hi = missing };
 }
