@@ -43,8 +43,9 @@ struct weir__region_limit {
 	uint64_t text[WEIR_LIMIT_TEXT_MAX / sizeof(uint64_t)];
 } __attribute__((aligned(256)));
 
+/* Decisions, by answer: denied and allowed. */
 struct weir__limit_counters {
-	_Atomic uint64_t allowed, denied;
+	_Atomic uint64_t of[2];
 };
 
 /* What the threads of one stripe have counted. */

@@ -234,19 +234,14 @@ static inline bool allow_hashed(struct weir_table *table, const struct weir_tabl
 
 		if (WEIR__LIKELY(weir__slot_fingerprint(seen) == fingerprint && weir__slot_tag(seen) == format->tag &&
 				 cost > 0)) {
-			if (answer == WEIR__DENIED) {
-				weir__table_count(table, limit, false);
+			if (answer == WEIR__DENIED)
 				return false;
-			}
-			if (answer == WEIR__ALLOWED) {
-				if (WEIR__LIKELY(weir__atomic16_swap(
-					    slot, seen,
-					    weir__slot_charge_bucket(format, seen, was_whole, now, cost)))) {
-					weir__table_count(table, limit, true);
-					return true;
-				}
-				return allow_after_back_off(table, limit, hash, now, cost);
-			}
+			if (answer == WEIR__ALLOWED)
+				return WEIR__LIKELY(weir__atomic16_swap(
+					       slot, seen,
+					       weir__slot_charge_bucket(format, seen, was_whole, now, cost))) ?
+					       true :
+					       allow_after_back_off(table, limit, hash, now, cost);
 		}
 	}
 	return allow_whole(table, limit, hash, now, cost);
@@ -261,7 +256,10 @@ bool weir__table_allow_hashed(struct weir_table *table, const struct weir_table_
 bool weir_table_allow(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
 		      size_t key_length, weir_ns now, uint64_t cost)
 {
-	return allow_hashed(table, limit, weir__hash(&limit->secret, key, key_length), now, cost);
+	const bool allowed = allow_hashed(table, limit, weir__hash(&limit->secret, key, key_length), now, cost);
+
+	weir__table_count(table, limit, allowed);
+	return allowed;
 }
 
 static struct weir_verdict step_key(struct weir_table *table, const struct weir_table_limit *limit, const void *key,

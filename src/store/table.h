@@ -55,9 +55,7 @@ static inline void weir__count(_Atomic uint64_t *counter, uint64_t n)
 
 static inline void weir__table_count(const struct weir_table *table, const struct weir_table_limit *limit, bool allowed)
 {
-	struct weir__limit_counters *const counters = &weir__table_stripe(table)->limits[limit->index];
-
-	weir__count(allowed ? &counters->allowed : &counters->denied, 1);
+	weir__count(&weir__table_stripe(table)->limits[limit->index].of[allowed], 1);
 }
 
 /* Beyond the times that slots can hold, time stands still. */
@@ -85,15 +83,24 @@ static inline union weir__atomic16 *weir__table_home(const struct weir_table *ta
 	return weir__table_line(table, hash >> 32);
 }
 
-/* Which of a line's slots have this fingerprint, a bit each. Without branches: which one it is cannot be foretold. */
+/* Which of a line's slots have this fingerprint, a bit each. Without branches: which one it is cannot be foretold. What
+ * is found is looked at again, all 16 bytes at once, so these reads need not be atomic together. */
 static inline unsigned weir__line_matches(union weir__atomic16 *line, uint32_t fingerprint)
 {
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+	const __m128i *const slots = (const __m128i *)(const void *)line;
+	const __m128i first = _mm_unpacklo_epi32(slots[0], slots[1]), last = _mm_unpacklo_epi32(slots[2], slots[3]);
+	const __m128i equal = _mm_cmpeq_epi32(_mm_unpacklo_epi64(first, last), _mm_set1_epi32((int)fingerprint));
+
+	return (unsigned)_mm_movemask_ps(_mm_castsi128_ps(equal));
+#else
 	unsigned matches = 0;
 
 	for (unsigned i = 0; i < WEIR__LINE_SLOTS; i++)
 		matches |= (unsigned)((uint32_t)__atomic_load_n(&line[i].state.lo, __ATOMIC_RELAXED) == fingerprint)
 			   << i;
 	return matches;
+#endif
 }
 
 /* Of the key with this hash. Removes a claim that nobody seems to be at work on. */
@@ -116,7 +123,7 @@ typedef struct weir_verdict weir__step(const struct weir_plan *plan, void *state
 struct weir_verdict weir__table_step(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
 				     weir__step *step, weir_ns now, uint64_t cost, struct weir__change *ret_change);
 
-/* weir_table_allow of a key that has been hashed; counts. */
+/* weir_table_allow of a key that has been hashed. The caller counts. */
 bool weir__table_allow_hashed(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
 			      weir_ns now, uint64_t cost);
 

@@ -16,6 +16,26 @@ static void hash_group(struct weir_table *table, const struct weir_claim *claims
 		weir__table_prefetch_rest(table, hashes[i]);
 }
 
+/* Counts what has been decided of claims with the same limit, at once. */
+static void count_group(const struct weir_table *table, const struct weir_claim *claims, size_t n, const bool *allowed)
+{
+	struct weir__stripe *const stripe = weir__table_stripe(table);
+	size_t first = 0;
+
+	while (first < n) {
+		struct weir__limit_counters *const counters = &stripe->limits[claims[first].limit->index];
+		uint64_t of[2] = { 0, 0 };
+		size_t i = first;
+
+		for (; i < n && claims[i].limit == claims[first].limit; i++)
+			of[allowed[i]]++;
+		for (int answer = 0; answer < 2; answer++)
+			if (of[answer] > 0)
+				weir__count(&counters->of[answer], of[answer]);
+		first = i;
+	}
+}
+
 void weir_table_allow_batch(struct weir_table *table, const struct weir_claim *claims, size_t n, weir_ns now,
 			    bool *ret_allowed)
 {
@@ -28,6 +48,7 @@ void weir_table_allow_batch(struct weir_table *table, const struct weir_claim *c
 		for (size_t i = 0; i < group; i++)
 			ret_allowed[done + i] = weir__table_allow_hashed(table, claims[done + i].limit, hashes[i], now,
 									 claims[done + i].cost);
+		count_group(table, claims + done, group, ret_allowed + done);
 	}
 }
 

@@ -50,8 +50,8 @@ void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_s
 		for (int line = 0; line < 3; line++)
 			stats.probes[line + 1] += read_counter(&stripe->probes[line]);
 		for (uint32_t limit = 0; limit < stats.limits; limit++)
-			decisions += read_counter(&stripe->limits[limit].allowed) +
-				     read_counter(&stripe->limits[limit].denied);
+			decisions += read_counter(&stripe->limits[limit].of[false]) +
+				     read_counter(&stripe->limits[limit].of[true]);
 	}
 	/* Not counted where it would cost each decision something: what is nowhere else was at home. */
 	elsewhere = stats.absent + stats.probes[1] + stats.probes[2] + stats.probes[3];
@@ -68,8 +68,8 @@ void weir_table_limit_stats(struct weir_table *table, const struct weir_table_li
 		struct weir__limit_counters *const counters =
 			&weir__region_stripe(&table->region, i)->limits[limit->index];
 
-		stats.allowed += read_counter(&counters->allowed);
-		stats.denied += read_counter(&counters->denied);
+		stats.allowed += read_counter(&counters->of[true]);
+		stats.denied += read_counter(&counters->of[false]);
 	}
 	*ret_stats = stats;
 }
