@@ -200,11 +200,7 @@ static struct weir_verdict allow_only(const struct weir_plan *plan, void *state,
 static __attribute__((noinline)) bool allow_whole(struct weir_table *table, const struct weir_table_limit *limit,
 						  uint64_t hash, weir_ns now, uint64_t cost)
 {
-	const bool allowed =
-		weir__table_step(table, limit, hash, allow_only, weir__table_clamp(table, now), cost, NULL).allowed;
-
-	weir__table_count(table, limit, allowed);
-	return allowed;
+	return weir__table_step(table, limit, hash, allow_only, weir__table_clamp(table, now), cost, NULL).allowed;
 }
 
 static __attribute__((noinline)) bool allow_after_back_off(struct weir_table *table,
@@ -256,8 +252,11 @@ bool weir__table_allow_hashed(struct weir_table *table, const struct weir_table_
 bool weir_table_allow(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
 		      size_t key_length, weir_ns now, uint64_t cost)
 {
-	const bool allowed = allow_hashed(table, limit, weir__hash(&limit->secret, key, key_length), now, cost);
+	const uint64_t hash = weir__hash(&limit->secret, key, key_length);
+	bool allowed;
 
+	__builtin_prefetch(weir__table_alternate(table, hash));
+	allowed = allow_hashed(table, limit, hash, now, cost);
 	weir__table_count(table, limit, allowed);
 	return allowed;
 }

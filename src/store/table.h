@@ -83,6 +83,12 @@ static inline union weir__atomic16 *weir__table_home(const struct weir_table *ta
 	return weir__table_line(table, hash >> 32);
 }
 
+/* The first line of the alternate pair, unless that is the home pair. */
+static inline union weir__atomic16 *weir__table_alternate(const struct weir_table *table, uint64_t hash)
+{
+	return weir__table_line(table, (hash ^ hash >> 32) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+}
+
 /* Which of a line's slots have this fingerprint, a bit each. Without branches: which one it is cannot be foretold. What
  * is found is looked at again, all 16 bytes at once, so these reads need not be atomic together. */
 static inline unsigned weir__line_matches(union weir__atomic16 *line, uint32_t fingerprint)

@@ -37,10 +37,9 @@ struct candidates {
 
 static struct candidates candidates_of(const struct weir_table *table, uint64_t hash)
 {
-	const uint64_t mixed = (hash ^ hash >> 32) * UINT64_C(0x9e3779b97f4a7c15);
 	union weir__atomic16 *const slots = table->region.slots;
 	const size_t home = (size_t)(weir__table_home(table, hash) - slots) / WEIR__LINE_SLOTS;
-	size_t other = (size_t)(weir__table_line(table, mixed >> 32) - slots) / WEIR__LINE_SLOTS;
+	size_t other = (size_t)(weir__table_alternate(table, hash) - slots) / WEIR__LINE_SLOTS;
 
 	if ((home ^ other) < 2) /* the same pair; lines come in fours */
 		other ^= 2;
