@@ -109,8 +109,42 @@ static inline unsigned weir__line_matches(union weir__atomic16 *line, uint32_t f
 #endif
 }
 
-/* Of the key with this hash. Removes a claim that nobody seems to be at work on. */
-struct weir__place weir__table_find(struct weir_table *table, uint64_t hash);
+/* A slot of a line with this fingerprint, other than `except`; settled, if there is one. */
+static inline struct weir__place weir__line_find(union weir__atomic16 *line, uint32_t fingerprint,
+						 const union weir__atomic16 *except)
+{
+	struct weir__place claim = { NULL, { 0, 0 } };
+	unsigned matches = weir__line_matches(line, fingerprint);
+
+	for (; matches; matches &= matches - 1) {
+		union weir__atomic16 *const slot = line + __builtin_ctz(matches);
+		const struct weir_state seen = weir__atomic16_load(slot);
+
+		if (slot == except || weir__slot_fingerprint(seen) != fingerprint)
+			continue;
+		if (WEIR__LIKELY(weir__slot_tag(seen) != WEIR__SLOT_CLAIMED))
+			return (struct weir__place){ slot, seen };
+		claim = (struct weir__place){ slot, seen };
+	}
+	return claim;
+}
+
+static inline bool weir__place_is_claim(const struct weir__place *place)
+{
+	return place->slot && weir__slot_tag(place->seen) == WEIR__SLOT_CLAIMED;
+}
+
+/* Looks in all lines, and counts in which it was. Removes a claim that nobody seems to be at work on. */
+struct weir__place weir__table_find_anywhere(struct weir_table *table, uint64_t hash);
+
+/* Of the key with this hash. */
+static inline struct weir__place weir__table_find(struct weir_table *table, uint64_t hash)
+{
+	const struct weir__place place = weir__line_find(weir__table_home(table, hash), weir__fingerprint(hash), NULL);
+
+	return WEIR__LIKELY(place.slot && !weir__place_is_claim(&place)) ? place :
+									   weir__table_find_anywhere(table, hash);
+}
 
 /* Fetches what find will need beyond the home line, unless the key is there. */
 void weir__table_prefetch_rest(const struct weir_table *table, uint64_t hash);

@@ -56,33 +56,23 @@ static union weir__atomic16 *candidate(const struct candidates *candidates, unsi
 	return candidates->lines[i / WEIR__LINE_SLOTS] + i % WEIR__LINE_SLOTS;
 }
 
-/* A slot of the key other than `except`: a settled one if one is seen, else a claim. */
+/* A slot of the key other than the own claim: a settled one if one is seen, else a claim. */
 static struct weir__place look(const struct candidates *candidates, uint32_t fingerprint,
-			       const union weir__atomic16 *except, unsigned *ret_line)
+			       const union weir__atomic16 *own_claim, unsigned *ret_line)
 {
 	struct weir__place claim = { NULL, { 0, 0 } };
 
 	for (unsigned line = 0; line < LINES; line++) {
-		unsigned matches = weir__line_matches(candidates->lines[line], fingerprint);
+		const struct weir__place place = weir__line_find(candidates->lines[line], fingerprint, own_claim);
 
-		for (; matches; matches &= matches - 1) {
-			union weir__atomic16 *const slot = candidates->lines[line] + __builtin_ctz(matches);
-			const struct weir_state seen = weir__atomic16_load(slot);
-
-			if (slot == except || weir__slot_fingerprint(seen) != fingerprint)
-				continue;
-			*ret_line = line;
-			if (weir__slot_tag(seen) != WEIR__SLOT_CLAIMED)
-				return (struct weir__place){ slot, seen };
-			claim = (struct weir__place){ slot, seen };
-		}
+		if (place.slot == NULL)
+			continue;
+		*ret_line = line;
+		if (!weir__place_is_claim(&place))
+			return place;
+		claim = place;
 	}
 	return claim;
-}
-
-static bool is_claim(const struct weir__place *place)
-{
-	return place->slot && weir__slot_tag(place->seen) == WEIR__SLOT_CLAIMED;
 }
 
 static bool remove_claim(const struct weir__place *claim)
@@ -117,23 +107,20 @@ void weir__table_prefetch_rest(const struct weir_table *table, uint64_t hash)
 	prefetch_rest(&candidates);
 }
 
-struct weir__place weir__table_find(struct weir_table *table, uint64_t hash)
+struct weir__place weir__table_find_anywhere(struct weir_table *table, uint64_t hash)
 {
 	const struct candidates candidates = candidates_of(table, hash);
-	const uint32_t fingerprint = weir__fingerprint(hash);
-	struct weir__stripe *stripe;
+	struct weir__stripe *const stripe = weir__table_stripe(table);
 	struct weir__place place;
 	unsigned line = 0;
 
-	if (weir__line_matches(candidates.lines[0], fingerprint) == 0)
-		prefetch_rest(&candidates);
+	prefetch_rest(&candidates);
 	for (;;) {
-		place = look(&candidates, fingerprint, NULL, &line);
-		if (!is_claim(&place))
+		place = look(&candidates, weir__fingerprint(hash), NULL, &line);
+		if (!weir__place_is_claim(&place))
 			break;
 		await_claim(&place);
 	}
-	stripe = weir__table_stripe(table);
 	if (place.slot == NULL)
 		weir__count(&stripe->absent, 1);
 	else if (line > 0)
@@ -186,7 +173,7 @@ static bool settle(const struct candidates *candidates, const struct weir__place
 
 		if (other.slot == NULL)
 			return weir__atomic16_swap(mine->slot, mine->seen, content);
-		if (!is_claim(&other) || other.slot < mine->slot) {
+		if (!weir__place_is_claim(&other) || other.slot < mine->slot) {
 			remove_claim(mine);
 			return false;
 		}
