@@ -61,7 +61,7 @@ struct weir_table_limit;
 #define WEIR_TABLE_NAME_MAX 63
 
 struct weir_table_options {
-	size_t size_bytes;   /* all memory there will ever be; see weir_table_size */
+	size_t size_bytes;   /* all memory there will ever be, cut to whole pages; see weir_table_size */
 	const char *shared;  /* NULL: memory of this process. Else the name of shared memory, without a slash */
 	uint32_t mode;       /* of shared memory that is made: permission bits; 0 is 0600 */
 	uint32_t limits_max; /* how many limits there may be; 0 is 64 */

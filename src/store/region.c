@@ -84,9 +84,9 @@ size_t weir__region_size(uint64_t keys)
 	size_t bytes;
 
 	/* 23.5 bytes a key: of 10 million, about 30 in a million give way while they are inserted. */
-	if (__builtin_mul_overflow(keys / 2 + 1, (size_t)47, &bytes) || bytes > SIZE_MAX - least)
+	if (__builtin_mul_overflow(keys / 2 + 1, (size_t)47, &bytes) || bytes > SIZE_MAX / 2)
 		return SIZE_MAX;
-	return bytes + least;
+	return round_up(bytes + least, weir__memory_page());
 }
 
 static uint64_t lines_in(size_t size, uint32_t limits_max)
@@ -96,19 +96,24 @@ static uint64_t lines_in(size_t size, uint32_t limits_max)
 	return size <= overhead ? 0 : (size - overhead) / WEIR__LINE_BYTES / WEIR__LINES_LEAST * WEIR__LINES_LEAST;
 }
 
-/* Where everything lies, as the header tells. */
-static void lay_out(struct weir__region *region, struct weir__region_header *header)
+/* Where everything lies, by numbers that were checked. */
+static void lay_out(struct weir__region *region, struct weir__region_header *header, size_t size_bytes,
+		    uint32_t limits_max)
 {
 	unsigned char *at = (unsigned char *)header + sizeof(*header);
 
 	region->header = header;
+	region->size_bytes = size_bytes;
+	region->limits_max = limits_max;
+	region->epoch = header->epoch;
+	region->secret = header->secret;
 	region->limits = (struct weir__region_limit *)(void *)at;
-	at += header->limits_max * sizeof(struct weir__region_limit);
+	at += limits_max * sizeof(struct weir__region_limit);
 	region->stripes = at;
-	region->stripe_bytes = stripe_bytes(header->limits_max);
+	region->stripe_bytes = stripe_bytes(limits_max);
 	at += WEIR__STRIPES * region->stripe_bytes;
 	region->slots = (union weir__atomic16 *)(void *)at;
-	region->lines = header->lines;
+	region->lines = lines_in(size_bytes, limits_max);
 }
 
 static int check_options(const struct weir_table_options *options, struct weir_message *ret_message)
@@ -147,7 +152,7 @@ static int fill_in(struct weir__region *region, void *memory, const struct weir_
 	header->stripes = WEIR__STRIPES;
 	header->epoch = made_at > before_made ? made_at - before_made : 0;
 	weir__clock_anchor_init(&header->clock);
-	lay_out(region, header);
+	lay_out(region, header, options->size_bytes, limits_max);
 	return WEIR_OK;
 }
 
@@ -166,26 +171,20 @@ static int check_size(const struct weir_table_options *options, struct weir_mess
 	return WEIR_OK;
 }
 
-static size_t mapped_bytes(size_t size)
-{
-	return round_up(size, weir__memory_page());
-}
-
 static int open_private(struct weir__region *region, const struct weir_table_options *options,
 			struct weir_message *ret_message)
 {
-	const size_t mapped = mapped_bytes(options->size_bytes);
 	void *memory;
 	int error = check_size(options, ret_message);
 
 	if (error != WEIR_OK)
 		return error;
-	error = weir__memory_new(mapped, &memory);
+	error = weir__memory_new(options->size_bytes, &memory);
 	if (error != 0)
 		return fail_system(ret_message, NULL, error);
 	error = fill_in(region, memory, options, ret_message);
 	if (error != WEIR_OK)
-		weir__memory_free(memory, mapped);
+		weir__memory_free(memory, options->size_bytes);
 	return error;
 }
 
@@ -202,7 +201,7 @@ static int check_header(const struct weir__region_header *header, size_t mapped,
 	if (header->version != VERSION)
 		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table is of version ", header->version,
 				   ", this library makes and reads version ", VERSION);
-	if (mapped_bytes(header->size_bytes) != mapped)
+	if (header->size_bytes != mapped)
 		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table says that it has ",
 				   header->size_bytes, " bytes, but it has ", mapped);
 	if (header->stripes != WEIR__STRIPES || header->limits_max == 0 || header->limits_max > limits_max_most ||
@@ -221,6 +220,7 @@ static int check_header(const struct weir__region_header *header, size_t mapped,
 static int attach(struct weir__region *region, const struct weir_table_options *options, bool *ret_missing,
 		  struct weir_message *ret_message)
 {
+	struct weir__region_header header = { 0 };
 	void *memory;
 	size_t mapped;
 	int error = weir__memory_attach(options->shared, &memory, &mapped);
@@ -230,9 +230,11 @@ static int attach(struct weir__region *region, const struct weir_table_options *
 		return fail(ret_message, WEIR_ERR_REGION, options->shared, "this is no table of Weir's");
 	if (error != 0)
 		return fail_system(ret_message, options->shared, error);
-	error = check_header(memory, mapped, options, ret_message);
+	if (mapped >= sizeof(header))
+		memcpy(&header, memory, sizeof(header)); /* what is checked is what is used */
+	error = check_header(&header, mapped, options, ret_message);
 	if (error == WEIR_OK)
-		lay_out(region, memory);
+		lay_out(region, memory, header.size_bytes, header.limits_max);
 	else
 		weir__memory_free(memory, mapped);
 	return error;
@@ -242,14 +244,14 @@ static int attach(struct weir__region *region, const struct weir_table_options *
 static int make_shared(struct weir__region *region, const struct weir_table_options *options, bool *ret_exists,
 		       struct weir_message *ret_message)
 {
-	const size_t mapped = mapped_bytes(options->size_bytes);
 	void *memory;
 	int file, error = check_size(options, ret_message);
 
 	*ret_exists = false;
 	if (error != WEIR_OK)
 		return error;
-	error = weir__memory_new_shared(mapped, options->mode ? options->mode : MODE_DEFAULT, &memory, &file);
+	error = weir__memory_new_shared(options->size_bytes, options->mode ? options->mode : MODE_DEFAULT, &memory,
+					&file);
 	if (error != 0)
 		return fail_system(ret_message, options->shared, error);
 	error = fill_in(region, memory, options, ret_message);
@@ -261,32 +263,34 @@ static int make_shared(struct weir__region *region, const struct weir_table_opti
 	}
 	weir__memory_close(file);
 	if (error != WEIR_OK)
-		weir__memory_free(memory, mapped);
+		weir__memory_free(memory, options->size_bytes);
 	return error;
 }
 
-int weir__region_open(struct weir__region *region, const struct weir_table_options *options,
+int weir__region_open(struct weir__region *region, const struct weir_table_options *asked,
 		      struct weir_message *ret_message)
 {
+	struct weir_table_options options = *asked;
 	bool again = true;
-	int error = check_options(options, ret_message);
+	int error = check_options(&options, ret_message);
 
 	if (error != WEIR_OK)
 		return error;
-	if (options->shared == NULL)
-		return open_private(region, options, ret_message);
+	options.size_bytes -= options.size_bytes % weir__memory_page(); /* the kernel gives whole pages: not one more */
+	if (options.shared == NULL)
+		return open_private(region, &options, ret_message);
 	/* Others may make and unlink it meanwhile; not for ever. */
 	for (int i = 0; again && i < ATTACH_TRIES; i++) {
-		error = attach(region, options, &again, ret_message);
+		error = attach(region, &options, &again, ret_message);
 		if (again)
-			error = make_shared(region, options, &again, ret_message);
+			error = make_shared(region, &options, &again, ret_message);
 	}
 	return error;
 }
 
 void weir__region_close(struct weir__region *region)
 {
-	weir__memory_free(region->header, mapped_bytes(region->header->size_bytes));
+	weir__memory_free(region->header, region->size_bytes);
 }
 
 int weir__region_unlink(const char *shared, struct weir_message *ret_message)
@@ -339,13 +343,12 @@ static int refuse_other_limit(const struct weir__region_limit *entry, const char
 int weir__region_add_limit(struct weir__region *region, const char *name, const char *text, uint32_t *ret_index,
 			   struct weir_message *ret_message)
 {
-	const struct weir__region_header *const header = region->header;
 	const struct weir_state free_entry = { 0, 0 };
-	const struct weir_state identity = { .lo = weir__hash(&header->secret, name, strlen(name)) | 1,
-					     .hi = weir__hash(&header->secret, text, strlen(text)) };
+	const struct weir_state identity = { .lo = weir__hash(&region->secret, name, strlen(name)) | 1,
+					     .hi = weir__hash(&region->secret, text, strlen(text)) };
 
 	/* The first free entry is the only one to take: so two who add the same meet there. */
-	for (uint32_t i = 0; i < header->limits_max; i++) {
+	for (uint32_t i = 0; i < region->limits_max; i++) {
 		struct weir__region_limit *const entry = &region->limits[i];
 		struct weir_state found = weir__atomic16_load(&entry->identity);
 
@@ -360,6 +363,6 @@ int weir__region_add_limit(struct weir__region *region, const char *name, const 
 		if (found.lo == identity.lo)
 			return refuse_other_limit(entry, name, ret_message);
 	}
-	return fail_number(ret_message, WEIR_ERR_FULL, NULL, "the table has ", header->limits_max,
-			   " limits, and limits_max is ", header->limits_max);
+	return fail_number(ret_message, WEIR_ERR_FULL, NULL, "the table has ", region->limits_max,
+			   " limits, and limits_max is ", region->limits_max);
 }

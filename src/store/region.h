@@ -54,8 +54,14 @@ struct weir__stripe {
 	struct weir__limit_counters limits[] __attribute__((aligned(WEIR__LINE_BYTES)));
 };
 
+/* What a process knows of it. Copied from the header when that was checked, so that whoever scribbles over shared memory
+ * later leads nobody out of it. */
 struct weir__region {
 	struct weir__region_header *header;
+	size_t size_bytes;
+	uint32_t limits_max;
+	weir_ns epoch;
+	struct weir__hash_secret secret;
 	struct weir__region_limit *limits;
 	unsigned char *stripes;
 	size_t stripe_bytes;

@@ -29,7 +29,7 @@ int weir_table_new(const struct weir_table_options *options, struct weir_table *
 	error = weir__region_open(&region, options, ret_message);
 	if (error != WEIR_OK)
 		return error;
-	size = sizeof(*table) + region.header->limits_max * sizeof(table->limits[0]);
+	size = sizeof(*table) + region.limits_max * sizeof(table->limits[0]);
 	table = aligned_alloc(_Alignof(struct weir_table), (size + 63) / 64 * 64);
 	if (table == NULL) {
 		struct weir__text why = weir__text_of_message(ret_message, 0);
@@ -41,7 +41,7 @@ int weir_table_new(const struct weir_table_options *options, struct weir_table *
 	}
 	memset(table, 0, size);
 	table->region = region;
-	table->epoch = region.header->epoch;
+	table->epoch = region.epoch;
 	table->is_shared = options->shared != NULL;
 	if (table->is_shared)
 		weir__clock_init(&table->clock, &region.header->clock);
@@ -53,7 +53,7 @@ void weir_table_free(struct weir_table *table)
 {
 	if (table == NULL)
 		return;
-	for (uint32_t i = 0; i < table->region.header->limits_max; i++)
+	for (uint32_t i = 0; i < table->region.limits_max; i++)
 		free(table->limits[i]);
 	weir__region_close(&table->region);
 	free(table);
@@ -128,7 +128,7 @@ int weir_table_add_limit(struct weir_table *table, const char *name, const struc
 	if (error != WEIR_OK)
 		return error;
 	memcpy(added.name, name, strlen(name));
-	added.secret = secret_of(&table->region.header->secret, name);
+	added.secret = secret_of(&table->region.secret, name);
 	weir__lock_acquire(&table->lock);
 	error = remember_limit(table, &added, ret_limit, ret_message);
 	weir__lock_release(&table->lock);

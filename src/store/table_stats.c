@@ -23,7 +23,7 @@ static uint32_t count_limits(const struct weir__region *region)
 {
 	uint32_t limits = 0;
 
-	while (limits < region->header->limits_max && weir__atomic16_load(&region->limits[limits].identity).lo != 0)
+	while (limits < region->limits_max && weir__atomic16_load(&region->limits[limits].identity).lo != 0)
 		limits++;
 	return limits;
 }
@@ -34,9 +34,9 @@ void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_s
 	struct weir_table_stats stats = {
 		.capacity = region->lines * WEIR__LINE_SLOTS,
 		.live = count_live(table, weir__table_clamp(table, now) - table->epoch),
-		.size_bytes = region->header->size_bytes,
+		.size_bytes = region->size_bytes,
 		.limits = count_limits(region),
-		.limits_max = region->header->limits_max,
+		.limits_max = region->limits_max,
 	};
 	uint64_t decisions = 0, elsewhere;
 
