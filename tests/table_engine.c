@@ -62,7 +62,7 @@ static const char *skips_limit(const struct weir_limit *limit, uint64_t costs)
 		return NULL;
 	if (limit->count_all && costs > WEIR_TABLE_COUNT_MAX)
 		return "counts beyond the maxima";
-	switch (weir__slot_format_init(&format, &plan, 0, 0, NULL)) {
+	switch (weir__slot_format_init(&format, &plan, 0, NULL)) {
 	case WEIR_OK:
 		return NULL;
 	case WEIR_ERR_UNSUPPORTED:
@@ -74,7 +74,7 @@ static const char *skips_limit(const struct weir_limit *limit, uint64_t costs)
 
 static const char *skips_times(weir_ns earliest, weir_ns latest)
 {
-	return latest - earliest > WEIR__SLOT_TIME_MAX || earliest > UINT64_MAX - before_made ||
+	return latest - earliest > WEIR__SLOT_TIME_MAX || earliest > UINT64_MAX / 2 ||
 			       latest > UINT64_MAX - WEIR_TABLE_SPAN_MAX ?
 		       "times beyond the maxima" :
 		       NULL;

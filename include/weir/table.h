@@ -12,22 +12,25 @@
  *             serve();
  *
  * A key is any bytes; under two limits it is two keys. It needs no memory until it is charged, takes 16 bytes while it
- * owes something, and none once it is whole again: nobody sweeps. Nothing on the path allocates or takes a lock, and one
- * decision is one 16-byte compare-and-swap.
+ * owes something, and none once it is whole again: nobody sweeps. Nothing on the path allocates or takes a lock; a
+ * decision is one 16-byte compare-and-swap, two for a new key, and none if it is denied.
  *
- * When full. A key has its place in one of 16 slots. If all of them belong to keys that owe something, the one that is
- * closest to whole gives way: it starts anew, which is counted (weir_table_stats.gave_way). So strangers under the same
- * limit cannot wash out a key that is being throttled, and no request that was admitted goes unrecorded.
+ * When full. A key has its place in one of 16 slots. If all of them belong to keys that owe something, one gives way: of
+ * buckets the one that is whole soonest, of windows the one that has used least. It starts anew, which is counted
+ * (weir_table_stats.gave_way). So strangers under the same limit cannot wash out a key that is being throttled, and no
+ * request that was admitted goes unrecorded.
  *
  * Names of keys are not stored, only 32 bits of a hash keyed with a secret of the table's own. A key that is looked up
- * meets another's slot with a probability of at most 16 / 2^32 = 3.7e-9; then the two share a limit.
+ * meets another's slot with a probability of at most 16 / 2^32 = 3.7e-9; then the two share it. Keys of two limits that
+ * do so read what the other owes by their own rate, and owe one burst or window at most.
  *
  * Maxima, beyond which weir_table_add_limit refuses a limit: WEIR_TABLE_... below. Times are good from 9 years before a
  * table was made until 9 years after; outside of that, time stands still.
  *
- * Threads that share a table use one clock, weir_table_now(): it is the same for all processes of a shared table. A
- * key that is whole by less than a millisecond is still taken for one that owes, so that small differences between
- * clocks admit nothing extra. */
+ * Threads that share a table use one clock, weir_table_now(): it is the same for all processes of a shared table (of one
+ * time namespace). A
+ * key that is whole by less than 10 ms is still taken for one that owes, so that small differences between clocks
+ * admit nothing extra. */
 #ifndef WEIR_TABLE_H
 #define WEIR_TABLE_H
 
@@ -46,12 +49,13 @@ struct weir_table;
 struct weir_table_limit;
 
 /* What limits in a table may be; weir_table_add_limit refuses more. Smooth buckets: the rate in lowest terms has a count
- * of at most WEIR_TABLE_COUNT_MAX, and an empty bucket is whole after WEIR_TABLE_SPAN_MAX at the latest. Refill interval
+ * of at most WEIR_TABLE_RATE_MAX, and an empty bucket is whole after WEIR_TABLE_SPAN_MAX at the latest. Refill interval
  * and fixed windows: burst and count up to WEIR_TABLE_COUNT_MAX, whole, or over, after as long. Sliding counters: count
  * up to WEIR_TABLE_SLIDING_MAX, twice the period up to WEIR_TABLE_SPAN_MAX. With count all, a window stops counting at
  * WEIR_TABLE_COUNT_MAX. Sliding logs and sliding counters with segments or count all have no place in a table. */
-#define WEIR_TABLE_COUNT_MAX UINT64_C(0xffffffff)
-#define WEIR_TABLE_SLIDING_MAX UINT64_C(0xffff)
+#define WEIR_TABLE_RATE_MAX UINT64_C(0xffffffff)
+#define WEIR_TABLE_COUNT_MAX UINT64_C(0xfffffff)
+#define WEIR_TABLE_SLIDING_MAX UINT64_C(0x3fff)
 #define WEIR_TABLE_SPAN_MAX UINT64_C(576460632303423488) /* 18 years and 97 days, in ns */
 
 /* Limits that are decided together at most. */
@@ -63,8 +67,8 @@ struct weir_table_limit;
 struct weir_table_options {
 	size_t size_bytes;   /* all memory there will ever be, cut to whole pages; see weir_table_size */
 	const char *shared;  /* NULL: memory of this process. Else the name of shared memory, without a slash */
-	uint32_t mode;       /* of shared memory that is made: permission bits; 0 is 0600 */
-	uint32_t limits_max; /* how many limits there may be; 0 is 64 */
+	uint32_t mode;       /* of shared memory: permission bits; 0 is 0600, and another user's is refused */
+	uint32_t limits_max; /* how many limits there may be, 512 bytes each; 0 is 64 */
 	weir_ns made_at;     /* the time around which times are good; 0 is now. For replays and tests */
 };
 
@@ -81,7 +85,8 @@ WEIR_API size_t weir_table_size(uint64_t keys);
  *
  * A private table after fork is two tables. A shared one may be used by parent and child.
  *
- * WEIR_ERR_ROOM: size_bytes is too small. WEIR_ERR_REGION: the shared memory is no table, or another one.
+ * WEIR_ERR_ROOM: size_bytes is too small. WEIR_ERR_REGION: the shared memory is no table, another one, or one of
+ * another user, which only those may attach to who ask for a mode with bits for others.
  * WEIR_ERR_LIMIT: a name or a number that cannot be. WEIR_ERR_SYSTEM. */
 WEIR_API int weir_table_new(const struct weir_table_options *options, struct weir_table **ret_table,
 			    struct weir_message *ret_message);
@@ -89,19 +94,20 @@ WEIR_API int weir_table_new(const struct weir_table_options *options, struct wei
 /* Frees what this process has of it. No other thread uses the table any more. NULL is allowed. */
 WEIR_API void weir_table_free(struct weir_table *table);
 
-/* Removes the name. Those who are attached keep the memory until they free the table. */
+/* Removes the name. Those who are attached keep the memory until they free the table. WEIR_ERR_LIMIT: no name can be
+ * so. WEIR_ERR_SYSTEM: errno is ENOENT if there is none. */
 WEIR_API int weir_table_unlink(const char *shared, struct weir_message *ret_message);
 
 /* The clock of this table: weir_clock_now() of a private one; all processes of a shared one have the same. */
 WEIR_API weir_ns weir_table_now(struct weir_table *table);
 
 /* Adds a limit, or finds it: all processes add the limits that they use, by the same names. Safe from any thread.
- * WEIR_ERR_CHANGE: there is another limit of this name. WEIR_ERR_FULL: limits_max are there. WEIR_ERR_LIMIT,
- * WEIR_ERR_MAXIMUM: it cannot be, or not in a table. */
+ * WEIR_ERR_CHANGE: there is another limit of this name. WEIR_ERR_FULL: limits_max are there. WEIR_ERR_LIMIT: it cannot
+ * be. WEIR_ERR_MAXIMUM, WEIR_ERR_UNSUPPORTED: not in a table. WEIR_ERR_SYSTEM: no memory. */
 WEIR_API int weir_table_add_limit(struct weir_table *table, const char *name, const struct weir_limit *limit,
 				  const struct weir_table_limit **ret_limit, struct weir_message *ret_message);
 
-/* The same from the notation of limit.h, ended by a NUL. */
+/* The same from the notation of limit.h, ended by a NUL. WEIR_ERR_SYNTAX, too. */
 WEIR_API int weir_table_add_limit_text(struct weir_table *table, const char *name, const char *text,
 				       const struct weir_table_limit **ret_limit, struct weir_message *ret_message);
 
@@ -182,19 +188,22 @@ struct weir_table_stats {
 	uint64_t live;     /* slots of keys that owe something now */
 	size_t size_bytes;
 	uint32_t limits, limits_max;
-	uint64_t inserted;   /* keys that were given a slot */
-	uint64_t gave_way;   /* of which so many took that of a key that still owed something */
-	uint64_t probes[4];  /* decisions that found their key in the first, second, third and fourth cache line */
-	uint64_t absent;     /* decisions that found it in none */
+	uint64_t inserted; /* keys that were given a slot */
+	uint64_t gave_way; /* of which so many took that of a key that still owed something */
+	uint64_t
+		probes[4]; /* keys found in the first, second, third and fourth cache line that was looked at. The first
+				is not counted but reckoned: decisions, less the others and those below */
+	uint64_t absent;   /* keys found nowhere */
 	uint64_t lost_races; /* decisions on several limits that were taken back because another was faster */
 };
 
-/* Counts live keys, which reads the whole table (about 0.1 s a GiB); the other numbers are sums of counters that each
- * thread keeps. */
+/* Counts live keys, which reads the whole table (about 0.1 s a GiB); the other numbers are sums of counters, of which
+ * there is a set for each of up to 16 threads. */
 WEIR_API void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_stats *ret_stats);
 
 struct weir_table_limit_stats {
-	uint64_t allowed, denied; /* decisions, by all processes */
+	uint64_t allowed,
+		denied; /* decisions, by all processes; several together count as denied by those that denied */
 };
 
 WEIR_API void weir_table_limit_stats(struct weir_table *table, const struct weir_table_limit *limit,

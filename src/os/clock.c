@@ -47,14 +47,6 @@ static inline uint64_t read_ticks(const struct weir__clock *clock)
 	return kernel_clock(CLOCK_MONOTONIC) * 2; /* ticks must be shorter than 1 ns */
 }
 
-void weir__clock_anchor_init(struct weir__clock_anchor *anchor)
-{
-	const weir_ns monotonic = kernel_clock(CLOCK_MONOTONIC);
-
-	atomic_store(&anchor->ahead, kernel_clock(CLOCK_REALTIME) - monotonic);
-	atomic_store(&anchor->moved_at, monotonic);
-}
-
 /* Brings the anchor closer to the wall clock. Of several who would do so at once, one may. */
 static void move_anchor(struct weir__clock_anchor *anchor)
 {
@@ -143,30 +135,52 @@ static uint64_t ticks_of(weir_ns span, uint64_t rate)
 	return (uint64_t)(((weir__ticks_wide)span << WEIR__RATE_SHIFT) / rate);
 }
 
+void weir__clock_anchor_init(struct weir__clock_anchor *anchor)
+{
+	const struct weir__clock clock = { .uses_tsc = kernel_trusts_tsc() };
+	const struct weir__clock_sample sample = take_sample(&clock);
+
+	atomic_store(&anchor->ahead, sample.wall - sample.monotonic);
+	atomic_store(&anchor->moved_at, sample.monotonic);
+	atomic_store(&anchor->made_at_ticks, sample.ticks);
+	atomic_store(&anchor->made_at_monotonic, sample.monotonic);
+}
+
+/* Two readings tell the rate; the first one may be the anchor's, if that is old enough. */
+static uint64_t measure_rate(const struct weir__clock *clock, struct weir__clock_sample *ret_last)
+{
+	struct weir__clock_sample first = take_sample(clock), last = first;
+
+	if (clock->anchor && first.monotonic - atomic_load(&clock->anchor->made_at_monotonic) > STEER_EACH_NS) {
+		first.ticks = atomic_load(&clock->anchor->made_at_ticks);
+		first.monotonic = atomic_load(&clock->anchor->made_at_monotonic);
+	}
+	while (last.monotonic - first.monotonic < CALIBRATE_NS)
+		last = take_sample(clock);
+	*ret_last = last;
+	return weir__timeline_rate(&first, &last);
+}
+
 void weir__clock_init(struct weir__clock *clock, struct weir__clock_anchor *anchor)
 {
-	struct weir__clock_sample first, second;
+	struct weir__clock_sample sample;
 	struct weir__timeline line;
 	uint64_t rate = 0;
 
 	memset(clock, 0, sizeof(*clock));
 	clock->anchor = anchor;
 	clock->uses_tsc = kernel_trusts_tsc();
-	if (clock->uses_tsc) {
-		second = first = take_sample(clock);
-		while (second.monotonic - first.monotonic < CALIBRATE_NS)
-			second = take_sample(clock);
-		rate = weir__timeline_rate(&first, &second);
-	}
+	if (clock->uses_tsc)
+		rate = measure_rate(clock, &sample);
 	if (rate == 0) {
 		clock->uses_tsc = false;
-		second = take_sample(clock);
+		sample = take_sample(clock);
 		rate = UINT64_C(1) << 63; /* half a nanosecond */
 	}
 	clock->ticks_to_steer = ticks_of(STEER_EACH_NS, rate);
 	clock->ticks_to_bend = ticks_of(BEND_AHEAD_NS, rate);
-	clock->last = second;
-	line = weir__timeline_start(&second, rate);
+	clock->last = sample;
+	line = weir__timeline_start(&sample, rate);
 	publish(clock, &line);
 	atomic_store_explicit(&clock->is_fast, clock->uses_tsc, memory_order_release);
 }

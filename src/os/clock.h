@@ -17,6 +17,8 @@
 struct weir__clock_anchor {
 	_Atomic uint64_t ahead;    /* of CLOCK_MONOTONIC, in ns, modulo 2^64 */
 	_Atomic uint64_t moved_at; /* by CLOCK_MONOTONIC */
+	/* When it was made: the longer ago, the better this tells how fast the counter runs. */
+	_Atomic uint64_t made_at_ticks, made_at_monotonic;
 };
 
 struct weir__clock_line {

@@ -94,7 +94,7 @@ void weir__memory_close(int file)
 	close(file);
 }
 
-int weir__memory_attach(const char *name, void **ret_memory, size_t *ret_size)
+int weir__memory_attach(const char *name, bool trusts_others, void **ret_memory, size_t *ret_size)
 {
 	char path[NAME_MAX + sizeof(folder)];
 	struct stat status;
@@ -104,11 +104,13 @@ int weir__memory_attach(const char *name, void **ret_memory, size_t *ret_size)
 		return error;
 	file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (file < 0)
-		return errno;
+		return errno == ELOOP || errno == EISDIR || errno == ENXIO ? EINVAL : errno;
 	if (fstat(file, &status) != 0)
 		error = errno;
 	else if (!S_ISREG(status.st_mode) || status.st_size <= 0)
 		error = EINVAL;
+	else if (!trusts_others && status.st_uid != geteuid() && status.st_uid != 0)
+		error = EPERM;
 	else
 		error = map_shared(file, (size_t)status.st_size, ret_memory);
 	if (error == 0)

@@ -3,6 +3,7 @@
 #ifndef WEIR_OS_MEMORY_H
 #define WEIR_OS_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,8 +20,9 @@ int weir__memory_publish(int file, const char *name);
 /* Closes the file of new_shared; the memory stays. */
 void weir__memory_close(int file);
 
-/* Memory that has a name. ENOENT: there is none. */
-int weir__memory_attach(const char *name, void **ret_memory, size_t *ret_size);
+/* Memory that has a name. ENOENT: there is none. EINVAL: it is no memory. EPERM: it is neither this user's nor root's, and
+ * others are not trusted: whoever makes the memory can write what it likes. */
+int weir__memory_attach(const char *name, bool trusts_others, void **ret_memory, size_t *ret_size);
 
 int weir__memory_unlink(const char *name);
 

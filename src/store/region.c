@@ -9,6 +9,7 @@
 #include "store/slot.h"
 
 static const char magic[8] = "weirtab";
+static const char no_table[] = "this is no table of Weir's";
 
 enum {
 	BYTE_ORDER_MARK = 0x01020304,
@@ -20,6 +21,8 @@ enum {
 
 /* More limits than anybody has, few enough that no sum of sizes wraps. */
 static const uint32_t limits_max_most = 1u << 20;
+
+static const size_t line_bytes = WEIR__LINE_BYTES;
 
 /* A quarter of the times that a slot can hold lies before the table was made. */
 static const weir_ns before_made = UINT64_C(1) << 58;
@@ -67,8 +70,7 @@ static size_t round_up(size_t n, size_t multiple)
 /* Two lines apart, so that no two threads' counters share what processors fetch together. */
 static size_t stripe_bytes(uint32_t limits_max)
 {
-	return round_up(sizeof(struct weir__stripe) + limits_max * sizeof(struct weir__limit_counters),
-			2 * WEIR__LINE_BYTES);
+	return round_up(sizeof(struct weir__stripe) + limits_max * sizeof(struct weir__limit_counters), 2 * line_bytes);
 }
 
 /* Bytes before the slots. */
@@ -78,22 +80,27 @@ static size_t overhead_bytes(uint32_t limits_max)
 	       WEIR__STRIPES * stripe_bytes(limits_max);
 }
 
+/* The smallest table with so many limits. */
+static size_t least_bytes(uint32_t limits_max)
+{
+	return round_up(overhead_bytes(limits_max) + WEIR__LINES_LEAST * line_bytes, weir__memory_page());
+}
+
 size_t weir__region_size(uint64_t keys)
 {
-	const size_t least = overhead_bytes(LIMITS_MAX_DEFAULT) + WEIR__LINES_LEAST * WEIR__LINE_BYTES;
 	size_t bytes;
 
 	/* 23.5 bytes a key: of 10 million, about 30 in a million give way while they are inserted. */
 	if (__builtin_mul_overflow(keys / 2 + 1, (size_t)47, &bytes) || bytes > SIZE_MAX / 2)
 		return SIZE_MAX;
-	return round_up(bytes + least, weir__memory_page());
+	return round_up(bytes, weir__memory_page()) + least_bytes(LIMITS_MAX_DEFAULT);
 }
 
 static uint64_t lines_in(size_t size, uint32_t limits_max)
 {
 	const size_t overhead = overhead_bytes(limits_max);
 
-	return size <= overhead ? 0 : (size - overhead) / WEIR__LINE_BYTES / WEIR__LINES_LEAST * WEIR__LINES_LEAST;
+	return size <= overhead ? 0 : (size - overhead) / line_bytes / WEIR__LINES_LEAST * WEIR__LINES_LEAST;
 }
 
 /* Where everything lies, by numbers that were checked. */
@@ -124,8 +131,7 @@ static int check_options(const struct weir_table_options *options, struct weir_m
 		return fail_number(ret_message, WEIR_ERR_LIMIT, NULL, "limits_max of ", options->limits_max,
 				   ": at most ", limits_max_most);
 	if (options->mode & ~0777u)
-		return fail_number(ret_message, WEIR_ERR_LIMIT, name, "a mode of ", options->mode,
-				   ": permission bits are at most ", 0777);
+		return fail(ret_message, WEIR_ERR_LIMIT, name, "a mode has permission bits only, 0777 at most");
 	if (name && (*name == '\0' || *name == '.' || strchr(name, '/') || strlen(name) > WEIR_TABLE_NAME_MAX))
 		return fail(ret_message, WEIR_ERR_LIMIT, name,
 			    "a name has 1 to 63 bytes, no slash, and does not begin with a dot");
@@ -150,7 +156,7 @@ static int fill_in(struct weir__region *region, void *memory, const struct weir_
 	header->lines = lines_in(options->size_bytes, limits_max);
 	header->limits_max = limits_max;
 	header->stripes = WEIR__STRIPES;
-	header->epoch = made_at > before_made ? made_at - before_made : 0;
+	header->epoch = made_at > before_made ? weir__min(made_at - before_made, UINT64_MAX / 2) : 0;
 	weir__clock_anchor_init(&header->clock);
 	lay_out(region, header, options->size_bytes, limits_max);
 	return WEIR_OK;
@@ -159,12 +165,14 @@ static int fill_in(struct weir__region *region, void *memory, const struct weir_
 static int check_size(const struct weir_table_options *options, struct weir_message *ret_message)
 {
 	const uint32_t limits_max = options->limits_max ? options->limits_max : LIMITS_MAX_DEFAULT;
-	const size_t least = overhead_bytes(limits_max) + WEIR__LINES_LEAST * WEIR__LINE_BYTES;
 	const uint64_t lines = lines_in(options->size_bytes, limits_max);
 
+	if (options->shared && options->size_bytes == 0)
+		return fail(ret_message, WEIR_ERR_ROOM, options->shared,
+			    "there is no such table, and to make one it needs a size");
 	if (lines == 0)
 		return fail_number(ret_message, WEIR_ERR_ROOM, options->shared, "a table of ", options->size_bytes,
-				   " bytes: with so many limits it needs at least ", least);
+				   " bytes: with so many limits it needs at least ", least_bytes(limits_max));
 	if (lines > UINT32_MAX || options->size_bytes > SIZE_MAX / 2)
 		return fail_number(ret_message, WEIR_ERR_ROOM, options->shared, "a table of ", options->size_bytes,
 				   " bytes: the most is 64 bytes times ", UINT32_MAX);
@@ -195,7 +203,7 @@ static int check_header(const struct weir__region_header *header, size_t mapped,
 	const char *const name = options->shared;
 
 	if (mapped < sizeof(*header) || memcmp(header->magic, magic, sizeof(magic)) != 0)
-		return fail(ret_message, WEIR_ERR_REGION, name, "this is no table of Weir's");
+		return fail(ret_message, WEIR_ERR_REGION, name, no_table);
 	if (header->byte_order != BYTE_ORDER_MARK)
 		return fail(ret_message, WEIR_ERR_REGION, name, "the table is of a machine with another byte order");
 	if (header->version != VERSION)
@@ -205,7 +213,8 @@ static int check_header(const struct weir__region_header *header, size_t mapped,
 		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table says that it has ",
 				   header->size_bytes, " bytes, but it has ", mapped);
 	if (header->stripes != WEIR__STRIPES || header->limits_max == 0 || header->limits_max > limits_max_most ||
-	    header->lines == 0 || header->lines != lines_in(header->size_bytes, header->limits_max))
+	    header->lines == 0 || header->lines != lines_in(header->size_bytes, header->limits_max) ||
+	    header->epoch > UINT64_MAX / 2)
 		return fail(ret_message, WEIR_ERR_REGION, name, "the table's header is damaged");
 	if (options->size_bytes != 0 && options->size_bytes != header->size_bytes)
 		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table has ", header->size_bytes,
@@ -223,11 +232,14 @@ static int attach(struct weir__region *region, const struct weir_table_options *
 	struct weir__region_header header = { 0 };
 	void *memory;
 	size_t mapped;
-	int error = weir__memory_attach(options->shared, &memory, &mapped);
+	int error = weir__memory_attach(options->shared, options->mode & 077, &memory, &mapped);
 
 	*ret_missing = error == ENOENT;
 	if (error == EINVAL)
-		return fail(ret_message, WEIR_ERR_REGION, options->shared, "this is no table of Weir's");
+		return fail(ret_message, WEIR_ERR_REGION, options->shared, no_table);
+	if (error == EPERM)
+		return fail(ret_message, WEIR_ERR_REGION, options->shared,
+			    "it belongs to another user; ask for a mode with bits for others if that is meant");
 	if (error != 0)
 		return fail_system(ret_message, options->shared, error);
 	if (mapped >= sizeof(header))

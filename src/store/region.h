@@ -74,7 +74,7 @@ size_t weir__region_size(uint64_t keys);
 int weir__region_unlink(const char *shared, struct weir_message *ret_message);
 
 /* Private memory, or that of the name: made, or attached to if it is there. */
-int weir__region_open(struct weir__region *region, const struct weir_table_options *options,
+int weir__region_open(struct weir__region *region, const struct weir_table_options *asked,
 		      struct weir_message *ret_message);
 
 void weir__region_close(struct weir__region *region);

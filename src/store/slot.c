@@ -8,24 +8,34 @@
 _Static_assert(WEIR_TABLE_SPAN_MAX + 2 * WEIR__STEP_BACK_MAX <= UINT64_C(1) << 59,
 	       "what is owed at the last instant, by a clock that went back, must fit the slot");
 
-static struct weir_state unpack_interval(const struct weir_plan *plan, uint32_t missing, weir_ns whole_at)
-{
-	const uint64_t intervals = (uint64_t)weir__div_up(missing, plan->count);
+static const uint32_t count_mask = (UINT32_C(1) << WEIR__SLOT_LEVEL_SHIFT) - 1;
+static const uint32_t window_mask = (UINT32_C(1) << WEIR__SLOT_WINDOW_BITS) - 1;
 
-	return (struct weir_state){ .lo = whole_at - intervals * plan->period, .hi = missing };
+_Static_assert(WEIR_TABLE_COUNT_MAX == (UINT32_C(1) << WEIR__SLOT_LEVEL_SHIFT) - 1, "see table.h");
+_Static_assert(WEIR_TABLE_SLIDING_MAX == (UINT32_C(1) << WEIR__SLOT_WINDOW_BITS) - 1, "see table.h");
+
+/* A slot that is another key's, of another limit, may say anything: then it is one burst that is missing, at most. */
+static struct weir_state unpack_interval(const struct weir_plan *plan, uint32_t counted, weir_ns whole_at)
+{
+	const uint64_t missing = weir__min(counted, plan->most);
+	const weir__u128 span = weir__mul((uint64_t)weir__div_up(missing, plan->count), plan->period);
+
+	return (struct weir_state){ .lo = span < whole_at ? whole_at - (weir_ns)span : 0, .hi = missing };
 }
 
-static struct weir_state unpack_counter(const struct weir_plan *plan, uint32_t own, weir_ns forgotten_at)
+static struct weir_state unpack_counter(const struct weir_plan *plan, uint32_t counted, weir_ns forgotten_at)
 {
-	const uint32_t previous = own >> 16, current = own & 0xffff;
-	const uint64_t number = forgotten_at / plan->period;
+	const uint32_t previous = counted >> WEIR__SLOT_WINDOW_BITS, current = counted & window_mask;
+	const uint64_t number = forgotten_at / plan->period, ahead = current ? 2 : 1;
 
-	return (struct weir_state){ .lo = weir__counter_pack(previous, current), .hi = number - (current ? 2 : 1) };
+	return (struct weir_state){ .lo = weir__counter_pack(previous, current),
+				    .hi = number > ahead ? number - ahead : 0 };
 }
 
 struct weir_state weir__slot_unpack(const struct weir__slot_format *format, struct weir_state slot)
 {
 	const weir_ns fresh_at = weir__slot_fresh_at(slot) + format->epoch;
+	const uint32_t counted = weir__slot_own(slot) & count_mask;
 
 	if (weir__slot_fingerprint(slot) == 0)
 		return (struct weir_state){ 0, 0 };
@@ -33,17 +43,30 @@ struct weir_state weir__slot_unpack(const struct weir__slot_format *format, stru
 	case WEIR_KIND_BUCKET:
 		return weir__slot_unpack_bucket(format, slot);
 	case WEIR_KIND_INTERVAL:
-		return unpack_interval(&format->plan, weir__slot_own(slot), fresh_at);
+		return unpack_interval(&format->plan, counted, fresh_at);
 	case WEIR_KIND_COUNTER:
-		return unpack_counter(&format->plan, weir__slot_own(slot), fresh_at);
+		return unpack_counter(&format->plan, counted, fresh_at);
 	default:
-		return (struct weir_state){ .lo = fresh_at - format->plan.period, .hi = weir__slot_own(slot) };
+		return (struct weir_state){ .lo = fresh_at > format->plan.period ? fresh_at - format->plan.period : 0,
+					    .hi = counted };
 	}
 }
 
-/* The state's fresh_at in Unix time and its own bits. */
-static weir_ns pack_state(const struct weir_plan *plan, const struct weir_state *state, uint64_t *ret_own)
+/* Own bits of a counted kind, of which so much is used. */
+static uint64_t with_level(const struct weir__slot_format *format, uint64_t counted, uint64_t used)
 {
+	const uint64_t level = used >= format->plan.most ?
+				       WEIR__SLOT_LEVEL_MOST :
+				       weir__min((used * format->levels) >> 32, WEIR__SLOT_LEVEL_MOST - 1);
+
+	return counted | level << WEIR__SLOT_LEVEL_SHIFT;
+}
+
+/* The state's fresh_at in Unix time and its own bits. */
+static weir_ns pack_state(const struct weir__slot_format *format, const struct weir_state *state, uint64_t *ret_own)
+{
+	const struct weir_plan *const plan = &format->plan;
+	uint64_t previous, current, counted;
 	weir_ns fresh_at;
 
 	switch (plan->kind) {
@@ -52,13 +75,16 @@ static weir_ns pack_state(const struct weir_plan *plan, const struct weir_state 
 		*ret_own = (uint64_t)(weir__mul(fresh_at, plan->count) - weir__state_wide(state));
 		return fresh_at;
 	case WEIR_KIND_INTERVAL:
-		*ret_own = state->hi;
+		*ret_own = with_level(format, state->hi, state->hi);
 		return state->lo + (uint64_t)weir__div_up(state->hi, plan->count) * plan->period;
 	case WEIR_KIND_COUNTER:
-		*ret_own = (state->lo >> 32) << 16 | (state->lo & UINT32_MAX);
-		return (state->hi + ((state->lo & UINT32_MAX) ? 2 : 1)) * plan->period;
+		previous = state->lo >> 32;
+		current = state->lo & UINT32_MAX;
+		*ret_own = with_level(format, previous << WEIR__SLOT_WINDOW_BITS | current, previous + current);
+		return (state->hi + (current ? 2 : 1)) * plan->period;
 	default:
-		*ret_own = weir__min(state->hi, WEIR_TABLE_COUNT_MAX); /* count all stops there */
+		counted = weir__min(state->hi, WEIR_TABLE_COUNT_MAX); /* count all stops there */
+		*ret_own = with_level(format, counted, counted);
 		return state->lo + plan->period;
 	}
 }
@@ -78,7 +104,7 @@ struct weir_state weir__slot_pack(const struct weir__slot_format *format, uint32
 
 	if (owes_nothing(&format->plan, state))
 		return (struct weir_state){ 0, 0 };
-	fresh_at = pack_state(&format->plan, state, &own);
+	fresh_at = pack_state(format, state, &own);
 	if (fresh_at <= format->epoch)
 		return (struct weir_state){ 0, 0 };
 	WEIR__HOLDS(own <= UINT32_MAX && (fresh_at - format->epoch) >> 60 == 0);
@@ -102,7 +128,7 @@ static int refuse_kind(struct weir_message *ret_message)
 
 	weir__text_add(
 		&why,
-		"a table holds buckets, fixed windows and plain sliding counters; a sliding_log, segments and a sliding_counter with count all or more than 65535 need a limiter of their own");
+		"a table holds buckets, fixed windows and plain sliding counters; a sliding_log, segments and a sliding_counter with count all or more than 16383 need a limiter of their own");
 	return WEIR_ERR_UNSUPPORTED;
 }
 
@@ -121,7 +147,7 @@ static weir__u128 longest(const struct weir_plan *plan)
 	}
 }
 
-int weir__slot_format_init(struct weir__slot_format *format, const struct weir_plan *plan, weir_ns epoch, uint32_t tag,
+int weir__slot_format_init(struct weir__slot_format *format, const struct weir_plan *plan, weir_ns epoch,
 			   struct weir_message *ret_message)
 {
 	const bool is_bucket = plan->kind == WEIR_KIND_BUCKET;
@@ -129,16 +155,19 @@ int weir__slot_format_init(struct weir__slot_format *format, const struct weir_p
 	if (plan->kind >= WEIR_KIND_SEGMENTS ||
 	    (plan->kind == WEIR_KIND_COUNTER && plan->most > WEIR_TABLE_SLIDING_MAX))
 		return refuse_kind(ret_message);
-	if (is_bucket && plan->count > WEIR_TABLE_COUNT_MAX)
-		return refuse(ret_message, "the count of a rate in lowest terms", WEIR_TABLE_COUNT_MAX);
+	if (is_bucket && plan->count > WEIR_TABLE_RATE_MAX)
+		return refuse(ret_message, "the count of a rate in lowest terms", WEIR_TABLE_RATE_MAX);
 	if (!is_bucket && plan->most > WEIR_TABLE_COUNT_MAX)
 		return refuse(ret_message, "a count or burst", WEIR_TABLE_COUNT_MAX);
 	if (longest(plan) > WEIR_TABLE_SPAN_MAX)
 		return refuse(ret_message, "the time in ns until a used-up key owes nothing", WEIR_TABLE_SPAN_MAX);
-	*format = (struct weir__slot_format){ .plan = *plan, .epoch = epoch, .tag = tag };
+	*format = (struct weir__slot_format){ .plan = *plan, .epoch = epoch };
 	if (is_bucket) {
 		format->unit_ns = (uint64_t)weir__div_up(plan->period, plan->count);
 		format->unit_rest = (uint64_t)(weir__mul(format->unit_ns, plan->count) - plan->period);
+	} else {
+		format->tag = WEIR__SLOT_COUNTED;
+		format->levels = ((uint64_t)WEIR__SLOT_LEVEL_MOST << 32) / plan->most;
 	}
 	return WEIR_OK;
 }

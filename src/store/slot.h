@@ -2,7 +2,7 @@
  *
  *     lo   bits  0..31   fingerprint of the key; 0: nobody's
  *          bits 32..63   the algorithm's own
- *     hi   bits  0..3    tag: generation of the limit, or CLAIMED
+ *     hi   bits  0..3    tag: generation of the limit, and whether own is COUNTED; or CLAIMED
  *          bits  4..63   fresh_at: from then on the key owes nothing, in ns since the table's epoch
  *
  * fresh_at means the same for every algorithm, so whether a slot is free, and which is closest to it, is known without
@@ -11,8 +11,11 @@
  *     bucket     whole again at fresh_at - own/count ns: own counts down from the whole nanosecond, in 1/count ns
  *     interval   whole again at fresh_at; own tokens are missing
  *     window     over at fresh_at; own is counted
- *     counter    own is what the previous (upper 16 bits) and the current window counted; the end of the window
+ *     counter    own is what the previous (upper 14 bits) and the current window counted; the end of the window
  *                after the current one is fresh_at, or of the current one if only the previous counted
+ *
+ * The last three are COUNTED. However little of a window is used, it is over at the same time; so the upper 4 of their
+ * own bits tell how much: when slots are short, a key that has used little gives way before one that has used all.
  *
  * Pure. Packing what core says and unpacking it again gives the same state. */
 #ifndef WEIR_STORE_SLOT_H
@@ -25,6 +28,10 @@ enum {
 	WEIR__SLOT_TAG_BITS = 4,
 	WEIR__SLOT_TAG_MASK = (1 << WEIR__SLOT_TAG_BITS) - 1,
 	WEIR__SLOT_CLAIMED = WEIR__SLOT_TAG_MASK,
+	WEIR__SLOT_COUNTED = 8,
+	WEIR__SLOT_LEVEL_SHIFT = 28,
+	WEIR__SLOT_LEVEL_MOST = 15,
+	WEIR__SLOT_WINDOW_BITS = 14, /* of a counter's two windows, each */
 };
 
 /* Times are from epoch to epoch + TIME_MAX; what is owed then fits behind it: see WEIR_TABLE_SPAN_MAX. */
@@ -34,6 +41,7 @@ enum {
 struct weir__slot_format {
 	struct weir_plan plan;
 	weir_ns epoch;
+	uint64_t levels;    /* counted kinds: levels a unit, times 2^32 */
 	uint64_t unit_ns;   /* buckets: what one unit takes, rounded up */
 	uint64_t unit_rest; /* buckets: by so many 1/count ns it was rounded up */
 	uint32_t tag;
@@ -52,6 +60,17 @@ static inline uint32_t weir__slot_own(struct weir_state slot)
 static inline uint32_t weir__slot_tag(struct weir_state slot)
 {
 	return (uint32_t)slot.hi & WEIR__SLOT_TAG_MASK;
+}
+
+static inline bool weir__slot_is_counted(struct weir_state slot)
+{
+	return slot.hi & WEIR__SLOT_COUNTED && weir__slot_tag(slot) != WEIR__SLOT_CLAIMED;
+}
+
+/* How much of a counted slot is used: 0 to LEVEL_MOST, which is all. */
+static inline uint32_t weir__slot_level(struct weir_state slot)
+{
+	return weir__slot_own(slot) >> WEIR__SLOT_LEVEL_SHIFT;
 }
 
 /* Since the epoch. */
@@ -115,7 +134,7 @@ struct weir_state weir__slot_pack(const struct weir__slot_format *format, uint32
 
 /* Checks that the states of a plan can be packed, and how. WEIR_ERR_MAXIMUM, or WEIR_ERR_UNSUPPORTED for kinds that have
  * no place in a slot. */
-int weir__slot_format_init(struct weir__slot_format *format, const struct weir_plan *plan, weir_ns epoch, uint32_t tag,
+int weir__slot_format_init(struct weir__slot_format *format, const struct weir_plan *plan, weir_ns epoch,
 			   struct weir_message *ret_message);
 
 #endif

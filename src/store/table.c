@@ -29,7 +29,7 @@ int weir_table_new(const struct weir_table_options *options, struct weir_table *
 	error = weir__region_open(&region, options, ret_message);
 	if (error != WEIR_OK)
 		return error;
-	size = sizeof(*table) + region.limits_max * sizeof(table->limits[0]);
+	size = sizeof(*table) + region.limits_max * sizeof(struct weir_table_limit *);
 	table = aligned_alloc(_Alignof(struct weir_table), (size + 63) / 64 * 64);
 	if (table == NULL) {
 		struct weir__text why = weir__text_of_message(ret_message, 0);
@@ -120,7 +120,7 @@ int weir_table_add_limit(struct weir_table *table, const char *name, const struc
 	if (error == WEIR_OK)
 		error = weir_plan_compile(limit, &plan, ret_message);
 	if (error == WEIR_OK)
-		error = weir__slot_format_init(&added.format, &plan, table->epoch, 0, ret_message);
+		error = weir__slot_format_init(&added.format, &plan, table->epoch, ret_message);
 	if (error != WEIR_OK)
 		return error;
 	(void)weir_limit_print(limit, text);

@@ -8,7 +8,8 @@
  *  - A window, interval or counter gives back only within the window it was charged in.
  *  - Whoever resets or refunds a key counts up `forgiven` first. If it moved since the first charge, nobody knows what
  *    became of the charge, and it stays. (The slot is read first, then `forgiven`: a reset in between changes the slot.)
- *  - A key that gave way meanwhile is left alone. */
+ *  - A key that gave way meanwhile is left alone.
+ *  - If the caller's time is not that of the table's clock, nobody knows how much has leaked. */
 #include "core/bucket.h"
 #include "os/pause.h"
 #include "store/table.h"
@@ -114,7 +115,6 @@ static void take_back(struct joint *joint, const struct part *part, uint64_t for
 	const struct weir__slot_format *const format = &part->limit->format;
 	const struct weir__change *const change = &part->change;
 	const weir_ns clock = weir_table_now(joint->table);
-	const weir_ns elapsed = clock > joint->now ? clock - joint->now : 0;
 	const struct weir_state charged = weir__slot_unpack(format, change->after);
 	struct weir_state seen, next;
 
@@ -129,9 +129,9 @@ static void take_back(struct joint *joint, const struct part *part, uint64_t for
 		} else {
 			struct weir_state state = weir__slot_unpack(format, seen);
 
-			if (weir__slot_fingerprint(seen) != weir__fingerprint(part->hash) ||
+			if (clock < joint->now || weir__slot_fingerprint(seen) != weir__fingerprint(part->hash) ||
 			    weir__slot_tag(seen) != format->tag ||
-			    !take_out(&format->plan, &charged, &state, part->cost, elapsed))
+			    !take_out(&format->plan, &charged, &state, part->cost, clock - joint->now))
 				return;
 			next = weir__slot_pack(format, weir__slot_fingerprint(seen), &state);
 		}
@@ -145,7 +145,7 @@ static void take_back(struct joint *joint, const struct part *part, uint64_t for
 static bool charge_all(struct joint *joint)
 {
 	const uint64_t forgiven = atomic_load(&joint->table->region.header->forgiven);
-	unsigned char order[WEIR_TABLE_CLAIMS_MAX];
+	unsigned char order[WEIR_TABLE_CLAIMS_MAX] = { 0 };
 
 	order_parts(joint, order);
 	for (size_t i = 0; i < joint->n; i++) {

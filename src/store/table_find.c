@@ -29,7 +29,7 @@ enum {
 };
 
 /* No two clocks that share a table differ by more: what is fresh for less than this may yet owe by another clock. */
-static const weir_ns clocks_differ_ns = 1000000;
+static const weir_ns clocks_differ_ns = 10000000;
 
 struct candidates {
 	union weir__atomic16 *lines[LINES];
@@ -134,11 +134,20 @@ static bool is_free(struct weir_state slot, uint64_t now)
 	return weir__slot_fingerprint(slot) == 0 || weir__slot_fresh_at(slot) + clocks_differ_ns <= now;
 }
 
+/* Whether a's key gives way before b's, both of the same sort. Of windows the one of which less is used, whatever of it
+ * is left: else strangers who ask once would wash out those who have used theirs up. */
+static bool gives_way_before(struct weir_state a, struct weir_state b)
+{
+	if (weir__slot_is_counted(a) && weir__slot_level(a) != weir__slot_level(b))
+		return weir__slot_level(a) < weir__slot_level(b);
+	return a.hi < b.hi;
+}
+
 /* Where a new key goes. In a full table it is the slot of the key that is closest to fresh. */
 static struct weir__place choose(const struct candidates *candidates, uint64_t now, bool *ret_is_free)
 {
 	struct weir__place first_free[2] = { { NULL, { 0, 0 } }, { NULL, { 0, 0 } } };
-	struct weir__place closest = { NULL, { 0, UINT64_MAX } };
+	struct weir__place closest[2] = { { NULL, { 0, 0 } }, { NULL, { 0, 0 } } }; /* of what is counted, and not */
 	unsigned taken[2] = { 0, 0 };
 
 	for (unsigned i = 0; i < CANDIDATES; i++) {
@@ -147,9 +156,11 @@ static struct weir__place choose(const struct candidates *candidates, uint64_t n
 		const unsigned pair = i / PAIR_SLOTS;
 
 		if (!is_free(seen, now)) {
+			struct weir__place *const other = &closest[weir__slot_is_counted(seen)];
+
 			taken[pair]++;
-			if (seen.hi < closest.seen.hi)
-				closest = (struct weir__place){ slot, seen };
+			if (other->slot == NULL || gives_way_before(seen, other->seen))
+				*other = (struct weir__place){ slot, seen };
 		} else if (first_free[pair].slot == NULL) {
 			first_free[pair] = (struct weir__place){ slot, seen };
 		}
@@ -160,7 +171,9 @@ static struct weir__place choose(const struct candidates *candidates, uint64_t n
 	if (first_free[1].slot)
 		return first_free[1];
 	*ret_is_free = false;
-	return closest;
+	if (closest[0].slot == NULL || (closest[1].slot && closest[1].seen.hi < closest[0].seen.hi))
+		return closest[1];
+	return closest[0];
 }
 
 /* Steps 2 and 3. */
