@@ -36,7 +36,7 @@ static void *server(void *unused)
 
 int main(void)
 {
-	const struct weir_table_options options = { .size_bytes = weir_table_size(100000) };
+	const struct weir_table_options options = { .size_bytes = weir_table_size(100000, 0) };
 	struct weir_message why;
 	pthread_t threads[THREADS];
 

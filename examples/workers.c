@@ -17,7 +17,7 @@ static _Atomic int *admitted; /* by all workers */
 
 static int open_table(struct weir_table **ret_table, const struct weir_table_limit **ret_limit)
 {
-	const struct weir_table_options options = { .size_bytes = weir_table_size(10000), .shared = name };
+	const struct weir_table_options options = { .size_bytes = weir_table_size(10000, 0), .shared = name };
 	struct weir_message why;
 
 	if (weir_table_new(&options, ret_table, &why) == WEIR_OK &&

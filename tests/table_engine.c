@@ -17,7 +17,7 @@ static struct {
 
 static struct weir_table *table_for(weir_ns earliest, const char *shared)
 {
-	const struct weir_table_options options = { .size_bytes = weir_table_size(1000),
+	const struct weir_table_options options = { .size_bytes = weir_table_size(1000, 0),
 						    .shared = shared,
 						    .made_at = earliest + before_made };
 	struct weir_table *table;

@@ -1,6 +1,6 @@
 /* table.h: limits for millions of keys, in memory of a fixed size, for any number of threads and processes.
  *
- *     struct weir_table_options options = { .size_bytes = weir_table_size(1000000) };
+ *     struct weir_table_options options = { .size_bytes = weir_table_size(1000000, 0) };
  *     const struct weir_table_limit *per_user;
  *     struct weir_table *table;
  *     struct weir_message why;
@@ -72,9 +72,9 @@ struct weir_table_options {
 	weir_ns made_at;     /* the time around which times are good; 0 is now. For replays and tests */
 };
 
-/* Bytes for so many keys that owe something at once, with the default of 64 limits: 23.5 each. At that fill fewer
+/* Bytes for so many keys that owe something at once, and so many limits (0: 64): 23.5 a key. At that fill fewer
  * than 100 in a million give way. */
-WEIR_API size_t weir_table_size(uint64_t keys);
+WEIR_API size_t weir_table_size(uint64_t keys, uint32_t limits_max);
 
 /* Makes a table, or attaches to one in shared memory: if there is one of that name it must be of the same size,
  * limits_max (unless these are 0) and version, else it is made. Whoever makes it sets its mode, secret and clock.
@@ -131,24 +131,24 @@ WEIR_API struct weir_verdict weir_table_peek(struct weir_table *table, const str
 WEIR_API struct weir_verdict weir_table_refund(struct weir_table *table, const struct weir_table_limit *limit,
 					       const void *key, size_t key_length, weir_ns now, uint64_t n);
 
-/* Forgets what the key owes: it is as new. False if it owed nothing. */
+/* Forgets what the key owes: it is as new. False if nothing was stored. */
 WEIR_API bool weir_table_reset(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
 			       size_t key_length);
 
 /* What the table knows of a key. */
 struct weir_table_key {
 	bool is_stored;              /* false: never charged, whole again and forgotten, or gave way */
-	weir_ns whole_at;            /* it owes nothing from this instant on; 0 if it is not stored */
+	weir_ns whole_at;            /* it owes nothing from this instant on at the latest; 0 if it is not stored */
 	struct weir_verdict verdict; /* that of peek with a cost of 0 */
 };
 
-/* Looks without touching anything. */
+/* Looks without changing what any key owes. */
 WEIR_API struct weir_table_key weir_table_inspect(struct weir_table *table, const struct weir_table_limit *limit,
 						  const void *key, size_t key_length, weir_ns now);
 
 /* Waits until a request of this cost may go, and charges it: as weir_limiter_wait, but on the table's clock, and with
- * one difference: those who wait for one key of a bucket are served in the order in which they came only where the wait
- * is shorter than a minute. */
+ * one difference: only buckets that do not refill at intervals serve those who wait for one key in the order in which
+ * they came, and only while the wait is shorter than half a minute. */
 WEIR_API int weir_table_wait(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
 			     size_t key_length, uint64_t cost, weir_ns deadline, struct weir_canceller *canceller);
 
@@ -189,7 +189,7 @@ struct weir_table_stats {
 	size_t size_bytes;
 	uint32_t limits, limits_max;
 	uint64_t inserted; /* keys that were given a slot */
-	uint64_t gave_way; /* of which so many took that of a key that still owed something */
+	uint64_t gave_way; /* keys that still owed something and lost theirs to another */
 	uint64_t
 		probes[4]; /* keys found in the first, second, third and fourth cache line that was looked at. The first
 				is not counted but reckoned: decisions, less the others and those below */

@@ -39,16 +39,27 @@ static inline bool weir__atomic16_swap(union weir__atomic16 *slot, struct weir_s
 			 : "memory");
 	return swapped;
 #else
-	return __sync_bool_compare_and_swap(&slot->word, weir__atomic16_word(expected), weir__atomic16_word(next));
+	bool swapped;
+
+	/* The builtin promises a full barrier, but clang makes acquire and release of it on aarch64. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	swapped = __sync_bool_compare_and_swap(&slot->word, weir__atomic16_word(expected), weir__atomic16_word(next));
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return swapped;
 #endif
 }
 
-/* Acquire, by a swap of nothing for nothing: on processors that promise no other way. */
+/* Acquire, by a swap of what was read for itself: on processors that promise no other way. It must succeed: where a swap
+ * is a pair of instructions, what a failed one has read may be torn. */
 static __attribute__((noinline, unused)) struct weir_state weir__atomic16_load_by_swap(union weir__atomic16 *slot)
 {
-	const weir__u128_slot word = __sync_val_compare_and_swap(&slot->word, 0, 0);
+	struct weir_state seen;
 
-	return (struct weir_state){ .lo = (uint64_t)word, .hi = (uint64_t)(word >> 64) };
+	do {
+		seen.lo = __atomic_load_n(&slot->state.lo, __ATOMIC_RELAXED);
+		seen.hi = __atomic_load_n(&slot->state.hi, __ATOMIC_RELAXED);
+	} while (!weir__atomic16_swap(slot, seen, seen));
+	return seen;
 }
 
 /* Acquire. */

@@ -12,20 +12,23 @@
 #include <x86intrin.h>
 #endif
 
+#include "os/pause.h"
+
 enum {
 	CALIBRATE_NS = 200000, /* two readings 200 us apart tell the rate to about 100 ppm; steering does the rest */
 	STEER_EACH_NS = 100000000,
-	STEER_GIVEN_UP_NS = 1000000000, /* whoever steers takes far less, unless it is gone: a thread that forked */
-	BEND_AHEAD_NS = 10000000,       /* longer than a new line takes to be seen by all cores */
+	BEND_AHEAD_NS = 10000000, /* longer than a new line takes to be seen by all cores */
 	SAMPLE_TRIES = 5,
-	ANCHOR_MAX_PPM = 500,
+	IDLE_NS = 1000000000, /* nobody has read the clock for so long: it is off by what its rate is */
+	STEER_PATIENCE = 2000,
 };
 
-static const weir_ns anchor_follows_at_once_ns = 1000000000;
-
 static struct weir__clock process_clock;
-static pthread_once_t started = PTHREAD_ONCE_INIT;
+static pthread_once_t started = PTHREAD_ONCE_INIT, forks_watched = PTHREAD_ONCE_INIT;
 static _Atomic bool is_started;
+
+/* Counts up in every child: a thread that was steering in the parent does not exist there. */
+static _Atomic uint32_t process_number = 1;
 
 static weir_ns kernel_clock(clockid_t id)
 {
@@ -47,29 +50,10 @@ static inline uint64_t read_ticks(const struct weir__clock *clock)
 	return kernel_clock(CLOCK_MONOTONIC) * 2; /* ticks must be shorter than 1 ns */
 }
 
-/* Brings the anchor closer to the wall clock. Of several who would do so at once, one may. */
-static void move_anchor(struct weir__clock_anchor *anchor)
+/* What a clock follows. */
+static weir_ns read_target(const struct weir__clock *clock, weir_ns monotonic)
 {
-	const weir_ns monotonic = kernel_clock(CLOCK_MONOTONIC);
-	const uint64_t wanted = kernel_clock(CLOCK_REALTIME) - monotonic;
-	uint64_t moved_at = atomic_load(&anchor->moved_at), ahead, most, error;
-
-	if (monotonic - moved_at < STEER_EACH_NS || monotonic < moved_at ||
-	    !atomic_compare_exchange_strong(&anchor->moved_at, &moved_at, monotonic))
-		return;
-	ahead = atomic_load(&anchor->ahead);
-	most = (monotonic - moved_at) / 1000000 * ANCHOR_MAX_PPM;
-	error = wanted - ahead;
-	if ((int64_t)error < 0) /* the wall clock is behind */
-		ahead -= -error < most ? -error : most;
-	else
-		ahead += error < most || error > anchor_follows_at_once_ns ? error : most;
-	atomic_store(&anchor->ahead, ahead);
-}
-
-static weir_ns wall_clock(const struct weir__clock *clock, weir_ns monotonic)
-{
-	return clock->anchor ? monotonic + atomic_load(&clock->anchor->ahead) : kernel_clock(CLOCK_REALTIME);
+	return clock->anchor ? monotonic : kernel_clock(CLOCK_REALTIME);
 }
 
 /* The three clocks at one moment, as nearly as can be: of a few tries the one in which they were read fastest. */
@@ -81,7 +65,7 @@ static struct weir__clock_sample take_sample(const struct weir__clock *clock)
 	for (int i = 0; i < SAMPLE_TRIES; i++) {
 		const uint64_t before = read_ticks(clock);
 		const weir_ns monotonic = kernel_clock(CLOCK_MONOTONIC);
-		const weir_ns wall = wall_clock(clock, monotonic);
+		const weir_ns wall = read_target(clock, monotonic);
 		const uint64_t after = read_ticks(clock);
 
 		if (after - before < best_took) {
@@ -137,24 +121,27 @@ static uint64_t ticks_of(weir_ns span, uint64_t rate)
 
 void weir__clock_anchor_init(struct weir__clock_anchor *anchor)
 {
-	const struct weir__clock clock = { .uses_tsc = kernel_trusts_tsc() };
-	const struct weir__clock_sample sample = take_sample(&clock);
+	const weir_ns monotonic = kernel_clock(CLOCK_MONOTONIC);
 
-	atomic_store(&anchor->ahead, sample.wall - sample.monotonic);
-	atomic_store(&anchor->moved_at, sample.monotonic);
-	atomic_store(&anchor->made_at_ticks, sample.ticks);
-	atomic_store(&anchor->made_at_monotonic, sample.monotonic);
+	weir__clock_anchor_begin(anchor, monotonic, kernel_clock(CLOCK_REALTIME));
 }
 
-/* Two readings tell the rate; the first one may be the anchor's, if that is old enough. */
+static void note_fork(void)
+{
+	atomic_fetch_add(&process_number, 1);
+}
+
+static void watch_forks(void)
+{
+	(void)pthread_atfork(NULL, NULL, note_fork);
+}
+
+/* Two readings tell the rate. */
 static uint64_t measure_rate(const struct weir__clock *clock, struct weir__clock_sample *ret_last)
 {
-	struct weir__clock_sample first = take_sample(clock), last = first;
+	const struct weir__clock_sample first = take_sample(clock);
+	struct weir__clock_sample last = first;
 
-	if (clock->anchor && first.monotonic - atomic_load(&clock->anchor->made_at_monotonic) > STEER_EACH_NS) {
-		first.ticks = atomic_load(&clock->anchor->made_at_ticks);
-		first.monotonic = atomic_load(&clock->anchor->made_at_monotonic);
-	}
 	while (last.monotonic - first.monotonic < CALIBRATE_NS)
 		last = take_sample(clock);
 	*ret_last = last;
@@ -167,6 +154,7 @@ void weir__clock_init(struct weir__clock *clock, struct weir__clock_anchor *anch
 	struct weir__timeline line;
 	uint64_t rate = 0;
 
+	pthread_once(&forks_watched, watch_forks);
 	memset(clock, 0, sizeof(*clock));
 	clock->anchor = anchor;
 	clock->uses_tsc = kernel_trusts_tsc();
@@ -201,20 +189,26 @@ static bool is_steering_due(const struct weir__clock *clock, const struct weir__
 	return went_back(clock, line, ticks) || (ticks >= line->bend && ticks - line->bend > clock->ticks_to_steer);
 }
 
-/* False: somebody else is at it. A thread that vanished meanwhile, as all but one do in the child of a fork, is not
- * waited for. */
-static bool begin_steering(struct weir__clock *clock, weir_ns monotonic)
+/* False: somebody else is at it. */
+static bool begin_steering(struct weir__clock *clock)
 {
-	uint64_t since = atomic_load_explicit(&clock->steering_since, memory_order_acquire);
+	const uint32_t self = atomic_load_explicit(&process_number, memory_order_relaxed);
+	uint32_t who = atomic_load_explicit(&clock->steering, memory_order_relaxed);
 
-	if (since != 0 && monotonic - since < STEER_GIVEN_UP_NS)
-		return false;
-	return atomic_compare_exchange_strong(&clock->steering_since, &since, monotonic);
+	return who != self && atomic_compare_exchange_strong(&clock->steering, &who, self);
 }
 
 static void end_steering(struct weir__clock *clock)
 {
-	atomic_store_explicit(&clock->steering_since, 0, memory_order_release);
+	atomic_store_explicit(&clock->steering, 0, memory_order_release);
+}
+
+static struct weir__timeline steered(struct weir__clock *clock, const struct weir__timeline *line,
+				     const struct weir__clock_sample *sample)
+{
+	if (clock->anchor && sample->monotonic - clock->last.monotonic > IDLE_NS)
+		return weir__timeline_restart(line, &clock->last, sample, clock->ticks_to_steer);
+	return weir__timeline_steer(line, &clock->last, sample, clock->ticks_to_bend);
 }
 
 static void steer(struct weir__clock *clock)
@@ -222,38 +216,55 @@ static void steer(struct weir__clock *clock)
 	struct weir__clock_sample sample;
 	struct weir__timeline line, next;
 
-	if (!begin_steering(clock, kernel_clock(CLOCK_MONOTONIC)))
-		return;
 	line = read_line(&clock->lines[atomic_load(&clock->number) & 1]);
-	if (!is_steering_due(clock, &line, read_ticks(clock))) { /* somebody else just has */
-		end_steering(clock);
+	if (!is_steering_due(clock, &line, read_ticks(clock))) /* somebody else just has */
 		return;
-	}
-	if (clock->anchor)
-		move_anchor(clock->anchor);
 	sample = take_sample(clock);
-	next = weir__timeline_steer(&line, &clock->last, &sample, clock->ticks_to_bend);
+	next = steered(clock, &line, &sample);
 	/* If this thread slept meanwhile the bend may be past, and readers beyond it: then leave it to the next one. */
 	if (read_ticks(clock) - sample.ticks < clock->ticks_to_bend) {
 		clock->last = sample;
 		publish(clock, &next);
 	}
-	end_steering(clock);
+	if (clock->anchor)
+		weir__clock_anchor_move(clock->anchor, sample.monotonic, kernel_clock(CLOCK_REALTIME));
+}
+
+/* Steers, or waits a little until somebody else has. */
+static void have_steered(struct weir__clock *clock, uint64_t number)
+{
+	if (begin_steering(clock)) {
+		steer(clock);
+		end_steering(clock);
+		return;
+	}
+	for (int i = 0; i < STEER_PATIENCE && atomic_load_explicit(&clock->number, memory_order_relaxed) == number; i++)
+		weir__pause();
+}
+
+static struct weir__timeline read_current(struct weir__clock *clock, uint64_t *ret_ticks, uint64_t *ret_number)
+{
+	struct weir__timeline line;
+	uint64_t number;
+
+	do {
+		number = atomic_load_explicit(&clock->number, memory_order_acquire);
+		line = read_line(&clock->lines[number & 1]);
+		*ret_ticks = read_ticks(clock);
+	} while (__builtin_expect(atomic_load_explicit(&clock->number, memory_order_acquire) != number, 0));
+	*ret_number = number;
+	return line;
 }
 
 /* Every way there is. */
 static __attribute__((noinline)) weir_ns read_whole(struct weir__clock *clock)
 {
-	struct weir__timeline line;
 	uint64_t number, ticks;
+	struct weir__timeline line = read_current(clock, &ticks, &number);
 
-	do {
-		number = atomic_load_explicit(&clock->number, memory_order_acquire);
-		line = read_line(&clock->lines[number & 1]);
-		ticks = read_ticks(clock);
-	} while (__builtin_expect(atomic_load_explicit(&clock->number, memory_order_acquire) != number, 0));
 	if (is_steering_due(clock, &line, ticks)) {
-		steer(clock);
+		have_steered(clock, number);
+		line = read_current(clock, &ticks, &number);
 		/* A counter that started over says nothing by the old line: time stands still until there is a new one. */
 		if (went_back(clock, &line, ticks))
 			return line.at_bend;
@@ -285,9 +296,11 @@ static inline bool read_fast(struct weir__clock *clock, weir_ns *ret_now)
 
 weir_ns weir__clock_read(struct weir__clock *clock)
 {
-	weir_ns now;
+	weir_ns monotonic;
 
-	return read_fast(clock, &now) ? now : read_whole(clock);
+	if (!read_fast(clock, &monotonic))
+		monotonic = read_whole(clock);
+	return monotonic + weir__clock_anchor_at(clock->anchor, monotonic);
 }
 
 static __attribute__((noinline)) weir_ns start_and_read(void)

@@ -1,9 +1,10 @@
 /* clock.h: a clock that several processes agree on.
  *
- * They share an anchor: what must be added to CLOCK_MONOTONIC, which is the same for all of them, to get the time of day.
- * Each carries its own clock on from there by the processor's counter, as the process's clock does (weir/clock.h), and
- * steers it towards the anchor. The anchor itself follows the wall clock: at most 500 ppm, but at once where that is
- * more than a second ahead. Whoever reads its clock moves it, now and then; nobody needs to. */
+ * CLOCK_MONOTONIC is the same for all of them. Each carries it on by the processor's counter, as the process's clock does
+ * with the wall clock (weir/clock.h), and adds what the anchor says, in memory that they share: how much the time of day
+ * is ahead. The anchor follows the wall clock by at most 500 ppm; where that is more than a second ahead, at once, but
+ * announced beforehand, so that all jump at the same instant. Whoever reads its clock moves the anchor, now and then;
+ * nobody needs to, and who is killed while at it leaves nothing behind. */
 #ifndef WEIR_OS_CLOCK_H
 #define WEIR_OS_CLOCK_H
 
@@ -11,14 +12,14 @@
 
 #include <stdatomic.h>
 
+#include "os/atomic16.h"
 #include "os/timeline.h"
 
-/* In memory that processes share. */
+/* How far the time of day is ahead of CLOCK_MONOTONIC: from some instant on so much, growing at some rate. 16 bytes:
+ * lo is how much, in ns modulo 2^64; hi the instant in ms and the rate in 2^-30. */
 struct weir__clock_anchor {
-	_Atomic uint64_t ahead;    /* of CLOCK_MONOTONIC, in ns, modulo 2^64 */
-	_Atomic uint64_t moved_at; /* by CLOCK_MONOTONIC */
-	/* When it was made: the longer ago, the better this tells how fast the counter runs. */
-	_Atomic uint64_t made_at_ticks, made_at_monotonic;
+	union weir__atomic16 next;    /* from its instant on */
+	union weir__atomic16 current; /* until then */
 };
 
 struct weir__clock_line {
@@ -32,12 +33,19 @@ struct weir__clock {
 	_Atomic bool is_fast;    /* started, and carried on by the processor's counter */
 	bool uses_tsc;
 	uint64_t ticks_to_steer, ticks_to_bend;
-	struct weir__clock_anchor *anchor; /* NULL: the wall clock */
-	_Atomic uint64_t steering_since;   /* by CLOCK_MONOTONIC; 0: nobody is */
+	struct weir__clock_anchor *anchor; /* NULL: follows the wall clock itself */
+	_Atomic uint32_t steering;         /* a try-lock: 0, or the number of the process that steers */
 	struct weir__clock_sample last;    /* of whoever steers */
 } __attribute__((aligned(64)));
 
 void weir__clock_anchor_init(struct weir__clock_anchor *anchor);
+void weir__clock_anchor_begin(struct weir__clock_anchor *anchor, weir_ns monotonic, weir_ns wall);
+
+/* What to add at an instant of CLOCK_MONOTONIC. */
+uint64_t weir__clock_anchor_at(struct weir__clock_anchor *anchor, weir_ns monotonic);
+
+/* Brings the anchor closer to the wall clock, unless somebody just has. */
+void weir__clock_anchor_move(struct weir__clock_anchor *anchor, weir_ns monotonic, weir_ns wall);
 
 /* Takes about 200 us to calibrate. Nothing to free. */
 void weir__clock_init(struct weir__clock *clock, struct weir__clock_anchor *anchor);

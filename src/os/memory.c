@@ -4,15 +4,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char folder[] = "/dev/shm";
+/* With what the names of its files begin: others keep theirs there, too. */
+static const char folder[] = "/dev/shm", prefix[] = "weir.";
 
-enum { HUGE_PAGE = 2 << 20 };
+enum { HUGE_PAGE = 2 << 20, PATH_SIZE = NAME_MAX + sizeof(folder), PIECE = 16 << 20 };
 
 /* Only advice: where there are none, small pages do. */
 static void ask_for_huge_pages(void *memory, size_t size)
@@ -52,6 +54,21 @@ static int map_shared(int file, size_t size, void **ret_memory)
 	return 0;
 }
 
+/* In pieces: some kernels undo the whole of it at any signal. */
+static int set_aside(int file, size_t size)
+{
+	for (size_t done = 0; done < size;) {
+		const size_t piece = size - done < PIECE ? size - done : PIECE;
+		const int error = posix_fallocate(file, (off_t)done, (off_t)piece);
+
+		if (error == 0)
+			done += piece;
+		else if (error != EINTR)
+			return error;
+	}
+	return 0;
+}
+
 int weir__memory_new_shared(size_t size, uint32_t mode, void **ret_memory, int *ret_file)
 {
 	const int file = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -59,7 +76,7 @@ int weir__memory_new_shared(size_t size, uint32_t mode, void **ret_memory, int *
 
 	if (file < 0)
 		return errno;
-	error = posix_fallocate(file, 0, (off_t)size);
+	error = set_aside(file, size);
 	if (error == 0 && fchmod(file, (mode_t)mode) != 0) /* not open's: the mode asked for, whatever the umask */
 		error = errno;
 	if (error == 0)
@@ -73,14 +90,14 @@ int weir__memory_new_shared(size_t size, uint32_t mode, void **ret_memory, int *
 
 static int path_of(const char *name, char *path, size_t size)
 {
-	const int length = snprintf(path, size, "%s/%s", folder, name);
+	const int length = snprintf(path, size, "%s/%s%s", folder, prefix, name);
 
 	return length < 0 || (size_t)length >= size ? ENAMETOOLONG : 0;
 }
 
 int weir__memory_publish(int file, const char *name)
 {
-	char from[64], to[NAME_MAX + sizeof(folder)];
+	char from[64], to[PATH_SIZE];
 	int error = path_of(name, to, sizeof(to));
 
 	if (error != 0)
@@ -94,9 +111,27 @@ void weir__memory_close(int file)
 	close(file);
 }
 
-int weir__memory_attach(const char *name, bool trusts_others, void **ret_memory, size_t *ret_size)
+static bool is_own_group(gid_t group)
 {
-	char path[NAME_MAX + sizeof(folder)];
+	gid_t groups[NGROUPS_MAX];
+	const int n = getgroups(NGROUPS_MAX, groups);
+
+	for (int i = 0; i < n; i++)
+		if (groups[i] == group)
+			return true;
+	return group == getegid();
+}
+
+static bool is_trusted(const struct stat *status, uint32_t mode)
+{
+	if (status->st_uid == geteuid() || status->st_uid == 0 || mode & S_IRWXO)
+		return true;
+	return mode & S_IRWXG && is_own_group(status->st_gid) && !(status->st_mode & S_IWOTH);
+}
+
+int weir__memory_attach(const char *name, uint32_t mode, void **ret_memory, size_t *ret_size)
+{
+	char path[PATH_SIZE];
 	struct stat status;
 	int file, error = path_of(name, path, sizeof(path));
 
@@ -109,7 +144,7 @@ int weir__memory_attach(const char *name, bool trusts_others, void **ret_memory,
 		error = errno;
 	else if (!S_ISREG(status.st_mode) || status.st_size <= 0)
 		error = EINVAL;
-	else if (!trusts_others && status.st_uid != geteuid() && status.st_uid != 0)
+	else if (!is_trusted(&status, mode))
 		error = EPERM;
 	else
 		error = map_shared(file, (size_t)status.st_size, ret_memory);
@@ -121,7 +156,7 @@ int weir__memory_attach(const char *name, bool trusts_others, void **ret_memory,
 
 int weir__memory_unlink(const char *name)
 {
-	char path[NAME_MAX + sizeof(folder)];
+	char path[PATH_SIZE];
 	const int error = path_of(name, path, sizeof(path));
 
 	if (error != 0)

@@ -3,7 +3,6 @@
 #ifndef WEIR_OS_MEMORY_H
 #define WEIR_OS_MEMORY_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,9 +19,10 @@ int weir__memory_publish(int file, const char *name);
 /* Closes the file of new_shared; the memory stays. */
 void weir__memory_close(int file);
 
-/* Memory that has a name. ENOENT: there is none. EINVAL: it is no memory. EPERM: it is neither this user's nor root's, and
- * others are not trusted: whoever makes the memory can write what it likes. */
-int weir__memory_attach(const char *name, bool trusts_others, void **ret_memory, size_t *ret_size);
+/* Memory that has a name. ENOENT: there is none. EINVAL: it is no memory. EPERM: it is of another user, not root. Whoever
+ * made the memory can write what it likes; so that is allowed only if `mode` has bits for all, or for the group, and it
+ * is of a group of this process's and not writable for all. */
+int weir__memory_attach(const char *name, uint32_t mode, void **ret_memory, size_t *ret_size);
 
 int weir__memory_unlink(const char *name);
 

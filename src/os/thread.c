@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "os/memory.h"
 
@@ -16,10 +18,14 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static uint32_t random_number(void)
 {
-	uint32_t number = 0;
+	struct timespec now;
+	uint32_t number;
 
-	(void)weir__memory_random(&number, sizeof(number));
-	return number;
+	if (weir__memory_random(&number, sizeof(number)) == 0)
+		return number;
+	/* Forbidden, as some sandboxes do. */
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return ((uint32_t)getpid() << 16 ^ (uint32_t)((uintptr_t)&nonce >> 6) ^ (uint32_t)now.tv_nsec) * 0x9e3779b1u;
 }
 
 /* The child's thread is not the parent's. */

@@ -70,3 +70,15 @@ struct weir__timeline weir__timeline_steer(const struct weir__timeline *line, co
 	next.rate_after = steered_rate(rate, is_far_behind ? sample->wall : ours, sample->wall, elapsed);
 	return next;
 }
+
+struct weir__timeline weir__timeline_restart(const struct weir__timeline *line, const struct weir__clock_sample *last,
+					     const struct weir__clock_sample *sample, uint64_t given_out)
+{
+	const weir_ns said = weir__timeline_at(line, line->bend + given_out);
+
+	return (struct weir__timeline){
+		.bend = sample->ticks,
+		.at_bend = sample->wall > said ? sample->wall : said,
+		.rate_after = plausible_rate(line->rate_after, weir__timeline_rate(last, sample)),
+	};
+}

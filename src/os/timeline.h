@@ -48,4 +48,9 @@ struct weir__timeline weir__timeline_start(const struct weir__clock_sample *samp
 struct weir__timeline weir__timeline_steer(const struct weir__timeline *line, const struct weir__clock_sample *last,
 					   const struct weir__clock_sample *sample, uint64_t ahead);
 
+/* The next line after one that nobody has read for long: it begins at what the sample says, but not before what the old
+ * one has said until `given_out` ticks after its bend. */
+struct weir__timeline weir__timeline_restart(const struct weir__timeline *line, const struct weir__clock_sample *last,
+					     const struct weir__clock_sample *sample, uint64_t given_out);
+
 #endif

@@ -86,14 +86,14 @@ static size_t least_bytes(uint32_t limits_max)
 	return round_up(overhead_bytes(limits_max) + WEIR__LINES_LEAST * line_bytes, weir__memory_page());
 }
 
-size_t weir__region_size(uint64_t keys)
+size_t weir__region_size(uint64_t keys, uint32_t limits_max)
 {
 	size_t bytes;
 
 	/* 23.5 bytes a key: of 10 million, about 30 in a million give way while they are inserted. */
 	if (__builtin_mul_overflow(keys / 2 + 1, (size_t)47, &bytes) || bytes > SIZE_MAX / 2)
 		return SIZE_MAX;
-	return round_up(bytes, weir__memory_page()) + least_bytes(LIMITS_MAX_DEFAULT);
+	return round_up(bytes, weir__memory_page()) + least_bytes(limits_max ? limits_max : LIMITS_MAX_DEFAULT);
 }
 
 static uint64_t lines_in(size_t size, uint32_t limits_max)
@@ -232,7 +232,7 @@ static int attach(struct weir__region *region, const struct weir_table_options *
 	struct weir__region_header header = { 0 };
 	void *memory;
 	size_t mapped;
-	int error = weir__memory_attach(options->shared, options->mode & 077, &memory, &mapped);
+	int error = weir__memory_attach(options->shared, options->mode, &memory, &mapped);
 
 	*ret_missing = error == ENOENT;
 	if (error == EINVAL)
@@ -310,6 +310,8 @@ int weir__region_unlink(const char *shared, struct weir_message *ret_message)
 	const struct weir_table_options options = { .shared = shared };
 	int error = check_options(&options, ret_message);
 
+	if (error == WEIR_OK && shared == NULL)
+		error = fail(ret_message, WEIR_ERR_LIMIT, "", "a table without a name has none to remove");
 	if (error != WEIR_OK)
 		return error;
 	error = weir__memory_unlink(shared);
@@ -359,8 +361,9 @@ int weir__region_add_limit(struct weir__region *region, const char *name, const 
 	const struct weir_state identity = { .lo = weir__hash(&region->secret, name, strlen(name)) | 1,
 					     .hi = weir__hash(&region->secret, text, strlen(text)) };
 
-	/* The first free entry is the only one to take: so two who add the same meet there. */
-	for (uint32_t i = 0; i < region->limits_max; i++) {
+	/* The first free entry from there on is the only one to take: so two who add the same meet. */
+	for (uint32_t n = 0; n < region->limits_max; n++) {
+		const uint32_t i = (uint32_t)((identity.lo + n) % region->limits_max);
 		struct weir__region_limit *const entry = &region->limits[i];
 		struct weir_state found = weir__atomic16_load(&entry->identity);
 

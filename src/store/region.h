@@ -17,8 +17,10 @@
 enum {
 	WEIR__LINE_SLOTS = 4,
 	WEIR__LINE_BYTES = 64,
+	WEIR__LINES = 4,       /* that a key may be in: two pairs */
 	WEIR__LINES_LEAST = 4, /* two pairs; the number of lines is a multiple of this */
 	WEIR__STRIPES = 16,
+	WEIR__FORGIVEN = 1024,
 };
 
 struct weir__region_header {
@@ -29,10 +31,11 @@ struct weir__region_header {
 	weir_ns epoch;
 	struct weir__hash_secret secret;
 
-	/* Counts resets and refunds, each before it happens: see table_decide.c. */
-	_Atomic uint64_t forgiven __attribute__((aligned(WEIR__LINE_BYTES)));
-
 	struct weir__clock_anchor clock __attribute__((aligned(WEIR__LINE_BYTES)));
+
+	/* Counts what is taken from slots without having leaked, before it is: resets, refunds, keys that give way. One
+	 * for all keys with the same lowest bits of the fingerprint: see table_decide.c. */
+	_Atomic uint64_t forgiven[WEIR__FORGIVEN] __attribute__((aligned(WEIR__LINE_BYTES)));
 } __attribute__((aligned(256)));
 
 /* A limit that was added. The identity is taken at once; the words that follow are for people, and whoever adds the
@@ -50,7 +53,8 @@ struct weir__limit_counters {
 
 /* What the threads of one stripe have counted. */
 struct weir__stripe {
-	_Atomic uint64_t inserted, gave_way, probes[3], absent, lost_races;
+	_Atomic uint64_t inserted, gave_way, lost_races;
+	_Atomic uint64_t probes[4]; /* beyond the home line: in the other three, and nowhere */
 	struct weir__limit_counters limits[] __attribute__((aligned(WEIR__LINE_BYTES)));
 };
 
@@ -70,7 +74,7 @@ struct weir__region {
 };
 
 /* As the functions of table.h. */
-size_t weir__region_size(uint64_t keys);
+size_t weir__region_size(uint64_t keys, uint32_t limits_max);
 int weir__region_unlink(const char *shared, struct weir_message *ret_message);
 
 /* Private memory, or that of the name: made, or attached to if it is there. */

@@ -8,9 +8,9 @@
 #include "core/text.h"
 #include "os/pause.h"
 
-size_t weir_table_size(uint64_t keys)
+size_t weir_table_size(uint64_t keys, uint32_t limits_max)
 {
-	return weir__region_size(keys);
+	return weir__region_size(keys, limits_max);
 }
 
 int weir_table_unlink(const char *shared, struct weir_message *ret_message)
@@ -54,7 +54,7 @@ void weir_table_free(struct weir_table *table)
 	if (table == NULL)
 		return;
 	for (uint32_t i = 0; i < table->region.limits_max; i++)
-		free(table->limits[i]);
+		free(atomic_load(&table->limits[i]));
 	weir__region_close(&table->region);
 	free(table);
 }
@@ -87,31 +87,33 @@ static struct weir__hash_secret secret_of(const struct weir__hash_secret *of_tab
 					   weir__hash(&other, name, strlen(name)) };
 }
 
-/* Under the lock. */
+/* Of several threads that add the same limit at once, one is remembered. */
 static int remember_limit(struct weir_table *table, const struct weir_table_limit *limit,
 			  const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
 {
-	struct weir_table_limit **const place = &table->limits[limit->index];
+	struct weir_table_limit *const copy = malloc(sizeof(*copy)), *found = NULL;
 	struct weir__text why;
 
-	if (*place == NULL) {
-		*place = malloc(sizeof(**place));
-		if (*place == NULL) {
-			why = weir__text_of_message(ret_message, 0);
-			weir__text_add(&why, "no memory for a limit");
-			errno = ENOMEM;
-			return WEIR_ERR_SYSTEM;
-		}
-		**place = *limit;
+	if (copy == NULL) {
+		why = weir__text_of_message(ret_message, 0);
+		weir__text_add(&why, "no memory for a limit");
+		errno = ENOMEM;
+		return WEIR_ERR_SYSTEM;
 	}
-	*ret_limit = *place;
+	*copy = *limit;
+	if (atomic_compare_exchange_strong(&table->limits[limit->index], &found, copy)) {
+		*ret_limit = copy;
+	} else {
+		free(copy);
+		*ret_limit = found;
+	}
 	return WEIR_OK;
 }
 
 int weir_table_add_limit(struct weir_table *table, const char *name, const struct weir_limit *limit,
 			 const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
 {
-	struct weir_table_limit added = { .limit = *limit };
+	struct weir_table_limit added = { .table = table, .limit = *limit };
 	char text[WEIR_LIMIT_TEXT_MAX];
 	struct weir_plan plan;
 	int error;
@@ -129,10 +131,7 @@ int weir_table_add_limit(struct weir_table *table, const char *name, const struc
 		return error;
 	memcpy(added.name, name, strlen(name));
 	added.secret = secret_of(&table->region.secret, name);
-	weir__lock_acquire(&table->lock);
-	error = remember_limit(table, &added, ret_limit, ret_message);
-	weir__lock_release(&table->lock);
-	return error;
+	return remember_limit(table, &added, ret_limit, ret_message);
 }
 
 int weir_table_add_limit_text(struct weir_table *table, const char *name, const char *text,
@@ -167,11 +166,19 @@ bool weir__table_put(struct weir_table *table, uint64_t hash, struct weir__place
 	return false;
 }
 
+/* In which line a decision found its key, unless that was the first. */
+static void count_probe(const struct weir_table *table, const struct weir__place *place)
+{
+	if (place->line > 0)
+		weir__count(&weir__table_stripe(table)->probes[place->line - 1], 1);
+}
+
 struct weir_verdict weir__table_step(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
 				     weir__step *step, weir_ns now, uint64_t cost, struct weir__change *ret_change)
 {
 	const struct weir__slot_format *const format = &limit->format;
 	const uint32_t fingerprint = weir__fingerprint(hash);
+	const bool forgives = step == weir_step_refund, decides = !forgives && step != weir_step_peek;
 
 	for (;;) {
 		struct weir__place place = weir__table_find(table, hash);
@@ -182,8 +189,12 @@ struct weir_verdict weir__table_step(struct weir_table *table, const struct weir
 
 		if (!weir__slot_equal(before, state))
 			next = weir__slot_pack(format, fingerprint, &state);
+		if (forgives) /* after the key was found, before it changes: see table_decide.c */
+			atomic_fetch_add(weir__table_forgiven(table, fingerprint), 1);
 		if (!weir__table_put(table, hash, &place, next, now))
 			continue;
+		if (decides)
+			count_probe(table, &place);
 		if (ret_change)
 			*ret_change = (struct weir__change){ weir__slot_equal(place.seen, next) ? NULL : place.slot,
 							     place.seen, next };
@@ -295,7 +306,6 @@ struct weir_verdict weir_table_peek(struct weir_table *table, const struct weir_
 struct weir_verdict weir_table_refund(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
 				      size_t key_length, weir_ns now, uint64_t n)
 {
-	atomic_fetch_add(&table->region.header->forgiven, 1);
 	return step_key(table, limit, key, key_length, weir_step_refund, now, n);
 }
 
@@ -305,11 +315,11 @@ bool weir_table_reset(struct weir_table *table, const struct weir_table_limit *l
 	const uint64_t hash = weir__hash(&limit->secret, key, key_length);
 	struct weir__place place;
 
-	atomic_fetch_add(&table->region.header->forgiven, 1);
 	do {
 		place = weir__table_find(table, hash);
 		if (place.slot == NULL)
 			return false;
+		atomic_fetch_add(weir__table_forgiven(table, weir__fingerprint(hash)), 1);
 	} while (!weir__atomic16_swap(place.slot, place.seen, (struct weir_state){ 0, 0 }));
 	return true;
 }

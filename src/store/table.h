@@ -9,12 +9,12 @@
 #include <weir/step.h>
 #include <weir/table.h>
 
-#include "os/lock.h"
 #include "os/thread.h"
 #include "store/region.h"
 #include "store/slot.h"
 
 struct weir_table_limit {
+	const struct weir_table *table;
 	struct weir__slot_format format;
 	struct weir__hash_secret secret; /* of this limit: so a key has another hash under each */
 	uint32_t index;
@@ -27,14 +27,14 @@ struct weir_table {
 	weir_ns epoch;
 	bool is_shared;
 	struct weir__clock clock; /* of a shared one */
-	struct weir__lock lock;   /* of `limits` */
-	struct weir_table_limit *limits[];
+	struct weir_table_limit *_Atomic limits[];
 };
 
 /* Where a key is, and what was there. */
 struct weir__place {
 	union weir__atomic16 *slot; /* NULL: nowhere */
 	struct weir_state seen;     /* all zero if nowhere */
+	unsigned line;              /* of its candidates; LINES: nowhere */
 };
 
 /* One change of a slot, to be able to take it back. */
@@ -55,6 +55,7 @@ static inline void weir__count(_Atomic uint64_t *counter, uint64_t n)
 
 static inline void weir__table_count(const struct weir_table *table, const struct weir_table_limit *limit, bool allowed)
 {
+	WEIR__HOLDS(limit->table == table);
 	weir__count(&weir__table_stripe(table)->limits[limit->index].of[allowed], 1);
 }
 
@@ -113,7 +114,7 @@ static inline unsigned weir__line_matches(union weir__atomic16 *line, uint32_t f
 static inline struct weir__place weir__line_find(union weir__atomic16 *line, uint32_t fingerprint,
 						 const union weir__atomic16 *except)
 {
-	struct weir__place claim = { NULL, { 0, 0 } };
+	struct weir__place claim = { NULL, { 0, 0 }, 0 };
 	unsigned matches = weir__line_matches(line, fingerprint);
 
 	for (; matches; matches &= matches - 1) {
@@ -123,8 +124,8 @@ static inline struct weir__place weir__line_find(union weir__atomic16 *line, uin
 		if (slot == except || weir__slot_fingerprint(seen) != fingerprint)
 			continue;
 		if (WEIR__LIKELY(weir__slot_tag(seen) != WEIR__SLOT_CLAIMED))
-			return (struct weir__place){ slot, seen };
-		claim = (struct weir__place){ slot, seen };
+			return (struct weir__place){ slot, seen, 0 };
+		claim = (struct weir__place){ slot, seen, 0 };
 	}
 	return claim;
 }
@@ -134,8 +135,14 @@ static inline bool weir__place_is_claim(const struct weir__place *place)
 	return place->slot && weir__slot_tag(place->seen) == WEIR__SLOT_CLAIMED;
 }
 
-/* Looks in all lines, and counts in which it was. Removes a claim that nobody seems to be at work on. */
+/* Looks in all lines. Removes a claim that nobody seems to be at work on. */
 struct weir__place weir__table_find_anywhere(struct weir_table *table, uint64_t hash);
+
+/* What is taken from the slots of keys with this fingerprint without having leaked. */
+static inline _Atomic uint64_t *weir__table_forgiven(const struct weir_table *table, uint32_t fingerprint)
+{
+	return &table->region.header->forgiven[fingerprint % WEIR__FORGIVEN];
+}
 
 /* Of the key with this hash. */
 static inline struct weir__place weir__table_find(struct weir_table *table, uint64_t hash)

@@ -6,17 +6,22 @@
  * Taking back must never give more than was charged and is still there, or more than the limit would be admitted:
  *  - A bucket leaks from the charge on, and others may have built upon it since: what has leaked is not given back.
  *  - A window, interval or counter gives back only within the window it was charged in.
- *  - Whoever resets or refunds a key counts up `forgiven` first. If it moved since the first charge, nobody knows what
- *    became of the charge, and it stays. (The slot is read first, then `forgiven`: a reset in between changes the slot.)
- *  - A key that gave way meanwhile is left alone.
+ *  - Whoever resets or refunds a key, or lets it give way, has found its slot, then counts up `forgiven`, then swaps. If
+ *    that moved since before the charge, nobody knows what became of the charge, and it stays. (Here the slot is read
+ *    first, then `forgiven`: a swap in between makes this one fail.)
+ *  - Nothing is taken out of a bucket that shapes, or that others wait for: they build on what it owes.
  *  - If the caller's time is not that of the table's clock, nobody knows how much has leaked. */
 #include "core/bucket.h"
 #include "os/pause.h"
 #include "store/table.h"
 
+/* The clocks of processes in use differ by less. */
+static const weir_ns shared_clocks_differ_ns = 1000000;
+
 struct part {
 	const struct weir_table_limit *limit;
 	uint64_t hash, cost;
+	uint64_t forgiven; /* before it was charged */
 	struct weir_verdict verdict;
 	struct weir__change change;
 	bool is_charged;
@@ -93,7 +98,7 @@ static bool take_out(const struct weir_plan *plan, const struct weir_state *char
 		const weir__u128 price = weir__mul(cost, plan->period), leaked = weir__mul(elapsed, plan->count);
 		const weir__u128 whole_at = weir__state_wide(state);
 
-		if (price <= leaked || whole_at < price)
+		if (price <= leaked || whole_at < price || plan->flags & WEIR_PLAN_SHAPE)
 			return false;
 		weir__state_set_wide(state, whole_at - (price - leaked));
 		return true;
@@ -110,31 +115,58 @@ static bool take_out(const struct weir_plan *plan, const struct weir_state *char
 	return true;
 }
 
-static void take_back(struct joint *joint, const struct part *part, uint64_t forgiven)
+/* What may have leaked since the joint's time, at most: others may be ahead. */
+static weir_ns time_since(const struct joint *joint, const struct weir_plan *plan, const struct weir_state *state,
+			  weir_ns clock)
+{
+	const weir__u128 span = weir__bucket_span(plan), whole_at = weir__state_wide(state);
+	const weir_ns by_clock = clock - joint->now + (joint->table->is_shared ? shared_clocks_differ_ns : 0);
+	weir_ns charged_at;
+
+	if (plan->kind != WEIR_KIND_BUCKET || whole_at < span)
+		return by_clock;
+	charged_at = weir__saturate(weir__div_up(whole_at - span, plan->count)); /* not before that, by somebody */
+	return charged_at > joint->now && charged_at - joint->now > by_clock ? charged_at - joint->now : by_clock;
+}
+
+/* The state less the part, if that is known to be in there still. */
+static bool state_without(const struct joint *joint, const struct part *part, const struct weir_state *seen,
+			  struct weir_state *ret_state)
+{
+	const struct weir__slot_format *const format = &part->limit->format;
+	const struct weir_state charged = weir__slot_unpack(format, part->change.after);
+	const weir_ns clock = weir_table_now(joint->table); /* after the slot was read */
+
+	*ret_state = weir__slot_unpack(format, *seen);
+	if (clock < joint->now || weir__slot_fingerprint(*seen) != weir__fingerprint(part->hash) ||
+	    weir__slot_tag(*seen) != format->tag)
+		return false;
+	if (format->plan.kind == WEIR_KIND_BUCKET &&
+	    weir__bucket_owed(&format->plan, ret_state, clock) > weir__bucket_span(&format->plan))
+		return false;
+	return take_out(&format->plan, &charged, ret_state, part->cost,
+			time_since(joint, &format->plan, ret_state, clock));
+}
+
+static void take_back(struct joint *joint, const struct part *part)
 {
 	const struct weir__slot_format *const format = &part->limit->format;
 	const struct weir__change *const change = &part->change;
-	const weir_ns clock = weir_table_now(joint->table);
-	const struct weir_state charged = weir__slot_unpack(format, change->after);
-	struct weir_state seen, next;
+	const uint32_t fingerprint = weir__fingerprint(part->hash);
+	struct weir_state seen, next, state;
 
 	if (change->slot == NULL)
 		return;
 	for (;;) {
 		seen = weir__atomic16_load(change->slot);
-		if (atomic_load(&joint->table->region.header->forgiven) != forgiven)
+		if (atomic_load(weir__table_forgiven(joint->table, fingerprint)) != part->forgiven)
 			return;
-		if (weir__slot_equal(seen, change->after)) {
+		if (weir__slot_equal(seen, change->after))
 			next = change->before;
-		} else {
-			struct weir_state state = weir__slot_unpack(format, seen);
-
-			if (clock < joint->now || weir__slot_fingerprint(seen) != weir__fingerprint(part->hash) ||
-			    weir__slot_tag(seen) != format->tag ||
-			    !take_out(&format->plan, &charged, &state, part->cost, clock - joint->now))
-				return;
-			next = weir__slot_pack(format, weir__slot_fingerprint(seen), &state);
-		}
+		else if (state_without(joint, part, &seen, &state))
+			next = weir__slot_pack(format, fingerprint, &state);
+		else
+			return;
 		if (weir__atomic16_swap(change->slot, seen, next))
 			return;
 		weir__back_off();
@@ -144,20 +176,20 @@ static void take_back(struct joint *joint, const struct part *part, uint64_t for
 /* Charges all, or none if somebody else was faster at one. */
 static bool charge_all(struct joint *joint)
 {
-	const uint64_t forgiven = atomic_load(&joint->table->region.header->forgiven);
 	unsigned char order[WEIR_TABLE_CLAIMS_MAX] = { 0 };
 
 	order_parts(joint, order);
 	for (size_t i = 0; i < joint->n; i++) {
 		struct part *const part = &joint->parts[order[i]];
 
+		part->forgiven = atomic_load(weir__table_forgiven(joint->table, weir__fingerprint(part->hash)));
 		step_part(joint, part, weir_step_take);
 		part->is_charged = true;
 		if (part->verdict.allowed)
 			continue;
 		while (i-- > 0)
 			if (!counts_all(&joint->parts[order[i]])) {
-				take_back(joint, &joint->parts[order[i]], forgiven);
+				take_back(joint, &joint->parts[order[i]]);
 				step_part(joint, &joint->parts[order[i]], weir_step_peek);
 			}
 		weir__count(&weir__table_stripe(joint->table)->lost_races, 1);

@@ -18,7 +18,7 @@
 #include "store/table.h"
 
 enum {
-	LINES = 4, /* home, the other one of that pair, the two of the alternate pair */
+	LINES = WEIR__LINES, /* home, the other one of that pair, the two of the alternate pair */
 	CANDIDATES = LINES * WEIR__LINE_SLOTS,
 	PAIR_SLOTS = 2 * WEIR__LINE_SLOTS,
 	/* A home pair with fewer taken slots gets the key without a look at how full the alternate pair is. More lets
@@ -58,16 +58,16 @@ static union weir__atomic16 *candidate(const struct candidates *candidates, unsi
 
 /* A slot of the key other than the own claim: a settled one if one is seen, else a claim. */
 static struct weir__place look(const struct candidates *candidates, uint32_t fingerprint,
-			       const union weir__atomic16 *own_claim, unsigned *ret_line)
+			       const union weir__atomic16 *own_claim)
 {
-	struct weir__place claim = { NULL, { 0, 0 } };
+	struct weir__place claim = { NULL, { 0, 0 }, LINES };
 
 	for (unsigned line = 0; line < LINES; line++) {
-		const struct weir__place place = weir__line_find(candidates->lines[line], fingerprint, own_claim);
+		struct weir__place place = weir__line_find(candidates->lines[line], fingerprint, own_claim);
 
 		if (place.slot == NULL)
 			continue;
-		*ret_line = line;
+		place.line = line;
 		if (!weir__place_is_claim(&place))
 			return place;
 		claim = place;
@@ -110,22 +110,15 @@ void weir__table_prefetch_rest(const struct weir_table *table, uint64_t hash)
 struct weir__place weir__table_find_anywhere(struct weir_table *table, uint64_t hash)
 {
 	const struct candidates candidates = candidates_of(table, hash);
-	struct weir__stripe *const stripe = weir__table_stripe(table);
-	struct weir__place place;
-	unsigned line = 0;
 
 	prefetch_rest(&candidates);
 	for (;;) {
-		place = look(&candidates, weir__fingerprint(hash), NULL, &line);
+		const struct weir__place place = look(&candidates, weir__fingerprint(hash), NULL);
+
 		if (!weir__place_is_claim(&place))
-			break;
+			return place;
 		await_claim(&place);
 	}
-	if (place.slot == NULL)
-		weir__count(&stripe->absent, 1);
-	else if (line > 0)
-		weir__count(&stripe->probes[line - 1], 1);
-	return place;
 }
 
 /* Zero, or owes nothing by any clock. */
@@ -143,11 +136,12 @@ static bool gives_way_before(struct weir_state a, struct weir_state b)
 	return a.hi < b.hi;
 }
 
-/* Where a new key goes. In a full table it is the slot of the key that is closest to fresh. */
+/* Where a new key goes: what is free longest, first of all what was never used, so that a clock that steps back finds what
+ * it knew. In a full table it is the slot of the key that is closest to fresh. */
 static struct weir__place choose(const struct candidates *candidates, uint64_t now, bool *ret_is_free)
 {
-	struct weir__place first_free[2] = { { NULL, { 0, 0 } }, { NULL, { 0, 0 } } };
-	struct weir__place closest[2] = { { NULL, { 0, 0 } }, { NULL, { 0, 0 } } }; /* of what is counted, and not */
+	struct weir__place longest_free[2] = { { NULL, { 0, 0 }, 0 }, { NULL, { 0, 0 }, 0 } };
+	struct weir__place closest[2] = { { NULL, { 0, 0 }, 0 }, { NULL, { 0, 0 }, 0 } }; /* not counted, and counted */
 	unsigned taken[2] = { 0, 0 };
 
 	for (unsigned i = 0; i < CANDIDATES; i++) {
@@ -160,16 +154,16 @@ static struct weir__place choose(const struct candidates *candidates, uint64_t n
 
 			taken[pair]++;
 			if (other->slot == NULL || gives_way_before(seen, other->seen))
-				*other = (struct weir__place){ slot, seen };
-		} else if (first_free[pair].slot == NULL) {
-			first_free[pair] = (struct weir__place){ slot, seen };
+				*other = (struct weir__place){ slot, seen, 0 };
+		} else if (longest_free[pair].slot == NULL || seen.hi < longest_free[pair].seen.hi) {
+			longest_free[pair] = (struct weir__place){ slot, seen, 0 };
 		}
 	}
 	*ret_is_free = true;
-	if (first_free[0].slot && (taken[0] < PAIR_CROWDED || taken[0] <= taken[1]))
-		return first_free[0];
-	if (first_free[1].slot)
-		return first_free[1];
+	if (longest_free[0].slot && (taken[0] < PAIR_CROWDED || taken[0] <= taken[1]))
+		return longest_free[0];
+	if (longest_free[1].slot)
+		return longest_free[1];
 	*ret_is_free = false;
 	if (closest[0].slot == NULL || (closest[1].slot && closest[1].seen.hi < closest[0].seen.hi))
 		return closest[1];
@@ -179,10 +173,8 @@ static struct weir__place choose(const struct candidates *candidates, uint64_t n
 /* Steps 2 and 3. */
 static bool settle(const struct candidates *candidates, const struct weir__place *mine, struct weir_state content)
 {
-	unsigned line;
-
 	for (;;) {
-		const struct weir__place other = look(candidates, weir__slot_fingerprint(content), mine->slot, &line);
+		const struct weir__place other = look(candidates, weir__slot_fingerprint(content), mine->slot);
 
 		if (other.slot == NULL)
 			return weir__atomic16_swap(mine->slot, mine->seen, content);
@@ -206,8 +198,11 @@ bool weir__table_claim(struct weir_table *table, uint64_t hash, struct weir_stat
 
 	mine = choose(&candidates, now - table->epoch, &was_free);
 	/* The key itself, settled by somebody since it was not found. */
-	if (weir__slot_fingerprint(mine.seen) == weir__slot_fingerprint(claim) ||
-	    !weir__atomic16_swap(mine.slot, mine.seen, claim))
+	if (weir__slot_fingerprint(mine.seen) == weir__slot_fingerprint(claim))
+		return false;
+	if (!was_free)
+		atomic_fetch_add(weir__table_forgiven(table, weir__slot_fingerprint(mine.seen)), 1);
+	if (!weir__atomic16_swap(mine.slot, mine.seen, claim))
 		return false;
 	mine.seen = claim;
 	if (!was_free)

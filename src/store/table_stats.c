@@ -23,8 +23,8 @@ static uint32_t count_limits(const struct weir__region *region)
 {
 	uint32_t limits = 0;
 
-	while (limits < region->limits_max && weir__atomic16_load(&region->limits[limits].identity).lo != 0)
-		limits++;
+	for (uint32_t i = 0; i < region->limits_max; i++)
+		limits += weir__atomic16_load(&region->limits[i].identity).lo != 0;
 	return limits;
 }
 
@@ -46,10 +46,10 @@ void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_s
 		stats.inserted += read_counter(&stripe->inserted);
 		stats.gave_way += read_counter(&stripe->gave_way);
 		stats.lost_races += read_counter(&stripe->lost_races);
-		stats.absent += read_counter(&stripe->absent);
-		for (int line = 0; line < 3; line++)
-			stats.probes[line + 1] += read_counter(&stripe->probes[line]);
-		for (uint32_t limit = 0; limit < stats.limits; limit++)
+		stats.absent += read_counter(&stripe->probes[WEIR__LINES - 1]);
+		for (int line = 1; line < WEIR__LINES; line++)
+			stats.probes[line] += read_counter(&stripe->probes[line - 1]);
+		for (uint32_t limit = 0; limit < stats.limits_max; limit++)
 			decisions += read_counter(&stripe->limits[limit].of[false]) +
 				     read_counter(&stripe->limits[limit].of[true]);
 	}

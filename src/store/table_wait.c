@@ -1,15 +1,15 @@
 /* table_wait.c: waiting for a key.
  *
- * A slot has no list of those who wait. A bucket can do without: a wait of less than a minute takes its tokens at once,
- * before they have come, and sleeps until they have. The slot then owes more than a burst, as it would after a step back
- * of the clock, and everybody else is denied until it owes less; beyond a minute it would be taken for a new clock.
+ * A slot has no list of those who wait. A bucket can do without: a wait of less than half a minute takes its tokens at
+ * once, before they have come, and sleeps until they have. The slot then owes more than a burst, as it would after a step
+ * back of the clock, and everybody else is denied until it owes less; beyond a minute it would be taken for a new clock.
  * Whoever would wait longer sleeps until that is no longer so and asks again, as those who wait for windows do. */
 #include "core/reserve.h"
 #include "os/canceller.h"
 #include "store/table.h"
 
-/* What a slot may owe beyond its burst: less than a step back that is a new clock, whatever clocks differ by. */
-static const weir_ns ahead_max = WEIR__STEP_BACK_MAX - UINT64_C(1000000000);
+/* What a slot may owe beyond its burst. The other half of a minute is left for clocks that step back meanwhile. */
+static const weir_ns ahead_max = WEIR__STEP_BACK_MAX / 2;
 
 struct wait {
 	struct weir_table *table;
@@ -18,7 +18,8 @@ struct wait {
 	weir_ns deadline;
 	struct weir_canceller *canceller;
 	bool is_first; /* under count all a denied question counts, so after the first it is only asked when it fits */
-	bool is_too_late; /* denied, and not before the deadline either */
+	bool is_too_late;        /* denied, and not before the deadline either */
+	struct weir_state taken; /* the state right after tokens were taken ahead */
 };
 
 typedef struct weir_verdict take_ahead(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
@@ -29,7 +30,7 @@ static weir_ns time_left(weir_ns now, weir_ns deadline)
 	return deadline > now ? deadline - now : 0;
 }
 
-static struct weir_verdict reserve(const struct wait *wait, take_ahead *take, weir_ns now, weir_ns max_wait,
+static struct weir_verdict reserve(struct wait *wait, take_ahead *take, weir_ns now, weir_ns max_wait,
 				   struct weir_reservation *ret_reservation)
 {
 	const struct weir__slot_format *const format = &wait->limit->format;
@@ -41,23 +42,27 @@ static struct weir_verdict reserve(const struct wait *wait, take_ahead *take, we
 							 ret_reservation);
 
 		if (weir__table_put(wait->table, wait->hash, &place,
-				    weir__slot_pack(format, weir__fingerprint(wait->hash), &state), now))
+				    weir__slot_pack(format, weir__fingerprint(wait->hash), &state), now)) {
+			wait->taken = state;
 			return verdict;
+		}
 	}
 }
 
+/* If the slot owes less than right after the tokens were taken, somebody has forgiven them since: then nothing. */
 static void give_back(const struct wait *wait, weir_ns now, struct weir_reservation *reservation)
 {
 	const struct weir__slot_format *const format = &wait->limit->format;
 	struct weir__place place;
 	struct weir_state state;
 
-	atomic_fetch_add(&wait->table->region.header->forgiven, 1);
 	do {
 		place = weir__table_find(wait->table, wait->hash);
 		state = weir__slot_unpack(format, place.seen);
-		if (weir__reserve_cancel(&format->plan, &state, now, reservation) == 0)
+		if (weir__state_wide(&state) < weir__state_wide(&wait->taken) ||
+		    weir__reserve_cancel(&format->plan, &state, now, reservation) == 0)
 			return;
+		atomic_fetch_add(weir__table_forgiven(wait->table, weir__fingerprint(wait->hash)), 1);
 	} while (!weir__table_put(wait->table, wait->hash, &place,
 				  weir__slot_pack(format, weir__fingerprint(wait->hash), &state), now));
 }
@@ -81,8 +86,8 @@ static struct weir_verdict ask(struct wait *wait, weir_ns now, struct weir_reser
 					   was_first && !shapes ? weir_step_take : weir_step_peek, now, wait->cost,
 					   NULL);
 		if (verdict.allowed && shapes) {
-			ahead = left;
 			verdict = reserve(wait, weir__reserve_departure, now, left, ret_reservation);
+			ahead = verdict.delay > 0 ? left : 0; /* denied with a delay: there is room, but too late */
 		} else if (verdict.allowed && !was_first) {
 			verdict = weir__table_step(wait->table, wait->limit, wait->hash, weir_step_take, now,
 						   wait->cost, NULL);
