@@ -26,6 +26,14 @@ static inline weir__u128_slot weir__atomic16_word(struct weir_state state)
 	return (weir__u128_slot)state.hi << 64 | state.lo;
 }
 
+/* The builtin promises a full barrier, but on aarch64 clang makes acquire and release of it. */
+static inline void weir__atomic16_barrier(void)
+{
+#if defined(__aarch64__)
+	__asm__ volatile("dmb ish" ::: "memory");
+#endif
+}
+
 /* Full barrier. */
 static inline bool weir__atomic16_swap(union weir__atomic16 *slot, struct weir_state expected, struct weir_state next)
 {
@@ -41,10 +49,9 @@ static inline bool weir__atomic16_swap(union weir__atomic16 *slot, struct weir_s
 #else
 	bool swapped;
 
-	/* The builtin promises a full barrier, but clang makes acquire and release of it on aarch64. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	weir__atomic16_barrier();
 	swapped = __sync_bool_compare_and_swap(&slot->word, weir__atomic16_word(expected), weir__atomic16_word(next));
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	weir__atomic16_barrier();
 	return swapped;
 #endif
 }
