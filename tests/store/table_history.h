@@ -1,0 +1,344 @@
+/* table_history.h: what a crew was admitted, written down by each worker and judged afterwards, key by key, by exact
+ * models of the limits in whole numbers.
+ *
+ * An admission carries the `now` that it was decided with, read before the decision, and the time after it. Admissions
+ * are judged in the order of `now`, which is not quite the order in which they were decided. For a bucket that makes no
+ * difference: the instant at which it is whole never goes back, so of any admissions in [a, b] the last one decided shows
+ * at most b + burst * period / count and the first one at least a plus its cost: what lies between is within the limit.
+ *
+ * Windows and resets cut time in two. An admission that was under way at a cut may have been decided on either side; a
+ * window counts such a one where it finds itself, a clock that is behind its start included. It is left out: with less
+ * in it, what was within a limit still is. No worker can be under way twice, so little goes unjudged, and it is
+ * counted. */
+#ifndef WEIR_TESTS_STORE_TABLE_HISTORY_H
+#define WEIR_TESTS_STORE_TABLE_HISTORY_H
+
+#include <weir/weir.h>
+
+#include <stdlib.h>
+
+#include "check.h"
+#include "table_crew.h"
+
+__extension__ typedef unsigned __int128 wide;
+
+struct admission {
+	weir_ns now;
+	uint32_t took; /* until after the decision; stops at its maximum */
+	uint16_t key;
+	uint16_t cost;
+};
+
+struct forgiven {
+	weir_ns before, after; /* the reset */
+	uint32_t key;
+};
+
+/* One worker's, in shared memory. */
+struct journal {
+	struct admission *admissions;
+	struct forgiven *resets;
+	uint64_t n_admissions, n_resets;
+} __attribute__((aligned(128)));
+
+/* All of one key, in the order of time. */
+struct history {
+	struct admission *admissions;
+	const struct forgiven *resets;
+	size_t n_admissions, n_resets;
+};
+
+struct judgement {
+	uint64_t admitted; /* units */
+	uint64_t left_out; /* admissions that were under way at a cut */
+	uint64_t over;     /* admissions above the limit */
+};
+
+static inline void journal_admit(struct journal *journal, size_t key, uint64_t cost, weir_ns now, weir_ns after)
+{
+	const weir_ns took = after > now ? after - now : 0;
+
+	journal->admissions[journal->n_admissions++] = (struct admission){
+		now, took < UINT32_MAX ? (uint32_t)took : UINT32_MAX, (uint16_t)key, (uint16_t)cost
+	};
+}
+
+/* --- from journals to histories ------------------------------------------------------------------------------- */
+
+static inline int compare_admissions(const void *a_, const void *b_)
+{
+	const struct admission *a = a_, *b = b_;
+
+	return (a->now > b->now) - (a->now < b->now);
+}
+
+static inline int compare_resets(const void *a_, const void *b_)
+{
+	const struct forgiven *a = a_, *b = b_;
+
+	return a->key != b->key ? (a->key > b->key) - (a->key < b->key) :
+				  (a->before > b->before) - (a->before < b->before);
+}
+
+struct histories {
+	struct admission *admissions;
+	struct forgiven *resets;
+	struct history *of; /* by key */
+};
+
+static inline void *memory_for(size_t n, size_t size)
+{
+	void *const memory = calloc(n + 1, size);
+
+	if (memory == NULL)
+		bail_out("memory", "the system has none");
+	return memory;
+}
+
+static inline void gather_resets(struct histories *all, const struct journal *journals, size_t n_journals)
+{
+	size_t n = 0;
+
+	for (size_t j = 0; j < n_journals; j++)
+		n += journals[j].n_resets;
+	all->resets = memory_for(n, sizeof(*all->resets));
+	n = 0;
+	for (size_t j = 0; j < n_journals; j++) {
+		memcpy(&all->resets[n], journals[j].resets, journals[j].n_resets * sizeof(*all->resets));
+		n += journals[j].n_resets;
+	}
+	qsort(all->resets, n, sizeof(*all->resets), compare_resets);
+	for (size_t i = 0; i < n; i++) {
+		struct history *const history = &all->of[all->resets[i].key];
+
+		if (history->n_resets++ == 0)
+			history->resets = &all->resets[i];
+	}
+}
+
+static inline struct histories gather(const struct journal *journals, size_t n_journals, size_t n_keys)
+{
+	struct histories all = { .of = memory_for(n_keys, sizeof(*all.of)) };
+	size_t n = 0;
+
+	for (size_t j = 0; j < n_journals; j++) {
+		for (size_t i = 0; i < journals[j].n_admissions; i++)
+			all.of[journals[j].admissions[i].key].n_admissions++;
+		n += journals[j].n_admissions;
+	}
+	all.admissions = memory_for(n, sizeof(*all.admissions));
+	n = 0;
+	for (size_t k = 0; k < n_keys; k++) {
+		all.of[k].admissions = &all.admissions[n];
+		n += all.of[k].n_admissions;
+		all.of[k].n_admissions = 0;
+	}
+	for (size_t j = 0; j < n_journals; j++) {
+		for (size_t i = 0; i < journals[j].n_admissions; i++) {
+			struct history *const history = &all.of[journals[j].admissions[i].key];
+
+			history->admissions[history->n_admissions++] = journals[j].admissions[i];
+		}
+	}
+	for (size_t k = 0; k < n_keys; k++)
+		qsort(all.of[k].admissions, all.of[k].n_admissions, sizeof(struct admission), compare_admissions);
+	gather_resets(&all, journals, n_journals);
+	return all;
+}
+
+static inline void histories_free(struct histories *all)
+{
+	free(all->admissions);
+	free(all->resets);
+	free(all->of);
+}
+
+/* --- the models: is one more admission within the limit? All zero is a key that owes nothing ------------------- */
+
+struct model {
+	wide whole_at;              /* bucket: in 1/count ns */
+	uint64_t window;            /* number of the current one */
+	uint64_t previous, current; /* what windows have counted */
+};
+
+static inline bool is_windowed(const struct weir_limit *limit)
+{
+	return limit->algorithm == WEIR_FIXED_WINDOW || limit->algorithm == WEIR_SLIDING_COUNTER;
+}
+
+static inline bool bucket_admits(const struct weir_limit *limit, struct model *model, weir_ns now, uint64_t cost)
+{
+	const wide present = (wide)now * limit->count;
+
+	if (model->whole_at < present)
+		model->whole_at = present;
+	model->whole_at += (wide)cost * limit->period;
+	return model->whole_at <= present + (wide)limit->burst * limit->period;
+}
+
+static inline bool window_admits(const struct weir_limit *limit, struct model *model, weir_ns now, uint64_t cost)
+{
+	const uint64_t window = now / limit->period;
+	uint64_t leaving = 0;
+
+	if (window != model->window) {
+		model->previous = window == model->window + 1 ? model->current : 0;
+		model->current = 0;
+		model->window = window;
+	}
+	model->current += cost;
+	if (limit->algorithm == WEIR_SLIDING_COUNTER)
+		leaving = (uint64_t)((wide)model->previous * (limit->period - now % limit->period) / limit->period);
+	return leaving + model->current <= limit->count;
+}
+
+/* Without a period, the sum of all: the burst at one instant. */
+static inline bool sum_admits(const struct weir_limit *limit, struct model *model, uint64_t cost)
+{
+	model->current += cost;
+	return model->current <= limit->burst;
+}
+
+static inline bool model_admits(const struct weir_limit *limit, struct model *model, const struct admission *admission)
+{
+	if (limit->period == 0)
+		return sum_admits(limit, model, admission->cost);
+	if (is_windowed(limit))
+		return window_admits(limit, model, admission->now, admission->cost);
+	return bucket_admits(limit, model, admission->now, admission->cost);
+}
+
+/* --- judging one key -------------------------------------------------------------------------------------------- */
+
+/* Was it under way at a reset, of which next is the first that was not over when it began, or when a window turned? */
+static inline bool is_cut(const struct weir_limit *limit, const struct history *history, size_t next,
+			  const struct admission *admission, weir_ns margin)
+{
+	const weir_ns end = admission->now + admission->took + margin;
+
+	if (next < history->n_resets && history->resets[next].before <= end)
+		return true;
+	return limit->period > 0 && is_windowed(limit) && admission->now / limit->period != end / limit->period;
+}
+
+/* Workers' clocks, and where they are read in the program, may differ by the margin. */
+static inline struct judgement judge(const struct weir_limit *limit, const struct history *history, weir_ns margin)
+{
+	struct judgement found = { 0, 0, 0 };
+	struct model model = { 0 };
+	size_t next = 0;
+
+	for (size_t i = 0; i < history->n_admissions; i++) {
+		const struct admission *const admission = &history->admissions[i];
+
+		while (next < history->n_resets && history->resets[next].after + margin < admission->now) {
+			memset(&model, 0, sizeof(model));
+			next++;
+		}
+		found.admitted += admission->cost;
+		if (is_cut(limit, history, next, admission, margin))
+			found.left_out++;
+		else
+			found.over += !model_admits(limit, &model, admission);
+	}
+	return found;
+}
+
+/* --- and was it enough? ----------------------------------------------------------------------------------------- */
+
+/* When one worker was denied one key: a denial proves that the key had nothing left to give just then. If the worker
+ * slept between reading the clock and asking, it proves something of another time, which nobody knows. */
+struct denials {
+	weir_ns first, last;   /* first is 0 and last the start of the run while there is none */
+	weir_ns longest_pause; /* between two of them, before the first or after the last */
+};
+
+enum { PROMPT_NS = 20000 };
+
+static inline void note_pause(struct denials *denials, weir_ns now)
+{
+	const weir_ns pause = now > denials->last ? now - denials->last : 0;
+
+	if (pause > denials->longest_pause)
+		denials->longest_pause = pause;
+}
+
+static inline void note_denial(struct denials *denials, weir_ns now, weir_ns after)
+{
+	if (after - now > PROMPT_NS)
+		return;
+	note_pause(denials, now);
+	denials->first = denials->first ? denials->first : now;
+	denials->last = now;
+}
+
+struct yield {
+	uint64_t admitted, possible; /* units; both 0 where demand did not certainly exceed the limit throughout */
+};
+
+/* If no pause is long enough for an empty bucket to fill up, no token was lost for want of demand after the first
+ * denial; before, up to the last time at which it was whole. */
+static inline struct yield bucket_yield(const struct weir_limit *limit, const struct history *history,
+					const struct denials *denials)
+{
+	const uint64_t cost = history->admissions[0].cost;
+	struct model model = { 0 };
+	struct yield yield = { 0, 0 };
+	weir_ns since = 0;
+
+	if ((wide)denials->longest_pause * limit->count >= (wide)(limit->burst - cost) * limit->period)
+		return yield;
+	for (size_t i = 0; i < history->n_admissions && history->admissions[i].now <= denials->last; i++) {
+		const weir_ns now = history->admissions[i].now;
+
+		if (i == 0 || (now <= denials->first && model.whole_at <= (wide)now * limit->count)) {
+			since = now;
+			yield.admitted = 0;
+		}
+		bucket_admits(limit, &model, now, cost);
+		yield.admitted += cost;
+	}
+	yield.possible =
+		(uint64_t)(((wide)limit->burst * limit->period + (wide)(denials->last - since) * limit->count) /
+			   ((wide)cost * limit->period) * cost);
+	return yield;
+}
+
+/* If pauses are shorter than a window, each was used up: of those after the first, up to that of the last denial. A
+ * sliding counter is used up at the end of its window, when less than one of the previous still weighs. */
+static inline struct yield window_yield(const struct weir_limit *limit, const struct history *history,
+					const struct denials *denials)
+{
+	const bool is_sliding = limit->algorithm == WEIR_SLIDING_COUNTER;
+	const uint64_t cost = history->admissions[0].cost;
+	const uint64_t first = history->admissions[0].now / limit->period + 1;
+	const uint64_t end = denials->last / limit->period + !is_sliding;
+	struct yield yield = { 0, 0 };
+
+	if (denials->longest_pause >= limit->period / (is_sliding ? limit->count : 1) || end <= first)
+		return yield;
+	yield.possible = (end - first) * (limit->count / cost * cost);
+	for (size_t i = 0; i < history->n_admissions; i++) {
+		const uint64_t window = history->admissions[i].now / limit->period;
+
+		yield.admitted += window >= first && window < end ? cost : 0;
+	}
+	return yield;
+}
+
+/* By the one of the workers whose denials prove most. For a key that has one cost and was never reset. */
+static inline struct yield yield_of(const struct weir_limit *limit, const struct history *history,
+				    const struct denials *by_worker, size_t n_workers, size_t stride)
+{
+	const struct denials *best = by_worker;
+
+	for (size_t i = 1; i < n_workers; i++) {
+		if (by_worker[i * stride].longest_pause < best->longest_pause)
+			best = &by_worker[i * stride];
+	}
+	if (history->n_admissions == 0 || best->last <= history->admissions[0].now)
+		return (struct yield){ 0, 0 };
+	return is_windowed(limit) ? window_yield(limit, history, best) : bucket_yield(limit, history, best);
+}
+
+#endif
