@@ -17,53 +17,29 @@
 #include <weir/weir.h>
 
 #include <err.h>
-#include <inttypes.h>
-#include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "os/atomic16.h"
 #include "scenario.h"
+#include "workers.h"
 
-enum {
-	BATCH = SCENARIO_DECISIONS,
-	THREADS_MAX = 64,
-};
+enum { BATCH = SCENARIO_DECISIONS };
 
-#define WARM_UP_SECONDS 0.05
-
-struct options {
-	double seconds;
-	uint64_t count; /* 0: go by seconds */
-	size_t threads;
-};
-
-/* What is measured. */
+/* What the batches below decide on; each decides BATCH times and returns how many were allowed. */
 struct subject {
-	uint64_t (*batch)(const struct subject *subject); /* decides BATCH times, returns how many were allowed */
-	bool is_allowed;                                  /* what every decision must be */
 	struct scene scene;
 	struct weir_limiter *limiter;
 };
 
-struct worker {
-	const struct subject *subject;
-	const struct options *options;
-	pthread_barrier_t *ready;
-	int cpu;
-	uint64_t decisions, allowed;
-	double seconds, cpu_seconds;
-} __attribute__((aligned(128))); /* so that threads do not share a line of it, nor a pair of lines */
-
-static uint64_t batch_step(const struct subject *subject)
+static uint64_t batch_step(const void *subject_, size_t thread)
 {
+	const struct subject *const subject = subject_;
 	struct scene scene;
 	weir_ns now = subject->scene.start;
 	uint64_t allowed = 0;
 
+	(void)thread;
 	memcpy(&scene, &subject->scene, offsetof(struct scene, state) + weir_plan_state_size(&subject->scene.plan));
 	for (size_t i = 0; i < BATCH; i++) {
 		allowed += weir_step_allow(&scene.plan, scene.state, now, 1);
@@ -72,12 +48,14 @@ static uint64_t batch_step(const struct subject *subject)
 	return allowed;
 }
 
-static uint64_t batch_take(const struct subject *subject)
+static uint64_t batch_take(const void *subject_, size_t thread)
 {
+	const struct subject *const subject = subject_;
 	struct scene scene;
 	weir_ns now = subject->scene.start;
 	uint64_t allowed = 0;
 
+	(void)thread;
 	memcpy(&scene, &subject->scene, offsetof(struct scene, state) + weir_plan_state_size(&subject->scene.plan));
 	for (size_t i = 0; i < BATCH; i++) {
 		allowed += weir_step_take(&scene.plan, scene.state, now, 1).allowed;
@@ -86,20 +64,23 @@ static uint64_t batch_take(const struct subject *subject)
 	return allowed;
 }
 
-static uint64_t batch_hot(const struct subject *subject)
+static uint64_t batch_hot(const void *subject_, size_t thread)
 {
+	const struct subject *const subject = subject_;
 	uint64_t allowed = 0;
 
+	(void)thread;
 	for (size_t i = 0; i < BATCH; i++)
 		allowed += weir_limiter_allow(subject->limiter, weir_clock_now(), 1);
 	return allowed;
 }
 
-static uint64_t batch_clock(const struct subject *subject)
+static uint64_t batch_clock(const void *subject, size_t thread)
 {
 	uint64_t allowed = 0;
 
 	(void)subject;
+	(void)thread;
 	for (size_t i = 0; i < BATCH; i++)
 		allowed += weir_clock_now() != 0;
 	return allowed;
@@ -107,11 +88,12 @@ static uint64_t batch_clock(const struct subject *subject)
 
 static union weir__atomic16 bare_slot __attribute__((aligned(64)));
 
-static uint64_t batch_clock_cas(const struct subject *subject)
+static uint64_t batch_clock_cas(const void *subject, size_t thread)
 {
 	uint64_t swapped = 0;
 
 	(void)subject;
+	(void)thread;
 	for (size_t i = 0; i < BATCH; i++) {
 		const weir_ns now = weir_clock_now();
 		const struct weir_state seen = weir__atomic16_load(&bare_slot);
@@ -122,11 +104,12 @@ static uint64_t batch_clock_cas(const struct subject *subject)
 }
 
 /* The load and the swap by themselves. */
-static uint64_t batch_cas(const struct subject *subject)
+static uint64_t batch_cas(const void *subject, size_t thread)
 {
 	uint64_t swapped = 0;
 
 	(void)subject;
+	(void)thread;
 	for (size_t i = 0; i < BATCH; i++) {
 		const struct weir_state seen = weir__atomic16_load(&bare_slot);
 
@@ -136,12 +119,13 @@ static uint64_t batch_cas(const struct subject *subject)
 }
 
 /* The expected value stays in registers: nothing but the clock and the swap. */
-static uint64_t batch_clock_blind_cas(const struct subject *subject)
+static uint64_t batch_clock_blind_cas(const void *subject, size_t thread)
 {
 	struct weir_state seen = weir__atomic16_load(&bare_slot);
 	uint64_t swapped = 0;
 
 	(void)subject;
+	(void)thread;
 	for (size_t i = 0; i < BATCH; i++) {
 		const struct weir_state next = { weir_clock_now(), seen.hi + 1 };
 
@@ -149,107 +133,6 @@ static uint64_t batch_clock_blind_cas(const struct subject *subject)
 		seen = next;
 	}
 	return swapped;
-}
-
-static double seconds_of(clockid_t id)
-{
-	struct timespec at;
-
-	clock_gettime(id, &at);
-	return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
-}
-
-static void pin(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET((size_t)cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set) != 0)
-		err(1, "processor %d", cpu);
-}
-
-static void work_for(struct worker *worker, double seconds)
-{
-	const double cpu_start = seconds_of(CLOCK_THREAD_CPUTIME_ID), start = seconds_of(CLOCK_MONOTONIC);
-
-	worker->decisions = worker->allowed = 0;
-	do {
-		worker->allowed += worker->subject->batch(worker->subject);
-		worker->decisions += BATCH;
-		worker->seconds = seconds_of(CLOCK_MONOTONIC) - start;
-	} while (worker->options->count ? worker->decisions < worker->options->count : worker->seconds < seconds);
-	worker->cpu_seconds = seconds_of(CLOCK_THREAD_CPUTIME_ID) - cpu_start;
-}
-
-static void *work(void *worker_)
-{
-	struct worker *const worker = worker_;
-
-	pin(worker->cpu);
-	pthread_barrier_wait(worker->ready);
-	if (!worker->options->count)
-		work_for(worker, WARM_UP_SECONDS);
-	pthread_barrier_wait(worker->ready);
-	work_for(worker, worker->options->seconds);
-	return NULL;
-}
-
-/* The nth processor that this process may use. */
-static int nth_cpu(size_t n)
-{
-	cpu_set_t set;
-
-	if (sched_getaffinity(0, sizeof(set), &set) != 0)
-		err(1, "sched_getaffinity");
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-		if (CPU_ISSET((size_t)cpu, &set) && n-- == 0)
-			return cpu;
-	}
-	errx(1, "more threads than processors that this process may use");
-}
-
-static void print_result(const struct worker *workers, const struct options *options, bool is_allowed)
-{
-	uint64_t decisions = 0, allowed = 0;
-	double per_second = 0, slowest = 0, busy = 1;
-
-	for (size_t i = 0; i < options->threads; i++) {
-		const struct worker *const worker = &workers[i];
-
-		decisions += worker->decisions;
-		allowed += worker->allowed;
-		per_second += (double)worker->decisions / worker->seconds;
-		if (i == 0 || (double)worker->decisions / worker->seconds < slowest)
-			slowest = (double)worker->decisions / worker->seconds;
-		if (worker->cpu_seconds / worker->seconds < busy)
-			busy = worker->cpu_seconds / worker->seconds;
-	}
-	if (allowed != (is_allowed ? decisions : 0))
-		errx(1, "%" PRIu64 " of %" PRIu64 " decisions were allowed, not %s", allowed, decisions,
-		     is_allowed ? "all" : "none");
-	printf("{\"threads\": %zu, \"decisions\": %" PRIu64 ", \"allowed\": %" PRIu64 ", \"denied\": %" PRIu64
-	       ", \"ns\": %.4f, \"per_second\": %.0f, \"busy\": %.4f, \"least_share\": %.4f}\n",
-	       options->threads, decisions, allowed, decisions - allowed, 1e9 * (double)options->threads / per_second,
-	       per_second, busy, slowest / per_second);
-}
-
-static void measure(const struct subject *subject, const struct options *options)
-{
-	static struct worker workers[THREADS_MAX];
-	pthread_t threads[THREADS_MAX];
-	pthread_barrier_t ready;
-
-	pthread_barrier_init(&ready, NULL, (unsigned)options->threads);
-	for (size_t i = 0; i < options->threads; i++) {
-		workers[i] = (struct worker){ subject, options, &ready, .cpu = nth_cpu(i) };
-		if (pthread_create(&threads[i], NULL, work, &workers[i]) != 0)
-			errx(1, "no thread");
-	}
-	for (size_t i = 0; i < options->threads; i++)
-		pthread_join(threads[i], NULL);
-	pthread_barrier_destroy(&ready);
-	print_result(workers, options, subject->is_allowed);
 }
 
 /* The same limits as in peers/core.go. */
@@ -262,7 +145,7 @@ static const struct {
 	{ "deny", "1/hour burst 1", false },                /* emptied before */
 };
 
-static void begin_hot(const char *mode, struct subject *subject)
+static void begin_hot(const char *mode, struct subject *subject, struct work *work)
 {
 	static _Alignas(WEIR_LIMITER_ALIGN) unsigned char memory[WEIR_LIMITER_SIZE];
 	struct weir_message why;
@@ -274,8 +157,8 @@ static void begin_hot(const char *mode, struct subject *subject)
 		    WEIR_OK)
 			errx(1, "%s: %s", hot_limits[i].limit, why.text);
 		weir_limiter_allow(subject->limiter, weir_clock_now(), 1);
-		subject->is_allowed = hot_limits[i].is_allowed;
-		subject->batch = batch_hot;
+		work->is_allowed = hot_limits[i].is_allowed;
+		work->batch = batch_hot;
 		return;
 	}
 	errx(2, "hot: no such mode: %s", mode);
@@ -283,7 +166,7 @@ static void begin_hot(const char *mode, struct subject *subject)
 
 static const struct {
 	const char *name;
-	uint64_t (*batch)(const struct subject *subject);
+	uint64_t (*batch)(const void *subject, size_t thread);
 } bare[] = {
 	{ "clock", batch_clock },
 	{ "cas", batch_cas },
@@ -292,19 +175,19 @@ static const struct {
 };
 
 /* Returns how many arguments name the subject. */
-static int begin(int n, char **arguments, struct subject *subject)
+static int begin(int n, char **arguments, struct subject *subject, struct work *work)
 {
 	const char *const what = n > 0 ? arguments[0] : "";
 
 	for (size_t i = 0; i < sizeof(bare) / sizeof(bare[0]); i++) {
 		if (strcmp(what, bare[i].name) == 0) {
-			subject->batch = bare[i].batch;
-			subject->is_allowed = true;
+			work->batch = bare[i].batch;
+			work->is_allowed = true;
 			return 1;
 		}
 	}
 	if (n >= 2 && strcmp(what, "hot") == 0) {
-		begin_hot(arguments[1], subject);
+		begin_hot(arguments[1], subject, work);
 		return 2;
 	}
 	if (n >= 3 && (strcmp(what, "step") == 0 || strcmp(what, "take") == 0)) {
@@ -313,39 +196,18 @@ static int begin(int n, char **arguments, struct subject *subject)
 		if (!scenario)
 			errx(2, "no such scenario: %s %s", arguments[1], arguments[2]);
 		scenario_begin(scenario, &subject->scene);
-		subject->is_allowed = scenario->is_allowed;
-		subject->batch = strcmp(what, "step") == 0 ? batch_step : batch_take;
+		work->is_allowed = scenario->is_allowed;
+		work->batch = strcmp(what, "step") == 0 ? batch_step : batch_take;
 		return 3;
 	}
 	errx(2, "usage: core scenarios | step KIND MODE | take KIND MODE | hot MODE | clock | cas | clock_cas | "
 		"clock_blind_cas, [--seconds S | --count N] [--threads N]");
 }
 
-static struct options read_options(int n, char **arguments)
-{
-	struct options options = { .seconds = 0.5, .threads = 1 };
-
-	for (int i = 0; i < n; i += 2) {
-		const char *const name = arguments[i], *const value = i + 1 < n ? arguments[i + 1] : "";
-
-		if (strcmp(name, "--seconds") == 0)
-			options.seconds = strtod(value, NULL);
-		else if (strcmp(name, "--count") == 0)
-			options.count = strtoull(value, NULL, 10);
-		else if (strcmp(name, "--threads") == 0)
-			options.threads = strtoull(value, NULL, 10);
-		else
-			errx(2, "no such option: %s", name);
-	}
-	if (options.threads < 1 || options.threads > THREADS_MAX || options.count % BATCH != 0)
-		errx(2, "threads are 1 to %d, the count a multiple of %d", THREADS_MAX, BATCH);
-	return options;
-}
-
 int main(int argc, char **argv)
 {
 	static struct subject subject;
-	struct options options;
+	struct work work = { .subject = &subject, .each = BATCH, .seconds = 0.5, .threads = 1 };
 	int used;
 
 	if (argc == 2 && strcmp(argv[1], "scenarios") == 0) {
@@ -354,9 +216,13 @@ int main(int argc, char **argv)
 			       scenarios[i].is_constant_size ? "constant" : "grows");
 		return 0;
 	}
-	used = begin(argc - 1, argv + 1, &subject);
-	options = read_options(argc - 1 - used, argv + 1 + used);
+	used = 1 + begin(argc - 1, argv + 1, &subject, &work);
+	for (int i = used; i < argc; i += 2) {
+		if (i + 1 == argc || !work_option(&work, argv[i], argv[i + 1]))
+			errx(2, "no such option, or none without a value: %s", argv[i]);
+	}
+	work_check(&work);
 	weir_clock_now(); /* it calibrates itself when it is first asked */
-	measure(&subject, &options);
+	work_measure(&work, "");
 	return 0;
 }

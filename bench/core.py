@@ -18,14 +18,12 @@ mean nothing and are not judged."""
 
 import argparse
 import itertools
-import json
 import os
-import re
-import statistics
 import subprocess
 import sys
 
-from harness import ROOT, build_peer, finish, judge_ratios, machine, percent, print_machine, run
+from harness import (ROOT, build_peer, fastest, finish, instructions, judge_ratios, keyed, machine, measure_times,
+                     percent, print_machine, processors, ratio_ranges, run)
 
 # From ROOT, where everything is run.
 CORE = "build/bench/core"
@@ -46,14 +44,6 @@ PROMISES = [
     ("hot_deny_2t_scaling", ">=", 1.8),
     ("hot_vs_clock_plus_cas", "<=", 1.3),
 ]
-
-
-def processors():
-    """Threads -> the processors they have: the last ones, as the first often serves interrupts."""
-    usable = sorted(os.sched_getaffinity(0))
-    if len(usable) < 2:
-        sys.exit("this needs two processors: what two threads do on one says nothing")
-    return {1: set(usable[-1:]), 2: set(usable[-2:])}
 
 
 # --- time -----------------------------------------------------------------------------------------------------------
@@ -79,45 +69,7 @@ def contenders(scenarios, seconds):
     return found
 
 
-def summarize(runs):
-    ns = [one["ns"] for one in runs]
-    median = statistics.median(ns)
-    return {
-        "ns": median,
-        "per_second": statistics.median(one["per_second"] for one in runs),
-        "noise": (max(ns) - min(ns)) / median,
-        "least_share": statistics.median(one["least_share"] for one in runs),
-        "busy_least": min(one["busy"] for one in runs),
-        "allowed": sum(one["allowed"] for one in runs),
-        "denied": sum(one["denied"] for one in runs),
-        "ns_of_rounds": ns,
-    }
-
-
-def measure_times(found, rounds, cpus):
-    runs = {name: [] for name in found}
-    for number in range(rounds):
-        print(f"round {number + 1} of {rounds}", file=sys.stderr)
-        for name, (command, threads) in found.items():
-            runs[name].append(json.loads(run(command, cpus[threads])[0]))
-    return {name: summarize(one) for name, one in runs.items()}
-
-
 # --- instructions ---------------------------------------------------------------------------------------------------
-
-def collected(command, count, functions):
-    toggles = [f"--toggle-collect={function}" for function in functions]
-    # Go preempts by signals that callgrind trips over; that, and collecting garbage, is none of the work.
-    env = os.environ | {"GODEBUG": "asyncpreemptoff=1", "GOGC": "off", "GOMAXPROCS": "1"}
-    _, log = run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *toggles, *command, "--count",
-                  str(count)], env=env)
-    return int(re.search(r"Collected : (\d+)", log)[1])
-
-
-def instructions(command, functions):
-    few, many = 10_000, 110_000
-    return (collected(command, many, functions) - collected(command, few, functions)) / (many - few)
-
 
 def count_instructions(scenarios):
     print("counting instructions", file=sys.stderr)
@@ -163,12 +115,6 @@ def ratios_of(ns):
     return ratios
 
 
-def ratio_ranges(times, rounds):
-    """Ratio -> the least and the most that a single round gives."""
-    each = [ratios_of({name: one["ns_of_rounds"][i] for name, one in times.items()}) for i in range(rounds)]
-    return {name: (min(one[name] for one in each), max(one[name] for one in each)) for name in each[0]}
-
-
 def judge(scenarios, counts, stepped, why_not, ratios, ranges):
     """Rows of (met, what): every figure that is promised."""
     rows = []
@@ -188,9 +134,7 @@ def judge(scenarios, counts, stepped, why_not, ratios, ranges):
         if not exact["least"] - 0.5 <= found <= exact["most"] + 0.5:
             rows.append((False, f"step {kind} {mode}: callgrind counts {found:.1f} instructions, single-stepping "
                                 f"{exact['least']} to {exact['most']}"))
-    rows += judge_ratios(PROMISES, ratios, {name: f" (single rounds: {least:.2f} to {most:.2f})"
-                                            for name, (least, most) in ranges.items()})
-    return rows
+    return rows + judge_ratios(PROMISES, ratios, ranges)
 
 
 # --- the report -----------------------------------------------------------------------------------------------------
@@ -231,10 +175,6 @@ turn: the first request of the next window or interval. idle: after a time in wh
 Instructions of the Go programs include their loop; of Weir, what the functions do until they return."""
 
 
-def keyed(table):
-    return {" ".join(map(str, name)): value for name, value in table.items()}
-
-
 def read_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench core", description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=7, help="of which the median is taken (7)")
@@ -253,19 +193,19 @@ def main():
     arguments = read_arguments()
     cpus = processors()
     load = os.getloadavg()[0]
-    build_peer("core")
+    build_peer("core", "workers")
     scenarios = [line.split() for line in run([CORE, "scenarios"])[0].splitlines()]
     if arguments.quick:
         scenarios = scenarios[:2]
     times = measure_times(contenders(scenarios, arguments.seconds), arguments.rounds, cpus)
     counts = count_instructions(scenarios)
     stepped, why_not = single_step()
-    ratios = ratios_of({name: min(one["ns_of_rounds"]) for name, one in times.items()})
-    ranges = ratio_ranges(times, arguments.rounds)
+    ratios = ratios_of(fastest(times))
+    ranges = ratio_ranges(ratios_of, times, arguments.rounds)
     rows = judge(scenarios, counts, stepped, why_not, ratios, ranges)
     where = machine(PACKAGES)
     noise = max(one["noise"] for name, one in times.items() if name[0] not in ("step", "take"))
-    busy = min(one["busy_least"] for name, one in times.items() if name[0] not in ("x/time/rate", "juju/ratelimit"))
+    busy = min(one["busy"] for name, one in times.items() if name[0] not in ("x/time/rate", "juju/ratelimit"))
 
     print_steps(scenarios, times, counts, stepped)
     print_hot(times, counts)

@@ -1,9 +1,11 @@
-"""What the benches share: running programs, building the peers in Go, and how a report ends. Not a bench itself."""
+"""What the benches share: running programs in rounds, counting their instructions, building the peers in Go, and how a
+report ends. Not a bench itself."""
 
 import json
 import os
 import platform
 import re
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -21,14 +23,73 @@ def run(command, cpus=None, env=None):
     return done.stdout, done.stderr
 
 
-def build_peer(name):
-    """Builds bench/peers/NAME.go; returns the program, from ROOT."""
+def build_peer(name, *shared):
+    """Builds bench/peers/NAME.go with those that it shares; returns the program, from ROOT."""
     program = f"build/bench/peers/{name}"
     (ROOT / program).parent.mkdir(parents=True, exist_ok=True)
     env = os.environ | {"GO111MODULE": "off", "GOPATH": GOCODE, "GOCACHE": str(ROOT / "build" / "gocache"),
                         "GOFLAGS": "", "CGO_ENABLED": "0"}
-    run(["go", "build", "-o", program, f"bench/peers/{name}.go"], env=env)
+    run(["go", "build", "-o", program, *(f"bench/peers/{one}.go" for one in (name, *shared))], env=env)
     return program
+
+
+def processors():
+    """Threads -> the processors they have: the last ones, as the first often serves interrupts."""
+    usable = sorted(os.sched_getaffinity(0))
+    if len(usable) < 2:
+        sys.exit("this needs two processors: what two threads do on one says nothing")
+    return {1: set(usable[-1:]), 2: set(usable[-2:])}
+
+
+# What several runs are summed up to; of anything else they tell, the most.
+COMBINED = {"per_second": statistics.median, "least_share": statistics.median, "busy": min, "allowed": sum,
+            "denied": sum}
+
+
+def summarize(runs):
+    ns = [one["ns"] for one in runs]
+    median = statistics.median(ns)
+    others = {name: COMBINED.get(name, max)(one[name] for one in runs) for name in runs[0] if name != "ns"}
+    return {"ns": median, "noise": (max(ns) - min(ns)) / median, **others, "ns_of_rounds": ns}
+
+
+def measure_times(found, rounds, cpus):
+    """found: contender -> (command, threads). Each is run once a round, in turn; contender -> its summary."""
+    runs = {name: [] for name in found}
+    for number in range(rounds):
+        print(f"round {number + 1} of {rounds}", file=sys.stderr)
+        for name, (command, threads) in found.items():
+            runs[name].append(json.loads(run(command, cpus[threads])[0]))
+    return {name: summarize(one) for name, one in runs.items()}
+
+
+def fastest(times):
+    return {name: min(one["ns_of_rounds"]) for name, one in times.items()}
+
+
+def ratio_ranges(ratios_of, times, rounds):
+    """Ratio -> the least and the most that a single round gives. ratios_of: contender -> ns, to ratios."""
+    each = [ratios_of({name: one["ns_of_rounds"][i] for name, one in times.items()}) for i in range(rounds)]
+    return {name: (min(one[name] for one in each), max(one[name] for one in each)) for name in each[0]}
+
+
+def collected(command, count, functions):
+    toggles = [f"--toggle-collect={function}" for function in functions]
+    # Go preempts by signals that callgrind trips over; that, and collecting garbage, is none of the work.
+    env = os.environ | {"GODEBUG": "asyncpreemptoff=1", "GOGC": "off", "GOMAXPROCS": "1"}
+    _, log = run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *toggles, *command, "--count",
+                  str(count)], env=env)
+    return int(re.search(r"Collected : (\d+)", log)[1])
+
+
+def instructions(command, functions, batch=1000):
+    """Of one decision of a program that makes `batch` of them at a time; functions: only what these do, if any."""
+    few, many = 10 * batch, 110 * batch
+    return (collected(command, many, functions) - collected(command, few, functions)) / (many - few)
+
+
+def keyed(table):
+    return {" ".join(map(str, name)): value for name, value in table.items()}
 
 
 def percent(share):
@@ -46,8 +107,9 @@ def print_machine(where):
     print(f"\n{where['cpu']}, {where['processors']} processors, Linux {where['kernel']}, {where['go']}")
 
 
-def judge_ratios(promises, ratios, notes):
-    """Rows of (met, what) for (ratio, ">=" or "<=", bound); notes: ratio -> what else to say of it."""
+def judge_ratios(promises, ratios, ranges):
+    """Rows of (met, what) for (ratio, ">=" or "<=", bound); ranges: of some ratios, what single rounds give."""
+    notes = {name: f" (single rounds: {least:.2f} to {most:.2f})" for name, (least, most) in ranges.items()}
     rows = []
     for name, sign, bound in promises:
         met = ratios[name] >= bound if sign == ">=" else ratios[name] <= bound
