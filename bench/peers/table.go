@@ -1,0 +1,259 @@
+// table.go: the work of bench/table.c, done as Go programs do it: a map of x/time/rate limiters, one a user.
+//
+//	table mutex|sharded [--keys N] [--zipf] [--seconds S | --count N] [--threads N]
+//
+// mutex: one map behind one mutex. sharded: 256 maps, each behind its own, chosen by Go's own hash. Both look the
+// limiter up, or make it, under the lock, and ask it after. The options mean what they mean in bench/table.c, the keys
+// and their order are the same, and so is the line of JSON.
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/maphash"
+	"math"
+	"math/bits"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+const (
+	batch     = 1024
+	shards    = 256
+	keyPrefix = 5
+	keyLength = keyPrefix + 8
+	keysMax   = 100000000
+	keysDrawn = 1 << 22
+	zipf      = 0.99
+	seed      = 0x9e3779b97f4a7c15
+	burst     = 9000000
+)
+
+// A token takes a minute to come back, as in bench/table.c.
+var every = rate.Every(time.Minute)
+
+// --- limiters --------------------------------------------------------------------------------------------------------
+
+type perUser struct {
+	mutex    sync.Mutex
+	limiters map[string]*rate.Limiter
+	_        [112]byte // so that no two shards share a line, or a pair of lines
+}
+
+func (users *perUser) limiter(key []byte) *rate.Limiter {
+	users.mutex.Lock()
+	limiter, found := users.limiters[string(key)]
+	if !found {
+		limiter = rate.NewLimiter(every, burst)
+		users.limiters[string(key)] = limiter
+	}
+	users.mutex.Unlock()
+	return limiter
+}
+
+// contender answers for a key; both kinds do it in their own loop, without a call through an interface.
+type contender interface {
+	insert(key []byte)
+	batch(order *order, keys uint32) (allowed int64)
+}
+
+type single struct{ users perUser }
+
+func (single *single) insert(key []byte) {
+	single.users.limiter(key).Allow()
+}
+
+func (single *single) batch(order *order, keys uint32) (allowed int64) {
+	key := newKey()
+	for i := 0; i < batch; i++ {
+		writeKey(&key, order.next(keys))
+		if single.users.limiter(key[:]).Allow() {
+			allowed++
+		}
+	}
+	return allowed
+}
+
+type sharded struct {
+	secret maphash.Seed
+	users  [shards]perUser
+}
+
+func (sharded *sharded) limiter(key []byte) *rate.Limiter {
+	return sharded.users[maphash.Bytes(sharded.secret, key)%shards].limiter(key)
+}
+
+func (sharded *sharded) insert(key []byte) {
+	sharded.limiter(key).Allow()
+}
+
+func (sharded *sharded) batch(order *order, keys uint32) (allowed int64) {
+	key := newKey()
+	for i := 0; i < batch; i++ {
+		writeKey(&key, order.next(keys))
+		if sharded.limiter(key[:]).Allow() {
+			allowed++
+		}
+	}
+	return allowed
+}
+
+func newContender(name string) contender {
+	switch name {
+	case "mutex":
+		return &single{perUser{limiters: map[string]*rate.Limiter{}}}
+	case "sharded":
+		sharded := &sharded{secret: maphash.MakeSeed()}
+		for i := range sharded.users {
+			sharded.users[i].limiters = map[string]*rate.Limiter{}
+		}
+		return sharded
+	}
+	fail("no such contender: %s", name)
+	return nil
+}
+
+// --- keys, as in bench/keys.h and keys.c -----------------------------------------------------------------------------
+
+func newKey() (key [keyLength]byte) {
+	copy(key[:], "user:")
+	return key
+}
+
+func writeKey(key *[keyLength]byte, number uint32) {
+	fours := uint64(number/10000) | uint64(number%10000)<<32
+	hundreds := (fours * 10486 >> 20) & 0x0000007f0000007f
+	twos := hundreds | (fours-hundreds*100)<<16
+	tens := (twos * 103 >> 10) & 0x000f000f000f000f
+	binary.LittleEndian.PutUint64(key[keyPrefix:], (tens|(twos-tens*10)<<8)+0x3030303030303030)
+}
+
+func random(state *uint64) uint64 {
+	*state ^= *state >> 12
+	*state ^= *state << 25
+	*state ^= *state >> 27
+	return *state * 0x2545f4914f6cdd1d
+}
+
+func below(state *uint64, n uint32) uint32 {
+	return uint32((random(state) >> 32) * uint64(n) >> 32)
+}
+
+type order struct {
+	state uint64
+	drawn []uint32
+	at    int
+	_     [128]byte
+}
+
+func (order *order) next(keys uint32) uint32 {
+	if order.drawn != nil {
+		order.at++
+		return order.drawn[(order.at-1)%keysDrawn]
+	}
+	return below(&order.state, keys)
+}
+
+func orderOf(thread int, drawn []uint32) *order {
+	order := &order{drawn: drawn}
+	_, order.state = bits.Mul64(seed, uint64(2*thread+1))
+	order.at = int(below(&order.state, keysDrawn))
+	return order
+}
+
+func drawZipf(keys uint32) []uint32 {
+	drawn := make([]uint32, keysDrawn)
+	sum, reached := 0.0, 1.0
+	state, rank := uint64(seed), uint64(0)
+	for i := uint32(1); i <= keys; i++ {
+		sum += math.Pow(float64(i), -zipf)
+	}
+	for i := range drawn {
+		part := (float64(i) + float64(below(&state, 1<<20))/(1<<20)) / keysDrawn
+		for reached < part*sum && rank+1 < uint64(keys) {
+			rank++
+			reached += math.Pow(float64(rank+1), -zipf)
+		}
+		drawn[i] = uint32(rank * 2654435761 % uint64(keys))
+	}
+	for i := uint32(keysDrawn - 1); i > 0; i-- {
+		other := below(&state, i+1)
+		drawn[i], drawn[other] = drawn[other], drawn[i]
+	}
+	return drawn
+}
+
+// --- the rest --------------------------------------------------------------------------------------------------------
+
+func residentBytes() float64 {
+	var size, pages int64
+	text, err := os.ReadFile("/proc/self/statm")
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &size, &pages)
+	}
+	if err != nil {
+		fail("/proc/self/statm: %v", err)
+	}
+	return float64(pages) * float64(os.Getpagesize())
+}
+
+// insertAll returns the bytes that a key takes once all garbage is given back to the system. None is collected while
+// keys are inserted, nor later: nothing that is measured makes any.
+func insertAll(contender contender, keys uint32) float64 {
+	debug.SetGCPercent(-1)
+	debug.FreeOSMemory()
+	before := residentBytes()
+	key := newKey()
+	for number := uint32(0); number < keys; number++ {
+		writeKey(&key, number)
+		contender.insert(key[:])
+	}
+	debug.FreeOSMemory()
+	runtime.KeepAlive(contender)
+	return (residentBytes() - before) / float64(keys)
+}
+
+func main() {
+	if len(os.Args) < 2 {
+		fail("usage: table mutex|sharded [--keys N] [--zipf] [--seconds S | --count N] [--threads N]")
+	}
+	contender := newContender(os.Args[1])
+	work := work{each: batch, allowed: true, seconds: 0.5, threads: 1}
+	keys, isZipf := uint32(1000000), false
+	for i := 2; i < len(os.Args); i++ {
+		name := os.Args[i]
+		if name == "--zipf" {
+			isZipf = true
+			continue
+		}
+		i++
+		if i == len(os.Args) {
+			fail("%s: without a value", name)
+		}
+		if name == "--keys" {
+			number, err := strconv.ParseUint(os.Args[i], 10, 32)
+			if err != nil || number < 1 || number > keysMax {
+				fail("keys are 1 to %d", keysMax)
+			}
+			keys = uint32(number)
+		} else if !work.option(name, os.Args[i]) {
+			fail("no such option: %s", name)
+		}
+	}
+	more := map[string]interface{}{"bytes_per_key": insertAll(contender, keys)}
+	var drawn []uint32
+	if isZipf {
+		drawn = drawZipf(keys)
+	}
+	work.decide = func(thread int) func() int64 {
+		order := orderOf(thread, drawn)
+		return func() int64 { return contender.batch(order, keys) }
+	}
+	work.measure(more)
+}

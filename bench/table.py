@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+"""limits for millions of keys beside a Go map of x/time/rate limiters; under attack; and what keys take of memory
+
+    ./dev bench table [--rounds N] [--seconds S] [--spray-keys N] [--report-only] [--quick]
+    ./dev bench table --curve [--rounds N] [--seconds S] [--quick]
+
+Every contender is asked for the same keys in the same order, each written into a buffer on the stack right before, and
+holds all of them before time is taken. Each is a process of its own, run once a round, in turn, on processors of its
+own. Tables show the median of the rounds, and as noise (largest - smallest) / median. Ratios compare each contender's
+fastest round: other users of the machine only ever add time, and rarely to all alike. Of memory, and of keys that gave
+way, the worst round counts.
+
+Instructions: callgrind, as in ./dev bench core, with 1000 keys.
+
+--curve measures 1000 to 100 million keys instead, and draws docs/plots/table_keys.svg.
+
+The exit status is 1 if a promised figure is missed; --report-only only says so. --quick is a smoke test: its figures
+mean nothing and are not judged."""
+# packages: valgrind golang-go golang-golang-x-time-dev
+
+import argparse
+import itertools
+import json
+import os
+import sys
+
+import table_curve
+from harness import (build_peer, fastest, finish, instructions, judge_ratios, keyed, machine, measure_times, percent,
+                     print_machine, processors, ratio_ranges, run)
+
+TABLE = "build/bench/table"
+ATTACK = "build/bench/table_attack"
+PEERS = "build/bench/peers/table"
+PACKAGES = ["gcc", "valgrind", "golang-go", "golang-golang-x-time-dev"]
+BATCH = 1024  # decisions that the programs make at a time
+
+CONTENDERS = {
+    "one": ("Weir, one by one", [TABLE, "one"]),
+    "bare": ("bare: hash, clock, load, CAS", [TABLE, "bare"]),
+    "batch": ("Weir, batches of 32", [TABLE, "batch"]),
+    "bare_batch": ("bare, batches of 32", [TABLE, "bare_batch"]),
+    "xtime": ("x/time/rate, map and mutex", [PEERS, "mutex"]),
+    "sharded": ("x/time/rate, 256 shards", [PEERS, "sharded"]),
+}
+TEN_MILLION = [name for name in CONTENDERS if name != "sharded"]
+LOADS = ["uniform", "zipf"]
+SPRAY = ("spray",)
+
+# ratio, "at least" or "at most", bound
+PROMISES = [
+    ("one_1m_1t_vs_xtime", ">=", 4.0),
+    ("one_1m_2t_vs_xtime", ">=", 7.0),
+    ("one_2t_scaling", ">=", 1.8),
+    ("one_1m_vs_bare", "<=", 1.3),
+    ("one_10m_vs_bare", "<=", 1.3),
+    ("zipf_1t_vs_xtime", ">=", 3.0),
+    ("batch_1m_vs_xtime", ">=", 9.0),
+    ("batch_10m_vs_xtime", ">=", 10.0),
+    ("bytes_per_key_1m", "<=", 24.0),
+    ("bytes_per_key_10m", "<=", 24.0),
+    ("gave_way_ppm_10m", "<=", 100.0),
+    ("spray_vs_uniform", "<=", 2.0),
+    ("crafted_vs_random", "<=", 1.1),
+]
+HELD_ABOVE_MOST = 0.01
+GROWTH_BYTES_MOST = 1 << 20
+CRAFTED_GAVE_WAY_PPM_MOST = 100
+
+
+# --- measuring ------------------------------------------------------------------------------------------------------
+
+def contenders(sizes, arguments):
+    """Contender -> (command, threads), in the order of a round: what a ratio compares is run one right after the
+    other, as far as that goes."""
+    for_long = ["--seconds", str(arguments.seconds)]
+    found = {}
+    for load, threads, name in itertools.product(LOADS, (1, 2), CONTENDERS):
+        found[("1m", load, threads, name)] = ([
+            *CONTENDERS[name][1], "--keys", str(sizes["1m"]), *(["--zipf"] if load == "zipf" else []), *for_long,
+            "--threads", str(threads)], threads)
+    for name in TEN_MILLION:
+        found[("10m", "uniform", 1, name)] = ([*CONTENDERS[name][1], "--keys", str(sizes["10m"]), *for_long], 1)
+    found[SPRAY] = ([ATTACK, "spray", "--keys", str(sizes["1m"]), "--spray-keys", str(arguments.spray_keys)], 1)
+    return found
+
+
+def count_instructions():
+    print("counting instructions", file=sys.stderr)
+    functions = {"one": ["weir_table_allow", "weir_table_now"], "batch": ["weir_table_allow_batch", "weir_table_now"]}
+    return {name: instructions([*CONTENDERS[name][1], "--keys", "1000"], functions.get(name, []), BATCH)
+            for name in ("one", "batch", "xtime", "sharded")}
+
+
+# --- judgement ------------------------------------------------------------------------------------------------------
+
+def ratios_of(ns):
+    """ns: contender -> ns per decision of a thread."""
+    def times_faster(name, peer, keys="1m", load="uniform", threads=1):
+        return ns[(keys, load, threads, peer)] / ns[(keys, load, threads, name)]
+
+    one = ns[("1m", "uniform", 1, "one")]
+    ratios = {}
+    for peer in ("xtime", "sharded"):
+        for threads in (1, 2):
+            ratios[f"one_1m_{threads}t_vs_{peer}"] = times_faster("one", peer, threads=threads)
+            ratios[f"zipf_{threads}t_vs_{peer}"] = times_faster("one", peer, load="zipf", threads=threads)
+    for threads in (1, 2):
+        suffix = "" if threads == 1 else "_2t"
+        ratios[f"batch_1m{suffix}_vs_xtime"] = times_faster("batch", "xtime", threads=threads)
+    ratios["batch_10m_vs_xtime"] = times_faster("batch", "xtime", "10m")
+    ratios["one_10m_vs_xtime"] = times_faster("one", "xtime", "10m")
+    ratios["one_2t_scaling"] = 2 * one / ns[("1m", "uniform", 2, "one")]
+    for keys in ("1m", "10m"):
+        ratios[f"one_{keys}_vs_bare"] = times_faster("bare", "one", keys)
+        ratios[f"batch_{keys}_vs_bare_batch"] = times_faster("bare_batch", "batch", keys)
+    ratios["spray_vs_uniform"] = ns[SPRAY] / one
+    return ratios
+
+
+def other_ratios(times, crafted):
+    ratios = {}
+    for keys in ("1m", "10m"):
+        of_this_size = {name: one for name, one in times.items() if name[0] == keys}
+        for names, suffix in ((("one", "batch"), ""), (("xtime",), "_xtime")):
+            ratios[f"bytes_per_key_{keys}{suffix}"] = max(
+                one["bytes_per_key"] for name, one in of_this_size.items() if name[-1] in names)
+    ratios["gave_way_ppm_10m"] = max(times[("10m", "uniform", 1, name)]["gave_way_ppm"] for name in ("one", "batch"))
+    worst = max(one["ns"] for name, one in crafted.items() if name != "random")
+    ratios["crafted_vs_random"] = worst / crafted["random"]["ns"]
+    return ratios
+
+
+def judge(ratios, ranges, times, crafted):
+    spray = times[SPRAY]
+    above, growth = spray["held_most_above_limit"], spray["resident_growth_bytes"]
+    gave_way = max(one["gave_way_ppm"] for one in crafted.values())
+    return [
+        *judge_ratios(PROMISES, ratios, ranges),
+        (above <= HELD_ABOVE_MOST,
+         f"beside the spray no throttled key is admitted above its limit by more than {percent(HELD_ABOVE_MOST)}: "
+         f"{100 * above:.2f} %"),
+        (growth <= GROWTH_BYTES_MOST, f"memory grows by {growth:.0f} bytes while sprayed, at most {GROWTH_BYTES_MOST}"),
+        (gave_way <= CRAFTED_GAVE_WAY_PPM_MOST,
+         f"of crafted keys {gave_way:.0f} in a million give way, at most {CRAFTED_GAVE_WAY_PPM_MOST}"),
+    ]
+
+
+# --- the report -----------------------------------------------------------------------------------------------------
+
+def print_million(times, counts):
+    print(f"{'1 M keys':<30} {'uniform, 1 thread: ns':>21} {'noise':>6}  {'2 threads: M/s':>14} {'noise':>6}   "
+          f"{'Zipf, 1 thread: ns':>18} {'noise':>6}  {'2 threads: M/s':>14} {'noise':>6}  {'bytes a key':>11} "
+          f"{'instr.':>7}")
+    for name, (label, _) in CONTENDERS.items():
+        line = f"{label:<30}"
+        for load, width in (("uniform", 21), ("zipf", 20)):
+            one, two = times[("1m", load, 1, name)], times[("1m", load, 2, name)]
+            line += (f" {one['ns']:>{width}.1f} {percent(one['noise']):>6}  {two['per_second'] / 1e6:>14.1f} "
+                     f"{percent(two['noise']):>6}")
+        held = times[("1m", "uniform", 1, name)].get("bytes_per_key")
+        count = counts.get(name)
+        print(f"{line}  {f'{held:.1f}' if held else '':>11} {f'{count:.0f}' if count else '':>7}")
+
+
+def print_ten_million(times):
+    print(f"\n{'10 M keys':<30} {'uniform, 1 thread: ns':>21} {'noise':>6}  {'bytes a key':>11} {'gave way, ppm':>14}")
+    for name in TEN_MILLION:
+        one = times[("10m", "uniform", 1, name)]
+        held, gave_way = one.get("bytes_per_key"), one.get("gave_way_ppm")
+        print(f"{CONTENDERS[name][0]:<30} {one['ns']:>21.1f} {percent(one['noise']):>6}  "
+              f"{f'{held:.1f}' if held else '':>11} {f'{gave_way:.1f}' if gave_way is not None else '':>14}")
+
+
+def print_attacks(times, crafted):
+    spray = times[SPRAY]
+    print(f"\nspray: {spray['strangers']} strangers at {spray['ns']:.1f} ns (noise {percent(spray['noise'])}), "
+          f"{spray['live']} of {spray['capacity']} slots live at the end, {spray['gave_way']} gave way;\n"
+          f"  of {spray['held_limit']:.1f} that each of 1000 throttled keys may have had they were admitted "
+          f"{100 * spray['held_above_limit']:+.2f} %, the luckiest {100 * spray['held_most_above_limit']:+.2f} %")
+    print("crafted: " + ", ".join(f"{name} {one['ns']:.1f} ns ({one['gave_way_ppm']:.0f} ppm gave way)"
+                                  for name, one in crafted.items()))
+
+
+NOTES = """
+Limit of every key: one a minute, burst 9,000,000 (spray: 10/min burst 100): all are admitted and write, none is whole.
+one: weir_table_allow with weir_table_now. batch: 32 keys are written and claims filled in, then one clock reading and
+weir_table_allow_batch. bare: the table's hash, clock, memory and huge pages, and one 16-byte load and swap at a place
+that the hash gives: no table can do less. Batches of it fetch all 32 places, then swap.
+x/time/rate: map[string]*rate.Limiter; looks up or makes the limiter under the mutex, asks Allow after it. Shards are
+chosen by hash/maphash, each has its map and mutex. No garbage is collected while time is taken. Goroutines are not tied
+to threads, which would slow the mutex down.
+bytes a key: what the process grew by while all keys were inserted; of Go after all garbage was given back.
+spray: strangers only; requests of throttled keys are not timed. The table is full before time is taken.
+crafted: keys of 16 bytes that share one pair of cache lines by FNV-1a, and by the table's own hash with a secret of
+zeros; fastest of 60 passes over each kind in turn.
+Instructions of the Go programs include their loop; of Weir, what the functions do until they return."""
+
+
+def read_arguments():
+    parser = argparse.ArgumentParser(prog="./dev bench table", description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=5, help="of which the median is taken (5)")
+    parser.add_argument("--seconds", type=float, default=0.5, help="each measurement of a round (0.5)")
+    parser.add_argument("--spray-keys", type=int, default=10_000_000, help="strangers a round (10 million)")
+    parser.add_argument("--curve", action="store_true", help="1000 to 100 million keys instead, and draw it")
+    parser.add_argument("--report-only", action="store_true", help="exit 0 also if a figure is missed")
+    parser.add_argument("--quick", action="store_true", help="a smoke test: does it work at all")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.rounds, arguments.seconds, arguments.spray_keys = 1, 0.02, 10_000
+    if arguments.rounds < 1 or arguments.seconds <= 0 or arguments.spray_keys < 1:
+        parser.error("--rounds, --seconds and --spray-keys are above 0")
+    return arguments
+
+
+def main():
+    arguments = read_arguments()
+    cpus = processors()
+    load = os.getloadavg()[0]
+    build_peer("table", "workers")
+    where = machine(PACKAGES)
+    if arguments.curve:
+        return table_curve.main(CONTENDERS, arguments, cpus, where)
+    sizes = {"1m": 2000, "10m": 4000} if arguments.quick else {"1m": 1_000_000, "10m": 10_000_000}
+    times = measure_times(contenders(sizes, arguments), arguments.rounds, cpus)
+    print("crafting keys", file=sys.stderr)
+    crafted = json.loads(run([ATTACK, "crafted", "--keys", "2000" if arguments.quick else "100000"], cpus[2])[0])
+    counts = count_instructions()
+    ratios = {**ratios_of(fastest(times)), **other_ratios(times, crafted)}
+    ranges = ratio_ranges(ratios_of, times, arguments.rounds)
+    noise = max(one["noise"] for one in times.values())
+    busy = min(one["busy"] for name, one in times.items() if name[-1] in ("one", "batch", "bare", "bare_batch"))
+
+    print_million(times, counts)
+    print_ten_million(times)
+    print_attacks(times, crafted)
+    print(NOTES)
+    print_machine(where)
+    print(f"tables: medians of {arguments.rounds} rounds of {arguments.seconds} s; noise is (largest - smallest) / "
+          f"median, at most {percent(noise)}\nratios: of the fastest round of each contender, since what others do on the "
+          f"machine only ever adds time\nload before: {load:.2f}; of its processor a thread in C had {percent(busy)} or "
+          "more")
+    return finish("table", judge(ratios, ranges, times, crafted), ratios, {
+        "machine": where, "rounds": arguments.rounds, "seconds": arguments.seconds, "load_before": load,
+        "noise_most": noise, "busy_least": busy, "times": keyed(times), "instructions": counts, "crafted": crafted,
+        "ratios_of_single_rounds": ranges}, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
