@@ -158,7 +158,7 @@ static void insert_all(const struct subject *subject)
 /* `more` gets what the line of JSON is to tell. */
 static void begin_table(struct subject *subject, char more[static MORE_MAX])
 {
-	const struct weir_table_options options = { .size_bytes = weir_table_size(subject->keys) };
+	const struct weir_table_options options = { .size_bytes = weir_table_size(subject->keys, 0) };
 	const double before = keys_resident_bytes();
 	struct weir_table_stats stats;
 	struct weir_message why;
@@ -181,7 +181,7 @@ static void begin_table(struct subject *subject, char more[static MORE_MAX])
 /* Memory as the table has it, all of it touched. */
 static void begin_bare(struct subject *subject)
 {
-	const size_t size = weir_table_size(subject->keys), page = weir__memory_page();
+	const size_t size = weir_table_size(subject->keys, 0), page = weir__memory_page();
 	void *memory;
 
 	if (weir__memory_new((size + page - 1) / page * page, &memory) != 0 ||

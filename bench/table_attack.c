@@ -17,7 +17,7 @@
 
 static struct weir_table *new_table(uint32_t keys, const char *limit_text, const struct weir_table_limit **ret_limit)
 {
-	const struct weir_table_options options = { .size_bytes = weir_table_size(keys) };
+	const struct weir_table_options options = { .size_bytes = weir_table_size(keys, 0) };
 	struct weir_message why;
 	struct weir_table *table;
 
