@@ -68,7 +68,7 @@ struct weir_table_options {
 	size_t size_bytes;   /* all memory there will ever be, cut to whole pages; see weir_table_size */
 	const char *shared;  /* NULL: memory of this process. Else the name of shared memory, without a slash */
 	uint32_t mode;       /* of shared memory: permission bits; 0 is 0600, and another user's is refused */
-	uint32_t limits_max; /* how many limits there may be, 512 bytes each; 0 is 64 */
+	uint32_t limits_max; /* how many limits there may be, 832 bytes each; 0 is 64 */
 	weir_ns made_at;     /* the time around which times are good; 0 is now. For replays and tests */
 };
 
@@ -198,7 +198,7 @@ struct weir_table_stats {
 };
 
 /* Counts live keys, which reads the whole table (about 0.1 s a GiB); the other numbers are sums of counters, of which
- * there is a set for each of up to 16 threads. */
+ * each thread has a set. */
 WEIR_API void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_stats *ret_stats);
 
 struct weir_table_limit_stats {

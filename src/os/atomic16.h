@@ -77,9 +77,11 @@ static inline struct weir_state weir__atomic16_load(union weir__atomic16 *slot)
 		struct weir_state state;
 		__m128i both;
 
-		__asm__ volatile("movdqa %1, %0" : "=x"(both) : "m"(*slot) : "memory");
-		state.lo = (uint64_t)_mm_cvtsi128_si64(both);
-		state.hi = (uint64_t)_mm_cvtsi128_si64(_mm_unpackhi_epi64(both, both));
+		/* Written out: gcc would take the upper half by way of memory, which others wait for. */
+		__asm__ volatile("movdqa %3, %0\n\tmovq %0, %1\n\tpunpckhqdq %0, %0\n\tmovq %0, %2"
+				 : "=&x"(both), "=&r"(state.lo), "=r"(state.hi)
+				 : "m"(*slot)
+				 : "memory");
 		return state;
 	}
 #endif

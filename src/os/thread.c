@@ -1,7 +1,9 @@
 /* thread.c: numbers that tell threads apart. */
 #include "os/thread.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
@@ -48,6 +50,16 @@ uint32_t weir__thread_number_new(void)
 	while (weir__thread_number_ == 0)
 		weir__thread_number_ = atomic_fetch_add(&next_number, 1);
 	return weir__thread_number_;
+}
+
+uint64_t weir__thread_identity(void)
+{
+	return (uint64_t)getpid() << 32 | (uint32_t)gettid();
+}
+
+bool weir__thread_is_alive(uint64_t identity)
+{
+	return tgkill((pid_t)(identity >> 32), (pid_t)(uint32_t)identity, 0) == 0 || errno != ESRCH;
 }
 
 uint32_t weir__thread_nonce(void)

@@ -17,6 +17,7 @@ enum {
 	LIMITS_MAX_DEFAULT = 64,
 	MODE_DEFAULT = 0600,
 	ATTACH_TRIES = 100,
+	STRIPES_ALL = WEIR__STRIPES + WEIR__STRIPES_COMMON,
 };
 
 /* More limits than anybody has, few enough that no sum of sizes wraps. */
@@ -77,7 +78,7 @@ static size_t stripe_bytes(uint32_t limits_max)
 static size_t overhead_bytes(uint32_t limits_max)
 {
 	return sizeof(struct weir__region_header) + limits_max * sizeof(struct weir__region_limit) +
-	       WEIR__STRIPES * stripe_bytes(limits_max);
+	       STRIPES_ALL * stripe_bytes(limits_max);
 }
 
 /* The smallest table with so many limits. */
@@ -109,7 +110,10 @@ static void lay_out(struct weir__region *region, struct weir__region_header *hea
 {
 	unsigned char *at = (unsigned char *)header + sizeof(*header);
 
+	static _Atomic uint64_t regions;
+
 	region->header = header;
+	region->serial = atomic_fetch_add(&regions, 1) + 1;
 	region->size_bytes = size_bytes;
 	region->limits_max = limits_max;
 	region->epoch = header->epoch;
@@ -118,7 +122,7 @@ static void lay_out(struct weir__region *region, struct weir__region_header *hea
 	at += limits_max * sizeof(struct weir__region_limit);
 	region->stripes = at;
 	region->stripe_bytes = stripe_bytes(limits_max);
-	at += WEIR__STRIPES * region->stripe_bytes;
+	at += STRIPES_ALL * region->stripe_bytes;
 	region->slots = (union weir__atomic16 *)(void *)at;
 	region->lines = lines_in(size_bytes, limits_max);
 }
@@ -155,7 +159,7 @@ static int fill_in(struct weir__region *region, void *memory, const struct weir_
 	header->size_bytes = options->size_bytes;
 	header->lines = lines_in(options->size_bytes, limits_max);
 	header->limits_max = limits_max;
-	header->stripes = WEIR__STRIPES;
+	header->stripes = STRIPES_ALL;
 	header->epoch = made_at > before_made ? weir__min(made_at - before_made, UINT64_MAX / 2) : 0;
 	weir__clock_anchor_init(&header->clock);
 	lay_out(region, header, options->size_bytes, limits_max);
@@ -212,7 +216,7 @@ static int check_header(const struct weir__region_header *header, size_t mapped,
 	if (header->size_bytes != mapped)
 		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table says that it has ",
 				   header->size_bytes, " bytes, but it has ", mapped);
-	if (header->stripes != WEIR__STRIPES || header->limits_max == 0 || header->limits_max > limits_max_most ||
+	if (header->stripes != STRIPES_ALL || header->limits_max == 0 || header->limits_max > limits_max_most ||
 	    header->lines == 0 || header->lines != lines_in(header->size_bytes, header->limits_max) ||
 	    header->epoch > UINT64_MAX / 2)
 		return fail(ret_message, WEIR_ERR_REGION, name, "the table's header is damaged");

@@ -17,9 +17,10 @@
 enum {
 	WEIR__LINE_SLOTS = 4,
 	WEIR__LINE_BYTES = 64,
-	WEIR__LINES = 4,       /* that a key may be in: two pairs */
-	WEIR__LINES_LEAST = 4, /* two pairs; the number of lines is a multiple of this */
-	WEIR__STRIPES = 16,
+	WEIR__LINES = 4,          /* that a key may be in: two pairs */
+	WEIR__LINES_LEAST = 4,    /* two pairs; the number of lines is a multiple of this */
+	WEIR__STRIPES = 32,       /* of one thread each */
+	WEIR__STRIPES_COMMON = 4, /* of all that have none */
 	WEIR__FORGIVEN = 1024,
 };
 
@@ -51,8 +52,9 @@ struct weir__limit_counters {
 	_Atomic uint64_t of[2];
 };
 
-/* What the threads of one stripe have counted. */
+/* What a thread has counted, or several. */
 struct weir__stripe {
+	_Atomic uint64_t owner; /* see stripe.h; 0: nobody */
 	_Atomic uint64_t inserted, gave_way, lost_races;
 	_Atomic uint64_t probes[4]; /* beyond the home line: in the other three, and nowhere */
 	struct weir__limit_counters limits[] __attribute__((aligned(WEIR__LINE_BYTES)));
@@ -62,6 +64,7 @@ struct weir__stripe {
  * later leads nobody out of it. */
 struct weir__region {
 	struct weir__region_header *header;
+	uint64_t serial; /* another one for each in this process; never 0 */
 	size_t size_bytes;
 	uint32_t limits_max;
 	weir_ns epoch;
@@ -87,9 +90,10 @@ void weir__region_close(struct weir__region *region);
 int weir__region_add_limit(struct weir__region *region, const char *name, const char *text, uint32_t *ret_index,
 			   struct weir_message *ret_message);
 
+/* Of the first STRIPES each belongs to a thread; the others are common. */
 static inline struct weir__stripe *weir__region_stripe(const struct weir__region *region, uint32_t number)
 {
-	return (struct weir__stripe *)(void *)(region->stripes + (number % WEIR__STRIPES) * region->stripe_bytes);
+	return (struct weir__stripe *)(void *)(region->stripes + number * region->stripe_bytes);
 }
 
 #endif

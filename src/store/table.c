@@ -170,7 +170,7 @@ bool weir__table_put(struct weir_table *table, uint64_t hash, struct weir__place
 static void count_probe(const struct weir_table *table, const struct weir__place *place)
 {
 	if (place->line > 0)
-		weir__count(&weir__table_stripe(table)->probes[place->line - 1], 1);
+		WEIR__COUNT(&table->region, probes[place->line - 1], 1);
 }
 
 struct weir_verdict weir__table_step(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,

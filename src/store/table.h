@@ -9,9 +9,8 @@
 #include <weir/step.h>
 #include <weir/table.h>
 
-#include "os/thread.h"
-#include "store/region.h"
 #include "store/slot.h"
+#include "store/stripe.h"
 
 struct weir_table_limit {
 	const struct weir_table *table;
@@ -43,20 +42,10 @@ struct weir__change {
 	struct weir_state before, after;
 };
 
-static inline struct weir__stripe *weir__table_stripe(const struct weir_table *table)
-{
-	return weir__region_stripe(&table->region, weir__thread_number());
-}
-
-static inline void weir__count(_Atomic uint64_t *counter, uint64_t n)
-{
-	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
-}
-
 static inline void weir__table_count(const struct weir_table *table, const struct weir_table_limit *limit, bool allowed)
 {
 	WEIR__HOLDS(limit->table == table);
-	weir__count(&weir__table_stripe(table)->limits[limit->index].of[allowed], 1);
+	WEIR__COUNT(&table->region, limits[limit->index].of[allowed], 1);
 }
 
 /* Beyond the times that slots can hold, time stands still. */

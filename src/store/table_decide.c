@@ -192,7 +192,7 @@ static bool charge_all(struct joint *joint)
 				take_back(joint, &joint->parts[order[i]]);
 				step_part(joint, &joint->parts[order[i]], weir_step_peek);
 			}
-		weir__count(&weir__table_stripe(joint->table)->lost_races, 1);
+		WEIR__COUNT(&joint->table->region, lost_races, 1);
 		return false;
 	}
 	return true;

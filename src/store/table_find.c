@@ -190,7 +190,6 @@ bool weir__table_claim(struct weir_table *table, uint64_t hash, struct weir_stat
 		       union weir__atomic16 **ret_slot)
 {
 	const struct candidates candidates = candidates_of(table, hash);
-	struct weir__stripe *const stripe = weir__table_stripe(table);
 	const struct weir_state claim = weir__slot_make(weir__slot_fingerprint(content), weir__thread_nonce(),
 							weir__slot_fresh_at(content), WEIR__SLOT_CLAIMED);
 	struct weir__place mine;
@@ -206,10 +205,10 @@ bool weir__table_claim(struct weir_table *table, uint64_t hash, struct weir_stat
 		return false;
 	mine.seen = claim;
 	if (!was_free)
-		weir__count(&stripe->gave_way, 1);
+		WEIR__COUNT(&table->region, gave_way, 1);
 	if (!settle(&candidates, &mine, content))
 		return false;
-	weir__count(&stripe->inserted, 1);
+	WEIR__COUNT(&table->region, inserted, 1);
 	*ret_slot = mine.slot;
 	return true;
 }

@@ -40,7 +40,7 @@ void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_s
 	};
 	uint64_t decisions = 0, elsewhere;
 
-	for (uint32_t i = 0; i < WEIR__STRIPES; i++) {
+	for (uint32_t i = 0; i < WEIR__STRIPES + WEIR__STRIPES_COMMON; i++) {
 		struct weir__stripe *const stripe = weir__region_stripe(region, i);
 
 		stats.inserted += read_counter(&stripe->inserted);
@@ -64,7 +64,7 @@ void weir_table_limit_stats(struct weir_table *table, const struct weir_table_li
 {
 	struct weir_table_limit_stats stats = { 0, 0 };
 
-	for (uint32_t i = 0; i < WEIR__STRIPES; i++) {
+	for (uint32_t i = 0; i < WEIR__STRIPES + WEIR__STRIPES_COMMON; i++) {
 		struct weir__limit_counters *const counters =
 			&weir__region_stripe(&table->region, i)->limits[limit->index];
 

@@ -1,0 +1,49 @@
+/* stripe.h: counters that cost next to nothing.
+ *
+ * A locked addition would take as long again as the swap before it. So a thread has a stripe of its own, in which it
+ * counts by plain loads and stores; the stripe of one that is gone is taken over, with what it has counted. Threads for
+ * which none is left share some, and add atomically. Whoever reads sums all up. */
+#ifndef WEIR_STORE_STRIPE_H
+#define WEIR_STORE_STRIPE_H
+
+#include "os/thread.h"
+#include "store/region.h"
+
+/* The stripe that this thread last counted in: of the table with this serial number, by the thread with this number. */
+struct weir__stripe_in_use {
+	uint64_t serial;
+	struct weir__stripe *stripe;
+	uint32_t thread;
+	bool is_own;
+};
+
+extern __thread struct weir__stripe_in_use weir__stripe_in_use_ __attribute__((tls_model("initial-exec")));
+
+void weir__stripe_find(const struct weir__region *region);
+
+static inline const struct weir__stripe_in_use *weir__stripe_of(const struct weir__region *region)
+{
+	const struct weir__stripe_in_use *const in_use = &weir__stripe_in_use_;
+
+	/* After a fork the thread has another number. */
+	if (__builtin_expect(in_use->serial != region->serial || in_use->thread != weir__thread_number(), 0))
+		weir__stripe_find(region);
+	return in_use;
+}
+
+static inline void weir__stripe_add(const struct weir__stripe_in_use *in_use, _Atomic uint64_t *counter, uint64_t n)
+{
+	if (__builtin_expect(in_use->is_own, 1))
+		atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+				      memory_order_relaxed);
+	else
+		atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+#define WEIR__COUNT(region, member, n)                                                                                 \
+	do {                                                                                                           \
+		const struct weir__stripe_in_use *const in_use_ = weir__stripe_of(region);                             \
+		weir__stripe_add(in_use_, &in_use_->stripe->member, n);                                                \
+	} while (0)
+
+#endif
