@@ -10,7 +10,10 @@ print exactly the lines that follow it, standard error included; a line `...` st
 in a backslash goes on in the next line. `# not run` at the end of a command means that.
 
 ```c blocks after a line <!-- compile: NAME --> are compiled against include/ and LIBRARY.a, and run if they have a
-main, which must succeed. The block after <!-- output: NAME --> is what it prints, to the same rule."""
+main, which must succeed. The block after <!-- output: NAME --> is what it prints, to the same rule.
+
+```python blocks after a line <!-- run: NAME --> are run, and compared in the same way. They, and all commands, find
+weir.py and the shared library that lies next to LIBRARY.a."""
 
 import os
 import re
@@ -22,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 20
 NOT_RUN = "# not run"
-MARK = re.compile(r"<!--\s*(compile|output):\s*(\S+)\s*-->\s*$")
+MARK = re.compile(r"<!--\s*(compile|run|output):\s*(\S+)\s*-->\s*$")
 FENCE = re.compile(r"\s*(`{3,}|~{3,})\s*(\w*)")
 
 
@@ -129,8 +132,18 @@ def run_program(block, outputs, library, environment):
         if not whole:
             return []
         output, status, faults = execute([program], block.at(), name, environment)
-    if faults:
-        return faults
+    return faults or judge(block, outputs, output, status)
+
+
+def run_python(block, outputs, environment):
+    source = "\n".join(block.lines) + "\n"
+    output, status, faults = execute([sys.executable, "-c", source], block.at(), block.mark[1], environment)
+    return faults or judge(block, outputs, output, status)
+
+
+def judge(block, outputs, output, status):
+    """What is wrong with what a program has printed, and how it ended."""
+    name = block.mark[1]
     if status:
         return [f"{block.at()}: {name}: ended with status {status}\n{output}"]
     if name not in outputs:
@@ -141,20 +154,25 @@ def run_program(block, outputs, library, environment):
 def main(build, library, pages):
     pages = pages or [page for page in ["README.md"] if (ROOT / page).exists()] + sorted(
         str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))
-    environment = dict(os.environ, PATH=f"{Path(build).resolve()}:{os.environ['PATH']}", LC_ALL="C.UTF-8")
     library = Path(library).resolve()
+    environment = dict(os.environ, PATH=f"{Path(build).resolve()}:{os.environ['PATH']}", LC_ALL="C.UTF-8",
+                       PYTHONPATH=str(ROOT / "bindings/python"), PYTHONDONTWRITEBYTECODE="1",
+                       WEIR_LIBRARY=str(library.with_suffix(".so")))
     faults = []
     commands = programs = 0
     for page in pages:
         found = list(blocks(page))
         outputs = {block.mark[1]: block for block in found if block.mark and block.mark[0] == "output"}
-        compiled = {block.mark[1] for block in found if block.mark and block.mark[0] == "compile"}
-        for name in sorted(outputs.keys() - compiled):
-            faults.append(f"{outputs[name].at()}: output of {name}, which this page does not compile")
+        programmed = {block.mark[1] for block in found if block.mark and block.mark[0] != "output"}
+        for name in sorted(outputs.keys() - programmed):
+            faults.append(f"{outputs[name].at()}: output of {name}, which this page does not compile or run")
         for block in found:
             if block.mark and block.mark[0] == "compile":
                 programs += 1
                 faults += run_program(block, outputs, library, environment)
+            elif block.mark and block.mark[0] == "run":
+                programs += 1
+                faults += run_python(block, outputs, environment)
             elif block.language == "console" and not block.mark:
                 ran, wrong = run_console(block, environment)
                 commands += ran

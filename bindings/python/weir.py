@@ -1,0 +1,694 @@
+"""weir: rate limits, decided exactly. For every request: go, wait, or no.
+
+    mails = weir.Limiter("100/min burst 20")
+    if mails.allow():
+        send_mail()
+
+    with weir.Table(keys=1_000_000, shared="shop") as table:
+        per_user = table.add_limit("per user", "100/min burst 20")
+        verdict = per_user.take("alice")
+        if not verdict:
+            refuse(retry_after=verdict.retry_seconds)
+
+This is libweir through ctypes: one file, no compiler, nothing else to install. The library is that of the environment
+variable WEIR_LIBRARY, else libweir.so next to this file, else the one that is installed.
+
+Limits are text: "100/min burst 20", "5/s leaky queue 50", "10/s fixed_window", "1000/hour sliding_log", and more. Costs
+and counts are 0 to 2**64-1. Times are whole nanoseconds since 1970 and spans are nanoseconds, as in C, where names do
+not say seconds. `now` may be given to any decision, for tests and replays; None is the clock.
+
+A denial is an answer, never an exception. weir.Error is raised where something cannot be done.
+
+Threads. Everything may be used by any number of threads without a lock, and ctypes lets other threads run during every
+call. A table that is closed while calls are under way lives until they have ended. A wait ends early by its timeout, by
+a Canceller, and in the main thread by what a signal handler raises, such as KeyboardInterrupt.
+
+Fork. A limiter, or a table without `shared`, is two afterwards, each of which admits the whole limit. A shared table
+goes on being one, through the same objects. Fork before other threads use a limiter: one that is locked just then (by
+sliding logs, waits and changes) would stay locked in the child."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import enum
+import math
+import os
+import threading
+from ctypes import c_bool, c_char, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from operator import index
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
+
+__all__ = ["Limiter", "Table", "Limit", "Claim", "Key", "Verdict", "Decision", "KeyState", "TableStats", "LimitStats",
+           "Canceller", "Waited", "Error", "NEVER", "now", "ERR_SYNTAX", "ERR_LIMIT", "ERR_MAXIMUM", "ERR_CHANGE",
+           "ERR_ROOM", "ERR_UNSUPPORTED", "ERR_NEVER", "ERR_DEADLINE", "ERR_CANCELLED", "ERR_CLOSED", "ERR_FULL",
+           "ERR_SYSTEM", "ERR_REGION"]
+
+Key = Union[str, bytes]  # str is UTF-8
+
+NEVER = 2**64 - 1  # retry_after when no wait will help; also the longest span: ask Verdict.never to tell them apart
+
+# Error.code; types.h says what each means.
+ERR_SYNTAX = -1
+ERR_LIMIT = -2
+ERR_MAXIMUM = -3
+ERR_CHANGE = -4
+ERR_ROOM = -5
+ERR_UNSUPPORTED = -6
+ERR_NEVER = -7
+ERR_DEADLINE = -8
+ERR_CANCELLED = -9
+ERR_CLOSED = -10
+ERR_FULL = -11
+ERR_SYSTEM = -12
+ERR_REGION = -13
+
+_LIMITER_ALIGN = 64
+_LIMIT_TEXT_MAX = 160
+_CLAIMS_MAX = 16
+
+
+# --- the library ------------------------------------------------------------------------------------------------------
+# Classes named _weir_... are the structs of include/weir; tests/bindings/python_test.py compares them, the constants
+# above and the functions below with the headers.
+
+
+class _weir_message(ctypes.Structure):
+    _fields_ = [("at", c_size_t), ("text", c_char * 240)]
+
+
+class _weir_limit(ctypes.Structure):
+    _fields_ = [("algorithm", c_int), ("count", c_uint64), ("period", c_uint64), ("burst", c_uint64),
+                ("segments", c_uint64), ("refill_interval", c_bool), ("shape", c_bool), ("align_first", c_bool),
+                ("count_all", c_bool)]
+
+
+class _weir_verdict(ctypes.Structure):
+    _fields_ = [("allowed", c_bool), ("never", c_bool), ("limit", c_uint64), ("remaining", c_uint64),
+                ("granted", c_uint64), ("retry_after", c_uint64), ("reset_after", c_uint64), ("delay", c_uint64)]
+
+
+class _weir_canceller(ctypes.Structure):
+    _fields_ = [("private_", c_uint32)]
+
+
+class _weir_table_options(ctypes.Structure):
+    _fields_ = [("size_bytes", c_size_t), ("shared", c_char_p), ("mode", c_uint32), ("limits_max", c_uint32),
+                ("made_at", c_uint64)]
+
+
+class _weir_table_key(ctypes.Structure):
+    _fields_ = [("is_stored", c_bool), ("whole_at", c_uint64), ("verdict", _weir_verdict)]
+
+
+class _weir_claim(ctypes.Structure):
+    _fields_ = [("limit", c_void_p), ("key", c_char_p), ("key_length", c_size_t), ("cost", c_uint64)]
+
+
+class _weir_decision(ctypes.Structure):
+    _fields_ = [("verdict", _weir_verdict), ("decided_by", c_size_t)]
+
+
+class _weir_table_stats(ctypes.Structure):
+    _fields_ = [("capacity", c_uint64), ("live", c_uint64), ("size_bytes", c_size_t), ("limits", c_uint32),
+                ("limits_max", c_uint32), ("inserted", c_uint64), ("gave_way", c_uint64), ("probes", c_uint64 * 4),
+                ("absent", c_uint64), ("lost_races", c_uint64)]
+
+
+class _weir_table_limit_stats(ctypes.Structure):
+    _fields_ = [("allowed", c_uint64), ("denied", c_uint64)]
+
+
+_on_limiter = [c_void_p, c_uint64, c_uint64]  # limiter, now, cost
+_on_key = [c_void_p, c_void_p, c_char_p, c_size_t, c_uint64, c_uint64]  # table, limit, key, its length, now, cost
+
+# name: what it returns, what it takes. A pointer is c_void_p, one to bytes or text c_char_p.
+_FUNCTIONS = {
+    "weir_strerror": (c_char_p, [c_int]),
+    "weir_clock_now": (c_uint64, []),
+    "weir_limit_parse": (c_int, [c_char_p, c_size_t, c_void_p, c_void_p]),
+    "weir_limit_print": (c_size_t, [c_void_p, c_char_p]),
+    "weir_canceller_cancel": (None, [c_void_p]),
+    "weir_limiter_size": (c_size_t, [c_void_p]),
+    "weir_limiter_init": (c_int, [c_void_p, c_size_t, c_void_p, c_void_p, c_void_p]),
+    "weir_limiter_allow": (c_bool, _on_limiter),
+    "weir_limiter_take": (_weir_verdict, _on_limiter),
+    "weir_limiter_upto": (_weir_verdict, _on_limiter),
+    "weir_limiter_peek": (_weir_verdict, _on_limiter),
+    "weir_limiter_refund": (_weir_verdict, _on_limiter),
+    "weir_limiter_tokens": (c_uint64, [c_void_p, c_uint64]),
+    "weir_limiter_change": (c_int, [c_void_p, c_uint64, c_void_p, c_void_p]),
+    "weir_limiter_limit": (_weir_limit, [c_void_p]),
+    "weir_limiter_wait": (c_int, [c_void_p, c_uint64, c_uint64, c_void_p]),
+    "weir_table_size": (c_size_t, [c_uint64, c_uint32]),
+    "weir_table_new": (c_int, [c_void_p, c_void_p, c_void_p]),
+    "weir_table_free": (None, [c_void_p]),
+    "weir_table_unlink": (c_int, [c_char_p, c_void_p]),
+    "weir_table_now": (c_uint64, [c_void_p]),
+    "weir_table_add_limit": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p]),
+    "weir_table_allow": (c_bool, _on_key),
+    "weir_table_take": (_weir_verdict, _on_key),
+    "weir_table_upto": (_weir_verdict, _on_key),
+    "weir_table_peek": (_weir_verdict, _on_key),
+    "weir_table_refund": (_weir_verdict, _on_key),
+    "weir_table_reset": (c_bool, [c_void_p, c_void_p, c_char_p, c_size_t]),
+    "weir_table_inspect": (_weir_table_key, [c_void_p, c_void_p, c_char_p, c_size_t, c_uint64]),
+    "weir_table_wait": (c_int, [c_void_p, c_void_p, c_char_p, c_size_t, c_uint64, c_uint64, c_void_p]),
+    "weir_table_decide": (c_int, [c_void_p, c_void_p, c_size_t, c_uint64, c_void_p, c_void_p]),
+    "weir_table_allow_batch": (None, [c_void_p, c_void_p, c_size_t, c_uint64, c_void_p]),
+    "weir_table_take_batch": (None, [c_void_p, c_void_p, c_size_t, c_uint64, c_void_p]),
+    "weir_table_stats": (None, [c_void_p, c_uint64, c_void_p]),
+    "weir_table_limit_stats": (None, [c_void_p, c_void_p, c_void_p]),
+    "weir_table_limit_limit": (_weir_limit, [c_void_p]),
+    "weir_table_limit_name": (c_char_p, [c_void_p]),
+}
+
+
+def _find() -> str:
+    named = os.environ.get("WEIR_LIBRARY")
+    if named:
+        return named
+    here = os.path.dirname(os.path.abspath(__file__))
+    for name in ("libweir.so", "libweir.so.0"):
+        if os.path.exists(os.path.join(here, name)):
+            return os.path.join(here, name)
+    installed = ctypes.util.find_library("weir")
+    if installed:
+        return installed
+    raise ImportError("there is no libweir.so: set WEIR_LIBRARY to its path, put it next to weir.py, or install it and "
+                      "run ldconfig")
+
+
+def _load(path: str) -> ctypes.CDLL:
+    try:
+        library = ctypes.CDLL(path, use_errno=True)
+    except OSError as fault:
+        raise ImportError(f"{path} cannot be loaded: {fault}") from None
+    for name, (returns, takes) in _FUNCTIONS.items():
+        try:
+            function = getattr(library, name)
+        except AttributeError:
+            raise ImportError(f"{path} has no {name}: it is no libweir, or one of another version") from None
+        function.restype, function.argtypes = returns, takes
+    return library
+
+
+_library: Any = _load(_find())
+_ref = ctypes.byref
+
+
+# --- what comes back --------------------------------------------------------------------------------------------------
+
+
+class Error(Exception):
+    """Something that cannot be done. str() says what was wrong, where, and what would be right."""
+
+    def __init__(self, code: int, text: str, errno: int = 0) -> None:
+        super().__init__(code, text, errno)
+        self.code = code  # ERR_...
+        self.text = text
+        self.errno = errno  # why the system refused, with ERR_SYSTEM; else 0
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Verdict(NamedTuple):
+    """The answer to one request. True if it is allowed. Spans count from the `now` of the call, rounded up."""
+
+    allowed: bool  # admitted, and charged (peek: would be)
+    never: bool  # not allowed, and no wait will help: it costs more than the limit ever has at once
+    limit: int  # the most there can be: burst of a bucket, count of a window
+    remaining: int  # whole units left after the decision (peek: left now)
+    granted: int  # units charged: the cost, or what upto found; 0 when not allowed
+    retry_after: int  # ns. Not allowed: denied until then, admitted at it, if nobody else came; else 0
+    reset_after: int  # ns until nothing is used, if nobody else came
+    delay: int  # ns until departure, of a leaky bucket with a queue; else 0
+
+    def __bool__(self) -> bool:
+        return self.allowed
+
+    @property
+    def retry_seconds(self) -> float:
+        """retry_after in seconds; infinite if no wait will help."""
+        return math.inf if self.never else self.retry_after / 1e9
+
+    @property
+    def reset_seconds(self) -> float:
+        return self.reset_after / 1e9
+
+    @property
+    def delay_seconds(self) -> float:
+        return self.delay / 1e9
+
+
+class Waited(enum.Enum):
+    """How a wait ended. Only GO is true, and only then the request was charged."""
+
+    GO = 0
+    NEVER = ERR_NEVER  # no wait will help: it costs more than there can be at once
+    DEADLINE = ERR_DEADLINE  # it could not go within the timeout, and did not wait for that
+    CANCELLED = ERR_CANCELLED
+
+    def __bool__(self) -> bool:
+        return self is Waited.GO
+
+
+class KeyState(NamedTuple):
+    """What a table knows of a key."""
+
+    is_stored: bool  # false: never charged, whole again and forgotten, or gave way
+    whole_at: int  # it owes nothing from this instant on at the latest; 0 if it is not stored
+    verdict: Verdict  # that of peek with a cost of 0
+
+
+class Decision(NamedTuple):
+    """The answer to several claims together. True if all admit, and then all were charged."""
+
+    verdict: Verdict  # joined: remaining of the one with least, the longest of the spans
+    decided_by: int  # which claim: denied, the one that does so longest; allowed, the one with least left
+    verdicts: List[Verdict]  # one for each claim
+
+    def __bool__(self) -> bool:
+        return self.verdict.allowed
+
+
+class TableStats(NamedTuple):
+    """How a table does. If gave_way rises, it is too small."""
+
+    capacity: int  # slots
+    live: int  # slots of keys that owe something now
+    size_bytes: int
+    limits: int
+    limits_max: int
+    inserted: int  # keys that were given a slot
+    gave_way: int  # keys that still owed something and lost theirs to another
+    probes: Tuple[int, ...]  # keys found in the first, second, third and fourth cache line that was looked at
+    absent: int  # keys found nowhere
+    lost_races: int  # decisions on several limits that were taken back because another was faster
+
+
+class LimitStats(NamedTuple):
+    """Decisions of one limit, by all processes."""
+
+    allowed: int
+    denied: int
+
+
+def _verdict(found: Any) -> Verdict:
+    return Verdict(found.allowed, found.never, found.limit, found.remaining, found.granted, found.retry_after,
+                   found.reset_after, found.delay)
+
+
+# --- what goes in -----------------------------------------------------------------------------------------------------
+
+
+def _check(code: int, message: _weir_message) -> None:
+    if code != 0:
+        text = message.text or _library.weir_strerror(code)
+        raise Error(code, text.decode("utf-8", "replace"), ctypes.get_errno() if code == ERR_SYSTEM else 0)
+
+
+def _number(value: int, bits: int = 64) -> int:
+    """ctypes would cut what does not fit, and admit a cost of 2**64."""
+    value = index(value)
+    if value < 0 or value >> bits:
+        raise OverflowError(f"{value} is none of 0 to 2**{bits}-1")
+    return value
+
+
+def _time(given: Optional[int]) -> int:
+    return _library.weir_clock_now() if given is None else _number(given)
+
+
+def _key(key: Key) -> bytes:
+    """Any str is a key, also one with half a surrogate pair: keys come from strangers, and must not raise."""
+    if isinstance(key, str):
+        return key.encode("utf-8", "surrogatepass")
+    if isinstance(key, bytes):
+        return key
+    raise TypeError(f"a key is str or bytes, not {type(key).__name__}")
+
+
+def _name(name: str) -> bytes:
+    encoded = name.encode()
+    if b"\0" in encoded:
+        raise ValueError("a name has no NUL")  # C would take what is before it
+    return encoded
+
+
+def _parse(text: str) -> _weir_limit:
+    encoded = text.encode("utf-8", "replace")
+    limit, message = _weir_limit(), _weir_message()
+    _check(_library.weir_limit_parse(encoded, len(encoded), _ref(limit), _ref(message)), message)
+    return limit
+
+
+def _print(limit: _weir_limit) -> str:
+    text = ctypes.create_string_buffer(_LIMIT_TEXT_MAX)
+    _library.weir_limit_print(_ref(limit), text)
+    return text.value.decode()
+
+
+def now() -> int:
+    """The clock: Unix time in ns that never steps back. Table.now is that of a shared table."""
+    return _library.weir_clock_now()
+
+
+# --- waiting ----------------------------------------------------------------------------------------------------------
+
+
+class Canceller:
+    """Ends waits, now and later: any number of them, of any limiters and tables. It stays cancelled."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # a signal handler may cancel while its thread is in here
+        self._cancelled = False
+        self._waits: Dict[int, _weir_canceller] = {}  # by id. One each: waits that share one wake each other up
+
+    def cancel(self) -> None:
+        """Ends every wait that has this canceller; one whose time has come meanwhile still goes."""
+        with self._lock:
+            self._cancelled = True
+            for wait in tuple(self._waits.values()):
+                _library.weir_canceller_cancel(_ref(wait))
+
+    @property
+    def cancelled(self) -> bool:
+        return self._cancelled
+
+    def _begin(self, wait: _weir_canceller) -> None:
+        with self._lock:
+            self._waits[id(wait)] = wait
+            if self._cancelled:
+                _library.weir_canceller_cancel(_ref(wait))
+
+    def _end(self, wait: _weir_canceller) -> None:
+        with self._lock:
+            self._waits.pop(id(wait), None)
+
+
+_Ask = Callable[[int, Any], int]  # a wait of C's, of a deadline and a canceller
+
+
+def _wait(ask: _Ask, peek: Callable[[], Verdict], since: int, timeout: Optional[float],
+          canceller: Optional[Canceller]) -> Waited:
+    span = NEVER if timeout is None or timeout >= NEVER / 1e9 else int(max(timeout, 0) * 1e9)
+    deadline = min(since + span, NEVER)
+    own = _weir_canceller()
+    try:
+        if canceller:
+            canceller._begin(own)
+        if span == 0 or threading.current_thread() is not threading.main_thread():
+            return Waited(ask(deadline, _ref(own)))
+        return Waited(_wait_in_main(ask, peek, deadline, own))
+    finally:
+        if canceller:
+            canceller._end(own)
+
+
+def _wait_in_main(ask: _Ask, peek: Callable[[], Verdict], deadline: int, own: _weir_canceller) -> int:
+    """Python handles signals in the main thread and not while that is in C, so another one waits for it."""
+    verdict = peek()
+    if verdict.allowed and verdict.delay == 0:  # a thread costs more than to go at once, if it still can
+        code = ask(0, _ref(own))
+        if code != ERR_DEADLINE:
+            return code
+    codes: List[int] = []
+    thread = threading.Thread(target=lambda: codes.append(ask(deadline, _ref(own))), name="weir.wait", daemon=True)
+    try:
+        thread.start()
+        thread.join()
+    except BaseException:
+        _library.weir_canceller_cancel(_ref(own))
+        if thread.is_alive():
+            thread.join()
+        raise
+    return codes[0]
+
+
+# --- one limit --------------------------------------------------------------------------------------------------------
+
+
+class _Pointer(c_void_p):
+    """To what C has made. A copy would outlive it, and in another process it would point anywhere."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError("limiters and tables are not copied or pickled; processes open a shared table by its name")
+
+
+class Limiter:
+    """One limit with one state, for any number of threads: Limiter("100/min burst 20"). It begins full.
+
+    Error: ERR_SYNTAX, the text is no limit; ERR_LIMIT, ERR_MAXIMUM: no such limit can be."""
+
+    def __init__(self, text: str) -> None:
+        limit, message, pointer = _parse(text), _weir_message(), _Pointer()
+        size = _library.weir_limiter_size(_ref(limit))  # 0: refused, and init says why
+        self._pointer = pointer
+        self._memory = ctypes.create_string_buffer(size + _LIMITER_ALIGN)
+        at = ctypes.addressof(self._memory)
+        at += -at % _LIMITER_ALIGN
+        _check(_library.weir_limiter_init(at, size, _ref(limit), _ref(pointer), _ref(message)), message)
+
+    def allow(self, cost: int = 1, now: Optional[int] = None) -> bool:
+        """May a request of this cost go now? Charges it if so."""
+        return _library.weir_limiter_allow(self._pointer, _time(now), _number(cost))
+
+    def take(self, cost: int = 1, now: Optional[int] = None) -> Verdict:
+        """The same with the whole verdict."""
+        return _verdict(_library.weir_limiter_take(self._pointer, _time(now), _number(cost)))
+
+    def upto(self, cost: int, now: Optional[int] = None) -> Verdict:
+        """As many as there are, at most cost: verdict.granted."""
+        return _verdict(_library.weir_limiter_upto(self._pointer, _time(now), _number(cost)))
+
+    def peek(self, cost: int = 1, now: Optional[int] = None) -> Verdict:
+        """What take would answer; charges nothing."""
+        return _verdict(_library.weir_limiter_peek(self._pointer, _time(now), _number(cost)))
+
+    def refund(self, n: int = 1, now: Optional[int] = None) -> Verdict:
+        """Gives n back, never above full."""
+        return _verdict(_library.weir_limiter_refund(self._pointer, _time(now), _number(n)))
+
+    def tokens(self, now: Optional[int] = None) -> int:
+        """Whole units left now."""
+        return _library.weir_limiter_tokens(self._pointer, _time(now))
+
+    def change(self, text: str, now: Optional[int] = None) -> None:
+        """Changes the limit while others use it: the rate and burst of buckets, the count of windows. A bucket keeps
+        its tokens, cut to the new burst; a window keeps what it has counted.
+
+        Error, and nothing changes: as for Limiter(); ERR_CHANGE if something else would change; ERR_ROOM if a sliding
+        log would have to remember more than the one that was made."""
+        limit, message = _parse(text), _weir_message()
+        _check(_library.weir_limiter_change(self._pointer, _time(now), _ref(limit), _ref(message)), message)
+
+    def wait(self, cost: int = 1, timeout: Optional[float] = None, canceller: Optional[Canceller] = None) -> Waited:
+        """Waits until a request of this cost may go, and charges it. True: go. Returns at once if it could not go
+        within the timeout, in seconds, or if no wait will help. Buckets serve in the order in which the waits began."""
+        pointer, cost = self._pointer, _number(cost)
+        return _wait(lambda deadline, own: _library.weir_limiter_wait(pointer, cost, deadline, own),
+                     lambda: self.peek(cost), _library.weir_clock_now(), timeout, canceller)
+
+    @property
+    def text(self) -> str:
+        """The limit as it is now, in its shortest form."""
+        return _print(_library.weir_limiter_limit(self._pointer))
+
+    def __repr__(self) -> str:
+        return f"<weir.Limiter {self.text}>"
+
+
+# --- limits for millions of keys --------------------------------------------------------------------------------------
+
+
+class _Handle(_Pointer):
+    """A table of C's. Each call that is under way holds a reference, so it is freed when the last has ended."""
+
+    def __del__(self, free: Any = _library.weir_table_free) -> None:
+        free(self.value)
+
+
+class Claim(NamedTuple):
+    """One limit that a request must pass. A plain (limit, key, cost) will do."""
+
+    limit: Limit
+    key: Key
+    cost: int = 1
+
+
+class Table:
+    """Limits for millions of keys, in memory of a fixed size, for any number of threads and processes.
+
+    keys: how many owe something at the same time, at most; 24 bytes each. When there are more, the one that owes least
+        gives way (stats().gave_way). 0: attach to a shared table that is there, whatever its size.
+    shared: the name of shared memory. Who comes first makes the table, all others attach to it; it stays until
+        Table.unlink or a reboot. None: memory of this process.
+    mode: permission bits of shared memory that is made; 0 is 0o600. Another user's table is refused unless they have
+        bits for others.
+    limits_max: how many limits there may be; 0 is 64.
+    made_at: the time around which times are good, by 9 years; 0 is now. For replays and tests.
+
+    Error: ERR_ROOM, ERR_REGION (the shared memory is no table, another one, or another user's), ERR_LIMIT (a name or
+    number that cannot be), ERR_SYSTEM."""
+
+    def __init__(self, keys: int = 0, *, shared: Optional[str] = None, mode: int = 0, limits_max: int = 0,
+                 made_at: int = 0) -> None:
+        limits_max = _number(limits_max, 32)
+        size_bytes = _library.weir_table_size(_number(keys), limits_max) if keys else 0
+        options = _weir_table_options(size_bytes, None if shared is None else _name(shared), _number(mode, 32),
+                                      limits_max, _number(made_at))
+        handle, message = _Handle(), _weir_message()
+        _check(_library.weir_table_new(_ref(options), _ref(handle), _ref(message)), message)
+        self._handle: Optional[_Handle] = handle
+        self.shared = shared
+
+    @staticmethod
+    def unlink(name: str) -> None:
+        """Removes the name of a shared table. Those who are attached keep it until they close it.
+
+        Error: ERR_SYSTEM, with errno.ENOENT if there is none; ERR_LIMIT: no name can be so."""
+        message = _weir_message()
+        _check(_library.weir_table_unlink(_name(name), _ref(message)), message)
+
+    def close(self) -> None:
+        """Frees what this process has of it, once calls that are under way have ended. Shared memory stays."""
+        self._handle = None
+
+    def __enter__(self) -> Table:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def add_limit(self, name: str, text: str) -> Limit:
+        """Adds a limit, or finds it: all processes add the limits that they use, by the same names.
+
+        Error: ERR_CHANGE, there is another limit of this name; ERR_FULL; ERR_SYNTAX, ERR_LIMIT, ERR_MAXIMUM; and
+        ERR_UNSUPPORTED: sliding logs and segments have no place in a table."""
+        limit, message, pointer, handle = _parse(text), _weir_message(), _Pointer(), self._use()
+        _check(_library.weir_table_add_limit(handle, _name(name), _ref(limit), _ref(pointer), _ref(message)), message)
+        return Limit(self, pointer)
+
+    def now(self) -> int:
+        """The clock of this table, in ns: the same for all processes of a shared one."""
+        return _library.weir_table_now(self._use())
+
+    def decide(self, claims: Iterable[Tuple[Limit, Key, int]], now: Optional[int] = None) -> Decision:
+        """Decides 1 to 16 claims (limit, key, cost) together: allowed only if all admit, and charged nowhere if one
+        denies."""
+        handle, array = self._use(), self._claims(claims)
+        n = len(array)
+        if not 1 <= n <= _CLAIMS_MAX:
+            raise Error(ERR_LIMIT, f"{n} claims to decide together; give 1 to {_CLAIMS_MAX}")
+        verdicts, decision = (_weir_verdict * n)(), _weir_decision()
+        _check(_library.weir_table_decide(handle, array, n, _time_of(handle, now), verdicts, _ref(decision)),
+               _weir_message())
+        return Decision(_verdict(decision.verdict), decision.decided_by, [_verdict(each) for each in verdicts])
+
+    def allow_batch(self, claims: Iterable[Tuple[Limit, Key, int]], now: Optional[int] = None) -> List[bool]:
+        """Independent requests, decided in order as Limit.allow would one after another, but faster."""
+        handle, array = self._use(), self._claims(claims)
+        allowed = (c_bool * len(array))()
+        _library.weir_table_allow_batch(handle, array, len(array), _time_of(handle, now), allowed)
+        return list(allowed)
+
+    def take_batch(self, claims: Iterable[Tuple[Limit, Key, int]], now: Optional[int] = None) -> List[Verdict]:
+        """The same with the whole verdicts."""
+        handle, array = self._use(), self._claims(claims)
+        verdicts = (_weir_verdict * len(array))()
+        _library.weir_table_take_batch(handle, array, len(array), _time_of(handle, now), verdicts)
+        return [_verdict(each) for each in verdicts]
+
+    def stats(self, now: Optional[int] = None) -> TableStats:
+        """How the table does. Reads all of it: about 0.1 s a GiB."""
+        handle, found = self._use(), _weir_table_stats()
+        _library.weir_table_stats(handle, _time_of(handle, now), _ref(found))
+        return TableStats(**{name: getattr(found, name) for name in TableStats._fields if name != "probes"},
+                          probes=tuple(found.probes))
+
+    def __repr__(self) -> str:
+        name = "private" if self.shared is None else repr(self.shared)
+        return f"<weir.Table {name}{'' if self._handle else ', closed'}>"
+
+    def _use(self) -> _Handle:
+        handle = self._handle
+        if handle is None:
+            raise ValueError("the table is closed")
+        return handle
+
+    def _claims(self, claims: Iterable[Tuple[Limit, Key, int]]) -> Any:
+        rows = []
+        for limit, key, cost in claims:
+            if limit.table is not self:
+                raise ValueError(f"{limit!r} is of another table")
+            encoded = _key(key)
+            rows.append((limit._pointer, encoded, len(encoded), _number(cost)))
+        return (_weir_claim * len(rows))(*rows)
+
+
+def _time_of(handle: _Handle, given: Optional[int]) -> int:
+    return _library.weir_table_now(handle) if given is None else _number(given)
+
+
+class Limit:
+    """A limit of a table, made by Table.add_limit: decides for each key by itself. A key is str (UTF-8) or bytes."""
+
+    def __init__(self, table: Table, pointer: _Pointer) -> None:
+        self.table = table
+        self._pointer = pointer
+        self.name: str = _library.weir_table_limit_name(pointer).decode("utf-8", "replace")
+        self.text = _print(_library.weir_table_limit_limit(pointer))  # in its shortest form
+
+    def allow(self, key: Key, cost: int = 1, now: Optional[int] = None) -> bool:
+        """May a request of this cost go now? Charges the key if so."""
+        return self._ask(_library.weir_table_allow, key, cost, now)
+
+    def take(self, key: Key, cost: int = 1, now: Optional[int] = None) -> Verdict:
+        """The same with the whole verdict."""
+        return _verdict(self._ask(_library.weir_table_take, key, cost, now))
+
+    def upto(self, key: Key, cost: int, now: Optional[int] = None) -> Verdict:
+        """As many as there are, at most cost: verdict.granted."""
+        return _verdict(self._ask(_library.weir_table_upto, key, cost, now))
+
+    def peek(self, key: Key, cost: int = 1, now: Optional[int] = None) -> Verdict:
+        """What take would answer; charges nothing."""
+        return _verdict(self._ask(_library.weir_table_peek, key, cost, now))
+
+    def refund(self, key: Key, n: int = 1, now: Optional[int] = None) -> Verdict:
+        """Gives n back, never above full."""
+        return _verdict(self._ask(_library.weir_table_refund, key, n, now))
+
+    def reset(self, key: Key) -> bool:
+        """Forgets what the key owes: it is as new. False if nothing was stored."""
+        handle, encoded = self.table._use(), _key(key)
+        return _library.weir_table_reset(handle, self._pointer, encoded, len(encoded))
+
+    def inspect(self, key: Key, now: Optional[int] = None) -> KeyState:
+        """What the table knows of a key. Changes nothing."""
+        handle, encoded = self.table._use(), _key(key)
+        found = _library.weir_table_inspect(handle, self._pointer, encoded, len(encoded), _time_of(handle, now))
+        return KeyState(found.is_stored, found.whole_at, _verdict(found.verdict))
+
+    def wait(self, key: Key, cost: int = 1, timeout: Optional[float] = None,
+             canceller: Optional[Canceller] = None) -> Waited:
+        """Waits until a request of this cost may go, and charges the key: as Limiter.wait. Those who wait for one key
+        of a bucket are served in order only while that takes less than half a minute."""
+        handle, encoded, cost = self.table._use(), _key(key), _number(cost)
+        return _wait(lambda deadline, own: _library.weir_table_wait(handle, self._pointer, encoded, len(encoded), cost,
+                                                                    deadline, own),
+                     lambda: self.peek(encoded, cost), _library.weir_table_now(handle), timeout, canceller)
+
+    def stats(self) -> LimitStats:
+        found = _weir_table_limit_stats()
+        _library.weir_table_limit_stats(self.table._use(), self._pointer, _ref(found))
+        return LimitStats(found.allowed, found.denied)
+
+    def __repr__(self) -> str:
+        return f"<weir.Limit {self.name!r}: {self.text}>"
+
+    def _ask(self, function: Any, key: Key, cost: int, now: Optional[int]) -> Any:
+        handle, encoded = self.table._use(), _key(key)
+        return function(handle, self._pointer, encoded, len(encoded), _time_of(handle, now), _number(cost))
