@@ -1,11 +1,14 @@
 /* memory.c: mappings, and shared memory in the file system that Linux has for it. */
 #include "os/memory.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -162,6 +165,46 @@ int weir__memory_unlink(const char *name)
 	if (error != 0)
 		return error;
 	return unlink(path) == 0 ? 0 : errno;
+}
+
+int weir__memory_status(const char *name, struct weir__memory_status *ret_status)
+{
+	char path[PATH_SIZE];
+	struct stat status;
+	const int error = path_of(name, path, sizeof(path));
+
+	if (error != 0)
+		return error;
+	if (lstat(path, &status) != 0)
+		return errno;
+	*ret_status = (struct weir__memory_status){ (uint64_t)status.st_size, status.st_uid, status.st_gid,
+						    status.st_mode & 07777 };
+	return 0;
+}
+
+static int has_prefix(const struct dirent *entry)
+{
+	return strncmp(entry->d_name, prefix, sizeof(prefix) - 1) == 0 && entry->d_name[sizeof(prefix) - 1] != '\0';
+}
+
+static int by_bytes(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+int weir__memory_each(void (*visit)(void *context, const char *name), void *context)
+{
+	struct dirent **entries;
+	const int n = scandir(folder, &entries, has_prefix, by_bytes);
+
+	if (n < 0)
+		return errno;
+	for (int i = 0; i < n; i++) {
+		visit(context, entries[i]->d_name + sizeof(prefix) - 1);
+		free(entries[i]);
+	}
+	free(entries);
+	return 0;
 }
 
 void weir__memory_free(void *memory, size_t size)

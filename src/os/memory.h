@@ -26,6 +26,17 @@ int weir__memory_attach(const char *name, uint32_t mode, void **ret_memory, size
 
 int weir__memory_unlink(const char *name);
 
+/* What `ls -l` tells of memory that has a name; mode is the permission bits. ENOENT: there is none. */
+struct weir__memory_status {
+	uint64_t size_bytes;
+	uint32_t owner, group, mode;
+};
+
+int weir__memory_status(const char *name, struct weir__memory_status *ret_status);
+
+/* Visits the names that there are, in the order of their bytes. What is visited may be gone by then, or no memory. */
+int weir__memory_each(void (*visit)(void *context, const char *name), void *context);
+
 void weir__memory_free(void *memory, size_t size);
 
 size_t weir__memory_page(void);
