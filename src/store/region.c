@@ -338,18 +338,24 @@ static void write_words(uint64_t *words, const char *text)
 	}
 }
 
+/* A text is always ended, whatever the words are. */
+static void read_words(const uint64_t *words, char *ret_text, size_t size)
+{
+	for (size_t i = 0; i < size / sizeof(*words); i++) {
+		const uint64_t word = __atomic_load_n(&words[i], __ATOMIC_RELAXED);
+
+		memcpy(ret_text + i * sizeof(word), &word, sizeof(word));
+	}
+	ret_text[size - 1] = '\0';
+}
+
 static int refuse_other_limit(const struct weir__region_limit *entry, const char *name,
 			      struct weir_message *ret_message)
 {
 	struct weir__text why = weir__text_of_message(ret_message, 0);
 	char text[WEIR_LIMIT_TEXT_MAX];
 
-	for (size_t i = 0; i < WEIR_LIMIT_TEXT_MAX / sizeof(uint64_t); i++) {
-		const uint64_t word = __atomic_load_n(&entry->text[i], __ATOMIC_RELAXED);
-
-		memcpy(text + i * sizeof(word), &word, sizeof(word));
-	}
-	text[sizeof(text) - 1] = '\0';
+	read_words(entry->text, text, sizeof(text));
 	weir__text_add(&why, "the table has a limit ");
 	weir__text_add_quoted(&why, name, strlen(name));
 	weir__text_add(&why, " of ");
@@ -358,12 +364,16 @@ static int refuse_other_limit(const struct weir__region_limit *entry, const char
 	return WEIR_ERR_CHANGE;
 }
 
+static struct weir_state identity_of(const struct weir__region *region, const char *name, const char *text)
+{
+	return (struct weir_state){ .lo = weir__hash(&region->secret, name, strlen(name)) | 1,
+				    .hi = weir__hash(&region->secret, text, strlen(text)) };
+}
+
 int weir__region_add_limit(struct weir__region *region, const char *name, const char *text, uint32_t *ret_index,
 			   struct weir_message *ret_message)
 {
-	const struct weir_state free_entry = { 0, 0 };
-	const struct weir_state identity = { .lo = weir__hash(&region->secret, name, strlen(name)) | 1,
-					     .hi = weir__hash(&region->secret, text, strlen(text)) };
+	const struct weir_state free_entry = { 0, 0 }, identity = identity_of(region, name, text);
 
 	/* The first free entry from there on is the only one to take: so two who add the same meet. */
 	for (uint32_t n = 0; n < region->limits_max; n++) {
@@ -384,4 +394,41 @@ int weir__region_add_limit(struct weir__region *region, const char *name, const 
 	}
 	return fail_number(ret_message, WEIR_ERR_FULL, NULL, "the table has ", region->limits_max,
 			   " limits, and limits_max is ", region->limits_max);
+}
+
+bool weir__region_find_limit(const struct weir__region *region, const char *name, uint32_t *ret_index)
+{
+	const uint64_t wanted = identity_of(region, name, "").lo;
+
+	for (uint32_t n = 0; n < region->limits_max; n++) {
+		const uint32_t i = (uint32_t)((wanted + n) % region->limits_max);
+		const uint64_t found = weir__atomic16_load(&region->limits[i].identity).lo;
+
+		if (found == 0)
+			return false;
+		if (found == wanted) {
+			*ret_index = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool weir__region_read_limit(const struct weir__region *region, uint32_t index, struct weir__region_words *ret_words)
+{
+	struct weir__region_limit *const entry = &region->limits[index];
+	const struct weir_state identity = weir__atomic16_load(&entry->identity);
+
+	if (identity.lo == 0)
+		return false;
+	read_words(entry->name, ret_words->name, sizeof(ret_words->name));
+	read_words(entry->text, ret_words->text, sizeof(ret_words->text));
+	if (!weir__slot_equal(identity, identity_of(region, ret_words->name, ret_words->text)))
+		ret_words->name[0] = ret_words->text[0] = '\0';
+	return true;
+}
+
+weir_ns weir__region_made_at(const struct weir__region *region)
+{
+	return region->epoch > 0 && region->epoch < UINT64_MAX / 2 ? region->epoch + before_made : 0;
 }

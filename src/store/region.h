@@ -90,6 +90,20 @@ void weir__region_close(struct weir__region *region);
 int weir__region_add_limit(struct weir__region *region, const char *name, const char *text, uint32_t *ret_index,
 			   struct weir_message *ret_message);
 
+/* Where the limit of this name has its entry. Adds nothing. */
+bool weir__region_find_limit(const struct weir__region *region, const char *name, uint32_t *ret_index);
+
+struct weir__region_words {
+	char name[WEIR_TABLE_NAME_MAX + 1], text[WEIR_LIMIT_TEXT_MAX];
+};
+
+/* What an entry says for people; false if it is free. Both words are empty if they are not those of its identity:
+ * whoever took it has not written them yet or was killed before, or somebody scribbled over them. */
+bool weir__region_read_limit(const struct weir__region *region, uint32_t index, struct weir__region_words *ret_words);
+
+/* When it was made, or what made_at said; 0 if the epoch does not tell. */
+weir_ns weir__region_made_at(const struct weir__region *region);
+
 /* Of the first STRIPES each belongs to a thread; the others are common. */
 static inline struct weir__stripe *weir__region_stripe(const struct weir__region *region, uint32_t number)
 {

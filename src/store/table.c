@@ -324,8 +324,8 @@ bool weir_table_reset(struct weir_table *table, const struct weir_table_limit *l
 	return true;
 }
 
-struct weir_table_key weir_table_inspect(struct weir_table *table, const struct weir_table_limit *limit,
-					 const void *key, size_t key_length, weir_ns now)
+struct weir_table_key weir__table_inspect(struct weir_table *table, const struct weir_table_limit *limit,
+					  const void *key, size_t key_length, weir_ns now, uint64_t cost)
 {
 	const struct weir__place place = weir__table_find(table, weir__hash(&limit->secret, key, key_length));
 	struct weir_state state = weir__slot_unpack(&limit->format, place.seen);
@@ -333,6 +333,12 @@ struct weir_table_key weir_table_inspect(struct weir_table *table, const struct 
 	return (struct weir_table_key){
 		.is_stored = place.slot != NULL,
 		.whole_at = place.slot ? weir__slot_fresh_at(place.seen) + table->epoch : 0,
-		.verdict = weir_step_peek(&limit->format.plan, &state, weir__table_clamp(table, now), 0),
+		.verdict = weir_step_peek(&limit->format.plan, &state, weir__table_clamp(table, now), cost),
 	};
+}
+
+struct weir_table_key weir_table_inspect(struct weir_table *table, const struct weir_table_limit *limit,
+					 const void *key, size_t key_length, weir_ns now)
+{
+	return weir__table_inspect(table, limit, key, key_length, now, 0);
 }

@@ -159,6 +159,13 @@ typedef struct weir_verdict weir__step(const struct weir_plan *plan, void *state
 struct weir_verdict weir__table_step(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
 				     weir__step *step, weir_ns now, uint64_t cost, struct weir__change *ret_change);
 
+/* weir_table_inspect, but with the verdict of a peek of this cost: both of one moment. */
+struct weir_table_key weir__table_inspect(struct weir_table *table, const struct weir_table_limit *limit,
+					  const void *key, size_t key_length, weir_ns now, uint64_t cost);
+
+/* weir_table_limit_stats of the limit that has this entry. */
+void weir__table_limit_stats(const struct weir_table *table, uint32_t index, struct weir_table_limit_stats *ret_stats);
+
 /* weir_table_allow of a key that has been hashed. The caller counts. */
 bool weir__table_allow_hashed(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
 			      weir_ns now, uint64_t cost);

@@ -59,17 +59,21 @@ void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_s
 	*ret_stats = stats;
 }
 
-void weir_table_limit_stats(struct weir_table *table, const struct weir_table_limit *limit,
-			    struct weir_table_limit_stats *ret_stats)
+void weir__table_limit_stats(const struct weir_table *table, uint32_t index, struct weir_table_limit_stats *ret_stats)
 {
 	struct weir_table_limit_stats stats = { 0, 0 };
 
 	for (uint32_t i = 0; i < WEIR__STRIPES + WEIR__STRIPES_COMMON; i++) {
-		struct weir__limit_counters *const counters =
-			&weir__region_stripe(&table->region, i)->limits[limit->index];
+		struct weir__limit_counters *const counters = &weir__region_stripe(&table->region, i)->limits[index];
 
 		stats.allowed += read_counter(&counters->of[true]);
 		stats.denied += read_counter(&counters->of[false]);
 	}
 	*ret_stats = stats;
+}
+
+void weir_table_limit_stats(struct weir_table *table, const struct weir_table_limit *limit,
+			    struct weir_table_limit_stats *ret_stats)
+{
+	weir__table_limit_stats(table, limit->index, ret_stats);
 }
