@@ -1,7 +1,9 @@
-/* command.h: the subcommands of weir. Each gets its own name as argv[0] and returns the exit code: 0, 1 when it failed,
- * 2 when it was called wrongly. */
+/* command.h: the subcommands of weir. Each gets its own name as argv[0] and returns the exit code: 0 when it is done, 2
+ * when it was called wrongly, and 1 or 2 when it failed, as its help says. */
 #ifndef WEIR_CLI_COMMAND_H
 #define WEIR_CLI_COMMAND_H
+
+#include <stddef.h>
 
 struct weir__command {
 	const char *name;
@@ -10,5 +12,12 @@ struct weir__command {
 };
 
 int weir__demo(int argc, char **argv);
+
+/* The command of this name, or NULL. */
+const struct weir__command *weir__command_find(const struct weir__command *commands, size_t n, const char *name);
+
+/* Says on standard error that `word` is no command of `whose`, which one was meant, and how to see all. */
+void weir__command_refuse(const struct weir__command *commands, size_t n, const char *whose, const char *word,
+			  const char *see);
 
 #endif

@@ -20,6 +20,8 @@ static void help(FILE *out)
 
 int main(int argc, char **argv)
 {
+	const struct weir__command *command;
+
 	if (argc < 2) {
 		help(stderr);
 		return 2;
@@ -32,9 +34,9 @@ int main(int argc, char **argv)
 		puts("weir " WEIR_VERSION);
 		return 0;
 	}
-	for (size_t i = 0; i < COMMANDS; i++)
-		if (strcmp(argv[1], commands[i].name) == 0)
-			return commands[i].run(argc - 1, argv + 1);
-	fprintf(stderr, "weir: \"%s\" is no command; weir help lists them\n", argv[1]);
+	command = weir__command_find(commands, COMMANDS, argv[1]);
+	if (command)
+		return command->run(argc - 1, argv + 1);
+	weir__command_refuse(commands, COMMANDS, "weir", argv[1], "weir help");
 	return 2;
 }

@@ -1,0 +1,43 @@
+/* utf8.h: which bytes are characters. Names and keys may be any bytes; terminals and JSON take characters only. */
+#ifndef WEIR_CLI_UTF8_H
+#define WEIR_CLI_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct weir__utf8 {
+	bool is_character;
+	size_t length;      /* 1 or more; of what is no character: as far as it could have become one */
+	uint32_t character; /* if it is one */
+};
+
+/* What bytes[0..n) begin with, n >= 1. No overlong forms, no surrogates, nothing beyond U+10FFFF. */
+static inline struct weir__utf8 weir__utf8_first(const unsigned char *bytes, size_t n)
+{
+	const unsigned char lead = bytes[0];
+	const size_t more = lead < 0x80 ? 0 : lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
+	unsigned char least = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+	unsigned char most = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+	struct weir__utf8 first = { false, 1, more == 0 ? lead : lead & 0x3fu >> more };
+
+	if ((lead >= 0x80 && lead < 0xc2) || lead > 0xf4)
+		return first;
+	for (; first.length <= more; first.length++) {
+		if (first.length == n || bytes[first.length] < least || bytes[first.length] > most)
+			return first;
+		first.character = first.character << 6 | (bytes[first.length] & 0x3fu);
+		least = 0x80;
+		most = 0xbf;
+	}
+	first.is_character = true;
+	return first;
+}
+
+/* What a terminal obeys instead of showing it. */
+static inline bool weir__utf8_is_control(uint32_t character)
+{
+	return character < ' ' || (character >= 0x7f && character < 0xa0);
+}
+
+#endif

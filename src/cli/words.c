@@ -1,0 +1,109 @@
+/* words.c: bytes, times and sizes as people read them. */
+#include "cli/words.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/utf8.h"
+
+#define US UINT64_C(1000)
+#define MS (1000 * US)
+#define SECOND (1000 * MS)
+#define MINUTE (60 * SECOND)
+#define HOUR (60 * MINUTE)
+#define DAY (24 * HOUR)
+
+/* `escaped` are characters that get a backslash. */
+static void write_safe(FILE *out, const unsigned char *at, size_t n, const char *escaped)
+{
+	while (n > 0) {
+		const struct weir__utf8 first = weir__utf8_first(at, n);
+
+		if (first.is_character && !weir__utf8_is_control(first.character)) {
+			if (strchr(escaped, *at))
+				putc('\\', out);
+			fwrite(at, 1, first.length, out);
+		} else {
+			for (size_t i = 0; i < first.length; i++)
+				fprintf(out, "\\x%02x", at[i]);
+		}
+		at += first.length;
+		n -= first.length;
+	}
+}
+
+void weir__words_safe(FILE *out, const char *text)
+{
+	write_safe(out, (const unsigned char *)text, strlen(text), "");
+}
+
+void weir__words_quoted(FILE *out, const void *bytes, size_t n)
+{
+	putc('"', out);
+	write_safe(out, bytes, n, "\"\\");
+	putc('"', out);
+}
+
+void weir__words_instant(weir_ns at, char *text)
+{
+	const time_t seconds = (time_t)(at / SECOND);
+	struct tm utc;
+	size_t length;
+
+	gmtime_r(&seconds, &utc); /* cannot fail: the year is 2554 at most */
+	length = strftime(text, WEIR__WORDS_SIZE, "%Y-%m-%dT%H:%M:%S", &utc);
+	(void)snprintf(text + length, WEIR__WORDS_SIZE - length, ".%09uZ", (unsigned)(at % SECOND));
+}
+
+/* Below a span, so many of a unit and a part of it: a tenth if that has no name. */
+static const struct {
+	weir_ns below, unit, part;
+	const char *unit_name, *part_name;
+} spans[] = {
+	{ US, 1, 1, "ns", "" },
+	{ MS, US, US / 10, "us", NULL },
+	{ SECOND, MS, MS / 10, "ms", NULL },
+	{ MINUTE, SECOND, SECOND / 10, "s", NULL },
+	{ HOUR, MINUTE, SECOND, "min", "s" },
+	{ DAY, HOUR, MINUTE, "h", "min" },
+	{ UINT64_MAX, DAY, HOUR, "d", "h" },
+};
+
+void weir__words_span(weir_ns span, char *text)
+{
+	size_t row = 0;
+	uint64_t parts, per_unit, units, rest;
+
+	for (;; row++) {
+		parts = span / spans[row].part + (span % spans[row].part != 0);
+		if (spans[row].below == UINT64_MAX || parts < spans[row].below / spans[row].part)
+			break;
+	}
+	per_unit = spans[row].unit / spans[row].part;
+	units = parts / per_unit;
+	rest = parts % per_unit;
+	if (span == 0)
+		(void)snprintf(text, WEIR__WORDS_SIZE, "0 s");
+	else if (rest == 0)
+		(void)snprintf(text, WEIR__WORDS_SIZE, "%" PRIu64 " %s", units, spans[row].unit_name);
+	else if (spans[row].part_name == NULL)
+		(void)snprintf(text, WEIR__WORDS_SIZE, "%" PRIu64 ".%" PRIu64 " %s", units, rest, spans[row].unit_name);
+	else
+		(void)snprintf(text, WEIR__WORDS_SIZE, "%" PRIu64 " %s %" PRIu64 " %s", units, spans[row].unit_name,
+			       rest, spans[row].part_name);
+}
+
+void weir__words_size(uint64_t bytes, char *text)
+{
+	static const char *const units[] = { "kB", "MB", "GB", "TB", "PB", "EB" };
+	double size = (double)bytes / 1000;
+	size_t unit = 0;
+
+	for (; size >= 999.95; unit++)
+		size /= 1000;
+	if (bytes < 1000)
+		(void)snprintf(text, WEIR__WORDS_SIZE, "%" PRIu64 " B", bytes);
+	else
+		(void)snprintf(text, WEIR__WORDS_SIZE, "%.1f %s", size, units[unit]);
+}
