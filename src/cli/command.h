@@ -12,6 +12,7 @@ struct weir__command {
 };
 
 int weir__demo(int argc, char **argv);
+int weir__table(int argc, char **argv);
 
 /* The command of this name, or NULL. */
 const struct weir__command *weir__command_find(const struct weir__command *commands, size_t n, const char *name);

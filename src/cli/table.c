@@ -1,0 +1,426 @@
+/* table.c: looks into shared tables while others use them. Reads the arguments, finds what is meant, and says what is
+ * not there; how the answers look is table_report.c. It attaches as any process does, never makes a table or adds a
+ * limit, counts nothing, and holds no lock since there is none: those who use the table do not notice. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/table_limits.h"
+#include "cli/table_report.h"
+#include "cli/words.h"
+
+enum { DONE = 0, NOT_FOUND = 1, FAILED = 2, GO_ON = -1, OPERANDS_MAX = 3, NAMES_SHOWN = 10 };
+
+/* Whoever looks decides nothing by what it sees, and is told whose table it is: so those of all users will do. */
+static const uint32_t any_owner = 0666;
+
+static const char help_head[] = "usage: weir table list [--json]\n"
+				"       weir table info NAME [--json]\n"
+				"       weir table get NAME LIMIT KEY [--hex] [--json]\n"
+				"       weir table reset NAME LIMIT KEY [--hex] [--json]\n"
+				"\n"
+				"Looks into shared tables while others use them, and holds up nobody. It takes the\n"
+				"right to read and write a table: the list tells its owner and mode.\n"
+				"\n";
+
+static const char help_tail[] = "\n"
+				"  --hex   KEY is pairs of hexadecimal digits, for keys that are no text\n"
+				"  --json  for programs: times in UTC, spans in ns; what is no UTF-8 has its bytes in\n"
+				"          a member NAME_hex\n"
+				"  --      ends the options, for a KEY that begins with a dash\n"
+				"  --help  this\n"
+				"\n"
+				"Exit status: 0 done; 1 there is no such table or limit, or nothing to reset;\n"
+				"2 called wrongly, or the system or the table refused.\n";
+
+static int list(int argc, char **argv);
+static int info(int argc, char **argv);
+static int get(int argc, char **argv);
+static int reset(int argc, char **argv);
+
+static const struct weir__command commands[] = {
+	{ "list", list, "the shared tables that there are" },
+	{ "info", info, "size, fill, limits and counters; reads all of a table, about 0.1 s a GiB" },
+	{ "get", get, "what a table knows of a key, and when one more may go; charges nothing" },
+	{ "reset", reset, "forgets what a key owes, and says what that was" },
+};
+
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+struct arguments {
+	bool is_json, is_hex;
+	char *operands[OPERANDS_MAX];
+	int n_operands;
+};
+
+static void help(FILE *out)
+{
+	fputs(help_head, out);
+	for (size_t i = 0; i < COMMANDS; i++)
+		fprintf(out, "  %-6s  %s\n", commands[i].name, commands[i].does);
+	fputs(help_tail, out);
+}
+
+/* One line on standard error: what, perhaps about which bytes, and what would be right. */
+static void complain(const char *before, const char *bytes, const char *after)
+{
+	fprintf(stderr, "weir table: %s", before);
+	weir__words_quoted(stderr, bytes, strlen(bytes));
+	fprintf(stderr, "%s\n", after);
+}
+
+/* What the library says may quote names, and what others wrote into the table. */
+static void pass_on(const struct weir_message *why, const char *after)
+{
+	fputs("weir table: ", stderr);
+	weir__words_safe(stderr, why->text);
+	fprintf(stderr, "%s\n", after);
+}
+
+/* --- arguments -------------------------------------------------------------------------------------------------- */
+
+static int read_option(const char *word, bool takes_hex, struct arguments *arguments)
+{
+	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+		help(stdout);
+		return DONE;
+	}
+	if (strcmp(word, "--json") == 0) {
+		arguments->is_json = true;
+		return GO_ON;
+	}
+	if (takes_hex && strcmp(word, "--hex") == 0) {
+		arguments->is_hex = true;
+		return GO_ON;
+	}
+	complain("", word,
+		 takes_hex ?
+			 ": unknown option; use --hex, --json or --help, and -- before a KEY that begins with a dash" :
+			 ": unknown option; use --json or --help");
+	return FAILED;
+}
+
+/* As many operands as names of them are given, in any order with the options. GO_ON, or the exit code. */
+static int read_arguments(int argc, char **argv, const char *const names[], struct arguments *ret_arguments)
+{
+	struct arguments arguments = { .is_json = false };
+	bool takes_options = true;
+	int wanted = 0;
+
+	while (wanted < OPERANDS_MAX && names[wanted])
+		wanted++;
+	for (int i = 1; i < argc; i++) {
+		if (takes_options && strcmp(argv[i], "--") == 0) {
+			takes_options = false;
+		} else if (takes_options && argv[i][0] == '-' && argv[i][1] != '\0') {
+			const int code = read_option(argv[i], wanted == OPERANDS_MAX, &arguments);
+
+			if (code != GO_ON)
+				return code;
+		} else if (arguments.n_operands == wanted) {
+			complain("", argv[i], ": one argument too many; weir table --help tells which there are");
+			return FAILED;
+		} else {
+			arguments.operands[arguments.n_operands++] = argv[i];
+		}
+	}
+	if (arguments.n_operands < wanted) {
+		fprintf(stderr, "weir table: %s needs %s, too; weir table --help tells more\n", argv[0],
+			names[arguments.n_operands]);
+		return FAILED;
+	}
+	*ret_arguments = arguments;
+	return GO_ON;
+}
+
+/* 16: none. */
+static unsigned digit_of(char c)
+{
+	static const char digits[] = "0123456789abcdef";
+	const char *const found = strchr(digits, c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c);
+
+	return found ? (unsigned)(found - digits) : 16;
+}
+
+/* In place: bytes take less room than their digits. */
+static int read_key(const struct arguments *arguments, struct weir__key_report *report)
+{
+	char *const text = arguments->operands[2];
+	size_t length = strlen(text);
+
+	if (arguments->is_hex) {
+		for (size_t i = 0; i < length; i++)
+			if (length % 2 != 0 || digit_of(text[i]) > 15) {
+				complain("--hex ", text, ": use pairs of the digits 0-9 and a-f, as in 00ff");
+				return FAILED;
+			}
+		length /= 2;
+		for (size_t i = 0; i < length; i++)
+			text[i] = (char)(digit_of(text[2 * i]) << 4 | digit_of(text[2 * i + 1]));
+	}
+	report->key = text;
+	report->key_length = length;
+	return GO_ON;
+}
+
+/* --- tables and limits ------------------------------------------------------------------------------------------ */
+
+/* A size of 0 attaches and does not make. */
+static int open_table(const char *name, struct weir_table **ret_table)
+{
+	const struct weir_table_options options = { .shared = name, .mode = any_owner };
+	struct weir_message why;
+	const int error = weir_table_new(&options, ret_table, &why);
+	bool may_not;
+
+	if (error == WEIR_OK)
+		return GO_ON;
+	if (error == WEIR_ERR_ROOM) {
+		complain("there is no shared table ", name, "; weir table list tells which there are");
+		return NOT_FOUND;
+	}
+	may_not = error == WEIR_ERR_SYSTEM && errno == EACCES;
+	pass_on(&why, may_not ? "; be its owner, or of those whom its mode lets read and write" : "");
+	return FAILED;
+}
+
+/* What names the table has instead. */
+static void list_limits(const struct weir_table *table)
+{
+	struct weir__limit_rows limits;
+	int shown = 0;
+
+	if (weir__limit_rows_init(&limits, table)) {
+		for (size_t i = 0; i < limits.n && shown <= NAMES_SHOWN; i++) {
+			const char *const name = limits.rows[i].words.name;
+
+			if (*name == '\0')
+				continue;
+			fputs(shown == 0 ? "; it has " : ", ", stderr);
+			if (shown++ < NAMES_SHOWN)
+				weir__words_quoted(stderr, name, strlen(name));
+			else
+				fputs("...", stderr);
+		}
+		weir__limit_rows_fini(&limits);
+	}
+	fputs(shown == 0 ? "; it has none yet\n" : "\n", stderr);
+}
+
+/* Adding a limit that is there finds it; what is not there must not be added. */
+static int find_limit(struct weir_table *table, const char *table_name, const char *name,
+		      struct weir__region_words *ret_words, const struct weir_table_limit **ret_limit)
+{
+	struct weir_message why;
+	uint32_t index;
+
+	if (!weir__region_find_limit(&table->region, name, &index)) {
+		fputs("weir table: ", stderr);
+		weir__words_quoted(stderr, table_name, strlen(table_name));
+		fputs(" has no limit ", stderr);
+		weir__words_quoted(stderr, name, strlen(name));
+		list_limits(table);
+		return NOT_FOUND;
+	}
+	if (!weir__region_read_limit(&table->region, index, ret_words) || ret_words->text[0] == '\0') {
+		complain("the limit ", name,
+			 " cannot be read: it is damaged, or whoever added it was killed; add it again to mend it");
+		return FAILED;
+	}
+	if (weir_table_add_limit_text(table, ret_words->name, ret_words->text, ret_limit, &why) != WEIR_OK) {
+		pass_on(&why, "");
+		return FAILED;
+	}
+	return GO_ON;
+}
+
+static int end(void)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return DONE;
+	perror("weir table: standard output");
+	return FAILED;
+}
+
+/* --- the commands ----------------------------------------------------------------------------------------------- */
+
+static const char *problem_of(int error)
+{
+	switch (error) {
+	case WEIR_OK:
+		return NULL;
+	case WEIR_ERR_LIMIT:
+		return "no table has such a name";
+	case WEIR_ERR_SYSTEM:
+		return strerror(errno);
+	default:
+		return weir_strerror(error);
+	}
+}
+
+static void list_one(void *list, const char *name)
+{
+	const struct weir_table_options options = { .shared = name, .mode = any_owner };
+	struct weir__memory_status status;
+	struct weir__region region;
+	int error;
+
+	if (weir__memory_status(name, &status) != 0)
+		return; /* it is gone */
+	error = weir__region_open(&region, &options, NULL);
+	if (error == WEIR_ERR_ROOM)
+		return;
+	weir__table_list_add(list, name, &status, problem_of(error));
+	if (error == WEIR_OK)
+		weir__region_close(&region);
+}
+
+static int list(int argc, char **argv)
+{
+	static const char *const names[OPERANDS_MAX] = { NULL };
+	struct weir__table_list rows;
+	struct arguments arguments;
+	int error, code = read_arguments(argc, argv, names, &arguments);
+
+	if (code != GO_ON)
+		return code;
+	weir__table_list_begin(&rows, arguments.is_json);
+	error = weir__memory_each(list_one, &rows);
+	if (error != 0) {
+		fprintf(stderr, "weir table: shared memory cannot be listed: %s\n", strerror(error));
+		return FAILED;
+	}
+	weir__table_list_end(&rows);
+	return end();
+}
+
+static int info(int argc, char **argv)
+{
+	static const char *const names[OPERANDS_MAX] = { "NAME" };
+	struct weir__memory_status status;
+	struct arguments arguments;
+	struct weir_table *table;
+	int code = read_arguments(argc, argv, names, &arguments);
+
+	if (code == GO_ON)
+		code = open_table(arguments.operands[0], &table);
+	if (code != GO_ON)
+		return code;
+	if (weir__memory_status(arguments.operands[0], &status) != 0) { /* since it was attached to */
+		complain("the shared table ", arguments.operands[0], " was just removed");
+		code = NOT_FOUND;
+	} else if (!weir__table_report_info(table, arguments.operands[0], &status, arguments.is_json)) {
+		fputs("weir table: no memory for the list of limits\n", stderr);
+		code = FAILED;
+	} else {
+		code = end();
+	}
+	weir_table_free(table);
+	return code;
+}
+
+/* A key that was looked at, and where. */
+struct look {
+	struct arguments arguments;
+	struct weir_table *table;
+	const struct weir_table_limit *limit;
+	struct weir__region_words words;
+	struct weir__key_report report;
+};
+
+/* GO_ON with a table to free, or the exit code. */
+static int look_up(int argc, char **argv, struct look *look)
+{
+	static const char *const names[OPERANDS_MAX] = { "NAME", "LIMIT", "KEY" };
+	struct weir__key_report *const report = &look->report;
+	char *const *const operands = look->arguments.operands;
+	int code = read_arguments(argc, argv, names, &look->arguments);
+
+	if (code == GO_ON)
+		code = read_key(&look->arguments, report);
+	if (code == GO_ON)
+		code = open_table(operands[0], &look->table);
+	if (code != GO_ON)
+		return code;
+	code = find_limit(look->table, operands[0], operands[1], &look->words, &look->limit);
+	if (code != GO_ON) {
+		weir_table_free(look->table);
+		return code;
+	}
+	report->table = operands[0];
+	report->limit = look->words.name;
+	report->text = look->words.text;
+	report->now = weir__table_clamp(look->table, weir_table_now(look->table)); /* as the table reckons */
+	report->known = weir__table_inspect(look->table, look->limit, report->key, report->key_length, report->now, 1);
+	return GO_ON;
+}
+
+static int get(int argc, char **argv)
+{
+	struct look look;
+	const int code = look_up(argc, argv, &look);
+
+	if (code != GO_ON)
+		return code;
+	weir__table_report_key(&look.report, look.arguments.is_json);
+	weir_table_free(look.table);
+	return end();
+}
+
+static int reset(int argc, char **argv)
+{
+	struct look look;
+	const struct weir__key_report *const report = &look.report;
+	int code = look_up(argc, argv, &look);
+
+	if (code != GO_ON)
+		return code;
+	/* What was stored a moment ago may have given way since. */
+	if (report->known.is_stored && weir_table_reset(look.table, look.limit, report->key, report->key_length)) {
+		weir__table_report_forgotten(report, look.arguments.is_json);
+		code = end();
+	} else {
+		fputs("weir table: nothing is stored of ", stderr);
+		weir__words_quoted(stderr, report->key, report->key_length);
+		fputs(" under ", stderr);
+		weir__words_quoted(stderr, report->limit, strlen(report->limit));
+		fputs(": it is as new\n", stderr);
+		code = NOT_FOUND;
+	}
+	weir_table_free(look.table);
+	return code;
+}
+
+/* Whoever may write the memory may cut it short, and then to read it is this signal. */
+static void memory_is_gone(int signal_number)
+{
+	static const char why[] = "weir table: the shared memory was cut short while it was read\n";
+
+	(void)signal_number;
+	(void)!write(STDERR_FILENO, why, sizeof(why) - 1);
+	_exit(FAILED);
+}
+
+int weir__table(int argc, char **argv)
+{
+	const struct sigaction on_bus_error = { .sa_handler = memory_is_gone };
+	const struct weir__command *command;
+
+	if (argc < 2) {
+		help(stderr);
+		return FAILED;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+		help(stdout);
+		return DONE;
+	}
+	command = weir__command_find(commands, COMMANDS, argv[1]);
+	if (command == NULL) {
+		weir__command_refuse(commands, COMMANDS, "weir table", argv[1], "weir table --help");
+		return FAILED;
+	}
+	sigaction(SIGBUS, &on_bus_error, NULL);
+	return command->run(argc - 1, argv + 1);
+}
