@@ -13,7 +13,10 @@ in a backslash goes on in the next line. `# not run` at the end of a command mea
 main, which must succeed. The block after <!-- output: NAME --> is what it prints, to the same rule.
 
 ```python blocks after a line <!-- run: NAME --> are run, and compared in the same way. They, and all commands, find
-weir.py and the shared library that lies next to LIBRARY.a."""
+weir.py and the shared library that lies next to LIBRARY.a.
+
+The blocks of a page run in their order. Shared memory that one leaves for the next is named guide-shop: that is another
+name in each run, so that two at once do not meet."""
 
 import os
 import re
@@ -25,6 +28,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 20
 NOT_RUN = "# not run"
+SHARED, SHARED_HERE = "guide-shop", f"guide-shop-{os.getpid()}"
 MARK = re.compile(r"<!--\s*(compile|run|output):\s*(\S+)\s*-->\s*$")
 FENCE = re.compile(r"\s*(`{3,}|~{3,})\s*(\w*)")
 
@@ -87,9 +91,10 @@ def execute(command, where, what, environment):
                                 stderr=subprocess.STDOUT, timeout=TIMEOUT_S, text=True, errors="replace", check=False)
     except subprocess.TimeoutExpired:
         return "", 0, [f"{where}: {what}: still running after {TIMEOUT_S} s"]
+    output = result.stdout.replace(SHARED_HERE, SHARED)
     if result.returncode < 0 or result.returncode >= 126:
-        return "", 0, [f"{where}: {what}: ended with status {result.returncode}\n{result.stdout}"]
-    return result.stdout, result.returncode, []
+        return "", 0, [f"{where}: {what}: ended with status {result.returncode}\n{output}"]
+    return output, result.returncode, []
 
 
 def console(block):
@@ -112,14 +117,14 @@ def run_console(block, environment):
             continue
         ran += 1
         where = block.at(offset)
-        output, _, wrong = execute(["bash", "-c", command], where, command, environment)
+        output, _, wrong = execute(["bash", "-c", command.replace(SHARED, SHARED_HERE)], where, command, environment)
         faults += wrong or compare(where, command, wanted, output)
     return ran, faults
 
 
 def run_program(block, outputs, library, environment):
     name = block.mark[1]
-    source = "\n".join(block.lines) + "\n"
+    source = "\n".join(block.lines).replace(SHARED, SHARED_HERE) + "\n"
     whole = re.search(r"\bmain\s*\(", source)
     with tempfile.TemporaryDirectory() as scratch:
         program = os.path.join(scratch, "program")
