@@ -68,7 +68,7 @@ struct weir_table_options {
 	size_t size_bytes;   /* all memory there will ever be, cut to whole pages; see weir_table_size */
 	const char *shared;  /* NULL: memory of this process. Else the name of shared memory, without a slash */
 	uint32_t mode;       /* of shared memory: permission bits; 0 is 0600, and another user's is refused */
-	uint32_t limits_max; /* how many limits there may be, 832 bytes each; 0 is 64 */
+	uint32_t limits_max; /* how many limits there may be, 576 bytes each; 0 is 64 */
 	weir_ns made_at;     /* the time around which times are good; 0 is now. For replays and tests */
 };
 

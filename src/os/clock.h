@@ -30,12 +30,12 @@ struct weir__clock_line {
 struct weir__clock {
 	struct weir__clock_line lines[2];
 	_Atomic uint64_t number; /* of lines published; its lowest bit is the current place */
-	_Atomic bool is_fast;    /* started, and carried on by the processor's counter */
-	bool uses_tsc;
 	uint64_t ticks_to_steer, ticks_to_bend;
 	struct weir__clock_anchor *anchor; /* NULL: follows the wall clock itself */
-	_Atomic uint32_t steering;         /* a try-lock: 0, or the number of the process that steers */
 	struct weir__clock_sample last;    /* of whoever steers */
+	_Atomic uint32_t steering;         /* a try-lock: 0, or the number of the process that steers */
+	_Atomic bool is_fast;              /* started, and carried on by the processor's counter */
+	bool uses_tsc;
 } __attribute__((aligned(64)));
 
 void weir__clock_anchor_init(struct weir__clock_anchor *anchor);

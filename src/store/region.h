@@ -19,7 +19,7 @@ enum {
 	WEIR__LINE_BYTES = 64,
 	WEIR__LINES = 4,          /* that a key may be in: two pairs */
 	WEIR__LINES_LEAST = 4,    /* two pairs; the number of lines is a multiple of this */
-	WEIR__STRIPES = 32,       /* of one thread each */
+	WEIR__STRIPES = 16,       /* of one thread each */
 	WEIR__STRIPES_COMMON = 4, /* of all that have none */
 	WEIR__FORGIVEN = 1024,
 };
