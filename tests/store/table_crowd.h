@@ -77,7 +77,7 @@ static inline void reset_key(const struct crew_table *t, struct journal *journal
  * belongs to, or for these and a summit. In the lowest tier and of the hubs every eighth is reset now and then. */
 enum { KEYS = 1000, SUMMITS = 2, HUBS = 40, BASE = SUMMITS + HUBS, RESET_EACH = 8 };
 
-/* By key % KINDS; the last is that of the summits. Demand is some 5,000 a second for each key on a machine of 2010. */
+/* By key % KINDS; the last is that of the summits. Demand is thousands a second for each key, where nothing slows it. */
 static const char *const crowd_limits[] = {
 	"400/s burst 20",           "397/s leaky burst 31", "10/25ms fixed_window",
 	"12/120ms sliding_counter", "1000/s burst 24",      "20000/s burst 600",
@@ -88,6 +88,7 @@ enum { CROWD_LIMITS = sizeof(crowd_limits) / sizeof(crowd_limits[0]), KINDS = CR
 struct crowd {
 	struct journal journals[WORKERS + 1];
 	struct denials denials[WORKERS][KEYS];
+	weir_ns pause_max[KEYS];
 	uint64_t wrong_answers[WORKERS]; /* verdicts that contradict themselves */
 };
 
@@ -112,7 +113,7 @@ static inline void take_down(struct crowd *crowd, unsigned worker, size_t key, b
 	if (is_allowed)
 		journal_admit(&crowd->journals[worker], key, cost_of(key), now, after);
 	else
-		note_denial(&crowd->denials[worker][key], now, after);
+		note_denial(&crowd->denials[worker][key], now, after, crowd->pause_max[key]);
 }
 
 static inline void ask_one(const struct crew_table *t, struct crowd *crowd, unsigned worker, uint16_t key, bool in_full)
@@ -136,8 +137,8 @@ static inline void ask_one(const struct crew_table *t, struct crowd *crowd, unsi
 static inline void ask_several(const struct crew_table *t, struct crowd *crowd, unsigned worker, const uint16_t *keys,
 			       size_t n)
 {
+	struct weir_decision decision = { .decided_by = 0 };
 	struct weir_verdict verdicts[3];
-	struct weir_decision decision;
 	struct weir_claim claims[3];
 	bool all_allow = true;
 	weir_ns now, after;
@@ -160,10 +161,7 @@ static inline void ask_several(const struct crew_table *t, struct crowd *crowd, 
 static inline void ask_at_random(const struct crew_table *t, struct crowd *crowd, unsigned worker)
 {
 	uint64_t random = seed_of(worker);
-	weir_ns now = weir_table_now(t->table);
 
-	for (size_t key = 0; key < KEYS; key++)
-		crowd->denials[worker][key].last = now;
 	for (uint64_t i = 0; i < operations / WORKERS; i++) {
 		const uint64_t dice = next_random(&random) >> 16;
 		const uint16_t low = (uint16_t)(BASE + (dice >> 8) % (KEYS - BASE));
@@ -183,9 +181,8 @@ static inline void ask_at_random(const struct crew_table *t, struct crowd *crowd
 			ask_one(t, crowd, worker, low, dice % 2);
 		}
 	}
-	now = weir_table_now(t->table);
 	for (size_t key = 0; key < KEYS; key++)
-		note_pause(&crowd->denials[worker][key], now);
+		denials_close(&crowd->denials[worker][key]);
 }
 
 static inline void reset_at_random(const struct crew *crew, const struct crew_table *t, struct journal *journal)
@@ -235,12 +232,12 @@ static inline void judge_crowd(const struct crowd *crowd, const struct histories
 	       operations, admissions, crowd->journals[RESETTER].n_resets, sum.left_out);
 	CHECK_EQ(sum.over, 0);
 	CHECK(sum.admitted > 0);
-	CHECK(sum.left_out < admissions);
+	CHECK(sum.left_out * 2 < admissions);
 	for (unsigned worker = 0; worker < WORKERS; worker++)
 		CHECK_EQ(crowd->wrong_answers[worker], 0);
 }
 
-/* Asked for more all the time, keys were admitted at least 99.9 % of what they may be, taken together. */
+/* While they are asked for more, keys are admitted at least 99.9 % of what they may be, taken together. */
 static inline void judge_yield(const struct crowd *crowd, const struct histories *all)
 {
 	struct yield sum = { 0, 0 };
@@ -272,6 +269,11 @@ static void a_crowd_is_admitted_what_the_limits_say(void)
 
 	crew_init(&crew, is_crowd_of_processes, KEYS * 16, crowd_limits, CROWD_LIMITS, 0);
 	journals_init(crowd->journals, log_bytes);
+	for (size_t key = 0; key < KEYS; key++) {
+		const struct weir_limit limit = parsed(crowd_limits[kind_of(key)]);
+
+		crowd->pause_max[key] = longest_pause(&limit, cost_of(key));
+	}
 	crew_run(&crew, WORKERS + 1, crowd_work, crowd);
 	all = gather(crowd->journals, WORKERS + 1, KEYS);
 	judge_crowd(crowd, &all);

@@ -216,7 +216,7 @@ static inline bool is_cut(const struct weir_limit *limit, const struct history *
 {
 	const weir_ns end = admission->now + admission->took + margin;
 
-	if (next < history->n_resets && history->resets[next].before <= end)
+	if (admission->took == UINT32_MAX || (next < history->n_resets && history->resets[next].before <= end))
 		return true;
 	return limit->period > 0 && is_windowed(limit) && admission->now / limit->period != end / limit->period;
 }
@@ -246,76 +246,82 @@ static inline struct judgement judge(const struct weir_limit *limit, const struc
 
 /* --- and was it enough? ----------------------------------------------------------------------------------------- */
 
-/* When one worker was denied one key: a denial proves that the key had nothing left to give just then. If the worker
- * slept between reading the clock and asking, it proves something of another time, which nobody knows. */
+/* When one worker was denied one key. A denial proves that the key had nothing left to give just then; and if the next one
+ * follows soon enough, that nothing was lost for want of demand between them. Kept is the longest time without a longer
+ * pause. A worker that slept between reading the clock and asking proves something of another time: that is no proof. */
+struct span {
+	weir_ns first, last;
+};
+
 struct denials {
-	weir_ns first, last;   /* first is 0 and last the start of the run while there is none */
-	weir_ns longest_pause; /* between two of them, before the first or after the last */
+	struct span current, longest;
 };
 
 enum { PROMPT_NS = 20000 };
 
-static inline void note_pause(struct denials *denials, weir_ns now)
+static inline void denials_close(struct denials *denials)
 {
-	const weir_ns pause = now > denials->last ? now - denials->last : 0;
-
-	if (pause > denials->longest_pause)
-		denials->longest_pause = pause;
+	if (denials->current.last - denials->current.first > denials->longest.last - denials->longest.first)
+		denials->longest = denials->current;
 }
 
-static inline void note_denial(struct denials *denials, weir_ns now, weir_ns after)
+static inline void note_denial(struct denials *denials, weir_ns now, weir_ns after, weir_ns pause_max)
 {
 	if (after - now > PROMPT_NS)
 		return;
-	note_pause(denials, now);
-	denials->first = denials->first ? denials->first : now;
-	denials->last = now;
+	if (now - denials->current.last > pause_max) {
+		denials_close(denials);
+		denials->current.first = now;
+	}
+	denials->current.last = now;
+}
+
+/* The longest pause in which an empty bucket does not fill up, no window passes, or less than one unit of the window
+ * before stops weighing. */
+static inline weir_ns longest_pause(const struct weir_limit *limit, uint64_t cost)
+{
+	if (limit->algorithm == WEIR_FIXED_WINDOW)
+		return limit->period - 1;
+	if (limit->algorithm == WEIR_SLIDING_COUNTER)
+		return limit->period / limit->count - 1;
+	return (weir_ns)((wide)(limit->burst - cost) * limit->period / limit->count) - 1;
 }
 
 struct yield {
-	uint64_t admitted, possible; /* units; both 0 where demand did not certainly exceed the limit throughout */
+	uint64_t admitted, possible; /* units */
 };
 
-/* If no pause is long enough for an empty bucket to fill up, no token was lost for want of demand after the first
- * denial; before, up to the last time at which it was whole. */
-static inline struct yield bucket_yield(const struct weir_limit *limit, const struct history *history,
-					const struct denials *denials)
+/* From the first denial on: what the bucket had then, by what it was charged before, and what flowed in since. */
+static inline struct yield bucket_yield(const struct weir_limit *limit, const struct history *history, struct span span)
 {
+	const wide capacity = (wide)limit->burst * limit->period, first = (wide)span.first * limit->count;
 	const uint64_t cost = history->admissions[0].cost;
-	struct model model = { 0 };
 	struct yield yield = { 0, 0 };
-	weir_ns since = 0;
+	struct model model = { 0 };
+	wide had;
+	size_t i = 0;
 
-	if ((wide)denials->longest_pause * limit->count >= (wide)(limit->burst - cost) * limit->period)
-		return yield;
-	for (size_t i = 0; i < history->n_admissions && history->admissions[i].now <= denials->last; i++) {
-		const weir_ns now = history->admissions[i].now;
-
-		if (i == 0 || (now <= denials->first && model.whole_at <= (wide)now * limit->count)) {
-			since = now;
-			yield.admitted = 0;
-		}
-		bucket_admits(limit, &model, now, cost);
-		yield.admitted += cost;
-	}
+	for (; i < history->n_admissions && history->admissions[i].now <= span.first; i++)
+		bucket_admits(limit, &model, history->admissions[i].now, cost);
+	had = model.whole_at > first + capacity ? 0 :
+	      model.whole_at > first            ? capacity - (model.whole_at - first) :
+						  capacity;
 	yield.possible =
-		(uint64_t)(((wide)limit->burst * limit->period + (wide)(denials->last - since) * limit->count) /
-			   ((wide)cost * limit->period) * cost);
+		(uint64_t)((had + (wide)(span.last - span.first) * limit->count) / ((wide)cost * limit->period)) * cost;
+	for (; i < history->n_admissions && history->admissions[i].now <= span.last; i++)
+		yield.admitted += cost;
 	return yield;
 }
 
-/* If pauses are shorter than a window, each was used up: of those after the first, up to that of the last denial. A
- * sliding counter is used up at the end of its window, when less than one of the previous still weighs. */
-static inline struct yield window_yield(const struct weir_limit *limit, const struct history *history,
-					const struct denials *denials)
+/* Each window was used up: of those after the first denial's, up to the last one's; a sliding counter's only at its end. */
+static inline struct yield window_yield(const struct weir_limit *limit, const struct history *history, struct span span)
 {
-	const bool is_sliding = limit->algorithm == WEIR_SLIDING_COUNTER;
 	const uint64_t cost = history->admissions[0].cost;
-	const uint64_t first = history->admissions[0].now / limit->period + 1;
-	const uint64_t end = denials->last / limit->period + !is_sliding;
+	const uint64_t first = span.first / limit->period + 1;
+	const uint64_t end = span.last / limit->period + (limit->algorithm == WEIR_FIXED_WINDOW);
 	struct yield yield = { 0, 0 };
 
-	if (denials->longest_pause >= limit->period / (is_sliding ? limit->count : 1) || end <= first)
+	if (end <= first)
 		return yield;
 	yield.possible = (end - first) * (limit->count / cost * cost);
 	for (size_t i = 0; i < history->n_admissions; i++) {
@@ -326,17 +332,20 @@ static inline struct yield window_yield(const struct weir_limit *limit, const st
 	return yield;
 }
 
-/* By the one of the workers whose denials prove most. For a key that has one cost and was never reset. */
+/* While demand certainly exceeded the limit: by the one of the workers who can prove that for longest. For a key that has
+ * one cost and was never reset. */
 static inline struct yield yield_of(const struct weir_limit *limit, const struct history *history,
 				    const struct denials *by_worker, size_t n_workers, size_t stride)
 {
-	const struct denials *best = by_worker;
+	struct span best = { 0, 0 };
 
-	for (size_t i = 1; i < n_workers; i++) {
-		if (by_worker[i * stride].longest_pause < best->longest_pause)
-			best = &by_worker[i * stride];
+	for (size_t i = 0; i < n_workers; i++) {
+		const struct span span = by_worker[i * stride].longest;
+
+		if (span.last - span.first > best.last - best.first)
+			best = span;
 	}
-	if (history->n_admissions == 0 || best->last <= history->admissions[0].now)
+	if (history->n_admissions == 0 || best.last == 0)
 		return (struct yield){ 0, 0 };
 	return is_windowed(limit) ? window_yield(limit, history, best) : bucket_yield(limit, history, best);
 }
