@@ -1,5 +1,6 @@
-/* clock_test.c: the process's clock beside the kernel's, and on all cores at once. */
-#include <weir/clock.h>
+/* clock_test.c: the process's clock, and one that processes share, beside the kernel's and on all cores at once. How
+ * the anchor of the latter is moved is in clock_anchor_test.c. */
+#include "os/clock.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -12,12 +13,37 @@
 /* Far more than the clock's own error, far less than a minute's window. */
 #define TOLERANCE UINT64_C(50000000)
 
-static weir_ns wall_clock(void)
+/* Clocks of one anchor are as far apart as their own rates are wrong between two steerings, which is microseconds; a
+ * table bears more. */
+#define APART UINT64_C(300000)
+
+#define S(n) (UINT64_C(n) * 1000000000)
+
+static weir_ns kernel_clock(clockid_t id)
 {
 	struct timespec at;
 
-	clock_gettime(CLOCK_REALTIME, &at);
+	clock_gettime(id, &at);
 	return (weir_ns)at.tv_sec * 1000000000 + (weir_ns)at.tv_nsec;
+}
+
+static weir_ns wall_clock(void)
+{
+	return kernel_clock(CLOCK_REALTIME);
+}
+
+static struct weir__clock_anchor anchor;
+static struct weir__clock shared;
+
+static weir_ns shared_now(void)
+{
+	return weir__clock_read(&shared);
+}
+
+static void share(void)
+{
+	weir__clock_anchor_init(&anchor);
+	weir__clock_init(&shared, &anchor);
 }
 
 static void the_source_is_what_the_kernel_trusts(void)
@@ -36,22 +62,33 @@ static void the_source_is_what_the_kernel_trusts(void)
 #endif
 }
 
-static void it_agrees_with_the_wall_clock(void)
+static void check_agreement(weir_ns (*read)(void))
 {
 	for (int i = 0; i < 200000; i++) {
-		const weir_ns before = wall_clock(), now = weir_clock_now(), after = wall_clock();
+		const weir_ns before = wall_clock(), now = read(), after = wall_clock();
 
 		if (now + TOLERANCE < before || now > after + TOLERANCE)
 			CHECK_EQ(now, before);
 	}
 }
 
-static void it_never_goes_back_on_one_thread(void)
+static void it_agrees_with_the_wall_clock(void)
 {
-	weir_ns last = weir_clock_now();
+	check_agreement(weir_clock_now);
+}
+
+static void a_shared_one_agrees_with_the_wall_clock(void)
+{
+	share();
+	check_agreement(shared_now);
+}
+
+static void check_order(weir_ns (*read)(void))
+{
+	weir_ns last = read();
 
 	for (int i = 0; i < 3000000; i++) { /* long enough to be steered several times */
-		const weir_ns now = weir_clock_now();
+		const weir_ns now = read();
 
 		if (now < last)
 			CHECK_EQ(now, last);
@@ -59,8 +96,20 @@ static void it_never_goes_back_on_one_thread(void)
 	}
 }
 
+static void it_never_goes_back_on_one_thread(void)
+{
+	check_order(weir_clock_now);
+}
+
+static void a_shared_one_never_goes_back_on_one_thread(void)
+{
+	share();
+	check_order(shared_now);
+}
+
 static _Atomic weir_ns newest;
 static _Atomic uint64_t went_back;
+static weir_ns (*watched)(void);
 
 /* Reading the clock is no fence: it may happen before the load of what another thread read. Here it must not. */
 static void fence(void)
@@ -83,7 +132,7 @@ static void *watch(void *core)
 		weir_ns seen = atomic_load(&newest), now;
 
 		fence();
-		now = weir_clock_now();
+		now = watched();
 		if (now < seen)
 			atomic_fetch_add(&went_back, 1);
 		while (seen < now && !atomic_compare_exchange_weak(&newest, &seen, now))
@@ -92,11 +141,13 @@ static void *watch(void *core)
 	return NULL;
 }
 
-static void it_never_goes_back_between_cores(void)
+static void watch_on_all_cores(weir_ns (*read)(void))
 {
 	const long cores = sysconf(_SC_NPROCESSORS_ONLN);
 	pthread_t threads[4];
 
+	watched = read;
+	atomic_store(&newest, 0);
 	for (long i = 0; i < 4; i++)
 		pthread_create(&threads[i], NULL, watch, (void *)(uintptr_t)(i % cores));
 	for (long i = 0; i < 4; i++)
@@ -104,5 +155,53 @@ static void it_never_goes_back_between_cores(void)
 	CHECK_EQ(atomic_load(&went_back), 0);
 }
 
+static void it_never_goes_back_between_cores(void)
+{
+	watch_on_all_cores(weir_clock_now);
+}
+
+static void a_shared_one_never_goes_back_between_cores(void)
+{
+	share();
+	watch_on_all_cores(shared_now);
+}
+
+/* As two processes have them: each calibrated and steered by itself. */
+static void clocks_of_one_anchor_agree(void)
+{
+	struct weir__clock other;
+
+	share();
+	weir__clock_init(&other, &anchor);
+	for (int i = 0; i < 1000000; i++) {
+		const weir_ns before = weir__clock_read(&shared), now = weir__clock_read(&other);
+		const weir_ns after = weir__clock_read(&shared);
+
+		if (now + APART < before || now > after + APART)
+			CHECK_EQ(now, before);
+	}
+}
+
+/* Whatever the wall clock says: a clock is the kernel's monotonic one and what the anchor adds. */
+static void a_clock_adds_what_its_anchor_says(void)
+{
+	static const weir_ns ahead[] = { 0, S(50), S(1790000000) };
+
+	for (size_t i = 0; i < sizeof(ahead) / sizeof(ahead[0]); i++) {
+		const weir_ns begin = kernel_clock(CLOCK_MONOTONIC);
+		weir_ns before, now;
+
+		weir__clock_anchor_begin(&anchor, begin, begin + ahead[i]);
+		weir__clock_init(&shared, &anchor);
+		before = kernel_clock(CLOCK_MONOTONIC);
+		now = shared_now();
+		CHECK(now + APART >= before + ahead[i]);
+		CHECK(now <= kernel_clock(CLOCK_MONOTONIC) + ahead[i] + APART);
+	}
+}
+
 TESTS(TEST(the_source_is_what_the_kernel_trusts), TEST(it_agrees_with_the_wall_clock),
-      TEST(it_never_goes_back_on_one_thread), TEST(it_never_goes_back_between_cores))
+      TEST(it_never_goes_back_on_one_thread), TEST(it_never_goes_back_between_cores),
+      TEST(a_shared_one_agrees_with_the_wall_clock), TEST(a_shared_one_never_goes_back_on_one_thread),
+      TEST(a_shared_one_never_goes_back_between_cores), TEST(clocks_of_one_anchor_agree),
+      TEST(a_clock_adds_what_its_anchor_says))

@@ -159,6 +159,31 @@ static void a_counter_that_jumps_keeps_its_rate(void)
 	CHECK(run.line.rate_after < true_rate + true_rate / 1000 && run.line.rate_after > true_rate - true_rate / 1000);
 }
 
+/* Calibrated 100 ppm too fast, and ten seconds nobody looked: it begins anew where the sample is, at the rate measured
+ * over all that time. */
+static void a_line_that_nobody_read_for_long_begins_anew(void)
+{
+	const struct run run = begin();
+	const struct weir__clock_sample sample = sample_at(S(11), 0);
+	const struct weir__timeline next = weir__timeline_restart(&run.line, &run.last, &sample, 250000000);
+
+	CHECK_EQ(weir__timeline_at(&next, sample.ticks), sample.wall);
+	CHECK_EQ(next.rate_after, true_rate);
+	CHECK_EQ(weir__timeline_at(&next, sample.ticks - 1000), sample.wall); /* what is before stands still */
+}
+
+/* But not before what the old line may have told: it was asked for up to 100 ms. */
+static void nor_does_it_go_back_then(void)
+{
+	const struct run run = begin();
+	const struct weir__clock_sample sample = sample_at(S(11), -11000000000);
+	const struct weir__timeline next = weir__timeline_restart(&run.line, &run.last, &sample, 250000000);
+
+	CHECK_EQ(weir__timeline_at(&next, sample.ticks), weir__timeline_at(&run.line, run.last.ticks + 250000000));
+	CHECK(weir__timeline_at(&next, sample.ticks) > sample.wall);
+}
+
 TESTS(TEST(a_rate_from_two_samples), TEST(a_line_tells_the_time), TEST(a_wrong_rate_is_steered_away),
       TEST(a_wall_clock_set_forward_a_little_is_slewed_to), TEST(a_wall_clock_far_ahead_is_followed_at_once),
-      TEST(a_wall_clock_set_back_is_waited_for), TEST(a_counter_that_jumps_keeps_its_rate))
+      TEST(a_wall_clock_set_back_is_waited_for), TEST(a_counter_that_jumps_keeps_its_rate),
+      TEST(a_line_that_nobody_read_for_long_begins_anew), TEST(nor_does_it_go_back_then))

@@ -1,0 +1,225 @@
+/* region_attach_test.c: who may attach to what, and what everybody else is told. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "regions.h"
+
+static void another_one_than_was_asked_for(void)
+{
+	const size_t page = weir__memory_page();
+	struct weir_table_options options = shared_options();
+	struct weir__region region = opened(&options), same;
+
+	options.size_bytes += page - 1; /* cut to the same */
+	same = opened(&options);
+	weir__region_close(&same);
+	options.size_bytes++;
+	check_refused(&options, WEIR_ERR_REGION,
+		      text_of("shared memory \"%s\": the table has %zu bytes; asked for were %zu", name,
+			      options.size_bytes - page, options.size_bytes));
+	options.size_bytes -= page;
+	options.limits_max = 64;
+	check_refused(&options, WEIR_ERR_REGION,
+		      text_of("shared memory \"%s\": the table has limits_max 3; asked for were 64", name));
+	weir__region_close(&region);
+	clean_up();
+}
+
+/* Headers that somebody else has written, or nobody. A row changes one word of a sound one, of SIZE bytes. */
+static void headers_that_are_refused(void)
+{
+#define WORD(field) offsetof(struct weir__region_header, field), sizeof(((struct weir__region_header *)0)->field)
+#define DAMAGED "the table's header is damaged"
+	enum { SIZE = 16384 }; /* for pages of up to as much */
+	static const struct {
+		size_t offset, size;
+		uint64_t value;
+		const char *why;
+	} rows[] = {
+		{ WORD(magic), 0, "this is no table of Weir's" },
+		{ WORD(magic), UINT64_C(0x0162617472696577), "this is no table of Weir's" }, /* "weirtab", but no NUL */
+		{ WORD(byte_order), 0x04030201, "the table is of a machine with another byte order" },
+		{ WORD(version), 0, "the table is of version 0, this library makes and reads version 1" },
+		{ WORD(version), 2, "the table is of version 2, this library makes and reads version 1" },
+		{ WORD(size_bytes), 0, "the table says that it has 0 bytes, but it has 16384" },
+		{ WORD(size_bytes), SIZE - 1, "the table says that it has 16383 bytes, but it has 16384" },
+		{ WORD(size_bytes), SIZE + 1, "the table says that it has 16385 bytes, but it has 16384" },
+		{ WORD(size_bytes), UINT64_MAX,
+		  "the table says that it has 18446744073709551615 bytes, but it has 16384" },
+		{ WORD(lines), 0, DAMAGED },
+		{ WORD(lines), 8, DAMAGED },
+		{ WORD(limits_max), 0, DAMAGED },
+		{ WORD(limits_max), UINT32_MAX, DAMAGED },
+		{ WORD(limits_max), 2, DAMAGED },
+		{ WORD(stripes), 8, DAMAGED },
+		{ WORD(epoch), UINT64_MAX, DAMAGED },
+	};
+#undef WORD
+#undef DAMAGED
+	const struct weir_table_options options = { .size_bytes = SIZE, .shared = name, .limits_max = LIMITS };
+	const struct weir_table_options whatever = { .shared = name };
+	struct weir__region region;
+	unsigned char sound[64];
+
+	if (SIZE % weir__memory_page() != 0)
+		return;
+	region = opened(&options);
+	memcpy(sound, region.header, sizeof(sound));
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		memcpy((unsigned char *)region.header + rows[i].offset, &rows[i].value, rows[i].size);
+		check_refused(&whatever, WEIR_ERR_REGION, text_of("shared memory \"%s\": %s", name, rows[i].why));
+		memcpy(region.header, sound, sizeof(sound));
+	}
+	weir__region_close(&region);
+	clean_up();
+}
+
+/* Who is attached goes on by what it knows. */
+static void a_header_that_is_overwritten_later(void)
+{
+	const struct weir_table_options options = shared_options();
+	struct weir_table *const table = table_with(&options);
+	const struct weir_table_limit *const limit = limit_in(table, "1/hour");
+	const weir_ns now = weir_table_now(table);
+	const uint64_t capacity = stats_of(table, now).capacity;
+
+	memset(table->region.header, 0xff, offsetof(struct weir__region_header, clock));
+	CHECK(weir_table_allow(table, limit, "key", 3, now, 1) && !weir_table_allow(table, limit, "key", 3, now, 1));
+	CHECK(limit_in(table, "1/hour") == limit);
+	CHECK(limit_in(table, "2/hour")->index != limit->index);
+	CHECK_EQ(stats_of(table, now).capacity, capacity);
+	CHECK_EQ(stats_of(table, now).limits_max, LIMITS);
+	weir_table_free(table);
+	clean_up();
+}
+
+static void make_file(size_t size, const char *bytes)
+{
+	const int file = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+
+	CHECK(file >= 0);
+	CHECK_EQ(pwrite(file, bytes, strlen(bytes), 0), strlen(bytes));
+	CHECK_EQ(ftruncate(file, (off_t)size), 0);
+	close(file);
+}
+
+static void what_is_no_table(void)
+{
+	const struct weir_table_options options = shared_options();
+	const char *const why = text_of("shared memory \"%s\": this is no table of Weir's", name);
+	static const size_t sizes[] = { 0, 1, 8, sizeof(struct weir__region_header) - 1, 4096, 100000 };
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		make_file(sizes[i], "not a table");
+		CHECK_EQ(truncate(path, (off_t)sizes[i]), 0);
+		check_refused(&options, WEIR_ERR_REGION, why);
+		clean_up();
+	}
+	CHECK_EQ(mkfifo(path, 0600), 0); /* and nobody waits for a writer */
+	check_refused(&options, WEIR_ERR_REGION, why);
+	clean_up();
+	CHECK_EQ(mkdir(path, 0700), 0);
+	check_refused(&options, WEIR_ERR_REGION, why);
+	clean_up();
+	CHECK_EQ(symlink("/dev/null", path), 0);
+	check_refused(&options, WEIR_ERR_REGION, why);
+	clean_up();
+	CHECK_EQ(symlink("nothing-of-that-name", path), 0); /* nor is it made behind the link */
+	check_refused(&options, WEIR_ERR_REGION, why);
+	clean_up();
+}
+
+/* A sound table is no table behind a link. */
+static void links_are_not_followed(void)
+{
+	struct weir_table_options options = shared_options();
+	struct weir__region region = opened(&options);
+	char link_name[WEIR_TABLE_NAME_MAX + 1], link_path[sizeof(path) + 8];
+
+	(void)snprintf(link_name, sizeof(link_name), "region-link-%d", (int)getpid());
+	(void)snprintf(link_path, sizeof(link_path), "%s/%s%s", shared_folder, file_prefix, link_name);
+	CHECK_EQ(symlink(path, link_path), 0);
+	options.shared = link_name;
+	check_refused(&options, WEIR_ERR_REGION,
+		      text_of("shared memory \"%s\": this is no table of Weir's", link_name));
+	unlink(link_path);
+	weir__region_close(&region);
+	clean_up();
+}
+
+static void what_is_not_permitted(void)
+{
+	const struct weir_table_options options = shared_options();
+	const bool is_root = geteuid() == 0;
+	struct weir__region region = opened(&options);
+
+	if (is_root)
+		CHECK_EQ(seteuid(65534), 0);
+	else
+		CHECK_EQ(chmod(path, 0), 0);
+	check_refused(&options, WEIR_ERR_SYSTEM, text_of("shared memory \"%s\": Permission denied", name));
+	CHECK_EQ(errno, EACCES);
+	if (is_root)
+		CHECK_EQ(seteuid(0), 0);
+	weir__region_close(&region);
+	clean_up();
+}
+
+/* Another user's table may say anything: only who asks for such a mode attaches to it. Root alone can make such. */
+static void what_belongs_to_others(void)
+{
+	static const struct {
+		uid_t user;
+		gid_t group;
+		mode_t mode, asked;
+		bool is_trusted;
+	} rows[] = {
+		{ 0, 0, 0600, 0, true },
+		{ 65534, 65534, 0600, 0, false },
+		{ 65534, 65534, 0666, 0, false },
+		{ 65534, 65534, 0666, 0600, false },
+		{ 65534, 65534, 0666, 0666, true },
+		{ 65534, 65534, 0660, 0660, false },
+		{ 65534, 0, 0660, 0660, true },
+		{ 65534, 0, 0660, 0600, false },
+		{ 65534, 0, 0666, 0660, false },
+	};
+
+	for (size_t i = 0; geteuid() == 0 && i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct weir_table_options options = shared_options();
+		struct weir__region region = opened(&options);
+
+		weir__region_close(&region);
+		CHECK_EQ(chown(path, rows[i].user, rows[i].group), 0);
+		CHECK_EQ(chmod(path, rows[i].mode), 0);
+		options.mode = rows[i].asked;
+		if (!rows[i].is_trusted) {
+			check_refused(
+				&options, WEIR_ERR_REGION,
+				text_of("shared memory \"%s\": it belongs to another user; ask for a mode with bits for others if that is meant",
+					name));
+		} else {
+			region = opened(&options);
+			weir__region_close(&region);
+		}
+		clean_up();
+	}
+}
+
+int main(void)
+{
+	static const struct check_test tests[] = {
+		TEST(another_one_than_was_asked_for),
+		TEST(headers_that_are_refused),
+		TEST(a_header_that_is_overwritten_later),
+		TEST(what_is_no_table),
+		TEST(links_are_not_followed),
+		TEST(what_is_not_permitted),
+		TEST(what_belongs_to_others),
+	};
+
+	choose_name();
+	atexit(clean_up);
+	return check_run(tests, sizeof(tests) / sizeof(tests[0]));
+}
