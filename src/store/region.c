@@ -104,27 +104,26 @@ static uint64_t lines_in(size_t size, uint32_t limits_max)
 	return size <= overhead ? 0 : (size - overhead) / line_bytes / WEIR__LINES_LEAST * WEIR__LINES_LEAST;
 }
 
-/* Where everything lies, by numbers that were checked. */
-static void lay_out(struct weir__region *region, struct weir__region_header *header, size_t size_bytes,
-		    uint32_t limits_max)
+/* Where everything lies in memory, by numbers that were checked. */
+static void lay_out(struct weir__region *region, void *memory, const struct weir__region_header *checked)
 {
-	unsigned char *at = (unsigned char *)header + sizeof(*header);
-
+	const uint32_t limits_max = checked->limits_max;
+	unsigned char *at = (unsigned char *)memory + sizeof(*checked);
 	static _Atomic uint64_t regions;
 
-	region->header = header;
+	region->header = memory;
 	region->serial = atomic_fetch_add(&regions, 1) + 1;
-	region->size_bytes = size_bytes;
+	region->size_bytes = checked->size_bytes;
 	region->limits_max = limits_max;
-	region->epoch = header->epoch;
-	region->secret = header->secret;
+	region->epoch = checked->epoch;
+	region->secret = checked->secret;
 	region->limits = (struct weir__region_limit *)(void *)at;
 	at += limits_max * sizeof(struct weir__region_limit);
 	region->stripes = at;
 	region->stripe_bytes = stripe_bytes(limits_max);
 	at += STRIPES_ALL * region->stripe_bytes;
 	region->slots = (union weir__atomic16 *)(void *)at;
-	region->lines = lines_in(size_bytes, limits_max);
+	region->lines = checked->lines;
 }
 
 static int check_options(const struct weir_table_options *options, struct weir_message *ret_message)
@@ -162,7 +161,7 @@ static int fill_in(struct weir__region *region, void *memory, const struct weir_
 	header->stripes = STRIPES_ALL;
 	header->epoch = made_at > before_made ? weir__min(made_at - before_made, UINT64_MAX / 2) : 0;
 	weir__clock_anchor_init(&header->clock);
-	lay_out(region, header, options->size_bytes, limits_max);
+	lay_out(region, memory, header);
 	return WEIR_OK;
 }
 
@@ -250,7 +249,7 @@ static int attach(struct weir__region *region, const struct weir_table_options *
 		memcpy(&header, memory, sizeof(header)); /* what is checked is what is used */
 	error = check_header(&header, mapped, options, ret_message);
 	if (error == WEIR_OK)
-		lay_out(region, memory, header.size_bytes, header.limits_max);
+		lay_out(region, memory, &header);
 	else
 		weir__memory_free(memory, mapped);
 	return error;
