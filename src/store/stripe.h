@@ -21,19 +21,20 @@ extern __thread struct weir__stripe_in_use weir__stripe_in_use_ __attribute__((t
 
 void weir__stripe_find(const struct weir__region *region);
 
-static inline const struct weir__stripe_in_use *weir__stripe_of(const struct weir__region *region)
+/* By value: the address of what belongs to a thread is nothing to carry about. */
+static inline struct weir__stripe_in_use weir__stripe_of(const struct weir__region *region)
 {
-	const struct weir__stripe_in_use *const in_use = &weir__stripe_in_use_;
-
 	/* After a fork the thread has another number. */
-	if (__builtin_expect(in_use->serial != region->serial || in_use->thread != weir__thread_number(), 0))
+	if (__builtin_expect(weir__stripe_in_use_.serial != region->serial ||
+				     weir__stripe_in_use_.thread != weir__thread_number(),
+			     0))
 		weir__stripe_find(region);
-	return in_use;
+	return weir__stripe_in_use_;
 }
 
-static inline void weir__stripe_add(const struct weir__stripe_in_use *in_use, _Atomic uint64_t *counter, uint64_t n)
+static inline void weir__stripe_add(bool is_own, _Atomic uint64_t *counter, uint64_t n)
 {
-	if (__builtin_expect(in_use->is_own, 1))
+	if (__builtin_expect(is_own, 1))
 		atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
 				      memory_order_relaxed);
 	else
@@ -42,8 +43,8 @@ static inline void weir__stripe_add(const struct weir__stripe_in_use *in_use, _A
 
 #define WEIR__COUNT(region, member, n)                                                                                 \
 	do {                                                                                                           \
-		const struct weir__stripe_in_use *const in_use_ = weir__stripe_of(region);                             \
-		weir__stripe_add(in_use_, &in_use_->stripe->member, n);                                                \
+		const struct weir__stripe_in_use in_use_ = weir__stripe_of(region);                                    \
+		weir__stripe_add(in_use_.is_own, &in_use_.stripe->member, n);                                          \
 	} while (0)
 
 #endif

@@ -19,11 +19,11 @@ static void hash_group(struct weir_table *table, const struct weir_claim *claims
 /* Counts what has been decided of claims with the same limit, at once. */
 static void count_group(const struct weir_table *table, const struct weir_claim *claims, size_t n, const bool *allowed)
 {
-	const struct weir__stripe_in_use *const in_use = weir__stripe_of(&table->region);
+	const struct weir__stripe_in_use in_use = weir__stripe_of(&table->region);
 	size_t first = 0;
 
 	while (first < n) {
-		struct weir__limit_counters *const counters = &in_use->stripe->limits[claims[first].limit->index];
+		struct weir__limit_counters *const counters = &in_use.stripe->limits[claims[first].limit->index];
 		uint64_t of[2] = { 0, 0 };
 		size_t i = first;
 
@@ -31,7 +31,7 @@ static void count_group(const struct weir_table *table, const struct weir_claim 
 			of[allowed[i]]++;
 		for (int answer = 0; answer < 2; answer++)
 			if (of[answer] > 0)
-				weir__stripe_add(in_use, &counters->of[answer], of[answer]);
+				weir__stripe_add(in_use.is_own, &counters->of[answer], of[answer]);
 		first = i;
 	}
 }

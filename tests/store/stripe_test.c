@@ -56,7 +56,7 @@ static void *decide_in_a_crowd(void *decider_)
 {
 	struct decider *const decider = decider_;
 
-	decider->in_use = *weir__stripe_of(&table->region);
+	decider->in_use = weir__stripe_of(&table->region);
 	pthread_barrier_wait(&barrier); /* all have looked for one while all are alive */
 	decide(decider->key);
 	pthread_barrier_wait(&barrier);
@@ -92,7 +92,7 @@ static void *decide_alone(void *decider_)
 	struct decider *const decider = decider_;
 
 	decide(decider->key);
-	decider->in_use = *weir__stripe_of(&table->region);
+	decider->in_use = weir__stripe_of(&table->region);
 	return NULL;
 }
 
