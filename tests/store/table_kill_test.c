@@ -186,11 +186,14 @@ static void end_round(struct yard *yard)
 	atomic_store(&yard->stop, true);
 	for (unsigned i = 0; i < WORKERS; i++) {
 		int status = 0;
+		pid_t ended;
 
-		while (waitpid(yard->pids[i], &status, WNOHANG) == 0 && monotonic() < deadline)
+		while ((ended = waitpid(yard->pids[i], &status, WNOHANG)) == 0 && monotonic() < deadline)
 			sched_yield();
-		if (monotonic() >= deadline)
+		if (ended == 0) {
+			check_fail(__FILE__, __LINE__, "a worker does not come to an end");
 			kill_worker(yard, i);
+		}
 		CHECK_EQ(status, 0);
 	}
 }
