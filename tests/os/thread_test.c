@@ -72,6 +72,7 @@ static struct seen of_child(void)
 	size_t done = 0;
 
 	CHECK_EQ(pipe(ends), 0);
+	fflush(stdout); /* or the child says again what was said */
 	child = fork();
 	if (child == 0) {
 		look(&answer);

@@ -122,6 +122,7 @@ static void a_child_counts_by_itself(void)
 	begin(name);
 	CHECK_EQ(weir_table_unlink(name, NULL), WEIR_OK);
 	decide(1);
+	fflush(stdout); /* or the child says again what was said */
 	child = fork();
 	if (child == 0) {
 		decide(2);
