@@ -16,8 +16,8 @@ enum {
 	KEYS_MAX = 100000000, /* as many as there are numbers of eight digits */
 };
 
-/* What each key is limited to. A token takes a minute to come back: no key is whole again, and none is ever empty. */
-#define KEYS_LIMIT "1/min burst 9000000"
+/* What each key is limited to. A token takes three minutes to come back: no key is whole again, none is ever empty. */
+#define KEYS_LIMIT "1/3min burst 3000000"
 
 /* xorshift64*; the state is never 0. */
 static inline uint64_t keys_random(uint64_t *state)

@@ -182,7 +182,7 @@ def print_attacks(times, crafted):
 
 
 NOTES = """
-Limit of every key: one a minute, burst 9,000,000 (spray: 10/min burst 100): all are admitted and write, none is whole.
+Limit of every key: 1/3min burst 3000000 (spray: 10/min burst 100): all are admitted and write, none is whole.
 one: weir_table_allow with weir_table_now. batch: 32 keys are written and claims filled in, then one clock reading and
 weir_table_allow_batch. bare: the table's hash, clock, memory and huge pages, and one 16-byte load and swap at a place
 that the hash gives: no table can do less. Batches of it fetch all 32 places, then swap.
@@ -236,9 +236,9 @@ def main():
     print(NOTES)
     print_machine(where)
     print(f"tables: medians of {arguments.rounds} rounds of {arguments.seconds} s; noise is (largest - smallest) / "
-          f"median, at most {percent(noise)}\nratios: of the fastest round of each contender, since what others do on the "
-          f"machine only ever adds time\nload before: {load:.2f}; of its processor a thread in C had {percent(busy)} or "
-          "more")
+          f"median, at most {percent(noise)}\n"
+          "ratios: of the fastest round of each contender, since what others do on the machine only ever adds time\n"
+          f"load before: {load:.2f}; of its processor a thread in C had {percent(busy)} or more")
     return finish("table", judge(ratios, ranges, times, crafted), ratios, {
         "machine": where, "rounds": arguments.rounds, "seconds": arguments.seconds, "load_before": load,
         "noise_most": noise, "busy_least": busy, "times": keyed(times), "instructions": counts, "crafted": crafted,

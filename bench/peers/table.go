@@ -32,11 +32,11 @@ const (
 	keysDrawn = 1 << 22
 	zipf      = 0.99
 	seed      = 0x9e3779b97f4a7c15
-	burst     = 9000000
+	burst     = 3000000
 )
 
-// A token takes a minute to come back, as in bench/table.c.
-var every = rate.Every(time.Minute)
+// A token takes three minutes to come back, as in bench/keys.h.
+var every = rate.Every(3 * time.Minute)
 
 // --- limiters --------------------------------------------------------------------------------------------------------
 
