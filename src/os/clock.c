@@ -21,6 +21,7 @@ enum {
 	SAMPLE_TRIES = 5,
 	IDLE_NS = 1000000000, /* nobody has read the clock for so long: it is off by what its rate is */
 	STEER_PATIENCE = 2000,
+	READ_TOGETHER_NS = 100000,
 };
 
 static struct weir__clock process_clock;
@@ -119,11 +120,21 @@ static uint64_t ticks_of(weir_ns span, uint64_t rate)
 	return (uint64_t)(((weir__ticks_wide)span << WEIR__RATE_SHIFT) / rate);
 }
 
+/* The two clocks are read one after the other: if this thread was stopped in between, that says nothing. */
+static bool read_together(weir_ns *ret_monotonic, weir_ns *ret_wall)
+{
+	*ret_monotonic = kernel_clock(CLOCK_MONOTONIC);
+	*ret_wall = kernel_clock(CLOCK_REALTIME);
+	return kernel_clock(CLOCK_MONOTONIC) - *ret_monotonic < READ_TOGETHER_NS;
+}
+
 void weir__clock_anchor_init(struct weir__clock_anchor *anchor)
 {
-	const weir_ns monotonic = kernel_clock(CLOCK_MONOTONIC);
+	weir_ns monotonic, wall;
 
-	weir__clock_anchor_begin(anchor, monotonic, kernel_clock(CLOCK_REALTIME));
+	while (!read_together(&monotonic, &wall))
+		;
+	weir__clock_anchor_begin(anchor, monotonic, wall);
 }
 
 static void note_fork(void)
@@ -215,6 +226,7 @@ static void steer(struct weir__clock *clock)
 {
 	struct weir__clock_sample sample;
 	struct weir__timeline line, next;
+	weir_ns monotonic, wall;
 
 	line = read_line(&clock->lines[atomic_load(&clock->number) & 1]);
 	if (!is_steering_due(clock, &line, read_ticks(clock))) /* somebody else just has */
@@ -226,8 +238,8 @@ static void steer(struct weir__clock *clock)
 		clock->last = sample;
 		publish(clock, &next);
 	}
-	if (clock->anchor)
-		weir__clock_anchor_move(clock->anchor, sample.monotonic, kernel_clock(CLOCK_REALTIME));
+	if (clock->anchor && read_together(&monotonic, &wall))
+		weir__clock_anchor_move(clock->anchor, monotonic, wall);
 }
 
 /* Steers, or waits a little until somebody else has. */

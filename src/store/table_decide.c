@@ -115,20 +115,6 @@ static bool take_out(const struct weir_plan *plan, const struct weir_state *char
 	return true;
 }
 
-/* What may have leaked since the joint's time, at most: others may be ahead. */
-static weir_ns time_since(const struct joint *joint, const struct weir_plan *plan, const struct weir_state *state,
-			  weir_ns clock)
-{
-	const weir__u128 span = weir__bucket_span(plan), whole_at = weir__state_wide(state);
-	const weir_ns by_clock = clock - joint->now + (joint->table->is_shared ? shared_clocks_differ_ns : 0);
-	weir_ns charged_at;
-
-	if (plan->kind != WEIR_KIND_BUCKET || whole_at < span)
-		return by_clock;
-	charged_at = weir__saturate(weir__div_up(whole_at - span, plan->count)); /* not before that, by somebody */
-	return charged_at > joint->now && charged_at - joint->now > by_clock ? charged_at - joint->now : by_clock;
-}
-
 /* The state less the part, if that is known to be in there still. */
 static bool state_without(const struct joint *joint, const struct part *part, const struct weir_state *seen,
 			  struct weir_state *ret_state)
@@ -145,7 +131,7 @@ static bool state_without(const struct joint *joint, const struct part *part, co
 	    weir__bucket_owed(&format->plan, ret_state, clock) > weir__bucket_span(&format->plan))
 		return false;
 	return take_out(&format->plan, &charged, ret_state, part->cost,
-			time_since(joint, &format->plan, ret_state, clock));
+			clock - joint->now + (joint->table->is_shared ? shared_clocks_differ_ns : 0));
 }
 
 static void take_back(struct joint *joint, const struct part *part)
