@@ -26,6 +26,11 @@
  * before, all between two instructions of a request that is being taken back; of a bucket, if others take back and
  * charge the same to the nanosecond. -DSTAMP, a number of its own for each insertion, would close the first.
  *
+ * Where the table differs: it goes back to the word before the charge if it finds the word as it left it
+ * (-DBACK_TO_BEFORE). For windows that is checked and holds. For buckets it does not: others who take back and charge
+ * may have led to the same word. And only shared tables add what clocks differ by to what has leaked; in a private
+ * table the threads' clocks are taken to be one, as with DRIFT 0.
+ *
  * Not checked: refunds, more than two limits, costs other than one, sliding counters, bursts that refill at once.
  *
  * check.py says which sizes are searched, and which faults, each a -D, must be found. */

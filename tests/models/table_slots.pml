@@ -39,6 +39,9 @@
  * clock to the swap that ends the operation. Who sleeps for longer may find a key forgotten that owed something at the
  * time read.
  *
+ * Where the table differs: a refund that leaves a bucket whole by the caller's clock frees its slot at once, without
+ * SKEW (-DEARLY_ZERO). That breaks 3: a clock that is behind gains what it is behind by, at the limit's rate.
+ *
  * Not checked: which slot gives way; that two who insert one key at the same time both get on (each may remove the
  * other's claim for ever, though a pause makes that improbable); weak memory (all loads and swaps have one order);
  * keys of the same fingerprint; nonces that come again; algorithms other than the bucket. Several limits at once:
