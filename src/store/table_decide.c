@@ -8,7 +8,8 @@
  *  - A window, interval or counter gives back only within the window it was charged in.
  *  - Whoever resets or refunds a key, or lets it give way, has found its slot, then counts up `forgiven`, then swaps. If
  *    that moved since before the charge, nobody knows what became of the charge, and it stays. (Here the slot is read
- *    first, then `forgiven`: a swap in between makes this one fail.)
+ *    first, then `forgiven`: a swap in between makes this one fail, unless the same bits are there again. So it is
+ *    looked at once more after the swap.)
  *  - Nothing is taken out of a bucket that shapes, or that others wait for: they build on what it owes.
  *  - If the caller's time is not that of the table's clock, nobody knows how much has leaked. */
 #include "core/bucket.h"
@@ -134,6 +135,27 @@ static bool state_without(const struct joint *joint, const struct part *part, co
 			clock - joint->now + (joint->table->is_shared ? shared_clocks_differ_ns : 0));
 }
 
+/* What was taken out of a key is put in again, as far as its slot can hold it. */
+static void put_back(const struct part *part, uint32_t fingerprint)
+{
+	const struct weir__slot_format *const format = &part->limit->format;
+	const struct weir_plan *const plan = &format->plan;
+	struct weir_state seen, state;
+
+	do {
+		seen = weir__atomic16_load(part->change.slot);
+		if (weir__slot_fingerprint(seen) != fingerprint || weir__slot_tag(seen) != format->tag)
+			return;
+		state = weir__slot_unpack(format, seen);
+		if (plan->kind == WEIR_KIND_BUCKET)
+			weir__state_set_wide(&state, weir__state_wide(&state) + weir__mul(part->cost, plan->period));
+		else if (plan->kind == WEIR_KIND_COUNTER)
+			state.lo += weir__min(part->cost, plan->most - weir__min(plan->most, state.lo & UINT32_MAX));
+		else
+			state.hi += weir__min(part->cost, plan->most - weir__min(plan->most, state.hi));
+	} while (!weir__atomic16_swap(part->change.slot, seen, weir__slot_pack(format, fingerprint, &state)));
+}
+
 static void take_back(struct joint *joint, const struct part *part)
 {
 	const struct weir__slot_format *const format = &part->limit->format;
@@ -154,9 +176,12 @@ static void take_back(struct joint *joint, const struct part *part)
 		else
 			return;
 		if (weir__atomic16_swap(change->slot, seen, next))
-			return;
+			break;
 		weir__back_off();
 	}
+	/* Forgiven and charged to the same bits while this thread was on its way to the swap: that charge was another's. */
+	if (atomic_load(weir__table_forgiven(joint->table, fingerprint)) != part->forgiven)
+		put_back(part, fingerprint);
 }
 
 /* Charges all, or none if somebody else was faster at one. */
