@@ -29,7 +29,7 @@
  *
  * Threads that share a table use one clock, weir_table_now(): it is the same for all processes of a shared table (of one
  * time namespace). A
- * key that is whole by less than 10 ms is still taken for one that owes, so that small differences between clocks
+ * key that is whole by less than 100 ms is still taken for one that owes, so that small differences between clocks
  * admit nothing extra. */
 #ifndef WEIR_TABLE_H
 #define WEIR_TABLE_H

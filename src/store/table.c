@@ -207,28 +207,14 @@ static struct weir_verdict allow_only(const struct weir_plan *plan, void *state,
 	return (struct weir_verdict){ .allowed = weir_step_allow(plan, state, now, cost) };
 }
 
-/* Every way there is. Out of line, so that the common way keeps all in registers. */
-static __attribute__((noinline)) bool allow_whole(struct weir_table *table, const struct weir_table_limit *limit,
-						  uint64_t hash, weir_ns now, uint64_t cost)
-{
-	return weir__table_step(table, limit, hash, allow_only, weir__table_clamp(table, now), cost, NULL).allowed;
-}
+enum found { DENIED, ALLOWED, OUTRUN, NOT_HERE };
 
-static __attribute__((noinline)) bool allow_after_back_off(struct weir_table *table,
-							   const struct weir_table_limit *limit, uint64_t hash,
-							   weir_ns now, uint64_t cost)
-{
-	weir__back_off();
-	return allow_whole(table, limit, hash, now, cost);
-}
-
-/* The common way: a bucket whose slot is in its home line. */
-static inline bool allow_hashed(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
-				weir_ns now, uint64_t cost)
+/* Decides for a bucket if its slot is in this line. */
+static inline enum found allow_in_line(const struct weir_table *table, const struct weir_table_limit *limit,
+				       uint64_t hash, union weir__atomic16 *line, weir_ns now, uint64_t cost)
 {
 	const struct weir__slot_format *const format = &limit->format;
 	const uint32_t fingerprint = weir__fingerprint(hash);
-	union weir__atomic16 *const line = weir__table_home(table, hash);
 	const unsigned matches = weir__line_matches(line, fingerprint);
 
 	if (WEIR__LIKELY(matches != 0 && format->plan.kind == WEIR_KIND_BUCKET &&
@@ -242,16 +228,45 @@ static inline bool allow_hashed(struct weir_table *table, const struct weir_tabl
 		if (WEIR__LIKELY(weir__slot_fingerprint(seen) == fingerprint && weir__slot_tag(seen) == format->tag &&
 				 cost > 0)) {
 			if (answer == WEIR__DENIED)
-				return false;
+				return DENIED;
 			if (answer == WEIR__ALLOWED)
 				return WEIR__LIKELY(weir__atomic16_swap(
 					       slot, seen,
 					       weir__slot_charge_bucket(format, seen, was_whole, now, cost))) ?
-					       true :
-					       allow_after_back_off(table, limit, hash, now, cost);
+					       ALLOWED :
+					       OUTRUN;
 		}
 	}
-	return allow_whole(table, limit, hash, now, cost);
+	return NOT_HERE;
+}
+
+/* A key that is not in its home line, or not to be decided the common way. */
+static __attribute__((noinline)) bool allow_elsewhere(struct weir_table *table, const struct weir_table_limit *limit,
+						      uint64_t hash, weir_ns now, uint64_t cost, enum found found)
+{
+	union weir__atomic16 *lines[WEIR__LINES];
+
+	weir__table_lines(table, hash, lines);
+	for (unsigned i = 1; found == NOT_HERE && i < WEIR__LINES; i++) {
+		found = allow_in_line(table, limit, hash, lines[i], now, cost);
+		if (found <= ALLOWED) {
+			WEIR__COUNT(&table->region, probes[i - 1], 1);
+			return found == ALLOWED;
+		}
+	}
+	if (found == OUTRUN)
+		weir__back_off();
+	return weir__table_step(table, limit, hash, allow_only, weir__table_clamp(table, now), cost, NULL).allowed;
+}
+
+/* The common way: a bucket whose slot is in its home line. */
+static inline bool allow_hashed(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
+				weir_ns now, uint64_t cost)
+{
+	const enum found found = allow_in_line(table, limit, hash, weir__table_home(table, hash), now, cost);
+
+	return WEIR__LIKELY(found <= ALLOWED) ? found == ALLOWED :
+						allow_elsewhere(table, limit, hash, now, cost, found);
 }
 
 bool weir__table_allow_hashed(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,

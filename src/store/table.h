@@ -79,6 +79,22 @@ static inline union weir__atomic16 *weir__table_alternate(const struct weir_tabl
 	return weir__table_line(table, (hash ^ hash >> 32) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
 }
 
+/* The lines that a key may be in: home, the other one of that pair, the two of the alternate pair. */
+static inline void weir__table_lines(const struct weir_table *table, uint64_t hash,
+				     union weir__atomic16 *ret_lines[WEIR__LINES])
+{
+	union weir__atomic16 *const slots = table->region.slots;
+	const size_t home = (size_t)(weir__table_home(table, hash) - slots) / WEIR__LINE_SLOTS;
+	size_t other = (size_t)(weir__table_alternate(table, hash) - slots) / WEIR__LINE_SLOTS;
+
+	if ((home ^ other) < 2) /* the same pair; lines come in fours */
+		other ^= 2;
+	ret_lines[0] = slots + home * WEIR__LINE_SLOTS;
+	ret_lines[1] = slots + (home ^ 1) * WEIR__LINE_SLOTS;
+	ret_lines[2] = slots + other * WEIR__LINE_SLOTS;
+	ret_lines[3] = slots + (other ^ 1) * WEIR__LINE_SLOTS;
+}
+
 /* Which of a line's slots have this fingerprint, a bit each. Without branches: which one it is cannot be foretold. What
  * is found is looked at again, all 16 bytes at once, so these reads need not be atomic together. */
 static inline unsigned weir__line_matches(union weir__atomic16 *line, uint32_t fingerprint)

@@ -135,25 +135,32 @@ static bool state_without(const struct joint *joint, const struct part *part, co
 			clock - joint->now + (joint->table->is_shared ? shared_clocks_differ_ns : 0));
 }
 
-/* What was taken out of a key is put in again, as far as its slot can hold it. */
-static void put_back(const struct part *part, uint32_t fingerprint)
+/* What was taken out of a key is put in again, as far as its slot can hold it; into a new one if it has none. */
+static void put_back(const struct joint *joint, const struct part *part, uint32_t fingerprint)
 {
 	const struct weir__slot_format *const format = &part->limit->format;
 	const struct weir_plan *const plan = &format->plan;
-	struct weir_state seen, state;
+	const struct weir_state charged = weir__slot_unpack(format, part->change.after);
+	struct weir__place place;
+	struct weir_state state;
 
 	do {
-		seen = weir__atomic16_load(part->change.slot);
-		if (weir__slot_fingerprint(seen) != fingerprint || weir__slot_tag(seen) != format->tag)
-			return;
-		state = weir__slot_unpack(format, seen);
-		if (plan->kind == WEIR_KIND_BUCKET)
-			weir__state_set_wide(&state, weir__state_wide(&state) + weir__mul(part->cost, plan->period));
-		else if (plan->kind == WEIR_KIND_COUNTER)
+		place = weir__table_find(joint->table, part->hash);
+		state = weir__slot_unpack(format, place.seen);
+		if (plan->kind == WEIR_KIND_BUCKET) {
+			const weir__u128 now = weir__mul(joint->now, plan->count), whole_at = weir__state_wide(&state);
+
+			weir__state_set_wide(&state,
+					     (whole_at > now ? whole_at : now) + weir__mul(part->cost, plan->period));
+		} else if (plan->kind == WEIR_KIND_COUNTER) {
 			state.lo += weir__min(part->cost, plan->most - weir__min(plan->most, state.lo & UINT32_MAX));
-		else
+			state.hi = place.slot ? state.hi : charged.hi;
+		} else {
 			state.hi += weir__min(part->cost, plan->most - weir__min(plan->most, state.hi));
-	} while (!weir__atomic16_swap(part->change.slot, seen, weir__slot_pack(format, fingerprint, &state)));
+			state.lo = place.slot ? state.lo : charged.lo;
+		}
+	} while (!weir__table_put(joint->table, part->hash, &place, weir__slot_pack(format, fingerprint, &state),
+				  joint->now));
 }
 
 static void take_back(struct joint *joint, const struct part *part)
@@ -181,7 +188,7 @@ static void take_back(struct joint *joint, const struct part *part)
 	}
 	/* Forgiven and charged to the same bits while this thread was on its way to the swap: that charge was another's. */
 	if (atomic_load(weir__table_forgiven(joint->table, fingerprint)) != part->forgiven)
-		put_back(part, fingerprint);
+		put_back(joint, part, fingerprint);
 }
 
 /* Charges all, or none if somebody else was faster at one. */

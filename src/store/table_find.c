@@ -28,8 +28,9 @@ enum {
 	PATIENCE = 64, /* pauses for a claim of somebody else, who needs about one */
 };
 
-/* No two clocks that share a table differ by more: what is fresh for less than this may yet owe by another clock. */
-static const weir_ns clocks_differ_ns = 10000000;
+/* What is fresh for less than this may yet owe by another clock, or by the time that a thread has read before it lost
+ * its processor for a while. */
+static const weir_ns clocks_differ_ns = 100000000;
 
 struct candidates {
 	union weir__atomic16 *lines[LINES];
@@ -37,18 +38,10 @@ struct candidates {
 
 static struct candidates candidates_of(const struct weir_table *table, uint64_t hash)
 {
-	union weir__atomic16 *const slots = table->region.slots;
-	const size_t home = (size_t)(weir__table_home(table, hash) - slots) / WEIR__LINE_SLOTS;
-	size_t other = (size_t)(weir__table_alternate(table, hash) - slots) / WEIR__LINE_SLOTS;
+	struct candidates candidates;
 
-	if ((home ^ other) < 2) /* the same pair; lines come in fours */
-		other ^= 2;
-	return (struct candidates){ {
-		slots + home * WEIR__LINE_SLOTS,
-		slots + (home ^ 1) * WEIR__LINE_SLOTS,
-		slots + other * WEIR__LINE_SLOTS,
-		slots + (other ^ 1) * WEIR__LINE_SLOTS,
-	} };
+	weir__table_lines(table, hash, candidates.lines);
+	return candidates;
 }
 
 static union weir__atomic16 *candidate(const struct candidates *candidates, unsigned i)
@@ -193,7 +186,7 @@ bool weir__table_claim(struct weir_table *table, uint64_t hash, struct weir_stat
 	const struct weir_state claim = weir__slot_make(weir__slot_fingerprint(content), weir__thread_nonce(),
 							weir__slot_fresh_at(content), WEIR__SLOT_CLAIMED);
 	struct weir__place mine;
-	bool was_free;
+	bool was_free, owed;
 
 	mine = choose(&candidates, now - table->epoch, &was_free);
 	/* The key itself, settled by somebody since it was not found. */
@@ -203,8 +196,9 @@ bool weir__table_claim(struct weir_table *table, uint64_t hash, struct weir_stat
 		atomic_fetch_add(weir__table_forgiven(table, weir__slot_fingerprint(mine.seen)), 1);
 	if (!weir__atomic16_swap(mine.slot, mine.seen, claim))
 		return false;
+	owed = weir__slot_fresh_at(mine.seen) > now - table->epoch;
 	mine.seen = claim;
-	if (!was_free)
+	if (!was_free && owed)
 		WEIR__COUNT(&table->region, gave_way, 1);
 	if (!settle(&candidates, &mine, content))
 		return false;
