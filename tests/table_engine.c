@@ -10,6 +10,8 @@
 /* What a slot's times reach from the epoch on, and how far before `made_at` that lies: see region.c. */
 static const weir_ns before_made = UINT64_C(1) << 58;
 
+enum { ARENA_BYTES = 16 << 20 };
+
 static struct {
 	struct weir_table *table;
 	unsigned limits;
@@ -17,7 +19,8 @@ static struct {
 
 static struct weir_table *table_for(weir_ns earliest, const char *shared)
 {
-	const struct weir_table_options options = { .size_bytes = weir_table_size(1000, 0),
+	const struct weir_table_options options = { .size_bytes = weir_table_size(1000, 0) + ARENA_BYTES,
+						    .arena_bytes = ARENA_BYTES,
 						    .shared = shared,
 						    .made_at = earliest + before_made };
 	struct weir_table *table;
@@ -62,14 +65,7 @@ static const char *skips_limit(const struct weir_limit *limit, uint64_t costs)
 		return NULL;
 	if (limit->count_all && costs > WEIR_TABLE_COUNT_MAX)
 		return "counts beyond the maxima";
-	switch (weir__slot_format_init(&format, &plan, 0, NULL)) {
-	case WEIR_OK:
-		return NULL;
-	case WEIR_ERR_UNSUPPORTED:
-		return "logs, segments and large sliding counters";
-	default:
-		return "limits beyond the maxima";
-	}
+	return weir__slot_format_init(&format, &plan, 0, true, NULL) == WEIR_OK ? NULL : "limits beyond the maxima";
 }
 
 static const char *skips_times(weir_ns earliest, weir_ns latest)
@@ -182,13 +178,15 @@ static void *make_evicting(const struct weir_limit *limit, uint64_t log_room)
 
 static void evict(weir_ns earliest)
 {
-	const struct weir_table *const table = evicting_one.table;
+	struct weir_table *const table = evicting_one.table;
 
 	for (uint64_t i = 0; i < table->region.lines * WEIR__LINE_SLOTS; i++) {
 		struct weir_state *const slot = &table->region.slots[i].state;
 
-		if (weir__slot_fresh_at(*slot) + table->epoch <= earliest)
-			*slot = (struct weir_state){ 0, 0 };
+		if (weir__slot_fresh_at(*slot) + table->epoch > earliest)
+			continue;
+		weir__table_forget_history(table, *slot);
+		*slot = (struct weir_state){ 0, 0 };
 	}
 }
 

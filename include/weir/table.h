@@ -56,6 +56,8 @@ struct weir_table_limit;
 #define WEIR_TABLE_RATE_MAX UINT64_C(0xffffffff)
 #define WEIR_TABLE_COUNT_MAX UINT64_C(0xfffffff)
 #define WEIR_TABLE_SLIDING_MAX UINT64_C(0x3fff)
+#define WEIR_TABLE_ARENA_MAX (UINT64_C(1) << 46)
+#define WEIR_TABLE_SEGMENTS_MAX UINT64_C(0xfffff)
 #define WEIR_TABLE_SPAN_MAX UINT64_C(576460632303423488) /* 18 years and 97 days, in ns */
 
 /* Limits that are decided together at most. */
@@ -69,12 +71,19 @@ struct weir_table_options {
 	const char *shared;  /* NULL: memory of this process. Else the name of shared memory, without a slash */
 	uint32_t mode;       /* of shared memory: permission bits; 0 is 0600, and another user's is refused */
 	uint32_t limits_max; /* how many limits there may be, 576 bytes each; 0 is 64 */
+	size_t arena_bytes;  /* of size_bytes, for sliding logs and segments; see weir_table_arena_size. 0 is none */
 	weir_ns made_at;     /* the time around which times are good; 0 is now. For replays and tests */
 };
 
 /* Bytes for so many keys that owe something at once, and so many limits (0: 64): 23.5 a key. At that fill fewer
  * than 100 in a million give way. */
 WEIR_API size_t weir_table_size(uint64_t keys, uint32_t limits_max);
+
+/* Bytes of arena for so many keys under this limit that remember so many events each (0: as many as the limit lets them);
+ * 0 if the limit needs none, SIZE_MAX if it cannot be. Sliding logs: 65 bytes a key, 8.2 an event and 4.1 for every 8 events;
+ * twice that for an event where period and count do not fit 58 bits together. Events of one instant are one; those of
+ * sliding counters are the sub-windows in which something was counted. */
+WEIR_API size_t weir_table_arena_size(const struct weir_limit *limit, uint64_t keys, uint64_t events);
 
 /* Makes a table, or attaches to one in shared memory: if there is one of that name it must be of the same size,
  * limits_max (unless these are 0) and version, else it is made. Whoever makes it sets its mode, secret and clock.
@@ -194,6 +203,8 @@ struct weir_table_stats {
 		probes[4]; /* keys found in the first, second, third and fourth cache line that was looked at. The first
 				is not counted but reckoned: decisions, less the others and those below */
 	uint64_t absent;   /* keys found nowhere */
+	size_t arena_bytes, arena_used; /* for histories of keys, and what of it they have */
+	uint64_t regained;              /* chunks of 64 bytes that killed processes had left unused */
 	uint64_t lost_races; /* decisions on several limits that were taken back because another was faster */
 };
 

@@ -13,7 +13,7 @@ static const char no_table[] = "this is no table of Weir's";
 
 enum {
 	BYTE_ORDER_MARK = 0x01020304,
-	VERSION = 1, /* of the layout: whoever changes that, counts it up */
+	VERSION = 2, /* of the layout: whoever changes that, counts it up */
 	LIMITS_MAX_DEFAULT = 64,
 	MODE_DEFAULT = 0600,
 	ATTACH_TRIES = 100,
@@ -97,9 +97,9 @@ size_t weir__region_size(uint64_t keys, uint32_t limits_max)
 	return round_up(bytes, weir__memory_page()) + least_bytes(limits_max ? limits_max : LIMITS_MAX_DEFAULT);
 }
 
-static uint64_t lines_in(size_t size, uint32_t limits_max)
+static uint64_t lines_in(size_t size, uint32_t limits_max, size_t arena_bytes)
 {
-	const size_t overhead = overhead_bytes(limits_max);
+	const size_t overhead = overhead_bytes(limits_max) + arena_bytes;
 
 	return size <= overhead ? 0 : (size - overhead) / line_bytes / WEIR__LINES_LEAST * WEIR__LINES_LEAST;
 }
@@ -124,6 +124,9 @@ static void lay_out(struct weir__region *region, void *memory, const struct weir
 	at += STRIPES_ALL * region->stripe_bytes;
 	region->slots = (union weir__atomic16 *)(void *)at;
 	region->lines = checked->lines;
+	at += region->lines * line_bytes;
+	region->arena_bytes = checked->arena_bytes;
+	weir__arena_init(&region->arena, at, checked->arena_bytes);
 }
 
 static int check_options(const struct weir_table_options *options, struct weir_message *ret_message)
@@ -133,6 +136,9 @@ static int check_options(const struct weir_table_options *options, struct weir_m
 	if (options->limits_max > limits_max_most)
 		return fail_number(ret_message, WEIR_ERR_LIMIT, NULL, "limits_max of ", options->limits_max,
 				   ": at most ", limits_max_most);
+	if (options->arena_bytes > SIZE_MAX / 4)
+		return fail_number(ret_message, WEIR_ERR_LIMIT, NULL, "arena_bytes of ", options->arena_bytes,
+				   ": at most ", SIZE_MAX / 4);
 	if (options->mode & ~0777u)
 		return fail(ret_message, WEIR_ERR_LIMIT, name, "a mode has permission bits only, 0777 at most");
 	if (name && (*name == '\0' || *name == '.' || strchr(name, '/') || strlen(name) > WEIR_TABLE_NAME_MAX))
@@ -156,7 +162,8 @@ static int fill_in(struct weir__region *region, void *memory, const struct weir_
 	header->byte_order = BYTE_ORDER_MARK;
 	header->version = VERSION;
 	header->size_bytes = options->size_bytes;
-	header->lines = lines_in(options->size_bytes, limits_max);
+	header->arena_bytes = options->arena_bytes;
+	header->lines = lines_in(options->size_bytes, limits_max, options->arena_bytes);
 	header->limits_max = limits_max;
 	header->stripes = STRIPES_ALL;
 	header->epoch = made_at > before_made ? weir__min(made_at - before_made, UINT64_MAX / 2) : 0;
@@ -168,14 +175,15 @@ static int fill_in(struct weir__region *region, void *memory, const struct weir_
 static int check_size(const struct weir_table_options *options, struct weir_message *ret_message)
 {
 	const uint32_t limits_max = options->limits_max ? options->limits_max : LIMITS_MAX_DEFAULT;
-	const uint64_t lines = lines_in(options->size_bytes, limits_max);
+	const uint64_t lines = lines_in(options->size_bytes, limits_max, options->arena_bytes);
 
 	if (options->shared && options->size_bytes == 0)
 		return fail(ret_message, WEIR_ERR_ROOM, options->shared,
 			    "there is no such table, and to make one it needs a size");
 	if (lines == 0)
 		return fail_number(ret_message, WEIR_ERR_ROOM, options->shared, "a table of ", options->size_bytes,
-				   " bytes: with so many limits it needs at least ", least_bytes(limits_max));
+				   " bytes: with so many limits, and its arena, it needs at least ",
+				   least_bytes(limits_max) + options->arena_bytes);
 	if (lines > UINT32_MAX || options->size_bytes > SIZE_MAX / 2)
 		return fail_number(ret_message, WEIR_ERR_ROOM, options->shared, "a table of ", options->size_bytes,
 				   " bytes: the most is 64 bytes times ", UINT32_MAX);
@@ -216,7 +224,8 @@ static int check_header(const struct weir__region_header *header, size_t mapped,
 		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table says that it has ",
 				   header->size_bytes, " bytes, but it has ", mapped);
 	if (header->stripes != STRIPES_ALL || header->limits_max == 0 || header->limits_max > limits_max_most ||
-	    header->lines == 0 || header->lines != lines_in(header->size_bytes, header->limits_max) ||
+	    header->arena_bytes > header->size_bytes || header->lines == 0 ||
+	    header->lines != lines_in(header->size_bytes, header->limits_max, header->arena_bytes) ||
 	    header->epoch > UINT64_MAX / 2)
 		return fail(ret_message, WEIR_ERR_REGION, name, "the table's header is damaged");
 	if (options->size_bytes != 0 && options->size_bytes != header->size_bytes)
@@ -225,6 +234,9 @@ static int check_header(const struct weir__region_header *header, size_t mapped,
 	if (options->limits_max != 0 && options->limits_max != header->limits_max)
 		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table has limits_max ", header->limits_max,
 				   "; asked for were ", options->limits_max);
+	if (options->arena_bytes != 0 && options->arena_bytes != header->arena_bytes)
+		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table has arena_bytes ",
+				   header->arena_bytes, "; asked for were ", options->arena_bytes);
 	return WEIR_OK;
 }
 

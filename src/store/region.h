@@ -1,6 +1,7 @@
 /* region.h: the memory of a table, private or shared: what lies where, made once, checked by all who attach.
  *
- *     header | limits: one entry each | stripes: counters of threads | slots, 4 a cache line, 8 a pair of lines
+ *     header | limits: one entry each | stripes: counters of threads | slots, 4 a cache line, 8 a pair of lines |
+ *     arena
  *
  * It holds no pointers and no locks, so a process may map it anywhere and may die at any time. */
 #ifndef WEIR_STORE_REGION_H
@@ -12,6 +13,7 @@
 
 #include "os/atomic16.h"
 #include "os/clock.h"
+#include "store/arena.h"
 #include "store/hash.h"
 
 enum {
@@ -31,6 +33,7 @@ struct weir__region_header {
 	uint32_t limits_max, stripes;
 	weir_ns epoch;
 	struct weir__hash_secret secret;
+	uint64_t arena_bytes;
 
 	struct weir__clock_anchor clock __attribute__((aligned(WEIR__LINE_BYTES)));
 
@@ -55,7 +58,7 @@ struct weir__limit_counters {
 /* What a thread has counted, or several. */
 struct weir__stripe {
 	_Atomic uint64_t owner; /* see stripe.h; 0: nobody */
-	_Atomic uint64_t inserted, gave_way, lost_races;
+	_Atomic uint64_t inserted, gave_way, lost_races, regained;
 	_Atomic uint64_t probes[4]; /* beyond the home line: in the other three, and nowhere */
 	struct weir__limit_counters limits[] __attribute__((aligned(WEIR__LINE_BYTES)));
 };
@@ -74,6 +77,8 @@ struct weir__region {
 	size_t stripe_bytes;
 	union weir__atomic16 *slots;
 	uint64_t lines;
+	size_t arena_bytes;
+	struct weir__arena arena;
 };
 
 /* As the functions of table.h. */

@@ -3,6 +3,7 @@
 
 #include <weir/table.h>
 
+#include "core/segments.h"
 #include "core/text.h"
 
 _Static_assert(WEIR_TABLE_SPAN_MAX + 2 * WEIR__STEP_BACK_MAX <= UINT64_C(1) << 59,
@@ -122,13 +123,13 @@ static int refuse(struct weir_message *ret_message, const char *what, uint64_t m
 	return WEIR_ERR_MAXIMUM;
 }
 
-static int refuse_kind(struct weir_message *ret_message)
+static int refuse_without_arena(struct weir_message *ret_message)
 {
 	struct weir__text why = weir__text_of_message(ret_message, 0);
 
 	weir__text_add(
 		&why,
-		"a table holds buckets, fixed windows and plain sliding counters; a sliding_log, segments and a sliding_counter with count all or more than 16383 need a limiter of their own");
+		"a sliding_log, and a sliding_counter with segments, count all or more than 16383, is kept in the table's arena, and this table has none: make it with arena_bytes");
 	return WEIR_ERR_UNSUPPORTED;
 }
 
@@ -142,19 +143,41 @@ static weir__u128 longest(const struct weir_plan *plan)
 		return weir__mul((uint64_t)weir__div_up(plan->most, plan->count), plan->period);
 	case WEIR_KIND_COUNTER:
 		return weir__mul(2, plan->period);
+	case WEIR_KIND_SEGMENTS:
+		return weir__mul(plan->room + 1, plan->period);
 	default:
 		return plan->period;
 	}
 }
 
+/* An eighth of it more may be in a slot. */
+static int init_histories(struct weir__slot_format *format, const struct weir_plan *plan, weir_ns epoch, bool has_arena,
+			  struct weir_message *ret_message)
+{
+	const weir_ns span_max = WEIR_TABLE_SPAN_MAX / 8 * 7;
+
+	if (!has_arena)
+		return refuse_without_arena(ret_message);
+	if (plan->most > WEIR_TABLE_ARENA_MAX)
+		return refuse(ret_message, "a count", WEIR_TABLE_ARENA_MAX);
+	*format = (struct weir__slot_format){ .plan = *plan, .epoch = epoch, .tag = WEIR__SLOT_ARENA };
+	if (plan->kind == WEIR_KIND_COUNTER)
+		weir__segments_widen(&format->plan);
+	if (format->plan.kind == WEIR_KIND_SEGMENTS && format->plan.room > WEIR_TABLE_SEGMENTS_MAX)
+		return refuse(ret_message, "the number of segments", WEIR_TABLE_SEGMENTS_MAX);
+	if (longest(&format->plan) > span_max)
+		return refuse(ret_message, "the time in ns until a used-up key owes nothing", span_max);
+	return WEIR_OK;
+}
+
 int weir__slot_format_init(struct weir__slot_format *format, const struct weir_plan *plan, weir_ns epoch,
-			   struct weir_message *ret_message)
+			   bool has_arena, struct weir_message *ret_message)
 {
 	const bool is_bucket = plan->kind == WEIR_KIND_BUCKET;
 
 	if (plan->kind >= WEIR_KIND_SEGMENTS ||
 	    (plan->kind == WEIR_KIND_COUNTER && plan->most > WEIR_TABLE_SLIDING_MAX))
-		return refuse_kind(ret_message);
+		return init_histories(format, plan, epoch, has_arena, ret_message);
 	if (is_bucket && plan->count > WEIR_TABLE_RATE_MAX)
 		return refuse(ret_message, "the count of a rate in lowest terms", WEIR_TABLE_RATE_MAX);
 	if (!is_bucket && plan->most > WEIR_TABLE_COUNT_MAX)

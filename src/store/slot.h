@@ -2,7 +2,7 @@
  *
  *     lo   bits  0..31   fingerprint of the key; 0: nobody's
  *          bits 32..63   the algorithm's own
- *     hi   bits  0..3    tag: generation of the limit, and whether own is COUNTED; or CLAIMED
+ *     hi   bits  0..3    tag: generation of the limit, and whether own is COUNTED; or ARENA or CLAIMED
  *          bits  4..63   fresh_at: from then on the key owes nothing, in ns since the table's epoch
  *
  * fresh_at means the same for every algorithm, so whether a slot is free, and which is closest to it, is known without
@@ -29,6 +29,7 @@ enum {
 	WEIR__SLOT_TAG_MASK = (1 << WEIR__SLOT_TAG_BITS) - 1,
 	WEIR__SLOT_CLAIMED = WEIR__SLOT_TAG_MASK,
 	WEIR__SLOT_COUNTED = 8,
+	WEIR__SLOT_ARENA = 7, /* own is the number of a root: see history.h */
 	WEIR__SLOT_LEVEL_SHIFT = 28,
 	WEIR__SLOT_LEVEL_MOST = 15,
 	WEIR__SLOT_WINDOW_BITS = 14, /* of a counter's two windows, each */
@@ -132,9 +133,15 @@ struct weir_state weir__slot_unpack(const struct weir__slot_format *format, stru
 struct weir_state weir__slot_pack(const struct weir__slot_format *format, uint32_t fingerprint,
 				  const struct weir_state *state);
 
-/* Checks that the states of a plan can be packed, and how. WEIR_ERR_MAXIMUM, or WEIR_ERR_UNSUPPORTED for kinds that have
- * no place in a slot. */
+/* The keys of this limit have a history each. */
+static inline bool weir__format_has_histories(const struct weir__slot_format *format)
+{
+	return format->tag == WEIR__SLOT_ARENA;
+}
+
+/* Checks that the states of a plan can be packed, and how: into the slot, or into a history in the arena. WEIR_ERR_MAXIMUM,
+ * or WEIR_ERR_UNSUPPORTED if there is no arena. */
 int weir__slot_format_init(struct weir__slot_format *format, const struct weir_plan *plan, weir_ns epoch,
-			   struct weir_message *ret_message);
+			   bool has_arena, struct weir_message *ret_message);
 
 #endif

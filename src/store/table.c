@@ -13,6 +13,18 @@ size_t weir_table_size(uint64_t keys, uint32_t limits_max)
 	return weir__region_size(keys, limits_max);
 }
 
+size_t weir_table_arena_size(const struct weir_limit *limit, uint64_t keys, uint64_t events)
+{
+	struct weir__slot_format format;
+	struct weir_message message;
+	struct weir_plan plan;
+
+	if (weir_plan_compile(limit, &plan, &message) != WEIR_OK ||
+	    weir__slot_format_init(&format, &plan, 0, true, &message) != WEIR_OK)
+		return SIZE_MAX;
+	return weir__format_has_histories(&format) ? weir__history_arena_size(&format.plan, keys, events) : 0;
+}
+
 int weir_table_unlink(const char *shared, struct weir_message *ret_message)
 {
 	return weir__region_unlink(shared, ret_message);
@@ -45,6 +57,8 @@ int weir_table_new(const struct weir_table_options *options, struct weir_table *
 	table->is_shared = options->shared != NULL;
 	if (table->is_shared)
 		weir__clock_init(&table->clock, &region.header->clock);
+	if (region.arena.n > 0) /* without it nothing that was lost is found again; else all is well */
+		table->sweep = calloc(1, sizeof(*table->sweep) + ((size_t)region.arena.n + 7) / 8);
 	*ret_table = table;
 	return WEIR_OK;
 }
@@ -56,6 +70,7 @@ void weir_table_free(struct weir_table *table)
 	for (uint32_t i = 0; i < table->region.limits_max; i++)
 		free(atomic_load(&table->limits[i]));
 	weir__region_close(&table->region);
+	free(table->sweep);
 	free(table);
 }
 
@@ -122,7 +137,8 @@ int weir_table_add_limit(struct weir_table *table, const char *name, const struc
 	if (error == WEIR_OK)
 		error = weir_plan_compile(limit, &plan, ret_message);
 	if (error == WEIR_OK)
-		error = weir__slot_format_init(&added.format, &plan, table->epoch, ret_message);
+		error = weir__slot_format_init(&added.format, &plan, table->epoch, table->region.arena.n > 0,
+					       ret_message);
 	if (error != WEIR_OK)
 		return error;
 	(void)weir_limit_print(limit, text);
@@ -180,6 +196,8 @@ struct weir_verdict weir__table_step(struct weir_table *table, const struct weir
 	const uint32_t fingerprint = weir__fingerprint(hash);
 	const bool forgives = step == weir_step_refund, decides = !forgives && step != weir_step_peek;
 
+	if (weir__format_has_histories(format))
+		return weir__table_step_history(table, limit, hash, step, now, cost, ret_change);
 	for (;;) {
 		struct weir__place place = weir__table_find(table, hash);
 		struct weir_state state = weir__slot_unpack(format, place.seen);
@@ -197,7 +215,7 @@ struct weir_verdict weir__table_step(struct weir_table *table, const struct weir
 			count_probe(table, &place);
 		if (ret_change)
 			*ret_change = (struct weir__change){ weir__slot_equal(place.seen, next) ? NULL : place.slot,
-							     place.seen, next };
+							     place.seen, next, 0 };
 		return verdict;
 	}
 }
@@ -246,6 +264,13 @@ static __attribute__((noinline)) bool allow_elsewhere(struct weir_table *table, 
 {
 	union weir__atomic16 *lines[WEIR__LINES];
 
+	if (limit->format.plan.kind == WEIR_KIND_LOG && !(limit->format.plan.flags & WEIR_PLAN_COUNT_ALL) && cost > 0) {
+		const enum weir__log_answer answer = weir__table_allow_log(table, limit, hash,
+									   weir__table_clamp(table, now), cost);
+
+		if (WEIR__LIKELY(answer != WEIR__LOG_WHOLE))
+			return answer == WEIR__LOG_ALLOWED;
+	}
 	weir__table_lines(table, hash, lines);
 	for (unsigned i = 1; found == NOT_HERE && i < WEIR__LINES; i++) {
 		found = allow_in_line(table, limit, hash, lines[i], now, cost);
@@ -336,14 +361,26 @@ bool weir_table_reset(struct weir_table *table, const struct weir_table_limit *l
 			return false;
 		atomic_fetch_add(weir__table_forgiven(table, weir__fingerprint(hash)), 1);
 	} while (!weir__atomic16_swap(place.slot, place.seen, (struct weir_state){ 0, 0 }));
+	weir__table_forget_history(table, place.seen);
 	return true;
 }
 
 struct weir_table_key weir__table_inspect(struct weir_table *table, const struct weir_table_limit *limit,
 					  const void *key, size_t key_length, weir_ns now, uint64_t cost)
 {
-	const struct weir__place place = weir__table_find(table, weir__hash(&limit->secret, key, key_length));
+	const uint64_t hash = weir__hash(&limit->secret, key, key_length);
+	const struct weir__place place = weir__table_find(table, hash);
 	struct weir_state state = weir__slot_unpack(&limit->format, place.seen);
+
+	if (weir__format_has_histories(&limit->format)) {
+		const weir_ns clamped = weir__table_clamp(table, now);
+		const struct weir_verdict verdict = weir__table_step_history(table, limit, hash, weir_step_peek,
+									     clamped, cost, NULL);
+
+		return (struct weir_table_key){ .is_stored = place.slot != NULL,
+						.whole_at = place.slot ? clamped + verdict.reset_after : 0,
+						.verdict = verdict };
+	}
 
 	return (struct weir_table_key){
 		.is_stored = place.slot != NULL,

@@ -9,6 +9,7 @@
 #include <weir/step.h>
 #include <weir/table.h>
 
+#include "store/history.h"
 #include "store/slot.h"
 #include "store/stripe.h"
 
@@ -21,11 +22,22 @@ struct weir_table_limit {
 	char name[WEIR_TABLE_NAME_MAX + 1];
 };
 
+/* How far this process has come in its search for chunks that nothing refers to. */
+struct weir__sweep {
+	_Atomic bool is_at_work;
+	weir_ns since;
+	uint64_t line;
+	uint32_t chunk;
+	unsigned char marks[];
+};
+
 struct weir_table {
 	struct weir__region region;
 	weir_ns epoch;
 	bool is_shared;
-	struct weir__clock clock; /* of a shared one */
+	struct weir__clock clock;  /* of a shared one */
+	struct weir__sweep *sweep; /* of one with an arena */
+	_Atomic uint64_t evict_next;
 	struct weir_table_limit *_Atomic limits[];
 };
 
@@ -38,8 +50,9 @@ struct weir__place {
 
 /* One change of a slot, to be able to take it back. */
 struct weir__change {
-	union weir__atomic16 *slot; /* NULL: nothing was changed */
-	struct weir_state before, after;
+	union weir__atomic16 *slot;      /* NULL: nothing was changed */
+	struct weir_state before, after; /* of keys that are in their slot */
+	uint64_t event_at;               /* of those that have a history */
 };
 
 static inline void weir__table_count(const struct weir_table *table, const struct weir_table_limit *limit, bool allowed)
@@ -174,6 +187,30 @@ typedef struct weir_verdict weir__step(const struct weir_plan *plan, void *state
 /* Takes a step for a key. ret_change may be NULL. */
 struct weir_verdict weir__table_step(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
 				     weir__step *step, weir_ns now, uint64_t cost, struct weir__change *ret_change);
+
+/* The same for limits whose keys have a history. */
+struct weir_verdict weir__table_step_history(struct weir_table *table, const struct weir_table_limit *limit,
+					     uint64_t hash, weir__step *step, weir_ns now, uint64_t cost,
+					     struct weir__change *ret_change);
+
+/* Bytes of arena for so many keys with so many events. */
+size_t weir__history_arena_size(const struct weir_plan *plan, uint64_t keys, uint64_t events);
+
+/* A slot that was taken from its key: what it refers to is given up. */
+void weir__table_forget_history(struct weir_table *table, struct weir_state slot);
+
+/* Takes units out of the event in which they were counted. */
+void weir__table_take_back_event(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
+				 weir_ns now, uint64_t event_at, uint64_t units);
+
+enum weir__log_answer { WEIR__LOG_DENIED, WEIR__LOG_ALLOWED, WEIR__LOG_WHOLE };
+
+/* The short way for a sliding log. WHOLE: nothing was decided, take the other. */
+enum weir__log_answer weir__table_allow_log(struct weir_table *table, const struct weir_table_limit *limit,
+					    uint64_t hash, weir_ns now, uint64_t cost);
+
+/* Looks for some more chunks that nothing refers to. */
+void weir__table_sweep(struct weir_table *table, weir_ns now);
 
 /* weir_table_inspect, but with the verdict of a peek of this cost: both of one moment. */
 struct weir_table_key weir__table_inspect(struct weir_table *table, const struct weir_table_limit *limit,

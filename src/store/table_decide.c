@@ -172,6 +172,12 @@ static void take_back(struct joint *joint, const struct part *part)
 
 	if (change->slot == NULL)
 		return;
+	if (weir__format_has_histories(format)) {
+		if (atomic_load(weir__table_forgiven(joint->table, fingerprint)) == part->forgiven)
+			weir__table_take_back_event(joint->table, part->limit, part->hash, joint->now, change->event_at,
+						    part->cost);
+		return;
+	}
 	for (;;) {
 		seen = weir__atomic16_load(change->slot);
 		if (atomic_load(weir__table_forgiven(joint->table, fingerprint)) != part->forgiven)

@@ -197,6 +197,7 @@ bool weir__table_claim(struct weir_table *table, uint64_t hash, struct weir_stat
 	if (!weir__atomic16_swap(mine.slot, mine.seen, claim))
 		return false;
 	owed = weir__slot_fresh_at(mine.seen) > now - table->epoch;
+	weir__table_forget_history(table, mine.seen);
 	mine.seen = claim;
 	if (!was_free && owed)
 		WEIR__COUNT(&table->region, gave_way, 1);

@@ -37,6 +37,8 @@ void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_s
 		.size_bytes = region->size_bytes,
 		.limits = count_limits(region),
 		.limits_max = region->limits_max,
+		.arena_bytes = region->arena_bytes,
+		.arena_used = (size_t)weir__arena_used(&region->arena) * (WEIR__CHUNK_BYTES + 1),
 	};
 	uint64_t decisions = 0, elsewhere;
 
@@ -45,6 +47,7 @@ void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_s
 
 		stats.inserted += read_counter(&stripe->inserted);
 		stats.gave_way += read_counter(&stripe->gave_way);
+		stats.regained += read_counter(&stripe->regained);
 		stats.lost_races += read_counter(&stripe->lost_races);
 		stats.absent += read_counter(&stripe->probes[WEIR__LINES - 1]);
 		for (int line = 1; line < WEIR__LINES; line++)

@@ -54,7 +54,7 @@ static struct weir__slot_format any_format(weir_ns epoch)
 		limit.align_first = limit.algorithm == WEIR_FIXED_WINDOW && below(2);
 		limit.count_all = limit.algorithm == WEIR_FIXED_WINDOW && below(2);
 	} while (weir_plan_compile(&limit, &plan, NULL) != WEIR_OK ||
-		 weir__slot_format_init(&format, &plan, epoch, NULL) != WEIR_OK);
+		 weir__slot_format_init(&format, &plan, epoch, false, NULL) != WEIR_OK);
 	return format;
 }
 
@@ -356,9 +356,9 @@ static void the_largest_is_accepted_and_one_more_is_not(void)
 		struct weir__slot_format format = { .tag = 99 };
 		struct weir_message why = { 0, "" };
 
-		if (!CHECK_EQ(weir__slot_format_init(&format, &plan, 0, &why), maxima[i].error))
+		if (!CHECK_EQ(weir__slot_format_init(&format, &plan, 0, false, &why), maxima[i].error))
 			printf("# %s\n", maxima[i].limit);
-		CHECK_EQ(weir__slot_format_init(&format, &plan, 0, NULL), maxima[i].error);
+		CHECK_EQ(weir__slot_format_init(&format, &plan, 0, false, NULL), maxima[i].error);
 		if (maxima[i].error != WEIR_OK) {
 			CHECK_TEXT(why.text, maxima[i].why);
 			CHECK_EQ(format.tag, 99);
@@ -380,7 +380,7 @@ static void what_is_accepted_fits_at_the_ends_of_time(void)
 		if (maxima[i / 2].error != WEIR_OK)
 			continue;
 		plan = plan_of(maxima[i / 2].limit);
-		CHECK_EQ(weir__slot_format_init(&format, &plan, first, NULL), WEIR_OK);
+		CHECK_EQ(weir__slot_format_init(&format, &plan, first, false, NULL), WEIR_OK);
 		for (unsigned at = 0; at < 6; at++) {
 			const weir_ns now = at < 3 ? last - (at % 2) * S(60) : first;
 

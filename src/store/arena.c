@@ -1,0 +1,115 @@
+/* arena.c: chunks taken, given back and found again. */
+#include "store/arena.h"
+
+#include "core/wide.h"
+
+enum {
+	LOOK_AT_MOST = 65536, /* bytes; with so many taken in a row the arena is as good as full */
+	STAMPS = 255,         /* 1 to 255 */
+	STAMPS_OLD = 2,       /* a chunk that is older has been put to use, or was lost */
+	STAMPS_NEW = 200,     /* so much older than now is newer than now: the stamps went round */
+};
+
+/* One stamp is so long, in ns. */
+static const weir_ns stamp_span = UINT64_C(64000000000);
+
+uint32_t weir__arena_chunks(size_t bytes)
+{
+	const size_t chunks = bytes / (WEIR__CHUNK_BYTES + 1);
+
+	/* the bytes are rounded up to a chunk */
+	return chunks <= 1 ? 0 : (uint32_t)weir__min(chunks - 1, UINT32_MAX - 1);
+}
+
+size_t weir__arena_bytes(uint64_t chunks)
+{
+	return (chunks + 2) * (WEIR__CHUNK_BYTES + 1);
+}
+
+void weir__arena_init(struct weir__arena *arena, void *memory, size_t bytes)
+{
+	const uint32_t n = weir__arena_chunks(bytes);
+	const size_t taken_bytes = ((size_t)n + WEIR__CHUNK_BYTES - 1) / WEIR__CHUNK_BYTES * WEIR__CHUNK_BYTES;
+
+	arena->taken = (_Atomic uint8_t *)memory;
+	arena->chunks = (union weir__chunk *)(void *)((unsigned char *)memory + taken_bytes);
+	arena->n = n;
+	atomic_init(&arena->next, 0);
+	atomic_init(&arena->takes, 0);
+}
+
+static uint8_t stamp_of(weir_ns now)
+{
+	return (uint8_t)(now / stamp_span % STAMPS + 1);
+}
+
+/* From n on, or n itself if all are taken. Eight bytes at a time where they are. */
+static uint32_t find_free(const struct weir__arena *arena, uint32_t from, uint32_t until)
+{
+	for (uint32_t i = from; i < until;) {
+		if (i % sizeof(uint64_t) == 0 && until - i >= sizeof(uint64_t)) {
+			const uint64_t eight = __atomic_load_n((const uint64_t *)(const void *)&arena->taken[i],
+							       __ATOMIC_RELAXED);
+			const uint64_t zeros = (eight - UINT64_C(0x0101010101010101)) & ~eight &
+					       UINT64_C(0x8080808080808080);
+
+			if (zeros == 0) {
+				i += sizeof(uint64_t);
+				continue;
+			}
+		}
+		if (atomic_load_explicit(&arena->taken[i], memory_order_relaxed) == 0)
+			return i;
+		i++;
+	}
+	return until;
+}
+
+uint32_t weir__arena_take(struct weir__arena *arena, weir_ns now)
+{
+	const uint8_t stamp = stamp_of(now);
+	uint32_t at = atomic_load_explicit(&arena->next, memory_order_relaxed),
+		 left = (uint32_t)weir__min(arena->n, LOOK_AT_MOST);
+
+	while (left > 0) {
+		const uint32_t begin = at < arena->n ? at : 0;
+		const uint32_t end = (uint32_t)weir__min(arena->n, (uint64_t)begin + left);
+		uint8_t free_byte = 0;
+
+		at = find_free(arena, begin, end);
+		left -= at - begin;
+		if (at == end)
+			continue;
+		if (atomic_compare_exchange_strong(&arena->taken[at], &free_byte, stamp)) {
+			atomic_store_explicit(&arena->next, at + 1, memory_order_relaxed);
+			return at + 1;
+		}
+	}
+	return 0;
+}
+
+void weir__arena_give(struct weir__arena *arena, uint32_t number)
+{
+	if (number - 1 >= arena->n)
+		return;
+	atomic_store(&arena->taken[number - 1], 0);
+	atomic_store_explicit(&arena->next, number - 1, memory_order_relaxed);
+}
+
+bool weir__arena_reclaim(struct weir__arena *arena, uint32_t number, weir_ns since)
+{
+	uint8_t stamp = atomic_load(&arena->taken[number - 1]);
+	const uint32_t age = ((uint32_t)stamp_of(since) + STAMPS - stamp) % STAMPS;
+
+	return stamp != 0 && age >= STAMPS_OLD && age < STAMPS_NEW &&
+	       atomic_compare_exchange_strong(&arena->taken[number - 1], &stamp, 0);
+}
+
+uint32_t weir__arena_used(const struct weir__arena *arena)
+{
+	uint32_t used = 0;
+
+	for (uint32_t i = 0; i < arena->n; i++)
+		used += atomic_load_explicit(&arena->taken[i], memory_order_relaxed) != 0;
+	return used;
+}

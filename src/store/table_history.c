@@ -1,0 +1,698 @@
+/* table_history.c: decisions of limits whose keys have a history in the arena.
+ *
+ * The slot of such a key refers to the root of its history, and is only changed when that is replaced, or when the key
+ * would seem to owe nothing too early: fresh_at is set ahead by an eighth, before what makes it necessary is charged.
+ *
+ * A decision looks at the history, unpacks it into the state that core works on, takes core's step and makes what came
+ * of it so: most often that is one more event, or units more in the newest one. What else can happen (refunds, clocks
+ * that are set back) makes a new history. Logs are asked and charged without all that: see allow_log. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/segments.h"
+#include "os/pause.h"
+#include "store/table.h"
+
+enum {
+	LAZY_EVENTS = 8,  /* events that are over and not yet forgotten */
+	EVICT_TRIES = 8,  /* keys that give way for one chunk at most */
+	EVICT_LINES = 32, /* lines in which the one that is closest to fresh is looked for */
+	EVICT_LINES_MOST = 1 << 16,
+	SWEEP_EACH = 16, /* chunks taken: then a bit of the table is swept */
+	SWEEP_LINES = 64,
+	SWEEP_CHUNKS = 512,
+	SCRATCH = 4096,
+};
+
+/* A request that cannot be recorded is told to come back after so long. */
+static const weir_ns no_room_retry = 1000000000;
+
+/* What somebody is at work on. */
+struct work {
+	struct weir_table *table;
+	const struct weir_table_limit *limit;
+	uint64_t hash;
+	weir_ns now;
+	struct weir__place place;
+	struct weir__history history;
+	bool has_history;
+	/* events as they were; totals from 0 on */
+	struct weir__event *before;
+	uint64_t n_before, skipped; /* events of the history before these */
+	/* what core works on, and where it is */
+	void *state;
+	struct weir_plan plan;
+	void *heap;
+	union {
+		uint64_t align;
+		unsigned char bytes[SCRATCH];
+	} scratch;
+};
+
+static bool is_log(const struct weir_plan *plan)
+{
+	return plan->kind == WEIR_KIND_LOG;
+}
+
+/* Instants of events are kept less this. */
+static uint64_t base_of(const struct weir_table_limit *limit)
+{
+	const struct weir_plan *const plan = &limit->format.plan;
+
+	return is_log(plan) ? limit->format.epoch : limit->format.epoch / plan->period;
+}
+
+/* From the newest event on so long, in its units, an event counts. */
+static uint64_t span_of(const struct weir_plan *plan)
+{
+	return is_log(plan) ? plan->period : plan->room + 1;
+}
+
+/* When a key whose newest event is this owes nothing; since the epoch. */
+static uint64_t fresh_at(const struct weir_table_limit *limit, uint64_t newest)
+{
+	const struct weir_plan *const plan = &limit->format.plan;
+
+	if (is_log(plan))
+		return newest + plan->period;
+	return (newest + base_of(limit) + span_of(plan)) * plan->period - limit->format.epoch;
+}
+
+static struct weir__shape shape_of(const struct weir_plan *plan)
+{
+	if (is_log(plan))
+		return weir__history_shape(plan->most, plan->period, plan->most);
+	return weir__history_shape(plan->room + 2, span_of(plan),
+				   plan->flags & WEIR_PLAN_COUNT_ALL ? WEIR__UNITS_MOST : plan->most);
+}
+
+size_t weir__history_arena_size(const struct weir_plan *plan, uint64_t keys, uint64_t events)
+{
+	const struct weir__shape shape = shape_of(plan);
+	const uint64_t most = weir__shape_cells(&shape);
+	const uint64_t chunks = weir__history_chunks(&shape, events == 0 ? most : weir__min(events, most));
+	uint64_t all;
+
+	if (__builtin_mul_overflow(chunks, keys, &all) || all > UINT32_MAX - 4)
+		return SIZE_MAX;
+	return weir__arena_bytes(all);
+}
+
+/* Slots that refer to a history, in some lines: the one that is closest to fresh. */
+static struct weir__place closest_in(struct weir_table *table, uint64_t line, const union weir__atomic16 *except,
+				     struct weir__place closest)
+{
+	for (uint32_t i = 0; i < WEIR__LINE_SLOTS; i++) {
+		union weir__atomic16 *const slot = table->region.slots + line * WEIR__LINE_SLOTS + i;
+		const struct weir_state seen = weir__atomic16_load(slot);
+
+		if (slot != except && weir__slot_tag(seen) == WEIR__SLOT_ARENA &&
+		    (closest.slot == NULL || seen.hi < closest.seen.hi))
+			closest = (struct weir__place){ slot, seen, 0 };
+	}
+	return closest;
+}
+
+/* Lets one key give way. Where the search goes on is where it ended, so all come to be looked at. */
+static bool evict(struct weir_table *table, weir_ns now, const union weir__atomic16 *except)
+{
+	struct weir__place closest = { NULL, { 0, 0 }, 0 };
+	uint64_t line = atomic_fetch_add(&table->evict_next, EVICT_LINES) % table->region.lines;
+
+	for (uint32_t looked = 0; looked < EVICT_LINES_MOST && looked < table->region.lines; looked++) {
+		if (looked >= EVICT_LINES && closest.slot)
+			break;
+		closest = closest_in(table, line, except, closest);
+		line = line + 1 == table->region.lines ? 0 : line + 1;
+	}
+	if (closest.slot == NULL)
+		return false;
+	atomic_fetch_add(weir__table_forgiven(table, weir__slot_fingerprint(closest.seen)), 1);
+	if (!weir__atomic16_swap(closest.slot, closest.seen, (struct weir_state){ 0, 0 }))
+		return true;
+	if (weir__slot_fresh_at(closest.seen) > now - table->epoch)
+		WEIR__COUNT(&table->region, gave_way, 1);
+	weir__table_forget_history(table, closest.seen);
+	return true;
+}
+
+static void mark(void *context, uint32_t number)
+{
+	unsigned char *const marks = context;
+
+	marks[(number - 1) / 8] |= (unsigned char)(1u << (number - 1) % 8);
+}
+
+static bool is_marked(const unsigned char *marks, uint32_t number)
+{
+	return marks[(number - 1) / 8] >> (number - 1) % 8 & 1;
+}
+
+/* Marks what some slots refer to; when all have been looked at, gives back what is not marked. One thread at a time. A
+ * chunk that was taken before this began and is in use has been referred to by the same slot all the time. */
+static void sweep_some(struct weir_table *table, struct weir__sweep *sweep, weir_ns now)
+{
+	struct weir__arena *const arena = &table->region.arena;
+
+	if (sweep->line == 0 && sweep->chunk == 0) {
+		memset(sweep->marks, 0, ((size_t)arena->n + 7) / 8);
+		sweep->since = now;
+	}
+	for (int i = 0; i < SWEEP_LINES && sweep->line < table->region.lines; i++, sweep->line++)
+		for (uint32_t j = 0; j < WEIR__LINE_SLOTS; j++) {
+			const struct weir_state seen = weir__atomic16_load(table->region.slots +
+									   sweep->line * WEIR__LINE_SLOTS + j);
+
+			if (weir__slot_tag(seen) == WEIR__SLOT_ARENA && weir__slot_fingerprint(seen) != 0)
+				weir__history_visit(arena, weir__slot_own(seen), mark, sweep->marks);
+		}
+	if (sweep->line < table->region.lines)
+		return;
+	for (int i = 0; i < SWEEP_CHUNKS && sweep->chunk < arena->n; i++, sweep->chunk++)
+		if (!is_marked(sweep->marks, sweep->chunk + 1) &&
+		    weir__arena_reclaim(arena, sweep->chunk + 1, sweep->since))
+			WEIR__COUNT(&table->region, regained, 1);
+	if (sweep->chunk == arena->n)
+		sweep->line = sweep->chunk = 0;
+}
+
+void weir__table_sweep(struct weir_table *table, weir_ns now)
+{
+	struct weir__sweep *const sweep = table->sweep;
+	bool is_at_work = false;
+
+	if (sweep == NULL || !atomic_compare_exchange_strong(&sweep->is_at_work, &is_at_work, true))
+		return;
+	sweep_some(table, sweep, now);
+	atomic_store(&sweep->is_at_work, false);
+}
+
+/* A chunk, for which keys that are closer to fresh give way. */
+static uint32_t take_chunk(void *context)
+{
+	struct work *const work = context;
+	struct weir__arena *const arena = &work->table->region.arena;
+	uint32_t number = weir__arena_take(arena, work->now);
+
+	if (atomic_fetch_add_explicit(&arena->takes, 1, memory_order_relaxed) % SWEEP_EACH == 0)
+		weir__table_sweep(work->table, work->now);
+	for (int i = 0; number == 0 && i < EVICT_TRIES; i++) {
+		if (!evict(work->table, work->now, work->place.slot))
+			return 0;
+		number = weir__arena_take(arena, work->now);
+	}
+	return number;
+}
+
+void weir__table_forget_history(struct weir_table *table, struct weir_state slot)
+{
+	if (weir__slot_tag(slot) == WEIR__SLOT_ARENA)
+		weir__history_give_up(&table->region.arena, weir__slot_own(slot), weir__slot_fingerprint(slot));
+}
+
+/* The slot refers to another root now, and whoever makes it so gives back the old one. */
+static void follow_move(struct weir_table *table, const struct weir__place *place, uint32_t moved_to)
+{
+	const struct weir_state next = weir__slot_make(weir__slot_fingerprint(place->seen), moved_to,
+						       weir__slot_fresh_at(place->seen), WEIR__SLOT_ARENA);
+
+	if (weir__atomic16_swap(place->slot, place->seen, next))
+		weir__history_discard(&table->region.arena, weir__slot_own(place->seen));
+}
+
+/* Finds the key and its history, if it has one. What a slot of this fingerprint refers to may be gone, or may be no
+ * history at all: then it is as good as none, and will be replaced. */
+static void find(struct work *work)
+{
+	for (;;) {
+		uint32_t moved_to = 0;
+		enum weir__history_found found = WEIR__HISTORY_GONE;
+
+		work->place = weir__table_find(work->table, work->hash);
+		if (work->place.slot && weir__slot_tag(work->place.seen) == WEIR__SLOT_ARENA)
+			found = weir__history_look(&work->table->region.arena, weir__slot_own(work->place.seen),
+						   work->hash, &work->history, &moved_to);
+		work->has_history = found == WEIR__HISTORY_THERE;
+		if (found != WEIR__HISTORY_MOVED)
+			return;
+		follow_move(work->table, &work->place, moved_to);
+	}
+}
+
+static void *scratch(struct work *work, size_t size)
+{
+	if (size <= sizeof(work->scratch.bytes))
+		return work->scratch.bytes;
+	free(work->heap);
+	work->heap = malloc(size);
+	return work->heap;
+}
+
+/* Events that may be in the history. */
+static uint64_t events_at_most(const struct work *work)
+{
+	const uint32_t cells = weir__shape_cells(&work->history.shape);
+
+	return (work->history.newest.position + cells - work->history.oldest.position) % cells + 1;
+}
+
+/* The events that count when the newest one happens, in order. */
+static void read_events(struct work *work)
+{
+	const struct weir__history *const history = &work->history;
+	const uint64_t span = span_of(&work->limit->format.plan), base = base_of(work->limit);
+	uint64_t n = 0, total = history->oldest.total, before = total;
+	struct weir__point point;
+
+	work->n_before = work->skipped = 0;
+	if (!work->has_history)
+		return;
+	point = weir__history_first(history);
+	do {
+		if (history->newest.at - point.at >= span) {
+			work->skipped++;
+			before = point.total;
+		} else {
+			work->before[n++] = (struct weir__event){ point.at + base,
+								  (point.total - before) & WEIR__TOTAL_MASK };
+		}
+		total = point.total;
+	} while (weir__history_next(history, &point));
+	(void)total;
+	work->n_before = n;
+}
+
+static uint64_t units_of(const struct weir__event *events, uint64_t i, uint64_t before)
+{
+	return events[i].total - (i ? events[i - 1].total : before);
+}
+
+static void unpack_segments(struct work *work)
+{
+	struct weir__segments *const segments = work->state;
+
+	for (uint64_t i = 0; i < work->n_before; i++) {
+		segments->newest = work->before[i].at;
+		segments->counts[work->before[i].at % (work->plan.room + 1)] = units_of(work->before, i, 0);
+	}
+}
+
+/* Lays the events out twice: as they were, and as the state that core will change. False: no memory. */
+static bool unpack(struct work *work)
+{
+	const uint64_t most = work->has_history ? events_at_most(work) : 0;
+	const size_t before_size = (size_t)(most + 1) * sizeof(struct weir__event);
+	size_t state_size;
+	unsigned char *memory;
+
+	work->plan = work->limit->format.plan;
+	if (is_log(&work->plan))
+		work->plan.room = most + 2; /* of a new clock, and of the request */
+	state_size = weir_plan_state_size(&work->plan);
+	memory = scratch(work, before_size + state_size);
+	if (memory == NULL)
+		return false;
+	work->before = (struct weir__event *)(void *)memory;
+	work->state = memory + before_size;
+	read_events(work);
+	memset(work->state, 0, is_log(&work->plan) ? sizeof(struct weir__log) : state_size);
+	if (is_log(&work->plan)) {
+		((struct weir__log *)work->state)->entries = work->n_before;
+		memcpy(((struct weir__log *)work->state)->events, work->before,
+		       work->n_before * sizeof(struct weir__event));
+	} else {
+		unpack_segments(work);
+	}
+	return true;
+}
+
+/* Segments' state as events, those in which something was counted and the newest. Returns how many. */
+static uint64_t list_segments(const struct work *work, struct weir__event *events)
+{
+	const struct weir__segments *const segments = work->state;
+	const uint64_t room = work->plan.room;
+	uint64_t n = 0, total = 0;
+
+	for (uint64_t ago = weir__min(room, segments->newest) + 1; ago-- > 0;) {
+		const uint64_t number = segments->newest - ago;
+		const uint64_t units = weir__min(segments->counts[number % (room + 1)], WEIR__UNITS_MOST);
+
+		total += units;
+		if (units > 0 || (ago == 0 && n > 0))
+			events[n++] = (struct weir__event){ number, total };
+	}
+	return n;
+}
+
+/* What core has made of the state. */
+struct outcome {
+	const struct weir__event *events;
+	uint64_t n;
+	uint64_t gone; /* total before them */
+	struct weir__event *heap;
+};
+
+/* False: no memory. */
+static bool list_outcome(const struct work *work, struct outcome *ret_outcome)
+{
+	struct weir__log *const log = work->state;
+
+	*ret_outcome = (struct outcome){ .n = 0 };
+	if (!is_log(&work->plan)) {
+		ret_outcome->heap = malloc((size_t)(work->plan.room + 2) * sizeof(struct weir__event));
+		ret_outcome->events = ret_outcome->heap;
+		ret_outcome->n = ret_outcome->heap ? list_segments(work, ret_outcome->heap) : 0;
+		return ret_outcome->heap != NULL;
+	}
+	if (log->first + log->entries > work->plan.room) { /* goes round: the room is one larger than ever needed */
+		ret_outcome->heap = malloc((size_t)log->entries * sizeof(struct weir__event));
+		if (ret_outcome->heap == NULL)
+			return false;
+		for (uint64_t i = 0; i < log->entries; i++)
+			ret_outcome->heap[i] = log->events[(log->first + i) % work->plan.room];
+		ret_outcome->events = ret_outcome->heap;
+	} else {
+		ret_outcome->events = log->events + log->first;
+	}
+	ret_outcome->n = log->entries;
+	ret_outcome->gone = log->gone;
+	return true;
+}
+
+static bool is_same(const struct work *work, const struct outcome *outcome, uint64_t skip, uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++)
+		if (outcome->events[i].at != work->before[skip + i].at ||
+		    units_of(outcome->events, i, outcome->gone) != units_of(work->before, skip + i, 0))
+			return false;
+	return true;
+}
+
+/* How the outcome comes from the events before: `dropped` of them, which are over, are left out, the newest is changed,
+ * or a new one comes after it. */
+enum manner { AS_IT_WAS, MERGED, PUSHED, OTHERWISE };
+
+static enum manner compare(const struct work *work, const struct outcome *outcome, uint64_t *ret_dropped)
+{
+	const uint64_t n = outcome->n, n_before = work->n_before, span = span_of(&work->plan);
+	uint64_t last, kept;
+
+	if (n_before == 0 || n == 0)
+		return n == n_before ? AS_IT_WAS : OTHERWISE;
+	last = outcome->events[n - 1].at;
+	if (last < work->before[n_before - 1].at)
+		return OTHERWISE;
+	kept = last == work->before[n_before - 1].at ? n : n - 1;
+	if (kept > n_before)
+		return OTHERWISE;
+	*ret_dropped = n_before - kept;
+	for (uint64_t i = 0; i < *ret_dropped; i++)
+		if (last - work->before[i].at < span)
+			return OTHERWISE;
+	if (!is_same(work, outcome, *ret_dropped, n - 1))
+		return OTHERWISE;
+	if (kept < n)
+		return PUSHED;
+	return *ret_dropped == 0 && is_same(work, outcome, 0, n) ? AS_IT_WAS : MERGED;
+}
+
+/* The slot says that the key owes until then, at least. */
+static bool extend(struct work *work, uint64_t newest)
+{
+	const uint64_t until = fresh_at(work->limit, newest), slack = (until - newest) / 8;
+	struct weir_state next;
+
+	if (weir__slot_fresh_at(work->place.seen) >= until)
+		return true;
+	next = weir__slot_make(weir__slot_fingerprint(work->place.seen), weir__slot_own(work->place.seen),
+			       until + (is_log(&work->limit->format.plan) ? slack : 0), WEIR__SLOT_ARENA);
+	if (!weir__atomic16_swap(work->place.slot, work->place.seen, next))
+		return false;
+	work->place.seen = next;
+	return true;
+}
+
+/* The first event that is kept when so many are not, and the total before it. If none is, the next one to come. */
+static struct weir__point oldest_after(const struct work *work, uint64_t skip, uint64_t at)
+{
+	const struct weir__history *const history = &work->history;
+	struct weir__point point = weir__history_first(history);
+	uint64_t before = history->oldest.total;
+
+	for (; skip > 0; skip--) {
+		before = point.total;
+		if (!weir__history_next(history, &point)) {
+			const uint32_t next = point.position + 1;
+
+			return (struct weir__point){ at, before,
+						     next == weir__shape_cells(&history->shape) ? 0 : next };
+		}
+	}
+	return (struct weir__point){ point.at, before, point.position };
+}
+
+/* Makes the outcome so by a change of the newest event. */
+static enum weir__history_done change_newest(struct work *work, const struct outcome *outcome, enum manner manner,
+					     uint64_t dropped)
+{
+	const struct weir__history *const history = &work->history;
+	const uint64_t at = outcome->events[outcome->n - 1].at - base_of(work->limit);
+	const uint64_t units = units_of(outcome->events, outcome->n - 1, outcome->gone);
+	struct weir__point oldest;
+
+	if (!extend(work, at))
+		return WEIR__HISTORY_OUTRUN;
+	if (manner == MERGED)
+		return weir__history_merge(
+			history, at, history->newest.total + units - units_of(work->before, work->n_before - 1, 0));
+	oldest = oldest_after(work, work->skipped + dropped, at);
+	return weir__history_push(history, at, history->newest.total + units, &oldest, take_chunk, work);
+}
+
+/* A history made anew of these events takes the place of the one there was, or is the key's first. */
+static enum weir__history_done replace(struct work *work, const struct outcome *outcome)
+{
+	const struct weir__event *const events = outcome->events;
+	const uint64_t n = outcome->n;
+	const struct weir__shape shape = shape_of(&work->limit->format.plan);
+	const uint64_t base = base_of(work->limit), newest = events[n - 1].at - base;
+	struct weir__arena *const arena = &work->table->region.arena;
+	const uint32_t number = n < weir__shape_cells(&shape) ?
+					weir__history_new(arena, work->hash, &shape, events, n, outcome->gone, base,
+							  take_chunk, work) :
+					0;
+	struct weir_state content;
+
+	if (number == 0)
+		return WEIR__HISTORY_FULL;
+	content = weir__slot_make(weir__fingerprint(work->hash), number, fresh_at(work->limit, newest),
+				  WEIR__SLOT_ARENA);
+	if (work->has_history) {
+		if (extend(work, newest) && weir__history_move(&work->history, number)) {
+			follow_move(work->table, &work->place, number);
+			return WEIR__HISTORY_DONE;
+		}
+	} else if (weir__table_put(work->table, work->hash, &work->place, content, work->now)) {
+		return WEIR__HISTORY_DONE;
+	}
+	weir__history_discard(arena, number);
+	return WEIR__HISTORY_OUTRUN;
+}
+
+/* The key owes nothing any more. */
+static enum weir__history_done forget(struct work *work)
+{
+	if (!weir__atomic16_swap(work->place.slot, work->place.seen, (struct weir_state){ 0, 0 }))
+		return WEIR__HISTORY_OUTRUN;
+	weir__table_forget_history(work->table, work->place.seen);
+	return WEIR__HISTORY_DONE;
+}
+
+/* There is no room for another event: the units count with the newest, which becomes later. That admits nothing extra. */
+static enum weir__history_done squeeze(struct work *work, const struct outcome *outcome)
+{
+	const uint64_t n = outcome->n, units = units_of(outcome->events, n - 1, outcome->gone);
+	const uint64_t at = outcome->events[n - 1].at - base_of(work->limit);
+
+	if (!extend(work, at))
+		return WEIR__HISTORY_OUTRUN;
+	return weir__history_merge(&work->history, at, work->history.newest.total + units);
+}
+
+static enum weir__history_done make_so(struct work *work, const struct outcome *outcome, uint64_t *ret_event_at)
+{
+	uint64_t dropped = 0;
+	const enum manner manner = compare(work, outcome, &dropped);
+	enum weir__history_done done;
+
+	*ret_event_at = outcome->n ? outcome->events[outcome->n - 1].at : 0;
+	if (manner == AS_IT_WAS)
+		return !work->has_history || weir__history_is_unchanged(&work->history) ? WEIR__HISTORY_DONE :
+											  WEIR__HISTORY_OUTRUN;
+	if (outcome->n == 0)
+		return forget(work);
+	if (manner == OTHERWISE)
+		return replace(work, outcome);
+	done = change_newest(work, outcome, manner, dropped);
+	if (done != WEIR__HISTORY_FULL)
+		return done;
+	done = replace(work, outcome); /* a limit that was raised needs a larger ring */
+	return done == WEIR__HISTORY_FULL ? squeeze(work, outcome) : done;
+}
+
+static struct weir_verdict no_room(const struct weir_plan *plan)
+{
+	return (struct weir_verdict){ .limit = plan->most, .retry_after = no_room_retry };
+}
+
+/* Takes a step. FULL: the answer is a denial, and nothing was changed. */
+static enum weir__history_done take_step(struct work *work, weir__step *step, uint64_t cost,
+					 struct weir_verdict *ret_verdict, uint64_t *ret_event_at)
+{
+	struct outcome outcome;
+	enum weir__history_done done;
+
+	find(work);
+	if (!unpack(work))
+		return WEIR__HISTORY_FULL;
+	*ret_verdict = step(&work->plan, work->state, work->now, cost);
+	if (!list_outcome(work, &outcome))
+		return WEIR__HISTORY_FULL;
+	if (step == weir_step_refund)
+		atomic_fetch_add(weir__table_forgiven(work->table, weir__fingerprint(work->hash)), 1);
+	done = make_so(work, &outcome, ret_event_at);
+	free(outcome.heap);
+	return done;
+}
+
+struct weir_verdict weir__table_step_history(struct weir_table *table, const struct weir_table_limit *limit,
+					     uint64_t hash, weir__step *step, weir_ns now, uint64_t cost,
+					     struct weir__change *ret_change)
+{
+	struct work work = { .table = table, .limit = limit, .hash = hash, .now = now };
+	enum weir__history_done done;
+	struct weir_verdict verdict;
+	uint64_t event_at = 0;
+
+	while ((done = take_step(&work, step, cost, &verdict, &event_at)) == WEIR__HISTORY_OUTRUN)
+		weir__back_off();
+	free(work.heap);
+	if (done == WEIR__HISTORY_FULL)
+		verdict = no_room(&limit->format.plan);
+	if (ret_change)
+		*ret_change = (struct weir__change){ .slot = verdict.allowed && cost > 0 ? work.place.slot : NULL,
+						     .event_at = event_at };
+	return verdict;
+}
+
+/* Takes units out of the event in which they were counted, if it has so many. */
+static enum weir__history_done take_out(struct work *work, uint64_t event_at, uint64_t units)
+{
+	struct outcome outcome;
+	enum weir__history_done done = WEIR__HISTORY_DONE;
+	uint64_t kept = 0, i = 0, ignored;
+	struct weir__event *events;
+
+	find(work);
+	if (!work->has_history || !unpack(work))
+		return WEIR__HISTORY_DONE;
+	while (i < work->n_before && work->before[i].at != event_at)
+		i++;
+	if (i == work->n_before || units_of(work->before, i, 0) < units)
+		return weir__history_is_unchanged(&work->history) ? WEIR__HISTORY_DONE : WEIR__HISTORY_OUTRUN;
+	events = malloc((size_t)work->n_before * sizeof(*events));
+	if (events == NULL)
+		return WEIR__HISTORY_DONE;
+	for (uint64_t j = 0; j < work->n_before; j++) {
+		const uint64_t total = work->before[j].total - (j >= i ? units : 0);
+
+		if (j != i || units_of(work->before, i, 0) > units || j + 1 == work->n_before)
+			events[kept++] = (struct weir__event){ work->before[j].at, total };
+	}
+	outcome = (struct outcome){ .events = events, .n = kept };
+	done = kept == 1 && events[0].total == 0 ? forget(work) : make_so(work, &outcome, &ignored);
+	free(events);
+	return done;
+}
+
+void weir__table_take_back_event(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
+				 weir_ns now, uint64_t event_at, uint64_t units)
+{
+	struct work work = { .table = table, .limit = limit, .hash = hash, .now = now };
+
+	while (take_out(&work, event_at, units) == WEIR__HISTORY_OUTRUN)
+		weir__back_off();
+	free(work.heap);
+}
+
+/* The first event of a log that counts at `when`, and the total before it; how many before it do not. */
+static struct weir__point first_live(const struct weir__history *history, weir_ns period, uint64_t when,
+				     uint32_t *ret_over)
+{
+	struct weir__point live = history->oldest, point;
+
+	*ret_over = 0;
+	if (WEIR__LIKELY(when - live.at < period || live.at > when))
+		return live;
+	point = weir__history_first(history);
+	while (when - point.at >= period && point.at <= when) {
+		live.total = point.total;
+		++*ret_over;
+		if (!weir__history_next(history, &point)) {
+			const uint32_t next = point.position + 1;
+
+			live.at = when;
+			live.position = next == weir__shape_cells(&history->shape) ? 0 : next;
+			return live;
+		}
+		live.at = point.at;
+		live.position = point.position;
+	}
+	return live;
+}
+
+/* A log that is there, without the way through core's state. WHOLE: go that way. */
+static enum weir__log_answer allow_log(struct work *work, uint64_t cost)
+{
+	const struct weir_plan *const plan = &work->limit->format.plan;
+	const struct weir__history *const history = &work->history;
+	const uint64_t now = work->now - work->limit->format.epoch, newest = history->newest.at;
+	const uint64_t when = now > newest ? now : newest;
+	struct weir__point live;
+	uint64_t used, total;
+	uint32_t over;
+	enum weir__history_done done;
+
+	if (when - now > WEIR__STEP_BACK_MAX)
+		return WEIR__LOG_WHOLE;
+	live = first_live(history, plan->period, when, &over);
+	used = (history->newest.total - live.total) & WEIR__TOTAL_MASK;
+	if (used > plan->most || cost > plan->most - used)
+		return weir__history_is_unchanged(history) ? WEIR__LOG_DENIED : WEIR__LOG_WHOLE;
+	if (!extend(work, when))
+		return WEIR__LOG_WHOLE;
+	total = history->newest.total + cost;
+	if (newest == when) {
+		done = weir__history_merge(history, when, total);
+	} else {
+		/* Forgetting takes a swap, too: not for each. */
+		if (over < LAZY_EVENTS && when - history->oldest.at < plan->period + plan->period / 2)
+			live = history->oldest;
+		done = weir__history_push(history, when, total, &live, take_chunk, work);
+	}
+	return done == WEIR__HISTORY_DONE ? WEIR__LOG_ALLOWED : WEIR__LOG_WHOLE;
+}
+
+enum weir__log_answer weir__table_allow_log(struct weir_table *table, const struct weir_table_limit *limit,
+					    uint64_t hash, weir_ns now, uint64_t cost)
+{
+	struct work work;
+
+	work.table = table;
+	work.limit = limit;
+	work.hash = hash;
+	work.now = now;
+	work.heap = NULL;
+	find(&work);
+	return work.has_history ? allow_log(&work, cost) : WEIR__LOG_WHOLE;
+}
