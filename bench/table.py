@@ -216,7 +216,7 @@ def main():
     arguments = read_arguments()
     cpus = processors()
     load = os.getloadavg()[0]
-    build_peer("table", "workers")
+    build_peer("table", "keys", "workers")
     where = machine(PACKAGES)
     if arguments.curve:
         return table_curve.main(CONTENDERS, arguments, cpus, where)
