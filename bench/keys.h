@@ -1,4 +1,4 @@
-/* keys.h: the keys that every contender is asked for, and in which order. peers/table.go makes the same ones.
+/* keys.h: the keys that every contender is asked for, and in which order. peers/keys.go makes the same ones.
  *
  * A key is "user:" and eight digits. It is written into a buffer on the stack right before it is asked for, as a server
  * that has just read a request would have it. */

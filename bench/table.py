@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""limits for millions of keys beside a Go map of x/time/rate limiters; under attack; and what keys take of memory
+"""limits for millions of keys beside Go maps and Redis; under attack; and what keys take of memory
 
     ./dev bench table [--rounds N] [--seconds S] [--spray-keys N] [--report-only] [--quick]
     ./dev bench table --curve [--rounds N] [--seconds S] [--quick]
@@ -8,7 +8,7 @@ Every contender is asked for the same keys in the same order, each written into 
 holds all of them before time is taken. Each is a process of its own, run once a round, in turn, on processors of its
 own. Tables show the median of the rounds, and as noise (largest - smallest) / median. Ratios compare each contender's
 fastest round: other users of the machine only ever add time, and rarely to all alike. Of memory, and of keys that gave
-way, the worst round counts.
+way, the worst round counts. Sliding logs come after all others: bench/table_log.py.
 
 Instructions: callgrind, as in ./dev bench core, with 1000 keys.
 
@@ -16,7 +16,7 @@ Instructions: callgrind, as in ./dev bench core, with 1000 keys.
 
 The exit status is 1 if a promised figure is missed; --report-only only says so. --quick is a smoke test: its figures
 mean nothing and are not judged."""
-# packages: valgrind golang-go golang-golang-x-time-dev
+# packages: valgrind golang-go golang-golang-x-time-dev redis-server
 
 import argparse
 import itertools
@@ -25,13 +25,14 @@ import os
 import sys
 
 import table_curve
+import table_log
 from harness import (build_peer, fastest, finish, instructions, judge_ratios, keyed, machine, measure_times, percent,
                      print_machine, processors, ratio_ranges, run)
 
 TABLE = "build/bench/table"
 ATTACK = "build/bench/table_attack"
 PEERS = "build/bench/peers/table"
-PACKAGES = ["gcc", "valgrind", "golang-go", "golang-golang-x-time-dev"]
+PACKAGES = ["gcc", "valgrind", "golang-go", "golang-golang-x-time-dev", "redis-server"]
 BATCH = 1024  # decisions that the programs make at a time
 
 CONTENDERS = {
@@ -216,7 +217,8 @@ def main():
     arguments = read_arguments()
     cpus = processors()
     load = os.getloadavg()[0]
-    build_peer("table", "workers")
+    build_peer("table", "keys", "workers")
+    build_peer("log", "keys", "workers")
     where = machine(PACKAGES)
     if arguments.curve:
         return table_curve.main(CONTENDERS, arguments, cpus, where)
@@ -225,7 +227,9 @@ def main():
     print("crafting keys", file=sys.stderr)
     crafted = json.loads(run([ATTACK, "crafted", "--keys", "2000" if arguments.quick else "100000"], cpus[2])[0])
     counts = count_instructions()
-    ratios = {**ratios_of(fastest(times)), **other_ratios(times, crafted)}
+    print("sliding logs", file=sys.stderr)
+    logs = table_log.measure(arguments, cpus)
+    ratios = {**ratios_of(fastest(times)), **other_ratios(times, crafted), **table_log.ratios(logs)}
     ranges = ratio_ranges(ratios_of, times, arguments.rounds)
     noise = max(one["noise"] for one in times.values())
     busy = min(one["busy"] for name, one in times.items() if name[-1] in ("one", "batch", "bare", "bare_batch"))
@@ -233,16 +237,19 @@ def main():
     print_million(times, counts)
     print_ten_million(times)
     print_attacks(times, crafted)
+    table_log.print_report(logs)
     print(NOTES)
+    print(table_log.NOTES)
     print_machine(where)
     print(f"tables: medians of {arguments.rounds} rounds of {arguments.seconds} s; noise is (largest - smallest) / "
           f"median, at most {percent(noise)}\n"
           "ratios: of the fastest round of each contender, since what others do on the machine only ever adds time\n"
           f"load before: {load:.2f}; of its processor a thread in C had {percent(busy)} or more")
-    return finish("table", judge(ratios, ranges, times, crafted), ratios, {
+    rows = [*judge(ratios, ranges, times, crafted), *table_log.judge(logs, arguments.rounds)]
+    return finish("table", rows, ratios, {
         "machine": where, "rounds": arguments.rounds, "seconds": arguments.seconds, "load_before": load,
         "noise_most": noise, "busy_least": busy, "times": keyed(times), "instructions": counts, "crafted": crafted,
-        "ratios_of_single_rounds": ranges}, arguments)
+        "logs": logs, "ratios_of_single_rounds": ranges}, arguments)
 
 
 if __name__ == "__main__":

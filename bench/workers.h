@@ -17,6 +17,7 @@ struct work {
 	const void *subject;
 	uint64_t each;
 	bool is_allowed; /* what every decision must be: a run with others measures something else, and fails */
+	bool is_mixed;   /* unless this: then some are allowed, and whoever reads the line judges how many */
 
 	double seconds; /* after a warm-up; the clock is looked at after each batch */
 	uint64_t count; /* unless 0: exactly so many decisions, without a warm-up: for counting instructions */

@@ -24,6 +24,7 @@ type work struct {
 	decide  func(thread int) func() int64 // makes the batch of a thread: decides `each` times, tells how many were allowed
 	each    int64
 	allowed bool
+	mixed   bool
 	seconds float64
 	count   int64
 	threads int
@@ -101,7 +102,7 @@ func (work *work) measure(more map[string]interface{}) {
 		perSecond += float64(worker.decisions) / worker.seconds
 		slowest = math.Min(slowest, float64(worker.decisions)/worker.seconds)
 	}
-	if work.allowed && allowed != decisions || !work.allowed && allowed != 0 {
+	if !work.mixed && (work.allowed && allowed != decisions || !work.allowed && allowed != 0) {
 		fail("%d of %d decisions were allowed", allowed, decisions)
 	}
 	result := map[string]interface{}{

@@ -1,0 +1,145 @@
+/* table_log.c: measures sliding logs of many keys, and prints one line of JSON. bench/table_log.py runs it.
+ *
+ *     table_log one OPTION...      weir_table_allow, key by key
+ *     table_log batch OPTION...    weir_table_allow_batch, TOGETHER keys at a time, all at the time of the first
+ *
+ *     --keys N     (100000)
+ *     --seconds S, --count N: see workers.h
+ *
+ * The load, and what comes before time is taken, is that of log_load.h. */
+#include <weir/table.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "log_load.h"
+#include "workers.h"
+
+enum {
+	TOGETHER = 32,
+	BATCH = 32 * TOGETHER,
+	KEY_BYTES = 32, /* what a key may take beside its events */
+	EVENT_BYTES = 10,
+	MORE_MAX = 400,
+};
+
+struct subject {
+	struct log_load load;
+	struct weir_table *table;
+	const struct weir_table_limit *limit;
+	weir_ns start;
+};
+
+static uint64_t batch_one(const void *subject_, size_t thread)
+{
+	struct subject *const subject = *(struct subject *const *)subject_;
+	struct log_load load = subject->load;
+	char key[KEY_ROOM] = "user:";
+	uint64_t allowed = 0;
+
+	(void)thread;
+	for (size_t i = 0; i < BATCH; i++, load.n++) {
+		keys_write(key, keys_next(&load.order, load.keys));
+		allowed += weir_table_allow(subject->table, subject->limit, key, KEY_LENGTH,
+					    subject->start + log_load_ns(&load, weir_table_now(subject->table)), 1);
+	}
+	subject->load = load;
+	return allowed;
+}
+
+static uint64_t batch_batch(const void *subject_, size_t thread)
+{
+	struct subject *const subject = *(struct subject *const *)subject_;
+	struct log_load load = subject->load;
+	char keys[TOGETHER][KEY_ROOM];
+	struct weir_claim claims[TOGETHER];
+	bool is_allowed[TOGETHER];
+	uint64_t allowed = 0;
+
+	(void)thread;
+	for (size_t k = 0; k < TOGETHER; k++)
+		memcpy(keys[k], "user:", KEY_PREFIX);
+	for (size_t i = 0; i < BATCH; i += TOGETHER, load.n += TOGETHER) {
+		for (size_t k = 0; k < TOGETHER; k++) {
+			keys_write(keys[k], keys_next(&load.order, load.keys));
+			claims[k] = (struct weir_claim){ subject->limit, keys[k], KEY_LENGTH, 1 };
+		}
+		weir_table_allow_batch(subject->table, claims, TOGETHER,
+				       subject->start + log_load_ns(&load, weir_table_now(subject->table)), is_allowed);
+		for (size_t k = 0; k < TOGETHER; k++)
+			allowed += is_allowed[k];
+	}
+	subject->load = load;
+	return allowed;
+}
+
+static bool ask(void *subject_, uint32_t number, uint64_t since_first_ns)
+{
+	const struct subject *const subject = subject_;
+	char key[KEY_ROOM] = "user:";
+
+	keys_write(key, number);
+	return weir_table_allow(subject->table, subject->limit, key, KEY_LENGTH, subject->start + since_first_ns, 1);
+}
+
+/* `more` gets what the line of JSON is to tell. */
+static void begin(struct subject *subject, char more[static MORE_MAX])
+{
+	const uint32_t keys = subject->load.keys;
+	const struct weir_table_options options = {
+		.size_bytes = weir_table_size(keys, 0),
+#ifdef TABLE_HAS_ARENA
+		.arena_bytes = (size_t)keys * LOG_LIMIT * EVENT_BYTES,
+#endif
+	};
+	const double before = keys_resident_bytes();
+	struct weir_table_stats stats;
+	struct weir_message why;
+	uint64_t events;
+	double grown;
+
+	if (weir_table_new(&options, &subject->table, &why) != WEIR_OK ||
+	    weir_table_add_limit_text(subject->table, "per-user", LOG_LIMIT_TEXT, &subject->limit, &why) != WEIR_OK)
+		errx(1, "%s: %s", LOG_LIMIT_TEXT, why.text);
+	subject->start = weir_table_now(subject->table);
+	events = log_load_warm_up(&subject->load, ask, subject);
+	grown = keys_resident_bytes() - before;
+	weir_table_stats(subject->table, subject->start + log_load_ns(&subject->load, 0), &stats);
+	snprintf(more, MORE_MAX,
+		 ", \"events\": %" PRIu64 ", \"bytes_per_event\": %.3f, \"grown_bytes\": %.0f, \"gave_way\": %" PRIu64,
+		 events, (grown - (double)KEY_BYTES * keys) / (double)events, grown, stats.gave_way);
+}
+
+int main(int argc, char **argv)
+{
+	static struct subject subject;
+	struct subject *const subject_ = &subject;
+	struct work work = { .subject = &subject_, .each = BATCH, .is_mixed = true, .seconds = 0.5, .threads = 1 };
+	char more[MORE_MAX];
+	uint32_t keys = 100000;
+
+	if (argc > 1 && strcmp(argv[1], "one") == 0)
+		work.batch = batch_one;
+	else if (argc > 1 && strcmp(argv[1], "batch") == 0)
+		work.batch = batch_batch;
+	else
+		errx(2, "usage: table_log one|batch [--keys N] [--seconds S | --count N]");
+	for (int i = 2; i < argc; i += 2) {
+		if (i + 1 == argc)
+			errx(2, "%s: without a value", argv[i]);
+		else if (strcmp(argv[i], "--keys") == 0)
+			keys = (uint32_t)strtoul(argv[i + 1], NULL, 10);
+		else if (!work_option(&work, argv[i], argv[i + 1]))
+			errx(2, "no such option: %s", argv[i]);
+	}
+	work_check(&work);
+	if (work.threads != 1)
+		errx(2, "one thread: the requests have one order");
+	subject.load = log_load_of(keys);
+	weir_clock_now(); /* it calibrates itself when it is first asked */
+	begin(&subject, more);
+	work_measure(&work, more);
+	weir_table_free(subject.table);
+	return 0;
+}

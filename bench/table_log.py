@@ -1,0 +1,131 @@
+"""Sliding logs for ./dev bench table, beside a Go map of slices and the sorted sets of Redis. Not a bench itself.
+
+The load is that of bench/log_load.h. One Redis server, on a socket of its own and without persistence, serves all
+rounds. It has one processor, who asks it has another; the others have that one alone."""
+
+import contextlib
+import json
+import os
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from harness import ROOT, fastest, judge_ratios, measure_times, percent, ratio_ranges, run
+
+LOG = "build/bench/table_log"
+REDIS = "build/bench/table_log_redis"
+PEER = "build/bench/peers/log"
+KEYS, KEYS_QUICK = 100_000, 1000
+
+CONTENDERS = {
+    "one": ("Weir, one by one", [LOG, "one"]),
+    "batch": ("Weir, batches of 32", [LOG, "batch"]),
+    "go": ("Go, map of slices and mutex", [PEER]),
+    "redis_pipeline": ("Redis, pipelined by 32", [REDIS, "pipeline"]),
+    "redis": ("Redis, one by one", [REDIS, "ask"]),
+}
+WEIR = ("one", "batch")
+
+PROMISES = [
+    ("log_vs_go", ">=", 5.0),
+    ("log_vs_redis_zset", ">=", 20.0),
+    ("log_bytes_per_event", "<=", 10.0),
+]
+SHARES_APART_MOST = 0.01
+
+NOTES = """logs: 100/min sliding_log; each key is offered 150 a minute, of a time that the number of the request gives.
+The clock is read all the same. Logs are full before time is taken, and about two thirds are allowed.
+Go: map[string]*entry, each a []int64: what has expired is cut off in front, what is allowed appended, under one mutex.
+Redis: EVALSHA of ZREMRANGEBYSCORE, ZCARD, ZADD, PEXPIRE by a client in C over a Unix socket, on a processor of its own.
+Pipelined: 32 are sent at once, and the next 32 before the answers are read. The faster of the two counts.
+bytes an event: what the process grew by; of Weir less 32 a key, of Go after all garbage was given back."""
+
+
+# --- measuring ------------------------------------------------------------------------------------------------------
+
+@contextlib.contextmanager
+def redis_server(cpus):
+    """Yields its socket. The server is gone when this is left, however it is."""
+    with tempfile.TemporaryDirectory(prefix="weir-bench-") as folder:
+        path = Path(folder, "socket")
+        with open(Path(folder, "log"), "w+", encoding="utf-8") as log:
+            server = subprocess.Popen(
+                ["redis-server", "--port", "0", "--unixsocket", path, "--dir", folder, "--save", "", "--appendonly",
+                 "no"],
+                stdout=log, stderr=subprocess.STDOUT, preexec_fn=lambda: os.sched_setaffinity(0, cpus))
+            try:
+                until = time.monotonic() + 10
+                while not path.exists():
+                    if server.poll() is not None or time.monotonic() > until:
+                        log.seek(0)
+                        raise SystemExit(f"redis-server does not start:\n{log.read()}")
+                    time.sleep(0.01)
+                yield str(path)
+            finally:
+                server.kill()
+                server.wait()
+
+
+def refusal():
+    """Why Weir takes no logs, or None: a table may be without a place for them."""
+    done = subprocess.run([LOG, "one", "--keys", "100", "--count", "1024"], cwd=ROOT, capture_output=True, text=True,
+                          check=False)
+    return done.stderr.strip() if done.returncode != 0 else None
+
+
+def measure(arguments, cpus):
+    refused = refusal()
+    options = ["--keys", str(KEYS_QUICK if arguments.quick else KEYS)]
+    with redis_server(cpus[2] - cpus[1]) as socket:
+        filled = json.loads(run([REDIS, "fill", "--socket", socket, *options], cpus[1])[0])
+        options += ["--seconds", str(arguments.seconds)]
+        times = measure_times({
+            name: ([*command, *options, *(["--socket", socket] if command[0] == REDIS else [])], 1)
+            for name, (_, command) in CONTENDERS.items() if not (refused and name in WEIR)}, arguments.rounds, cpus)
+    for name in ("redis", "redis_pipeline"):
+        times[name] |= filled
+    return {"refused": refused, "times": times}
+
+
+# --- judgement ------------------------------------------------------------------------------------------------------
+
+def ratios_of(ns):
+    redis = min(ns["redis"], ns["redis_pipeline"])
+    return {"log_vs_go": ns["go"] / ns["one"], "log_batch_vs_go": ns["go"] / ns["batch"],
+            "log_vs_redis_zset": redis / ns["one"], "log_batch_vs_redis_zset": redis / ns["batch"]}
+
+
+def ratios(found):
+    if found["refused"]:
+        return {}
+    times = found["times"]
+    return {**ratios_of(fastest(times)),
+            "log_bytes_per_event": max(times[name]["bytes_per_event"] for name in WEIR),
+            "log_bytes_per_event_go": times["go"]["bytes_per_event"],
+            "log_bytes_per_event_redis": times["redis"]["bytes_per_event"]}
+
+
+def shares(times):
+    return {name: one["allowed"] / (one["allowed"] + one["denied"]) for name, one in times.items()}
+
+
+def judge(found, rounds):
+    times = found["times"]
+    allowed = shares(times).values()
+    same = (max(allowed) - min(allowed) <= SHARES_APART_MOST,
+            f"all logs allow the same: {100 * min(allowed):.2f} to {100 * max(allowed):.2f} %")
+    if found["refused"]:
+        return [*((False, f"{name}: not measured, as Weir refuses the limit") for name, _, _ in PROMISES), same]
+    return [*judge_ratios(PROMISES, ratios(found), ratio_ranges(ratios_of, times, rounds)), same]
+
+
+def print_report(found):
+    print(f"\n{'100 K sliding logs':<30} {'uniform, 1 thread: ns':>21} {'noise':>6}  {'allowed':>8} "
+          f"{'bytes an event':>15}")
+    allowed = shares(found["times"])
+    for name, one in found["times"].items():
+        print(f"{CONTENDERS[name][0]:<30} {one['ns']:>21.1f} {percent(one['noise']):>6}  {percent(allowed[name]):>8} "
+              f"{one['bytes_per_event']:>15.1f}")
+    if found["refused"]:
+        print(f"Weir: refused: {found['refused']}")
