@@ -20,7 +20,6 @@ enum {
 	TOGETHER = 32,
 	BATCH = 32 * TOGETHER,
 	KEY_BYTES = 32, /* what a key may take beside its events */
-	EVENT_BYTES = 10,
 	MORE_MAX = 400,
 };
 
@@ -83,16 +82,23 @@ static bool ask(void *subject_, uint32_t number, uint64_t since_first_ns)
 	return weir_table_allow(subject->table, subject->limit, key, KEY_LENGTH, subject->start + since_first_ns, 1);
 }
 
+/* For logs that are all full. */
+static size_t arena_bytes(uint32_t keys)
+{
+	struct weir_limit limit;
+
+	if (weir_limit_parse(LOG_LIMIT_TEXT, strlen(LOG_LIMIT_TEXT), &limit, NULL) != WEIR_OK)
+		abort();
+	return weir_table_arena_size(&limit, keys, 0);
+}
+
 /* `more` gets what the line of JSON is to tell. */
 static void begin(struct subject *subject, char more[static MORE_MAX])
 {
 	const uint32_t keys = subject->load.keys;
-	const struct weir_table_options options = {
-		.size_bytes = weir_table_size(keys, 0),
-#ifdef TABLE_HAS_ARENA
-		.arena_bytes = (size_t)keys * LOG_LIMIT * EVENT_BYTES,
-#endif
-	};
+	const size_t arena = arena_bytes(keys);
+	const struct weir_table_options options = { .size_bytes = weir_table_size(keys, 0) + arena,
+						    .arena_bytes = arena };
 	const double before = keys_resident_bytes();
 	struct weir_table_stats stats;
 	struct weir_message why;

@@ -4,10 +4,11 @@
 #include "core/wide.h"
 
 enum {
-	LOOK_AT_MOST = 65536, /* bytes; with so many taken in a row the arena is as good as full */
-	STAMPS = 255,         /* 1 to 255 */
-	STAMPS_OLD = 2,       /* a chunk that is older has been put to use, or was lost */
-	STAMPS_NEW = 200,     /* so much older than now is newer than now: the stamps went round */
+	SHORT_LOOKS = 1024, /* after one round that has found nothing */
+	SHORT_LOOK = 4096,
+	STAMPS = 255,     /* 1 to 255 */
+	STAMPS_OLD = 2,   /* a chunk that is older has been put to use, or was lost */
+	STAMPS_NEW = 200, /* so much older than now is newer than now: the stamps went round */
 };
 
 /* One stamp is so long, in ns. */
@@ -23,7 +24,8 @@ uint32_t weir__arena_chunks(size_t bytes)
 
 size_t weir__arena_bytes(uint64_t chunks)
 {
-	return (chunks + 2) * (WEIR__CHUNK_BYTES + 1);
+	/* Some to spare, or a free one is hard to find among the last. */
+	return (chunks + chunks / 32 + 64) * (WEIR__CHUNK_BYTES + 1);
 }
 
 void weir__arena_init(struct weir__arena *arena, void *memory, size_t bytes)
@@ -35,6 +37,8 @@ void weir__arena_init(struct weir__arena *arena, void *memory, size_t bytes)
 	arena->chunks = (union weir__chunk *)(void *)((unsigned char *)memory + taken_bytes);
 	arena->n = n;
 	atomic_init(&arena->next, 0);
+	atomic_init(&arena->given, 0);
+	atomic_init(&arena->short_looks, 0);
 	atomic_init(&arena->takes, 0);
 }
 
@@ -65,26 +69,46 @@ static uint32_t find_free(const struct weir__arena *arena, uint32_t from, uint32
 	return until;
 }
 
+static bool take_this(struct weir__arena *arena, uint32_t i, uint8_t stamp)
+{
+	uint8_t free_byte = 0;
+
+	return atomic_compare_exchange_strong(&arena->taken[i], &free_byte, stamp);
+}
+
+/* How far to look: round the whole arena, but not again and again while it is full. */
+static uint32_t look_at_most(struct weir__arena *arena)
+{
+	const uint32_t short_looks = atomic_load_explicit(&arena->short_looks, memory_order_relaxed);
+
+	if (short_looks == 0)
+		return arena->n;
+	atomic_store_explicit(&arena->short_looks, short_looks - 1, memory_order_relaxed);
+	return (uint32_t)weir__min(arena->n, SHORT_LOOK);
+}
+
 uint32_t weir__arena_take(struct weir__arena *arena, weir_ns now)
 {
 	const uint8_t stamp = stamp_of(now);
-	uint32_t at = atomic_load_explicit(&arena->next, memory_order_relaxed),
-		 left = (uint32_t)weir__min(arena->n, LOOK_AT_MOST);
+	const uint32_t given = atomic_exchange_explicit(&arena->given, 0, memory_order_relaxed);
+	uint32_t at = atomic_load_explicit(&arena->next, memory_order_relaxed), left;
 
-	while (left > 0) {
+	if (given != 0 && take_this(arena, given - 1, stamp))
+		return given;
+	for (left = look_at_most(arena); left > 0;) {
 		const uint32_t begin = at < arena->n ? at : 0;
 		const uint32_t end = (uint32_t)weir__min(arena->n, (uint64_t)begin + left);
-		uint8_t free_byte = 0;
 
 		at = find_free(arena, begin, end);
 		left -= at - begin;
-		if (at == end)
-			continue;
-		if (atomic_compare_exchange_strong(&arena->taken[at], &free_byte, stamp)) {
+		if (at < end && take_this(arena, at, stamp)) {
 			atomic_store_explicit(&arena->next, at + 1, memory_order_relaxed);
 			return at + 1;
 		}
 	}
+	atomic_store_explicit(&arena->next, at, memory_order_relaxed);
+	if (atomic_load_explicit(&arena->short_looks, memory_order_relaxed) == 0)
+		atomic_store_explicit(&arena->short_looks, SHORT_LOOKS, memory_order_relaxed);
 	return 0;
 }
 
@@ -93,7 +117,7 @@ void weir__arena_give(struct weir__arena *arena, uint32_t number)
 	if (number - 1 >= arena->n)
 		return;
 	atomic_store(&arena->taken[number - 1], 0);
-	atomic_store_explicit(&arena->next, number - 1, memory_order_relaxed);
+	atomic_store_explicit(&arena->given, number, memory_order_relaxed);
 }
 
 bool weir__arena_reclaim(struct weir__arena *arena, uint32_t number, weir_ns since)

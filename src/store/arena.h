@@ -28,7 +28,9 @@ struct weir__arena {
 	_Atomic uint8_t *taken; /* by number - 1 */
 	union weir__chunk *chunks;
 	uint32_t n;
-	_Atomic uint32_t next; /* where to look for a free one */
+	_Atomic uint32_t next;        /* where to look for a free one */
+	_Atomic uint32_t given;       /* one that was just given back, perhaps */
+	_Atomic uint32_t short_looks; /* so many more, before all is looked at again */
 	_Atomic uint32_t takes;
 };
 

@@ -46,7 +46,7 @@ struct weir__shape weir__history_shape(uint64_t events, uint64_t span, uint64_t 
 		shape.time_bits = TIME_BITS_LEAST;
 	if (shape.time_bits + bits_of(units) + 3 > CELL_BITS)
 		shape.time_bits = 0;
-	leaves = events / cells_a_leaf(&shape) + 2; /* the one that is written, and the one that is left */
+	leaves = events / cells_a_leaf(&shape) + 1; /* one event more: it comes before the oldest is forgotten */
 	shape.leaves = (uint32_t)weir__min(leaves, WEIR__CELLS_MOST / cells_a_leaf(&shape));
 	while (shape.depth < DEPTH_MOST && shape.leaves > (uint32_t)WEIR__ROOT_REFS << REF_BITS * shape.depth)
 		shape.depth++;
@@ -75,7 +75,7 @@ static bool unpack_shape(uint64_t packed, struct weir__shape *shape)
 	*shape = (struct weir__shape){ .leaves = (uint32_t)(packed >> 32),
 				       .depth = (uint32_t)packed >> 8 & UINT8_MAX,
 				       .time_bits = packed & UINT8_MAX };
-	return shape->time_bits < CELL_BITS && shape->depth <= DEPTH_MOST && shape->leaves >= 2 &&
+	return shape->time_bits < CELL_BITS && shape->depth <= DEPTH_MOST && shape->leaves >= 1 &&
 	       shape->leaves <= WEIR__CELLS_MOST / cells_a_leaf(shape) &&
 	       shape->leaves <= (uint32_t)WEIR__ROOT_REFS << REF_BITS * shape->depth;
 }
@@ -195,6 +195,52 @@ static union weir__chunk *find_leaf(const struct weir__history *history, uint32_
 	_Atomic uint32_t *const ref = find_ref(history, position / cells_a_leaf(&history->shape));
 
 	return ref ? weir__arena_chunk(history->arena, atomic_load(ref)) : NULL;
+}
+
+/* The first index of a root is most often the chunk after it. */
+void weir__history_fetch_root(const struct weir__arena *arena, uint32_t number)
+{
+	const union weir__chunk *const chunk = weir__arena_chunk(arena, number);
+
+	if (chunk == NULL)
+		return;
+	__builtin_prefetch(chunk, 1);
+	__builtin_prefetch(chunk + 1);
+}
+
+/* Positions are taken as they are: whatever they say, nothing is fetched that is not there. */
+static bool glance(const struct weir__arena *arena, uint32_t number, struct weir__history *ret_history)
+{
+	struct weir__root *const root = root_of(arena, number);
+	uint32_t cells;
+
+	if (root == NULL ||
+	    !unpack_shape(atomic_load_explicit(&root->shape, memory_order_relaxed), &ret_history->shape))
+		return false;
+	ret_history->arena = (struct weir__arena *)(uintptr_t)arena;
+	ret_history->root = root;
+	ret_history->newest = unpack_point(weir__atomic16_load(&root->newest));
+	ret_history->oldest = unpack_point(weir__atomic16_load(&root->oldest));
+	cells = weir__shape_cells(&ret_history->shape);
+	return ret_history->newest.position < cells && ret_history->oldest.position < cells;
+}
+
+static void fetch_leaf(const struct weir__history *history, uint32_t position)
+{
+	const union weir__chunk *const leaf = find_leaf(history, position);
+
+	if (leaf)
+		__builtin_prefetch(leaf, 1);
+}
+
+void weir__history_fetch_cells(const struct weir__arena *arena, uint32_t number)
+{
+	struct weir__history history;
+
+	if (!glance(arena, number, &history))
+		return;
+	fetch_leaf(&history, history.newest.position);
+	fetch_leaf(&history, history.oldest.position);
 }
 
 static struct weir_state read_cell(const struct weir__shape *shape, union weir__chunk *leaf, uint32_t position)
@@ -400,6 +446,8 @@ uint32_t weir__history_new(struct weir__arena *arena, uint64_t owner, const stru
 	atomic_store(&history.root->owner, owner);
 	atomic_store(&history.root->shape, pack_shape(shape));
 	set_pair(&history.root->oldest, pack_point(&point));
+	if (shape->depth > 0) /* now, so that it comes to lie beside the root */
+		(void)make_ref(&history, &history.root->refs[0], false, take, context);
 	for (uint64_t i = 0; i < n; i++) {
 		point.at = events[i].at - base;
 		point.total = (start + events[i].total) & WEIR__TOTAL_MASK;

@@ -79,6 +79,14 @@ static inline uint32_t weir__shape_cells(const struct weir__shape *shape)
 /* Chunks that so many events take, the root and indexes included. */
 uint64_t weir__history_chunks(const struct weir__shape *shape, uint64_t events);
 
+/* Whether another event can be pushed while none is forgotten. */
+static inline bool weir__history_has_room(const struct weir__history *history)
+{
+	const uint32_t next = history->newest.position + 1;
+
+	return (next == weir__shape_cells(&history->shape) ? 0 : next) != history->oldest.position;
+}
+
 enum weir__history_found {
 	WEIR__HISTORY_THERE,
 	WEIR__HISTORY_MOVED, /* to *ret_moved_to */
@@ -87,6 +95,10 @@ enum weir__history_found {
 
 enum weir__history_found weir__history_look(struct weir__arena *arena, uint32_t number, uint64_t owner,
 					    struct weir__history *ret_history, uint32_t *ret_moved_to);
+
+/* Fetch what a look, and, when that has come, what a push will need, into the cache. */
+void weir__history_fetch_root(const struct weir__arena *arena, uint32_t number);
+void weir__history_fetch_cells(const struct weir__arena *arena, uint32_t number);
 
 /* Still as it was seen. */
 bool weir__history_is_unchanged(const struct weir__history *history);

@@ -1,10 +1,25 @@
 /* table_batch.c: many independent requests, decided in order.
  *
  * What a decision waits for is memory. So of each group all keys are hashed and their home lines fetched, then the other
- * lines of those that are not at home, and only then are they decided. */
+ * lines of those that are not at home, the roots of those that have a history, its cells, and only then are they
+ * decided. */
 #include "store/table.h"
 
 enum { GROUP = 32 };
+
+static void fetch_histories(const struct weir_table *table, const struct weir_claim *claims, size_t n,
+			    const uint64_t hashes[])
+{
+	uint32_t roots[GROUP];
+
+	for (size_t i = 0; i < n; i++)
+		roots[i] = weir__format_has_histories(&claims[i].limit->format) ?
+				   weir__table_fetch_root(table, hashes[i]) :
+				   0;
+	for (size_t i = 0; i < n; i++)
+		if (roots[i] != 0)
+			weir__history_fetch_cells(&table->region.arena, roots[i]);
+}
 
 static void hash_group(struct weir_table *table, const struct weir_claim *claims, size_t n, uint64_t hashes[])
 {
@@ -14,6 +29,8 @@ static void hash_group(struct weir_table *table, const struct weir_claim *claims
 	}
 	for (size_t i = 0; i < n; i++)
 		weir__table_prefetch_rest(table, hashes[i]);
+	if (table->region.arena.n > 0)
+		fetch_histories(table, claims, n, hashes);
 }
 
 /* Counts what has been decided of claims with the same limit, at once. */

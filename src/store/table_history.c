@@ -229,9 +229,11 @@ static void find(struct work *work)
 		enum weir__history_found found = WEIR__HISTORY_GONE;
 
 		work->place = weir__table_find(work->table, work->hash);
-		if (work->place.slot && weir__slot_tag(work->place.seen) == WEIR__SLOT_ARENA)
+		if (work->place.slot && weir__slot_tag(work->place.seen) == WEIR__SLOT_ARENA) {
+			weir__history_fetch_root(&work->table->region.arena, weir__slot_own(work->place.seen));
 			found = weir__history_look(&work->table->region.arena, weir__slot_own(work->place.seen),
 						   work->hash, &work->history, &moved_to);
+		}
 		work->has_history = found == WEIR__HISTORY_THERE;
 		if (found != WEIR__HISTORY_MOVED)
 			return;
@@ -665,6 +667,7 @@ static enum weir__log_answer allow_log(struct work *work, uint64_t cost)
 
 	if (when - now > WEIR__STEP_BACK_MAX)
 		return WEIR__LOG_WHOLE;
+	weir__history_fetch_cells(history->arena, history->number);
 	live = first_live(history, plan->period, when, &over);
 	used = (history->newest.total - live.total) & WEIR__TOTAL_MASK;
 	if (used > plan->most || cost > plan->most - used)
@@ -676,11 +679,22 @@ static enum weir__log_answer allow_log(struct work *work, uint64_t cost)
 		done = weir__history_merge(history, when, total);
 	} else {
 		/* Forgetting takes a swap, too: not for each. */
-		if (over < LAZY_EVENTS && when - history->oldest.at < plan->period + plan->period / 2)
+		if (over < LAZY_EVENTS && when - history->oldest.at < plan->period + plan->period / 2 &&
+		    weir__history_has_room(history))
 			live = history->oldest;
 		done = weir__history_push(history, when, total, &live, take_chunk, work);
 	}
 	return done == WEIR__HISTORY_DONE ? WEIR__LOG_ALLOWED : WEIR__LOG_WHOLE;
+}
+
+uint32_t weir__table_fetch_root(const struct weir_table *table, uint64_t hash)
+{
+	const struct weir__place place = weir__line_find(weir__table_home(table, hash), weir__fingerprint(hash), NULL);
+
+	if (place.slot == NULL || weir__slot_tag(place.seen) != WEIR__SLOT_ARENA)
+		return 0;
+	weir__history_fetch_root(&table->region.arena, weir__slot_own(place.seen));
+	return weir__slot_own(place.seen);
 }
 
 enum weir__log_answer weir__table_allow_log(struct weir_table *table, const struct weir_table_limit *limit,
