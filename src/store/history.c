@@ -166,7 +166,7 @@ bool weir__history_is_unchanged(const struct weir__history *history)
 {
 	struct weir_state seen;
 
-	atomic_thread_fence(memory_order_seq_cst);
+	atomic_thread_fence(memory_order_acquire); /* what was read before was read before */
 	seen = weir__atomic16_load(&history->root->newest);
 	return seen.lo == history->newest_seen.lo && seen.hi == history->newest_seen.hi;
 }
@@ -208,23 +208,6 @@ void weir__history_fetch_root(const struct weir__arena *arena, uint32_t number)
 	__builtin_prefetch(chunk + 1);
 }
 
-/* Positions are taken as they are: whatever they say, nothing is fetched that is not there. */
-static bool glance(const struct weir__arena *arena, uint32_t number, struct weir__history *ret_history)
-{
-	struct weir__root *const root = root_of(arena, number);
-	uint32_t cells;
-
-	if (root == NULL ||
-	    !unpack_shape(atomic_load_explicit(&root->shape, memory_order_relaxed), &ret_history->shape))
-		return false;
-	ret_history->arena = (struct weir__arena *)(uintptr_t)arena;
-	ret_history->root = root;
-	ret_history->newest = unpack_point(weir__atomic16_load(&root->newest));
-	ret_history->oldest = unpack_point(weir__atomic16_load(&root->oldest));
-	cells = weir__shape_cells(&ret_history->shape);
-	return ret_history->newest.position < cells && ret_history->oldest.position < cells;
-}
-
 static void fetch_leaf(const struct weir__history *history, uint32_t position)
 {
 	const union weir__chunk *const leaf = find_leaf(history, position);
@@ -233,14 +216,10 @@ static void fetch_leaf(const struct weir__history *history, uint32_t position)
 		__builtin_prefetch(leaf, 1);
 }
 
-void weir__history_fetch_cells(const struct weir__arena *arena, uint32_t number)
+void weir__history_fetch_cells(const struct weir__history *history)
 {
-	struct weir__history history;
-
-	if (!glance(arena, number, &history))
-		return;
-	fetch_leaf(&history, history.newest.position);
-	fetch_leaf(&history, history.oldest.position);
+	fetch_leaf(history, history->newest.position);
+	fetch_leaf(history, history->oldest.position);
 }
 
 static struct weir_state read_cell(const struct weir__shape *shape, union weir__chunk *leaf, uint32_t position)
@@ -280,6 +259,13 @@ static bool read_event(const struct weir__history *history, uint32_t position, c
 		return false;
 	*ret_point = point;
 	return true;
+}
+
+void weir__history_read(const struct weir__history *history, const struct weir__point *start,
+			struct weir__point *ret_point)
+{
+	if (!read_event(history, start->position, start, ret_point))
+		*ret_point = *start;
 }
 
 bool weir__history_next(const struct weir__history *history, struct weir__point *point)

@@ -79,14 +79,6 @@ static inline uint32_t weir__shape_cells(const struct weir__shape *shape)
 /* Chunks that so many events take, the root and indexes included. */
 uint64_t weir__history_chunks(const struct weir__shape *shape, uint64_t events);
 
-/* Whether another event can be pushed while none is forgotten. */
-static inline bool weir__history_has_room(const struct weir__history *history)
-{
-	const uint32_t next = history->newest.position + 1;
-
-	return (next == weir__shape_cells(&history->shape) ? 0 : next) != history->oldest.position;
-}
-
 enum weir__history_found {
 	WEIR__HISTORY_THERE,
 	WEIR__HISTORY_MOVED, /* to *ret_moved_to */
@@ -98,13 +90,17 @@ enum weir__history_found weir__history_look(struct weir__arena *arena, uint32_t 
 
 /* Fetch what a look, and, when that has come, what a push will need, into the cache. */
 void weir__history_fetch_root(const struct weir__arena *arena, uint32_t number);
-void weir__history_fetch_cells(const struct weir__arena *arena, uint32_t number);
+void weir__history_fetch_cells(const struct weir__history *history);
 
 /* Still as it was seen. */
 bool weir__history_is_unchanged(const struct weir__history *history);
 
 /* The event that follows this one; false if this one is the newest. Positions that cannot be read are passed over. */
 bool weir__history_next(const struct weir__history *history, struct weir__point *point);
+
+/* The event at this position, whose total was that before it. */
+void weir__history_read(const struct weir__history *history, const struct weir__point *start,
+			struct weir__point *ret_point);
 
 /* The first event that is kept, with the total up to and with it. */
 struct weir__point weir__history_first(const struct weir__history *history);

@@ -264,7 +264,7 @@ static __attribute__((noinline)) bool allow_elsewhere(struct weir_table *table, 
 {
 	union weir__atomic16 *lines[WEIR__LINES];
 
-	if (limit->format.plan.kind == WEIR_KIND_LOG && !(limit->format.plan.flags & WEIR_PLAN_COUNT_ALL) && cost > 0) {
+	if (limit->format.plan.kind == WEIR_KIND_LOG) {
 		const enum weir__log_answer answer = weir__table_allow_log(table, limit, hash,
 									   weir__table_clamp(table, now), cost);
 

@@ -7,7 +7,7 @@
 
 enum { GROUP = 32 };
 
-static void fetch_histories(const struct weir_table *table, const struct weir_claim *claims, size_t n,
+static void fetch_histories(struct weir_table *table, const struct weir_claim *claims, size_t n,
 			    const uint64_t hashes[])
 {
 	uint32_t roots[GROUP];
@@ -16,9 +16,14 @@ static void fetch_histories(const struct weir_table *table, const struct weir_cl
 		roots[i] = weir__format_has_histories(&claims[i].limit->format) ?
 				   weir__table_fetch_root(table, hashes[i]) :
 				   0;
-	for (size_t i = 0; i < n; i++)
-		if (roots[i] != 0)
-			weir__history_fetch_cells(&table->region.arena, roots[i]);
+	for (size_t i = 0; i < n; i++) {
+		struct weir__history history;
+		uint32_t moved_to;
+
+		if (roots[i] != 0 && weir__history_look(&table->region.arena, roots[i], hashes[i], &history,
+							&moved_to) == WEIR__HISTORY_THERE)
+			weir__history_fetch_cells(&history);
+	}
 }
 
 static void hash_group(struct weir_table *table, const struct weir_claim *claims, size_t n, uint64_t hashes[])

@@ -5,7 +5,7 @@
  *
  * A decision looks at the history, unpacks it into the state that core works on, takes core's step and makes what came
  * of it so: most often that is one more event, or units more in the newest one. What else can happen (refunds, clocks
- * that are set back) makes a new history. Logs are asked and charged without all that: see allow_log. */
+ * that are set back) makes a new history. Logs are asked and charged without all that: see decide_log. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,6 @@
 #include "store/table.h"
 
 enum {
-	LAZY_EVENTS = 8,  /* events that are over and not yet forgotten */
 	EVICT_TRIES = 8,  /* keys that give way for one chunk at most */
 	EVICT_LINES = 32, /* lines in which the one that is closest to fresh is looked for */
 	EVICT_LINES_MOST = 1 << 16,
@@ -48,6 +47,18 @@ struct work {
 		unsigned char bytes[SCRATCH];
 	} scratch;
 };
+
+/* The scratch is left as it is. */
+static void begin(struct work *work, struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
+		  weir_ns now)
+{
+	work->table = table;
+	work->limit = limit;
+	work->hash = hash;
+	work->now = now;
+	work->place.slot = NULL;
+	work->heap = NULL;
+}
 
 static bool is_log(const struct weir_plan *plan)
 {
@@ -567,26 +578,6 @@ static enum weir__history_done take_step(struct work *work, weir__step *step, ui
 	return done;
 }
 
-struct weir_verdict weir__table_step_history(struct weir_table *table, const struct weir_table_limit *limit,
-					     uint64_t hash, weir__step *step, weir_ns now, uint64_t cost,
-					     struct weir__change *ret_change)
-{
-	struct work work = { .table = table, .limit = limit, .hash = hash, .now = now };
-	enum weir__history_done done;
-	struct weir_verdict verdict;
-	uint64_t event_at = 0;
-
-	while ((done = take_step(&work, step, cost, &verdict, &event_at)) == WEIR__HISTORY_OUTRUN)
-		weir__back_off();
-	free(work.heap);
-	if (done == WEIR__HISTORY_FULL)
-		verdict = no_room(&limit->format.plan);
-	if (ret_change)
-		*ret_change = (struct weir__change){ .slot = verdict.allowed && cost > 0 ? work.place.slot : NULL,
-						     .event_at = event_at };
-	return verdict;
-}
-
 /* Takes units out of the event in which they were counted, if it has so many. */
 static enum weir__history_done take_out(struct work *work, uint64_t event_at, uint64_t units)
 {
@@ -620,26 +611,23 @@ static enum weir__history_done take_out(struct work *work, uint64_t event_at, ui
 void weir__table_take_back_event(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
 				 weir_ns now, uint64_t event_at, uint64_t units)
 {
-	struct work work = { .table = table, .limit = limit, .hash = hash, .now = now };
+	struct work work;
 
+	begin(&work, table, limit, hash, now);
 	while (take_out(&work, event_at, units) == WEIR__HISTORY_OUTRUN)
 		weir__back_off();
 	free(work.heap);
 }
 
-/* The first event of a log that counts at `when`, and the total before it; how many before it do not. */
-static struct weir__point first_live(const struct weir__history *history, weir_ns period, uint64_t when,
-				     uint32_t *ret_over)
+/* The first event of a log that counts at `when`, with the total before it. If none does, the next one to come. */
+static struct weir__point first_live(const struct weir__history *history, weir_ns period, uint64_t when)
 {
 	struct weir__point live = history->oldest, point;
 
-	*ret_over = 0;
-	if (WEIR__LIKELY(when - live.at < period || live.at > when))
+	if (when - live.at < period || live.at > when)
 		return live;
-	point = weir__history_first(history);
-	while (when - point.at >= period && point.at <= when) {
+	for (point = weir__history_first(history); when - point.at >= period;) {
 		live.total = point.total;
-		++*ret_over;
 		if (!weir__history_next(history, &point)) {
 			const uint32_t next = point.position + 1;
 
@@ -653,38 +641,123 @@ static struct weir__point first_live(const struct weir__history *history, weir_n
 	return live;
 }
 
-/* A log that is there, without the way through core's state. WHOLE: go that way. */
-static enum weir__log_answer allow_log(struct work *work, uint64_t cost)
+/* When so many units of a log have left, of those that count from this event on. */
+static uint64_t left_at(const struct weir__history *history, const struct weir__point *live, uint64_t units,
+			weir_ns period)
+{
+	struct weir__point point = *live;
+
+	if (live->position == history->oldest.position)
+		point = weir__history_first(history);
+	else if (live->position == history->newest.position)
+		point = history->newest;
+	else
+		weir__history_read(history, live, &point);
+	while (((point.total - live->total) & WEIR__TOTAL_MASK) < units && weir__history_next(history, &point))
+		;
+	return point.at + period;
+}
+
+/* What is to be said of a log after the decision. */
+static void explain_log(const struct work *work, const struct weir__point *live, uint64_t used, uint64_t newest,
+			uint64_t cost, bool allowed, struct weir_verdict *verdict)
+{
+	const struct weir_plan *const plan = &work->limit->format.plan;
+	const uint64_t now = work->now - work->limit->format.epoch;
+
+	*verdict = (struct weir_verdict){ .allowed = allowed, .limit = plan->most, .granted = allowed ? cost : 0 };
+	verdict->remaining = plan->most - weir__min(plan->most, used);
+	verdict->reset_after = used == 0 ? 0 : newest + plan->period - now;
+	if (allowed)
+		return;
+	verdict->never = cost > plan->most;
+	verdict->retry_after = verdict->never ?
+				       WEIR_NEVER :
+				       left_at(&work->history, live, used - (plan->most - cost), plan->period) - now;
+}
+
+/* Decides for a log that is there, without the way through core's state. WHOLE: go that way. */
+static enum weir__log_answer decide_log(struct work *work, uint64_t cost, struct weir_verdict *ret_verdict)
 {
 	const struct weir_plan *const plan = &work->limit->format.plan;
 	const struct weir__history *const history = &work->history;
 	const uint64_t now = work->now - work->limit->format.epoch, newest = history->newest.at;
 	const uint64_t when = now > newest ? now : newest;
+	enum weir__history_done done;
 	struct weir__point live;
 	uint64_t used, total;
-	uint32_t over;
-	enum weir__history_done done;
 
 	if (when - now > WEIR__STEP_BACK_MAX)
 		return WEIR__LOG_WHOLE;
-	weir__history_fetch_cells(history->arena, history->number);
-	live = first_live(history, plan->period, when, &over);
+	weir__history_fetch_cells(history);
+	live = first_live(history, plan->period, when);
 	used = (history->newest.total - live.total) & WEIR__TOTAL_MASK;
-	if (used > plan->most || cost > plan->most - used)
+	if (used > plan->most || cost > plan->most - used) {
+		if (ret_verdict)
+			explain_log(work, &live, used, newest, cost, false, ret_verdict);
 		return weir__history_is_unchanged(history) ? WEIR__LOG_DENIED : WEIR__LOG_WHOLE;
+	}
 	if (!extend(work, when))
 		return WEIR__LOG_WHOLE;
 	total = history->newest.total + cost;
-	if (newest == when) {
-		done = weir__history_merge(history, when, total);
+	done = newest == when ? weir__history_merge(history, when, total) :
+				weir__history_push(history, when, total, &live, take_chunk, work);
+	if (done != WEIR__HISTORY_DONE)
+		return WEIR__LOG_WHOLE;
+	if (ret_verdict)
+		explain_log(work, &live, used + cost, when, cost, true, ret_verdict);
+	return WEIR__LOG_ALLOWED;
+}
+
+/* Logs that count what they deny go the whole way. */
+static bool has_short_way(const struct weir_plan *plan, uint64_t cost)
+{
+	return is_log(plan) && !(plan->flags & WEIR_PLAN_COUNT_ALL) && cost > 0;
+}
+
+static enum weir__log_answer decide_short(struct work *work, uint64_t cost, struct weir_verdict *ret_verdict)
+{
+	find(work);
+	return work->has_history ? decide_log(work, cost, ret_verdict) : WEIR__LOG_WHOLE;
+}
+
+struct weir_verdict weir__table_step_history(struct weir_table *table, const struct weir_table_limit *limit,
+					     uint64_t hash, weir__step *step, weir_ns now, uint64_t cost,
+					     struct weir__change *ret_change)
+{
+	struct weir_verdict verdict = { .allowed = false };
+	enum weir__history_done done;
+	uint64_t event_at = 0;
+	struct work work;
+
+	begin(&work, table, limit, hash, now);
+	if (step == weir_step_take && has_short_way(&limit->format.plan, cost) &&
+	    decide_short(&work, cost, &verdict) != WEIR__LOG_WHOLE) {
+		const weir_ns newest = work.history.newest.at + limit->format.epoch;
+
+		event_at = now > newest ? now : newest;
 	} else {
-		/* Forgetting takes a swap, too: not for each. */
-		if (over < LAZY_EVENTS && when - history->oldest.at < plan->period + plan->period / 2 &&
-		    weir__history_has_room(history))
-			live = history->oldest;
-		done = weir__history_push(history, when, total, &live, take_chunk, work);
+		while ((done = take_step(&work, step, cost, &verdict, &event_at)) == WEIR__HISTORY_OUTRUN)
+			weir__back_off();
+		if (done == WEIR__HISTORY_FULL)
+			verdict = no_room(&limit->format.plan);
 	}
-	return done == WEIR__HISTORY_DONE ? WEIR__LOG_ALLOWED : WEIR__LOG_WHOLE;
+	free(work.heap);
+	if (ret_change)
+		*ret_change = (struct weir__change){ .slot = verdict.allowed && cost > 0 ? work.place.slot : NULL,
+						     .event_at = event_at };
+	return verdict;
+}
+
+enum weir__log_answer weir__table_allow_log(struct weir_table *table, const struct weir_table_limit *limit,
+					    uint64_t hash, weir_ns now, uint64_t cost)
+{
+	struct work work;
+
+	if (!has_short_way(&limit->format.plan, cost))
+		return WEIR__LOG_WHOLE;
+	begin(&work, table, limit, hash, now);
+	return decide_short(&work, cost, NULL);
 }
 
 uint32_t weir__table_fetch_root(const struct weir_table *table, uint64_t hash)
@@ -695,18 +768,4 @@ uint32_t weir__table_fetch_root(const struct weir_table *table, uint64_t hash)
 		return 0;
 	weir__history_fetch_root(&table->region.arena, weir__slot_own(place.seen));
 	return weir__slot_own(place.seen);
-}
-
-enum weir__log_answer weir__table_allow_log(struct weir_table *table, const struct weir_table_limit *limit,
-					    uint64_t hash, weir_ns now, uint64_t cost)
-{
-	struct work work;
-
-	work.table = table;
-	work.limit = limit;
-	work.hash = hash;
-	work.now = now;
-	work.heap = NULL;
-	find(&work);
-	return work.has_history ? allow_log(&work, cost) : WEIR__LOG_WHOLE;
 }
