@@ -94,7 +94,7 @@ class _weir_canceller(ctypes.Structure):
 
 class _weir_table_options(ctypes.Structure):
     _fields_ = [("size_bytes", c_size_t), ("shared", c_char_p), ("mode", c_uint32), ("limits_max", c_uint32),
-                ("made_at", c_uint64)]
+                ("arena_bytes", c_size_t), ("made_at", c_uint64)]
 
 
 class _weir_table_key(ctypes.Structure):
@@ -112,7 +112,8 @@ class _weir_decision(ctypes.Structure):
 class _weir_table_stats(ctypes.Structure):
     _fields_ = [("capacity", c_uint64), ("live", c_uint64), ("size_bytes", c_size_t), ("limits", c_uint32),
                 ("limits_max", c_uint32), ("inserted", c_uint64), ("gave_way", c_uint64), ("probes", c_uint64 * 4),
-                ("absent", c_uint64), ("lost_races", c_uint64)]
+                ("absent", c_uint64), ("arena_bytes", c_size_t), ("arena_used", c_size_t), ("regained", c_uint64),
+                ("lost_races", c_uint64)]
 
 
 class _weir_table_limit_stats(ctypes.Structure):
@@ -140,6 +141,7 @@ _FUNCTIONS = {
     "weir_limiter_change": (c_int, [c_void_p, c_uint64, c_void_p, c_void_p]),
     "weir_limiter_limit": (_weir_limit, [c_void_p]),
     "weir_limiter_wait": (c_int, [c_void_p, c_uint64, c_uint64, c_void_p]),
+    "weir_table_arena_size": (c_size_t, [c_void_p, c_uint64, c_uint64]),
     "weir_table_size": (c_size_t, [c_uint64, c_uint32]),
     "weir_table_new": (c_int, [c_void_p, c_void_p, c_void_p]),
     "weir_table_free": (None, [c_void_p]),
@@ -285,6 +287,9 @@ class TableStats(NamedTuple):
     gave_way: int  # keys that still owed something and lost theirs to another
     probes: Tuple[int, ...]  # keys found in the first, second, third and fourth cache line that was looked at
     absent: int  # keys found nowhere
+    arena_bytes: int  # for histories of keys
+    arena_used: int  # what of it they have
+    regained: int  # chunks of 64 bytes that killed processes had left unused
     lost_races: int  # decisions on several limits that were taken back because another was faster
 
 
@@ -528,21 +533,28 @@ class Table:
     mode: permission bits of shared memory that is made; 0 is 0o600. Another user's table is refused unless they have
         bits for others.
     limits_max: how many limits there may be; 0 is 64.
+    arena_bytes: memory beside that of the keys, for sliding logs and sliding counters with segments; see arena_size.
     made_at: the time around which times are good, by 9 years; 0 is now. For replays and tests.
 
     Error: ERR_ROOM, ERR_REGION (the shared memory is no table, another one, or another user's), ERR_LIMIT (a name or
     number that cannot be), ERR_SYSTEM."""
 
     def __init__(self, keys: int = 0, *, shared: Optional[str] = None, mode: int = 0, limits_max: int = 0,
-                 made_at: int = 0) -> None:
+                 arena_bytes: int = 0, made_at: int = 0) -> None:
         limits_max = _number(limits_max, 32)
-        size_bytes = _library.weir_table_size(_number(keys), limits_max) if keys else 0
+        size_bytes = _library.weir_table_size(_number(keys), limits_max) + _number(arena_bytes) if keys else 0
         options = _weir_table_options(size_bytes, None if shared is None else _name(shared), _number(mode, 32),
-                                      limits_max, _number(made_at))
+                                      limits_max, _number(arena_bytes), _number(made_at))
         handle, message = _Handle(), _weir_message()
         _check(_library.weir_table_new(_ref(options), _ref(handle), _ref(message)), message)
         self._handle: Optional[_Handle] = handle
         self.shared = shared
+
+    @staticmethod
+    def arena_size(text: str, keys: int, events: int = 0) -> int:
+        """Bytes of arena for so many keys under this limit that remember so many events each; 0: as many as the limit
+        lets them."""
+        return _library.weir_table_arena_size(_ref(_parse(text)), _number(keys), _number(events))
 
     @staticmethod
     def unlink(name: str) -> None:
@@ -566,7 +578,7 @@ class Table:
         """Adds a limit, or finds it: all processes add the limits that they use, by the same names.
 
         Error: ERR_CHANGE, there is another limit of this name; ERR_FULL; ERR_SYNTAX, ERR_LIMIT, ERR_MAXIMUM; and
-        ERR_UNSUPPORTED: sliding logs and segments have no place in a table."""
+        ERR_UNSUPPORTED: sliding logs and segments need arena_bytes."""
         limit, message, pointer, handle = _parse(text), _weir_message(), _Pointer(), self._use()
         _check(_library.weir_table_add_limit(handle, _name(name), _ref(limit), _ref(pointer), _ref(message)), message)
         return Limit(self, pointer)

@@ -52,7 +52,9 @@ struct weir_table_limit;
  * of at most WEIR_TABLE_RATE_MAX, and an empty bucket is whole after WEIR_TABLE_SPAN_MAX at the latest. Refill interval
  * and fixed windows: burst and count up to WEIR_TABLE_COUNT_MAX, whole, or over, after as long. Sliding counters: count
  * up to WEIR_TABLE_SLIDING_MAX, twice the period up to WEIR_TABLE_SPAN_MAX. With count all, a window stops counting at
- * WEIR_TABLE_COUNT_MAX. Sliding logs and sliding counters with segments or count all have no place in a table. */
+ * WEIR_TABLE_COUNT_MAX. Sliding logs, and sliding counters with segments, count all or
+ * more, are kept in the arena: counts up to WEIR_TABLE_ARENA_MAX, segments up to WEIR_TABLE_SEGMENTS_MAX, seven eighths of
+ * that span; see arena_bytes. */
 #define WEIR_TABLE_RATE_MAX UINT64_C(0xffffffff)
 #define WEIR_TABLE_COUNT_MAX UINT64_C(0xfffffff)
 #define WEIR_TABLE_SLIDING_MAX UINT64_C(0x3fff)
@@ -80,9 +82,9 @@ struct weir_table_options {
 WEIR_API size_t weir_table_size(uint64_t keys, uint32_t limits_max);
 
 /* Bytes of arena for so many keys under this limit that remember so many events each (0: as many as the limit lets them);
- * 0 if the limit needs none, SIZE_MAX if it cannot be. Sliding logs: 65 bytes a key, 8.2 an event and 4.1 for every 8 events;
- * twice that for an event where period and count do not fit 58 bits together. Events of one instant are one; those of
- * sliding counters are the sub-windows in which something was counted. */
+ * 0 if the limit needs none, SIZE_MAX if it cannot be. Sliding logs: 65 bytes a key, 65 for every 8 events, and 65 for
+ * every 16 of those if there are more than 4; for every 4 events where the period in ns and the count do not fit 56 bits
+ * together. Events of one instant are one; those of sliding counters are the sub-windows in which something was counted. */
 WEIR_API size_t weir_table_arena_size(const struct weir_limit *limit, uint64_t keys, uint64_t events);
 
 /* Makes a table, or attaches to one in shared memory: if there is one of that name it must be of the same size,

@@ -153,6 +153,12 @@ static void print_info(const struct info *info)
 	printf("live keys    %" PRIu64 " (%.1f %%)\n", stats->live, percent(stats->live, stats->capacity));
 	printf("inserted     %" PRIu64 "\n", stats->inserted);
 	printf("gave way     %" PRIu64 "\n", stats->gave_way);
+	if (stats->arena_bytes > 0) {
+		weir__words_size(stats->arena_bytes, text);
+		printf("arena        %s (%zu bytes), %.1f %% used\n", text, stats->arena_bytes,
+		       percent(stats->arena_used, stats->arena_bytes));
+		printf("regained     %" PRIu64 "\n", stats->regained);
+	}
 	printf("lost races   %" PRIu64 "\n", stats->lost_races);
 	print_probes(stats);
 	print_limits(info);
@@ -194,6 +200,9 @@ static void json_stats(struct weir__json *json, const struct weir_table_stats *s
 	weir__json_word(json, "fill_percent", text);
 	weir__json_number(json, "inserted", stats->inserted);
 	weir__json_number(json, "gave_way", stats->gave_way);
+	weir__json_number(json, "arena_bytes", stats->arena_bytes);
+	weir__json_number(json, "arena_used", stats->arena_used);
+	weir__json_number(json, "regained", stats->regained);
 	weir__json_number(json, "lost_races", stats->lost_races);
 	(void)snprintf(text, sizeof(text), "[%" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64 "]", stats->probes[0],
 		       stats->probes[1], stats->probes[2], stats->probes[3]);

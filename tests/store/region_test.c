@@ -21,13 +21,15 @@ static void sizes_that_cannot_be(void)
 	weir__region_close(&region);
 	options.size_bytes = least - 1; /* cut to whole pages */
 	check_refused(&options, WEIR_ERR_ROOM,
-		      text_of("a table of %zu bytes: with so many limits it needs at least %zu", least - page, least));
+		      text_of("a table of %zu bytes: with so many limits, and its arena, it needs at least %zu",
+			      least - page, least));
 	options.size_bytes = 0;
 	check_refused(&options, WEIR_ERR_ROOM,
-		      text_of("a table of 0 bytes: with so many limits it needs at least %zu", least));
+		      text_of("a table of 0 bytes: with so many limits, and its arena, it needs at least %zu", least));
 	options.limits_max = 0; /* 64 */
 	check_refused(&options, WEIR_ERR_ROOM,
-		      text_of("a table of 0 bytes: with so many limits it needs at least %zu", least_size(64)));
+		      text_of("a table of 0 bytes: with so many limits, and its arena, it needs at least %zu",
+			      least_size(64)));
 	options.size_bytes = SIZE_MAX;
 	check_refused(&options, WEIR_ERR_ROOM,
 		      text_of("a table of %zu bytes: the most is 64 bytes times 4294967295", SIZE_MAX - page + 1));
@@ -35,9 +37,10 @@ static void sizes_that_cannot_be(void)
 	check_refused(&options, WEIR_ERR_ROOM,
 		      text_of("a table of %zu bytes: the most is 64 bytes times 4294967295", options.size_bytes));
 	options = (struct weir_table_options){ .size_bytes = page, .shared = name };
-	check_refused(&options, WEIR_ERR_ROOM,
-		      text_of("shared memory \"%s\": a table of %zu bytes: with so many limits it needs at least %zu",
-			      name, page, least_size(64)));
+	check_refused(
+		&options, WEIR_ERR_ROOM,
+		text_of("shared memory \"%s\": a table of %zu bytes: with so many limits, and its arena, it needs at least %zu",
+			name, page, least_size(64)));
 	options.size_bytes = 0;
 	check_refused(&options, WEIR_ERR_ROOM,
 		      text_of("shared memory \"%s\": there is no such table, and to make one it needs a size", name));

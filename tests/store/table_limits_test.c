@@ -115,7 +115,7 @@ static void limits_and_names_that_cannot_be(void)
 		{ "a", "268435456/s fixed_window", WEIR_ERR_MAXIMUM,
 		  "in a table a count or burst is at most 268435455" },
 		{ "a", "1/s sliding_log", WEIR_ERR_UNSUPPORTED,
-		  "a table holds buckets, fixed windows and plain sliding counters; a sliding_log, segments and a sliding_counter with count all or more than 16383 need a limiter of their own" },
+		  "a sliding_log, and a sliding_counter with segments, count all or more than 16383, is kept in the table's arena, and this table has none: make it with arena_bytes" },
 	};
 	struct weir_table *const table = table_for(100, MADE_AT);
 	uint32_t added = 0;
