@@ -3,6 +3,8 @@
  *     table_log one OPTION...      weir_table_allow, key by key
  *     table_log batch OPTION...    weir_table_allow_batch, TOGETHER keys at a time, all at the time of the first
  *
+ *     table_log full OPTION...     no time is taken: the memory of logs that are all full
+ *
  *     --keys N     (100000)
  *     --seconds S, --count N: see workers.h
  *
@@ -92,29 +94,48 @@ static size_t arena_bytes(uint32_t keys)
 	return weir_table_arena_size(&limit, keys, 0);
 }
 
-/* `more` gets what the line of JSON is to tell. */
-static void begin(struct subject *subject, char more[static MORE_MAX])
+static void make_table(struct subject *subject)
 {
 	const uint32_t keys = subject->load.keys;
 	const size_t arena = arena_bytes(keys);
 	const struct weir_table_options options = { .size_bytes = weir_table_size(keys, 0) + arena,
 						    .arena_bytes = arena };
-	const double before = keys_resident_bytes();
-	struct weir_table_stats stats;
 	struct weir_message why;
-	uint64_t events;
-	double grown;
 
 	if (weir_table_new(&options, &subject->table, &why) != WEIR_OK ||
 	    weir_table_add_limit_text(subject->table, "per-user", LOG_LIMIT_TEXT, &subject->limit, &why) != WEIR_OK)
 		errx(1, "%s: %s", LOG_LIMIT_TEXT, why.text);
 	subject->start = weir_table_now(subject->table);
+}
+
+/* `more` gets what the line of JSON is to tell. */
+static void begin(struct subject *subject, char more[static MORE_MAX])
+{
+	struct weir_table_stats stats;
+	uint64_t events;
+
+	make_table(subject);
 	events = log_load_warm_up(&subject->load, ask, subject);
-	grown = keys_resident_bytes() - before;
 	weir_table_stats(subject->table, subject->start + log_load_ns(&subject->load, 0), &stats);
-	snprintf(more, MORE_MAX,
-		 ", \"events\": %" PRIu64 ", \"bytes_per_event\": %.3f, \"grown_bytes\": %.0f, \"gave_way\": %" PRIu64,
-		 events, (grown - (double)KEY_BYTES * keys) / (double)events, grown, stats.gave_way);
+	snprintf(more, MORE_MAX, ", \"events\": %" PRIu64 ", \"gave_way\": %" PRIu64, events, stats.gave_way);
+}
+
+static void measure_full(struct subject *subject)
+{
+	const double before = keys_resident_bytes();
+	const uint64_t step_ns = LOG_WINDOW_NS / ((uint64_t)subject->load.keys * LOG_LIMIT * 2);
+	uint64_t events = 0, asked = 0;
+	double grown;
+
+	make_table(subject);
+	for (int i = 0; i < LOG_LIMIT; i++)
+		for (uint32_t number = 0; number < subject->load.keys; number++)
+			events += ask(subject, number, asked++ * step_ns);
+	grown = keys_resident_bytes() - before;
+	if (events != (uint64_t)subject->load.keys * LOG_LIMIT)
+		errx(1, "a log was full too soon");
+	printf("{\"events\": %" PRIu64 ", \"bytes_per_event\": %.3f, \"grown_bytes\": %.0f}\n", events,
+	       (grown - (double)KEY_BYTES * subject->load.keys) / (double)events, grown);
 }
 
 int main(int argc, char **argv)
@@ -129,8 +150,8 @@ int main(int argc, char **argv)
 		work.batch = batch_one;
 	else if (argc > 1 && strcmp(argv[1], "batch") == 0)
 		work.batch = batch_batch;
-	else
-		errx(2, "usage: table_log one|batch [--keys N] [--seconds S | --count N]");
+	else if (argc < 2 || strcmp(argv[1], "full") != 0)
+		errx(2, "usage: table_log one|batch|full [--keys N] [--seconds S | --count N]");
 	for (int i = 2; i < argc; i += 2) {
 		if (i + 1 == argc)
 			errx(2, "%s: without a value", argv[i]);
@@ -139,13 +160,18 @@ int main(int argc, char **argv)
 		else if (!work_option(&work, argv[i], argv[i + 1]))
 			errx(2, "no such option: %s", argv[i]);
 	}
-	work_check(&work);
+	if (work.batch)
+		work_check(&work);
 	if (work.threads != 1)
 		errx(2, "one thread: the requests have one order");
 	subject.load = log_load_of(keys);
 	weir_clock_now(); /* it calibrates itself when it is first asked */
-	begin(&subject, more);
-	work_measure(&work, more);
+	if (work.batch) {
+		begin(&subject, more);
+		work_measure(&work, more);
+	} else {
+		measure_full(&subject);
+	}
 	weir_table_free(subject.table);
 	return 0;
 }
