@@ -11,8 +11,8 @@ enum {
 	STAMPS_NEW = 200, /* so much older than now is newer than now: the stamps went round */
 };
 
-/* One stamp is so long, in ns. */
-static const weir_ns stamp_span = UINT64_C(64000000000);
+/* A stamp lasts for so long, unless a test wants another. */
+static const weir_ns stamp_ns_default = UINT64_C(64000000000);
 
 uint32_t weir__arena_chunks(size_t bytes)
 {
@@ -36,15 +36,16 @@ void weir__arena_init(struct weir__arena *arena, void *memory, size_t bytes)
 	arena->taken = (_Atomic uint8_t *)memory;
 	arena->chunks = (union weir__chunk *)(void *)((unsigned char *)memory + taken_bytes);
 	arena->n = n;
+	arena->stamp_ns = stamp_ns_default;
 	atomic_init(&arena->next, 0);
 	atomic_init(&arena->given, 0);
 	atomic_init(&arena->short_looks, 0);
 	atomic_init(&arena->takes, 0);
 }
 
-static uint8_t stamp_of(weir_ns now)
+static uint8_t stamp_of(const struct weir__arena *arena, weir_ns now)
 {
-	return (uint8_t)(now / stamp_span % STAMPS + 1);
+	return (uint8_t)(now / arena->stamp_ns % STAMPS + 1);
 }
 
 /* From n on, or n itself if all are taken. Eight bytes at a time where they are. */
@@ -89,7 +90,7 @@ static uint32_t look_at_most(struct weir__arena *arena)
 
 uint32_t weir__arena_take(struct weir__arena *arena, weir_ns now)
 {
-	const uint8_t stamp = stamp_of(now);
+	const uint8_t stamp = stamp_of(arena, now);
 	const uint32_t given = atomic_exchange_explicit(&arena->given, 0, memory_order_relaxed);
 	uint32_t at = atomic_load_explicit(&arena->next, memory_order_relaxed), left;
 
@@ -123,7 +124,7 @@ void weir__arena_give(struct weir__arena *arena, uint32_t number)
 bool weir__arena_reclaim(struct weir__arena *arena, uint32_t number, weir_ns since)
 {
 	uint8_t stamp = atomic_load(&arena->taken[number - 1]);
-	const uint32_t age = ((uint32_t)stamp_of(since) + STAMPS - stamp) % STAMPS;
+	const uint32_t age = ((uint32_t)stamp_of(arena, since) + STAMPS - stamp) % STAMPS;
 
 	return stamp != 0 && age >= STAMPS_OLD && age < STAMPS_NEW &&
 	       atomic_compare_exchange_strong(&arena->taken[number - 1], &stamp, 0);

@@ -28,6 +28,7 @@ struct weir__arena {
 	_Atomic uint8_t *taken; /* by number - 1 */
 	union weir__chunk *chunks;
 	uint32_t n;
+	weir_ns stamp_ns;             /* how long a stamp lasts */
 	_Atomic uint32_t next;        /* where to look for a free one */
 	_Atomic uint32_t given;       /* one that was just given back, perhaps */
 	_Atomic uint32_t short_looks; /* so many more, before all is looked at again */
@@ -49,7 +50,8 @@ static inline union weir__chunk *weir__arena_chunk(const struct weir__arena *are
 	return number - 1 < arena->n ? &arena->chunks[number - 1] : NULL;
 }
 
-/* 0: it is full, as far as was looked. What the chunk holds is anything. */
+/* 0: it is full, as far as was looked. What the chunk holds is anything. Now is that of a clock that all who take share,
+ * whatever times they decide for. */
 uint32_t weir__arena_take(struct weir__arena *arena, weir_ns now);
 
 void weir__arena_give(struct weir__arena *arena, uint32_t number);

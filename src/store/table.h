@@ -213,7 +213,7 @@ enum weir__log_answer weir__table_allow_log(struct weir_table *table, const stru
 uint32_t weir__table_fetch_root(const struct weir_table *table, uint64_t hash);
 
 /* Looks for some more chunks that nothing refers to. */
-void weir__table_sweep(struct weir_table *table, weir_ns now);
+void weir__table_sweep(struct weir_table *table, weir_ns clock);
 
 /* weir_table_inspect, but with the verdict of a peek of this cost: both of one moment. */
 struct weir_table_key weir__table_inspect(struct weir_table *table, const struct weir_table_limit *limit,

@@ -161,13 +161,13 @@ static bool is_marked(const unsigned char *marks, uint32_t number)
 
 /* Marks what some slots refer to; when all have been looked at, gives back what is not marked. One thread at a time. A
  * chunk that was taken before this began and is in use has been referred to by the same slot all the time. */
-static void sweep_some(struct weir_table *table, struct weir__sweep *sweep, weir_ns now)
+static void sweep_some(struct weir_table *table, struct weir__sweep *sweep, weir_ns clock)
 {
 	struct weir__arena *const arena = &table->region.arena;
 
 	if (sweep->line == 0 && sweep->chunk == 0) {
 		memset(sweep->marks, 0, ((size_t)arena->n + 7) / 8);
-		sweep->since = now;
+		sweep->since = clock;
 	}
 	for (int i = 0; i < SWEEP_LINES && sweep->line < table->region.lines; i++, sweep->line++)
 		for (uint32_t j = 0; j < WEIR__LINE_SLOTS; j++) {
@@ -187,14 +187,14 @@ static void sweep_some(struct weir_table *table, struct weir__sweep *sweep, weir
 		sweep->line = sweep->chunk = 0;
 }
 
-void weir__table_sweep(struct weir_table *table, weir_ns now)
+void weir__table_sweep(struct weir_table *table, weir_ns clock)
 {
 	struct weir__sweep *const sweep = table->sweep;
 	bool is_at_work = false;
 
 	if (sweep == NULL || !atomic_compare_exchange_strong(&sweep->is_at_work, &is_at_work, true))
 		return;
-	sweep_some(table, sweep, now);
+	sweep_some(table, sweep, clock);
 	atomic_store(&sweep->is_at_work, false);
 }
 
@@ -203,14 +203,15 @@ static uint32_t take_chunk(void *context)
 {
 	struct work *const work = context;
 	struct weir__arena *const arena = &work->table->region.arena;
-	uint32_t number = weir__arena_take(arena, work->now);
+	const weir_ns clock = weir_table_now(work->table);
+	uint32_t number = weir__arena_take(arena, clock);
 
 	if (atomic_fetch_add_explicit(&arena->takes, 1, memory_order_relaxed) % SWEEP_EACH == 0)
-		weir__table_sweep(work->table, work->now);
+		weir__table_sweep(work->table, clock);
 	for (int i = 0; number == 0 && i < EVICT_TRIES; i++) {
 		if (!evict(work->table, work->now, work->place.slot))
 			return 0;
-		number = weir__arena_take(arena, work->now);
+		number = weir__arena_take(arena, clock);
 	}
 	return number;
 }
