@@ -129,12 +129,12 @@ WEIR_API int weir_table_add_limit_text(struct weir_table *table, const char *nam
  * cut to the new burst; a larger burst gives nobody tokens at once, nor keys that are new. A window keeps what it counted.
  *
  * A key that nobody touches, not even looks at, through 7 changes of its limit is still carried over; through 14 it starts
- * anew, and it may from the 8th on. Who waits already, and a decision that is just being made, may go by the limit as it
+ * anew, and it may from the 8th on. (Sliding logs and segments are carried over through any number.) Who waits already, and a decision that is just being made, may go by the limit as it
  * was; what such a decision on several limits has charged, and what a cancelled wait has taken ahead, stays charged.
  *
  * Safe from any thread and process; of several at once the last one stays. To the limit as it is, nothing changes.
- * WEIR_ERR_CHANGE: the algorithm, an option or the period of a window would change. WEIR_ERR_LIMIT, WEIR_ERR_MAXIMUM,
- * WEIR_ERR_UNSUPPORTED as above. WEIR_ERR_REGION: somebody scribbled over the shared memory. */
+ * WEIR_ERR_CHANGE: the algorithm, an option or the period of a window would change. WEIR_ERR_LIMIT and WEIR_ERR_MAXIMUM as
+ * above; a sliding counter that was added with at most WEIR_TABLE_SLIDING_MAX keeps to that. WEIR_ERR_REGION: somebody scribbled over the shared memory. */
 WEIR_API int weir_table_change_limit(struct weir_table *table, const struct weir_table_limit *limit,
 				     const struct weir_limit *to, weir_ns now, struct weir_message *ret_message);
 

@@ -530,6 +530,13 @@ static enum weir__history_done squeeze(struct work *work, const struct outcome *
 	return weir__history_merge(&work->history, at, work->history.newest.total + units);
 }
 
+/* Its cells are too small for what the limit lets it count, since that was raised. */
+static bool is_too_narrow(const struct work *work)
+{
+	return work->has_history && work->history.shape.time_bits != 0 &&
+	       shape_of(&work->key.view.format.plan).time_bits == 0;
+}
+
 static enum weir__history_done make_so(struct work *work, const struct outcome *outcome, uint64_t *ret_event_at)
 {
 	uint64_t dropped = 0;
@@ -542,7 +549,7 @@ static enum weir__history_done make_so(struct work *work, const struct outcome *
 											  WEIR__HISTORY_OUTRUN;
 	if (outcome->n == 0)
 		return forget(work);
-	if (manner == OTHERWISE)
+	if (manner == OTHERWISE || is_too_narrow(work))
 		return replace(work, outcome);
 	done = change_newest(work, outcome, manner, dropped);
 	if (done != WEIR__HISTORY_FULL)
@@ -685,7 +692,7 @@ static enum weir__log_answer decide_log(struct work *work, uint64_t cost, struct
 	struct weir__point live;
 	uint64_t used, total;
 
-	if (when - now > WEIR__STEP_BACK_MAX)
+	if (when - now > WEIR__STEP_BACK_MAX || is_too_narrow(work))
 		return WEIR__LOG_WHOLE;
 	weir__history_fetch_cells(history);
 	live = first_live(history, plan->period, when);
