@@ -68,6 +68,20 @@ static const char *skips_limit(const struct weir_limit *limit, uint64_t costs)
 	return weir__slot_format_init(&format, &plan, 0, true, NULL) == WEIR_OK ? NULL : "limits beyond the maxima";
 }
 
+static bool has_histories(const struct weir_limit *limit)
+{
+	struct weir__slot_format format;
+	struct weir_plan plan;
+
+	return weir_plan_compile(limit, &plan, NULL) == WEIR_OK &&
+	       weir__slot_format_init(&format, &plan, 0, true, NULL) == WEIR_OK && weir__format_has_histories(&format);
+}
+
+static const char *skips_change(const struct weir_limit *from, const struct weir_limit *to)
+{
+	return has_histories(to) && !has_histories(from) ? "sliding counters raised beyond the maxima of slots" : NULL;
+}
+
 static const char *skips_times(weir_ns earliest, weir_ns latest)
 {
 	return latest - earliest > WEIR__SLOT_TIME_MAX || earliest > UINT64_MAX / 2 ||
@@ -102,6 +116,19 @@ static struct weir_verdict refund(void *subject_, weir_ns now, uint64_t n)
 	const struct subject *const subject = subject_;
 
 	return weir_table_refund(subject->table, subject->limit, key, sizeof(key), now, n);
+}
+
+/* To the vectors also what changes nothing is a change, which later steps of the clock can tell. Histories are not carried
+ * over: if it is a new clock, they are cut to the limit by which they are next looked at. */
+static int change(void *subject_, weir_ns now, const struct weir_limit *limit)
+{
+	const struct subject *const subject = subject_;
+	struct weir__slot_format format;
+
+	if (weir__format_has_histories(&subject->limit->first) &&
+	    weir__view_format(subject->limit, limit, &format, NULL) == WEIR_OK)
+		(void)weir_table_peek(subject->table, subject->limit, key, sizeof(key), now, 0);
+	return weir__table_change_limit(subject->table, subject->limit, limit, now, true, NULL);
 }
 
 static struct weir_verdict all(void *const *subjects, const uint64_t *costs, size_t n, weir_ns now)
@@ -179,11 +206,13 @@ static void *make_evicting(const struct weir_limit *limit, uint64_t log_room)
 static void evict(weir_ns earliest)
 {
 	struct weir_table *const table = evicting_one.table;
+	const struct weir_state hold = weir__atomic16_load(&table->region.header->hold);
 
 	for (uint64_t i = 0; i < table->region.lines * WEIR__LINE_SLOTS; i++) {
 		struct weir_state *const slot = &table->region.slots[i].state;
 
-		if (weir__slot_fresh_at(*slot) + table->epoch > earliest)
+		if (weir__slot_fresh_at(*slot) + table->epoch > earliest ||
+		    weir__table_holds(&hold, *slot, earliest - table->epoch))
 			continue;
 		weir__table_forget_history(table, *slot);
 		*slot = (struct weir_state){ 0, 0 };
@@ -201,6 +230,7 @@ static void end_evicting(void)
 		.end = end_##kind,                                                                                     \
 		.between = evict_function,                                                                             \
 		.skips_limit = skips_limit,                                                                            \
+		.skips_change = skips_change,                                                                          \
 		.skips_times = skips_times,                                                                            \
 		.make = make_##kind,                                                                                   \
 		.drop = free,                                                                                          \
@@ -208,6 +238,7 @@ static void end_evicting(void)
 		.upto = upto,                                                                                          \
 		.peek = peek,                                                                                          \
 		.refund = refund,                                                                                      \
+		.change = change,                                                                                      \
 		.all = all,                                                                                            \
 		.name = #kind " table",                                                                                \
 	}

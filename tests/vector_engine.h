@@ -19,6 +19,8 @@ struct vector_engine {
 	 * NULL if it is. A NULL function: everything is. An operation below that is NULL is one that the engine does not
 	 * have. */
 	const char *(*skips_limit)(const struct weir_limit *limit, uint64_t costs);
+	const char *(*skips_change)(const struct weir_limit *from,
+				    const struct weir_limit *to); /* from the first one */
 	const char *(*skips_times)(weir_ns earliest, weir_ns latest);
 
 	/* A subject is one limit with one key. log_room: events a sliding log must be able to hold, whatever its limit is

@@ -361,21 +361,38 @@ static void play_all(const char *names, const char *costs, weir_ns now, size_t s
 	}
 }
 
-static void play_set(struct limit *limit, weir_ns now, size_t first, size_t stated)
+/* The limit of a row, named if there are several; the next argument follows. */
+static struct limit *limit_of_row(size_t *argument)
 {
-	struct weir_limit changed = limit->limit;
-	bool is_refused = false, is_bucket = limit->limit.algorithm <= WEIR_LEAKY_BUCKET;
+	if (now_at.n_limits == 1 && strcmp(now_at.words[*argument], now_at.limits[0].name) != 0)
+		return &now_at.limits[0];
+	(*argument)++;
+	return &now_at.limits[limit_named(now_at.words[*argument - 1], strlen(now_at.words[*argument - 1]))];
+}
 
-	for (size_t i = first; i + 1 < stated; i++) {
+/* What a `set` makes of the limit. */
+static struct weir_limit read_set(const struct weir_limit *limit, size_t first)
+{
+	struct weir_limit changed = *limit;
+
+	for (size_t i = first; i < now_at.n_words && strcmp(now_at.words[i], "->") != 0; i++) {
 		const char *value;
 
 		if ((value = value_of(now_at.words[i], "rate")))
 			read_rate(value, &changed);
-		else if ((value = value_of(now_at.words[i], "burst")) && is_bucket)
+		else if ((value = value_of(now_at.words[i], "burst")) && limit->algorithm <= WEIR_LEAKY_BUCKET)
 			changed.burst = number_of(value);
 		else
 			malformed("\"%s\" is nothing to set", now_at.words[i]);
 	}
+	return changed;
+}
+
+static void play_set(struct limit *limit, weir_ns now, size_t first, size_t stated)
+{
+	const struct weir_limit changed = read_set(&limit->limit, first);
+	bool is_refused = false;
+
 	for_each_playing_engine(engine)
 	{
 		const struct answer answer = run_set(engine, limit, now, &changed);
@@ -421,10 +438,7 @@ static void play_row(void)
 		play_all(now_at.words[3], now_at.words[4], now, stated);
 		return;
 	}
-	if (now_at.n_limits == 1 && strcmp(now_at.words[3], now_at.limits[0].name) != 0)
-		limit = &now_at.limits[0];
-	else
-		limit = &now_at.limits[limit_named(now_at.words[argument], strlen(now_at.words[argument]))], argument++;
+	limit = limit_of_row(&argument);
 	if (strcmp(op, "set") == 0) {
 		play_set(limit, now, argument, stated);
 	} else if (strcmp(op, "reserve") == 0) {
@@ -504,7 +518,7 @@ static void keep_row(const char *text)
 struct outline {
 	weir_ns earliest, latest;
 	uint64_t costs; /* of all rows, saturating */
-	bool has_set, has_reserve;
+	bool has_reserve;
 };
 
 /* The costs of a row, which are its last word before the arrow: one number, or several. */
@@ -538,7 +552,6 @@ static struct outline outline_of_rows(void)
 		outline.earliest = now < outline.earliest ? now : outline.earliest;
 		earliest_to_come[i] = outline.earliest;
 		outline.latest = now > outline.latest ? now : outline.latest;
-		outline.has_set |= strcmp(now_at.words[2], "set") == 0;
 		outline.has_reserve |= strcmp(now_at.words[2], "reserve") == 0;
 		if (strcmp(now_at.words[2], "set") != 0)
 			add_costs(&outline);
@@ -547,18 +560,51 @@ static struct outline outline_of_rows(void)
 	return outline;
 }
 
+/* As skips_limit says of what a limit becomes by the rows that set it. */
+static const char *skips_sets(const struct vector_engine *engine, const struct outline *outline)
+{
+	struct weir_limit limits[LIMITS_MAX];
+	const char *why = NULL;
+
+	for (size_t i = 0; i < now_at.n_limits; i++)
+		limits[i] = now_at.limits[i].limit;
+	for (size_t i = 0; why == NULL && i < n_pending; i++) {
+		char *const copy = strdup(pending[i]);
+		size_t argument = 3;
+
+		now_at.line = pending_lines[i];
+		split(copy);
+		if (strcmp(now_at.words[2], "set") == 0) {
+			struct weir_limit *const limit = &limits[limit_of_row(&argument) - now_at.limits];
+			const struct weir_limit *const first = &now_at.limits[limit - limits].limit;
+			const struct weir_limit changed = read_set(limit, argument);
+			struct weir_plan from, to;
+
+			why = engine->skips_limit(&changed, outline->costs);
+			if (why == NULL && engine->skips_change)
+				why = engine->skips_change(first, &changed);
+			if (weir_plan_compile(limit, &from, NULL) == WEIR_OK &&
+			    weir_plan_compile(&changed, &to, NULL) == WEIR_OK &&
+			    weir_step_convertible(&from, &to, NULL) == WEIR_OK)
+				*limit = changed;
+		}
+		free(copy);
+	}
+	return why;
+}
+
 static const char *reason_to_skip(const struct vector_engine *engine, const struct outline *outline)
 {
 	const char *why = NULL;
 
 	if (outline->has_reserve && engine->reserve == NULL)
 		return "reserve";
-	if (outline->has_set && engine->change == NULL)
-		return "set";
 	if (engine->skips_times)
 		why = engine->skips_times(outline->earliest, outline->latest);
 	for (size_t i = 0; why == NULL && engine->skips_limit && i < now_at.n_limits; i++)
 		why = engine->skips_limit(&now_at.limits[i].limit, outline->costs);
+	if (why == NULL && engine->skips_limit)
+		why = skips_sets(engine, outline);
 	return why;
 }
 

@@ -21,8 +21,9 @@
  * request that was admitted goes unrecorded.
  *
  * Names of keys are not stored, only 32 bits of a hash keyed with a secret of the table's own. A key that is looked up
- * meets another's slot with a probability of at most 16 / 2^32 = 3.7e-9; then the two share it. Keys of two limits that
- * do so read what the other owes by their own rate, and owe one burst or window at most.
+ * meets another's slot with a probability of at most 16 / 2^32 = 3.7e-9, twice that under a limit that has been changed 7
+ * times or more; then the two share it. Keys of two limits that do so read what the other owes by their own rate, and
+ * owe one burst or window at most.
  *
  * Maxima, beyond which weir_table_add_limit refuses a limit: WEIR_TABLE_... below. Times are good from 9 years before a
  * table was made until 9 years after; outside of that, time stands still.
@@ -72,7 +73,7 @@ struct weir_table_options {
 	size_t size_bytes;   /* all memory there will ever be, cut to whole pages; see weir_table_size */
 	const char *shared;  /* NULL: memory of this process. Else the name of shared memory, without a slash */
 	uint32_t mode;       /* of shared memory: permission bits; 0 is 0600, and another user's is refused */
-	uint32_t limits_max; /* how many limits there may be, 576 bytes each; 0 is 64 */
+	uint32_t limits_max; /* how many limits there may be, 1664 bytes each; 0 is 64 */
 	size_t arena_bytes;  /* of size_bytes, for sliding logs and segments; see weir_table_arena_size. 0 is none */
 	weir_ns made_at;     /* the time around which times are good; 0 is now. For replays and tests */
 };
@@ -113,7 +114,7 @@ WEIR_API int weir_table_unlink(const char *shared, struct weir_message *ret_mess
 WEIR_API weir_ns weir_table_now(struct weir_table *table);
 
 /* Adds a limit, or finds it: all processes add the limits that they use, by the same names. Safe from any thread.
- * WEIR_ERR_CHANGE: there is another limit of this name. WEIR_ERR_FULL: limits_max are there. WEIR_ERR_LIMIT: it cannot
+ * WEIR_ERR_CHANGE: there is another limit of this name, or it has been changed to another. WEIR_ERR_FULL: limits_max are there. WEIR_ERR_LIMIT: it cannot
  * be. WEIR_ERR_MAXIMUM, WEIR_ERR_UNSUPPORTED: not in a table. WEIR_ERR_SYSTEM: no memory. */
 WEIR_API int weir_table_add_limit(struct weir_table *table, const char *name, const struct weir_limit *limit,
 				  const struct weir_table_limit **ret_limit, struct weir_message *ret_message);
@@ -121,6 +122,25 @@ WEIR_API int weir_table_add_limit(struct weir_table *table, const char *name, co
 /* The same from the notation of limit.h, ended by a NUL. WEIR_ERR_SYNTAX, too. */
 WEIR_API int weir_table_add_limit_text(struct weir_table *table, const char *name, const char *text,
 				       const struct weir_table_limit **ret_limit, struct weir_message *ret_message);
+
+/* Changes a limit while keys live, at now: the rate and burst of a bucket, or the count of a window. From their next
+ * decision on, all threads and processes decide by the new one; handles stay as they are, and so does the name. Nobody
+ * waits: each key is carried over when it is next touched, as weir_step_convert does at `now`. A bucket keeps its tokens,
+ * cut to the new burst; a larger burst gives nobody tokens at once, nor keys that are new. A window keeps what it counted.
+ *
+ * A key that nobody touches, not even looks at, through 7 changes of its limit is still carried over; through 14 it starts
+ * anew, and it may from the 8th on. (Sliding logs and segments are carried over through any number.) Who waits already, and a decision that is just being made, may go by the limit as it
+ * was; what such a decision on several limits has charged, and what a cancelled wait has taken ahead, stays charged.
+ *
+ * Safe from any thread and process; of several at once the last one stays. To the limit as it is, nothing changes.
+ * WEIR_ERR_CHANGE: the algorithm, an option or the period of a window would change. WEIR_ERR_LIMIT and WEIR_ERR_MAXIMUM as
+ * above; a sliding counter that was added with at most WEIR_TABLE_SLIDING_MAX keeps to that. WEIR_ERR_REGION: somebody scribbled over the shared memory. */
+WEIR_API int weir_table_change_limit(struct weir_table *table, const struct weir_table_limit *limit,
+				     const struct weir_limit *to, weir_ns now, struct weir_message *ret_message);
+
+/* The same from the notation of limit.h, ended by a NUL. WEIR_ERR_SYNTAX, too. */
+WEIR_API int weir_table_change_limit_text(struct weir_table *table, const struct weir_table_limit *limit,
+					  const char *text, weir_ns now, struct weir_message *ret_message);
 
 /* May a request of this cost go now? Charges the key if so. The fastest question: a yes or a no. */
 WEIR_API bool weir_table_allow(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
@@ -222,7 +242,7 @@ struct weir_table_limit_stats {
 WEIR_API void weir_table_limit_stats(struct weir_table *table, const struct weir_table_limit *limit,
 				     struct weir_table_limit_stats *ret_stats);
 
-/* The limit as it was added, and its name, which lives as long as the table. */
+/* The limit as it is now, and its name, which lives as long as the table. */
 WEIR_API struct weir_limit weir_table_limit_limit(const struct weir_table_limit *limit);
 WEIR_API const char *weir_table_limit_name(const struct weir_table_limit *limit);
 

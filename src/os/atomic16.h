@@ -34,6 +34,16 @@ static inline void weir__atomic16_barrier(void)
 #endif
 }
 
+/* What was loaded before is older than what is loaded after. Elsewhere than on aarch64 only compilers mix them up. */
+static inline void weir__read_barrier(void)
+{
+#if defined(__aarch64__)
+	__asm__ volatile("dmb ishld" ::: "memory");
+#else
+	__asm__ volatile("" ::: "memory");
+#endif
+}
+
 /* Full barrier. */
 static inline bool weir__atomic16_swap(union weir__atomic16 *slot, struct weir_state expected, struct weir_state next)
 {

@@ -6,6 +6,7 @@
 #include "core/text.h"
 #include "core/wide.h"
 #include "os/memory.h"
+#include "store/plans.h"
 #include "store/slot.h"
 
 static const char magic[8] = "weirtab";
@@ -13,7 +14,7 @@ static const char no_table[] = "this is no table of Weir's";
 
 enum {
 	BYTE_ORDER_MARK = 0x01020304,
-	VERSION = 2, /* of the layout: whoever changes that, counts it up */
+	VERSION = 3, /* of the layout: whoever changes that, counts it up */
 	LIMITS_MAX_DEFAULT = 64,
 	MODE_DEFAULT = 0600,
 	ATTACH_TRIES = 100,
@@ -360,18 +361,30 @@ static void read_words(const uint64_t *words, char *ret_text, size_t size)
 	ret_text[size - 1] = '\0';
 }
 
-static int refuse_other_limit(const struct weir__region_limit *entry, const char *name,
-			      struct weir_message *ret_message)
+/* The limit's text as it is now; false if somebody scribbled over it. */
+static bool current_text(struct weir__region_limit *entry, char text[WEIR_LIMIT_TEXT_MAX])
+{
+	struct weir__plans_limit last;
+	uint64_t number;
+
+	if (!weir__plans_read_last(entry, &number, &last) || (unsigned)last.limit.algorithm > WEIR_SLIDING_COUNTER)
+		return false;
+	(void)weir_limit_print(&last.limit, text);
+	return true;
+}
+
+static int refuse_other_limit(struct weir__region_limit *entry, const char *name, struct weir_message *ret_message)
 {
 	struct weir__text why = weir__text_of_message(ret_message, 0);
 	char text[WEIR_LIMIT_TEXT_MAX];
 
-	read_words(entry->text, text, sizeof(text));
+	if (!current_text(entry, text))
+		read_words(entry->text, text, sizeof(text));
 	weir__text_add(&why, "the table has a limit ");
 	weir__text_add_quoted(&why, name, strlen(name));
 	weir__text_add(&why, " of ");
 	weir__text_add(&why, text);
-	weir__text_add(&why, "; another one needs another name");
+	weir__text_add(&why, "; weir_table_change_limit changes it");
 	return WEIR_ERR_CHANGE;
 }
 
@@ -381,11 +394,25 @@ static struct weir_state identity_of(const struct weir__region *region, const ch
 				    .hi = weir__hash(&region->secret, text, strlen(text)) };
 }
 
-int weir__region_add_limit(struct weir__region *region, const char *name, const char *text, uint32_t *ret_index,
-			   struct weir_message *ret_message)
+/* Whether the limit, which may have been changed since it was added, is this one now. */
+static bool is_now(struct weir__region_limit *entry, const struct weir_state *identity, const char *text)
 {
-	const struct weir_state free_entry = { 0, 0 }, identity = identity_of(region, name, text);
+	char current[WEIR_LIMIT_TEXT_MAX];
 
+	if (weir__plans_number(entry) == 0)
+		return weir__slot_equal(weir__atomic16_load(&entry->identity), *identity);
+	return current_text(entry, current) && strcmp(current, text) == 0;
+}
+
+int weir__region_add_limit(struct weir__region *region, const char *name, const struct weir_limit *limit,
+			   uint32_t *ret_index, struct weir_message *ret_message)
+{
+	const struct weir_state free_entry = { 0, 0 };
+	char text[WEIR_LIMIT_TEXT_MAX] = "";
+	struct weir_state identity;
+
+	(void)weir_limit_print(limit, text);
+	identity = identity_of(region, name, text);
 	/* The first free entry from there on is the only one to take: so two who add the same meet. */
 	for (uint32_t n = 0; n < region->limits_max; n++) {
 		const uint32_t i = (uint32_t)((identity.lo + n) % region->limits_max);
@@ -394,14 +421,17 @@ int weir__region_add_limit(struct weir__region *region, const char *name, const 
 
 		if (found.lo == 0 && !weir__atomic16_swap(&entry->identity, free_entry, identity))
 			found = weir__atomic16_load(&entry->identity);
+		if (found.lo != 0 && found.lo != identity.lo)
+			continue;
 		if (found.lo == 0 || weir__slot_equal(found, identity)) {
 			write_words(entry->name, name);
 			write_words(entry->text, text);
-			*ret_index = i;
-			return WEIR_OK;
+			weir__plans_begin(entry, limit);
 		}
-		if (found.lo == identity.lo)
+		if (!is_now(entry, &identity, text))
 			return refuse_other_limit(entry, name, ret_message);
+		*ret_index = i;
+		return WEIR_OK;
 	}
 	return fail_number(ret_message, WEIR_ERR_FULL, NULL, "the table has ", region->limits_max,
 			   " limits, and limits_max is ", region->limits_max);
@@ -434,7 +464,8 @@ bool weir__region_read_limit(const struct weir__region *region, uint32_t index, 
 		return false;
 	read_words(entry->name, ret_words->name, sizeof(ret_words->name));
 	read_words(entry->text, ret_words->text, sizeof(ret_words->text));
-	if (!weir__slot_equal(identity, identity_of(region, ret_words->name, ret_words->text)))
+	if (!weir__slot_equal(identity, identity_of(region, ret_words->name, ret_words->text)) ||
+	    (weir__plans_number(entry) > 0 && !current_text(entry, ret_words->text)))
 		ret_words->name[0] = ret_words->text[0] = '\0';
 	return true;
 }

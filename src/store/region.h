@@ -24,6 +24,8 @@ enum {
 	WEIR__STRIPES = 16,       /* of one thread each */
 	WEIR__STRIPES_COMMON = 4, /* of all that have none */
 	WEIR__FORGIVEN = 1024,
+	WEIR__PLANS = 16, /* of a limit: those of slots that are still known, see view.h, and the one being written */
+	WEIR__PLAN_WORDS = 4,
 };
 
 struct weir__region_header {
@@ -40,15 +42,28 @@ struct weir__region_header {
 	/* Counts what is taken from slots without having leaked, before it is: resets, refunds, keys that give way. One
 	 * for all keys with the same lowest bits of the fingerprint: see table_decide.c. */
 	_Atomic uint64_t forgiven[WEIR__FORGIVEN] __attribute__((aligned(WEIR__LINE_BYTES)));
+
+	/* Since a limit changed, slots may say that their keys are whole, by the limit as it was, which are not. Until hi,
+	 * those that said so of an instant after lo are not free: see table_find.c. Both in ns since the epoch. */
+	union weir__atomic16 hold;
 } __attribute__((aligned(256)));
+
+/* A limit as it was from one change to the next; see plans.h. */
+struct weir__region_plan {
+	union weir__atomic16 words[WEIR__PLAN_WORDS]; /* lo: a word; hi: a mark, the same in all */
+};
 
 /* A limit that was added. The identity is taken at once; the words that follow are for people, and whoever adds the
  * same limit writes the same ones. */
 struct weir__region_limit {
 	union weir__atomic16 identity; /* keyed hashes, lo of the name, hi of the text; 0: free */
+	union weir__atomic16 change;   /* lo: how often it was changed; hi: who is about to, or 0 */
 	uint64_t name[(WEIR_TABLE_NAME_MAX + 1) / sizeof(uint64_t)];
-	uint64_t text[WEIR_LIMIT_TEXT_MAX / sizeof(uint64_t)];
-} __attribute__((aligned(256)));
+	uint64_t text[WEIR_LIMIT_TEXT_MAX / sizeof(uint64_t)]; /* as it was added */
+	struct weir__region_plan plans[WEIR__PLANS];
+	union weir__atomic16 absent[2]
+				   [2]; /* the two words of a state, with marks; of plans with even and odd numbers */
+} __attribute__((aligned(WEIR__LINE_BYTES)));
 
 /* Decisions, by answer: denied and allowed. */
 struct weir__limit_counters {
@@ -92,8 +107,8 @@ int weir__region_open(struct weir__region *region, const struct weir_table_optio
 void weir__region_close(struct weir__region *region);
 
 /* The number of the limit's entry, new or found. */
-int weir__region_add_limit(struct weir__region *region, const char *name, const char *text, uint32_t *ret_index,
-			   struct weir_message *ret_message);
+int weir__region_add_limit(struct weir__region *region, const char *name, const struct weir_limit *limit,
+			   uint32_t *ret_index, struct weir_message *ret_message);
 
 /* Where the limit of this name has its entry. Adds nothing. */
 bool weir__region_find_limit(const struct weir__region *region, const char *name, uint32_t *ret_index);
@@ -102,8 +117,8 @@ struct weir__region_words {
 	char name[WEIR_TABLE_NAME_MAX + 1], text[WEIR_LIMIT_TEXT_MAX];
 };
 
-/* What an entry says for people; false if it is free. Both words are empty if they are not those of its identity:
- * whoever took it has not written them yet or was killed before, or somebody scribbled over them. */
+/* What an entry says for people, the limit as it is now; false if it is free. Both are empty if they are not those of
+ * its identity: whoever took it has not written them yet or was killed before, or somebody scribbled over them. */
 bool weir__region_read_limit(const struct weir__region *region, uint32_t index, struct weir__region_words *ret_words);
 
 /* When it was made, or what made_at said; 0 if the epoch does not tell. */

@@ -38,7 +38,7 @@ struct weir_state weir__slot_unpack(const struct weir__slot_format *format, stru
 	const weir_ns fresh_at = weir__slot_fresh_at(slot) + format->epoch;
 	const uint32_t counted = weir__slot_own(slot) & count_mask;
 
-	if (weir__slot_fingerprint(slot) == 0)
+	if (weir__slot_fingerprint(slot) == 0 || (weir__slot_is_counted(slot) && weir__slot_own(slot) == 0))
 		return (struct weir_state){ 0, 0 };
 	switch (format->plan.kind) {
 	case WEIR_KIND_BUCKET:
@@ -151,13 +151,11 @@ static weir__u128 longest(const struct weir_plan *plan)
 }
 
 /* An eighth of it more may be in a slot. */
-static int init_histories(struct weir__slot_format *format, const struct weir_plan *plan, weir_ns epoch, bool has_arena,
-			  struct weir_message *ret_message)
+int weir__slot_format_init_histories(struct weir__slot_format *format, const struct weir_plan *plan, weir_ns epoch,
+				     struct weir_message *ret_message)
 {
 	const weir_ns span_max = WEIR_TABLE_SPAN_MAX / 8 * 7;
 
-	if (!has_arena)
-		return refuse_without_arena(ret_message);
 	if (plan->most > WEIR_TABLE_ARENA_MAX)
 		return refuse(ret_message, "a count", WEIR_TABLE_ARENA_MAX);
 	*format = (struct weir__slot_format){ .plan = *plan, .epoch = epoch, .tag = WEIR__SLOT_ARENA };
@@ -170,6 +168,11 @@ static int init_histories(struct weir__slot_format *format, const struct weir_pl
 	return WEIR_OK;
 }
 
+weir_ns weir__slot_longest(const struct weir_plan *plan)
+{
+	return weir__saturate(longest(plan));
+}
+
 int weir__slot_format_init(struct weir__slot_format *format, const struct weir_plan *plan, weir_ns epoch,
 			   bool has_arena, struct weir_message *ret_message)
 {
@@ -177,7 +180,8 @@ int weir__slot_format_init(struct weir__slot_format *format, const struct weir_p
 
 	if (plan->kind >= WEIR_KIND_SEGMENTS ||
 	    (plan->kind == WEIR_KIND_COUNTER && plan->most > WEIR_TABLE_SLIDING_MAX))
-		return init_histories(format, plan, epoch, has_arena, ret_message);
+		return has_arena ? weir__slot_format_init_histories(format, plan, epoch, ret_message) :
+				   refuse_without_arena(ret_message);
 	if (is_bucket && plan->count > WEIR_TABLE_RATE_MAX)
 		return refuse(ret_message, "the count of a rate in lowest terms", WEIR_TABLE_RATE_MAX);
 	if (!is_bucket && plan->most > WEIR_TABLE_COUNT_MAX)

@@ -2,7 +2,7 @@
  *
  *     lo   bits  0..31   fingerprint of the key; 0: nobody's
  *          bits 32..63   the algorithm's own
- *     hi   bits  0..3    tag: generation of the limit, and whether own is COUNTED; or ARENA or CLAIMED
+ *     hi   bits  0..3    tag: generation of the limit, 0 to 6, and whether own is COUNTED; or ARENA or CLAIMED
  *          bits  4..63   fresh_at: from then on the key owes nothing, in ns since the table's epoch
  *
  * fresh_at means the same for every algorithm, so whether a slot is free, and which is closest to it, is known without
@@ -14,7 +14,8 @@
  *     counter    own is what the previous (upper 14 bits) and the current window counted; the end of the window
  *                after the current one is fresh_at, or of the current one if only the previous counted
  *
- * The last three are COUNTED. However little of a window is used, it is over at the same time; so the upper 4 of their
+ * The last three are COUNTED. What is COUNTED and has 0 of its own owes nothing, also a bucket, however late fresh_at is:
+ * so keys are written where those without a slot do owe something, see view.h. However little of a window is used, it is over at the same time; so the upper 4 of their
  * own bits tell how much: when slots are short, a key that has used little gives way before one that has used all.
  *
  * Pure. Packing what core says and unpacking it again gives the same state. */
@@ -29,6 +30,8 @@ enum {
 	WEIR__SLOT_TAG_MASK = (1 << WEIR__SLOT_TAG_BITS) - 1,
 	WEIR__SLOT_CLAIMED = WEIR__SLOT_TAG_MASK,
 	WEIR__SLOT_COUNTED = 8,
+	WEIR__SLOT_GENERATIONS = 7,
+	WEIR__SLOT_GENERATION_MASK = 7,
 	WEIR__SLOT_ARENA = 7, /* own is the number of a root: see history.h */
 	WEIR__SLOT_LEVEL_SHIFT = 28,
 	WEIR__SLOT_LEVEL_MOST = 15,
@@ -72,6 +75,12 @@ static inline bool weir__slot_is_counted(struct weir_state slot)
 static inline uint32_t weir__slot_level(struct weir_state slot)
 {
 	return weir__slot_own(slot) >> WEIR__SLOT_LEVEL_SHIFT;
+}
+
+/* By how many changes of its era the limit was the one that it was packed by; what is nobody's is no generation. */
+static inline uint32_t weir__slot_generation(struct weir_state slot)
+{
+	return (uint32_t)slot.hi & WEIR__SLOT_GENERATION_MASK;
 }
 
 /* Since the epoch. */
@@ -139,9 +148,16 @@ static inline bool weir__format_has_histories(const struct weir__slot_format *fo
 	return format->tag == WEIR__SLOT_ARENA;
 }
 
+/* How long a key can owe something at most. */
+weir_ns weir__slot_longest(const struct weir_plan *plan);
+
 /* Checks that the states of a plan can be packed, and how: into the slot, or into a history in the arena. WEIR_ERR_MAXIMUM,
  * or WEIR_ERR_UNSUPPORTED if there is no arena. */
 int weir__slot_format_init(struct weir__slot_format *format, const struct weir_plan *plan, weir_ns epoch,
 			   bool has_arena, struct weir_message *ret_message);
+
+/* Into a history, also what would fit the slot. */
+int weir__slot_format_init_histories(struct weir__slot_format *format, const struct weir_plan *plan, weir_ns epoch,
+				     struct weir_message *ret_message);
 
 #endif

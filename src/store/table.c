@@ -128,23 +128,22 @@ static int remember_limit(struct weir_table *table, const struct weir_table_limi
 int weir_table_add_limit(struct weir_table *table, const char *name, const struct weir_limit *limit,
 			 const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
 {
-	struct weir_table_limit added = { .table = table, .limit = *limit };
-	char text[WEIR_LIMIT_TEXT_MAX];
-	struct weir_plan plan;
+	struct weir_table_limit added = { .table = table, .added = *limit };
 	int error;
 
 	error = check_name(name, ret_message);
 	if (error == WEIR_OK)
-		error = weir_plan_compile(limit, &plan, ret_message);
+		error = weir_plan_compile(limit, &added.plan, ret_message);
 	if (error == WEIR_OK)
-		error = weir__slot_format_init(&added.format, &plan, table->epoch, table->region.arena.n > 0,
+		error = weir__slot_format_init(&added.first, &added.plan, table->epoch, table->region.arena.n > 0,
 					       ret_message);
 	if (error != WEIR_OK)
 		return error;
-	(void)weir_limit_print(limit, text);
-	error = weir__region_add_limit(&table->region, name, text, &added.index, ret_message);
+	error = weir__region_add_limit(&table->region, name, limit, &added.index, ret_message);
 	if (error != WEIR_OK)
 		return error;
+	added.entry = &table->region.limits[added.index];
+	weir__view_init(&added);
 	memcpy(added.name, name, strlen(name));
 	added.secret = secret_of(&table->region.secret, name);
 	return remember_limit(table, &added, ret_limit, ret_message);
@@ -159,23 +158,17 @@ int weir_table_add_limit_text(struct weir_table *table, const char *name, const 
 	return error == WEIR_OK ? weir_table_add_limit(table, name, &limit, ret_limit, ret_message) : error;
 }
 
-struct weir_limit weir_table_limit_limit(const struct weir_table_limit *limit)
-{
-	return limit->limit;
-}
-
 const char *weir_table_limit_name(const struct weir_table_limit *limit)
 {
 	return limit->name;
 }
 
-bool weir__table_put(struct weir_table *table, uint64_t hash, struct weir__place *place, struct weir_state next,
-		     weir_ns now)
+bool weir__table_put(const struct weir__key *key, struct weir__place *place, struct weir_state next, weir_ns now)
 {
 	if (weir__slot_equal(place->seen, next))
 		return true;
 	if (place->slot == NULL)
-		return weir__table_claim(table, hash, next, now, &place->slot);
+		return weir__table_claim(key, next, now, &place->slot);
 	if (weir__atomic16_swap(place->slot, place->seen, next))
 		return true;
 	weir__back_off();
@@ -192,30 +185,36 @@ static void count_probe(const struct weir_table *table, const struct weir__place
 struct weir_verdict weir__table_step(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
 				     weir__step *step, weir_ns now, uint64_t cost, struct weir__change *ret_change)
 {
-	const struct weir__slot_format *const format = &limit->format;
-	const uint32_t fingerprint = weir__fingerprint(hash);
 	const bool forgives = step == weir_step_refund, decides = !forgives && step != weir_step_peek;
+	struct weir__key key;
 
-	if (weir__format_has_histories(format))
+	if (weir__format_has_histories(&limit->first))
 		return weir__table_step_history(table, limit, hash, step, now, cost, ret_change);
 	for (;;) {
-		struct weir__place place = weir__table_find(table, hash);
-		struct weir_state state = weir__slot_unpack(format, place.seen);
-		const struct weir_state before = state;
-		const struct weir_verdict verdict = step(&format->plan, &state, now, cost);
-		struct weir_state next = place.seen;
+		struct weir_state state, before, next;
+		struct weir_verdict verdict;
+		struct weir__place place;
 
-		if (!weir__slot_equal(before, state))
-			next = weir__slot_pack(format, fingerprint, &state);
+		weir__key_init(&key, table, limit, hash);
+		place = weir__table_find(&key, &state);
+		before = state;
+		next = place.seen;
+		verdict = step(&key.view.format.plan, &state, now, cost);
+		if (place.is_old || !weir__slot_equal(before, state))
+			next = weir__key_pack(&key, &state);
 		if (forgives) /* after the key was found, before it changes: see table_decide.c */
-			atomic_fetch_add(weir__table_forgiven(table, fingerprint), 1);
-		if (!weir__table_put(table, hash, &place, next, now))
+			weir__table_forgive(&key, &place);
+		if (!weir__table_put(&key, &place, next, now))
 			continue;
 		if (decides)
 			count_probe(table, &place);
 		if (ret_change)
-			*ret_change = (struct weir__change){ weir__slot_equal(place.seen, next) ? NULL : place.slot,
-							     place.seen, next, 0 };
+			*ret_change = (struct weir__change){
+				.slot = weir__slot_equal(place.seen, next) ? NULL : place.slot,
+				.before = place.is_old ? weir__key_pack(&key, &before) : place.seen,
+				.after = next,
+				.format = key.view.format,
+			};
 		return verdict;
 	}
 }
@@ -227,30 +226,49 @@ static struct weir_verdict allow_only(const struct weir_plan *plan, void *state,
 
 enum found { DENIED, ALLOWED, OUTRUN, NOT_HERE };
 
-/* Decides for a bucket if its slot is in this line. */
+/* What the common way needs of the view; its number says whether it was whole. */
+static inline uint64_t load_bucket(const struct weir_table_limit *limit, struct weir__slot_format *format,
+				   uint32_t *era_mark)
+{
+	const uint64_t number = WEIR__VIEW_WORD(limit, number);
+
+	*era_mark = WEIR__VIEW_WORD(limit, era_mark);
+	format->plan.kind = WEIR__VIEW_WORD(limit, format.plan.kind);
+	format->plan.count = WEIR__VIEW_WORD(limit, format.plan.count);
+	format->plan.period = WEIR__VIEW_WORD(limit, format.plan.period);
+	format->plan.most = WEIR__VIEW_WORD(limit, format.plan.most);
+	format->unit_ns = WEIR__VIEW_WORD(limit, format.unit_ns);
+	format->unit_rest = WEIR__VIEW_WORD(limit, format.unit_rest);
+	format->tag = WEIR__VIEW_WORD(limit, format.tag);
+	return number;
+}
+
+/* Decides for a bucket if its slot is in this line, packed by the newest plan. */
 static inline enum found allow_in_line(const struct weir_table *table, const struct weir_table_limit *limit,
 				       uint64_t hash, union weir__atomic16 *line, weir_ns now, uint64_t cost)
 {
-	const struct weir__slot_format *const format = &limit->format;
-	const uint32_t fingerprint = weir__fingerprint(hash);
+	struct weir__slot_format format = { .epoch = table->epoch };
+	uint32_t era_mark;
+	const uint64_t number = load_bucket(limit, &format, &era_mark);
+	const uint32_t fingerprint = weir__fingerprint_in(hash, era_mark);
 	const unsigned matches = weir__line_matches(line, fingerprint);
 
-	if (WEIR__LIKELY(matches != 0 && format->plan.kind == WEIR_KIND_BUCKET &&
+	if (WEIR__LIKELY(matches != 0 && format.plan.kind == WEIR_KIND_BUCKET &&
 			 now - table->epoch <= WEIR__SLOT_TIME_MAX)) {
 		union weir__atomic16 *const slot = line + __builtin_ctz(matches);
 		const struct weir_state seen = weir__atomic16_load(slot);
-		struct weir_state state = weir__slot_unpack_bucket(format, seen);
-		const bool was_whole = weir__state_wide(&state) <= weir__mul(now, format->plan.count);
-		const enum weir__answer answer = weir__bucket_decide(&format->plan, &state, now, cost, false);
+		struct weir_state state = weir__slot_unpack_bucket(&format, seen);
+		const bool was_whole = weir__state_wide(&state) <= weir__mul(now, format.plan.count);
+		const enum weir__answer answer = weir__bucket_decide(&format.plan, &state, now, cost, false);
 
-		if (WEIR__LIKELY(weir__slot_fingerprint(seen) == fingerprint && weir__slot_tag(seen) == format->tag &&
-				 cost > 0)) {
+		if (WEIR__LIKELY(weir__slot_fingerprint(seen) == fingerprint && weir__slot_tag(seen) == format.tag &&
+				 cost > 0 && weir__view_is_current(limit, number))) {
 			if (answer == WEIR__DENIED)
 				return DENIED;
 			if (answer == WEIR__ALLOWED)
 				return WEIR__LIKELY(weir__atomic16_swap(
 					       slot, seen,
-					       weir__slot_charge_bucket(format, seen, was_whole, now, cost))) ?
+					       weir__slot_charge_bucket(&format, seen, was_whole, now, cost))) ?
 					       ALLOWED :
 					       OUTRUN;
 		}
@@ -264,7 +282,7 @@ static __attribute__((noinline)) bool allow_elsewhere(struct weir_table *table, 
 {
 	union weir__atomic16 *lines[WEIR__LINES];
 
-	if (limit->format.plan.kind == WEIR_KIND_LOG) {
+	if (limit->first.plan.kind == WEIR_KIND_LOG) {
 		const enum weir__log_answer answer = weir__table_allow_log(table, limit, hash,
 									   weir__table_clamp(table, now), cost);
 
@@ -354,12 +372,15 @@ bool weir_table_reset(struct weir_table *table, const struct weir_table_limit *l
 {
 	const uint64_t hash = weir__hash(&limit->secret, key, key_length);
 	struct weir__place place;
+	struct weir__key found;
+	struct weir_state state;
 
 	do {
-		place = weir__table_find(table, hash);
+		weir__key_init(&found, table, limit, hash);
+		place = weir__table_find(&found, &state);
 		if (place.slot == NULL)
 			return false;
-		atomic_fetch_add(weir__table_forgiven(table, weir__fingerprint(hash)), 1);
+		weir__table_forgive(&found, &place);
 	} while (!weir__atomic16_swap(place.slot, place.seen, (struct weir_state){ 0, 0 }));
 	weir__table_forget_history(table, place.seen);
 	return true;
@@ -369,23 +390,26 @@ struct weir_table_key weir__table_inspect(struct weir_table *table, const struct
 					  const void *key, size_t key_length, weir_ns now, uint64_t cost)
 {
 	const uint64_t hash = weir__hash(&limit->secret, key, key_length);
-	const struct weir__place place = weir__table_find(table, hash);
-	struct weir_state state = weir__slot_unpack(&limit->format, place.seen);
+	struct weir_state state, slot;
+	struct weir__place place;
+	struct weir__key found;
 
-	if (weir__format_has_histories(&limit->format)) {
-		const weir_ns clamped = weir__table_clamp(table, now);
-		const struct weir_verdict verdict = weir__table_step_history(table, limit, hash, weir_step_peek,
-									     clamped, cost, NULL);
+	now = weir__table_clamp(table, now);
+	weir__key_init(&found, table, limit, hash);
+	place = weir__table_find(&found, &state);
+	if (weir__format_has_histories(&limit->first)) {
+		const struct weir_verdict verdict = weir__table_step_history(table, limit, hash, weir_step_peek, now,
+									     cost, NULL);
 
 		return (struct weir_table_key){ .is_stored = place.slot != NULL,
-						.whole_at = place.slot ? clamped + verdict.reset_after : 0,
+						.whole_at = place.slot ? now + verdict.reset_after : 0,
 						.verdict = verdict };
 	}
-
+	slot = place.is_old ? weir__key_pack(&found, &state) : place.seen;
 	return (struct weir_table_key){
 		.is_stored = place.slot != NULL,
-		.whole_at = place.slot ? weir__slot_fresh_at(place.seen) + table->epoch : 0,
-		.verdict = weir_step_peek(&limit->format.plan, &state, weir__table_clamp(table, now), cost),
+		.whole_at = weir__slot_fingerprint(slot) ? weir__slot_fresh_at(slot) + table->epoch : 0,
+		.verdict = weir_step_peek(&found.view.format.plan, &state, now, cost),
 	};
 }
 

@@ -10,17 +10,8 @@
 #include <weir/table.h>
 
 #include "store/history.h"
-#include "store/slot.h"
 #include "store/stripe.h"
-
-struct weir_table_limit {
-	const struct weir_table *table;
-	struct weir__slot_format format;
-	struct weir__hash_secret secret; /* of this limit: so a key has another hash under each */
-	uint32_t index;
-	struct weir_limit limit;
-	char name[WEIR_TABLE_NAME_MAX + 1];
-};
+#include "store/view.h"
 
 /* How far this process has come in its search for chunks that nothing refers to. */
 struct weir__sweep {
@@ -41,18 +32,29 @@ struct weir_table {
 	struct weir_table_limit *_Atomic limits[];
 };
 
+/* A key that is looked for, under a limit as it is by now. */
+struct weir__key {
+	struct weir_table *table;
+	const struct weir_table_limit *limit;
+	uint64_t hash;
+	uint32_t fingerprint, previous; /* of this era, and of the one before; the same if there is none */
+	struct weir__view view;
+};
+
 /* Where a key is, and what was there. */
 struct weir__place {
 	union weir__atomic16 *slot; /* NULL: nowhere */
 	struct weir_state seen;     /* all zero if nowhere */
 	unsigned line;              /* of its candidates; LINES: nowhere */
+	bool is_old;                /* packed by an older plan */
 };
 
 /* One change of a slot, to be able to take it back. */
 struct weir__change {
 	union weir__atomic16 *slot;      /* NULL: nothing was changed */
 	struct weir_state before, after; /* of keys that are in their slot */
-	uint64_t event_at;               /* of those that have a history */
+	struct weir__slot_format format; /* by which it was packed */
+	uint64_t event_at;               /* of keys that have a history */
 };
 
 static inline void weir__table_count(const struct weir_table *table, const struct weir_table_limit *limit, bool allowed)
@@ -69,11 +71,17 @@ static inline weir_ns weir__table_clamp(const struct weir_table *table, weir_ns 
 	return now < table->epoch ? table->epoch : table->epoch + WEIR__SLOT_TIME_MAX;
 }
 
-static inline uint32_t weir__fingerprint(uint64_t hash)
+static inline uint32_t weir__fingerprint_in(uint64_t hash, uint32_t era_mark)
 {
-	const uint32_t bits = (uint32_t)hash;
+	const uint32_t bits = (uint32_t)hash ^ era_mark;
 
 	return bits ? bits : 1;
+}
+
+/* In the first era. */
+static inline uint32_t weir__fingerprint(uint64_t hash)
+{
+	return weir__fingerprint_in(hash, 0);
 }
 
 static inline union weir__atomic16 *weir__table_line(const struct weir_table *table, uint64_t bits)
@@ -132,7 +140,7 @@ static inline unsigned weir__line_matches(union weir__atomic16 *line, uint32_t f
 static inline struct weir__place weir__line_find(union weir__atomic16 *line, uint32_t fingerprint,
 						 const union weir__atomic16 *except)
 {
-	struct weir__place claim = { NULL, { 0, 0 }, 0 };
+	struct weir__place claim = { NULL, { 0, 0 }, 0, false };
 	unsigned matches = weir__line_matches(line, fingerprint);
 
 	for (; matches; matches &= matches - 1) {
@@ -142,8 +150,8 @@ static inline struct weir__place weir__line_find(union weir__atomic16 *line, uin
 		if (slot == except || weir__slot_fingerprint(seen) != fingerprint)
 			continue;
 		if (WEIR__LIKELY(weir__slot_tag(seen) != WEIR__SLOT_CLAIMED))
-			return (struct weir__place){ slot, seen, 0 };
-		claim = (struct weir__place){ slot, seen, 0 };
+			return (struct weir__place){ slot, seen, 0, false };
+		claim = (struct weir__place){ slot, seen, 0, false };
 	}
 	return claim;
 }
@@ -153,38 +161,64 @@ static inline bool weir__place_is_claim(const struct weir__place *place)
 	return place->slot && weir__slot_tag(place->seen) == WEIR__SLOT_CLAIMED;
 }
 
-/* Looks in all lines. Removes a claim that nobody seems to be at work on. */
-struct weir__place weir__table_find_anywhere(struct weir_table *table, uint64_t hash);
-
 /* What is taken from the slots of keys with this fingerprint without having leaked. */
 static inline _Atomic uint64_t *weir__table_forgiven(const struct weir_table *table, uint32_t fingerprint)
 {
 	return &table->region.header->forgiven[fingerprint % WEIR__FORGIVEN];
 }
 
-/* Of the key with this hash. */
-static inline struct weir__place weir__table_find(struct weir_table *table, uint64_t hash)
+/* The key as its limit is now. */
+static inline void weir__key_init(struct weir__key *key, struct weir_table *table, const struct weir_table_limit *limit,
+				  uint64_t hash)
 {
-	const struct weir__place place = weir__line_find(weir__table_home(table, hash), weir__fingerprint(hash), NULL);
+	key->table = table;
+	key->limit = limit;
+	key->hash = hash;
+	weir__view_load(limit, &key->view);
+	key->fingerprint = weir__fingerprint_in(hash, key->view.era_mark);
+	key->previous = weir__fingerprint_in(hash, key->view.previous_mark);
+}
 
-	return WEIR__LIKELY(place.slot && !weir__place_is_claim(&place)) ? place :
-									   weir__table_find_anywhere(table, hash);
+/* Where the key is, and what it owes: if it is nowhere, what a key owes that was never used. Removes a claim that nobody
+ * seems to be at work on. If the limit was changed meanwhile, the key is looked for anew. */
+struct weir__place weir__table_find(struct weir__key *key, struct weir_state *ret_state);
+
+/* Whether a slot that says its key is whole now may be that of one that is not. It goes by the plan that it was packed by.
+ * If the limit has been changed since, to a slower rate or a larger burst, that is too early: so the change holds such
+ * slots until no key can owe anything from before. All of them, as long as a clock is behind the change. */
+static inline bool weir__table_holds(const struct weir_state *hold, struct weir_state slot, uint64_t now)
+{
+	return now < hold->hi && (now < hold->lo || weir__slot_fresh_at(slot) > hold->lo);
+}
+
+/* Says that something is about to be taken from the key's slot. */
+static inline void weir__table_forgive(const struct weir__key *key, const struct weir__place *place)
+{
+	atomic_fetch_add(
+		weir__table_forgiven(key->table, place->slot ? weir__slot_fingerprint(place->seen) : key->fingerprint),
+		1);
 }
 
 /* Fetches what find will need beyond the home line, unless the key is there. */
-void weir__table_prefetch_rest(const struct weir_table *table, uint64_t hash);
+void weir__table_prefetch_rest(const struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash);
 
 /* Gives a key that is nowhere a slot with this content. False: something changed, begin again from find. */
-bool weir__table_claim(struct weir_table *table, uint64_t hash, struct weir_state content, weir_ns now,
+bool weir__table_claim(const struct weir__key *key, struct weir_state content, weir_ns now,
 		       union weir__atomic16 **ret_slot);
 
-/* What was decided becomes so, and place says where. False: somebody else was faster, begin again from find. */
-bool weir__table_put(struct weir_table *table, uint64_t hash, struct weir__place *place, struct weir_state next,
-		     weir_ns now);
+/* What was decided becomes so, and place says where. False: something changed, begin again. */
+bool weir__table_put(const struct weir__key *key, struct weir__place *place, struct weir_state next, weir_ns now);
+
+/* The key's slot as it is when it owes this. */
+static inline struct weir_state weir__key_pack(const struct weir__key *key, const struct weir_state *state)
+{
+	return weir__view_pack(&key->view, key->fingerprint, state);
+}
 
 typedef struct weir_verdict weir__step(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost);
 
-/* Takes a step for a key. ret_change may be NULL. */
+/* Takes a step for a key. ret_change may be NULL. A key that was packed by an older plan is packed by the newest even where
+ * nothing else changes, denied or only looked at: so as long as it is touched, its plan is known. */
 struct weir_verdict weir__table_step(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
 				     weir__step *step, weir_ns now, uint64_t cost, struct weir__change *ret_change);
 
@@ -218,6 +252,11 @@ void weir__table_sweep(struct weir_table *table, weir_ns clock);
 /* weir_table_inspect, but with the verdict of a peek of this cost: both of one moment. */
 struct weir_table_key weir__table_inspect(struct weir_table *table, const struct weir_table_limit *limit,
 					  const void *key, size_t key_length, weir_ns now, uint64_t cost);
+
+/* weir_table_change_limit. also_same: a change to the limit as it is counts as one, too, and carries keys over. */
+int weir__table_change_limit(struct weir_table *table, const struct weir_table_limit *limit,
+			     const struct weir_limit *to, weir_ns now, bool also_same,
+			     struct weir_message *ret_message);
 
 /* weir_table_limit_stats of the limit that has this entry. */
 void weir__table_limit_stats(const struct weir_table *table, uint32_t index, struct weir_table_limit_stats *ret_stats);

@@ -13,7 +13,7 @@ static void fetch_histories(struct weir_table *table, const struct weir_claim *c
 	uint32_t roots[GROUP];
 
 	for (size_t i = 0; i < n; i++)
-		roots[i] = weir__format_has_histories(&claims[i].limit->format) ?
+		roots[i] = weir__format_has_histories(&claims[i].limit->first) ?
 				   weir__table_fetch_root(table, hashes[i]) :
 				   0;
 	for (size_t i = 0; i < n; i++) {
@@ -33,7 +33,7 @@ static void hash_group(struct weir_table *table, const struct weir_claim *claims
 		__builtin_prefetch(weir__table_home(table, hashes[i]), 1);
 	}
 	for (size_t i = 0; i < n; i++)
-		weir__table_prefetch_rest(table, hashes[i]);
+		weir__table_prefetch_rest(table, claims[i].limit, hashes[i]);
 	if (table->region.arena.n > 0)
 		fetch_histories(table, claims, n, hashes);
 }

@@ -10,6 +10,8 @@
  *    that moved since before the charge, nobody knows what became of the charge, and it stays. (Here the slot is read
  *    first, then `forgiven`: a swap in between makes this one fail, unless the same bits are there again. So it is
  *    looked at once more after the swap.)
+ *  - If the limit was changed since and the key touched, what it was charged is not what it would be charged now: that
+ *    stays, too.
  *  - Nothing is taken out of a bucket that shapes, or that others wait for: they build on what it owes.
  *  - If the caller's time is not that of the table's clock, nobody knows how much has leaked. */
 #include "core/bucket.h"
@@ -22,7 +24,8 @@ static const weir_ns shared_clocks_differ_ns = 1000000;
 struct part {
 	const struct weir_table_limit *limit;
 	uint64_t hash, cost;
-	uint64_t forgiven; /* before it was charged */
+	uint64_t forgiven;    /* before it was charged */
+	uint32_t fingerprint; /* at that time */
 	struct weir_verdict verdict;
 	struct weir__change change;
 	bool is_charged;
@@ -58,7 +61,7 @@ static void join_claims(struct joint *joint, const struct weir_claim *claims, si
 
 static bool counts_all(const struct part *part)
 {
-	return part->limit->format.plan.flags & WEIR_PLAN_COUNT_ALL;
+	return part->limit->first.plan.flags & WEIR_PLAN_COUNT_ALL;
 }
 
 static void step_part(struct joint *joint, struct part *part, weir__step *step)
@@ -120,12 +123,12 @@ static bool take_out(const struct weir_plan *plan, const struct weir_state *char
 static bool state_without(const struct joint *joint, const struct part *part, const struct weir_state *seen,
 			  struct weir_state *ret_state)
 {
-	const struct weir__slot_format *const format = &part->limit->format;
+	const struct weir__slot_format *const format = &part->change.format;
 	const struct weir_state charged = weir__slot_unpack(format, part->change.after);
 	const weir_ns clock = weir_table_now(joint->table); /* after the slot was read */
 
 	*ret_state = weir__slot_unpack(format, *seen);
-	if (clock < joint->now || weir__slot_fingerprint(*seen) != weir__fingerprint(part->hash) ||
+	if (clock < joint->now || weir__slot_fingerprint(*seen) != part->fingerprint ||
 	    weir__slot_tag(*seen) != format->tag)
 		return false;
 	if (format->plan.kind == WEIR_KIND_BUCKET &&
@@ -136,17 +139,18 @@ static bool state_without(const struct joint *joint, const struct part *part, co
 }
 
 /* What was taken out of a key is put in again, as far as its slot can hold it; into a new one if it has none. */
-static void put_back(const struct joint *joint, const struct part *part, uint32_t fingerprint)
+static void put_back(const struct joint *joint, const struct part *part)
 {
-	const struct weir__slot_format *const format = &part->limit->format;
-	const struct weir_plan *const plan = &format->plan;
-	const struct weir_state charged = weir__slot_unpack(format, part->change.after);
+	const struct weir_state charged = weir__slot_unpack(&part->change.format, part->change.after);
+	const struct weir_plan *plan;
 	struct weir__place place;
+	struct weir__key key;
 	struct weir_state state;
 
 	do {
-		place = weir__table_find(joint->table, part->hash);
-		state = weir__slot_unpack(format, place.seen);
+		weir__key_init(&key, joint->table, part->limit, part->hash);
+		place = weir__table_find(&key, &state);
+		plan = &key.view.format.plan;
 		if (plan->kind == WEIR_KIND_BUCKET) {
 			const weir__u128 now = weir__mul(joint->now, plan->count), whole_at = weir__state_wide(&state);
 
@@ -159,25 +163,26 @@ static void put_back(const struct joint *joint, const struct part *part, uint32_
 			state.hi += weir__min(part->cost, plan->most - weir__min(plan->most, state.hi));
 			state.lo = place.slot ? state.lo : charged.lo;
 		}
-	} while (!weir__table_put(joint->table, part->hash, &place, weir__slot_pack(format, fingerprint, &state),
-				  joint->now));
+	} while (!weir__table_put(&key, &place, weir__key_pack(&key, &state), joint->now));
 }
 
 static void take_back(struct joint *joint, const struct part *part)
 {
-	const struct weir__slot_format *const format = &part->limit->format;
+	const struct weir__slot_format *const format = &part->change.format;
 	const struct weir__change *const change = &part->change;
-	const uint32_t fingerprint = weir__fingerprint(part->hash);
+	const uint32_t fingerprint = part->fingerprint;
 	struct weir_state seen, next, state;
 
 	if (change->slot == NULL)
 		return;
-	if (weir__format_has_histories(format)) {
+	if (weir__format_has_histories(&part->limit->first)) {
 		if (atomic_load(weir__table_forgiven(joint->table, fingerprint)) == part->forgiven)
 			weir__table_take_back_event(joint->table, part->limit, part->hash, joint->now, change->event_at,
 						    part->cost);
 		return;
 	}
+	if (weir__slot_fingerprint(change->after) != fingerprint)
+		return;
 	for (;;) {
 		seen = weir__atomic16_load(change->slot);
 		if (atomic_load(weir__table_forgiven(joint->table, fingerprint)) != part->forgiven)
@@ -194,7 +199,7 @@ static void take_back(struct joint *joint, const struct part *part)
 	}
 	/* Forgiven and charged to the same bits while this thread was on its way to the swap: that charge was another's. */
 	if (atomic_load(weir__table_forgiven(joint->table, fingerprint)) != part->forgiven)
-		put_back(joint, part, fingerprint);
+		put_back(joint, part);
 }
 
 /* Charges all, or none if somebody else was faster at one. */
@@ -206,7 +211,8 @@ static bool charge_all(struct joint *joint)
 	for (size_t i = 0; i < joint->n; i++) {
 		struct part *const part = &joint->parts[order[i]];
 
-		part->forgiven = atomic_load(weir__table_forgiven(joint->table, weir__fingerprint(part->hash)));
+		part->fingerprint = weir__fingerprint_in(part->hash, WEIR__VIEW_WORD(part->limit, era_mark));
+		part->forgiven = atomic_load(weir__table_forgiven(joint->table, part->fingerprint));
 		step_part(joint, part, weir_step_take);
 		part->is_charged = true;
 		if (part->verdict.allowed)

@@ -50,10 +50,10 @@ static union weir__atomic16 *candidate(const struct candidates *candidates, unsi
 }
 
 /* A slot of the key other than the own claim: a settled one if one is seen, else a claim. */
-static struct weir__place look(const struct candidates *candidates, uint32_t fingerprint,
-			       const union weir__atomic16 *own_claim)
+static struct weir__place look_for(const struct candidates *candidates, uint32_t fingerprint,
+				   const union weir__atomic16 *own_claim)
 {
-	struct weir__place claim = { NULL, { 0, 0 }, LINES };
+	struct weir__place claim = { NULL, { 0, 0 }, LINES, false };
 
 	for (unsigned line = 0; line < LINES; line++) {
 		struct weir__place place = weir__line_find(candidates->lines[line], fingerprint, own_claim);
@@ -66,6 +66,19 @@ static struct weir__place look(const struct candidates *candidates, uint32_t fin
 		claim = place;
 	}
 	return claim;
+}
+
+/* Of this era or the one before. That is looked for first: a slot may come to have this era's fingerprint while it is
+ * looked for, never the other way. If there are two, this era's is the key's. */
+static struct weir__place look(const struct candidates *candidates, const struct weir__key *key,
+			       const union weir__atomic16 *own_claim)
+{
+	struct weir__place before = { NULL, { 0, 0 }, LINES, false }, place;
+
+	if (key->previous != key->fingerprint)
+		before = look_for(candidates, key->previous, own_claim);
+	place = look_for(candidates, key->fingerprint, own_claim);
+	return place.slot && (before.slot == NULL || !weir__place_is_claim(&place)) ? place : before;
 }
 
 static bool remove_claim(const struct weir__place *claim)
@@ -90,34 +103,73 @@ static void prefetch_rest(const struct candidates *candidates)
 		__builtin_prefetch(candidates->lines[i], 1);
 }
 
-void weir__table_prefetch_rest(const struct weir_table *table, uint64_t hash)
+void weir__table_prefetch_rest(const struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash)
 {
+	const uint32_t fingerprint = weir__fingerprint_in(hash, WEIR__VIEW_WORD(limit, era_mark));
 	struct candidates candidates;
 
-	if (WEIR__LIKELY(weir__line_matches(weir__table_home(table, hash), weir__fingerprint(hash)) != 0))
+	if (WEIR__LIKELY(weir__line_matches(weir__table_home(table, hash), fingerprint) != 0))
 		return;
 	candidates = candidates_of(table, hash);
 	prefetch_rest(&candidates);
 }
 
-struct weir__place weir__table_find_anywhere(struct weir_table *table, uint64_t hash)
+/* Whether the limit is as the key's view says, after all that was looked at before. */
+static bool is_current(const struct weir__key *key)
 {
-	const struct candidates candidates = candidates_of(table, hash);
+	weir__read_barrier();
+	return weir__plans_number(key->limit->entry) == key->view.number;
+}
+
+static struct weir__place find_anywhere(struct weir__key *key)
+{
+	const struct candidates candidates = candidates_of(key->table, key->hash);
 
 	prefetch_rest(&candidates);
 	for (;;) {
-		const struct weir__place place = look(&candidates, weir__fingerprint(hash), NULL);
+		const struct weir__place place = look(&candidates, key, NULL);
 
-		if (!weir__place_is_claim(&place))
+		if (weir__place_is_claim(&place))
+			await_claim(&place);
+		else if (place.slot || WEIR__LIKELY(is_current(key)))
 			return place;
-		await_claim(&place);
+		else /* it may be there, but of a later era */
+			weir__key_init(key, key->table, key->limit, key->hash);
 	}
 }
 
-/* Zero, or owes nothing by any clock. */
-static bool is_free(struct weir_state slot, uint64_t now)
+struct weir__place weir__table_find(struct weir__key *key, struct weir_state *ret_state)
 {
-	return weir__slot_fingerprint(slot) == 0 || weir__slot_fresh_at(slot) + clocks_differ_ns <= now;
+	for (;;) {
+		struct weir__place place = weir__line_find(weir__table_home(key->table, key->hash), key->fingerprint,
+							   NULL);
+
+		if (WEIR__UNLIKELY(place.slot == NULL || weir__place_is_claim(&place)))
+			place = find_anywhere(key);
+		if (place.slot == NULL) {
+			*ret_state = key->view.absent;
+			return place;
+		}
+		if (weir__format_has_histories(&key->view.format))
+			return place;
+		if (WEIR__LIKELY(weir__view_unpack(key->limit, &key->view, place.seen,
+						   weir__slot_fingerprint(place.seen) == key->fingerprint, ret_state,
+						   &place.is_old)))
+			return place;
+		weir__key_init(key, key->table, key->limit, key->hash);
+	}
+}
+
+/* Says that it owes nothing by any clock. */
+static bool is_over(struct weir_state slot, uint64_t now)
+{
+	return weir__slot_fresh_at(slot) + clocks_differ_ns <= now;
+}
+
+/* Zero, or owes nothing by any clock and whatever its limit has been changed to. */
+static bool is_free(struct weir_state slot, uint64_t now, const struct weir_state *hold)
+{
+	return weir__slot_fingerprint(slot) == 0 || (is_over(slot, now) && !weir__table_holds(hold, slot, now));
 }
 
 /* Whether a's key gives way before b's, both of the same sort. Of windows the one of which less is used, whatever of it
@@ -130,27 +182,27 @@ static bool gives_way_before(struct weir_state a, struct weir_state b)
 }
 
 /* Where a new key goes: what is free longest, first of all what was never used, so that a clock that steps back finds what
- * it knew. In a full table it is the slot of the key that is closest to fresh. */
-static struct weir__place choose(const struct candidates *candidates, uint64_t now, bool *ret_is_free)
+ * it knew. In a full table it is one that is held, else the slot of the key that is closest to fresh. */
+static struct weir__place choose(const struct candidates *candidates, uint64_t now, const struct weir_state *hold,
+				 bool *ret_is_free)
 {
-	struct weir__place longest_free[2] = { { NULL, { 0, 0 }, 0 }, { NULL, { 0, 0 }, 0 } };
-	struct weir__place closest[2] = { { NULL, { 0, 0 }, 0 }, { NULL, { 0, 0 }, 0 } }; /* not counted, and counted */
+	const struct weir__place none = { NULL, { 0, 0 }, 0, false };
+	struct weir__place longest_free[2] = { none, none }, longest_held = none;
+	struct weir__place closest[2] = { none, none }; /* not counted, and counted */
 	unsigned taken[2] = { 0, 0 };
 
 	for (unsigned i = 0; i < CANDIDATES; i++) {
 		union weir__atomic16 *const slot = candidate(candidates, i);
 		const struct weir_state seen = weir__atomic16_load(slot);
 		const unsigned pair = i / PAIR_SLOTS;
+		const bool is_taken = !is_free(seen, now, hold), owes = is_taken && !is_over(seen, now);
+		struct weir__place *const best = owes     ? &closest[weir__slot_is_counted(seen)] :
+						 is_taken ? &longest_held :
+							    &longest_free[pair];
 
-		if (!is_free(seen, now)) {
-			struct weir__place *const other = &closest[weir__slot_is_counted(seen)];
-
-			taken[pair]++;
-			if (other->slot == NULL || gives_way_before(seen, other->seen))
-				*other = (struct weir__place){ slot, seen, 0 };
-		} else if (longest_free[pair].slot == NULL || seen.hi < longest_free[pair].seen.hi) {
-			longest_free[pair] = (struct weir__place){ slot, seen, 0 };
-		}
+		taken[pair] += is_taken;
+		if (best->slot == NULL || (owes ? gives_way_before(seen, best->seen) : seen.hi < best->seen.hi))
+			*best = (struct weir__place){ slot, seen, 0, false };
 	}
 	*ret_is_free = true;
 	if (longest_free[0].slot && (taken[0] < PAIR_CROWDED || taken[0] <= taken[1]))
@@ -158,20 +210,23 @@ static struct weir__place choose(const struct candidates *candidates, uint64_t n
 	if (longest_free[1].slot)
 		return longest_free[1];
 	*ret_is_free = false;
+	if (longest_held.slot)
+		return longest_held;
 	if (closest[0].slot == NULL || (closest[1].slot && closest[1].seen.hi < closest[0].seen.hi))
 		return closest[1];
 	return closest[0];
 }
 
 /* Steps 2 and 3. */
-static bool settle(const struct candidates *candidates, const struct weir__place *mine, struct weir_state content)
+static bool settle(const struct weir__key *key, const struct candidates *candidates, const struct weir__place *mine,
+		   struct weir_state content)
 {
 	for (;;) {
-		const struct weir__place other = look(candidates, weir__slot_fingerprint(content), mine->slot);
+		const struct weir__place other = look(candidates, key, mine->slot);
 
-		if (other.slot == NULL)
+		if (other.slot == NULL && is_current(key))
 			return weir__atomic16_swap(mine->slot, mine->seen, content);
-		if (!weir__place_is_claim(&other) || other.slot < mine->slot) {
+		if (other.slot == NULL || !weir__place_is_claim(&other) || other.slot < mine->slot) {
 			remove_claim(mine);
 			return false;
 		}
@@ -179,18 +234,31 @@ static bool settle(const struct candidates *candidates, const struct weir__place
 	}
 }
 
-bool weir__table_claim(struct weir_table *table, uint64_t hash, struct weir_state content, weir_ns now,
+/* Settled, but so late that the limit has come to the next era but one, in which nobody looks for this slot: then it is
+ * taken back, unless somebody has found it before. */
+static bool is_out_of_sight(const struct weir__key *key, union weir__atomic16 *slot, struct weir_state content)
+{
+	const uint64_t era = key->view.number / WEIR__SLOT_GENERATIONS;
+
+	return WEIR__UNLIKELY(weir__plans_number(key->limit->entry) / WEIR__SLOT_GENERATIONS > era + 1) &&
+	       !weir__format_has_histories(&key->view.format) &&
+	       weir__atomic16_swap(slot, content, (struct weir_state){ 0, 0 });
+}
+
+bool weir__table_claim(const struct weir__key *key, struct weir_state content, weir_ns now,
 		       union weir__atomic16 **ret_slot)
 {
-	const struct candidates candidates = candidates_of(table, hash);
+	struct weir_table *const table = key->table;
+	const struct candidates candidates = candidates_of(table, key->hash);
 	const struct weir_state claim = weir__slot_make(weir__slot_fingerprint(content), weir__thread_nonce(),
 							weir__slot_fresh_at(content), WEIR__SLOT_CLAIMED);
+	const struct weir_state hold = weir__atomic16_load(&table->region.header->hold);
 	struct weir__place mine;
 	bool was_free, owed;
 
-	mine = choose(&candidates, now - table->epoch, &was_free);
+	mine = choose(&candidates, now - table->epoch, &hold, &was_free);
 	/* The key itself, settled by somebody since it was not found. */
-	if (weir__slot_fingerprint(mine.seen) == weir__slot_fingerprint(claim))
+	if (weir__slot_fingerprint(mine.seen) == key->fingerprint || weir__slot_fingerprint(mine.seen) == key->previous)
 		return false;
 	if (!was_free)
 		atomic_fetch_add(weir__table_forgiven(table, weir__slot_fingerprint(mine.seen)), 1);
@@ -201,7 +269,7 @@ bool weir__table_claim(struct weir_table *table, uint64_t hash, struct weir_stat
 	mine.seen = claim;
 	if (!was_free && owed)
 		WEIR__COUNT(&table->region, gave_way, 1);
-	if (!settle(&candidates, &mine, content))
+	if (!settle(key, &candidates, &mine, content) || is_out_of_sight(key, mine.slot, content))
 		return false;
 	WEIR__COUNT(&table->region, inserted, 1);
 	*ret_slot = mine.slot;

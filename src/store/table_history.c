@@ -28,9 +28,7 @@ static const weir_ns no_room_retry = 1000000000;
 
 /* What somebody is at work on. */
 struct work {
-	struct weir_table *table;
-	const struct weir_table_limit *limit;
-	uint64_t hash;
+	struct weir__key key; /* its limit as of when it was last looked for */
 	weir_ns now;
 	struct weir__place place;
 	struct weir__history history;
@@ -52,9 +50,9 @@ struct work {
 static void begin(struct work *work, struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
 		  weir_ns now)
 {
-	work->table = table;
-	work->limit = limit;
-	work->hash = hash;
+	work->key.table = table;
+	work->key.limit = limit;
+	work->key.hash = hash;
 	work->now = now;
 	work->place.slot = NULL;
 	work->heap = NULL;
@@ -66,11 +64,9 @@ static bool is_log(const struct weir_plan *plan)
 }
 
 /* Instants of events are kept less this. */
-static uint64_t base_of(const struct weir_table_limit *limit)
+static uint64_t base_of(const struct weir__slot_format *format)
 {
-	const struct weir_plan *const plan = &limit->format.plan;
-
-	return is_log(plan) ? limit->format.epoch : limit->format.epoch / plan->period;
+	return is_log(&format->plan) ? format->epoch : format->epoch / format->plan.period;
 }
 
 /* From the newest event on so long, in its units, an event counts. */
@@ -80,13 +76,13 @@ static uint64_t span_of(const struct weir_plan *plan)
 }
 
 /* When a key whose newest event is this owes nothing; since the epoch. */
-static uint64_t fresh_at(const struct weir_table_limit *limit, uint64_t newest)
+static uint64_t fresh_at(const struct weir__slot_format *format, uint64_t newest)
 {
-	const struct weir_plan *const plan = &limit->format.plan;
+	const struct weir_plan *const plan = &format->plan;
 
 	if (is_log(plan))
 		return newest + plan->period;
-	return (newest + base_of(limit) + span_of(plan)) * plan->period - limit->format.epoch;
+	return (newest + base_of(format) + span_of(plan)) * plan->period - format->epoch;
 }
 
 static struct weir__shape shape_of(const struct weir_plan *plan)
@@ -119,7 +115,7 @@ static struct weir__place closest_in(struct weir_table *table, uint64_t line, co
 
 		if (slot != except && weir__slot_tag(seen) == WEIR__SLOT_ARENA &&
 		    (closest.slot == NULL || seen.hi < closest.seen.hi))
-			closest = (struct weir__place){ slot, seen, 0 };
+			closest = (struct weir__place){ slot, seen, 0, false };
 	}
 	return closest;
 }
@@ -127,7 +123,7 @@ static struct weir__place closest_in(struct weir_table *table, uint64_t line, co
 /* Lets one key give way. Where the search goes on is where it ended, so all come to be looked at. */
 static bool evict(struct weir_table *table, weir_ns now, const union weir__atomic16 *except)
 {
-	struct weir__place closest = { NULL, { 0, 0 }, 0 };
+	struct weir__place closest = { NULL, { 0, 0 }, 0, false };
 	uint64_t line = atomic_fetch_add(&table->evict_next, EVICT_LINES) % table->region.lines;
 
 	for (uint32_t looked = 0; looked < EVICT_LINES_MOST && looked < table->region.lines; looked++) {
@@ -202,14 +198,14 @@ void weir__table_sweep(struct weir_table *table, weir_ns clock)
 static uint32_t take_chunk(void *context)
 {
 	struct work *const work = context;
-	struct weir__arena *const arena = &work->table->region.arena;
-	const weir_ns clock = weir_table_now(work->table);
+	struct weir__arena *const arena = &work->key.table->region.arena;
+	const weir_ns clock = weir_table_now(work->key.table);
 	uint32_t number = weir__arena_take(arena, clock);
 
 	if (atomic_fetch_add_explicit(&arena->takes, 1, memory_order_relaxed) % SWEEP_EACH == 0)
-		weir__table_sweep(work->table, clock);
+		weir__table_sweep(work->key.table, clock);
 	for (int i = 0; number == 0 && i < EVICT_TRIES; i++) {
-		if (!evict(work->table, work->now, work->place.slot))
+		if (!evict(work->key.table, work->now, work->place.slot))
 			return 0;
 		number = weir__arena_take(arena, clock);
 	}
@@ -238,18 +234,20 @@ static void find(struct work *work)
 {
 	for (;;) {
 		uint32_t moved_to = 0;
+		struct weir_state ignored;
 		enum weir__history_found found = WEIR__HISTORY_GONE;
 
-		work->place = weir__table_find(work->table, work->hash);
+		weir__key_init(&work->key, work->key.table, work->key.limit, work->key.hash);
+		work->place = weir__table_find(&work->key, &ignored);
 		if (work->place.slot && weir__slot_tag(work->place.seen) == WEIR__SLOT_ARENA) {
-			weir__history_fetch_root(&work->table->region.arena, weir__slot_own(work->place.seen));
-			found = weir__history_look(&work->table->region.arena, weir__slot_own(work->place.seen),
-						   work->hash, &work->history, &moved_to);
+			weir__history_fetch_root(&work->key.table->region.arena, weir__slot_own(work->place.seen));
+			found = weir__history_look(&work->key.table->region.arena, weir__slot_own(work->place.seen),
+						   work->key.hash, &work->history, &moved_to);
 		}
 		work->has_history = found == WEIR__HISTORY_THERE;
 		if (found != WEIR__HISTORY_MOVED)
 			return;
-		follow_move(work->table, &work->place, moved_to);
+		follow_move(work->key.table, &work->place, moved_to);
 	}
 }
 
@@ -274,7 +272,7 @@ static uint64_t events_at_most(const struct work *work)
 static void read_events(struct work *work)
 {
 	const struct weir__history *const history = &work->history;
-	const uint64_t span = span_of(&work->limit->format.plan), base = base_of(work->limit);
+	const uint64_t span = span_of(&work->key.view.format.plan), base = base_of(&work->key.view.format);
 	uint64_t n = 0, total = history->oldest.total, before = total;
 	struct weir__point point;
 
@@ -319,7 +317,7 @@ static bool unpack(struct work *work)
 	size_t state_size;
 	unsigned char *memory;
 
-	work->plan = work->limit->format.plan;
+	work->plan = work->key.view.format.plan;
 	if (is_log(&work->plan))
 		work->plan.room = most + 2; /* of a new clock, and of the request */
 	state_size = weir_plan_state_size(&work->plan);
@@ -433,13 +431,13 @@ static enum manner compare(const struct work *work, const struct outcome *outcom
 /* The slot says that the key owes until then, at least. */
 static bool extend(struct work *work, uint64_t newest)
 {
-	const uint64_t until = fresh_at(work->limit, newest), slack = (until - newest) / 8;
+	const uint64_t until = fresh_at(&work->key.view.format, newest), slack = (until - newest) / 8;
 	struct weir_state next;
 
 	if (weir__slot_fresh_at(work->place.seen) >= until)
 		return true;
 	next = weir__slot_make(weir__slot_fingerprint(work->place.seen), weir__slot_own(work->place.seen),
-			       until + (is_log(&work->limit->format.plan) ? slack : 0), WEIR__SLOT_ARENA);
+			       until + (is_log(&work->key.view.format.plan) ? slack : 0), WEIR__SLOT_ARENA);
 	if (!weir__atomic16_swap(work->place.slot, work->place.seen, next))
 		return false;
 	work->place.seen = next;
@@ -470,7 +468,7 @@ static enum weir__history_done change_newest(struct work *work, const struct out
 					     uint64_t dropped)
 {
 	const struct weir__history *const history = &work->history;
-	const uint64_t at = outcome->events[outcome->n - 1].at - base_of(work->limit);
+	const uint64_t at = outcome->events[outcome->n - 1].at - base_of(&work->key.view.format);
 	const uint64_t units = units_of(outcome->events, outcome->n - 1, outcome->gone);
 	struct weir__point oldest;
 
@@ -488,25 +486,25 @@ static enum weir__history_done replace(struct work *work, const struct outcome *
 {
 	const struct weir__event *const events = outcome->events;
 	const uint64_t n = outcome->n;
-	const struct weir__shape shape = shape_of(&work->limit->format.plan);
-	const uint64_t base = base_of(work->limit), newest = events[n - 1].at - base;
-	struct weir__arena *const arena = &work->table->region.arena;
+	const struct weir__shape shape = shape_of(&work->key.view.format.plan);
+	const uint64_t base = base_of(&work->key.view.format), newest = events[n - 1].at - base;
+	struct weir__arena *const arena = &work->key.table->region.arena;
 	const uint32_t number = n < weir__shape_cells(&shape) ?
-					weir__history_new(arena, work->hash, &shape, events, n, outcome->gone, base,
+					weir__history_new(arena, work->key.hash, &shape, events, n, outcome->gone, base,
 							  take_chunk, work) :
 					0;
 	struct weir_state content;
 
 	if (number == 0)
 		return WEIR__HISTORY_FULL;
-	content = weir__slot_make(weir__fingerprint(work->hash), number, fresh_at(work->limit, newest),
+	content = weir__slot_make(weir__fingerprint(work->key.hash), number, fresh_at(&work->key.view.format, newest),
 				  WEIR__SLOT_ARENA);
 	if (work->has_history) {
 		if (extend(work, newest) && weir__history_move(&work->history, number)) {
-			follow_move(work->table, &work->place, number);
+			follow_move(work->key.table, &work->place, number);
 			return WEIR__HISTORY_DONE;
 		}
-	} else if (weir__table_put(work->table, work->hash, &work->place, content, work->now)) {
+	} else if (weir__table_put(&work->key, &work->place, content, work->now)) {
 		return WEIR__HISTORY_DONE;
 	}
 	weir__history_discard(arena, number);
@@ -518,7 +516,7 @@ static enum weir__history_done forget(struct work *work)
 {
 	if (!weir__atomic16_swap(work->place.slot, work->place.seen, (struct weir_state){ 0, 0 }))
 		return WEIR__HISTORY_OUTRUN;
-	weir__table_forget_history(work->table, work->place.seen);
+	weir__table_forget_history(work->key.table, work->place.seen);
 	return WEIR__HISTORY_DONE;
 }
 
@@ -526,11 +524,18 @@ static enum weir__history_done forget(struct work *work)
 static enum weir__history_done squeeze(struct work *work, const struct outcome *outcome)
 {
 	const uint64_t n = outcome->n, units = units_of(outcome->events, n - 1, outcome->gone);
-	const uint64_t at = outcome->events[n - 1].at - base_of(work->limit);
+	const uint64_t at = outcome->events[n - 1].at - base_of(&work->key.view.format);
 
 	if (!extend(work, at))
 		return WEIR__HISTORY_OUTRUN;
 	return weir__history_merge(&work->history, at, work->history.newest.total + units);
+}
+
+/* Its cells are too small for what the limit lets it count, since that was raised. */
+static bool is_too_narrow(const struct work *work)
+{
+	return work->has_history && work->history.shape.time_bits != 0 &&
+	       shape_of(&work->key.view.format.plan).time_bits == 0;
 }
 
 static enum weir__history_done make_so(struct work *work, const struct outcome *outcome, uint64_t *ret_event_at)
@@ -545,7 +550,7 @@ static enum weir__history_done make_so(struct work *work, const struct outcome *
 											  WEIR__HISTORY_OUTRUN;
 	if (outcome->n == 0)
 		return forget(work);
-	if (manner == OTHERWISE)
+	if (manner == OTHERWISE || is_too_narrow(work))
 		return replace(work, outcome);
 	done = change_newest(work, outcome, manner, dropped);
 	if (done != WEIR__HISTORY_FULL)
@@ -573,7 +578,7 @@ static enum weir__history_done take_step(struct work *work, weir__step *step, ui
 	if (!list_outcome(work, &outcome))
 		return WEIR__HISTORY_FULL;
 	if (step == weir_step_refund)
-		atomic_fetch_add(weir__table_forgiven(work->table, weir__fingerprint(work->hash)), 1);
+		atomic_fetch_add(weir__table_forgiven(work->key.table, weir__fingerprint(work->key.hash)), 1);
 	done = make_so(work, &outcome, ret_event_at);
 	free(outcome.heap);
 	return done;
@@ -663,8 +668,8 @@ static uint64_t left_at(const struct weir__history *history, const struct weir__
 static void explain_log(const struct work *work, const struct weir__point *live, uint64_t used, uint64_t newest,
 			uint64_t cost, bool allowed, struct weir_verdict *verdict)
 {
-	const struct weir_plan *const plan = &work->limit->format.plan;
-	const uint64_t now = work->now - work->limit->format.epoch;
+	const struct weir_plan *const plan = &work->key.view.format.plan;
+	const uint64_t now = work->now - work->key.view.format.epoch;
 
 	*verdict = (struct weir_verdict){ .allowed = allowed, .limit = plan->most, .granted = allowed ? cost : 0 };
 	verdict->remaining = plan->most - weir__min(plan->most, used);
@@ -680,15 +685,15 @@ static void explain_log(const struct work *work, const struct weir__point *live,
 /* Decides for a log that is there, without the way through core's state. WHOLE: go that way. */
 static enum weir__log_answer decide_log(struct work *work, uint64_t cost, struct weir_verdict *ret_verdict)
 {
-	const struct weir_plan *const plan = &work->limit->format.plan;
+	const struct weir_plan *const plan = &work->key.view.format.plan;
 	const struct weir__history *const history = &work->history;
-	const uint64_t now = work->now - work->limit->format.epoch, newest = history->newest.at;
+	const uint64_t now = work->now - work->key.view.format.epoch, newest = history->newest.at;
 	const uint64_t when = now > newest ? now : newest;
 	enum weir__history_done done;
 	struct weir__point live;
 	uint64_t used, total;
 
-	if (when - now > WEIR__STEP_BACK_MAX)
+	if (when - now > WEIR__STEP_BACK_MAX || is_too_narrow(work))
 		return WEIR__LOG_WHOLE;
 	weir__history_fetch_cells(history);
 	live = first_live(history, plan->period, when);
@@ -732,16 +737,16 @@ struct weir_verdict weir__table_step_history(struct weir_table *table, const str
 	struct work work;
 
 	begin(&work, table, limit, hash, now);
-	if (step == weir_step_take && has_short_way(&limit->format.plan, cost) &&
+	if (step == weir_step_take && has_short_way(&limit->first.plan, cost) &&
 	    decide_short(&work, cost, &verdict) != WEIR__LOG_WHOLE) {
-		const weir_ns newest = work.history.newest.at + limit->format.epoch;
+		const weir_ns newest = work.history.newest.at + limit->first.epoch;
 
 		event_at = now > newest ? now : newest;
 	} else {
 		while ((done = take_step(&work, step, cost, &verdict, &event_at)) == WEIR__HISTORY_OUTRUN)
 			weir__back_off();
 		if (done == WEIR__HISTORY_FULL)
-			verdict = no_room(&limit->format.plan);
+			verdict = no_room(&work.key.view.format.plan);
 	}
 	free(work.heap);
 	if (ret_change)
@@ -755,7 +760,7 @@ enum weir__log_answer weir__table_allow_log(struct weir_table *table, const stru
 {
 	struct work work;
 
-	if (!has_short_way(&limit->format.plan, cost))
+	if (!has_short_way(&limit->first.plan, cost))
 		return WEIR__LOG_WHOLE;
 	begin(&work, table, limit, hash, now);
 	return decide_short(&work, cost, NULL);

@@ -20,6 +20,7 @@ struct wait {
 	bool is_first; /* under count all a denied question counts, so after the first it is only asked when it fits */
 	bool is_too_late;        /* denied, and not before the deadline either */
 	struct weir_state taken; /* the state right after tokens were taken ahead */
+	uint64_t taken_by;       /* the number of the limit's plan then */
 };
 
 typedef struct weir_verdict take_ahead(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
@@ -33,44 +34,45 @@ static weir_ns time_left(weir_ns now, weir_ns deadline)
 static struct weir_verdict reserve(struct wait *wait, take_ahead *take, weir_ns now, weir_ns max_wait,
 				   struct weir_reservation *ret_reservation)
 {
-	const struct weir__slot_format *const format = &wait->limit->format;
+	struct weir_state before, state, next;
+	struct weir_verdict verdict;
+	struct weir__place place;
+	struct weir__key key;
 
-	for (;;) {
-		struct weir__place place = weir__table_find(wait->table, wait->hash);
-		struct weir_state state = weir__slot_unpack(format, place.seen);
-		const struct weir_verdict verdict = take(&format->plan, &state, now, wait->cost, max_wait,
-							 ret_reservation);
-
-		if (weir__table_put(wait->table, wait->hash, &place,
-				    weir__slot_pack(format, weir__fingerprint(wait->hash), &state), now)) {
-			wait->taken = state;
-			return verdict;
-		}
-	}
+	do {
+		weir__key_init(&key, wait->table, wait->limit, wait->hash);
+		place = weir__table_find(&key, &state);
+		before = state;
+		verdict = take(&key.view.format.plan, &state, now, wait->cost, max_wait, ret_reservation);
+		next = place.is_old || !weir__slot_equal(before, state) ? weir__key_pack(&key, &state) : place.seen;
+	} while (!weir__table_put(&key, &place, next, now));
+	wait->taken = state;
+	wait->taken_by = key.view.number;
+	return verdict;
 }
 
-/* If the slot owes less than right after the tokens were taken, somebody has forgiven them since: then nothing. */
+/* If the slot owes less than right after the tokens were taken, somebody has forgiven them since: then nothing. Nor if the
+ * limit has been changed: what they were is not what they would be now. */
 static void give_back(const struct wait *wait, weir_ns now, struct weir_reservation *reservation)
 {
-	const struct weir__slot_format *const format = &wait->limit->format;
 	struct weir__place place;
+	struct weir__key key;
 	struct weir_state state;
 
 	do {
-		place = weir__table_find(wait->table, wait->hash);
-		state = weir__slot_unpack(format, place.seen);
-		if (weir__state_wide(&state) < weir__state_wide(&wait->taken) ||
-		    weir__reserve_cancel(&format->plan, &state, now, reservation) == 0)
+		weir__key_init(&key, wait->table, wait->limit, wait->hash);
+		place = weir__table_find(&key, &state);
+		if (key.view.number != wait->taken_by || weir__state_wide(&state) < weir__state_wide(&wait->taken) ||
+		    weir__reserve_cancel(&key.view.format.plan, &state, now, reservation) == 0)
 			return;
-		atomic_fetch_add(weir__table_forgiven(wait->table, weir__fingerprint(wait->hash)), 1);
-	} while (!weir__table_put(wait->table, wait->hash, &place,
-				  weir__slot_pack(format, weir__fingerprint(wait->hash), &state), now));
+		weir__table_forgive(&key, &place);
+	} while (!weir__table_put(&key, &place, weir__key_pack(&key, &state), now));
 }
 
 /* Asks once. Denied: retry_after is when to ask again, unless that is too late. */
 static struct weir_verdict ask(struct wait *wait, weir_ns now, struct weir_reservation *ret_reservation)
 {
-	const struct weir_plan *const plan = &wait->limit->format.plan;
+	const struct weir_plan *const plan = &wait->limit->first.plan; /* its kind, which stays */
 	const bool shapes = plan->flags & WEIR_PLAN_SHAPE, was_first = wait->is_first;
 	const weir_ns left = time_left(now, wait->deadline);
 	struct weir_verdict verdict;

@@ -19,7 +19,7 @@ from datetime import datetime, timezone
 PATIENCE_S = 60
 DAY_NS = 86400 * 10**9
 FOLDER = b"/dev/shm/weir."
-SIZE = 64 << 10
+SIZE = 128 << 10
 NOBODY = 65534
 
 # Where things are in a table's memory; src/store/region.h has it.
@@ -142,9 +142,9 @@ def info_tells_all():
         status = os.stat(table.path)
         people = rows(text)
         assert told["table"] == table.name.decode() and people["table"] == f'"{table.name.decode()}"', text
-        assert told["size_bytes"] == status.st_size == SIZE and people["size"] == "65.5 kB (65536 bytes)", text
-        assert told["slots"] == 1104 and told["live"] == 2 and abs(told["fill_percent"] - 200 / 1104) < 1e-4, told
-        assert people["slots"] == "1104" and people["live keys"] == "2 (0.2 %)", text
+        assert told["size_bytes"] == status.st_size == SIZE and people["size"] == "131.1 kB (131072 bytes)", text
+        assert told["slots"] == 848 and told["live"] == 2 and abs(told["fill_percent"] - 200 / 848) < 1e-4, told
+        assert people["slots"] == "848" and people["live keys"] == "2 (0.2 %)", text
         assert told["owner_id"] == os.geteuid() and told["group_id"] == status.st_gid, told
         assert told["mode"] == "0600" and people["owner"].endswith(", mode 0600"), told
         assert told["inserted"] == 2 and told["gave_way"] == told["lost_races"] == 0 and people["gave way"] == "0", told
@@ -305,7 +305,7 @@ def list_names_them():
         assert "not a table" in problem, listed
         lines = text.splitlines()
         assert re.fullmatch(r" +size  mode  owner +table", lines[0]), text
-        assert any(re.fullmatch(rf' +65.5 kB  0600  \S+ +"{table.name.decode()}"', line) for line in lines), text
+        assert any(re.fullmatch(rf' +131.1 kB  0600  \S+ +"{table.name.decode()}"', line) for line in lines), text
         assert any(re.fullmatch(rf' +1.0 MB  0640  \S+ +"{other.name.decode()}"', line) for line in lines), text
         assert any(line.endswith(f'-foreign": {problem}') and " 5 B  " in line for line in lines), text
     assert table.name not in [row["table"].encode() for row in read("list")]
@@ -321,14 +321,14 @@ def damaged_tables_are_refused():
     for damage, why in [
             (changed(0, "8s", b"weirdtab"), "no table of Weir's"),
             (changed(8, "<I", 0x04030201), "another byte order"),
-            (changed(VERSION, "<I", 2), "the table is of version 2, this library makes and reads version 1"),
-            (changed(SIZE_BYTES, "<Q", 1 << 40), "says that it has 1099511627776 bytes, but it has 65536"),
+            (changed(VERSION, "<I", 4), "the table is of version 4, this library makes and reads version 3"),
+            (changed(SIZE_BYTES, "<Q", 1 << 40), "says that it has 1099511627776 bytes, but it has 131072"),
             (changed(LINES, "<Q", 1 << 60), "damaged"),
             (changed(LIMITS_MAX, "<I", 0), "damaged"),
             (changed(LIMITS_MAX, "<I", 0xffffffff), "damaged"),
             (changed(STRIPES, "<I", 1), "damaged"),
             (changed(EPOCH, "<Q", 2**64 - 1), "damaged"),
-            (cut(SIZE // 2), "but it has 32768"),
+            (cut(SIZE // 2), "but it has 65536"),
             (cut(100), "no table of Weir's"),
             (cut(0), "no table of Weir's")]:
         with shop() as table:

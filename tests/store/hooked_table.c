@@ -31,7 +31,10 @@ static inline void call_hook(const void *at)
 #undef atomic_fetch_add
 #define atomic_fetch_add(word, n) (call_hook(word), atomic_fetch_add_explicit(word, n, memory_order_seq_cst))
 
+#include "store/plans.c"
 #include "store/region.c"
 #include "store/table.c"
+#include "store/table_change.c"
 #include "store/table_decide.c"
 #include "store/table_find.c"
+#include "store/view.c"

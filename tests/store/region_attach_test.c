@@ -31,7 +31,7 @@ static void headers_that_are_refused(void)
 {
 #define WORD(field) offsetof(struct weir__region_header, field), sizeof(((struct weir__region_header *)0)->field)
 #define DAMAGED "the table's header is damaged"
-	enum { SIZE = 16384 }; /* for pages of up to as much */
+	enum { SIZE = 32768 }; /* for pages of up to as much */
 	static const struct {
 		size_t offset, size;
 		uint64_t value;
@@ -40,13 +40,13 @@ static void headers_that_are_refused(void)
 		{ WORD(magic), 0, "this is no table of Weir's" },
 		{ WORD(magic), UINT64_C(0x0162617472696577), "this is no table of Weir's" }, /* "weirtab", but no NUL */
 		{ WORD(byte_order), 0x04030201, "the table is of a machine with another byte order" },
-		{ WORD(version), 0, "the table is of version 0, this library makes and reads version 2" },
-		{ WORD(version), 3, "the table is of version 3, this library makes and reads version 2" },
-		{ WORD(size_bytes), 0, "the table says that it has 0 bytes, but it has 16384" },
-		{ WORD(size_bytes), SIZE - 1, "the table says that it has 16383 bytes, but it has 16384" },
-		{ WORD(size_bytes), SIZE + 1, "the table says that it has 16385 bytes, but it has 16384" },
+		{ WORD(version), 0, "the table is of version 0, this library makes and reads version 3" },
+		{ WORD(version), 4, "the table is of version 4, this library makes and reads version 3" },
+		{ WORD(size_bytes), 0, "the table says that it has 0 bytes, but it has 32768" },
+		{ WORD(size_bytes), SIZE - 1, "the table says that it has 32767 bytes, but it has 32768" },
+		{ WORD(size_bytes), SIZE + 1, "the table says that it has 32769 bytes, but it has 32768" },
 		{ WORD(size_bytes), UINT64_MAX,
-		  "the table says that it has 18446744073709551615 bytes, but it has 16384" },
+		  "the table says that it has 18446744073709551615 bytes, but it has 32768" },
 		{ WORD(lines), 0, DAMAGED },
 		{ WORD(lines), 8, DAMAGED },
 		{ WORD(limits_max), 0, DAMAGED },

@@ -261,7 +261,7 @@ static inline void judge_yield(const struct crowd *crowd, const struct histories
 	CHECK((sum.admitted + LOST_UNITS) * 1000 >= sum.possible * 999);
 }
 
-static void a_crowd_is_admitted_what_the_limits_say(void)
+static inline void a_crowd_is_admitted_what_the_limits_say(void)
 {
 	const size_t log_bytes = (size_t)operations / WORKERS * 3 * sizeof(struct admission);
 	struct crowd *const crowd = shared_memory(sizeof(*crowd));

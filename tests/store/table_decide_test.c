@@ -198,7 +198,7 @@ struct subject {
 
 static struct weir_verdict step(struct subject *subject, weir__step *core_step, weir_ns now)
 {
-	return core_step(&subject->limit->format.plan, &subject->state, now, subject->cost);
+	return core_step(&subject->limit->first.plan, &subject->state, now, subject->cost);
 }
 
 static bool decides_more(const struct weir_verdict *a, const struct weir_verdict *b)
@@ -265,7 +265,7 @@ static bool check_decision(struct weir_table *table, struct subject *subjects, s
 	CHECK_EQ(found.decided_by, expected.decided_by);
 	for (size_t i = 0; i < n; i++) {
 		CHECK_VERDICT("of a claim", &verdicts[i], &of_claims[i]->verdict);
-		if (of_claims[i]->limit->format.plan.kind == WEIR_KIND_WINDOW)
+		if (of_claims[i]->limit->first.plan.kind == WEIR_KIND_WINDOW)
 			of_claims[i]->state.hi = weir__min(of_claims[i]->state.hi, WEIR_TABLE_COUNT_MAX);
 	}
 	return found.verdict.allowed;

@@ -80,9 +80,9 @@ static void another_limit_of_that_name_is_refused(void)
 	add(tables[0], "a", "10/s leaky queue 5", WEIR_OK, "");
 	for (int i = 0; i < 2; i++) {
 		add(tables[i], "a", "10/s leaky queue 6", WEIR_ERR_CHANGE,
-		    "the table has a limit \"a\" of 10/s leaky queue 5; another one needs another name");
+		    "the table has a limit \"a\" of 10/s leaky queue 5; weir_table_change_limit changes it");
 		add(tables[i], "a", "10/s", WEIR_ERR_CHANGE,
-		    "the table has a limit \"a\" of 10/s leaky queue 5; another one needs another name");
+		    "the table has a limit \"a\" of 10/s leaky queue 5; weir_table_change_limit changes it");
 	}
 	CHECK_EQ(stats_of(tables[1], 0).limits, 1);
 	add(tables[1], "b", "10/s", WEIR_OK, "");
@@ -90,7 +90,7 @@ static void another_limit_of_that_name_is_refused(void)
 	add(tables[1], "c", "10/s", WEIR_ERR_FULL, "the table has 2 limits, and limits_max is 2");
 	add(tables[0], "b", "10/s", WEIR_OK, ""); /* finding one needs no room */
 	add(tables[0], "b", "11/s", WEIR_ERR_CHANGE,
-	    "the table has a limit \"b\" of 10/s; another one needs another name");
+	    "the table has a limit \"b\" of 10/s; weir_table_change_limit changes it");
 	CHECK_EQ(stats_of(tables[0], 0).limits, 2);
 	CHECK_EQ(stats_of(tables[0], 0).limits_max, 2);
 	weir_table_free(tables[0]);
@@ -139,7 +139,7 @@ static void a_limit_of_many_words(void)
 	limit = weir_table_limit_limit(add(table, "long", text, WEIR_OK, ""));
 	CHECK(limit.align_first && limit.count_all);
 	add(table, "long", "1/s", WEIR_ERR_CHANGE,
-	    "the table has a limit \"long\" of 268435455/576460632303423487ns fixed_window align first count all; another one needs another name");
+	    "the table has a limit \"long\" of 268435455/576460632303423487ns fixed_window align first count all; weir_table_change_limit changes it");
 	weir_table_free(table);
 }
 

@@ -105,7 +105,7 @@ struct subject {
 
 static const struct weir_plan *plan_in(const struct subject *subject)
 {
-	return &subject->limit->format.plan;
+	return &subject->limit->first.plan;
 }
 
 /* With count all, a window in a table stops counting earlier than core does. */

@@ -139,9 +139,18 @@ static uint64_t left_at(weir_ns now)
 	return weir_table_peek(stage.table, stage.charged, &stage.charged_key, 4, now, 0).remaining;
 }
 
+static struct weir__place charged_place(void)
+{
+	struct weir__key key;
+	struct weir_state state;
+
+	weir__key_init(&key, stage.table, stage.charged, hash_of(stage.charged, &stage.charged_key, 4));
+	return weir__table_find(&key, &state);
+}
+
 static struct weir_state charged_slot(void)
 {
-	return weir__table_find(stage.table, hash_of(stage.charged, &stage.charged_key, 4)).seen;
+	return charged_place().seen;
 }
 
 static bool take_at(weir_ns now, uint64_t cost)
@@ -167,12 +176,12 @@ static const char *const of_ten[] = {
 
 static bool is_smooth(void)
 {
-	return stage.charged->format.plan.kind == WEIR_KIND_BUCKET;
+	return stage.charged->first.plan.kind == WEIR_KIND_BUCKET;
 }
 
 static bool shapes(void)
 {
-	return stage.charged->format.plan.flags & WEIR_PLAN_SHAPE;
+	return stage.charged->first.plan.flags & WEIR_PLAN_SHAPE;
 }
 
 static void an_untouched_key_is_as_it_was(void)
@@ -269,8 +278,8 @@ static void what_leaks_while_it_is_held_up(void)
 /* As those who wait do: it owes more than it ever can by requests, by up to half a minute. */
 static void others_wait_for_it(void)
 {
-	const struct weir__place place = weir__table_find(stage.table, hash_of(stage.charged, &stage.charged_key, 4));
-	const struct weir__slot_format *const format = &stage.charged->format;
+	const struct weir__place place = charged_place();
+	const struct weir__slot_format *const format = &stage.charged->first;
 	struct weir_state state = weir__slot_unpack(format, place.seen);
 
 	weir__state_set_wide(&state, weir__state_wide(&state) + weir__mul(6, format->plan.period));
@@ -397,7 +406,7 @@ static struct weir_state strangers;
 
 static void another_key_takes_its_slot(void)
 {
-	const struct weir__place place = weir__table_find(stage.table, hash_of(stage.charged, &stage.charged_key, 4));
+	const struct weir__place place = charged_place();
 
 	strangers = place.seen;
 	strangers.lo ^= 1; /* another fingerprint */

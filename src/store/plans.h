@@ -1,0 +1,39 @@
+/* plans.h: the last plans of a limit, where all processes of a table read them.
+ *
+ * A limit that has been changed n times has plan n; plans are kept in a ring. Whoever changes it claims the right to
+ * (`change` of its entry), writes the next plan and then, by one swap, counts up n and ends its claim. Anybody may take
+ * a claim over, since its owner then fails to count: one that was killed keeps nobody. A late writer cannot spoil the plan
+ * of the one who took over, as each word of a plan is swapped together with the mark of who wrote it, and only for what
+ * was there while the claim was its own. */
+#ifndef WEIR_STORE_PLANS_H
+#define WEIR_STORE_PLANS_H
+
+#include "store/region.h"
+
+/* A limit as of one of its changes. */
+struct weir__plans_limit {
+	struct weir_limit limit;
+	weir_ns changed_at;       /* to this limit; of the first one 0 */
+	struct weir_state absent; /* what a key owes that was never used: see view.h. Only of the newest is it kept */
+};
+
+/* How often it has been changed. */
+static inline uint64_t weir__plans_number(const struct weir__region_limit *entry)
+{
+	return __atomic_load_n(&entry->change.state.lo, __ATOMIC_ACQUIRE);
+}
+
+/* The first plan. Whoever adds the limit writes it, and all write the same. */
+void weir__plans_begin(struct weir__region_limit *entry, const struct weir_limit *limit);
+
+/* Without `absent`. False: it is no longer there, or never was, or somebody scribbled over it. It need not be a limit that
+ * can be. */
+bool weir__plans_read(struct weir__region_limit *entry, uint64_t number, struct weir__plans_limit *ret_limit);
+
+/* The newest. False: somebody scribbled over it. */
+bool weir__plans_read_last(struct weir__region_limit *entry, uint64_t *ret_number, struct weir__plans_limit *ret_limit);
+
+/* Makes it the plan after that of the number. False: somebody else has changed the limit meanwhile. */
+bool weir__plans_change(struct weir__region_limit *entry, uint64_t number, const struct weir__plans_limit *to);
+
+#endif

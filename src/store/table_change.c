@@ -1,0 +1,99 @@
+/* table_change.c: a limit changed while its keys live. What becomes of them: view.h. */
+#include "core/text.h"
+#include "store/table.h"
+
+static int refuse_region(struct weir_message *ret_message)
+{
+	struct weir__text why = weir__text_of_message(ret_message, 0);
+
+	weir__text_add(&why, "the table's limit is damaged");
+	return WEIR_ERR_REGION;
+}
+
+/* Whether no key can be whole later by the new plan than it would have been by the old one. */
+static bool is_whole_as_soon(const struct weir_plan *from, const struct weir_plan *to)
+{
+	switch (from->kind) {
+	case WEIR_KIND_BUCKET:
+		return to->most <= from->most &&
+		       weir__mul(to->count, from->period) >= weir__mul(from->count, to->period);
+	case WEIR_KIND_INTERVAL:
+		return false;
+	default:
+		return true; /* windows end when they would have */
+	}
+}
+
+/* Slots that say they are whole, by the plan as it was, are held from this change on. Before it is counted, so that there is
+ * no instant at which they are free. */
+static void hold_slots(struct weir_table *table, const struct weir__slot_format *to, weir_ns changed_at)
+{
+	union weir__atomic16 *const hold = &table->region.header->hold;
+	const uint64_t from = changed_at - table->epoch;
+	const uint64_t until = from + weir__slot_longest(&to->plan) + WEIR__STEP_BACK_MAX;
+	struct weir_state seen, next;
+
+	do {
+		seen = weir__atomic16_load(hold);
+		next = seen.hi > from ?
+			       (struct weir_state){ weir__min(seen.lo, from), seen.hi > until ? seen.hi : until } :
+			       (struct weir_state){ from, until };
+	} while (!weir__slot_equal(seen, next) && !weir__atomic16_swap(hold, seen, next));
+}
+
+static bool is_same_limit(const struct weir_limit *a, const struct weir_limit *b)
+{
+	char text[2][WEIR_LIMIT_TEXT_MAX];
+
+	(void)weir_limit_print(a, text[0]);
+	(void)weir_limit_print(b, text[1]);
+	return strcmp(text[0], text[1]) == 0;
+}
+
+int weir__table_change_limit(struct weir_table *table, const struct weir_table_limit *limit,
+			     const struct weir_limit *to, weir_ns now, bool also_same, struct weir_message *ret_message)
+{
+	struct weir__plans_limit next = { *to, weir__table_clamp(table, now), { 0, 0 } }, last;
+	struct weir__slot_format from, format;
+	uint64_t number;
+	const int error = weir__view_format(limit, to, &format, ret_message);
+
+	if (error != WEIR_OK)
+		return error;
+	do {
+		if (!weir__plans_read_last(limit->entry, &number, &last) ||
+		    weir__view_format(limit, &last.limit, &from, NULL) != WEIR_OK)
+			return refuse_region(ret_message);
+		if (!also_same && is_same_limit(&last.limit, to))
+			return WEIR_OK;
+		if (!is_whole_as_soon(&from.plan, &format.plan))
+			hold_slots(table, &format, next.changed_at);
+		next.absent = last.absent;
+		if (!weir__format_has_histories(&format))
+			weir_step_convert(&from.plan, &format.plan, &next.absent, next.changed_at);
+	} while (!weir__plans_change(limit->entry, number, &next));
+	return WEIR_OK;
+}
+
+int weir_table_change_limit(struct weir_table *table, const struct weir_table_limit *limit, const struct weir_limit *to,
+			    weir_ns now, struct weir_message *ret_message)
+{
+	return weir__table_change_limit(table, limit, to, now, false, ret_message);
+}
+
+int weir_table_change_limit_text(struct weir_table *table, const struct weir_table_limit *limit, const char *text,
+				 weir_ns now, struct weir_message *ret_message)
+{
+	struct weir_limit to;
+	const int error = weir_limit_parse(text, strlen(text), &to, ret_message);
+
+	return error == WEIR_OK ? weir_table_change_limit(table, limit, &to, now, ret_message) : error;
+}
+
+struct weir_limit weir_table_limit_limit(const struct weir_table_limit *limit)
+{
+	struct weir__plans_limit last;
+	uint64_t number;
+
+	return weir__plans_read_last(limit->entry, &number, &last) ? last.limit : limit->added;
+}
