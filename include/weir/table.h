@@ -69,9 +69,10 @@ struct weir_table_limit;
 #define WEIR_TABLE_NAME_MAX 63
 
 struct weir_table_options {
-	size_t size_bytes;   /* all memory there will ever be, cut to whole pages; see weir_table_size */
-	const char *shared;  /* NULL: memory of this process. Else the name of shared memory, without a slash */
-	uint32_t mode;       /* of shared memory: permission bits; 0 is 0600, and another user's is refused */
+	size_t size_bytes;  /* all memory there will ever be, cut to whole pages; see weir_table_size */
+	const char *shared; /* NULL: memory of this process. Else the name of shared memory, without a slash */
+	const char *file;   /* NULL: as shared says. Else the path of a file that stays when the machine is off */
+	uint32_t mode; /* of shared memory or the file: permission bits; 0 is 0600, and another user's is refused */
 	uint32_t limits_max; /* how many limits there may be, 576 bytes each; 0 is 64 */
 	size_t arena_bytes;  /* of size_bytes, for sliding logs and segments; see weir_table_arena_size. 0 is none */
 	weir_ns made_at;     /* the time around which times are good; 0 is now. For replays and tests */
@@ -101,6 +102,11 @@ WEIR_API size_t weir_table_arena_size(const struct weir_limit *limit, uint64_t k
  * WEIR_ERR_LIMIT: a name or a number that cannot be. WEIR_ERR_SYSTEM. */
 WEIR_API int weir_table_new(const struct weir_table_options *options, struct weir_table **ret_table,
 			    struct weir_message *ret_message);
+
+/* Returns when all that was decided before is on the disk. Only a file has to be, and only for a power cut: what a process
+ * has charged is there when it is killed. Without this the kernel writes pages when it likes, by default within half a
+ * minute, and what was charged since then is owed no more after a power cut. WEIR_ERR_SYSTEM. */
+WEIR_API int weir_table_sync(struct weir_table *table);
 
 /* Frees what this process has of it. No other thread uses the table any more. NULL is allowed. */
 WEIR_API void weir_table_free(struct weir_table *table);
@@ -208,6 +214,9 @@ struct weir_table_stats {
 	size_t arena_bytes, arena_used; /* for histories of keys, and what of it they have */
 	uint64_t regained;              /* chunks of 64 bytes that killed processes had left unused */
 	uint64_t lost_races; /* decisions on several limits that were taken back because another was faster */
+	uint64_t damaged_pages, damaged_slots; /* of a file, ever since it was made: what was found damaged when it was
+						  opened, and started anew. A page has 255 slots */
+	weir_ns damaged_at;                    /* when that was found last; 0: never */
 };
 
 /* Counts live keys, which reads the whole table (about 0.1 s a GiB); the other numbers are sums of counters, of which

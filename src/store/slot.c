@@ -133,8 +133,7 @@ static int refuse_without_arena(struct weir_message *ret_message)
 	return WEIR_ERR_UNSUPPORTED;
 }
 
-/* The longest that a key can owe, in ns; 128 bits. */
-static weir__u128 longest(const struct weir_plan *plan)
+weir__u128 weir__slot_longest(const struct weir_plan *plan)
 {
 	switch (plan->kind) {
 	case WEIR_KIND_BUCKET:
@@ -165,7 +164,7 @@ static int init_histories(struct weir__slot_format *format, const struct weir_pl
 		weir__segments_widen(&format->plan);
 	if (format->plan.kind == WEIR_KIND_SEGMENTS && format->plan.room > WEIR_TABLE_SEGMENTS_MAX)
 		return refuse(ret_message, "the number of segments", WEIR_TABLE_SEGMENTS_MAX);
-	if (longest(&format->plan) > span_max)
+	if (weir__slot_longest(&format->plan) > span_max)
 		return refuse(ret_message, "the time in ns until a used-up key owes nothing", span_max);
 	return WEIR_OK;
 }
@@ -182,7 +181,7 @@ int weir__slot_format_init(struct weir__slot_format *format, const struct weir_p
 		return refuse(ret_message, "the count of a rate in lowest terms", WEIR_TABLE_RATE_MAX);
 	if (!is_bucket && plan->most > WEIR_TABLE_COUNT_MAX)
 		return refuse(ret_message, "a count or burst", WEIR_TABLE_COUNT_MAX);
-	if (longest(plan) > WEIR_TABLE_SPAN_MAX)
+	if (weir__slot_longest(plan) > WEIR_TABLE_SPAN_MAX)
 		return refuse(ret_message, "the time in ns until a used-up key owes nothing", WEIR_TABLE_SPAN_MAX);
 	*format = (struct weir__slot_format){ .plan = *plan, .epoch = epoch };
 	if (is_bucket) {

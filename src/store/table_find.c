@@ -114,10 +114,11 @@ struct weir__place weir__table_find_anywhere(struct weir_table *table, uint64_t 
 	}
 }
 
-/* Zero, or owes nothing by any clock. */
+/* Zero, or owes nothing by any clock. The mark of a file's page is nobody's, but not zero. */
 static bool is_free(struct weir_state slot, uint64_t now)
 {
-	return weir__slot_fingerprint(slot) == 0 || weir__slot_fresh_at(slot) + clocks_differ_ns <= now;
+	return slot.hi == 0 ||
+	       (weir__slot_fingerprint(slot) != 0 && weir__slot_fresh_at(slot) + clocks_differ_ns <= now);
 }
 
 /* Whether a's key gives way before b's, both of the same sort. Of windows the one of which less is used, whatever of it
@@ -130,7 +131,7 @@ static bool gives_way_before(struct weir_state a, struct weir_state b)
 }
 
 /* Where a new key goes: what is free longest, first of all what was never used, so that a clock that steps back finds what
- * it knew. In a full table it is the slot of the key that is closest to fresh. */
+ * it knew. In a full table it is the slot of the key that is closest to fresh; so never a mark, which is furthest. */
 static struct weir__place choose(const struct candidates *candidates, uint64_t now, bool *ret_is_free)
 {
 	struct weir__place longest_free[2] = { { NULL, { 0, 0 }, 0 }, { NULL, { 0, 0 }, 0 } };

@@ -54,13 +54,17 @@ static void headers_that_are_refused(void)
 		{ WORD(limits_max), 2, DAMAGED },
 		{ WORD(stripes), 8, DAMAGED },
 		{ WORD(epoch), UINT64_MAX, DAMAGED },
+		{ WORD(epoch), 1, DAMAGED },
+		{ WORD(made_for), WEIR__REGION_IN_FILE, DAMAGED },
+		{ WORD(secret.k0), 1, DAMAGED },
+		{ WORD(check), 1, DAMAGED },
 	};
 #undef WORD
 #undef DAMAGED
 	const struct weir_table_options options = { .size_bytes = SIZE, .shared = name, .limits_max = LIMITS };
 	const struct weir_table_options whatever = { .shared = name };
 	struct weir__region region;
-	unsigned char sound[64];
+	unsigned char sound[offsetof(struct weir__region_header, clock)];
 
 	if (SIZE % weir__memory_page() != 0)
 		return;
