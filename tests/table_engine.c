@@ -223,7 +223,8 @@ static void begin_file(weir_ns earliest, weir_ns latest)
 {
 	(void)latest;
 	(void)snprintf(in_file.path, sizeof(in_file.path), "/dev/shm/weir-vectors-%d.table", (int)getpid());
-	in_file.options = (struct weir_table_options){ .size_bytes = weir_table_size(1000, 0),
+	in_file.options = (struct weir_table_options){ .size_bytes = weir_table_size(1000, 0) + ARENA_BYTES,
+						       .arena_bytes = ARENA_BYTES,
 						       .file = in_file.path,
 						       .made_at = earliest + before_made };
 	in_file.rows = 0;

@@ -424,7 +424,8 @@ int weir__region_add_limit(struct weir__region *region, const char *name, const 
 		if (found.lo == 0 || weir__slot_equal(found, identity)) {
 			write_words(entry->name, name);
 			write_words(entry->text, text);
-			if (region->file >= 0) /* before what is charged under it: see region_recover.c */
+			if (found.lo == 0 &&
+			    region->file >= 0) /* before what is charged under it: see region_recover.c */
 				(void)weir__file_sync_memory(entry, sizeof(*entry));
 			*ret_index = i;
 			return WEIR_OK;

@@ -40,6 +40,9 @@ void weir__region_mark_pages(const struct weir__region *region);
  * time of day. Errors are those of errno, of writing to the disk. */
 int weir__region_recover(struct weir__region *region, weir_ns now);
 
+/* The part of it that is about histories; their slots have been looked at. */
+void weir__region_recover_histories(struct weir__region *region);
+
 /* Writes the checksums of all pages, by who is alone: as after weir__region_recover, but to be closed. */
 int weir__region_seal(struct weir__region *region);
 

@@ -131,8 +131,9 @@ static struct times times_of(const struct weir__region *region, weir_ns now, boo
 		return (struct times){ .now = 0, .latest = UINT64_MAX };
 	if (moved_at > times.latest)
 		times.latest = moved_at;
-	/* A wait takes ahead, and a clock that went back lets keys owe more: each by a minute at most. */
-	times.latest += longest_owed(region) + 2 * WEIR__STEP_BACK_MAX;
+	/* A wait takes ahead, and a clock that went back lets keys owe more: each by a minute at most. Slots of histories
+	 * are set ahead by an eighth. */
+	times.latest += longest_owed(region) / 8 * 9 + 2 * WEIR__STEP_BACK_MAX;
 	return times;
 }
 
@@ -142,8 +143,8 @@ static bool can_be(struct weir_state slot, const struct times *times)
 
 	if (weir__slot_fingerprint(slot) == 0)
 		return weir__slot_equal(slot, nobodys);
-	return tag == WEIR__SLOT_CLAIMED ||
-	       ((tag == 0 || tag == WEIR__SLOT_COUNTED) && weir__slot_fresh_at(slot) <= times->latest);
+	return tag == WEIR__SLOT_CLAIMED || ((tag == 0 || tag == WEIR__SLOT_COUNTED || tag == WEIR__SLOT_ARENA) &&
+					     weir__slot_fresh_at(slot) <= times->latest);
 }
 
 /* Whoever had claimed it is gone, or its key owes nothing. */
@@ -217,7 +218,8 @@ static int finish_move(struct weir__region *region)
 	return 0;
 }
 
-/* Empties the slots of keys that owe nothing; false if one owes until `end` or longer. */
+/* Empties the slots of keys that owe nothing; false if one owes until `end` or longer, or has a history, which is full of
+ * times. */
 static bool keep_before(const struct weir__region *region, uint64_t now, uint64_t end)
 {
 	bool all = true;
@@ -229,7 +231,7 @@ static bool keep_before(const struct weir__region *region, uint64_t now, uint64_
 			continue;
 		if (weir__slot_fresh_at(*slot) <= now)
 			*slot = nobodys;
-		all &= weir__slot_fresh_at(*slot) < end;
+		all &= weir__slot_fresh_at(*slot) < end && weir__slot_tag(*slot) != WEIR__SLOT_ARENA;
 	}
 	return all;
 }
@@ -282,6 +284,7 @@ int weir__region_recover(struct weir__region *region, weir_ns now)
 	times = times_of(region, now, was_closed);
 	for (uint64_t page = 0; page < pages_of(region); page++)
 		check_slots(region, page, &times);
+	weir__region_recover_histories(region);
 	if (damages(region) != damages_before)
 		atomic_store(&header->damaged_at, now);
 	for (uint32_t i = 0; i < WEIR__STRIPES;

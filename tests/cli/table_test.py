@@ -23,7 +23,7 @@ SIZE = 64 << 10
 NOBODY = 65534
 
 # Where things are in a table's memory; src/store/region.h has it.
-VERSION, SIZE_BYTES, LINES, LIMITS_MAX, STRIPES, EPOCH, CLOCK = 12, 16, 24, 32, 36, 64, slice(128, 160)
+VERSION, SIZE_BYTES, LINES, LIMITS_MAX, STRIPES, EPOCH, CLOCK = 12, 16, 24, 32, 36, 80, slice(192, 224)
 
 # What the answer says, and the arguments.
 WRONG = [
@@ -321,7 +321,7 @@ def damaged_tables_are_refused():
     for damage, why in [
             (changed(0, "8s", b"weirdtab"), "no table of Weir's"),
             (changed(8, "<I", 0x04030201), "another byte order"),
-            (changed(VERSION, "<I", 1), "the table is of version 1, this library makes and reads version 2"),
+            (changed(VERSION, "<I", 2), "the table is of version 2, this library makes and reads version 3"),
             (changed(SIZE_BYTES, "<Q", 1 << 40), "says that it has 1099511627776 bytes, but it has 65536"),
             (changed(LINES, "<Q", 1 << 60), "damaged"),
             (changed(LIMITS_MAX, "<I", 0), "damaged"),

@@ -40,8 +40,8 @@ static void headers_that_are_refused(void)
 		{ WORD(magic), 0, "this is no table of Weir's" },
 		{ WORD(magic), UINT64_C(0x0162617472696577), "this is no table of Weir's" }, /* "weirtab", but no NUL */
 		{ WORD(byte_order), 0x04030201, "the table is of a machine with another byte order" },
-		{ WORD(version), 0, "the table is of version 0, this library makes and reads version 2" },
-		{ WORD(version), 3, "the table is of version 3, this library makes and reads version 2" },
+		{ WORD(version), 0, "the table is of version 0, this library makes and reads version 3" },
+		{ WORD(version), 4, "the table is of version 4, this library makes and reads version 3" },
 		{ WORD(size_bytes), 0, "the table says that it has 0 bytes, but it has 16384" },
 		{ WORD(size_bytes), SIZE - 1, "the table says that it has 16383 bytes, but it has 16384" },
 		{ WORD(size_bytes), SIZE + 1, "the table says that it has 16385 bytes, but it has 16384" },
