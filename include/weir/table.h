@@ -88,16 +88,21 @@ WEIR_API size_t weir_table_size(uint64_t keys, uint32_t limits_max);
  * together. Events of one instant are one; those of sliding counters are the sub-windows in which something was counted. */
 WEIR_API size_t weir_table_arena_size(const struct weir_limit *limit, uint64_t keys, uint64_t events);
 
-/* Makes a table, or attaches to one in shared memory: if there is one of that name it must be of the same size,
+/* Makes a table, or attaches to one in shared memory or a file: if there is one of that name it must be of the same size,
  * limits_max (unless these are 0) and version, else it is made. Whoever makes it sets its mode, secret and clock.
  *
  * Shared memory stays when all processes have left or died, until weir_table_unlink or a reboot. A process killed at any
  * instruction leaves nothing locked and at most its own operation half done: of several limits decided together, some
  * may stay charged.
  *
- * A private table after fork is two tables. A shared one may be used by parent and child.
+ * A file stays after a reboot as well. Who opens it and is alone checks all of it: what was damaged, by a power cut or
+ * otherwise, starts anew and is counted in weir_table_stats; that is no error. It is made whole and removed as any file;
+ * links are not followed. Who opens it while another one checks it waits some seconds at most: WEIR_ERR_SYSTEM, EAGAIN.
+ * The last to free it writes it to the disk.
  *
- * WEIR_ERR_ROOM: size_bytes is too small. WEIR_ERR_REGION: the shared memory is no table, another one, or one of
+ * A private table after fork is two tables. A shared one, and one in a file, may be used by parent and child.
+ *
+ * WEIR_ERR_ROOM: size_bytes is too small. WEIR_ERR_REGION: the memory or file is no table, another one, or one of
  * another user, which only those may attach to who ask for a mode with bits for others.
  * WEIR_ERR_LIMIT: a name or a number that cannot be. WEIR_ERR_SYSTEM. */
 WEIR_API int weir_table_new(const struct weir_table_options *options, struct weir_table **ret_table,

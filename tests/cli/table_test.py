@@ -535,11 +535,41 @@ def full_disks_are_told():
             assert done.returncode == 2 and b"standard output: No space left" in done.stderr, done
 
 
+def files_are_tables():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "limits")
+        refused(1, f'there is no file "{path}"', "info", path)
+        with Table(path.encode()) as table:
+            table.path = path
+            table.limit(b"per user", "100/day burst 20")
+            table.take(b"alice", 3)
+            assert read("get", path, "per user", "alice")["remaining"] == 17
+            table.take(b"alice", 3)
+            told, people = read("info", path), rows(good("info", path))
+            assert told["damaged_pages"] == told["damaged_slots"] == 0 and told["damaged_at"] is None, told
+            assert told["live"] == 1 and told["slots"] % 255 == 0 and people["damaged"] == "0 pages, 0 slots", told
+            read("reset", path, "per user", "alice")
+            table.take(b"alice", 20)
+            table.process.kill()
+            table.process.wait()
+            assert read("get", path, "per user", "alice")["remaining"] == 0, "nobody else uses it"
+            whole = table.bytes()
+            whole[-4096:] = bytes(4096)
+            table.write(whole)
+            told, people = read("info", path), rows(good("info", path))
+            assert told["damaged_pages"] == 1 and abs(instant_ns(told["damaged_at"]) - time.time_ns()) < 60 * 10**9, told
+            assert people["damaged"] == f"1 pages, 0 slots; started anew, last at {told['damaged_at']}", people
+            whole[EPOCH] ^= 1
+            table.write(whole)
+            refused(2, "the table's header is damaged", "info", path)
+            assert table.bytes() == whole, "what is refused is left as it is"
+
+
 TESTS = [info_tells_all, times_of_replays, get_tells_what_a_key_owes, get_of_other_kinds, keys_are_any_bytes,
          reset_forgets, what_is_not_there, looking_changes_nothing, list_names_them, damaged_tables_are_refused,
          what_is_no_memory_is_refused, damaged_limits_are_told, any_name_is_printed, names_as_other_decoders_read_them,
          tables_in_use, memory_that_is_cut_short, other_users, wrong_arguments_are_refused, help_is_given,
-         full_disks_are_told]
+         full_disks_are_told, files_are_tables]
 
 
 def main():

@@ -12,11 +12,11 @@
 #include "store/table.h"
 
 enum {
-	IS_WHOLE = 1,       /* the file itself */
-	MEND_HEADER = 2,    /* its checksum */
-	MEND_MARKS = 4,     /* marks of all pages */
-	MEND_CLOSED = 8,    /* closed cleanly, with sound checksums */
-	MEND_NEXT = 16,     /* the hash of the epoch that is announced */
+	IS_WHOLE = 1,    /* the file itself */
+	MEND_HEADER = 2, /* its checksum */
+	MEND_MARKS = 4,  /* marks of all pages */
+	MEND_CLOSED = 8, /* closed cleanly, with sound checksums */
+	MEND_NEXT = 16,  /* the hash of the epoch that is announced */
 	PLACE_BYTES = 3,
 	KEYS = 8, /* that owe in the sound file */
 	ARENA_BYTES = 4096,
@@ -27,7 +27,8 @@ enum {
 static const struct weir__hash_secret secret = { 1, 2 };
 static const weir_ns made_at = UINT64_C(1790000000000000000);
 
-static const char *const texts[] = { "10/s burst 5", "20/min fixed_window", "5/min sliding_counter", "8/min sliding_log" };
+static const char *const texts[] = { "10/s burst 5", "20/min fixed_window", "5/min sliding_counter",
+				     "8/min sliding_log" };
 
 enum { LIMITS = sizeof(texts) / sizeof(texts[0]) };
 
@@ -118,8 +119,8 @@ static void mend(unsigned char *file, size_t size, unsigned what)
 		return;
 	memcpy(&header, file, sizeof(header));
 	if (what & MEND_NEXT)
-		header.next_epoch.state.hi =
-			weir__hash(&header.secret, &header.next_epoch.state.lo, sizeof(header.next_epoch.state.lo));
+		header.next_epoch.state.hi = weir__hash(&header.secret, &header.next_epoch.state.lo,
+							sizeof(header.next_epoch.state.lo));
 	if (what & MEND_HEADER)
 		header.check = weir__region_check_of(&header);
 	memcpy(file, &header, sizeof(header));
