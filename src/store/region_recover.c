@@ -23,6 +23,7 @@ static const struct weir_state nobodys = { 0, 0 };
 struct times {
 	uint64_t now;    /* whole until then: is emptied */
 	uint64_t latest; /* whole after then: no limit of this table can have done that */
+	uint64_t ahead;  /* by which slots of histories are beyond it at most */
 };
 
 static uint64_t pages_of(const struct weir__region *region)
@@ -131,20 +132,27 @@ static struct times times_of(const struct weir__region *region, weir_ns now, boo
 		return (struct times){ .now = 0, .latest = UINT64_MAX };
 	if (moved_at > times.latest)
 		times.latest = moved_at;
-	/* A wait takes ahead, and a clock that went back lets keys owe more: each by a minute at most. Slots of histories
-	 * are set ahead by an eighth. */
-	times.latest += longest_owed(region) / 8 * 9 + 2 * WEIR__STEP_BACK_MAX;
+	times.ahead = longest_owed(region) / 8; /* see table_history.c */
+	/* A wait takes ahead, and a clock that went back lets keys owe more: each by a minute at most. */
+	times.latest += longest_owed(region) + 2 * WEIR__STEP_BACK_MAX;
 	return times;
 }
 
 static bool can_be(struct weir_state slot, const struct times *times)
 {
-	const uint32_t tag = weir__slot_tag(slot);
-
 	if (weir__slot_fingerprint(slot) == 0)
 		return weir__slot_equal(slot, nobodys);
-	return tag == WEIR__SLOT_CLAIMED || ((tag == 0 || tag == WEIR__SLOT_COUNTED || tag == WEIR__SLOT_ARENA) &&
-					     weir__slot_fresh_at(slot) <= times->latest);
+	switch (weir__slot_tag(slot)) {
+	case WEIR__SLOT_CLAIMED:
+		return true;
+	case 0:
+	case WEIR__SLOT_COUNTED:
+		return weir__slot_fresh_at(slot) <= times->latest;
+	case WEIR__SLOT_ARENA:
+		return weir__slot_fresh_at(slot) <= weir__add_saturating(times->latest, times->ahead);
+	default:
+		return false;
+	}
 }
 
 /* Whoever had claimed it is gone, or its key owes nothing. */

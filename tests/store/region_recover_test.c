@@ -291,6 +291,150 @@ static void threads_and_clocks_of_another_boot(void)
 	clean_up();
 }
 
+/* --- histories -------------------------------------------------------------------------------------------------- */
+
+enum { LOGS = 10, EVENTS = 12 };
+
+static const char log_text[] = "20/day sliding_log";
+
+static struct weir_table *table_of_logs(void)
+{
+	struct weir_table_options options = file_options(KEYS);
+
+	options.arena_bytes = 64 << 10;
+	options.size_bytes += options.arena_bytes;
+	return table_with(&options);
+}
+
+static void charge_logs(struct weir_table *table)
+{
+	const struct weir_table_limit *const limit = limit_in(table, log_text);
+
+	for (uint32_t event = 0; event < EVENTS; event++)
+		for (uint32_t key = 0; key < LOGS; key++)
+			CHECK(weir_table_allow(table, limit, &key, sizeof(key), weir_table_now(table) + event, 1));
+}
+
+/* How many of the keys have all their events. */
+static uint32_t whole_logs(struct weir_table *table)
+{
+	const struct weir_table_limit *const limit = limit_in(table, log_text);
+	uint32_t found = 0;
+
+	for (uint32_t key = 0; key < LOGS; key++)
+		found += weir_table_peek(table, limit, &key, sizeof(key), weir_table_now(table), 0).remaining ==
+			 20 - EVENTS;
+	return found;
+}
+
+static union weir__atomic16 *slot_of_log(struct weir_table *table, uint32_t key)
+{
+	return weir__table_find(table, hash_of(limit_in(table, log_text), &key, sizeof(key))).slot;
+}
+
+static struct weir__root *root_of_log(struct weir_table *table, uint32_t key)
+{
+	return (struct weir__root *)(void *)weir__arena_chunk(&table->region.arena,
+							      weir__slot_own(slot_of_log(table, key)->state));
+}
+
+/* What a row does to a table of logs, how many keys then have all their events, and what is counted. */
+static void damage_none(struct weir_table *table)
+{
+	(void)table;
+}
+
+static void leave_a_chunk(struct weir_table *table)
+{
+	CHECK(weir__arena_take(&table->region.arena, weir_table_now(table)) != 0);
+}
+
+static void forget_what_is_taken(struct weir_table *table)
+{
+	for (uint32_t i = 0; i < table->region.arena.n; i++)
+		atomic_store(&table->region.arena.taken[i], 0);
+}
+
+static void lead_to_another_key(struct weir_table *table)
+{
+	slot_of_log(table, 0)->state = weir__slot_make(
+		weir__slot_fingerprint(slot_of_log(table, 0)->state), weir__slot_own(slot_of_log(table, 1)->state),
+		weir__slot_fresh_at(slot_of_log(table, 0)->state), WEIR__SLOT_ARENA);
+}
+
+static void lead_out_of_the_arena(struct weir_table *table)
+{
+	slot_of_log(table, 0)->state = weir__slot_make(weir__slot_fingerprint(slot_of_log(table, 0)->state), UINT32_MAX,
+						       weir__slot_fresh_at(slot_of_log(table, 0)->state),
+						       WEIR__SLOT_ARENA);
+}
+
+static void share_a_leaf(struct weir_table *table)
+{
+	atomic_store(&root_of_log(table, 0)->refs[0], atomic_load(&root_of_log(table, 1)->refs[0]));
+}
+
+static void shape_it_wrongly(struct weir_table *table)
+{
+	atomic_store(&root_of_log(table, 0)->shape, UINT64_MAX);
+}
+
+static void move_in_a_circle(struct weir_table *table)
+{
+	root_of_log(table, 0)->newest.state = (struct weir_state){ weir__slot_own(slot_of_log(table, 0)->state),
+								   UINT64_MAX };
+}
+
+/* As who is killed before it has told the slot. */
+static void move_half(struct weir_table *table)
+{
+	struct weir__root *const root = root_of_log(table, 0);
+	const uint32_t to = weir__arena_take(&table->region.arena, weir_table_now(table));
+
+	memcpy(weir__arena_chunk(&table->region.arena, to), root, sizeof(*root));
+	root->newest.state = (struct weir_state){ to, UINT64_MAX };
+}
+
+static void histories_that_were_damaged(void)
+{
+	static const struct {
+		const char *what;
+		void (*damage)(struct weir_table *table);
+		uint32_t whole, damaged;
+	} rows[] = {
+		{ "nothing", damage_none, LOGS, 0 },
+		{ "a chunk that nobody uses", leave_a_chunk, LOGS, 0 },
+		{ "chunks that seem free", forget_what_is_taken, LOGS, 0 },
+		{ "another key's", lead_to_another_key, LOGS - 1, 1 },
+		{ "none of that number", lead_out_of_the_arena, LOGS - 1, 1 },
+		{ "a leaf of two", share_a_leaf, LOGS - 1, 1 },
+		{ "a shape that cannot be", shape_it_wrongly, LOGS - 1, 1 },
+		{ "moved to itself", move_in_a_circle, LOGS - 1, 1 },
+		{ "moved, and its slot not told", move_half, LOGS, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct weir_table *table = table_of_logs();
+		size_t used;
+		bool is_right;
+
+		charge_logs(table);
+		used = stats_now(table).arena_used;
+		CHECK_EQ(whole_logs(table), LOGS);
+		rows[i].damage(table);
+		leave(table);
+		table = table_of_logs();
+		is_right = CHECK_EQ(whole_logs(table), rows[i].whole);
+		is_right &= CHECK_EQ(stats_now(table).damaged_slots, rows[i].damaged);
+		is_right &= CHECK_EQ(stats_now(table).damaged_pages, 0);
+		CHECK(rows[i].damaged > 0 || stats_now(table).arena_used == used);
+		if (!is_right)
+			printf("# %s\n", rows[i].what);
+		weir_table_free(table);
+		clean_up();
+	}
+}
+
 /* --- the epoch -------------------------------------------------------------------------------------------------- */
 
 /* Recovers at a later time, as who opens it then would. */
@@ -440,6 +584,7 @@ int main(void)
 		TEST(a_clock_that_is_behind),
 		TEST(a_key_that_is_there_twice),
 		TEST(threads_and_clocks_of_another_boot),
+		TEST(histories_that_were_damaged),
 		TEST(an_old_table_gets_a_later_epoch),
 		TEST(a_move_that_was_cut_off),
 		TEST(a_move_that_has_to_wait),
