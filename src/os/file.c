@@ -130,7 +130,7 @@ int weir__file_lock(int file, uint32_t byte, enum weir__file_lock lock)
 
 int weir__file_lock_within(int file, uint32_t byte, enum weir__file_lock lock, uint64_t patience_ms)
 {
-	const struct timespec a_while = { .tv_nsec = TRY_EACH_MS * 1000000 };
+	static const struct timespec a_while = { .tv_nsec = 1000000 }; /* TRY_EACH_MS */
 	int error = weir__file_lock(file, byte, lock);
 
 	for (uint64_t waited = 0; error == EAGAIN && waited < patience_ms; waited += TRY_EACH_MS) {

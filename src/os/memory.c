@@ -158,8 +158,8 @@ int weir__memory_open(const char *path, uint32_t mode, int *ret_file, size_t *re
 int weir__memory_attach(const char *name, uint32_t mode, void **ret_memory, size_t *ret_size)
 {
 	char path[PATH_SIZE];
-	size_t size;
-	int file, error = path_of(name, path, sizeof(path));
+	size_t size = 0;
+	int file = -1, error = path_of(name, path, sizeof(path));
 
 	if (error == 0)
 		error = weir__memory_open(path, mode, &file, &size);
