@@ -6,6 +6,7 @@
  *     table bare_batch OPTION...   the same, TOGETHER at a time: hash all and fetch their memory, then swap all
  *
  *     --keys N      (1000000); all of them are in the table before time is taken
+ *     --file PATH   the table is in this file, which must not be there and is removed again
  *     --zipf        some keys are asked for more often than others: see keys.h
  *     --seconds S, --count N, --threads N: see workers.h
  *
@@ -16,6 +17,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "keys.h"
 #include "os/atomic16.h"
@@ -31,6 +33,7 @@ enum {
 
 struct subject {
 	uint32_t keys;
+	const char *file;          /* NULL: private memory */
 	struct keys_order *orders; /* one a thread */
 	struct weir_table *table;
 	const struct weir_table_limit *limit;
@@ -158,7 +161,8 @@ static void insert_all(const struct subject *subject)
 /* `more` gets what the line of JSON is to tell. */
 static void begin_table(struct subject *subject, char more[static MORE_MAX])
 {
-	const struct weir_table_options options = { .size_bytes = weir_table_size(subject->keys, 0) };
+	const struct weir_table_options options = { .size_bytes = weir_table_size(subject->keys, 0),
+						    .file = subject->file };
 	const double before = keys_resident_bytes();
 	struct weir_table_stats stats;
 	struct weir_message why;
@@ -220,7 +224,7 @@ int main(int argc, char **argv)
 	}
 	if (!work.batch)
 		errx(2,
-		     "usage: table one|batch|bare|bare_batch [--keys N] [--zipf] [--seconds S | --count N] [--threads N]");
+		     "usage: table one|batch|bare|bare_batch [--keys N] [--file PATH] [--zipf] [--seconds S | --count N] [--threads N]");
 	for (int i = 2; i < argc; i++) {
 		const char *const name = argv[i];
 
@@ -230,6 +234,8 @@ int main(int argc, char **argv)
 			errx(2, "%s: without a value", name);
 		else if (strcmp(name, "--keys") == 0)
 			subject.keys = (uint32_t)strtoul(argv[i], NULL, 10);
+		else if (strcmp(name, "--file") == 0)
+			subject.file = argv[i];
 		else if (!work_option(&work, name, argv[i]))
 			errx(2, "no such option: %s", name);
 	}
@@ -251,5 +257,7 @@ int main(int argc, char **argv)
 	}
 	work_measure(&work, more);
 	weir_table_free(subject.table);
+	if (subject.file)
+		unlink(subject.file);
 	return 0;
 }

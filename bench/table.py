@@ -46,6 +46,8 @@ CONTENDERS = {
 TEN_MILLION = [name for name in CONTENDERS if name != "sharded"]
 LOADS = ["uniform", "zipf"]
 SPRAY = ("spray",)
+IN_FILE = ("1m", "uniform", 1, "file")
+FILE = "build/bench/table.file"  # on the disk's file system, as the build is
 
 # ratio, "at least" or "at most", bound
 PROMISES = [
@@ -54,6 +56,7 @@ PROMISES = [
     ("one_2t_scaling", ">=", 1.8),
     ("one_1m_vs_bare", "<=", 1.3),
     ("one_10m_vs_bare", "<=", 1.3),
+    ("file_vs_private", "<=", 1.1),
     ("zipf_1t_vs_xtime", ">=", 3.0),
     ("batch_1m_vs_xtime", ">=", 9.0),
     ("batch_10m_vs_xtime", ">=", 10.0),
@@ -79,6 +82,8 @@ def contenders(sizes, arguments):
         found[("1m", load, threads, name)] = ([
             *CONTENDERS[name][1], "--keys", str(sizes["1m"]), *(["--zipf"] if load == "zipf" else []), *for_long,
             "--threads", str(threads)], threads)
+        if (load, threads, name) == ("uniform", 1, "one"):
+            found[IN_FILE] = ([TABLE, "one", "--keys", str(sizes["1m"]), "--file", FILE, *for_long], 1)
     for name in TEN_MILLION:
         found[("10m", "uniform", 1, name)] = ([*CONTENDERS[name][1], "--keys", str(sizes["10m"]), *for_long], 1)
     found[SPRAY] = ([ATTACK, "spray", "--keys", str(sizes["1m"]), "--spray-keys", str(arguments.spray_keys)], 1)
@@ -114,6 +119,7 @@ def ratios_of(ns):
     for keys in ("1m", "10m"):
         ratios[f"one_{keys}_vs_bare"] = times_faster("bare", "one", keys)
         ratios[f"batch_{keys}_vs_bare_batch"] = times_faster("bare_batch", "batch", keys)
+    ratios["file_vs_private"] = ns[IN_FILE] / one
     ratios["spray_vs_uniform"] = ns[SPRAY] / one
     return ratios
 
@@ -161,6 +167,11 @@ def print_million(times, counts):
         held = times[("1m", "uniform", 1, name)].get("bytes_per_key")
         count = counts.get(name)
         print(f"{line}  {f'{held:.1f}' if held else '':>11} {f'{count:.0f}' if count else '':>7}")
+
+
+def print_file(times):
+    one = times[IN_FILE]
+    print(f"{'Weir, one by one, in a file':<30} {one['ns']:>21.1f} {percent(one['noise']):>6}")
 
 
 def print_ten_million(times):
@@ -216,6 +227,8 @@ def read_arguments():
 def main():
     arguments = read_arguments()
     cpus = processors()
+    if os.path.exists(FILE):
+        os.remove(FILE)  # of a run that was cut short
     load = os.getloadavg()[0]
     build_peer("table", "keys", "workers")
     build_peer("log", "keys", "workers")
@@ -235,6 +248,7 @@ def main():
     busy = min(one["busy"] for name, one in times.items() if name[-1] in ("one", "batch", "bare", "bare_batch"))
 
     print_million(times, counts)
+    print_file(times)
     print_ten_million(times)
     print_attacks(times, crafted)
     table_log.print_report(logs)

@@ -1,9 +1,11 @@
-/* table_engine.c: vectors through tables: of one process, in shared memory, and one whose fresh keys, fresh also by every
- * clock to come, are evicted before every row, which must change no answer. A subject is a limit of the table, and one key. */
+/* table_engine.c: vectors through tables: of one process, in shared memory, in a file that is closed and opened again
+ * between rows, and one whose fresh keys, fresh also by every clock to come, are evicted before every row, which must
+ * change no answer. A subject is a limit of the table, and one key. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "os/file.h"
 #include "store/table.h"
 #include "vector_engine.h"
 
@@ -15,7 +17,19 @@ enum { ARENA_BYTES = 16 << 20 };
 static struct {
 	struct weir_table *table;
 	unsigned limits;
-} private_one, shared_one, evicting_one;
+} private_one, shared_one, evicting_one, file_one;
+
+static struct weir_table *table_with(const struct weir_table_options *options)
+{
+	struct weir_table *table;
+	struct weir_message why;
+
+	if (weir_table_new(options, &table, &why) != WEIR_OK) {
+		fprintf(stderr, "%s\n", why.text);
+		abort();
+	}
+	return table;
+}
 
 static struct weir_table *table_for(weir_ns earliest, const char *shared)
 {
@@ -23,14 +37,8 @@ static struct weir_table *table_for(weir_ns earliest, const char *shared)
 						    .arena_bytes = ARENA_BYTES,
 						    .shared = shared,
 						    .made_at = earliest + before_made };
-	struct weir_table *table;
-	struct weir_message why;
 
-	if (weir_table_new(&options, &table, &why) != WEIR_OK) {
-		fprintf(stderr, "%s\n", why.text);
-		abort();
-	}
-	return table;
+	return table_with(&options);
 }
 
 struct subject {
@@ -40,16 +48,24 @@ struct subject {
 
 static const char key[] = "key";
 
+enum { LIMITS = 64 };
+
+static bool add_to(struct subject *subject, struct weir_table *table, unsigned number, const struct weir_limit *limit)
+{
+	char name[16];
+
+	(void)snprintf(name, sizeof(name), "%u", number);
+	subject->table = table;
+	return weir_table_add_limit(table, name, limit, &subject->limit, NULL) == WEIR_OK;
+}
+
 static void *make_in(struct weir_table *table, unsigned *limits, const struct weir_limit *limit)
 {
 	struct subject *const subject = malloc(sizeof(*subject));
-	char name[16];
 
 	if (subject == NULL)
 		abort();
-	subject->table = table;
-	(void)snprintf(name, sizeof(name), "%u", (*limits)++);
-	if (weir_table_add_limit(table, name, limit, &subject->limit, NULL) == WEIR_OK)
+	if (add_to(subject, table, (*limits)++, limit))
 		return subject;
 	free(subject);
 	return NULL;
@@ -224,6 +240,71 @@ static void end_evicting(void)
 	weir_table_free(evicting_one.table);
 }
 
+/* What a vector in a file needs to go on after that was opened again. */
+static struct {
+	char path[64];
+	struct weir_table_options options;
+	struct subject *subjects[LIMITS];
+	uint64_t rows;
+} in_file;
+
+static void begin_file(weir_ns earliest, weir_ns latest)
+{
+	(void)latest;
+	(void)snprintf(in_file.path, sizeof(in_file.path), "/dev/shm/weir-vectors-%d.table", (int)getpid());
+	in_file.options = (struct weir_table_options){ .size_bytes = weir_table_size(1000, 0) + ARENA_BYTES,
+						       .arena_bytes = ARENA_BYTES,
+						       .file = in_file.path,
+						       .made_at = earliest + before_made };
+	in_file.rows = 0;
+	file_one.table = table_with(&in_file.options);
+	file_one.limits = 0;
+}
+
+static void *make_file(const struct weir_limit *limit, uint64_t log_room)
+{
+	struct subject *const subject = make_in(file_one.table, &file_one.limits, limit);
+
+	(void)log_room;
+	in_file.subjects[file_one.limits - 1] = subject;
+	return subject;
+}
+
+/* As who is killed leaves it. */
+static void leave(struct weir_table *table)
+{
+	weir__file_close(table->region.file);
+	table->region.file = -1;
+	weir_table_free(table);
+}
+
+/* Before each of the first rows, and then now and then: closed cleanly and not, in turns. */
+static void reopen(weir_ns earliest)
+{
+	struct weir_limit limits[LIMITS];
+
+	(void)earliest;
+	if (in_file.rows++ >= 100 && in_file.rows % 1000 != 0)
+		return;
+	for (unsigned i = 0; i < file_one.limits; i++)
+		if (in_file.subjects[i])
+			limits[i] = weir_table_limit_limit(in_file.subjects[i]->limit);
+	if (in_file.rows % 2)
+		leave(file_one.table);
+	else
+		weir_table_free(file_one.table);
+	file_one.table = table_with(&in_file.options);
+	for (unsigned i = 0; i < file_one.limits; i++)
+		if (in_file.subjects[i])
+			(void)add_to(in_file.subjects[i], file_one.table, i, &limits[i]);
+}
+
+static void end_file(void)
+{
+	weir_table_free(file_one.table);
+	unlink(in_file.path);
+}
+
 #define TABLE_ENGINE(kind, words, evict_function)                                                                      \
 	const struct vector_engine words = {                                                                           \
 		.begin = begin_##kind,                                                                                 \
@@ -245,4 +326,5 @@ static void end_evicting(void)
 
 TABLE_ENGINE(private, table_engine, NULL);
 TABLE_ENGINE(shared, shared_table_engine, NULL);
+TABLE_ENGINE(file, file_table_engine, reopen);
 TABLE_ENGINE(evicting, evicting_table_engine, evict);

@@ -41,6 +41,7 @@ struct vector_engine {
 	struct weir_verdict (*all)(void *const *subjects, const uint64_t *costs, size_t n, weir_ns now);
 };
 
-extern const struct vector_engine core_engine, limiter_engine, table_engine, shared_table_engine, evicting_table_engine;
+extern const struct vector_engine core_engine, limiter_engine, table_engine, shared_table_engine, file_table_engine,
+	evicting_table_engine;
 
 #endif

@@ -15,8 +15,9 @@
 
 enum { WORDS_MAX = 64, LIMITS_MAX = 64, MISMATCHES_SHOWN = 20 };
 
-static const struct vector_engine *const engines[] = { &core_engine, &limiter_engine, &table_engine,
-						       &shared_table_engine, &evicting_table_engine };
+static const struct vector_engine *const engines[] = {
+	&core_engine, &limiter_engine, &table_engine, &shared_table_engine, &file_table_engine, &evicting_table_engine
+};
 
 #define ENGINES (sizeof(engines) / sizeof(engines[0]))
 

@@ -93,8 +93,8 @@ class _weir_canceller(ctypes.Structure):
 
 
 class _weir_table_options(ctypes.Structure):
-    _fields_ = [("size_bytes", c_size_t), ("shared", c_char_p), ("mode", c_uint32), ("limits_max", c_uint32),
-                ("arena_bytes", c_size_t), ("made_at", c_uint64)]
+    _fields_ = [("size_bytes", c_size_t), ("shared", c_char_p), ("file", c_char_p), ("mode", c_uint32),
+                ("limits_max", c_uint32), ("arena_bytes", c_size_t), ("made_at", c_uint64)]
 
 
 class _weir_table_key(ctypes.Structure):
@@ -113,7 +113,8 @@ class _weir_table_stats(ctypes.Structure):
     _fields_ = [("capacity", c_uint64), ("live", c_uint64), ("size_bytes", c_size_t), ("limits", c_uint32),
                 ("limits_max", c_uint32), ("inserted", c_uint64), ("gave_way", c_uint64), ("probes", c_uint64 * 4),
                 ("absent", c_uint64), ("arena_bytes", c_size_t), ("arena_used", c_size_t), ("regained", c_uint64),
-                ("lost_races", c_uint64)]
+                ("lost_races", c_uint64), ("damaged_pages", c_uint64), ("damaged_slots", c_uint64),
+                ("damaged_at", c_uint64)]
 
 
 class _weir_table_limit_stats(ctypes.Structure):
@@ -146,6 +147,7 @@ _FUNCTIONS = {
     "weir_table_new": (c_int, [c_void_p, c_void_p, c_void_p]),
     "weir_table_free": (None, [c_void_p]),
     "weir_table_unlink": (c_int, [c_char_p, c_void_p]),
+    "weir_table_sync": (c_int, [c_void_p]),
     "weir_table_now": (c_uint64, [c_void_p]),
     "weir_table_add_limit": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p]),
     "weir_table_allow": (c_bool, _on_key),
@@ -291,6 +293,9 @@ class TableStats(NamedTuple):
     arena_used: int  # what of it they have
     regained: int  # chunks of 64 bytes that killed processes had left unused
     lost_races: int  # decisions on several limits that were taken back because another was faster
+    damaged_pages: int  # of a file, since it was made: found damaged when it was opened, and started anew
+    damaged_slots: int
+    damaged_at: int  # when that was found last; 0: never
 
 
 class LimitStats(NamedTuple):
@@ -339,6 +344,13 @@ def _name(name: str) -> bytes:
     encoded = name.encode()
     if b"\0" in encoded:
         raise ValueError("a name has no NUL")  # C would take what is before it
+    return encoded
+
+
+def _path(path: Union[str, bytes, os.PathLike]) -> bytes:
+    encoded = os.fsencode(path)
+    if b"\0" in encoded:
+        raise ValueError("a path has no NUL")
     return encoded
 
 
@@ -527,28 +539,31 @@ class Table:
     """Limits for millions of keys, in memory of a fixed size, for any number of threads and processes.
 
     keys: how many owe something at the same time, at most; 24 bytes each. When there are more, the one that owes least
-        gives way (stats().gave_way). 0: attach to a shared table that is there, whatever its size.
+        gives way (stats().gave_way). 0: attach to a table that is there, whatever its size.
     shared: the name of shared memory. Who comes first makes the table, all others attach to it; it stays until
         Table.unlink or a reboot. None: memory of this process.
-    mode: permission bits of shared memory that is made; 0 is 0o600. Another user's table is refused unless they have
-        bits for others.
+    file: the path of a file instead, in which it stays also after a reboot.
+    mode: permission bits of shared memory or a file that is made; 0 is 0o600. Another user's table is refused unless
+        they have bits for others.
     limits_max: how many limits there may be; 0 is 64.
     arena_bytes: memory beside that of the keys, for sliding logs and sliding counters with segments; see arena_size.
     made_at: the time around which times are good, by 9 years; 0 is now. For replays and tests.
 
-    Error: ERR_ROOM, ERR_REGION (the shared memory is no table, another one, or another user's), ERR_LIMIT (a name or
+    Error: ERR_ROOM, ERR_REGION (the memory or file is no table, another one, or another user's), ERR_LIMIT (a name or
     number that cannot be), ERR_SYSTEM."""
 
-    def __init__(self, keys: int = 0, *, shared: Optional[str] = None, mode: int = 0, limits_max: int = 0,
-                 arena_bytes: int = 0, made_at: int = 0) -> None:
+    def __init__(self, keys: int = 0, *, shared: Optional[str] = None, file: Union[str, bytes, os.PathLike, None] = None,
+                 mode: int = 0, limits_max: int = 0, arena_bytes: int = 0, made_at: int = 0) -> None:
         limits_max = _number(limits_max, 32)
         size_bytes = _library.weir_table_size(_number(keys), limits_max) + _number(arena_bytes) if keys else 0
-        options = _weir_table_options(size_bytes, None if shared is None else _name(shared), _number(mode, 32),
-                                      limits_max, _number(arena_bytes), _number(made_at))
+        options = _weir_table_options(size_bytes, None if shared is None else _name(shared),
+                                      None if file is None else _path(file), _number(mode, 32), limits_max,
+                                      _number(arena_bytes), _number(made_at))
         handle, message = _Handle(), _weir_message()
         _check(_library.weir_table_new(_ref(options), _ref(handle), _ref(message)), message)
         self._handle: Optional[_Handle] = handle
         self.shared = shared
+        self.file = file
 
     @staticmethod
     def arena_size(text: str, keys: int, events: int = 0) -> int:
@@ -565,8 +580,15 @@ class Table:
         _check(_library.weir_table_unlink(_name(name), _ref(message)), message)
 
     def close(self) -> None:
-        """Frees what this process has of it, once calls that are under way have ended. Shared memory stays."""
+        """Frees what this process has of it, once calls that are under way have ended. Shared memory stays, and so does
+        a file."""
         self._handle = None
+
+    def sync(self) -> None:
+        """Returns when all that was decided before is on the disk: bounds what a power cut loses of a file.
+
+        Error: ERR_SYSTEM."""
+        _check(_library.weir_table_sync(self._use()), _weir_message())
 
     def __enter__(self) -> Table:
         return self
@@ -621,7 +643,7 @@ class Table:
                           probes=tuple(found.probes))
 
     def __repr__(self) -> str:
-        name = "private" if self.shared is None else repr(self.shared)
+        name = repr(self.shared or self.file) if self.shared or self.file else "private"
         return f"<weir.Table {name}{'' if self._handle else ', closed'}>"
 
     def _use(self) -> _Handle:

@@ -70,9 +70,10 @@ struct weir_table_limit;
 #define WEIR_TABLE_NAME_MAX 63
 
 struct weir_table_options {
-	size_t size_bytes;   /* all memory there will ever be, cut to whole pages; see weir_table_size */
-	const char *shared;  /* NULL: memory of this process. Else the name of shared memory, without a slash */
-	uint32_t mode;       /* of shared memory: permission bits; 0 is 0600, and another user's is refused */
+	size_t size_bytes;  /* all memory there will ever be, cut to whole pages; see weir_table_size */
+	const char *shared; /* NULL: memory of this process. Else the name of shared memory, without a slash */
+	const char *file;   /* NULL: as shared says. Else the path of a file that stays when the machine is off */
+	uint32_t mode; /* of shared memory or the file: permission bits; 0 is 0600, and another user's is refused */
 	uint32_t limits_max; /* how many limits there may be, 1664 bytes each; 0 is 64 */
 	size_t arena_bytes;  /* of size_bytes, for sliding logs and segments; see weir_table_arena_size. 0 is none */
 	weir_ns made_at;     /* the time around which times are good; 0 is now. For replays and tests */
@@ -88,20 +89,30 @@ WEIR_API size_t weir_table_size(uint64_t keys, uint32_t limits_max);
  * together. Events of one instant are one; those of sliding counters are the sub-windows in which something was counted. */
 WEIR_API size_t weir_table_arena_size(const struct weir_limit *limit, uint64_t keys, uint64_t events);
 
-/* Makes a table, or attaches to one in shared memory: if there is one of that name it must be of the same size,
+/* Makes a table, or attaches to one in shared memory or a file: if there is one of that name it must be of the same size,
  * limits_max (unless these are 0) and version, else it is made. Whoever makes it sets its mode, secret and clock.
  *
  * Shared memory stays when all processes have left or died, until weir_table_unlink or a reboot. A process killed at any
  * instruction leaves nothing locked and at most its own operation half done: of several limits decided together, some
  * may stay charged.
  *
- * A private table after fork is two tables. A shared one may be used by parent and child.
+ * A file stays after a reboot as well. Who opens it and is alone checks all of it: what was damaged, by a power cut or
+ * otherwise, starts anew and is counted in weir_table_stats; that is no error. It is made whole and removed as any file;
+ * links are not followed. Who opens it while another one checks it waits some seconds at most: WEIR_ERR_SYSTEM, EAGAIN.
+ * The last to free it writes it to the disk.
  *
- * WEIR_ERR_ROOM: size_bytes is too small. WEIR_ERR_REGION: the shared memory is no table, another one, or one of
+ * A private table after fork is two tables. A shared one, and one in a file, may be used by parent and child.
+ *
+ * WEIR_ERR_ROOM: size_bytes is too small. WEIR_ERR_REGION: the memory or file is no table, another one, or one of
  * another user, which only those may attach to who ask for a mode with bits for others.
  * WEIR_ERR_LIMIT: a name or a number that cannot be. WEIR_ERR_SYSTEM. */
 WEIR_API int weir_table_new(const struct weir_table_options *options, struct weir_table **ret_table,
 			    struct weir_message *ret_message);
+
+/* Returns when all that was decided before is on the disk. Only a file has to be, and only for a power cut: what a process
+ * has charged is there when it is killed. Without this the kernel writes pages when it likes, by default within half a
+ * minute, and what was charged since then is owed no more after a power cut. WEIR_ERR_SYSTEM. */
+WEIR_API int weir_table_sync(struct weir_table *table);
 
 /* Frees what this process has of it. No other thread uses the table any more. NULL is allowed. */
 WEIR_API void weir_table_free(struct weir_table *table);
@@ -228,6 +239,9 @@ struct weir_table_stats {
 	size_t arena_bytes, arena_used; /* for histories of keys, and what of it they have */
 	uint64_t regained;              /* chunks of 64 bytes that killed processes had left unused */
 	uint64_t lost_races; /* decisions on several limits that were taken back because another was faster */
+	uint64_t damaged_pages, damaged_slots; /* of a file, ever since it was made: what was found damaged when it was
+						  opened, and started anew. A page has 255 slots */
+	weir_ns damaged_at;                    /* when that was found last; 0: never */
 };
 
 /* Counts live keys, which reads the whole table (about 0.1 s a GiB); the other numbers are sums of counters, of which

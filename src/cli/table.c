@@ -1,6 +1,7 @@
-/* table.c: looks into shared tables while others use them. Reads the arguments, finds what is meant, and says what is
+/* table.c: looks into shared tables, and those in files, while others use them. Reads the arguments, finds what is meant, and says what is
  * not there; how the answers look is table_report.c. It attaches as any process does, never makes a table or adds a
- * limit, counts nothing, and holds no lock since there is none: those who use the table do not notice. */
+ * limit, counts nothing, and holds nobody up: those who use the table do not notice. A file that nobody uses is recovered,
+ * as by whoever opens it first. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,14 +17,16 @@ enum { DONE = 0, NOT_FOUND = 1, FAILED = 2, GO_ON = -1, OPERANDS_MAX = 3, NAMES_
 /* Whoever looks decides nothing by what it sees, and is told whose table it is: so those of all users will do. */
 static const uint32_t any_owner = 0666;
 
-static const char help_head[] = "usage: weir table list [--json]\n"
-				"       weir table info NAME [--json]\n"
-				"       weir table get NAME LIMIT KEY [--hex] [--json]\n"
-				"       weir table reset NAME LIMIT KEY [--hex] [--json]\n"
-				"\n"
-				"Looks into shared tables while others use them, and holds up nobody. It takes the\n"
-				"right to read and write a table: the list tells its owner and mode.\n"
-				"\n";
+static const char help_head[] =
+	"usage: weir table list [--json]\n"
+	"       weir table info TABLE [--json]\n"
+	"       weir table get TABLE LIMIT KEY [--hex] [--json]\n"
+	"       weir table reset TABLE LIMIT KEY [--hex] [--json]\n"
+	"\n"
+	"Looks into shared tables and files while others use them, and holds up nobody. TABLE\n"
+	"is a name, or the path of a file if it has a slash, as in ./limits. It takes the right\n"
+	"to read and write a table: the list tells its owner and mode.\n"
+	"\n";
 
 static const char help_tail[] = "\n"
 				"  --hex   KEY is pairs of hexadecimal digits, for keys that are no text\n"
@@ -167,10 +170,22 @@ static int read_key(const struct arguments *arguments, struct weir__key_report *
 
 /* --- tables and limits ------------------------------------------------------------------------------------------ */
 
+static bool is_file(const char *table)
+{
+	return strchr(table, '/') != NULL;
+}
+
+static int status_of(const char *table, struct weir__memory_status *ret_status)
+{
+	return is_file(table) ? weir__memory_file_status(table, ret_status) : weir__memory_status(table, ret_status);
+}
+
 /* A size of 0 attaches and does not make. */
 static int open_table(const char *name, struct weir_table **ret_table)
 {
-	const struct weir_table_options options = { .shared = name, .mode = any_owner };
+	const struct weir_table_options options = { .shared = is_file(name) ? NULL : name,
+						    .file = is_file(name) ? name : NULL,
+						    .mode = any_owner };
 	struct weir_message why;
 	const int error = weir_table_new(&options, ret_table, &why);
 	bool may_not;
@@ -178,7 +193,10 @@ static int open_table(const char *name, struct weir_table **ret_table)
 	if (error == WEIR_OK)
 		return GO_ON;
 	if (error == WEIR_ERR_ROOM) {
-		complain("there is no shared table ", name, "; weir table list tells which there are");
+		if (is_file(name))
+			complain("there is no file ", name, "");
+		else
+			complain("there is no shared table ", name, "; weir table list tells which there are");
 		return NOT_FOUND;
 	}
 	may_not = error == WEIR_ERR_SYSTEM && errno == EACCES;
@@ -298,7 +316,7 @@ static int list(int argc, char **argv)
 
 static int info(int argc, char **argv)
 {
-	static const char *const names[OPERANDS_MAX] = { "NAME" };
+	static const char *const names[OPERANDS_MAX] = { "TABLE" };
 	struct weir__memory_status status;
 	struct arguments arguments;
 	struct weir_table *table;
@@ -308,8 +326,8 @@ static int info(int argc, char **argv)
 		code = open_table(arguments.operands[0], &table);
 	if (code != GO_ON)
 		return code;
-	if (weir__memory_status(arguments.operands[0], &status) != 0) { /* since it was attached to */
-		complain("the shared table ", arguments.operands[0], " was just removed");
+	if (status_of(arguments.operands[0], &status) != 0) { /* since it was attached to */
+		complain("the table ", arguments.operands[0], " was just removed");
 		code = NOT_FOUND;
 	} else if (!weir__table_report_info(table, arguments.operands[0], &status, arguments.is_json)) {
 		fputs("weir table: no memory for the list of limits\n", stderr);
@@ -333,7 +351,7 @@ struct look {
 /* GO_ON with a table to free, or the exit code. */
 static int look_up(int argc, char **argv, struct look *look)
 {
-	static const char *const names[OPERANDS_MAX] = { "NAME", "LIMIT", "KEY" };
+	static const char *const names[OPERANDS_MAX] = { "TABLE", "LIMIT", "KEY" };
 	struct weir__key_report *const report = &look->report;
 	char *const *const operands = look->arguments.operands;
 	int code = read_arguments(argc, argv, names, &look->arguments);
@@ -393,10 +411,10 @@ static int reset(int argc, char **argv)
 	return code;
 }
 
-/* Whoever may write the memory may cut it short, and then to read it is this signal. */
+/* Whoever may write the memory or file may cut it short, and then to read it is this signal. */
 static void memory_is_gone(int signal_number)
 {
-	static const char why[] = "weir table: the shared memory was cut short while it was read\n";
+	static const char why[] = "weir table: the table was cut short while it was read\n";
 
 	(void)signal_number;
 	(void)!write(STDERR_FILENO, why, sizeof(why) - 1);

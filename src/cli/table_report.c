@@ -136,6 +136,16 @@ static void print_limits(const struct info *info)
 	}
 }
 
+/* Of a file. */
+static void print_damage(const struct weir_table_stats *stats)
+{
+	char text[WEIR__WORDS_SIZE];
+
+	weir__words_instant(stats->damaged_at, text);
+	printf("damaged      %" PRIu64 " pages, %" PRIu64 " slots%s%s\n", stats->damaged_pages, stats->damaged_slots,
+	       stats->damaged_at ? "; started anew, last at " : "", stats->damaged_at ? text : "");
+}
+
 static void print_info(const struct info *info)
 {
 	const struct weir_table_stats *const stats = &info->stats;
@@ -160,6 +170,8 @@ static void print_info(const struct info *info)
 		printf("regained     %" PRIu64 "\n", stats->regained);
 	}
 	printf("lost races   %" PRIu64 "\n", stats->lost_races);
+	if (info->table->region.file >= 0)
+		print_damage(stats);
 	print_probes(stats);
 	print_limits(info);
 }
@@ -210,6 +222,16 @@ static void json_stats(struct weir__json *json, const struct weir_table_stats *s
 	weir__json_number(json, "absent", stats->absent);
 }
 
+static void json_damage(struct weir__json *json, const struct weir_table_stats *stats)
+{
+	weir__json_number(json, "damaged_pages", stats->damaged_pages);
+	weir__json_number(json, "damaged_slots", stats->damaged_slots);
+	if (stats->damaged_at)
+		json_instant(json, "damaged_at", stats->damaged_at);
+	else
+		weir__json_word(json, "damaged_at", "null");
+}
+
 static void json_limits(struct weir__json *json, const struct info *info)
 {
 	const struct weir__limit_rows *const limits = &info->limits;
@@ -238,6 +260,8 @@ static void json_info(const struct info *info)
 	json_status(&json, info->status);
 	json_times(&json, info);
 	json_stats(&json, &info->stats);
+	if (info->table->region.file >= 0)
+		json_damage(&json, &info->stats);
 	json_limits(&json, info);
 	weir__json_close(&json, '}');
 }

@@ -41,6 +41,9 @@ struct weir__clock {
 void weir__clock_anchor_init(struct weir__clock_anchor *anchor);
 void weir__clock_anchor_begin(struct weir__clock_anchor *anchor, weir_ns monotonic, weir_ns wall);
 
+/* The time of day when it was last moved. */
+weir_ns weir__clock_anchor_moved_at(struct weir__clock_anchor *anchor);
+
 /* What to add at an instant of CLOCK_MONOTONIC. */
 uint64_t weir__clock_anchor_at(struct weir__clock_anchor *anchor, weir_ns monotonic);
 

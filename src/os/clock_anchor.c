@@ -59,6 +59,13 @@ void weir__clock_anchor_begin(struct weir__clock_anchor *anchor, weir_ns monoton
 	anchor->current.state = anchor->next.state = pack(&line);
 }
 
+weir_ns weir__clock_anchor_moved_at(struct weir__clock_anchor *anchor)
+{
+	const struct line line = unpack(weir__atomic16_load(&anchor->next));
+
+	return line.ahead + line.from_ms * NS_A_MS;
+}
+
 uint64_t weir__clock_anchor_at(struct weir__clock_anchor *anchor, weir_ns monotonic)
 {
 	struct line line = unpack(weir__atomic16_load(&anchor->next));

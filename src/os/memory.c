@@ -46,7 +46,7 @@ int weir__memory_new(size_t size, void **ret_memory)
 	return 0;
 }
 
-static int map_shared(int file, size_t size, void **ret_memory)
+int weir__memory_map(int file, size_t size, void **ret_memory)
 {
 	void *const memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 
@@ -58,7 +58,7 @@ static int map_shared(int file, size_t size, void **ret_memory)
 }
 
 /* In pieces: some kernels undo the whole of it at any signal. */
-static int set_aside(int file, size_t size)
+int weir__memory_set_aside(int file, size_t size)
 {
 	for (size_t done = 0; done < size;) {
 		const size_t piece = size - done < PIECE ? size - done : PIECE;
@@ -79,11 +79,11 @@ int weir__memory_new_shared(size_t size, uint32_t mode, void **ret_memory, int *
 
 	if (file < 0)
 		return errno;
-	error = set_aside(file, size);
+	error = weir__memory_set_aside(file, size);
 	if (error == 0 && fchmod(file, (mode_t)mode) != 0) /* not open's: the mode asked for, whatever the umask */
 		error = errno;
 	if (error == 0)
-		error = map_shared(file, size, ret_memory);
+		error = weir__memory_map(file, size, ret_memory);
 	if (error == 0)
 		*ret_file = file;
 	else
@@ -132,15 +132,12 @@ static bool is_trusted(const struct stat *status, uint32_t mode)
 	return mode & S_IRWXG && is_own_group(status->st_gid) && !(status->st_mode & S_IWOTH);
 }
 
-int weir__memory_attach(const char *name, uint32_t mode, void **ret_memory, size_t *ret_size)
+int weir__memory_open(const char *path, uint32_t mode, int *ret_file, size_t *ret_size)
 {
-	char path[PATH_SIZE];
+	const int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	struct stat status;
-	int file, error = path_of(name, path, sizeof(path));
+	int error = 0;
 
-	if (error != 0)
-		return error;
-	file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (file < 0)
 		return errno == ELOOP || errno == EISDIR || errno == ENXIO ? EINVAL : errno;
 	if (fstat(file, &status) != 0)
@@ -149,10 +146,28 @@ int weir__memory_attach(const char *name, uint32_t mode, void **ret_memory, size
 		error = EINVAL;
 	else if (!is_trusted(&status, mode))
 		error = EPERM;
-	else
-		error = map_shared(file, (size_t)status.st_size, ret_memory);
+	if (error != 0) {
+		close(file);
+		return error;
+	}
+	*ret_file = file;
+	*ret_size = (size_t)status.st_size;
+	return 0;
+}
+
+int weir__memory_attach(const char *name, uint32_t mode, void **ret_memory, size_t *ret_size)
+{
+	char path[PATH_SIZE];
+	size_t size = 0;
+	int file = -1, error = path_of(name, path, sizeof(path));
+
 	if (error == 0)
-		*ret_size = (size_t)status.st_size;
+		error = weir__memory_open(path, mode, &file, &size);
+	if (error != 0)
+		return error;
+	error = weir__memory_map(file, size, ret_memory);
+	if (error == 0)
+		*ret_size = size;
 	close(file);
 	return error;
 }
@@ -170,11 +185,15 @@ int weir__memory_unlink(const char *name)
 int weir__memory_status(const char *name, struct weir__memory_status *ret_status)
 {
 	char path[PATH_SIZE];
-	struct stat status;
 	const int error = path_of(name, path, sizeof(path));
 
-	if (error != 0)
-		return error;
+	return error == 0 ? weir__memory_file_status(path, ret_status) : error;
+}
+
+int weir__memory_file_status(const char *path, struct weir__memory_status *ret_status)
+{
+	struct stat status;
+
 	if (lstat(path, &status) != 0)
 		return errno;
 	*ret_status = (struct weir__memory_status){ (uint64_t)status.st_size, status.st_uid, status.st_gid,

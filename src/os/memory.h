@@ -24,6 +24,13 @@ void weir__memory_close(int file);
  * is of a group of this process's and not writable for all. */
 int weir__memory_attach(const char *name, uint32_t mode, void **ret_memory, size_t *ret_size);
 
+/* The same for a file by its path, which is only opened; and its memory. */
+int weir__memory_open(const char *path, uint32_t mode, int *ret_file, size_t *ret_size);
+int weir__memory_map(int file, size_t size, void **ret_memory);
+
+/* Sees to it that all of a file has its place on the disk. */
+int weir__memory_set_aside(int file, size_t size);
+
 int weir__memory_unlink(const char *name);
 
 /* What `ls -l` tells of memory that has a name; mode is the permission bits. ENOENT: there is none. */
@@ -33,6 +40,7 @@ struct weir__memory_status {
 };
 
 int weir__memory_status(const char *name, struct weir__memory_status *ret_status);
+int weir__memory_file_status(const char *path, struct weir__memory_status *ret_status);
 
 /* Visits the names that there are, in the order of their bytes. What is visited may be gone by then, or no memory. */
 int weir__memory_each(void (*visit)(void *context, const char *name), void *context);

@@ -5,8 +5,10 @@
 
 #include "core/text.h"
 #include "core/wide.h"
+#include "os/file.h"
 #include "os/memory.h"
 #include "store/plans.h"
+#include "store/region_file.h"
 #include "store/slot.h"
 
 static const char magic[8] = "weirtab";
@@ -14,7 +16,7 @@ static const char no_table[] = "this is no table of Weir's";
 
 enum {
 	BYTE_ORDER_MARK = 0x01020304,
-	VERSION = 3, /* of the layout: whoever changes that, counts it up */
+	VERSION = 4, /* of the layout: whoever changes that, counts it up */
 	LIMITS_MAX_DEFAULT = 64,
 	MODE_DEFAULT = 0600,
 	ATTACH_TRIES = 100,
@@ -76,16 +78,20 @@ static size_t stripe_bytes(uint32_t limits_max)
 }
 
 /* Bytes before the slots. */
-static size_t overhead_bytes(uint32_t limits_max)
+static size_t overhead_bytes(uint32_t limits_max, bool in_file)
 {
-	return sizeof(struct weir__region_header) + limits_max * sizeof(struct weir__region_limit) +
-	       STRIPES_ALL * stripe_bytes(limits_max);
+	const size_t bytes = sizeof(struct weir__region_header) + limits_max * sizeof(struct weir__region_limit) +
+			     STRIPES_ALL * stripe_bytes(limits_max);
+
+	return in_file ? round_up(bytes, WEIR__PAGE_BYTES) : bytes;
 }
 
 /* The smallest table with so many limits. */
-static size_t least_bytes(uint32_t limits_max)
+static size_t least_bytes(uint32_t limits_max, bool in_file)
 {
-	return round_up(overhead_bytes(limits_max) + WEIR__LINES_LEAST * line_bytes, weir__memory_page());
+	const size_t slots_bytes = in_file ? WEIR__PAGE_BYTES : WEIR__LINES_LEAST * line_bytes;
+
+	return round_up(overhead_bytes(limits_max, in_file) + slots_bytes, weir__memory_page());
 }
 
 size_t weir__region_size(uint64_t keys, uint32_t limits_max)
@@ -95,19 +101,21 @@ size_t weir__region_size(uint64_t keys, uint32_t limits_max)
 	/* 23.5 bytes a key: of 10 million, about 30 in a million give way while they are inserted. */
 	if (__builtin_mul_overflow(keys / 2 + 1, (size_t)47, &bytes) || bytes > SIZE_MAX / 2)
 		return SIZE_MAX;
-	return round_up(bytes, weir__memory_page()) + least_bytes(limits_max ? limits_max : LIMITS_MAX_DEFAULT);
+	return round_up(bytes, weir__memory_page()) + least_bytes(limits_max ? limits_max : LIMITS_MAX_DEFAULT, false);
 }
 
-static uint64_t lines_in(size_t size, uint32_t limits_max, size_t arena_bytes)
+static uint64_t lines_in(size_t size, uint32_t limits_max, size_t arena_bytes, bool in_file)
 {
-	const size_t overhead = overhead_bytes(limits_max) + arena_bytes;
+	const size_t overhead = overhead_bytes(limits_max, in_file) + arena_bytes;
+	const size_t multiple = in_file ? WEIR__PAGE_BYTES / line_bytes : WEIR__LINES_LEAST;
 
-	return size <= overhead ? 0 : (size - overhead) / line_bytes / WEIR__LINES_LEAST * WEIR__LINES_LEAST;
+	return size <= overhead ? 0 : (size - overhead) / line_bytes / multiple * multiple;
 }
 
 /* Where everything lies in memory, by numbers that were checked. */
-static void lay_out(struct weir__region *region, void *memory, const struct weir__region_header *checked)
+void weir__region_lay_out(struct weir__region *region, void *memory, const struct weir__region_header *checked)
 {
+	const bool in_file = checked->made_for & WEIR__REGION_IN_FILE;
 	const uint32_t limits_max = checked->limits_max;
 	unsigned char *at = (unsigned char *)memory + sizeof(*checked);
 	static _Atomic uint64_t regions;
@@ -115,6 +123,7 @@ static void lay_out(struct weir__region *region, void *memory, const struct weir
 	region->header = memory;
 	region->serial = atomic_fetch_add(&regions, 1) + 1;
 	region->size_bytes = checked->size_bytes;
+	region->file = -1;
 	region->limits_max = limits_max;
 	region->epoch = checked->epoch;
 	region->secret = checked->secret;
@@ -122,7 +131,7 @@ static void lay_out(struct weir__region *region, void *memory, const struct weir
 	at += limits_max * sizeof(struct weir__region_limit);
 	region->stripes = at;
 	region->stripe_bytes = stripe_bytes(limits_max);
-	at += STRIPES_ALL * region->stripe_bytes;
+	at = (unsigned char *)memory + overhead_bytes(limits_max, in_file);
 	region->slots = (union weir__atomic16 *)(void *)at;
 	region->lines = checked->lines;
 	at += region->lines * line_bytes;
@@ -142,15 +151,23 @@ static int check_options(const struct weir_table_options *options, struct weir_m
 				   ": at most ", SIZE_MAX / 4);
 	if (options->mode & ~0777u)
 		return fail(ret_message, WEIR_ERR_LIMIT, name, "a mode has permission bits only, 0777 at most");
+	if (name && options->file)
+		return fail(ret_message, WEIR_ERR_LIMIT, name, "a table is in shared memory or in a file, not in both");
 	if (name && (*name == '\0' || *name == '.' || strchr(name, '/') || strlen(name) > WEIR_TABLE_NAME_MAX))
 		return fail(ret_message, WEIR_ERR_LIMIT, name,
 			    "a name has 1 to 63 bytes, no slash, and does not begin with a dot");
 	return WEIR_OK;
 }
 
-/* Fills in the header of zeroed memory. */
-static int fill_in(struct weir__region *region, void *memory, const struct weir_table_options *options,
-		   struct weir_message *ret_message)
+uint64_t weir__region_check_of(const struct weir__region_header *header)
+{
+	static const struct weir__hash_secret known = { 0, 0 }; /* against accidents, not against people */
+
+	return weir__hash(&known, header, offsetof(struct weir__region_header, check));
+}
+
+int weir__region_fill_in(struct weir__region *region, void *memory, const struct weir_table_options *options,
+			 struct weir_message *ret_message)
 {
 	const uint32_t limits_max = options->limits_max ? options->limits_max : LIMITS_MAX_DEFAULT;
 	const weir_ns made_at = options->made_at ? options->made_at : weir_clock_now();
@@ -164,27 +181,29 @@ static int fill_in(struct weir__region *region, void *memory, const struct weir_
 	header->version = VERSION;
 	header->size_bytes = options->size_bytes;
 	header->arena_bytes = options->arena_bytes;
-	header->lines = lines_in(options->size_bytes, limits_max, options->arena_bytes);
+	header->lines = lines_in(options->size_bytes, limits_max, options->arena_bytes, options->file);
 	header->limits_max = limits_max;
 	header->stripes = STRIPES_ALL;
+	header->made_for = (options->file ? WEIR__REGION_IN_FILE : 0u) | (options->made_at ? WEIR__REGION_REPLAYS : 0u);
 	header->epoch = made_at > before_made ? weir__min(made_at - before_made, UINT64_MAX / 2) : 0;
+	header->check = weir__region_check_of(header);
 	weir__clock_anchor_init(&header->clock);
-	lay_out(region, memory, header);
+	weir__region_lay_out(region, memory, header);
 	return WEIR_OK;
 }
 
-static int check_size(const struct weir_table_options *options, struct weir_message *ret_message)
+int weir__region_check_size(const struct weir_table_options *options, struct weir_message *ret_message)
 {
 	const uint32_t limits_max = options->limits_max ? options->limits_max : LIMITS_MAX_DEFAULT;
-	const uint64_t lines = lines_in(options->size_bytes, limits_max, options->arena_bytes);
+	const uint64_t lines = lines_in(options->size_bytes, limits_max, options->arena_bytes, options->file);
 
-	if (options->shared && options->size_bytes == 0)
+	if ((options->shared || options->file) && options->size_bytes == 0)
 		return fail(ret_message, WEIR_ERR_ROOM, options->shared,
 			    "there is no such table, and to make one it needs a size");
 	if (lines == 0)
 		return fail_number(ret_message, WEIR_ERR_ROOM, options->shared, "a table of ", options->size_bytes,
 				   " bytes: with so many limits, and its arena, it needs at least ",
-				   least_bytes(limits_max) + options->arena_bytes);
+				   least_bytes(limits_max, options->file) + options->arena_bytes);
 	if (lines > UINT32_MAX || options->size_bytes > SIZE_MAX / 2)
 		return fail_number(ret_message, WEIR_ERR_ROOM, options->shared, "a table of ", options->size_bytes,
 				   " bytes: the most is 64 bytes times ", UINT32_MAX);
@@ -195,23 +214,23 @@ static int open_private(struct weir__region *region, const struct weir_table_opt
 			struct weir_message *ret_message)
 {
 	void *memory;
-	int error = check_size(options, ret_message);
+	int error = weir__region_check_size(options, ret_message);
 
 	if (error != WEIR_OK)
 		return error;
 	error = weir__memory_new(options->size_bytes, &memory);
 	if (error != 0)
 		return fail_system(ret_message, NULL, error);
-	error = fill_in(region, memory, options, ret_message);
+	error = weir__region_fill_in(region, memory, options, ret_message);
 	if (error != WEIR_OK)
 		weir__memory_free(memory, options->size_bytes);
 	return error;
 }
 
-/* Whether memory that somebody else has made is a table, and the one that is asked for. */
-static int check_header(const struct weir__region_header *header, size_t mapped,
-			const struct weir_table_options *options, struct weir_message *ret_message)
+int weir__region_check_header(const struct weir__region_header *header, size_t mapped,
+			      const struct weir_table_options *options, struct weir_message *ret_message)
 {
+	const bool in_file = header->made_for & WEIR__REGION_IN_FILE;
 	const char *const name = options->shared;
 
 	if (mapped < sizeof(*header) || memcmp(header->magic, magic, sizeof(magic)) != 0)
@@ -226,9 +245,13 @@ static int check_header(const struct weir__region_header *header, size_t mapped,
 				   header->size_bytes, " bytes, but it has ", mapped);
 	if (header->stripes != STRIPES_ALL || header->limits_max == 0 || header->limits_max > limits_max_most ||
 	    header->arena_bytes > header->size_bytes || header->lines == 0 ||
-	    header->lines != lines_in(header->size_bytes, header->limits_max, header->arena_bytes) ||
-	    header->epoch > UINT64_MAX / 2)
+	    header->lines != lines_in(header->size_bytes, header->limits_max, header->arena_bytes, in_file) ||
+	    header->epoch > UINT64_MAX / 2 || header->check != weir__region_check_of(header))
 		return fail(ret_message, WEIR_ERR_REGION, name, "the table's header is damaged");
+	if (in_file != (options->file != NULL))
+		return fail(ret_message, WEIR_ERR_REGION, name,
+			    in_file ? "the table was made in a file, and is used by its path" :
+				      "the table was made in shared memory, and is used by its name");
 	if (options->size_bytes != 0 && options->size_bytes != header->size_bytes)
 		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table has ", header->size_bytes,
 				   " bytes; asked for were ", options->size_bytes);
@@ -260,9 +283,9 @@ static int attach(struct weir__region *region, const struct weir_table_options *
 		return fail_system(ret_message, options->shared, error);
 	if (mapped >= sizeof(header))
 		memcpy(&header, memory, sizeof(header)); /* what is checked is what is used */
-	error = check_header(&header, mapped, options, ret_message);
+	error = weir__region_check_header(&header, mapped, options, ret_message);
 	if (error == WEIR_OK)
-		lay_out(region, memory, &header);
+		weir__region_lay_out(region, memory, &header);
 	else
 		weir__memory_free(memory, mapped);
 	return error;
@@ -273,7 +296,7 @@ static int make_shared(struct weir__region *region, const struct weir_table_opti
 		       struct weir_message *ret_message)
 {
 	void *memory;
-	int file, error = check_size(options, ret_message);
+	int file, error = weir__region_check_size(options, ret_message);
 
 	*ret_exists = false;
 	if (error != WEIR_OK)
@@ -282,7 +305,7 @@ static int make_shared(struct weir__region *region, const struct weir_table_opti
 					&file);
 	if (error != 0)
 		return fail_system(ret_message, options->shared, error);
-	error = fill_in(region, memory, options, ret_message);
+	error = weir__region_fill_in(region, memory, options, ret_message);
 	if (error == WEIR_OK) {
 		error = weir__memory_publish(file, options->shared);
 		*ret_exists = error == EEXIST;
@@ -305,6 +328,8 @@ int weir__region_open(struct weir__region *region, const struct weir_table_optio
 	if (error != WEIR_OK)
 		return error;
 	options.size_bytes -= options.size_bytes % weir__memory_page(); /* the kernel gives whole pages: not one more */
+	if (options.file)
+		return weir__region_file_open(region, &options, ret_message);
 	if (options.shared == NULL)
 		return open_private(region, &options, ret_message);
 	/* Others may make and unlink it meanwhile; not for ever. */
@@ -318,6 +343,8 @@ int weir__region_open(struct weir__region *region, const struct weir_table_optio
 
 void weir__region_close(struct weir__region *region)
 {
+	if (region->file >= 0)
+		weir__region_file_close(region);
 	weir__memory_free(region->header, region->size_bytes);
 }
 
@@ -427,6 +454,9 @@ int weir__region_add_limit(struct weir__region *region, const char *name, const 
 			write_words(entry->name, name);
 			write_words(entry->text, text);
 			weir__plans_begin(entry, limit);
+			if (found.lo == 0 &&
+			    region->file >= 0) /* before what is charged under it: see region_recover.c */
+				(void)weir__file_sync_memory(entry, sizeof(*entry));
 		}
 		if (!is_now(entry, &identity, text))
 			return refuse_other_limit(entry, name, ret_message);

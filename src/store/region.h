@@ -1,9 +1,10 @@
-/* region.h: the memory of a table, private or shared: what lies where, made once, checked by all who attach.
+/* region.h: the memory of a table, private, shared or a file's: what lies where, made once, checked by all who attach.
  *
  *     header | limits: one entry each | stripes: counters of threads | slots, 4 a cache line, 8 a pair of lines |
  *     arena
  *
- * It holds no pointers and no locks, so a process may map it anywhere and may die at any time. */
+ * It holds no pointers and no locks, so a process may map it anywhere and may die at any time. In a file the slots begin
+ * with a page, and the first of every page is a mark: see region_file.h. */
 #ifndef WEIR_STORE_REGION_H
 #define WEIR_STORE_REGION_H
 
@@ -28,14 +29,30 @@ enum {
 	WEIR__PLAN_WORDS = 4,
 };
 
+/* What a table was made for: constant. */
+enum {
+	WEIR__REGION_IN_FILE = 1,
+	WEIR__REGION_REPLAYS = 2, /* made_at was given, so its times have nothing to do with what time it is */
+};
+
 struct weir__region_header {
 	char magic[8];
 	uint32_t byte_order, version;
 	uint64_t size_bytes, lines;
 	uint32_t limits_max, stripes;
-	weir_ns epoch;
 	struct weir__hash_secret secret;
 	uint64_t arena_bytes;
+	uint64_t made_for;
+
+	/* Both at once, by who is alone: see region_recover.c. */
+	weir_ns epoch __attribute__((aligned(16)));
+	uint64_t check; /* a hash of all before it */
+
+	/* Of a file: what to know before it is used again, and what was found damaged ever since it was made. */
+	union weir__atomic16 next_epoch; /* lo: the epoch that slots are being moved to, hi: a hash of it; 0: none is */
+	_Atomic uint64_t is_closed;      /* cleanly: the marks hold checksums of their pages */
+	_Atomic uint64_t damaged_pages, damaged_slots;
+	_Atomic weir_ns damaged_at; /* found last; 0: never */
 
 	struct weir__clock_anchor clock __attribute__((aligned(WEIR__LINE_BYTES)));
 
@@ -84,6 +101,8 @@ struct weir__region {
 	struct weir__region_header *header;
 	uint64_t serial; /* another one for each in this process; never 0 */
 	size_t size_bytes;
+	int file;       /* -1: none */
+	uint32_t forks; /* when the file was opened: see region_file.c */
 	uint32_t limits_max;
 	weir_ns epoch;
 	struct weir__hash_secret secret;
@@ -100,7 +119,7 @@ struct weir__region {
 size_t weir__region_size(uint64_t keys, uint32_t limits_max);
 int weir__region_unlink(const char *shared, struct weir_message *ret_message);
 
-/* Private memory, or that of the name: made, or attached to if it is there. */
+/* Private memory, or that of the name or file: made, or attached to if it is there. */
 int weir__region_open(struct weir__region *region, const struct weir_table_options *asked,
 		      struct weir_message *ret_message);
 
@@ -123,6 +142,18 @@ bool weir__region_read_limit(const struct weir__region *region, uint32_t index, 
 
 /* When it was made, or what made_at said; 0 if the epoch does not tell. */
 weir_ns weir__region_made_at(const struct weir__region *region);
+
+/* What region_file.c needs of region.c. Whether a table can have such a size; zeroed memory made a table; whether memory
+ * is one, and the one that is asked for; and where all lies in it. */
+int weir__region_check_size(const struct weir_table_options *options, struct weir_message *ret_message);
+int weir__region_fill_in(struct weir__region *region, void *memory, const struct weir_table_options *options,
+			 struct weir_message *ret_message);
+int weir__region_check_header(const struct weir__region_header *header, size_t mapped,
+			      const struct weir_table_options *options, struct weir_message *ret_message);
+void weir__region_lay_out(struct weir__region *region, void *memory, const struct weir__region_header *checked);
+
+/* What `check` of this header must be. */
+uint64_t weir__region_check_of(const struct weir__region_header *header);
 
 /* Of the first STRIPES each belongs to a thread; the others are common. */
 static inline struct weir__stripe *weir__region_stripe(const struct weir__region *region, uint32_t number)

@@ -133,7 +133,6 @@ static int refuse_without_arena(struct weir_message *ret_message)
 	return WEIR_ERR_UNSUPPORTED;
 }
 
-/* The longest that a key can owe, in ns; 128 bits. */
 static weir__u128 longest(const struct weir_plan *plan)
 {
 	switch (plan->kind) {

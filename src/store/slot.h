@@ -95,6 +95,20 @@ static inline struct weir_state weir__slot_make(uint32_t fingerprint, uint32_t o
 				    .hi = fresh_at << WEIR__SLOT_TAG_BITS | tag };
 }
 
+/* What a page of slots in a file begins with: nobody's, and fresh later than anything. No key's fingerprint is 0, so it is
+ * found by none; it is not free; and all others give way before it. */
+static inline struct weir_state weir__slot_mark(uint32_t own, uint32_t sum)
+{
+	return (struct weir_state){ .lo = (uint64_t)own << 32,
+				    .hi = UINT64_C(0xffffffff) << 32 | (uint64_t)sum << WEIR__SLOT_TAG_BITS |
+					  WEIR__SLOT_CLAIMED };
+}
+
+static inline bool weir__slot_is_mark(struct weir_state slot)
+{
+	return weir__slot_fingerprint(slot) == 0 && slot.hi >> 32 == UINT32_MAX;
+}
+
 static inline bool weir__slot_equal(struct weir_state a, struct weir_state b)
 {
 	return a.lo == b.lo && a.hi == b.hi;

@@ -7,6 +7,7 @@
 #include "core/small.h"
 #include "core/text.h"
 #include "os/pause.h"
+#include "store/region_file.h"
 
 size_t weir_table_size(uint64_t keys, uint32_t limits_max)
 {
@@ -54,13 +55,18 @@ int weir_table_new(const struct weir_table_options *options, struct weir_table *
 	memset(table, 0, size);
 	table->region = region;
 	table->epoch = region.epoch;
-	table->is_shared = options->shared != NULL;
+	table->is_shared = options->shared || options->file;
 	if (table->is_shared)
 		weir__clock_init(&table->clock, &region.header->clock);
 	if (region.arena.n > 0) /* without it nothing that was lost is found again; else all is well */
 		table->sweep = calloc(1, sizeof(*table->sweep) + ((size_t)region.arena.n + 7) / 8);
 	*ret_table = table;
 	return WEIR_OK;
+}
+
+int weir_table_sync(struct weir_table *table)
+{
+	return weir__region_file_sync(&table->region);
 }
 
 void weir_table_free(struct weir_table *table)

@@ -166,10 +166,12 @@ static bool is_over(struct weir_state slot, uint64_t now)
 	return weir__slot_fresh_at(slot) + clocks_differ_ns <= now;
 }
 
-/* Zero, or owes nothing by any clock and whatever its limit has been changed to. */
+/* Zero, or owes nothing by any clock and whatever its limit has been changed to. The mark of a file's page is nobody's,
+ * but not zero. */
 static bool is_free(struct weir_state slot, uint64_t now, const struct weir_state *hold)
 {
-	return weir__slot_fingerprint(slot) == 0 || (is_over(slot, now) && !weir__table_holds(hold, slot, now));
+	return slot.hi == 0 ||
+	       (weir__slot_fingerprint(slot) != 0 && is_over(slot, now) && !weir__table_holds(hold, slot, now));
 }
 
 /* Whether a's key gives way before b's, both of the same sort. Of windows the one of which less is used, whatever of it
@@ -182,7 +184,8 @@ static bool gives_way_before(struct weir_state a, struct weir_state b)
 }
 
 /* Where a new key goes: what is free longest, first of all what was never used, so that a clock that steps back finds what
- * it knew. In a full table it is one that is held, else the slot of the key that is closest to fresh. */
+ * it knew. In a full table it is one that is held, else the slot of the key that is closest to fresh; so
+ * never a mark, which is furthest. */
 static struct weir__place choose(const struct candidates *candidates, uint64_t now, const struct weir_state *hold,
 				 bool *ret_is_free)
 {

@@ -1,4 +1,5 @@
 /* table_stats.c: what a table says of itself. */
+#include "store/region_file.h"
 #include "store/table.h"
 
 static uint64_t count_live(const struct weir_table *table, uint64_t now)
@@ -9,7 +10,7 @@ static uint64_t count_live(const struct weir_table *table, uint64_t now)
 	for (uint64_t i = 0; i < slots; i++) {
 		const uint64_t hi = __atomic_load_n(&table->region.slots[i].state.hi, __ATOMIC_RELAXED);
 
-		live += hi >> WEIR__SLOT_TAG_BITS > now;
+		live += hi >> WEIR__SLOT_TAG_BITS > now && hi >> 32 != UINT32_MAX; /* and not a mark */
 	}
 	return live;
 }
@@ -32,13 +33,16 @@ void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_s
 {
 	const struct weir__region *const region = &table->region;
 	struct weir_table_stats stats = {
-		.capacity = region->lines * WEIR__LINE_SLOTS,
+		.capacity = region->lines * WEIR__LINE_SLOTS - weir__region_marks(region),
 		.live = count_live(table, weir__table_clamp(table, now) - table->epoch),
 		.size_bytes = region->size_bytes,
 		.limits = count_limits(region),
 		.limits_max = region->limits_max,
 		.arena_bytes = region->arena_bytes,
 		.arena_used = (size_t)weir__arena_used(&region->arena) * (WEIR__CHUNK_BYTES + 1),
+		.damaged_pages = read_counter(&region->header->damaged_pages),
+		.damaged_slots = read_counter(&region->header->damaged_slots),
+		.damaged_at = read_counter(&region->header->damaged_at),
 	};
 	uint64_t decisions = 0, elsewhere;
 

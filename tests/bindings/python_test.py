@@ -550,6 +550,25 @@ def shared_tables_are_one():
     raises(ValueError, weir.Table.unlink, "a\0b")
 
 
+def tables_in_files_carry_on():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "limits")
+        with weir.Table(keys=1000, file=path) as table:
+            limit = table.add_limit("per user", "10/day")
+            assert limit.upto("a", 7).granted == 7
+            table.sync()
+            assert table.stats().damaged_pages == table.stats().damaged_slots == table.stats().damaged_at == 0
+            assert repr(table) == f"<weir.Table {path!r}>"
+        with weir.Table(file=os.fsencode(path)) as table:
+            assert table.add_limit("per user", "10/day").upto("a", 7).granted == 3
+        refused(weir.ERR_LIMIT, weir.Table, 10, file=path, shared="x")
+        refused(weir.ERR_REGION, weir.Table, 10, file=folder)
+        raises(ValueError, weir.Table, 10, file="a\0b")
+        with open(path, "r+b") as file:
+            file.write(b"no table")
+        assert "no table of Weir's" in refused(weir.ERR_REGION, weir.Table, file=path)
+
+
 def fork_doubles_what_is_private():
     limiter, table = weir.Limiter("10/day"), weir.Table(keys=100)
     limit = table.add_limit("per user", "10/day")
@@ -594,7 +613,7 @@ TESTS = [layouts_are_those_of_c, fields_are_those_of_c, errors_are_those_of_c, f
          vectors_are_answered, a_wait_goes, a_wait_is_not_begun_in_vain, a_wait_is_cancelled,
          a_signal_ends_a_wait_of_the_main_thread, table_decides, table_reads_the_clock, keys_are_text_or_bytes,
          several_limits_decide_together, batches_answer_in_order, statistics_count, table_refuses, closed_tables_say_so,
-         close_waits_for_nobody, a_key_is_waited_for, shared_tables_are_one, fork_doubles_what_is_private,
+         close_waits_for_nobody, a_key_is_waited_for, shared_tables_are_one, tables_in_files_carry_on, fork_doubles_what_is_private,
          fork_shares_what_is_shared, waits_work_after_fork, threads_share_exactly]
 
 

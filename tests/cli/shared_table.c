@@ -1,4 +1,4 @@
-/* shared_table.c: makes a shared table for tests and does with it what the lines on its standard input say, each
+/* shared_table.c: makes a shared table, or one in a file if NAME has a slash, for tests and does with it what the lines on its standard input say, each
  * answered by a line.
  *
  *     shared_table NAME SIZE_BYTES LIMITS_MAX MODE MADE_AT
@@ -64,7 +64,10 @@ int main(int argc, char **argv)
 
 	if (argc != 6)
 		return 2;
-	options.shared = argv[1];
+	if (strchr(argv[1], '/'))
+		options.file = argv[1];
+	else
+		options.shared = argv[1];
 	options.size_bytes = strtoul(argv[2], NULL, 0);
 	options.limits_max = (uint32_t)strtoul(argv[3], NULL, 0);
 	options.mode = (uint32_t)strtoul(argv[4], NULL, 0);

@@ -40,8 +40,8 @@ static void headers_that_are_refused(void)
 		{ WORD(magic), 0, "this is no table of Weir's" },
 		{ WORD(magic), UINT64_C(0x0162617472696577), "this is no table of Weir's" }, /* "weirtab", but no NUL */
 		{ WORD(byte_order), 0x04030201, "the table is of a machine with another byte order" },
-		{ WORD(version), 0, "the table is of version 0, this library makes and reads version 3" },
-		{ WORD(version), 4, "the table is of version 4, this library makes and reads version 3" },
+		{ WORD(version), 0, "the table is of version 0, this library makes and reads version 4" },
+		{ WORD(version), 5, "the table is of version 5, this library makes and reads version 4" },
 		{ WORD(size_bytes), 0, "the table says that it has 0 bytes, but it has 32768" },
 		{ WORD(size_bytes), SIZE - 1, "the table says that it has 32767 bytes, but it has 32768" },
 		{ WORD(size_bytes), SIZE + 1, "the table says that it has 32769 bytes, but it has 32768" },
@@ -54,13 +54,17 @@ static void headers_that_are_refused(void)
 		{ WORD(limits_max), 2, DAMAGED },
 		{ WORD(stripes), 8, DAMAGED },
 		{ WORD(epoch), UINT64_MAX, DAMAGED },
+		{ WORD(epoch), 1, DAMAGED },
+		{ WORD(made_for), WEIR__REGION_IN_FILE, DAMAGED },
+		{ WORD(secret.k0), 1, DAMAGED },
+		{ WORD(check), 1, DAMAGED },
 	};
 #undef WORD
 #undef DAMAGED
 	const struct weir_table_options options = { .size_bytes = SIZE, .shared = name, .limits_max = LIMITS };
 	const struct weir_table_options whatever = { .shared = name };
 	struct weir__region region;
-	unsigned char sound[64];
+	unsigned char sound[offsetof(struct weir__region_header, clock)];
 
 	if (SIZE % weir__memory_page() != 0)
 		return;

@@ -94,6 +94,16 @@ static inline uint64_t hash_of(const struct weir_table_limit *limit, const void 
 	return weir__hash(&limit->secret, key, key_length);
 }
 
+static inline struct weir__place place_of(struct weir_table *table, const struct weir_table_limit *limit,
+					  const void *bytes, size_t length)
+{
+	struct weir_state ignored;
+	struct weir__key key;
+
+	weir__key_init(&key, table, limit, hash_of(limit, bytes, length));
+	return weir__table_find(&key, &ignored);
+}
+
 /* How many slots have the key's fingerprint, claims included: never more than one if nobody is at work. */
 static inline unsigned slots_with(const struct weir_table *table, const struct weir_table_limit *limit, const void *key,
 				  size_t key_length)
