@@ -7,7 +7,9 @@ enum {
 	SHORT_LOOKS = 1024, /* after one round that has found nothing */
 	SHORT_LOOK = 4096,
 	STAMPS = 255,     /* 1 to 255 */
-	STAMPS_OLD = 2,   /* a chunk that is older has been put to use, or was lost */
+	STAMPS_OLD = 56, /* an hour: a chunk that is older has been put to use, or was lost */
+	STAMPS_LONG = 30,
+	STAMPS_APART = 2,
 	STAMPS_NEW = 200, /* so much older than now is newer than now: the stamps went round */
 };
 
@@ -19,7 +21,7 @@ uint32_t weir__arena_chunks(size_t bytes)
 	const size_t chunks = bytes / (WEIR__CHUNK_BYTES + 1);
 
 	/* the bytes are rounded up to a chunk */
-	return chunks <= 1 ? 0 : (uint32_t)weir__min(chunks - 1, UINT32_MAX - 1);
+	return chunks <= 1 ? 0 : (uint32_t)weir__min(chunks - 1, INT32_MAX);
 }
 
 size_t weir__arena_bytes(uint64_t chunks)
@@ -121,13 +123,34 @@ void weir__arena_give(struct weir__arena *arena, uint32_t number)
 	atomic_store_explicit(&arena->given, number, memory_order_relaxed);
 }
 
+static bool is_old_stamp(const struct weir__arena *arena, uint8_t stamp, weir_ns since)
+{
+	const uint32_t age = ((uint32_t)stamp_of(arena, since) + STAMPS - stamp) % STAMPS;
+
+	return stamp != 0 && age >= STAMPS_OLD && age < STAMPS_NEW;
+}
+
+bool weir__arena_is_old(const struct weir__arena *arena, uint32_t number, weir_ns since)
+{
+	return is_old_stamp(arena, atomic_load(&arena->taken[number - 1]), since);
+}
+
 bool weir__arena_reclaim(struct weir__arena *arena, uint32_t number, weir_ns since)
 {
 	uint8_t stamp = atomic_load(&arena->taken[number - 1]);
-	const uint32_t age = ((uint32_t)stamp_of(arena, since) + STAMPS - stamp) % STAMPS;
 
-	return stamp != 0 && age >= STAMPS_OLD && age < STAMPS_NEW &&
+	return is_old_stamp(arena, stamp, since) &&
 	       atomic_compare_exchange_strong(&arena->taken[number - 1], &stamp, 0);
+}
+
+bool weir__arena_is_next(const struct weir__arena *arena, weir_ns now, weir_ns since)
+{
+	return now < since || now - since >= STAMPS_APART * arena->stamp_ns;
+}
+
+bool weir__arena_is_long_after(const struct weir__arena *arena, weir_ns now, weir_ns since)
+{
+	return now < since || now - since > STAMPS_LONG * arena->stamp_ns;
 }
 
 uint32_t weir__arena_used(const struct weir__arena *arena)

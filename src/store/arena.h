@@ -56,9 +56,15 @@ uint32_t weir__arena_take(struct weir__arena *arena, weir_ns now);
 
 void weir__arena_give(struct weir__arena *arena, uint32_t number);
 
-/* Whether the chunk was taken long enough before `since` that whoever took it has put it to use, or never will. Gives it
- * back if it has not been given back and taken again meanwhile. */
+/* Whether the chunk was taken so long before `since`, an hour, that whoever took it has put it to use, or never will. */
+bool weir__arena_is_old(const struct weir__arena *arena, uint32_t number, weir_ns since);
+
+/* Gives back one that is old, if it has not been given back and taken again meanwhile. */
 bool weir__arena_reclaim(struct weir__arena *arena, uint32_t number, weir_ns since);
+
+/* Whether so much time has passed that one may look again; and so much that what was taken since could seem old. */
+bool weir__arena_is_next(const struct weir__arena *arena, weir_ns now, weir_ns since);
+bool weir__arena_is_long_after(const struct weir__arena *arena, weir_ns now, weir_ns since);
 
 /* Taken chunks. Reads a byte for each. */
 uint32_t weir__arena_used(const struct weir__arena *arena);

@@ -16,10 +16,11 @@ enum {
 /* Where the newest event of a root would be. */
 static const uint64_t gone = UINT64_MAX;
 
-/* A cell has two bits that are always set, one in each half, so that a reference of another life that is 0 is never
- * found in it; and one that tells that nothing was written yet. */
+/* A cell has a bit that is always set; and one that tells that nothing was written yet. */
 static const uint64_t cell_bits = UINT64_C(1) << 62 | 1;
 static const uint64_t cell_is_empty = UINT64_C(1) << 63;
+
+static const uint32_t ref_is_empty = UINT32_C(1) << 31;
 
 static uint32_t bits_of(uint64_t n)
 {
@@ -317,21 +318,24 @@ static void empty_leaf(union weir__chunk *leaf)
 		atomic_store_explicit(&leaf->words[i], nonce | cell_is_empty | cell_bits, memory_order_relaxed);
 }
 
+/* A reference to nothing is another one each time, so that nobody who is late puts one in. There is no such chunk. */
 static void empty_refs(_Atomic uint32_t *refs, uint32_t n)
 {
+	const uint32_t nothing = weir__thread_nonce() | ref_is_empty;
+
 	for (uint32_t i = 0; i < n; i++)
-		atomic_store_explicit(&refs[i], 0, memory_order_relaxed);
+		atomic_store_explicit(&refs[i], nothing, memory_order_relaxed);
 }
 
 /* The chunk that a reference is to, made if there is none. 0: no room. */
 static uint32_t make_ref(const struct weir__history *history, _Atomic uint32_t *ref, bool is_leaf,
 			 weir__history_take *take, void *context)
 {
-	uint32_t number = atomic_load(ref), none = 0;
+	uint32_t seen = atomic_load(ref), number;
 	union weir__chunk *chunk;
 
-	if (number != 0)
-		return number;
+	if (!(seen & ref_is_empty))
+		return seen;
 	number = take(context);
 	chunk = weir__arena_chunk(history->arena, number);
 	if (chunk == NULL)
@@ -340,10 +344,10 @@ static uint32_t make_ref(const struct weir__history *history, _Atomic uint32_t *
 		empty_leaf(chunk);
 	else
 		empty_refs(chunk->refs, WEIR__CHUNK_REFS);
-	if (atomic_compare_exchange_strong(ref, &none, number))
+	if (atomic_compare_exchange_strong(ref, &seen, number))
 		return number;
 	weir__arena_give(history->arena, number);
-	return none;
+	return seen;
 }
 
 static union weir__chunk *make_leaf(const struct weir__history *history, uint32_t position, weir__history_take *take,
@@ -391,6 +395,12 @@ enum weir__history_done weir__history_push(const struct weir__history *history, 
 	const uint32_t cells = weir__shape_cells(&history->shape);
 	const uint32_t position = history->newest.position + 1 == cells ? 0 : history->newest.position + 1;
 	const struct weir__point next = { at, total, position };
+	const bool moves = oldest->position != history->oldest.position || oldest->at != history->oldest.at;
+	/* If its place is needed, or its time could be mistaken for a later one. Else after the new event is there: should
+	 * that never be, nothing was forgotten by a clock that was ahead. */
+	const bool is_first = position == history->oldest.position ||
+			      (history->shape.time_bits &&
+			       (at - history->oldest.at) >> (history->shape.time_bits - 1) != 0);
 	enum weir__history_done done;
 
 	/* Full, unless nothing is kept: then the oldest event is the one that is pushed. */
@@ -399,12 +409,13 @@ enum weir__history_done weir__history_push(const struct weir__history *history, 
 	done = file_newest(history, take, context);
 	if (done != WEIR__HISTORY_DONE)
 		return done;
-	if ((oldest->position != history->oldest.position || oldest->at != history->oldest.at) &&
-	    !weir__atomic16_swap(&history->root->oldest, history->oldest_seen, pack_point(oldest)))
+	if (moves && is_first && !weir__atomic16_swap(&history->root->oldest, history->oldest_seen, pack_point(oldest)))
 		return WEIR__HISTORY_OUTRUN;
-	return weir__atomic16_swap(&history->root->newest, history->newest_seen, pack_point(&next)) ?
-		       WEIR__HISTORY_DONE :
-		       WEIR__HISTORY_OUTRUN;
+	if (!weir__atomic16_swap(&history->root->newest, history->newest_seen, pack_point(&next)))
+		return WEIR__HISTORY_OUTRUN;
+	if (moves && !is_first) /* or whoever comes next does */
+		(void)weir__atomic16_swap(&history->root->oldest, history->oldest_seen, pack_point(oldest));
+	return WEIR__HISTORY_DONE;
 }
 
 /* Of a root that nobody knows of yet, but for those who knew what it was before. */
@@ -449,7 +460,7 @@ uint32_t weir__history_new(struct weir__arena *arena, uint64_t owner, const stru
 					pack_cell(shape, &point));
 		}
 	}
-	set_pair(&history.root->newest, pack_point(&point));
+	(void)weir__atomic16_swap(&history.root->newest, (struct weir_state){ 0, gone }, pack_point(&point));
 	return number;
 }
 
@@ -511,6 +522,13 @@ void weir__history_discard(struct weir__arena *arena, uint32_t number)
 		visit_root(arena, number, give_chunk, arena);
 }
 
+bool weir__root_is_owned_by(const struct weir__root *root, uint32_t fingerprint)
+{
+	const uint32_t bits = (uint32_t)atomic_load(&root->owner);
+
+	return bits == fingerprint || (bits == 0 && fingerprint == 1); /* as in weir__fingerprint */
+}
+
 void weir__history_give_up(struct weir__arena *arena, uint32_t number, uint32_t fingerprint)
 {
 	struct weir__root *root;
@@ -518,17 +536,13 @@ void weir__history_give_up(struct weir__arena *arena, uint32_t number, uint32_t 
 	while ((root = root_of(arena, number)) != NULL) {
 		const struct weir_state newest = weir__atomic16_load(&root->newest);
 
-		if ((uint32_t)atomic_load(&root->owner) != fingerprint)
-			return;
-		if (newest.hi == gone && newest.lo == 0)
-			return; /* by somebody else */
-		if (newest.hi != gone) {
-			if (!weir__atomic16_swap(&root->newest, newest, (struct weir_state){ 0, gone }))
-				continue;
-			weir__history_discard(arena, number);
-			return;
-		}
+		if (!weir__root_is_owned_by(root, fingerprint) || (newest.hi == gone && newest.lo == 0))
+			return; /* somebody else has */
+		if (!weir__atomic16_swap(&root->newest, newest, (struct weir_state){ 0, gone }))
+			continue;
 		weir__history_discard(arena, number);
+		if (newest.hi != gone)
+			return;
 		number = (uint32_t)newest.lo;
 	}
 }

@@ -126,8 +126,11 @@ uint32_t weir__history_new(struct weir__arena *arena, uint64_t owner, const stru
 			   const struct weir__event *events, uint64_t n, uint64_t before, uint64_t base,
 			   weir__history_take *take, void *context);
 
-/* From now on the root of `to` holds the history. */
+/* From now on the root of `to` holds the history; 0: nothing does. */
 bool weir__history_move(const struct weir__history *history, uint32_t to);
+
+/* Whether the key of a slot with this fingerprint may be the owner. */
+bool weir__root_is_owned_by(const struct weir__root *root, uint32_t fingerprint);
 
 /* Gives up the root that a slot referred to, if its owner has this fingerprint, and gives back all its chunks. */
 void weir__history_give_up(struct weir__arena *arena, uint32_t number, uint32_t fingerprint);

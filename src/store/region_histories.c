@@ -26,7 +26,7 @@ static bool take_refs(const struct weir__arena *arena, _Atomic uint32_t *refs, u
 	for (uint32_t i = 0; i < n; i++) {
 		const uint32_t number = atomic_load(&refs[i]);
 
-		if (number == 0)
+		if (number >> 31) /* to nothing */
 			continue;
 		if (!take(arena, number))
 			return false;
@@ -48,7 +48,8 @@ static uint32_t find_root(struct weir__arena *arena, struct weir_state slot, str
 		if (chunk == NULL)
 			return 0;
 		owner = atomic_load(&((struct weir__root *)(void *)(uintptr_t)chunk)->owner);
-		if ((uint32_t)owner != weir__slot_fingerprint(slot))
+		if (!weir__root_is_owned_by((const struct weir__root *)(const void *)chunk,
+					    weir__slot_fingerprint(slot)))
 			return 0;
 		switch (weir__history_look(arena, number, owner, ret_history, &number)) {
 		case WEIR__HISTORY_THERE:

@@ -31,6 +31,16 @@ int weir_table_unlink(const char *shared, struct weir_message *ret_message)
 	return weir__region_unlink(shared, ret_message);
 }
 
+static struct weir__sweep *new_sweep(const struct weir__arena *arena)
+{
+	const size_t marks_bytes = ((size_t)arena->n + 7) / 8;
+	struct weir__sweep *const sweep = calloc(1, sizeof(*sweep) + 2 * marks_bytes);
+
+	if (sweep)
+		sweep->marks_bytes = marks_bytes;
+	return sweep;
+}
+
 int weir_table_new(const struct weir_table_options *options, struct weir_table **ret_table,
 		   struct weir_message *ret_message)
 {
@@ -59,7 +69,7 @@ int weir_table_new(const struct weir_table_options *options, struct weir_table *
 	if (table->is_shared)
 		weir__clock_init(&table->clock, &region.header->clock);
 	if (region.arena.n > 0) /* without it nothing that was lost is found again; else all is well */
-		table->sweep = calloc(1, sizeof(*table->sweep) + ((size_t)region.arena.n + 7) / 8);
+		table->sweep = new_sweep(&region.arena);
 	*ret_table = table;
 	return WEIR_OK;
 }

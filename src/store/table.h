@@ -19,7 +19,8 @@ struct weir__sweep {
 	weir_ns since;
 	uint64_t line;
 	uint32_t chunk;
-	unsigned char marks[];
+	size_t marks_bytes;
+	unsigned char marks[]; /* and after these, what was not marked the last time */
 };
 
 struct weir_table {
@@ -233,9 +234,9 @@ size_t weir__history_arena_size(const struct weir_plan *plan, uint64_t keys, uin
 /* A slot that was taken from its key: what it refers to is given up. */
 void weir__table_forget_history(struct weir_table *table, struct weir_state slot);
 
-/* Takes units out of the event in which they were counted. */
+/* Takes units out of the event in which they were counted, unless something was forgiven since. */
 void weir__table_take_back_event(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
-				 weir_ns now, uint64_t event_at, uint64_t units);
+				 weir_ns now, uint64_t event_at, uint64_t units, uint64_t forgiven);
 
 enum weir__log_answer { WEIR__LOG_DENIED, WEIR__LOG_ALLOWED, WEIR__LOG_WHOLE };
 

@@ -176,9 +176,8 @@ static void take_back(struct joint *joint, const struct part *part)
 	if (change->slot == NULL)
 		return;
 	if (weir__format_has_histories(&part->limit->first)) {
-		if (atomic_load(weir__table_forgiven(joint->table, fingerprint)) == part->forgiven)
-			weir__table_take_back_event(joint->table, part->limit, part->hash, joint->now, change->event_at,
-						    part->cost);
+		weir__table_take_back_event(joint->table, part->limit, part->hash, joint->now, change->event_at,
+					    part->cost, part->forgiven);
 		return;
 	}
 	if (weir__slot_fingerprint(change->after) != fingerprint)

@@ -18,8 +18,10 @@ enum {
 	EVICT_LINES = 32, /* lines in which the one that is closest to fresh is looked for */
 	EVICT_LINES_MOST = 1 << 16,
 	SWEEP_EACH = 16, /* chunks taken: then a bit of the table is swept */
-	SWEEP_LINES = 64,
-	SWEEP_CHUNKS = 512,
+	SWEEP_LINES = 256,
+	SWEEP_CHUNKS = 2048,
+	FOLLOWS_MOST = 100, /* so many moves in a row are none: the memory is damaged */
+	LATER_NS = 1 << 20,
 	SCRATCH = 4096,
 };
 
@@ -150,19 +152,32 @@ static void mark(void *context, uint32_t number)
 	marks[(number - 1) / 8] |= (unsigned char)(1u << (number - 1) % 8);
 }
 
+static void unmark(unsigned char *marks, uint32_t number)
+{
+	marks[(number - 1) / 8] &= (unsigned char)~(1u << (number - 1) % 8);
+}
+
 static bool is_marked(const unsigned char *marks, uint32_t number)
 {
 	return marks[(number - 1) / 8] >> (number - 1) % 8 & 1;
 }
 
-/* Marks what some slots refer to; when all have been looked at, gives back what is not marked. One thread at a time. A
- * chunk that was taken before this began and is in use has been referred to by the same slot all the time. */
+/* Marks what some slots refer to; when all have been looked at, what is not marked is suspected, and given back if it was
+ * when that was last done. One thread at a time. A chunk that was taken before this began and is in use has been referred
+ * to by the same slot all the time. One that is suspected may be somebody's who has just taken it out of use, and is about
+ * to give it back; hence the second look. What is left to trust in is that nobody sleeps for an hour between taking a chunk
+ * and referring to it, or for two stamps between taking one out of use and giving it back. */
 static void sweep_some(struct weir_table *table, struct weir__sweep *sweep, weir_ns clock)
 {
 	struct weir__arena *const arena = &table->region.arena;
+	unsigned char *const suspects = sweep->marks + sweep->marks_bytes;
 
+	if (weir__arena_is_long_after(arena, clock, sweep->since)) /* ages would no longer be told apart: begin anew */
+		sweep->line = sweep->chunk = 0;
 	if (sweep->line == 0 && sweep->chunk == 0) {
-		memset(sweep->marks, 0, ((size_t)arena->n + 7) / 8);
+		if (!weir__arena_is_next(arena, clock, sweep->since))
+			return;
+		memset(sweep->marks, 0, sweep->marks_bytes);
 		sweep->since = clock;
 	}
 	for (int i = 0; i < SWEEP_LINES && sweep->line < table->region.lines; i++, sweep->line++)
@@ -175,10 +190,20 @@ static void sweep_some(struct weir_table *table, struct weir__sweep *sweep, weir
 		}
 	if (sweep->line < table->region.lines)
 		return;
-	for (int i = 0; i < SWEEP_CHUNKS && sweep->chunk < arena->n; i++, sweep->chunk++)
-		if (!is_marked(sweep->marks, sweep->chunk + 1) &&
-		    weir__arena_reclaim(arena, sweep->chunk + 1, sweep->since))
-			WEIR__COUNT(&table->region, regained, 1);
+	for (int i = 0; i < SWEEP_CHUNKS && sweep->chunk < arena->n; i++) {
+		const uint32_t number = ++sweep->chunk;
+
+		if (is_marked(sweep->marks, number)) {
+			unmark(suspects, number);
+		} else if (!is_marked(suspects, number)) {
+			if (weir__arena_is_old(arena, number, sweep->since))
+				mark(suspects, number);
+		} else {
+			unmark(suspects, number);
+			if (weir__arena_reclaim(arena, number, sweep->since))
+				WEIR__COUNT(&table->region, regained, 1);
+		}
+	}
 	if (sweep->chunk == arena->n)
 		sweep->line = sweep->chunk = 0;
 }
@@ -218,11 +243,18 @@ void weir__table_forget_history(struct weir_table *table, struct weir_state slot
 		weir__history_give_up(&table->region.arena, weir__slot_own(slot), weir__slot_fingerprint(slot));
 }
 
+/* A slot that refers to a root. Its time is a little later than need be, by another little each time, so that a slot that
+ * comes to refer to the same root again is another one. */
+static struct weir_state slot_of(uint32_t fingerprint, uint32_t root, uint64_t fresh_at)
+{
+	return weir__slot_make(fingerprint, root, fresh_at + 1 + weir__thread_nonce() % LATER_NS, WEIR__SLOT_ARENA);
+}
+
 /* The slot refers to another root now, and whoever makes it so gives back the old one. */
 static void follow_move(struct weir_table *table, const struct weir__place *place, uint32_t moved_to)
 {
-	const struct weir_state next = weir__slot_make(weir__slot_fingerprint(place->seen), moved_to,
-						       weir__slot_fresh_at(place->seen), WEIR__SLOT_ARENA);
+	const struct weir_state next = slot_of(weir__slot_fingerprint(place->seen), moved_to,
+					       weir__slot_fresh_at(place->seen));
 
 	if (weir__atomic16_swap(place->slot, place->seen, next))
 		weir__history_discard(&table->region.arena, weir__slot_own(place->seen));
@@ -232,7 +264,7 @@ static void follow_move(struct weir_table *table, const struct weir__place *plac
  * history at all: then it is as good as none, and will be replaced. */
 static void find(struct work *work)
 {
-	for (;;) {
+	for (int follows = 0;; follows++) {
 		uint32_t moved_to = 0;
 		struct weir_state ignored;
 		enum weir__history_found found = WEIR__HISTORY_GONE;
@@ -245,8 +277,13 @@ static void find(struct work *work)
 						   work->key.hash, &work->history, &moved_to);
 		}
 		work->has_history = found == WEIR__HISTORY_THERE;
-		if (found != WEIR__HISTORY_MOVED)
+		if (found == WEIR__HISTORY_THERE || work->place.slot == NULL || follows > FOLLOWS_MOST)
 			return;
+		if (found == WEIR__HISTORY_GONE) {
+			if (weir__slot_equal(weir__atomic16_load(work->place.slot), work->place.seen))
+				return;
+			continue; /* it was given up for another one meanwhile */
+		}
 		follow_move(work->key.table, &work->place, moved_to);
 	}
 }
@@ -463,24 +500,6 @@ static struct weir__point oldest_after(const struct work *work, uint64_t skip, u
 	return (struct weir__point){ point.at, before, point.position };
 }
 
-/* Makes the outcome so by a change of the newest event. */
-static enum weir__history_done change_newest(struct work *work, const struct outcome *outcome, enum manner manner,
-					     uint64_t dropped)
-{
-	const struct weir__history *const history = &work->history;
-	const uint64_t at = outcome->events[outcome->n - 1].at - base_of(&work->key.view.format);
-	const uint64_t units = units_of(outcome->events, outcome->n - 1, outcome->gone);
-	struct weir__point oldest;
-
-	if (!extend(work, at))
-		return WEIR__HISTORY_OUTRUN;
-	if (manner == MERGED)
-		return weir__history_merge(
-			history, at, history->newest.total + units - units_of(work->before, work->n_before - 1, 0));
-	oldest = oldest_after(work, work->skipped + dropped, at);
-	return weir__history_push(history, at, history->newest.total + units, &oldest, take_chunk, work);
-}
-
 /* A history made anew of these events takes the place of the one there was, or is the key's first. */
 static enum weir__history_done replace(struct work *work, const struct outcome *outcome)
 {
@@ -497,8 +516,7 @@ static enum weir__history_done replace(struct work *work, const struct outcome *
 
 	if (number == 0)
 		return WEIR__HISTORY_FULL;
-	content = weir__slot_make(weir__fingerprint(work->key.hash), number, fresh_at(&work->key.view.format, newest),
-				  WEIR__SLOT_ARENA);
+	content = slot_of(weir__fingerprint(work->key.hash), number, fresh_at(&work->key.view.format, newest));
 	if (work->has_history) {
 		if (extend(work, newest) && weir__history_move(&work->history, number)) {
 			follow_move(work->key.table, &work->place, number);
@@ -511,12 +529,34 @@ static enum weir__history_done replace(struct work *work, const struct outcome *
 	return WEIR__HISTORY_OUTRUN;
 }
 
+/* Makes the outcome so by a change of the newest event. */
+static enum weir__history_done change_newest(struct work *work, const struct outcome *outcome, enum manner manner,
+					     uint64_t dropped)
+{
+	const struct weir__history *const history = &work->history;
+	const uint64_t at = outcome->events[outcome->n - 1].at - base_of(&work->key.view.format);
+	const uint64_t units = units_of(outcome->events, outcome->n - 1, outcome->gone);
+	struct weir__point oldest;
+
+	if (manner == MERGED && units < units_of(work->before, work->n_before - 1, 0))
+		return replace(work, outcome); /* in its place a total only grows: see file_newest */
+	if (!extend(work, at))
+		return WEIR__HISTORY_OUTRUN;
+	if (manner == MERGED)
+		return weir__history_merge(
+			history, at, history->newest.total + units - units_of(work->before, work->n_before - 1, 0));
+	oldest = oldest_after(work, work->skipped + dropped, at);
+	return weir__history_push(history, at, history->newest.total + units, &oldest, take_chunk, work);
+}
+
 /* The key owes nothing any more. */
 static enum weir__history_done forget(struct work *work)
 {
-	if (!weir__atomic16_swap(work->place.slot, work->place.seen, (struct weir_state){ 0, 0 }))
+	if (!weir__history_move(&work->history, 0))
 		return WEIR__HISTORY_OUTRUN;
-	weir__table_forget_history(work->key.table, work->place.seen);
+	/* If the slot has changed meanwhile, it refers to nothing, which is as good. */
+	(void)weir__atomic16_swap(work->place.slot, work->place.seen, (struct weir_state){ 0, 0 });
+	weir__history_discard(&work->key.table->region.arena, work->history.number);
 	return WEIR__HISTORY_DONE;
 }
 
@@ -555,6 +595,8 @@ static enum weir__history_done make_so(struct work *work, const struct outcome *
 	done = change_newest(work, outcome, manner, dropped);
 	if (done != WEIR__HISTORY_FULL)
 		return done;
+	if (manner == MERGED)
+		return done;
 	done = replace(work, outcome); /* a limit that was raised needs a larger ring */
 	return done == WEIR__HISTORY_FULL ? squeeze(work, outcome) : done;
 }
@@ -585,7 +627,7 @@ static enum weir__history_done take_step(struct work *work, weir__step *step, ui
 }
 
 /* Takes units out of the event in which they were counted, if it has so many. */
-static enum weir__history_done take_out(struct work *work, uint64_t event_at, uint64_t units)
+static enum weir__history_done take_out(struct work *work, uint64_t event_at, uint64_t units, uint64_t forgiven)
 {
 	struct outcome outcome;
 	enum weir__history_done done = WEIR__HISTORY_DONE;
@@ -593,7 +635,9 @@ static enum weir__history_done take_out(struct work *work, uint64_t event_at, ui
 	struct weir__event *events;
 
 	find(work);
-	if (!work->has_history || !unpack(work))
+	/* Whoever forgives something after this makes the swap fail. */
+	if (atomic_load(weir__table_forgiven(work->key.table, weir__fingerprint(work->key.hash))) != forgiven ||
+	    !work->has_history || !unpack(work))
 		return WEIR__HISTORY_DONE;
 	while (i < work->n_before && work->before[i].at != event_at)
 		i++;
@@ -615,12 +659,12 @@ static enum weir__history_done take_out(struct work *work, uint64_t event_at, ui
 }
 
 void weir__table_take_back_event(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
-				 weir_ns now, uint64_t event_at, uint64_t units)
+				 weir_ns now, uint64_t event_at, uint64_t units, uint64_t forgiven)
 {
 	struct work work;
 
 	begin(&work, table, limit, hash, now);
-	while (take_out(&work, event_at, units) == WEIR__HISTORY_OUTRUN)
+	while (take_out(&work, event_at, units, forgiven) == WEIR__HISTORY_OUTRUN)
 		weir__back_off();
 	free(work.heap);
 }
