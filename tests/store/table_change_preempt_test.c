@@ -1,0 +1,266 @@
+/* table_change_preempt_test.c: an operation is stopped before each of its accesses to the table; then the limit is changed,
+ * and the key asked for by another. The outcome must be that of one after the other, the stopped one first or last. Or
+ * it is the change that is stopped, or killed there: nobody may wait for it or see half of it. */
+#include <setjmp.h>
+#include <stdlib.h>
+
+#include "hooked_table.h"
+#include "tables.h"
+
+static struct {
+	bool is_on, has_stopped;
+	unsigned accesses, stop_at;
+	void (*then)(void); /* NULL: it is killed */
+	jmp_buf death;
+} stopper;
+
+static void on_access(const void *at)
+{
+	(void)at;
+	if (!stopper.is_on || stopper.accesses++ < stopper.stop_at)
+		return;
+	stopper.is_on = false;
+	stopper.has_stopped = true;
+	if (stopper.then == NULL)
+		longjmp(stopper.death, 1);
+	stopper.then();
+}
+
+/* Does it, and after so many accesses something else; or it is killed there. False: it has fewer. */
+static bool stop_after(unsigned accesses, void (*operation)(void), void (*then)(void))
+{
+	stopper.accesses = 0;
+	stopper.stop_at = accesses;
+	stopper.then = then;
+	stopper.has_stopped = false;
+	if (setjmp(stopper.death) == 0) {
+		stopper.is_on = true;
+		operation();
+	}
+	stopper.is_on = false;
+	return stopper.has_stopped;
+}
+
+/* --- the stage -------------------------------------------------------------------------------------------------- */
+
+static struct {
+	struct weir_table *table;
+	const struct weir_table_limit *limit;
+	const char *const *texts; /* that it changes between */
+	uint64_t changes;
+	uint64_t first, second; /* what the operations answered */
+} stage;
+
+static void change_limit(void)
+{
+	CHECK_EQ(
+		weir_table_change_limit_text(stage.table, stage.limit, stage.texts[++stage.changes % 2], MADE_AT, NULL),
+		WEIR_OK);
+}
+
+static void change_often(uint64_t n)
+{
+	while (n-- > 0)
+		change_limit();
+}
+
+/* What there is of the key, and how many changes since. */
+enum beginning { NOTHING, TWO, TWO_BEFORE_ONE_CHANGE, TWO_BEFORE_SIX_CHANGES, ALL_BUT_ONE, BEGINNINGS };
+
+/* So many changes before; the next one, from 6 or 13 on, begins an era. */
+static const uint64_t changes_before[] = { 0, 5, 6, 7, 13, 20 };
+
+#define BEFORE (sizeof(changes_before) / sizeof(changes_before[0]))
+
+static const char *const limits[][2] = {
+	{ "5/hour", "7/hour burst 9" },
+	{ "5/hour fixed_window align first", "8/hour fixed_window align first" },
+	{ "5/hour refill interval", "4/hour refill interval burst 8" },
+};
+
+#define LIMITS (sizeof(limits) / sizeof(limits[0]))
+
+static void begin(size_t limit, enum beginning beginning, uint64_t before)
+{
+	const uint64_t since = beginning == TWO_BEFORE_ONE_CHANGE ? 1 : beginning == TWO_BEFORE_SIX_CHANGES ? 6 : 0;
+
+	stage.table = tiny_table();
+	stage.texts = limits[limit];
+	stage.limit = limit_in(stage.table, stage.texts[0]);
+	stage.changes = 0;
+	change_often(before > since ? before - since : 0);
+	if (beginning != NOTHING)
+		CHECK(weir_table_take(stage.table, stage.limit, "key", 3, MADE_AT, beginning == ALL_BUT_ONE ? 4 : 2)
+			      .allowed);
+	change_often(before > since ? since : before);
+	stage.first = stage.second = 99;
+}
+
+static uint64_t allow_two(void)
+{
+	return weir_table_allow(stage.table, stage.limit, "key", 3, MADE_AT, 2);
+}
+
+static uint64_t take_three(void)
+{
+	const struct weir_verdict verdict = weir_table_take(stage.table, stage.limit, "key", 3, MADE_AT, 3);
+
+	return verdict.allowed * 100u + verdict.remaining;
+}
+
+static uint64_t up_to_nine(void)
+{
+	return weir_table_upto(stage.table, stage.limit, "key", 3, MADE_AT, 9).granted;
+}
+
+static uint64_t refund_one(void)
+{
+	return weir_table_refund(stage.table, stage.limit, "key", 3, MADE_AT, 1).remaining;
+}
+
+static uint64_t reset(void)
+{
+	return weir_table_reset(stage.table, stage.limit, "key", 3);
+}
+
+static uint64_t look(void)
+{
+	return weir_table_peek(stage.table, stage.limit, "key", 3, MADE_AT, 1).remaining;
+}
+
+static const struct {
+	const char *name;
+	uint64_t (*act)(void);
+} acts[] = {
+	{ "allow 2", allow_two },   { "take 3", take_three }, { "up to 9", up_to_nine },
+	{ "refund 1", refund_one }, { "reset", reset },       { "peek", look },
+};
+
+#define ACTS (sizeof(acts) / sizeof(acts[0]))
+
+static size_t first_act, second_act;
+
+static void do_first(void)
+{
+	stage.first = acts[first_act].act();
+}
+
+static void change_and_do_second(void)
+{
+	change_limit();
+	stage.second = acts[second_act].act();
+}
+
+struct outcome {
+	uint64_t first, second, left, slots;
+};
+
+static uint64_t slots_in_use(void)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < slots_of(stage.table); i++)
+		n += weir__slot_fingerprint(weir__atomic16_load(&stage.table->region.slots[i])) != 0;
+	return n;
+}
+
+static struct outcome outcome_and_end(void)
+{
+	const struct outcome outcome = { stage.first, stage.second,
+					 weir_table_peek(stage.table, stage.limit, "key", 3, MADE_AT, 0).remaining,
+					 slots_in_use() };
+
+	weir_table_free(stage.table);
+	return outcome;
+}
+
+static bool is_one_of(const struct outcome *found, const struct outcome *either)
+{
+	return memcmp(found, &either[0], sizeof(*found)) == 0 || memcmp(found, &either[1], sizeof(*found)) == 0;
+}
+
+static void tell(size_t limit, enum beginning beginning, uint64_t before, unsigned accesses,
+		 const struct outcome *found, const struct outcome *either)
+{
+	check_fail(__FILE__, __LINE__, "the outcome is of neither order");
+	printf("# %s, beginning %d, %" PRIu64 " changes before; %s stopped after %u, then a change and %s\n",
+	       limits[limit][0], (int)beginning, before, acts[first_act].name, accesses, acts[second_act].name);
+	for (size_t i = 0; i < 3; i++) {
+		const struct outcome *const o = i == 2 ? found : &either[i];
+
+		printf("# %s: answers %" PRIu64 " %" PRIu64 ", left %" PRIu64 ", slots %" PRIu64 "\n",
+		       i == 2 ? "found" : "either", o->first, o->second, o->left, o->slots);
+	}
+}
+
+static void check_stops(size_t limit, enum beginning beginning, uint64_t before)
+{
+	struct outcome either[2], found;
+	bool has_stopped = true;
+
+	for (int i = 0; i < 2; i++) {
+		begin(limit, beginning, before);
+		(i ? change_and_do_second : do_first)();
+		(i ? do_first : change_and_do_second)();
+		either[i] = outcome_and_end();
+	}
+	for (unsigned accesses = 0; has_stopped && !check_failed; accesses++) {
+		begin(limit, beginning, before);
+		has_stopped = stop_after(accesses, do_first, change_and_do_second);
+		found = outcome_and_end();
+		if (has_stopped && !is_one_of(&found, either))
+			tell(limit, beginning, before, accesses, &found, either);
+	}
+}
+
+static void a_limit_changes_in_between(void)
+{
+	for (size_t limit = 0; limit < LIMITS; limit++)
+		for (int beginning = NOTHING; beginning < BEGINNINGS; beginning++)
+			for (size_t before = 0; before < BEFORE; before++)
+				for (first_act = 0; first_act < ACTS; first_act++)
+					for (second_act = 0; second_act < ACTS && !check_failed; second_act++)
+						check_stops(limit, (enum beginning)beginning, changes_before[before]);
+}
+
+/* --- the change itself is stopped ------------------------------------------------------------------------------- */
+
+static void change_and_ask(void)
+{
+	const uint64_t left = look();
+
+	change_limit();
+	CHECK_EQ(look(), left);
+	CHECK(allow_two());
+	CHECK_EQ(look(), left - 2);
+	change_limit();
+	CHECK_EQ(look(), left - 2);
+}
+
+/* Two of five are used: whatever the limit is, 3 are left, 1 after another two. */
+static void a_change_is_stopped_or_killed(void)
+{
+	for (int is_killed = 0; is_killed < 2; is_killed++)
+		for (size_t before = 0; before < BEFORE; before++) {
+			bool has_stopped = true;
+
+			for (unsigned accesses = 0; has_stopped && !check_failed; accesses++) {
+				begin(0, TWO, changes_before[before]);
+				has_stopped = stop_after(accesses, change_limit, is_killed ? NULL : change_and_ask);
+				if (is_killed || !has_stopped)
+					change_and_ask();
+				CHECK_EQ(look(), 1);
+				CHECK_EQ(slots_in_use(), 1);
+				weir_table_free(stage.table);
+			}
+		}
+}
+
+int main(void)
+{
+	static const struct check_test tests[] = { TEST(a_limit_changes_in_between),
+						   TEST(a_change_is_stopped_or_killed) };
+
+	table_hook = on_access;
+	return check_run(tests, sizeof(tests) / sizeof(tests[0]));
+}
