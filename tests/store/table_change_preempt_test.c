@@ -145,9 +145,12 @@ static void do_first(void)
 	stage.first = acts[first_act].act();
 }
 
-static void change_and_do_second(void)
+static bool changes_in_between;
+
+static void do_second(void)
 {
-	change_limit();
+	if (changes_in_between)
+		change_limit();
 	stage.second = acts[second_act].act();
 }
 
@@ -183,8 +186,9 @@ static void tell(size_t limit, enum beginning beginning, uint64_t before, unsign
 		 const struct outcome *found, const struct outcome *either)
 {
 	check_fail(__FILE__, __LINE__, "the outcome is of neither order");
-	printf("# %s, beginning %d, %" PRIu64 " changes before; %s stopped after %u, then a change and %s\n",
-	       limits[limit][0], (int)beginning, before, acts[first_act].name, accesses, acts[second_act].name);
+	printf("# %s, beginning %d, %" PRIu64 " changes before; %s stopped after %u, then %s%s\n", limits[limit][0],
+	       (int)beginning, before, acts[first_act].name, accesses, changes_in_between ? "a change and " : "",
+	       acts[second_act].name);
 	for (size_t i = 0; i < 3; i++) {
 		const struct outcome *const o = i == 2 ? found : &either[i];
 
@@ -200,20 +204,20 @@ static void check_stops(size_t limit, enum beginning beginning, uint64_t before)
 
 	for (int i = 0; i < 2; i++) {
 		begin(limit, beginning, before);
-		(i ? change_and_do_second : do_first)();
-		(i ? do_first : change_and_do_second)();
+		(i ? do_second : do_first)();
+		(i ? do_first : do_second)();
 		either[i] = outcome_and_end();
 	}
 	for (unsigned accesses = 0; has_stopped && !check_failed; accesses++) {
 		begin(limit, beginning, before);
-		has_stopped = stop_after(accesses, do_first, change_and_do_second);
+		has_stopped = stop_after(accesses, do_first, do_second);
 		found = outcome_and_end();
 		if (has_stopped && !is_one_of(&found, either))
 			tell(limit, beginning, before, accesses, &found, either);
 	}
 }
 
-static void a_limit_changes_in_between(void)
+static void check_all(void)
 {
 	for (size_t limit = 0; limit < LIMITS; limit++)
 		for (int beginning = NOTHING; beginning < BEGINNINGS; beginning++)
@@ -221,6 +225,19 @@ static void a_limit_changes_in_between(void)
 				for (first_act = 0; first_act < ACTS; first_act++)
 					for (second_act = 0; second_act < ACTS && !check_failed; second_act++)
 						check_stops(limit, (enum beginning)beginning, changes_before[before]);
+}
+
+static void a_limit_changes_in_between(void)
+{
+	changes_in_between = true;
+	check_all();
+}
+
+/* The key is carried over by another in between. */
+static void a_limit_has_changed_before(void)
+{
+	changes_in_between = false;
+	check_all();
 }
 
 /* --- the change itself is stopped ------------------------------------------------------------------------------- */
@@ -258,7 +275,7 @@ static void a_change_is_stopped_or_killed(void)
 
 int main(void)
 {
-	static const struct check_test tests[] = { TEST(a_limit_changes_in_between),
+	static const struct check_test tests[] = { TEST(a_limit_changes_in_between), TEST(a_limit_has_changed_before),
 						   TEST(a_change_is_stopped_or_killed) };
 
 	table_hook = on_access;
