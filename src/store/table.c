@@ -242,41 +242,30 @@ static struct weir_verdict allow_only(const struct weir_plan *plan, void *state,
 
 enum found { DENIED, ALLOWED, OUTRUN, NOT_HERE };
 
-/* What the common way needs of the view; its number says whether it was whole. */
-static inline uint64_t load_bucket(const struct weir_table_limit *limit, struct weir__slot_format *format,
-				   uint32_t *era_mark)
-{
-	const uint64_t number = WEIR__VIEW_WORD(limit, number);
-
-	*era_mark = WEIR__VIEW_WORD(limit, era_mark);
-	format->plan.kind = WEIR__VIEW_WORD(limit, format.plan.kind);
-	format->plan.count = WEIR__VIEW_WORD(limit, format.plan.count);
-	format->plan.period = WEIR__VIEW_WORD(limit, format.plan.period);
-	format->plan.most = WEIR__VIEW_WORD(limit, format.plan.most);
-	format->unit_ns = WEIR__VIEW_WORD(limit, format.unit_ns);
-	format->unit_rest = WEIR__VIEW_WORD(limit, format.unit_rest);
-	format->tag = WEIR__VIEW_WORD(limit, format.tag);
-	return number;
-}
-
 /* Decides for a bucket if its slot is in this line, packed by the newest plan. */
 static inline enum found allow_in_line(const struct weir_table *table, const struct weir_table_limit *limit,
 				       uint64_t hash, union weir__atomic16 *line, weir_ns now, uint64_t cost)
 {
-	struct weir__slot_format format = { .epoch = table->epoch };
-	uint32_t era_mark;
-	const uint64_t number = load_bucket(limit, &format, &era_mark);
-	const uint32_t fingerprint = weir__fingerprint_in(hash, era_mark);
+	const uint64_t number = WEIR__VIEW_WORD(limit, number);
+	const uint32_t fingerprint = weir__fingerprint_in(hash, WEIR__VIEW_WORD(limit, era_mark));
 	const unsigned matches = weir__line_matches(line, fingerprint);
 
-	if (WEIR__LIKELY(matches != 0 && format.plan.kind == WEIR_KIND_BUCKET &&
+	if (WEIR__LIKELY(matches != 0 && limit->first.plan.kind == WEIR_KIND_BUCKET &&
 			 now - table->epoch <= WEIR__SLOT_TIME_MAX)) {
+		/* What is needed of the view, where it is needed; whether that was a whole is asked when all is read. */
+		struct weir__slot_format format = { .plan = { .count = WEIR__VIEW_WORD(limit, format.plan.count),
+							      .period = WEIR__VIEW_WORD(limit, format.plan.period),
+							      .most = WEIR__VIEW_WORD(limit, format.plan.most) },
+						    .epoch = table->epoch };
 		union weir__atomic16 *const slot = line + __builtin_ctz(matches);
 		const struct weir_state seen = weir__atomic16_load(slot);
 		struct weir_state state = weir__slot_unpack_bucket(&format, seen);
 		const bool was_whole = weir__state_wide(&state) <= weir__mul(now, format.plan.count);
 		const enum weir__answer answer = weir__bucket_decide(&format.plan, &state, now, cost, false);
 
+		format.unit_ns = WEIR__VIEW_WORD(limit, format.unit_ns);
+		format.unit_rest = WEIR__VIEW_WORD(limit, format.unit_rest);
+		format.tag = WEIR__VIEW_WORD(limit, format.tag);
 		if (WEIR__LIKELY(weir__slot_fingerprint(seen) == fingerprint && weir__slot_tag(seen) == format.tag &&
 				 cost > 0 && weir__view_is_current(limit, number))) {
 			if (answer == WEIR__DENIED)
@@ -296,6 +285,7 @@ static inline enum found allow_in_line(const struct weir_table *table, const str
 static __attribute__((noinline)) bool allow_elsewhere(struct weir_table *table, const struct weir_table_limit *limit,
 						      uint64_t hash, weir_ns now, uint64_t cost, enum found found)
 {
+	const unsigned lines_to_try = limit->first.plan.kind == WEIR_KIND_BUCKET ? WEIR__LINES : 0;
 	union weir__atomic16 *lines[WEIR__LINES];
 
 	if (limit->first.plan.kind == WEIR_KIND_LOG) {
@@ -306,7 +296,7 @@ static __attribute__((noinline)) bool allow_elsewhere(struct weir_table *table, 
 			return answer == WEIR__LOG_ALLOWED;
 	}
 	weir__table_lines(table, hash, lines);
-	for (unsigned i = 1; found == NOT_HERE && i < WEIR__LINES; i++) {
+	for (unsigned i = 1; found == NOT_HERE && i < lines_to_try; i++) {
 		found = allow_in_line(table, limit, hash, lines[i], now, cost);
 		if (found <= ALLOWED) {
 			WEIR__COUNT(&table->region, probes[i - 1], 1);

@@ -182,7 +182,20 @@ static inline void weir__key_init(struct weir__key *key, struct weir_table *tabl
 
 /* Where the key is, and what it owes: if it is nowhere, what a key owes that was never used. Removes a claim that nobody
  * seems to be at work on. If the limit was changed meanwhile, the key is looked for anew. */
-struct weir__place weir__table_find(struct weir__key *key, struct weir_state *ret_state);
+struct weir__place weir__table_find_anywhere(struct weir__key *key, struct weir_state *ret_state);
+
+/* The same, quickly if it is in its home line and packed by the newest plan. */
+static inline struct weir__place weir__table_find(struct weir__key *key, struct weir_state *ret_state)
+{
+	const struct weir__place place = weir__line_find(weir__table_home(key->table, key->hash), key->fingerprint,
+							 NULL);
+
+	if (WEIR__UNLIKELY(place.slot == NULL || weir__place_is_claim(&place) ||
+			   weir__slot_generation(place.seen) != (key->view.format.tag & WEIR__SLOT_GENERATION_MASK)))
+		return weir__table_find_anywhere(key, ret_state);
+	*ret_state = weir__slot_unpack(&key->view.format, place.seen);
+	return place;
+}
 
 /* Whether a slot that says its key is whole now may be that of one that is not. It goes by the plan that it was packed by.
  * If the limit has been changed since, to a slower rate or a larger burst, that is too early: so the change holds such

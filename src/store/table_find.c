@@ -121,7 +121,7 @@ static bool is_current(const struct weir__key *key)
 	return weir__plans_number(key->limit->entry) == key->view.number;
 }
 
-static struct weir__place find_anywhere(struct weir__key *key)
+static struct weir__place find_slot(struct weir__key *key)
 {
 	const struct candidates candidates = candidates_of(key->table, key->hash);
 
@@ -138,23 +138,15 @@ static struct weir__place find_anywhere(struct weir__key *key)
 	}
 }
 
-struct weir__place weir__table_find(struct weir__key *key, struct weir_state *ret_state)
+struct weir__place weir__table_find_anywhere(struct weir__key *key, struct weir_state *ret_state)
 {
 	for (;;) {
-		struct weir__place place = weir__line_find(weir__table_home(key->table, key->hash), key->fingerprint,
-							   NULL);
+		struct weir__place place = find_slot(key);
 
-		if (WEIR__UNLIKELY(place.slot == NULL || weir__place_is_claim(&place)))
-			place = find_anywhere(key);
-		if (place.slot == NULL) {
-			*ret_state = key->view.absent;
-			return place;
-		}
-		if (weir__format_has_histories(&key->view.format))
-			return place;
-		if (WEIR__LIKELY(weir__view_unpack(key->limit, &key->view, place.seen,
-						   weir__slot_fingerprint(place.seen) == key->fingerprint, ret_state,
-						   &place.is_old)))
+		*ret_state = key->view.absent;
+		if (place.slot == NULL || weir__format_has_histories(&key->view.format) ||
+		    weir__view_unpack(key->limit, &key->view, place.seen,
+				      weir__slot_fingerprint(place.seen) == key->fingerprint, ret_state, &place.is_old))
 			return place;
 		weir__key_init(key, key->table, key->limit, key->hash);
 	}

@@ -94,42 +94,26 @@ static bool carry_over(const struct weir_table_limit *limit, struct weir_state s
 	return true;
 }
 
-enum { VIEW_WORDS = sizeof(struct weir__view) / sizeof(uint64_t) };
-_Static_assert(sizeof(struct weir__view) % sizeof(uint64_t) == 0, "copied word by word");
-
-typedef uint64_t __attribute__((may_alias)) word;
-
-/* The process's own view; false if it is being written, or stale. */
-static bool copy_view(const struct weir_table_limit *limit, struct weir__view *ret_view)
-{
-	const word *const from = (const word *)&limit->view;
-	word *const to = (word *)ret_view;
-
-	for (int i = 0; i < VIEW_WORDS; i++) /* the number is the first */
-		to[i] = __atomic_load_n(&from[i], __ATOMIC_ACQUIRE);
-	return weir__view_is_current(limit, ret_view->number);
-}
-
 /* Makes it the process's own, unless that is newer or somebody else is at it. One who wrote it in a process that this one
  * was forked from does not exist here. */
 static void keep_view(struct weir_table_limit *limit, const struct weir__view *view)
 {
 	const uint64_t claim = being_written | (uint64_t)getpid();
-	const word *const from = (const word *)view;
-	word *const to = (word *)&limit->view;
+	const weir__view_word *const from = (const weir__view_word *)view;
+	weir__view_word *const to = (weir__view_word *)&limit->view;
 	uint64_t seen = __atomic_load_n(&limit->view.number, __ATOMIC_ACQUIRE);
 
 	if (seen & being_written ? seen == claim : seen >= view->number)
 		return;
 	if (!__atomic_compare_exchange_n(&limit->view.number, &seen, claim, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 		return;
-	for (int i = 1; i < VIEW_WORDS; i++)
+	for (int i = 1; i < WEIR__VIEW_WORDS; i++)
 		__atomic_store_n(&to[i], from[i], __ATOMIC_RELEASE); /* later than the claim */
 	__atomic_store_n(&limit->view.number, view->number, __ATOMIC_RELEASE);
 }
 
-/* Out of line: limits change rarely. Where somebody scribbled over the plan, the limit is as it was added. */
-static __attribute__((noinline)) void make_view(const struct weir_table_limit *limit, struct weir__view *view)
+/* Where somebody scribbled over the plan, the limit is as it was added. */
+static void make_view(const struct weir_table_limit *limit, struct weir__view *view)
 {
 	struct weir__plans_limit of;
 	uint64_t era;
@@ -147,10 +131,8 @@ static __attribute__((noinline)) void make_view(const struct weir_table_limit *l
 	view->previous_mark = mark_of_era(era > 0 ? era - 1 : 0);
 }
 
-void weir__view_load(const struct weir_table_limit *limit, struct weir__view *ret_view)
+void weir__view_make(const struct weir_table_limit *limit, struct weir__view *ret_view)
 {
-	if (WEIR__LIKELY(copy_view(limit, ret_view)))
-		return;
 	make_view(limit, ret_view);
 	keep_view((struct weir_table_limit *)limit, ret_view); /* handles are const to those who use them only */
 }

@@ -51,8 +51,26 @@ static inline bool weir__view_is_current(const struct weir_table_limit *limit, u
 	       weir__plans_number(limit->entry) == number;
 }
 
+/* Makes the newest view, and keeps it for the process. */
+void weir__view_make(const struct weir_table_limit *limit, struct weir__view *ret_view);
+
+enum { WEIR__VIEW_WORDS = sizeof(struct weir__view) / sizeof(uint64_t) };
+_Static_assert(sizeof(struct weir__view) % sizeof(uint64_t) == 0, "copied word by word");
+
+typedef uint64_t __attribute__((may_alias)) weir__view_word;
+
 /* The newest view: that of the process, or one that is made now. */
-void weir__view_load(const struct weir_table_limit *limit, struct weir__view *ret_view);
+static inline void weir__view_load(const struct weir_table_limit *limit, struct weir__view *ret_view)
+{
+	const weir__view_word *const from = (const weir__view_word *)&limit->view;
+	weir__view_word *const to = (weir__view_word *)ret_view;
+
+#pragma GCC unroll 16
+	for (int i = 0; i < WEIR__VIEW_WORDS; i++) /* the number is the first */
+		to[i] = __atomic_load_n(&from[i], __ATOMIC_ACQUIRE);
+	if (WEIR__UNLIKELY(!weir__view_is_current(limit, ret_view->number)))
+		weir__view_make(limit, ret_view);
+}
 
 /* How the states of a limit that this one has become, or is to become, are packed. WEIR_ERR_CHANGE and others: it cannot. */
 int weir__view_format(const struct weir_table_limit *limit, const struct weir_limit *to,
