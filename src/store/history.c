@@ -167,7 +167,7 @@ bool weir__history_is_unchanged(const struct weir__history *history)
 {
 	struct weir_state seen;
 
-	atomic_thread_fence(memory_order_acquire); /* what was read before was read before */
+	weir__read_barrier(); /* what was read before was read before */
 	seen = weir__atomic16_load(&history->root->newest);
 	return seen.lo == history->newest_seen.lo && seen.hi == history->newest_seen.hi;
 }
