@@ -150,6 +150,7 @@ _FUNCTIONS = {
     "weir_table_sync": (c_int, [c_void_p]),
     "weir_table_now": (c_uint64, [c_void_p]),
     "weir_table_add_limit": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p]),
+    "weir_table_change_limit": (c_int, [c_void_p, c_void_p, c_void_p, c_uint64, c_void_p]),
     "weir_table_allow": (c_bool, _on_key),
     "weir_table_take": (_weir_verdict, _on_key),
     "weir_table_upto": (_weir_verdict, _on_key),
@@ -673,7 +674,21 @@ class Limit:
         self.table = table
         self._pointer = pointer
         self.name: str = _library.weir_table_limit_name(pointer).decode("utf-8", "replace")
-        self.text = _print(_library.weir_table_limit_limit(pointer))  # in its shortest form
+
+    @property
+    def text(self) -> str:
+        """The limit as it is now, in its shortest form."""
+        self.table._use()
+        return _print(_library.weir_table_limit_limit(self._pointer))
+
+    def change(self, text: str, now: Optional[int] = None) -> None:
+        """Changes the limit while keys live, for all threads and processes: the rate and burst of a bucket, the count of
+        a window. A bucket keeps its tokens, cut to the new burst; a window keeps what it has counted.
+
+        Error, and nothing changes: as for Table.add_limit; ERR_CHANGE if something else would change."""
+        limit, message, handle = _parse(text), _weir_message(), self.table._use()
+        _check(_library.weir_table_change_limit(handle, self._pointer, _ref(limit), _time_of(handle, now),
+                                                _ref(message)), message)
 
     def allow(self, key: Key, cost: int = 1, now: Optional[int] = None) -> bool:
         """May a request of this cost go now? Charges the key if so."""

@@ -416,6 +416,17 @@ def table_reads_the_clock():
     assert not table.decide([(limit, "a", 1)])
 
 
+def table_changes():
+    table = a_table()
+    limit = table.add_limit("per user", "10/s burst 3")
+    assert limit.take("alice", 2, THEN).remaining == 1
+    limit.change("20/s burst 9", THEN)
+    assert limit.text == "20/s burst 9" and limit.peek("alice", 1, THEN).remaining == 1
+    assert limit.peek("alice", 1, THEN + 100 * MS).remaining == 3 and limit.peek("bob", 1, THEN).remaining == 3
+    refused(weir.ERR_CHANGE, limit.change, "20/s fixed_window", THEN)
+    assert table.add_limit("per user", "20/s burst 9").text == limit.text
+
+
 def keys_are_text_or_bytes():
     limit = a_table().add_limit("per user", "1/day")
     for key in ("grün", b"a\0b", b"a", "", b"\xff" * 5000, "\ud800"):
@@ -611,7 +622,7 @@ TESTS = [layouts_are_those_of_c, fields_are_those_of_c, errors_are_those_of_c, f
          limiter_decides, limiter_reads_the_clock, limiter_changes, every_algorithm_is_there, verdicts_are_convenient,
          wrong_limits_are_explained, wrong_numbers_are_not_cut, errors_are_plain, nothing_is_pickled_or_copied,
          vectors_are_answered, a_wait_goes, a_wait_is_not_begun_in_vain, a_wait_is_cancelled,
-         a_signal_ends_a_wait_of_the_main_thread, table_decides, table_reads_the_clock, keys_are_text_or_bytes,
+         a_signal_ends_a_wait_of_the_main_thread, table_decides, table_changes, table_reads_the_clock, keys_are_text_or_bytes,
          several_limits_decide_together, batches_answer_in_order, statistics_count, table_refuses, closed_tables_say_so,
          close_waits_for_nobody, a_key_is_waited_for, shared_tables_are_one, tables_in_files_carry_on, fork_doubles_what_is_private,
          fork_shares_what_is_shared, waits_work_after_fork, threads_share_exactly]
