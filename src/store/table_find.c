@@ -152,18 +152,17 @@ struct weir__place weir__table_find_anywhere(struct weir__key *key, struct weir_
 	}
 }
 
-/* Says that it owes nothing by any clock. */
-static bool is_over(struct weir_state slot, uint64_t now)
+/* Owes nothing by this clock, whatever its limit has been changed to. The mark of a file's page is nobody's, but not
+ * zero. */
+static bool is_whole(struct weir_state slot, uint64_t now)
 {
-	return weir__slot_fresh_at(slot) + clocks_differ_ns <= now;
+	return slot.hi == 0 || (weir__slot_fingerprint(slot) != 0 && weir__slot_fresh_at(slot) <= now);
 }
 
-/* Zero, or owes nothing by any clock and whatever its limit has been changed to. The mark of a file's page is nobody's,
- * but not zero. */
-static bool is_free(struct weir_state slot, uint64_t now, const struct weir_state *hold)
+/* And by any other clock. */
+static bool is_free(struct weir_state slot, uint64_t now)
 {
-	return slot.hi == 0 ||
-	       (weir__slot_fingerprint(slot) != 0 && is_over(slot, now) && !weir__table_holds(hold, slot, now));
+	return slot.hi == 0 || weir__slot_fresh_at(slot) + clocks_differ_ns <= now;
 }
 
 /* Whether a's key gives way before b's, both of the same sort. Of windows the one of which less is used, whatever of it
@@ -172,17 +171,16 @@ static bool gives_way_before(struct weir_state a, struct weir_state b)
 {
 	if (weir__slot_is_counted(a) && weir__slot_level(a) != weir__slot_level(b))
 		return weir__slot_level(a) < weir__slot_level(b);
-	return a.hi < b.hi;
+	return a.hi != b.hi ? a.hi < b.hi : weir__slot_own(a) < weir__slot_own(b);
 }
 
-/* Where a new key goes: what is free longest, first of all what was never used, so that a clock that steps back finds what
- * it knew. In a full table it is one that is held, else the slot of the key that is closest to fresh; so
- * never a mark, which is furthest. */
-static struct weir__place choose(const struct candidates *candidates, uint64_t now, const struct weir_state *hold,
-				 bool *ret_is_free)
+/* Where a new key goes: what is whole longest, first of all what was never used, so that a clock that steps back finds what
+ * it knew. In a full table it is one that is held, else the slot of the key that is closest to fresh; so never a mark,
+ * which is furthest. */
+static struct weir__place choose(const struct candidates *candidates, uint64_t now, const struct weir_state *hold)
 {
 	const struct weir__place none = { NULL, { 0, 0 }, 0, false };
-	struct weir__place longest_free[2] = { none, none }, longest_held = none;
+	struct weir__place longest_whole[2] = { none, none }, longest_held = none;
 	struct weir__place closest[2] = { none, none }; /* not counted, and counted */
 	unsigned taken[2] = { 0, 0 };
 
@@ -190,21 +188,19 @@ static struct weir__place choose(const struct candidates *candidates, uint64_t n
 		union weir__atomic16 *const slot = candidate(candidates, i);
 		const struct weir_state seen = weir__atomic16_load(slot);
 		const unsigned pair = i / PAIR_SLOTS;
-		const bool is_taken = !is_free(seen, now, hold), owes = is_taken && !is_over(seen, now);
-		struct weir__place *const best = owes     ? &closest[weir__slot_is_counted(seen)] :
-						 is_taken ? &longest_held :
-							    &longest_free[pair];
+		const bool owes = !is_whole(seen, now), is_held = !owes && weir__table_holds(hold, seen, now);
+		struct weir__place *const best = owes    ? &closest[weir__slot_is_counted(seen)] :
+						 is_held ? &longest_held :
+							   &longest_whole[pair];
 
-		taken[pair] += is_taken;
+		taken[pair] += owes || is_held;
 		if (best->slot == NULL || (owes ? gives_way_before(seen, best->seen) : seen.hi < best->seen.hi))
 			*best = (struct weir__place){ slot, seen, 0, false };
 	}
-	*ret_is_free = true;
-	if (longest_free[0].slot && (taken[0] < PAIR_CROWDED || taken[0] <= taken[1]))
-		return longest_free[0];
-	if (longest_free[1].slot)
-		return longest_free[1];
-	*ret_is_free = false;
+	if (longest_whole[0].slot && (taken[0] < PAIR_CROWDED || taken[0] <= taken[1]))
+		return longest_whole[0];
+	if (longest_whole[1].slot)
+		return longest_whole[1];
 	if (longest_held.slot)
 		return longest_held;
 	if (closest[0].slot == NULL || (closest[1].slot && closest[1].seen.hi < closest[0].seen.hi))
@@ -248,21 +244,20 @@ bool weir__table_claim(const struct weir__key *key, struct weir_state content, w
 	const struct weir_state claim = weir__slot_make(weir__slot_fingerprint(content), weir__thread_nonce(),
 							weir__slot_fresh_at(content), WEIR__SLOT_CLAIMED);
 	const struct weir_state hold = weir__atomic16_load(&table->region.header->hold);
-	struct weir__place mine;
-	bool was_free, owed;
+	const uint64_t since_epoch = now - table->epoch;
+	struct weir__place mine = choose(&candidates, since_epoch, &hold);
+	const bool owed = !is_whole(mine.seen, since_epoch);
 
-	mine = choose(&candidates, now - table->epoch, &hold, &was_free);
 	/* The key itself, settled by somebody since it was not found. */
 	if (weir__slot_fingerprint(mine.seen) == key->fingerprint || weir__slot_fingerprint(mine.seen) == key->previous)
 		return false;
-	if (!was_free)
+	if (!is_free(mine.seen, since_epoch) || weir__table_holds(&hold, mine.seen, since_epoch))
 		atomic_fetch_add(weir__table_forgiven(table, weir__slot_fingerprint(mine.seen)), 1);
 	if (!weir__atomic16_swap(mine.slot, mine.seen, claim))
 		return false;
-	owed = weir__slot_fresh_at(mine.seen) > now - table->epoch;
 	weir__table_forget_history(table, mine.seen);
 	mine.seen = claim;
-	if (!was_free && owed)
+	if (owed)
 		WEIR__COUNT(&table->region, gave_way, 1);
 	if (!settle(key, &candidates, &mine, content) || is_out_of_sight(key, mine.slot, content))
 		return false;

