@@ -441,7 +441,7 @@ static void histories_that_were_damaged(void)
 		{ "chunks that seem free", forget_what_is_taken, LOGS, 0 },
 		{ "another key's", lead_to_another_key, LOGS - 1, 1 },
 		{ "none of that number", lead_out_of_the_arena, LOGS - 1, 1 },
-		{ "a leaf of two", share_a_leaf, LOGS - 1, 1 },
+		{ "a leaf of two", share_a_leaf, LOGS, 0 }, /* one has it, and the other all its units still */
 		{ "a shape that cannot be", shape_it_wrongly, LOGS - 1, 1 },
 		{ "moved to itself", move_in_a_circle, LOGS - 1, 1 },
 		{ "moved, and its slot not told", move_half, LOGS, 0 },
@@ -461,7 +461,7 @@ static void histories_that_were_damaged(void)
 		is_right = CHECK_EQ(whole_logs(table), rows[i].whole);
 		is_right &= CHECK_EQ(stats_now(table).damaged_slots, rows[i].damaged);
 		is_right &= CHECK_EQ(stats_now(table).damaged_pages, 0);
-		CHECK(rows[i].damaged > 0 || stats_now(table).arena_used == used);
+		CHECK(stats_now(table).arena_used <= used);
 		if (!is_right)
 			printf("# %s\n", rows[i].what);
 		weir_table_free(table);
