@@ -201,9 +201,10 @@ int weir__region_check_size(const struct weir_table_options *options, struct wei
 		return fail(ret_message, WEIR_ERR_ROOM, options->shared,
 			    "there is no such table, and to make one it needs a size");
 	if (lines == 0)
-		return fail_number(ret_message, WEIR_ERR_ROOM, options->shared, "a table of ", options->size_bytes,
-				   " bytes: with so many limits, and its arena, it needs at least ",
-				   least_bytes(limits_max, options->file) + options->arena_bytes);
+		return fail_number(
+			ret_message, WEIR_ERR_ROOM, options->shared, "a table of ", options->size_bytes,
+			" bytes: with so many limits, and its arena, it needs at least ",
+			round_up(least_bytes(limits_max, options->file) + options->arena_bytes, weir__memory_page()));
 	if (lines > UINT32_MAX || options->size_bytes > SIZE_MAX / 2)
 		return fail_number(ret_message, WEIR_ERR_ROOM, options->shared, "a table of ", options->size_bytes,
 				   " bytes: the most is 64 bytes times ", UINT32_MAX);

@@ -1,8 +1,9 @@
 /* region_histories.c: the arena of a table in a file, made sound by who is alone with it.
  *
- * Which chunks are taken is found out anew: those that the slots of keys lead to, each to its own. A slot whose history is
- * not there, is another key's, or shares a chunk with another one starts anew and is counted. What is in cells need not be
- * checked: an event that cannot be is not read, and its units count with the next. */
+ * Which chunks are taken is found out anew: those that the slots of keys lead to, each to its own. A slot whose root is not
+ * there, or is another key's, starts anew and is counted. What is in cells need not be checked, nor be there: an event that
+ * cannot be is not read, and its units count with the next. */
+#include "os/thread.h"
 #include "store/history.h"
 #include "store/region_file.h"
 #include "store/slot.h"
@@ -11,6 +12,8 @@ enum {
 	MOVES_MOST = 2, /* somebody who was killed has left one, others one more */
 	TAKEN = 1,      /* any age will do for a chunk that is in use */
 };
+
+#define REF_IS_EMPTY (UINT32_C(1) << 31) /* see history.c */
 
 /* Takes a chunk; false if there is none of this number, or it is taken. */
 static bool take(const struct weir__arena *arena, uint32_t number)
@@ -21,19 +24,20 @@ static bool take(const struct weir__arena *arena, uint32_t number)
 	return true;
 }
 
-static bool take_refs(const struct weir__arena *arena, _Atomic uint32_t *refs, uint32_t n, uint32_t level)
+/* A reference to what is not there, or is another one's, becomes one to nothing: the page that it is in is of another age
+ * than that of the chunk. */
+static void take_refs(const struct weir__arena *arena, _Atomic uint32_t *refs, uint32_t n, uint32_t level)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		const uint32_t number = atomic_load(&refs[i]);
 
-		if (number >> 31) /* to nothing */
+		if (number & REF_IS_EMPTY)
 			continue;
 		if (!take(arena, number))
-			return false;
-		if (level > 0 && !take_refs(arena, weir__arena_chunk(arena, number)->refs, WEIR__CHUNK_REFS, level - 1))
-			return false;
+			atomic_store(&refs[i], weir__thread_nonce() | REF_IS_EMPTY);
+		else if (level > 0)
+			take_refs(arena, weir__arena_chunk(arena, number)->refs, WEIR__CHUNK_REFS, level - 1);
 	}
-	return true;
 }
 
 /* The root that a slot leads to, which is its key's; 0 if there is none. */
@@ -68,9 +72,9 @@ static bool take_history(struct weir__arena *arena, struct weir_state *slot)
 	struct weir__history history;
 	const uint32_t number = find_root(arena, *slot, &history);
 
-	if (number == 0 || !take(arena, number) ||
-	    !take_refs(arena, history.root->refs, WEIR__ROOT_REFS, history.shape.depth))
+	if (number == 0 || !take(arena, number))
 		return false;
+	take_refs(arena, history.root->refs, WEIR__ROOT_REFS, history.shape.depth);
 	*slot = weir__slot_make(weir__slot_fingerprint(*slot), number, weir__slot_fresh_at(*slot), WEIR__SLOT_ARENA);
 	return true;
 }

@@ -10,7 +10,7 @@
 #include "os/file.h"
 #include "store/plans.h"
 #include "store/region_file.h"
-#include "store/slot.h"
+#include "store/table.h"
 
 /* A table whose times began so long ago gets a later epoch: times are good for 9 years. */
 static const weir_ns old_ns = UINT64_C(126230400000000000); /* 4 years */
@@ -167,14 +167,16 @@ static bool can_be(struct weir_state slot, const struct times *times)
 	}
 }
 
-/* Whoever had claimed it is gone, or its key owes nothing. */
-static bool is_left_over(struct weir_state slot, const struct times *times)
+/* Whoever had claimed it is gone, or its key owes nothing, whatever its limit has been changed to. */
+static bool is_left_over(struct weir_state slot, const struct times *times, const struct weir_state *hold)
 {
-	return weir__slot_tag(slot) == WEIR__SLOT_CLAIMED || weir__slot_fresh_at(slot) <= times->now;
+	return weir__slot_tag(slot) == WEIR__SLOT_CLAIMED ||
+	       (weir__slot_fresh_at(slot) <= times->now && !weir__table_holds(hold, slot, times->now));
 }
 
 static void check_slots(const struct weir__region *region, uint64_t page, const struct times *times)
 {
+	const struct weir_state hold = region->header->hold.state;
 	union weir__atomic16 *const slots = page_at(region, page);
 
 	for (uint32_t i = 1; i < WEIR__PAGE_SLOTS; i++) {
@@ -184,7 +186,7 @@ static void check_slots(const struct weir__region *region, uint64_t page, const 
 			continue;
 		if (!can_be(slot, times))
 			atomic_fetch_add(&region->header->damaged_slots, 1);
-		else if (!is_left_over(slot, times))
+		else if (!is_left_over(slot, times, &hold))
 			continue;
 		slots[i].state = nobodys;
 	}
@@ -267,7 +269,8 @@ static int move_epoch(struct weir__region *region, weir_ns now, weir_ns used_at)
 	int error;
 
 	if (region->header->made_for & WEIR__REGION_REPLAYS || made_at == 0 || now < made_at || age < old_ns ||
-	    now - used_at > jump_ns || !keep_before(region, now - epoch, now - epoch + age))
+	    now - used_at > jump_ns || region->header->hold.state.hi > now - epoch ||
+	    !keep_before(region, now - epoch, now - epoch + age))
 		return 0;
 	error = weir__file_sync(region->file);
 	if (error != 0)
@@ -304,6 +307,8 @@ int weir__region_recover(struct weir__region *region, weir_ns now)
 	if (error != 0)
 		return error;
 	times = times_of(region, now, was_closed);
+	if (header->hold.state.hi > times.latest) /* no change of a limit can have said that */
+		header->hold.state = nobodys;
 	for (uint64_t page = 0; page < pages_of(region); page++)
 		check_slots(region, page, &times);
 	weir__region_recover_histories(region);

@@ -1,5 +1,6 @@
 /* table_change.c: a limit changed while its keys live. What becomes of them: view.h. */
 #include "core/text.h"
+#include "os/file.h"
 #include "store/table.h"
 
 static int refuse_region(struct weir_message *ret_message)
@@ -72,6 +73,8 @@ int weir__table_change_limit(struct weir_table *table, const struct weir_table_l
 		if (!weir__format_has_histories(&format))
 			weir_step_convert(&from.plan, &format.plan, &next.absent, next.changed_at);
 	} while (!weir__plans_change(limit->entry, number, &next));
+	if (table->region.file >= 0) /* before slots that are packed by it: see region_recover.c */
+		(void)weir__file_sync_memory(limit->entry, sizeof(*limit->entry));
 	return WEIR_OK;
 }
 

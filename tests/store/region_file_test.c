@@ -301,6 +301,8 @@ static void options_that_are_refused(void)
 {
 	struct weir_table_options options = file_options(KEYS);
 	char long_path[WEIR__FILE_PATH_MAX + 2];
+	struct weir_message why = { 0, "" };
+	struct weir_table *table;
 
 	options.shared = "name";
 	check_refused(&options, WEIR_ERR_LIMIT,
@@ -319,6 +321,11 @@ static void options_that_are_refused(void)
 	options.size_bytes = 4096;
 	CHECK_EQ(weir_table_new(&options, &(struct weir_table *){ NULL }, NULL), WEIR_ERR_ROOM);
 	CHECK_EQ(access(path, F_OK), -1);
+	options.arena_bytes = 5000; /* what it says that it needs is enough */
+	CHECK_EQ(weir_table_new(&options, &table, &why), WEIR_ERR_ROOM);
+	options.size_bytes = strtoul(strstr(why.text, "at least ") + strlen("at least "), NULL, 10);
+	weir_table_free(table_with(&options));
+	clean_up();
 }
 
 /* The other way round, each is told what it is. */
