@@ -244,6 +244,9 @@ struct weir_verdict weir__table_step_history(struct weir_table *table, const str
 /* Bytes of arena for so many keys with so many events. */
 size_t weir__history_arena_size(const struct weir_plan *plan, uint64_t keys, uint64_t events);
 
+/* A chunk, for which keys that are closer to fresh give way, but for that of one slot; 0 if there is none to be had. */
+uint32_t weir__table_take_chunk(struct weir_table *table, weir_ns now, const union weir__atomic16 *except);
+
 /* A slot that was taken from its key: what it refers to is given up. */
 void weir__table_forget_history(struct weir_table *table, struct weir_state slot);
 
