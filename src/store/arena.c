@@ -6,7 +6,7 @@
 enum {
 	SHORT_LOOKS = 1024, /* after one round that has found nothing */
 	SHORT_LOOK = 4096,
-	STAMPS = 255,     /* 1 to 255 */
+	STAMPS = 255,    /* 1 to 255 */
 	STAMPS_OLD = 56, /* an hour: a chunk that is older has been put to use, or was lost */
 	STAMPS_LONG = 30,
 	STAMPS_APART = 2,
