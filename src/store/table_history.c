@@ -414,14 +414,20 @@ static enum weir__history_done change_newest(struct work *work, const struct out
 	return weir__history_push(history, at, history->newest.total + units, &oldest, take_chunk, work);
 }
 
-/* The key owes nothing any more. */
+/* The key owes nothing any more. The slot may have another time by now, but while it refers to this root it must not
+ * stay: the chunk would be a root of this key again, and be found, before that is told of. */
 static enum weir__history_done forget(struct work *work)
 {
+	const uint32_t number = work->history.number;
+	struct weir_state seen;
+
 	if (!weir__history_move(&work->history, 0))
 		return WEIR__HISTORY_OUTRUN;
-	/* If the slot has changed meanwhile, it refers to nothing, which is as good. */
-	(void)weir__atomic16_swap(work->place.slot, work->place.seen, (struct weir_state){ 0, 0 });
-	weir__history_discard(&work->key.table->region.arena, work->history.number);
+	do
+		seen = weir__atomic16_load(work->place.slot);
+	while (weir__slot_tag(seen) == WEIR__SLOT_ARENA && weir__slot_own(seen) == number &&
+	       !weir__atomic16_swap(work->place.slot, seen, (struct weir_state){ 0, 0 }));
+	weir__history_discard(&work->key.table->region.arena, number);
 	return WEIR__HISTORY_DONE;
 }
 

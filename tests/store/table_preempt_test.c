@@ -4,50 +4,13 @@
  * else may notice. */
 #include <pthread.h>
 #include <semaphore.h>
-#include <setjmp.h>
 #include <stdlib.h>
 
-#include "hooked_table.h"
+#include "stopper.h"
 #include "tables.h"
 
 /* Of the places where the second of two is stopped, every how many-th at most. */
 static unsigned stride = 16;
-
-/* --- stopping --------------------------------------------------------------------------------------------------- */
-
-static struct {
-	bool is_on, has_stopped;
-	unsigned accesses, stop_at;
-	void (*then)(void); /* NULL: it is killed */
-	jmp_buf death;
-} stopper;
-
-static void on_access(const void *at)
-{
-	(void)at;
-	if (!stopper.is_on || stopper.accesses++ < stopper.stop_at)
-		return;
-	stopper.is_on = false;
-	stopper.has_stopped = true;
-	if (stopper.then == NULL)
-		longjmp(stopper.death, 1);
-	stopper.then();
-}
-
-/* Does it, and after so many accesses something else; or it is killed there. False: it has fewer. */
-static bool stop_after(unsigned accesses, void (*operation)(void), void (*then)(void))
-{
-	stopper.accesses = 0;
-	stopper.stop_at = accesses;
-	stopper.then = then;
-	stopper.has_stopped = false;
-	if (setjmp(stopper.death) == 0) {
-		stopper.is_on = true;
-		operation();
-	}
-	stopper.is_on = false;
-	return stopper.has_stopped;
-}
 
 /* --- the stage -------------------------------------------------------------------------------------------------- */
 

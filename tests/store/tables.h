@@ -62,6 +62,18 @@ static inline struct weir_table *table_for(uint64_t keys, weir_ns made_at)
 	return table;
 }
 
+/* Room for so many keys, and an arena. */
+static inline struct weir_table *table_with_arena(uint64_t keys, size_t arena_bytes)
+{
+	const struct weir_table_options options = { .size_bytes = weir_table_size(keys, 0) + arena_bytes,
+						    .arena_bytes = arena_bytes,
+						    .made_at = MADE_AT };
+	struct weir_table *const table = table_with(&options);
+
+	table->region.secret = (struct weir__hash_secret){ 0x0123456789abcdef, 0xfedcba9876543210 };
+	return table;
+}
+
 /* Of its lines only four are used: 16 slots, which are the candidates of every key. */
 static inline struct weir_table *tiny_table(void)
 {
