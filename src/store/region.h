@@ -54,15 +54,15 @@ struct weir__region_header {
 	_Atomic uint64_t damaged_pages, damaged_slots;
 	_Atomic weir_ns damaged_at; /* found last; 0: never */
 
+	/* Since a limit changed, slots may say that their keys are whole, by the limit as it was, which are not. Until hi,
+	 * those that said so of an instant after lo are not free: see table_find.c. Both in ns since the epoch. */
+	union weir__atomic16 hold;
+
 	struct weir__clock_anchor clock __attribute__((aligned(WEIR__LINE_BYTES)));
 
 	/* Counts what is taken from slots without having leaked, before it is: resets, refunds, keys that give way. One
 	 * for all keys with the same lowest bits of the fingerprint: see table_decide.c. */
 	_Atomic uint64_t forgiven[WEIR__FORGIVEN] __attribute__((aligned(WEIR__LINE_BYTES)));
-
-	/* Since a limit changed, slots may say that their keys are whole, by the limit as it was, which are not. Until hi,
-	 * those that said so of an instant after lo are not free: see table_find.c. Both in ns since the epoch. */
-	union weir__atomic16 hold;
 } __attribute__((aligned(256)));
 
 /* A limit as it was from one change to the next; see plans.h. */
