@@ -12,7 +12,7 @@
 /* What a slot's times reach from the epoch on, and how far before `made_at` that lies: see region.c. */
 static const weir_ns before_made = UINT64_C(1) << 58;
 
-enum { ARENA_BYTES = 16 << 20 };
+enum { ARENA_BYTES = 2 << 20, ROWS_ALL = 3000 };
 
 static struct {
 	struct weir_table *table;
@@ -284,7 +284,9 @@ static void reopen(weir_ns earliest)
 	struct weir_limit limits[LIMITS];
 
 	(void)earliest;
-	if (in_file.rows++ >= 100 && in_file.rows % 1000 != 0)
+	static unsigned rows; /* of all vectors: some thousands each, then every 16th */
+
+	if ((in_file.rows++ >= 100 && in_file.rows % 1000 != 0) || (rows++ >= ROWS_ALL && rows % 16 != 0))
 		return;
 	for (unsigned i = 0; i < file_one.limits; i++)
 		if (in_file.subjects[i])
