@@ -336,6 +336,8 @@ static uint32_t make_ref(const struct weir__history *history, _Atomic uint32_t *
 
 	if (!(seen & ref_is_empty))
 		return seen;
+	if (!weir__history_is_unchanged(history)) /* else this may be no reference, but what is kept there now */
+		return 0;
 	number = take(context);
 	chunk = weir__arena_chunk(history->arena, number);
 	if (chunk == NULL)
@@ -377,7 +379,7 @@ static enum weir__history_done file_newest(const struct weir__history *history, 
 	struct weir_state seen;
 
 	if (leaf == NULL)
-		return WEIR__HISTORY_FULL;
+		return weir__history_is_unchanged(history) ? WEIR__HISTORY_FULL : WEIR__HISTORY_OUTRUN;
 	seen = read_cell(&history->shape, leaf, position);
 	if (!weir__history_is_unchanged(history)) /* else what was seen may be of a later round */
 		return WEIR__HISTORY_OUTRUN;
@@ -432,7 +434,11 @@ uint32_t weir__history_new(struct weir__arena *arena, uint64_t owner, const stru
 	const uint64_t start = (uint64_t)weir__thread_nonce() << 32 | weir__thread_nonce();
 	const uint32_t number = take(context);
 	struct weir__history history = {
-		.arena = arena, .root = root_of(arena, number), .number = number, .shape = *shape
+		.arena = arena,
+		.root = root_of(arena, number),
+		.number = number,
+		.newest_seen = { 0, gone },
+		.shape = *shape,
 	};
 	struct weir__point point = { .at = events[0].at - base, .total = (start + before) & WEIR__TOTAL_MASK };
 
@@ -511,15 +517,31 @@ void weir__history_visit(const struct weir__arena *arena, uint32_t number,
 	}
 }
 
-static void give_chunk(void *context, uint32_t number)
+/* References become others to nothing, so that whoever is late with one more chunk fails, and gives that back itself. */
+static void give_refs(struct weir__arena *arena, _Atomic uint32_t *refs, uint32_t n, uint32_t level)
 {
-	weir__arena_give(context, number);
+	for (uint32_t i = 0; i < n; i++) {
+		const uint32_t number = atomic_exchange(&refs[i], ref_is_empty);
+		union weir__chunk *const chunk = weir__arena_chunk(arena, number);
+
+		if (chunk == NULL)
+			continue;
+		if (level > 0)
+			give_refs(arena, chunk->refs, WEIR__CHUNK_REFS, level - 1);
+		weir__arena_give(arena, number);
+	}
 }
 
 void weir__history_discard(struct weir__arena *arena, uint32_t number)
 {
-	if (root_of(arena, number))
-		visit_root(arena, number, give_chunk, arena);
+	struct weir__root *const root = root_of(arena, number);
+	struct weir__shape shape;
+
+	if (root == NULL)
+		return;
+	if (unpack_shape(atomic_load(&root->shape), &shape))
+		give_refs(arena, root->refs, WEIR__ROOT_REFS, shape.depth);
+	weir__arena_give(arena, number);
 }
 
 bool weir__root_is_owned_by(const struct weir__root *root, uint32_t fingerprint)

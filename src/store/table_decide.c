@@ -227,17 +227,20 @@ static bool charge_all(struct joint *joint)
 	return true;
 }
 
-/* Denied: only limits that count all are charged, those that have not been yet; what they say is what is left now. */
+/* Denied: only limits that count all are charged, those that have not been yet; what they say is what is left now. One
+ * that has denied does not admit after all because others have moved on meanwhile. */
 static void count_attempt(struct joint *joint)
 {
 	for (size_t i = 0; i < joint->n; i++) {
 		struct part *const part = &joint->parts[i];
+		const bool denied = !part->verdict.allowed;
 
 		if (!counts_all(part))
 			continue;
 		if (!part->is_charged)
 			step_part(joint, part, weir_step_take);
 		step_part(joint, part, weir_step_peek);
+		part->verdict.allowed &= !denied;
 	}
 }
 

@@ -31,6 +31,8 @@ static inline void call_hook(const void *at)
 #define atomic_load(word) (call_hook(word), atomic_load_explicit(word, memory_order_seq_cst))
 #undef atomic_store
 #define atomic_store(word, value) (call_hook(word), atomic_store_explicit(word, value, memory_order_seq_cst))
+#undef atomic_exchange
+#define atomic_exchange(word, value) (call_hook(word), atomic_exchange_explicit(word, value, memory_order_seq_cst))
 #undef atomic_fetch_add
 #define atomic_fetch_add(word, n) (call_hook(word), atomic_fetch_add_explicit(word, n, memory_order_seq_cst))
 #undef atomic_compare_exchange_strong

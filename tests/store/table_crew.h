@@ -91,12 +91,13 @@ static inline struct crew_table crew_open(const struct crew *crew)
 }
 
 /* made_at: 0, or the time around which the workers' injected times lie. */
-static inline void crew_init(struct crew *crew, bool is_processes, uint64_t keys, const char *const *texts,
-			     size_t n_texts, weir_ns made_at)
+static inline void crew_init_with_arena(struct crew *crew, bool is_processes, uint64_t keys, const char *const *texts,
+					size_t n_texts, weir_ns made_at, size_t arena_bytes)
 {
 	memset(crew, 0, sizeof(*crew));
 	crew->is_processes = is_processes;
-	crew->options.size_bytes = weir_table_size(keys, 0);
+	crew->options.size_bytes = weir_table_size(keys, 0) + arena_bytes;
+	crew->options.arena_bytes = arena_bytes;
 	crew->options.made_at = made_at;
 	crew->texts = texts;
 	crew->n_texts = n_texts;
@@ -108,6 +109,12 @@ static inline void crew_init(struct crew *crew, bool is_processes, uint64_t keys
 	}
 	crew->line = shared_memory(sizeof(*crew->line));
 	crew->table = crew_open(crew);
+}
+
+static inline void crew_init(struct crew *crew, bool is_processes, uint64_t keys, const char *const *texts,
+			     size_t n_texts, weir_ns made_at)
+{
+	crew_init_with_arena(crew, is_processes, keys, texts, n_texts, made_at, 0);
 }
 
 static inline void crew_fini(struct crew *crew)

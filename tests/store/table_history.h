@@ -9,7 +9,10 @@
  * Windows and resets cut time in two. An admission that was under way at a cut may have been decided on either side; a
  * window counts such a one where it finds itself, a clock that is behind its start included. It is left out: with less
  * in it, what was within a limit still is. No worker can be under way twice, so little goes unjudged, and it is
- * counted. */
+ * counted.
+ *
+ * A log has no such cuts. An event is recorded at some time between its `now` and the end of its decision; so of any
+ * span as long as the period, what lies in it from `now` to end is within the limit. */
 #ifndef WEIR_TESTS_STORE_TABLE_HISTORY_H
 #define WEIR_TESTS_STORE_TABLE_HISTORY_H
 
@@ -155,10 +158,13 @@ static inline void histories_free(struct histories *all)
 
 /* --- the models: is one more admission within the limit? All zero is a key that owes nothing ------------------- */
 
+enum { SEGMENTS_MAX = 8 };
+
 struct model {
-	wide whole_at;              /* bucket: in 1/count ns */
-	uint64_t window;            /* number of the current one */
-	uint64_t previous, current; /* what windows have counted */
+	wide whole_at;                     /* bucket: in 1/count ns */
+	uint64_t window;                   /* number of the current one */
+	uint64_t previous, current;        /* what windows have counted */
+	uint64_t counts[SEGMENTS_MAX + 1]; /* by number: sub-windows, of which the newest is `window` */
 };
 
 static inline bool is_windowed(const struct weir_limit *limit)
@@ -192,6 +198,24 @@ static inline bool window_admits(const struct weir_limit *limit, struct model *m
 	return leaving + model->current <= limit->count;
 }
 
+static inline bool segments_admit(const struct weir_limit *limit, struct model *model, weir_ns now, uint64_t cost)
+{
+	const weir_ns width = limit->period / limit->segments;
+	const uint64_t number = now / width, places = limit->segments + 1;
+	uint64_t sum = 0;
+
+	for (; model->window < number; model->window++) {
+		if (number - model->window > places)
+			model->window = number - places;
+		model->counts[(model->window + 1) % places] = 0;
+	}
+	model->counts[number % places] += cost;
+	for (uint64_t i = 0; i < places; i++)
+		sum += i == (number + 1) % places ? (uint64_t)((wide)model->counts[i] * (width - now % width) / width) :
+						    model->counts[i];
+	return sum <= limit->count;
+}
+
 /* Without a period, the sum of all: the burst at one instant. */
 static inline bool sum_admits(const struct weir_limit *limit, struct model *model, uint64_t cost)
 {
@@ -203,6 +227,8 @@ static inline bool model_admits(const struct weir_limit *limit, struct model *mo
 {
 	if (limit->period == 0)
 		return sum_admits(limit, model, admission->cost);
+	if (limit->segments > 1)
+		return segments_admit(limit, model, admission->now, admission->cost);
 	if (is_windowed(limit))
 		return window_admits(limit, model, admission->now, admission->cost);
 	return bucket_admits(limit, model, admission->now, admission->cost);
@@ -215,11 +241,95 @@ static inline bool is_cut(const struct weir_limit *limit, const struct history *
 			  const struct admission *admission, weir_ns margin)
 {
 	const weir_ns end = admission->now + admission->took + margin;
+	const weir_ns width = limit->segments > 1 ? limit->period / limit->segments : limit->period;
 
 	if (admission->took == UINT32_MAX || (next < history->n_resets && history->resets[next].before <= end))
 		return true;
-	return limit->period > 0 && is_windowed(limit) && admission->now / limit->period != end / limit->period;
+	return limit->period > 0 && is_windowed(limit) && admission->now / width != end / width;
 }
+
+/* --- judging a log ---------------------------------------------------------------------------------------------- */
+
+static inline weir_ns end_of(const struct admission *admission)
+{
+	return admission->now + admission->took;
+}
+
+static inline int compare_ends(const void *a_, const void *b_)
+{
+	const struct admission *a = a_, *b = b_;
+
+	return (end_of(a) > end_of(b)) - (end_of(a) < end_of(b));
+}
+
+/* How many of these, none of them cut and no reset among them, are above the limit: at the end of each, those are
+ * summed up that have ended and had not begun a period before. */
+static inline uint64_t judge_log_between_resets(const struct weir_limit *limit, const struct admission *by_now,
+						size_t n, weir_ns margin)
+{
+	struct admission *const by_end = memory_for(n, sizeof(*by_end));
+	uint64_t sum = 0, over = 0;
+	size_t left = 0;
+
+	memcpy(by_end, by_now, n * sizeof(*by_end));
+	qsort(by_end, n, sizeof(*by_end), compare_ends);
+	for (size_t i = 0; i < n; i++) {
+		sum += by_end[i].cost;
+		for (; by_now[left].now + limit->period <= end_of(&by_end[i]) + margin; left++)
+			sum -= by_now[left].cost;
+		over += sum > limit->count;
+	}
+	free(by_end);
+	return over;
+}
+
+static inline struct judgement judge_log(const struct weir_limit *limit, const struct history *history, weir_ns margin)
+{
+	struct admission *const judged = memory_for(history->n_admissions, sizeof(*judged));
+	struct judgement found = { 0, 0, 0 };
+	size_t next = 0, n = 0;
+
+	for (size_t i = 0; i < history->n_admissions; i++) {
+		const struct admission *const admission = &history->admissions[i];
+
+		for (; next < history->n_resets && history->resets[next].after + margin < admission->now; next++) {
+			found.over += judge_log_between_resets(limit, judged, n, margin);
+			n = 0;
+		}
+		found.admitted += admission->cost;
+		if (is_cut(limit, history, next, admission, margin) || admission->took + margin >= limit->period)
+			found.left_out++;
+		else
+			judged[n++] = *admission;
+	}
+	found.over += judge_log_between_resets(limit, judged, n, margin);
+	free(judged);
+	return found;
+}
+
+/* A denial of a log shows whether it was right: the units that may have counted then leave no room. */
+struct denial {
+	weir_ns now, after;
+};
+
+static inline bool is_denial_justified(const struct weir_limit *limit, const struct history *history,
+				       const struct denial *denial, uint64_t cost, weir_ns margin)
+{
+	uint64_t units = cost;
+
+	for (size_t i = history->n_admissions; i-- > 0;) {
+		const struct admission *const admission = &history->admissions[i];
+
+		if (admission->now + UINT32_MAX + margin + limit->period < denial->now)
+			break;
+		if (admission->now <= denial->after + margin &&
+		    (admission->took == UINT32_MAX || end_of(admission) + margin + limit->period > denial->now))
+			units += admission->cost;
+	}
+	return units > limit->count;
+}
+
+/* --- and all of them -------------------------------------------------------------------------------------------- */
 
 /* Workers' clocks, and where they are read in the program, may differ by the margin. */
 static inline struct judgement judge(const struct weir_limit *limit, const struct history *history, weir_ns margin)
@@ -228,6 +338,8 @@ static inline struct judgement judge(const struct weir_limit *limit, const struc
 	struct model model = { 0 };
 	size_t next = 0;
 
+	if (limit->algorithm == WEIR_SLIDING_LOG)
+		return judge_log(limit, history, margin);
 	for (size_t i = 0; i < history->n_admissions; i++) {
 		const struct admission *const admission = &history->admissions[i];
 

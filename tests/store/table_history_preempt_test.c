@@ -304,7 +304,7 @@ static bool check_stop(const struct orders *orders, size_t beginning, unsigned a
 	begin(beginning);
 	has_stopped = stop_after(accesses, do_first, do_others);
 	found = outcome_now();
-	is_sane = check_census();
+	is_sane = check_census() && CHECK_EQ(take_census().lost, 0);
 	is_sane &= CHECK_EQ(slots_with(stage.table, stage.limit, "key", 3) > 1, 0);
 	if (has_stopped && !stage.has_few && !is_of_some_order(&found, orders)) {
 		check_fail(__FILE__, __LINE__, "the outcome is of no order");

@@ -242,7 +242,8 @@ static bool is_sane(struct weir_state slot)
 
 	if (weir__slot_fingerprint(slot) == 0)
 		return slot.lo == 0 && slot.hi == 0;
-	return (tag == 0 || tag == WEIR__SLOT_COUNTED || tag == WEIR__SLOT_CLAIMED) && weir__slot_fresh_at(slot) > 0;
+	return (tag == 0 || tag == WEIR__SLOT_COUNTED || tag == WEIR__SLOT_ARENA || tag == WEIR__SLOT_CLAIMED) &&
+	       weir__slot_fresh_at(slot) > 0;
 }
 
 static unsigned settled_in_pair(const struct weir_table *table, size_t line, uint32_t fingerprint)
@@ -297,7 +298,7 @@ static void check_charges(const struct yard *yard)
 		const struct key key = { yard->round, i };
 		const struct weir_claim claim = claim_of(yard, t, &key);
 		const struct weir_table_key found = weir_table_inspect(t->table, claim.limit, claim.key,
-								       claim.key_length, yard->start);
+								       claim.key_length, time_in(yard, t));
 		const uint64_t used = found.verdict.limit - found.verdict.remaining;
 		const uint64_t told = atomic_load(&yard->admitted[i]);
 		const bool is_bucket = strstr(yard->crew->texts[limit_of(yard->crew, i)], "day burst") != NULL;
@@ -423,6 +424,180 @@ static void claims_of_the_dead_hold_up_nobody(void)
 	crew_fini(&crew);
 }
 
+/* --- histories ----------------------------------------------------------------------------------------------------- */
+
+struct census {
+	uint64_t shared, free, lost; /* chunks in two histories; in one, though free; taken, and in none */
+};
+
+static void count_visit(void *visits, uint32_t number)
+{
+	((unsigned char *)visits)[number]++;
+}
+
+/* While nobody is at work. */
+static struct census take_census(const struct weir_table *table)
+{
+	const struct weir__arena *const arena = &table->region.arena;
+	unsigned char *const visits = calloc((size_t)arena->n + 1, 1);
+	struct census census = { 0, 0, 0 };
+
+	for (uint64_t i = 0; i < table->region.lines * WEIR__LINE_SLOTS; i++) {
+		const struct weir_state slot = table->region.slots[i].state;
+
+		if (weir__slot_tag(slot) == WEIR__SLOT_ARENA)
+			weir__history_visit(arena, weir__slot_own(slot), count_visit, visits);
+	}
+	for (uint32_t number = 1; number <= arena->n; number++) {
+		const bool is_taken = atomic_load(&arena->taken[number - 1]) != 0;
+
+		census.shared += visits[number] > 1;
+		census.free += visits[number] > 0 && !is_taken;
+		census.lost += visits[number] == 0 && is_taken;
+	}
+	free(visits);
+	CHECK_EQ(census.shared, 0);
+	CHECK_EQ(census.free, 0);
+	return census;
+}
+
+/* Events that cannot be read, or are not in order. */
+static uint64_t torn_events(struct weir_table *table, uint64_t hash, uint32_t root)
+{
+	enum weir__history_found found = WEIR__HISTORY_MOVED;
+	struct weir__history history;
+	struct weir__point point;
+	uint64_t events = 1;
+	uint32_t cells;
+
+	for (int i = 0; i < 2 && found == WEIR__HISTORY_MOVED; i++)
+		found = weir__history_look(&table->region.arena, root, hash, &history, &root);
+	if (found != WEIR__HISTORY_THERE)
+		return found == WEIR__HISTORY_MOVED;
+	cells = weir__shape_cells(&history.shape);
+	point = weir__history_first(&history);
+	for (weir_ns before = point.at; weir__history_next(&history, &point); before = point.at, events++)
+		if (point.at < before)
+			return 1;
+	return (history.newest.position + cells - history.oldest.position) % cells + 1 - events;
+}
+
+static void check_histories(const struct yard *yard)
+{
+	const struct crew_table *const t = &yard->crew->table;
+	uint64_t torn = 0;
+
+	for (uint32_t i = 0; i < yard->n_keys; i++) {
+		const struct key key = { yard->round, i };
+		const struct weir_claim claim = claim_of(yard, t, &key);
+		const uint64_t hash = weir__hash(&claim.limit->secret, claim.key, claim.key_length);
+		const union weir__atomic16 *const slots = t->table->region.slots;
+
+		for (uint64_t j = 0; j < t->table->region.lines * WEIR__LINE_SLOTS; j++)
+			if (weir__slot_fingerprint(slots[j].state) == weir__fingerprint(hash) &&
+			    weir__slot_tag(slots[j].state) == WEIR__SLOT_ARENA)
+				torn += torn_events(t->table, hash, weir__slot_own(slots[j].state));
+	}
+	CHECK_EQ(torn, 0);
+}
+
+static void reset_keys(const struct yard *yard)
+{
+	const struct crew_table *const t = &yard->crew->table;
+
+	for (uint32_t i = 0; i < yard->n_keys; i++) {
+		const struct key key = { yard->round, i };
+		const struct weir_claim claim = claim_of(yard, t, &key);
+
+		weir_table_reset(t->table, claim.limit, claim.key, claim.key_length);
+	}
+}
+
+/* As if more than an hour had passed: what the dead have left is found, at the second look. */
+static void sweep_all(struct weir_table *table)
+{
+	const weir_ns clock = weir_table_now(table) + UINT64_C(4000000000000);
+	const uint64_t parts = table->region.lines / 256 + table->region.arena.n / 2048 + 2;
+
+	for (weir_ns look = 0; look < 2; look++)
+		for (uint64_t part = 0; part < parts; part++)
+			weir__table_sweep(table, clock + look * UINT64_C(130000000000));
+	CHECK_EQ(take_census(table).lost, 0);
+}
+
+static void a_kill_tears_no_history(void)
+{
+	static const char *const limits[] = {
+		"3000/day sliding_log", "20/day sliding_log",     "4000/day sliding_counter segments 24",
+		"1/day burst 6000",     "100000/day sliding_log", "90000/day sliding_counter",
+	};
+	const unsigned total = kills < 1000 ? kills / 2 : kills, rounds = (total + ROUND_KILLS - 1) / ROUND_KILLS;
+	struct weir_table_stats stats;
+	uint64_t admitted = 0, lost = 0;
+	struct yard *yard;
+	struct crew crew;
+
+	crew_init_with_arena(&crew, true, (uint64_t)KEYS * 8, limits, sizeof(limits) / sizeof(limits[0]), 0,
+			     (size_t)16 << 20);
+	yard = yard_new(&crew, KEYS / 5);
+	yard->speed = 1;
+	for (; yard->round < rounds && !check_failed; yard->round++) {
+		yard->start = weir_table_now(crew.table.table);
+		run_round(yard, ROUND_KILLS);
+		check_slots(yard);
+		check_charges(yard);
+		check_histories(yard);
+		for (uint32_t i = 0; i < yard->n_keys; i++) {
+			admitted += atomic_exchange(&yard->admitted[i], 0);
+			yard->suspected[i] = 0;
+		}
+		reset_keys(yard);
+		lost += take_census(crew.table.table).lost;
+		sweep_all(crew.table.table);
+	}
+	weir_table_stats(crew.table.table, yard->start, &stats);
+	printf("# %u kills, %" PRIu64 " charges told; chunks lost by the dead: %" PRIu64 ", regained: %" PRIu64 "\n",
+	       rounds * ROUND_KILLS, admitted, lost, stats.regained);
+	CHECK_EQ(stats.arena_used, 0);
+	CHECK_EQ(stats.regained, lost);
+	CHECK_EQ(stats.gave_way, 0);
+	yard_free(yard);
+	crew_fini(&crew);
+}
+
+/* Keys give way all the time, and whoever dies may be about to give back what they had. */
+static void a_small_arena_outlives_kills(void)
+{
+	static const char *const limits[] = { "5/20ms sliding_log", "50/s sliding_log", "5/ms burst 5",
+					      "5/10ms sliding_counter segments 5" };
+	const unsigned total = kills / 4, rounds = (total + ROUND_KILLS - 1) / ROUND_KILLS;
+	struct weir_table_stats stats;
+	uint64_t lost = 0;
+	struct yard *yard;
+	struct crew crew;
+
+	crew_init_with_arena(&crew, true, KEYS, limits, sizeof(limits) / sizeof(limits[0]), 0, (size_t)65 * 150);
+	yard = yard_new(&crew, KEYS * 4);
+	yard->start = weir_table_now(crew.table.table);
+	yard->speed = SPEED;
+	for (unsigned i = 0; i < rounds && !check_failed; i++) {
+		run_round(yard, ROUND_KILLS);
+		check_slots(yard);
+		check_histories(yard);
+		weir_table_stats(crew.table.table, time_in(yard, &crew.table), &stats);
+		CHECK(stats.arena_used <= stats.arena_bytes);
+		lost += take_census(crew.table.table).lost;
+		sweep_all(crew.table.table);
+	}
+	printf("# %u kills, %" PRIu64 " keys gave way; chunks lost by the dead: %" PRIu64 "\n", rounds * ROUND_KILLS,
+	       stats.gave_way, lost);
+	CHECK(stats.gave_way > 0);
+	if (!check_failed)
+		check_keys_work(yard, time_in(yard, &crew.table) + UINT64_C(60000000000));
+	yard_free(yard);
+	crew_fini(&crew);
+}
+
 /* Whoever makes a table may die over it, too: the next one makes it, or finds it made. */
 static void a_table_is_made_though_its_makers_die(void)
 {
@@ -464,10 +639,9 @@ static void a_table_is_made_though_its_makers_die(void)
 int main(int argc, char **argv)
 {
 	static const struct check_test tests[] = {
-		TEST(a_kill_loses_at_most_its_own_operation),
-		TEST(a_crowded_table_outlives_kills),
-		TEST(claims_of_the_dead_hold_up_nobody),
-		TEST(a_table_is_made_though_its_makers_die),
+		TEST(a_kill_loses_at_most_its_own_operation), TEST(a_crowded_table_outlives_kills),
+		TEST(claims_of_the_dead_hold_up_nobody),      TEST(a_kill_tears_no_history),
+		TEST(a_small_arena_outlives_kills),           TEST(a_table_is_made_though_its_makers_die),
 	};
 
 	if (argc > 1) /* full size */

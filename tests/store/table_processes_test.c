@@ -6,6 +6,8 @@ int main(int argc, char **argv)
 {
 	static const struct check_test tests[] = {
 		TEST(a_crowd_is_admitted_what_the_limits_say),
+		TEST(a_crowd_with_histories_is_admitted_what_the_limits_say),
+		TEST(a_crowd_in_a_small_arena),
 		TEST(a_crowd_is_admitted_what_one_would_be),
 		TEST(losers_take_back_exactly_what_they_were_charged),
 	};

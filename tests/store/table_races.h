@@ -10,8 +10,14 @@
 enum { DENIALS = 20, BATCH = 8 };
 
 static const char *const instant_limits[] = {
-	"700/7ms burst 500",    "700/7ms leaky queue 500",          "700/7ms refill interval burst 500",
-	"500/7ms fixed_window", "500/7ms fixed_window align first", "500/7ms sliding_counter",
+	"700/7ms burst 500",
+	"700/7ms leaky queue 500",
+	"700/7ms refill interval burst 500",
+	"500/7ms fixed_window",
+	"500/7ms fixed_window align first",
+	"500/7ms sliding_counter",
+	"500/7ms sliding_log",
+	"500/7ms sliding_counter segments 7",
 };
 
 enum { INSTANT_LIMITS = sizeof(instant_limits) / sizeof(instant_limits[0]) };
@@ -67,7 +73,7 @@ static inline void ask_until_denied(const struct crew *crew, const struct crew_t
 	atomic_fetch_add(&instant->admitted, admitted);
 }
 
-static inline uint64_t admitted_serially(const struct weir_plan *plan, struct weir_state *state, weir_ns now)
+static inline uint64_t admitted_serially(const struct weir_plan *plan, void *state, weir_ns now)
 {
 	uint64_t admitted = 0;
 
@@ -83,20 +89,22 @@ static void a_crowd_is_admitted_what_one_would_be(void)
 	struct instant *const instant = shared_memory(sizeof(*instant));
 	struct crew crew;
 
-	crew_init(&crew, is_crowd_of_processes, 1000, instant_limits, INSTANT_LIMITS, start);
+	crew_init_with_arena(&crew, is_crowd_of_processes, 1000, instant_limits, INSTANT_LIMITS, start, 1 << 20);
 	for (instant->limit = 0; instant->limit < INSTANT_LIMITS; instant->limit++) {
 		const struct weir_limit limit = parsed(instant_limits[instant->limit]);
-		struct weir_state state = { 0, 0 };
 		struct weir_plan plan;
+		void *state;
 
 		CHECK_EQ(weir_plan_compile(&limit, &plan, NULL), WEIR_OK);
+		state = memory_for(1, weir_plan_state_size(&plan));
 		instant->now = start;
 		for (uint64_t round = 0; round < rounds; round++, instant->now += 100003 * (1 + round % 30)) {
 			atomic_store(&instant->admitted, 0);
 			crew_run(&crew, WORKERS, ask_until_denied, instant);
-			if (!CHECK_EQ(atomic_load(&instant->admitted), admitted_serially(&plan, &state, instant->now)))
+			if (!CHECK_EQ(atomic_load(&instant->admitted), admitted_serially(&plan, state, instant->now)))
 				printf("# %s, round %" PRIu64 "\n", instant_limits[instant->limit], round);
 		}
+		free(state);
 	}
 	crew_fini(&crew);
 	munmap(instant, sizeof(*instant));
@@ -114,13 +122,23 @@ enum { PRIZES = 10000, FILLERS = 6, CLAIMS = FILLERS + 2, HUB_MOST = 16, PATIENC
 /* clang-format off */
 static const char *const race_limits[] = {
 	"16/day fixed_window", "1/day burst 16", "16/day sliding_counter", /* hubs that are reset */
+	"16/day sliding_log", "16/day sliding_counter segments 24",
 	"1000000/day fixed_window", "10/day burst 20000",                  /* hubs that are not */
+	"1000000/day sliding_log", "1000000/day sliding_counter segments 24",
 	"1/day burst 1", "200000000/day fixed_window",                     /* prizes, cheap and dear */
-	"1000000/day fixed_window",                                        /* fillers */
+	"1000000/day fixed_window", "1000000/day sliding_log",             /* fillers, of hubs in slots and in the arena */
 };
 /* clang-format on */
 
-enum { RESET_HUBS = 3, BUCKET_HUB = 4, RACE_HUBS = 5, CHEAP = 5, DEAR = 6, FILLER = 7, RACE_LIMITS = 8 };
+enum {
+	RESET_HUBS = 5,
+	BUCKET_HUB = 6,
+	RACE_HUBS = 9,
+	CHEAP = 9,
+	DEAR = 10,
+	FILLER = 11,
+	RACE_LIMITS = 13,
+};
 
 struct race {
 	struct journal journals[WORKERS + 1];
@@ -139,6 +157,11 @@ struct race_keys {
 	uint16_t fillers[FILLERS];
 	struct weir_claim claims[CLAIMS];
 };
+
+static inline size_t filler_limit(const struct race *race)
+{
+	return FILLER + (race->hub % 4 >= 3);
+}
 
 static inline size_t prize_limit(uint32_t prize)
 {
@@ -160,7 +183,7 @@ static inline void race_claims(struct race_keys *keys, const struct crew_table *
 						      prize_cost(prize) };
 	for (size_t i = 0; i < FILLERS; i++) {
 		keys->fillers[i] = (uint16_t)(worker * FILLERS + i);
-		keys->claims[FILLERS_AT + i] = (struct weir_claim){ t->limits[FILLER], &keys->fillers[i],
+		keys->claims[FILLERS_AT + i] = (struct weir_claim){ t->limits[filler_limit(race)], &keys->fillers[i],
 								    sizeof(keys->fillers[i]), 1 };
 	}
 }
@@ -252,7 +275,8 @@ static inline void judge_fillers(const struct crew *crew, const struct race *rac
 	for (unsigned worker = 0; worker < WORKERS; worker++) {
 		for (size_t i = 0; i < FILLERS; i++) {
 			const uint16_t filler = (uint16_t)(worker * FILLERS + i);
-			const uint64_t charged = used(&crew->table, FILLER, &filler, sizeof(filler), race->now);
+			const uint64_t charged = used(&crew->table, filler_limit(race), &filler, sizeof(filler),
+						      race->now);
 
 			lost += charged < race->filled[worker];
 			left += charged > race->filled[worker];
@@ -288,7 +312,7 @@ static inline void run_race(struct race *race, size_t hub, struct race_sums *sum
 	struct weir_table_stats stats;
 	struct crew crew;
 
-	crew_init(&crew, is_crowd_of_processes, PRIZES * 4, race_limits, RACE_LIMITS, 0);
+	crew_init_with_arena(&crew, is_crowd_of_processes, PRIZES * 4, race_limits, RACE_LIMITS, 0, 1 << 20);
 	race->now = weir_table_now(crew.table.table);
 	race->hub = hub;
 	atomic_store(&race->tickets, 0);
