@@ -83,10 +83,11 @@ struct weir_table_options {
  * than 100 in a million give way. */
 WEIR_API size_t weir_table_size(uint64_t keys, uint32_t limits_max);
 
-/* Bytes of arena for so many keys under this limit that remember so many events each (0: as many as the limit lets them);
- * 0 if the limit needs none, SIZE_MAX if it cannot be. Sliding logs: 65 bytes a key, 65 for every 8 events, and 65 for
- * every 16 of those if there are more than 4; for every 4 events where the period in ns and the count do not fit 56 bits
- * together. Events of one instant are one; those of sliding counters are the sub-windows in which something was counted. */
+/* Bytes of arena for so many keys under this limit that remember so many events each before they owe nothing again (0: as
+ * many as the limit lets them, which is what keys come to that are never idle for a period); 0 if the limit needs none,
+ * SIZE_MAX if it cannot be. Sliding logs: 65 bytes a key, 65 for every 8 events, and 65 for every 16 of those if there are
+ * more than 4; for every 4 events where the period in ns and the count do not fit 56 bits together. Events of one instant
+ * are one; those of sliding counters are the sub-windows in which something was counted. */
 WEIR_API size_t weir_table_arena_size(const struct weir_limit *limit, uint64_t keys, uint64_t events);
 
 /* Makes a table, or attaches to one in shared memory or a file: if there is one of that name it must be of the same size,

@@ -486,6 +486,17 @@ bool weir__region_find_limit(const struct weir__region *region, const char *name
 	return false;
 }
 
+bool weir__region_first_limit(const struct weir__region *region, uint32_t index, struct weir_limit *ret_limit)
+{
+	struct weir__region_limit *const entry = &region->limits[index];
+	struct weir__region_words words;
+
+	read_words(entry->name, words.name, sizeof(words.name));
+	read_words(entry->text, words.text, sizeof(words.text));
+	return weir__slot_equal(weir__atomic16_load(&entry->identity), identity_of(region, words.name, words.text)) &&
+	       weir_limit_parse(words.text, strlen(words.text), ret_limit, NULL) == WEIR_OK;
+}
+
 bool weir__region_read_limit(const struct weir__region *region, uint32_t index, struct weir__region_words *ret_words)
 {
 	struct weir__region_limit *const entry = &region->limits[index];

@@ -136,6 +136,9 @@ struct weir__region_words {
 	char name[WEIR_TABLE_NAME_MAX + 1], text[WEIR_LIMIT_TEXT_MAX];
 };
 
+/* The limit as it was when it was first added, whatever it has been changed to. False: it cannot be read. */
+bool weir__region_first_limit(const struct weir__region *region, uint32_t index, struct weir_limit *ret_limit);
+
 /* What an entry says for people, the limit as it is now; false if it is free. Both are empty if they are not those of
  * its identity: whoever took it has not written them yet or was killed before, or somebody scribbled over them. */
 bool weir__region_read_limit(const struct weir__region *region, uint32_t index, struct weir__region_words *ret_words);

@@ -109,13 +109,13 @@ static int check_name(const char *name, struct weir_message *ret_message)
 	return WEIR_ERR_LIMIT;
 }
 
-/* The secret of a limit: two hashes of its name. */
-static struct weir__hash_secret secret_of(const struct weir__hash_secret *of_table, const char *name)
+struct weir__hash_secret weir__limit_secret(const struct weir__hash_secret *of_table, const void *space,
+					    size_t space_length)
 {
 	const struct weir__hash_secret other = { ~of_table->k0, of_table->k1 };
 
-	return (struct weir__hash_secret){ weir__hash(of_table, name, strlen(name)),
-					   weir__hash(&other, name, strlen(name)) };
+	return (struct weir__hash_secret){ weir__hash(of_table, space, space_length),
+					   weir__hash(&other, space, space_length) };
 }
 
 /* Of several threads that add the same limit at once, one is remembered. */
@@ -141,6 +141,16 @@ static int remember_limit(struct weir_table *table, const struct weir_table_limi
 	return WEIR_OK;
 }
 
+static int compile(struct weir_table_limit *limit, struct weir_message *ret_message)
+{
+	const int error = weir_plan_compile(&limit->added, &limit->plan, ret_message);
+
+	if (error != WEIR_OK)
+		return error;
+	return weir__slot_format_init(&limit->first, &limit->plan, limit->table->epoch,
+				      limit->table->region.arena.n > 0, ret_message);
+}
+
 int weir_table_add_limit(struct weir_table *table, const char *name, const struct weir_limit *limit,
 			 const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
 {
@@ -149,19 +159,23 @@ int weir_table_add_limit(struct weir_table *table, const char *name, const struc
 
 	error = check_name(name, ret_message);
 	if (error == WEIR_OK)
-		error = weir_plan_compile(limit, &added.plan, ret_message);
-	if (error == WEIR_OK)
-		error = weir__slot_format_init(&added.first, &added.plan, table->epoch, table->region.arena.n > 0,
-					       ret_message);
+		error = compile(&added, ret_message);
 	if (error != WEIR_OK)
 		return error;
 	error = weir__region_add_limit(&table->region, name, limit, &added.index, ret_message);
 	if (error != WEIR_OK)
 		return error;
 	added.entry = &table->region.limits[added.index];
+	/* Where its keys are kept was settled when it was first added. */
+	if (weir__plans_number(added.entry) > 0 &&
+	    weir__region_first_limit(&table->region, added.index, &added.added)) {
+		error = compile(&added, ret_message);
+		if (error != WEIR_OK)
+			return error;
+	}
 	weir__view_init(&added);
 	memcpy(added.name, name, strlen(name));
-	added.secret = secret_of(&table->region.secret, name);
+	added.secret = weir__limit_secret(&table->region.secret, name, strlen(name));
 	return remember_limit(table, &added, ret_limit, ret_message);
 }
 

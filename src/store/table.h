@@ -275,6 +275,10 @@ int weir__table_change_limit(struct weir_table *table, const struct weir_table_l
 			     const struct weir_limit *to, weir_ns now, bool also_same,
 			     struct weir_message *ret_message);
 
+/* The secret of a limit: two hashes of its name, or of what else tells its keys from others. */
+struct weir__hash_secret weir__limit_secret(const struct weir__hash_secret *of_table, const void *space,
+					    size_t space_length);
+
 /* weir_table_limit_stats of the limit that has this entry. */
 void weir__table_limit_stats(const struct weir_table *table, uint32_t index, struct weir_table_limit_stats *ret_stats);
 
