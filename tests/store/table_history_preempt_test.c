@@ -8,7 +8,7 @@
 #include "tables.h"
 
 /* Who is killed frees nothing. */
-const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
 	return "detect_leaks=0";
