@@ -117,7 +117,7 @@ static void a_crowd_is_admitted_what_one_would_be(void)
  * left is charged first: a dear prize, which costs more than the others have, is charged last, a cheap one first. Whoever
  * is denied by the hub for a while resets it, some winners do so, and a fifth now and then. Requests carry the time at
  * which the race began, so that what is charged stays; the journal has the real time. */
-enum { PRIZES = 10000, FILLERS = 6, CLAIMS = FILLERS + 2, HUB_MOST = 16, PATIENCE = 50, RESET_AFTER = 24 };
+enum { PRIZES = 6000, FILLERS = 6, CLAIMS = FILLERS + 2, HUB_MOST = 16, PATIENCE = 50, RESET_AFTER = 24 };
 
 /* clang-format off */
 static const char *const race_limits[] = {
