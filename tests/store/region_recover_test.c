@@ -205,7 +205,7 @@ static void slots_that_cannot_be(void)
 		table = file_table(ROOM);
 		if (weir__slot_equal(page_at(table, 1)[3].state, slot) != (expected == KEPT) ||
 		    stats_now(table).damaged_slots != (expected == DAMAGED) || stats_now(table).damaged_pages != 0) {
-			CHECK(!"what was expected");
+			check_fail(__FILE__, __LINE__, "what was expected");
 			printf("# %s, closed: %d\n", rows[i / 2].what, is_closed);
 		}
 		weir_table_free(table);
