@@ -300,6 +300,7 @@ static __attribute__((noinline)) bool allow_elsewhere(struct weir_table *table, 
 						      uint64_t hash, weir_ns now, uint64_t cost, enum found found)
 {
 	const unsigned lines_to_try = limit->first.plan.kind == WEIR_KIND_BUCKET ? WEIR__LINES : 0;
+	const uint32_t fingerprint = weir__fingerprint_in(hash, WEIR__VIEW_WORD(limit, era_mark));
 	union weir__atomic16 *lines[WEIR__LINES];
 
 	if (limit->first.plan.kind == WEIR_KIND_LOG) {
@@ -310,7 +311,11 @@ static __attribute__((noinline)) bool allow_elsewhere(struct weir_table *table, 
 			return answer == WEIR__LOG_ALLOWED;
 	}
 	weir__table_lines(table, hash, lines);
+	for (unsigned i = 1; i < lines_to_try; i++)
+		__builtin_prefetch(lines[i], 1);
 	for (unsigned i = 1; found == NOT_HERE && i < lines_to_try; i++) {
+		if (weir__line_matches(lines[i], fingerprint) == 0)
+			continue;
 		found = allow_in_line(table, limit, hash, lines[i], now, cost);
 		if (found <= ALLOWED) {
 			WEIR__COUNT(&table->region, probes[i - 1], 1);

@@ -165,13 +165,29 @@ static bool is_free(struct weir_state slot, uint64_t now)
 	return slot.hi == 0 || weir__slot_fresh_at(slot) + clocks_differ_ns <= now;
 }
 
-/* Whether a's key gives way before b's, both of the same sort. Of windows the one of which less is used, whatever of it
- * is left: else strangers who ask once would wash out those who have used theirs up. */
-static bool gives_way_before(struct weir_state a, struct weir_state b)
+/* Of two keys of the same sort, the one of lower rank gives way: it is closer to fresh. Of windows the one of which less is
+ * used, whatever of it is left: else strangers who ask once would wash out those who have used theirs up. */
+static uint64_t rank(struct weir_state slot, bool is_counted)
 {
-	if (weir__slot_is_counted(a) && weir__slot_level(a) != weir__slot_level(b))
-		return weir__slot_level(a) < weir__slot_level(b);
-	return a.hi != b.hi ? a.hi < b.hi : weir__slot_own(a) < weir__slot_own(b);
+	const uint64_t level = is_counted ? weir__slot_level(slot) : 0;
+
+	return level << (64 - WEIR__SLOT_TAG_BITS) | weir__slot_fresh_at(slot);
+}
+
+enum { NONE = CANDIDATES };
+
+/* The best of some candidates so far. */
+struct best {
+	uint64_t rank; /* the lowest */
+	uint32_t own;  /* of those with the same, the lowest */
+	unsigned candidate;
+};
+
+static void note(struct best *best, uint64_t rank, uint32_t own, unsigned candidate)
+{
+	if (rank > best->rank || (rank == best->rank && own >= best->own))
+		return;
+	*best = (struct best){ rank, own, candidate };
 }
 
 /* Where a new key goes: what is whole longest, first of all what was never used, so that a clock that steps back finds what
@@ -179,33 +195,40 @@ static bool gives_way_before(struct weir_state a, struct weir_state b)
  * which is furthest. */
 static struct weir__place choose(const struct candidates *candidates, uint64_t now, const struct weir_state *hold)
 {
-	const struct weir__place none = { NULL, { 0, 0 }, 0, false };
-	struct weir__place longest_whole[2] = { none, none }, longest_held = none;
-	struct weir__place closest[2] = { none, none }; /* not counted, and counted */
-	unsigned taken[2] = { 0, 0 };
+	const struct best none = { UINT64_MAX, UINT32_MAX, NONE };
+	struct best whole[2] = { none, none }, held = none;
+	struct best owing[2] = { none, none }; /* not counted, and counted */
+	struct weir_state seen[CANDIDATES];
+	unsigned taken[2] = { 0, 0 }, chosen;
 
+	for (unsigned i = 0; i < CANDIDATES; i++)
+		seen[i] = weir__atomic16_load(candidate(candidates, i));
 	for (unsigned i = 0; i < CANDIDATES; i++) {
-		union weir__atomic16 *const slot = candidate(candidates, i);
-		const struct weir_state seen = weir__atomic16_load(slot);
-		const unsigned pair = i / PAIR_SLOTS;
-		const bool owes = !is_whole(seen, now), is_held = !owes && weir__table_holds(hold, seen, now);
-		struct weir__place *const best = owes    ? &closest[weir__slot_is_counted(seen)] :
-						 is_held ? &longest_held :
-							   &longest_whole[pair];
+		const bool is_counted = weir__slot_is_counted(seen[i]);
 
-		taken[pair] += owes || is_held;
-		if (best->slot == NULL || (owes ? gives_way_before(seen, best->seen) : seen.hi < best->seen.hi))
-			*best = (struct weir__place){ slot, seen, 0, false };
+		if (WEIR__LIKELY(!is_whole(seen[i], now))) {
+			note(&owing[is_counted], rank(seen[i], is_counted), weir__slot_own(seen[i]), i);
+			taken[i / PAIR_SLOTS]++;
+		} else if (weir__table_holds(hold, seen[i], now)) {
+			note(&held, seen[i].hi, 0, i);
+			taken[i / PAIR_SLOTS]++;
+		} else {
+			note(&whole[i / PAIR_SLOTS], seen[i].hi, 0, i);
+		}
 	}
-	if (longest_whole[0].slot && (taken[0] < PAIR_CROWDED || taken[0] <= taken[1]))
-		return longest_whole[0];
-	if (longest_whole[1].slot)
-		return longest_whole[1];
-	if (longest_held.slot)
-		return longest_held;
-	if (closest[0].slot == NULL || (closest[1].slot && closest[1].seen.hi < closest[0].seen.hi))
-		return closest[1];
-	return closest[0];
+	if (whole[0].candidate != NONE && (taken[0] < PAIR_CROWDED || taken[0] <= taken[1]))
+		chosen = whole[0].candidate;
+	else if (whole[1].candidate != NONE)
+		chosen = whole[1].candidate;
+	else if (held.candidate != NONE)
+		chosen = held.candidate;
+	else if (owing[0].candidate == NONE ||
+		 (owing[1].candidate != NONE &&
+		  seen[owing[1].candidate].hi < seen[owing[0].candidate].hi))
+		chosen = owing[1].candidate;
+	else
+		chosen = owing[0].candidate;
+	return (struct weir__place){ candidate(candidates, chosen), seen[chosen], 0, false };
 }
 
 /* Steps 2 and 3. */
