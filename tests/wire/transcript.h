@@ -1,0 +1,167 @@
+/* transcript.h: bytes come in pieces to a reader of RESP; what it makes of them, as a text to compare.
+ *
+ * Before each call the bytes move to memory of exactly their size, so that a sanitizer sees who reads beyond it or
+ * where they were. */
+#ifndef WEIR_TESTS_WIRE_TRANSCRIPT_H
+#define WEIR_TESTS_WIRE_TRANSCRIPT_H
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/resp.h"
+
+struct transcript {
+	char text[1 << 17];
+	size_t length;
+};
+
+/* How bytes come: `first` of them, then `each` at a time. */
+struct pieces {
+	size_t first, each;
+};
+
+static const struct pieces at_once = { SIZE_MAX, SIZE_MAX };
+
+struct inbox {
+	const char *bytes;
+	size_t size, come; /* all there will be, and so far */
+	char *held;        /* those not yet used */
+	size_t n_held;
+	struct pieces pieces;
+};
+
+static inline void transcript_add(struct transcript *transcript, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static inline void transcript_add(struct transcript *transcript, const char *format, ...)
+{
+	const size_t left = sizeof(transcript->text) - transcript->length;
+	va_list arguments;
+	int n;
+
+	va_start(arguments, format);
+	n = vsnprintf(transcript->text + transcript->length, left, format, arguments);
+	va_end(arguments);
+	transcript->length += n < 0 ? 0 : (size_t)n < left ? (size_t)n : left - 1;
+}
+
+/* Long ones by their length and a sum. */
+static inline void transcript_add_slice(struct transcript *transcript, struct weir__resp_slice slice)
+{
+	uint32_t sum = 0;
+
+	for (size_t i = 0; i < slice.length; i++) {
+		const unsigned char byte = (unsigned char)slice.bytes[i];
+
+		sum = (sum ^ byte) * UINT32_C(16777619);
+		if (slice.length > 64)
+			continue;
+		if (byte > ' ' && byte < 127 && byte != '\\')
+			transcript_add(transcript, "%c", byte);
+		else
+			transcript_add(transcript, "\\x%02x", byte);
+	}
+	if (slice.length > 64)
+		transcript_add(transcript, "<%zu bytes, %08" PRIx32 ">", slice.length, sum);
+}
+
+/* Bytes in new memory: those that are left of the old without the first `used`, and the next piece. Says whether there
+ * was one. */
+static inline bool inbox_next(struct inbox *inbox, size_t used)
+{
+	const size_t piece = inbox->come == 0 ? inbox->pieces.first : inbox->pieces.each;
+	const size_t left = inbox->size - inbox->come, more = piece < left ? piece : left;
+	const size_t kept = inbox->n_held - used;
+	char *next = malloc(kept + more > 0 ? kept + more : 1);
+
+	if (next == NULL)
+		abort();
+	if (kept > 0)
+		memcpy(next, inbox->held + used, kept);
+	if (more > 0)
+		memcpy(next + kept, inbox->bytes + inbox->come, more);
+	free(inbox->held);
+	inbox->held = next;
+	inbox->n_held = kept + more;
+	inbox->come += more;
+	return more > 0;
+}
+
+/* "GET a\n" for each request; "fault 3" at the end if there is one, else how many bytes are left over. */
+static inline void transcript_requests(struct transcript *transcript, struct weir__resp_request *request,
+				       const void *bytes, size_t size, struct pieces pieces)
+{
+	struct inbox inbox = { .bytes = bytes, .size = size, .pieces = pieces };
+	enum weir__resp_status status = WEIR__RESP_MORE;
+	size_t used = 0, at = 0; /* what a call has used is dropped with the next piece */
+
+	transcript->length = 0;
+	transcript->text[0] = '\0';
+	weir__resp_request_init(request);
+	while (inbox_next(&inbox, at)) {
+		at = 0;
+		while ((status = weir__resp_request_read(request, inbox.held + at, inbox.n_held - at, &used)) ==
+		       WEIR__RESP_WHOLE) {
+			at += used;
+			for (uint32_t i = 0; i < request->n; i++) {
+				transcript_add(transcript, i > 0 ? " " : "");
+				transcript_add_slice(transcript, request->arguments[i]);
+			}
+			transcript_add(transcript, "\n");
+		}
+		at += used;
+		if (status == WEIR__RESP_BAD)
+			break;
+	}
+	if (status == WEIR__RESP_BAD)
+		transcript_add(transcript, "bad: %s", weir__resp_fault_words(request->fault));
+	else
+		transcript_add(transcript, "%zu left", inbox.n_held);
+	free(inbox.held);
+}
+
+/* Each token as its type's letter, number and text, those of a reply on one line; then as above. */
+static inline void transcript_replies(struct transcript *transcript, struct weir__resp_reply *reply, const void *bytes,
+				      size_t size, struct pieces pieces)
+{
+	static const char letters[] = "+-:$=_#,(*%~>|";
+	struct inbox inbox = { .bytes = bytes, .size = size, .pieces = pieces };
+	enum weir__resp_status status = WEIR__RESP_MORE;
+	size_t used = 0, at = 0;
+
+	transcript->length = 0;
+	transcript->text[0] = '\0';
+	weir__resp_reply_init(reply);
+	while (inbox_next(&inbox, at)) {
+		at = 0;
+		while ((status = weir__resp_reply_read(reply, inbox.held + at, inbox.n_held - at, &used)) ==
+		       WEIR__RESP_WHOLE) {
+			at += used;
+			for (uint32_t i = 0; i < reply->n; i++) {
+				const struct weir__resp_token *token = &reply->tokens[i];
+
+				transcript_add(transcript, "%s%c", i > 0 ? " " : "", letters[token->type]);
+				if (token->type >= WEIR__RESP_ARRAY)
+					transcript_add(transcript, "%" PRId64 "/%" PRIu32, token->number, token->span);
+				else if (token->type == WEIR__RESP_INTEGER || token->type == WEIR__RESP_BOOLEAN)
+					transcript_add(transcript, "%" PRId64, token->number);
+				else
+					transcript_add_slice(transcript, token->text);
+			}
+			transcript_add(transcript, "\n");
+		}
+		at += used;
+		if (status == WEIR__RESP_BAD)
+			break;
+	}
+	if (status == WEIR__RESP_BAD)
+		transcript_add(transcript, "bad: %s", weir__resp_fault_words(reply->fault));
+	else
+		transcript_add(transcript, "%zu left", inbox.n_held);
+	free(inbox.held);
+}
+
+#endif
