@@ -8,6 +8,7 @@
 
 enum {
 	WEIR__RESP_NUMBER_BYTES = 20, /* of -2^63 */
+	WEIR__RESP_LINE_SHORT = 16,
 };
 
 /* Nothing seen of the next line. */
@@ -26,16 +27,20 @@ static inline enum weir__resp_status weir__resp_line(struct weir__resp_place *pl
 	const char *line = buffer + place->at;
 	const size_t left = size - place->at;
 	const size_t most = line_max < left ? line_max + 1 : left; /* the end itself may lie behind line_max bytes */
-	const char *found = NULL;
+	const char *found;
+	size_t at = place->scanned;
 
-	if (place->scanned < most)
-		found = memchr(line + place->scanned, end, most - place->scanned);
-	if (found == NULL) {
-		place->scanned = most;
-		return left > line_max ? WEIR__RESP_BAD : WEIR__RESP_MORE;
+	/* Most lines end before a call of memchr would have begun. */
+	while (at < most && at < WEIR__RESP_LINE_SHORT && line[at] != end)
+		at++;
+	if (at < most && line[at] != end) {
+		found = memchr(line + at, end, most - at);
+		at = found != NULL ? (size_t)(found - line) : most;
 	}
-	*ret_length = (size_t)(found - line);
-	place->scanned = *ret_length; /* for who needs the byte behind it, too */
+	place->scanned = at; /* also if the end is there: some need the byte behind it, too */
+	if (at == most)
+		return left > line_max ? WEIR__RESP_BAD : WEIR__RESP_MORE;
+	*ret_length = at;
 	return WEIR__RESP_WHOLE;
 }
 

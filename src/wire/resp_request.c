@@ -138,26 +138,32 @@ static enum weir__resp_status read_inline(struct weir__resp_request *request, ch
 
 /* --- multibulks ------------------------------------------------------------------------------------------------- */
 
+static inline unsigned digit_of(char byte)
+{
+	return (unsigned char)byte - (unsigned)'0';
+}
+
 /* The length on the line at `at`, if it has one to three digits and is all there: the bytes of the line, else 0. */
 static inline size_t read_short(const char *line, size_t left, int64_t *ret_number)
 {
 	unsigned number, digit;
-	size_t n = 2;
 
 	if (left < 6) /* $123\r\n */
 		return 0;
-	number = (unsigned char)line[1] - (unsigned)'0';
+	number = digit_of(line[1]);
 	if (number > 9)
 		return 0;
-	while (line[n] != '\r') {
-		digit = (unsigned char)line[n] - (unsigned)'0';
-		if (digit > 9 || number == 0 || n == 4)
+	for (size_t n = 2; n <= 4; n++) {
+		if (line[n] == '\r') {
+			*ret_number = number;
+			return n + 2;
+		}
+		digit = digit_of(line[n]);
+		if (digit > 9 || number == 0)
 			return 0;
 		number = number * 10 + digit;
-		n++;
 	}
-	*ret_number = number;
-	return n + 2;
+	return 0;
 }
 
 /* The same for any line. Redis looks at a line when it has its CR and one byte more. */

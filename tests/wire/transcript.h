@@ -48,7 +48,15 @@ static inline void transcript_add(struct transcript *transcript, const char *for
 	transcript->length += n < 0 ? 0 : (size_t)n < left ? (size_t)n : left - 1;
 }
 
-/* Long ones by their length and a sum. */
+static inline void transcript_put(struct transcript *transcript, char byte)
+{
+	if (transcript->length + 1 >= sizeof(transcript->text))
+		return;
+	transcript->text[transcript->length++] = byte;
+	transcript->text[transcript->length] = '\0';
+}
+
+/* Long ones by their length and a sum. Without stdio where it matters: fuzzers come here often. */
 static inline void transcript_add_slice(struct transcript *transcript, struct weir__resp_slice slice)
 {
 	uint32_t sum = 0;
@@ -59,10 +67,14 @@ static inline void transcript_add_slice(struct transcript *transcript, struct we
 		sum = (sum ^ byte) * UINT32_C(16777619);
 		if (slice.length > 64)
 			continue;
-		if (byte > ' ' && byte < 127 && byte != '\\')
-			transcript_add(transcript, "%c", byte);
-		else
-			transcript_add(transcript, "\\x%02x", byte);
+		if (byte > ' ' && byte < 127 && byte != '\\') {
+			transcript_put(transcript, (char)byte);
+			continue;
+		}
+		transcript_put(transcript, '\\');
+		transcript_put(transcript, 'x');
+		transcript_put(transcript, "0123456789abcdef"[byte >> 4]);
+		transcript_put(transcript, "0123456789abcdef"[byte & 15]);
 	}
 	if (slice.length > 64)
 		transcript_add(transcript, "<%zu bytes, %08" PRIx32 ">", slice.length, sum);
@@ -107,10 +119,11 @@ static inline void transcript_requests(struct transcript *transcript, struct wei
 		       WEIR__RESP_WHOLE) {
 			at += used;
 			for (uint32_t i = 0; i < request->n; i++) {
-				transcript_add(transcript, i > 0 ? " " : "");
+				if (i > 0)
+					transcript_put(transcript, ' ');
 				transcript_add_slice(transcript, request->arguments[i]);
 			}
-			transcript_add(transcript, "\n");
+			transcript_put(transcript, '\n');
 		}
 		at += used;
 		if (status == WEIR__RESP_BAD)
@@ -143,7 +156,9 @@ static inline void transcript_replies(struct transcript *transcript, struct weir
 			for (uint32_t i = 0; i < reply->n; i++) {
 				const struct weir__resp_token *token = &reply->tokens[i];
 
-				transcript_add(transcript, "%s%c", i > 0 ? " " : "", letters[token->type]);
+				if (i > 0)
+					transcript_put(transcript, ' ');
+				transcript_put(transcript, letters[token->type]);
 				if (token->type >= WEIR__RESP_ARRAY)
 					transcript_add(transcript, "%" PRId64 "/%" PRIu32, token->number, token->span);
 				else if (token->type == WEIR__RESP_INTEGER || token->type == WEIR__RESP_BOOLEAN)
@@ -151,7 +166,7 @@ static inline void transcript_replies(struct transcript *transcript, struct weir
 				else
 					transcript_add_slice(transcript, token->text);
 			}
-			transcript_add(transcript, "\n");
+			transcript_put(transcript, '\n');
 		}
 		at += used;
 		if (status == WEIR__RESP_BAD)
