@@ -65,7 +65,8 @@ static inline char *put_number(char *to, int64_t number)
 
 static inline char *put_end(char *to)
 {
-	memcpy(to, "\r\n", 2);
+	to[0] = '\r';
+	to[1] = '\n';
 	return to + 2;
 }
 
@@ -282,16 +283,17 @@ bool weir__resp_write_push(struct weir__resp_writer *writer, uint64_t n)
 
 bool weir__resp_write_fault(struct weir__resp_writer *writer, const struct weir__resp_request *request)
 {
-	static const char begin[] = "ERR Protocol error: ";
-	char line[96];
+	static const char begin[] = "-ERR Protocol error: ";
 	const char *text = words[request->fault];
 	const size_t n = strlen(text);
+	const bool is_got = request->fault == WEIR__RESP_FAULT_NO_BULK;
+	char got[] = { request->got, '\'' }; /* in the place of the question mark, which ends the text */
 
-	_Static_assert(sizeof(line) > sizeof(begin) + sizeof("a line of a reply does not end in CR LF, or is too long"),
-		       "the longest fits");
-	memcpy(line, begin, sizeof(begin) - 1);
-	memcpy(line + sizeof(begin) - 1, text, n);
-	if (request->fault == WEIR__RESP_FAULT_NO_BULK)
-		line[sizeof(begin) - 1 + n - 2] = request->got; /* in the place of the question mark */
-	return weir__resp_write_error(writer, line, sizeof(begin) - 1 + n);
+	if (got[0] == '\r' || got[0] == '\n')
+		got[0] = ' ';
+	add(writer, begin, sizeof(begin) - 1);
+	add(writer, text, is_got ? n - sizeof(got) : n);
+	if (is_got)
+		add(writer, got, sizeof(got));
+	return add(writer, "\r\n", 2);
 }

@@ -3,9 +3,9 @@
 
     resp_redis_test.py ANSWERS [ROUNDS]
 
-ANSWERS is the program of redis_answers.c. Two Redis servers run meanwhile, on sockets in a folder of their own: one that
-asks for a password, one that does not. Both may do nothing but ECHO and EVAL. Other errors than those of the protocol
-count as one and the same: they are about commands, not about requests."""
+ANSWERS is the program of redis_answers.c. Two Redis servers run meanwhile, on sockets in a folder of their own: one
+that asks for a password, one that does not. Both may do nothing but ECHO and EVAL. Other errors than those of the
+protocol count as one and the same: they are about commands, not about requests."""
 
 import os
 import random
@@ -38,14 +38,14 @@ def typed(line):
 
 
 ECHO = bulks(b"ECHO", b"heron")  # no command itself, should a length go wrong
-NUMBERS = [b"", b"-", b"-0", b"0", b"00", b"01", b"+1", b"1", b"1 ", b" 1", b"1a", b"-1", b"-2", b"a", b"1\n", b"10", b"11",
-           b"16384", b"16385", b"1000000", b"536870912", b"536870913", b"2147483647", b"2147483648",
+NUMBERS = [b"", b"-", b"-0", b"0", b"00", b"01", b"+1", b"1", b"1 ", b" 1", b"1a", b"-1", b"-2", b"a", b"1\n", b"10",
+           b"11", b"16384", b"16385", b"1000000", b"536870912", b"536870913", b"2147483647", b"2147483648",
            b"9223372036854775807", b"9223372036854775808", b"-9223372036854775808", b"-9223372036854775809",
            b"18446744073709551616", b"99999999999999999999", b"123456789012345678901234"]
-LINES = [b"", b"a", b"a b", b" a\tb ", b"a\vb", b"\va \fb", b"a\rb", b"\"a b\"", b"'a b'", b"a\"b\"", b"a'b c'", b"''", b"\"\"",
-         rb'"\n\r\t\b\a\\\"\'\q"', rb'"\x41\xff\xFf\x00\x0g\x4"', rb"'\'\n\x41\\ '", rb"a\nb\"", rb'"\x"', rb'"\x4', rb'"a\"', rb"'a\'",
-         b"'a'b", b"\"a\"b", b"\"a\"'b'", b"'a'\vb", b"\"a", b"'a", b"\"", b"'", b"a\"", b"\"a\"\r", b"\xff\xfe", b"\x01",
-         b"1 " * 3000, b"x" * 65000]
+LINES = [b"", b"a", b"a b", b" a\tb ", b"a\vb", b"\va \fb", b"a\rb", b"\"a b\"", b"'a b'", b"a\"b\"", b"a'b c'", b"''",
+         b"\"\"", rb'"\n\r\t\b\a\\\"\'\q"', rb'"\x41\xff\xFf\x00\x0g\x4"', rb"'\'\n\x41\\ '", rb"a\nb\"", rb'"\x"',
+         rb'"\x4', rb'"a\"', rb"'a\'", b"'a'b", b"\"a\"b", b"\"a\"'b'", b"'a'\vb", b"\"a", b"'a", b"\"", b"'", b"a\"",
+         b"\"a\"\r", b"\xff\xfe", b"\x01", b"1 " * 3000, b"x" * 65000]
 
 
 def corpus():
@@ -62,7 +62,8 @@ def corpus():
         yield typed(bytes([byte])) + b"\n"
         yield typed(b'"\\' + bytes([byte]) + b'"') + b"\n"
     yield from (b"", b"\n", b"\r\n\r\n" + ECHO, b"*0\r\n*-1\r\n" + ECHO, b"*1\r\n\r\n", b"*1\r\n\n\r\n", b"*1\r\nPING",
-                b"*1\rx$4\ryPINGzz" + ECHO, show(b"", b"\0", b"\r\n", b"*1\r\n"), show(*[b"%d" % i for i in range(500)]),
+                b"*1\rx$4\ryPINGzz" + ECHO, show(b"", b"\0", b"\r\n", b"*1\r\n"),
+                show(*[b"%d" % i for i in range(500)]),
                 show(b"x" * 16384), show(b"x" * 16385), show(b"x" * 300000, b"y"), ECHO * 500, ECHO[:-1], ECHO[:-2],
                 bulks(*[b"a"] * 10), bulks(*[b"a"] * 11), bulks(b"a" * 16384), bulks(b"a" * 16385))
     for head in (b"", b"*", b"*1\r\n$", b"*1\r\n", b"*1\r\nx"):
@@ -75,9 +76,10 @@ def corpus():
 
 def mutations(seed, rounds):
     dice = random.Random(seed)
-    seeds = [ECHO, ECHO * 3, typed(rb'"a\x41" ' + b"'b c' d") + b"\r\n" + ECHO, b"ECHO \"a b\"\r\n" * 2, bulks(b"ECHO", b""),
-             b"*0\r\n" + ECHO + b"\r\n" + ECHO]
-    marks = [b"*", b"$", b"\r", b"\n", b"\r\n", b"0", b"1", b"-", b"9", b'"', b"'", b"\\", b"\\x", b" ", b"\v", b"*1\r\n", b"$4\r\n"]
+    seeds = [ECHO, ECHO * 3, typed(rb'"a\x41" ' + b"'b c' d") + b"\r\n" + ECHO, b"ECHO \"a b\"\r\n" * 2,
+             bulks(b"ECHO", b""), b"*0\r\n" + ECHO + b"\r\n" + ECHO]
+    marks = [b"*", b"$", b"\r", b"\n", b"\r\n", b"0", b"1", b"-", b"9", b'"', b"'", b"\\", b"\\x", b" ", b"\v",
+             b"*1\r\n", b"$4\r\n"]
     for _ in range(rounds):
         text = bytearray(dice.choice(seeds))
         for _ in range(dice.randint(1, 3)):
@@ -110,8 +112,8 @@ class Redis:
             sys.exit("there is no redis-check-rdb: install redis-tools")
         self.log = open(self.path + ".log", "wb+")
         self.process = subprocess.Popen(
-            ["redis-server", "--port", "0", "--unixsocket", self.path, "--dir", folder, "--save", "", "--appendonly", "no",
-             *options], executable=program, stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT)
+            ["redis-server", "--port", "0", "--unixsocket", self.path, "--dir", folder, "--save", "", "--appendonly",
+             "no", *options], executable=program, stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT)
         end = time.monotonic() + TIMEOUT_S
         while not self.is_up():
             if self.process.poll() is not None or time.monotonic() > end:
@@ -139,8 +141,8 @@ class Redis:
         return link
 
     def answers(self, text, piece, expected):
-        """All that Redis says. To bad protocol it must hang up by itself; else we do, but not before it has said as much as
-        is expected: of who has hung up it drops what is not yet sent."""
+        """All that Redis says. To bad protocol it must hang up by itself; else we do, but not before it has said as much
+        as is expected: of who has hung up it drops what is not yet sent."""
         said = b""
         is_bad = BAD in expected
         with self.connect() as link:
@@ -192,7 +194,8 @@ def compare(ours, servers, text, pieces):
                 continue
             found = server.answers(text, piece, expected)
             if expected != found:
-                return (f"{text[:200]!r} ({len(text)} bytes, in pieces of {piece}{', before AUTH' if is_stranger else ''})\n"
+                when = "before" if is_stranger else "after"
+                return (f"{text[:200]!r} ({len(text)} bytes, in pieces of {piece}, {when} AUTH)\n"
                         f"#  ours: {expected[:300]!r}\n# redis: {found[:300]!r}")
     return None
 
