@@ -69,7 +69,7 @@ struct weir__resp_request {
 	/* The caller's. `arguments` has room for arguments_max; a request with more is refused. */
 	struct weir__resp_slice *arguments;
 	uint32_t arguments_max;
-	uint32_t line_max; /* bytes before the end of an inline command, or of a line with a length */
+	uint32_t line_max; /* bytes of an inline command, or of a line with a length, without its end: at least 4 */
 	int64_t bulk_max;  /* bytes of an argument */
 	bool is_stranger;  /* has not passed AUTH */
 

@@ -40,7 +40,8 @@ static uint32_t walk(const struct weir__resp_reply *reply, uint32_t at, unsigned
 	const struct weir__resp_token *token = &reply->tokens[at];
 	const uint32_t end = at + token->span;
 
-	require(depth <= reply->depth_max + 1 && at < reply->n && end <= reply->n, "a token is not in its reply");
+	require(depth <= (uint64_t)reply->depth_max + 1 && at < reply->n && end <= reply->n,
+		"a token is not in its reply");
 	at++;
 	if (token->type >= WEIR__RESP_ARRAY)
 		for (int64_t i = 0; i < token->number; i++) {

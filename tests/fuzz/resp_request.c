@@ -12,7 +12,7 @@ enum { ARGUMENTS_MAX = 1024, BULK_MAX = 20000 };
 static const struct {
 	uint32_t arguments_max, line_max;
 	int64_t bulk_max;
-} limits[] = { { ARGUMENTS_MAX, WEIR__RESP_LINE_MAX, BULK_MAX }, { 3, 20, 5 }, { 12, 8, 1000 }, { 1, 0, 0 } };
+} limits[] = { { ARGUMENTS_MAX, WEIR__RESP_LINE_MAX, BULK_MAX }, { 3, 20, 5 }, { 12, 8, 1000 }, { 1, 4, 0 } };
 
 static struct weir__resp_slice arguments[ARGUMENTS_MAX];
 static struct transcript whole, other;
