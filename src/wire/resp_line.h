@@ -19,10 +19,10 @@ static inline void weir__resp_place_next(struct weir__resp_place *place, size_t 
 	place->bulk = -1;
 }
 
-/* The length of the line at `place`: where its first `end` is. MORE if there is none yet, BAD if it is beyond line_max,
- * however the bytes came: Redis refuses such a line only if it has not come at once. */
+/* Looks for the first `end` of the line at `place`. WHOLE: `scanned` is the length before it. MORE: there is none yet. BAD:
+ * it is beyond line_max, however the bytes came; Redis refuses such a line only if it has not come at once. */
 static inline enum weir__resp_status weir__resp_line(struct weir__resp_place *place, const char *buffer, size_t size,
-						     char end, size_t line_max, size_t *ret_length)
+						     char end, size_t line_max)
 {
 	const char *line = buffer + place->at;
 	const size_t left = size - place->at;
@@ -37,11 +37,10 @@ static inline enum weir__resp_status weir__resp_line(struct weir__resp_place *pl
 		found = memchr(line + at, end, most - at);
 		at = found != NULL ? (size_t)(found - line) : most;
 	}
-	place->scanned = at; /* also if the end is there: some need the byte behind it, too */
-	if (at == most)
-		return left > line_max ? WEIR__RESP_BAD : WEIR__RESP_MORE;
-	*ret_length = at;
-	return WEIR__RESP_WHOLE;
+	place->scanned = at;
+	if (at < most)
+		return WEIR__RESP_WHOLE;
+	return left > line_max ? WEIR__RESP_BAD : WEIR__RESP_MORE;
 }
 
 /* A number as Redis takes it: no plus, no leading zeros, no -0. */

@@ -221,7 +221,8 @@ static enum weir__resp_status read_token(struct weir__resp_reply *reply, const c
 		return refuse(reply, WEIR__RESP_FAULT_TYPE);
 	if (reply->n == reply->tokens_max)
 		return refuse(reply, WEIR__RESP_FAULT_REPLY_SIZE);
-	found = weir__resp_line(place, buffer, size, '\r', reply->line_max, &length);
+	found = weir__resp_line(place, buffer, size, '\r', reply->line_max);
+	length = place->scanned;
 	if (found == WEIR__RESP_BAD)
 		return refuse(reply, WEIR__RESP_FAULT_LINE);
 	if (found == WEIR__RESP_MORE || size - place->at < length + 2)

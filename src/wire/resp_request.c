@@ -124,8 +124,9 @@ static enum weir__resp_status read_inline(struct weir__resp_request *request, ch
 {
 	struct weir__resp_place *place = &request->place;
 	char *line = buffer + place->at;
-	size_t length, text;
-	const enum weir__resp_status found = weir__resp_line(place, buffer, size, '\n', request->line_max, &length);
+	const enum weir__resp_status found = weir__resp_line(place, buffer, size, '\n', request->line_max);
+	const size_t length = place->scanned;
+	size_t text;
 
 	if (found == WEIR__RESP_MORE)
 		return found;
@@ -173,8 +174,8 @@ static enum weir__resp_status read_long(struct weir__resp_request *request, cons
 {
 	struct weir__resp_place *place = &request->place;
 	const char *line = buffer + place->at;
-	size_t length;
-	const enum weir__resp_status found = weir__resp_line(place, buffer, size, '\r', request->line_max, &length);
+	const enum weir__resp_status found = weir__resp_line(place, buffer, size, '\r', request->line_max);
+	const size_t length = place->scanned;
 
 	if (found == WEIR__RESP_BAD)
 		return refuse(request, too_long);
