@@ -1,7 +1,7 @@
 /* transcript.h: bytes come in pieces to a reader of RESP; what it makes of them, as a text to compare.
  *
- * Before each call the bytes move to memory of exactly their size, so that a sanitizer sees who reads beyond it or
- * where they were. */
+ * Before each call the bytes move to the very end of another block of memory, and those where they were are overwritten:
+ * a sanitizer sees who reads beyond them, and the text shows who reads where they were. */
 #ifndef WEIR_TESTS_WIRE_TRANSCRIPT_H
 #define WEIR_TESTS_WIRE_TRANSCRIPT_H
 
@@ -30,6 +30,7 @@ struct inbox {
 	size_t size, come; /* all there will be, and so far */
 	char *held;        /* those not yet used */
 	size_t n_held;
+	char *blocks[2];
 	struct pieces pieces;
 };
 
@@ -80,22 +81,39 @@ static inline void transcript_add_slice(struct transcript *transcript, struct we
 		transcript_add(transcript, "<%zu bytes, %08" PRIx32 ">", slice.length, sum);
 }
 
-/* Bytes in new memory: those that are left of the old without the first `used`, and the next piece. Says whether there
- * was one. */
+static inline struct inbox inbox_open(const void *bytes, size_t size, struct pieces pieces)
+{
+	struct inbox inbox = { .bytes = bytes, .size = size, .pieces = pieces };
+
+	inbox.blocks[0] = malloc(size + 1);
+	inbox.blocks[1] = malloc(size + 1);
+	if (inbox.blocks[0] == NULL || inbox.blocks[1] == NULL)
+		abort();
+	return inbox;
+}
+
+static inline void inbox_close(struct inbox *inbox)
+{
+	free(inbox->blocks[0]);
+	free(inbox->blocks[1]);
+}
+
+/* In the other block: those that are left without the first `used`, and the next piece. Says whether there was one. */
 static inline bool inbox_next(struct inbox *inbox, size_t used)
 {
 	const size_t piece = inbox->come == 0 ? inbox->pieces.first : inbox->pieces.each;
 	const size_t left = inbox->size - inbox->come, more = piece < left ? piece : left;
 	const size_t kept = inbox->n_held - used;
-	char *next = malloc(kept + more > 0 ? kept + more : 1);
+	char *other = inbox->blocks[1], *next = other + (inbox->size + 1 - kept - more);
 
-	if (next == NULL)
-		abort();
 	if (kept > 0)
 		memcpy(next, inbox->held + used, kept);
+	if (inbox->n_held > 0)
+		memset(inbox->held, '!', inbox->n_held);
 	if (more > 0)
 		memcpy(next + kept, inbox->bytes + inbox->come, more);
-	free(inbox->held);
+	inbox->blocks[1] = inbox->blocks[0];
+	inbox->blocks[0] = other;
 	inbox->held = next;
 	inbox->n_held = kept + more;
 	inbox->come += more;
@@ -106,7 +124,7 @@ static inline bool inbox_next(struct inbox *inbox, size_t used)
 static inline void transcript_requests(struct transcript *transcript, struct weir__resp_request *request,
 				       const void *bytes, size_t size, struct pieces pieces)
 {
-	struct inbox inbox = { .bytes = bytes, .size = size, .pieces = pieces };
+	struct inbox inbox = inbox_open(bytes, size, pieces);
 	enum weir__resp_status status = WEIR__RESP_MORE;
 	size_t used = 0, at = 0; /* what a call has used is dropped with the next piece */
 
@@ -133,7 +151,7 @@ static inline void transcript_requests(struct transcript *transcript, struct wei
 		transcript_add(transcript, "bad: %s", weir__resp_fault_words(request->fault));
 	else
 		transcript_add(transcript, "%zu left", inbox.n_held);
-	free(inbox.held);
+	inbox_close(&inbox);
 }
 
 /* Each token as its type's letter, number and text, those of a reply on one line; then as above. */
@@ -141,7 +159,7 @@ static inline void transcript_replies(struct transcript *transcript, struct weir
 				      size_t size, struct pieces pieces)
 {
 	static const char letters[] = "+-:$=_#,(*%~>|";
-	struct inbox inbox = { .bytes = bytes, .size = size, .pieces = pieces };
+	struct inbox inbox = inbox_open(bytes, size, pieces);
 	enum weir__resp_status status = WEIR__RESP_MORE;
 	size_t used = 0, at = 0;
 
@@ -176,7 +194,7 @@ static inline void transcript_replies(struct transcript *transcript, struct weir
 		transcript_add(transcript, "bad: %s", weir__resp_fault_words(reply->fault));
 	else
 		transcript_add(transcript, "%zu left", inbox.n_held);
-	free(inbox.held);
+	inbox_close(&inbox);
 }
 
 #endif
