@@ -100,6 +100,7 @@ static void nonsense_is_refused(void)
 		ROW("+a\rb\r\n", LINE),
 		ROW("$1\r\nab\r\n", LINE),
 		ROW("$1\r\na\nb", LINE),
+		ROW("$1\r\nab\n", LINE),
 		ROW(":\r\n", VALUE),
 		ROW(":01\r\n", VALUE),
 		ROW(":+\r\n", VALUE),

@@ -122,6 +122,10 @@ static void lengths_are_numbers(void)
 		ROW("*1\r\n$20000\r\n", "12 left"),
 		ROW("*1\r\n$20001\r\n", "bad: invalid bulk length"),
 		ROW("*1\r\n$-1\r\n", "bad: invalid bulk length"),
+		/* with all bytes there that a short path would take */
+		ROW("*01\r\n$1\r\na\r\n", "bad: invalid multibulk length"),
+		ROW("*1\r\n$01\r\na\r\n", "bad: invalid bulk length"),
+		ROW("*1\r\n$00\r\n\r\n", "bad: invalid bulk length"),
 		ROW("*1\0\r\n", "bad: invalid multibulk length"),
 		ROW("*1\r\nPING", "8 left"),
 		ROW("*1\r\nPING\r\n", "bad: expected '$', got '?'"),
@@ -214,8 +218,36 @@ static void faults_have_answers(void)
 	}
 }
 
-/* A reader that has seen a byte must not need it again: it may be anything else by then. */
-static void nothing_is_read_twice(void)
+/* A reader that has seen a byte must not need it again. So after each call those seen become the end of a line, all but
+ * the first `kept`. */
+static void check_once(const char *head, size_t kept, char end, const char *tail, enum weir__resp_status expected)
+{
+	enum { DIGITS = 100 };
+	char buffer[2 * DIGITS];
+	const size_t before = strlen(head), size = before + DIGITS + strlen(tail);
+	size_t used;
+
+	memset(buffer, '1', sizeof(buffer));
+	memcpy(buffer, head, before);
+	memcpy(buffer + before + DIGITS, tail, strlen(tail));
+	weir__resp_request_init(&request);
+	for (size_t n = 1; n < size; n++) {
+		CHECK_EQ(weir__resp_request_read(&request, buffer, n, &used), WEIR__RESP_MORE);
+		if (n > kept && n <= before + DIGITS)
+			memset(buffer + kept, end, n - kept);
+	}
+	CHECK_EQ(weir__resp_request_read(&request, buffer, size, &used), expected);
+}
+
+static void no_line_is_read_twice(void)
+{
+	check_once("a", 1, '\n', "\n", WEIR__RESP_WHOLE);
+	check_once("*", 1, '\r', "\r\n", WEIR__RESP_BAD);
+	check_once("*1\r\n$", 5, '\r', "\r\n", WEIR__RESP_BAD);
+	check_once("*2\r\n$1\r\na\r\n$", 12, '\r', "\r\n", WEIR__RESP_BAD);
+}
+
+static void no_bulk_is_read_twice(void)
 {
 	static const char bytes[] = "*2\r\n$4\r\nECHO\r\n$15000\r\n";
 	static char buffer[16384];
@@ -250,4 +282,4 @@ static void the_shortest_bulk_max(void)
 }
 
 TESTS(TEST(multibulks), TEST(lines), TEST(lengths_are_numbers), TEST(lines_have_a_most), TEST(strangers_may_send_less),
-      TEST(faults_have_answers), TEST(nothing_is_read_twice), TEST(the_shortest_bulk_max))
+      TEST(faults_have_answers), TEST(no_line_is_read_twice), TEST(no_bulk_is_read_twice), TEST(the_shortest_bulk_max))
