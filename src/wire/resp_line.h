@@ -1,0 +1,75 @@
+/* resp_line.h: what requests and replies have in common: lines that end in CR, and the numbers on them. */
+#ifndef WEIR_WIRE_RESP_LINE_H
+#define WEIR_WIRE_RESP_LINE_H
+
+#include <string.h>
+
+#include "wire/resp.h"
+
+enum {
+	WEIR__RESP_NUMBER_BYTES = 20, /* of -2^63 */
+	WEIR__RESP_LINE_SHORT = 16,
+};
+
+/* Nothing seen of the next line. */
+static inline void weir__resp_place_next(struct weir__resp_place *place, size_t at)
+{
+	place->at = at;
+	place->scanned = 0;
+	place->bulk = -1;
+}
+
+/* Looks for the first `end` of the line at `place`. WHOLE: `scanned` is the length before it. MORE: there is none yet. BAD:
+ * it is beyond line_max, however the bytes came; Redis refuses such a line only if it has not come at once. */
+static inline enum weir__resp_status weir__resp_line(struct weir__resp_place *place, const char *buffer, size_t size,
+						     char end, size_t line_max)
+{
+	const char *line = buffer + place->at;
+	const size_t left = size - place->at;
+	const size_t most = line_max < left ? line_max + 1 : left; /* the end itself may lie behind line_max bytes */
+	const char *found;
+	size_t at = place->scanned;
+
+	/* Most lines end before a call of memchr would have begun. */
+	while (at < most && at < WEIR__RESP_LINE_SHORT && line[at] != end)
+		at++;
+	if (at < most && line[at] != end) {
+		found = memchr(line + at, end, most - at);
+		at = found != NULL ? (size_t)(found - line) : most;
+	}
+	place->scanned = at;
+	if (at < most)
+		return WEIR__RESP_WHOLE;
+	return left > line_max ? WEIR__RESP_BAD : WEIR__RESP_MORE;
+}
+
+/* A number as Redis takes it: no plus, no leading zeros, no -0. */
+static inline bool weir__resp_number(const char *digits, size_t n, int64_t *ret_number)
+{
+	const bool is_negative = n > 0 && digits[0] == '-';
+	uint64_t number = 0;
+	size_t i = is_negative;
+
+	if (n > WEIR__RESP_NUMBER_BYTES || i == n || (digits[i] == '0' && n > 1))
+		return false;
+	for (; i < n; i++) {
+		const unsigned digit = (unsigned char)digits[i] - (unsigned)'0';
+
+		if (digit > 9 || __builtin_mul_overflow(number, 10, &number) ||
+		    __builtin_add_overflow(number, digit, &number))
+			return false;
+	}
+	if (number > (uint64_t)INT64_MAX + is_negative)
+		return false;
+	*ret_number = is_negative ? (int64_t)(0 - number) : (int64_t)number;
+	return true;
+}
+
+/* Where a slice of a buffer lies, now that the buffer lies elsewhere. By numbers: of memory that is no more, pointers
+ * must not be compared. */
+static inline const char *weir__resp_moved(const char *bytes, uintptr_t from, const char *to)
+{
+	return to + ((uintptr_t)bytes - from);
+}
+
+#endif

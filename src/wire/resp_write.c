@@ -1,0 +1,299 @@
+/* resp_write.c: replies. */
+#include <string.h>
+
+#include "wire/resp.h"
+
+enum {
+	DIGITS_MOST = 20,                   /* of 2^64-1, or of -2^63 */
+	LINE_MOST = 1 + DIGITS_MOST + 1 + 2 /* a type, a number with its point, CR LF */
+};
+
+static const char pairs[200] = "0001020304050607080910111213141516171819"
+			       "2021222324252627282930313233343536373839"
+			       "4041424344454647484950515253545556575859"
+			       "6061626364656667686970717273747576777879"
+			       "8081828384858687888990919293949596979899";
+
+static const char *const words[] = {
+#define FAULT_WORDS(name, text) [WEIR__RESP_FAULT_##name] = (text),
+	WEIR__RESP_FAULTS(FAULT_WORDS)
+#undef FAULT_WORDS
+};
+
+const char *weir__resp_fault_words(enum weir__resp_fault fault)
+{
+	return words[fault];
+}
+
+/* --- numbers ---------------------------------------------------------------------------------------------------- */
+
+static unsigned count_digits(uint64_t number)
+{
+	unsigned n = 1;
+
+	for (; number >= 10000; number /= 10000)
+		n += 4;
+	return n + (number >= 10) + (number >= 100) + (number >= 1000);
+}
+
+/* Returns what is behind the last digit. */
+static inline char *put_digits(char *to, uint64_t number)
+{
+	char *end, *at;
+
+	if (number < 10) {
+		*to = (char)('0' + number);
+		return to + 1;
+	}
+	end = at = to + count_digits(number);
+	for (; number >= 100; number /= 100)
+		memcpy(at -= 2, pairs + number % 100 * 2, 2);
+	if (number >= 10)
+		memcpy(at - 2, pairs + number * 2, 2);
+	else
+		at[-1] = (char)('0' + number);
+	return end;
+}
+
+static inline char *put_number(char *to, int64_t number)
+{
+	if (number >= 0)
+		return put_digits(to, (uint64_t)number);
+	*to = '-';
+	return put_digits(to + 1, 0 - (uint64_t)number);
+}
+
+static inline char *put_end(char *to)
+{
+	to[0] = '\r';
+	to[1] = '\n';
+	return to + 2;
+}
+
+/* The head of a bulk or of an array: a type, a number and CR LF. */
+static inline char *put_head(char *to, char type, uint64_t number)
+{
+	*to = type;
+	return put_end(put_digits(to + 1, number));
+}
+
+static inline char *put_integer(char *to, int64_t number)
+{
+	*to = ':';
+	return put_end(put_number(to + 1, number));
+}
+
+/* --- into what room there is ------------------------------------------------------------------------------------ */
+
+/* Counts n bytes more; where they go, or NULL if there is no room for them. */
+static char *claim(struct weir__resp_writer *writer, size_t n)
+{
+	const size_t before = writer->length;
+
+	writer->length = n < SIZE_MAX - before ? before + n : SIZE_MAX;
+	return writer->length <= writer->size ? writer->bytes + before : NULL;
+}
+
+static bool has_room(const struct weir__resp_writer *writer, size_t n)
+{
+	return writer->length <= writer->size && writer->size - writer->length >= n;
+}
+
+static bool fits(const struct weir__resp_writer *writer)
+{
+	return writer->length <= writer->size;
+}
+
+static bool add(struct weir__resp_writer *writer, const void *bytes, size_t n)
+{
+	char *to = claim(writer, n);
+
+	if (to == NULL)
+		return false;
+	if (n > 0)
+		memcpy(to, bytes, n);
+	return true;
+}
+
+static bool add_head(struct weir__resp_writer *writer, char type, uint64_t number)
+{
+	char line[LINE_MOST];
+
+	if (has_room(writer, LINE_MOST)) {
+		writer->length = (size_t)(put_head(writer->bytes + writer->length, type, number) - writer->bytes);
+		return true;
+	}
+	return add(writer, line, (size_t)(put_head(line, type, number) - line));
+}
+
+static bool add_body(struct weir__resp_writer *writer, const void *bytes, size_t n)
+{
+	add(writer, bytes, n);
+	return add(writer, "\r\n", 2);
+}
+
+static bool add_line(struct weir__resp_writer *writer, char type, const char *text, size_t length)
+{
+	char *to;
+
+	add(writer, &type, 1);
+	to = claim(writer, length);
+	for (size_t i = 0; to != NULL && i < length; i++)
+		to[i] = text[i];
+	for (size_t i = 0; to != NULL && i < length; i++)
+		if (to[i] == '\r' || to[i] == '\n')
+			to[i] = ' ';
+	return add(writer, "\r\n", 2);
+}
+
+/* --- replies ---------------------------------------------------------------------------------------------------- */
+
+bool weir__resp_write_simple(struct weir__resp_writer *writer, const char *text, size_t length)
+{
+	return add_line(writer, '+', text, length);
+}
+
+bool weir__resp_write_error(struct weir__resp_writer *writer, const char *text, size_t length)
+{
+	return add_line(writer, '-', text, length);
+}
+
+bool weir__resp_write_integer(struct weir__resp_writer *writer, int64_t number)
+{
+	char line[LINE_MOST];
+
+	if (has_room(writer, LINE_MOST)) {
+		writer->length = (size_t)(put_integer(writer->bytes + writer->length, number) - writer->bytes);
+		return true;
+	}
+	return add(writer, line, (size_t)(put_integer(line, number) - line));
+}
+
+bool weir__resp_write_integers(struct weir__resp_writer *writer, const int64_t *numbers, size_t n)
+{
+	char *to;
+
+	if (n >= SIZE_MAX / LINE_MOST || !has_room(writer, (n + 1) * LINE_MOST)) {
+		add_head(writer, '*', n);
+		for (size_t i = 0; i < n; i++)
+			weir__resp_write_integer(writer, numbers[i]);
+		return fits(writer);
+	}
+	to = put_head(writer->bytes + writer->length, '*', n);
+	for (size_t i = 0; i < n; i++)
+		to = put_integer(to, numbers[i]);
+	writer->length = (size_t)(to - writer->bytes);
+	return true;
+}
+
+/* A number that RESP2 has no type for: a bulk there. */
+static bool add_digits(struct weir__resp_writer *writer, char type, const char *digits, size_t n)
+{
+	if (writer->protocol < 3)
+		return weir__resp_write_bulk(writer, digits, n);
+	return add_line(writer, type, digits, n);
+}
+
+bool weir__resp_write_unsigned(struct weir__resp_writer *writer, uint64_t number)
+{
+	char digits[DIGITS_MOST];
+
+	if (number <= INT64_MAX)
+		return weir__resp_write_integer(writer, (int64_t)number);
+	return add_digits(writer, '(', digits, (size_t)(put_digits(digits, number) - digits));
+}
+
+bool weir__resp_write_double(struct weir__resp_writer *writer, int64_t number, unsigned places)
+{
+	char digits[LINE_MOST], *to = digits;
+	uint64_t whole = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+	uint64_t scale = 1;
+
+	for (; places > 0 && whole % 10 == 0; places--) /* 1.50 is 1.5 */
+		whole /= 10;
+	for (unsigned i = 0; i < places; i++)
+		scale *= 10;
+	if (number < 0)
+		*to++ = '-';
+	to = put_digits(to, whole / scale);
+	if (places > 0) {
+		/* With a 1 before it, which the point then replaces, it keeps its leading zeros. */
+		char *point = to;
+
+		to = put_digits(to, whole % scale + scale);
+		*point = '.';
+	}
+	return add_digits(writer, ',', digits, (size_t)(to - digits));
+}
+
+bool weir__resp_write_bulk(struct weir__resp_writer *writer, const void *bytes, size_t length)
+{
+	add_head(writer, '$', length);
+	return add_body(writer, bytes, length);
+}
+
+bool weir__resp_write_verbatim(struct weir__resp_writer *writer, const char *format, const void *bytes, size_t length)
+{
+	enum { FORMAT_BYTES = 3 };
+
+	if (writer->protocol < 3)
+		return weir__resp_write_bulk(writer, bytes, length);
+	add_head(writer, '=', (uint64_t)length + FORMAT_BYTES + 1);
+	add(writer, format, FORMAT_BYTES);
+	add(writer, ":", 1);
+	return add_body(writer, bytes, length);
+}
+
+bool weir__resp_write_boolean(struct weir__resp_writer *writer, bool is_true)
+{
+	if (writer->protocol < 3)
+		return weir__resp_write_integer(writer, is_true);
+	return add(writer, is_true ? "#t\r\n" : "#f\r\n", 4);
+}
+
+bool weir__resp_write_null(struct weir__resp_writer *writer)
+{
+	return writer->protocol < 3 ? add(writer, "$-1\r\n", 5) : add(writer, "_\r\n", 3);
+}
+
+bool weir__resp_write_null_array(struct weir__resp_writer *writer)
+{
+	return writer->protocol < 3 ? add(writer, "*-1\r\n", 5) : add(writer, "_\r\n", 3);
+}
+
+bool weir__resp_write_array(struct weir__resp_writer *writer, uint64_t n)
+{
+	return add_head(writer, '*', n);
+}
+
+bool weir__resp_write_map(struct weir__resp_writer *writer, uint64_t n)
+{
+	return writer->protocol < 3 ? add_head(writer, '*', 2 * n) : add_head(writer, '%', n);
+}
+
+bool weir__resp_write_set(struct weir__resp_writer *writer, uint64_t n)
+{
+	return add_head(writer, writer->protocol < 3 ? '*' : '~', n);
+}
+
+bool weir__resp_write_push(struct weir__resp_writer *writer, uint64_t n)
+{
+	return add_head(writer, writer->protocol < 3 ? '*' : '>', n);
+}
+
+bool weir__resp_write_fault(struct weir__resp_writer *writer, const struct weir__resp_request *request)
+{
+	static const char begin[] = "-ERR Protocol error: ";
+	const char *text = words[request->fault];
+	const size_t n = strlen(text);
+	const bool is_got = request->fault == WEIR__RESP_FAULT_NO_BULK;
+	char got[] = { request->got, '\'' }; /* in the place of the question mark, which ends the text */
+
+	if (got[0] == '\r' || got[0] == '\n')
+		got[0] = ' ';
+	add(writer, begin, sizeof(begin) - 1);
+	add(writer, text, is_got ? n - sizeof(got) : n);
+	if (is_got)
+		add(writer, got, sizeof(got));
+	return add(writer, "\r\n", 2);
+}
