@@ -12,6 +12,7 @@ struct weir__command {
 };
 
 int weir__demo(int argc, char **argv);
+int weir__serve(int argc, char **argv);
 int weir__table(int argc, char **argv);
 
 /* The command of this name, or NULL. */

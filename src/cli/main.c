@@ -6,6 +6,7 @@
 
 static const struct weir__command commands[] = {
 	{ "demo", weir__demo, "the five algorithms side by side on the same bursty traffic" },
+	{ "serve", weir__serve, "the daemon: decides for whoever asks over RESP" },
 	{ "table", weir__table, "looks into shared tables while they are in use" },
 };
 

@@ -1,0 +1,229 @@
+/* net.c: sockets. */
+#include "os/net.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { BACKLOG = 1024, HOST_SIZE = 256, PORT_SIZE = 16 };
+
+static bool is_path(const char *where)
+{
+	return strchr(where, '/') != NULL;
+}
+
+static int fail_and_close(int socket, int error)
+{
+	close(socket);
+	return error;
+}
+
+static bool split(const char *where, char host[HOST_SIZE], char port[PORT_SIZE])
+{
+	const char *const colon = strrchr(where, ':');
+	size_t length = colon ? (size_t)(colon - where) : 0;
+
+	if (colon == NULL || length == 0 || colon[1] == '\0' || strlen(colon + 1) >= PORT_SIZE ||
+	    strspn(colon + 1, "0123456789") != strlen(colon + 1))
+		return false;
+	if (*where == '[' && colon[-1] == ']') {
+		where++;
+		length -= 2;
+	} else if (memchr(where, ':', length)) {
+		return false; /* an IPv6 address needs brackets: which colon is the port's? */
+	}
+	if (length >= HOST_SIZE)
+		return false;
+	memcpy(host, where, length);
+	host[length] = '\0';
+	strcpy(port, colon + 1);
+	return true;
+}
+
+static int resolve(const char *where, bool is_listener, struct addrinfo **ret_found)
+{
+	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
+					.ai_flags = AI_NUMERICSERV | (is_listener ? AI_PASSIVE : 0) };
+	char host[HOST_SIZE], port[PORT_SIZE];
+
+	if (!split(where, host, port) || getaddrinfo(host, port, &hints, ret_found) != 0)
+		return EINVAL;
+	return 0;
+}
+
+static void write_name(int socket, char name[WEIR__NET_NAME_SIZE])
+{
+	char host[64], port[PORT_SIZE];
+	struct sockaddr_storage address;
+	socklen_t length = sizeof(address);
+
+	if (getsockname(socket, (struct sockaddr *)&address, &length) != 0 ||
+	    getnameinfo((struct sockaddr *)&address, length, host, sizeof(host), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		return;
+	(void)snprintf(name, WEIR__NET_NAME_SIZE, address.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+static int path_address(const char *where, struct sockaddr_un *address)
+{
+	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	if (strlen(where) >= sizeof(address->sun_path))
+		return ENAMETOOLONG;
+	strcpy(address->sun_path, where);
+	return 0;
+}
+
+/* A socket that nobody listens at any more is in the way: a server that was killed has left it. */
+static bool is_dead(const struct sockaddr_un *address)
+{
+	const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct stat status;
+	bool dead;
+
+	if (probe < 0)
+		return false;
+	dead = lstat(address->sun_path, &status) == 0 && S_ISSOCK(status.st_mode) &&
+	       connect(probe, (const struct sockaddr *)address, sizeof(*address)) != 0 && errno == ECONNREFUSED;
+	close(probe);
+	return dead;
+}
+
+static int listen_at_path(const char *where, int *ret_socket)
+{
+	struct sockaddr_un address;
+	int listener, error = path_address(where, &address);
+
+	if (error != 0)
+		return error;
+	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (listener < 0)
+		return errno;
+	if (is_dead(&address))
+		unlink(where);
+	if (bind(listener, (struct sockaddr *)&address, sizeof(address)) != 0 || listen(listener, BACKLOG) != 0)
+		return fail_and_close(listener, errno);
+	*ret_socket = listener;
+	return 0;
+}
+
+static int listen_at_address(const char *where, bool is_shared, int *ret_socket)
+{
+	struct addrinfo *found;
+	const int on = 1;
+	int listener, error = resolve(where, true, &found);
+
+	if (error != 0)
+		return error;
+	listener = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (listener < 0) {
+		error = errno;
+	} else if (setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+		   (is_shared && setsockopt(listener, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) != 0) ||
+		   bind(listener, found->ai_addr, found->ai_addrlen) != 0 || listen(listener, BACKLOG) != 0) {
+		error = fail_and_close(listener, errno);
+	}
+	freeaddrinfo(found);
+	*ret_socket = listener;
+	return error;
+}
+
+int weir__net_listen(const char *where, bool is_shared, int *ret_socket, char ret_name[WEIR__NET_NAME_SIZE])
+{
+	const int error = is_path(where) ? listen_at_path(where, ret_socket) :
+					   listen_at_address(where, is_shared, ret_socket);
+
+	if (error != 0)
+		return error;
+	(void)snprintf(ret_name, WEIR__NET_NAME_SIZE, "%s", where);
+	if (!is_path(where))
+		write_name(*ret_socket, ret_name);
+	return 0;
+}
+
+static bool is_loopback(const struct sockaddr *address)
+{
+	if (address->sa_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 == 127;
+	return address->sa_family == AF_INET6 &&
+	       IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+}
+
+bool weir__net_is_local(const char *where)
+{
+	struct addrinfo *found;
+	bool all = true;
+
+	if (is_path(where))
+		return true;
+	if (resolve(where, true, &found) != 0)
+		return false;
+	for (const struct addrinfo *one = found; one; one = one->ai_next)
+		all &= is_loopback(one->ai_addr);
+	freeaddrinfo(found);
+	return all;
+}
+
+int weir__net_accept(int listener, int *ret_socket)
+{
+	const int on = 1, accepted = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (accepted < 0)
+		return errno == EWOULDBLOCK ? EAGAIN : errno;
+	/* Answers leave in one write, and at once. A socket with a path has no such option. */
+	(void)setsockopt(accepted, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	*ret_socket = accepted;
+	return 0;
+}
+
+ssize_t weir__net_read(int socket, void *bytes, size_t size)
+{
+	const ssize_t n = read(socket, bytes, size);
+
+	return n < 0 ? -errno : n;
+}
+
+ssize_t weir__net_write(int socket, const void *bytes, size_t size)
+{
+	const ssize_t n = send(socket, bytes, size, MSG_NOSIGNAL);
+
+	return n < 0 ? -errno : n;
+}
+
+void weir__net_close(int socket)
+{
+	close(socket);
+}
+
+int weir__net_connect(const char *where, int *ret_socket)
+{
+	struct addrinfo path_info = { .ai_family = AF_UNIX }, *found = NULL;
+	struct sockaddr_un address;
+	int connected, error;
+
+	if (is_path(where)) {
+		error = path_address(where, &address);
+		path_info.ai_addr = (struct sockaddr *)&address;
+		path_info.ai_addrlen = sizeof(address);
+	} else {
+		error = resolve(where, false, &found);
+	}
+	if (error != 0)
+		return error;
+	connected = socket(found ? found->ai_family : AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (connected < 0)
+		error = errno;
+	else if (connect(connected, found ? found->ai_addr : path_info.ai_addr,
+			 found ? found->ai_addrlen : path_info.ai_addrlen) != 0)
+		error = fail_and_close(connected, errno);
+	if (found)
+		freeaddrinfo(found);
+	*ret_socket = connected;
+	return error;
+}

@@ -1,0 +1,32 @@
+/* net.h: sockets of servers: TCP on an address, or a path. All are non-blocking and closed on exec. Functions return 0 or
+ * an errno. */
+#ifndef WEIR_OS_NET_H
+#define WEIR_OS_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+enum { WEIR__NET_NAME_SIZE = 128 };
+
+/* What was asked for: HOST:PORT, where a host may be an address in brackets; a port of 0 is any that is free. A word with a
+ * slash is the path of a socket. EINVAL: it is neither. *ret_name is what it became. With `is_shared`, several sockets may
+ * listen at the same port, and the kernel deals connections out to them. */
+int weir__net_listen(const char *where, bool is_shared, int *ret_socket, char ret_name[WEIR__NET_NAME_SIZE]);
+
+/* Whether only this machine can reach it. */
+bool weir__net_is_local(const char *where);
+
+/* EAGAIN: nobody is waiting. */
+int weir__net_accept(int listener, int *ret_socket);
+
+/* Bytes, 0 at the end, or -errno. EAGAIN: not now. */
+ssize_t weir__net_read(int socket, void *bytes, size_t size);
+ssize_t weir__net_write(int socket, const void *bytes, size_t size);
+
+void weir__net_close(int socket);
+
+/* Connects and waits for that; the socket blocks. */
+int weir__net_connect(const char *where, int *ret_socket);
+
+#endif

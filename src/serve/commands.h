@@ -1,0 +1,51 @@
+/* commands.h: what a request says, and what is answered: the commands that Redis clients send. No sockets here.
+ *
+ * Requests that only ask a table are gathered, up to a group, and decided together, as pipelines send them; whatever must
+ * come after their answers first ends the group. So answers have the order of the requests. */
+#ifndef WEIR_SERVE_COMMANDS_H
+#define WEIR_SERVE_COMMANDS_H
+
+#include "serve/limits.h"
+#include "wire/resp.h"
+
+enum { WEIR__GROUP = 32 };
+
+/* How the answer to a decision looks. */
+enum weir__answer_form {
+	WEIR__ANSWER_CELL,     /* as redis-cell's */
+	WEIR__ANSWER_THROTTLE, /* as throttlecrab's */
+	WEIR__ANSWER_WEIR,
+};
+
+/* What the commands of one thread work with. */
+struct weir__commands {
+	struct weir_table *table;
+	struct weir__limits limits;
+	struct weir_claim claims[WEIR__GROUP];
+	enum weir__answer_form forms[WEIR__GROUP];
+	size_t n;
+};
+
+/* A client. */
+struct weir__client {
+	int protocol; /* 2 or 3 */
+	uint64_t number;
+	bool is_leaving; /* after what is being written */
+};
+
+void weir__commands_init(struct weir__commands *commands, struct weir_table *table,
+			 const struct weir_table_limit *counted_as);
+
+/* Answers a request, or gathers it: what it points to must stay until the group has ended. False: there was no room for
+ * the answer, and nothing was done: end the group, make room and ask again. */
+bool weir__commands_do(struct weir__commands *commands, struct weir__client *client,
+		       const struct weir__resp_slice *arguments, uint32_t n, struct weir__resp_writer *writer);
+
+/* Decides what was gathered and answers. */
+void weir__commands_end_group(struct weir__commands *commands, struct weir__client *client,
+			      struct weir__resp_writer *writer);
+
+/* Bytes that an answer takes at most, beside what it repeats of the request; and one to a decision. */
+enum { WEIR__ANSWER_MOST = 8192, WEIR__DECISION_MOST = 512 };
+
+#endif

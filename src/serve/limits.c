@@ -1,0 +1,65 @@
+/* limits.c: a table by hash with one place for each limit; who comes to a place that is taken takes it. */
+#include "serve/limits.h"
+
+static bool is_same(const struct weir_limit *a, const struct weir_limit *b)
+{
+	return a->algorithm == b->algorithm && a->count == b->count && a->period == b->period && a->burst == b->burst &&
+	       a->segments == b->segments && a->refill_interval == b->refill_interval && a->shape == b->shape &&
+	       a->align_first == b->align_first && a->count_all == b->count_all;
+}
+
+static size_t place_of(enum weir__space space, const struct weir_limit *asked)
+{
+	uint64_t bits = asked->count * UINT64_C(0x9e3779b97f4a7c15);
+
+	bits = (bits ^ asked->period) * UINT64_C(0x9e3779b97f4a7c15);
+	bits = (bits ^ asked->burst ^ (uint64_t)asked->algorithm << 60 ^ (uint64_t)space << 56) *
+	       UINT64_C(0x9e3779b97f4a7c15);
+	return (size_t)(bits >> 56) % WEIR__LIMITS_KEPT;
+}
+
+void weir__limits_init(struct weir__limits *limits, struct weir_table *table, const struct weir_table_limit *counted_as)
+{
+	limits->table = table;
+	limits->counted_as = counted_as;
+	for (size_t i = 0; i < WEIR__LIMITS_KEPT; i++)
+		limits->kept[i].is_used = false;
+}
+
+bool weir__limits_will_drop(const struct weir__limits *limits, enum weir__space space, const struct weir_limit *asked)
+{
+	const struct weir__kept_limit *const kept = &limits->kept[place_of(space, asked)];
+
+	return kept->is_used && (kept->space != space || !is_same(&kept->asked, asked));
+}
+
+int weir__limits_find(struct weir__limits *limits, enum weir__space space, const struct weir_limit *asked,
+		      const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
+{
+	/* No name of a limit begins with a NUL. */
+	static const char *const spaces[] = { [WEIR__SPACE_CELL] = "\0cell", [WEIR__SPACE_THROTTLE] = "\0throttle" };
+	struct weir__kept_limit *const kept = &limits->kept[place_of(space, asked)];
+	char text[WEIR_LIMIT_TEXT_MAX + 1] = "";
+	int error;
+
+	if (kept->is_used && kept->space == space && is_same(&kept->asked, asked)) {
+		*ret_limit = &kept->made;
+		return WEIR_OK;
+	}
+	kept->is_used = false;
+	if (space == WEIR__SPACE_TEXT) {
+		(void)weir_limit_print(asked, text + 1);
+		error = weir__inline_limit_init(&kept->made, limits->table, text, 1 + strlen(text + 1), asked,
+						limits->counted_as, ret_message);
+	} else {
+		error = weir__inline_limit_init(&kept->made, limits->table, spaces[space],
+						1 + strlen(spaces[space] + 1), asked, limits->counted_as, ret_message);
+	}
+	if (error != WEIR_OK)
+		return error;
+	kept->space = space;
+	kept->asked = *asked;
+	kept->is_used = true;
+	*ret_limit = &kept->made;
+	return WEIR_OK;
+}

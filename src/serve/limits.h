@@ -1,0 +1,39 @@
+/* limits.h: limits that come with requests, made once and kept as long as they are asked for. Of one thread. */
+#ifndef WEIR_SERVE_LIMITS_H
+#define WEIR_SERVE_LIMITS_H
+
+#include "store/inline_limit.h"
+
+enum { WEIR__LIMITS_KEPT = 256 };
+
+/* Where keys of a kind of request live. */
+enum weir__space {
+	WEIR__SPACE_CELL,     /* CL.THROTTLE: one for all numbers, as with redis-cell */
+	WEIR__SPACE_THROTTLE, /* THROTTLE, likewise */
+	WEIR__SPACE_TEXT,     /* limits as text: one for each */
+};
+
+struct weir__limits {
+	struct weir_table *table;
+	const struct weir_table_limit *counted_as;
+	struct weir__kept_limit {
+		enum weir__space space;
+		bool is_used;
+		struct weir_limit asked;
+		struct weir_table_limit made;
+	} kept[WEIR__LIMITS_KEPT];
+};
+
+/* `counted_as` is a limit of the table that counts the decisions of all of them. */
+void weir__limits_init(struct weir__limits *limits, struct weir_table *table,
+		       const struct weir_table_limit *counted_as);
+
+/* The limit, kept or made. It is good until `will_drop` says so: before another one takes its place, whoever still uses it
+ * must be done with it. */
+int weir__limits_find(struct weir__limits *limits, enum weir__space space, const struct weir_limit *asked,
+		      const struct weir_table_limit **ret_limit, struct weir_message *ret_message);
+
+/* Whether to find it will end another one. */
+bool weir__limits_will_drop(const struct weir__limits *limits, enum weir__space space, const struct weir_limit *asked);
+
+#endif

@@ -1,0 +1,30 @@
+/* worker.h: one thread that serves its connections: reads, decides, answers. Workers share the table and nothing else. */
+#ifndef WEIR_SERVE_WORKER_H
+#define WEIR_SERVE_WORKER_H
+
+#include <weir/table.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "os/loop.h"
+
+enum { WEIR__LISTENERS_MAX = 16 };
+
+struct weir__worker_options {
+	struct weir_table *table;
+	const struct weir_table_limit *counted_as; /* decisions on limits that come with requests */
+	int listeners[WEIR__LISTENERS_MAX];        /* the worker's own */
+	size_t n_listeners;
+	uint32_t connections_max;
+};
+
+struct weir__worker;
+
+/* Starts a thread. 0 or an errno. */
+int weir__worker_start(const struct weir__worker_options *options, struct weir__worker **ret_worker);
+
+/* Takes no more connections, answers what has come, closes, and waits for the thread. */
+void weir__worker_stop(struct weir__worker *worker);
+
+#endif

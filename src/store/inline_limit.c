@@ -1,0 +1,26 @@
+/* inline_limit.c: a handle like those of the table's own limits, but for the entry: one that is never changed. */
+#include "store/inline_limit.h"
+
+static struct weir__region_limit unchanged;
+
+int weir__inline_limit_init(struct weir_table_limit *inline_limit, struct weir_table *table, const void *space,
+			    size_t space_length, const struct weir_limit *limit,
+			    const struct weir_table_limit *counted_as, struct weir_message *ret_message)
+{
+	int error;
+
+	memset(inline_limit, 0, sizeof(*inline_limit));
+	inline_limit->table = table;
+	inline_limit->added = *limit;
+	error = weir_plan_compile(limit, &inline_limit->plan, ret_message);
+	if (error == WEIR_OK)
+		error = weir__slot_format_init(&inline_limit->first, &inline_limit->plan, table->epoch,
+					       table->region.arena.n > 0, ret_message);
+	if (error != WEIR_OK)
+		return error;
+	inline_limit->entry = &unchanged;
+	inline_limit->index = counted_as->index;
+	inline_limit->secret = weir__limit_secret(&table->region.secret, space, space_length);
+	weir__view_init(inline_limit);
+	return WEIR_OK;
+}

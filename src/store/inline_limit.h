@@ -1,0 +1,15 @@
+/* inline_limit.h: limits without a name in the table: whoever asks says which. A process that is asked the same again makes
+ * the same of it, and so do others; nothing of it is in the table but the slots of its keys. It never changes. */
+#ifndef WEIR_STORE_INLINE_LIMIT_H
+#define WEIR_STORE_INLINE_LIMIT_H
+
+#include "store/table.h"
+
+/* A limit for keys of this space, any bytes: the same key in another space is another one. Decisions are counted with
+ * those of the limit `counted_as`. It may be used as any limit of the table, and needs no end. WEIR_ERR_...: as
+ * weir_table_add_limit. */
+int weir__inline_limit_init(struct weir_table_limit *inline_limit, struct weir_table *table, const void *space,
+			    size_t space_length, const struct weir_limit *limit,
+			    const struct weir_table_limit *counted_as, struct weir_message *ret_message);
+
+#endif

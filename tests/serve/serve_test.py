@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+"""weir serve over its sockets, as clients see it.
+
+    serve_test.py WEIR
+
+Each test starts a server of its own, on a free port and a socket in a folder of its own, and ends it by its pid."""
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+WEIR = sys.argv[1]
+TIMEOUT_S = 60
+
+
+class Server:
+    def __init__(self, folder, *options):
+        self.path = os.path.join(folder, "socket")
+        self.process = subprocess.Popen(
+            [WEIR, "serve", "--listen", "127.0.0.1:0", "--listen", self.path, "--keys", "10000", *options],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        lines = [self.process.stdout.readline().decode() for _ in range(5)]
+        found = re.fullmatch(r"weir serve: RESP at 127\.0\.0\.1:(\d+)\n", lines[0])
+        assert found and lines[1] == f"weir serve: RESP at {self.path}\n", (lines, self.process.stderr.read())
+        self.port = int(found.group(1))
+        assert lines[2] == f"try: redis-cli -p {self.port} CL.THROTTLE user:42 15 30 60\n", lines
+
+    def connect(self, by_path=False):
+        if by_path:
+            client = socket.socket(socket.AF_UNIX)
+            client.settimeout(TIMEOUT_S)
+            client.connect(self.path)
+            return client
+        return socket.create_connection(("127.0.0.1", self.port), TIMEOUT_S)
+
+    def end(self, how=signal.SIGTERM):
+        self.process.send_signal(how)
+        return self.process.wait(TIMEOUT_S)
+
+
+@contextlib.contextmanager
+def server(*options):
+    with tempfile.TemporaryDirectory(prefix="weir-serve-") as folder:
+        one = Server(folder, *options)
+        try:
+            yield one
+        finally:
+            if one.process.poll() is None:
+                assert one.end() == 0
+            one.process.stdout.close()
+            one.process.stderr.close()
+
+
+def bulks(*words):
+    encoded = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+    return b"*%d\r\n" % len(encoded) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in encoded)
+
+
+def receive(client, n):
+    got = b""
+    while len(got) < n:
+        piece = client.recv(n - len(got))
+        if not piece:
+            break
+        got += piece
+    return got
+
+
+def expect(client, request, answer):
+    client.sendall(request)
+    got = receive(client, len(answer))
+    assert got == answer, (request, got, answer)
+
+
+def integers(*numbers):
+    return b"*%d\r\n" % len(numbers) + b"".join(b":%d\r\n" % number for number in numbers)
+
+
+def is_closed(client):
+    return client.recv(1) == b""
+
+
+def cell_answers_as_redis_cell():
+    with server() as one, one.connect() as client:
+        for left in (15, 14, 13):
+            client.sendall(bulks("CL.THROTTLE", "user", 15, 30, 60))
+            got = receive(client, len(integers(0, 16, left, -1, 2)))
+            assert got.startswith(b"*5\r\n:0\r\n:16\r\n:%d\r\n:-1\r\n" % left), got
+        expect(client, bulks("CL.THROTTLE", "user", 15, 30, 60, 100), b"*5\r\n:1\r\n:16\r\n:13\r\n:-1\r\n")
+        receive(client, 4)
+        expect(client, bulks("cl.throttle", "other", 0, 1, 3600), integers(0, 1, 0, -1, 3600))
+        expect(client, bulks("cl.throttle", "other", 0, 1, 3600), integers(1, 1, 0, 3600, 3600))
+        # the state is the key's, whatever the numbers are
+        expect(client, bulks("cl.throttle", "other", 1, 1, 3600, 0), integers(0, 2, 1, -1, 3600))
+        expect(client, bulks("CL.THROTTLE", "a", 1, 0, 60), b"-Cell error: Zero rates are not supported\r\n")
+        expect(client, bulks("CL.THROTTLE", "a", "x", 1, 60), b"-Cell error: invalid digit found in string\r\n")
+        expect(client, bulks("CL.THROTTLE", "a"),
+               b"-Cell error: Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]\r\n")
+
+
+def throttle_answers_as_throttlecrab():
+    with server() as one, one.connect() as client:
+        expect(client, bulks("THROTTLE", "user", 2, 1, 3600), b"*5\r\n:1\r\n:2\r\n:1\r\n:3600\r\n:0\r\n")
+        expect(client, bulks("THROTTLE", "user", 2, 1, 3600, 2), b"*5\r\n:0\r\n:2\r\n:1\r\n:35")
+        receive_line(client)  # 99, or less on a machine that sleeps
+        receive_line(client)
+        expect(client, bulks("THROTTLE", "a", 0, 1, 60), b"-ERR invalid max_burst\r\n")
+        expect(client, bulks("THROTTLE", "a", 1, 1), b"-ERR wrong number of arguments for 'throttle' command\r\n")
+
+
+def limits_are_text():
+    with server() as one, one.connect(by_path=True) as client:
+        expect(client, bulks("WEIR.TAKE", "k", "3/day fixed_window", 2), b"*7\r\n:1\r\n:3\r\n:1\r\n:2\r\n:0\r\n")
+        for _ in range(2):
+            receive_line(client)
+        expect(client, bulks("WEIR.PEEK", "k", "3/day fixed_window", 2), b"*7\r\n:0\r\n:3\r\n:1\r\n:0\r\n")
+        for _ in range(3):
+            receive_line(client)
+        expect(client, bulks("WEIR.UPTO", "k", "3/day fixed_window", 5), b"*7\r\n:1\r\n:3\r\n:0\r\n:1\r\n:0\r\n")
+        for _ in range(2):
+            receive_line(client)
+        expect(client, bulks("WEIR.REFUND", "k", "3/day fixed_window", 3), b"*7\r\n:1\r\n:3\r\n:3\r\n")
+        for _ in range(4):
+            receive_line(client)
+        expect(client, bulks("WEIR.RESET", "k", "3/day fixed_window"), b":0\r\n")
+        expect(client, bulks("WEIR.TAKE", "k", "3/fortnight"), b"-ERR the limit: ")
+        assert b"fortnight" in receive_line(client)
+        expect(client, bulks("WEIR.TAKE", "k", "3/s", "many"), b"-ERR a cost is a whole number, 0 or more\r\n")
+        expect(client, bulks("WEIR.TAKE", "k"), b"-ERR wrong number of arguments for 'weir.take' command\r\n")
+
+
+def receive_line(client):
+    line = b""
+    while not line.endswith(b"\n"):
+        line += client.recv(1)
+    return line
+
+
+def connections_are_clients():
+    with server() as one, one.connect() as client:
+        expect(client, b"PING\r\n", b"+PONG\r\n")
+        expect(client, bulks("PING", "x"), b"$1\r\nx\r\n")
+        expect(client, bulks("ECHO", b"\x00\xff"), b"$2\r\n\x00\xff\r\n")
+        expect(client, bulks("SELECT", 0), b"+OK\r\n")
+        expect(client, bulks("SELECT", 1), b"-ERR DB index is out of range\r\n")
+        expect(client, bulks("HELLO", 4), b"-NOPROTO unsupported protocol version\r\n")
+        expect(client, bulks("HELLO", 3), b"%7\r\n$6\r\nserver\r\n$4\r\nweir\r\n")
+        for _ in range(21):
+            receive_line(client)
+        expect(client, bulks("nonsense", "a", "b"),
+               b"-ERR unknown command 'nonsense', with args beginning with: 'a' 'b' \r\n")
+        expect(client, bulks("QUIT"), b"+OK\r\n")
+        assert is_closed(client)
+
+
+def answers_have_the_order_of_requests():
+    with server("--workers", "1") as one, one.connect() as client:
+        requests, answers = b"", b""
+        for i in range(5000):
+            # 300 limits are more than are kept: some are made anew while others wait to be decided
+            requests += bulks("CL.THROTTLE", f"key {i}", i % 300, 1, 1000) + bulks("ECHO", i)
+            answers += integers(0, i % 300 + 1, i % 300, -1, 1000) + b"$%d\r\n%d\r\n" % (len(str(i)), i)
+        client.sendall(requests)
+        assert receive(client, len(answers)) == answers
+
+
+def bytes_may_come_one_by_one():
+    with server() as one, one.connect() as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        request, answer = bulks("CL.THROTTLE", "slow", 4, 1, 1000), integers(0, 5, 4, -1, 1000)
+        for i in range(len(request)):
+            client.sendall(request[i:i + 1])
+        assert receive(client, len(answer)) == answer
+
+
+def what_is_no_request_is_told_and_closed():
+    for request, answer in ((b"*x\r\n", b"-ERR Protocol error: invalid multibulk length\r\n"),
+                            (b"*1\r\n:3\r\n", b"-ERR Protocol error: expected '$', got ':'\r\n"),
+                            (b"*1\r\n$-7\r\n", b"-ERR Protocol error: invalid bulk length\r\n"),
+                            (b"ECHO \"\r\n", b"-ERR Protocol error: unbalanced quotes in request\r\n")):
+        with server() as one, one.connect() as client:
+            expect(client, bulks("PING") + request, b"+PONG\r\n" + answer)
+            assert is_closed(client)
+
+
+def who_does_not_read_holds_up_nobody():
+    with server("--workers", "1") as one, one.connect() as deaf, one.connect() as other:
+        request, left = bulks("ECHO", b"x" * 60000), b""
+        deaf.setblocking(False)
+        with contextlib.suppress(BlockingIOError):  # until the server reads no more of it
+            while True:
+                left = left or request
+                left = left[deaf.send(left):]
+        expect(other, bulks("PING"), b"+PONG\r\n")
+        deaf.settimeout(TIMEOUT_S)
+        assert receive(deaf, 8) == b"$60000\r\n"
+
+
+def sigterm_answers_what_has_come():
+    with server("--workers", "1") as one, one.connect() as client:
+        expect(client, bulks("PING"), b"+PONG\r\n")
+        os.kill(one.process.pid, signal.SIGSTOP)
+        client.sendall(bulks("CL.THROTTLE", "last", 1, 1, 1000) * 100)
+        os.kill(one.process.pid, signal.SIGTERM)
+        os.kill(one.process.pid, signal.SIGCONT)
+        assert one.process.wait(TIMEOUT_S) == 0
+        answers = receive(client, 10**6)
+        assert answers.count(b"*5\r\n") == 100, answers[-100:]
+        assert not os.path.exists(one.path)
+
+
+def connections_are_bounded():
+    with server("--workers", "1", "--connections", "3") as one:
+        clients = [one.connect() for _ in range(5)]
+        for client in clients[:3]:
+            expect(client, bulks("PING"), b"+PONG\r\n")
+        clients[3].sendall(bulks("PING"))
+        clients[0].close()
+        assert receive(clients[3], 7) == b"+PONG\r\n"
+        for client in clients:
+            client.close()
+
+
+def a_killed_server_is_replaced():
+    with tempfile.TemporaryDirectory(prefix="weir-serve-") as folder:
+        table = ["--file", os.path.join(folder, "table")]
+        first = Server(folder, *table)
+        with first.connect() as client:
+            expect(client, bulks("CL.THROTTLE", "k", 0, 1, 86400), b"*5\r\n:0\r\n")
+        first.end(signal.SIGKILL)
+        second = Server(folder, *table)  # the socket of the first is still there, and what was owed is owed
+        with second.connect(by_path=True) as client:
+            expect(client, bulks("CL.THROTTLE", "k", 0, 1, 86400), b"*5\r\n:1\r\n")
+        assert second.end() == 0
+        for one in (first, second):
+            one.process.stdout.close()
+            one.process.stderr.close()
+
+
+def redis_cli_works():
+    with server() as one:
+        asked = subprocess.run(["redis-cli", "-p", str(one.port), "--no-raw", "CL.THROTTLE", "user:42", "15", "30", "60"],
+                               capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+        assert asked.stdout.startswith("1) (integer) 0\n2) (integer) 16\n3) (integer) 15\n"), asked.stdout
+
+
+def what_cannot_be_served_is_told():
+    for options, words in ((["--listen", "0.0.0.0:0"], "not an address of this machine alone"),
+                           (["--listen", "nowhere"], "not an address"), (["--keys", "none"], "a number of keys is"),
+                           (["--workers", "0"], "workers are 1 to 256"), (["--what", "x"], "is no option"),
+                           (["--keys"], "what?"), (["--shared", "a/b"], "a name has 1 to 63 bytes")):
+        done = subprocess.run([WEIR, "serve", *options], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        assert done.returncode in (1, 2) and words in done.stderr and done.stdout == "", (options, done)
+
+
+TESTS = [cell_answers_as_redis_cell, throttle_answers_as_throttlecrab, limits_are_text, connections_are_clients,
+         answers_have_the_order_of_requests, bytes_may_come_one_by_one, what_is_no_request_is_told_and_closed,
+         who_does_not_read_holds_up_nobody, sigterm_answers_what_has_come, connections_are_bounded,
+         a_killed_server_is_replaced, redis_cli_works, what_cannot_be_served_is_told]
+
+
+def main():
+    failed = 0
+    for test in TESTS:
+        try:
+            test()
+            print(f"ok    {test.__name__}")
+        except (AssertionError, OSError, subprocess.SubprocessError) as fault:
+            failed += 1
+            print(f"FAIL  {test.__name__}: {type(fault).__name__}: {fault}")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
