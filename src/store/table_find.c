@@ -223,8 +223,7 @@ static struct weir__place choose(const struct candidates *candidates, uint64_t n
 	else if (held.candidate != NONE)
 		chosen = held.candidate;
 	else if (owing[0].candidate == NONE ||
-		 (owing[1].candidate != NONE &&
-		  seen[owing[1].candidate].hi < seen[owing[0].candidate].hi))
+		 (owing[1].candidate != NONE && seen[owing[1].candidate].hi < seen[owing[0].candidate].hi))
 		chosen = owing[1].candidate;
 	else
 		chosen = owing[0].candidate;
