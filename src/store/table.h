@@ -260,9 +260,6 @@ enum weir__log_answer { WEIR__LOG_DENIED, WEIR__LOG_ALLOWED, WEIR__LOG_WHOLE };
 enum weir__log_answer weir__table_allow_log(struct weir_table *table, const struct weir_table_limit *limit,
 					    uint64_t hash, weir_ns now, uint64_t cost);
 
-/* Fetches the root of a key's history, if that is in the home line, and returns its number. */
-uint32_t weir__table_fetch_root(const struct weir_table *table, uint64_t hash);
-
 /* Looks for some more chunks that nothing refers to. */
 void weir__table_sweep(struct weir_table *table, weir_ns clock);
 

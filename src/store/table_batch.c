@@ -7,15 +7,24 @@
 
 enum { GROUP = 32 };
 
+/* Fetches the root of a key's history, if that is in the home line, and returns its number. */
+static uint32_t fetch_root(const struct weir_table *table, uint64_t hash)
+{
+	const struct weir__place place = weir__line_find(weir__table_home(table, hash), weir__fingerprint(hash), NULL);
+
+	if (place.slot == NULL || weir__slot_tag(place.seen) != WEIR__SLOT_ARENA)
+		return 0;
+	weir__history_fetch_root(&table->region.arena, weir__slot_own(place.seen));
+	return weir__slot_own(place.seen);
+}
+
 static void fetch_histories(struct weir_table *table, const struct weir_claim *claims, size_t n,
 			    const uint64_t hashes[])
 {
 	uint32_t roots[GROUP];
 
 	for (size_t i = 0; i < n; i++)
-		roots[i] = weir__format_has_histories(&claims[i].limit->first) ?
-				   weir__table_fetch_root(table, hashes[i]) :
-				   0;
+		roots[i] = weir__format_has_histories(&claims[i].limit->first) ? fetch_root(table, hashes[i]) : 0;
 	for (size_t i = 0; i < n; i++) {
 		struct weir__history history;
 		uint32_t moved_to;

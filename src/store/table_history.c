@@ -14,7 +14,8 @@
 #include "store/table.h"
 
 enum {
-	FOLLOWS_MOST = 100, /* so many moves in a row are none: the memory is damaged */
+	FOLLOWS_MOST = 100,   /* so many moves in a row are none: the memory is damaged */
+	TRIES_MOST = 1 << 16, /* and nobody is outrun so often */
 	LATER_NS = 1 << 20,
 	SCRATCH = 4096,
 };
@@ -381,6 +382,10 @@ static enum weir__history_done replace(struct work *work, const struct outcome *
 
 	if (number == 0)
 		return WEIR__HISTORY_FULL;
+	if (work->has_history && number == work->history.number) { /* it was in use: the memory is damaged */
+		(void)weir__atomic16_swap(work->place.slot, work->place.seen, (struct weir_state){ 0, 0 });
+		return WEIR__HISTORY_OUTRUN;
+	}
 	content = slot_of(weir__fingerprint(work->key.hash), number, fresh_at(&work->key.view.format, newest));
 	if (work->has_history) {
 		if (extend(work, newest) && weir__history_move(&work->history, number)) {
@@ -472,6 +477,15 @@ static enum weir__history_done make_so(struct work *work, const struct outcome *
 	return done == WEIR__HISTORY_FULL ? squeeze(work, outcome) : done;
 }
 
+/* Whether to begin again. */
+static bool is_outrun(enum weir__history_done done, uint32_t *tries)
+{
+	if (done != WEIR__HISTORY_OUTRUN || ++*tries > TRIES_MOST)
+		return false;
+	weir__back_off();
+	return true;
+}
+
 static struct weir_verdict no_room(const struct weir_plan *plan)
 {
 	return (struct weir_verdict){ .limit = plan->most, .retry_after = no_room_retry };
@@ -532,11 +546,12 @@ static enum weir__history_done take_out(struct work *work, uint64_t event_at, ui
 void weir__table_take_back_event(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
 				 weir_ns now, uint64_t event_at, uint64_t units, uint64_t forgiven)
 {
+	uint32_t tries = 0;
 	struct work work;
 
 	begin(&work, table, limit, hash, now);
-	while (take_out(&work, event_at, units, forgiven) == WEIR__HISTORY_OUTRUN)
-		weir__back_off();
+	while (is_outrun(take_out(&work, event_at, units, forgiven), &tries))
+		;
 	free(work.heap);
 }
 
@@ -649,6 +664,7 @@ struct weir_verdict weir__table_step_history(struct weir_table *table, const str
 	struct weir_verdict verdict = { .allowed = false };
 	enum weir__history_done done;
 	uint64_t event_at = 0;
+	uint32_t tries = 0;
 	struct work work;
 
 	begin(&work, table, limit, hash, now);
@@ -658,9 +674,10 @@ struct weir_verdict weir__table_step_history(struct weir_table *table, const str
 
 		event_at = now > newest ? now : newest;
 	} else {
-		while ((done = take_step(&work, step, cost, &verdict, &event_at)) == WEIR__HISTORY_OUTRUN)
-			weir__back_off();
-		if (done == WEIR__HISTORY_FULL)
+		do
+			done = take_step(&work, step, cost, &verdict, &event_at);
+		while (is_outrun(done, &tries));
+		if (done != WEIR__HISTORY_DONE)
 			verdict = no_room(&work.key.view.format.plan);
 	}
 	free(work.heap);
@@ -679,14 +696,4 @@ enum weir__log_answer weir__table_allow_log(struct weir_table *table, const stru
 		return WEIR__LOG_WHOLE;
 	begin(&work, table, limit, hash, now);
 	return decide_short(&work, cost, NULL);
-}
-
-uint32_t weir__table_fetch_root(const struct weir_table *table, uint64_t hash)
-{
-	const struct weir__place place = weir__line_find(weir__table_home(table, hash), weir__fingerprint(hash), NULL);
-
-	if (place.slot == NULL || weir__slot_tag(place.seen) != WEIR__SLOT_ARENA)
-		return 0;
-	weir__history_fetch_root(&table->region.arena, weir__slot_own(place.seen));
-	return weir__slot_own(place.seen);
 }
