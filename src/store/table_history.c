@@ -382,10 +382,8 @@ static enum weir__history_done replace(struct work *work, const struct outcome *
 
 	if (number == 0)
 		return WEIR__HISTORY_FULL;
-	if (work->has_history && number == work->history.number) { /* it was in use: the memory is damaged */
+	if (work->has_history && number == work->history.number) /* given up meanwhile; or else the memory is damaged */
 		(void)weir__atomic16_swap(work->place.slot, work->place.seen, (struct weir_state){ 0, 0 });
-		return WEIR__HISTORY_OUTRUN;
-	}
 	content = slot_of(weir__fingerprint(work->key.hash), number, fresh_at(&work->key.view.format, newest));
 	if (work->has_history) {
 		if (extend(work, newest) && weir__history_move(&work->history, number)) {
