@@ -209,6 +209,15 @@ static uint64_t all_forgiven(const struct weir_table *table)
 	return sum;
 }
 
+static uint32_t keys_stored(struct weir_table *table, const struct weir_table_limit *limit)
+{
+	uint32_t stored = 0;
+
+	for (uint32_t i = 0; i < SLOTS; i++)
+		stored += is_stored(table, limit, i, MADE_AT);
+	return stored;
+}
+
 /* Another clock may be 100 ms behind, and find that the key still owes. By this one it does not: no loss to count. */
 static void a_slot_is_free_100_ms_after_its_key_is_whole(void)
 {
@@ -219,8 +228,10 @@ static void a_slot_is_free_100_ms_after_its_key_is_whole(void)
 		CHECK(weir_table_allow(table, limit, &i, sizeof(i), MADE_AT + i, 1));
 	CHECK(weir_table_allow(table, limit, "a", 1, MADE_AT + MS(1100) - 1, 1));
 	CHECK_EQ(all_forgiven(table), 1);
+	CHECK_EQ(keys_stored(table, limit), SLOTS - 1);
 	CHECK(weir_table_allow(table, limit, "b", 1, MADE_AT + MS(1100) + SLOTS, 1));
 	CHECK_EQ(all_forgiven(table), 1);
+	CHECK_EQ(keys_stored(table, limit), SLOTS - 2);
 	CHECK_EQ(stats_of(table, MADE_AT + MS(1100)).gave_way, 0);
 	weir_table_free(table);
 }
