@@ -1,0 +1,58 @@
+/* inline_limit_test.c: limits that come with requests. */
+#include "store/inline_limit.h"
+
+#include "tables.h"
+
+static int make(struct weir_table_limit *limit, struct weir_table *table, const char *space, const char *text)
+{
+	struct weir_limit asked;
+
+	CHECK_EQ(weir_limit_parse(text, strlen(text), &asked, NULL), WEIR_OK);
+	return weir__inline_limit_init(limit, table, space, strlen(space), &asked, limit_in(table, "1/s"), NULL);
+}
+
+static bool allow(struct weir_table_limit *limit, struct weir_table *table)
+{
+	return weir_table_allow(table, limit, "key", 3, MADE_AT, 1);
+}
+
+static void the_space_says_whose_key_it_is(void)
+{
+	struct weir_table *const table = table_for(100, MADE_AT);
+	struct weir_table_limit first, again, other;
+
+	CHECK_EQ(make(&first, table, "a", "2/hour"), WEIR_OK);
+	CHECK_EQ(make(&again, table, "a", "2/hour"), WEIR_OK);
+	CHECK_EQ(make(&other, table, "b", "2/hour"), WEIR_OK);
+	CHECK(allow(&first, table) && allow(&again, table));
+	CHECK(!allow(&first, table) && !allow(&again, table));
+	CHECK(allow(&other, table));
+	weir_table_free(table);
+}
+
+static void decisions_are_counted_with_another_limit(void)
+{
+	struct weir_table *const table = table_for(100, MADE_AT);
+	struct weir_table_limit_stats stats;
+	struct weir_table_limit limit;
+
+	CHECK_EQ(make(&limit, table, "a", "1/hour"), WEIR_OK);
+	CHECK(allow(&limit, table) && !allow(&limit, table));
+	weir_table_limit_stats(table, limit_in(table, "1/s"), &stats);
+	CHECK_EQ(stats.allowed, 1);
+	CHECK_EQ(stats.denied, 1);
+	weir_table_free(table);
+}
+
+static void what_the_table_cannot_hold_is_refused(void)
+{
+	struct weir_table *const table = table_for(100, MADE_AT);
+	struct weir_table_limit limit;
+
+	CHECK_EQ(make(&limit, table, "a", "5/s sliding_log"), WEIR_ERR_UNSUPPORTED);
+	CHECK_EQ(make(&limit, table, "a", "268435456/s fixed_window"), WEIR_ERR_MAXIMUM);
+	weir_table_free(table);
+}
+
+TESTS(TEST(the_space_says_whose_key_it_is), TEST(decisions_are_counted_with_another_limit),
+      TEST(what_the_table_cannot_hold_is_refused))
