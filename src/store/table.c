@@ -226,7 +226,7 @@ struct weir_verdict weir__table_step(struct weir_table *table, const struct weir
 		struct weir__place place;
 
 		weir__key_init(&key, table, limit, hash);
-		place = weir__table_find(&key, &state);
+		weir__table_find(&key, &place, &state);
 		before = state;
 		next = place.seen;
 		verdict = step(&key.view.format.plan, &state, now, cost);
@@ -402,7 +402,7 @@ bool weir_table_reset(struct weir_table *table, const struct weir_table_limit *l
 
 	do {
 		weir__key_init(&found, table, limit, hash);
-		place = weir__table_find(&found, &state);
+		weir__table_find(&found, &place, &state);
 		if (place.slot == NULL)
 			return false;
 		weir__table_forgive(&found, &place);
@@ -421,7 +421,7 @@ struct weir_table_key weir__table_inspect(struct weir_table *table, const struct
 
 	now = weir__table_clamp(table, now);
 	weir__key_init(&found, table, limit, hash);
-	place = weir__table_find(&found, &state);
+	weir__table_find(&found, &place, &state);
 	if (weir__format_has_histories(&limit->first)) {
 		const struct weir_verdict verdict = weir__table_step_history(table, limit, hash, weir_step_peek, now,
 									     cost, NULL);

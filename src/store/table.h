@@ -157,6 +157,18 @@ static inline struct weir__place weir__line_find(union weir__atomic16 *line, uin
 	return claim;
 }
 
+/* Field by field: a copy of the whole would wait until what was just written in parts has left the processor's store
+ * buffer. That is why places and states are not returned, but written where they are wanted. */
+static inline void weir__place_set(struct weir__place *place, union weir__atomic16 *slot, struct weir_state seen,
+				   unsigned line)
+{
+	place->slot = slot;
+	place->seen.lo = seen.lo;
+	place->seen.hi = seen.hi;
+	place->line = line;
+	place->is_old = false;
+}
+
 static inline bool weir__place_is_claim(const struct weir__place *place)
 {
 	return place->slot && weir__slot_tag(place->seen) == WEIR__SLOT_CLAIMED;
@@ -182,19 +194,21 @@ static inline void weir__key_init(struct weir__key *key, struct weir_table *tabl
 
 /* Where the key is, and what it owes: if it is nowhere, what a key owes that was never used. Removes a claim that nobody
  * seems to be at work on. If the limit was changed meanwhile, the key is looked for anew. */
-struct weir__place weir__table_find_anywhere(struct weir__key *key, struct weir_state *ret_state);
+void weir__table_find_anywhere(struct weir__key *key, struct weir__place *ret_place, struct weir_state *ret_state);
 
 /* The same, quickly if it is in its home line and packed by the newest plan. */
-static inline struct weir__place weir__table_find(struct weir__key *key, struct weir_state *ret_state)
+static inline void weir__table_find(struct weir__key *key, struct weir__place *ret_place, struct weir_state *ret_state)
 {
 	const struct weir__place place = weir__line_find(weir__table_home(key->table, key->hash), key->fingerprint,
 							 NULL);
 
 	if (WEIR__UNLIKELY(place.slot == NULL || weir__place_is_claim(&place) ||
-			   weir__slot_generation(place.seen) != (key->view.format.tag & WEIR__SLOT_GENERATION_MASK)))
-		return weir__table_find_anywhere(key, ret_state);
+			   weir__slot_generation(place.seen) != (key->view.format.tag & WEIR__SLOT_GENERATION_MASK))) {
+		weir__table_find_anywhere(key, ret_place, ret_state);
+		return;
+	}
 	*ret_state = weir__slot_unpack(&key->view.format, place.seen);
-	return place;
+	weir__place_set(ret_place, place.slot, place.seen, 0);
 }
 
 /* Whether a slot that says its key is whole now may be that of one that is not. It goes by the plan that it was packed by.

@@ -149,7 +149,7 @@ static void put_back(const struct joint *joint, const struct part *part)
 
 	do {
 		weir__key_init(&key, joint->table, part->limit, part->hash);
-		place = weir__table_find(&key, &state);
+		weir__table_find(&key, &place, &state);
 		plan = &key.view.format.plan;
 		if (plan->kind == WEIR_KIND_BUCKET) {
 			const weir__u128 now = weir__mul(joint->now, plan->count), whole_at = weir__state_wide(&state);

@@ -49,36 +49,50 @@ static union weir__atomic16 *candidate(const struct candidates *candidates, unsi
 	return candidates->lines[i / WEIR__LINE_SLOTS] + i % WEIR__LINE_SLOTS;
 }
 
-/* A slot of the key other than the own claim: a settled one if one is seen, else a claim. */
-static struct weir__place look_for(const struct candidates *candidates, uint32_t fingerprint,
-				   const union weir__atomic16 *own_claim)
+/* As weir__line_matches counts; none if the slot is in another line. */
+static unsigned bit_in_line(const union weir__atomic16 *line, const union weir__atomic16 *slot)
 {
-	struct weir__place claim = { NULL, { 0, 0 }, LINES, false };
+	const uintptr_t at = ((uintptr_t)slot - (uintptr_t)line) / sizeof(*slot);
 
-	for (unsigned line = 0; line < LINES; line++) {
-		struct weir__place place = weir__line_find(candidates->lines[line], fingerprint, own_claim);
+	return at < WEIR__LINE_SLOTS ? 1u << at : 0;
+}
+
+/* A slot of the key other than the own claim: a settled one if one is seen, else a claim. */
+static void look_for(const struct candidates *candidates, uint32_t fingerprint, const union weir__atomic16 *own_claim,
+		     struct weir__place *ret_place)
+{
+	unsigned matches = 0;
+
+	weir__place_set(ret_place, NULL, (struct weir_state){ 0, 0 }, LINES);
+	for (unsigned line = 0; line < LINES; line++)
+		matches |= weir__line_matches(candidates->lines[line], fingerprint) &
+			   ~bit_in_line(candidates->lines[line], own_claim);
+	for (unsigned line = 0; matches != 0 && line < LINES; line++) {
+		const struct weir__place place = weir__line_find(candidates->lines[line], fingerprint, own_claim);
 
 		if (place.slot == NULL)
 			continue;
-		place.line = line;
+		weir__place_set(ret_place, place.slot, place.seen, line);
 		if (!weir__place_is_claim(&place))
-			return place;
-		claim = place;
+			return;
 	}
-	return claim;
 }
 
 /* Of this era or the one before. That is looked for first: a slot may come to have this era's fingerprint while it is
  * looked for, never the other way. If there are two, this era's is the key's. */
-static struct weir__place look(const struct candidates *candidates, const struct weir__key *key,
-			       const union weir__atomic16 *own_claim)
+static void look(const struct candidates *candidates, const struct weir__key *key,
+		 const union weir__atomic16 *own_claim, struct weir__place *ret_place)
 {
-	struct weir__place before = { NULL, { 0, 0 }, LINES, false }, place;
+	struct weir__place before;
 
-	if (key->previous != key->fingerprint)
-		before = look_for(candidates, key->previous, own_claim);
-	place = look_for(candidates, key->fingerprint, own_claim);
-	return place.slot && (before.slot == NULL || !weir__place_is_claim(&place)) ? place : before;
+	if (WEIR__LIKELY(key->previous == key->fingerprint)) {
+		look_for(candidates, key->fingerprint, own_claim, ret_place);
+		return;
+	}
+	look_for(candidates, key->previous, own_claim, &before);
+	look_for(candidates, key->fingerprint, own_claim, ret_place);
+	if (before.slot && (ret_place->slot == NULL || weir__place_is_claim(ret_place)))
+		*ret_place = before;
 }
 
 static bool remove_claim(const struct weir__place *claim)
@@ -121,33 +135,33 @@ static bool is_current(const struct weir__key *key)
 	return weir__plans_number(key->limit->entry) == key->view.number;
 }
 
-static struct weir__place find_slot(struct weir__key *key)
+static void find_slot(struct weir__key *key, struct weir__place *ret_place)
 {
 	const struct candidates candidates = candidates_of(key->table, key->hash);
 
 	prefetch_rest(&candidates);
 	for (;;) {
-		const struct weir__place place = look(&candidates, key, NULL);
-
-		if (weir__place_is_claim(&place))
-			await_claim(&place);
-		else if (place.slot || WEIR__LIKELY(is_current(key)))
-			return place;
+		look(&candidates, key, NULL, ret_place);
+		if (weir__place_is_claim(ret_place))
+			await_claim(ret_place);
+		else if (ret_place->slot || WEIR__LIKELY(is_current(key)))
+			return;
 		else /* it may be there, but of a later era */
 			weir__key_init(key, key->table, key->limit, key->hash);
 	}
 }
 
-struct weir__place weir__table_find_anywhere(struct weir__key *key, struct weir_state *ret_state)
+void weir__table_find_anywhere(struct weir__key *key, struct weir__place *ret_place, struct weir_state *ret_state)
 {
 	for (;;) {
-		struct weir__place place = find_slot(key);
-
-		*ret_state = key->view.absent;
-		if (place.slot == NULL || weir__format_has_histories(&key->view.format) ||
-		    weir__view_unpack(key->limit, &key->view, place.seen,
-				      weir__slot_fingerprint(place.seen) == key->fingerprint, ret_state, &place.is_old))
-			return place;
+		find_slot(key, ret_place);
+		ret_state->lo = key->view.absent.lo;
+		ret_state->hi = key->view.absent.hi;
+		if (ret_place->slot == NULL || weir__format_has_histories(&key->view.format) ||
+		    weir__view_unpack(key->limit, &key->view, ret_place->seen,
+				      weir__slot_fingerprint(ret_place->seen) == key->fingerprint, ret_state,
+				      &ret_place->is_old))
+			return;
 		weir__key_init(key, key->table, key->limit, key->hash);
 	}
 }
@@ -156,7 +170,7 @@ struct weir__place weir__table_find_anywhere(struct weir__key *key, struct weir_
  * zero. */
 static bool is_whole(struct weir_state slot, uint64_t now)
 {
-	return slot.hi == 0 || (weir__slot_fingerprint(slot) != 0 && weir__slot_fresh_at(slot) <= now);
+	return (slot.hi == 0) | ((weir__slot_fingerprint(slot) != 0) & (weir__slot_fresh_at(slot) <= now));
 }
 
 /* And by any other clock. */
@@ -165,78 +179,132 @@ static bool is_free(struct weir_state slot, uint64_t now)
 	return slot.hi == 0 || weir__slot_fresh_at(slot) + clocks_differ_ns <= now;
 }
 
+enum { PAIR = (1 << PAIR_SLOTS) - 1, NONE = CANDIDATES };
+
+/* What was seen in the candidates: in two arrays, since to put a slot together in memory costs more than to read it. */
+struct seen {
+	uint64_t lo[CANDIDATES], hi[CANDIDATES];
+};
+
+static struct weir_state slot_of(const struct seen *seen, unsigned i)
+{
+	return (struct weir_state){ seen->lo[i], seen->hi[i] };
+}
+
+/* The one with the lowest hi of some candidates, a bit each. Here and below no branch depends on which is lower: that
+ * cannot be foretold. */
+static unsigned lowest_of(const struct seen *seen, unsigned of)
+{
+	uint64_t least = UINT64_MAX;
+	unsigned lowest = NONE;
+
+	for (; of; of &= of - 1) {
+		const unsigned i = (unsigned)__builtin_ctz(of);
+		const bool is_lower = seen->hi[i] < least;
+
+		least = is_lower ? seen->hi[i] : least;
+		lowest = is_lower ? i : lowest;
+	}
+	return lowest;
+}
+
 /* Of two keys of the same sort, the one of lower rank gives way: it is closer to fresh. Of windows the one of which less is
  * used, whatever of it is left: else strangers who ask once would wash out those who have used theirs up. */
-static uint64_t rank(struct weir_state slot, bool is_counted)
+static weir__u128 rank(struct weir_state slot, bool is_counted)
 {
 	const uint64_t level = is_counted ? weir__slot_level(slot) : 0;
 
-	return level << (64 - WEIR__SLOT_TAG_BITS) | weir__slot_fresh_at(slot);
+	return (weir__u128)(level << (64 - WEIR__SLOT_TAG_BITS) | weir__slot_fresh_at(slot)) << 32 |
+	       weir__slot_own(slot);
 }
 
-enum { NONE = CANDIDATES };
-
-/* The best of some candidates so far. */
-struct best {
-	uint64_t rank; /* the lowest */
-	uint32_t own;  /* of those with the same, the lowest */
-	unsigned candidate;
-};
-
-static void note(struct best *best, uint64_t rank, uint32_t own, unsigned candidate)
+static inline unsigned lowest_ranked_of(const struct seen *seen, unsigned of, bool are_counted)
 {
-	if (rank > best->rank || (rank == best->rank && own >= best->own))
-		return;
-	*best = (struct best){ rank, own, candidate };
+	weir__u128 least = ~(weir__u128)0;
+	unsigned lowest = NONE;
+
+	for (; of; of &= of - 1) {
+		const unsigned i = (unsigned)__builtin_ctz(of);
+		const weir__u128 its = rank(slot_of(seen, i), are_counted);
+		const bool is_lower = its < least;
+
+		least = is_lower ? its : least;
+		lowest = is_lower ? i : lowest;
+	}
+	return lowest;
+}
+
+/* The key that is closest to fresh, where all owe something. */
+static unsigned closest_to_fresh(const struct seen *seen)
+{
+	unsigned counted = 0, plain_lowest, counted_lowest;
+
+	for (unsigned i = 0; i < CANDIDATES; i++)
+		counted |= (unsigned)weir__slot_is_counted(slot_of(seen, i)) << i;
+	plain_lowest = lowest_ranked_of(seen, ~counted & ((1u << CANDIDATES) - 1), false);
+	counted_lowest = lowest_ranked_of(seen, counted, true);
+	if (plain_lowest == NONE || (counted_lowest != NONE && seen->hi[counted_lowest] < seen->hi[plain_lowest]))
+		return counted_lowest;
+	return plain_lowest;
+}
+
+/* Those of the whole ones that are held. */
+static unsigned held_of(const struct seen *seen, unsigned whole, uint64_t now, const struct weir_state *hold)
+{
+	unsigned held = 0;
+
+	for (unsigned i = 0; i < CANDIDATES && now < hold->hi; i++)
+		held |= (unsigned)weir__table_holds(hold, slot_of(seen, i), now) << i;
+	return held & whole;
+}
+
+/* How many of a pair are not among these. */
+static unsigned others_of_pair(unsigned these, unsigned pair)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < PAIR_SLOTS; i++)
+		n += ~these >> (pair * PAIR_SLOTS + i) & 1;
+	return n;
 }
 
 /* Where a new key goes: what is whole longest, first of all what was never used, so that a clock that steps back finds what
  * it knew. In a full table it is one that is held, else the slot of the key that is closest to fresh; so never a mark,
  * which is furthest. */
-static struct weir__place choose(const struct candidates *candidates, uint64_t now, const struct weir_state *hold)
+static void choose(const struct candidates *candidates, uint64_t now, const struct weir_state *hold,
+		   struct weir__place *ret_place)
 {
-	const struct best none = { UINT64_MAX, UINT32_MAX, NONE };
-	struct best whole[2] = { none, none }, held = none;
-	struct best owing[2] = { none, none }; /* not counted, and counted */
-	struct weir_state seen[CANDIDATES];
-	unsigned taken[2] = { 0, 0 }, chosen;
+	unsigned whole = 0, held, free, chosen;
+	struct seen seen;
 
-	for (unsigned i = 0; i < CANDIDATES; i++)
-		seen[i] = weir__atomic16_load(candidate(candidates, i));
 	for (unsigned i = 0; i < CANDIDATES; i++) {
-		const bool is_counted = weir__slot_is_counted(seen[i]);
+		const struct weir_state slot = weir__atomic16_load(candidate(candidates, i));
 
-		if (WEIR__LIKELY(!is_whole(seen[i], now))) {
-			note(&owing[is_counted], rank(seen[i], is_counted), weir__slot_own(seen[i]), i);
-			taken[i / PAIR_SLOTS]++;
-		} else if (weir__table_holds(hold, seen[i], now)) {
-			note(&held, seen[i].hi, 0, i);
-			taken[i / PAIR_SLOTS]++;
-		} else {
-			note(&whole[i / PAIR_SLOTS], seen[i].hi, 0, i);
-		}
+		seen.lo[i] = slot.lo;
+		seen.hi[i] = slot.hi;
+		whole |= (unsigned)is_whole(slot, now) << i;
 	}
-	if (whole[0].candidate != NONE && (taken[0] < PAIR_CROWDED || taken[0] <= taken[1]))
-		chosen = whole[0].candidate;
-	else if (whole[1].candidate != NONE)
-		chosen = whole[1].candidate;
-	else if (held.candidate != NONE)
-		chosen = held.candidate;
-	else if (owing[0].candidate == NONE ||
-		 (owing[1].candidate != NONE && seen[owing[1].candidate].hi < seen[owing[0].candidate].hi))
-		chosen = owing[1].candidate;
-	else
-		chosen = owing[0].candidate;
-	return (struct weir__place){ candidate(candidates, chosen), seen[chosen], 0, false };
+	held = held_of(&seen, whole, now, hold);
+	free = whole & ~held;
+	if (free == 0) {
+		chosen = held ? lowest_of(&seen, held) : closest_to_fresh(&seen);
+	} else {
+		const unsigned taken = others_of_pair(free, 0);
+		const bool is_home = (free & PAIR) != 0 && (taken < PAIR_CROWDED || taken <= others_of_pair(free, 1));
+
+		chosen = lowest_of(&seen, is_home || free <= PAIR ? free & PAIR : free & ~(unsigned)PAIR);
+	}
+	weir__place_set(ret_place, candidate(candidates, chosen), slot_of(&seen, chosen), 0);
 }
 
 /* Steps 2 and 3. */
 static bool settle(const struct weir__key *key, const struct candidates *candidates, const struct weir__place *mine,
 		   struct weir_state content)
 {
-	for (;;) {
-		const struct weir__place other = look(candidates, key, mine->slot);
+	struct weir__place other;
 
+	for (;;) {
+		look(candidates, key, mine->slot, &other);
 		if (other.slot == NULL && is_current(key))
 			return weir__atomic16_swap(mine->slot, mine->seen, content);
 		if (other.slot == NULL || !weir__place_is_claim(&other) || other.slot < mine->slot) {
@@ -267,9 +335,11 @@ bool weir__table_claim(const struct weir__key *key, struct weir_state content, w
 							weir__slot_fresh_at(content), WEIR__SLOT_CLAIMED);
 	const struct weir_state hold = weir__atomic16_load(&table->region.header->hold);
 	const uint64_t since_epoch = now - table->epoch;
-	struct weir__place mine = choose(&candidates, since_epoch, &hold);
-	const bool owed = !is_whole(mine.seen, since_epoch);
+	struct weir__place mine;
+	bool owed;
 
+	choose(&candidates, since_epoch, &hold, &mine);
+	owed = !is_whole(mine.seen, since_epoch);
 	/* The key itself, settled by somebody since it was not found. */
 	if (weir__slot_fingerprint(mine.seen) == key->fingerprint || weir__slot_fingerprint(mine.seen) == key->previous)
 		return false;

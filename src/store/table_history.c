@@ -136,7 +136,7 @@ static void find(struct work *work)
 		enum weir__history_found found = WEIR__HISTORY_GONE;
 
 		weir__key_init(&work->key, work->key.table, work->key.limit, work->key.hash);
-		work->place = weir__table_find(&work->key, &ignored);
+		weir__table_find(&work->key, &work->place, &ignored);
 		if (work->place.slot && weir__slot_tag(work->place.seen) == WEIR__SLOT_ARENA) {
 			weir__history_fetch_root(&work->key.table->region.arena, weir__slot_own(work->place.seen));
 			found = weir__history_look(&work->key.table->region.arena, weir__slot_own(work->place.seen),

@@ -41,7 +41,7 @@ static struct weir_verdict reserve(struct wait *wait, take_ahead *take, weir_ns 
 
 	do {
 		weir__key_init(&key, wait->table, wait->limit, wait->hash);
-		place = weir__table_find(&key, &state);
+		weir__table_find(&key, &place, &state);
 		before = state;
 		verdict = take(&key.view.format.plan, &state, now, wait->cost, max_wait, ret_reservation);
 		next = place.is_old || !weir__slot_equal(before, state) ? weir__key_pack(&key, &state) : place.seen;
@@ -61,7 +61,7 @@ static void give_back(const struct wait *wait, weir_ns now, struct weir_reservat
 
 	do {
 		weir__key_init(&key, wait->table, wait->limit, wait->hash);
-		place = weir__table_find(&key, &state);
+		weir__table_find(&key, &place, &state);
 		if (key.view.number != wait->taken_by || weir__state_wide(&state) < weir__state_wide(&wait->taken) ||
 		    weir__reserve_cancel(&key.view.format.plan, &state, now, reservation) == 0)
 			return;

@@ -141,11 +141,13 @@ static uint64_t left_at(weir_ns now)
 
 static struct weir__place charged_place(void)
 {
+	struct weir__place place;
 	struct weir__key key;
 	struct weir_state state;
 
 	weir__key_init(&key, stage.table, stage.charged, hash_of(stage.charged, &stage.charged_key, 4));
-	return weir__table_find(&key, &state);
+	weir__table_find(&key, &place, &state);
+	return place;
 }
 
 static struct weir_state charged_slot(void)

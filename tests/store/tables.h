@@ -110,10 +110,12 @@ static inline struct weir__place place_of(struct weir_table *table, const struct
 					  const void *bytes, size_t length)
 {
 	struct weir_state ignored;
+	struct weir__place place;
 	struct weir__key key;
 
 	weir__key_init(&key, table, limit, hash_of(limit, bytes, length));
-	return weir__table_find(&key, &ignored);
+	weir__table_find(&key, &place, &ignored);
+	return place;
 }
 
 /* How many slots have the key's fingerprint, claims included: never more than one if nobody is at work. */
