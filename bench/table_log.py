@@ -32,7 +32,10 @@ PROMISES = [
     ("log_vs_redis_zset", ">=", 20.0),
     ("log_bytes_per_event", "<=", 10.0),
 ]
-SHARES_APART_MOST = 0.01
+# The share that is allowed goes up and down over a minute of the load, so how much of it a contender gets through in a
+# second decides what it sees. Over the same requests all must allow the same, but for the bit of the clock, and for
+# batches, which have one time for all. Redis gets other keys at the same times: that is a matter of chance.
+COMPARED, SHARES_APART_MOST, REDIS_APART_MOST = 102_400, 0.0005, 0.01
 
 NOTES = """logs: 100/min sliding_log; each key is offered 150 a minute, of a time that the number of the request gives.
 The clock is read all the same. Logs are full before time is taken, and about two thirds are allowed.
@@ -73,6 +76,9 @@ def measure(arguments, cpus):
     full = json.loads(run([LOG, "full", *options], cpus[1])[0])
     with redis_server(cpus[2] - cpus[1]) as socket:
         filled = json.loads(run([REDIS, "fill", "--socket", socket, *options], cpus[1])[0])
+        same = {name: share(json.loads(run([*command, *options, "--count", str(COMPARED)], cpus[1])[0]))
+                for name, command in {**{name: CONTENDERS[name][1] for name in ("one", "batch", "go")},
+                                      "redis": [REDIS, "pipeline", "--socket", socket]}.items()}
         options += ["--seconds", str(arguments.seconds)]
         times = measure_times({
             name: ([*command, *options, *(["--socket", socket] if command[0] == REDIS else [])], 1)
@@ -81,7 +87,7 @@ def measure(arguments, cpus):
         times[name] |= filled
     for name in WEIR:
         times[name] |= full
-    return {"times": times}
+    return {"times": times, "same": same}
 
 
 # --- judgement ------------------------------------------------------------------------------------------------------
@@ -100,22 +106,26 @@ def ratios(found):
             "log_bytes_per_event_redis": times["redis"]["bytes_per_event"]}
 
 
-def shares(times):
-    return {name: one["allowed"] / (one["allowed"] + one["denied"]) for name, one in times.items()}
+def share(one):
+    return one["allowed"] / (one["allowed"] + one["denied"])
 
 
 def judge(found, rounds):
     times = found["times"]
-    allowed = shares(times).values()
-    same = (max(allowed) - min(allowed) <= SHARES_APART_MOST,
-            f"all logs allow the same: {100 * min(allowed):.2f} to {100 * max(allowed):.2f} %")
-    return [*judge_ratios(PROMISES, ratios(found), ratio_ranges(ratios_of, times, rounds)), same]
+    same = found["same"]
+    allowed = [same[name] for name in ("one", "batch", "go")]
+    checks = [(max(allowed) - min(allowed) <= SHARES_APART_MOST,
+               f"of the same {COMPARED} requests Weir and Go allow the same: {100 * min(allowed):.3f} to "
+               f"{100 * max(allowed):.3f} %, at most {100 * SHARES_APART_MOST} apart"),
+              (abs(same["redis"] - same["one"]) <= REDIS_APART_MOST,
+               f"of as many at the same times Redis allows {100 * same['redis']:.2f} %, at most "
+               f"{100 * REDIS_APART_MOST} apart")]
+    return [*judge_ratios(PROMISES, ratios(found), ratio_ranges(ratios_of, times, rounds)), *checks]
 
 
 def print_report(found):
     print(f"\n{'100 K sliding logs':<30} {'uniform, 1 thread: ns':>21} {'noise':>6}  {'allowed':>8} "
           f"{'bytes an event':>15}")
-    allowed = shares(found["times"])
     for name, one in found["times"].items():
-        print(f"{CONTENDERS[name][0]:<30} {one['ns']:>21.1f} {percent(one['noise']):>6}  {percent(allowed[name]):>8} "
+        print(f"{CONTENDERS[name][0]:<30} {one['ns']:>21.1f} {percent(one['noise']):>6}  {percent(share(one)):>8} "
               f"{one['bytes_per_event']:>15.1f}")
