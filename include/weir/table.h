@@ -135,6 +135,12 @@ WEIR_API int weir_table_add_limit(struct weir_table *table, const char *name, co
 WEIR_API int weir_table_add_limit_text(struct weir_table *table, const char *name, const char *text,
 				       const struct weir_table_limit **ret_limit, struct weir_message *ret_message);
 
+/* Adds a limit, or finds that of this name, whatever it has been changed to, if it can be changed to this one: so a
+ * program that reads its limits from a file finds them again, and changes those that differ. WEIR_ERR_CHANGE: it cannot;
+ * others as above. */
+WEIR_API int weir_table_find_limit(struct weir_table *table, const char *name, const struct weir_limit *limit,
+				   const struct weir_table_limit **ret_limit, struct weir_message *ret_message);
+
 /* Changes a limit while keys live, at now: the rate and burst of a bucket, or the count of a window. From their next
  * decision on, all threads and processes decide by the new one; handles stay as they are, and so does the name. Nobody
  * waits: each key is carried over when it is next touched, as weir_step_convert does at `now`. A bucket keeps its tokens,

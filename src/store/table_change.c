@@ -3,6 +3,8 @@
 #include "os/file.h"
 #include "store/table.h"
 
+enum { FIND_TRIES = 16 };
+
 static int refuse_region(struct weir_message *ret_message)
 {
 	struct weir__text why = weir__text_of_message(ret_message, 0);
@@ -91,6 +93,27 @@ int weir_table_change_limit_text(struct weir_table *table, const struct weir_tab
 	const int error = weir_limit_parse(text, strlen(text), &to, ret_message);
 
 	return error == WEIR_OK ? weir_table_change_limit(table, limit, &to, now, ret_message) : error;
+}
+
+int weir_table_find_limit(struct weir_table *table, const char *name, const struct weir_limit *limit,
+			  const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
+{
+	struct weir__slot_format format;
+	struct weir__region_words words;
+	struct weir_limit now;
+	uint32_t index;
+	int error = weir_table_add_limit(table, name, limit, ret_limit, ret_message);
+
+	for (int tries = 0; error == WEIR_ERR_CHANGE && tries < FIND_TRIES; tries++) { /* others may change it, too */
+		if (!weir__region_find_limit(&table->region, name, &index) ||
+		    !weir__region_read_limit(&table->region, index, &words) ||
+		    weir_limit_parse(words.text, strlen(words.text), &now, NULL) != WEIR_OK)
+			return refuse_region(ret_message);
+		error = weir_table_add_limit(table, name, &now, ret_limit, ret_message);
+		if (error == WEIR_OK)
+			return weir__view_format(*ret_limit, limit, &format, ret_message);
+	}
+	return error;
 }
 
 struct weir_limit weir_table_limit_limit(const struct weir_table_limit *limit)

@@ -10,13 +10,14 @@ import re
 import sys
 from pathlib import Path
 
-ALL = {"core", "store", "policy", "wire", "os", "observe", "serve", "cli"}
+ALL = {"core", "store", "policy", "guard", "wire", "os", "observe", "serve", "cli"}
 MAY = {
     "core": set(),
     "wire": {"core"},
     "store": {"core", "os"},
     "os": set(),
-    "policy": {"core"},
+    "policy": {"core", "os"},
+    "guard": {"core", "os", "policy", "store"},
     "observe": {"core"},
     "serve": ALL,
     "cli": ALL,

@@ -1,0 +1,96 @@
+/* address.c: libc reads addresses; the rest is masks. */
+#include "policy/address.h"
+
+#include <arpa/inet.h>
+
+static const unsigned char mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+static struct weir__slice without_brackets_and_zone(struct weir__slice text)
+{
+	const char *zone;
+
+	if (text.n >= 2 && text.at[0] == '[' && text.at[text.n - 1] == ']')
+		text = (struct weir__slice){ text.at + 1, text.n - 2 };
+	zone = text.n > 0 ? memchr(text.at, '%', text.n) : NULL;
+	if (zone)
+		text.n = (size_t)(zone - text.at);
+	return text;
+}
+
+bool weir__address_read(struct weir__slice text, struct weir__address *ret_address)
+{
+	char word[INET6_ADDRSTRLEN];
+	unsigned char bytes[WEIR__ADDRESS_BYTES];
+
+	text = without_brackets_and_zone(text);
+	if (text.n == 0 || text.n >= sizeof(word) || memchr(text.at, '\0', text.n))
+		return false;
+	memcpy(word, text.at, text.n);
+	word[text.n] = '\0';
+	*ret_address = (struct weir__address){ .is_v6 = false };
+	if (inet_pton(AF_INET, word, ret_address->bytes) == 1)
+		return true;
+	if (inet_pton(AF_INET6, word, bytes) != 1)
+		return false;
+	if (memcmp(bytes, mapped, sizeof(mapped)) == 0) {
+		memcpy(ret_address->bytes, bytes + sizeof(mapped), 4);
+		return true;
+	}
+	memcpy(ret_address->bytes, bytes, sizeof(bytes));
+	ret_address->is_v6 = true;
+	return true;
+}
+
+struct weir__address weir__address_mask(const struct weir__address *address, unsigned bits)
+{
+	struct weir__address masked = *address;
+
+	for (unsigned i = 0; i < WEIR__ADDRESS_BYTES; i++) {
+		if (bits >= 8 * (i + 1))
+			continue;
+		masked.bytes[i] &= (unsigned char)(bits <= 8 * i ? 0 : 0xff00u >> (bits - 8 * i));
+	}
+	return masked;
+}
+
+static bool read_bits(struct weir__slice text, unsigned most, unsigned *ret_bits)
+{
+	unsigned bits = 0;
+
+	if (text.n == 0 || text.n > 3)
+		return false;
+	for (size_t i = 0; i < text.n; i++) {
+		if (text.at[i] < '0' || text.at[i] > '9')
+			return false;
+		bits = bits * 10 + (unsigned)(text.at[i] - '0');
+	}
+	*ret_bits = bits;
+	return bits <= most;
+}
+
+bool weir__network_read(struct weir__slice text, struct weir__network *ret_network, bool *ret_is_host_bits)
+{
+	const char *const slash = text.n > 0 ? memchr(text.at, '/', text.n) : NULL;
+	const struct weir__slice address = { text.at, slash ? (size_t)(slash - text.at) : text.n };
+	struct weir__address masked;
+	unsigned most;
+
+	*ret_is_host_bits = false;
+	if (!weir__address_read(address, &ret_network->address))
+		return false;
+	most = 8 * weir__address_length(&ret_network->address);
+	ret_network->bits = most;
+	if (slash && !read_bits((struct weir__slice){ slash + 1, text.n - address.n - 1 }, most, &ret_network->bits))
+		return false;
+	masked = weir__address_mask(&ret_network->address, ret_network->bits);
+	*ret_is_host_bits = memcmp(masked.bytes, ret_network->address.bytes, sizeof(masked.bytes)) != 0;
+	return !*ret_is_host_bits;
+}
+
+bool weir__network_has(const struct weir__network *network, const struct weir__address *address)
+{
+	const struct weir__address masked = weir__address_mask(address, network->bits);
+
+	return network->address.is_v6 == address->is_v6 &&
+	       memcmp(masked.bytes, network->address.bytes, sizeof(masked.bytes)) == 0;
+}

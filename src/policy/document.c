@@ -1,0 +1,231 @@
+/* document.c: libyaml's events to a tree. */
+#include "policy/document.h"
+
+#include <yaml.h>
+
+enum { DEPTH_MOST = 32, MEMBERS_MOST = 4096 /* of a map */ };
+
+/* A list or map that has begun. */
+struct level {
+	struct weir__node *node, *last; /* of its members */
+	struct weir__node *key;         /* of a map: read, its value is to come */
+};
+
+struct reading {
+	struct weir__pool *pool;
+	struct weir__faults *faults;
+	struct weir__node *root;
+	struct level levels[DEPTH_MOST];
+	unsigned depth;
+	bool is_over; /* nothing more can be made of it */
+};
+
+static struct weir__mark mark_of(yaml_mark_t mark)
+{
+	return (struct weir__mark){ (uint32_t)mark.line + 1, (uint32_t)mark.column + 1 };
+}
+
+static struct weir__node *new_node(struct reading *reading, enum weir__node_kind kind, yaml_mark_t at)
+{
+	struct weir__node *const node = weir__pool_take(reading->pool, sizeof(*node));
+
+	if (node == NULL) {
+		weir__fault(reading->faults, mark_of(at),
+			    "the file is too large for the memory that policies may take");
+		reading->is_over = true;
+		return NULL;
+	}
+	node->kind = kind;
+	node->at = mark_of(at);
+	return node;
+}
+
+/* Maps of policies are short: what is long is a list. A hostile one is bounded by MEMBERS_MOST. */
+static bool is_known(const struct weir__node *map, struct weir__slice key, struct weir__mark *ret_first)
+{
+	for (const struct weir__node *member = map->members; member; member = member->next)
+		if (weir__slice_equal(member->key->text, key)) {
+			*ret_first = member->key->at;
+			return true;
+		}
+	return false;
+}
+
+static void add_key(struct reading *reading, struct level *level, struct weir__node *node)
+{
+	struct weir__mark first;
+
+	if (node->kind != WEIR__NODE_TEXT) {
+		weir__fault(reading->faults, node->at, "%s as a key; a key is a text", weir__node_kind_words(node));
+		reading->is_over = true;
+		return;
+	}
+	if (level->node->n == MEMBERS_MOST) {
+		weir__fault(reading->faults, node->at, "more than %d keys in one map", MEMBERS_MOST);
+		reading->is_over = true;
+	} else if (is_known(level->node, node->text, &first)) {
+		weir__fault(reading->faults, node->at, "'%s' again; it was given in line %u", node->text.at,
+			    first.line);
+	}
+	level->key = node;
+}
+
+static void add_member(struct level *level, struct weir__node *node)
+{
+	node->key = level->key;
+	level->key = NULL;
+	if (level->last)
+		level->last->next = node;
+	else
+		level->node->members = node;
+	level->last = node;
+	level->node->n++;
+}
+
+/* Puts a node where it belongs. */
+static void add_node(struct reading *reading, struct weir__node *node)
+{
+	struct level *const level = reading->depth ? &reading->levels[reading->depth - 1] : NULL;
+
+	if (level == NULL)
+		reading->root = node;
+	else if (level->node->kind == WEIR__NODE_MAP && level->key == NULL)
+		add_key(reading, level, node);
+	else
+		add_member(level, node);
+}
+
+static void begin(struct reading *reading, const yaml_event_t *event, enum weir__node_kind kind)
+{
+	struct weir__node *const node = new_node(reading, kind, event->start_mark);
+
+	if (node == NULL)
+		return;
+	if (reading->depth == DEPTH_MOST) {
+		weir__fault(reading->faults, node->at, "more than %d lists and maps in one another", DEPTH_MOST);
+		reading->is_over = true;
+		return;
+	}
+	add_node(reading, node);
+	reading->levels[reading->depth++] = (struct level){ .node = node };
+}
+
+static void add_text(struct reading *reading, const yaml_event_t *event)
+{
+	const char *const value = (const char *)event->data.scalar.value;
+	struct weir__node *const node = new_node(reading, WEIR__NODE_TEXT, event->start_mark);
+
+	if (node == NULL)
+		return;
+	node->is_quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+	node->text = weir__pool_copy(reading->pool, (struct weir__slice){ value, event->data.scalar.length });
+	if (node->text.at == NULL)
+		reading->is_over = true;
+	else if (memchr(value, '\0', event->data.scalar.length))
+		weir__fault(reading->faults, node->at, "a text with a NUL in it");
+	if (!reading->is_over)
+		add_node(reading, node);
+}
+
+static void refuse(struct reading *reading, yaml_mark_t at, const char *what)
+{
+	weir__fault(reading->faults, mark_of(at), "%s: not used here; write it out", what);
+	reading->is_over = true;
+}
+
+static void take_event(struct reading *reading, const yaml_event_t *event)
+{
+	switch (event->type) {
+	case YAML_ALIAS_EVENT:
+		refuse(reading, event->start_mark, "an alias (*)");
+		break;
+	case YAML_DOCUMENT_START_EVENT:
+		if (reading->root) {
+			weir__fault(reading->faults, mark_of(event->start_mark), "a second document; a file has one");
+			reading->is_over = true;
+		}
+		break;
+	case YAML_SCALAR_EVENT:
+		if (event->data.scalar.anchor || event->data.scalar.tag)
+			refuse(reading, event->start_mark, "an anchor (&) or tag (!)");
+		else
+			add_text(reading, event);
+		break;
+	case YAML_SEQUENCE_START_EVENT:
+		if (event->data.sequence_start.anchor || event->data.sequence_start.tag)
+			refuse(reading, event->start_mark, "an anchor (&) or tag (!)");
+		else
+			begin(reading, event, WEIR__NODE_LIST);
+		break;
+	case YAML_MAPPING_START_EVENT:
+		if (event->data.mapping_start.anchor || event->data.mapping_start.tag)
+			refuse(reading, event->start_mark, "an anchor (&) or tag (!)");
+		else
+			begin(reading, event, WEIR__NODE_MAP);
+		break;
+	case YAML_SEQUENCE_END_EVENT:
+	case YAML_MAPPING_END_EVENT:
+		reading->depth--;
+		break;
+	case YAML_STREAM_END_EVENT:
+		reading->is_over = true;
+		break;
+	default:
+		break;
+	}
+}
+
+struct weir__node *weir__document_read(struct weir__pool *pool, struct weir__slice text, struct weir__faults *faults)
+{
+	struct reading reading = { .pool = pool, .faults = faults };
+	const uint32_t before = faults->n;
+	yaml_parser_t parser;
+
+	if (!yaml_parser_initialize(&parser)) {
+		weir__fault(faults, (struct weir__mark){ 1, 1 }, "no memory to read it");
+		return NULL;
+	}
+	yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
+	yaml_parser_set_input_string(&parser, (const unsigned char *)text.at, text.n);
+	while (!reading.is_over) {
+		yaml_event_t event;
+
+		if (!yaml_parser_parse(&parser, &event)) {
+			weir__fault(faults, mark_of(parser.problem_mark), "%s%s%s",
+				    parser.problem ? parser.problem : "not YAML", parser.context ? ", " : "",
+				    parser.context ? parser.context : "");
+			break;
+		}
+		take_event(&reading, &event);
+		yaml_event_delete(&event);
+	}
+	yaml_parser_delete(&parser);
+	if (faults->n > before)
+		return NULL;
+	if (reading.root == NULL) {
+		reading.root = weir__pool_take(pool, sizeof(*reading.root));
+		if (reading.root)
+			*reading.root = (struct weir__node){ .kind = WEIR__NODE_MAP, .at = { 1, 1 } };
+	}
+	return reading.root;
+}
+
+const struct weir__node *weir__node_member(const struct weir__node *map, const char *key)
+{
+	for (const struct weir__node *member = map->members; member; member = member->next)
+		if (weir__slice_is(member->key->text, key))
+			return member;
+	return NULL;
+}
+
+const char *weir__node_kind_words(const struct weir__node *node)
+{
+	switch (node->kind) {
+	case WEIR__NODE_LIST:
+		return "a list";
+	case WEIR__NODE_MAP:
+		return "a map";
+	default:
+		return "a text";
+	}
+}

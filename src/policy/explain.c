@@ -1,0 +1,122 @@
+/* explain.c: of each limit, whether it applies to a request, and why. */
+#include <stdio.h>
+
+#include "policy/policy.h"
+
+enum { LINE = 1024, SHOWN = 64 };
+
+/* Text of a request may hold anything. */
+static void print_value(char *line, size_t size, struct weir__slice text)
+{
+	size_t length = 0;
+
+	for (size_t i = 0; i < text.n && i < SHOWN && length + 5 < size; i++) {
+		const unsigned char c = (unsigned char)text.at[i];
+
+		if (c < ' ' || c >= 0x7f)
+			length += (size_t)snprintf(line + length, size - length, "\\x%02x", c);
+		else
+			line[length++] = (char)c;
+	}
+	line[length] = '\0';
+	if (text.n > SHOWN && length + 4 < size)
+		memcpy(line + length, "...", 4);
+}
+
+/* The first condition that does not hold, or NULL. */
+static const struct weir__condition *failed(const struct weir__rule *rule, const struct weir__values *values)
+{
+	for (size_t i = 0; i < rule->n; i++)
+		if (!weir__condition_holds(&rule->conditions[i], values))
+			return &rule->conditions[i];
+	return NULL;
+}
+
+static void explain_failed(const struct weir_policy *policy, const struct weir__condition *condition,
+			   const struct weir__values *values, char *line, size_t size)
+{
+	const char *const name = policy->attributes.of[condition->attribute].name.at;
+	const struct weir__value *const value = &values->of[condition->attribute];
+	char shown[5 * SHOWN];
+
+	if (value->text.at == NULL) {
+		(void)snprintf(line, size, "does not apply: the request has no %s", name);
+		return;
+	}
+	print_value(shown, sizeof(shown), value->text);
+	(void)snprintf(line, size, "does not apply: %s is '%s'", name, shown);
+}
+
+/* What the key is made of. */
+static void print_key(const struct weir_policy *policy, const struct weir__policy_limit *limit,
+		      const struct weir__values *values, char *line, size_t size)
+{
+	size_t length = 0;
+
+	line[0] = '\0';
+	for (unsigned i = 0; i < limit->n_parts && length < size; i++) {
+		const struct weir__key_part *const part = &limit->parts[i];
+		const struct weir__value *const value = &values->of[part->attribute];
+		char shown[5 * SHOWN], bits[16] = "";
+
+		print_value(shown, sizeof(shown), value->text.at ? value->text : part->fallback);
+		if (value->text.at && value->is_address)
+			(void)snprintf(bits, sizeof(bits), "/%u", value->address.is_v6 ? part->bits_v6 : part->bits_v4);
+		length += (size_t)snprintf(line + length, size - length, "%s%s=%s%s", i ? " " : "",
+					   policy->attributes.of[part->attribute].name.at, shown, bits);
+	}
+}
+
+static void explain_limit(const struct weir_policy *policy, uint32_t number, const struct weir__values *values,
+			  char *line, size_t size)
+{
+	const struct weir__policy_limit *const limit = &policy->limits[number];
+	const struct weir__condition *const condition = failed(&policy->rules.of[number], values);
+	const struct weir_policy_plan *plan;
+	struct weir__override applies;
+	bool is_override;
+	char text[WEIR_LIMIT_TEXT_MAX], key[LINE / 2];
+
+	if (condition) {
+		explain_failed(policy, condition, values, line, size);
+		return;
+	}
+	for (unsigned i = 0; i < limit->n_parts; i++)
+		if (values->of[limit->parts[i].attribute].text.at == NULL && limit->parts[i].fallback.at == NULL) {
+			(void)snprintf(line, size, "does not apply: its key needs %s, which the request has not",
+				       policy->attributes.of[limit->parts[i].attribute].name.at);
+			return;
+		}
+	applies = weir__policy_resolve(limit, values);
+	is_override = applies.plan != limit->plan;
+	plan = &policy->plans[applies.plan];
+	if (applies.mode == WEIR_MODE_OFF) {
+		(void)snprintf(line, size, "does not apply: it is off%s",
+			       limit->mode == WEIR_MODE_OFF ? "" : " by an override");
+		return;
+	}
+	(void)weir_limit_print(&plan->limit, text);
+	print_key(policy, limit, values, key, sizeof(key));
+	(void)snprintf(line, size, "applies%s: %s%s%s, %s%s", applies.mode == WEIR_MODE_SHADOW ? " in shadow" : "",
+		       plan->is_unlimited ? "unlimited" : text, is_override ? " by the override " : "",
+		       is_override ? plan->name : "", limit->n_parts ? "key " : "one for all requests", key);
+}
+
+void weir_policy_explain(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
+			 weir_policy_report *report, void *context)
+{
+	char line[LINE], why[LINE - 2 * WEIR__LIMIT_NAME_MAX];
+	struct weir__values values;
+	struct weir__slice name;
+
+	if (!weir__values_read(&policy->attributes, attributes, n, &values, &name)) {
+		(void)snprintf(line, sizeof(line), "the attribute %.*s is too long", (int)name.n, name.at);
+		report(context, line);
+		return;
+	}
+	for (uint32_t i = 0; i < policy->n_limits; i++) {
+		explain_limit(policy, i, &values, why, sizeof(why));
+		(void)snprintf(line, sizeof(line), "%s: %s", policy->limits[i].name.at, why);
+		report(context, line);
+	}
+}

@@ -1,0 +1,145 @@
+/* path.c: one pass over the bytes; segments that are taken away again are just overwritten. */
+#include "policy/path.h"
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+/* The byte at text[*at], of which %XX is one; *at is then behind it. */
+static char next_byte(struct weir__slice text, size_t *at)
+{
+	const char c = text.at[(*at)++];
+	int high, low;
+
+	if (c != '%' || text.n - *at < 2)
+		return c;
+	high = hex_digit(text.at[*at]);
+	low = hex_digit(text.at[*at + 1]);
+	if (high < 0 || low < 0)
+		return c;
+	*at += 2;
+	return (char)(high << 4 | low);
+}
+
+/* Ends the segment that begins behind the slash at `slash`; returns how long the path is without what it takes away. */
+static size_t end_segment(const char *room, size_t slash, size_t length)
+{
+	const struct weir__slice segment = { room + slash + 1, length - slash - 1 };
+
+	if (weir__slice_is(segment, "") || weir__slice_is(segment, "."))
+		return slash;
+	if (!weir__slice_is(segment, ".."))
+		return length;
+	while (slash > 0 && room[slash - 1] != '/') /* the segment before, */
+		slash--;
+	return slash > 0 ? slash - 1 : 0; /* and its slash */
+}
+
+struct weir__slice weir__path_normalise(struct weir__slice text, char *room)
+{
+	size_t length = 0, slash = 0, at = 0;
+
+	room[length++] = '/';
+	while (at < text.n && text.at[at] != '?' && text.at[at] != '#') {
+		const char c = next_byte(text, &at);
+
+		if (c == '/') {
+			length = slash = end_segment(room, slash, length);
+			room[length++] = '/';
+		} else {
+			room[length++] = c;
+		}
+	}
+	length = end_segment(room, slash, length);
+	return (struct weir__slice){ room,
+				     length > 0 ? length : 1 }; /* the first is a slash, whatever was taken away */
+}
+
+void weir__path_split(struct weir__slice normalised, struct weir__path *ret_path)
+{
+	ret_path->text = normalised;
+	ret_path->n = 0;
+	for (size_t i = 1; i <= normalised.n && ret_path->n < WEIR__SEGMENTS_MAX && i <= UINT16_MAX; i++)
+		if (normalised.n > 1 && (i == normalised.n || normalised.at[i] == '/'))
+			ret_path->ends[ret_path->n++] = (uint16_t)i;
+}
+
+/* What is before the next slash; *text is what follows it, or ends. */
+static struct weir__slice take_segment(struct weir__slice *text)
+{
+	const char *const slash = text->n > 0 ? memchr(text->at, '/', text->n) : NULL;
+	const struct weir__slice segment = { text->at, slash ? (size_t)(slash - text->at) : text->n };
+	const size_t used = segment.n + (slash != NULL);
+
+	*text = (struct weir__slice){ text->at + used, text->n - used };
+	return segment;
+}
+
+bool weir__glob_fits(struct weir__slice pattern, struct weir__slice text)
+{
+	size_t p = 0, t = 0, star = SIZE_MAX, resumed = 0;
+
+	while (t < text.n) {
+		if (p < pattern.n && pattern.at[p] == '*') {
+			star = p++;
+			resumed = t;
+		} else if (p < pattern.n && pattern.at[p] == text.at[t]) {
+			p++;
+			t++;
+		} else if (star != SIZE_MAX) { /* the last star takes one byte more */
+			p = star + 1;
+			t = ++resumed;
+		} else {
+			return false;
+		}
+	}
+	while (p < pattern.n && pattern.at[p] == '*')
+		p++;
+	return p == pattern.n;
+}
+
+static struct weir__slice without_slash(struct weir__slice path)
+{
+	return path.n > 0 && path.at[0] == '/' ? (struct weir__slice){ path.at + 1, path.n - 1 } : path;
+}
+
+bool weir__path_fits(struct weir__slice pattern, struct weir__slice path)
+{
+	struct weir__slice behind_stars = { NULL, 0 }, resumed = { NULL, 0 };
+	bool has_stars = false;
+
+	pattern = without_slash(pattern);
+	path = without_slash(path);
+	for (;;) {
+		struct weir__slice rest_of_pattern = pattern, rest_of_path = path;
+		const struct weir__slice wanted = take_segment(&rest_of_pattern);
+
+		if (pattern.n > 0 && weir__slice_is(wanted, "**")) {
+			has_stars = true;
+			pattern = behind_stars = rest_of_pattern;
+			resumed = path;
+			if (pattern.n == 0)
+				return true;
+			continue;
+		}
+		if (pattern.n == 0 && path.n == 0)
+			return true;
+		if (pattern.n > 0 && path.n > 0 && weir__glob_fits(wanted, take_segment(&rest_of_path))) {
+			pattern = rest_of_pattern;
+			path = rest_of_path;
+			continue;
+		}
+		if (!has_stars || resumed.n == 0)
+			return false;
+		take_segment(&resumed); /* the last stars take one segment more */
+		path = resumed;
+		pattern = behind_stars;
+	}
+}

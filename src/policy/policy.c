@@ -1,0 +1,199 @@
+/* policy.c: from a request to the limits that apply to it. */
+#include "policy/policy.h"
+
+#include <stdlib.h>
+
+#include "core/text.h"
+
+void weir_policy_free(struct weir_policy *policy)
+{
+	if (policy == NULL)
+		return;
+	weir__pool_free(&policy->pool);
+	free(policy);
+}
+
+uint32_t weir_policy_limits(const struct weir_policy *policy)
+{
+	return policy->n_limits;
+}
+
+const char *weir_policy_limit_name(const struct weir_policy *policy, uint32_t limit)
+{
+	return limit < policy->n_limits ? policy->limits[limit].name.at : NULL;
+}
+
+uint32_t weir_policy_plans(const struct weir_policy *policy)
+{
+	return policy->n_plans;
+}
+
+const struct weir_policy_plan *weir_policy_plan_of(const struct weir_policy *policy, uint32_t plan)
+{
+	return plan < policy->n_plans ? &policy->plans[plan] : NULL;
+}
+
+struct weir__override weir__policy_resolve(const struct weir__policy_limit *limit, const struct weir__values *values)
+{
+	struct weir__override applies = { limit->plan, limit->mode };
+	const struct weir__override *instead = NULL;
+	const struct weir__entry *entry;
+	uint32_t first;
+
+	first = limit->overrides.n > 0 ? weir__rules_first(&limit->overrides, values) : UINT32_MAX;
+	if (first != UINT32_MAX) {
+		instead = &limit->instead[first];
+	} else {
+		entry = weir__entries_find(&limit->entries, values);
+		if (entry)
+			instead = &limit->instead[limit->overrides.n + entry->what];
+	}
+	if (instead == NULL)
+		return applies;
+	applies.mode = instead->mode;
+	if (instead->plan != WEIR__NO_PLAN)
+		applies.plan = instead->plan;
+	return applies;
+}
+
+/* What of a value is part of a key. An address is cut to its network; what should be one and is not stands for itself. */
+static size_t write_part(const struct weir__key_part *part, const struct weir__value *value, char *room, size_t size)
+{
+	struct weir__slice bytes = value->text.at ? value->text : part->fallback;
+	const bool is_address = value->text.at && value->is_address;
+	struct weir__address masked;
+	size_t length = 0;
+
+	if (is_address) {
+		masked = weir__address_mask(&value->address, value->address.is_v6 ? part->bits_v6 : part->bits_v4);
+		bytes = (struct weir__slice){ (const char *)masked.bytes, weir__address_length(&masked) };
+	}
+	if (bytes.n + part->is_address > size)
+		return SIZE_MAX;
+	if (part->is_address)
+		room[length++] = (char)(is_address ? weir__address_length(&masked) : 0);
+	memcpy(room + length, bytes.at, bytes.n);
+	return length + bytes.n;
+}
+
+bool weir__policy_key(const struct weir__policy_limit *limit, const struct weir__values *values, char *room,
+		      size_t size, size_t *ret_length, int *ret_missing)
+{
+	const size_t head = limit->n_parts > 1 ? 2 : 0; /* each part of several with its length before it */
+	size_t length = 0;
+
+	*ret_missing = -1;
+	for (unsigned i = 0; i < limit->n_parts; i++) {
+		const struct weir__key_part *const part = &limit->parts[i];
+		const struct weir__value *const value = &values->of[part->attribute];
+		size_t n;
+
+		if (value->text.at == NULL && part->fallback.at == NULL) {
+			*ret_missing = (int)part->attribute;
+			return false;
+		}
+		if (head > size - length)
+			return false;
+		n = write_part(part, value, room + length + head, size - length - head);
+		if (n == SIZE_MAX || n > UINT16_MAX)
+			return false;
+		if (head) {
+			room[length] = (char)(n & 0xff);
+			room[length + 1] = (char)(n >> 8);
+		}
+		length += head + n;
+	}
+	*ret_length = length;
+	return true;
+}
+
+static bool read_number(struct weir__slice text, uint64_t *ret_number)
+{
+	uint64_t number = 0;
+
+	for (size_t i = 0; i < text.n; i++) {
+		const unsigned digit = (unsigned)(unsigned char)text.at[i] - '0';
+
+		if (digit > 9 || __builtin_mul_overflow(number, 10, &number) ||
+		    __builtin_add_overflow(number, digit, &number))
+			return false;
+	}
+	*ret_number = number;
+	return text.n > 0;
+}
+
+static int refuse(struct weir_message *ret_message, const char *what, struct weir__slice name, const char *right)
+{
+	struct weir__text why = weir__text_of_message(ret_message, 0);
+
+	weir__text_add(&why, what);
+	weir__text_add_quoted(&why, name.at, name.n);
+	weir__text_add(&why, right);
+	return WEIR_ERR_LIMIT;
+}
+
+static int find_cost(const struct weir_policy *policy, const struct weir__policy_limit *limit,
+		     const struct weir__values *values, uint64_t given, uint64_t *ret_cost,
+		     struct weir_message *ret_message)
+{
+	const struct weir__value *const value = limit->cost_attribute < 0 ? NULL : &values->of[limit->cost_attribute];
+
+	if (value && value->text.at) {
+		if (read_number(value->text, ret_cost))
+			return WEIR_OK;
+		return refuse(ret_message, "the attribute ", policy->attributes.of[limit->cost_attribute].name,
+			      " is a cost: a whole number, 0 or more");
+	}
+	*ret_cost = limit->cost == UINT64_MAX ? given : limit->cost;
+	return WEIR_OK;
+}
+
+/* What one limit that matches comes to. */
+static int claim(const struct weir_policy *policy, uint32_t number, const struct weir__values *values, uint64_t cost,
+		 struct weir_policy_answer *answer, size_t *used, struct weir_message *ret_message)
+{
+	const struct weir__policy_limit *const limit = &policy->limits[number];
+	const struct weir__override applies = weir__policy_resolve(limit, values);
+	struct weir_policy_claim *const one = &answer->claims[answer->n];
+	int missing;
+
+	if (applies.mode == WEIR_MODE_OFF)
+		return WEIR_OK;
+	if (!weir__policy_key(limit, values, answer->room + *used, sizeof(answer->room) - *used, &one->key_length,
+			      &missing))
+		return missing >= 0 ? WEIR_OK :
+				      refuse(ret_message, "the key of ", limit->name,
+					     " is too long: all keys of a request have 16384 bytes");
+	one->limit = number;
+	one->plan = applies.plan;
+	one->mode = applies.mode;
+	one->key = answer->room + *used;
+	*used += one->key_length;
+	answer->n++;
+	return find_cost(policy, limit, values, cost, &one->cost, ret_message);
+}
+
+int weir_policy_match(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
+		      uint64_t cost, struct weir_policy_answer *ret_answer, struct weir_message *ret_message)
+{
+	uint32_t numbers[WEIR_POLICY_CLAIMS_MAX], found;
+	struct weir__values values;
+	struct weir__slice name;
+	size_t used = 0;
+
+	ret_answer->n = 0;
+	if (!weir__values_read(&policy->attributes, attributes, n, &values, &name))
+		return refuse(ret_message, "the attribute ", name,
+			      " is too long: those that are written anew have 8192 bytes together");
+	found = weir__rules_all(&policy->rules, &values, numbers, WEIR_POLICY_CLAIMS_MAX);
+	if (found > WEIR_POLICY_CLAIMS_MAX)
+		return refuse(ret_message, "more than 16 limits apply, ", policy->limits[numbers[0]].name,
+			      " the first of them");
+	for (uint32_t i = 0; i < found; i++) {
+		const int error = claim(policy, numbers[i], &values, cost, ret_answer, &used, ret_message);
+
+		if (error != WEIR_OK)
+			return error;
+	}
+	return WEIR_OK;
+}

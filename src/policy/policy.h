@@ -1,0 +1,66 @@
+/* policy.h: a policy as it is kept. Made by policy_read.c (Weir's own YAML), never changed. */
+#ifndef WEIR_POLICY_POLICY_H
+#define WEIR_POLICY_POLICY_H
+
+#include <weir/policy.h>
+
+#include "policy/entries.h"
+#include "policy/rules.h"
+
+enum {
+	WEIR__KEY_PARTS_MAX = 8,
+	WEIR__PLAN_NAME_MAX = 63,
+	WEIR__LIMIT_NAME_MAX = 40,
+	WEIR__LIMITS_MAX = 1 << 20,
+	WEIR__NO_PLAN = UINT32_MAX,
+	/* What the key of an address is cut to, unless told otherwise: a subscriber has at least a /64 of IPv6. */
+	WEIR__BITS_V4 = 32,
+	WEIR__BITS_V6 = 64,
+};
+
+/* What a key is made of. */
+struct weir__key_part {
+	unsigned attribute;
+	bool is_address;             /* the attribute's type: then a byte tells addresses from what is none */
+	unsigned bits_v4, bits_v6;   /* of addresses */
+	struct weir__slice fallback; /* where it is missing; .at NULL: then the limit does not apply */
+};
+
+/* What applies instead of the limit: another one, another mode, or both. */
+struct weir__override {
+	uint32_t plan; /* NO_PLAN: that of the limit */
+	enum weir_mode mode;
+};
+
+struct weir__policy_limit {
+	struct weir__slice name;
+	struct weir__mark at;
+	struct weir__key_part parts[WEIR__KEY_PARTS_MAX];
+	unsigned n_parts;
+	int cost_attribute; /* -1: none */
+	uint64_t cost;      /* UINT64_MAX: the caller's; of an attribute, where it is missing */
+	enum weir_mode mode;
+	uint32_t plan;
+	struct weir__rules overrides; /* the first that holds */
+	const struct weir__override *instead;
+	struct weir__entries entries; /* then these, from a file */
+};
+
+struct weir_policy {
+	struct weir__pool pool;
+	struct weir__attributes attributes;
+	struct weir__rules rules; /* one for each limit */
+	struct weir__policy_limit *limits;
+	uint32_t n_limits;
+	struct weir_policy_plan *plans;
+	uint32_t n_plans;
+};
+
+/* What of a limit applies to a request that it matches. */
+struct weir__override weir__policy_resolve(const struct weir__policy_limit *limit, const struct weir__values *values);
+
+/* Writes the key; false: an attribute is missing (*ret_missing), or there is no room (then that is -1). */
+bool weir__policy_key(const struct weir__policy_limit *limit, const struct weir__values *values, char *room,
+		      size_t size, size_t *ret_length, int *ret_missing);
+
+#endif

@@ -1,0 +1,573 @@
+/* read.c: Weir's own policies: a list of limits, and what attributes are. Everything that is wrong is reported; only a file
+ * in which nothing is becomes a policy. */
+#include "policy/read.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "os/text_file.h"
+
+static const size_t policy_most = (size_t)8 << 30, text_most = (size_t)1 << 30;
+
+bool weir__policy_no_memory(const struct weir__policy_reading *reading, struct weir__mark at)
+{
+	weir__fault(reading->faults, at, "no memory for it");
+	return false;
+}
+
+static void refuse_key(struct weir__faults *faults, const struct weir__node *key, const char *what,
+		       const char *const *keys)
+{
+	char known[256] = "";
+	size_t length = 0;
+
+	for (; *keys && length < sizeof(known); keys++)
+		length += (size_t)snprintf(known + length, sizeof(known) - length, "%s%s", length ? ", " : "", *keys);
+	weir__fault(faults, key->at, "'%s' is nothing that %s has: %s", key->text.at, what, known);
+}
+
+bool weir__node_check_keys(struct weir__faults *faults, const struct weir__node *map, const char *what,
+			   const char *const *keys)
+{
+	if (map->kind != WEIR__NODE_MAP) {
+		weir__fault(faults, map->at, "%s; %s is a map", weir__node_kind_words(map), what);
+		return false;
+	}
+	for (const struct weir__node *member = map->members; member; member = member->next) {
+		const char *const *key = keys;
+
+		while (*key && !weir__slice_is(member->key->text, *key))
+			key++;
+		if (*key == NULL)
+			refuse_key(faults, member->key, what, keys);
+	}
+	return true;
+}
+
+const struct weir__node *weir__node_text(struct weir__faults *faults, const struct weir__node *node, const char *what)
+{
+	if (node->kind == WEIR__NODE_TEXT)
+		return node;
+	weir__fault(faults, node->at, "%s; %s is a text", weir__node_kind_words(node), what);
+	return NULL;
+}
+
+static bool read_bool(struct weir__faults *faults, const struct weir__node *node)
+{
+	const bool is_true = node && node->kind == WEIR__NODE_TEXT && weir__slice_is(node->text, "true");
+
+	if (node && !is_true && !(node->kind == WEIR__NODE_TEXT && weir__slice_is(node->text, "false")))
+		weir__fault(faults, node->at, "%s is true or false", node->key->text.at);
+	return is_true;
+}
+
+static bool read_number(struct weir__faults *faults, const struct weir__node *node, uint64_t most, uint64_t *ret_number)
+{
+	uint64_t number = 0;
+	bool is_number = node->kind == WEIR__NODE_TEXT && node->text.n > 0;
+
+	for (size_t i = 0; is_number && i < node->text.n; i++) {
+		const unsigned digit = (unsigned)(unsigned char)node->text.at[i] - '0';
+
+		is_number = digit <= 9 && !__builtin_mul_overflow(number, 10, &number) &&
+			    !__builtin_add_overflow(number, digit, &number);
+	}
+	if (!is_number || number > most) {
+		weir__fault(faults, node->at, "'%s' is a whole number, 0 to %llu",
+			    node->key ? node->key->text.at : "this", (unsigned long long)most);
+		return false;
+	}
+	*ret_number = number;
+	return true;
+}
+
+/* --- attributes ------------------------------------------------------------------------------------------------- */
+
+int weir__policy_attribute(const struct weir__policy_reading *reading, const struct weir__node *name)
+{
+	int number;
+
+	if (weir__node_text(reading->faults, name, "the name of an attribute") == NULL)
+		return -1;
+	if (name->text.n == 0 || name->text.n > WEIR__PLAN_NAME_MAX) {
+		weir__fault(reading->faults, name->at, "'%.80s': the name of an attribute has 1 to 63 bytes",
+			    name->text.at);
+		return -1;
+	}
+	number = weir__attributes_find(&reading->policy->attributes, name->text);
+	if (number < 0)
+		number = weir__attributes_add(&reading->policy->attributes,
+					      weir__pool_copy(&reading->policy->pool, name->text));
+	if (number < 0)
+		weir__fault(reading->faults, name->at, "'%s': one attribute too many; a policy has at most %d",
+			    name->text.at, WEIR__ATTRIBUTES_MAX);
+	return number;
+}
+
+static void add_known_attributes(struct weir__attributes *attributes)
+{
+	const int ip = weir__attributes_add(attributes, weir__slice_of("ip"));
+	const int path = weir__attributes_add(attributes, weir__slice_of("path"));
+	const int host = weir__attributes_add(attributes, weir__slice_of("host"));
+
+	attributes->of[ip].type = WEIR__ADDRESS_ATTRIBUTE;
+	attributes->of[path].type = WEIR__PATH_ATTRIBUTE;
+	attributes->of[host].is_lowered = true;
+}
+
+static void read_attribute(const struct weir__policy_reading *reading, const struct weir__node *node)
+{
+	static const char *const keys[] = { "type", "lower", "default", NULL };
+	const int number = weir__policy_attribute(reading, node->key);
+	const struct weir__node *type, *lower, *fallback;
+	struct weir__attribute *attribute;
+
+	if (number < 0 || !weir__node_check_keys(reading->faults, node, "an attribute", keys))
+		return;
+	attribute = &reading->policy->attributes.of[number];
+	type = weir__node_member(node, "type");
+	lower = weir__node_member(node, "lower");
+	fallback = weir__node_member(node, "default");
+	if (type && weir__node_text(reading->faults, type, "type")) {
+		if (weir__slice_is(type->text, "ip"))
+			attribute->type = WEIR__ADDRESS_ATTRIBUTE;
+		else if (weir__slice_is(type->text, "path"))
+			attribute->type = WEIR__PATH_ATTRIBUTE;
+		else if (weir__slice_is(type->text, "text"))
+			attribute->type = WEIR__TEXT_ATTRIBUTE;
+		else
+			weir__fault(reading->faults, type->at, "type '%s'; it is text, ip or path", type->text.at);
+	}
+	if (lower)
+		attribute->is_lowered = read_bool(reading->faults, lower);
+	if (fallback && weir__node_text(reading->faults, fallback, "default"))
+		attribute->fallback = weir__pool_copy(&reading->policy->pool, fallback->text);
+}
+
+static void read_attributes(const struct weir__policy_reading *reading, const struct weir__node *map)
+{
+	if (map == NULL)
+		return;
+	if (map->kind != WEIR__NODE_MAP) {
+		weir__fault(reading->faults, map->at, "%s; attributes is a map", weir__node_kind_words(map));
+		return;
+	}
+	for (const struct weir__node *member = map->members; member; member = member->next)
+		read_attribute(reading, member);
+}
+
+/* --- keys and costs --------------------------------------------------------------------------------------------- */
+
+static void read_bits(const struct weir__policy_reading *reading, const struct weir__node *node, unsigned most,
+		      unsigned *bits)
+{
+	uint64_t number;
+
+	if (node && read_number(reading->faults, node, most, &number))
+		*bits = (unsigned)number;
+}
+
+static void read_part_map(const struct weir__policy_reading *reading, const struct weir__node *node,
+			  struct weir__key_part *part)
+{
+	static const char *const keys[] = { "attribute", "ipv4", "ipv6", "default", NULL };
+	const struct weir__node *const attribute = weir__node_member(node, "attribute");
+	const struct weir__node *const fallback = weir__node_member(node, "default");
+	int number;
+
+	(void)weir__node_check_keys(reading->faults, node, "a part of a key", keys);
+	if (attribute == NULL) {
+		weir__fault(reading->faults, node->at,
+			    "a part of a key says which attribute: {attribute: ip, ipv6: 56}");
+		return;
+	}
+	number = weir__policy_attribute(reading, attribute);
+	part->attribute = number < 0 ? 0 : (unsigned)number;
+	read_bits(reading, weir__node_member(node, "ipv4"), 32, &part->bits_v4);
+	read_bits(reading, weir__node_member(node, "ipv6"), 128, &part->bits_v6);
+	if (fallback && weir__node_text(reading->faults, fallback, "default"))
+		part->fallback = weir__pool_copy(&reading->policy->pool, fallback->text);
+}
+
+static void read_part(const struct weir__policy_reading *reading, const struct weir__node *node,
+		      struct weir__policy_limit *limit)
+{
+	struct weir__key_part *const part = &limit->parts[limit->n_parts];
+	const uint32_t before = reading->faults->n;
+	int number;
+
+	if (limit->n_parts == WEIR__KEY_PARTS_MAX) {
+		weir__fault(reading->faults, node->at, "a key has at most %d parts", WEIR__KEY_PARTS_MAX);
+		return;
+	}
+	*part = (struct weir__key_part){ .bits_v4 = WEIR__BITS_V4, .bits_v6 = WEIR__BITS_V6 };
+	if (node->kind == WEIR__NODE_MAP) {
+		read_part_map(reading, node, part);
+	} else {
+		number = weir__policy_attribute(reading, node);
+		part->attribute = number < 0 ? 0 : (unsigned)number;
+	}
+	part->is_address = reading->policy->attributes.of[part->attribute].type == WEIR__ADDRESS_ATTRIBUTE;
+	for (unsigned i = 0; i < limit->n_parts && reading->faults->n == before; i++)
+		if (limit->parts[i].attribute == part->attribute)
+			weir__fault(reading->faults, node->at, "the attribute is in this key already");
+	limit->n_parts++;
+}
+
+static void read_key(const struct weir__policy_reading *reading, const struct weir__node *node,
+		     struct weir__policy_limit *limit)
+{
+	if (node == NULL)
+		return;
+	if (node->kind != WEIR__NODE_LIST) {
+		read_part(reading, node, limit);
+		return;
+	}
+	for (const struct weir__node *member = node->members; member; member = member->next)
+		read_part(reading, member, limit);
+}
+
+static void read_cost(const struct weir__policy_reading *reading, const struct weir__node *node,
+		      struct weir__policy_limit *limit)
+{
+	static const char *const keys[] = { "attribute", "default", NULL };
+	const struct weir__node *attribute, *otherwise;
+
+	limit->cost_attribute = -1;
+	limit->cost = UINT64_MAX;
+	if (node == NULL)
+		return;
+	if (node->kind != WEIR__NODE_MAP) {
+		(void)read_number(reading->faults, node, INT64_MAX, &limit->cost);
+		return;
+	}
+	(void)weir__node_check_keys(reading->faults, node, "a cost", keys);
+	attribute = weir__node_member(node, "attribute");
+	otherwise = weir__node_member(node, "default");
+	limit->cost = 1;
+	if (attribute)
+		limit->cost_attribute = weir__policy_attribute(reading, attribute);
+	else
+		weir__fault(reading->faults, node->at,
+			    "a cost is a number, or says which attribute: {attribute: items}");
+	if (otherwise)
+		(void)read_number(reading->faults, otherwise, INT64_MAX, &limit->cost);
+}
+
+/* --- overrides -------------------------------------------------------------------------------------------------- */
+
+/* What sets an override apart, for its name: the conditions as they were written. */
+static size_t describe(const struct weir__node *node, char *room, size_t size, size_t length)
+{
+	if (length + 2 >= size)
+		return length;
+	if (node->kind == WEIR__NODE_TEXT) {
+		const size_t n = node->text.n < size - 1 - length ? node->text.n : size - 1 - length;
+
+		memcpy(room + length, node->text.at, n);
+		return length + n;
+	}
+	for (const struct weir__node *member = node->members; member; member = member->next) {
+		if (member != node->members && length + 1 < size)
+			room[length++] = ',';
+		if (member->key) {
+			length = describe(member->key, room, size, length);
+			if (length + 1 < size)
+				room[length++] = '=';
+		}
+		length = describe(member, room, size, length);
+	}
+	return length;
+}
+
+static void check_override(const struct weir__policy_reading *reading, const struct weir__node *node,
+			   const struct weir__rule *rules, uint32_t number, const struct weir__rule *match)
+{
+	if (weir__rules_exclude(&rules[number], match))
+		weir__fault(reading->faults, node->at,
+			    "this override can never match: the limit does not apply to such requests");
+	for (uint32_t i = 0; i < number && i < 1000; i++)
+		if (rules[i].conditions && weir__rule_implies(&rules[number], &rules[i])) {
+			weir__fault(reading->faults, node->at,
+				    "this override can never match: number %u before it matches whenever it would",
+				    i + 1);
+			return;
+		}
+}
+
+static void read_override(struct weir__policy_reading *reading, const struct weir__policy_limit *limit,
+			  const struct weir__node *node, struct weir__rule *rule, struct weir__override *instead)
+{
+	static const char *const keys[] = { "when", "limit", "mode", NULL };
+	const struct weir__node *when, *text, *mode;
+	char apart[1024];
+
+	*instead = (struct weir__override){ WEIR__NO_PLAN, limit->mode };
+	if (!weir__node_check_keys(reading->faults, node, "an override", keys))
+		return;
+	when = weir__node_member(node, "when");
+	text = weir__node_member(node, "limit");
+	mode = weir__node_member(node, "mode");
+	if (when == NULL)
+		weir__fault(reading->faults, node->at, "an override says when it applies: when: {plan: gold}");
+	else
+		(void)weir__policy_read_rule(reading, when, rule);
+	if (text == NULL && mode == NULL)
+		weir__fault(reading->faults, node->at, "an override has a limit, a mode, or both");
+	instead->mode = weir__policy_read_mode(reading->faults, mode, limit->mode);
+	if (when && text && weir__node_text(reading->faults, text, "limit"))
+		instead->plan = weir__policy_read_plan(
+			reading,
+			weir__policy_plan_name(reading, limit->name,
+					       (struct weir__slice){ apart, describe(when, apart, sizeof(apart), 0) }),
+			text->text, (struct weir__mark){ text->at.line, text->at.column + text->is_quoted });
+}
+
+static void read_overrides(struct weir__policy_reading *reading, const struct weir__node *list,
+			   const struct weir__node *from, struct weir__policy_limit *limit,
+			   const struct weir__rule *match)
+{
+	struct weir__pool *const pool = &reading->policy->pool;
+	const uint32_t n = list ? list->n : 0;
+	struct weir__rule *rules;
+	struct weir__override *instead;
+	uint32_t number = 0;
+
+	if (list && list->kind != WEIR__NODE_LIST) {
+		weir__fault(reading->faults, list->at, "%s; overrides is a list", weir__node_kind_words(list));
+		return;
+	}
+	rules = weir__pool_take_array(pool, n, sizeof(*rules));
+	instead = weir__pool_take_array(pool, n, sizeof(*instead));
+	if (rules == NULL || instead == NULL) {
+		(void)weir__policy_no_memory(reading, limit->at);
+		return;
+	}
+	limit->instead = instead;
+	for (const struct weir__node *node = n ? list->members : NULL; node; node = node->next, number++) {
+		const uint32_t before = reading->faults->n;
+
+		read_override(reading, limit, node, &rules[number], &instead[number]);
+		if (reading->faults->n == before)
+			check_override(reading, node, rules, number, match);
+		else
+			rules[number] = (struct weir__rule){ NULL, 0 };
+	}
+	if (n > 0 && !weir__rules_init(&limit->overrides, pool, rules, n))
+		(void)weir__policy_no_memory(reading, limit->at);
+	if (from)
+		(void)weir__policy_read_entries(reading, limit, from, instead, n);
+}
+
+/* --- limits ----------------------------------------------------------------------------------------------------- */
+
+static bool is_name(struct weir__slice name)
+{
+	for (size_t i = 0; i < name.n; i++) {
+		const char c = name.at[i];
+
+		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+		      c == '_' || c == '.' || c == '/' || c == ':'))
+			return false;
+	}
+	return name.n > 0 && name.n <= WEIR__LIMIT_NAME_MAX;
+}
+
+static void read_name(const struct weir__policy_reading *reading, const struct weir__node *node,
+		      const struct weir__node *name, struct weir__policy_limit *limit)
+{
+	limit->name = weir__slice_of("");
+	if (name == NULL) {
+		weir__fault(reading->faults, node->at, "a limit has a name");
+		return;
+	}
+	if (weir__node_text(reading->faults, name, "name") == NULL)
+		return;
+	if (!is_name(name->text)) {
+		weir__fault(reading->faults, name->at,
+			    "'%.80s': a name has 1 to 40 letters, digits and -_./:", name->text.at);
+		return;
+	}
+	limit->name = weir__pool_copy(&reading->policy->pool, name->text);
+	if (limit->name.at == NULL)
+		(void)weir__policy_no_memory(reading, name->at);
+}
+
+static void read_limit(struct weir__policy_reading *reading, const struct weir__node *node,
+		       struct weir__policy_limit *limit, struct weir__rule *rule)
+{
+	static const char *const keys[] = { "name",      "limit",          "key", "match", "cost", "mode",
+					    "overrides", "overrides_from", NULL };
+	const struct weir__node *match, *text;
+	const uint32_t before = reading->faults->n;
+
+	limit->at = node->at;
+	if (!weir__node_check_keys(reading->faults, node, "a limit", keys))
+		return;
+	read_name(reading, node, weir__node_member(node, "name"), limit);
+	match = weir__node_member(node, "match");
+	text = weir__node_member(node, "limit");
+	limit->mode = weir__policy_read_mode(reading->faults, weir__node_member(node, "mode"), WEIR_MODE_ENFORCE);
+	if (match)
+		(void)weir__policy_read_rule(reading, match, rule);
+	read_key(reading, weir__node_member(node, "key"), limit);
+	read_cost(reading, weir__node_member(node, "cost"), limit);
+	if (text == NULL)
+		weir__fault(reading->faults, node->at, "a limit says how much: limit: 100/s burst 200");
+	else if (weir__node_text(reading->faults, text, "limit") && limit->name.at)
+		limit->plan = weir__policy_read_plan(
+			reading, limit->name, text->text,
+			(struct weir__mark){ text->at.line, text->at.column + text->is_quoted });
+	if (reading->faults->n == before || weir__node_member(node, "overrides"))
+		read_overrides(reading, weir__node_member(node, "overrides"), weir__node_member(node, "overrides_from"),
+			       limit, rule);
+}
+
+static int compare_names(const void *a_, const void *b_)
+{
+	const struct weir__policy_limit *const *const a = a_, *const *const b = b_;
+	const size_t n = (*a)->name.n < (*b)->name.n ? (*a)->name.n : (*b)->name.n;
+	const int order = n ? memcmp((*a)->name.at, (*b)->name.at, n) : 0;
+
+	if (order != 0)
+		return order;
+	if ((*a)->name.n != (*b)->name.n)
+		return (*a)->name.n < (*b)->name.n ? -1 : 1;
+	return *a < *b ? -1 : 1;
+}
+
+/* State is kept by name: each has its own. */
+static void check_names(const struct weir__policy_reading *reading)
+{
+	const struct weir_policy *const policy = reading->policy;
+	const struct weir__policy_limit **const sorted = calloc(policy->n_limits + 1, sizeof(*sorted));
+
+	if (sorted == NULL) {
+		(void)weir__policy_no_memory(reading, (struct weir__mark){ 1, 1 });
+		return;
+	}
+	for (uint32_t i = 0; i < policy->n_limits; i++)
+		sorted[i] = &policy->limits[i];
+	qsort(sorted, policy->n_limits, sizeof(*sorted), compare_names);
+	for (uint32_t i = 1; i < policy->n_limits; i++)
+		if (sorted[i]->name.n > 0 && weir__slice_equal(sorted[i - 1]->name, sorted[i]->name))
+			weir__fault(reading->faults, sorted[i]->at, "the name '%s' again; it was given in line %u",
+				    sorted[i]->name.at, sorted[i - 1]->at.line);
+	free(sorted);
+}
+
+static void read_limits(struct weir__policy_reading *reading, const struct weir__node *list)
+{
+	struct weir_policy *const policy = reading->policy;
+	struct weir__rule *rules;
+
+	if (list && list->kind != WEIR__NODE_LIST) {
+		weir__fault(reading->faults, list->at, "%s; limits is a list", weir__node_kind_words(list));
+		return;
+	}
+	if (list && list->n > WEIR__LIMITS_MAX) {
+		weir__fault(reading->faults, list->at, "more than %d limits", WEIR__LIMITS_MAX);
+		return;
+	}
+	policy->n_limits = list ? list->n : 0;
+	policy->limits = weir__pool_take_array(&policy->pool, policy->n_limits, sizeof(policy->limits[0]));
+	rules = weir__pool_take_array(&policy->pool, policy->n_limits, sizeof(*rules));
+	if (policy->limits == NULL || rules == NULL) {
+		(void)weir__policy_no_memory(reading, (struct weir__mark){ 1, 1 });
+		policy->n_limits = 0;
+		return;
+	}
+	for (const struct weir__node *node = policy->n_limits ? list->members : NULL, *next; node; node = next) {
+		const uint32_t number = (uint32_t)(policy->rules.n++);
+
+		next = node->next;
+		read_limit(reading, node, &policy->limits[number], &rules[number]);
+	}
+	check_names(reading);
+	if (!weir__rules_init(&policy->rules, &policy->pool, rules, policy->n_limits))
+		(void)weir__policy_no_memory(reading, (struct weir__mark){ 1, 1 });
+	else if (reading->faults->n == 0)
+		weir__policy_check_crowd(reading);
+}
+
+/* --- the whole -------------------------------------------------------------------------------------------------- */
+
+static void check_top(struct weir__faults *faults, const struct weir__node *root, const char *const *others)
+{
+	for (const struct weir__node *member = root->members; member; member = member->next) {
+		bool is_known = weir__slice_is(member->key->text, "limits") ||
+				weir__slice_is(member->key->text, "attributes");
+
+		for (const char *const *other = others; !is_known && other && *other; other++)
+			is_known = weir__slice_is(member->key->text, *other);
+		if (!is_known)
+			weir__fault(faults, member->key->at, "'%s' is nothing that a policy has: limits, attributes",
+				    member->key->text.at);
+	}
+}
+
+static size_t folder_of(const char *file)
+{
+	const char *const slash = file ? strrchr(file, '/') : NULL;
+
+	return slash ? (size_t)(slash + 1 - file) : 0;
+}
+
+struct weir_policy *weir__policy_of_document(struct weir__slice text, const char *file, struct weir__faults *faults,
+					     const char *const *others)
+{
+	struct weir_policy *const policy = calloc(1, sizeof(*policy));
+	struct weir__pool pool = weir__pool_of(policy_most);
+	struct weir__policy_reading reading = {
+		.policy = policy, .faults = faults, .folder = file, .folder_length = folder_of(file)
+	};
+	const struct weir__node *root;
+
+	if (policy == NULL) {
+		weir__fault(faults, (struct weir__mark){ 1, 1 }, "no memory");
+		return NULL;
+	}
+	policy->pool = weir__pool_of(policy_most);
+	add_known_attributes(&policy->attributes);
+	root = weir__document_read(&pool, text, faults);
+	if (root && root->kind != WEIR__NODE_MAP) {
+		weir__fault(faults, root->at, "%s; a policy is a map with limits in it", weir__node_kind_words(root));
+	} else if (root) {
+		check_top(faults, root, others);
+		read_attributes(&reading, weir__node_member(root, "attributes"));
+		read_limits(&reading, weir__node_member(root, "limits"));
+	}
+	weir__pool_free(&pool);
+	if (faults->n == 0)
+		return policy;
+	weir_policy_free(policy);
+	return NULL;
+}
+
+int weir_policy_read(const char *text, size_t length, const char *name, weir_policy_report *report, void *context,
+		     struct weir_policy **ret_policy)
+{
+	struct weir__faults faults = { name ? name : "policy", report, context, 0 };
+
+	*ret_policy = weir__policy_of_document((struct weir__slice){ text, length }, name, &faults, NULL);
+	return *ret_policy ? WEIR_OK : WEIR_ERR_SYNTAX;
+}
+
+int weir_policy_load(const char *path, weir_policy_report *report, void *context, struct weir_policy **ret_policy)
+{
+	size_t length;
+	char *text;
+	int error = weir__text_file_read(path, text_most, &text, &length);
+
+	if (error != 0) {
+		struct weir__faults faults = { path, report, context, 0 };
+
+		weir__fault(&faults, (struct weir__mark){ 0, 0 }, "%s", strerror(error));
+		errno = error;
+		return WEIR_ERR_SYSTEM;
+	}
+	error = weir_policy_read(text, length, path, report, context, ret_policy);
+	free(text);
+	return error;
+}

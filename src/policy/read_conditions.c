@@ -1,0 +1,237 @@
+/* read_conditions.c: `match` and `when`: for each attribute what it must be.
+ *
+ *     method: POST                   exactly; a list: one of them
+ *     path: /v1/orders/ **            with a star: a pattern (without the blank)
+ *     ip: 10.0.0.0/8                 of an address: a network
+ *     plan: {present: false}
+ *     plan: {not: [gold, silver]}
+ *     name: {is: 'a*b'}              exactly, whatever is in it
+ *     name: {prefix: 'a*'}           begins with these bytes */
+#include "policy/read.h"
+
+/* One pattern of a text, by the attribute's type. */
+static bool read_pattern(const struct weir__policy_reading *reading, const struct weir__attribute *attribute,
+			 const struct weir__node *node, enum weir__pattern_kind kind, struct weir__pattern *ret_pattern)
+{
+	const struct weir__node *const word = weir__node_text(reading->faults, node, "a value to compare with");
+	bool has_host_bits;
+	char *room;
+
+	if (word == NULL)
+		return false;
+	if (attribute->type == WEIR__ADDRESS_ATTRIBUTE && kind != WEIR__PATTERN_PREFIX) {
+		if (weir__network_read(word->text, &ret_pattern->network, &has_host_bits)) {
+			ret_pattern->kind = WEIR__PATTERN_NETWORK;
+			return true;
+		}
+		weir__fault(reading->faults, word->at,
+			    has_host_bits ? "'%s' has bits set beyond its length; 10.1.0.0/16 has none" :
+					    "'%s' is no address and no network; 192.0.2.1 and 2001:db8::/32 are",
+			    word->text.at);
+		return false;
+	}
+	if (kind == WEIR__PATTERN_GLOB && memchr(word->text.at, '*', word->text.n) == NULL)
+		kind = WEIR__PATTERN_IS;
+	if (attribute->type == WEIR__PATH_ATTRIBUTE && memchr(word->text.at, '?', word->text.n)) {
+		weir__fault(reading->faults, word->at,
+			    "'%s': a path has no '?' in it; what follows it is no part of a path", word->text.at);
+		return false;
+	}
+	room = weir__pool_take(&reading->policy->pool, 2 * (word->text.n + 1));
+	if (room == NULL)
+		return weir__policy_no_memory(reading, node->at);
+	memcpy(room, word->text.at, word->text.n); /* the document does not stay */
+	ret_pattern->kind = kind;
+	ret_pattern->text = weir__attribute_normalise(attribute, (struct weir__slice){ room, word->text.n },
+						      room + word->text.n + 1);
+	return true;
+}
+
+/* A text or a list of texts. */
+static bool read_patterns(const struct weir__policy_reading *reading, const struct weir__node *node,
+			  enum weir__pattern_kind kind, struct weir__condition *condition)
+{
+	const struct weir__attribute *const attribute = &reading->policy->attributes.of[condition->attribute];
+	const bool is_list = node->kind == WEIR__NODE_LIST;
+	const size_t n = is_list ? node->n : 1;
+	const struct weir__node *one = is_list ? node->members : node;
+
+	if (n == 0) {
+		weir__fault(reading->faults, node->at, "an empty list: nothing is one of no values");
+		return false;
+	}
+	condition->patterns = weir__pool_take_array(&reading->policy->pool, n, sizeof(condition->patterns[0]));
+	if (condition->patterns == NULL)
+		return weir__policy_no_memory(reading, node->at);
+	for (; condition->n < n; one = one->next)
+		if (!read_pattern(reading, attribute, one, kind, &condition->patterns[condition->n++]))
+			return false;
+	return true;
+}
+
+static bool read_present(const struct weir__policy_reading *reading, const struct weir__node *node,
+			 struct weir__condition *condition)
+{
+	const bool is_true = node->kind == WEIR__NODE_TEXT && weir__slice_is(node->text, "true");
+
+	if (!is_true && !(node->kind == WEIR__NODE_TEXT && weir__slice_is(node->text, "false"))) {
+		weir__fault(reading->faults, node->at, "present is true or false");
+		return false;
+	}
+	condition->patterns = weir__pool_take(&reading->policy->pool, sizeof(condition->patterns[0]));
+	if (condition->patterns == NULL)
+		return weir__policy_no_memory(reading, node->at);
+	condition->patterns[0].kind = WEIR__PATTERN_PRESENT;
+	condition->n = 1;
+	condition->is_negated = !is_true;
+	return true;
+}
+
+/* {not: ...}, {is: ...} and the like: one key. */
+static bool read_map(const struct weir__policy_reading *reading, const struct weir__node *node,
+		     struct weir__condition *condition)
+{
+	static const char *const keys[] = { "is", "not", "prefix", "present", NULL };
+	const struct weir__node *const only = node->members;
+
+	if (!weir__node_check_keys(reading->faults, node, "a condition", keys))
+		return false;
+	if (node->n != 1) {
+		weir__fault(reading->faults, node->at, "a condition has one of is, not, prefix and present");
+		return false;
+	}
+	if (weir__slice_is(only->key->text, "present"))
+		return read_present(reading, only, condition);
+	if (weir__slice_is(only->key->text, "prefix"))
+		return read_patterns(reading, only, WEIR__PATTERN_PREFIX, condition);
+	condition->is_negated = weir__slice_is(only->key->text, "not");
+	return read_patterns(reading, only, condition->is_negated ? WEIR__PATTERN_GLOB : WEIR__PATTERN_IS, condition);
+}
+
+static bool read_condition(const struct weir__policy_reading *reading, const struct weir__node *node,
+			   struct weir__condition *condition)
+{
+	const int attribute = weir__policy_attribute(reading, node->key);
+	bool is_good;
+
+	if (attribute < 0)
+		return false;
+	condition->attribute = (unsigned)attribute;
+	condition->is_path = reading->policy->attributes.of[attribute].type == WEIR__PATH_ATTRIBUTE;
+	is_good = node->kind == WEIR__NODE_MAP ? read_map(reading, node, condition) :
+						 read_patterns(reading, node, WEIR__PATTERN_GLOB, condition);
+	if (is_good)
+		weir__condition_sort(condition);
+	return is_good;
+}
+
+bool weir__policy_read_rule(const struct weir__policy_reading *reading, const struct weir__node *map,
+			    struct weir__rule *ret_rule)
+{
+	bool is_good = true;
+
+	*ret_rule = (struct weir__rule){ NULL, 0 };
+	if (map->kind != WEIR__NODE_MAP) {
+		weir__fault(reading->faults, map->at, "%s: conditions are a map, such as {method: POST, path: /v1/**}",
+			    weir__node_kind_words(map));
+		return false;
+	}
+	ret_rule->conditions = weir__pool_take_array(&reading->policy->pool, map->n ? map->n : 1,
+						     sizeof(ret_rule->conditions[0]));
+	if (ret_rule->conditions == NULL)
+		return weir__policy_no_memory(reading, map->at);
+	for (const struct weir__node *member = map->members; member; member = member->next)
+		is_good = read_condition(reading, member, &ret_rule->conditions[ret_rule->n++]) && is_good;
+	return is_good;
+}
+
+/* --- what conditions have to do with one another ---------------------------------------------------------------- */
+
+static bool pattern_implies(const struct weir__pattern *a, const struct weir__pattern *b, bool is_path)
+{
+	struct weir__value value = { .text = a->text };
+
+	if (b->kind == WEIR__PATTERN_PRESENT)
+		return true;
+	if (a->kind == WEIR__PATTERN_IS && b->kind != WEIR__PATTERN_NETWORK)
+		return weir__pattern_fits(b, is_path, &value);
+	if (a->kind == WEIR__PATTERN_NETWORK && b->kind == WEIR__PATTERN_NETWORK)
+		return a->network.bits >= b->network.bits && weir__network_has(&b->network, &a->network.address);
+	if (a->kind == WEIR__PATTERN_PREFIX && b->kind == WEIR__PATTERN_PREFIX)
+		return weir__slice_begins_with(a->text, b->text);
+	return a->kind == b->kind && weir__slice_equal(a->text, b->text);
+}
+
+static bool is_covered(const struct weir__pattern *pattern, const struct weir__condition *by)
+{
+	for (size_t i = 0; i < by->n; i++)
+		if (pattern_implies(pattern, &by->patterns[i], by->is_path))
+			return true;
+	return false;
+}
+
+static bool condition_implies(const struct weir__condition *a, const struct weir__condition *b)
+{
+	if (a->is_negated != b->is_negated)
+		return false;
+	if (a->is_negated) { /* then the other way round */
+		const struct weir__condition *const swapped = a;
+
+		a = b;
+		b = swapped;
+	}
+	for (size_t i = 0; i < a->n; i++)
+		if (!is_covered(&a->patterns[i], b))
+			return false;
+	return true;
+}
+
+bool weir__rule_implies(const struct weir__rule *rule, const struct weir__rule *other)
+{
+	for (size_t k = 0; k < other->n; k++) {
+		bool is_implied = false;
+
+		for (size_t i = 0; i < rule->n && !is_implied; i++)
+			is_implied = rule->conditions[i].attribute == other->conditions[k].attribute &&
+				     condition_implies(&rule->conditions[i], &other->conditions[k]);
+		if (!is_implied)
+			return false;
+	}
+	return true;
+}
+
+/* Nothing that fits one of the values, which are all exact or networks, fits the other condition. */
+static bool excludes(const struct weir__condition *a, const struct weir__condition *b)
+{
+	if (a->is_negated)
+		return false;
+	for (size_t i = 0; i < a->n; i++) {
+		const struct weir__pattern *const pattern = &a->patterns[i];
+		const bool is_one = pattern->kind == WEIR__PATTERN_IS ||
+				    (pattern->kind == WEIR__PATTERN_NETWORK &&
+				     pattern->network.bits == 8 * weir__address_length(&pattern->network.address));
+		struct weir__values values;
+
+		if (!is_one)
+			return false;
+		values.of[b->attribute] = (struct weir__value){ .text = pattern->kind == WEIR__PATTERN_IS ?
+										pattern->text :
+										weir__slice_of("address"),
+								.is_address = pattern->kind == WEIR__PATTERN_NETWORK,
+								.address = pattern->network.address };
+		if (weir__condition_holds(b, &values))
+			return false;
+	}
+	return true;
+}
+
+bool weir__rules_exclude(const struct weir__rule *a, const struct weir__rule *b)
+{
+	for (size_t i = 0; i < a->n; i++)
+		for (size_t k = 0; k < b->n; k++)
+			if (a->conditions[i].attribute == b->conditions[k].attribute &&
+			    (excludes(&a->conditions[i], &b->conditions[k]) ||
+			     excludes(&b->conditions[k], &a->conditions[i])))
+				return true;
+	return false;
+}

@@ -1,0 +1,117 @@
+/* read_crowd.c: whether more limits can apply to one request than may.
+ *
+ * To find the request to which most apply is hard; so some are tried: for each limit one that meets it, and has for all
+ * other attributes what most limits ask of them. What this does not find is refused when it comes. */
+#include <stdlib.h>
+
+#include "policy/read.h"
+
+enum { TEXT_ROOM = 256 };
+
+struct trial {
+	struct weir__values values;
+	char texts[WEIR__ATTRIBUTES_MAX][TEXT_ROOM];
+};
+
+/* A text that fits a pattern: without `**` segments, and with something for each star. */
+static struct weir__slice text_for(const struct weir__pattern *pattern, bool is_path, char room[TEXT_ROOM])
+{
+	size_t length = 0;
+
+	for (size_t i = 0; i < pattern->text.n && length < TEXT_ROOM - 1; i++) {
+		const char c = pattern->text.at[i];
+
+		if (is_path && pattern->text.n - i >= 3 && memcmp(pattern->text.at + i, "/**", 3) == 0 &&
+		    (pattern->text.n - i == 3 || pattern->text.at[i + 3] == '/'))
+			i += 2;
+		else
+			room[length++] = c == '*' && pattern->kind == WEIR__PATTERN_GLOB ? 'x' : c;
+	}
+	if (length == 0 && is_path)
+		room[length++] = '/';
+	return (struct weir__slice){ room, length };
+}
+
+/* Makes the condition hold, as far as that is easy. */
+static void meet(struct trial *trial, const struct weir__condition *condition)
+{
+	const struct weir__pattern *const pattern = &condition->patterns[0];
+	struct weir__value *const value = &trial->values.of[condition->attribute];
+
+	*value = (struct weir__value){ .text = weir__slice_of("~") };
+	if (condition->is_negated) {
+		if (pattern->kind == WEIR__PATTERN_PRESENT)
+			value->text.at = NULL;
+		return;
+	}
+	if (pattern->kind == WEIR__PATTERN_NETWORK) {
+		value->is_address = true;
+		value->address = pattern->network.address;
+	} else if (pattern->kind != WEIR__PATTERN_PRESENT) {
+		value->text = text_for(pattern, condition->is_path, trial->texts[condition->attribute]);
+	}
+	if (condition->is_path)
+		weir__path_split(value->text, &value->path);
+}
+
+static bool asks_the_same(const struct weir__condition *a, const struct weir__condition *b)
+{
+	const struct weir__pattern *const of_a = &a->patterns[0], *const of_b = &b->patterns[0];
+
+	return a->is_negated == b->is_negated && of_a->kind == of_b->kind &&
+	       weir__slice_equal(of_a->text, of_b->text) &&
+	       memcmp(&of_a->network, &of_b->network, sizeof(of_a->network)) == 0;
+}
+
+/* What most ask of each attribute: if more than half ask the same, it is that. */
+static void find_usual(const struct weir_policy *policy, const struct weir__condition *usual[WEIR__ATTRIBUTES_MAX])
+{
+	uint32_t lead[WEIR__ATTRIBUTES_MAX] = { 0 };
+
+	for (uint32_t i = 0; i < policy->n_limits; i++)
+		for (size_t k = 0; k < policy->rules.of[i].n; k++) {
+			const struct weir__condition *const condition = &policy->rules.of[i].conditions[k];
+			const unsigned attribute = condition->attribute;
+
+			if (lead[attribute] == 0)
+				usual[attribute] = condition;
+			if (asks_the_same(usual[attribute], condition))
+				lead[attribute]++;
+			else
+				lead[attribute]--;
+		}
+}
+
+void weir__policy_check_crowd(const struct weir__policy_reading *reading)
+{
+	const struct weir_policy *const policy = reading->policy;
+	const struct weir__condition *usual[WEIR__ATTRIBUTES_MAX] = { NULL };
+	uint32_t numbers[WEIR_POLICY_CLAIMS_MAX], found = 0;
+	struct trial *trial;
+
+	if (policy->n_limits <= WEIR_POLICY_CLAIMS_MAX)
+		return;
+	trial = malloc(sizeof(*trial));
+	if (trial == NULL) {
+		(void)weir__policy_no_memory(reading, (struct weir__mark){ 1, 1 });
+		return;
+	}
+	find_usual(policy, usual);
+	for (uint32_t i = 0; i < policy->n_limits && found <= WEIR_POLICY_CLAIMS_MAX; i++) {
+		for (unsigned k = 0; k < policy->attributes.n; k++)
+			if (usual[k])
+				meet(trial, usual[k]);
+			else
+				trial->values.of[k].text.at = NULL;
+		for (size_t k = 0; k < policy->rules.of[i].n; k++)
+			meet(trial, &policy->rules.of[i].conditions[k]);
+		found = weir__rules_all(&policy->rules, &trial->values, numbers, WEIR_POLICY_CLAIMS_MAX);
+		if (found > WEIR_POLICY_CLAIMS_MAX)
+			weir__fault(
+				reading->faults, policy->limits[i].at,
+				"more than %d limits can apply to one request, '%s' and '%s' among them; at most %d may",
+				WEIR_POLICY_CLAIMS_MAX, policy->limits[i].name.at,
+				policy->limits[numbers[numbers[0] == i]].name.at, WEIR_POLICY_CLAIMS_MAX);
+	}
+	free(trial);
+}

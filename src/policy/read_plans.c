@@ -1,0 +1,92 @@
+/* read_plans.c: limits as they are written, and the names of their plans. */
+#include <weir/plan.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "policy/read.h"
+
+bool weir__policy_mode_of(struct weir__slice word, enum weir_mode *ret_mode)
+{
+	static const char *const words[] = {
+		[WEIR_MODE_ENFORCE] = "enforce", [WEIR_MODE_SHADOW] = "shadow", [WEIR_MODE_OFF] = "off"
+	};
+
+	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (weir__slice_is(word, words[i])) {
+			*ret_mode = (enum weir_mode)i;
+			return true;
+		}
+	return false;
+}
+
+enum weir_mode weir__policy_read_mode(struct weir__faults *faults, const struct weir__node *node,
+				      enum weir_mode otherwise)
+{
+	enum weir_mode mode = otherwise;
+
+	if (node == NULL || weir__node_text(faults, node, "mode") == NULL)
+		return otherwise;
+	if (!weir__policy_mode_of(node->text, &mode))
+		weir__fault(faults, node->at, "mode '%s'; it is enforce, shadow or off", node->text.at);
+	return mode;
+}
+
+/* Names are short. One that is too long is told from others by a hash. */
+struct weir__slice weir__policy_plan_name(const struct weir__policy_reading *reading, struct weir__slice limit,
+					  struct weir__slice apart)
+{
+	enum { HASH = 17 /* '~' and 16 digits */ };
+	char name[WEIR__PLAN_NAME_MAX + HASH + 1];
+	const uint64_t hash = weir__policy_hash(2, apart.at, apart.n);
+	size_t length = (size_t)snprintf(name, WEIR__PLAN_NAME_MAX + 1, "%.*s|%.*s", (int)limit.n, limit.at,
+					 (int)(apart.n < WEIR__PLAN_NAME_MAX ? apart.n : WEIR__PLAN_NAME_MAX),
+					 apart.at);
+
+	if (length > WEIR__PLAN_NAME_MAX) {
+		(void)snprintf(name + WEIR__PLAN_NAME_MAX - HASH, HASH + 1, "~%016llx", (unsigned long long)hash);
+		length = WEIR__PLAN_NAME_MAX;
+	}
+	return weir__pool_copy(&reading->policy->pool, (struct weir__slice){ name, length });
+}
+
+static bool make_room(struct weir__policy_reading *reading)
+{
+	struct weir_policy *const policy = reading->policy;
+	const uint32_t size = reading->plans_size ? 2 * reading->plans_size : 64;
+	struct weir_policy_plan *plans;
+
+	if (policy->n_plans < reading->plans_size)
+		return true;
+	plans = weir__pool_take_array(&policy->pool, size, sizeof(*plans));
+	if (plans == NULL)
+		return false;
+	if (policy->n_plans > 0)
+		memcpy(plans, policy->plans, policy->n_plans * sizeof(*plans));
+	policy->plans = plans;
+	reading->plans_size = size;
+	return true;
+}
+
+uint32_t weir__policy_read_plan(struct weir__policy_reading *reading, struct weir__slice name, struct weir__slice text,
+				struct weir__mark at)
+{
+	struct weir_policy *const policy = reading->policy;
+	struct weir_message why;
+	struct weir_limit limit;
+	struct weir_plan plan;
+	const int error = weir_limit_parse(text.at, text.n, &limit, &why);
+
+	if (error != WEIR_OK || weir_plan_compile(&limit, &plan, &why) != WEIR_OK) {
+		if (error != WEIR_OK)
+			at.column += (uint32_t)why.at;
+		weir__fault(reading->faults, at, "limit '%.80s': %s", text.at, why.text);
+		return WEIR__NO_PLAN;
+	}
+	if (name.at == NULL || !make_room(reading)) {
+		(void)weir__policy_no_memory(reading, at);
+		return WEIR__NO_PLAN;
+	}
+	policy->plans[policy->n_plans] = (struct weir_policy_plan){ .name = name.at, .limit = limit };
+	return policy->n_plans++;
+}

@@ -1,0 +1,378 @@
+/* rules.c: the index. Anchors are told apart by their hashes alone; two with the same have their rules in one list, which
+ * costs a look more and changes nothing. */
+#include "policy/rules.h"
+
+#include <stdlib.h>
+
+enum { PREFIX_MOST = 64 }; /* longer prefixes are found by their first bytes */
+
+static uint64_t hash_of(const struct weir__probe *probe, const void *bytes, size_t n)
+{
+	const uint64_t seed = (uint64_t)probe->attribute << 32 | (uint64_t)probe->kind << 24 |
+			      (uint64_t)probe->is_v6 << 16 | probe->length;
+	const uint64_t hash = weir__policy_hash(seed * UINT64_C(0x9e3779b97f4a7c15), bytes, n);
+
+	return hash ? hash : 1;
+}
+
+/* --- what a pattern is found by --------------------------------------------------------------------------------- */
+
+/* The first segments of a path's pattern that have no star. */
+static unsigned plain_segments(struct weir__slice pattern, size_t *ret_bytes)
+{
+	struct weir__path path;
+	unsigned n = 0;
+
+	weir__path_split(pattern, &path);
+	*ret_bytes = 0;
+	while (n < path.n && memchr(pattern.at, '*', path.ends[n]) == NULL)
+		*ret_bytes = path.ends[n++];
+	return n;
+}
+
+/* False: by nothing. */
+static bool find_anchor(const struct weir__condition *condition, const struct weir__pattern *pattern,
+			struct weir__probe *ret_probe, uint64_t *ret_hash)
+{
+	struct weir__probe probe = { .attribute = condition->attribute, .kind = pattern->kind };
+	struct weir__slice bytes = pattern->text;
+	const char *star;
+
+	switch (pattern->kind) {
+	case WEIR__PATTERN_NETWORK:
+		bytes = (struct weir__slice){ (const char *)pattern->network.address.bytes, WEIR__ADDRESS_BYTES };
+		probe.is_v6 = pattern->network.address.is_v6;
+		probe.length = pattern->network.bits;
+		break;
+	case WEIR__PATTERN_GLOB:
+		if (condition->is_path) {
+			probe.length = plain_segments(pattern->text, &bytes.n);
+			if (probe.length == 0)
+				return false;
+			break;
+		}
+		star = memchr(bytes.at, '*', bytes.n);
+		bytes.n = star ? (size_t)(star - bytes.at) : bytes.n;
+		probe.kind = WEIR__PATTERN_PREFIX;
+		/* fallthrough */
+	case WEIR__PATTERN_PREFIX:
+		if (bytes.n == 0)
+			return false;
+		bytes.n = bytes.n < PREFIX_MOST ? bytes.n : PREFIX_MOST;
+		probe.length = (unsigned)bytes.n;
+		break;
+	case WEIR__PATTERN_PRESENT:
+		bytes.n = 0;
+		break;
+	default:
+		break;
+	}
+	*ret_probe = probe;
+	*ret_hash = hash_of(&probe, bytes.at, bytes.n);
+	return true;
+}
+
+static bool can_be_anchor(const struct weir__condition *condition)
+{
+	struct weir__probe probe;
+	uint64_t hash;
+
+	for (size_t i = 0; i < condition->n; i++)
+		if (!find_anchor(condition, &condition->patterns[i], &probe, &hash))
+			return false;
+	return !condition->is_negated;
+}
+
+/* --- making the index ------------------------------------------------------------------------------------------- */
+
+static struct weir__anchor *place_of(const struct weir__rules *rules, uint64_t hash)
+{
+	uint32_t place = (uint32_t)hash & (rules->n_anchors - 1);
+
+	while (rules->anchors[place].hash != 0 && rules->anchors[place].hash != hash)
+		place = (place + 1) & (rules->n_anchors - 1);
+	return &rules->anchors[place];
+}
+
+static struct weir__anchor *anchor_of(struct weir__rules *rules, uint64_t hash)
+{
+	struct weir__anchor *const anchor = place_of(rules, hash);
+
+	anchor->hash = hash;
+	return anchor;
+}
+
+/* Calls for the anchors of all patterns of a condition. */
+static void each_anchor(struct weir__rules *rules, const struct weir__condition *condition,
+			void (*call)(struct weir__rules *rules, struct weir__anchor *anchor,
+				     const struct weir__probe *probe, uint32_t rule),
+			uint32_t rule)
+{
+	for (size_t i = 0; i < condition->n; i++) {
+		struct weir__probe probe;
+		uint64_t hash;
+
+		if (find_anchor(condition, &condition->patterns[i], &probe, &hash))
+			call(rules, anchor_of(rules, hash), &probe, rule);
+	}
+}
+
+static void count(struct weir__rules *rules, struct weir__anchor *anchor, const struct weir__probe *probe,
+		  uint32_t rule)
+{
+	(void)rules;
+	(void)probe;
+	(void)rule;
+	anchor->n++;
+}
+
+/* How many others are found with a rule that is found by this condition, at most. */
+static uint32_t crowd_of(const struct weir__rules *rules, const struct weir__condition *condition)
+{
+	uint32_t most = 0;
+
+	for (size_t i = 0; i < condition->n; i++) {
+		struct weir__probe probe;
+		uint64_t hash;
+
+		if (find_anchor(condition, &condition->patterns[i], &probe, &hash)) {
+			const uint32_t n = place_of(rules, hash)->n;
+
+			most = n > most ? n : most;
+		}
+	}
+	return most;
+}
+
+/* The condition by which a rule is found: the one that is shared by fewest others. NULL: none will do. */
+static const struct weir__condition *choose(const struct weir__rules *rules, const struct weir__rule *rule)
+{
+	const struct weir__condition *best = NULL;
+	uint32_t least = UINT32_MAX;
+
+	for (size_t i = 0; i < rule->n; i++) {
+		const uint32_t crowd = can_be_anchor(&rule->conditions[i]) ? crowd_of(rules, &rule->conditions[i]) :
+									     UINT32_MAX;
+
+		if (crowd < least) {
+			least = crowd;
+			best = &rule->conditions[i];
+		}
+	}
+	return best;
+}
+
+static void note_probe(struct weir__rules *rules, const struct weir__probe *probe)
+{
+	for (uint32_t i = 0; i < rules->n_probes; i++) {
+		const struct weir__probe *const known = &rules->probes[i];
+
+		if (known->attribute == probe->attribute && known->kind == probe->kind &&
+		    known->is_v6 == probe->is_v6 && known->length == probe->length)
+			return;
+	}
+	rules->probes[rules->n_probes++] = *probe;
+}
+
+static void count_chosen(struct weir__rules *rules, struct weir__anchor *anchor, const struct weir__probe *probe,
+			 uint32_t rule)
+{
+	(void)rule;
+	anchor->n++;
+	note_probe(rules, probe);
+}
+
+/* A rule of which two patterns have the same anchor is there once. */
+static void enlist(struct weir__rules *rules, struct weir__anchor *anchor, const struct weir__probe *probe,
+		   uint32_t rule)
+{
+	(void)probe;
+	if (anchor->n == 0 || rules->lists[anchor->first + anchor->n - 1] != rule)
+		rules->lists[anchor->first + anchor->n++] = rule;
+}
+
+static size_t patterns_of(const struct weir__rule *of, uint32_t n)
+{
+	size_t patterns = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		for (size_t k = 0; k < of[i].n; k++)
+			patterns += of[i].conditions[k].n;
+	return patterns;
+}
+
+/* Kinds of probes that there can be: of each attribute one for each length, and two more. */
+static size_t probes_most(size_t patterns)
+{
+	const size_t all = (size_t)WEIR__ATTRIBUTES_MAX *
+			   (PREFIX_MOST + WEIR__SEGMENTS_MAX + 33 + 8 * WEIR__ADDRESS_BYTES + 1 + 2);
+
+	return patterns < all ? patterns : all;
+}
+
+static bool make_room(struct weir__rules *rules, struct weir__pool *pool, size_t patterns)
+{
+	uint64_t places = 4;
+
+	while (places < 2 * (uint64_t)patterns)
+		places *= 2;
+	if (places > UINT32_MAX)
+		return false;
+	rules->n_anchors = (uint32_t)places;
+	rules->anchors = weir__pool_take_array(pool, places, sizeof(rules->anchors[0]));
+	rules->lists = weir__pool_take_array(pool, patterns, sizeof(rules->lists[0]));
+	rules->probes = weir__pool_take_array(pool, probes_most(patterns), sizeof(rules->probes[0]));
+	rules->others = weir__pool_take_array(pool, rules->n, sizeof(rules->others[0]));
+	return rules->anchors && rules->lists && rules->probes && rules->others;
+}
+
+/* Where lists begin, of as many as were counted; what was counted is then to be put in. */
+static void lay_out_lists(struct weir__rules *rules)
+{
+	uint32_t first = 0;
+
+	for (uint32_t i = 0; i < rules->n_anchors; i++) {
+		rules->anchors[i].first = first;
+		first += rules->anchors[i].n;
+		rules->anchors[i].n = 0;
+	}
+}
+
+bool weir__rules_init(struct weir__rules *rules, struct weir__pool *pool, const struct weir__rule *of, uint32_t n)
+{
+	const struct weir__condition **chosen;
+
+	*rules = (struct weir__rules){ .of = of, .n = n };
+	if (!make_room(rules, pool, patterns_of(of, n)))
+		return false;
+	chosen = calloc(n ? n : 1, sizeof(const struct weir__condition *));
+	if (chosen == NULL)
+		return false;
+	for (uint32_t i = 0; i < n; i++)
+		for (size_t k = 0; k < of[i].n; k++)
+			if (can_be_anchor(&of[i].conditions[k]))
+				each_anchor(rules, &of[i].conditions[k], count, i);
+	for (uint32_t i = 0; i < n; i++)
+		chosen[i] = choose(rules, &of[i]);
+	memset(rules->anchors, 0, rules->n_anchors * sizeof(rules->anchors[0]));
+	for (uint32_t i = 0; i < n; i++)
+		if (chosen[i])
+			each_anchor(rules, chosen[i], count_chosen, i);
+		else
+			rules->others[rules->n_others++] = i;
+	lay_out_lists(rules);
+	for (uint32_t i = 0; i < n; i++)
+		if (chosen[i])
+			each_anchor(rules, chosen[i], enlist, i);
+	free(chosen);
+	return true;
+}
+
+/* --- looking up ------------------------------------------------------------------------------------------------- */
+
+bool weir__rule_holds(const struct weir__rule *rule, const struct weir__values *values)
+{
+	for (size_t i = 0; i < rule->n; i++)
+		if (!weir__condition_holds(&rule->conditions[i], values))
+			return false;
+	return true;
+}
+
+/* What of the request is looked up by this probe. False: nothing. */
+static bool hash_by(const struct weir__probe *probe, const struct weir__value *value, uint64_t *ret_hash)
+{
+	struct weir__slice bytes = value->text;
+	struct weir__address masked;
+
+	switch (probe->kind) {
+	case WEIR__PATTERN_NETWORK:
+		if (!value->is_address || value->address.is_v6 != probe->is_v6)
+			return false;
+		masked = weir__address_mask(&value->address, probe->length);
+		*ret_hash = hash_of(probe, masked.bytes, sizeof(masked.bytes));
+		return true;
+	case WEIR__PATTERN_GLOB:
+		if (value->path.n < probe->length)
+			return false;
+		bytes.n = value->path.ends[probe->length - 1];
+		break;
+	case WEIR__PATTERN_PREFIX:
+		if (bytes.n < probe->length)
+			return false;
+		bytes.n = probe->length;
+		break;
+	case WEIR__PATTERN_PRESENT:
+		bytes.n = 0;
+		break;
+	default:
+		break;
+	}
+	*ret_hash = hash_of(probe, bytes.at, bytes.n);
+	return true;
+}
+
+/* The rules to look at for the probe. */
+static struct weir__anchor found_by(const struct weir__rules *rules, const struct weir__probe *probe,
+				    const struct weir__values *values)
+{
+	const struct weir__value *const value = &values->of[probe->attribute];
+	uint64_t hash;
+
+	if (value->text.at == NULL || !hash_by(probe, value, &hash))
+		return (struct weir__anchor){ 0, 0, 0 };
+	return *place_of(rules, hash);
+}
+
+/* Puts it into its place among those found, unless it is there. */
+static uint32_t put_in(uint32_t *numbers, uint32_t n, uint32_t most, uint32_t number)
+{
+	uint32_t place = n < most ? n : most;
+
+	for (uint32_t i = 0; i < place; i++)
+		if (numbers[i] == number)
+			return n;
+	if (n >= most)
+		return n + 1;
+	for (; place > 0 && numbers[place - 1] > number; place--)
+		numbers[place] = numbers[place - 1];
+	numbers[place] = number;
+	return n + 1;
+}
+
+uint32_t weir__rules_all(const struct weir__rules *rules, const struct weir__values *values, uint32_t *ret_numbers,
+			 uint32_t most)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < rules->n_others; i++)
+		if (weir__rule_holds(&rules->of[rules->others[i]], values))
+			n = put_in(ret_numbers, n, most, rules->others[i]);
+	for (uint32_t i = 0; i < rules->n_probes; i++) {
+		const struct weir__anchor anchor = found_by(rules, &rules->probes[i], values);
+
+		for (uint32_t k = 0; k < anchor.n; k++) {
+			const uint32_t number = rules->lists[anchor.first + k];
+
+			if (weir__rule_holds(&rules->of[number], values))
+				n = put_in(ret_numbers, n, most, number);
+		}
+	}
+	return n;
+}
+
+uint32_t weir__rules_first(const struct weir__rules *rules, const struct weir__values *values)
+{
+	uint32_t first = UINT32_MAX;
+
+	for (uint32_t i = 0; i < rules->n_others && rules->others[i] < first; i++)
+		if (weir__rule_holds(&rules->of[rules->others[i]], values))
+			first = rules->others[i];
+	for (uint32_t i = 0; i < rules->n_probes; i++) {
+		const struct weir__anchor anchor = found_by(rules, &rules->probes[i], values);
+
+		for (uint32_t k = 0; k < anchor.n && rules->lists[anchor.first + k] < first; k++)
+			if (weir__rule_holds(&rules->of[rules->lists[anchor.first + k]], values))
+				first = rules->lists[anchor.first + k];
+	}
+	return first;
+}

@@ -1,0 +1,56 @@
+/* rules.h: which of many rules, each a list of conditions that must all hold, hold for a request: found without a look at
+ * the others.
+ *
+ * Each rule has an anchor: one of its conditions, whose patterns are in an index by hash. A request is looked up by what
+ * it could be found under: each of its values, the first segments of its paths, the networks of its addresses, for as many
+ * lengths as the rules have. What is found is checked in full. Rules with nothing to be found by (negations, patterns that
+ * begin with a star) are checked for every request. */
+#ifndef WEIR_POLICY_RULES_H
+#define WEIR_POLICY_RULES_H
+
+#include "policy/condition.h"
+#include "policy/pool.h"
+
+struct weir__rule {
+	struct weir__condition *conditions;
+	size_t n;
+};
+
+/* One way to be found: all anchors of one kind, attribute and length. */
+struct weir__probe {
+	unsigned attribute;
+	enum weir__pattern_kind kind; /* of a GLOB, by first segments of a path */
+	bool is_v6;
+	unsigned length; /* of a prefix in bytes, of a network in bits, of a path in segments */
+};
+
+struct weir__rules {
+	const struct weir__rule *of;
+	uint32_t n;
+	struct weir__probe *probes;
+	uint32_t n_probes;
+	/* Anchors by hash: a power of two of places; each has where its rules are in `lists`. */
+	struct weir__anchor {
+		uint64_t hash; /* 0: free */
+		uint32_t first, n;
+	} * anchors;
+	uint32_t n_anchors;
+	uint32_t *lists;
+	uint32_t *others; /* rules without an anchor */
+	uint32_t n_others;
+};
+
+/* `of` must outlive it. False: no memory. */
+bool weir__rules_init(struct weir__rules *rules, struct weir__pool *pool, const struct weir__rule *of, uint32_t n);
+
+bool weir__rule_holds(const struct weir__rule *rule, const struct weir__values *values);
+
+/* Puts the numbers of the rules that hold into ret_numbers, lowest first, and returns how many there are, of which only
+ * `most` are put there: which is not said, if there are more. */
+uint32_t weir__rules_all(const struct weir__rules *rules, const struct weir__values *values, uint32_t *ret_numbers,
+			 uint32_t most);
+
+/* The lowest number of one that holds, or UINT32_MAX. */
+uint32_t weir__rules_first(const struct weir__rules *rules, const struct weir__values *values);
+
+#endif

@@ -1,0 +1,238 @@
+/* A policy before a table, changed while threads decide.
+ *
+ *     guard_test [CHANGES] */
+#include <weir/guard.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "../policy/policies.h"
+
+static const weir_ns start = UINT64_C(1700000000000000000);
+
+static struct weir_guard *guard_of(const char *text, struct weir_table **ret_table)
+{
+	const struct weir_table_options options = { .size_bytes = weir_table_size(10000, 64) + (1 << 20),
+						    .arena_bytes = 1 << 20,
+						    .made_at = start };
+	struct weir_policy *const policy = policy_of(text);
+	struct weir_guard *guard = NULL;
+	struct weir_message why = { 0 };
+
+	CHECK_TEXT(reported, "");
+	CHECK(weir_table_new(&options, ret_table, &why) == WEIR_OK);
+	if (policy == NULL || weir_guard_new(*ret_table, policy, &guard, &why) != WEIR_OK) {
+		check_fail(__FILE__, __LINE__, why.text);
+		exit(1);
+	}
+	return guard;
+}
+
+static void end(struct weir_guard *guard, struct weir_table *table)
+{
+	weir_guard_free(guard);
+	weir_table_free(table);
+}
+
+static struct weir_guard_answer ask(struct weir_guard *guard, weir_ns now, const char *const *words)
+{
+	struct weir_attribute attributes[WORDS_MAX];
+	const size_t n = attributes_of(words, attributes);
+	struct weir_guard_answer answer = { .limits = 99 };
+	struct weir_message why;
+
+	CHECK(weir_guard_check(guard, attributes, n, 1, now, &answer, &why) == WEIR_OK);
+	return answer;
+}
+
+static void all_or_nothing(void)
+{
+	struct weir_table *table;
+	struct weir_guard *const guard = guard_of("limits:\n"
+						  "  - {name: all, limit: 3/min}\n"
+						  "  - {name: each, key: user, limit: 2/min}\n",
+						  &table);
+	struct weir_guard_answer answer;
+
+	answer = ask(guard, start, WORDS("user=ann"));
+	CHECK(answer.verdict.allowed && answer.limits == 2 && answer.verdict.remaining == 1);
+	CHECK_TEXT(answer.decided_by, "each");
+	CHECK(ask(guard, start, WORDS("user=ann")).verdict.allowed);
+	answer = ask(guard, start, WORDS("user=ann"));
+	CHECK(!answer.verdict.allowed);
+	CHECK_TEXT(answer.decided_by, "each");
+	/* `all` was not charged for that: one is left */
+	CHECK(ask(guard, start, WORDS("user=bob")).verdict.allowed);
+	answer = ask(guard, start, WORDS("user=bob"));
+	CHECK(!answer.verdict.allowed);
+	CHECK_TEXT(answer.decided_by, "all");
+	end(guard, table);
+}
+
+static void nothing_applies(void)
+{
+	struct weir_table *table;
+	struct weir_guard *const guard = guard_of("limits:\n  - {name: a, key: user, limit: 1/min}\n", &table);
+	const struct weir_guard_answer answer = ask(guard, start, WORDS("x=y"));
+
+	CHECK(answer.verdict.allowed && !answer.is_limited && answer.limits == 0);
+	end(guard, table);
+}
+
+static void shadows_change_no_answer(void)
+{
+	struct weir_table *table;
+	struct weir_guard *const guard = guard_of("limits:\n"
+						  "  - {name: real, key: user, limit: 3/min}\n"
+						  "  - {name: canary, key: user, limit: 2/min, mode: shadow}\n",
+						  &table);
+	struct weir_guard_answer answer;
+
+	for (int i = 0; i < 2; i++) {
+		answer = ask(guard, start, WORDS("user=ann"));
+		CHECK(answer.verdict.allowed && answer.shadow_denied == 0 && answer.limits == 2);
+	}
+	answer = ask(guard, start, WORDS("user=ann"));
+	CHECK(answer.verdict.allowed && answer.shadow_denied == 1);
+	CHECK_TEXT(answer.decided_by, "real");
+	answer = ask(guard, start, WORDS("user=ann"));
+	CHECK(!answer.verdict.allowed && answer.shadow_denied == 1);
+	/* After half a minute one of canary has leaked: what `real` denied was not charged to it. */
+	answer = ask(guard, start + UINT64_C(30000000000), WORDS("user=ann"));
+	CHECK(answer.verdict.allowed && answer.shadow_denied == 0);
+	end(guard, table);
+}
+
+static int change(struct weir_guard *guard, const char *text, weir_ns now, struct weir_message *ret_message)
+{
+	struct weir_policy *const policy = policy_of(text);
+
+	CHECK_TEXT(reported, "");
+	return policy ? weir_guard_change(guard, policy, now, ret_message) : WEIR_ERR_SYNTAX;
+}
+
+static void state_stays_by_name(void)
+{
+	struct weir_table *table;
+	struct weir_guard *const guard = guard_of("limits:\n  - {name: a, key: user, limit: 10/min}\n", &table);
+	struct weir_message why = { 0 };
+
+	for (int i = 0; i < 8; i++)
+		CHECK(ask(guard, start, WORDS("user=ann")).verdict.allowed);
+	/* Two are left, of a larger burst as of a smaller one. */
+	CHECK(change(guard, "limits:\n  - {name: a, key: user, limit: 20/min}\n", start, &why) == WEIR_OK);
+	CHECK_EQ(ask(guard, start, WORDS("user=ann")).verdict.remaining, 1);
+	CHECK(change(guard, "limits:\n  - {name: a, key: user, limit: 1/min}\n", start, &why) == WEIR_OK);
+	CHECK_EQ(ask(guard, start, WORDS("user=ann")).verdict.remaining, 0);
+	CHECK(!ask(guard, start, WORDS("user=ann")).verdict.allowed);
+	CHECK_EQ(weir_guard_changes(guard), 2);
+	/* Another algorithm has nothing to go on from. */
+	CHECK(change(guard, "limits:\n  - {name: a, key: user, limit: 5/min sliding_log}\n", start, &why) == WEIR_OK);
+	CHECK_EQ(ask(guard, start, WORDS("user=ann")).verdict.remaining, 4);
+	/* Back again, it is as it was. */
+	CHECK(change(guard, "limits:\n  - {name: a, key: user, limit: 1/min}\n", start, &why) == WEIR_OK);
+	CHECK(!ask(guard, start, WORDS("user=ann")).verdict.allowed);
+	end(guard, table);
+}
+
+static void one_limit_by_call(void)
+{
+	struct weir_table *table;
+	struct weir_guard *const guard = guard_of("limits:\n  - {name: a, limit: 2/min}\n", &table);
+	const struct weir_limit five = weir_limit_of(WEIR_TOKEN_BUCKET, 1, 60000000000);
+	struct weir_message why;
+
+	CHECK(weir_guard_change_limit(guard, "b", &five, start, &why) == WEIR_ERR_LIMIT);
+	CHECK_TEXT(why.text, "the policy has no limit \"b\"");
+	CHECK(weir_guard_change_limit(guard, "a", &five, start, &why) == WEIR_OK);
+	CHECK_EQ(ask(guard, start, WORDS("x=y")).verdict.limit, 1);
+	end(guard, table);
+}
+
+static void a_bad_policy_changes_nothing(void)
+{
+	struct weir_table *table;
+	struct weir_guard *const guard = guard_of("limits:\n  - {name: a, limit: 2/min}\n", &table);
+	struct weir_message why = { 0 };
+
+	/* A table counts up to 2^28 - 1. */
+	CHECK(change(guard,
+		     "limits:\n  - {name: a, limit: 1/min}\n  - {name: b, limit: 999999999999/min fixed_window}\n",
+		     start, &why) == WEIR_ERR_MAXIMUM);
+	CHECK(why.text[0] != '\0');
+	CHECK_EQ(ask(guard, start, WORDS("x=y")).verdict.limit, 2);
+	CHECK_EQ(weir_guard_changes(guard), 0);
+	end(guard, table);
+}
+
+/* --- threads ---------------------------------------------------------------------------------------------------- */
+
+enum { DECIDERS = 3 };
+static uint32_t changes = 100;
+
+struct crowd {
+	struct weir_guard *guard;
+	_Atomic bool is_over;
+	_Atomic uint64_t admitted, asked, wrong;
+};
+
+static void *decide(void *crowd_)
+{
+	struct crowd *const crowd = crowd_;
+
+	while (!atomic_load(&crowd->is_over)) {
+		const struct weir_guard_answer answer = ask(crowd->guard, start, WORDS("user=ann", "plan=gold"));
+
+		atomic_fetch_add(&crowd->admitted, answer.verdict.allowed);
+		atomic_fetch_add(&crowd->asked, 1);
+		/* Both policies have two limits; half of one and half of the other would show. */
+		atomic_fetch_add(&crowd->wrong, answer.limits != 2);
+	}
+	return NULL;
+}
+
+/* The burst is the same in both, so whatever the order, no more than that many are admitted at one instant. */
+static void swapped_under_load(void)
+{
+	static const char *const texts[] = { "limits:\n"
+					     "  - {name: a, key: user, limit: 1000/day burst 500}\n"
+					     "  - {name: b, match: {plan: gold}, limit: 1000000/day}\n",
+					     "limits:\n"
+					     "  - {name: c, match: {user: [ann, bob]}, limit: 1000000/day}\n"
+					     "  - {name: a, key: user, limit: 2000/day burst 500}\n" };
+	struct crowd crowd = { .is_over = false };
+	pthread_t threads[DECIDERS];
+	struct weir_message why;
+	struct weir_table *table;
+
+	crowd.guard = guard_of(texts[0], &table);
+	for (int i = 0; i < DECIDERS; i++)
+		(void)pthread_create(&threads[i], NULL, decide, &crowd);
+	for (uint32_t i = 1; i <= changes; i++) {
+		const uint64_t before = atomic_load(&crowd.asked);
+
+		CHECK(change(crowd.guard, texts[i % 2], start, &why) == WEIR_OK);
+		while (atomic_load(&crowd.asked) == before)
+			sched_yield();
+	}
+	atomic_store(&crowd.is_over, true);
+	for (int i = 0; i < DECIDERS; i++)
+		(void)pthread_join(threads[i], NULL);
+	CHECK_EQ(atomic_load(&crowd.wrong), 0);
+	CHECK(atomic_load(&crowd.admitted) <= 500);
+	CHECK(atomic_load(&crowd.asked) < 500 || atomic_load(&crowd.admitted) == 500);
+	end(crowd.guard, table);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct check_test tests[] = { TEST(all_or_nothing),           TEST(nothing_applies),
+						   TEST(shadows_change_no_answer), TEST(state_stays_by_name),
+						   TEST(one_limit_by_call),        TEST(a_bad_policy_changes_nothing),
+						   TEST(swapped_under_load) };
+
+	if (argc > 1)
+		changes = (uint32_t)strtoul(argv[1], NULL, 10);
+	return check_run(tests, sizeof(tests) / sizeof(tests[0]));
+}

@@ -1,0 +1,90 @@
+/* YAML as a tree, and what of it is refused. */
+#include "policy/document.h"
+
+#include "check.h"
+
+static char line[WEIR__FAULT_LINE];
+
+static void keep_line(void *context, const char *words)
+{
+	(void)context;
+	strcpy(line, words);
+}
+
+static const struct weir__node *read_text(struct weir__pool *pool, const char *text)
+{
+	struct weir__faults faults = { "f", keep_line, NULL, 0 };
+
+	line[0] = '\0';
+	*pool = weir__pool_of(1 << 20);
+	return weir__document_read(pool, weir__slice_of(text), &faults);
+}
+
+static void trees_know_where_they_are(void)
+{
+	struct weir__pool pool;
+	const struct weir__node *const root = read_text(&pool, "a: 1\nb:\n  - x\n  - {c: 'd'}\n");
+	const struct weir__node *b, *map;
+
+	CHECK(root && root->kind == WEIR__NODE_MAP && root->n == 2);
+	CHECK_TEXT(weir__node_member(root, "a")->text.at, "1");
+	b = weir__node_member(root, "b");
+	CHECK(b->kind == WEIR__NODE_LIST && b->n == 2);
+	map = b->members->next;
+	CHECK_EQ(map->at.line, 4);
+	CHECK_EQ(map->at.column, 5);
+	CHECK(weir__node_member(map, "c")->is_quoted);
+	CHECK(!b->members->is_quoted);
+	CHECK(weir__node_member(root, "z") == NULL);
+	weir__pool_free(&pool);
+}
+
+static void nothing_is_an_empty_map(void)
+{
+	struct weir__pool pool;
+	const struct weir__node *const root = read_text(&pool, "# only words\n");
+
+	CHECK(root && root->kind == WEIR__NODE_MAP && root->n == 0);
+	weir__pool_free(&pool);
+}
+
+static void what_is_refused(void)
+{
+	static const struct {
+		const char *text, *line;
+	} rows[] = {
+		{ "a: 1\na: 2\n", "f:2:1: 'a' again; it was given in line 1" },
+		{ "a: &x 1\n", "f:1:4: an anchor (&) or tag (!): not used here; write it out" },
+		{ "a: *x\n", "f:1:4: an alias (*): not used here; write it out" },
+		{ "a: !!int 1\n", "f:1:4: an anchor (&) or tag (!): not used here; write it out" },
+		{ "a: 1\n---\nb: 2\n", "f:2:1: a second document; a file has one" },
+		{ "[a]: 1\n", "f:1:1: a list as a key; a key is a text" },
+		{ "a: [1\n", "f:2:1: did not find expected ',' or ']', while parsing a flow sequence" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct weir__pool pool;
+
+		CHECK(read_text(&pool, rows[i].text) == NULL);
+		CHECK_TEXT(line, rows[i].line);
+		weir__pool_free(&pool);
+	}
+}
+
+static void depth_and_memory_are_bounded(void)
+{
+	struct weir__faults faults = { "f", keep_line, NULL, 0 };
+	struct weir__pool pool = weir__pool_of(1000);
+	char deep[200];
+
+	memset(deep, '[', 100);
+	deep[100] = '\0';
+	CHECK(weir__document_read(&pool, weir__slice_of("a: 1"), &faults) == NULL);
+	weir__pool_free(&pool);
+	CHECK(read_text(&pool, deep) == NULL);
+	CHECK_TEXT(line, "f:1:33: more than 32 lists and maps in one another");
+	weir__pool_free(&pool);
+}
+
+TESTS(TEST(trees_know_where_they_are), TEST(nothing_is_an_empty_map), TEST(what_is_refused),
+      TEST(depth_and_memory_are_bounded))
