@@ -11,7 +11,9 @@ struct weir__command {
 	const char *does;
 };
 
+int weir__check_config(int argc, char **argv);
 int weir__demo(int argc, char **argv);
+int weir__explain(int argc, char **argv);
 int weir__serve(int argc, char **argv);
 int weir__table(int argc, char **argv);
 

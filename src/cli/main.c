@@ -5,7 +5,9 @@
 #include "cli/command.h"
 
 static const struct weir__command commands[] = {
+	{ "check-config", weir__check_config, "says what is wrong with policies" },
 	{ "demo", weir__demo, "the five algorithms side by side on the same bursty traffic" },
+	{ "explain", weir__explain, "which limits of a policy apply to a request, and why" },
 	{ "serve", weir__serve, "the daemon: decides for whoever asks over RESP" },
 	{ "table", weir__table, "looks into shared tables while they are in use" },
 };
@@ -16,8 +18,8 @@ static void help(FILE *out)
 {
 	fputs("weir decides, for every request: go, wait, or no.\n\nusage: weir COMMAND [OPTION...]\n\n", out);
 	for (size_t i = 0; i < COMMANDS; i++)
-		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].does);
-	fputs("  help     this list\n  version  the version\n\nweir COMMAND --help tells more of one.\n", out);
+		fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].does);
+	fputs("  help         this list\n  version      the version\n\nweir COMMAND --help tells more of one.\n", out);
 }
 
 int main(int argc, char **argv)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The shared library exports the public functions and nothing else.
+"""The shared libraries export the public functions and nothing else.
 
-    exports.py LIBRARY.so [ROOT]
+    exports.py LIBRARY.so...
 
-Exported are exactly the WEIR_API functions of include/weir, each named weir_ (not weir__, which is shared inside the
+Exported by one of them are exactly the WEIR_API functions of include/weir, each named weir_ (not weir__, which is shared inside the
 library only), each with the version below."""
 
 import re
@@ -40,10 +40,12 @@ def exported(library):
             yield name, version.lstrip("@")
 
 
-def main(library, root):
+def main(libraries, root):
     promised = declared(root)
     faults, found = [], set()
-    for name, version in exported(library):
+    for library, name, version in [(library, *symbol) for library in libraries for symbol in exported(library)]:
+        if name in found:
+            faults.append(f"{library}: exports {name}, as another one does")
         found.add(name)
         if not name.startswith("weir_") or name.startswith("weir__"):
             faults.append(f"{library}: exports {name}; public names begin with weir_ and one underscore")
@@ -62,4 +64,4 @@ def main(library, root):
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    sys.exit(main(sys.argv[1], Path(sys.argv[2] if len(sys.argv) > 2 else Path(__file__).parents[2]).resolve()))
+    sys.exit(main(sys.argv[1:], Path(__file__).parents[2].resolve()))

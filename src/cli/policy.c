@@ -1,0 +1,97 @@
+/* policy.c: policies without a server: `weir check-config` says all that is wrong with one, `weir explain` what it says of
+ * a request. */
+#include <weir/policy.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+
+enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2, ATTRIBUTES_MAX = 64 };
+
+static const char check_help[] = "usage: weir check-config FILE...\n"
+				 "\n"
+				 "Says what is wrong with policies, all of it, as FILE:LINE:COLUMN: what was found, what would be\n"
+				 "right. The exit code is 0 if nothing is, 1 if something is, 2 if it was called wrongly.\n";
+
+static const char explain_help[] = "usage: weir explain FILE ATTRIBUTE=VALUE...\n"
+				   "\n"
+				   "Says of each limit of a policy whether it applies to a request with these attributes, with which\n"
+				   "key and by which limit or override; or why it does not.\n";
+
+static void print_fault(void *context, const char *line)
+{
+	(void)context;
+	fprintf(stderr, "%s\n", line);
+}
+
+static void print_line(void *context, const char *line)
+{
+	(void)context;
+	puts(line);
+}
+
+static int check_file(const char *path)
+{
+	struct weir_policy *policy;
+
+	if (weir_policy_load(path, print_fault, NULL, &policy) != WEIR_OK)
+		return FAILED;
+	printf("%s: good: limits: %u, with overrides: %u\n", path, weir_policy_limits(policy), weir_policy_plans(policy));
+	weir_policy_free(policy);
+	return DONE;
+}
+
+int weir__check_config(int argc, char **argv)
+{
+	int result = DONE;
+
+	if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+		fputs(check_help, stdout);
+		return DONE;
+	}
+	if (argc < 2) {
+		fputs(check_help, stderr);
+		return CALLED_WRONGLY;
+	}
+	for (int i = 1; i < argc; i++)
+		if (check_file(argv[i]) != DONE)
+			result = FAILED;
+	return result;
+}
+
+static bool read_attribute(const char *word, struct weir_attribute *ret_attribute)
+{
+	const char *const equal = strchr(word, '=');
+
+	if (equal == NULL || equal == word) {
+		fprintf(stderr, "weir explain: '%s': an attribute is written NAME=VALUE\n", word);
+		return false;
+	}
+	*ret_attribute = (struct weir_attribute){ word, (size_t)(equal - word), equal + 1, strlen(equal + 1) };
+	return true;
+}
+
+int weir__explain(int argc, char **argv)
+{
+	struct weir_attribute attributes[ATTRIBUTES_MAX];
+	struct weir_policy *policy;
+
+	if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+		fputs(explain_help, stdout);
+		return DONE;
+	}
+	if (argc < 2 || argc - 2 > ATTRIBUTES_MAX) {
+		fputs(explain_help, stderr);
+		return CALLED_WRONGLY;
+	}
+	for (int i = 2; i < argc; i++)
+		if (!read_attribute(argv[i], &attributes[i - 2]))
+			return CALLED_WRONGLY;
+	if (weir_policy_load(argv[1], print_fault, NULL, &policy) != WEIR_OK)
+		return FAILED;
+	weir_policy_explain(policy, attributes, (size_t)(argc - 2), print_line, NULL);
+	weir_policy_free(policy);
+	return DONE;
+}
