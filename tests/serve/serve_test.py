@@ -251,8 +251,8 @@ def redis_cli_works():
 
 def what_cannot_be_served_is_told():
     for options, words in ((["--listen", "0.0.0.0:0"], "not an address of this machine alone"),
-                           (["--listen", "nowhere"], "not an address"), (["--keys", "none"], "a number of keys is"),
-                           (["--workers", "0"], "workers are 1 to 256"), (["--what", "x"], "is no option"),
+                           (["--listen", "nowhere"], "use HOST:PORT"), (["--keys", "none"], "use a whole number"),
+                           (["--workers", "0"], "from 1 to 256"), (["--what", "x"], "is no option"),
                            (["--keys"], "what?"), (["--shared", "a/b"], "a name has 1 to 63 bytes")):
         done = subprocess.run([WEIR, "serve", *options], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         assert done.returncode in (1, 2) and words in done.stderr and done.stdout == "", (options, done)
