@@ -1,4 +1,5 @@
 /* serve.c: the daemon: reads its settings, opens a table and sockets, starts workers, and waits to be told to end. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,7 +67,7 @@ static int listen_for(struct server *server, uint32_t worker, struct weir__worke
 			error = weir__net_listen(where, true, &server->sockets[i], server->names[i]);
 		if (error != 0) {
 			weir__settings_fault(&server->settings, list->places[i], "listen", "%s: %s", where,
-					     strerror(error));
+					     error == EINVAL ? "there is no such host" : strerror(error));
 			return FAILED;
 		}
 		options->listeners[options->n_listeners++] = server->sockets[i];

@@ -40,23 +40,23 @@ static void say_hello(const struct weir__call *call)
 
 /* --- who -------------------------------------------------------------------------------------------------------- */
 
+/* Who is meant if no name is given. */
+static const struct weir__resp_slice unnamed = { WEIR__USER_DEFAULT, sizeof(WEIR__USER_DEFAULT) - 1 };
+
 /* As a Redis whose default user needs no password, if there are no users at all. */
 static bool pass(const struct weir__call *call, const struct weir__resp_slice *name,
 		 const struct weir__resp_slice *password)
 {
-	static const struct weir__resp_slice nobody = { WEIR__USER_DEFAULT, sizeof(WEIR__USER_DEFAULT) - 1 };
 	const struct weir__settings *const settings = call->commands->settings;
 	const struct weir__user *user = NULL;
 	bool is_right;
 
-	if (name == NULL)
-		name = &nobody;
 	if (settings && settings->users.n > 0) {
 		user = weir__users_check(&settings->users, name->bytes, name->length, password->bytes,
 					 password->length);
 		is_right = user != NULL;
 	} else {
-		is_right = name->length == nobody.length && memcmp(name->bytes, nobody.bytes, nobody.length) == 0;
+		is_right = name->length == unnamed.length && memcmp(name->bytes, unnamed.bytes, name->length) == 0;
 	}
 	if (is_right)
 		call->client->user = user;
@@ -75,7 +75,7 @@ void weir__auth(struct weir__call *call)
 		weir__say_error(call,
 				"ERR AUTH <password> called without any password configured for the default user. Are "
 				"you sure your configuration is correct?");
-	else if (pass(call, call->n == 3 ? &call->arguments[1] : NULL, &call->arguments[call->n - 1]))
+	else if (pass(call, call->n == 3 ? &call->arguments[1] : &unnamed, &call->arguments[call->n - 1]))
 		weir__say_ok(call);
 }
 

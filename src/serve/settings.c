@@ -19,7 +19,7 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "listen", WEIR__SETTING_WHERE, 1, WEIR__LISTENERS_MAX, "127.0.0.1:6380", PLACE(listen), "WHERE",
 	  "Where to listen for RESP: HOST:PORT, or the path of a socket, with a slash. A port of 0 is any that is free. "
 	  "An address that other machines can reach needs users." },
-	{ "keys", WEIR__SETTING_COUNT, 1, UINT64_C(100000000000), "1000000", PLACE(keys), "N",
+	{ "keys", WEIR__SETTING_COUNT, 1, UINT64_C(10000000000), "1000000", PLACE(keys), "N",
 	  "How many keys owe something at the same time, at most: 24 bytes each. Beyond it the key that owes least "
 	  "gives way." },
 	{ "arena", WEIR__SETTING_BYTES, 0, 1024 * GIB, "16MiB", PLACE(arena), "BYTES",
@@ -174,15 +174,16 @@ void weir__settings_write_number(enum weir__setting_kind kind, uint64_t number, 
 
 void weir__settings_write_right(const struct weir__setting *setting, char *ret_text, size_t size)
 {
-	static const char *const such_as[] = { "a whole number",       "1000, 500k or 5m", "bytes",
-					       "65536, 64KiB or 4MiB", "a time",           "30s, 5min or 1hour" };
+	/* by kind */
+	static const char *const whats[] = { "a whole number", "bytes", "a time" };
+	static const char *const hows[] = { "1000, 500k or 5m", "65536, 64KiB or 4MiB", "30s, 5min or 1hour" };
 	char least[32], most[32];
 
 	if (setting->kind <= WEIR__SETTING_DURATION) {
 		weir__settings_write_number(setting->kind, setting->least, least, sizeof(least));
 		weir__settings_write_number(setting->kind, setting->most, most, sizeof(most));
-		(void)snprintf(ret_text, size, "use %s from %s to %s, written as %s", such_as[2 * setting->kind], least,
-			       most, such_as[2 * setting->kind + 1]);
+		(void)snprintf(ret_text, size, "use %s from %s to %s, written as %s", whats[setting->kind], least, most,
+			       hows[setting->kind]);
 	} else if (setting->kind == WEIR__SETTING_TEXT) {
 		(void)snprintf(ret_text, size, "use a %s of 1 to %d bytes", setting->value[0] == 'P' ? "path" : "name",
 			       WEIR__SETTING_TEXT_SIZE - 1);
@@ -451,18 +452,19 @@ static void read_flags(struct weir__settings *settings, int argc, char **argv)
 /* Which file: it must be known before the others are read. */
 static void find_config(struct weir__settings *settings, int argc, char **argv)
 {
-	struct weir__setting_place place = { .from = WEIR__FROM_ENVIRONMENT };
+	struct weir__setting_place *const place = &settings->config_place;
 	const char *path = variable("config"), *name, *value;
 	size_t length;
 
+	place->from = WEIR__FROM_ENVIRONMENT;
 	for (int i = 1; i < argc; i++)
 		if (strncmp(argv[i], "--", 2) == 0 && split_flag(argc, argv, &i, &name, &length, &value) &&
 		    is_config(name, length)) {
 			path = value;
-			place.from = WEIR__FROM_FLAG;
+			place->from = WEIR__FROM_FLAG;
 		}
 	if (path && !put_text(settings->config, path, strlen(path)))
-		weir__settings_fault(settings, place, "config", "use a path of 1 to %d bytes",
+		weir__settings_fault(settings, *place, "config", "use a path of 1 to %d bytes",
 				     WEIR__SETTING_TEXT_SIZE - 1);
 }
 
@@ -486,6 +488,6 @@ bool weir__settings_read(struct weir__settings *settings, int argc, char **argv)
 	read_flags(settings, argc, argv);
 	check_together(settings);
 	if (settings->faults > WEIR__SETTING_FAULTS_MAX)
-		fprintf(settings->errors, "weir serve: and %u more\n", settings->faults - WEIR__SETTING_FAULTS_MAX);
+		fputs("weir serve: there is more; mend these first\n", settings->errors);
 	return settings->faults == 0;
 }

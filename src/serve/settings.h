@@ -18,7 +18,7 @@ enum {
 	WEIR__SETTINGS = 11,
 	WEIR__WORKERS_MAX = 256,
 	WEIR__SETTING_TEXT_SIZE = 1024,        /* of a path or a name, with its NUL */
-	WEIR__SETTING_FAULTS_MAX = 50,         /* that are told; the others are counted */
+	WEIR__SETTING_FAULTS_MAX = 50,         /* that are told */
 	WEIR__SETTINGS_FILE_MAX = 1024 * 1024, /* bytes */
 };
 
@@ -69,6 +69,7 @@ struct weir__settings {
 
 	struct weir__setting_place places[WEIR__SETTINGS]; /* where each was said last */
 	char config[WEIR__SETTING_TEXT_SIZE];              /* the path of the file; empty: there is none */
+	struct weir__setting_place config_place;
 	FILE *errors;
 	uint32_t faults;
 };

@@ -52,6 +52,12 @@ static const char *kind_of(const yaml_node_t *node)
 	return node->type == YAML_MAPPING_NODE ? "a map" : "a value";
 }
 
+/* A file of nothing but faults is not read to its end: each key is compared with those before it. */
+static bool is_enough(const struct reading *reading)
+{
+	return reading->settings->faults > WEIR__SETTING_FAULTS_MAX;
+}
+
 /* --- keys of a map ---------------------------------------------------------------------------------------------- */
 
 /* At most so many bytes of a key, for messages. */
@@ -121,7 +127,8 @@ static const char *read_user_value(struct weir__user *user, enum user_key key, c
 	case PASSWORD:
 		return put_password(user, scalar_text(node), scalar_length(node)) ? NULL : "use 1 to 512 bytes";
 	case PASSWORD_FILE:
-		return read_password_file(user, scalar_text(node));
+		return strlen(scalar_text(node)) == scalar_length(node) ? read_password_file(user, scalar_text(node)) :
+									  "use a path";
 	case SHA256:
 		return weir__users_read_digest(scalar_text(node), scalar_length(node), user->digest) ?
 			       NULL :
@@ -173,7 +180,8 @@ static void read_user(const struct reading *reading, const yaml_node_t *name, co
 				     user.name, kind_of(node));
 		return;
 	}
-	for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top; pair++)
+	for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+	     pair < node->data.mapping.pairs.top && !is_enough(reading); pair++)
 		if (check_key(reading, node, pair))
 			read_user_pair(reading, &user, pair, &secrets);
 	if (secrets != 1)
@@ -196,7 +204,8 @@ static void read_users(const struct reading *reading, const yaml_node_t *node)
 				     node->type == YAML_MAPPING_NODE ? "an empty map" : kind_of(node));
 		return;
 	}
-	for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top; pair++)
+	for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+	     pair < node->data.mapping.pairs.top && !is_enough(reading); pair++)
 		if (check_key(reading, node, pair))
 			read_user(reading, yaml_document_get_node(reading->document, pair->key),
 				  yaml_document_get_node(reading->document, pair->value));
@@ -360,7 +369,6 @@ static ssize_t read_whole(int descriptor, char *bytes, size_t size)
 
 void weir__settings_read_file(struct weir__settings *settings)
 {
-	const struct weir__setting_place flag = { .from = WEIR__FROM_DEFAULT };
 	const int descriptor = open(settings->config, O_RDONLY | O_CLOEXEC);
 	char *const bytes = descriptor < 0 ? NULL : malloc(WEIR__SETTINGS_FILE_MAX + 1);
 	ssize_t n = -1;
@@ -368,9 +376,11 @@ void weir__settings_read_file(struct weir__settings *settings)
 	if (bytes)
 		n = read_whole(descriptor, bytes, WEIR__SETTINGS_FILE_MAX + 1);
 	if (n < 0)
-		weir__settings_fault(settings, flag, NULL, "--config %s: %s", settings->config, strerror(errno));
+		weir__settings_fault(settings, settings->config_place, "config", "%s: %s", settings->config,
+				     strerror(errno));
 	else if (n > WEIR__SETTINGS_FILE_MAX)
-		weir__settings_fault(settings, flag, NULL, "--config %s: has more than %d bytes", settings->config,
+		weir__settings_fault(settings, settings->config_place, "config",
+				     "%s: found more than %d bytes; use fewer", settings->config,
 				     WEIR__SETTINGS_FILE_MAX);
 	else
 		parse(settings, bytes, (size_t)n);

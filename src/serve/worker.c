@@ -213,7 +213,8 @@ static bool answer_all(struct weir__worker *worker, struct connection *connectio
 		}
 		at += used;
 		/* Told what was answered, and not read any further. */
-		if (request.is_stranger && writer.length > WEIR__STRANGER_OUTPUT)
+		if (request.is_stranger && writer.length > WEIR__STRANGER_OUTPUT &&
+		    weir__commands_is_stranger(&worker->commands, client))
 			client->is_leaving = true;
 	}
 	weir__commands_end_group(&worker->commands, client, &writer);

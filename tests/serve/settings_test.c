@@ -74,9 +74,9 @@ static const struct {
 	{ "keys", "500k", "500000" },
 	{ "keys", "5m", "5000000" },
 	{ "keys", "5M", "5000000" },
-	{ "keys", "100g", "100000000000" },
-	{ "keys", "100000000000", "100000000000" },
-	{ "keys", "100000000001", NULL },
+	{ "keys", "10g", "10000000000" },
+	{ "keys", "10000000000", "10000000000" },
+	{ "keys", "10000000001", NULL },
 	{ "keys", "0", NULL },
 	{ "keys", "-1", NULL },
 	{ "keys", "+1", NULL },
@@ -211,7 +211,7 @@ static void the_environment_names_the_file(void)
 
 /* --- faults ------------------------------------------------------------------------------------------------------ */
 
-#define KEYS_RIGHT "use a whole number from 1 to 100000000000, written as 1000, 500k or 5m\n"
+#define KEYS_RIGHT "use a whole number from 1 to 10000000000, written as 1000, 500k or 5m\n"
 #define WHERE_RIGHT "use HOST:PORT or the path of a socket, such as 127.0.0.1:6380, [::1]:6380 or ./socket\n"
 
 /* Of a file, FILE stands for its path. */
@@ -371,7 +371,7 @@ static void faults_are_bounded(void)
 		length += (size_t)snprintf(file + length, sizeof(file) - length, "unknown%d: 1\n", i);
 	told = read_all(file, NULL, NULL, NULL);
 	CHECK_EQ(lines_of(told->errors), WEIR__SETTING_FAULTS_MAX + 1);
-	CHECK(strstr(told->errors, "weir serve: and 10 more\n") != NULL);
+	CHECK(strstr(told->errors, "weir serve: there is more; mend these first\n") != NULL);
 }
 
 static void a_file_that_cannot_be_read(void)
@@ -381,11 +381,13 @@ static void a_file_that_cannot_be_read(void)
 	static char large[WEIR__SETTINGS_FILE_MAX + 2];
 
 	CHECK_TEXT(read_all(NULL, NULL, NULL, missing)->errors,
-		   "weir serve: --config ./no/such/file: No such file or directory\n");
-	CHECK_TEXT(read_all(NULL, NULL, NULL, folder)->errors, "weir serve: --config .: Is a directory\n");
+		   "weir serve: --config: ./no/such/file: No such file or directory\n");
+	CHECK_TEXT(read_all(NULL, "WEIR_CONFIG", "./no/such/file", NULL)->errors,
+		   "weir serve: WEIR_CONFIG: ./no/such/file: No such file or directory\n");
+	CHECK_TEXT(read_all(NULL, NULL, NULL, folder)->errors, "weir serve: --config: .: Is a directory\n");
 	CHECK_TEXT(read_all(NULL, NULL, NULL, empty)->errors, "weir serve: --config: use a path of 1 to 1023 bytes\n");
 	memset(large, '\n', sizeof(large) - 1);
-	CHECK(strstr(read_all(large, NULL, NULL, NULL)->errors, "has more than 1048576 bytes") != NULL);
+	CHECK(strstr(read_all(large, NULL, NULL, NULL)->errors, "found more than 1048576 bytes") != NULL);
 	large[WEIR__SETTINGS_FILE_MAX] = '\0';
 	CHECK_TEXT(read_all(large, NULL, NULL, NULL)->errors, "");
 }
