@@ -142,7 +142,8 @@ static void refuse_user(struct weir__call *call, const struct weir__command *row
 		part[i] = (char)tolower((unsigned char)call->arguments[1].bytes[i]);
 	(void)snprintf(text, sizeof(text), "NOPERM this user has no permissions to run the '%s%s%s' command", row->name,
 		       has_part ? "|" : "", part);
-	weir__refuse(call, call->client->user ? text : "NOAUTH Authentication required.");
+	weir__commands_end_group(call->commands, call->client, call->writer);
+	weir__say_error(call, call->client->user ? text : "NOAUTH Authentication required.");
 }
 
 void weir__commands_init(struct weir__commands *commands, struct weir_table *table,
