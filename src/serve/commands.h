@@ -12,7 +12,9 @@
 enum {
 	WEIR__GROUP = 32,
 	WEIR__CLIENT_NAME_MAX = 63,
-	WEIR__STRANGER_OUTPUT = 1024, /* bytes of answers at once, as in Redis; who is owed more is cut off */
+	/* Bytes of answers at once; who is owed more is cut off. The number is that of Redis, which minds it only beyond
+	 * the first 16 KiB of a connection, and then sends nothing of them. */
+	WEIR__STRANGER_OUTPUT = 1024,
 };
 
 /* How the answer to a decision looks. */

@@ -3,7 +3,12 @@
 
     auth_test.py WEIR
 
-Redis and Weir run meanwhile on sockets in folders of their own, and are ended by their pids."""
+Redis and Weir run meanwhile on sockets in folders of their own, and are ended by their pids.
+
+Not asked, because the answers are known to differ. To strangers: PING with two texts, and CONFIG or CLIENT with a part
+that there is not, where Redis and Weir differ in which of two faults they tell; more arguments than Weir takes of
+anybody, which Weir calls an invalid length; and hundreds of requests at once, which Redis cuts off later. To all: CONFIG
+GET SAVE, where Redis repeats the name as it was asked for, and Weir tells its own."""
 
 import contextlib
 import hashlib
