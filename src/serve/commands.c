@@ -1,6 +1,7 @@
 /* commands.c: one row for each command, from which help, COMMAND and the checks of arguments are made. */
 #include "serve/command.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <strings.h>
 
@@ -20,17 +21,21 @@ const struct weir__command weir__command_rows[] = {
 	  WEIR__IS_DECISION, 1 },
 	{ "weir.refund", "KEY LIMIT N", "gives N back", weir__refund, 4, 4, WEIR__IS_DECISION, 1 },
 	{ "weir.reset", "KEY LIMIT", "forgets what the key owes: 1, or 0 if that was nothing", weir__reset, 3, 3,
-	  WEIR__IS_DECISION, 1 },
+	  WEIR__IS_DECISION | WEIR__NEEDS_ADMIN, 1 },
 	{ "ping", "[TEXT]", "PONG, or the text", weir__ping, 1, 2, WEIR__IS_FAST, 0 },
 	{ "echo", "TEXT", "the text", weir__echo, 2, 2, WEIR__IS_FAST, 0 },
-	{ "hello", "[2|3 [SETNAME NAME]]", "what this is; 3 changes to RESP3", weir__hello, 1, 10, WEIR__IS_FAST, 0 },
+	{ "auth", "[USER] PASSWORD", "says who is asking; without USER it is default", weir__auth, 2, INT32_MAX,
+	  WEIR__IS_FAST | WEIR__BEFORE_AUTH, 0 },
+	{ "hello", "[2|3 [AUTH USER PASSWORD] [SETNAME NAME]]", "what this is; 3 changes to RESP3", weir__hello, 1,
+	  INT32_MAX, WEIR__IS_FAST | WEIR__BEFORE_AUTH, 0 },
 	{ "select", "0", "there is one database", weir__select, 2, 2, WEIR__IS_FAST, 0 },
-	{ "quit", "", "says OK and closes", weir__quit, 1, INT32_MAX, WEIR__IS_FAST, 0 },
+	{ "quit", "", "says OK and closes", weir__quit, 1, INT32_MAX, WEIR__IS_FAST | WEIR__BEFORE_AUTH, 0 },
 	{ "client", "ID|GETNAME|SETNAME|SETINFO ...", "of this connection", weir__client_command, 2, INT32_MAX,
 	  WEIR__IS_FAST, 0 },
 	{ "command", "[COUNT|DOCS|INFO ...]", "what commands there are", weir__command_command, 1, INT32_MAX, 0, 0 },
 	{ "info", "[SECTION]", "the server and its table", weir__info, 1, INT32_MAX, 0, 0 },
-	{ "config", "GET PATTERN", "no settings that Redis has", weir__config, 3, INT32_MAX, 0, 0 },
+	{ "config", "GET PATTERN...", "settings whose names match", weir__config, 2, INT32_MAX,
+	  WEIR__NEEDS_ADMIN | WEIR__HAS_SUBCOMMANDS, 0 },
 	{ "help", "", "this list", weir__help, 1, 1, 0, 0 },
 };
 
@@ -114,10 +119,38 @@ static void refuse_arity(struct weir__call *call, const struct weir__command *ro
 	weir__resp_write_error(call->writer, text, (size_t)length);
 }
 
+/* --- who may ---------------------------------------------------------------------------------------------------- */
+
+bool weir__commands_is_stranger(const struct weir__commands *commands, const struct weir__client *client)
+{
+	return client->user == NULL && commands->settings && commands->settings->users.n > 0;
+}
+
+static bool may(const struct weir__call *call, const struct weir__command *row)
+{
+	if (call->client->user)
+		return call->client->user->role == WEIR__ROLE_ADMIN || !(row->flags & WEIR__NEEDS_ADMIN);
+	return (row->flags & WEIR__BEFORE_AUTH) || !weir__commands_is_stranger(call->commands, call->client);
+}
+
+static void refuse_user(struct weir__call *call, const struct weir__command *row)
+{
+	const bool has_part = (row->flags & WEIR__HAS_SUBCOMMANDS) && call->n > 1;
+	char text[128], part[32] = "";
+
+	for (size_t i = 0; has_part && i < call->arguments[1].length && i + 1 < sizeof(part); i++)
+		part[i] = (char)tolower((unsigned char)call->arguments[1].bytes[i]);
+	(void)snprintf(text, sizeof(text), "NOPERM this user has no permissions to run the '%s%s%s' command", row->name,
+		       has_part ? "|" : "", part);
+	weir__commands_end_group(call->commands, call->client, call->writer);
+	weir__say_error(call, call->client->user ? text : "NOAUTH Authentication required.");
+}
+
 void weir__commands_init(struct weir__commands *commands, struct weir_table *table,
 			 const struct weir_table_limit *counted_as)
 {
 	commands->table = table;
+	commands->settings = NULL;
 	commands->n = 0;
 	weir__limits_init(&commands->limits, table, counted_as);
 }
@@ -138,6 +171,8 @@ bool weir__commands_do(struct weir__commands *commands, struct weir__client *cli
 		refuse_unknown(&call);
 	else if ((int64_t)n < row->least || (int64_t)n > row->most)
 		refuse_arity(&call, row);
+	else if (!may(&call, row))
+		refuse_user(&call, row);
 	else
 		row->run(&call);
 	return true;

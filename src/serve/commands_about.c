@@ -55,14 +55,6 @@ void weir__info(struct weir__call *call)
 	weir__resp_write_verbatim(call->writer, "txt", text, (size_t)length);
 }
 
-void weir__config(struct weir__call *call)
-{
-	if (weir__is_word(&call->arguments[1], "GET"))
-		weir__resp_write_map(call->writer, 0);
-	else
-		weir__say_error(call, "ERR settings are changed where weir serve is started");
-}
-
 void weir__help(struct weir__call *call)
 {
 	char line[256];

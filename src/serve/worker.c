@@ -196,7 +196,7 @@ static bool answer_all(struct weir__worker *worker, struct connection *connectio
 		request.arguments_max = ARGUMENTS_MAX;
 		request.line_max = WEIR__RESP_LINE_MAX;
 		request.bulk_max = BULK_MAX;
-		request.is_stranger = false;
+		request.is_stranger = weir__commands_is_stranger(&worker->commands, client);
 		status = weir__resp_request_read(&request, worker->in + at, n - at, &used);
 		if (status == WEIR__RESP_MORE)
 			break;
@@ -212,6 +212,10 @@ static bool answer_all(struct weir__worker *worker, struct connection *connectio
 			continue; /* with the same request */
 		}
 		at += used;
+		/* Told what was answered, and not read any further. */
+		if (request.is_stranger && writer.length > WEIR__STRANGER_OUTPUT &&
+		    weir__commands_is_stranger(&worker->commands, client))
+			client->is_leaving = true;
 	}
 	weir__commands_end_group(&worker->commands, client, &writer);
 	*ret_used = at;
@@ -323,6 +327,7 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 		return ENOMEM;
 	worker->options = *options;
 	weir__commands_init(&worker->commands, options->table, options->counted_as);
+	worker->commands.settings = options->settings;
 	error = weir__loop_init(&worker->loop);
 	if (error != 0) {
 		free(worker);

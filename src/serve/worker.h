@@ -11,12 +11,18 @@
 
 enum { WEIR__LISTENERS_MAX = 16 };
 
+struct weir__settings;
+
 struct weir__worker_options {
 	struct weir_table *table;
 	const struct weir_table_limit *counted_as; /* decisions on limits that come with requests */
 	int listeners[WEIR__LISTENERS_MAX];        /* the worker's own */
 	size_t n_listeners;
 	uint32_t connections_max;
+	uint64_t idle_ns;  /* a connection that asks nothing for so long is closed; 0 is never */
+	size_t output_max; /* bytes of answers that a client does not take; beyond it is cut off */
+	uint32_t holds_max;
+	const struct weir__settings *settings; /* for CONFIG GET and AUTH; NULL: none to show, and no users */
 };
 
 struct weir__worker;
