@@ -173,13 +173,14 @@ static int run(struct server *server)
 		tell(server);
 		(void)sigwait(&ends, &signal);
 	}
+	/* First: when workers have stopped listening, the next server may have put its own socket there. */
+	for (size_t i = 0; i < server->settings.listen.n; i++)
+		if (strchr(server->names[i], '/'))
+			(void)unlink(server->names[i]);
 	for (uint32_t i = 0; i < server->n_workers; i++)
 		weir__worker_end(server->workers[i]);
 	for (uint32_t i = 0; i < server->n_workers; i++)
 		weir__worker_stop(server->workers[i]);
-	for (size_t i = 0; i < server->settings.listen.n; i++)
-		if (strchr(server->names[i], '/'))
-			(void)unlink(server->names[i]);
 	weir__holds_free(server->holds);
 	weir_table_free(server->table);
 	return error;
