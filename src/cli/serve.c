@@ -1,6 +1,5 @@
 /* serve.c: the daemon: reads its settings, opens a table and sockets, starts workers, and waits to be told to end. */
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -101,7 +100,8 @@ static int make_holds(struct server *server)
 	server->holds = weir__holds_new(server->table, (uint32_t)server->settings.holds);
 	if (server->holds)
 		return DONE;
-	fprintf(stderr, "weir serve: no memory for %" PRIu64 " holds\n", server->settings.holds);
+	weir__settings_fault(&server->settings, weir__settings_place(&server->settings, "holds"), "holds",
+			     "there is no memory for so many; use fewer");
 	return FAILED;
 }
 
