@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "os/net.h"
+#include "serve/holds.h"
 #include "serve/settings.h"
 #include "serve/worker.h"
 #include "store/table.h"
@@ -17,6 +18,7 @@ struct server {
 	struct weir__settings settings;
 	struct weir_table *table;
 	const struct weir_table_limit *counted_as;
+	struct weir__holds *holds;
 	struct weir__worker *workers[WEIR__WORKERS_MAX];
 	uint32_t n_workers;
 	int sockets[WEIR__LISTENERS_MAX]; /* with a path: of all workers */
@@ -93,6 +95,16 @@ static int check_reach(struct weir__settings *settings)
 	return result;
 }
 
+static int make_holds(struct server *server)
+{
+	server->holds = weir__holds_new(server->table, (uint32_t)server->settings.holds);
+	if (server->holds)
+		return DONE;
+	weir__settings_fault(&server->settings, weir__settings_place(&server->settings, "holds"), "holds",
+			     "there is no memory for so many; use fewer");
+	return FAILED;
+}
+
 static int start(struct server *server)
 {
 	const struct weir__settings *const settings = &server->settings;
@@ -103,7 +115,7 @@ static int start(struct server *server)
 							.connections_max = (uint32_t)settings->connections,
 							.idle_ns = settings->idle_ns,
 							.output_max = settings->output,
-							.holds_max = (uint32_t)settings->holds,
+							.holds = server->holds,
 							.settings = settings };
 		int error = listen_for(server, i, &options);
 
@@ -154,16 +166,22 @@ static int run(struct server *server)
 	if (error == DONE)
 		error = open_table(server);
 	if (error == DONE)
+		error = make_holds(server);
+	if (error == DONE)
 		error = start(server);
 	if (error == DONE) {
 		tell(server);
 		(void)sigwait(&ends, &signal);
 	}
-	for (uint32_t i = 0; i < server->n_workers; i++)
-		weir__worker_stop(server->workers[i]);
+	/* First: when workers have stopped listening, the next server may have put its own socket there. */
 	for (size_t i = 0; i < server->settings.listen.n; i++)
 		if (strchr(server->names[i], '/'))
 			(void)unlink(server->names[i]);
+	for (uint32_t i = 0; i < server->n_workers; i++)
+		weir__worker_end(server->workers[i]);
+	for (uint32_t i = 0; i < server->n_workers; i++)
+		weir__worker_stop(server->workers[i]);
+	weir__holds_free(server->holds);
 	weir_table_free(server->table);
 	return error;
 }

@@ -5,8 +5,10 @@
 #ifndef WEIR_SERVE_COMMANDS_H
 #define WEIR_SERVE_COMMANDS_H
 
+#include "serve/holds.h"
 #include "serve/limits.h"
 #include "serve/settings.h"
+#include "serve/waiting.h"
 #include "wire/resp.h"
 
 enum {
@@ -32,6 +34,8 @@ struct weir__commands {
 	struct weir_claim claims[WEIR__GROUP];
 	enum weir__answer_form forms[WEIR__GROUP];
 	size_t n;
+	struct weir__holds *holds;     /* of all threads; NULL after init: there is room for none */
+	struct weir__waiting *waiting; /* likewise, of this thread */
 };
 
 /* A client. */
@@ -39,6 +43,7 @@ struct weir__client {
 	int protocol; /* 2 or 3 */
 	uint64_t number;
 	bool is_leaving;                      /* after what is being written */
+	struct weir__waiter *waiter;          /* its last request is answered later; no other may be answered before */
 	const struct weir__user *user;        /* NULL: has not said who it is */
 	char name[WEIR__CLIENT_NAME_MAX + 1]; /* as it calls itself */
 };
@@ -59,6 +64,6 @@ void weir__commands_end_group(struct weir__commands *commands, struct weir__clie
 			      struct weir__resp_writer *writer);
 
 /* Bytes that an answer takes at most, beside what it repeats of the request; and one to a decision. */
-enum { WEIR__ANSWER_MOST = 8192, WEIR__DECISION_MOST = 512 };
+enum { WEIR__ANSWER_MOST = 65536, WEIR__DECISION_MOST = 512 };
 
 #endif

@@ -44,8 +44,7 @@ static void say_hello(const struct weir__call *call)
 static const struct weir__resp_slice unnamed = { WEIR__USER_DEFAULT, sizeof(WEIR__USER_DEFAULT) - 1 };
 
 /* As a Redis whose default user needs no password, if there are no users at all. */
-static bool pass(const struct weir__call *call, const struct weir__resp_slice *name,
-		 const struct weir__resp_slice *password)
+static bool pass(struct weir__call *call, const struct weir__resp_slice *name, const struct weir__resp_slice *password)
 {
 	const struct weir__settings *const settings = call->commands->settings;
 	const struct weir__user *user = NULL;
@@ -61,7 +60,7 @@ static bool pass(const struct weir__call *call, const struct weir__resp_slice *n
 	if (is_right)
 		call->client->user = user;
 	else
-		weir__say_error(call, "WRONGPASS invalid username-password pair or user is disabled.");
+		weir__refuse(call, WEIR__SAY_WRONGPASS);
 	return is_right;
 }
 
@@ -70,26 +69,23 @@ void weir__auth(struct weir__call *call)
 	const struct weir__settings *const settings = call->commands->settings;
 
 	if (call->n > 3)
-		weir__say_error(call, "ERR syntax error");
+		weir__refuse(call, WEIR__SAY_AUTH_SYNTAX);
 	else if (call->n == 2 && (settings == NULL || settings->users.n == 0))
-		weir__say_error(call,
-				"ERR AUTH <password> called without any password configured for the default user. Are "
-				"you sure your configuration is correct?");
+		weir__refuse(call, WEIR__SAY_AUTH_NONE);
 	else if (pass(call, call->n == 3 ? &call->arguments[1] : &unnamed, &call->arguments[call->n - 1]))
 		weir__say_ok(call);
 }
 
 /* False: refused. An empty name is none. */
-static bool set_name(const struct weir__call *call, const struct weir__resp_slice *name)
+static bool set_name(struct weir__call *call, const struct weir__resp_slice *name)
 {
 	for (size_t i = 0; i < name->length; i++)
 		if (name->bytes[i] < '!' || name->bytes[i] > '~') {
-			weir__say_error(call,
-					"ERR Client names cannot contain spaces, newlines or special characters.");
+			weir__refuse(call, WEIR__SAY_NAME_BYTES);
 			return false;
 		}
 	if (name->length > WEIR__CLIENT_NAME_MAX) {
-		weir__say_error(call, "ERR Client names have at most 63 bytes.");
+		weir__refuse(call, WEIR__SAY_NAME_LENGTH);
 		return false;
 	}
 	memcpy(call->client->name, name->bytes, name->length);
@@ -97,17 +93,16 @@ static bool set_name(const struct weir__call *call, const struct weir__resp_slic
 	return true;
 }
 
-static void refuse_option(const struct weir__call *call, const struct weir__resp_slice *option)
+static void refuse_option(struct weir__call *call, const struct weir__resp_slice *option)
 {
 	char text[128];
 
-	(void)snprintf(text, sizeof(text), "ERR Syntax error in HELLO option '%.*s'",
-		       (int)weir__min(option->length, 64), option->bytes);
-	weir__say_error(call, text);
+	(void)snprintf(text, sizeof(text), "%.*s'", (int)weir__min(option->length, 64), option->bytes);
+	weir__refuse_with(call, WEIR__SAY_HELLO_OPTION, text);
 }
 
 /* Does them one after the other, as Redis: what was done before one that is refused stays. */
-static bool do_hello_options(const struct weir__call *call)
+static bool do_hello_options(struct weir__call *call)
 {
 	for (uint32_t i = 2; i < call->n; i++) {
 		const struct weir__resp_slice *const option = &call->arguments[i];
@@ -133,16 +128,13 @@ void weir__hello(struct weir__call *call)
 	int64_t protocol = call->client->protocol;
 
 	if (call->n > 1 && !weir__read_signed(&call->arguments[1], &protocol)) {
-		weir__say_error(call, "ERR Protocol version is not an integer or out of range");
+		weir__refuse(call, WEIR__SAY_HELLO_NUMBER);
 	} else if (protocol < 2 || protocol > 3) {
-		weir__say_error(call, "NOPROTO unsupported protocol version");
+		weir__refuse(call, WEIR__SAY_HELLO_VERSION);
 	} else if (!do_hello_options(call)) {
 		return;
 	} else if (weir__commands_is_stranger(call->commands, call->client)) {
-		weir__say_error(
-			call, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
-			      "AUTH <user> <pass> option can be used to authenticate the client and select the RESP "
-			      "protocol version at the same time");
+		weir__refuse(call, WEIR__SAY_NOAUTH_HELLO);
 	} else {
 		call->client->protocol = call->writer->protocol = (int)protocol;
 		say_hello(call);
@@ -156,9 +148,9 @@ void weir__select(struct weir__call *call)
 	int64_t number;
 
 	if (!weir__read_signed(&call->arguments[1], &number))
-		weir__say_error(call, "ERR value is not an integer or out of range");
+		weir__refuse(call, WEIR__SAY_SELECT_NUMBER);
 	else if (number != 0)
-		weir__say_error(call, "ERR DB index is out of range");
+		weir__refuse(call, WEIR__SAY_SELECT_RANGE);
 	else
 		weir__say_ok(call);
 }
@@ -225,7 +217,7 @@ static void help_subcommands(struct weir__call *call, const struct weir__subcomm
 void weir__run_subcommand(struct weir__call *call, const char *command, const struct weir__subcommand *rows, size_t n)
 {
 	const struct weir__resp_slice *const word = &call->arguments[1];
-	char text[160];
+	char text[160], name[WEIR__COMMAND_NAME_SIZE];
 
 	if (weir__is_word(word, "HELP")) {
 		help_subcommands(call, rows, n);
@@ -238,13 +230,11 @@ void weir__run_subcommand(struct weir__call *call, const char *command, const st
 			rows[i].run(call);
 			return;
 		}
-		(void)snprintf(text, sizeof(text), "ERR wrong number of arguments for '%s|%s' command", command,
-			       rows[i].name);
-		weir__say_error(call, text);
+		(void)snprintf(text, sizeof(text), "%s|%s' command", command, rows[i].name);
+		weir__refuse_with(call, WEIR__SAY_ARITY, text);
 		return;
 	}
-	(void)snprintf(text, sizeof(text), "ERR unknown subcommand '%.*s'. Try %s HELP.",
-		       (int)weir__min(word->length, 64), word->bytes,
-		       strcmp(command, "client") == 0 ? "CLIENT" : "CONFIG");
-	weir__say_error(call, text);
+	weir__write_capitals(command, name);
+	(void)snprintf(text, sizeof(text), "%.*s'. Try %s HELP.", (int)weir__min(word->length, 64), word->bytes, name);
+	weir__refuse_with(call, WEIR__SAY_SUBCOMMAND, text);
 }

@@ -125,7 +125,7 @@ static void config_get(struct weir__call *call)
 
 static void config_set(struct weir__call *call)
 {
-	weir__say_error(call, "ERR settings are changed where weir serve is started");
+	weir__refuse(call, WEIR__SAY_CONFIG_SET);
 }
 
 void weir__config(struct weir__call *call)
