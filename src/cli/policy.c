@@ -10,15 +10,17 @@
 
 enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2, ATTRIBUTES_MAX = 64 };
 
-static const char check_help[] = "usage: weir check-config FILE...\n"
-				 "\n"
-				 "Says what is wrong with policies, all of it, as FILE:LINE:COLUMN: what was found, what would be\n"
-				 "right. The exit code is 0 if nothing is, 1 if something is, 2 if it was called wrongly.\n";
+static const char check_help[] =
+	"usage: weir check-config FILE...\n"
+	"\n"
+	"Says what is wrong with policies, all of it, as FILE:LINE:COLUMN: what was found, what would be\n"
+	"right. The exit code is 0 if nothing is, 1 if something is, 2 if it was called wrongly.\n";
 
-static const char explain_help[] = "usage: weir explain FILE ATTRIBUTE=VALUE...\n"
-				   "\n"
-				   "Says of each limit of a policy whether it applies to a request with these attributes, with which\n"
-				   "key and by which limit or override; or why it does not.\n";
+static const char explain_help[] =
+	"usage: weir explain FILE ATTRIBUTE=VALUE...\n"
+	"\n"
+	"Says of each limit of a policy whether it applies to a request with these attributes, with which\n"
+	"key and by which limit or override; or why it does not.\n";
 
 static void print_fault(void *context, const char *line)
 {
@@ -38,7 +40,8 @@ static int check_file(const char *path)
 
 	if (weir_policy_load(path, print_fault, NULL, &policy) != WEIR_OK)
 		return FAILED;
-	printf("%s: good: limits: %u, with overrides: %u\n", path, weir_policy_limits(policy), weir_policy_plans(policy));
+	printf("%s: good: limits: %u, with overrides: %u\n", path, weir_policy_limits(policy),
+	       weir_policy_plans(policy));
 	weir_policy_free(policy);
 	return DONE;
 }

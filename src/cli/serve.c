@@ -1,126 +1,48 @@
-/* serve.c: the daemon: reads its options, opens a table and sockets, starts workers, and waits to be told to end. */
+/* serve.c: the daemon: reads its settings, opens a table and sockets, starts workers, and waits to be told to end. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cli/command.h"
 #include "os/net.h"
+#include "serve/holds.h"
+#include "serve/settings.h"
 #include "serve/worker.h"
 #include "store/table.h"
 
-enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2, WORKERS_MAX = 256 };
-
-static const char help[] = "usage: weir serve [OPTION...]\n"
-			   "\n"
-			   "Decides for whoever asks over RESP, the protocol of Redis: any Redis client will do.\n"
-			   "\n"
-			   "  --listen WHERE   HOST:PORT, or the path of a socket (with a slash); may be given more\n"
-			   "                   than once. 127.0.0.1:6380 if it is not\n"
-			   "  --keys N         how many keys owe something at the same time, at most: 24 bytes each;\n"
-			   "                   1000000\n"
-			   "  --shared NAME    the table is in shared memory of this name\n"
-			   "  --file PATH      the table is in this file, and outlives the machine\n"
-			   "  --workers N      threads; one for each processor\n"
-			   "  --connections N  at most, for each worker; 10000\n"
-			   "  --help           this\n"
-			   "\n"
-			   "SIGTERM and SIGINT end it when all that has come is answered.\n";
-
-struct options {
-	const char *listen[WEIR__LISTENERS_MAX];
-	size_t n_listen;
-	uint64_t keys;
-	const char *shared, *file;
-	uint32_t workers, connections;
-};
-
-static bool read_number(const char *text, uint64_t most, uint64_t *ret_number)
-{
-	char *end;
-
-	errno = 0;
-	*ret_number = strtoull(text, &end, 10);
-	return errno == 0 && end != text && *end == '\0' && *text != '-' && *ret_number >= 1 && *ret_number <= most;
-}
-
-static int refuse(const char *option, const char *value, const char *right)
-{
-	fprintf(stderr, "weir serve: %s %s: %s\n", option, value, right);
-	return CALLED_WRONGLY;
-}
-
-static int read_option(struct options *options, const char *option, const char *value)
-{
-	uint64_t number = 0;
-
-	if (strcmp(option, "--listen") == 0) {
-		if (options->n_listen == WEIR__LISTENERS_MAX)
-			return refuse(option, value, "at most 16 can be listened to");
-		options->listen[options->n_listen++] = value;
-	} else if (strcmp(option, "--keys") == 0) {
-		if (!read_number(value, UINT64_C(100000000000), &options->keys))
-			return refuse(option, value, "a number of keys is 1 to 100000000000");
-	} else if (strcmp(option, "--shared") == 0) {
-		options->shared = value;
-	} else if (strcmp(option, "--file") == 0) {
-		options->file = value;
-	} else if (strcmp(option, "--workers") == 0) {
-		if (!read_number(value, WORKERS_MAX, &number))
-			return refuse(option, value, "workers are 1 to 256");
-		options->workers = (uint32_t)number;
-	} else if (strcmp(option, "--connections") == 0) {
-		if (!read_number(value, 1000000, &number))
-			return refuse(option, value, "connections are 1 to 1000000");
-		options->connections = (uint32_t)number;
-	} else {
-		fprintf(stderr, "weir serve: %s is no option; weir serve --help lists them\n", option);
-		return CALLED_WRONGLY;
-	}
-	return DONE;
-}
-
-static int read_options(int argc, char **argv, struct options *options)
-{
-	for (int i = 1; i < argc; i += 2) {
-		int error;
-
-		if (strcmp(argv[i], "--help") == 0) {
-			fputs(help, stdout);
-			exit(DONE);
-		}
-		if (i + 1 == argc) {
-			fprintf(stderr, "weir serve: %s: what? weir serve --help tells\n", argv[i]);
-			return CALLED_WRONGLY;
-		}
-		error = read_option(options, argv[i], argv[i + 1]);
-		if (error != DONE)
-			return error;
-	}
-	if (options->n_listen == 0)
-		options->listen[options->n_listen++] = "127.0.0.1:6380";
-	return DONE;
-}
-
-/* --- starting and ending ---------------------------------------------------------------------------------------- */
+enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2 };
 
 struct server {
-	const struct options *options;
+	struct weir__settings settings;
 	struct weir_table *table;
 	const struct weir_table_limit *counted_as;
-	struct weir__worker *workers[WORKERS_MAX];
+	struct weir__holds *holds;
+	struct weir__worker *workers[WEIR__WORKERS_MAX];
 	uint32_t n_workers;
 	int sockets[WEIR__LISTENERS_MAX]; /* with a path: of all workers */
 	char names[WEIR__LISTENERS_MAX][WEIR__NET_NAME_SIZE];
 };
 
+/* What makes the table what it is: who is told that there can be none looks for this. */
+static const char *table_setting(const struct weir__settings *settings)
+{
+	if (settings->file[0] != '\0')
+		return "file";
+	return settings->shared[0] != '\0' ? "shared" : "keys";
+}
+
 static int open_table(struct server *server)
 {
+	struct weir__settings *const settings = &server->settings;
+	const char *const name = table_setting(settings);
+	const size_t keys_bytes = weir_table_size(settings->keys, 0);
 	const struct weir_table_options options = {
-		.size_bytes = weir_table_size(server->options->keys, 0),
-		.shared = server->options->shared,
-		.file = server->options->file,
+		.size_bytes = keys_bytes + settings->arena,
+		.arena_bytes = settings->arena,
+		.shared = settings->shared[0] != '\0' ? settings->shared : NULL,
+		.file = settings->file[0] != '\0' ? settings->file : NULL,
 	};
 	/* Nobody is decided by this: it counts, and tells who recovers a file that keys may owe for as long as can be. */
 	static const char longest[] = "1/576460632303423488ns";
@@ -130,28 +52,24 @@ static int open_table(struct server *server)
 	    weir_table_add_limit_text(server->table, "limits that come with requests", longest, &server->counted_as,
 				      &why) == WEIR_OK)
 		return DONE;
-	fprintf(stderr, "weir serve: %s\n", why.text);
+	weir__settings_fault(settings, weir__settings_place(settings, name), name, "%s", why.text);
 	return FAILED;
 }
 
 /* Each worker has a socket of its own at the same port; they share one with a path, of which there can only be one. */
 static int listen_for(struct server *server, uint32_t worker, struct weir__worker_options *options)
 {
-	for (size_t i = 0; i < server->options->n_listen; i++) {
-		const char *const where = worker == 0 ? server->options->listen[i] : server->names[i];
+	struct weir__setting_list *const list = &server->settings.listen;
+
+	for (size_t i = 0; i < list->n; i++) {
+		const char *const where = worker == 0 ? list->at[i] : server->names[i];
 		int error = 0;
 
-		if (worker == 0 && !weir__net_is_local(where)) {
-			fprintf(stderr,
-				"weir serve: --listen %s: not an address of this machine alone (127.0.0.1:6380, [::1]:6380, ./socket), "
-				"and there are no passwords yet\n",
-				where);
-			return CALLED_WRONGLY;
-		}
 		if (worker == 0 || strchr(where, '/') == NULL)
 			error = weir__net_listen(where, true, &server->sockets[i], server->names[i]);
 		if (error != 0) {
-			fprintf(stderr, "weir serve: --listen %s: %s\n", where, strerror(error));
+			weir__settings_fault(&server->settings, list->places[i], "listen", "%s: %s", where,
+					     error == EINVAL ? "there is no such host" : strerror(error));
 			return FAILED;
 		}
 		options->listeners[options->n_listeners++] = server->sockets[i];
@@ -159,12 +77,46 @@ static int listen_for(struct server *server, uint32_t worker, struct weir__worke
 	return DONE;
 }
 
+/* Whoever can connect may do everything as long as there are no users. */
+static int check_reach(struct weir__settings *settings)
+{
+	int result = DONE;
+
+	for (size_t i = 0; i < settings->listen.n; i++)
+		if (settings->users.n == 0 && !weir__net_is_local(settings->listen.at[i])) {
+			weir__settings_fault(
+				settings, settings->listen.places[i], "listen",
+				"%s: not an address of this machine alone, and there are no users; name some "
+				"in a file (weir serve --config FILE), or use 127.0.0.1:6380, [::1]:6380 or "
+				"./socket",
+				settings->listen.at[i]);
+			result = CALLED_WRONGLY;
+		}
+	return result;
+}
+
+static int make_holds(struct server *server)
+{
+	server->holds = weir__holds_new(server->table, (uint32_t)server->settings.holds);
+	if (server->holds)
+		return DONE;
+	weir__settings_fault(&server->settings, weir__settings_place(&server->settings, "holds"), "holds",
+			     "there is no memory for so many; use fewer");
+	return FAILED;
+}
+
 static int start(struct server *server)
 {
-	for (uint32_t i = 0; i < server->options->workers; i++) {
+	const struct weir__settings *const settings = &server->settings;
+
+	for (uint32_t i = 0; i < settings->workers; i++) {
 		struct weir__worker_options options = { .table = server->table,
 							.counted_as = server->counted_as,
-							.connections_max = server->options->connections };
+							.connections_max = (uint32_t)settings->connections,
+							.idle_ns = settings->idle_ns,
+							.output_max = settings->output,
+							.holds = server->holds,
+							.settings = settings };
 		int error = listen_for(server, i, &options);
 
 		if (error != DONE)
@@ -181,49 +133,86 @@ static int start(struct server *server)
 
 static void tell(const struct server *server)
 {
+	const struct weir__settings *const settings = &server->settings;
 	const char *const first = server->names[0], *const colon = strrchr(first, ':');
-	char how[WEIR__NET_NAME_SIZE + 16];
+	char how[WEIR__NET_NAME_SIZE + WEIR__USER_NAME_MAX + 64];
+	int length;
 
-	for (size_t i = 0; i < server->options->n_listen; i++)
+	for (size_t i = 0; i < settings->listen.n; i++)
 		printf("weir serve: RESP at %s\n", server->names[i]);
 	if (strchr(first, '/'))
-		(void)snprintf(how, sizeof(how), "-s %s", first);
+		length = snprintf(how, sizeof(how), "-s %s", first);
 	else
-		(void)snprintf(how, sizeof(how), "-p %s", colon ? colon + 1 : "6380");
+		length = snprintf(how, sizeof(how), "-p %s", colon ? colon + 1 : "6380");
+	if (settings->users.n > 0)
+		(void)snprintf(how + length, sizeof(how) - (size_t)length, " --user %s --askpass",
+			       settings->users.at[0].name);
 	printf("try: redis-cli %s CL.THROTTLE user:42 15 30 60\n", how);
 	printf("     redis-cli %s WEIR.TAKE user:42 '100/min burst 20'\n", how);
 	printf("     redis-cli %s HELP\n", how);
 	fflush(stdout);
 }
 
-int weir__serve(int argc, char **argv)
+static int run(struct server *server)
 {
-	struct options options = { .keys = 1000000, .connections = 10000 };
-	static struct server server;
 	sigset_t ends;
 	int error, signal;
 
-	options.workers = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
-	error = read_options(argc, argv, &options);
-	if (error != DONE)
-		return error;
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGTERM);
 	sigaddset(&ends, SIGINT);
 	(void)pthread_sigmask(SIG_BLOCK, &ends, NULL); /* workers inherit that */
-	server.options = &options;
-	error = open_table(&server);
+	error = check_reach(&server->settings);
 	if (error == DONE)
-		error = start(&server);
+		error = open_table(server);
+	if (error == DONE)
+		error = make_holds(server);
+	if (error == DONE)
+		error = start(server);
 	if (error == DONE) {
-		tell(&server);
+		tell(server);
 		(void)sigwait(&ends, &signal);
 	}
-	for (uint32_t i = 0; i < server.n_workers; i++)
-		weir__worker_stop(server.workers[i]);
-	for (size_t i = 0; i < options.n_listen; i++)
-		if (strchr(server.names[i], '/'))
-			(void)unlink(server.names[i]);
-	weir_table_free(server.table);
+	/* First: when workers have stopped listening, the next server may have put its own socket there. */
+	for (size_t i = 0; i < server->settings.listen.n; i++)
+		if (strchr(server->names[i], '/'))
+			(void)unlink(server->names[i]);
+	for (uint32_t i = 0; i < server->n_workers; i++)
+		weir__worker_end(server->workers[i]);
+	for (uint32_t i = 0; i < server->n_workers; i++)
+		weir__worker_stop(server->workers[i]);
+	weir__holds_free(server->holds);
+	weir_table_free(server->table);
 	return error;
+}
+
+/* A page that was asked for, whatever else was said. */
+static bool print_page(int argc, char **argv)
+{
+	static const struct {
+		const char *flag;
+		void (*print)(FILE *out);
+	} pages[] = { { "--help", weir__settings_help },
+		      { "--help-man", weir__settings_man },
+		      { "--help-markdown", weir__settings_markdown } };
+
+	for (int i = 1; i < argc; i++)
+		for (size_t j = 0; j < sizeof(pages) / sizeof(pages[0]); j++)
+			if (strcmp(argv[i], pages[j].flag) == 0) {
+				pages[j].print(stdout);
+				return true;
+			}
+	return false;
+}
+
+int weir__serve(int argc, char **argv)
+{
+	static struct server server;
+
+	if (print_page(argc, argv))
+		return DONE;
+	weir__settings_init(&server.settings, stderr);
+	if (!weir__settings_read(&server.settings, argc, argv))
+		return CALLED_WRONGLY;
+	return run(&server);
 }

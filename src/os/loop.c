@@ -4,28 +4,37 @@
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 int weir__loop_init(struct weir__loop *loop)
 {
 	int error;
 
+	*loop = (struct weir__loop){ -1, -1, -1, false };
 	loop->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (loop->epoll < 0)
-		return errno;
-	loop->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (loop->wake < 0) {
-		error = errno;
-		close(loop->epoll);
-		return error;
-	}
-	return weir__loop_add(loop, loop->wake, loop);
+	if (loop->epoll >= 0)
+		loop->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (loop->wake >= 0)
+		loop->alarm = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	error = loop->alarm >= 0 ? 0 : errno;
+	if (error == 0)
+		error = weir__loop_add(loop, loop->wake, loop);
+	if (error == 0)
+		error = weir__loop_add(loop, loop->alarm, &loop->alarm);
+	if (error != 0)
+		weir__loop_close(loop);
+	return error;
 }
 
 void weir__loop_close(struct weir__loop *loop)
 {
-	close(loop->wake);
-	close(loop->epoll);
+	if (loop->alarm >= 0)
+		close(loop->alarm);
+	if (loop->wake >= 0)
+		close(loop->wake);
+	if (loop->epoll >= 0)
+		close(loop->epoll);
 }
 
 int weir__loop_add(struct weir__loop *loop, int descriptor, void *what)
@@ -41,6 +50,15 @@ int weir__loop_change(struct weir__loop *loop, int descriptor, void *what, bool 
 
 	if (reads)
 		event.events |= EPOLLIN | EPOLLRDHUP;
+	if (writes)
+		event.events |= EPOLLOUT;
+	return epoll_ctl(loop->epoll, EPOLL_CTL_MOD, descriptor, &event) == 0 ? 0 : errno;
+}
+
+int weir__loop_change_to_end(struct weir__loop *loop, int descriptor, void *what, bool writes)
+{
+	struct epoll_event event = { .events = EPOLLRDHUP, .data = { .ptr = what } };
+
 	if (writes)
 		event.events |= EPOLLOUT;
 	return epoll_ctl(loop->epoll, EPOLL_CTL_MOD, descriptor, &event) == 0 ? 0 : errno;
@@ -64,14 +82,33 @@ int weir__loop_wait(struct weir__loop *loop, int timeout_ms, struct weir__loop_e
 			(void)!read(loop->wake, &ignored, sizeof(ignored));
 			continue;
 		}
+		if (found[i].data.ptr == &loop->alarm) {
+			(void)!read(loop->alarm, &ignored, sizeof(ignored));
+			loop->has_rung = true;
+			continue;
+		}
 		events[told++] = (struct weir__loop_event){
 			.what = found[i].data.ptr,
 			.can_read = found[i].events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR),
 			.can_write = found[i].events & EPOLLOUT,
 			.is_over = found[i].events & (EPOLLHUP | EPOLLERR),
+			.has_left = found[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR),
 		};
 	}
 	return told;
+}
+
+void weir__loop_set_alarm(struct weir__loop *loop, uint64_t after_ns)
+{
+	const uint64_t second = 1000000000, longest = second * 86400;
+	struct itimerspec alarm = { { 0, 0 }, { 0, 0 } }; /* all zero disarms it */
+
+	if (after_ns != UINT64_MAX) {
+		after_ns = after_ns < 1 ? 1 : after_ns > longest ? longest : after_ns;
+		alarm.it_value.tv_sec = (time_t)(after_ns / second);
+		alarm.it_value.tv_nsec = (long)(after_ns % second);
+	}
+	(void)timerfd_settime(loop->alarm, 0, &alarm, NULL);
 }
 
 void weir__loop_wake(struct weir__loop *loop)

@@ -2,11 +2,13 @@
 #include "os/net.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -199,6 +201,26 @@ ssize_t weir__net_write(int socket, const void *bytes, size_t size)
 void weir__net_close(int socket)
 {
 	close(socket);
+}
+
+void weir__net_stop_listening(int listener)
+{
+	(void)shutdown(listener, SHUT_RDWR);
+}
+
+void weir__net_end_writing(int socket)
+{
+	(void)shutdown(socket, SHUT_WR);
+}
+
+bool weir__net_has_arrived(int socket)
+{
+	socklen_t length = sizeof(int);
+	int family, waiting;
+
+	/* What was written to a socket with a path is at its other end already. */
+	return getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &family, &length) != 0 || family == AF_UNIX ||
+	       ioctl(socket, SIOCOUTQ, &waiting) != 0 || waiting == 0;
 }
 
 int weir__net_connect(const char *where, int *ret_socket)

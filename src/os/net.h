@@ -26,6 +26,14 @@ ssize_t weir__net_write(int socket, const void *bytes, size_t size);
 
 void weir__net_close(int socket);
 
+/* Nobody can connect to a listener any more; those whose turn has not come are refused. */
+void weir__net_stop_listening(int listener);
+
+/* Says that no more will be written, and whether all that was written has arrived: until then, to close a socket that has
+ * something to read may lose it. */
+void weir__net_end_writing(int socket);
+bool weir__net_has_arrived(int socket);
+
 /* Connects and waits for that; the socket blocks. */
 int weir__net_connect(const char *where, int *ret_socket);
 

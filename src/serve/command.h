@@ -3,6 +3,7 @@
 #define WEIR_SERVE_COMMAND_H
 
 #include "serve/commands.h"
+#include "serve/errors.h"
 
 struct weir__call {
 	struct weir__commands *commands;
@@ -15,37 +16,84 @@ struct weir__call {
 typedef void weir__run_command(struct weir__call *call);
 
 /* commands_decide.c */
-weir__run_command weir__cl_throttle, weir__throttle, weir__take, weir__upto, weir__peek, weir__refund, weir__reset;
+weir__run_command weir__cl_throttle, weir__throttle, weir__take, weir__upto, weir__peek, weir__refund, weir__reset,
+	weir__inspect, weir__all;
+/* commands_hold.c */
+weir__run_command weir__hold, weir__settle, weir__release;
 /* commands_client.c */
-weir__run_command weir__ping, weir__echo, weir__hello, weir__select, weir__quit, weir__client_command;
-/* commands_about.c */
-weir__run_command weir__command_command, weir__info, weir__config, weir__help;
+weir__run_command weir__auth, weir__ping, weir__echo, weir__hello, weir__select, weir__quit, weir__client_command;
+/* commands_config.c */
+weir__run_command weir__config;
+/* commands_about.c, commands_command.c */
+weir__run_command weir__command_command, weir__info, weir__help;
 
 enum {
 	WEIR__IS_DECISION = 1, /* may be gathered; it ends the group itself before it writes */
 	WEIR__IS_FAST = 2,
+	WEIR__IS_WRITE = 4,         /* changes what a key owes */
+	WEIR__NEEDS_ADMIN = 16,     /* changes or shows the state of others */
+	WEIR__BEFORE_AUTH = 32,     /* also for who has not said who they are */
+	WEIR__HAS_SUBCOMMANDS = 64, /* refusals name them, too, as config|get */
 };
 
 struct weir__command {
-	const char *name, *usage, *does;
+	const char *name;
+	const char *usage; /* words in capitals are said as they are, others stand for what is meant */
+	const char *does;
 	weir__run_command *run;
 	int least, most; /* arguments, the command with them */
 	int flags;
-	int key; /* place of the key, or 0 */
+	int key;      /* place of the first key, or 0 */
+	int last_key; /* of the last: below 0 from the end */
+	int key_step;
 };
 
 extern const struct weir__command weir__command_rows[];
 extern const size_t weir__command_rows_n;
 
+/* The row of this name, in letters of any case, or NULL. */
+const struct weir__command *weir__command_named(const struct weir__resp_slice *name);
+
+/* The name of a command as people write it. */
+enum { WEIR__COMMAND_NAME_SIZE = 17 };
+void weir__write_capitals(const char *name, char capitals[WEIR__COMMAND_NAME_SIZE]);
+
 bool weir__is_word(const struct weir__resp_slice *slice, const char *word);
-void weir__say_error(const struct weir__call *call, const char *text);
 void weir__say_ok(const struct weir__call *call);
 void weir__say_word(const struct weir__call *call, const char *word);
 
-/* An error to a decision: those that were gathered before it are answered first. */
-void weir__refuse(struct weir__call *call, const char *text);
+/* A part of a command, such as CLIENT SETNAME. */
+struct weir__subcommand {
+	const char *name, *usage;
+	weir__run_command *run;
+	uint32_t least, most; /* arguments, both words with them */
+};
+
+/* Runs the one that is meant, or refuses as Redis does; HELP lists them. */
+void weir__run_subcommand(struct weir__call *call, const char *command, const struct weir__subcommand *rows, size_t n);
+
+/* An error of the list, with what follows it. Decisions that were gathered before are answered first. */
+void weir__refuse(struct weir__call *call, enum weir__said_error error);
+void weir__refuse_with(struct weir__call *call, enum weir__said_error error, const char *detail);
 
 /* A whole number of 64 bits with a sign, as redis-cell and throttlecrab read them. */
 bool weir__read_signed(const struct weir__resp_slice *slice, int64_t *ret_number);
+
+/* One from 0 on: of the argument at this place. False: that was answered, by `error`. */
+bool weir__read_number(struct weir__call *call, uint32_t place, uint64_t most, enum weir__said_error error,
+		       uint64_t *ret_number);
+
+/* The limit that an argument states. False: that was answered. */
+bool weir__read_limit(struct weir__call *call, uint32_t place, struct weir_limit *ret_limit);
+
+/* A limit found or made. NULL: that was answered. */
+const struct weir_table_limit *weir__find_limit(struct weir__call *call, enum weir__space space,
+						const struct weir_limit *asked);
+
+/* Numbers with names: a map, in RESP2 the numbers alone. The first is a truth if `begins_with_truth`. */
+void weir__answer_numbers(struct weir__resp_writer *writer, const char *const names[], const int64_t numbers[],
+			  size_t n, bool begins_with_truth);
+void weir__answer_verdict(const struct weir_verdict *verdict, struct weir__resp_writer *writer);
+int64_t weir__signed_of(uint64_t number);
 
 #endif

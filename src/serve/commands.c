@@ -1,49 +1,77 @@
 /* commands.c: one row for each command, from which help, COMMAND and the checks of arguments are made. */
 #include "serve/command.h"
 
+#include <ctype.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <strings.h>
 
+/* clang-format off */
 const struct weir__command weir__command_rows[] = {
-	{ "cl.throttle", "KEY MAX_BURST COUNT PERIOD [QUANTITY]",
-	  "as redis-cell: 0 is allowed, limit, left, retry and reset in s", weir__cl_throttle, 1, INT32_MAX,
-	  WEIR__IS_DECISION, 1 },
-	{ "throttle", "KEY MAX_BURST COUNT PERIOD [QUANTITY]",
-	  "as throttlecrab: 1 is allowed, limit, left, reset and retry in s", weir__throttle, 1, INT32_MAX,
-	  WEIR__IS_DECISION, 1 },
-	{ "weir.take", "KEY LIMIT [COST]",
-	  "admits and charges, or not: allowed, limit, left, retry, reset, delay in ns", weir__take, 3, 4,
-	  WEIR__IS_DECISION, 1 },
-	{ "weir.upto", "KEY LIMIT COST", "charges as many as there are, at most COST", weir__upto, 4, 4,
-	  WEIR__IS_DECISION, 1 },
-	{ "weir.peek", "KEY LIMIT [COST]", "what take would answer; charges nothing", weir__peek, 3, 4,
-	  WEIR__IS_DECISION, 1 },
-	{ "weir.refund", "KEY LIMIT N", "gives N back", weir__refund, 4, 4, WEIR__IS_DECISION, 1 },
-	{ "weir.reset", "KEY LIMIT", "forgets what the key owes: 1, or 0 if that was nothing", weir__reset, 3, 3,
-	  WEIR__IS_DECISION, 1 },
-	{ "ping", "[TEXT]", "PONG, or the text", weir__ping, 1, 2, WEIR__IS_FAST, 0 },
-	{ "echo", "TEXT", "the text", weir__echo, 2, 2, WEIR__IS_FAST, 0 },
-	{ "hello", "[2|3 [SETNAME NAME]]", "what this is; 3 changes to RESP3", weir__hello, 1, 10, WEIR__IS_FAST, 0 },
-	{ "select", "0", "there is one database", weir__select, 2, 2, WEIR__IS_FAST, 0 },
-	{ "quit", "", "says OK and closes", weir__quit, 1, INT32_MAX, WEIR__IS_FAST, 0 },
-	{ "client", "ID|GETNAME|SETNAME|SETINFO ...", "of this connection", weir__client_command, 2, INT32_MAX,
-	  WEIR__IS_FAST, 0 },
-	{ "command", "[COUNT|DOCS|INFO ...]", "what commands there are", weir__command_command, 1, INT32_MAX, 0, 0 },
-	{ "info", "[SECTION]", "the server and its table", weir__info, 1, INT32_MAX, 0, 0 },
-	{ "config", "GET PATTERN", "no settings that Redis has", weir__config, 3, INT32_MAX, 0, 0 },
-	{ "help", "", "this list", weir__help, 1, 1, 0, 0 },
+	{ "cl.throttle", "key max_burst count period [quantity]",
+	  "as redis-cell: 0 if it is allowed, else 1; the limit; what is left; when to retry, or -1; when nothing is used. In seconds",
+	  weir__cl_throttle, 1, INT32_MAX, WEIR__IS_DECISION | WEIR__IS_WRITE, 1, 1, 1 },
+	{ "throttle", "key max_burst count period [quantity]",
+	  "as throttlecrab: 1 if it is allowed, else 0; the limit; what is left; when nothing is used; when to retry. In seconds",
+	  weir__throttle, 1, INT32_MAX, WEIR__IS_DECISION | WEIR__IS_WRITE, 1, 1, 1 },
+	{ "weir.take", "key limit [cost] [WAIT timeout_ms]",
+	  "admits and charges, or not: allowed, limit, remaining, granted, retry_after, reset_after, delay; with WAIT, when it may go",
+	  weir__take, 3, 6, WEIR__IS_DECISION | WEIR__IS_WRITE, 1, 1, 1 },
+	{ "weir.upto", "key limit cost", "as take; charges as many as there are, at most cost",
+	  weir__upto, 4, 4, WEIR__IS_DECISION | WEIR__IS_WRITE, 1, 1, 1 },
+	{ "weir.peek", "key limit [cost]", "as take; charges nothing",
+	  weir__peek, 3, 4, WEIR__IS_DECISION, 1, 1, 1 },
+	{ "weir.refund", "key limit n", "as take; gives n back, never above full",
+	  weir__refund, 4, 4, WEIR__IS_DECISION | WEIR__IS_WRITE, 1, 1, 1 },
+	{ "weir.reset", "key limit", "forgets what the key owes: 1, or 0 if that was nothing",
+	  weir__reset, 3, 3, WEIR__IS_DECISION | WEIR__IS_WRITE | WEIR__NEEDS_ADMIN, 1, 1, 1 },
+	{ "weir.inspect", "key limit",
+	  "what is known of the key: is_stored, whole_at, limit, remaining, reset_after, algorithm, text",
+	  weir__inspect, 3, 3, WEIR__IS_DECISION, 1, 1, 1 },
+	{ "weir.all", "key limit cost [key limit cost ...]",
+	  "charges all, or none: as take, joined, then decided_by: which of them has denied, or has least left, from 1 on",
+	  weir__all, 4, 49, WEIR__IS_DECISION | WEIR__IS_WRITE, 1, -3, 3 },
+	{ "weir.hold", "id key limit cost ttl_ms", "takes an estimate, to be settled by its id: as take",
+	  weir__hold, 6, 6, WEIR__IS_DECISION | WEIR__IS_WRITE, 2, 2, 1 },
+	{ "weir.settle", "id actual",
+	  "charges or gives back the difference: held, actual, charged, refunded, beyond, limit, remaining, reset_after",
+	  weir__settle, 3, 3, WEIR__IS_DECISION | WEIR__IS_WRITE, 0, 0, 0 },
+	{ "weir.release", "id", "gives back what is held: as settle with an actual cost of 0",
+	  weir__release, 2, 2, WEIR__IS_DECISION | WEIR__IS_WRITE, 0, 0, 0 },
+	{ "ping", "[text]", "PONG, or the text", weir__ping, 1, 2, WEIR__IS_FAST, 0, 0, 0 },
+	{ "echo", "text", "the text", weir__echo, 2, 2, WEIR__IS_FAST, 0, 0, 0 },
+	{ "auth", "[user] password", "says who is asking; without a user it is default", weir__auth, 2, INT32_MAX,
+	  WEIR__IS_FAST | WEIR__BEFORE_AUTH, 0, 0, 0 },
+	{ "hello", "[protocol [AUTH user password] [SETNAME name]]", "what this is; 3 changes to RESP3",
+	  weir__hello, 1, INT32_MAX, WEIR__IS_FAST | WEIR__BEFORE_AUTH, 0, 0, 0 },
+	{ "select", "0", "there is one database", weir__select, 2, 2, WEIR__IS_FAST, 0, 0, 0 },
+	{ "quit", "", "says OK and closes", weir__quit, 1, INT32_MAX,
+	  WEIR__IS_FAST | WEIR__BEFORE_AUTH, 0, 0, 0 },
+	{ "client", "ID|GETNAME|SETNAME|SETINFO [word ...]", "of this connection", weir__client_command, 2, INT32_MAX,
+	  WEIR__IS_FAST, 0, 0, 0 },
+	{ "command", "[COUNT|LIST|INFO|DOCS|GETKEYS] [word ...]", "what commands there are, as Redis tells it",
+	  weir__command_command, 1, INT32_MAX, 0, 0, 0, 0 },
+	{ "info", "[section]", "the server and its table", weir__info, 1, INT32_MAX, 0, 0, 0, 0 },
+	{ "config", "GET pattern [pattern ...]", "settings whose names match", weir__config, 2, INT32_MAX,
+	  WEIR__NEEDS_ADMIN | WEIR__HAS_SUBCOMMANDS, 0, 0, 0 },
+	{ "help", "[ERRORS|command]", "this list, that of all errors, or one command", weir__help, 1, 2, 0, 0, 0, 0 },
 };
+/* clang-format on */
 
 const size_t weir__command_rows_n = sizeof(weir__command_rows) / sizeof(weir__command_rows[0]);
+
+void weir__write_capitals(const char *name, char capitals[WEIR__COMMAND_NAME_SIZE])
+{
+	size_t i = 0;
+
+	for (; name[i] && i + 1 < WEIR__COMMAND_NAME_SIZE; i++)
+		capitals[i] = (char)toupper((unsigned char)name[i]);
+	capitals[i] = '\0';
+}
 
 bool weir__is_word(const struct weir__resp_slice *slice, const char *word)
 {
 	return slice->length == strlen(word) && strncasecmp(slice->bytes, word, slice->length) == 0;
-}
-
-void weir__say_error(const struct weir__call *call, const char *text)
-{
-	weir__resp_write_error(call->writer, text, strlen(text));
 }
 
 void weir__say_ok(const struct weir__call *call)
@@ -56,10 +84,18 @@ void weir__say_word(const struct weir__call *call, const char *word)
 	weir__resp_write_bulk(call->writer, word, strlen(word));
 }
 
-void weir__refuse(struct weir__call *call, const char *text)
+void weir__refuse_with(struct weir__call *call, enum weir__said_error error, const char *detail)
 {
+	char text[512];
+	const int length = snprintf(text, sizeof(text), "%s%s", weir__error_rows[error].text, detail);
+
 	weir__commands_end_group(call->commands, call->client, call->writer);
-	weir__say_error(call, text);
+	weir__resp_write_error(call->writer, text, weir__min((size_t)length, sizeof(text) - 1));
+}
+
+void weir__refuse(struct weir__call *call, enum weir__said_error error)
+{
+	weir__refuse_with(call, error, "");
 }
 
 bool weir__read_signed(const struct weir__resp_slice *slice, int64_t *ret_number)
@@ -82,43 +118,174 @@ bool weir__read_signed(const struct weir__resp_slice *slice, int64_t *ret_number
 	return true;
 }
 
+bool weir__read_number(struct weir__call *call, uint32_t place, uint64_t most, enum weir__said_error error,
+		       uint64_t *ret_number)
+{
+	int64_t number;
+
+	if (!weir__read_signed(&call->arguments[place], &number) || number < 0 || (uint64_t)number > most) {
+		weir__refuse(call, error);
+		return false;
+	}
+	*ret_number = (uint64_t)number;
+	return true;
+}
+
 /* --- which ------------------------------------------------------------------------------------------------------ */
 
-static const struct weir__command *find(const struct weir__resp_slice *name)
+/* A name of up to 16 bytes as two words, which overlap unless it has 16: with its length that is all of it. */
+struct name {
+	uint64_t first, last;
+};
+
+enum { NAME_MOST = WEIR__COMMAND_NAME_SIZE - 1, PLACES = 128, PLACE_BITS = 7 };
+
+static const uint64_t capitals = UINT64_C(0x2020202020202020); /* the bit in which letters differ from them */
+
+/* Rows by hash, no two in one place: to find one is to look at one. */
+static struct {
+	uint64_t factor;
+	struct place {
+		struct name name, letters; /* of `letters` the bits that do not count */
+		size_t length;             /* 0: nobody is here */
+		const struct weir__command *row;
+	} places[PLACES];
+} directory;
+static pthread_once_t directory_once = PTHREAD_ONCE_INIT;
+
+static struct name name_of(const char *bytes, size_t length)
 {
-	for (size_t i = 0; i < weir__command_rows_n; i++)
-		if (weir__is_word(name, weir__command_rows[i].name))
-			return &weir__command_rows[i];
-	return NULL;
+	struct name name = { 0, 0 };
+
+	if (length >= 8) {
+		memcpy(&name.first, bytes, 8);
+		memcpy(&name.last, bytes + length - 8, 8);
+	} else if (length >= 4) {
+		memcpy(&name.first, bytes, 4);
+		memcpy(&name.last, bytes + length - 4, 4);
+	} else {
+		for (size_t i = 0; i < length; i++)
+			name.first = name.first << 8 | (unsigned char)bytes[i];
+	}
+	return name;
+}
+
+static size_t place_of(const struct name *name, size_t length)
+{
+	const uint64_t first = (name->first | capitals) + length, last = name->last | capitals;
+
+	return (size_t)(((first * directory.factor) ^ last) * directory.factor >> (64 - PLACE_BITS));
+}
+
+static struct place place_for(const struct weir__command *row)
+{
+	char letters[NAME_MOST] = "";
+	struct place place = { .length = strlen(row->name), .row = row };
+
+	for (size_t i = 0; i < place.length; i++)
+		letters[i] = row->name[i] >= 'a' && row->name[i] <= 'z' ? 0x20 : 0;
+	place.name = name_of(row->name, place.length);
+	place.letters = name_of(letters, place.length);
+	return place;
+}
+
+static bool fill_directory(void)
+{
+	memset(directory.places, 0, sizeof(directory.places));
+	for (size_t i = 0; i < weir__command_rows_n; i++) {
+		const struct place place = place_for(&weir__command_rows[i]);
+		struct place *const at = &directory.places[place_of(&place.name, place.length)];
+
+		if (at->length > 0)
+			return false;
+		*at = place;
+	}
+	return true;
+}
+
+/* Tries factors until no two rows meet: for these rows always the same ones. */
+static void make_directory(void)
+{
+	directory.factor = UINT64_C(0x9e3779b97f4a7c15);
+	while (!fill_directory())
+		directory.factor += UINT64_C(0xbf58476d1ce4e5b8);
+}
+
+const struct weir__command *weir__command_named(const struct weir__resp_slice *word)
+{
+	const struct place *place;
+	struct name name;
+
+	if (word->length == 0 || word->length > NAME_MOST)
+		return NULL;
+	name = name_of(word->bytes, word->length);
+	place = &directory.places[place_of(&name, word->length)];
+	if (place->length != word->length || ((name.first ^ place->name.first) & ~place->letters.first) != 0 ||
+	    ((name.last ^ place->name.last) & ~place->letters.last) != 0)
+		return NULL;
+	return place->row;
 }
 
 /* As Redis says it: with the first words of what was meant. */
 static void refuse_unknown(struct weir__call *call)
 {
 	char text[512];
-	int length = snprintf(text, sizeof(text), "ERR unknown command '%.*s', with args beginning with: ",
-			      (int)weir__min(call->arguments[0].length, 128), call->arguments[0].bytes);
+	int length = snprintf(text, sizeof(text),
+			      "%.*s', with args beginning with: ", (int)weir__min(call->arguments[0].length, 128),
+			      call->arguments[0].bytes);
 
 	for (uint32_t i = 1; i < call->n && length < 128 + 64; i++)
 		length += snprintf(text + length, sizeof(text) - (size_t)length, "'%.*s' ",
 				   (int)weir__min(call->arguments[i].length, 128), call->arguments[i].bytes);
-	weir__resp_write_error(call->writer, text, (size_t)length);
+	weir__refuse_with(call, WEIR__SAY_UNKNOWN, text);
 }
 
 static void refuse_arity(struct weir__call *call, const struct weir__command *row)
 {
 	char text[128];
-	const int length = snprintf(text, sizeof(text), "ERR wrong number of arguments for '%s' command", row->name);
 
-	weir__commands_end_group(call->commands, call->client, call->writer);
-	weir__resp_write_error(call->writer, text, (size_t)length);
+	(void)snprintf(text, sizeof(text), "%s' command", row->name);
+	weir__refuse_with(call, WEIR__SAY_ARITY, text);
+}
+
+/* --- who may ---------------------------------------------------------------------------------------------------- */
+
+bool weir__commands_is_stranger(const struct weir__commands *commands, const struct weir__client *client)
+{
+	return client->user == NULL && commands->settings && commands->settings->users.n > 0;
+}
+
+static bool may(const struct weir__call *call, const struct weir__command *row)
+{
+	if (call->client->user)
+		return call->client->user->role == WEIR__ROLE_ADMIN || !(row->flags & WEIR__NEEDS_ADMIN);
+	return (row->flags & WEIR__BEFORE_AUTH) || !weir__commands_is_stranger(call->commands, call->client);
+}
+
+static void refuse_user(struct weir__call *call, const struct weir__command *row)
+{
+	const bool has_part = (row->flags & WEIR__HAS_SUBCOMMANDS) && call->n > 1;
+	char text[128], part[32] = "";
+
+	if (call->client->user == NULL) {
+		weir__refuse(call, WEIR__SAY_NOAUTH);
+		return;
+	}
+	for (size_t i = 0; has_part && i < call->arguments[1].length && i + 1 < sizeof(part); i++)
+		part[i] = (char)tolower((unsigned char)call->arguments[1].bytes[i]);
+	(void)snprintf(text, sizeof(text), "%s%s%s' command", row->name, has_part ? "|" : "", part);
+	weir__refuse_with(call, WEIR__SAY_NOPERM, text);
 }
 
 void weir__commands_init(struct weir__commands *commands, struct weir_table *table,
 			 const struct weir_table_limit *counted_as)
 {
 	commands->table = table;
+	commands->settings = NULL;
 	commands->n = 0;
+	commands->holds = NULL;
+	commands->waiting = NULL;
+	(void)pthread_once(&directory_once, make_directory);
 	weir__limits_init(&commands->limits, table, counted_as);
 }
 
@@ -126,7 +293,7 @@ bool weir__commands_do(struct weir__commands *commands, struct weir__client *cli
 		       const struct weir__resp_slice *arguments, uint32_t n, struct weir__resp_writer *writer)
 {
 	struct weir__call call = { commands, client, arguments, n, writer };
-	const struct weir__command *const row = find(&arguments[0]);
+	const struct weir__command *const row = weir__command_named(&arguments[0]);
 
 	if (writer->length + (commands->n + 1) * WEIR__DECISION_MOST + WEIR__ANSWER_MOST +
 		    (n > 1 ? arguments[1].length : 0) >
@@ -138,6 +305,8 @@ bool weir__commands_do(struct weir__commands *commands, struct weir__client *cli
 		refuse_unknown(&call);
 	else if ((int64_t)n < row->least || (int64_t)n > row->most)
 		refuse_arity(&call, row);
+	else if (!may(&call, row))
+		refuse_user(&call, row);
 	else
 		row->run(&call);
 	return true;

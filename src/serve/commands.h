@@ -5,10 +5,19 @@
 #ifndef WEIR_SERVE_COMMANDS_H
 #define WEIR_SERVE_COMMANDS_H
 
+#include "serve/holds.h"
 #include "serve/limits.h"
+#include "serve/settings.h"
+#include "serve/waiting.h"
 #include "wire/resp.h"
 
-enum { WEIR__GROUP = 32 };
+enum {
+	WEIR__GROUP = 32,
+	WEIR__CLIENT_NAME_MAX = 63,
+	/* Bytes of answers at once; who is owed more is cut off. The number is that of Redis, which minds it only beyond
+	 * the first 16 KiB of a connection, and then sends nothing of them. */
+	WEIR__STRANGER_OUTPUT = 1024,
+};
 
 /* How the answer to a decision looks. */
 enum weir__answer_form {
@@ -20,18 +29,27 @@ enum weir__answer_form {
 /* What the commands of one thread work with. */
 struct weir__commands {
 	struct weir_table *table;
+	const struct weir__settings *settings; /* NULL: none to show, and no users */
 	struct weir__limits limits;
 	struct weir_claim claims[WEIR__GROUP];
 	enum weir__answer_form forms[WEIR__GROUP];
 	size_t n;
+	struct weir__holds *holds;     /* of all threads; NULL after init: there is room for none */
+	struct weir__waiting *waiting; /* likewise, of this thread */
 };
 
 /* A client. */
 struct weir__client {
 	int protocol; /* 2 or 3 */
 	uint64_t number;
-	bool is_leaving; /* after what is being written */
+	bool is_leaving;                      /* after what is being written */
+	struct weir__waiter *waiter;          /* its last request is answered later; no other may be answered before */
+	const struct weir__user *user;        /* NULL: has not said who it is */
+	char name[WEIR__CLIENT_NAME_MAX + 1]; /* as it calls itself */
 };
+
+/* Whether it must say who it is before it gets an answer to anything else. */
+bool weir__commands_is_stranger(const struct weir__commands *commands, const struct weir__client *client);
 
 void weir__commands_init(struct weir__commands *commands, struct weir_table *table,
 			 const struct weir_table_limit *counted_as);
@@ -46,6 +64,6 @@ void weir__commands_end_group(struct weir__commands *commands, struct weir__clie
 			      struct weir__resp_writer *writer);
 
 /* Bytes that an answer takes at most, beside what it repeats of the request; and one to a decision. */
-enum { WEIR__ANSWER_MOST = 8192, WEIR__DECISION_MOST = 512 };
+enum { WEIR__ANSWER_MOST = 65536, WEIR__DECISION_MOST = 512 };
 
 #endif

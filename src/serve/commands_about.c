@@ -4,74 +4,72 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* --- about commands --------------------------------------------------------------------------------------------- */
-
-static void describe(const struct weir__call *call, const struct weir__command *row)
-{
-	weir__resp_write_array(call->writer, 6);
-	weir__say_word(call, row->name);
-	weir__resp_write_integer(call->writer, row->most == row->least ? row->least : -row->least);
-	weir__resp_write_set(call->writer, 1);
-	weir__resp_write_simple(call->writer, row->flags & WEIR__IS_DECISION ? "write" : "fast",
-				row->flags & WEIR__IS_DECISION ? 5 : 4);
-	weir__resp_write_integer(call->writer, row->key);
-	weir__resp_write_integer(call->writer, row->key);
-	weir__resp_write_integer(call->writer, row->key ? 1 : 0);
-}
-
-void weir__command_command(struct weir__call *call)
-{
-	if (call->n > 1 && weir__is_word(&call->arguments[1], "COUNT")) {
-		weir__resp_write_unsigned(call->writer, weir__command_rows_n);
-	} else if (call->n > 1 && weir__is_word(&call->arguments[1], "DOCS")) {
-		weir__resp_write_map(call->writer, weir__command_rows_n);
-		for (size_t i = 0; i < weir__command_rows_n; i++) {
-			weir__say_word(call, weir__command_rows[i].name);
-			weir__resp_write_map(call->writer, 2);
-			weir__say_word(call, "summary");
-			weir__say_word(call, weir__command_rows[i].does);
-			weir__say_word(call, "arguments");
-			weir__resp_write_array(call->writer, 0);
-		}
-	} else {
-		weir__resp_write_array(call->writer, weir__command_rows_n);
-		for (size_t i = 0; i < weir__command_rows_n; i++)
-			describe(call, &weir__command_rows[i]);
-	}
-}
-
 void weir__info(struct weir__call *call)
 {
+	const struct weir__commands *const commands = call->commands;
 	char text[1024];
 	struct weir_table_limit_stats decisions;
 	int length;
 
-	weir_table_limit_stats(call->commands->table, call->commands->limits.counted_as, &decisions);
+	weir_table_limit_stats(commands->table, commands->limits.counted_as, &decisions);
 	length = snprintf(text, sizeof(text),
 			  "# Server\r\nweir_version:" WEIR_VERSION
 			  "\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\n"
-			  "\r\n# Decisions\r\nallowed:%" PRIu64 "\r\ndenied:%" PRIu64 "\r\n",
-			  decisions.allowed, decisions.denied);
+			  "\r\n# Decisions\r\nallowed:%" PRIu64 "\r\ndenied:%" PRIu64 "\r\nholds:%" PRIu32
+			  "\r\nwaiting_here:%" PRIu32 "\r\n",
+			  decisions.allowed, decisions.denied, commands->holds ? weir__holds_n(commands->holds) : 0,
+			  commands->waiting ? weir__waiting_n(commands->waiting) : 0);
 	weir__resp_write_verbatim(call->writer, "txt", text, (size_t)length);
 }
 
-void weir__config(struct weir__call *call)
+/* --- help ------------------------------------------------------------------------------------------------------- */
+
+static void say_command(const struct weir__call *call, const struct weir__command *row)
 {
-	if (weir__is_word(&call->arguments[1], "GET"))
-		weir__resp_write_map(call->writer, 0);
-	else
-		weir__say_error(call, "ERR settings are changed where weir serve is started");
+	char name[WEIR__COMMAND_NAME_SIZE], line[512];
+	int length;
+
+	weir__write_capitals(row->name, name);
+	length = snprintf(line, sizeof(line), "%s%s%s: %s", name, *row->usage ? " " : "", row->usage, row->does);
+	weir__resp_write_simple(call->writer, line, (size_t)length);
+}
+
+static void say_errors(const struct weir__call *call)
+{
+	char line[512];
+
+	weir__resp_write_array(call->writer, WEIR__SAID_ERRORS_N);
+	for (size_t i = 0; i < WEIR__SAID_ERRORS_N; i++) {
+		const struct weir__error_row *const row = &weir__error_rows[i];
+		const int length = snprintf(line, sizeof(line), "%s%s: %s", row->text, row->detail, row->when);
+
+		weir__resp_write_simple(call->writer, line, (size_t)length);
+	}
+}
+
+static void say_topic(struct weir__call *call, const struct weir__resp_slice *topic)
+{
+	const struct weir__command *const row = weir__command_named(topic);
+	char detail[160];
+
+	if (row) {
+		weir__resp_write_array(call->writer, 1);
+		say_command(call, row);
+		return;
+	}
+	(void)snprintf(detail, sizeof(detail), "%.*s'", (int)weir__min(topic->length, 128), topic->bytes);
+	weir__refuse_with(call, WEIR__SAY_HELP_TOPIC, detail);
 }
 
 void weir__help(struct weir__call *call)
 {
-	char line[256];
-
-	weir__resp_write_array(call->writer, weir__command_rows_n);
-	for (size_t i = 0; i < weir__command_rows_n; i++) {
-		const int length = snprintf(line, sizeof(line), "%s %s: %s", weir__command_rows[i].name,
-					    weir__command_rows[i].usage, weir__command_rows[i].does);
-
-		weir__resp_write_simple(call->writer, line, (size_t)length);
+	if (call->n > 1 && weir__is_word(&call->arguments[1], "ERRORS")) {
+		say_errors(call);
+	} else if (call->n > 1) {
+		say_topic(call, &call->arguments[1]);
+	} else {
+		weir__resp_write_array(call->writer, weir__command_rows_n);
+		for (size_t i = 0; i < weir__command_rows_n; i++)
+			say_command(call, &weir__command_rows[i]);
 	}
 }

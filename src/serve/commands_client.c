@@ -1,6 +1,9 @@
 /* commands_client.c: commands about a connection and who is at its other end. */
 #include "serve/command.h"
 
+#include <stdio.h>
+#include <string.h>
+
 /* --- connections ------------------------------------------------------------------------------------------------ */
 
 void weir__ping(struct weir__call *call)
@@ -35,35 +38,119 @@ static void say_hello(const struct weir__call *call)
 	weir__resp_write_array(call->writer, 0);
 }
 
+/* --- who -------------------------------------------------------------------------------------------------------- */
+
+/* Who is meant if no name is given. */
+static const struct weir__resp_slice unnamed = { WEIR__USER_DEFAULT, sizeof(WEIR__USER_DEFAULT) - 1 };
+
+/* As a Redis whose default user needs no password, if there are no users at all. */
+static bool pass(struct weir__call *call, const struct weir__resp_slice *name, const struct weir__resp_slice *password)
+{
+	const struct weir__settings *const settings = call->commands->settings;
+	const struct weir__user *user = NULL;
+	bool is_right;
+
+	if (settings && settings->users.n > 0) {
+		user = weir__users_check(&settings->users, name->bytes, name->length, password->bytes,
+					 password->length);
+		is_right = user != NULL;
+	} else {
+		is_right = name->length == unnamed.length && memcmp(name->bytes, unnamed.bytes, name->length) == 0;
+	}
+	if (is_right)
+		call->client->user = user;
+	else
+		weir__refuse(call, WEIR__SAY_WRONGPASS);
+	return is_right;
+}
+
+void weir__auth(struct weir__call *call)
+{
+	const struct weir__settings *const settings = call->commands->settings;
+
+	if (call->n > 3)
+		weir__refuse(call, WEIR__SAY_AUTH_SYNTAX);
+	else if (call->n == 2 && (settings == NULL || settings->users.n == 0))
+		weir__refuse(call, WEIR__SAY_AUTH_NONE);
+	else if (pass(call, call->n == 3 ? &call->arguments[1] : &unnamed, &call->arguments[call->n - 1]))
+		weir__say_ok(call);
+}
+
+/* False: refused. An empty name is none. */
+static bool set_name(struct weir__call *call, const struct weir__resp_slice *name)
+{
+	for (size_t i = 0; i < name->length; i++)
+		if (name->bytes[i] < '!' || name->bytes[i] > '~') {
+			weir__refuse(call, WEIR__SAY_NAME_BYTES);
+			return false;
+		}
+	if (name->length > WEIR__CLIENT_NAME_MAX) {
+		weir__refuse(call, WEIR__SAY_NAME_LENGTH);
+		return false;
+	}
+	memcpy(call->client->name, name->bytes, name->length);
+	call->client->name[name->length] = '\0';
+	return true;
+}
+
+static void refuse_option(struct weir__call *call, const struct weir__resp_slice *option)
+{
+	char text[128];
+
+	(void)snprintf(text, sizeof(text), "%.*s'", (int)weir__min(option->length, 64), option->bytes);
+	weir__refuse_with(call, WEIR__SAY_HELLO_OPTION, text);
+}
+
+/* Does them one after the other, as Redis: what was done before one that is refused stays. */
+static bool do_hello_options(struct weir__call *call)
+{
+	for (uint32_t i = 2; i < call->n; i++) {
+		const struct weir__resp_slice *const option = &call->arguments[i];
+
+		if (weir__is_word(option, "AUTH") && i + 2 < call->n) {
+			if (!pass(call, option + 1, option + 2))
+				return false;
+			i += 2;
+		} else if (weir__is_word(option, "SETNAME") && i + 1 < call->n) {
+			if (!set_name(call, option + 1))
+				return false;
+			i++;
+		} else {
+			refuse_option(call, option);
+			return false;
+		}
+	}
+	return true;
+}
+
 void weir__hello(struct weir__call *call)
 {
 	int64_t protocol = call->client->protocol;
 
-	if (call->n > 1 && (!weir__read_signed(&call->arguments[1], &protocol) || protocol < 2 || protocol > 3)) {
-		weir__say_error(call, "NOPROTO unsupported protocol version");
+	if (call->n > 1 && !weir__read_signed(&call->arguments[1], &protocol)) {
+		weir__refuse(call, WEIR__SAY_HELLO_NUMBER);
+	} else if (protocol < 2 || protocol > 3) {
+		weir__refuse(call, WEIR__SAY_HELLO_VERSION);
+	} else if (!do_hello_options(call)) {
 		return;
+	} else if (weir__commands_is_stranger(call->commands, call->client)) {
+		weir__refuse(call, WEIR__SAY_NOAUTH_HELLO);
+	} else {
+		call->client->protocol = call->writer->protocol = (int)protocol;
+		say_hello(call);
 	}
-	for (uint32_t i = 2; i < call->n; i += 2)
-		if (!weir__is_word(&call->arguments[i], "SETNAME") || i + 1 == call->n) {
-			weir__say_error(
-				call,
-				weir__is_word(&call->arguments[i], "AUTH") ?
-					"ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?" :
-					"ERR Syntax error in HELLO option");
-			return;
-		}
-	call->client->protocol = call->writer->protocol = (int)protocol;
-	say_hello(call);
 }
+
+/* --- the connection --------------------------------------------------------------------------------------------- */
 
 void weir__select(struct weir__call *call)
 {
 	int64_t number;
 
 	if (!weir__read_signed(&call->arguments[1], &number))
-		weir__say_error(call, "ERR value is not an integer or out of range");
+		weir__refuse(call, WEIR__SAY_SELECT_NUMBER);
 	else if (number != 0)
-		weir__say_error(call, "ERR DB index is out of range");
+		weir__refuse(call, WEIR__SAY_SELECT_RANGE);
 	else
 		weir__say_ok(call);
 }
@@ -74,17 +161,80 @@ void weir__quit(struct weir__call *call)
 	weir__say_ok(call);
 }
 
-void weir__client_command(struct weir__call *call)
+static void client_id(struct weir__call *call)
 {
-	const struct weir__resp_slice *const what = &call->arguments[1];
+	weir__resp_write_unsigned(call->writer, call->client->number);
+}
 
-	if (weir__is_word(what, "ID"))
-		weir__resp_write_unsigned(call->writer, call->client->number);
-	else if (weir__is_word(what, "SETNAME") || weir__is_word(what, "SETINFO") || weir__is_word(what, "NO-EVICT") ||
-		 weir__is_word(what, "NO-TOUCH"))
-		weir__say_ok(call);
-	else if (weir__is_word(what, "GETNAME"))
+static void client_get_name(struct weir__call *call)
+{
+	if (call->client->name[0] == '\0')
 		weir__resp_write_null(call->writer);
 	else
-		weir__say_error(call, "ERR unknown subcommand. Try CLIENT ID, GETNAME, SETNAME or SETINFO.");
+		weir__say_word(call, call->client->name);
+}
+
+static void client_set_name(struct weir__call *call)
+{
+	if (set_name(call, &call->arguments[2]))
+		weir__say_ok(call);
+}
+
+/* What clients tell of themselves as they connect, and ask for keys to be spared: there is nothing to do. */
+static void client_ok(struct weir__call *call)
+{
+	weir__say_ok(call);
+}
+
+void weir__client_command(struct weir__call *call)
+{
+	static const struct weir__subcommand rows[] = {
+		{ "id", "the number of this connection", client_id, 2, 2 },
+		{ "getname", "the name of this connection", client_get_name, 2, 2 },
+		{ "setname", "NAME: names this connection", client_set_name, 3, 3 },
+		{ "setinfo", "LIB-NAME|LIB-VER TEXT: taken and forgotten", client_ok, 4, 4 },
+		{ "no-evict", "ON|OFF: taken and forgotten", client_ok, 3, 3 },
+		{ "no-touch", "ON|OFF: taken and forgotten", client_ok, 3, 3 },
+	};
+
+	weir__run_subcommand(call, "client", rows, sizeof(rows) / sizeof(rows[0]));
+}
+
+/* --- parts of commands ------------------------------------------------------------------------------------------ */
+
+static void help_subcommands(struct weir__call *call, const struct weir__subcommand *rows, size_t n)
+{
+	char line[128];
+
+	weir__resp_write_array(call->writer, n);
+	for (size_t i = 0; i < n; i++) {
+		const int length = snprintf(line, sizeof(line), "%s %s", rows[i].name, rows[i].usage);
+
+		weir__resp_write_simple(call->writer, line, (size_t)length);
+	}
+}
+
+void weir__run_subcommand(struct weir__call *call, const char *command, const struct weir__subcommand *rows, size_t n)
+{
+	const struct weir__resp_slice *const word = &call->arguments[1];
+	char text[160], name[WEIR__COMMAND_NAME_SIZE];
+
+	if (weir__is_word(word, "HELP")) {
+		help_subcommands(call, rows, n);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (!weir__is_word(word, rows[i].name))
+			continue;
+		if (call->n >= rows[i].least && call->n <= rows[i].most) {
+			rows[i].run(call);
+			return;
+		}
+		(void)snprintf(text, sizeof(text), "%s|%s' command", command, rows[i].name);
+		weir__refuse_with(call, WEIR__SAY_ARITY, text);
+		return;
+	}
+	weir__write_capitals(command, name);
+	(void)snprintf(text, sizeof(text), "%.*s'. Try %s HELP.", (int)weir__min(word->length, 64), word->bytes, name);
+	weir__refuse_with(call, WEIR__SAY_SUBCOMMAND, text);
 }

@@ -3,18 +3,6 @@
 
 #include <stdio.h>
 
-static bool read_cost(const struct weir__call *call, uint32_t place, uint64_t *ret_cost)
-{
-	int64_t number = 1;
-
-	if (place < call->n && (!weir__read_signed(&call->arguments[place], &number) || number < 0)) {
-		weir__say_error(call, "ERR a cost is a whole number, 0 or more");
-		return false;
-	}
-	*ret_cost = (uint64_t)number;
-	return true;
-}
-
 /* --- decisions -------------------------------------------------------------------------------------------------- */
 
 /* Rounded as redis-cell does: up, if there is a millisecond more. */
@@ -25,14 +13,15 @@ static int64_t seconds_of_cell(weir_ns span)
 	return s + (span % 1000000000 >= 1000000);
 }
 
-static int64_t signed_of(uint64_t number)
+int64_t weir__signed_of(uint64_t number)
 {
 	return number > INT64_MAX ? INT64_MAX : (int64_t)number;
 }
 
 static void answer_cell(const struct weir_verdict *verdict, struct weir__resp_writer *writer)
 {
-	const int64_t numbers[] = { !verdict->allowed, signed_of(verdict->limit), signed_of(verdict->remaining),
+	const int64_t numbers[] = { !verdict->allowed, weir__signed_of(verdict->limit),
+				    weir__signed_of(verdict->remaining),
 				    verdict->allowed || verdict->never ? -1 : seconds_of_cell(verdict->retry_after),
 				    seconds_of_cell(verdict->reset_after) };
 
@@ -41,27 +30,16 @@ static void answer_cell(const struct weir_verdict *verdict, struct weir__resp_wr
 
 static void answer_throttle(const struct weir_verdict *verdict, struct weir__resp_writer *writer)
 {
-	const int64_t numbers[] = { verdict->allowed, signed_of(verdict->limit), signed_of(verdict->remaining),
-				    (int64_t)(verdict->reset_after / 1000000000),
+	const int64_t numbers[] = { verdict->allowed, weir__signed_of(verdict->limit),
+				    weir__signed_of(verdict->remaining), (int64_t)(verdict->reset_after / 1000000000),
 				    verdict->never ? 0 : (int64_t)(verdict->retry_after / 1000000000) };
 
 	weir__resp_write_integers(writer, numbers, sizeof(numbers) / sizeof(numbers[0]));
 }
 
-/* retry is -1 if no wait will help. */
-static void answer_weir(const struct weir_verdict *verdict, struct weir__resp_writer *writer)
+void weir__answer_numbers(struct weir__resp_writer *writer, const char *const names[], const int64_t numbers[],
+			  size_t n, bool begins_with_truth)
 {
-	static const char *const names[] = { "allowed",     "limit",       "remaining", "granted",
-					     "retry_after", "reset_after", "delay" };
-	const int64_t numbers[] = { verdict->allowed,
-				    signed_of(verdict->limit),
-				    signed_of(verdict->remaining),
-				    signed_of(verdict->granted),
-				    verdict->never ? -1 : signed_of(verdict->retry_after),
-				    signed_of(verdict->reset_after),
-				    signed_of(verdict->delay) };
-	const size_t n = sizeof(numbers) / sizeof(numbers[0]);
-
 	if (writer->protocol < 3) {
 		weir__resp_write_integers(writer, numbers, n);
 		return;
@@ -69,11 +47,36 @@ static void answer_weir(const struct weir_verdict *verdict, struct weir__resp_wr
 	weir__resp_write_map(writer, n);
 	for (size_t i = 0; i < n; i++) {
 		weir__resp_write_simple(writer, names[i], strlen(names[i]));
-		if (i == 0)
-			weir__resp_write_boolean(writer, verdict->allowed);
+		if (i == 0 && begins_with_truth)
+			weir__resp_write_boolean(writer, numbers[i] != 0);
 		else
 			weir__resp_write_integer(writer, numbers[i]);
 	}
+}
+
+/* The last name is for decisions on several limits. */
+static const char *const names_of_verdict[] = { "allowed",     "limit",       "remaining", "granted",
+						"retry_after", "reset_after", "delay",     "decided_by" };
+enum { VERDICT_NUMBERS = 7 };
+
+/* retry is -1 if no wait will help. */
+static void numbers_of_verdict(const struct weir_verdict *verdict, int64_t numbers[VERDICT_NUMBERS])
+{
+	numbers[0] = verdict->allowed;
+	numbers[1] = weir__signed_of(verdict->limit);
+	numbers[2] = weir__signed_of(verdict->remaining);
+	numbers[3] = weir__signed_of(verdict->granted);
+	numbers[4] = verdict->never ? -1 : weir__signed_of(verdict->retry_after);
+	numbers[5] = weir__signed_of(verdict->reset_after);
+	numbers[6] = weir__signed_of(verdict->delay);
+}
+
+void weir__answer_verdict(const struct weir_verdict *verdict, struct weir__resp_writer *writer)
+{
+	int64_t numbers[VERDICT_NUMBERS];
+
+	numbers_of_verdict(verdict, numbers);
+	weir__answer_numbers(writer, names_of_verdict, numbers, VERDICT_NUMBERS, true);
 }
 
 static void answer(enum weir__answer_form form, const struct weir_verdict *verdict, struct weir__resp_writer *writer)
@@ -86,7 +89,7 @@ static void answer(enum weir__answer_form form, const struct weir_verdict *verdi
 		answer_throttle(verdict, writer);
 		break;
 	default:
-		answer_weir(verdict, writer);
+		weir__answer_verdict(verdict, writer);
 	}
 }
 
@@ -105,22 +108,18 @@ void weir__commands_end_group(struct weir__commands *commands, struct weir__clie
 	commands->n = 0;
 }
 
-/* The limit of a request, found or made. NULL: that was answered. */
-static const struct weir_table_limit *limit_for(struct weir__call *call, enum weir__space space,
+const struct weir_table_limit *weir__find_limit(struct weir__call *call, enum weir__space space,
 						const struct weir_limit *asked)
 {
 	struct weir__commands *const commands = call->commands;
 	const struct weir_table_limit *limit;
 	struct weir_message why;
-	char text[sizeof(why.text) + 8];
 
 	if (weir__limits_will_drop(&commands->limits, space, asked)) /* it may be one that was gathered */
 		weir__commands_end_group(commands, call->client, call->writer);
 	if (weir__limits_find(&commands->limits, space, asked, &limit, &why) == WEIR_OK)
 		return limit;
-	weir__commands_end_group(commands, call->client, call->writer);
-	(void)snprintf(text, sizeof(text), "ERR %s", why.text);
-	weir__say_error(call, text);
+	weir__refuse_with(call, WEIR__SAY_LIMIT, why.text);
 	return NULL;
 }
 
@@ -151,41 +150,39 @@ void weir__cl_throttle(struct weir__call *call)
 	struct weir_limit asked;
 
 	if (call->n != 5 && call->n != 6) {
-		weir__refuse(
-			call,
-			"Cell error: Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]");
+		weir__refuse(call, WEIR__SAY_CELL_USAGE);
 		return;
 	}
 	for (uint32_t i = 2; i < call->n; i++)
 		if (!weir__read_signed(&call->arguments[i], &numbers[i - 2])) {
-			weir__refuse(call, "Cell error: invalid digit found in string");
+			weir__refuse(call, WEIR__SAY_CELL_NUMBER);
 			return;
 		}
 	if (numbers[1] <= 0 || numbers[2] <= 0) {
-		weir__refuse(call, "Cell error: Zero rates are not supported");
+		weir__refuse(call, WEIR__SAY_CELL_ZERO);
 		return;
 	}
 	if (numbers[0] < 0 || numbers[0] == INT64_MAX || numbers[3] < 0 || numbers[2] > INT64_MAX / 1000000000 ||
 	    numbers[2] * 1000000000 < numbers[1]) {
-		weir__refuse(call, "Cell error: numbers out of range");
+		weir__refuse(call, WEIR__SAY_CELL_RANGE);
 		return;
 	}
 	asked = bucket_of((uint64_t)numbers[0] + 1, (uint64_t)(numbers[2] * 1000000000 / numbers[1]));
-	limit = limit_for(call, WEIR__SPACE_CELL, &asked);
+	limit = weir__find_limit(call, WEIR__SPACE_CELL, &asked);
 	if (limit)
 		gather(call, limit, (uint64_t)numbers[3], WEIR__ANSWER_CELL);
 }
 
 void weir__throttle(struct weir__call *call)
 {
-	static const char *const invalid[] = { "ERR invalid max_burst", "ERR invalid count_per_period",
-					       "ERR invalid period", "ERR invalid quantity" };
+	static const enum weir__said_error invalid[] = { WEIR__SAY_THROTTLE_BURST, WEIR__SAY_THROTTLE_COUNT,
+							 WEIR__SAY_THROTTLE_PERIOD, WEIR__SAY_THROTTLE_QUANTITY };
 	int64_t numbers[4] = { 0, 0, 0, 1 };
 	const struct weir_table_limit *limit;
 	struct weir_limit asked;
 
 	if (call->n != 5 && call->n != 6) {
-		weir__refuse(call, "ERR wrong number of arguments for 'throttle' command");
+		weir__refuse_with(call, WEIR__SAY_ARITY, "throttle' command");
 		return;
 	}
 	for (uint32_t i = 2; i < call->n; i++)
@@ -194,40 +191,98 @@ void weir__throttle(struct weir__call *call)
 			return;
 		}
 	if (numbers[2] > INT64_MAX / 1000000000 || numbers[2] * 1000000000 < numbers[1]) {
-		weir__refuse(call, "ERR numbers out of range");
+		weir__refuse(call, WEIR__SAY_THROTTLE_RANGE);
 		return;
 	}
 	asked = bucket_of((uint64_t)numbers[0], (uint64_t)(numbers[2] * 1000000000 / numbers[1]));
-	limit = limit_for(call, WEIR__SPACE_THROTTLE, &asked);
+	limit = weir__find_limit(call, WEIR__SPACE_THROTTLE, &asked);
 	if (limit)
 		gather(call, limit, (uint64_t)numbers[3], WEIR__ANSWER_THROTTLE);
 }
 
+/* --- limits as text --------------------------------------------------------------------------------------------- */
+
+bool weir__read_limit(struct weir__call *call, uint32_t place, struct weir_limit *ret_limit)
+{
+	const struct weir__resp_slice *const text = &call->arguments[place];
+	struct weir_message why;
+
+	if (weir_limit_parse(text->bytes, text->length, ret_limit, &why) == WEIR_OK)
+		return true;
+	weir__refuse_with(call, WEIR__SAY_LIMIT_TEXT, why.text);
+	return false;
+}
+
 static const struct weir_table_limit *limit_of_text(struct weir__call *call)
 {
-	const struct weir__resp_slice *const text = &call->arguments[2];
+	struct weir_limit asked;
+
+	return weir__read_limit(call, 2, &asked) ? weir__find_limit(call, WEIR__SPACE_TEXT, &asked) : NULL;
+}
+
+static bool read_cost(struct weir__call *call, uint32_t place, uint64_t *ret_cost)
+{
+	*ret_cost = 1;
+	return place >= call->n || weir__read_number(call, place, INT64_MAX, WEIR__SAY_COST, ret_cost);
+}
+
+static void take_or_wait(struct weir__call *call, uint64_t cost, weir_ns patience)
+{
+	struct weir__commands *const commands = call->commands;
 	struct weir_limit asked;
 	struct weir_message why;
-	char words[sizeof(why.text) + 32];
+	struct weir_verdict verdict;
+	const struct weir__wait_request request = { .limits = &commands->limits,
+						    .asked = &asked,
+						    .key = call->arguments[1].bytes,
+						    .key_length = call->arguments[1].length,
+						    .cost = cost,
+						    .patience = patience,
+						    .owner = call->client };
 
-	if (weir_limit_parse(text->bytes, text->length, &asked, &why) == WEIR_OK)
-		return limit_for(call, WEIR__SPACE_TEXT, &asked);
-	weir__commands_end_group(call->commands, call->client, call->writer);
-	(void)snprintf(words, sizeof(words), "ERR the limit: %s", why.text);
-	weir__say_error(call, words);
-	return NULL;
+	if (!weir__read_limit(call, 2, &asked))
+		return;
+	weir__commands_end_group(commands, call->client, call->writer);
+	if (commands->waiting == NULL) {
+		weir__refuse(call, WEIR__SAY_WAITERS);
+		return;
+	}
+	switch (weir__waiting_begin(commands->waiting, &request, weir_table_now(commands->table), &verdict,
+				    &call->client->waiter, &why)) {
+	case WEIR__WAIT_OVER:
+		weir__answer_verdict(&verdict, call->writer);
+		break;
+	case WEIR__WAIT_FULL:
+		weir__refuse(call, WEIR__SAY_WAITERS);
+		break;
+	case WEIR__WAIT_REFUSED:
+		weir__refuse_with(call, WEIR__SAY_LIMIT, why.text);
+		break;
+	default:
+		break; /* whoever owns the client answers when it is over */
+	}
 }
 
 void weir__take(struct weir__call *call)
 {
-	const struct weir_table_limit *const limit = limit_of_text(call);
-	uint64_t cost;
+	const bool waits = call->n >= 5, has_cost = call->n == 4 || call->n == 6;
+	const uint64_t day_ms = 86400000;
+	const struct weir_table_limit *limit;
+	uint64_t cost = 1, timeout_ms;
 
-	if (limit == NULL)
+	if (waits && !weir__is_word(&call->arguments[call->n - 2], "WAIT")) {
+		weir__refuse(call, WEIR__SAY_TAKE_SYNTAX);
 		return;
-	if (call->n > 3)
-		weir__commands_end_group(call->commands, call->client, call->writer);
-	if (read_cost(call, 3, &cost))
+	}
+	if (has_cost && !weir__read_number(call, 3, INT64_MAX, WEIR__SAY_COST, &cost))
+		return;
+	if (waits) {
+		if (weir__read_number(call, call->n - 1, day_ms, WEIR__SAY_TIMEOUT, &timeout_ms))
+			take_or_wait(call, cost, timeout_ms * 1000000);
+		return;
+	}
+	limit = limit_of_text(call);
+	if (limit)
 		gather(call, limit, cost, WEIR__ANSWER_WEIR);
 }
 
@@ -237,16 +292,17 @@ typedef struct weir_verdict ask(struct weir_table *table, const struct weir_tabl
 static void ask_table(struct weir__call *call, ask *question)
 {
 	struct weir_table *const table = call->commands->table;
-	const struct weir_table_limit *const limit = limit_of_text(call);
+	const struct weir_table_limit *limit;
 	struct weir_verdict verdict;
 	uint64_t cost;
 
-	weir__commands_end_group(call->commands, call->client, call->writer);
+	limit = limit_of_text(call);
 	if (limit == NULL || !read_cost(call, 3, &cost))
 		return;
+	weir__commands_end_group(call->commands, call->client, call->writer);
 	verdict = question(table, limit, call->arguments[1].bytes, call->arguments[1].length, weir_table_now(table),
 			   cost);
-	answer_weir(&verdict, call->writer);
+	weir__answer_verdict(&verdict, call->writer);
 }
 
 void weir__upto(struct weir__call *call)
@@ -268,9 +324,103 @@ void weir__reset(struct weir__call *call)
 {
 	const struct weir_table_limit *const limit = limit_of_text(call);
 
+	if (limit == NULL)
+		return;
 	weir__commands_end_group(call->commands, call->client, call->writer);
-	if (limit)
-		weir__resp_write_integer(call->writer,
-					 weir_table_reset(call->commands->table, limit, call->arguments[1].bytes,
-							  call->arguments[1].length));
+	weir__resp_write_integer(call->writer, weir_table_reset(call->commands->table, limit, call->arguments[1].bytes,
+								call->arguments[1].length));
+}
+
+static void say_number(const struct weir__call *call, const char *name, uint64_t number)
+{
+	weir__say_word(call, name);
+	weir__resp_write_integer(call->writer, weir__signed_of(number));
+}
+
+void weir__inspect(struct weir__call *call)
+{
+	struct weir_table *const table = call->commands->table;
+	const struct weir_table_limit *const limit = limit_of_text(call);
+	char text[WEIR_LIMIT_TEXT_MAX];
+	struct weir_table_key key;
+
+	if (limit == NULL)
+		return;
+	weir__commands_end_group(call->commands, call->client, call->writer);
+	key = weir_table_inspect(table, limit, call->arguments[1].bytes, call->arguments[1].length,
+				 weir_table_now(table));
+	(void)weir_limit_print(&limit->added, text);
+	weir__resp_write_map(call->writer, 7);
+	weir__say_word(call, "is_stored");
+	weir__resp_write_boolean(call->writer, key.is_stored);
+	say_number(call, "whole_at", key.whole_at);
+	say_number(call, "limit", key.verdict.limit);
+	say_number(call, "remaining", key.verdict.remaining);
+	say_number(call, "reset_after", key.verdict.reset_after);
+	weir__say_word(call, "algorithm");
+	weir__say_word(call, weir_algorithm_name(limit->added.algorithm));
+	weir__say_word(call, "text");
+	weir__say_word(call, text);
+}
+
+/* --- several limits --------------------------------------------------------------------------------------------- */
+
+/* Limits of one request. One that would take the place of another among those that are kept, perhaps of this request, is
+ * made here. The same limit twice is one: so the table knows a key that comes twice. */
+struct several {
+	struct weir_claim claims[WEIR_TABLE_CLAIMS_MAX];
+	struct weir_limit asked[WEIR_TABLE_CLAIMS_MAX];
+	struct weir_table_limit made[WEIR_TABLE_CLAIMS_MAX];
+};
+
+static const struct weir_table_limit *limit_of_several(struct weir__call *call, struct several *several, size_t i)
+{
+	struct weir__limits *const limits = &call->commands->limits;
+	struct weir_message why;
+
+	for (size_t k = 0; k < i; k++)
+		if (weir__limits_is_same(&several->asked[k], &several->asked[i]))
+			return several->claims[k].limit;
+	if (!weir__limits_will_drop(limits, WEIR__SPACE_TEXT, &several->asked[i]))
+		return weir__find_limit(call, WEIR__SPACE_TEXT, &several->asked[i]);
+	if (weir__limits_make(limits, WEIR__SPACE_TEXT, &several->asked[i], &several->made[i], &why) == WEIR_OK)
+		return &several->made[i];
+	weir__refuse_with(call, WEIR__SAY_LIMIT, why.text);
+	return NULL;
+}
+
+static bool read_claim(struct weir__call *call, struct several *several, size_t i)
+{
+	const uint32_t at = 1 + 3 * (uint32_t)i;
+	struct weir_claim *const claim = &several->claims[i];
+
+	if (!weir__read_limit(call, at + 1, &several->asked[i]) ||
+	    !weir__read_number(call, at + 2, INT64_MAX, WEIR__SAY_COST, &claim->cost))
+		return false;
+	claim->key = call->arguments[at].bytes;
+	claim->key_length = call->arguments[at].length;
+	claim->limit = limit_of_several(call, several, i);
+	return claim->limit != NULL;
+}
+
+void weir__all(struct weir__call *call)
+{
+	const size_t n = (call->n - 1) / 3;
+	int64_t numbers[VERDICT_NUMBERS + 1];
+	struct weir_decision decision;
+	struct several several;
+
+	if ((call->n - 1) % 3 != 0) {
+		weir__refuse(call, WEIR__SAY_CLAIMS);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (!read_claim(call, &several, i))
+			return;
+	weir__commands_end_group(call->commands, call->client, call->writer);
+	(void)weir_table_decide(call->commands->table, several.claims, n, weir_table_now(call->commands->table), NULL,
+				&decision);
+	numbers_of_verdict(&decision.verdict, numbers);
+	numbers[VERDICT_NUMBERS] = (int64_t)decision.decided_by + 1;
+	weir__answer_numbers(call->writer, names_of_verdict, numbers, VERDICT_NUMBERS + 1, true);
 }

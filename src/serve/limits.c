@@ -1,7 +1,7 @@
 /* limits.c: a table by hash with one place for each limit; who comes to a place that is taken takes it. */
 #include "serve/limits.h"
 
-static bool is_same(const struct weir_limit *a, const struct weir_limit *b)
+bool weir__limits_is_same(const struct weir_limit *a, const struct weir_limit *b)
 {
 	return a->algorithm == b->algorithm && a->count == b->count && a->period == b->period && a->burst == b->burst &&
 	       a->segments == b->segments && a->refill_interval == b->refill_interval && a->shape == b->shape &&
@@ -30,31 +30,37 @@ bool weir__limits_will_drop(const struct weir__limits *limits, enum weir__space 
 {
 	const struct weir__kept_limit *const kept = &limits->kept[place_of(space, asked)];
 
-	return kept->is_used && (kept->space != space || !is_same(&kept->asked, asked));
+	return kept->is_used && (kept->space != space || !weir__limits_is_same(&kept->asked, asked));
+}
+
+int weir__limits_make(const struct weir__limits *limits, enum weir__space space, const struct weir_limit *asked,
+		      struct weir_table_limit *made, struct weir_message *ret_message)
+{
+	/* No name of a limit begins with a NUL. */
+	static const char *const spaces[] = { [WEIR__SPACE_CELL] = "\0cell", [WEIR__SPACE_THROTTLE] = "\0throttle" };
+	char text[WEIR_LIMIT_TEXT_MAX + 1] = "";
+	const char *name = text;
+
+	if (space == WEIR__SPACE_TEXT)
+		(void)weir_limit_print(asked, text + 1);
+	else
+		name = spaces[space];
+	return weir__inline_limit_init(made, limits->table, name, 1 + strlen(name + 1), asked, limits->counted_as,
+				       ret_message);
 }
 
 int weir__limits_find(struct weir__limits *limits, enum weir__space space, const struct weir_limit *asked,
 		      const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
 {
-	/* No name of a limit begins with a NUL. */
-	static const char *const spaces[] = { [WEIR__SPACE_CELL] = "\0cell", [WEIR__SPACE_THROTTLE] = "\0throttle" };
 	struct weir__kept_limit *const kept = &limits->kept[place_of(space, asked)];
-	char text[WEIR_LIMIT_TEXT_MAX + 1] = "";
 	int error;
 
-	if (kept->is_used && kept->space == space && is_same(&kept->asked, asked)) {
+	if (kept->is_used && kept->space == space && weir__limits_is_same(&kept->asked, asked)) {
 		*ret_limit = &kept->made;
 		return WEIR_OK;
 	}
 	kept->is_used = false;
-	if (space == WEIR__SPACE_TEXT) {
-		(void)weir_limit_print(asked, text + 1);
-		error = weir__inline_limit_init(&kept->made, limits->table, text, 1 + strlen(text + 1), asked,
-						limits->counted_as, ret_message);
-	} else {
-		error = weir__inline_limit_init(&kept->made, limits->table, spaces[space],
-						1 + strlen(spaces[space] + 1), asked, limits->counted_as, ret_message);
-	}
+	error = weir__limits_make(limits, space, asked, &kept->made, ret_message);
 	if (error != WEIR_OK)
 		return error;
 	kept->space = space;

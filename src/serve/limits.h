@@ -33,6 +33,12 @@ void weir__limits_init(struct weir__limits *limits, struct weir_table *table,
 int weir__limits_find(struct weir__limits *limits, enum weir__space space, const struct weir_limit *asked,
 		      const struct weir_table_limit **ret_limit, struct weir_message *ret_message);
 
+/* Makes one in memory of the caller, for whoever uses it longer than that. */
+int weir__limits_make(const struct weir__limits *limits, enum weir__space space, const struct weir_limit *asked,
+		      struct weir_table_limit *made, struct weir_message *ret_message);
+
+bool weir__limits_is_same(const struct weir_limit *a, const struct weir_limit *b);
+
 /* Whether to find it will end another one. */
 bool weir__limits_will_drop(const struct weir__limits *limits, enum weir__space space, const struct weir_limit *asked);
 

@@ -2,7 +2,8 @@
  *
  * What is read goes through one buffer of the worker, and so does what is written: a connection that is idle has none. Only
  * what is left of a request that is not whole, or of answers that the client does not take, is kept with it, up to a
- * bound; beyond that the connection is cut off, alone. While answers wait, no more requests are read. */
+ * bound; beyond that the connection is cut off, alone. While answers wait, no more requests are read; nor while a request
+ * waits, since answers have the order of requests. */
 #include "serve/worker.h"
 
 #include <errno.h>
@@ -10,30 +11,40 @@
 #include <string.h>
 
 #include "os/net.h"
-#include "serve/commands.h"
+#include "serve/command.h"
 
 enum {
 	IN_SIZE = 256 * 1024,
 	OUT_SIZE = 256 * 1024,
 	ARGUMENTS_MAX = 64,
 	BULK_MAX = 64 * 1024,
-	WAITING_MAX = 4 * 1024 * 1024, /* bytes of answers that a client does not take */
+	OUTPUT_MAX = 4 * 1024 * 1024, /* unless the options say otherwise */
+	WAITERS_MAX = 4096,
 	READS_A_TURN = 4,
-	PAUSE_MS = 100, /* when there are no descriptors left, before others are accepted */
 };
+
+static const weir_ns pause_ns = 100000000;    /* when there are no descriptors left, before others are accepted */
+static const weir_ns drain_ns = 5000000000;   /* for clients to take their last answers */
+static const weir_ns drain_look_ns = 1000000; /* how often is looked whether they have arrived */
 
 struct bytes {
 	char *at;
 	size_t n;
 };
 
+/* What the loop is to tell of a connection. */
+enum interest { REQUESTS, ROOM, END, END_AND_ROOM };
+
 struct connection {
-	struct connection *next, **link; /* among those of the worker */
+	struct weir__client client;         /* the first: so it leads here */
+	struct connection *next, *previous; /* among those of the worker; who has been silent for longest comes first */
+	weir_ns active_at;
 	int socket;
-	struct weir__client client;
-	struct bytes unread; /* the beginning of a request */
+	enum interest interest;
+	struct bytes unread; /* the beginning of a request; whatever is behind one that waits */
 	struct bytes unsent; /* answers, from `sent` on */
 	size_t sent;
+	bool is_finished; /* all is answered: nothing will be written any more */
 };
 
 struct weir__worker {
@@ -41,11 +52,14 @@ struct weir__worker {
 	struct weir__loop loop;
 	struct weir__worker_options options;
 	struct weir__commands commands;
-	struct connection *connections;
+	struct connection connections; /* a ring, this one is none */
 	uint32_t n_connections;
 	uint64_t accepted;
 	_Atomic bool is_stopping;
-	bool is_full; /* listeners are not asked until a connection is closed */
+	bool is_full;      /* listeners are not asked until a connection is closed, */
+	weir_ns accept_at; /* or this instant has come */
+	weir_ns now;       /* when the loop last told something */
+	weir_ns alarm_at;
 	struct weir__resp_slice arguments[ARGUMENTS_MAX];
 	char in[IN_SIZE];
 	char out[OUT_SIZE];
@@ -65,15 +79,40 @@ static void hear_listeners(struct weir__worker *worker, bool hear)
 		(void)weir__loop_change(&worker->loop, worker->options.listeners[i], &worker->options.listeners[i],
 					hear, false);
 	worker->is_full = !hear;
+	worker->accept_at = WEIR_NEVER;
+}
+
+static void unlink_connection(struct connection *connection)
+{
+	connection->next->previous = connection->previous;
+	connection->previous->next = connection->next;
+}
+
+static void link_last(struct weir__worker *worker, struct connection *connection)
+{
+	connection->active_at = worker->now;
+	connection->next = &worker->connections;
+	connection->previous = worker->connections.previous;
+	connection->next->previous = connection;
+	connection->previous->next = connection;
+}
+
+static void touch(struct weir__worker *worker, struct connection *connection)
+{
+	if (worker->options.idle_ns == 0)
+		return;
+	unlink_connection(connection);
+	link_last(worker, connection);
 }
 
 static void close_connection(struct weir__worker *worker, struct connection *connection)
 {
+	if (connection->client.waiter)
+		(void)weir__waiting_give_up(worker->commands.waiting, connection->client.waiter,
+					    weir_table_now(worker->options.table));
 	weir__loop_remove(&worker->loop, connection->socket);
 	weir__net_close(connection->socket);
-	*connection->link = connection->next;
-	if (connection->next)
-		connection->next->link = connection->link;
+	unlink_connection(connection);
 	drop(&connection->unread);
 	drop(&connection->unsent);
 	free(connection);
@@ -92,40 +131,42 @@ static void open_connection(struct weir__worker *worker, int socket)
 	}
 	connection->socket = socket;
 	connection->client = (struct weir__client){ .protocol = 2, .number = ++worker->accepted };
-	connection->next = worker->connections;
-	connection->link = &worker->connections;
-	if (connection->next)
-		connection->next->link = &connection->next;
-	worker->connections = connection;
+	link_last(worker, connection);
 	worker->n_connections++;
 	if (weir__loop_add(&worker->loop, socket, connection) != 0)
 		close_connection(worker, connection);
 }
 
+/* Out of descriptors or memory, those who are connected are served on; there may be room again when one of them leaves, or
+ * after a pause, since others of the machine use them up, too. */
 static void accept_some(struct weir__worker *worker, int listener)
 {
 	int socket, error;
 
 	while (worker->n_connections < worker->options.connections_max) {
 		error = weir__net_accept(listener, &socket);
-		if (error == EAGAIN)
+		if (error == EAGAIN || error == EINVAL) /* EINVAL: it was stopped */
 			return;
-		if (error != 0)
-			break; /* out of descriptors or memory: when one is closed, there is room again */
+		if (error == ECONNABORTED || error == EINTR)
+			continue;
+		if (error != 0) {
+			hear_listeners(worker, false);
+			worker->accept_at = worker->now + pause_ns;
+			return;
+		}
 		open_connection(worker, socket);
 	}
-	if (worker->n_connections > 0)
-		hear_listeners(worker, false);
+	hear_listeners(worker, false);
 }
 
 /* --- answers ---------------------------------------------------------------------------------------------------- */
 
-static bool keep_unsent(struct connection *connection, const char *bytes, size_t n)
+static bool keep_unsent(const struct weir__worker *worker, struct connection *connection, const char *bytes, size_t n)
 {
 	const size_t before = connection->unsent.n - connection->sent;
 	char *all;
 
-	if (before + n > WAITING_MAX)
+	if (before + n > worker->options.output_max)
 		return false;
 	all = malloc(before + n);
 	if (all == NULL)
@@ -140,7 +181,7 @@ static bool keep_unsent(struct connection *connection, const char *bytes, size_t
 }
 
 /* Writes what it can and keeps the rest. False: the connection is lost, or cut off. */
-static bool flush(struct connection *connection, struct weir__resp_writer *writer)
+static bool flush(const struct weir__worker *worker, struct connection *connection, struct weir__resp_writer *writer)
 {
 	size_t done = 0;
 
@@ -153,7 +194,7 @@ static bool flush(struct connection *connection, struct weir__resp_writer *write
 			return false;
 		done += n > 0 ? (size_t)n : 0;
 	}
-	if (done < writer->length && !keep_unsent(connection, writer->bytes + done, writer->length - done))
+	if (done < writer->length && !keep_unsent(worker, connection, writer->bytes + done, writer->length - done))
 		return false;
 	writer->length = 0;
 	return true;
@@ -178,7 +219,8 @@ static bool send_unsent(struct connection *connection)
 
 /* --- requests --------------------------------------------------------------------------------------------------- */
 
-/* Answers the requests in the first n bytes of `in`; *ret_used are done with. False: the connection is to be closed. */
+/* Answers the requests in the first n bytes of `in`, up to one that waits; *ret_used are done with. False: the connection
+ * is to be closed. */
 static bool answer_all(struct weir__worker *worker, struct connection *connection, size_t n, size_t *ret_used)
 {
 	struct weir__resp_writer writer = { worker->out, OUT_SIZE, 0, connection->client.protocol };
@@ -187,7 +229,7 @@ static bool answer_all(struct weir__worker *worker, struct connection *connectio
 	bool is_alive = true;
 	size_t at = 0;
 
-	while (is_alive && !client->is_leaving && at < n) {
+	while (is_alive && !client->is_leaving && client->waiter == NULL && at < n) {
 		struct weir__resp_request request;
 		size_t used;
 
@@ -196,7 +238,7 @@ static bool answer_all(struct weir__worker *worker, struct connection *connectio
 		request.arguments_max = ARGUMENTS_MAX;
 		request.line_max = WEIR__RESP_LINE_MAX;
 		request.bulk_max = BULK_MAX;
-		request.is_stranger = false;
+		request.is_stranger = weir__commands_is_stranger(&worker->commands, client);
 		status = weir__resp_request_read(&request, worker->in + at, n - at, &used);
 		if (status == WEIR__RESP_MORE)
 			break;
@@ -208,14 +250,18 @@ static bool answer_all(struct weir__worker *worker, struct connection *connectio
 		}
 		if (!weir__commands_do(&worker->commands, client, request.arguments, request.n, &writer)) {
 			weir__commands_end_group(&worker->commands, client, &writer);
-			is_alive = flush(connection, &writer);
+			is_alive = flush(worker, connection, &writer);
 			continue; /* with the same request */
 		}
 		at += used;
+		/* Told what was answered, and not read any further. */
+		if (request.is_stranger && writer.length > WEIR__STRANGER_OUTPUT &&
+		    weir__commands_is_stranger(&worker->commands, client))
+			client->is_leaving = true;
 	}
 	weir__commands_end_group(&worker->commands, client, &writer);
 	*ret_used = at;
-	return is_alive && flush(connection, &writer) && !(client->is_leaving && connection->unsent.n == 0);
+	return is_alive && flush(worker, connection, &writer) && !(client->is_leaving && connection->unsent.n == 0);
 }
 
 static bool keep_unread(struct connection *connection, const char *bytes, size_t n)
@@ -231,52 +277,171 @@ static bool keep_unread(struct connection *connection, const char *bytes, size_t
 	return true;
 }
 
-/* False: the connection is to be closed. */
-static bool read_some(struct weir__worker *worker, struct connection *connection)
-{
-	for (int turn = 0; turn < READS_A_TURN && connection->unsent.n == 0; turn++) {
-		const size_t before = connection->unread.n;
-		size_t used, room = IN_SIZE - before;
-		ssize_t n;
+enum reading { READ_SOME, READ_ALL, READ_END /* the connection is to be closed */ };
 
-		if (before > 0)
-			memcpy(worker->in, connection->unread.at, before);
-		if (room == 0)
-			return false; /* larger than any request may be */
-		n = weir__net_read(connection->socket, worker->in + before, room);
-		if (n == -EAGAIN || n == -EINTR)
-			return true;
-		if (n <= 0)
-			return false;
-		if (!answer_all(worker, connection, before + (size_t)n, &used) ||
-		    !keep_unread(connection, worker->in + used, before + (size_t)n - used))
-			return false;
-		if ((size_t)n < room)
-			return true;
+static enum reading read_once(struct weir__worker *worker, struct connection *connection, bool *ret_is_short)
+{
+	const size_t before = connection->unread.n, room = IN_SIZE - before;
+	size_t used;
+	ssize_t n;
+
+	if (before > 0)
+		memcpy(worker->in, connection->unread.at, before);
+	if (room == 0)
+		return READ_END; /* larger than any request may be */
+	n = weir__net_read(connection->socket, worker->in + before, room);
+	if (n == -EAGAIN)
+		return READ_ALL;
+	if (n == -EINTR)
+		return READ_SOME;
+	if (n <= 0)
+		return READ_END;
+	*ret_is_short = (size_t)n < room;
+	if (!answer_all(worker, connection, before + (size_t)n, &used) ||
+	    !keep_unread(connection, worker->in + used, before + (size_t)n - used))
+		return READ_END;
+	return READ_SOME;
+}
+
+static enum reading read_some(struct weir__worker *worker, struct connection *connection)
+{
+	enum reading reading = READ_SOME;
+	bool is_short = false;
+
+	for (int turn = 0; turn < READS_A_TURN && reading == READ_SOME && !is_short; turn++) {
+		if (connection->unsent.n > 0 || connection->client.waiter)
+			break;
+		reading = read_once(worker, connection, &is_short);
 	}
-	return true;
+	return reading;
+}
+
+/* Tells the loop what is waited for, if that is another thing than before. */
+static void hear(struct weir__worker *worker, struct connection *connection)
+{
+	const bool has_unsent = connection->unsent.n > 0;
+	const enum interest interest = connection->client.waiter ? (has_unsent ? END_AND_ROOM : END) :
+				       has_unsent                ? ROOM :
+								   REQUESTS;
+
+	if (interest == connection->interest)
+		return;
+	connection->interest = interest;
+	if (connection->client.waiter)
+		(void)weir__loop_change_to_end(&worker->loop, connection->socket, connection, has_unsent);
+	else
+		(void)weir__loop_change(&worker->loop, connection->socket, connection, !has_unsent, has_unsent);
 }
 
 static void serve(struct weir__worker *worker, struct connection *connection, const struct weir__loop_event *event)
 {
-	const bool was_waiting = connection->unsent.n > 0;
-	bool is_alive = true;
+	bool is_alive = !(connection->client.waiter && event->has_left);
 
-	if (was_waiting && (event->can_write || event->is_over))
+	if (is_alive && connection->unsent.n > 0 && (event->can_write || event->is_over))
 		is_alive = !event->is_over && send_unsent(connection) &&
 			   !(connection->client.is_leaving && connection->unsent.n == 0);
-	if (is_alive && connection->unsent.n == 0 && event->can_read)
-		is_alive = read_some(worker, connection);
+	if (is_alive && event->can_read)
+		is_alive = read_some(worker, connection) != READ_END;
 	if (!is_alive) {
 		close_connection(worker, connection);
 		return;
 	}
-	if (was_waiting != (connection->unsent.n > 0))
-		(void)weir__loop_change(&worker->loop, connection->socket, connection, connection->unsent.n == 0,
-					connection->unsent.n > 0);
+	hear(worker, connection);
+	touch(worker, connection);
 }
 
-/* --- the thread ------------------------------------------------------------------------------------------------- */
+/* --- requests that waited --------------------------------------------------------------------------------------- */
+
+/* What was read behind the request comes next. */
+static bool answer_unread(struct weir__worker *worker, struct connection *connection)
+{
+	const size_t n = connection->unread.n;
+	size_t used;
+
+	if (n == 0)
+		return true;
+	memcpy(worker->in, connection->unread.at, n);
+	return answer_all(worker, connection, n, &used) && keep_unread(connection, worker->in + used, n - used);
+}
+
+/* False: the connection is to be closed. */
+static bool answer_waiter(struct weir__worker *worker, struct connection *connection,
+			  const struct weir_verdict *verdict)
+{
+	struct weir__resp_writer writer = { worker->out, OUT_SIZE, 0, connection->client.protocol };
+
+	connection->client.waiter = NULL;
+	weir__answer_verdict(verdict, &writer);
+	return flush(worker, connection, &writer) && answer_unread(worker, connection);
+}
+
+static void end_waits(struct weir__worker *worker)
+{
+	struct weir_verdict verdict;
+	struct connection *connection;
+
+	while (weir__waiting_n(worker->commands.waiting) > 0 &&
+	       (connection = weir__waiting_over(worker->commands.waiting, weir_table_now(worker->options.table),
+						&verdict)) != NULL) {
+		touch(worker, connection);
+		if (answer_waiter(worker, connection, &verdict))
+			hear(worker, connection);
+		else
+			close_connection(worker, connection);
+	}
+}
+
+/* --- instants --------------------------------------------------------------------------------------------------- */
+
+static weir_ns idle_at(const struct weir__worker *worker)
+{
+	if (worker->options.idle_ns == 0 || worker->n_connections == 0)
+		return WEIR_NEVER;
+	return weir__add_saturating(worker->connections.next->active_at, worker->options.idle_ns);
+}
+
+/* Who waits is not idle: it is the server that takes its time. */
+static void end_idle(struct weir__worker *worker)
+{
+	while (idle_at(worker) <= worker->now) {
+		struct connection *const silent = worker->connections.next;
+
+		if (silent->client.waiter)
+			touch(worker, silent);
+		else
+			close_connection(worker, silent);
+	}
+}
+
+/* An alarm that is too early does no harm: it is left as it is. */
+static void set_alarm(struct weir__worker *worker, weir_ns at)
+{
+	const weir_ns now = weir_table_now(worker->options.table);
+
+	if (worker->loop.has_rung) {
+		worker->loop.has_rung = false;
+		worker->alarm_at = WEIR_NEVER;
+	}
+	if (at >= worker->alarm_at)
+		return;
+	worker->alarm_at = at;
+	weir__loop_set_alarm(&worker->loop, at > now ? at - now : 0);
+}
+
+static void do_what_is_due(struct weir__worker *worker)
+{
+	weir_ns next;
+
+	end_waits(worker);
+	end_idle(worker);
+	if (worker->accept_at <= worker->now)
+		hear_listeners(worker, true);
+	next = weir__min(weir__min(weir__waiting_next(worker->commands.waiting), idle_at(worker)), worker->accept_at);
+	if (next != WEIR_NEVER)
+		set_alarm(worker, next);
+}
+
+/* --- the end ---------------------------------------------------------------------------------------------------- */
 
 static bool is_listener(const struct weir__worker *worker, const void *what)
 {
@@ -285,16 +450,85 @@ static bool is_listener(const struct weir__worker *worker, const void *what)
 	return (const int *)what >= listeners && (const int *)what < listeners + worker->options.n_listeners;
 }
 
+static void stop_listening(struct weir__worker *worker)
+{
+	for (size_t i = 0; i < worker->options.n_listeners; i++) {
+		const int listener = worker->options.listeners[i];
+
+		accept_some(worker, listener);
+		weir__loop_remove(&worker->loop, listener);
+		weir__net_stop_listening(listener);
+	}
+}
+
+static void deny_waiters(struct weir__worker *worker)
+{
+	weir__waiting_end(worker->commands.waiting);
+	for (struct connection *connection = worker->connections.next, *next; connection != &worker->connections;
+	     connection = next) {
+		struct weir__waiter *const waiter = connection->client.waiter;
+		struct weir_verdict verdict;
+
+		next = connection->next;
+		if (waiter == NULL)
+			continue;
+		verdict = weir__waiting_give_up(worker->commands.waiting, waiter, worker->now);
+		if (!answer_waiter(worker, connection, &verdict))
+			close_connection(worker, connection);
+	}
+}
+
+/* Answers what a client has sent until there is nothing more. True: the connection can be closed. */
+static bool finish(struct weir__worker *worker, struct connection *connection, weir_ns deadline)
+{
+	enum reading reading = READ_SOME;
+
+	if (!connection->is_finished) {
+		if (connection->unsent.n > 0 && !send_unsent(connection))
+			return true;
+		while (connection->unsent.n == 0 && reading == READ_SOME && !connection->client.is_leaving &&
+		       weir_table_now(worker->options.table) < deadline)
+			reading = read_some(worker, connection);
+		if (reading == READ_END)
+			return true;
+		if (connection->unsent.n > 0) {
+			hear(worker, connection);
+			return false;
+		}
+		weir__net_end_writing(connection->socket);
+		connection->is_finished = true;
+	}
+	while (weir__net_read(connection->socket, worker->in, IN_SIZE) > 0) /* too late for an answer */
+		;
+	return weir__net_has_arrived(connection->socket);
+}
+
 /* What clients have sent before is answered; who has more to say will find the door closed. */
 static void drain(struct weir__worker *worker)
 {
-	for (struct connection *connection = worker->connections, *next; connection; connection = next) {
-		next = connection->next;
-		if (connection->unsent.n == 0)
-			(void)read_some(worker, connection);
-		close_connection(worker, connection);
+	const weir_ns deadline = weir_table_now(worker->options.table) + drain_ns;
+	struct weir__loop_event events[WEIR__LOOP_EVENTS];
+
+	worker->now = weir_table_now(worker->options.table);
+	stop_listening(worker);
+	deny_waiters(worker);
+	while (worker->n_connections > 0) {
+		const bool is_late = weir_table_now(worker->options.table) >= deadline;
+
+		for (struct connection *connection = worker->connections.next, *next;
+		     connection != &worker->connections; connection = next) {
+			next = connection->next;
+			if (is_late || finish(worker, connection, deadline))
+				close_connection(worker, connection);
+		}
+		if (worker->n_connections > 0) {
+			weir__loop_set_alarm(&worker->loop, drain_look_ns);
+			(void)weir__loop_wait(&worker->loop, -1, events);
+		}
 	}
 }
+
+/* --- the thread ------------------------------------------------------------------------------------------------- */
 
 static void *work(void *worker_)
 {
@@ -304,14 +538,37 @@ static void *work(void *worker_)
 	while (!atomic_load(&worker->is_stopping)) {
 		const int n = weir__loop_wait(&worker->loop, -1, events);
 
+		worker->now = weir_table_now(worker->options.table);
 		for (int i = 0; i < n; i++)
 			if (is_listener(worker, events[i].what))
 				accept_some(worker, *(const int *)events[i].what);
 			else
 				serve(worker, events[i].what, &events[i]);
+		do_what_is_due(worker);
 	}
 	drain(worker);
 	return NULL;
+}
+
+static int start(struct weir__worker *worker)
+{
+	int error = weir__loop_init(&worker->loop);
+
+	if (error != 0)
+		return error;
+	for (size_t i = 0; error == 0 && i < worker->options.n_listeners; i++)
+		error = weir__loop_add(&worker->loop, worker->options.listeners[i], &worker->options.listeners[i]);
+	if (error == 0)
+		error = pthread_create(&worker->thread, NULL, work, worker);
+	if (error != 0)
+		weir__loop_close(&worker->loop);
+	return error;
+}
+
+static void free_worker(struct weir__worker *worker)
+{
+	weir__waiting_free(worker->commands.waiting);
+	free(worker);
 }
 
 int weir__worker_start(const struct weir__worker_options *options, struct weir__worker **ret_worker)
@@ -322,30 +579,33 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	if (worker == NULL)
 		return ENOMEM;
 	worker->options = *options;
+	if (worker->options.output_max == 0)
+		worker->options.output_max = OUTPUT_MAX;
+	worker->connections.next = worker->connections.previous = &worker->connections;
+	worker->accept_at = worker->alarm_at = WEIR_NEVER;
 	weir__commands_init(&worker->commands, options->table, options->counted_as);
-	error = weir__loop_init(&worker->loop);
+	worker->commands.settings = options->settings;
+	worker->commands.holds = options->holds;
+	worker->commands.waiting = weir__waiting_new(options->table, WAITERS_MAX);
+	error = worker->commands.waiting ? start(worker) : ENOMEM;
 	if (error != 0) {
-		free(worker);
-		return error;
-	}
-	for (size_t i = 0; error == 0 && i < worker->options.n_listeners; i++)
-		error = weir__loop_add(&worker->loop, worker->options.listeners[i], &worker->options.listeners[i]);
-	if (error == 0)
-		error = pthread_create(&worker->thread, NULL, work, worker);
-	if (error != 0) {
-		weir__loop_close(&worker->loop);
-		free(worker);
+		free_worker(worker);
 		return error;
 	}
 	*ret_worker = worker;
 	return 0;
 }
 
-void weir__worker_stop(struct weir__worker *worker)
+void weir__worker_end(struct weir__worker *worker)
 {
 	atomic_store(&worker->is_stopping, true);
 	weir__loop_wake(&worker->loop);
+}
+
+void weir__worker_stop(struct weir__worker *worker)
+{
+	weir__worker_end(worker);
 	(void)pthread_join(worker->thread, NULL);
 	weir__loop_close(&worker->loop);
-	free(worker);
+	free_worker(worker);
 }

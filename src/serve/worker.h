@@ -1,4 +1,5 @@
-/* worker.h: one thread that serves its connections: reads, decides, answers. Workers share the table and nothing else. */
+/* worker.h: one thread that serves its connections: reads, decides, answers. Workers share the table
+ * and the holds, and nothing else. */
 #ifndef WEIR_SERVE_WORKER_H
 #define WEIR_SERVE_WORKER_H
 
@@ -11,12 +12,19 @@
 
 enum { WEIR__LISTENERS_MAX = 16 };
 
+struct weir__holds;
+struct weir__settings;
+
 struct weir__worker_options {
 	struct weir_table *table;
 	const struct weir_table_limit *counted_as; /* decisions on limits that come with requests */
 	int listeners[WEIR__LISTENERS_MAX];        /* the worker's own */
 	size_t n_listeners;
 	uint32_t connections_max;
+	uint64_t idle_ns;          /* a connection that asks nothing for so long is closed; 0 is never */
+	size_t output_max;         /* bytes of answers that a client does not take; beyond it is cut off. 0 is 4 MiB */
+	struct weir__holds *holds; /* of all workers; NULL: there is room for none */
+	const struct weir__settings *settings; /* for CONFIG GET and AUTH; NULL: none to show, and no users */
 };
 
 struct weir__worker;
@@ -24,7 +32,11 @@ struct weir__worker;
 /* Starts a thread. 0 or an errno. */
 int weir__worker_start(const struct weir__worker_options *options, struct weir__worker **ret_worker);
 
-/* Takes no more connections, answers what has come, closes, and waits for the thread. */
+/* Lets it end: takes the connections that have come, and no more; denies those who wait; answers what was sent, for some
+ * seconds at most; closes. */
+void weir__worker_end(struct weir__worker *worker);
+
+/* Lets it end, and waits for the thread. Of several, let all end first: then they need no longer than one. */
 void weir__worker_stop(struct weir__worker *worker);
 
 #endif

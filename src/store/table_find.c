@@ -170,7 +170,10 @@ void weir__table_find_anywhere(struct weir__key *key, struct weir__place *ret_pl
  * zero. */
 static bool is_whole(struct weir_state slot, uint64_t now)
 {
-	return (slot.hi == 0) | ((weir__slot_fingerprint(slot) != 0) & (weir__slot_fresh_at(slot) <= now));
+	const unsigned was_never = slot.hi == 0, is_somebodys = weir__slot_fingerprint(slot) != 0;
+	const unsigned is_fresh = weir__slot_fresh_at(slot) <= now;
+
+	return was_never | (is_somebodys & is_fresh); /* without branches: see lowest_of */
 }
 
 /* And by any other clock. */

@@ -4,7 +4,8 @@
  * once, before they have come, and sleeps until they have. The slot then owes more than a burst, as it would after a step
  * back of the clock, and everybody else is denied until it owes less; beyond a minute it would be taken for a new clock.
  * Whoever would wait longer sleeps until that is no longer so and asks again, as those who wait for windows do. */
-#include "core/reserve.h"
+#include "store/table_wait.h"
+
 #include "os/canceller.h"
 #include "store/table.h"
 
@@ -156,4 +157,28 @@ int weir_table_wait(struct weir_table *table, const struct weir_table_limit *lim
 	if (weir_canceller_is_cancelled(wait.canceller))
 		return WEIR_ERR_CANCELLED;
 	return cost == 0 ? WEIR_OK : wait_for(&wait);
+}
+
+struct weir_verdict weir__table_depart(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
+				       weir_ns now, uint64_t cost, weir_ns max_wait,
+				       struct weir__departure *ret_departure)
+{
+	struct wait wait = { .table = table, .limit = limit, .hash = hash, .cost = cost };
+	const struct weir_verdict verdict = reserve(&wait, weir__reserve_departure, weir__table_clamp(table, now),
+						    max_wait, &ret_departure->reservation);
+
+	weir__table_count(table, limit, verdict.allowed);
+	ret_departure->taken = wait.taken;
+	ret_departure->taken_by = wait.taken_by;
+	return verdict;
+}
+
+void weir__table_depart_not(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash, weir_ns now,
+			    struct weir__departure *departure)
+{
+	const struct wait wait = {
+		.table = table, .limit = limit, .hash = hash, .taken = departure->taken, .taken_by = departure->taken_by
+	};
+
+	give_back(&wait, weir__table_clamp(table, now), &departure->reservation);
 }

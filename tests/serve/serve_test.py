@@ -24,11 +24,15 @@ class Server:
         self.process = subprocess.Popen(
             [WEIR, "serve", "--listen", "127.0.0.1:0", "--listen", self.path, "--keys", "10000", *options],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        lines = [self.process.stdout.readline().decode() for _ in range(5)]
+        lines = []
+        while not lines or (lines[-1] and not lines[-1].endswith(" HELP\n")):
+            lines.append(self.process.stdout.readline().decode())
+        self.lines = "".join(lines)
         found = re.fullmatch(r"weir serve: RESP at 127\.0\.0\.1:(\d+)\n", lines[0])
         assert found and lines[1] == f"weir serve: RESP at {self.path}\n", (lines, self.process.stderr.read())
         self.port = int(found.group(1))
-        assert lines[2] == f"try: redis-cli -p {self.port} CL.THROTTLE user:42 15 30 60\n", lines
+        assert re.fullmatch(f"try: redis-cli -p {self.port}( --user [a-z]+ --askpass)? CL.THROTTLE user:42 15 30 60\n",
+                            lines[-3]), lines
 
     def connect(self, by_path=False):
         if by_path:
@@ -251,8 +255,8 @@ def redis_cli_works():
 
 def what_cannot_be_served_is_told():
     for options, words in ((["--listen", "0.0.0.0:0"], "not an address of this machine alone"),
-                           (["--listen", "nowhere"], "not an address"), (["--keys", "none"], "a number of keys is"),
-                           (["--workers", "0"], "workers are 1 to 256"), (["--what", "x"], "is no option"),
+                           (["--listen", "nowhere"], "use HOST:PORT"), (["--keys", "none"], "use a whole number"),
+                           (["--workers", "0"], "from 1 to 256"), (["--what", "x"], "is no option"),
                            (["--keys"], "what?"), (["--shared", "a/b"], "a name has 1 to 63 bytes")):
         done = subprocess.run([WEIR, "serve", *options], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         assert done.returncode in (1, 2) and words in done.stderr and done.stdout == "", (options, done)

@@ -1,0 +1,355 @@
+/* holds.c: a table of ids by hash, and a heap of when they end.
+ *
+ * Locks: that of an id's shard first, then that of the heap. */
+#include "serve/holds.h"
+
+#include <stdlib.h>
+
+#include "os/lock.h"
+#include "os/memory.h"
+
+enum { SHARDS = 64, ENDED_A_TURN = 2 };
+
+struct hold {
+	uint64_t hash;
+	struct hold *next; /* of the same hash place; or another free one */
+	uint32_t place;    /* in the heap */
+	uint32_t id_length, key_length;
+	bool is_settled;
+	struct weir_limit asked;
+	uint64_t cost;
+	weir_ns lasts, ends_at;
+	weir_ns regained_at; /* the limit owes nothing any more of what was owed when it was taken */
+	struct weir_verdict verdict;
+	struct weir__settlement settlement;
+	char id[WEIR__HOLD_ID_MAX], key[WEIR__HOLD_KEY_MAX];
+};
+
+struct shard {
+	_Alignas(64) struct weir__lock lock;
+};
+
+struct weir__holds {
+	struct weir_table *table;
+	struct weir__hash_secret secret;
+	uint64_t places; /* a power of 2 of at least SHARDS, so that a place has one shard */
+	struct hold **by_hash;
+	struct shard shards[SHARDS];
+	struct weir__lock lock; /* of what follows */
+	uint32_t n, most;       /* in the heap; holds there are */
+	uint32_t touched;       /* those from here on were never used */
+	struct hold *holds, *free;
+	struct hold **heap; /* the one that ends first comes first */
+};
+
+struct weir__holds *weir__holds_new(struct weir_table *table, uint32_t most)
+{
+	struct weir__holds *const holds = aligned_alloc(_Alignof(struct weir__holds), sizeof(*holds));
+
+	if (holds == NULL)
+		return NULL;
+	memset(holds, 0, sizeof(*holds));
+	holds->table = table;
+	holds->most = most;
+	holds->places = SHARDS;
+	while (holds->places < most)
+		holds->places *= 2;
+	holds->by_hash = calloc(holds->places, sizeof(struct hold *));
+	holds->heap = calloc(most, sizeof(struct hold *));
+	holds->holds = calloc(most, sizeof(struct hold));
+	if (holds->by_hash && holds->heap && holds->holds &&
+	    weir__memory_random(&holds->secret, sizeof(holds->secret)) == 0)
+		return holds;
+	weir__holds_free(holds);
+	return NULL;
+}
+
+void weir__holds_free(struct weir__holds *holds)
+{
+	if (holds == NULL)
+		return;
+	free(holds->by_hash);
+	free(holds->heap);
+	free(holds->holds);
+	free(holds);
+}
+
+uint32_t weir__holds_n(struct weir__holds *holds)
+{
+	uint32_t n;
+
+	weir__lock_acquire(&holds->lock);
+	n = holds->n;
+	weir__lock_release(&holds->lock);
+	return n;
+}
+
+/* --- which ends first: under the lock of the heap --------------------------------------------------------------- */
+
+static void put(struct weir__holds *holds, uint32_t place, struct hold *hold)
+{
+	holds->heap[place] = hold;
+	hold->place = place;
+}
+
+static void rise(struct weir__holds *holds, struct hold *hold)
+{
+	uint32_t place = hold->place;
+
+	for (; place > 0 && holds->heap[(place - 1) / 2]->ends_at > hold->ends_at; place = (place - 1) / 2)
+		put(holds, place, holds->heap[(place - 1) / 2]);
+	put(holds, place, hold);
+}
+
+static void sink(struct weir__holds *holds, struct hold *hold)
+{
+	uint32_t place = hold->place;
+
+	for (;;) {
+		uint32_t child = 2 * place + 1;
+
+		if (child + 1 < holds->n && holds->heap[child + 1]->ends_at < holds->heap[child]->ends_at)
+			child++;
+		if (child >= holds->n || holds->heap[child]->ends_at >= hold->ends_at)
+			break;
+		put(holds, place, holds->heap[child]);
+		place = child;
+	}
+	put(holds, place, hold);
+}
+
+static void pull(struct weir__holds *holds, const struct hold *hold)
+{
+	const uint32_t place = hold->place;
+	struct hold *const moved = holds->heap[--holds->n];
+
+	if (moved == hold)
+		return;
+	put(holds, place, moved);
+	rise(holds, moved);
+	sink(holds, moved);
+}
+
+static struct hold *get_free(struct weir__holds *holds)
+{
+	struct hold *hold;
+
+	weir__lock_acquire(&holds->lock);
+	hold = holds->free;
+	if (hold)
+		holds->free = hold->next;
+	else if (holds->touched < holds->most)
+		hold = &holds->holds[holds->touched++];
+	weir__lock_release(&holds->lock);
+	return hold;
+}
+
+static void put_free(struct weir__holds *holds, struct hold *hold)
+{
+	weir__lock_acquire(&holds->lock);
+	hold->next = holds->free;
+	holds->free = hold;
+	weir__lock_release(&holds->lock);
+}
+
+/* --- ids: under the lock of a shard ----------------------------------------------------------------------------- */
+
+static struct weir__lock *lock_of(struct weir__holds *holds, uint64_t hash)
+{
+	return &holds->shards[hash % SHARDS].lock;
+}
+
+static struct hold **place_of(struct weir__holds *holds, uint64_t hash)
+{
+	return &holds->by_hash[hash & (holds->places - 1)];
+}
+
+static void remember(struct weir__holds *holds, struct hold *hold)
+{
+	struct hold **const place = place_of(holds, hold->hash);
+
+	hold->next = *place;
+	*place = hold;
+	weir__lock_acquire(&holds->lock);
+	put(holds, holds->n++, hold);
+	rise(holds, hold);
+	weir__lock_release(&holds->lock);
+}
+
+static void forget(struct weir__holds *holds, struct hold *hold)
+{
+	struct hold **place = place_of(holds, hold->hash);
+
+	while (*place != hold)
+		place = &(*place)->next;
+	*place = hold->next;
+	weir__lock_acquire(&holds->lock);
+	pull(holds, hold);
+	hold->next = holds->free;
+	holds->free = hold;
+	weir__lock_release(&holds->lock);
+}
+
+/* One whose time is over is none. */
+static struct hold *find(struct weir__holds *holds, uint64_t hash, const void *id, size_t id_length, weir_ns now)
+{
+	struct hold *hold = *place_of(holds, hash);
+
+	while (hold && (hold->hash != hash || hold->id_length != id_length || memcmp(hold->id, id, id_length) != 0))
+		hold = hold->next;
+	if (hold && hold->ends_at <= now) {
+		forget(holds, hold);
+		hold = NULL;
+	}
+	return hold;
+}
+
+/* Whose shard to lock is only known from the heap, whose lock comes later: so what was seen is looked for again. */
+static bool end_one(struct weir__holds *holds, weir_ns now)
+{
+	uint64_t hash = 0;
+	struct hold *hold;
+	bool is_over;
+
+	weir__lock_acquire(&holds->lock);
+	is_over = holds->n > 0 && holds->heap[0]->ends_at <= now;
+	if (is_over)
+		hash = holds->heap[0]->hash;
+	weir__lock_release(&holds->lock);
+	if (!is_over)
+		return false;
+	weir__lock_acquire(lock_of(holds, hash));
+	hold = *place_of(holds, hash);
+	while (hold && (hold->hash != hash || hold->ends_at > now))
+		hold = hold->next;
+	if (hold)
+		forget(holds, hold);
+	weir__lock_release(lock_of(holds, hash));
+	return true;
+}
+
+/* --- taking ----------------------------------------------------------------------------------------------------- */
+
+static bool is_same(const struct hold *hold, const struct weir__hold_request *request)
+{
+	return hold->key_length == request->key_length && memcmp(hold->key, request->key, hold->key_length) == 0 &&
+	       hold->cost == request->cost && hold->lasts == request->lasts &&
+	       weir__limits_is_same(&hold->asked, request->asked);
+}
+
+static void fill(struct hold *hold, uint64_t hash, const struct weir__hold_request *request, weir_ns now,
+		 const struct weir_verdict *verdict)
+{
+	hold->hash = hash;
+	hold->id_length = (uint32_t)request->id_length;
+	hold->key_length = (uint32_t)request->key_length;
+	hold->is_settled = false;
+	hold->asked = *request->asked;
+	hold->cost = request->cost;
+	hold->lasts = request->lasts;
+	hold->ends_at = weir__add_saturating(now, request->lasts);
+	hold->regained_at = weir__add_saturating(now, verdict->reset_after);
+	hold->verdict = *verdict;
+	memcpy(hold->id, request->id, request->id_length);
+	memcpy(hold->key, request->key, request->key_length);
+}
+
+static enum weir__hold_result take(struct weir__holds *holds, uint64_t hash, const struct weir_table_limit *limit,
+				   const struct weir__hold_request *request, weir_ns now,
+				   struct weir_verdict *ret_verdict)
+{
+	struct hold *const hold = get_free(holds);
+
+	if (hold == NULL)
+		return WEIR__HOLD_FULL;
+	*ret_verdict = weir_table_take(holds->table, limit, request->key, request->key_length, now, request->cost);
+	if (ret_verdict->allowed) {
+		fill(hold, hash, request, now, ret_verdict);
+		remember(holds, hold);
+	} else {
+		put_free(holds, hold);
+	}
+	return WEIR__HOLD_ANSWERED;
+}
+
+enum weir__hold_result weir__holds_take(struct weir__holds *holds, struct weir__limits *limits,
+					const struct weir__hold_request *request, weir_ns now,
+					struct weir_verdict *ret_verdict, struct weir_message *ret_message)
+{
+	const uint64_t hash = weir__hash(&holds->secret, request->id, request->id_length);
+	const struct weir_table_limit *limit;
+	enum weir__hold_result result;
+	const struct hold *known;
+
+	if (weir__limits_find(limits, WEIR__SPACE_TEXT, request->asked, &limit, ret_message) != WEIR_OK)
+		return WEIR__HOLD_REFUSED;
+	for (int i = 0; i < ENDED_A_TURN && end_one(holds, now); i++)
+		;
+	weir__lock_acquire(lock_of(holds, hash));
+	known = find(holds, hash, request->id, request->id_length, now);
+	if (known == NULL) {
+		result = take(holds, hash, limit, request, now, ret_verdict);
+	} else if (is_same(known, request)) {
+		*ret_verdict = known->verdict;
+		result = WEIR__HOLD_ANSWERED;
+	} else {
+		result = WEIR__HOLD_OTHER;
+	}
+	weir__lock_release(lock_of(holds, hash));
+	return result;
+}
+
+/* --- settling --------------------------------------------------------------------------------------------------- */
+
+static struct weir__settlement settle(struct weir__holds *holds, const struct hold *hold,
+				      const struct weir_table_limit *limit, uint64_t actual, weir_ns now)
+{
+	struct weir__settlement settlement = { .held = hold->cost, .actual = actual };
+
+	if (actual > hold->cost) {
+		const uint64_t more = actual - hold->cost;
+
+		settlement.verdict = weir_table_upto(holds->table, limit, hold->key, hold->key_length, now, more);
+		settlement.charged = settlement.verdict.granted;
+		settlement.beyond = more - settlement.charged;
+	} else if (actual < hold->cost && now < hold->regained_at) {
+		settlement.refunded = hold->cost - actual;
+		settlement.verdict = weir_table_refund(holds->table, limit, hold->key, hold->key_length, now,
+						       settlement.refunded);
+	} else {
+		settlement.verdict = weir_table_peek(holds->table, limit, hold->key, hold->key_length, now, 0);
+	}
+	return settlement;
+}
+
+static enum weir__hold_result settle_found(struct weir__holds *holds, struct weir__limits *limits, struct hold *hold,
+					   uint64_t actual, weir_ns now, struct weir_message *ret_message)
+{
+	const struct weir_table_limit *limit;
+
+	if (hold->is_settled)
+		return hold->settlement.actual == actual ? WEIR__HOLD_ANSWERED : WEIR__HOLD_OTHER;
+	if (weir__limits_find(limits, WEIR__SPACE_TEXT, &hold->asked, &limit, ret_message) != WEIR_OK)
+		return WEIR__HOLD_REFUSED;
+	hold->settlement = settle(holds, hold, limit, actual, now);
+	hold->is_settled = true;
+	return WEIR__HOLD_ANSWERED;
+}
+
+enum weir__hold_result weir__holds_settle(struct weir__holds *holds, struct weir__limits *limits, const void *id,
+					  size_t id_length, uint64_t actual, weir_ns now,
+					  struct weir__settlement *ret_settlement, struct weir_message *ret_message)
+{
+	const uint64_t hash = weir__hash(&holds->secret, id, id_length);
+	enum weir__hold_result result = WEIR__HOLD_UNKNOWN;
+	struct hold *hold;
+
+	weir__lock_acquire(lock_of(holds, hash));
+	hold = find(holds, hash, id, id_length, now);
+	if (hold)
+		result = settle_found(holds, limits, hold, actual, now, ret_message);
+	if (result == WEIR__HOLD_ANSWERED)
+		*ret_settlement = hold->settlement;
+	weir__lock_release(lock_of(holds, hash));
+	return result;
+}

@@ -1,0 +1,493 @@
+/* settings.c: the table of settings, how values are read and written, and flags and environment. */
+#include "serve/settings.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "core/notation.h"
+
+#define PLACE(member) offsetof(struct weir__settings, member)
+#define GIB (UINT64_C(1) << 30)
+#define DAY_NS UINT64_C(86400000000000)
+
+/* clang-format off */
+const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
+	{ "listen", WEIR__SETTING_WHERE, 1, WEIR__LISTENERS_MAX, "127.0.0.1:6380", PLACE(listen), "WHERE",
+	  "Where to listen for RESP: HOST:PORT, or the path of a socket, with a slash. A port of 0 is any that is free. "
+	  "An address that other machines can reach needs users." },
+	{ "keys", WEIR__SETTING_COUNT, 1, UINT64_C(10000000000), "1000000", PLACE(keys), "N",
+	  "How many keys owe something at the same time, at most: 24 bytes each. Beyond it the key that owes least "
+	  "gives way." },
+	{ "arena", WEIR__SETTING_BYTES, 0, 1024 * GIB, "16MiB", PLACE(arena), "BYTES",
+	  "Memory for what sliding logs and sub-windows remember, beside that of the keys: about 8 bytes an event. "
+	  "Other limits need none." },
+	{ "shared", WEIR__SETTING_TEXT, 0, 0, "", PLACE(shared), "NAME",
+	  "The table is in shared memory of this name, which outlives the server." },
+	{ "file", WEIR__SETTING_TEXT, 0, 0, "", PLACE(file), "PATH",
+	  "The table is in this file, and outlives the machine. Without shared and file it is gone with the server." },
+	{ "workers", WEIR__SETTING_COUNT, 1, WEIR__WORKERS_MAX, "", PLACE(workers), "N",
+	  "Threads that serve; one for each processor if it is not set." },
+	{ "connections", WEIR__SETTING_COUNT, 1, 1000000, "10000", PLACE(connections), "N",
+	  "Connections of each worker, at most. Others wait until one is closed." },
+	{ "idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "0", PLACE(idle_ns), "TIME",
+	  "A connection that asks nothing for so long is closed; 0 is never, as in Redis, since pools keep connections "
+	  "for when they need them." },
+	{ "output", WEIR__SETTING_BYTES, 65536, GIB, "4MiB", PLACE(output), "BYTES",
+	  "Answers that wait for a client that does not read them, at most; beyond it the client is cut off." },
+	{ "holds", WEIR__SETTING_COUNT, 1, 16777216, "65536", PLACE(holds), "N",
+	  "Holds at the same time, at most. Beyond it new ones are refused." },
+	{ "users", WEIR__SETTING_USERS, 0, WEIR__USERS_MAX, "", PLACE(users), NULL,
+	  "Who may ask, with password and role; once there is one, all clients must say who they are. In the file alone." },
+};
+/* clang-format on */
+
+static void *value_of(const struct weir__settings *settings, const struct weir__setting *setting)
+{
+	return (char *)(uintptr_t)settings + setting->offset;
+}
+
+static struct weir__setting_place *place_of(struct weir__settings *settings, const struct weir__setting *setting)
+{
+	return &settings->places[setting - weir__setting_rows];
+}
+
+const struct weir__setting *weir__settings_find(const char *name, size_t length)
+{
+	for (size_t i = 0; i < WEIR__SETTINGS; i++)
+		if (strlen(weir__setting_rows[i].name) == length &&
+		    memcmp(weir__setting_rows[i].name, name, length) == 0)
+			return &weir__setting_rows[i];
+	return NULL;
+}
+
+struct weir__setting_place weir__settings_place(const struct weir__settings *settings, const char *name)
+{
+	return settings->places[weir__settings_find(name, strlen(name)) - weir__setting_rows];
+}
+
+/* --- faults ----------------------------------------------------------------------------------------------------- */
+
+static void write_upper(FILE *out, const char *name)
+{
+	for (; *name; name++)
+		putc(toupper((unsigned char)*name), out);
+}
+
+/* As it was written: --keys, WEIR_KEYS, weir.yaml:3:7: keys. */
+static void write_place(FILE *out, const struct weir__settings *settings, struct weir__setting_place place,
+			const char *name)
+{
+	if (place.from == WEIR__FROM_FILE) {
+		fprintf(out, "%s:%zu:%zu: ", settings->config, place.line, place.column);
+		if (name)
+			fprintf(out, "%s: ", name);
+		return;
+	}
+	fputs("weir serve: ", out);
+	if (name && place.from == WEIR__FROM_ENVIRONMENT) {
+		fputs("WEIR_", out);
+		write_upper(out, name);
+		fputs(": ", out);
+	} else if (name) {
+		fprintf(out, "%s%s: ", place.from == WEIR__FROM_FLAG ? "--" : "", name);
+	}
+}
+
+void weir__settings_fault(struct weir__settings *settings, struct weir__setting_place place, const char *name,
+			  const char *words, ...)
+{
+	va_list arguments;
+
+	if (settings->faults++ >= WEIR__SETTING_FAULTS_MAX)
+		return;
+	write_place(settings->errors, settings, place, name);
+	va_start(arguments, words);
+	vfprintf(settings->errors, words, arguments);
+	va_end(arguments);
+	putc('\n', settings->errors);
+}
+
+/* --- numbers ---------------------------------------------------------------------------------------------------- */
+
+struct unit {
+	const char *word;
+	uint64_t factor;
+};
+
+enum { UNITS = 8 };
+
+/* The largest first, and the one of numbers without a unit last. */
+static void units_of(enum weir__setting_kind kind, struct unit units[UNITS])
+{
+	static const struct unit of_counts[UNITS] = { { "g", 1000000000 }, { "m", 1000000 }, { "k", 1000 }, { "", 1 } };
+	static const struct unit of_bytes[UNITS] = {
+		{ "TiB", GIB << 10 }, { "GiB", GIB }, { "MiB", GIB >> 10 }, { "KiB", GIB >> 20 }, { "", 1 }
+	};
+
+	if (kind == WEIR__SETTING_COUNT) {
+		memcpy(units, of_counts, sizeof(of_counts));
+	} else if (kind == WEIR__SETTING_BYTES) {
+		memcpy(units, of_bytes, sizeof(of_bytes));
+	} else { /* as limits have them */
+		_Static_assert((int)UNITS == (int)WEIR__PERIOD_WORDS + 1, "and one without a word");
+		for (size_t i = 0; i < WEIR__PERIOD_WORDS; i++)
+			units[i] = (struct unit){ weir__period_words[i].word, weir__period_words[i].period };
+		units[UNITS - 1] = (struct unit){ "", 1000000000 };
+	}
+}
+
+static bool read_number(enum weir__setting_kind kind, const char *text, size_t length, uint64_t *ret_number)
+{
+	struct unit units[UNITS];
+	uint64_t number = 0;
+	size_t digits = 0;
+
+	for (; digits < length && isdigit((unsigned char)text[digits]); digits++)
+		if (__builtin_mul_overflow(number, 10, &number) ||
+		    __builtin_add_overflow(number, (uint64_t)(text[digits] - '0'), &number))
+			return false;
+	units_of(kind, units);
+	for (size_t i = 0; digits > 0 && i < UNITS && units[i].word; i++)
+		if (strlen(units[i].word) == length - digits &&
+		    strncasecmp(units[i].word, text + digits, length - digits) == 0)
+			return !__builtin_mul_overflow(number, units[i].factor, ret_number);
+	return false;
+}
+
+void weir__settings_write_number(enum weir__setting_kind kind, uint64_t number, char *ret_text, size_t size)
+{
+	struct unit units[UNITS] = { { "", 1 } };
+
+	if (kind != WEIR__SETTING_COUNT && number > 0)
+		units_of(kind, units);
+	for (size_t i = 0;; i++)
+		if (number % units[i].factor == 0) {
+			(void)snprintf(ret_text, size, "%llu%s", (unsigned long long)(number / units[i].factor),
+				       units[i].word);
+			return;
+		}
+}
+
+void weir__settings_write_right(const struct weir__setting *setting, char *ret_text, size_t size)
+{
+	/* by kind */
+	static const char *const whats[] = { "a whole number", "bytes", "a time" };
+	static const char *const hows[] = { "1000, 500k or 5m", "65536, 64KiB or 4MiB", "30s, 5min or 1hour" };
+	char least[32], most[32];
+
+	if (setting->kind <= WEIR__SETTING_DURATION) {
+		weir__settings_write_number(setting->kind, setting->least, least, sizeof(least));
+		weir__settings_write_number(setting->kind, setting->most, most, sizeof(most));
+		(void)snprintf(ret_text, size, "use %s from %s to %s, written as %s", whats[setting->kind], least, most,
+			       hows[setting->kind]);
+	} else if (setting->kind == WEIR__SETTING_TEXT) {
+		(void)snprintf(ret_text, size, "use a %s of 1 to %d bytes", setting->value[0] == 'P' ? "path" : "name",
+			       WEIR__SETTING_TEXT_SIZE - 1);
+	} else if (setting->kind == WEIR__SETTING_WHERE) {
+		(void)snprintf(ret_text, size,
+			       "use HOST:PORT or the path of a socket, such as 127.0.0.1:6380, [::1]:6380 or ./socket");
+	} else {
+		(void)snprintf(ret_text, size, "use names, each with a password and a role, as docs/settings.md shows");
+	}
+}
+
+/* --- values ----------------------------------------------------------------------------------------------------- */
+
+static void refuse(struct weir__settings *settings, const struct weir__setting *setting,
+		   struct weir__setting_place place, const char *text, size_t length)
+{
+	char right[256], shown[64];
+	size_t n = 0;
+
+	for (; n < length && n + 4 < sizeof(shown); n++)
+		shown[n] = (char)(iscntrl((unsigned char)text[n]) ? '?' : text[n]);
+	memcpy(shown + n, n < length ? "..." : "", n < length ? 4 : 1);
+	weir__settings_write_right(setting, right, sizeof(right));
+	weir__settings_fault(settings, place, setting->name, "\"%s\": %s", shown, right);
+}
+
+/* Whether it can be a place to listen at; what host that is, if any, is seen when it is listened at. */
+static bool is_where(const char *text, size_t length)
+{
+	const char *const colon = memrchr(text, ':', length);
+	uint64_t port = 0;
+
+	if (length == 0 || length >= WEIR__NET_NAME_SIZE || memchr(text, '\0', length) || memchr(text, ',', length))
+		return false;
+	if (memchr(text, '/', length))
+		return true;
+	if (colon == NULL || colon == text || colon + 1 == text + length)
+		return false;
+	for (const char *digit = colon + 1; digit < text + length; digit++) {
+		if (!isdigit((unsigned char)*digit) || port > 65535)
+			return false;
+		port = port * 10 + (uint64_t)(*digit - '0');
+	}
+	return port <= 65535;
+}
+
+static bool add_where(struct weir__settings *settings, const struct weir__setting *setting,
+		      struct weir__setting_place place, const char *text, size_t length)
+{
+	struct weir__setting_list *const list = value_of(settings, setting);
+
+	if (!is_where(text, length))
+		return false;
+	if (place_of(settings, setting)->from != place.from)
+		list->n = 0;
+	if (list->n == setting->most) {
+		weir__settings_fault(settings, place, setting->name, "too many; there are at most %d",
+				     (int)setting->most);
+		return true;
+	}
+	memcpy(list->at[list->n], text, length);
+	list->at[list->n][length] = '\0';
+	list->places[list->n++] = place;
+	return true;
+}
+
+static bool put_text(char *value, const char *text, size_t length)
+{
+	if (length == 0 || length >= WEIR__SETTING_TEXT_SIZE || memchr(text, '\0', length))
+		return false;
+	memcpy(value, text, length);
+	value[length] = '\0';
+	return true;
+}
+
+void weir__settings_put(struct weir__settings *settings, const struct weir__setting *setting,
+			struct weir__setting_place place, const char *text, size_t length)
+{
+	void *const value = value_of(settings, setting);
+	uint64_t number;
+	bool is_right;
+
+	if (setting->kind == WEIR__SETTING_WHERE) {
+		is_right = add_where(settings, setting, place, text, length);
+	} else if (setting->kind == WEIR__SETTING_TEXT) {
+		is_right = put_text(value, text, length);
+	} else {
+		is_right = read_number(setting->kind, text, length, &number) && number >= setting->least &&
+			   number <= setting->most;
+		if (is_right)
+			*(uint64_t *)value = number;
+	}
+	if (is_right)
+		*place_of(settings, setting) = place;
+	else
+		refuse(settings, setting, place, text, length);
+}
+
+static size_t show_list(const struct weir__setting_list *list, char *ret_text, size_t size)
+{
+	size_t length = 0;
+
+	for (size_t i = 0; i < list->n; i++)
+		length += (size_t)snprintf(ret_text + length, size - length, "%s%s", i ? "," : "", list->at[i]);
+	return length;
+}
+
+static size_t show_users(const struct weir__users *users, char *ret_text, size_t size)
+{
+	size_t length = 0;
+
+	for (size_t i = 0; i < users->n; i++)
+		length += (size_t)snprintf(ret_text + length, size - length, "%s%s:%s", i ? "," : "", users->at[i].name,
+					   weir__role_word(users->at[i].role));
+	return length;
+}
+
+_Static_assert((int)WEIR__LISTENERS_MAX *(int)WEIR__NET_NAME_SIZE < (int)WEIR__SETTING_SHOWN, "a list fits");
+_Static_assert((int)WEIR__USERS_MAX *((int)WEIR__USER_NAME_MAX + 8) < (int)WEIR__SETTING_SHOWN, "users fit");
+
+size_t weir__settings_show(const struct weir__settings *settings, const struct weir__setting *setting,
+			   char ret_text[WEIR__SETTING_SHOWN])
+{
+	const void *const value = value_of(settings, setting);
+
+	ret_text[0] = '\0';
+	switch (setting->kind) {
+	case WEIR__SETTING_WHERE:
+		return show_list(value, ret_text, WEIR__SETTING_SHOWN);
+	case WEIR__SETTING_USERS:
+		return show_users(value, ret_text, WEIR__SETTING_SHOWN);
+	case WEIR__SETTING_TEXT:
+		return (size_t)snprintf(ret_text, WEIR__SETTING_SHOWN, "%s", (const char *)value);
+	case WEIR__SETTING_DURATION:
+		if (*(const uint64_t *)value % 1000000000 != 0) {
+			weir__settings_write_number(setting->kind, *(const uint64_t *)value, ret_text,
+						    WEIR__SETTING_SHOWN);
+			return strlen(ret_text);
+		}
+		return (size_t)snprintf(ret_text, WEIR__SETTING_SHOWN, "%llu",
+					(unsigned long long)(*(const uint64_t *)value / 1000000000));
+	default:
+		return (size_t)snprintf(ret_text, WEIR__SETTING_SHOWN, "%llu",
+					(unsigned long long)*(const uint64_t *)value);
+	}
+}
+
+/* --- flags and environment -------------------------------------------------------------------------------------- */
+
+void weir__settings_init(struct weir__settings *settings, FILE *errors)
+{
+	const struct weir__setting_place place = { .from = WEIR__FROM_DEFAULT };
+	const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+	memset(settings, 0, sizeof(*settings));
+	settings->errors = errors;
+	for (size_t i = 0; i < WEIR__SETTINGS; i++)
+		if (weir__setting_rows[i].unset[0] != '\0')
+			weir__settings_put(settings, &weir__setting_rows[i], place, weir__setting_rows[i].unset,
+					   strlen(weir__setting_rows[i].unset));
+	settings->workers = processors < 1 ? 1 : (uint64_t)processors;
+	if (settings->workers > WEIR__WORKERS_MAX)
+		settings->workers = WEIR__WORKERS_MAX;
+}
+
+/* A variable that is empty counts as one that is not there: that is how many programs unset what they pass on. */
+static const char *variable(const char *name)
+{
+	char whole[64];
+	size_t length = (size_t)snprintf(whole, sizeof(whole), "WEIR_%s", name);
+	const char *text;
+
+	for (size_t i = 0; i < length; i++)
+		whole[i] = (char)toupper((unsigned char)whole[i]);
+	text = getenv(whole);
+	return text && *text ? text : NULL;
+}
+
+static void put_listed(struct weir__settings *settings, const struct weir__setting *setting,
+		       struct weir__setting_place place, const char *text)
+{
+	for (;;) {
+		const size_t length = strcspn(text, ",");
+
+		weir__settings_put(settings, setting, place, text, length);
+		if (text[length] == '\0')
+			return;
+		text += length + 1;
+	}
+}
+
+static void read_environment(struct weir__settings *settings)
+{
+	const struct weir__setting_place place = { .from = WEIR__FROM_ENVIRONMENT };
+
+	for (size_t i = 0; i < WEIR__SETTINGS; i++) {
+		const struct weir__setting *const setting = &weir__setting_rows[i];
+		const char *const text = variable(setting->name);
+
+		if (text == NULL)
+			continue;
+		if (setting->kind == WEIR__SETTING_USERS)
+			weir__settings_fault(settings, place, setting->name,
+					     "users come from the file alone, since others may see the environment");
+		else if (setting->kind == WEIR__SETTING_WHERE)
+			put_listed(settings, setting, place, text);
+		else
+			weir__settings_put(settings, setting, place, text, strlen(text));
+	}
+}
+
+/* Splits --name=value, or takes the next argument as the value. False: there is none. */
+static bool split_flag(int argc, char **argv, int *at, const char **ret_name, size_t *ret_length,
+		       const char **ret_value)
+{
+	const char *const flag = argv[*at];
+	const size_t length = strcspn(flag, "=");
+
+	*ret_name = flag + 2;
+	*ret_length = length - 2;
+	*ret_value = flag[length] == '=' ? flag + length + 1 : NULL;
+	if (*ret_value == NULL && ++*at < argc)
+		*ret_value = argv[*at];
+	return *ret_value != NULL;
+}
+
+static bool is_config(const char *name, size_t length)
+{
+	return length == 6 && memcmp(name, "config", 6) == 0;
+}
+
+static void read_flag(struct weir__settings *settings, const char *name, size_t length, const char *value)
+{
+	const struct weir__setting_place place = { .from = WEIR__FROM_FLAG };
+	const struct weir__setting *const setting = weir__settings_find(name, length);
+
+	if (setting == NULL)
+		weir__settings_fault(settings, place, NULL, "--%.*s is no option; weir serve --help lists them",
+				     (int)length, name);
+	else if (setting->kind == WEIR__SETTING_USERS)
+		weir__settings_fault(settings, place, setting->name,
+				     "users come from the file alone, since others may see flags");
+	else
+		weir__settings_put(settings, setting, place, value, strlen(value));
+}
+
+static void read_flags(struct weir__settings *settings, int argc, char **argv)
+{
+	const struct weir__setting_place place = { .from = WEIR__FROM_FLAG };
+
+	for (int i = 1; i < argc; i++) {
+		const char *name, *value;
+		size_t length;
+
+		if (strncmp(argv[i], "--", 2) != 0)
+			weir__settings_fault(settings, place, NULL, "%s is no option; weir serve --help lists them",
+					     argv[i]);
+		else if (!split_flag(argc, argv, &i, &name, &length, &value))
+			weir__settings_fault(settings, place, NULL, "--%.*s: what? weir serve --help tells",
+					     (int)length, name);
+		else if (!is_config(name, length))
+			read_flag(settings, name, length, value);
+	}
+}
+
+/* Which file: it must be known before the others are read. */
+static void find_config(struct weir__settings *settings, int argc, char **argv)
+{
+	struct weir__setting_place *const place = &settings->config_place;
+	const char *path = variable("config"), *name, *value;
+	size_t length;
+
+	place->from = WEIR__FROM_ENVIRONMENT;
+	for (int i = 1; i < argc; i++)
+		if (strncmp(argv[i], "--", 2) == 0 && split_flag(argc, argv, &i, &name, &length, &value) &&
+		    is_config(name, length)) {
+			path = value;
+			place->from = WEIR__FROM_FLAG;
+		}
+	if (path && !put_text(settings->config, path, strlen(path)))
+		weir__settings_fault(settings, *place, "config", "use a path of 1 to %d bytes",
+				     WEIR__SETTING_TEXT_SIZE - 1);
+}
+
+static void check_together(struct weir__settings *settings)
+{
+	static const char *const names[] = { "shared", "file" };
+
+	if (settings->shared[0] == '\0' || settings->file[0] == '\0')
+		return;
+	for (size_t i = 0; i < 2; i++)
+		weir__settings_fault(settings, weir__settings_place(settings, names[i]), names[i],
+				     "a table is in shared memory or in a file, and both are set; leave one out");
+}
+
+bool weir__settings_read(struct weir__settings *settings, int argc, char **argv)
+{
+	find_config(settings, argc, argv);
+	if (settings->config[0] != '\0')
+		weir__settings_read_file(settings);
+	read_environment(settings);
+	read_flags(settings, argc, argv);
+	check_together(settings);
+	if (settings->faults > WEIR__SETTING_FAULTS_MAX)
+		fputs("weir serve: there is more; mend these first\n", settings->errors);
+	return settings->faults == 0;
+}

@@ -1,0 +1,118 @@
+/* settings.h: what can be set when the daemon starts, as one table: from it come the flags, the variables of the
+ * environment, the keys of the file, CONFIG GET, --help, the man page and docs/settings.md.
+ *
+ * A flag beats the environment, that beats the file, and that the default. All that is wrong is told, not only the first
+ * of it, and where it was said. Everything has a fixed size: values are copied, and nothing is to be freed. */
+#ifndef WEIR_SERVE_SETTINGS_H
+#define WEIR_SERVE_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "os/net.h"
+#include "serve/users.h"
+#include "serve/worker.h"
+
+enum {
+	WEIR__SETTINGS = 11,
+	WEIR__WORKERS_MAX = 256,
+	WEIR__SETTING_TEXT_SIZE = 1024,        /* of a path or a name, with its NUL */
+	WEIR__SETTING_FAULTS_MAX = 50,         /* that are told */
+	WEIR__SETTINGS_FILE_MAX = 1024 * 1024, /* bytes */
+};
+
+enum weir__setting_kind {
+	WEIR__SETTING_COUNT,    /* uint64_t; 500k, 5m */
+	WEIR__SETTING_BYTES,    /* uint64_t; 64KiB, 4MiB */
+	WEIR__SETTING_DURATION, /* uint64_t, in ns; 30s, 5min; without a unit seconds */
+	WEIR__SETTING_TEXT,     /* char[WEIR__SETTING_TEXT_SIZE]; empty is none */
+	WEIR__SETTING_WHERE,    /* struct weir__setting_list */
+	WEIR__SETTING_USERS,    /* struct weir__users; in the file alone, since others see flags and environments */
+};
+
+struct weir__setting {
+	const char *name; /* in the file; --name as a flag, WEIR_NAME as a variable */
+	enum weir__setting_kind kind;
+	uint64_t least, most; /* of a number; items of a list, users */
+	const char *unset;    /* the value if nobody gives one, as it is written; "" is none */
+	size_t offset;        /* of the value in struct weir__settings */
+	const char *value;    /* what stands for a value in help */
+	const char *means;    /* a sentence */
+};
+
+extern const struct weir__setting weir__setting_rows[WEIR__SETTINGS];
+
+enum weir__setting_from {
+	WEIR__FROM_DEFAULT,
+	WEIR__FROM_FILE,
+	WEIR__FROM_ENVIRONMENT,
+	WEIR__FROM_FLAG,
+};
+
+struct weir__setting_place {
+	enum weir__setting_from from;
+	size_t line, column; /* in the file, from 1 */
+};
+
+struct weir__setting_list {
+	char at[WEIR__LISTENERS_MAX][WEIR__NET_NAME_SIZE];
+	struct weir__setting_place places[WEIR__LISTENERS_MAX];
+	size_t n;
+};
+
+struct weir__settings {
+	struct weir__setting_list listen;
+	uint64_t keys, workers, connections, idle_ns, output, arena, holds;
+	char shared[WEIR__SETTING_TEXT_SIZE], file[WEIR__SETTING_TEXT_SIZE];
+	struct weir__users users;
+
+	struct weir__setting_place places[WEIR__SETTINGS]; /* where each was said last */
+	char config[WEIR__SETTING_TEXT_SIZE];              /* the path of the file; empty: there is none */
+	struct weir__setting_place config_place;
+	FILE *errors;
+	uint32_t faults;
+};
+
+/* The defaults. What is wrong will be told to `errors`, a line for each fault. */
+void weir__settings_init(struct weir__settings *settings, FILE *errors);
+
+/* The file, the environment and the flags, of which argv[0] is none; then whether they fit together. False: something is
+ * wrong, and was told. */
+bool weir__settings_read(struct weir__settings *settings, int argc, char **argv);
+
+/* settings_file.c: the file of settings->config. */
+void weir__settings_read_file(struct weir__settings *settings);
+
+const struct weir__setting *weir__settings_find(const char *name, size_t length);
+
+/* Where the setting of this name, which there is, was said. */
+struct weir__setting_place weir__settings_place(const struct weir__settings *settings, const char *name);
+
+/* Sets one, or adds to a list, which begins anew when it comes from elsewhere than what it has. */
+void weir__settings_put(struct weir__settings *settings, const struct weir__setting *setting,
+			struct weir__setting_place place, const char *text, size_t length);
+
+/* Tells a fault: where, then `name` if it is not NULL, then the words. */
+__attribute__((format(printf, 4, 5))) void weir__settings_fault(struct weir__settings *settings,
+								struct weir__setting_place place, const char *name,
+								const char *words, ...);
+
+/* What would be right for it, as "use ...". */
+void weir__settings_write_right(const struct weir__setting *setting, char *ret_text, size_t size);
+
+/* A number as it is written: 4MiB, 30s. */
+void weir__settings_write_number(enum weir__setting_kind kind, uint64_t number, char *ret_text, size_t size);
+
+/* The value as text, for CONFIG GET: numbers without units, times in seconds as far as they are whole, lists with
+ * commas; of users their names and roles, and nothing else. Returns its length, which is below WEIR__SETTING_SHOWN. */
+enum { WEIR__SETTING_SHOWN = 2560 };
+size_t weir__settings_show(const struct weir__settings *settings, const struct weir__setting *setting,
+			   char ret_text[WEIR__SETTING_SHOWN]);
+
+/* settings_pages.c */
+void weir__settings_help(FILE *out);
+void weir__settings_man(FILE *out);
+void weir__settings_markdown(FILE *out);
+
+#endif

@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""The tables of commands and errors in docs/serve.md are those of the source, and no error is said that is not in them.
+
+    serve_reference.py PROGRAM            says whether the page is stale
+    serve_reference.py PROGRAM --write    makes it anew
+
+PROGRAM is build/tests/serve_reference, which prints the tables."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/serve.md"
+BETWEEN = re.compile(r"(<!-- (commands|errors): .*? -->\n\n)(.*?)(\n\n<!-- end -->)", re.DOTALL)
+# An error that is written where it is said, instead of in src/serve/errors.h.
+LOOSE = re.compile(r'weir__resp_write_error\s*\([^;]*?"[A-Z][a-zA-Z]* ', re.DOTALL)
+
+
+def loose_errors():
+    for file in sorted((ROOT / "src/serve").glob("*.c")):
+        text = file.read_text(encoding="utf-8")
+        for match in LOOSE.finditer(text):
+            number = text.count("\n", 0, match.start()) + 1
+            yield f"{file.relative_to(ROOT)}:{number}: an error belongs into the list in src/serve/errors.h"
+
+
+def main(program, write):
+    printed = subprocess.run([program], capture_output=True, text=True, check=True).stdout.strip("\n")
+    tables = dict(zip(("commands", "errors"), printed.split("\n\n")))
+    old = PAGE.read_text(encoding="utf-8")
+    new, n = BETWEEN.subn(lambda match: match[1] + tables[match[2]] + match[4], old)
+    if n != len(tables):
+        print(f"docs/serve.md: {n} places for tables instead of {len(tables)}")
+        return 1
+    faults = list(loose_errors())
+    if write:
+        PAGE.write_text(new, encoding="utf-8")
+    elif new != old:
+        faults.append("docs/serve.md: not what the source says; ./dev docs makes it anew")
+    print("\n".join(faults) or "serve reference: as the source says")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    sys.exit(main(sys.argv[1], "--write" in sys.argv[2:]))

@@ -1,0 +1,356 @@
+#!/usr/bin/env python3
+"""Who may ask, over sockets: a Redis with the same users gets the same requests, and must answer the same.
+
+    auth_test.py WEIR
+
+Redis and Weir run meanwhile on sockets in folders of their own, and are ended by their pids.
+
+Not asked, because the answers are known to differ. To strangers: PING with two texts, and CONFIG or CLIENT with a part
+that there is not, where Redis and Weir differ in which of two faults they tell; more arguments than Weir takes of
+anybody, which Weir calls an invalid length; and hundreds of requests at once, which Redis cuts off later. To all: CONFIG
+GET SAVE, where Redis repeats the name as it was asked for, and Weir tells its own."""
+
+import contextlib
+import hashlib
+import os
+import random
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True  # the source may be read-only
+from serve_test import TIMEOUT_S, WEIR, Server, bulks, expect, integers, receive_line  # noqa: E402
+
+SEED, ROUNDS = 6, 400
+
+USERS = """
+users:
+  ops:
+    password: s3cret of ops
+    role: admin
+  web:
+    password: s3cret-of-web
+"""
+WITH_DEFAULT = USERS + """
+  default:
+    password: s3cret-of-all
+    role: admin
+"""
+REDIS_USERS = """
+user ops on >s3cret~of~ops ~* +@all
+user web on >s3cret-of-web ~* +@all -config
+"""
+NOAUTH = b"-NOAUTH Authentication required.\r\n"
+
+
+class Redis:
+    def __init__(self, folder, lines):
+        self.path = os.path.join(folder, "redis")
+        config = os.path.join(folder, "redis.conf")
+        with open(config, "w", encoding="utf-8") as file:
+            file.write(f'port 0\nunixsocket {self.path}\ndir {folder}\nsave ""\n{lines}\n')
+        # redis-tools has the server, under the name of one of its tools.
+        program = shutil.which("redis-check-rdb")
+        assert program, "there is no redis-check-rdb: install redis-tools"
+        self.process = subprocess.Popen(["redis-server", config], executable=program, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL)
+        end = time.monotonic() + TIMEOUT_S
+        while True:
+            with contextlib.suppress(OSError):
+                self.connect().close()
+                return
+            assert self.process.poll() is None and time.monotonic() < end, "redis-server does not start"
+            time.sleep(0.02)
+
+    def connect(self):
+        return connect(self.path)
+
+
+def connect(path):
+    client = socket.socket(socket.AF_UNIX)
+    client.settimeout(TIMEOUT_S)
+    try:
+        client.connect(path)
+    except OSError:
+        client.close()
+        raise
+    return client
+
+
+@contextlib.contextmanager
+def redis(lines):
+    with tempfile.TemporaryDirectory(prefix="weir-auth-") as folder:
+        one = Redis(folder, lines)
+        try:
+            yield one
+        finally:
+            one.process.kill()
+            one.process.wait(TIMEOUT_S)
+
+
+@contextlib.contextmanager
+def weir(users, *options):
+    """A server with these lines in its file."""
+    with tempfile.TemporaryDirectory(prefix="weir-auth-") as folder:
+        config = os.path.join(folder, "weir.yaml")
+        with open(config, "w", encoding="utf-8") as file:
+            file.write(users)
+        one = Server(folder, "--workers", "1", "--config", config, *options)
+        try:
+            yield one
+        finally:
+            if one.process.poll() is None:
+                assert one.end() == 0
+            one.process.stdout.close()
+            one.process.stderr.close()
+
+
+def everything(client, request):
+    """All that is answered until the other side closes."""
+    answers = b""
+    with contextlib.closing(client), contextlib.suppress(ConnectionError):
+        client.sendall(request)
+        while True:
+            piece = client.recv(65536)
+            if not piece:
+                break
+            answers += piece
+    return answers
+
+
+# --- the answers of Redis --------------------------------------------------------------------------------------------
+
+def plain(answers):
+    """What a server calls itself, and the number of a connection, differ."""
+    answers = re.sub(rb"\$\d+\r\n(?:weir|redis)\r\n\$7\r\nversion\r\n\$\d+\r\n[\d.]+\r\n", b"(who)", answers)
+    return re.sub(rb"\$2\r\nid\r\n:\d+\r\n", b"(id)", answers)
+
+
+def requests(secret):
+    """`secret` is the password of ops."""
+    words = [
+        ["PING"], ["PING", "x"], ["ECHO", "x"], ["ECHO"], ["nonsense", "a", "b"], ["SELECT", "0"],
+        ["AUTH"], ["AUTH", ""], ["AUTH", "x"], ["AUTH", "s3cret-of-all"], ["AUTH", "default", "s3cret-of-all"],
+        ["AUTH", "default", "x"], ["AUTH", "ops", secret], ["auth", "ops", secret + "x"], ["AUTH", "ops", ""],
+        ["AUTH", "Ops", secret], ["AUTH", "web", "s3cret-of-web"], ["AUTH", "web", secret], ["AUTH", "", ""],
+        ["AUTH", "nobody", "x"], ["AUTH", "a", "b", "c"], ["AUTH", "ops", b"\x00\xff"],
+        ["HELLO"], ["HELLO", "2"], ["HELLO", "3"], ["HELLO", "4"], ["HELLO", "1"], ["HELLO", "x"], ["HELLO", ""],
+        ["HELLO", "AUTH", "ops", secret], ["HELLO", "3", "AUTH", "ops", secret], ["HELLO", "3", "AUTH", "ops", "x"],
+        ["HELLO", "3", "AUTH", "web", "s3cret-of-web", "SETNAME", "heron"], ["HELLO", "2", "SETNAME", "a b"],
+        ["HELLO", "2", "SETNAME", "teal", "AUTH", "ops", secret], ["hello", "3", "auth", "ops", secret, "setname", "a\n"],
+        ["HELLO", "3", "AUTH", "ops"], ["HELLO", "3", "AUTH"], ["HELLO", "3", "SETNAME"], ["HELLO", "3", "what", "x"],
+        ["HELLO", "3", "AUTH", "nobody", "x", "AUTH", "ops", secret], ["HELLO", "2", "AUTH", "default", "s3cret-of-all"],
+        ["CLIENT", "GETNAME"], ["CLIENT", "SETNAME", "coot"], ["CLIENT", "SETNAME", ""], ["CLIENT", "SETNAME", "a b"],
+        ["CONFIG", "GET", "save"], ["CONFIG", "GET", "appendonly"], ["config", "get", "save"], ["CONFIG", "GET", "sav[e]"],
+        ["QUIT"],
+    ]
+    return [bulks(*command) for command in words]
+
+
+def compare(redis_lines, users):
+    """Each request alone, then several in a row: what one leaves behind shows in the others."""
+    dice = random.Random(SEED)
+    with redis(redis_lines) as theirs, weir(users) as ours:
+        secret = "s3cret~of~ops"
+        some = requests(secret)
+        # Four, so that a stranger is owed less than what either server minds.
+        rows = [[one] for one in some] + [dice.choices(some, k=4) for _ in range(ROUNDS)]
+        signed = bulks("AUTH", "ops", secret)
+        rows += [[signed, *dice.choices(some, k=12)] for _ in range(ROUNDS // 4)]
+        for row in rows:
+            whole = b"".join(row) + bulks("QUIT")
+            found, wanted = everything(ours.connect(by_path=True), whole), everything(theirs.connect(), whole)
+            assert plain(found) == plain(wanted), (row, found, wanted)
+
+
+def answers_are_those_of_redis_without_a_default_user():
+    compare(REDIS_USERS + "user default off resetpass\n", USERS.replace("s3cret of ops", "s3cret~of~ops"))
+
+
+def answers_are_those_of_redis_with_a_default_user():
+    compare(REDIS_USERS + "user default on >s3cret-of-all ~* +@all\n", WITH_DEFAULT.replace("s3cret of ops", "s3cret~of~ops"))
+
+
+def answers_are_those_of_redis_without_users():
+    compare("", "")
+
+
+def strangers_are_capped_as_in_redis():
+    rows = [bulks(*["AUTH"] * 10), bulks(*["AUTH"] * 11), bulks("AUTH", "x" * 16384), bulks("AUTH", "x" * 16385),
+            b"*1\r\n$16385\r\n", b"*11\r\n"]
+    with redis(REDIS_USERS + "user default off resetpass\n") as theirs, weir(USERS) as ours:
+        for row in rows:
+            row += bulks("QUIT")
+            assert everything(ours.connect(by_path=True), row) == everything(theirs.connect(), row), row[:60]
+
+
+def hashes_are_those_of_redis():
+    """What a Redis prints in its ACL goes into the file as it is."""
+    with redis("user heron on >s3cret-of-heron ~* +@all\n") as theirs:
+        listed = everything(theirs.connect(), bulks("ACL", "LIST") + bulks("QUIT")).decode()
+    digest = re.search(r"user heron on (?:\S+ )*?(#[0-9a-f]{64})", listed).group(1)
+    with weir(f'users:\n  heron:\n    sha256: "{digest}"\n') as ours, ours.connect() as client:
+        expect(client, bulks("AUTH", "heron", digest), b"-WRONGPASS ")
+    with weir(f'users:\n  heron:\n    sha256: "{digest}"\n') as ours, ours.connect() as client:
+        expect(client, bulks("AUTH", "heron", "s3cret-of-heron") + bulks("PING"), b"+OK\r\n+PONG\r\n")
+
+
+# --- strangers and roles ---------------------------------------------------------------------------------------------
+
+def nothing_is_decided_for_strangers():
+    throttle, taken = bulks("CL.THROTTLE", "k", 1, 1, 86400), integers(0, 2, 1, -1, 86400)
+    with weir(USERS) as one, one.connect() as stranger, one.connect() as client:
+        expect(stranger, throttle * 5, NOAUTH * 5)
+        expect(stranger, bulks("HELP") + bulks("INFO") + bulks("COMMAND") + bulks("WEIR.RESET", "k", "1/s"), NOAUTH * 4)
+        expect(client, bulks("AUTH", "web", "s3cret-of-web") + throttle, b"+OK\r\n" + taken)
+        expect(stranger, bulks("AUTH", "web", "no") + throttle,
+               b"-WRONGPASS invalid username-password pair or user is disabled.\r\n" + NOAUTH)
+        # A password that is wrong later changes nothing.
+        expect(client, bulks("AUTH", "web", "no"), b"-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+        expect(client, throttle, b"*5\r\n:0\r\n:2\r\n:0\r\n")
+
+
+def strangers_are_owed_little():
+    with weir(USERS) as one, one.connect() as other:
+        answers = everything(one.connect(by_path=True), bulks("PING") * 1000)
+        assert answers.count(NOAUTH) * len(NOAUTH) == len(answers) <= 1024 + len(NOAUTH), answers[-100:]
+        expect(other, bulks("AUTH", "web", "s3cret-of-web") + bulks("PING") * 1000, b"+OK\r\n" + b"+PONG\r\n" * 1000)
+
+
+def roles_are_asked_for():
+    limit = "3/day fixed_window"
+    reset, denied = bulks("WEIR.RESET", "k", limit), b"-NOPERM this user has no permissions to run the 'weir.reset' command\r\n"
+    config = b"-NOPERM this user has no permissions to run the 'config|get' command\r\n"
+    web, ops = bulks("AUTH", "web", "s3cret-of-web"), bulks("AUTH", "ops", "s3cret of ops")
+    with weir(USERS) as one, one.connect() as client:
+        expect(client, web + reset + bulks("CONFIG", "GET", "keys"), b"+OK\r\n" + denied + config)
+        expect(client, bulks("CL.THROTTLE", "k", 0, 1, 86400) + reset + bulks("PING"),
+               integers(0, 1, 0, -1, 86400) + denied + b"+PONG\r\n")
+        expect(client, bulks("WEIR.TAKE", "k", limit), b"*7\r\n:1\r\n:3\r\n:2\r\n:1\r\n")
+        for _ in range(3):  # times
+            receive_line(client)
+        expect(client, ops + reset + web + reset + ops + reset, b"+OK\r\n:1\r\n+OK\r\n" + denied + b"+OK\r\n:0\r\n")
+        expect(client, bulks("CONFIG", "GET", "keys"), b"*2\r\n$4\r\nkeys\r\n$5\r\n10000\r\n")
+
+
+def redis_cli_passes():
+    with weir(WITH_DEFAULT) as one:
+        for who, answer in ((["--user", "ops", "--pass", "s3cret of ops"], "PONG"), (["--pass", "s3cret-of-all"], "PONG"),
+                            (["-3", "--user", "web", "--pass", "s3cret-of-web"], "PONG"), (["--pass", "x"], "NOAUTH"),
+                            ([], "NOAUTH")):
+            asked = subprocess.run(["redis-cli", "-p", str(one.port), "--no-auth-warning", *who, "PING"],
+                                   capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+            assert answer in asked.stdout, (who, asked)
+
+
+# --- where, and what is shown ----------------------------------------------------------------------------------------
+
+def others_reach_it_only_with_users():
+    command = [WEIR, "serve", "--listen", "0.0.0.0:0", "--listen", "[::]:0", "--keys", "1000"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 2 and done.stdout == "", done
+    assert done.stderr.count("not an address of this machine alone, and there are no users") == 2, done
+    with tempfile.TemporaryDirectory(prefix="weir-auth-") as folder:
+        config = os.path.join(folder, "weir.yaml")
+        with open(config, "w", encoding="utf-8") as file:
+            file.write("listen: 0.0.0.0:0\nkeys: 1k\n")
+        done = subprocess.run([WEIR, "serve", "--config", config], capture_output=True, text=True, timeout=TIMEOUT_S,
+                              check=False)
+        assert done.returncode == 2 and done.stderr.startswith(f"{config}:1:9: listen: 0.0.0.0:0: not an address"), done
+    with weir(USERS, "--listen", "0.0.0.0:0") as one:
+        port = int(re.search(r"0\.0\.0\.0:(\d+)", one.lines).group(1))
+        with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as client:
+            expect(client, bulks("PING") + bulks("AUTH", "web", "s3cret-of-web"), NOAUTH + b"+OK\r\n")
+
+
+def secrets_are_told_to_nobody():
+    digests = [hashlib.sha256(word).hexdigest() for word in (b"s3cret of ops", b"s3cret-of-web")]
+    with weir(USERS) as one:
+        shown = one.lines.encode()
+        request = b"".join(bulks(*words) for words in (
+            ["AUTH", "ops", "s3cret of ops"], ["CONFIG", "GET", "*"], ["INFO"], ["INFO", "everything"], ["HELP"],
+            ["COMMAND"], ["COMMAND", "DOCS"], ["CLIENT", "HELP"], ["CONFIG", "HELP"], ["AUTH", "ops", "s3cret-wrong"],
+            ["HELLO", "2", "AUTH", "ops", "s3cret-wrong"], ["QUIT"]))
+        shown += everything(one.connect(), request)
+        with open(f"/proc/{one.process.pid}/cmdline", "rb") as line:
+            shown += line.read()
+        assert one.end() == 0
+        shown += one.process.stdout.read() + one.process.stderr.read()
+    assert b"ops:admin,web:decide" in shown, shown
+    assert b"s3cret" not in shown, shown
+    for digest in digests:
+        assert digest.encode() not in shown and bytes.fromhex(digest) not in shown, shown
+
+
+def settings_are_shown():
+    with weir("idle: 90s\noutput: 1MiB\n", "--holds", "77") as one, one.connect() as client:
+        for patterns, answer in ((["idle"], ["idle", "90"]), (["OUT*"], ["output", "1048576"]), (["holds"], ["holds", "77"]),
+                                 (["k?ys", "keys", "KEYS"], ["keys", "10000"]), (["users"], ["users", ""]),
+                                 (["work*"], ["workers", "1"]), (["save", "app*"], ["save", "", "appendonly", "no"]),
+                                 (["nothing"], []), ([""], []), (["listen"], ["listen", f"127.0.0.1:0,{one.path}"])):
+            expect(client, bulks("CONFIG", "GET", *patterns), bulks(*answer))
+        expect(client, bulks("CONFIG", "SET", "keys", "1"), b"-ERR settings are changed where weir serve is started\r\n")
+        expect(client, bulks("CONFIG", "what"), b"-ERR unknown subcommand 'what'. Try CONFIG HELP.\r\n")
+        expect(client, bulks("CONFIG", "GET"), b"-ERR wrong number of arguments for 'config|get' command\r\n")
+
+
+def patterns_are_those_of_redis():
+    """Names of settings are keys of a Redis: KEYS matches as CONFIG GET does."""
+    dice = random.Random(SEED)
+    names = ["listen", "keys", "arena", "shared", "file", "workers", "connections", "idle", "output", "holds", "users", "save",
+             "appendonly"]
+    with redis("") as theirs, weir("") as ours, theirs.connect() as their, ours.connect() as our:
+        for name in names:
+            expect(their, bulks("SET", name, ""), b"+OK\r\n")
+        for _ in range(3000):
+            wanted = "".join(dice.choice(["*", "*", "?", "[", "]", "^", "-", "\\", *"aeiklnoprsuy"])
+                             for _ in range(dice.randint(0, 4)))
+            name = dice.choice(names)
+            at = dice.randint(0, len(name))
+            pattern = name[:at] + wanted + name[at + dice.randint(0, 3):]
+            found = {name for name in ask(our, bulks("CONFIG", "GET", pattern))[::2]}
+            assert found == set(ask(their, bulks("KEYS", pattern))), (pattern, found)
+
+
+def ask(client, request):
+    """The texts of an array."""
+    client.sendall(request)
+    with client.makefile("rb") as answer:
+        n = int(answer.readline()[1:])
+        return [answer.read(int(answer.readline()[1:]) + 2)[:-2].decode() for _ in range(n)]
+
+
+def redis_benchmark_asks_without_a_warning():
+    with weir("") as one:
+        done = subprocess.run(["redis-benchmark", "-s", one.path, "-n", "100", "-c", "2", "-q", "-t", "ping_mbulk"],
+                              capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        assert done.returncode == 0 and "WARN" not in done.stdout + done.stderr and "requests per second" in done.stdout, done
+
+
+TESTS = [answers_are_those_of_redis_without_a_default_user, answers_are_those_of_redis_with_a_default_user,
+         answers_are_those_of_redis_without_users, strangers_are_capped_as_in_redis, hashes_are_those_of_redis,
+         nothing_is_decided_for_strangers, strangers_are_owed_little, roles_are_asked_for, redis_cli_passes,
+         others_reach_it_only_with_users, secrets_are_told_to_nobody, settings_are_shown, patterns_are_those_of_redis,
+         redis_benchmark_asks_without_a_warning]
+
+
+def main():
+    failed = 0
+    print(f"1..{len(TESTS)}")
+    for number, test in enumerate(TESTS, 1):
+        try:
+            test()
+            print(f"ok {number} - {test.__name__}", flush=True)
+        except (AssertionError, OSError, ValueError, subprocess.SubprocessError) as fault:
+            failed += 1
+            print(f"not ok {number} - {test.__name__}")
+            print(f"# {type(fault).__name__}: {fault}".replace("\n", "\n# "), flush=True)
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

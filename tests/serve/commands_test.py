@@ -1,0 +1,449 @@
+#!/usr/bin/env python3
+"""The commands of weir serve that hold, wait, decide several limits and explain themselves, over sockets.
+
+    commands_test.py WEIR
+
+Nothing here measures time: a wait is tested by what happens before it is over, and by its end."""
+
+import contextlib
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+
+from serve_test import TIMEOUT_S, bulks, is_closed, server
+
+HOUR = "10/hour"
+HOUR_NS = 3600 * 10**9
+
+
+class ReplyError(Exception):
+    pass
+
+
+class Client:
+    """Speaks RESP, one reply at a time; a map is a dict in RESP3 and a list in RESP2."""
+
+    def __init__(self, one, by_path=False, protocol=2):
+        self.socket = one.connect(by_path)
+        self.file = self.socket.makefile("rb")
+        if protocol == 3:
+            self.ask("HELLO", 3)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.file.close()
+        self.socket.close()
+
+    def send(self, *words):
+        self.socket.sendall(bulks(*words))
+
+    def reply(self):
+        line = self.file.readline()
+        assert line.endswith(b"\r\n"), line
+        kind, rest = line[:1], line[1:-2]
+        if kind == b"+":
+            return rest.decode()
+        if kind == b"-":
+            raise ReplyError(rest.decode())
+        if kind == b":":
+            return int(rest)
+        if kind == b"#":
+            return rest == b"t"
+        if kind == b"_" or rest == b"-1":
+            return None
+        if kind in b"$=":
+            text = self.file.read(int(rest) + 2)[:-2].decode()
+            return text[4:] if kind == b"=" else text
+        if kind == b"%":
+            return {self.reply(): self.reply() for _ in range(int(rest))}
+        assert kind in b"*~", line
+        return [self.reply() for _ in range(int(rest))]
+
+    def ask(self, *words):
+        self.send(*words)
+        return self.reply()
+
+    def refused(self, *words):
+        try:
+            answer = self.ask(*words)
+        except ReplyError as error:
+            return str(error)
+        raise AssertionError((words, answer))
+
+
+def left(client, key, limit):
+    return client.ask("WEIR.PEEK", key, limit, 0)[2]
+
+
+# --- several limits, and what is known ---------------------------------------------------------------------------
+
+
+def a_key_is_inspected():
+    with server() as one, Client(one) as client, Client(one, protocol=3) as third:
+        assert client.ask("WEIR.INSPECT", "k", HOUR) == [
+            "is_stored", 0, "whole_at", 0, "limit", 10, "remaining", 10, "reset_after", 0, "algorithm", "token_bucket",
+            "text", HOUR]
+        client.ask("WEIR.TAKE", "k", HOUR, 4)
+        known = third.ask("WEIR.INSPECT", "k", "10/60min")
+        assert known["is_stored"] is True and known["remaining"] == 6 and known["text"] == HOUR, known
+        assert known["whole_at"] > 10**18 and 0 < known["reset_after"] <= HOUR_NS, known
+
+
+def all_or_none_are_charged():
+    with server() as one, Client(one) as client, Client(one, protocol=3) as third:
+        answer = client.ask("WEIR.ALL", "a", HOUR, 3, "b", "5/hour", 2)
+        assert answer[:5] == [1, 5, 3, 2, 0] and answer[7] == 2, answer
+        answer = third.ask("WEIR.ALL", "a", HOUR, 3, "b", "5/hour", 4)
+        assert answer["allowed"] is False and answer["decided_by"] == 2 and answer["retry_after"] > 0, answer
+        assert (left(client, "a", HOUR), left(client, "b", "5/hour")) == (7, 3)
+        # the same key twice is one claim
+        answer = client.ask("WEIR.ALL", "c", HOUR, 6, "c", "10/60min", 5)
+        assert answer[0] == 0 and answer[4] == -1 and left(client, "c", HOUR) == 10, answer
+        assert client.refused("WEIR.ALL", "a", HOUR).startswith("ERR wrong number of arguments")
+        assert client.refused("WEIR.ALL", "a", HOUR, 1, "b") == (
+            "ERR WEIR.ALL takes key, limit and cost, together 1 to 16 times")
+        assert client.refused("WEIR.ALL", *["a", HOUR, 1] * 17).startswith("ERR wrong number of arguments")
+        assert client.refused("WEIR.ALL", "a", HOUR, 1, "b", "x", 1).startswith("ERR the limit: ")
+        assert client.refused("WEIR.ALL", "a", HOUR, 1, "b", HOUR, -1).startswith("ERR a cost is")
+        assert left(client, "a", HOUR) == 7
+
+
+def limits_of_one_request_do_not_displace_each_other():
+    """There are more limits than a worker keeps, so some of a request share a place with others of it."""
+    with server("--workers", "1") as one, Client(one) as client:
+        for first in range(0, 640, 16):
+            words = [word for i in range(first, first + 16) for word in ("k", f"{i + 1}/hour", 1)]
+            assert client.ask("WEIR.ALL", *words)[0] == 1
+            for i in range(first, first + 16):
+                assert left(client, "k", f"{i + 1}/hour") == i, i
+
+
+# --- holds -------------------------------------------------------------------------------------------------------
+
+
+def holds_are_settled_by_anybody_once():
+    with server("--workers", "2") as one:
+        with Client(one) as first:
+            answer = first.ask("WEIR.HOLD", "id", "k", HOUR, 4, 3600000)
+            assert answer[:5] == [1, 10, 6, 4, 0], answer
+        with Client(one, by_path=True) as client, Client(one, protocol=3) as third:
+            assert client.ask("WEIR.HOLD", "id", "k", HOUR, 4, 3600000) == answer
+            assert client.refused("WEIR.HOLD", "id", "k", HOUR, 5, 3600000).startswith("HELDOTHER ")
+            assert left(client, "k", HOUR) == 6
+            settled = third.ask("WEIR.SETTLE", "id", 1)
+            assert [settled[name] for name in ("held", "actual", "charged", "refunded", "beyond", "limit", "remaining")
+                    ] == [4, 1, 0, 3, 0, 10, 9], settled
+            assert client.ask("WEIR.SETTLE", "id", 1) == list(settled.values())
+            assert client.refused("WEIR.RELEASE", "id").startswith("SETTLED ")
+            assert client.ask("WEIR.HOLD", "id", "k", HOUR, 4, 3600000) == answer
+            assert left(client, "k", HOUR) == 9
+
+            assert client.ask("WEIR.HOLD", b"\x00\xff", "k", HOUR, 4, 60000)[0] == 1
+            released = client.ask("WEIR.RELEASE", b"\x00\xff")
+            assert released[:5] == [4, 0, 0, 4, 0] and client.ask("WEIR.RELEASE", b"\x00\xff") == released
+
+            assert client.ask("WEIR.HOLD", "more", "k", HOUR, 4, 60000)[0] == 1
+            assert client.ask("WEIR.SETTLE", "more", 100)[:7] == [4, 100, 5, 0, 91, 10, 0]
+
+
+def bad_holds_are_refused():
+    with server() as one, Client(one) as client:
+        for words, error in ((("WEIR.HOLD", "", "k", HOUR, 1, 1), "ERR an id has 1 to 64 bytes"),
+                             (("WEIR.HOLD", "i" * 65, "k", HOUR, 1, 1), "ERR an id has 1 to 64 bytes"),
+                             (("WEIR.HOLD", "i", "k" * 257, HOUR, 1, 1), "ERR the key of a hold has at most 256 bytes"),
+                             (("WEIR.HOLD", "i", "k", "often", 1, 1), "ERR the limit: "),
+                             (("WEIR.HOLD", "i", "k", HOUR, "x", 1), "ERR a cost is"),
+                             (("WEIR.HOLD", "i", "k", HOUR, 1, 0), "ERR a hold lasts 1 to 86400000 ms"),
+                             (("WEIR.HOLD", "i", "k", HOUR, 1, 86400001), "ERR a hold lasts 1 to 86400000 ms"),
+                             (("WEIR.SETTLE", "i", -1), "ERR the actual cost is"),
+                             (("WEIR.SETTLE", "i", 1), "NOHOLD "), (("WEIR.RELEASE", "i"), "NOHOLD ")):
+            assert client.refused(*words).startswith(error), words
+        assert client.ask("WEIR.HOLD", "i" * 64, "k" * 256, HOUR, 11, 1)[4] == -1
+        assert client.refused("WEIR.RELEASE", "i" * 64).startswith("NOHOLD ")
+        assert client.ask("WEIR.HOLD", "short", "k", HOUR, 2, 1)[0] == 1
+        while True:  # until its time is over: it is then as good as settled
+            try:
+                client.ask("WEIR.SETTLE", "short", 2)
+            except ReplyError as error:
+                assert str(error).startswith("NOHOLD "), error
+                break
+        assert left(client, "k", HOUR) == 8
+
+
+def holds_are_bounded():
+    with server("--holds", "2", "--workers", "2") as one, Client(one) as client, Client(one) as other:
+        assert client.ask("WEIR.HOLD", "a", "k", HOUR, 1, 3600000)[0] == 1
+        assert other.ask("WEIR.HOLD", "b", "k", HOUR, 1, 1)[0] == 1
+        while True:  # there is room as soon as the second is over
+            try:
+                assert other.ask("WEIR.HOLD", "c", "k", HOUR, 1, 3600000)[2] == 7
+                break
+            except ReplyError as error:
+                assert str(error).startswith("BUSY ") and left(client, "k", HOUR) == 8, error
+        assert client.refused("WEIR.HOLD", "d", "k", HOUR, 1, 3600000).startswith("BUSY ")
+        assert left(client, "k", HOUR) == 7 and client.ask("WEIR.RELEASE", "a")[3] == 1
+
+
+# --- waits -------------------------------------------------------------------------------------------------------
+
+# Nothing comes back within a test; what comes back within a wait does so soon.
+NEVER, SOON = "1/day", "20/s burst 1"
+
+
+def waiting(client):
+    """How many wait, of a server with one worker."""
+    return int(next(line for line in client.ask("INFO").split("\r\n") if line.startswith("waiting_here:"))[13:])
+
+
+def until_waiting(client, n):
+    while waiting(client) != n:
+        pass
+
+
+def a_wait_holds_up_its_connection_alone():
+    with server("--workers", "1") as one, Client(one) as patient, Client(one) as other:
+        patient.ask("WEIR.TAKE", "k", SOON)
+        for i in range(5):
+            patient.send("WEIR.TAKE", "k", SOON, 1, "WAIT", 60000)
+            patient.send("ECHO", i)
+        assert other.ask("PING") == "PONG"
+        for i in range(5):
+            answer = patient.reply()
+            assert answer[:5] == [1, 1, 0, 1, 0] and answer[6] == 0, answer
+            assert patient.reply() == str(i)
+        assert waiting(other) == 0
+
+
+def waits_go_in_the_order_in_which_they_came():
+    for limit in (SOON, "20/s leaky queue 50", "1/50ms fixed_window"):
+        with server("--workers", "1") as one, contextlib.ExitStack() as stack:
+            asker = stack.enter_context(Client(one))
+            clients = [stack.enter_context(Client(one)) for _ in range(8)]
+            asker.ask("WEIR.TAKE", "k", limit)
+            for client in clients:
+                client.send("WEIR.TAKE", "k", limit, "WAIT", 60000)
+                asker.ask("PING")  # whatever came before this has been read
+            for middle in (3, 7):  # whoever was before one that has its answer has one, too
+                assert clients[middle].reply()[0] == 1
+                before = [client.socket for client in clients[:middle] if client is not clients[3]]
+                assert select.select(before, [], [], 0)[0] == before
+
+
+def a_wait_that_is_in_vain_is_denied():
+    with server("--workers", "1") as one, Client(one) as client:
+        assert client.ask("WEIR.TAKE", "k", NEVER, "WAIT", 60000)[0] == 1
+        answer = client.ask("WEIR.TAKE", "k", NEVER, "WAIT", 60000)
+        assert answer[0] == 0 and 60 * 10**9 < answer[4] <= 86400 * 10**9, answer
+        assert client.ask("WEIR.TAKE", "k", NEVER, 2, "WAIT", 60000)[4] == -1
+        assert client.ask("WEIR.TAKE", "q", "1/day leaky queue 5", "WAIT", 0)[0] == 1
+        answer = client.ask("WEIR.TAKE", "q", "1/day leaky queue 5", "WAIT", 1000)
+        assert answer[0] == 0 and answer[3] == 0 and answer[4] > 10**9, answer
+        assert left(client, "q", "1/day leaky queue 5") == 4
+        assert client.refused("WEIR.TAKE", "k", NEVER, "WAIT", -1) == "ERR a timeout is 0 to 86400000 ms"
+        assert client.refused("WEIR.TAKE", "k", NEVER, "WAIT", 86400001) == "ERR a timeout is 0 to 86400000 ms"
+        assert client.refused("WEIR.TAKE", "k", NEVER, 1, "UNTIL", 1).startswith("ERR after the limit come")
+        assert client.refused("WEIR.TAKE", "k", "x", 1, "WAIT", 1).startswith("ERR the limit: ")
+
+
+def who_leaves_while_it_waits_leaves_nothing():
+    # after one take, what is left before and while another one waits
+    for limit, before, meanwhile in (("1/hour", 0, 0), ("1/hour leaky queue 3", 2, 1)):
+        with server("--workers", "1") as one, Client(one) as other:
+            other.ask("WEIR.TAKE", "k", limit)
+            assert left(other, "k", limit) == before
+            with Client(one) as client:
+                client.send("WEIR.TAKE", "k", limit, "WAIT", 86400000)
+                until_waiting(other, 1)
+                assert left(other, "k", limit) == meanwhile
+            until_waiting(other, 0)
+            assert left(other, "k", limit) == before
+
+
+def sigterm_denies_who_waits_and_answers_the_rest():
+    with server("--workers", "1") as one, Client(one) as client, Client(one) as other:
+        client.ask("WEIR.TAKE", "k", NEVER)
+        client.send("WEIR.TAKE", "k", NEVER, "WAIT", 86400000)
+        client.send("PING")
+        client.send("WEIR.TAKE", "k", NEVER, "WAIT", 86400000)
+        until_waiting(other, 1)
+        one.process.send_signal(signal.SIGTERM)
+        assert client.reply()[0] == 0 and client.reply() == "PONG" and client.reply()[0] == 0
+        assert client.file.read(1) == b"" and one.process.wait(TIMEOUT_S) == 0
+
+
+# --- about commands ----------------------------------------------------------------------------------------------
+
+
+def commands_are_described_as_redis_does():
+    with server() as one, Client(one) as client, Client(one, protocol=3) as third:
+        rows = client.ask("COMMAND")
+        names = [row[0] for row in rows]
+        assert client.ask("COMMAND", "COUNT") == len(rows) and client.ask("COMMAND", "LIST") == names
+        assert client.ask("COMMAND", "INFO") == rows and all(len(row) == 10 for row in rows)
+        assert sorted(third.ask("COMMAND", "DOCS")) == sorted(names)
+        take, nothing = client.ask("COMMAND", "INFO", "weir.take", "nothing")
+        assert take[:7] == ["weir.take", -3, ["write", "fast"], 1, 1, 1, ["@write", "@fast"]] and nothing is None, take
+        assert client.ask("COMMAND", "INFO", "WEIR.all")[0][3:6] == [1, -3, 3]
+        docs = third.ask("COMMAND", "DOCS", "weir.take", "nothing", "quit")
+        assert list(docs) == ["weir.take", "quit"] and docs["weir.take"]["arguments"] == [
+            {"name": "key", "type": "key"}, {"name": "limit", "type": "string"},
+            {"name": "cost", "type": "integer", "flags": ["optional"]},
+            {"name": "timeout_ms", "type": "integer", "token": "WAIT", "flags": ["optional"]}], docs
+        assert client.ask("COMMAND", "GETKEYS", "WEIR.ALL", "a", "l", 1, "b", "l", 2, "c", "l", 3) == ["a", "b", "c"]
+        assert client.ask("COMMAND", "GETKEYS", "weir.hold", "i", "k", "l", 1, 1) == ["k"]
+        assert client.ask("COMMAND", "GETKEYS", "cl.throttle", "k", 1, 1, 1) == ["k"]
+        assert client.refused("COMMAND", "GETKEYS", "ping") == "ERR The command has no key arguments"
+        assert client.refused("COMMAND", "GETKEYS", "nothing") == "ERR Invalid command specified"
+        assert client.refused("COMMAND", "GETKEYS", "weir.take", "k") == (
+            "ERR Invalid number of arguments specified for command")
+        assert client.refused("COMMAND", "GETKEYS", "weir.take", "k" * 60000, "l").startswith("ERR the keys are too long")
+        assert client.refused("COMMAND", "NONE") == "ERR unknown subcommand 'NONE'. Try COMMAND HELP."
+        assert len(client.ask("COMMAND", "HELP")) == 5
+        # the longest answers there are
+        assert len(client.ask("COMMAND", "DOCS", *["weir.take"] * 62)) == 124
+        assert len(third.ask("COMMAND", "INFO", *["weir.all"] * 62)) == 62
+
+
+def every_command_is_found_by_its_name_alone():
+    with server() as one, Client(one) as client:
+        for name in client.ask("COMMAND", "LIST"):
+            for word in (name, name.upper(), name.title()):
+                assert client.ask("COMMAND", "INFO", word)[0][0] == name
+            for word in (name + "x", name[:-1], "x" + name, name.replace("e", "\x05"), name.replace(".", "\x0e"),
+                         name[:-1] + "\0", name + "\0", name * 3, name[:8] + name[-8:], name[:4] + name[-4:]):
+                if word != name:
+                    assert client.ask("COMMAND", "INFO", word) == [None], (name, word)
+
+
+def help_is_a_list():
+    with server() as one, Client(one) as client:
+        lines = client.ask("HELP")
+        assert [line.split(":")[0].split(" ")[0].lower() for line in lines] == client.ask("COMMAND", "LIST")
+        assert client.ask("HELP", "weir.release") == [line for line in lines if line.startswith("WEIR.RELEASE")]
+        errors = client.ask("HELP", "errors")
+        assert any(line.startswith("NOHOLD ") for line in errors) and all(": " in line for line in errors)
+        assert client.refused("HELP", "nothing") == "ERR HELP knows commands and ERRORS, not 'nothing'"
+
+
+def redis_cli_shows_hints():
+    with server() as one:
+        shown = subprocess.run(["redis-cli", "-p", str(one.port), "help", "weir.take"], capture_output=True, text=True,
+                               timeout=TIMEOUT_S, check=True).stdout
+        assert "key limit [cost] [WAIT timeout_ms]" in shown, shown
+
+
+# --- workers -----------------------------------------------------------------------------------------------------
+
+
+def descriptors(one):
+    return len(os.listdir(f"/proc/{one.process.pid}/fd"))
+
+
+def limit_descriptors(one, n):
+    resource.prlimit(one.process.pid, resource.RLIMIT_NOFILE, (n, resource.prlimit(one.process.pid,
+                                                                                  resource.RLIMIT_NOFILE)[1]))
+
+
+def out_of_descriptors_others_are_served():
+    with server("--workers", "1") as one, contextlib.ExitStack() as stack:
+        enough = resource.prlimit(one.process.pid, resource.RLIMIT_NOFILE)[0]
+        limit_descriptors(one, descriptors(one))
+        lonely = stack.enter_context(Client(one))
+        lonely.send("PING")  # there is nobody whose leaving would make room
+        limit_descriptors(one, enough)
+        assert lonely.reply() == "PONG"
+        limit_descriptors(one, descriptors(one) + 1)
+        second, third = (stack.enter_context(Client(one)) for _ in range(2))
+        assert second.ask("PING") == "PONG"
+        third.send("PING")
+        for _ in range(100):
+            assert lonely.ask("WEIR.TAKE", "k", "1000/day")[0] == 1
+        second.close()
+        assert third.reply() == "PONG"
+
+
+def ask_together(one, *requests):
+    """A client that has the answer to the first of them. Before that the server may have found it silent for too long."""
+    while True:
+        client = Client(one)
+        try:
+            client.socket.sendall(b"".join(bulks(*request) for request in requests))
+            client.reply()
+            return client
+        except (AssertionError, OSError):
+            client.close()
+
+
+def who_is_silent_for_long_is_cut_off():
+    take = ("WEIR.TAKE", "k", "2/s burst 1")
+    with server("--idle", "100ms", "--workers", "1") as one:
+        with one.connect() as silent:
+            assert is_closed(silent)
+        with ask_together(one, ("PING",), take, (*take, "WAIT", 60000)) as patient:
+            patient.reply()
+            assert patient.reply()[0] == 1  # who waits is not silent, however long that takes
+            assert is_closed(patient.socket)
+
+
+def who_does_not_read_is_cut_off_alone():
+    with server("--output", "64KiB", "--workers", "1") as one, Client(one, by_path=True) as deaf, Client(one) as other:
+        line, n = deaf.ask("HELP")[-1].encode(), 2000
+        deaf.socket.sendall(b"HELP\r\n" * n)
+        events = select.poll()
+        events.register(deaf.socket, select.POLLRDHUP)
+        assert events.poll(TIMEOUT_S * 1000)
+        assert other.ask("PING") == "PONG"
+        got = b""
+        with contextlib.suppress(ConnectionResetError):
+            while piece := deaf.socket.recv(1 << 16):
+                got += piece
+        assert 0 < got.count(line) < n
+
+
+def the_end_waits_for_those_who_read_slowly():
+    with server("--workers", "1") as one, Client(one, by_path=True) as slow:
+        line, n = slow.ask("HELP")[-1].encode(), 1000  # more than the socket takes at once
+        os.kill(one.process.pid, signal.SIGSTOP)
+        slow.socket.sendall(b"HELP\r\n" * n)
+        with one.connect() as late:  # whom nobody has accepted yet
+            late.sendall(bulks("PING"))
+            os.kill(one.process.pid, signal.SIGTERM)
+            os.kill(one.process.pid, signal.SIGCONT)
+            assert late.recv(7) == b"+PONG\r\n" and is_closed(late)
+        assert one.process.poll() is None
+        assert slow.file.read().count(b"+" + line + b"\r\n") == n
+        assert one.process.wait(TIMEOUT_S) == 0
+
+
+TESTS = [a_key_is_inspected, all_or_none_are_charged, limits_of_one_request_do_not_displace_each_other,
+         holds_are_settled_by_anybody_once, bad_holds_are_refused, holds_are_bounded, a_wait_holds_up_its_connection_alone,
+         waits_go_in_the_order_in_which_they_came, a_wait_that_is_in_vain_is_denied,
+         who_leaves_while_it_waits_leaves_nothing,
+         sigterm_denies_who_waits_and_answers_the_rest, commands_are_described_as_redis_does,
+         every_command_is_found_by_its_name_alone, help_is_a_list, redis_cli_shows_hints,
+         out_of_descriptors_others_are_served, who_is_silent_for_long_is_cut_off,
+         who_does_not_read_is_cut_off_alone, the_end_waits_for_those_who_read_slowly]
+
+
+def main():
+    failed = 0
+    for test in TESTS:
+        try:
+            test()
+            print(f"ok    {test.__name__}", flush=True)
+        except (AssertionError, ReplyError, OSError, subprocess.SubprocessError) as fault:
+            failed += 1
+            print(f"FAIL  {test.__name__}: {type(fault).__name__}: {fault}", flush=True)
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
