@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 enum { WEIR__NET_NAME_SIZE = 128 };
@@ -26,7 +27,11 @@ ssize_t weir__net_write(int socket, const void *bytes, size_t size);
 
 void weir__net_close(int socket);
 
-/* Connects and waits for that; the socket blocks. */
-int weir__net_connect(const char *where, int *ret_socket);
+/* Connects to the first address of `where` that answers. The socket blocks, and so does this: in each case for timeout_ms at
+ * most, 0 for ever. Reads and writes that take longer return -EAGAIN. */
+int weir__net_connect(const char *where, uint32_t timeout_ms, int *ret_socket);
+
+/* From now on it does not block. */
+int weir__net_unblock(int socket);
 
 #endif
