@@ -12,6 +12,7 @@ struct weir__command {
 };
 
 int weir__ask(int argc, char **argv); /* by its name: any command that asks a server */
+int weir__bench(int argc, char **argv);
 int weir__demo(int argc, char **argv);
 int weir__serve(int argc, char **argv);
 int weir__table(int argc, char **argv);

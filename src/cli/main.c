@@ -5,6 +5,7 @@
 #include "cli/command.h"
 
 static const struct weir__command commands[] = {
+	{ "bench", weir__bench, "measures a daemon on this machine" },
 	{ "demo", weir__demo, "the five algorithms side by side on the same bursty traffic" },
 	{ "serve", weir__serve, "the daemon: decides for whoever asks over RESP" },
 	{ "table", weir__table, "looks into shared tables while they are in use" },
