@@ -15,8 +15,9 @@ is the same. Requests a second, and their ratios, are printed beside: *_rate_vs_
 Ratios compare each contender's fastest round: other users of the machine only ever add time. Tables show the median of
 the rounds, and as noise (largest - smallest) / median.
 
-Two workers beside one: where there are four processors or more, the rates of both; else instructions of a request, by
-callgrind, since the load needs a processor: they do not show what two threads wait for each other's cache lines.
+Two workers beside one: where there are four processors or more, the rates of both. Else the load needs a processor, and
+it is instructions of a request, by callgrind, and what share of the work the busier worker has: the other one's idleness
+is lost. Instructions do not show what two threads wait for each other's cache lines; the ns beside them do.
 
 --curve measures 1, 100 and 10,000 connections and 1 K, 1 M and 50 M keys instead, and draws docs/plots/serve_*.svg.
 

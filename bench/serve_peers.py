@@ -25,10 +25,13 @@ class Server:
         self.process = process
         self.where = where  # ["-p", PORT] or ["-s", PATH], as redis-benchmark and redis-cli take it
 
-    def cpu_ns(self):
-        """What all of its threads have had of processors so far."""
+    def thread_ns(self):
+        """What each of its threads has had of processors so far."""
         tasks = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
-        return sum(int(task.read_text(encoding="ascii").split()[0]) for task in tasks)
+        return [int(task.read_text(encoding="ascii").split()[0]) for task in tasks]
+
+    def cpu_ns(self):
+        return sum(self.thread_ns())
 
 
 def free_port():

@@ -10,6 +10,7 @@ import serve_peers
 from harness import ROOT, run
 
 PIPELINE, CONNECTIONS, KEYS = 64, 50, 1_000_000
+KEYS_COUNTED = 1000  # under valgrind: all are there after FEW requests
 FEW, MANY = 32_000, 160_000
 RATE = 1_200_000  # requests a second that a measurement reckons with, for each processor that asks
 
@@ -18,7 +19,9 @@ def measure(arguments, words):
     usable = sorted(os.sched_getaffinity(0))
     if len(usable) >= 4:
         return by_rate(arguments, words, usable)
-    return by_instructions(words)
+    count, shared = by_instructions(words), by_processor(arguments, words, set(usable))
+    # Two are as fast as the busier one, so it matters how evenly they are asked.
+    return {**count, **shared, "ratio": count["one"] / count["two"] / (1 - shared["least_share"])}
 
 
 # --- four processors: two serve, two ask ----------------------------------------------------------------------------
@@ -60,8 +63,8 @@ def collected(workers, n, words):
                 if server.poll() is not None or time.monotonic() > until:
                     raise SystemExit("weir serve does not serve under valgrind")
                 time.sleep(0.1)
-            run(["redis-benchmark", "-s", path, "-c", str(CONNECTIONS), "-P", str(PIPELINE), "-r", str(KEYS), "-n",
-                 str(n), "-q", *words])
+            run(["redis-benchmark", "-s", path, "-c", str(CONNECTIONS), "-P", str(PIPELINE), "-r",
+                 str(KEYS_COUNTED), "-n", str(n), "-q", *words])
         finally:
             server.terminate()
             server.wait(serve_peers.PATIENCE_S)
@@ -72,10 +75,28 @@ def collected(workers, n, words):
 def by_instructions(words):
     count = {workers: (collected(workers, MANY, words) - collected(workers, FEW, words)) / (MANY - FEW)
              for workers in (1, 2)}
-    return {"measured": "instructions of a request", "one": count[1], "two": count[2],
-            "ratio": 2 * count[1] / count[2]}
+    return {"measured": "instructions of a request", "one": count[1], "two": count[2]}
+
+
+def by_processor(arguments, words, cpus):
+    """ns of processors for a request, while the load has to share them. How far two workers get into each other's way
+    shows here, and whether both are asked."""
+    found = {}
+    n = max(CONNECTIONS * PIPELINE, int(RATE * arguments.seconds))
+    for workers in (1, 2):
+        with serve_peers.at_a_path(cpus, lambda path: serve_peers.weir_command(path, 2 * KEYS, workers)) as server:
+            command = ["redis-benchmark", *server.where, "-c", str(CONNECTIONS), "-P", str(PIPELINE), "-r", str(KEYS), "-n",
+                       str(n), "--csv", *words]
+            serve_peers.drive(server, command, n)  # to have the keys there
+            found[workers] = min(serve_peers.drive(server, command, n)["ns"] for _ in range(arguments.rounds))
+            threads = sorted(server.thread_ns())[-workers:]
+    return {"one_ns": found[1], "two_ns": found[2], "least_share": threads[0] / sum(threads)}
 
 
 def print_report(workers):
     print(f"\n{workers['measured']}, unix socket, pipeline {PIPELINE}: one worker {workers['one']:.0f}, two "
           f"{workers['two']:.0f}: two workers serve {workers['ratio']:.2f} times as many")
+    if "one_ns" in workers:
+        print(f"of two workers the idler did {100 * workers['least_share']:.0f} % of the work; a request took "
+              f"{workers['one_ns']:.0f} ns of processors that the load shares with one worker, with two "
+              f"{workers['two_ns']:.0f}")
