@@ -3,6 +3,7 @@
 
     ./dev bench serve [--rounds N] [--seconds S] [--report-only] [--quick]
     ./dev bench serve --curve [--rounds N] [--seconds S] [--quick]
+    ./dev bench serve --loops [--rounds N] [--seconds S] [--quick]
 
 Each server has one processor, redis-benchmark has another, and all servers are driven by the same commands, which are
 printed. Each is asked once a round, in turn.
@@ -21,9 +22,11 @@ is lost. Instructions do not show what two threads wait for each other's cache l
 
 --curve measures 1, 100 and 10,000 connections and 1 K, 1 M and 50 M keys instead, and draws docs/plots/serve_*.svg.
 
+--loops compares echo servers instead, one by epoll and one by io_uring: is there anything to be gained by the other?
+
 The exit status is 1 if a promised figure is missed; --report-only only says so. --quick is a smoke test: its figures
 mean nothing and are not judged."""
-# packages: redis-server redis-tools util-linux valgrind
+# packages: liburing-dev redis-server redis-tools util-linux valgrind
 
 import argparse
 import contextlib
@@ -50,6 +53,7 @@ CONTENDERS = {
     "get": ("Redis, GET", {1: 60_000, 16: 600_000, 64: 1_200_000}),
     "lua": ("Redis, token bucket in Lua", {1: 40_000, 16: 80_000, 64: 80_000}),
     "echo": ("an echo of CL.THROTTLE", {1: 60_000, 16: 600_000, 64: 1_200_000}),
+    "uring": ("an echo by io_uring", {1: 60_000, 16: 600_000, 64: 1_200_000}),
 }
 
 # ratio, "at least" or "at most", bound
@@ -128,8 +132,8 @@ def other_ratios(times):
 def print_table(times):
     print(f"\n{'':<28} {'pipeline':>8} {'server ns':>10} {'noise':>6} {'requests/s':>11} {'server busy':>12} {'p99 ms':>7}")
     for pipeline in PIPELINES:
-        for name, (label, _) in CONTENDERS.items():
-            one = times[(pipeline, name)]
+        for name in (name for name in CONTENDERS if (pipeline, name) in times):
+            label, one = CONTENDERS[name][0], times[(pipeline, name)]
             print(f"{label:<28} {pipeline:>8} {one['ns']:>10.0f} {percent(one['noise']):>6} {one['per_second']:>11.0f} "
                   f"{percent(one['busy']):>12} {min(one['p99_ms_of_rounds']):>7.3f}")
 
@@ -141,11 +145,24 @@ GET finds 3 bytes under each key. The bucket in Lua is bench/bucket.lua, by EVAL
 An echo reads and sends back by the same epoll: no server that reads requests can take less."""
 
 
+def compare_loops(arguments, cpus, load_cpu, where):
+    with serve_peers.echo(cpus) as epoll, serve_peers.echo_by_uring(cpus) as uring:
+        times = measure({"echo": (epoll, THROTTLE), "uring": (uring, THROTTLE)}, load_cpu, KEYS, arguments)
+    print_table(times)
+    best = fastest(times)
+    print_machine(where)
+    print()
+    for pipeline in PIPELINES:
+        print(f"ratio epoll_p{pipeline}_vs_io_uring {best[(pipeline, 'uring')] / best[(pipeline, 'echo')]:.3f}")
+    return 0
+
+
 def read_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench serve", description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5, help="of which the median is taken (5)")
     parser.add_argument("--seconds", type=float, default=2, help="each measurement of a round, about (2)")
     parser.add_argument("--curve", action="store_true", help="by connections and keys instead, and draw it")
+    parser.add_argument("--loops", action="store_true", help="an echo by epoll and one by io_uring instead")
     parser.add_argument("--report-only", action="store_true", help="exit 0 also if a figure is missed")
     parser.add_argument("--quick", action="store_true", help="a smoke test: does it work at all")
     arguments = parser.parse_args()
@@ -166,6 +183,8 @@ def main():
     (ROOT / "build/bench").mkdir(parents=True, exist_ok=True)
     if arguments.curve:
         return serve_curve.main(arguments, cpus, load_cpus, where)
+    if arguments.loops:
+        return compare_loops(arguments, cpus, load_cpu, where)
     keys = KEYS_QUICK if arguments.quick else KEYS
     with all_servers(cpus, load_cpus, keys) as servers:
         times = measure(servers, load_cpu, keys, arguments)

@@ -83,6 +83,13 @@ def echo(cpus):
     return started([ECHO, f"127.0.0.1:{port}"], ["-p", port], cpus)
 
 
+def echo_by_uring(cpus):
+    program = "build/bench/echo_uring"
+    run(["gcc", "-O2", "-D_GNU_SOURCE", "bench/echo_uring.c", "-o", program, "-luring"])
+    port = str(free_port())
+    return started([program, port], ["-p", port], cpus)
+
+
 def weir_command(listen, keys, workers=1):
     return [WEIR, "serve", "--listen", listen, "--workers", str(workers), "--keys", str(keys), "--connections", "10100"]
 
