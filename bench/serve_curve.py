@@ -14,18 +14,19 @@ CONNECTIONS, CONNECTIONS_QUICK = [1, 100, 10_000], [1, 100]
 KEYS, KEYS_QUICK = [1_000, 1_000_000, 50_000_000], [1_000, 10_000]
 USUAL_CONNECTIONS, USUAL_KEYS = 50, 1_000_000
 THROTTLE = ["CL.THROTTLE", "key:__rand_int__", "2999999", "1", "180"]
+PIPELINES_OF_EACH = 10  # connection, at least: connecting is part of what is measured
 NUMBERS = "docs/plots/serve.md"
 # pipeline -> label, colour, requests a second that a measurement reckons with
 LINES = {1: ("pipeline 1", "#c2410c", 60_000), 16: ("pipeline 16", "#0f766e", 600_000),
          64: ("pipeline 64", "#0b63b5", 1_200_000)}
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 800, 420, 64, 660, 56, 366
-TICKS = (50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000)
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 800, 420, 76, 660, 56, 366
+TICKS = (50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
 
 
 # --- measuring ------------------------------------------------------------------------------------------------------
 
 def ask(server, load_cpus, pipeline, connections, keys, seconds):
-    n = max(connections * pipeline, int(LINES[pipeline][2] * seconds))
+    n = max(PIPELINES_OF_EACH * connections * pipeline, int(LINES[pipeline][2] * seconds))
     command = serve_peers.benchmark_command(server.where, min(load_cpus), pipeline, connections, keys, n, THROTTLE)
     print(shlex.join(command))
     return serve_peers.drive(server, command, n)
@@ -77,7 +78,7 @@ def draw_axes(sizes, across, down, ticks, what):
         parts.append(f'<path d="M{across(size):.1f} {BOTTOM}v5" stroke="{INK}"/>')
         parts.append(f'<text x="{across(size):.1f}" y="{BOTTOM + 19}" text-anchor="middle">{spoken(size)}</text>')
     parts.append(f'<text x="{(LEFT + RIGHT) / 2:.0f}" y="{HEIGHT - 12}" text-anchor="middle">{what}</text>')
-    parts.append(f'<text transform="translate(18 {(TOP + BOTTOM) / 2:.0f}) rotate(-90)" text-anchor="middle">'
+    parts.append(f'<text transform="translate(20 {(TOP + BOTTOM) / 2:.0f}) rotate(-90)" text-anchor="middle">'
                  "ns of the server's processor</text>")
     return parts
 

@@ -83,7 +83,7 @@ static int help(const struct question *question)
 	       question->does, here);
 	if (question->can_wait)
 		printf("  --wait MS             for up to so long, until it can be admitted\n");
-	printf("  --json                for programs; spans in ns\n"
+	printf("  --json                for programs; times in UTC, spans in ns\n"
 	       "  --                    ends the options, for a KEY that begins with a dash\n"
 	       "  --help                this\n"
 	       "\n"

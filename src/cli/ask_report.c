@@ -15,6 +15,9 @@ enum { NAME_SIZE = 64 };
 /* Members that are spans: ns on the wire, where -1 is: never. */
 static const char *const spans[] = { "retry_after", "reset_after", "delay" };
 
+/* And one that is an instant: ns of Unix time, where 0 is: none. */
+static const char instant[] = "whole_at";
+
 static bool is_text(const struct weir__resp_token *token, const char *text)
 {
 	return token->text.length == strlen(text) && memcmp(token->text.bytes, text, token->text.length) == 0;
@@ -26,6 +29,11 @@ static bool is_span(const struct weir__resp_token *name)
 		if (is_text(name, spans[i]))
 			return true;
 	return false;
+}
+
+static bool is_instant(const struct weir__resp_token *name, const struct weir__resp_token *value)
+{
+	return is_text(name, instant) && value->type == WEIR__RESP_INTEGER;
 }
 
 /* The value of a member of a map, or NULL. */
@@ -68,10 +76,21 @@ static void write_name(const struct weir__resp_token *token, char name[NAME_SIZE
 
 	for (; n < token->text.length && n < NAME_SIZE - 4; n++)
 		name[n] = isalnum((unsigned char)token->text.bytes[n]) ? token->text.bytes[n] : '_';
-	strcpy(name + n, is_span(token) ? "_ns" : "");
+	(void)snprintf(name + n, NAME_SIZE - n, "%s", is_span(token) ? "_ns" : "");
 }
 
 static void json_value(struct weir__json *json, const char *name, const struct weir__resp_token *value, bool is_a_span);
+
+static void json_instant(struct weir__json *json, const char *name, const struct weir__resp_token *value)
+{
+	char text[WEIR__WORDS_SIZE];
+
+	weir__words_instant((weir_ns)value->number, text);
+	if (value->number > 0)
+		weir__json_text(json, name, text);
+	else
+		weir__json_word(json, name, "null");
+}
 
 static void json_members(struct weir__json *json, const struct weir__resp_token *map)
 {
@@ -82,7 +101,10 @@ static void json_members(struct weir__json *json, const struct weir__resp_token 
 		const struct weir__resp_token *const value = at + at->span;
 
 		write_name(at, name);
-		json_value(json, name, value, is_span(at));
+		if (is_instant(at, value))
+			json_instant(json, name, value);
+		else
+			json_value(json, name, value, is_span(at));
 		at = value + value->span;
 	}
 }
@@ -154,11 +176,14 @@ static void print_decision(const struct weir__resp_token *answer, const struct w
 {
 	const bool is_allowed = weir__ask_report_admits(answer);
 	const int64_t granted = number_of(answer, "granted"), retry = number_of(answer, "retry_after");
+	const int64_t decided_by = number_of(answer, "decided_by");
 	const int64_t delay = number_of(answer, "delay"), reset = number_of(answer, "reset_after");
 
 	fputs(is_allowed ? words->allowed : words->denied, stdout);
 	if (is_allowed && asked > 0)
 		printf(" %" PRId64 " of %" PRIu64, granted, asked);
+	if (!is_allowed && decided_by > 0)
+		printf(" by limit %" PRId64, decided_by);
 	printf(", %" PRId64 " of %" PRId64 " left", number_of(answer, "remaining"), number_of(answer, "limit"));
 	if (is_allowed && delay > 0)
 		print_span("departs in", delay);
@@ -212,6 +237,14 @@ static void print_value(const struct weir__resp_token *value, bool is_a_span)
 	}
 }
 
+static void print_instant(int64_t ns)
+{
+	char text[WEIR__WORDS_SIZE];
+
+	weir__words_instant((weir_ns)ns, text);
+	fputs(ns > 0 ? text : "none", stdout);
+}
+
 static void print_members(const struct weir__resp_token *map)
 {
 	const struct weir__resp_token *at = map + 1;
@@ -224,7 +257,10 @@ static void print_members(const struct weir__resp_token *map)
 		if (is_span(at))
 			name[strlen(name) - strlen("_ns")] = '\0';
 		printf("%-12s ", name);
-		print_value(value, is_span(at));
+		if (is_instant(at, value))
+			print_instant(value->number);
+		else
+			print_value(value, is_span(at));
 		putchar('\n');
 		at = value + value->span;
 	}

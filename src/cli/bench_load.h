@@ -10,8 +10,8 @@ enum { WEIR__BENCH_CONNECTIONS_MAX = 10000, WEIR__BENCH_PIPELINE_MAX = 1024, WEI
 
 struct weir__bench_plan {
 	const char *at;
-	const char *const
-		*words; /* of a request; NULL ends them. One that is WEIR__BENCH_KEY is another key each time */
+	/* Of a request; NULL ends them. One that is WEIR__BENCH_KEY is another key each time. */
+	const char *const *words;
 	uint32_t connections, pipeline, seconds;
 	uint64_t keys; /* at most 10^12 */
 };

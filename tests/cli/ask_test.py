@@ -164,8 +164,23 @@ def members_and_words_of_strangers_are_kept_harmless():
                "1/s", "--at", where)
 
 
+def instants_are_dates():
+    answer = b"%2\r\n+whole_at\r\n:1794808653069819151\r\n+other\r\n%1\r\n+whole_at\r\n:0\r\n"
+    with stranger(b"+OK\r\n" + answer) as where:
+        done = weir("inspect", "key", "1/s", "--json", "--at", where)
+        assert json.loads(done.stdout) == {"whole_at": "2026-11-16T05:57:33.069819151Z", "other": {"whole_at": None}}, done
+
+
+def several_limits_say_which_refused():
+    answer = (b"%8\r\n+allowed\r\n#f\r\n+limit\r\n:3\r\n+remaining\r\n:1\r\n+granted\r\n:0\r\n+retry_after\r\n:20000000000\r\n"
+              b"+reset_after\r\n:40000000000\r\n+delay\r\n:0\r\n+decided_by\r\n:2\r\n")
+    with stranger(b"+OK\r\n" + answer) as where:
+        expect(1, "denied by limit 2, 1 of 3 left, retry in 20 s, whole again in 40 s", "all", "a", "1/s", "1", "b", "3/min",
+               "2", "--at", where)
+
+
 def passwords_are_sent():
-    """What a server is told of who asks; that it believes it is tested with the server."""
+    """By whatever way they are given; what a server makes of them is its own matter."""
     with tempfile.NamedTemporaryFile("w", prefix="weir-ask-") as file:
         file.write("of a file\nnot this\n")
         file.flush()
@@ -200,7 +215,8 @@ def help_is_help():
 
 
 TESTS = [decisions_are_told_in_a_sentence, programs_get_json, words_may_be_anything, what_was_called_wrongly_is_told,
-         who_does_not_answer_is_told, members_and_words_of_strangers_are_kept_harmless, passwords_are_sent, help_is_help]
+         who_does_not_answer_is_told, members_and_words_of_strangers_are_kept_harmless,
+         instants_are_dates, several_limits_say_which_refused, passwords_are_sent, help_is_help]
 
 
 def main():

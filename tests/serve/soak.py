@@ -117,8 +117,8 @@ def is_list(answer):
 
 
 def is_known_hold(answer):
-    """What was held may be over, settled, or never have been admitted."""
-    return not isinstance(answer, Error) or answer.startswith(("NOHOLD", "BUSY", "ERR"))
+    """What was held may be over, settled, of another key, or never have been admitted."""
+    return not isinstance(answer, Error) or answer.startswith(("NOHOLD", "HELDOTHER", "SETTLED", "BUSY"))
 
 
 def any_limit(chance):
