@@ -32,6 +32,7 @@ import argparse
 import contextlib
 import os
 import shlex
+import signal
 import sys
 
 import serve_curve
@@ -175,6 +176,7 @@ def read_arguments():
 
 def main():
     arguments = read_arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # and all servers with it
     both = processors()
     cpus, load_cpus = both[1], both[2] - both[1]
     load_cpu = min(load_cpus)

@@ -14,7 +14,7 @@ CONNECTIONS, CONNECTIONS_QUICK = [1, 100, 10_000], [1, 100]
 KEYS, KEYS_QUICK = [1_000, 1_000_000, 50_000_000], [1_000, 10_000]
 USUAL_CONNECTIONS, USUAL_KEYS = 50, 1_000_000
 THROTTLE = ["CL.THROTTLE", "key:__rand_int__", "2999999", "1", "180"]
-PIPELINES_OF_EACH = 10  # connection, at least: connecting is part of what is measured
+PIPELINES_OF_EACH = 4  # connection, at least: connecting is part of what is measured
 NUMBERS = "docs/plots/serve.md"
 # pipeline -> label, colour, requests a second that a measurement reckons with
 LINES = {1: ("pipeline 1", "#c2410c", 60_000), 16: ("pipeline 16", "#0f766e", 600_000),

@@ -328,7 +328,9 @@ def empty(soak, chance):
 # --- what the server takes ------------------------------------------------------------------------------------------
 
 def resident_bytes(pid):
-    return int(re.search(r"^VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(encoding="ascii"), re.M)[1]) * 1024
+    found = re.search(r"^VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(encoding="ascii"), re.M)
+    check(found, "the server has ended")
+    return int(found[1]) * 1024
 
 
 def descriptors(pid):
