@@ -3,6 +3,7 @@ how many keys there are, as numbers and as plots. Not a bench itself."""
 
 import json
 import math
+import os
 import shlex
 import sys
 
@@ -114,10 +115,10 @@ def plot(points, sizes, what, title, where):
         "</svg>", ""])
 
 
-def numbers(tables, where):
+def numbers(tables, where, rounds, load):
     """In Markdown."""
-    rows = [f"ns of the server's processor for a CL.THROTTLE over TCP, one worker: {where['cpu']}, fastest of the rounds. "
-            "Made by `./dev bench serve --curve`."]
+    rows = [f"ns of the server's processor for a CL.THROTTLE over TCP, one worker: {where['cpu']}, the fastest of {rounds}, "
+            f"load before {load:.1f}. Made by `./dev bench serve --curve`."]
     for what, sizes, points in tables:
         rows += ["", f"| {what} | " + " | ".join(label for label, _, _ in LINES.values()) + " |",
                  "|---:|" + "---:|" * len(LINES)]
@@ -127,6 +128,7 @@ def numbers(tables, where):
 
 
 def main(arguments, cpus, load_cpus, where):
+    load = os.getloadavg()[0]
     serve_peers.raise_descriptors()
     by_connections, by_keys = (CONNECTIONS_QUICK, KEYS_QUICK) if arguments.quick else (CONNECTIONS, KEYS)
     usual = by_keys[1] if arguments.quick else USUAL_KEYS
@@ -136,7 +138,7 @@ def main(arguments, cpus, load_cpus, where):
     connections = {(one, pipeline): ns[(one, usual, pipeline)] for one in by_connections for pipeline in LINES}
     keys = {(one, pipeline): ns[(USUAL_CONNECTIONS, one, pipeline)] for one in by_keys for pipeline in LINES}
     said = numbers([(f"connections, {spoken(usual)} keys", by_connections, connections),
-                    (f"keys, {USUAL_CONNECTIONS} connections", by_keys, keys)], where)
+                    (f"keys, {USUAL_CONNECTIONS} connections", by_keys, keys)], where, arguments.rounds, load)
     print("\n" + said, end="")
     print(f"\nnoise, (largest - smallest) / median of {arguments.rounds} rounds of about {arguments.seconds} s: at most "
           f"{percent(max(one['noise'] for one in times.values()))}")
