@@ -99,12 +99,14 @@ def percent(share):
 def machine(packages):
     cpu = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
     versions = {package: run(["dpkg-query", "-W", "-f", "${Version}", package])[0] for package in packages}
+    go = run(["go", "version"])[0].strip() if "golang-go" in packages else None
     return {"cpu": cpu[1] if cpu else platform.machine(), "processors": os.cpu_count(), "kernel": platform.release(),
-            "go": run(["go", "version"])[0].strip(), "packages": versions}
+            "go": go, "packages": versions}
 
 
 def print_machine(where):
-    print(f"\n{where['cpu']}, {where['processors']} processors, Linux {where['kernel']}, {where['go']}")
+    go = f", {where['go']}" if where["go"] else ""
+    print(f"\n{where['cpu']}, {where['processors']} processors, Linux {where['kernel']}{go}")
 
 
 def judge_ratios(promises, ratios, ranges):

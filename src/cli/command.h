@@ -1,5 +1,5 @@
 /* command.h: the subcommands of weir. Each gets its own name as argv[0] and returns the exit code: 0 when it is done, 2
- * when it was called wrongly, and 1 or 2 when it failed, as its help says. */
+ * when it was called wrongly, and 1 to 3 when it failed, as its help says. */
 #ifndef WEIR_CLI_COMMAND_H
 #define WEIR_CLI_COMMAND_H
 
@@ -12,6 +12,8 @@ struct weir__command {
 };
 
 int weir__check_config(int argc, char **argv);
+int weir__ask(int argc, char **argv); /* by its name: any command that asks a server */
+int weir__bench(int argc, char **argv);
 int weir__demo(int argc, char **argv);
 int weir__explain(int argc, char **argv);
 int weir__serve(int argc, char **argv);

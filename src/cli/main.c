@@ -5,11 +5,23 @@
 #include "cli/command.h"
 
 static const struct weir__command commands[] = {
+	{ "bench", weir__bench, "measures a daemon on this machine" },
 	{ "check-config", weir__check_config, "says what is wrong with policies" },
 	{ "demo", weir__demo, "the five algorithms side by side on the same bursty traffic" },
 	{ "explain", weir__explain, "which limits of a policy apply to a request, and why" },
 	{ "serve", weir__serve, "the daemon: decides for whoever asks over RESP" },
 	{ "table", weir__table, "looks into shared tables while they are in use" },
+	{ "take", weir__ask, "asks the daemon: admits and charges, or not" },
+	{ "upto", weir__ask, "asks the daemon: charges as many as there are" },
+	{ "peek", weir__ask, "asks the daemon: what take would answer" },
+	{ "refund", weir__ask, "asks the daemon: gives back" },
+	{ "reset", weir__ask, "asks the daemon: forgets what a key owes" },
+	{ "inspect", weir__ask, "asks the daemon: what is known of a key" },
+	{ "all", weir__ask, "asks the daemon: takes from several limits, all or nothing" },
+	{ "hold", weir__ask, "asks the daemon: takes an estimate, to be settled later" },
+	{ "settle", weir__ask, "asks the daemon: charges or gives back what an estimate was wrong by" },
+	{ "release", weir__ask, "asks the daemon: gives back all of a hold" },
+	{ "ping", weir__ask, "whether the daemon answers" },
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

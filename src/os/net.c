@@ -2,6 +2,7 @@
 #include "os/net.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/sockios.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -11,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -223,29 +225,58 @@ bool weir__net_has_arrived(int socket)
 	       ioctl(socket, SIOCOUTQ, &waiting) != 0 || waiting == 0;
 }
 
-int weir__net_connect(const char *where, int *ret_socket)
+static int set_timeout(int socket, uint32_t timeout_ms)
 {
-	struct addrinfo path_info = { .ai_family = AF_UNIX }, *found = NULL;
+	const struct timeval most = { .tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000 };
+
+	return setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most)) == 0 &&
+			       setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most)) == 0 ?
+		       0 :
+		       errno;
+}
+
+static int connect_to(const struct sockaddr *address, socklen_t length, uint32_t timeout_ms, int *ret_socket)
+{
+	const int on = 1, connected = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int error;
+
+	if (connected < 0)
+		return errno;
+	error = set_timeout(connected, timeout_ms);
+	if (error == 0 && connect(connected, address, length) != 0)
+		error = errno == EINPROGRESS ? ETIMEDOUT : errno;
+	if (error != 0)
+		return fail_and_close(connected, error);
+	(void)setsockopt(connected, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	*ret_socket = connected;
+	return 0;
+}
+
+int weir__net_connect(const char *where, uint32_t timeout_ms, int *ret_socket)
+{
 	struct sockaddr_un address;
-	int connected, error;
+	struct addrinfo *found;
+	int error;
 
 	if (is_path(where)) {
 		error = path_address(where, &address);
-		path_info.ai_addr = (struct sockaddr *)&address;
-		path_info.ai_addrlen = sizeof(address);
-	} else {
-		error = resolve(where, false, &found);
+		if (error != 0)
+			return error;
+		return connect_to((const struct sockaddr *)&address, sizeof(address), timeout_ms, ret_socket);
 	}
+	error = resolve(where, false, &found);
 	if (error != 0)
 		return error;
-	connected = socket(found ? found->ai_family : AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (connected < 0)
-		error = errno;
-	else if (connect(connected, found ? found->ai_addr : path_info.ai_addr,
-			 found ? found->ai_addrlen : path_info.ai_addrlen) != 0)
-		error = fail_and_close(connected, errno);
-	if (found)
-		freeaddrinfo(found);
-	*ret_socket = connected;
+	error = EINVAL;
+	for (const struct addrinfo *one = found; one && error != 0; one = one->ai_next)
+		error = connect_to(one->ai_addr, one->ai_addrlen, timeout_ms, ret_socket);
+	freeaddrinfo(found);
 	return error;
+}
+
+int weir__net_unblock(int socket)
+{
+	const int flags = fcntl(socket, F_GETFL);
+
+	return flags >= 0 && fcntl(socket, F_SETFL, flags | O_NONBLOCK) == 0 ? 0 : errno;
 }

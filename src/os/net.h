@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 enum { WEIR__NET_NAME_SIZE = 128 };
@@ -34,7 +35,11 @@ void weir__net_stop_listening(int listener);
 void weir__net_end_writing(int socket);
 bool weir__net_has_arrived(int socket);
 
-/* Connects and waits for that; the socket blocks. */
-int weir__net_connect(const char *where, int *ret_socket);
+/* Connects to the first address of `where` that answers. The socket blocks, and so does this: in each case for timeout_ms at
+ * most, 0 for ever. Reads and writes that take longer return -EAGAIN. */
+int weir__net_connect(const char *where, uint32_t timeout_ms, int *ret_socket);
+
+/* From now on it does not block. */
+int weir__net_unblock(int socket);
 
 #endif

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""the daemon beside Redis: CL.THROTTLE, GET and a token bucket in Lua, over RESP
+
+    ./dev bench serve [--rounds N] [--seconds S] [--report-only] [--quick]
+    ./dev bench serve --curve [--rounds N] [--seconds S] [--quick]
+    ./dev bench serve --loops [--rounds N] [--seconds S] [--quick]
+
+Each server has one processor, redis-benchmark has another, and all servers are driven by the same commands, which are
+printed. Each is asked once a round, in turn.
+
+redis-benchmark takes as long to read an answer of five integers as a good server to make it. From a pipeline of 16 on, a
+fast server waits for it, and requests a second are those of redis-benchmark. So ratios compare what a request takes of
+the server's processor, which is what it could do if it were asked fast enough; where a server is busy all the time, that
+is the same. Requests a second, and their ratios, are printed beside: *_rate_vs_*.
+
+Ratios compare each contender's fastest round: other users of the machine only ever add time. Tables show the median of
+the rounds, and as noise (largest - smallest) / median.
+
+Two workers beside one: where there are four processors or more, the rates of both. Else the load needs a processor, and
+it is instructions of a request, by callgrind, and what share of the work the busier worker has: the other one's idleness
+is lost. Instructions do not show what two threads wait for each other's cache lines; the ns beside them do.
+
+--curve measures 1, 100 and 10,000 connections and 1 K, 1 M and 50 M keys instead, and draws docs/plots/serve_*.svg.
+
+--loops compares echo servers instead, one by epoll and one by io_uring: is there anything to be gained by the other?
+
+The exit status is 1 if a promised figure is missed; --report-only only says so. --quick is a smoke test: its figures
+mean nothing and are not judged."""
+# packages: liburing-dev redis-server redis-tools util-linux valgrind
+
+import argparse
+import contextlib
+import os
+import shlex
+import signal
+import sys
+
+import serve_curve
+import serve_peers
+import serve_workers
+from harness import (ROOT, fastest, finish, judge_ratios, keyed, machine, percent, print_machine, processors,
+                     ratio_ranges, run, summarize)
+
+PIPELINES = [1, 16, 64]
+CONNECTIONS = 50
+KEYS, KEYS_QUICK = 1_000_000, 1000
+KEY = "key:__rand_int__"
+# All are admitted and write, and no key is ever whole: 1/3min burst 3000000.
+THROTTLE = ["CL.THROTTLE", KEY, "2999999", "1", "180"]
+BUCKET = ["3000000", "1", "180000000", "1"]
+# contender -> label, and requests a second that a measurement reckons with, by pipeline
+CONTENDERS = {
+    "weir": ("Weir, CL.THROTTLE", {1: 60_000, 16: 600_000, 64: 1_200_000}),
+    "get": ("Redis, GET", {1: 60_000, 16: 600_000, 64: 1_200_000}),
+    "lua": ("Redis, token bucket in Lua", {1: 40_000, 16: 80_000, 64: 80_000}),
+    "echo": ("an echo of CL.THROTTLE", {1: 60_000, 16: 600_000, 64: 1_200_000}),
+    "uring": ("an echo by io_uring", {1: 60_000, 16: 600_000, 64: 1_200_000}),
+}
+
+# ratio, "at least" or "at most", bound
+PROMISES = [
+    ("resp_p1_vs_redis_get", ">=", 1.0),
+    ("resp_p16_vs_redis_get", ">=", 1.5),
+    ("resp_p64_vs_redis_get", ">=", 2.0),
+    ("resp_p16_vs_lua", ">=", 12.0),
+    ("resp_p64_vs_lua", ">=", 20.0),
+    ("resp_p1_p99_vs_redis_get", "<=", 1.0),
+    ("two_workers_vs_one", ">=", 1.7),
+]
+
+
+# --- measuring ------------------------------------------------------------------------------------------------------
+
+def load_script(server):
+    script = (ROOT / "bench/bucket.lua").read_text(encoding="utf-8")
+    return run(["redis-cli", *server.where, "SCRIPT", "LOAD", script])[0].strip()
+
+
+@contextlib.contextmanager
+def all_servers(cpus, load_cpus, keys):
+    """Contender -> its server and the words of its request. All hold every key."""
+    with serve_peers.weir(cpus, 2 * keys) as weir, serve_peers.redis(cpus) as plain, \
+            serve_peers.redis(cpus) as scripted, serve_peers.echo(cpus) as echo:
+        bucket = ["EVALSHA", load_script(scripted), "1", KEY, *BUCKET]
+        print(f"filling in {keys} keys", file=sys.stderr)
+        serve_peers.fill(plain, ["SET", KEY, "xxx"], keys, load_cpus)
+        serve_peers.fill(weir, THROTTLE, keys, load_cpus)
+        serve_peers.fill(scripted, bucket, keys, load_cpus)
+        yield {"weir": (weir, THROTTLE), "get": (plain, ["GET", KEY]), "lua": (scripted, bucket),
+               "echo": (echo, THROTTLE)}
+
+
+def measure(servers, load_cpu, keys, arguments):
+    """(pipeline, contender) -> its summary."""
+    runs, printed = {}, set()
+    for number in range(arguments.rounds):
+        print(f"round {number + 1} of {arguments.rounds}", file=sys.stderr)
+        for pipeline in PIPELINES:
+            for name, (server, words) in servers.items():
+                n = max(CONNECTIONS * pipeline, int(CONTENDERS[name][1][pipeline] * arguments.seconds))
+                command = serve_peers.benchmark_command(server.where, load_cpu, pipeline, CONNECTIONS, keys, n, words)
+                if (pipeline, name) not in printed:
+                    print(shlex.join(command))
+                    printed.add((pipeline, name))
+                runs.setdefault((pipeline, name), []).append(serve_peers.drive(server, command, n))
+    return {name: {**summarize(one), "per_second_of_rounds": [each["per_second"] for each in one],
+                   "p99_ms_of_rounds": [each["p99_ms"] for each in one]} for name, one in runs.items()}
+
+
+# --- judgement ------------------------------------------------------------------------------------------------------
+
+def ratios_of(ns):
+    """ns: (pipeline, contender) -> ns of the server's processor for a request."""
+    ratios = {f"resp_p{pipeline}_vs_redis_get": ns[(pipeline, "get")] / ns[(pipeline, "weir")] for pipeline in PIPELINES}
+    ratios |= {f"resp_p{pipeline}_vs_lua": ns[(pipeline, "lua")] / ns[(pipeline, "weir")] for pipeline in PIPELINES}
+    return ratios | {f"echo_p{pipeline}_vs_redis_get": ns[(pipeline, "get")] / ns[(pipeline, "echo")]
+                     for pipeline in PIPELINES}
+
+
+def other_ratios(times):
+    rate = {name: max(one["per_second_of_rounds"]) for name, one in times.items()}
+    p99 = {name: min(one["p99_ms_of_rounds"]) for name, one in times.items()}
+    ratios = {"resp_p1_p99_vs_redis_get": p99[(1, "weir")] / p99[(1, "get")]}
+    for pipeline in PIPELINES:
+        for name, peer, told in (("weir", "get", "redis_get"), ("weir", "lua", "lua"), ("echo", "get", "redis_get")):
+            told_name = "resp" if name == "weir" else name
+            ratios[f"{told_name}_p{pipeline}_rate_vs_{told}"] = rate[(pipeline, name)] / rate[(pipeline, peer)]
+    return ratios
+
+
+# --- the report -----------------------------------------------------------------------------------------------------
+
+def print_table(times):
+    print(f"\n{'':<28} {'pipeline':>8} {'server ns':>10} {'noise':>6} {'requests/s':>11} {'server busy':>12} {'p99 ms':>7}")
+    for pipeline in PIPELINES:
+        for name in (name for name in CONTENDERS if (pipeline, name) in times):
+            label, one = CONTENDERS[name][0], times[(pipeline, name)]
+            print(f"{label:<28} {pipeline:>8} {one['ns']:>10.0f} {percent(one['noise']):>6} {one['per_second']:>11.0f} "
+                  f"{percent(one['busy']):>12} {min(one['p99_ms_of_rounds']):>7.3f}")
+
+
+NOTES = """
+server ns: of the server's processor for a request, in all of its threads, what the kernel does for it included.
+server busy: its share of that processor, in the idlest round; the start of redis-benchmark is part of it.
+GET finds 3 bytes under each key. The bucket in Lua is bench/bucket.lua, by EVALSHA; CL.THROTTLE and it admit all and write.
+An echo reads and sends back by the same epoll: no server that reads requests can take less."""
+
+
+def compare_loops(arguments, cpus, load_cpu, where):
+    with serve_peers.echo(cpus) as epoll, serve_peers.echo_by_uring(cpus) as uring:
+        times = measure({"echo": (epoll, THROTTLE), "uring": (uring, THROTTLE)}, load_cpu, KEYS, arguments)
+    print_table(times)
+    best = fastest(times)
+    print_machine(where)
+    print()
+    for pipeline in PIPELINES:
+        print(f"ratio epoll_p{pipeline}_vs_io_uring {best[(pipeline, 'uring')] / best[(pipeline, 'echo')]:.3f}")
+    return 0
+
+
+def read_arguments():
+    parser = argparse.ArgumentParser(prog="./dev bench serve", description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=5, help="of which the median is taken (5)")
+    parser.add_argument("--seconds", type=float, default=2, help="each measurement of a round, about (2)")
+    parser.add_argument("--curve", action="store_true", help="by connections and keys instead, and draw it")
+    parser.add_argument("--loops", action="store_true", help="an echo by epoll and one by io_uring instead")
+    parser.add_argument("--report-only", action="store_true", help="exit 0 also if a figure is missed")
+    parser.add_argument("--quick", action="store_true", help="a smoke test: does it work at all")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.rounds, arguments.seconds = 1, 0.02
+    if arguments.rounds < 1 or arguments.seconds <= 0:
+        parser.error("--rounds and --seconds are above 0")
+    return arguments
+
+
+def main():
+    arguments = read_arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # and all servers with it
+    both = processors()
+    cpus, load_cpus = both[1], both[2] - both[1]
+    load_cpu = min(load_cpus)
+    load = os.getloadavg()[0]
+    where = machine(["gcc", "redis-server", "valgrind"])
+    (ROOT / "build/bench").mkdir(parents=True, exist_ok=True)
+    if arguments.curve:
+        return serve_curve.main(arguments, cpus, load_cpus, where)
+    if arguments.loops:
+        return compare_loops(arguments, cpus, load_cpu, where)
+    keys = KEYS_QUICK if arguments.quick else KEYS
+    with all_servers(cpus, load_cpus, keys) as servers:
+        times = measure(servers, load_cpu, keys, arguments)
+    print("two workers", file=sys.stderr)
+    workers = serve_workers.measure(arguments, THROTTLE)
+    ratios = {**ratios_of(fastest(times)), **other_ratios(times), "two_workers_vs_one": workers["ratio"]}
+    ranges = ratio_ranges(ratios_of, times, arguments.rounds)
+    noise = max(one["noise"] for one in times.values())
+
+    print_table(times)
+    serve_workers.print_report(workers)
+    print(NOTES)
+    print_machine(where)
+    print(f"tables: medians of {arguments.rounds} rounds of about {arguments.seconds} s; noise at most {percent(noise)}\n"
+          f"load before: {load:.2f}")
+    return finish("serve", judge_ratios(PROMISES, ratios, ranges), ratios, {
+        "machine": where, "rounds": arguments.rounds, "seconds": arguments.seconds, "load_before": load,
+        "noise_most": noise, "times": keyed(times), "workers": workers, "ratios_of_single_rounds": ranges}, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

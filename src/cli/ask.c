@@ -1,0 +1,295 @@
+/* ask.c: a server asked from a shell: weir take, and the others of the table here. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/ask_report.h"
+#include "cli/command.h"
+#include "cli/link.h"
+#include "cli/words.h"
+
+enum {
+	ADMITTED = 0,
+	DENIED = 1,
+	CALLED_WRONGLY = 2,
+	FAILED = 3,
+	GO_ON = -1,
+	OPERANDS_MAX = 48,
+	WORDS_MAX = OPERANDS_MAX + 3, /* the command itself, WAIT and how long */
+	PASSWORD_SIZE = 1024,
+	PATIENCE_MS = 10000, /* for what should take a millisecond */
+	WAIT_MS_MOST = 3600000,
+};
+
+static const char here[] = "127.0.0.1:6380";
+
+/* What can be asked. In `operands` those in brackets may be left out; with `repeats` all may come again. */
+static const struct question {
+	const char *name, *command, *operands, *does;
+	int least, most;
+	bool repeats, can_wait;
+	int cost_at; /* place of the operand of which part may be granted, or -1 */
+	struct weir__ask_words words;
+} questions[] = {
+	/* clang-format off */
+	{ "take", "WEIR.TAKE", "KEY LIMIT [COST]", "admits and charges, or not", 2, 3, false, true, -1,
+	  { "allowed", "denied", NULL, NULL } },
+	{ "upto", "WEIR.UPTO", "KEY LIMIT COST", "charges as many as there are, at most COST", 3, 3, false, false, 2,
+	  { "allowed", "denied", NULL, NULL } },
+	{ "peek", "WEIR.PEEK", "KEY LIMIT [COST]", "what take would answer; charges nothing", 2, 3, false, false, -1,
+	  { "would be allowed", "would be denied", NULL, NULL } },
+	{ "refund", "WEIR.REFUND", "KEY LIMIT N", "gives N back", 3, 3, false, false, -1,
+	  { "given back", "not given back", NULL, NULL } },
+	{ "reset", "WEIR.RESET", "KEY LIMIT", "forgets what a key owes", 2, 2, false, false, -1,
+	  { NULL, NULL, "forgotten", "there was nothing to forget" } },
+	{ "inspect", "WEIR.INSPECT", "KEY LIMIT", "what is known of a key", 2, 2, false, false, -1,
+	  { NULL, NULL, NULL, NULL } },
+	{ "all", "WEIR.ALL", "KEY LIMIT COST", "takes from several limits, all or nothing", 3, 3, true, false, -1,
+	  { "allowed", "denied", NULL, NULL } },
+	{ "hold", "WEIR.HOLD", "ID KEY LIMIT COST TTL_MS", "takes an estimate, to be settled later", 5, 5, false, false, -1,
+	  { "allowed", "denied", NULL, NULL } },
+	{ "settle", "WEIR.SETTLE", "ID ACTUAL", "charges or gives back what an estimate was wrong by", 2, 2, false, false,
+	  -1, { NULL, NULL, NULL, NULL } },
+	{ "release", "WEIR.RELEASE", "ID", "gives back all of a hold", 1, 1, false, false, -1,
+	  { NULL, NULL, NULL, NULL } },
+	{ "ping", "PING", "", "whether the server answers", 0, 0, false, false, -1, { NULL, NULL, NULL, NULL } },
+	/* clang-format on */
+};
+
+struct arguments {
+	const struct question *question;
+	const char *at, *user, *password_file, *wait;
+	uint32_t wait_ms;
+	bool is_json;
+	const char *operands[OPERANDS_MAX];
+	int n;
+};
+
+/* --- arguments -------------------------------------------------------------------------------------------------- */
+
+static int help(const struct question *question)
+{
+	const char *const operands = question->operands;
+
+	printf("usage: weir %s%s%s", question->name, *operands ? " " : "", operands);
+	if (question->repeats)
+		printf(" [%s ...]", operands);
+	printf(" [OPTION...]\n\nAsks a server (weir serve): %s.\n\n"
+	       "  --at WHERE            HOST:PORT, or the path of a socket (with a slash); %s\n"
+	       "  --user USER           who asks, if the server wants to know; default\n"
+	       "  --password-file FILE  the password is the first line of it; else it is WEIR_PASSWORD of the\n"
+	       "                        environment, if that is set\n",
+	       question->does, here);
+	if (question->can_wait)
+		printf("  --wait MS             for up to so long, until it can be admitted\n");
+	printf("  --json                for programs; times in UTC, spans in ns\n"
+	       "  --                    ends the options, for a KEY that begins with a dash\n"
+	       "  --help                this\n"
+	       "\n"
+	       "Exit status: 0 admitted, or done; 1 denied; 2 called wrongly; 3 there is no server, or\n"
+	       "it answered with an error.\n");
+	return ADMITTED;
+}
+
+static int complain(const struct question *question, const char *word, const char *right)
+{
+	fprintf(stderr, "weir %s: ", question->name);
+	weir__words_quoted(stderr, word, strlen(word));
+	fprintf(stderr, ": %s\n", right);
+	return CALLED_WRONGLY;
+}
+
+static int read_wait(struct arguments *arguments)
+{
+	const char *const text = arguments->wait;
+	const size_t length = strlen(text);
+	unsigned long ms;
+
+	if (length == 0 || length > 9 || strspn(text, "0123456789") != length)
+		return complain(arguments->question, text, "--wait takes milliseconds, 0 to 3600000");
+	ms = strtoul(text, NULL, 10);
+	if (ms > WAIT_MS_MOST)
+		return complain(arguments->question, text, "--wait takes milliseconds, 0 to 3600000");
+	arguments->wait_ms = (uint32_t)ms;
+	return GO_ON;
+}
+
+/* Where the value of an option goes, or NULL if it is none that has one. */
+static const char **place_of(struct arguments *arguments, const char *option)
+{
+	const struct {
+		const char *name;
+		const char **place;
+	} options[] = {
+		{ "--at", &arguments->at },
+		{ "--user", &arguments->user },
+		{ "--password-file", &arguments->password_file },
+		{ "--wait", arguments->question->can_wait ? &arguments->wait : NULL },
+	};
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (strcmp(option, options[i].name) == 0)
+			return options[i].place;
+	return NULL;
+}
+
+/* GO_ON, or the exit code. *i moves on to the value, if the option has one. */
+static int read_option(int argc, char **argv, int *i, struct arguments *arguments)
+{
+	const char *const option = argv[*i];
+	const char **const place = place_of(arguments, option);
+
+	if (strcmp(option, "--help") == 0 || strcmp(option, "-h") == 0)
+		return help(arguments->question);
+	if (strcmp(option, "--json") == 0) {
+		arguments->is_json = true;
+		return GO_ON;
+	}
+	if (place == NULL)
+		return complain(arguments->question, option,
+				"unknown option; --help lists them, and -- comes before a KEY that begins with a dash");
+	if (*i + 1 == argc)
+		return complain(arguments->question, option, "what? --help tells");
+	*place = argv[++*i];
+	return place == &arguments->wait ? read_wait(arguments) : GO_ON;
+}
+
+static int check_operands(const struct arguments *arguments)
+{
+	const struct question *const question = arguments->question;
+	const bool fits = question->repeats ? arguments->n > 0 && arguments->n % question->most == 0 :
+					      arguments->n >= question->least && arguments->n <= question->most;
+
+	if (fits)
+		return GO_ON;
+	fprintf(stderr, "weir %s: takes %s%s, not %d argument%s; weir %s --help tells more\n", question->name,
+		*question->operands ? question->operands : "none", question->repeats ? ", once or more" : "",
+		arguments->n, arguments->n == 1 ? "" : "s", question->name);
+	return CALLED_WRONGLY;
+}
+
+static int read_arguments(int argc, char **argv, struct arguments *arguments)
+{
+	bool takes_options = true;
+
+	for (int i = 1; i < argc; i++) {
+		int code = GO_ON;
+
+		if (takes_options && strcmp(argv[i], "--") == 0)
+			takes_options = false;
+		else if (takes_options && argv[i][0] == '-' && argv[i][1] != '\0')
+			code = read_option(argc, argv, &i, arguments);
+		else if (arguments->n == OPERANDS_MAX)
+			code = complain(arguments->question, argv[i], "one argument too many; at most 48 can be sent");
+		else
+			arguments->operands[arguments->n++] = argv[i];
+		if (code != GO_ON)
+			return code;
+	}
+	return check_operands(arguments);
+}
+
+/* GO_ON, or the exit code. *ret_password is NULL if there is none. */
+static int read_password(const struct arguments *arguments, char memory[PASSWORD_SIZE], const char **ret_password)
+{
+	FILE *file;
+	bool is_read;
+
+	*ret_password = getenv("WEIR_PASSWORD");
+	if (arguments->password_file == NULL) {
+		if (arguments->user && *ret_password == NULL)
+			return complain(arguments->question, arguments->user,
+					"a user has a password: use --password-file, or set WEIR_PASSWORD");
+		return GO_ON;
+	}
+	file = fopen(arguments->password_file, "re");
+	if (file == NULL)
+		return complain(arguments->question, arguments->password_file, strerror(errno));
+	is_read = fgets(memory, PASSWORD_SIZE, file) != NULL;
+	fclose(file);
+	if (!is_read || strlen(memory) == PASSWORD_SIZE - 1)
+		return complain(arguments->question, arguments->password_file,
+				"its first line should be a password, of at most 1022 bytes");
+	memory[strcspn(memory, "\r\n")] = '\0';
+	*ret_password = memory;
+	return GO_ON;
+}
+
+/* --- asking ----------------------------------------------------------------------------------------------------- */
+
+static size_t words_of(const struct arguments *arguments, struct weir__resp_slice words[WORDS_MAX])
+{
+	size_t n = 0;
+
+	words[n++].bytes = arguments->question->command;
+	for (int i = 0; i < arguments->n; i++)
+		words[n++].bytes = arguments->operands[i];
+	if (arguments->wait) {
+		if (arguments->n == arguments->question->least)
+			words[n++].bytes = "1";
+		words[n++].bytes = "WAIT";
+		words[n++].bytes = arguments->wait;
+	}
+	for (size_t i = 0; i < n; i++)
+		words[i].length = strlen(words[i].bytes);
+	return n;
+}
+
+static int report(const struct arguments *arguments, const struct weir__resp_token *answer)
+{
+	const struct question *const question = arguments->question;
+	const char *const cost = question->cost_at < 0 ? NULL : arguments->operands[question->cost_at];
+
+	if (answer->type == WEIR__RESP_ERROR) {
+		char text[WEIR__LINK_WHY_SIZE];
+
+		(void)snprintf(text, sizeof(text), "%.*s", (int)answer->text.length, answer->text.bytes);
+		fprintf(stderr, "weir %s: the server says: ", question->name);
+		weir__words_safe(stderr, text);
+		putc('\n', stderr);
+		return FAILED;
+	}
+	weir__ask_report(answer, &question->words, cost ? strtoull(cost, NULL, 10) : 0, arguments->is_json);
+	return weir__ask_report_admits(answer) ? ADMITTED : DENIED;
+}
+
+static int ask(const struct arguments *arguments, const char *password)
+{
+	static struct weir__link link; /* too large for a stack */
+	struct weir__resp_slice words[WORDS_MAX];
+	const size_t n = words_of(arguments, words);
+	enum weir__link_result result = weir__link_open(&link, arguments->at, arguments->user, password,
+							PATIENCE_MS + arguments->wait_ms);
+	int code;
+
+	if (result == WEIR__LINK_OK) {
+		result = weir__link_ask(&link, words, n);
+		code = result == WEIR__LINK_OK ? report(arguments, &link.tokens[0]) : FAILED;
+		weir__link_close(&link);
+	} else {
+		code = result == WEIR__LINK_WRONG ? CALLED_WRONGLY : FAILED;
+	}
+	if (result != WEIR__LINK_OK) {
+		fprintf(stderr, "weir %s: ", arguments->question->name);
+		weir__words_safe(stderr, link.why);
+		putc('\n', stderr);
+	}
+	return code;
+}
+
+int weir__ask(int argc, char **argv)
+{
+	struct arguments arguments = { .at = here };
+	char memory[PASSWORD_SIZE];
+	const char *password;
+	int code;
+
+	for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++)
+		if (strcmp(argv[0], questions[i].name) == 0)
+			arguments.question = &questions[i];
+	code = read_arguments(argc, argv, &arguments);
+	if (code == GO_ON)
+		code = read_password(&arguments, memory, &password);
+	return code == GO_ON ? ask(&arguments, password) : code;
+}

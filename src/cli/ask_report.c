@@ -1,0 +1,286 @@
+/* ask_report.c: answers in words. A decision is told in a sentence; of any other map each member has a line. So what a
+ * later server adds to its answers is shown, and not lost. */
+#include "cli/ask_report.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/json.h"
+#include "cli/words.h"
+
+enum { NAME_SIZE = 64 };
+
+/* Members that are spans: ns on the wire, where -1 is: never. */
+static const char *const spans[] = { "retry_after", "reset_after", "delay" };
+
+/* And one that is an instant: ns of Unix time, where 0 is: none. */
+static const char instant[] = "whole_at";
+
+static bool is_text(const struct weir__resp_token *token, const char *text)
+{
+	return token->text.length == strlen(text) && memcmp(token->text.bytes, text, token->text.length) == 0;
+}
+
+static bool is_span(const struct weir__resp_token *name)
+{
+	for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++)
+		if (is_text(name, spans[i]))
+			return true;
+	return false;
+}
+
+static bool is_instant(const struct weir__resp_token *name, const struct weir__resp_token *value)
+{
+	return is_text(name, instant) && value->type == WEIR__RESP_INTEGER;
+}
+
+/* The value of a member of a map, or NULL. */
+static const struct weir__resp_token *member(const struct weir__resp_token *map, const char *name)
+{
+	const struct weir__resp_token *at = map + 1;
+
+	if (map->type != WEIR__RESP_MAP)
+		return NULL;
+	for (int64_t i = 0; i + 1 < map->number; i += 2) {
+		const struct weir__resp_token *const value = at + at->span;
+
+		if (is_text(at, name))
+			return value;
+		at = value + value->span;
+	}
+	return NULL;
+}
+
+static int64_t number_of(const struct weir__resp_token *map, const char *name)
+{
+	const struct weir__resp_token *const value = member(map, name);
+
+	return value ? value->number : 0;
+}
+
+bool weir__ask_report_admits(const struct weir__resp_token *answer)
+{
+	const struct weir__resp_token *const allowed = member(answer, "allowed");
+
+	return allowed == NULL || allowed->number != 0;
+}
+
+/* --- for programs ----------------------------------------------------------------------------------------------- */
+
+/* What may stand in JSON without quotes; a server that names its members otherwise gets no say in that. */
+static void write_name(const struct weir__resp_token *token, char name[NAME_SIZE])
+{
+	size_t n = 0;
+
+	for (; n < token->text.length && n < NAME_SIZE - 4; n++)
+		name[n] = isalnum((unsigned char)token->text.bytes[n]) ? token->text.bytes[n] : '_';
+	(void)snprintf(name + n, NAME_SIZE - n, "%s", is_span(token) ? "_ns" : "");
+}
+
+static void json_value(struct weir__json *json, const char *name, const struct weir__resp_token *value, bool is_a_span);
+
+static void json_instant(struct weir__json *json, const char *name, const struct weir__resp_token *value)
+{
+	char text[WEIR__WORDS_SIZE];
+
+	weir__words_instant((weir_ns)value->number, text);
+	if (value->number > 0)
+		weir__json_text(json, name, text);
+	else
+		weir__json_word(json, name, "null");
+}
+
+static void json_members(struct weir__json *json, const struct weir__resp_token *map)
+{
+	const struct weir__resp_token *at = map + 1;
+	char name[NAME_SIZE];
+
+	for (int64_t i = 0; i + 1 < map->number; i += 2) {
+		const struct weir__resp_token *const value = at + at->span;
+
+		write_name(at, name);
+		if (is_instant(at, value))
+			json_instant(json, name, value);
+		else
+			json_value(json, name, value, is_span(at));
+		at = value + value->span;
+	}
+}
+
+static void json_elements(struct weir__json *json, const struct weir__resp_token *array)
+{
+	const struct weir__resp_token *at = array + 1;
+
+	for (int64_t i = 0; i < array->number; i++) {
+		json_value(json, NULL, at, false);
+		at += at->span;
+	}
+}
+
+static void json_value(struct weir__json *json, const char *name, const struct weir__resp_token *value, bool is_a_span)
+{
+	char number[24];
+
+	switch (value->type) {
+	case WEIR__RESP_INTEGER:
+		(void)snprintf(number, sizeof(number), "%" PRId64, value->number);
+		weir__json_word(json, name, is_a_span && value->number < 0 ? "null" : number);
+		break;
+	case WEIR__RESP_BOOLEAN:
+		weir__json_word(json, name, value->number ? "true" : "false");
+		break;
+	case WEIR__RESP_NULL:
+		weir__json_word(json, name, "null");
+		break;
+	case WEIR__RESP_MAP:
+		weir__json_open(json, name, '{');
+		json_members(json, value);
+		weir__json_close(json, '}');
+		break;
+	case WEIR__RESP_ARRAY:
+	case WEIR__RESP_SET:
+		weir__json_open(json, name, '[');
+		json_elements(json, value);
+		weir__json_close(json, ']');
+		break;
+	default:
+		weir__json_bytes(json, name, value->text.bytes, value->text.length);
+	}
+}
+
+static void json_answer(const struct weir__resp_token *answer)
+{
+	struct weir__json json = { .out = stdout };
+
+	weir__json_open(&json, NULL, '{');
+	if (answer->type == WEIR__RESP_MAP)
+		json_members(&json, answer);
+	else
+		json_value(&json, "answer", answer, false);
+	weir__json_close(&json, '}');
+}
+
+/* --- for people ------------------------------------------------------------------------------------------------- */
+
+static void print_span(const char *before, int64_t ns)
+{
+	char text[WEIR__WORDS_SIZE];
+
+	weir__words_span((weir_ns)ns, text);
+	printf(", %s %s", before, text);
+}
+
+static void print_decision(const struct weir__resp_token *answer, const struct weir__ask_words *words, uint64_t asked)
+{
+	const bool is_allowed = weir__ask_report_admits(answer);
+	const int64_t granted = number_of(answer, "granted"), retry = number_of(answer, "retry_after");
+	const int64_t decided_by = number_of(answer, "decided_by");
+	const int64_t delay = number_of(answer, "delay"), reset = number_of(answer, "reset_after");
+
+	fputs(is_allowed ? words->allowed : words->denied, stdout);
+	if (is_allowed && asked > 0)
+		printf(" %" PRId64 " of %" PRIu64, granted, asked);
+	if (!is_allowed && decided_by > 0)
+		printf(" by limit %" PRId64, decided_by);
+	printf(", %" PRId64 " of %" PRId64 " left", number_of(answer, "remaining"), number_of(answer, "limit"));
+	if (is_allowed && delay > 0)
+		print_span("departs in", delay);
+	if (!is_allowed && retry >= 0)
+		print_span("retry in", retry);
+	if (reset > 0)
+		print_span("whole again in", reset);
+	if (!is_allowed && retry < 0)
+		fputs("; no wait will help: it is more than there ever is at once", stdout);
+	putchar('\n');
+}
+
+static void print_value(const struct weir__resp_token *value, bool is_a_span);
+
+static void print_elements(const struct weir__resp_token *value)
+{
+	const struct weir__resp_token *at = value + 1;
+
+	for (int64_t i = 0; i < value->number; i++, at += at->span) {
+		if (i > 0)
+			fputs(", ", stdout);
+		print_value(at, false);
+	}
+}
+
+static void print_value(const struct weir__resp_token *value, bool is_a_span)
+{
+	char text[WEIR__WORDS_SIZE];
+
+	switch (value->type) {
+	case WEIR__RESP_INTEGER:
+		weir__words_span(value->number > 0 ? (weir_ns)value->number : 0, text);
+		if (is_a_span)
+			fputs(value->number < 0 ? "never" : text, stdout);
+		else
+			printf("%" PRId64, value->number);
+		break;
+	case WEIR__RESP_BOOLEAN:
+		fputs(value->number ? "yes" : "no", stdout);
+		break;
+	case WEIR__RESP_NULL:
+		fputs("none", stdout);
+		break;
+	case WEIR__RESP_ARRAY:
+	case WEIR__RESP_MAP:
+	case WEIR__RESP_SET:
+		print_elements(value);
+		break;
+	default:
+		weir__words_quoted(stdout, value->text.bytes, value->text.length);
+	}
+}
+
+static void print_instant(int64_t ns)
+{
+	char text[WEIR__WORDS_SIZE];
+
+	weir__words_instant((weir_ns)ns, text);
+	fputs(ns > 0 ? text : "none", stdout);
+}
+
+static void print_members(const struct weir__resp_token *map)
+{
+	const struct weir__resp_token *at = map + 1;
+	char name[NAME_SIZE];
+
+	for (int64_t i = 0; i + 1 < map->number; i += 2) {
+		const struct weir__resp_token *const value = at + at->span;
+
+		write_name(at, name);
+		if (is_span(at))
+			name[strlen(name) - strlen("_ns")] = '\0';
+		printf("%-12s ", name);
+		if (is_instant(at, value))
+			print_instant(value->number);
+		else
+			print_value(value, is_span(at));
+		putchar('\n');
+		at = value + value->span;
+	}
+}
+
+void weir__ask_report(const struct weir__resp_token *answer, const struct weir__ask_words *words, uint64_t asked,
+		      bool is_json)
+{
+	if (is_json) {
+		json_answer(answer);
+	} else if (member(answer, "allowed") && words->allowed) {
+		print_decision(answer, words, asked);
+	} else if (answer->type == WEIR__RESP_MAP) {
+		print_members(answer);
+	} else if (answer->type == WEIR__RESP_INTEGER && words->one) {
+		puts(answer->number ? words->one : words->zero);
+	} else if (answer->type == WEIR__RESP_SIMPLE) {
+		printf("%.*s\n", (int)answer->text.length, answer->text.bytes);
+	} else {
+		print_value(answer, false);
+		putchar('\n');
+	}
+}

@@ -1,0 +1,286 @@
+/* bench_load.c: each connection sends a pipeline, and the next one when all of it is answered: no request waits in line
+ * for one that is late, so what is told is what a caller sees who does the same, and not how a fixed rate would fare. */
+#include "cli/bench_load.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "os/loop.h"
+#include "os/net.h"
+#include "wire/resp.h"
+
+enum {
+	KEY_DIGITS = 12,
+	REQUEST_MAX = 512,
+	IN_SIZE = 32 * 1024, /* an answer is some hundred bytes at most */
+	TOKENS_MAX = 64,
+	CONNECT_MS = 10000,
+};
+
+struct connection {
+	int socket; /* -1: not open */
+	uint32_t awaited;
+	bool is_writing;
+	uint64_t sent_at;
+	size_t sent; /* of `out` */
+	size_t n;    /* bytes in `in` */
+	struct weir__resp_reply reply;
+	struct weir__resp_token tokens[TOKENS_MAX];
+	char *out; /* a pipeline */
+	char in[IN_SIZE];
+};
+
+struct load {
+	const struct weir__bench_plan *plan;
+	struct weir__bench_result *result;
+	struct weir__loop loop;
+	struct connection **connections;
+	uint64_t random;
+	uint64_t now;
+	char request[REQUEST_MAX];
+	size_t request_size;
+	size_t key_at; /* where in a request the digits of the key are; 0 if it has none */
+};
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec at;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &at);
+	return (uint64_t)at.tv_sec * 1000000000 + (uint64_t)at.tv_nsec;
+}
+
+static bool fail(struct load *load, const char *what, int error)
+{
+	(void)snprintf(load->result->why, sizeof(load->result->why), "%.128s: %s%s", load->plan->at, what,
+		       error ? strerror(error) : "");
+	return false;
+}
+
+/* --- requests --------------------------------------------------------------------------------------------------- */
+
+static void make_request(struct load *load)
+{
+	struct weir__resp_writer writer = { .bytes = load->request, .size = REQUEST_MAX, .protocol = 2 };
+	const char *const *const words = load->plan->words;
+	size_t n = 0;
+
+	while (words[n])
+		n++;
+	weir__resp_write_array(&writer, n);
+	for (size_t i = 0; i < n; i++) {
+		weir__resp_write_bulk(&writer, words[i], strlen(words[i]));
+		if (strcmp(words[i], WEIR__BENCH_KEY) == 0)
+			load->key_at = writer.length - strlen("\r\n") - KEY_DIGITS;
+	}
+	load->request_size = writer.length;
+}
+
+/* xorshift64*: the keys of a run are always the same ones. */
+static uint64_t next_key(struct load *load)
+{
+	load->random ^= load->random >> 12;
+	load->random ^= load->random << 25;
+	load->random ^= load->random >> 27;
+	return (load->random * UINT64_C(0x2545f4914f6cdd1d) >> 16) % load->plan->keys;
+}
+
+static void write_key(char digits[KEY_DIGITS], uint64_t key)
+{
+	for (int i = KEY_DIGITS - 1; i >= 0; i--, key /= 10)
+		digits[i] = (char)('0' + key % 10);
+}
+
+static bool send_rest(struct load *load, struct connection *connection)
+{
+	const size_t size = load->plan->pipeline * load->request_size;
+
+	while (connection->sent < size) {
+		const ssize_t n = weir__net_write(connection->socket, connection->out + connection->sent,
+						  size - connection->sent);
+
+		if (n == -EAGAIN)
+			break;
+		if (n < 0 && n != -EINTR)
+			return fail(load, "a connection was lost: ", (int)-n);
+		connection->sent += n > 0 ? (size_t)n : 0;
+	}
+	if (connection->is_writing != (connection->sent < size)) {
+		connection->is_writing = connection->sent < size;
+		(void)weir__loop_change(&load->loop, connection->socket, connection, true, connection->is_writing);
+	}
+	return true;
+}
+
+static bool send_pipeline(struct load *load, struct connection *connection)
+{
+	if (load->key_at > 0)
+		for (uint32_t i = 0; i < load->plan->pipeline; i++)
+			write_key(connection->out + i * load->request_size + load->key_at, next_key(load));
+	connection->awaited = load->plan->pipeline;
+	connection->sent = 0;
+	connection->sent_at = load->now;
+	return send_rest(load, connection);
+}
+
+/* --- answers ---------------------------------------------------------------------------------------------------- */
+
+static void note_answer(struct load *load, const struct connection *connection)
+{
+	const struct weir__resp_token *const answer = &connection->tokens[0];
+	struct weir__bench_result *const result = load->result;
+
+	result->answers++;
+	weir__histogram_add(&result->latency_ns, load->now - connection->sent_at);
+	if (answer->type != WEIR__RESP_ERROR)
+		return;
+	if (result->errors++ == 0)
+		(void)snprintf(result->first_error, sizeof(result->first_error), "%.*s", (int)answer->text.length,
+			       answer->text.bytes);
+}
+
+static bool read_answers(struct load *load, struct connection *connection)
+{
+	size_t at = 0;
+
+	while (at < connection->n) {
+		size_t used;
+		const enum weir__resp_status status = weir__resp_reply_read(&connection->reply, connection->in + at,
+									    connection->n - at, &used);
+
+		if (status == WEIR__RESP_MORE)
+			break;
+		if (status == WEIR__RESP_BAD)
+			return fail(load, "what answers there does not speak RESP", 0);
+		if (connection->awaited == 0)
+			return fail(load, "more answers came than were asked for", 0);
+		note_answer(load, connection);
+		connection->awaited--;
+		at += used;
+	}
+	memmove(connection->in, connection->in + at, connection->n - at);
+	connection->n -= at;
+	return true;
+}
+
+static bool receive(struct load *load, struct connection *connection)
+{
+	const size_t room = IN_SIZE - connection->n;
+	const ssize_t n = room ? weir__net_read(connection->socket, connection->in + connection->n, room) : -EMSGSIZE;
+
+	if (n == -EAGAIN || n == -EINTR)
+		return true;
+	if (n == 0)
+		return fail(load, "the server closed a connection", 0);
+	if (n < 0)
+		return fail(load, "a connection was lost: ", (int)-n);
+	load->now = monotonic_ns();
+	connection->n += (size_t)n;
+	if (!read_answers(load, connection))
+		return false;
+	return connection->awaited > 0 || send_pipeline(load, connection);
+}
+
+/* --- connections ------------------------------------------------------------------------------------------------ */
+
+static bool open_connection(struct load *load, struct connection *connection)
+{
+	int error = weir__net_connect(load->plan->at, CONNECT_MS, &connection->socket);
+
+	if (error == ECONNREFUSED || error == ENOENT)
+		return fail(load, "nothing listens there: start it with `weir serve`", 0);
+	if (error == EINVAL)
+		return fail(load, "no address; use HOST:PORT, or the path of a socket, with a slash", 0);
+	if (error == 0)
+		error = weir__net_unblock(connection->socket);
+	if (error == 0)
+		error = weir__loop_add(&load->loop, connection->socket, connection);
+	if (error != 0)
+		return fail(load, "", error);
+	return true;
+}
+
+static bool add_connection(struct load *load, uint32_t place)
+{
+	struct connection *const connection = calloc(1, sizeof(*connection));
+
+	if (connection == NULL)
+		return fail(load, "", ENOMEM);
+	load->connections[place] = connection;
+	connection->socket = -1;
+	connection->reply = (struct weir__resp_reply){ .tokens = connection->tokens,
+						       .tokens_max = TOKENS_MAX,
+						       .depth_max = 4,
+						       .line_max = IN_SIZE / 2,
+						       .bulk_max = IN_SIZE / 2 };
+	weir__resp_reply_init(&connection->reply);
+	connection->out = malloc(load->plan->pipeline * load->request_size);
+	if (connection->out == NULL)
+		return fail(load, "", ENOMEM);
+	for (uint32_t i = 0; i < load->plan->pipeline; i++)
+		memcpy(connection->out + i * load->request_size, load->request, load->request_size);
+	return open_connection(load, connection);
+}
+
+static void close_all(struct load *load)
+{
+	for (uint32_t i = 0; i < load->plan->connections && load->connections[i]; i++) {
+		if (load->connections[i]->socket >= 0)
+			weir__net_close(load->connections[i]->socket);
+		free(load->connections[i]->out);
+		free(load->connections[i]);
+	}
+}
+
+/* --- the whole -------------------------------------------------------------------------------------------------- */
+
+static bool run(struct load *load)
+{
+	struct weir__loop_event events[WEIR__LOOP_EVENTS];
+	const uint64_t start = monotonic_ns(), end = start + (uint64_t)load->plan->seconds * 1000000000;
+	bool is_good = true;
+
+	load->now = start;
+	for (uint32_t i = 0; is_good && i < load->plan->connections; i++)
+		is_good = send_pipeline(load, load->connections[i]);
+	while (is_good && load->now < end) {
+		const int n = weir__loop_wait(&load->loop, (int)((end - load->now) / 1000000 + 1), events);
+
+		for (int i = 0; is_good && i < n; i++) {
+			if (events[i].can_write)
+				is_good = send_rest(load, events[i].what);
+			if (is_good && events[i].can_read)
+				is_good = receive(load, events[i].what);
+		}
+		load->now = monotonic_ns();
+	}
+	load->result->elapsed_ns = load->now - start;
+	if (is_good && load->result->answers == 0)
+		return fail(load, "no answer came in all that time", 0);
+	return is_good;
+}
+
+bool weir__bench_load(const struct weir__bench_plan *plan, struct weir__bench_result *ret_result)
+{
+	struct load load = { .plan = plan, .result = ret_result, .random = UINT64_C(0x9e3779b97f4a7c15) };
+	bool is_good;
+	int error;
+
+	make_request(&load);
+	error = weir__loop_init(&load.loop);
+	if (error != 0)
+		return fail(&load, "", error);
+	load.connections = calloc(plan->connections, sizeof(struct connection *));
+	is_good = load.connections != NULL || fail(&load, "", ENOMEM);
+	for (uint32_t i = 0; is_good && i < plan->connections; i++)
+		is_good = add_connection(&load, i);
+	is_good = is_good && run(&load);
+	if (load.connections)
+		close_all(&load);
+	free(load.connections);
+	weir__loop_close(&load.loop);
+	return is_good;
+}

@@ -1,0 +1,155 @@
+/* link.c: one question, one answer. */
+#include "cli/link.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "os/net.h"
+
+__attribute__((format(printf, 3, 4))) static enum weir__link_result
+fail(struct weir__link *link, enum weir__link_result result, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	(void)vsnprintf(link->why, sizeof(link->why), format, arguments);
+	va_end(arguments);
+	return result;
+}
+
+static enum weir__link_result not_connected(struct weir__link *link, const char *where, int error)
+{
+	switch (error) {
+	case EINVAL:
+		return fail(link, WEIR__LINK_WRONG,
+			    "%.128s: no address; use HOST:PORT, such as 127.0.0.1:6380, or the path of a socket, "
+			    "with a slash",
+			    where);
+	case ECONNREFUSED:
+	case ENOENT:
+		return fail(link, WEIR__LINK_FAILED, "nothing listens at %.128s: start it with `weir serve`", where);
+	default:
+		return fail(link, WEIR__LINK_FAILED, "%.128s: %s", where, strerror(error));
+	}
+}
+
+static enum weir__link_result not_answered(struct weir__link *link, ssize_t n)
+{
+	if (n == 0)
+		return fail(link, WEIR__LINK_FAILED, "the server closed the connection without an answer");
+	if (n == -EAGAIN)
+		return fail(link, WEIR__LINK_FAILED, "the server does not answer; is it one that speaks RESP?");
+	return fail(link, WEIR__LINK_FAILED, "the connection is lost: %s", strerror((int)-n));
+}
+
+static bool write_request(struct weir__resp_writer *writer, const struct weir__resp_slice *words, size_t n)
+{
+	weir__resp_write_array(writer, n);
+	for (size_t i = 0; i < n; i++)
+		weir__resp_write_bulk(writer, words[i].bytes, words[i].length);
+	return writer->length <= writer->size;
+}
+
+static enum weir__link_result send_all(struct weir__link *link, const char *bytes, size_t size)
+{
+	for (size_t sent = 0; sent < size;) {
+		const ssize_t n = weir__net_write(link->socket, bytes + sent, size - sent);
+
+		if (n < 0 && n != -EINTR)
+			return not_answered(link, n);
+		sent += n > 0 ? (size_t)n : 0;
+	}
+	return WEIR__LINK_OK;
+}
+
+/* Reads until a reply is whole. What is out of band is none of ours, and skipped. */
+static enum weir__link_result receive(struct weir__link *link)
+{
+	struct weir__resp_reply reply = { .tokens = link->tokens,
+					  .tokens_max = WEIR__LINK_TOKENS,
+					  .depth_max = WEIR__RESP_DEPTH_MOST,
+					  .line_max = WEIR__RESP_LINE_MAX,
+					  .bulk_max = WEIR__LINK_BYTES };
+
+	weir__resp_reply_init(&reply);
+	for (;;) {
+		const enum weir__resp_status status = weir__resp_reply_read(&reply, link->bytes, link->n, &link->used);
+		ssize_t n;
+
+		if (status == WEIR__RESP_BAD)
+			return fail(link, WEIR__LINK_FAILED, "what answers there does not speak RESP: %s",
+				    weir__resp_fault_words(reply.fault));
+		if (status == WEIR__RESP_WHOLE && link->tokens[0].type != WEIR__RESP_PUSH)
+			return WEIR__LINK_OK;
+		if (status == WEIR__RESP_WHOLE) {
+			memmove(link->bytes, link->bytes + link->used, link->n - link->used);
+			link->n -= link->used;
+			weir__resp_reply_init(&reply);
+			continue;
+		}
+		if (link->n == sizeof(link->bytes))
+			return fail(link, WEIR__LINK_FAILED, "the answer is longer than %d bytes", WEIR__LINK_BYTES);
+		n = weir__net_read(link->socket, link->bytes + link->n, sizeof(link->bytes) - link->n);
+		if (n <= 0 && n != -EINTR)
+			return not_answered(link, n);
+		link->n += n > 0 ? (size_t)n : 0;
+	}
+}
+
+enum weir__link_result weir__link_ask(struct weir__link *link, const struct weir__resp_slice *words, size_t n)
+{
+	struct weir__resp_writer writer = { .protocol = 3 };
+	enum weir__link_result result;
+
+	(void)write_request(&writer, words, n);
+	writer = (struct weir__resp_writer){ .bytes = malloc(writer.length), .size = writer.length, .protocol = 3 };
+	if (writer.bytes == NULL)
+		return fail(link, WEIR__LINK_FAILED, "no memory for the request");
+	(void)write_request(&writer, words, n);
+	memmove(link->bytes, link->bytes + link->used, link->n - link->used);
+	link->n -= link->used;
+	link->used = 0;
+	result = send_all(link, writer.bytes, writer.size);
+	free(writer.bytes);
+	return result == WEIR__LINK_OK ? receive(link) : result;
+}
+
+static struct weir__resp_slice word(const char *text)
+{
+	return (struct weir__resp_slice){ text, strlen(text) };
+}
+
+static enum weir__link_result say_hello(struct weir__link *link, const char *user, const char *password)
+{
+	const struct weir__resp_slice words[] = { word("HELLO"), word("3"), word("AUTH"), word(user ? user : "default"),
+						  word(password ? password : "") };
+	const enum weir__link_result result = weir__link_ask(link, words, password ? 5 : 2);
+	const struct weir__resp_token *const answer = &link->tokens[0];
+
+	if (result != WEIR__LINK_OK || answer->type != WEIR__RESP_ERROR)
+		return result;
+	return fail(link, WEIR__LINK_FAILED, "the server says: %.*s", (int)answer->text.length, answer->text.bytes);
+}
+
+enum weir__link_result weir__link_open(struct weir__link *link, const char *where, const char *user,
+				       const char *password, uint32_t timeout_ms)
+{
+	const int error = weir__net_connect(where, timeout_ms, &link->socket);
+	enum weir__link_result result;
+
+	if (error != 0)
+		return not_connected(link, where, error);
+	link->used = link->n = 0;
+	result = say_hello(link, user, password);
+	if (result != WEIR__LINK_OK)
+		weir__link_close(link);
+	return result;
+}
+
+void weir__link_close(struct weir__link *link)
+{
+	weir__net_close(link->socket);
+}

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""weir take, and the others that ask a server, as they are met in a shell.
+
+    ask_test.py WEIR"""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+
+WEIR = sys.argv[1]
+os.environ.pop("WEIR_PASSWORD", None)
+PATIENCE_S = 60
+SPAN = r"[0-9][0-9.a-z ]*"
+
+
+@contextlib.contextmanager
+def server(*options):
+    """Where it listens, by address and by path."""
+    with tempfile.TemporaryDirectory(prefix="weir-ask-") as folder:
+        path = os.path.join(folder, "socket")
+        process = subprocess.Popen([WEIR, "serve", "--listen", "127.0.0.1:0", "--listen", path, "--keys", "1000",
+                                    "--workers", "1", *options], stdout=subprocess.PIPE)
+        try:
+            found = re.fullmatch(r"weir serve: RESP at (127\.0\.0\.1:\d+)\n", process.stdout.readline().decode())
+            assert found, "the server does not say where it is"
+            yield found[1], path
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.stdout.read()
+            process.stdout.close()
+            assert process.wait(PATIENCE_S) == 0
+
+
+@contextlib.contextmanager
+def stranger(answer):
+    """Something that is no Weir: sends these bytes to whoever has said something, and closes."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def meet():
+            with listener.accept()[0] as peer:
+                peer.recv(65536)
+                peer.sendall(answer)
+                peer.shutdown(socket.SHUT_WR)
+                with contextlib.suppress(ConnectionResetError):
+                    while peer.recv(65536):  # what is left unread would reset the connection
+                        pass
+
+        thread = threading.Thread(target=meet)
+        thread.start()
+        yield "127.0.0.1:%d" % listener.getsockname()[1]
+        thread.join(PATIENCE_S)
+
+
+def weir(*arguments, env=None):
+    done = subprocess.run([WEIR, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=PATIENCE_S, check=False, env={**os.environ, **(env or {})})
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", done.stdout + done.stderr), f"control characters: {done}"
+    return done
+
+
+def expect(code, pattern, *arguments, env=None):
+    """What is said is on standard output for 0 and 1, else on standard error; the other has nothing."""
+    done = weir(*arguments, env=env)
+    said, other = (done.stdout, done.stderr) if code < 2 else (done.stderr, done.stdout)
+    assert done.returncode == code and re.fullmatch(pattern + r"\n", said) and other == "", (arguments, pattern, done)
+
+
+def decisions_are_told_in_a_sentence():
+    with server() as (address, path):
+        for where in (address, path):
+            key, limit, at = f"by {where}", "20/day", ("--at", where)
+            expect(0, f"allowed, 19 of 20 left, whole again in {SPAN}", "take", key, limit, *at)
+            expect(0, f"allowed, 14 of 20 left, whole again in {SPAN}", "take", key, limit, "5", *at)
+            expect(1, f"denied, 14 of 20 left, retry in {SPAN}, whole again in {SPAN}", "take", *at, key, limit, "15")
+            expect(1, f"denied, 14 of 20 left, whole again in {SPAN}; no wait will help: it is more than there ever is "
+                   "at once", "take", key, limit, "21", *at)
+            expect(0, f"would be allowed, 14 of 20 left, whole again in {SPAN}", "peek", key, limit, *at)
+            expect(1, f"would be denied, 14 of 20 left, retry in {SPAN}, whole again in {SPAN}", "peek", key, limit,
+                   "15", *at)
+            expect(0, f"allowed 14 of 100, 0 of 20 left, whole again in {SPAN}", "upto", key, limit, "100", *at)
+            expect(0, f"given back, 3 of 20 left, whole again in {SPAN}", "refund", key, limit, "3", *at)
+            expect(0, "forgotten", "reset", key, limit, *at)
+            expect(0, "there was nothing to forget", "reset", key, limit, *at)
+            expect(0, "PONG", "ping", *at)
+
+
+def programs_get_json():
+    with server() as (address, _):
+        def ask(code, *arguments):
+            done = weir(*arguments, "--json", "--at", address)
+            assert done.returncode == code and done.stderr == "", done
+            return json.loads(done.stdout)
+
+        got = ask(0, "take", "user", "20/day", "5")
+        assert 0 < got.pop("reset_after_ns") <= 5 * 86400 * 10**9 // 20, got
+        assert got == {"allowed": True, "limit": 20, "remaining": 15, "granted": 5, "retry_after_ns": 0, "delay_ns": 0}, got
+        got = ask(1, "take", "user", "20/day", "21")
+        assert got["allowed"] is False and got["retry_after_ns"] is None and got["granted"] == 0, got
+        assert ask(0, "reset", "user", "20/day") == {"answer": 1}
+        assert ask(0, "ping") == {"answer": "PONG"}
+
+
+def words_may_be_anything():
+    with server() as (address, _):
+        at = ("--at", address)
+        expect(2, r'weir take: "-key": unknown option; .*', "take", "-key", "2/day", *at)
+        expect(0, "allowed, 1 of 2 left, .*", "take", *at, "--", "-key", "2/day")
+        expect(0, "allowed, 1 of 2 left, .*", "take", "\x1b\udcff", "2/day", *at)
+        expect(0, "allowed, 1 of 2 left, .*", "take", "", "2/day", *at)
+        expect(0, "allowed, 0 of 2 left, .*", "take", "", "2/day", *at)
+        expect(3, r"weir take: the server says: ERR the limit: .*\?.*", "take", "key", "2/\x1b", *at)
+        expect(3, "weir take: the server says: ERR the limit: .*fortnight.*", "take", "key", "2/fortnight", *at)
+        expect(3, "weir take: the server says: ERR a cost .*", "take", "key", "2/day", "many", *at)
+
+
+def what_was_called_wrongly_is_told():
+    for pattern, *arguments in (
+            ("weir take: takes KEY LIMIT .COST., not 1 argument; weir take --help tells more", "take", "key"),
+            ("weir take: takes .*, not 4 arguments; .*", "take", "a", "b", "c", "d"),
+            ("weir ping: takes none, not 1 argument; .*", "ping", "a"),
+            ("weir all: takes KEY LIMIT COST, once or more, not 4 arguments; .*", "all", "a", "1/s", "1", "b"),
+            ("weir all: takes .*, not 0 arguments; .*", "all"),
+            ('weir all: "x": one argument too many; at most 48 can be sent', "all", *["x"] * 49),
+            ('weir take: "--at": what\\? --help tells', "take", "a", "1/s", "--at"),
+            ('weir peek: "--wait": unknown option; .*', "peek", "a", "1/s", "--wait", "5"),
+            ('weir take: "soon": --wait takes milliseconds, 0 to 3600000', "take", "a", "1/s", "--wait", "soon"),
+            ('weir take: "3600001": --wait takes .*', "take", "a", "1/s", "--wait", "3600001"),
+            ('weir take: "": --wait takes .*', "take", "a", "1/s", "--wait", ""),
+            ("weir ping: nowhere: no address; use HOST:PORT, .*", "ping", "--at", "nowhere"),
+            ('weir ping: "me": a user has a password: use --password-file, or set WEIR_PASSWORD', "ping", "--user", "me"),
+            ('weir ping: "./no-such-file": No such file or directory', "ping", "--password-file", "./no-such-file"),
+            ('weir ping: "/dev/null": its first line should be a password, .*', "ping", "--password-file", "/dev/null")):
+        expect(2, pattern, *arguments)
+
+
+def who_does_not_answer_is_told():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        nobody = "127.0.0.1:%d" % taken.getsockname()[1]
+    expect(3, f"weir ping: nothing listens at {nobody}: start it with `weir serve`", "ping", "--at", nobody)
+    expect(3, "weir ping: nothing listens at ./no-such-socket: start it with `weir serve`", "ping", "--at",
+           "./no-such-socket")
+    for answer, pattern in ((b"", "the server closed the connection without an answer"),
+                            (b"HTTP/1.1 400 Bad Request\r\n\r\n", "what answers there does not speak RESP: .*"),
+                            (b"-NOPROTO \x1b[31m\r\n", r"the server says: NOPROTO \\x1b\[31m"),
+                            (b"%1\r\n+a\r\n", "the server closed the connection without an answer"),
+                            (b"$70000\r\n" + b"x" * 70000 + b"\r\n", "what answers there does not speak RESP: .*")):
+        with stranger(answer) as where:
+            expect(3, f"weir ping: {pattern}", "ping", "--at", where)
+
+
+def members_and_words_of_strangers_are_kept_harmless():
+    answer = b'%4\r\n+al"l\r\n$3\r\na"\x1b\r\n+list\r\n*2\r\n:1\r\n_\r\n+retry_after\r\n:-1\r\n+yes\r\n#t\r\n'
+    with stranger(b"+OK\r\n>1\r\n+news\r\n" + answer) as where:
+        done = weir("inspect", "key", "1/s", "--json", "--at", where)
+        assert json.loads(done.stdout) == {"al_l": 'a"\x1b', "list": [1, None], "retry_after_ns": None, "yes": True}, done
+    with stranger(b"+OK\r\n" + answer) as where:
+        expect(0, 'al_l         "a\\\\"\\\\x1b"\nlist         1, none\nretry_after  never\nyes          yes', "inspect", "key",
+               "1/s", "--at", where)
+
+
+def instants_are_dates():
+    answer = b"%2\r\n+whole_at\r\n:1794808653069819151\r\n+other\r\n%1\r\n+whole_at\r\n:0\r\n"
+    with stranger(b"+OK\r\n" + answer) as where:
+        done = weir("inspect", "key", "1/s", "--json", "--at", where)
+        assert json.loads(done.stdout) == {"whole_at": "2026-11-16T05:57:33.069819151Z", "other": {"whole_at": None}}, done
+
+
+def several_limits_say_which_refused():
+    answer = (b"%8\r\n+allowed\r\n#f\r\n+limit\r\n:3\r\n+remaining\r\n:1\r\n+granted\r\n:0\r\n+retry_after\r\n:20000000000\r\n"
+              b"+reset_after\r\n:40000000000\r\n+delay\r\n:0\r\n+decided_by\r\n:2\r\n")
+    with stranger(b"+OK\r\n" + answer) as where:
+        expect(1, "denied by limit 2, 1 of 3 left, retry in 20 s, whole again in 40 s", "all", "a", "1/s", "1", "b", "3/min",
+               "2", "--at", where)
+
+
+def passwords_are_sent():
+    """By whatever way they are given; what a server makes of them is its own matter."""
+    with tempfile.NamedTemporaryFile("w", prefix="weir-ask-") as file:
+        file.write("of a file\nnot this\n")
+        file.flush()
+        by_file = ["--password-file", file.name]
+        for arguments, wanted in ((["--user", "me"], (b"me", b"secret")), ([], (b"default", b"secret")),
+                                  (by_file, (b"default", b"of a file"))):
+            tell_password(arguments, wanted)
+
+
+def tell_password(arguments, wanted):
+    heard = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def meet():
+            with listener.accept()[0] as peer:
+                heard.append(peer.recv(65536))
+                peer.sendall(b"-WRONGPASS no\r\n")
+
+        thread = threading.Thread(target=meet)
+        thread.start()
+        expect(3, "weir ping: the server says: WRONGPASS no", "ping", "--at",
+               "127.0.0.1:%d" % listener.getsockname()[1], *arguments, env={"WEIR_PASSWORD": "secret"})
+        thread.join(PATIENCE_S)
+    assert heard[0].split(b"\r\n")[2::2] == [b"HELLO", b"3", b"AUTH", *wanted], heard
+
+
+def help_is_help():
+    for name in ("take", "upto", "peek", "refund", "reset", "inspect", "all", "hold", "settle", "release", "ping"):
+        done = weir(name, "--help")
+        assert done.returncode == 0 and done.stdout.startswith(f"usage: weir {name}") and done.stderr == "", done
+        assert ("--wait" in done.stdout) == (name == "take"), done
+        assert re.search(rf"^  {name} ", weir("help").stdout, re.M), name
+
+
+TESTS = [decisions_are_told_in_a_sentence, programs_get_json, words_may_be_anything, what_was_called_wrongly_is_told,
+         who_does_not_answer_is_told, members_and_words_of_strangers_are_kept_harmless,
+         instants_are_dates, several_limits_say_which_refused, passwords_are_sent, help_is_help]
+
+
+def main():
+    failed = 0
+    for test in TESTS:
+        try:
+            test()
+            print(f"ok    {test.__name__}")
+        except (AssertionError, OSError, subprocess.SubprocessError) as fault:
+            failed += 1
+            print(f"FAIL  {test.__name__}: {type(fault).__name__}: {fault}")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""weir bench resp: that it counts what a server answers, and ends. Not how fast anything is.
+
+    bench_test.py WEIR"""
+
+import contextlib
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+WEIR = sys.argv[1]
+PATIENCE_S = 120
+
+
+def bench(*arguments):
+    return subprocess.run([WEIR, "bench", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=PATIENCE_S, check=False)
+
+
+def start_server():
+    """The process, and where it listens."""
+    process = subprocess.Popen([WEIR, "serve", "--listen", "127.0.0.1:0", "--keys", "1000", "--workers", "1"],
+                               stdout=subprocess.PIPE)
+    found = re.fullmatch(r"weir serve: RESP at (127\.0\.0\.1:\d+)\n", process.stdout.readline().decode())
+    assert found, "the server does not say where it is"
+    return process, found[1]
+
+
+def end(process):
+    process.send_signal(signal.SIGTERM)
+    process.stdout.read()
+    process.stdout.close()
+    assert process.wait(PATIENCE_S) == 0
+
+
+def measured_by_the_server(where):
+    """How many decisions it has made so far."""
+    host, _, port = where.rpartition(":")
+    with socket.create_connection((host, int(port)), PATIENCE_S) as client:
+        client.sendall(b"INFO\r\nQUIT\r\n")
+        said = b""
+        while piece := client.recv(65536):
+            said += piece
+    return int(re.search(rb"allowed:(\d+)", said)[1])
+
+
+def what_is_answered_is_counted(where):
+    before = measured_by_the_server(where)
+    done = bench("resp", "--at", where, "--seconds", "1", "--connections", "7", "--pipeline", "3", "--keys", "100",
+                 "--json")
+    assert done.returncode == 0 and done.stderr == "", done
+    got = json.loads(done.stdout)
+    asked = measured_by_the_server(where) - before
+    # What is under way when time is over is decided, and not counted: at most a pipeline of each connection.
+    assert got["requests"] <= asked <= got["requests"] + 7 * 3 and got["requests"] > 0, (got, asked)
+    assert got["errors"] == 0 and got["command"] == "CL.THROTTLE" and got["connections"] == 7, got
+    latency = got["latency_ns"]
+    assert 0 < latency["p50"] <= latency["p99"] <= latency["p99.9"] <= latency["max"] <= got["elapsed_ns"], got
+    assert got["requests_per_second"] == got["requests"] * 10**6 // (got["elapsed_ns"] // 1000), got
+
+
+def people_get_lines(where):
+    done = bench("resp", "--at", where, "--seconds", "1", "--connections", "2", "--keys", "1k", "--command", "weir.take")
+    assert done.returncode == 0 and done.stdout.startswith("WEIR.TAKE, 2 connections, pipeline 1, 1000 keys, 1 s\n"), done
+    assert re.search(r"^errors             0 of [1-9]\d*$", done.stdout, re.M), done
+
+
+def errors_are_counted_and_shown():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def meet():
+            with listener.accept()[0] as peer, contextlib.suppress(ConnectionResetError):
+                while asked := peer.recv(65536):
+                    peer.sendall(b"-NOAUTH who is it?\r\n" * asked.count(b"PING"))
+
+        thread = threading.Thread(target=meet)
+        thread.start()
+        done = bench("resp", "--at", "127.0.0.1:%d" % listener.getsockname()[1], "--seconds", "1", "--connections", "1",
+                     "--command", "ping")
+        thread.join(PATIENCE_S)
+    assert done.returncode == 1 and "the first: NOAUTH who is it?\n" in done.stdout, done
+
+
+def a_lost_server_is_told():
+    process, where = start_server()
+    running = subprocess.Popen([WEIR, "bench", "resp", "--at", where, "--seconds", "3600"], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    before = measured_by_the_server(where)
+    while measured_by_the_server(where) == before:  # until it is at work
+        assert running.poll() is None, running.communicate()
+    end(process)
+    said = running.communicate(timeout=PATIENCE_S)
+    assert running.returncode == 3 and said[0] == "" and "connection" in said[1], said
+
+
+def what_cannot_be_measured_is_told():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        nobody = "127.0.0.1:%d" % taken.getsockname()[1]
+    for code, words, *arguments in (
+            (3, f"{nobody}: nothing listens there: start it with `weir serve`", "resp", "--at", nobody),
+            (2, "what? weir bench resp"), (2, "what can be measured is resp", "grpc"), (2, "what?", "--json"),
+            (2, "not an address of this machine alone", "resp", "--at", "192.0.2.1:6380"),
+            (2, "not an address of this machine alone", "resp", "--at", "nowhere"),
+            (3, "no address", "resp", "--yes-remote", "--at", "nowhere"),
+            (2, "--connections takes 1 to 10000", "resp", "--connections", "10001"),
+            (2, "--pipeline takes 1 to 1024", "resp", "--pipeline", "0"),
+            (2, "--seconds takes 1 to 3600", "resp", "--seconds", "-1"),
+            (2, "--keys takes", "resp", "--keys", "1g"), (2, "--keys takes", "resp", "--keys", "1mm"),
+            (2, "--keys takes", "resp", "--keys", "9999999999999m"), (2, "--command takes", "resp", "--command", "get"),
+            (2, "unknown option", "resp", "--what", "1"), (2, "needs a value", "resp", "--at")):
+        done = bench(*arguments)
+        assert done.returncode == code and words in done.stderr and done.stdout == "", (arguments, done)
+
+
+def main():
+    process, where = start_server()
+    failed = 0
+    for test, *arguments in ((what_is_answered_is_counted, where), (people_get_lines, where),
+                             (errors_are_counted_and_shown,), (a_lost_server_is_told,), (what_cannot_be_measured_is_told,)):
+        try:
+            test(*arguments)
+            print(f"ok    {test.__name__}")
+        except (AssertionError, OSError, subprocess.SubprocessError) as fault:
+            failed += 1
+            print(f"FAIL  {test.__name__}: {type(fault).__name__}: {fault}")
+    end(process)
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
