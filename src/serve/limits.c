@@ -54,6 +54,8 @@ int weir__limits_find(struct weir__limits *limits, enum weir__space space, const
 	} else {
 		error = weir__inline_limit_init(&kept->made, limits->table, spaces[space],
 						1 + strlen(spaces[space] + 1), asked, limits->counted_as, ret_message);
+		if (error == WEIR_OK)
+			weir__inline_limit_share(&kept->made);
 	}
 	if (error != WEIR_OK)
 		return error;
