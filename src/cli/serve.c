@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cli/command.h"
@@ -159,6 +160,18 @@ static int listen_for(struct server *server, uint32_t worker, struct weir__worke
 	return DONE;
 }
 
+/* A connection is a descriptor, and 1024, as systems begin with for select's sake, are few. What cannot be had is not had:
+ * who connects then waits until others have gone. */
+static void raise_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
 static int start(struct server *server)
 {
 	for (uint32_t i = 0; i < server->options->workers; i++) {
@@ -211,6 +224,7 @@ int weir__serve(int argc, char **argv)
 	sigaddset(&ends, SIGTERM);
 	sigaddset(&ends, SIGINT);
 	(void)pthread_sigmask(SIG_BLOCK, &ends, NULL); /* workers inherit that */
+	raise_descriptors();
 	server.options = &options;
 	error = open_table(&server);
 	if (error == DONE)
