@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cli/command.h"
@@ -105,6 +106,18 @@ static int make_holds(struct server *server)
 	return FAILED;
 }
 
+/* A connection is a descriptor, and 1024, as systems begin with for select's sake, are few. What cannot be had is not had:
+ * who connects then waits until others have gone. */
+static void raise_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
 static int start(struct server *server)
 {
 	const struct weir__settings *const settings = &server->settings;
@@ -162,6 +175,7 @@ static int run(struct server *server)
 	sigaddset(&ends, SIGTERM);
 	sigaddset(&ends, SIGINT);
 	(void)pthread_sigmask(SIG_BLOCK, &ends, NULL); /* workers inherit that */
+	raise_descriptors();
 	error = check_reach(&server->settings);
 	if (error == DONE)
 		error = open_table(server);

@@ -64,7 +64,7 @@ static struct word rest_of(const struct word *word, size_t skipped)
 static bool is(const struct word *word, const char *name)
 {
 	for (size_t i = 0; i < word->length; i++)
-		if (word->start[i] != name[i]) /* also where name ends */
+		if (name[i] == '\0' || word->start[i] != name[i]) /* a word may hold a NUL, too */
 			return false;
 	return name[word->length] == '\0';
 }

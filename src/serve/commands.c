@@ -226,17 +226,30 @@ const struct weir__command *weir__command_named(const struct weir__resp_slice *w
 	return place->row;
 }
 
-/* As Redis says it: with the first words of what was meant. */
+/* A browser that was made to talk to us begins with one of these. As Redis does, nothing of it is answered, nor is what
+ * follows looked at. */
+static bool is_of_http(const struct weir__resp_slice *name)
+{
+	return weir__is_word(name, "POST") || weir__is_word(name, "Host:");
+}
+
+/* As Redis says it: with the first words of what was meant, of which 128 bytes are enough. */
 static void refuse_unknown(struct weir__call *call)
 {
 	char text[512];
 	int length = snprintf(text, sizeof(text),
 			      "%.*s', with args beginning with: ", (int)weir__min(call->arguments[0].length, 128),
 			      call->arguments[0].bytes);
+	const int most = length + 128;
 
-	for (uint32_t i = 1; i < call->n && length < 128 + 64; i++)
+	if (is_of_http(&call->arguments[0])) {
+		call->client->is_leaving = true;
+		return;
+	}
+	for (uint32_t i = 1; i < call->n && length < most; i++)
 		length += snprintf(text + length, sizeof(text) - (size_t)length, "'%.*s' ",
-				   (int)weir__min(call->arguments[i].length, 128), call->arguments[i].bytes);
+				   (int)weir__min(call->arguments[i].length, (uint64_t)(most - length)),
+				   call->arguments[i].bytes);
 	weir__refuse_with(call, WEIR__SAY_UNKNOWN, text);
 }
 

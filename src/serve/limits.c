@@ -40,13 +40,17 @@ int weir__limits_make(const struct weir__limits *limits, enum weir__space space,
 	static const char *const spaces[] = { [WEIR__SPACE_CELL] = "\0cell", [WEIR__SPACE_THROTTLE] = "\0throttle" };
 	char text[WEIR_LIMIT_TEXT_MAX + 1] = "";
 	const char *name = text;
+	int error;
 
 	if (space == WEIR__SPACE_TEXT)
 		(void)weir_limit_print(asked, text + 1);
 	else
 		name = spaces[space];
-	return weir__inline_limit_init(made, limits->table, name, 1 + strlen(name + 1), asked, limits->counted_as,
-				       ret_message);
+	error = weir__inline_limit_init(made, limits->table, name, 1 + strlen(name + 1), asked, limits->counted_as,
+					ret_message);
+	if (error == WEIR_OK && space != WEIR__SPACE_TEXT)
+		weir__inline_limit_share(made);
+	return error;
 }
 
 int weir__limits_find(struct weir__limits *limits, enum weir__space space, const struct weir_limit *asked,

@@ -277,6 +277,15 @@ static bool keep_unread(struct connection *connection, const char *bytes, size_t
 	return true;
 }
 
+/* Each argument may be as long as it is, but not all of them together. To tell is all that can be done. */
+static void refuse_size(struct connection *connection)
+{
+	static const char text[] = "-ERR Protocol error: too big request, 262144 bytes are the most\r\n";
+
+	_Static_assert(IN_SIZE == 262144, "the text says how much");
+	(void)weir__net_write(connection->socket, text, sizeof(text) - 1);
+}
+
 enum reading { READ_SOME, READ_ALL, READ_END /* the connection is to be closed */ };
 
 static enum reading read_once(struct weir__worker *worker, struct connection *connection, bool *ret_is_short)
@@ -287,8 +296,10 @@ static enum reading read_once(struct weir__worker *worker, struct connection *co
 
 	if (before > 0)
 		memcpy(worker->in, connection->unread.at, before);
-	if (room == 0)
-		return READ_END; /* larger than any request may be */
+	if (room == 0) {
+		refuse_size(connection);
+		return READ_END;
+	}
 	n = weir__net_read(connection->socket, worker->in + before, room);
 	if (n == -EAGAIN)
 		return READ_ALL;

@@ -24,3 +24,10 @@ int weir__inline_limit_init(struct weir_table_limit *inline_limit, struct weir_t
 	weir__view_init(inline_limit);
 	return WEIR_OK;
 }
+
+void weir__inline_limit_share(struct weir_table_limit *inline_limit)
+{
+	inline_limit->plan.flags |= WEIR_PLAN_DEBT;
+	inline_limit->first.plan.flags |= WEIR_PLAN_DEBT;
+	weir__view_init(inline_limit);
+}

@@ -12,4 +12,8 @@ int weir__inline_limit_init(struct weir_table_limit *inline_limit, struct weir_t
 			    size_t space_length, const struct weir_limit *limit,
 			    const struct weir_table_limit *counted_as, struct weir_message *ret_message);
 
+/* Says, before it is used, that other limits charge the keys of its space, too: a bucket that owes more than its own burst
+ * has been charged by one of those, and its clock did not go back. */
+void weir__inline_limit_share(struct weir_table_limit *inline_limit);
+
 #endif

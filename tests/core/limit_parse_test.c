@@ -118,6 +118,19 @@ static void refusals_name_the_place_and_what_was_expected(void)
 	}
 }
 
+/* A NUL is no end of a word: text[0..length) is all of it. */
+static void a_nul_is_a_byte_like_others(void)
+{
+	static const struct {
+		const char *text;
+		size_t length;
+	} rows[] = { { "3/hour\0", 7 }, { "3/s\0\0\0\0\0\0\0\0", 11 }, { "3/s leaky\0min", 13 }, { "3\0/s", 4 } };
+	struct weir_limit limit;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		CHECK_EQ(weir_limit_parse(rows[i].text, rows[i].length, &limit, NULL), WEIR_ERR_SYNTAX);
+}
+
 /* Whatever it reads, parsing ends, and what it accepts prints and parses back to the same. */
 static void any_bytes_are_refused_or_round_trip(void)
 {
@@ -165,4 +178,5 @@ static void any_bytes_are_refused_or_round_trip(void)
 }
 
 TESTS(TEST(shortest_texts_print_back_to_themselves), TEST(other_texts_print_in_their_shortest_form),
-      TEST(refusals_name_the_place_and_what_was_expected), TEST(any_bytes_are_refused_or_round_trip))
+      TEST(refusals_name_the_place_and_what_was_expected), TEST(a_nul_is_a_byte_like_others),
+      TEST(any_bytes_are_refused_or_round_trip))

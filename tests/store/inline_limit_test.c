@@ -30,6 +30,27 @@ static void the_space_says_whose_key_it_is(void)
 	weir_table_free(table);
 }
 
+/* A large limit charges two hours, of which a small one can charge a minute. */
+static void what_other_limits_charged_is_owed(void)
+{
+	struct weir_table *const table = table_for(100, MADE_AT);
+	struct weir_table_limit large, small;
+	struct weir_verdict verdict;
+
+	CHECK_EQ(make(&large, table, "a", "1/min burst 200"), WEIR_OK);
+	CHECK_EQ(make(&small, table, "a", "1/min burst 1"), WEIR_OK);
+	weir__inline_limit_share(&large);
+	weir__inline_limit_share(&small);
+	CHECK(weir_table_allow(table, &large, "key", 3, MADE_AT, 120));
+	verdict = weir_table_take(table, &small, "key", 3, MADE_AT, 1);
+	CHECK(!verdict.allowed);
+	CHECK_EQ(verdict.retry_after, UINT64_C(7200000000000));
+	CHECK_EQ(verdict.remaining, 0);
+	verdict = weir_table_peek(table, &large, "key", 3, MADE_AT, 1);
+	CHECK_EQ(verdict.remaining, 80);
+	weir_table_free(table);
+}
+
 static void decisions_are_counted_with_another_limit(void)
 {
 	struct weir_table *const table = table_for(100, MADE_AT);
@@ -54,5 +75,5 @@ static void what_the_table_cannot_hold_is_refused(void)
 	weir_table_free(table);
 }
 
-TESTS(TEST(the_space_says_whose_key_it_is), TEST(decisions_are_counted_with_another_limit),
-      TEST(what_the_table_cannot_hold_is_refused))
+TESTS(TEST(the_space_says_whose_key_it_is), TEST(what_other_limits_charged_is_owed),
+      TEST(decisions_are_counted_with_another_limit), TEST(what_the_table_cannot_hold_is_refused))

@@ -1,0 +1,387 @@
+#!/usr/bin/env python3
+"""Redis clients, as they are, ask a weir serve: redis-cli, redis-py, ioredis, redigo and hiredis.
+
+    clients_test.py WEIR FOLDER
+
+Each client is a small program that reads requests from its standard input, a line each ("call" and the words, in
+hexadecimal), or "pipeline N" and N of them to be sent at once, and prints what its library made of each answer: an
+integer ":5", bytes "$6162", nothing "_", an array "*2" and its elements, "-" and the text of what the library takes for an
+error of the server, "!" and the text of any other. So all of them are held to the same checks. redis-cli speaks JSON
+instead.
+
+FOLDER keeps what is built and fetched for the next time. A client that cannot be had is a failure: who runs this wants
+to know that all of them work."""
+
+import codecs
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+sys.dont_write_bytecode = True
+
+from daemon import TIMEOUT_S, bulks, daemon, run  # noqa: E402
+
+WEIR, FOLDER = sys.argv[1], sys.argv[2]
+NAME = "heron"
+PIPELINED = 500
+DAY = "3/day fixed_window"
+
+
+class Lost(Exception):
+    """There is no connection, or not any more."""
+
+
+class Fault(str):
+    """What a library takes for an error that the server has told."""
+
+
+# --- what clients are made of -----------------------------------------------------------------------------------------
+
+def make(what, command, **more):
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **more)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise AssertionError(f"{what} cannot be had: {error}") from error
+    assert done.returncode == 0, f"{what} cannot be had: {' '.join(command)}: {(done.stdout + done.stderr)[-2000:]}"
+    return done.stdout
+
+
+def is_older(made, *sources):
+    return not os.path.exists(made) or any(os.path.getmtime(made) < os.path.getmtime(source) for source in sources)
+
+
+def make_hiredis():
+    source, made = os.path.join(HERE, "hiredis.c"), os.path.join(FOLDER, "hiredis")
+    if is_older(made, source):
+        flags = make("hiredis (Debian: libhiredis-dev)", ["pkg-config", "--cflags", "--libs", "hiredis"]).split()
+        make("hiredis (Debian: libhiredis-dev)", ["cc", "-O1", "-o", made, source, *flags])
+    return [made]
+
+
+def make_redigo():
+    source, made = os.path.join(HERE, "redigo.go"), os.path.join(FOLDER, "redigo")
+    if is_older(made, source):
+        # Debian's sources, and nothing from anywhere else.
+        where = {"GOPATH": "/usr/share/gocode", "GO111MODULE": "off", "GOPROXY": "off", "GOFLAGS": "",
+                 "GOCACHE": os.path.join(FOLDER, "go-cache")}
+        make("redigo (Debian: golang-go, golang-github-gomodule-redigo-dev)", ["go", "build", "-o", made, source],
+             env={**os.environ, **where})
+    return [made]
+
+
+def make_ioredis():
+    lock, made = os.path.join(HERE, "package-lock.json"), os.path.join(FOLDER, "node")
+    mark = os.path.join(made, "fetched")
+    if is_older(mark, lock):
+        shutil.rmtree(made, ignore_errors=True)
+        os.makedirs(made)
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(os.path.join(HERE, name), made)
+        make("ioredis (Debian: nodejs, npm; the package itself from npm's registry)",
+             ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--cache", os.path.join(FOLDER, "npm-cache")],
+             cwd=made)
+        with open(mark, "w", encoding="ascii"):
+            pass
+    return ["node", os.path.join(HERE, "ioredis.js"), made]
+
+
+def make_redis_py():
+    python = "/usr/bin/python3"  # Debian's own: others have not its packages
+    make("redis-py (Debian: python3-redis)", [python, "-c", "import redis"])
+    return [python, os.path.join(HERE, "redis_py.py")]
+
+
+# --- asking -----------------------------------------------------------------------------------------------------------
+
+class Client:
+    """A program that asks through a library."""
+
+    def __init__(self, command, **more):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **more)
+
+    def put(self, text):
+        self.process.stdin.write(text)
+        self.process.stdin.flush()
+
+    def read_line(self):
+        patience = threading.Timer(TIMEOUT_S, self.process.kill)
+        patience.start()
+        line = self.process.stdout.readline().decode()
+        patience.cancel()
+        assert line.endswith("\n"), "the client has ended, or has not answered"
+        return line.rstrip("\n")
+
+    def close(self):
+        self.process.stdin.close()
+        status = self.process.wait(TIMEOUT_S)
+        self.process.stdout.close()
+        assert status == 0, f"the client ended with {status}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *others):
+        if kind:
+            self.process.kill()
+            self.process.wait()
+        else:
+            self.close()
+
+
+class LibraryClient(Client):
+    protocol = 2
+
+    @staticmethod
+    def line(request):
+        words = [word if isinstance(word, bytes) else str(word).encode() for word in request]
+        return " ".join(["call", *(word.hex() for word in words)]).encode() + b"\n"
+
+    def take(self, words):
+        word = words.pop(0)
+        kind, rest = word[0], word[1:]
+        if kind == "*":
+            return [self.take(words) for _ in range(int(rest))]
+        return {":": int, "_": lambda _: None, "$": bytes.fromhex,
+                "-": lambda text: Fault(bytes.fromhex(text).decode())}[kind](rest)
+
+    def read(self):
+        line = self.read_line()
+        if line.startswith("!"):
+            raise Lost(line)
+        return self.take(line.split(" "))
+
+    def call(self, *request):
+        self.put(self.line(request))
+        return self.read()
+
+    def call_together(self, requests):
+        self.put(b"pipeline %d\n" % len(requests) + b"".join(map(self.line, requests)))
+        return [self.read() for _ in requests]
+
+
+class RedisCli(Client):
+    """redis-cli with nobody at the terminal: reads commands, and prints JSON with strings as it would quote them."""
+
+    def __init__(self, command, protocol):
+        super().__init__(command, stderr=subprocess.STDOUT)
+        self.protocol = protocol
+
+    @staticmethod
+    def quoted(word):
+        word = word if isinstance(word, bytes) else str(word).encode()
+        return b'"' + b"".join(b"\\x%02x" % byte for byte in word) + b'"'
+
+    def value(self, found):
+        if isinstance(found, str):
+            return codecs.escape_decode(found.encode())[0]
+        if isinstance(found, list):
+            return [self.value(element) for element in found]
+        if isinstance(found, dict):
+            return {name: self.value(element) for name, element in found.items()}
+        return found
+
+    def read(self):
+        line = self.read_line()
+        if line.startswith("error:"):
+            return Fault(self.value(json.loads(line[len("error:"):])).decode())
+        if line.startswith(("Error:", "Could not connect", "not connected")):
+            raise Lost(line)
+        try:
+            return self.value(json.loads(line))
+        except ValueError as error:
+            raise AssertionError(f"no JSON: {line!r}") from error
+
+    def call(self, *request):
+        self.put(b" ".join(map(self.quoted, request)) + b"\n")
+        return self.read()
+
+    def call_together(self, requests):
+        self.put(b"".join(b" ".join(map(self.quoted, request)) + b"\n" for request in requests))
+        return [self.read() for _ in requests]
+
+
+class Kind:
+    def __init__(self, name, made=None, protocol=2):
+        self.name, self.made, self.protocol, self.command = name, made, protocol, None
+
+    def open(self, where, password=None):
+        if self.made is None:
+            place = ["-s", where] if "/" in where else ["-h", *where.replace(":", " -p ").split(" ")]
+            secret = []
+            if password:
+                user, word = password.split(":")
+                secret = ["--user", user, "--pass", word, "--no-auth-warning"]
+            return RedisCli(["redis-cli", f"-{self.protocol}", "--quoted-json", *place, *secret], self.protocol)
+        if self.command is None:
+            self.command = self.made()
+        return LibraryClient([*self.command, where, NAME, *([password] if password else [])])
+
+
+KINDS = [Kind("redis-cli"), Kind("redis-cli, RESP3", protocol=3), Kind("redis-py", make_redis_py),
+         Kind("ioredis", make_ioredis), Kind("redigo", make_redigo), Kind("hiredis", make_hiredis)]
+
+
+# --- checks -----------------------------------------------------------------------------------------------------------
+
+def verdict(client, answer):
+    """The numbers of a verdict of Weir: an array in RESP2, a map in RESP3."""
+    if client.protocol == 3:
+        assert list(answer) == ["allowed", "limit", "remaining", "granted", "retry_after", "reset_after", "delay"], answer
+        assert isinstance(answer["allowed"], bool), answer
+        return list(map(int, answer.values()))
+    return answer
+
+
+def same(got, expected):
+    assert got == expected, f"{got!r}, and not {expected!r}"
+
+
+def greets(client):
+    assert client.call("PING") == b"PONG"
+    same(client.call("SELECT", 0), b"OK")
+    same(client.call("CLIENT", "SETINFO", "LIB-NAME", "a-library"), b"OK")
+    same(client.call("CLIENT", "SETNAME", NAME), b"OK")
+    assert client.call("CLIENT", "ID") > 0
+    if isinstance(client, LibraryClient):  # redis-cli prints this as it is, and not as JSON
+        assert b"redis_version:" in client.call("INFO", "server")
+    hello = client.call("HELLO", client.protocol)
+    if client.protocol == 2:
+        hello = dict(zip((word.decode() for word in hello[::2]), hello[1::2]))
+    same((hello["server"], hello["proto"], hello["role"]), (b"weir", client.protocol, b"master"))
+
+
+def decides_as_redis_cell(client):
+    same(client.call("CL.THROTTLE", "cell", 1, 1, 86400), [0, 2, 1, -1, 86400])
+    same(client.call("CL.THROTTLE", "cell", 1, 1, 86400)[:4], [0, 2, 0, -1])
+    denied = client.call("CL.THROTTLE", "cell", 1, 1, 86400)
+    same(denied[:3], [1, 2, 0])
+    assert 0 < denied[3] <= 86400 < denied[4] <= 172800, denied
+
+
+def decides_as_throttlecrab(client):
+    same(client.call("THROTTLE", "crab", 2, 1, 86400), [1, 2, 1, 86400, 0])
+    same(client.call("THROTTLE", "crab", 2, 1, 86400, 2)[:3], [0, 2, 1])
+
+
+def decides_by_limits_as_text(client):
+    same(verdict(client, client.call("WEIR.TAKE", "text", "5/1000day", 3))[:5], [1, 5, 2, 3, 0])
+    same(verdict(client, client.call("WEIR.TAKE", "text", "5/1000day", 3))[:4], [0, 5, 2, 0])
+    same(client.call("WEIR.RESET", "text", "5/1000day"), 1)
+    same(verdict(client, client.call("WEIR.PEEK", "text", "5/1000day", 6))[:5], [0, 5, 5, 0, -1])
+
+
+def answers_in_order(client):
+    requests, expected = [], []
+    for i in range(PIPELINED):
+        if i % 3 == 2:
+            requests.append(("ECHO", i))
+            expected.append(str(i).encode())
+        else:
+            requests.append(("CL.THROTTLE", f"key {i}", i, 1, 1000))
+            expected.append([0, i + 1, i, -1, 1000])
+    same(client.call_together(requests), expected)
+
+
+def keeps_any_bytes(client):
+    every = bytes(byte for byte in range(256) if byte != ord('"'))  # of which redis-cli 7.0 makes bad JSON
+    same(client.call("ECHO", every), every)
+    keys = [b"", b"\0", b"\0\0", b"\r\n", b"\xff\xfe", every, every + b"\0"]
+    for left in (1, 0):
+        for key in keys:
+            same(client.call("CL.THROTTLE", key, 1, 1, 86400)[:3], [0, 2, left])
+    for key in keys:
+        same(client.call("CL.THROTTLE", key, 1, 1, 86400)[0], 1)
+
+
+ERRORS = [
+    (("CL.THROTTLE", "k", 1, 0, 60), "Cell error: Zero rates are not supported"),
+    (("THROTTLE", "k", 0, 1, 60), "ERR invalid max_burst"),
+    (("WEIR.TAKE", "k"), "ERR wrong number of arguments for 'weir.take' command"),
+    (("WEIR.TAKE", "k", "3/s", "many"), "ERR a cost is a whole number, 0 or more"),
+    (("SELECT", 9), "ERR DB index is out of range"),
+    (("nonsense", "a"), "ERR unknown command 'nonsense', with args beginning with: 'a' "),
+]
+
+
+def is_refused_with(answer, text):
+    # redis-py and ioredis keep "ERR" to themselves, or not, by their versions
+    return isinstance(answer, Fault) and answer.strip() in (text.strip(), text.removeprefix("ERR ").strip())
+
+
+def tells_errors(client):
+    for request, text in ERRORS:
+        answer = client.call(*request)
+        assert is_refused_with(answer, text), (request, answer)
+    same(client.call("PING"), b"PONG")
+    answers = client.call_together([request for request, _ in ERRORS] + [("PING",)])
+    assert all(is_refused_with(answer, text) for answer, (_, text) in zip(answers, ERRORS)), answers
+    same(answers[-1], b"PONG")
+
+
+CHECKS = [greets, decides_as_redis_cell, decides_as_throttlecrab, decides_by_limits_as_text, answers_in_order,
+          keeps_any_bytes, tells_errors]
+
+
+def comes_back(kind, server, where):
+    """After the server has ended and another one has begun, the same client asks that one."""
+    with kind.open(where) as client:
+        same(client.call("CL.THROTTLE", where, 0, 1, 86400)[0], 0)
+        assert server.end() == 0
+        server.start()
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                answer = client.call("CL.THROTTLE", where, 0, 1, 86400)
+                break
+            except Lost:
+                assert time.monotonic() < deadline, "it does not come back"
+                time.sleep(0.02)
+        same(answer[0], 0)  # the table of the first was in its memory
+        same(client.call("CL.THROTTLE", where, 0, 1, 86400)[0], 1)
+
+
+def works(kind):
+    with daemon(WEIR, "--keys", "10000") as server:
+        for where in (server.address, server.path):
+            with kind.open(where) as client:
+                for check in CHECKS:
+                    try:
+                        check(client)
+                    except (AssertionError, Lost, TypeError, KeyError) as fault:
+                        raise AssertionError(f"{check.__name__} at {where}: {fault}") from fault
+            with kind.open(where) as client:
+                same(client.call("WEIR.RESET", "any", DAY), 0)
+            server.end()
+            server.start()
+        for where in (server.address, server.path):
+            comes_back(kind, server, where)
+        return f"{len(CHECKS) + 1} checks by port and by path"
+
+
+def redis_cli_pipes():
+    """redis-cli --pipe sends all it is given, and counts answers and errors."""
+    with daemon(WEIR, "--keys", "10000") as server:
+        requests = b"".join(bulks("CL.THROTTLE", f"key {i}", i, 1, 1000) for i in range(PIPELINED))
+        done = subprocess.run(["redis-cli", "-p", str(server.port), "--pipe"], input=requests + bulks("nonsense"),
+                              capture_output=True, timeout=TIMEOUT_S, check=False)
+        assert f"errors: 1, replies: {PIPELINED + 1}".encode() in done.stdout, done
+        return f"{PIPELINED + 1} answers"
+
+
+def main():
+    os.makedirs(FOLDER, exist_ok=True)
+    with open(os.path.join(FOLDER, "lock"), "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # suites of several builds share the folder
+        tests = [(kind.name, lambda kind=kind: works(kind)) for kind in KINDS]
+        return run([*tests, ("redis-cli --pipe", redis_cli_pipes)])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""daemon.py: a weir serve for a test, on a port and a path of its own, that can be ended and started again."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+TIMEOUT_S = 60
+
+
+def bulks(*words):
+    encoded = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+    return b"*%d\r\n" % len(encoded) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in encoded)
+
+
+def receive(client, n):
+    """n bytes, or fewer if the connection ends before."""
+    got = bytearray()
+    while len(got) < n:
+        piece = client.recv(min(n - len(got), 1 << 20))
+        if not piece:
+            break
+        got += piece
+    return bytes(got)
+
+
+def receive_all(client):
+    got = bytearray()
+    with contextlib.suppress(ConnectionError):
+        while piece := client.recv(1 << 20):
+            got += piece
+    return bytes(got)
+
+
+def expect(client, request, answer):
+    client.sendall(request)
+    got = receive(client, len(answer))
+    assert got == answer, (request[:200], got[:200], answer[:200])
+
+
+def connect_to(where):
+    if isinstance(where, int):
+        return socket.create_connection(("127.0.0.1", where), TIMEOUT_S)
+    client = socket.socket(socket.AF_UNIX)
+    client.settimeout(TIMEOUT_S)
+    try:
+        client.connect(where)
+    except OSError:
+        client.close()
+        raise
+    return client
+
+
+class Daemon:
+    """Who keeps a bound socket that does not listen keeps the port: nobody else gets it while no server runs."""
+
+    def __init__(self, program, folder, options, **more):
+        self.program, self.options, self.more, self.process = program, options, more, None
+        self.path = os.path.join(folder, "socket")
+        self.log = open(os.path.join(folder, "log"), "wb+")
+        self.place = socket.socket()
+        self.place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        self.place.bind(("127.0.0.1", 0))
+        self.port = self.place.getsockname()[1]
+        self.address = f"127.0.0.1:{self.port}"
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [self.program, "serve", "--listen", self.address, "--listen", self.path, *self.options],
+            stdout=subprocess.PIPE, stderr=self.log, **self.more)
+        for where in (self.address, self.path):
+            line = self.process.stdout.readline().decode()
+            assert line == f"weir serve: RESP at {where}\n", (line, self.said())
+
+    def said(self):
+        self.log.seek(0)
+        return self.log.read().decode(errors="replace")
+
+    def connect(self, by_path=False):
+        return connect_to(self.path if by_path else self.port)
+
+    def end(self, how=signal.SIGTERM):
+        self.process.send_signal(how)
+        status = self.process.wait(TIMEOUT_S)
+        self.process.stdout.close()
+        self.process = None
+        return status
+
+    def rss_kib(self):
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
+            return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:"))
+
+    def close(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+        if self.process:
+            self.process.wait(TIMEOUT_S)
+            self.process.stdout.close()
+        self.log.close()
+        self.place.close()
+
+
+@contextlib.contextmanager
+def daemon(program, *options, **more):
+    """A server that runs, and must end well when it is told to."""
+    with tempfile.TemporaryDirectory(prefix="weir-serve-") as folder:
+        one = Daemon(program, folder, options, **more)
+        try:
+            one.start()
+            yield one
+            if one.process:
+                assert one.end() == 0, one.said()
+        finally:
+            one.close()
+
+
+def run(tests):
+    """Each test prints a line; returns what the program is to exit with."""
+    failed = 0
+    for name, test in tests:
+        try:
+            told = test()
+            print(f"ok    {name}{': ' + told if told else ''}", flush=True)
+        except (AssertionError, OSError, subprocess.SubprocessError, ValueError) as fault:
+            failed += 1
+            print(f"FAIL  {name}: {type(fault).__name__}: {fault}", flush=True)
+    if failed:
+        print(f"{failed} failed", file=sys.stderr)
+    return failed != 0
