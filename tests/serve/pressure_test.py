@@ -250,7 +250,7 @@ def receive_some(clients, least):
 
 def sigterm_answers_all_that_was_received():
     """Everything is in the server's sockets before it is told to end: it sleeps meanwhile."""
-    sizes = [1, 10, 100, 300, 1000]
+    sizes = [1, 10, 100, 1000, 3000]
     with daemon(WEIR, "--workers", "2", "--keys", "1000") as one:
         clients = [one.connect(by_path=i % 2 == 0) for i in range(10)]
         for client in clients:

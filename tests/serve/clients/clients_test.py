@@ -19,6 +19,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -325,8 +326,21 @@ def tells_errors(client):
     same(answers[-1], b"PONG")
 
 
+def holds_and_settles(client):
+    """By names of their own: clients of all kinds ask the same server."""
+    limit, name = "10/1000day", f"hold {client.process.pid}"
+    same(verdict(client, client.call("WEIR.HOLD", name, name, limit, 6, 60000))[:3], [1, 10, 4])
+    same(verdict(client, client.call("WEIR.HOLD", name, name, limit, 6, 60000))[:3], [1, 10, 4])  # charged once
+    assert not isinstance(client.call("WEIR.SETTLE", name, 2), Fault)
+    same(verdict(client, client.call("WEIR.PEEK", name, limit))[2], 8)
+    assert isinstance(client.call("WEIR.SETTLE", "nobody's", 2), Fault)
+    assert not isinstance(client.call("WEIR.ALL", name, limit, 1, name + " other", "5/1000day", 1), Fault)
+    same(verdict(client, client.call("WEIR.PEEK", name, limit))[2], 7)
+    same(verdict(client, client.call("WEIR.TAKE", name, "1000/s", 1, "WAIT", 1000))[0], 1)
+
+
 CHECKS = [greets, decides_as_redis_cell, decides_as_throttlecrab, decides_by_limits_as_text, answers_in_order,
-          keeps_any_bytes, tells_errors]
+          keeps_any_bytes, tells_errors, holds_and_settles]
 
 
 def comes_back(kind, server, where):
@@ -365,6 +379,30 @@ def works(kind):
         return f"{len(CHECKS) + 1} checks by port and by path"
 
 
+USERS = """users:
+  ops:
+    password: "%s"
+    role: admin
+  app:
+    password: "%s"
+"""
+SECRET = "a secret of a test"
+
+
+def is_let_in(kind):
+    """With a name and a password, as each client says them by itself; by others, as it tells it."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as settings:
+        settings.write(USERS % (SECRET + " 1", SECRET))
+        settings.flush()
+        with daemon(WEIR, "--keys", "10000", "--config", settings.name) as server:
+            for where in (server.address, server.path):
+                with kind.open(where, f"app:{SECRET}") as client:
+                    same(client.call("CL.THROTTLE", where, 0, 1, 86400)[0], 0)
+                    assert isinstance(client.call("WEIR.RESET", "k", DAY), Fault)  # which takes an admin
+                with kind.open(where, f"ops:{SECRET} 1") as client:
+                    same(client.call("WEIR.RESET", "k", DAY), 0)
+
+
 def redis_cli_pipes():
     """redis-cli --pipe sends all it is given, and counts answers and errors."""
     with daemon(WEIR, "--keys", "10000") as server:
@@ -380,6 +418,7 @@ def main():
     with open(os.path.join(FOLDER, "lock"), "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # suites of several builds share the folder
         tests = [(kind.name, lambda kind=kind: works(kind)) for kind in KINDS]
+        tests += [(f"{kind.name}, as a user", lambda kind=kind: is_let_in(kind)) for kind in KINDS]
         return run([*tests, ("redis-cli --pipe", redis_cli_pipes)])
 
 
