@@ -21,18 +21,12 @@ static bool allow(const struct weir_plan *plan, void *state, weir_ns now, uint64
 
 static weir_ns retry_after(const struct weir_plan *plan, const void *state, weir_ns now, uint64_t cost)
 {
-	const weir__u128 may_owe = weir__mul(plan->most - cost, plan->period);
-
-	return weir__saturate(weir__div_up(weir__bucket_owed(plan, state, now) - may_owe, plan->count));
+	return weir__bucket_retry_after(plan, state, now, cost);
 }
 
 static void level(const struct weir_plan *plan, const void *state, weir_ns now, struct weir_verdict *verdict)
 {
-	const weir__u128 span = weir__bucket_span(plan);
-	const weir__u128 owed = weir__bucket_owed(plan, state, now);
-
-	verdict->remaining = owed >= span ? 0 : (uint64_t)weir__div(span - owed, plan->period);
-	verdict->reset_after = weir__saturate(weir__div_up(owed, plan->count));
+	weir__bucket_level(plan, state, now, verdict);
 }
 
 static void refund(const struct weir_plan *plan, void *state, weir_ns now, uint64_t n)

@@ -23,6 +23,26 @@ static inline weir__u128 weir__bucket_owed(const struct weir_plan *plan, const s
 	return whole_at > present ? whole_at - present : 0;
 }
 
+/* What is left, and until when it is not all there. */
+static inline void weir__bucket_level(const struct weir_plan *plan, const struct weir_state *state, weir_ns now,
+				      struct weir_verdict *verdict)
+{
+	const weir__u128 span = weir__bucket_span(plan);
+	const weir__u128 owed = weir__bucket_owed(plan, state, now);
+
+	verdict->remaining = owed >= span ? 0 : (uint64_t)weir__div(span - owed, plan->period);
+	verdict->reset_after = weir__saturate(weir__div_up(owed, plan->count));
+}
+
+/* Of one that was denied a cost that it can have. */
+static inline weir_ns weir__bucket_retry_after(const struct weir_plan *plan, const struct weir_state *state,
+					       weir_ns now, uint64_t cost)
+{
+	const weir__u128 may_owe = weir__mul(plan->most - cost, plan->period);
+
+	return weir__saturate(weir__div_up(weir__bucket_owed(plan, state, now) - may_owe, plan->count));
+}
+
 /* Decides, and charges the state if admitted. */
 static inline enum weir__answer weir__bucket_decide(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
 						    uint64_t cost, bool noticed)

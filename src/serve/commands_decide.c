@@ -143,34 +143,73 @@ static struct weir_limit bucket_of(uint64_t burst, uint64_t each)
 	};
 }
 
+/* The words of a limit in three numbers, with what is between them. */
+struct numbers {
+	const char *bytes;
+	size_t n;
+	uint64_t lengths;
+};
+
+static inline struct numbers numbers_of(const struct weir__call *call)
+{
+	const struct weir__resp_slice *const of = &call->arguments[2];
+
+	return (struct numbers){ of[0].bytes, (size_t)(of[2].bytes + of[2].length - of[0].bytes),
+				 (uint64_t)of[0].length << 32 | (uint64_t)of[1].length << 16 | of[2].length };
+}
+
+/* NULL: that was answered. */
+static const struct weir_table_limit *read_cell_limit(struct weir__call *call)
+{
+	int64_t numbers[3];
+	struct weir_limit asked;
+
+	for (uint32_t i = 0; i < 3; i++)
+		if (!weir__read_signed(&call->arguments[2 + i], &numbers[i])) {
+			weir__refuse(call, WEIR__SAY_CELL_NUMBER);
+			return NULL;
+		}
+	if (numbers[1] <= 0 || numbers[2] <= 0) {
+		weir__refuse(call, WEIR__SAY_CELL_ZERO);
+		return NULL;
+	}
+	if (numbers[0] < 0 || numbers[0] == INT64_MAX || numbers[2] > INT64_MAX / 1000000000 ||
+	    numbers[2] * 1000000000 < numbers[1]) {
+		weir__refuse(call, WEIR__SAY_CELL_RANGE);
+		return NULL;
+	}
+	asked = bucket_of((uint64_t)numbers[0] + 1, (uint64_t)(numbers[2] * 1000000000 / numbers[1]));
+	return weir__find_limit(call, WEIR__SPACE_CELL, &asked);
+}
+
 void weir__cl_throttle(struct weir__call *call)
 {
-	int64_t numbers[4] = { 0, 0, 0, 1 };
+	struct weir__limits *const limits = &call->commands->limits;
 	const struct weir_table_limit *limit;
-	struct weir_limit asked;
+	struct numbers numbers;
+	int64_t quantity = 1;
 
 	if (call->n != 5 && call->n != 6) {
 		weir__refuse(call, WEIR__SAY_CELL_USAGE);
 		return;
 	}
-	for (uint32_t i = 2; i < call->n; i++)
-		if (!weir__read_signed(&call->arguments[i], &numbers[i - 2])) {
-			weir__refuse(call, WEIR__SAY_CELL_NUMBER);
-			return;
-		}
-	if (numbers[1] <= 0 || numbers[2] <= 0) {
-		weir__refuse(call, WEIR__SAY_CELL_ZERO);
+	numbers = numbers_of(call);
+	limit = weir__limits_recall(limits, WEIR__SPACE_CELL, numbers.bytes, numbers.n, numbers.lengths);
+	if (call->n == 6 && !weir__read_signed(&call->arguments[5], &quantity)) {
+		weir__refuse(call, WEIR__SAY_CELL_NUMBER);
 		return;
 	}
-	if (numbers[0] < 0 || numbers[0] == INT64_MAX || numbers[3] < 0 || numbers[2] > INT64_MAX / 1000000000 ||
-	    numbers[2] * 1000000000 < numbers[1]) {
+	if (WEIR__UNLIKELY(limit == NULL)) {
+		limit = read_cell_limit(call);
+		if (limit == NULL)
+			return;
+		weir__limits_remember(limits, WEIR__SPACE_CELL, numbers.bytes, numbers.n, numbers.lengths, limit);
+	}
+	if (quantity < 0) {
 		weir__refuse(call, WEIR__SAY_CELL_RANGE);
 		return;
 	}
-	asked = bucket_of((uint64_t)numbers[0] + 1, (uint64_t)(numbers[2] * 1000000000 / numbers[1]));
-	limit = weir__find_limit(call, WEIR__SPACE_CELL, &asked);
-	if (limit)
-		gather(call, limit, (uint64_t)numbers[3], WEIR__ANSWER_CELL);
+	gather(call, limit, (uint64_t)quantity, WEIR__ANSWER_CELL);
 }
 
 void weir__throttle(struct weir__call *call)
@@ -215,9 +254,18 @@ bool weir__read_limit(struct weir__call *call, uint32_t place, struct weir_limit
 
 static const struct weir_table_limit *limit_of_text(struct weir__call *call)
 {
+	struct weir__limits *const limits = &call->commands->limits;
+	const struct weir__resp_slice *const text = &call->arguments[2];
+	const struct weir_table_limit *limit = weir__limits_recall(limits, WEIR__SPACE_TEXT, text->bytes, text->length,
+								   0);
 	struct weir_limit asked;
 
-	return weir__read_limit(call, 2, &asked) ? weir__find_limit(call, WEIR__SPACE_TEXT, &asked) : NULL;
+	if (limit)
+		return limit;
+	limit = weir__read_limit(call, 2, &asked) ? weir__find_limit(call, WEIR__SPACE_TEXT, &asked) : NULL;
+	if (limit)
+		weir__limits_remember(limits, WEIR__SPACE_TEXT, text->bytes, text->length, 0, limit);
+	return limit;
 }
 
 static bool read_cost(struct weir__call *call, uint32_t place, uint64_t *ret_cost)

@@ -24,6 +24,19 @@ void weir__limits_init(struct weir__limits *limits, struct weir_table *table, co
 	limits->counted_as = counted_as;
 	for (size_t i = 0; i < WEIR__LIMITS_KEPT; i++)
 		limits->kept[i].is_used = false;
+	limits->last = (struct weir__limit_words){ .limit = NULL };
+}
+
+void weir__limits_remember(struct weir__limits *limits, enum weir__space space, const char *bytes, size_t n,
+			   uint64_t lengths, const struct weir_table_limit *limit)
+{
+	if (n > WEIR__LIMIT_WORDS)
+		return;
+	limits->last.limit = limit;
+	limits->last.space = space;
+	limits->last.n = n;
+	limits->last.lengths = lengths;
+	memcpy(limits->last.bytes, bytes, n);
 }
 
 bool weir__limits_will_drop(const struct weir__limits *limits, enum weir__space space, const struct weir_limit *asked)
@@ -64,6 +77,7 @@ int weir__limits_find(struct weir__limits *limits, enum weir__space space, const
 		return WEIR_OK;
 	}
 	kept->is_used = false;
+	limits->last.limit = NULL; /* it may be the one that goes */
 	error = weir__limits_make(limits, space, asked, &kept->made, ret_message);
 	if (error != WEIR_OK)
 		return error;

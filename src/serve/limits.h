@@ -4,7 +4,7 @@
 
 #include "store/inline_limit.h"
 
-enum { WEIR__LIMITS_KEPT = 256 };
+enum { WEIR__LIMITS_KEPT = 256, WEIR__LIMIT_WORDS = 96 };
 
 /* Where keys of a kind of request live. */
 enum weir__space {
@@ -22,7 +22,31 @@ struct weir__limits {
 		struct weir_limit asked;
 		struct weir_table_limit made;
 	} kept[WEIR__LIMITS_KEPT];
+	/* The last one that was asked for, as it was written. */
+	struct weir__limit_words {
+		const struct weir_table_limit *limit; /* NULL: none is remembered */
+		enum weir__space space;
+		size_t n;
+		uint64_t lengths;
+		char bytes[WEIR__LIMIT_WORDS];
+	} last;
 };
+
+/* Most requests name the same limit as the one before: it is remembered by the bytes that name it, so that these need not be
+ * read again. `lengths` tells where words begin and end within them. NULL: it was another one. */
+static inline const struct weir_table_limit *weir__limits_recall(const struct weir__limits *limits,
+								 enum weir__space space, const char *bytes, size_t n,
+								 uint64_t lengths)
+{
+	const struct weir__limit_words *const last = &limits->last;
+
+	return last->n == n && last->lengths == lengths && last->space == space && memcmp(last->bytes, bytes, n) == 0 ?
+		       last->limit :
+		       NULL;
+}
+
+void weir__limits_remember(struct weir__limits *limits, enum weir__space space, const char *bytes, size_t n,
+			   uint64_t lengths, const struct weir_table_limit *limit);
 
 /* `counted_as` is a limit of the table that counts the decisions of all of them. */
 void weir__limits_init(struct weir__limits *limits, struct weir_table *table,

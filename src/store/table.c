@@ -256,9 +256,11 @@ static struct weir_verdict allow_only(const struct weir_plan *plan, void *state,
 
 enum found { DENIED, ALLOWED, OUTRUN, NOT_HERE };
 
-/* Decides for a bucket if its slot is in this line, packed by the newest plan. */
-static inline enum found allow_in_line(const struct weir_table *table, const struct weir_table_limit *limit,
-				       uint64_t hash, union weir__atomic16 *line, weir_ns now, uint64_t cost)
+/* Decides for a bucket if its slot is in this line, packed by the newest plan. *ret_state is what it then owes by *ret_plan,
+ * of which only these numbers are set. */
+static inline enum found decide_in_line(const struct weir_table *table, const struct weir_table_limit *limit,
+					uint64_t hash, union weir__atomic16 *line, weir_ns now, uint64_t cost,
+					struct weir_plan *ret_plan, struct weir_state *ret_state)
 {
 	const uint64_t number = WEIR__VIEW_WORD(limit, number);
 	const uint32_t fingerprint = weir__fingerprint_in(hash, WEIR__VIEW_WORD(limit, era_mark));
@@ -277,6 +279,8 @@ static inline enum found allow_in_line(const struct weir_table *table, const str
 		const bool was_whole = weir__state_wide(&state) <= weir__mul(now, format.plan.count);
 		const enum weir__answer answer = weir__bucket_decide(&format.plan, &state, now, cost, false);
 
+		*ret_plan = format.plan;
+		*ret_state = state;
 		format.unit_ns = WEIR__VIEW_WORD(limit, format.unit_ns);
 		format.unit_rest = WEIR__VIEW_WORD(limit, format.unit_rest);
 		format.tag = WEIR__VIEW_WORD(limit, format.tag);
@@ -293,6 +297,15 @@ static inline enum found allow_in_line(const struct weir_table *table, const str
 		}
 	}
 	return NOT_HERE;
+}
+
+static inline enum found allow_in_line(const struct weir_table *table, const struct weir_table_limit *limit,
+				       uint64_t hash, union weir__atomic16 *line, weir_ns now, uint64_t cost)
+{
+	struct weir_plan plan;
+	struct weir_state state;
+
+	return decide_in_line(table, limit, hash, line, now, cost, &plan, &state);
 }
 
 /* A key that is not in its home line, or not to be decided the common way. */
@@ -362,11 +375,35 @@ static struct weir_verdict step_key(struct weir_table *table, const struct weir_
 				weir__table_clamp(table, now), cost, NULL);
 }
 
+void weir__table_take_hashed(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash, weir_ns now,
+			     uint64_t cost, struct weir_verdict *ret_verdict)
+{
+	enum found found = NOT_HERE;
+	struct weir_state state;
+	struct weir_plan plan;
+
+	if (WEIR__LIKELY(!(limit->first.plan.flags & WEIR_PLAN_SHAPE)))
+		found = decide_in_line(table, limit, hash, weir__table_home(table, hash), now, cost, &plan, &state);
+	/* What costs more than there ever is may have met a clock that went back: that is for core to say. */
+	if (WEIR__UNLIKELY(found > ALLOWED || cost > plan.most)) {
+		*ret_verdict = weir__table_step(table, limit, hash, weir_step_take, weir__table_clamp(table, now), cost,
+						NULL);
+		return;
+	}
+	*ret_verdict = (struct weir_verdict){ .allowed = found == ALLOWED,
+					      .limit = plan.most,
+					      .granted = found == ALLOWED ? cost : 0 };
+	weir__bucket_level(&plan, &state, now, ret_verdict);
+	if (found == DENIED)
+		ret_verdict->retry_after = weir__bucket_retry_after(&plan, &state, now, cost);
+}
+
 struct weir_verdict weir_table_take(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
 				    size_t key_length, weir_ns now, uint64_t cost)
 {
-	const struct weir_verdict verdict = step_key(table, limit, key, key_length, weir_step_take, now, cost);
+	struct weir_verdict verdict;
 
+	weir__table_take_hashed(table, limit, weir__hash(&limit->secret, key, key_length), now, cost, &verdict);
 	weir__table_count(table, limit, verdict.allowed);
 	return verdict;
 }

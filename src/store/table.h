@@ -293,6 +293,10 @@ struct weir__hash_secret weir__limit_secret(const struct weir__hash_secret *of_t
 /* weir_table_limit_stats of the limit that has this entry. */
 void weir__table_limit_stats(const struct weir_table *table, uint32_t index, struct weir_table_limit_stats *ret_stats);
 
+/* weir_table_take of a key that has been hashed. The caller counts. */
+void weir__table_take_hashed(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash, weir_ns now,
+			     uint64_t cost, struct weir_verdict *ret_verdict);
+
 /* weir_table_allow of a key that has been hashed. The caller counts. */
 bool weir__table_allow_hashed(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
 			      weir_ns now, uint64_t cost);

@@ -86,8 +86,8 @@ void weir_table_allow_batch(struct weir_table *table, const struct weir_claim *c
 void weir_table_take_batch(struct weir_table *table, const struct weir_claim *claims, size_t n, weir_ns now,
 			   struct weir_verdict *ret_verdicts)
 {
-	const weir_ns clamped = weir__table_clamp(table, now);
 	uint64_t hashes[GROUP];
+	bool allowed[GROUP];
 
 	for (size_t done = 0; done < n; done += GROUP) {
 		const size_t group = n - done < GROUP ? n - done : GROUP;
@@ -95,11 +95,11 @@ void weir_table_take_batch(struct weir_table *table, const struct weir_claim *cl
 		hash_group(table, claims + done, group, hashes);
 		for (size_t i = 0; i < group; i++) {
 			const struct weir_claim *const claim = &claims[done + i];
-			const struct weir_verdict verdict = weir__table_step(
-				table, claim->limit, hashes[i], weir_step_take, clamped, claim->cost, NULL);
 
-			weir__table_count(table, claim->limit, verdict.allowed);
-			ret_verdicts[done + i] = verdict;
+			weir__table_take_hashed(table, claim->limit, hashes[i], now, claim->cost,
+						&ret_verdicts[done + i]);
+			allowed[i] = ret_verdicts[done + i].allowed;
 		}
+		count_group(table, claims + done, group, allowed);
 	}
 }
