@@ -128,6 +128,7 @@ static int start(struct server *server)
 							.connections_max = (uint32_t)settings->connections,
 							.idle_ns = settings->idle_ns,
 							.output_max = settings->output,
+							.stall_ns = settings->stall_ns,
 							.holds = server->holds,
 							.settings = settings };
 		int error = listen_for(server, i, &options);

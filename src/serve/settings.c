@@ -36,8 +36,11 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "0", PLACE(idle_ns), "TIME",
 	  "A connection that asks nothing for so long is closed; 0 is never, as in Redis, since pools keep connections "
 	  "for when they need them." },
-	{ "output", WEIR__SETTING_BYTES, 65536, GIB, "4MiB", PLACE(output), "BYTES",
-	  "Answers that wait for a client that does not read them, at most; beyond it the client is cut off." },
+	{ "output", WEIR__SETTING_BYTES, 65536, GIB, "16MiB", PLACE(output), "BYTES",
+	  "Answers that wait for a client which sends a long pipeline before it reads any. With so much waiting it gets no "
+	  "more until it reads." },
+	{ "stall", WEIR__SETTING_DURATION, 100000000, DAY_NS, "30s", PLACE(stall_ns), "TIME",
+	  "A client that reads nothing of what waits for it for so long is cut off." },
 	{ "holds", WEIR__SETTING_COUNT, 1, 16777216, "65536", PLACE(holds), "N",
 	  "Holds at the same time, at most. Beyond it new ones are refused." },
 	{ "users", WEIR__SETTING_USERS, 0, WEIR__USERS_MAX, "", PLACE(users), NULL,

@@ -15,7 +15,7 @@
 #include "serve/worker.h"
 
 enum {
-	WEIR__SETTINGS = 11,
+	WEIR__SETTINGS = 12,
 	WEIR__WORKERS_MAX = 256,
 	WEIR__SETTING_TEXT_SIZE = 1024,        /* of a path or a name, with its NUL */
 	WEIR__SETTING_FAULTS_MAX = 50,         /* that are told */
@@ -63,7 +63,7 @@ struct weir__setting_list {
 
 struct weir__settings {
 	struct weir__setting_list listen;
-	uint64_t keys, workers, connections, idle_ns, output, arena, holds;
+	uint64_t keys, workers, connections, idle_ns, output, stall_ns, arena, holds;
 	char shared[WEIR__SETTING_TEXT_SIZE], file[WEIR__SETTING_TEXT_SIZE];
 	struct weir__users users;
 

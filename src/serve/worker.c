@@ -1,8 +1,9 @@
 /* worker.c: connections of one thread.
  *
  * What is read goes through one buffer of the worker, and so does what is written: a connection that is idle has none. Only
- * what is left of a request that is not whole, or of answers that the client does not take, is kept with it, up to a
- * bound; beyond that the connection is cut off, alone. While answers wait, no more requests are read; nor while a request
+ * what is left of a request that is not whole, or of answers that the client does not take, is kept with it. Clients that
+ * send a long pipeline before they read anything are answered all the same, up to a bound; from there on no more is read
+ * from them until they take some, and who takes nothing for long is cut off, alone. Nor is anything read while a request
  * waits, since answers have the order of requests. */
 #include "serve/worker.h"
 
@@ -12,18 +13,20 @@
 
 #include "os/net.h"
 #include "serve/command.h"
+#include "serve/output.h"
 
 enum {
 	IN_SIZE = 256 * 1024,
 	OUT_SIZE = 256 * 1024,
 	ARGUMENTS_MAX = 64,
 	BULK_MAX = 64 * 1024,
-	OUTPUT_MAX = 4 * 1024 * 1024, /* unless the options say otherwise */
+	OUTPUT_MAX = 16 * 1024 * 1024, /* unless the options say otherwise */
 	WAITERS_MAX = 4096,
 	READS_A_TURN = 4,
 };
 
 static const weir_ns pause_ns = 100000000;    /* when there are no descriptors left, before others are accepted */
+static const weir_ns stall_ns = 30000000000;  /* unless the options say otherwise */
 static const weir_ns drain_ns = 5000000000;   /* for clients to take their last answers */
 static const weir_ns drain_look_ns = 1000000; /* how often is looked whether they have arrived */
 
@@ -33,7 +36,7 @@ struct bytes {
 };
 
 /* What the loop is to tell of a connection. */
-enum interest { REQUESTS, ROOM, END, END_AND_ROOM };
+enum interest { REQUESTS, REQUESTS_AND_ROOM, ROOM, END, END_AND_ROOM };
 
 struct connection {
 	struct weir__client client;         /* the first: so it leads here */
@@ -41,10 +44,11 @@ struct connection {
 	weir_ns active_at;
 	int socket;
 	enum interest interest;
-	struct bytes unread; /* the beginning of a request; whatever is behind one that waits */
-	struct bytes unsent; /* answers, from `sent` on */
-	size_t sent;
-	bool is_finished; /* all is answered: nothing will be written any more */
+	struct bytes unread;        /* the beginning of a request; whatever is behind one that waits */
+	bool has_requests;          /* there are whole ones in it, which were not answered since too much waits */
+	struct weir__output output; /* answers that wait */
+	weir_ns taken_at;           /* when the client last took some of them, or they began to wait */
+	bool is_finished;           /* all is answered: nothing will be written any more */
 };
 
 struct weir__worker {
@@ -52,8 +56,9 @@ struct weir__worker {
 	struct weir__loop loop;
 	struct weir__worker_options options;
 	struct weir__commands commands;
-	struct connection connections; /* a ring, this one is none */
-	uint32_t n_connections;
+	struct connection connections;    /* a ring, this one is none */
+	uint32_t n_connections, n_behind; /* of those, who have answers waiting */
+	weir_ns look_at;                  /* whether they take them */
 	uint64_t accepted;
 	_Atomic bool is_stopping;
 	bool is_full;      /* listeners are not asked until a connection is closed, */
@@ -114,7 +119,8 @@ static void close_connection(struct weir__worker *worker, struct connection *con
 	weir__net_close(connection->socket);
 	unlink_connection(connection);
 	drop(&connection->unread);
-	drop(&connection->unsent);
+	worker->n_behind -= weir__output_waiting(&connection->output) > 0;
+	weir__output_drop(&connection->output);
 	free(connection);
 	worker->n_connections--;
 	if (worker->is_full && !atomic_load(&worker->is_stopping))
@@ -161,75 +167,57 @@ static void accept_some(struct weir__worker *worker, int listener)
 
 /* --- answers ---------------------------------------------------------------------------------------------------- */
 
-static bool keep_unsent(const struct weir__worker *worker, struct connection *connection, const char *bytes, size_t n)
+/* Keeps count of who has answers waiting, after some were written or taken. */
+static void note_output(struct weir__worker *worker, struct connection *connection, bool was_behind, bool has_moved)
 {
-	const size_t before = connection->unsent.n - connection->sent;
-	char *all;
+	const bool is_behind = weir__output_waiting(&connection->output) > 0;
 
-	if (before + n > worker->options.output_max)
-		return false;
-	all = malloc(before + n);
-	if (all == NULL)
-		return false;
-	if (before > 0)
-		memcpy(all, connection->unsent.at + connection->sent, before);
-	memcpy(all + before, bytes, n);
-	drop(&connection->unsent);
-	connection->unsent = (struct bytes){ all, before + n };
-	connection->sent = 0;
-	return true;
+	worker->n_behind += is_behind;
+	worker->n_behind -= was_behind;
+	if (has_moved || !was_behind)
+		connection->taken_at = worker->now;
 }
 
-/* Writes what it can and keeps the rest. False: the connection is lost, or cut off. */
-static bool flush(const struct weir__worker *worker, struct connection *connection, struct weir__resp_writer *writer)
+/* False: the connection is lost. */
+static bool flush(struct weir__worker *worker, struct connection *connection, struct weir__resp_writer *writer)
 {
-	size_t done = 0;
+	const bool was_behind = weir__output_waiting(&connection->output) > 0;
+	const bool is_alive = weir__output_write(&connection->output, connection->socket, writer->bytes,
+						 writer->length);
 
-	while (connection->unsent.n == 0 && done < writer->length) {
-		const ssize_t n = weir__net_write(connection->socket, writer->bytes + done, writer->length - done);
-
-		if (n == -EAGAIN)
-			break;
-		if (n < 0 && n != -EINTR)
-			return false;
-		done += n > 0 ? (size_t)n : 0;
-	}
-	if (done < writer->length && !keep_unsent(worker, connection, writer->bytes + done, writer->length - done))
-		return false;
+	note_output(worker, connection, was_behind, false);
 	writer->length = 0;
-	return true;
+	return is_alive;
 }
 
-static bool send_unsent(struct connection *connection)
+static bool send_waiting(struct weir__worker *worker, struct connection *connection)
 {
-	while (connection->sent < connection->unsent.n) {
-		const ssize_t n = weir__net_write(connection->socket, connection->unsent.at + connection->sent,
-						  connection->unsent.n - connection->sent);
+	const size_t before = weir__output_waiting(&connection->output);
+	const bool is_alive = weir__output_send(&connection->output, connection->socket);
 
-		if (n == -EAGAIN)
-			return true;
-		if (n < 0 && n != -EINTR)
-			return false;
-		connection->sent += n > 0 ? (size_t)n : 0;
-	}
-	drop(&connection->unsent);
-	connection->sent = 0;
-	return true;
+	note_output(worker, connection, before > 0, weir__output_waiting(&connection->output) < before);
+	return is_alive;
+}
+
+/* So much waits for it that it gets no more answers until it takes some. */
+static bool is_held_back(const struct weir__worker *worker, const struct connection *connection)
+{
+	return weir__output_waiting(&connection->output) >= worker->options.output_max;
 }
 
 /* --- requests --------------------------------------------------------------------------------------------------- */
 
-/* Answers the requests in the first n bytes of `in`, up to one that waits; *ret_used are done with. False: the connection
- * is to be closed. */
+/* Answers the requests in the first n bytes of `in`, up to one that waits, or as many as may; *ret_used are done with.
+ * False: the connection is to be closed. */
 static bool answer_all(struct weir__worker *worker, struct connection *connection, size_t n, size_t *ret_used)
 {
 	struct weir__resp_writer writer = { worker->out, OUT_SIZE, 0, connection->client.protocol };
 	struct weir__client *const client = &connection->client;
 	enum weir__resp_status status = WEIR__RESP_WHOLE;
-	bool is_alive = true;
+	bool is_alive = true, is_held = is_held_back(worker, connection);
 	size_t at = 0;
 
-	while (is_alive && !client->is_leaving && client->waiter == NULL && at < n) {
+	while (is_alive && !is_held && !client->is_leaving && client->waiter == NULL && at < n) {
 		struct weir__resp_request request;
 		size_t used;
 
@@ -251,6 +239,7 @@ static bool answer_all(struct weir__worker *worker, struct connection *connectio
 		if (!weir__commands_do(&worker->commands, client, request.arguments, request.n, &writer)) {
 			weir__commands_end_group(&worker->commands, client, &writer);
 			is_alive = flush(worker, connection, &writer);
+			is_held = is_held_back(worker, connection);
 			continue; /* with the same request */
 		}
 		at += used;
@@ -260,8 +249,10 @@ static bool answer_all(struct weir__worker *worker, struct connection *connectio
 			client->is_leaving = true;
 	}
 	weir__commands_end_group(&worker->commands, client, &writer);
+	connection->has_requests = is_held;
 	*ret_used = at;
-	return is_alive && flush(worker, connection, &writer) && !(client->is_leaving && connection->unsent.n == 0);
+	return is_alive && flush(worker, connection, &writer) &&
+	       !(client->is_leaving && weir__output_waiting(&connection->output) == 0);
 }
 
 static bool keep_unread(struct connection *connection, const char *bytes, size_t n)
@@ -305,6 +296,10 @@ static enum reading read_once(struct weir__worker *worker, struct connection *co
 		return READ_ALL;
 	if (n == -EINTR)
 		return READ_SOME;
+	if (n == 0 && weir__output_waiting(&connection->output) > 0) { /* it has said all, but not heard all */
+		connection->client.is_leaving = true;
+		return READ_ALL;
+	}
 	if (n <= 0)
 		return READ_END;
 	*ret_is_short = (size_t)n < room;
@@ -320,37 +315,62 @@ static enum reading read_some(struct weir__worker *worker, struct connection *co
 	bool is_short = false;
 
 	for (int turn = 0; turn < READS_A_TURN && reading == READ_SOME && !is_short; turn++) {
-		if (connection->unsent.n > 0 || connection->client.waiter)
+		if (is_held_back(worker, connection) || connection->has_requests || connection->client.waiter ||
+		    connection->client.is_leaving)
 			break;
 		reading = read_once(worker, connection, &is_short);
 	}
 	return reading;
 }
 
+/* What was read and not answered comes next. */
+static bool answer_unread(struct weir__worker *worker, struct connection *connection)
+{
+	const size_t n = connection->unread.n;
+	size_t used;
+
+	if (n == 0)
+		return true;
+	memcpy(worker->in, connection->unread.at, n);
+	return answer_all(worker, connection, n, &used) && keep_unread(connection, worker->in + used, n - used);
+}
+
 /* Tells the loop what is waited for, if that is another thing than before. */
 static void hear(struct weir__worker *worker, struct connection *connection)
 {
-	const bool has_unsent = connection->unsent.n > 0;
-	const enum interest interest = connection->client.waiter ? (has_unsent ? END_AND_ROOM : END) :
-				       has_unsent                ? ROOM :
+	const bool is_behind = weir__output_waiting(&connection->output) > 0;
+	const bool reads = !connection->has_requests && !connection->client.is_leaving &&
+			   !is_held_back(worker, connection);
+	const enum interest interest = connection->client.waiter ? (is_behind ? END_AND_ROOM : END) :
+				       !reads                    ? ROOM :
+				       is_behind                 ? REQUESTS_AND_ROOM :
 								   REQUESTS;
 
 	if (interest == connection->interest)
 		return;
 	connection->interest = interest;
 	if (connection->client.waiter)
-		(void)weir__loop_change_to_end(&worker->loop, connection->socket, connection, has_unsent);
+		(void)weir__loop_change_to_end(&worker->loop, connection->socket, connection, is_behind);
 	else
-		(void)weir__loop_change(&worker->loop, connection->socket, connection, !has_unsent, has_unsent);
+		(void)weir__loop_change(&worker->loop, connection->socket, connection, reads, is_behind);
+}
+
+/* False: the connection is to be closed. */
+static bool send_and_go_on(struct weir__worker *worker, struct connection *connection)
+{
+	if (!send_waiting(worker, connection))
+		return false;
+	if (connection->has_requests && weir__output_waiting(&connection->output) == 0)
+		return answer_unread(worker, connection);
+	return !(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0);
 }
 
 static void serve(struct weir__worker *worker, struct connection *connection, const struct weir__loop_event *event)
 {
 	bool is_alive = !(connection->client.waiter && event->has_left);
 
-	if (is_alive && connection->unsent.n > 0 && (event->can_write || event->is_over))
-		is_alive = !event->is_over && send_unsent(connection) &&
-			   !(connection->client.is_leaving && connection->unsent.n == 0);
+	if (is_alive && weir__output_waiting(&connection->output) > 0 && (event->can_write || event->is_over))
+		is_alive = !event->is_over && send_and_go_on(worker, connection);
 	if (is_alive && event->can_read)
 		is_alive = read_some(worker, connection) != READ_END;
 	if (!is_alive) {
@@ -362,18 +382,6 @@ static void serve(struct weir__worker *worker, struct connection *connection, co
 }
 
 /* --- requests that waited --------------------------------------------------------------------------------------- */
-
-/* What was read behind the request comes next. */
-static bool answer_unread(struct weir__worker *worker, struct connection *connection)
-{
-	const size_t n = connection->unread.n;
-	size_t used;
-
-	if (n == 0)
-		return true;
-	memcpy(worker->in, connection->unread.at, n);
-	return answer_all(worker, connection, n, &used) && keep_unread(connection, worker->in + used, n - used);
-}
 
 /* False: the connection is to be closed. */
 static bool answer_waiter(struct weir__worker *worker, struct connection *connection,
@@ -424,6 +432,22 @@ static void end_idle(struct weir__worker *worker)
 	}
 }
 
+/* Who takes nothing of what waits for it is not there any more, or stuck. */
+static void end_stalled(struct weir__worker *worker)
+{
+	const weir_ns patience = worker->options.stall_ns;
+
+	if (worker->look_at > worker->now)
+		return;
+	for (struct connection *connection = worker->connections.next, *next; connection != &worker->connections;
+	     connection = next) {
+		next = connection->next;
+		if (weir__output_waiting(&connection->output) > 0 && worker->now - connection->taken_at >= patience)
+			close_connection(worker, connection);
+	}
+	worker->look_at = WEIR_NEVER;
+}
+
 /* An alarm that is too early does no harm: it is left as it is. */
 static void set_alarm(struct weir__worker *worker, weir_ns at)
 {
@@ -445,9 +469,13 @@ static void do_what_is_due(struct weir__worker *worker)
 
 	end_waits(worker);
 	end_idle(worker);
+	end_stalled(worker);
+	if (worker->n_behind > 0 && worker->look_at == WEIR_NEVER)
+		worker->look_at = worker->now + worker->options.stall_ns / 4;
 	if (worker->accept_at <= worker->now)
 		hear_listeners(worker, true);
-	next = weir__min(weir__min(weir__waiting_next(worker->commands.waiting), idle_at(worker)), worker->accept_at);
+	next = weir__min(weir__min(weir__waiting_next(worker->commands.waiting), idle_at(worker)),
+			 weir__min(worker->accept_at, worker->look_at));
 	if (next != WEIR_NEVER)
 		set_alarm(worker, next);
 }
@@ -495,14 +523,14 @@ static bool finish(struct weir__worker *worker, struct connection *connection, w
 	enum reading reading = READ_SOME;
 
 	if (!connection->is_finished) {
-		if (connection->unsent.n > 0 && !send_unsent(connection))
+		if (weir__output_waiting(&connection->output) > 0 && !send_and_go_on(worker, connection))
 			return true;
-		while (connection->unsent.n == 0 && reading == READ_SOME && !connection->client.is_leaving &&
-		       weir_table_now(worker->options.table) < deadline)
+		while (weir__output_waiting(&connection->output) == 0 && reading == READ_SOME &&
+		       !connection->client.is_leaving && weir_table_now(worker->options.table) < deadline)
 			reading = read_some(worker, connection);
 		if (reading == READ_END)
 			return true;
-		if (connection->unsent.n > 0) {
+		if (weir__output_waiting(&connection->output) > 0) {
 			hear(worker, connection);
 			return false;
 		}
@@ -592,8 +620,10 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	worker->options = *options;
 	if (worker->options.output_max == 0)
 		worker->options.output_max = OUTPUT_MAX;
+	if (worker->options.stall_ns == 0)
+		worker->options.stall_ns = stall_ns;
 	worker->connections.next = worker->connections.previous = &worker->connections;
-	worker->accept_at = worker->alarm_at = WEIR_NEVER;
+	worker->accept_at = worker->alarm_at = worker->look_at = WEIR_NEVER;
 	weir__commands_init(&worker->commands, options->table, options->counted_as);
 	worker->commands.settings = options->settings;
 	worker->commands.holds = options->holds;

@@ -394,7 +394,7 @@ def who_is_silent_for_long_is_cut_off():
 
 
 def who_does_not_read_is_cut_off_alone():
-    with server("--output", "64KiB", "--workers", "1") as one, Client(one, by_path=True) as deaf, Client(one) as other:
+    with server("--output", "64KiB", "--stall", "100ms", "--workers", "1") as one, Client(one, by_path=True) as deaf, Client(one) as other:
         line, n = deaf.ask("HELP")[-1].encode(), 2000
         deaf.socket.sendall(b"HELP\r\n" * n)
         events = select.poll()

@@ -132,13 +132,23 @@ def requests_may_be_cut_anywhere():
 
 # --- clients that misbehave -------------------------------------------------------------------------------------------
 
+def receive_of(one, request):
+    """The whole answer to one request."""
+    with one.connect() as client:
+        client.sendall(request + bulks("QUIT"))
+        answer = receive_all(client)
+    assert answer.endswith(b"+OK\r\n")
+    return answer[:-len(b"+OK\r\n")]
+
+
 def descriptors_of(one):
     return len(os.listdir(f"/proc/{one.process.pid}/fd"))
 
 
 def who_does_not_read_is_cut_off_alone():
     """The server sleeps until the kernel has taken requests whose answers are more than any socket holds."""
-    with daemon(WEIR, "--workers", "1", "--keys", "1000") as one, one.connect() as other:
+    with daemon(WEIR, "--workers", "1", "--keys", "1000", "--output", "1MiB", "--stall", "100ms") as one, \
+            one.connect() as other:
         expect(other, bulks("PING"), PONG)
         before, rss_before = descriptors_of(one), one.rss_kib()
         with one.connect() as deaf:
@@ -152,6 +162,18 @@ def who_does_not_read_is_cut_off_alone():
             grown = one.rss_kib() - rss_before
         assert not IS_PLAIN or grown < 16 * 1024, f"{grown} KiB for one client"
         return f"after {sent} bytes of requests; the server had grown by {grown} KiB"
+
+
+def who_reads_late_gets_all():
+    """More answers than may wait, to one who sends all it has to say first and only then reads."""
+    with daemon(WEIR, "--workers", "1", "--keys", "1000", "--output", "1MiB") as one, one.connect() as client:
+        n, line = 20000, b"+PONG\r\n"
+        answer = receive_of(one, bulks("COMMAND", "DOCS"))
+        sender = threading.Thread(target=send_all, args=(client, bulks("COMMAND", "DOCS") * 500 + bulks("PING") * n))
+        sender.start()
+        got = receive(client, 500 * len(answer) + n * len(line))
+        sender.join(TIMEOUT_S)
+        assert got == answer * 500 + line * n, len(got)
 
 
 def requests_that_are_too_large_are_told():
@@ -414,7 +436,7 @@ def any_bytes_harm_nobody_else():
 
 
 TESTS = [idle_connections_cost_little, long_pipelines_are_answered, requests_may_be_cut_anywhere,
-         who_does_not_read_is_cut_off_alone, requests_that_are_too_large_are_told, abandoned_connections_go,
+         who_does_not_read_is_cut_off_alone, who_reads_late_gets_all, requests_that_are_too_large_are_told, abandoned_connections_go,
          it_takes_what_descriptors_it_may, without_descriptors_it_goes_on, sigterm_answers_all_that_was_received,
          rubbish_is_answered_as_redis_does, any_bytes_harm_nobody_else]
 if HAS_TRUE_SWAPS:

@@ -101,6 +101,8 @@ static const struct {
 	{ "output", "65535", NULL },
 	{ "output", "1GiB", "1073741824" },
 	{ "output", "1073741825", NULL },
+	{ "stall", "100ms", "100ms" },
+	{ "stall", "99ms", NULL },
 	{ "idle", "0", "0" },
 	{ "idle", "300", "300" },
 	{ "idle", "5min", "300" },
@@ -164,7 +166,8 @@ static void defaults_are_those_of_the_table(void)
 	CHECK_TEXT(shown(told, "file"), "");
 	CHECK_TEXT(shown(told, "connections"), "10000");
 	CHECK_TEXT(shown(told, "idle"), "0");
-	CHECK_TEXT(shown(told, "output"), "4194304");
+	CHECK_TEXT(shown(told, "output"), "16777216");
+	CHECK_TEXT(shown(told, "stall"), "30");
 	CHECK_TEXT(shown(told, "holds"), "65536");
 	CHECK_TEXT(shown(told, "users"), "");
 	CHECK(told->settings.workers >= 1 && told->settings.workers <= WEIR__WORKERS_MAX);
@@ -254,7 +257,7 @@ static const struct {
 	  { NULL },
 	  "FILE:1:7: keys: found a list; " KEYS_RIGHT
 	  "FILE:2:1: keyz: found an unknown setting; use listen, keys, arena, shared, file, workers, connections, idle, "
-	  "output, holds or users\n"
+	  "output, stall, holds or users\n"
 	  "FILE:3:7: idle: \"5m\": use a time from 0 to 365day, written as 30s, 5min or 1hour\n"
 	  "FILE:5:3: listen: \"x\": " WHERE_RIGHT "FILE:7:2: listen: found nothing; " WHERE_RIGHT
 	  "FILE:8:1: keys: found a second time; keep this one or that in line 1\n"
