@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "os/net.h"
+#include "serve/crew.h"
 #include "serve/holds.h"
 #include "serve/settings.h"
 #include "serve/worker.h"
@@ -20,6 +21,7 @@ struct server {
 	struct weir_table *table;
 	const struct weir_table_limit *counted_as;
 	struct weir__holds *holds;
+	struct weir__crew *crew;
 	struct weir__worker *workers[WEIR__WORKERS_MAX];
 	uint32_t n_workers;
 	int sockets[WEIR__LISTENERS_MAX]; /* with a path: of all workers */
@@ -122,10 +124,17 @@ static int start(struct server *server)
 {
 	const struct weir__settings *const settings = &server->settings;
 
+	server->crew = weir__crew_new((uint32_t)settings->workers);
+	if (server->crew == NULL) {
+		fprintf(stderr, "weir serve: no memory for %llu workers\n", (unsigned long long)settings->workers);
+		return FAILED;
+	}
 	for (uint32_t i = 0; i < settings->workers; i++) {
 		struct weir__worker_options options = { .table = server->table,
 							.counted_as = server->counted_as,
 							.connections_max = (uint32_t)settings->connections,
+							.crew = server->crew,
+							.number = i,
 							.idle_ns = settings->idle_ns,
 							.output_max = settings->output,
 							.stall_ns = settings->stall_ns,
@@ -196,6 +205,7 @@ static int run(struct server *server)
 		weir__worker_end(server->workers[i]);
 	for (uint32_t i = 0; i < server->n_workers; i++)
 		weir__worker_stop(server->workers[i]);
+	weir__crew_free(server->crew);
 	weir__holds_free(server->holds);
 	weir_table_free(server->table);
 	return error;

@@ -11,7 +11,7 @@ int weir__loop_init(struct weir__loop *loop)
 {
 	int error;
 
-	*loop = (struct weir__loop){ -1, -1, -1, false };
+	*loop = (struct weir__loop){ .epoll = -1, .wake = -1, .alarm = -1 };
 	loop->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (loop->epoll >= 0)
 		loop->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -80,6 +80,7 @@ int weir__loop_wait(struct weir__loop *loop, int timeout_ms, struct weir__loop_e
 
 		if (found[i].data.ptr == loop) {
 			(void)!read(loop->wake, &ignored, sizeof(ignored));
+			loop->was_woken = true;
 			continue;
 		}
 		if (found[i].data.ptr == &loop->alarm) {

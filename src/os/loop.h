@@ -12,6 +12,7 @@ struct weir__loop {
 	int wake;  /* an eventfd: see weir__loop_wake */
 	int alarm; /* a timerfd: see weir__loop_set_alarm */
 	bool has_rung;
+	bool was_woken; /* since its owner set this to false */
 };
 
 struct weir__loop_event {

@@ -13,6 +13,7 @@
 
 #include "os/net.h"
 #include "serve/command.h"
+#include "serve/crew.h"
 #include "serve/output.h"
 
 enum {
@@ -23,6 +24,7 @@ enum {
 	OUTPUT_MAX = 16 * 1024 * 1024, /* unless the options say otherwise */
 	WAITERS_MAX = 4096,
 	READS_A_TURN = 4,
+	ACCEPTS_A_TURN = 1, /* of those who come together others get some, too: a socket with a path is all workers' */
 };
 
 static const weir_ns pause_ns = 100000000;    /* when there are no descriptors left, before others are accepted */
@@ -123,6 +125,7 @@ static void close_connection(struct weir__worker *worker, struct connection *con
 	weir__output_drop(&connection->output);
 	free(connection);
 	worker->n_connections--;
+	weir__crew_leave(worker->options.crew, worker->options.number);
 	if (worker->is_full && !atomic_load(&worker->is_stopping))
 		hear_listeners(worker, true);
 }
@@ -133,6 +136,7 @@ static void open_connection(struct weir__worker *worker, int socket)
 
 	if (connection == NULL) {
 		weir__net_close(socket);
+		weir__crew_leave(worker->options.crew, worker->options.number);
 		return;
 	}
 	connection->socket = socket;
@@ -145,11 +149,13 @@ static void open_connection(struct weir__worker *worker, int socket)
 
 /* Out of descriptors or memory, those who are connected are served on; there may be room again when one of them leaves, or
  * after a pause, since others of the machine use them up, too. */
-static void accept_some(struct weir__worker *worker, int listener)
+static void accept_some(struct weir__worker *worker, int listener, uint32_t most)
 {
 	int socket, error;
 
-	while (worker->n_connections < worker->options.connections_max) {
+	for (uint32_t n = 0; worker->n_connections < worker->options.connections_max; n++) {
+		if (n == most)
+			return;
 		error = weir__net_accept(listener, &socket);
 		if (error == EAGAIN || error == EINVAL) /* EINVAL: it was stopped */
 			return;
@@ -160,9 +166,20 @@ static void accept_some(struct weir__worker *worker, int listener)
 			worker->accept_at = worker->now + pause_ns;
 			return;
 		}
-		open_connection(worker, socket);
+		if (!weir__crew_hand(worker->options.crew, worker->options.number, socket))
+			open_connection(worker, socket);
 	}
 	hear_listeners(worker, false);
+}
+
+/* Those that other workers have accepted. */
+static void take_handed(struct weir__worker *worker)
+{
+	int sockets[WEIR__DOOR_SOCKETS];
+	const uint32_t n = weir__crew_take(worker->options.crew, worker->options.number, sockets);
+
+	for (uint32_t i = 0; i < n; i++)
+		open_connection(worker, sockets[i]);
 }
 
 /* --- answers ---------------------------------------------------------------------------------------------------- */
@@ -494,7 +511,7 @@ static void stop_listening(struct weir__worker *worker)
 	for (size_t i = 0; i < worker->options.n_listeners; i++) {
 		const int listener = worker->options.listeners[i];
 
-		accept_some(worker, listener);
+		accept_some(worker, listener, UINT32_MAX);
 		weir__loop_remove(&worker->loop, listener);
 		weir__net_stop_listening(listener);
 	}
@@ -549,6 +566,8 @@ static void drain(struct weir__worker *worker)
 	struct weir__loop_event events[WEIR__LOOP_EVENTS];
 
 	worker->now = weir_table_now(worker->options.table);
+	weir__crew_shut(worker->options.crew, worker->options.number);
+	take_handed(worker);
 	stop_listening(worker);
 	deny_waiters(worker);
 	while (worker->n_connections > 0) {
@@ -580,9 +599,13 @@ static void *work(void *worker_)
 		worker->now = weir_table_now(worker->options.table);
 		for (int i = 0; i < n; i++)
 			if (is_listener(worker, events[i].what))
-				accept_some(worker, *(const int *)events[i].what);
+				accept_some(worker, *(const int *)events[i].what, ACCEPTS_A_TURN);
 			else
 				serve(worker, events[i].what, &events[i]);
+		if (worker->loop.was_woken) {
+			worker->loop.was_woken = false;
+			take_handed(worker);
+		}
 		do_what_is_due(worker);
 	}
 	drain(worker);
@@ -597,10 +620,14 @@ static int start(struct weir__worker *worker)
 		return error;
 	for (size_t i = 0; error == 0 && i < worker->options.n_listeners; i++)
 		error = weir__loop_add(&worker->loop, worker->options.listeners[i], &worker->options.listeners[i]);
-	if (error == 0)
+	if (error == 0) {
+		weir__crew_open(worker->options.crew, worker->options.number, &worker->loop);
 		error = pthread_create(&worker->thread, NULL, work, worker);
-	if (error != 0)
+	}
+	if (error != 0) {
+		weir__crew_shut(worker->options.crew, worker->options.number);
 		weir__loop_close(&worker->loop);
+	}
 	return error;
 }
 

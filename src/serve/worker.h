@@ -12,6 +12,7 @@
 
 enum { WEIR__LISTENERS_MAX = 16 };
 
+struct weir__crew;
 struct weir__holds;
 struct weir__settings;
 
@@ -21,7 +22,9 @@ struct weir__worker_options {
 	int listeners[WEIR__LISTENERS_MAX];        /* the worker's own */
 	size_t n_listeners;
 	uint32_t connections_max;
-	uint64_t idle_ns;  /* a connection that asks nothing for so long is closed; 0 is never */
+	struct weir__crew *crew; /* of all workers, among whom connections are dealt out, */
+	uint32_t number;         /* and which one of them this is, from 0 */
+	uint64_t idle_ns;        /* a connection that asks nothing for so long is closed; 0 is never */
 	size_t output_max; /* bytes of answers that wait for a client, beyond which it gets no more; 0 is 16 MiB */
 	uint64_t stall_ns; /* a client that takes nothing of what waits for so long is cut off; 0 is 30 s */
 	struct weir__holds *holds;             /* of all workers; NULL: there is room for none */

@@ -55,7 +55,8 @@ struct weir__region_header {
 	_Atomic weir_ns damaged_at; /* found last; 0: never */
 
 	/* Since a limit changed, slots may say that their keys are whole, by the limit as it was, which are not. Until hi,
-	 * those that said so of an instant after lo are not free: see table_find.c. Both in ns since the epoch. */
+	 * those that say so of an instant after lo, which is 0 now, are not free: see table_find.c. Both in ns since the
+	 * epoch. */
 	union weir__atomic16 hold;
 
 	struct weir__clock_anchor clock __attribute__((aligned(WEIR__LINE_BYTES)));

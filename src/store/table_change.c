@@ -27,20 +27,18 @@ static bool is_whole_as_soon(const struct weir_plan *from, const struct weir_pla
 	}
 }
 
-/* Slots that say they are whole, by the plan as it was, are held from this change on. Before it is counted, so that there is
- * no instant at which they are free. */
+/* From this change on slots that say they are whole, by whatever plan, are held: also those that said so before it, since
+ * they may be written later by a clock that has gone back behind it. Before it is counted, so that there is no instant at
+ * which they are free. */
 static void hold_slots(struct weir_table *table, const struct weir__slot_format *to, weir_ns changed_at)
 {
 	union weir__atomic16 *const hold = &table->region.header->hold;
-	const uint64_t from = changed_at - table->epoch;
-	const uint64_t until = from + weir__slot_longest(&to->plan) + WEIR__STEP_BACK_MAX;
+	const uint64_t until = changed_at - table->epoch + weir__slot_longest(&to->plan) + WEIR__STEP_BACK_MAX;
 	struct weir_state seen, next;
 
 	do {
 		seen = weir__atomic16_load(hold);
-		next = seen.hi > from ?
-			       (struct weir_state){ weir__min(seen.lo, from), seen.hi > until ? seen.hi : until } :
-			       (struct weir_state){ from, until };
+		next = (struct weir_state){ 0, seen.hi > until ? seen.hi : until };
 	} while (!weir__slot_equal(seen, next) && !weir__atomic16_swap(hold, seen, next));
 }
 
