@@ -8,10 +8,10 @@
 Each server has one processor, redis-benchmark has another, and all servers are driven by the same commands, which are
 printed. Each is asked once a round, in turn.
 
-redis-benchmark takes as long to read an answer of five integers as a good server to make it. From a pipeline of 16 on, a
-fast server waits for it, and requests a second are those of redis-benchmark. So ratios compare what a request takes of
-the server's processor, which is what it could do if it were asked fast enough; where a server is busy all the time, that
-is the same. Requests a second, and their ratios, are printed beside: *_rate_vs_*.
+Ratios compare requests a second. redis-benchmark takes as long to read an answer of five integers as a good server to
+make it: from a pipeline of 16 on a fast server waits for it, as "server busy" shows, and its rate is that of
+redis-benchmark. So what a request takes of the server's processor, which is what it could do if it were asked fast
+enough, is compared beside: *_cpu_vs_*.
 
 Ratios compare each contender's fastest round: other users of the machine only ever add time. Tables show the median of
 the rounds, and as noise (largest - smallest) / median.
@@ -109,23 +109,25 @@ def measure(servers, load_cpu, keys, arguments):
 
 # --- judgement ------------------------------------------------------------------------------------------------------
 
-def ratios_of(ns):
-    """ns: (pipeline, contender) -> ns of the server's processor for a request."""
-    ratios = {f"resp_p{pipeline}_vs_redis_get": ns[(pipeline, "get")] / ns[(pipeline, "weir")] for pipeline in PIPELINES}
-    ratios |= {f"resp_p{pipeline}_vs_lua": ns[(pipeline, "lua")] / ns[(pipeline, "weir")] for pipeline in PIPELINES}
-    return ratios | {f"echo_p{pipeline}_vs_redis_get": ns[(pipeline, "get")] / ns[(pipeline, "echo")]
-                     for pipeline in PIPELINES}
-
-
-def other_ratios(times):
-    rate = {name: max(one["per_second_of_rounds"]) for name, one in times.items()}
-    p99 = {name: min(one["p99_ms_of_rounds"]) for name, one in times.items()}
-    ratios = {"resp_p1_p99_vs_redis_get": p99[(1, "weir")] / p99[(1, "get")]}
+def ratios_of(ns, word=""):
+    """ns: (pipeline, contender) -> ns for a request."""
+    ratios = {}
     for pipeline in PIPELINES:
-        for name, peer, told in (("weir", "get", "redis_get"), ("weir", "lua", "lua"), ("echo", "get", "redis_get")):
-            told_name = "resp" if name == "weir" else name
-            ratios[f"{told_name}_p{pipeline}_rate_vs_{told}"] = rate[(pipeline, name)] / rate[(pipeline, peer)]
+        for name, told, peer, peer_told in (("weir", "resp", "get", "redis_get"), ("weir", "resp", "lua", "lua"),
+                                            ("echo", "echo", "get", "redis_get")):
+            ratios[f"{told}_p{pipeline}{word}_vs_{peer_told}"] = ns[(pipeline, peer)] / ns[(pipeline, name)]
     return ratios
+
+
+def by_rate(times):
+    """From one answer to the next, instead of what it takes of the server's processor."""
+    return {name: {"ns_of_rounds": [1e9 / rate for rate in one["per_second_of_rounds"]]} for name, one in times.items()}
+
+
+def all_ratios(times):
+    p99 = {name: min(one["p99_ms_of_rounds"]) for name, one in times.items()}
+    return {**ratios_of(fastest(by_rate(times))), "resp_p1_p99_vs_redis_get": p99[(1, "weir")] / p99[(1, "get")],
+            **ratios_of(fastest(times), "_cpu")}
 
 
 # --- the report -----------------------------------------------------------------------------------------------------
@@ -192,8 +194,8 @@ def main():
         times = measure(servers, load_cpu, keys, arguments)
     print("two workers", file=sys.stderr)
     workers = serve_workers.measure(arguments, THROTTLE)
-    ratios = {**ratios_of(fastest(times)), **other_ratios(times), "two_workers_vs_one": workers["ratio"]}
-    ranges = ratio_ranges(ratios_of, times, arguments.rounds)
+    ratios = {**all_ratios(times), "two_workers_vs_one": workers["ratio"]}
+    ranges = ratio_ranges(ratios_of, by_rate(times), arguments.rounds)
     noise = max(one["noise"] for one in times.values())
 
     print_table(times)
