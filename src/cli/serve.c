@@ -172,7 +172,7 @@ static void tell(const struct server *server)
 			       settings->users.at[0].name);
 	printf("try: redis-cli %s CL.THROTTLE user:42 15 30 60\n", how);
 	printf("     redis-cli %s WEIR.TAKE user:42 '100/min burst 20'\n", how);
-	printf("     redis-cli %s HELP\n", how);
+	printf("     redis-cli %s WEIR.INSPECT user:42 '100/min burst 20'\n", how);
 	fflush(stdout);
 }
 
