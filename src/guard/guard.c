@@ -10,11 +10,16 @@
 #include "core/text.h"
 #include "guard/readers.h"
 #include "policy/policy.h"
+#include "store/table.h"
 
-/* A policy with the limit of the table for each of its plans. */
+/* A policy with the limit of the table for each of its plans. `entries` is what the table knows of them; it lies far from
+ * the limits, and both are to be on their way from memory at once. */
 struct bound {
 	struct weir_policy *policy;
-	const struct weir_table_limit *limits[];
+	struct {
+		const struct weir_table_limit *limit; /* NULL: unlimited */
+		const void *entry;
+	} of[];
 };
 
 struct weir_guard {
@@ -82,12 +87,13 @@ static int bind_plans(struct weir_table *table, struct bound *bound, weir_ns now
 			if (plan->is_unlimited)
 				continue;
 			if (pass == 0)
-				error = find_limit(table, plan, &bound->limits[i], ret_message);
+				error = find_limit(table, plan, &bound->of[i].limit, ret_message);
 			else
-				error = weir_table_change_limit(table, bound->limits[i], &plan->limit, now,
+				error = weir_table_change_limit(table, bound->of[i].limit, &plan->limit, now,
 								ret_message);
 			if (error != WEIR_OK)
 				return error;
+			bound->of[i].entry = bound->of[i].limit->entry;
 		}
 	return WEIR_OK;
 }
@@ -96,7 +102,7 @@ static int bind_policy(struct weir_table *table, struct weir_policy *policy, wei
 		       struct weir_message *ret_message)
 {
 	const uint32_t n = weir_policy_plans(policy);
-	struct bound *const bound = calloc(1, sizeof(*bound) + n * sizeof(bound->limits[0]));
+	struct bound *const bound = calloc(1, sizeof(*bound) + n * sizeof(bound->of[0]));
 	int error;
 
 	if (bound == NULL) {
@@ -173,8 +179,8 @@ int weir_guard_change_limit(struct weir_guard *guard, const char *plan, const st
 	(void)pthread_mutex_lock(&guard->changing);
 	bound = atomic_load(&guard->bound);
 	for (uint32_t i = 0; i < weir_policy_plans(bound->policy) && error == WEIR_ERR_LIMIT; i++)
-		if (bound->limits[i] && strcmp(weir_policy_plan_of(bound->policy, i)->name, plan) == 0) {
-			error = weir_table_change_limit(guard->table, bound->limits[i], to, now, ret_message);
+		if (bound->of[i].limit && strcmp(weir_policy_plan_of(bound->policy, i)->name, plan) == 0) {
+			error = weir_table_change_limit(guard->table, bound->of[i].limit, to, now, ret_message);
 			(void)pthread_mutex_unlock(&guard->changing);
 			return error;
 		}
@@ -194,7 +200,32 @@ uint64_t weir_guard_changes(const struct weir_guard *guard)
 
 static struct weir_claim claim_of(const struct bound *bound, const struct weir_policy_claim *of)
 {
-	return (struct weir_claim){ bound->limits[of->plan], of->key, of->key_length, of->cost };
+	return (struct weir_claim){ bound->of[of->plan].limit, of->key, of->key_length, of->cost };
+}
+
+/* Asks for the memory that a decision on these claims will need, for all of it before it waits for any. */
+static void fetch(const struct bound *bound, const struct weir_policy_answer *matched)
+{
+	enum { LINE = 64 };
+
+	for (size_t i = 0; i < matched->n; i++)
+		__builtin_prefetch(&bound->of[matched->claims[i].plan]);
+	for (size_t i = 0; i < matched->n; i++) {
+		const uint32_t plan = matched->claims[i].plan;
+		const char *const limit = (const char *)bound->of[plan].limit;
+
+		__builtin_prefetch(bound->of[plan].entry);
+		for (size_t at = 0; at < sizeof(struct weir_table_limit); at += LINE)
+			__builtin_prefetch(limit + at);
+	}
+}
+
+/* The name of a plan is that of its limit, which was just looked at, unless that had to be another (name_anew). */
+static const char *name_of(const struct bound *bound, uint32_t plan)
+{
+	const char *const name = weir_table_limit_name(bound->of[plan].limit);
+
+	return name[0] == '~' ? weir_policy_plan_of(bound->policy, plan)->name : name;
 }
 
 static void decide_enforced(const struct weir_guard *guard, const struct bound *bound,
@@ -206,7 +237,7 @@ static void decide_enforced(const struct weir_guard *guard, const struct bound *
 	size_t n = 0;
 
 	for (size_t i = 0; i < matched->n; i++)
-		if (matched->claims[i].mode == WEIR_MODE_ENFORCE && bound->limits[matched->claims[i].plan]) {
+		if (matched->claims[i].mode == WEIR_MODE_ENFORCE && bound->of[matched->claims[i].plan].limit) {
 			plans[n] = matched->claims[i].plan;
 			claims[n++] = claim_of(bound, &matched->claims[i]);
 		}
@@ -221,7 +252,7 @@ static void decide_enforced(const struct weir_guard *guard, const struct bound *
 	}
 	answer->verdict = decision.verdict;
 	answer->is_limited = true;
-	strcpy(answer->decided_by, weir_policy_plan_of(bound->policy, plans[decision.decided_by])->name);
+	strcpy(answer->decided_by, name_of(bound, plans[decision.decided_by]));
 }
 
 static void decide_shadows(const struct weir_guard *guard, const struct bound *bound,
@@ -231,10 +262,10 @@ static void decide_shadows(const struct weir_guard *guard, const struct bound *b
 		const struct weir_policy_claim *const of = &matched->claims[i];
 		struct weir_verdict verdict;
 
-		if (of->mode != WEIR_MODE_SHADOW || bound->limits[of->plan] == NULL)
+		if (of->mode != WEIR_MODE_SHADOW || bound->of[of->plan].limit == NULL)
 			continue;
 		verdict = (answer->verdict.allowed ? weir_table_take : weir_table_peek)(
-			guard->table, bound->limits[of->plan], of->key, of->key_length, now, of->cost);
+			guard->table, bound->of[of->plan].limit, of->key, of->key_length, now, of->cost);
 		answer->shadow_denied += !verdict.allowed;
 	}
 }
@@ -254,6 +285,7 @@ int weir_guard_check(struct weir_guard *guard, const struct weir_attribute *attr
 		ret_answer->shadow_denied = 0;
 		ret_answer->is_limited = false;
 		ret_answer->decided_by[0] = '\0';
+		fetch(bound, &matched);
 		decide_enforced(guard, bound, &matched, now, ret_answer);
 		decide_shadows(guard, bound, &matched, now, ret_answer);
 	}

@@ -32,18 +32,19 @@ struct weir__override {
 	enum weir_mode mode;
 };
 
+/* What every request that it matches looks at comes first, in as few lines of the cache as will do. */
 struct weir__policy_limit {
-	struct weir__slice name;
-	struct weir__mark at;
-	struct weir__key_part parts[WEIR__KEY_PARTS_MAX];
-	unsigned n_parts;
-	int cost_attribute; /* -1: none */
+	struct weir__rules overrides; /* the first that holds */
+	struct weir__entries entries; /* then these, from a file */
+	const struct weir__override *instead;
 	uint64_t cost;      /* UINT64_MAX: the caller's; of an attribute, where it is missing */
+	int cost_attribute; /* -1: none */
 	enum weir_mode mode;
 	uint32_t plan;
-	struct weir__rules overrides; /* the first that holds */
-	const struct weir__override *instead;
-	struct weir__entries entries; /* then these, from a file */
+	unsigned n_parts;
+	struct weir__key_part parts[WEIR__KEY_PARTS_MAX];
+	struct weir__slice name;
+	struct weir__mark at;
 };
 
 struct weir_policy {

@@ -3,7 +3,11 @@
 
 #include <stdlib.h>
 
-enum { BLOCK = 64 * 1024, ALIGNED = 16 };
+#include "os/memory.h"
+
+/* A large policy has large blocks, on huge pages: a request that looks at ten places of it would else miss as many times in
+ * the processor's table of pages. */
+enum { BLOCK = 64 * 1024, BLOCK_MOST = 32 << 20, HUGE_BLOCK = 2 << 20, ALIGNED = 16 };
 
 struct weir__pool_block {
 	struct weir__pool_block *before;
@@ -11,17 +15,32 @@ struct weir__pool_block {
 	_Alignas(ALIGNED) unsigned char bytes[];
 };
 
+/* Of a block that has room for so many bytes, with itself. A quarter of what there is bounds what stays unused. */
+static size_t size_of_block(const struct weir__pool *pool, size_t bytes)
+{
+	const size_t wanted = pool->used / 4 < BLOCK_MOST ? pool->used / 4 : BLOCK_MOST;
+	const size_t usual = wanted < BLOCK ? BLOCK : wanted;
+	const size_t all = sizeof(struct weir__pool_block) + (bytes > usual / 4 ? bytes : usual);
+
+	return all < HUGE_BLOCK ? all : (all + HUGE_BLOCK - 1) / HUGE_BLOCK * HUGE_BLOCK;
+}
+
 static struct weir__pool_block *add_block(struct weir__pool *pool, size_t bytes)
 {
-	const size_t size = bytes > BLOCK / 4 ? bytes : BLOCK, all = sizeof(struct weir__pool_block) + size;
+	const size_t all = size_of_block(pool, bytes);
 	struct weir__pool_block *block;
+	void *memory;
 
 	if (all > pool->most - pool->used)
 		return NULL;
-	block = calloc(1, all);
+	if (all < HUGE_BLOCK)
+		memory = calloc(1, all);
+	else if (weir__memory_new(all, &memory) != 0)
+		memory = NULL;
+	block = memory;
 	if (block == NULL)
 		return NULL;
-	block->size = size;
+	block->size = all - sizeof(struct weir__pool_block);
 	block->before = pool->blocks;
 	pool->blocks = block;
 	pool->used += all;
@@ -67,7 +86,10 @@ void weir__pool_free(struct weir__pool *pool)
 		struct weir__pool_block *const block = pool->blocks;
 
 		pool->blocks = block->before;
-		free(block);
+		if (block->size + sizeof(*block) < HUGE_BLOCK)
+			free(block);
+		else
+			weir__memory_free(block, block->size + sizeof(*block));
 	}
 	pool->used = 0;
 }

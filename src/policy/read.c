@@ -487,7 +487,9 @@ static void read_limits(struct weir__policy_reading *reading, const struct weir_
 	check_names(reading);
 	if (!weir__rules_init(&policy->rules, &policy->pool, rules, policy->n_limits))
 		(void)weir__policy_no_memory(reading, (struct weir__mark){ 1, 1 });
-	else if (reading->faults->n == 0)
+	policy->rules.beside = policy->limits;
+	policy->rules.beside_bytes = sizeof(policy->limits[0]);
+	if (reading->faults->n == 0)
 		weir__policy_check_crowd(reading);
 }
 

@@ -238,6 +238,14 @@ static void lay_out_lists(struct weir__rules *rules)
 	}
 }
 
+/* Most anchors have one rule: then there is no list to look at. */
+static void name_single_rules(struct weir__rules *rules)
+{
+	for (uint32_t i = 0; i < rules->n_anchors; i++)
+		if (rules->anchors[i].n == 1)
+			rules->anchors[i].first = rules->lists[rules->anchors[i].first];
+}
+
 bool weir__rules_init(struct weir__rules *rules, struct weir__pool *pool, const struct weir__rule *of, uint32_t n)
 {
 	const struct weir__condition **chosen;
@@ -264,11 +272,22 @@ bool weir__rules_init(struct weir__rules *rules, struct weir__pool *pool, const 
 	for (uint32_t i = 0; i < n; i++)
 		if (chosen[i])
 			each_anchor(rules, chosen[i], enlist, i);
+	name_single_rules(rules);
 	free(chosen);
 	return true;
 }
 
 /* --- looking up ------------------------------------------------------------------------------------------------- */
+
+/* Of 100,000 rules hardly anything is in the cache, and each line that is waited for alone costs as much as all else that
+ * is done for a request. So all lines that a rule will need are asked for at once. */
+static void fetch(const void *memory, size_t bytes)
+{
+	enum { LINE = 64, LINES_MOST = 4 };
+
+	for (size_t i = 0; i < LINES_MOST && i * LINE < bytes; i++)
+		__builtin_prefetch((const char *)memory + i * LINE);
+}
 
 bool weir__rule_holds(const struct weir__rule *rule, const struct weir__values *values)
 {
@@ -311,6 +330,22 @@ static bool hash_by(const struct weir__probe *probe, const struct weir__value *v
 	return true;
 }
 
+/* Patterns and their texts were made right behind the conditions. */
+static bool holds(const struct weir__rules *rules, uint32_t number, const struct weir__values *values)
+{
+	const struct weir__rule *const rule = &rules->of[number];
+
+	if (rules->beside)
+		fetch((const char *)rules->beside + number * rules->beside_bytes, rules->beside_bytes);
+	fetch(rule->conditions, SIZE_MAX);
+	return weir__rule_holds(rule, values);
+}
+
+static uint32_t rule_at(const struct weir__rules *rules, const struct weir__anchor *anchor, uint32_t k)
+{
+	return anchor->n == 1 ? anchor->first : rules->lists[anchor->first + k];
+}
+
 /* The rules to look at for the probe. */
 static struct weir__anchor found_by(const struct weir__rules *rules, const struct weir__probe *probe,
 				    const struct weir__values *values)
@@ -351,9 +386,9 @@ uint32_t weir__rules_all(const struct weir__rules *rules, const struct weir__val
 		const struct weir__anchor anchor = found_by(rules, &rules->probes[i], values);
 
 		for (uint32_t k = 0; k < anchor.n; k++) {
-			const uint32_t number = rules->lists[anchor.first + k];
+			const uint32_t number = rule_at(rules, &anchor, k);
 
-			if (weir__rule_holds(&rules->of[number], values))
+			if (holds(rules, number, values))
 				n = put_in(ret_numbers, n, most, number);
 		}
 	}
@@ -370,9 +405,9 @@ uint32_t weir__rules_first(const struct weir__rules *rules, const struct weir__v
 	for (uint32_t i = 0; i < rules->n_probes; i++) {
 		const struct weir__anchor anchor = found_by(rules, &rules->probes[i], values);
 
-		for (uint32_t k = 0; k < anchor.n && rules->lists[anchor.first + k] < first; k++)
-			if (weir__rule_holds(&rules->of[rules->lists[anchor.first + k]], values))
-				first = rules->lists[anchor.first + k];
+		for (uint32_t k = 0; k < anchor.n && rule_at(rules, &anchor, k) < first; k++)
+			if (holds(rules, rule_at(rules, &anchor, k), values))
+				first = rule_at(rules, &anchor, k);
 	}
 	return first;
 }

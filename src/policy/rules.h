@@ -31,13 +31,17 @@ struct weir__rules {
 	uint32_t n_probes;
 	/* Anchors by hash: a power of two of places; each has where its rules are in `lists`. */
 	struct weir__anchor {
-		uint64_t hash; /* 0: free */
-		uint32_t first, n;
+		uint64_t hash;  /* 0: free */
+		uint32_t first; /* in `lists`; of one rule alone, its number */
+		uint32_t n;
 	} * anchors;
 	uint32_t n_anchors;
 	uint32_t *lists;
 	uint32_t *others; /* rules without an anchor */
 	uint32_t n_others;
+	/* What the caller keeps for each rule, an array, or NULL: it is on its way from memory while the rule is checked. */
+	const void *beside;
+	size_t beside_bytes;
 };
 
 /* `of` must outlive it. False: no memory. */

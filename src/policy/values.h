@@ -58,6 +58,19 @@ bool weir__values_read(const struct weir__attributes *attributes, const struct w
 struct weir__slice weir__attribute_normalise(const struct weir__attribute *attribute, struct weir__slice text,
 					     char *room);
 
+/* The last bytes, fewer than 8, as one word: by loads of fixed sizes, which may overlap, since a copy of any size is a call. */
+static inline uint64_t weir__policy_tail(const unsigned char *at, size_t n)
+{
+	uint32_t first, last;
+
+	if (n >= 4) {
+		memcpy(&first, at, 4);
+		memcpy(&last, at + n - 4, 4);
+		return first | (uint64_t)last << 32;
+	}
+	return n == 0 ? 0 : at[0] | (uint64_t)at[n / 2] << 8 | (uint64_t)at[n - 1] << 16;
+}
+
 /* Of bytes, to find them again; not secret. */
 static inline uint64_t weir__policy_hash(uint64_t seed, const void *bytes, size_t n)
 {
@@ -69,10 +82,7 @@ static inline uint64_t weir__policy_hash(uint64_t seed, const void *bytes, size_
 		hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
 		hash ^= hash >> 32;
 	}
-	word = 0;
-	if (n > 0)
-		memcpy(&word, at, n);
-	hash = (hash ^ word) * UINT64_C(0xc4ceb9fe1a85ec53);
+	hash = (hash ^ weir__policy_tail(at, n)) * UINT64_C(0xc4ceb9fe1a85ec53);
 	hash ^= hash >> 29;
 	hash *= UINT64_C(0xff51afd7ed558ccd);
 	return hash ^ hash >> 32;
