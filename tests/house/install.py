@@ -42,6 +42,8 @@ def main(build):
         run(["meson", "install", "-C", build, "--no-rebuild", "--destdir", folder])
         if not any(root.rglob("man1/weir-serve.1")):
             sys.exit("the man page weir-serve.1 was not installed")
+        if not any(root.rglob("share/weir/policy.schema.json")):
+            sys.exit("the schema of policies was not installed")
         pkgconfig = next(root.rglob("weir.pc")).parent
         env = os.environ | {"PKG_CONFIG_PATH": str(pkgconfig), "PKG_CONFIG_SYSROOT_DIR": folder}
         (root / "program.c").write_text(PROGRAM, encoding="utf-8")

@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+"""The JSON Schema of policies and weir_policy_read judge the same documents alike.
+
+    schema_test.py WEIR SCHEMA EXAMPLES [DOCUMENTS]
+
+Documents are written as JSON, which is YAML too, and given to `weir check-config`. A document that the schema refuses
+must be refused by Weir. What Weir refuses must be refused by the schema, but for what a schema cannot tell:
+BEYOND_A_SCHEMA lists how Weir's reports of those begin or what they hold. Valid documents are changed at random, so
+many at a time (600), in ways that people err."""
+
+import copy
+import json
+import random
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import jsonschema
+import yaml
+
+# A schema knows one value at a time, and nothing of attributes' types, other values, files or sums.
+BEYOND_A_SCHEMA = [
+    r"the name '.*' again",
+    r"the attribute is in this key already",
+    r"this override can never match",
+    r"more than 16 limits can apply",
+    r"one attribute too many",
+    r"is no address and no network",
+    r"has bits set beyond its length",
+    r"a path has no '\?' in it",
+    r"given twice; each option may come once",
+    r"limit '[^']*[0-9]{20}",  # more than 2^64 - 1
+    r"it must divide the period",
+    r"a sliding_log remembers at most",
+    r"is a whole number, 0 to 9223372036854775807",  # digits in quotes, and too many of them
+    r"No such file or directory|Is a directory",
+    r"attribute has 1 to 63 bytes",  # a schema counts characters
+]
+
+
+def limit(**more):
+    return {"name": "a", "limit": "10/s"} | more
+
+
+def of(*limits, **more):
+    return {"limits": list(limits)} | more
+
+
+VALID = [
+    {}, {"limits": []}, {"attributes": {}}, of(limit()), of(limit(name="A-z_0./:")), of(limit(name="a" * 40)),
+    of(limit(name=5)), of(limit(limit="1/250ms")), of(limit(limit="  10/2day   burst 3  ")),
+    of(limit(limit="10/s refill interval burst 30")), of(limit(limit="10/s token_bucket refill smooth")),
+    of(limit(limit="5/s leaky")), of(limit(limit="5/s leaky queue 50")), of(limit(limit="5/s leaky_bucket burst 50")),
+    of(limit(limit="10/s fixed_window align first count all")), of(limit(limit="1000/hour sliding_log count admitted")),
+    of(limit(limit="100/min sliding_counter segments 6 count all")), of(limit(limit="18446744073709551615/ns fixed_window")),
+    of(limit(key="ip")), of(limit(key=[])), of(limit(key=["ip", "user"])), of(limit(key={"attribute": "ip", "ipv6": 56})),
+    of(limit(key=[{"attribute": "ip", "ipv4": 24, "ipv6": "48", "default": ""}, "b", 3, True])),
+    of(limit(key=[{"attribute": "ip", "ipv4": 0, "ipv6": 128}])), of(limit(key=list("abcdefgh"))),
+    of(limit(match={})), of(limit(match={"method": "GET"})), of(limit(match={"method": ["GET", "PUT"], "n": 5})),
+    of(limit(match={"plan": {"not": ["gold", "s*"]}})), of(limit(match={"plan": {"is": "a*"}})),
+    of(limit(match={"plan": {"prefix": ["a", "b"]}})), of(limit(match={"plan": {"present": True}})),
+    of(limit(match={"plan": {"present": "false"}})), of(limit(match={"ip": ["10.0.0.0/8", "2001:db8::/32", "::1"]})),
+    of(limit(match={"path": "/v1/**", "host": "*.example.com"})),
+    of(limit(cost=0)), of(limit(cost="7")), of(limit(cost={"attribute": "items"})),
+    of(limit(cost={"attribute": "items", "default": 3})), of(limit(cost=9223372036854775807)),
+    of(limit(mode="enforce")), of(limit(mode="shadow")), of(limit(mode="off")), of(limit(overrides=[])),
+    of(limit(overrides=[{"when": {"plan": "gold"}, "limit": "20/s"}, {"when": {"plan": "x"}, "mode": "off"}])),
+    of(limit(overrides=[{"when": {"ip": "10.0.0.0/8"}, "limit": "20/s", "mode": "shadow"}])),
+    of(limit(match={"plan": "x"}, key="ip", cost=2, mode="shadow"), {"name": "b", "limit": "1/s"}),
+    of(limit(), attributes={"user": {"type": "text", "lower": True, "default": "x"}, "from": {"type": "ip"}}),
+    of(limit(), attributes={"uri": {"type": "path"}, "none": {}, "n": {"lower": "false", "default": 5}}),
+]
+
+INVALID = [
+    [], "limits", 5, {"limit": []}, {"limits": {}}, {"limits": "a"}, {"limits": None}, {"attributes": []}, of("a"),
+    of([]), of({}), of({"name": "a"}), of({"limit": "10/s"}), of(limit(rate=5)), of(limit(name="")),
+    of(limit(name="a b")), of(limit(name="a" * 41)), of(limit(name=["a"])), of(limit(name="ä")),
+    of(limit(limit="10")), of(limit(limit="10/fortnight")), of(limit(limit="0/s")), of(limit(limit="10/0s")),
+    of(limit(limit="10/s burst")), of(limit(limit="10/s burst 0")), of(limit(limit="10/s queue 5")),
+    of(limit(limit="10/s leaky refill interval")), of(limit(limit="10/s sliding_log align first")),
+    of(limit(limit="10/s fixed_window segments 2")), of(limit(limit="10/s burst 5 leaky")), of(limit(limit=10)),
+    of(limit(limit="10 /s")), of(limit(limit="10/s\tburst 5")), of(limit(limit="-1/s")), of(limit(limit=["10/s"])),
+    of(limit(limit="10/s leaky burst 2 queue 3")), of(limit(limit="10/s sliding_counter segments 0")),
+    of(limit(key=[["ip"]])), of(limit(key={})), of(limit(key={"ipv6": 64})), of(limit(key=["ip", "ip"])),
+    of(limit(key={"attribute": "ip", "ipv4": 33})), of(limit(key={"attribute": "ip", "ipv6": 129})),
+    of(limit(key={"attribute": "ip", "ipv6": -1})), of(limit(key={"attribute": "ip", "bits": 5})),
+    of(limit(key={"attribute": ["ip"]})), of(limit(key="")), of(limit(key="a" * 64)), of(limit(key=list("abcdefghi"))),
+    of(limit(match=[])), of(limit(match="x")), of(limit(match={"a": []})), of(limit(match={"a": [["b"]]})),
+    of(limit(match={"a": {}})), of(limit(match={"a": {"is": "x", "not": "y"}})), of(limit(match={"a": {"like": "x"}})),
+    of(limit(match={"a": {"present": "yes"}})), of(limit(match={"a": {"not": []}})), of(limit(match={"": "x"})),
+    of(limit(match={"a": {"not": {"is": "x"}}})),
+    of(limit(cost=-1)), of(limit(cost="many")), of(limit(cost=[])), of(limit(cost={})), of(limit(cost={"default": 1})),
+    of(limit(cost={"attribute": "a", "default": -1})), of(limit(cost={"attribute": "a", "min": 1})),
+    of(limit(cost=9223372036854775808)),
+    of(limit(mode="on")), of(limit(mode=False)), of(limit(mode=["off"])), of(limit(overrides={})),
+    of(limit(overrides=["x"])), of(limit(overrides=[{}])), of(limit(overrides=[{"when": {"a": "b"}}])),
+    of(limit(overrides=[{"limit": "1/s"}])), of(limit(overrides=[{"when": [], "mode": "off"}])),
+    of(limit(overrides=[{"when": {"a": "b"}, "limit": "1/fortnight"}])),
+    of(limit(overrides=[{"when": {"a": "b"}, "mode": "off", "cost": 2}])), of(limit(overrides_from=["x.csv"])),
+    of(limit(), attributes={"a": "text"}), of(limit(), attributes={"a": {"type": "number"}}),
+    of(limit(), attributes={"a": {"lower": "yes"}}), of(limit(), attributes={"a": {"upper": True}}),
+    of(limit(), attributes={"a": {"default": []}}), of(limit(), attributes={"": {}}),
+]
+
+# Good by the schema, and refused by Weir for what a schema cannot tell.
+ONLY_WEIR = [
+    of(limit(), limit()), of(limit(key=["ip", {"attribute": "ip"}])), of(limit(match={"ip": "10.0.0.1/8"})),
+    of(limit(match={"ip": "localhost"})), of(limit(match={"path": "/a?b"})), of(limit(limit="10/s burst 5 burst 5")),
+    of(limit(limit="18446744073709551616/s")), of(limit(limit="10/s sliding_counter segments 7")),
+    of(limit(limit="4294967296/s sliding_log")),
+    of(limit(cost="9223372036854775808")), of(limit(overrides_from="nowhere.csv")), of(limit(key="ä" * 40)),
+    of(limit(overrides=[{"when": {"a": "b"}, "mode": "off"}, {"when": {"a": "b", "c": "d"}, "mode": "off"}])),
+    of(limit(match={"a": "b"}, overrides=[{"when": {"a": "c"}, "mode": "off"}])),
+    of(*(limit(name=f"l{i}") for i in range(17))), of(limit(match={f"a{i}": "x" for i in range(30)})),
+]
+
+WORDS = ["", "x", "a*", "gold", "10/s", "0/s", "5/s leaky queue 5", "10.0.0.0/8", "10.0.0.1/8", "/a/**", "off", "shadow",
+         "true", 0, 5, 33, -1, True, False, None, [], {}, ["x"], [[]], {"x": "y"}, {"is": "x"}, {"present": True},
+         {"attribute": "x"}, {"not": []}]
+KEYS = ["name", "limit", "key", "match", "cost", "mode", "overrides", "when", "attribute", "default", "type", "lower",
+        "ipv6", "is", "not", "present", "limits", "attributes", "x", ""]
+
+
+# --- documents ------------------------------------------------------------------------------------------------------
+
+def places(node, found):
+    """All lists and maps of a document."""
+    if isinstance(node, (dict, list)):
+        found.append(node)
+        for child in node.values() if isinstance(node, dict) else node:
+            places(child, found)
+    return found
+
+
+def change(document, rng):
+    """Something in it is removed, renamed, replaced or added."""
+    where = rng.choice(places(document, []))
+    names = list(where) if isinstance(where, dict) else range(len(where))
+    how = rng.randrange(4)
+    if how == 0 and names:
+        del where[rng.choice(names)]
+    elif how == 1 and names:
+        where[rng.choice(names)] = copy.deepcopy(rng.choice(WORDS))
+    elif how == 2 and names and isinstance(where, dict):
+        where[rng.choice(KEYS)] = where.pop(rng.choice(names))
+    elif isinstance(where, dict):
+        where[rng.choice(KEYS)] = copy.deepcopy(rng.choice(WORDS))
+    else:
+        where.append(copy.deepcopy(rng.choice(WORDS)))
+
+
+def generated(number):
+    rng = random.Random(7)
+    found = []
+    while len(found) < number:
+        document = copy.deepcopy(rng.choice([one for one in VALID if one]))
+        for _ in range(rng.choice((1, 1, 1, 2, 3))):
+            change(document, rng)
+        found.append(document)
+    return found
+
+
+# --- judges ---------------------------------------------------------------------------------------------------------
+
+def weir_judges(weir, documents):
+    """Of each, what Weir reports: nothing if it is good."""
+    with tempfile.TemporaryDirectory() as folder:
+        names = [f"{i}.yaml" for i in range(len(documents))]
+        for name, document in zip(names, documents):
+            Path(folder, name).write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+        done = subprocess.run([weir, "check-config", *names], cwd=folder, capture_output=True, text=True, check=False,
+                              timeout=250)
+    reports = {name: [] for name in names}
+    for line in done.stderr.splitlines():
+        reports[line.split(":", 1)[0]].append(line)
+    good = {line.split(":", 1)[0] for line in done.stdout.splitlines()}
+    for name in names:
+        if (name in good) == bool(reports[name]):
+            sys.exit(f"{name} is neither good nor bad: {done.stdout}{done.stderr}")
+    return [reports[name] for name in names]
+
+
+def disagreement(document, reports, is_good):
+    """In words, or None. is_good: what the schema says."""
+    if is_good == (not reports):
+        return None
+    if not is_good:
+        return f"only the schema refuses {json.dumps(document)}"
+    if all(any(re.search(known, line) for known in BEYOND_A_SCHEMA) for line in reports):
+        return None
+    return f"only Weir refuses {json.dumps(document)}: {reports}"
+
+
+def undescribed(node, path=""):
+    """Properties of the schema that say nothing of themselves."""
+    found = []
+    if isinstance(node, dict):
+        for name, child in node.get("properties", {}).items():
+            if not child.get("description", "").endswith("."):
+                found.append(f"{path}/{name}")
+        for name, child in node.items():
+            found += undescribed(child, f"{path}/{name}")
+    elif isinstance(node, list):
+        for child in node:
+            found += undescribed(child, path)
+    return found
+
+
+# --- tests ----------------------------------------------------------------------------------------------------------
+
+def main(weir, schema_path, examples, number):
+    weir = str(Path(weir).resolve())  # it is run elsewhere
+    schema = json.loads(Path(schema_path).read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    faults = []
+
+    def expect(name, documents, is_good_by_schema, is_good_by_weir):
+        reports = weir_judges(weir, documents)
+        wrong = []
+        for document, report in zip(documents, reports):
+            is_good = validator.is_valid(document)
+            if is_good_by_schema is not None and (is_good, not report) != (is_good_by_schema, is_good_by_weir):
+                wrong.append(f"{json.dumps(document)}: schema {is_good}, Weir {report or True}")
+            told = disagreement(document, report, is_good)
+            if told:
+                wrong.append(told)
+        tell(name, wrong)
+        return reports
+
+    def tell(name, wrong):
+        faults.extend(wrong)
+        print("\n".join([f"# {one}" for one in wrong] + [f"{'not ok' if wrong else 'ok'} - {name}"]))
+
+    print("1..7")
+    tell("each property is described", undescribed(schema))
+    expect("good to both", VALID, True, True)
+    expect("bad to both", INVALID, False, False)
+    expect("bad to Weir alone, which is known", ONLY_WEIR, True, False)
+    reports = expect("alike of random ones", generated(number), None, None)
+    good = sum(not report for report in reports)
+    tell("of random ones some are good and some bad", [] if number / 10 < good < number * 9 / 10 else [f"good: {good}"])
+    files = sorted(Path(examples).glob("*.yaml"))
+    wrong = [] if files else ["there is no example"]
+    for file in files:  # every scalar is a text to Weir, as it is to this loader
+        document = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+        wrong += [f"{file.name}: {error.message}" for error in validator.iter_errors(document)]
+    tell("the examples are good", wrong)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (4, 5):
+        sys.exit(__doc__)
+    sys.exit(main(*sys.argv[1:4], int(sys.argv[4]) if len(sys.argv) == 5 else 600))
