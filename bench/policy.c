@@ -213,6 +213,14 @@ static uint64_t batch_match(const void *subject_, size_t thread)
 
 /* --- loading and swapping ------------------------------------------------------------------------------------------- */
 
+static uint64_t now_ns(clockid_t id)
+{
+	struct timespec at;
+
+	clock_gettime(id, &at);
+	return (uint64_t)at.tv_sec * 1000000000 + (uint64_t)at.tv_nsec;
+}
+
 static void measure_load(struct subject *subject)
 {
 	size_t length;
@@ -220,15 +228,18 @@ static void measure_load(struct subject *subject)
 	struct weir_table *const table = make_table(subject);
 	struct weir_policy *policy;
 	struct weir_guard *guard;
-	double start = work_seconds(), read, bound;
+	const uint64_t start = now_ns(CLOCK_MONOTONIC), cpu_start = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+	uint64_t cpu_read, cpu_bound, wall;
 
 	policy = read_policy(text, length);
-	read = work_seconds() - start;
-	start = work_seconds();
+	cpu_read = now_ns(CLOCK_PROCESS_CPUTIME_ID);
 	guard = make_guard(table, policy);
-	bound = work_seconds() - start;
-	printf("{\"ns\": %.0f, \"read_s\": %.4f, \"bind_s\": %.4f, \"text_bytes\": %zu}\n", 1e9 * (read + bound), read,
-	       bound, length);
+	cpu_bound = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+	wall = now_ns(CLOCK_MONOTONIC) - start;
+	printf("{\"ns\": %" PRIu64 ", \"busy\": %.4f, \"read_ns\": %" PRIu64 ", \"bind_ns\": %" PRIu64
+	       ", \"text_bytes\": %zu}\n",
+	       wall, (double)(cpu_bound - cpu_start) / (double)wall, cpu_read - cpu_start, cpu_bound - cpu_read,
+	       length);
 	weir_guard_free(guard);
 	weir_table_free(table);
 	free(text);
@@ -240,14 +251,6 @@ struct decider {
 	_Atomic bool *is_over;
 	uint64_t decisions, set_aside, longest_ns;
 } __attribute__((aligned(128)));
-
-static uint64_t now_ns(clockid_t id)
-{
-	struct timespec at;
-
-	clock_gettime(id, &at);
-	return (uint64_t)at.tv_sec * 1000000000 + (uint64_t)at.tv_nsec;
-}
 
 static long times_preempted(void)
 {
