@@ -12,14 +12,12 @@
 #include "policy/policy.h"
 #include "store/table.h"
 
-/* A policy with the limit of the table for each of its plans. `entries` is what the table knows of them; it lies far from
- * the limits, and both are to be on their way from memory at once. */
+/* A policy with the limit of the table for each of its plans. */
 struct bound {
 	struct weir_policy *policy;
-	struct {
-		const struct weir_table_limit *limit; /* NULL: unlimited */
-		const void *entry;
-	} of[];
+	struct weir__ahead
+		*ahead; /* of each limit of the policy what a decision by its own plan looks at; in its pool */
+	const struct weir_table_limit *limits[]; /* NULL: unlimited */
 };
 
 struct weir_guard {
@@ -87,22 +85,32 @@ static int bind_plans(struct weir_table *table, struct bound *bound, weir_ns now
 			if (plan->is_unlimited)
 				continue;
 			if (pass == 0)
-				error = find_limit(table, plan, &bound->of[i].limit, ret_message);
+				error = find_limit(table, plan, &bound->limits[i], ret_message);
 			else
-				error = weir_table_change_limit(table, bound->of[i].limit, &plan->limit, now,
+				error = weir_table_change_limit(table, bound->limits[i], &plan->limit, now,
 								ret_message);
 			if (error != WEIR_OK)
 				return error;
-			bound->of[i].entry = bound->of[i].limit->entry;
 		}
 	return WEIR_OK;
+}
+
+/* A limit, and what the table knows of it, lie far apart: both are to be on their way at once. */
+static void look_ahead(struct bound *bound)
+{
+	for (uint32_t i = 0; i < bound->policy->n_limits; i++) {
+		const struct weir_table_limit *const limit = bound->limits[bound->policy->limits[i].plan];
+
+		if (limit)
+			bound->ahead[i] = (struct weir__ahead){ limit, limit->entry };
+	}
 }
 
 static int bind_policy(struct weir_table *table, struct weir_policy *policy, weir_ns now, struct bound **ret_bound,
 		       struct weir_message *ret_message)
 {
 	const uint32_t n = weir_policy_plans(policy);
-	struct bound *const bound = calloc(1, sizeof(*bound) + n * sizeof(bound->of[0]));
+	struct bound *const bound = calloc(1, sizeof(*bound) + n * sizeof(bound->limits[0]));
 	int error;
 
 	if (bound == NULL) {
@@ -110,12 +118,15 @@ static int bind_policy(struct weir_table *table, struct weir_policy *policy, wei
 		return no_memory(ret_message);
 	}
 	bound->policy = policy;
-	error = bind_plans(table, bound, now, ret_message);
-	if (error == WEIR_OK)
-		*ret_bound = bound;
-	else
+	bound->ahead = weir__pool_take_array(&policy->pool, policy->n_limits, sizeof(bound->ahead[0]));
+	error = bound->ahead ? bind_plans(table, bound, now, ret_message) : no_memory(ret_message);
+	if (error != WEIR_OK) {
 		free_bound(bound);
-	return error;
+		return error;
+	}
+	look_ahead(bound);
+	*ret_bound = bound;
+	return WEIR_OK;
 }
 
 int weir_guard_new(struct weir_table *table, struct weir_policy *policy, struct weir_guard **ret_guard,
@@ -179,8 +190,8 @@ int weir_guard_change_limit(struct weir_guard *guard, const char *plan, const st
 	(void)pthread_mutex_lock(&guard->changing);
 	bound = atomic_load(&guard->bound);
 	for (uint32_t i = 0; i < weir_policy_plans(bound->policy) && error == WEIR_ERR_LIMIT; i++)
-		if (bound->of[i].limit && strcmp(weir_policy_plan_of(bound->policy, i)->name, plan) == 0) {
-			error = weir_table_change_limit(guard->table, bound->of[i].limit, to, now, ret_message);
+		if (bound->limits[i] && strcmp(weir_policy_plan_of(bound->policy, i)->name, plan) == 0) {
+			error = weir_table_change_limit(guard->table, bound->limits[i], to, now, ret_message);
 			(void)pthread_mutex_unlock(&guard->changing);
 			return error;
 		}
@@ -198,32 +209,16 @@ uint64_t weir_guard_changes(const struct weir_guard *guard)
 
 /* --- decisions -------------------------------------------------------------------------------------------------- */
 
-static struct weir_claim claim_of(const struct bound *bound, const struct weir_policy_claim *of)
+/* The limit of the table; NULL: unlimited. Most requests meet a limit's own plan, which was looked up ahead. */
+static const struct weir_table_limit *limit_of(const struct bound *bound, const struct weir_policy_claim *of)
 {
-	return (struct weir_claim){ bound->of[of->plan].limit, of->key, of->key_length, of->cost };
-}
-
-/* Asks for the memory that a decision on these claims will need, for all of it before it waits for any. */
-static void fetch(const struct bound *bound, const struct weir_policy_answer *matched)
-{
-	enum { LINE = 64 };
-
-	for (size_t i = 0; i < matched->n; i++)
-		__builtin_prefetch(&bound->of[matched->claims[i].plan]);
-	for (size_t i = 0; i < matched->n; i++) {
-		const uint32_t plan = matched->claims[i].plan;
-		const char *const limit = (const char *)bound->of[plan].limit;
-
-		__builtin_prefetch(bound->of[plan].entry);
-		for (size_t at = 0; at < sizeof(struct weir_table_limit); at += LINE)
-			__builtin_prefetch(limit + at);
-	}
+	return bound->policy->limits[of->limit].plan == of->plan ? bound->ahead[of->limit].at : bound->limits[of->plan];
 }
 
 /* The name of a plan is that of its limit, which was just looked at, unless that had to be another (name_anew). */
-static const char *name_of(const struct bound *bound, uint32_t plan)
+static const char *name_of(const struct bound *bound, const struct weir_table_limit *limit, uint32_t plan)
 {
-	const char *const name = weir_table_limit_name(bound->of[plan].limit);
+	const char *const name = weir_table_limit_name(limit);
 
 	return name[0] == '~' ? weir_policy_plan_of(bound->policy, plan)->name : name;
 }
@@ -236,11 +231,15 @@ static void decide_enforced(const struct weir_guard *guard, const struct bound *
 	struct weir_decision decision;
 	size_t n = 0;
 
-	for (size_t i = 0; i < matched->n; i++)
-		if (matched->claims[i].mode == WEIR_MODE_ENFORCE && bound->of[matched->claims[i].plan].limit) {
-			plans[n] = matched->claims[i].plan;
-			claims[n++] = claim_of(bound, &matched->claims[i]);
+	for (size_t i = 0; i < matched->n; i++) {
+		const struct weir_policy_claim *const of = &matched->claims[i];
+		const struct weir_table_limit *const limit = limit_of(bound, of);
+
+		if (of->mode == WEIR_MODE_ENFORCE && limit) {
+			plans[n] = of->plan;
+			claims[n++] = (struct weir_claim){ limit, of->key, of->key_length, of->cost };
 		}
+	}
 	if (n == 0)
 		return;
 	if (n == 1) {
@@ -252,7 +251,7 @@ static void decide_enforced(const struct weir_guard *guard, const struct bound *
 	}
 	answer->verdict = decision.verdict;
 	answer->is_limited = true;
-	strcpy(answer->decided_by, name_of(bound, plans[decision.decided_by]));
+	strcpy(answer->decided_by, name_of(bound, claims[decision.decided_by].limit, plans[decision.decided_by]));
 }
 
 static void decide_shadows(const struct weir_guard *guard, const struct bound *bound,
@@ -260,12 +259,13 @@ static void decide_shadows(const struct weir_guard *guard, const struct bound *b
 {
 	for (size_t i = 0; i < matched->n; i++) {
 		const struct weir_policy_claim *const of = &matched->claims[i];
+		const struct weir_table_limit *const limit = limit_of(bound, of);
 		struct weir_verdict verdict;
 
-		if (of->mode != WEIR_MODE_SHADOW || bound->of[of->plan].limit == NULL)
+		if (of->mode != WEIR_MODE_SHADOW || limit == NULL)
 			continue;
-		verdict = (answer->verdict.allowed ? weir_table_take : weir_table_peek)(
-			guard->table, bound->of[of->plan].limit, of->key, of->key_length, now, of->cost);
+		verdict = (answer->verdict.allowed ? weir_table_take : weir_table_peek)(guard->table, limit, of->key,
+											of->key_length, now, of->cost);
 		answer->shadow_denied += !verdict.allowed;
 	}
 }
@@ -278,14 +278,13 @@ int weir_guard_check(struct weir_guard *guard, const struct weir_attribute *attr
 	struct weir_policy_answer matched;
 	int error;
 
-	error = weir_policy_match(bound->policy, attributes, n, cost, &matched, ret_message);
+	error = weir__policy_match(bound->policy, attributes, n, cost, bound->ahead, &matched, ret_message);
 	if (error == WEIR_OK) {
 		ret_answer->verdict = (struct weir_verdict){ .allowed = true, .granted = cost };
 		ret_answer->limits = matched.n;
 		ret_answer->shadow_denied = 0;
 		ret_answer->is_limited = false;
 		ret_answer->decided_by[0] = '\0';
-		fetch(bound, &matched);
 		decide_enforced(guard, bound, &matched, now, ret_answer);
 		decide_shadows(guard, bound, &matched, now, ret_answer);
 	}

@@ -173,8 +173,9 @@ static int claim(const struct weir_policy *policy, uint32_t number, const struct
 	return find_cost(policy, limit, values, cost, &one->cost, ret_message);
 }
 
-int weir_policy_match(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
-		      uint64_t cost, struct weir_policy_answer *ret_answer, struct weir_message *ret_message)
+int weir__policy_match(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
+		       uint64_t cost, const struct weir__ahead *ahead, struct weir_policy_answer *ret_answer,
+		       struct weir_message *ret_message)
 {
 	uint32_t numbers[WEIR_POLICY_CLAIMS_MAX], found;
 	struct weir__values values;
@@ -185,7 +186,7 @@ int weir_policy_match(const struct weir_policy *policy, const struct weir_attrib
 	if (!weir__values_read(&policy->attributes, attributes, n, &values, &name))
 		return refuse(ret_message, "the attribute ", name,
 			      " is too long: those that are written anew have 8192 bytes together");
-	found = weir__rules_all(&policy->rules, &values, numbers, WEIR_POLICY_CLAIMS_MAX);
+	found = weir__rules_all_ahead(&policy->rules, &values, numbers, WEIR_POLICY_CLAIMS_MAX, ahead);
 	if (found > WEIR_POLICY_CLAIMS_MAX)
 		return refuse(ret_message, "more than 16 limits apply, ", policy->limits[numbers[0]].name,
 			      " the first of them");
@@ -196,4 +197,10 @@ int weir_policy_match(const struct weir_policy *policy, const struct weir_attrib
 			return error;
 	}
 	return WEIR_OK;
+}
+
+int weir_policy_match(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
+		      uint64_t cost, struct weir_policy_answer *ret_answer, struct weir_message *ret_message)
+{
+	return weir__policy_match(policy, attributes, n, cost, NULL, ret_answer, ret_message);
 }

@@ -57,6 +57,11 @@ struct weir_policy {
 	uint32_t n_plans;
 };
 
+/* weir_policy_match, which asks for memory that the caller will need: one for each limit, or NULL. */
+int weir__policy_match(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
+		       uint64_t cost, const struct weir__ahead *ahead, struct weir_policy_answer *ret_answer,
+		       struct weir_message *ret_message);
+
 /* What of a limit applies to a request that it matches. */
 struct weir__override weir__policy_resolve(const struct weir__policy_limit *limit, const struct weir__values *values);
 

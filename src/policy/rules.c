@@ -242,8 +242,10 @@ static void lay_out_lists(struct weir__rules *rules)
 static void name_single_rules(struct weir__rules *rules)
 {
 	for (uint32_t i = 0; i < rules->n_anchors; i++)
-		if (rules->anchors[i].n == 1)
+		if (rules->anchors[i].n == 1) {
 			rules->anchors[i].first = rules->lists[rules->anchors[i].first];
+			rules->anchors[i].only = rules->of[rules->anchors[i].first];
+		}
 }
 
 bool weir__rules_init(struct weir__rules *rules, struct weir__pool *pool, const struct weir__rule *of, uint32_t n)
@@ -283,7 +285,7 @@ bool weir__rules_init(struct weir__rules *rules, struct weir__pool *pool, const 
  * is done for a request. So all lines that a rule will need are asked for at once. */
 static void fetch(const void *memory, size_t bytes)
 {
-	enum { LINE = 64, LINES_MOST = 4 };
+	enum { LINE = 64, LINES_MOST = 8 };
 
 	for (size_t i = 0; i < LINES_MOST && i * LINE < bytes; i++)
 		__builtin_prefetch((const char *)memory + i * LINE);
@@ -330,20 +332,28 @@ static bool hash_by(const struct weir__probe *probe, const struct weir__value *v
 	return true;
 }
 
-/* Patterns and their texts were made right behind the conditions. */
-static bool holds(const struct weir__rules *rules, uint32_t number, const struct weir__values *values)
-{
-	const struct weir__rule *const rule = &rules->of[number];
+/* One of the rules of an anchor. */
+struct found {
+	uint32_t number;
+	struct weir__rule rule;
+};
 
-	if (rules->beside)
-		fetch((const char *)rules->beside + number * rules->beside_bytes, rules->beside_bytes);
-	fetch(rule->conditions, SIZE_MAX);
-	return weir__rule_holds(rule, values);
+static struct found rule_at(const struct weir__rules *rules, const struct weir__anchor *anchor, uint32_t k)
+{
+	const uint32_t number = anchor->n == 1 ? anchor->first : rules->lists[anchor->first + k];
+
+	return (struct found){ number, anchor->n == 1 ? anchor->only : rules->of[number] };
 }
 
-static uint32_t rule_at(const struct weir__rules *rules, const struct weir__anchor *anchor, uint32_t k)
+/* Patterns and their texts were made right behind the conditions. */
+static bool holds(const struct weir__rules *rules, const struct found *found, const struct weir__values *values)
 {
-	return anchor->n == 1 ? anchor->first : rules->lists[anchor->first + k];
+	enum { CONDITIONS = 256, BESIDE = 256 };
+
+	if (rules->beside)
+		fetch((const char *)rules->beside + found->number * rules->beside_bytes, BESIDE);
+	fetch(found->rule.conditions, CONDITIONS);
+	return weir__rule_holds(&found->rule, values);
 }
 
 /* The rules to look at for the probe. */
@@ -354,7 +364,7 @@ static struct weir__anchor found_by(const struct weir__rules *rules, const struc
 	uint64_t hash;
 
 	if (value->text.at == NULL || !hash_by(probe, value, &hash))
-		return (struct weir__anchor){ 0, 0, 0 };
+		return (struct weir__anchor){ .n = 0 };
 	return *place_of(rules, hash);
 }
 
@@ -374,8 +384,8 @@ static uint32_t put_in(uint32_t *numbers, uint32_t n, uint32_t most, uint32_t nu
 	return n + 1;
 }
 
-uint32_t weir__rules_all(const struct weir__rules *rules, const struct weir__values *values, uint32_t *ret_numbers,
-			 uint32_t most)
+uint32_t weir__rules_all_ahead(const struct weir__rules *rules, const struct weir__values *values,
+			       uint32_t *ret_numbers, uint32_t most, const struct weir__ahead *ahead)
 {
 	uint32_t n = 0;
 
@@ -386,13 +396,26 @@ uint32_t weir__rules_all(const struct weir__rules *rules, const struct weir__val
 		const struct weir__anchor anchor = found_by(rules, &rules->probes[i], values);
 
 		for (uint32_t k = 0; k < anchor.n; k++) {
-			const uint32_t number = rule_at(rules, &anchor, k);
+			const struct found found = rule_at(rules, &anchor, k);
 
-			if (holds(rules, number, values))
-				n = put_in(ret_numbers, n, most, number);
+			if (ahead)
+				fetch(&ahead[found.number], sizeof(*ahead));
+			if (!holds(rules, &found, values))
+				continue;
+			n = put_in(ret_numbers, n, most, found.number);
+			if (ahead) {
+				fetch(ahead[found.number].line, 1);
+				fetch(ahead[found.number].at, WEIR__AHEAD_BYTES);
+			}
 		}
 	}
 	return n;
+}
+
+uint32_t weir__rules_all(const struct weir__rules *rules, const struct weir__values *values, uint32_t *ret_numbers,
+			 uint32_t most)
+{
+	return weir__rules_all_ahead(rules, values, ret_numbers, most, NULL);
 }
 
 uint32_t weir__rules_first(const struct weir__rules *rules, const struct weir__values *values)
@@ -405,9 +428,14 @@ uint32_t weir__rules_first(const struct weir__rules *rules, const struct weir__v
 	for (uint32_t i = 0; i < rules->n_probes; i++) {
 		const struct weir__anchor anchor = found_by(rules, &rules->probes[i], values);
 
-		for (uint32_t k = 0; k < anchor.n && rule_at(rules, &anchor, k) < first; k++)
-			if (holds(rules, rule_at(rules, &anchor, k), values))
-				first = rule_at(rules, &anchor, k);
+		for (uint32_t k = 0; k < anchor.n; k++) {
+			const struct found found = rule_at(rules, &anchor, k);
+
+			if (found.number >= first)
+				break;
+			if (holds(rules, &found, values))
+				first = found.number;
+		}
 	}
 	return first;
 }

@@ -34,6 +34,7 @@ struct weir__rules {
 		uint64_t hash;  /* 0: free */
 		uint32_t first; /* in `lists`; of one rule alone, its number */
 		uint32_t n;
+		struct weir__rule only; /* that one, so that it needs no look elsewhere */
 	} * anchors;
 	uint32_t n_anchors;
 	uint32_t *lists;
@@ -53,6 +54,18 @@ bool weir__rule_holds(const struct weir__rule *rule, const struct weir__values *
  * `most` are put there: which is not said, if there are more. */
 uint32_t weir__rules_all(const struct weir__rules *rules, const struct weir__values *values, uint32_t *ret_numbers,
 			 uint32_t most);
+
+/* Memory that somebody will look at if a rule holds, AHEAD_BYTES of it and a line more: it is on its way when the rule has
+ * been found to hold. */
+enum { WEIR__AHEAD_BYTES = 448 };
+
+struct weir__ahead {
+	const void *at, *line;
+};
+
+/* The same, with one of these for each rule; NULL: none. */
+uint32_t weir__rules_all_ahead(const struct weir__rules *rules, const struct weir__values *values,
+			       uint32_t *ret_numbers, uint32_t most, const struct weir__ahead *ahead);
 
 /* The lowest number of one that holds, or UINT32_MAX. */
 uint32_t weir__rules_first(const struct weir__rules *rules, const struct weir__values *values);

@@ -1,0 +1,159 @@
+/* Overrides from a file, as many as there are customers: all are found, each by a few looks, however many there are. Looks
+ * are counted in the table itself, so that no clock is needed.
+ *
+ *     entries_test [ENTRIES] */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "policies.h"
+#include "policy/policy.h"
+
+enum { FEW = 1000, NAME = 32 };
+
+static uint64_t entries = 100000;
+static char folder[] = "/tmp/weir-entries-XXXXXX";
+
+static const char *const plans[] = { "100/s", "200/s burst 300", "50/s leaky queue 10", "" };
+static const char *const names[] = { "a|=100/s", "a|=200/s burst 300", "a|=50/s leaky queue 10" };
+
+static FILE *create(const char *name)
+{
+	char path[64];
+	FILE *file;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+	file = fopen(path, "w");
+	if (file == NULL) {
+		perror(path);
+		exit(1);
+	}
+	return file;
+}
+
+static void name_customer(char name[NAME], uint64_t number)
+{
+	(void)snprintf(name, NAME, "customer-%" PRIu64, number);
+}
+
+/* Every fourth one is off. */
+static struct weir_policy *load(uint64_t n)
+{
+	struct weir_policy *policy = NULL;
+	char path[64], name[NAME];
+	FILE *file = create("customers.csv");
+
+	fputs("api_key,limit,mode\n", file);
+	for (uint64_t i = 0; i < n; i++) {
+		name_customer(name, i);
+		fprintf(file, "%s,%s,%s\n", name, plans[i % 4], i % 4 == 3 ? "off" : "");
+	}
+	CHECK(fclose(file) == 0);
+	file = create("p.yaml");
+	fputs("limits:\n  - {name: a, key: api_key, limit: 1/s, overrides_from: customers.csv}\n", file);
+	CHECK(fclose(file) == 0);
+	(void)snprintf(path, sizeof(path), "%s/p.yaml", folder);
+	reported[0] = '\0';
+	CHECK(weir_policy_load(path, report_into, NULL, &policy) == WEIR_OK);
+	CHECK_TEXT(reported, "");
+	return policy;
+}
+
+/* What applies to a customer: the name of a plan, or "off". */
+static const char *plan_of(const struct weir_policy *policy, uint64_t number)
+{
+	static struct weir_policy_answer answer;
+	struct weir_message why;
+	char name[NAME];
+	struct weir_attribute key;
+
+	name_customer(name, number);
+	key = (struct weir_attribute){ "api_key", 7, name, strlen(name) };
+	if (weir_policy_match(policy, &key, 1, 1, &answer, &why) != WEIR_OK)
+		return why.text[0] ? "an error" : "";
+	return answer.n == 0 ? "off" : weir_policy_plan_of(policy, answer.claims[0].plan)->name;
+}
+
+static void all_are_found(void)
+{
+	struct weir_policy *const policy = load(entries);
+	uint64_t wrong = 0;
+
+	if (policy == NULL)
+		return;
+	CHECK_EQ(weir_policy_plans(policy), 4);
+	CHECK_EQ(policy->limits[0].entries.n, entries);
+	for (uint64_t i = 0; i < entries; i++)
+		wrong += strcmp(plan_of(policy, i), i % 4 == 3 ? "off" : names[i % 4]) != 0;
+	for (uint64_t i = entries; i < 2 * entries; i++)
+		wrong += strcmp(plan_of(policy, i), "a") != 0;
+	CHECK_EQ(wrong, 0);
+	weir_policy_free(policy);
+}
+
+/* Looks that it takes, in hundredths on average, to find one that is there, and that one is not; and the most. */
+struct looks {
+	uint64_t there, absent, most;
+};
+
+static struct looks count_looks(const struct weir__entries *in)
+{
+	struct looks looks = { 0, 0, 0 };
+	uint64_t run = 0; /* places that are taken, in a row, from here on */
+
+	for (uint64_t i = 0; i < in->size; i++) {
+		const struct weir__entry *const entry = &in->of[i];
+
+		if (entry->key.at) {
+			const uint64_t home = weir__policy_hash(1, entry->key.at, entry->key.n) & (in->size - 1);
+			const uint64_t needed = ((i - home) & (in->size - 1)) + 1;
+
+			looks.there += needed;
+			looks.most = needed > looks.most ? needed : looks.most;
+		}
+	}
+	for (uint64_t i = 2 * in->size; i-- > 0;) { /* twice, as the last places go on in the first */
+		run = in->of[i & (in->size - 1)].key.at ? run + 1 : 0;
+		looks.absent += i < in->size ? run + 1 : 0;
+	}
+	looks.there = looks.there * 100 / in->n;
+	looks.absent = looks.absent * 100 / in->size;
+	return looks;
+}
+
+/* A table that is at most half full needs 1.5 looks on average for what is there and 2.5 for what is not, of any size. */
+static void few_looks_of_any_size(void)
+{
+	const uint64_t sizes[] = { FEW, entries };
+
+	for (int i = 0; i < 2; i++) {
+		struct weir_policy *const policy = load(sizes[i]);
+		struct looks looks;
+
+		if (policy == NULL)
+			return;
+		looks = count_looks(&policy->limits[0].entries);
+		CHECK(looks.there >= 100 && looks.there <= 165);
+		CHECK(looks.absent >= 100 && looks.absent <= 275);
+		CHECK(looks.most <= 256);
+		weir_policy_free(policy);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct check_test tests[] = { TEST(all_are_found), TEST(few_looks_of_any_size) };
+	char path[64];
+	int result;
+
+	if (argc > 1)
+		entries = strtoull(argv[1], NULL, 10);
+	if (mkdtemp(folder) == NULL)
+		return 1;
+	result = check_run(tests, sizeof(tests) / sizeof(tests[0]));
+	(void)snprintf(path, sizeof(path), "%s/customers.csv", folder);
+	(void)unlink(path);
+	(void)snprintf(path, sizeof(path), "%s/p.yaml", folder);
+	(void)unlink(path);
+	(void)rmdir(folder);
+	return result;
+}
