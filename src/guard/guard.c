@@ -60,12 +60,16 @@ static void name_anew(const struct weir_policy_plan *plan, char ret_name[WEIR_TA
 		       plan->name);
 }
 
+/* Most limits of a policy are new, or as they were: then there is nothing to change. */
 static int find_limit(struct weir_table *table, const struct weir_policy_plan *plan,
-		      const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
+		      const struct weir_table_limit **ret_limit, bool *ret_differs, struct weir_message *ret_message)
 {
 	char name[WEIR_TABLE_NAME_MAX + 1];
-	const int error = weir_table_find_limit(table, plan->name, &plan->limit, ret_limit, ret_message);
+	int error = weir_table_add_limit(table, plan->name, &plan->limit, ret_limit, ret_message);
 
+	*ret_differs = error == WEIR_ERR_CHANGE;
+	if (error == WEIR_ERR_CHANGE)
+		error = weir_table_find_limit(table, plan->name, &plan->limit, ret_limit, ret_message);
 	if (error != WEIR_ERR_CHANGE)
 		return error;
 	name_anew(plan, name);
@@ -75,24 +79,19 @@ static int find_limit(struct weir_table *table, const struct weir_policy_plan *p
 /* First all limits that the table can have are added or found; only if that went well are those changed that differ. */
 static int bind_plans(struct weir_table *table, struct bound *bound, weir_ns now, struct weir_message *ret_message)
 {
-	const uint32_t n = weir_policy_plans(bound->policy);
+	const struct weir_policy *const policy = bound->policy;
+	bool *const differs = calloc((size_t)policy->n_plans + 1, sizeof(*differs));
+	int error = differs ? WEIR_OK : no_memory(ret_message);
 
-	for (int pass = 0; pass < 2; pass++)
-		for (uint32_t i = 0; i < n; i++) {
-			const struct weir_policy_plan *const plan = weir_policy_plan_of(bound->policy, i);
-			int error = WEIR_OK;
-
-			if (plan->is_unlimited)
-				continue;
-			if (pass == 0)
-				error = find_limit(table, plan, &bound->limits[i], ret_message);
-			else
-				error = weir_table_change_limit(table, bound->limits[i], &plan->limit, now,
-								ret_message);
-			if (error != WEIR_OK)
-				return error;
-		}
-	return WEIR_OK;
+	for (uint32_t i = 0; i < policy->n_plans && error == WEIR_OK; i++)
+		if (!policy->plans[i].is_unlimited)
+			error = find_limit(table, &policy->plans[i], &bound->limits[i], &differs[i], ret_message);
+	for (uint32_t i = 0; i < policy->n_plans && error == WEIR_OK; i++)
+		if (differs[i])
+			error = weir_table_change_limit(table, bound->limits[i], &policy->plans[i].limit, now,
+							ret_message);
+	free(differs);
+	return error;
 }
 
 /* A limit, and what the table knows of it, lie far apart: both are to be on their way at once. */

@@ -19,10 +19,10 @@ struct weir__pool_block {
 static size_t size_of_block(const struct weir__pool *pool, size_t bytes)
 {
 	const size_t wanted = pool->used / 4 < BLOCK_MOST ? pool->used / 4 : BLOCK_MOST;
-	const size_t usual = wanted < BLOCK ? BLOCK : wanted;
+	const size_t usual = wanted < BLOCK || !pool->is_looked_up ? BLOCK : wanted;
 	const size_t all = sizeof(struct weir__pool_block) + (bytes > usual / 4 ? bytes : usual);
 
-	return all < HUGE_BLOCK ? all : (all + HUGE_BLOCK - 1) / HUGE_BLOCK * HUGE_BLOCK;
+	return all < HUGE_BLOCK || !pool->is_looked_up ? all : (all + HUGE_BLOCK - 1) / HUGE_BLOCK * HUGE_BLOCK;
 }
 
 static struct weir__pool_block *add_block(struct weir__pool *pool, size_t bytes)
@@ -33,7 +33,7 @@ static struct weir__pool_block *add_block(struct weir__pool *pool, size_t bytes)
 
 	if (all > pool->most - pool->used)
 		return NULL;
-	if (all < HUGE_BLOCK)
+	if (all < HUGE_BLOCK || !pool->is_looked_up)
 		memory = calloc(1, all);
 	else if (weir__memory_new(all, &memory) != 0)
 		memory = NULL;
@@ -86,7 +86,7 @@ void weir__pool_free(struct weir__pool *pool)
 		struct weir__pool_block *const block = pool->blocks;
 
 		pool->blocks = block->before;
-		if (block->size + sizeof(*block) < HUGE_BLOCK)
+		if (block->size + sizeof(*block) < HUGE_BLOCK || !pool->is_looked_up)
 			free(block);
 		else
 			weir__memory_free(block, block->size + sizeof(*block));

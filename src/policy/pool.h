@@ -9,11 +9,12 @@ struct weir__pool_block;
 struct weir__pool {
 	struct weir__pool_block *blocks;
 	size_t used, most; /* bytes, with what blocks themselves take */
+	bool is_looked_up; /* at random places, and for long: then large blocks are on huge pages */
 };
 
 static inline struct weir__pool weir__pool_of(size_t most)
 {
-	return (struct weir__pool){ NULL, 0, most };
+	return (struct weir__pool){ NULL, 0, most, false };
 }
 
 /* Zeroed, aligned for anything. NULL: no memory, or the bound is reached. */

@@ -531,6 +531,7 @@ struct weir_policy *weir__policy_of_document(struct weir__slice text, const char
 		return NULL;
 	}
 	policy->pool = weir__pool_of(policy_most);
+	policy->pool.is_looked_up = true;
 	add_known_attributes(&policy->attributes);
 	root = weir__document_read(&pool, text, faults);
 	if (root && root->kind != WEIR__NODE_MAP) {

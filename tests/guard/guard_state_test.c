@@ -1,0 +1,135 @@
+/* What becomes of a key that has used something when the policy changes: the table of docs/policies.md, row by row. */
+#include <weir/guard.h>
+
+#include <stdlib.h>
+
+#include "../policy/policies.h"
+
+static const weir_ns start = UINT64_C(1700000000000000000);
+
+static const struct change {
+	const char *what, *before, *after;
+	uint64_t left; /* of the key, after three requests before the change and one after it */
+} changes[] = {
+	{ "burst of a bucket", "{name: a, key: user, limit: 10/min}", "{name: a, key: user, limit: 10/min burst 8}",
+	  6 },
+	{ "rate of a bucket", "{name: a, key: user, limit: 10/min}", "{name: a, key: user, limit: 20/min burst 10}",
+	  6 },
+	{ "period of a bucket", "{name: a, key: user, limit: 10/min}", "{name: a, key: user, limit: 10/hour}", 6 },
+	{ "count of a window", "{name: a, key: user, limit: 10/min fixed_window}",
+	  "{name: a, key: user, limit: 8/min fixed_window}", 4 },
+	{ "period of a window", "{name: a, key: user, limit: 10/min fixed_window}",
+	  "{name: a, key: user, limit: 10/hour fixed_window}", 9 },
+	{ "the algorithm", "{name: a, key: user, limit: 10/min}", "{name: a, key: user, limit: 10/min fixed_window}",
+	  9 },
+	{ "the limit of an override",
+	  "{name: a, key: user, limit: 9/min, overrides: [{when: {plan: gold}, limit: 20/min burst 10}]}",
+	  "{name: a, key: user, limit: 9/min, overrides: [{when: {plan: gold}, limit: 30/min burst 10}]}", 6 },
+	{ "an override comes", "{name: a, key: user, limit: 9/min}",
+	  "{name: a, key: user, limit: 9/min, overrides: [{when: {plan: gold}, limit: 10/min}]}", 9 },
+	{ "an override goes", "{name: a, key: user, limit: 9/min, overrides: [{when: {plan: gold}, limit: 10/min}]}",
+	  "{name: a, key: user, limit: 9/min}", 8 },
+	{ "another override", "{name: a, key: user, limit: 9/min, overrides: [{when: {plan: gold}, limit: 10/min}]}",
+	  "{name: a, key: user, limit: 9/min, overrides: [{when: {plan: [gold]}, limit: 10/min}, {when: {user: x}, mode: off}]}",
+	  6 },
+	{ "the name", "{name: a, key: user, limit: 10/min}", "{name: b, key: user, limit: 10/min}", 9 },
+	{ "match", "{name: a, key: user, limit: 10/min}", "{name: a, key: user, match: {plan: gold}, limit: 10/min}",
+	  6 },
+	{ "cost", "{name: a, key: user, limit: 10/min}", "{name: a, key: user, cost: 2, limit: 10/min}", 5 },
+	{ "parts of the key", "{name: a, key: user, limit: 10/min}", "{name: a, key: [user, plan], limit: 10/min}", 9 },
+};
+
+static struct weir_policy *policy_of_limit(const char *limit)
+{
+	char text[512];
+	struct weir_policy *policy;
+
+	(void)snprintf(text, sizeof(text), "limits:\n  - %s\n", limit);
+	policy = policy_of(text);
+	CHECK_TEXT(reported, "");
+	return policy;
+}
+
+static uint64_t ask(struct weir_guard *guard)
+{
+	struct weir_attribute attributes[WORDS_MAX];
+	const size_t n = attributes_of(WORDS("user=ann", "plan=gold"), attributes);
+	struct weir_guard_answer answer;
+	struct weir_message why;
+
+	CHECK(weir_guard_check(guard, attributes, n, 1, start, &answer, &why) == WEIR_OK);
+	CHECK(answer.verdict.allowed);
+	return answer.verdict.remaining;
+}
+
+static struct weir_guard *guard_of(const char *limit, struct weir_table **ret_table)
+{
+	const struct weir_table_options options = { .size_bytes = weir_table_size(1000, 0), .made_at = start };
+	struct weir_guard *guard;
+	struct weir_message why;
+
+	if (weir_table_new(&options, ret_table, &why) != WEIR_OK ||
+	    weir_guard_new(*ret_table, policy_of_limit(limit), &guard, &why) != WEIR_OK) {
+		check_fail(__FILE__, __LINE__, why.text);
+		exit(1);
+	}
+	return guard;
+}
+
+static void change(struct weir_guard *guard, const char *limit)
+{
+	struct weir_message why;
+
+	CHECK(weir_guard_change(guard, policy_of_limit(limit), start, &why) == WEIR_OK);
+}
+
+static void row_by_row(void)
+{
+	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+		struct weir_table *table;
+		struct weir_guard *const guard = guard_of(changes[i].before, &table);
+		uint64_t left;
+
+		for (int k = 0; k < 3; k++)
+			(void)ask(guard);
+		change(guard, changes[i].after);
+		left = ask(guard);
+		if (left != changes[i].left)
+			check_fail(__FILE__, __LINE__, changes[i].what);
+		CHECK_EQ(left, changes[i].left);
+		weir_guard_free(guard);
+		weir_table_free(table);
+	}
+}
+
+static void gone_and_back(void)
+{
+	struct weir_table *table;
+	struct weir_guard *const guard = guard_of("{name: a, key: user, limit: 10/min}", &table);
+
+	for (int k = 0; k < 3; k++)
+		(void)ask(guard);
+	change(guard, "{name: other, key: user, limit: 10/min}");
+	CHECK_EQ(ask(guard), 9);
+	change(guard, "{name: a, key: user, limit: 10/min}");
+	CHECK_EQ(ask(guard), 6);
+	weir_guard_free(guard);
+	weir_table_free(table);
+}
+
+/* Then it has a name of its own in the table, which answers do not show. */
+static void called_by_its_name(void)
+{
+	struct weir_table *table;
+	struct weir_guard *const guard = guard_of("{name: a, limit: 10/min}", &table);
+	struct weir_guard_answer answer;
+	struct weir_message why;
+
+	change(guard, "{name: a, limit: 10/min fixed_window}");
+	CHECK(weir_guard_check(guard, NULL, 0, 1, start, &answer, &why) == WEIR_OK);
+	CHECK_TEXT(answer.decided_by, "a");
+	weir_guard_free(guard);
+	weir_table_free(table);
+}
+
+TESTS(TEST(row_by_row), TEST(gone_and_back), TEST(called_by_its_name))
