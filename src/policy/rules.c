@@ -287,7 +287,7 @@ static void fetch(const void *memory, size_t bytes)
 {
 	enum { LINE = 64, LINES_MOST = 8 };
 
-	for (size_t i = 0; i < LINES_MOST && i * LINE < bytes; i++)
+	for (size_t i = 0; memory && i < LINES_MOST && i * LINE < bytes; i++)
 		__builtin_prefetch((const char *)memory + i * LINE);
 }
 
