@@ -89,7 +89,7 @@ def print_times(times, arguments):
         print(f"{label:28} {one['ns']:10.0f} {min(one['ns_of_rounds']):9.0f} {percent(one['noise']):>7}")
     swap = times[("swap", 1_000, 1)]
     print(f"\nswaps: of {swap['decisions']} decisions in a round, {swap['set_aside']} were set aside; the longest swap took "
-          f"{swap['swap_longest_us'] / 1000:.1f} ms, of which those who decide notice nothing")
+          f"{swap['swap_longest_us'] / 1000:.1f} ms")
 
 
 def main():

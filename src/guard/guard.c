@@ -15,8 +15,7 @@
 /* A policy with the limit of the table for each of its plans. */
 struct bound {
 	struct weir_policy *policy;
-	struct weir__ahead
-		*ahead; /* of each limit of the policy what a decision by its own plan looks at; in its pool */
+	struct weir__ahead *ahead; /* of each limit: what a decision by its own plan looks at. In the policy's pool */
 	const struct weir_table_limit *limits[]; /* NULL: unlimited */
 };
 

@@ -281,8 +281,8 @@ bool weir__rules_init(struct weir__rules *rules, struct weir__pool *pool, const 
 
 /* --- looking up ------------------------------------------------------------------------------------------------- */
 
-/* Of 100,000 rules hardly anything is in the cache, and each line that is waited for alone costs as much as all else that
- * is done for a request. So all lines that a rule will need are asked for at once. */
+/* Of 100,000 rules hardly anything is in the cache, and lines that are waited for one after the other take longer than all
+ * else that is done for a request. So those that a rule will need are asked for at once. */
 static void fetch(const void *memory, size_t bytes)
 {
 	enum { LINE = 64, LINES_MOST = 8 };
