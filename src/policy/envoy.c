@@ -16,10 +16,11 @@ static uint32_t place_of(const struct weir__envoy *envoy, uint32_t parent, struc
 	const uint32_t mask = envoy->places_size - 1;
 	uint32_t place = (uint32_t)hash & mask;
 
-	for (; envoy->places[place] != 0; place = (place + 1) & mask) {
-		const struct weir__envoy_node *const node = &envoy->nodes[envoy->places[place] - 1];
+	for (; envoy->places[place].number != 0; place = (place + 1) & mask) {
+		const struct weir__envoy_node *const node = &envoy->nodes[envoy->places[place].number - 1];
 
-		if (node->hash == hash && node->parent == parent && weir__slice_equal(node->name, name))
+		if (envoy->places[place].hash == hash >> 32 && node->hash == hash && node->parent == parent &&
+		    weir__slice_equal(node->name, name))
 			break;
 	}
 	return place;
@@ -30,14 +31,14 @@ uint32_t weir__envoy_find(const struct weir__envoy *envoy, uint32_t parent, stru
 	if (envoy->n == 0)
 		return WEIR__ENVOY_NONE;
 	/* None is 0, and its number the largest. */
-	return envoy->places[place_of(envoy, parent, name, hash_of(envoy, parent, name))] - 1;
+	return envoy->places[place_of(envoy, parent, name, hash_of(envoy, parent, name))].number - 1;
 }
 
 static bool make_room(struct weir__envoy *envoy, struct weir__pool *pool)
 {
 	const uint32_t size = envoy->size ? 2 * envoy->size : 16;
 	struct weir__envoy_node *nodes;
-	uint32_t *places;
+	struct weir__envoy_place *places;
 
 	if (envoy->n < envoy->size)
 		return true;
@@ -54,7 +55,8 @@ static bool make_room(struct weir__envoy *envoy, struct weir__pool *pool)
 	envoy->size = size;
 	envoy->places_size = 2 * size;
 	for (uint32_t i = 0; i < envoy->n; i++)
-		places[place_of(envoy, nodes[i].parent, nodes[i].name, nodes[i].hash)] = i + 1;
+		places[place_of(envoy, nodes[i].parent, nodes[i].name, nodes[i].hash)] =
+			(struct weir__envoy_place){ (uint32_t)(nodes[i].hash >> 32), i + 1 };
 	return true;
 }
 
@@ -72,7 +74,8 @@ uint32_t weir__envoy_add(struct weir__envoy *envoy, struct weir__pool *pool, uin
 							    .first_pattern = WEIR__ENVOY_NONE,
 							    .last_pattern = WEIR__ENVOY_NONE,
 							    .next_pattern = WEIR__ENVOY_NONE };
-	envoy->places[place_of(envoy, parent, name, hash)] = envoy->n + 1;
+	envoy->places[place_of(envoy, parent, name, hash)] = (struct weir__envoy_place){ (uint32_t)(hash >> 32),
+											 envoy->n + 1 };
 	return envoy->n++;
 }
 
@@ -220,7 +223,7 @@ static void drop_replaced(const struct weir__envoy *envoy, const uint32_t *nodes
 	for (size_t i = 0; i < answer->n; i++) {
 		struct weir_descriptor_claim *const claim = &answer->claims[i];
 		const bool is_named = claim->applies && !claim->is_unlimited && nodes[i] != WEIR__ENVOY_NONE &&
-				      envoy->nodes[nodes[i]].limit_name.n > 0;
+				      envoy->nodes[nodes[i]].is_named;
 
 		for (size_t j = 0; is_named && claim->applies && j < answer->n; j++)
 			if (nodes[j] != WEIR__ENVOY_NONE &&

@@ -14,21 +14,23 @@ enum {
 	WEIR__ENVOY_ENTRIES_MAX = 64, /* of a request that is given as attributes */
 };
 
-/* A domain, or a descriptor. */
+/* A domain, or a descriptor. What every request looks at comes first: it is one cache line of many that are cold. */
 struct weir__envoy_node {
-	struct weir__slice name;       /* the domain; KEY_VALUE; KEY */
-	struct weir__slice value;      /* the end of the name; .at NULL: it has none */
-	uint64_t hash;                 /* of the names down to this one */
-	uint32_t parent;               /* NONE: a domain */
-	uint32_t plan;                 /* NO_PLAN: it has no limit itself */
-	uint32_t first_pattern;        /* of those below it whose value has a '*'; NONE: there are none */
-	uint32_t last_pattern;         /* of those */
-	uint32_t next_pattern;         /* beside this one; NONE */
-	bool is_shared;                /* what fits its pattern has one state */
-	bool is_shadow, is_quota;      /* of its limit */
-	struct weir__slice limit_name; /* by which others replace it; .n 0: none */
-	struct weir__slice *replaces;  /* names of limits */
+	struct weir__slice name; /* the domain; KEY_VALUE; KEY */
+	uint64_t hash;           /* of the names down to this one */
+	uint32_t parent;         /* NONE: a domain */
+	uint32_t plan;           /* NO_PLAN: it has no limit itself */
+	uint32_t first_pattern;  /* of those below it whose value has a '*'; NONE: there are none */
 	uint32_t n_replaces;
+	bool is_shared;           /* what fits its pattern has one state */
+	bool is_shadow, is_quota; /* of its limit */
+	bool is_named;            /* its limit has a name, */
+
+	struct weir__slice limit_name; /* by which others replace it */
+	struct weir__slice *replaces;  /* names of limits */
+	struct weir__slice value;      /* the end of the name; .at NULL: it has none */
+	uint32_t last_pattern;         /* of those below it */
+	uint32_t next_pattern;         /* beside this one; NONE */
 	const char *file;
 	struct weir__mark at;
 };
@@ -36,7 +38,10 @@ struct weir__envoy_node {
 struct weir__envoy {
 	struct weir__envoy_node *nodes;
 	uint32_t n, size;
-	uint32_t *places; /* by hash: number + 1, or 0. A power of two, at least twice as many as nodes */
+	struct weir__envoy_place {
+		uint32_t hash;   /* its upper half: nodes of others are not looked at */
+		uint32_t number; /* + 1; 0: free */
+	} * places;              /* by the lower half. A power of two, at least twice as many as nodes */
 	uint32_t places_size;
 	uint32_t options; /* WEIR_ENVOY_... */
 	const char *file; /* that is read, or was read last */

@@ -257,6 +257,7 @@ static void read_limit(struct weir__policy_reading *reading, const struct weir__
 		weir__fault(reading->faults, at ? at->at : map->at,
 			    "unit '%s'; it is second, minute, hour, day, week, month or year", word.at);
 	to->limit_name = weir__pool_copy(&reading->policy->pool, read_text(reading, map, "name"));
+	to->is_named = to->limit_name.n > 0;
 	read_replaces(reading, map, to);
 	plan.limit = weir__envoy_limit(envoy->options, unit != WEIR_UNIT_NONE ? unit : WEIR_UNIT_SECOND, requests,
 				       &plan.is_closed);
