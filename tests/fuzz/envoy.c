@@ -112,7 +112,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (text == NULL)
 		abort();
 	memcpy(text, data + 1, length);
-	error = weir_policy_read_envoy(text, length, "f.yaml", data[0] & 3, check_fault, &lines, &policy);
+	error = weir_policy_read_envoy(text, length, NULL, data[0] & 3, check_fault, &lines, &policy);
 	free(text);
 	check_read(error, lines, policy);
 	if (policy) {

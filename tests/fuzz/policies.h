@@ -26,13 +26,13 @@ static inline bool is_printable(const char *line)
 	return true;
 }
 
-/* FILE:LINE:COLUMN: WORDS; `lines` counts them. */
+/* policy:LINE:COLUMN: WORDS; `lines` counts them. */
 static inline void check_fault(void *lines, const char *line)
 {
 	unsigned at, column;
 	int begin = 0;
 
-	require(sscanf(line, "f.yaml:%u:%u: %n", &at, &column, &begin) == 2 && begin > 0,
+	require(sscanf(line, "policy:%u:%u: %n", &at, &column, &begin) == 2 && begin > 0,
 		"a fault that says not where");
 	require(line[begin] != '\0', "a fault that says nothing");
 	require(is_printable(line), "a fault of more than one line");
