@@ -432,15 +432,26 @@ static bool decide_joint(struct request *request)
 	return decision.verdict.allowed;
 }
 
+/* Looks at those that are enforced, or at those that are not. */
+static void peek_those(struct request *request, bool are_enforced)
+{
+	for (size_t i = 0; i < request->matched.n; i++)
+		if (is_enforced(request, i) == are_enforced)
+			decide_one(request, i, false);
+}
+
 /* Quotas are looked at first, since what all of them deny is counted nowhere. One that is used up in between by others is
  * not exact to the last request: it denies nothing by itself. */
 static bool decide_together(struct request *request)
 {
 	bool is_allowed;
 
-	for (size_t i = 0; i < request->matched.n; i++)
-		decide_one(request, i, false);
-	is_allowed = !are_quotas_used_up(request) && decide_joint(request);
+	peek_those(request, false);
+	is_allowed = !are_quotas_used_up(request);
+	if (is_allowed)
+		is_allowed = decide_joint(request);
+	else
+		peek_those(request, true);
 	for (size_t i = 0; i < request->matched.n && is_allowed; i++)
 		if (!is_enforced(request, i))
 			decide_one(request, i, true);
@@ -459,7 +470,7 @@ static void join_statuses(const struct request *request, bool is_allowed, uint64
 			  struct weir_guard_answer *answer)
 {
 	struct weir_verdict verdicts[WEIR_DESCRIPTORS_MAX];
-	const bool is_by_quotas = are_quotas_used_up(request);
+	const bool is_by_quotas = !is_allowed && are_quotas_used_up(request);
 	size_t n = 0, decider = 0;
 
 	*answer = (struct weir_guard_answer){ .verdict = { .allowed = true, .granted = hits } };
@@ -477,7 +488,9 @@ static void join_statuses(const struct request *request, bool is_allowed, uint64
 	if (n == 0)
 		return;
 	answer->verdict = weir_verdict_join(verdicts, n);
-	answer->verdict.allowed = is_allowed;
+	answer->verdict.allowed = is_allowed; /* who lost a race is denied, although nobody denies by now */
+	if (!is_allowed)
+		answer->verdict.granted = 0;
 	answer->is_limited = true;
 	strcpy(answer->decided_by,
 	       request->matched.claims[decider].plan == WEIR_POLICY_NO_PLAN ?
