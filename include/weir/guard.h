@@ -47,6 +47,27 @@ WEIR_API int weir_guard_check(struct weir_guard *guard, const struct weir_attrib
 			      uint64_t cost, weir_ns now, struct weir_guard_answer *ret_answer,
 			      struct weir_message *ret_message);
 
+/* Different limits that may come with requests, as long as the guard lives. Each becomes a limit of the table. */
+#define WEIR_GUARD_GIVEN_MAX 64
+
+/* What a descriptor came to. */
+struct weir_guard_status {
+	struct weir_descriptor_claim claim; /* what applies; its key says nothing any more */
+	/* Its own, also in shadow and of a quota, where it is what it would have said; allowed if nothing applies or it is
+	 * unlimited. */
+	struct weir_verdict verdict;
+};
+
+/* Decides descriptors, by a policy of Envoy's form. All limits that apply are decided together, and a request that is
+ * denied is counted nowhere; with WEIR_ENVOY_COUNT_EACH every descriptor counts it, whatever the others say. Quotas deny
+ * only together, if all of the request's are used up. ret_statuses has room for n. WEIR_ERR_LIMIT, WEIR_ERR_UNSUPPORTED: as
+ * weir_policy_match_descriptors; also if more than WEIR_TABLE_CLAIMS_MAX limits are to be decided together. WEIR_ERR_FULL: a
+ * limit that comes with the request is one too many; others as weir_table_add_limit. Then nothing was decided. */
+WEIR_API int weir_guard_check_descriptors(struct weir_guard *guard, const char *domain, size_t domain_length,
+					  const struct weir_descriptor *descriptors, size_t n, uint64_t hits,
+					  weir_ns now, struct weir_guard_answer *ret_answer,
+					  struct weir_guard_status *ret_statuses, struct weir_message *ret_message);
+
 /* weir_policy_explain of the policy as it is now. */
 WEIR_API void weir_guard_explain(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
 				 weir_policy_report *report, void *context);

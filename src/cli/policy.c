@@ -11,16 +11,18 @@
 enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2, ATTRIBUTES_MAX = 64 };
 
 static const char check_help[] =
-	"usage: weir check-config FILE...\n"
+	"usage: weir check-config FILE|DIRECTORY...\n"
 	"\n"
 	"Says what is wrong with policies, all of it, as FILE:LINE:COLUMN: what was found, what would be\n"
-	"right. The exit code is 0 if nothing is, 1 if something is, 2 if it was called wrongly.\n";
+	"right. The exit code is 0 if nothing is, 1 if something is, 2 if it was called wrongly. A file\n"
+	"with `domain` at its top, and a directory of such, is a configuration of Envoy's ratelimit.\n";
 
 static const char explain_help[] =
-	"usage: weir explain FILE ATTRIBUTE=VALUE...\n"
+	"usage: weir explain FILE|DIRECTORY ATTRIBUTE=VALUE...\n"
 	"\n"
 	"Says of each limit of a policy whether it applies to a request with these attributes, with which\n"
-	"key and by which limit or override; or why it does not.\n";
+	"key and by which limit or override; or why it does not. Of a configuration of Envoy's ratelimit,\n"
+	"domain=NAME is the domain, and the others are one descriptor: what each of them matches.\n";
 
 static void print_fault(void *context, const char *line)
 {

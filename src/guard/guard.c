@@ -9,7 +9,7 @@
 
 #include "core/text.h"
 #include "guard/readers.h"
-#include "policy/policy.h"
+#include "policy/envoy.h"
 #include "store/table.h"
 
 /* A policy with the limit of the table for each of its plans. */
@@ -19,12 +19,21 @@ struct bound {
 	const struct weir_table_limit *limits[]; /* NULL: unlimited */
 };
 
+/* A limit that came with a request, and again with others. */
+struct given {
+	struct weir_limit asked;
+	const struct weir_table_limit *limit;
+};
+
 struct weir_guard {
 	struct weir_table *table;
 	struct bound *_Atomic bound;
 	struct weir__readers readers;
 	_Atomic uint64_t changes;
 	pthread_mutex_t changing; /* one at a time; those who decide do not look at it */
+	struct given given[WEIR_GUARD_GIVEN_MAX];
+	_Atomic uint32_t n_given; /* those before it are never changed */
+	pthread_mutex_t giving;   /* for whoever adds one */
 };
 
 static void free_bound(struct bound *bound)
@@ -147,6 +156,7 @@ int weir_guard_new(struct weir_table *table, struct weir_policy *policy, struct 
 	guard->table = table;
 	atomic_init(&guard->bound, bound);
 	(void)pthread_mutex_init(&guard->changing, NULL);
+	(void)pthread_mutex_init(&guard->giving, NULL);
 	*ret_guard = guard;
 	return WEIR_OK;
 }
@@ -157,6 +167,7 @@ void weir_guard_free(struct weir_guard *guard)
 		return;
 	free_bound(atomic_load(&guard->bound));
 	(void)pthread_mutex_destroy(&guard->changing);
+	(void)pthread_mutex_destroy(&guard->giving);
 	free(guard);
 }
 
@@ -285,6 +296,263 @@ int weir_guard_check(struct weir_guard *guard, const struct weir_attribute *attr
 		ret_answer->decided_by[0] = '\0';
 		decide_enforced(guard, bound, &matched, now, ret_answer);
 		decide_shadows(guard, bound, &matched, now, ret_answer);
+	}
+	weir__readers_leave(&guard->readers, phase);
+	return error;
+}
+
+/* --- descriptors ------------------------------------------------------------------------------------------------ */
+
+/* A request, and what comes of it. */
+struct request {
+	struct weir_guard *guard;
+	const struct bound *bound;
+	weir_ns now;
+	struct weir_descriptors_answer matched;
+	struct weir_claim claims[WEIR_DESCRIPTORS_MAX]; /* .limit NULL: nothing is to be decided */
+	struct weir_guard_status *statuses;
+};
+
+static bool is_enforced(const struct request *request, size_t i)
+{
+	return request->claims[i].limit && request->matched.claims[i].mode == WEIR_MODE_ENFORCE &&
+	       !request->matched.claims[i].is_quota;
+}
+
+static bool is_quota(const struct request *request, size_t i)
+{
+	return request->claims[i].limit && request->matched.claims[i].mode == WEIR_MODE_ENFORCE &&
+	       request->matched.claims[i].is_quota;
+}
+
+static const struct weir_table_limit *find_given(const struct weir_guard *guard, const struct weir_limit *asked)
+{
+	const uint32_t n = atomic_load(&guard->n_given);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (guard->given[i].asked.count == asked->count && guard->given[i].asked.period == asked->period &&
+		    guard->given[i].asked.count_all == asked->count_all)
+			return guard->given[i].limit;
+	return NULL;
+}
+
+static int add_given(struct weir_guard *guard, const struct weir_limit *asked,
+		     const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
+{
+	char name[WEIR_LIMIT_TEXT_MAX + 8] = "~given "; /* as no plan of a policy begins; windows are short */
+	const uint32_t n = atomic_load(&guard->n_given);
+	struct weir__text why;
+	int error;
+
+	if (n == WEIR_GUARD_GIVEN_MAX) {
+		why = weir__text_of_message(ret_message, 0);
+		weir__text_add(&why, "more than 64 different limits have come with requests; name them in the policy");
+		return WEIR_ERR_FULL;
+	}
+	(void)weir_limit_print(asked, name + strlen(name));
+	error = weir_table_find_limit(guard->table, name, asked, &guard->given[n].limit, ret_message);
+	if (error != WEIR_OK)
+		return error;
+	guard->given[n].asked = *asked;
+	*ret_limit = guard->given[n].limit;
+	atomic_store(&guard->n_given, n + 1);
+	return WEIR_OK;
+}
+
+/* The same limit has the same keys, whichever request it comes with. */
+static int take_given(struct weir_guard *guard, const struct weir_limit *asked,
+		      const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
+{
+	int error = WEIR_OK;
+
+	*ret_limit = find_given(guard, asked);
+	if (*ret_limit)
+		return WEIR_OK;
+	(void)pthread_mutex_lock(&guard->giving);
+	*ret_limit = find_given(guard, asked);
+	if (*ret_limit == NULL)
+		error = add_given(guard, asked, ret_limit, ret_message);
+	(void)pthread_mutex_unlock(&guard->giving);
+	return error;
+}
+
+static int make_claims(struct request *request, struct weir_message *ret_message)
+{
+	size_t enforced = 0;
+
+	for (size_t i = 0; i < request->matched.n; i++) {
+		const struct weir_descriptor_claim *const of = &request->matched.claims[i];
+		const struct weir_table_limit *limit = NULL;
+		int error;
+
+		if (of->applies && of->plan != WEIR_POLICY_NO_PLAN) {
+			limit = request->bound->limits[of->plan];
+		} else if (of->applies) {
+			error = take_given(request->guard, &of->limit, &limit, ret_message);
+			if (error != WEIR_OK)
+				return error;
+		}
+		request->claims[i] = (struct weir_claim){ limit, of->key, of->key_length, of->cost };
+		request->statuses[i] = (struct weir_guard_status){ *of, { .allowed = true, .granted = of->cost } };
+		request->statuses[i].claim.key = NULL;
+		enforced += is_enforced(request, i);
+	}
+	if (enforced > WEIR_TABLE_CLAIMS_MAX && !(request->bound->policy->envoy->options & WEIR_ENVOY_COUNT_EACH)) {
+		struct weir__text why = weir__text_of_message(ret_message, 0);
+
+		weir__text_add(&why, "more than 16 limits apply: so many are decided together at most");
+		return WEIR_ERR_LIMIT;
+	}
+	return WEIR_OK;
+}
+
+static void decide_one(struct request *request, size_t i, bool is_charged)
+{
+	const struct weir_claim *const claim = &request->claims[i];
+
+	if (claim->limit)
+		request->statuses[i].verdict = (is_charged ? weir_table_take : weir_table_peek)(
+			request->guard->table, claim->limit, claim->key, claim->key_length, request->now, claim->cost);
+}
+
+/* There are some, and each denies. */
+static bool are_quotas_used_up(const struct request *request)
+{
+	bool is_any = false;
+
+	for (size_t i = 0; i < request->matched.n; i++) {
+		if (is_quota(request, i) && request->statuses[i].verdict.allowed)
+			return false;
+		is_any |= is_quota(request, i);
+	}
+	return is_any;
+}
+
+static bool decide_each(struct request *request)
+{
+	bool is_allowed = true;
+
+	for (size_t i = 0; i < request->matched.n; i++) {
+		decide_one(request, i, true);
+		is_allowed = is_allowed && (!is_enforced(request, i) || request->statuses[i].verdict.allowed);
+	}
+	return is_allowed && !are_quotas_used_up(request);
+}
+
+/* The enforced ones, all or none; false: denied. */
+static bool decide_joint(struct request *request)
+{
+	struct weir_verdict verdicts[WEIR_TABLE_CLAIMS_MAX];
+	struct weir_claim claims[WEIR_TABLE_CLAIMS_MAX];
+	size_t of[WEIR_TABLE_CLAIMS_MAX], n = 0;
+	struct weir_decision decision;
+
+	for (size_t i = 0; i < request->matched.n; i++)
+		if (is_enforced(request, i)) {
+			of[n] = i;
+			claims[n++] = request->claims[i];
+		}
+	if (n == 0)
+		return true;
+	(void)weir_table_decide(request->guard->table, claims, n, request->now, verdicts,
+				&decision); /* n was checked */
+	for (size_t i = 0; i < n; i++)
+		request->statuses[of[i]].verdict = verdicts[i];
+	return decision.verdict.allowed;
+}
+
+/* Looks at those that are enforced, or at those that are not. */
+static void peek_those(struct request *request, bool are_enforced)
+{
+	for (size_t i = 0; i < request->matched.n; i++)
+		if (is_enforced(request, i) == are_enforced)
+			decide_one(request, i, false);
+}
+
+/* Quotas are looked at first, since what all of them deny is counted nowhere. One that is used up in between by others is
+ * not exact to the last request: it denies nothing by itself. */
+static bool decide_together(struct request *request)
+{
+	bool is_allowed;
+
+	peek_those(request, false);
+	is_allowed = !are_quotas_used_up(request);
+	if (is_allowed)
+		is_allowed = decide_joint(request);
+	else
+		peek_those(request, true);
+	for (size_t i = 0; i < request->matched.n && is_allowed; i++)
+		if (!is_enforced(request, i))
+			decide_one(request, i, true);
+	return is_allowed;
+}
+
+/* Whether a verdict says more of the whole than another: it denies, and longer; or has less left. */
+static bool says_more(const struct weir_verdict *a, const struct weir_verdict *b)
+{
+	if (a->allowed != b->allowed)
+		return !a->allowed;
+	return a->allowed ? a->remaining < b->remaining : a->retry_after > b->retry_after;
+}
+
+static void join_statuses(const struct request *request, bool is_allowed, uint64_t hits,
+			  struct weir_guard_answer *answer)
+{
+	struct weir_verdict verdicts[WEIR_DESCRIPTORS_MAX];
+	const bool is_by_quotas = !is_allowed && are_quotas_used_up(request);
+	size_t n = 0, decider = 0;
+
+	*answer = (struct weir_guard_answer){ .verdict = { .allowed = true, .granted = hits } };
+	for (size_t i = 0; i < request->matched.n; i++) {
+		const struct weir_guard_status *const status = &request->statuses[i];
+
+		answer->limits += status->claim.applies;
+		answer->shadow_denied += status->claim.mode == WEIR_MODE_SHADOW && !status->verdict.allowed;
+		if (!is_enforced(request, i) && !(is_by_quotas && is_quota(request, i)))
+			continue;
+		if (n == 0 || says_more(&status->verdict, &request->statuses[decider].verdict))
+			decider = i;
+		verdicts[n++] = status->verdict;
+	}
+	if (n == 0)
+		return;
+	answer->verdict = weir_verdict_join(verdicts, n);
+	answer->verdict.allowed = is_allowed; /* who lost a race is denied, although nobody denies by now */
+	if (!is_allowed)
+		answer->verdict.granted = 0;
+	answer->is_limited = true;
+	strcpy(answer->decided_by,
+	       request->matched.claims[decider].plan == WEIR_POLICY_NO_PLAN ?
+		       weir_table_limit_name(request->claims[decider].limit) :
+		       weir_policy_plan_of(request->bound->policy, request->matched.claims[decider].plan)->name);
+}
+
+int weir_guard_check_descriptors(struct weir_guard *guard, const char *domain, size_t domain_length,
+				 const struct weir_descriptor *descriptors, size_t n, uint64_t hits, weir_ns now,
+				 struct weir_guard_answer *ret_answer, struct weir_guard_status *ret_statuses,
+				 struct weir_message *ret_message)
+{
+	const uint32_t phase = weir__readers_enter(&guard->readers);
+	const struct bound *const bound = atomic_load(&guard->bound);
+	struct request request;
+	bool is_allowed;
+	int error;
+
+	request.guard = guard;
+	request.bound = bound;
+	request.now = now;
+	request.statuses = ret_statuses;
+	error = weir_policy_match_descriptors(bound->policy, domain, domain_length, descriptors, n, hits,
+					      &request.matched, ret_message);
+	if (error == WEIR_OK)
+		error = make_claims(&request, ret_message);
+	if (error == WEIR_OK) {
+		is_allowed = (bound->policy->envoy->options & WEIR_ENVOY_COUNT_EACH ? decide_each :
+										      decide_together)(&request);
+		for (size_t i = 0; i < n; i++)
+			if (request.matched.claims[i].is_closed) /* its limit is 0, whatever stands for that */
+				ret_statuses[i].verdict.limit = ret_statuses[i].verdict.remaining = 0;
+		join_statuses(&request, is_allowed, hits, ret_answer);
 	}
 	weir__readers_leave(&guard->readers, phase);
 	return error;

@@ -1,7 +1,7 @@
 /* explain.c: of each limit, whether it applies to a request, and why. */
 #include <stdio.h>
 
-#include "policy/policy.h"
+#include "policy/envoy.h"
 
 enum { LINE = 1024, SHOWN = 64 };
 
@@ -109,6 +109,10 @@ void weir_policy_explain(const struct weir_policy *policy, const struct weir_att
 	struct weir__values values;
 	struct weir__slice name;
 
+	if (policy->envoy) {
+		weir__envoy_explain(policy, attributes, n, report, context);
+		return;
+	}
 	if (!weir__values_read(&policy->attributes, attributes, n, &values, &name)) {
 		(void)snprintf(line, sizeof(line), "the attribute %.*s is too long", (int)name.n, name.at);
 		report(context, line);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/text.h"
+#include "policy/envoy.h"
 
 void weir_policy_free(struct weir_policy *policy)
 {
@@ -15,11 +16,13 @@ void weir_policy_free(struct weir_policy *policy)
 
 uint32_t weir_policy_limits(const struct weir_policy *policy)
 {
-	return policy->n_limits;
+	return policy->envoy ? policy->n_plans : policy->n_limits;
 }
 
 const char *weir_policy_limit_name(const struct weir_policy *policy, uint32_t limit)
 {
+	if (policy->envoy)
+		return limit < policy->n_plans ? policy->plans[limit].name : NULL;
 	return limit < policy->n_limits ? policy->limits[limit].name.at : NULL;
 }
 
@@ -182,6 +185,8 @@ int weir__policy_match(const struct weir_policy *policy, const struct weir_attri
 	struct weir__slice name;
 	size_t used = 0;
 
+	if (policy->envoy)
+		return weir__envoy_match(policy, attributes, n, cost, ret_answer, ret_message);
 	ret_answer->n = 0;
 	if (!weir__values_read(&policy->attributes, attributes, n, &values, &name))
 		return refuse(ret_message, "the attribute ", name,

@@ -1,4 +1,4 @@
-/* policy.h: a policy as it is kept. Made by policy_read.c (Weir's own YAML), never changed. */
+/* policy.h: a policy as it is kept. Made by read.c (Weir's own YAML) or envoy_read.c, never changed. */
 #ifndef WEIR_POLICY_POLICY_H
 #define WEIR_POLICY_POLICY_H
 
@@ -47,8 +47,11 @@ struct weir__policy_limit {
 	struct weir__mark at;
 };
 
+struct weir__envoy;
+
 struct weir_policy {
 	struct weir__pool pool;
+	struct weir__envoy *envoy; /* NULL: it is one of Weir's own, and has what follows. Else plans alone */
 	struct weir__attributes attributes;
 	struct weir__rules rules; /* one for each limit */
 	struct weir__policy_limit *limits;

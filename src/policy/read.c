@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "os/text_file.h"
+#include "policy/envoy.h"
 
 static const size_t policy_most = (size_t)8 << 30, text_most = (size_t)1 << 30;
 
@@ -536,6 +537,8 @@ struct weir_policy *weir__policy_of_document(struct weir__slice text, const char
 	root = weir__document_read(&pool, text, faults);
 	if (root && root->kind != WEIR__NODE_MAP) {
 		weir__fault(faults, root->at, "%s; a policy is a map with limits in it", weir__node_kind_words(root));
+	} else if (root && others == NULL && weir__envoy_is(root)) {
+		weir__envoy_read(&reading, root, 0);
 	} else if (root) {
 		check_top(faults, root, others);
 		read_attributes(&reading, weir__node_member(root, "attributes"));
@@ -563,6 +566,8 @@ int weir_policy_load(const char *path, weir_policy_report *report, void *context
 	char *text;
 	int error = weir__text_file_read(path, text_most, &text, &length);
 
+	if (error == EISDIR)
+		return weir_policy_load_envoy(path, 0, report, context, ret_policy);
 	if (error != 0) {
 		struct weir__faults faults = { path, report, context, 0 };
 

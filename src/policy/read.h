@@ -40,6 +40,10 @@ bool weir__rules_exclude(const struct weir__rule *a, const struct weir__rule *b)
 uint32_t weir__policy_read_plan(struct weir__policy_reading *reading, struct weir__slice name, struct weir__slice text,
 				struct weir__mark at);
 
+/* The number of a plan that is added, or NO_PLAN after a report. A name that is NULL: there was no memory for it. */
+uint32_t weir__policy_add_plan(struct weir__policy_reading *reading, const struct weir_policy_plan *plan,
+			       struct weir__mark at);
+
 /* A name for a plan: the limit's, and what sets it apart. */
 struct weir__slice weir__policy_plan_name(const struct weir__policy_reading *reading, struct weir__slice limit,
 					  struct weir__slice apart);

@@ -68,10 +68,22 @@ static bool make_room(struct weir__policy_reading *reading)
 	return true;
 }
 
+uint32_t weir__policy_add_plan(struct weir__policy_reading *reading, const struct weir_policy_plan *plan,
+			       struct weir__mark at)
+{
+	struct weir_policy *const policy = reading->policy;
+
+	if (plan->name == NULL || !make_room(reading)) {
+		(void)weir__policy_no_memory(reading, at);
+		return WEIR__NO_PLAN;
+	}
+	policy->plans[policy->n_plans] = *plan;
+	return policy->n_plans++;
+}
+
 uint32_t weir__policy_read_plan(struct weir__policy_reading *reading, struct weir__slice name, struct weir__slice text,
 				struct weir__mark at)
 {
-	struct weir_policy *const policy = reading->policy;
 	struct weir_message why;
 	struct weir_limit limit;
 	struct weir_plan plan;
@@ -83,10 +95,5 @@ uint32_t weir__policy_read_plan(struct weir__policy_reading *reading, struct wei
 		weir__fault(reading->faults, at, "limit '%.80s': %s", text.at, why.text);
 		return WEIR__NO_PLAN;
 	}
-	if (name.at == NULL || !make_room(reading)) {
-		(void)weir__policy_no_memory(reading, at);
-		return WEIR__NO_PLAN;
-	}
-	policy->plans[policy->n_plans] = (struct weir_policy_plan){ .name = name.at, .limit = limit };
-	return policy->n_plans++;
+	return weir__policy_add_plan(reading, &(struct weir_policy_plan){ .name = name.at, .limit = limit }, at);
 }

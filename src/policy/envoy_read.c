@@ -1,0 +1,418 @@
+/* envoy_read.c: configurations of Envoy's ratelimit service. What that one accepts is accepted, and what it refuses is
+ * reported, all of it at once. */
+#include <weir/table.h>
+
+#include <stdio.h>
+
+#include "policy/envoy.h"
+
+static const struct {
+	const char *word;
+	enum weir_unit unit;
+	weir_ns seconds;
+} units[] = { { "second", WEIR_UNIT_SECOND, 1 },      { "minute", WEIR_UNIT_MINUTE, 60 },
+	      { "hour", WEIR_UNIT_HOUR, 3600 },       { "day", WEIR_UNIT_DAY, 86400 },
+	      { "week", WEIR_UNIT_WEEK, 7 * 86400 },  { "month", WEIR_UNIT_MONTH, 30 * 86400 },
+	      { "year", WEIR_UNIT_YEAR, 365 * 86400 } };
+
+enum { UNITS = sizeof(units) / sizeof(units[0]) };
+
+struct weir_limit weir__envoy_limit(uint32_t options, enum weir_unit unit, uint64_t requests, bool *ret_is_closed)
+{
+	weir_ns period = 0;
+	struct weir_limit limit;
+
+	for (unsigned i = 0; i < UNITS; i++)
+		if (units[i].unit == unit)
+			period = units[i].seconds * UINT64_C(1000000000);
+	limit = weir_limit_of(WEIR_FIXED_WINDOW, requests > 0 ? requests : 1, period);
+	limit.count_all = options & WEIR_ENVOY_COUNT_EACH;
+	*ret_is_closed = requests == 0;
+	return limit;
+}
+
+/* --- what YAML says --------------------------------------------------------------------------------------------- */
+
+static bool is_word(const struct weir__node *node, const char *const *words)
+{
+	if (node->kind != WEIR__NODE_TEXT || node->is_quoted)
+		return false;
+	while (*words && !weir__slice_is(node->text, *words))
+		words++;
+	return *words != NULL;
+}
+
+/* The value of a key; what is there and says nothing is as if it were not. */
+static const struct weir__node *member(const struct weir__node *map, const char *key)
+{
+	static const char *const nothing[] = { "", "~", "null", "Null", "NULL", NULL };
+	const struct weir__node *const node = weir__node_member(map, key);
+
+	return node == NULL || is_word(node, nothing) ? NULL : node;
+}
+
+static struct weir__slice read_text(const struct weir__policy_reading *reading, const struct weir__node *map,
+				    const char *key)
+{
+	const struct weir__node *const node = member(map, key);
+
+	if (node == NULL || weir__node_text(reading->faults, node, key) == NULL)
+		return (struct weir__slice){ "", 0 };
+	return node->text;
+}
+
+static bool read_bool(const struct weir__policy_reading *reading, const struct weir__node *map, const char *key)
+{
+	static const char *const yes[] = {
+		"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON", "y", "Y", NULL
+	};
+	static const char *const no[] = { "false", "False", "FALSE", "no", "No", "NO",
+					  "off",   "Off",   "OFF",   "n",  "N",  NULL };
+	const struct weir__node *const node = member(map, key);
+
+	if (node == NULL || is_word(node, no))
+		return false;
+	if (is_word(node, yes))
+		return true;
+	weir__fault(reading->faults, node->at, "%s is true or false", key);
+	return false;
+}
+
+static uint64_t read_requests(const struct weir__policy_reading *reading, const struct weir__node *map)
+{
+	const struct weir__node *const node = member(map, "requests_per_unit");
+	bool is_number = node && node->kind == WEIR__NODE_TEXT && !node->is_quoted &&
+			 (node->text.n == 1 || node->text.at[0] != '0') && node->text.at[0] != '_';
+	uint64_t number = 0;
+
+	if (node == NULL)
+		return 0;
+	for (size_t i = 0; is_number && i < node->text.n; i++) {
+		const unsigned digit = (unsigned)(unsigned char)node->text.at[i] - '0';
+
+		if (node->text.at[i] == '_') /* 1_000_000 */
+			continue;
+		number = 10 * number + digit;
+		is_number = digit <= 9 && number <= UINT32_MAX;
+	}
+	if (!is_number)
+		weir__fault(reading->faults, node->at, "requests_per_unit is a whole number, 0 to 4294967295");
+	else if (number > WEIR_TABLE_COUNT_MAX)
+		weir__fault(reading->faults, node->at,
+			    "requests_per_unit %s: windows count up to %llu; 'unlimited: true' admits everything",
+			    node->text.at, (unsigned long long)WEIR_TABLE_COUNT_MAX);
+	return is_number ? number : 0;
+}
+
+/* The members of a list, or NULL. */
+static const struct weir__node *read_list(const struct weir__policy_reading *reading, const struct weir__node *map,
+					  const char *key)
+{
+	const struct weir__node *const node = member(map, key);
+
+	if (node == NULL)
+		return NULL;
+	if (node->kind == WEIR__NODE_LIST)
+		return node->members;
+	weir__fault(reading->faults, node->at, "%s; %s is a list", weir__node_kind_words(node), key);
+	return NULL;
+}
+
+/* Keys are looked at wherever they stand: one that stands where it means nothing is accepted, as Envoy's service does. */
+static void check_keys(struct weir__faults *faults, const struct weir__node *map)
+{
+	static const char *const keys[] = { "domain",
+					    "descriptors",
+					    "key",
+					    "value",
+					    "rate_limit",
+					    "unit",
+					    "requests_per_unit",
+					    "unlimited",
+					    "name",
+					    "replaces",
+					    "shadow_mode",
+					    "quota_mode",
+					    "detailed_metric",
+					    "value_to_metric",
+					    "share_threshold",
+					    "metadata",
+					    NULL };
+
+	(void)weir__node_check_keys(faults, map, "a configuration of Envoy's", keys);
+	for (const struct weir__node *value = map->members; value; value = value->next) {
+		if (weir__slice_is(value->key->text, "metadata")) /* anything: it is for the one who asks */
+			continue;
+		if (value->kind == WEIR__NODE_MAP)
+			check_keys(faults, value);
+		for (const struct weir__node *item = value->kind == WEIR__NODE_LIST ? value->members : NULL; item;
+		     item = item->next)
+			if (item->kind == WEIR__NODE_MAP)
+				check_keys(faults, item);
+			else
+				weir__fault(faults, item->at, "%s; lists have maps in them",
+					    weir__node_kind_words(item));
+	}
+}
+
+/* --- limits ----------------------------------------------------------------------------------------------------- */
+
+/* NONE: it is none, also if it is not there. */
+static enum weir_unit unit_of(struct weir__slice word)
+{
+	for (unsigned i = 0; i < UNITS; i++) {
+		size_t same = 0;
+
+		while (same < word.n && units[i].word[same] != '\0' && (word.at[same] | 0x20) == units[i].word[same])
+			same++;
+		if (same == word.n && units[i].word[same] == '\0')
+			return units[i].unit;
+	}
+	return WEIR_UNIT_NONE;
+}
+
+static void read_replaces(const struct weir__policy_reading *reading, const struct weir__node *map,
+			  struct weir__envoy_node *to)
+{
+	const struct weir__node *const first = read_list(reading, map, "replaces");
+	const uint32_t n = first ? member(map, "replaces")->n : 0;
+
+	if (n > WEIR__ENVOY_REPLACES_MAX) {
+		weir__fault(reading->faults, first->at, "a limit replaces at most %d others", WEIR__ENVOY_REPLACES_MAX);
+		return;
+	}
+	to->replaces = weir__pool_take_array(&reading->policy->pool, n, sizeof(to->replaces[0]));
+	if (to->replaces == NULL) {
+		(void)weir__policy_no_memory(reading, map->at);
+		return;
+	}
+	for (const struct weir__node *node = first; node; node = node->next) {
+		struct weir__slice name;
+
+		if (node->kind != WEIR__NODE_MAP) /* which was reported */
+			continue;
+		name = read_text(reading, node, "name");
+		if (name.n == 0)
+			weir__fault(reading->faults, node->at, "what is replaced has a name: {name: NAME}");
+		else if (weir__slice_equal(name, to->limit_name))
+			weir__fault(reading->faults, node->at, "'%s' replaces itself", name.at);
+		else
+			to->replaces[to->n_replaces++] = weir__pool_copy(&reading->policy->pool, name);
+	}
+}
+
+/* Names down to a node, as they are written, with '|' between; how long that is, of which at most `size` was written. */
+static size_t write_path(const struct weir__envoy *envoy, uint32_t number, char *room, size_t size, bool *is_plain)
+{
+	const struct weir__envoy_node *const node = &envoy->nodes[number];
+	size_t length = 0;
+
+	if (node->parent != WEIR__ENVOY_NONE) {
+		length = write_path(envoy, node->parent, room, size, is_plain);
+		if (length < size)
+			room[length] = '|';
+		length++;
+	}
+	for (size_t i = 0; i < node->name.n; i++, length++) {
+		const char c = node->name.at[i];
+
+		*is_plain = *is_plain && c != '|' && c != '~' && (unsigned char)c >= ' ';
+		if (length < size)
+			room[length] = (unsigned char)c < ' ' ? '?' : c;
+	}
+	return length;
+}
+
+/* What is too long, or could be read as other names, is told from others by a hash. */
+static const char *plan_name(const struct weir__policy_reading *reading, const struct weir__envoy *envoy,
+			     uint32_t number)
+{
+	enum { HASH = 17 /* '~' and 16 digits */ };
+	char name[WEIR__PLAN_NAME_MAX + 1];
+	bool is_plain = true;
+	size_t length = write_path(envoy, number, name, WEIR__PLAN_NAME_MAX, &is_plain);
+
+	if (!is_plain || length > WEIR__PLAN_NAME_MAX) {
+		if (length > WEIR__PLAN_NAME_MAX - HASH)
+			length = WEIR__PLAN_NAME_MAX - HASH;
+		(void)snprintf(name + length, HASH + 1, "~%016llx", (unsigned long long)envoy->nodes[number].hash);
+		length += HASH;
+	}
+	return weir__pool_copy(&reading->policy->pool, (struct weir__slice){ name, length }).at;
+}
+
+static void read_limit(struct weir__policy_reading *reading, const struct weir__node *map, uint32_t number)
+{
+	struct weir__envoy *const envoy = reading->policy->envoy;
+	struct weir__envoy_node *const to = &envoy->nodes[number];
+	const struct weir__slice word = read_text(reading, map, "unit");
+	const enum weir_unit unit = unit_of(word);
+	const uint64_t requests = read_requests(reading, map);
+	const struct weir__node *const at = member(map, "unit");
+	struct weir_policy_plan plan = { .is_unlimited = read_bool(reading, map, "unlimited") };
+
+	if (plan.is_unlimited && unit != WEIR_UNIT_NONE)
+		weir__fault(reading->faults, at->at, "a unit, and unlimited: what is unlimited has no unit");
+	else if (!plan.is_unlimited && unit == WEIR_UNIT_NONE)
+		weir__fault(reading->faults, at ? at->at : map->at,
+			    "unit '%s'; it is second, minute, hour, day, week, month or year", word.at);
+	to->limit_name = weir__pool_copy(&reading->policy->pool, read_text(reading, map, "name"));
+	to->is_named = to->limit_name.n > 0;
+	read_replaces(reading, map, to);
+	plan.limit = weir__envoy_limit(envoy->options, unit != WEIR_UNIT_NONE ? unit : WEIR_UNIT_SECOND, requests,
+				       &plan.is_closed);
+	plan.is_closed = plan.is_closed && !plan.is_unlimited;
+	plan.name = plan_name(reading, envoy, number);
+	to->plan = weir__policy_add_plan(reading, &plan, map->at);
+}
+
+/* --- descriptors ------------------------------------------------------------------------------------------------ */
+
+static void refuse_again(const struct weir__policy_reading *reading, const struct weir__envoy_node *before,
+			 struct weir__mark at, const char *what)
+{
+	weir__fault(reading->faults, at, "%s '%s' again; it was given in %s:%u", what, before->name.at, before->file,
+		    before->at.line);
+}
+
+/* KEY_VALUE, or KEY; .at is NULL if there is no memory. */
+static struct weir__slice name_of(const struct weir__policy_reading *reading, struct weir__slice key,
+				  struct weir__slice value)
+{
+	const size_t length = key.n + (value.n > 0 ? 1 + value.n : 0);
+	char *const name = weir__pool_take(&reading->policy->pool, length + 1);
+
+	if (name == NULL)
+		return (struct weir__slice){ NULL, 0 };
+	memcpy(name, key.at, key.n);
+	if (value.n > 0) {
+		name[key.n] = '_';
+		memcpy(name + key.n + 1, value.at, value.n);
+	}
+	return (struct weir__slice){ name, length };
+}
+
+static uint32_t add_node(const struct weir__policy_reading *reading, uint32_t parent, struct weir__slice name,
+			 struct weir__mark at, const char *what)
+{
+	struct weir__envoy *const envoy = reading->policy->envoy;
+	uint32_t number;
+
+	if (name.at) {
+		number = weir__envoy_find(envoy, parent, name);
+		if (number != WEIR__ENVOY_NONE) {
+			refuse_again(reading, &envoy->nodes[number], at, what);
+			return WEIR__ENVOY_NONE;
+		}
+	}
+	number = weir__envoy_add(envoy, &reading->policy->pool, parent, name);
+	if (number == WEIR__ENVOY_NONE) {
+		weir__fault(reading->faults, at, "no memory for it, or more than %d descriptors",
+			    WEIR__ENVOY_NODES_MAX);
+		return WEIR__ENVOY_NONE;
+	}
+	envoy->nodes[number].file = envoy->file;
+	envoy->nodes[number].at = at;
+	return number;
+}
+
+static void add_pattern(struct weir__envoy *envoy, uint32_t parent, uint32_t number)
+{
+	struct weir__envoy_node *const above = &envoy->nodes[parent];
+
+	if (above->first_pattern == WEIR__ENVOY_NONE)
+		above->first_pattern = number;
+	else
+		envoy->nodes[above->last_pattern].next_pattern = number;
+	above->last_pattern = number;
+}
+
+static void read_descriptors(struct weir__policy_reading *reading, const struct weir__node *map, uint32_t parent);
+
+static void read_descriptor(struct weir__policy_reading *reading, const struct weir__node *map, uint32_t parent)
+{
+	const struct weir__slice key = read_text(reading, map, "key"), value = read_text(reading, map, "value");
+	const bool is_pattern = value.n > 0 && memchr(value.at, '*', value.n);
+	const bool is_shared = read_bool(reading, map, "share_threshold");
+	const struct weir__node *const limit = member(map, "rate_limit");
+	struct weir__envoy_node *node;
+	uint32_t number;
+
+	(void)read_bool(reading, map, "detailed_metric");
+	(void)read_bool(reading, map, "value_to_metric");
+	if (key.n == 0) {
+		if (member(map, "key") == NULL ||
+		    member(map, "key")->kind == WEIR__NODE_TEXT) /* else it was reported */
+			weir__fault(reading->faults, map->at, "a descriptor has a key: key: NAME");
+		return;
+	}
+	if (is_shared && !is_pattern)
+		weir__fault(reading->faults, map->at,
+			    "share_threshold, but '%s' is no pattern: only a value with a '*' is shared", value.at);
+	number = add_node(reading, parent, name_of(reading, key, value), map->at, "the descriptor");
+	if (number == WEIR__ENVOY_NONE)
+		return;
+	node = &reading->policy->envoy->nodes[number];
+	if (value.n > 0)
+		node->value = (struct weir__slice){ node->name.at + key.n + 1, value.n };
+	node->is_shared = is_shared && is_pattern;
+	node->is_shadow = read_bool(reading, map, "shadow_mode");
+	node->is_quota = read_bool(reading, map, "quota_mode");
+	if (is_pattern)
+		add_pattern(reading->policy->envoy, parent, number);
+	if (limit && limit->kind == WEIR__NODE_MAP)
+		read_limit(reading, limit, number);
+	else if (limit)
+		weir__fault(reading->faults, limit->at, "%s; rate_limit is a map", weir__node_kind_words(limit));
+	read_descriptors(reading, map, number);
+}
+
+/* As deep as documents may be. */
+static void read_descriptors(struct weir__policy_reading *reading, const struct weir__node *map, uint32_t parent)
+{
+	for (const struct weir__node *node = read_list(reading, map, "descriptors"); node; node = node->next)
+		if (node->kind == WEIR__NODE_MAP) /* else it was reported */
+			read_descriptor(reading, node, parent);
+}
+
+/* --- a document ------------------------------------------------------------------------------------------------- */
+
+bool weir__envoy_is(const struct weir__node *root)
+{
+	return root->kind == WEIR__NODE_MAP && weir__node_member(root, "domain");
+}
+
+void weir__envoy_read(struct weir__policy_reading *reading, const struct weir__node *root, uint32_t options)
+{
+	struct weir_policy *const policy = reading->policy;
+	struct weir__slice domain;
+	uint32_t number;
+
+	if (root->kind != WEIR__NODE_MAP) {
+		weir__fault(reading->faults, root->at, "%s; a configuration of Envoy's is a map with a domain in it",
+			    weir__node_kind_words(root));
+		return;
+	}
+	if (policy->envoy == NULL)
+		policy->envoy = weir__pool_take(&policy->pool, sizeof(*policy->envoy));
+	if (policy->envoy)
+		policy->envoy->file = weir__pool_copy(&policy->pool, weir__slice_of(reading->faults->file)).at;
+	if (policy->envoy == NULL || policy->envoy->file == NULL) {
+		(void)weir__policy_no_memory(reading, root->at);
+		return;
+	}
+	policy->envoy->options = options;
+	check_keys(reading->faults, root);
+	domain = read_text(reading, root, "domain");
+	if (domain.n == 0) {
+		weir__fault(reading->faults, root->at, "a file has a domain at its top: domain: NAME");
+		return;
+	}
+	number = options & WEIR_ENVOY_MERGE_DOMAINS ? weir__envoy_find(policy->envoy, WEIR__ENVOY_NONE, domain) :
+						      WEIR__ENVOY_NONE;
+	if (number == WEIR__ENVOY_NONE)
+		number = add_node(reading, WEIR__ENVOY_NONE, weir__pool_copy(&policy->pool, domain), root->at,
+				  "the domain");
+	if (number != WEIR__ENVOY_NONE)
+		read_descriptors(reading, root, number);
+}

@@ -1,0 +1,554 @@
+/* Configurations of Envoy's ratelimit service: what they say of a request, and what is wrong with them. */
+#include <weir/policy.h>
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "envoys.h"
+
+static const char nested[] = "domain: shop\n"
+			     "descriptors:\n"
+			     "  - key: user\n"
+			     "    rate_limit: {unit: minute, requests_per_unit: 10}\n"
+			     "  - key: user\n"
+			     "    value: bot\n"
+			     "    rate_limit: {unit: HOUR, requests_per_unit: 1}\n"
+			     "    shadow_mode: true\n"
+			     "  - key: plan\n"
+			     "    value: gold\n"
+			     "    descriptors:\n"
+			     "      - key: path\n"
+			     "        rate_limit: {unit: day, requests_per_unit: 1_000}\n"
+			     "      - key: path\n"
+			     "        value: /admin\n"
+			     "        rate_limit: {requests_per_unit: 0, unit: second}\n"
+			     "      - key: path\n"
+			     "        value: /health\n"
+			     "        rate_limit: {unlimited: true}\n"
+			     "  - key: code\n"
+			     "    value: 404\n"
+			     "    rate_limit: {unit: week, requests_per_unit: 7}\n";
+
+static void the_most_exact_comes_first(void)
+{
+	struct weir_policy *const policy = envoy_of(nested, 0);
+	static const struct {
+		const char *domain, *descriptor, *expected;
+	} rows[] = {
+		{ "shop", "user=ann", "shop|user: 10/min fixed_window" },
+		{ "shop", "user=bot", "shop|user_bot: 1/hour fixed_window shadow" },
+		{ "shop", "user=", "shop|user: 10/min fixed_window" },
+		{ "shop", "code=404", "shop|code_404: 7/7day fixed_window" },
+		{ "shop", "code=500", "none" },
+		/* a limit is for descriptors as deep as it is */
+		{ "shop", "plan=gold", "none" },
+		{ "shop", "user=ann path=/", "none" },
+		{ "shop", "plan=gold path=/a", "shop|plan_gold|path: 1000/day fixed_window" },
+		{ "shop", "plan=gold path=/admin", "shop|plan_gold|path_/admin: closed" },
+		{ "shop", "plan=gold path=/health", "shop|plan_gold|path_/health: unlimited" },
+		{ "shop", "plan=gold path=/a x=y", "none" },
+		{ "shop", "path=/a", "none" },
+		{ "shop", "plan=silver path=/a", "none" },
+		/* names are joined by '_', and nothing tells what was joined */
+		{ "shop", "plan_gold=x", "none" },
+		{ "other", "user=ann", "none" },
+	};
+
+	CHECK_TEXT(reported, "");
+	if (policy == NULL)
+		return;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		CHECK_TEXT(claims_of(policy, rows[i].domain, WORDS(rows[i].descriptor)), rows[i].expected);
+	weir_policy_free(policy);
+}
+
+static void patterns_in_the_order_of_the_file(void)
+{
+	struct weir_policy *const policy = envoy_of(
+		"domain: d\n"
+		"descriptors:\n"
+		"  - {key: p, rate_limit: {unit: second, requests_per_unit: 1}}\n"
+		"  - {key: p, value: a*, rate_limit: {unit: second, requests_per_unit: 2}}\n"
+		"  - {key: p, value: ab*, rate_limit: {unit: second, requests_per_unit: 3}}\n"
+		"  - {key: p, value: abc, rate_limit: {unit: second, requests_per_unit: 4}}\n"
+		"  - {key: p, value: '*.x.*', rate_limit: {unit: second, requests_per_unit: 5}}\n"
+		"  - key: q\n"
+		"    descriptors:\n"
+		"      - {key: p, value: '*', rate_limit: {unit: second, requests_per_unit: 6}}\n"
+		"  - {key: k*, value: v, rate_limit: {unit: second, requests_per_unit: 7}}\n",
+		0);
+
+	CHECK_TEXT(reported, "");
+	if (policy == NULL)
+		return;
+	CHECK_TEXT(claims_of(policy, "d", WORDS("p=abc")), "d|p_abc: 4/s fixed_window");
+	CHECK_TEXT(claims_of(policy, "d", WORDS("p=abd")), "d|p_a*: 2/s fixed_window");
+	CHECK_TEXT(claims_of(policy, "d", WORDS("p=a")), "d|p_a*: 2/s fixed_window");
+	CHECK_TEXT(claims_of(policy, "d", WORDS("p=b")), "d|p: 1/s fixed_window");
+	CHECK_TEXT(claims_of(policy, "d", WORDS("p=1.x.2.x.3")), "d|p_*.x.*: 5/s fixed_window");
+	CHECK_TEXT(claims_of(policy, "d", WORDS("p=1.y.2")), "d|p: 1/s fixed_window");
+	CHECK_TEXT(claims_of(policy, "d", WORDS("q=1 p=")), "d|q|p_*: 6/s fixed_window");
+	/* patterns of another place, and stars in keys, are none here */
+	CHECK_TEXT(claims_of(policy, "d", WORDS("r=abd")), "none");
+	CHECK_TEXT(claims_of(policy, "d", WORDS("kk=v")), "none");
+	CHECK_TEXT(claims_of(policy, "d", WORDS("k*=v")), "d|k*_v: 7/s fixed_window");
+	weir_policy_free(policy);
+}
+
+static void windows_are_as_long_as_units(void)
+{
+	static const struct {
+		const char *unit;
+		uint64_t days;
+	} rows[] = { { "day", 1 }, { "week", 7 }, { "Month", 30 }, { "YEAR", 365 } };
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char text[256];
+		struct weir_policy *policy;
+
+		(void)sprintf(text,
+			      "domain: d\ndescriptors: [{key: k, rate_limit: {unit: %s, requests_per_unit: 5}}]\n",
+			      rows[i].unit);
+		policy = envoy_of(text, 0);
+		CHECK(policy != NULL);
+		if (policy) {
+			const struct weir_limit limit = weir_policy_plan_of(policy, 0)->limit;
+
+			CHECK_EQ(limit.period, rows[i].days * 86400 * UINT64_C(1000000000));
+			CHECK(limit.algorithm == WEIR_FIXED_WINDOW && !limit.align_first && !limit.count_all);
+		}
+		weir_policy_free(policy);
+	}
+}
+
+static void keys_are_told_apart(void)
+{
+	struct weir_policy *const policy = envoy_of(
+		"domain: d\n"
+		"descriptors:\n"
+		"  - key: a\n"
+		"    rate_limit: {unit: second, requests_per_unit: 1}\n"
+		"    descriptors: [{key: b, rate_limit: {unit: second, requests_per_unit: 1}}]\n"
+		"  - {key: f, value: 'x/*', share_threshold: true, rate_limit: {unit: second, requests_per_unit: 1}}\n"
+		"  - {key: g, value: 'x/*', rate_limit: {unit: second, requests_per_unit: 1}}\n",
+		0);
+	static const struct {
+		const char *one, *other;
+		bool is_same;
+	} rows[] = { { "a=1", "a=1", true },        { "a=1", "a=2", false },     { "a=1 b=23", "a=12 b=3", false },
+		     { "f=x/1", "f=x/2", true },    { "g=x/1", "g=x/2", false }, { "a=", "a=1", false },
+		     { "a=1 b=2", "a=1 b=2", true } };
+
+	CHECK_TEXT(reported, "");
+	for (size_t i = 0; policy && i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct request request;
+		const struct weir_descriptor_claim *claims;
+
+		request_of(WORDS(rows[i].one, rows[i].other), &request);
+		claims = match(policy, "d", &request);
+		CHECK(claims[0].applies && claims[1].applies);
+		CHECK_EQ(claims[0].key_length == claims[1].key_length &&
+				 memcmp(claims[0].key, claims[1].key, claims[0].key_length) == 0,
+			 rows[i].is_same);
+	}
+	weir_policy_free(policy);
+}
+
+static void some_replace_others(void)
+{
+	struct weir_policy *const policy = envoy_of(
+		"domain: d\n"
+		"descriptors:\n"
+		"  - {key: a, rate_limit: {name: base, unit: second, requests_per_unit: 1}}\n"
+		"  - {key: b, rate_limit: {name: better, unit: second, requests_per_unit: 2, replaces: [{name: base}]}}\n"
+		"  - {key: c, rate_limit: {unlimited: true, name: free, replaces: [{name: better}, {name: none}]}}\n"
+		"  - {key: e, rate_limit: {unit: second, requests_per_unit: 3, replaces: [{name: free}]}}\n",
+		0);
+
+	CHECK_TEXT(reported, "");
+	if (policy == NULL)
+		return;
+	CHECK_TEXT(claims_of(policy, "d", WORDS("a=1", "e=1")), "d|a: 1/s fixed_window; d|e: 3/s fixed_window");
+	CHECK_TEXT(claims_of(policy, "d", WORDS("a=1", "b=1")), "none; d|b: 2/s fixed_window");
+	/* what is replaced replaces; what is unlimited stays */
+	CHECK_TEXT(claims_of(policy, "d", WORDS("a=1", "b=1", "c=1", "e=1")),
+		   "none; none; d|c: unlimited; d|e: 3/s fixed_window");
+	weir_policy_free(policy);
+}
+
+static void requests_bring_limits_and_hits(void)
+{
+	struct weir_policy *const policy = envoy_of(nested, 0);
+	struct request request;
+	const struct weir_descriptor_claim *claims;
+
+	if (policy == NULL) {
+		check_fail(__FILE__, __LINE__, reported);
+		return;
+	}
+	request_of(WORDS("user=ann", "user=bot", "any=thing", "user=ann"), &request);
+	request.descriptors[1].unit = WEIR_UNIT_MONTH;
+	request.descriptors[1].requests_per_unit = 9;
+	request.descriptors[1].has_hits = true;
+	request.descriptors[1].hits = 4;
+	request.descriptors[2].unit = WEIR_UNIT_SECOND;
+	request.descriptors[3].has_hits = true;
+	claims = match(policy, "shop", &request);
+	CHECK_EQ(claims[0].cost, 1);
+	CHECK(claims[1].applies && claims[1].plan == WEIR_POLICY_NO_PLAN && claims[1].mode == WEIR_MODE_ENFORCE);
+	CHECK_EQ(claims[1].limit.count, 9);
+	CHECK_EQ(claims[1].limit.period, UINT64_C(2592000000000000));
+	CHECK_EQ(claims[1].cost, 4);
+	CHECK(claims[2].applies && claims[2].is_closed);
+	CHECK_EQ(claims[3].cost, 0);
+	/* not for a domain that there is not */
+	claims = match(policy, "bakery", &request);
+	CHECK(!claims[1].applies && !claims[2].applies);
+	weir_policy_free(policy);
+}
+
+static void bad_requests(void)
+{
+	static char long_value[20000];
+	struct weir_policy *policy = envoy_of(nested, 0);
+	static struct weir_descriptors_answer answer;
+	struct weir_attribute entry = { "user", 4, long_value, sizeof(long_value) };
+	struct weir_descriptor descriptors[WEIR_DESCRIPTORS_MAX + 1] = { { .entries = &entry, .n = 1 } };
+	struct weir_message why;
+
+	if (policy == NULL) {
+		check_fail(__FILE__, __LINE__, reported);
+		return;
+	}
+	CHECK_EQ(weir_policy_match_descriptors(policy, "", 0, descriptors, 1, 1, &answer, &why), WEIR_ERR_LIMIT);
+	CHECK_TEXT(why.text, "the domain is empty; a request says which it is for");
+	CHECK_EQ(weir_policy_match_descriptors(policy, "shop", 4, descriptors, 0, 1, &answer, &why), WEIR_ERR_LIMIT);
+	CHECK_EQ(weir_policy_match_descriptors(policy, "shop", 4, descriptors, 65, 1, &answer, &why), WEIR_ERR_LIMIT);
+	CHECK_TEXT(why.text, "a request has 1 to 64 descriptors");
+	CHECK_EQ(weir_policy_match_descriptors(policy, "shop", 4, descriptors, 1, 1, &answer, &why), WEIR_ERR_LIMIT);
+	CHECK_TEXT(why.text, "descriptors are too long: all keys of a request have 16384 bytes");
+	entry.value_length = 5;
+	descriptors[0].unit = (enum weir_unit)8;
+	CHECK_EQ(weir_policy_match_descriptors(policy, "shop", 4, descriptors, 1, 1, &answer, &why), WEIR_ERR_LIMIT);
+	weir_policy_free(policy);
+	policy = policy_of("limits: []");
+	CHECK_EQ(weir_policy_match_descriptors(policy, "shop", 4, descriptors, 1, 1, &answer, &why),
+		 WEIR_ERR_UNSUPPORTED);
+	weir_policy_free(policy);
+}
+
+static void mistakes_are_all_told(void)
+{
+	CHECK(envoy_of("domain: d\n"
+		       "descriptors:\n"
+		       "  - value: x\n"
+		       "  - key: a\n"
+		       "    rate_limit: {unit: fortnight, requests_per_unit: 1}\n"
+		       "  - key: a\n"
+		       "  - key: b\n"
+		       "    ratelimit: 5\n"
+		       "    rate_limit: {unlimited: true, unit: second}\n"
+		       "  - key: c\n"
+		       "    rate_limit: {requests_per_unit: -1, name: me, replaces: [{name: me}, {}, you]}\n"
+		       "  - {key: e_f, value: g}\n"
+		       "  - {key: e, value: f_g}\n"
+		       "  - {key: h, value: x, share_threshold: true, shadow_mode: maybe, rate_limit: 5}\n"
+		       "  - just a text\n"
+		       "  - {key: i, descriptors: {key: j}}\n"
+		       "  - {key: k, rate_limit: {unit: second, requests_per_unit: 4294967295}}\n"
+		       "  - {key: [l]}\n",
+		       0) == NULL);
+	CHECK_TEXT(
+		reported,
+		"e.yaml:8:5: 'ratelimit' is nothing that a configuration of Envoy's has: domain, descriptors, key, value, "
+		"rate_limit, unit, requests_per_unit, unlimited, name, replaces, shadow_mode, quota_mode, "
+		"detailed_metric, value_to_metric, share_threshold, metadata\n"
+		"e.yaml:11:78: a text; lists have maps in them\n"
+		"e.yaml:15:5: a text; lists have maps in them\n"
+		"e.yaml:18:12: a text; lists have maps in them\n"
+		"e.yaml:3:5: a descriptor has a key: key: NAME\n"
+		"e.yaml:5:24: unit 'fortnight'; it is second, minute, hour, day, week, month or year\n"
+		"e.yaml:6:5: the descriptor 'a' again; it was given in e.yaml:4\n"
+		"e.yaml:9:41: a unit, and unlimited: what is unlimited has no unit\n"
+		"e.yaml:11:37: requests_per_unit is a whole number, 0 to 4294967295\n"
+		"e.yaml:11:17: unit ''; it is second, minute, hour, day, week, month or year\n"
+		"e.yaml:11:62: 'me' replaces itself\n"
+		"e.yaml:11:74: what is replaced has a name: {name: NAME}\n"
+		"e.yaml:13:5: the descriptor 'e_f_g' again; it was given in e.yaml:12\n"
+		"e.yaml:14:5: share_threshold, but 'x' is no pattern: only a value with a '*' is shared\n"
+		"e.yaml:14:60: shadow_mode is true or false\n"
+		"e.yaml:14:79: a text; rate_limit is a map\n"
+		"e.yaml:16:27: a map; descriptors is a list\n"
+		"e.yaml:17:60: requests_per_unit 4294967295: windows count up to 268435455; 'unlimited: true' admits everything\n"
+		"e.yaml:18:11: a list; key is a text\n");
+}
+
+static void what_envoy_accepts(void)
+{
+	static const char *const texts[] = {
+		"domain: d\n",
+		"domain: d\ndescriptors:\n",
+		"domain: 7\ndescriptors: []\n",
+		"domain: d\ndescriptors: [{key: a, value: ~, rate_limit: null, descriptors: }]\n",
+		"domain: d\ndescriptors: [{key: a, rate_limit: {unlimited: true, unit: ''}}]\n",
+		"domain: d\ndescriptors: [{key: a, rate_limit: {unit: second}}]\n",
+		"domain: d\ndescriptors: [{key: a, shadow_mode: yes, quota_mode: off, detailed_metric: on}]\n",
+		"domain: d\ndescriptors: [{key: a, metadata: {any: [thing, [1]], x: {y: z}}}]\n",
+		/* a known key where it means nothing */
+		"domain: d\nunit: second\ndescriptors: [{key: a, rate_limit: {unit: hour, shadow_mode: true}}]\n",
+		"domain: d\ndescriptors: [{key: a, value: a}, {key: a}, {key: b, value: a}]\n",
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct weir_policy *const policy = envoy_of(texts[i], 0);
+
+		CHECK_TEXT(reported, "");
+		CHECK(policy != NULL);
+		weir_policy_free(policy);
+	}
+	CHECK(envoy_of("descriptors: []\n", 0) == NULL);
+	CHECK_TEXT(reported, "e.yaml:1:1: a file has a domain at its top: domain: NAME\n");
+	CHECK(envoy_of("- domain\n", 0) == NULL);
+	CHECK_TEXT(reported, "e.yaml:1:1: a list; a configuration of Envoy's is a map with a domain in it\n");
+}
+
+/* State is kept by these names: they stay the same whatever else is in the file, and no two are the same. */
+static void names_of_plans(void)
+{
+	struct weir_policy *const policy = envoy_of(
+		"domain: d\n"
+		"descriptors:\n"
+		"  - {key: a, value: b|c, rate_limit: {unit: second}}\n"
+		"  - {key: a, value: b, descriptors: [{key: c, rate_limit: {unit: second}}]}\n"
+		"  - {key: a-key-that-is-long, value: and-a-value-that-is-longer-than-one, rate_limit: {unit: second}, descriptors: "
+		"[{key: a-key-below, rate_limit: {unit: second}}, {key: a-key-below, value: x, rate_limit: {unit: second}}]}\n",
+		0);
+	static const char *const names[] = { "d|a_b|c~", "d|a_b|c",
+					     "d|a-key-that-is-long_and-a-value-that-is-longer-than-one",
+					     "d|a-key-that-is-long_and-a-value-that-is-longe~",
+					     "d|a-key-that-is-long_and-a-value-that-is-longe~" };
+
+	CHECK_TEXT(reported, "");
+	if (policy == NULL)
+		return;
+	CHECK_EQ(weir_policy_plans(policy), 5);
+	CHECK_EQ(weir_policy_limits(policy), 5);
+	for (uint32_t i = 0; i < weir_policy_plans(policy); i++) {
+		const char *const name = weir_policy_plan_of(policy, i)->name;
+
+		CHECK(strlen(name) <= 63);
+		CHECK_TEXT(weir_policy_limit_name(policy, i), name);
+		CHECK(strncmp(name, names[i], strlen(names[i])) == 0);
+		for (uint32_t j = 0; j < i; j++)
+			CHECK(strcmp(name, weir_policy_plan_of(policy, j)->name) != 0);
+	}
+	CHECK(weir_policy_limit_name(policy, 5) == NULL);
+	weir_policy_free(policy);
+}
+
+/* --- files ------------------------------------------------------------------------------------------------------ */
+
+static void write_file(const char *folder, const char *name, const char *text)
+{
+	char path[256];
+	FILE *file;
+
+	(void)sprintf(path, "%s/%s", folder, name);
+	file = fopen(path, "w");
+	CHECK(file != NULL);
+	if (file) {
+		fputs(text, file);
+		fclose(file);
+	}
+}
+
+static void a_directory_of_domains(void)
+{
+	char folder[] = "/tmp/weir-envoy-XXXXXX", command[300], path[256], expected[1024];
+	struct weir_policy *policy = NULL;
+
+	CHECK(mkdtemp(folder) != NULL);
+	reported[0] = '\0';
+	CHECK_EQ(weir_policy_load(folder, report_into, NULL, &policy), WEIR_ERR_SYNTAX);
+	CHECK(strstr(reported, ":0:0: no file in it ends with .yaml or .yml: each would be a domain\n"));
+	write_file(folder, "b.yaml",
+		   "domain: b\ndescriptors: [{key: k, rate_limit: {unit: second, requests_per_unit: 2}}]\n");
+	write_file(folder, "a.yml",
+		   "domain: a\ndescriptors: [{key: k, rate_limit: {unit: second, requests_per_unit: 1}}]\n");
+	write_file(folder, ".c.yaml", "nothing: of ours\n");
+	write_file(folder, "notes.txt", "nothing: of ours\n");
+	reported[0] = '\0';
+	CHECK_EQ(weir_policy_load(folder, report_into, NULL, &policy), WEIR_OK);
+	CHECK_TEXT(reported, "");
+	if (policy) {
+		CHECK_TEXT(claims_of(policy, "a", WORDS("k=1")), "a|k: 1/s fixed_window");
+		CHECK_TEXT(claims_of(policy, "b", WORDS("k=1")), "b|k: 2/s fixed_window");
+		CHECK_TEXT(weir_policy_plan_of(policy, 0)->name, "a|k");
+	}
+	weir_policy_free(policy);
+	(void)sprintf(path, "%s/b.yaml", folder); /* one that is no directory tells by its domain */
+	CHECK_EQ(weir_policy_load(path, report_into, NULL, &policy), WEIR_OK);
+	CHECK(policy && weir_policy_plans(policy) == 1);
+	weir_policy_free(policy);
+
+	write_file(folder, "c.yaml",
+		   "domain: a\ndescriptors: [{key: m, value: '*', rate_limit: {unit: day, requests_per_unit: 3}}]\n");
+	reported[0] = '\0';
+	CHECK_EQ(weir_policy_load_envoy(folder, 0, report_into, NULL, &policy), WEIR_ERR_SYNTAX);
+	(void)sprintf(expected, "%s/c.yaml:1:1: the domain 'a' again; it was given in %s/a.yml:1\n", folder, folder);
+	CHECK_TEXT(reported, expected);
+	reported[0] = '\0';
+	CHECK_EQ(weir_policy_load_envoy(folder, WEIR_ENVOY_MERGE_DOMAINS, report_into, NULL, &policy), WEIR_OK);
+	if (policy)
+		CHECK_TEXT(claims_of(policy, "a", WORDS("k=1", "m=1")),
+			   "a|k: 1/s fixed_window; a|m_*: 3/day fixed_window");
+	weir_policy_free(policy);
+	CHECK_EQ(weir_policy_load_envoy("/nowhere/at/all", 0, report_into, NULL, &policy), WEIR_ERR_SYSTEM);
+	CHECK_TEXT(reported, "/nowhere/at/all:0:0: No such file or directory\n");
+	(void)sprintf(command, "rm -r %s", folder);
+	CHECK(system(command) == 0);
+}
+
+/* --- attributes ------------------------------------------------------------------------------------------------- */
+
+static const char *explained(const struct weir_policy *policy, const char *const *words)
+{
+	struct weir_attribute attributes[WORDS_MAX];
+	const size_t n = attributes_of(words, attributes);
+
+	reported[0] = '\0';
+	weir_policy_explain(policy, attributes, n, report_into, NULL);
+	return reported;
+}
+
+static void attributes_are_one_descriptor(void)
+{
+	struct weir_policy *const policy = envoy_of(nested, 0);
+	struct weir_attribute attributes[WORDS_MAX];
+	static struct weir_policy_answer answer;
+	struct weir_message why;
+	size_t n;
+
+	if (policy == NULL) {
+		check_fail(__FILE__, __LINE__, reported);
+		return;
+	}
+	n = attributes_of(WORDS("plan=gold", "domain=shop", "path=/a"), attributes);
+	CHECK_EQ(weir_policy_match(policy, attributes, n, 3, &answer, &why), WEIR_OK);
+	CHECK_EQ(answer.n, 1);
+	CHECK_TEXT(weir_policy_plan_of(policy, answer.claims[0].plan)->name, "shop|plan_gold|path");
+	CHECK_EQ(answer.claims[0].cost, 3);
+	n = attributes_of(WORDS("path=/a", "domain=shop", "plan=gold"), attributes);
+	CHECK_EQ(weir_policy_match(policy, attributes, n, 3, &answer, &why), WEIR_OK);
+	CHECK_EQ(answer.n, 0);
+	n = attributes_of(WORDS("path=/a"), attributes);
+	CHECK_EQ(weir_policy_match(policy, attributes, n, 3, &answer, &why), WEIR_ERR_LIMIT);
+	CHECK_TEXT(explained(policy, WORDS("domain=shop", "plan=gold", "path=/a\n")),
+		   "plan=gold: matches plan_gold, exactly, of e.yaml:9\n"
+		   "path=/a?: matches path, by its key alone, of e.yaml:12\n"
+		   "shop|plan_gold|path: applies: 1000/day fixed_window\n");
+	CHECK_TEXT(explained(policy, WORDS("domain=shop", "user=bot")),
+		   "user=bot: matches user_bot, exactly, of e.yaml:5\n"
+		   "shop|user_bot: applies in shadow: 1/hour fixed_window\n");
+	CHECK_TEXT(explained(policy, WORDS("domain=shop", "plan=gold")),
+		   "plan=gold: matches plan_gold, exactly, of e.yaml:9\n"
+		   "no limit applies: the last one has none, and others are of another depth\n");
+	CHECK_TEXT(explained(policy, WORDS("domain=shop", "a=b")), "a=b: no descriptor matches: no limit applies\n");
+	CHECK_TEXT(explained(policy, WORDS("domain=bakery", "a=b")),
+		   "bakery: there is no such domain: no limit applies\n");
+	CHECK_TEXT(
+		explained(policy, WORDS("a=b")),
+		"a request to this policy says its domain, as in domain=NAME, and has at most 64 attributes besides\n");
+	weir_policy_free(policy);
+}
+
+/* --- a matcher that is plain ------------------------------------------------------------------------------------ */
+
+/* Of one level: values, and which line of it is found; no table, no patterns' lists. */
+static bool plain_fits(const char *pattern, const char *text)
+{
+	if (*pattern == '\0')
+		return *text == '\0';
+	if (*pattern == '*')
+		return plain_fits(pattern + 1, text) || (*text && plain_fits(pattern, text + 1));
+	return *pattern == *text && plain_fits(pattern + 1, text + 1);
+}
+
+static uint64_t random_state = 88172645463325252U;
+
+static uint32_t random_below(uint32_t n)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return (uint32_t)(random_state >> 33) % n;
+}
+
+enum { LINES = 12, VALUE = 5 };
+
+static void random_value(char *to, const char *letters)
+{
+	const uint32_t n = random_below(VALUE);
+
+	for (uint32_t i = 0; i < n; i++)
+		to[i] = letters[random_below((uint32_t)strlen(letters))];
+	to[n] = '\0';
+}
+
+/* Which line a value finds: the same, the first pattern that fits, the one without a value. */
+static int plain_find(char values[LINES][VALUE + 1], int n, const char *value)
+{
+	for (int i = 0; i < n; i++)
+		if (values[i][0] && strcmp(values[i], value) == 0)
+			return i;
+	for (int i = 0; i < n; i++)
+		if (strchr(values[i], '*') && plain_fits(values[i], value))
+			return i;
+	for (int i = 0; i < n; i++)
+		if (values[i][0] == '\0')
+			return i;
+	return -1;
+}
+
+static void agrees_with_a_plain_matcher(void)
+{
+	for (int round = 0; round < 300; round++) {
+		char values[LINES][VALUE + 1], text[4096] = "domain: d\ndescriptors:\n", word[16], expected[64];
+		struct weir_policy *policy;
+		int n = 0;
+
+		for (int i = 0; i < LINES; i++) {
+			int same = 0;
+
+			random_value(values[n], "ab*");
+			while (strcmp(values[same], values[n]) != 0)
+				same++;
+			if (same < n)
+				continue;
+			(void)sprintf(text + strlen(text),
+				      "  - {key: k, value: '%s', rate_limit: {unit: second, requests_per_unit: %d}}\n",
+				      values[n], n + 1);
+			n++;
+		}
+		policy = envoy_of(text, 0);
+		CHECK_TEXT(reported, "");
+		for (int i = 0; policy && i < 50; i++) {
+			int found;
+
+			strcpy(word, "k=");
+			random_value(word + 2, "ab");
+			found = plain_find(values, n, word + 2);
+			strcpy(expected, "none");
+			if (found >= 0)
+				(void)sprintf(expected, "d|k%s%s: %d/s fixed_window", values[found][0] ? "_" : "",
+					      values[found], found + 1);
+			CHECK_TEXT(claims_of(policy, "d", WORDS(word)), expected);
+		}
+		weir_policy_free(policy);
+	}
+}
+
+TESTS(TEST(the_most_exact_comes_first), TEST(patterns_in_the_order_of_the_file), TEST(windows_are_as_long_as_units),
+      TEST(keys_are_told_apart), TEST(some_replace_others), TEST(requests_bring_limits_and_hits), TEST(bad_requests),
+      TEST(mistakes_are_all_told), TEST(what_envoy_accepts), TEST(names_of_plans), TEST(a_directory_of_domains),
+      TEST(attributes_are_one_descriptor), TEST(agrees_with_a_plain_matcher))
