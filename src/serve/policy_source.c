@@ -1,0 +1,173 @@
+/* policy_source.c: a policy in a file or a directory. */
+#include "serve/policy_source.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "os/text_file.h"
+#include "os/watch.h"
+#include "serve/users.h"
+
+/* Of a file; all that a policy may have is bounded by what it is made into. */
+static const size_t text_most = (size_t)1 << 30;
+
+enum { NAMED_MAX = 64 /* files that are watched; there may be more */ };
+
+struct path_source {
+	struct weir__policy_source source; /* the first: so it leads here */
+	struct weir__watch watch;
+	char path[PATH_MAX];
+};
+
+/* The files may hold passwords: those of settings do. */
+void weir__policy_version_free(struct weir__policy_version *version)
+{
+	for (size_t i = 0; i < version->n; i++) {
+		weir__users_wipe((void *)(uintptr_t)version->parts[i].text.at, version->parts[i].text.n);
+		free((void *)(uintptr_t)version->parts[i].text.at);
+		free((void *)(uintptr_t)version->parts[i].file);
+	}
+	free(version->parts);
+	*version = (struct weir__policy_version){ NULL, 0 };
+}
+
+static bool refuse(struct weir__faults *faults, const char *path, const char *why)
+{
+	faults->file = path;
+	weir__fault(faults, (struct weir__mark){ 1, 1 }, "%s", why);
+	return false;
+}
+
+/* Takes the name over. */
+static bool add_file(struct weir__faults *faults, char *name, struct weir__policy_version *version)
+{
+	size_t length;
+	char *text;
+	int error = name ? weir__text_file_read(name, text_most, &text, &length) : ENOMEM;
+
+	if (error != 0) {
+		(void)refuse(faults, name ? name : "policy", strerror(error));
+		faults->file = "policy"; /* the name is gone */
+		free(name);
+		return false;
+	}
+	version->parts[version->n++] = (struct weir__policy_part){ { text, length }, name };
+	return true;
+}
+
+static int is_policy(const struct dirent *entry)
+{
+	const size_t length = strlen(entry->d_name);
+
+	return entry->d_name[0] != '.' && length > 5 && strcmp(entry->d_name + length - 5, ".yaml") == 0;
+}
+
+/* As bytes, whatever the locale. */
+static int compare_names(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static char *join(const char *folder, const char *name)
+{
+	const size_t size = strlen(folder) + strlen(name) + 2;
+	char *const path = malloc(size);
+
+	if (path)
+		(void)snprintf(path, size, "%s/%s", folder, name);
+	return path;
+}
+
+static bool read_folder(const char *path, struct weir__faults *faults, struct weir__policy_version *version)
+{
+	struct dirent **entries;
+	const int n = scandir(path, &entries, is_policy, compare_names);
+	bool is_good = n > 0 && n <= WEIR__POLICY_FILES_MAX;
+
+	if (n < 0)
+		return refuse(faults, path, strerror(errno));
+	if (n == 0)
+		(void)refuse(faults, path, "there is no file in it whose name ends in .yaml");
+	else if (!is_good)
+		(void)refuse(faults, path, "there are more than 256 files in it whose names end in .yaml");
+	for (int i = 0; i < n; i++) {
+		if (is_good || i == 0)
+			is_good = is_good && add_file(faults, join(path, entries[i]->d_name), version);
+		free(entries[i]);
+	}
+	free((void *)entries);
+	return is_good;
+}
+
+static bool read_path(struct weir__policy_source *source_, struct weir__faults *faults,
+		      struct weir__policy_version *ret_version)
+{
+	const struct path_source *const source = (const void *)source_;
+	struct weir__policy_version version = { calloc(WEIR__POLICY_FILES_MAX, sizeof(*version.parts)), 0 };
+	struct stat status;
+	bool is_good;
+
+	if (version.parts == NULL)
+		return refuse(faults, source->path, strerror(ENOMEM));
+	if (stat(source->path, &status) == 0 && S_ISDIR(status.st_mode))
+		is_good = read_folder(source->path, faults, &version);
+	else
+		is_good = add_file(faults, strdup(source->path), &version);
+	if (is_good)
+		*ret_version = version;
+	else
+		weir__policy_version_free(&version);
+	return is_good;
+}
+
+static bool take(struct weir__policy_source *source_)
+{
+	struct path_source *const source = (void *)source_;
+
+	return weir__watch_take(&source->watch);
+}
+
+static bool follow(struct weir__policy_source *source_, const char *const *files, size_t n)
+{
+	struct path_source *const source = (void *)source_;
+	const char *paths[NAMED_MAX + 1] = { source->path };
+	const size_t named = n < NAMED_MAX ? n : NAMED_MAX;
+	bool is_more;
+
+	for (size_t i = 0; i < named; i++)
+		paths[i + 1] = files[i];
+	is_more = weir__watch_follow(&source->watch, paths, named + 1);
+	source_->is_blind = source->watch.is_blind || n > NAMED_MAX;
+	return is_more;
+}
+
+static void free_source(struct weir__policy_source *source_)
+{
+	struct path_source *const source = (void *)source_;
+
+	weir__watch_fini(&source->watch);
+	free(source);
+}
+
+struct weir__policy_source *weir__policy_source_of_path(const char *path)
+{
+	struct path_source *const source = calloc(1, sizeof(*source));
+
+	if (source == NULL || strlen(path) >= sizeof(source->path)) {
+		free(source);
+		return NULL;
+	}
+	strcpy(source->path, path);
+	weir__watch_init(&source->watch);
+	source->source = (struct weir__policy_source){ .descriptor = source->watch.descriptor,
+						       .is_blind = true,
+						       .read = read_path,
+						       .take = take,
+						       .follow = follow,
+						       .free = free_source };
+	return &source->source;
+}
