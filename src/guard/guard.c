@@ -342,16 +342,18 @@ static const struct weir__policy_limit *limit_of_plan(const struct weir_policy *
 static void describe(const struct bound *bound, uint32_t plan, struct weir__guard_row *row)
 {
 	const struct weir_policy *const policy = bound->policy;
-	const struct weir__policy_limit *const limit = limit_of_plan(policy, plan);
+	const struct weir__policy_limit *limit;
 	size_t length = 0;
 
-	row->name = weir_policy_plan_of(policy, plan)->name;
-	row->limit = bound->limits[plan];
+	*row = (struct weir__guard_row){ .name = weir_policy_plan_of(policy, plan)->name,
+					 .limit = bound->limits[plan] };
+	if (policy->n_limits == 0) /* a dialect that has plans alone */
+		return;
+	limit = limit_of_plan(policy, plan);
 	row->mode = limit->mode;
 	for (uint32_t i = 0; i < limit->overrides.n && plan != limit->plan; i++)
 		if (limit->instead[i].plan == plan)
 			row->mode = limit->instead[i].mode;
-	row->key[0] = '\0';
 	for (unsigned i = 0; i < limit->n_parts && length < sizeof(row->key); i++)
 		length += (size_t)snprintf(row->key + length, sizeof(row->key) - length, "%s%s", i ? "," : "",
 					   policy->attributes.of[limit->parts[i].attribute].name.at);

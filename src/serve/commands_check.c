@@ -151,21 +151,25 @@ bool weir__is_named(const struct weir__resp_slice *limit)
 	return limit->length > 0 && limit->bytes[0] == '@';
 }
 
+static void refuse_name(struct weir__call *call, const struct weir__resp_slice *name)
+{
+	char detail[NAME_MOST + 2];
+
+	(void)snprintf(detail, sizeof(detail), "%.*s", (int)weir__min(name->length, sizeof(detail) - 1), name->bytes);
+	weir__refuse_with(call, WEIR__SAY_NO_LIMIT, detail);
+}
+
 const struct weir_table_limit *weir__find_named(struct weir__call *call, uint32_t place)
 {
 	const struct weir__resp_slice *const name = &call->arguments[place];
 	struct weir_guard *const guard = guard_of(call);
 	const struct weir_table_limit *limit;
-	char detail[NAME_MOST + 2];
 
 	if (guard == NULL)
 		return NULL;
 	limit = weir__guard_limit(guard, name->bytes + 1, name->length - 1);
-	if (limit == NULL) {
-		(void)snprintf(detail, sizeof(detail), "%.*s", (int)weir__min(name->length, sizeof(detail) - 1),
-			       name->bytes);
-		weir__refuse_with(call, WEIR__SAY_NO_LIMIT, detail);
-	}
+	if (limit == NULL)
+		refuse_name(call, name);
 	return limit;
 }
 
@@ -233,7 +237,7 @@ void weir__change(struct weir__call *call)
 	if (guard == NULL || !weir__read_limit(call, 2, &to))
 		return;
 	if (length > NAME_MOST || memchr(name->bytes + sign, '\0', length)) {
-		weir__refuse_with(call, WEIR__SAY_NO_LIMIT, "so");
+		refuse_name(call, name);
 		return;
 	}
 	memcpy(plan, name->bytes + sign, length);

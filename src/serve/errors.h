@@ -25,7 +25,7 @@
 	X(CLAIMS, "ERR WEIR.ALL takes key, limit and cost, together 1 to 16 times", "", "one of three is missing, or there are more") \
 	X(NO_POLICY, "NOPOLICY there is no policy: start weir serve with --policy, or with limits in the file of --config", "", \
 	  "a command asks the policy, or names a limit of it")                                                         \
-	X(NO_LIMIT, "NOLIMIT the policy has no limit named ", "<@name>", "the policy has none, or it is unlimited")    \
+	X(NO_LIMIT, "NOLIMIT the policy has no limit named ", "<name>", "the policy has none, or it is unlimited")    \
 	X(NAMED, "ERR a limit that is named cannot be waited for or held: say it as text, such as 100/min", "",        \
 	  "WAIT or WEIR.HOLD is asked for @name")                                                                      \
 	X(ATTRIBUTES, "ERR attributes come as names and values, up to 32 of them", "",                                 \

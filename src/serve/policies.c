@@ -163,8 +163,10 @@ static bool read_settings(const struct weir__policy_part *part, struct weir__set
 	FILE *const errors = open_memstream(&text, &size);
 	bool is_yaml;
 
-	if (errors == NULL)
+	if (errors == NULL) {
+		weir__fault(faults, (struct weir__mark){ 1, 1 }, "no memory to read it");
 		return false;
+	}
 	weir__settings_init(settings, errors);
 	(void)snprintf(settings->config, sizeof(settings->config), "%s", part->file);
 	is_yaml = weir__settings_read_text(settings, part->text.at, part->text.n);
@@ -354,9 +356,14 @@ uint32_t weir__policies_plans(const struct weir__policies *policies)
 {
 	const uint32_t n = policies->first ? weir_policy_plans(policies->first) : 0;
 
+	uint64_t most = 2 * (uint64_t)n;
+
+	if (most < PLANS_LEAST)
+		most = PLANS_LEAST;
 	if (policies->plans_set > 0)
-		return (uint32_t)policies->plans_set + 1; /* one that counts is the daemon's own */
-	return n < PLANS_LEAST / 2 ? PLANS_LEAST : 2 * n + 1;
+		most = policies->plans_set;
+	return most < WEIR__LIMITS_MAX ? (uint32_t)most + 1 :
+					 WEIR__LIMITS_MAX; /* one that counts is the daemon's own */
 }
 
 /* --- others ------------------------------------------------------------------------------------------------------- */

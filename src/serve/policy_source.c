@@ -15,12 +15,15 @@
 /* Of a file; all that a policy may have is bounded by what it is made into. */
 static const size_t text_most = (size_t)1 << 30;
 
-enum { NAMED_MAX = 64 /* files that are watched; there may be more */ };
+enum { NAMED_MAX = 64, LINKS_MAX = 64 }; /* files that are watched; there may be more */
 
 struct path_source {
 	struct weir__policy_source source; /* the first: so it leads here */
 	struct weir__watch watch;
 	char path[PATH_MAX];
+	char *links[LINKS_MAX]; /* files of a directory that are symbolic links, as last read: they lead elsewhere */
+	size_t n_links;
+	bool has_more_links;
 };
 
 /* The files may hold passwords: those of settings do. */
@@ -103,10 +106,36 @@ static bool read_folder(const char *path, struct weir__faults *faults, struct we
 	return is_good;
 }
 
+static void forget_links(struct path_source *source)
+{
+	for (size_t i = 0; i < source->n_links; i++)
+		free(source->links[i]);
+	source->n_links = 0;
+	source->has_more_links = false;
+}
+
+static void note_links(struct path_source *source, const struct weir__policy_version *version)
+{
+	struct stat status;
+
+	forget_links(source);
+	for (size_t i = 0; i < version->n; i++) {
+		char *link;
+
+		if (lstat(version->parts[i].file, &status) != 0 || !S_ISLNK(status.st_mode))
+			continue;
+		link = source->n_links < LINKS_MAX ? strdup(version->parts[i].file) : NULL;
+		if (link)
+			source->links[source->n_links++] = link;
+		else
+			source->has_more_links = true;
+	}
+}
+
 static bool read_path(struct weir__policy_source *source_, struct weir__faults *faults,
 		      struct weir__policy_version *ret_version)
 {
-	const struct path_source *const source = (const void *)source_;
+	struct path_source *const source = (void *)source_;
 	struct weir__policy_version version = { calloc(WEIR__POLICY_FILES_MAX, sizeof(*version.parts)), 0 };
 	struct stat status;
 	bool is_good;
@@ -117,11 +146,13 @@ static bool read_path(struct weir__policy_source *source_, struct weir__faults *
 		is_good = read_folder(source->path, faults, &version);
 	else
 		is_good = add_file(faults, strdup(source->path), &version);
-	if (is_good)
-		*ret_version = version;
-	else
+	if (!is_good) {
 		weir__policy_version_free(&version);
-	return is_good;
+		return false;
+	}
+	note_links(source, &version);
+	*ret_version = version;
+	return true;
 }
 
 static bool take(struct weir__policy_source *source_)
@@ -134,14 +165,16 @@ static bool take(struct weir__policy_source *source_)
 static bool follow(struct weir__policy_source *source_, const char *const *files, size_t n)
 {
 	struct path_source *const source = (void *)source_;
-	const char *paths[NAMED_MAX + 1] = { source->path };
-	const size_t named = n < NAMED_MAX ? n : NAMED_MAX;
+	const char *paths[1 + NAMED_MAX + LINKS_MAX] = { source->path };
+	size_t n_paths = 1;
 	bool is_more;
 
-	for (size_t i = 0; i < named; i++)
-		paths[i + 1] = files[i];
-	is_more = weir__watch_follow(&source->watch, paths, named + 1);
-	source_->is_blind = source->watch.is_blind || n > NAMED_MAX;
+	for (size_t i = 0; i < n && i < NAMED_MAX; i++)
+		paths[n_paths++] = files[i];
+	for (size_t i = 0; i < source->n_links; i++)
+		paths[n_paths++] = source->links[i];
+	is_more = weir__watch_follow(&source->watch, paths, n_paths);
+	source_->is_blind = source->watch.is_blind || n > NAMED_MAX || source->has_more_links;
 	return is_more;
 }
 
@@ -150,6 +183,7 @@ static void free_source(struct weir__policy_source *source_)
 	struct path_source *const source = (void *)source_;
 
 	weir__watch_fini(&source->watch);
+	forget_links(source);
 	free(source);
 }
 

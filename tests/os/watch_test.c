@@ -210,6 +210,18 @@ static void what_is_not_there_makes_it_blind(void)
 	weir__watch_fini(&watch);
 }
 
+static void without_inotify_it_is_blind(void)
+{
+	struct weir__watch watch;
+
+	weir__watch_init(&watch);
+	weir__watch_fini(&watch);
+	follow(&watch, "config/policy.yaml");
+	CHECK(watch.is_blind);
+	CHECK_EQ(watch.n, 0);
+	CHECK(!weir__watch_take(&watch));
+}
+
 static void links_that_go_round_end(void)
 {
 	struct weir__watch watch;
@@ -249,6 +261,7 @@ static const struct check_test all[] = {
 	TEST(a_link_to_elsewhere_is_followed),
 	TEST(what_happens_beside_the_folder_is_not_told),
 	TEST(what_is_not_there_makes_it_blind),
+	TEST(without_inotify_it_is_blind),
 	TEST(links_that_go_round_end),
 	TEST(folders_are_bounded),
 };

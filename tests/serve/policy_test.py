@@ -392,6 +392,40 @@ def a_directory_is_one_policy():
             client.close()
 
 
+def links_of_a_directory():
+    with tempfile.TemporaryDirectory(prefix="weir-policy-") as folder:
+        available, enabled = os.path.join(folder, "available"), os.path.join(folder, "enabled")
+        os.mkdir(available)
+        os.mkdir(enabled)
+        write(os.path.join(available, "users.yaml"), one_limit("10/day"))
+        os.symlink("../available/users.yaml", os.path.join(enabled, "users.yaml"))
+        with daemon(WEIR, "--policy", enabled, "--workers", "1") as server:
+            client = Client(server, 3)
+            replace(os.path.join(available, "users.yaml"), one_limit("20/day"))
+            until(lambda: client.limit() == "20/day", "where the link leads")
+            client.close()
+
+
+def where_nothing_can_be_watched():
+    """All directories that could tell of the next version are gone when it comes."""
+    with tempfile.TemporaryDirectory(prefix="weir-policy-") as folder:
+        above = os.path.join(folder, "a")
+        path = os.path.join(above, "b", "policy.yaml")
+        os.makedirs(os.path.dirname(path))
+        write(path, one_limit("10/day"))
+        with daemon(WEIR, "--policy", path, "--workers", "1") as server:
+            client = Client(server, 3)
+            shutil.rmtree(above)
+            until(lambda: "No such file" in client.info()["policy_last_error"], "nothing")
+            assert client.limit() == "10/day"
+            os.makedirs(os.path.dirname(path))
+            write(path, one_limit("20/day"))
+            until(lambda: client.limit() == "20/day", "made anew")
+            replace(path, one_limit("30/day"))
+            until(lambda: client.limit() == "30/day", "and changed")
+            client.close()
+
+
 def files_that_a_policy_names():
     with tempfile.TemporaryDirectory(prefix="weir-policy-") as elsewhere:
         table = os.path.join(elsewhere, "customers.csv")
@@ -583,7 +617,8 @@ def nobody_notices():
 TESTS = (the_example_decides, shadows_deny_nothing, resp2_has_numbers_in_the_same_order, a_pipeline_is_answered_in_order,
          limits_have_names, one_limit_changes_by_call, explained_line_by_line, many_limits_are_listed_in_parts,
          bad_requests_are_told_so, without_a_policy, admins_alone_change_it, weir_check_asks, every_habit_of_editors,
-         a_configmap, a_directory_is_one_policy, files_that_a_policy_names, by_signal_and_by_command, state_is_kept,
+         a_configmap, a_directory_is_one_policy, links_of_a_directory, where_nothing_can_be_watched,
+         files_that_a_policy_names, by_signal_and_by_command, state_is_kept,
          a_bad_version_changes_nothing, a_policy_that_the_table_cannot_have, settings_stay, a_bad_policy_does_not_start,
          check_config_checks_both, nobody_notices)
 
