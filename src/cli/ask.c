@@ -16,7 +16,8 @@ enum {
 	FAILED = 3,
 	GO_ON = -1,
 	OPERANDS_MAX = 48,
-	WORDS_MAX = OPERANDS_MAX + 3, /* the command itself, WAIT and how long */
+	ATTRIBUTES_MAX = 30,              /* with their values, the command and a cost: all that a request may have */
+	WORDS_MAX = 2 * OPERANDS_MAX + 3, /* the command itself, WAIT or COST, and how long or how much */
 	PASSWORD_SIZE = 1024,
 	PATIENCE_MS = 10000, /* for what should take a millisecond */
 	WAIT_MS_MOST = 3600000,
@@ -28,38 +29,40 @@ static const char here[] = "127.0.0.1:6380";
 static const struct question {
 	const char *name, *command, *operands, *does;
 	int least, most;
-	bool repeats, can_wait;
-	int cost_at; /* place of the operand of which part may be granted, or -1 */
+	bool repeats, can_wait, has_attributes; /* operands are NAME=VALUE */
+	int cost_at;                            /* place of the operand of which part may be granted, or -1 */
 	struct weir__ask_words words;
 } questions[] = {
 	/* clang-format off */
-	{ "take", "WEIR.TAKE", "KEY LIMIT [COST]", "admits and charges, or not", 2, 3, false, true, -1,
+	{ "take", "WEIR.TAKE", "KEY LIMIT [COST]", "admits and charges, or not", 2, 3, false, true, false, -1,
 	  { "allowed", "denied", NULL, NULL } },
-	{ "upto", "WEIR.UPTO", "KEY LIMIT COST", "charges as many as there are, at most COST", 3, 3, false, false, 2,
+	{ "upto", "WEIR.UPTO", "KEY LIMIT COST", "charges as many as there are, at most COST", 3, 3, false, false, false, 2,
 	  { "allowed", "denied", NULL, NULL } },
-	{ "peek", "WEIR.PEEK", "KEY LIMIT [COST]", "what take would answer; charges nothing", 2, 3, false, false, -1,
+	{ "peek", "WEIR.PEEK", "KEY LIMIT [COST]", "what take would answer; charges nothing", 2, 3, false, false, false, -1,
 	  { "would be allowed", "would be denied", NULL, NULL } },
-	{ "refund", "WEIR.REFUND", "KEY LIMIT N", "gives N back", 3, 3, false, false, -1,
+	{ "refund", "WEIR.REFUND", "KEY LIMIT N", "gives N back", 3, 3, false, false, false, -1,
 	  { "given back", "not given back", NULL, NULL } },
-	{ "reset", "WEIR.RESET", "KEY LIMIT", "forgets what a key owes", 2, 2, false, false, -1,
+	{ "reset", "WEIR.RESET", "KEY LIMIT", "forgets what a key owes", 2, 2, false, false, false, -1,
 	  { NULL, NULL, "forgotten", "there was nothing to forget" } },
-	{ "inspect", "WEIR.INSPECT", "KEY LIMIT", "what is known of a key", 2, 2, false, false, -1,
+	{ "inspect", "WEIR.INSPECT", "KEY LIMIT", "what is known of a key", 2, 2, false, false, false, -1,
 	  { NULL, NULL, NULL, NULL } },
-	{ "all", "WEIR.ALL", "KEY LIMIT COST", "takes from several limits, all or nothing", 3, 3, true, false, -1,
+	{ "all", "WEIR.ALL", "KEY LIMIT COST", "takes from several limits, all or nothing", 3, 3, true, false, false, -1,
 	  { "allowed", "denied", NULL, NULL } },
-	{ "hold", "WEIR.HOLD", "ID KEY LIMIT COST TTL_MS", "takes an estimate, to be settled later", 5, 5, false, false, -1,
+	{ "hold", "WEIR.HOLD", "ID KEY LIMIT COST TTL_MS", "takes an estimate, to be settled later", 5, 5, false, false, false, -1,
 	  { "allowed", "denied", NULL, NULL } },
-	{ "settle", "WEIR.SETTLE", "ID ACTUAL", "charges or gives back what an estimate was wrong by", 2, 2, false, false,
+	{ "settle", "WEIR.SETTLE", "ID ACTUAL", "charges or gives back what an estimate was wrong by", 2, 2, false, false, false,
 	  -1, { NULL, NULL, NULL, NULL } },
-	{ "release", "WEIR.RELEASE", "ID", "gives back all of a hold", 1, 1, false, false, -1,
+	{ "release", "WEIR.RELEASE", "ID", "gives back all of a hold", 1, 1, false, false, false, -1,
 	  { NULL, NULL, NULL, NULL } },
-	{ "ping", "PING", "", "whether the server answers", 0, 0, false, false, -1, { NULL, NULL, NULL, NULL } },
+	{ "check", "WEIR.CHECK", "ATTRIBUTE=VALUE", "decides by all limits of its policy that apply", 1, 1, true, false, true,
+	  -1, { "allowed", "denied", NULL, NULL } },
+	{ "ping", "PING", "", "whether the server answers", 0, 0, false, false, false, -1, { NULL, NULL, NULL, NULL } },
 	/* clang-format on */
 };
 
 struct arguments {
 	const struct question *question;
-	const char *at, *user, *password_file, *wait;
+	const char *at, *user, *password_file, *wait, *cost;
 	uint32_t wait_ms;
 	bool is_json;
 	const char *operands[OPERANDS_MAX];
@@ -83,6 +86,8 @@ static int help(const struct question *question)
 	       question->does, here);
 	if (question->can_wait)
 		printf("  --wait MS             for up to so long, until it can be admitted\n");
+	if (question->has_attributes)
+		printf("  --cost N              of limits that do not say where to take it from; 1\n");
 	printf("  --json                for programs; times in UTC, spans in ns\n"
 	       "  --                    ends the options, for a KEY that begins with a dash\n"
 	       "  --help                this\n"
@@ -126,6 +131,7 @@ static const char **place_of(struct arguments *arguments, const char *option)
 		{ "--user", &arguments->user },
 		{ "--password-file", &arguments->password_file },
 		{ "--wait", arguments->question->can_wait ? &arguments->wait : NULL },
+		{ "--cost", arguments->question->has_attributes ? &arguments->cost : NULL },
 	};
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
@@ -155,6 +161,21 @@ static int read_option(int argc, char **argv, int *i, struct arguments *argument
 	return place == &arguments->wait ? read_wait(arguments) : GO_ON;
 }
 
+static int check_attributes(const struct arguments *arguments)
+{
+	for (int i = 0; i < arguments->n; i++) {
+		const char *const equal = strchr(arguments->operands[i], '=');
+
+		if (equal == NULL || equal == arguments->operands[i])
+			return complain(arguments->question, arguments->operands[i],
+					"an attribute is written NAME=VALUE");
+		if (i == ATTRIBUTES_MAX)
+			return complain(arguments->question, arguments->operands[i],
+					"one attribute too many; at most 30 can be sent");
+	}
+	return GO_ON;
+}
+
 static int check_operands(const struct arguments *arguments)
 {
 	const struct question *const question = arguments->question;
@@ -162,7 +183,7 @@ static int check_operands(const struct arguments *arguments)
 					      arguments->n >= question->least && arguments->n <= question->most;
 
 	if (fits)
-		return GO_ON;
+		return question->has_attributes ? check_attributes(arguments) : GO_ON;
 	fprintf(stderr, "weir %s: takes %s%s, not %d argument%s; weir %s --help tells more\n", question->name,
 		*question->operands ? question->operands : "none", question->repeats ? ", once or more" : "",
 		arguments->n, arguments->n == 1 ? "" : "s", question->name);
@@ -218,10 +239,30 @@ static int read_password(const struct arguments *arguments, char memory[PASSWORD
 
 /* --- asking ----------------------------------------------------------------------------------------------------- */
 
+/* A cost is always said: so an attribute may have that name, too. */
+static size_t words_of_attributes(const struct arguments *arguments, struct weir__resp_slice words[WORDS_MAX])
+{
+	const char *const cost = arguments->cost ? arguments->cost : "1";
+	size_t n = 0;
+
+	words[n++] = (struct weir__resp_slice){ arguments->question->command, strlen(arguments->question->command) };
+	words[n++] = (struct weir__resp_slice){ "COST", 4 };
+	words[n++] = (struct weir__resp_slice){ cost, strlen(cost) };
+	for (int i = 0; i < arguments->n; i++) {
+		const char *const name = arguments->operands[i], *const equal = strchr(name, '=');
+
+		words[n++] = (struct weir__resp_slice){ name, (size_t)(equal - name) };
+		words[n++] = (struct weir__resp_slice){ equal + 1, strlen(equal + 1) };
+	}
+	return n;
+}
+
 static size_t words_of(const struct arguments *arguments, struct weir__resp_slice words[WORDS_MAX])
 {
 	size_t n = 0;
 
+	if (arguments->question->has_attributes)
+		return words_of_attributes(arguments, words);
 	words[n++].bytes = arguments->question->command;
 	for (int i = 0; i < arguments->n; i++)
 		words[n++].bytes = arguments->operands[i];

@@ -172,11 +172,26 @@ static void print_span(const char *before, int64_t ns)
 	printf(", %s %s", before, text);
 }
 
+/* By which limit of a policy: the one that has denied, or has least left. */
+static void print_name(const char *before, const struct weir__resp_token *decided_by)
+{
+	fputs(before, stdout);
+	weir__words_quoted(stdout, decided_by->text.bytes, decided_by->text.length);
+}
+
+static void print_shadows(int64_t n)
+{
+	if (n > 0)
+		printf("; in shadow %" PRId64 " would have denied it", n);
+}
+
 static void print_decision(const struct weir__resp_token *answer, const struct weir__ask_words *words, uint64_t asked)
 {
 	const bool is_allowed = weir__ask_report_admits(answer);
 	const int64_t granted = number_of(answer, "granted"), retry = number_of(answer, "retry_after");
-	const int64_t decided_by = number_of(answer, "decided_by");
+	const struct weir__resp_token *const by = member(answer, "decided_by");
+	const bool is_of_policy = by && by->type != WEIR__RESP_INTEGER;
+	const int64_t decided_by = is_of_policy ? 0 : number_of(answer, "decided_by");
 	const int64_t delay = number_of(answer, "delay"), reset = number_of(answer, "reset_after");
 
 	fputs(is_allowed ? words->allowed : words->denied, stdout);
@@ -184,6 +199,14 @@ static void print_decision(const struct weir__resp_token *answer, const struct w
 		printf(" %" PRId64 " of %" PRIu64, granted, asked);
 	if (!is_allowed && decided_by > 0)
 		printf(" by limit %" PRId64, decided_by);
+	if (is_of_policy && by->text.length == 0) {
+		fputs(", no limit that is enforced applies", stdout);
+		print_shadows(number_of(answer, "shadow_denied"));
+		putchar('\n');
+		return;
+	}
+	if (is_of_policy)
+		print_name(" by ", by);
 	printf(", %" PRId64 " of %" PRId64 " left", number_of(answer, "remaining"), number_of(answer, "limit"));
 	if (is_allowed && delay > 0)
 		print_span("departs in", delay);
@@ -193,6 +216,7 @@ static void print_decision(const struct weir__resp_token *answer, const struct w
 		print_span("whole again in", reset);
 	if (!is_allowed && retry < 0)
 		fputs("; no wait will help: it is more than there ever is at once", stdout);
+	print_shadows(number_of(answer, "shadow_denied"));
 	putchar('\n');
 }
 

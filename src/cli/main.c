@@ -21,6 +21,7 @@ static const struct weir__command commands[] = {
 	{ "hold", weir__ask, "asks the daemon: takes an estimate, to be settled later" },
 	{ "settle", weir__ask, "asks the daemon: charges or gives back what an estimate was wrong by" },
 	{ "release", weir__ask, "asks the daemon: gives back all of a hold" },
+	{ "check", weir__ask, "asks the daemon: decides by all limits of its policy that apply" },
 	{ "ping", weir__ask, "whether the daemon answers" },
 };
 

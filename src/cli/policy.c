@@ -7,15 +7,17 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "serve/policies.h"
 
 enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2, ATTRIBUTES_MAX = 64 };
 
 static const char check_help[] =
 	"usage: weir check-config FILE|DIRECTORY...\n"
 	"\n"
-	"Says what is wrong with policies, all of it, as FILE:LINE:COLUMN: what was found, what would be\n"
-	"right. The exit code is 0 if nothing is, 1 if something is, 2 if it was called wrongly. A file\n"
-	"with `domain` at its top, and a directory of such, is a configuration of Envoy's ratelimit.\n";
+	"Says what is wrong with files of weir serve, settings or limits or both, all of it, as\n"
+	"FILE:LINE:COLUMN: what was found, what would be right. All *.yaml of a directory are one\n"
+	"policy; one with `domain` at its top is a configuration of Envoy's ratelimit. The exit code is\n"
+	"0 if nothing is wrong, 1 if something is, 2 if it was called wrongly.\n";
 
 static const char explain_help[] =
 	"usage: weir explain FILE|DIRECTORY ATTRIBUTE=VALUE...\n"
@@ -23,12 +25,6 @@ static const char explain_help[] =
 	"Says of each limit of a policy whether it applies to a request with these attributes, with which\n"
 	"key and by which limit or override; or why it does not. Of a configuration of Envoy's ratelimit,\n"
 	"domain=NAME is the domain, and the others are one descriptor: what each of them matches.\n";
-
-static void print_fault(void *context, const char *line)
-{
-	(void)context;
-	fprintf(stderr, "%s\n", line);
-}
 
 static void print_line(void *context, const char *line)
 {
@@ -38,9 +34,9 @@ static void print_line(void *context, const char *line)
 
 static int check_file(const char *path)
 {
-	struct weir_policy *policy;
+	struct weir_policy *const policy = weir__policies_check(path, stderr);
 
-	if (weir_policy_load(path, print_fault, NULL, &policy) != WEIR_OK)
+	if (policy == NULL)
 		return FAILED;
 	printf("%s: good: limits: %u, with overrides: %u\n", path, weir_policy_limits(policy),
 	       weir_policy_plans(policy));
@@ -94,7 +90,8 @@ int weir__explain(int argc, char **argv)
 	for (int i = 2; i < argc; i++)
 		if (!read_attribute(argv[i], &attributes[i - 2]))
 			return CALLED_WRONGLY;
-	if (weir_policy_load(argv[1], print_fault, NULL, &policy) != WEIR_OK)
+	policy = weir__policies_check(argv[1], stderr);
+	if (policy == NULL)
 		return FAILED;
 	weir_policy_explain(policy, attributes, (size_t)(argc - 2), print_line, NULL);
 	weir_policy_free(policy);

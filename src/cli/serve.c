@@ -10,6 +10,7 @@
 #include "os/net.h"
 #include "serve/crew.h"
 #include "serve/holds.h"
+#include "serve/policies.h"
 #include "serve/settings.h"
 #include "serve/worker.h"
 #include "store/table.h"
@@ -22,6 +23,7 @@ struct server {
 	const struct weir_table_limit *counted_as;
 	struct weir__holds *holds;
 	struct weir__crew *crew;
+	struct weir__policies *policies; /* NULL: there is none */
 	struct weir__worker *workers[WEIR__WORKERS_MAX];
 	uint32_t n_workers;
 	int sockets[WEIR__LISTENERS_MAX]; /* with a path: of all workers */
@@ -40,10 +42,12 @@ static int open_table(struct server *server)
 {
 	struct weir__settings *const settings = &server->settings;
 	const char *const name = table_setting(settings);
-	const size_t keys_bytes = weir_table_size(settings->keys, 0);
+	const uint32_t limits = server->policies ? weir__policies_plans(server->policies) : 0;
+	const size_t keys_bytes = weir_table_size(settings->keys, limits);
 	const struct weir_table_options options = {
 		.size_bytes = keys_bytes + settings->arena,
 		.arena_bytes = settings->arena,
+		.limits_max = limits,
 		.shared = settings->shared[0] != '\0' ? settings->shared : NULL,
 		.file = settings->file[0] != '\0' ? settings->file : NULL,
 	};
@@ -98,6 +102,19 @@ static int check_reach(struct weir__settings *settings)
 	return result;
 }
 
+static int read_policy(struct server *server)
+{
+	if (!weir__policies_is_set(&server->settings))
+		return DONE;
+	server->policies = weir__policies_new(&server->settings);
+	return server->policies ? DONE : CALLED_WRONGLY;
+}
+
+static int start_policy(struct server *server)
+{
+	return server->policies == NULL || weir__policies_start(server->policies, server->table) ? DONE : FAILED;
+}
+
 static int make_holds(struct server *server)
 {
 	server->holds = weir__holds_new(server->table, (uint32_t)server->settings.holds);
@@ -139,6 +156,7 @@ static int start(struct server *server)
 							.output_max = settings->output,
 							.stall_ns = settings->stall_ns,
 							.holds = server->holds,
+							.policies = server->policies,
 							.settings = settings };
 		int error = listen_for(server, i, &options);
 
@@ -176,26 +194,41 @@ static void tell(const struct server *server)
 	fflush(stdout);
 }
 
+/* Until it is to end. */
+static void wait_for_signals(const struct server *server, const sigset_t *signals)
+{
+	int signal;
+
+	while (sigwait(signals, &signal) != 0 || signal == SIGHUP)
+		if (server->policies)
+			(void)weir__policies_reload(server->policies);
+}
+
 static int run(struct server *server)
 {
-	sigset_t ends;
-	int error, signal;
+	sigset_t signals;
+	int error;
 
-	sigemptyset(&ends);
-	sigaddset(&ends, SIGTERM);
-	sigaddset(&ends, SIGINT);
-	(void)pthread_sigmask(SIG_BLOCK, &ends, NULL); /* workers inherit that */
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
+	(void)pthread_sigmask(SIG_BLOCK, &signals, NULL); /* workers inherit that */
 	raise_descriptors();
 	error = check_reach(&server->settings);
 	if (error == DONE)
+		error = read_policy(server);
+	if (error == DONE)
 		error = open_table(server);
+	if (error == DONE)
+		error = start_policy(server);
 	if (error == DONE)
 		error = make_holds(server);
 	if (error == DONE)
 		error = start(server);
 	if (error == DONE) {
 		tell(server);
-		(void)sigwait(&ends, &signal);
+		wait_for_signals(server, &signals);
 	}
 	/* First: when workers have stopped listening, the next server may have put its own socket there. */
 	for (size_t i = 0; i < server->settings.listen.n; i++)
@@ -206,6 +239,7 @@ static int run(struct server *server)
 	for (uint32_t i = 0; i < server->n_workers; i++)
 		weir__worker_stop(server->workers[i]);
 	weir__crew_free(server->crew);
+	weir__policies_free(server->policies);
 	weir__holds_free(server->holds);
 	weir_table_free(server->table);
 	return error;

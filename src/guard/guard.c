@@ -1,5 +1,5 @@
 /* guard.c: a policy bound to the limits of a table, and decisions by it. */
-#include <weir/guard.h>
+#include "guard/guard.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,6 +15,8 @@
 /* A policy with the limit of the table for each of its plans. */
 struct bound {
 	struct weir_policy *policy;
+	uint32_t *places; /* plans by hash of their names: number + 1, or 0; a power of two, at least twice as many */
+	uint64_t n_places;
 	struct weir__ahead *ahead; /* of each limit: what a decision by its own plan looks at. In the policy's pool */
 	const struct weir_table_limit *limits[]; /* NULL: unlimited */
 };
@@ -41,6 +43,7 @@ static void free_bound(struct bound *bound)
 	if (bound == NULL)
 		return;
 	weir_policy_free(bound->policy);
+	free(bound->places);
 	free(bound);
 }
 
@@ -113,6 +116,38 @@ static void look_ahead(struct bound *bound)
 	}
 }
 
+static bool index_plans(struct bound *bound)
+{
+	const uint32_t n = weir_policy_plans(bound->policy);
+
+	for (bound->n_places = 2; bound->n_places < 2 * (uint64_t)n;)
+		bound->n_places *= 2;
+	bound->places = calloc(bound->n_places, sizeof(bound->places[0]));
+	for (uint32_t i = 0; bound->places && i < n; i++) {
+		const char *const name = weir_policy_plan_of(bound->policy, i)->name;
+		uint64_t place = weir__policy_hash(0, name, strlen(name));
+
+		while (bound->places[place % bound->n_places] != 0)
+			place++;
+		bound->places[place % bound->n_places] = i + 1;
+	}
+	return bound->places != NULL;
+}
+
+static const struct weir_table_limit *limit_named(const struct bound *bound, const char *plan, size_t length)
+{
+	uint64_t place = weir__policy_hash(0, plan, length);
+	uint32_t number;
+
+	for (; (number = bound->places[place % bound->n_places]) != 0; place++) {
+		const char *const name = weir_policy_plan_of(bound->policy, number - 1)->name;
+
+		if (strlen(name) == length && memcmp(name, plan, length) == 0)
+			return bound->limits[number - 1];
+	}
+	return NULL;
+}
+
 static int bind_policy(struct weir_table *table, struct weir_policy *policy, weir_ns now, struct bound **ret_bound,
 		       struct weir_message *ret_message)
 {
@@ -126,7 +161,7 @@ static int bind_policy(struct weir_table *table, struct weir_policy *policy, wei
 	}
 	bound->policy = policy;
 	bound->ahead = weir__pool_take_array(&policy->pool, policy->n_limits, sizeof(bound->ahead[0]));
-	error = bound->ahead ? bind_plans(table, bound, now, ret_message) : no_memory(ret_message);
+	error = bound->ahead && index_plans(bound) ? bind_plans(table, bound, now, ret_message) : no_memory(ret_message);
 	if (error != WEIR_OK) {
 		free_bound(bound);
 		return error;
@@ -192,19 +227,17 @@ int weir_guard_change(struct weir_guard *guard, struct weir_policy *policy, weir
 int weir_guard_change_limit(struct weir_guard *guard, const char *plan, const struct weir_limit *to, weir_ns now,
 			    struct weir_message *ret_message)
 {
-	const struct bound *bound;
+	const struct weir_table_limit *limit;
 	struct weir__text why;
 	int error = WEIR_ERR_LIMIT;
 
 	(void)pthread_mutex_lock(&guard->changing);
-	bound = atomic_load(&guard->bound);
-	for (uint32_t i = 0; i < weir_policy_plans(bound->policy) && error == WEIR_ERR_LIMIT; i++)
-		if (bound->limits[i] && strcmp(weir_policy_plan_of(bound->policy, i)->name, plan) == 0) {
-			error = weir_table_change_limit(guard->table, bound->limits[i], to, now, ret_message);
-			(void)pthread_mutex_unlock(&guard->changing);
-			return error;
-		}
+	limit = limit_named(atomic_load(&guard->bound), plan, strlen(plan));
+	if (limit)
+		error = weir_table_change_limit(guard->table, limit, to, now, ret_message);
 	(void)pthread_mutex_unlock(&guard->changing);
+	if (limit)
+		return error;
 	why = weir__text_of_message(ret_message, 0);
 	weir__text_add(&why, "the policy has no limit ");
 	weir__text_add_quoted(&why, plan, strlen(plan));
@@ -564,5 +597,78 @@ void weir_guard_explain(struct weir_guard *guard, const struct weir_attribute *a
 	const uint32_t phase = weir__readers_enter(&guard->readers);
 
 	weir_policy_explain(atomic_load(&guard->bound)->policy, attributes, n, report, context);
+	weir__readers_leave(&guard->readers, phase);
+}
+
+/* --- what there is ---------------------------------------------------------------------------------------------- */
+
+const struct weir_table_limit *weir__guard_limit(struct weir_guard *guard, const char *plan, size_t length)
+{
+	const uint32_t phase = weir__readers_enter(&guard->readers);
+	const struct weir_table_limit *const limit = limit_named(atomic_load(&guard->bound), plan, length);
+
+	weir__readers_leave(&guard->readers, phase);
+	return limit;
+}
+
+uint32_t weir__guard_limits(struct weir_guard *guard)
+{
+	const uint32_t phase = weir__readers_enter(&guard->readers);
+	const uint32_t n = weir_policy_limits(atomic_load(&guard->bound)->policy);
+
+	weir__readers_leave(&guard->readers, phase);
+	return n;
+}
+
+/* Of which limit a plan is. Those of a limit's overrides come behind its own, before that of the next limit. */
+static const struct weir__policy_limit *limit_of_plan(const struct weir_policy *policy, uint32_t plan)
+{
+	uint32_t low = 0, high = policy->n_limits;
+
+	while (high - low > 1) {
+		const uint32_t middle = low + (high - low) / 2;
+
+		if (policy->limits[middle].plan <= plan)
+			low = middle;
+		else
+			high = middle;
+	}
+	return &policy->limits[low];
+}
+
+static void describe(const struct bound *bound, uint32_t plan, struct weir__guard_row *row)
+{
+	const struct weir_policy *const policy = bound->policy;
+	const struct weir__policy_limit *limit;
+	size_t length = 0;
+
+	*row = (struct weir__guard_row){ .name = weir_policy_plan_of(policy, plan)->name,
+					 .limit = bound->limits[plan] };
+	if (policy->n_limits == 0) /* a dialect that has plans alone */
+		return;
+	limit = limit_of_plan(policy, plan);
+	row->mode = limit->mode;
+	for (uint32_t i = 0; i < limit->overrides.n && plan != limit->plan; i++)
+		if (limit->instead[i].plan == plan)
+			row->mode = limit->instead[i].mode;
+	for (unsigned i = 0; i < limit->n_parts && length < sizeof(row->key); i++)
+		length += (size_t)snprintf(row->key + length, sizeof(row->key) - length, "%s%s", i ? "," : "",
+					   policy->attributes.of[limit->parts[i].attribute].name.at);
+}
+
+void weir__guard_list(struct weir_guard *guard, uint32_t first, uint32_t most, void (*begin)(void *context, uint32_t n),
+		      void (*tell)(void *context, const struct weir__guard_row *row), void *context)
+{
+	const uint32_t phase = weir__readers_enter(&guard->readers);
+	const struct bound *const bound = atomic_load(&guard->bound);
+	const uint32_t all = weir_policy_plans(bound->policy), left = first < all ? all - first : 0;
+	const uint32_t n = left < most ? left : most;
+	struct weir__guard_row row;
+
+	begin(context, n);
+	for (uint32_t i = first; i < first + n; i++) {
+		describe(bound, i, &row);
+		tell(context, &row);
+	}
 	weir__readers_leave(&guard->readers, phase);
 }

@@ -17,7 +17,8 @@ struct reading {
 	struct weir__node *root;
 	struct level levels[DEPTH_MOST];
 	unsigned depth;
-	bool is_over; /* nothing more can be made of it */
+	bool is_over;   /* nothing more can be made of it, */
+	bool is_broken; /* nor of what there is */
 };
 
 static struct weir__mark mark_of(yaml_mark_t mark)
@@ -25,14 +26,18 @@ static struct weir__mark mark_of(yaml_mark_t mark)
 	return (struct weir__mark){ (uint32_t)mark.line + 1, (uint32_t)mark.column + 1 };
 }
 
+static void refuse_size(struct reading *reading, struct weir__mark at)
+{
+	weir__fault(reading->faults, at, "the file is too large for the memory that it may take");
+	reading->is_over = reading->is_broken = true;
+}
+
 static struct weir__node *new_node(struct reading *reading, enum weir__node_kind kind, yaml_mark_t at)
 {
 	struct weir__node *const node = weir__pool_take(reading->pool, sizeof(*node));
 
 	if (node == NULL) {
-		weir__fault(reading->faults, mark_of(at),
-			    "the file is too large for the memory that policies may take");
-		reading->is_over = true;
+		refuse_size(reading, mark_of(at));
 		return NULL;
 	}
 	node->kind = kind;
@@ -57,12 +62,12 @@ static void add_key(struct reading *reading, struct level *level, struct weir__n
 
 	if (node->kind != WEIR__NODE_TEXT) {
 		weir__fault(reading->faults, node->at, "%s as a key; a key is a text", weir__node_kind_words(node));
-		reading->is_over = true;
+		reading->is_over = reading->is_broken = true;
 		return;
 	}
 	if (level->node->n == MEMBERS_MOST) {
 		weir__fault(reading->faults, node->at, "more than %d keys in one map", MEMBERS_MOST);
-		reading->is_over = true;
+		reading->is_over = reading->is_broken = true;
 	} else if (is_known(level->node, node->text, &first)) {
 		weir__fault(reading->faults, node->at, "'%s' again; it was given in line %u", node->text.at,
 			    first.line);
@@ -103,7 +108,7 @@ static void begin(struct reading *reading, const yaml_event_t *event, enum weir_
 		return;
 	if (reading->depth == DEPTH_MOST) {
 		weir__fault(reading->faults, node->at, "more than %d lists and maps in one another", DEPTH_MOST);
-		reading->is_over = true;
+		reading->is_over = reading->is_broken = true;
 		return;
 	}
 	add_node(reading, node);
@@ -120,7 +125,7 @@ static void add_text(struct reading *reading, const yaml_event_t *event)
 	node->is_quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
 	node->text = weir__pool_copy(reading->pool, (struct weir__slice){ value, event->data.scalar.length });
 	if (node->text.at == NULL)
-		reading->is_over = true;
+		refuse_size(reading, node->at);
 	else if (memchr(value, '\0', event->data.scalar.length))
 		weir__fault(reading->faults, node->at, "a text with a NUL in it");
 	if (!reading->is_over)
@@ -130,7 +135,7 @@ static void add_text(struct reading *reading, const yaml_event_t *event)
 static void refuse(struct reading *reading, yaml_mark_t at, const char *what)
 {
 	weir__fault(reading->faults, mark_of(at), "%s: not used here; write it out", what);
-	reading->is_over = true;
+	reading->is_over = reading->is_broken = true;
 }
 
 static void take_event(struct reading *reading, const yaml_event_t *event)
@@ -142,7 +147,7 @@ static void take_event(struct reading *reading, const yaml_event_t *event)
 	case YAML_DOCUMENT_START_EVENT:
 		if (reading->root) {
 			weir__fault(reading->faults, mark_of(event->start_mark), "a second document; a file has one");
-			reading->is_over = true;
+			reading->is_over = reading->is_broken = true;
 		}
 		break;
 	case YAML_SCALAR_EVENT:
@@ -175,10 +180,25 @@ static void take_event(struct reading *reading, const yaml_event_t *event)
 	}
 }
 
+/* Bytes that are no characters have an offset alone, of which the line is made here. */
+static void refuse_syntax(const yaml_parser_t *parser, struct weir__slice text, struct weir__faults *faults)
+{
+	struct weir__mark at = mark_of(parser->problem_mark);
+
+	if (parser->error == YAML_READER_ERROR) {
+		at = (struct weir__mark){ 1, 1 };
+		for (size_t i = 0; i < parser->problem_offset && i < text.n; i++) {
+			at.column = text.at[i] == '\n' ? 1 : at.column + 1;
+			at.line += text.at[i] == '\n';
+		}
+	}
+	weir__fault(faults, at, "this is no YAML: %s%s%s", parser->problem ? parser->problem : "no memory",
+		    parser->context ? " " : "", parser->context ? parser->context : "");
+}
+
 struct weir__node *weir__document_read(struct weir__pool *pool, struct weir__slice text, struct weir__faults *faults)
 {
 	struct reading reading = { .pool = pool, .faults = faults };
-	const uint32_t before = faults->n;
 	yaml_parser_t parser;
 
 	if (!yaml_parser_initialize(&parser)) {
@@ -191,16 +211,15 @@ struct weir__node *weir__document_read(struct weir__pool *pool, struct weir__sli
 		yaml_event_t event;
 
 		if (!yaml_parser_parse(&parser, &event)) {
-			weir__fault(faults, mark_of(parser.problem_mark), "%s%s%s",
-				    parser.problem ? parser.problem : "not YAML", parser.context ? ", " : "",
-				    parser.context ? parser.context : "");
+			refuse_syntax(&parser, text, faults);
+			reading.is_broken = true;
 			break;
 		}
 		take_event(&reading, &event);
 		yaml_event_delete(&event);
 	}
 	yaml_parser_delete(&parser);
-	if (faults->n > before)
+	if (reading.is_broken)
 		return NULL;
 	if (reading.root == NULL) {
 		reading.root = weir__pool_take(pool, sizeof(*reading.root));

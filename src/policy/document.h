@@ -21,7 +21,8 @@ struct weir__node {
 	uint32_t n;                 /* of them */
 };
 
-/* Reports what is wrong and returns NULL. An empty file is an empty map. */
+/* Reports what is wrong; NULL: nothing can be made of it. A key that comes again is reported, too, and the map goes on with
+ * what it had. An empty file is an empty map. */
 struct weir__node *weir__document_read(struct weir__pool *pool, struct weir__slice text, struct weir__faults *faults);
 
 /* The value of a key, or NULL. */

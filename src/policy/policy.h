@@ -45,9 +45,17 @@ struct weir__policy_limit {
 	struct weir__key_part parts[WEIR__KEY_PARTS_MAX];
 	struct weir__slice name;
 	struct weir__mark at;
+	const char *file; /* in which that is; good while it is read */
 };
 
 struct weir__envoy;
+
+/* A file that a policy names. */
+struct weir__policy_file {
+	struct weir__slice path;
+	uint64_t hash; /* weir__policy_hash of what was read, with a seed of 0 */
+	struct weir__policy_file *next;
+};
 
 struct weir_policy {
 	struct weir__pool pool;
@@ -56,8 +64,10 @@ struct weir_policy {
 	struct weir__rules rules; /* one for each limit */
 	struct weir__policy_limit *limits;
 	uint32_t n_limits;
+	bool has_list; /* `limits` was there, if only as an empty list */
 	struct weir_policy_plan *plans;
 	uint32_t n_plans;
+	struct weir__policy_file *files; /* each as often as it is named */
 };
 
 /* weir_policy_match, which asks for memory that the caller will need: one for each limit, or NULL. */

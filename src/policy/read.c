@@ -404,6 +404,7 @@ static void read_limit(struct weir__policy_reading *reading, const struct weir__
 	const uint32_t before = reading->faults->n;
 
 	limit->at = node->at;
+	limit->file = reading->faults->file;
 	if (!weir__node_check_keys(reading->faults, node, "a limit", keys))
 		return;
 	read_name(reading, node, weir__node_member(node, "name"), limit);
@@ -438,6 +439,16 @@ static int compare_names(const void *a_, const void *b_)
 	return *a < *b ? -1 : 1;
 }
 
+static void refuse_name(const struct weir__policy_reading *reading, const struct weir__policy_limit *limit,
+			const struct weir__policy_limit *before)
+{
+	const bool is_elsewhere = strcmp(limit->file, before->file) != 0;
+
+	reading->faults->file = limit->file;
+	weir__fault(reading->faults, limit->at, "the name '%s' again; it was given in line %u%s%s", limit->name.at,
+		    before->at.line, is_elsewhere ? " of " : "", is_elsewhere ? before->file : "");
+}
+
 /* State is kept by name: each has its own. */
 static void check_names(const struct weir__policy_reading *reading)
 {
@@ -453,38 +464,61 @@ static void check_names(const struct weir__policy_reading *reading)
 	qsort(sorted, policy->n_limits, sizeof(*sorted), compare_names);
 	for (uint32_t i = 1; i < policy->n_limits; i++)
 		if (sorted[i]->name.n > 0 && weir__slice_equal(sorted[i - 1]->name, sorted[i]->name))
-			weir__fault(reading->faults, sorted[i]->at, "the name '%s' again; it was given in line %u",
-				    sorted[i]->name.at, sorted[i - 1]->at.line);
+			refuse_name(reading, sorted[i], sorted[i - 1]);
 	free(sorted);
 }
 
-static void read_limits(struct weir__policy_reading *reading, const struct weir__node *list)
+/* How many there are in a file; none if that is wrong. */
+static uint32_t count_limits(const struct weir__policy_reading *reading, const struct weir__node *list)
+{
+	if (list == NULL)
+		return 0;
+	if (list->kind != WEIR__NODE_LIST) {
+		weir__fault(reading->faults, list->at, "%s; limits is a list", weir__node_kind_words(list));
+		return 0;
+	}
+	if (list->n > WEIR__LIMITS_MAX) {
+		weir__fault(reading->faults, list->at, "more than %d limits", WEIR__LIMITS_MAX);
+		return 0;
+	}
+	return list->n;
+}
+
+static struct weir__rule *make_limits(const struct weir__policy_reading *reading, uint64_t n)
 {
 	struct weir_policy *const policy = reading->policy;
-	struct weir__rule *rules;
+	struct weir__rule *const rules = weir__pool_take_array(&policy->pool, n, sizeof(*rules));
 
-	if (list && list->kind != WEIR__NODE_LIST) {
-		weir__fault(reading->faults, list->at, "%s; limits is a list", weir__node_kind_words(list));
-		return;
+	if (n > WEIR__LIMITS_MAX) {
+		weir__fault(reading->faults, (struct weir__mark){ 1, 1 }, "with this file more than %d limits",
+			    WEIR__LIMITS_MAX);
+		return NULL;
 	}
-	if (list && list->n > WEIR__LIMITS_MAX) {
-		weir__fault(reading->faults, list->at, "more than %d limits", WEIR__LIMITS_MAX);
-		return;
-	}
-	policy->n_limits = list ? list->n : 0;
-	policy->limits = weir__pool_take_array(&policy->pool, policy->n_limits, sizeof(policy->limits[0]));
-	rules = weir__pool_take_array(&policy->pool, policy->n_limits, sizeof(*rules));
+	policy->limits = weir__pool_take_array(&policy->pool, n, sizeof(policy->limits[0]));
 	if (policy->limits == NULL || rules == NULL) {
 		(void)weir__policy_no_memory(reading, (struct weir__mark){ 1, 1 });
-		policy->n_limits = 0;
-		return;
+		return NULL;
 	}
-	for (const struct weir__node *node = policy->n_limits ? list->members : NULL, *next; node; node = next) {
+	policy->n_limits = (uint32_t)n;
+	return rules;
+}
+
+static void read_limits(struct weir__policy_reading *reading, const struct weir__node *list, struct weir__rule *rules)
+{
+	struct weir_policy *const policy = reading->policy;
+	const bool is_list = list && list->kind == WEIR__NODE_LIST && list->n <= WEIR__LIMITS_MAX;
+
+	for (const struct weir__node *node = is_list ? list->members : NULL; node; node = node->next) {
 		const uint32_t number = (uint32_t)(policy->rules.n++);
 
-		next = node->next;
 		read_limit(reading, node, &policy->limits[number], &rules[number]);
 	}
+}
+
+static void finish_limits(const struct weir__policy_reading *reading, const struct weir__rule *rules)
+{
+	struct weir_policy *const policy = reading->policy;
+
 	check_names(reading);
 	if (!weir__rules_init(&policy->rules, &policy->pool, rules, policy->n_limits))
 		(void)weir__policy_no_memory(reading, (struct weir__mark){ 1, 1 });
@@ -496,18 +530,12 @@ static void read_limits(struct weir__policy_reading *reading, const struct weir_
 
 /* --- the whole -------------------------------------------------------------------------------------------------- */
 
-static void check_top(struct weir__faults *faults, const struct weir__node *root, const char *const *others)
+static void check_top(struct weir__faults *faults, const struct weir__node *root)
 {
-	for (const struct weir__node *member = root->members; member; member = member->next) {
-		bool is_known = weir__slice_is(member->key->text, "limits") ||
-				weir__slice_is(member->key->text, "attributes");
-
-		for (const char *const *other = others; !is_known && other && *other; other++)
-			is_known = weir__slice_is(member->key->text, *other);
-		if (!is_known)
+	for (const struct weir__node *member = root->members; member; member = member->next)
+		if (!weir__slice_is(member->key->text, "limits") && !weir__slice_is(member->key->text, "attributes"))
 			weir__fault(faults, member->key->at, "'%s' is nothing that a policy has: limits, attributes",
 				    member->key->text.at);
-	}
 }
 
 static size_t folder_of(const char *file)
@@ -517,34 +545,87 @@ static size_t folder_of(const char *file)
 	return slash ? (size_t)(slash + 1 - file) : 0;
 }
 
-struct weir_policy *weir__policy_of_document(struct weir__slice text, const char *file, struct weir__faults *faults,
-					     const char *const *others)
+/* The files of a policy, as far as they are maps. */
+struct documents {
+	struct weir__pool pool;
+	const struct weir__node *roots[WEIR__POLICY_FILES_MAX];
+};
+
+static void begin_part(struct weir__policy_reading *reading, const struct weir__policy_part *part)
+{
+	reading->faults->file = part->file ? part->file : "policy";
+	reading->folder = part->file;
+	reading->folder_length = folder_of(part->file);
+}
+
+static uint64_t read_documents(struct weir__policy_reading *reading, const struct weir__policy_part *parts, size_t n,
+			       bool has_others, struct documents *documents)
+{
+	uint64_t limits = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct weir__node *root, *list;
+
+		begin_part(reading, &parts[i]);
+		root = weir__document_read(&documents->pool, parts[i].text, reading->faults);
+		if (root && root->kind != WEIR__NODE_MAP) {
+			weir__fault(reading->faults, root->at, "%s; a policy is a map with limits in it",
+				    weir__node_kind_words(root));
+			root = NULL;
+		}
+		documents->roots[i] = NULL;
+		if (root == NULL)
+			continue;
+		if (weir__envoy_is(root)) {
+			weir__envoy_read(reading, root, 0);
+			reading->policy->has_list = true;
+			continue;
+		}
+		documents->roots[i] = root;
+		if (!has_others)
+			check_top(reading->faults, root);
+		read_attributes(reading, weir__node_member(root, "attributes"));
+		list = weir__node_member(root, "limits");
+		reading->policy->has_list |= list != NULL;
+		limits += count_limits(reading, list);
+	}
+	return limits;
+}
+
+/* All attributes come before all limits: what one is must not depend on the order of files. */
+static void read_parts(struct weir__policy_reading *reading, const struct weir__policy_part *parts, size_t n,
+		       bool has_others, struct documents *documents)
+{
+	const uint64_t limits = read_documents(reading, parts, n, has_others, documents);
+	struct weir__rule *const rules = make_limits(reading, limits);
+
+	for (size_t i = 0; rules && i < n; i++) {
+		begin_part(reading, &parts[i]);
+		if (documents->roots[i])
+			read_limits(reading, weir__node_member(documents->roots[i], "limits"), rules);
+	}
+	if (rules)
+		finish_limits(reading, rules);
+}
+
+struct weir_policy *weir__policy_of_parts(const struct weir__policy_part *parts, size_t n, struct weir__faults *faults,
+					  bool has_others)
 {
 	struct weir_policy *const policy = calloc(1, sizeof(*policy));
-	struct weir__pool pool = weir__pool_of(policy_most);
-	struct weir__policy_reading reading = {
-		.policy = policy, .faults = faults, .folder = file, .folder_length = folder_of(file)
-	};
-	const struct weir__node *root;
+	struct weir__policy_reading reading = { .policy = policy, .faults = faults };
+	struct documents documents = { .pool = weir__pool_of(policy_most) };
 
-	if (policy == NULL) {
-		weir__fault(faults, (struct weir__mark){ 1, 1 }, "no memory");
+	if (policy == NULL || n > WEIR__POLICY_FILES_MAX) {
+		weir__fault(faults, (struct weir__mark){ 1, 1 }, policy ? "a policy has at most %d files" : "no memory",
+			    WEIR__POLICY_FILES_MAX);
+		free(policy);
 		return NULL;
 	}
 	policy->pool = weir__pool_of(policy_most);
 	policy->pool.is_looked_up = true;
 	add_known_attributes(&policy->attributes);
-	root = weir__document_read(&pool, text, faults);
-	if (root && root->kind != WEIR__NODE_MAP) {
-		weir__fault(faults, root->at, "%s; a policy is a map with limits in it", weir__node_kind_words(root));
-	} else if (root && others == NULL && weir__envoy_is(root)) {
-		weir__envoy_read(&reading, root, 0);
-	} else if (root) {
-		check_top(faults, root, others);
-		read_attributes(&reading, weir__node_member(root, "attributes"));
-		read_limits(&reading, weir__node_member(root, "limits"));
-	}
-	weir__pool_free(&pool);
+	read_parts(&reading, parts, n, has_others, &documents);
+	weir__pool_free(&documents.pool);
 	if (faults->n == 0)
 		return policy;
 	weir_policy_free(policy);
@@ -555,8 +636,9 @@ int weir_policy_read(const char *text, size_t length, const char *name, weir_pol
 		     struct weir_policy **ret_policy)
 {
 	struct weir__faults faults = { name ? name : "policy", report, context, 0 };
+	const struct weir__policy_part part = { { text, length }, name };
 
-	*ret_policy = weir__policy_of_document((struct weir__slice){ text, length }, name, &faults, NULL);
+	*ret_policy = weir__policy_of_parts(&part, 1, &faults, false);
 	return *ret_policy ? WEIR_OK : WEIR_ERR_SYNTAX;
 }
 

@@ -60,8 +60,17 @@ bool weir__policy_read_entries(struct weir__policy_reading *reading, struct weir
 /* read_crowd.c: reports if more limits can apply to one request than may. */
 void weir__policy_check_crowd(const struct weir__policy_reading *reading);
 
-/* A policy of a document: `others` are keys at its top that are somebody else's, ending with NULL. */
-struct weir_policy *weir__policy_of_document(struct weir__slice text, const char *file, struct weir__faults *faults,
-					     const char *const *others);
+enum { WEIR__POLICY_FILES_MAX = 256 };
+
+/* A file of a policy. */
+struct weir__policy_part {
+	struct weir__slice text;
+	const char *file; /* NULL: it is none, and may name none */
+};
+
+/* One policy of all files; NULL: something was reported. With `has_others`, keys at their tops that a policy has not are
+ * somebody else's, who checks them. */
+struct weir_policy *weir__policy_of_parts(const struct weir__policy_part *parts, size_t n, struct weir__faults *faults,
+					  bool has_others);
 
 #endif

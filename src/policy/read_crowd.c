@@ -106,12 +106,14 @@ void weir__policy_check_crowd(const struct weir__policy_reading *reading)
 		for (size_t k = 0; k < policy->rules.of[i].n; k++)
 			meet(trial, &policy->rules.of[i].conditions[k]);
 		found = weir__rules_all(&policy->rules, &trial->values, numbers, WEIR_POLICY_CLAIMS_MAX);
-		if (found > WEIR_POLICY_CLAIMS_MAX)
+		if (found > WEIR_POLICY_CLAIMS_MAX) {
+			reading->faults->file = policy->limits[i].file;
 			weir__fault(
 				reading->faults, policy->limits[i].at,
 				"more than %d limits can apply to one request, '%s' and '%s' among them; at most %d may",
 				WEIR_POLICY_CLAIMS_MAX, policy->limits[i].name.at,
 				policy->limits[numbers[numbers[0] == i]].name.at, WEIR_POLICY_CLAIMS_MAX);
+		}
 	}
 	free(trial);
 }

@@ -269,6 +269,21 @@ static bool find_path(const struct weir__policy_reading *reading, const struct w
 	return true;
 }
 
+/* Whoever watches a policy watches the files that it names, too. */
+static void note_file(const struct table *table, const char *path)
+{
+	struct weir_policy *const policy = table->reading->policy;
+	struct weir__policy_file *const note = weir__pool_take(&policy->pool, sizeof(*note));
+
+	if (note == NULL)
+		return;
+	note->path = weir__pool_copy(&policy->pool, weir__slice_of(path));
+	note->hash = weir__policy_hash(0, table->text.at, table->text.n);
+	note->next = policy->files;
+	if (note->path.at)
+		policy->files = note;
+}
+
 static bool read_file(struct table *table, const struct weir__node *file)
 {
 	char path[PATH_ROOM], *text;
@@ -283,6 +298,7 @@ static bool read_file(struct table *table, const struct weir__node *file)
 		return false;
 	}
 	table->text.at = text;
+	note_file(table, path);
 	table->faults = *table->reading->faults;
 	table->faults.file = path;
 	is_good = read_table(table);

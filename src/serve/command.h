@@ -18,6 +18,8 @@ typedef void weir__run_command(struct weir__call *call);
 /* commands_decide.c */
 weir__run_command weir__cl_throttle, weir__throttle, weir__take, weir__upto, weir__peek, weir__refund, weir__reset,
 	weir__inspect, weir__all;
+/* commands_check.c */
+weir__run_command weir__check, weir__explain_command, weir__limits_command, weir__change, weir__reload;
 /* commands_hold.c */
 weir__run_command weir__hold, weir__settle, weir__release;
 /* commands_client.c */
@@ -85,6 +87,12 @@ bool weir__read_number(struct weir__call *call, uint32_t place, uint64_t most, e
 
 /* The limit that an argument states. False: that was answered. */
 bool weir__read_limit(struct weir__call *call, uint32_t place, struct weir_limit *ret_limit);
+
+/* Whether an argument names a limit of the policy, as in @per-client: no text of a limit begins so. */
+bool weir__is_named(const struct weir__resp_slice *limit);
+
+/* The limit that an argument names. NULL: that was answered. */
+const struct weir_table_limit *weir__find_named(struct weir__call *call, uint32_t place);
 
 /* A limit found or made. NULL: that was answered. */
 const struct weir_table_limit *weir__find_limit(struct weir__call *call, enum weir__space space,

@@ -38,6 +38,20 @@ const struct weir__command weir__command_rows[] = {
 	  weir__settle, 3, 3, WEIR__IS_DECISION | WEIR__IS_WRITE, 0, 0, 0 },
 	{ "weir.release", "id", "gives back what is held: as settle with an actual cost of 0",
 	  weir__release, 2, 2, WEIR__IS_DECISION | WEIR__IS_WRITE, 0, 0, 0 },
+	{ "weir.check", "[COST n] attribute value [attribute value ...]",
+	  "decides by all limits of the policy that apply: as take, joined, then limits: how many apply, shadow_denied: of those in shadow, and decided_by: the name of one",
+	  weir__check, 3, INT32_MAX, WEIR__IS_DECISION | WEIR__IS_WRITE, 0, 0, 0 },
+	{ "weir.explain", "attribute value [attribute value ...]",
+	  "a line for each limit of the policy: that it applies, with which key; or why it does not",
+	  weir__explain_command, 3, INT32_MAX, WEIR__NEEDS_ADMIN, 0, 0, 0 },
+	{ "weir.limits", "[first]",
+	  "limits and overrides of the policy from this number on, 0 if none is given, 50 at most: name, limit as it is now, mode, key, allowed, denied",
+	  weir__limits_command, 1, 2, 0, 0, 0, 0 },
+	{ "weir.change", "name limit", "changes one limit, until the policy changes",
+	  weir__change, 3, 3, WEIR__IS_WRITE | WEIR__NEEDS_ADMIN, 0, 0, 0 },
+	{ "weir.reload", "",
+	  "reads the policy again, soon: a number; when policy_reloads of INFO is as large, it was done",
+	  weir__reload, 1, 1, WEIR__NEEDS_ADMIN, 0, 0, 0 },
 	{ "ping", "[text]", "PONG, or the text", weir__ping, 1, 2, WEIR__IS_FAST, 0, 0, 0 },
 	{ "echo", "text", "the text", weir__echo, 2, 2, WEIR__IS_FAST, 0, 0, 0 },
 	{ "auth", "[user] password", "says who is asking; without a user it is default", weir__auth, 2, INT32_MAX,
@@ -298,6 +312,7 @@ void weir__commands_init(struct weir__commands *commands, struct weir_table *tab
 	commands->n = 0;
 	commands->holds = NULL;
 	commands->waiting = NULL;
+	commands->policies = NULL;
 	(void)pthread_once(&directory_once, make_directory);
 	weir__limits_init(&commands->limits, table, counted_as);
 }

@@ -26,6 +26,8 @@ enum weir__answer_form {
 	WEIR__ANSWER_WEIR,
 };
 
+struct weir__policies;
+
 /* What the commands of one thread work with. */
 struct weir__commands {
 	struct weir_table *table;
@@ -34,8 +36,9 @@ struct weir__commands {
 	struct weir_claim claims[WEIR__GROUP];
 	enum weir__answer_form forms[WEIR__GROUP];
 	size_t n;
-	struct weir__holds *holds;     /* of all threads; NULL after init: there is room for none */
-	struct weir__waiting *waiting; /* likewise, of this thread */
+	struct weir__holds *holds;       /* of all threads; NULL after init: there is room for none */
+	struct weir__waiting *waiting;   /* likewise, of this thread */
+	struct weir__policies *policies; /* of all threads; NULL after init: there is no policy */
 };
 
 /* A client. */

@@ -4,22 +4,40 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "serve/policies.h"
+
+/* Appends; without a policy there is nothing to tell. */
+static size_t describe_policy(struct weir__policies *policies, char *text, size_t size)
+{
+	struct weir__policies_info info;
+
+	if (policies == NULL)
+		return 0;
+	weir__policies_info(policies, &info);
+	return (size_t)snprintf(
+		text, size,
+		"\r\n# Policy\r\npolicy_limits:%" PRIu32 "\r\npolicy_changes:%" PRIu64 "\r\npolicy_failures:%" PRIu64
+		"\r\npolicy_reloads:%" PRIu64 "\r\npolicy_loaded_at:%" PRIu64 "\r\npolicy_last_error:%s\r\n",
+		info.limits, info.changes, info.failures, info.reloads, info.loaded_at / 1000000000, info.last_error);
+}
+
 void weir__info(struct weir__call *call)
 {
 	const struct weir__commands *const commands = call->commands;
-	char text[1024];
+	char text[2048];
 	struct weir_table_limit_stats decisions;
-	int length;
+	size_t length;
 
 	weir_table_limit_stats(commands->table, commands->limits.counted_as, &decisions);
-	length = snprintf(text, sizeof(text),
-			  "# Server\r\nweir_version:" WEIR_VERSION
-			  "\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\n"
-			  "\r\n# Decisions\r\nallowed:%" PRIu64 "\r\ndenied:%" PRIu64 "\r\nholds:%" PRIu32
-			  "\r\nwaiting_here:%" PRIu32 "\r\n",
-			  decisions.allowed, decisions.denied, commands->holds ? weir__holds_n(commands->holds) : 0,
-			  commands->waiting ? weir__waiting_n(commands->waiting) : 0);
-	weir__resp_write_verbatim(call->writer, "txt", text, (size_t)length);
+	length = (size_t)snprintf(
+		text, sizeof(text),
+		"# Server\r\nweir_version:" WEIR_VERSION "\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\n"
+		"\r\n# Decisions\r\nallowed:%" PRIu64 "\r\ndenied:%" PRIu64 "\r\nholds:%" PRIu32
+		"\r\nwaiting_here:%" PRIu32 "\r\n",
+		decisions.allowed, decisions.denied, commands->holds ? weir__holds_n(commands->holds) : 0,
+		commands->waiting ? weir__waiting_n(commands->waiting) : 0);
+	length += describe_policy(commands->policies, text + length, sizeof(text) - length);
+	weir__resp_write_verbatim(call->writer, "txt", text, length);
 }
 
 /* --- help ------------------------------------------------------------------------------------------------------- */

@@ -85,8 +85,8 @@ static const struct {
 
 enum { OF_REDIS = sizeof(of_redis) / sizeof(of_redis[0]) };
 
-/* The list, the users, two texts, and the others. */
-_Static_assert(2 * (int)WEIR__SETTING_SHOWN + 2 * (int)WEIR__SETTING_TEXT_SIZE + 1024 <= (int)WEIR__ANSWER_MOST,
+/* The list, the users, three texts, and the others. */
+_Static_assert(2 * (int)WEIR__SETTING_SHOWN + 3 * (int)WEIR__SETTING_TEXT_SIZE + 1024 <= (int)WEIR__ANSWER_MOST,
 	       "all of them fit an answer");
 
 static bool is_wanted(const struct weir__call *call, const char *name)

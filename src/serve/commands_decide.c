@@ -246,6 +246,10 @@ bool weir__read_limit(struct weir__call *call, uint32_t place, struct weir_limit
 	const struct weir__resp_slice *const text = &call->arguments[place];
 	struct weir_message why;
 
+	if (weir__is_named(text)) {
+		weir__refuse(call, WEIR__SAY_NAMED);
+		return false;
+	}
 	if (weir_limit_parse(text->bytes, text->length, ret_limit, &why) == WEIR_OK)
 		return true;
 	weir__refuse_with(call, WEIR__SAY_LIMIT_TEXT, why.text);
@@ -262,6 +266,8 @@ static const struct weir_table_limit *limit_of_text(struct weir__call *call)
 
 	if (limit)
 		return limit;
+	if (weir__is_named(text))
+		return weir__find_named(call, 2);
 	limit = weir__read_limit(call, 2, &asked) ? weir__find_limit(call, WEIR__SPACE_TEXT, &asked) : NULL;
 	if (limit)
 		weir__limits_remember(limits, WEIR__SPACE_TEXT, text->bytes, text->length, 0, limit);
@@ -391,13 +397,15 @@ void weir__inspect(struct weir__call *call)
 	const struct weir_table_limit *const limit = limit_of_text(call);
 	char text[WEIR_LIMIT_TEXT_MAX];
 	struct weir_table_key key;
+	struct weir_limit stated;
 
 	if (limit == NULL)
 		return;
 	weir__commands_end_group(call->commands, call->client, call->writer);
 	key = weir_table_inspect(table, limit, call->arguments[1].bytes, call->arguments[1].length,
 				 weir_table_now(table));
-	(void)weir_limit_print(&limit->added, text);
+	stated = weir__is_named(&call->arguments[2]) ? weir_table_limit_limit(limit) : limit->added;
+	(void)weir_limit_print(&stated, text);
 	weir__resp_write_map(call->writer, 7);
 	weir__say_word(call, "is_stored");
 	weir__resp_write_boolean(call->writer, key.is_stored);
@@ -406,7 +414,7 @@ void weir__inspect(struct weir__call *call)
 	say_number(call, "remaining", key.verdict.remaining);
 	say_number(call, "reset_after", key.verdict.reset_after);
 	weir__say_word(call, "algorithm");
-	weir__say_word(call, weir_algorithm_name(limit->added.algorithm));
+	weir__say_word(call, weir_algorithm_name(stated.algorithm));
 	weir__say_word(call, "text");
 	weir__say_word(call, text);
 }
@@ -441,13 +449,15 @@ static bool read_claim(struct weir__call *call, struct several *several, size_t 
 {
 	const uint32_t at = 1 + 3 * (uint32_t)i;
 	struct weir_claim *const claim = &several->claims[i];
+	const bool is_named = weir__is_named(&call->arguments[at + 1]);
 
-	if (!weir__read_limit(call, at + 1, &several->asked[i]) ||
+	several->asked[i] = (struct weir_limit){ .count = 0 }; /* of a name: no text is the same */
+	if ((!is_named && !weir__read_limit(call, at + 1, &several->asked[i])) ||
 	    !weir__read_number(call, at + 2, INT64_MAX, WEIR__SAY_COST, &claim->cost))
 		return false;
 	claim->key = call->arguments[at].bytes;
 	claim->key_length = call->arguments[at].length;
-	claim->limit = limit_of_several(call, several, i);
+	claim->limit = is_named ? weir__find_named(call, at + 1) : limit_of_several(call, several, i);
 	return claim->limit != NULL;
 }
 

@@ -23,6 +23,14 @@
 	X(TIMEOUT, "ERR a timeout is 0 to 86400000 ms", "", "a wait would be longer than a day")                       \
 	X(WAITERS, "BUSY too many requests wait already; nothing was charged", "", "4096 requests wait in this worker") \
 	X(CLAIMS, "ERR WEIR.ALL takes key, limit and cost, together 1 to 16 times", "", "one of three is missing, or there are more") \
+	X(NO_POLICY, "NOPOLICY there is no policy: start weir serve with --policy, or with limits in the file of --config", "", \
+	  "a command asks the policy, or names a limit of it")                                                         \
+	X(NO_LIMIT, "NOLIMIT the policy has no limit named ", "<name>", "the policy has none, or it is unlimited")    \
+	X(NAMED, "ERR a limit that is named cannot be waited for or held: say it as text, such as 100/min", "",        \
+	  "WAIT or WEIR.HOLD is asked for @name")                                                                      \
+	X(ATTRIBUTES, "ERR attributes come as names and values, up to 32 of them", "",                                 \
+	  "a name has no value, or there are more")                                                                    \
+	X(LIMITS_FIRST, "ERR the number of a limit is a whole number, 0 or more", "", "that of WEIR.LIMITS is none")   \
 	X(HOLD_ID, "ERR an id has 1 to 64 bytes", "", "the id of a hold is empty or longer")                           \
 	X(HOLD_KEY, "ERR the key of a hold has at most 256 bytes", "", "the key of a hold is longer")                  \
 	X(HOLD_TIME, "ERR a hold lasts 1 to 86400000 ms", "", "a hold would end at once, or last longer than a day")   \

@@ -43,6 +43,13 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "A client that reads nothing of what waits for it for so long is cut off." },
 	{ "holds", WEIR__SETTING_COUNT, 1, 16777216, "65536", PLACE(holds), "N",
 	  "Holds at the same time, at most. Beyond it new ones are refused." },
+	{ "policy", WEIR__SETTING_TEXT, 0, 0, "", PLACE(policy), "PATH",
+	  "A file of limits, or a directory: then all *.yaml of it, in the order of their names, are one policy. It is "
+	  "read again whenever it changes. Without it, limits and attributes may be in the file of settings." },
+	{ "plans", WEIR__SETTING_COUNT, 0, 1000000, "0", PLACE(plans), "N",
+	  "Limits and overrides that policies may ever have had since the table was made, at most: 2 KiB each. 0 is "
+	  "enough for the policy at the start and as many again, at least 1024. A table that stays needs a number that "
+	  "stays." },
 	{ "users", WEIR__SETTING_USERS, 0, WEIR__USERS_MAX, "", PLACE(users), NULL,
 	  "Who may ask, with password and role; once there is one, all clients must say who they are. In the file alone." },
 };
@@ -475,6 +482,9 @@ static void check_together(struct weir__settings *settings)
 {
 	static const char *const names[] = { "shared", "file" };
 
+	if (settings->policy[0] != '\0' && settings->has_policy)
+		weir__settings_fault(settings, weir__settings_place(settings, "policy"), "policy",
+				     "there are limits or attributes in %s, too; leave one out", settings->config);
 	if (settings->shared[0] == '\0' || settings->file[0] == '\0')
 		return;
 	for (size_t i = 0; i < 2; i++)

@@ -15,11 +15,11 @@
 #include "serve/worker.h"
 
 enum {
-	WEIR__SETTINGS = 12,
+	WEIR__SETTINGS = 14,
 	WEIR__WORKERS_MAX = 256,
-	WEIR__SETTING_TEXT_SIZE = 1024,        /* of a path or a name, with its NUL */
-	WEIR__SETTING_FAULTS_MAX = 50,         /* that are told */
-	WEIR__SETTINGS_FILE_MAX = 1024 * 1024, /* bytes */
+	WEIR__SETTING_TEXT_SIZE = 1024,             /* of a path or a name, with its NUL */
+	WEIR__SETTING_FAULTS_MAX = 50,              /* that are told */
+	WEIR__SETTINGS_FILE_MAX = 16 * 1024 * 1024, /* bytes, with the limits that are in it */
 };
 
 enum weir__setting_kind {
@@ -63,13 +63,14 @@ struct weir__setting_list {
 
 struct weir__settings {
 	struct weir__setting_list listen;
-	uint64_t keys, workers, connections, idle_ns, output, stall_ns, arena, holds;
-	char shared[WEIR__SETTING_TEXT_SIZE], file[WEIR__SETTING_TEXT_SIZE];
+	uint64_t keys, workers, connections, idle_ns, output, stall_ns, arena, holds, plans;
+	char shared[WEIR__SETTING_TEXT_SIZE], file[WEIR__SETTING_TEXT_SIZE], policy[WEIR__SETTING_TEXT_SIZE];
 	struct weir__users users;
 
 	struct weir__setting_place places[WEIR__SETTINGS]; /* where each was said last */
 	char config[WEIR__SETTING_TEXT_SIZE];              /* the path of the file; empty: there is none */
 	struct weir__setting_place config_place;
+	bool has_policy; /* the file has limits or attributes in it */
 	FILE *errors;
 	uint32_t faults;
 };
@@ -83,6 +84,9 @@ bool weir__settings_read(struct weir__settings *settings, int argc, char **argv)
 
 /* settings_file.c: the file of settings->config. */
 void weir__settings_read_file(struct weir__settings *settings);
+
+/* The same from its text. False: it is no YAML, and whoever reads it for something else would only say so again. */
+bool weir__settings_read_text(struct weir__settings *settings, const char *text, size_t length);
 
 const struct weir__setting *weir__settings_find(const char *name, size_t length);
 

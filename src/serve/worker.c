@@ -654,6 +654,7 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	weir__commands_init(&worker->commands, options->table, options->counted_as);
 	worker->commands.settings = options->settings;
 	worker->commands.holds = options->holds;
+	worker->commands.policies = options->policies;
 	worker->commands.waiting = weir__waiting_new(options->table, WAITERS_MAX);
 	error = worker->commands.waiting ? start(worker) : ENOMEM;
 	if (error != 0) {

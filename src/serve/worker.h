@@ -14,6 +14,7 @@ enum { WEIR__LISTENERS_MAX = 16 };
 
 struct weir__crew;
 struct weir__holds;
+struct weir__policies;
 struct weir__settings;
 
 struct weir__worker_options {
@@ -28,6 +29,7 @@ struct weir__worker_options {
 	size_t output_max; /* bytes of answers that wait for a client, beyond which it gets no more; 0 is 16 MiB */
 	uint64_t stall_ns; /* a client that takes nothing of what waits for so long is cut off; 0 is 30 s */
 	struct weir__holds *holds;             /* of all workers; NULL: there is room for none */
+	struct weir__policies *policies;       /* likewise; NULL: there is none */
 	const struct weir__settings *settings; /* for CONFIG GET and AUTH; NULL: none to show, and no users */
 };
 

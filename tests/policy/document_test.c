@@ -52,20 +52,23 @@ static void what_is_refused(void)
 {
 	static const struct {
 		const char *text, *line;
+		bool is_readable; /* all the same, so that the rest is told, too */
 	} rows[] = {
-		{ "a: 1\na: 2\n", "f:2:1: 'a' again; it was given in line 1" },
-		{ "a: &x 1\n", "f:1:4: an anchor (&) or tag (!): not used here; write it out" },
-		{ "a: *x\n", "f:1:4: an alias (*): not used here; write it out" },
-		{ "a: !!int 1\n", "f:1:4: an anchor (&) or tag (!): not used here; write it out" },
-		{ "a: 1\n---\nb: 2\n", "f:2:1: a second document; a file has one" },
-		{ "[a]: 1\n", "f:1:1: a list as a key; a key is a text" },
-		{ "a: [1\n", "f:2:1: did not find expected ',' or ']', while parsing a flow sequence" },
+		{ "a: 1\na: 2\n", "f:2:1: 'a' again; it was given in line 1", true },
+		{ "a: &x 1\n", "f:1:4: an anchor (&) or tag (!): not used here; write it out", false },
+		{ "a: *x\n", "f:1:4: an alias (*): not used here; write it out", false },
+		{ "a: !!int 1\n", "f:1:4: an anchor (&) or tag (!): not used here; write it out", false },
+		{ "a: 1\n---\nb: 2\n", "f:2:1: a second document; a file has one", false },
+		{ "[a]: 1\n", "f:1:1: a list as a key; a key is a text", false },
+		{ "a: [1\n", "f:2:1: this is no YAML: did not find expected ',' or ']' while parsing a flow sequence",
+		  false },
+		{ "a: 1\nb: \xff\n", "f:2:4: this is no YAML: invalid leading UTF-8 octet", false },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct weir__pool pool;
 
-		CHECK(read_text(&pool, rows[i].text) == NULL);
+		CHECK_EQ(read_text(&pool, rows[i].text) != NULL, rows[i].is_readable);
 		CHECK_TEXT(line, rows[i].line);
 		weir__pool_free(&pool);
 	}

@@ -301,8 +301,8 @@ def settings_are_shown():
 def patterns_are_those_of_redis():
     """Names of settings are keys of a Redis: KEYS matches as CONFIG GET does."""
     dice = random.Random(SEED)
-    names = ["listen", "keys", "arena", "shared", "file", "workers", "connections", "idle", "output", "stall", "holds", "users", "save",
-             "appendonly"]
+    names = ["listen", "keys", "arena", "shared", "file", "workers", "connections", "idle", "output", "stall", "holds",
+             "policy", "plans", "users", "save", "appendonly"]
     with redis("") as theirs, weir("") as ours, theirs.connect() as their, ours.connect() as our:
         for name in names:
             expect(their, bulks("SET", name, ""), b"+OK\r\n")

@@ -25,7 +25,7 @@ class Server:
             [WEIR, "serve", "--listen", "127.0.0.1:0", "--listen", self.path, "--keys", "10000", *options],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         lines = []
-        while not lines or (lines[-1] and not lines[-1].endswith(" HELP\n")):
+        while not lines or (lines[-1] and " WEIR.INSPECT " not in lines[-1]):
             lines.append(self.process.stdout.readline().decode())
         self.lines = "".join(lines)
         found = re.fullmatch(r"weir serve: RESP at 127\.0\.0\.1:(\d+)\n", lines[0])

@@ -169,6 +169,8 @@ static void defaults_are_those_of_the_table(void)
 	CHECK_TEXT(shown(told, "output"), "16777216");
 	CHECK_TEXT(shown(told, "stall"), "30");
 	CHECK_TEXT(shown(told, "holds"), "65536");
+	CHECK_TEXT(shown(told, "policy"), "");
+	CHECK_TEXT(shown(told, "plans"), "0");
 	CHECK_TEXT(shown(told, "users"), "");
 	CHECK(told->settings.workers >= 1 && told->settings.workers <= WEIR__WORKERS_MAX);
 }
@@ -191,7 +193,8 @@ static const struct {
 	{ NULL, NULL, NULL, { "--listen", "e:5", "--listen=./f" }, "listen", "e:5,./f" },
 	{ "", NULL, NULL, { NULL }, "keys", "1000000" },
 	{ "# nothing\n---\n", NULL, NULL, { NULL }, "keys", "1000000" },
-	{ "keys: &n 7\nconnections: *n\n", NULL, NULL, { NULL }, "connections", "7" },
+	{ "limits: []\nkeys: 7\nattributes: {}\n", NULL, NULL, { NULL }, "keys", "7" }, /* a policy is not read here */
+	{ "policy: limits.yaml", NULL, NULL, { "--policy=limits" }, "policy", "limits" },
 	{ "{\"keys\": \"5m\"}", NULL, NULL, { NULL }, "keys", "5000000" },
 };
 
@@ -255,25 +258,24 @@ static const struct {
 	  NULL,
 	  NULL,
 	  { NULL },
+	  "FILE:8:1: 'keys' again; it was given in line 1\n"
 	  "FILE:1:7: keys: found a list; " KEYS_RIGHT
 	  "FILE:2:1: keyz: found an unknown setting; use listen, keys, arena, shared, file, workers, connections, idle, "
-	  "output, stall, holds or users\n"
+	  "output, stall, holds, policy, plans, users, limits or attributes\n"
 	  "FILE:3:7: idle: \"5m\": use a time from 0 to 365day, written as 30s, 5min or 1hour\n"
 	  "FILE:5:3: listen: \"x\": " WHERE_RIGHT "FILE:7:2: listen: found nothing; " WHERE_RIGHT
-	  "FILE:8:1: keys: found a second time; keep this one or that in line 1\n"
 	  "FILE:9:8: arena: found a map; use bytes from 0 to 1TiB, written as 65536, 64KiB or 4MiB\n" },
 	{ "keys:\n", NULL, NULL, { NULL }, "FILE:1:6: keys: found nothing; " KEYS_RIGHT },
 	{ "keys: ~\n", NULL, NULL, { NULL }, "FILE:1:7: keys: found nothing; " KEYS_RIGHT },
 	{ "[keys]", NULL, NULL, { NULL }, "FILE:1:1: found a list; use a map of settings, such as keys: 5m\n" },
 	{ "keys", NULL, NULL, { NULL }, "FILE:1:1: found a value; use a map of settings, such as keys: 5m\n" },
-	{ "? [a]\n: 1\n", NULL, NULL, { NULL }, "FILE:1:3: found a list as a key; use a name\n" },
-	{ "keys: 1\n---\nkeys: 2\n", NULL, NULL, { NULL }, "FILE:3:1: found a second document; use one\n" },
-	{ "limits:\n  web: 10/s\n",
+	{ "? [a]\n: 1\n", NULL, NULL, { NULL }, "FILE:1:3: a list as a key; a key is a text\n" },
+	{ "keys: 1\n---\nkeys: 2\n", NULL, NULL, { NULL }, "FILE:2:1: a second document; a file has one\n" },
+	{ "keys: &n 7\nconnections: *n\n",
 	  NULL,
 	  NULL,
 	  { NULL },
-	  "FILE:1:1: limits: named limits are not served by this version; say the limit with each request, as in WEIR.TAKE "
-	  "user:42 '100/min burst 20'\n" },
+	  "FILE:1:7: an anchor (&) or tag (!): not used here; write it out\n" },
 	{ "keys: 1\nidle: [\n",
 	  NULL,
 	  NULL,
@@ -315,11 +317,11 @@ static const struct {
 	  NULL,
 	  NULL,
 	  { NULL },
+	  "FILE:3:3: 'web' again; it was given in line 2\n"
 	  "FILE:2:30: users.web.sha256: use the 64 hexadecimal digits that sha256sum prints for the password\n"
 	  "FILE:2:39: users.web.role: use decide or admin\n"
 	  "FILE:2:45: users.web: found an unknown key; use password, password_file or sha256, and role\n"
-	  "FILE:2:3: users.web: found more than one password; use one of password, password_file and sha256\n"
-	  "FILE:3:3: web: found a second time; keep this one or that in line 2\n" },
+	  "FILE:2:3: users.web: found more than one password; use one of password, password_file and sha256\n" },
 	{ "users: {web: {password_file: ./no/such/file}}",
 	  NULL,
 	  NULL,
@@ -390,7 +392,7 @@ static void a_file_that_cannot_be_read(void)
 	CHECK_TEXT(read_all(NULL, NULL, NULL, folder)->errors, "weir serve: --config: .: Is a directory\n");
 	CHECK_TEXT(read_all(NULL, NULL, NULL, empty)->errors, "weir serve: --config: use a path of 1 to 1023 bytes\n");
 	memset(large, '\n', sizeof(large) - 1);
-	CHECK(strstr(read_all(large, NULL, NULL, NULL)->errors, "found more than 1048576 bytes") != NULL);
+	CHECK(strstr(read_all(large, NULL, NULL, NULL)->errors, "found more than 16777216 bytes") != NULL);
 	large[WEIR__SETTINGS_FILE_MAX] = '\0';
 	CHECK_TEXT(read_all(large, NULL, NULL, NULL)->errors, "");
 }

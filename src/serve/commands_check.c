@@ -1,0 +1,256 @@
+/* commands_check.c: commands that ask the policy. */
+#include "serve/command.h"
+
+#include <stdio.h>
+
+#include "guard/guard.h"
+#include "serve/policies.h"
+
+enum {
+	ATTRIBUTES_MAX = 32,    /* a request has 64 arguments at most */
+	ROWS_MAX = 50,          /* of WEIR.LIMITS in one answer */
+	LINES_SIZE = 32 * 1024, /* of WEIR.EXPLAIN */
+	NAME_MOST = 63,         /* of a plan */
+};
+
+static struct weir_guard *guard_of(struct weir__call *call)
+{
+	if (call->commands->policies)
+		return weir__policies_guard(call->commands->policies);
+	weir__refuse(call, WEIR__SAY_NO_POLICY);
+	return NULL;
+}
+
+/* --- check and explain ------------------------------------------------------------------------------------------ */
+
+/* Names and values from this place on. False: that was answered. */
+static bool read_attributes(struct weir__call *call, uint32_t place, struct weir_attribute attributes[ATTRIBUTES_MAX],
+			    size_t *ret_n)
+{
+	size_t n = 0;
+
+	if ((call->n - place) % 2 != 0 || (call->n - place) / 2 > ATTRIBUTES_MAX) {
+		weir__refuse(call, WEIR__SAY_ATTRIBUTES);
+		return false;
+	}
+	for (; place < call->n; place += 2) {
+		const struct weir__resp_slice *const name = &call->arguments[place], *const value = name + 1;
+
+		attributes[n++] = (struct weir_attribute){ name->bytes, name->length, value->bytes, value->length };
+	}
+	*ret_n = n;
+	return true;
+}
+
+static void answer_check(const struct weir_guard_answer *answer, struct weir__resp_writer *writer)
+{
+	const struct weir_verdict *const verdict = &answer->verdict;
+	const struct {
+		const char *name;
+		int64_t number;
+	} numbers[] = {
+		{ "limit", weir__signed_of(verdict->limit) },
+		{ "remaining", weir__signed_of(verdict->remaining) },
+		{ "granted", weir__signed_of(verdict->granted) },
+		{ "retry_after", verdict->never ? -1 : weir__signed_of(verdict->retry_after) },
+		{ "reset_after", weir__signed_of(verdict->reset_after) },
+		{ "delay", weir__signed_of(verdict->delay) },
+		{ "limits", (int64_t)answer->limits },
+		{ "shadow_denied", (int64_t)answer->shadow_denied },
+	};
+	const size_t n = sizeof(numbers) / sizeof(numbers[0]);
+	const bool has_names = writer->protocol >= 3;
+
+	if (has_names)
+		weir__resp_write_map(writer, n + 2);
+	else
+		weir__resp_write_array(writer, n + 2);
+	if (has_names)
+		weir__resp_write_simple(writer, "allowed", 7);
+	if (has_names)
+		weir__resp_write_boolean(writer, verdict->allowed);
+	else
+		weir__resp_write_integer(writer, verdict->allowed);
+	for (size_t i = 0; i < n; i++) {
+		if (has_names)
+			weir__resp_write_simple(writer, numbers[i].name, strlen(numbers[i].name));
+		weir__resp_write_integer(writer, numbers[i].number);
+	}
+	if (has_names)
+		weir__resp_write_simple(writer, "decided_by", 10);
+	weir__resp_write_bulk(writer, answer->decided_by, strlen(answer->decided_by));
+}
+
+/* Decided at once and not gathered: nothing is asked of the kernel in between all the same. */
+void weir__check(struct weir__call *call)
+{
+	const bool has_cost = weir__is_word(&call->arguments[1], "COST");
+	struct weir_attribute attributes[ATTRIBUTES_MAX];
+	struct weir_guard *const guard = guard_of(call);
+	struct weir_guard_answer answer;
+	struct weir_message why;
+	uint64_t cost = 1;
+	size_t n;
+
+	if (guard == NULL || (has_cost && !weir__read_number(call, 2, INT64_MAX, WEIR__SAY_COST, &cost)) ||
+	    !read_attributes(call, has_cost ? 3 : 1, attributes, &n))
+		return;
+	weir__commands_end_group(call->commands, call->client, call->writer);
+	if (weir_guard_check(guard, attributes, n, cost, weir_table_now(call->commands->table), &answer, &why) ==
+	    WEIR_OK)
+		answer_check(&answer, call->writer);
+	else
+		weir__refuse_with(call, WEIR__SAY_LIMIT, why.text);
+}
+
+/* Lines, until there is no more room for them. */
+struct lines {
+	char text[LINES_SIZE];
+	size_t length, n, left_out;
+};
+
+static void add_line(void *lines_, const char *line)
+{
+	struct lines *const lines = lines_;
+	const size_t size = strlen(line) + 1;
+
+	if (lines->left_out > 0 || size > sizeof(lines->text) - lines->length) {
+		lines->left_out++;
+		return;
+	}
+	memcpy(lines->text + lines->length, line, size);
+	lines->length += size;
+	lines->n++;
+}
+
+void weir__explain_command(struct weir__call *call)
+{
+	struct weir_attribute attributes[ATTRIBUTES_MAX];
+	struct weir_guard *const guard = guard_of(call);
+	struct lines lines;
+	char more[64];
+	size_t n;
+
+	if (guard == NULL || !read_attributes(call, 1, attributes, &n))
+		return;
+	lines.length = lines.n = lines.left_out = 0;
+	weir_guard_explain(guard, attributes, n, add_line, &lines);
+	weir__resp_write_array(call->writer, lines.n + (lines.left_out > 0));
+	for (const char *line = lines.text; line < lines.text + lines.length; line += strlen(line) + 1)
+		weir__say_word(call, line);
+	if (lines.left_out > 0) {
+		(void)snprintf(more, sizeof(more), "and %zu more, for which there is no room", lines.left_out);
+		weir__say_word(call, more);
+	}
+}
+
+/* --- limits by name --------------------------------------------------------------------------------------------- */
+
+bool weir__is_named(const struct weir__resp_slice *limit)
+{
+	return limit->length > 0 && limit->bytes[0] == '@';
+}
+
+static void refuse_name(struct weir__call *call, const struct weir__resp_slice *name)
+{
+	char detail[NAME_MOST + 2];
+
+	(void)snprintf(detail, sizeof(detail), "%.*s", (int)weir__min(name->length, sizeof(detail) - 1), name->bytes);
+	weir__refuse_with(call, WEIR__SAY_NO_LIMIT, detail);
+}
+
+const struct weir_table_limit *weir__find_named(struct weir__call *call, uint32_t place)
+{
+	const struct weir__resp_slice *const name = &call->arguments[place];
+	struct weir_guard *const guard = guard_of(call);
+	const struct weir_table_limit *limit;
+
+	if (guard == NULL)
+		return NULL;
+	limit = weir__guard_limit(guard, name->bytes + 1, name->length - 1);
+	if (limit == NULL)
+		refuse_name(call, name);
+	return limit;
+}
+
+static void begin_rows(void *call_, uint32_t n)
+{
+	const struct weir__call *const call = call_;
+
+	weir__resp_write_array(call->writer, n);
+}
+
+static void say_row(void *call_, const struct weir__guard_row *row)
+{
+	static const char *const modes[] = {
+		[WEIR_MODE_ENFORCE] = "enforce", [WEIR_MODE_SHADOW] = "shadow", [WEIR_MODE_OFF] = "off"
+	};
+	const struct weir__call *const call = call_;
+	struct weir_table_limit_stats stats = { 0, 0 };
+	char text[WEIR_LIMIT_TEXT_MAX] = "unlimited";
+
+	if (row->limit) {
+		const struct weir_limit now = weir_table_limit_limit(row->limit);
+
+		(void)weir_limit_print(&now, text);
+		weir_table_limit_stats(call->commands->table, row->limit, &stats);
+	}
+	weir__resp_write_map(call->writer, 6);
+	weir__say_word(call, "name");
+	weir__say_word(call, row->name);
+	weir__say_word(call, "limit");
+	weir__say_word(call, text);
+	weir__say_word(call, "mode");
+	weir__say_word(call, modes[row->mode]);
+	weir__say_word(call, "key");
+	weir__say_word(call, row->key);
+	weir__say_word(call, "allowed");
+	weir__resp_write_integer(call->writer, weir__signed_of(stats.allowed));
+	weir__say_word(call, "denied");
+	weir__resp_write_integer(call->writer, weir__signed_of(stats.denied));
+}
+
+_Static_assert((int)ROWS_MAX *((int)NAME_MOST + (int)WEIR_LIMIT_TEXT_MAX + (int)WEIR__GUARD_KEY_SIZE + 192) <=
+		       (int)WEIR__ANSWER_MOST,
+	       "all rows fit an answer");
+
+void weir__limits_command(struct weir__call *call)
+{
+	struct weir_guard *const guard = guard_of(call);
+	uint64_t first = 0;
+
+	if (guard == NULL || (call->n > 1 && !weir__read_number(call, 1, UINT32_MAX, WEIR__SAY_LIMITS_FIRST, &first)))
+		return;
+	weir__guard_list(guard, (uint32_t)first, ROWS_MAX, begin_rows, say_row, call);
+}
+
+/* The name may be written as elsewhere, behind an @. */
+void weir__change(struct weir__call *call)
+{
+	const struct weir__resp_slice *const name = &call->arguments[1];
+	const size_t sign = weir__is_named(name) ? 1 : 0, length = name->length - sign;
+	struct weir_guard *const guard = guard_of(call);
+	char plan[NAME_MOST + 1];
+	struct weir_limit to;
+	struct weir_message why;
+
+	if (guard == NULL || !weir__read_limit(call, 2, &to))
+		return;
+	if (length > NAME_MOST || memchr(name->bytes + sign, '\0', length)) {
+		refuse_name(call, name);
+		return;
+	}
+	memcpy(plan, name->bytes + sign, length);
+	plan[length] = '\0';
+	if (weir_guard_change_limit(guard, plan, &to, weir_table_now(call->commands->table), &why) == WEIR_OK)
+		weir__say_ok(call);
+	else
+		weir__refuse_with(call, WEIR__SAY_LIMIT, why.text);
+}
+
+void weir__reload(struct weir__call *call)
+{
+	if (guard_of(call))
+		weir__resp_write_integer(call->writer,
+					 weir__signed_of(weir__policies_reload(call->commands->policies)));
+}

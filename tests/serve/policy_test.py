@@ -1,0 +1,626 @@
+#!/usr/bin/env python3
+"""Policies of weir serve: decided by attributes, and changed while it runs, in every way that files are changed.
+
+    policy_test.py WEIR"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from daemon import TIMEOUT_S, bulks, daemon, run
+
+WEIR = sys.argv[1]
+CLIENTS, RELOADS = 4, 200
+
+EXAMPLE = """
+limits:
+  - name: everyone
+    limit: 50000/s
+  - name: per-client
+    key: [ip]
+    limit: 100/s burst 200
+    overrides:
+      - when: {plan: gold}
+        limit: 1000/s burst 2000
+      - when: {ip: 10.0.0.0/8}
+        mode: off
+  - name: orders-writes
+    key: [api_key]
+    match: {method: [POST, PUT], path: /v1/orders/**}
+    limit: 20/s leaky queue 100
+    cost: {attribute: items}
+  - name: signup-canary
+    key: [ip]
+    match: {path: /signup}
+    limit: 5/hour sliding_log
+    mode: shadow
+"""
+
+
+def one_limit(limit, name="per-user", more=""):
+    return f"limits:\n  - name: {name}\n    key: [user]\n    limit: {limit}\n{more}"
+
+
+# --- a client -----------------------------------------------------------------------------------------------------
+
+
+class Refused(ValueError):
+    pass
+
+
+class Client:
+    """Asks, and reads answers of RESP2 and RESP3 as values."""
+
+    def __init__(self, server, protocol=2):
+        self.socket = server.connect()
+        self.file = self.socket.makefile("rb")
+        if protocol == 3:
+            self.ask("HELLO", 3)
+
+    def close(self):
+        self.file.close()
+        self.socket.close()
+
+    def ask(self, *words):
+        self.socket.sendall(bulks(*words))
+        return self.read()
+
+    def read(self):
+        line = self.file.readline()
+        kind, rest = line[:1], line[1:-2].decode()
+        if kind == b"-":
+            raise Refused(rest)
+        if kind == b":":
+            return int(rest)
+        if kind == b"#":
+            return rest == "t"
+        if kind == b"+":
+            return rest
+        if kind in (b"$", b"="):
+            text = self.file.read(int(rest) + 2)[:-2].decode()
+            return text[4:] if kind == b"=" else text
+        if kind == b"*":
+            return [self.read() for _ in range(int(rest))]
+        assert kind == b"%", line
+        return {self.read(): self.read() for _ in range(int(rest))}
+
+    def refusal(self, *words):
+        try:
+            answer = self.ask(*words)
+        except Refused as refused:
+            return str(refused)
+        raise AssertionError(f"{words} was not refused: {answer}")
+
+    def info(self):
+        return dict(line.split(":", 1) for line in self.ask("INFO").splitlines() if ":" in line)
+
+    def limit(self, name="per-user"):
+        return next((row["limit"] for row in self.ask("WEIR.LIMITS") if row["name"] == name), None)
+
+
+def until(condition, what):
+    """Waits for something that a server does by itself."""
+    end = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.01)
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def replace(path, text):
+    write(path + ".new", text)
+    os.rename(path + ".new", path)
+
+
+@contextlib.contextmanager
+def serving(text, name="policy.yaml", option="--policy", **more):
+    """A server with a policy in a directory of its own: the server, a client of RESP3, and the path of the file."""
+    with tempfile.TemporaryDirectory(prefix="weir-policy-") as folder:
+        path = os.path.join(folder, name)
+        write(path, text)
+        with daemon(WEIR, option, path, "--workers", "2", **more) as server:
+            client = Client(server, 3)
+            try:
+                yield server, client, path
+            finally:
+                client.close()
+
+
+def refused_start(*options):
+    done = subprocess.run([WEIR, "serve", "--listen", "127.0.0.1:0", *options], capture_output=True, text=True,
+                          timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 2 and done.stdout == "", done
+    return done.stderr
+
+
+# --- decisions ----------------------------------------------------------------------------------------------------
+
+
+def the_example_decides():
+    with serving(EXAMPLE) as (_, client, _path):
+        answer = client.ask("WEIR.CHECK", "ip", "203.0.113.7")
+        assert list(answer) == ["allowed", "limit", "remaining", "granted", "retry_after", "reset_after", "delay",
+                                "limits", "shadow_denied", "decided_by"], answer
+        assert answer["allowed"] is True and answer["limit"] == 200 and answer["remaining"] == 199, answer
+        assert answer["limits"] == 2 and answer["decided_by"] == "per-client", answer
+        answer = client.ask("WEIR.CHECK", "cost", 7, "ip", "203.0.113.8", "plan", "gold")
+        assert answer["limit"] == 2000 and answer["remaining"] == 1993, answer
+        assert answer["decided_by"] == "per-client|plan=gold", answer
+        answer = client.ask("WEIR.CHECK", "ip", "10.1.2.3")
+        assert answer["limits"] == 1 and answer["decided_by"] == "everyone", answer
+        answer = client.ask("WEIR.CHECK", "COST", 201, "ip", "203.0.113.9")
+        assert answer["allowed"] is False and answer["retry_after"] == -1, answer
+        assert answer["decided_by"] == "per-client", answer
+        order = ("WEIR.CHECK", "api_key", "k", "method", "POST", "path", "/v1//orders/%37", "items", 50)
+        assert client.ask(*order)["decided_by"] == "orders-writes"
+        assert client.ask(*order)["delay"] > 0  # what the first 50 take
+        assert client.ask(*order[:-1], 100)["allowed"] is False
+
+
+def shadows_deny_nothing():
+    with serving(EXAMPLE) as (_, client, _path):
+        answers = [client.ask("WEIR.CHECK", "ip", "203.0.113.7", "path", "/signup") for _ in range(7)]
+        assert all(answer["allowed"] for answer in answers), answers
+        assert [answer["shadow_denied"] for answer in answers] == [0] * 5 + [1] * 2, answers
+        row = next(row for row in client.ask("WEIR.LIMITS") if row["name"] == "signup-canary")
+        assert row == {"name": "signup-canary", "limit": "5/hour sliding_log", "mode": "shadow", "key": "ip",
+                       "allowed": 5, "denied": 2}, row
+
+
+def resp2_has_numbers_in_the_same_order():
+    with serving(EXAMPLE) as (server, _, _path):
+        client = Client(server)
+        answer = client.ask("WEIR.CHECK", "ip", "203.0.113.7")
+        assert answer[:5] == [1, 200, 199, 1, 0] and answer[6:] == [0, 2, 0, "per-client"], answer
+        client.close()
+
+
+def a_pipeline_is_answered_in_order():
+    with serving(one_limit("100/day")) as (server, client, _):
+        client.socket.sendall(b"".join(
+            bulks("WEIR.TAKE", "other", "1000/day") + bulks("WEIR.CHECK", "user", "a") + bulks("WEIR.TAKE", "b", "@per-user")
+            for _ in range(100)))
+        for i in range(100):
+            found = [client.read()["remaining"] for _ in range(3)]
+            assert found == [999 - i, 99 - i, 99 - i], (i, found)
+        assert client.ask("WEIR.CHECK", "user", "a")["allowed"] is False
+
+
+def limits_have_names():
+    with serving(one_limit("10/day")) as (_, client, _path):
+        assert client.ask("WEIR.TAKE", "a", "@per-user", 4)["remaining"] == 6
+        assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 5  # a key of one text is that text
+        assert client.ask("WEIR.PEEK", "a", "@per-user")["remaining"] == 5
+        assert client.ask("WEIR.REFUND", "a", "@per-user", 2)["remaining"] == 7
+        assert client.ask("WEIR.UPTO", "a", "@per-user", 100)["granted"] == 7
+        assert client.ask("WEIR.ALL", "a", "@per-user", 1, "b", "10/day", 1)["decided_by"] == 1
+        assert client.ask("WEIR.ALL", "b", "@per-user", 1, "b", "10/day", 1, "b", "@per-user", 1)["remaining"] == 8
+        assert client.ask("WEIR.INSPECT", "a", "@per-user")["text"] == "10/day"
+        assert client.ask("WEIR.RESET", "a", "@per-user") == 1
+        assert client.refusal("WEIR.TAKE", "a", "@other") == "NOLIMIT the policy has no limit named @other"
+        assert client.refusal("WEIR.TAKE", "a", "@").startswith("NOLIMIT ")
+        assert client.refusal("WEIR.TAKE", "a", "@" + 5000 * "x").startswith("NOLIMIT ")
+        for words in (("WEIR.TAKE", "a", "@per-user", 1, "WAIT", 5), ("WEIR.HOLD", "i", "a", "@per-user", 1, 1000)):
+            assert client.refusal(*words).startswith("ERR a limit that is named cannot be waited for or held"), words
+
+
+def one_limit_changes_by_call():
+    with serving(one_limit("10/day")) as (_, client, path):
+        assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 9
+        assert client.ask("WEIR.CHANGE", "per-user", "5/day") == "OK"
+        assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 4
+        assert client.limit() == "5/day"
+        assert client.ask("WEIR.CHANGE", "@per-user", "6/day") == "OK"
+        assert "no limit" in client.refusal("WEIR.CHANGE", "other", "5/day")
+        assert "no limit" in client.refusal("WEIR.CHANGE", 64 * "x", "5/day")
+        assert client.refusal("WEIR.CHANGE", "per-user", "5/fortnight").startswith("ERR the limit: ")
+        assert "algorithm" in client.refusal("WEIR.CHANGE", "per-user", "5/day fixed_window")
+        replace(path, one_limit("20/day"))
+        until(lambda: client.limit() == "20/day", "the next policy")
+
+
+def explained_line_by_line():
+    with serving(EXAMPLE) as (_, client, _path):
+        assert client.ask("WEIR.EXPLAIN", "ip", "10.0.0.1", "path", "/signup") == [
+            "everyone: applies: 50000/s, one for all requests",
+            "per-client: does not apply: it is off by an override",
+            "orders-writes: does not apply: the request has no method",
+            "signup-canary: applies in shadow: 5/hour sliding_log, key ip=10.0.0.1/32"]
+
+
+def many_limits_are_listed_in_parts():
+    many = "limits:\n" + "".join(
+        f"  - {{name: limit-{i:04}, match: {{tenant: t{i}}}, key: [user], limit: {i + 1}/s}}\n" for i in range(1000))
+    with serving(many) as (_, client, _path):
+        rows = []
+        while part := client.ask("WEIR.LIMITS", len(rows)):
+            rows += part
+        assert [row["name"] for row in rows] == [f"limit-{i:04}" for i in range(1000)]
+        assert rows[999]["limit"] == "1000/s" and rows[999]["key"] == "user", rows[999]
+        lines = client.ask("WEIR.EXPLAIN", "tenant", "t0")
+        assert lines[0].startswith("limit-0000: does not apply: its key needs user"), lines[0]
+        assert lines[-1] == f"and {1000 - len(lines) + 1} more, for which there is no room", lines[-1]
+
+
+def bad_requests_are_told_so():
+    with serving(EXAMPLE) as (_, client, _path):
+        assert client.refusal("WEIR.CHECK", "ip", "1.2.3.4", "path").startswith("ERR attributes come as names and values")
+        assert client.refusal("WEIR.CHECK", "COST", "x", "ip", "1.2.3.4").startswith("ERR a cost is")
+        assert "wrong number of arguments" in client.refusal("WEIR.CHECK", "ip")
+        assert "is a cost" in client.refusal("WEIR.CHECK", "api_key", "k", "method", "PUT", "path", "/v1/orders/1",
+                                             "items", "many")
+        assert "whole number" in client.refusal("WEIR.LIMITS", "first")
+        assert client.ask("WEIR.CHECK", "ip", "no address", "Päth", "ü")["allowed"] is True
+
+
+def without_a_policy():
+    with daemon(WEIR, "--workers", "1") as server:
+        client = Client(server)
+        for words in (("WEIR.CHECK", "ip", "::1"), ("WEIR.EXPLAIN", "ip", "::1"), ("WEIR.LIMITS",), ("WEIR.RELOAD",),
+                      ("WEIR.CHANGE", "a", "1/s"), ("WEIR.TAKE", "a", "@b")):
+            assert client.refusal(*words).startswith("NOPOLICY there is no policy"), words
+        assert not any(name.startswith("policy") for name in client.info())
+        server.process.send_signal(signal.SIGHUP)
+        assert client.ask("PING") == "PONG"
+        client.close()
+
+
+def admins_alone_change_it():
+    users = "users:\n  web: {password: a}\n  ops: {password: b, role: admin}\n"
+    with tempfile.TemporaryDirectory(prefix="weir-policy-") as folder:
+        path = os.path.join(folder, "weir.yaml")
+        write(path, users + one_limit("10/day"))
+        with daemon(WEIR, "--config", path, "--workers", "1") as server:
+            client = Client(server)
+            client.ask("AUTH", "web", "a")
+            assert client.ask("WEIR.CHECK", "user", "a")[0] == 1
+            for words in (("WEIR.RELOAD",), ("WEIR.CHANGE", "per-user", "1/s"), ("WEIR.EXPLAIN", "user", "a")):
+                assert client.refusal(*words).startswith("NOPERM "), words
+            client.ask("AUTH", "ops", "b")
+            assert client.ask("WEIR.RELOAD") == 1
+            client.close()
+
+
+def weir_check_asks():
+    with serving(EXAMPLE) as (server, _, _path):
+        def check(*words):
+            return subprocess.run([WEIR, "check", "--at", server.address, *words], capture_output=True, text=True,
+                                  timeout=TIMEOUT_S, check=False)
+        done = check("ip=203.0.113.7", "cost=3", "--json")
+        told = json.loads(done.stdout)
+        assert done.returncode == 0 and told["remaining"] == 199 and told["decided_by"] == "per-client", done
+        done = check("--cost", "500", "ip=203.0.113.7")
+        assert done.returncode == 1 and done.stdout.startswith('denied by "per-client", '), done
+        done = check("ip=10.0.0.1", "path=/signup", "--cost", "9")
+        assert done.returncode == 0 and done.stdout.endswith("; in shadow 1 would have denied it\n"), done
+        done = check("ip")
+        assert done.returncode == 2 and "NAME=VALUE" in done.stderr, done
+
+
+# --- changes ------------------------------------------------------------------------------------------------------
+
+
+def by_rename(_, path, text):
+    replace(path, text)
+
+
+def by_truncating(_, path, text):
+    write(path, text)
+
+
+def by_a_backup(_, path, text):
+    os.rename(path, path + "~")
+    write(path, text)
+    os.unlink(path + "~")
+
+
+def by_its_directory(_, path, text):
+    folder = os.path.dirname(path)
+    os.rename(folder, folder + ".old")
+    os.mkdir(folder)
+    write(path, text)
+    shutil.rmtree(folder + ".old")
+
+
+def every_habit_of_editors():
+    with serving(one_limit("10/day")) as (_, client, path):
+        for i, change in enumerate((by_rename, by_truncating, by_a_backup, by_its_directory, by_truncating)):
+            taken = client.ask("WEIR.CHECK", "user", f"user {i}")
+            assert taken["allowed"], taken
+            change(client, path, one_limit(f"{20 + i}/day"))
+            until(lambda limit=f"{20 + i}/day": client.limit() == limit, change.__name__)
+        info = client.info()
+        assert info["policy_failures"] == "0" or "No such file" not in info["policy_last_error"], info
+
+
+def a_configmap():
+    """Links as Kubernetes makes them, swapped as it does."""
+    with tempfile.TemporaryDirectory(prefix="weir-policy-") as folder:
+        def publish(version, text):
+            os.mkdir(os.path.join(folder, f"..{version}"))
+            write(os.path.join(folder, f"..{version}", "policy.yaml"), text)
+            os.symlink(f"..{version}", os.path.join(folder, "..data_tmp"))
+            os.rename(os.path.join(folder, "..data_tmp"), os.path.join(folder, "..data"))
+
+        publish(1, one_limit("1/day"))
+        path = os.path.join(folder, "policy.yaml")
+        os.symlink("..data/policy.yaml", path)
+        for policy in (path, folder):
+            with daemon(WEIR, "--policy", policy, "--workers", "1") as server:
+                client = Client(server, 3)
+                for version in range(2, 5):
+                    name = f"{os.path.basename(policy)}-{version}"
+                    publish(name, one_limit(f"{version}/day"))
+                    until(lambda limit=f"{version}/day": client.limit() == limit, name)
+                client.close()
+            publish(f"{os.path.basename(policy)}-end", one_limit("1/day"))
+
+
+def a_directory_is_one_policy():
+    with tempfile.TemporaryDirectory(prefix="weir-policy-") as folder:
+        write(os.path.join(folder, "20-users.yaml"), one_limit("10/day"))
+        write(os.path.join(folder, "10-all.yaml"), "attributes: {user: {lower: true}}\n" + one_limit("99/day", "all"))
+        write(os.path.join(folder, "30.yaml.disabled"), "no: policy")
+        write(os.path.join(folder, ".hidden.yaml"), "no: policy")
+        with daemon(WEIR, "--policy", folder, "--workers", "1") as server:
+            client = Client(server, 3)
+            assert [row["name"] for row in client.ask("WEIR.LIMITS")] == ["all", "per-user"]
+            assert client.ask("WEIR.CHECK", "user", "A")["limits"] == 2
+            assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 8
+            write(os.path.join(folder, "30-more.yaml"), one_limit("5/day", "more"))
+            until(lambda: client.limit("more") == "5/day", "a file more")
+            os.unlink(os.path.join(folder, "30-more.yaml"))
+            until(lambda: client.limit("more") is None, "a file less")
+            assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 7
+            write(os.path.join(folder, "40-twice.yaml"), "\n" + one_limit("5/day"))
+            until(lambda: client.info()["policy_failures"] == "1", "a name twice")
+            assert client.info()["policy_last_error"] == (
+                f"{folder}/40-twice.yaml:3:5: the name 'per-user' again; it was given in line 2 of "
+                f"{folder}/20-users.yaml"), client.info()
+            client.close()
+
+
+def links_of_a_directory():
+    with tempfile.TemporaryDirectory(prefix="weir-policy-") as folder:
+        available, enabled = os.path.join(folder, "available"), os.path.join(folder, "enabled")
+        os.mkdir(available)
+        os.mkdir(enabled)
+        write(os.path.join(available, "users.yaml"), one_limit("10/day"))
+        os.symlink("../available/users.yaml", os.path.join(enabled, "users.yaml"))
+        with daemon(WEIR, "--policy", enabled, "--workers", "1") as server:
+            client = Client(server, 3)
+            replace(os.path.join(available, "users.yaml"), one_limit("20/day"))
+            until(lambda: client.limit() == "20/day", "where the link leads")
+            client.close()
+
+
+def where_nothing_can_be_watched():
+    """All directories that could tell of the next version are gone when it comes."""
+    with tempfile.TemporaryDirectory(prefix="weir-policy-") as folder:
+        above = os.path.join(folder, "a")
+        path = os.path.join(above, "b", "policy.yaml")
+        os.makedirs(os.path.dirname(path))
+        write(path, one_limit("10/day"))
+        with daemon(WEIR, "--policy", path, "--workers", "1") as server:
+            client = Client(server, 3)
+            shutil.rmtree(above)
+            until(lambda: "No such file" in client.info()["policy_last_error"], "nothing")
+            assert client.limit() == "10/day"
+            os.makedirs(os.path.dirname(path))
+            write(path, one_limit("20/day"))
+            until(lambda: client.limit() == "20/day", "made anew")
+            replace(path, one_limit("30/day"))
+            until(lambda: client.limit() == "30/day", "and changed")
+            client.close()
+
+
+def files_that_a_policy_names():
+    with tempfile.TemporaryDirectory(prefix="weir-policy-") as elsewhere:
+        table = os.path.join(elsewhere, "customers.csv")
+        write(table, "user,limit\nbig,100/day\n")
+        with serving(one_limit("10/day", more=f"    overrides_from: {table}\n")) as (_, client, _path):
+            assert client.ask("WEIR.CHECK", "user", "big")["limit"] == 100
+            replace(table, "user,limit\nbig,200/day\n")
+            until(lambda: client.ask("WEIR.CHECK", "COST", 0, "user", "big")["limit"] == 200, "another table")
+            assert client.ask("WEIR.CHECK", "user", "small")["remaining"] == 9
+
+
+def by_signal_and_by_command():
+    """Also where nothing has changed: then nothing does."""
+    with serving(one_limit("10/day")) as (server, client, path):
+        ticket = client.ask("WEIR.RELOAD")
+        until(lambda: int(client.info()["policy_reloads"]) >= ticket, "WEIR.RELOAD")
+        assert client.info()["policy_changes"] == "0", client.info()
+        server.process.send_signal(signal.SIGHUP)
+        until(lambda: int(client.info()["policy_reloads"]) > ticket, "SIGHUP")
+        assert client.info()["policy_changes"] == "0", client.info()
+        replace(path, one_limit("20/day"))
+        server.process.send_signal(signal.SIGHUP)
+        until(lambda: client.limit() == "20/day", "SIGHUP after a change")
+        os.utime(path)
+        ticket = client.ask("WEIR.RELOAD")
+        until(lambda: int(client.info()["policy_reloads"]) >= ticket, "WEIR.RELOAD of the same")
+        assert client.info()["policy_changes"] == "1", client.info()
+
+
+def state_is_kept():
+    with serving(one_limit("10/day")) as (_, client, path):
+        assert client.ask("WEIR.CHECK", "COST", 4, "user", "a")["remaining"] == 6
+        replace(path, one_limit("5/day"))
+        until(lambda: client.limit() == "5/day", "less")
+        assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 4
+        replace(path, one_limit("10/day", "another") + one_limit("5/day")[len("limits:\n"):])
+        until(lambda: client.limit("another") == "10/day", "one more")
+        assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 3
+
+
+def a_bad_version_changes_nothing():
+    with serving(one_limit("10/day")) as (server, client, path):
+        assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 9
+        before = client.info()
+        replace(path, one_limit("10/fortnight") + "    kee: [ip]\n")
+        until(lambda: client.info()["policy_failures"] == "1", "a bad version")
+        info = client.info()
+        assert info["policy_last_error"].startswith(f"{path}:"), info
+        for name in ("policy_changes", "policy_loaded_at", "policy_limits"):
+            assert info[name] == before[name], info
+        assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 8
+        said = server.said()
+        assert f"{path}:4:" in said and "unknown period" in said and f"{path}:5:5: 'kee' is nothing" in said, said
+        ticket = client.ask("WEIR.RELOAD")
+        until(lambda: int(client.info()["policy_reloads"]) >= ticket, "the same bad version")
+        assert client.info()["policy_failures"] == "1" and server.said() == said, "told once"
+        replace(path, "# nothing\n")
+        until(lambda: "write limits: []" in client.info()["policy_last_error"], "an empty file")
+        os.unlink(path)
+        until(lambda: "No such file" in client.info()["policy_last_error"], "no file")
+        write(path, one_limit("10/day"))
+        until(lambda: client.info()["policy_last_error"] == "", "as it was")
+        assert client.info()["policy_changes"] == "0", client.info()
+        assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 7
+        replace(path, "limits: []\n")
+        until(lambda: client.info()["policy_limits"] == "0", "none")
+        assert client.ask("WEIR.CHECK", "user", "a")["limits"] == 0
+
+
+def a_policy_that_the_table_cannot_have():
+    with tempfile.TemporaryDirectory(prefix="weir-policy-") as folder:
+        path = os.path.join(folder, "policy.yaml")
+        write(path, one_limit("10/day"))
+        with daemon(WEIR, "--policy", path, "--plans", "2", "--workers", "1") as server:
+            client = Client(server, 3)
+            for i in range(2):
+                replace(path, one_limit("10/day", f"name-{i}"))
+                until(lambda number=i: client.limit(f"name-{number}") or client.info()["policy_failures"] == "1", "a name")
+            assert client.limit("name-0") and not client.limit("name-1"), client.info()
+            assert "limits" in client.info()["policy_last_error"], client.info()
+            assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 9
+            client.close()
+
+
+def settings_stay():
+    with serving("connections: 100\n" + one_limit("10/day"), "weir.yaml", "--config") as (server, client, path):
+        replace(path, "connections: 200\n" + one_limit("20/day"))
+        until(lambda: client.limit() == "20/day", "the limits")
+        assert client.ask("CONFIG", "GET", "connections") == {"connections": "100"}
+        assert f"{path}: other than at the start: connections;" in server.said(), server.said()
+        replace(path, "connectoins: 200\n" + one_limit("30/day"))
+        until(lambda: client.info()["policy_failures"] == "1", "a bad setting")
+        assert "connectoins: found an unknown setting" in client.info()["policy_last_error"]
+        assert client.limit() == "20/day"
+
+
+def a_bad_policy_does_not_start():
+    with tempfile.TemporaryDirectory(prefix="weir-policy-") as folder:
+        path = os.path.join(folder, "weir.yaml")
+        write(path, one_limit("1/fortnight") + "    kee: 1\n")
+        for option in ("--policy", "--config"):
+            said = refused_start(option, path)
+            assert said.count(f"{path}:") == 2 and "unknown period" in said and "'kee'" in said, said
+        assert "No such file" in refused_start("--policy", path + ".missing")
+        os.mkdir(os.path.join(folder, "empty"))
+        assert "no file in it whose name ends in .yaml" in refused_start("--policy", os.path.join(folder, "empty"))
+        assert "there are no limits in it" in refused_start("--policy", os.devnull)
+        said = refused_start("--config", path, "--policy", path)
+        assert f"--policy: there are limits or attributes in {path}, too; leave one out" in said, said
+
+
+def check_config_checks_both():
+    with tempfile.TemporaryDirectory(prefix="weir-policy-") as folder:
+        path = os.path.join(folder, "weir.yaml")
+
+        def check(text):
+            write(path, text)
+            return subprocess.run([WEIR, "check-config", path], capture_output=True, text=True, timeout=TIMEOUT_S,
+                                  check=False)
+        done = check("keys: 5m\n" + EXAMPLE)
+        assert done.returncode == 0 and done.stdout == f"{path}: good: limits: 4, with overrides: 5\n", done
+        assert check("keys: 5m\n").returncode == 0
+        done = check("keyz: 5m\nkeys: none\n" + one_limit("1/fortnight") + "idle: 1\nidle: 2\n")
+        assert done.returncode == 1 and len(done.stderr.splitlines()) == 4, done
+        assert "keyz" in done.stderr and '"none"' in done.stderr and "fortnight" in done.stderr, done
+        done = subprocess.run([WEIR, "check-config", folder], capture_output=True, text=True, timeout=TIMEOUT_S,
+                              check=False)
+        assert done.returncode == 1 and f"{folder}/weir.yaml:" in done.stderr, done
+
+
+# --- under load ---------------------------------------------------------------------------------------------------
+
+
+class Asking(threading.Thread):
+    """Asks without a pause, and keeps every answer that belongs to neither version."""
+
+    def __init__(self, server, number):
+        super().__init__()
+        self.client, self.number = Client(server, 3), number
+        self.is_over, self.asked, self.wrong, self.limits = False, 0, [], set()
+
+    def run(self):
+        request = b"".join(bulks("WEIR.CHECK", "user", f"{self.number}-{i}", "extra", "x") for i in range(16))
+        try:
+            while not self.is_over:
+                self.client.socket.sendall(request)
+                for _ in range(16):
+                    self.look_at(self.client.read())
+        except (OSError, ValueError) as fault:
+            self.wrong.append(repr(fault))
+        finally:
+            self.client.close()
+
+    def look_at(self, answer):
+        self.asked += 1
+        seen = answer["allowed"], answer["limit"], answer["limits"], answer["decided_by"]
+        self.limits.add(seen[1])
+        # One limit or two; the second is wider, so the first decides. Its number may be the next one's already: limits
+        # change one by one, just before the policy does.
+        if seen not in ((True, limit, limits, "per-user") for limit in (1000000, 2000000) for limits in (1, 2)):
+            self.wrong.append(seen)
+
+
+def nobody_notices():
+    versions = (one_limit("1000000/s"),
+                one_limit("2000000/s", more="  - name: wide\n    key: [extra]\n    limit: 100000000/s\n"))
+    with serving(versions[0]) as (server, client, path):
+        asking = [Asking(server, i) for i in range(CLIENTS)]
+        for one in asking:
+            one.start()
+        try:
+            for i in range(1, RELOADS + 1):
+                replace(path, versions[i % 2])
+                ticket = client.ask("WEIR.RELOAD")
+                until(lambda at=ticket: int(client.info()["policy_reloads"]) >= at, "a reload")
+        finally:
+            for one in asking:
+                one.is_over = True
+            for one in asking:
+                one.join(TIMEOUT_S)
+        info = client.info()
+        assert info["policy_changes"] == str(RELOADS) and info["policy_failures"] == "0", info
+        for one in asking:
+            assert not one.wrong, one.wrong[:5]
+            assert one.limits == {1000000, 2000000}, one.limits
+        return f"{sum(one.asked for one in asking)} answers"
+
+
+TESTS = (the_example_decides, shadows_deny_nothing, resp2_has_numbers_in_the_same_order, a_pipeline_is_answered_in_order,
+         limits_have_names, one_limit_changes_by_call, explained_line_by_line, many_limits_are_listed_in_parts,
+         bad_requests_are_told_so, without_a_policy, admins_alone_change_it, weir_check_asks, every_habit_of_editors,
+         a_configmap, a_directory_is_one_policy, links_of_a_directory, where_nothing_can_be_watched,
+         files_that_a_policy_names, by_signal_and_by_command, state_is_kept,
+         a_bad_version_changes_nothing, a_policy_that_the_table_cannot_have, settings_stay, a_bad_policy_does_not_start,
+         check_config_checks_both, nobody_notices)
+
+if __name__ == "__main__":
+    sys.exit(run([(test.__name__.replace("_", " "), test) for test in TESTS]))
