@@ -161,7 +161,8 @@ static int bind_policy(struct weir_table *table, struct weir_policy *policy, wei
 	}
 	bound->policy = policy;
 	bound->ahead = weir__pool_take_array(&policy->pool, policy->n_limits, sizeof(bound->ahead[0]));
-	error = bound->ahead && index_plans(bound) ? bind_plans(table, bound, now, ret_message) : no_memory(ret_message);
+	error = bound->ahead && index_plans(bound) ? bind_plans(table, bound, now, ret_message) :
+						     no_memory(ret_message);
 	if (error != WEIR_OK) {
 		free_bound(bound);
 		return error;
@@ -254,7 +255,9 @@ uint64_t weir_guard_changes(const struct weir_guard *guard)
 /* The limit of the table; NULL: unlimited. Most requests meet a limit's own plan, which was looked up ahead. */
 static const struct weir_table_limit *limit_of(const struct bound *bound, const struct weir_policy_claim *of)
 {
-	return bound->policy->limits[of->limit].plan == of->plan ? bound->ahead[of->limit].at : bound->limits[of->plan];
+	if (bound->policy->envoy == NULL && bound->policy->limits[of->limit].plan == of->plan)
+		return bound->ahead[of->limit].at;
+	return bound->limits[of->plan];
 }
 
 /* The name of a plan is that of its limit, which was just looked at, unless that had to be another (name_anew). */

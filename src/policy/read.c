@@ -562,6 +562,7 @@ static uint64_t read_documents(struct weir__policy_reading *reading, const struc
 			       bool has_others, struct documents *documents)
 {
 	uint64_t limits = 0;
+	size_t envoys = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		const struct weir__node *root, *list;
@@ -578,7 +579,7 @@ static uint64_t read_documents(struct weir__policy_reading *reading, const struc
 			continue;
 		if (weir__envoy_is(root)) {
 			weir__envoy_read(reading, root, 0);
-			reading->policy->has_list = true;
+			envoys++;
 			continue;
 		}
 		documents->roots[i] = root;
@@ -589,6 +590,12 @@ static uint64_t read_documents(struct weir__policy_reading *reading, const struc
 		reading->policy->has_list |= list != NULL;
 		limits += count_limits(reading, list);
 	}
+	if (envoys > 0 && envoys < n)
+		weir__fault(
+			reading->faults, (struct weir__mark){ 1, 1 },
+			"this is a policy of Weir's own, and others beside it are of Envoy's ratelimit; use one or the "
+			"other");
+	reading->policy->has_list |= envoys > 0;
 	return limits;
 }
 

@@ -11,6 +11,7 @@
 
 #include "os/text_file.h"
 #include "policy/document.h"
+#include "policy/envoy.h"
 
 /* What the tree of a file may take: a key and its value are some hundred bytes. */
 static const size_t document_most = (size_t)1 << 30;
@@ -250,8 +251,10 @@ bool weir__settings_read_text(struct weir__settings *settings, const char *text,
 	if (root && root->kind != WEIR__NODE_MAP && !is_nothing(root))
 		weir__settings_fault(settings, place_of(root), NULL,
 				     "found %s; use a map of settings, such as keys: 5m", kind_of(root));
-	for (const struct weir__node *member = root ? root->members : NULL; member && !is_enough(settings);
-	     member = member->next)
+	if (root && weir__envoy_is(root))
+		settings->has_policy = true; /* and nothing else */
+	for (const struct weir__node *member = root && !weir__envoy_is(root) ? root->members : NULL;
+	     member && !is_enough(settings); member = member->next)
 		if (root->kind == WEIR__NODE_MAP)
 			read_setting(settings, member);
 	wipe(root);
