@@ -28,14 +28,14 @@ struct given {
 };
 
 struct weir_guard {
+	struct weir__readers readers; /* the first: it is aligned to lines */
 	struct weir_table *table;
 	struct bound *_Atomic bound;
-	struct weir__readers readers;
 	_Atomic uint64_t changes;
 	pthread_mutex_t changing; /* one at a time; those who decide do not look at it */
+	pthread_mutex_t giving;   /* for whoever adds one to these */
 	struct given given[WEIR_GUARD_GIVEN_MAX];
 	_Atomic uint32_t n_given; /* those before it are never changed */
-	pthread_mutex_t giving;   /* for whoever adds one */
 };
 
 static void free_bound(struct bound *bound)
@@ -268,6 +268,12 @@ static const char *name_of(const struct bound *bound, const struct weir_table_li
 	return name[0] == '~' ? weir_policy_plan_of(bound->policy, plan)->name : name;
 }
 
+/* Names of plans are as short as those of limits, and the answer has room for those. */
+static void write_decider(struct weir_guard_answer *answer, const char *name)
+{
+	memcpy(answer->decided_by, name, strlen(name) + 1);
+}
+
 static void decide_enforced(const struct weir_guard *guard, const struct bound *bound,
 			    const struct weir_policy_answer *matched, weir_ns now, struct weir_guard_answer *answer)
 {
@@ -296,7 +302,7 @@ static void decide_enforced(const struct weir_guard *guard, const struct bound *
 	}
 	answer->verdict = decision.verdict;
 	answer->is_limited = true;
-	strcpy(answer->decided_by, name_of(bound, claims[decision.decided_by].limit, plans[decision.decided_by]));
+	write_decider(answer, name_of(bound, claims[decision.decided_by].limit, plans[decision.decided_by]));
 }
 
 static void decide_shadows(const struct weir_guard *guard, const struct bound *bound,
@@ -557,10 +563,10 @@ static void join_statuses(const struct request *request, bool is_allowed, uint64
 	if (!is_allowed)
 		answer->verdict.granted = 0;
 	answer->is_limited = true;
-	strcpy(answer->decided_by,
-	       request->matched.claims[decider].plan == WEIR_POLICY_NO_PLAN ?
-		       weir_table_limit_name(request->claims[decider].limit) :
-		       weir_policy_plan_of(request->bound->policy, request->matched.claims[decider].plan)->name);
+	write_decider(answer,
+		      request->matched.claims[decider].plan == WEIR_POLICY_NO_PLAN ?
+			      weir_table_limit_name(request->claims[decider].limit) :
+			      weir_policy_plan_of(request->bound->policy, request->matched.claims[decider].plan)->name);
 }
 
 int weir_guard_check_descriptors(struct weir_guard *guard, const char *domain, size_t domain_length,

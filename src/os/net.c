@@ -47,7 +47,7 @@ static bool split(const char *where, char host[HOST_SIZE], char port[PORT_SIZE])
 		return false;
 	memcpy(host, where, length);
 	host[length] = '\0';
-	strcpy(port, colon + 1);
+	memcpy(port, colon + 1, strlen(colon + 1) + 1);
 	return true;
 }
 
@@ -65,7 +65,7 @@ static int resolve(const char *where, bool is_listener, struct addrinfo **ret_fo
 static void write_name(int socket, char name[WEIR__NET_NAME_SIZE])
 {
 	char host[64], port[PORT_SIZE];
-	struct sockaddr_storage address;
+	struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
 	socklen_t length = sizeof(address);
 
 	if (getsockname(socket, (struct sockaddr *)&address, &length) != 0 ||
@@ -80,7 +80,7 @@ static int path_address(const char *where, struct sockaddr_un *address)
 	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	if (strlen(where) >= sizeof(address->sun_path))
 		return ENAMETOOLONG;
-	strcpy(address->sun_path, where);
+	memcpy(address->sun_path, where, strlen(where) + 1);
 	return 0;
 }
 
@@ -227,7 +227,7 @@ bool weir__net_has_arrived(int socket)
 
 static int set_timeout(int socket, uint32_t timeout_ms)
 {
-	const struct timeval most = { .tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000 };
+	const struct timeval most = { .tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * INT64_C(1000) };
 
 	return setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most)) == 0 &&
 			       setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most)) == 0 ?

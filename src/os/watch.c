@@ -81,7 +81,7 @@ static bool split(const char *path, char folder[PATH_MAX], char name[WEIR__WATCH
 	memcpy(folder, path, begin);
 	folder[begin] = '\0';
 	if (begin == 0)
-		strcpy(folder, ".");
+		memcpy(folder, ".", sizeof("."));
 	return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
@@ -119,7 +119,7 @@ static void watch_path(struct weir__watch *watch, const char *path)
 		watch->is_blind = true;
 		return;
 	}
-	strcpy(at, path);
+	memcpy(at, path, strlen(path) + 1);
 	for (int links = 0; links < LINKS_MAX; links++) {
 		if (stat(at, &status) == 0 && S_ISDIR(status.st_mode))
 			watch_whole_folder(watch, at);
@@ -129,7 +129,7 @@ static void watch_path(struct weir__watch *watch, const char *path)
 			watch_whole_folder(watch, folder);
 		if (!read_link(at, folder, target))
 			return;
-		strcpy(at, target);
+		memcpy(at, target, strlen(target) + 1);
 	}
 	watch->is_blind = true;
 }

@@ -117,6 +117,12 @@ bool weir__network_read(struct weir__slice text, struct weir__network *ret_netwo
 	return !*ret_is_host_bits;
 }
 
+bool weir__network_equal(const struct weir__network *a, const struct weir__network *b)
+{
+	return a->bits == b->bits && a->address.is_v6 == b->address.is_v6 &&
+	       memcmp(a->address.bytes, b->address.bytes, sizeof(a->address.bytes)) == 0;
+}
+
 bool weir__network_has(const struct weir__network *network, const struct weir__address *address)
 {
 	const struct weir__address masked = weir__address_mask(address, network->bits);

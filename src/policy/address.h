@@ -26,6 +26,8 @@ bool weir__network_read(struct weir__slice text, struct weir__network *ret_netwo
 /* The address without what is beyond so many bits. */
 struct weir__address weir__address_mask(const struct weir__address *address, unsigned bits);
 
+bool weir__network_equal(const struct weir__network *a, const struct weir__network *b);
+
 bool weir__network_has(const struct weir__network *network, const struct weir__address *address);
 
 static inline unsigned weir__address_length(const struct weir__address *address)

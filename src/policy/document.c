@@ -170,7 +170,8 @@ static void take_event(struct reading *reading, const yaml_event_t *event)
 		break;
 	case YAML_SEQUENCE_END_EVENT:
 	case YAML_MAPPING_END_EVENT:
-		reading->depth--;
+		if (reading->depth > 0)
+			reading->depth--;
 		break;
 	case YAML_STREAM_END_EVENT:
 		reading->is_over = true;

@@ -45,7 +45,7 @@ static bool make_room(struct weir__envoy *envoy, struct weir__pool *pool)
 	if (size > WEIR__ENVOY_NODES_MAX)
 		return false;
 	nodes = weir__pool_take_array(pool, size, sizeof(*nodes));
-	places = weir__pool_take_array(pool, 2 * size, sizeof(*places));
+	places = weir__pool_take_array(pool, (size_t)2 * size, sizeof(*places));
 	if (nodes == NULL || places == NULL)
 		return false;
 	if (envoy->n > 0)

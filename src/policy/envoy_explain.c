@@ -12,7 +12,7 @@ static const char *shown(char to[SHOWN + 4], const char *bytes, size_t n)
 
 	for (size_t i = 0; i < length; i++)
 		to[i] = (unsigned char)bytes[i] < ' ' || bytes[i] == 0x7f ? '?' : bytes[i];
-	strcpy(to + length, n > SHOWN ? "..." : "");
+	memcpy(to + length, n > SHOWN ? "..." : "\0\0\0", 4);
 	return to;
 }
 

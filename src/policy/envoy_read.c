@@ -10,10 +10,13 @@ static const struct {
 	const char *word;
 	enum weir_unit unit;
 	weir_ns seconds;
-} units[] = { { "second", WEIR_UNIT_SECOND, 1 },      { "minute", WEIR_UNIT_MINUTE, 60 },
-	      { "hour", WEIR_UNIT_HOUR, 3600 },       { "day", WEIR_UNIT_DAY, 86400 },
-	      { "week", WEIR_UNIT_WEEK, 7 * 86400 },  { "month", WEIR_UNIT_MONTH, 30 * 86400 },
-	      { "year", WEIR_UNIT_YEAR, 365 * 86400 } };
+} units[] = { { "second", WEIR_UNIT_SECOND, 1 },
+	      { "minute", WEIR_UNIT_MINUTE, 60 },
+	      { "hour", WEIR_UNIT_HOUR, 3600 },
+	      { "day", WEIR_UNIT_DAY, 86400 },
+	      { "week", WEIR_UNIT_WEEK, UINT64_C(604800) },
+	      { "month", WEIR_UNIT_MONTH, UINT64_C(2592000) },
+	      { "year", WEIR_UNIT_YEAR, UINT64_C(31536000) } };
 
 enum { UNITS = sizeof(units) / sizeof(units[0]) };
 

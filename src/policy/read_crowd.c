@@ -59,8 +59,7 @@ static bool asks_the_same(const struct weir__condition *a, const struct weir__co
 	const struct weir__pattern *const of_a = &a->patterns[0], *const of_b = &b->patterns[0];
 
 	return a->is_negated == b->is_negated && of_a->kind == of_b->kind &&
-	       weir__slice_equal(of_a->text, of_b->text) &&
-	       memcmp(&of_a->network, &of_b->network, sizeof(of_a->network)) == 0;
+	       weir__slice_equal(of_a->text, of_b->text) && weir__network_equal(&of_a->network, &of_b->network);
 }
 
 /* What most ask of each attribute: if more than half ask the same, it is that. */

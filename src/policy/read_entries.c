@@ -185,7 +185,7 @@ static uint32_t find_different(struct table *table, struct weir__slice text, enu
 static void read_entry(struct table *table, const struct weir__slice *fields)
 {
 	struct weir_policy *const policy = table->reading->policy;
-	struct weir__slice values[WEIR__ENTRY_COLUMNS_MAX];
+	struct weir__slice values[WEIR__ENTRY_COLUMNS_MAX] = { { "", 0 } };
 	char room[WEIR__ENTRY_COLUMNS_MAX][WEIR__ENTRY_KEY_MAX];
 	enum weir_mode mode = table->limit->mode;
 	struct weir__slice text = { "", 0 };
@@ -234,7 +234,7 @@ static uint64_t count_lines(struct weir__slice text)
 
 static bool read_table(struct table *table)
 {
-	struct weir__slice fields[COLUMNS_MAX];
+	struct weir__slice fields[COLUMNS_MAX] = { { "", 0 } };
 	unsigned n;
 
 	if (!read_columns(table) ||

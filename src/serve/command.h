@@ -54,7 +54,7 @@ extern const struct weir__command weir__command_rows[];
 extern const size_t weir__command_rows_n;
 
 /* The row of this name, in letters of any case, or NULL. */
-const struct weir__command *weir__command_named(const struct weir__resp_slice *name);
+const struct weir__command *weir__command_named(const struct weir__resp_slice *word);
 
 /* The name of a command as people write it. */
 enum { WEIR__COMMAND_NAME_SIZE = 17 };

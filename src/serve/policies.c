@@ -13,7 +13,7 @@
 #include "serve/policy_source.h"
 
 static const weir_ns ms = 1000000;
-static const weir_ns quiet_ns = 100 * 1000000;           /* of which files must have been left alone, */
+static const weir_ns quiet_ns = UINT64_C(100000000);     /* of which files must have been left alone, */
 static const weir_ns patience_ns = UINT64_C(2000000000); /* unless that takes so long */
 static const weir_ns poll_ns = UINT64_C(2000000000);     /* where nothing tells of changes */
 

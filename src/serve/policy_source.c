@@ -195,7 +195,7 @@ struct weir__policy_source *weir__policy_source_of_path(const char *path)
 		free(source);
 		return NULL;
 	}
-	strcpy(source->path, path);
+	memcpy(source->path, path, strlen(path) + 1);
 	weir__watch_init(&source->watch);
 	source->source = (struct weir__policy_source){ .descriptor = source->watch.descriptor,
 						       .is_blind = true,

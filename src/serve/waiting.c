@@ -153,7 +153,7 @@ static void leave(struct weir__waiting *waiting, struct weir__waiter *waiter, we
 		waiter->ahead->behind = next;
 		if (next)
 			next->ahead = waiter->ahead;
-		else
+		else if (*line)
 			(*line)->last = waiter->ahead;
 		return;
 	}

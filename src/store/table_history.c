@@ -279,18 +279,18 @@ static bool list_outcome(const struct work *work, struct outcome *ret_outcome)
 		ret_outcome->n = ret_outcome->heap ? list_segments(work, ret_outcome->heap) : 0;
 		return ret_outcome->heap != NULL;
 	}
+	ret_outcome->n = log->entries;
+	ret_outcome->gone = log->gone;
 	if (log->first + log->entries > work->plan.room) { /* goes round: the room is one larger than ever needed */
-		ret_outcome->heap = malloc((size_t)log->entries * sizeof(struct weir__event));
+		ret_outcome->heap = calloc((size_t)ret_outcome->n, sizeof(struct weir__event));
 		if (ret_outcome->heap == NULL)
 			return false;
-		for (uint64_t i = 0; i < log->entries; i++)
+		for (uint64_t i = 0; i < ret_outcome->n; i++)
 			ret_outcome->heap[i] = log->events[(log->first + i) % work->plan.room];
 		ret_outcome->events = ret_outcome->heap;
 	} else {
 		ret_outcome->events = log->events + log->first;
 	}
-	ret_outcome->n = log->entries;
-	ret_outcome->gone = log->gone;
 	return true;
 }
 
