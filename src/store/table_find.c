@@ -173,7 +173,7 @@ static bool is_whole(struct weir_state slot, uint64_t now)
 	const unsigned was_never = slot.hi == 0, is_somebodys = weir__slot_fingerprint(slot) != 0;
 	const unsigned is_fresh = weir__slot_fresh_at(slot) <= now;
 
-	return was_never | (is_somebodys & is_fresh); /* without branches: see lowest_of */
+	return was_never | (is_somebodys & is_fresh); /* without branches: see first_fresh_of */
 }
 
 /* And by any other clock. */
@@ -182,9 +182,10 @@ static bool is_free(struct weir_state slot, uint64_t now)
 	return slot.hi == 0 || weir__slot_fresh_at(slot) + clocks_differ_ns <= now;
 }
 
-enum { PAIR = (1 << PAIR_SLOTS) - 1, NONE = CANDIDATES };
+enum { PAIR = (1 << PAIR_SLOTS) - 1, ALL = (1 << CANDIDATES) - 1 };
 
-/* What was seen in the candidates: in two arrays, since to put a slot together in memory costs more than to read it. */
+/* What was seen in the candidates, each half for itself: of the one that is chosen both are compared, when it is swapped. In
+ * two arrays, since to put a slot together in memory costs more than to read it. */
 struct seen {
 	uint64_t lo[CANDIDATES], hi[CANDIDATES];
 };
@@ -194,41 +195,41 @@ static struct weir_state slot_of(const struct seen *seen, unsigned i)
 	return (struct weir_state){ seen->lo[i], seen->hi[i] };
 }
 
-/* The one with the lowest hi of some candidates, a bit each. Here and below no branch depends on which is lower: that
- * cannot be foretold. */
-static unsigned lowest_of(const struct seen *seen, unsigned of)
+_Static_assert(CANDIDATES == 1 << WEIR__SLOT_TAG_BITS, "the number of a candidate takes the place of its tag");
+
+/* The first to be fresh of some candidates, a bit each, of which there is one at least. Here and below no branch depends on
+ * which it is: that cannot be foretold. */
+static unsigned first_fresh_of(const struct seen *seen, unsigned of)
 {
 	uint64_t least = UINT64_MAX;
-	unsigned lowest = NONE;
 
-	for (; of; of &= of - 1) {
-		const unsigned i = (unsigned)__builtin_ctz(of);
-		const bool is_lower = seen->hi[i] < least;
+#pragma GCC unroll 16
+	for (unsigned i = 0; i < CANDIDATES; i++) {
+		const uint64_t is_other = (of >> i & 1) - UINT64_C(1);
+		const uint64_t numbered = ((seen->hi[i] & ~(uint64_t)WEIR__SLOT_TAG_MASK) | i) | is_other;
 
-		least = is_lower ? seen->hi[i] : least;
-		lowest = is_lower ? i : lowest;
+		least = numbered < least ? numbered : least;
 	}
-	return lowest;
+	return (unsigned)least & WEIR__SLOT_TAG_MASK;
 }
 
-/* Of two keys of the same sort, the one of lower rank gives way: it is closer to fresh. Of windows the one of which less is
- * used, whatever of it is left: else strangers who ask once would wash out those who have used theirs up. */
-static weir__u128 rank(struct weir_state slot, bool is_counted)
+/* Of two counted keys, the one of lower rank gives way: it has used less of its window, whatever of that is left. Else
+ * strangers who ask once would wash out those who have used theirs up. */
+static weir__u128 rank(struct weir_state slot)
 {
-	const uint64_t level = is_counted ? weir__slot_level(slot) : 0;
-
-	return (weir__u128)(level << (64 - WEIR__SLOT_TAG_BITS) | weir__slot_fresh_at(slot)) << 32 |
+	return (weir__u128)((uint64_t)weir__slot_level(slot) << (64 - WEIR__SLOT_TAG_BITS) | weir__slot_fresh_at(slot))
+		       << 32 |
 	       weir__slot_own(slot);
 }
 
-static inline unsigned lowest_ranked_of(const struct seen *seen, unsigned of, bool are_counted)
+static unsigned lowest_ranked_of(const struct seen *seen, unsigned of)
 {
 	weir__u128 least = ~(weir__u128)0;
-	unsigned lowest = NONE;
+	unsigned lowest = 0;
 
 	for (; of; of &= of - 1) {
 		const unsigned i = (unsigned)__builtin_ctz(of);
-		const weir__u128 its = rank(slot_of(seen, i), are_counted);
+		const weir__u128 its = rank(slot_of(seen, i));
 		const bool is_lower = its < least;
 
 		least = is_lower ? its : least;
@@ -240,15 +241,17 @@ static inline unsigned lowest_ranked_of(const struct seen *seen, unsigned of, bo
 /* The key that is closest to fresh, where all owe something. */
 static unsigned closest_to_fresh(const struct seen *seen)
 {
-	unsigned counted = 0, plain_lowest, counted_lowest;
+	unsigned counted = 0, plain_first, counted_lowest;
 
 	for (unsigned i = 0; i < CANDIDATES; i++)
 		counted |= (unsigned)weir__slot_is_counted(slot_of(seen, i)) << i;
-	plain_lowest = lowest_ranked_of(seen, ~counted & ((1u << CANDIDATES) - 1), false);
-	counted_lowest = lowest_ranked_of(seen, counted, true);
-	if (plain_lowest == NONE || (counted_lowest != NONE && seen->hi[counted_lowest] < seen->hi[plain_lowest]))
+	if (WEIR__LIKELY(counted == 0))
+		return first_fresh_of(seen, ALL);
+	counted_lowest = lowest_ranked_of(seen, counted);
+	if (counted == ALL)
 		return counted_lowest;
-	return plain_lowest;
+	plain_first = first_fresh_of(seen, ~counted);
+	return seen->hi[counted_lowest] < seen->hi[plain_first] ? counted_lowest : plain_first;
 }
 
 /* Those of the whole ones that are held. */
@@ -264,11 +267,7 @@ static unsigned held_of(const struct seen *seen, unsigned whole, uint64_t now, c
 /* How many of a pair are not among these. */
 static unsigned others_of_pair(unsigned these, unsigned pair)
 {
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < PAIR_SLOTS; i++)
-		n += ~these >> (pair * PAIR_SLOTS + i) & 1;
-	return n;
+	return PAIR_SLOTS - (unsigned)__builtin_popcount(these >> (pair * PAIR_SLOTS) & PAIR);
 }
 
 /* Where a new key goes: what is whole longest, first of all what was never used, so that a clock that steps back finds what
@@ -280,22 +279,25 @@ static void choose(const struct candidates *candidates, uint64_t now, const stru
 	unsigned whole = 0, held, free, chosen;
 	struct seen seen;
 
-	for (unsigned i = 0; i < CANDIDATES; i++) {
-		const struct weir_state slot = weir__atomic16_load(candidate(candidates, i));
+	for (unsigned line = 0, i = 0; line < LINES; line++) {
+#pragma GCC unroll 4
+		for (unsigned slot = 0; slot < WEIR__LINE_SLOTS; slot++, i++) {
+			const struct weir_state *const at = &candidates->lines[line][slot].state;
 
-		seen.lo[i] = slot.lo;
-		seen.hi[i] = slot.hi;
-		whole |= (unsigned)is_whole(slot, now) << i;
+			seen.lo[i] = __atomic_load_n(&at->lo, __ATOMIC_RELAXED);
+			seen.hi[i] = __atomic_load_n(&at->hi, __ATOMIC_RELAXED);
+			whole |= (unsigned)is_whole(slot_of(&seen, i), now) << i;
+		}
 	}
 	held = held_of(&seen, whole, now, hold);
 	free = whole & ~held;
 	if (free == 0) {
-		chosen = held ? lowest_of(&seen, held) : closest_to_fresh(&seen);
+		chosen = held ? first_fresh_of(&seen, held) : closest_to_fresh(&seen);
 	} else {
 		const unsigned taken = others_of_pair(free, 0);
 		const bool is_home = (free & PAIR) != 0 && (taken < PAIR_CROWDED || taken <= others_of_pair(free, 1));
 
-		chosen = lowest_of(&seen, is_home || free <= PAIR ? free & PAIR : free & ~(unsigned)PAIR);
+		chosen = first_fresh_of(&seen, is_home || free <= PAIR ? free & PAIR : free & ~(unsigned)PAIR);
 	}
 	weir__place_set(ret_place, candidate(candidates, chosen), slot_of(&seen, chosen), 0);
 }
