@@ -79,7 +79,8 @@ static int listen_for(struct server *server, uint32_t worker, struct weir__worke
 					     error == EINVAL ? "there is no such host" : strerror(error));
 			return FAILED;
 		}
-		options->listeners[options->n_listeners++] = server->sockets[i];
+		options->listeners[options->n_listeners++] = (struct weir__listener){ server->sockets[i],
+										      WEIR__WIRE_RESP };
 	}
 	return DONE;
 }
