@@ -75,12 +75,12 @@ struct weir__wire {
 	 * with. False: the connection is to be closed. */
 	bool (*answer)(struct weir__worker *worker, struct weir__connection *connection, size_t n, size_t *ret_used);
 
-	/* Writes the answer to a request that has waited. Returns its length. */
+	/* Writes the answer to a request that has waited. Returns its length. NULL if none ever does. */
 	size_t (*answer_waiter)(struct weir__worker *worker, struct weir__connection *connection,
 				const struct weir_verdict *verdict);
 
-	/* Tells, before the connection is closed, that a request does not fit `in`; or that it took too long to be whole,
-	 * for a wire that tells when requests begin (weir__worker_begin). */
+	/* Tells, before the connection is closed, that a request does not fit `in`, for a wire that may leave so much of it
+	 * unread; or that it took too long to be whole, for one that tells when requests begin (weir__worker_begin). */
 	void (*refuse_size)(struct weir__worker *worker, struct weir__connection *connection);
 	void (*refuse_late)(struct weir__worker *worker, struct weir__connection *connection);
 
@@ -88,7 +88,7 @@ struct weir__wire {
 	void (*forget)(struct weir__connection *connection);
 };
 
-extern const struct weir__wire weir__wire_resp; /* wire_resp.c */
+extern const struct weir__wire weir__wire_resp, weir__wire_http; /* wire_resp.c, wire_http.c */
 
 /* So much waits for it that it gets no more answers until it takes some. */
 static inline bool weir__worker_holds_back(const struct weir__worker *worker, const struct weir__connection *connection)

@@ -26,7 +26,9 @@ static const weir_ns late_ns = 10000000000;   /* likewise */
 static const weir_ns drain_ns = 5000000000;   /* for clients to take their last answers */
 static const weir_ns drain_look_ns = 1000000; /* how often is looked whether they have arrived */
 
-static const struct weir__wire *const wires[WEIR__WIRES] = { [WEIR__WIRE_RESP] = &weir__wire_resp };
+static const struct weir__wire *const wires[WEIR__WIRES] = {
+	[WEIR__WIRE_RESP] = &weir__wire_resp, [WEIR__WIRE_HTTP] = &weir__wire_http
+};
 
 static void drop(struct weir__bytes *bytes)
 {

@@ -13,7 +13,7 @@
 enum { WEIR__LISTENERS_MAX = 16 /* of each wire */ };
 
 /* What is spoken on a connection: each has a struct weir__wire (connection.h). */
-enum weir__wire_number { WEIR__WIRE_RESP, WEIR__WIRES };
+enum weir__wire_number { WEIR__WIRE_RESP, WEIR__WIRE_HTTP, WEIR__WIRES };
 
 struct weir__listener {
 	int socket;

@@ -416,7 +416,7 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-bool weir__http_decode(struct weir__http_slice *slice)
+static bool decode(struct weir__http_slice *slice, char plus)
 {
 	char *to = slice->bytes;
 	const char *const end = slice->bytes + slice->length;
@@ -431,9 +431,19 @@ bool weir__http_decode(struct weir__http_slice *slice)
 			*to++ = (char)(high << 4 | low);
 			from += 2;
 		} else {
-			*to++ = *from == '+' ? ' ' : *from;
+			*to++ = *from == '+' ? plus : *from;
 		}
 	}
 	slice->length = (size_t)(to - slice->bytes);
 	return true;
+}
+
+bool weir__http_decode(struct weir__http_slice *slice)
+{
+	return decode(slice, ' ');
+}
+
+bool weir__http_decode_path(struct weir__http_slice *slice)
+{
+	return decode(slice, '+');
 }

@@ -104,5 +104,7 @@ const char *weir__http_fault_words(enum weir__http_fault fault);
 
 /* Decodes %XX in place, and + as a space, as forms write queries. False: a % is not followed by two hexadecimal digits. */
 bool weir__http_decode(struct weir__http_slice *slice);
+/* Likewise of a path, where a + is a +. */
+bool weir__http_decode_path(struct weir__http_slice *slice);
 
 #endif

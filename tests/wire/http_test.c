@@ -202,7 +202,7 @@ static void add_many(char byte, size_t n)
 
 static void check_begin(const char *expected)
 {
-	static const size_t eaches[] = { 1, 7, 4096, SIZE_MAX };
+	static const size_t eaches[] = { 97, 4096, SIZE_MAX };
 
 	for (size_t i = 0; i < sizeof(eaches) / sizeof(eaches[0]); i++) {
 		http_transcribe(&transcript, text, size, (struct http_pieces){ eaches[i], eaches[i] });
