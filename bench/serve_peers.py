@@ -91,7 +91,7 @@ def echo_by_uring(cpus):
 
 
 def weir_command(listen, keys, workers=1):
-    return [WEIR, "serve", "--listen", listen, "--workers", str(workers), "--keys", str(keys), "--connections", "10100"]
+    return [WEIR, "serve", "--listen", listen, "--http", "none", "--workers", str(workers), "--keys", str(keys), "--connections", "10100"]
 
 
 def weir(cpus, keys):

@@ -16,11 +16,12 @@ extern "C" {
 struct weir_guard;
 
 struct weir_guard_answer {
-	struct weir_verdict verdict; /* of the enforced limits, joined; allowed if there are none */
-	size_t limits;               /* that apply, those in shadow among them */
-	size_t shadow_denied;        /* limits in shadow that would have denied it */
-	bool is_limited;             /* an enforced limit applies: then decided_by is its name */
-	char decided_by[64];         /* as struct weir_decision says; of an override the name of its plan */
+	struct weir_verdict verdict;          /* of the enforced limits, joined; allowed if there are none */
+	size_t limits;                        /* that apply, those in shadow among them */
+	size_t shadow_denied;                 /* limits in shadow that would have denied it */
+	bool is_limited;                      /* an enforced limit applies: then decided_by is its name */
+	char decided_by[64];                  /* as struct weir_decision says; of an override the name of its plan */
+	const struct weir_table_limit *limit; /* the one that is decided_by, as the table has it; NULL: there is none */
 };
 
 /* Takes the policy over, also when it fails. The table must outlive the guard. WEIR_ERR_...: a limit cannot be in this

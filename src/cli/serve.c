@@ -26,9 +26,17 @@ struct server {
 	struct weir__policies *policies; /* NULL: there is none */
 	struct weir__worker *workers[WEIR__WORKERS_MAX];
 	uint32_t n_workers;
-	int sockets[WEIR__LISTENERS_MAX]; /* with a path: of all workers */
-	char names[WEIR__LISTENERS_MAX][WEIR__NET_NAME_SIZE];
+	int sockets[WEIR__WIRES][WEIR__LISTENERS_MAX]; /* with a path: of all workers */
+	char names[WEIR__WIRES][WEIR__LISTENERS_MAX][WEIR__NET_NAME_SIZE];
 };
+
+/* The settings that say where to listen, by wire. */
+static const char *const setting_names[WEIR__WIRES] = { [WEIR__WIRE_RESP] = "listen", [WEIR__WIRE_HTTP] = "http" };
+
+static const struct weir__setting_list *list_of(const struct weir__settings *settings, enum weir__wire_number wire)
+{
+	return wire == WEIR__WIRE_RESP ? &settings->listen : &settings->http;
+}
 
 /* What makes the table what it is: who is told that there can be none looks for this. */
 static const char *table_setting(const struct weir__settings *settings)
@@ -64,22 +72,25 @@ static int open_table(struct server *server)
 }
 
 /* Each worker has a socket of its own at the same port; they share one with a path, of which there can only be one. */
-static int listen_for(struct server *server, uint32_t worker, struct weir__worker_options *options)
+static int listen_for(struct server *server, uint32_t worker, enum weir__wire_number wire,
+		      struct weir__worker_options *options)
 {
-	struct weir__setting_list *const list = &server->settings.listen;
+	const struct weir__setting_list *const list = list_of(&server->settings, wire);
 
 	for (size_t i = 0; i < list->n; i++) {
-		const char *const where = worker == 0 ? list->at[i] : server->names[i];
+		char *const name = server->names[wire][i];
+		const char *const where = worker == 0 ? list->at[i] : name;
+		int *const socket = &server->sockets[wire][i];
 		int error = 0;
 
 		if (worker == 0 || strchr(where, '/') == NULL)
-			error = weir__net_listen(where, true, &server->sockets[i], server->names[i]);
+			error = weir__net_listen(where, true, socket, name);
 		if (error != 0) {
-			weir__settings_fault(&server->settings, list->places[i], "listen", "%s: %s", where,
+			weir__settings_fault(&server->settings, list->places[i], setting_names[wire], "%s: %s", where,
 					     error == EINVAL ? "there is no such host" : strerror(error));
 			return FAILED;
 		}
-		options->listeners[options->n_listeners++] = server->sockets[i];
+		options->listeners[options->n_listeners++] = (struct weir__listener){ *socket, wire };
 	}
 	return DONE;
 }
@@ -87,18 +98,23 @@ static int listen_for(struct server *server, uint32_t worker, struct weir__worke
 /* Whoever can connect may do everything as long as there are no users. */
 static int check_reach(struct weir__settings *settings)
 {
+	static const char *const ports[WEIR__WIRES] = { [WEIR__WIRE_RESP] = "6380", [WEIR__WIRE_HTTP] = "8080" };
 	int result = DONE;
 
-	for (size_t i = 0; i < settings->listen.n; i++)
-		if (settings->users.n == 0 && !weir__net_is_local(settings->listen.at[i])) {
-			weir__settings_fault(
-				settings, settings->listen.places[i], "listen",
-				"%s: not an address of this machine alone, and there are no users; name some "
-				"in a file (weir serve --config FILE), or use 127.0.0.1:6380, [::1]:6380 or "
-				"./socket",
-				settings->listen.at[i]);
-			result = CALLED_WRONGLY;
-		}
+	for (enum weir__wire_number wire = 0; wire < WEIR__WIRES && settings->users.n == 0; wire++) {
+		const struct weir__setting_list *const list = list_of(settings, wire);
+
+		for (size_t i = 0; i < list->n; i++)
+			if (!weir__net_is_local(list->at[i])) {
+				weir__settings_fault(
+					settings, list->places[i], setting_names[wire],
+					"%s: not an address of this machine alone, and there are no users; name some "
+					"in a file (weir serve --config FILE), or use 127.0.0.1:%s, [::1]:%s or "
+					"./socket",
+					list->at[i], ports[wire], ports[wire]);
+				result = CALLED_WRONGLY;
+			}
+	}
 	return result;
 }
 
@@ -155,11 +171,14 @@ static int start(struct server *server)
 							.idle_ns = settings->idle_ns,
 							.output_max = settings->output,
 							.stall_ns = settings->stall_ns,
+							.late_ns = settings->header_time_ns,
 							.holds = server->holds,
 							.policies = server->policies,
 							.settings = settings };
-		int error = listen_for(server, i, &options);
+		int error = DONE;
 
+		for (enum weir__wire_number wire = 0; wire < WEIR__WIRES && error == DONE; wire++)
+			error = listen_for(server, i, wire, &options);
 		if (error != DONE)
 			return error;
 		error = weir__worker_start(&options, &server->workers[i]);
@@ -172,15 +191,28 @@ static int start(struct server *server)
 	return DONE;
 }
 
+static void tell_http(const struct server *server)
+{
+	const char *const first = server->names[WEIR__WIRE_HTTP][0];
+	const char *const what = server->policies ? "v1/check?ip=203.0.113.7" : "readyz";
+
+	if (strchr(first, '/'))
+		printf("     curl --unix-socket %s 'http://localhost/%s'\n", first, what);
+	else
+		printf("     curl 'http://%s/%s'\n", first, what);
+}
+
 static void tell(const struct server *server)
 {
 	const struct weir__settings *const settings = &server->settings;
-	const char *const first = server->names[0], *const colon = strrchr(first, ':');
+	const char *const first = server->names[WEIR__WIRE_RESP][0], *const colon = strrchr(first, ':');
 	char how[WEIR__NET_NAME_SIZE + WEIR__USER_NAME_MAX + 64];
 	int length;
 
 	for (size_t i = 0; i < settings->listen.n; i++)
-		printf("weir serve: RESP at %s\n", server->names[i]);
+		printf("weir serve: RESP at %s\n", server->names[WEIR__WIRE_RESP][i]);
+	for (size_t i = 0; i < settings->http.n; i++)
+		printf("weir serve: HTTP at %s\n", server->names[WEIR__WIRE_HTTP][i]);
 	if (strchr(first, '/'))
 		length = snprintf(how, sizeof(how), "-s %s", first);
 	else
@@ -191,6 +223,8 @@ static void tell(const struct server *server)
 	printf("try: redis-cli %s CL.THROTTLE user:42 15 30 60\n", how);
 	printf("     redis-cli %s WEIR.TAKE user:42 '100/min burst 20'\n", how);
 	printf("     redis-cli %s WEIR.INSPECT user:42 '100/min burst 20'\n", how);
+	if (settings->http.n > 0)
+		tell_http(server);
 	fflush(stdout);
 }
 
@@ -202,6 +236,14 @@ static void wait_for_signals(const struct server *server, const sigset_t *signal
 	while (sigwait(signals, &signal) != 0 || signal == SIGHUP)
 		if (server->policies)
 			(void)weir__policies_reload(server->policies);
+}
+
+static void unlink_paths(const struct server *server)
+{
+	for (enum weir__wire_number wire = 0; wire < WEIR__WIRES; wire++)
+		for (size_t i = 0; i < list_of(&server->settings, wire)->n; i++)
+			if (strchr(server->names[wire][i], '/'))
+				(void)unlink(server->names[wire][i]);
 }
 
 static int run(struct server *server)
@@ -231,9 +273,7 @@ static int run(struct server *server)
 		wait_for_signals(server, &signals);
 	}
 	/* First: when workers have stopped listening, the next server may have put its own socket there. */
-	for (size_t i = 0; i < server->settings.listen.n; i++)
-		if (strchr(server->names[i], '/'))
-			(void)unlink(server->names[i]);
+	unlink_paths(server);
 	for (uint32_t i = 0; i < server->n_workers; i++)
 		weir__worker_end(server->workers[i]);
 	for (uint32_t i = 0; i < server->n_workers; i++)

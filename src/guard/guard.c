@@ -302,6 +302,7 @@ static void decide_enforced(const struct weir_guard *guard, const struct bound *
 	}
 	answer->verdict = decision.verdict;
 	answer->is_limited = true;
+	answer->limit = claims[decision.decided_by].limit;
 	write_decider(answer, name_of(bound, claims[decision.decided_by].limit, plans[decision.decided_by]));
 }
 
@@ -336,6 +337,7 @@ int weir_guard_check(struct weir_guard *guard, const struct weir_attribute *attr
 		ret_answer->shadow_denied = 0;
 		ret_answer->is_limited = false;
 		ret_answer->decided_by[0] = '\0';
+		ret_answer->limit = NULL;
 		decide_enforced(guard, bound, &matched, now, ret_answer);
 		decide_shadows(guard, bound, &matched, now, ret_answer);
 	}
@@ -563,6 +565,7 @@ static void join_statuses(const struct request *request, bool is_allowed, uint64
 	if (!is_allowed)
 		answer->verdict.granted = 0;
 	answer->is_limited = true;
+	answer->limit = request->claims[decider].limit;
 	write_decider(answer,
 		      request->matched.claims[decider].plan == WEIR_POLICY_NO_PLAN ?
 			      weir_table_limit_name(request->claims[decider].limit) :

@@ -9,7 +9,7 @@ struct door {
 	_Alignas(64) _Atomic uint32_t connections; /* that the worker has, with those at its door */
 	pthread_mutex_t lock;
 	struct weir__loop *loop; /* NULL: it is shut */
-	int sockets[WEIR__DOOR_SOCKETS];
+	struct weir__arrival arrivals[WEIR__DOOR_SOCKETS];
 	uint32_t n;
 };
 
@@ -58,21 +58,21 @@ void weir__crew_shut(struct weir__crew *crew, uint32_t me)
 	weir__crew_open(crew, me, NULL);
 }
 
-static bool put_at(struct door *door, int socket)
+static bool put_at(struct door *door, struct weir__arrival arrival)
 {
 	bool is_there;
 
 	(void)pthread_mutex_lock(&door->lock);
 	is_there = door->loop && door->n < WEIR__DOOR_SOCKETS;
 	if (is_there) {
-		door->sockets[door->n++] = socket;
+		door->arrivals[door->n++] = arrival;
 		weir__loop_wake(door->loop);
 	}
 	(void)pthread_mutex_unlock(&door->lock);
 	return is_there;
 }
 
-bool weir__crew_hand(struct weir__crew *crew, uint32_t me, int socket)
+bool weir__crew_hand(struct weir__crew *crew, uint32_t me, struct weir__arrival arrival)
 {
 	uint32_t least = atomic_load(&crew->doors[me].connections), who = me;
 
@@ -85,14 +85,14 @@ bool weir__crew_hand(struct weir__crew *crew, uint32_t me, int socket)
 		}
 	}
 	atomic_fetch_add(&crew->doors[who].connections, 1); /* before it can be closed */
-	if (who == me || put_at(&crew->doors[who], socket))
+	if (who == me || put_at(&crew->doors[who], arrival))
 		return who != me;
 	atomic_fetch_sub(&crew->doors[who].connections, 1);
 	atomic_fetch_add(&crew->doors[me].connections, 1);
 	return false;
 }
 
-uint32_t weir__crew_take(struct weir__crew *crew, uint32_t me, int ret_sockets[WEIR__DOOR_SOCKETS])
+uint32_t weir__crew_take(struct weir__crew *crew, uint32_t me, struct weir__arrival ret_arrivals[WEIR__DOOR_SOCKETS])
 {
 	struct door *const door = &crew->doors[me];
 	uint32_t n;
@@ -100,7 +100,7 @@ uint32_t weir__crew_take(struct weir__crew *crew, uint32_t me, int ret_sockets[W
 	(void)pthread_mutex_lock(&door->lock);
 	n = door->n;
 	for (uint32_t i = 0; i < n; i++)
-		ret_sockets[i] = door->sockets[i];
+		ret_arrivals[i] = door->arrivals[i];
 	door->n = 0;
 	(void)pthread_mutex_unlock(&door->lock);
 	return n;

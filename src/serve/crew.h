@@ -9,10 +9,17 @@
 #include <stdint.h>
 
 #include "os/loop.h"
+#include "serve/worker.h"
 
 enum { WEIR__DOOR_SOCKETS = 64 };
 
 struct weir__crew;
+
+/* A connection that was accepted. */
+struct weir__arrival {
+	int socket;
+	enum weir__wire_number wire;
+};
 
 /* NULL: no memory. */
 struct weir__crew *weir__crew_new(uint32_t workers);
@@ -28,10 +35,10 @@ void weir__crew_shut(struct weir__crew *crew, uint32_t me);
 
 /* Of a connection that was accepted: true if another worker gets it, else it is the worker's own. It is counted as that of
  * whoever gets it. */
-bool weir__crew_hand(struct weir__crew *crew, uint32_t me, int socket);
+bool weir__crew_hand(struct weir__crew *crew, uint32_t me, struct weir__arrival arrival);
 
 /* Takes what was handed; returns how many. */
-uint32_t weir__crew_take(struct weir__crew *crew, uint32_t me, int ret_sockets[WEIR__DOOR_SOCKETS]);
+uint32_t weir__crew_take(struct weir__crew *crew, uint32_t me, struct weir__arrival ret_arrivals[WEIR__DOOR_SOCKETS]);
 
 /* The worker has closed one. */
 void weir__crew_leave(struct weir__crew *crew, uint32_t me);

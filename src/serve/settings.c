@@ -19,6 +19,8 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "listen", WEIR__SETTING_WHERE, 1, WEIR__LISTENERS_MAX, "127.0.0.1:6380", PLACE(listen), "WHERE",
 	  "Where to listen for RESP: HOST:PORT, or the path of a socket, with a slash. A port of 0 is any that is free. "
 	  "An address that other machines can reach needs users." },
+	{ "http", WEIR__SETTING_WHERE, 0, WEIR__LISTENERS_MAX, "127.0.0.1:8080", PLACE(http), "WHERE",
+	  "Where to listen for HTTP, as for RESP; none is nowhere." },
 	{ "keys", WEIR__SETTING_COUNT, 1, UINT64_C(10000000000), "1000000", PLACE(keys), "N",
 	  "How many keys owe something at the same time, at most: 24 bytes each. Beyond it the key that owes least "
 	  "gives way." },
@@ -36,6 +38,8 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "0", PLACE(idle_ns), "TIME",
 	  "A connection that asks nothing for so long is closed; 0 is never, as in Redis, since pools keep connections "
 	  "for when they need them." },
+	{ "header_time", WEIR__SETTING_DURATION, 100000000, DAY_NS, "10s", PLACE(header_time_ns), "TIME",
+	  "A request of HTTP that is not whole so long after its first byte is refused." },
 	{ "output", WEIR__SETTING_BYTES, 65536, GIB, "16MiB", PLACE(output), "BYTES",
 	  "Answers that wait for a client which sends a long pipeline before it reads any. With so much waiting it gets no "
 	  "more until it reads." },
@@ -199,7 +203,8 @@ void weir__settings_write_right(const struct weir__setting *setting, char *ret_t
 			       WEIR__SETTING_TEXT_SIZE - 1);
 	} else if (setting->kind == WEIR__SETTING_WHERE) {
 		(void)snprintf(ret_text, size,
-			       "use HOST:PORT or the path of a socket, such as 127.0.0.1:6380, [::1]:6380 or ./socket");
+			       "use HOST:PORT or the path of a socket, such as %s, [::1]:%s or ./socket%s",
+			       setting->unset, strchr(setting->unset, ':') + 1, setting->least == 0 ? "; or none" : "");
 	} else {
 		(void)snprintf(ret_text, size, "use names, each with a password and a role, as docs/settings.md shows");
 	}
@@ -244,11 +249,14 @@ static bool add_where(struct weir__settings *settings, const struct weir__settin
 		      struct weir__setting_place place, const char *text, size_t length)
 {
 	struct weir__setting_list *const list = value_of(settings, setting);
+	const bool is_none = setting->least == 0 && length == 4 && memcmp(text, "none", 4) == 0;
 
-	if (!is_where(text, length))
+	if (!is_none && !is_where(text, length))
 		return false;
-	if (place_of(settings, setting)->from != place.from)
+	if (is_none || place_of(settings, setting)->from != place.from)
 		list->n = 0;
+	if (is_none)
+		return true;
 	if (list->n == setting->most) {
 		weir__settings_fault(settings, place, setting->name, "too many; there are at most %d",
 				     (int)setting->most);

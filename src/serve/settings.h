@@ -15,7 +15,7 @@
 #include "serve/worker.h"
 
 enum {
-	WEIR__SETTINGS = 14,
+	WEIR__SETTINGS = 16,
 	WEIR__WORKERS_MAX = 256,
 	WEIR__SETTING_TEXT_SIZE = 1024,             /* of a path or a name, with its NUL */
 	WEIR__SETTING_FAULTS_MAX = 50,              /* that are told */
@@ -27,7 +27,7 @@ enum weir__setting_kind {
 	WEIR__SETTING_BYTES,    /* uint64_t; 64KiB, 4MiB */
 	WEIR__SETTING_DURATION, /* uint64_t, in ns; 30s, 5min; without a unit seconds */
 	WEIR__SETTING_TEXT,     /* char[WEIR__SETTING_TEXT_SIZE]; empty is none */
-	WEIR__SETTING_WHERE,    /* struct weir__setting_list */
+	WEIR__SETTING_WHERE,    /* struct weir__setting_list; if `least` is 0, the word none is an empty one */
 	WEIR__SETTING_USERS,    /* struct weir__users; in the file alone, since others see flags and environments */
 };
 
@@ -62,8 +62,8 @@ struct weir__setting_list {
 };
 
 struct weir__settings {
-	struct weir__setting_list listen;
-	uint64_t keys, workers, connections, idle_ns, output, stall_ns, arena, holds, plans;
+	struct weir__setting_list listen, http;
+	uint64_t keys, workers, connections, idle_ns, header_time_ns, output, stall_ns, arena, holds, plans;
 	char shared[WEIR__SETTING_TEXT_SIZE], file[WEIR__SETTING_TEXT_SIZE], policy[WEIR__SETTING_TEXT_SIZE];
 	struct weir__users users;
 

@@ -5,22 +5,15 @@
  * send a long pipeline before they read anything are answered all the same, up to a bound; from there on no more is read
  * from them until they take some, and who takes nothing for long is cut off, alone. Nor is anything read while a request
  * waits, since answers have the order of requests. */
-#include "serve/worker.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "os/net.h"
-#include "serve/command.h"
+#include "serve/connection.h"
 #include "serve/crew.h"
-#include "serve/output.h"
 
 enum {
-	IN_SIZE = 256 * 1024,
-	OUT_SIZE = 256 * 1024,
-	ARGUMENTS_MAX = 64,
-	BULK_MAX = 64 * 1024,
 	OUTPUT_MAX = 16 * 1024 * 1024, /* unless the options say otherwise */
 	WAITERS_MAX = 4096,
 	READS_A_TURN = 4,
@@ -29,53 +22,18 @@ enum {
 
 static const weir_ns pause_ns = 100000000;    /* when there are no descriptors left, before others are accepted */
 static const weir_ns stall_ns = 30000000000;  /* unless the options say otherwise */
+static const weir_ns late_ns = 10000000000;   /* likewise */
 static const weir_ns drain_ns = 5000000000;   /* for clients to take their last answers */
 static const weir_ns drain_look_ns = 1000000; /* how often is looked whether they have arrived */
 
-struct bytes {
-	char *at;
-	size_t n;
+static const struct weir__wire *const wires[WEIR__WIRES] = {
+	[WEIR__WIRE_RESP] = &weir__wire_resp, [WEIR__WIRE_HTTP] = &weir__wire_http
 };
 
-/* What the loop is to tell of a connection. */
-enum interest { REQUESTS, REQUESTS_AND_ROOM, ROOM, END, END_AND_ROOM };
-
-struct connection {
-	struct weir__client client;         /* the first: so it leads here */
-	struct connection *next, *previous; /* among those of the worker; who has been silent for longest comes first */
-	weir_ns active_at;
-	int socket;
-	enum interest interest;
-	struct bytes unread;        /* the beginning of a request; whatever is behind one that waits */
-	bool has_requests;          /* there are whole ones in it, which were not answered since too much waits */
-	struct weir__output output; /* answers that wait */
-	weir_ns taken_at;           /* when the client last took some of them, or they began to wait */
-	bool is_finished;           /* all is answered: nothing will be written any more */
-};
-
-struct weir__worker {
-	pthread_t thread;
-	struct weir__loop loop;
-	struct weir__worker_options options;
-	struct weir__commands commands;
-	struct connection connections;    /* a ring, this one is none */
-	uint32_t n_connections, n_behind; /* of those, who have answers waiting */
-	weir_ns look_at;                  /* whether they take them */
-	uint64_t accepted;
-	_Atomic bool is_stopping;
-	bool is_full;      /* listeners are not asked until a connection is closed, */
-	weir_ns accept_at; /* or this instant has come */
-	weir_ns now;       /* when the loop last told something */
-	weir_ns alarm_at;
-	struct weir__resp_slice arguments[ARGUMENTS_MAX];
-	char in[IN_SIZE];
-	char out[OUT_SIZE];
-};
-
-static void drop(struct bytes *bytes)
+static void drop(struct weir__bytes *bytes)
 {
 	free(bytes->at);
-	*bytes = (struct bytes){ NULL, 0 };
+	*bytes = (struct weir__bytes){ NULL, 0 };
 }
 
 /* --- connections ------------------------------------------------------------------------------------------------ */
@@ -83,19 +41,19 @@ static void drop(struct bytes *bytes)
 static void hear_listeners(struct weir__worker *worker, bool hear)
 {
 	for (size_t i = 0; i < worker->options.n_listeners; i++)
-		(void)weir__loop_change(&worker->loop, worker->options.listeners[i], &worker->options.listeners[i],
-					hear, false);
+		(void)weir__loop_change(&worker->loop, worker->options.listeners[i].socket,
+					&worker->options.listeners[i], hear, false);
 	worker->is_full = !hear;
 	worker->accept_at = WEIR_NEVER;
 }
 
-static void unlink_connection(struct connection *connection)
+static void unlink_connection(struct weir__connection *connection)
 {
 	connection->next->previous = connection->previous;
 	connection->previous->next = connection->next;
 }
 
-static void link_last(struct weir__worker *worker, struct connection *connection)
+static void link_last(struct weir__worker *worker, struct weir__connection *connection)
 {
 	connection->active_at = worker->now;
 	connection->next = &worker->connections;
@@ -104,7 +62,7 @@ static void link_last(struct weir__worker *worker, struct connection *connection
 	connection->previous->next = connection;
 }
 
-static void touch(struct weir__worker *worker, struct connection *connection)
+static void touch(struct weir__worker *worker, struct weir__connection *connection)
 {
 	if (worker->options.idle_ns == 0)
 		return;
@@ -112,7 +70,27 @@ static void touch(struct weir__worker *worker, struct connection *connection)
 	link_last(worker, connection);
 }
 
-static void close_connection(struct weir__worker *worker, struct connection *connection)
+void weir__worker_begin(struct weir__worker *worker, struct weir__connection *connection)
+{
+	if (connection->later)
+		return;
+	connection->begun_at = worker->now;
+	connection->later = &worker->begun;
+	connection->earlier = worker->begun.earlier;
+	connection->later->earlier = connection;
+	connection->earlier->later = connection;
+}
+
+void weir__worker_is_whole(struct weir__connection *connection)
+{
+	if (connection->later == NULL)
+		return;
+	connection->later->earlier = connection->earlier;
+	connection->earlier->later = connection->later;
+	connection->later = connection->earlier = NULL;
+}
+
+static void close_connection(struct weir__worker *worker, struct weir__connection *connection)
 {
 	if (connection->client.waiter)
 		(void)weir__waiting_give_up(worker->commands.waiting, connection->client.waiter,
@@ -121,6 +99,9 @@ static void close_connection(struct weir__worker *worker, struct connection *con
 	weir__net_close(connection->socket);
 	unlink_connection(connection);
 	drop(&connection->unread);
+	weir__worker_is_whole(connection);
+	if (connection->of_wire)
+		connection->wire->forget(connection);
 	worker->n_behind -= weir__output_waiting(&connection->output) > 0;
 	weir__output_drop(&connection->output);
 	free(connection);
@@ -130,33 +111,34 @@ static void close_connection(struct weir__worker *worker, struct connection *con
 		hear_listeners(worker, true);
 }
 
-static void open_connection(struct weir__worker *worker, int socket)
+static void open_connection(struct weir__worker *worker, struct weir__arrival arrival)
 {
-	struct connection *const connection = calloc(1, sizeof(*connection));
+	struct weir__connection *const connection = calloc(1, sizeof(*connection));
 
 	if (connection == NULL) {
-		weir__net_close(socket);
+		weir__net_close(arrival.socket);
 		weir__crew_leave(worker->options.crew, worker->options.number);
 		return;
 	}
-	connection->socket = socket;
+	connection->socket = arrival.socket;
+	connection->wire = wires[arrival.wire];
 	connection->client = (struct weir__client){ .protocol = 2, .number = ++worker->accepted };
 	link_last(worker, connection);
 	worker->n_connections++;
-	if (weir__loop_add(&worker->loop, socket, connection) != 0)
+	if (weir__loop_add(&worker->loop, arrival.socket, connection) != 0)
 		close_connection(worker, connection);
 }
 
 /* Out of descriptors or memory, those who are connected are served on; there may be room again when one of them leaves, or
  * after a pause, since others of the machine use them up, too. */
-static void accept_some(struct weir__worker *worker, int listener, uint32_t most)
+static void accept_some(struct weir__worker *worker, const struct weir__listener *listener, uint32_t most)
 {
 	int socket, error;
 
 	for (uint32_t n = 0; worker->n_connections < worker->options.connections_max; n++) {
 		if (n == most)
 			return;
-		error = weir__net_accept(listener, &socket);
+		error = weir__net_accept(listener->socket, &socket);
 		if (error == EAGAIN || error == EINVAL) /* EINVAL: it was stopped */
 			return;
 		if (error == ECONNABORTED || error == EINTR)
@@ -166,8 +148,9 @@ static void accept_some(struct weir__worker *worker, int listener, uint32_t most
 			worker->accept_at = worker->now + pause_ns;
 			return;
 		}
-		if (!weir__crew_hand(worker->options.crew, worker->options.number, socket))
-			open_connection(worker, socket);
+		if (!weir__crew_hand(worker->options.crew, worker->options.number,
+				     (struct weir__arrival){ socket, listener->wire }))
+			open_connection(worker, (struct weir__arrival){ socket, listener->wire });
 	}
 	hear_listeners(worker, false);
 }
@@ -175,17 +158,18 @@ static void accept_some(struct weir__worker *worker, int listener, uint32_t most
 /* Those that other workers have accepted. */
 static void take_handed(struct weir__worker *worker)
 {
-	int sockets[WEIR__DOOR_SOCKETS];
-	const uint32_t n = weir__crew_take(worker->options.crew, worker->options.number, sockets);
+	struct weir__arrival arrivals[WEIR__DOOR_SOCKETS];
+	const uint32_t n = weir__crew_take(worker->options.crew, worker->options.number, arrivals);
 
 	for (uint32_t i = 0; i < n; i++)
-		open_connection(worker, sockets[i]);
+		open_connection(worker, arrivals[i]);
 }
 
 /* --- answers ---------------------------------------------------------------------------------------------------- */
 
 /* Keeps count of who has answers waiting, after some were written or taken. */
-static void note_output(struct weir__worker *worker, struct connection *connection, bool was_behind, bool has_moved)
+static void note_output(struct weir__worker *worker, struct weir__connection *connection, bool was_behind,
+			bool has_moved)
 {
 	const bool is_behind = weir__output_waiting(&connection->output) > 0;
 
@@ -195,19 +179,16 @@ static void note_output(struct weir__worker *worker, struct connection *connecti
 		connection->taken_at = worker->now;
 }
 
-/* False: the connection is lost. */
-static bool flush(struct weir__worker *worker, struct connection *connection, struct weir__resp_writer *writer)
+bool weir__worker_flush(struct weir__worker *worker, struct weir__connection *connection, size_t length)
 {
 	const bool was_behind = weir__output_waiting(&connection->output) > 0;
-	const bool is_alive = weir__output_write(&connection->output, connection->socket, writer->bytes,
-						 writer->length);
+	const bool is_alive = weir__output_write(&connection->output, connection->socket, worker->out, length);
 
 	note_output(worker, connection, was_behind, false);
-	writer->length = 0;
 	return is_alive;
 }
 
-static bool send_waiting(struct weir__worker *worker, struct connection *connection)
+static bool send_waiting(struct weir__worker *worker, struct weir__connection *connection)
 {
 	const size_t before = weir__output_waiting(&connection->output);
 	const bool is_alive = weir__output_send(&connection->output, connection->socket);
@@ -216,63 +197,9 @@ static bool send_waiting(struct weir__worker *worker, struct connection *connect
 	return is_alive;
 }
 
-/* So much waits for it that it gets no more answers until it takes some. */
-static bool is_held_back(const struct weir__worker *worker, const struct connection *connection)
-{
-	return weir__output_waiting(&connection->output) >= worker->options.output_max;
-}
-
 /* --- requests --------------------------------------------------------------------------------------------------- */
 
-/* Answers the requests in the first n bytes of `in`, up to one that waits, or as many as may; *ret_used are done with.
- * False: the connection is to be closed. */
-static bool answer_all(struct weir__worker *worker, struct connection *connection, size_t n, size_t *ret_used)
-{
-	struct weir__resp_writer writer = { worker->out, OUT_SIZE, 0, connection->client.protocol };
-	struct weir__client *const client = &connection->client;
-	enum weir__resp_status status = WEIR__RESP_WHOLE;
-	bool is_alive = true, is_held = is_held_back(worker, connection);
-	size_t at = 0;
-
-	while (is_alive && !is_held && !client->is_leaving && client->waiter == NULL && at < n) {
-		struct weir__resp_request request;
-		size_t used;
-
-		weir__resp_request_init(&request);
-		request.arguments = worker->arguments;
-		request.arguments_max = ARGUMENTS_MAX;
-		request.line_max = WEIR__RESP_LINE_MAX;
-		request.bulk_max = BULK_MAX;
-		request.is_stranger = weir__commands_is_stranger(&worker->commands, client);
-		status = weir__resp_request_read(&request, worker->in + at, n - at, &used);
-		if (status == WEIR__RESP_MORE)
-			break;
-		if (status == WEIR__RESP_BAD) {
-			weir__commands_end_group(&worker->commands, client, &writer);
-			weir__resp_write_fault(&writer, &request);
-			client->is_leaving = true;
-			break;
-		}
-		if (!weir__commands_do(&worker->commands, client, request.arguments, request.n, &writer)) {
-			weir__commands_end_group(&worker->commands, client, &writer);
-			is_alive = flush(worker, connection, &writer);
-			is_held = is_held_back(worker, connection);
-			continue; /* with the same request */
-		}
-		at += used;
-		/* Told what was answered, and not read any further. */
-		if (request.is_stranger && writer.length > WEIR__STRANGER_OUTPUT &&
-		    weir__commands_is_stranger(&worker->commands, client))
-			client->is_leaving = true;
-	}
-	weir__commands_end_group(&worker->commands, client, &writer);
-	connection->has_requests = is_held;
-	*ret_used = at;
-	return is_alive && flush(worker, connection, &writer) &&
-	       !(client->is_leaving && weir__output_waiting(&connection->output) == 0);
-}
-
-static bool keep_unread(struct connection *connection, const char *bytes, size_t n)
+static bool keep_unread(struct weir__connection *connection, const char *bytes, size_t n)
 {
 	drop(&connection->unread);
 	if (n == 0)
@@ -285,27 +212,18 @@ static bool keep_unread(struct connection *connection, const char *bytes, size_t
 	return true;
 }
 
-/* Each argument may be as long as it is, but not all of them together. To tell is all that can be done. */
-static void refuse_size(struct connection *connection)
-{
-	static const char text[] = "-ERR Protocol error: too big request, 262144 bytes are the most\r\n";
-
-	_Static_assert(IN_SIZE == 262144, "the text says how much");
-	(void)weir__net_write(connection->socket, text, sizeof(text) - 1);
-}
-
 enum reading { READ_SOME, READ_ALL, READ_END /* the connection is to be closed */ };
 
-static enum reading read_once(struct weir__worker *worker, struct connection *connection, bool *ret_is_short)
+static enum reading read_once(struct weir__worker *worker, struct weir__connection *connection, bool *ret_is_short)
 {
-	const size_t before = connection->unread.n, room = IN_SIZE - before;
+	const size_t before = connection->unread.n, room = WEIR__IN_SIZE - before;
 	size_t used;
 	ssize_t n;
 
 	if (before > 0)
 		memcpy(worker->in, connection->unread.at, before);
 	if (room == 0) {
-		refuse_size(connection);
+		connection->wire->refuse_size(worker, connection);
 		return READ_END;
 	}
 	n = weir__net_read(connection->socket, worker->in + before, room);
@@ -320,20 +238,20 @@ static enum reading read_once(struct weir__worker *worker, struct connection *co
 	if (n <= 0)
 		return READ_END;
 	*ret_is_short = (size_t)n < room;
-	if (!answer_all(worker, connection, before + (size_t)n, &used) ||
+	if (!connection->wire->answer(worker, connection, before + (size_t)n, &used) ||
 	    !keep_unread(connection, worker->in + used, before + (size_t)n - used))
 		return READ_END;
 	return READ_SOME;
 }
 
-static enum reading read_some(struct weir__worker *worker, struct connection *connection)
+static enum reading read_some(struct weir__worker *worker, struct weir__connection *connection)
 {
 	enum reading reading = READ_SOME;
 	bool is_short = false;
 
 	for (int turn = 0; turn < READS_A_TURN && reading == READ_SOME && !is_short; turn++) {
-		if (is_held_back(worker, connection) || connection->has_requests || connection->client.waiter ||
-		    connection->client.is_leaving)
+		if (weir__worker_holds_back(worker, connection) || connection->has_requests ||
+		    connection->client.waiter || connection->client.is_leaving)
 			break;
 		reading = read_once(worker, connection, &is_short);
 	}
@@ -341,7 +259,7 @@ static enum reading read_some(struct weir__worker *worker, struct connection *co
 }
 
 /* What was read and not answered comes next. */
-static bool answer_unread(struct weir__worker *worker, struct connection *connection)
+static bool answer_unread(struct weir__worker *worker, struct weir__connection *connection)
 {
 	const size_t n = connection->unread.n;
 	size_t used;
@@ -349,19 +267,21 @@ static bool answer_unread(struct weir__worker *worker, struct connection *connec
 	if (n == 0)
 		return true;
 	memcpy(worker->in, connection->unread.at, n);
-	return answer_all(worker, connection, n, &used) && keep_unread(connection, worker->in + used, n - used);
+	return connection->wire->answer(worker, connection, n, &used) &&
+	       keep_unread(connection, worker->in + used, n - used);
 }
 
 /* Tells the loop what is waited for, if that is another thing than before. */
-static void hear(struct weir__worker *worker, struct connection *connection)
+static void hear(struct weir__worker *worker, struct weir__connection *connection)
 {
 	const bool is_behind = weir__output_waiting(&connection->output) > 0;
 	const bool reads = !connection->has_requests && !connection->client.is_leaving &&
-			   !is_held_back(worker, connection);
-	const enum interest interest = connection->client.waiter ? (is_behind ? END_AND_ROOM : END) :
-				       !reads                    ? ROOM :
-				       is_behind                 ? REQUESTS_AND_ROOM :
-								   REQUESTS;
+			   !weir__worker_holds_back(worker, connection);
+	const enum weir__interest interest = connection->client.waiter ?
+						     (is_behind ? WEIR__HEAR_END_AND_ROOM : WEIR__HEAR_END) :
+					     !reads    ? WEIR__HEAR_ROOM :
+					     is_behind ? WEIR__HEAR_REQUESTS_AND_ROOM :
+							 WEIR__HEAR_REQUESTS;
 
 	if (interest == connection->interest)
 		return;
@@ -373,7 +293,7 @@ static void hear(struct weir__worker *worker, struct connection *connection)
 }
 
 /* False: the connection is to be closed. */
-static bool send_and_go_on(struct weir__worker *worker, struct connection *connection)
+static bool send_and_go_on(struct weir__worker *worker, struct weir__connection *connection)
 {
 	if (!send_waiting(worker, connection))
 		return false;
@@ -382,7 +302,8 @@ static bool send_and_go_on(struct weir__worker *worker, struct connection *conne
 	return !(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0);
 }
 
-static void serve(struct weir__worker *worker, struct connection *connection, const struct weir__loop_event *event)
+static void serve(struct weir__worker *worker, struct weir__connection *connection,
+		  const struct weir__loop_event *event)
 {
 	bool is_alive = !(connection->client.waiter && event->has_left);
 
@@ -401,20 +322,18 @@ static void serve(struct weir__worker *worker, struct connection *connection, co
 /* --- requests that waited --------------------------------------------------------------------------------------- */
 
 /* False: the connection is to be closed. */
-static bool answer_waiter(struct weir__worker *worker, struct connection *connection,
+static bool answer_waiter(struct weir__worker *worker, struct weir__connection *connection,
 			  const struct weir_verdict *verdict)
 {
-	struct weir__resp_writer writer = { worker->out, OUT_SIZE, 0, connection->client.protocol };
-
 	connection->client.waiter = NULL;
-	weir__answer_verdict(verdict, &writer);
-	return flush(worker, connection, &writer) && answer_unread(worker, connection);
+	return weir__worker_flush(worker, connection, connection->wire->answer_waiter(worker, connection, verdict)) &&
+	       answer_unread(worker, connection);
 }
 
 static void end_waits(struct weir__worker *worker)
 {
 	struct weir_verdict verdict;
-	struct connection *connection;
+	struct weir__connection *connection;
 
 	while (weir__waiting_n(worker->commands.waiting) > 0 &&
 	       (connection = weir__waiting_over(worker->commands.waiting, weir_table_now(worker->options.table),
@@ -440,12 +359,30 @@ static weir_ns idle_at(const struct weir__worker *worker)
 static void end_idle(struct weir__worker *worker)
 {
 	while (idle_at(worker) <= worker->now) {
-		struct connection *const silent = worker->connections.next;
+		struct weir__connection *const silent = worker->connections.next;
 
 		if (silent->client.waiter)
 			touch(worker, silent);
 		else
 			close_connection(worker, silent);
+	}
+}
+
+static weir_ns late_at(const struct weir__worker *worker)
+{
+	if (worker->begun.later == &worker->begun)
+		return WEIR_NEVER;
+	return weir__add_saturating(worker->begun.later->begun_at, worker->options.late_ns);
+}
+
+/* Who sends a request by and by would keep what is kept of it for ever. */
+static void end_late(struct weir__worker *worker)
+{
+	while (late_at(worker) <= worker->now) {
+		struct weir__connection *const late = worker->begun.later;
+
+		late->wire->refuse_late(worker, late);
+		close_connection(worker, late);
 	}
 }
 
@@ -456,7 +393,7 @@ static void end_stalled(struct weir__worker *worker)
 
 	if (worker->look_at > worker->now)
 		return;
-	for (struct connection *connection = worker->connections.next, *next; connection != &worker->connections;
+	for (struct weir__connection *connection = worker->connections.next, *next; connection != &worker->connections;
 	     connection = next) {
 		next = connection->next;
 		if (weir__output_waiting(&connection->output) > 0 && worker->now - connection->taken_at >= patience)
@@ -486,13 +423,14 @@ static void do_what_is_due(struct weir__worker *worker)
 
 	end_waits(worker);
 	end_idle(worker);
+	end_late(worker);
 	end_stalled(worker);
 	if (worker->n_behind > 0 && worker->look_at == WEIR_NEVER)
 		worker->look_at = worker->now + worker->options.stall_ns / 4;
 	if (worker->accept_at <= worker->now)
 		hear_listeners(worker, true);
 	next = weir__min(weir__min(weir__waiting_next(worker->commands.waiting), idle_at(worker)),
-			 weir__min(worker->accept_at, worker->look_at));
+			 weir__min(weir__min(worker->accept_at, worker->look_at), late_at(worker)));
 	if (next != WEIR_NEVER)
 		set_alarm(worker, next);
 }
@@ -501,26 +439,26 @@ static void do_what_is_due(struct weir__worker *worker)
 
 static bool is_listener(const struct weir__worker *worker, const void *what)
 {
-	const int *const listeners = worker->options.listeners;
+	const struct weir__listener *const listeners = worker->options.listeners, *const one = what;
 
-	return (const int *)what >= listeners && (const int *)what < listeners + worker->options.n_listeners;
+	return one >= listeners && one < listeners + worker->options.n_listeners;
 }
 
 static void stop_listening(struct weir__worker *worker)
 {
 	for (size_t i = 0; i < worker->options.n_listeners; i++) {
-		const int listener = worker->options.listeners[i];
+		const struct weir__listener *const listener = &worker->options.listeners[i];
 
 		accept_some(worker, listener, UINT32_MAX);
-		weir__loop_remove(&worker->loop, listener);
-		weir__net_stop_listening(listener);
+		weir__loop_remove(&worker->loop, listener->socket);
+		weir__net_stop_listening(listener->socket);
 	}
 }
 
 static void deny_waiters(struct weir__worker *worker)
 {
 	weir__waiting_end(worker->commands.waiting);
-	for (struct connection *connection = worker->connections.next, *next; connection != &worker->connections;
+	for (struct weir__connection *connection = worker->connections.next, *next; connection != &worker->connections;
 	     connection = next) {
 		struct weir__waiter *const waiter = connection->client.waiter;
 		struct weir_verdict verdict;
@@ -535,7 +473,7 @@ static void deny_waiters(struct weir__worker *worker)
 }
 
 /* Answers what a client has sent until there is nothing more. True: the connection can be closed. */
-static bool finish(struct weir__worker *worker, struct connection *connection, weir_ns deadline)
+static bool finish(struct weir__worker *worker, struct weir__connection *connection, weir_ns deadline)
 {
 	enum reading reading = READ_SOME;
 
@@ -554,7 +492,7 @@ static bool finish(struct weir__worker *worker, struct connection *connection, w
 		weir__net_end_writing(connection->socket);
 		connection->is_finished = true;
 	}
-	while (weir__net_read(connection->socket, worker->in, IN_SIZE) > 0) /* too late for an answer */
+	while (weir__net_read(connection->socket, worker->in, WEIR__IN_SIZE) > 0) /* too late for an answer */
 		;
 	return weir__net_has_arrived(connection->socket);
 }
@@ -573,7 +511,7 @@ static void drain(struct weir__worker *worker)
 	while (worker->n_connections > 0) {
 		const bool is_late = weir_table_now(worker->options.table) >= deadline;
 
-		for (struct connection *connection = worker->connections.next, *next;
+		for (struct weir__connection *connection = worker->connections.next, *next;
 		     connection != &worker->connections; connection = next) {
 			next = connection->next;
 			if (is_late || finish(worker, connection, deadline))
@@ -599,7 +537,7 @@ static void *work(void *worker_)
 		worker->now = weir_table_now(worker->options.table);
 		for (int i = 0; i < n; i++)
 			if (is_listener(worker, events[i].what))
-				accept_some(worker, *(const int *)events[i].what, ACCEPTS_A_TURN);
+				accept_some(worker, events[i].what, ACCEPTS_A_TURN);
 			else
 				serve(worker, events[i].what, &events[i]);
 		if (worker->loop.was_woken) {
@@ -619,7 +557,8 @@ static int start(struct weir__worker *worker)
 	if (error != 0)
 		return error;
 	for (size_t i = 0; error == 0 && i < worker->options.n_listeners; i++)
-		error = weir__loop_add(&worker->loop, worker->options.listeners[i], &worker->options.listeners[i]);
+		error = weir__loop_add(&worker->loop, worker->options.listeners[i].socket,
+				       &worker->options.listeners[i]);
 	if (error == 0) {
 		weir__crew_open(worker->options.crew, worker->options.number, &worker->loop);
 		error = pthread_create(&worker->thread, NULL, work, worker);
@@ -631,8 +570,20 @@ static int start(struct weir__worker *worker)
 	return error;
 }
 
+static bool start_wires(struct weir__worker *worker)
+{
+	bool is_whole = true;
+
+	for (size_t i = 0; i < WEIR__WIRES; i++)
+		is_whole = is_whole && (wires[i]->start == NULL || wires[i]->start(worker));
+	return is_whole;
+}
+
 static void free_worker(struct weir__worker *worker)
 {
+	for (size_t i = 0; i < WEIR__WIRES; i++)
+		if (wires[i]->stop)
+			wires[i]->stop(worker);
 	weir__waiting_free(worker->commands.waiting);
 	free(worker);
 }
@@ -649,14 +600,17 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 		worker->options.output_max = OUTPUT_MAX;
 	if (worker->options.stall_ns == 0)
 		worker->options.stall_ns = stall_ns;
+	if (worker->options.late_ns == 0)
+		worker->options.late_ns = late_ns;
 	worker->connections.next = worker->connections.previous = &worker->connections;
+	worker->begun.later = worker->begun.earlier = &worker->begun;
 	worker->accept_at = worker->alarm_at = worker->look_at = WEIR_NEVER;
 	weir__commands_init(&worker->commands, options->table, options->counted_as);
 	worker->commands.settings = options->settings;
 	worker->commands.holds = options->holds;
 	worker->commands.policies = options->policies;
 	worker->commands.waiting = weir__waiting_new(options->table, WAITERS_MAX);
-	error = worker->commands.waiting ? start(worker) : ENOMEM;
+	error = worker->commands.waiting && start_wires(worker) ? start(worker) : ENOMEM;
 	if (error != 0) {
 		free_worker(worker);
 		return error;

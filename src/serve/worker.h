@@ -10,7 +10,15 @@
 
 #include "os/loop.h"
 
-enum { WEIR__LISTENERS_MAX = 16 };
+enum { WEIR__LISTENERS_MAX = 16 /* of each wire */ };
+
+/* What is spoken on a connection: each has a struct weir__wire (connection.h). */
+enum weir__wire_number { WEIR__WIRE_RESP, WEIR__WIRE_HTTP, WEIR__WIRES };
+
+struct weir__listener {
+	int socket;
+	enum weir__wire_number wire;
+};
 
 struct weir__crew;
 struct weir__holds;
@@ -20,7 +28,7 @@ struct weir__settings;
 struct weir__worker_options {
 	struct weir_table *table;
 	const struct weir_table_limit *counted_as; /* decisions on limits that come with requests */
-	int listeners[WEIR__LISTENERS_MAX];        /* the worker's own */
+	struct weir__listener listeners[WEIR__LISTENERS_MAX * WEIR__WIRES]; /* the worker's own */
 	size_t n_listeners;
 	uint32_t connections_max;
 	struct weir__crew *crew; /* of all workers, among whom connections are dealt out, */
@@ -28,6 +36,7 @@ struct weir__worker_options {
 	uint64_t idle_ns;        /* a connection that asks nothing for so long is closed; 0 is never */
 	size_t output_max; /* bytes of answers that wait for a client, beyond which it gets no more; 0 is 16 MiB */
 	uint64_t stall_ns; /* a client that takes nothing of what waits for so long is cut off; 0 is 30 s */
+	uint64_t late_ns;  /* a request that is not whole so long after its first byte is refused; 0 is 10 s */
 	struct weir__holds *holds;             /* of all workers; NULL: there is room for none */
 	struct weir__policies *policies;       /* likewise; NULL: there is none */
 	const struct weir__settings *settings; /* for CONFIG GET and AUTH; NULL: none to show, and no users */

@@ -1,18 +1,12 @@
 /* resp_write.c: replies. */
 #include <string.h>
 
+#include "wire/digits.h"
 #include "wire/resp.h"
 
 enum {
-	DIGITS_MOST = 20,                   /* of 2^64-1, or of -2^63 */
-	LINE_MOST = 1 + DIGITS_MOST + 1 + 2 /* a type, a number with its point, CR LF */
+	LINE_MOST = 1 + WEIR__DIGITS_MOST + 1 + 2 /* a type, a number with its point, CR LF */
 };
-
-static const char pairs[200] = "0001020304050607080910111213141516171819"
-			       "2021222324252627282930313233343536373839"
-			       "4041424344454647484950515253545556575859"
-			       "6061626364656667686970717273747576777879"
-			       "8081828384858687888990919293949596979899";
 
 static const char *const words[] = {
 #define FAULT_WORDS(name, text) [WEIR__RESP_FAULT_##name] = (text),
@@ -27,40 +21,12 @@ const char *weir__resp_fault_words(enum weir__resp_fault fault)
 
 /* --- numbers ---------------------------------------------------------------------------------------------------- */
 
-static unsigned count_digits(uint64_t number)
-{
-	unsigned n = 1;
-
-	for (; number >= 10000; number /= 10000)
-		n += 4;
-	return n + (number >= 10) + (number >= 100) + (number >= 1000);
-}
-
-/* Returns what is behind the last digit. */
-static inline char *put_digits(char *to, uint64_t number)
-{
-	char *end, *at;
-
-	if (number < 10) {
-		*to = (char)('0' + number);
-		return to + 1;
-	}
-	end = at = to + count_digits(number);
-	for (; number >= 100; number /= 100)
-		memcpy(at -= 2, pairs + number % 100 * 2, 2);
-	if (number >= 10)
-		memcpy(at - 2, pairs + number * 2, 2);
-	else
-		at[-1] = (char)('0' + number);
-	return end;
-}
-
 static inline char *put_number(char *to, int64_t number)
 {
 	if (number >= 0)
-		return put_digits(to, (uint64_t)number);
+		return weir__put_digits(to, (uint64_t)number);
 	*to = '-';
-	return put_digits(to + 1, 0 - (uint64_t)number);
+	return weir__put_digits(to + 1, 0 - (uint64_t)number);
 }
 
 static inline char *put_end(char *to)
@@ -74,7 +40,7 @@ static inline char *put_end(char *to)
 static inline char *put_head(char *to, char type, uint64_t number)
 {
 	*to = type;
-	return put_end(put_digits(to + 1, number));
+	return put_end(weir__put_digits(to + 1, number));
 }
 
 static inline char *put_integer(char *to, int64_t number)
@@ -196,11 +162,11 @@ static bool add_digits(struct weir__resp_writer *writer, char type, const char *
 
 bool weir__resp_write_unsigned(struct weir__resp_writer *writer, uint64_t number)
 {
-	char digits[DIGITS_MOST];
+	char digits[WEIR__DIGITS_MOST];
 
 	if (number <= INT64_MAX)
 		return weir__resp_write_integer(writer, (int64_t)number);
-	return add_digits(writer, '(', digits, (size_t)(put_digits(digits, number) - digits));
+	return add_digits(writer, '(', digits, (size_t)(weir__put_digits(digits, number) - digits));
 }
 
 bool weir__resp_write_double(struct weir__resp_writer *writer, int64_t number, unsigned places)
@@ -215,12 +181,12 @@ bool weir__resp_write_double(struct weir__resp_writer *writer, int64_t number, u
 		scale *= 10;
 	if (number < 0)
 		*to++ = '-';
-	to = put_digits(to, whole / scale);
+	to = weir__put_digits(to, whole / scale);
 	if (places > 0) {
 		/* With a 1 before it, which the point then replaces, it keeps its leading zeros. */
 		char *point = to;
 
-		to = put_digits(to, whole % scale + scale);
+		to = weir__put_digits(to, whole % scale + scale);
 		*point = '.';
 	}
 	return add_digits(writer, ',', digits, (size_t)(to - digits));

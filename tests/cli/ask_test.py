@@ -25,7 +25,7 @@ def server(*options):
     """Where it listens, by address and by path."""
     with tempfile.TemporaryDirectory(prefix="weir-ask-") as folder:
         path = os.path.join(folder, "socket")
-        process = subprocess.Popen([WEIR, "serve", "--listen", "127.0.0.1:0", "--listen", path, "--keys", "1000",
+        process = subprocess.Popen([WEIR, "serve", "--listen", "127.0.0.1:0", "--listen", path, "--http", "none", "--keys", "1000",
                                     "--workers", "1", *options], stdout=subprocess.PIPE)
         try:
             found = re.fullmatch(r"weir serve: RESP at (127\.0\.0\.1:\d+)\n", process.stdout.readline().decode())

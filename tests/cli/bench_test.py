@@ -23,7 +23,7 @@ def bench(*arguments):
 
 def start_server():
     """The process, and where it listens."""
-    process = subprocess.Popen([WEIR, "serve", "--listen", "127.0.0.1:0", "--keys", "1000", "--workers", "1"],
+    process = subprocess.Popen([WEIR, "serve", "--listen", "127.0.0.1:0", "--http", "none", "--keys", "1000", "--workers", "1"],
                                stdout=subprocess.PIPE)
     found = re.fullmatch(r"weir serve: RESP at (127\.0\.0\.1:\d+)\n", process.stdout.readline().decode())
     assert found, "the server does not say where it is"

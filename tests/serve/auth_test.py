@@ -250,7 +250,7 @@ def redis_cli_passes():
 # --- where, and what is shown ----------------------------------------------------------------------------------------
 
 def others_reach_it_only_with_users():
-    command = [WEIR, "serve", "--listen", "0.0.0.0:0", "--listen", "[::]:0", "--keys", "1000"]
+    command = [WEIR, "serve", "--listen", "0.0.0.0:0", "--listen", "[::]:0", "--http", "none", "--keys", "1000"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 2 and done.stdout == "", done
     assert done.stderr.count("not an address of this machine alone, and there are no users") == 2, done
@@ -301,8 +301,8 @@ def settings_are_shown():
 def patterns_are_those_of_redis():
     """Names of settings are keys of a Redis: KEYS matches as CONFIG GET does."""
     dice = random.Random(SEED)
-    names = ["listen", "keys", "arena", "shared", "file", "workers", "connections", "idle", "output", "stall", "holds",
-             "policy", "plans", "users", "save", "appendonly"]
+    names = ["listen", "http", "keys", "arena", "shared", "file", "workers", "connections", "idle", "header_time", "output", "stall",
+             "holds", "policy", "plans", "users", "save", "appendonly"]
     with redis("") as theirs, weir("") as ours, theirs.connect() as their, ours.connect() as our:
         for name in names:
             expect(their, bulks("SET", name, ""), b"+OK\r\n")

@@ -5,6 +5,11 @@
 
 static struct weir__loop loops[3];
 
+static struct weir__arrival of(int socket)
+{
+	return (struct weir__arrival){ socket, WEIR__WIRE_RESP };
+}
+
 static struct weir__crew *crew_of(uint32_t n)
 {
 	struct weir__crew *const crew = weir__crew_new(n);
@@ -25,9 +30,9 @@ static void end(struct weir__crew *crew, uint32_t n)
 
 static uint32_t taken(struct weir__crew *crew, uint32_t me)
 {
-	int sockets[WEIR__DOOR_SOCKETS];
+	struct weir__arrival arrivals[WEIR__DOOR_SOCKETS];
 
-	return weir__crew_take(crew, me, sockets);
+	return weir__crew_take(crew, me, arrivals);
 }
 
 static void all_get_as_many(void)
@@ -36,7 +41,7 @@ static void all_get_as_many(void)
 	uint32_t own = 0;
 
 	for (int i = 0; i < 30; i++)
-		own += !weir__crew_hand(crew, 1, 100 + i);
+		own += !weir__crew_hand(crew, 1, of(100 + i));
 	CHECK_EQ(own, 10);
 	CHECK_EQ(taken(crew, 0), 10);
 	CHECK_EQ(taken(crew, 1), 0);
@@ -49,14 +54,15 @@ static void who_is_handed_something_is_woken(void)
 {
 	struct weir__loop_event events[WEIR__LOOP_EVENTS];
 	struct weir__crew *const crew = crew_of(2);
-	int sockets[WEIR__DOOR_SOCKETS];
+	struct weir__arrival arrivals[WEIR__DOOR_SOCKETS];
 
-	CHECK(!weir__crew_hand(crew, 0, 7));
-	CHECK(weir__crew_hand(crew, 0, 8));
+	CHECK(!weir__crew_hand(crew, 0, of(7)));
+	CHECK(weir__crew_hand(crew, 0, of(8)));
 	CHECK_EQ(weir__loop_wait(&loops[1], -1, events), 0);
 	CHECK(loops[1].was_woken);
-	CHECK_EQ(weir__crew_take(crew, 1, sockets), 1);
-	CHECK_EQ(sockets[0], 8);
+	CHECK_EQ(weir__crew_take(crew, 1, arrivals), 1);
+	CHECK_EQ(arrivals[0].socket, 8);
+	CHECK(arrivals[0].wire == WEIR__WIRE_RESP);
 	end(crew, 2);
 }
 
@@ -65,13 +71,13 @@ static void who_loses_some_gets_the_next(void)
 	struct weir__crew *const crew = crew_of(2);
 
 	for (int i = 0; i < 8; i++)
-		(void)weir__crew_hand(crew, 0, i);
+		(void)weir__crew_hand(crew, 0, of(i));
 	CHECK_EQ(taken(crew, 1), 4);
 	weir__crew_leave(crew, 1);
 	weir__crew_leave(crew, 1);
 	for (int i = 0; i < 2; i++)
-		CHECK(weir__crew_hand(crew, 0, i));
-	CHECK(!weir__crew_hand(crew, 0, 9));
+		CHECK(weir__crew_hand(crew, 0, of(i)));
+	CHECK(!weir__crew_hand(crew, 0, of(9)));
 	end(crew, 2);
 }
 
@@ -82,11 +88,11 @@ static void a_shut_or_crowded_door_is_passed_by(void)
 
 	weir__crew_shut(crew, 1);
 	for (int i = 0; i < 5; i++)
-		own += !weir__crew_hand(crew, 0, i);
+		own += !weir__crew_hand(crew, 0, of(i));
 	CHECK_EQ(own, 5);
 	weir__crew_open(crew, 1, &loops[1]);
 	for (int i = 0; i < 200; i++)
-		own += !weir__crew_hand(crew, 0, i);
+		own += !weir__crew_hand(crew, 0, of(i));
 	CHECK_EQ(taken(crew, 1), WEIR__DOOR_SOCKETS);
 	CHECK_EQ(own, 205 - WEIR__DOOR_SOCKETS);
 	end(crew, 2);

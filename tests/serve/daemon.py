@@ -57,8 +57,9 @@ def connect_to(where):
 class Daemon:
     """Who keeps a bound socket that does not listen keeps the port: nobody else gets it while no server runs."""
 
-    def __init__(self, program, folder, options, **more):
+    def __init__(self, program, folder, options, http="none", **more):
         self.program, self.options, self.more, self.process = program, options, more, None
+        self.http = http
         self.path = os.path.join(folder, "socket")
         self.log = open(os.path.join(folder, "log"), "wb+")
         self.place = socket.socket()
@@ -69,11 +70,16 @@ class Daemon:
 
     def start(self):
         self.process = subprocess.Popen(
-            [self.program, "serve", "--listen", self.address, "--listen", self.path, *self.options],
+            [self.program, "serve", "--listen", self.address, "--listen", self.path, "--http", self.http,
+             *self.options],
             stdout=subprocess.PIPE, stderr=self.log, **self.more)
         for where in (self.address, self.path):
             line = self.process.stdout.readline().decode()
             assert line == f"weir serve: RESP at {where}\n", (line, self.said())
+        if self.http != "none":
+            line = self.process.stdout.readline().decode()
+            assert line.startswith("weir serve: HTTP at "), (line, self.said())
+            self.http_at = line.split()[-1]
 
     def said(self):
         self.log.seek(0)

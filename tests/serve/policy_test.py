@@ -139,7 +139,7 @@ def serving(text, name="policy.yaml", option="--policy", **more):
 
 
 def refused_start(*options):
-    done = subprocess.run([WEIR, "serve", "--listen", "127.0.0.1:0", *options], capture_output=True, text=True,
+    done = subprocess.run([WEIR, "serve", "--listen", "127.0.0.1:0", "--http", "none", *options], capture_output=True, text=True,
                           timeout=TIMEOUT_S, check=False)
     assert done.returncode == 2 and done.stdout == "", done
     return done.stderr

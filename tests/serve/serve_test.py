@@ -22,7 +22,7 @@ class Server:
     def __init__(self, folder, *options):
         self.path = os.path.join(folder, "socket")
         self.process = subprocess.Popen(
-            [WEIR, "serve", "--listen", "127.0.0.1:0", "--listen", self.path, "--keys", "10000", *options],
+            [WEIR, "serve", "--listen", "127.0.0.1:0", "--listen", self.path, "--http", "none", "--keys", "10000", *options],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         lines = []
         while not lines or (lines[-1] and " WEIR.INSPECT " not in lines[-1]):
@@ -258,7 +258,7 @@ def what_cannot_be_served_is_told():
                            (["--listen", "nowhere"], "use HOST:PORT"), (["--keys", "none"], "use a whole number"),
                            (["--workers", "0"], "from 1 to 256"), (["--what", "x"], "is no option"),
                            (["--keys"], "what?"), (["--shared", "a/b"], "a name has 1 to 63 bytes")):
-        done = subprocess.run([WEIR, "serve", *options], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        done = subprocess.run([WEIR, "serve", "--http", "none", *options], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         assert done.returncode in (1, 2) and words in done.stderr and done.stdout == "", (options, done)
 
 

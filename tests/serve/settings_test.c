@@ -131,6 +131,12 @@ static const struct {
 	{ "listen", "localhost:99999999999999999999", NULL },
 	{ "listen", "localhost:6k", NULL },
 	{ "listen", "", NULL },
+	{ "listen", "none", NULL },
+	{ "http", "none", "" },
+	{ "http", "127.0.0.1:0", "127.0.0.1:0" },
+	{ "http", "nothing", NULL },
+	{ "header_time", "100ms", "100ms" },
+	{ "header_time", "0", NULL },
 };
 
 static void values_of_all_kinds(void)
@@ -191,6 +197,8 @@ static const struct {
 	{ "listen: [a:1, b:2]", "WEIR_LISTEN", "c:3,d:4", { NULL }, "listen", "c:3,d:4" },
 	{ "listen: [a:1, b:2]", "WEIR_LISTEN", "c:3,d:4", { "--listen", "e:5" }, "listen", "e:5" },
 	{ NULL, NULL, NULL, { "--listen", "e:5", "--listen=./f" }, "listen", "e:5,./f" },
+	{ "http: [a:1, b:2]", NULL, NULL, { "--http", "none" }, "http", "" },
+	{ "http: none", NULL, NULL, { "--http", "e:5" }, "http", "e:5" },
 	{ "", NULL, NULL, { NULL }, "keys", "1000000" },
 	{ "# nothing\n---\n", NULL, NULL, { NULL }, "keys", "1000000" },
 	{ "limits: []\nkeys: 7\nattributes: {}\n", NULL, NULL, { NULL }, "keys", "7" }, /* a policy is not read here */
@@ -260,8 +268,8 @@ static const struct {
 	  { NULL },
 	  "FILE:8:1: 'keys' again; it was given in line 1\n"
 	  "FILE:1:7: keys: found a list; " KEYS_RIGHT
-	  "FILE:2:1: keyz: found an unknown setting; use listen, keys, arena, shared, file, workers, connections, idle, "
-	  "output, stall, holds, policy, plans, users, limits or attributes\n"
+	  "FILE:2:1: keyz: found an unknown setting; use listen, http, keys, arena, shared, file, workers, connections, idle, "
+	  "header_time, output, stall, holds, policy, plans, users, limits or attributes\n"
 	  "FILE:3:7: idle: \"5m\": use a time from 0 to 365day, written as 30s, 5min or 1hour\n"
 	  "FILE:5:3: listen: \"x\": " WHERE_RIGHT "FILE:7:2: listen: found nothing; " WHERE_RIGHT
 	  "FILE:9:8: arena: found a map; use bytes from 0 to 1TiB, written as 65536, 64KiB or 4MiB\n" },

@@ -357,7 +357,7 @@ def wait_for(holds, what):
 # --- the whole ------------------------------------------------------------------------------------------------------
 
 def start_server(weir):
-    process = subprocess.Popen([weir, "serve", "--listen", "127.0.0.1:0", "--keys", str(KEYS), "--workers", "2",
+    process = subprocess.Popen([weir, "serve", "--listen", "127.0.0.1:0", "--http", "none", "--keys", str(KEYS), "--workers", "2",
                                 "--output", "256KiB", "--stall", "1s"],
                                stdout=subprocess.PIPE)
     found = re.search(rb"127\.0\.0\.1:(\d+)\n", process.stdout.readline())

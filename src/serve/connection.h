@@ -1,0 +1,106 @@
+/* connection.h: a connection, the worker that serves it, and what a wire does for both.
+ *
+ * The worker reads, keeps answers that a client does not take, and knows who is idle, stalled or late (worker.c). A wire
+ * knows what the bytes mean: it finds requests in what was read and writes answers to what is to be sent. */
+#ifndef WEIR_SERVE_CONNECTION_H
+#define WEIR_SERVE_CONNECTION_H
+
+#include "serve/commands.h"
+#include "serve/output.h"
+#include "serve/worker.h"
+
+enum {
+	WEIR__IN_SIZE = 256 * 1024,
+	WEIR__OUT_SIZE = 256 * 1024,
+};
+
+struct weir__bytes {
+	char *at;
+	size_t n;
+};
+
+/* What the loop is to tell of a connection. */
+enum weir__interest {
+	WEIR__HEAR_REQUESTS,
+	WEIR__HEAR_REQUESTS_AND_ROOM,
+	WEIR__HEAR_ROOM,
+	WEIR__HEAR_END,
+	WEIR__HEAR_END_AND_ROOM
+};
+
+struct weir__connection {
+	struct weir__client client; /* the first: so it leads here */
+	struct weir__connection *next,
+		*previous; /* among those of the worker; who has been silent for longest comes first */
+	struct weir__connection *later, *earlier; /* among those whose request is not whole; NULL: it is none of them */
+	weir_ns active_at;
+	weir_ns begun_at; /* when the request began that is not whole */
+	const struct weir__wire *wire;
+	void *of_wire; /* what the wire keeps of a request that is not whole; NULL: nothing */
+	int socket;
+	enum weir__interest interest;
+	struct weir__bytes unread;  /* the beginning of a request; whatever is behind one that waits */
+	bool has_requests;          /* there are whole ones in it, which were not answered since too much waits */
+	struct weir__output output; /* answers that wait */
+	weir_ns taken_at;           /* when the client last took some of them, or they began to wait */
+	bool is_finished;           /* all is answered: nothing will be written any more */
+};
+
+struct weir__worker {
+	pthread_t thread;
+	struct weir__loop loop;
+	struct weir__worker_options options;
+	struct weir__commands commands;
+	struct weir__connection connections; /* a ring, this one is none */
+	struct weir__connection begun;       /* likewise, by later and earlier; who began first comes first */
+	uint32_t n_connections, n_behind;    /* of those, who have answers waiting */
+	weir_ns look_at;                     /* whether they take them */
+	uint64_t accepted;
+	_Atomic bool is_stopping;
+	bool is_full;      /* listeners are not asked until a connection is closed, */
+	weir_ns accept_at; /* or this instant has come */
+	weir_ns now;       /* when the loop last told something */
+	weir_ns alarm_at;
+	void *of_wires[WEIR__WIRES]; /* what each wire keeps for all connections of the worker */
+	char in[WEIR__IN_SIZE];
+	char out[WEIR__OUT_SIZE];
+};
+
+struct weir__wire {
+	/* What it keeps for a worker; false: no memory. Both may be NULL, if it keeps nothing. */
+	bool (*start)(struct weir__worker *worker);
+	void (*stop)(struct weir__worker *worker);
+
+	/* Answers the requests in the first n bytes of `in`, up to one that waits, or as many as may; *ret_used are done
+	 * with. False: the connection is to be closed. */
+	bool (*answer)(struct weir__worker *worker, struct weir__connection *connection, size_t n, size_t *ret_used);
+
+	/* Writes the answer to a request that has waited. Returns its length. NULL if none ever does. */
+	size_t (*answer_waiter)(struct weir__worker *worker, struct weir__connection *connection,
+				const struct weir_verdict *verdict);
+
+	/* Tells, before the connection is closed, that a request does not fit `in`, for a wire that may leave so much of it
+	 * unread; or that it took too long to be whole, for one that tells when requests begin (weir__worker_begin). */
+	void (*refuse_size)(struct weir__worker *worker, struct weir__connection *connection);
+	void (*refuse_late)(struct weir__worker *worker, struct weir__connection *connection);
+
+	/* Forgets connection->of_wire. NULL if nothing is ever kept there. */
+	void (*forget)(struct weir__connection *connection);
+};
+
+extern const struct weir__wire weir__wire_resp, weir__wire_http; /* wire_resp.c, wire_http.c */
+
+/* So much waits for it that it gets no more answers until it takes some. */
+static inline bool weir__worker_holds_back(const struct weir__worker *worker, const struct weir__connection *connection)
+{
+	return weir__output_waiting(&connection->output) >= worker->options.output_max;
+}
+
+/* Sends so many bytes of `out`, or keeps them. False: the connection is lost. */
+bool weir__worker_flush(struct weir__worker *worker, struct weir__connection *connection, size_t length);
+
+/* The connection has the beginning of a request, since now if it had none; or no more. */
+void weir__worker_begin(struct weir__worker *worker, struct weir__connection *connection);
+void weir__worker_is_whole(struct weir__connection *connection);
+
+#endif

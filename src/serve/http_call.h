@@ -1,0 +1,58 @@
+/* http_call.h: what the files of HTTP share: a request that is being answered, and the rows of the routes. */
+#ifndef WEIR_SERVE_HTTP_CALL_H
+#define WEIR_SERVE_HTTP_CALL_H
+
+#include "serve/commands.h"
+#include "serve/http_reply.h"
+#include "wire/http.h"
+
+enum { WEIR__PARAMETERS_MAX = 2 };
+
+struct weir__http_call {
+	struct weir__commands *commands;
+	struct weir__client *client; /* its user is who asks now */
+	struct weir__http_request *request;
+	struct weir__http_slice parameters[WEIR__PARAMETERS_MAX]; /* of the path, decoded */
+	struct weir__http_reply *reply;
+	bool is_ending; /* the server answers what has come, and ends */
+};
+
+typedef void weir__run_route(struct weir__http_call *call);
+
+/* http_about.c */
+weir__run_route weir__http_healthz, weir__http_readyz;
+/* http_check.c */
+weir__run_route weir__http_get_check;
+
+enum {
+	WEIR__ROUTE_ADMIN = 1, /* changes or shows the state of others */
+	WEIR__ROUTE_OPEN = 2,  /* also for who does not say who they are */
+};
+
+enum {
+	WEIR__REPLY_MOST = 64 * 1024, /* bytes of an answer, if its row does not say more */
+};
+
+/* One for each path and method. A path may end with parameters, as in /v1/limits/{name}: their names are for people. */
+struct weir__route {
+	llhttp_method_t method;
+	const char *path;
+	weir__run_route *run;
+	int flags;
+	size_t most; /* bytes of an answer, with its head; 0 is WEIR__REPLY_MOST */
+	const char *does;
+};
+
+extern const struct weir__route weir__routes[];
+extern const size_t weir__routes_n;
+
+/* Before the first request. */
+void weir__routes_init(void);
+
+/* The row for a request. NULL: that was answered. HEAD is done as GET. */
+const struct weir__route *weir__routes_find(struct weir__http_call *call);
+
+/* Whether who asks may. False: that was answered. */
+bool weir__routes_permit(struct weir__http_call *call, const struct weir__route *route);
+
+#endif

@@ -1,0 +1,191 @@
+/* http_routes.c: one row for each path and method, found by a hash; who may ask for which.
+ *
+ * A path with parameters is found by what is before them: two words between slashes, as in /v1/limits/. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "serve/http_call.h"
+
+/* clang-format off */
+const struct weir__route weir__routes[] = {
+	{ HTTP_GET, "/v1/check", weir__http_get_check, 0, 0,
+	  "decides by all limits of the policy that apply: the query names attributes, and the cost" },
+	{ HTTP_GET, "/healthz", weir__http_healthz, WEIR__ROUTE_OPEN, 0, "200 as long as the server runs" },
+	{ HTTP_GET, "/readyz", weir__http_readyz, WEIR__ROUTE_OPEN, 0, "200, or 503 once it is about to end" },
+};
+/* clang-format on */
+
+const size_t weir__routes_n = sizeof(weir__routes) / sizeof(weir__routes[0]);
+
+/* --- finding ---------------------------------------------------------------------------------------------------- */
+
+enum { PLACES = 256, PLACE_BITS = 8, METHODS = 5 };
+
+static const llhttp_method_t methods[METHODS] = { HTTP_GET, HTTP_POST, HTTP_PUT, HTTP_DELETE, HTTP_PATCH };
+
+/* A path, or what of it is before parameters, with the last slash. */
+struct place {
+	const char *path;
+	size_t length; /* 0: nobody is here */
+	unsigned parameters;
+	const struct weir__route *rows[METHODS];
+};
+
+static struct place places[PLACES];
+static pthread_once_t places_once = PTHREAD_ONCE_INIT;
+
+static size_t place_of(const char *path, size_t length, unsigned parameters)
+{
+	static const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t hash = length + ((uint64_t)parameters << 32), word = 0;
+
+	for (; length >= 8; path += 8, length -= 8) {
+		memcpy(&word, path, 8);
+		hash = (hash ^ word) * factor;
+		hash ^= hash >> 32;
+	}
+	for (word = 0; length > 0; length--)
+		word = word << 8 | (unsigned char)*path++;
+	return (size_t)((hash ^ word) * factor >> (64 - PLACE_BITS));
+}
+
+/* The place of a path, or the free one where it would be. */
+static struct place *find_place(const char *path, size_t length, unsigned parameters)
+{
+	for (size_t i = place_of(path, length, parameters);; i = (i + 1) % PLACES)
+		if (places[i].length == 0 || (places[i].length == length && places[i].parameters == parameters &&
+					      memcmp(places[i].path, path, length) == 0))
+			return &places[i];
+}
+
+static int number_of(llhttp_method_t method)
+{
+	for (int i = 0; i < METHODS; i++)
+		if (methods[i] == method || (method == HTTP_HEAD && methods[i] == HTTP_GET))
+			return i;
+	return -1;
+}
+
+static void fill_places(void)
+{
+	for (size_t i = 0; i < weir__routes_n; i++) {
+		const struct weir__route *const row = &weir__routes[i];
+		const size_t length = strcspn(row->path, "{");
+		struct place *place;
+		unsigned parameters = 0;
+
+		for (const char *at = row->path + length; *at; at++)
+			parameters += *at == '{';
+		place = find_place(row->path, length, parameters);
+		place->path = row->path;
+		place->length = length;
+		place->parameters = parameters;
+		place->rows[number_of(row->method)] = row;
+	}
+}
+
+_Static_assert(sizeof(weir__routes) / sizeof(weir__routes[0]) * 2 <= PLACES, "half of the places stay free");
+
+void weir__routes_init(void)
+{
+	(void)pthread_once(&places_once, fill_places);
+}
+
+/* Splits what is behind the third slash. False: there are too many parts, or one cannot be decoded. */
+static bool read_parameters(struct weir__http_call *call, struct weir__http_slice rest, unsigned *ret_n)
+{
+	const char *const end = rest.bytes + rest.length;
+	unsigned n = 0;
+
+	for (char *at = rest.bytes; at <= end; n++) {
+		char *const slash = memchr(at, '/', (size_t)(end - at));
+		const char *const behind = slash ? slash : end;
+
+		if (n == WEIR__PARAMETERS_MAX)
+			return false;
+		call->parameters[n] = (struct weir__http_slice){ at, (size_t)(behind - at) };
+		if (!weir__http_decode_path(&call->parameters[n]))
+			return false;
+		at += behind - at + 1;
+	}
+	*ret_n = n;
+	return true;
+}
+
+static const struct place *find_with_parameters(struct weir__http_call *call)
+{
+	const struct weir__http_slice path = call->request->path;
+	const char *const end = path.bytes + path.length;
+	char *at = path.bytes;
+	const struct place *place;
+	unsigned n;
+
+	for (int slashes = 0; slashes < 3; slashes++) {
+		at = memchr(at, '/', (size_t)(end - at));
+		if (at == NULL)
+			return NULL;
+		at++;
+	}
+	for (n = 1; n <= WEIR__PARAMETERS_MAX; n++) {
+		place = find_place(path.bytes, (size_t)(at - path.bytes), n);
+		if (place->length > 0)
+			break;
+	}
+	if (n > WEIR__PARAMETERS_MAX || !read_parameters(call, (struct weir__http_slice){ at, (size_t)(end - at) }, &n))
+		return NULL;
+	place = find_place(path.bytes, (size_t)(at - path.bytes), n);
+	return place->length > 0 ? place : NULL;
+}
+
+static void refuse_method(struct weir__http_call *call, const struct place *place)
+{
+	const char *separator = "";
+
+	WEIR__REPLY_HEAD(call->reply, "Allow: ");
+	for (int i = 0; i < METHODS; i++)
+		if (place->rows[i]) {
+			weir__reply_head_text(call->reply, separator);
+			weir__reply_head_text(call->reply, llhttp_method_name(methods[i]));
+			weir__reply_head_text(call->reply, methods[i] == HTTP_GET ? ", HEAD" : "");
+			separator = ", ";
+		}
+	WEIR__REPLY_HEAD(call->reply, "\r\n");
+	weir__reply_problem(call->reply, 405, "this path has other methods: the Allow header lists them");
+}
+
+const struct weir__route *weir__routes_find(struct weir__http_call *call)
+{
+	const struct weir__http_slice path = call->request->path;
+	const int method = number_of(call->request->method);
+	const struct place *place = find_place(path.bytes, path.length, 0);
+
+	if (place->length == 0)
+		place = find_with_parameters(call);
+	if (place == NULL) {
+		weir__reply_problem(call->reply, 404,
+				    "there is nothing at this path; docs/http.md lists what there is");
+		return NULL;
+	}
+	if (method < 0 || place->rows[method] == NULL) {
+		refuse_method(call, place);
+		return NULL;
+	}
+	return place->rows[method];
+}
+
+/* --- who may ---------------------------------------------------------------------------------------------------- */
+
+bool weir__routes_permit(struct weir__http_call *call, const struct weir__route *route)
+{
+	const struct weir__settings *const settings = call->commands->settings;
+
+	call->client->user = NULL;
+	if (settings == NULL || settings->users.n == 0 || (route->flags & WEIR__ROUTE_OPEN))
+		return true;
+	WEIR__REPLY_HEAD(call->reply, "WWW-Authenticate: Bearer realm=\"weir\"\r\n");
+	weir__reply_problem(call->reply, 401,
+			    "say who you are: Authorization: Bearer TOKEN, of a user of the settings");
+	return false;
+}

@@ -1,0 +1,238 @@
+/* wire_http.c: HTTP/1.1 on the connections of a worker.
+ *
+ * A request that was read whole is answered where it lies. The beginning of one is kept with its reader until the rest has
+ * come; a connection without a request has neither. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "os/net.h"
+#include "serve/connection.h"
+#include "serve/http_call.h"
+
+enum {
+	PIECE = 16 * 1024, /* that is added to the beginning of a request at a time: others may be behind it */
+	PART_SIZE = 512,   /* the least that is kept for one */
+};
+
+/* Of a worker. */
+struct http {
+	struct weir__http_reader reader; /* of requests that come whole */
+	struct weir__http_date date;
+};
+
+/* The beginning of a request. */
+struct part {
+	struct weir__http_reader reader;
+	char *bytes;
+	size_t size;
+};
+
+static bool start(struct weir__worker *worker)
+{
+	struct http *const http = calloc(1, sizeof(*http));
+
+	worker->of_wires[WEIR__WIRE_HTTP] = http;
+	weir__routes_init();
+	return http != NULL;
+}
+
+static void stop(struct weir__worker *worker)
+{
+	free(worker->of_wires[WEIR__WIRE_HTTP]);
+}
+
+static void forget(struct weir__connection *connection)
+{
+	struct part *const part = connection->of_wire;
+
+	free(part->bytes);
+	free(part);
+	connection->of_wire = NULL;
+}
+
+/* --- answers ---------------------------------------------------------------------------------------------------- */
+
+static struct weir__http_reply reply_at(struct weir__worker *worker, size_t at)
+{
+	const struct http *const http = worker->of_wires[WEIR__WIRE_HTTP];
+
+	return (struct weir__http_reply){ .bytes = worker->out + at, .size = WEIR__OUT_SIZE - at, .date = &http->date };
+}
+
+/* Answers behind what is in `out` already, and returns how much is there then. */
+static size_t answer_request(struct weir__worker *worker, struct weir__connection *connection,
+			     struct weir__http_request *request, size_t length)
+{
+	struct weir__http_reply reply = reply_at(worker, length);
+	struct weir__http_call call = { .commands = &worker->commands,
+					.client = &connection->client,
+					.request = request,
+					.reply = &reply,
+					.is_ending = atomic_load_explicit(&worker->is_stopping, memory_order_relaxed) };
+	const struct weir__route *route;
+
+	connection->client.is_leaving = !request->is_kept_alive || call.is_ending;
+	reply.says_close = connection->client.is_leaving;
+	reply.says_keep_alive = request->reader->parser.http_minor == 0;
+	reply.is_without_body = request->method == HTTP_HEAD;
+	route = weir__routes_find(&call);
+	if (route && weir__routes_permit(&call, route))
+		route->run(&call);
+	return length + reply.length;
+}
+
+static size_t refuse(struct weir__worker *worker, struct weir__connection *connection, unsigned status,
+		     const char *detail, size_t length)
+{
+	struct weir__http_reply reply = reply_at(worker, length);
+
+	connection->client.is_leaving = true;
+	reply.says_close = true;
+	weir__reply_problem(&reply, status, detail);
+	return length + reply.length;
+}
+
+static void refuse_late(struct weir__worker *worker, struct weir__connection *connection)
+{
+	struct http *const http = worker->of_wires[WEIR__WIRE_HTTP];
+
+	weir__http_date_set(&http->date, worker->now);
+	(void)weir__worker_flush(
+		worker, connection,
+		refuse(worker, connection, 408,
+		       "the request was not whole in time; the setting header_time says how long one may take", 0));
+}
+
+/* --- requests --------------------------------------------------------------------------------------------------- */
+
+/* Keeps what the reader needs again. False: no memory. */
+static bool keep(struct weir__connection *connection, const struct weir__http_reader *reader, const char *bytes)
+{
+	struct part *const part = malloc(sizeof(*part));
+
+	if (part == NULL)
+		return false;
+	part->reader = *reader;
+	part->size = reader->length > PART_SIZE ? reader->length : PART_SIZE;
+	part->bytes = malloc(part->size);
+	connection->of_wire = part;
+	if (part->bytes)
+		memcpy(part->bytes, bytes, reader->length);
+	return part->bytes != NULL;
+}
+
+/* Room for n bytes behind what is kept. */
+static bool make_room(struct part *part, size_t n)
+{
+	const size_t needed = part->reader.length + n;
+	char *bytes;
+
+	if (needed <= part->size)
+		return true;
+	bytes = realloc(part->bytes, 2 * needed);
+	if (bytes == NULL)
+		return false;
+	part->bytes = bytes;
+	part->size = 2 * needed;
+	return true;
+}
+
+/* What was found at some place of `in`. */
+struct found {
+	enum weir__http_status status;
+	struct weir__http_request request;
+	const struct weir__http_reader *reader;
+	size_t used; /* bytes of `in` */
+};
+
+/* A request that begins here. False: no memory. */
+static bool read_first(struct weir__worker *worker, struct weir__connection *connection, char *bytes, size_t n,
+		       struct found *found)
+{
+	struct http *const http = worker->of_wires[WEIR__WIRE_HTTP];
+
+	weir__http_init(&http->reader);
+	found->reader = &http->reader;
+	found->status = weir__http_read(&http->reader, bytes, n, &found->used, &found->request);
+	if (found->status != WEIR__HTTP_MORE)
+		return true;
+	found->used = n;
+	weir__worker_begin(worker, connection);
+	return keep(connection, &http->reader, bytes);
+}
+
+/* The rest of a request, or some of it. False: no memory. */
+static bool read_rest(struct weir__connection *connection, const char *bytes, size_t n, struct found *found)
+{
+	struct part *const part = connection->of_wire;
+	const size_t before = part->reader.length, added = n < PIECE ? n : PIECE;
+
+	if (!make_room(part, added))
+		return false;
+	memcpy(part->bytes + before, bytes, added);
+	found->reader = &part->reader;
+	found->status = weir__http_read(&part->reader, part->bytes, before + added, &found->used, &found->request);
+	found->used = found->status == WEIR__HTTP_WHOLE ? found->used - before : added;
+	return true;
+}
+
+/* A client that waits to be told to send its body is told. */
+static size_t let_go_on(struct weir__worker *worker, struct weir__connection *connection, size_t length)
+{
+	static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	struct part *const part = connection->of_wire;
+
+	if (!part->reader.expects_continue)
+		return length;
+	part->reader.expects_continue = false;
+	memcpy(worker->out + length, text, sizeof(text) - 1);
+	return length + sizeof(text) - 1;
+}
+
+static bool answer(struct weir__worker *worker, struct weir__connection *connection, size_t n, size_t *ret_used)
+{
+	struct http *const http = worker->of_wires[WEIR__WIRE_HTTP];
+	bool is_alive = true, is_held = weir__worker_holds_back(worker, connection);
+	size_t at = 0, length = 0;
+
+	weir__http_date_set(&http->date, worker->now);
+	while (is_alive && !is_held && !connection->client.is_leaving && at < n) {
+		struct found found;
+
+		if (length + WEIR__REPLY_MOST > WEIR__OUT_SIZE) {
+			is_alive = weir__worker_flush(worker, connection, length);
+			is_held = weir__worker_holds_back(worker, connection);
+			length = 0;
+			continue;
+		}
+		is_alive = connection->of_wire ? read_rest(connection, worker->in + at, n - at, &found) :
+						 read_first(worker, connection, worker->in + at, n - at, &found);
+		if (!is_alive)
+			break;
+		at += found.used;
+		if (found.status == WEIR__HTTP_MORE) {
+			length = let_go_on(worker, connection, length);
+			continue;
+		}
+		length = found.status == WEIR__HTTP_WHOLE ?
+				 answer_request(worker, connection, &found.request, length) :
+				 refuse(worker, connection, weir__http_fault_status(found.reader->fault),
+					weir__http_fault_words(found.reader->fault), length);
+		if (connection->of_wire) {
+			forget(connection);
+			weir__worker_is_whole(connection);
+		}
+	}
+	connection->has_requests = is_held && at < n;
+	*ret_used = at;
+	return is_alive && weir__worker_flush(worker, connection, length) &&
+	       !(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0);
+}
+
+const struct weir__wire weir__wire_http = {
+	.start = start,
+	.stop = stop,
+	.answer = answer,
+	.refuse_late = refuse_late,
+	.forget = forget,
+};

@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+"""weir serve over HTTP, as clients see it: http.client, and raw sockets where bytes matter.
+
+    http_test.py WEIR"""
+
+import http.client
+import json
+import os
+import re
+import socket
+import sys
+import tempfile
+
+from daemon import TIMEOUT_S, daemon, receive, receive_all, run
+
+WEIR = sys.argv[1]
+
+POLICY = """limits:
+  - name: per-client
+    key: ip
+    limit: 100/hour burst 20
+  - name: writes
+    key: [user]
+    match: {method: POST}
+    limit: 5/hour
+  - name: fast
+    key: [burst]
+    limit: 200/s burst 5
+"""
+
+
+class policy_daemon:
+    """A daemon with HTTP and a policy."""
+
+    def __init__(self, *options, policy=POLICY, settings=None):
+        self.options, self.policy, self.settings = options, policy, settings
+
+    def __enter__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="weir-http-")
+        options = list(self.options)
+        for name, text in (("policy", self.policy), ("config", self.settings)):
+            if text:
+                path = os.path.join(self.folder.name, name + ".yaml")
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+                options += [f"--{name}", path]
+        self.context = daemon(WEIR, "--keys", "10000", "--workers", "1", *options, http="127.0.0.1:0")
+        return self.context.__enter__()
+
+    def __exit__(self, *what):
+        try:
+            return self.context.__exit__(*what)
+        finally:
+            self.folder.cleanup()
+
+
+def port_of(one):
+    return int(one.http_at.rsplit(":", 1)[1])
+
+
+def raw(one):
+    return socket.create_connection(("127.0.0.1", port_of(one)), TIMEOUT_S)
+
+
+def client_of(one):
+    return http.client.HTTPConnection("127.0.0.1", port_of(one), timeout=TIMEOUT_S)
+
+
+def ask(client, method, target, body=None, headers=None):
+    """(status, headers with small names, body)"""
+    client.request(method, target, body, headers or {})
+    answer = client.getresponse()
+    content = answer.read()
+    return answer.status, {name.lower(): value for name, value in answer.getheaders()}, content
+
+
+def ask_json(client, method, target, body=None, headers=None):
+    status, got, content = ask(client, method, target, body, headers)
+    problem = status >= 400
+    assert got["content-type"] == ("application/problem+json" if problem else "application/json"), (status, got, content)
+    parsed = json.loads(content)
+    assert not problem or parsed["status"] == status and parsed["title"] and parsed["detail"], parsed
+    return status, got, parsed
+
+
+def answers(text, n):
+    """n answers out of bytes, as (status, body), and what is behind them."""
+    found = []
+    for _ in range(n):
+        head, _, text = text.partition(b"\r\n\r\n")
+        length = int(re.search(rb"\r\nContent-Length: (\d+)", head).group(1))
+        found.append((int(head.split(b" ")[1]), text[:length]))
+        text = text[length:]
+    return found, text
+
+
+# --- decisions -------------------------------------------------------------------------------------------------------
+
+def a_get_is_decided():
+    with policy_daemon() as one:
+        client = client_of(one)
+        status, headers, answer = ask_json(client, "GET", "/v1/check?ip=203.0.113.7")
+        assert status == 200 and answer == {
+            "allowed": True, "limit": 20, "remaining": 19, "granted": 1, "retry_after_ns": 0,
+            "reset_after_ns": 36000000000, "delay_ns": 0, "limits": 1, "shadow_denied": 0,
+            "decided_by": "per-client"}, answer
+        assert headers["ratelimit-policy"] == '"per-client";q=20;w=720', headers
+        assert headers["ratelimit"] == '"per-client";r=19;t=36', headers
+        assert "retry-after" not in headers
+        status, headers, answer = ask_json(client, "GET", "/v1/check?ip=203.0.113.7&cost=20")
+        assert status == 429 and answer["allowed"] is False and answer["granted"] == 0, answer
+        assert answer["type"] == "https://iana.org/assignments/http-problem-types#quota-exceeded", answer
+        assert answer["violated-policies"] == ["per-client"] == [answer["decided_by"]], answer
+        assert 0 < answer["retry_after_ns"] <= 36000000000, answer
+        seconds = -(-answer["retry_after_ns"] // 10**9)
+        assert headers["retry-after"] == str(seconds) and headers["ratelimit"].endswith(f";r=19;t={seconds}"), headers
+        status, headers, answer = ask_json(client, "GET", "/v1/check?ip=203.0.113.7&cost=21")
+        assert status == 429 and answer["retry_after_ns"] is None and "no wait will help" in answer["detail"], answer
+        assert "retry-after" not in headers, headers
+
+
+def retry_after_is_never_too_early():
+    with policy_daemon() as one:
+        client = client_of(one)
+        denied = 0
+        while denied < 5: # five come in 25 ms: who asks at once again is denied
+            status, headers, answer = ask_json(client, "GET", "/v1/check?burst=b&cost=5")
+            if status == 429:
+                denied += 1
+                assert 0 < answer["retry_after_ns"] <= 25000000 and headers["retry-after"] == "1", (headers, answer)
+
+
+def queries_are_decoded():
+    with policy_daemon() as one:
+        client = client_of(one)
+        for target, n in (("ip=10.0.0.1", 19), ("ip=10%2e0.0%2E1", 18), ("%69p=10.0.0.1&", 17), ("&&x&y=&ip=10.0.0.1", 16),
+                          ("ip=10.0.0.1&cost=6", 10), ("cost=0&ip=10.0.0.1", 10)):
+            status, _, answer = ask_json(client, "GET", "/v1/check?" + target)
+            assert status == 200 and answer["remaining"] == n, (target, answer)
+        status, headers, answer = ask_json(client, "GET", "/v1/check?nothing=x")
+        assert status == 200 and answer["limits"] == 0 and answer["decided_by"] is None, answer
+        assert "ratelimit" not in headers, headers
+        for target, said in (("ip=%4", "hexadecimal"), ("=a", "a name before"), ("cost=", "whole number"),
+                             ("cost=-1", "whole number"), ("cost=9223372036854775808", "9223372036854775807"),
+                             ("&".join(f"a{i}=b" for i in range(33)), "32 attributes at most")):
+            status, _, answer = ask_json(client, "GET", "/v1/check?" + target)
+            assert status == 400 and said in answer["detail"], (target, answer)
+
+
+def without_a_policy_there_is_nothing_to_check():
+    with policy_daemon(policy=None) as one:
+        status, _, answer = ask_json(client_of(one), "GET", "/v1/check?ip=1.2.3.4")
+        assert status == 409 and "--policy" in answer["detail"], answer
+
+
+# --- the protocol ----------------------------------------------------------------------------------------------------
+
+def it_tells_how_it_is():
+    with policy_daemon() as one:
+        client = client_of(one)
+        status, headers, body = ask(client, "GET", "/healthz")
+        assert (status, body) == (200, b"ok\n"), (status, body)
+        assert re.fullmatch(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT", headers["date"]), headers
+        assert ask(client, "GET", "/readyz")[::2] == (200, b"ready\n")
+        status, headers, body = ask(client, "HEAD", "/readyz")
+        assert (status, headers["content-length"], body) == (200, "6", b""), (status, headers, body)
+
+
+def what_is_not_there_is_told():
+    with policy_daemon() as one:
+        client = client_of(one)
+        for target in ("/", "/nothing", "/v1", "/v1/check/", "/v1/check/x", "//", "/v1/limits/a/b/c", "*"):
+            status, _, answer = ask_json(client, "OPTIONS" if target == "*" else "GET", target)
+            assert status == 404, (target, status, answer)
+        status, headers, _ = ask_json(client, "DELETE", "/healthz")
+        assert (status, headers["allow"]) == (405, "GET, HEAD"), headers
+
+
+def pipelines_are_answered_in_order():
+    with policy_daemon() as one, raw(one) as client:
+        request = b"GET /v1/check?ip=10.1.1.1 HTTP/1.1\r\nHost: a\r\n\r\n"
+        client.sendall(request * 30 + b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" + request)
+        found, rest = answers(receive_all(client), 31)
+        assert rest == b"", rest
+        assert [status for status, _ in found] == [200] * 20 + [429] * 10 + [200], found
+        assert found[-1][1] == b"ok\n"
+
+
+def requests_come_in_any_pieces():
+    request = b"GET /v1/check?ip=10.1.1.2&cost=0 HTTP/1.1\r\nHost: a\r\n\r\n"
+    with policy_daemon() as one:
+        for size in (1, 2, 7, 30):
+            with raw(one) as client:
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                both = request + request.replace(b"Host", b"Connection: close\r\nHost")
+                for at in range(0, len(both), size):
+                    client.sendall(both[at:at + size])
+                found, rest = answers(receive_all(client), 2)
+                assert [status for status, _ in found] == [200, 200] and rest == b"", (found, rest)
+
+
+def what_is_ambiguous_is_refused_and_closed():
+    rows = ((b"GET / HTTP/1.1\nHost: a\r\n\r\n", 400), (b"GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n", 400),
+            (b"GET / HTTP/1.1\r\n\r\n", 400), (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+            (b"GET / HTTP/1.1\r\nHost: a\0\r\n\r\n", 400),
+            (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+            (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na", 400),
+            (b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", 400),
+            (b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 501), (b"GET / HTTP/3.0\r\nHost: a\r\n\r\n", 505),
+            (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 131073\r\n\r\n", 413),
+            (b"GET /" + b"a" * 16384, 414), (b"GET / HTTP/1.1\r\nHost: " + b"a" * 16384, 431))
+    with policy_daemon() as one:
+        for request, status in rows:
+            with raw(one) as client:
+                client.sendall(request)
+                text = receive_all(client)
+                found, rest = answers(text, 1)
+                assert found[0][0] == status and rest == b"", (request[:80], found, rest)
+                assert b"\r\nConnection: close\r\n" in text and json.loads(found[0][1])["status"] == status, text
+
+
+def who_expects_to_be_told_is_told():
+    with policy_daemon() as one, raw(one) as client:
+        client.sendall(b"POST /healthz HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+        told = b"HTTP/1.1 100 Continue\r\n\r\n"
+        assert receive(client, len(told)) == told
+        client.sendall(b"{}")
+        assert receive(client, 12) == b"HTTP/1.1 405"
+
+
+def who_is_slow_is_told_and_closed():
+    with policy_daemon("--header_time", "300ms") as one:
+        with raw(one) as idle, raw(one) as slow:
+            slow.sendall(b"GET / HTTP/1.1\r\nHo")
+            found, _ = answers(receive_all(slow), 1)
+            assert found[0][0] == 408, found
+            idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            assert receive_all(idle).endswith(b"\r\n\r\nok\n")
+
+
+def old_clients_are_answered():
+    with policy_daemon() as one:
+        with raw(one) as client:
+            client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+            assert receive_all(client).endswith(b"\r\n\r\nok\n")
+        with raw(one) as client:
+            client.sendall(b"GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" * 2)
+            client.shutdown(socket.SHUT_WR)
+            text = receive_all(client)
+            assert text.count(b"\r\nConnection: keep-alive\r\n") == 2 and text.endswith(b"ok\n"), text
+
+
+def a_path_will_do():
+    with tempfile.TemporaryDirectory(prefix="weir-http-") as folder:
+        path = os.path.join(folder, "http")
+        with daemon(WEIR, "--keys", "1000", http=path) as one:
+            assert one.http_at == path, one.http_at
+            with socket.socket(socket.AF_UNIX) as client:
+                client.settimeout(TIMEOUT_S)
+                client.connect(path)
+                client.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                assert receive_all(client).endswith(b"\r\n\r\nok\n")
+        assert not os.path.exists(path)
+
+
+TESTS = [
+    ("a GET is decided, and headers tell of it", a_get_is_decided),
+    ("Retry-After is never too early", retry_after_is_never_too_early),
+    ("queries are decoded", queries_are_decoded),
+    ("without a policy there is nothing to check", without_a_policy_there_is_nothing_to_check),
+    ("it tells how it is", it_tells_how_it_is),
+    ("what is not there is told", what_is_not_there_is_told),
+    ("pipelines are answered in order", pipelines_are_answered_in_order),
+    ("requests come in any pieces", requests_come_in_any_pieces),
+    ("what is ambiguous is refused, and closed", what_is_ambiguous_is_refused_and_closed),
+    ("who expects to be told is told", who_expects_to_be_told_is_told),
+    ("who is slow is told, and closed", who_is_slow_is_told_and_closed),
+    ("old clients are answered", old_clients_are_answered),
+    ("a path will do", a_path_will_do),
+]
+
+if __name__ == "__main__":
+    sys.exit(run(TESTS))
