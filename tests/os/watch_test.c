@@ -1,6 +1,7 @@
 /* watch_test.c: every way in which files are changed is told, and nothing else. */
 #include "os/watch.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <poll.h>
@@ -25,7 +26,8 @@ static void write_file(const char *path, const char *text)
 
 static void make_folder(const char *path)
 {
-	CHECK_EQ(mkdir(path, 0700), 0);
+	if (mkdir(path, 0700) != 0)
+		check_fail(__FILE__, __LINE__, strerror(errno));
 }
 
 /* --- whether it is told ------------------------------------------------------------------------------------------ */

@@ -138,6 +138,9 @@ static const struct {
 
 #define ACTS (sizeof(acts) / sizeof(acts[0]))
 
+/* Operations are stopped before each access, or each so many. */
+static unsigned stride = 1;
+
 static size_t first_act, second_act;
 
 static void do_first(void)
@@ -208,7 +211,7 @@ static void check_stops(size_t limit, enum beginning beginning, uint64_t before)
 		(i ? do_first : do_second)();
 		either[i] = outcome_and_end();
 	}
-	for (unsigned accesses = 0; has_stopped && !check_failed; accesses++) {
+	for (unsigned accesses = 0; has_stopped && !check_failed; accesses += stride) {
 		begin(limit, beginning, before);
 		has_stopped = stop_after(accesses, do_first, do_second);
 		found = outcome_and_end();
@@ -273,11 +276,13 @@ static void a_change_is_stopped_or_killed(void)
 		}
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	static const struct check_test tests[] = { TEST(a_limit_changes_in_between), TEST(a_limit_has_changed_before),
 						   TEST(a_change_is_stopped_or_killed) };
 
+	if (argc > 1)
+		stride = (unsigned)atoi(argv[1]);
 	table_hook = on_access;
 	return check_run(tests, sizeof(tests) / sizeof(tests[0]));
 }
