@@ -177,6 +177,31 @@ const struct weir__route *weir__routes_find(struct weir__http_call *call)
 
 /* --- who may ---------------------------------------------------------------------------------------------------- */
 
+/* Each request says who asks: behind one connection of a proxy there may be many. */
+static const struct weir__user *user_of(const struct weir__http_call *call)
+{
+	static const char scheme[] = "bearer ";
+	const size_t length = sizeof(scheme) - 1;
+	struct weir__http_slice value;
+
+	if (!weir__http_find(call->request, "authorization", &value) || value.length <= length ||
+	    strncasecmp(value.bytes, scheme, length) != 0)
+		return NULL;
+	return weir__users_by_token(&call->commands->settings->users, value.bytes + length, value.length - length);
+}
+
+static void refuse_stranger(struct weir__http_call *call)
+{
+	struct weir__http_slice value;
+
+	WEIR__REPLY_HEAD(call->reply, "WWW-Authenticate: Bearer realm=\"weir\"");
+	if (weir__http_find(call->request, "authorization", &value))
+		WEIR__REPLY_HEAD(call->reply, ", error=\"invalid_token\"");
+	WEIR__REPLY_HEAD(call->reply, "\r\n");
+	weir__reply_problem(call->reply, 401,
+			    "say who you are: Authorization: Bearer TOKEN, with the token of a user of the settings");
+}
+
 bool weir__routes_permit(struct weir__http_call *call, const struct weir__route *route)
 {
 	const struct weir__settings *const settings = call->commands->settings;
@@ -184,8 +209,14 @@ bool weir__routes_permit(struct weir__http_call *call, const struct weir__route 
 	call->client->user = NULL;
 	if (settings == NULL || settings->users.n == 0 || (route->flags & WEIR__ROUTE_OPEN))
 		return true;
-	WEIR__REPLY_HEAD(call->reply, "WWW-Authenticate: Bearer realm=\"weir\"\r\n");
-	weir__reply_problem(call->reply, 401,
-			    "say who you are: Authorization: Bearer TOKEN, of a user of the settings");
-	return false;
+	call->client->user = user_of(call);
+	if (call->client->user == NULL) {
+		refuse_stranger(call);
+		return false;
+	}
+	if ((route->flags & WEIR__ROUTE_ADMIN) && call->client->user->role != WEIR__ROLE_ADMIN) {
+		weir__reply_problem(call->reply, 403, "this is for users with the role admin");
+		return false;
+	}
+	return true;
 }

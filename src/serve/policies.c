@@ -105,8 +105,9 @@ static void print_report(struct report *report, const struct weir__faults *fault
 
 static bool is_same_user(const struct weir__user *a, const struct weir__user *b)
 {
-	return strcmp(a->name, b->name) == 0 && a->role == b->role &&
-	       memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;
+	return strcmp(a->name, b->name) == 0 && a->role == b->role && a->has_password == b->has_password &&
+	       a->has_token == b->has_token && memcmp(a->digest, b->digest, sizeof(a->digest)) == 0 &&
+	       memcmp(a->token_digest, b->token_digest, sizeof(a->token_digest)) == 0;
 }
 
 static bool is_same_setting(const struct weir__setting *setting, const struct weir__settings *a,

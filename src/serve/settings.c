@@ -55,7 +55,7 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "enough for the policy at the start and as many again, at least 1024. A table that stays needs a number that "
 	  "stays." },
 	{ "users", WEIR__SETTING_USERS, 0, WEIR__USERS_MAX, "", PLACE(users), NULL,
-	  "Who may ask, with password and role; once there is one, all clients must say who they are. In the file alone." },
+	  "Who may ask, with password, token and role; once there is one, all clients must say who they are. In the file alone." },
 };
 /* clang-format on */
 

@@ -51,9 +51,16 @@ enum { SHOWN = 40 };
 
 /* --- users ------------------------------------------------------------------------------------------------------ */
 
-enum user_key { PASSWORD, PASSWORD_FILE, SHA256, ROLE, USER_KEYS };
+enum user_key { PASSWORD, PASSWORD_FILE, SHA256, TOKEN, TOKEN_SHA256, ROLE, USER_KEYS };
 
-static const char *const user_keys[USER_KEYS] = { "password", "password_file", "sha256", "role" };
+static const char *const user_keys[USER_KEYS] = {
+	"password", "password_file", "sha256", "token", "token_sha256", "role"
+};
+
+/* What a user has been given so far. */
+struct secrets {
+	unsigned passwords, tokens;
+};
 
 static bool put_password(struct weir__user *user, const char *text, size_t length)
 {
@@ -94,6 +101,15 @@ static const char *read_user_value(struct weir__user *user, enum user_key key, c
 		return weir__users_read_digest(node->text.at, node->text.n, user->digest) ?
 			       NULL :
 			       "use the 64 hexadecimal digits that sha256sum prints for the password";
+	case TOKEN:
+		return weir__users_is_token(node->text.at, node->text.n) &&
+				       weir__users_digest(node->text.at, node->text.n, user->token_digest) ?
+			       NULL :
+			       "use 1 to 512 letters, digits and - . _ ~ + / =";
+	case TOKEN_SHA256:
+		return weir__users_read_digest(node->text.at, node->text.n, user->token_digest) ?
+			       NULL :
+			       "use the 64 hexadecimal digits that sha256sum prints for the token";
 	default:
 		user->role = is_word(node, "admin") ? WEIR__ROLE_ADMIN : WEIR__ROLE_DECIDE;
 		return is_word(node, "admin") || is_word(node, "decide") ? NULL : "use decide or admin";
@@ -101,13 +117,14 @@ static const char *read_user_value(struct weir__user *user, enum user_key key, c
 }
 
 static void read_user_member(struct weir__settings *settings, struct weir__user *user, const struct weir__node *value,
-			     unsigned *secrets)
+			     struct secrets *secrets)
 {
 	const char *fault;
 
 	for (enum user_key i = 0; i < USER_KEYS; i++)
 		if (is_word(value->key, user_keys[i])) {
-			*secrets += i != ROLE;
+			secrets->passwords += i <= SHA256;
+			secrets->tokens += i == TOKEN || i == TOKEN_SHA256;
 			fault = read_user_value(user, i, value);
 			if (fault)
 				weir__settings_fault(settings, place_of(value), NULL, "users.%s.%s: %s", user->name,
@@ -115,9 +132,38 @@ static void read_user_member(struct weir__settings *settings, struct weir__user 
 			return;
 		}
 	/* The key itself is not repeated: it may be a password in the wrong place. */
-	weir__settings_fault(settings, place_of(value->key), NULL,
-			     "users.%s: found an unknown key; use password, password_file or sha256, and role",
-			     user->name);
+	weir__settings_fault(
+		settings, place_of(value->key), NULL,
+		"users.%s: found an unknown key; use password, password_file or sha256, token or token_sha256, and role",
+		user->name);
+}
+
+static void check_secrets(struct weir__settings *settings, const struct weir__user *user, const struct secrets *secrets,
+			  const struct weir__node *name)
+{
+	const struct weir__users *const users = &settings->users;
+
+	if (secrets->passwords > 1)
+		weir__settings_fault(
+			settings, place_of(name), NULL,
+			"users.%s: found more than one password; use one of password, password_file and sha256",
+			user->name);
+	if (secrets->tokens > 1)
+		weir__settings_fault(settings, place_of(name), NULL,
+				     "users.%s: found more than one token; use one of token and token_sha256",
+				     user->name);
+	if (secrets->passwords + secrets->tokens == 0)
+		weir__settings_fault(
+			settings, place_of(name), NULL,
+			"users.%s: found neither password nor token; use one of password, password_file and "
+			"sha256, or one of token and token_sha256, or both",
+			user->name);
+	for (size_t i = 0; i < users->n && secrets->tokens > 0; i++)
+		if (users->at[i].has_token &&
+		    memcmp(users->at[i].token_digest, user->token_digest, sizeof(user->token_digest)) == 0)
+			weir__settings_fault(settings, place_of(name), NULL,
+					     "users.%s: found the token of users.%s; use another one", user->name,
+					     users->at[i].name);
 }
 
 static void read_user(struct weir__settings *settings, const struct weir__node *node)
@@ -125,7 +171,7 @@ static void read_user(struct weir__settings *settings, const struct weir__node *
 	const struct weir__node *const name = node->key;
 	struct weir__users *const users = &settings->users;
 	struct weir__user user = { .role = WEIR__ROLE_DECIDE };
-	unsigned secrets = 0;
+	struct secrets secrets = { 0, 0 };
 
 	if (!weir__users_is_name(name->text.at, name->text.n)) {
 		weir__settings_fault(settings, place_of(name), NULL,
@@ -135,23 +181,23 @@ static void read_user(struct weir__settings *settings, const struct weir__node *
 	}
 	memcpy(user.name, name->text.at, name->text.n);
 	if (node->kind != WEIR__NODE_MAP) {
-		weir__settings_fault(settings, place_of(node), NULL,
-				     "users.%s: found %s; use a map with password, password_file or sha256, and role",
-				     user.name, kind_of(node));
+		weir__settings_fault(
+			settings, place_of(node), NULL,
+			"users.%s: found %s; use a map with password, password_file or sha256, token or token_sha256, and role",
+			user.name, kind_of(node));
 		return;
 	}
 	for (const struct weir__node *member = node->members; member && !is_enough(settings); member = member->next)
 		read_user_member(settings, &user, member, &secrets);
-	if (secrets != 1)
-		weir__settings_fault(settings, place_of(name), NULL,
-				     "users.%s: found %s; use one of password, password_file and sha256", user.name,
-				     secrets == 0 ? "no password" : "more than one password");
+	check_secrets(settings, &user, &secrets, name);
+	user.has_password = secrets.passwords > 0;
+	user.has_token = secrets.tokens > 0;
 	if (users->n == WEIR__USERS_MAX)
 		weir__settings_fault(settings, place_of(name), NULL, "users.%s: too many; there are at most %d",
 				     user.name, WEIR__USERS_MAX);
 	else
 		users->at[users->n++] = user;
-	weir__users_wipe(user.digest, sizeof(user.digest));
+	weir__users_wipe(&user, sizeof(user));
 }
 
 static void read_users(struct weir__settings *settings, const struct weir__node *node)

@@ -49,6 +49,7 @@ static const struct section sections[] = {
 	  "    password_file: /run/secrets/weir\n"
 	  "  ops:\n"
 	  "    sha256: \"#6a7d3a1b4ab49b8946d09fedbda1e9476930ce736e13a4338d45615a82a044b0\"\n"
+	  "    token_sha256: bd913ff68243d41b9611b2690dfbf2b0f6e42ea14536a98232af60e9f64ffdaa\n"
 	  "    role: admin\n" },
 	{ "USERS",
 	  "Users",
@@ -58,7 +59,9 @@ static const struct section sections[] = {
 	    "Before that, a client may only say `AUTH`, `HELLO` and `QUIT`, in at most 10 arguments of 16 KiB, and is cut off "
 	    "when it is owed 1 KiB of answers.",
 	    "A user has a `password`, or a `password_file` with the password as its first line, or the `sha256` of the "
-	    "password as 64 hexadecimal digits, which may follow a # as in an ACL of Redis. Passwords have 1 to 512 bytes.",
+	    "password as 64 hexadecimal digits, which may follow a # as in an ACL of Redis. Passwords have 1 to 512 bytes. "
+	    "For HTTP a user has a `token`, or the `token_sha256` of one, beside the password or instead of it: a request "
+	    "has the header `Authorization: Bearer TOKEN`. Make one by `openssl rand -hex 32`.",
 	    "The `role` is `decide`, which is the default, or `admin`, who may also do what shows or changes what is not "
 	    "the client's own.",
 	    "Users come from the file alone: other users of the machine can read flags, and often environments. Let "
@@ -181,7 +184,7 @@ void weir__settings_help(FILE *out)
 	help_row(out, "help", NULL, "This. --help-man is the man page, --help-markdown docs/settings.md.");
 	putc('\n', out);
 	wrap(out, PLAIN, precedence, 0, 0, HELP_WIDTH);
-	fputs("Users with passwords are in the file alone; man weir-serve tells more.\n\n", out);
+	fputs("Users with passwords and tokens are in the file alone; man weir-serve tells more.\n\n", out);
 	fprintf(out, "%s\n", ending);
 }
 

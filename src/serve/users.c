@@ -71,7 +71,33 @@ const struct weir__user *weir__users_check(const struct weir__users *users, cons
 		return NULL;
 	is_right = CRYPTO_memcmp(digest, user ? user->digest : nobody.digest, sizeof(digest)) == 0;
 	weir__users_wipe(digest, sizeof(digest));
-	return is_right ? user : NULL;
+	return is_right && user && user->has_password ? user : NULL;
+}
+
+bool weir__users_is_token(const char *token, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		if (!(isascii(token[i]) && isalnum((unsigned char)token[i])) &&
+		    (token[i] == '\0' || !strchr("-._~+/=", token[i])))
+			return false;
+	return length >= 1 && length <= WEIR__PASSWORD_MAX;
+}
+
+const struct weir__user *weir__users_by_token(const struct weir__users *users, const char *token, size_t length)
+{
+	const struct weir__user *found = NULL;
+	unsigned char digest[WEIR__DIGEST_BYTES];
+
+	if (!weir__users_is_token(token, length) || !weir__users_digest(token, length, digest))
+		return NULL;
+	for (size_t i = 0; i < users->n; i++) {
+		const bool is_right = CRYPTO_memcmp(digest, users->at[i].token_digest, sizeof(digest)) == 0;
+
+		if (is_right && users->at[i].has_token)
+			found = &users->at[i];
+	}
+	weir__users_wipe(digest, sizeof(digest));
+	return found;
 }
 
 void weir__users_wipe(void *bytes, size_t length)

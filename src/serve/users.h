@@ -1,4 +1,4 @@
-/* users.h: who may ask, and for what. Passwords are kept as their SHA-256 alone, and nothing here prints one. */
+/* users.h: who may ask, and for what. Passwords and tokens are kept as their SHA-256 alone, and nothing here prints one. */
 #ifndef WEIR_SERVE_USERS_H
 #define WEIR_SERVE_USERS_H
 
@@ -20,7 +20,9 @@ enum weir__role {
 struct weir__user {
 	char name[WEIR__USER_NAME_MAX + 1];
 	enum weir__role role;
-	unsigned char digest[WEIR__DIGEST_BYTES];
+	bool has_password, has_token;
+	unsigned char digest[WEIR__DIGEST_BYTES];       /* of the password, for RESP */
+	unsigned char token_digest[WEIR__DIGEST_BYTES]; /* for HTTP */
 };
 
 struct weir__users {
@@ -46,6 +48,12 @@ bool weir__users_read_digest(const char *text, size_t length, unsigned char ret_
  * a user. */
 const struct weir__user *weir__users_check(const struct weir__users *users, const char *name, size_t name_length,
 					   const void *password, size_t length);
+
+/* 1 to WEIR__PASSWORD_MAX of the signs that a bearer token may have (RFC 6750). */
+bool weir__users_is_token(const char *token, size_t length);
+
+/* The user of this token, or NULL. Takes as long for each. */
+const struct weir__user *weir__users_by_token(const struct weir__users *users, const char *token, size_t length);
 
 /* Forgets bytes for good: a compiler may leave out a memset of what is not read again. */
 void weir__users_wipe(void *bytes, size_t length);

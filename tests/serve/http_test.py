@@ -3,11 +3,13 @@
 
     http_test.py WEIR"""
 
+import hashlib
 import http.client
 import json
 import os
 import re
 import socket
+import subprocess
 import sys
 import tempfile
 
@@ -153,6 +155,39 @@ def without_a_policy_there_is_nothing_to_check():
         assert status == 409 and "--policy" in answer["detail"], answer
 
 
+# --- who may ask -----------------------------------------------------------------------------------------------------
+
+SETTINGS = f"""users:
+  web: {{token: s3cret-of-web}}
+  ops: {{token_sha256: "{hashlib.sha256(b's3cret/of+ops=').hexdigest()}", role: admin}}
+  old: {{password: only-for-resp}}
+"""
+
+
+def tokens_say_who_asks():
+    with policy_daemon(settings=SETTINGS) as one:
+        client = client_of(one)
+        for said, status, error in ((None, 401, ""), ("Basic d2ViOng=", 401, ', error="invalid_token"'),
+                                    ("Bearer", 401, ', error="invalid_token"'),
+                                    ("Bearer s3cret-of-we", 401, ', error="invalid_token"'),
+                                    ("Bearer only-for-resp", 401, ', error="invalid_token"'),
+                                    ("Bearer " + "0" * 64, 401, ', error="invalid_token"'),
+                                    ("Bearer s3cret-of-web", 200, None), ("bearer s3cret/of+ops=", 200, None)):
+            got, headers, answer = ask_json(client, "GET", "/v1/check?ip=10.2.2.2&cost=0",
+                                            headers={"Authorization": said} if said else {})
+            assert got == status, (said, answer)
+            if status == 401:
+                assert headers["www-authenticate"] == f'Bearer realm="weir"{error}', (said, headers)
+            assert "s3cret" not in json.dumps(answer)
+        assert ask(client, "GET", "/healthz")[0] == ask(client, "GET", "/readyz")[0] == 200
+
+
+def others_reach_it_only_with_users():
+    done = subprocess.run([WEIR, "serve", "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0"], capture_output=True, text=True,
+                          timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 2 and "--http: 0.0.0.0:0: not an address of this machine alone" in done.stderr, done
+
+
 # --- the protocol ----------------------------------------------------------------------------------------------------
 
 def it_tells_how_it_is():
@@ -268,6 +303,8 @@ TESTS = [
     ("Retry-After is never too early", retry_after_is_never_too_early),
     ("queries are decoded", queries_are_decoded),
     ("without a policy there is nothing to check", without_a_policy_there_is_nothing_to_check),
+    ("tokens say who asks", tokens_say_who_asks),
+    ("others reach it only with users", others_reach_it_only_with_users),
     ("it tells how it is", it_tells_how_it_is),
     ("what is not there is told", what_is_not_there_is_told),
     ("pipelines are answered in order", pipelines_are_answered_in_order),

@@ -305,7 +305,7 @@ static const struct {
 	  NULL,
 	  NULL,
 	  { NULL },
-	  "FILE:1:14: users.web: found a value; use a map with password, password_file or sha256, and role\n" },
+	  "FILE:1:14: users.web: found a value; use a map with password, password_file or sha256, token or token_sha256, and role\n" },
 	{ "users: {hunter 2: {password: a}}",
 	  NULL,
 	  NULL,
@@ -315,7 +315,8 @@ static const struct {
 	  NULL,
 	  NULL,
 	  { NULL },
-	  "FILE:2:3: users.web: found no password; use one of password, password_file and sha256\n" },
+	  "FILE:2:3: users.web: found neither password nor token; use one of password, password_file and sha256, "
+	  "or one of token and token_sha256, or both\n" },
 	{ "users:\n  web:\n    password: #hunter2\n",
 	  NULL,
 	  NULL,
@@ -328,8 +329,16 @@ static const struct {
 	  "FILE:3:3: 'web' again; it was given in line 2\n"
 	  "FILE:2:30: users.web.sha256: use the 64 hexadecimal digits that sha256sum prints for the password\n"
 	  "FILE:2:39: users.web.role: use decide or admin\n"
-	  "FILE:2:45: users.web: found an unknown key; use password, password_file or sha256, and role\n"
+	  "FILE:2:45: users.web: found an unknown key; use password, password_file or sha256, token or token_sha256, and role\n"
 	  "FILE:2:3: users.web: found more than one password; use one of password, password_file and sha256\n" },
+	{ "users:\n  web: {token: hunter 2, token_sha256: b}\n  ops: {token: a}\n  all: {token: a}\n",
+	  NULL,
+	  NULL,
+	  { NULL },
+	  "FILE:2:16: users.web.token: use 1 to 512 letters, digits and - . _ ~ + / =\n"
+	  "FILE:2:40: users.web.token_sha256: use the 64 hexadecimal digits that sha256sum prints for the token\n"
+	  "FILE:2:3: users.web: found more than one token; use one of token and token_sha256\n"
+	  "FILE:4:3: users.all: found the token of users.ops; use another one\n" },
 	{ "users: {web: {password_file: ./no/such/file}}",
 	  NULL,
 	  NULL,
