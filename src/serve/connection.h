@@ -11,7 +11,7 @@
 
 enum {
 	WEIR__IN_SIZE = 256 * 1024,
-	WEIR__OUT_SIZE = 256 * 1024,
+	WEIR__OUT_SIZE = 1024 * 1024, /* the longest answer, and some before it */
 };
 
 struct weir__bytes {

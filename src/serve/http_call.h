@@ -22,7 +22,7 @@ typedef void weir__run_route(struct weir__http_call *call);
 /* http_about.c */
 weir__run_route weir__http_healthz, weir__http_readyz;
 /* http_check.c */
-weir__run_route weir__http_get_check;
+weir__run_route weir__http_get_check, weir__http_post_check;
 
 enum {
 	WEIR__ROUTE_ADMIN = 1, /* changes or shows the state of others */

@@ -1,14 +1,13 @@
 /* http_check.c: decisions by the policy, and the headers that tell of them. */
 #include <weir/guard.h>
 
-#include <stdio.h>
 #include <string.h>
 
-#include "core/wide.h"
 #include "serve/http_call.h"
+#include "serve/http_json.h"
 #include "serve/policies.h"
 
-enum { ATTRIBUTES_MAX = 32 };
+enum { ATTRIBUTES_MAX = 32, BATCH_MAX = 1000 };
 
 static const uint64_t second_ns = 1000000000;
 
@@ -80,16 +79,34 @@ static void head_draft11(struct weir__http_reply *reply, const struct weir_guard
 	WEIR__REPLY_HEAD(reply, "\r\n");
 }
 
-/* Who is denied may come back after retry_after: that is when there is more; others learn when all of it is there. */
-static void head_limits(struct weir__http_reply *reply, const struct weir_guard_answer *answer)
+/* As most services have them; the reset is a span. */
+static void head_x(struct weir__http_reply *reply, const struct weir_guard_answer *answer, uint64_t reset)
 {
+	WEIR__REPLY_HEAD(reply, "X-RateLimit-Limit: ");
+	weir__reply_head_number(reply, answer->verdict.limit);
+	WEIR__REPLY_HEAD(reply, "\r\nX-RateLimit-Remaining: ");
+	weir__reply_head_number(reply, answer->verdict.remaining);
+	WEIR__REPLY_HEAD(reply, "\r\nX-RateLimit-Reset: ");
+	weir__reply_head_number(reply, reset);
+	WEIR__REPLY_HEAD(reply, "\r\n");
+}
+
+/* Who is denied may come back after retry_after: that is when there is more; others learn when all of it is there. */
+static void head_limits(const struct weir__http_call *call, const struct weir_guard_answer *answer)
+{
+	struct weir__http_reply *const reply = call->reply;
+	const struct weir__settings *const settings = call->commands->settings;
+	const uint64_t which = settings ? settings->ratelimit_headers : WEIR__HEADERS_DRAFT11;
 	const struct weir_verdict *const verdict = &answer->verdict;
 	const bool waits = !verdict->allowed && !verdict->never;
 	const uint64_t reset = seconds_up(waits ? verdict->retry_after : verdict->reset_after);
 
 	if (answer->limit == NULL)
 		return;
-	head_draft11(reply, answer, reset);
+	if (which == WEIR__HEADERS_DRAFT11 || which == WEIR__HEADERS_BOTH)
+		head_draft11(reply, answer, reset);
+	if (which == WEIR__HEADERS_X || which == WEIR__HEADERS_BOTH)
+		head_x(reply, answer, reset);
 	if (waits) {
 		WEIR__REPLY_HEAD(reply, "Retry-After: ");
 		weir__reply_head_number(reply, reset);
@@ -137,7 +154,7 @@ static void say_allowed(struct weir__http_call *call, const struct weir_guard_an
 	WEIR__REPLY_ADD(call->reply, "{");
 	add_members(call->reply, answer);
 	WEIR__REPLY_ADD(call->reply, "}\n");
-	head_limits(call->reply, answer);
+	head_limits(call, answer);
 	weir__reply_end(call->reply, 200, WEIR__TYPE_JSON);
 }
 
@@ -146,11 +163,12 @@ static void say_denied(struct weir__http_call *call, const struct weir_guard_ans
 	struct weir__http_reply *const reply = call->reply;
 
 	WEIR__REPLY_ADD(reply, "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
-			       "\"title\":\"Too Many Requests\",\"status\":429,\"detail\":\"");
+			       "\"title\":\"Too Many Requests\",\"status\":429,\"detail\":\"the limit ");
+	weir__reply_add_escaped(reply, answer->decided_by, strlen(answer->decided_by));
 	if (answer->verdict.never) {
-		WEIR__REPLY_ADD(reply, "it costs more than the limit ever has at once: no wait will help");
+		WEIR__REPLY_ADD(reply, " never has so much at once: no wait will help");
 	} else {
-		WEIR__REPLY_ADD(reply, "the limit has denied it; come back in ");
+		WEIR__REPLY_ADD(reply, " has denied it; come back in ");
 		weir__reply_add_number(reply, seconds_up(answer->verdict.retry_after));
 		WEIR__REPLY_ADD(reply, " s");
 	}
@@ -159,8 +177,36 @@ static void say_denied(struct weir__http_call *call, const struct weir_guard_ans
 	WEIR__REPLY_ADD(reply, "],");
 	add_members(reply, answer);
 	WEIR__REPLY_ADD(reply, "}\n");
-	head_limits(reply, answer);
+	head_limits(call, answer);
 	weir__reply_end(reply, 429, WEIR__TYPE_PROBLEM);
+}
+
+/* What a request says of itself. */
+struct question {
+	struct weir_attribute attributes[ATTRIBUTES_MAX];
+	size_t n;
+	uint64_t cost;
+};
+
+/* False: it cannot be decided, and the message says why. */
+static bool decide(struct weir__http_call *call, struct weir_guard *guard, const struct question *question,
+		   struct weir_guard_answer *ret_answer, struct weir_message *ret_why)
+{
+	return weir_guard_check(guard, question->attributes, question->n, question->cost,
+				weir_table_now(call->commands->table), ret_answer, ret_why) == WEIR_OK;
+}
+
+static void decide_and_say(struct weir__http_call *call, struct weir_guard *guard, const struct question *question)
+{
+	struct weir_guard_answer answer;
+	struct weir_message why;
+
+	if (!decide(call, guard, question, &answer, &why))
+		weir__reply_problem(call->reply, 400, why.text);
+	else if (answer.verdict.allowed)
+		say_allowed(call, &answer);
+	else
+		say_denied(call, &answer);
 }
 
 /* --- GET -------------------------------------------------------------------------------------------------------- */
@@ -178,13 +224,6 @@ static bool read_cost(const struct weir__http_slice *text, uint64_t *ret_cost)
 	*ret_cost = cost;
 	return text->length > 0 && cost <= INT64_MAX;
 }
-
-/* What a request says of itself. */
-struct question {
-	struct weir_attribute attributes[ATTRIBUTES_MAX];
-	size_t n;
-	uint64_t cost;
-};
 
 /* NULL, or what is wrong with a name and its value. */
 static const char *take_pair(struct question *question, struct weir__http_slice name, struct weir__http_slice value)
@@ -228,21 +267,110 @@ static const char *read_query(struct weir__http_slice query, struct question *qu
 void weir__http_get_check(struct weir__http_call *call)
 {
 	struct weir_guard *const guard = guard_of(call);
-	struct weir_guard_answer answer;
-	struct weir_message why;
 	struct question question;
 	const char *fault;
 
 	if (guard == NULL)
 		return;
 	fault = read_query(call->request->query, &question);
-	if (fault == NULL && weir_guard_check(guard, question.attributes, question.n, question.cost,
-					      weir_table_now(call->commands->table), &answer, &why) != WEIR_OK)
-		fault = why.text;
 	if (fault)
 		weir__reply_problem(call->reply, 400, fault);
-	else if (answer.verdict.allowed)
-		say_allowed(call, &answer);
 	else
-		say_denied(call, &answer);
+		decide_and_say(call, guard, &question);
+}
+
+/* --- POST ------------------------------------------------------------------------------------------------------- */
+
+static bool read_attributes(const struct weir__json *json, json_t *object, struct question *question)
+{
+	const char *name;
+	json_t *value;
+
+	if (!json_is_object(object))
+		return weir__json_refuse(json, "attributes", object, "use an object of strings, by their names");
+	if (json_object_size(object) > ATTRIBUTES_MAX)
+		return weir__json_refuse(json, "attributes", NULL, "there are 32 at most");
+	json_object_foreach(object, name, value)
+	{
+		if (!json_is_string(value))
+			return weir__json_refuse(json, "attributes", value, "use strings alone");
+		if (*name == '\0')
+			return weir__json_refuse(json, "attributes", NULL, "an attribute has a name");
+		question->attributes[question->n++] = (struct weir_attribute){ name, strlen(name),
+									       json_string_value(value),
+									       json_string_length(value) };
+	}
+	return true;
+}
+
+/* False: that was answered. What it says points into the JSON. */
+static bool read_question(const struct weir__json *json, json_t *object, struct question *question)
+{
+	static const char *const members[] = { "attributes", "cost", NULL };
+	json_t *cost;
+
+	question->n = 0;
+	question->cost = 1;
+	if (!weir__json_has_only(json, object, members))
+		return false;
+	if (json_object_get(object, "attributes") == NULL)
+		return weir__json_refuse(json, "attributes", NULL, "missing; use an object of strings, by their names");
+	cost = json_object_get(object, "cost");
+	return (cost == NULL || weir__json_read_number(json, "cost", cost, INT64_MAX, &question->cost)) &&
+	       read_attributes(json, json_object_get(object, "attributes"), question);
+}
+
+/* All are looked at before one is decided: a request that is wrong in anything charges nothing. */
+static bool check_batch(struct weir__http_call *call, json_t *array)
+{
+	struct weir__json json = { call, 0 };
+	struct question question;
+
+	if (json_array_size(array) > BATCH_MAX)
+		return weir__json_refuse(&json, NULL, NULL, "there are 1000 in an array at most");
+	for (; json.item < json_array_size(array); json.item++)
+		if (!read_question(&json, json_array_get(array, json.item), &question))
+			return false;
+	return true;
+}
+
+static void say_batch(struct weir__http_call *call, struct weir_guard *guard, json_t *array)
+{
+	struct weir__http_reply *const reply = call->reply;
+	struct weir__json json = { call, 0 };
+	struct weir_guard_answer answer;
+	struct weir_message why;
+	struct question question;
+
+	for (; json.item < json_array_size(array); json.item++) {
+		(void)read_question(&json, json_array_get(array, json.item), &question); /* as check_batch found it */
+		weir__reply_add_text(reply, json.item == 0 ? "[{" : ",\n{");
+		if (decide(call, guard, &question, &answer, &why)) {
+			add_members(reply, &answer);
+		} else {
+			WEIR__REPLY_ADD(reply, "\"allowed\":false,\"error\":");
+			weir__reply_add_string(reply, why.text, strlen(why.text));
+		}
+		WEIR__REPLY_ADD(reply, "}");
+	}
+	weir__reply_add_text(reply, json.item == 0 ? "[]\n" : "]\n");
+	weir__reply_end(reply, 200, WEIR__TYPE_JSON);
+}
+
+void weir__http_post_check(struct weir__http_call *call)
+{
+	const struct weir__json json = { call, WEIR__JSON_NO_ITEM };
+	struct weir_guard *const guard = guard_of(call);
+	json_t *const root = guard ? weir__json_of_body(call) : NULL;
+	struct question question;
+
+	if (root == NULL)
+		return;
+	if (json_is_array(root)) {
+		if (check_batch(call, root))
+			say_batch(call, guard, root);
+	} else if (read_question(&json, root, &question)) {
+		decide_and_say(call, guard, &question);
+	}
+	json_decref(root);
 }

@@ -109,7 +109,7 @@ static size_t character_at(const unsigned char *at, size_t n)
 	return length;
 }
 
-static void add_escaped(struct weir__http_reply *reply, unsigned char byte)
+static void escape(struct weir__http_reply *reply, unsigned char byte)
 {
 	static const char digits[] = "0123456789abcdef";
 	char text[6] = { '\\', 'u', '0', '0', digits[byte >> 4], digits[byte & 15] };
@@ -122,12 +122,11 @@ static void add_escaped(struct weir__http_reply *reply, unsigned char byte)
 	}
 }
 
-void weir__reply_add_string(struct weir__http_reply *reply, const char *bytes, size_t n)
+void weir__reply_add_escaped(struct weir__http_reply *reply, const char *bytes, size_t n)
 {
 	const unsigned char *const from = (const unsigned char *)bytes;
 	size_t plain = 0; /* where what is to be written as it is begins */
 
-	WEIR__REPLY_ADD(reply, "\"");
 	for (size_t i = 0; i < n;) {
 		const size_t length = from[i] < 0x80 ? 1 : character_at(from + i, n - i);
 
@@ -139,10 +138,16 @@ void weir__reply_add_string(struct weir__http_reply *reply, const char *bytes, s
 		if (length == 0)
 			WEIR__REPLY_ADD(reply, "\xef\xbf\xbd");
 		else
-			add_escaped(reply, from[i]);
+			escape(reply, from[i]);
 		plain = ++i;
 	}
 	weir__reply_add(reply, bytes + plain, n - plain);
+}
+
+void weir__reply_add_string(struct weir__http_reply *reply, const char *bytes, size_t n)
+{
+	WEIR__REPLY_ADD(reply, "\"");
+	weir__reply_add_escaped(reply, bytes, n);
 	WEIR__REPLY_ADD(reply, "\"");
 }
 

@@ -43,7 +43,8 @@ void weir__http_date_set(struct weir__http_date *date, weir_ns now);
 void weir__reply_add(struct weir__http_reply *reply, const char *bytes, size_t n);
 void weir__reply_add_text(struct weir__http_reply *reply, const char *text);
 void weir__reply_add_number(struct weir__http_reply *reply, uint64_t number);
-/* In quotes, as JSON has it. What is no UTF-8 becomes U+FFFD. */
+/* As JSON has it in a string; what is no UTF-8 becomes U+FFFD. The second one adds the quotes. */
+void weir__reply_add_escaped(struct weir__http_reply *reply, const char *bytes, size_t n);
 void weir__reply_add_string(struct weir__http_reply *reply, const char *bytes, size_t n);
 
 /* A literal, the length of which is known. */

@@ -18,44 +18,47 @@
 const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "listen", WEIR__SETTING_WHERE, 1, WEIR__LISTENERS_MAX, "127.0.0.1:6380", PLACE(listen), "WHERE",
 	  "Where to listen for RESP: HOST:PORT, or the path of a socket, with a slash. A port of 0 is any that is free. "
-	  "An address that other machines can reach needs users." },
+	  "An address that other machines can reach needs users.", NULL },
 	{ "http", WEIR__SETTING_WHERE, 0, WEIR__LISTENERS_MAX, "127.0.0.1:8080", PLACE(http), "WHERE",
-	  "Where to listen for HTTP, as for RESP; none is nowhere." },
+	  "Where to listen for HTTP, as for RESP; none is nowhere.", NULL },
 	{ "keys", WEIR__SETTING_COUNT, 1, UINT64_C(10000000000), "1000000", PLACE(keys), "N",
 	  "How many keys owe something at the same time, at most: 24 bytes each. Beyond it the key that owes least "
-	  "gives way." },
+	  "gives way.", NULL },
 	{ "arena", WEIR__SETTING_BYTES, 0, 1024 * GIB, "16MiB", PLACE(arena), "BYTES",
 	  "Memory for what sliding logs and sub-windows remember, beside that of the keys: about 8 bytes an event. "
-	  "Other limits need none." },
+	  "Other limits need none.", NULL },
 	{ "shared", WEIR__SETTING_TEXT, 0, 0, "", PLACE(shared), "NAME",
-	  "The table is in shared memory of this name, which outlives the server." },
+	  "The table is in shared memory of this name, which outlives the server.", NULL },
 	{ "file", WEIR__SETTING_TEXT, 0, 0, "", PLACE(file), "PATH",
-	  "The table is in this file, and outlives the machine. Without shared and file it is gone with the server." },
+	  "The table is in this file, and outlives the machine. Without shared and file it is gone with the server.", NULL },
 	{ "workers", WEIR__SETTING_COUNT, 1, WEIR__WORKERS_MAX, "", PLACE(workers), "N",
-	  "Threads that serve; one for each processor if it is not set." },
+	  "Threads that serve; one for each processor if it is not set.", NULL },
 	{ "connections", WEIR__SETTING_COUNT, 1, 1000000, "10000", PLACE(connections), "N",
-	  "Connections of each worker, at most. Others wait until one is closed." },
+	  "Connections of each worker, at most. Others wait until one is closed.", NULL },
 	{ "idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "0", PLACE(idle_ns), "TIME",
 	  "A connection that asks nothing for so long is closed; 0 is never, as in Redis, since pools keep connections "
-	  "for when they need them." },
+	  "for when they need them.", NULL },
 	{ "header_time", WEIR__SETTING_DURATION, 100000000, DAY_NS, "10s", PLACE(header_time_ns), "TIME",
-	  "A request of HTTP that is not whole so long after its first byte is refused." },
+	  "A request of HTTP that is not whole so long after its first byte is refused.", NULL },
+	{ "ratelimit_headers", WEIR__SETTING_CHOICE, 0, 0, "draft11", PLACE(ratelimit_headers), "WHICH",
+	  "Headers of HTTP that tell of limits: draft11, RateLimit and RateLimit-Policy of the IETF's draft 11; x, "
+	  "X-RateLimit-Limit, -Remaining and -Reset; both; or none.", "draft11 x both none" },
 	{ "output", WEIR__SETTING_BYTES, 65536, GIB, "16MiB", PLACE(output), "BYTES",
 	  "Answers that wait for a client which sends a long pipeline before it reads any. With so much waiting it gets no "
-	  "more until it reads." },
+	  "more until it reads.", NULL },
 	{ "stall", WEIR__SETTING_DURATION, 100000000, DAY_NS, "30s", PLACE(stall_ns), "TIME",
-	  "A client that reads nothing of what waits for it for so long is cut off." },
+	  "A client that reads nothing of what waits for it for so long is cut off.", NULL },
 	{ "holds", WEIR__SETTING_COUNT, 1, 16777216, "65536", PLACE(holds), "N",
-	  "Holds at the same time, at most. Beyond it new ones are refused." },
+	  "Holds at the same time, at most. Beyond it new ones are refused.", NULL },
 	{ "policy", WEIR__SETTING_TEXT, 0, 0, "", PLACE(policy), "PATH",
 	  "A file of limits, or a directory: then all *.yaml of it, in the order of their names, are one policy. It is "
-	  "read again whenever it changes. Without it, limits and attributes may be in the file of settings." },
+	  "read again whenever it changes. Without it, limits and attributes may be in the file of settings.", NULL },
 	{ "plans", WEIR__SETTING_COUNT, 0, 1000000, "0", PLACE(plans), "N",
 	  "Limits and overrides that policies may ever have had since the table was made, at most: 2 KiB each. 0 is "
 	  "enough for the policy at the start and as many again, at least 1024. A table that stays needs a number that "
-	  "stays." },
+	  "stays.", NULL },
 	{ "users", WEIR__SETTING_USERS, 0, WEIR__USERS_MAX, "", PLACE(users), NULL,
-	  "Who may ask, with password, token and role; once there is one, all clients must say who they are. In the file alone." },
+	  "Who may ask, with password, token and role; once there is one, all clients must say who they are. In the file alone.", NULL },
 };
 /* clang-format on */
 
@@ -198,6 +201,8 @@ void weir__settings_write_right(const struct weir__setting *setting, char *ret_t
 		weir__settings_write_number(setting->kind, setting->most, most, sizeof(most));
 		(void)snprintf(ret_text, size, "use %s from %s to %s, written as %s", whats[setting->kind], least, most,
 			       hows[setting->kind]);
+	} else if (setting->kind == WEIR__SETTING_CHOICE) {
+		(void)snprintf(ret_text, size, "use one of %s", setting->words);
 	} else if (setting->kind == WEIR__SETTING_TEXT) {
 		(void)snprintf(ret_text, size, "use a %s of 1 to %d bytes", setting->value[0] == 'P' ? "path" : "name",
 			       WEIR__SETTING_TEXT_SIZE - 1);
@@ -268,6 +273,33 @@ static bool add_where(struct weir__settings *settings, const struct weir__settin
 	return true;
 }
 
+/* The word of this number, and how long it is; NULL: there are fewer. */
+static const char *choice_of(const struct weir__setting *setting, uint64_t number, size_t *ret_length)
+{
+	const char *word = setting->words;
+
+	for (; number > 0; number--) {
+		word += strcspn(word, " ");
+		if (*word++ == '\0')
+			return NULL;
+	}
+	*ret_length = strcspn(word, " ");
+	return word;
+}
+
+static bool put_choice(const struct weir__setting *setting, uint64_t *value, const char *text, size_t length)
+{
+	const char *word;
+	size_t n;
+
+	for (uint64_t i = 0; (word = choice_of(setting, i, &n)) != NULL; i++)
+		if (n == length && memcmp(word, text, n) == 0) {
+			*value = i;
+			return true;
+		}
+	return false;
+}
+
 static bool put_text(char *value, const char *text, size_t length)
 {
 	if (length == 0 || length >= WEIR__SETTING_TEXT_SIZE || memchr(text, '\0', length))
@@ -288,6 +320,8 @@ void weir__settings_put(struct weir__settings *settings, const struct weir__sett
 		is_right = add_where(settings, setting, place, text, length);
 	} else if (setting->kind == WEIR__SETTING_TEXT) {
 		is_right = put_text(value, text, length);
+	} else if (setting->kind == WEIR__SETTING_CHOICE) {
+		is_right = put_choice(setting, value, text, length);
 	} else {
 		is_right = read_number(setting->kind, text, length, &number) && number >= setting->least &&
 			   number <= setting->most;
@@ -326,6 +360,8 @@ size_t weir__settings_show(const struct weir__settings *settings, const struct w
 			   char ret_text[WEIR__SETTING_SHOWN])
 {
 	const void *const value = value_of(settings, setting);
+	const char *word;
+	size_t length = 0;
 
 	ret_text[0] = '\0';
 	switch (setting->kind) {
@@ -335,6 +371,9 @@ size_t weir__settings_show(const struct weir__settings *settings, const struct w
 		return show_users(value, ret_text, WEIR__SETTING_SHOWN);
 	case WEIR__SETTING_TEXT:
 		return (size_t)snprintf(ret_text, WEIR__SETTING_SHOWN, "%s", (const char *)value);
+	case WEIR__SETTING_CHOICE:
+		word = choice_of(setting, *(const uint64_t *)value, &length);
+		return (size_t)snprintf(ret_text, WEIR__SETTING_SHOWN, "%.*s", (int)length, word);
 	case WEIR__SETTING_DURATION:
 		if (*(const uint64_t *)value % 1000000000 != 0) {
 			weir__settings_write_number(setting->kind, *(const uint64_t *)value, ret_text,

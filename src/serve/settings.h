@@ -15,7 +15,7 @@
 #include "serve/worker.h"
 
 enum {
-	WEIR__SETTINGS = 16,
+	WEIR__SETTINGS = 17,
 	WEIR__WORKERS_MAX = 256,
 	WEIR__SETTING_TEXT_SIZE = 1024,             /* of a path or a name, with its NUL */
 	WEIR__SETTING_FAULTS_MAX = 50,              /* that are told */
@@ -26,6 +26,7 @@ enum weir__setting_kind {
 	WEIR__SETTING_COUNT,    /* uint64_t; 500k, 5m */
 	WEIR__SETTING_BYTES,    /* uint64_t; 64KiB, 4MiB */
 	WEIR__SETTING_DURATION, /* uint64_t, in ns; 30s, 5min; without a unit seconds */
+	WEIR__SETTING_CHOICE,   /* uint64_t: which of the words, from 0 */
 	WEIR__SETTING_TEXT,     /* char[WEIR__SETTING_TEXT_SIZE]; empty is none */
 	WEIR__SETTING_WHERE,    /* struct weir__setting_list; if `least` is 0, the word none is an empty one */
 	WEIR__SETTING_USERS,    /* struct weir__users; in the file alone, since others see flags and environments */
@@ -39,9 +40,18 @@ struct weir__setting {
 	size_t offset;        /* of the value in struct weir__settings */
 	const char *value;    /* what stands for a value in help */
 	const char *means;    /* a sentence */
+	const char *words;    /* of a choice, with spaces between them */
 };
 
 extern const struct weir__setting weir__setting_rows[WEIR__SETTINGS];
+
+/* Which headers tell of limits: the words of the setting ratelimit_headers. */
+enum weir__ratelimit_headers {
+	WEIR__HEADERS_DRAFT11,
+	WEIR__HEADERS_X,
+	WEIR__HEADERS_BOTH,
+	WEIR__HEADERS_NONE,
+};
 
 enum weir__setting_from {
 	WEIR__FROM_DEFAULT,
@@ -63,7 +73,8 @@ struct weir__setting_list {
 
 struct weir__settings {
 	struct weir__setting_list listen, http;
-	uint64_t keys, workers, connections, idle_ns, header_time_ns, output, stall_ns, arena, holds, plans;
+	uint64_t keys, workers, connections, idle_ns, header_time_ns, ratelimit_headers, output, stall_ns, arena, holds,
+		plans;
 	char shared[WEIR__SETTING_TEXT_SIZE], file[WEIR__SETTING_TEXT_SIZE], policy[WEIR__SETTING_TEXT_SIZE];
 	struct weir__users users;
 

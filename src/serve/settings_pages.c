@@ -167,7 +167,10 @@ static void help_row(FILE *out, const char *flag, const char *value, const char 
 	enum { INDENT = 24 };
 	const int length = fprintf(out, "  --%s%s%s", flag, value ? " " : "", value ? value : "");
 
-	fprintf(out, "%*s", INDENT - length, "");
+	if (length < INDENT)
+		fprintf(out, "%*s", INDENT - length, "");
+	else
+		fprintf(out, "\n%*s", INDENT, "");
 	wrap(out, PLAIN, text, INDENT, INDENT, HELP_WIDTH);
 }
 

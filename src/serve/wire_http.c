@@ -12,6 +12,7 @@
 enum {
 	PIECE = 16 * 1024, /* that is added to the beginning of a request at a time: others may be behind it */
 	PART_SIZE = 512,   /* the least that is kept for one */
+	SENT_AT_ONCE = 256 * 1024,
 };
 
 /* Of a worker. */
@@ -61,7 +62,7 @@ static struct weir__http_reply reply_at(struct weir__worker *worker, size_t at)
 
 /* Answers behind what is in `out` already, and returns how much is there then. */
 static size_t answer_request(struct weir__worker *worker, struct weir__connection *connection,
-			     struct weir__http_request *request, size_t length)
+			     struct weir__http_request *request, size_t length, bool *is_alive)
 {
 	struct weir__http_reply reply = reply_at(worker, length);
 	struct weir__http_call call = { .commands = &worker->commands,
@@ -76,8 +77,15 @@ static size_t answer_request(struct weir__worker *worker, struct weir__connectio
 	reply.says_keep_alive = request->reader->parser.http_minor == 0;
 	reply.is_without_body = request->method == HTTP_HEAD;
 	route = weir__routes_find(&call);
-	if (route && weir__routes_permit(&call, route))
+	if (route && weir__routes_permit(&call, route)) {
+		if (route->most > reply.size) { /* what was answered before goes first */
+			*is_alive = weir__worker_flush(worker, connection, length);
+			reply.bytes = worker->out;
+			reply.size = WEIR__OUT_SIZE;
+			length = 0;
+		}
 		route->run(&call);
+	}
 	return length + reply.length;
 }
 
@@ -199,7 +207,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 	while (is_alive && !is_held && !connection->client.is_leaving && at < n) {
 		struct found found;
 
-		if (length + WEIR__REPLY_MOST > WEIR__OUT_SIZE) {
+		if (length + WEIR__REPLY_MOST > SENT_AT_ONCE) {
 			is_alive = weir__worker_flush(worker, connection, length);
 			is_held = weir__worker_holds_back(worker, connection);
 			length = 0;
@@ -215,7 +223,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 			continue;
 		}
 		length = found.status == WEIR__HTTP_WHOLE ?
-				 answer_request(worker, connection, &found.request, length) :
+				 answer_request(worker, connection, &found.request, length, &is_alive) :
 				 refuse(worker, connection, weir__http_fault_status(found.reader->fault),
 					weir__http_fault_words(found.reader->fault), length);
 		if (connection->of_wire) {

@@ -8,6 +8,7 @@
 enum {
 	ARGUMENTS_MAX = 64,
 	BULK_MAX = 64 * 1024,
+	OUT_SIZE = 256 * 1024, /* that are sent at once: more would not stay in a cache */
 };
 
 static bool start(struct weir__worker *worker)
@@ -23,7 +24,7 @@ static void stop(struct weir__worker *worker)
 
 static bool answer(struct weir__worker *worker, struct weir__connection *connection, size_t n, size_t *ret_used)
 {
-	struct weir__resp_writer writer = { worker->out, WEIR__OUT_SIZE, 0, connection->client.protocol };
+	struct weir__resp_writer writer = { worker->out, OUT_SIZE, 0, connection->client.protocol };
 	struct weir__client *const client = &connection->client;
 	enum weir__resp_status status = WEIR__RESP_WHOLE;
 	bool is_alive = true, is_held = weir__worker_holds_back(worker, connection);
@@ -71,7 +72,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 static size_t answer_waiter(struct weir__worker *worker, struct weir__connection *connection,
 			    const struct weir_verdict *verdict)
 {
-	struct weir__resp_writer writer = { worker->out, WEIR__OUT_SIZE, 0, connection->client.protocol };
+	struct weir__resp_writer writer = { worker->out, OUT_SIZE, 0, connection->client.protocol };
 
 	weir__answer_verdict(verdict, &writer);
 	return writer.length;

@@ -85,6 +85,10 @@ def ask_json(client, method, target, body=None, headers=None):
     return status, got, parsed
 
 
+def post(client, what):
+    return ask_json(client, "POST", "/v1/check", json.dumps(what), {"Content-Type": "application/json"})
+
+
 def answers(text, n):
     """n answers out of bytes, as (status, body), and what is behind them."""
     found = []
@@ -147,6 +151,75 @@ def queries_are_decoded():
                              ("&".join(f"a{i}=b" for i in range(33)), "32 attributes at most")):
             status, _, answer = ask_json(client, "GET", "/v1/check?" + target)
             assert status == 400 and said in answer["detail"], (target, answer)
+
+
+def a_post_is_decided():
+    with policy_daemon() as one:
+        client = client_of(one)
+        status, headers, answer = post(client, {"attributes": {"user": "ana", "method": "POST"}, "cost": 2})
+        assert status == 200 and answer["remaining"] == 3 and answer["decided_by"] == "writes", answer
+        assert headers["ratelimit-policy"] == '"writes";q=5;w=3600', headers
+        status, headers, answer = post(client, {"attributes": {"user": "ana", "method": "POST"}, "cost": 4})
+        assert status == 429 and answer["violated-policies"] == ["writes"] and "retry-after" in headers, (headers, answer)
+        for body in ({"attributes": {}}, {"attributes": {"ip": "10.3.3.3"}, "cost": 0}):
+            assert post(client, body)[0] == 200
+        chunks = iter([b'{"attributes":', b'{"ip":"10.3.3.3"}', b"}"])
+        status, _, answer = ask_json(client, "POST", "/v1/check", chunks, {"Content-Type": "application/json; charset=utf-8"})
+        assert status == 200 and answer["remaining"] == 19, answer
+
+
+def a_batch_is_decided():
+    with policy_daemon() as one:
+        client = client_of(one)
+        one_of = {"attributes": {"ip": "10.4.4.4"}, "cost": 1}
+        status, headers, answer = post(client, [one_of] * 1000)
+        assert status == 200 and len(answer) == 1000 and "ratelimit" not in headers, headers
+        assert [row["allowed"] for row in answer] == [True] * 20 + [False] * 980
+        assert all(row["decided_by"] == "per-client" for row in answer)
+        assert post(client, [])[::2] == (200, [])
+        status, _, answer = post(client, [one_of] * 1001)
+        assert status == 400 and "1000 in an array at most" in answer["detail"], answer
+        other = {"attributes": {"ip": "10.4.4.5"}}
+        status, _, answer = post(client, [other, {"attributes": {"ip": 1}}])
+        assert status == 400 and answer["detail"] == "the body[1].attributes: found 1; use strings alone", answer
+        status, _, answer = post(client, [other])
+        assert answer[0]["remaining"] == 19, answer # nothing was charged before
+
+
+def bodies_that_are_wrong_are_told():
+    rows = (
+        (b"", "line 1, column 0"), (b"{", "line 1, column 1"), (b"nothing", "line 1, column 7"), (b"{}", ".attributes: missing"),
+        (b"1", "line 1, column 1"), (b"[1]", "the body[0]: found 1; use an object with attributes and cost"),
+        (b'"\xff"', "the body: line 1"), (b'{"attributes":{"a":"\\u0000"}}', "NUL"),
+        (b'{"attributes":{"a\xff":"b"}}', "line 1"), (b'{"attributes":{"a":"b","a":"c"}}', "duplicate object key"),
+        (b'{"attributes":{"":"b"}}', "an attribute has a name"), (b'{"attributes":[]}', ".attributes: found an array"),
+        (b'{"attributes":{},"cost":-1}', ".cost: found -1; use a whole number, 0 to 9223372036854775807"),
+        (b'{"attributes":{},"cost":1.0}', ".cost: found a fraction"), (b'{"attributes":{},"cost":"1"}', '.cost: found "1"'),
+        (b'{"attributes":{},"cost":9223372036854775808}', "too big integer"),
+        (b'{"attributes":{},"costs":1}', 'found an unknown member "costs"; use attributes and cost'),
+        (b'{"attributes":{}} x', "end of file expected"), (b"[" * 100000, "line 1"),
+        (json.dumps({"attributes": {f"a{i}": "" for i in range(33)}}).encode(), "32 at most"))
+    with policy_daemon() as one:
+        client = client_of(one)
+        for body, said in rows:
+            status, _, answer = ask_json(client, "POST", "/v1/check", body, {"Content-Type": "application/json"})
+            assert status == 400 and said in answer["detail"], (body[:60], answer)
+        for kind in (None, "text/plain", "application/jsonp", "application/x-www-form-urlencoded"):
+            status, _, answer = ask_json(client, "POST", "/v1/check", b"{}", {"Content-Type": kind} if kind else {})
+            assert status == 415 and "application/json" in answer["detail"], (kind, answer)
+
+
+def headers_can_be_chosen():
+    draft, x = {"ratelimit", "ratelimit-policy"}, {"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"}
+    for word, names in (("draft11", draft), ("x", x), ("both", draft | x), ("none", set())):
+        with policy_daemon("--ratelimit_headers", word) as one:
+            client = client_of(one)
+            _, headers, _ = ask_json(client, "GET", "/v1/check?ip=10.5.5.5&cost=20")
+            assert {name for name in headers if "ratelimit" in name} == names, (word, headers)
+            if word == "x":
+                assert [headers[name] for name in sorted(x)] == ["20", "0", "720"], headers
+            status, headers, _ = ask_json(client, "GET", "/v1/check?ip=10.5.5.5")
+            assert status == 429 and int(headers["retry-after"]) in range(1, 37), headers
 
 
 def without_a_policy_there_is_nothing_to_check():
@@ -302,6 +375,10 @@ TESTS = [
     ("a GET is decided, and headers tell of it", a_get_is_decided),
     ("Retry-After is never too early", retry_after_is_never_too_early),
     ("queries are decoded", queries_are_decoded),
+    ("a POST is decided", a_post_is_decided),
+    ("a batch is decided", a_batch_is_decided),
+    ("bodies that are wrong are told", bodies_that_are_wrong_are_told),
+    ("headers can be chosen", headers_can_be_chosen),
     ("without a policy there is nothing to check", without_a_policy_there_is_nothing_to_check),
     ("tokens say who asks", tokens_say_who_asks),
     ("others reach it only with users", others_reach_it_only_with_users),

@@ -1,0 +1,125 @@
+/* http_json.c: bodies of requests. */
+#include "serve/http_json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+enum { SHOWN = 40 /* bytes of what was found, in messages */ };
+
+/* A page in somebody's browser cannot say that it sends JSON, unless the server has agreed before. */
+static bool says_json(const struct weir__http_call *call)
+{
+	static const char type[] = "application/json";
+	const size_t length = sizeof(type) - 1;
+	struct weir__http_slice value;
+
+	return weir__http_find(call->request, "content-type", &value) && value.length >= length &&
+	       strncasecmp(value.bytes, type, length) == 0 &&
+	       (value.length == length || value.bytes[length] == ';' || value.bytes[length] == ' ');
+}
+
+json_t *weir__json_of_body(struct weir__http_call *call)
+{
+	const struct weir__http_slice body = call->request->body;
+	char why[JSON_ERROR_TEXT_LENGTH + 128];
+	json_error_t error;
+	json_t *root;
+
+	if (!says_json(call)) {
+		weir__reply_problem(call->reply, 415, "the body is JSON; say so: Content-Type: application/json");
+		return NULL;
+	}
+	root = json_loadb(body.bytes, body.length, JSON_REJECT_DUPLICATES, &error);
+	if (root)
+		return root;
+	(void)snprintf(why, sizeof(why), "the body: line %d, column %d: %s; use JSON", error.line, error.column,
+		       error.text);
+	weir__reply_problem(call->reply, 400, why);
+	return NULL;
+}
+
+static void describe(const json_t *found, char *text, size_t size)
+{
+	static const char *const kinds[] = {
+		[JSON_OBJECT] = "an object", [JSON_ARRAY] = "an array", [JSON_STRING] = "",     [JSON_INTEGER] = "",
+		[JSON_REAL] = "a fraction",  [JSON_TRUE] = "true",      [JSON_FALSE] = "false", [JSON_NULL] = "null"
+	};
+
+	if (json_is_string(found))
+		(void)snprintf(text, size, "found \"%.*s\"; ", SHOWN, json_string_value(found));
+	else if (json_is_integer(found))
+		(void)snprintf(text, size, "found %" JSON_INTEGER_FORMAT "; ", json_integer_value(found));
+	else
+		(void)snprintf(text, size, "found %s; ", kinds[json_typeof(found)]);
+}
+
+bool weir__json_refuse(const struct weir__json *json, const char *member, const json_t *found, const char *right)
+{
+	char where[64] = "the body", what[96] = "", text[512];
+
+	if (json->item != WEIR__JSON_NO_ITEM)
+		(void)snprintf(where, sizeof(where), "the body[%zu]", json->item);
+	if (found)
+		describe(found, what, sizeof(what));
+	(void)snprintf(text, sizeof(text), "%s%s%s: %s%s", where, member ? "." : "", member ? member : "", what, right);
+	weir__reply_problem(json->call->reply, 400, text);
+	return false;
+}
+
+static void list_members(const char *const members[], char *text, size_t size)
+{
+	size_t length = 0;
+
+	for (size_t i = 0; members[i]; i++)
+		length += (size_t)snprintf(text + length, size - length, "%s%s",
+					   i == 0                 ? "" :
+					   members[i + 1] == NULL ? " and " :
+								    ", ",
+					   members[i]);
+}
+
+static const char *unknown_in(const json_t *object, const char *const members[])
+{
+	const char *name;
+	json_t *value;
+	size_t i;
+
+	json_object_foreach((json_t *)(uintptr_t)object, name, value)
+	{
+		for (i = 0; members[i] && strcmp(members[i], name) != 0; i++)
+			;
+		if (members[i] == NULL)
+			return name;
+	}
+	return NULL;
+}
+
+bool weir__json_has_only(const struct weir__json *json, const json_t *object, const char *const members[])
+{
+	const char *const unknown = json_is_object(object) ? unknown_in(object, members) : NULL;
+	char right[256], text[384];
+
+	if (json_is_object(object) && unknown == NULL)
+		return true;
+	list_members(members, right, sizeof(right));
+	if (unknown)
+		(void)snprintf(text, sizeof(text), "found an unknown member \"%.*s\"; use %s", SHOWN, unknown, right);
+	else
+		(void)snprintf(text, sizeof(text), "use an object with %s", right);
+	return weir__json_refuse(json, NULL, unknown ? NULL : object, text);
+}
+
+bool weir__json_read_number(const struct weir__json *json, const char *member, const json_t *value, uint64_t most,
+			    uint64_t *ret_number)
+{
+	char right[64];
+
+	if (json_is_integer(value) && json_integer_value(value) >= 0 && (uint64_t)json_integer_value(value) <= most) {
+		*ret_number = (uint64_t)json_integer_value(value);
+		return true;
+	}
+	(void)snprintf(right, sizeof(right), "use a whole number, 0 to %" PRIu64, most);
+	return weir__json_refuse(json, member, value, right);
+}
