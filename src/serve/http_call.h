@@ -30,7 +30,8 @@ enum {
 };
 
 enum {
-	WEIR__REPLY_MOST = 64 * 1024, /* bytes of an answer, if its row does not say more */
+	WEIR__REPLY_MOST = 64 * 1024,  /* bytes of an answer, if its row does not say more */
+	WEIR__CHECK_MOST = 896 * 1024, /* of one to a batch */
 };
 
 /* One for each path and method. A path may end with parameters, as in /v1/limits/{name}: their names are for people. */

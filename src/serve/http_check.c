@@ -6,6 +6,7 @@
 #include "serve/http_call.h"
 #include "serve/http_json.h"
 #include "serve/policies.h"
+#include "wire/digits.h"
 
 enum { ATTRIBUTES_MAX = 32, BATCH_MAX = 1000 };
 
@@ -42,111 +43,118 @@ static uint64_t window_of(const struct weir_limit *limit)
 	return seconds_up(span);
 }
 
+enum {
+	NAME_MOST = sizeof(((struct weir_guard_answer *)NULL)->decided_by) - 1,
+	HEADERS_MOST = 128 + 2 * (2 * NAME_MOST + 2) + 7 * WEIR__DIGITS_MOST, /* all that tell of limits */
+	MEMBERS_MOST = 256 + 6 * NAME_MOST + 9 * WEIR__DIGITS_MOST,           /* of an answer */
+	BATCH_MOST = (int)WEIR__REPLY_HEAD_ROOM + (int)BATCH_MAX * ((int)MEMBERS_MOST + 4) + 4,
+};
+
+_Static_assert((int)BATCH_MOST <= (int)WEIR__CHECK_MOST, "all answers fit");
+
 /* A name as a String of RFC 8941. Names of limits have letters, digits and signs alone; those of Envoy's form may have
  * anything in them. */
-static void head_name(struct weir__http_reply *reply, const char *name)
+static char *put_name(char *to, const char *name)
 {
-	char text[2 * sizeof(((struct weir_guard_answer *)NULL)->decided_by)];
-	size_t n = 0;
-
-	text[n++] = '"';
+	*to++ = '"';
 	for (; *name; name++) {
 		if (*name == '"' || *name == '\\')
-			text[n++] = '\\';
-		text[n++] = (char)(*name >= 0x20 && *name < 0x7f ? *name : '?');
+			*to++ = '\\';
+		*to++ = (char)(*name >= 0x20 && *name < 0x7f ? *name : '?');
 	}
-	text[n++] = '"';
-	weir__reply_head(reply, text, n);
+	*to++ = '"';
+	return to;
 }
 
 /* RateLimit and RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers-11. */
-static void head_draft11(struct weir__http_reply *reply, const struct weir_guard_answer *answer, uint64_t reset)
+static char *put_draft11(char *to, const struct weir_guard_answer *answer, uint64_t reset)
 {
 	const struct weir_limit limit = weir_table_limit_limit(answer->limit);
+	const char *name;
+	size_t length;
 
-	WEIR__REPLY_HEAD(reply, "RateLimit-Policy: ");
-	head_name(reply, answer->decided_by);
-	WEIR__REPLY_HEAD(reply, ";q=");
-	weir__reply_head_number(reply, answer->verdict.limit);
-	WEIR__REPLY_HEAD(reply, ";w=");
-	weir__reply_head_number(reply, window_of(&limit));
-	WEIR__REPLY_HEAD(reply, "\r\nRateLimit: ");
-	head_name(reply, answer->decided_by);
-	WEIR__REPLY_HEAD(reply, ";r=");
-	weir__reply_head_number(reply, answer->verdict.remaining);
-	WEIR__REPLY_HEAD(reply, ";t=");
-	weir__reply_head_number(reply, reset);
-	WEIR__REPLY_HEAD(reply, "\r\n");
+	to = WEIR__PUT(to, "RateLimit-Policy: ");
+	name = to;
+	to = put_name(to, answer->decided_by);
+	length = (size_t)(to - name);
+	to = WEIR__PUT(to, ";q=");
+	to = weir__put_digits(to, answer->verdict.limit);
+	to = WEIR__PUT(to, ";w=");
+	to = weir__put_digits(to, window_of(&limit));
+	to = WEIR__PUT(to, "\r\nRateLimit: ");
+	to = weir__put(to, name, length);
+	to = WEIR__PUT(to, ";r=");
+	to = weir__put_digits(to, answer->verdict.remaining);
+	to = WEIR__PUT(to, ";t=");
+	to = weir__put_digits(to, reset);
+	return WEIR__PUT(to, "\r\n");
 }
 
 /* As most services have them; the reset is a span. */
-static void head_x(struct weir__http_reply *reply, const struct weir_guard_answer *answer, uint64_t reset)
+static char *put_x(char *to, const struct weir_guard_answer *answer, uint64_t reset)
 {
-	WEIR__REPLY_HEAD(reply, "X-RateLimit-Limit: ");
-	weir__reply_head_number(reply, answer->verdict.limit);
-	WEIR__REPLY_HEAD(reply, "\r\nX-RateLimit-Remaining: ");
-	weir__reply_head_number(reply, answer->verdict.remaining);
-	WEIR__REPLY_HEAD(reply, "\r\nX-RateLimit-Reset: ");
-	weir__reply_head_number(reply, reset);
-	WEIR__REPLY_HEAD(reply, "\r\n");
+	to = WEIR__PUT(to, "X-RateLimit-Limit: ");
+	to = weir__put_digits(to, answer->verdict.limit);
+	to = WEIR__PUT(to, "\r\nX-RateLimit-Remaining: ");
+	to = weir__put_digits(to, answer->verdict.remaining);
+	to = WEIR__PUT(to, "\r\nX-RateLimit-Reset: ");
+	to = weir__put_digits(to, reset);
+	return WEIR__PUT(to, "\r\n");
 }
 
 /* Who is denied may come back after retry_after: that is when there is more; others learn when all of it is there. */
 static void head_limits(const struct weir__http_call *call, const struct weir_guard_answer *answer)
 {
-	struct weir__http_reply *const reply = call->reply;
 	const struct weir__settings *const settings = call->commands->settings;
 	const uint64_t which = settings ? settings->ratelimit_headers : WEIR__HEADERS_DRAFT11;
 	const struct weir_verdict *const verdict = &answer->verdict;
 	const bool waits = !verdict->allowed && !verdict->never;
 	const uint64_t reset = seconds_up(waits ? verdict->retry_after : verdict->reset_after);
+	char *to = answer->limit ? weir__reply_head_room(call->reply, HEADERS_MOST) : NULL;
 
-	if (answer->limit == NULL)
+	if (to == NULL)
 		return;
 	if (which == WEIR__HEADERS_DRAFT11 || which == WEIR__HEADERS_BOTH)
-		head_draft11(reply, answer, reset);
+		to = put_draft11(to, answer, reset);
 	if (which == WEIR__HEADERS_X || which == WEIR__HEADERS_BOTH)
-		head_x(reply, answer, reset);
+		to = put_x(to, answer, reset);
 	if (waits) {
-		WEIR__REPLY_HEAD(reply, "Retry-After: ");
-		weir__reply_head_number(reply, reset);
-		WEIR__REPLY_HEAD(reply, "\r\n");
+		to = WEIR__PUT(to, "Retry-After: ");
+		to = weir__put_digits(to, reset);
+		to = WEIR__PUT(to, "\r\n");
 	}
+	weir__reply_head_wrote(call->reply, to);
 }
 
-/* The members of an answer, from the brace on to the last. */
+/* The members of an answer, without braces. */
 static void add_members(struct weir__http_reply *reply, const struct weir_guard_answer *answer)
 {
 	const struct weir_verdict *const verdict = &answer->verdict;
+	char *to = weir__reply_room(reply, MEMBERS_MOST);
 
-	if (verdict->allowed)
-		WEIR__REPLY_ADD(reply, "\"allowed\":true,\"limit\":");
-	else
-		WEIR__REPLY_ADD(reply, "\"allowed\":false,\"limit\":");
-	weir__reply_add_number(reply, verdict->limit);
-	WEIR__REPLY_ADD(reply, ",\"remaining\":");
-	weir__reply_add_number(reply, verdict->remaining);
-	WEIR__REPLY_ADD(reply, ",\"granted\":");
-	weir__reply_add_number(reply, verdict->granted);
-	if (verdict->never) {
-		WEIR__REPLY_ADD(reply, ",\"retry_after_ns\":null,\"reset_after_ns\":");
-	} else {
-		WEIR__REPLY_ADD(reply, ",\"retry_after_ns\":");
-		weir__reply_add_number(reply, verdict->retry_after);
-		WEIR__REPLY_ADD(reply, ",\"reset_after_ns\":");
-	}
-	weir__reply_add_number(reply, verdict->reset_after);
-	WEIR__REPLY_ADD(reply, ",\"delay_ns\":");
-	weir__reply_add_number(reply, verdict->delay);
-	WEIR__REPLY_ADD(reply, ",\"limits\":");
-	weir__reply_add_number(reply, answer->limits);
-	WEIR__REPLY_ADD(reply, ",\"shadow_denied\":");
-	weir__reply_add_number(reply, answer->shadow_denied);
-	WEIR__REPLY_ADD(reply, ",\"decided_by\":");
-	if (answer->is_limited)
-		weir__reply_add_string(reply, answer->decided_by, strlen(answer->decided_by));
-	else
-		WEIR__REPLY_ADD(reply, "null");
+	if (to == NULL)
+		return;
+	to = verdict->allowed ? WEIR__PUT(to, "\"allowed\":true,\"limit\":") :
+				WEIR__PUT(to, "\"allowed\":false,\"limit\":");
+	to = weir__put_digits(to, verdict->limit);
+	to = WEIR__PUT(to, ",\"remaining\":");
+	to = weir__put_digits(to, verdict->remaining);
+	to = WEIR__PUT(to, ",\"granted\":");
+	to = weir__put_digits(to, verdict->granted);
+	to = WEIR__PUT(to, ",\"retry_after_ns\":");
+	to = verdict->never ? WEIR__PUT(to, "null") : weir__put_digits(to, verdict->retry_after);
+	to = WEIR__PUT(to, ",\"reset_after_ns\":");
+	to = weir__put_digits(to, verdict->reset_after);
+	to = WEIR__PUT(to, ",\"delay_ns\":");
+	to = weir__put_digits(to, verdict->delay);
+	to = WEIR__PUT(to, ",\"limits\":");
+	to = weir__put_digits(to, answer->limits);
+	to = WEIR__PUT(to, ",\"shadow_denied\":");
+	to = weir__put_digits(to, answer->shadow_denied);
+	to = WEIR__PUT(to, ",\"decided_by\":");
+	to = answer->is_limited ? weir__put_string(to, answer->decided_by, strlen(answer->decided_by)) :
+				  WEIR__PUT(to, "null");
+	weir__reply_wrote(reply, to);
 }
 
 static void say_allowed(struct weir__http_call *call, const struct weir_guard_answer *answer)

@@ -57,24 +57,25 @@ void weir__http_date_set(struct weir__http_date *date, weir_ns now)
 
 /* --- bodies ----------------------------------------------------------------------------------------------------- */
 
-static char *room_for(struct weir__http_reply *reply, size_t n)
+char *weir__reply_room(struct weir__http_reply *reply, size_t n)
 {
-	char *const at = reply->bytes + WEIR__REPLY_HEAD_ROOM + reply->body_length;
-
 	if (n <= reply->size - WEIR__REPLY_HEAD_ROOM - reply->body_length)
-		return at;
+		return reply->bytes + WEIR__REPLY_HEAD_ROOM + reply->body_length;
 	reply->is_full = true;
 	return NULL;
 }
 
+void weir__reply_wrote(struct weir__http_reply *reply, const char *end)
+{
+	reply->body_length = (size_t)(end - reply->bytes) - WEIR__REPLY_HEAD_ROOM;
+}
+
 void weir__reply_add(struct weir__http_reply *reply, const char *bytes, size_t n)
 {
-	char *const to = room_for(reply, n);
+	char *const to = weir__reply_room(reply, n);
 
-	if (to == NULL)
-		return;
-	memcpy(to, bytes, n);
-	reply->body_length += n;
+	if (to)
+		weir__reply_wrote(reply, weir__put(to, bytes, n));
 }
 
 void weir__reply_add_text(struct weir__http_reply *reply, const char *text)
@@ -84,10 +85,10 @@ void weir__reply_add_text(struct weir__http_reply *reply, const char *text)
 
 void weir__reply_add_number(struct weir__http_reply *reply, uint64_t number)
 {
-	char *const to = room_for(reply, WEIR__DIGITS_MOST);
+	char *const to = weir__reply_room(reply, WEIR__DIGITS_MOST);
 
 	if (to)
-		reply->body_length += (size_t)(weir__put_digits(to, number) - to);
+		weir__reply_wrote(reply, weir__put_digits(to, number));
 }
 
 /* How many bytes of valid UTF-8 beyond ASCII are here, as one character; 0: none. */
@@ -109,58 +110,90 @@ static size_t character_at(const unsigned char *at, size_t n)
 	return length;
 }
 
-static void escape(struct weir__http_reply *reply, unsigned char byte)
+static char *put_escaped_byte(char *to, unsigned char byte)
 {
 	static const char digits[] = "0123456789abcdef";
-	char text[6] = { '\\', 'u', '0', '0', digits[byte >> 4], digits[byte & 15] };
 
 	if (byte == '"' || byte == '\\') {
-		text[1] = (char)byte;
-		weir__reply_add(reply, text, 2);
-	} else {
-		weir__reply_add(reply, text, 6);
+		*to++ = '\\';
+		*to++ = (char)byte;
+		return to;
 	}
+	to = WEIR__PUT(to, "\\u00");
+	*to++ = digits[byte >> 4];
+	*to++ = digits[byte & 15];
+	return to;
+}
+
+/* At most 6 n bytes. */
+static char *put_escaped(char *to, const char *bytes, size_t n)
+{
+	const unsigned char *const from = (const unsigned char *)bytes;
+
+	for (size_t i = 0; i < n;) {
+		size_t length;
+
+		if (from[i] < 0x7f && from[i] >= 0x20 && from[i] != '"' && from[i] != '\\') {
+			*to++ = bytes[i++];
+			continue;
+		}
+		length = from[i] < 0x80 ? 0 : character_at(from + i, n - i);
+		if (length > 0)
+			to = weir__put(to, bytes + i, length);
+		else if (from[i] < 0x80)
+			to = put_escaped_byte(to, from[i]);
+		else
+			to = WEIR__PUT(to, "\xef\xbf\xbd");
+		i += length > 0 ? length : 1;
+	}
+	return to;
+}
+
+char *weir__put_string(char *to, const char *bytes, size_t n)
+{
+	*to++ = '"';
+	to = put_escaped(to, bytes, n);
+	*to++ = '"';
+	return to;
 }
 
 void weir__reply_add_escaped(struct weir__http_reply *reply, const char *bytes, size_t n)
 {
-	const unsigned char *const from = (const unsigned char *)bytes;
-	size_t plain = 0; /* where what is to be written as it is begins */
+	char *const to = weir__reply_room(reply, 6 * n);
 
-	for (size_t i = 0; i < n;) {
-		const size_t length = from[i] < 0x80 ? 1 : character_at(from + i, n - i);
-
-		if (length > 0 && from[i] >= 0x20 && from[i] != '"' && from[i] != '\\' && from[i] != 0x7f) {
-			i += length;
-			continue;
-		}
-		weir__reply_add(reply, bytes + plain, i - plain);
-		if (length == 0)
-			WEIR__REPLY_ADD(reply, "\xef\xbf\xbd");
-		else
-			escape(reply, from[i]);
-		plain = ++i;
-	}
-	weir__reply_add(reply, bytes + plain, n - plain);
+	if (to)
+		weir__reply_wrote(reply, put_escaped(to, bytes, n));
 }
 
 void weir__reply_add_string(struct weir__http_reply *reply, const char *bytes, size_t n)
 {
-	WEIR__REPLY_ADD(reply, "\"");
-	weir__reply_add_escaped(reply, bytes, n);
-	WEIR__REPLY_ADD(reply, "\"");
+	char *const to = weir__reply_room(reply, 6 * n + 2);
+
+	if (to)
+		weir__reply_wrote(reply, weir__put_string(to, bytes, n));
 }
 
 /* --- heads ------------------------------------------------------------------------------------------------------ */
 
+char *weir__reply_head_room(struct weir__http_reply *reply, size_t n)
+{
+	if (n <= sizeof(reply->headers) - reply->headers_length)
+		return reply->headers + reply->headers_length;
+	reply->is_full = true;
+	return NULL;
+}
+
+void weir__reply_head_wrote(struct weir__http_reply *reply, const char *end)
+{
+	reply->headers_length = (size_t)(end - reply->headers);
+}
+
 void weir__reply_head(struct weir__http_reply *reply, const char *bytes, size_t n)
 {
-	if (n > sizeof(reply->headers) - reply->headers_length) {
-		reply->is_full = true;
-		return;
-	}
-	memcpy(reply->headers + reply->headers_length, bytes, n);
-	reply->headers_length += n;
+	char *const to = weir__reply_head_room(reply, n);
+
+	if (to)
+		weir__reply_head_wrote(reply, weir__put(to, bytes, n));
 }
 
 void weir__reply_head_text(struct weir__http_reply *reply, const char *text)
@@ -175,26 +208,18 @@ void weir__reply_head_number(struct weir__http_reply *reply, uint64_t number)
 	weir__reply_head(reply, digits, (size_t)(weir__put_digits(digits, number) - digits));
 }
 
-static char *put(char *to, const char *bytes, size_t n)
-{
-	memcpy(to, bytes, n);
-	return to + n;
-}
-
-#define PUT(to, literal) put(to, "" literal, sizeof(literal) - 1)
-
 static char *put_status(char *to, unsigned status)
 {
 	const char *words;
 
 	if (status == 200)
-		return PUT(to, "HTTP/1.1 200 OK\r\n");
+		return WEIR__PUT(to, "HTTP/1.1 200 OK\r\n");
 	words = weir__reply_words(status);
-	to = PUT(to, "HTTP/1.1 ");
+	to = WEIR__PUT(to, "HTTP/1.1 ");
 	to = weir__put_digits(to, status);
 	*to++ = ' ';
-	to = put(to, words, strlen(words));
-	return PUT(to, "\r\n");
+	to = weir__put(to, words, strlen(words));
+	return WEIR__PUT(to, "\r\n");
 }
 
 /* Its longest: a status line of 60 bytes, Date of 40, Content-Type of 60, Content-Length of 40, Connection of 30. */
@@ -211,20 +236,20 @@ void weir__reply_end(struct weir__http_reply *reply, unsigned status, const char
 		return;
 	}
 	to = put_status(to, status);
-	to = put(to, reply->date->text, reply->date->length);
+	to = weir__put(to, reply->date->text, reply->date->length);
 	if (status != 204) {
-		to = PUT(to, "Content-Type: ");
-		to = put(to, type, strlen(type));
-		to = PUT(to, "\r\nContent-Length: ");
+		to = WEIR__PUT(to, "Content-Type: ");
+		to = weir__put(to, type, strlen(type));
+		to = WEIR__PUT(to, "\r\nContent-Length: ");
 		to = weir__put_digits(to, reply->body_length);
-		to = PUT(to, "\r\n");
+		to = WEIR__PUT(to, "\r\n");
 	}
 	if (reply->says_close)
-		to = PUT(to, "Connection: close\r\n");
+		to = WEIR__PUT(to, "Connection: close\r\n");
 	else if (reply->says_keep_alive)
-		to = PUT(to, "Connection: keep-alive\r\n");
-	to = put(to, reply->headers, reply->headers_length);
-	to = PUT(to, "\r\n");
+		to = WEIR__PUT(to, "Connection: keep-alive\r\n");
+	to = weir__put(to, reply->headers, reply->headers_length);
+	to = WEIR__PUT(to, "\r\n");
 	if (!reply->is_without_body && status != 204) {
 		memmove(to, reply->bytes + WEIR__REPLY_HEAD_ROOM, reply->body_length);
 		to += reply->body_length;

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum {
 	WEIR__REPLY_HEADERS_SIZE = 1024, /* of headers that an answer has beside those of all */
@@ -37,7 +38,37 @@ struct weir__http_reply {
 	char headers[WEIR__REPLY_HEADERS_SIZE];
 };
 
+/* One that begins here. */
+static inline void weir__reply_init(struct weir__http_reply *reply, char *bytes, size_t size,
+				    const struct weir__http_date *date)
+{
+	reply->bytes = bytes;
+	reply->size = size;
+	reply->length = reply->body_length = reply->headers_length = 0;
+	reply->is_full = reply->is_without_body = reply->says_close = reply->says_keep_alive = false;
+	reply->date = date;
+}
+
 void weir__http_date_set(struct weir__http_date *date, weir_ns now);
+
+/* Writing piece by piece: `to` is what was written before, and what is behind the new piece is returned. */
+static inline char *weir__put(char *to, const char *bytes, size_t n)
+{
+	memcpy(to, bytes, n);
+	return to + n;
+}
+
+#define WEIR__PUT(to, literal) weir__put(to, "" literal, sizeof(literal) - 1)
+
+/* Where so many bytes of the body, or of the headers, can be written piece by piece; NULL: there is no room. They are part
+ * of it once the end of what was written is told. */
+char *weir__reply_room(struct weir__http_reply *reply, size_t n);
+void weir__reply_wrote(struct weir__http_reply *reply, const char *end);
+char *weir__reply_head_room(struct weir__http_reply *reply, size_t n);
+void weir__reply_head_wrote(struct weir__http_reply *reply, const char *end);
+
+/* A string of JSON in quotes, at most 6 n + 2 bytes. */
+char *weir__put_string(char *to, const char *bytes, size_t n);
 
 /* Writing to the body. */
 void weir__reply_add(struct weir__http_reply *reply, const char *bytes, size_t n);

@@ -53,18 +53,18 @@ static void forget(struct weir__connection *connection)
 
 /* --- answers ---------------------------------------------------------------------------------------------------- */
 
-static struct weir__http_reply reply_at(struct weir__worker *worker, size_t at)
+static void begin_reply(struct weir__worker *worker, size_t at, struct weir__http_reply *ret_reply)
 {
 	const struct http *const http = worker->of_wires[WEIR__WIRE_HTTP];
 
-	return (struct weir__http_reply){ .bytes = worker->out + at, .size = WEIR__OUT_SIZE - at, .date = &http->date };
+	weir__reply_init(ret_reply, worker->out + at, WEIR__OUT_SIZE - at, &http->date);
 }
 
 /* Answers behind what is in `out` already, and returns how much is there then. */
 static size_t answer_request(struct weir__worker *worker, struct weir__connection *connection,
 			     struct weir__http_request *request, size_t length, bool *is_alive)
 {
-	struct weir__http_reply reply = reply_at(worker, length);
+	struct weir__http_reply reply;
 	struct weir__http_call call = { .commands = &worker->commands,
 					.client = &connection->client,
 					.request = request,
@@ -72,6 +72,7 @@ static size_t answer_request(struct weir__worker *worker, struct weir__connectio
 					.is_ending = atomic_load_explicit(&worker->is_stopping, memory_order_relaxed) };
 	const struct weir__route *route;
 
+	begin_reply(worker, length, &reply);
 	connection->client.is_leaving = !request->is_kept_alive || call.is_ending;
 	reply.says_close = connection->client.is_leaving;
 	reply.says_keep_alive = request->reader->parser.http_minor == 0;
@@ -92,8 +93,9 @@ static size_t answer_request(struct weir__worker *worker, struct weir__connectio
 static size_t refuse(struct weir__worker *worker, struct weir__connection *connection, unsigned status,
 		     const char *detail, size_t length)
 {
-	struct weir__http_reply reply = reply_at(worker, length);
+	struct weir__http_reply reply;
 
+	begin_reply(worker, length, &reply);
 	connection->client.is_leaving = true;
 	reply.says_close = true;
 	weir__reply_problem(&reply, status, detail);
