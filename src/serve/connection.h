@@ -43,7 +43,8 @@ struct weir__connection {
 	bool has_requests;          /* there are whole ones in it, which were not answered since too much waits */
 	struct weir__output output; /* answers that wait */
 	weir_ns taken_at;           /* when the client last took some of them, or they began to wait */
-	bool is_finished;           /* all is answered: nothing will be written any more */
+	bool lingers;     /* it has more to say that nobody will read: to close at once could lose the last answer */
+	bool is_finished; /* all is answered: nothing will be written any more */
 };
 
 struct weir__worker {

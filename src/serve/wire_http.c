@@ -96,7 +96,7 @@ static size_t refuse(struct weir__worker *worker, struct weir__connection *conne
 	struct weir__http_reply reply;
 
 	begin_reply(worker, length, &reply);
-	connection->client.is_leaving = true;
+	connection->client.is_leaving = connection->lingers = true;
 	reply.says_close = true;
 	weir__reply_problem(&reply, status, detail);
 	return length + reply.length;
@@ -234,6 +234,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 		}
 	}
 	connection->has_requests = is_held && at < n;
+	connection->lingers = connection->lingers || (connection->client.is_leaving && at < n);
 	*ret_used = at;
 	return is_alive && weir__worker_flush(worker, connection, length) &&
 	       !(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0);

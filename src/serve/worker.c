@@ -275,8 +275,8 @@ static bool answer_unread(struct weir__worker *worker, struct weir__connection *
 static void hear(struct weir__worker *worker, struct weir__connection *connection)
 {
 	const bool is_behind = weir__output_waiting(&connection->output) > 0;
-	const bool reads = !connection->has_requests && !connection->client.is_leaving &&
-			   !weir__worker_holds_back(worker, connection);
+	const bool reads = connection->is_finished || (!connection->has_requests && !connection->client.is_leaving &&
+						       !weir__worker_holds_back(worker, connection));
 	const enum weir__interest interest = connection->client.waiter ?
 						     (is_behind ? WEIR__HEAR_END_AND_ROOM : WEIR__HEAR_END) :
 					     !reads    ? WEIR__HEAR_ROOM :
@@ -302,16 +302,45 @@ static bool send_and_go_on(struct weir__worker *worker, struct weir__connection 
 	return !(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0);
 }
 
+/* What comes from a client that has its last answer. False: that was all. */
+static bool pass_over(struct weir__worker *worker, const struct weir__connection *connection)
+{
+	for (int turn = 0; turn < READS_A_TURN; turn++) {
+		const ssize_t n = weir__net_read(connection->socket, worker->in, WEIR__IN_SIZE);
+
+		if (n <= 0)
+			return n == -EAGAIN || n == -EINTR;
+	}
+	return true;
+}
+
+/* Instead of closing: until the client has heard the last answer and closes, or takes too long. True: so it is. */
+static bool linger(struct weir__worker *worker, struct weir__connection *connection)
+{
+	if (!connection->lingers || connection->is_finished || weir__output_waiting(&connection->output) > 0)
+		return false;
+	weir__net_end_writing(connection->socket);
+	connection->is_finished = true;
+	drop(&connection->unread);
+	weir__worker_begin(worker, connection);
+	return true;
+}
+
 static void serve(struct weir__worker *worker, struct weir__connection *connection,
 		  const struct weir__loop_event *event)
 {
 	bool is_alive = !(connection->client.waiter && event->has_left);
 
+	if (connection->is_finished) {
+		if (event->is_over || (event->can_read && !pass_over(worker, connection)))
+			close_connection(worker, connection);
+		return;
+	}
 	if (is_alive && weir__output_waiting(&connection->output) > 0 && (event->can_write || event->is_over))
 		is_alive = !event->is_over && send_and_go_on(worker, connection);
 	if (is_alive && event->can_read)
 		is_alive = read_some(worker, connection) != READ_END;
-	if (!is_alive) {
+	if (!is_alive && !linger(worker, connection)) {
 		close_connection(worker, connection);
 		return;
 	}
@@ -381,7 +410,8 @@ static void end_late(struct weir__worker *worker)
 	while (late_at(worker) <= worker->now) {
 		struct weir__connection *const late = worker->begun.later;
 
-		late->wire->refuse_late(worker, late);
+		if (!late->is_finished)
+			late->wire->refuse_late(worker, late);
 		close_connection(worker, late);
 	}
 }
@@ -479,12 +509,12 @@ static bool finish(struct weir__worker *worker, struct weir__connection *connect
 
 	if (!connection->is_finished) {
 		if (weir__output_waiting(&connection->output) > 0 && !send_and_go_on(worker, connection))
-			return true;
+			return !linger(worker, connection);
 		while (weir__output_waiting(&connection->output) == 0 && reading == READ_SOME &&
 		       !connection->client.is_leaving && weir_table_now(worker->options.table) < deadline)
 			reading = read_some(worker, connection);
 		if (reading == READ_END)
-			return true;
+			return !linger(worker, connection);
 		if (weir__output_waiting(&connection->output) > 0) {
 			hear(worker, connection);
 			return false;

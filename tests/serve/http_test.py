@@ -3,15 +3,19 @@
 
     http_test.py WEIR"""
 
+import contextlib
 import hashlib
 import http.client
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 from daemon import TIMEOUT_S, daemon, receive, receive_all, run
 
@@ -327,6 +331,16 @@ def what_is_ambiguous_is_refused_and_closed():
                 assert b"\r\nConnection: close\r\n" in text and json.loads(found[0][1])["status"] == status, text
 
 
+def who_sends_too_much_hears_why():
+    with policy_daemon() as one:
+        for _ in range(20):
+            with raw(one) as client:
+                client.sendall(b"POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n" + b" " * 1000000)
+                client.shutdown(socket.SHUT_WR)
+                found, rest = answers(receive_all(client), 1)
+                assert found[0][0] == 413 and rest == b"", found
+
+
 def who_expects_to_be_told_is_told():
     with policy_daemon() as one, raw(one) as client:
         client.sendall(b"POST /healthz HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
@@ -344,6 +358,41 @@ def who_is_slow_is_told_and_closed():
             assert found[0][0] == 408, found
             idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             assert receive_all(idle).endswith(b"\r\n\r\nok\n")
+
+
+def who_asks_while_it_ends_is_told():
+    """So much is asked, and not read, that the rest is answered after the end has begun."""
+    n = 200000
+    with policy_daemon("--output", "64KiB") as one, raw(one) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        asking = threading.Thread(target=lambda: suppress_errors(
+            lambda: client.sendall(b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n" * n)))
+        asking.start()
+        client.recv(1, socket.MSG_PEEK)
+        one.process.send_signal(signal.SIGTERM)
+        while accepts(one):
+            time.sleep(0.01)
+        text = receive_all(client)
+        asking.join(TIMEOUT_S)
+        assert one.process.wait(TIMEOUT_S) == 0
+        ready, ending = text.count(b"HTTP/1.1 200 OK"), text.count(b"HTTP/1.1 503 ")
+        assert 0 < ready < n and ending == 1, (ready, ending)
+        assert b"\r\nConnection: close\r\n" in text[text.rindex(b"HTTP/1.1 503 "):], text[-500:]
+        one.process.stdout.close()
+        one.process = None
+
+
+def suppress_errors(run):
+    with contextlib.suppress(OSError):
+        run()
+
+
+def accepts(one):
+    try:
+        raw(one).close()
+        return True
+    except ConnectionError:
+        return False
 
 
 def old_clients_are_answered():
@@ -387,8 +436,10 @@ TESTS = [
     ("pipelines are answered in order", pipelines_are_answered_in_order),
     ("requests come in any pieces", requests_come_in_any_pieces),
     ("what is ambiguous is refused, and closed", what_is_ambiguous_is_refused_and_closed),
+    ("who sends too much hears why", who_sends_too_much_hears_why),
     ("who expects to be told is told", who_expects_to_be_told_is_told),
     ("who is slow is told, and closed", who_is_slow_is_told_and_closed),
+    ("who asks while it ends is told", who_asks_while_it_ends_is_told),
     ("old clients are answered", old_clients_are_answered),
     ("a path will do", a_path_will_do),
 ]
