@@ -254,9 +254,9 @@ static bool add_where(struct weir__settings *settings, const struct weir__settin
 		      struct weir__setting_place place, const char *text, size_t length)
 {
 	struct weir__setting_list *const list = value_of(settings, setting);
-	const bool is_none = setting->least == 0 && length == 4 && memcmp(text, "none", 4) == 0;
+	const bool is_none = !is_where(text, length);
 
-	if (!is_none && !is_where(text, length))
+	if (is_none && (setting->least > 0 || length != 4 || memcmp(text, "none", 4) != 0))
 		return false;
 	if (is_none || place_of(settings, setting)->from != place.from)
 		list->n = 0;
