@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct http_transcript {
-	char text[1 << 16];
+	char text[1 << 14];
 	size_t length;
 	bool is_cut; /* there was no more room */
 };
@@ -35,8 +35,13 @@ __attribute__((format(printf, 2, 3))) static inline void http_say(struct http_tr
 static inline void http_say_bytes(struct http_transcript *to, const char *bytes, size_t n)
 {
 	for (size_t i = 0; i < n && !to->is_cut; i++)
-		http_say(to, bytes[i] > ' ' && bytes[i] < 127 && bytes[i] != '\\' ? "%c" : "\\x%02x",
-			 (unsigned char)bytes[i]);
+		if (bytes[i] <= ' ' || bytes[i] >= 127 || bytes[i] == '\\')
+			http_say(to, "\\x%02x", (unsigned char)bytes[i]);
+		else if (to->length + 1 < sizeof(to->text))
+			to->text[to->length++] = bytes[i];
+		else
+			to->is_cut = true;
+	to->text[to->length] = '\0';
 }
 
 /* METHOD path ?query {name: value} =body, then + or - for whether it is kept alive */
