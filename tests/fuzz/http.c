@@ -1,0 +1,212 @@
+/* http.c: any bytes as what a client says to the daemon by HTTP. Whatever it is, each request has one answer: a head as it
+ * should be, a body of the length that the head says, and JSON where it says so. A denial says when to come back, or that
+ * no wait will help. No answer is longer than the room that its route asks for.
+ *
+ * The first byte of an input says how: bit 0 that there are users, bits 1 and 2 which headers tell of limits, bits 3 and 4
+ * how much time there is between two requests, bit 5 that the rest is not requests but the body of a POST /v1/check.
+ *
+ * An input meets a table in which nobody owes anything, and whose secret is always the same: the memory of the table is
+ * put back to what it was. */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "serve/http_call.h"
+#include "serve/policies.h"
+#include "store/table.h"
+
+enum { INPUT_MOST = 8192, REGION_MOST = 1 << 22, KEYS = 4096, OUT_SIZE = 1 << 20, TEXT_MOST = INPUT_MOST + 256 };
+
+static const weir_ns spans[] = { 0, 1000000, UINT64_C(1000000000), UINT64_C(3600000000000) };
+
+static const char policy_text[] =
+	"limits:\n"
+	"  - {name: all, limit: 50/s burst 10}\n"
+	"  - {name: per-client, key: [ip], limit: 5/min}\n"
+	"  - {name: queue, key: [user], limit: 10/s leaky queue 8, cost: {attribute: items}}\n"
+	"  - {name: log, key: [ip], match: {path: /a/**}, limit: 3/hour sliding_log, mode: shadow}\n";
+
+static struct weir__settings settings, with_users;
+static struct weir__policies *policies;
+static struct weir_table *table;
+static const struct weir_table_limit *counted_as;
+static unsigned char *fresh;
+static char folder[] = "/tmp/weir-fuzz-XXXXXX", path[64];
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(bool holds, const char *what)
+{
+	if (holds)
+		return;
+	fprintf(stderr, "%s\n", what);
+	abort();
+}
+
+static void remove_files(void)
+{
+	weir__policies_free(policies);
+	(void)unlink(path);
+	(void)rmdir(folder);
+}
+
+static void make_settings(void)
+{
+	struct weir__user *const user = &with_users.users.at[0];
+	FILE *file;
+
+	require(mkdtemp(folder) != NULL, "no folder");
+	(void)snprintf(path, sizeof(path), "%s/policy.yaml", folder);
+	file = fopen(path, "we");
+	require(file && fputs(policy_text, file) >= 0 && fclose(file) == 0, "no file");
+	weir__settings_init(&settings, stderr);
+	(void)snprintf(settings.policy, sizeof(settings.policy), "%s", path);
+	with_users = settings;
+	with_users.users.n = 1;
+	strcpy(user->name, "web");
+	user->has_token = weir__users_digest("t", 1, user->token_digest);
+}
+
+static void make_table(void)
+{
+	static const struct weir__hash_secret secret = { 1, 2 };
+	const uint32_t limits = 16;
+	const struct weir_table_options options = { .size_bytes = weir_table_size(KEYS, limits) + 65536,
+						    .limits_max = limits,
+						    .arena_bytes = 65536 };
+
+	make_settings();
+	policies = weir__policies_new(&settings);
+	require(policies && weir_table_new(&options, &table, NULL) == WEIR_OK, "no table");
+	table->region.header->secret = table->region.secret = secret;
+	require(weir_table_add_limit_text(table, "counted", "1/s", &counted_as, NULL) == WEIR_OK, "no limit");
+	require(weir__policies_start(policies, table), "no policy");
+	(void)weir_table_allow(table, counted_as, "", 0, weir_clock_now(), 0); /* so that this thread has its stripe */
+	require(table->region.size_bytes <= REGION_MOST, "the table is too large");
+	fresh = malloc(table->region.size_bytes);
+	require(fresh != NULL, "no memory");
+	memcpy(fresh, table->region.header, table->region.size_bytes);
+	weir__routes_init();
+	(void)atexit(remove_files);
+}
+
+/* --- answers ---------------------------------------------------------------------------------------------------- */
+
+static const char *header_of(const char *head, const char *name)
+{
+	const char *const at = strstr(head, name);
+
+	return at ? at + strlen(name) : NULL;
+}
+
+static void judge_denied(const char *head, const json_t *body)
+{
+	const json_t *const retry = json_object_get(body, "retry_after_ns");
+	const char *const after = header_of(head, "\r\nRetry-After: ");
+
+	require(json_is_array(json_object_get(body, "violated-policies")), "a denial does not say by what");
+	require(json_is_null(retry) == (after == NULL), "who may come back is not told when, or who may not is");
+	if (after)
+		require(strtoull(after, NULL, 10) * 1000000000 >= (uint64_t)json_integer_value(retry),
+			"it is too early");
+}
+
+static void judge(const struct weir__http_reply *reply, size_t most)
+{
+	static char head[WEIR__REPLY_HEAD_ROOM + 1];
+	const char *const end = memmem(reply->bytes, reply->length, "\r\n\r\n", 4);
+	const char *type, *length;
+	size_t head_length;
+	unsigned status;
+	json_t *body;
+
+	require(reply->length <= most && end, "an answer has no head, or is too long");
+	head_length = (size_t)(end - reply->bytes) + 4;
+	require(head_length <= WEIR__REPLY_HEAD_ROOM, "a head is too long");
+	memcpy(head, reply->bytes, head_length);
+	head[head_length] = '\0';
+	require(sscanf(head, "HTTP/1.1 %3u ", &status) == 1 && strlen(head) == head_length, "no status, or a NUL");
+	type = header_of(head, "\r\nContent-Type: ");
+	length = header_of(head, "\r\nContent-Length: ");
+	require(type && length && header_of(head, "Date: "), "a header is missing");
+	if (reply->is_without_body) {
+		require(reply->length == head_length, "a body that nobody asked for");
+		return;
+	}
+	require(strtoull(length, NULL, 10) == reply->length - head_length, "a body of another length");
+	if (strncmp(type, "text/", 5) == 0)
+		return;
+	body = json_loadb(end + 4, reply->length - head_length, JSON_REJECT_DUPLICATES, NULL);
+	require(body != NULL, "a body that is no JSON");
+	require(status < 400 || (strncmp(type, WEIR__TYPE_PROBLEM, sizeof(WEIR__TYPE_PROBLEM) - 1) == 0 &&
+				 json_integer_value(json_object_get(body, "status")) == status),
+		"an error that is no problem");
+	require(status != 500, "an answer that did not fit");
+	if (status == 429)
+		judge_denied(head, body);
+	json_decref(body);
+}
+
+static void answer(struct weir__commands *commands, struct weir__http_request *request)
+{
+	static char out[OUT_SIZE];
+	static struct weir__http_date date;
+	struct weir__client client = { .number = 1 };
+	struct weir__http_reply reply;
+	struct weir__http_call call = { .commands = commands, .client = &client, .request = request, .reply = &reply };
+	const struct weir__route *route;
+	size_t most = WEIR__REPLY_MOST;
+
+	weir__http_date_set(&date, weir_table_now(table));
+	weir__reply_init(&reply, out, OUT_SIZE, &date);
+	reply.is_without_body = request->method == HTTP_HEAD;
+	route = weir__routes_find(&call);
+	if (route && route->most > 0)
+		most = route->most;
+	if (route && weir__routes_permit(&call, route))
+		route->run(&call);
+	judge(&reply, most);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct weir__http_reader reader;
+	static struct weir__commands commands;
+	struct weir__http_request request;
+	size_t at = 0, used, length = 0;
+	char *bytes;
+
+	if (size == 0 || size > INPUT_MOST)
+		return 0;
+	if (table == NULL)
+		make_table();
+	bytes = malloc(TEXT_MOST);
+	require(bytes != NULL, "no memory");
+	if (data[0] & 32)
+		length = (size_t)snprintf(bytes, TEXT_MOST,
+					  "POST /v1/check HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n"
+					  "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n",
+					  size - 1);
+	memcpy(bytes + length, data + 1, size - 1);
+	length += size - 1;
+	memcpy(table->region.header, fresh, table->region.size_bytes);
+	weir__commands_init(&commands, table, counted_as);
+	settings.ratelimit_headers = with_users.ratelimit_headers = data[0] >> 1 & 3;
+	commands.settings = data[0] & 1 ? &with_users : &settings;
+	commands.policies = policies;
+	fuzz_clock_ahead = 0;
+	for (;;) {
+		weir__http_init(&reader);
+		if (at == length ||
+		    weir__http_read(&reader, bytes + at, length - at, &used, &request) != WEIR__HTTP_WHOLE)
+			break;
+		answer(&commands, &request);
+		fuzz_clock_ahead += spans[data[0] >> 3 & 3];
+		at += used;
+	}
+	free(bytes);
+	return 0;
+}
