@@ -13,7 +13,7 @@ const struct weir__route weir__routes[] = {
 	{ HTTP_GET, "/v1/check", weir__http_get_check, 0, 0,
 	  "decides by all limits of the policy that apply: the query names attributes, and the cost" },
 	{ HTTP_POST, "/v1/check", weir__http_post_check, 0, WEIR__CHECK_MOST,
-	  "likewise, of JSON: {\"attributes\": {...}, \"cost\": 1}, or up to 1000 of these in an array" },
+	  "likewise, of JSON: `{\"attributes\": {...}, \"cost\": 1}`, or up to 1000 of these in an array" },
 	{ HTTP_GET, "/healthz", weir__http_healthz, WEIR__ROUTE_OPEN, 0, "200 as long as the server runs" },
 	{ HTTP_GET, "/readyz", weir__http_readyz, WEIR__ROUTE_OPEN, 0, "200, or 503 once it is about to end" },
 };

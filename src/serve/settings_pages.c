@@ -17,7 +17,7 @@ struct section {
 	const char *sample; /* between texts[0] and the others; NULL: none */
 };
 
-static const char summary[] = "Decides for whoever asks over RESP, the protocol of Redis: any Redis client will do.";
+static const char summary[] = "Decides for whoever asks over RESP, by any Redis client, or over HTTP.";
 static const char precedence[] =
 	"Each option but `--config` is also a variable of the environment, `WEIR_KEYS` for "
 	"`--keys`, with commas in lists, and a key of the file, `keys`. "

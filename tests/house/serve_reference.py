@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The tables of commands and errors in docs/serve.md are those of the source, and no error is said that is not in them.
+"""The tables of docs/serve.md and docs/http.md are those of the source, and no error is said that is not in them.
 
-    serve_reference.py PROGRAM            says whether the page is stale
-    serve_reference.py PROGRAM --write    makes it anew
+    serve_reference.py PROGRAM            says whether a page is stale
+    serve_reference.py PROGRAM --write    makes them anew
 
 PROGRAM is build/tests/serve_reference, which prints the tables."""
 
@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/serve.md"
-BETWEEN = re.compile(r"(<!-- (commands|errors): .*? -->\n\n)(.*?)(\n\n<!-- end -->)", re.DOTALL)
+PAGES = {"docs/serve.md": ("commands", "errors"), "docs/http.md": ("routes", "refusals")} # in the order of printing
+BETWEEN = re.compile(r"(<!-- (\w+): made from .*? -->\n\n)(.*?)(\n\n<!-- end -->)", re.DOTALL)
 # An error that is written where it is said, instead of in src/serve/errors.h.
 LOOSE = re.compile(r'weir__resp_write_error\s*\([^;]*?"[A-Z][a-zA-Z]* ', re.DOTALL)
 
@@ -26,19 +26,25 @@ def loose_errors():
             yield f"{file.relative_to(ROOT)}:{number}: an error belongs into the list in src/serve/errors.h"
 
 
+def page_faults(page, names, tables, write):
+    path = ROOT / page
+    old = path.read_text(encoding="utf-8")
+    if [match[1] for match in BETWEEN.findall(old)] != list(names):
+        return [f"{page}: the places for tables are others than {', '.join(names)}"]
+    new = BETWEEN.sub(lambda match: match[1] + tables[match[2]] + match[4], old)
+    if write:
+        path.write_text(new, encoding="utf-8")
+    elif new != old:
+        return [f"{page}: not what the source says; ./dev docs makes it anew"]
+    return []
+
+
 def main(program, write):
     printed = subprocess.run([program], capture_output=True, text=True, check=True).stdout.strip("\n")
-    tables = dict(zip(("commands", "errors"), printed.split("\n\n")))
-    old = PAGE.read_text(encoding="utf-8")
-    new, n = BETWEEN.subn(lambda match: match[1] + tables[match[2]] + match[4], old)
-    if n != len(tables):
-        print(f"docs/serve.md: {n} places for tables instead of {len(tables)}")
-        return 1
+    tables = dict(zip((name for names in PAGES.values() for name in names), printed.split("\n\n")))
     faults = list(loose_errors())
-    if write:
-        PAGE.write_text(new, encoding="utf-8")
-    elif new != old:
-        faults.append("docs/serve.md: not what the source says; ./dev docs makes it anew")
+    for page, names in PAGES.items():
+        faults += page_faults(page, names, tables, write)
     print("\n".join(faults) or "serve reference: as the source says")
     return 1 if faults else 0
 

@@ -1,7 +1,8 @@
-/* reference.c: prints the commands and errors of weir serve as tables in Markdown, from the lists that answer. */
+/* reference.c: prints what weir serve can be asked, and its errors, as tables in Markdown, from the lists that answer. */
 #include <stdio.h>
 
 #include "serve/command.h"
+#include "serve/http_call.h"
 
 /* A bar would end the cell. */
 static void print_cell(const char *text)
@@ -25,6 +26,36 @@ static void print_command(const struct weir__command *row)
 	printf(" |\n");
 }
 
+static void print_route(const struct weir__route *row)
+{
+	printf("| `%s %s`%s | ", llhttp_method_name(row->method), row->path,
+	       row->flags & WEIR__ROUTE_ADMIN ? ", `admin`" : "");
+	print_cell(row->does);
+	printf(" |\n");
+}
+
+static void print_http(void)
+{
+	static const struct {
+		unsigned status;
+		const char *words;
+	} faults[] = {
+#define FAULT_ROW(name, status, text) { (status), (text) },
+		WEIR__HTTP_FAULTS(FAULT_ROW)
+#undef FAULT_ROW
+	};
+
+	printf("\n| request | answer |\n|---|---|\n");
+	for (size_t i = 0; i < weir__routes_n; i++)
+		print_route(&weir__routes[i]);
+	printf("\n| status | what is said |\n|---|---|\n");
+	for (size_t i = 1; i < sizeof(faults) / sizeof(faults[0]); i++) { /* the first is none */
+		printf("| %u | ", faults[i].status);
+		print_cell(faults[i].words);
+		printf(" |\n");
+	}
+}
+
 int main(void)
 {
 	printf("| command | answer |\n|---|---|\n");
@@ -36,5 +67,6 @@ int main(void)
 		print_cell(weir__error_rows[i].when);
 		printf(" |\n");
 	}
+	print_http();
 	return 0;
 }
