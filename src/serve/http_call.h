@@ -40,7 +40,7 @@ struct weir__route {
 	const char *path;
 	weir__run_route *run;
 	int flags;
-	size_t most; /* bytes of an answer, with its head; 0 is WEIR__REPLY_MOST */
+	uint32_t most; /* bytes of an answer, with its head; 0 is WEIR__REPLY_MOST */
 	const char *does;
 };
 
