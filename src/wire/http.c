@@ -66,12 +66,44 @@ static int on_target(llhttp_t *parser, const char *at, size_t length)
 	return 0;
 }
 
+/* Each line ends with CR LF, and none is continued on the next. */
+static bool check_lines(struct weir__http_reader *reader, const char *end)
+{
+	const char *from = reader->framing;
+
+	if (from == end)
+		return true;
+	if (reader->before == '\n' && (*from == ' ' || *from == '\t')) {
+		(void)fail(reader, WEIR__HTTP_FAULT_FOLDED, offset_of(reader, from));
+		return false;
+	}
+	for (const char *at = from; (at = memchr(at, '\n', (size_t)(end - at))) != NULL; at++) {
+		if ((at == from ? reader->before : at[-1]) != '\r') {
+			(void)fail(reader, WEIR__HTTP_FAULT_BARE_LF, offset_of(reader, at));
+			return false;
+		}
+		if (at + 1 < end && (at[1] == ' ' || at[1] == '\t')) {
+			(void)fail(reader, WEIR__HTTP_FAULT_FOLDED, offset_of(reader, at + 1));
+			return false;
+		}
+	}
+	reader->before = end[-1];
+	reader->framing = end;
+	return true;
+}
+
+/* What was wrong before comes first, in how many pieces ever it came. */
+static int fail_behind(struct weir__http_reader *reader, enum weir__http_fault fault, const char *at)
+{
+	return check_lines(reader, at) ? fail(reader, fault, offset_of(reader, at)) : HPE_USER;
+}
+
 /* Bytes that nobody reads must end all the same. */
 static int pass_over(struct weir__http_reader *reader, const char *at, size_t length)
 {
 	reader->extra += (uint32_t)length;
 	if (reader->extra > WEIR__HTTP_EXTRA_MAX)
-		return fail(reader, WEIR__HTTP_FAULT_EXTRA_SIZE, offset_of(reader, at));
+		return fail_behind(reader, WEIR__HTTP_FAULT_EXTRA_SIZE, at);
 	return 0;
 }
 
@@ -83,7 +115,7 @@ static int on_name(llhttp_t *parser, const char *at, size_t length)
 		return pass_over(reader, at, length);
 	if (reader->is_value || reader->n == 0) {
 		if (reader->n == WEIR__HTTP_HEADERS_MAX)
-			return fail(reader, WEIR__HTTP_FAULT_HEADERS, offset_of(reader, at));
+			return fail_behind(reader, WEIR__HTTP_FAULT_HEADERS, at);
 		reader->headers[reader->n++] = (struct weir__http_header){ { 0, 0 }, { 0, 0 } };
 		reader->is_value = false;
 	}
@@ -120,32 +152,6 @@ static int on_chunk(llhttp_t *parser)
 	if (parser->content_length > WEIR__HTTP_BODY_MAX - reader->body_length)
 		return fail(reader, WEIR__HTTP_FAULT_BODY_SIZE, reader->head_length);
 	return 0;
-}
-
-/* Each line ends with CR LF, and none is continued on the next. */
-static bool check_lines(struct weir__http_reader *reader, const char *end)
-{
-	const char *from = reader->framing;
-
-	if (from == end)
-		return true;
-	if (reader->before == '\n' && (*from == ' ' || *from == '\t')) {
-		(void)fail(reader, WEIR__HTTP_FAULT_FOLDED, offset_of(reader, from));
-		return false;
-	}
-	for (const char *at = from; (at = memchr(at, '\n', (size_t)(end - at))) != NULL; at++) {
-		if ((at == from ? reader->before : at[-1]) != '\r') {
-			(void)fail(reader, WEIR__HTTP_FAULT_BARE_LF, offset_of(reader, at));
-			return false;
-		}
-		if (at + 1 < end && (at[1] == ' ' || at[1] == '\t')) {
-			(void)fail(reader, WEIR__HTTP_FAULT_FOLDED, offset_of(reader, at + 1));
-			return false;
-		}
-	}
-	reader->before = end[-1];
-	reader->framing = end;
-	return true;
 }
 
 /* Chunks are joined where the first of them lies. */
