@@ -86,8 +86,10 @@ static int listen_for(struct server *server, uint32_t worker, enum weir__wire_nu
 		if (worker == 0 || strchr(where, '/') == NULL)
 			error = weir__net_listen(where, true, socket, name);
 		if (error != 0) {
-			weir__settings_fault(&server->settings, list->places[i], setting_names[wire], "%s: %s", where,
-					     error == EINVAL ? "there is no such host" : strerror(error));
+			weir__settings_fault(
+				&server->settings, list->places[i], setting_names[wire], "%s: %s%s", where,
+				error == EINVAL ? "there is no such host" : strerror(error),
+				error == EADDRINUSE && wire == WEIR__WIRE_HTTP ? "; use another one, or none" : "");
 			return FAILED;
 		}
 		options->listeners[options->n_listeners++] = (struct weir__listener){ *socket, wire };

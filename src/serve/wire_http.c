@@ -2,6 +2,7 @@
  *
  * A request that was read whole is answered where it lies. The beginning of one is kept with its reader until the rest has
  * come; a connection without a request has neither. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,6 +101,16 @@ static size_t refuse(struct weir__worker *worker, struct weir__connection *conne
 	reply.says_close = true;
 	weir__reply_problem(&reply, status, detail);
 	return length + reply.length;
+}
+
+static size_t refuse_fault(struct weir__worker *worker, struct weir__connection *connection,
+			   const struct weir__http_reader *reader, size_t length)
+{
+	char text[256];
+
+	(void)snprintf(text, sizeof(text), "at byte %u of the request: %s", reader->fault_at,
+		       weir__http_fault_words(reader->fault));
+	return refuse(worker, connection, weir__http_fault_status(reader->fault), text, length);
 }
 
 static void refuse_late(struct weir__worker *worker, struct weir__connection *connection)
@@ -226,8 +237,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 		}
 		length = found.status == WEIR__HTTP_WHOLE ?
 				 answer_request(worker, connection, &found.request, length, &is_alive) :
-				 refuse(worker, connection, weir__http_fault_status(found.reader->fault),
-					weir__http_fault_words(found.reader->fault), length);
+				 refuse_fault(worker, connection, found.reader, length);
 		if (connection->of_wire) {
 			forget(connection);
 			weir__worker_is_whole(connection);

@@ -259,6 +259,17 @@ def tokens_say_who_asks():
         assert ask(client, "GET", "/healthz")[0] == ask(client, "GET", "/readyz")[0] == 200
 
 
+def a_place_that_is_taken_is_told():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = subprocess.run([WEIR, "serve", "--listen", "127.0.0.1:0", "--http", where], capture_output=True, text=True,
+                              timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 1, done
+    assert done.stderr == f"weir serve: --http: {where}: Address already in use; use another one, or none\n", done
+
+
 def others_reach_it_only_with_users():
     done = subprocess.run([WEIR, "serve", "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0"], capture_output=True, text=True,
                           timeout=TIMEOUT_S, check=False)
@@ -329,6 +340,7 @@ def what_is_ambiguous_is_refused_and_closed():
                 found, rest = answers(text, 1)
                 assert found[0][0] == status and rest == b"", (request[:80], found, rest)
                 assert b"\r\nConnection: close\r\n" in text and json.loads(found[0][1])["status"] == status, text
+                assert re.match(r"at byte \d+ of the request: ", json.loads(found[0][1])["detail"]), text
 
 
 def who_sends_too_much_hears_why():
@@ -429,6 +441,7 @@ TESTS = [
     ("headers can be chosen", headers_can_be_chosen),
     ("without a policy there is nothing to check", without_a_policy_there_is_nothing_to_check),
     ("tokens say who asks", tokens_say_who_asks),
+    ("a place that is taken is told", a_place_that_is_taken_is_told),
     ("others reach it only with users", others_reach_it_only_with_users),
     ("it tells how it is", it_tells_how_it_is),
     ("what is not there is told", what_is_not_there_is_told),
