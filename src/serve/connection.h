@@ -30,11 +30,12 @@ enum weir__interest {
 
 struct weir__connection {
 	struct weir__client client; /* the first: so it leads here */
-	struct weir__connection *next,
-		*previous; /* among those of the worker; who has been silent for longest comes first */
-	struct weir__connection *later, *earlier; /* among those whose request is not whole; NULL: it is none of them */
+	/* Among those of the worker: who has been silent for longest comes first. */
+	struct weir__connection *next, *previous;
+	/* Among those whose request is not whole, or who linger: who began first comes first. NULL: it is none of them. */
+	struct weir__connection *later, *earlier;
 	weir_ns active_at;
-	weir_ns begun_at; /* when the request began that is not whole */
+	weir_ns begun_at; /* when that was */
 	const struct weir__wire *wire;
 	void *of_wire; /* what the wire keeps of a request that is not whole; NULL: nothing */
 	int socket;

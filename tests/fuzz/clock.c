@@ -6,7 +6,7 @@
 
 static const weir_ns now = UINT64_C(1800000000000000000), monotonic = UINT64_C(1000000000000);
 
-weir_ns fuzz_clock_ahead;
+_Atomic weir_ns fuzz_clock_ahead;
 
 weir_ns weir_clock_now(void)
 {

@@ -4,6 +4,6 @@
 
 #include <weir/types.h>
 
-extern weir_ns fuzz_clock_ahead;
+extern _Atomic weir_ns fuzz_clock_ahead; /* a thread that looks for other policies asks for the time, too */
 
 #endif
