@@ -2,7 +2,6 @@
  *
  * A path with parameters is found by what is before them: two words between slashes, as in /v1/limits/. */
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
