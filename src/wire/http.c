@@ -113,14 +113,28 @@ static int on_name(llhttp_t *parser, const char *at, size_t length)
 
 	if (reader->phase == IN_CHUNKS)
 		return pass_over(reader, at, length);
+	reader->name = at;
 	if (reader->is_value || reader->n == 0) {
 		if (reader->n == WEIR__HTTP_HEADERS_MAX)
-			return fail_behind(reader, WEIR__HTTP_FAULT_HEADERS, at);
+			return 0;
 		reader->headers[reader->n++] = (struct weir__http_header){ { 0, 0 }, { 0, 0 } };
 		reader->is_value = false;
 	}
 	extend(reader, &reader->headers[reader->n - 1].name, at, length);
 	return 0;
+}
+
+/* Not before a name is whole: one that was read in pieces would be refused for its number, and at once for its bytes. */
+static int on_whole_name(llhttp_t *parser)
+{
+	struct weir__http_reader *const reader = reader_of(parser);
+	const struct weir__http_span *const last = &reader->headers[WEIR__HTTP_HEADERS_MAX - 1].value;
+
+	if (reader->phase == IN_CHUNKS || reader->n < WEIR__HTTP_HEADERS_MAX || !reader->is_value)
+		return 0;
+	if (!check_lines(reader, reader->name))
+		return HPE_USER;
+	return fail(reader, WEIR__HTTP_FAULT_HEADERS, last->at + last->length);
 }
 
 static int on_value(llhttp_t *parser, const char *at, size_t length)
@@ -171,6 +185,7 @@ static int on_body(llhttp_t *parser, const char *at, size_t length)
 static const llhttp_settings_t settings = {
 	.on_url = on_target,
 	.on_header_field = on_name,
+	.on_header_field_complete = on_whole_name,
 	.on_header_value = on_value,
 	.on_headers_complete = pause,
 	.on_chunk_extension_name = on_extension,
@@ -280,7 +295,7 @@ static llhttp_errno_t execute(struct weir__http_reader *reader, char *bytes, siz
 	llhttp_errno_t error;
 
 	reader->bytes = bytes;
-	reader->piece = reader->framing = bytes + at;
+	reader->piece = reader->framing = reader->name = bytes + at;
 	reader->base = (uint32_t)at;
 	error = llhttp_execute(&reader->parser, bytes + at, n - at);
 	if (error != HPE_OK)

@@ -68,6 +68,7 @@ struct weir__http_reader {
 	uint32_t base;  /* where what is being read begins */
 	const char *piece;
 	char *bytes;
+	const char *name;    /* where the last one begins, as far as it was read at once */
 	const char *framing; /* from here on nothing was looked at for its line ends */
 	char before;         /* the last byte of what was */
 	uint8_t phase;
