@@ -559,13 +559,31 @@ def check_config_checks_both():
 # --- under load ---------------------------------------------------------------------------------------------------
 
 
+# What an answer of each version says of a request that meets all its limits: limit, limits, decided_by. Limits are added,
+# removed and changed together; the last is in shadow, and of the first version it denies.
+VERSIONS = (
+    ((1000001, 2, "per-user"), (("per-user", "user", "1000001/s"), ("quiet", "extra", "1/day", "shadow"))),
+    ((1000002, 3, "wide"), (("per-user", "user", "2000000/s"), ("wide", "extra", "1000002/s"),
+                            ("quiet", "extra", "100000000/s", "shadow"))),
+    ((1000003, 2, "per-user"), (("wide", "extra", "2000001/s"), ("per-user", "user", "1000003/s"))),
+    ((1000004, 1, "wide"), (("wide", "extra", "1000004/s"),)),
+)
+
+
+def version(number):
+    rows = VERSIONS[number % len(VERSIONS)][1]
+    return "limits:\n" + "".join(
+        f"  - {{name: {name}, key: [{key}], limit: {limit}{''.join(f', mode: {each}' for each in mode)}}}\n"
+        for name, key, limit, *mode in rows)
+
+
 class Asking(threading.Thread):
-    """Asks without a pause, and keeps every answer that belongs to neither version."""
+    """Asks without a pause, and keeps every answer that belongs to no version."""
 
     def __init__(self, server, number):
         super().__init__()
         self.client, self.number = Client(server, 3), number
-        self.is_over, self.asked, self.wrong, self.limits = False, 0, [], set()
+        self.is_over, self.asked, self.wrong, self.seen = False, 0, [], set()
 
     def run(self):
         request = b"".join(bulks("WEIR.CHECK", "user", f"{self.number}-{i}", "extra", "x") for i in range(16))
@@ -581,24 +599,23 @@ class Asking(threading.Thread):
 
     def look_at(self, answer):
         self.asked += 1
-        seen = answer["allowed"], answer["limit"], answer["limits"], answer["decided_by"]
-        self.limits.add(seen[1])
-        # One limit or two; the second is wider, so the first decides. Its number may be the next one's already: limits
-        # change one by one, just before the policy does.
-        if seen not in ((True, limit, limits, "per-user") for limit in (1000000, 2000000) for limits in (1, 2)):
-            self.wrong.append(seen)
+        seen = answer["limit"], answer["limits"], answer["decided_by"]
+        self.seen.add(seen)
+        # Only that one has a limit in shadow which denies.
+        may_deny = seen == VERSIONS[0][0]
+        if (seen not in (told for told, _ in VERSIONS) or not answer["allowed"] or answer["remaining"] > answer["limit"]
+                or answer["shadow_denied"] > may_deny):
+            self.wrong.append(answer)
 
 
 def nobody_notices():
-    versions = (one_limit("1000000/s"),
-                one_limit("2000000/s", more="  - name: wide\n    key: [extra]\n    limit: 100000000/s\n"))
-    with serving(versions[0]) as (server, client, path):
+    with serving(version(0)) as (server, client, path):
         asking = [Asking(server, i) for i in range(CLIENTS)]
         for one in asking:
             one.start()
         try:
             for i in range(1, RELOADS + 1):
-                replace(path, versions[i % 2])
+                replace(path, version(i))
                 ticket = client.ask("WEIR.RELOAD")
                 until(lambda at=ticket: int(client.info()["policy_reloads"]) >= at, "a reload")
         finally:
@@ -610,7 +627,7 @@ def nobody_notices():
         assert info["policy_changes"] == str(RELOADS) and info["policy_failures"] == "0", info
         for one in asking:
             assert not one.wrong, one.wrong[:5]
-            assert one.limits == {1000000, 2000000}, one.limits
+            assert one.seen == {told for told, _ in VERSIONS}, one.seen
         return f"{sum(one.asked for one in asking)} answers"
 
 
