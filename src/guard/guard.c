@@ -225,6 +225,7 @@ struct request {
 	struct weir_guard *guard;
 	const struct weir__bound *bound;
 	struct weir__premise premise; /* that the policy is in its place */
+	bool is_seen;                 /* each limit that is not enforced has been looked at */
 	bool is_charged, is_stale;    /* something is, or was decided; nothing, and the premise does not hold */
 	weir_ns now;
 	struct weir_descriptors_answer matched;
@@ -334,26 +335,40 @@ static void peek_one(struct request *request, size_t i)
 							       claim->key_length, request->now, claim->cost);
 }
 
-/* A limit that the next policy has changed since others were charged follows them; its numbers are told as they were. */
-static void charge_one(struct request *request, size_t i)
+/* A limit that the next policy has changed since others were charged is charged, too; what is told of it is what was seen
+ * before that, or else its numbers as they were. */
+static void charge_late(struct request *request, size_t i, const struct weir_verdict *seen)
 {
 	const struct weir_claim *const claim = &request->claims[i];
 	const uint32_t plan = request->matched.claims[i].plan;
 	struct weir_verdict *const verdict = &request->statuses[i].verdict;
+
+	*verdict = weir_table_take(request->guard->table, claim->limit, claim->key, claim->key_length, request->now,
+				   claim->cost);
+	if (request->is_seen) {
+		*verdict = *seen;
+		verdict->granted = seen->allowed ? claim->cost : 0;
+		verdict->remaining -= verdict->granted < seen->remaining ? verdict->granted : seen->remaining;
+	} else if (plan != WEIR_POLICY_NO_PLAN) { /* of Envoy's limits, which are windows */
+		weir__verdict_as_of(verdict, weir_policy_plan_of(request->bound->policy, plan)->limit.count);
+	}
+}
+
+static void charge_one(struct request *request, size_t i)
+{
+	const struct weir_claim *const claim = &request->claims[i];
+	struct weir_verdict *const verdict = &request->statuses[i].verdict;
+	const struct weir_verdict seen = *verdict;
 
 	if (claim->limit == NULL || request->is_stale)
 		return;
 	if (!weir__table_take_while(&request->premise, request->guard->table, claim->limit, claim->key,
 				    claim->key_length, request->now, claim->cost, verdict)) {
 		request->is_stale = !request->is_charged;
-		if (request->is_stale)
-			return;
-		*verdict = weir_table_take(request->guard->table, claim->limit, claim->key, claim->key_length,
-					   request->now, claim->cost);
-		if (plan != WEIR_POLICY_NO_PLAN) /* of Envoy's limits, which are windows */
-			weir__verdict_as_of(verdict, weir_policy_plan_of(request->bound->policy, plan)->limit.count);
+		if (request->is_charged)
+			charge_late(request, i, &seen);
 	}
-	request->is_charged = true;
+	request->is_charged = !request->is_stale;
 }
 
 /* There are some, and each denies. */
@@ -421,6 +436,7 @@ static bool decide_together(struct request *request)
 	bool is_allowed;
 
 	peek_those(request, false);
+	request->is_seen = true;
 	is_allowed = !are_quotas_used_up(request);
 	if (is_allowed)
 		is_allowed = decide_joint(request);
@@ -487,7 +503,7 @@ static bool check_descriptors(struct request *request, const char *domain, size_
 		*ret_error = make_claims(request, ret_message);
 	if (*ret_error != WEIR_OK)
 		return true;
-	request->is_charged = request->is_stale = false;
+	request->is_seen = request->is_charged = request->is_stale = false;
 	is_allowed = (policy->envoy->options & WEIR_ENVOY_COUNT_EACH ? decide_each : decide_together)(request);
 	/* Where nothing was charged, what was looked at is as of the policy if that is in place after all of it. */
 	if (request->is_stale || (!request->is_charged && !weir__premise_holds(&request->premise)))

@@ -11,12 +11,19 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "../policy/policies.h"
+#include "../policy/envoys.h"
 #include "../store/stopper.h"
 
 static const weir_ns start = UINT64_C(1700000000000000000);
 
 enum { ANSWER = 160 };
+
+/* `all` and `user`, enforced, and `canary`, in shadow. */
+#define DESCRIPTORS(all, user, canary)                                                                                 \
+	"domain: shop\ndescriptors:\n"                                                                                 \
+	"  - {key: all, rate_limit: {unit: day, requests_per_unit: " #all "}}\n"                                       \
+	"  - {key: user, rate_limit: {unit: day, requests_per_unit: " #user "}}\n"                                     \
+	"  - {key: canary, shadow_mode: true, rate_limit: {unit: day, requests_per_unit: " #canary "}}\n"
 
 /* What is asked after two requests by the policy before, and what is then asked by the one after: if the former was answered
  * by the one before, or by the one after. */
@@ -24,42 +31,65 @@ static const struct row {
 	const char *what, *before, *after;
 	const char *old, *new;
 	const char *next_of_old, *next_of_new;
+	uint32_t options; /* of Envoy's form */
 } rows[] = {
 	{ "a window", "{name: a, key: user, limit: 10/day fixed_window}",
 	  "{name: a, key: user, limit: 2/day fixed_window}", "allowed 10 7 1 a 0", "denied 2 0 1 a 0",
-	  "denied 2 0 1 a 0", "denied 2 0 1 a 0" },
+	  "denied 2 0 1 a 0", "denied 2 0 1 a 0", 0 },
 	{ "a bucket", "{name: a, key: user, limit: 10/day}", "{name: a, key: user, limit: 10/day burst 8}",
-	  "allowed 10 7 1 a 0", "allowed 8 7 1 a 0", "allowed 8 6 1 a 0", "allowed 8 6 1 a 0" },
+	  "allowed 10 7 1 a 0", "allowed 8 7 1 a 0", "allowed 8 6 1 a 0", "allowed 8 6 1 a 0", 0 },
 	{ "a log", "{name: a, key: user, limit: 10/day sliding_log}", "{name: a, key: user, limit: 2/day sliding_log}",
-	  "allowed 10 7 1 a 0", "denied 2 0 1 a 0", "denied 2 0 1 a 0", "denied 2 0 1 a 0" },
+	  "allowed 10 7 1 a 0", "denied 2 0 1 a 0", "denied 2 0 1 a 0", "denied 2 0 1 a 0", 0 },
 	{ "the limit of an override",
 	  "{name: a, key: user, limit: 90/day, overrides: [{when: {plan: gold}, limit: 10/day fixed_window}]}",
 	  "{name: a, key: user, limit: 80/day, overrides: [{when: {plan: gold}, limit: 20/day fixed_window}]}",
 	  "allowed 10 7 1 a|plan=gold 0", "allowed 20 17 1 a|plan=gold 0", "allowed 20 16 1 a|plan=gold 0",
-	  "allowed 20 16 1 a|plan=gold 0" },
+	  "allowed 20 16 1 a|plan=gold 0", 0 },
 	{ "two limits", "{name: a, key: user, limit: 10/day fixed_window}\n  - {name: b, limit: 11/day fixed_window}",
 	  "{name: a, key: user, limit: 21/day fixed_window}\n  - {name: b, limit: 20/day fixed_window}",
-	  "allowed 10 7 2 a 0", "allowed 20 17 2 b 0", "allowed 20 16 2 b 0", "allowed 20 16 2 b 0" },
+	  "allowed 10 7 2 a 0", "allowed 20 17 2 b 0", "allowed 20 16 2 b 0", "allowed 20 16 2 b 0", 0 },
 	{ "two limits, of which one comes to deny",
 	  "{name: a, key: user, limit: 10/day fixed_window}\n  - {name: b, limit: 11/day fixed_window}",
 	  "{name: a, key: user, limit: 12/day fixed_window}\n  - {name: b, limit: 2/day fixed_window}",
-	  "allowed 10 7 2 a 0", "denied 2 0 2 b 0", "denied 2 0 2 b 0", "denied 2 0 2 b 0" },
+	  "allowed 10 7 2 a 0", "denied 2 0 2 b 0", "denied 2 0 2 b 0", "denied 2 0 2 b 0", 0 },
 	{ "a bucket and a log", "{name: a, key: user, limit: 10/day}\n  - {name: b, limit: 11/day sliding_log}",
 	  "{name: a, key: user, limit: 21/day burst 10}\n  - {name: b, limit: 9/day sliding_log}", "allowed 10 7 2 a 0",
-	  "allowed 9 6 2 b 0", "allowed 9 5 2 b 0", "allowed 9 5 2 b 0" },
+	  "allowed 9 6 2 b 0", "allowed 9 5 2 b 0", "allowed 9 5 2 b 0", 0 },
 	{ "one limit more", "{name: a, key: user, limit: 10/day fixed_window}",
 	  "{name: a, key: user, limit: 9/day fixed_window}\n  - {name: b, limit: 5/day fixed_window}",
-	  "allowed 10 7 1 a 0", "allowed 5 4 2 b 0", "allowed 5 4 2 b 0", "allowed 5 3 2 b 0" },
+	  "allowed 10 7 1 a 0", "allowed 5 4 2 b 0", "allowed 5 4 2 b 0", "allowed 5 3 2 b 0", 0 },
 	{ "one limit less",
 	  "{name: a, key: user, limit: 10/day fixed_window}\n  - {name: b, limit: 5/day fixed_window}",
 	  "{name: a, key: user, limit: 9/day fixed_window}", "allowed 5 2 2 b 0", "allowed 9 6 1 a 0",
-	  "allowed 9 5 1 a 0", "allowed 9 5 1 a 0" },
+	  "allowed 9 5 1 a 0", "allowed 9 5 1 a 0", 0 },
 	{ "a limit in shadow", "{name: a, limit: 10/day}\n  - {name: b, limit: 9/day fixed_window, mode: shadow}",
 	  "{name: a, limit: 10/day burst 9}\n  - {name: b, limit: 2/day fixed_window, mode: shadow}",
-	  "allowed 10 7 2 a 0", "allowed 9 7 2 a 1", "allowed 9 6 2 a 1", "allowed 9 6 2 a 1" },
+	  "allowed 10 7 2 a 0", "allowed 9 7 2 a 1", "allowed 9 6 2 a 1", "allowed 9 6 2 a 1", 0 },
+	{ .what = "descriptors, all or none",
+	  .before = DESCRIPTORS(10, 11, 12),
+	  .after = DESCRIPTORS(22, 21, 2),
+	  .old = "allowed 10 7 3 shop|all 0: 10 7, 11 8, 12 9",
+	  .new = "allowed 21 18 3 shop|user 1: 22 19, 21 18, 2 0",
+	  .next_of_old = "allowed 21 17 3 shop|user 1: 22 18, 21 17, 2 0",
+	  .next_of_new = "allowed 21 17 3 shop|user 1: 22 18, 21 17, 2 0" },
+	{ .what = "descriptors, of which one comes to deny",
+	  .before = DESCRIPTORS(10, 11, 12),
+	  .after = DESCRIPTORS(22, 2, 12),
+	  .old = "allowed 10 7 3 shop|all 0: 10 7, 11 8, 12 9",
+	  .new = "denied 2 0 3 shop|user 0: 22 20, 2 0, 12 10",
+	  .next_of_old = "denied 2 0 3 shop|user 0: 22 19, 2 0, 12 9",
+	  .next_of_new = "denied 2 0 3 shop|user 0: 22 20, 2 0, 12 10" },
+	{ .what = "descriptors, each counted",
+	  .before = DESCRIPTORS(10, 11, 12),
+	  .after = DESCRIPTORS(22, 21, 20),
+	  .old = "allowed 10 7 3 shop|all 0: 10 7, 11 8, 12 9",
+	  .new = "allowed 21 18 3 shop|user 0: 22 19, 21 18, 20 17",
+	  .next_of_old = "allowed 21 17 3 shop|user 0: 22 18, 21 17, 20 16",
+	  .next_of_new = "allowed 21 17 3 shop|user 0: 22 18, 21 17, 20 16",
+	  .options = WEIR_ENVOY_COUNT_EACH },
 	{ "one that counts all", "{name: a, limit: 10/day fixed_window count all}",
 	  "{name: a, limit: 20/day fixed_window count all}", "allowed 10 7 1 a 0", "allowed 20 17 1 a 0",
-	  "allowed 20 16 1 a 0", "allowed 20 16 1 a 0" },
+	  "allowed 20 16 1 a 0", "allowed 20 16 1 a 0", 0 },
 };
 
 static struct {
@@ -72,6 +102,11 @@ static struct {
 	char answers[2][ANSWER];
 } stage;
 
+static bool is_envoys(const struct row *row)
+{
+	return strncmp(row->before, "domain:", 7) == 0;
+}
+
 static struct weir_policy *policy_of_limits(const char *limits)
 {
 	char text[512];
@@ -83,17 +118,46 @@ static struct weir_policy *policy_of_limits(const char *limits)
 	return policy;
 }
 
+static struct weir_policy *policy_of_row(const struct row *row, const char *text)
+{
+	struct weir_policy *policy;
+
+	if (!is_envoys(row))
+		return policy_of_limits(text);
+	policy = envoy_of(text, row->options);
+	CHECK_TEXT(reported, "");
+	return policy;
+}
+
+static void ask_descriptors(char answer[ANSWER], struct weir_guard_answer *ret_answer)
+{
+	struct weir_guard_status statuses[WEIR_DESCRIPTORS_MAX];
+	struct weir_message why;
+	struct request request;
+
+	request_of(WORDS("all=1", "user=ann", "canary=1"), &request);
+	CHECK(weir_guard_check_descriptors(stage.guard, "shop", 4, request.descriptors, request.n, 1, start, ret_answer,
+					   statuses, &why) == WEIR_OK);
+	(void)snprintf(answer, ANSWER, ": %" PRIu64 " %" PRIu64 ", %" PRIu64 " %" PRIu64 ", %" PRIu64 " %" PRIu64,
+		       statuses[0].verdict.limit, statuses[0].verdict.remaining, statuses[1].verdict.limit,
+		       statuses[1].verdict.remaining, statuses[2].verdict.limit, statuses[2].verdict.remaining);
+}
+
 static void ask(char answer[ANSWER])
 {
 	struct weir_attribute attributes[WORDS_MAX];
 	const size_t n = attributes_of(WORDS("user=ann", "plan=gold"), attributes);
+	char statuses[ANSWER] = "";
 	struct weir_guard_answer of;
 	struct weir_message why;
 
-	CHECK(weir_guard_check(stage.guard, attributes, n, 1, start, &of, &why) == WEIR_OK);
-	(void)snprintf(answer, ANSWER, "%s %llu %llu %zu %s %zu", of.verdict.allowed ? "allowed" : "denied",
-		       (unsigned long long)of.verdict.limit, (unsigned long long)of.verdict.remaining, of.limits,
-		       of.decided_by, of.shadow_denied);
+	if (is_envoys(stage.row))
+		ask_descriptors(statuses, &of);
+	else
+		CHECK(weir_guard_check(stage.guard, attributes, n, 1, start, &of, &why) == WEIR_OK);
+	(void)snprintf(answer, ANSWER, "%s %" PRIu64 " %" PRIu64 " %zu %s %zu%.60s",
+		       of.verdict.allowed ? "allowed" : "denied", of.verdict.limit, of.verdict.remaining, of.limits,
+		       of.decided_by, of.shadow_denied, statuses);
 }
 
 static void begin(const struct row *row)
@@ -107,11 +171,11 @@ static void begin(const struct row *row)
 	stage.row = row;
 	stage.is_changing = false;
 	if (weir_table_new(&options, &stage.table, &why) != WEIR_OK ||
-	    weir_guard_new(stage.table, policy_of_limits(row->before), &stage.guard, &why) != WEIR_OK) {
+	    weir_guard_new(stage.table, policy_of_row(row, row->before), &stage.guard, &why) != WEIR_OK) {
 		check_fail(__FILE__, __LINE__, why.text);
 		exit(1);
 	}
-	stage.next = policy_of_limits(row->after);
+	stage.next = policy_of_row(row, row->after);
 	for (int i = 0; i < 2; i++)
 		ask(stage.answers[0]);
 	stage.answers[0][0] = stage.answers[1][0] = '\0';
