@@ -111,14 +111,16 @@ void weir__bound_settle_all(struct weir_table *table, struct weir__bound *bound,
 	atomic_store(&bound->is_settled, true);
 }
 
-/* A limit, and what the table knows of it, lie far apart: both are to be on their way at once. */
+/* A limit, what the table knows of it, and the slot of the key, which its secret tells, lie far apart: all are to be on
+ * their way at once. */
 static void look_ahead(struct weir__bound *bound)
 {
 	for (uint32_t i = 0; i < bound->policy->n_limits; i++) {
 		const struct weir_table_limit *const limit = bound->limits[bound->policy->limits[i].plan];
 
 		if (limit)
-			bound->ahead[i] = (struct weir__ahead){ limit, limit->entry };
+			bound->ahead[i] =
+				(struct weir__ahead){ limit, limit->entry, { limit->secret.k0, limit->secret.k1 } };
 	}
 }
 
@@ -166,7 +168,7 @@ int weir__bound_new(struct weir_table *table, struct weir_policy *policy, weir_n
 		return no_memory(ret_message);
 	}
 	bound->policy = policy;
-	bound->ahead = weir__pool_take_array(&policy->pool, policy->n_limits, sizeof(bound->ahead[0]));
+	bound->ahead = weir__pool_take_lines(&policy->pool, policy->n_limits, sizeof(bound->ahead[0]));
 	error = bound->ahead && index_plans(bound) ? bind_plans(table, bound, now, ret_message) :
 						     no_memory(ret_message);
 	if (error != WEIR_OK) {

@@ -115,13 +115,34 @@ uint64_t weir_guard_changes(const struct weir_guard *guard)
 
 /* --- decisions -------------------------------------------------------------------------------------------------- */
 
+static bool is_own_plan(const struct weir__bound *bound, const struct weir_policy_claim *of)
+{
+	return bound->policy->envoy == NULL && bound->policy->limits[of->limit].plan == of->plan;
+}
+
 /* The limit of the table; NULL: unlimited. Most requests meet a limit's own plan, which was looked up ahead. */
 static const struct weir_table_limit *limit_of(const struct weir__bound *bound, const struct weir_policy_claim *of)
 {
-	if (bound->policy->envoy == NULL && bound->policy->limits[of->limit].plan == of->plan &&
-	    weir__bound_is_settled(bound))
+	if (is_own_plan(bound, of) && weir__bound_is_settled(bound))
 		return bound->ahead[of->limit].at;
 	return weir__bound_limit(bound, of->plan);
+}
+
+/* As the table hashes it. If what is needed for that is known ahead, so is what will be needed then. */
+static uint64_t hash_ahead(const struct weir_guard *guard, const struct weir__bound *bound,
+			   const struct weir_policy_claim *of, const struct weir_table_limit *limit)
+{
+	const struct weir__ahead *ahead;
+	struct weir__hash_secret secret;
+	uint64_t hash;
+
+	if (!is_own_plan(bound, of))
+		return weir__hash(&limit->secret, of->key, of->key_length);
+	ahead = &bound->ahead[of->limit];
+	secret = (struct weir__hash_secret){ ahead->own[0], ahead->own[1] };
+	hash = weir__hash(&secret, of->key, of->key_length);
+	weir__table_prefetch_take(guard->table, ahead->line, hash);
+	return hash;
 }
 
 /* The name of a plan is that of its limit, which was just looked at, unless that had to be another (name_anew). */
@@ -146,6 +167,7 @@ static bool decide_enforced(const struct weir_guard *guard, const struct weir__b
 	struct weir_claim claims[WEIR_POLICY_CLAIMS_MAX];
 	uint32_t plans[WEIR_POLICY_CLAIMS_MAX];
 	struct weir_decision decision;
+	uint64_t hashes[WEIR_POLICY_CLAIMS_MAX];
 	size_t n = 0;
 
 	for (size_t i = 0; i < matched->n; i++) {
@@ -154,15 +176,17 @@ static bool decide_enforced(const struct weir_guard *guard, const struct weir__b
 
 		if (of->mode == WEIR_MODE_ENFORCE && limit) {
 			plans[n] = of->plan;
+			hashes[n] = hash_ahead(guard, bound, of, limit);
 			claims[n++] = (struct weir_claim){ limit, of->key, of->key_length, of->cost };
 		}
 	}
 	if (n == 0)
 		return true;
 	decision.decided_by = 0;
-	if (n == 1 ? !weir__table_take_while(&premise, guard->table, claims[0].limit, claims[0].key,
-					     claims[0].key_length, now, claims[0].cost, &decision.verdict) :
-		     weir__table_decide_while(&premise, guard->table, claims, n, now, NULL, &decision) != WEIR_OK)
+	if (n == 1 ? !weir__table_take_while(&premise, guard->table, claims[0].limit, hashes[0], now, claims[0].cost,
+					     &decision.verdict) :
+		     weir__table_decide_while(&premise, guard->table, claims, hashes, n, now, NULL, &decision) !=
+			     WEIR_OK)
 		return false;
 	answer->verdict = decision.verdict;
 	answer->is_limited = true;
@@ -362,8 +386,9 @@ static void charge_one(struct request *request, size_t i)
 
 	if (claim->limit == NULL || request->is_stale)
 		return;
-	if (!weir__table_take_while(&request->premise, request->guard->table, claim->limit, claim->key,
-				    claim->key_length, request->now, claim->cost, verdict)) {
+	if (!weir__table_take_while(&request->premise, request->guard->table, claim->limit,
+				    weir__hash(&claim->limit->secret, claim->key, claim->key_length), request->now,
+				    claim->cost, verdict)) {
 		request->is_stale = !request->is_charged;
 		if (request->is_charged)
 			charge_late(request, i, &seen);
@@ -410,7 +435,7 @@ static bool decide_joint(struct request *request)
 		}
 	if (n == 0)
 		return true;
-	if (weir__table_decide_while(&request->premise, request->guard->table, claims, n, request->now, verdicts,
+	if (weir__table_decide_while(&request->premise, request->guard->table, claims, NULL, n, request->now, verdicts,
 				     &decision) != WEIR_OK) { /* n was checked */
 		request->is_stale = true;
 		return false;

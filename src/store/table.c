@@ -6,6 +6,7 @@
 
 #include "core/small.h"
 #include "core/text.h"
+#include "os/memory.h"
 #include "os/pause.h"
 #include "store/region_file.h"
 
@@ -29,6 +30,46 @@ size_t weir_table_arena_size(const struct weir_limit *limit, uint64_t keys, uint
 int weir_table_unlink(const char *shared, struct weir_message *ret_message)
 {
 	return weir__region_unlink(shared, ret_message);
+}
+
+enum {
+	/* Whole lines, so that what decisions look at takes no more of them than it must. */
+	HANDLE_BYTES = (sizeof(struct weir_table_limit) + WEIR__LINE_BYTES - 1) / WEIR__LINE_BYTES * WEIR__LINE_BYTES,
+	MANY_LIMITS = 10000,
+};
+
+/* If there is no memory, each is taken by itself. */
+static void make_room_for_handles(struct weir_table *table)
+{
+	const size_t bytes = (size_t)table->region.limits_max * HANDLE_BYTES;
+	void *memory;
+
+	if (table->region.limits_max < MANY_LIMITS || weir__memory_new(bytes, &memory) != 0)
+		return;
+	table->handles = memory;
+	table->handles_bytes = bytes;
+}
+
+static bool is_among_handles(const struct weir_table *table, const struct weir_table_limit *limit)
+{
+	return (uintptr_t)limit - (uintptr_t)table->handles < table->handles_bytes;
+}
+
+/* What is taken among the others and not used after all stays unused: so may be the last ones, taken by themselves. */
+static struct weir_table_limit *new_handle(struct weir_table *table)
+{
+	size_t used = atomic_load(&table->handles_used);
+
+	while (table->handles_bytes - used >= HANDLE_BYTES)
+		if (atomic_compare_exchange_strong(&table->handles_used, &used, used + HANDLE_BYTES))
+			return (struct weir_table_limit *)(void *)(table->handles + used);
+	return aligned_alloc(WEIR__LINE_BYTES, HANDLE_BYTES);
+}
+
+static void free_handle(const struct weir_table *table, struct weir_table_limit *limit)
+{
+	if (!is_among_handles(table, limit))
+		free(limit);
 }
 
 static struct weir__sweep *new_sweep(const struct weir__arena *arena)
@@ -65,6 +106,7 @@ int weir_table_new(const struct weir_table_options *options, struct weir_table *
 	memset(table, 0, size);
 	table->region = region;
 	table->epoch = region.epoch;
+	make_room_for_handles(table);
 	table->is_shared = options->shared || options->file;
 	if (table->is_shared)
 		weir__clock_init(&table->clock, &region.header->clock);
@@ -84,7 +126,9 @@ void weir_table_free(struct weir_table *table)
 	if (table == NULL)
 		return;
 	for (uint32_t i = 0; i < table->region.limits_max; i++)
-		free(atomic_load(&table->limits[i]));
+		free_handle(table, atomic_load(&table->limits[i]));
+	if (table->handles)
+		weir__memory_free(table->handles, table->handles_bytes);
 	weir__region_close(&table->region);
 	free(table->sweep);
 	free(table);
@@ -122,7 +166,7 @@ struct weir__hash_secret weir__limit_secret(const struct weir__hash_secret *of_t
 static int remember_limit(struct weir_table *table, const struct weir_table_limit *limit,
 			  const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
 {
-	struct weir_table_limit *const copy = malloc(sizeof(*copy)), *found = NULL;
+	struct weir_table_limit *const copy = new_handle(table), *found = NULL;
 	struct weir__text why;
 
 	if (copy == NULL) {
@@ -135,7 +179,7 @@ static int remember_limit(struct weir_table *table, const struct weir_table_limi
 	if (atomic_compare_exchange_strong(&table->limits[limit->index], &found, copy)) {
 		*ret_limit = copy;
 	} else {
-		free(copy);
+		free_handle(table, copy);
 		*ret_limit = found;
 	}
 	return WEIR_OK;
@@ -409,11 +453,17 @@ void weir__table_take_hashed(struct weir_table *table, const struct weir_table_l
 	(void)take_hashed(NULL, table, limit, hash, now, cost, ret_verdict);
 }
 
-bool weir__table_take_while(const struct weir__premise *premise, struct weir_table *table,
-			    const struct weir_table_limit *limit, const void *key, size_t key_length, weir_ns now,
-			    uint64_t cost, struct weir_verdict *ret_verdict)
+void weir__table_prefetch_take(const struct weir_table *table, const struct weir__region_limit *entry, uint64_t hash)
 {
-	if (!take_hashed(premise, table, limit, weir__hash(&limit->secret, key, key_length), now, cost, ret_verdict))
+	__builtin_prefetch(weir__table_home(table, hash), 1);
+	__builtin_prefetch(&weir__stripe_of(&table->region).stripe->limits[entry - table->region.limits], 1);
+}
+
+bool weir__table_take_while(const struct weir__premise *premise, struct weir_table *table,
+			    const struct weir_table_limit *limit, uint64_t hash, weir_ns now, uint64_t cost,
+			    struct weir_verdict *ret_verdict)
+{
+	if (!take_hashed(premise, table, limit, hash, now, cost, ret_verdict))
 		return false;
 	weir__table_count(table, limit, ret_verdict->allowed);
 	return true;

@@ -30,6 +30,10 @@ struct weir_table {
 	struct weir__clock clock;  /* of a shared one */
 	struct weir__sweep *sweep; /* of one with an arena */
 	_Atomic uint64_t evict_next;
+	/* Where there may be very many limits, their handles lie side by side, on huge pages; else NULL. */
+	unsigned char *handles;
+	size_t handles_bytes;
+	_Atomic size_t handles_used;
 	struct weir_table_limit *_Atomic limits[];
 };
 
@@ -344,15 +348,19 @@ void weir__table_limit_stats(const struct weir_table *table, uint32_t index, str
 void weir__table_take_hashed(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash, weir_ns now,
 			     uint64_t cost, struct weir_verdict *ret_verdict);
 
-/* weir_table_take and weir_table_decide while the premise holds. False, WEIR_ERR_CHANGE: it does not; then nothing was
- * decided. */
+/* weir_table_take and weir_table_decide, of keys that have been hashed, while the premise holds; hashes may be NULL. False,
+ * WEIR_ERR_CHANGE: it does not; then nothing was decided. */
 WEIR__BETWEEN_LIBRARIES bool weir__table_take_while(const struct weir__premise *premise, struct weir_table *table,
-						    const struct weir_table_limit *limit, const void *key,
-						    size_t key_length, weir_ns now, uint64_t cost,
-						    struct weir_verdict *ret_verdict);
+						    const struct weir_table_limit *limit, uint64_t hash, weir_ns now,
+						    uint64_t cost, struct weir_verdict *ret_verdict);
 WEIR__BETWEEN_LIBRARIES int weir__table_decide_while(const struct weir__premise *premise, struct weir_table *table,
-						     const struct weir_claim *claims, size_t n, weir_ns now,
-						     struct weir_verdict *verdicts, struct weir_decision *ret_decision);
+						     const struct weir_claim *claims, const uint64_t *hashes, size_t n,
+						     weir_ns now, struct weir_verdict *verdicts,
+						     struct weir_decision *ret_decision);
+
+/* Asks for the slots that a key with this hash may be in first, and for the counters of the limit with this entry. */
+WEIR__BETWEEN_LIBRARIES void weir__table_prefetch_take(const struct weir_table *table,
+						       const struct weir__region_limit *entry, uint64_t hash);
 
 /* weir_table_allow of a key that has been hashed. The caller counts. */
 bool weir__table_allow_hashed(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,

@@ -42,11 +42,12 @@ struct joint {
 };
 
 /* The same key under the same limit is one part, with the costs added. */
-static void join_claims(struct joint *joint, const struct weir_claim *claims, size_t n)
+static void join_claims(struct joint *joint, const struct weir_claim *claims, const uint64_t *hashes, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct weir_table_limit *const limit = claims[i].limit;
-		const uint64_t hash = weir__hash(&limit->secret, claims[i].key, claims[i].key_length);
+		const uint64_t hash = hashes ? hashes[i] :
+					       weir__hash(&limit->secret, claims[i].key, claims[i].key_length);
 		size_t part = 0;
 
 		__builtin_prefetch(weir__table_home(joint->table, hash), 1);
@@ -332,8 +333,8 @@ static struct weir_verdict join_verdicts(const struct joint *joint, bool allowed
 }
 
 int weir__table_decide_while(const struct weir__premise *premise, struct weir_table *table,
-			     const struct weir_claim *claims, size_t n, weir_ns now, struct weir_verdict *verdicts,
-			     struct weir_decision *ret_decision)
+			     const struct weir_claim *claims, const uint64_t *hashes, size_t n, weir_ns now,
+			     struct weir_verdict *verdicts, struct weir_decision *ret_decision)
 {
 	struct joint joint;
 	enum outcome outcome;
@@ -345,7 +346,7 @@ int weir__table_decide_while(const struct weir__premise *premise, struct weir_ta
 	joint.table = table;
 	joint.now = weir__table_clamp(table, now);
 	joint.n = 0;
-	join_claims(&joint, claims, n);
+	join_claims(&joint, claims, hashes, n);
 	outcome = decide_all(&joint);
 	if (outcome == STALE)
 		return WEIR_ERR_CHANGE;
@@ -363,5 +364,5 @@ int weir__table_decide_while(const struct weir__premise *premise, struct weir_ta
 int weir_table_decide(struct weir_table *table, const struct weir_claim *claims, size_t n, weir_ns now,
 		      struct weir_verdict *verdicts, struct weir_decision *ret_decision)
 {
-	return weir__table_decide_while(NULL, table, claims, n, now, verdicts, ret_decision);
+	return weir__table_decide_while(NULL, table, claims, NULL, n, now, verdicts, ret_decision);
 }
