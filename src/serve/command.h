@@ -88,6 +88,10 @@ bool weir__read_number(struct weir__call *call, uint32_t place, uint64_t most, e
 /* The limit that an argument states. False: that was answered. */
 bool weir__read_limit(struct weir__call *call, uint32_t place, struct weir_limit *ret_limit);
 
+/* The limit that an argument names, or else *ret_named is NULL, and the one that it states. False: that was answered. */
+bool weir__read_either(struct weir__call *call, uint32_t place, const struct weir_table_limit **ret_named,
+		       struct weir_limit *ret_limit);
+
 /* Whether an argument names a limit of the policy, as in @per-client: no text of a limit begins so. */
 bool weir__is_named(const struct weir__resp_slice *limit);
 
