@@ -132,7 +132,7 @@ static const char *describe_admin(char *text, size_t size)
 	bool is_first = true;
 
 	for (size_t i = 0; i < weir__command_rows_n && length < size; i++) {
-		const struct weir__command *const row = &weir__command_rows[i];
+		const struct weir__command_row *const row = &weir__command_rows[i];
 		char name[32];
 		size_t n = 0;
 
