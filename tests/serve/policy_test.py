@@ -560,6 +560,15 @@ def settings_stay():
         assert client.limit() == "20/day"
 
 
+def variables_that_are_no_settings_are_told():
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("WEIR_")}
+    with serving(one_limit("10/day"), env=kept | {"WEIR_POLCY": "p.yaml", "WEIR_CONNECTIONS": "100", "WEIR_PASSWORD": "x",
+                                                  "WEIRD": "1"}) as (server, client, _):
+        assert client.ask("CONFIG", "GET", "connections") == {"connections": "100"}
+        assert server.said() == ('weir serve: warning: "WEIR_POLCY" of the environment is no setting; weir serve --help '
+                                 'lists them\n'), server.said()
+
+
 def a_bad_policy_does_not_start():
     with tempfile.TemporaryDirectory(prefix="weir-policy-") as folder:
         path = os.path.join(folder, "weir.yaml")
@@ -675,7 +684,8 @@ TESTS = (the_example_decides, shadows_deny_nothing, resp2_has_numbers_in_the_sam
          bad_requests_are_told_so, without_a_policy, admins_alone_change_it, weir_check_asks, every_habit_of_editors,
          a_configmap, a_directory_is_one_policy, links_of_a_directory, where_nothing_can_be_watched,
          files_that_a_policy_names, by_signal_and_by_command, state_is_kept,
-         a_bad_version_changes_nothing, a_policy_that_the_table_cannot_have, settings_stay, a_bad_policy_does_not_start,
+         a_bad_version_changes_nothing, a_policy_that_the_table_cannot_have, settings_stay,
+         variables_that_are_no_settings_are_told, a_bad_policy_does_not_start,
          check_config_checks_both, nobody_notices)
 
 if __name__ == "__main__":
