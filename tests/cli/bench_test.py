@@ -27,7 +27,8 @@ def bench(*arguments, **environment):
 
 def start_server(*options):
     """The process, and where it listens."""
-    process = subprocess.Popen([WEIR, "serve", "--listen", "127.0.0.1:0", "--http", "none", "--keys", "1000", "--workers", "1", *options],
+    process = subprocess.Popen([WEIR, "serve", "--listen", "127.0.0.1:0", "--http", "none", "--keys", "1000", "--workers", "1",
+                                *options],
                                stdout=subprocess.PIPE)
     found = re.fullmatch(r"weir serve: RESP at (127\.0\.0\.1:\d+)\n", process.stdout.readline().decode())
     assert found, "the server does not say where it is"
