@@ -111,6 +111,8 @@ void weir__bound_settle_all(struct weir_table *table, struct weir__bound *bound,
 	atomic_store(&bound->is_settled, true);
 }
 
+_Static_assert((int)WEIR__AHEAD_BYTES == (int)WEIR__LIMIT_HOT_BYTES, "what decisions look at is fetched ahead");
+
 /* A limit, what the table knows of it, and the slot of the key, which its secret tells, lie far apart: all are to be on
  * their way at once. */
 static void look_ahead(struct weir__bound *bound)

@@ -218,13 +218,14 @@ int weir_guard_check(struct weir_guard *guard, const struct weir_attribute *attr
 		     weir_ns now, struct weir_guard_answer *ret_answer, struct weir_message *ret_message)
 {
 	struct weir_policy_answer matched;
-	bool is_decided = true;
+	bool is_decided;
 	int error;
 
 	do {
 		const uint32_t phase = weir__readers_enter(&guard->readers);
 		const struct weir__bound *const bound = atomic_load(&guard->bound);
 
+		is_decided = true;
 		error = weir__policy_match(bound->policy, attributes, n, cost, bound->ahead, &matched, ret_message);
 		if (error == WEIR_OK) {
 			ret_answer->verdict = (struct weir_verdict){ .allowed = true, .granted = cost };

@@ -257,6 +257,40 @@ static void requests_are_stopped(void)
 	table_hook = NULL;
 }
 
+static int refusal;
+
+static void ask_refused(void)
+{
+	struct weir_attribute attributes[WORDS_MAX];
+	const size_t n = attributes_of(WORDS("user=ann", "plan=gold"), attributes);
+	struct weir_guard_answer answer;
+	struct weir_message why;
+
+	refusal = weir_guard_check(stage.guard, attributes, n, 1, start, &answer, &why);
+}
+
+/* The cost is no number to the new policy. */
+static void the_new_policy_refuses(void)
+{
+	static const struct row row = { .what = "a cost",
+					.before = "{name: a, key: user, limit: 10/day}",
+					.after = "{name: a, key: user, cost: {attribute: plan}, limit: 20/day}" };
+	bool has_stopped = true, was_refused = false;
+
+	table_hook = on_access;
+	for (unsigned accesses = 0; has_stopped; accesses++) {
+		begin(&row);
+		has_stopped = stop_after(accesses, ask_refused, let_change);
+		CHECK(refusal == WEIR_OK || (has_stopped && refusal == WEIR_ERR_LIMIT));
+		was_refused |= refusal == WEIR_ERR_LIMIT;
+		end();
+		if (!has_stopped)
+			weir_policy_free(stage.next);
+	}
+	CHECK(was_refused);
+	table_hook = NULL;
+}
+
 /* Once the new policy has answered, the old one does no more. */
 static void ask_until_new(void)
 {
@@ -452,8 +486,9 @@ static void threads_ask(void)
 
 int main(int argc, char **argv)
 {
-	static const struct check_test tests[] = { TEST(requests_are_stopped), TEST(changes_are_stopped),
-						   TEST(limits_are_changed_by_others), TEST(threads_ask) };
+	static const struct check_test tests[] = { TEST(requests_are_stopped), TEST(the_new_policy_refuses),
+						   TEST(changes_are_stopped), TEST(limits_are_changed_by_others),
+						   TEST(threads_ask) };
 
 	if (argc > 1)
 		changes = (uint32_t)strtoul(argv[1], NULL, 10);
