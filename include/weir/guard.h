@@ -1,8 +1,9 @@
 /* guard.h: a policy before a table: requests are given by their attributes, and all limits that apply to one are decided
  * together.
  *
- * The policy may be changed for another one at any time, from any thread: those who decide take no lock and do not wait.
- * What keys owe stays, by the names of limits, with what weir_table_change_limit does to it. */
+ * The policy may be changed for another one at any time, from any thread: those who decide take no lock and do not wait,
+ * and all that an answer says is of one of the two. What keys owe stays, by the names of limits, with what
+ * weir_table_change_limit does to it. */
 #ifndef WEIR_GUARD_H
 #define WEIR_GUARD_H
 

@@ -7,6 +7,7 @@
 #include "cli/ask_report.h"
 #include "cli/command.h"
 #include "cli/link.h"
+#include "cli/password.h"
 #include "cli/words.h"
 
 enum {
@@ -18,7 +19,7 @@ enum {
 	OPERANDS_MAX = 48,
 	ATTRIBUTES_MAX = 30,              /* with their values, the command and a cost: all that a request may have */
 	WORDS_MAX = 2 * OPERANDS_MAX + 3, /* the command itself, WAIT or COST, and how long or how much */
-	PASSWORD_SIZE = 1024,
+
 	PATIENCE_MS = 10000, /* for what should take a millisecond */
 	WAIT_MS_MOST = 3600000,
 };
@@ -212,29 +213,13 @@ static int read_arguments(int argc, char **argv, struct arguments *arguments)
 }
 
 /* GO_ON, or the exit code. *ret_password is NULL if there is none. */
-static int read_password(const struct arguments *arguments, char memory[PASSWORD_SIZE], const char **ret_password)
+static int read_password(const struct arguments *arguments, char memory[WEIR__PASSWORD_SIZE], const char **ret_password)
 {
-	FILE *file;
-	bool is_read;
+	const char *word;
+	const char *const right = weir__password_read(arguments->user, arguments->password_file, memory, ret_password,
+						      &word);
 
-	*ret_password = getenv("WEIR_PASSWORD");
-	if (arguments->password_file == NULL) {
-		if (arguments->user && *ret_password == NULL)
-			return complain(arguments->question, arguments->user,
-					"a user has a password: use --password-file, or set WEIR_PASSWORD");
-		return GO_ON;
-	}
-	file = fopen(arguments->password_file, "re");
-	if (file == NULL)
-		return complain(arguments->question, arguments->password_file, strerror(errno));
-	is_read = fgets(memory, PASSWORD_SIZE, file) != NULL;
-	fclose(file);
-	if (!is_read || strlen(memory) == PASSWORD_SIZE - 1)
-		return complain(arguments->question, arguments->password_file,
-				"its first line should be a password, of at most 1022 bytes");
-	memory[strcspn(memory, "\r\n")] = '\0';
-	*ret_password = memory;
-	return GO_ON;
+	return right ? complain(arguments->question, word, right) : GO_ON;
 }
 
 /* --- asking ----------------------------------------------------------------------------------------------------- */
@@ -322,7 +307,7 @@ static int ask(const struct arguments *arguments, const char *password)
 int weir__ask(int argc, char **argv)
 {
 	struct arguments arguments = { .at = here };
-	char memory[PASSWORD_SIZE];
+	char memory[WEIR__PASSWORD_SIZE];
 	const char *password;
 	int code;
 

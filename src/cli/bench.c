@@ -8,6 +8,7 @@
 #include "cli/bench_load.h"
 #include "cli/command.h"
 #include "cli/json.h"
+#include "cli/password.h"
 #include "cli/words.h"
 #include "os/net.h"
 
@@ -24,6 +25,10 @@ static const char help[] = "usage: weir bench resp [OPTION...]\n"
 			   "  --seconds N      1 to 3600; 5\n"
 			   "  --keys N         of which each request has one at random, as in 500, 10k or 1m; 1m\n"
 			   "  --command NAME   cl.throttle, weir.take or ping; cl.throttle\n"
+			   "  --user USER      who asks, if the server wants to know; default\n"
+			   "  --password-file FILE\n"
+			   "                   the password is the first line of it; else it is WEIR_PASSWORD of the\n"
+			   "                   environment\n"
 			   "  --yes-remote     the server may be another machine: do that to your own only\n"
 			   "  --json           for programs; spans in ns\n"
 			   "  --help           this\n"
@@ -44,6 +49,7 @@ static const char *const *const requests[] = { cl_throttle, weir_take, ping };
 
 struct options {
 	struct weir__bench_plan plan;
+	const char *password_file;
 	bool is_json, may_be_remote;
 };
 
@@ -93,6 +99,11 @@ static int read_value(struct options *options, const char *option, const char *v
 		{ "--pipeline", "--pipeline takes 1 to 1024", WEIR__BENCH_PIPELINE_MAX, &plan->pipeline },
 		{ "--seconds", "--seconds takes 1 to 3600", 3600, &plan->seconds },
 	};
+	const struct {
+		const char *name, **place;
+	} texts[] = { { "--at", &plan->at },
+		      { "--user", &plan->user },
+		      { "--password-file", &options->password_file } };
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		if (strcmp(option, numbers[i].name) != 0)
@@ -102,10 +113,11 @@ static int read_value(struct options *options, const char *option, const char *v
 		*numbers[i].place = (uint32_t)number;
 		return GO_ON;
 	}
-	if (strcmp(option, "--at") == 0) {
-		plan->at = value;
-		return GO_ON;
-	}
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (strcmp(option, texts[i].name) == 0) {
+			*texts[i].place = value;
+			return GO_ON;
+		}
 	if (strcmp(option, "--command") == 0)
 		return read_command(plan, value);
 	if (strcmp(option, "--keys") != 0)
@@ -219,10 +231,15 @@ int weir__bench(int argc, char **argv)
 					     .seconds = 5,
 					     .keys = 1000000 } };
 	static struct weir__bench_result result; /* too large for a stack */
+	char memory[WEIR__PASSWORD_SIZE];
+	const char *word, *wrong;
 	const int code = read_options(argc, argv, &options);
 
 	if (code != GO_ON)
 		return code;
+	wrong = weir__password_read(options.plan.user, options.password_file, memory, &options.plan.password, &word);
+	if (wrong)
+		return complain(word, wrong);
 	if (!weir__bench_load(&options.plan, &result)) {
 		fprintf(stderr, "weir bench: ");
 		weir__words_safe(stderr, result.why);

@@ -15,7 +15,8 @@
 enum {
 	KEY_DIGITS = 12,
 	REQUEST_MAX = 512,
-	IN_SIZE = 32 * 1024, /* an answer is some hundred bytes at most */
+	AUTH_WORD_MAX = 1024, /* of AUTH: user and password */
+	IN_SIZE = 32 * 1024,  /* an answer is some hundred bytes at most */
 	TOKENS_MAX = 64,
 	CONNECT_MS = 10000,
 };
@@ -55,7 +56,7 @@ static uint64_t monotonic_ns(void)
 
 static bool fail(struct load *load, const char *what, int error)
 {
-	(void)snprintf(load->result->why, sizeof(load->result->why), "%.128s: %s%s", load->plan->at, what,
+	(void)snprintf(load->result->why, sizeof(load->result->why), "%.100s: %.120s%s", load->plan->at, what,
 		       error ? strerror(error) : "");
 	return false;
 }
@@ -186,6 +187,57 @@ static bool receive(struct load *load, struct connection *connection)
 
 /* --- connections ------------------------------------------------------------------------------------------------ */
 
+/* While the socket blocks, for as long as to connect may take. */
+static bool write_all(struct load *load, const struct connection *connection, const char *bytes, size_t size)
+{
+	for (size_t sent = 0; sent < size;) {
+		const ssize_t n = weir__net_write(connection->socket, bytes + sent, size - sent);
+
+		if (n < 0 && n != -EINTR)
+			return fail(load, "a connection was lost: ", (int)-n);
+		sent += n > 0 ? (size_t)n : 0;
+	}
+	return true;
+}
+
+static bool read_line(struct load *load, const struct connection *connection, char line[WEIR__BENCH_TEXT_SIZE])
+{
+	size_t used = 0;
+
+	while (used < WEIR__BENCH_TEXT_SIZE - 1 && (used == 0 || line[used - 1] != '\n')) {
+		const ssize_t n = weir__net_read(connection->socket, line + used, 1);
+
+		if (n == 0)
+			return fail(load, "the server closed a connection", 0);
+		if (n < 0 && n != -EINTR)
+			return fail(load, "no answer to AUTH: ", (int)-n);
+		used += n > 0 ? (size_t)n : 0;
+	}
+	line[used] = '\0';
+	line[strcspn(line, "\r\n")] = '\0';
+	return true;
+}
+
+static bool say_who(struct load *load, const struct connection *connection)
+{
+	const char *const user = load->plan->user, *const password = load->plan->password;
+	char bytes[REQUEST_MAX + 2 * AUTH_WORD_MAX], line[WEIR__BENCH_TEXT_SIZE];
+	struct weir__resp_writer writer = { .bytes = bytes, .size = sizeof(bytes), .protocol = 2 };
+
+	if (password == NULL)
+		return true;
+	weir__resp_write_array(&writer, user ? 3 : 2);
+	weir__resp_write_bulk(&writer, "AUTH", 4);
+	if (user)
+		weir__resp_write_bulk(&writer, user, strlen(user));
+	weir__resp_write_bulk(&writer, password, strlen(password));
+	if (writer.length > sizeof(bytes))
+		return fail(load, "a user has at most 1024 bytes", 0);
+	if (!write_all(load, connection, bytes, writer.length) || !read_line(load, connection, line))
+		return false;
+	return strcmp(line, "+OK") == 0 || fail(load, line[0] == '-' ? line + 1 : line, 0);
+}
+
 static bool open_connection(struct load *load, struct connection *connection)
 {
 	int error = weir__net_connect(load->plan->at, CONNECT_MS, &connection->socket);
@@ -194,6 +246,8 @@ static bool open_connection(struct load *load, struct connection *connection)
 		return fail(load, "nothing listens there: start it with `weir serve`", 0);
 	if (error == EINVAL)
 		return fail(load, "no address; use HOST:PORT, or the path of a socket, with a slash", 0);
+	if (error == 0 && !say_who(load, connection))
+		return false;
 	if (error == 0)
 		error = weir__net_unblock(connection->socket);
 	if (error == 0)

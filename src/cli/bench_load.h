@@ -10,6 +10,7 @@ enum { WEIR__BENCH_CONNECTIONS_MAX = 10000, WEIR__BENCH_PIPELINE_MAX = 1024, WEI
 
 struct weir__bench_plan {
 	const char *at;
+	const char *user, *password; /* that each connection says; NULL: the default user; nothing is said */
 	/* Of a request; NULL ends them. One that is WEIR__BENCH_KEY is another key each time. */
 	const char *const *words;
 	uint32_t connections, pipeline, seconds;

@@ -1,4 +1,5 @@
 /* serve.c: the daemon: reads its settings, opens a table and sockets, starts workers, and waits to be told to end. */
+#include <ctype.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/words.h"
 #include "os/net.h"
 #include "serve/crew.h"
 #include "serve/holds.h"
@@ -306,6 +308,37 @@ static bool print_page(int argc, char **argv)
 	return false;
 }
 
+/* The setting that a variable of the environment is meant to be, in small letters. */
+static bool is_known(const char *name, size_t length)
+{
+	static const char *const others[] = { "config", "password" }; /* which file; of who asks */
+	char small[64];
+
+	if (length >= sizeof(small))
+		return false;
+	for (size_t i = 0; i < length; i++)
+		small[i] = (char)tolower((unsigned char)name[i]);
+	small[length] = '\0';
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (strcmp(small, others[i]) == 0)
+			return true;
+	return weir__settings_find(small, length) != NULL;
+}
+
+/* Somebody has misspelt a setting, or the variable is another program's: so it is told, and the server starts. */
+static void warn_of_variables(void)
+{
+	for (char **one = environ; *one; one++) {
+		const size_t length = strcspn(*one, "=");
+
+		if (strncmp(*one, "WEIR_", 5) != 0 || is_known(*one + 5, length - 5))
+			continue;
+		fputs("weir serve: warning: ", stderr);
+		weir__words_quoted(stderr, *one, length);
+		fputs(" of the environment is no setting; weir serve --help lists them\n", stderr);
+	}
+}
+
 int weir__serve(int argc, char **argv)
 {
 	static struct server server;
@@ -315,5 +348,6 @@ int weir__serve(int argc, char **argv)
 	weir__settings_init(&server.settings, stderr);
 	if (!weir__settings_read(&server.settings, argc, argv))
 		return CALLED_WRONGLY;
+	warn_of_variables();
 	return run(&server);
 }

@@ -1,25 +1,15 @@
-/* guard.c: a policy bound to the limits of a table, and decisions by it. */
+/* guard.c: decisions by a policy that is bound to the limits of a table, and its change for another. */
 #include "guard/guard.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/text.h"
+#include "guard/bound.h"
 #include "guard/readers.h"
 #include "policy/envoy.h"
-#include "store/table.h"
-
-/* A policy with the limit of the table for each of its plans. */
-struct bound {
-	struct weir_policy *policy;
-	uint32_t *places; /* plans by hash of their names: number + 1, or 0; a power of two, at least twice as many */
-	uint64_t n_places;
-	struct weir__ahead *ahead; /* of each limit: what a decision by its own plan looks at. In the policy's pool */
-	const struct weir_table_limit *limits[]; /* NULL: unlimited */
-};
 
 /* A limit that came with a request, and again with others. */
 struct given {
@@ -30,7 +20,7 @@ struct given {
 struct weir_guard {
 	struct weir__readers readers; /* the first: it is aligned to lines */
 	struct weir_table *table;
-	struct bound *_Atomic bound;
+	void *_Atomic bound; /* struct weir__bound, the one that is in place */
 	_Atomic uint64_t changes;
 	pthread_mutex_t changing; /* one at a time; those who decide do not look at it */
 	pthread_mutex_t giving;   /* for whoever adds one to these */
@@ -38,156 +28,28 @@ struct weir_guard {
 	_Atomic uint32_t n_given; /* those before it are never changed */
 };
 
-static void free_bound(struct bound *bound)
-{
-	if (bound == NULL)
-		return;
-	weir_policy_free(bound->policy);
-	free(bound->places);
-	free(bound);
-}
-
-static int no_memory(struct weir_message *ret_message)
-{
-	struct weir__text why = weir__text_of_message(ret_message, 0);
-
-	weir__text_add(&why, "no memory for a policy");
-	errno = ENOMEM;
-	return WEIR_ERR_SYSTEM;
-}
-
-/* Another name for a limit whose keys cannot be carried over to it from the one of its own name: its keys start anew. */
-static void name_anew(const struct weir_policy_plan *plan, char ret_name[WEIR_TABLE_NAME_MAX + 1])
-{
-	const struct weir_limit *const limit = &plan->limit;
-	const bool is_bucket = limit->algorithm == WEIR_TOKEN_BUCKET || limit->algorithm == WEIR_LEAKY_BUCKET;
-	const uint64_t what[] = { limit->algorithm, is_bucket ? 0 : limit->period,
-				  limit->segments,  limit->refill_interval,
-				  limit->shape,     limit->align_first,
-				  limit->count_all };
-
-	(void)snprintf(ret_name, WEIR_TABLE_NAME_MAX + 1, "~%016" PRIx64 "%s",
-		       weir__policy_hash(3, what, sizeof(what)) ^ weir__policy_hash(4, plan->name, strlen(plan->name)),
-		       plan->name);
-}
-
-/* Most limits of a policy are new, or as they were: then there is nothing to change. */
-static int find_limit(struct weir_table *table, const struct weir_policy_plan *plan,
-		      const struct weir_table_limit **ret_limit, bool *ret_differs, struct weir_message *ret_message)
-{
-	char name[WEIR_TABLE_NAME_MAX + 1];
-	int error = weir_table_add_limit(table, plan->name, &plan->limit, ret_limit, ret_message);
-
-	*ret_differs = error == WEIR_ERR_CHANGE;
-	if (error == WEIR_ERR_CHANGE)
-		error = weir_table_find_limit(table, plan->name, &plan->limit, ret_limit, ret_message);
-	if (error != WEIR_ERR_CHANGE)
-		return error;
-	name_anew(plan, name);
-	return weir_table_find_limit(table, name, &plan->limit, ret_limit, ret_message);
-}
-
-/* First all limits that the table can have are added or found; only if that went well are those changed that differ. */
-static int bind_plans(struct weir_table *table, struct bound *bound, weir_ns now, struct weir_message *ret_message)
-{
-	const struct weir_policy *const policy = bound->policy;
-	bool *const differs = calloc((size_t)policy->n_plans + 1, sizeof(*differs));
-	int error = differs ? WEIR_OK : no_memory(ret_message);
-
-	for (uint32_t i = 0; i < policy->n_plans && error == WEIR_OK; i++)
-		if (!policy->plans[i].is_unlimited)
-			error = find_limit(table, &policy->plans[i], &bound->limits[i], &differs[i], ret_message);
-	for (uint32_t i = 0; i < policy->n_plans && error == WEIR_OK; i++)
-		if (differs[i])
-			error = weir_table_change_limit(table, bound->limits[i], &policy->plans[i].limit, now,
-							ret_message);
-	free(differs);
-	return error;
-}
-
-/* A limit, and what the table knows of it, lie far apart: both are to be on their way at once. */
-static void look_ahead(struct bound *bound)
-{
-	for (uint32_t i = 0; i < bound->policy->n_limits; i++) {
-		const struct weir_table_limit *const limit = bound->limits[bound->policy->limits[i].plan];
-
-		if (limit)
-			bound->ahead[i] = (struct weir__ahead){ limit, limit->entry };
-	}
-}
-
-static bool index_plans(struct bound *bound)
-{
-	const uint32_t n = weir_policy_plans(bound->policy);
-
-	for (bound->n_places = 2; bound->n_places < 2 * (uint64_t)n;)
-		bound->n_places *= 2;
-	bound->places = calloc(bound->n_places, sizeof(bound->places[0]));
-	for (uint32_t i = 0; bound->places && i < n; i++) {
-		const char *const name = weir_policy_plan_of(bound->policy, i)->name;
-		uint64_t place = weir__policy_hash(0, name, strlen(name));
-
-		while (bound->places[place % bound->n_places] != 0)
-			place++;
-		bound->places[place % bound->n_places] = i + 1;
-	}
-	return bound->places != NULL;
-}
-
-static const struct weir_table_limit *limit_named(const struct bound *bound, const char *plan, size_t length)
-{
-	uint64_t place = weir__policy_hash(0, plan, length);
-	uint32_t number;
-
-	for (; (number = bound->places[place % bound->n_places]) != 0; place++) {
-		const char *const name = weir_policy_plan_of(bound->policy, number - 1)->name;
-
-		if (strlen(name) == length && memcmp(name, plan, length) == 0)
-			return bound->limits[number - 1];
-	}
-	return NULL;
-}
-
-static int bind_policy(struct weir_table *table, struct weir_policy *policy, weir_ns now, struct bound **ret_bound,
-		       struct weir_message *ret_message)
-{
-	const uint32_t n = weir_policy_plans(policy);
-	struct bound *const bound = calloc(1, sizeof(*bound) + n * sizeof(bound->limits[0]));
-	int error;
-
-	if (bound == NULL) {
-		weir_policy_free(policy);
-		return no_memory(ret_message);
-	}
-	bound->policy = policy;
-	bound->ahead = weir__pool_take_array(&policy->pool, policy->n_limits, sizeof(bound->ahead[0]));
-	error = bound->ahead && index_plans(bound) ? bind_plans(table, bound, now, ret_message) :
-						     no_memory(ret_message);
-	if (error != WEIR_OK) {
-		free_bound(bound);
-		return error;
-	}
-	look_ahead(bound);
-	*ret_bound = bound;
-	return WEIR_OK;
-}
-
 int weir_guard_new(struct weir_table *table, struct weir_policy *policy, struct weir_guard **ret_guard,
 		   struct weir_message *ret_message)
 {
 	struct weir_guard *const guard = aligned_alloc(64, (sizeof(*guard) + 63) / 64 * 64);
-	struct bound *bound;
+	const weir_ns now = weir_table_now(table);
+	struct weir__bound *bound;
+	struct weir__text why;
 	int error;
 
 	if (guard == NULL) {
 		weir_policy_free(policy);
-		return no_memory(ret_message);
+		why = weir__text_of_message(ret_message, 0);
+		weir__text_add(&why, "no memory for a guard");
+		errno = ENOMEM;
+		return WEIR_ERR_SYSTEM;
 	}
-	error = bind_policy(table, policy, weir_table_now(table), &bound, ret_message);
+	error = weir__bound_new(table, policy, now, &bound, ret_message);
 	if (error != WEIR_OK) {
 		free(guard);
 		return error;
 	}
+	weir__bound_settle_all(table, bound, now);
 	memset(guard, 0, sizeof(*guard));
 	guard->table = table;
 	atomic_init(&guard->bound, bound);
@@ -201,7 +63,7 @@ void weir_guard_free(struct weir_guard *guard)
 {
 	if (guard == NULL)
 		return;
-	free_bound(atomic_load(&guard->bound));
+	weir__bound_free(atomic_load(&guard->bound));
 	(void)pthread_mutex_destroy(&guard->changing);
 	(void)pthread_mutex_destroy(&guard->giving);
 	free(guard);
@@ -210,16 +72,17 @@ void weir_guard_free(struct weir_guard *guard)
 int weir_guard_change(struct weir_guard *guard, struct weir_policy *policy, weir_ns now,
 		      struct weir_message *ret_message)
 {
-	struct bound *next, *before;
+	struct weir__bound *next, *before;
 	int error;
 
 	(void)pthread_mutex_lock(&guard->changing);
-	error = bind_policy(guard->table, policy, now, &next, ret_message);
+	error = weir__bound_new(guard->table, policy, now, &next, ret_message);
 	if (error == WEIR_OK) {
 		before = atomic_exchange(&guard->bound, next);
+		weir__bound_settle_all(guard->table, next, now);
 		atomic_fetch_add(&guard->changes, 1);
 		weir__readers_wait(&guard->readers);
-		free_bound(before);
+		weir__bound_free(before);
 	}
 	(void)pthread_mutex_unlock(&guard->changing);
 	return error;
@@ -233,7 +96,7 @@ int weir_guard_change_limit(struct weir_guard *guard, const char *plan, const st
 	int error = WEIR_ERR_LIMIT;
 
 	(void)pthread_mutex_lock(&guard->changing);
-	limit = limit_named(atomic_load(&guard->bound), plan, strlen(plan));
+	limit = weir__bound_limit_named(atomic_load(&guard->bound), plan, strlen(plan));
 	if (limit)
 		error = weir_table_change_limit(guard->table, limit, to, now, ret_message);
 	(void)pthread_mutex_unlock(&guard->changing);
@@ -252,16 +115,38 @@ uint64_t weir_guard_changes(const struct weir_guard *guard)
 
 /* --- decisions -------------------------------------------------------------------------------------------------- */
 
-/* The limit of the table; NULL: unlimited. Most requests meet a limit's own plan, which was looked up ahead. */
-static const struct weir_table_limit *limit_of(const struct bound *bound, const struct weir_policy_claim *of)
+static bool is_own_plan(const struct weir__bound *bound, const struct weir_policy_claim *of)
 {
-	if (bound->policy->envoy == NULL && bound->policy->limits[of->limit].plan == of->plan)
+	return bound->policy->envoy == NULL && bound->policy->limits[of->limit].plan == of->plan;
+}
+
+/* The limit of the table; NULL: unlimited. Most requests meet a limit's own plan, which was looked up ahead. */
+static const struct weir_table_limit *limit_of(const struct weir__bound *bound, const struct weir_policy_claim *of)
+{
+	if (is_own_plan(bound, of) && weir__bound_is_settled(bound))
 		return bound->ahead[of->limit].at;
-	return bound->limits[of->plan];
+	return weir__bound_limit(bound, of->plan);
+}
+
+/* As the table hashes it. If what is needed for that is known ahead, so is what will be needed then. */
+static uint64_t hash_ahead(const struct weir_guard *guard, const struct weir__bound *bound,
+			   const struct weir_policy_claim *of, const struct weir_table_limit *limit)
+{
+	const struct weir__ahead *ahead;
+	struct weir__hash_secret secret;
+	uint64_t hash;
+
+	if (!is_own_plan(bound, of))
+		return weir__hash(&limit->secret, of->key, of->key_length);
+	ahead = &bound->ahead[of->limit];
+	secret = (struct weir__hash_secret){ ahead->own[0], ahead->own[1] };
+	hash = weir__hash(&secret, of->key, of->key_length);
+	weir__table_prefetch_take(guard->table, ahead->line, hash);
+	return hash;
 }
 
 /* The name of a plan is that of its limit, which was just looked at, unless that had to be another (name_anew). */
-static const char *name_of(const struct bound *bound, const struct weir_table_limit *limit, uint32_t plan)
+static const char *name_of(const struct weir__bound *bound, const struct weir_table_limit *limit, uint32_t plan)
 {
 	const char *const name = weir_table_limit_name(limit);
 
@@ -274,12 +159,15 @@ static void write_decider(struct weir_guard_answer *answer, const char *name)
 	memcpy(answer->decided_by, name, strlen(name) + 1);
 }
 
-static void decide_enforced(const struct weir_guard *guard, const struct bound *bound,
+/* False: the policy is no longer in its place, and nothing was decided. */
+static bool decide_enforced(const struct weir_guard *guard, const struct weir__bound *bound,
 			    const struct weir_policy_answer *matched, weir_ns now, struct weir_guard_answer *answer)
 {
+	const struct weir__premise premise = { &guard->bound, bound };
 	struct weir_claim claims[WEIR_POLICY_CLAIMS_MAX];
 	uint32_t plans[WEIR_POLICY_CLAIMS_MAX];
 	struct weir_decision decision;
+	uint64_t hashes[WEIR_POLICY_CLAIMS_MAX];
 	size_t n = 0;
 
 	for (size_t i = 0; i < matched->n; i++) {
@@ -288,27 +176,31 @@ static void decide_enforced(const struct weir_guard *guard, const struct bound *
 
 		if (of->mode == WEIR_MODE_ENFORCE && limit) {
 			plans[n] = of->plan;
+			hashes[n] = hash_ahead(guard, bound, of, limit);
 			claims[n++] = (struct weir_claim){ limit, of->key, of->key_length, of->cost };
 		}
 	}
 	if (n == 0)
-		return;
-	if (n == 1) {
-		decision.verdict = weir_table_take(guard->table, claims[0].limit, claims[0].key, claims[0].key_length,
-						   now, claims[0].cost);
-		decision.decided_by = 0;
-	} else {
-		(void)weir_table_decide(guard->table, claims, n, now, NULL, &decision); /* n is in its bounds */
-	}
+		return true;
+	decision.decided_by = 0;
+	if (n == 1 ? !weir__table_take_while(&premise, guard->table, claims[0].limit, hashes[0], now, claims[0].cost,
+					     &decision.verdict) :
+		     weir__table_decide_while(&premise, guard->table, claims, hashes, n, now, NULL, &decision) !=
+			     WEIR_OK)
+		return false;
 	answer->verdict = decision.verdict;
 	answer->is_limited = true;
 	answer->limit = claims[decision.decided_by].limit;
 	write_decider(answer, name_of(bound, claims[decision.decided_by].limit, plans[decision.decided_by]));
+	return true;
 }
 
-static void decide_shadows(const struct weir_guard *guard, const struct bound *bound,
+/* A limit that the next policy has changed by now is charged all the same, but what it says would be that policy's. */
+static void decide_shadows(const struct weir_guard *guard, const struct weir__bound *bound,
 			   const struct weir_policy_answer *matched, weir_ns now, struct weir_guard_answer *answer)
 {
+	const struct weir__premise premise = { &guard->bound, bound };
+
 	for (size_t i = 0; i < matched->n; i++) {
 		const struct weir_policy_claim *const of = &matched->claims[i];
 		const struct weir_table_limit *const limit = limit_of(bound, of);
@@ -318,30 +210,36 @@ static void decide_shadows(const struct weir_guard *guard, const struct bound *b
 			continue;
 		verdict = (answer->verdict.allowed ? weir_table_take : weir_table_peek)(guard->table, limit, of->key,
 											of->key_length, now, of->cost);
-		answer->shadow_denied += !verdict.allowed;
+		answer->shadow_denied += !verdict.allowed && weir__premise_holds(&premise);
 	}
 }
 
 int weir_guard_check(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n, uint64_t cost,
 		     weir_ns now, struct weir_guard_answer *ret_answer, struct weir_message *ret_message)
 {
-	const uint32_t phase = weir__readers_enter(&guard->readers);
-	const struct bound *const bound = atomic_load(&guard->bound);
 	struct weir_policy_answer matched;
+	bool is_decided;
 	int error;
 
-	error = weir__policy_match(bound->policy, attributes, n, cost, bound->ahead, &matched, ret_message);
-	if (error == WEIR_OK) {
-		ret_answer->verdict = (struct weir_verdict){ .allowed = true, .granted = cost };
-		ret_answer->limits = matched.n;
-		ret_answer->shadow_denied = 0;
-		ret_answer->is_limited = false;
-		ret_answer->decided_by[0] = '\0';
-		ret_answer->limit = NULL;
-		decide_enforced(guard, bound, &matched, now, ret_answer);
-		decide_shadows(guard, bound, &matched, now, ret_answer);
-	}
-	weir__readers_leave(&guard->readers, phase);
+	do {
+		const uint32_t phase = weir__readers_enter(&guard->readers);
+		const struct weir__bound *const bound = atomic_load(&guard->bound);
+
+		is_decided = true;
+		error = weir__policy_match(bound->policy, attributes, n, cost, bound->ahead, &matched, ret_message);
+		if (error == WEIR_OK) {
+			ret_answer->verdict = (struct weir_verdict){ .allowed = true, .granted = cost };
+			ret_answer->limits = matched.n;
+			ret_answer->shadow_denied = 0;
+			ret_answer->is_limited = false;
+			ret_answer->decided_by[0] = '\0';
+			ret_answer->limit = NULL;
+			is_decided = decide_enforced(guard, bound, &matched, now, ret_answer);
+			if (is_decided)
+				decide_shadows(guard, bound, &matched, now, ret_answer);
+		}
+		weir__readers_leave(&guard->readers, phase);
+	} while (!is_decided);
 	return error;
 }
 
@@ -350,7 +248,10 @@ int weir_guard_check(struct weir_guard *guard, const struct weir_attribute *attr
 /* A request, and what comes of it. */
 struct request {
 	struct weir_guard *guard;
-	const struct bound *bound;
+	const struct weir__bound *bound;
+	struct weir__premise premise; /* that the policy is in its place */
+	bool is_seen;                 /* each limit that is not enforced has been looked at */
+	bool is_charged, is_stale;    /* something is, or was decided; nothing, and the premise does not hold */
 	weir_ns now;
 	struct weir_descriptors_answer matched;
 	struct weir_claim claims[WEIR_DESCRIPTORS_MAX]; /* .limit NULL: nothing is to be decided */
@@ -430,7 +331,7 @@ static int make_claims(struct request *request, struct weir_message *ret_message
 		int error;
 
 		if (of->applies && of->plan != WEIR_POLICY_NO_PLAN) {
-			limit = request->bound->limits[of->plan];
+			limit = weir__bound_limit(request->bound, of->plan);
 		} else if (of->applies) {
 			error = take_given(request->guard, &of->limit, &limit, ret_message);
 			if (error != WEIR_OK)
@@ -450,13 +351,50 @@ static int make_claims(struct request *request, struct weir_message *ret_message
 	return WEIR_OK;
 }
 
-static void decide_one(struct request *request, size_t i, bool is_charged)
+static void peek_one(struct request *request, size_t i)
 {
 	const struct weir_claim *const claim = &request->claims[i];
 
 	if (claim->limit)
-		request->statuses[i].verdict = (is_charged ? weir_table_take : weir_table_peek)(
-			request->guard->table, claim->limit, claim->key, claim->key_length, request->now, claim->cost);
+		request->statuses[i].verdict = weir_table_peek(request->guard->table, claim->limit, claim->key,
+							       claim->key_length, request->now, claim->cost);
+}
+
+/* A limit that the next policy has changed since others were charged is charged, too; what is told of it is what was seen
+ * before that, or else its numbers as they were. */
+static void charge_late(struct request *request, size_t i, const struct weir_verdict *seen)
+{
+	const struct weir_claim *const claim = &request->claims[i];
+	const uint32_t plan = request->matched.claims[i].plan;
+	struct weir_verdict *const verdict = &request->statuses[i].verdict;
+
+	*verdict = weir_table_take(request->guard->table, claim->limit, claim->key, claim->key_length, request->now,
+				   claim->cost);
+	if (request->is_seen) {
+		*verdict = *seen;
+		verdict->granted = seen->allowed ? claim->cost : 0;
+		verdict->remaining -= verdict->granted < seen->remaining ? verdict->granted : seen->remaining;
+	} else if (plan != WEIR_POLICY_NO_PLAN) { /* of Envoy's limits, which are windows */
+		weir__verdict_as_of(verdict, weir_policy_plan_of(request->bound->policy, plan)->limit.count);
+	}
+}
+
+static void charge_one(struct request *request, size_t i)
+{
+	const struct weir_claim *const claim = &request->claims[i];
+	struct weir_verdict *const verdict = &request->statuses[i].verdict;
+	const struct weir_verdict seen = *verdict;
+
+	if (claim->limit == NULL || request->is_stale)
+		return;
+	if (!weir__table_take_while(&request->premise, request->guard->table, claim->limit,
+				    weir__hash(&claim->limit->secret, claim->key, claim->key_length), request->now,
+				    claim->cost, verdict)) {
+		request->is_stale = !request->is_charged;
+		if (request->is_charged)
+			charge_late(request, i, &seen);
+	}
+	request->is_charged = !request->is_stale;
 }
 
 /* There are some, and each denies. */
@@ -477,7 +415,7 @@ static bool decide_each(struct request *request)
 	bool is_allowed = true;
 
 	for (size_t i = 0; i < request->matched.n; i++) {
-		decide_one(request, i, true);
+		charge_one(request, i);
 		is_allowed = is_allowed && (!is_enforced(request, i) || request->statuses[i].verdict.allowed);
 	}
 	return is_allowed && !are_quotas_used_up(request);
@@ -498,8 +436,12 @@ static bool decide_joint(struct request *request)
 		}
 	if (n == 0)
 		return true;
-	(void)weir_table_decide(request->guard->table, claims, n, request->now, verdicts,
-				&decision); /* n was checked */
+	if (weir__table_decide_while(&request->premise, request->guard->table, claims, NULL, n, request->now, verdicts,
+				     &decision) != WEIR_OK) { /* n was checked */
+		request->is_stale = true;
+		return false;
+	}
+	request->is_charged = true;
 	for (size_t i = 0; i < n; i++)
 		request->statuses[of[i]].verdict = verdicts[i];
 	return decision.verdict.allowed;
@@ -510,7 +452,7 @@ static void peek_those(struct request *request, bool are_enforced)
 {
 	for (size_t i = 0; i < request->matched.n; i++)
 		if (is_enforced(request, i) == are_enforced)
-			decide_one(request, i, false);
+			peek_one(request, i);
 }
 
 /* Quotas are looked at first, since what all of them deny is counted nowhere. One that is used up in between by others is
@@ -520,6 +462,7 @@ static bool decide_together(struct request *request)
 	bool is_allowed;
 
 	peek_those(request, false);
+	request->is_seen = true;
 	is_allowed = !are_quotas_used_up(request);
 	if (is_allowed)
 		is_allowed = decide_joint(request);
@@ -527,7 +470,7 @@ static bool decide_together(struct request *request)
 		peek_those(request, true);
 	for (size_t i = 0; i < request->matched.n && is_allowed; i++)
 		if (!is_enforced(request, i))
-			decide_one(request, i, true);
+			charge_one(request, i);
 	return is_allowed;
 }
 
@@ -572,34 +515,53 @@ static void join_statuses(const struct request *request, bool is_allowed, uint64
 			      weir_policy_plan_of(request->bound->policy, request->matched.claims[decider].plan)->name);
 }
 
+/* By the policy that is in place. False: it no longer is, and nothing was decided. */
+static bool check_descriptors(struct request *request, const char *domain, size_t domain_length,
+			      const struct weir_descriptor *descriptors, size_t n, uint64_t hits, int *ret_error,
+			      struct weir_guard_answer *ret_answer, struct weir_message *ret_message)
+{
+	const struct weir_policy *const policy = request->bound->policy;
+	bool is_allowed;
+
+	*ret_error = weir_policy_match_descriptors(policy, domain, domain_length, descriptors, n, hits,
+						   &request->matched, ret_message);
+	if (*ret_error == WEIR_OK)
+		*ret_error = make_claims(request, ret_message);
+	if (*ret_error != WEIR_OK)
+		return true;
+	request->is_seen = request->is_charged = request->is_stale = false;
+	is_allowed = (policy->envoy->options & WEIR_ENVOY_COUNT_EACH ? decide_each : decide_together)(request);
+	/* Where nothing was charged, what was looked at is as of the policy if that is in place after all of it. */
+	if (request->is_stale || (!request->is_charged && !weir__premise_holds(&request->premise)))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (request->matched.claims[i].is_closed) /* its limit is 0, whatever stands for that */
+			request->statuses[i].verdict.limit = request->statuses[i].verdict.remaining = 0;
+	join_statuses(request, is_allowed, hits, ret_answer);
+	return true;
+}
+
 int weir_guard_check_descriptors(struct weir_guard *guard, const char *domain, size_t domain_length,
 				 const struct weir_descriptor *descriptors, size_t n, uint64_t hits, weir_ns now,
 				 struct weir_guard_answer *ret_answer, struct weir_guard_status *ret_statuses,
 				 struct weir_message *ret_message)
 {
-	const uint32_t phase = weir__readers_enter(&guard->readers);
-	const struct bound *const bound = atomic_load(&guard->bound);
 	struct request request;
-	bool is_allowed;
+	bool is_decided;
 	int error;
 
 	request.guard = guard;
-	request.bound = bound;
 	request.now = now;
 	request.statuses = ret_statuses;
-	error = weir_policy_match_descriptors(bound->policy, domain, domain_length, descriptors, n, hits,
-					      &request.matched, ret_message);
-	if (error == WEIR_OK)
-		error = make_claims(&request, ret_message);
-	if (error == WEIR_OK) {
-		is_allowed = (bound->policy->envoy->options & WEIR_ENVOY_COUNT_EACH ? decide_each :
-										      decide_together)(&request);
-		for (size_t i = 0; i < n; i++)
-			if (request.matched.claims[i].is_closed) /* its limit is 0, whatever stands for that */
-				ret_statuses[i].verdict.limit = ret_statuses[i].verdict.remaining = 0;
-		join_statuses(&request, is_allowed, hits, ret_answer);
-	}
-	weir__readers_leave(&guard->readers, phase);
+	do {
+		const uint32_t phase = weir__readers_enter(&guard->readers);
+
+		request.bound = atomic_load(&guard->bound);
+		request.premise = (struct weir__premise){ &guard->bound, request.bound };
+		is_decided = check_descriptors(&request, domain, domain_length, descriptors, n, hits, &error,
+					       ret_answer, ret_message);
+		weir__readers_leave(&guard->readers, phase);
+	} while (!is_decided);
 	return error;
 }
 
@@ -607,8 +569,9 @@ void weir_guard_explain(struct weir_guard *guard, const struct weir_attribute *a
 			weir_policy_report *report, void *context)
 {
 	const uint32_t phase = weir__readers_enter(&guard->readers);
+	const struct weir__bound *const bound = atomic_load(&guard->bound);
 
-	weir_policy_explain(atomic_load(&guard->bound)->policy, attributes, n, report, context);
+	weir_policy_explain(bound->policy, attributes, n, report, context);
 	weir__readers_leave(&guard->readers, phase);
 }
 
@@ -617,7 +580,7 @@ void weir_guard_explain(struct weir_guard *guard, const struct weir_attribute *a
 const struct weir_table_limit *weir__guard_limit(struct weir_guard *guard, const char *plan, size_t length)
 {
 	const uint32_t phase = weir__readers_enter(&guard->readers);
-	const struct weir_table_limit *const limit = limit_named(atomic_load(&guard->bound), plan, length);
+	const struct weir_table_limit *const limit = weir__bound_limit_named(atomic_load(&guard->bound), plan, length);
 
 	weir__readers_leave(&guard->readers, phase);
 	return limit;
@@ -626,7 +589,8 @@ const struct weir_table_limit *weir__guard_limit(struct weir_guard *guard, const
 uint32_t weir__guard_limits(struct weir_guard *guard)
 {
 	const uint32_t phase = weir__readers_enter(&guard->readers);
-	const uint32_t n = weir_policy_limits(atomic_load(&guard->bound)->policy);
+	const struct weir__bound *const bound = atomic_load(&guard->bound);
+	const uint32_t n = weir_policy_limits(bound->policy);
 
 	weir__readers_leave(&guard->readers, phase);
 	return n;
@@ -648,14 +612,14 @@ static const struct weir__policy_limit *limit_of_plan(const struct weir_policy *
 	return &policy->limits[low];
 }
 
-static void describe(const struct bound *bound, uint32_t plan, struct weir__guard_row *row)
+static void describe(const struct weir__bound *bound, uint32_t plan, struct weir__guard_row *row)
 {
 	const struct weir_policy *const policy = bound->policy;
 	const struct weir__policy_limit *limit;
 	size_t length = 0;
 
 	*row = (struct weir__guard_row){ .name = weir_policy_plan_of(policy, plan)->name,
-					 .limit = bound->limits[plan] };
+					 .limit = weir__bound_limit(bound, plan) };
 	if (policy->n_limits == 0) /* a dialect that has plans alone */
 		return;
 	limit = limit_of_plan(policy, plan);
@@ -672,7 +636,7 @@ void weir__guard_list(struct weir_guard *guard, uint32_t first, uint32_t most, v
 		      void (*tell)(void *context, const struct weir__guard_row *row), void *context)
 {
 	const uint32_t phase = weir__readers_enter(&guard->readers);
-	const struct bound *const bound = atomic_load(&guard->bound);
+	const struct weir__bound *const bound = atomic_load(&guard->bound);
 	const uint32_t all = weir_policy_plans(bound->policy), left = first < all ? all - first : 0;
 	const uint32_t n = left < most ? left : most;
 	struct weir__guard_row row;

@@ -5,7 +5,7 @@
 
 #include "policy/slice.h"
 
-enum { WEIR__ADDRESS_BYTES = 16, WEIR__ADDRESS_KEY = 1 + WEIR__ADDRESS_BYTES + 1 };
+enum { WEIR__ADDRESS_BYTES = 16 };
 
 struct weir__address {
 	unsigned char bytes[WEIR__ADDRESS_BYTES]; /* of IPv4 the first four; the others are 0 */

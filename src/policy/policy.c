@@ -43,6 +43,8 @@ struct weir__override weir__policy_resolve(const struct weir__policy_limit *limi
 	const struct weir__entry *entry;
 	uint32_t first;
 
+	if (limit->instead == NULL)
+		return applies;
 	first = limit->overrides.n > 0 ? weir__rules_first(&limit->overrides, values) : UINT32_MAX;
 	if (first != UINT32_MAX) {
 		instead = &limit->instead[first];

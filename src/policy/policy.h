@@ -32,17 +32,18 @@ struct weir__override {
 	enum weir_mode mode;
 };
 
-/* What every request that it matches looks at comes first, in as few lines of the cache as will do. */
+/* What every request that it matches looks at comes first, up to the first part of the key, in as few lines of the cache as
+ * will do. */
 struct weir__policy_limit {
-	struct weir__rules overrides; /* the first that holds */
-	struct weir__entries entries; /* then these, from a file */
-	const struct weir__override *instead;
 	uint64_t cost;      /* UINT64_MAX: the caller's; of an attribute, where it is missing */
 	int cost_attribute; /* -1: none */
 	enum weir_mode mode;
 	uint32_t plan;
 	unsigned n_parts;
+	const struct weir__override *instead; /* NULL: there is nothing that applies instead */
 	struct weir__key_part parts[WEIR__KEY_PARTS_MAX];
+	struct weir__rules overrides; /* the first that holds */
+	struct weir__entries entries; /* then these, from a file */
 	struct weir__slice name;
 	struct weir__mark at;
 	const char *file; /* in which that is; good while it is read */

@@ -1,6 +1,7 @@
 /* pool.c: blocks, each larger than what does not fit the last. */
 #include "policy/pool.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "os/memory.h"
@@ -69,6 +70,28 @@ void *weir__pool_take_array(struct weir__pool *pool, size_t n, size_t bytes)
 	size_t all;
 
 	return __builtin_mul_overflow(n, bytes, &all) ? NULL : weir__pool_take(pool, all);
+}
+
+static size_t to_next_line(const void *memory)
+{
+	return (WEIR__POOL_LINE - (uintptr_t)memory % WEIR__POOL_LINE) % WEIR__POOL_LINE;
+}
+
+void *weir__pool_take_lines(struct weir__pool *pool, size_t n, size_t bytes)
+{
+	const struct weir__pool_block *const block = pool->blocks;
+	const size_t gap = block ? to_next_line(block->bytes + block->used) : 0;
+	size_t all;
+	char *taken;
+
+	if (__builtin_mul_overflow(n, bytes, &all) || __builtin_add_overflow(all, WEIR__POOL_LINE, &all))
+		return NULL;
+	all -= WEIR__POOL_LINE;
+	if (block && gap + all <= block->size - block->used)
+		taken = weir__pool_take(pool, gap + all);
+	else
+		taken = weir__pool_take(pool, all + WEIR__POOL_LINE); /* of another block, at any place */
+	return taken ? taken + to_next_line(taken) : NULL;
 }
 
 struct weir__slice weir__pool_copy(struct weir__pool *pool, struct weir__slice text)

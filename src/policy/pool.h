@@ -23,6 +23,10 @@ void *weir__pool_take(struct weir__pool *pool, size_t bytes);
 /* n of so many bytes each. */
 void *weir__pool_take_array(struct weir__pool *pool, size_t n, size_t bytes);
 
+/* The same, from the beginning of a line of the cache: if as many fit one, none lies in two. */
+enum { WEIR__POOL_LINE = 64 };
+void *weir__pool_take_lines(struct weir__pool *pool, size_t n, size_t bytes);
+
 /* A copy, with a NUL behind it. .at is NULL if there is no memory. */
 struct weir__slice weir__pool_copy(struct weir__pool *pool, struct weir__slice text);
 

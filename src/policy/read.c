@@ -345,7 +345,7 @@ static void read_overrides(struct weir__policy_reading *reading, const struct we
 		(void)weir__policy_no_memory(reading, limit->at);
 		return;
 	}
-	limit->instead = instead;
+	limit->instead = n ? instead : NULL;
 	for (const struct weir__node *node = n ? list->members : NULL; node; node = node->next, number++) {
 		const uint32_t before = reading->faults->n;
 
@@ -353,7 +353,7 @@ static void read_overrides(struct weir__policy_reading *reading, const struct we
 		if (reading->faults->n == before)
 			check_override(reading, node, rules, number, match);
 		else
-			rules[number] = (struct weir__rule){ NULL, 0 };
+			rules[number] = (struct weir__rule){ NULL, 0, 0 };
 	}
 	if (n > 0 && !weir__rules_init(&limit->overrides, pool, rules, n))
 		(void)weir__policy_no_memory(reading, limit->at);
@@ -524,6 +524,7 @@ static void finish_limits(const struct weir__policy_reading *reading, const stru
 		(void)weir__policy_no_memory(reading, (struct weir__mark){ 1, 1 });
 	policy->rules.beside = policy->limits;
 	policy->rules.beside_bytes = sizeof(policy->limits[0]);
+	policy->rules.beside_hot_bytes = offsetof(struct weir__policy_limit, parts[1]);
 	if (reading->faults->n == 0)
 		weir__policy_check_crowd(reading);
 }

@@ -125,23 +125,35 @@ static bool read_condition(const struct weir__policy_reading *reading, const str
 	return is_good;
 }
 
+/* How far what a rule is made of reaches: patterns and their texts lie behind the conditions, unless they are in another
+ * block of the pool. Of long ones only the first are worth to be asked for together. */
+static uint32_t bytes_of(struct weir__pool *pool, const struct weir__rule *rule)
+{
+	enum { MOST = 512 };
+	const char *const end = weir__pool_take(pool, 0), *const begin = (const char *)rule->conditions;
+	const size_t bytes = (uintptr_t)end - (uintptr_t)begin;
+
+	return bytes <= MOST ? (uint32_t)bytes : MOST / 2;
+}
+
 bool weir__policy_read_rule(const struct weir__policy_reading *reading, const struct weir__node *map,
 			    struct weir__rule *ret_rule)
 {
 	bool is_good = true;
 
-	*ret_rule = (struct weir__rule){ NULL, 0 };
+	*ret_rule = (struct weir__rule){ NULL, 0, 0 };
 	if (map->kind != WEIR__NODE_MAP) {
 		weir__fault(reading->faults, map->at, "%s: conditions are a map, such as {method: POST, path: /v1/**}",
 			    weir__node_kind_words(map));
 		return false;
 	}
-	ret_rule->conditions = weir__pool_take_array(&reading->policy->pool, map->n ? map->n : 1,
+	ret_rule->conditions = weir__pool_take_lines(&reading->policy->pool, map->n ? map->n : 1,
 						     sizeof(ret_rule->conditions[0]));
 	if (ret_rule->conditions == NULL)
 		return weir__policy_no_memory(reading, map->at);
 	for (const struct weir__node *member = map->members; member; member = member->next)
 		is_good = read_condition(reading, member, &ret_rule->conditions[ret_rule->n++]) && is_good;
+	ret_rule->bytes = bytes_of(&reading->policy->pool, ret_rule);
 	return is_good;
 }
 

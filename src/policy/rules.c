@@ -219,7 +219,7 @@ static bool make_room(struct weir__rules *rules, struct weir__pool *pool, size_t
 	if (places > UINT32_MAX)
 		return false;
 	rules->n_anchors = (uint32_t)places;
-	rules->anchors = weir__pool_take_array(pool, places, sizeof(rules->anchors[0]));
+	rules->anchors = weir__pool_take_lines(pool, places, sizeof(rules->anchors[0]));
 	rules->lists = weir__pool_take_array(pool, patterns, sizeof(rules->lists[0]));
 	rules->probes = weir__pool_take_array(pool, probes_most(patterns), sizeof(rules->probes[0]));
 	rules->others = weir__pool_take_array(pool, rules->n, sizeof(rules->others[0]));
@@ -285,10 +285,10 @@ bool weir__rules_init(struct weir__rules *rules, struct weir__pool *pool, const 
  * else that is done for a request. So those that a rule will need are asked for at once. */
 static void fetch(const void *memory, size_t bytes)
 {
-	enum { LINE = 64, LINES_MOST = 8 };
+	const char *const first = (const char *)memory - (uintptr_t)memory % WEIR__POOL_LINE;
 
-	for (size_t i = 0; memory && i < LINES_MOST && i * LINE < bytes; i++)
-		__builtin_prefetch((const char *)memory + i * LINE);
+	for (const char *at = first; memory && at < (const char *)memory + bytes; at += WEIR__POOL_LINE)
+		__builtin_prefetch(at);
 }
 
 bool weir__rule_holds(const struct weir__rule *rule, const struct weir__values *values)
@@ -345,14 +345,11 @@ static struct found rule_at(const struct weir__rules *rules, const struct weir__
 	return (struct found){ number, anchor->n == 1 ? anchor->only : rules->of[number] };
 }
 
-/* Patterns and their texts were made right behind the conditions. */
 static bool holds(const struct weir__rules *rules, const struct found *found, const struct weir__values *values)
 {
-	enum { CONDITIONS = 256, BESIDE = 256 };
-
 	if (rules->beside)
-		fetch((const char *)rules->beside + found->number * rules->beside_bytes, BESIDE);
-	fetch(found->rule.conditions, CONDITIONS);
+		fetch((const char *)rules->beside + found->number * rules->beside_bytes, rules->beside_hot_bytes);
+	fetch(found->rule.conditions, found->rule.bytes);
 	return weir__rule_holds(&found->rule, values);
 }
 

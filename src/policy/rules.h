@@ -13,7 +13,8 @@
 
 struct weir__rule {
 	struct weir__condition *conditions;
-	size_t n;
+	uint32_t n;
+	uint32_t bytes; /* of these, with what was made for them right behind */
 };
 
 /* One way to be found: all anchors of one kind, attribute and length. */
@@ -42,7 +43,7 @@ struct weir__rules {
 	uint32_t n_others;
 	/* What the caller keeps for each rule, an array, or NULL: it is on its way from memory while the rule is checked. */
 	const void *beside;
-	size_t beside_bytes;
+	size_t beside_bytes, beside_hot_bytes; /* of each; that are looked at */
 };
 
 /* `of` must outlive it. False: no memory. */
@@ -57,10 +58,11 @@ uint32_t weir__rules_all(const struct weir__rules *rules, const struct weir__val
 
 /* Memory that somebody will look at if a rule holds, AHEAD_BYTES of it and a line more: it is on its way when the rule has
  * been found to hold. */
-enum { WEIR__AHEAD_BYTES = 448 };
+enum { WEIR__AHEAD_BYTES = 256 };
 
 struct weir__ahead {
 	const void *at, *line;
+	uint64_t own[2]; /* whatever that one wants to know at once */
 };
 
 /* The same, with one of these for each rule; NULL: none. */

@@ -38,7 +38,7 @@ enum {
 	WEIR__HAS_SUBCOMMANDS = 64, /* refusals name them, too, as config|get */
 };
 
-struct weir__command {
+struct weir__command_row {
 	const char *name;
 	const char *usage; /* words in capitals are said as they are, others stand for what is meant */
 	const char *does;
@@ -50,11 +50,11 @@ struct weir__command {
 	int key_step;
 };
 
-extern const struct weir__command weir__command_rows[];
+extern const struct weir__command_row weir__command_rows[];
 extern const size_t weir__command_rows_n;
 
 /* The row of this name, in letters of any case, or NULL. */
-const struct weir__command *weir__command_named(const struct weir__resp_slice *word);
+const struct weir__command_row *weir__command_named(const struct weir__resp_slice *word);
 
 /* The name of a command as people write it. */
 enum { WEIR__COMMAND_NAME_SIZE = 17 };
@@ -87,6 +87,10 @@ bool weir__read_number(struct weir__call *call, uint32_t place, uint64_t most, e
 
 /* The limit that an argument states. False: that was answered. */
 bool weir__read_limit(struct weir__call *call, uint32_t place, struct weir_limit *ret_limit);
+
+/* The limit that an argument names, or else *ret_named is NULL, and the one that it states. False: that was answered. */
+bool weir__read_either(struct weir__call *call, uint32_t place, const struct weir_table_limit **ret_named,
+		       struct weir_limit *ret_limit);
 
 /* Whether an argument names a limit of the policy, as in @per-client: no text of a limit begins so. */
 bool weir__is_named(const struct weir__resp_slice *limit);

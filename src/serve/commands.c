@@ -7,7 +7,7 @@
 #include <strings.h>
 
 /* clang-format off */
-const struct weir__command weir__command_rows[] = {
+const struct weir__command_row weir__command_rows[] = {
 	{ "cl.throttle", "key max_burst count period [quantity]",
 	  "as redis-cell: 0 if it is allowed, else 1; the limit; what is left; when to retry, or -1; when nothing is used. In seconds",
 	  weir__cl_throttle, 1, INT32_MAX, WEIR__IS_DECISION | WEIR__IS_WRITE, 1, 1, 1 },
@@ -162,7 +162,7 @@ static struct {
 	struct place {
 		struct name name, letters; /* of `letters` the bits that do not count */
 		size_t length;             /* 0: nobody is here */
-		const struct weir__command *row;
+		const struct weir__command_row *row;
 	} places[PLACES];
 } directory;
 static pthread_once_t directory_once = PTHREAD_ONCE_INIT;
@@ -191,7 +191,7 @@ static size_t place_of(const struct name *name, size_t length)
 	return (size_t)(((first * directory.factor) ^ last) * directory.factor >> (64 - PLACE_BITS));
 }
 
-static struct place place_for(const struct weir__command *row)
+static struct place place_for(const struct weir__command_row *row)
 {
 	char letters[NAME_MOST] = "";
 	struct place place = { .length = strlen(row->name), .row = row };
@@ -225,7 +225,7 @@ static void make_directory(void)
 		directory.factor += UINT64_C(0xbf58476d1ce4e5b8);
 }
 
-const struct weir__command *weir__command_named(const struct weir__resp_slice *word)
+const struct weir__command_row *weir__command_named(const struct weir__resp_slice *word)
 {
 	const struct place *place;
 	struct name name;
@@ -267,7 +267,7 @@ static void refuse_unknown(struct weir__call *call)
 	weir__refuse_with(call, WEIR__SAY_UNKNOWN, text);
 }
 
-static void refuse_arity(struct weir__call *call, const struct weir__command *row)
+static void refuse_arity(struct weir__call *call, const struct weir__command_row *row)
 {
 	char text[128];
 
@@ -282,14 +282,14 @@ bool weir__commands_is_stranger(const struct weir__commands *commands, const str
 	return client->user == NULL && commands->settings && commands->settings->users.n > 0;
 }
 
-static bool may(const struct weir__call *call, const struct weir__command *row)
+static bool may(const struct weir__call *call, const struct weir__command_row *row)
 {
 	if (call->client->user)
 		return call->client->user->role == WEIR__ROLE_ADMIN || !(row->flags & WEIR__NEEDS_ADMIN);
 	return (row->flags & WEIR__BEFORE_AUTH) || !weir__commands_is_stranger(call->commands, call->client);
 }
 
-static void refuse_user(struct weir__call *call, const struct weir__command *row)
+static void refuse_user(struct weir__call *call, const struct weir__command_row *row)
 {
 	const bool has_part = (row->flags & WEIR__HAS_SUBCOMMANDS) && call->n > 1;
 	char text[128], part[32] = "";
@@ -321,7 +321,7 @@ bool weir__commands_do(struct weir__commands *commands, struct weir__client *cli
 		       const struct weir__resp_slice *arguments, uint32_t n, struct weir__resp_writer *writer)
 {
 	struct weir__call call = { commands, client, arguments, n, writer };
-	const struct weir__command *const row = weir__command_named(&arguments[0]);
+	const struct weir__command_row *const row = weir__command_named(&arguments[0]);
 
 	if (writer->length + (commands->n + 1) * WEIR__DECISION_MOST + WEIR__ANSWER_MOST +
 		    (n > 1 ? arguments[1].length : 0) >

@@ -42,7 +42,7 @@ void weir__info(struct weir__call *call)
 
 /* --- help ------------------------------------------------------------------------------------------------------- */
 
-static void say_command(const struct weir__call *call, const struct weir__command *row)
+static void say_command(const struct weir__call *call, const struct weir__command_row *row)
 {
 	char name[WEIR__COMMAND_NAME_SIZE], line[512];
 	int length;
@@ -67,7 +67,7 @@ static void say_errors(const struct weir__call *call)
 
 static void say_topic(struct weir__call *call, const struct weir__resp_slice *topic)
 {
-	const struct weir__command *const row = weir__command_named(topic);
+	const struct weir__command_row *const row = weir__command_named(topic);
 	char detail[160];
 
 	if (row) {

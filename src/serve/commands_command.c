@@ -12,7 +12,7 @@ static void say_names(const struct weir__call *call, const char *const names[], 
 		weir__resp_write_simple(call->writer, names[i], strlen(names[i]));
 }
 
-static void say_flags(const struct weir__call *call, const struct weir__command *row, bool as_categories)
+static void say_flags(const struct weir__call *call, const struct weir__command_row *row, bool as_categories)
 {
 	const char *names[2];
 	uint64_t n = 0;
@@ -33,7 +33,7 @@ static void say_member(const struct weir__call *call, const char *name, int64_t 
 }
 
 /* Where keys are: from an index on, up to another, each so many. */
-static void say_key_specs(const struct weir__call *call, const struct weir__command *row)
+static void say_key_specs(const struct weir__call *call, const struct weir__command_row *row)
 {
 	static const char *const flags[] = { "RW", "access", "update" };
 
@@ -61,7 +61,7 @@ static void say_key_specs(const struct weir__call *call, const struct weir__comm
 	say_member(call, "limit", 0);
 }
 
-static void describe(const struct weir__call *call, const struct weir__command *row)
+static void describe(const struct weir__call *call, const struct weir__command_row *row)
 {
 	weir__resp_write_array(call->writer, 10);
 	weir__say_word(call, row->name);
@@ -152,7 +152,7 @@ static void say_part(const struct weir__call *call, const struct part *part)
 	}
 }
 
-static void document(const struct weir__call *call, const struct weir__command *row)
+static void document(const struct weir__call *call, const struct weir__command_row *row)
 {
 	const char *at = row->usage;
 	struct part part;
@@ -193,7 +193,7 @@ static void say_info(struct weir__call *call)
 	}
 	weir__resp_write_array(call->writer, call->n - 2);
 	for (uint32_t i = 2; i < call->n; i++) {
-		const struct weir__command *const row = weir__command_named(&call->arguments[i]);
+		const struct weir__command_row *const row = weir__command_named(&call->arguments[i]);
 
 		if (row)
 			describe(call, row);
@@ -213,7 +213,7 @@ static void say_docs(struct weir__call *call)
 	for (size_t i = 0; call->n == 2 && i < weir__command_rows_n; i++)
 		document(call, &weir__command_rows[i]);
 	for (uint32_t i = 2; i < call->n; i++) {
-		const struct weir__command *const row = weir__command_named(&call->arguments[i]);
+		const struct weir__command_row *const row = weir__command_named(&call->arguments[i]);
 
 		if (row)
 			document(call, row);
@@ -229,7 +229,7 @@ static void say_list(struct weir__call *call)
 
 static void say_keys(struct weir__call *call)
 {
-	const struct weir__command *const row = weir__command_named(&call->arguments[2]);
+	const struct weir__command_row *const row = weir__command_named(&call->arguments[2]);
 	const int64_t n = (int64_t)call->n - 2; /* of the request that is asked about, its command with it */
 	uint64_t keys = 0, bytes = 0;
 	int64_t last;

@@ -246,14 +246,20 @@ bool weir__read_limit(struct weir__call *call, uint32_t place, struct weir_limit
 	const struct weir__resp_slice *const text = &call->arguments[place];
 	struct weir_message why;
 
-	if (weir__is_named(text)) {
-		weir__refuse(call, WEIR__SAY_NAMED);
-		return false;
-	}
 	if (weir_limit_parse(text->bytes, text->length, ret_limit, &why) == WEIR_OK)
 		return true;
 	weir__refuse_with(call, WEIR__SAY_LIMIT_TEXT, why.text);
 	return false;
+}
+
+bool weir__read_either(struct weir__call *call, uint32_t place, const struct weir_table_limit **ret_named,
+		       struct weir_limit *ret_limit)
+{
+	*ret_named = NULL;
+	if (!weir__is_named(&call->arguments[place]))
+		return weir__read_limit(call, place, ret_limit);
+	*ret_named = weir__find_named(call, place);
+	return *ret_named != NULL;
 }
 
 static const struct weir_table_limit *limit_of_text(struct weir__call *call)
@@ -286,15 +292,15 @@ static void take_or_wait(struct weir__call *call, uint64_t cost, weir_ns patienc
 	struct weir_limit asked;
 	struct weir_message why;
 	struct weir_verdict verdict;
-	const struct weir__wait_request request = { .limits = &commands->limits,
-						    .asked = &asked,
-						    .key = call->arguments[1].bytes,
-						    .key_length = call->arguments[1].length,
-						    .cost = cost,
-						    .patience = patience,
-						    .owner = call->client };
+	struct weir__wait_request request = { .limits = &commands->limits,
+					      .asked = &asked,
+					      .key = call->arguments[1].bytes,
+					      .key_length = call->arguments[1].length,
+					      .cost = cost,
+					      .patience = patience,
+					      .owner = call->client };
 
-	if (!weir__read_limit(call, 2, &asked))
+	if (!weir__read_either(call, 2, &request.named, &asked))
 		return;
 	weir__commands_end_group(commands, call->client, call->writer);
 	if (commands->waiting == NULL) {

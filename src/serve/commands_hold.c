@@ -16,6 +16,7 @@ static bool check_id(struct weir__call *call)
 static bool read_hold(struct weir__call *call, struct weir_limit *limit, struct weir__hold_request *ret_request)
 {
 	const struct weir__resp_slice *const id = &call->arguments[1], *const key = &call->arguments[2];
+	const struct weir_table_limit *named;
 	uint64_t cost, lasts_ms;
 
 	if (!check_id(call))
@@ -24,7 +25,8 @@ static bool read_hold(struct weir__call *call, struct weir_limit *limit, struct 
 		weir__refuse(call, WEIR__SAY_HOLD_KEY);
 		return false;
 	}
-	if (!weir__read_limit(call, 3, limit) || !weir__read_number(call, 4, INT64_MAX, WEIR__SAY_COST, &cost) ||
+	if (!weir__read_either(call, 3, &named, limit) ||
+	    !weir__read_number(call, 4, INT64_MAX, WEIR__SAY_COST, &cost) ||
 	    !weir__read_number(call, 5, day_ms, WEIR__SAY_HOLD_TIME, &lasts_ms))
 		return false;
 	if (lasts_ms == 0) {
@@ -35,6 +37,7 @@ static bool read_hold(struct weir__call *call, struct weir_limit *limit, struct 
 						    .id_length = id->length,
 						    .key = key->bytes,
 						    .key_length = key->length,
+						    .named = named,
 						    .asked = limit,
 						    .cost = cost,
 						    .lasts = lasts_ms * 1000000 };

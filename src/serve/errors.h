@@ -26,8 +26,6 @@
 	X(NO_POLICY, "NOPOLICY there is no policy: start weir serve with --policy, or with limits in the file of --config", "", \
 	  "a command asks the policy, or names a limit of it")                                                         \
 	X(NO_LIMIT, "NOLIMIT the policy has no limit named ", "<name>", "the policy has none, or it is unlimited")    \
-	X(NAMED, "ERR a limit that is named cannot be waited for or held: say it as text, such as 100/min", "",        \
-	  "WAIT or WEIR.HOLD is asked for @name")                                                                      \
 	X(ATTRIBUTES, "ERR attributes come as names and values, up to 32 of them", "",                                 \
 	  "a name has no value, or there are more")                                                                    \
 	X(LIMITS_FIRST, "ERR the number of a limit is a whole number, 0 or more", "", "that of WEIR.LIMITS is none")   \

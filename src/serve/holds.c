@@ -16,10 +16,11 @@ struct hold {
 	uint32_t place;    /* in the heap */
 	uint32_t id_length, key_length;
 	bool is_settled;
-	struct weir_limit asked;
+	const struct weir_table_limit *named; /* as it was asked for: by name, */
+	struct weir_limit asked;              /* or else by text */
 	uint64_t cost;
 	weir_ns lasts, ends_at;
-	weir_ns regained_at; /* the limit owes nothing any more of what was owed when it was taken */
+	weir_ns regained_at; /* the limit, as it was, owes nothing any more of what was owed when it was taken */
 	struct weir_verdict verdict;
 	struct weir__settlement settlement;
 	char id[WEIR__HOLD_ID_MAX], key[WEIR__HOLD_KEY_MAX];
@@ -233,8 +234,8 @@ static bool end_one(struct weir__holds *holds, weir_ns now)
 static bool is_same(const struct hold *hold, const struct weir__hold_request *request)
 {
 	return hold->key_length == request->key_length && memcmp(hold->key, request->key, hold->key_length) == 0 &&
-	       hold->cost == request->cost && hold->lasts == request->lasts &&
-	       weir__limits_is_same(&hold->asked, request->asked);
+	       hold->cost == request->cost && hold->lasts == request->lasts && hold->named == request->named &&
+	       (hold->named != NULL || weir__limits_is_same(&hold->asked, request->asked));
 }
 
 static void fill(struct hold *hold, uint64_t hash, const struct weir__hold_request *request, weir_ns now,
@@ -244,7 +245,9 @@ static void fill(struct hold *hold, uint64_t hash, const struct weir__hold_reque
 	hold->id_length = (uint32_t)request->id_length;
 	hold->key_length = (uint32_t)request->key_length;
 	hold->is_settled = false;
-	hold->asked = *request->asked;
+	hold->named = request->named;
+	if (request->named == NULL)
+		hold->asked = *request->asked;
 	hold->cost = request->cost;
 	hold->lasts = request->lasts;
 	hold->ends_at = weir__add_saturating(now, request->lasts);
@@ -277,11 +280,12 @@ enum weir__hold_result weir__holds_take(struct weir__holds *holds, struct weir__
 					struct weir_verdict *ret_verdict, struct weir_message *ret_message)
 {
 	const uint64_t hash = weir__hash(&holds->secret, request->id, request->id_length);
-	const struct weir_table_limit *limit;
+	const struct weir_table_limit *limit = request->named;
 	enum weir__hold_result result;
 	const struct hold *known;
 
-	if (weir__limits_find(limits, WEIR__SPACE_TEXT, request->asked, &limit, ret_message) != WEIR_OK)
+	if (limit == NULL &&
+	    weir__limits_find(limits, WEIR__SPACE_TEXT, request->asked, &limit, ret_message) != WEIR_OK)
 		return WEIR__HOLD_REFUSED;
 	for (int i = 0; i < ENDED_A_TURN && end_one(holds, now); i++)
 		;
@@ -325,11 +329,11 @@ static struct weir__settlement settle(struct weir__holds *holds, const struct ho
 static enum weir__hold_result settle_found(struct weir__holds *holds, struct weir__limits *limits, struct hold *hold,
 					   uint64_t actual, weir_ns now, struct weir_message *ret_message)
 {
-	const struct weir_table_limit *limit;
+	const struct weir_table_limit *limit = hold->named;
 
 	if (hold->is_settled)
 		return hold->settlement.actual == actual ? WEIR__HOLD_ANSWERED : WEIR__HOLD_OTHER;
-	if (weir__limits_find(limits, WEIR__SPACE_TEXT, &hold->asked, &limit, ret_message) != WEIR_OK)
+	if (limit == NULL && weir__limits_find(limits, WEIR__SPACE_TEXT, &hold->asked, &limit, ret_message) != WEIR_OK)
 		return WEIR__HOLD_REFUSED;
 	hold->settlement = settle(holds, hold, limit, actual, now);
 	hold->is_settled = true;

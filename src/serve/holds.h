@@ -19,8 +19,9 @@ struct weir__holds;
 
 struct weir__hold_request {
 	const void *id, *key;
-	size_t id_length, key_length;   /* up to the maxima above */
-	const struct weir_limit *asked; /* as text */
+	size_t id_length, key_length;         /* up to the maxima above */
+	const struct weir_table_limit *named; /* of the table; NULL: what follows */
+	const struct weir_limit *asked;       /* as text */
 	uint64_t cost;
 	weir_ns lasts;
 };

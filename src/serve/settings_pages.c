@@ -22,7 +22,8 @@ static const char precedence[] =
 	"Each option but `--config` is also a variable of the environment, `WEIR_KEYS` for "
 	"`--keys`, with commas in lists, and a key of the file, `keys`. "
 	"A flag beats the environment, that beats the file, and that the default; a list is replaced "
-	"as a whole. A variable that is empty counts as not set.";
+	"as a whole. A variable that is empty counts as not set; of one that begins with `WEIR_` and is no setting "
+	"the server warns.";
 static const char ending[] = "SIGTERM and SIGINT end it when all that has come is answered.";
 static const char config_means[] = "Settings from this file of YAML; `WEIR_CONFIG` names it as well.";
 
@@ -38,8 +39,8 @@ static const struct section sections[] = {
 	  "The file",
 	  { "A map of settings, with at most 1 MiB:",
 	    "An unknown key, one that is there twice, a value of another type and a number out of range are all told at "
-	    "once, each as FILE:LINE:COLUMN, and the server does not start. `limits` is kept for named limits, and refused "
-	    "until there are any." },
+	    "once, each as FILE:LINE:COLUMN, and the server does not start. `limits` and `attributes` "
+	    "are those of a policy." },
 	  "listen: [127.0.0.1:6380, /run/weir/socket]\n"
 	  "keys: 5m\n"
 	  "file: /var/lib/weir/table\n"
@@ -132,7 +133,7 @@ static const char *describe_admin(char *text, size_t size)
 	bool is_first = true;
 
 	for (size_t i = 0; i < weir__command_rows_n && length < size; i++) {
-		const struct weir__command *const row = &weir__command_rows[i];
+		const struct weir__command_row *const row = &weir__command_rows[i];
 		char name[32];
 		size_t n = 0;
 

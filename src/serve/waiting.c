@@ -11,6 +11,8 @@ enum { LINES = 1024 };
  * as the one before and some more, and the rate would not be reached. */
 static const weir_ns late_max = 1000000000;
 
+static const weir_ns look_again_after = 1000000000;
+
 struct weir__waiter {
 	void *owner;
 	uint64_t hash, cost; /* the hash of the key under the limit: of which line it is */
@@ -20,10 +22,11 @@ struct weir__waiter {
 	bool is_first;  /* in its line: asks the table when it is due; others are too late then */
 	bool departs;   /* has a departure, and is in no line */
 	struct weir__departure departure;
-	struct weir__waiter *behind, *ahead; /* in the line */
-	struct weir__waiter *last;           /* of the first: the end of the line */
-	struct weir__waiter *next_line;      /* of the first: another line in the same place */
-	struct weir_table_limit limit;
+	struct weir__waiter *behind, *ahead;  /* in the line */
+	struct weir__waiter *last;            /* of the first: the end of the line */
+	struct weir__waiter *next_line;       /* of the first: another line in the same place */
+	const struct weir_table_limit *limit; /* one of the table, or this: */
+	struct weir_table_limit made;
 };
 
 struct weir__waiting {
@@ -179,7 +182,7 @@ static bool shapes(const struct weir_table_limit *limit)
 static struct weir_verdict step(struct weir__waiting *waiting, const struct weir__waiter *waiter, weir__step *how,
 				weir_ns now, uint64_t cost)
 {
-	return weir__table_step(waiting->table, &waiter->limit, waiter->hash, how,
+	return weir__table_step(waiting->table, waiter->limit, waiter->hash, how,
 				weir__table_clamp(waiting->table, now), cost, NULL);
 }
 
@@ -230,6 +233,15 @@ static bool is_hopeless(const struct weir__waiter *waiter, const struct weir_ver
 	return verdict->never || verdict->retry_after > time_left(waiter, now);
 }
 
+/* When one that is denied asks again. A limit that is named may be changed meanwhile, which nobody tells. */
+static weir_ns next_look(const struct weir__waiter *waiter, weir_ns now, const struct weir_verdict *verdict)
+{
+	const bool may_change = waiter->limit != &waiter->made;
+
+	return weir__add_saturating(now, may_change ? weir__min(verdict->retry_after, look_again_after) :
+						      verdict->retry_after);
+}
+
 /* Who depends on others that wait already joins their line, unless that is in vain. */
 static bool begin_in_line(struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now,
 			  struct weir_verdict *ret_verdict)
@@ -241,18 +253,18 @@ static bool begin_in_line(struct weir__waiting *waiting, struct weir__waiter *wa
 
 	if (!goes && !is_hopeless(waiter, &verdict, now) && !waiting->is_ended && waiter->deadline > now) {
 		join(waiting, waiter);
-		waiter->due = has_others ? waiter->deadline : weir__add_saturating(now, verdict.retry_after);
+		waiter->due = has_others ? waiter->deadline : next_look(waiter, now, &verdict);
 		return true;
 	}
 	*ret_verdict = goes ? verdict : denied(waiting, waiter, now);
-	weir__table_count(waiting->table, &waiter->limit, goes);
+	weir__table_count(waiting->table, waiter->limit, goes);
 	return false;
 }
 
 static bool begin_departure(struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now,
 			    struct weir_verdict *ret_verdict)
 {
-	*ret_verdict = weir__table_depart(waiting->table, &waiter->limit, waiter->hash, now, waiter->cost,
+	*ret_verdict = weir__table_depart(waiting->table, waiter->limit, waiter->hash, now, waiter->cost,
 					  waiting->is_ended ? 0 : time_left(waiter, now), &waiter->departure);
 	if (!ret_verdict->allowed) {
 		*ret_verdict = denied(waiting, waiter, now);
@@ -271,16 +283,17 @@ enum weir__wait_result weir__waiting_begin(struct weir__waiting *waiting, const 
 
 	if (waiter == NULL)
 		return WEIR__WAIT_FULL;
-	if (weir__limits_make(request->limits, WEIR__SPACE_TEXT, request->asked, &waiter->limit, ret_message) !=
-	    WEIR_OK) {
+	waiter->limit = request->named ? request->named : &waiter->made;
+	if (request->named == NULL && weir__limits_make(request->limits, WEIR__SPACE_TEXT, request->asked,
+							&waiter->made, ret_message) != WEIR_OK) {
 		free(waiter);
 		return WEIR__WAIT_REFUSED;
 	}
 	waiter->owner = request->owner;
-	waiter->hash = weir__hash(&waiter->limit.secret, request->key, request->key_length);
+	waiter->hash = weir__hash(&waiter->limit->secret, request->key, request->key_length);
 	waiter->cost = request->cost;
 	waiter->deadline = weir__add_saturating(now, request->patience);
-	if (!(shapes(&waiter->limit) ? begin_departure : begin_in_line)(waiting, waiter, now, ret_verdict)) {
+	if (!(shapes(waiter->limit) ? begin_departure : begin_in_line)(waiting, waiter, now, ret_verdict)) {
 		free(waiter);
 		return WEIR__WAIT_OVER;
 	}
@@ -297,7 +310,7 @@ static void end(struct weir__waiting *waiting, struct weir__waiter *waiter, weir
 	if (!waiter->departs)
 		leave(waiting, waiter, now);
 	if (is_counted)
-		weir__table_count(waiting->table, &waiter->limit, allowed);
+		weir__table_count(waiting->table, waiter->limit, allowed);
 	free(waiter);
 }
 
@@ -320,7 +333,7 @@ static bool look(struct weir__waiting *waiting, struct weir__waiter *waiter, wei
 	}
 	verdict = ask(waiting, waiter, was_due, true);
 	if (!verdict.allowed && !is_hopeless(waiter, &verdict, was_due)) {
-		set_due(waiting, waiter, weir__add_saturating(was_due, verdict.retry_after));
+		set_due(waiting, waiter, next_look(waiter, was_due, &verdict));
 		return false;
 	}
 	*ret_verdict = verdict;
@@ -344,7 +357,7 @@ struct weir_verdict weir__waiting_give_up(struct weir__waiting *waiting, struct 
 	struct weir_verdict verdict;
 
 	if (waiter->departs)
-		weir__table_depart_not(waiting->table, &waiter->limit, waiter->hash, now, &waiter->departure);
+		weir__table_depart_not(waiting->table, waiter->limit, waiter->hash, now, &waiter->departure);
 	verdict = denied(waiting, waiter, now);
 	end(waiting, waiter, now, !waiter->departs, false);
 	return verdict;

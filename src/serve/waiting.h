@@ -13,8 +13,9 @@ struct weir__waiting;
 struct weir__waiter;
 
 struct weir__wait_request {
-	const struct weir__limits *limits; /* which make the limit for the wait */
-	const struct weir_limit *asked;    /* as text */
+	const struct weir_table_limit *named; /* of the table, as it is by then; NULL: what follows */
+	const struct weir__limits *limits;    /* which make the limit for the wait */
+	const struct weir_limit *asked;       /* as text */
 	const void *key;
 	size_t key_length;
 	uint64_t cost;

@@ -112,6 +112,7 @@ enum weir__history_done {
 	WEIR__HISTORY_DONE,
 	WEIR__HISTORY_OUTRUN, /* it has changed: begin again */
 	WEIR__HISTORY_FULL,   /* no room for another event */
+	WEIR__HISTORY_STALE,  /* what the decision rests on is no longer so */
 };
 
 /* Adds units to the newest event, or takes some out of it. */

@@ -155,7 +155,8 @@ static void await_change(struct weir__region_limit *entry, const struct weir_sta
 		weir__pause();
 }
 
-bool weir__plans_change(struct weir__region_limit *entry, uint64_t number, const struct weir__plans_limit *to)
+bool weir__plans_stage(struct weir__region_limit *entry, uint64_t number, const struct weir__plans_limit *to,
+		       struct weir__plans_staged *ret_staged)
 {
 	for (;;) {
 		const struct weir_state claim = { number, UINT64_C(1) << 32 | weir__thread_nonce() };
@@ -165,8 +166,25 @@ bool weir__plans_change(struct weir__region_limit *entry, uint64_t number, const
 			return false;
 		if (seen.hi != 0)
 			await_change(entry, &seen);
-		if (weir__atomic16_swap(&entry->change, seen, claim) && write_plan(entry, &claim, to) &&
-		    weir__atomic16_swap(&entry->change, claim, (struct weir_state){ number + 1, 0 }))
+		if (weir__atomic16_swap(&entry->change, seen, claim) && write_plan(entry, &claim, to)) {
+			*ret_staged = (struct weir__plans_staged){ number, claim.hi };
 			return true;
+		}
 	}
+}
+
+static bool end_claim(struct weir__region_limit *entry, const struct weir__plans_staged *staged, uint64_t number)
+{
+	return weir__atomic16_swap(&entry->change, (struct weir_state){ staged->number, staged->claim },
+				   (struct weir_state){ number, 0 });
+}
+
+bool weir__plans_settle(struct weir__region_limit *entry, const struct weir__plans_staged *staged)
+{
+	return end_claim(entry, staged, staged->number + 1);
+}
+
+void weir__plans_drop(struct weir__region_limit *entry, const struct weir__plans_staged *staged)
+{
+	(void)end_claim(entry, staged, staged->number);
 }

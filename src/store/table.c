@@ -6,6 +6,7 @@
 
 #include "core/small.h"
 #include "core/text.h"
+#include "os/memory.h"
 #include "os/pause.h"
 #include "store/region_file.h"
 
@@ -29,6 +30,46 @@ size_t weir_table_arena_size(const struct weir_limit *limit, uint64_t keys, uint
 int weir_table_unlink(const char *shared, struct weir_message *ret_message)
 {
 	return weir__region_unlink(shared, ret_message);
+}
+
+enum {
+	/* Whole lines, so that what decisions look at takes no more of them than it must. */
+	HANDLE_BYTES = (sizeof(struct weir_table_limit) + WEIR__LINE_BYTES - 1) / WEIR__LINE_BYTES * WEIR__LINE_BYTES,
+	MANY_LIMITS = 10000,
+};
+
+/* If there is no memory, each is taken by itself. */
+static void make_room_for_handles(struct weir_table *table)
+{
+	const size_t bytes = (size_t)table->region.limits_max * HANDLE_BYTES;
+	void *memory;
+
+	if (table->region.limits_max < MANY_LIMITS || weir__memory_new(bytes, &memory) != 0)
+		return;
+	table->handles = memory;
+	table->handles_bytes = bytes;
+}
+
+static bool is_among_handles(const struct weir_table *table, const struct weir_table_limit *limit)
+{
+	return (uintptr_t)limit - (uintptr_t)table->handles < table->handles_bytes;
+}
+
+/* What is taken among the others and not used after all stays unused: so may be the last ones, taken by themselves. */
+static struct weir_table_limit *new_handle(struct weir_table *table)
+{
+	size_t used = atomic_load(&table->handles_used);
+
+	while (table->handles_bytes - used >= HANDLE_BYTES)
+		if (atomic_compare_exchange_strong(&table->handles_used, &used, used + HANDLE_BYTES))
+			return (struct weir_table_limit *)(void *)(table->handles + used);
+	return aligned_alloc(WEIR__LINE_BYTES, HANDLE_BYTES);
+}
+
+static void free_handle(const struct weir_table *table, struct weir_table_limit *limit)
+{
+	if (!is_among_handles(table, limit))
+		free(limit);
 }
 
 static struct weir__sweep *new_sweep(const struct weir__arena *arena)
@@ -65,6 +106,7 @@ int weir_table_new(const struct weir_table_options *options, struct weir_table *
 	memset(table, 0, size);
 	table->region = region;
 	table->epoch = region.epoch;
+	make_room_for_handles(table);
 	table->is_shared = options->shared || options->file;
 	if (table->is_shared)
 		weir__clock_init(&table->clock, &region.header->clock);
@@ -84,7 +126,9 @@ void weir_table_free(struct weir_table *table)
 	if (table == NULL)
 		return;
 	for (uint32_t i = 0; i < table->region.limits_max; i++)
-		free(atomic_load(&table->limits[i]));
+		free_handle(table, atomic_load(&table->limits[i]));
+	if (table->handles)
+		weir__memory_free(table->handles, table->handles_bytes);
 	weir__region_close(&table->region);
 	free(table->sweep);
 	free(table);
@@ -122,7 +166,7 @@ struct weir__hash_secret weir__limit_secret(const struct weir__hash_secret *of_t
 static int remember_limit(struct weir_table *table, const struct weir_table_limit *limit,
 			  const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
 {
-	struct weir_table_limit *const copy = malloc(sizeof(*copy)), *found = NULL;
+	struct weir_table_limit *const copy = new_handle(table), *found = NULL;
 	struct weir__text why;
 
 	if (copy == NULL) {
@@ -135,7 +179,7 @@ static int remember_limit(struct weir_table *table, const struct weir_table_limi
 	if (atomic_compare_exchange_strong(&table->limits[limit->index], &found, copy)) {
 		*ret_limit = copy;
 	} else {
-		free(copy);
+		free_handle(table, copy);
 		*ret_limit = found;
 	}
 	return WEIR_OK;
@@ -212,24 +256,26 @@ static void count_probe(const struct weir_table *table, const struct weir__place
 		WEIR__COUNT(&table->region, probes[place->line - 1], 1);
 }
 
-struct weir_verdict weir__table_step(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
-				     weir__step *step, weir_ns now, uint64_t cost, struct weir__change *ret_change)
+bool weir__table_step_while(const struct weir__premise *premise, struct weir_table *table,
+			    const struct weir_table_limit *limit, uint64_t hash, weir__step *step, weir_ns now,
+			    uint64_t cost, struct weir_verdict *ret_verdict, struct weir__change *ret_change)
 {
 	const bool forgives = step == weir_step_refund, decides = !forgives && step != weir_step_peek;
 	struct weir__key key;
 
 	if (weir__format_has_histories(&limit->first))
-		return weir__table_step_history(table, limit, hash, step, now, cost, ret_change);
+		return weir__table_step_history(premise, table, limit, hash, step, now, cost, ret_verdict, ret_change);
 	for (;;) {
 		struct weir_state state, before, next;
-		struct weir_verdict verdict;
 		struct weir__place place;
 
 		weir__key_init(&key, table, limit, hash);
 		weir__table_find(&key, &place, &state);
+		if (!weir__premise_holds(premise))
+			return false;
 		before = state;
 		next = place.seen;
-		verdict = step(&key.view.format.plan, &state, now, cost);
+		*ret_verdict = step(&key.view.format.plan, &state, now, cost);
 		if (place.is_old || !weir__slot_equal(before, state))
 			next = weir__key_pack(&key, &state);
 		if (forgives) /* after the key was found, before it changes: see table_decide.c */
@@ -240,12 +286,13 @@ struct weir_verdict weir__table_step(struct weir_table *table, const struct weir
 			count_probe(table, &place);
 		if (ret_change)
 			*ret_change = (struct weir__change){
+				.number = key.view.number,
 				.slot = weir__slot_equal(place.seen, next) ? NULL : place.slot,
 				.before = place.is_old ? weir__key_pack(&key, &before) : place.seen,
 				.after = next,
 				.format = key.view.format,
 			};
-		return verdict;
+		return true;
 	}
 }
 
@@ -256,11 +303,12 @@ static struct weir_verdict allow_only(const struct weir_plan *plan, void *state,
 
 enum found { DENIED, ALLOWED, OUTRUN, NOT_HERE };
 
-/* Decides for a bucket if its slot is in this line, packed by the newest plan. *ret_state is what it then owes by *ret_plan,
- * of which only these numbers are set. */
-static inline enum found decide_in_line(const struct weir_table *table, const struct weir_table_limit *limit,
-					uint64_t hash, union weir__atomic16 *line, weir_ns now, uint64_t cost,
-					struct weir_plan *ret_plan, struct weir_state *ret_state)
+/* Decides for a bucket if its slot is in this line, packed by the newest plan, and the premise holds. *ret_state is what it
+ * then owes by *ret_plan, of which only these numbers are set. */
+static inline enum found decide_in_line(const struct weir__premise *premise, const struct weir_table *table,
+					const struct weir_table_limit *limit, uint64_t hash, union weir__atomic16 *line,
+					weir_ns now, uint64_t cost, struct weir_plan *ret_plan,
+					struct weir_state *ret_state)
 {
 	const uint64_t number = WEIR__VIEW_WORD(limit, number);
 	const uint32_t fingerprint = weir__fingerprint_in(hash, WEIR__VIEW_WORD(limit, era_mark));
@@ -285,7 +333,7 @@ static inline enum found decide_in_line(const struct weir_table *table, const st
 		format.unit_rest = WEIR__VIEW_WORD(limit, format.unit_rest);
 		format.tag = WEIR__VIEW_WORD(limit, format.tag);
 		if (WEIR__LIKELY(weir__slot_fingerprint(seen) == fingerprint && weir__slot_tag(seen) == format.tag &&
-				 cost > 0 && weir__view_is_current(limit, number))) {
+				 cost > 0 && weir__view_is_current(limit, number) && weir__premise_holds(premise))) {
 			if (answer == WEIR__DENIED)
 				return DENIED;
 			if (answer == WEIR__ALLOWED)
@@ -305,7 +353,7 @@ static inline enum found allow_in_line(const struct weir_table *table, const str
 	struct weir_plan plan;
 	struct weir_state state;
 
-	return decide_in_line(table, limit, hash, line, now, cost, &plan, &state);
+	return decide_in_line(NULL, table, limit, hash, line, now, cost, &plan, &state);
 }
 
 /* A key that is not in its home line, or not to be decided the common way. */
@@ -375,27 +423,50 @@ static struct weir_verdict step_key(struct weir_table *table, const struct weir_
 				weir__table_clamp(table, now), cost, NULL);
 }
 
-void weir__table_take_hashed(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash, weir_ns now,
-			     uint64_t cost, struct weir_verdict *ret_verdict)
+static inline bool take_hashed(const struct weir__premise *premise, struct weir_table *table,
+			       const struct weir_table_limit *limit, uint64_t hash, weir_ns now, uint64_t cost,
+			       struct weir_verdict *ret_verdict)
 {
 	enum found found = NOT_HERE;
 	struct weir_state state;
 	struct weir_plan plan;
 
 	if (WEIR__LIKELY(!(limit->first.plan.flags & WEIR_PLAN_SHAPE)))
-		found = decide_in_line(table, limit, hash, weir__table_home(table, hash), now, cost, &plan, &state);
+		found = decide_in_line(premise, table, limit, hash, weir__table_home(table, hash), now, cost, &plan,
+				       &state);
 	/* What costs more than there ever is may have met a clock that went back: that is for core to say. */
-	if (WEIR__UNLIKELY(found > ALLOWED || cost > plan.most)) {
-		*ret_verdict = weir__table_step(table, limit, hash, weir_step_take, weir__table_clamp(table, now), cost,
-						NULL);
-		return;
-	}
+	if (WEIR__UNLIKELY(found > ALLOWED || cost > plan.most))
+		return weir__table_step_while(premise, table, limit, hash, weir_step_take,
+					      weir__table_clamp(table, now), cost, ret_verdict, NULL);
 	*ret_verdict = (struct weir_verdict){ .allowed = found == ALLOWED,
 					      .limit = plan.most,
 					      .granted = found == ALLOWED ? cost : 0 };
 	weir__bucket_level(&plan, &state, now, ret_verdict);
 	if (found == DENIED)
 		ret_verdict->retry_after = weir__bucket_retry_after(&plan, &state, now, cost);
+	return true;
+}
+
+void weir__table_take_hashed(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash, weir_ns now,
+			     uint64_t cost, struct weir_verdict *ret_verdict)
+{
+	(void)take_hashed(NULL, table, limit, hash, now, cost, ret_verdict);
+}
+
+void weir__table_prefetch_take(const struct weir_table *table, const struct weir__region_limit *entry, uint64_t hash)
+{
+	__builtin_prefetch(weir__table_home(table, hash), 1);
+	__builtin_prefetch(&weir__stripe_of(&table->region).stripe->limits[entry - table->region.limits], 1);
+}
+
+bool weir__table_take_while(const struct weir__premise *premise, struct weir_table *table,
+			    const struct weir_table_limit *limit, uint64_t hash, weir_ns now, uint64_t cost,
+			    struct weir_verdict *ret_verdict)
+{
+	if (!take_hashed(premise, table, limit, hash, now, cost, ret_verdict))
+		return false;
+	weir__table_count(table, limit, ret_verdict->allowed);
+	return true;
 }
 
 struct weir_verdict weir_table_take(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
@@ -460,8 +531,8 @@ struct weir_table_key weir__table_inspect(struct weir_table *table, const struct
 	weir__key_init(&found, table, limit, hash);
 	weir__table_find(&found, &place, &state);
 	if (weir__format_has_histories(&limit->first)) {
-		const struct weir_verdict verdict = weir__table_step_history(table, limit, hash, weir_step_peek, now,
-									     cost, NULL);
+		const struct weir_verdict verdict = weir__table_step(table, limit, hash, weir_step_peek, now, cost,
+								     NULL);
 
 		return (struct weir_table_key){ .is_stored = place.slot != NULL,
 						.whole_at = place.slot ? now + verdict.reset_after : 0,

@@ -30,6 +30,10 @@ struct weir_table {
 	struct weir__clock clock;  /* of a shared one */
 	struct weir__sweep *sweep; /* of one with an arena */
 	_Atomic uint64_t evict_next;
+	/* Where there may be very many limits, their handles lie side by side, on huge pages; else NULL. */
+	unsigned char *handles;
+	size_t handles_bytes;
+	_Atomic size_t handles_used;
 	struct weir_table_limit *_Atomic limits[];
 };
 
@@ -52,11 +56,34 @@ struct weir__place {
 
 /* One change of a slot, to be able to take it back. */
 struct weir__change {
+	uint64_t number;                 /* of the limit's plan that it went by */
 	union weir__atomic16 *slot;      /* NULL: nothing was changed */
 	struct weir_state before, after; /* of keys that are in their slot */
 	struct weir__slot_format format; /* by which it was packed */
 	uint64_t event_at;               /* of keys that have a history */
 };
+
+/* What a decision rests on: it is made only while the word is this. Who changes limits together changes the word first: so
+ * whoever has looked at the plans, and then finds the word as it was, has seen none of those that came after it. */
+struct weir__premise {
+	void *const _Atomic *word;
+	const void *is;
+};
+
+/* NULL: it rests on nothing. */
+static inline bool weir__premise_holds(const struct weir__premise *premise)
+{
+	return premise == NULL || atomic_load_explicit(premise->word, memory_order_acquire) == premise->is;
+}
+
+/* A verdict on a key as that of a limit of so many, of which as much is used. */
+static inline void weir__verdict_as_of(struct weir_verdict *verdict, uint64_t limit)
+{
+	const uint64_t used = verdict->limit - weir__min(verdict->limit, verdict->remaining);
+
+	verdict->limit = limit;
+	verdict->remaining = limit - weir__min(limit, used);
+}
 
 static inline void weir__table_count(const struct weir_table *table, const struct weir_table_limit *limit, bool allowed)
 {
@@ -245,15 +272,30 @@ static inline struct weir_state weir__key_pack(const struct weir__key *key, cons
 
 typedef struct weir_verdict weir__step(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost);
 
-/* Takes a step for a key. ret_change may be NULL. A key that was packed by an older plan is packed by the newest even where
- * nothing else changes, denied or only looked at: so as long as it is touched, its plan is known. */
-struct weir_verdict weir__table_step(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
-				     weir__step *step, weir_ns now, uint64_t cost, struct weir__change *ret_change);
+/* Takes a step for a key. A key that was packed by an older plan is packed by the newest even where nothing else changes,
+ * denied or only looked at: so as long as it is touched, its plan is known. ret_change may be NULL. False: the premise does
+ * not hold, and nothing was decided. */
+bool weir__table_step_while(const struct weir__premise *premise, struct weir_table *table,
+			    const struct weir_table_limit *limit, uint64_t hash, weir__step *step, weir_ns now,
+			    uint64_t cost, struct weir_verdict *ret_verdict, struct weir__change *ret_change);
 
 /* The same for limits whose keys have a history. */
-struct weir_verdict weir__table_step_history(struct weir_table *table, const struct weir_table_limit *limit,
-					     uint64_t hash, weir__step *step, weir_ns now, uint64_t cost,
-					     struct weir__change *ret_change);
+bool weir__table_step_history(const struct weir__premise *premise, struct weir_table *table,
+			      const struct weir_table_limit *limit, uint64_t hash, weir__step *step, weir_ns now,
+			      uint64_t cost, struct weir_verdict *ret_verdict, struct weir__change *ret_change);
+
+static inline struct weir_verdict weir__table_step(struct weir_table *table, const struct weir_table_limit *limit,
+						   uint64_t hash, weir__step *step, weir_ns now, uint64_t cost,
+						   struct weir__change *ret_change)
+{
+	struct weir_verdict verdict;
+
+	(void)weir__table_step_while(NULL, table, limit, hash, step, now, cost, &verdict, ret_change);
+	return verdict;
+}
+
+/* How the events of a key's history are kept. */
+struct weir__shape weir__table_shape(const struct weir_plan *plan);
 
 /* Bytes of arena for so many keys with so many events. */
 size_t weir__history_arena_size(const struct weir_plan *plan, uint64_t keys, uint64_t events);
@@ -286,6 +328,15 @@ int weir__table_change_limit(struct weir_table *table, const struct weir_table_l
 			     const struct weir_limit *to, weir_ns now, bool also_same,
 			     struct weir_message *ret_message);
 
+/* The same in two steps: the plan is written, then it becomes the limit's. If nothing is to be changed nothing is staged.
+ * False: that is so already, by another thread, or somebody else has changed the limit instead. */
+WEIR__BETWEEN_LIBRARIES int weir__table_stage_limit(struct weir_table *table, const struct weir_table_limit *limit,
+						    const struct weir_limit *to, weir_ns now, bool also_same,
+						    struct weir__plans_staged *ret_staged,
+						    struct weir_message *ret_message);
+WEIR__BETWEEN_LIBRARIES bool weir__table_settle_limit(struct weir_table *table, const struct weir_table_limit *limit,
+						      const struct weir__plans_staged *staged);
+
 /* The secret of a limit: two hashes of its name, or of what else tells its keys from others. */
 struct weir__hash_secret weir__limit_secret(const struct weir__hash_secret *of_table, const void *space,
 					    size_t space_length);
@@ -296,6 +347,20 @@ void weir__table_limit_stats(const struct weir_table *table, uint32_t index, str
 /* weir_table_take of a key that has been hashed. The caller counts. */
 void weir__table_take_hashed(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash, weir_ns now,
 			     uint64_t cost, struct weir_verdict *ret_verdict);
+
+/* weir_table_take and weir_table_decide, of keys that have been hashed, while the premise holds; hashes may be NULL. False,
+ * WEIR_ERR_CHANGE: it does not; then nothing was decided. */
+WEIR__BETWEEN_LIBRARIES bool weir__table_take_while(const struct weir__premise *premise, struct weir_table *table,
+						    const struct weir_table_limit *limit, uint64_t hash, weir_ns now,
+						    uint64_t cost, struct weir_verdict *ret_verdict);
+WEIR__BETWEEN_LIBRARIES int weir__table_decide_while(const struct weir__premise *premise, struct weir_table *table,
+						     const struct weir_claim *claims, const uint64_t *hashes, size_t n,
+						     weir_ns now, struct weir_verdict *verdicts,
+						     struct weir_decision *ret_decision);
+
+/* Asks for the slots that a key with this hash may be in first, and for the counters of the limit with this entry. */
+WEIR__BETWEEN_LIBRARIES void weir__table_prefetch_take(const struct weir_table *table,
+						       const struct weir__region_limit *entry, uint64_t hash);
 
 /* weir_table_allow of a key that has been hashed. The caller counts. */
 bool weir__table_allow_hashed(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,

@@ -12,6 +12,18 @@ enum {
 	SWEEP_CHUNKS = 2048,
 };
 
+size_t weir__history_arena_size(const struct weir_plan *plan, uint64_t keys, uint64_t events)
+{
+	const struct weir__shape shape = weir__table_shape(plan);
+	const uint64_t most = weir__shape_cells(&shape);
+	const uint64_t chunks = weir__history_chunks(&shape, events == 0 ? most : weir__min(events, most));
+	uint64_t all;
+
+	if (__builtin_mul_overflow(chunks, keys, &all) || all > UINT32_MAX - 4)
+		return SIZE_MAX;
+	return weir__arena_bytes(all);
+}
+
 /* Slots that refer to a history, in some lines: the one that is closest to fresh. */
 static struct weir__place closest_in(struct weir_table *table, uint64_t line, const union weir__atomic16 *except,
 				     struct weir__place closest)

@@ -51,8 +51,9 @@ static bool is_same_limit(const struct weir_limit *a, const struct weir_limit *b
 	return strcmp(text[0], text[1]) == 0;
 }
 
-int weir__table_change_limit(struct weir_table *table, const struct weir_table_limit *limit,
-			     const struct weir_limit *to, weir_ns now, bool also_same, struct weir_message *ret_message)
+int weir__table_stage_limit(struct weir_table *table, const struct weir_table_limit *limit, const struct weir_limit *to,
+			    weir_ns now, bool also_same, struct weir__plans_staged *ret_staged,
+			    struct weir_message *ret_message)
 {
 	struct weir__plans_limit next = { *to, weir__table_clamp(table, now), { 0, 0 } }, last;
 	struct weir__slot_format from, format;
@@ -65,17 +66,39 @@ int weir__table_change_limit(struct weir_table *table, const struct weir_table_l
 		if (!weir__plans_read_last(limit->entry, &number, &last) ||
 		    weir__view_format(limit, &last.limit, &from, NULL) != WEIR_OK)
 			return refuse_region(ret_message);
-		if (!also_same && is_same_limit(&last.limit, to))
+		if (!also_same && is_same_limit(&last.limit, to)) {
+			*ret_staged = (struct weir__plans_staged){ number, 0 };
 			return WEIR_OK;
+		}
 		if (!is_whole_as_soon(&from.plan, &format.plan))
 			hold_slots(table, &format, next.changed_at);
 		next.absent = last.absent;
 		if (!weir__format_has_histories(&format))
 			weir_step_convert(&from.plan, &format.plan, &next.absent, next.changed_at);
-	} while (!weir__plans_change(limit->entry, number, &next));
+	} while (!weir__plans_stage(limit->entry, number, &next, ret_staged));
+	return WEIR_OK;
+}
+
+bool weir__table_settle_limit(struct weir_table *table, const struct weir_table_limit *limit,
+			      const struct weir__plans_staged *staged)
+{
+	const bool is_settled = weir__plans_settle(limit->entry, staged);
+
 	if (table->region.file >= 0) /* before slots that are packed by it: see region_recover.c */
 		(void)weir__file_sync_memory(limit->entry, sizeof(*limit->entry));
-	return WEIR_OK;
+	return is_settled;
+}
+
+int weir__table_change_limit(struct weir_table *table, const struct weir_table_limit *limit,
+			     const struct weir_limit *to, weir_ns now, bool also_same, struct weir_message *ret_message)
+{
+	struct weir__plans_staged staged;
+	int error;
+
+	do
+		error = weir__table_stage_limit(table, limit, to, now, also_same, &staged, ret_message);
+	while (error == WEIR_OK && staged.claim != 0 && !weir__table_settle_limit(table, limit, &staged));
+	return error;
 }
 
 int weir_table_change_limit(struct weir_table *table, const struct weir_table_limit *limit, const struct weir_limit *to,

@@ -28,10 +28,12 @@ struct part {
 	uint32_t fingerprint; /* at that time */
 	struct weir_verdict verdict;
 	struct weir__change change;
-	bool is_charged;
+	uint64_t number; /* of its plan when it was first looked at */
+	bool is_seen, is_charged;
 };
 
 struct joint {
+	const struct weir__premise *premise;
 	struct weir_table *table;
 	weir_ns now;
 	struct part parts[WEIR_TABLE_CLAIMS_MAX];
@@ -40,11 +42,12 @@ struct joint {
 };
 
 /* The same key under the same limit is one part, with the costs added. */
-static void join_claims(struct joint *joint, const struct weir_claim *claims, size_t n)
+static void join_claims(struct joint *joint, const struct weir_claim *claims, const uint64_t *hashes, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct weir_table_limit *const limit = claims[i].limit;
-		const uint64_t hash = weir__hash(&limit->secret, claims[i].key, claims[i].key_length);
+		const uint64_t hash = hashes ? hashes[i] :
+					       weir__hash(&limit->secret, claims[i].key, claims[i].key_length);
 		size_t part = 0;
 
 		__builtin_prefetch(weir__table_home(joint->table, hash), 1);
@@ -64,10 +67,24 @@ static bool counts_all(const struct part *part)
 	return part->limit->first.plan.flags & WEIR_PLAN_COUNT_ALL;
 }
 
+static bool is_changed(const struct part *part)
+{
+	return part->change.number != part->number;
+}
+
+/* If the limit was changed since the part was first looked at, the step is by the new plan, but the numbers that are told
+ * are those of the old one: so that all of an answer is as of one moment. */
 static void step_part(struct joint *joint, struct part *part, weir__step *step)
 {
-	part->verdict = weir__table_step(joint->table, part->limit, part->hash, step, joint->now, part->cost,
-					 &part->change);
+	const uint64_t limit = part->verdict.limit;
+
+	(void)weir__table_step_while(NULL, joint->table, part->limit, part->hash, step, joint->now, part->cost,
+				     &part->verdict, &part->change);
+	if (!part->is_seen)
+		part->number = part->change.number;
+	else if (is_changed(part))
+		weir__verdict_as_of(&part->verdict, limit);
+	part->is_seen = true;
 }
 
 static bool all_would_admit(struct joint *joint)
@@ -201,8 +218,21 @@ static void take_back(struct joint *joint, const struct part *part)
 		put_back(joint, part);
 }
 
-/* Charges all, or none if somebody else was faster at one. */
-static bool charge_all(struct joint *joint)
+enum outcome { ALL_DENIED, ALL_CHARGED, STALE };
+
+/* Takes back what was charged of the parts before that of this place in the order. */
+static void take_back_before(struct joint *joint, const unsigned char order[], size_t place)
+{
+	while (place-- > 0)
+		if (!counts_all(&joint->parts[order[place]])) {
+			take_back(joint, &joint->parts[order[place]]);
+			step_part(joint, &joint->parts[order[place]], weir_step_peek);
+		}
+}
+
+/* Charges all, or none if somebody else was faster at one. A limit that would have admitted, and was changed to one that
+ * does not, says nothing of those it was asked with. */
+static enum outcome charge_all(struct joint *joint)
 {
 	unsigned char order[WEIR_TABLE_CLAIMS_MAX] = { 0 };
 
@@ -216,15 +246,33 @@ static bool charge_all(struct joint *joint)
 		part->is_charged = true;
 		if (part->verdict.allowed)
 			continue;
-		while (i-- > 0)
-			if (!counts_all(&joint->parts[order[i]])) {
-				take_back(joint, &joint->parts[order[i]]);
-				step_part(joint, &joint->parts[order[i]], weir_step_peek);
-			}
+		take_back_before(joint, order, i);
+		if (is_changed(part) && !weir__premise_holds(joint->premise))
+			return STALE;
 		WEIR__COUNT(&joint->table->region, lost_races, 1);
-		return false;
+		return ALL_DENIED;
 	}
-	return true;
+	return ALL_CHARGED;
+}
+
+/* Before anything is charged, all has been looked at: if the premise holds then, all that was seen rests on it. */
+static enum outcome decide_all(struct joint *joint)
+{
+	struct part *const first = &joint->parts[0];
+	bool would_admit;
+
+	if (joint->n == 1) {
+		if (!weir__table_step_while(joint->premise, joint->table, first->limit, first->hash, weir_step_take,
+					    joint->now, first->cost, &first->verdict, &first->change))
+			return STALE;
+		first->number = first->change.number;
+		first->is_seen = first->is_charged = true;
+		return first->verdict.allowed ? ALL_CHARGED : ALL_DENIED;
+	}
+	would_admit = all_would_admit(joint);
+	if (!weir__premise_holds(joint->premise))
+		return STALE;
+	return would_admit ? charge_all(joint) : ALL_DENIED;
 }
 
 /* Denied: only limits that count all are charged, those that have not been yet; what they say is what is left now. One
@@ -284,25 +332,25 @@ static struct weir_verdict join_verdicts(const struct joint *joint, bool allowed
 	return joined;
 }
 
-int weir_table_decide(struct weir_table *table, const struct weir_claim *claims, size_t n, weir_ns now,
-		      struct weir_verdict *verdicts, struct weir_decision *ret_decision)
+int weir__table_decide_while(const struct weir__premise *premise, struct weir_table *table,
+			     const struct weir_claim *claims, const uint64_t *hashes, size_t n, weir_ns now,
+			     struct weir_verdict *verdicts, struct weir_decision *ret_decision)
 {
 	struct joint joint;
+	enum outcome outcome;
 	bool allowed;
 
 	if (n < 1 || n > WEIR_TABLE_CLAIMS_MAX)
 		return WEIR_ERR_LIMIT;
+	joint.premise = premise;
 	joint.table = table;
 	joint.now = weir__table_clamp(table, now);
 	joint.n = 0;
-	join_claims(&joint, claims, n);
-	if (joint.n == 1) {
-		step_part(&joint, &joint.parts[0], weir_step_take);
-		joint.parts[0].is_charged = true;
-		allowed = joint.parts[0].verdict.allowed;
-	} else {
-		allowed = all_would_admit(&joint) && charge_all(&joint);
-	}
+	join_claims(&joint, claims, hashes, n);
+	outcome = decide_all(&joint);
+	if (outcome == STALE)
+		return WEIR_ERR_CHANGE;
+	allowed = outcome == ALL_CHARGED;
 	ret_decision->decided_by = decider(&joint, n);
 	count_decision(&joint, allowed);
 	if (!allowed)
@@ -311,4 +359,10 @@ int weir_table_decide(struct weir_table *table, const struct weir_claim *claims,
 	for (size_t i = 0; verdicts && i < n; i++)
 		verdicts[i] = joint.parts[joint.part_of[i]].verdict;
 	return WEIR_OK;
+}
+
+int weir_table_decide(struct weir_table *table, const struct weir_claim *claims, size_t n, weir_ns now,
+		      struct weir_verdict *verdicts, struct weir_decision *ret_decision)
+{
+	return weir__table_decide_while(NULL, table, claims, NULL, n, now, verdicts, ret_decision);
 }

@@ -26,6 +26,7 @@ static const weir_ns no_room_retry = 1000000000;
 /* What somebody is at work on. */
 struct work {
 	struct weir__key key; /* its limit as of when it was last looked for */
+	const struct weir__premise *premise;
 	weir_ns now;
 	struct weir__place place;
 	struct weir__history history;
@@ -44,9 +45,10 @@ struct work {
 };
 
 /* The scratch is left as it is. */
-static void begin(struct work *work, struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
-		  weir_ns now)
+static void begin(struct work *work, const struct weir__premise *premise, struct weir_table *table,
+		  const struct weir_table_limit *limit, uint64_t hash, weir_ns now)
 {
+	work->premise = premise;
 	work->key.table = table;
 	work->key.limit = limit;
 	work->key.hash = hash;
@@ -82,24 +84,12 @@ static uint64_t fresh_at(const struct weir__slot_format *format, uint64_t newest
 	return (newest + base_of(format) + span_of(plan)) * plan->period - format->epoch;
 }
 
-static struct weir__shape shape_of(const struct weir_plan *plan)
+struct weir__shape weir__table_shape(const struct weir_plan *plan)
 {
 	if (is_log(plan))
 		return weir__history_shape(plan->most, plan->period, plan->most);
 	return weir__history_shape(plan->room + 2, span_of(plan),
 				   plan->flags & WEIR_PLAN_COUNT_ALL ? WEIR__UNITS_MOST : plan->most);
-}
-
-size_t weir__history_arena_size(const struct weir_plan *plan, uint64_t keys, uint64_t events)
-{
-	const struct weir__shape shape = shape_of(plan);
-	const uint64_t most = weir__shape_cells(&shape);
-	const uint64_t chunks = weir__history_chunks(&shape, events == 0 ? most : weir__min(events, most));
-	uint64_t all;
-
-	if (__builtin_mul_overflow(chunks, keys, &all) || all > UINT32_MAX - 4)
-		return SIZE_MAX;
-	return weir__arena_bytes(all);
 }
 
 static uint32_t take_chunk(void *context)
@@ -176,7 +166,7 @@ static void read_events(struct work *work)
 {
 	const struct weir__history *const history = &work->history;
 	const uint64_t span = span_of(&work->key.view.format.plan), base = base_of(&work->key.view.format);
-	uint64_t n = 0, total = history->oldest.total, before = total;
+	uint64_t n = 0, before = history->oldest.total;
 	struct weir__point point;
 
 	work->n_before = work->skipped = 0;
@@ -191,9 +181,7 @@ static void read_events(struct work *work)
 			work->before[n++] = (struct weir__event){ point.at + base,
 								  (point.total - before) & WEIR__TOTAL_MASK };
 		}
-		total = point.total;
 	} while (weir__history_next(history, &point));
-	(void)total;
 	work->n_before = n;
 }
 
@@ -371,7 +359,7 @@ static enum weir__history_done replace(struct work *work, const struct outcome *
 {
 	const struct weir__event *const events = outcome->events;
 	const uint64_t n = outcome->n;
-	const struct weir__shape shape = shape_of(&work->key.view.format.plan);
+	const struct weir__shape shape = weir__table_shape(&work->key.view.format.plan);
 	const uint64_t base = base_of(&work->key.view.format), newest = events[n - 1].at - base;
 	struct weir__arena *const arena = &work->key.table->region.arena;
 	const uint32_t number = n < weir__shape_cells(&shape) ?
@@ -449,7 +437,7 @@ static enum weir__history_done squeeze(struct work *work, const struct outcome *
 static bool is_too_narrow(const struct work *work)
 {
 	return work->has_history && work->history.shape.time_bits != 0 &&
-	       shape_of(&work->key.view.format.plan).time_bits == 0;
+	       weir__table_shape(&work->key.view.format.plan).time_bits == 0;
 }
 
 static enum weir__history_done make_so(struct work *work, const struct outcome *outcome, uint64_t *ret_event_at)
@@ -497,6 +485,8 @@ static enum weir__history_done take_step(struct work *work, weir__step *step, ui
 	enum weir__history_done done;
 
 	find(work);
+	if (!weir__premise_holds(work->premise))
+		return WEIR__HISTORY_STALE;
 	if (!unpack(work))
 		return WEIR__HISTORY_FULL;
 	*ret_verdict = step(&work->plan, work->state, work->now, cost);
@@ -547,7 +537,7 @@ void weir__table_take_back_event(struct weir_table *table, const struct weir_tab
 	uint32_t tries = 0;
 	struct work work;
 
-	begin(&work, table, limit, hash, now);
+	begin(&work, NULL, table, limit, hash, now);
 	while (is_outrun(take_out(&work, event_at, units, forgiven), &tries))
 		;
 	free(work.heap);
@@ -652,37 +642,39 @@ static bool has_short_way(const struct weir_plan *plan, uint64_t cost)
 static enum weir__log_answer decide_short(struct work *work, uint64_t cost, struct weir_verdict *ret_verdict)
 {
 	find(work);
-	return work->has_history ? decide_log(work, cost, ret_verdict) : WEIR__LOG_WHOLE;
+	if (!work->has_history || !weir__premise_holds(work->premise))
+		return WEIR__LOG_WHOLE;
+	return decide_log(work, cost, ret_verdict);
 }
 
-struct weir_verdict weir__table_step_history(struct weir_table *table, const struct weir_table_limit *limit,
-					     uint64_t hash, weir__step *step, weir_ns now, uint64_t cost,
-					     struct weir__change *ret_change)
+bool weir__table_step_history(const struct weir__premise *premise, struct weir_table *table,
+			      const struct weir_table_limit *limit, uint64_t hash, weir__step *step, weir_ns now,
+			      uint64_t cost, struct weir_verdict *ret_verdict, struct weir__change *ret_change)
 {
-	struct weir_verdict verdict = { .allowed = false };
-	enum weir__history_done done;
+	enum weir__history_done done = WEIR__HISTORY_DONE;
 	uint64_t event_at = 0;
 	uint32_t tries = 0;
 	struct work work;
 
-	begin(&work, table, limit, hash, now);
+	begin(&work, premise, table, limit, hash, now);
 	if (step == weir_step_take && has_short_way(&limit->first.plan, cost) &&
-	    decide_short(&work, cost, &verdict) != WEIR__LOG_WHOLE) {
+	    decide_short(&work, cost, ret_verdict) != WEIR__LOG_WHOLE) {
 		const weir_ns newest = work.history.newest.at + limit->first.epoch;
 
 		event_at = now > newest ? now : newest;
 	} else {
 		do
-			done = take_step(&work, step, cost, &verdict, &event_at);
+			done = take_step(&work, step, cost, ret_verdict, &event_at);
 		while (is_outrun(done, &tries));
 		if (done != WEIR__HISTORY_DONE)
-			verdict = no_room(&work.key.view.format.plan);
+			*ret_verdict = no_room(&work.key.view.format.plan);
 	}
 	free(work.heap);
 	if (ret_change)
-		*ret_change = (struct weir__change){ .slot = verdict.allowed && cost > 0 ? work.place.slot : NULL,
+		*ret_change = (struct weir__change){ .number = work.key.view.number,
+						     .slot = ret_verdict->allowed && cost > 0 ? work.place.slot : NULL,
 						     .event_at = event_at };
-	return verdict;
+	return done != WEIR__HISTORY_STALE;
 }
 
 enum weir__log_answer weir__table_allow_log(struct weir_table *table, const struct weir_table_limit *limit,
@@ -692,6 +684,6 @@ enum weir__log_answer weir__table_allow_log(struct weir_table *table, const stru
 
 	if (!has_short_way(&limit->first.plan, cost))
 		return WEIR__LOG_WHOLE;
-	begin(&work, table, limit, hash, now);
+	begin(&work, NULL, table, limit, hash, now);
 	return decide_short(&work, cost, NULL);
 }

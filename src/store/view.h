@@ -18,6 +18,8 @@
 #ifndef WEIR_STORE_VIEW_H
 #define WEIR_STORE_VIEW_H
 
+#include <stddef.h>
+
 #include "store/plans.h"
 #include "store/slot.h"
 
@@ -28,18 +30,24 @@ struct weir__view {
 	uint32_t era_mark, previous_mark; /* in fingerprints; the same if there is no era before */
 };
 
-/* A limit in this process. The view is touched by the functions here alone. */
+/* A limit in this process. The view is touched by the functions here alone. What decisions look at comes first, in
+ * LIMIT_HOT_BYTES: where there are very many limits, each line of it is a miss. */
 struct weir_table_limit {
 	const struct weir_table *table;
 	struct weir__region_limit *entry;
 	struct weir__hash_secret secret; /* of this limit: so a key has another hash under each */
-	struct weir__view view;
-	struct weir_limit added; /* as it was when it was added here, */
-	struct weir_plan plan;   /* its plan, */
-	struct weir__slot_format first;
 	uint32_t index;
+	struct weir__view view;
 	char name[WEIR_TABLE_NAME_MAX + 1];
+	struct weir__slot_format first; /* as it was when it was added here: of the plan, */
+	struct weir_plan plan;          /* the plan as it was compiled, */
+	struct weir_limit added;        /* and the limit */
 };
+
+enum { WEIR__LIMIT_HOT_BYTES = 256 };
+_Static_assert(offsetof(struct weir_table_limit, first) + offsetof(struct weir__slot_format, epoch) <=
+		       WEIR__LIMIT_HOT_BYTES,
+	       "the plan's kind is among them");
 
 /* A word of the view. Acquire, so that its number, read later, is newer. */
 #define WEIR__VIEW_WORD(limit, member) __atomic_load_n(&(limit)->view.member, __ATOMIC_ACQUIRE)

@@ -5,25 +5,30 @@
 
 import contextlib
 import json
+import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 
 WEIR = sys.argv[1]
 PATIENCE_S = 120
 
+os.environ.pop("WEIR_PASSWORD", None)
 
-def bench(*arguments):
+
+def bench(*arguments, **environment):
     return subprocess.run([WEIR, "bench", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=PATIENCE_S, check=False)
+                          timeout=PATIENCE_S, check=False, env=os.environ | environment)
 
 
-def start_server():
+def start_server(*options):
     """The process, and where it listens."""
-    process = subprocess.Popen([WEIR, "serve", "--listen", "127.0.0.1:0", "--http", "none", "--keys", "1000", "--workers", "1"],
+    process = subprocess.Popen([WEIR, "serve", "--listen", "127.0.0.1:0", "--http", "none", "--keys", "1000", "--workers", "1",
+                                *options],
                                stdout=subprocess.PIPE)
     found = re.fullmatch(r"weir serve: RESP at (127\.0\.0\.1:\d+)\n", process.stdout.readline().decode())
     assert found, "the server does not say where it is"
@@ -96,6 +101,29 @@ def a_lost_server_is_told():
     assert running.returncode == 3 and said[0] == "" and "connection" in said[1], said
 
 
+def who_asks_is_said():
+    with tempfile.TemporaryDirectory(prefix="weir-bench-") as folder:
+        config, password = os.path.join(folder, "weir.yaml"), os.path.join(folder, "password")
+        for path, text in ((config, "users:\n  load: {password: secret}\n"), (password, "secret\n")):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        process, where = start_server("--config", config)
+        asks = ("resp", "--at", where, "--seconds", "1", "--connections", "3", "--user", "load")
+        done = bench(*asks, "--password-file", password, "--json")
+        assert done.returncode == 0 and json.loads(done.stdout)["errors"] == 0, done
+        done = bench(*asks, "--json", WEIR_PASSWORD="secret")
+        assert done.returncode == 0 and json.loads(done.stdout)["errors"] == 0, done
+        done = bench(*asks, WEIR_PASSWORD="other")
+        assert done.returncode == 3 and "WRONGPASS" in done.stderr and done.stdout == "", done
+        done = bench(*asks)
+        assert done.returncode == 2 and "a user has a password" in done.stderr, done
+        done = bench(*asks, "--password-file", password + "s")
+        assert done.returncode == 2 and "No such file" in done.stderr, done
+        done = bench("resp", "--at", where, "--seconds", "1", "--connections", "1")
+        assert done.returncode == 1 and "NOAUTH" in done.stdout, done
+        end(process)
+
+
 def what_cannot_be_measured_is_told():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nobody = "127.0.0.1:%d" % taken.getsockname()[1]
@@ -119,7 +147,7 @@ def main():
     process, where = start_server()
     failed = 0
     for test, *arguments in ((what_is_answered_is_counted, where), (people_get_lines, where),
-                             (errors_are_counted_and_shown,), (a_lost_server_is_told,), (what_cannot_be_measured_is_told,)):
+                             (errors_are_counted_and_shown,), (a_lost_server_is_told,), (who_asks_is_said,), (what_cannot_be_measured_is_told,)):
         try:
             test(*arguments)
             print(f"ok    {test.__name__}")

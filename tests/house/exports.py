@@ -4,14 +4,15 @@
     exports.py LIBRARY.so...
 
 Exported by one of them are exactly the WEIR_API functions of include/weir, each named weir_ (not weir__, which is shared inside the
-library only), each with the version below."""
+library only), each with the version below. What one of the libraries needs of another beyond that has a version that
+says it is private."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-VERSION = "WEIR_0.1"
+VERSION, PRIVATE = "WEIR_0.1", "WEIR_PRIVATE"
 
 
 def declared(root):
@@ -40,12 +41,23 @@ def exported(library):
             yield name, version.lstrip("@")
 
 
+def needed(library):
+    """Names of what it takes from others."""
+    listing = subprocess.run(["nm", "--dynamic", "--undefined-only", library], capture_output=True, text=True, check=True)
+    return {line.split()[-1].partition("@")[0] for line in listing.stdout.splitlines()}
+
+
 def main(libraries, root):
     promised = declared(root)
+    private = set().union(*(needed(library) for library in libraries))
     faults, found = [], set()
     for library, name, version in [(library, *symbol) for library in libraries for symbol in exported(library)]:
         if name in found:
             faults.append(f"{library}: exports {name}, as another one does")
+        if version == PRIVATE:
+            if not name.startswith("weir__") or name not in private:
+                faults.append(f"{library}: exports {name} as private, which no other library needs")
+            continue
         found.add(name)
         if not name.startswith("weir_") or name.startswith("weir__"):
             faults.append(f"{library}: exports {name}; public names begin with weir_ and one underscore")

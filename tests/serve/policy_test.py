@@ -212,8 +212,46 @@ def limits_have_names():
         assert client.refusal("WEIR.TAKE", "a", "@other") == "NOLIMIT the policy has no limit named @other"
         assert client.refusal("WEIR.TAKE", "a", "@").startswith("NOLIMIT ")
         assert client.refusal("WEIR.TAKE", "a", "@" + 5000 * "x").startswith("NOLIMIT ")
-        for words in (("WEIR.TAKE", "a", "@per-user", 1, "WAIT", 5), ("WEIR.HOLD", "i", "a", "@per-user", 1, 1000)):
-            assert client.refusal(*words).startswith("ERR a limit that is named cannot be waited for or held"), words
+
+
+def named_limits_are_waited_for():
+    """Also while they change: by the limit as it is then."""
+    with serving(one_limit("1/day burst 2")) as (server, client, path):
+        waits = ("WEIR.TAKE", "a", "@per-user", 1, "WAIT", 86400000)
+        assert client.ask(*waits)["remaining"] == 1
+        assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 0
+        assert client.ask("WEIR.TAKE", "a", "@per-user", "WAIT", 0)["allowed"] is False
+        assert client.ask("WEIR.TAKE", "a", "@per-user", 3, "WAIT", 86400000)["retry_after"] == -1
+        assert client.refusal("WEIR.TAKE", "a", "@other", "WAIT", 5) == "NOLIMIT the policy has no limit named @other"
+        waiting = Client(server, 3)
+        waiting.socket.sendall(bulks(*waits))
+        replace(path, one_limit("1000/s burst 2"))
+        assert waiting.read()["allowed"] is True
+        waiting.close()
+    with serving(one_limit("50/s burst 1")) as (_, client, _path):
+        for _ in range(5):
+            answer = client.ask("WEIR.TAKE", "a", "@per-user", 1, "WAIT", 60000)
+            assert answer["allowed"] is True and answer["granted"] == 1, answer
+    with serving(one_limit("50/s leaky queue 10")) as (_, client, _path):
+        for _ in range(5):
+            assert client.ask("WEIR.TAKE", "a", "@per-user", 1, "WAIT", 60000)["allowed"] is True
+
+
+def named_limits_are_held():
+    with serving(one_limit("100/day")) as (_, client, path):
+        hold = ("WEIR.HOLD", "i", "a", "@per-user", 10, 60000)
+        assert client.ask(*hold)["remaining"] == 90
+        assert client.ask(*hold)["remaining"] == 90  # the same one
+        assert client.refusal("WEIR.HOLD", "i", "a", "100/day", 10, 60000).startswith("HELDOTHER "), "another limit"
+        assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 89
+        replace(path, one_limit("100/day burst 95"))
+        until(lambda: client.limit() == "100/day burst 95", "another burst")
+        settled = client.ask("WEIR.SETTLE", "i", 4)
+        assert settled["refunded"] == 6 and settled["limit"] == 95 and settled["remaining"] == 95, settled
+        assert client.ask("WEIR.HOLD", "j", "b", "@per-user", 10, 60000)["remaining"] == 85
+        settled = client.ask("WEIR.SETTLE", "j", 15)
+        assert settled["charged"] == 5 and settled["remaining"] == 80, settled
+        assert client.refusal("WEIR.HOLD", "k", "a", "@other", 1, 1000).startswith("NOLIMIT "), "no such limit"
 
 
 def one_limit_changes_by_call():
@@ -522,6 +560,15 @@ def settings_stay():
         assert client.limit() == "20/day"
 
 
+def variables_that_are_no_settings_are_told():
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("WEIR_")}
+    with serving(one_limit("10/day"), env=kept | {"WEIR_POLCY": "p.yaml", "WEIR_CONNECTIONS": "100", "WEIR_PASSWORD": "x",
+                                                  "WEIRD": "1"}) as (server, client, _):
+        assert client.ask("CONFIG", "GET", "connections") == {"connections": "100"}
+        assert server.said() == ('weir serve: warning: "WEIR_POLCY" of the environment is no setting; weir serve --help '
+                                 'lists them\n'), server.said()
+
+
 def a_bad_policy_does_not_start():
     with tempfile.TemporaryDirectory(prefix="weir-policy-") as folder:
         path = os.path.join(folder, "weir.yaml")
@@ -559,13 +606,32 @@ def check_config_checks_both():
 # --- under load ---------------------------------------------------------------------------------------------------
 
 
+# What an answer of each version says of a request that meets all its limits: limit, limits, decided_by. Limits are added,
+# removed and changed together; `quiet` is in shadow, and only of the first version it may deny. All are windows: what is
+# left of one is its number less what was used, whatever the number was before.
+VERSIONS = (
+    ((1000001, 2, "per-user"), (("per-user", "user", "1000001/s"), ("quiet", "extra", "1/day", "shadow"))),
+    ((1000002, 3, "wide"), (("per-user", "user", "20000000/s"), ("wide", "extra", "1000002/s"),
+                            ("quiet", "extra", "200000000/day", "shadow"))),
+    ((1000003, 2, "per-user"), (("wide", "extra", "20000001/s"), ("per-user", "user", "1000003/s"))),
+    ((1000004, 1, "wide"), (("wide", "extra", "1000004/s"),)),
+)
+
+
+def version(number):
+    rows = VERSIONS[number % len(VERSIONS)][1]
+    return "limits:\n" + "".join(
+        f"  - {{name: {name}, key: [{key}], limit: {limit} fixed_window{''.join(f', mode: {each}' for each in mode)}}}\n"
+        for name, key, limit, *mode in rows)
+
+
 class Asking(threading.Thread):
-    """Asks without a pause, and keeps every answer that belongs to neither version."""
+    """Asks without a pause, and keeps every answer that belongs to no version."""
 
     def __init__(self, server, number):
         super().__init__()
         self.client, self.number = Client(server, 3), number
-        self.is_over, self.asked, self.wrong, self.limits = False, 0, [], set()
+        self.is_over, self.asked, self.wrong, self.seen = False, 0, [], set()
 
     def run(self):
         request = b"".join(bulks("WEIR.CHECK", "user", f"{self.number}-{i}", "extra", "x") for i in range(16))
@@ -581,24 +647,23 @@ class Asking(threading.Thread):
 
     def look_at(self, answer):
         self.asked += 1
-        seen = answer["allowed"], answer["limit"], answer["limits"], answer["decided_by"]
-        self.limits.add(seen[1])
-        # One limit or two; the second is wider, so the first decides. Its number may be the next one's already: limits
-        # change one by one, just before the policy does.
-        if seen not in ((True, limit, limits, "per-user") for limit in (1000000, 2000000) for limits in (1, 2)):
-            self.wrong.append(seen)
+        seen = answer["limit"], answer["limits"], answer["decided_by"]
+        self.seen.add(seen)
+        # Only that one has a limit in shadow which denies.
+        may_deny = seen == VERSIONS[0][0]
+        if (seen not in (told for told, _ in VERSIONS) or not answer["allowed"] or answer["remaining"] > answer["limit"]
+                or answer["shadow_denied"] > may_deny):
+            self.wrong.append(answer)
 
 
 def nobody_notices():
-    versions = (one_limit("1000000/s"),
-                one_limit("2000000/s", more="  - name: wide\n    key: [extra]\n    limit: 100000000/s\n"))
-    with serving(versions[0]) as (server, client, path):
+    with serving(version(0)) as (server, client, path):
         asking = [Asking(server, i) for i in range(CLIENTS)]
         for one in asking:
             one.start()
         try:
             for i in range(1, RELOADS + 1):
-                replace(path, versions[i % 2])
+                replace(path, version(i))
                 ticket = client.ask("WEIR.RELOAD")
                 until(lambda at=ticket: int(client.info()["policy_reloads"]) >= at, "a reload")
         finally:
@@ -610,16 +675,17 @@ def nobody_notices():
         assert info["policy_changes"] == str(RELOADS) and info["policy_failures"] == "0", info
         for one in asking:
             assert not one.wrong, one.wrong[:5]
-            assert one.limits == {1000000, 2000000}, one.limits
+            assert one.seen == {told for told, _ in VERSIONS}, one.seen
         return f"{sum(one.asked for one in asking)} answers"
 
 
 TESTS = (the_example_decides, shadows_deny_nothing, resp2_has_numbers_in_the_same_order, a_pipeline_is_answered_in_order,
-         limits_have_names, one_limit_changes_by_call, explained_line_by_line, many_limits_are_listed_in_parts,
+         limits_have_names, named_limits_are_waited_for, named_limits_are_held, one_limit_changes_by_call, explained_line_by_line, many_limits_are_listed_in_parts,
          bad_requests_are_told_so, without_a_policy, admins_alone_change_it, weir_check_asks, every_habit_of_editors,
          a_configmap, a_directory_is_one_policy, links_of_a_directory, where_nothing_can_be_watched,
          files_that_a_policy_names, by_signal_and_by_command, state_is_kept,
-         a_bad_version_changes_nothing, a_policy_that_the_table_cannot_have, settings_stay, a_bad_policy_does_not_start,
+         a_bad_version_changes_nothing, a_policy_that_the_table_cannot_have, settings_stay,
+         variables_that_are_no_settings_are_told, a_bad_policy_does_not_start,
          check_config_checks_both, nobody_notices)
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ static void print_cell(const char *text)
 	}
 }
 
-static void print_command(const struct weir__command *row)
+static void print_command(const struct weir__command_row *row)
 {
 	char name[WEIR__COMMAND_NAME_SIZE];
 

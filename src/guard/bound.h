@@ -1,0 +1,59 @@
+/* bound.h: a policy with the limit of the table for each of its plans.
+ *
+ * A limit of the table has one plan, whoever asks. So that no request is decided by the limits of one policy and the
+ * numbers of the next, those that differ are changed when the next is in its place: their plans are staged before, and
+ * become the limits' right after, one by one. Whoever decides by the new policy meanwhile helps with those that it needs;
+ * whoever began by the old one and sees that it is no longer in its place asks the new one, unless it has charged
+ * something: then it has seen all limits before, as they were. */
+#ifndef WEIR_GUARD_BOUND_H
+#define WEIR_GUARD_BOUND_H
+
+#include <weir/guard.h>
+
+#include <stdatomic.h>
+
+#include "policy/policy.h"
+#include "store/table.h"
+
+struct weir__bound {
+	struct weir_policy *policy;
+	_Atomic bool is_settled; /* all that was staged is the limits' */
+	uint32_t *places; /* plans by hash of their names: number + 1, or 0; a power of two, at least twice as many */
+	uint64_t n_places;
+	struct weir__plans_staged *staged; /* of each plan */
+	struct weir__ahead *ahead; /* of each limit: what a decision by its own plan looks at. In the policy's pool */
+	const struct weir_table_limit *limits[]; /* NULL: unlimited */
+};
+
+/* Takes the policy over, also when it fails. What differs is staged at this time. WEIR_ERR_...: as weir_guard_new; then
+ * nothing is. */
+int weir__bound_new(struct weir_table *table, struct weir_policy *policy, weir_ns now, struct weir__bound **ret_bound,
+		    struct weir_message *ret_message);
+
+/* Nobody uses it any more. NULL is allowed. */
+void weir__bound_free(struct weir__bound *bound);
+
+/* Makes all that was staged the limits', once the policy is in its place. What another process has changed in between is
+ * changed again. */
+void weir__bound_settle_all(struct weir_table *table, struct weir__bound *bound, weir_ns now);
+
+static inline bool weir__bound_is_settled(const struct weir__bound *bound)
+{
+	return atomic_load_explicit(&bound->is_settled, memory_order_acquire);
+}
+
+/* The limit of a plan, changed to what the policy says. NULL: unlimited. */
+static inline const struct weir_table_limit *weir__bound_limit(const struct weir__bound *bound, uint32_t plan)
+{
+	const struct weir_table_limit *const limit = bound->limits[plan];
+
+	if (WEIR__UNLIKELY(!weir__bound_is_settled(bound)) && bound->staged[plan].claim)
+		(void)weir__plans_settle(limit->entry, &bound->staged[plan]);
+	return limit;
+}
+
+/* The limit of the plan of this name; NULL: there is none, or it is unlimited. */
+const struct weir_table_limit *weir__bound_limit_named(const struct weir__bound *bound, const char *plan,
+						       size_t length);
+
+#endif
