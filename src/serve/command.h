@@ -78,6 +78,10 @@ void weir__run_subcommand(struct weir__call *call, const char *command, const st
 void weir__refuse(struct weir__call *call, enum weir__said_error error);
 void weir__refuse_with(struct weir__call *call, enum weir__said_error error, const char *detail);
 
+/* What was refused to be asked (asked.h). Returns false. */
+struct weir__refusal;
+bool weir__refuse_as(struct weir__call *call, const struct weir__refusal *refusal);
+
 /* A whole number of 64 bits with a sign, as redis-cell and throttlecrab read them. */
 bool weir__read_signed(const struct weir__resp_slice *slice, int64_t *ret_number);
 
@@ -88,15 +92,9 @@ bool weir__read_number(struct weir__call *call, uint32_t place, uint64_t most, e
 /* The limit that an argument states. False: that was answered. */
 bool weir__read_limit(struct weir__call *call, uint32_t place, struct weir_limit *ret_limit);
 
-/* The limit that an argument names, or else *ret_named is NULL, and the one that it states. False: that was answered. */
-bool weir__read_either(struct weir__call *call, uint32_t place, const struct weir_table_limit **ret_named,
-		       struct weir_limit *ret_limit);
-
-/* Whether an argument names a limit of the policy, as in @per-client: no text of a limit begins so. */
-bool weir__is_named(const struct weir__resp_slice *limit);
-
-/* The limit that an argument names. NULL: that was answered. */
-const struct weir_table_limit *weir__find_named(struct weir__call *call, uint32_t place);
+/* The limit that an argument states, or names. False: that was answered. */
+struct weir__asked;
+bool weir__read_asked(struct weir__call *call, uint32_t place, struct weir__asked *ret_asked);
 
 /* A limit found or made. NULL: that was answered. */
 const struct weir_table_limit *weir__find_limit(struct weir__call *call, enum weir__space space,

@@ -1,4 +1,5 @@
 /* commands.c: one row for each command, from which help, COMMAND and the checks of arguments are made. */
+#include "serve/asked.h"
 #include "serve/command.h"
 
 #include <ctype.h>
@@ -110,6 +111,12 @@ void weir__refuse_with(struct weir__call *call, enum weir__said_error error, con
 void weir__refuse(struct weir__call *call, enum weir__said_error error)
 {
 	weir__refuse_with(call, error, "");
+}
+
+bool weir__refuse_as(struct weir__call *call, const struct weir__refusal *refusal)
+{
+	weir__refuse_with(call, refusal->error, refusal->why.text);
+	return false;
 }
 
 bool weir__read_signed(const struct weir__resp_slice *slice, int64_t *ret_number)

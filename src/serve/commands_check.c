@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "guard/guard.h"
+#include "serve/asked.h"
 #include "serve/policies.h"
 
 enum {
@@ -146,31 +147,12 @@ void weir__explain_command(struct weir__call *call)
 
 /* --- limits by name --------------------------------------------------------------------------------------------- */
 
-bool weir__is_named(const struct weir__resp_slice *limit)
-{
-	return limit->length > 0 && limit->bytes[0] == '@';
-}
-
 static void refuse_name(struct weir__call *call, const struct weir__resp_slice *name)
 {
 	char detail[NAME_MOST + 2];
 
 	(void)snprintf(detail, sizeof(detail), "%.*s", (int)weir__min(name->length, sizeof(detail) - 1), name->bytes);
 	weir__refuse_with(call, WEIR__SAY_NO_LIMIT, detail);
-}
-
-const struct weir_table_limit *weir__find_named(struct weir__call *call, uint32_t place)
-{
-	const struct weir__resp_slice *const name = &call->arguments[place];
-	struct weir_guard *const guard = guard_of(call);
-	const struct weir_table_limit *limit;
-
-	if (guard == NULL)
-		return NULL;
-	limit = weir__guard_limit(guard, name->bytes + 1, name->length - 1);
-	if (limit == NULL)
-		refuse_name(call, name);
-	return limit;
 }
 
 static void begin_rows(void *call_, uint32_t n)
@@ -182,9 +164,6 @@ static void begin_rows(void *call_, uint32_t n)
 
 static void say_row(void *call_, const struct weir__guard_row *row)
 {
-	static const char *const modes[] = {
-		[WEIR_MODE_ENFORCE] = "enforce", [WEIR_MODE_SHADOW] = "shadow", [WEIR_MODE_OFF] = "off"
-	};
 	const struct weir__call *const call = call_;
 	struct weir_table_limit_stats stats = { 0, 0 };
 	char text[WEIR_LIMIT_TEXT_MAX] = "unlimited";
@@ -201,7 +180,7 @@ static void say_row(void *call_, const struct weir__guard_row *row)
 	weir__say_word(call, "limit");
 	weir__say_word(call, text);
 	weir__say_word(call, "mode");
-	weir__say_word(call, modes[row->mode]);
+	weir__say_word(call, weir__asked_mode_word(row->mode));
 	weir__say_word(call, "key");
 	weir__say_word(call, row->key);
 	weir__say_word(call, "allowed");
@@ -228,7 +207,7 @@ void weir__limits_command(struct weir__call *call)
 void weir__change(struct weir__call *call)
 {
 	const struct weir__resp_slice *const name = &call->arguments[1];
-	const size_t sign = weir__is_named(name) ? 1 : 0, length = name->length - sign;
+	const size_t sign = weir__asked_is_named(name->bytes, name->length) ? 1 : 0, length = name->length - sign;
 	struct weir_guard *const guard = guard_of(call);
 	char plan[NAME_MOST + 1];
 	struct weir_limit to;

@@ -1,4 +1,5 @@
 /* commands_decide.c: commands that ask the table. What takes is gathered; what must know the answers before it is not. */
+#include "serve/asked.h"
 #include "serve/command.h"
 
 #include <stdio.h>
@@ -135,14 +136,6 @@ static void gather(struct weir__call *call, const struct weir_table_limit *limit
 	commands->n++;
 }
 
-/* A bucket of `burst` that regains one unit each `each` ns: the state of its key is one instant, whatever these are. */
-static struct weir_limit bucket_of(uint64_t burst, uint64_t each)
-{
-	return (struct weir_limit){
-		.algorithm = WEIR_TOKEN_BUCKET, .count = 1, .period = each, .burst = burst, .segments = 1
-	};
-}
-
 /* The words of a limit in three numbers, with what is between them. */
 struct numbers {
 	const char *bytes;
@@ -178,7 +171,7 @@ static const struct weir_table_limit *read_cell_limit(struct weir__call *call)
 		weir__refuse(call, WEIR__SAY_CELL_RANGE);
 		return NULL;
 	}
-	asked = bucket_of((uint64_t)numbers[0] + 1, (uint64_t)(numbers[2] * 1000000000 / numbers[1]));
+	asked = weir__asked_bucket((uint64_t)numbers[0] + 1, (uint64_t)(numbers[2] * 1000000000 / numbers[1]));
 	return weir__find_limit(call, WEIR__SPACE_CELL, &asked);
 }
 
@@ -229,11 +222,10 @@ void weir__throttle(struct weir__call *call)
 			weir__refuse(call, invalid[i - 2]);
 			return;
 		}
-	if (numbers[2] > INT64_MAX / 1000000000 || numbers[2] * 1000000000 < numbers[1]) {
+	if (!weir__asked_throttle(numbers, &asked)) {
 		weir__refuse(call, WEIR__SAY_THROTTLE_RANGE);
 		return;
 	}
-	asked = bucket_of((uint64_t)numbers[0], (uint64_t)(numbers[2] * 1000000000 / numbers[1]));
 	limit = weir__find_limit(call, WEIR__SPACE_THROTTLE, &asked);
 	if (limit)
 		gather(call, limit, (uint64_t)numbers[3], WEIR__ANSWER_THROTTLE);
@@ -244,22 +236,18 @@ void weir__throttle(struct weir__call *call)
 bool weir__read_limit(struct weir__call *call, uint32_t place, struct weir_limit *ret_limit)
 {
 	const struct weir__resp_slice *const text = &call->arguments[place];
-	struct weir_message why;
+	struct weir__refusal refusal;
 
-	if (weir_limit_parse(text->bytes, text->length, ret_limit, &why) == WEIR_OK)
-		return true;
-	weir__refuse_with(call, WEIR__SAY_LIMIT_TEXT, why.text);
-	return false;
+	return weir__asked_read_text(text->bytes, text->length, ret_limit, &refusal) || weir__refuse_as(call, &refusal);
 }
 
-bool weir__read_either(struct weir__call *call, uint32_t place, const struct weir_table_limit **ret_named,
-		       struct weir_limit *ret_limit)
+bool weir__read_asked(struct weir__call *call, uint32_t place, struct weir__asked *ret_asked)
 {
-	*ret_named = NULL;
-	if (!weir__is_named(&call->arguments[place]))
-		return weir__read_limit(call, place, ret_limit);
-	*ret_named = weir__find_named(call, place);
-	return *ret_named != NULL;
+	const struct weir__resp_slice *const text = &call->arguments[place];
+	struct weir__refusal refusal;
+
+	return weir__asked_read(call->commands, text->bytes, text->length, ret_asked, &refusal) ||
+	       weir__refuse_as(call, &refusal);
 }
 
 static const struct weir_table_limit *limit_of_text(struct weir__call *call)
@@ -268,13 +256,15 @@ static const struct weir_table_limit *limit_of_text(struct weir__call *call)
 	const struct weir__resp_slice *const text = &call->arguments[2];
 	const struct weir_table_limit *limit = weir__limits_recall(limits, WEIR__SPACE_TEXT, text->bytes, text->length,
 								   0);
-	struct weir_limit asked;
+	struct weir__asked asked;
 
 	if (limit)
 		return limit;
-	if (weir__is_named(text))
-		return weir__find_named(call, 2);
-	limit = weir__read_limit(call, 2, &asked) ? weir__find_limit(call, WEIR__SPACE_TEXT, &asked) : NULL;
+	if (!weir__read_asked(call, 2, &asked))
+		return NULL;
+	if (asked.named)
+		return asked.named;
+	limit = weir__find_limit(call, WEIR__SPACE_TEXT, &asked.limit);
 	if (limit)
 		weir__limits_remember(limits, WEIR__SPACE_TEXT, text->bytes, text->length, 0, limit);
 	return limit;
@@ -289,19 +279,20 @@ static bool read_cost(struct weir__call *call, uint32_t place, uint64_t *ret_cos
 static void take_or_wait(struct weir__call *call, uint64_t cost, weir_ns patience)
 {
 	struct weir__commands *const commands = call->commands;
-	struct weir_limit asked;
+	struct weir__asked asked;
 	struct weir_message why;
 	struct weir_verdict verdict;
 	struct weir__wait_request request = { .limits = &commands->limits,
-					      .asked = &asked,
+					      .asked = &asked.limit,
 					      .key = call->arguments[1].bytes,
 					      .key_length = call->arguments[1].length,
 					      .cost = cost,
 					      .patience = patience,
 					      .owner = call->client };
 
-	if (!weir__read_either(call, 2, &request.named, &asked))
+	if (!weir__read_asked(call, 2, &asked))
 		return;
+	request.named = asked.named;
 	weir__commands_end_group(commands, call->client, call->writer);
 	if (commands->waiting == NULL) {
 		weir__refuse(call, WEIR__SAY_WAITERS);
@@ -410,7 +401,7 @@ void weir__inspect(struct weir__call *call)
 	weir__commands_end_group(call->commands, call->client, call->writer);
 	key = weir_table_inspect(table, limit, call->arguments[1].bytes, call->arguments[1].length,
 				 weir_table_now(table));
-	stated = weir__is_named(&call->arguments[2]) ? weir_table_limit_limit(limit) : limit->added;
+	stated = weir_table_limit_limit(limit);
 	(void)weir_limit_print(&stated, text);
 	weir__resp_write_map(call->writer, 7);
 	weir__say_word(call, "is_stored");
@@ -427,44 +418,17 @@ void weir__inspect(struct weir__call *call)
 
 /* --- several limits --------------------------------------------------------------------------------------------- */
 
-/* Limits of one request. One that would take the place of another among those that are kept, perhaps of this request, is
- * made here. The same limit twice is one: so the table knows a key that comes twice. */
-struct several {
-	struct weir_claim claims[WEIR_TABLE_CLAIMS_MAX];
-	struct weir_limit asked[WEIR_TABLE_CLAIMS_MAX];
-	struct weir_table_limit made[WEIR_TABLE_CLAIMS_MAX];
-};
-
-static const struct weir_table_limit *limit_of_several(struct weir__call *call, struct several *several, size_t i)
+static bool read_claim(struct weir__call *call, struct weir__several *several, uint32_t at)
 {
-	struct weir__limits *const limits = &call->commands->limits;
-	struct weir_message why;
+	const struct weir__resp_slice *const key = &call->arguments[at];
+	struct weir_claim claim = { .key = key->bytes, .key_length = key->length };
+	struct weir__refusal refusal;
+	struct weir__asked asked;
 
-	for (size_t k = 0; k < i; k++)
-		if (weir__limits_is_same(&several->asked[k], &several->asked[i]))
-			return several->claims[k].limit;
-	if (!weir__limits_will_drop(limits, WEIR__SPACE_TEXT, &several->asked[i]))
-		return weir__find_limit(call, WEIR__SPACE_TEXT, &several->asked[i]);
-	if (weir__limits_make(limits, WEIR__SPACE_TEXT, &several->asked[i], &several->made[i], &why) == WEIR_OK)
-		return &several->made[i];
-	weir__refuse_with(call, WEIR__SAY_LIMIT, why.text);
-	return NULL;
-}
-
-static bool read_claim(struct weir__call *call, struct several *several, size_t i)
-{
-	const uint32_t at = 1 + 3 * (uint32_t)i;
-	struct weir_claim *const claim = &several->claims[i];
-	const bool is_named = weir__is_named(&call->arguments[at + 1]);
-
-	several->asked[i] = (struct weir_limit){ .count = 0 }; /* of a name: no text is the same */
-	if ((!is_named && !weir__read_limit(call, at + 1, &several->asked[i])) ||
-	    !weir__read_number(call, at + 2, INT64_MAX, WEIR__SAY_COST, &claim->cost))
-		return false;
-	claim->key = call->arguments[at].bytes;
-	claim->key_length = call->arguments[at].length;
-	claim->limit = is_named ? weir__find_named(call, at + 1) : limit_of_several(call, several, i);
-	return claim->limit != NULL;
+	return weir__read_asked(call, at + 1, &asked) &&
+	       weir__read_number(call, at + 2, INT64_MAX, WEIR__SAY_COST, &claim.cost) &&
+	       (weir__several_add(several, call->commands, &asked, &claim, &refusal) ||
+		weir__refuse_as(call, &refusal));
 }
 
 void weir__all(struct weir__call *call)
@@ -472,14 +436,15 @@ void weir__all(struct weir__call *call)
 	const size_t n = (call->n - 1) / 3;
 	int64_t numbers[VERDICT_NUMBERS + 1];
 	struct weir_decision decision;
-	struct several several;
+	struct weir__several several;
 
 	if ((call->n - 1) % 3 != 0) {
 		weir__refuse(call, WEIR__SAY_CLAIMS);
 		return;
 	}
-	for (size_t i = 0; i < n; i++)
-		if (!read_claim(call, &several, i))
+	several.n = 0;
+	while (several.n < n)
+		if (!read_claim(call, &several, 1 + 3 * (uint32_t)several.n))
 			return;
 	weir__commands_end_group(call->commands, call->client, call->writer);
 	(void)weir_table_decide(call->commands->table, several.claims, n, weir_table_now(call->commands->table), NULL,

@@ -142,5 +142,7 @@ struct weir_limit weir_table_limit_limit(const struct weir_table_limit *limit)
 	struct weir__plans_limit last;
 	uint64_t number;
 
+	if (limit->name[0] == '\0') /* one that came with a request: it never changes */
+		return limit->added;
 	return weir__plans_read_last(limit->entry, &number, &last) ? last.limit : limit->added;
 }

@@ -1,0 +1,189 @@
+/* asked.c: limits that requests state, and costs that they hold. */
+#include "serve/asked.h"
+
+#include <stdio.h>
+
+#include "guard/guard.h"
+#include "serve/policies.h"
+
+bool weir__refusal_set(struct weir__refusal *refusal, enum weir__said_error error, const char *why)
+{
+	refusal->error = error;
+	(void)snprintf(refusal->why.text, sizeof(refusal->why.text), "%s", why);
+	return false;
+}
+
+/* --- limits ----------------------------------------------------------------------------------------------------- */
+
+bool weir__asked_read_text(const char *text, size_t length, struct weir_limit *ret_limit,
+			   struct weir__refusal *ret_refusal)
+{
+	ret_refusal->error = WEIR__SAY_LIMIT_TEXT;
+	return weir_limit_parse(text, length, ret_limit, &ret_refusal->why) == WEIR_OK;
+}
+
+const struct weir_table_limit *weir__asked_find_named(const struct weir__commands *commands, const char *name,
+						      size_t length, struct weir__refusal *ret_refusal)
+{
+	const int shown = length < 64 ? (int)length : 64;
+	const struct weir_table_limit *limit;
+
+	if (commands->policies == NULL) {
+		(void)weir__refusal_set(ret_refusal, WEIR__SAY_NO_POLICY, "");
+		return NULL;
+	}
+	limit = weir__guard_limit(weir__policies_guard(commands->policies), name, length);
+	ret_refusal->error = WEIR__SAY_NO_LIMIT;
+	if (limit == NULL)
+		(void)snprintf(ret_refusal->why.text, sizeof(ret_refusal->why.text), "%.*s", shown, name);
+	return limit;
+}
+
+bool weir__asked_read(const struct weir__commands *commands, const char *text, size_t length,
+		      struct weir__asked *ret_asked, struct weir__refusal *ret_refusal)
+{
+	*ret_asked = (struct weir__asked){ .named = NULL };
+	if (!weir__asked_is_named(text, length))
+		return weir__asked_read_text(text, length, &ret_asked->limit, ret_refusal);
+	ret_asked->named = weir__asked_find_named(commands, text + 1, length - 1, ret_refusal);
+	return ret_asked->named != NULL;
+}
+
+const struct weir_table_limit *weir__asked_find(struct weir__commands *commands, const char *text, size_t length,
+						struct weir__refusal *ret_refusal)
+{
+	struct weir__limits *const limits = &commands->limits;
+	const struct weir_table_limit *limit = weir__limits_recall(limits, WEIR__SPACE_TEXT, text, length, 0);
+	struct weir__asked asked;
+
+	if (limit)
+		return limit;
+	if (!weir__asked_read(commands, text, length, &asked, ret_refusal))
+		return NULL;
+	if (asked.named)
+		return asked.named;
+	ret_refusal->error = WEIR__SAY_LIMIT;
+	if (weir__limits_find(limits, WEIR__SPACE_TEXT, &asked.limit, &limit, &ret_refusal->why) != WEIR_OK)
+		return NULL;
+	weir__limits_remember(limits, WEIR__SPACE_TEXT, text, length, 0, limit);
+	return limit;
+}
+
+struct weir_limit weir__asked_bucket(uint64_t burst, uint64_t each)
+{
+	return (struct weir_limit){
+		.algorithm = WEIR_TOKEN_BUCKET, .count = 1, .period = each, .burst = burst, .segments = 1
+	};
+}
+
+bool weir__asked_throttle(const int64_t numbers[3], struct weir_limit *ret_limit)
+{
+	if (numbers[2] > INT64_MAX / 1000000000 || numbers[2] * 1000000000 < numbers[1])
+		return false;
+	*ret_limit = weir__asked_bucket((uint64_t)numbers[0], (uint64_t)(numbers[2] * 1000000000 / numbers[1]));
+	return true;
+}
+
+/* --- several ---------------------------------------------------------------------------------------------------- */
+
+static const struct weir_table_limit *find_for_several(struct weir__several *several, struct weir__limits *limits,
+						       struct weir_message *ret_why)
+{
+	const size_t last = several->n;
+	const struct weir_limit *const asked = &several->asked[last];
+	const struct weir_table_limit *limit = &several->made[last];
+	int error;
+
+	for (size_t i = 0; i < last; i++)
+		if (weir__limits_is_same(&several->asked[i], asked))
+			return several->claims[i].limit;
+	if (weir__limits_will_drop(limits, WEIR__SPACE_TEXT, asked))
+		error = weir__limits_make(limits, WEIR__SPACE_TEXT, asked, &several->made[last], ret_why);
+	else
+		error = weir__limits_find(limits, WEIR__SPACE_TEXT, asked, &limit, ret_why);
+	return error == WEIR_OK ? limit : NULL;
+}
+
+/* No text says the same as the limit of a name, whose count is 0 here. */
+bool weir__several_add(struct weir__several *several, struct weir__commands *commands, const struct weir__asked *asked,
+		       const struct weir_claim *claim, struct weir__refusal *ret_refusal)
+{
+	struct weir_claim *const added = &several->claims[several->n];
+
+	several->asked[several->n] = asked->named ? (struct weir_limit){ .count = 0 } : asked->limit;
+	*added = *claim;
+	added->limit = asked->named;
+	ret_refusal->error = WEIR__SAY_LIMIT;
+	if (added->limit == NULL)
+		added->limit = find_for_several(several, &commands->limits, &ret_refusal->why);
+	several->n += added->limit != NULL;
+	return added->limit != NULL;
+}
+
+/* --- holds ------------------------------------------------------------------------------------------------------ */
+
+bool weir__asked_check_id(size_t length, struct weir__refusal *ret_refusal)
+{
+	return (length >= 1 && length <= WEIR__HOLD_ID_MAX) || weir__refusal_set(ret_refusal, WEIR__SAY_HOLD_ID, "");
+}
+
+bool weir__asked_check_hold(struct weir__hold_request *request, uint64_t lasts_ms, struct weir__refusal *ret_refusal)
+{
+	if (!weir__asked_check_id(request->id_length, ret_refusal))
+		return false;
+	if (request->key_length > WEIR__HOLD_KEY_MAX)
+		return weir__refusal_set(ret_refusal, WEIR__SAY_HOLD_KEY, "");
+	if (lasts_ms == 0 || lasts_ms > WEIR__HOLD_MS_MAX)
+		return weir__refusal_set(ret_refusal, WEIR__SAY_HOLD_TIME, "");
+	request->lasts = lasts_ms * 1000000;
+	return true;
+}
+
+/* `other` is what HOLD_OTHER means. */
+static bool refuse_hold(enum weir__hold_result result, enum weir__said_error other, const struct weir_message *why,
+			struct weir__refusal *ret_refusal)
+{
+	switch (result) {
+	case WEIR__HOLD_OTHER:
+		return weir__refusal_set(ret_refusal, other, "");
+	case WEIR__HOLD_FULL:
+		return weir__refusal_set(ret_refusal, WEIR__SAY_HOLD_FULL, "");
+	case WEIR__HOLD_UNKNOWN:
+		return weir__refusal_set(ret_refusal, WEIR__SAY_HOLD_UNKNOWN, "");
+	default:
+		return weir__refusal_set(ret_refusal, WEIR__SAY_LIMIT, why->text);
+	}
+}
+
+bool weir__asked_hold(struct weir__commands *commands, const struct weir__hold_request *request,
+		      struct weir_verdict *ret_verdict, struct weir__refusal *ret_refusal)
+{
+	enum weir__hold_result result = WEIR__HOLD_FULL;
+	struct weir_message why;
+
+	if (commands->holds)
+		result = weir__holds_take(commands->holds, &commands->limits, request, weir_table_now(commands->table),
+					  ret_verdict, &why);
+	return result == WEIR__HOLD_ANSWERED || refuse_hold(result, WEIR__SAY_HOLD_OTHER, &why, ret_refusal);
+}
+
+bool weir__asked_settle(struct weir__commands *commands, const void *id, size_t id_length, uint64_t actual,
+			struct weir__settlement *ret_settlement, struct weir__refusal *ret_refusal)
+{
+	enum weir__hold_result result = WEIR__HOLD_UNKNOWN;
+	struct weir_message why;
+
+	if (commands->holds)
+		result = weir__holds_settle(commands->holds, &commands->limits, id, id_length, actual,
+					    weir_table_now(commands->table), ret_settlement, &why);
+	return result == WEIR__HOLD_ANSWERED || refuse_hold(result, WEIR__SAY_HOLD_SETTLED, &why, ret_refusal);
+}
+
+const char *weir__asked_mode_word(enum weir_mode mode)
+{
+	static const char *const words[] = {
+		[WEIR_MODE_ENFORCE] = "enforce", [WEIR_MODE_SHADOW] = "shadow", [WEIR_MODE_OFF] = "off"
+	};
+
+	return words[mode];
+}

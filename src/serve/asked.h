@@ -1,0 +1,80 @@
+/* asked.h: what is asked of limits alike over every wire: as text or by name, one or several at once, to be held.
+ *
+ * Nothing here is answered: what is wrong is a refusal, an error of the list in errors.h, which each wire says in its own
+ * way. */
+#ifndef WEIR_SERVE_ASKED_H
+#define WEIR_SERVE_ASKED_H
+
+#include <weir/policy.h>
+
+#include "serve/commands.h"
+#include "serve/errors.h"
+
+struct weir__refusal {
+	enum weir__said_error error;
+	struct weir_message why; /* what follows the error's own text, or nothing */
+};
+
+/* Always false: so whoever refuses can return it. */
+bool weir__refusal_set(struct weir__refusal *refusal, enum weir__said_error error, const char *why);
+
+/* A limit that a request states. */
+struct weir__asked {
+	const struct weir_table_limit *named; /* that of the policy, for @name; NULL: it is text, and says this: */
+	struct weir_limit limit;
+};
+
+/* Whether it is a name, as in @per-client: no text of a limit begins so. */
+static inline bool weir__asked_is_named(const char *text, size_t length)
+{
+	return length > 0 && text[0] == '@';
+}
+
+bool weir__asked_read_text(const char *text, size_t length, struct weir_limit *ret_limit,
+			   struct weir__refusal *ret_refusal);
+bool weir__asked_read(const struct weir__commands *commands, const char *text, size_t length,
+		      struct weir__asked *ret_asked, struct weir__refusal *ret_refusal);
+
+/* The limit of the policy that has this name, which comes without its @. NULL: refused. */
+const struct weir_table_limit *weir__asked_find_named(const struct weir__commands *commands, const char *name,
+						      size_t length, struct weir__refusal *ret_refusal);
+
+/* A limit as text or by name, found or made. NULL: refused. Good until the next is asked for. */
+const struct weir_table_limit *weir__asked_find(struct weir__commands *commands, const char *text, size_t length,
+						struct weir__refusal *ret_refusal);
+
+/* max_burst, count and period in seconds, as throttlecrab has them: each above 0. False: they make no limit. */
+bool weir__asked_throttle(const int64_t numbers[3], struct weir_limit *ret_limit);
+
+/* A bucket of `burst` that regains one unit each `each` ns: the state of its key is one instant, whatever these are. */
+struct weir_limit weir__asked_bucket(uint64_t burst, uint64_t each);
+
+/* Limits of one request. One that would take the place of another among those that are kept, perhaps of this request, is
+ * made here. The same limit twice is one: so the table knows a key that comes twice. */
+struct weir__several {
+	struct weir_claim claims[WEIR_TABLE_CLAIMS_MAX];
+	struct weir_limit asked[WEIR_TABLE_CLAIMS_MAX];
+	struct weir_table_limit made[WEIR_TABLE_CLAIMS_MAX];
+	size_t n;
+};
+
+/* One more, of which there are fewer than WEIR_TABLE_CLAIMS_MAX; the limit is read, cost and key are the caller's to set. */
+bool weir__several_add(struct weir__several *several, struct weir__commands *commands, const struct weir__asked *asked,
+		       const struct weir_claim *claim, struct weir__refusal *ret_refusal);
+
+/* Whether the id, the key and the time of a hold are such as may be; lasts_ms is put into the request. */
+bool weir__asked_check_id(size_t length, struct weir__refusal *ret_refusal);
+bool weir__asked_check_hold(struct weir__hold_request *request, uint64_t lasts_ms, struct weir__refusal *ret_refusal);
+
+enum { WEIR__HOLD_MS_MAX = 86400000 };
+
+/* Takes or settles one, where there may be room for none. False: refused. */
+bool weir__asked_hold(struct weir__commands *commands, const struct weir__hold_request *request,
+		      struct weir_verdict *ret_verdict, struct weir__refusal *ret_refusal);
+bool weir__asked_settle(struct weir__commands *commands, const void *id, size_t id_length, uint64_t actual,
+			struct weir__settlement *ret_settlement, struct weir__refusal *ret_refusal);
+
+/* The words for the modes of limits. */
+const char *weir__asked_mode_word(enum weir_mode mode);
+
+#endif
