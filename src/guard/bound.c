@@ -144,7 +144,7 @@ static bool index_plans(struct weir__bound *bound)
 	return bound->places != NULL;
 }
 
-const struct weir_table_limit *weir__bound_limit_named(const struct weir__bound *bound, const char *plan, size_t length)
+uint32_t weir__bound_plan_named(const struct weir__bound *bound, const char *plan, size_t length)
 {
 	uint64_t place = weir__policy_hash(0, plan, length);
 	uint32_t number;
@@ -153,9 +153,16 @@ const struct weir_table_limit *weir__bound_limit_named(const struct weir__bound 
 		const char *const name = weir_policy_plan_of(bound->policy, number - 1)->name;
 
 		if (strlen(name) == length && memcmp(name, plan, length) == 0)
-			return weir__bound_limit(bound, number - 1);
+			return number - 1;
 	}
-	return NULL;
+	return WEIR_POLICY_NO_PLAN;
+}
+
+const struct weir_table_limit *weir__bound_limit_named(const struct weir__bound *bound, const char *plan, size_t length)
+{
+	const uint32_t number = weir__bound_plan_named(bound, plan, length);
+
+	return number == WEIR_POLICY_NO_PLAN ? NULL : weir__bound_limit(bound, number);
 }
 
 int weir__bound_new(struct weir_table *table, struct weir_policy *policy, weir_ns now, struct weir__bound **ret_bound,

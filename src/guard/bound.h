@@ -52,6 +52,9 @@ static inline const struct weir_table_limit *weir__bound_limit(const struct weir
 	return limit;
 }
 
+/* The number of the plan of this name, or WEIR_POLICY_NO_PLAN. */
+uint32_t weir__bound_plan_named(const struct weir__bound *bound, const char *plan, size_t length);
+
 /* The limit of the plan of this name; NULL: there is none, or it is unlimited. */
 const struct weir_table_limit *weir__bound_limit_named(const struct weir__bound *bound, const char *plan,
 						       size_t length);

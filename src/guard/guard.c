@@ -632,6 +632,22 @@ static void describe(const struct weir__bound *bound, uint32_t plan, struct weir
 					   policy->attributes.of[limit->parts[i].attribute].name.at);
 }
 
+bool weir__guard_row(struct weir_guard *guard, const char *plan, size_t length,
+		     void (*tell)(void *context, const struct weir__guard_row *row), void *context)
+{
+	const uint32_t phase = weir__readers_enter(&guard->readers);
+	const struct weir__bound *const bound = atomic_load(&guard->bound);
+	const uint32_t number = weir__bound_plan_named(bound, plan, length);
+	struct weir__guard_row row;
+
+	if (number != WEIR_POLICY_NO_PLAN) {
+		describe(bound, number, &row);
+		tell(context, &row);
+	}
+	weir__readers_leave(&guard->readers, phase);
+	return number != WEIR_POLICY_NO_PLAN;
+}
+
 void weir__guard_list(struct weir_guard *guard, uint32_t first, uint32_t most, void (*begin)(void *context, uint32_t n),
 		      void (*tell)(void *context, const struct weir__guard_row *row), void *context)
 {

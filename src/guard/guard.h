@@ -22,6 +22,10 @@ const struct weir_table_limit *weir__guard_limit(struct weir_guard *guard, const
 void weir__guard_list(struct weir_guard *guard, uint32_t first, uint32_t most, void (*begin)(void *context, uint32_t n),
 		      void (*tell)(void *context, const struct weir__guard_row *row), void *context);
 
+/* Tells of the plan of this name. False: there is none. */
+bool weir__guard_row(struct weir_guard *guard, const char *plan, size_t length,
+		     void (*tell)(void *context, const struct weir__guard_row *row), void *context);
+
 /* How many limits the policy has. */
 uint32_t weir__guard_limits(struct weir_guard *guard);
 

@@ -35,7 +35,7 @@ const struct weir_table_limit *weir__asked_find_named(const struct weir__command
 	limit = weir__guard_limit(weir__policies_guard(commands->policies), name, length);
 	ret_refusal->error = WEIR__SAY_NO_LIMIT;
 	if (limit == NULL)
-		(void)snprintf(ret_refusal->why.text, sizeof(ret_refusal->why.text), "%.*s", shown, name);
+		(void)snprintf(ret_refusal->why.text, sizeof(ret_refusal->why.text), "@%.*s", shown, name);
 	return limit;
 }
 
@@ -118,6 +118,23 @@ bool weir__several_add(struct weir__several *several, struct weir__commands *com
 		added->limit = find_for_several(several, &commands->limits, &ret_refusal->why);
 	several->n += added->limit != NULL;
 	return added->limit != NULL;
+}
+
+/* --- changes ---------------------------------------------------------------------------------------------------- */
+
+bool weir__asked_change(struct weir__commands *commands, const char *name, size_t length, const struct weir_limit *to,
+			struct weir__refusal *ret_refusal)
+{
+	const struct weir_table_limit *const limit = weir__asked_find_named(commands, name, length, ret_refusal);
+	char plan[WEIR_TABLE_NAME_MAX + 1];
+
+	if (limit == NULL)
+		return false;
+	memcpy(plan, name, length); /* there is one of this name: so it fits */
+	plan[length] = '\0';
+	ret_refusal->error = WEIR__SAY_LIMIT;
+	return weir_guard_change_limit(weir__policies_guard(commands->policies), plan, to,
+				       weir_table_now(commands->table), &ret_refusal->why) == WEIR_OK;
 }
 
 /* --- holds ------------------------------------------------------------------------------------------------------ */

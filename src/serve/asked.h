@@ -62,6 +62,10 @@ struct weir__several {
 bool weir__several_add(struct weir__several *several, struct weir__commands *commands, const struct weir__asked *asked,
 		       const struct weir_claim *claim, struct weir__refusal *ret_refusal);
 
+/* Changes the limit of the policy that has this name, until the next policy comes. */
+bool weir__asked_change(struct weir__commands *commands, const char *name, size_t length, const struct weir_limit *to,
+			struct weir__refusal *ret_refusal);
+
 /* Whether the id, the key and the time of a hold are such as may be; lasts_ms is put into the request. */
 bool weir__asked_check_id(size_t length, struct weir__refusal *ret_refusal);
 bool weir__asked_check_hold(struct weir__hold_request *request, uint64_t lasts_ms, struct weir__refusal *ret_refusal);

@@ -147,14 +147,6 @@ void weir__explain_command(struct weir__call *call)
 
 /* --- limits by name --------------------------------------------------------------------------------------------- */
 
-static void refuse_name(struct weir__call *call, const struct weir__resp_slice *name)
-{
-	char detail[NAME_MOST + 2];
-
-	(void)snprintf(detail, sizeof(detail), "%.*s", (int)weir__min(name->length, sizeof(detail) - 1), name->bytes);
-	weir__refuse_with(call, WEIR__SAY_NO_LIMIT, detail);
-}
-
 static void begin_rows(void *call_, uint32_t n)
 {
 	const struct weir__call *const call = call_;
@@ -207,24 +199,16 @@ void weir__limits_command(struct weir__call *call)
 void weir__change(struct weir__call *call)
 {
 	const struct weir__resp_slice *const name = &call->arguments[1];
-	const size_t sign = weir__asked_is_named(name->bytes, name->length) ? 1 : 0, length = name->length - sign;
-	struct weir_guard *const guard = guard_of(call);
-	char plan[NAME_MOST + 1];
+	const size_t sign = weir__asked_is_named(name->bytes, name->length) ? 1 : 0;
+	struct weir__refusal refusal;
 	struct weir_limit to;
-	struct weir_message why;
 
-	if (guard == NULL || !weir__read_limit(call, 2, &to))
+	if (guard_of(call) == NULL || !weir__read_limit(call, 2, &to))
 		return;
-	if (length > NAME_MOST || memchr(name->bytes + sign, '\0', length)) {
-		refuse_name(call, name);
-		return;
-	}
-	memcpy(plan, name->bytes + sign, length);
-	plan[length] = '\0';
-	if (weir_guard_change_limit(guard, plan, &to, weir_table_now(call->commands->table), &why) == WEIR_OK)
+	if (weir__asked_change(call->commands, name->bytes + sign, name->length - sign, &to, &refusal))
 		weir__say_ok(call);
 	else
-		weir__refuse_with(call, WEIR__SAY_LIMIT, why.text);
+		(void)weir__refuse_as(call, &refusal);
 }
 
 void weir__reload(struct weir__call *call)

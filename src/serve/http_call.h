@@ -2,6 +2,8 @@
 #ifndef WEIR_SERVE_HTTP_CALL_H
 #define WEIR_SERVE_HTTP_CALL_H
 
+#include <weir/guard.h>
+
 #include "serve/commands.h"
 #include "serve/http_reply.h"
 #include "wire/http.h"
@@ -23,6 +25,14 @@ typedef void weir__run_route(struct weir__http_call *call);
 weir__run_route weir__http_healthz, weir__http_readyz;
 /* http_check.c */
 weir__run_route weir__http_get_check, weir__http_post_check;
+/* http_take.c, http_hold.c */
+weir__run_route weir__http_take, weir__http_hold, weir__http_settle, weir__http_release;
+/* http_keys.c */
+weir__run_route weir__http_get_key, weir__http_delete_key;
+/* http_limits.c */
+weir__run_route weir__http_get_limits, weir__http_get_limit, weir__http_put_limit;
+/* http_explain.c */
+weir__run_route weir__http_get_explain, weir__http_post_explain;
 
 enum {
 	WEIR__ROUTE_ADMIN = 1, /* changes or shows the state of others */
@@ -46,6 +56,31 @@ struct weir__route {
 
 extern const struct weir__route weir__routes[];
 extern const size_t weir__routes_n;
+
+/* The guard of the policy. NULL: there is none, and that was answered. (http_check.c, with all that follows.) */
+struct weir_guard *weir__http_guard(struct weir__http_call *call);
+
+enum { WEIR__ATTRIBUTES_MAX = 32, WEIR__BATCH_MAX = 1000 };
+
+/* What a request says of itself. */
+struct weir__question {
+	struct weir_attribute attributes[WEIR__ATTRIBUTES_MAX];
+	size_t n;
+	uint64_t cost;
+};
+
+/* NULL, or what is wrong. Names and values are decoded where they lie. */
+const char *weir__http_read_query(struct weir__http_slice query, struct weir__question *question);
+
+/* A decision: 200 or 429, with the headers of its limit. `more` is put behind the members that it has, before the brace. */
+void weir__http_say(struct weir__http_call *call, const struct weir_guard_answer *answer, const char *more);
+
+/* The members of a decision, from the brace on to the last. */
+void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_guard_answer *answer);
+
+/* Answers with an error that other wires say, too; `where` comes before it. Returns false. (http_json.c) */
+struct weir__refusal;
+bool weir__http_refuse_as(struct weir__http_call *call, const char *where, const struct weir__refusal *refusal);
 
 /* Before the first request. */
 void weir__routes_init(void);

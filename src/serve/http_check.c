@@ -8,8 +8,6 @@
 #include "serve/policies.h"
 #include "wire/digits.h"
 
-enum { ATTRIBUTES_MAX = 32, BATCH_MAX = 1000 };
-
 static const uint64_t second_ns = 1000000000;
 
 /* Whole seconds, never before the instant itself. */
@@ -18,8 +16,7 @@ static uint64_t seconds_up(weir_ns span)
 	return span / second_ns + (span % second_ns != 0);
 }
 
-/* NULL: there is none, and that was answered. */
-static struct weir_guard *guard_of(struct weir__http_call *call)
+struct weir_guard *weir__http_guard(struct weir__http_call *call)
 {
 	if (call->commands->policies)
 		return weir__policies_guard(call->commands->policies);
@@ -126,8 +123,7 @@ static void head_limits(const struct weir__http_call *call, const struct weir_gu
 	weir__reply_head_wrote(call->reply, to);
 }
 
-/* The members of an answer, without braces. */
-static void add_members(struct weir__http_reply *reply, const struct weir_guard_answer *answer)
+void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_guard_answer *answer)
 {
 	const struct weir_verdict *const verdict = &answer->verdict;
 	char *to = weir__reply_room(reply, MEMBERS_MOST);
@@ -157,16 +153,17 @@ static void add_members(struct weir__http_reply *reply, const struct weir_guard_
 	weir__reply_wrote(reply, to);
 }
 
-static void say_allowed(struct weir__http_call *call, const struct weir_guard_answer *answer)
+static void say_allowed(struct weir__http_call *call, const struct weir_guard_answer *answer, const char *more)
 {
 	WEIR__REPLY_ADD(call->reply, "{");
-	add_members(call->reply, answer);
+	weir__http_add_answer(call->reply, answer);
+	weir__reply_add_text(call->reply, more);
 	WEIR__REPLY_ADD(call->reply, "}\n");
 	head_limits(call, answer);
 	weir__reply_end(call->reply, 200, WEIR__TYPE_JSON);
 }
 
-static void say_denied(struct weir__http_call *call, const struct weir_guard_answer *answer)
+static void say_denied(struct weir__http_call *call, const struct weir_guard_answer *answer, const char *more)
 {
 	struct weir__http_reply *const reply = call->reply;
 
@@ -183,38 +180,39 @@ static void say_denied(struct weir__http_call *call, const struct weir_guard_ans
 	WEIR__REPLY_ADD(reply, "\",\"violated-policies\":[");
 	weir__reply_add_string(reply, answer->decided_by, strlen(answer->decided_by));
 	WEIR__REPLY_ADD(reply, "],");
-	add_members(reply, answer);
+	weir__http_add_answer(reply, answer);
+	weir__reply_add_text(reply, more);
 	WEIR__REPLY_ADD(reply, "}\n");
 	head_limits(call, answer);
 	weir__reply_end(reply, 429, WEIR__TYPE_PROBLEM);
 }
 
-/* What a request says of itself. */
-struct question {
-	struct weir_attribute attributes[ATTRIBUTES_MAX];
-	size_t n;
-	uint64_t cost;
-};
+void weir__http_say(struct weir__http_call *call, const struct weir_guard_answer *answer, const char *more)
+{
+	if (answer->verdict.allowed)
+		say_allowed(call, answer, more);
+	else
+		say_denied(call, answer, more);
+}
 
 /* False: it cannot be decided, and the message says why. */
-static bool decide(struct weir__http_call *call, struct weir_guard *guard, const struct question *question,
+static bool decide(struct weir__http_call *call, struct weir_guard *guard, const struct weir__question *question,
 		   struct weir_guard_answer *ret_answer, struct weir_message *ret_why)
 {
 	return weir_guard_check(guard, question->attributes, question->n, question->cost,
 				weir_table_now(call->commands->table), ret_answer, ret_why) == WEIR_OK;
 }
 
-static void decide_and_say(struct weir__http_call *call, struct weir_guard *guard, const struct question *question)
+static void decide_and_say(struct weir__http_call *call, struct weir_guard *guard,
+			   const struct weir__question *question)
 {
 	struct weir_guard_answer answer;
 	struct weir_message why;
 
 	if (!decide(call, guard, question, &answer, &why))
 		weir__reply_problem(call->reply, 400, why.text);
-	else if (answer.verdict.allowed)
-		say_allowed(call, &answer);
 	else
-		say_denied(call, &answer);
+		weir__http_say(call, &answer, "");
 }
 
 /* --- GET -------------------------------------------------------------------------------------------------------- */
@@ -234,7 +232,8 @@ static bool read_cost(const struct weir__http_slice *text, uint64_t *ret_cost)
 }
 
 /* NULL, or what is wrong with a name and its value. */
-static const char *take_pair(struct question *question, struct weir__http_slice name, struct weir__http_slice value)
+static const char *take_pair(struct weir__question *question, struct weir__http_slice name,
+			     struct weir__http_slice value)
 {
 	if (!weir__http_decode(&name) || !weir__http_decode(&value))
 		return "the query: a % is followed by two hexadecimal digits";
@@ -244,15 +243,14 @@ static const char *take_pair(struct question *question, struct weir__http_slice 
 		return read_cost(&value, &question->cost) ?
 			       NULL :
 			       "the query: cost is a whole number, 0 to 9223372036854775807";
-	if (question->n == ATTRIBUTES_MAX)
+	if (question->n == WEIR__ATTRIBUTES_MAX)
 		return "the query: there are 32 attributes at most";
 	question->attributes[question->n++] = (struct weir_attribute){ name.bytes, name.length, value.bytes,
 								       value.length };
 	return NULL;
 }
 
-/* NULL, or what is wrong. Names and values are decoded where they lie. */
-static const char *read_query(struct weir__http_slice query, struct question *question)
+const char *weir__http_read_query(struct weir__http_slice query, struct weir__question *question)
 {
 	char *at = query.bytes, *const end = query.bytes + query.length;
 	const char *fault = NULL;
@@ -274,13 +272,13 @@ static const char *read_query(struct weir__http_slice query, struct question *qu
 
 void weir__http_get_check(struct weir__http_call *call)
 {
-	struct weir_guard *const guard = guard_of(call);
-	struct question question;
+	struct weir_guard *const guard = weir__http_guard(call);
+	struct weir__question question;
 	const char *fault;
 
 	if (guard == NULL)
 		return;
-	fault = read_query(call->request->query, &question);
+	fault = weir__http_read_query(call->request->query, &question);
 	if (fault)
 		weir__reply_problem(call->reply, 400, fault);
 	else
@@ -289,14 +287,17 @@ void weir__http_get_check(struct weir__http_call *call)
 
 /* --- POST ------------------------------------------------------------------------------------------------------- */
 
-static bool read_attributes(const struct weir__json *json, json_t *object, struct question *question)
+bool weir__json_read_attributes(const struct weir__json *json, json_t *object, struct weir__question *question)
 {
 	const char *name;
 	json_t *value;
 
+	question->n = 0;
+	if (object == NULL)
+		return weir__json_refuse(json, "attributes", NULL, "missing; use an object of strings, by their names");
 	if (!json_is_object(object))
 		return weir__json_refuse(json, "attributes", object, "use an object of strings, by their names");
-	if (json_object_size(object) > ATTRIBUTES_MAX)
+	if (json_object_size(object) > WEIR__ATTRIBUTES_MAX)
 		return weir__json_refuse(json, "attributes", NULL, "there are 32 at most");
 	json_object_foreach(object, name, value)
 	{
@@ -312,29 +313,26 @@ static bool read_attributes(const struct weir__json *json, json_t *object, struc
 }
 
 /* False: that was answered. What it says points into the JSON. */
-static bool read_question(const struct weir__json *json, json_t *object, struct question *question)
+static bool read_question(const struct weir__json *json, json_t *object, struct weir__question *question)
 {
 	static const char *const members[] = { "attributes", "cost", NULL };
 	json_t *cost;
 
-	question->n = 0;
 	question->cost = 1;
 	if (!weir__json_has_only(json, object, members))
 		return false;
-	if (json_object_get(object, "attributes") == NULL)
-		return weir__json_refuse(json, "attributes", NULL, "missing; use an object of strings, by their names");
 	cost = json_object_get(object, "cost");
 	return (cost == NULL || weir__json_read_number(json, "cost", cost, INT64_MAX, &question->cost)) &&
-	       read_attributes(json, json_object_get(object, "attributes"), question);
+	       weir__json_read_attributes(json, json_object_get(object, "attributes"), question);
 }
 
 /* All are looked at before one is decided: a request that is wrong in anything charges nothing. */
 static bool check_batch(struct weir__http_call *call, json_t *array)
 {
 	struct weir__json json = { call, 0 };
-	struct question question;
+	struct weir__question question;
 
-	if (json_array_size(array) > BATCH_MAX)
+	if (json_array_size(array) > WEIR__BATCH_MAX)
 		return weir__json_refuse(&json, NULL, NULL, "there are 1000 in an array at most");
 	for (; json.item < json_array_size(array); json.item++)
 		if (!read_question(&json, json_array_get(array, json.item), &question))
@@ -348,13 +346,13 @@ static void say_batch(struct weir__http_call *call, struct weir_guard *guard, js
 	struct weir__json json = { call, 0 };
 	struct weir_guard_answer answer;
 	struct weir_message why;
-	struct question question;
+	struct weir__question question;
 
 	for (; json.item < json_array_size(array); json.item++) {
 		(void)read_question(&json, json_array_get(array, json.item), &question); /* as check_batch found it */
 		weir__reply_add_text(reply, json.item == 0 ? "[{" : ",\n{");
 		if (decide(call, guard, &question, &answer, &why)) {
-			add_members(reply, &answer);
+			weir__http_add_answer(reply, &answer);
 		} else {
 			WEIR__REPLY_ADD(reply, "\"allowed\":false,\"error\":");
 			weir__reply_add_string(reply, why.text, strlen(why.text));
@@ -368,9 +366,9 @@ static void say_batch(struct weir__http_call *call, struct weir_guard *guard, js
 void weir__http_post_check(struct weir__http_call *call)
 {
 	const struct weir__json json = { call, WEIR__JSON_NO_ITEM };
-	struct weir_guard *const guard = guard_of(call);
+	struct weir_guard *const guard = weir__http_guard(call);
 	json_t *const root = guard ? weir__json_of_body(call) : NULL;
-	struct question question;
+	struct weir__question question;
 
 	if (root == NULL)
 		return;

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "serve/asked.h"
+
 enum { SHOWN = 40 /* bytes of what was found, in messages */ };
 
 /* A page in somebody's browser cannot say that it sends JSON, unless the server has agreed before. */
@@ -55,15 +57,25 @@ static void describe(const json_t *found, char *text, size_t size)
 		(void)snprintf(text, size, "found %s; ", kinds[json_typeof(found)]);
 }
 
-bool weir__json_refuse(const struct weir__json *json, const char *member, const json_t *found, const char *right)
+enum { WHERE_SIZE = 128 };
+
+static void write_where(const struct weir__json *json, const char *member, char where[WHERE_SIZE])
 {
-	char where[64] = "the body", what[96] = "", text[512];
+	char item[32] = "";
 
 	if (json->item != WEIR__JSON_NO_ITEM)
-		(void)snprintf(where, sizeof(where), "the body[%zu]", json->item);
+		(void)snprintf(item, sizeof(item), "[%zu]", json->item);
+	(void)snprintf(where, WHERE_SIZE, "the body%s%s%s: ", item, member ? "." : "", member ? member : "");
+}
+
+bool weir__json_refuse(const struct weir__json *json, const char *member, const json_t *found, const char *right)
+{
+	char where[WHERE_SIZE], what[96] = "", text[640];
+
+	write_where(json, member, where);
 	if (found)
 		describe(found, what, sizeof(what));
-	(void)snprintf(text, sizeof(text), "%s%s%s: %s%s", where, member ? "." : "", member ? member : "", what, right);
+	(void)snprintf(text, sizeof(text), "%s%s%s", where, what, right);
 	weir__reply_problem(json->call->reply, 400, text);
 	return false;
 }
@@ -122,4 +134,57 @@ bool weir__json_read_number(const struct weir__json *json, const char *member, c
 	}
 	(void)snprintf(right, sizeof(right), "use a whole number, 0 to %" PRIu64, most);
 	return weir__json_refuse(json, member, value, right);
+}
+
+bool weir__json_read_text(const struct weir__json *json, const json_t *object, const char *member, const char *right,
+			  struct weir__json_text *ret_text)
+{
+	const char *const name = strrchr(member, '.'); /* of all[2].limit it is the limit */
+	const json_t *const value = json_object_get(object, name ? name + 1 : member);
+	char text[256];
+
+	if (json_is_string(value)) {
+		*ret_text = (struct weir__json_text){ json_string_value(value), json_string_length(value) };
+		return true;
+	}
+	(void)snprintf(text, sizeof(text), "%s%s", value ? "" : "missing; ", right);
+	return weir__json_refuse(json, member, value, text);
+}
+
+/* --- errors of other wires -------------------------------------------------------------------------------------- */
+
+static unsigned status_of(enum weir__said_error error)
+{
+	switch (error) {
+	case WEIR__SAY_NO_LIMIT:
+	case WEIR__SAY_HOLD_UNKNOWN:
+		return 404;
+	case WEIR__SAY_NO_POLICY:
+	case WEIR__SAY_HOLD_OTHER:
+	case WEIR__SAY_HOLD_SETTLED:
+		return 409;
+	case WEIR__SAY_HOLD_FULL:
+		return 503;
+	default:
+		return 400;
+	}
+}
+
+/* Without the code that they begin with: the status says as much. */
+bool weir__http_refuse_as(struct weir__http_call *call, const char *where, const struct weir__refusal *refusal)
+{
+	const char *const text = weir__error_rows[refusal->error].text;
+	char detail[640];
+
+	(void)snprintf(detail, sizeof(detail), "%s%s%s", where, text + strcspn(text, " ") + 1, refusal->why.text);
+	weir__reply_problem(call->reply, status_of(refusal->error), detail);
+	return false;
+}
+
+bool weir__json_refuse_as(const struct weir__json *json, const char *member, const struct weir__refusal *refusal)
+{
+	char where[WHERE_SIZE];
+
+	write_where(json, member, where);
+	return weir__http_refuse_as(json->call, where, refusal);
 }

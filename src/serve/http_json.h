@@ -15,6 +15,12 @@ struct weir__json {
 	size_t item; /* of an array, or NO_ITEM */
 };
 
+/* A string of it, as long as that is there. */
+struct weir__json_text {
+	const char *bytes;
+	size_t length;
+};
+
 /* The body, for json_decref. NULL: it is none, and that was answered. */
 json_t *weir__json_of_body(struct weir__http_call *call);
 
@@ -24,6 +30,16 @@ bool weir__json_refuse(const struct weir__json *json, const char *member, const 
 
 /* Whether it is an object with none but these members, of which the last is NULL. False: that was answered. */
 bool weir__json_has_only(const struct weir__json *json, const json_t *object, const char *const members[]);
+
+/* A text that there must be; `right` says what it is. False: that was answered. */
+bool weir__json_read_text(const struct weir__json *json, const json_t *object, const char *member, const char *right,
+			  struct weir__json_text *ret_text);
+
+/* The member, or the member of a member as in all[2].limit, that is refused. Returns false. */
+bool weir__json_refuse_as(const struct weir__json *json, const char *member, const struct weir__refusal *refusal);
+
+/* The attributes of a request; NULL: there are none, and that is wrong. False: that was answered. (http_check.c) */
+bool weir__json_read_attributes(const struct weir__json *json, json_t *object, struct weir__question *question);
 
 /* A whole number from 0 on. False: that was answered. */
 bool weir__json_read_number(const struct weir__json *json, const char *member, const json_t *value, uint64_t most,

@@ -1,0 +1,69 @@
+/* http_keys.c: what is known of a key, and forgetting it. The path has the limit, as text or by @name, and the key. */
+#include <string.h>
+
+#include "serve/asked.h"
+#include "serve/http_call.h"
+
+/* NULL: that was answered. */
+static const struct weir_table_limit *limit_of(struct weir__http_call *call)
+{
+	const struct weir__http_slice *const text = &call->parameters[0];
+	const struct weir_table_limit *limit;
+	struct weir__refusal refusal;
+
+	limit = weir__asked_find(call->commands, text->bytes, text->length, &refusal);
+	if (limit == NULL)
+		(void)weir__http_refuse_as(call, "the path: ", &refusal);
+	return limit;
+}
+
+static void add_number(struct weir__http_reply *reply, const char *name, uint64_t number)
+{
+	weir__reply_add_text(reply, name);
+	weir__reply_add_number(reply, number);
+}
+
+static void add_word(struct weir__http_reply *reply, const char *name, const char *word)
+{
+	weir__reply_add_text(reply, name);
+	weir__reply_add_string(reply, word, strlen(word));
+}
+
+void weir__http_get_key(struct weir__http_call *call)
+{
+	const struct weir__http_slice *const name = &call->parameters[1];
+	const struct weir_table_limit *const limit = limit_of(call);
+	struct weir_table *const table = call->commands->table;
+	struct weir__http_reply *const reply = call->reply;
+	char text[WEIR_LIMIT_TEXT_MAX];
+	struct weir_table_key key;
+	struct weir_limit stated;
+
+	if (limit == NULL)
+		return;
+	key = weir_table_inspect(table, limit, name->bytes, name->length, weir_table_now(table));
+	stated = weir_table_limit_limit(limit);
+	(void)weir_limit_print(&stated, text);
+	weir__reply_add_text(reply, key.is_stored ? "{\"is_stored\":true" : "{\"is_stored\":false");
+	add_number(reply, ",\"whole_at_ns\":", key.whole_at);
+	add_number(reply, ",\"limit\":", key.verdict.limit);
+	add_number(reply, ",\"remaining\":", key.verdict.remaining);
+	add_number(reply, ",\"reset_after_ns\":", key.verdict.reset_after);
+	add_word(reply, ",\"algorithm\":", weir_algorithm_name(stated.algorithm));
+	add_word(reply, ",\"text\":", text);
+	WEIR__REPLY_ADD(reply, "}\n");
+	weir__reply_end(reply, 200, WEIR__TYPE_JSON);
+}
+
+void weir__http_delete_key(struct weir__http_call *call)
+{
+	const struct weir__http_slice *const name = &call->parameters[1];
+	const struct weir_table_limit *const limit = limit_of(call);
+
+	if (limit == NULL)
+		return;
+	weir__reply_add_text(call->reply, weir_table_reset(call->commands->table, limit, name->bytes, name->length) ?
+						  "{\"reset\":true}\n" :
+						  "{\"reset\":false}\n");
+	weir__reply_end(call->reply, 200, WEIR__TYPE_JSON);
+}
