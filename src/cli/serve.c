@@ -14,6 +14,7 @@
 #include "serve/holds.h"
 #include "serve/policies.h"
 #include "serve/settings.h"
+#include "serve/tally.h"
 #include "serve/worker.h"
 #include "store/table.h"
 
@@ -25,6 +26,7 @@ struct server {
 	const struct weir_table_limit *counted_as;
 	struct weir__holds *holds;
 	struct weir__crew *crew;
+	struct weir__tallies *tallies;
 	struct weir__policies *policies; /* NULL: there is none */
 	struct weir__worker *workers[WEIR__WORKERS_MAX];
 	uint32_t n_workers;
@@ -162,7 +164,8 @@ static int start(struct server *server)
 	const struct weir__settings *const settings = &server->settings;
 
 	server->crew = weir__crew_new((uint32_t)settings->workers);
-	if (server->crew == NULL) {
+	server->tallies = weir__tallies_new((uint32_t)settings->workers);
+	if (server->crew == NULL || server->tallies == NULL) {
 		fprintf(stderr, "weir serve: no memory for %llu workers\n", (unsigned long long)settings->workers);
 		return FAILED;
 	}
@@ -171,6 +174,7 @@ static int start(struct server *server)
 							.counted_as = server->counted_as,
 							.connections_max = (uint32_t)settings->connections,
 							.crew = server->crew,
+							.tallies = server->tallies,
 							.number = i,
 							.idle_ns = settings->idle_ns,
 							.output_max = settings->output,
@@ -283,6 +287,7 @@ static int run(struct server *server)
 	for (uint32_t i = 0; i < server->n_workers; i++)
 		weir__worker_stop(server->workers[i]);
 	weir__crew_free(server->crew);
+	weir__tallies_free(server->tallies);
 	weir__policies_free(server->policies);
 	weir__holds_free(server->holds);
 	weir_table_free(server->table);

@@ -84,6 +84,15 @@ bool weir__asked_throttle(const int64_t numbers[3], struct weir_limit *ret_limit
 	return true;
 }
 
+void weir__asked_throttle_numbers(const struct weir_verdict *verdict, int64_t ret_numbers[WEIR__THROTTLE_NUMBERS])
+{
+	ret_numbers[0] = verdict->allowed;
+	ret_numbers[1] = verdict->limit > INT64_MAX ? INT64_MAX : (int64_t)verdict->limit;
+	ret_numbers[2] = verdict->remaining > INT64_MAX ? INT64_MAX : (int64_t)verdict->remaining;
+	ret_numbers[3] = (int64_t)(verdict->reset_after / 1000000000);
+	ret_numbers[4] = verdict->never ? 0 : (int64_t)(verdict->retry_after / 1000000000);
+}
+
 /* --- several ---------------------------------------------------------------------------------------------------- */
 
 static const struct weir_table_limit *find_for_several(struct weir__several *several, struct weir__limits *limits,

@@ -320,6 +320,8 @@ void weir__commands_init(struct weir__commands *commands, struct weir_table *tab
 	commands->holds = NULL;
 	commands->waiting = NULL;
 	commands->policies = NULL;
+	commands->tallies = NULL;
+	commands->tally = NULL;
 	(void)pthread_once(&directory_once, make_directory);
 	weir__limits_init(&commands->limits, table, counted_as);
 }

@@ -27,6 +27,8 @@ enum weir__answer_form {
 };
 
 struct weir__policies;
+struct weir__tallies;
+struct weir__tally;
 
 /* What the commands of one thread work with. */
 struct weir__commands {
@@ -39,6 +41,8 @@ struct weir__commands {
 	struct weir__holds *holds;       /* of all threads; NULL after init: there is room for none */
 	struct weir__waiting *waiting;   /* likewise, of this thread */
 	struct weir__policies *policies; /* of all threads; NULL after init: there is no policy */
+	struct weir__tallies *tallies;   /* of all threads, and its own; NULL after init: nothing is counted */
+	struct weir__tally *tally;
 };
 
 /* A client. */

@@ -31,11 +31,10 @@ static void answer_cell(const struct weir_verdict *verdict, struct weir__resp_wr
 
 static void answer_throttle(const struct weir_verdict *verdict, struct weir__resp_writer *writer)
 {
-	const int64_t numbers[] = { verdict->allowed, weir__signed_of(verdict->limit),
-				    weir__signed_of(verdict->remaining), (int64_t)(verdict->reset_after / 1000000000),
-				    verdict->never ? 0 : (int64_t)(verdict->retry_after / 1000000000) };
+	int64_t numbers[WEIR__THROTTLE_NUMBERS];
 
-	weir__resp_write_integers(writer, numbers, sizeof(numbers) / sizeof(numbers[0]));
+	weir__asked_throttle_numbers(verdict, numbers);
+	weir__resp_write_integers(writer, numbers, WEIR__THROTTLE_NUMBERS);
 }
 
 void weir__answer_numbers(struct weir__resp_writer *writer, const char *const names[], const int64_t numbers[],

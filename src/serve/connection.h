@@ -7,6 +7,7 @@
 
 #include "serve/commands.h"
 #include "serve/output.h"
+#include "serve/tally.h"
 #include "serve/worker.h"
 
 enum {
@@ -69,6 +70,7 @@ struct weir__worker {
 };
 
 struct weir__wire {
+	enum weir__wire_number number;
 	/* What it keeps for a worker; false: no memory. Both may be NULL, if it keeps nothing. */
 	bool (*start)(struct weir__worker *worker);
 	void (*stop)(struct weir__worker *worker);
@@ -96,6 +98,13 @@ extern const struct weir__wire weir__wire_resp, weir__wire_http; /* wire_resp.c,
 static inline bool weir__worker_holds_back(const struct weir__worker *worker, const struct weir__connection *connection)
 {
 	return weir__output_waiting(&connection->output) >= worker->options.output_max;
+}
+
+/* Counts requests that a wire has answered. */
+static inline void weir__worker_count(struct weir__worker *worker, enum weir__wire_number wire, int64_t n)
+{
+	if (worker->commands.tally)
+		weir__tally_add(&worker->commands.tally->requests[wire], n);
 }
 
 /* Sends so many bytes of `out`, or keeps them. False: the connection is lost. */

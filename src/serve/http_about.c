@@ -16,3 +16,9 @@ void weir__http_readyz(struct weir__http_call *call)
 	WEIR__REPLY_ADD(call->reply, "ready\n");
 	weir__reply_end(call->reply, 200, WEIR__TYPE_TEXT);
 }
+
+void weir__http_health(struct weir__http_call *call)
+{
+	WEIR__REPLY_ADD(call->reply, "OK");
+	weir__reply_end(call->reply, 200, WEIR__TYPE_TEXT);
+}

@@ -22,7 +22,7 @@ struct weir__http_call {
 typedef void weir__run_route(struct weir__http_call *call);
 
 /* http_about.c */
-weir__run_route weir__http_healthz, weir__http_readyz;
+weir__run_route weir__http_healthz, weir__http_readyz, weir__http_health;
 /* http_check.c */
 weir__run_route weir__http_get_check, weir__http_post_check;
 /* http_take.c, http_hold.c */
@@ -31,6 +31,10 @@ weir__run_route weir__http_take, weir__http_hold, weir__http_settle, weir__http_
 weir__run_route weir__http_get_key, weir__http_delete_key;
 /* http_limits.c */
 weir__run_route weir__http_get_limits, weir__http_get_limit, weir__http_put_limit;
+/* http_throttle.c, http_envoy.c */
+weir__run_route weir__http_throttle, weir__http_envoy;
+/* http_metrics.c */
+weir__run_route weir__http_metrics;
 /* http_explain.c */
 weir__run_route weir__http_get_explain, weir__http_post_explain;
 

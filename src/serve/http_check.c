@@ -329,7 +329,7 @@ static bool read_question(const struct weir__json *json, json_t *object, struct 
 /* All are looked at before one is decided: a request that is wrong in anything charges nothing. */
 static bool check_batch(struct weir__http_call *call, json_t *array)
 {
-	struct weir__json json = { call, 0 };
+	struct weir__json json = { call, 0, NULL };
 	struct weir__question question;
 
 	if (json_array_size(array) > WEIR__BATCH_MAX)
@@ -343,7 +343,7 @@ static bool check_batch(struct weir__http_call *call, json_t *array)
 static void say_batch(struct weir__http_call *call, struct weir_guard *guard, json_t *array)
 {
 	struct weir__http_reply *const reply = call->reply;
-	struct weir__json json = { call, 0 };
+	struct weir__json json = { call, 0, NULL };
 	struct weir_guard_answer answer;
 	struct weir_message why;
 	struct weir__question question;
@@ -365,7 +365,7 @@ static void say_batch(struct weir__http_call *call, struct weir_guard *guard, js
 
 void weir__http_post_check(struct weir__http_call *call)
 {
-	const struct weir__json json = { call, WEIR__JSON_NO_ITEM };
+	const struct weir__json json = { call, WEIR__JSON_NO_ITEM, NULL };
 	struct weir_guard *const guard = weir__http_guard(call);
 	json_t *const root = guard ? weir__json_of_body(call) : NULL;
 	struct weir__question question;

@@ -53,7 +53,7 @@ void weir__http_get_explain(struct weir__http_call *call)
 void weir__http_post_explain(struct weir__http_call *call)
 {
 	static const char *const members[] = { "attributes", NULL };
-	const struct weir__json json = { call, WEIR__JSON_NO_ITEM };
+	const struct weir__json json = { call, WEIR__JSON_NO_ITEM, NULL };
 	struct weir_guard *const guard = weir__http_guard(call);
 	json_t *const root = guard ? weir__json_of_body(call) : NULL;
 	struct weir__question question;

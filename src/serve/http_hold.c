@@ -72,7 +72,7 @@ static void say_hold(struct weir__http_call *call, const struct hold *hold, cons
 
 void weir__http_hold(struct weir__http_call *call)
 {
-	const struct weir__json json = { call, WEIR__JSON_NO_ITEM };
+	const struct weir__json json = { call, WEIR__JSON_NO_ITEM, NULL };
 	json_t *const root = weir__json_of_body(call);
 	struct weir__refusal refusal;
 	struct weir_verdict verdict;
@@ -128,7 +128,7 @@ static void settle(struct weir__http_call *call, const struct weir__json_text *i
 void weir__http_settle(struct weir__http_call *call)
 {
 	static const char *const members[] = { "id", "actual", NULL };
-	const struct weir__json json = { call, WEIR__JSON_NO_ITEM };
+	const struct weir__json json = { call, WEIR__JSON_NO_ITEM, NULL };
 	json_t *const root = weir__json_of_body(call);
 	struct weir__json_text id;
 	uint64_t actual;
@@ -143,7 +143,7 @@ void weir__http_settle(struct weir__http_call *call)
 void weir__http_release(struct weir__http_call *call)
 {
 	static const char *const members[] = { "id", NULL };
-	const struct weir__json json = { call, WEIR__JSON_NO_ITEM };
+	const struct weir__json json = { call, WEIR__JSON_NO_ITEM, NULL };
 	json_t *const root = weir__json_of_body(call);
 	struct weir__json_text id;
 

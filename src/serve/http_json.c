@@ -22,23 +22,26 @@ static bool says_json(const struct weir__http_call *call)
 	       (value.length == length || value.bytes[length] == ';' || value.bytes[length] == ' ');
 }
 
-json_t *weir__json_of_body(struct weir__http_call *call)
+json_t *weir__json_of_any_body(struct weir__http_call *call)
 {
 	const struct weir__http_slice body = call->request->body;
 	char why[JSON_ERROR_TEXT_LENGTH + 128];
 	json_error_t error;
-	json_t *root;
+	json_t *const root = json_loadb(body.bytes, body.length, JSON_REJECT_DUPLICATES, &error);
 
-	if (!says_json(call)) {
-		weir__reply_problem(call->reply, 415, "the body is JSON; say so: Content-Type: application/json");
-		return NULL;
-	}
-	root = json_loadb(body.bytes, body.length, JSON_REJECT_DUPLICATES, &error);
 	if (root)
 		return root;
 	(void)snprintf(why, sizeof(why), "the body: line %d, column %d: %s; use JSON", error.line, error.column,
 		       error.text);
 	weir__reply_problem(call->reply, 400, why);
+	return NULL;
+}
+
+json_t *weir__json_of_body(struct weir__http_call *call)
+{
+	if (says_json(call))
+		return weir__json_of_any_body(call);
+	weir__reply_problem(call->reply, 415, "the body is JSON; say so: Content-Type: application/json");
 	return NULL;
 }
 
@@ -61,10 +64,11 @@ enum { WHERE_SIZE = 128 };
 
 static void write_where(const struct weir__json *json, const char *member, char where[WHERE_SIZE])
 {
-	char item[32] = "";
+	char item[48] = "";
 
 	if (json->item != WEIR__JSON_NO_ITEM)
-		(void)snprintf(item, sizeof(item), "[%zu]", json->item);
+		(void)snprintf(item, sizeof(item), "%s%s[%zu]", json->array ? "." : "", json->array ? json->array : "",
+			       json->item);
 	(void)snprintf(where, WHERE_SIZE, "the body%s%s%s: ", item, member ? "." : "", member ? member : "");
 }
 

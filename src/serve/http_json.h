@@ -12,7 +12,8 @@
 /* Where in a body something is. */
 struct weir__json {
 	struct weir__http_call *call;
-	size_t item; /* of an array, or NO_ITEM */
+	size_t item;       /* of an array, or NO_ITEM */
+	const char *array; /* the member that the array is; NULL: the body itself */
 };
 
 /* A string of it, as long as that is there. */
@@ -23,6 +24,8 @@ struct weir__json_text {
 
 /* The body, for json_decref. NULL: it is none, and that was answered. */
 json_t *weir__json_of_body(struct weir__http_call *call);
+/* Likewise, whatever its Content-Type says. */
+json_t *weir__json_of_any_body(struct weir__http_call *call);
 
 /* Answers that a member, or all of it if that is NULL, is wrong: `found`, if it is not NULL, and what would be right.
  * Returns false. */

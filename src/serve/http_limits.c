@@ -156,7 +156,7 @@ void weir__http_get_limit(struct weir__http_call *call)
 static bool read_change(struct weir__http_call *call, const json_t *root, struct weir_limit *ret_limit)
 {
 	static const char *const members[] = { "limit", NULL };
-	const struct weir__json json = { call, WEIR__JSON_NO_ITEM };
+	const struct weir__json json = { call, WEIR__JSON_NO_ITEM, NULL };
 	struct weir__json_text text;
 	struct weir__refusal refusal;
 

@@ -29,6 +29,11 @@ const struct weir__route weir__routes[] = {
 	{ HTTP_GET, "/v1/explain", weir__http_get_explain, WEIR__ROUTE_ADMIN, 0,
 	  "a line for each limit of the policy: that it applies, with which key; or why it does not" },
 	{ HTTP_POST, "/v1/explain", weir__http_post_explain, WEIR__ROUTE_ADMIN, 0, "likewise, of JSON" },
+	{ HTTP_GET, "/metrics", weir__http_metrics, 0, 900 * 1024, "what is counted, as Prometheus reads it" },
+	{ HTTP_POST, "/throttle", weir__http_throttle, 0, 0, "as throttlecrab" },
+	{ HTTP_GET, "/health", weir__http_health, WEIR__ROUTE_OPEN, 0, "200 and OK, as throttlecrab" },
+	{ HTTP_POST, "/json", weir__http_envoy, 0, 0, "as Envoy's ratelimit, by a policy of that form" },
+	{ HTTP_GET, "/healthcheck", weir__http_health, WEIR__ROUTE_OPEN, 0, "200 and OK, as Envoy's ratelimit" },
 	{ HTTP_GET, "/healthz", weir__http_healthz, WEIR__ROUTE_OPEN, 0, "200 as long as the server runs" },
 	{ HTTP_GET, "/readyz", weir__http_readyz, WEIR__ROUTE_OPEN, 0, "200, or 503 once it is about to end" },
 };

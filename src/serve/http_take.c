@@ -153,7 +153,7 @@ static void write_more(const struct request *request, size_t decider, char more[
 
 static bool check_batch(struct weir__http_call *call, const json_t *array, struct request *request)
 {
-	struct weir__json json = { call, 0 };
+	struct weir__json json = { call, 0, NULL };
 
 	if (json_array_size(array) > WEIR__BATCH_MAX)
 		return weir__json_refuse(&json, NULL, NULL, "there are 1000 in an array at most");
@@ -167,7 +167,7 @@ static bool check_batch(struct weir__http_call *call, const json_t *array, struc
 static void say_batch(struct weir__http_call *call, const json_t *array, struct request *request)
 {
 	struct weir__http_reply *const reply = call->reply;
-	struct weir__json json = { call, 0 };
+	struct weir__json json = { call, 0, NULL };
 	struct weir_guard_answer answer;
 	char more[MORE_SIZE];
 
@@ -198,7 +198,7 @@ static void say_one(struct weir__http_call *call, const struct request *request)
 
 void weir__http_take(struct weir__http_call *call)
 {
-	const struct weir__json json = { call, WEIR__JSON_NO_ITEM };
+	const struct weir__json json = { call, WEIR__JSON_NO_ITEM, NULL };
 	json_t *const root = weir__json_of_body(call);
 	struct request request;
 

@@ -79,6 +79,7 @@ static size_t answer_request(struct weir__worker *worker, struct weir__connectio
 	reply.says_keep_alive = request->reader->parser.http_minor == 0;
 	reply.is_without_body = request->method == HTTP_HEAD;
 	route = weir__routes_find(&call);
+	weir__worker_count(worker, WEIR__WIRE_HTTP, 1);
 	if (route && weir__routes_permit(&call, route)) {
 		if (route->most > reply.size) { /* what was answered before goes first */
 			*is_alive = weir__worker_flush(worker, connection, length);
@@ -251,6 +252,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 }
 
 const struct weir__wire weir__wire_http = {
+	.number = WEIR__WIRE_HTTP,
 	.start = start,
 	.stop = stop,
 	.answer = answer,

@@ -29,6 +29,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 	enum weir__resp_status status = WEIR__RESP_WHOLE;
 	bool is_alive = true, is_held = weir__worker_holds_back(worker, connection);
 	size_t at = 0;
+	int64_t n_done = 0;
 
 	while (is_alive && !is_held && !client->is_leaving && client->waiter == NULL && at < n) {
 		struct weir__resp_request request;
@@ -57,12 +58,14 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 			continue; /* with the same request */
 		}
 		at += used;
+		n_done++;
 		/* Told what was answered, and not read any further. */
 		if (request.is_stranger && writer.length > WEIR__STRANGER_OUTPUT &&
 		    weir__commands_is_stranger(&worker->commands, client))
 			client->is_leaving = true;
 	}
 	weir__commands_end_group(&worker->commands, client, &writer);
+	weir__worker_count(worker, WEIR__WIRE_RESP, n_done);
 	connection->has_requests = is_held;
 	*ret_used = at;
 	return is_alive && weir__worker_flush(worker, connection, writer.length) &&
@@ -89,6 +92,7 @@ static void refuse_size(struct weir__worker *worker, struct weir__connection *co
 }
 
 const struct weir__wire weir__wire_resp = {
+	.number = WEIR__WIRE_RESP,
 	.start = start,
 	.stop = stop,
 	.answer = answer,

@@ -90,6 +90,12 @@ void weir__worker_is_whole(struct weir__connection *connection)
 	connection->later = connection->earlier = NULL;
 }
 
+static void count_connection(struct weir__worker *worker, const struct weir__connection *connection, int64_t n)
+{
+	if (worker->commands.tally)
+		weir__tally_add(&worker->commands.tally->connections[connection->wire->number], n);
+}
+
 static void close_connection(struct weir__worker *worker, struct weir__connection *connection)
 {
 	if (connection->client.waiter)
@@ -104,6 +110,7 @@ static void close_connection(struct weir__worker *worker, struct weir__connectio
 		connection->wire->forget(connection);
 	worker->n_behind -= weir__output_waiting(&connection->output) > 0;
 	weir__output_drop(&connection->output);
+	count_connection(worker, connection, -1);
 	free(connection);
 	worker->n_connections--;
 	weir__crew_leave(worker->options.crew, worker->options.number);
@@ -125,6 +132,7 @@ static void open_connection(struct weir__worker *worker, struct weir__arrival ar
 	connection->client = (struct weir__client){ .protocol = 2, .number = ++worker->accepted };
 	link_last(worker, connection);
 	worker->n_connections++;
+	count_connection(worker, connection, 1);
 	if (weir__loop_add(&worker->loop, arrival.socket, connection) != 0)
 		close_connection(worker, connection);
 }
@@ -639,6 +647,8 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	worker->commands.settings = options->settings;
 	worker->commands.holds = options->holds;
 	worker->commands.policies = options->policies;
+	worker->commands.tallies = options->tallies;
+	worker->commands.tally = weir__tallies_of(options->tallies, options->number);
 	worker->commands.waiting = weir__waiting_new(options->table, WAITERS_MAX);
 	error = worker->commands.waiting && start_wires(worker) ? start(worker) : ENOMEM;
 	if (error != 0) {

@@ -24,6 +24,7 @@ struct weir__crew;
 struct weir__holds;
 struct weir__policies;
 struct weir__settings;
+struct weir__tallies;
 
 struct weir__worker_options {
 	struct weir_table *table;
@@ -39,6 +40,7 @@ struct weir__worker_options {
 	uint64_t late_ns;  /* a request that is not whole so long after its first byte is refused; 0 is 10 s */
 	struct weir__holds *holds;             /* of all workers; NULL: there is room for none */
 	struct weir__policies *policies;       /* likewise; NULL: there is none */
+	struct weir__tallies *tallies;         /* of all workers; NULL: nothing is counted */
 	const struct weir__settings *settings; /* for CONFIG GET and AUTH; NULL: none to show, and no users */
 };
 

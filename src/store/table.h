@@ -341,6 +341,13 @@ WEIR__BETWEEN_LIBRARIES bool weir__table_settle_limit(struct weir_table *table, 
 struct weir__hash_secret weir__limit_secret(const struct weir__hash_secret *of_table, const void *space,
 					    size_t space_length);
 
+/* What is soon known of a table, however large it is: beyond 65536 slots, `live` is reckoned from these. */
+struct weir__table_glance {
+	uint64_t capacity, live, inserted, gave_way; /* as in struct weir_table_stats */
+};
+
+void weir__table_look(struct weir_table *table, weir_ns now, struct weir__table_glance *ret_glance);
+
 /* weir_table_limit_stats of the limit that has this entry. */
 void weir__table_limit_stats(const struct weir_table *table, uint32_t index, struct weir_table_limit_stats *ret_stats);
 

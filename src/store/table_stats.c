@@ -2,9 +2,11 @@
 #include "store/region_file.h"
 #include "store/table.h"
 
-static uint64_t count_live(const struct weir_table *table, uint64_t now)
+enum { GLANCE_SLOTS = 65536 };
+
+/* In the first so many slots. */
+static uint64_t count_live(const struct weir_table *table, uint64_t now, uint64_t slots)
 {
-	const uint64_t slots = table->region.lines * WEIR__LINE_SLOTS;
 	uint64_t live = 0;
 
 	for (uint64_t i = 0; i < slots; i++) {
@@ -34,7 +36,8 @@ void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_s
 	const struct weir__region *const region = &table->region;
 	struct weir_table_stats stats = {
 		.capacity = region->lines * WEIR__LINE_SLOTS - weir__region_marks(region),
-		.live = count_live(table, weir__table_clamp(table, now) - table->epoch),
+		.live = count_live(table, weir__table_clamp(table, now) - table->epoch,
+				   region->lines * WEIR__LINE_SLOTS),
 		.size_bytes = region->size_bytes,
 		.limits = count_limits(region),
 		.limits_max = region->limits_max,
@@ -64,6 +67,25 @@ void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_s
 	elsewhere = stats.absent + stats.probes[1] + stats.probes[2] + stats.probes[3];
 	stats.probes[0] = decisions > elsewhere ? decisions - elsewhere : 0;
 	*ret_stats = stats;
+}
+
+/* Keys fall on slots by their hash: a part of them is like any other. */
+void weir__table_look(struct weir_table *table, weir_ns now, struct weir__table_glance *ret_glance)
+{
+	const struct weir__region *const region = &table->region;
+	const uint64_t slots = region->lines * WEIR__LINE_SLOTS;
+	const uint64_t looked = slots < GLANCE_SLOTS ? slots : GLANCE_SLOTS;
+	const uint64_t live = count_live(table, weir__table_clamp(table, now) - table->epoch, looked);
+	struct weir__table_glance glance = { .capacity = slots - weir__region_marks(region),
+					     .live = live * slots / looked }; /* at most 2^16 times 2^48 */
+
+	for (uint32_t i = 0; i < WEIR__STRIPES + WEIR__STRIPES_COMMON; i++) {
+		struct weir__stripe *const stripe = weir__region_stripe(region, i);
+
+		glance.inserted += read_counter(&stripe->inserted);
+		glance.gave_way += read_counter(&stripe->gave_way);
+	}
+	*ret_glance = glance;
 }
 
 void weir__table_limit_stats(const struct weir_table *table, uint32_t index, struct weir_table_limit_stats *ret_stats)

@@ -1,0 +1,115 @@
+/* http_throttle.c: POST /throttle, as throttlecrab has it: 200 also if it is denied, 500 if it cannot be, members that it
+ * does not know are not looked at. */
+#include <stdio.h>
+#include <string.h>
+
+#include "serve/asked.h"
+#include "serve/http_call.h"
+#include "serve/http_json.h"
+
+enum { BURST, COUNT, PERIOD, QUANTITY, NUMBERS };
+
+static const struct member {
+	const char *name;
+	enum weir__said_error error;
+	int64_t least;
+} members[NUMBERS] = {
+	[BURST] = { "max_burst", WEIR__SAY_THROTTLE_BURST, 1 },
+	[COUNT] = { "count_per_period", WEIR__SAY_THROTTLE_COUNT, 1 },
+	[PERIOD] = { "period", WEIR__SAY_THROTTLE_PERIOD, 1 },
+	[QUANTITY] = { "quantity", WEIR__SAY_THROTTLE_QUANTITY, 0 },
+};
+
+/* False: that was answered. Only the quantity may be missing. */
+static bool read_types(struct weir__http_call *call, const json_t *object, int64_t numbers[NUMBERS])
+{
+	char text[96] = "the body.key: use a string";
+
+	numbers[QUANTITY] = 1;
+	for (int i = 0; i < NUMBERS && json_is_string(json_object_get(object, "key")); i++) {
+		const json_t *const value = json_object_get(object, members[i].name);
+
+		if (json_is_integer(value)) {
+			numbers[i] = json_integer_value(value);
+		} else if (i < QUANTITY || (value && !json_is_null(value))) {
+			(void)snprintf(text, sizeof(text), "the body.%s: use a whole number", members[i].name);
+			break;
+		}
+		if (i == QUANTITY)
+			return true;
+	}
+	weir__reply_problem(call->reply, 422, text);
+	return false;
+}
+
+static void say_error(struct weir__http_call *call, enum weir__said_error error)
+{
+	const char *const text = weir__error_rows[error].text;
+
+	WEIR__REPLY_ADD(call->reply, "{\"error\":");
+	weir__reply_add_string(call->reply, text + strcspn(text, " ") + 1, strlen(text) - strcspn(text, " ") - 1);
+	WEIR__REPLY_ADD(call->reply, "}");
+	weir__reply_end(call->reply, 500, WEIR__TYPE_JSON);
+}
+
+/* NULL: that was answered. */
+static const struct weir_table_limit *find(struct weir__http_call *call, const int64_t numbers[NUMBERS])
+{
+	const struct weir_table_limit *limit;
+	struct weir_limit asked;
+	struct weir_message why;
+
+	for (int i = 0; i < NUMBERS; i++)
+		if (numbers[i] < members[i].least) {
+			say_error(call, members[i].error);
+			return NULL;
+		}
+	if (weir__asked_throttle(numbers, &asked) &&
+	    weir__limits_find(&call->commands->limits, WEIR__SPACE_THROTTLE, &asked, &limit, &why) == WEIR_OK)
+		return limit;
+	say_error(call, WEIR__SAY_THROTTLE_RANGE);
+	return NULL;
+}
+
+static void say(struct weir__http_call *call, const struct weir_verdict *verdict)
+{
+	static const char *const names[WEIR__THROTTLE_NUMBERS] = { NULL, ",\"limit\":", ",\"remaining\":",
+								   ",\"reset_after\":", ",\"retry_after\":" };
+	int64_t numbers[WEIR__THROTTLE_NUMBERS];
+
+	weir__asked_throttle_numbers(verdict, numbers);
+	weir__reply_add_text(call->reply, numbers[0] ? "{\"allowed\":true" : "{\"allowed\":false");
+	for (int i = 1; i < WEIR__THROTTLE_NUMBERS; i++) {
+		weir__reply_add_text(call->reply, names[i]);
+		weir__reply_add_number(call->reply, (uint64_t)numbers[i]);
+	}
+	WEIR__REPLY_ADD(call->reply, "}");
+	weir__reply_end(call->reply, 200, WEIR__TYPE_JSON);
+}
+
+static void decide(struct weir__http_call *call, const json_t *object)
+{
+	struct weir_table *const table = call->commands->table;
+	const json_t *const key = json_object_get(object, "key");
+	const struct weir_table_limit *limit;
+	struct weir_verdict verdict;
+	int64_t numbers[NUMBERS];
+
+	if (!read_types(call, object, numbers))
+		return;
+	limit = find(call, numbers);
+	if (limit == NULL)
+		return;
+	verdict = weir_table_take(table, limit, json_string_value(key), json_string_length(key), weir_table_now(table),
+				  (uint64_t)numbers[QUANTITY]);
+	say(call, &verdict);
+}
+
+void weir__http_throttle(struct weir__http_call *call)
+{
+	json_t *const root = weir__json_of_body(call);
+
+	if (root)
+		decide(call, root);
+	json_decref(root);
+}

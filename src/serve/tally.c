@@ -1,0 +1,44 @@
+/* tally.c: the counters of all workers, each in cache lines of its own. */
+#include "serve/tally.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct weir__tallies {
+	uint32_t n;
+	struct weir__tally of[];
+};
+
+struct weir__tallies *weir__tallies_new(uint32_t workers)
+{
+	const size_t size = sizeof(struct weir__tallies) + workers * sizeof(struct weir__tally);
+	struct weir__tallies *const tallies = aligned_alloc(_Alignof(struct weir__tallies), size);
+
+	if (tallies == NULL)
+		return NULL;
+	memset(tallies, 0, size);
+	tallies->n = workers;
+	return tallies;
+}
+
+void weir__tallies_free(struct weir__tallies *tallies)
+{
+	free(tallies);
+}
+
+struct weir__tally *weir__tallies_of(struct weir__tallies *tallies, uint32_t worker)
+{
+	return tallies ? &tallies->of[worker] : NULL;
+}
+
+void weir__tallies_sum(struct weir__tallies *tallies, struct weir__tally_sum *ret_sum)
+{
+	*ret_sum = (struct weir__tally_sum){ .connections = { 0 } };
+	for (uint32_t i = 0; i < tallies->n; i++)
+		for (int wire = 0; wire < WEIR__WIRES; wire++) {
+			ret_sum->connections[wire] += atomic_load_explicit(&tallies->of[i].connections[wire],
+									   memory_order_relaxed);
+			ret_sum->requests[wire] += atomic_load_explicit(&tallies->of[i].requests[wire],
+									memory_order_relaxed);
+		}
+}

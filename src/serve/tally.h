@@ -1,0 +1,40 @@
+/* tally.h: what workers count of themselves: connections and requests, by wire. Each worker writes its own counters, by
+ * plain loads and stores, and whoever asks sums them up. */
+#ifndef WEIR_SERVE_TALLY_H
+#define WEIR_SERVE_TALLY_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "serve/worker.h"
+
+/* Of one worker. */
+struct weir__tally {
+	_Alignas(64) _Atomic uint64_t connections[WEIR__WIRES]; /* that are open */
+	_Atomic uint64_t requests[WEIR__WIRES];                 /* that were answered */
+};
+
+struct weir__tally_sum {
+	uint64_t connections[WEIR__WIRES], requests[WEIR__WIRES];
+};
+
+struct weir__tallies;
+
+/* NULL: no memory. */
+struct weir__tallies *weir__tallies_new(uint32_t workers);
+void weir__tallies_free(struct weir__tallies *tallies); /* NULL is allowed */
+
+/* That of a worker; NULL if there are none. */
+struct weir__tally *weir__tallies_of(struct weir__tallies *tallies, uint32_t worker);
+
+void weir__tallies_sum(struct weir__tallies *tallies, struct weir__tally_sum *ret_sum);
+
+/* By the worker itself; a negative number takes away. */
+static inline void weir__tally_add(_Atomic uint64_t *counter, int64_t n)
+{
+	const uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
+
+	atomic_store_explicit(counter, before + (uint64_t)n, memory_order_relaxed);
+}
+
+#endif
