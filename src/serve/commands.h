@@ -26,6 +26,8 @@ enum weir__answer_form {
 	WEIR__ANSWER_WEIR,
 };
 
+struct weir__errand;
+struct weir__errand_door;
 struct weir__policies;
 struct weir__tallies;
 struct weir__tally;
@@ -43,6 +45,7 @@ struct weir__commands {
 	struct weir__policies *policies; /* of all threads; NULL after init: there is no policy */
 	struct weir__tallies *tallies;   /* of all threads, and its own; NULL after init: nothing is counted */
 	struct weir__tally *tally;
+	struct weir__errand_door *door; /* of this thread; NULL after init: it has none */
 };
 
 /* A client. */
@@ -51,6 +54,7 @@ struct weir__client {
 	uint64_t number;
 	bool is_leaving;                      /* after what is being written */
 	struct weir__waiter *waiter;          /* its last request is answered later; no other may be answered before */
+	struct weir__errand *errand;          /* likewise, when what it asked for was done elsewhere */
 	const struct weir__user *user;        /* NULL: has not said who it is */
 	char name[WEIR__CLIENT_NAME_MAX + 1]; /* as it calls itself */
 };

@@ -83,6 +83,10 @@ struct weir__wire {
 	size_t (*answer_waiter)(struct weir__worker *worker, struct weir__connection *connection,
 				const struct weir_verdict *verdict);
 
+	/* Writes the answer to a request that was done elsewhere. Returns its length. NULL if none ever is. */
+	size_t (*answer_errand)(struct weir__worker *worker, struct weir__connection *connection,
+				const struct weir__errand *errand);
+
 	/* Tells, before the connection is closed, that a request does not fit `in`, for a wire that may leave so much of it
 	 * unread; or that it took too long to be whole, for one that tells when requests begin (weir__worker_begin). */
 	void (*refuse_size)(struct weir__worker *worker, struct weir__connection *connection);
@@ -100,12 +104,28 @@ static inline bool weir__worker_holds_back(const struct weir__worker *worker, co
 	return weir__output_waiting(&connection->output) >= worker->options.output_max;
 }
 
+/* Its last request is answered later: none behind it may be answered before. */
+static inline bool weir__worker_is_waiting(const struct weir__connection *connection)
+{
+	return connection->client.waiter != NULL || connection->client.errand != NULL;
+}
+
 /* Counts requests that a wire has answered. */
 static inline void weir__worker_count(struct weir__worker *worker, enum weir__wire_number wire, int64_t n)
 {
 	if (worker->commands.tally)
 		weir__tally_add(&worker->commands.tally->requests[wire], n);
 }
+
+void weir__worker_close(struct weir__worker *worker, struct weir__connection *connection);
+
+/* Sends so many bytes of `out`, an answer that was waited for, and goes on with what is behind its request. */
+void weir__worker_go_on(struct weir__worker *worker, struct weir__connection *connection, size_t length);
+
+/* worker_waits.c: answers waits that are over; all, as denied; and what was done elsewhere. */
+void weir__worker_end_waits(struct weir__worker *worker);
+void weir__worker_deny_waiters(struct weir__worker *worker);
+void weir__worker_take_errands(struct weir__worker *worker);
 
 /* Sends so many bytes of `out`, or keeps them. False: the connection is lost. */
 bool weir__worker_flush(struct weir__worker *worker, struct weir__connection *connection, size_t length);

@@ -33,6 +33,8 @@ weir__run_route weir__http_get_key, weir__http_delete_key;
 weir__run_route weir__http_get_limits, weir__http_get_limit, weir__http_put_limit;
 /* http_throttle.c, http_envoy.c */
 weir__run_route weir__http_throttle, weir__http_envoy;
+/* http_policy.c */
+weir__run_route weir__http_get_policy, weir__http_put_policy, weir__http_validate_policy;
 /* http_metrics.c */
 weir__run_route weir__http_metrics;
 /* http_explain.c */
@@ -64,11 +66,11 @@ extern const size_t weir__routes_n;
 /* The guard of the policy. NULL: there is none, and that was answered. (http_check.c, with all that follows.) */
 struct weir_guard *weir__http_guard(struct weir__http_call *call);
 
-enum { WEIR__ATTRIBUTES_MAX = 32, WEIR__BATCH_MAX = 1000 };
+enum { WEIR__QUESTION_MAX = 32, WEIR__BATCH_MAX = 1000 };
 
 /* What a request says of itself. */
 struct weir__question {
-	struct weir_attribute attributes[WEIR__ATTRIBUTES_MAX];
+	struct weir_attribute attributes[WEIR__QUESTION_MAX];
 	size_t n;
 	uint64_t cost;
 };
@@ -76,8 +78,11 @@ struct weir__question {
 /* NULL, or what is wrong. Names and values are decoded where they lie. */
 const char *weir__http_read_query(struct weir__http_slice query, struct weir__question *question);
 
-/* A decision: 200 or 429, with the headers of its limit. `more` is put behind the members that it has, before the brace. */
-void weir__http_say(struct weir__http_call *call, const struct weir_guard_answer *answer, const char *more);
+/* A decision, with the headers of its limit: 200, or this status if that is a denial. `more` is put behind the members that
+ * it has, before the brace. */
+void weir__http_say(struct weir__http_call *call, const struct weir_guard_answer *answer, unsigned denied_status);
+void weir__http_say_more(struct weir__http_call *call, const struct weir_guard_answer *answer, unsigned denied_status,
+			 const char *more);
 
 /* The members of a decision, from the brace on to the last. */
 void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_guard_answer *answer);

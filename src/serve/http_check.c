@@ -44,7 +44,7 @@ enum {
 	NAME_MOST = sizeof(((struct weir_guard_answer *)NULL)->decided_by) - 1,
 	HEADERS_MOST = 128 + 2 * (2 * NAME_MOST + 2) + 7 * WEIR__DIGITS_MOST, /* all that tell of limits */
 	MEMBERS_MOST = 256 + 6 * NAME_MOST + 9 * WEIR__DIGITS_MOST,           /* of an answer */
-	BATCH_MOST = (int)WEIR__REPLY_HEAD_ROOM + (int)BATCH_MAX * ((int)MEMBERS_MOST + 4) + 4,
+	BATCH_MOST = (int)WEIR__REPLY_HEAD_ROOM + (int)WEIR__BATCH_MAX * ((int)MEMBERS_MOST + 4) + 4,
 };
 
 _Static_assert((int)BATCH_MOST <= (int)WEIR__CHECK_MOST, "all answers fit");
@@ -163,7 +163,8 @@ static void say_allowed(struct weir__http_call *call, const struct weir_guard_an
 	weir__reply_end(call->reply, 200, WEIR__TYPE_JSON);
 }
 
-static void say_denied(struct weir__http_call *call, const struct weir_guard_answer *answer, const char *more)
+static void say_denied(struct weir__http_call *call, const struct weir_guard_answer *answer, unsigned status,
+		       const char *more)
 {
 	struct weir__http_reply *const reply = call->reply;
 
@@ -184,15 +185,21 @@ static void say_denied(struct weir__http_call *call, const struct weir_guard_ans
 	weir__reply_add_text(reply, more);
 	WEIR__REPLY_ADD(reply, "}\n");
 	head_limits(call, answer);
-	weir__reply_end(reply, 429, WEIR__TYPE_PROBLEM);
+	weir__reply_end(reply, status, WEIR__TYPE_PROBLEM);
 }
 
-void weir__http_say(struct weir__http_call *call, const struct weir_guard_answer *answer, const char *more)
+void weir__http_say_more(struct weir__http_call *call, const struct weir_guard_answer *answer, unsigned denied_status,
+			 const char *more)
 {
 	if (answer->verdict.allowed)
 		say_allowed(call, answer, more);
 	else
-		say_denied(call, answer, more);
+		say_denied(call, answer, denied_status, more);
+}
+
+void weir__http_say(struct weir__http_call *call, const struct weir_guard_answer *answer, unsigned denied_status)
+{
+	weir__http_say_more(call, answer, denied_status, "");
 }
 
 /* False: it cannot be decided, and the message says why. */
@@ -212,7 +219,7 @@ static void decide_and_say(struct weir__http_call *call, struct weir_guard *guar
 	if (!decide(call, guard, question, &answer, &why))
 		weir__reply_problem(call->reply, 400, why.text);
 	else
-		weir__http_say(call, &answer, "");
+		weir__http_say(call, &answer, 429);
 }
 
 /* --- GET -------------------------------------------------------------------------------------------------------- */
@@ -243,7 +250,7 @@ static const char *take_pair(struct weir__question *question, struct weir__http_
 		return read_cost(&value, &question->cost) ?
 			       NULL :
 			       "the query: cost is a whole number, 0 to 9223372036854775807";
-	if (question->n == WEIR__ATTRIBUTES_MAX)
+	if (question->n == WEIR__QUESTION_MAX)
 		return "the query: there are 32 attributes at most";
 	question->attributes[question->n++] = (struct weir_attribute){ name.bytes, name.length, value.bytes,
 								       value.length };
@@ -297,7 +304,7 @@ bool weir__json_read_attributes(const struct weir__json *json, json_t *object, s
 		return weir__json_refuse(json, "attributes", NULL, "missing; use an object of strings, by their names");
 	if (!json_is_object(object))
 		return weir__json_refuse(json, "attributes", object, "use an object of strings, by their names");
-	if (json_object_size(object) > WEIR__ATTRIBUTES_MAX)
+	if (json_object_size(object) > WEIR__QUESTION_MAX)
 		return weir__json_refuse(json, "attributes", NULL, "there are 32 at most");
 	json_object_foreach(object, name, value)
 	{

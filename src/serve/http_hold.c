@@ -67,7 +67,7 @@ static void say_hold(struct weir__http_call *call, const struct hold *hold, cons
 		(void)weir__limits_find(&call->commands->limits, WEIR__SPACE_TEXT, &hold->asked.limit, &answer.limit,
 					&why);
 	(void)snprintf(answer.decided_by, sizeof(answer.decided_by), "%s", hold->text.bytes + sign);
-	weir__http_say(call, &answer, "");
+	weir__http_say(call, &answer, 429);
 }
 
 void weir__http_hold(struct weir__http_call *call)

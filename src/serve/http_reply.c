@@ -114,9 +114,9 @@ static char *put_escaped_byte(char *to, unsigned char byte)
 {
 	static const char digits[] = "0123456789abcdef";
 
-	if (byte == '"' || byte == '\\') {
+	if (byte == '"' || byte == '\\' || byte == '\n') {
 		*to++ = '\\';
-		*to++ = (char)byte;
+		*to++ = (char)(byte == '\n' ? 'n' : byte);
 		return to;
 	}
 	to = WEIR__PUT(to, "\\u00");

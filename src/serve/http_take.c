@@ -193,7 +193,7 @@ static void say_one(struct weir__http_call *call, const struct request *request)
 	char more[MORE_SIZE];
 
 	write_more(request, decide(call, request, &answer), more);
-	weir__http_say(call, &answer, more);
+	weir__http_say_more(call, &answer, 429, more);
 }
 
 void weir__http_take(struct weir__http_call *call)

@@ -10,6 +10,8 @@
 #include "guard/guard.h"
 #include "os/loop.h"
 #include "os/text_file.h"
+#include "serve/policy_errands.h"
+#include "serve/policy_shown.h"
 #include "serve/policy_source.h"
 
 static const weir_ns ms = 1000000;
@@ -49,6 +51,7 @@ struct weir__policies {
 	struct weir_policy *first;      /* until there is a guard */
 	uint64_t plans_set;
 	struct identity current;
+	bool is_put;    /* in force is one that came with a request; `current` is what the source last had */
 	uint64_t wrong; /* hash of what was last told to be wrong */
 	struct weir_table *table;
 	struct weir_guard *guard;
@@ -60,6 +63,8 @@ struct weir__policies {
 	_Atomic uint64_t asked;
 	weir_ns changed_at, touched_at; /* first and last that was told and not looked at; 0: nothing was */
 	weir_ns looked_at;
+	struct weir__policy_errands *errands;
+	struct weir__policy_shown *shown;
 	pthread_mutex_t lock; /* of the next */
 	struct weir__policies_info info;
 };
@@ -242,7 +247,7 @@ static struct identity identify(const struct weir__policy_version *version, cons
 	return identity;
 }
 
-/* Reads a version as a policy. One without a list of limits may be one that is just being written. */
+/* Reads a version as a policy. */
 static struct weir_policy *compile(struct weir__policies *policies, const struct weir__policy_version *version,
 				   struct weir__faults *faults)
 {
@@ -251,14 +256,18 @@ static struct weir_policy *compile(struct weir__policies *policies, const struct
 	if (policies->has_settings && !read_settings(&version->parts[0], policies->said, faults))
 		return NULL;
 	policy = weir__policy_of_parts(version->parts, version->n, faults, policies->has_settings);
-	if (policy && !policy->has_list && !policies->may_lack_limits) {
-		faults->file = version->parts[0].file;
-		weir__fault(faults, (struct weir__mark){ 1, 1 },
-			    "there are no limits in it; if none are meant, write limits: []");
+	faults->file = version->parts[0].file;
+	if (policy && !policies->may_lack_limits && !weir__policy_has_limits(policy, faults)) {
 		weir_policy_free(policy);
 		return NULL;
 	}
 	return policy;
+}
+
+static void show(struct weir__policies *policies, const struct weir__policy_version *version)
+{
+	weir__policy_shown_set(policies->shown, version, hash_of(version), false,
+			       policies->has_settings ? "it is in the file of the settings, which is not shown" : NULL);
 }
 
 /* --- the first ---------------------------------------------------------------------------------------------------- */
@@ -274,8 +283,10 @@ static struct weir__policies *new_of_path(const char *path, bool has_settings, F
 	policies->started = calloc(1, sizeof(*policies->started));
 	policies->said = calloc(1, sizeof(*policies->said));
 	policies->source = weir__policy_source_of_path(path);
+	policies->errands = weir__policy_errands_new();
+	policies->shown = weir__policy_shown_new();
 	(void)pthread_mutex_init(&policies->lock, NULL);
-	if (policies->started && policies->said && policies->source)
+	if (policies->started && policies->said && policies->source && policies->errands && policies->shown)
 		return policies;
 	weir__policies_free(policies);
 	return NULL;
@@ -289,8 +300,10 @@ static struct weir_policy *read_first(struct weir__policies *policies, struct we
 	if (!policies->source->read(policies->source, faults, &version))
 		return NULL;
 	policy = compile(policies, &version, faults);
-	if (policy)
+	if (policy) {
 		policies->current = identify(&version, policy);
+		show(policies, &version);
+	}
 	weir__policy_version_free(&version);
 	return policy;
 }
@@ -426,26 +439,29 @@ static bool change(struct weir__policies *policies, const struct weir__policy_ve
 	}
 	forget(&policies->current);
 	policies->current = identity;
+	policies->is_put = false;
+	show(policies, version);
 	if (policies->has_settings)
 		tell_differences(policies, version->parts[0].file);
 	return true;
 }
 
-static bool look_at(struct weir__policies *policies, struct weir__faults *faults, bool *ret_is_change)
+/* What came with a request stays until the source has something else, or is asked for. */
+static bool look_at(struct weir__policies *policies, bool is_asked, struct weir__faults *faults, bool *ret_is_change)
 {
 	struct weir__policy_version version;
 	bool is_good = true;
 
 	if (!policies->source->read(policies->source, faults, &version))
 		return false;
-	*ret_is_change = !is_current(&policies->current, &version);
+	*ret_is_change = (policies->is_put && is_asked) || !is_current(&policies->current, &version);
 	if (*ret_is_change)
 		is_good = change(policies, &version, faults);
 	weir__policy_version_free(&version);
 	return is_good;
 }
 
-static void look(struct weir__policies *policies)
+static void look(struct weir__policies *policies, bool is_asked)
 {
 	struct weir__faults faults = { .file = "policy", .report = add_line };
 	struct report report;
@@ -456,13 +472,45 @@ static void look(struct weir__policies *policies)
 	faults.context = &report;
 	policies->changed_at = policies->touched_at = 0;
 	follow(policies); /* first: what changes from here on is told */
-	if (look_at(policies, &faults, &is_change))
+	if (look_at(policies, is_asked, &faults, &is_change))
 		note_good(policies, is_change);
 	else
 		note_wrong(policies, &report, &faults);
 	report_fini(&report);
 	follow(policies); /* also what this version names */
 	policies->looked_at = weir_clock_now();
+}
+
+/* --- those that come with requests ---------------------------------------------------------------------------------- */
+
+static void note_put(void *policies_, const char *text, size_t length, uint64_t version)
+{
+	struct weir__policies *const policies = policies_;
+	struct weir__policy_part part = { { text, length }, "body" };
+
+	policies->is_put = true;
+	weir__policy_shown_set(policies->shown, &(struct weir__policy_version){ &part, 1 }, version, true, NULL);
+	note_good(policies, true);
+}
+
+static void do_errands(struct weir__policies *policies)
+{
+	while (weir__policy_errands_do(policies->errands, policies->guard, policies->table, note_put, policies))
+		;
+}
+
+bool weir__policies_send(struct weir__policies *policies, struct weir__policy_errand *errand)
+{
+	const bool has_room = weir__policy_errands_add(policies->errands, errand);
+
+	if (has_room)
+		weir__loop_wake(&policies->loop);
+	return has_room;
+}
+
+struct weir__policy_shown *weir__policies_shown(struct weir__policies *policies)
+{
+	return policies->shown;
 }
 
 /* --- the thread --------------------------------------------------------------------------------------------------- */
@@ -503,8 +551,9 @@ static void *keep(void *policies_)
 			if (policies->changed_at == 0)
 				policies->changed_at = now;
 		}
+		do_errands(policies);
 		if (asked > policies->info.reloads || is_due(policies, now)) {
-			look(policies);
+			look(policies, asked > policies->info.reloads);
 			(void)pthread_mutex_lock(&policies->lock);
 			policies->info.reloads = asked;
 			(void)pthread_mutex_unlock(&policies->lock);
@@ -560,6 +609,8 @@ void weir__policies_free(struct weir__policies *policies)
 	}
 	weir_guard_free(policies->guard);
 	weir_policy_free(policies->first);
+	weir__policy_errands_free(policies->errands);
+	weir__policy_shown_free(policies->shown);
 	if (policies->source)
 		policies->source->free(policies->source);
 	forget(&policies->current);

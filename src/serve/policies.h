@@ -10,6 +10,8 @@
 #include "serve/settings.h"
 
 struct weir__policies;
+struct weir__policy_errand;
+struct weir__policy_shown;
 
 /* Reads the first version: where settings say, which must be somewhere (weir__policies_is_set). NULL: something is wrong,
  * and all of it was told to settings->errors. */
@@ -29,6 +31,13 @@ struct weir_guard *weir__policies_guard(struct weir__policies *policies);
 
 /* Lets it look now; from any thread, without a wait. Returns what `reloads` below will be when that is done. */
 uint64_t weir__policies_reload(struct weir__policies *policies);
+
+/* Lets it look at a policy that came with a request, or put it in force until the source has another one or a reload is
+ * asked for. From any thread, without a wait; the errand comes back to its door. False: too many wait. */
+bool weir__policies_send(struct weir__policies *policies, struct weir__policy_errand *errand);
+
+/* The text of the one in force. */
+struct weir__policy_shown *weir__policies_shown(struct weir__policies *policies);
 
 enum { WEIR__POLICY_ERROR_SIZE = 512 };
 

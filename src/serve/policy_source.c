@@ -38,6 +38,15 @@ void weir__policy_version_free(struct weir__policy_version *version)
 	*version = (struct weir__policy_version){ NULL, 0 };
 }
 
+/* One without a list of limits may be one that is just being written. */
+bool weir__policy_has_limits(const struct weir_policy *policy, struct weir__faults *faults)
+{
+	if (!policy->has_list)
+		weir__fault(faults, (struct weir__mark){ 1, 1 },
+			    "there are no limits in it; if none are meant, write limits: []");
+	return policy->has_list;
+}
+
 static bool refuse(struct weir__faults *faults, const char *path, const char *why)
 {
 	faults->file = path;

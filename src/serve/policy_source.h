@@ -28,6 +28,9 @@ struct weir__policy_source {
 /* A file, or a directory: all *.yaml of it but hidden ones, in the order of their names. NULL: no memory. */
 struct weir__policy_source *weir__policy_source_of_path(const char *path);
 
+/* Whether it says which limits there are, and be it none. False: that was reported. */
+bool weir__policy_has_limits(const struct weir_policy *policy, struct weir__faults *faults);
+
 void weir__policy_version_free(struct weir__policy_version *version);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "os/net.h"
 #include "serve/connection.h"
+#include "serve/errands.h"
 #include "serve/http_call.h"
 
 enum {
@@ -218,7 +219,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 	size_t at = 0, length = 0;
 
 	weir__http_date_set(&http->date, worker->now);
-	while (is_alive && !is_held && !connection->client.is_leaving && at < n) {
+	while (is_alive && !is_held && !connection->client.errand && !connection->client.is_leaving && at < n) {
 		struct found found;
 
 		if (length + WEIR__REPLY_MOST > SENT_AT_ONCE) {
@@ -248,7 +249,22 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 	connection->lingers = connection->lingers || (connection->client.is_leaving && at < n);
 	*ret_used = at;
 	return is_alive && weir__worker_flush(worker, connection, length) &&
-	       !(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0);
+	       (connection->client.errand ||
+		!(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0));
+}
+
+static size_t answer_errand(struct weir__worker *worker, struct weir__connection *connection,
+			    const struct weir__errand *errand)
+{
+	struct http *const http = worker->of_wires[WEIR__WIRE_HTTP];
+	struct weir__http_reply reply;
+
+	weir__http_date_set(&http->date, worker->now);
+	begin_reply(worker, 0, &reply);
+	reply.says_close = connection->client.is_leaving;
+	reply.says_keep_alive = errand->says_keep_alive;
+	errand->answer(errand, &reply);
+	return reply.length;
 }
 
 const struct weir__wire weir__wire_http = {
@@ -256,6 +272,7 @@ const struct weir__wire weir__wire_http = {
 	.start = start,
 	.stop = stop,
 	.answer = answer,
+	.answer_errand = answer_errand,
 	.refuse_late = refuse_late,
 	.forget = forget,
 };

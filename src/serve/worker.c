@@ -12,6 +12,7 @@
 #include "os/net.h"
 #include "serve/connection.h"
 #include "serve/crew.h"
+#include "serve/errands.h"
 
 enum {
 	OUTPUT_MAX = 16 * 1024 * 1024, /* unless the options say otherwise */
@@ -96,11 +97,13 @@ static void count_connection(struct weir__worker *worker, const struct weir__con
 		weir__tally_add(&worker->commands.tally->connections[connection->wire->number], n);
 }
 
-static void close_connection(struct weir__worker *worker, struct weir__connection *connection)
+void weir__worker_close(struct weir__worker *worker, struct weir__connection *connection)
 {
 	if (connection->client.waiter)
 		(void)weir__waiting_give_up(worker->commands.waiting, connection->client.waiter,
 					    weir_table_now(worker->options.table));
+	if (connection->client.errand)
+		connection->client.errand->owner = NULL;
 	weir__loop_remove(&worker->loop, connection->socket);
 	weir__net_close(connection->socket);
 	unlink_connection(connection);
@@ -134,7 +137,7 @@ static void open_connection(struct weir__worker *worker, struct weir__arrival ar
 	worker->n_connections++;
 	count_connection(worker, connection, 1);
 	if (weir__loop_add(&worker->loop, arrival.socket, connection) != 0)
-		close_connection(worker, connection);
+		weir__worker_close(worker, connection);
 }
 
 /* Out of descriptors or memory, those who are connected are served on; there may be room again when one of them leaves, or
@@ -259,7 +262,7 @@ static enum reading read_some(struct weir__worker *worker, struct weir__connecti
 
 	for (int turn = 0; turn < READS_A_TURN && reading == READ_SOME && !is_short; turn++) {
 		if (weir__worker_holds_back(worker, connection) || connection->has_requests ||
-		    connection->client.waiter || connection->client.is_leaving)
+		    weir__worker_is_waiting(connection) || connection->client.is_leaving)
 			break;
 		reading = read_once(worker, connection, &is_short);
 	}
@@ -285,7 +288,7 @@ static void hear(struct weir__worker *worker, struct weir__connection *connectio
 	const bool is_behind = weir__output_waiting(&connection->output) > 0;
 	const bool reads = connection->is_finished || (!connection->has_requests && !connection->client.is_leaving &&
 						       !weir__worker_holds_back(worker, connection));
-	const enum weir__interest interest = connection->client.waiter ?
+	const enum weir__interest interest = weir__worker_is_waiting(connection) ?
 						     (is_behind ? WEIR__HEAR_END_AND_ROOM : WEIR__HEAR_END) :
 					     !reads    ? WEIR__HEAR_ROOM :
 					     is_behind ? WEIR__HEAR_REQUESTS_AND_ROOM :
@@ -294,7 +297,7 @@ static void hear(struct weir__worker *worker, struct weir__connection *connectio
 	if (interest == connection->interest)
 		return;
 	connection->interest = interest;
-	if (connection->client.waiter)
+	if (weir__worker_is_waiting(connection))
 		(void)weir__loop_change_to_end(&worker->loop, connection->socket, connection, is_behind);
 	else
 		(void)weir__loop_change(&worker->loop, connection->socket, connection, reads, is_behind);
@@ -307,7 +310,8 @@ static bool send_and_go_on(struct weir__worker *worker, struct weir__connection 
 		return false;
 	if (connection->has_requests && weir__output_waiting(&connection->output) == 0)
 		return answer_unread(worker, connection);
-	return !(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0);
+	return !(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0) ||
+	       weir__worker_is_waiting(connection);
 }
 
 /* What comes from a client that has its last answer. False: that was all. */
@@ -337,11 +341,11 @@ static bool linger(struct weir__worker *worker, struct weir__connection *connect
 static void serve(struct weir__worker *worker, struct weir__connection *connection,
 		  const struct weir__loop_event *event)
 {
-	bool is_alive = !(connection->client.waiter && event->has_left);
+	bool is_alive = !(weir__worker_is_waiting(connection) && event->has_left);
 
 	if (connection->is_finished) {
 		if (event->is_over || (event->can_read && !pass_over(worker, connection)))
-			close_connection(worker, connection);
+			weir__worker_close(worker, connection);
 		return;
 	}
 	if (is_alive && weir__output_waiting(&connection->output) > 0 && (event->can_write || event->is_over))
@@ -349,38 +353,21 @@ static void serve(struct weir__worker *worker, struct weir__connection *connecti
 	if (is_alive && event->can_read)
 		is_alive = read_some(worker, connection) != READ_END;
 	if (!is_alive && !linger(worker, connection)) {
-		close_connection(worker, connection);
+		weir__worker_close(worker, connection);
 		return;
 	}
 	hear(worker, connection);
 	touch(worker, connection);
 }
 
-/* --- requests that waited --------------------------------------------------------------------------------------- */
-
-/* False: the connection is to be closed. */
-static bool answer_waiter(struct weir__worker *worker, struct weir__connection *connection,
-			  const struct weir_verdict *verdict)
+void weir__worker_go_on(struct weir__worker *worker, struct weir__connection *connection, size_t length)
 {
-	connection->client.waiter = NULL;
-	return weir__worker_flush(worker, connection, connection->wire->answer_waiter(worker, connection, verdict)) &&
-	       answer_unread(worker, connection);
-}
-
-static void end_waits(struct weir__worker *worker)
-{
-	struct weir_verdict verdict;
-	struct weir__connection *connection;
-
-	while (weir__waiting_n(worker->commands.waiting) > 0 &&
-	       (connection = weir__waiting_over(worker->commands.waiting, weir_table_now(worker->options.table),
-						&verdict)) != NULL) {
-		touch(worker, connection);
-		if (answer_waiter(worker, connection, &verdict))
-			hear(worker, connection);
-		else
-			close_connection(worker, connection);
-	}
+	touch(worker, connection);
+	if (weir__worker_flush(worker, connection, length) && answer_unread(worker, connection) &&
+	    !(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0))
+		hear(worker, connection);
+	else if (!linger(worker, connection))
+		weir__worker_close(worker, connection);
 }
 
 /* --- instants --------------------------------------------------------------------------------------------------- */
@@ -398,10 +385,10 @@ static void end_idle(struct weir__worker *worker)
 	while (idle_at(worker) <= worker->now) {
 		struct weir__connection *const silent = worker->connections.next;
 
-		if (silent->client.waiter)
+		if (weir__worker_is_waiting(silent))
 			touch(worker, silent);
 		else
-			close_connection(worker, silent);
+			weir__worker_close(worker, silent);
 	}
 }
 
@@ -420,7 +407,7 @@ static void end_late(struct weir__worker *worker)
 
 		if (!late->is_finished)
 			late->wire->refuse_late(worker, late);
-		close_connection(worker, late);
+		weir__worker_close(worker, late);
 	}
 }
 
@@ -435,7 +422,7 @@ static void end_stalled(struct weir__worker *worker)
 	     connection = next) {
 		next = connection->next;
 		if (weir__output_waiting(&connection->output) > 0 && worker->now - connection->taken_at >= patience)
-			close_connection(worker, connection);
+			weir__worker_close(worker, connection);
 	}
 	worker->look_at = WEIR_NEVER;
 }
@@ -459,7 +446,7 @@ static void do_what_is_due(struct weir__worker *worker)
 {
 	weir_ns next;
 
-	end_waits(worker);
+	weir__worker_end_waits(worker);
 	end_idle(worker);
 	end_late(worker);
 	end_stalled(worker);
@@ -493,28 +480,13 @@ static void stop_listening(struct weir__worker *worker)
 	}
 }
 
-static void deny_waiters(struct weir__worker *worker)
-{
-	weir__waiting_end(worker->commands.waiting);
-	for (struct weir__connection *connection = worker->connections.next, *next; connection != &worker->connections;
-	     connection = next) {
-		struct weir__waiter *const waiter = connection->client.waiter;
-		struct weir_verdict verdict;
-
-		next = connection->next;
-		if (waiter == NULL)
-			continue;
-		verdict = weir__waiting_give_up(worker->commands.waiting, waiter, worker->now);
-		if (!answer_waiter(worker, connection, &verdict))
-			close_connection(worker, connection);
-	}
-}
-
 /* Answers what a client has sent until there is nothing more. True: the connection can be closed. */
 static bool finish(struct weir__worker *worker, struct weir__connection *connection, weir_ns deadline)
 {
 	enum reading reading = READ_SOME;
 
+	if (connection->client.errand)
+		return false;
 	if (!connection->is_finished) {
 		if (weir__output_waiting(&connection->output) > 0 && !send_and_go_on(worker, connection))
 			return !linger(worker, connection);
@@ -545,15 +517,16 @@ static void drain(struct weir__worker *worker)
 	weir__crew_shut(worker->options.crew, worker->options.number);
 	take_handed(worker);
 	stop_listening(worker);
-	deny_waiters(worker);
+	weir__worker_deny_waiters(worker);
 	while (worker->n_connections > 0) {
 		const bool is_late = weir_table_now(worker->options.table) >= deadline;
 
+		weir__worker_take_errands(worker);
 		for (struct weir__connection *connection = worker->connections.next, *next;
 		     connection != &worker->connections; connection = next) {
 			next = connection->next;
 			if (is_late || finish(worker, connection, deadline))
-				close_connection(worker, connection);
+				weir__worker_close(worker, connection);
 		}
 		if (worker->n_connections > 0) {
 			weir__loop_set_alarm(&worker->loop, drain_look_ns);
@@ -581,10 +554,13 @@ static void *work(void *worker_)
 		if (worker->loop.was_woken) {
 			worker->loop.was_woken = false;
 			take_handed(worker);
+			weir__worker_take_errands(worker);
 		}
 		do_what_is_due(worker);
 	}
 	drain(worker);
+	weir__errand_door_shut(worker->commands.door); /* before the loop is closed, which what comes back would wake */
+	worker->commands.door = NULL;
 	return NULL;
 }
 
@@ -623,6 +599,7 @@ static void free_worker(struct weir__worker *worker)
 		if (wires[i]->stop)
 			wires[i]->stop(worker);
 	weir__waiting_free(worker->commands.waiting);
+	weir__errand_door_shut(worker->commands.door);
 	free(worker);
 }
 
@@ -650,7 +627,8 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	worker->commands.tallies = options->tallies;
 	worker->commands.tally = weir__tallies_of(options->tallies, options->number);
 	worker->commands.waiting = weir__waiting_new(options->table, WAITERS_MAX);
-	error = worker->commands.waiting && start_wires(worker) ? start(worker) : ENOMEM;
+	worker->commands.door = weir__errand_door_new(&worker->loop);
+	error = worker->commands.waiting && worker->commands.door && start_wires(worker) ? start(worker) : ENOMEM;
 	if (error != 0) {
 		free_worker(worker);
 		return error;

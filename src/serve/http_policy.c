@@ -1,0 +1,200 @@
+/* http_policy.c: the policy over HTTP: read, looked at, and another one put in its place.
+ *
+ * To read one may take long, so that is done by the thread of policies, and the connection is answered when it is done. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve/errands.h"
+#include "serve/http_call.h"
+#include "serve/policies.h"
+#include "serve/policy_errands.h"
+#include "serve/policy_shown.h"
+
+static void add_version(struct weir__http_reply *reply, uint64_t version)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "\"%016" PRIx64 "\"", version);
+	weir__reply_add_text(reply, text);
+}
+
+/* --- GET -------------------------------------------------------------------------------------------------------- */
+
+static void add_files(struct weir__http_reply *reply, const struct weir__policy_view *view)
+{
+	WEIR__REPLY_ADD(reply, ",\"hidden\":");
+	if (view->hidden)
+		weir__reply_add_string(reply, view->hidden, strlen(view->hidden));
+	else
+		WEIR__REPLY_ADD(reply, "null");
+	WEIR__REPLY_ADD(reply, ",\"files\":[");
+	for (size_t i = 0; i < view->n; i++) {
+		weir__reply_add_text(reply, i == 0 ? "{\"name\":" : ",\n{\"name\":");
+		weir__reply_add_string(reply, view->parts[i].file, strlen(view->parts[i].file));
+		WEIR__REPLY_ADD(reply, ",\"text\":");
+		weir__reply_add_string(reply, view->parts[i].text.at, view->parts[i].text.n);
+		WEIR__REPLY_ADD(reply, "}");
+	}
+	WEIR__REPLY_ADD(reply, "]");
+}
+
+static void add_view(void *reply_, const struct weir__policy_view *view)
+{
+	struct weir__http_reply *const reply = reply_;
+
+	WEIR__REPLY_ADD(reply, "{\"version\":");
+	add_version(reply, view->version);
+	weir__reply_add_text(reply, view->is_put ? ",\"from\":\"request\"" : ",\"from\":\"file\"");
+	add_files(reply, view);
+}
+
+void weir__http_get_policy(struct weir__http_call *call)
+{
+	struct weir__http_reply *const reply = call->reply;
+	struct weir__policies_info info;
+
+	if (weir__http_guard(call) == NULL)
+		return;
+	weir__policies_info(call->commands->policies, &info);
+	weir__policy_shown_look(weir__policies_shown(call->commands->policies), add_view, reply);
+	WEIR__REPLY_ADD(reply, ",\"limits\":");
+	weir__reply_add_number(reply, info.limits);
+	WEIR__REPLY_ADD(reply, ",\"changes\":");
+	weir__reply_add_number(reply, info.changes);
+	WEIR__REPLY_ADD(reply, ",\"loaded_at\":");
+	weir__reply_add_number(reply, info.loaded_at / 1000000000);
+	WEIR__REPLY_ADD(reply, "}\n");
+	weir__reply_end(reply, 200, WEIR__TYPE_JSON);
+}
+
+/* --- what became of one ----------------------------------------------------------------------------------------- */
+
+/* LINE:COLUMN: what; what is of no place has neither. */
+static void add_fault(struct weir__http_reply *reply, const char *line)
+{
+	char *end;
+	const unsigned long number = strtoul(line, &end, 10);
+	const unsigned long column = *end == ':' ? strtoul(end + 1, &end, 10) : 0;
+	const bool has_place = end > line && end[0] == ':' && end[1] == ' ';
+	const char *const what = has_place ? end + 2 : line;
+
+	WEIR__REPLY_ADD(reply, "{\"line\":");
+	weir__reply_add_number(reply, has_place ? number : 1);
+	WEIR__REPLY_ADD(reply, ",\"column\":");
+	weir__reply_add_number(reply, has_place ? column : 1);
+	WEIR__REPLY_ADD(reply, ",\"detail\":");
+	weir__reply_add_string(reply, what, strlen(what));
+	WEIR__REPLY_ADD(reply, "}");
+}
+
+static void add_faults(struct weir__http_reply *reply, const struct weir__policy_lines *faults)
+{
+	const char *line = faults->text;
+
+	WEIR__REPLY_ADD(reply, "\"faults\":[");
+	for (uint32_t i = 0; i < faults->n; i++, line += strlen(line) + 1) {
+		weir__reply_add_text(reply, i == 0 ? "" : ",\n");
+		add_fault(reply, line);
+	}
+	WEIR__REPLY_ADD(reply, "]");
+}
+
+static void add_names(struct weir__http_reply *reply, const char *what, const struct weir__policy_lines *names)
+{
+	const char *name = names->text;
+
+	weir__reply_add_text(reply, what);
+	weir__reply_add_number(reply, names->n + names->more);
+	WEIR__REPLY_ADD(reply, ",\"names\":[");
+	for (uint32_t i = 0; i < names->n; i++, name += strlen(name) + 1) {
+		weir__reply_add_text(reply, i == 0 ? "" : ",");
+		weir__reply_add_string(reply, name, strlen(name));
+	}
+	WEIR__REPLY_ADD(reply, "]}");
+}
+
+static void say_wrong(struct weir__http_reply *reply, const struct weir__policy_outcome *outcome)
+{
+	WEIR__REPLY_ADD(reply, "{\"type\":\"about:blank\",\"title\":\"Unprocessable Content\",\"status\":422,"
+			       "\"detail\":\"the policy is wrong, and nothing was changed\",");
+	add_faults(reply, &outcome->faults);
+	WEIR__REPLY_ADD(reply, "}\n");
+	weir__reply_end(reply, 422, WEIR__TYPE_PROBLEM);
+}
+
+static void say_put(const struct weir__errand *errand, struct weir__http_reply *reply)
+{
+	const struct weir__policy_outcome *const outcome =
+		&((const struct weir__policy_errand *)(const void *)errand)->outcome;
+
+	if (!outcome->is_good && outcome->faults.n == 0) {
+		weir__reply_problem(reply, 503, "the server ends, and nothing was changed");
+		return;
+	}
+	if (!outcome->is_good) {
+		say_wrong(reply, outcome);
+		return;
+	}
+	WEIR__REPLY_ADD(reply, "{\"version\":");
+	add_version(reply, outcome->version);
+	WEIR__REPLY_ADD(reply, ",\"limits\":");
+	weir__reply_add_number(reply, outcome->limits);
+	add_names(reply, ",\"added\":{\"count\":", &outcome->added);
+	add_names(reply, ",\"removed\":{\"count\":", &outcome->removed);
+	add_names(reply, ",\"changed\":{\"count\":", &outcome->changed);
+	WEIR__REPLY_ADD(reply, "}\n");
+	weir__reply_end(reply, 200, WEIR__TYPE_JSON);
+}
+
+/* Whether a policy is right is what was asked: so both are 200. */
+static void say_valid(const struct weir__errand *errand, struct weir__http_reply *reply)
+{
+	const struct weir__policy_outcome *const outcome =
+		&((const struct weir__policy_errand *)(const void *)errand)->outcome;
+
+	weir__reply_add_text(reply, outcome->is_good ? "{\"valid\":true,\"limits\":" : "{\"valid\":false,\"limits\":");
+	weir__reply_add_number(reply, outcome->limits);
+	WEIR__REPLY_ADD(reply, ",");
+	add_faults(reply, &outcome->faults);
+	WEIR__REPLY_ADD(reply, "}\n");
+	weir__reply_end(reply, 200, WEIR__TYPE_JSON);
+}
+
+/* --- asking ----------------------------------------------------------------------------------------------------- */
+
+static void send(struct weir__http_call *call, bool replaces)
+{
+	const struct weir__http_slice body = call->request->body;
+	struct weir__policy_errand *errand;
+
+	if (weir__http_guard(call) == NULL)
+		return;
+	errand = call->commands->door ? weir__policy_errand_new(body.bytes, body.length, replaces) : NULL;
+	if (errand == NULL) {
+		weir__reply_problem(call->reply, 503, "there is no memory to read it");
+		return;
+	}
+	errand->errand.owner = call->client;
+	errand->errand.says_keep_alive = call->reply->says_keep_alive;
+	errand->errand.answer = replaces ? say_put : say_valid;
+	weir__errand_send(call->commands->door, &errand->errand);
+	if (weir__policies_send(call->commands->policies, errand)) {
+		call->client->errand = &errand->errand;
+		return;
+	}
+	weir__errand_cancel(&errand->errand);
+	WEIR__REPLY_HEAD(call->reply, "Retry-After: 1\r\n");
+	weir__reply_problem(call->reply, 503, "16 policies wait to be read already; come back in 1 s");
+}
+
+void weir__http_put_policy(struct weir__http_call *call)
+{
+	send(call, true);
+}
+
+void weir__http_validate_policy(struct weir__http_call *call)
+{
+	send(call, false);
+}

@@ -1,0 +1,56 @@
+/* policy_errands.h: policies that come with requests: looked at, or put in force, by the thread of policies. */
+#ifndef WEIR_SERVE_POLICY_ERRANDS_H
+#define WEIR_SERVE_POLICY_ERRANDS_H
+
+#include <weir/guard.h>
+
+#include "serve/errands.h"
+
+enum {
+	WEIR__POLICY_ERRANDS_MAX = 16, /* that wait; whoever comes then is told to come later */
+	WEIR__POLICY_NAMES_MAX = 100,  /* of limits that are told for each kind of change */
+};
+
+/* Texts one behind the other, each with its NUL. */
+struct weir__policy_lines {
+	char *text;
+	size_t length, size;
+	uint32_t n;    /* that are here */
+	uint64_t more; /* that there was no room for */
+};
+
+/* What became of it. */
+struct weir__policy_outcome {
+	bool is_good;
+	struct weir__policy_lines faults; /* LINE:COLUMN: what, and what would be right */
+	uint32_t limits;
+	uint64_t version;
+	struct weir__policy_lines added, removed, changed; /* names of limits, if it is in force */
+};
+
+struct weir__policy_errand {
+	struct weir__errand errand; /* the first: so it leads here */
+	bool replaces;              /* else it is only looked at */
+	char *text;
+	size_t length;
+	struct weir__policy_outcome outcome;
+};
+
+/* A copy of the text, to be freed with errand.free. NULL: no memory. */
+struct weir__policy_errand *weir__policy_errand_new(const char *text, size_t length, bool replaces);
+
+/* Those that wait, in order. */
+struct weir__policy_errands;
+
+struct weir__policy_errands *weir__policy_errands_new(void);          /* NULL: no memory */
+void weir__policy_errands_free(struct weir__policy_errands *errands); /* those that wait come back as they are */
+
+/* From any thread. False: too many wait. */
+bool weir__policy_errands_add(struct weir__policy_errands *errands, struct weir__policy_errand *errand);
+
+/* Does the first. False: there is none. If it is in force now, `put` is told so before it comes back. */
+bool weir__policy_errands_do(struct weir__policy_errands *errands, struct weir_guard *guard, struct weir_table *table,
+			     void (*put)(void *context, const char *text, size_t length, uint64_t version),
+			     void *context);
+
+#endif

@@ -1,0 +1,53 @@
+/* worker_waits.c: connections whose last request is answered later: by an instant, or when it was done elsewhere. */
+#include "serve/connection.h"
+#include "serve/errands.h"
+
+static void answer_waiter(struct weir__worker *worker, struct weir__connection *connection,
+			  const struct weir_verdict *verdict)
+{
+	connection->client.waiter = NULL;
+	weir__worker_go_on(worker, connection, connection->wire->answer_waiter(worker, connection, verdict));
+}
+
+void weir__worker_end_waits(struct weir__worker *worker)
+{
+	struct weir_verdict verdict;
+	struct weir__connection *connection;
+
+	while (weir__waiting_n(worker->commands.waiting) > 0 &&
+	       (connection = weir__waiting_over(worker->commands.waiting, weir_table_now(worker->options.table),
+						&verdict)) != NULL)
+		answer_waiter(worker, connection, &verdict);
+}
+
+void weir__worker_deny_waiters(struct weir__worker *worker)
+{
+	weir__waiting_end(worker->commands.waiting);
+	for (struct weir__connection *connection = worker->connections.next, *next; connection != &worker->connections;
+	     connection = next) {
+		struct weir__waiter *const waiter = connection->client.waiter;
+		struct weir_verdict verdict;
+
+		next = connection->next;
+		if (waiter == NULL)
+			continue;
+		verdict = weir__waiting_give_up(worker->commands.waiting, waiter, worker->now);
+		answer_waiter(worker, connection, &verdict);
+	}
+}
+
+void weir__worker_take_errands(struct weir__worker *worker)
+{
+	struct weir__errand *errand;
+
+	while ((errand = weir__errand_take(worker->commands.door)) != NULL) {
+		struct weir__connection *const connection = errand->owner;
+
+		if (connection) {
+			connection->client.errand = NULL;
+			weir__worker_go_on(worker, connection,
+					   connection->wire->answer_errand(worker, connection, errand));
+		}
+		errand->free(errand);
+	}
+}
