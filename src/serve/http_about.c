@@ -1,6 +1,10 @@
 /* http_about.c: what is asked of the server itself. */
 #include "serve/http_call.h"
 
+/* docs/openapi.json, as it was when this was built. */
+extern const char weir__openapi[];
+extern const unsigned long weir__openapi_length;
+
 void weir__http_healthz(struct weir__http_call *call)
 {
 	WEIR__REPLY_ADD(call->reply, "ok\n");
@@ -21,4 +25,10 @@ void weir__http_health(struct weir__http_call *call)
 {
 	WEIR__REPLY_ADD(call->reply, "OK");
 	weir__reply_end(call->reply, 200, WEIR__TYPE_TEXT);
+}
+
+void weir__http_openapi(struct weir__http_call *call)
+{
+	weir__reply_add(call->reply, weir__openapi, weir__openapi_length);
+	weir__reply_end(call->reply, 200, WEIR__TYPE_JSON);
 }

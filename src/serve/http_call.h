@@ -22,7 +22,7 @@ struct weir__http_call {
 typedef void weir__run_route(struct weir__http_call *call);
 
 /* http_about.c */
-weir__run_route weir__http_healthz, weir__http_readyz, weir__http_health;
+weir__run_route weir__http_healthz, weir__http_readyz, weir__http_health, weir__http_openapi;
 /* http_check.c */
 weir__run_route weir__http_get_check, weir__http_post_check;
 /* http_take.c, http_hold.c */

@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+"""Makes a C file of any file, for programs that have it in them.
+
+    embed.py FILE OUT NAME
+
+OUT defines NAME, the bytes, and NAME_length. JSON is written without its spaces and line ends."""
+
+import json
+import sys
+
+WIDTH = 24
+
+
+def main(source, out, name):
+    with open(source, "rb") as file:
+        content = file.read()
+    if source.endswith(".json"):
+        content = json.dumps(json.loads(content), separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    with open(out, "w", encoding="ascii") as file:
+        file.write(f"/* {out.rsplit('/', 1)[-1]}: made by embed.py. */\n")
+        file.write(f"extern const char {name}[];\nextern const unsigned long {name}_length;\n")
+        file.write(f"const unsigned long {name}_length = {len(content)};\nconst char {name}[] = {{\n")
+        for at in range(0, len(content), WIDTH):
+            row = content[at:at + WIDTH]
+            file.write("\t" + " ".join(f"{byte - 256 if byte > 127 else byte}," for byte in row) + "\n")
+        file.write("};\n")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])

@@ -1,0 +1,531 @@
+#!/usr/bin/env python3
+"""What weir serve does over HTTP beyond checks: take, holds, keys, limits, explain, the policy, metrics, and what other
+servers of rate limits answer.
+
+    http_api_test.py WEIR"""
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import socket
+import sys
+import tempfile
+import time
+import urllib.parse
+
+sys.dont_write_bytecode = True
+
+from daemon import TIMEOUT_S, bulks, daemon, receive, receive_all, run  # noqa: E402
+
+WEIR = sys.argv[1]
+JSON = {"Content-Type": "application/json"}
+POLICY = """limits:
+  - name: per-client
+    key: [ip]
+    limit: 100/hour burst 20
+  - name: writes
+    key: [user]
+    match: {method: POST}
+    limit: 5/hour
+    overrides:
+      - when: {user: root}
+        limit: 50/hour
+"""
+ENVOY = """domain: shop
+descriptors:
+  - key: user
+    rate_limit: {unit: minute, requests_per_unit: 2}
+  - key: free
+    rate_limit: {unlimited: true}
+  - key: canary
+    shadow_mode: true
+    rate_limit: {unit: hour, requests_per_unit: 1}
+"""
+
+
+class Asker:
+    """Asks a daemon over one connection."""
+
+    def __init__(self, one, token=None):
+        self.one = one
+        self.headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self.client = http.client.HTTPConnection("127.0.0.1", int(one.http_at.rsplit(":", 1)[1]), timeout=TIMEOUT_S)
+
+    def raw(self, method, target, body=None, headers=None):
+        """(status, type, text)"""
+        body = body.encode() if isinstance(body, str) else body
+        self.client.request(method, target, body, {**self.headers, **(headers or {})})
+        answer = self.client.getresponse()
+        return answer.status, answer.getheader("Content-Type"), answer.read().decode()
+
+    def __call__(self, method, target, body=None):
+        """(status, the JSON of the answer); a problem is one of RFC 9457"""
+        text = json.dumps(body) if body is not None and not isinstance(body, str) else body
+        status, type_, answer = self.raw(method, target, text, JSON if body is not None else None)
+        parsed = json.loads(answer)
+        if type_ == "application/problem+json":
+            assert parsed["status"] == status and parsed["title"] and parsed["detail"], parsed
+        else:
+            assert type_ == "application/json", type_
+        return status, parsed
+
+    def good(self, method, target, body=None):
+        status, answer = self(method, target, body)
+        assert status == 200, (method, target, body, status, answer)
+        return answer
+
+    def bad(self, status, said, method, target, body=None):
+        got, answer = self(method, target, body)
+        assert got == status and said in answer["detail"], (method, target, body, got, answer)
+        return answer
+
+    def until(self, holds, method, target):
+        deadline = time.monotonic() + TIMEOUT_S
+        while not holds(answer := self.good(method, target)):
+            assert time.monotonic() < deadline, answer
+            time.sleep(0.02)
+        return answer
+
+
+@contextlib.contextmanager
+def serving(policy=POLICY, settings=None, *options):
+    """(daemon, who asks it, path of the policy)"""
+    with tempfile.TemporaryDirectory(prefix="weir-http-api-") as folder:
+        path, words = os.path.join(folder, "policy.yaml"), list(options)
+        for name, text in (("policy", policy), ("config", settings)):
+            if text is not None:
+                write(os.path.join(folder, name + ".yaml"), text)
+                words += [f"--{name}", os.path.join(folder, name + ".yaml")]
+        with daemon(WEIR, "--keys", "10000", "--workers", "1", *words, http="127.0.0.1:0") as one:
+            yield one, Asker(one), path
+
+
+def write(path, text):
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.rename(path + ".new", path)
+
+
+def key_path(limit, key):
+    return "/v1/keys/" + urllib.parse.quote(limit, safe="@") + "/" + urllib.parse.quote(key, safe="")
+
+
+def resp(one, *words):
+    with one.connect() as client:
+        client.sendall(bulks(*words) + bulks("QUIT"))
+        return receive_all(client).removesuffix(b"+OK\r\n")
+
+
+# --- decisions ---------------------------------------------------------------------------------------------------------
+
+def modes_are_those_of_resp():
+    with serving() as (one, ask, _):
+        take = {"limit": "10/hour", "key": "a"}
+        assert ask.good("POST", "/v1/take", take)["remaining"] == 9
+        assert ask.good("POST", "/v1/take", {**take, "cost": 3, "mode": "peek"})["remaining"] == 9
+        answer = ask.good("POST", "/v1/take", {**take, "cost": 100, "mode": "upto"})
+        assert (answer["granted"], answer["remaining"]) == (9, 0), answer
+        status, answer = ask("POST", "/v1/take", {**take, "mode": "take"})
+        assert (status, answer["allowed"], answer["decided_by"]) == (429, False, "10/hour"), answer
+        assert ask.good("POST", "/v1/take", {**take, "cost": 4, "mode": "refund"})["remaining"] == 4
+        assert resp(one, "WEIR.PEEK", "a", "10/hour").startswith(b"*7\r\n:1\r\n:10\r\n:4\r\n")  # one state for both
+        assert ask.good("POST", "/v1/take", {"limit": "@per-client", "key": "a", "cost": 20})["decided_by"] == "per-client"
+        for body, status, said in (
+                ({"limit": "10/hour"}, 400, "the body.key: missing; use a string"),
+                ({"key": "a"}, 400, "the body.limit: missing; use a limit such as"),
+                ({**take, "limit": 5}, 400, "the body.limit: found 5; use a limit such as"),
+                ({**take, "limit": "10/fortnight"}, 400, "unknown period; use ns"),
+                ({**take, "limit": "@other"}, 404, "the policy has no limit named @other"),
+                ({**take, "cost": -1}, 400, "the body.cost: found -1; use a whole number"),
+                ({**take, "cost": 1.5}, 400, "the body.cost: found a fraction"),
+                ({**take, "mode": "give"}, 400, 'the body.mode: found "give"; use "take", "upto"'),
+                ({**take, "wait": 1}, 400, 'unknown member "wait"; use limit, key, cost, mode and all'),
+                ([take, {**take, "cost": "x"}], 400, 'the body[1].cost: found "x"'),
+                ({**take, "all": []}, 400, "the body.all: there is more beside it"),
+                ({"all": []}, 400, "the body.all: found an array; use an array of 1 to 16"),
+                ({"all": [take] * 17}, 400, "use an array of 1 to 16"),
+                ({"all": [take, {**take, "mode": "peek"}]}, 400, 'unknown member "mode"'),
+                ({"all": [take, {**take, "key": None}]}, 400, "the body.all[1].key: found null"),
+                ([take] * 1001, 400, "there are 1000 in an array at most")):
+            ask.bad(status, said, "POST", "/v1/take", body)
+        ask.bad(400, "line 1, column", "POST", "/v1/take", '{"limit": "10/hour", "key": "\\u0000"}')
+        status, _, text = ask.raw("POST", "/v1/take", json.dumps(take), {"Content-Type": "text/plain"})
+        assert status == 415 and "application/json" in text, text
+
+
+def all_charge_or_none():
+    with serving() as (_, ask, _):
+        both = {"all": [{"limit": "3/hour", "key": "u", "cost": 1}, {"limit": "@writes", "key": "u", "cost": 2}]}
+        answers = [ask("POST", "/v1/take", both) for _ in range(3)]
+        assert [status for status, _ in answers] == [200, 200, 429], answers
+        assert answers[2][1]["decided_by"] == "writes" and answers[2][1]["decided_by_item"] == 1, answers[2]
+        assert answers[0][1]["limits"] == 2 and answers[0][1]["decided_by_item"] == 0, answers[0]
+        assert ask.good("GET", key_path("3/hour", "u"))["remaining"] == 1  # what was denied was charged nowhere
+        same = {"all": [{"limit": "4/hour", "key": "t", "cost": 2}] * 2}  # the same key twice is one with both costs
+        assert ask.good("POST", "/v1/take", same)["remaining"] == 0
+
+
+def batches_are_decided_in_order_or_not_at_all():
+    with serving() as (_, ask, _):
+        one = {"limit": "2/hour", "key": "b"}
+        assert [row["allowed"] for row in ask.good("POST", "/v1/take", [one] * 3)] == [True, True, False]
+        assert ask.good("POST", "/v1/take", []) == []
+        ask.bad(400, "the body[1]", "POST", "/v1/take", [{"limit": "2/hour", "key": "c"}, {}])
+        assert ask.good("GET", key_path("2/hour", "c"))["remaining"] == 2
+        many = [{"limit": f"{n}/day", "key": "d"} for n in range(1, 1001)]  # more limits than are kept
+        answers = ask.good("POST", "/v1/take", many)
+        assert [row["remaining"] for row in answers] == list(range(1000)), answers[:3]
+        long = [{"limit": "@" + name, "key": "e"} for name in ("per-client", "writes")] * 500
+        assert len(ask.good("POST", "/v1/take", long)) == 1000
+
+
+def holds_are_settled():
+    with serving(POLICY, None, "--holds", "2") as (_, ask, _):
+        hold = {"id": "h", "key": "u", "limit": "1000/hour", "cost": 400, "ttl_ms": 60000}
+        status, answer = ask("POST", "/v1/hold", {**hold, "cost": 1001})
+        assert (status, answer["retry_after_ns"]) == (429, None), answer
+        for _ in range(2):  # again is answered the same, and charged once
+            assert ask.good("POST", "/v1/hold", hold)["remaining"] == 600
+        ask.bad(409, "this id holds something else", "POST", "/v1/hold", {**hold, "cost": 401})
+        for _ in range(2):
+            answer = ask.good("POST", "/v1/settle", {"id": "h", "actual": 100})
+            assert (answer["refunded"], answer["remaining"]) == (300, 900), answer
+        ask.bad(409, "settled with another cost", "POST", "/v1/settle", {"id": "h", "actual": 99})
+        ask.bad(409, "settled with another cost", "POST", "/v1/release", {"id": "h"})
+        ask.good("POST", "/v1/hold", {**hold, "id": "i"})
+        ask.bad(503, "no room for another hold", "POST", "/v1/hold", {**hold, "id": "j"})
+        assert ask.good("POST", "/v1/release", {"id": "i"})["refunded"] == 400
+        ask.bad(404, "no hold has this id", "POST", "/v1/release", {"id": "j"})
+        for more, said in (({"id": ""}, "an id has 1 to 64 bytes"), ({"id": 65 * "x"}, "an id has 1 to 64 bytes"),
+                           ({"key": 257 * "x"}, "at most 256 bytes"), ({"ttl_ms": 0}, "1 to 86400000 ms"),
+                           ({"ttl_ms": 86400001}, "the body.ttl_ms: found 86400001; use a whole number"),
+                           ({"limit": "@writes"}, "cannot be waited for or held")):
+            ask.bad(400, said, "POST", "/v1/hold", {**hold, **more})
+        ask.bad(400, "the body.actual: missing", "POST", "/v1/settle", {"id": "h"})
+
+
+def keys_are_inspected_and_reset():
+    with serving() as (one, ask, _):
+        ask.good("POST", "/v1/take", {"limit": "10/hour", "key": "a/b c"})
+        answer = ask.good("GET", key_path("10/hour", "a/b c"))
+        assert answer["is_stored"] and answer["remaining"] == 9 and answer["algorithm"] == "token_bucket", answer
+        assert answer["text"] == "10/hour" and answer["whole_at_ns"] > time.time_ns(), answer
+        assert ask.good("DELETE", key_path("10/hour", "a/b c")) == {"reset": True}
+        assert ask.good("DELETE", key_path("10/hour", "a/b c")) == {"reset": False}
+        resp(one, "WEIR.TAKE", b"\x00\xff", "@writes", 2)
+        assert ask.good("GET", "/v1/keys/@writes/%00%ff")["remaining"] == 3
+        assert ask.good("GET", "/v1/keys/@writes/")["remaining"] == 5  # an empty key is one, too
+        ask.bad(400, "the path: the limit: ", "GET", "/v1/keys/nothing/a")
+        ask.bad(404, "@other", "DELETE", "/v1/keys/@other/a")
+        ask.bad(404, "nothing at this path", "GET", "/v1/keys/10%2Fhour")
+
+
+# --- the policy --------------------------------------------------------------------------------------------------------
+
+def limits_are_listed_and_changed():
+    many = "limits:\n" + "".join(f"  - {{name: l{n}, key: [k{n % 20}], match: {{n: '{n}'}}, limit: {n + 1}/day}}\n"
+                                 for n in range(120))
+    with serving(many) as (_, ask, _):
+        names, first = [], 0
+        while first is not None:
+            answer = ask.good("GET", f"/v1/limits?first={first}")
+            names += [row["name"] for row in answer["limits"]]
+            first = answer["next"]
+        assert names == [f"l{n}" for n in range(120)], names
+        assert ask.good("GET", "/v1/limits?first=120") == {"limits": [], "next": None}
+        assert ask.good("GET", "/v1/limits?first=70")["next"] is None  # 50 and no more
+        for query in ("first=", "first=-1", "first=4294967296", "last=1"):
+            ask.bad(400, "use first=N", "GET", "/v1/limits?" + query)
+    with serving(ENVOY) as (_, ask, _):
+        row = next(row for row in ask.good("GET", "/v1/limits")["limits"] if row["limit"] == "unlimited")
+        assert ask.good("GET", "/v1/limits/" + urllib.parse.quote(row["name"], safe="")) == row
+    with serving() as (_, ask, _):
+        assert ask.good("PUT", "/v1/limits/writes", {"limit": "7/hour"})["limit"] == "7/hour"
+        assert ask.good("PUT", "/v1/limits/@writes", {"limit": "8/hour"})["limit"] == "8/hour"
+        assert ask.good("GET", "/v1/limits/writes")["limit"] == "8/hour"
+        assert ask.good("GET", key_path("@writes", "new"))["limit"] == 8
+        for row in ask.good("GET", "/v1/limits")["limits"]:
+            assert ask.good("GET", "/v1/limits/" + urllib.parse.quote(row["name"], safe="")) == row
+        ask.bad(404, "@other", "PUT", "/v1/limits/other", {"limit": "8/hour"})
+        ask.bad(404, "@other", "GET", "/v1/limits/other")
+        ask.bad(400, "unknown period", "PUT", "/v1/limits/writes", {"limit": "8/fortnight"})
+        ask.bad(400, "keeps its algorithm", "PUT", "/v1/limits/writes", {"limit": "8/hour fixed_window"})
+
+
+def explained_line_by_line():
+    with serving() as (_, ask, _):
+        by_query = ask.good("GET", "/v1/explain?user=ann&method=POST")
+        assert by_query == ask.good("POST", "/v1/explain", {"attributes": {"user": "ann", "method": "POST"}})
+        assert by_query["left_out"] == 0 and len(by_query["lines"]) == 2, by_query
+        assert by_query["lines"][1].startswith("writes: applies: 5/hour"), by_query
+        ask.bad(400, "the body.attributes: missing", "POST", "/v1/explain", {})
+    many = "limits:\n" + "".join(f"  - {{name: l{n}, key: [a], match: {{n: '{n}'}}, limit: 1/day}}\n" for n in range(2000))
+    with serving(many) as (_, ask, _):
+        answer = ask.good("GET", "/v1/explain?a=b")
+        assert len(answer["lines"]) + answer["left_out"] == 2000 and answer["left_out"] > 0, answer["left_out"]
+
+
+def policies_are_validated():
+    with serving() as (_, ask, _):
+        before = ask.good("GET", "/v1/policy")
+        assert ask.good("POST", "/v1/policy/validate", POLICY) == {"valid": True, "limits": 2, "faults": []}
+        answer = ask.good("POST", "/v1/policy/validate", "limits:\n  - name: a\n    limit: 5/fortnight\n  - limit: 5/s\n")
+        assert not answer["valid"], answer
+        assert [(row["line"], row["column"]) for row in answer["faults"]] == [(3, 14), (4, 5)], answer
+        assert "unknown period" in answer["faults"][0]["detail"], answer
+        for text in ("", "a: [", "users: []", "limits: [{name: a, limit: 1/s, key: [u], overrides_from: /etc/passwd}]"):
+            answer = ask.good("POST", "/v1/policy/validate", text)
+            assert not answer["valid"] and answer["faults"], (text, answer)
+        answer = ask.good("POST", "/v1/policy/validate", "limits:\n" + 5000 * "  - {x: 1}\n")
+        assert len(answer["faults"]) == 100, len(answer["faults"])
+        assert ask.good("GET", "/v1/policy") == before
+
+
+def policies_are_replaced_whole_or_not():
+    with serving() as (one, ask, path):
+        first = ask.good("GET", "/v1/policy")
+        assert first["files"][0]["text"] == POLICY and first["from"] == "file" and first["limits"] == 2, first
+        ask.good("POST", "/v1/take", {"limit": "@per-client", "key": "k", "cost": 5})
+        new = "limits:\n  - {name: per-client, key: [ip], limit: 100/hour burst 10}\n  - {name: extra, limit: 5/s}\n"
+        answer = ask.good("PUT", "/v1/policy", new)
+        assert answer["limits"] == 2 and answer["added"] == {"count": 1, "names": ["extra"]}, answer
+        assert answer["changed"] == {"count": 1, "names": ["per-client"]} and answer["removed"]["count"] == 2, answer
+        shown = ask.good("GET", "/v1/policy")
+        assert (shown["version"], shown["from"], shown["files"][0]["text"]) == (answer["version"], "request", new), shown
+        assert ask.good("GET", key_path("@per-client", "k"))["limit"] == 10  # and it still owes what it owed
+        wrong = ask.bad(422, "nothing was changed", "PUT", "/v1/policy", "limits: [{name: a}]")
+        assert wrong["faults"], wrong
+        assert ask.good("GET", "/v1/policy") == shown
+        moded = new.replace("limit: 5/s", "limit: 5/s, mode: shadow")
+        assert ask.good("PUT", "/v1/policy", moded)["changed"] == {"count": 1, "names": ["extra"]}
+        # Not what is beside the file, but the file itself, ends it.
+        write(path + ".beside", "nothing")
+        os.utime(path)
+        resp(one, "WEIR.CHANGE", "extra", "6/s")
+        time.sleep(0.3)  # it would be read again by then; if this is too short, nothing is found
+        assert ask.good("GET", "/v1/policy")["from"] == "request"
+        write(path, POLICY + "# changed\n")
+        assert ask.until(lambda got: got["from"] == "file", "GET", "/v1/policy")["limits"] == 2
+        ask.good("PUT", "/v1/policy", "limits: []")
+        resp(one, "WEIR.RELOAD")
+        ask.until(lambda got: got["from"] == "file" and got["limits"] == 2, "GET", "/v1/policy")
+
+
+def many_put_at_once_and_some_leave():
+    body = ("limits:\n" + "".join(f"  - {{name: l{n}, limit: {n + 1}/day, match: {{n: '{n}'}}}}\n" for n in range(800))).encode()
+    head = b"PUT /v1/policy HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body)
+    behind = b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    with serving(POLICY) as (one, ask, _):
+        port = int(one.http_at.rsplit(":", 1)[1])
+        clients = [socket.create_connection(("127.0.0.1", port), TIMEOUT_S) for _ in range(40)]
+        for client in clients:
+            client.sendall(head + body + behind)
+        for client in clients[::4]:
+            client.close()
+        statuses = []
+        for number, client in enumerate(clients):
+            if number % 4:
+                text = receive_all(client)
+                statuses.append(int(text.split(b" ")[1]))
+                assert text.endswith(b"\r\n\r\nok\n") and text.count(b"HTTP/1.1 ") == 2, text[:300]
+                client.close()
+        assert set(statuses) <= {200, 503} and 200 in statuses, statuses  # 16 wait at most
+        assert ask.until(lambda got: got["limits"] == 800, "GET", "/v1/policy")["from"] == "request"
+
+
+def it_ends_while_policies_are_read():
+    body = ("limits:\n" + "".join(f"  - {{name: l{n}, limit: {n + 1}/day, match: {{n: '{n}'}}}}\n" for n in range(800))).encode()
+    with serving() as (one, _, _):
+        port = int(one.http_at.rsplit(":", 1)[1])
+        clients = [socket.create_connection(("127.0.0.1", port), TIMEOUT_S) for _ in range(8)]
+        for client in clients:
+            client.sendall(b"PUT /v1/policy HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        first = receive(clients[0], 12)  # so the others are being read, or wait to be
+        assert first == b"HTTP/1.1 200", first
+        assert one.end() == 0, one.said()
+        for client in clients[1:]:
+            assert receive(client, 12) in (b"HTTP/1.1 200", b"")  # b"": it took longer than the server gives them
+        for client in clients:
+            client.close()
+
+
+def settings_are_not_shown():
+    settings = "users:\n  default: {password: hush, role: admin, token: let-me-see}\n" + POLICY
+    with serving(None, settings) as (one, _, _):
+        ask = Asker(one, "let-me-see")
+        status, _, text = ask.raw("GET", "/v1/policy")
+        shown = json.loads(text)
+        assert status == 200 and shown["files"] == [] and "settings" in shown["hidden"], shown
+        assert "hush" not in text and "let-me-see" not in text
+        assert ask.good("PUT", "/v1/policy", "limits: []")["removed"]["count"] == 3
+        assert ask.good("GET", "/v1/policy")["files"] == [{"name": "body", "text": "limits: []"}]
+        ask.bad(422, "nothing was changed", "PUT", "/v1/policy", settings)
+
+
+def roles_are_kept():
+    settings = "users:\n  app: {role: decide, token: app-token-1}\n  ops: {role: admin, token: ops-token-1}\n"
+    admin = [("DELETE", "/v1/keys/1%2Fs/a", None), ("PUT", "/v1/limits/writes", {"limit": "6/hour"}),
+             ("GET", "/v1/explain?ip=10.0.0.1", None), ("GET", "/v1/policy", None), ("PUT", "/v1/policy", "limits: []")]
+    both = [("POST", "/v1/take", {"limit": "1/s", "key": "a"}), ("GET", "/v1/keys/1%2Fs/a", None), ("GET", "/v1/limits", None),
+            ("POST", "/v1/policy/validate", POLICY)]
+    with serving(POLICY, settings) as (one, stranger, _):
+        app, ops = Asker(one, "app-token-1"), Asker(one, "ops-token-1")
+        for request in both:
+            stranger.bad(401, "Authorization: Bearer", *request)
+            app.good(*request)
+        for request in admin:
+            stranger.bad(401, "Authorization: Bearer", *request)
+            app.bad(403, "admin", *request)
+            ops.good(*request)
+        for target in ("/health", "/healthcheck", "/healthz", "/readyz", "/openapi.json"):
+            assert stranger.raw("GET", target)[0] == 200, target
+        assert stranger.raw("GET", "/metrics")[0] == 401 and app.raw("GET", "/metrics")[0] == 200
+
+
+def without_a_policy_that_is_told():
+    with serving(None) as (_, ask, _):
+        for method, target, body in (("GET", "/v1/limits", None), ("GET", "/v1/policy", None), ("PUT", "/v1/policy", "limits: []"),
+                                     ("POST", "/v1/policy/validate", "limits: []"), ("GET", "/v1/explain", None),
+                                     ("POST", "/json", "{}"), ("GET", "/v1/keys/@a/b", None),
+                                     ("POST", "/v1/take", {"limit": "@a", "key": "b"})):
+            ask.bad(409, "there is no policy: start weir serve with --policy", method, target, body)
+        assert ask.good("POST", "/v1/take", {"limit": "2/s", "key": "b"})["remaining"] == 1
+
+
+# --- others' answers ---------------------------------------------------------------------------------------------------
+
+def as_throttlecrab():
+    with serving(None) as (one, ask, _):
+        body = {"key": "k", "max_burst": 3, "count_per_period": 1, "period": 3600}
+        answers = [ask.good("POST", "/throttle", body) for _ in range(4)]
+        assert [row["allowed"] for row in answers] == [True] * 3 + [False], answers
+        assert [row["remaining"] for row in answers] == [2, 1, 0, 0] and answers[0]["limit"] == 3, answers
+        assert answers[0]["reset_after"] == 3600 and 3590 <= answers[3]["retry_after"] <= 3600, answers
+        assert resp(one, "THROTTLE", "k", 3, 1, 3600).startswith(b"*5\r\n:0\r\n:3\r\n:0\r\n")  # one state for both
+        assert ask.good("POST", "/throttle", {**body, "quantity": 0, "unknown": []})["allowed"]
+        assert ask.good("POST", "/throttle", {**body, "key": "l", "quantity": None})["remaining"] == 2
+        for more, status, said in (({"max_burst": 0}, 500, "invalid max_burst"), ({"period": -1}, 500, "invalid period"),
+                                   ({"count_per_period": 0}, 500, "invalid count_per_period"),
+                                   ({"quantity": -1}, 500, "invalid quantity"),
+                                   ({"count_per_period": 2**62}, 500, "numbers out of range")):
+            got, answer = ask("POST", "/throttle", {**body, **more})
+            assert (got, answer) == (status, {"error": said}), (more, got, answer)
+        ask.bad(422, "the body.max_burst: use a whole number", "POST", "/throttle", {**body, "max_burst": "3"})
+        ask.bad(422, "the body.key: use a string", "POST", "/throttle", [])
+        assert ask.raw("GET", "/health")[::2] == (200, "OK")
+
+
+def as_envoys_ratelimit():
+    def entries(key, value):
+        return {"entries": [{"key": key, "value": value}]}
+
+    with serving(ENVOY) as (_, ask, _):
+        limit = {"requestsPerUnit": 2, "unit": "MINUTE"}
+        answer = ask.good("POST", "/json", {"domain": "shop", "descriptors": [entries("user", "a"), entries("other", "b")]})
+        status = answer["statuses"][0]
+        assert re.fullmatch(r"[1-5]?\ds|60s", status.pop("durationUntilReset")), answer
+        assert answer == {"overallCode": "OK", "statuses": [
+            {"code": "OK", "currentLimit": limit, "limitRemaining": 1}, {"code": "OK"}]}, answer
+        code, answer = ask("POST", "/json", {"domain": "shop", "hits_addend": "2", "descriptors": [entries("user", "a")]})
+        assert code == 429 and answer["overallCode"] == answer["statuses"][0]["code"] == "OVER_LIMIT", answer
+        free = ask.good("POST", "/json", {"domain": "shop", "descriptors": [entries("free", "x")]})
+        assert free["statuses"] == [{"code": "OK", "limitRemaining": 4294967295}], free
+        for _ in range(2):
+            canary = ask.good("POST", "/json", {"domain": "shop", "descriptors": [entries("canary", "x")]})
+        assert canary["statuses"][0]["code"] == "OK", canary
+        given = {**entries("job", "x"), "limit": {"requests_per_unit": 3, "unit": "HOUR"}, "hitsAddend": "2"}
+        codes = [ask("POST", "/json", {"domain": "shop", "descriptors": [given]})[0] for _ in range(2)]
+        assert codes == [200, 429], codes
+        assert ask.raw("POST", "/json", '{"domain":"shop","descriptors":[{"entries":[{"key":"x"}]}]}')[0] == 200  # any type
+        for body, said in (({"descriptors": [entries("user", "a")]}, "domain"), ({"domain": "shop"}, "descriptor"),
+                           ({"domain": "shop", "x": 1}, 'unknown member "x"'),
+                           ({"domain": "shop", "descriptors": [{"entries": {}}]}, "the body.descriptors[0].entries: found an object"),
+                           ({"domain": "shop", "descriptors": [{**given, "limit": {"unit": "EON"}}]}, "use SECOND, MINUTE"),
+                           ({"domain": "shop", "descriptors": [entries("a", "b")] * 65}, "up to 64"),
+                           ({"domain": "shop", "hitsAddend": "x"}, "the body.hitsAddend"),
+                           ("{", "line 1, column")):
+            ask.bad(400, said, "POST", "/json", body)
+        assert ask.raw("GET", "/healthcheck")[::2] == (200, "OK")
+    with serving() as (_, ask, _):
+        ask.bad(400, "Weir's own form", "POST", "/json", {"domain": "shop", "descriptors": [entries("user", "a")]})
+
+
+# --- metrics -----------------------------------------------------------------------------------------------------------
+
+SAMPLE = re.compile(r'([a-z_]+)(\{[a-z]+="[^"\\\n]*"(?:,[a-z]+="[^"\\\n]*")*\})? (\d+)')
+
+
+def metrics_of(ask):
+    """{series: value}; each metric has its help and type before its samples, and each series is there once."""
+    status, type_, text = ask.raw("GET", "/metrics")
+    assert status == 200 and type_.startswith("text/plain; version=0.0.4"), (status, type_)
+    series, known = {}, None
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            helped = line.split(" ")[2]
+        elif line.startswith("# TYPE "):
+            _, _, known, kind = line.split(" ")
+            assert known == helped and (kind == "counter") == known.endswith("_total"), line
+        else:
+            match = SAMPLE.fullmatch(line)
+            assert match and match[1] == known, line
+            assert match[1] + (match[2] or "") not in series, line
+            series[match[1] + (match[2] or "")] = int(match[3])
+    return series
+
+
+def what_is_counted_is_told():
+    with serving() as (one, ask, _):
+        for _ in range(7):
+            ask("GET", "/v1/check?user=u&method=POST")
+        ask.good("POST", "/v1/take", {"limit": "1/s", "key": "a"})
+        with one.connect() as client:
+            client.sendall(bulks("PING") * 3)
+            assert receive(client, 21) == b"+PONG\r\n" * 3
+            series = metrics_of(ask)
+            assert series['rate_limiter_connections{wire="resp"}'] == 1, series
+        assert series['rate_limiter_allowed_total{limit="writes",algorithm="token_bucket"}'] == 5, series
+        assert series['rate_limiter_rejected_total{limit="writes",algorithm="token_bucket"}'] == 2, series
+        assert series['rate_limiter_allowed_total{limit="(inline)",algorithm="any"}'] == 1, series
+        assert series['rate_limiter_requests_total{wire="resp"}'] == 3, series
+        assert series['rate_limiter_requests_total{wire="http"}'] == 9, series
+        assert series['rate_limiter_connections{wire="http"}'] == 1, series
+        assert series["rate_limiter_table_live_keys"] == 2 and series["rate_limiter_policy_limits"] == 2, series
+        ask.good("PUT", "/v1/policy", ENVOY.replace("key: user", "key: 'a\"b\\%\u00e9'"))
+        series = metrics_of(ask)
+        assert series["rate_limiter_policy_changes_total"] == 1, series
+        assert any("a%22b%5C%25%C3%A9" in name for name in series), series
+
+
+def metrics_of_many_limits_are_bounded():
+    many = "limits:\n" + "".join(f"  - {{name: l{n}, match: {{n: '{n}'}}, limit: 1/day}}\n" for n in range(1500))
+    with serving(many) as (_, ask, _):
+        series = metrics_of(ask)
+        assert sum(name.startswith("rate_limiter_allowed_total") for name in series) == 1001, len(series)
+
+
+TESTS = [
+    ("modes are those of RESP", modes_are_those_of_resp),
+    ("all charge, or none", all_charge_or_none),
+    ("batches are decided in order, or not at all", batches_are_decided_in_order_or_not_at_all),
+    ("holds are settled", holds_are_settled),
+    ("keys are inspected and reset", keys_are_inspected_and_reset),
+    ("limits are listed and changed", limits_are_listed_and_changed),
+    ("explained line by line", explained_line_by_line),
+    ("policies are validated", policies_are_validated),
+    ("policies are replaced, whole or not", policies_are_replaced_whole_or_not),
+    ("many put at once, and some leave", many_put_at_once_and_some_leave),
+    ("it ends while policies are read", it_ends_while_policies_are_read),
+    ("settings are not shown", settings_are_not_shown),
+    ("roles are kept", roles_are_kept),
+    ("without a policy that is told", without_a_policy_that_is_told),
+    ("as throttlecrab", as_throttlecrab),
+    ("as Envoy's ratelimit", as_envoys_ratelimit),
+    ("what is counted is told", what_is_counted_is_told),
+    ("metrics of many limits are bounded", metrics_of_many_limits_are_bounded),
+]
+
+if __name__ == "__main__":
+    sys.exit(run(TESTS))
