@@ -6,6 +6,7 @@
 #include "serve/http_call.h"
 #include "serve/http_json.h"
 
+#define RIGHT_LIMIT "use a limit such as \"100000/min\", or \"@name\" for one of the policy"
 #define RIGHT_ID "use a string of 1 to 64 bytes, of your own choice"
 
 static bool read_needed(const struct weir__json *json, const json_t *object, const char *member, uint64_t most,
@@ -40,7 +41,7 @@ static bool read_hold(const struct weir__json *json, const json_t *object, struc
 	if (!weir__json_has_only(json, object, members) ||
 	    !weir__json_read_text(json, object, "id", RIGHT_ID, &hold->id) ||
 	    !weir__json_read_text(json, object, "key", "use a string: who is limited", &hold->key) ||
-	    !weir__json_read_text(json, object, "limit", "use a limit such as \"100000/min\"", &hold->text) ||
+	    !weir__json_read_text(json, object, "limit", RIGHT_LIMIT, &hold->text) ||
 	    !read_needed(json, object, "cost", INT64_MAX, &request->cost) ||
 	    !read_needed(json, object, "ttl_ms", WEIR__HOLD_MS_MAX, &lasts_ms))
 		return false;

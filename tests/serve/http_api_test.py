@@ -182,8 +182,11 @@ def batches_are_decided_in_order_or_not_at_all():
 
 
 def holds_are_settled():
-    with serving(POLICY, None, "--holds", "2") as (_, ask, _):
+    with serving(POLICY, None, "--holds", "3") as (_, ask, _):
         hold = {"id": "h", "key": "u", "limit": "1000/hour", "cost": 400, "ttl_ms": 60000}
+        answer = ask.good("POST", "/v1/hold", {**hold, "id": "n", "limit": "@writes", "cost": 3})
+        assert (answer["remaining"], answer["decided_by"]) == (2, "writes"), answer
+        assert ask.good("POST", "/v1/release", {"id": "n"})["refunded"] == 3
         status, answer = ask("POST", "/v1/hold", {**hold, "cost": 1001})
         assert (status, answer["retry_after_ns"]) == (429, None), answer
         for _ in range(2):  # again is answered the same, and charged once
@@ -195,13 +198,14 @@ def holds_are_settled():
         ask.bad(409, "settled with another cost", "POST", "/v1/settle", {"id": "h", "actual": 99})
         ask.bad(409, "settled with another cost", "POST", "/v1/release", {"id": "h"})
         ask.good("POST", "/v1/hold", {**hold, "id": "i"})
+        ask.bad(404, "@other", "POST", "/v1/hold", {**hold, "limit": "@other"})
         ask.bad(503, "no room for another hold", "POST", "/v1/hold", {**hold, "id": "j"})
         assert ask.good("POST", "/v1/release", {"id": "i"})["refunded"] == 400
         ask.bad(404, "no hold has this id", "POST", "/v1/release", {"id": "j"})
         for more, said in (({"id": ""}, "an id has 1 to 64 bytes"), ({"id": 65 * "x"}, "an id has 1 to 64 bytes"),
                            ({"key": 257 * "x"}, "at most 256 bytes"), ({"ttl_ms": 0}, "1 to 86400000 ms"),
                            ({"ttl_ms": 86400001}, "the body.ttl_ms: found 86400001; use a whole number"),
-                           ({"limit": "@writes"}, "cannot be waited for or held")):
+                           ({"limit": "1/fortnight"}, "the body.limit: the limit: at 2: ")):
             ask.bad(400, said, "POST", "/v1/hold", {**hold, **more})
         ask.bad(400, "the body.actual: missing", "POST", "/v1/settle", {"id": "h"})
 
