@@ -96,7 +96,7 @@ static void strings_are_those_of_json(void)
 		{ "", 0, "\"\"" },
 		{ "a b", 3, "\"a b\"" },
 		{ "\"\\/", 3, "\"\\\"\\\\/\"" },
-		{ "\n\0\x1f\x7f", 4, "\"\\u000a\\u0000\\u001f\\u007f\"" },
+		{ "\n\0\x1f\x7f", 4, "\"\\n\\u0000\\u001f\\u007f\"" },
 		{ "\xc3\xa4\xe2\x82\xac\xf0\x9f\x8c\x8a", 9, "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x8c\x8a\"" },
 		/* no UTF-8: a byte that cannot begin, one that is cut off, one too long, half of a pair, beyond the last */
 		{ "\xff", 1, "\"\xef\xbf\xbd\"" },
