@@ -2,6 +2,8 @@
 #ifndef WEIR_SERVE_HTTP_CALL_H
 #define WEIR_SERVE_HTTP_CALL_H
 
+#include <weir/guard.h>
+
 #include "serve/commands.h"
 #include "serve/http_reply.h"
 #include "wire/http.h"
@@ -14,6 +16,7 @@ struct weir__http_call {
 	struct weir__http_request *request;
 	struct weir__http_slice parameters[WEIR__PARAMETERS_MAX]; /* of the path, decoded */
 	struct weir__http_reply *reply;
+	int socket;     /* of who is connected */
 	bool is_ending; /* the server answers what has come, and ends */
 };
 
@@ -21,12 +24,15 @@ typedef void weir__run_route(struct weir__http_call *call);
 
 /* http_about.c */
 weir__run_route weir__http_healthz, weir__http_readyz;
+/* http_authorize.c */
+weir__run_route weir__http_authorize;
 /* http_check.c */
 weir__run_route weir__http_get_check, weir__http_post_check;
 
 enum {
 	WEIR__ROUTE_ADMIN = 1, /* changes or shows the state of others */
 	WEIR__ROUTE_OPEN = 2,  /* also for who does not say who they are */
+	WEIR__ROUTE_ANY = 4,   /* of GET: also for any other method */
 };
 
 enum {
@@ -46,6 +52,12 @@ struct weir__route {
 
 extern const struct weir__route weir__routes[];
 extern const size_t weir__routes_n;
+
+/* http_check.c: what decides by the policy; NULL: there is none, and that was answered. */
+struct weir_guard *weir__http_guard(struct weir__http_call *call);
+
+/* http_check.c: answers by a decision. If that is a denial, with this status. */
+void weir__http_say(struct weir__http_call *call, const struct weir_guard_answer *answer, unsigned denied_status);
 
 /* Before the first request. */
 void weir__routes_init(void);

@@ -18,8 +18,7 @@ static uint64_t seconds_up(weir_ns span)
 	return span / second_ns + (span % second_ns != 0);
 }
 
-/* NULL: there is none, and that was answered. */
-static struct weir_guard *guard_of(struct weir__http_call *call)
+struct weir_guard *weir__http_guard(struct weir__http_call *call)
 {
 	if (call->commands->policies)
 		return weir__policies_guard(call->commands->policies);
@@ -166,7 +165,16 @@ static void say_allowed(struct weir__http_call *call, const struct weir_guard_an
 	weir__reply_end(call->reply, 200, WEIR__TYPE_JSON);
 }
 
-static void say_denied(struct weir__http_call *call, const struct weir_guard_answer *answer)
+/* A proxy that does not pass on the body of a denial, as nginx, passes it on from a header: so a problem is one line. What
+ * it says is what the client is told, whatever status the proxy wants. */
+static void head_problem(struct weir__http_reply *reply)
+{
+	WEIR__REPLY_HEAD(reply, "Weir-Problem: ");
+	weir__reply_head(reply, reply->bytes + WEIR__REPLY_HEAD_ROOM, reply->body_length);
+	WEIR__REPLY_HEAD(reply, "\r\n");
+}
+
+static void say_denied(struct weir__http_call *call, const struct weir_guard_answer *answer, unsigned status)
 {
 	struct weir__http_reply *const reply = call->reply;
 
@@ -184,9 +192,20 @@ static void say_denied(struct weir__http_call *call, const struct weir_guard_ans
 	weir__reply_add_string(reply, answer->decided_by, strlen(answer->decided_by));
 	WEIR__REPLY_ADD(reply, "],");
 	add_members(reply, answer);
-	WEIR__REPLY_ADD(reply, "}\n");
+	WEIR__REPLY_ADD(reply, "}");
 	head_limits(call, answer);
-	weir__reply_end(reply, 429, WEIR__TYPE_PROBLEM);
+	if (status != 429)
+		head_problem(reply);
+	WEIR__REPLY_ADD(reply, "\n");
+	weir__reply_end(reply, status, WEIR__TYPE_PROBLEM);
+}
+
+void weir__http_say(struct weir__http_call *call, const struct weir_guard_answer *answer, unsigned denied_status)
+{
+	if (answer->verdict.allowed)
+		say_allowed(call, answer);
+	else
+		say_denied(call, answer, denied_status);
 }
 
 /* What a request says of itself. */
@@ -211,10 +230,8 @@ static void decide_and_say(struct weir__http_call *call, struct weir_guard *guar
 
 	if (!decide(call, guard, question, &answer, &why))
 		weir__reply_problem(call->reply, 400, why.text);
-	else if (answer.verdict.allowed)
-		say_allowed(call, &answer);
 	else
-		say_denied(call, &answer);
+		weir__http_say(call, &answer, 429);
 }
 
 /* --- GET -------------------------------------------------------------------------------------------------------- */
@@ -274,7 +291,7 @@ static const char *read_query(struct weir__http_slice query, struct question *qu
 
 void weir__http_get_check(struct weir__http_call *call)
 {
-	struct weir_guard *const guard = guard_of(call);
+	struct weir_guard *const guard = weir__http_guard(call);
 	struct question question;
 	const char *fault;
 
@@ -368,7 +385,7 @@ static void say_batch(struct weir__http_call *call, struct weir_guard *guard, js
 void weir__http_post_check(struct weir__http_call *call)
 {
 	const struct weir__json json = { call, WEIR__JSON_NO_ITEM };
-	struct weir_guard *const guard = guard_of(call);
+	struct weir_guard *const guard = weir__http_guard(call);
 	json_t *const root = guard ? weir__json_of_body(call) : NULL;
 	struct question question;
 
