@@ -1,0 +1,350 @@
+#!/usr/bin/env python3
+"""The configurations under examples/ for nginx, Caddy and HAProxy, run by those programs as Debian has them, before a
+service that records what reaches it.
+
+    proxies_test.py WEIR EXAMPLES
+
+Each file is used as it is, but that addresses become free ones. Clients have addresses of their own, 127.0.1.1 and on:
+all of 127.0.0.0/8 is this machine."""
+
+import contextlib
+import http.client
+import http.server
+import itertools
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from daemon import TIMEOUT_S, Daemon, run
+
+WEIR, EXAMPLES = sys.argv[1], sys.argv[2]
+BALANCER = "127.0.0.2"  # stands for one of 10.0.0.0/8: a proxy before the proxy
+
+clients = (f"127.0.1.{i}" for i in itertools.count(1))
+
+
+def free_port():
+    with socket.socket() as place:
+        place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        place.bind(("127.0.0.1", 0))
+        return place.getsockname()[1]
+
+
+def changed(text, *changes):
+    for old, new in changes:
+        assert old in text, f"{old} is not there"
+        text = text.replace(old, new)
+    return text
+
+
+# --- a service --------------------------------------------------------------------------------------------------------
+
+class Service(http.server.ThreadingHTTPServer):
+    """Answers everything with 200, and keeps (method, target, headers) of it."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        self.seen = []
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
+
+    def handle_error(self, request, client_address):
+        """Proxies close connections as they like."""
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # an answer is one write
+
+    def answer(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.server.seen.append((self.command, self.path, self.headers))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body) + 3))
+        self.end_headers()
+        self.wfile.write(b"ok " + body)
+
+    do_GET = do_POST = do_PUT = answer
+
+    def log_message(self, *what):
+        pass
+
+
+# --- proxies ----------------------------------------------------------------------------------------------------------
+
+class Stage:
+    """Weir, a service, and a proxy between that and clients, all in one folder."""
+
+    def __init__(self, folder, configure, changes=()):
+        self.folder, self.port, self.service = folder, free_port(), Service()
+        with open(os.path.join(EXAMPLES, "proxies/weir.yaml"), encoding="utf-8") as file:
+            settings = changed(file.read(), ("http: 127.0.0.1:8080\n", ""), ("10.0.0.0/8", BALANCER))
+        self.put("weir.yaml", settings)
+        self.weir_port = free_port()
+        self.weir = Daemon(WEIR, folder, ("--keys", "10000", "--workers", "1", "--config", self.path("weir.yaml")),
+                           http=f"127.0.0.1:{self.weir_port}")
+        self.changes = (("127.0.0.1:8080", f"127.0.0.1:{self.weir_port}"), ("127.0.0.1:8000", f"127.0.0.1:{self.port}"),
+                        ("127.0.0.1:3000", f"127.0.0.1:{self.service.server_address[1]}"))
+        self.proxy, self.log = None, open(self.path("proxy.log"), "wb+")
+        self.configure, self.more_changes = configure, changes
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def put(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path(name)
+
+    def take(self, name, *changes):
+        """A file of the examples, with the addresses of this stage."""
+        with open(os.path.join(EXAMPLES, name), encoding="utf-8") as file:
+            text = file.read()
+        present = [change for change in self.changes if change[0] in text]
+        return self.put(os.path.basename(name), changed(text, *present, *changes))
+
+    def start(self):
+        self.weir.start()
+        self.start_proxy()
+
+    def start_proxy(self):
+        command = self.configure(self, *self.more_changes)
+        self.proxy = subprocess.Popen(command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=self.log,
+                                      stderr=subprocess.STDOUT, env={**os.environ, "HOME": self.folder})
+        end = time.monotonic() + TIMEOUT_S
+        while True:
+            with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", self.port), 10):
+                return
+            assert self.proxy.poll() is None and time.monotonic() < end, f"{command[0]} does not start: {self.said()}"
+            time.sleep(0.01)
+
+    def stop_proxy(self):
+        if self.proxy and self.proxy.poll() is None:
+            self.proxy.send_signal(signal.SIGTERM)
+            try:
+                self.proxy.wait(TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self.proxy.kill()
+                self.proxy.wait()
+
+    def said(self):
+        self.log.seek(0)
+        return self.log.read().decode(errors="replace")
+
+    def close(self):
+        self.stop_proxy()
+        self.weir.close()
+        self.service.shutdown()
+        self.service.server_close()
+        self.log.close()
+
+    def ask(self, client, method="GET", target="/", headers=(), body=None):
+        """(status, headers with small names, body) as the client at this address gets them."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_S, source_address=(client, 0))
+        with contextlib.closing(connection):
+            connection.putrequest(method, target)
+            for name, value in headers:
+                connection.putheader(name, value)
+            if body is not None:
+                connection.putheader("Content-Length", str(len(body)))
+            connection.endheaders(body)
+            answer = connection.getresponse()
+            return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+
+
+def nginx(stage, *changes):
+    """nginx must write nowhere but here, and stay in the foreground, where its process is known."""
+    places = "".join(f"{name}_temp_path {stage.path(name)};\n" for name in
+                     ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    path = stage.take("nginx/nginx.conf", ("http {\n", f"http {{\naccess_log off;\n{places}"),
+                      ("events {}", "daemon off;\nmaster_process off;\npid nginx.pid;\nevents {}"), *changes)
+    return ["nginx", "-p", stage.folder, "-e", "stderr", "-c", path]
+
+
+def caddy(stage, *changes):
+    path = stage.take("caddy/Caddyfile", ("10.0.0.0/8", BALANCER), *changes)
+    return ["caddy", "run", "--adapter", "caddyfile", "--config", path]
+
+
+def haproxy(stage, *changes):
+    stage.take("haproxy/weir.lua")
+    return ["haproxy", "-db", "-f", stage.take("haproxy/haproxy.cfg", *changes)]
+
+
+@contextlib.contextmanager
+def staged(configure, *changes):
+    assert shutil.which(configure.__name__), f"there is no {configure.__name__}: install the Debian package"
+    with tempfile.TemporaryDirectory(prefix="weir-proxies-") as folder:
+        stage = Stage(folder, configure, changes)
+        try:
+            stage.start()
+            yield stage
+        except AssertionError as fault:
+            raise AssertionError(f"{fault}\n{stage.said()}") from fault
+        finally:
+            stage.close()
+
+
+# --- what holds with each ---------------------------------------------------------------------------------------------
+
+def check_denied(answer, limit):
+    status, headers, body = answer
+    assert status == 429, answer
+    assert headers["content-type"].startswith("application/problem+json"), headers
+    problem = json.loads(body)
+    assert problem["type"].endswith("#quota-exceeded") and problem["status"] == 429, problem
+    assert problem["violated-policies"] == [limit], problem
+    seconds = -(-problem["retry_after_ns"] // 10**9)
+    assert int(headers["retry-after"]) == seconds > 0, headers
+    assert headers["ratelimit"].startswith(f'"{limit}";r=0;t={seconds}'), headers
+    assert headers["ratelimit-policy"].startswith(f'"{limit}";q='), headers
+
+
+def clients_are_limited(stage):
+    """So many reach the service, and one more is told when to come back."""
+    client = next(clients)
+    for remaining in range(19, -1, -1):
+        status, headers, body = stage.ask(client, target=f"/page?n={remaining}")
+        assert (status, body) == (200, b"ok "), (status, body)
+        assert headers["ratelimit"].startswith(f'"per-client";r={remaining};t='), headers
+        assert headers["ratelimit-policy"] == '"per-client";q=20;w=720', headers
+        assert "retry-after" not in headers, headers
+    seen = len(stage.service.seen)
+    check_denied(stage.ask(client), "per-client")
+    assert len(stage.service.seen) == seen == 20, stage.service.seen
+    assert stage.service.seen[0][:2] == ("GET", "/page?n=19"), stage.service.seen[0]
+    assert stage.ask(next(clients))[0] == 200
+
+
+def nothing_that_a_client_says_helps(stage):
+    """Not another address, method or path, nor what /v1/authorize is asked with."""
+    client = next(clients)
+    for i in range(20):
+        assert stage.ask(client)[0] == 200
+    for headers in ([("X-Forwarded-For", "203.0.113.7")], [("X-Forwarded-For", "203.0.113.7, 127.0.0.1")],
+                    [("X-Forwarded-For", "203.0.113.7"), ("X-Forwarded-For", "203.0.113.8")],
+                    [("X-Real-IP", "203.0.113.7")], [("Forwarded", "for=203.0.113.7")],
+                    [("X-Forwarded-For", "nonsense")], [("x-forwarded-for", "\xff\xfe")]):
+        check_denied(stage.ask(client, headers=headers), "per-client")
+    for target in ("/?cost=0", "/?ip=203.0.113.7&cost=0", "/?deny=200", "/?deny=403"):
+        check_denied(stage.ask(client, target=target), "per-client")
+
+
+def what_a_request_is_cannot_be_spoofed(stage):
+    client = next(clients)
+    for _ in range(2):
+        status, _, body = stage.ask(client, "POST", "/orders/7", body=b"two socks")
+        assert (status, body) == (200, b"ok two socks"), (status, body)
+    check_denied(stage.ask(client, "POST", "/orders/7", body=b"another"), "orders")
+    for name, value in (("Method", "GET"), ("Uri", "/"), ("URL", "http://a/"), ("Host", "other")):
+        for begin in ("X-Original-", "X-Forwarded-"):
+            answer = stage.ask(client, "POST", "/a/..//%6frders/8?x", [(begin + name, value)], body=b"spoofed")
+            check_denied(answer, "orders")
+    assert stage.ask(client, "GET", "/orders/7")[0] == 200
+
+
+def keys_are_limited(stage):
+    for key in ("first", "second"):
+        for _ in range(5):
+            assert stage.ask(next(clients), headers=[("X-Api-Key", key)])[0] == 200
+        check_denied(stage.ask(next(clients), headers=[("x-api-key", key)]), "per-key")
+    status, _, _ = stage.ask(next(clients), headers=[("X-Api-Key", "first"), ("X-Api-Key", "third")])
+    assert status != 200, "the first key is used up"
+    status, _, _ = stage.ask(next(clients), headers=[("X-Api-Key", "third"), ("X-Api-Key", "first")])
+    # One of them counts, and then the service gets that one alone; or the request is refused.
+    assert status != 200 or stage.service.seen[-1][2].get_all("X-Api-Key") == ["third"], stage.service.seen[-1]
+
+
+def chains_lead_to_the_client(stage):
+    """Who comes through a balancer that is known is known by the address that this one tells."""
+    for i in range(20):
+        line = ["203.0.113.9", f"198.51.100.{i}, 203.0.113.9", "203.0.113.9:4711"][i % 3]
+        assert stage.ask(BALANCER, headers=[("X-Forwarded-For", line)])[0] == 200, line
+    check_denied(stage.ask(BALANCER, headers=[("X-Forwarded-For", "203.0.113.9")]), "per-client")
+    assert stage.ask(BALANCER, headers=[("X-Forwarded-For", "203.0.113.10")])[0] == 200
+    assert stage.ask(BALANCER, headers=[("X-Forwarded-For", "2001:db8::9")])[0] == 200
+
+
+def what_is_exempt_is_not_limited(stage):
+    client = next(clients)
+    for _ in range(22):
+        status, headers, _ = stage.ask(client, target="/health")
+        assert status == 200 and "ratelimit" not in headers and "ratelimit-policy" not in headers, headers
+
+
+def large_requests_are_answered(stage):
+    """Headers that Weir would not take do no harm: it gets none of them, or says so."""
+    headers = [(f"X-Many-{i}", "v" * 60) for i in range(70)]
+    assert stage.ask(next(clients), headers=headers)[0] in (200, 431)
+    assert stage.ask(next(clients), headers=[("Cookie", "c" * 7000)])[0] == 200
+    assert stage.ask(next(clients), "POST", "/upload", body=b"b" * 300000)[0] == 200
+
+
+CHECKS = [clients_are_limited, nothing_that_a_client_says_helps, what_a_request_is_cannot_be_spoofed, keys_are_limited,
+          chains_lead_to_the_client, what_is_exempt_is_not_limited, large_requests_are_answered]
+
+
+def without_weir(stage, status, opened, *open_changes):
+    """Nobody gets in; or, as the comments of the configuration say how, everybody."""
+    assert stage.weir.end() == 0
+    before = len(stage.service.seen)
+    got = stage.ask(next(clients))[0]
+    assert got == status and len(stage.service.seen) == before, (got, status)
+    stage.stop_proxy()
+    stage.more_changes = open_changes
+    stage.start_proxy()
+    for method, body in (("GET", None), ("POST", b"three")):
+        got, _, text = stage.ask(next(clients), method, body=body)
+        assert (got, text) == (200, b"ok " + (body or b"")), (got, text)
+    assert len(stage.service.seen) == before + 2
+    if opened:
+        opened(stage)
+
+
+def still_limits(stage):
+    """What lets everybody in without Weir does not do so with it."""
+    stage.weir.start()
+    end = time.monotonic() + TIMEOUT_S
+    while "ratelimit" not in stage.ask(next(clients))[1]:
+        assert time.monotonic() < end, "Weir is not asked again"
+        time.sleep(0.02)
+    client = next(clients)
+    for _ in range(20):
+        assert stage.ask(client)[0] == 200
+    check_denied(stage.ask(client), "per-client")
+
+
+WITHOUT = {
+    nginx: (500, ("            # error_page 500", "            error_page 500")),
+    caddy: (502, ("\t# handle_errors", "\thandle_errors"), ("\t#\t", "\t"), ("\t# }", "\t}")),
+    haproxy: (503, ("    http-request return", "    # http-request return")),
+}
+
+
+def works(configure):
+    with staged(configure) as stage:
+        for check in CHECKS:
+            try:
+                stage.service.seen.clear()
+                check(stage)
+            except (AssertionError, OSError, KeyError, ValueError) as fault:
+                raise AssertionError(f"{check.__name__}: {type(fault).__name__}: {fault}") from fault
+        status, *changes = WITHOUT[configure]
+        without_weir(stage, status, still_limits, *changes)
+        return f"{len(CHECKS)} checks, and without Weir"
+
+
+def main():
+    return run([(configure.__name__, lambda configure=configure: works(configure)) for configure in WITHOUT])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
