@@ -4,14 +4,10 @@ service that records what reaches it.
 
     proxies_test.py WEIR EXAMPLES
 
-Each file is used as it is, but that addresses become free ones. Clients have addresses of their own, 127.0.1.1 and on:
-all of 127.0.0.0/8 is this machine."""
+Each file is used as it is, but that addresses become free ones."""
 
 import contextlib
-import http.client
 import http.server
-import itertools
-import json
 import os
 import shutil
 import signal
@@ -23,25 +19,10 @@ import threading
 import time
 
 from daemon import TIMEOUT_S, Daemon, run
+from visitor import changed, check_told, clients, free_port, visit
 
-WEIR, EXAMPLES = sys.argv[1], sys.argv[2]
+WEIR, EXAMPLES = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 BALANCER = "127.0.0.2"  # stands for one of 10.0.0.0/8: a proxy before the proxy
-
-clients = (f"127.0.1.{i}" for i in itertools.count(1))
-
-
-def free_port():
-    with socket.socket() as place:
-        place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        place.bind(("127.0.0.1", 0))
-        return place.getsockname()[1]
-
-
-def changed(text, *changes):
-    for old, new in changes:
-        assert old in text, f"{old} is not there"
-        text = text.replace(old, new)
-    return text
 
 
 # --- a service --------------------------------------------------------------------------------------------------------
@@ -86,11 +67,10 @@ class Stage:
     def __init__(self, folder, configure, changes=()):
         self.folder, self.port, self.service = folder, free_port(), Service()
         with open(os.path.join(EXAMPLES, "proxies/weir.yaml"), encoding="utf-8") as file:
-            settings = changed(file.read(), ("http: 127.0.0.1:8080\n", ""), ("10.0.0.0/8", BALANCER))
-        self.put("weir.yaml", settings)
+            self.put("weir.yaml", changed(file.read(), ("10.0.0.0/8", BALANCER)))
         self.weir_port = free_port()
         self.weir = Daemon(WEIR, folder, ("--keys", "10000", "--workers", "1", "--config", self.path("weir.yaml")),
-                           http=f"127.0.0.1:{self.weir_port}")
+                           http=f"127.0.0.1:{self.weir_port}", cwd=os.path.dirname(EXAMPLES))
         self.changes = (("127.0.0.1:8080", f"127.0.0.1:{self.weir_port}"), ("127.0.0.1:8000", f"127.0.0.1:{self.port}"),
                         ("127.0.0.1:3000", f"127.0.0.1:{self.service.server_address[1]}"))
         self.proxy, self.log = None, open(self.path("proxy.log"), "wb+")
@@ -146,18 +126,8 @@ class Stage:
         self.service.server_close()
         self.log.close()
 
-    def ask(self, client, method="GET", target="/", headers=(), body=None):
-        """(status, headers with small names, body) as the client at this address gets them."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_S, source_address=(client, 0))
-        with contextlib.closing(connection):
-            connection.putrequest(method, target)
-            for name, value in headers:
-                connection.putheader(name, value)
-            if body is not None:
-                connection.putheader("Content-Length", str(len(body)))
-            connection.endheaders(body)
-            answer = connection.getresponse()
-            return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+    def ask(self, client, *what, **more):
+        return visit(self.port, client, *what, **more)
 
 
 def nginx(stage, *changes):
@@ -195,19 +165,6 @@ def staged(configure, *changes):
 
 # --- what holds with each ---------------------------------------------------------------------------------------------
 
-def check_denied(answer, limit):
-    status, headers, body = answer
-    assert status == 429, answer
-    assert headers["content-type"].startswith("application/problem+json"), headers
-    problem = json.loads(body)
-    assert problem["type"].endswith("#quota-exceeded") and problem["status"] == 429, problem
-    assert problem["violated-policies"] == [limit], problem
-    seconds = -(-problem["retry_after_ns"] // 10**9)
-    assert int(headers["retry-after"]) == seconds > 0, headers
-    assert headers["ratelimit"].startswith(f'"{limit}";r=0;t={seconds}'), headers
-    assert headers["ratelimit-policy"].startswith(f'"{limit}";q='), headers
-
-
 def clients_are_limited(stage):
     """So many reach the service, and one more is told when to come back."""
     client = next(clients)
@@ -218,7 +175,7 @@ def clients_are_limited(stage):
         assert headers["ratelimit-policy"] == '"per-client";q=20;w=720', headers
         assert "retry-after" not in headers, headers
     seen = len(stage.service.seen)
-    check_denied(stage.ask(client), "per-client")
+    check_told(stage.ask(client), "per-client")
     assert len(stage.service.seen) == seen == 20, stage.service.seen
     assert stage.service.seen[0][:2] == ("GET", "/page?n=19"), stage.service.seen[0]
     assert stage.ask(next(clients))[0] == 200
@@ -233,9 +190,9 @@ def nothing_that_a_client_says_helps(stage):
                     [("X-Forwarded-For", "203.0.113.7"), ("X-Forwarded-For", "203.0.113.8")],
                     [("X-Real-IP", "203.0.113.7")], [("Forwarded", "for=203.0.113.7")],
                     [("X-Forwarded-For", "nonsense")], [("x-forwarded-for", "\xff\xfe")]):
-        check_denied(stage.ask(client, headers=headers), "per-client")
+        check_told(stage.ask(client, headers=headers), "per-client")
     for target in ("/?cost=0", "/?ip=203.0.113.7&cost=0", "/?deny=200", "/?deny=403"):
-        check_denied(stage.ask(client, target=target), "per-client")
+        check_told(stage.ask(client, target=target), "per-client")
 
 
 def what_a_request_is_cannot_be_spoofed(stage):
@@ -243,11 +200,11 @@ def what_a_request_is_cannot_be_spoofed(stage):
     for _ in range(2):
         status, _, body = stage.ask(client, "POST", "/orders/7", body=b"two socks")
         assert (status, body) == (200, b"ok two socks"), (status, body)
-    check_denied(stage.ask(client, "POST", "/orders/7", body=b"another"), "orders")
+    check_told(stage.ask(client, "POST", "/orders/7", body=b"another"), "orders")
     for name, value in (("Method", "GET"), ("Uri", "/"), ("URL", "http://a/"), ("Host", "other")):
         for begin in ("X-Original-", "X-Forwarded-"):
             answer = stage.ask(client, "POST", "/a/..//%6frders/8?x", [(begin + name, value)], body=b"spoofed")
-            check_denied(answer, "orders")
+            check_told(answer, "orders")
     assert stage.ask(client, "GET", "/orders/7")[0] == 200
 
 
@@ -255,7 +212,7 @@ def keys_are_limited(stage):
     for key in ("first", "second"):
         for _ in range(5):
             assert stage.ask(next(clients), headers=[("X-Api-Key", key)])[0] == 200
-        check_denied(stage.ask(next(clients), headers=[("x-api-key", key)]), "per-key")
+        check_told(stage.ask(next(clients), headers=[("x-api-key", key)]), "per-key")
     status, _, _ = stage.ask(next(clients), headers=[("X-Api-Key", "first"), ("X-Api-Key", "third")])
     assert status != 200, "the first key is used up"
     status, _, _ = stage.ask(next(clients), headers=[("X-Api-Key", "third"), ("X-Api-Key", "first")])
@@ -268,7 +225,7 @@ def chains_lead_to_the_client(stage):
     for i in range(20):
         line = ["203.0.113.9", f"198.51.100.{i}, 203.0.113.9", "203.0.113.9:4711"][i % 3]
         assert stage.ask(BALANCER, headers=[("X-Forwarded-For", line)])[0] == 200, line
-    check_denied(stage.ask(BALANCER, headers=[("X-Forwarded-For", "203.0.113.9")]), "per-client")
+    check_told(stage.ask(BALANCER, headers=[("X-Forwarded-For", "203.0.113.9")]), "per-client")
     assert stage.ask(BALANCER, headers=[("X-Forwarded-For", "203.0.113.10")])[0] == 200
     assert stage.ask(BALANCER, headers=[("X-Forwarded-For", "2001:db8::9")])[0] == 200
 
@@ -319,7 +276,7 @@ def still_limits(stage):
     client = next(clients)
     for _ in range(20):
         assert stage.ask(client)[0] == 200
-    check_denied(stage.ask(client), "per-client")
+    check_told(stage.ask(client), "per-client")
 
 
 WITHOUT = {
