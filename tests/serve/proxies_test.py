@@ -4,11 +4,12 @@ service that records what reaches it.
 
     proxies_test.py WEIR EXAMPLES
 
-Each file is used as it is, but that addresses become free ones."""
+Each file is used as it is, but that ports become free ones."""
 
 import contextlib
 import http.server
 import os
+import re
 import shutil
 import signal
 import socket
@@ -64,15 +65,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Stage:
     """Weir, a service, and a proxy between that and clients, all in one folder."""
 
-    def __init__(self, folder, configure, changes=()):
+    def __init__(self, folder, configure, changes=(), users=""):
         self.folder, self.port, self.service = folder, free_port(), Service()
         with open(os.path.join(EXAMPLES, "proxies/weir.yaml"), encoding="utf-8") as file:
-            self.put("weir.yaml", changed(file.read(), ("10.0.0.0/8", BALANCER)))
+            self.put("weir.yaml", changed(file.read(), ("10.0.0.0/8", BALANCER)) + users)
         self.weir_port = free_port()
         self.weir = Daemon(WEIR, folder, ("--keys", "10000", "--workers", "1", "--config", self.path("weir.yaml")),
                            http=f"127.0.0.1:{self.weir_port}", cwd=os.path.dirname(EXAMPLES))
-        self.changes = (("127.0.0.1:8080", f"127.0.0.1:{self.weir_port}"), ("127.0.0.1:8000", f"127.0.0.1:{self.port}"),
-                        ("127.0.0.1:3000", f"127.0.0.1:{self.service.server_address[1]}"))
+        self.ports = {"8080": self.weir_port, "8000": self.port, "3000": self.service.server_address[1]}
         self.proxy, self.log = None, open(self.path("proxy.log"), "wb+")
         self.configure, self.more_changes = configure, changes
 
@@ -85,11 +85,10 @@ class Stage:
         return self.path(name)
 
     def take(self, name, *changes):
-        """A file of the examples, with the addresses of this stage."""
+        """A file of the examples, with the ports of this stage."""
         with open(os.path.join(EXAMPLES, name), encoding="utf-8") as file:
-            text = file.read()
-        present = [change for change in self.changes if change[0] in text]
-        return self.put(os.path.basename(name), changed(text, *present, *changes))
+            text = re.sub(r":(8080|8000|3000)\b", lambda found: f":{self.ports[found[1]]}", file.read())
+        return self.put(os.path.basename(name), changed(text, *changes))
 
     def start(self):
         self.weir.start()
@@ -139,21 +138,27 @@ def nginx(stage, *changes):
     return ["nginx", "-p", stage.folder, "-e", "stderr", "-c", path]
 
 
-def caddy(stage, *changes):
-    path = stage.take("caddy/Caddyfile", ("10.0.0.0/8", BALANCER), *changes)
+def caddy(stage, *changes, name="Caddyfile"):
+    path = stage.take(f"caddy/{name}", ("10.0.0.0/8", BALANCER), *changes)
     return ["caddy", "run", "--adapter", "caddyfile", "--config", path]
 
 
+def caddy_in_short(stage, *changes):
+    return caddy(stage, *changes, name="forward_auth.Caddyfile")
+
+
 def haproxy(stage, *changes):
-    stage.take("haproxy/weir.lua")
-    return ["haproxy", "-db", "-f", stage.take("haproxy/haproxy.cfg", *changes)]
+    of_lua = [change for change in changes if change[0].startswith("\t")]
+    stage.take("haproxy/weir.lua", *of_lua)
+    return ["haproxy", "-db", "-f", stage.take("haproxy/haproxy.cfg", *(one for one in changes if one not in of_lua))]
 
 
 @contextlib.contextmanager
-def staged(configure, *changes):
-    assert shutil.which(configure.__name__), f"there is no {configure.__name__}: install the Debian package"
+def staged(configure, *changes, users=""):
+    program = configure.__name__.split("_")[0]
+    assert shutil.which(program), f"there is no {program}: install the Debian package"
     with tempfile.TemporaryDirectory(prefix="weir-proxies-") as folder:
-        stage = Stage(folder, configure, changes)
+        stage = Stage(folder, configure, changes, users)
         try:
             stage.start()
             yield stage
@@ -286,21 +291,66 @@ WITHOUT = {
 }
 
 
+def hold(stage, checks):
+    for check in checks:
+        try:
+            stage.service.seen.clear()
+            check(stage)
+        except (AssertionError, OSError, KeyError, ValueError) as fault:
+            raise AssertionError(f"{check.__name__}: {type(fault).__name__}: {fault}") from fault
+
+
 def works(configure):
     with staged(configure) as stage:
-        for check in CHECKS:
-            try:
-                stage.service.seen.clear()
-                check(stage)
-            except (AssertionError, OSError, KeyError, ValueError) as fault:
-                raise AssertionError(f"{check.__name__}: {type(fault).__name__}: {fault}") from fault
+        hold(stage, CHECKS)
         status, *changes = WITHOUT[configure]
         without_weir(stage, status, still_limits, *changes)
         return f"{len(CHECKS)} checks, and without Weir"
 
 
+def works_in_short():
+    """Who is let in is not told of its limits: all else is the same."""
+    checks = [check for check in CHECKS if check is not clients_are_limited]
+    with staged(caddy_in_short) as stage:
+        hold(stage, checks)
+        return f"{len(checks)} checks"
+
+
+TOKEN = "a-token-of-a-test"
+USERS = f"users:\n  proxy:\n    token: {TOKEN}\n"
+
+# What a client gets while the proxy has no token, and how it gets one.
+WITH_TOKEN = {
+    nginx: (401, ('            proxy_set_header Connection        "";\n',
+                  f'            proxy_set_header Connection        "";\nproxy_set_header Authorization "Bearer {TOKEN}";\n')),
+    caddy: (401, ("\t\t\theader_up -X-Original-*\n",
+                  f'\t\t\theader_up -X-Original-*\nheader_up Authorization "Bearer {TOKEN}"\n')),
+    haproxy: (401, ('\t\t["x-forwarded-method"]', f'\t\t["authorization"] = {{ "Bearer {TOKEN}" }},\n\t\t["x-forwarded-method"]')),
+}
+
+
+def says_who_it_is(configure):
+    """The token is the proxy's: the client's own Authorization goes to the service, and helps nobody."""
+    status, change = WITH_TOKEN[configure]
+    own = [("Authorization", "Basic dXNlcjpwYXNzd29yZA==")]
+    with staged(configure, users=USERS) as stage:
+        assert stage.ask(next(clients), headers=own)[0] == status
+        stage.stop_proxy()
+        stage.more_changes = [change]
+        stage.start_proxy()
+        client = next(clients)
+        for _ in range(20):
+            assert stage.ask(client, headers=own)[0] == 200
+        assert stage.service.seen[-1][2].get_all("Authorization") == [own[0][1]], stage.service.seen[-1]
+        check_told(stage.ask(client, headers=own), "per-client")
+
+
 def main():
-    return run([(configure.__name__, lambda configure=configure: works(configure)) for configure in WITHOUT])
+    tests = [(configure.__name__, lambda configure=configure: works(configure)) for configure in WITHOUT]
+    tests += [("caddy, in its short form", works_in_short)]
+    tests += [(f"{configure.__name__}, with a token", lambda configure=configure: says_who_it_is(configure))
+              for configure in WITH_TOKEN]
+    return run(tests)
 
 
 if __name__ == "__main__":
