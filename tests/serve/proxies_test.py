@@ -29,7 +29,7 @@ BALANCER = "127.0.0.2"  # stands for one of 10.0.0.0/8: a proxy before the proxy
 # --- a service --------------------------------------------------------------------------------------------------------
 
 class Service(http.server.ThreadingHTTPServer):
-    """Answers everything with 200, and keeps (method, target, headers) of it."""
+    """Answers everything with 200, but /forbidden with 403, and keeps (method, target, headers) of it."""
 
     daemon_threads = True
 
@@ -49,7 +49,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def answer(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.server.seen.append((self.command, self.path, self.headers))
-        self.send_response(200)
+        self.send_response(403 if self.path == "/forbidden" else 200)
         self.send_header("Content-Length", str(len(body) + 3))
         self.end_headers()
         self.wfile.write(b"ok " + body)
@@ -242,6 +242,11 @@ def what_is_exempt_is_not_limited(stage):
         assert status == 200 and "ratelimit" not in headers and "ratelimit-policy" not in headers, headers
 
 
+def what_the_service_refuses_is_its_own(stage):
+    status, headers, body = stage.ask(next(clients), target="/forbidden")
+    assert (status, body) == (403, b"ok ") and "retry-after" not in headers, (status, headers, body)
+
+
 def large_requests_are_answered(stage):
     """Headers that Weir would not take do no harm: it gets none of them, or says so."""
     headers = [(f"X-Many-{i}", "v" * 60) for i in range(70)]
@@ -251,7 +256,8 @@ def large_requests_are_answered(stage):
 
 
 CHECKS = [clients_are_limited, nothing_that_a_client_says_helps, what_a_request_is_cannot_be_spoofed, keys_are_limited,
-          chains_lead_to_the_client, what_is_exempt_is_not_limited, large_requests_are_answered]
+          chains_lead_to_the_client, what_is_exempt_is_not_limited,
+          what_the_service_refuses_is_its_own, large_requests_are_answered]
 
 
 def without_weir(stage, status, opened, *open_changes):
@@ -316,6 +322,14 @@ def works_in_short():
         return f"{len(checks)} checks"
 
 
+def refuses_by_itself():
+    """A 403 that is nginx's own is no denial of Weir's."""
+    with staged(nginx, ("            auth_request /weir;\n", "            deny 127.9.9.9;\n            auth_request /weir;\n")) as stage:
+        status, headers, _ = stage.ask("127.9.9.9")
+        assert status == 403 and "retry-after" not in headers, (status, headers)
+        assert stage.ask(next(clients))[0] == 200
+
+
 TOKEN = "a-token-of-a-test"
 USERS = f"users:\n  proxy:\n    token: {TOKEN}\n"
 
@@ -347,7 +361,7 @@ def says_who_it_is(configure):
 
 def main():
     tests = [(configure.__name__, lambda configure=configure: works(configure)) for configure in WITHOUT]
-    tests += [("caddy, in its short form", works_in_short)]
+    tests += [("nginx, with a deny of its own", refuses_by_itself), ("caddy, in its short form", works_in_short)]
     tests += [(f"{configure.__name__}, with a token", lambda configure=configure: says_who_it_is(configure))
               for configure in WITH_TOKEN]
     return run(tests)
