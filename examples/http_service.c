@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static const struct timeval patience = { .tv_sec = 1 };
+static const struct timeval patience = { .tv_sec = 5 };
 
 static volatile sig_atomic_t is_told_to_end;
 

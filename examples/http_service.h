@@ -1,8 +1,8 @@
 /* http_service.h: what http_in_process.c and http_asking.c share: a service of HTTP that answers everything with hello, if
  * its limiter lets it.
  *
- * It is as small as will do to show a limiter: one thread, a request for each connection, no bodies, 8 KiB of headers and a
- * second to send them. It is no server for the world: take one that is, and call the same functions from it. */
+ * It is as small as will do to show a limiter: one thread, a request for each connection, no bodies, 8 KiB of headers and
+ * five seconds to send them. It is no server for the world: take one that is, and call the same functions from it. */
 #ifndef WEIR_EXAMPLES_HTTP_SERVICE_H
 #define WEIR_EXAMPLES_HTTP_SERVICE_H
 

@@ -27,8 +27,9 @@ async function limit(request, response, next) {
 		return next(); // without Weir everybody gets in
 	}
 	for (const name of headers) if (answer.headers.has(name)) response.set(name, answer.headers.get(name));
-	if (answer.status !== 429) return next();
-	response.status(429).type("application/problem+json").send(body);
+	// Denied, or it cannot be decided: who sends nonsense gets no further.
+	if (answer.status < 400 || answer.status >= 500) return next();
+	response.status(answer.status).type("application/problem+json").send(body);
 }
 
 const app = express();

@@ -25,8 +25,8 @@ async def limit(request: Request, call_next):
     except httpx.TransportError:
         return await call_next(request)  # without Weir everybody gets in
     limits = {name: answer.headers[name] for name in HEADERS if name in answer.headers}
-    if answer.status_code == 429:
-        return Response(answer.content, 429, limits, "application/problem+json")
+    if 400 <= answer.status_code < 500:  # denied, or it cannot be decided: who sends nonsense gets no further
+        return Response(answer.content, answer.status_code, limits, "application/problem+json")
     response = await call_next(request)
     response.headers.update(limits)
     return response
