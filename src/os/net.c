@@ -186,6 +186,26 @@ int weir__net_accept(int listener, int *ret_socket)
 	return 0;
 }
 
+int weir__net_peer(int socket, struct weir__net_peer *ret_peer)
+{
+	struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
+	socklen_t length = sizeof(address);
+	const struct sockaddr_in *const v4 = (const struct sockaddr_in *)(const void *)&address;
+	const struct sockaddr_in6 *const v6 = (const struct sockaddr_in6 *)(const void *)&address;
+
+	if (getpeername(socket, (struct sockaddr *)&address, &length) != 0)
+		return errno;
+	if (address.ss_family != AF_UNIX && address.ss_family != AF_INET && address.ss_family != AF_INET6)
+		return EAFNOSUPPORT;
+	*ret_peer = (struct weir__net_peer){ .is_path = address.ss_family == AF_UNIX,
+					     .is_v6 = address.ss_family == AF_INET6 };
+	if (address.ss_family == AF_INET)
+		memcpy(ret_peer->address, &v4->sin_addr, sizeof(v4->sin_addr));
+	else if (address.ss_family == AF_INET6)
+		memcpy(ret_peer->address, &v6->sin6_addr, sizeof(v6->sin6_addr));
+	return 0;
+}
+
 ssize_t weir__net_read(int socket, void *bytes, size_t size)
 {
 	const ssize_t n = read(socket, bytes, size);

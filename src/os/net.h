@@ -21,6 +21,14 @@ bool weir__net_is_local(const char *where);
 /* EAGAIN: nobody is waiting. */
 int weir__net_accept(int listener, int *ret_socket);
 
+/* Who is connected: an address as the network has it, or a path. */
+struct weir__net_peer {
+	bool is_path, is_v6;
+	unsigned char address[16]; /* of IPv4 the first four */
+};
+
+int weir__net_peer(int socket, struct weir__net_peer *ret_peer);
+
 /* Bytes, 0 at the end, or -errno. EAGAIN: not now. */
 ssize_t weir__net_read(int socket, void *bytes, size_t size);
 ssize_t weir__net_write(int socket, const void *bytes, size_t size);

@@ -43,6 +43,19 @@ static bool read_v4(struct weir__slice text, unsigned char ret_bytes[4])
 	return at == text.n;
 }
 
+struct weir__address weir__address_of(const unsigned char *bytes, bool is_v6)
+{
+	struct weir__address address = { .is_v6 = false };
+
+	if (is_v6 && memcmp(bytes, mapped, sizeof(mapped)) == 0) {
+		bytes += sizeof(mapped);
+		is_v6 = false;
+	}
+	address.is_v6 = is_v6;
+	memcpy(address.bytes, bytes, weir__address_length(&address));
+	return address;
+}
+
 bool weir__address_read(struct weir__slice text, struct weir__address *ret_address)
 {
 	char word[INET6_ADDRSTRLEN];
@@ -61,13 +74,15 @@ bool weir__address_read(struct weir__slice text, struct weir__address *ret_addre
 		return true;
 	if (inet_pton(AF_INET6, word, bytes) != 1)
 		return false;
-	if (memcmp(bytes, mapped, sizeof(mapped)) == 0) {
-		memcpy(ret_address->bytes, bytes + sizeof(mapped), 4);
-		return true;
-	}
-	memcpy(ret_address->bytes, bytes, sizeof(bytes));
-	ret_address->is_v6 = true;
+	*ret_address = weir__address_of(bytes, true);
 	return true;
+}
+
+_Static_assert((int)WEIR__ADDRESS_TEXT == (int)INET6_ADDRSTRLEN, "an address fits");
+
+void weir__address_write(const struct weir__address *address, char ret_text[WEIR__ADDRESS_TEXT])
+{
+	(void)inet_ntop(address->is_v6 ? AF_INET6 : AF_INET, address->bytes, ret_text, WEIR__ADDRESS_TEXT);
 }
 
 struct weir__address weir__address_mask(const struct weir__address *address, unsigned bits)

@@ -5,7 +5,10 @@
 
 #include "policy/slice.h"
 
-enum { WEIR__ADDRESS_BYTES = 16 };
+enum {
+	WEIR__ADDRESS_BYTES = 16,
+	WEIR__ADDRESS_TEXT = 46, /* the longest as text, with its NUL */
+};
 
 struct weir__address {
 	unsigned char bytes[WEIR__ADDRESS_BYTES]; /* of IPv4 the first four; the others are 0 */
@@ -19,6 +22,12 @@ struct weir__network {
 
 /* False: it is none. Brackets around IPv6 are taken off, a zone behind it (%eth0) is not part of it. */
 bool weir__address_read(struct weir__slice text, struct weir__address *ret_address);
+
+/* From 4 bytes, or 16 of IPv6, as the network has them. */
+struct weir__address weir__address_of(const unsigned char *bytes, bool is_v6);
+
+/* In the one spelling that libc writes. */
+void weir__address_write(const struct weir__address *address, char ret_text[WEIR__ADDRESS_TEXT]);
 
 /* ADDRESS or ADDRESS/BITS; false: it is neither, or has bits set beyond its length (*ret_is_host_bits). */
 bool weir__network_read(struct weir__slice text, struct weir__network *ret_network, bool *ret_is_host_bits);

@@ -16,6 +16,7 @@ struct weir__http_call {
 	struct weir__http_request *request;
 	struct weir__http_slice parameters[WEIR__PARAMETERS_MAX]; /* of the path, decoded */
 	struct weir__http_reply *reply;
+	int socket;     /* of who is connected */
 	bool is_ending; /* the server answers what has come, and ends */
 };
 
@@ -23,6 +24,8 @@ typedef void weir__run_route(struct weir__http_call *call);
 
 /* http_about.c */
 weir__run_route weir__http_healthz, weir__http_readyz, weir__http_health, weir__http_openapi;
+/* http_authorize.c */
+weir__run_route weir__http_authorize;
 /* http_check.c */
 weir__run_route weir__http_get_check, weir__http_post_check;
 /* http_take.c, http_hold.c */
@@ -43,6 +46,7 @@ weir__run_route weir__http_get_explain, weir__http_post_explain;
 enum {
 	WEIR__ROUTE_ADMIN = 1, /* changes or shows the state of others */
 	WEIR__ROUTE_OPEN = 2,  /* also for who does not say who they are */
+	WEIR__ROUTE_ANY = 4,   /* of GET: also for any other method */
 };
 
 enum {

@@ -163,6 +163,15 @@ static void say_allowed(struct weir__http_call *call, const struct weir_guard_an
 	weir__reply_end(call->reply, 200, WEIR__TYPE_JSON);
 }
 
+/* A proxy that does not pass on the body of a denial, as nginx, passes it on from a header: so a problem is one line. What
+ * it says is what the client is told, whatever status the proxy wants. */
+static void head_problem(struct weir__http_reply *reply)
+{
+	WEIR__REPLY_HEAD(reply, "Weir-Problem: ");
+	weir__reply_head(reply, reply->bytes + WEIR__REPLY_HEAD_ROOM, reply->body_length);
+	WEIR__REPLY_HEAD(reply, "\r\n");
+}
+
 static void say_denied(struct weir__http_call *call, const struct weir_guard_answer *answer, unsigned status,
 		       const char *more)
 {
@@ -183,8 +192,11 @@ static void say_denied(struct weir__http_call *call, const struct weir_guard_ans
 	WEIR__REPLY_ADD(reply, "],");
 	weir__http_add_answer(reply, answer);
 	weir__reply_add_text(reply, more);
-	WEIR__REPLY_ADD(reply, "}\n");
+	WEIR__REPLY_ADD(reply, "}");
 	head_limits(call, answer);
+	if (status != 429)
+		head_problem(reply);
+	WEIR__REPLY_ADD(reply, "\n");
 	weir__reply_end(reply, status, WEIR__TYPE_PROBLEM);
 }
 

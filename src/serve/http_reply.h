@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-	WEIR__REPLY_HEADERS_SIZE = 1024, /* of headers that an answer has beside those of all */
+	WEIR__REPLY_HEADERS_SIZE = 1536, /* of headers that an answer has beside those of all */
 	WEIR__REPLY_HEAD_ROOM = WEIR__REPLY_HEADERS_SIZE + 512,
 	WEIR__REPLY_DATE_SIZE = 40,
 };

@@ -41,6 +41,8 @@ const struct weir__route weir__routes[] = {
 	{ HTTP_GET, "/healthcheck", weir__http_health, WEIR__ROUTE_OPEN, 0, "200 and OK, as Envoy's ratelimit" },
 	{ HTTP_GET, "/openapi.json", weir__http_openapi, WEIR__ROUTE_OPEN, 256 * 1024,
 	  "all of this as OpenAPI 3.1 describes it" },
+	{ HTTP_GET, "/v1/authorize", weir__http_authorize, WEIR__ROUTE_ANY, 0,
+	  "decides by what a proxy tells of a request: 200, or 429, or 403 with `?deny=403`; by any method" },
 	{ HTTP_GET, "/healthz", weir__http_healthz, WEIR__ROUTE_OPEN, 0, "200 as long as the server runs" },
 	{ HTTP_GET, "/readyz", weir__http_readyz, WEIR__ROUTE_OPEN, 0, "200, or 503 once it is about to end" },
 };
@@ -197,11 +199,12 @@ const struct weir__route *weir__routes_find(struct weir__http_call *call)
 				    "there is nothing at this path; docs/http.md lists what there is");
 		return NULL;
 	}
-	if (method < 0 || place->rows[method] == NULL) {
-		refuse_method(call, place);
-		return NULL;
-	}
-	return place->rows[method];
+	if (method >= 0 && place->rows[method])
+		return place->rows[method];
+	if (place->rows[0] && (place->rows[0]->flags & WEIR__ROUTE_ANY))
+		return place->rows[0];
+	refuse_method(call, place);
+	return NULL;
 }
 
 /* --- who may ---------------------------------------------------------------------------------------------------- */

@@ -43,6 +43,11 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "ratelimit_headers", WEIR__SETTING_CHOICE, 0, 0, "draft11", PLACE(ratelimit_headers), "WHICH",
 	  "Headers of HTTP that tell of limits: draft11, RateLimit and RateLimit-Policy of the IETF's draft 11; x, "
 	  "X-RateLimit-Limit, -Remaining and -Reset; both; or none.", "draft11 x both none" },
+	{ "proxies", WEIR__SETTING_PROXIES, 0, WEIR__PROXIES_MAX, "127.0.0.0/8,::1,unix", PLACE(proxies), "NETWORK",
+	  "Whose X-Forwarded-For /v1/authorize believes: networks, addresses, and unix for whoever connects by a path; "
+	  "none is nobody's.", NULL },
+	{ "authorize_headers", WEIR__SETTING_HEADERS, 0, WEIR__HEADER_MAP_MAX, "", PLACE(authorize_headers), "HEADER",
+	  "Headers that are attributes for /v1/authorize: x-api-key=api_key, or x-api-key for the attribute x_api_key.", NULL },
 	{ "output", WEIR__SETTING_BYTES, 65536, GIB, "16MiB", PLACE(output), "BYTES",
 	  "Answers that wait for a client which sends a long pipeline before it reads any. With so much waiting it gets no "
 	  "more until it reads.", NULL },
@@ -84,6 +89,12 @@ const struct weir__setting *weir__settings_find(const char *name, size_t length)
 struct weir__setting_place weir__settings_place(const struct weir__settings *settings, const char *name)
 {
 	return settings->places[weir__settings_find(name, strlen(name)) - weir__setting_rows];
+}
+
+bool weir__settings_is_list(const struct weir__setting *setting)
+{
+	return setting->kind == WEIR__SETTING_WHERE || setting->kind == WEIR__SETTING_PROXIES ||
+	       setting->kind == WEIR__SETTING_HEADERS;
 }
 
 /* --- faults ----------------------------------------------------------------------------------------------------- */
@@ -210,6 +221,13 @@ void weir__settings_write_right(const struct weir__setting *setting, char *ret_t
 		(void)snprintf(ret_text, size,
 			       "use HOST:PORT or the path of a socket, such as %s, [::1]:%s or ./socket%s",
 			       setting->unset, strchr(setting->unset, ':') + 1, setting->least == 0 ? "; or none" : "");
+	} else if (setting->kind == WEIR__SETTING_PROXIES) {
+		(void)snprintf(ret_text, size,
+			       "use a network or address, such as 10.0.0.0/8 or 2001:db8::1, or unix; or none");
+	} else if (setting->kind == WEIR__SETTING_HEADERS) {
+		(void)snprintf(ret_text, size,
+			       "use HEADER=ATTRIBUTE, such as x-api-key=api_key, each attribute once, and none of "
+			       "ip, method, path and host; or none");
 	} else {
 		(void)snprintf(ret_text, size, "use names, each with a password and a role, as docs/settings.md shows");
 	}
@@ -273,6 +291,31 @@ static bool add_where(struct weir__settings *settings, const struct weir__settin
 	return true;
 }
 
+/* Adds to the proxies or to the headers. */
+static bool add_item(struct weir__settings *settings, const struct weir__setting *setting,
+		     struct weir__setting_place place, const char *text, size_t length)
+{
+	struct weir__proxies *const proxies = setting->kind == WEIR__SETTING_PROXIES ? value_of(settings, setting) :
+										       NULL;
+	struct weir__header_map *const map = proxies ? NULL : value_of(settings, setting);
+	const bool is_none = length == 4 && memcmp(text, "none", 4) == 0;
+
+	if (is_none || place_of(settings, setting)->from != place.from) {
+		if (proxies)
+			*proxies = (struct weir__proxies){ .n = 0 };
+		else
+			map->n = 0;
+	}
+	if (is_none)
+		return true;
+	if ((proxies ? proxies->n : map->n) == setting->most) {
+		weir__settings_fault(settings, place, setting->name, "too many; there are at most %d",
+				     (int)setting->most);
+		return true;
+	}
+	return proxies ? weir__proxies_add(proxies, text, length) : weir__header_map_add(map, text, length);
+}
+
 /* The word of this number, and how long it is; NULL: there are fewer. */
 static const char *choice_of(const struct weir__setting *setting, uint64_t number, size_t *ret_length)
 {
@@ -318,6 +361,8 @@ void weir__settings_put(struct weir__settings *settings, const struct weir__sett
 
 	if (setting->kind == WEIR__SETTING_WHERE) {
 		is_right = add_where(settings, setting, place, text, length);
+	} else if (weir__settings_is_list(setting)) {
+		is_right = add_item(settings, setting, place, text, length);
 	} else if (setting->kind == WEIR__SETTING_TEXT) {
 		is_right = put_text(value, text, length);
 	} else if (setting->kind == WEIR__SETTING_CHOICE) {
@@ -354,6 +399,8 @@ static size_t show_users(const struct weir__users *users, char *ret_text, size_t
 }
 
 _Static_assert((int)WEIR__LISTENERS_MAX *(int)WEIR__NET_NAME_SIZE < (int)WEIR__SETTING_SHOWN, "a list fits");
+_Static_assert((int)WEIR__PROXIES_MAX *(int)WEIR__PROXY_SHOWN < (int)WEIR__SETTING_SHOWN, "proxies fit");
+_Static_assert((int)WEIR__HEADER_MAP_MAX *(int)WEIR__HEADER_SHOWN < (int)WEIR__SETTING_SHOWN, "headers fit");
 _Static_assert((int)WEIR__USERS_MAX *((int)WEIR__USER_NAME_MAX + 8) < (int)WEIR__SETTING_SHOWN, "users fit");
 
 size_t weir__settings_show(const struct weir__settings *settings, const struct weir__setting *setting,
@@ -367,6 +414,10 @@ size_t weir__settings_show(const struct weir__settings *settings, const struct w
 	switch (setting->kind) {
 	case WEIR__SETTING_WHERE:
 		return show_list(value, ret_text, WEIR__SETTING_SHOWN);
+	case WEIR__SETTING_PROXIES:
+		return weir__proxies_show(value, ret_text, WEIR__SETTING_SHOWN);
+	case WEIR__SETTING_HEADERS:
+		return weir__header_map_show(value, ret_text, WEIR__SETTING_SHOWN);
 	case WEIR__SETTING_USERS:
 		return show_users(value, ret_text, WEIR__SETTING_SHOWN);
 	case WEIR__SETTING_TEXT:
@@ -390,6 +441,19 @@ size_t weir__settings_show(const struct weir__settings *settings, const struct w
 
 /* --- flags and environment -------------------------------------------------------------------------------------- */
 
+static void put_listed(struct weir__settings *settings, const struct weir__setting *setting,
+		       struct weir__setting_place place, const char *text)
+{
+	for (;;) {
+		const size_t length = strcspn(text, ",");
+
+		weir__settings_put(settings, setting, place, text, length);
+		if (text[length] == '\0')
+			return;
+		text += length + 1;
+	}
+}
+
 void weir__settings_init(struct weir__settings *settings, FILE *errors)
 {
 	const struct weir__setting_place place = { .from = WEIR__FROM_DEFAULT };
@@ -399,8 +463,7 @@ void weir__settings_init(struct weir__settings *settings, FILE *errors)
 	settings->errors = errors;
 	for (size_t i = 0; i < WEIR__SETTINGS; i++)
 		if (weir__setting_rows[i].unset[0] != '\0')
-			weir__settings_put(settings, &weir__setting_rows[i], place, weir__setting_rows[i].unset,
-					   strlen(weir__setting_rows[i].unset));
+			put_listed(settings, &weir__setting_rows[i], place, weir__setting_rows[i].unset);
 	settings->workers = processors < 1 ? 1 : (uint64_t)processors;
 	if (settings->workers > WEIR__WORKERS_MAX)
 		settings->workers = WEIR__WORKERS_MAX;
@@ -419,19 +482,6 @@ static const char *variable(const char *name)
 	return text && *text ? text : NULL;
 }
 
-static void put_listed(struct weir__settings *settings, const struct weir__setting *setting,
-		       struct weir__setting_place place, const char *text)
-{
-	for (;;) {
-		const size_t length = strcspn(text, ",");
-
-		weir__settings_put(settings, setting, place, text, length);
-		if (text[length] == '\0')
-			return;
-		text += length + 1;
-	}
-}
-
 static void read_environment(struct weir__settings *settings)
 {
 	const struct weir__setting_place place = { .from = WEIR__FROM_ENVIRONMENT };
@@ -445,7 +495,7 @@ static void read_environment(struct weir__settings *settings)
 		if (setting->kind == WEIR__SETTING_USERS)
 			weir__settings_fault(settings, place, setting->name,
 					     "users come from the file alone, since others may see the environment");
-		else if (setting->kind == WEIR__SETTING_WHERE)
+		else if (weir__settings_is_list(setting))
 			put_listed(settings, setting, place, text);
 		else
 			weir__settings_put(settings, setting, place, text, strlen(text));

@@ -11,11 +11,13 @@
 #include <stdio.h>
 
 #include "os/net.h"
+#include "serve/forwarded.h"
+#include "serve/header_map.h"
 #include "serve/users.h"
 #include "serve/worker.h"
 
 enum {
-	WEIR__SETTINGS = 17,
+	WEIR__SETTINGS = 19,
 	WEIR__WORKERS_MAX = 256,
 	WEIR__SETTING_TEXT_SIZE = 1024,             /* of a path or a name, with its NUL */
 	WEIR__SETTING_FAULTS_MAX = 50,              /* that are told */
@@ -29,6 +31,8 @@ enum weir__setting_kind {
 	WEIR__SETTING_CHOICE,   /* uint64_t: which of the words, from 0 */
 	WEIR__SETTING_TEXT,     /* char[WEIR__SETTING_TEXT_SIZE]; empty is none */
 	WEIR__SETTING_WHERE,    /* struct weir__setting_list; if `least` is 0, the word none is an empty one */
+	WEIR__SETTING_PROXIES,  /* struct weir__proxies; the word none is an empty one */
+	WEIR__SETTING_HEADERS,  /* struct weir__header_map; likewise */
 	WEIR__SETTING_USERS,    /* struct weir__users; in the file alone, since others see flags and environments */
 };
 
@@ -76,6 +80,8 @@ struct weir__settings {
 	uint64_t keys, workers, connections, idle_ns, header_time_ns, ratelimit_headers, output, stall_ns, arena, holds,
 		plans;
 	char shared[WEIR__SETTING_TEXT_SIZE], file[WEIR__SETTING_TEXT_SIZE], policy[WEIR__SETTING_TEXT_SIZE];
+	struct weir__proxies proxies;
+	struct weir__header_map authorize_headers;
 	struct weir__users users;
 
 	struct weir__setting_place places[WEIR__SETTINGS]; /* where each was said last */
@@ -112,6 +118,9 @@ void weir__settings_put(struct weir__settings *settings, const struct weir__sett
 __attribute__((format(printf, 4, 5))) void weir__settings_fault(struct weir__settings *settings,
 								struct weir__setting_place place, const char *name,
 								const char *words, ...);
+
+/* A list: in the file one, with commas in the environment, a flag for each. */
+bool weir__settings_is_list(const struct weir__setting *setting);
 
 /* What would be right for it, as "use ...". */
 void weir__settings_write_right(const struct weir__setting *setting, char *ret_text, size_t size);

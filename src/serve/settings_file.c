@@ -260,7 +260,7 @@ static void read_setting(struct weir__settings *settings, const struct weir__nod
 		refuse_unknown(settings, node->key);
 	else if (setting->kind == WEIR__SETTING_USERS)
 		read_users(settings, node);
-	else if (setting->kind == WEIR__SETTING_WHERE)
+	else if (weir__settings_is_list(setting))
 		read_list(settings, setting, node);
 	else
 		read_value(settings, setting, node);

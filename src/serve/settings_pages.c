@@ -117,7 +117,7 @@ static void write_range(const struct weir__setting *setting, char *text, size_t 
 	char least[32], most[32];
 
 	text[0] = '\0';
-	if (setting->kind == WEIR__SETTING_WHERE)
+	if (weir__settings_is_list(setting))
 		(void)snprintf(text, size, " May be given up to %u times.", (unsigned)setting->most);
 	if (setting->kind > WEIR__SETTING_DURATION)
 		return;

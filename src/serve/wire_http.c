@@ -71,6 +71,7 @@ static size_t answer_request(struct weir__worker *worker, struct weir__connectio
 					.client = &connection->client,
 					.request = request,
 					.reply = &reply,
+					.socket = connection->socket,
 					.is_ending = atomic_load_explicit(&worker->is_stopping, memory_order_relaxed) };
 	const struct weir__route *route;
 

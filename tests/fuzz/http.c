@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -37,6 +38,7 @@ static struct weir__policies *policies;
 static struct weir_table *table;
 static const struct weir_table_limit *counted_as;
 static unsigned char *fresh;
+static int ends[2]; /* of a connection, for whoever asks who is connected: a proxy by a path */
 static char folder[] = "/tmp/weir-fuzz-XXXXXX", path[64];
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -67,6 +69,11 @@ static void make_settings(void)
 	require(file && fputs(policy_text, file) >= 0 && fclose(file) == 0, "no file");
 	weir__settings_init(&settings, stderr);
 	(void)snprintf(settings.policy, sizeof(settings.policy), "%s", path);
+	require(weir__header_map_add(&settings.authorize_headers, "x-user=user", 11) &&
+			weir__header_map_add(&settings.authorize_headers, "items", 5) &&
+			weir__proxies_add(&settings.proxies, "10.0.0.0/8", 10),
+		"no settings");
+	require(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "no sockets");
 	with_users = settings;
 	with_users.users.n = 1;
 	strcpy(user->name, "web");
@@ -126,7 +133,7 @@ static void judge(const struct weir__http_reply *reply, size_t most, bool is_our
 {
 	static char head[WEIR__REPLY_HEAD_ROOM + 1];
 	const char *const end = memmem(reply->bytes, reply->length, "\r\n\r\n", 4);
-	const char *type, *length;
+	const char *type, *length, *problem;
 	size_t head_length;
 	unsigned status;
 	json_t *body;
@@ -139,6 +146,7 @@ static void judge(const struct weir__http_reply *reply, size_t most, bool is_our
 	require(sscanf(head, "HTTP/1.1 %3u ", &status) == 1 && strlen(head) == head_length, "no status, or a NUL");
 	type = header_of(head, "\r\nContent-Type: ");
 	length = header_of(head, "\r\nContent-Length: ");
+	problem = header_of(head, "\r\nWeir-Problem: ");
 	require(type && length && header_of(head, "Date: "), "a header is missing");
 	if (reply->is_without_body) {
 		require(reply->length == head_length, "a body that nobody asked for");
@@ -149,6 +157,11 @@ static void judge(const struct weir__http_reply *reply, size_t most, bool is_our
 		return;
 	body = json_loadb(end + 4, reply->length - head_length, JSON_REJECT_DUPLICATES, NULL);
 	require(body != NULL, "a body that is no JSON");
+	if (problem) { /* a denial for nginx, which makes a 429 of it */
+		require(status == 403 && strncmp(problem, end + 4, reply->length - head_length - 1) == 0,
+			"a problem that is another one in the header");
+		status = 429;
+	}
 	require(status < 400 || !is_ours ||
 			(strncmp(type, WEIR__TYPE_PROBLEM, sizeof(WEIR__TYPE_PROBLEM) - 1) == 0 &&
 			 json_integer_value(json_object_get(body, "status")) == status),
@@ -165,7 +178,9 @@ static void answer(struct weir__commands *commands, struct weir__http_request *r
 	static struct weir__http_date date;
 	struct weir__client client = { .number = 1 };
 	struct weir__http_reply reply;
-	struct weir__http_call call = { .commands = commands, .client = &client, .request = request, .reply = &reply };
+	struct weir__http_call call = {
+		.commands = commands, .client = &client, .request = request, .reply = &reply, .socket = ends[0]
+	};
 	const struct weir__route *route;
 	size_t most = WEIR__REPLY_MOST;
 

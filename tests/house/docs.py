@@ -15,6 +15,8 @@ main, which must succeed. The block after <!-- output: NAME --> is what it print
 ```python blocks after a line <!-- run: NAME --> are run, and compared in the same way. They, and all commands, find
 weir.py and the shared library that lies next to LIBRARY.a.
 
+A block after <!-- file: PATH --> is that file, from its first line to its last.
+
 The blocks of a page run in their order. Shared memory that one leaves for the next is named guide-shop: that is another
 name in each run, so that two at once do not meet."""
 
@@ -29,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 20
 NOT_RUN = "# not run"
 SHARED, SHARED_HERE = "guide-shop", f"guide-shop-{os.getpid()}"
-MARK = re.compile(r"<!--\s*(compile|run|output):\s*(\S+)\s*-->\s*$")
+MARK = re.compile(r"<!--\s*(compile|run|output|file):\s*(\S+)\s*-->\s*$")
 FENCE = re.compile(r"\s*(`{3,}|~{3,})\s*(\w*)")
 
 
@@ -146,6 +148,15 @@ def run_python(block, outputs, environment):
     return faults or judge(block, outputs, output, status)
 
 
+def compare_file(block):
+    path = ROOT / block.mark[1]
+    if not path.is_file():
+        return [f"{block.at()}: there is no {block.mark[1]}"]
+    if path.read_text(encoding="utf-8").splitlines() != block.lines:
+        return [f"{block.at()}: {block.mark[1]} is not what this shows"]
+    return []
+
+
 def judge(block, outputs, output, status):
     """What is wrong with what a program has printed, and how it ended."""
     name = block.mark[1]
@@ -164,11 +175,11 @@ def main(build, library, pages):
                        PYTHONPATH=str(ROOT / "bindings/python"), PYTHONDONTWRITEBYTECODE="1",
                        WEIR_LIBRARY=str(library.with_suffix(".so")))
     faults = []
-    commands = programs = 0
+    commands = programs = files = 0
     for page in pages:
         found = list(blocks(page))
         outputs = {block.mark[1]: block for block in found if block.mark and block.mark[0] == "output"}
-        programmed = {block.mark[1] for block in found if block.mark and block.mark[0] != "output"}
+        programmed = {block.mark[1] for block in found if block.mark and block.mark[0] in ("compile", "run")}
         for name in sorted(outputs.keys() - programmed):
             faults.append(f"{outputs[name].at()}: output of {name}, which this page does not compile or run")
         for block in found:
@@ -178,11 +189,14 @@ def main(build, library, pages):
             elif block.mark and block.mark[0] == "run":
                 programs += 1
                 faults += run_python(block, outputs, environment)
+            elif block.mark and block.mark[0] == "file":
+                files += 1
+                faults += compare_file(block)
             elif block.language == "console" and not block.mark:
                 ran, wrong = run_console(block, environment)
                 commands += ran
                 faults += wrong
-    print("\n".join(faults) or f"docs: {len(pages)} pages, {commands} commands, {programs} programs, all as documented")
+    print("\n".join(faults) or f"docs: {len(pages)} pages, {commands} commands, {programs} programs, {files} files, all as documented")
     return 1 if faults else 0
 
 

@@ -135,6 +135,25 @@ static const struct {
 	{ "http", "none", "" },
 	{ "http", "127.0.0.1:0", "127.0.0.1:0" },
 	{ "http", "nothing", NULL },
+	{ "proxies", "10.0.0.0/8", "10.0.0.0/8" },
+	{ "proxies", "192.0.2.7", "192.0.2.7/32" },
+	{ "proxies", "::ffff:192.0.2.7", "192.0.2.7/32" },
+	{ "proxies", "2001:DB8::/32", "2001:db8::/32" },
+	{ "proxies", "unix", "unix" },
+	{ "proxies", "none", "" },
+	{ "proxies", "10.0.0.1/8", NULL },
+	{ "proxies", "10.0.0.0/33", NULL },
+	{ "proxies", "localhost", NULL },
+	{ "proxies", "", NULL },
+	{ "authorize_headers", "X-API-Key=api_key", "x-api-key=api_key" },
+	{ "authorize_headers", "X-API-Key", "x-api-key=x_api_key" },
+	{ "authorize_headers", "none", "" },
+	{ "authorize_headers", "x-real-ip=ip", NULL },
+	{ "authorize_headers", "host", NULL },
+	{ "authorize_headers", "x api key", NULL },
+	{ "authorize_headers", "=a", NULL },
+	{ "authorize_headers", "a=", NULL },
+	{ "authorize_headers", "", NULL },
 	{ "header_time", "100ms", "100ms" },
 	{ "header_time", "0", NULL },
 	{ "ratelimit_headers", "draft11", "draft11" },
@@ -205,6 +224,10 @@ static const struct {
 	{ NULL, NULL, NULL, { "--listen", "e:5", "--listen=./f" }, "listen", "e:5,./f" },
 	{ "http: [a:1, b:2]", NULL, NULL, { "--http", "none" }, "http", "" },
 	{ "http: none", NULL, NULL, { "--http", "e:5" }, "http", "e:5" },
+	{ NULL, NULL, NULL, { NULL }, "proxies", "127.0.0.0/8,::1/128,unix" },
+	{ NULL, NULL, NULL, { "--proxies=unix", "--proxies=10.0.0.1" }, "proxies", "10.0.0.1/32,unix" },
+	{ "proxies: [10.0.0.0/8, unix]", "WEIR_PROXIES", "::1,192.0.2.1", { NULL }, "proxies", "::1/128,192.0.2.1/32" },
+	{ "authorize_headers: [a, b-c=d]", NULL, NULL, { NULL }, "authorize_headers", "a=a,b-c=d" },
 	{ "", NULL, NULL, { NULL }, "keys", "1000000" },
 	{ "# nothing\n---\n", NULL, NULL, { NULL }, "keys", "1000000" },
 	{ "limits: []\nkeys: 7\nattributes: {}\n", NULL, NULL, { NULL }, "keys", "7" }, /* a policy is not read here */
@@ -275,7 +298,7 @@ static const struct {
 	  "FILE:8:1: 'keys' again; it was given in line 1\n"
 	  "FILE:1:7: keys: found a list; " KEYS_RIGHT
 	  "FILE:2:1: keyz: found an unknown setting; use listen, http, keys, arena, shared, file, workers, connections, idle, "
-	  "header_time, ratelimit_headers, output, stall, holds, policy, plans, users, limits or attributes\n"
+	  "header_time, ratelimit_headers, proxies, authorize_headers, output, stall, holds, policy, plans, users, limits or attributes\n"
 	  "FILE:3:7: idle: \"5m\": use a time from 0 to 365day, written as 30s, 5min or 1hour\n"
 	  "FILE:5:3: listen: \"x\": " WHERE_RIGHT "FILE:7:2: listen: found nothing; " WHERE_RIGHT
 	  "FILE:9:8: arena: found a map; use bytes from 0 to 1TiB, written as 65536, 64KiB or 4MiB\n" },

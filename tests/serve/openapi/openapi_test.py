@@ -61,8 +61,8 @@ def serving(policy):
 # --- one example -------------------------------------------------------------------------------------------------------
 
 def request_of(path, operation, name):
-    """(target, type, body)"""
-    query = []
+    """(target, headers, body)"""
+    query, headers = [], {}
     for parameter in map(resolved, operation.get("parameters", [])):
         example = parameter.get("examples", {}).get(name)
         if example is None:
@@ -70,13 +70,16 @@ def request_of(path, operation, name):
         value = example["value"]
         if parameter["in"] == "path":
             path = path.replace("{" + parameter["name"] + "}", urllib.parse.quote(value, safe="@"))
+        elif parameter["in"] == "header":
+            headers[parameter["name"]] = value
         else:
             query += value.items() if isinstance(value, dict) else [(parameter["name"], str(value))]
     target = path + ("?" + urllib.parse.urlencode(query) if query else "")
     for type_, content in operation.get("requestBody", {}).get("content", {}).items():
         value = content["examples"][name]["value"]
-        return target, type_, value if type_ != "application/json" else json.dumps(value)
-    return target, None, None
+        headers["Content-Type"] = type_
+        return target, headers, value if type_ != "application/json" else json.dumps(value)
+    return target, headers, None
 
 
 def compare(wanted, got, where, name=None):
@@ -134,8 +137,8 @@ def execute(client, path, method, operation):
     n = 0
     for status, response, name in examples_of(operation):
         where = f"{method} {path} {name}"
-        target, type_, body = request_of(path, operation, name)
-        client.request(method.upper(), target, body, {"Content-Type": type_} if type_ else {})
+        target, headers, body = request_of(path, operation, name)
+        client.request(method.upper(), target, body, headers)
         got = client.getresponse()
         answer = got.read().decode()
         assert str(got.status) == status, (where, got.status, answer)
@@ -176,6 +179,9 @@ def every_route_is_described():
             client.request("PATCH", path.replace("{", "").replace("}", ""))
             answer = client.getresponse()
             answer.read()
+            if SPEC["paths"][path].get("get", {}).get("x-any-method"):
+                assert answer.status == 200, (path, answer.status)
+                continue
             allowed = set(answer.getheader("Allow", "").split(", ")) - {"HEAD"}
             assert (answer.status, allowed) == (405, methods), (path, answer.status, allowed, methods)
         with open(os.path.join(HERE, "../../../docs/http.md"), encoding="utf-8") as page:

@@ -1,0 +1,138 @@
+/* http_asking.c: the service of http_in_process.c, asking a server: weir serve decides, for all processes that ask it. The
+ * connection is kept from one request to the next.
+ *
+ *     http_asking HOST:PORT|PATH PORT */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "http_service.h"
+
+struct limiter {
+	const char *where;
+	int socket; /* -1: not connected */
+};
+
+/* Behind what is in the text: NAME=VALUE, of a value what may be in a query as it is, and %XX for all else. */
+static void add_attribute(char text[SERVICE_HEAD_SIZE], const char *name, const char *value)
+{
+	size_t n = strlen(text);
+
+	n += (size_t)snprintf(text + n, SERVICE_HEAD_SIZE - n, "%s=", name);
+	for (; *value && n + 4 < SERVICE_HEAD_SIZE; value++) {
+		const unsigned char byte = (unsigned char)*value;
+		const int is_plain = strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._/",
+					    byte) != NULL;
+
+		n += (size_t)snprintf(text + n, SERVICE_HEAD_SIZE - n, is_plain ? "%c" : "%%%02X", byte);
+	}
+}
+
+/* An answer: its head with a NUL behind it, and the body behind that. NULL: it does not come, or does not fit. */
+static const char *read_answer(int socket, char text[SERVICE_HEAD_SIZE])
+{
+	size_t n = 0, wanted = 0;
+	char *body = NULL;
+
+	while (body == NULL || n < wanted) {
+		const ssize_t got = recv(socket, text + n, SERVICE_HEAD_SIZE - 1 - n, 0);
+		const char *length;
+
+		if (got <= 0)
+			return NULL;
+		n += (size_t)got;
+		text[n] = '\0';
+		if (body)
+			continue;
+		body = strstr(text, "\r\n\r\n");
+		length = body ? strstr(text, "\r\nContent-Length: ") : NULL;
+		if (body == NULL)
+			continue;
+		if (length == NULL || length > body)
+			return NULL;
+		body[2] = '\0'; /* so the last header ends its line */
+		body += 4;
+		wanted = (size_t)(body - text) + strtoul(length + 18, NULL, 10);
+	}
+	return body;
+}
+
+/* A server may have closed a connection that was idle: so a second try is made, on a new one. At worst, if an answer was
+ * lost, the client is charged twice. */
+static const char *ask(struct limiter *limiter, const char *question, char answer[SERVICE_HEAD_SIZE])
+{
+	for (int i = 0; i < 2; i++) {
+		const char *body;
+
+		if (limiter->socket < 0)
+			limiter->socket = service_connect(limiter->where);
+		if (limiter->socket < 0)
+			return NULL;
+		if (service_send(limiter->socket, question, strlen(question))) {
+			body = read_answer(limiter->socket, answer);
+			if (body)
+				return body;
+		}
+		close(limiter->socket);
+		limiter->socket = -1;
+	}
+	return NULL;
+}
+
+/* What tells of limits goes to the client as the server says it. */
+static void pass_on(const char *head, struct service_answer *ret_answer)
+{
+	static const char *const names[] = { "RateLimit: ", "RateLimit-Policy: ", "Retry-After: " };
+	size_t n = 0;
+
+	for (const char *line = strstr(head, "\r\n"); line && line[2]; line = strstr(line + 2, "\r\n"))
+		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+			if (strncasecmp(line + 2, names[i], strlen(names[i])) == 0 && n < sizeof(ret_answer->headers))
+				n += (size_t)snprintf(ret_answer->headers + n, sizeof(ret_answer->headers) - n,
+						      "%.*s\r\n", (int)strcspn(line + 2, "\r"), line + 2);
+}
+
+static void limit(void *context, const struct service_request *request, struct service_answer *ret_answer)
+{
+	char question[SERVICE_HEAD_SIZE] = "GET /v1/check?", answer[SERVICE_HEAD_SIZE];
+	const char *body;
+	size_t n;
+
+	add_attribute(question, "ip", request->ip);
+	add_attribute(question, "&method", request->method);
+	add_attribute(question, "&path", request->path);
+	if (request->api_key)
+		add_attribute(question, "&api_key", request->api_key);
+	n = strlen(question);
+	if (snprintf(question + n, sizeof(question) - n, " HTTP/1.1\r\nHost: weir\r\n\r\n") >=
+	    (int)(sizeof(question) - n)) {
+		ret_answer->status = 400;
+		return;
+	}
+	body = ask(context, question, answer);
+	if (body == NULL)
+		return; /* without a server everybody gets in */
+	pass_on(answer, ret_answer);
+	if (strncmp(answer, "HTTP/1.1 4", 10) != 0)
+		return;
+	ret_answer->status = atoi(answer + 9); /* denied, or it cannot be decided: who sends nonsense gets no further */
+	(void)snprintf(ret_answer->body, sizeof(ret_answer->body), "%s", body);
+}
+
+int main(int argc, char **argv)
+{
+	struct limiter limiter = { .where = argv[1], .socket = -1 };
+	int result;
+
+	if (argc != 3) {
+		fprintf(stderr, "usage: http_asking HOST:PORT|PATH PORT\n");
+		return 2;
+	}
+	result = service_run(argv[2], limit, &limiter);
+	if (limiter.socket >= 0)
+		close(limiter.socket);
+	return result;
+}

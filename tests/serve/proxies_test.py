@@ -1,0 +1,375 @@
+#!/usr/bin/env python3
+"""The configurations under examples/ for nginx, Caddy and HAProxy, run by those programs as Debian has them, before a
+service that records what reaches it.
+
+    proxies_test.py WEIR EXAMPLES
+
+Each file is used as it is, but that ports become free ones and that Weir is waited for longer: the machine of a test may
+be busy."""
+
+import contextlib
+import http.server
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from daemon import TIMEOUT_S, Daemon, run
+from visitor import changed, check_told, clients, free_port, visit
+
+WEIR, EXAMPLES = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+BALANCER = "127.0.0.2"  # stands for one of 10.0.0.0/8: a proxy before the proxy
+
+
+# --- a service --------------------------------------------------------------------------------------------------------
+
+class Service(http.server.ThreadingHTTPServer):
+    """Answers everything with 200, but /forbidden with 403, and keeps (method, target, headers) of it."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        self.seen = []
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
+
+    def handle_error(self, request, client_address):
+        """Proxies close connections as they like."""
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # an answer is one write
+
+    def answer(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.server.seen.append((self.command, self.path, self.headers))
+        self.send_response(403 if self.path == "/forbidden" else 200)
+        self.send_header("Content-Length", str(len(body) + 3))
+        self.end_headers()
+        self.wfile.write(b"ok " + body)
+
+    do_GET = do_POST = do_PUT = answer
+
+    def log_message(self, *what):
+        pass
+
+
+# --- proxies ----------------------------------------------------------------------------------------------------------
+
+class Stage:
+    """Weir, a service, and a proxy between that and clients, all in one folder."""
+
+    def __init__(self, folder, configure, changes=(), users=""):
+        self.folder, self.port, self.service = folder, free_port(), Service()
+        with open(os.path.join(EXAMPLES, "proxies/weir.yaml"), encoding="utf-8") as file:
+            self.put("weir.yaml", changed(file.read(), ("10.0.0.0/8", BALANCER)) + users)
+        self.weir_port = free_port()
+        self.weir = Daemon(WEIR, folder, ("--keys", "10000", "--workers", "1", "--config", self.path("weir.yaml")),
+                           http=f"127.0.0.1:{self.weir_port}", cwd=os.path.dirname(EXAMPLES))
+        self.ports = {"8080": self.weir_port, "8000": self.port, "3000": self.service.server_address[1]}
+        self.proxy, self.log = None, open(self.path("proxy.log"), "wb+")
+        self.configure, self.more_changes = configure, changes
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def put(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path(name)
+
+    def take(self, name, *changes):
+        """A file of the examples, with the ports of this stage."""
+        with open(os.path.join(EXAMPLES, name), encoding="utf-8") as file:
+            text = re.sub(r":(8080|8000|3000)\b", lambda found: f":{self.ports[found[1]]}", file.read())
+        return self.put(os.path.basename(name), changed(text, *changes))
+
+    def start(self):
+        self.weir.start()
+        self.start_proxy()
+
+    def start_proxy(self):
+        command = self.configure(self, *self.more_changes)
+        self.proxy = subprocess.Popen(command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=self.log,
+                                      stderr=subprocess.STDOUT, env={**os.environ, "HOME": self.folder})
+        end = time.monotonic() + TIMEOUT_S
+        while True:
+            with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", self.port), 10):
+                return
+            assert self.proxy.poll() is None and time.monotonic() < end, f"{command[0]} does not start: {self.said()}"
+            time.sleep(0.01)
+
+    def stop_proxy(self):
+        if self.proxy and self.proxy.poll() is None:
+            self.proxy.send_signal(signal.SIGTERM)
+            try:
+                self.proxy.wait(TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self.proxy.kill()
+                self.proxy.wait()
+
+    def said(self):
+        self.log.seek(0)
+        return self.log.read().decode(errors="replace")
+
+    def close(self):
+        self.stop_proxy()
+        self.weir.close()
+        self.service.shutdown()
+        self.service.server_close()
+        self.log.close()
+
+    def ask(self, client, *what, **more):
+        return visit(self.port, client, *what, **more)
+
+
+def nginx(stage, *changes):
+    """nginx must write nowhere but here, and stay in the foreground, where its process is known."""
+    places = "".join(f"{name}_temp_path {stage.path(name)};\n" for name in
+                     ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    path = stage.take("nginx/nginx.conf", ("http {\n", f"http {{\naccess_log off;\n{places}"),
+                      ("250ms", "30s"), ("500ms", "30s"), ("events {}", "daemon off;\nmaster_process off;\npid nginx.pid;\nevents {}"), *changes)
+    return ["nginx", "-p", stage.folder, "-e", "stderr", "-c", path]
+
+
+def caddy(stage, *changes, name="Caddyfile"):
+    path = stage.take(f"caddy/{name}", ("10.0.0.0/8", BALANCER), *changes)
+    return ["caddy", "run", "--adapter", "caddyfile", "--config", path]
+
+
+def caddy_in_short(stage, *changes):
+    return caddy(stage, *changes, name="forward_auth.Caddyfile")
+
+
+def haproxy(stage, *changes):
+    of_lua = [change for change in changes if change[0].startswith("\t")]
+    stage.take("haproxy/weir.lua", ("timeout_ms = 500", "timeout_ms = 30000"), *of_lua)
+    return ["haproxy", "-db", "-f", stage.take("haproxy/haproxy.cfg", *(one for one in changes if one not in of_lua))]
+
+
+@contextlib.contextmanager
+def staged(configure, *changes, users=""):
+    program = configure.__name__.split("_")[0]
+    assert shutil.which(program), f"there is no {program}: install the Debian package"
+    with tempfile.TemporaryDirectory(prefix="weir-proxies-") as folder:
+        stage = Stage(folder, configure, changes, users)
+        try:
+            stage.start()
+            yield stage
+        except AssertionError as fault:
+            raise AssertionError(f"{fault}\n{stage.said()}") from fault
+        finally:
+            stage.close()
+
+
+# --- what holds with each ---------------------------------------------------------------------------------------------
+
+def clients_are_limited(stage):
+    """So many reach the service, and one more is told when to come back."""
+    client = next(clients)
+    for remaining in range(19, -1, -1):
+        status, headers, body = stage.ask(client, target=f"/page?n={remaining}")
+        assert (status, body) == (200, b"ok "), (status, body)
+        assert headers["ratelimit"].startswith(f'"per-client";r={remaining};t='), headers
+        assert headers["ratelimit-policy"] == '"per-client";q=20;w=720', headers
+        assert "retry-after" not in headers, headers
+    seen = len(stage.service.seen)
+    check_told(stage.ask(client), "per-client")
+    assert len(stage.service.seen) == seen == 20, stage.service.seen
+    assert stage.service.seen[0][:2] == ("GET", "/page?n=19"), stage.service.seen[0]
+    assert stage.ask(next(clients))[0] == 200
+
+
+def nothing_that_a_client_says_helps(stage):
+    """Not another address, method or path, nor what /v1/authorize is asked with."""
+    client = next(clients)
+    for i in range(20):
+        assert stage.ask(client)[0] == 200
+    for headers in ([("X-Forwarded-For", "203.0.113.7")], [("X-Forwarded-For", "203.0.113.7, 127.0.0.1")],
+                    [("X-Forwarded-For", "203.0.113.7"), ("X-Forwarded-For", "203.0.113.8")],
+                    [("X-Real-IP", "203.0.113.7")], [("Forwarded", "for=203.0.113.7")],
+                    [("X-Forwarded-For", "nonsense")], [("x-forwarded-for", "\xff\xfe")]):
+        check_told(stage.ask(client, headers=headers), "per-client")
+    for target in ("/?cost=0", "/?ip=203.0.113.7&cost=0", "/?deny=200", "/?deny=403"):
+        check_told(stage.ask(client, target=target), "per-client")
+
+
+def what_a_request_is_cannot_be_spoofed(stage):
+    client = next(clients)
+    for _ in range(2):
+        status, _, body = stage.ask(client, "POST", "/orders/7", body=b"two socks")
+        assert (status, body) == (200, b"ok two socks"), (status, body)
+    check_told(stage.ask(client, "POST", "/orders/7", body=b"another"), "orders")
+    for name, value in (("Method", "GET"), ("Uri", "/"), ("URL", "http://a/"), ("Host", "other")):
+        for begin in ("X-Original-", "X-Forwarded-"):
+            answer = stage.ask(client, "POST", "/a/..//%6frders/8?x", [(begin + name, value)], body=b"spoofed")
+            check_told(answer, "orders")
+    assert stage.ask(client, "GET", "/orders/7")[0] == 200
+
+
+def keys_are_limited(stage):
+    for key in ("first", "second"):
+        for _ in range(5):
+            assert stage.ask(next(clients), headers=[("X-Api-Key", key)])[0] == 200
+        check_told(stage.ask(next(clients), headers=[("x-api-key", key)]), "per-key")
+    status, _, _ = stage.ask(next(clients), headers=[("X-Api-Key", "first"), ("X-Api-Key", "third")])
+    assert status != 200, "the first key is used up"
+    status, _, _ = stage.ask(next(clients), headers=[("X-Api-Key", "third"), ("X-Api-Key", "first")])
+    # One of them counts, and then the service gets that one alone; or the request is refused.
+    assert status != 200 or stage.service.seen[-1][2].get_all("X-Api-Key") == ["third"], stage.service.seen[-1]
+
+
+def chains_lead_to_the_client(stage):
+    """Who comes through a balancer that is known is known by the address that this one tells."""
+    for i in range(20):
+        line = ["203.0.113.9", f"198.51.100.{i}, 203.0.113.9", "203.0.113.9:4711"][i % 3]
+        assert stage.ask(BALANCER, headers=[("X-Forwarded-For", line)])[0] == 200, line
+    check_told(stage.ask(BALANCER, headers=[("X-Forwarded-For", "203.0.113.9")]), "per-client")
+    assert stage.ask(BALANCER, headers=[("X-Forwarded-For", "203.0.113.10")])[0] == 200
+    assert stage.ask(BALANCER, headers=[("X-Forwarded-For", "2001:db8::9")])[0] == 200
+
+
+def what_is_exempt_is_not_limited(stage):
+    client = next(clients)
+    for _ in range(22):
+        status, headers, _ = stage.ask(client, target="/health")
+        assert status == 200 and "ratelimit" not in headers and "ratelimit-policy" not in headers, headers
+
+
+def what_the_service_refuses_is_its_own(stage):
+    status, headers, body = stage.ask(next(clients), target="/forbidden")
+    assert (status, body) == (403, b"ok ") and "retry-after" not in headers, (status, headers, body)
+
+
+def large_requests_are_answered(stage):
+    """Headers that Weir would not take do no harm: it gets none of them, or says so."""
+    headers = [(f"X-Many-{i}", "v" * 60) for i in range(70)]
+    assert stage.ask(next(clients), headers=headers)[0] in (200, 431)
+    assert stage.ask(next(clients), headers=[("Cookie", "c" * 7000)])[0] == 200
+    assert stage.ask(next(clients), "POST", "/upload", body=b"b" * 300000)[0] == 200
+    before = len(stage.service.seen)
+    assert stage.ask(next(clients), target="/" + "a" * 9000)[0] >= 400  # Weir cannot decide by such a path
+    assert len(stage.service.seen) == before
+
+
+CHECKS = [clients_are_limited, nothing_that_a_client_says_helps, what_a_request_is_cannot_be_spoofed, keys_are_limited,
+          chains_lead_to_the_client, what_is_exempt_is_not_limited,
+          what_the_service_refuses_is_its_own, large_requests_are_answered]
+
+
+def without_weir(stage, status, opened, *open_changes):
+    """Nobody gets in; or, as the comments of the configuration say how, everybody."""
+    assert stage.weir.end() == 0
+    before = len(stage.service.seen)
+    got = stage.ask(next(clients))[0]
+    assert got == status and len(stage.service.seen) == before, (got, status)
+    stage.stop_proxy()
+    stage.more_changes = open_changes
+    stage.start_proxy()
+    for method, body in (("GET", None), ("POST", b"three")):
+        got, _, text = stage.ask(next(clients), method, body=body)
+        assert (got, text) == (200, b"ok " + (body or b"")), (got, text)
+    assert len(stage.service.seen) == before + 2
+    if opened:
+        opened(stage)
+
+
+def still_limits(stage):
+    """What lets everybody in without Weir does not do so with it."""
+    stage.weir.start()
+    end = time.monotonic() + TIMEOUT_S
+    while "ratelimit" not in stage.ask(next(clients))[1]:
+        assert time.monotonic() < end, "Weir is not asked again"
+        time.sleep(0.02)
+    client = next(clients)
+    for _ in range(20):
+        assert stage.ask(client)[0] == 200
+    check_told(stage.ask(client), "per-client")
+
+
+WITHOUT = {
+    nginx: (500, ("            # error_page 500", "            error_page 500")),
+    caddy: (502, ("\t# handle_errors", "\thandle_errors"), ("\t#\t", "\t"), ("\t# }", "\t}")),
+    haproxy: (503, ("    http-request return", "    # http-request return")),
+}
+
+
+def hold(stage, checks):
+    for check in checks:
+        try:
+            stage.service.seen.clear()
+            check(stage)
+        except (AssertionError, OSError, KeyError, ValueError) as fault:
+            raise AssertionError(f"{check.__name__}: {type(fault).__name__}: {fault}") from fault
+
+
+def works(configure):
+    with staged(configure) as stage:
+        hold(stage, CHECKS)
+        status, *changes = WITHOUT[configure]
+        without_weir(stage, status, still_limits, *changes)
+        return f"{len(CHECKS)} checks, and without Weir"
+
+
+def works_in_short():
+    """Who is let in is not told of its limits: all else is the same."""
+    checks = [check for check in CHECKS if check is not clients_are_limited]
+    with staged(caddy_in_short) as stage:
+        hold(stage, checks)
+        return f"{len(checks)} checks"
+
+
+def refuses_by_itself():
+    """A 403 that is nginx's own is no denial of Weir's."""
+    with staged(nginx, ("            auth_request /weir;\n", "            deny 127.9.9.9;\n            auth_request /weir;\n")) as stage:
+        status, headers, _ = stage.ask("127.9.9.9")
+        assert status == 403 and "retry-after" not in headers, (status, headers)
+        assert stage.ask(next(clients))[0] == 200
+
+
+TOKEN = "a-token-of-a-test"
+USERS = f"users:\n  proxy:\n    token: {TOKEN}\n"
+
+# What a client gets while the proxy has no token, and how it gets one.
+WITH_TOKEN = {
+    nginx: (401, ('            proxy_set_header Connection        "";\n',
+                  f'            proxy_set_header Connection        "";\nproxy_set_header Authorization "Bearer {TOKEN}";\n')),
+    caddy: (401, ("\t\t\theader_up -X-Original-*\n",
+                  f'\t\t\theader_up -X-Original-*\nheader_up Authorization "Bearer {TOKEN}"\n')),
+    haproxy: (401, ('\t\t["x-forwarded-method"]', f'\t\t["authorization"] = {{ "Bearer {TOKEN}" }},\n\t\t["x-forwarded-method"]')),
+}
+
+
+def says_who_it_is(configure):
+    """The token is the proxy's: the client's own Authorization goes to the service, and helps nobody."""
+    status, change = WITH_TOKEN[configure]
+    own = [("Authorization", "Basic dXNlcjpwYXNzd29yZA==")]
+    with staged(configure, users=USERS) as stage:
+        assert stage.ask(next(clients), headers=own)[0] == status
+        stage.stop_proxy()
+        stage.more_changes = [change]
+        stage.start_proxy()
+        client = next(clients)
+        for _ in range(20):
+            assert stage.ask(client, headers=own)[0] == 200
+        assert stage.service.seen[-1][2].get_all("Authorization") == [own[0][1]], stage.service.seen[-1]
+        check_told(stage.ask(client, headers=own), "per-client")
+
+
+def main():
+    tests = [(configure.__name__, lambda configure=configure: works(configure)) for configure in WITHOUT]
+    tests += [("nginx, with a deny of its own", refuses_by_itself), ("caddy, in its short form", works_in_short)]
+    tests += [(f"{configure.__name__}, with a token", lambda configure=configure: says_who_it_is(configure))
+              for configure in WITH_TOKEN]
+    return run(tests)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

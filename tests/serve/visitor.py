@@ -1,0 +1,66 @@
+"""visitor.py: clients of a site that is limited, each with an address of its own, and what they must get.
+
+All of 127.0.0.0/8 is this machine: clients come from 127.0.1.1 and on."""
+
+import contextlib
+import http.client
+import itertools
+import json
+import random
+import socket
+
+from daemon import TIMEOUT_S
+
+clients = (f"127.0.{i // 250 + 1}.{i % 250 + 1}" for i in itertools.count())
+
+
+def free_port():
+    """Below those that the kernel gives to whoever connects: so nobody has it by chance before it is listened at."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+        first = int(file.read().split()[0])
+    while True:
+        port = random.randrange(2048, max(first, 4096))
+        with socket.socket() as place, contextlib.suppress(OSError):
+            place.bind(("0.0.0.0", port))
+            return port
+
+
+def changed(text, *changes):
+    for old, new in changes:
+        assert old in text, f"{old} is not there"
+        text = text.replace(old, new)
+    return text
+
+
+def visit(port, client, method="GET", target="/", headers=(), body=None):
+    """(status, headers with small names, body) as the client at this address gets them."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S, source_address=(client, 0))
+    with contextlib.closing(connection):
+        connection.putrequest(method, target)
+        for name, value in headers:
+            connection.putheader(name, value)
+        if body is not None:
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body)
+        answer = connection.getresponse()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+
+
+def check_denied(answer, limit):
+    """That it is a 429 with all it should have, by the limit of this name."""
+    status, headers, body = answer
+    assert status == 429, answer
+    assert headers["content-type"].startswith("application/problem+json"), headers
+    problem = json.loads(body)
+    assert problem["type"].endswith("#quota-exceeded") and problem["status"] == 429, problem
+    assert problem["violated-policies"] == [limit], problem
+    seconds = int(headers["retry-after"])
+    assert seconds > 0 and headers["ratelimit"].startswith(f'"{limit}";r=0;t={seconds}'), headers
+    return headers, problem
+
+
+def check_told(answer, limit):
+    """Likewise, and that it is all Weir says."""
+    headers, problem = check_denied(answer, limit)
+    assert int(headers["retry-after"]) == -(-problem["retry_after_ns"] // 10**9), (headers, problem)
+    assert headers["ratelimit-policy"].startswith(f'"{limit}";q='), headers
