@@ -210,6 +210,15 @@ void weir__net_stop_listening(int listener)
 	(void)shutdown(listener, SHUT_RDWR);
 }
 
+bool weir__net_is_listener(int descriptor)
+{
+	socklen_t length = sizeof(int);
+	int listens;
+
+	return getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0 && listens != 0 &&
+	       weir__net_unblock(descriptor) == 0;
+}
+
 void weir__net_end_writing(int socket)
 {
 	(void)shutdown(socket, SHUT_WR);

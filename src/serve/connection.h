@@ -49,6 +49,9 @@ struct weir__connection {
 	bool is_finished; /* all is answered: nothing will be written any more */
 };
 
+/* Whether another server listens in the worker's place. */
+enum { WEIR__STAYS, WEIR__IS_TO_LEAVE, WEIR__HAS_LEFT };
+
 struct weir__worker {
 	pthread_t thread;
 	struct weir__loop loop;
@@ -60,9 +63,10 @@ struct weir__worker {
 	weir_ns look_at;                     /* whether they take them */
 	uint64_t accepted;
 	_Atomic bool is_stopping;
-	bool is_full;      /* listeners are not asked until a connection is closed, */
-	weir_ns accept_at; /* or this instant has come */
-	weir_ns now;       /* when the loop last told something */
+	_Atomic int leaving; /* WEIR__STAYS and so on */
+	bool is_full;        /* listeners are not asked until a connection is closed, */
+	weir_ns accept_at;   /* or this instant has come */
+	weir_ns now;         /* when the loop last told something */
 	weir_ns alarm_at;
 	void *of_wires[WEIR__WIRES]; /* what each wire keeps for all connections of the worker */
 	char in[WEIR__IN_SIZE];

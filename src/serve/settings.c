@@ -48,6 +48,8 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "more until it reads.", NULL },
 	{ "stall", WEIR__SETTING_DURATION, 100000000, DAY_NS, "30s", PLACE(stall_ns), "TIME",
 	  "A client that reads nothing of what waits for it for so long is cut off.", NULL },
+	{ "drain", WEIR__SETTING_DURATION, 0, DAY_NS, "30s", PLACE(drain_ns), "TIME",
+	  "When another server has taken over (SIGUSR2), connections of this one are served on for so long, at most.", NULL },
 	{ "holds", WEIR__SETTING_COUNT, 1, 16777216, "65536", PLACE(holds), "N",
 	  "Holds at the same time, at most. Beyond it new ones are refused.", NULL },
 	{ "policy", WEIR__SETTING_TEXT, 0, 0, "", PLACE(policy), "PATH",

@@ -15,7 +15,7 @@
 #include "serve/worker.h"
 
 enum {
-	WEIR__SETTINGS = 17,
+	WEIR__SETTINGS = 18,
 	WEIR__WORKERS_MAX = 256,
 	WEIR__SETTING_TEXT_SIZE = 1024,             /* of a path or a name, with its NUL */
 	WEIR__SETTING_FAULTS_MAX = 50,              /* that are told */
@@ -73,8 +73,8 @@ struct weir__setting_list {
 
 struct weir__settings {
 	struct weir__setting_list listen, http;
-	uint64_t keys, workers, connections, idle_ns, header_time_ns, ratelimit_headers, output, stall_ns, arena, holds,
-		plans;
+	uint64_t keys, workers, connections, idle_ns, header_time_ns, ratelimit_headers, output, stall_ns, drain_ns,
+		arena, holds, plans;
 	char shared[WEIR__SETTING_TEXT_SIZE], file[WEIR__SETTING_TEXT_SIZE], policy[WEIR__SETTING_TEXT_SIZE];
 	struct weir__users users;
 

@@ -469,8 +469,20 @@ static bool is_listener(const struct weir__worker *worker, const void *what)
 	return one >= listeners && one < listeners + worker->options.n_listeners;
 }
 
+/* Sockets that another server listens at must go on, and who waits there is that one's. */
+static void leave_listeners(struct weir__worker *worker)
+{
+	for (size_t i = 0; i < worker->options.n_listeners; i++)
+		weir__loop_remove(&worker->loop, worker->options.listeners[i].socket);
+	atomic_store(&worker->leaving, WEIR__HAS_LEFT);
+}
+
 static void stop_listening(struct weir__worker *worker)
 {
+	if (atomic_load(&worker->leaving) != WEIR__STAYS) {
+		leave_listeners(worker);
+		return;
+	}
 	for (size_t i = 0; i < worker->options.n_listeners; i++) {
 		const struct weir__listener *const listener = &worker->options.listeners[i];
 
@@ -555,6 +567,8 @@ static void *work(void *worker_)
 			worker->loop.was_woken = false;
 			take_handed(worker);
 			weir__worker_take_errands(worker);
+			if (atomic_load(&worker->leaving) == WEIR__IS_TO_LEAVE)
+				leave_listeners(worker);
 		}
 		do_what_is_due(worker);
 	}
@@ -641,6 +655,19 @@ void weir__worker_end(struct weir__worker *worker)
 {
 	atomic_store(&worker->is_stopping, true);
 	weir__loop_wake(&worker->loop);
+}
+
+void weir__worker_leave(struct weir__worker *worker)
+{
+	int stays = WEIR__STAYS;
+
+	if (atomic_compare_exchange_strong(&worker->leaving, &stays, WEIR__IS_TO_LEAVE))
+		weir__loop_wake(&worker->loop);
+}
+
+bool weir__worker_has_left(const struct weir__worker *worker)
+{
+	return atomic_load(&worker->leaving) == WEIR__HAS_LEFT;
 }
 
 void weir__worker_stop(struct weir__worker *worker)
