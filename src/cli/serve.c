@@ -20,6 +20,7 @@
 #include "serve/handover.h"
 #include "serve/holds.h"
 #include "serve/policies.h"
+#include "serve/roster.h"
 #include "serve/settings.h"
 #include "serve/sites.h"
 #include "serve/tally.h"
@@ -34,6 +35,7 @@ struct server {
 	const struct weir_table_limit *counted_as;
 	struct weir__holds *holds;
 	struct weir__crew *crew;
+	struct weir__roster *roster;
 	struct weir__tallies *tallies;
 	struct weir__policies *policies; /* NULL: there is none */
 	struct weir__worker *workers[WEIR__WORKERS_MAX];
@@ -183,7 +185,8 @@ static int start_worker(struct server *server, uint32_t number)
 						.late_ns = settings->header_time_ns,
 						.holds = server->holds,
 						.policies = server->policies,
-						.settings = settings };
+						.settings = settings,
+						.roster = server->roster };
 	int error = ENOMEM;
 
 	options.n_listeners = weir__sites_of_worker(&server->sites, number, workers, NULL);
@@ -195,6 +198,23 @@ static int start_worker(struct server *server, uint32_t number)
 	if (error == 0)
 		return DONE;
 	fprintf(stderr, "weir serve: a worker: %s\n", strerror(error));
+	return FAILED;
+}
+
+static int make_roster(struct server *server)
+{
+	server->roster = weir__roster_new(&server->settings);
+	if (server->roster)
+		return DONE;
+	fputs("weir serve: no memory for users\n", stderr);
+	return FAILED;
+}
+
+static int start_roster(struct server *server)
+{
+	if (weir__roster_start(server->roster, server->crew))
+		return DONE;
+	fputs("weir serve: there is no thread, or no descriptor, to watch users\n", stderr);
 	return FAILED;
 }
 
@@ -215,7 +235,7 @@ static int start(struct server *server)
 		error = start_worker(server, server->n_workers);
 		server->n_workers += error == DONE;
 	}
-	return error;
+	return error == DONE ? start_roster(server) : error;
 }
 
 static const char *first_name(const struct server *server, enum weir__wire_number wire)
@@ -333,6 +353,13 @@ static int next_signal(const struct server *server, const sigset_t *signals)
 	return signal < 0 ? 0 : signal;
 }
 
+static void reload(struct server *server)
+{
+	weir__roster_reload(server->roster);
+	if (server->policies)
+		(void)weir__policies_reload(server->policies);
+}
+
 /* Until it is to end. */
 static void wait_for_signals(struct server *server, const sigset_t *signals)
 {
@@ -341,8 +368,8 @@ static void wait_for_signals(struct server *server, const sigset_t *signals)
 
 		if (signal == SIGTERM || signal == SIGINT)
 			return;
-		if (signal == SIGHUP && server->policies)
-			(void)weir__policies_reload(server->policies);
+		if (signal == SIGHUP)
+			reload(server);
 		if (signal == SIGUSR2)
 			begin_handover(server);
 		if (server->is_handing)
@@ -368,6 +395,7 @@ static void end(struct server *server)
 		weir__worker_stop(server->workers[i]);
 	for (uint32_t i = 0; i < WEIR__WORKERS_MAX; i++)
 		free(server->listeners[i]);
+	weir__roster_free(server->roster);
 	weir__crew_free(server->crew);
 	weir__tallies_free(server->tallies);
 	weir__policies_free(server->policies);
@@ -377,7 +405,8 @@ static void end(struct server *server)
 
 static int run(struct server *server)
 {
-	static int (*const steps[])(struct server *) = { read_policy, open_table, start_policy, make_holds, start };
+	static int (*const steps[])(struct server *) = { read_policy, open_table,  start_policy,
+							 make_holds,  make_roster, start };
 	sigset_t signals;
 	int error;
 

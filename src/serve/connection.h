@@ -57,6 +57,8 @@ struct weir__worker {
 	struct weir__loop loop;
 	struct weir__worker_options options;
 	struct weir__commands commands;
+	struct weir__users users; /* a copy, and which version of them */
+	uint64_t users_version;
 	struct weir__connection connections; /* a ring, this one is none */
 	struct weir__connection begun;       /* likewise, by later and earlier; who began first comes first */
 	uint32_t n_connections, n_behind;    /* of those, who have answers waiting */
@@ -133,6 +135,9 @@ void weir__worker_take_errands(struct weir__worker *worker);
 
 /* Sends so many bytes of `out`, or keeps them. False: the connection is lost. */
 bool weir__worker_flush(struct weir__worker *worker, struct weir__connection *connection, size_t length);
+
+/* worker_users.c: takes users anew if they have changed. */
+void weir__worker_take_users(struct weir__worker *worker);
 
 /* The connection has the beginning of a request, since now if it had none; or no more. */
 void weir__worker_begin(struct weir__worker *worker, struct weir__connection *connection);

@@ -345,13 +345,14 @@ static size_t show_list(const struct weir__setting_list *list, char *ret_text, s
 	return length;
 }
 
-static size_t show_users(const struct weir__users *users, char *ret_text, size_t size)
+size_t weir__settings_show_users(const struct weir__users *users, char ret_text[WEIR__SETTING_SHOWN])
 {
 	size_t length = 0;
 
+	ret_text[0] = '\0';
 	for (size_t i = 0; i < users->n; i++)
-		length += (size_t)snprintf(ret_text + length, size - length, "%s%s:%s", i ? "," : "", users->at[i].name,
-					   weir__role_word(users->at[i].role));
+		length += (size_t)snprintf(ret_text + length, WEIR__SETTING_SHOWN - length, "%s%s:%s", i ? "," : "",
+					   users->at[i].name, weir__role_word(users->at[i].role));
 	return length;
 }
 
@@ -370,7 +371,7 @@ size_t weir__settings_show(const struct weir__settings *settings, const struct w
 	case WEIR__SETTING_WHERE:
 		return show_list(value, ret_text, WEIR__SETTING_SHOWN);
 	case WEIR__SETTING_USERS:
-		return show_users(value, ret_text, WEIR__SETTING_SHOWN);
+		return weir__settings_show_users(value, ret_text);
 	case WEIR__SETTING_TEXT:
 		return (size_t)snprintf(ret_text, WEIR__SETTING_SHOWN, "%s", (const char *)value);
 	case WEIR__SETTING_CHOICE:

@@ -124,6 +124,7 @@ void weir__settings_write_number(enum weir__setting_kind kind, uint64_t number, 
 enum { WEIR__SETTING_SHOWN = 2560 };
 size_t weir__settings_show(const struct weir__settings *settings, const struct weir__setting *setting,
 			   char ret_text[WEIR__SETTING_SHOWN]);
+size_t weir__settings_show_users(const struct weir__users *users, char ret_text[WEIR__SETTING_SHOWN]);
 
 /* settings_pages.c */
 void weir__settings_help(FILE *out);

@@ -62,12 +62,11 @@ static void begin_reply(struct weir__worker *worker, size_t at, struct weir__htt
 	weir__reply_init(ret_reply, worker->out + at, WEIR__OUT_SIZE - at, &http->date);
 }
 
-/* Of a server that ends, or that another one follows, clients are to take a new connection: that is said with the last
- * answer to what has come, since requests behind one that is told so would be lost. */
-static bool is_to_close(const struct weir__worker *worker, bool is_last)
+/* When another server has taken over, clients are to take a new connection. That is said with the last answer to what has
+ * come, since requests behind one that is told so would be lost. */
+static bool is_to_leave(const struct weir__worker *worker, bool is_last)
 {
-	return is_last && (atomic_load_explicit(&worker->is_stopping, memory_order_relaxed) ||
-			   atomic_load_explicit(&worker->leaving, memory_order_relaxed) != WEIR__STAYS);
+	return is_last && atomic_load_explicit(&worker->leaving, memory_order_relaxed) != WEIR__STAYS;
 }
 
 /* Answers behind what is in `out` already, and returns how much is there then. */
@@ -83,8 +82,8 @@ static size_t answer_request(struct weir__worker *worker, struct weir__connectio
 	const struct weir__route *route;
 
 	begin_reply(worker, length, &reply);
-	connection->lingers = request->is_kept_alive && is_to_close(worker, is_last);
-	connection->client.is_leaving = !request->is_kept_alive || connection->lingers;
+	connection->lingers = request->is_kept_alive && is_to_leave(worker, is_last);
+	connection->client.is_leaving = !request->is_kept_alive || call.is_ending || connection->lingers;
 	reply.says_close = connection->client.is_leaving;
 	reply.says_keep_alive = request->reader->parser.http_minor == 0;
 	reply.is_without_body = request->method == HTTP_HEAD;

@@ -566,6 +566,7 @@ static void *work(void *worker_)
 		if (worker->loop.was_woken) {
 			worker->loop.was_woken = false;
 			take_handed(worker);
+			weir__worker_take_users(worker);
 			weir__worker_take_errands(worker);
 			if (atomic_load(&worker->leaving) == WEIR__IS_TO_LEAVE)
 				leave_listeners(worker);
@@ -636,6 +637,8 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	worker->accept_at = worker->alarm_at = worker->look_at = WEIR_NEVER;
 	weir__commands_init(&worker->commands, options->table, options->counted_as);
 	worker->commands.settings = options->settings;
+	worker->commands.users = &worker->users;
+	weir__worker_take_users(worker);
 	worker->commands.holds = options->holds;
 	worker->commands.policies = options->policies;
 	worker->commands.tallies = options->tallies;

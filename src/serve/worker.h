@@ -23,6 +23,7 @@ struct weir__listener {
 struct weir__crew;
 struct weir__holds;
 struct weir__policies;
+struct weir__roster;
 struct weir__settings;
 struct weir__tallies;
 
@@ -41,7 +42,8 @@ struct weir__worker_options {
 	struct weir__holds *holds;             /* of all workers; NULL: there is room for none */
 	struct weir__policies *policies;       /* likewise; NULL: there is none */
 	struct weir__tallies *tallies;         /* of all workers; NULL: nothing is counted */
-	const struct weir__settings *settings; /* for CONFIG GET and AUTH; NULL: none to show, and no users */
+	const struct weir__settings *settings; /* for CONFIG GET; NULL: none to show */
+	struct weir__roster *roster;           /* who may ask; NULL: everybody */
 };
 
 struct weir__worker;
