@@ -1,6 +1,9 @@
 /* handover.c: the variable written and read, and the next server watched until it serves.
  *
- * WEIR_HANDOVER=PIPE,WIRE,ASKED,NAME,SOCKET SOCKET ...,WIRE,ASKED,... No site to listen at has a comma in it. */
+ * WEIR_HANDOVER=PIPE,WIRE,ASKED,NAME,SOCKET SOCKET ...,WIRE,ASKED,... No site to listen at has a comma in it. Behind the wire of
+ * one that is lent comes a +.
+ *
+ * The same is done for sockets of systemd: LISTEN_FDS of them, from 3 on, for the process LISTEN_PID. */
 #include "serve/handover.h"
 
 #include <weir/clock.h>
@@ -45,11 +48,16 @@ static bool read_sockets(char *text, struct weir__site *site)
 	return site->n > 0;
 }
 
-static bool read_wire(const char *word, enum weir__wire_number *ret_wire)
+static bool read_wire(char *word, struct weir__site *site)
 {
+	char *const plus = strchr(word, '+');
+
+	site->is_lent = plus != NULL;
+	if (plus)
+		*plus = '\0';
 	for (enum weir__wire_number wire = 0; wire < WEIR__WIRES; wire++)
 		if (strcmp(word, weir__site_wire_word(wire)) == 0) {
-			*ret_wire = wire;
+			site->wire = wire;
 			return true;
 		}
 	return false;
@@ -69,7 +77,7 @@ static bool read_sites(char *rest, struct weir__sites *sites)
 		struct weir__site *const site = &sites->at[sites->n];
 		char *sockets;
 
-		if (sites->n == WEIR__SITES_MAX || !read_wire(word, &site->wire) ||
+		if (sites->n == WEIR__SITES_MAX || !read_wire(word, site) ||
 		    !read_where(strsep(&rest, ","), site->asked) || !read_where(strsep(&rest, ","), site->name))
 			return false;
 		sockets = strsep(&rest, ",");
@@ -80,7 +88,42 @@ static bool read_sites(char *rest, struct weir__sites *sites)
 	return true;
 }
 
-bool weir__handover_receive(struct weir__sites *ret_sites, int *ret_pipe, FILE *errors)
+/* A number from the environment; 0 if there is none. */
+static unsigned long number_of(const char *variable)
+{
+	const char *const text = getenv(variable);
+
+	return text ? strtoul(text, NULL, 10) : 0;
+}
+
+/* Which of the two wires each is for is told by the settings, which have the same name. */
+static bool receive_lent(struct weir__sites *sites, FILE *errors)
+{
+	enum { FIRST = 3 };
+	const unsigned long n = number_of("LISTEN_PID") == (unsigned long)getpid() ? number_of("LISTEN_FDS") : 0;
+
+	for (unsigned long i = 0; i < n; i++) {
+		struct weir__site *const site = &sites->at[sites->n];
+		const int socket = FIRST + (int)i;
+
+		if (sites->n == WEIR__SITES_MAX || !weir__net_is_listener(socket) ||
+		    !weir__net_name(socket, site->name) || fcntl(socket, F_SETFD, FD_CLOEXEC) != 0) {
+			fprintf(errors,
+				"weir serve: LISTEN_FDS: found %lu, and descriptor %d is none that can be listened at; use up to "
+				"%d sockets of streams\n",
+				n, socket, WEIR__SITES_MAX);
+			return false;
+		}
+		memcpy(site->asked, site->name, sizeof(site->asked));
+		site->sockets[0] = socket;
+		site->n = 1;
+		site->is_lent = true;
+		sites->n++;
+	}
+	return true;
+}
+
+static bool receive_handed(struct weir__sites *ret_sites, int *ret_pipe, FILE *errors)
 {
 	const char *const value = getenv(VARIABLE);
 	const bool is_set = value && *value; /* one that is empty counts as one that is not there */
@@ -98,6 +141,11 @@ bool weir__handover_receive(struct weir__sites *ret_sites, int *ret_pipe, FILE *
 	free(text);
 	(void)unsetenv(VARIABLE);
 	return is_right;
+}
+
+bool weir__handover_receive(struct weir__sites *ret_sites, int *ret_pipe, FILE *errors)
+{
+	return receive_handed(ret_sites, ret_pipe, errors) && receive_lent(ret_sites, errors);
 }
 
 void weir__handover_tell(int pipe)
@@ -122,7 +170,8 @@ static char *write_variable(int pipe, const struct weir__sites *sites)
 	for (size_t i = 0; i < sites->n; i++) {
 		const struct weir__site *const site = &sites->at[i];
 
-		fprintf(out, ",%s,%s,%s,", weir__site_wire_word(site->wire), site->asked, site->name);
+		fprintf(out, ",%s%s,%s,%s,", weir__site_wire_word(site->wire), site->is_lent ? "+" : "", site->asked,
+			site->name);
 		for (uint32_t j = 0; j < site->n; j++)
 			fprintf(out, "%s%d", j ? " " : "", site->sockets[j]);
 	}

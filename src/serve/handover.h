@@ -13,7 +13,7 @@
 
 /* --- of the next server ----------------------------------------------------------------------------------------- */
 
-/* The sockets that were handed over, if any, and what is told through: -1 if nobody waits for it. The variable is removed.
+/* The sockets that were handed over, or lent by systemd, if any, and what is told through: -1 if nobody waits for it. The variable is removed.
  * False: it is wrong, and that was told. */
 bool weir__handover_receive(struct weir__sites *ret_sites, int *ret_pipe, FILE *errors);
 

@@ -2,7 +2,8 @@
  *
  * At a port each worker has a socket of its own, and the kernel deals connections out to them; a path has one, which they
  * share. A server that takes over from another one gets its sockets, with whoever has connected and not been accepted yet:
- * none of them may be closed as long as its site is still listened at, however many workers there are. */
+ * none of them may be closed as long as its site is still listened at, however many workers there are. Sockets that a manager
+ * such as systemd has opened stay open there, and are its own to remove. */
 #ifndef WEIR_SERVE_SITES_H
 #define WEIR_SERVE_SITES_H
 
@@ -19,6 +20,7 @@ struct weir__site {
 	int sockets[WEIR__WORKERS_MAX];
 	uint32_t n;
 	bool is_inherited;
+	bool is_lent; /* by the system's manager: of either wire, and never closed or removed for others */
 };
 
 struct weir__sites {

@@ -488,7 +488,8 @@ static void stop_listening(struct weir__worker *worker)
 
 		accept_some(worker, listener, UINT32_MAX);
 		weir__loop_remove(&worker->loop, listener->socket);
-		weir__net_stop_listening(listener->socket);
+		if (!listener->is_lent)
+			weir__net_stop_listening(listener->socket);
 	}
 }
 

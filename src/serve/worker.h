@@ -18,6 +18,7 @@ enum weir__wire_number { WEIR__WIRE_RESP, WEIR__WIRE_HTTP, WEIR__WIRES };
 struct weir__listener {
 	int socket;
 	enum weir__wire_number wire;
+	bool is_lent; /* another program listens again when this one does not: the socket is left as it is */
 };
 
 struct weir__crew;

@@ -284,8 +284,10 @@ def connections_end_as_they_should():
         web.sendall(b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n" * 3)
         answer = receive_all(web)
         assert answer.count(b"200 OK") == 3 and answer.count(b"\r\nConnection: close\r\n") == 1, answer
-        _, answer = get(one.ports[1])
+        web.close()
+        web, answer = get(one.ports[1])
         assert b"Connection:" not in answer, answer
+        web.close()
         with connect_to(one.ports[0]) as other:
             expect(other, bulks("PING"), PONG)
         resp.close()
@@ -355,12 +357,20 @@ def what_cannot_start_changes_nothing():
             expect(client, bulks("PING"), PONG)
 
 
+def take(client):
+    """Takes all that the key has for a day."""
+    client.sendall(bulks("WEIR.TAKE", "k", "1/day") + bulks("PING"))
+    got = receive(client, 8)
+    assert got.endswith(b":1\r\n"), got
+    while not got.endswith(PONG):
+        got += client.recv(4096)
+
+
 def a_private_table_begins_anew():
     with line(settings_of()) as one:
         with connect_to(one.ports[0]) as client:
             expect(client, bulks("WEIR.RESET", "k", "1/day"), b":0\r\n")
-            client.sendall(bulks("WEIR.TAKE", "k", "1/day"))
-            assert receive(client, 8).endswith(b":1\r\n")
+            take(client)
         assert one.ended(one.upgrade()) == 0
         assert "its table was made anew" in one.said(), one.said()
         with connect_to(one.ports[0]) as client:
@@ -390,6 +400,59 @@ def a_server_that_drains_ends_when_told():
             expect(client, bulks("PING"), PONG)
 
 
+def a_table_in_a_file_goes_on():
+    with tempfile.TemporaryDirectory(prefix="weir-upgrade-") as folder:
+        with line(settings_of(f"file: {os.path.join(folder, 'table')}")) as one:
+            with connect_to(one.ports[0]) as client:
+                take(client)
+                before = one.upgrade()
+                with connect_to(one.ports[0]) as other:
+                    expect(other, bulks("WEIR.RESET", "k", "1/day"), b":1\r\n")
+                    expect(client, bulks("WEIR.RESET", "k", "1/day"), b":0\r\n")
+            assert one.ended(before) == 0, one.said()
+
+
+def lent(listeners, *options):
+    """A server that gets these sockets as systemd hands them over; and where its output goes."""
+    for number, listener in enumerate(listeners):
+        os.dup2(listener.fileno(), 100 + number)
+    script = " ".join(f"{3 + number}<&{100 + number}" for number in range(len(listeners)))
+    script = f'LISTEN_PID=$$ LISTEN_FDS={len(listeners)} exec "$@" {script}'
+    process = subprocess.Popen(["bash", "-c", script, "-", WEIR, "serve", "--keys", "1000", *options],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               pass_fds=[100 + number for number in range(len(listeners))])
+    for number in range(len(listeners)):
+        os.close(100 + number)
+    return process
+
+
+def sockets_of_systemd_are_taken():
+    with tempfile.TemporaryDirectory(prefix="weir-upgrade-") as folder, socket.socket() as web, \
+            socket.socket(socket.AF_UNIX) as resp:
+        path = os.path.join(folder, "resp")
+        web.bind(("127.0.0.1", 0))
+        resp.bind(path)
+        web.listen()
+        resp.listen()
+        port = web.getsockname()[1]
+        for workers in ("1", "3"):  # one after the other, by the same sockets
+            process = lent([web, resp], "--listen", path, "--http", f"127.0.0.1:{port}", "--workers", workers)
+            with contextlib.closing(process.stdout):
+                for _ in range(10):
+                    with connect_to(path) as client:
+                        expect(client, bulks("PING"), PONG)
+                    client, answer = get(port)
+                    client.close()
+                    assert b"200 OK" in answer, answer
+                process.terminate()
+                assert process.wait(TIMEOUT_S) == 0, process.stdout.read()
+            assert os.path.exists(path)
+        process = lent([web, tempfile.TemporaryFile()], "--listen", path)
+        with contextlib.closing(process.stdout):
+            assert b"LISTEN_FDS: found 2, and descriptor 4 is none" in process.stdout.read()
+            assert process.wait(TIMEOUT_S) == 2
+
+
 def what_nobody_handed_over_is_refused():
     for value in ("x", "0", "99999", "N,resp", "N,resp,a,b,N", "N,resp,a,b,", "N,x,a,b,N"):
         with open(os.devnull, "rb") as file:
@@ -408,8 +471,10 @@ TESTS = [
     ("places come and go", places_come_and_go),
     ("what cannot start changes nothing", what_cannot_start_changes_nothing),
     ("a private table begins anew", a_private_table_begins_anew),
+    ("a table in a file goes on", a_table_in_a_file_goes_on),
     ("patience has an end", patience_has_an_end),
     ("a server that drains ends when told", a_server_that_drains_ends_when_told),
+    ("sockets of systemd are taken", sockets_of_systemd_are_taken),
     ("what nobody handed over is refused", what_nobody_handed_over_is_refused),
 ]
 
