@@ -29,7 +29,7 @@ CONNECTIONS = int(sys.argv[2]) if IS_FULL else 100
 BOUND_S = 120 if IS_FULL else 2  # of a request that has begun, and of a connection that is idle
 PATIENCE_S = 4 * (BOUND_S + TIMEOUT_S)
 MUST_COME = CONNECTIONS * 99 // 100 if IS_FULL else CONNECTIONS // 4  # before the first are cut off
-TRIES, TRY_S = 5, 2
+TRIES, TRY_S = 10, 2
 ATTACKERS = 8 if IS_FULL else 1  # one looks at all of its connections for each that does something
 SLOWER_MOST = 2
 
