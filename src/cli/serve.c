@@ -366,15 +366,13 @@ static void wait_for_signals(struct server *server, const sigset_t *signals)
 	for (;;) {
 		const int signal = next_signal(server, signals);
 
-		if (signal == SIGTERM || signal == SIGINT)
-			return;
 		if (signal == SIGHUP)
 			reload(server);
 		if (signal == SIGUSR2)
 			begin_handover(server);
 		if (server->is_handing)
 			look_at_handover(server);
-		if (server->is_handed && is_drained(server))
+		if (signal == SIGTERM || signal == SIGINT || (server->is_handed && is_drained(server)))
 			return;
 	}
 }
@@ -384,6 +382,8 @@ static void end(struct server *server)
 {
 	const bool is_others = server->is_handed || server->pipe >= 0;
 
+	if (server->is_handing) /* else it would serve at sockets that are shut */
+		weir__handover_cancel(&server->handover);
 	/* First: when workers have stopped listening, the next server may have put its own socket there. */
 	if (!server->is_handed)
 		weir__sites_unlink(&server->sites, !is_others);
@@ -416,6 +416,7 @@ static int run(struct server *server)
 	sigaddset(&signals, SIGHUP);
 	sigaddset(&signals, SIGUSR2);
 	(void)pthread_sigmask(SIG_BLOCK, &signals, NULL); /* workers inherit that */
+	(void)signal(SIGPIPE, SIG_IGN); /* who started the server before may be gone, and nobody read what is printed */
 	raise_descriptors();
 	error = check_reach(&server->settings);
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && error == DONE; i++)

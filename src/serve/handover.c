@@ -290,3 +290,10 @@ enum weir__handover_state weir__handover_look(struct weir__handover *handover, F
 	handover->next = 0;
 	return WEIR__HANDOVER_FAILED;
 }
+
+void weir__handover_cancel(struct weir__handover *handover)
+{
+	weir__process_kill(handover->next);
+	close(handover->pipe);
+	handover->next = 0;
+}

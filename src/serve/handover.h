@@ -41,4 +41,7 @@ enum weir__handover_state {
 /* How it stands; does not wait. */
 enum weir__handover_state weir__handover_look(struct weir__handover *handover, FILE *errors);
 
+/* Kills a server that does not serve yet. */
+void weir__handover_cancel(struct weir__handover *handover);
+
 #endif
