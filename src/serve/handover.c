@@ -18,8 +18,6 @@
 
 #define VARIABLE "WEIR_HANDOVER"
 
-extern char **environ;
-
 static const weir_ns patience_ns = UINT64_C(60000000000);
 
 /* --- of the next server ----------------------------------------------------------------------------------------- */

@@ -24,9 +24,9 @@ struct version {
 };
 
 struct weir__roster {
+	struct weir__readers readers; /* of the next */
 	struct version *_Atomic current;
 	_Atomic uint64_t number; /* of that */
-	struct weir__readers readers;
 
 	const struct weir__settings *started;
 	struct weir__policy_source *source;
