@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""the daemon beside Redis: CL.THROTTLE, GET and a token bucket in Lua, over RESP
+"""the daemon beside Redis over RESP, and beside nginx and HAProxy over HTTP
 
     ./dev bench serve [--rounds N] [--seconds S] [--report-only] [--quick]
+    ./dev bench serve --http [--rounds N] [--seconds S] [--report-only] [--quick]
     ./dev bench serve --curve [--rounds N] [--seconds S] [--quick]
     ./dev bench serve --loops [--rounds N] [--seconds S] [--quick]
 
-Each server has one processor, redis-benchmark has another, and all servers are driven by the same commands, which are
+CL.THROTTLE, GET and a token bucket in Lua; then GET /v1/check (bench/serve_http.py), or with --http that alone.
+
+Each server has one processor, redis-benchmark, or wrk, has another, and all servers are driven by the same commands, which are
 printed. Each is asked once a round, in turn.
 
 Ratios compare requests a second. redis-benchmark takes as long to read an answer of five integers as a good server to
@@ -26,7 +29,7 @@ is lost. Instructions do not show what two threads wait for each other's cache l
 
 The exit status is 1 if a promised figure is missed; --report-only only says so. --quick is a smoke test: its figures
 mean nothing and are not judged."""
-# packages: liburing-dev redis-server redis-tools util-linux valgrind
+# packages: haproxy liburing-dev nginx-light redis-server redis-tools util-linux valgrind wrk
 
 import argparse
 import contextlib
@@ -36,6 +39,7 @@ import signal
 import sys
 
 import serve_curve
+import serve_http
 import serve_peers
 import serve_workers
 from harness import (ROOT, fastest, finish, judge_ratios, keyed, machine, percent, print_machine, processors,
@@ -160,10 +164,28 @@ def compare_loops(arguments, cpus, load_cpu, where):
     return 0
 
 
+def http_ranges(web, arguments):
+    return ratio_ranges(serve_http.ratios_of, serve_http.by_rate(web), arguments.rounds)
+
+
+def judge_http(arguments, cpus, load_cpu, keys, where):
+    load = os.getloadavg()[0]
+    web = serve_http.measure(arguments, cpus, load_cpu, keys)
+    ratios, ranges = serve_http.all_ratios(web), http_ranges(web, arguments)
+    serve_http.print_table(web)
+    print(serve_http.NOTES)
+    print_machine(where)
+    print(f"tables: medians of {arguments.rounds} rounds of about {arguments.seconds} s\nload before: {load:.2f}")
+    return finish("serve", judge_ratios(serve_http.PROMISES, ratios, ranges), ratios, {
+        "machine": where, "rounds": arguments.rounds, "seconds": arguments.seconds, "load_before": load,
+        "http": keyed(web), "ratios_of_single_rounds": ranges}, arguments)
+
+
 def read_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench serve", description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5, help="of which the median is taken (5)")
     parser.add_argument("--seconds", type=float, default=2, help="each measurement of a round, about (2)")
+    parser.add_argument("--http", action="store_true", help="HTTP alone")
     parser.add_argument("--curve", action="store_true", help="by connections and keys instead, and draw it")
     parser.add_argument("--loops", action="store_true", help="an echo by epoll and one by io_uring instead")
     parser.add_argument("--report-only", action="store_true", help="exit 0 also if a figure is missed")
@@ -190,23 +212,28 @@ def main():
     if arguments.loops:
         return compare_loops(arguments, cpus, load_cpu, where)
     keys = KEYS_QUICK if arguments.quick else KEYS
+    if arguments.http:
+        return judge_http(arguments, cpus, load_cpu, keys, where)
     with all_servers(cpus, load_cpus, keys) as servers:
         times = measure(servers, load_cpu, keys, arguments)
     print("two workers", file=sys.stderr)
     workers = serve_workers.measure(arguments, THROTTLE)
-    ratios = {**all_ratios(times), "two_workers_vs_one": workers["ratio"]}
-    ranges = ratio_ranges(ratios_of, by_rate(times), arguments.rounds)
+    web = serve_http.measure(arguments, cpus, load_cpu, keys)
+    ratios = {**all_ratios(times), "two_workers_vs_one": workers["ratio"], **serve_http.all_ratios(web)}
+    ranges = {**ratio_ranges(ratios_of, by_rate(times), arguments.rounds), **http_ranges(web, arguments)}
     noise = max(one["noise"] for one in times.values())
 
     print_table(times)
     serve_workers.print_report(workers)
     print(NOTES)
+    serve_http.print_table(web)
+    print(serve_http.NOTES)
     print_machine(where)
     print(f"tables: medians of {arguments.rounds} rounds of about {arguments.seconds} s; noise at most {percent(noise)}\n"
           f"load before: {load:.2f}")
-    return finish("serve", judge_ratios(PROMISES, ratios, ranges), ratios, {
+    return finish("serve", judge_ratios(PROMISES + serve_http.PROMISES, ratios, ranges), ratios, {
         "machine": where, "rounds": arguments.rounds, "seconds": arguments.seconds, "load_before": load,
-        "noise_most": noise, "times": keyed(times), "workers": workers, "ratios_of_single_rounds": ranges}, arguments)
+        "noise_most": noise, "times": keyed(times), "http": keyed(web), "workers": workers, "ratios_of_single_rounds": ranges}, arguments)
 
 
 if __name__ == "__main__":

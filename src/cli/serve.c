@@ -1,19 +1,28 @@
-/* serve.c: the daemon: reads its settings, opens a table and sockets, starts workers, and waits to be told to end. */
+/* serve.c: the daemon: reads its settings, opens a table and sockets, starts workers, and waits to be told to end, or to hand
+ * over to the next. */
+#include <weir/clock.h>
+
 #include <ctype.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/words.h"
+#include "core/wide.h"
 #include "os/net.h"
 #include "serve/crew.h"
+#include "serve/handover.h"
 #include "serve/holds.h"
 #include "serve/policies.h"
+#include "serve/roster.h"
 #include "serve/settings.h"
+#include "serve/sites.h"
 #include "serve/tally.h"
 #include "serve/worker.h"
 #include "store/table.h"
@@ -26,12 +35,20 @@ struct server {
 	const struct weir_table_limit *counted_as;
 	struct weir__holds *holds;
 	struct weir__crew *crew;
+	struct weir__roster *roster;
 	struct weir__tallies *tallies;
 	struct weir__policies *policies; /* NULL: there is none */
 	struct weir__worker *workers[WEIR__WORKERS_MAX];
 	uint32_t n_workers;
-	int sockets[WEIR__WIRES][WEIR__LISTENERS_MAX]; /* with a path: of all workers */
-	char names[WEIR__WIRES][WEIR__LISTENERS_MAX][WEIR__NET_NAME_SIZE];
+	struct weir__sites sites;
+	struct weir__listener *listeners[WEIR__WORKERS_MAX];
+
+	char **argv; /* that the next server is started with */
+	struct weir__sites inherited;
+	int pipe; /* to the server before; -1: there is none, or it was told that this one serves */
+	struct weir__handover handover;
+	bool is_handing, is_handed;
+	weir_ns drain_until;
 };
 
 /* The settings that say where to listen, by wire. */
@@ -75,28 +92,21 @@ static int open_table(struct server *server)
 	return FAILED;
 }
 
-/* Each worker has a socket of its own at the same port; they share one with a path, of which there can only be one. */
-static int listen_for(struct server *server, uint32_t worker, enum weir__wire_number wire,
-		      struct weir__worker_options *options)
+static int listen_for(struct server *server, enum weir__wire_number wire)
 {
 	const struct weir__setting_list *const list = list_of(&server->settings, wire);
 
 	for (size_t i = 0; i < list->n; i++) {
-		char *const name = server->names[wire][i];
-		const char *const where = worker == 0 ? list->at[i] : name;
-		int *const socket = &server->sockets[wire][i];
-		int error = 0;
+		const int error = weir__sites_open(&server->sites, &server->inherited, wire, list->at[i],
+						   (uint32_t)server->settings.workers);
 
-		if (worker == 0 || strchr(where, '/') == NULL)
-			error = weir__net_listen(where, true, socket, name);
 		if (error != 0) {
 			weir__settings_fault(
-				&server->settings, list->places[i], setting_names[wire], "%s: %s%s", where,
+				&server->settings, list->places[i], setting_names[wire], "%s: %s%s", list->at[i],
 				error == EINVAL ? "there is no such host" : strerror(error),
 				error == EADDRINUSE && wire == WEIR__WIRE_HTTP ? "; use another one, or none" : "");
 			return FAILED;
 		}
-		options->listeners[options->n_listeners++] = (struct weir__listener){ *socket, wire };
 	}
 	return DONE;
 }
@@ -159,9 +169,59 @@ static void raise_descriptors(void)
 	}
 }
 
+static int start_worker(struct server *server, uint32_t number)
+{
+	const struct weir__settings *const settings = &server->settings;
+	const uint32_t workers = (uint32_t)settings->workers;
+	struct weir__worker_options options = { .table = server->table,
+						.counted_as = server->counted_as,
+						.connections_max = (uint32_t)settings->connections,
+						.crew = server->crew,
+						.tallies = server->tallies,
+						.number = number,
+						.idle_ns = settings->idle_ns,
+						.output_max = settings->output,
+						.stall_ns = settings->stall_ns,
+						.late_ns = settings->header_time_ns,
+						.holds = server->holds,
+						.policies = server->policies,
+						.settings = settings,
+						.roster = server->roster };
+	int error = ENOMEM;
+
+	options.n_listeners = weir__sites_of_worker(&server->sites, number, workers, NULL);
+	options.listeners = server->listeners[number] = calloc(options.n_listeners, sizeof(*options.listeners));
+	if (options.listeners) {
+		(void)weir__sites_of_worker(&server->sites, number, workers, options.listeners);
+		error = weir__worker_start(&options, &server->workers[number]);
+	}
+	if (error == 0)
+		return DONE;
+	fprintf(stderr, "weir serve: a worker: %s\n", strerror(error));
+	return FAILED;
+}
+
+static int make_roster(struct server *server)
+{
+	server->roster = weir__roster_new(&server->settings);
+	if (server->roster)
+		return DONE;
+	fputs("weir serve: no memory for users\n", stderr);
+	return FAILED;
+}
+
+static int start_roster(struct server *server)
+{
+	if (weir__roster_start(server->roster, server->crew))
+		return DONE;
+	fputs("weir serve: there is no thread, or no descriptor, to watch users\n", stderr);
+	return FAILED;
+}
+
 static int start(struct server *server)
 {
 	const struct weir__settings *const settings = &server->settings;
+	int error = DONE;
 
 	server->crew = weir__crew_new((uint32_t)settings->workers);
 	server->tallies = weir__tallies_new((uint32_t)settings->workers);
@@ -169,39 +229,26 @@ static int start(struct server *server)
 		fprintf(stderr, "weir serve: no memory for %llu workers\n", (unsigned long long)settings->workers);
 		return FAILED;
 	}
-	for (uint32_t i = 0; i < settings->workers; i++) {
-		struct weir__worker_options options = { .table = server->table,
-							.counted_as = server->counted_as,
-							.connections_max = (uint32_t)settings->connections,
-							.crew = server->crew,
-							.tallies = server->tallies,
-							.number = i,
-							.idle_ns = settings->idle_ns,
-							.output_max = settings->output,
-							.stall_ns = settings->stall_ns,
-							.late_ns = settings->header_time_ns,
-							.holds = server->holds,
-							.policies = server->policies,
-							.settings = settings };
-		int error = DONE;
-
-		for (enum weir__wire_number wire = 0; wire < WEIR__WIRES && error == DONE; wire++)
-			error = listen_for(server, i, wire, &options);
-		if (error != DONE)
-			return error;
-		error = weir__worker_start(&options, &server->workers[i]);
-		if (error != 0) {
-			fprintf(stderr, "weir serve: a worker: %s\n", strerror(error));
-			return FAILED;
-		}
-		server->n_workers++;
+	for (enum weir__wire_number wire = 0; wire < WEIR__WIRES && error == DONE; wire++)
+		error = listen_for(server, wire);
+	while (error == DONE && server->n_workers < settings->workers) {
+		error = start_worker(server, server->n_workers);
+		server->n_workers += error == DONE;
 	}
-	return DONE;
+	return error == DONE ? start_roster(server) : error;
+}
+
+static const char *first_name(const struct server *server, enum weir__wire_number wire)
+{
+	for (size_t i = 0; i < server->sites.n; i++)
+		if (server->sites.at[i].wire == wire)
+			return server->sites.at[i].name;
+	return "";
 }
 
 static void tell_http(const struct server *server)
 {
-	const char *const first = server->names[WEIR__WIRE_HTTP][0];
+	const char *const first = first_name(server, WEIR__WIRE_HTTP);
 	const char *const what = server->policies ? "v1/check?ip=203.0.113.7" : "readyz";
 
 	if (strchr(first, '/'))
@@ -213,14 +260,13 @@ static void tell_http(const struct server *server)
 static void tell(const struct server *server)
 {
 	const struct weir__settings *const settings = &server->settings;
-	const char *const first = server->names[WEIR__WIRE_RESP][0], *const colon = strrchr(first, ':');
+	const char *const first = first_name(server, WEIR__WIRE_RESP), *const colon = strrchr(first, ':');
 	char how[WEIR__NET_NAME_SIZE + WEIR__USER_NAME_MAX + 64];
 	int length;
 
-	for (size_t i = 0; i < settings->listen.n; i++)
-		printf("weir serve: RESP at %s\n", server->names[WEIR__WIRE_RESP][i]);
-	for (size_t i = 0; i < settings->http.n; i++)
-		printf("weir serve: HTTP at %s\n", server->names[WEIR__WIRE_HTTP][i]);
+	for (size_t i = 0; i < server->sites.n; i++)
+		printf("weir serve: %s at %s\n", server->sites.at[i].wire == WEIR__WIRE_RESP ? "RESP" : "HTTP",
+		       server->sites.at[i].name);
 	if (strchr(first, '/'))
 		length = snprintf(how, sizeof(how), "-s %s", first);
 	else
@@ -236,26 +282,131 @@ static void tell(const struct server *server)
 	fflush(stdout);
 }
 
-/* Until it is to end. */
-static void wait_for_signals(const struct server *server, const sigset_t *signals)
-{
-	int signal;
+/* --- the next server -------------------------------------------------------------------------------------------- */
 
-	while (sigwait(signals, &signal) != 0 || signal == SIGHUP)
-		if (server->policies)
-			(void)weir__policies_reload(server->policies);
+static void tell_before(struct server *server)
+{
+	weir__sites_close(&server->inherited);
+	weir__handover_tell(server->pipe);
+	server->pipe = -1;
 }
 
-static void unlink_paths(const struct server *server)
+static void begin_handover(struct server *server)
 {
-	for (enum weir__wire_number wire = 0; wire < WEIR__WIRES; wire++)
-		for (size_t i = 0; i < list_of(&server->settings, wire)->n; i++)
-			if (strchr(server->names[wire][i], '/'))
-				(void)unlink(server->names[wire][i]);
+	if (server->is_handing || server->is_handed)
+		fputs("weir serve: SIGUSR2: the next server has been started already\n", stderr);
+	else
+		server->is_handing = server->argv &&
+				     weir__handover_begin(&server->handover, server->argv, &server->sites, stderr);
+}
+
+static void leave(struct server *server)
+{
+	const struct weir__settings *const settings = &server->settings;
+	const bool is_private = settings->shared[0] == '\0' && settings->file[0] == '\0';
+	char drain[32];
+
+	weir__settings_write_number(WEIR__SETTING_DURATION, settings->drain_ns, drain, sizeof(drain));
+	fprintf(stderr,
+		"weir serve: process %d serves now; this one serves its connections for %s more at most, and ends\n",
+		(int)server->handover.next, drain);
+	fprintf(stderr, "weir serve: %s\n",
+		is_private ?
+			"its table was made anew, since none is shared or in a file: all keys are whole, and holds are unknown" :
+			"it decides by the same table; holds made here are unknown to it");
+	server->is_handed = true;
+	server->drain_until = weir__add_saturating(weir_clock_now(), settings->drain_ns);
+	for (uint32_t i = 0; i < server->n_workers; i++)
+		weir__worker_leave(server->workers[i]);
+}
+
+static void look_at_handover(struct server *server)
+{
+	const enum weir__handover_state state = weir__handover_look(&server->handover, stderr);
+
+	server->is_handing = state == WEIR__HANDOVER_WAITS;
+	if (state == WEIR__HANDOVER_DONE)
+		leave(server);
+}
+
+static bool is_drained(const struct server *server)
+{
+	bool have_left = true;
+
+	for (uint32_t i = 0; i < server->n_workers; i++)
+		have_left = have_left && weir__worker_has_left(server->workers[i]);
+	return (have_left && weir__crew_connections(server->crew) == 0) || weir_clock_now() >= server->drain_until;
+}
+
+/* --- until the end ---------------------------------------------------------------------------------------------- */
+
+/* The next one, or 0 after a moment if there is something to look at meanwhile. */
+static int next_signal(const struct server *server, const sigset_t *signals)
+{
+	const struct timespec moment = { .tv_nsec = 20000000 };
+	int signal = 0;
+
+	if (server->is_handing || server->is_handed)
+		signal = sigtimedwait(signals, NULL, &moment);
+	else
+		(void)sigwait(signals, &signal);
+	return signal < 0 ? 0 : signal;
+}
+
+static void reload(struct server *server)
+{
+	weir__roster_reload(server->roster);
+	if (server->policies)
+		(void)weir__policies_reload(server->policies);
+}
+
+/* Until it is to end. */
+static void wait_for_signals(struct server *server, const sigset_t *signals)
+{
+	for (;;) {
+		const int signal = next_signal(server, signals);
+
+		if (signal == SIGHUP)
+			reload(server);
+		if (signal == SIGUSR2)
+			begin_handover(server);
+		if (server->is_handing)
+			look_at_handover(server);
+		if (signal == SIGTERM || signal == SIGINT || (server->is_handed && is_drained(server)))
+			return;
+	}
+}
+
+/* Paths, and sockets, that another server has are left as they are. */
+static void end(struct server *server)
+{
+	const bool is_others = server->is_handed || server->pipe >= 0;
+
+	if (server->is_handing) /* else it would serve at sockets that are shut */
+		weir__handover_cancel(&server->handover);
+	/* First: when workers have stopped listening, the next server may have put its own socket there. */
+	if (!server->is_handed)
+		weir__sites_unlink(&server->sites, !is_others);
+	for (uint32_t i = 0; i < server->n_workers && is_others; i++)
+		weir__worker_leave(server->workers[i]);
+	for (uint32_t i = 0; i < server->n_workers; i++)
+		weir__worker_end(server->workers[i]);
+	for (uint32_t i = 0; i < server->n_workers; i++)
+		weir__worker_stop(server->workers[i]);
+	for (uint32_t i = 0; i < WEIR__WORKERS_MAX; i++)
+		free(server->listeners[i]);
+	weir__roster_free(server->roster);
+	weir__crew_free(server->crew);
+	weir__tallies_free(server->tallies);
+	weir__policies_free(server->policies);
+	weir__holds_free(server->holds);
+	weir_table_free(server->table);
 }
 
 static int run(struct server *server)
 {
+	static int (*const steps[])(struct server *) = { read_policy, open_table,  start_policy,
+							 make_holds,  make_roster, start };
 	sigset_t signals;
 	int error;
 
@@ -263,34 +414,19 @@ static int run(struct server *server)
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGHUP);
+	sigaddset(&signals, SIGUSR2);
 	(void)pthread_sigmask(SIG_BLOCK, &signals, NULL); /* workers inherit that */
+	(void)signal(SIGPIPE, SIG_IGN); /* who started the server before may be gone, and nobody read what is printed */
 	raise_descriptors();
 	error = check_reach(&server->settings);
-	if (error == DONE)
-		error = read_policy(server);
-	if (error == DONE)
-		error = open_table(server);
-	if (error == DONE)
-		error = start_policy(server);
-	if (error == DONE)
-		error = make_holds(server);
-	if (error == DONE)
-		error = start(server);
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && error == DONE; i++)
+		error = steps[i](server);
 	if (error == DONE) {
 		tell(server);
+		tell_before(server);
 		wait_for_signals(server, &signals);
 	}
-	/* First: when workers have stopped listening, the next server may have put its own socket there. */
-	unlink_paths(server);
-	for (uint32_t i = 0; i < server->n_workers; i++)
-		weir__worker_end(server->workers[i]);
-	for (uint32_t i = 0; i < server->n_workers; i++)
-		weir__worker_stop(server->workers[i]);
-	weir__crew_free(server->crew);
-	weir__tallies_free(server->tallies);
-	weir__policies_free(server->policies);
-	weir__holds_free(server->holds);
-	weir_table_free(server->table);
+	end(server);
 	return error;
 }
 
@@ -344,15 +480,33 @@ static void warn_of_variables(void)
 	}
 }
 
+/* With the program before its subcommand. NULL: no memory. */
+static char **whole_command(int argc, char **argv)
+{
+	char **const whole = calloc((size_t)argc + 2, sizeof(char *));
+
+	if (whole) {
+		whole[0] = program_invocation_name;
+		memcpy((void *)(whole + 1), (const void *)argv, (size_t)argc * sizeof(char *));
+	}
+	return whole;
+}
+
 int weir__serve(int argc, char **argv)
 {
 	static struct server server;
+	int status;
 
 	if (print_page(argc, argv))
 		return DONE;
 	weir__settings_init(&server.settings, stderr);
 	if (!weir__settings_read(&server.settings, argc, argv))
 		return CALLED_WRONGLY;
+	server.argv = whole_command(argc, argv);
+	if (!weir__handover_receive(&server.inherited, &server.pipe, stderr))
+		return CALLED_WRONGLY;
 	warn_of_variables();
-	return run(&server);
+	status = run(&server);
+	free((void *)server.argv);
+	return status;
 }

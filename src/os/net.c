@@ -230,6 +230,28 @@ void weir__net_stop_listening(int listener)
 	(void)shutdown(listener, SHUT_RDWR);
 }
 
+bool weir__net_name(int listener, char ret_name[WEIR__NET_NAME_SIZE])
+{
+	struct sockaddr_un address = { .sun_family = AF_UNSPEC };
+	socklen_t length = sizeof(address);
+
+	ret_name[0] = '\0';
+	if (getsockname(listener, (struct sockaddr *)&address, &length) == 0 && address.sun_family == AF_UNIX)
+		(void)snprintf(ret_name, WEIR__NET_NAME_SIZE, "%.*s", (int)sizeof(address.sun_path), address.sun_path);
+	else
+		write_name(listener, ret_name);
+	return ret_name[0] != '\0';
+}
+
+bool weir__net_is_listener(int descriptor)
+{
+	socklen_t length = sizeof(int);
+	int listens;
+
+	return getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0 && listens != 0 &&
+	       weir__net_unblock(descriptor) == 0;
+}
+
 void weir__net_end_writing(int socket)
 {
 	(void)shutdown(socket, SHUT_WR);

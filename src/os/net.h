@@ -35,6 +35,12 @@ ssize_t weir__net_write(int socket, const void *bytes, size_t size);
 
 void weir__net_close(int socket);
 
+/* Where a socket listens, as weir__net_listen tells it. False: it is none of TCP or with a path. */
+bool weir__net_name(int listener, char ret_name[WEIR__NET_NAME_SIZE]);
+
+/* Whether it is a socket that listens. If so, it does not block from now on. */
+bool weir__net_is_listener(int descriptor);
+
 /* Nobody can connect to a listener any more; those whose turn has not come are refused. */
 void weir__net_stop_listening(int listener);
 

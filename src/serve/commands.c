@@ -286,7 +286,7 @@ static void refuse_arity(struct weir__call *call, const struct weir__command_row
 
 bool weir__commands_is_stranger(const struct weir__commands *commands, const struct weir__client *client)
 {
-	return client->user == NULL && commands->settings && commands->settings->users.n > 0;
+	return client->user == NULL && commands->users && commands->users->n > 0;
 }
 
 static bool may(const struct weir__call *call, const struct weir__command_row *row)
@@ -316,6 +316,7 @@ void weir__commands_init(struct weir__commands *commands, struct weir_table *tab
 {
 	commands->table = table;
 	commands->settings = NULL;
+	commands->users = NULL;
 	commands->n = 0;
 	commands->holds = NULL;
 	commands->waiting = NULL;

@@ -35,7 +35,8 @@ struct weir__tally;
 /* What the commands of one thread work with. */
 struct weir__commands {
 	struct weir_table *table;
-	const struct weir__settings *settings; /* NULL: none to show, and no users */
+	const struct weir__settings *settings; /* NULL: none to show */
+	const struct weir__users *users;       /* NULL: there are none, as if it were empty */
 	struct weir__limits limits;
 	struct weir_claim claims[WEIR__GROUP];
 	enum weir__answer_form forms[WEIR__GROUP];

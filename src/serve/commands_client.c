@@ -46,13 +46,12 @@ static const struct weir__resp_slice unnamed = { WEIR__USER_DEFAULT, sizeof(WEIR
 /* As a Redis whose default user needs no password, if there are no users at all. */
 static bool pass(struct weir__call *call, const struct weir__resp_slice *name, const struct weir__resp_slice *password)
 {
-	const struct weir__settings *const settings = call->commands->settings;
+	const struct weir__users *const users = call->commands->users;
 	const struct weir__user *user = NULL;
 	bool is_right;
 
-	if (settings && settings->users.n > 0) {
-		user = weir__users_check(&settings->users, name->bytes, name->length, password->bytes,
-					 password->length);
+	if (users && users->n > 0) {
+		user = weir__users_check(users, name->bytes, name->length, password->bytes, password->length);
 		is_right = user != NULL;
 	} else {
 		is_right = name->length == unnamed.length && memcmp(name->bytes, unnamed.bytes, name->length) == 0;
@@ -66,11 +65,11 @@ static bool pass(struct weir__call *call, const struct weir__resp_slice *name, c
 
 void weir__auth(struct weir__call *call)
 {
-	const struct weir__settings *const settings = call->commands->settings;
+	const struct weir__users *const users = call->commands->users;
 
 	if (call->n > 3)
 		weir__refuse(call, WEIR__SAY_AUTH_SYNTAX);
-	else if (call->n == 2 && (settings == NULL || settings->users.n == 0))
+	else if (call->n == 2 && (users == NULL || users->n == 0))
 		weir__refuse(call, WEIR__SAY_AUTH_NONE);
 	else if (pass(call, call->n == 3 ? &call->arguments[1] : &unnamed, &call->arguments[call->n - 1]))
 		weir__say_ok(call);

@@ -97,6 +97,14 @@ static bool is_wanted(const struct weir__call *call, const char *name)
 	return false;
 }
 
+/* Users are those of now; other settings are those of the start. */
+static size_t show(const struct weir__call *call, const struct weir__setting *setting, char text[WEIR__SETTING_SHOWN])
+{
+	return setting->kind == WEIR__SETTING_USERS && call->commands->users ?
+		       weir__settings_show_users(call->commands->users, text) :
+		       weir__settings_show(call->commands->settings, setting, text);
+}
+
 static void config_get(struct weir__call *call)
 {
 	const struct weir__settings *const settings = call->commands->settings;
@@ -111,7 +119,7 @@ static void config_get(struct weir__call *call)
 	weir__resp_write_map(call->writer, n);
 	for (size_t i = 0; i < WEIR__SETTINGS; i++)
 		if (shows[i]) {
-			const size_t length = weir__settings_show(settings, &weir__setting_rows[i], text);
+			const size_t length = show(call, &weir__setting_rows[i], text);
 
 			weir__say_word(call, weir__setting_rows[i].name);
 			weir__resp_write_bulk(call->writer, text, length);

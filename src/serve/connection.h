@@ -49,20 +49,26 @@ struct weir__connection {
 	bool is_finished; /* all is answered: nothing will be written any more */
 };
 
+/* Whether another server listens in the worker's place. */
+enum { WEIR__STAYS, WEIR__IS_TO_LEAVE, WEIR__HAS_LEFT };
+
 struct weir__worker {
 	pthread_t thread;
 	struct weir__loop loop;
 	struct weir__worker_options options;
 	struct weir__commands commands;
+	struct weir__users users; /* a copy, and which version of them */
+	uint64_t users_version;
 	struct weir__connection connections; /* a ring, this one is none */
 	struct weir__connection begun;       /* likewise, by later and earlier; who began first comes first */
 	uint32_t n_connections, n_behind;    /* of those, who have answers waiting */
 	weir_ns look_at;                     /* whether they take them */
 	uint64_t accepted;
 	_Atomic bool is_stopping;
-	bool is_full;      /* listeners are not asked until a connection is closed, */
-	weir_ns accept_at; /* or this instant has come */
-	weir_ns now;       /* when the loop last told something */
+	_Atomic int leaving; /* WEIR__STAYS and so on */
+	bool is_full;        /* listeners are not asked until a connection is closed, */
+	weir_ns accept_at;   /* or this instant has come */
+	weir_ns now;         /* when the loop last told something */
 	weir_ns alarm_at;
 	void *of_wires[WEIR__WIRES]; /* what each wire keeps for all connections of the worker */
 	char in[WEIR__IN_SIZE];
@@ -129,6 +135,9 @@ void weir__worker_take_errands(struct weir__worker *worker);
 
 /* Sends so many bytes of `out`, or keeps them. False: the connection is lost. */
 bool weir__worker_flush(struct weir__worker *worker, struct weir__connection *connection, size_t length);
+
+/* worker_users.c: takes users anew if they have changed. */
+void weir__worker_take_users(struct weir__worker *worker);
 
 /* The connection has the beginning of a request, since now if it had none; or no more. */
 void weir__worker_begin(struct weir__worker *worker, struct weir__connection *connection);

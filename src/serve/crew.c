@@ -46,6 +46,27 @@ void weir__crew_free(struct weir__crew *crew)
 	free(crew);
 }
 
+uint32_t weir__crew_connections(struct weir__crew *crew)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < crew->n; i++)
+		n += atomic_load(&crew->doors[i].connections);
+	return n;
+}
+
+void weir__crew_wake(struct weir__crew *crew)
+{
+	for (uint32_t i = 0; i < crew->n; i++) {
+		struct door *const door = &crew->doors[i];
+
+		(void)pthread_mutex_lock(&door->lock);
+		if (door->loop)
+			weir__loop_wake(door->loop);
+		(void)pthread_mutex_unlock(&door->lock);
+	}
+}
+
 void weir__crew_open(struct weir__crew *crew, uint32_t me, struct weir__loop *loop)
 {
 	(void)pthread_mutex_lock(&crew->doors[me].lock);

@@ -27,6 +27,12 @@ struct weir__crew *weir__crew_new(uint32_t workers);
 /* When all workers have ended. */
 void weir__crew_free(struct weir__crew *crew);
 
+/* That all workers have, with those at their doors. */
+uint32_t weir__crew_connections(struct weir__crew *crew);
+
+/* Wakes the loops of all. */
+void weir__crew_wake(struct weir__crew *crew);
+
 /* From now on the worker takes what is handed to it; the loop is woken when that is something. */
 void weir__crew_open(struct weir__crew *crew, uint32_t me, struct weir__loop *loop);
 

@@ -219,7 +219,7 @@ static const struct weir__user *user_of(const struct weir__http_call *call)
 	if (!weir__http_find(call->request, "authorization", &value) || value.length <= length ||
 	    strncasecmp(value.bytes, scheme, length) != 0)
 		return NULL;
-	return weir__users_by_token(&call->commands->settings->users, value.bytes + length, value.length - length);
+	return weir__users_by_token(call->commands->users, value.bytes + length, value.length - length);
 }
 
 static void refuse_stranger(struct weir__http_call *call)
@@ -236,10 +236,10 @@ static void refuse_stranger(struct weir__http_call *call)
 
 bool weir__routes_permit(struct weir__http_call *call, const struct weir__route *route)
 {
-	const struct weir__settings *const settings = call->commands->settings;
+	const struct weir__users *const users = call->commands->users;
 
 	call->client->user = NULL;
-	if (settings == NULL || settings->users.n == 0 || (route->flags & WEIR__ROUTE_OPEN))
+	if (users == NULL || users->n == 0 || (route->flags & WEIR__ROUTE_OPEN))
 		return true;
 	call->client->user = user_of(call);
 	if (call->client->user == NULL) {

@@ -53,6 +53,8 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "more until it reads.", NULL },
 	{ "stall", WEIR__SETTING_DURATION, 100000000, DAY_NS, "30s", PLACE(stall_ns), "TIME",
 	  "A client that reads nothing of what waits for it for so long is cut off.", NULL },
+	{ "drain", WEIR__SETTING_DURATION, 0, DAY_NS, "30s", PLACE(drain_ns), "TIME",
+	  "When another server has taken over (SIGUSR2), connections of this one are served on for so long, at most.", NULL },
 	{ "holds", WEIR__SETTING_COUNT, 1, 16777216, "65536", PLACE(holds), "N",
 	  "Holds at the same time, at most. Beyond it new ones are refused.", NULL },
 	{ "policy", WEIR__SETTING_TEXT, 0, 0, "", PLACE(policy), "PATH",
@@ -388,13 +390,14 @@ static size_t show_list(const struct weir__setting_list *list, char *ret_text, s
 	return length;
 }
 
-static size_t show_users(const struct weir__users *users, char *ret_text, size_t size)
+size_t weir__settings_show_users(const struct weir__users *users, char ret_text[WEIR__SETTING_SHOWN])
 {
 	size_t length = 0;
 
+	ret_text[0] = '\0';
 	for (size_t i = 0; i < users->n; i++)
-		length += (size_t)snprintf(ret_text + length, size - length, "%s%s:%s", i ? "," : "", users->at[i].name,
-					   weir__role_word(users->at[i].role));
+		length += (size_t)snprintf(ret_text + length, WEIR__SETTING_SHOWN - length, "%s%s:%s", i ? "," : "",
+					   users->at[i].name, weir__role_word(users->at[i].role));
 	return length;
 }
 
@@ -419,7 +422,7 @@ size_t weir__settings_show(const struct weir__settings *settings, const struct w
 	case WEIR__SETTING_HEADERS:
 		return weir__header_map_show(value, ret_text, WEIR__SETTING_SHOWN);
 	case WEIR__SETTING_USERS:
-		return show_users(value, ret_text, WEIR__SETTING_SHOWN);
+		return weir__settings_show_users(value, ret_text);
 	case WEIR__SETTING_TEXT:
 		return (size_t)snprintf(ret_text, WEIR__SETTING_SHOWN, "%s", (const char *)value);
 	case WEIR__SETTING_CHOICE:

@@ -17,7 +17,7 @@
 #include "serve/worker.h"
 
 enum {
-	WEIR__SETTINGS = 19,
+	WEIR__SETTINGS = 20,
 	WEIR__WORKERS_MAX = 256,
 	WEIR__SETTING_TEXT_SIZE = 1024,             /* of a path or a name, with its NUL */
 	WEIR__SETTING_FAULTS_MAX = 50,              /* that are told */
@@ -77,8 +77,8 @@ struct weir__setting_list {
 
 struct weir__settings {
 	struct weir__setting_list listen, http;
-	uint64_t keys, workers, connections, idle_ns, header_time_ns, ratelimit_headers, output, stall_ns, arena, holds,
-		plans;
+	uint64_t keys, workers, connections, idle_ns, header_time_ns, ratelimit_headers, output, stall_ns, drain_ns,
+		arena, holds, plans;
 	char shared[WEIR__SETTING_TEXT_SIZE], file[WEIR__SETTING_TEXT_SIZE], policy[WEIR__SETTING_TEXT_SIZE];
 	struct weir__proxies proxies;
 	struct weir__header_map authorize_headers;
@@ -133,6 +133,7 @@ void weir__settings_write_number(enum weir__setting_kind kind, uint64_t number, 
 enum { WEIR__SETTING_SHOWN = 2560 };
 size_t weir__settings_show(const struct weir__settings *settings, const struct weir__setting *setting,
 			   char ret_text[WEIR__SETTING_SHOWN]);
+size_t weir__settings_show_users(const struct weir__users *users, char ret_text[WEIR__SETTING_SHOWN]);
 
 /* settings_pages.c */
 void weir__settings_help(FILE *out);

@@ -24,7 +24,9 @@ static const char precedence[] =
 	"A flag beats the environment, that beats the file, and that the default; a list is replaced "
 	"as a whole. A variable that is empty counts as not set; of one that begins with `WEIR_` and is no setting "
 	"the server warns.";
-static const char ending[] = "SIGTERM and SIGINT end it when all that has come is answered.";
+static const char ending[] =
+	"SIGTERM and SIGINT end it when all that has come is answered. SIGHUP lets it read policy and users again. "
+	"SIGUSR2 lets it start the next server, which takes over.";
 static const char config_means[] = "Settings from this file of YAML; `WEIR_CONFIG` names it as well.";
 
 static const struct section sections[] = {
@@ -189,7 +191,7 @@ void weir__settings_help(FILE *out)
 	putc('\n', out);
 	wrap(out, PLAIN, precedence, 0, 0, HELP_WIDTH);
 	fputs("Users with passwords and tokens are in the file alone; man weir-serve tells more.\n\n", out);
-	fprintf(out, "%s\n", ending);
+	wrap(out, PLAIN, ending, 0, 0, HELP_WIDTH);
 }
 
 /* --- the man page ----------------------------------------------------------------------------------------------- */

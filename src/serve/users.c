@@ -100,6 +100,13 @@ const struct weir__user *weir__users_by_token(const struct weir__users *users, c
 	return found;
 }
 
+bool weir__users_is_same(const struct weir__user *a, const struct weir__user *b)
+{
+	return strcmp(a->name, b->name) == 0 && a->role == b->role && a->has_password == b->has_password &&
+	       a->has_token == b->has_token && memcmp(a->digest, b->digest, sizeof(a->digest)) == 0 &&
+	       memcmp(a->token_digest, b->token_digest, sizeof(a->token_digest)) == 0;
+}
+
 void weir__users_wipe(void *bytes, size_t length)
 {
 	OPENSSL_cleanse(bytes, length);

@@ -55,6 +55,9 @@ bool weir__users_is_token(const char *token, size_t length);
 /* The user of this token, or NULL. Takes as long for each. */
 const struct weir__user *weir__users_by_token(const struct weir__users *users, const char *token, size_t length);
 
+/* Whether all of both is the same. */
+bool weir__users_is_same(const struct weir__user *a, const struct weir__user *b);
+
 /* Forgets bytes for good: a compiler may leave out a memset of what is not read again. */
 void weir__users_wipe(void *bytes, size_t length);
 

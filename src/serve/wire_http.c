@@ -62,9 +62,16 @@ static void begin_reply(struct weir__worker *worker, size_t at, struct weir__htt
 	weir__reply_init(ret_reply, worker->out + at, WEIR__OUT_SIZE - at, &http->date);
 }
 
+/* When another server has taken over, clients are to take a new connection. That is said with the last answer to what has
+ * come, since requests behind one that is told so would be lost. */
+static bool is_to_leave(const struct weir__worker *worker, bool is_last)
+{
+	return is_last && atomic_load_explicit(&worker->leaving, memory_order_relaxed) != WEIR__STAYS;
+}
+
 /* Answers behind what is in `out` already, and returns how much is there then. */
 static size_t answer_request(struct weir__worker *worker, struct weir__connection *connection,
-			     struct weir__http_request *request, size_t length, bool *is_alive)
+			     struct weir__http_request *request, bool is_last, size_t length, bool *is_alive)
 {
 	struct weir__http_reply reply;
 	struct weir__http_call call = { .commands = &worker->commands,
@@ -76,7 +83,8 @@ static size_t answer_request(struct weir__worker *worker, struct weir__connectio
 	const struct weir__route *route;
 
 	begin_reply(worker, length, &reply);
-	connection->client.is_leaving = !request->is_kept_alive || call.is_ending;
+	connection->lingers = request->is_kept_alive && is_to_leave(worker, is_last);
+	connection->client.is_leaving = !request->is_kept_alive || call.is_ending || connection->lingers;
 	reply.says_close = connection->client.is_leaving;
 	reply.says_keep_alive = request->reader->parser.http_minor == 0;
 	reply.is_without_body = request->method == HTTP_HEAD;
@@ -239,7 +247,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 			continue;
 		}
 		length = found.status == WEIR__HTTP_WHOLE ?
-				 answer_request(worker, connection, &found.request, length, &is_alive) :
+				 answer_request(worker, connection, &found.request, at == n, length, &is_alive) :
 				 refuse_fault(worker, connection, found.reader, length);
 		if (connection->of_wire) {
 			forget(connection);

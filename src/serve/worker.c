@@ -469,14 +469,27 @@ static bool is_listener(const struct weir__worker *worker, const void *what)
 	return one >= listeners && one < listeners + worker->options.n_listeners;
 }
 
+/* Sockets that another server listens at must go on, and who waits there is that one's. */
+static void leave_listeners(struct weir__worker *worker)
+{
+	for (size_t i = 0; i < worker->options.n_listeners; i++)
+		weir__loop_remove(&worker->loop, worker->options.listeners[i].socket);
+	atomic_store(&worker->leaving, WEIR__HAS_LEFT);
+}
+
 static void stop_listening(struct weir__worker *worker)
 {
+	if (atomic_load(&worker->leaving) != WEIR__STAYS) {
+		leave_listeners(worker);
+		return;
+	}
 	for (size_t i = 0; i < worker->options.n_listeners; i++) {
 		const struct weir__listener *const listener = &worker->options.listeners[i];
 
 		accept_some(worker, listener, UINT32_MAX);
 		weir__loop_remove(&worker->loop, listener->socket);
-		weir__net_stop_listening(listener->socket);
+		if (!listener->is_lent)
+			weir__net_stop_listening(listener->socket);
 	}
 }
 
@@ -554,7 +567,10 @@ static void *work(void *worker_)
 		if (worker->loop.was_woken) {
 			worker->loop.was_woken = false;
 			take_handed(worker);
+			weir__worker_take_users(worker);
 			weir__worker_take_errands(worker);
+			if (atomic_load(&worker->leaving) == WEIR__IS_TO_LEAVE)
+				leave_listeners(worker);
 		}
 		do_what_is_due(worker);
 	}
@@ -622,6 +638,8 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	worker->accept_at = worker->alarm_at = worker->look_at = WEIR_NEVER;
 	weir__commands_init(&worker->commands, options->table, options->counted_as);
 	worker->commands.settings = options->settings;
+	worker->commands.users = &worker->users;
+	weir__worker_take_users(worker);
 	worker->commands.holds = options->holds;
 	worker->commands.policies = options->policies;
 	worker->commands.tallies = options->tallies;
@@ -641,6 +659,19 @@ void weir__worker_end(struct weir__worker *worker)
 {
 	atomic_store(&worker->is_stopping, true);
 	weir__loop_wake(&worker->loop);
+}
+
+void weir__worker_leave(struct weir__worker *worker)
+{
+	int stays = WEIR__STAYS;
+
+	if (atomic_compare_exchange_strong(&worker->leaving, &stays, WEIR__IS_TO_LEAVE))
+		weir__loop_wake(&worker->loop);
+}
+
+bool weir__worker_has_left(const struct weir__worker *worker)
+{
+	return atomic_load(&worker->leaving) == WEIR__HAS_LEFT;
 }
 
 void weir__worker_stop(struct weir__worker *worker)

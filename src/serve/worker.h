@@ -18,18 +18,20 @@ enum weir__wire_number { WEIR__WIRE_RESP, WEIR__WIRE_HTTP, WEIR__WIRES };
 struct weir__listener {
 	int socket;
 	enum weir__wire_number wire;
+	bool is_lent; /* another program listens again when this one does not: the socket is left as it is */
 };
 
 struct weir__crew;
 struct weir__holds;
 struct weir__policies;
+struct weir__roster;
 struct weir__settings;
 struct weir__tallies;
 
 struct weir__worker_options {
 	struct weir_table *table;
 	const struct weir_table_limit *counted_as; /* decisions on limits that come with requests */
-	struct weir__listener listeners[WEIR__LISTENERS_MAX * WEIR__WIRES]; /* the worker's own */
+	struct weir__listener *listeners;          /* where the worker listens; they stay the caller's */
 	size_t n_listeners;
 	uint32_t connections_max;
 	struct weir__crew *crew; /* of all workers, among whom connections are dealt out, */
@@ -41,7 +43,8 @@ struct weir__worker_options {
 	struct weir__holds *holds;             /* of all workers; NULL: there is room for none */
 	struct weir__policies *policies;       /* likewise; NULL: there is none */
 	struct weir__tallies *tallies;         /* of all workers; NULL: nothing is counted */
-	const struct weir__settings *settings; /* for CONFIG GET and AUTH; NULL: none to show, and no users */
+	const struct weir__settings *settings; /* for CONFIG GET; NULL: none to show */
+	struct weir__roster *roster;           /* who may ask; NULL: everybody */
 };
 
 struct weir__worker;
@@ -52,6 +55,13 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 /* Lets it end: takes the connections that have come, and no more; denies those who wait; answers what was sent, for some
  * seconds at most; closes. */
 void weir__worker_end(struct weir__worker *worker);
+
+/* Lets it listen no more, since another server does, by the same sockets: they and who waits there are left as they are. The
+ * connections that it has are served on; in answers of HTTP clients are told to close them. */
+void weir__worker_leave(struct weir__worker *worker);
+
+/* Whether it listens no more. */
+bool weir__worker_has_left(const struct weir__worker *worker);
 
 /* Lets it end, and waits for the thread. Of several, let all end first: then they need no longer than one. */
 void weir__worker_stop(struct weir__worker *worker);

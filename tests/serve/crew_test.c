@@ -43,6 +43,7 @@ static void all_get_as_many(void)
 	for (int i = 0; i < 30; i++)
 		own += !weir__crew_hand(crew, 1, of(100 + i));
 	CHECK_EQ(own, 10);
+	CHECK_EQ(weir__crew_connections(crew), 30);
 	CHECK_EQ(taken(crew, 0), 10);
 	CHECK_EQ(taken(crew, 1), 0);
 	CHECK_EQ(taken(crew, 2), 10);
