@@ -3,6 +3,7 @@
 
     authorize_test.py WEIR"""
 
+import contextlib
 import http.client
 import json
 import os
@@ -140,6 +141,33 @@ def a_path_is_a_proxy():
                 client.close()
 
 
+def addresses_of_ipv6():
+    with contextlib.suppress(FileNotFoundError), open("/proc/net/if_inet6", encoding="ascii") as file:
+        return file.readlines()
+    return []
+
+
+def callers_may_have_ipv6():
+    """Who connects by IPv4 to an address of IPv6 is known by IPv4."""
+    if not socket.has_ipv6 or not any(info.startswith("0" * 31 + "1 ") for info in addresses_of_ipv6()):
+        return "there is no IPv6 here"
+    with tempfile.TemporaryDirectory(prefix="weir-authorize-") as folder:
+        path = os.path.join(folder, "weir.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("users: {proxy: {token: t}}\n" + POLICY)
+        with daemon(WEIR, "--keys", "1000", "--config", path, http="[::]:0") as one:
+            port = int(one.http_at.rsplit(":", 1)[1])
+            remaining = 1000
+            for host in ("::1", "127.0.0.1"):
+                client = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+                for line in ("203.0.113.7", "2001:db8::7, 203.0.113.7:80"):
+                    remaining -= 1
+                    got = decided(client, [("Authorization", "Bearer t"), ("X-Forwarded-For", line)])
+                    assert got == ("clients", remaining), (host, line, got)
+                client.close()
+    return None
+
+
 def headers_are_attributes():
     with policy_daemon("--authorize_headers", "X-API-Key=api_key", policy=POLICY) as one:
         client = client_of(one)
@@ -199,7 +227,7 @@ def main():
     return run([(test.__name__.replace("_", " "), test) for test in (
         parts_are_read_as_proxies_name_them, the_method_of_the_question_is_not_that_of_the_request,
         what_is_said_twice_is_the_same_twice, chains_are_read_from_the_right, who_is_no_proxy_is_not_believed,
-        a_path_is_a_proxy, headers_are_attributes, nginx_is_told_403, the_longest_names_fit,
+        a_path_is_a_proxy, callers_may_have_ipv6, headers_are_attributes, nginx_is_told_403, the_longest_names_fit,
         without_a_policy_it_says_so, values_that_do_not_fit_are_refused)])
 
 
