@@ -168,9 +168,9 @@ def http_ranges(web, arguments):
     return ratio_ranges(serve_http.ratios_of, serve_http.by_rate(web), arguments.rounds)
 
 
-def judge_http(arguments, cpus, load_cpu, keys, where):
+def judge_http(arguments, cpus, load_cpu, where):
     load = os.getloadavg()[0]
-    web = serve_http.measure(arguments, cpus, load_cpu, keys)
+    web = serve_http.measure(arguments, cpus, load_cpu, KEYS)
     ratios, ranges = serve_http.all_ratios(web), http_ranges(web, arguments)
     serve_http.print_table(web)
     print(serve_http.NOTES)
@@ -213,12 +213,12 @@ def main():
         return compare_loops(arguments, cpus, load_cpu, where)
     keys = KEYS_QUICK if arguments.quick else KEYS
     if arguments.http:
-        return judge_http(arguments, cpus, load_cpu, keys, where)
+        return judge_http(arguments, cpus, load_cpu, where)
     with all_servers(cpus, load_cpus, keys) as servers:
         times = measure(servers, load_cpu, keys, arguments)
     print("two workers", file=sys.stderr)
     workers = serve_workers.measure(arguments, THROTTLE)
-    web = serve_http.measure(arguments, cpus, load_cpu, keys)
+    web = serve_http.measure(arguments, cpus, load_cpu, KEYS)
     ratios = {**all_ratios(times), "two_workers_vs_one": workers["ratio"], **serve_http.all_ratios(web)}
     ranges = {**ratio_ranges(ratios_of, by_rate(times), arguments.rounds), **http_ranges(web, arguments)}
     noise = max(one["noise"] for one in times.values())

@@ -18,8 +18,8 @@ static const struct unit {
 } units[] = {
 	[WEIR_UNIT_NONE] = { "UNKNOWN", 0 },     [WEIR_UNIT_SECOND] = { "SECOND", 1 },
 	[WEIR_UNIT_MINUTE] = { "MINUTE", 60 },   [WEIR_UNIT_HOUR] = { "HOUR", 3600 },
-	[WEIR_UNIT_DAY] = { "DAY", 86400 },      [WEIR_UNIT_MONTH] = { "MONTH", 30 * 86400 },
-	[WEIR_UNIT_YEAR] = { "YEAR", 31536000 }, [WEIR_UNIT_WEEK] = { "WEEK", 7 * 86400 },
+	[WEIR_UNIT_DAY] = { "DAY", 86400 },      [WEIR_UNIT_MONTH] = { "MONTH", 2592000 },
+	[WEIR_UNIT_YEAR] = { "YEAR", 31536000 }, [WEIR_UNIT_WEEK] = { "WEEK", 604800 },
 };
 
 enum { UNITS = sizeof(units) / sizeof(units[0]) };

@@ -35,7 +35,7 @@ static bool read_hold(const struct weir__json *json, const json_t *object, struc
 	static const char *const members[] = { "id", "key", "limit", "cost", "ttl_ms", NULL };
 	struct weir__hold_request *const request = &hold->request;
 	struct weir__refusal refusal;
-	uint64_t lasts_ms;
+	uint64_t lasts_ms = 0;
 
 	*request = (struct weir__hold_request){ .asked = &hold->asked.limit };
 	if (!weir__json_has_only(json, object, members) ||
@@ -132,7 +132,7 @@ void weir__http_settle(struct weir__http_call *call)
 	const struct weir__json json = { call, WEIR__JSON_NO_ITEM, NULL };
 	json_t *const root = weir__json_of_body(call);
 	struct weir__json_text id;
-	uint64_t actual;
+	uint64_t actual = 0;
 
 	if (root && weir__json_has_only(&json, root, members) &&
 	    weir__json_read_text(&json, root, "id", RIGHT_ID, &id) &&

@@ -100,6 +100,7 @@ static bool read_request(const struct weir__json *json, const json_t *object, st
 	const json_t *const all = json_object_get(object, "all");
 
 	request->several.n = 0;
+	request->several.claims[0] = (struct weir_claim){ .limit = NULL };
 	request->mode = NULL;
 	if (!weir__json_has_only(json, object, members))
 		return false;

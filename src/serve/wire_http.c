@@ -268,6 +268,8 @@ static size_t answer_errand(struct weir__worker *worker, struct weir__connection
 	struct http *const http = worker->of_wires[WEIR__WIRE_HTTP];
 	struct weir__http_reply reply;
 
+	if (atomic_load_explicit(&worker->is_stopping, memory_order_relaxed))
+		connection->client.is_leaving = true;
 	weir__http_date_set(&http->date, worker->now);
 	begin_reply(worker, 0, &reply);
 	reply.says_close = connection->client.is_leaving;

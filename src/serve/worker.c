@@ -286,18 +286,21 @@ static bool answer_unread(struct weir__worker *worker, struct weir__connection *
 static void hear(struct weir__worker *worker, struct weir__connection *connection)
 {
 	const bool is_behind = weir__output_waiting(&connection->output) > 0;
-	const bool reads = connection->is_finished || (!connection->has_requests && !connection->client.is_leaving &&
-						       !weir__worker_holds_back(worker, connection));
-	const enum weir__interest interest = weir__worker_is_waiting(connection) ?
+	const bool is_done_elsewhere = connection->client.errand != NULL;
+	const bool reads = connection->is_finished ||
+			   (!connection->has_requests && !connection->client.is_leaving && !is_done_elsewhere &&
+			    !weir__worker_holds_back(worker, connection));
+	const enum weir__interest interest = connection->client.waiter ?
 						     (is_behind ? WEIR__HEAR_END_AND_ROOM : WEIR__HEAR_END) :
-					     !reads    ? WEIR__HEAR_ROOM :
-					     is_behind ? WEIR__HEAR_REQUESTS_AND_ROOM :
-							 WEIR__HEAR_REQUESTS;
+					     is_done_elsewhere && !is_behind ? WEIR__HEAR_NOTHING :
+					     !reads                          ? WEIR__HEAR_ROOM :
+					     is_behind                       ? WEIR__HEAR_REQUESTS_AND_ROOM :
+									       WEIR__HEAR_REQUESTS;
 
 	if (interest == connection->interest)
 		return;
 	connection->interest = interest;
-	if (weir__worker_is_waiting(connection))
+	if (connection->client.waiter)
 		(void)weir__loop_change_to_end(&worker->loop, connection->socket, connection, is_behind);
 	else
 		(void)weir__loop_change(&worker->loop, connection->socket, connection, reads, is_behind);
@@ -341,7 +344,8 @@ static bool linger(struct weir__worker *worker, struct weir__connection *connect
 static void serve(struct weir__worker *worker, struct weir__connection *connection,
 		  const struct weir__loop_event *event)
 {
-	bool is_alive = !(weir__worker_is_waiting(connection) && event->has_left);
+	bool is_alive = !(connection->client.waiter && event->has_left) &&
+			!(connection->client.errand && event->is_over); /* who has said all may wait for an answer */
 
 	if (connection->is_finished) {
 		if (event->is_over || (event->can_read && !pass_over(worker, connection)))

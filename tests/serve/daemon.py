@@ -61,7 +61,7 @@ class Daemon:
         self.program, self.options, self.more, self.process = program, options, more, None
         self.http = http
         self.path = os.path.join(folder, "socket")
-        self.log = open(os.path.join(folder, "log"), "wb+")
+        self.log = open(os.path.join(folder, "log"), "ab+")  # so that to read it does not move where the server writes
         self.place = socket.socket()
         self.place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         self.place.bind(("127.0.0.1", 0))

@@ -323,6 +323,10 @@ def many_put_at_once_and_some_leave():
     behind = b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
     with serving(POLICY) as (one, ask, _):
         port = int(one.http_at.rsplit(":", 1)[1])
+        with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as client:  # one that has said all
+            client.sendall(head + body)
+            client.shutdown(socket.SHUT_WR)
+            assert receive_all(client).startswith(b"HTTP/1.1 200"), "no answer"
         clients = [socket.create_connection(("127.0.0.1", port), TIMEOUT_S) for _ in range(40)]
         for client in clients:
             client.sendall(head + body + behind)
