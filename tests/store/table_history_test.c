@@ -388,9 +388,10 @@ static void when_full_keys_give_way(void)
 }
 
 /* The one that is closest to fresh is the one whose newest event is oldest, of those that are looked at. */
+/* In a table that is looked through whole, and in which no key has to give way for want of a slot. */
 static void when_full_the_closest_to_fresh_gives_way(void)
 {
-	struct weir_table *const table = table_with_arena(0, 65 * 33);
+	struct weir_table *const table = table_with_arena(80, 65 * 33);
 	const struct weir_table_limit *const limit = limit_in(table, "8/min sliding_log");
 	uint32_t gone = 0;
 
