@@ -32,7 +32,9 @@ if not is_test then
 	local time = call('TIME')
 	now = time[1] * 1000000 + time[2]
 end
-local values, answers = call('MGET', unpack(KEYS)), {}
+-- Whether no key comes twice, and none is that of a log, which is not read as a whole.
+local is_distinct, has_logs = read('<B', requests) % 2 == 1, read('<B', requests) >= 2
+local values, answers = not has_logs and call('MGET', unpack(KEYS)), {}
 local anew = 0 -- values that were not ours, or damaged: their keys started anew
 
 local function make_general()
@@ -48,8 +50,7 @@ local function make_general()
 	return general
 end
 
--- Whether no key comes twice; then requests, or runs of them that differ in nothing but their keys.
-local is_distinct = read('<B', requests) == 1
+-- Requests, or runs of them that differ in nothing but their keys.
 local n, at, bytes, general = 0, 2, #requests, nil
 while at <= bytes do
 	local operation, claims, place, cost, repeats
@@ -57,7 +58,7 @@ while at <= bytes do
 	local kind, options, count, whole, rest, most, span, span_rest, _, raised, raised_rest =
 		read('<BBI6I7I6I6I7I6I7I7I6', plan_bytes, place * PLAN_BYTES + 2)
 	local grain = count * 1000
-	if operation == TAKE and claims == 1 and is_distinct and kind == BUCKET and options == 0 and cost > 0 and
+	if operation == TAKE and claims == 1 and is_distinct and values and kind == BUCKET and options == 0 and cost > 0 and
 		cost <= most and (span + STEP_BACK) * grain + span_rest < EXACT and raised + raised_rest == 0 then
 		-- All that may be owed is one number here: see bucket.lua for the same in pairs.
 		local tag = read('<c28', plan_bytes, place * PLAN_BYTES + 1)

@@ -1,102 +1,77 @@
 -- interval.lua: a bucket that gets `a` tokens at once, each period, as src/core/interval.h. State: the running interval's
--- start, `at` and `rest`; n, the tokens that are missing.
+-- start, `at` and `rest`; n, the tokens that are missing. Its view is the same with the refills until now.
 
-local AT_FORM, AT_BYTES = '<I7I2I6', 43 -- of a window, too; with the tag
-local interval = {}
+local function make_interval()
+	local interval = { read = read_instant, write = write_instant, is_fresh = is_fresh_instant }
 
-function interval.notice(plan, state)
-	if state.n > 0 and is_new_clock(state) then
-		state.at, state.rest, state.n, state.is_changed = now, 0, math.min(state.n, plan.most), true
+	function interval.notice(plan, state)
+		if state.n > 0 and is_new_clock(state) then
+			state.at, state.rest, state.n, state.is_changed = now, 0, min(state.n, plan.most), true
+		end
 	end
-end
 
-local function settled(plan, state)
-	local passed, passed_rest = minus(now, 0, state.at, state.rest, 1000)
-	if passed < 0 or is_less(passed, passed_rest, plan.whole, plan.rest) then
-		return state.at, state.rest, state.n
+	function interval.look(plan, state)
+		local at, rest, missing = state.at, state.rest, state.n
+		local passed, passed_rest = minus(now, 0, at, rest)
+		if passed >= 0 and not is_less(passed, passed_rest, plan.whole, plan.rest) then
+			local intervals = divide(plan, passed, passed_rest)
+			if intervals * plan.a >= missing then
+				at, rest, missing = 0, 0, 0
+			else
+				at, rest = plus(at, rest, times(plan, intervals))
+				missing = missing - intervals * plan.a
+			end
+		end
+		state.view_at, state.view_rest, state.view_n = at, rest, missing
+		return plan.most - min(plan.most, missing)
 	end
-	local intervals = divide(plan, passed, passed_rest)
-	if intervals * plan.a >= state.n then
-		return 0, 0, 0
+
+	local function until_refilled(plan, state, tokens)
+		local intervals = floor((tokens + plan.a - 1) / plan.a)
+		return until_instant(plus(state.view_at, state.view_rest, times(plan, intervals)))
 	end
-	local at, rest = plus(state.at, state.rest, times(plan, intervals))
-	return at, rest, state.n - intervals * plan.a
-end
 
-local function until_refilled(plan, at, rest, tokens)
-	return until_instant(plus(at, rest, times(plan, floor((tokens + plan.a - 1) / plan.a))))
-end
-
-function interval.fits(plan, state, cost)
-	local _, _, missing = settled(plan, state)
-	return cost <= plan.most and missing <= plan.most - cost
-end
-
-function interval.charge(plan, state, cost)
-	local at, rest, missing = settled(plan, state)
-	if missing == 0 then
-		at, rest = now, 0
+	function interval.charge(_, state, cost)
+		if state.view_n == 0 then
+			state.view_at, state.view_rest = now, 0
+		end
+		state.view_n = state.view_n + cost
+		state.at, state.rest, state.n = state.view_at, state.view_rest, state.view_n
 	end
-	state.at, state.rest, state.n = at, rest, missing + cost
-end
 
-function interval.retry(plan, state, cost)
-	local at, rest, missing = settled(plan, state)
-	return until_refilled(plan, at, rest, missing - (plan.most - cost))
-end
-
-function interval.level(plan, state)
-	local at, rest, missing = settled(plan, state)
-	return plan.most - math.min(plan.most, missing), until_refilled(plan, at, rest, missing)
-end
-
-function interval.refund(plan, state, n)
-	local at, rest, missing = settled(plan, state)
-	if missing <= n then
-		state.at, state.rest, state.n = 0, 0, 0
-	else
-		state.at, state.rest, state.n = at, rest, missing - n
+	function interval.retry(plan, state, cost)
+		return until_refilled(plan, state, state.view_n - (plan.most - cost))
 	end
-end
 
-function interval.convert(from, to, state)
-	local at, rest, missing = settled(from, state)
-	if missing == 0 or from.whole ~= to.whole or from.rest ~= to.rest then
-		at, rest = now, 0
+	function interval.reset(plan, state)
+		return until_refilled(plan, state, state.view_n)
 	end
-	missing = missing - math.min(missing, math.max(0, from.most - to.most)) + math.max(0, to.most - from.most)
-	if missing == 0 then
-		at, rest = 0, 0
+
+	function interval.refund(_, state, n)
+		local missing = state.view_n - min(state.view_n, n)
+		state.at, state.rest, state.n = state.view_at, state.view_rest, missing
+		if missing == 0 then
+			state.at, state.rest = 0, 0
+		end
 	end
-	state.at, state.rest, state.n = at, rest, missing
-end
 
-local function read_instant(plan, value)
-	if #value ~= AT_BYTES then
-		return nil
+	function interval.convert(from, to, state)
+		interval.look(from, state)
+		local at, rest, missing = state.view_at, state.view_rest, state.view_n
+		if missing == 0 or from.whole ~= to.whole or from.rest ~= to.rest then
+			at, rest = now, 0
+		end
+		missing = missing - min(missing, math.max(0, from.most - to.most)) + math.max(0, to.most - from.most)
+		if missing == 0 then
+			at, rest = 0, 0
+		end
+		state.at, state.rest, state.n = at, rest, missing
 	end
-	local at, rest, n = read(AT_FORM, value, TAG_BYTES + 1)
-	if at > EXACT or rest >= 1000 then
-		return nil
+
+	function interval.lasts(plan, state)
+		state.view_at, state.view_rest = state.at, state.rest
+		return (until_refilled(plan, state, state.n))
 	end
-	return { at = at, rest = rest, n = n }
-end
 
-local function write_instant(plan, state)
-	return pack(AT_FORM, state.at, state.rest, state.n)
-end
-
-local function is_fresh_instant(state)
-	return state.n == 0
-end
-
-interval.write, interval.is_fresh = write_instant, is_fresh_instant
-
-function interval.read(plan, value)
-	local state = read_instant(plan, value)
-	return state and state.n <= plan.most and state or nil
-end
-
-function interval.lasts(plan, state)
-	return (until_refilled(plan, state.at, state.rest, state.n))
+	return interval
 end

@@ -3,7 +3,7 @@
 local INTERVAL, WINDOW, COUNTER, LOG = 1, 2, 3, 4
 local UP_TO, PEEK, REFUND, RESET = 2, 3, 4, 5
 local COUNT_MOST, COUNTS_MOST = 2 ^ 48 - 1, 2 ^ 49 - 1 -- where counting of denied requests stops
-local sub = string.sub
+local sub, min = string.sub, math.min
 
 local function is_less(whole, rest, than, than_rest)
 	return whole < than or (whole == than and rest < than_rest)
@@ -121,4 +121,33 @@ end
 local function is_new_clock(state)
 	local ahead = state.at - now
 	return ahead > STEP_BACK or (ahead == STEP_BACK and state.rest > 0)
+end
+
+-- Intervals and windows: an instant and a number.
+local function read_instant(plan, value)
+	if #value ~= TAG_BYTES + 15 then
+		return nil
+	end
+	local _, at, rest, n = read('<c28I7I2I6', value)
+	if at > EXACT or rest >= 1000 or (plan.kind == INTERVAL and n > plan.most) then
+		return nil
+	end
+	return { at = at, rest = rest, n = n }
+end
+
+local function write_instant(plan, state)
+	return pack('<c28I7I2I6', plan.tag, state.at, state.rest, state.n)
+end
+
+local function is_fresh_instant(state)
+	return state.n == 0
+end
+
+-- When a key is to expire that is whole so much later: as a text, of which a call needs few.
+local function expiry(plan, whole_in)
+	local step_ms = ceil((plan.span + 1) / (1000 * EXPIRIES))
+	local k = floor(math.max(0, whole_in) / (1000 * step_ms)) + 1
+	local text = plan.expiries[k] or string.format('%d', k * step_ms + GRACE_MS)
+	plan.expiries[k] = text
+	return text
 end

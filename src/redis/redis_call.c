@@ -78,6 +78,7 @@ struct draft {
 	size_t run; /* where the run begins that the last request is of; 0: none */
 	size_t plans;
 	const struct weir__redis_plan *plan[WEIR__REDIS_CALL_PLANS_MAX];
+	bool has_logs;
 	struct seen seen;
 };
 
@@ -108,7 +109,8 @@ static void note_key(struct seen *seen, const struct weir__redis_claim *claim, s
 static void draft_init(struct draft *draft)
 {
 	draft->claims = draft->run = draft->plans = 0;
-	draft->length = 1; /* behind whether keys are distinct */
+	draft->length = 1; /* behind what is true of all */
+	draft->has_logs = false;
 	draft->seen.is_distinct = true;
 	memset(draft->seen.places, 0, sizeof(draft->seen.places));
 }
@@ -172,6 +174,7 @@ static int add_request(struct draft *draft, const struct weir__redis_request *re
 
 		if (place == WEIR__REDIS_CALL_PLANS_MAX)
 			return WEIR_ERR_FULL;
+		draft->has_logs |= claim->plan->plan.kind == WEIR_KIND_LOG;
 		note_key(&draft->seen, claim, draft->claims++);
 		put(draft, place, 2);
 		put(draft, weir__min(parts.costs[i], cost_most), 7);
@@ -240,7 +243,7 @@ int weir__redis_call_write(const struct weir__redis_call *call, struct weir__res
 		if (error != WEIR_OK)
 			return error;
 	}
-	draft.bytes[0] = draft.seen.is_distinct;
+	draft.bytes[0] = (unsigned char)(draft.seen.is_distinct | draft.has_logs << 1);
 	weir__resp_write_array(writer, FIXED_ARGUMENTS + draft.claims + (call->test_now != NULL));
 	weir__resp_write_bulk(writer, "EVALSHA", strlen("EVALSHA"));
 	weir__resp_write_bulk(writer, call->sha1, WEIR__REDIS_SHA1_LENGTH);

@@ -1,9 +1,5 @@
 -- request.lua: requests of all kinds, and their answers.
 
-local function step_of(plan)
-	return plan.kind == BUCKET and bucket or step
-end
-
 -- What was granted is told where it is not what a take has asked for.
 local function answer(operation, allowed, remaining, granted, wait, wait_rest, reset, reset_rest)
 	if not wait then
@@ -25,8 +21,8 @@ end
 local function reset_key(plan, i)
 	local before, state = state_for(i, plan), untouched(plan)
 	local was_there = before.is_changed == true or (before.is_stored and before.is_changed ~= 'gone')
-	local _, remaining, _, _, _, reset, reset_rest = step_of(plan)(plan, state, PEEK, 0)
-	state.is_stored, state.is_changed = before.is_stored, 'gone'
+	local _, remaining, _, _, _, reset, reset_rest = plan.functions.step(plan, state, PEEK, 0)
+	state.plan, state.is_stored, state.is_changed = plan, before.is_stored, 'gone'
 	states[KEYS[i]] = state
 	return answer(RESET, true, remaining, was_there and 1 or 0, 0, 0, reset, reset_rest)
 end
@@ -38,7 +34,7 @@ function general.decide(operation, place, cost, i)
 	if operation == RESET then
 		return reset_key(plan, i)
 	end
-	return answer(operation, step_of(plan)(plan, state_for(i, plan), operation, cost))
+	return answer(operation, plan.functions.step(plan, state_for(i, plan), operation, cost))
 end
 
 -- Looks at all; only if all would admit, charges all. Limits that count all count a denied attempt, too, and answer as
@@ -51,11 +47,11 @@ function general.take_together(place, cost, claims, n, from)
 		end
 		local plan = plan_at(place)
 		plans_of[i], costs[i], states_of[i] = plan, cost, state_for(n + i, plan)
-		verdicts[i] = { step_of(plan)(plan, states_of[i], PEEK, cost) }
+		verdicts[i] = { plan.functions.step(plan, states_of[i], PEEK, cost) }
 		all = all and verdicts[i][1]
 	end
 	for i, plan in ipairs(plans_of) do
-		local step_one, was_allowed = step_of(plan), verdicts[i][1]
+		local step_one, was_allowed = plan.functions.step, verdicts[i][1]
 		if all then
 			verdicts[i] = { step_one(plan, states_of[i], TAKE, costs[i]) }
 		elseif plan.counts_all then

@@ -14,10 +14,11 @@ end
 local function plan_at(place)
 	local plan, from = plans[place], place * PLAN_BYTES
 	if not plan then
-		plan = { tag = read('<c28', plan_bytes, from + 1) }
+		plan = { tag = read('<c28', plan_bytes, from + 1), expiries = {} }
 		plan.kind, plan.options, plan.a, plan.whole, plan.rest, plan.most, plan.span, plan.span_rest, plan.changed_at,
 			plan.at, plan.at_rest, plan.n = read('<BBI6I7I6I6I7I6I7I7I6I6', plan_bytes, from + 2)
 		plan.is_raised = plan.at + plan.at_rest + plan.n > 0
+		plan.functions = kind_of(plan)
 		plans[place] = derive(plan)
 	end
 	return plan
@@ -39,16 +40,16 @@ end
 -- Of a key that is not stored. It is whole, unless the limit's burst was raised a moment ago: that gives nobody tokens.
 local function untouched(plan)
 	if plan.kind == COUNTER then
-		return { plan = plan, at = 0, rest = 0, counts = {} }
+		return { at = 0, rest = 0, counts = {} }
 	elseif plan.kind == LOG then
-		return { plan = plan, gone = 0, n = 0, events = '' }
+		return plan.functions.untouched()
 	end
-	return { plan = plan, at = plan.at, rest = plan.at_rest, n = plan.n }
+	return { at = plan.at, rest = plan.at_rest, n = plan.n }
 end
 
-local function state_in(plan, value)
+local function state_in(plan, value, key)
 	local from = plan
-	if #value < TAG_BYTES then
+	if type(value) ~= 'string' or #value < TAG_BYTES then
 		return nil
 	end
 	if sub(value, 1, TAG_BYTES) ~= plan.tag then
@@ -57,18 +58,28 @@ local function state_in(plan, value)
 			return nil
 		end
 	end
-	local state = kinds[from.kind].read(from, value)
+	local state = plan.functions.read(from, value, key)
 	if state and from ~= plan then
 		convert(from, plan, state)
 	end
 	return state
 end
 
+-- Calls with logs have not read all keys at once: a log is long.
+local function fetch(plan, i)
+	if values then
+		return values[i]
+	elseif plan.kind == LOG then
+		return plan.functions.fetch(KEYS[i])
+	end
+	return call('MGET', KEYS[i])[1]
+end
+
 -- The state of the i-th claim's key, as it is stored or was left by a claim before.
 local function state_for(i, plan)
-	local key, value = KEYS[i], values[i]
+	local key = KEYS[i]
 	local state = states[key]
-	local is_stored, is_changed = value and true, nil
+	local value, is_stored, is_changed
 	if state then
 		is_stored, is_changed = state.is_stored, state.is_changed
 		if state.plan.tag == plan.tag then
@@ -79,8 +90,10 @@ local function state_for(i, plan)
 			return state
 		end
 		state, is_changed = nil, true
-	elseif value then
-		state = state_in(plan, value)
+	else
+		value = fetch(plan, i)
+		is_stored = value and true
+		state = value and state_in(plan, value, key)
 	end
 	if not state then
 		anew, state = anew + (is_stored and 1 or 0), untouched(plan)
@@ -90,24 +103,23 @@ local function state_for(i, plan)
 	return state
 end
 
-local function expiry(plan, whole_in)
-	local step_ms = ceil((plan.span + 1) / (1000 * EXPIRIES))
-	return (floor(math.max(0, whole_in) / (1000 * step_ms)) + 1) * step_ms + GRACE_MS
-end
-
 -- A state that is whole is stored only where a key that is not would be taken for one that is not whole.
 local function is_to_delete(plan, state)
 	if state.is_changed == 'gone' then
 		return true
 	end
-	return kinds[plan.kind].is_fresh(state) and
-		not (plan.is_raised and (is_test or kinds[plan.kind].lasts(plan, untouched(plan)) >= 0))
+	return plan.functions.is_fresh(state) and
+		not (plan.is_raised and (is_test or plan.functions.lasts(plan, untouched(plan)) >= 0))
 end
 
 local function store(key, state)
 	local plan = state.plan
-	local kind = kinds[plan.kind]
-	local value = plan.tag .. kind.write(plan, state)
+	local kind = plan.functions
+	if kind.store then
+		kind.store(key, plan, state)
+		return
+	end
+	local value = kind.write(plan, state)
 	if is_test then
 		call('SET', key, value)
 		return

@@ -1,43 +1,52 @@
 -- step.lua: what all kinds share, as src/core/step.c; and states that are carried over to another plan.
 
-local kinds = { [BUCKET] = bucket_kind, [INTERVAL] = interval, [WINDOW] = window, [COUNTER] = counter, [LOG] = log }
-
--- Of all kinds but smooth buckets.
+-- Of all kinds but smooth buckets, which have their own. What is left tells what fits.
 local function step(plan, state, operation, cost)
-	local kind = kinds[plan.kind]
+	local kind = plan.functions
 	kind.notice(plan, state)
+	local remaining = kind.look(plan, state)
 	if operation == REFUND then
 		kind.refund(plan, state, cost)
 		state.is_changed = true
-		local remaining, reset, reset_rest = kind.level(plan, state)
-		return true, remaining, 0, 0, 0, reset, reset_rest
+		remaining = kind.look(plan, state)
+		return true, remaining, 0, 0, 0, kind.reset(plan, state)
 	end
-	local granted, asked, allowed = cost, cost, nil
+	local granted, asked = cost, cost
 	if operation == UP_TO then
-		granted, asked = math.min(cost, (kind.level(plan, state))), 1
-		allowed = granted > 0 or cost == 0
-	else
-		allowed = cost == 0 or kind.fits(plan, state, cost)
+		granted, asked = min(cost, remaining), 1
 	end
-	local retry, retry_rest = 0, 0
-	if operation ~= PEEK and allowed and granted > 0 then
-		kind.charge(plan, state, granted)
-		state.is_changed = true
-	elseif operation ~= PEEK and not allowed and plan.counts_all then
+	if cost == 0 or (granted > 0 and granted <= remaining) then
+		if operation == PEEK then
+			granted = 0
+		elseif granted > 0 then
+			kind.charge(plan, state, granted)
+			state.is_changed = true
+		end
+		return true, remaining - granted, granted, 0, 0, kind.reset(plan, state)
+	end
+	if operation ~= PEEK and plan.counts_all then
 		kind.count_denied(plan, state, cost)
 		state.is_changed = true
+		remaining = kind.look(plan, state)
 	end
-	if not allowed then
-		retry, retry_rest = nil, nil
-		if asked <= plan.most then
-			retry, retry_rest = kind.retry(plan, state, asked)
-		end
+	local retry, retry_rest
+	if asked <= plan.most then
+		retry, retry_rest = kind.retry(plan, state, asked)
 	end
-	local remaining, reset, reset_rest = kind.level(plan, state)
-	if not allowed or operation == PEEK then
-		granted = 0
+	return false, remaining, 0, retry, retry_rest, kind.reset(plan, state)
+end
+
+local makers = { [BUCKET] = make_bucket, make_interval, make_window, make_counter, make_log }
+local kinds = {}
+
+local function kind_of(plan)
+	local kind = kinds[plan.kind]
+	if not kind then
+		kind = makers[plan.kind]()
+		kind.step = kind.step or step
+		kinds[plan.kind] = kind
 	end
-	return allowed, remaining, granted, retry, retry_rest, reset, reset_rest
+	return kind
 end
 
 -- As src/core/step.c: windows keep their period.
@@ -51,8 +60,8 @@ local function convert(from, to, state)
 	local really_now = now
 	now = to.changed_at > 0 and math.min(now, to.changed_at - 1) or now
 	if from.kind ~= BUCKET then
-		kinds[from.kind].notice(from, state)
+		to.functions.notice(from, state)
 	end
-	kinds[from.kind].convert(from, to, state)
+	to.functions.convert(from, to, state)
 	now, state.is_changed = really_now, true
 end

@@ -213,6 +213,8 @@ static void check_call(size_t n, weir_ns now)
 	const struct weir__redis_reply reply = ask(requests, n, &now, found);
 	const struct weir_verdict *next = found;
 
+	if (reply.answer != WEIR__REDIS_DECIDED)
+		printf("# %.*s\n", (int)reply.error.length, reply.error.bytes);
 	CHECK_EQ(reply.answer, WEIR__REDIS_DECIDED);
 	CHECK_EQ(reply.anew, 0);
 	CHECK_EQ(reply.now, now);
