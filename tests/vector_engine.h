@@ -8,6 +8,7 @@ enum { VECTOR_CLAIMS_MAX = 16 };
 
 struct vector_engine {
 	const char *name;
+	weir_ns grain; /* it knows only times that are multiples of this; 0: all */
 
 	/* Before the first subject of a vector, whose rows lie between these times, and after its last; and before each
 	 * row, with the earliest time from the row before on. NULL: nothing to do. */
@@ -40,6 +41,10 @@ struct vector_engine {
 	/* Decides several together, as one call; NULL: it is done by peek and take. */
 	struct weir_verdict (*all)(void *const *subjects, const uint64_t *costs, size_t n, weir_ns now);
 };
+
+/* Those that a program plays on. */
+extern const struct vector_engine *const vector_engines[];
+extern const size_t vector_engines_n;
 
 extern const struct vector_engine core_engine, limiter_engine, table_engine, shared_table_engine, file_table_engine,
 	evicting_table_engine;

@@ -14,17 +14,11 @@
 #include "vector_engine.h"
 
 /* Engines that are made anew for each vector play MANY, and from then on every SAMPLEth. */
-enum { WORDS_MAX = 64, LIMITS_MAX = 64, MISMATCHES_SHOWN = 20, MANY = 20000, SAMPLE = 20 };
-
-static const struct vector_engine *const engines[] = {
-	&core_engine, &limiter_engine, &table_engine, &shared_table_engine, &file_table_engine, &evicting_table_engine
-};
-
-#define ENGINES (sizeof(engines) / sizeof(engines[0]))
+enum { ENGINES_MAX = 8, WORDS_MAX = 64, LIMITS_MAX = 64, MISMATCHES_SHOWN = 20, MANY = 20000, SAMPLE = 20 };
 
 /* Those that do not skip the vector in hand. */
 #define for_each_playing_engine(engine)                                                                                \
-	for (size_t engine = 0; (engine) < ENGINES; (engine)++)                                                        \
+	for (size_t engine = 0; (engine) < vector_engines_n; (engine)++)                                               \
 		if (now_at.skipped[engine] == NULL)
 
 enum verdict_word { ALLOW, DENY, NEVER, ERROR };
@@ -40,14 +34,14 @@ struct limit {
 	struct weir_limit limit;
 	uint64_t initial; /* UINT64_MAX: none */
 	uint64_t log_room;
-	void *subjects[ENGINES]; /* NULL: refused */
-	bool is_started[ENGINES];
+	void *subjects[ENGINES_MAX]; /* NULL: refused */
+	bool is_started[ENGINES_MAX];
 };
 
 struct tagged {
 	char *tag;
 	size_t limit;
-	struct weir_reservation reservations[ENGINES];
+	struct weir_reservation reservations[ENGINES_MAX];
 };
 
 /* A file being read, and the vector in hand. */
@@ -58,22 +52,22 @@ static struct {
 	size_t room;
 	char *words[WORDS_MAX];
 	size_t n_words;
-	bool in_vector, has_failed[ENGINES];
-	const char *skipped[ENGINES]; /* why this vector is not for the engine; NULL: it is */
+	bool in_vector, has_failed[ENGINES_MAX];
+	const char *skipped[ENGINES_MAX]; /* why this vector is not for the engine; NULL: it is */
 	struct limit limits[LIMITS_MAX];
 	size_t n_limits;
 	struct tagged *tagged;
 	size_t n_tagged;
 } now_at;
 
-static uint64_t passed[ENGINES], failed[ENGINES], rows;
+static uint64_t passed[ENGINES_MAX], failed[ENGINES_MAX], rows;
 
 /* Vectors that an engine does not play, by reason. */
 enum { REASONS_MAX = 8 };
 static struct {
 	const char *reason;
 	uint64_t vectors;
-} skipped[ENGINES][REASONS_MAX];
+} skipped[ENGINES_MAX][REASONS_MAX];
 
 static void __attribute__((noreturn, format(printf, 1, 2))) malformed(const char *format, ...)
 {
@@ -193,7 +187,7 @@ static void *subject_of(size_t engine, struct limit *limit, weir_ns now)
 	void *const subject = limit->subjects[engine];
 
 	if (subject && !limit->is_started[engine] && limit->initial < limit->limit.burst)
-		(void)engines[engine]->take(subject, now, limit->limit.burst - limit->initial);
+		(void)vector_engines[engine]->take(subject, now, limit->limit.burst - limit->initial);
 	limit->is_started[engine] = true;
 	return subject;
 }
@@ -216,9 +210,9 @@ static struct answer run_set(size_t engine, struct limit *limit, weir_ns now, co
 {
 	void *const subject = subject_of(engine, limit, now);
 
-	if (subject == NULL || engines[engine]->change(subject, now, changed) != WEIR_OK)
+	if (subject == NULL || vector_engines[engine]->change(subject, now, changed) != WEIR_OK)
 		return (struct answer){ .word = ERROR };
-	return run_step(engine, limit, engines[engine]->peek, now, 0);
+	return run_step(engine, limit, vector_engines[engine]->peek, now, 0);
 }
 
 static struct answer run_reserve(size_t engine, struct limit *limit, weir_ns now, uint64_t cost, struct tagged *tagged)
@@ -227,7 +221,7 @@ static struct answer run_reserve(size_t engine, struct limit *limit, weir_ns now
 	struct answer answer = { .word = ERROR };
 
 	if (subject &&
-	    engines[engine]->reserve(subject, now, cost, &tagged->reservations[engine], &answer.verdict) == 0)
+	    vector_engines[engine]->reserve(subject, now, cost, &tagged->reservations[engine], &answer.verdict) == 0)
 		answer.word = word_of(&answer.verdict);
 	return answer;
 }
@@ -242,27 +236,28 @@ static struct answer run_all(size_t engine, const size_t *chosen, const uint64_t
 	for (size_t i = 0; i < n; i++)
 		if (now_at.limits[chosen[i]].subjects[engine] == NULL)
 			return (struct answer){ .word = ERROR };
-	if (engines[engine]->all && n <= VECTOR_CLAIMS_MAX) {
+	if (vector_engines[engine]->all && n <= VECTOR_CLAIMS_MAX) {
 		void *subjects[VECTOR_CLAIMS_MAX];
 
 		for (size_t i = 0; i < n; i++)
 			subjects[i] = subject_of(engine, &now_at.limits[chosen[i]], now);
-		answer.verdict = engines[engine]->all(subjects, costs, n, now);
+		answer.verdict = vector_engines[engine]->all(subjects, costs, n, now);
 		answer.word = word_of(&answer.verdict);
 		return answer;
 	}
 	for (size_t i = 0; i < n; i++)
-		verdicts[i] = run_step(engine, &now_at.limits[chosen[i]], engines[engine]->peek, now, costs[i]).verdict;
+		verdicts[i] = run_step(engine, &now_at.limits[chosen[i]], vector_engines[engine]->peek, now, costs[i])
+				      .verdict;
 	answer.verdict = weir_verdict_join(verdicts, n);
 	never = answer.verdict.never;
 	for (size_t i = 0; i < n; i++) {
 		struct limit *const limit = &now_at.limits[chosen[i]];
 
 		if (answer.verdict.allowed)
-			verdicts[i] = run_step(engine, limit, engines[engine]->take, now, costs[i]).verdict;
+			verdicts[i] = run_step(engine, limit, vector_engines[engine]->take, now, costs[i]).verdict;
 		else if (limit->limit.count_all) {
-			run_step(engine, limit, engines[engine]->take, now, costs[i]);
-			verdicts[i] = run_step(engine, limit, engines[engine]->peek, now, costs[i]).verdict;
+			run_step(engine, limit, vector_engines[engine]->take, now, costs[i]);
+			verdicts[i] = run_step(engine, limit, vector_engines[engine]->peek, now, costs[i]).verdict;
 		}
 	}
 	answer.word = never ? NEVER : answer.verdict.allowed ? ALLOW : DENY;
@@ -299,7 +294,7 @@ static void compare(size_t engine, const struct answer *answer, size_t stated)
 	now_at.has_failed[engine] = true;
 	if (shown++ >= MISMATCHES_SHOWN)
 		return;
-	printf("%s:%lu: %s:", now_at.file, now_at.line, engines[engine]->name);
+	printf("%s:%lu: %s:", now_at.file, now_at.line, vector_engines[engine]->name);
 	for (size_t i = 0; i < now_at.n_words; i++)
 		printf(" %s", now_at.words[i]);
 	printf("\n    answered: %s remaining=%" PRIu64 " retry=%" PRIu64 " reset=%" PRIu64 " delay=%" PRIu64
@@ -418,7 +413,6 @@ static void play_row(void)
 		stated++;
 	if (++stated >= now_at.n_words || stated < 5)
 		malformed("expected: at NOW OP ARGUMENTS -> VERDICT");
-	rows++;
 	if (strcmp(op, "cancel") == 0) {
 		const char *const tag = value_of(now_at.words[3], "tag");
 		struct tagged *tagged = &now_at.tagged[reservation_tagged(tag ? tag : "", false, 0)];
@@ -429,8 +423,9 @@ static void play_row(void)
 			struct answer answer = { .word = ERROR };
 
 			if (subject_of(engine, limit, now)) {
-				engines[engine]->cancel(limit->subjects[engine], now, &tagged->reservations[engine]);
-				answer = run_step(engine, limit, engines[engine]->peek, now, 0);
+				vector_engines[engine]->cancel(limit->subjects[engine], now,
+							       &tagged->reservations[engine]);
+				answer = run_step(engine, limit, vector_engines[engine]->peek, now, 0);
 			}
 			compare(engine, &answer, stated);
 		}
@@ -457,7 +452,7 @@ static void play_row(void)
 	} else {
 		for_each_playing_engine(engine)
 		{
-			const struct vector_engine *const e = engines[engine];
+			const struct vector_engine *const e = vector_engines[engine];
 			step *const take_step = strcmp(op, "take") == 0   ? e->take :
 						strcmp(op, "peek") == 0   ? e->peek :
 						strcmp(op, "upto") == 0   ? e->upto :
@@ -521,6 +516,7 @@ static uint64_t vectors_begun;
 /* The times of the vector's rows, and the operations that not every engine has. */
 struct outline {
 	weir_ns earliest, latest;
+	weir_ns grain;  /* all times are multiples of this */
 	uint64_t costs; /* of all rows, saturating */
 	bool has_reserve;
 };
@@ -540,6 +536,17 @@ static void add_costs(struct outline *outline)
 			outline->costs = UINT64_MAX;
 }
 
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+	while (b != 0) {
+		const uint64_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
 static struct outline outline_of_rows(void)
 {
 	struct outline outline = { .earliest = UINT64_MAX };
@@ -556,6 +563,7 @@ static struct outline outline_of_rows(void)
 		outline.earliest = now < outline.earliest ? now : outline.earliest;
 		earliest_to_come[i] = outline.earliest;
 		outline.latest = now > outline.latest ? now : outline.latest;
+		outline.grain = common_divisor(outline.grain, now);
 		outline.has_reserve |= strcmp(now_at.words[2], "reserve") == 0;
 		if (strcmp(now_at.words[2], "set") != 0)
 			add_costs(&outline);
@@ -605,6 +613,8 @@ static const char *reason_to_skip(const struct vector_engine *engine, const stru
 		return "for want of time";
 	if (outline->has_reserve && engine->reserve == NULL)
 		return "reserve";
+	if (engine->grain && outline->grain % engine->grain != 0)
+		return "times between its grains";
 	if (engine->skips_times)
 		why = engine->skips_times(outline->earliest, outline->latest);
 	for (size_t i = 0; why == NULL && engine->skips_limit && i < now_at.n_limits; i++)
@@ -626,7 +636,7 @@ static void note_skipped(size_t engine, const char *reason)
 
 static void begin_engine(size_t engine, const struct outline *outline)
 {
-	const struct vector_engine *const e = engines[engine];
+	const struct vector_engine *const e = vector_engines[engine];
 
 	now_at.skipped[engine] = reason_to_skip(e, outline);
 	if (now_at.skipped[engine]) {
@@ -641,7 +651,7 @@ static void begin_engine(size_t engine, const struct outline *outline)
 
 static void end_engine(size_t engine)
 {
-	const struct vector_engine *const e = engines[engine];
+	const struct vector_engine *const e = vector_engines[engine];
 
 	(now_at.has_failed[engine] ? failed : passed)[engine]++;
 	now_at.has_failed[engine] = false;
@@ -654,7 +664,12 @@ static void end_engine(size_t engine)
 static void play_rows(void)
 {
 	weir_ns last = 0;
+	bool is_played = false;
 
+	for_each_playing_engine(engine)
+	{
+		is_played = true;
+	}
 	for (size_t i = 0; i < n_pending; i++) {
 		const weir_ns earliest = last < earliest_to_come[i] ? last : earliest_to_come[i];
 
@@ -662,11 +677,12 @@ static void play_rows(void)
 		split(pending[i]);
 		for_each_playing_engine(engine)
 		{
-			if (engines[engine]->between)
-				engines[engine]->between(earliest);
+			if (vector_engines[engine]->between)
+				vector_engines[engine]->between(earliest);
 		}
 		last = number_of(now_at.words[1]);
 		play_row();
+		rows += is_played;
 		free(pending[i]);
 	}
 }
@@ -682,7 +698,7 @@ static void end_vector(void)
 		note_log_room(pending[i]);
 	outline = outline_of_rows();
 	vectors_begun++;
-	for (size_t engine = 0; engine < ENGINES; engine++)
+	for (size_t engine = 0; engine < vector_engines_n; engine++)
 		begin_engine(engine, &outline);
 	play_rows();
 	for_each_playing_engine(engine)
@@ -743,8 +759,8 @@ static void print_engine(size_t engine)
 
 	for (size_t i = 0; i < REASONS_MAX; i++)
 		all_skipped += skipped[engine][i].vectors;
-	printf("%-14s %" PRIu64 " vectors passed, %" PRIu64 " failed, %" PRIu64 " skipped", engines[engine]->name,
-	       passed[engine], failed[engine], all_skipped);
+	printf("%-14s %" PRIu64 " vectors passed, %" PRIu64 " failed, %" PRIu64 " skipped",
+	       vector_engines[engine]->name, passed[engine], failed[engine], all_skipped);
 	for (size_t i = 0; i < REASONS_MAX && skipped[engine][i].reason; i++)
 		printf("%s %" PRIu64 " %s", i == 0 ? ":" : ",", skipped[engine][i].vectors, skipped[engine][i].reason);
 	printf("\n");
@@ -754,13 +770,13 @@ int main(int argc, char **argv)
 {
 	uint64_t all_passed = 0, all_failed = 0;
 
-	if (argc < 2) {
+	if (argc < 2 || vector_engines_n > ENGINES_MAX) {
 		fprintf(stderr, "usage: vectors FILE...\n");
 		return 2;
 	}
 	for (int i = 1; i < argc; i++)
 		play_file(argv[i]);
-	for (size_t engine = 0; engine < ENGINES; engine++) {
+	for (size_t engine = 0; engine < vector_engines_n; engine++) {
 		print_engine(engine);
 		all_passed += passed[engine];
 		all_failed += failed[engine];

@@ -114,6 +114,8 @@ bool weir__resp_write_integer(struct weir__resp_writer *writer, int64_t number);
 /* An integer; above 2^63-1 a big number, in RESP2 a bulk. */
 bool weir__resp_write_unsigned(struct weir__resp_writer *writer, uint64_t number);
 bool weir__resp_write_bulk(struct weir__resp_writer *writer, const void *bytes, size_t length);
+/* One bulk, of the bytes of n slices one after the other. */
+bool weir__resp_write_bulk_of(struct weir__resp_writer *writer, const struct weir__resp_slice *slices, size_t n);
 /* `format` is three characters, such as txt. In RESP2 a bulk. */
 bool weir__resp_write_verbatim(struct weir__resp_writer *writer, const char *format, const void *bytes, size_t length);
 /* number / 10^places, exactly: Weir has no floating point to round. At most 18 places. In RESP2 a bulk. */

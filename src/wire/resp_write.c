@@ -198,6 +198,18 @@ bool weir__resp_write_bulk(struct weir__resp_writer *writer, const void *bytes, 
 	return add_body(writer, bytes, length);
 }
 
+bool weir__resp_write_bulk_of(struct weir__resp_writer *writer, const struct weir__resp_slice *slices, size_t n)
+{
+	size_t length = 0;
+
+	for (size_t i = 0; i < n; i++)
+		length += slices[i].length;
+	add_head(writer, '$', length);
+	for (size_t i = 0; i < n; i++)
+		add(writer, slices[i].bytes, slices[i].length);
+	return add(writer, "\r\n", 2);
+}
+
 bool weir__resp_write_verbatim(struct weir__resp_writer *writer, const char *format, const void *bytes, size_t length)
 {
 	enum { FORMAT_BYTES = 3 };

@@ -10,10 +10,11 @@ import re
 import sys
 from pathlib import Path
 
-ALL = {"core", "store", "policy", "guard", "wire", "os", "observe", "serve", "cli"}
+ALL = {"core", "store", "policy", "guard", "wire", "redis", "os", "observe", "serve", "cli"}
 MAY = {
     "core": set(),
     "wire": {"core"},
+    "redis": {"core", "wire"},
     "store": {"core", "os"},
     "os": set(),
     "policy": {"core", "os"},

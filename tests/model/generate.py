@@ -1,11 +1,12 @@
 """generate.py: random traces with the model's answers, as vectors.
 
-    generate.py --algorithm A --steps N --seed S
+    generate.py --algorithm A --steps N --seed S [--redis]
 
 Prints vectors in the grammar of tests/vectors/README.md until N `at` rows were printed; the same arguments print the
 same vectors. Limits, times and costs are chosen where mistakes live: at the ends of waits and one nanosecond before,
 around what is left, at 60 s back and 1 ns more, and near the ends of 32 and 64 bits. Choosing is done in plain
-integers and floats; every answer is the model's."""
+integers and floats; every answer is the model's. For Redis, times are whole microseconds, and the ends are those of its
+numbers."""
 
 import argparse
 import random
@@ -24,6 +25,9 @@ ENDS = [2**32 - 1, 2**32, 2**32 + 1, 2**63 - 1, 2**63, 2**63 + 1, MAX - 1, MAX]
 SEGMENTS = [2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 60, 64]
 END_SEGMENTS = {MAX: (3, 5, 15, 17, 255), 2**63: (2, 4, 8, 64), 2**32: (2, 16, 64), 2**32 - 1: (3, 17, 255),
                 10**18: (2, 10, 1000)}
+REDIS_GRAIN = 1000
+REDIS_TIME_MAX = 2**52 * REDIS_GRAIN
+REDIS_ENDS = [2**32 - 1, 2**32, 2**32 + 1, 2**48 - 2, 2**48 - 1, 2**53 - 1, 2**53 + 1]
 LOG_COUNT_MOST = 2000
 LOG_COUNT_EVER = 200000
 CHUNK = 1 << 20
@@ -31,6 +35,7 @@ CHUNK = 1 << 20
 
 class Trace:
     """One vector in the making: the dice, the clock and what was last answered."""
+    grain, latest, ends = 1, MAX, ENDS
 
     def __init__(self, dice):
         self.dice = dice
@@ -58,7 +63,8 @@ class Trace:
         u = self.random()
         if u < 0.40:
             count = 1 + self.below(50)
-            return 'tiny', count, 1 + self.below(1000), self.one_of((count, 1 + self.below(50)))
+            period = (1 + self.below(1000)) * (1 if self.grain == 1 else self.one_of((1, 37, self.grain)))
+            return 'tiny', count, period, self.one_of((count, 1 + self.below(50)))
         if u < 0.65:
             count, period = self.one_of(REALISTIC)
             return 'realistic', count, period, self.one_of((count, 1 + self.below(2 * count), 1 + self.below(20)))
@@ -67,7 +73,7 @@ class Trace:
         return 'end', self.end_or_small(), self.end_or_small(), self.end_or_small()
 
     def end_or_small(self):
-        return self.one_of(ENDS) if self.random() < 0.6 else 1 + self.below(1000)
+        return self.one_of(self.ends) if self.random() < 0.6 else 1 + self.below(1000)
 
     def smooth_rate(self):
         """One that a smooth bucket can have."""
@@ -95,8 +101,8 @@ class Trace:
         elif u < 0.92:
             self.now = self.one_of((2**32, 2**63)) + self.below(2 * self.period) - self.period
         else:
-            self.now = MAX - self.below(4 * self.period)
-        self.now = min(max(self.now, 0), MAX)
+            self.now = self.latest - self.below(4 * self.period)
+        self.set_now(self.now)
 
     def move(self):
         """To the next time: mostly forward to where something happens, sometimes back."""
@@ -123,10 +129,16 @@ class Trace:
             now -= self.one_of((STEP_BACK_MAX + 2 + self.below(4 * self.period), self.below(now + 1), self.period))
         elif u < 0.98:
             now = self.one_of((0, 2**63, MAX, MAX - self.below(2 * self.period + 1), NOW_2026))
-        if now >= MAX and self.random() < 0.4:
+        if now >= self.latest and self.random() < 0.4:
             now = self.one_of((NOW_2026, self.now - self.period, self.now - STEP_BACK_MAX, self.below(self.period)))
-        self.now = now = min(max(now, 0), MAX)
-        return now
+        self.set_now(now)
+        return self.now
+
+    def set_now(self, now):
+        """Before or after what falls between two grains."""
+        if now % self.grain:
+            now += self.one_of((0, self.grain)) - now % self.grain
+        self.now = min(max(now, 0), self.latest)
 
     # Costs.
 
@@ -145,7 +157,7 @@ class Trace:
         if u < 0.95:
             return min(most + 1 + (self.below(most) if u < 0.93 else 0), MAX)
         if u < 0.965:
-            return self.one_of(ENDS)
+            return self.one_of(self.ends)
         return min(1 + self.below(10), MAX)
 
     # Rows.
@@ -461,7 +473,10 @@ def main():
     parser.add_argument('--algorithm', required=True, choices=ALGORITHMS)
     parser.add_argument('--steps', required=True, type=int, metavar='N', help='how many `at` rows, at least')
     parser.add_argument('--seed', required=True, type=int, metavar='S')
+    parser.add_argument('--redis', action='store_true', help='times and ends for Redis')
     args = parser.parse_args()
+    if args.redis:
+        Trace.grain, Trace.latest, Trace.ends = REDIS_GRAIN, REDIS_TIME_MAX, REDIS_ENDS
     generate(args.algorithm, args.steps, args.seed, sys.stdout.write)
 
 

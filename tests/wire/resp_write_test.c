@@ -59,6 +59,14 @@ static void bulks(void)
 	weir__resp_write_bulk(&writer, NULL, 0);
 }
 
+static void bulk_of_slices(void)
+{
+	static const struct weir__resp_slice slices[] = { { "ab", 2 }, { NULL, 0 }, { "\r\nc", 3 } };
+
+	weir__resp_write_bulk_of(&writer, slices, 3);
+	weir__resp_write_bulk_of(&writer, NULL, 0);
+}
+
 static void verbatim(void)
 {
 	weir__resp_write_verbatim(&writer, "txt", "hello", 5);
@@ -116,6 +124,9 @@ static const struct {
 	{ bulks,
 	  { "$4\r\na\r\nb\r\n$0\r\n\r\n", "$4\r\na\r\nb\r\n$0\r\n\r\n" },
 	  { "$a\\x0d\\x0ab\n$\n0 left", "$a\\x0d\\x0ab\n$\n0 left" } },
+	{ bulk_of_slices,
+	  { "$5\r\nab\r\nc\r\n$0\r\n\r\n", "$5\r\nab\r\nc\r\n$0\r\n\r\n" },
+	  { "$ab\\x0d\\x0ac\n$\n0 left", "$ab\\x0d\\x0ac\n$\n0 left" } },
 	{ verbatim, { "$5\r\nhello\r\n", "=9\r\ntxt:hello\r\n" }, { "$hello\n0 left", "=hello\n0 left" } },
 	{ booleans, { ":1\r\n:0\r\n", "#t\r\n#f\r\n" }, { ":1\n:0\n0 left", "#1\n#0\n0 left" } },
 	{ nulls, { "$-1\r\n*-1\r\n", "_\r\n_\r\n" }, { "_\n_\n0 left", "_\n_\n0 left" } },

@@ -1,0 +1,69 @@
+-- window.lua: at most `most` in a fixed window, as src/core/window.h. State: its start, `at` and `rest`; n, what it has
+-- counted. Its view is the window that now falls in.
+
+local function make_window()
+	local window = { read = read_instant, write = write_instant, is_fresh = is_fresh_instant }
+
+	local function start_at_now(plan)
+		if plan.option then
+			return now, 0
+		end
+		return minus(now, 0, elapsed_at_now(plan))
+	end
+
+	function window.look(plan, state)
+		local at, rest, counted = state.at, state.rest, state.n
+		local passed, passed_rest = minus(now, 0, at, rest)
+		if passed < 0 then
+			if is_new_clock(state) then
+				at, rest = start_at_now(plan)
+			end
+		elseif not is_less(passed, passed_rest, plan.whole, plan.rest) then
+			at, rest = start_at_now(plan)
+			counted = 0
+		end
+		if counted == 0 and plan.option then
+			at, rest = now, 0
+		end
+		state.view_at, state.view_rest, state.view_n = at, rest, counted
+		return plan.most - min(plan.most, counted)
+	end
+
+	function window.notice(plan, state)
+		if is_new_clock(state) then
+			window.look(plan, state)
+			state.at, state.rest, state.n, state.is_changed = state.view_at, state.view_rest, state.view_n, true
+		end
+	end
+
+	function window.charge(_, state, cost)
+		state.view_n = min(state.view_n + cost, COUNT_MOST)
+		state.at, state.rest, state.n = state.view_at, state.view_rest, state.view_n
+	end
+
+	window.count_denied = window.charge
+
+	-- Whatever does not fit waits for the next window.
+	function window.retry(plan, state)
+		return until_instant(plus(state.view_at, state.view_rest, plan.whole, plan.rest))
+	end
+
+	function window.reset(plan, state)
+		if state.view_n == 0 then
+			return 0, 0
+		end
+		return window.retry(plan, state)
+	end
+
+	function window.refund(_, state, n)
+		state.at, state.rest, state.n = state.view_at, state.view_rest, state.view_n - min(state.view_n, n)
+	end
+
+	function window.convert() end
+
+	function window.lasts(plan, state)
+		return (until_instant(plus(state.at, state.rest, plan.whole, plan.rest)))
+	end
+
+	return window
+end
