@@ -338,6 +338,7 @@ static bool read_question(const struct weir__json *json, json_t *object, struct 
 	json_t *cost;
 
 	question->cost = 1;
+	question->n = 0;
 	if (!weir__json_has_only(json, object, members))
 		return false;
 	cost = json_object_get(object, "cost");
