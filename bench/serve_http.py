@@ -194,7 +194,10 @@ def wrk_command(port, cpu, depth, keys, seconds):
 
 
 def milliseconds(text):
-    number, unit = re.fullmatch(r"([\d.]+)(us|ms|s|m)", text).groups()
+    found = re.fullmatch(r"([\d.]+)(us|ms|s|m)", text)
+    if found is None:
+        raise SystemExit(f"wrk says that 99 % took {text!r}")
+    number, unit = found.groups()
     return float(number) * {"us": 0.001, "ms": 1, "s": 1000, "m": 60000}[unit]
 
 
