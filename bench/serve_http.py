@@ -3,17 +3,16 @@ itself."""
 
 import contextlib
 import http.client
-import os
 import re
 import shlex
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from harness import ROOT, fastest, percent, run, summarize
-from serve_peers import PATIENCE_S, WEIR, Server, free_port, raise_descriptors
+import serve_peers
+from harness import fastest, percent, run, summarize
+from serve_peers import WEIR, free_port
 
 CONNECTIONS = 50
 DEPTHS = [1, 16]
@@ -104,7 +103,7 @@ frontend each
 # --- servers --------------------------------------------------------------------------------------------------------
 
 def status_of(port, key):
-    client = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=serve_peers.PATIENCE_S)
     try:
         client.request("GET", f"{PATH}?api_key={key}")
         return client.getresponse().status
@@ -118,25 +117,8 @@ def is_served(port):
     return False
 
 
-@contextlib.contextmanager
 def started(command, port, cpus):
-    def prepare():
-        os.sched_setaffinity(0, cpus)
-        raise_descriptors()
-
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as log:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, preexec_fn=prepare)
-        try:
-            until = time.monotonic() + PATIENCE_S
-            while not is_served(port):
-                if process.poll() is not None or time.monotonic() > until:
-                    log.seek(0)
-                    raise SystemExit(f"{shlex.join(command)}: does not serve\n{log.read()}")
-                time.sleep(0.05)
-            yield Server(process, port)
-        finally:
-            process.terminate()
-            process.wait(PATIENCE_S)
+    return serve_peers.started(command, port, cpus, is_served)
 
 
 def weir(folder, cpus):

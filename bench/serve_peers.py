@@ -52,7 +52,7 @@ def raise_descriptors():
 
 
 @contextlib.contextmanager
-def started(command, where, cpus):
+def started(command, where, cpus, is_served=answers):
     """A server that answers, and is gone when this is left, however it is."""
     def prepare():
         os.sched_setaffinity(0, cpus)
@@ -62,7 +62,7 @@ def started(command, where, cpus):
         process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, preexec_fn=prepare)
         try:
             until = time.monotonic() + PATIENCE_S
-            while not answers(where):
+            while not is_served(where):
                 if process.poll() is not None or time.monotonic() > until:
                     log.seek(0)
                     raise SystemExit(f"{' '.join(command)}: does not serve\n{log.read()}")

@@ -79,8 +79,9 @@ struct weir__question {
 	uint64_t cost;
 };
 
-/* NULL, or what is wrong. Names and values are decoded where they lie. */
-const char *weir__http_read_query(struct weir__http_slice query, struct weir__question *question);
+/* What the query says, whose names and values are decoded where they lie, and the guard to ask. NULL: there is none, or the
+ * query is wrong, and that was answered. */
+struct weir_guard *weir__http_ask_by_query(struct weir__http_call *call, struct weir__question *ret_question);
 
 /* A decision, with the headers of its limit: 200, or this status if that is a denial. `more` is put behind the members that
  * it has, before the brace. */

@@ -269,7 +269,7 @@ static const char *take_pair(struct weir__question *question, struct weir__http_
 	return NULL;
 }
 
-const char *weir__http_read_query(struct weir__http_slice query, struct weir__question *question)
+static const char *read_query(struct weir__http_slice query, struct weir__question *question)
 {
 	char *at = query.bytes, *const end = query.bytes + query.length;
 	const char *fault = NULL;
@@ -289,18 +289,23 @@ const char *weir__http_read_query(struct weir__http_slice query, struct weir__qu
 	return fault;
 }
 
-void weir__http_get_check(struct weir__http_call *call)
+struct weir_guard *weir__http_ask_by_query(struct weir__http_call *call, struct weir__question *ret_question)
 {
 	struct weir_guard *const guard = weir__http_guard(call);
-	struct weir__question question;
-	const char *fault;
+	const char *const fault = guard ? read_query(call->request->query, ret_question) : NULL;
 
-	if (guard == NULL)
-		return;
-	fault = weir__http_read_query(call->request->query, &question);
-	if (fault)
-		weir__reply_problem(call->reply, 400, fault);
-	else
+	if (fault == NULL)
+		return guard;
+	weir__reply_problem(call->reply, 400, fault);
+	return NULL;
+}
+
+void weir__http_get_check(struct weir__http_call *call)
+{
+	struct weir__question question;
+	struct weir_guard *const guard = weir__http_ask_by_query(call, &question);
+
+	if (guard)
 		decide_and_say(call, guard, &question);
 }
 

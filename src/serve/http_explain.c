@@ -37,16 +37,10 @@ static void explain(struct weir__http_call *call, struct weir_guard *guard, cons
 
 void weir__http_get_explain(struct weir__http_call *call)
 {
-	struct weir_guard *const guard = weir__http_guard(call);
 	struct weir__question question;
-	const char *fault;
+	struct weir_guard *const guard = weir__http_ask_by_query(call, &question);
 
-	if (guard == NULL)
-		return;
-	fault = weir__http_read_query(call->request->query, &question);
-	if (fault)
-		weir__reply_problem(call->reply, 400, fault);
-	else
+	if (guard)
 		explain(call, guard, &question);
 }
 
