@@ -85,6 +85,16 @@ static inline void weir__verdict_as_of(struct weir_verdict *verdict, uint64_t li
 	verdict->remaining = limit - weir__min(limit, used);
 }
 
+/* Which of two claims has decided. Denied: whoever denies longest. Allowed: whoever has least left. */
+static inline bool weir__verdict_decides_more(const struct weir_verdict *a, const struct weir_verdict *b)
+{
+	if (a->allowed != b->allowed)
+		return !a->allowed;
+	if (a->allowed)
+		return a->remaining < b->remaining;
+	return a->never != b->never ? a->never : a->retry_after > b->retry_after;
+}
+
 static inline void weir__table_count(const struct weir_table *table, const struct weir_table_limit *limit, bool allowed)
 {
 	WEIR__HOLDS(limit->table == table);

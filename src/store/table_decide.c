@@ -292,23 +292,13 @@ static void count_attempt(struct joint *joint)
 	}
 }
 
-/* Denied: whoever denies longest. Allowed: whoever has least left. */
-static bool decides_more(const struct weir_verdict *a, const struct weir_verdict *b)
-{
-	if (a->allowed != b->allowed)
-		return !a->allowed;
-	if (a->allowed)
-		return a->remaining < b->remaining;
-	return a->never != b->never ? a->never : a->retry_after > b->retry_after;
-}
-
 /* The claim that decided. */
 static size_t decider(const struct joint *joint, size_t n_claims)
 {
 	size_t decided_by = 0;
 
 	for (size_t i = 1; i < n_claims; i++)
-		if (decides_more(&joint->parts[joint->part_of[i]].verdict,
+		if (weir__verdict_decides_more(&joint->parts[joint->part_of[i]].verdict,
 				 &joint->parts[joint->part_of[decided_by]].verdict))
 			decided_by = i;
 	return decided_by;

@@ -1,0 +1,60 @@
+/* guard_inside.h: what the files of the guard share. */
+#ifndef WEIR_GUARD_GUARD_INSIDE_H
+#define WEIR_GUARD_GUARD_INSIDE_H
+
+#include <pthread.h>
+
+#include "guard/bound.h"
+#include "guard/guard.h"
+#include "guard/readers.h"
+#include "guard/seam.h"
+
+/* A limit that came with a request, and again with others. */
+struct weir__given {
+	struct weir_limit asked;
+	const struct weir_table_limit *limit;
+};
+
+struct weir_guard {
+	struct weir__readers readers; /* the first: it is aligned to lines */
+	struct weir_table *table;
+	void *_Atomic bound; /* struct weir__bound, the one that is in place */
+	_Atomic uint64_t changes;
+	pthread_mutex_t changing; /* one at a time; those who decide do not look at it */
+	pthread_mutex_t giving;   /* for whoever adds one to these */
+	struct weir__given given[WEIR_GUARD_GIVEN_MAX];
+	_Atomic uint32_t n_given; /* those before it are never changed */
+};
+
+/* Names of plans are as short as those of limits, and the answer has room for those. */
+static inline void weir__guard_write_decider(struct weir_guard_answer *answer, const char *name)
+{
+	memcpy(answer->decided_by, name, strlen(name) + 1);
+}
+
+/* The policy to decide by, until weir__guard_leave: the one in place, or the one that the seam has pinned. */
+static inline const struct weir__bound *weir__guard_enter(struct weir_guard *guard, const struct weir__seam *seam,
+							  uint32_t *ret_phase)
+{
+	if (seam && seam->pinned)
+		return seam->pinned;
+	*ret_phase = weir__readers_enter(&guard->readers);
+	return atomic_load(&guard->bound);
+}
+
+/* If something is not known yet the policy is pinned. */
+static inline void weir__guard_leave(struct weir_guard *guard, struct weir__seam *seam, const struct weir__bound *bound,
+				     uint32_t phase)
+{
+	if (seam == NULL) {
+		weir__readers_leave(&guard->readers, phase);
+	} else if (seam->pinned == NULL && seam->is_not_yet) {
+		seam->pinned = bound;
+		seam->guard = guard;
+		seam->phase = phase;
+	} else if (seam->pinned == NULL) {
+		weir__readers_leave(&guard->readers, phase);
+	}
+}
+
+#endif
