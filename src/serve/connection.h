@@ -129,6 +129,15 @@ void weir__worker_close(struct weir__worker *worker, struct weir__connection *co
 /* Sends so many bytes of `out`, an answer that was waited for, and goes on with what is behind its request. */
 void weir__worker_go_on(struct weir__worker *worker, struct weir__connection *connection, size_t length);
 
+/* Whether those who connect are accepted. */
+void weir__worker_hear_listeners(struct weir__worker *worker, bool hear);
+
+/* The connection is not idle. */
+void weir__worker_touch(struct weir__worker *worker, struct weir__connection *connection);
+
+/* worker_instants.c: all that is due by now; the loop is told when to do so next. */
+void weir__worker_do_what_is_due(struct weir__worker *worker);
+
 /* worker_waits.c: answers waits that are over; all, as denied; and what was done elsewhere. */
 void weir__worker_end_waits(struct weir__worker *worker);
 void weir__worker_deny_waiters(struct weir__worker *worker);

@@ -39,7 +39,7 @@ static void drop(struct weir__bytes *bytes)
 
 /* --- connections ------------------------------------------------------------------------------------------------ */
 
-static void hear_listeners(struct weir__worker *worker, bool hear)
+void weir__worker_hear_listeners(struct weir__worker *worker, bool hear)
 {
 	for (size_t i = 0; i < worker->options.n_listeners; i++)
 		(void)weir__loop_change(&worker->loop, worker->options.listeners[i].socket,
@@ -63,7 +63,7 @@ static void link_last(struct weir__worker *worker, struct weir__connection *conn
 	connection->previous->next = connection;
 }
 
-static void touch(struct weir__worker *worker, struct weir__connection *connection)
+void weir__worker_touch(struct weir__worker *worker, struct weir__connection *connection)
 {
 	if (worker->options.idle_ns == 0)
 		return;
@@ -118,7 +118,7 @@ void weir__worker_close(struct weir__worker *worker, struct weir__connection *co
 	worker->n_connections--;
 	weir__crew_leave(worker->options.crew, worker->options.number);
 	if (worker->is_full && !atomic_load(&worker->is_stopping))
-		hear_listeners(worker, true);
+		weir__worker_hear_listeners(worker, true);
 }
 
 static void open_connection(struct weir__worker *worker, struct weir__arrival arrival)
@@ -155,7 +155,7 @@ static void accept_some(struct weir__worker *worker, const struct weir__listener
 		if (error == ECONNABORTED || error == EINTR)
 			continue;
 		if (error != 0) {
-			hear_listeners(worker, false);
+			weir__worker_hear_listeners(worker, false);
 			worker->accept_at = worker->now + pause_ns;
 			return;
 		}
@@ -163,7 +163,7 @@ static void accept_some(struct weir__worker *worker, const struct weir__listener
 				     (struct weir__arrival){ socket, listener->wire }))
 			open_connection(worker, (struct weir__arrival){ socket, listener->wire });
 	}
-	hear_listeners(worker, false);
+	weir__worker_hear_listeners(worker, false);
 }
 
 /* Those that other workers have accepted. */
@@ -361,107 +361,17 @@ static void serve(struct weir__worker *worker, struct weir__connection *connecti
 		return;
 	}
 	hear(worker, connection);
-	touch(worker, connection);
+	weir__worker_touch(worker, connection);
 }
 
 void weir__worker_go_on(struct weir__worker *worker, struct weir__connection *connection, size_t length)
 {
-	touch(worker, connection);
+	weir__worker_touch(worker, connection);
 	if (weir__worker_flush(worker, connection, length) && answer_unread(worker, connection) &&
 	    !(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0))
 		hear(worker, connection);
 	else if (!linger(worker, connection))
 		weir__worker_close(worker, connection);
-}
-
-/* --- instants --------------------------------------------------------------------------------------------------- */
-
-static weir_ns idle_at(const struct weir__worker *worker)
-{
-	if (worker->options.idle_ns == 0 || worker->n_connections == 0)
-		return WEIR_NEVER;
-	return weir__add_saturating(worker->connections.next->active_at, worker->options.idle_ns);
-}
-
-/* Who waits is not idle: it is the server that takes its time. */
-static void end_idle(struct weir__worker *worker)
-{
-	while (idle_at(worker) <= worker->now) {
-		struct weir__connection *const silent = worker->connections.next;
-
-		if (weir__worker_is_waiting(silent))
-			touch(worker, silent);
-		else
-			weir__worker_close(worker, silent);
-	}
-}
-
-static weir_ns late_at(const struct weir__worker *worker)
-{
-	if (worker->begun.later == &worker->begun)
-		return WEIR_NEVER;
-	return weir__add_saturating(worker->begun.later->begun_at, worker->options.late_ns);
-}
-
-/* Who sends a request by and by would keep what is kept of it for ever. */
-static void end_late(struct weir__worker *worker)
-{
-	while (late_at(worker) <= worker->now) {
-		struct weir__connection *const late = worker->begun.later;
-
-		if (!late->is_finished)
-			late->wire->refuse_late(worker, late);
-		weir__worker_close(worker, late);
-	}
-}
-
-/* Who takes nothing of what waits for it is not there any more, or stuck. */
-static void end_stalled(struct weir__worker *worker)
-{
-	const weir_ns patience = worker->options.stall_ns;
-
-	if (worker->look_at > worker->now)
-		return;
-	for (struct weir__connection *connection = worker->connections.next, *next; connection != &worker->connections;
-	     connection = next) {
-		next = connection->next;
-		if (weir__output_waiting(&connection->output) > 0 && worker->now - connection->taken_at >= patience)
-			weir__worker_close(worker, connection);
-	}
-	worker->look_at = WEIR_NEVER;
-}
-
-/* An alarm that is too early does no harm: it is left as it is. */
-static void set_alarm(struct weir__worker *worker, weir_ns at)
-{
-	const weir_ns now = weir_table_now(worker->options.table);
-
-	if (worker->loop.has_rung) {
-		worker->loop.has_rung = false;
-		worker->alarm_at = WEIR_NEVER;
-	}
-	if (at >= worker->alarm_at)
-		return;
-	worker->alarm_at = at;
-	weir__loop_set_alarm(&worker->loop, at > now ? at - now : 0);
-}
-
-static void do_what_is_due(struct weir__worker *worker)
-{
-	weir_ns next;
-
-	weir__worker_end_waits(worker);
-	end_idle(worker);
-	end_late(worker);
-	end_stalled(worker);
-	if (worker->n_behind > 0 && worker->look_at == WEIR_NEVER)
-		worker->look_at = worker->now + worker->options.stall_ns / 4;
-	if (worker->accept_at <= worker->now)
-		hear_listeners(worker, true);
-	next = weir__min(weir__min(weir__waiting_next(worker->commands.waiting), idle_at(worker)),
-			 weir__min(weir__min(worker->accept_at, worker->look_at), late_at(worker)));
-	if (next != WEIR_NEVER)
-		set_alarm(worker, next);
 }
 
 /* --- the end ---------------------------------------------------------------------------------------------------- */
@@ -576,7 +486,7 @@ static void *work(void *worker_)
 			if (atomic_load(&worker->leaving) == WEIR__IS_TO_LEAVE)
 				leave_listeners(worker);
 		}
-		do_what_is_due(worker);
+		weir__worker_do_what_is_due(worker);
 	}
 	drain(worker);
 	weir__errand_door_shut(worker->commands.door); /* before the loop is closed, which what comes back would wake */

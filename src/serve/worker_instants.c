@@ -1,0 +1,90 @@
+/* worker_instants.c: what a worker does when its time has come: who waits, is idle, late or stalled. */
+#include "serve/connection.h"
+
+static weir_ns idle_at(const struct weir__worker *worker)
+{
+	if (worker->options.idle_ns == 0 || worker->n_connections == 0)
+		return WEIR_NEVER;
+	return weir__add_saturating(worker->connections.next->active_at, worker->options.idle_ns);
+}
+
+/* Who waits is not idle: it is the server that takes its time. */
+static void end_idle(struct weir__worker *worker)
+{
+	while (idle_at(worker) <= worker->now) {
+		struct weir__connection *const silent = worker->connections.next;
+
+		if (weir__worker_is_waiting(silent))
+			weir__worker_touch(worker, silent);
+		else
+			weir__worker_close(worker, silent);
+	}
+}
+
+static weir_ns late_at(const struct weir__worker *worker)
+{
+	if (worker->begun.later == &worker->begun)
+		return WEIR_NEVER;
+	return weir__add_saturating(worker->begun.later->begun_at, worker->options.late_ns);
+}
+
+/* Who sends a request by and by would keep what is kept of it for ever. */
+static void end_late(struct weir__worker *worker)
+{
+	while (late_at(worker) <= worker->now) {
+		struct weir__connection *const late = worker->begun.later;
+
+		if (!late->is_finished)
+			late->wire->refuse_late(worker, late);
+		weir__worker_close(worker, late);
+	}
+}
+
+/* Who takes nothing of what waits for it is not there any more, or stuck. */
+static void end_stalled(struct weir__worker *worker)
+{
+	const weir_ns patience = worker->options.stall_ns;
+
+	if (worker->look_at > worker->now)
+		return;
+	for (struct weir__connection *connection = worker->connections.next, *next; connection != &worker->connections;
+	     connection = next) {
+		next = connection->next;
+		if (weir__output_waiting(&connection->output) > 0 && worker->now - connection->taken_at >= patience)
+			weir__worker_close(worker, connection);
+	}
+	worker->look_at = WEIR_NEVER;
+}
+
+/* An alarm that is too early does no harm: it is left as it is. */
+static void set_alarm(struct weir__worker *worker, weir_ns at)
+{
+	const weir_ns now = weir_table_now(worker->options.table);
+
+	if (worker->loop.has_rung) {
+		worker->loop.has_rung = false;
+		worker->alarm_at = WEIR_NEVER;
+	}
+	if (at >= worker->alarm_at)
+		return;
+	worker->alarm_at = at;
+	weir__loop_set_alarm(&worker->loop, at > now ? at - now : 0);
+}
+
+void weir__worker_do_what_is_due(struct weir__worker *worker)
+{
+	weir_ns next;
+
+	weir__worker_end_waits(worker);
+	end_idle(worker);
+	end_late(worker);
+	end_stalled(worker);
+	if (worker->n_behind > 0 && worker->look_at == WEIR_NEVER)
+		worker->look_at = worker->now + worker->options.stall_ns / 4;
+	if (worker->accept_at <= worker->now)
+		weir__worker_hear_listeners(worker, true);
+	next = weir__min(weir__min(weir__waiting_next(worker->commands.waiting), idle_at(worker)),
+			 weir__min(weir__min(worker->accept_at, worker->look_at), late_at(worker)));
+	if (next != WEIR_NEVER)
+		set_alarm(worker, next);
+}
