@@ -16,10 +16,12 @@
 #include "cli/words.h"
 #include "core/wide.h"
 #include "os/net.h"
+#include "redis/redis_store.h"
 #include "serve/crew.h"
 #include "serve/handover.h"
 #include "serve/holds.h"
 #include "serve/policies.h"
+#include "serve/remote_plans.h"
 #include "serve/roster.h"
 #include "serve/settings.h"
 #include "serve/sites.h"
@@ -38,6 +40,8 @@ struct server {
 	struct weir__roster *roster;
 	struct weir__tallies *tallies;
 	struct weir__policies *policies; /* NULL: there is none */
+	struct weir__redis_store *store; /* NULL: the table decides */
+	struct weir__remote_book *book;
 	struct weir__worker *workers[WEIR__WORKERS_MAX];
 	uint32_t n_workers;
 	struct weir__sites sites;
@@ -147,6 +151,33 @@ static int start_policy(struct server *server)
 	return server->policies == NULL || weir__policies_start(server->policies, server->table) ? DONE : FAILED;
 }
 
+static void log_store(void *context, const char *line)
+{
+	(void)context;
+	fprintf(stderr, "weir serve: %s\n", line);
+}
+
+/* Does not wait for it: until it answers, what limits say for that case decides. */
+static int start_store(struct server *server)
+{
+	struct weir__settings *const settings = &server->settings;
+	struct weir_message why = { .text = "no memory" };
+	struct weir__redis_url url;
+
+	if (settings->store[0] == '\0')
+		return DONE;
+	if (weir__redis_url_read(settings->store, strlen(settings->store), &url, &why) == WEIR_OK) {
+		if (weir__settings_place(settings, "store_budget").from == WEIR__FROM_DEFAULT)
+			settings->store_budget_ns = url.budget;
+		server->book = weir__remote_book_new(server->table);
+		if (server->book &&
+		    weir__redis_store_new(&url, log_store, NULL, &server->store, &why) == WEIR_OK)
+			return DONE;
+	}
+	weir__settings_fault(settings, weir__settings_place(settings, "store"), "store", "%s", why.text);
+	return FAILED;
+}
+
 static int make_holds(struct server *server)
 {
 	server->holds = weir__holds_new(server->table, (uint32_t)server->settings.holds);
@@ -186,6 +217,8 @@ static int start_worker(struct server *server, uint32_t number)
 						.holds = server->holds,
 						.policies = server->policies,
 						.settings = settings,
+						.store = server->store,
+						.book = server->book,
 						.roster = server->roster };
 	int error = ENOMEM;
 
@@ -257,6 +290,15 @@ static void tell_http(const struct server *server)
 		printf("     curl 'http://%s/%s'\n", first, what);
 }
 
+static void tell_store(const struct server *server)
+{
+	const struct weir__setting *const setting = weir__settings_find("store", strlen("store"));
+	char shown[WEIR__SETTING_SHOWN];
+
+	if (server->store && weir__settings_show(&server->settings, setting, shown) > 0)
+		printf("weir serve: limits are kept in %s\n", shown);
+}
+
 static void tell(const struct server *server)
 {
 	const struct weir__settings *const settings = &server->settings;
@@ -267,6 +309,7 @@ static void tell(const struct server *server)
 	for (size_t i = 0; i < server->sites.n; i++)
 		printf("weir serve: %s at %s\n", server->sites.at[i].wire == WEIR__WIRE_RESP ? "RESP" : "HTTP",
 		       server->sites.at[i].name);
+	tell_store(server);
 	if (strchr(first, '/'))
 		length = snprintf(how, sizeof(how), "-s %s", first);
 	else
@@ -398,6 +441,8 @@ static void end(struct server *server)
 	weir__roster_free(server->roster);
 	weir__crew_free(server->crew);
 	weir__tallies_free(server->tallies);
+	weir__redis_store_free(server->store);
+	weir__remote_book_free(server->book);
 	weir__policies_free(server->policies);
 	weir__holds_free(server->holds);
 	weir_table_free(server->table);
@@ -405,7 +450,7 @@ static void end(struct server *server)
 
 static int run(struct server *server)
 {
-	static int (*const steps[])(struct server *) = { read_policy, open_table,  start_policy,
+	static int (*const steps[])(struct server *) = { read_policy, open_table,  start_policy, start_store,
 							 make_holds,  make_roster, start };
 	sigset_t signals;
 	int error;

@@ -165,8 +165,30 @@ const struct weir_table_limit *weir__bound_limit_named(const struct weir__bound 
 	return number == WEIR_POLICY_NO_PLAN ? NULL : weir__bound_limit(bound, number);
 }
 
-int weir__bound_new(struct weir_table *table, struct weir_policy *policy, weir_ns now, struct weir__bound **ret_bound,
-		    struct weir_message *ret_message)
+/* Says which limit it is. */
+static int check_plans(const struct weir_policy *policy, weir__bound_check *check, struct weir_message *ret_message)
+{
+	struct weir_message why;
+	struct weir__text text;
+
+	for (uint32_t i = 0; check && i < policy->n_plans; i++) {
+		const struct weir_policy_plan *const plan = &policy->plans[i];
+		const int error = plan->is_unlimited || plan->is_local ? WEIR_OK : check(&plan->limit, &why);
+
+		if (error == WEIR_OK)
+			continue;
+		text = weir__text_of_message(ret_message, 0);
+		weir__text_add(&text, "limit ");
+		weir__text_add_quoted(&text, plan->name, strlen(plan->name));
+		weir__text_add(&text, ": ");
+		weir__text_add(&text, why.text);
+		return error;
+	}
+	return WEIR_OK;
+}
+
+int weir__bound_new(struct weir_table *table, struct weir_policy *policy, weir__bound_check *check, weir_ns now,
+		    struct weir__bound **ret_bound, struct weir_message *ret_message)
 {
 	const uint32_t n = weir_policy_plans(policy);
 	struct weir__bound *const bound = calloc(1, sizeof(*bound) + n * sizeof(bound->limits[0]));
@@ -178,8 +200,9 @@ int weir__bound_new(struct weir_table *table, struct weir_policy *policy, weir_n
 	}
 	bound->policy = policy;
 	bound->ahead = weir__pool_take_lines(&policy->pool, policy->n_limits, sizeof(bound->ahead[0]));
-	error = bound->ahead && index_plans(bound) ? bind_plans(table, bound, now, ret_message) :
-						     no_memory(ret_message);
+	error = bound->ahead && index_plans(bound) ? check_plans(policy, check, ret_message) : no_memory(ret_message);
+	if (error == WEIR_OK)
+		error = bind_plans(table, bound, now, ret_message);
 	if (error != WEIR_OK) {
 		weir__bound_free(bound);
 		return error;

@@ -25,10 +25,13 @@ struct weir__bound {
 	const struct weir_table_limit *limits[]; /* NULL: unlimited */
 };
 
-/* Takes the policy over, also when it fails. What differs is staged at this time. WEIR_ERR_...: as weir_guard_new; then
- * nothing is. */
-int weir__bound_new(struct weir_table *table, struct weir_policy *policy, weir_ns now, struct weir__bound **ret_bound,
-		    struct weir_message *ret_message);
+/* Whether a limit can be where its state is kept beside the table. WEIR_ERR_...: no, and why. */
+typedef int weir__bound_check(const struct weir_limit *limit, struct weir_message *ret_message);
+
+/* Takes the policy over, also when it fails. What differs is staged at this time. All limits must pass the check, if there is
+ * one, but for those that are decided by the table alone. WEIR_ERR_...: as weir_guard_new; then nothing is. */
+int weir__bound_new(struct weir_table *table, struct weir_policy *policy, weir__bound_check *check, weir_ns now,
+		    struct weir__bound **ret_bound, struct weir_message *ret_message);
 
 /* Nobody uses it any more. NULL is allowed. */
 void weir__bound_free(struct weir__bound *bound);

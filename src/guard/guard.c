@@ -6,8 +6,8 @@
 #include "core/text.h"
 #include "guard/guard_inside.h"
 
-int weir_guard_new(struct weir_table *table, struct weir_policy *policy, struct weir_guard **ret_guard,
-		   struct weir_message *ret_message)
+int weir__guard_new(struct weir_table *table, struct weir_policy *policy, weir__bound_check *check,
+		    struct weir_guard **ret_guard, struct weir_message *ret_message)
 {
 	struct weir_guard *const guard = aligned_alloc(64, (sizeof(*guard) + 63) / 64 * 64);
 	const weir_ns now = weir_table_now(table);
@@ -22,7 +22,7 @@ int weir_guard_new(struct weir_table *table, struct weir_policy *policy, struct 
 		errno = ENOMEM;
 		return WEIR_ERR_SYSTEM;
 	}
-	error = weir__bound_new(table, policy, now, &bound, ret_message);
+	error = weir__bound_new(table, policy, check, now, &bound, ret_message);
 	if (error != WEIR_OK) {
 		free(guard);
 		return error;
@@ -30,11 +30,18 @@ int weir_guard_new(struct weir_table *table, struct weir_policy *policy, struct 
 	weir__bound_settle_all(table, bound, now);
 	memset(guard, 0, sizeof(*guard));
 	guard->table = table;
+	guard->check = check;
 	atomic_init(&guard->bound, bound);
 	(void)pthread_mutex_init(&guard->changing, NULL);
 	(void)pthread_mutex_init(&guard->giving, NULL);
 	*ret_guard = guard;
 	return WEIR_OK;
+}
+
+int weir_guard_new(struct weir_table *table, struct weir_policy *policy, struct weir_guard **ret_guard,
+		   struct weir_message *ret_message)
+{
+	return weir__guard_new(table, policy, NULL, ret_guard, ret_message);
 }
 
 void weir_guard_free(struct weir_guard *guard)
@@ -54,7 +61,7 @@ int weir_guard_change(struct weir_guard *guard, struct weir_policy *policy, weir
 	int error;
 
 	(void)pthread_mutex_lock(&guard->changing);
-	error = weir__bound_new(guard->table, policy, now, &next, ret_message);
+	error = weir__bound_new(guard->table, policy, guard->check, now, &next, ret_message);
 	if (error == WEIR_OK) {
 		before = atomic_exchange(&guard->bound, next);
 		weir__bound_settle_all(guard->table, next, now);
@@ -76,6 +83,8 @@ int weir_guard_change_limit(struct weir_guard *guard, const char *plan, const st
 	(void)pthread_mutex_lock(&guard->changing);
 	limit = weir__bound_limit_named(atomic_load(&guard->bound), plan, strlen(plan));
 	if (limit)
+		error = guard->check ? guard->check(to, ret_message) : WEIR_OK;
+	if (limit && error == WEIR_OK)
 		error = weir_table_change_limit(guard->table, limit, to, now, ret_message);
 	(void)pthread_mutex_unlock(&guard->changing);
 	if (limit)
@@ -268,6 +277,23 @@ const struct weir_table_limit *weir__guard_limit(struct weir_guard *guard, const
 
 	weir__readers_leave(&guard->readers, phase);
 	return limit;
+}
+
+void weir__guard_failure(struct weir_guard *guard, const char *plan, size_t length,
+			 struct weir__guard_failure *ret_failure)
+{
+	const uint32_t phase = weir__readers_enter(&guard->readers);
+	const struct weir__bound *const bound = atomic_load(&guard->bound);
+	const uint32_t number = weir__bound_plan_named(bound, plan, length);
+
+	*ret_failure = (struct weir__guard_failure){ .mode = WEIR_STORE_FAILURE_UNSET };
+	if (number != WEIR_POLICY_NO_PLAN) {
+		const struct weir_policy_plan *const what = weir_policy_plan_of(bound->policy, number);
+
+		*ret_failure = (struct weir__guard_failure){ what->on_store_failure, weir__bound_local(bound, number),
+							     what->store_budget };
+	}
+	weir__readers_leave(&guard->readers, phase);
 }
 
 uint32_t weir__guard_limits(struct weir_guard *guard)

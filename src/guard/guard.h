@@ -4,6 +4,8 @@
 
 #include <weir/guard.h>
 
+#include "guard/bound.h"
+
 enum { WEIR__GUARD_KEY_SIZE = 8 * 64 };
 
 /* A limit or override of the policy. */
@@ -17,8 +19,22 @@ struct weir__guard_row {
 	char key[WEIR__GUARD_KEY_SIZE]; /* names of attributes, with commas; empty: one for all requests */
 };
 
+/* weir_guard_new, with a check that all limits of all its policies are to pass. */
+int weir__guard_new(struct weir_table *table, struct weir_policy *policy, weir__bound_check *check,
+		    struct weir_guard **ret_guard, struct weir_message *ret_message);
+
 /* The limit of the plan of this name, which lives as long as the table; NULL: there is none, or it is unlimited. */
 const struct weir_table_limit *weir__guard_limit(struct weir_guard *guard, const char *plan, size_t length);
+
+/* What a plan says of a store that fails. */
+struct weir__guard_failure {
+	enum weir_store_failure mode;         /* UNSET also if there is no such plan */
+	const struct weir_table_limit *local; /* of LOCAL: the limit for that case, which lives as long as the table */
+	weir_ns budget;                       /* 0: the policy does not say */
+};
+
+void weir__guard_failure(struct weir_guard *guard, const char *plan, size_t length,
+			 struct weir__guard_failure *ret_failure);
 
 /* Tells of up to `most` plans from number `first` on, in the order of the file, all of one policy. `begin` is called before,
  * with how many there will be. */

@@ -56,7 +56,9 @@ static int add_given(struct weir_guard *guard, const struct weir_limit *asked,
 		return WEIR_ERR_FULL;
 	}
 	(void)weir_limit_print(asked, name + strlen(name));
-	error = weir_table_find_limit(guard->table, name, asked, &guard->given[n].limit, ret_message);
+	error = guard->check ? guard->check(asked, ret_message) : WEIR_OK;
+	if (error == WEIR_OK)
+		error = weir_table_find_limit(guard->table, name, asked, &guard->given[n].limit, ret_message);
 	if (error != WEIR_OK)
 		return error;
 	guard->given[n].asked = *asked;

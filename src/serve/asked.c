@@ -5,6 +5,7 @@
 
 #include "guard/guard.h"
 #include "serve/policies.h"
+#include "serve/remote.h"
 
 bool weir__refusal_set(struct weir__refusal *refusal, enum weir__said_error error, const char *why)
 {
@@ -174,6 +175,8 @@ static bool refuse_hold(enum weir__hold_result result, enum weir__said_error oth
 		return weir__refusal_set(ret_refusal, other, "");
 	case WEIR__HOLD_FULL:
 		return weir__refusal_set(ret_refusal, WEIR__SAY_HOLD_FULL, "");
+	case WEIR__HOLD_BUSY:
+		return weir__refusal_set(ret_refusal, WEIR__SAY_HOLD_BUSY, "");
 	case WEIR__HOLD_UNKNOWN:
 		return weir__refusal_set(ret_refusal, WEIR__SAY_HOLD_UNKNOWN, "");
 	default:
@@ -181,15 +184,25 @@ static bool refuse_hold(enum weir__hold_result result, enum weir__said_error oth
 	}
 }
 
+/* Who asks, if another store decides. */
+static const struct weir__hold_asker *asker_of(const struct weir__commands *commands, struct weir__hold_asker *asker)
+{
+	if (commands->remote == NULL)
+		return NULL;
+	*asker = (struct weir__hold_asker){ commands->seam, weir__remote_run(commands->remote) };
+	return asker;
+}
+
 bool weir__asked_hold(struct weir__commands *commands, const struct weir__hold_request *request,
 		      struct weir_verdict *ret_verdict, struct weir__refusal *ret_refusal)
 {
 	enum weir__hold_result result = WEIR__HOLD_FULL;
+	struct weir__hold_asker asker;
 	struct weir_message why;
 
 	if (commands->holds)
-		result = weir__holds_take(commands->holds, &commands->limits, request, weir_table_now(commands->table),
-					  ret_verdict, &why);
+		result = weir__holds_take(commands->holds, &commands->limits, asker_of(commands, &asker), request,
+					  weir_table_now(commands->table), ret_verdict, &why);
 	return result == WEIR__HOLD_ANSWERED || refuse_hold(result, WEIR__SAY_HOLD_OTHER, &why, ret_refusal);
 }
 
@@ -197,11 +210,12 @@ bool weir__asked_settle(struct weir__commands *commands, const void *id, size_t 
 			struct weir__settlement *ret_settlement, struct weir__refusal *ret_refusal)
 {
 	enum weir__hold_result result = WEIR__HOLD_UNKNOWN;
+	struct weir__hold_asker asker;
 	struct weir_message why;
 
 	if (commands->holds)
-		result = weir__holds_settle(commands->holds, &commands->limits, id, id_length, actual,
-					    weir_table_now(commands->table), ret_settlement, &why);
+		result = weir__holds_settle(commands->holds, &commands->limits, asker_of(commands, &asker), id,
+					    id_length, actual, weir_table_now(commands->table), ret_settlement, &why);
 	return result == WEIR__HOLD_ANSWERED || refuse_hold(result, WEIR__SAY_HOLD_SETTLED, &why, ret_refusal);
 }
 

@@ -324,6 +324,8 @@ void weir__commands_init(struct weir__commands *commands, struct weir_table *tab
 	commands->tallies = NULL;
 	commands->tally = NULL;
 	commands->door = NULL;
+	commands->remote = NULL;
+	commands->seam = NULL;
 	(void)pthread_once(&directory_once, make_directory);
 	weir__limits_init(&commands->limits, table, counted_as);
 }

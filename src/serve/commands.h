@@ -29,6 +29,8 @@ enum weir__answer_form {
 struct weir__errand;
 struct weir__errand_door;
 struct weir__policies;
+struct weir__remote;
+struct weir__seam;
 struct weir__tallies;
 struct weir__tally;
 
@@ -47,6 +49,8 @@ struct weir__commands {
 	struct weir__tallies *tallies;   /* of all threads, and its own; NULL after init: nothing is counted */
 	struct weir__tally *tally;
 	struct weir__errand_door *door; /* of this thread; NULL after init: it has none */
+	struct weir__remote *remote;    /* likewise; NULL after init: the table decides */
+	struct weir__seam *seam;        /* that of the remote, or NULL */
 };
 
 /* A client. */

@@ -4,7 +4,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "redis/redis_store.h"
 #include "serve/policies.h"
+#include "serve/remote.h"
 
 /* Appends; without a policy there is nothing to tell. */
 static size_t describe_policy(struct weir__policies *policies, char *text, size_t size)
@@ -21,10 +23,32 @@ static size_t describe_policy(struct weir__policies *policies, char *text, size_
 		info.limits, info.changes, info.failures, info.reloads, info.loaded_at / 1000000000, info.last_error);
 }
 
+/* Likewise of a store. */
+static size_t describe_store(const struct weir__commands *commands, char *text, size_t size)
+{
+	static const char *const states[] = {
+		[WEIR__REDIS_UP] = "up", [WEIR__REDIS_DOWN] = "down", [WEIR__REDIS_PROBING] = "probing"
+	};
+	struct weir__redis_store_info info;
+
+	if (commands->remote == NULL)
+		return 0;
+	weir__redis_store_info(weir__remote_store(commands->remote), &info);
+	return (size_t)snprintf(
+		text, size,
+		"\r\n# Store\r\nstore_state:%s\r\nstore_nodes:%" PRIu32 "\r\nstore_calls:%" PRIu64
+		"\r\nstore_requests:%" PRIu64 "\r\nstore_decided:%" PRIu64 "\r\nstore_not_asked:%" PRIu64
+		"\r\nstore_not_answered:%" PRIu64 "\r\nstore_owed_keys:%" PRIu64 "\r\nstore_paid:%" PRIu64
+		"\r\nstore_drift:%" PRIu64 "\r\nstore_forgotten:%" PRIu64 "\r\nstore_last_error:%s\r\n",
+		states[info.client.health], info.client.nodes, info.client.calls, info.client.requests,
+		info.client.decided, info.client.not_asked, info.client.not_answered, info.owed_keys, info.paid,
+		info.drift, info.forgotten, info.client.last_error);
+}
+
 void weir__info(struct weir__call *call)
 {
 	const struct weir__commands *const commands = call->commands;
-	char text[2048];
+	char text[4096];
 	struct weir_table_limit_stats decisions;
 	size_t length;
 
@@ -37,6 +61,7 @@ void weir__info(struct weir__call *call)
 		decisions.allowed, decisions.denied, commands->holds ? weir__holds_n(commands->holds) : 0,
 		commands->waiting ? weir__waiting_n(commands->waiting) : 0);
 	length += describe_policy(commands->policies, text + length, sizeof(text) - length);
+	length += describe_store(commands, text + length, sizeof(text) - length);
 	weir__resp_write_verbatim(call->writer, "txt", text, length);
 }
 

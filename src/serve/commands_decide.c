@@ -1,6 +1,7 @@
 /* commands_decide.c: commands that ask the table. What takes is gathered; what must know the answers before it is not. */
 #include "serve/asked.h"
 #include "serve/command.h"
+#include "serve/decide.h"
 
 #include <stdio.h>
 
@@ -131,6 +132,12 @@ static void gather(struct weir__call *call, const struct weir_table_limit *limit
 	commands->claims[commands->n] = (struct weir_claim){
 		.limit = limit, .key = call->arguments[1].bytes, .key_length = call->arguments[1].length, .cost = cost
 	};
+	if (WEIR__UNLIKELY(commands->seam != NULL)) { /* what is asked there is gathered behind it */
+		const struct weir_verdict verdict = weir__decide_one(commands, WEIR__SEAM_TAKE, &commands->claims[0]);
+
+		answer(form, &verdict, call->writer);
+		return;
+	}
 	commands->forms[commands->n] = form;
 	commands->n++;
 }
@@ -289,6 +296,10 @@ static void take_or_wait(struct weir__call *call, uint64_t cost, weir_ns patienc
 					      .patience = patience,
 					      .owner = call->client };
 
+	if (commands->seam) {
+		weir__refuse(call, WEIR__SAY_WAIT_STORE);
+		return;
+	}
 	if (!weir__read_asked(call, 2, &asked))
 		return;
 	request.named = asked.named;
@@ -336,49 +347,50 @@ void weir__take(struct weir__call *call)
 		gather(call, limit, cost, WEIR__ANSWER_WEIR);
 }
 
-typedef struct weir_verdict ask(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
-				size_t key_length, weir_ns now, uint64_t cost);
-
-static void ask_table(struct weir__call *call, ask *question)
+/* The limit and the key of a command. False: that was answered. */
+static bool read_key(struct weir__call *call, struct weir_claim *ret_claim)
 {
-	struct weir_table *const table = call->commands->table;
-	const struct weir_table_limit *limit;
-	struct weir_verdict verdict;
-	uint64_t cost;
+	*ret_claim = (struct weir_claim){ .limit = limit_of_text(call),
+					  .key = call->arguments[1].bytes,
+					  .key_length = call->arguments[1].length };
+	return ret_claim->limit != NULL;
+}
 
-	limit = limit_of_text(call);
-	if (limit == NULL || !read_cost(call, 3, &cost))
+static void ask(struct weir__call *call, enum weir__seam_operation operation)
+{
+	struct weir_verdict verdict;
+	struct weir_claim claim;
+
+	if (!read_key(call, &claim) || !read_cost(call, 3, &claim.cost))
 		return;
 	weir__commands_end_group(call->commands, call->client, call->writer);
-	verdict = question(table, limit, call->arguments[1].bytes, call->arguments[1].length, weir_table_now(table),
-			   cost);
+	verdict = weir__decide_one(call->commands, operation, &claim);
 	weir__answer_verdict(&verdict, call->writer);
 }
 
 void weir__upto(struct weir__call *call)
 {
-	ask_table(call, weir_table_upto);
+	ask(call, WEIR__SEAM_UPTO);
 }
 
 void weir__peek(struct weir__call *call)
 {
-	ask_table(call, weir_table_peek);
+	ask(call, WEIR__SEAM_PEEK);
 }
 
 void weir__refund(struct weir__call *call)
 {
-	ask_table(call, weir_table_refund);
+	ask(call, WEIR__SEAM_REFUND);
 }
 
 void weir__reset(struct weir__call *call)
 {
-	const struct weir_table_limit *const limit = limit_of_text(call);
+	struct weir_claim claim;
 
-	if (limit == NULL)
+	if (!read_key(call, &claim))
 		return;
 	weir__commands_end_group(call->commands, call->client, call->writer);
-	weir__resp_write_integer(call->writer, weir_table_reset(call->commands->table, limit, call->arguments[1].bytes,
-								call->arguments[1].length));
+	weir__resp_write_integer(call->writer, weir__decide_one(call->commands, WEIR__SEAM_RESET, &claim).allowed);
 }
 
 static void say_number(const struct weir__call *call, const char *name, uint64_t number)
@@ -389,18 +401,16 @@ static void say_number(const struct weir__call *call, const char *name, uint64_t
 
 void weir__inspect(struct weir__call *call)
 {
-	struct weir_table *const table = call->commands->table;
-	const struct weir_table_limit *const limit = limit_of_text(call);
 	char text[WEIR_LIMIT_TEXT_MAX];
 	struct weir_table_key key;
 	struct weir_limit stated;
+	struct weir_claim claim;
 
-	if (limit == NULL)
+	if (!read_key(call, &claim))
 		return;
 	weir__commands_end_group(call->commands, call->client, call->writer);
-	key = weir_table_inspect(table, limit, call->arguments[1].bytes, call->arguments[1].length,
-				 weir_table_now(table));
-	stated = weir_table_limit_limit(limit);
+	key = weir__decide_inspect(call->commands, &claim);
+	stated = weir_table_limit_limit(claim.limit);
 	(void)weir_limit_print(&stated, text);
 	weir__resp_write_map(call->writer, 7);
 	weir__say_word(call, "is_stored");
@@ -446,8 +456,7 @@ void weir__all(struct weir__call *call)
 		if (!read_claim(call, &several, 1 + 3 * (uint32_t)several.n))
 			return;
 	weir__commands_end_group(call->commands, call->client, call->writer);
-	(void)weir_table_decide(call->commands->table, several.claims, n, weir_table_now(call->commands->table), NULL,
-				&decision);
+	decision = weir__decide_all(call->commands, several.claims, n);
 	numbers_of_verdict(&decision.verdict, numbers);
 	numbers[VERDICT_NUMBERS] = (int64_t)decision.decided_by + 1;
 	weir__answer_numbers(call->writer, names_of_verdict, numbers, VERDICT_NUMBERS + 1, true);

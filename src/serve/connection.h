@@ -7,6 +7,7 @@
 
 #include "serve/commands.h"
 #include "serve/output.h"
+#include "serve/remote.h"
 #include "serve/tally.h"
 #include "serve/worker.h"
 
@@ -40,6 +41,8 @@ struct weir__connection {
 	weir_ns begun_at; /* when that was */
 	const struct weir__wire *wire;
 	void *of_wire; /* what the wire keeps of a request that is not whole; NULL: nothing */
+	struct weir__memo *memo; /* of requests that another store decides; NULL: there are none */
+	void *to_rerun;          /* what the wire keeps of one of these, beside what is unread; NULL: nothing */
 	int socket;
 	enum weir__interest interest;
 	struct weir__bytes unread;  /* the beginning of a request; whatever is behind one that waits */
@@ -93,6 +96,10 @@ struct weir__wire {
 	/* Writes the answer to a request that was done elsewhere. Returns its length. NULL if none ever is. */
 	size_t (*answer_errand)(struct weir__worker *worker, struct weir__connection *connection,
 				const struct weir__errand *errand);
+
+	/* Runs the request of to_rerun again, now that more is known. Returns the length of its answer; 0 if it waits again.
+	 * NULL: what is unread is run again as it is. */
+	size_t (*rerun)(struct weir__worker *worker, struct weir__connection *connection);
 
 	/* Tells, before the connection is closed, that a request does not fit `in`, for a wire that may leave so much of it
 	 * unread; or that it took too long to be whole, for one that tells when requests begin (weir__worker_begin). */

@@ -21,6 +21,8 @@
 	X(TAKE_SYNTAX, "ERR after the limit come a cost, or WAIT and a timeout in ms, or both", "",                    \
 	  "the words behind the limit of WEIR.TAKE are others")                                                        \
 	X(TIMEOUT, "ERR a timeout is 0 to 86400000 ms", "", "a wait would be longer than a day")                       \
+	X(WAIT_STORE, "ERR WAIT is not done with a store: ask without it, and again after retry_after", "",                \
+	  "the server decides by a store, and cannot know when others are done")                                       \
 	X(WAITERS, "BUSY too many requests wait already; nothing was charged", "", "4096 requests wait in this worker") \
 	X(CLAIMS, "ERR WEIR.ALL takes key, limit and cost, together 1 to 16 times", "", "one of three is missing, or there are more") \
 	X(NO_POLICY, "NOPOLICY there is no policy: start weir serve with --policy, or with limits in the file of --config", "", \
@@ -39,6 +41,8 @@
 	  "a hold that is settled or released is to be settled in another way")                                        \
 	X(HOLD_FULL, "BUSY there is no room for another hold until one expires; nothing was charged", "",              \
 	  "as many holds are remembered as the server was started for")                                                \
+	X(HOLD_BUSY, "BUSY the same is being asked for this id by another connection; ask again", "",                      \
+	  "the store has not answered yet who asked first")                                                            \
 	X(HOLD_UNKNOWN, "NOHOLD no hold has this id: it was denied or never made, or its time is over", "",            \
 	  "there is nothing to settle or release")                                                                     \
 	X(CELL_USAGE, "Cell error: Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]", "", \

@@ -10,12 +10,17 @@
 
 enum { SHARDS = 64, ENDED_A_TURN = 2 };
 
+static const weir_ns asking_ns = UINT64_C(15000000000); /* longer than any store may take */
+
 struct hold {
 	uint64_t hash;
 	struct hold *next; /* of the same hash place; or another free one */
 	uint32_t place;    /* in the heap */
 	uint32_t id_length, key_length;
 	bool is_settled;
+	bool is_asked;           /* it is no hold yet: the store has not answered */
+	uint64_t run;            /* who asks the store: for the hold, or to settle it; 0: nobody */
+	weir_ns run_at, run_end; /* since when; then somebody else may */
 	const struct weir_table_limit *named; /* as it was asked for: by name, */
 	struct weir_limit asked;              /* or else by text */
 	uint64_t cost;
@@ -244,7 +249,8 @@ static void fill(struct hold *hold, uint64_t hash, const struct weir__hold_reque
 	hold->hash = hash;
 	hold->id_length = (uint32_t)request->id_length;
 	hold->key_length = (uint32_t)request->key_length;
-	hold->is_settled = false;
+	hold->is_settled = hold->is_asked = false;
+	hold->run = 0;
 	hold->named = request->named;
 	if (request->named == NULL)
 		hold->asked = *request->asked;
@@ -257,45 +263,90 @@ static void fill(struct hold *hold, uint64_t hash, const struct weir__hold_reque
 	memcpy(hold->key, request->key, request->key_length);
 }
 
-static enum weir__hold_result take(struct weir__holds *holds, uint64_t hash, const struct weir_table_limit *limit,
-				   const struct weir__hold_request *request, weir_ns now,
-				   struct weir_verdict *ret_verdict)
+/* False: it is not known yet. */
+static bool ask(const struct weir__holds *holds, const struct weir__hold_asker *asker,
+		enum weir__seam_operation operation, const struct weir_claim *claim, weir_ns now,
+		struct weir_verdict *ret_verdict)
+{
+	struct weir_table *const table = holds->table;
+
+	if (asker)
+		return weir__seam_ask(asker->seam, operation, claim, 1, ret_verdict);
+	*ret_verdict = (operation == WEIR__SEAM_TAKE   ? weir_table_take :
+			operation == WEIR__SEAM_UPTO   ? weir_table_upto :
+			operation == WEIR__SEAM_REFUND ? weir_table_refund :
+							 weir_table_peek)(table, claim->limit, claim->key,
+									  claim->key_length, now, claim->cost);
+	return true;
+}
+
+static enum weir__hold_result take(struct weir__holds *holds, uint64_t hash, const struct weir_claim *claim,
+				   const struct weir__hold_asker *asker, const struct weir__hold_request *request,
+				   weir_ns now, struct weir_verdict *ret_verdict)
 {
 	struct hold *const hold = get_free(holds);
+	bool is_known;
 
 	if (hold == NULL)
 		return WEIR__HOLD_FULL;
-	*ret_verdict = weir_table_take(holds->table, limit, request->key, request->key_length, now, request->cost);
-	if (ret_verdict->allowed) {
-		fill(hold, hash, request, now, ret_verdict);
-		remember(holds, hold);
-	} else {
+	is_known = ask(holds, asker, WEIR__SEAM_TAKE, claim, now, ret_verdict);
+	if (!ret_verdict->allowed) {
 		put_free(holds, hold);
+		return WEIR__HOLD_ANSWERED;
 	}
+	fill(hold, hash, request, now, ret_verdict);
+	if (!is_known) {
+		hold->is_asked = true;
+		hold->run = asker->run;
+		hold->ends_at = weir__add_saturating(now, asking_ns);
+	}
+	remember(holds, hold);
 	return WEIR__HOLD_ANSWERED;
 }
 
+/* Becomes a hold, or none, if it is known by now. */
+static void take_asked(struct weir__holds *holds, struct hold *hold, const struct weir_claim *claim,
+		       const struct weir__hold_asker *asker, const struct weir__hold_request *request, weir_ns now,
+		       struct weir_verdict *ret_verdict)
+{
+	if (!ask(holds, asker, WEIR__SEAM_TAKE, claim, now, ret_verdict))
+		return;
+	if (!ret_verdict->allowed) {
+		forget(holds, hold);
+		return;
+	}
+	weir__lock_acquire(&holds->lock);
+	fill(hold, hold->hash, request, now, ret_verdict);
+	rise(holds, hold);
+	sink(holds, hold);
+	weir__lock_release(&holds->lock);
+}
+
 enum weir__hold_result weir__holds_take(struct weir__holds *holds, struct weir__limits *limits,
+					const struct weir__hold_asker *asker,
 					const struct weir__hold_request *request, weir_ns now,
 					struct weir_verdict *ret_verdict, struct weir_message *ret_message)
 {
 	const uint64_t hash = weir__hash(&holds->secret, request->id, request->id_length);
-	const struct weir_table_limit *limit = request->named;
-	enum weir__hold_result result;
-	const struct hold *known;
+	struct weir_claim claim = { request->named, request->key, request->key_length, request->cost };
+	enum weir__hold_result result = WEIR__HOLD_ANSWERED;
+	struct hold *known;
 
-	if (limit == NULL &&
-	    weir__limits_find(limits, WEIR__SPACE_TEXT, request->asked, &limit, ret_message) != WEIR_OK)
+	if (claim.limit == NULL &&
+	    weir__limits_find(limits, WEIR__SPACE_TEXT, request->asked, &claim.limit, ret_message) != WEIR_OK)
 		return WEIR__HOLD_REFUSED;
 	for (int i = 0; i < ENDED_A_TURN && end_one(holds, now); i++)
 		;
 	weir__lock_acquire(lock_of(holds, hash));
 	known = find(holds, hash, request->id, request->id_length, now);
 	if (known == NULL) {
-		result = take(holds, hash, limit, request, now, ret_verdict);
+		result = take(holds, hash, &claim, asker, request, now, ret_verdict);
+	} else if (known->is_asked && asker && known->run == asker->run) {
+		take_asked(holds, known, &claim, asker, request, now, ret_verdict);
+	} else if (known->is_asked) {
+		result = WEIR__HOLD_BUSY;
 	} else if (is_same(known, request)) {
 		*ret_verdict = known->verdict;
-		result = WEIR__HOLD_ANSWERED;
 	} else {
 		result = WEIR__HOLD_OTHER;
 	}
@@ -305,29 +356,49 @@ enum weir__hold_result weir__holds_take(struct weir__holds *holds, struct weir__
 
 /* --- settling --------------------------------------------------------------------------------------------------- */
 
-static struct weir__settlement settle(struct weir__holds *holds, const struct hold *hold,
-				      const struct weir_table_limit *limit, uint64_t actual, weir_ns now)
+/* False: it is not known yet. */
+static bool settle(const struct weir__holds *holds, const struct weir__hold_asker *asker, const struct hold *hold,
+		   const struct weir_table_limit *limit, uint64_t actual, weir_ns now,
+		   struct weir__settlement *ret_settlement)
 {
 	struct weir__settlement settlement = { .held = hold->cost, .actual = actual };
+	struct weir_claim claim = { limit, hold->key, hold->key_length, 0 };
+	bool is_known;
 
 	if (actual > hold->cost) {
-		const uint64_t more = actual - hold->cost;
-
-		settlement.verdict = weir_table_upto(holds->table, limit, hold->key, hold->key_length, now, more);
+		claim.cost = actual - hold->cost;
+		is_known = ask(holds, asker, WEIR__SEAM_UPTO, &claim, now, &settlement.verdict);
 		settlement.charged = settlement.verdict.granted;
-		settlement.beyond = more - settlement.charged;
+		settlement.beyond = claim.cost - settlement.charged;
 	} else if (actual < hold->cost && now < hold->regained_at) {
-		settlement.refunded = hold->cost - actual;
-		settlement.verdict = weir_table_refund(holds->table, limit, hold->key, hold->key_length, now,
-						       settlement.refunded);
+		claim.cost = settlement.refunded = hold->cost - actual;
+		is_known = ask(holds, asker, WEIR__SEAM_REFUND, &claim, now, &settlement.verdict);
 	} else {
-		settlement.verdict = weir_table_peek(holds->table, limit, hold->key, hold->key_length, now, 0);
+		is_known = ask(holds, asker, WEIR__SEAM_PEEK, &claim, now, &settlement.verdict);
 	}
-	return settlement;
+	*ret_settlement = settlement;
+	return is_known;
 }
 
-static enum weir__hold_result settle_found(struct weir__holds *holds, struct weir__limits *limits, struct hold *hold,
-					   uint64_t actual, weir_ns now, struct weir_message *ret_message)
+/* Whether nobody else is about to settle it. What is asked is as of when that began. */
+static bool may_settle(struct hold *hold, const struct weir__hold_asker *asker, weir_ns *now)
+{
+	if (asker == NULL)
+		return true;
+	if (hold->run != asker->run) {
+		if (hold->run != 0 && *now < hold->run_end)
+			return false;
+		hold->run = asker->run;
+		hold->run_at = *now;
+		hold->run_end = weir__add_saturating(*now, asking_ns);
+	}
+	*now = hold->run_at;
+	return true;
+}
+
+static enum weir__hold_result settle_found(struct weir__holds *holds, struct weir__limits *limits,
+					   const struct weir__hold_asker *asker, struct hold *hold, uint64_t actual,
+					   weir_ns now, struct weir_message *ret_message)
 {
 	const struct weir_table_limit *limit = hold->named;
 
@@ -335,14 +406,16 @@ static enum weir__hold_result settle_found(struct weir__holds *holds, struct wei
 		return hold->settlement.actual == actual ? WEIR__HOLD_ANSWERED : WEIR__HOLD_OTHER;
 	if (limit == NULL && weir__limits_find(limits, WEIR__SPACE_TEXT, &hold->asked, &limit, ret_message) != WEIR_OK)
 		return WEIR__HOLD_REFUSED;
-	hold->settlement = settle(holds, hold, limit, actual, now);
-	hold->is_settled = true;
+	if (!may_settle(hold, asker, &now))
+		return WEIR__HOLD_BUSY;
+	hold->is_settled = settle(holds, asker, hold, limit, actual, now, &hold->settlement);
 	return WEIR__HOLD_ANSWERED;
 }
 
-enum weir__hold_result weir__holds_settle(struct weir__holds *holds, struct weir__limits *limits, const void *id,
-					  size_t id_length, uint64_t actual, weir_ns now,
-					  struct weir__settlement *ret_settlement, struct weir_message *ret_message)
+enum weir__hold_result weir__holds_settle(struct weir__holds *holds, struct weir__limits *limits,
+					  const struct weir__hold_asker *asker, const void *id, size_t id_length,
+					  uint64_t actual, weir_ns now, struct weir__settlement *ret_settlement,
+					  struct weir_message *ret_message)
 {
 	const uint64_t hash = weir__hash(&holds->secret, id, id_length);
 	enum weir__hold_result result = WEIR__HOLD_UNKNOWN;
@@ -350,8 +423,8 @@ enum weir__hold_result weir__holds_settle(struct weir__holds *holds, struct weir
 
 	weir__lock_acquire(lock_of(holds, hash));
 	hold = find(holds, hash, id, id_length, now);
-	if (hold)
-		result = settle_found(holds, limits, hold, actual, now, ret_message);
+	if (hold && !hold->is_asked)
+		result = settle_found(holds, limits, asker, hold, actual, now, ret_message);
 	if (result == WEIR__HOLD_ANSWERED)
 		*ret_settlement = hold->settlement;
 	weir__lock_release(lock_of(holds, hash));

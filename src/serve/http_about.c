@@ -1,5 +1,7 @@
 /* http_about.c: what is asked of the server itself. */
+#include "redis/redis_store.h"
 #include "serve/http_call.h"
+#include "serve/remote.h"
 
 /* docs/openapi.json, as it was when this was built. */
 extern const char weir__openapi[];
@@ -11,13 +13,29 @@ void weir__http_healthz(struct weir__http_call *call)
 	weir__reply_end(call->reply, 200, WEIR__TYPE_TEXT);
 }
 
+static bool is_store_up(const struct weir__http_call *call)
+{
+	struct weir__redis_store_info info;
+
+	if (call->commands->remote == NULL)
+		return true;
+	weir__redis_store_info(weir__remote_store(call->commands->remote), &info);
+	return info.client.health == WEIR__REDIS_UP;
+}
+
 void weir__http_readyz(struct weir__http_call *call)
 {
 	if (call->is_ending) {
 		weir__reply_problem(call->reply, 503, "the server is about to end");
 		return;
 	}
-	WEIR__REPLY_ADD(call->reply, "ready\n");
+	if (!is_store_up(call) && call->commands->settings->on_store_failure == WEIR__ON_FAILURE_CLOSED) {
+		weir__reply_problem(call->reply, 503, "the store does not answer, and limits are closed without it");
+		return;
+	}
+	weir__reply_add_text(call->reply, is_store_up(call) ? "ready\n" :
+							      "ready, degraded: the store does not answer, and what "
+							      "limits say for that case decides\n");
 	weir__reply_end(call->reply, 200, WEIR__TYPE_TEXT);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "guard/guard.h"
 #include "os/net.h"
 #include "serve/http_call.h"
 
@@ -266,8 +267,8 @@ void weir__http_authorize(struct weir__http_call *call)
 	if (fault == NULL) {
 		add_client(call, &original, client);
 		add_parts(&original);
-		if (weir_guard_check(guard, original.attributes, original.n, 1, weir_table_now(call->commands->table),
-				     &answer, &why) != WEIR_OK)
+		if (weir__guard_check(guard, call->commands->seam, original.attributes, original.n, 1,
+				      weir_table_now(call->commands->table), &answer, &why) != WEIR_OK)
 			fault = why.text;
 	}
 	if (fault)

@@ -89,6 +89,9 @@ void weir__http_say(struct weir__http_call *call, const struct weir_guard_answer
 void weir__http_say_more(struct weir__http_call *call, const struct weir_guard_answer *answer, unsigned denied_status,
 			 const char *more);
 
+/* Before the decisions of an item of a batch, from 0 on: what they ask of another store is told from what others ask. */
+void weir__http_next_item(struct weir__http_call *call, size_t item);
+
 /* The members of a decision, from the brace on to the last. */
 void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_guard_answer *answer);
 

@@ -3,9 +3,11 @@
 
 #include <string.h>
 
+#include "guard/guard.h"
 #include "serve/http_call.h"
 #include "serve/http_json.h"
 #include "serve/policies.h"
+#include "serve/remote.h"
 #include "wire/digits.h"
 
 static const uint64_t second_ns = 1000000000;
@@ -200,13 +202,39 @@ static void say_denied(struct weir__http_call *call, const struct weir_guard_ans
 	weir__reply_end(reply, status, WEIR__TYPE_PROBLEM);
 }
 
+/* Not the client's fault: nobody knows what it has used. */
+static void say_closed(struct weir__http_call *call, const struct weir_guard_answer *answer, const char *more)
+{
+	struct weir__http_reply *const reply = call->reply;
+
+	WEIR__REPLY_ADD(reply, "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,"
+			       "\"detail\":\"the store does not answer, and the limit ");
+	weir__reply_add_escaped(reply, answer->decided_by, strlen(answer->decided_by));
+	WEIR__REPLY_ADD(reply, " is closed without it; come back in ");
+	weir__reply_add_number(reply, seconds_up(answer->verdict.retry_after));
+	WEIR__REPLY_ADD(reply, " s\",");
+	weir__http_add_answer(reply, answer);
+	weir__reply_add_text(reply, more);
+	WEIR__REPLY_ADD(reply, "}\n");
+	head_limits(call, answer);
+	weir__reply_end(reply, 503, WEIR__TYPE_PROBLEM);
+}
+
 void weir__http_say_more(struct weir__http_call *call, const struct weir_guard_answer *answer, unsigned denied_status,
 			 const char *more)
 {
 	if (answer->verdict.allowed)
 		say_allowed(call, answer, more);
+	else if (denied_status == 429 && call->commands->remote && weir__remote_is_closed(call->commands->remote))
+		say_closed(call, answer, more);
 	else
 		say_denied(call, answer, denied_status, more);
+}
+
+void weir__http_next_item(struct weir__http_call *call, size_t item)
+{
+	if (call->commands->remote && item > 0)
+		weir__remote_next(call->commands->remote);
 }
 
 void weir__http_say(struct weir__http_call *call, const struct weir_guard_answer *answer, unsigned denied_status)
@@ -218,8 +246,8 @@ void weir__http_say(struct weir__http_call *call, const struct weir_guard_answer
 static bool decide(struct weir__http_call *call, struct weir_guard *guard, const struct weir__question *question,
 		   struct weir_guard_answer *ret_answer, struct weir_message *ret_why)
 {
-	return weir_guard_check(guard, question->attributes, question->n, question->cost,
-				weir_table_now(call->commands->table), ret_answer, ret_why) == WEIR_OK;
+	return weir__guard_check(guard, call->commands->seam, question->attributes, question->n, question->cost,
+				 weir_table_now(call->commands->table), ret_answer, ret_why) == WEIR_OK;
 }
 
 static void decide_and_say(struct weir__http_call *call, struct weir_guard *guard,
@@ -375,6 +403,7 @@ static void say_batch(struct weir__http_call *call, struct weir_guard *guard, js
 
 	for (; json.item < json_array_size(array); json.item++) {
 		(void)read_question(&json, json_array_get(array, json.item), &question); /* as check_batch found it */
+		weir__http_next_item(call, json.item);
 		weir__reply_add_text(reply, json.item == 0 ? "[{" : ",\n{");
 		if (decide(call, guard, &question, &answer, &why)) {
 			weir__http_add_answer(reply, &answer);

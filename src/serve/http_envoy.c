@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "guard/guard.h"
 #include "serve/http_call.h"
 #include "serve/http_json.h"
 
@@ -222,9 +223,9 @@ static void decide(struct weir__http_call *call, struct weir_guard *guard, const
 	struct weir_guard_answer answer;
 	struct weir_message why;
 
-	if (weir_guard_check_descriptors(guard, request->domain, request->domain_length, request->descriptors,
-					 request->n, request->hits, weir_table_now(call->commands->table), &answer,
-					 statuses, &why) != WEIR_OK) {
+	if (weir__guard_check_descriptors(guard, call->commands->seam, request->domain, request->domain_length,
+					  request->descriptors, request->n, request->hits,
+					  weir_table_now(call->commands->table), &answer, statuses, &why) != WEIR_OK) {
 		weir__reply_problem(reply, 400, why.text);
 		return;
 	}

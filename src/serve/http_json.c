@@ -167,6 +167,7 @@ static unsigned status_of(enum weir__said_error error)
 	case WEIR__SAY_HOLD_OTHER:
 	case WEIR__SAY_HOLD_SETTLED:
 		return 409;
+	case WEIR__SAY_HOLD_BUSY:
 	case WEIR__SAY_HOLD_FULL:
 		return 503;
 	default:

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "serve/asked.h"
+#include "serve/decide.h"
 #include "serve/http_call.h"
 
 /* NULL: that was answered. */
@@ -32,17 +33,16 @@ static void add_word(struct weir__http_reply *reply, const char *name, const cha
 void weir__http_get_key(struct weir__http_call *call)
 {
 	const struct weir__http_slice *const name = &call->parameters[1];
-	const struct weir_table_limit *const limit = limit_of(call);
-	struct weir_table *const table = call->commands->table;
+	const struct weir_claim claim = { limit_of(call), name->bytes, name->length, 0 };
 	struct weir__http_reply *const reply = call->reply;
 	char text[WEIR_LIMIT_TEXT_MAX];
 	struct weir_table_key key;
 	struct weir_limit stated;
 
-	if (limit == NULL)
+	if (claim.limit == NULL)
 		return;
-	key = weir_table_inspect(table, limit, name->bytes, name->length, weir_table_now(table));
-	stated = weir_table_limit_limit(limit);
+	key = weir__decide_inspect(call->commands, &claim);
+	stated = weir_table_limit_limit(claim.limit);
 	(void)weir_limit_print(&stated, text);
 	weir__reply_add_text(reply, key.is_stored ? "{\"is_stored\":true" : "{\"is_stored\":false");
 	add_number(reply, ",\"whole_at_ns\":", key.whole_at);
@@ -58,11 +58,11 @@ void weir__http_get_key(struct weir__http_call *call)
 void weir__http_delete_key(struct weir__http_call *call)
 {
 	const struct weir__http_slice *const name = &call->parameters[1];
-	const struct weir_table_limit *const limit = limit_of(call);
+	const struct weir_claim claim = { limit_of(call), name->bytes, name->length, 0 };
 
-	if (limit == NULL)
+	if (claim.limit == NULL)
 		return;
-	weir__reply_add_text(call->reply, weir_table_reset(call->commands->table, limit, name->bytes, name->length) ?
+	weir__reply_add_text(call->reply, weir__decide_one(call->commands, WEIR__SEAM_RESET, &claim).allowed ?
 						  "{\"reset\":true}\n" :
 						  "{\"reset\":false}\n");
 	weir__reply_end(call->reply, 200, WEIR__TYPE_JSON);

@@ -2,11 +2,14 @@
  *
  * Series are bounded: those of limits by the policy, and by LIMITS_MAX. Keys are in none. Nothing here looks at all of a
  * large table: what it does not count it reckons from a part. */
+#include <stdio.h>
 #include <string.h>
 
 #include "guard/guard.h"
+#include "redis/redis_store.h"
 #include "serve/http_call.h"
 #include "serve/policies.h"
+#include "serve/remote.h"
 #include "serve/tally.h"
 #include "store/table.h"
 
@@ -175,6 +178,102 @@ static void add_holds(struct weir__http_call *call)
 			   weir__holds_n(call->commands->holds));
 }
 
+/* --- the store --------------------------------------------------------------------------------------------------- */
+
+/* A series of several, each with its word. */
+static void add_by_word(struct weir__http_reply *reply, const char *name, const char *label, const char *word,
+			uint64_t value)
+{
+	weir__reply_add_text(reply, name);
+	add_label(reply, label, word);
+	WEIR__REPLY_ADD(reply, "}");
+	add_value(reply, value);
+}
+
+/* Bounds are 64 us and twice as much each; the last has none. */
+static void add_latency(struct weir__http_reply *reply, const struct weir__redis_store_info *info)
+{
+	static const char name[] = "rate_limiter_store_decision_seconds";
+	char bound[32];
+	uint64_t sum = 0;
+
+	add_head(reply, name, "histogram", "How long the store took to decide what was asked together.");
+	for (unsigned i = 0; i < WEIR__REDIS_LATENCIES; i++) {
+		const unsigned us = 64u << i;
+
+		sum += info->latency_counts[i];
+		(void)snprintf(bound, sizeof(bound), "%u.%06u", us / 1000000, us % 1000000);
+		add_by_word(reply, "rate_limiter_store_decision_seconds_bucket", "{le",
+			    i + 1 < WEIR__REDIS_LATENCIES ? bound : "+Inf", sum);
+	}
+	(void)snprintf(bound, sizeof(bound), " %llu.%06llu\n", (unsigned long long)(info->latency_sum_us / 1000000),
+		       (unsigned long long)(info->latency_sum_us % 1000000));
+	WEIR__REPLY_ADD(reply, "rate_limiter_store_decision_seconds_sum");
+	weir__reply_add_text(reply, bound);
+	WEIR__REPLY_ADD(reply, "rate_limiter_store_decision_seconds_count");
+	add_value(reply, sum);
+}
+
+static void add_store_state(struct weir__http_reply *reply, const struct weir__redis_client_info *client)
+{
+	static const struct {
+		const char *word;
+		enum weir__redis_health health;
+	} states[] = { { "up", WEIR__REDIS_UP }, { "down", WEIR__REDIS_DOWN }, { "probing", WEIR__REDIS_PROBING } };
+
+	add_metric(reply, "rate_limiter_store_up", "gauge", "Whether the store decides: 1, or 0.",
+		   client->health == WEIR__REDIS_UP);
+	add_head(reply, "rate_limiter_store_breaker", "gauge", "1 for the state that the breaker is in.");
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
+		add_by_word(reply, "rate_limiter_store_breaker", "{state", states[i].word,
+			    client->health == states[i].health);
+}
+
+static void add_store(struct weir__http_call *call)
+{
+	struct weir__http_reply *const reply = call->reply;
+	struct weir__redis_store_info info;
+
+	if (call->commands->remote == NULL)
+		return;
+	weir__redis_store_info(weir__remote_store(call->commands->remote), &info);
+	add_store_state(reply, &info.client);
+	add_head(reply, "rate_limiter_store_decisions_total", "counter",
+		 "What was asked together, by what came of it.");
+	add_by_word(reply, "rate_limiter_store_decisions_total", "{outcome", "decided", info.client.decided);
+	add_by_word(reply, "rate_limiter_store_decisions_total", "{outcome", "not_asked", info.client.not_asked);
+	add_by_word(reply, "rate_limiter_store_decisions_total", "{outcome", "not_answered", info.client.not_answered);
+
+	const struct {
+		const char *name, *type, *help;
+		uint64_t value;
+	} rows[] = {
+		{ "rate_limiter_store_nodes", "gauge", "Servers that use the store, this one among them.",
+		  info.client.nodes },
+		{ "rate_limiter_store_calls_total", "counter", "Calls of the script.", info.client.calls },
+		{ "rate_limiter_store_requests_total", "counter", "Requests in these calls.", info.client.requests },
+		{ "rate_limiter_store_script_reloads_total", "counter", "How often the store had lost the script.",
+		  info.client.reloads },
+		{ "rate_limiter_store_failovers_total", "counter", "How often another server became the store.",
+		  info.client.failovers },
+		{ "rate_limiter_store_keys_anew_total", "counter", "Keys whose values were damaged, or not ours.",
+		  info.client.anew },
+		{ "rate_limiter_store_owed_keys", "gauge", "Keys with something admitted here that is to be paid in.",
+		  info.owed_keys },
+		{ "rate_limiter_store_paid_total", "counter", "Units that were admitted here and paid in later.",
+		  info.paid },
+		{ "rate_limiter_store_drift_total", "counter", "Units that were admitted here beyond the limit.",
+		  info.drift },
+		{ "rate_limiter_store_unsure_total", "counter",
+		  "Units of which nobody knows whether they were paid in.", info.unsure },
+		{ "rate_limiter_store_forgotten_total", "counter",
+		  "Units that there was no room to remember: they are not paid in.", info.forgotten },
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		add_metric(reply, rows[i].name, rows[i].type, rows[i].help, rows[i].value);
+	add_latency(reply, &info);
+}
+
 static void add_build(struct weir__http_reply *reply)
 {
 	add_head(reply, "rate_limiter_build_info", "gauge", "The version of Weir; always 1.");
@@ -194,6 +293,7 @@ void weir__http_metrics(struct weir__http_call *call)
 	add_table(call);
 	add_policy(call);
 	add_holds(call);
+	add_store(call);
 	add_build(call->reply);
 	weir__reply_end(call->reply, 200, TYPE_METRICS);
 }

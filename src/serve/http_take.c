@@ -3,20 +3,18 @@
 #include <string.h>
 
 #include "serve/asked.h"
+#include "serve/decide.h"
 #include "serve/http_call.h"
 #include "serve/http_json.h"
 
-typedef struct weir_verdict ask(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
-				size_t key_length, weir_ns now, uint64_t cost);
-
 static const struct mode {
 	const char *word;
-	ask *ask;
+	enum weir__seam_operation operation;
 } modes[] = {
-	{ "take", weir_table_take },
-	{ "upto", weir_table_upto },
-	{ "peek", weir_table_peek },
-	{ "refund", weir_table_refund },
+	{ "take", WEIR__SEAM_TAKE },
+	{ "upto", WEIR__SEAM_UPTO },
+	{ "peek", WEIR__SEAM_PEEK },
+	{ "refund", WEIR__SEAM_REFUND },
 };
 
 #define RIGHT_LIMIT "use a limit such as \"100/min burst 20\", or \"@name\" for one of the policy"
@@ -126,15 +124,12 @@ static void name_decider(const struct weir__json_text *text, struct weir_guard_a
 static size_t decide(struct weir__http_call *call, const struct request *request, struct weir_guard_answer *ret_answer)
 {
 	const struct weir__several *const several = &request->several;
-	struct weir_table *const table = call->commands->table;
 	struct weir_decision decision = { .decided_by = 0 };
-	const struct weir_claim *const first = &several->claims[0];
 
 	if (request->mode)
-		decision.verdict = request->mode->ask(table, first->limit, first->key, first->key_length,
-						      weir_table_now(table), first->cost);
+		decision.verdict = weir__decide_one(call->commands, request->mode->operation, &several->claims[0]);
 	else
-		(void)weir_table_decide(table, several->claims, several->n, weir_table_now(table), NULL, &decision);
+		decision = weir__decide_all(call->commands, several->claims, several->n);
 	*ret_answer = (struct weir_guard_answer){ .verdict = decision.verdict,
 						  .limits = several->n,
 						  .is_limited = true,
@@ -179,6 +174,7 @@ static void say_batch(struct weir__http_call *call, const json_t *array, struct 
 					    "the policy changed while it was asked; some of it was decided");
 			return;
 		}
+		weir__http_next_item(call, json.item);
 		write_more(request, decide(call, request, &answer), more);
 		weir__http_add_answer(reply, &answer);
 		weir__reply_add_text(reply, more);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "serve/asked.h"
+#include "serve/decide.h"
 #include "serve/http_call.h"
 #include "serve/http_json.h"
 
@@ -89,19 +90,18 @@ static void say(struct weir__http_call *call, const struct weir_verdict *verdict
 
 static void decide(struct weir__http_call *call, const json_t *object)
 {
-	struct weir_table *const table = call->commands->table;
 	const json_t *const key = json_object_get(object, "key");
-	const struct weir_table_limit *limit;
+	struct weir_claim claim;
 	struct weir_verdict verdict;
 	int64_t numbers[NUMBERS];
 
 	if (!read_types(call, object, numbers))
 		return;
-	limit = find(call, numbers);
-	if (limit == NULL)
+	claim = (struct weir_claim){ find(call, numbers), json_string_value(key), json_string_length(key),
+				     (uint64_t)numbers[QUANTITY] };
+	if (claim.limit == NULL)
 		return;
-	verdict = weir_table_take(table, limit, json_string_value(key), json_string_length(key), weir_table_now(table),
-				  (uint64_t)numbers[QUANTITY]);
+	verdict = weir__decide_one(call->commands, WEIR__SEAM_TAKE, &claim);
 	say(call, &verdict);
 }
 

@@ -1,6 +1,8 @@
 /* limits.c: a table by hash with one place for each limit; who comes to a place that is taken takes it. */
 #include "serve/limits.h"
 
+#include "serve/remote_plans.h"
+
 bool weir__limits_is_same(const struct weir_limit *a, const struct weir_limit *b)
 {
 	return a->algorithm == b->algorithm && a->count == b->count && a->period == b->period && a->burst == b->burst &&
@@ -22,6 +24,7 @@ void weir__limits_init(struct weir__limits *limits, struct weir_table *table, co
 {
 	limits->table = table;
 	limits->counted_as = counted_as;
+	limits->is_remote = false;
 	for (size_t i = 0; i < WEIR__LIMITS_KEPT; i++)
 		limits->kept[i].is_used = false;
 	limits->last = (struct weir__limit_words){ .limit = NULL };
@@ -46,11 +49,17 @@ bool weir__limits_will_drop(const struct weir__limits *limits, enum weir__space 
 	return kept->is_used && (kept->space != space || !weir__limits_is_same(&kept->asked, asked));
 }
 
+/* No name of a limit begins with a NUL. */
+static const char *const spaces[] = { [WEIR__SPACE_CELL] = "\0cell", [WEIR__SPACE_THROTTLE] = "\0throttle" };
+
+struct weir__hash_secret weir__limits_secret(const struct weir_table *table, enum weir__space space)
+{
+	return weir__limit_secret(&table->region.secret, spaces[space], 1 + strlen(spaces[space] + 1));
+}
+
 int weir__limits_make(const struct weir__limits *limits, enum weir__space space, const struct weir_limit *asked,
 		      struct weir_table_limit *made, struct weir_message *ret_message)
 {
-	/* No name of a limit begins with a NUL. */
-	static const char *const spaces[] = { [WEIR__SPACE_CELL] = "\0cell", [WEIR__SPACE_THROTTLE] = "\0throttle" };
 	char text[WEIR_LIMIT_TEXT_MAX + 1] = "";
 	const char *name = text;
 	int error;
@@ -59,6 +68,11 @@ int weir__limits_make(const struct weir__limits *limits, enum weir__space space,
 		(void)weir_limit_print(asked, text + 1);
 	else
 		name = spaces[space];
+	if (limits->is_remote) {
+		error = weir__remote_check_limit(asked, ret_message);
+		if (error != WEIR_OK)
+			return error;
+	}
 	error = weir__inline_limit_init(made, limits->table, name, 1 + strlen(name + 1), asked, limits->counted_as,
 					ret_message);
 	if (error == WEIR_OK && space != WEIR__SPACE_TEXT)

@@ -16,6 +16,7 @@ enum weir__space {
 struct weir__limits {
 	struct weir_table *table;
 	const struct weir_table_limit *counted_as;
+	bool is_remote; /* another store decides, and must be able to have them */
 	struct weir__kept_limit {
 		enum weir__space space;
 		bool is_used;
@@ -60,6 +61,9 @@ int weir__limits_find(struct weir__limits *limits, enum weir__space space, const
 /* Makes one in memory of the caller, for whoever uses it longer than that. */
 int weir__limits_make(const struct weir__limits *limits, enum weir__space space, const struct weir_limit *asked,
 		      struct weir_table_limit *made, struct weir_message *ret_message);
+
+/* What tells keys of a space that all its limits share (not that of texts) from others. */
+struct weir__hash_secret weir__limits_secret(const struct weir_table *table, enum weir__space space);
 
 bool weir__limits_is_same(const struct weir_limit *a, const struct weir_limit *b);
 

@@ -13,6 +13,7 @@
 #include "serve/policy_errands.h"
 #include "serve/policy_shown.h"
 #include "serve/policy_source.h"
+#include "serve/remote_plans.h"
 
 static const weir_ns ms = 1000000;
 static const weir_ns quiet_ns = UINT64_C(100000000);     /* of which files must have been left alone, */
@@ -54,6 +55,7 @@ struct weir__policies {
 	bool is_put;    /* in force is one that came with a request; `current` is what the source last had */
 	uint64_t wrong; /* hash of what was last told to be wrong */
 	struct weir_table *table;
+	bool is_remote; /* another store decides */
 	struct weir_guard *guard;
 
 	struct weir__loop loop;
@@ -330,6 +332,7 @@ struct weir__policies *weir__policies_new(const struct weir__settings *settings)
 		return NULL;
 	}
 	policies->plans_set = settings->plans;
+	policies->is_remote = settings->store[0] != '\0';
 	if (load_first(policies))
 		return policies;
 	weir__policies_free(policies);
@@ -573,7 +576,8 @@ bool weir__policies_start(struct weir__policies *policies, struct weir_table *ta
 
 	policies->first = NULL;
 	policies->table = table;
-	if (weir_guard_new(table, first, &policies->guard, &why) != WEIR_OK) {
+	if (weir__guard_new(table, first, policies->is_remote ? weir__remote_check_limit : NULL, &policies->guard,
+			    &why) != WEIR_OK) {
 		fprintf(policies->errors, "weir serve: the policy: %s\n", why.text);
 		return false;
 	}

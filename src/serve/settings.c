@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/notation.h"
+#include "redis/redis_url.h"
 
 #define PLACE(member) offsetof(struct weir__settings, member)
 #define GIB (UINT64_C(1) << 30)
@@ -31,6 +32,15 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "The table is in shared memory of this name, which outlives the server.", NULL },
 	{ "file", WEIR__SETTING_TEXT, 0, 0, "", PLACE(file), "PATH",
 	  "The table is in this file, and outlives the machine. Without shared and file it is gone with the server.", NULL },
+	{ "store", WEIR__SETTING_URL, 0, 0, "", PLACE(store), "URL",
+	  "A Redis that decides, so that many servers share their limits: redis://HOST:PORT, rediss:// with TLS, "
+	  "redis+sentinel://, redis+unix://. Without it the table does. In the file, or the environment, if it has a "
+	  "password: others may see flags.", NULL },
+	{ "store_budget", WEIR__SETTING_DURATION, 1000000, 10000000000, "10ms", PLACE(store_budget_ns), "TIME",
+	  "A decision waits for the store so long, at most, unless the policy says otherwise for its limit.", NULL },
+	{ "on_store_failure", WEIR__SETTING_CHOICE, 0, 0, "share", PLACE(on_store_failure), "HOW",
+	  "What decides when the store does not, unless the policy says otherwise for the limit: share, the limit "
+	  "divided by the servers that were seen; open, which admits; closed, which denies.", "share open closed" },
 	{ "workers", WEIR__SETTING_COUNT, 1, WEIR__WORKERS_MAX, "", PLACE(workers), "N",
 	  "Threads that serve; one for each processor if it is not set.", NULL },
 	{ "connections", WEIR__SETTING_COUNT, 1, 1000000, "10000", PLACE(connections), "N",
@@ -216,6 +226,8 @@ void weir__settings_write_right(const struct weir__setting *setting, char *ret_t
 			       hows[setting->kind]);
 	} else if (setting->kind == WEIR__SETTING_CHOICE) {
 		(void)snprintf(ret_text, size, "use one of %s", setting->words);
+	} else if (setting->kind == WEIR__SETTING_URL) {
+		(void)snprintf(ret_text, size, "use a URL such as redis://127.0.0.1:6379");
 	} else if (setting->kind == WEIR__SETTING_TEXT) {
 		(void)snprintf(ret_text, size, "use a %s of 1 to %d bytes", setting->value[0] == 'P' ? "path" : "name",
 			       WEIR__SETTING_TEXT_SIZE - 1);
@@ -354,6 +366,31 @@ static bool put_text(char *value, const char *text, size_t length)
 	return true;
 }
 
+/* What is wrong is told without the text, which may have a password in it. */
+static bool put_url(struct weir__settings *settings, const struct weir__setting *setting,
+		    struct weir__setting_place place, const char *text, size_t length)
+{
+	struct weir_message why = { .text = "it is too long" };
+	struct weir__redis_url url;
+
+	if (length >= WEIR__SETTING_TEXT_SIZE || weir__redis_url_read(text, length, &url, &why) != WEIR_OK)
+		weir__settings_fault(settings, place, setting->name, "%s", why.text);
+	else
+		(void)put_text(value_of(settings, setting), text, length);
+	return true;
+}
+
+static size_t show_url(const char *text, char ret_text[WEIR__SETTING_SHOWN])
+{
+	struct weir__redis_url url;
+
+	_Static_assert((int)WEIR__REDIS_SHOWN_SIZE <= (int)WEIR__SETTING_SHOWN, "any URL fits");
+	if (*text == '\0' || weir__redis_url_read(text, strlen(text), &url, NULL) != WEIR_OK)
+		return 0;
+	weir__redis_url_show(&url, ret_text, WEIR__SETTING_SHOWN);
+	return strlen(ret_text);
+}
+
 void weir__settings_put(struct weir__settings *settings, const struct weir__setting *setting,
 			struct weir__setting_place place, const char *text, size_t length)
 {
@@ -365,6 +402,8 @@ void weir__settings_put(struct weir__settings *settings, const struct weir__sett
 		is_right = add_where(settings, setting, place, text, length);
 	} else if (weir__settings_is_list(setting)) {
 		is_right = add_item(settings, setting, place, text, length);
+	} else if (setting->kind == WEIR__SETTING_URL) {
+		is_right = put_url(settings, setting, place, text, length);
 	} else if (setting->kind == WEIR__SETTING_TEXT) {
 		is_right = put_text(value, text, length);
 	} else if (setting->kind == WEIR__SETTING_CHOICE) {
@@ -423,6 +462,8 @@ size_t weir__settings_show(const struct weir__settings *settings, const struct w
 		return weir__header_map_show(value, ret_text, WEIR__SETTING_SHOWN);
 	case WEIR__SETTING_USERS:
 		return weir__settings_show_users(value, ret_text);
+	case WEIR__SETTING_URL:
+		return show_url(value, ret_text);
 	case WEIR__SETTING_TEXT:
 		return (size_t)snprintf(ret_text, WEIR__SETTING_SHOWN, "%s", (const char *)value);
 	case WEIR__SETTING_CHOICE:

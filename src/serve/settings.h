@@ -17,7 +17,7 @@
 #include "serve/worker.h"
 
 enum {
-	WEIR__SETTINGS = 20,
+	WEIR__SETTINGS = 23,
 	WEIR__WORKERS_MAX = 256,
 	WEIR__SETTING_TEXT_SIZE = 1024,             /* of a path or a name, with its NUL */
 	WEIR__SETTING_FAULTS_MAX = 50,              /* that are told */
@@ -30,6 +30,7 @@ enum weir__setting_kind {
 	WEIR__SETTING_DURATION, /* uint64_t, in ns; 30s, 5min; without a unit seconds */
 	WEIR__SETTING_CHOICE,   /* uint64_t: which of the words, from 0 */
 	WEIR__SETTING_TEXT,     /* char[WEIR__SETTING_TEXT_SIZE]; empty is none */
+	WEIR__SETTING_URL,      /* likewise: of a store, which may have a password in it, that is not shown */
 	WEIR__SETTING_WHERE,    /* struct weir__setting_list; if `least` is 0, the word none is an empty one */
 	WEIR__SETTING_PROXIES,  /* struct weir__proxies; the word none is an empty one */
 	WEIR__SETTING_HEADERS,  /* struct weir__header_map; likewise */
@@ -57,6 +58,13 @@ enum weir__ratelimit_headers {
 	WEIR__HEADERS_NONE,
 };
 
+/* What decides without the store: the words of the setting on_store_failure. */
+enum weir__on_failure {
+	WEIR__ON_FAILURE_SHARE,
+	WEIR__ON_FAILURE_OPEN,
+	WEIR__ON_FAILURE_CLOSED,
+};
+
 enum weir__setting_from {
 	WEIR__FROM_DEFAULT,
 	WEIR__FROM_FILE,
@@ -78,8 +86,9 @@ struct weir__setting_list {
 struct weir__settings {
 	struct weir__setting_list listen, http;
 	uint64_t keys, workers, connections, idle_ns, header_time_ns, ratelimit_headers, output, stall_ns, drain_ns,
-		arena, holds, plans;
+		arena, holds, plans, store_budget_ns, on_store_failure;
 	char shared[WEIR__SETTING_TEXT_SIZE], file[WEIR__SETTING_TEXT_SIZE], policy[WEIR__SETTING_TEXT_SIZE];
+	char store[WEIR__SETTING_TEXT_SIZE];
 	struct weir__proxies proxies;
 	struct weir__header_map authorize_headers;
 	struct weir__users users;

@@ -21,6 +21,15 @@ enum {
 struct http {
 	struct weir__http_reader reader; /* of requests that come whole */
 	struct weir__http_date date;
+	char *copy; /* of a request that may have to be run again: WEIR__IN_SIZE bytes, if another store decides */
+};
+
+/* A request that is to be run again, as it was before it was run: whoever reads it may decode it in place. */
+struct kept {
+	struct weir__http_reader reader;
+	struct weir__http_request request; /* its slices are in `bytes` */
+	bool is_last;
+	char bytes[];
 };
 
 /* The beginning of a request. */
@@ -36,12 +45,18 @@ static bool start(struct weir__worker *worker)
 
 	worker->of_wires[WEIR__WIRE_HTTP] = http;
 	weir__routes_init();
-	return http != NULL;
+	if (http && worker->commands.remote)
+		http->copy = malloc(WEIR__IN_SIZE);
+	return http && (http->copy || worker->commands.remote == NULL);
 }
 
 static void stop(struct weir__worker *worker)
 {
-	free(worker->of_wires[WEIR__WIRE_HTTP]);
+	struct http *const http = worker->of_wires[WEIR__WIRE_HTTP];
+
+	if (http)
+		free(http->copy);
+	free(http);
 }
 
 static void forget(struct weir__connection *connection)
@@ -69,9 +84,9 @@ static bool is_to_leave(const struct weir__worker *worker, bool is_last)
 	return is_last && atomic_load_explicit(&worker->leaving, memory_order_relaxed) != WEIR__STAYS;
 }
 
-/* Answers behind what is in `out` already, and returns how much is there then. */
+/* Answers behind the *length bytes that are in `out` already, which may be sent first. Returns the length of the answer. */
 static size_t answer_request(struct weir__worker *worker, struct weir__connection *connection,
-			     struct weir__http_request *request, bool is_last, size_t length, bool *is_alive)
+			     struct weir__http_request *request, bool is_last, size_t *length, bool *is_alive)
 {
 	struct weir__http_reply reply;
 	struct weir__http_call call = { .commands = &worker->commands,
@@ -82,25 +97,107 @@ static size_t answer_request(struct weir__worker *worker, struct weir__connectio
 					.is_ending = atomic_load_explicit(&worker->is_stopping, memory_order_relaxed) };
 	const struct weir__route *route;
 
-	begin_reply(worker, length, &reply);
+	begin_reply(worker, *length, &reply);
 	connection->lingers = request->is_kept_alive && is_to_leave(worker, is_last);
 	connection->client.is_leaving = !request->is_kept_alive || call.is_ending || connection->lingers;
 	reply.says_close = connection->client.is_leaving;
 	reply.says_keep_alive = request->reader->parser.http_minor == 0;
 	reply.is_without_body = request->method == HTTP_HEAD;
 	route = weir__routes_find(&call);
-	weir__worker_count(worker, WEIR__WIRE_HTTP, 1);
 	if (route && weir__routes_permit(&call, route)) {
 		if (route->most > reply.size) { /* what was answered before goes first */
-			*is_alive = weir__worker_flush(worker, connection, length);
+			*is_alive = weir__worker_flush(worker, connection, *length);
 			reply.bytes = worker->out;
 			reply.size = WEIR__OUT_SIZE;
-			length = 0;
+			*length = 0;
 		}
 		route->run(&call);
 	}
-	return length + reply.length;
+	return reply.length;
 }
+
+/* --- by another store -------------------------------------------------------------------------------------------- */
+
+static void move_slice(struct weir__http_slice *slice, const char *from, char *to)
+{
+	if (slice->bytes)
+		slice->bytes = to + (slice->bytes - from);
+}
+
+/* The request with all its bytes at another place. */
+static struct weir__http_request copy_request(const struct weir__http_request *request, char *to)
+{
+	struct weir__http_request copy = *request;
+
+	memcpy(to, request->bytes, request->reader->length);
+	move_slice(&copy.path, request->bytes, to);
+	move_slice(&copy.query, request->bytes, to);
+	move_slice(&copy.body, request->bytes, to);
+	copy.bytes = to;
+	return copy;
+}
+
+/* False: no memory. */
+static bool keep_request(struct weir__connection *connection, const struct weir__http_request *request, bool is_last)
+{
+	struct kept *const kept = malloc(sizeof(*kept) + request->reader->length);
+
+	if (kept == NULL)
+		return false;
+	kept->reader = *request->reader;
+	kept->request = copy_request(request, kept->bytes);
+	kept->request.reader = &kept->reader;
+	kept->is_last = is_last;
+	connection->to_rerun = kept;
+	return true;
+}
+
+/* Runs a copy of the request. If something is not known yet nothing is answered, and the request is kept for the next
+ * run. */
+static size_t run_by_store(struct weir__worker *worker, struct weir__connection *connection,
+			   const struct weir__http_request *request, bool is_last, size_t length, bool *is_alive)
+{
+	const struct http *const http = worker->of_wires[WEIR__WIRE_HTTP];
+	struct weir__remote *const remote = worker->commands.remote;
+	struct weir__http_request copy = copy_request(request, http->copy);
+	struct weir__errand *memo;
+	size_t answered;
+
+	weir__remote_begin(remote, &connection->memo);
+	weir__remote_next(remote);
+	answered = answer_request(worker, connection, &copy, is_last, &length, is_alive);
+	if (!weir__remote_waits(remote)) {
+		weir__remote_answered(remote);
+		length += answered;
+	} else if (connection->to_rerun == NULL) {
+		*is_alive = *is_alive && keep_request(connection, request, is_last);
+	}
+	memo = weir__remote_end(remote, worker->commands.door);
+	if (memo) {
+		memo->owner = connection;
+		connection->client.errand = memo;
+	}
+	return length;
+}
+
+static size_t rerun(struct weir__worker *worker, struct weir__connection *connection)
+{
+	struct http *const http = worker->of_wires[WEIR__WIRE_HTTP];
+	struct kept *const kept = connection->to_rerun;
+	bool is_alive = true;
+	size_t length;
+
+	weir__http_date_set(&http->date, worker->now);
+	length = run_by_store(worker, connection, &kept->request, kept->is_last, 0, &is_alive);
+	if (connection->memo == NULL) {
+		free(kept);
+		connection->to_rerun = NULL;
+		weir__worker_count(worker, WEIR__WIRE_HTTP, 1);
+	}
+	return length;
+}
+
+/* --- refusals ---------------------------------------------------------------------------------------------------- */
 
 static size_t refuse(struct weir__worker *worker, struct weir__connection *connection, unsigned status,
 		     const char *detail, size_t length)
@@ -221,6 +318,23 @@ static size_t let_go_on(struct weir__worker *worker, struct weir__connection *co
 	return length + sizeof(text) - 1;
 }
 
+/* Returns how much is in `out` then. */
+static size_t answer_whole(struct weir__worker *worker, struct weir__connection *connection,
+			   struct weir__http_request *request, bool is_last, size_t length, bool *is_alive)
+{
+	size_t answered;
+
+	if (worker->commands.remote) {
+		length = run_by_store(worker, connection, request, is_last, length, is_alive);
+	} else {
+		answered = answer_request(worker, connection, request, is_last, &length, is_alive);
+		length += answered;
+	}
+	if (connection->to_rerun == NULL)
+		weir__worker_count(worker, WEIR__WIRE_HTTP, 1);
+	return length;
+}
+
 static bool answer(struct weir__worker *worker, struct weir__connection *connection, size_t n, size_t *ret_used)
 {
 	struct http *const http = worker->of_wires[WEIR__WIRE_HTTP];
@@ -247,7 +361,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 			continue;
 		}
 		length = found.status == WEIR__HTTP_WHOLE ?
-				 answer_request(worker, connection, &found.request, at == n, length, &is_alive) :
+				 answer_whole(worker, connection, &found.request, at == n, length, &is_alive) :
 				 refuse_fault(worker, connection, found.reader, length);
 		if (connection->of_wire) {
 			forget(connection);
@@ -284,6 +398,7 @@ const struct weir__wire weir__wire_http = {
 	.stop = stop,
 	.answer = answer,
 	.answer_errand = answer_errand,
+	.rerun = rerun,
 	.refuse_late = refuse_late,
 	.forget = forget,
 };

@@ -13,6 +13,7 @@
 #include "serve/connection.h"
 #include "serve/crew.h"
 #include "serve/errands.h"
+#include "serve/policies.h"
 
 enum {
 	OUTPUT_MAX = 16 * 1024 * 1024, /* unless the options say otherwise */
@@ -104,6 +105,9 @@ void weir__worker_close(struct weir__worker *worker, struct weir__connection *co
 					    weir_table_now(worker->options.table));
 	if (connection->client.errand)
 		connection->client.errand->owner = NULL;
+	if (connection->memo)
+		weir__remote_forget(worker->commands.remote, &connection->memo);
+	free(connection->to_rerun);
 	weir__loop_remove(&worker->loop, connection->socket);
 	weir__net_close(connection->socket);
 	unlink_connection(connection);
@@ -368,7 +372,8 @@ void weir__worker_go_on(struct weir__worker *worker, struct weir__connection *co
 {
 	weir__worker_touch(worker, connection);
 	if (weir__worker_flush(worker, connection, length) && answer_unread(worker, connection) &&
-	    !(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0))
+	    (weir__worker_is_waiting(connection) ||
+	     !(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0)))
 		hear(worker, connection);
 	else if (!linger(worker, connection))
 		weir__worker_close(worker, connection);
@@ -523,6 +528,29 @@ static bool start_wires(struct weir__worker *worker)
 	return is_whole;
 }
 
+/* False: no memory. */
+static bool start_remote(struct weir__worker *worker)
+{
+	static const enum weir_store_failure modes[] = { [WEIR__ON_FAILURE_SHARE] = WEIR_STORE_FAILURE_SHARE,
+							 [WEIR__ON_FAILURE_OPEN] = WEIR_STORE_FAILURE_OPEN,
+							 [WEIR__ON_FAILURE_CLOSED] = WEIR_STORE_FAILURE_CLOSED };
+	const struct weir__worker_options *const options = &worker->options;
+	struct weir__remote_options of_remote = { .table = options->table,
+						  .store = options->store,
+						  .book = options->book,
+						  .worker = options->number };
+
+	if (options->store == NULL)
+		return true;
+	of_remote.guard = options->policies ? weir__policies_guard(options->policies) : NULL;
+	of_remote.otherwise = (struct weir__remote_rule){ .on_failure = modes[options->settings->on_store_failure],
+							  .budget = options->settings->store_budget_ns };
+	worker->commands.remote = weir__remote_new(&of_remote);
+	worker->commands.seam = worker->commands.remote ? weir__remote_seam(worker->commands.remote) : NULL;
+	worker->commands.limits.is_remote = true;
+	return worker->commands.remote != NULL;
+}
+
 static void free_worker(struct weir__worker *worker)
 {
 	for (size_t i = 0; i < WEIR__WIRES; i++)
@@ -530,6 +558,7 @@ static void free_worker(struct weir__worker *worker)
 			wires[i]->stop(worker);
 	weir__waiting_free(worker->commands.waiting);
 	weir__errand_door_shut(worker->commands.door);
+	weir__remote_free(worker->commands.remote);
 	free(worker);
 }
 
@@ -560,7 +589,9 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	worker->commands.tally = weir__tallies_of(options->tallies, options->number);
 	worker->commands.waiting = weir__waiting_new(options->table, WAITERS_MAX);
 	worker->commands.door = weir__errand_door_new(&worker->loop);
-	error = worker->commands.waiting && worker->commands.door && start_wires(worker) ? start(worker) : ENOMEM;
+	error = worker->commands.waiting && worker->commands.door && start_remote(worker) && start_wires(worker) ?
+			start(worker) :
+			ENOMEM;
 	if (error != 0) {
 		free_worker(worker);
 		return error;

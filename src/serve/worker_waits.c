@@ -36,6 +36,18 @@ void weir__worker_deny_waiters(struct weir__worker *worker)
 	}
 }
 
+/* Requests that another store has decided, or did not, are run again. */
+static void rerun(struct weir__worker *worker, struct weir__errand *memo)
+{
+	struct weir__connection *const connection = memo->owner;
+
+	weir__remote_take_back(worker->commands.remote, memo);
+	if (connection == NULL)
+		return;
+	connection->client.errand = NULL;
+	weir__worker_go_on(worker, connection, connection->to_rerun ? connection->wire->rerun(worker, connection) : 0);
+}
+
 void weir__worker_take_errands(struct weir__worker *worker)
 {
 	struct weir__errand *errand;
@@ -43,6 +55,10 @@ void weir__worker_take_errands(struct weir__worker *worker)
 	while ((errand = weir__errand_take(worker->commands.door)) != NULL) {
 		struct weir__connection *const connection = errand->owner;
 
+		if (weir__remote_is_memo(errand)) {
+			rerun(worker, errand);
+			continue;
+		}
 		if (connection) {
 			connection->client.errand = NULL;
 			weir__worker_go_on(worker, connection,

@@ -50,13 +50,13 @@ static enum weir__hold_result hold(struct fixture *fixture, const char *id, cons
 						    .cost = cost,
 						    .lasts = lasts };
 
-	return weir__holds_take(fixture->holds, &fixture->limits, &request, now, ret_verdict, NULL);
+	return weir__holds_take(fixture->holds, &fixture->limits, NULL, &request, now, ret_verdict, NULL);
 }
 
 static enum weir__hold_result settle(struct fixture *fixture, const char *id, uint64_t actual, weir_ns now,
 				     struct weir__settlement *ret_settlement)
 {
-	return weir__holds_settle(fixture->holds, &fixture->limits, id, strlen(id), actual, now, ret_settlement, NULL);
+	return weir__holds_settle(fixture->holds, &fixture->limits, NULL, id, strlen(id), actual, now, ret_settlement, NULL);
 }
 
 static uint64_t left(struct fixture *fixture, const char *text, weir_ns now)
@@ -311,11 +311,11 @@ static void *hold_and_settle(void *party_)
 		struct weir__settlement settlement;
 		struct weir_verdict verdict;
 
-		CHECK_EQ(weir__holds_take(party->fixture->holds, &party->limits, &request, now, &verdict, NULL),
+		CHECK_EQ(weir__holds_take(party->fixture->holds, &party->limits, NULL, &request, now, &verdict, NULL),
 			 WEIR__HOLD_ANSWERED);
 		CHECK(verdict.allowed);
 		CHECK_EQ(verdict.remaining, 7);
-		party->has_won = weir__holds_settle(party->fixture->holds, &party->limits, name, length, party->number,
+		party->has_won = weir__holds_settle(party->fixture->holds, &party->limits, NULL, name, length, party->number,
 						    now, &settlement, NULL) == WEIR__HOLD_ANSWERED;
 		(void)pthread_barrier_wait(&barrier);
 		if (party->number == 0)
@@ -368,11 +368,11 @@ static void *hold_many(void *party_)
 		struct weir_verdict verdict;
 		enum weir__hold_result result;
 
-		if (weir__holds_take(party->fixture->holds, &party->limits, &request, now, &verdict, NULL) !=
+		if (weir__holds_take(party->fixture->holds, &party->limits, NULL, &request, now, &verdict, NULL) !=
 		    WEIR__HOLD_ANSWERED)
 			continue;
 		CHECK(verdict.allowed);
-		result = weir__holds_settle(party->fixture->holds, &party->limits, id, length, 0, now, &settlement,
+		result = weir__holds_settle(party->fixture->holds, &party->limits, NULL, id, length, 0, now, &settlement,
 					    NULL);
 		CHECK(result == WEIR__HOLD_ANSWERED || result == WEIR__HOLD_UNKNOWN);
 		if (result == WEIR__HOLD_UNKNOWN)

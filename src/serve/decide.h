@@ -1,0 +1,19 @@
+/* decide.h: decisions for requests of any wire: by the table, or by another store through the seam. With that, an answer
+ * that is not known yet looks like an admission, and what is made of it is thrown away (guard/seam.h). */
+#ifndef WEIR_SERVE_DECIDE_H
+#define WEIR_SERVE_DECIDE_H
+
+#include "guard/seam.h"
+#include "serve/commands.h"
+
+/* Of one claim. Reset: allowed, if there was something to forget. */
+struct weir_verdict weir__decide_one(struct weir__commands *commands, enum weir__seam_operation operation,
+				     const struct weir_claim *claim);
+
+/* Of 1 to WEIR_TABLE_CLAIMS_MAX, all or nothing. */
+struct weir_decision weir__decide_all(struct weir__commands *commands, const struct weir_claim *claims, size_t n);
+
+/* What is known of a key. Another store tells what it owes, and not whether it has something stored for it. */
+struct weir_table_key weir__decide_inspect(struct weir__commands *commands, const struct weir_claim *claim);
+
+#endif
