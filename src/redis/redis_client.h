@@ -61,7 +61,7 @@ void weir__redis_client_tick(struct weir__redis_client *client, weir_ns now);
 
 enum weir__redis_health {
 	WEIR__REDIS_UP,
-	WEIR__REDIS_DOWN,    /* the breaker is open: jobs are done at once, as not asked */
+	WEIR__REDIS_DOWN, /* the breaker is open: jobs are done at once, as not asked */
 	WEIR__REDIS_PROBING, /* it may close: a harmless command is under way. Jobs wait only if Redis was never known yet */
 };
 
@@ -74,8 +74,8 @@ struct weir__redis_client_info {
 	uint64_t decided, not_asked, not_answered; /* jobs */
 	uint64_t reloads;                          /* of the script, since Redis did not have it any more */
 	uint64_t failovers;                        /* the primary became another one */
-	uint64_t anew;                             /* keys that began anew since their values were damaged or not ours */
-	char last_error[256];                      /* what was last wrong, as a sentence for people; empty: nothing yet */
+	uint64_t anew;        /* keys that began anew since their values were damaged or not ours */
+	char last_error[256]; /* what was last wrong, as a sentence for people; empty: nothing yet */
 };
 
 void weir__redis_client_info(const struct weir__redis_client *client, struct weir__redis_client_info *ret_info);

@@ -29,12 +29,13 @@ struct weir__redis_url {
 	uint32_t n_places;
 	char primary[WEIR__REDIS_WORD_SIZE];                               /* its name, as sentinels know it */
 	char user[WEIR__REDIS_WORD_SIZE], password[WEIR__REDIS_WORD_SIZE]; /* empty: none; without a user: "default" */
-	char sentinel_user[WEIR__REDIS_WORD_SIZE], sentinel_password[WEIR__REDIS_WORD_SIZE]; /* options of these names */
-	uint32_t database;                  /* also option database */
-	char prefix[WEIR__REDIS_WORD_SIZE]; /* option prefix; "weir:" if unset */
-	uint32_t pool;                      /* option pool: connections, 1 to 16; 2 if unset */
-	weir_ns connect_timeout;            /* option connect_timeout; 500ms if unset */
-	weir_ns budget;                     /* option timeout: what a decision waits at most; 10ms if unset */
+	char sentinel_user[WEIR__REDIS_WORD_SIZE],
+		sentinel_password[WEIR__REDIS_WORD_SIZE]; /* options of these names */
+	uint32_t database;                                /* also option database */
+	char prefix[WEIR__REDIS_WORD_SIZE];               /* option prefix; "weir:" if unset */
+	uint32_t pool;                                    /* option pool: connections, 1 to 16; 2 if unset */
+	weir_ns connect_timeout;                          /* option connect_timeout; 500ms if unset */
+	weir_ns budget; /* option timeout: what a decision waits at most; 10ms if unset */
 	/* With TLS, options ca, cert and key are files, tls_name is what the certificate must be for instead of the host;
 	 * verify=none believes any. */
 	char ca[WEIR__REDIS_WORD_SIZE], certificate[WEIR__REDIS_WORD_SIZE], key[WEIR__REDIS_WORD_SIZE];
