@@ -157,7 +157,7 @@ static void limit_for_a_store_that_fails(void)
 			      policy_of_limit("{name: a, key: user, limit: 2/min, on_store_failure: {local: 5/min},"
 					      " overrides: [{when: {plan: x}, limit: 3/min},"
 					      " {when: {plan: y}, limit: 4/min, on_store_failure: open}]}"),
-			      start, &bound, &why) == WEIR_OK);
+			      NULL, start, &bound, &why) == WEIR_OK);
 	weir__bound_settle_all(table, bound, start);
 	CHECK(weir__bound_local(bound, 0) == weir__bound_limit_named(bound, "a~local", 7));
 	CHECK(weir__bound_local(bound, weir__bound_plan_named(bound, "a|plan=x", 8)) == weir__bound_local(bound, 0));
@@ -167,7 +167,7 @@ static void limit_for_a_store_that_fails(void)
 	CHECK(weir__bound_new(
 		      table,
 		      policy_of_limit("{name: a, key: user, limit: 2/min, on_store_failure: {local: 60/min burst 9}}"),
-		      start, &next, &why) == WEIR_OK);
+		      NULL, start, &next, &why) == WEIR_OK);
 	weir__bound_settle_all(table, next, start);
 	CHECK(weir__bound_local(next, 0) == weir__bound_local(bound, 0));
 	CHECK(weir_table_limit_limit(weir__bound_local(next, 0)).burst == 9);
