@@ -1,0 +1,544 @@
+#!/usr/bin/env python3
+"""weir serve with its limits in a Redis: what several servers decide together, and what each decides without it.
+
+    store_test.py WEIR
+
+What is asked of the store is asked of a server with a table, too: both must answer alike."""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from daemon import TIMEOUT_S, bulks, daemon, run
+from redis_server import redis
+
+WEIR = sys.argv[1]
+PATIENT = ("--store_budget", "10s")  # what must be decided by Redis, however slow the machine is
+
+POLICY = """
+limits:
+  - {name: everyone, limit: 1000/hour}
+  - {name: per-ip, key: [ip], limit: 5/hour, overrides: [{when: {plan: gold}, limit: 9/hour}]}
+  - {name: slow, key: [ip], match: {path: /slow}, limit: 2/hour fixed_window}
+  - {name: canary, key: [ip], match: {path: /slow}, limit: 1/hour sliding_log, mode: shadow}
+  - {name: canary-too, key: [ip], match: {path: /slow}, limit: 3/hour, mode: shadow}
+"""
+
+ENVOY = """
+domain: shop
+descriptors:
+  - key: user
+    rate_limit: {unit: hour, requests_per_unit: 3}
+  - key: path
+    rate_limit: {unit: hour, requests_per_unit: 2}
+    shadow_mode: true
+"""
+
+
+class Refused(Exception):
+    pass
+
+
+class Client:
+    """Asks, and reads answers of RESP2 as values."""
+
+    def __init__(self, server):
+        self.socket = server.connect()
+        self.file = self.socket.makefile("rb")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.file.close()
+        self.socket.close()
+
+    def ask(self, *words):
+        self.socket.sendall(bulks(*words))
+        return self.read()
+
+    def pipeline(self, requests):
+        self.socket.sendall(b"".join(bulks(*words) for words in requests))
+        return [self.read_or_refusal() for _ in requests]
+
+    def read_or_refusal(self):
+        try:
+            return self.read()
+        except Refused as refused:
+            return str(refused)
+
+    def answer(self, *words):
+        self.socket.sendall(bulks(*words))
+        return self.read_or_refusal()
+
+    def read(self):
+        line = self.file.readline()
+        assert line.endswith(b"\r\n"), line
+        kind, rest = line[:1], line[1:-2].decode()
+        if kind == b"-":
+            raise Refused(rest)
+        if kind == b":":
+            return int(rest)
+        if kind == b"+":
+            return rest
+        if kind == b"$":
+            return self.file.read(int(rest) + 2)[:-2].decode()
+        assert kind == b"*", line
+        return [self.read() for _ in range(int(rest))]
+
+    def info(self):
+        return dict(line.split(":", 1) for line in self.ask("INFO").splitlines() if ":" in line)
+
+
+def until(condition, what):
+    end = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.01)
+
+
+def is_up(client, state="up"):
+    return client.info()["store_state"] == state
+
+
+@contextlib.contextmanager
+def written(text, name="policy.yaml"):
+    with tempfile.TemporaryDirectory(prefix="weir-store-") as folder:
+        path = os.path.join(folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        yield path
+
+
+@contextlib.contextmanager
+def stored(server, *options, is_asked=True):
+    """A daemon on this Redis, that has reached it, and a client."""
+    with daemon(WEIR, "--store", server.url, "--workers", "2", *options, http="127.0.0.1:0") as one, \
+            Client(one) as client:
+        if is_asked:
+            until(lambda: is_up(client), "the store came up")
+        yield one, client
+
+
+@contextlib.contextmanager
+def plain(*options):
+    with daemon(WEIR, "--workers", "2", *options, http="127.0.0.1:0") as one, Client(one) as client:
+        yield one, client
+
+
+def visit(one, method, target, body=None, headers=()):
+    host, port = one.http_at.rsplit(":", 1)
+    connection = http.client.HTTPConnection(host, int(port), timeout=TIMEOUT_S)
+    with contextlib.closing(connection):
+        sent = {"Content-Type": "application/json", **dict(headers)} if body is not None else dict(headers)
+        connection.request(method, target, body, sent)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode(), dict(answer.getheaders())
+
+
+def timeless(value):
+    """Without what depends on when it was asked."""
+    if isinstance(value, dict):
+        return {name: timeless(one) for name, one in value.items()
+                if name not in ("retry_after_ns", "reset_after_ns", "whole_at_ns", "reset_after", "retry_after",
+                                "durationUntilReset", "detail", "loaded_at")}
+    if isinstance(value, list):
+        # Times are large, and so is nothing else that is asked for here.
+        return [0 if isinstance(one, int) and one > 10**6 else timeless(one) for one in value]
+    return value
+
+
+# --- as the table ---------------------------------------------------------------------------------------------------
+
+COMMANDS = [
+    *[("CL.THROTTLE", "u", "2", "3", "3600")] * 5,
+    ("CL.THROTTLE", "u", "2", "3", "3600", "0"),
+    ("CL.THROTTLE", "u", "2", "3", "3600", "x"),
+    *[("THROTTLE", "u", "3", "10", "3600", "2")] * 3,
+    *[("WEIR.TAKE", "k", "5/hour", "2")] * 4,
+    ("WEIR.PEEK", "k", "5/hour"),
+    ("WEIR.UPTO", "k", "5/hour", "7"),
+    ("WEIR.UPTO", "k", "5/hour", "7"),
+    ("WEIR.REFUND", "k", "5/hour", "3"),
+    ("WEIR.INSPECT", "k", "5/hour"),
+    ("WEIR.RESET", "k", "5/hour"),
+    ("WEIR.RESET", "k", "5/hour"),
+    ("WEIR.INSPECT", "k", "5/hour"),
+    ("WEIR.TAKE", "k", "5/hour", "6"),
+    ("WEIR.ALL", "a", "5/hour", "2", "b", "3/hour", "2"),
+    ("WEIR.ALL", "a", "5/hour", "2", "b", "3/hour", "2"),
+    ("WEIR.ALL", "a", "5/hour", "1", "a", "5/hour", "2"),
+    ("WEIR.PEEK", "a", "5/hour"),
+    ("WEIR.HOLD", "h1", "k", "100/hour", "10", "600000"),
+    ("WEIR.HOLD", "h1", "k", "100/hour", "10", "600000"),
+    ("WEIR.HOLD", "h1", "k", "100/hour", "11", "600000"),
+    ("WEIR.HOLD", "h2", "k", "100/hour", "95", "600000"),
+    ("WEIR.SETTLE", "h2", "1"),
+    ("WEIR.SETTLE", "h1", "4"),
+    ("WEIR.SETTLE", "h1", "4"),
+    ("WEIR.SETTLE", "h1", "5"),
+    ("WEIR.HOLD", "h3", "k", "100/hour", "10", "600000"),
+    ("WEIR.SETTLE", "h3", "200"),
+    ("WEIR.HOLD", "h4", "m", "100/hour", "10", "600000"),
+    ("WEIR.RELEASE", "h4"),
+    ("WEIR.PEEK", "m", "100/hour"),
+    ("WEIR.TAKE", "k", "nonsense"),
+    ("WEIR.TAKE", "k", "@per-ip"),
+    ("WEIR.TAKE", "k", "@missing"),
+    *[("WEIR.CHECK", "ip", "1.1.1.1", "path", "/slow")] * 4,
+    *[("WEIR.CHECK", "COST", "3", "ip", "2.2.2.2", "plan", "gold")] * 4,
+    ("WEIR.CHECK", "ip"),
+    ("PING",),
+    *[("WEIR.TAKE", f"window{i % 2}", "3/hour fixed_window") for i in range(8)],
+    *[("WEIR.TAKE", f"log{i % 2}", "3/hour sliding_log") for i in range(8)],
+    *[("WEIR.TAKE", "sliding", "3/hour sliding_counter")] * 4,
+]
+
+
+def every_command_answers_as_with_a_table():
+    with written(POLICY) as path, redis() as server, plain("--policy", path) as (_, table), \
+            stored(server, *PATIENT, "--policy", path) as (_, client):
+        for words in COMMANDS:
+            expected, got = table.answer(*words), client.answer(*words)
+            assert timeless(got) == timeless(expected), (words, got, expected)
+        for key in ("one", "two"):  # and all of them in one pipeline
+            requests = [tuple(word.replace("k", key) if word == "k" else word for word in words) for words in COMMANDS]
+            expected, got = table.pipeline(requests), client.pipeline(requests)
+            for words, one, other in zip(requests, expected, got):
+                assert timeless(other) == timeless(one), (words, other, one)
+    return f"{3 * len(COMMANDS)} answers"
+
+
+ROUTES = [
+    *[("GET", "/v1/check?ip=1.1.1.1&path=%2Fslow", None)] * 4,
+    ("GET", "/v1/check?ip=%zz", None),
+    ("POST", "/v1/check", {"attributes": {"ip": "3.3.3.3"}, "cost": 2}),
+    ("POST", "/v1/check", [{"attributes": {"ip": "4.4.4.4", "path": "/slow"}}] * 4),
+    ("POST", "/v1/check", []),
+    ("POST", "/v1/take", {"limit": "5/hour", "key": "a b", "cost": 2}),
+    *[("POST", "/v1/take", {"limit": "5/hour", "key": "t", "cost": 3, "mode": mode})
+      for mode in ("take", "take", "peek", "upto", "refund")],
+    ("POST", "/v1/take", {"all": [{"limit": "5/hour", "key": "x"}, {"limit": "@per-ip", "key": "9.9.9.9"}]}),
+    ("POST", "/v1/take", [{"limit": "2/hour", "key": "y"}] * 3),
+    ("POST", "/v1/hold", {"id": "h1", "key": "u", "limit": "10/hour", "cost": 4, "ttl_ms": 60000}),
+    ("POST", "/v1/settle", {"id": "h1", "actual": 2}),
+    ("POST", "/v1/hold", {"id": "h2", "key": "u", "limit": "10/hour", "cost": 4, "ttl_ms": 60000}),
+    ("POST", "/v1/release", {"id": "h2"}),
+    ("POST", "/v1/release", {"id": "h9"}),
+    ("GET", "/v1/keys/10%2Fhour/u", None),
+    ("DELETE", "/v1/keys/10%2Fhour/u", None),
+    ("DELETE", "/v1/keys/10%2Fhour/u", None),
+    *[("POST", "/throttle", {"key": "u", "max_burst": 2, "count_per_period": 3, "period": 3600})] * 3,
+    ("GET", "/readyz", None),
+]
+
+
+def every_route_answers_as_with_a_table():
+    proxied = {"X-Forwarded-For": "7.7.7.7", "X-Original-URI": "/slow?x=1", "X-Original-Host": "SHOP.example:80"}
+    with written(POLICY) as path, redis() as server, plain("--policy", path) as (table, _), \
+            stored(server, *PATIENT, "--policy", path) as (one, _):
+        for method, target, body in ROUTES:
+            sent = None if body is None else json.dumps(body)
+            expected, got = visit(table, method, target, sent), visit(one, method, target, sent)
+            assert got[0] == expected[0], (target, got, expected)
+            if got[1].startswith(("{", "[")):
+                assert timeless(json.loads(got[1])) == timeless(json.loads(expected[1])), (target, got, expected)
+        for _ in range(4):
+            expected = visit(table, "GET", "/v1/authorize?deny=403", headers=proxied)
+            got = visit(one, "GET", "/v1/authorize?deny=403", headers=proxied)
+            assert got[0] == expected[0], (got, expected)
+    return f"{len(ROUTES) + 4} answers"
+
+
+def descriptors_are_decided_as_with_a_table():
+    request = {"domain": "shop", "descriptors": [{"entries": [{"key": "user", "value": "ann"}]},
+                                                 {"entries": [{"key": "path", "value": "/a"}]}]}
+    given = {"domain": "shop", "descriptors": [{"entries": [{"key": "other", "value": "x"}],
+                                                "limit": {"requestsPerUnit": 2, "unit": "HOUR"}}]}
+    with written(ENVOY) as path, redis() as server, plain("--policy", path) as (table, _), \
+            stored(server, *PATIENT, "--policy", path) as (one, _):
+        for body in [request] * 5 + [given] * 3:
+            expected, got = (visit(each, "POST", "/json", json.dumps(body)) for each in (table, one))
+            assert got[0] == expected[0] and timeless(json.loads(got[1])) == timeless(json.loads(expected[1])), \
+                (got, expected)
+
+
+# --- together -------------------------------------------------------------------------------------------------------
+
+
+def two_servers_share_a_limit_exactly():
+    """From pipelines of many connections to both."""
+    limit, each, admitted = 500, 200, []
+
+    def ask(one):
+        with Client(one) as client:
+            answers = client.pipeline([("WEIR.TAKE", "shared", f"{limit}/day")] * each)
+            admitted.append(sum(answer[0] for answer in answers))
+
+    with redis() as server, stored(server, *PATIENT) as (first, _), stored(server, *PATIENT) as (second, client):
+        threads = [threading.Thread(target=ask, args=(one,)) for one in (first, second) * 3]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(TIMEOUT_S)
+        assert len(admitted) == len(threads) and sum(admitted) == limit, admitted
+        info = client.info()
+        assert int(info["store_calls"]) < 3 * each, info  # many requests travel in one call
+    return f"{admitted}"
+
+
+def a_large_batch_is_decided_whole():
+    items = [{"attributes": {"user": f"u{i}", "path": "/slow"}} for i in range(900)]
+    policy = POLICY.replace("1000/hour", "100000/hour").replace("[ip]", "[user]")
+    with written(policy) as path, redis() as server, \
+            stored(server, *PATIENT, "--policy", path) as (one, client):
+        status, body, _ = visit(one, "POST", "/v1/check", json.dumps(items))
+        answers = json.loads(body)
+        assert status == 200 and len(answers) == 900 and all(answer["allowed"] for answer in answers), body[:300]
+        assert client.ask("WEIR.PEEK", "u750", "@slow")[2] == 1  # each was charged once
+        assert client.ask("WEIR.PEEK", "u0", "@canary")[2] == 0
+        status, body, _ = visit(one, "POST", "/v1/check", json.dumps(items))
+        assert [answer["shadow_denied"] for answer in json.loads(body)] == [1] * 900
+
+
+def a_hold_that_two_ask_for_is_charged_once():
+    with redis() as server, stored(server, *PATIENT) as (one, client):
+        def hold(answers):
+            with Client(one) as other:
+                answers.append(other.answer("WEIR.HOLD", "same", "k", "100/day", "30", "600000"))
+
+        answers = []
+        server.tell(signal.SIGSTOP)
+        threads = [threading.Thread(target=hold, args=(answers,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        until(lambda: len(answers) == 3, "all but one are told that another asks")
+        server.tell(signal.SIGCONT)
+        for thread in threads:
+            thread.join(TIMEOUT_S)
+        assert sorted(str(answer)[:4] for answer in answers) == ["BUSY"] * 3 + ["[1, "], answers
+        assert client.ask("WEIR.PEEK", "k", "100/day")[2] == 70
+        assert client.ask("WEIR.HOLD", "same", "k", "100/day", "30", "600000")[:3] == [1, 100, 70]
+        server.tell(signal.SIGSTOP)
+        answers.clear()
+
+        def settle():
+            with Client(one) as other:
+                answers.append(other.answer("WEIR.SETTLE", "same", "10"))
+
+        threads = [threading.Thread(target=settle) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        until(lambda: len(answers) == 1, "one is told that another asks")
+        server.tell(signal.SIGCONT)
+        for thread in threads:
+            thread.join(TIMEOUT_S)
+        assert sorted(str(answer)[:4] for answer in answers) == ["BUSY", "[30,"], answers
+        assert client.ask("WEIR.PEEK", "k", "100/day")[2] == 90
+
+
+# --- without --------------------------------------------------------------------------------------------------------
+
+RULES = """
+limits:
+  - {name: share, key: [user], match: {path: /share}, limit: 4/day, on_store_failure: share}
+  - {name: unset, key: [user], match: {path: /unset}, limit: 4/day}
+  - {name: open, key: [user], match: {path: "/open*"}, limit: 1/day, on_store_failure: open}
+  - {name: closed, key: [user], match: {path: "/*closed"}, limit: 100/day, on_store_failure: closed}
+  - {name: local, key: [user], match: {path: "/local*"}, limit: 100/day, on_store_failure: {local: 3/day}}
+"""
+
+
+def admitted(client, path, user, n):
+    return sum(client.ask("WEIR.CHECK", "path", path, "user", user)[0] for _ in range(n))
+
+
+def each_limit_says_what_decides_without():
+    with written(RULES) as path, redis() as server, \
+            stored(server, "--store_budget", "1s", "--policy", path) as (one, client), \
+            stored(server, "--store_budget", "1s", "--policy", path) as (_, other):
+        until(lambda: client.info()["store_nodes"] == other.info()["store_nodes"] == "2", "both know of each other")
+        server.end()
+        for each in (client, other):
+            until(lambda each=each: each.ask("WEIR.CHECK", "path", "/open", "user", "x") and not is_up(each), "it is noticed")
+        assert visit(one, "GET", "/readyz")[0] == 200 and "degraded" in visit(one, "GET", "/readyz")[1]
+        assert admitted(client, "/share", "a", 6) == 2 and admitted(other, "/share", "a", 6) == 2
+        assert admitted(client, "/unset", "a", 6) == 2
+        assert admitted(client, "/open", "a", 6) == 6
+        assert admitted(client, "/closed", "a", 6) == 0
+        assert admitted(client, "/local", "a", 6) == 3
+        denied = client.ask("WEIR.CHECK", "path", "/closed", "user", "a")
+        assert denied[4] == 10**9 and denied[9] == "closed", denied
+        status, body, headers = visit(one, "GET", "/v1/check?path=%2Fclosed&user=a")
+        assert status == 503 and headers["Retry-After"] == "1" and json.loads(body)["decided_by"] == "closed", body
+        # All or nothing: what is closed lets nothing be charged elsewhere; /local-closed meets two limits.
+        assert admitted(client, "/local-closed", "b", 3) == 0 and admitted(client, "/local", "b", 6) == 3
+        assert client.pipeline([("WEIR.TAKE", "p", "4/day")] * 6)[-1][:3] == [0, 2, 0]
+        assert sum(answer[0] for answer in client.pipeline([("WEIR.TAKE", "q", "4/day")] * 6)) == 2
+        assert int(client.info()["store_owed_keys"]) > 0
+        server.start()
+        for each in (client, other):
+            until(lambda each=each: is_up(each), "it is back")
+            until(lambda each=each: each.info()["store_owed_keys"] == "0", "what was admitted meanwhile is paid in")
+        until(lambda: client.ask("WEIR.PEEK", "a", "@share")[2] == 0, "both have paid")
+        assert client.ask("WEIR.PEEK", "a", "@local")[2] == 97
+        assert client.ask("WEIR.PEEK", "a", "@open")[2] == 0
+        assert int(client.info()["store_drift"]) >= 5  # of /open
+        assert admitted(client, "/share", "c", 6) == 4
+        assert visit(one, "GET", "/readyz")[1] == "ready\n"
+
+
+def nobody_waits_for_one_that_is_stuck():
+    """Redis is stopped while pipelines come: all are answered, and it decides again when it goes on."""
+    with redis() as server, stored(server, "--store_budget", "50ms", "--on_store_failure", "open") as (_, client):
+        for turn in range(3):
+            server.tell(signal.SIGSTOP)
+            answers = client.pipeline([("WEIR.TAKE", f"k{turn}", "10/day")] * 200)
+            assert all(answer[0] == 1 for answer in answers), answers
+            server.tell(signal.SIGCONT)
+            until(lambda: is_up(client), "it is back")
+        assert client.ask("WEIR.TAKE", "new", "10/day")[1:3] == [10, 9]
+
+
+def a_store_that_never_was():
+    """The server starts, and is ready only if it may decide."""
+    with tempfile.TemporaryDirectory(prefix="weir-store-") as folder:
+        url = f"redis+unix://{folder}/nobody"
+        with daemon(WEIR, "--store", url, "--store_budget", "20ms", http="127.0.0.1:0") as one, Client(one) as client:
+            assert [client.ask("WEIR.TAKE", "k", "2/day")[0] for _ in range(3)] == [1, 1, 0]
+            assert visit(one, "GET", "/readyz")[0] == 200
+        with daemon(WEIR, "--store", url, "--store_budget", "20ms", "--on_store_failure", "closed",
+                    http="127.0.0.1:0") as one, Client(one) as client:
+            assert client.ask("WEIR.TAKE", "k", "2/day")[0] == 0
+            assert visit(one, "GET", "/readyz")[0] == 503 and visit(one, "GET", "/healthz")[0] == 200
+            assert visit(one, "POST", "/v1/take", json.dumps({"limit": "2/day", "key": "k"}))[0] == 503
+
+
+# --- as it goes -----------------------------------------------------------------------------------------------------
+
+
+def a_policy_changes_while_it_is_asked():
+    def text(limit):
+        return f"limits:\n  - {{name: per-user, key: [user], limit: {limit}/day}}\n" \
+               f"  - {{name: shade, key: [user], limit: {limit}/day, mode: shadow}}\n"
+
+    with written(text(1000000)) as path, redis() as server, \
+            stored(server, *PATIENT, "--policy", path) as (one, client):
+        is_over, faults = threading.Event(), []
+
+        def ask(user):
+            with Client(one) as other:
+                while not is_over.is_set():
+                    for answer in other.pipeline([("WEIR.CHECK", "user", user)] * 20):
+                        if answer[0] != 1 or answer[1] not in (1000000, 2000000):
+                            faults.append(answer)
+
+        threads = [threading.Thread(target=ask, args=(f"u{i}",)) for i in range(3)]
+        for thread in threads:
+            thread.start()
+        for turn in range(6):
+            with open(path + ".new", "w", encoding="utf-8") as file:
+                file.write(text(2000000 if turn % 2 == 0 else 1000000))
+            os.rename(path + ".new", path)
+            ticket = client.ask("WEIR.RELOAD")
+            until(lambda ticket=ticket: int(client.info()["policy_reloads"]) >= ticket, "it was read")
+        is_over.set()
+        for thread in threads:
+            thread.join(TIMEOUT_S)
+        assert not faults and int(client.info()["policy_changes"]) >= 6, faults[:3]
+        # A raised limit gives nobody what it did not have: as with the table.
+        assert client.ask("WEIR.CHANGE", "per-user", "10/day") == "OK"
+        assert client.ask("WEIR.TAKE", "fresh", "@per-user", "4")[1:3] == [10, 6]
+        assert client.ask("WEIR.CHANGE", "per-user", "20/day burst 20") == "OK"
+        assert client.ask("WEIR.PEEK", "fresh", "@per-user")[1:3] == [20, 6]
+
+
+def who_leaves_leaves_nothing_behind():
+    """Connections that close while Redis is asked for them do not keep the policy that they were asked by."""
+    with written(POLICY) as path, redis() as server, stored(server, *PATIENT, "--policy", path) as (one, client):
+        server.tell(signal.SIGSTOP)
+        for i in range(20):
+            with Client(one) as other:
+                other.socket.sendall(bulks("WEIR.CHECK", "ip", f"1.1.1.{i}") * 3)
+        with open(path, "a", encoding="utf-8") as file:
+            file.write("  - {name: another, limit: 7/day}\n")
+        ticket = client.ask("WEIR.RELOAD")
+        until(lambda: int(client.info()["policy_reloads"]) >= ticket, "the policy before it is let go of")
+        server.tell(signal.SIGCONT)
+        assert client.ask("WEIR.TAKE", "k", "@another")[1:3] == [7, 6]
+
+
+def what_was_asked_is_answered_at_the_end():
+    with redis() as server, stored(server, *PATIENT) as (one, client):
+        server.tell(signal.SIGSTOP)
+        client.socket.sendall(bulks("WEIR.TAKE", "k", "5/day") * 3)
+        with Client(one) as other:
+            until(lambda: other.info()["store_state"] and int(other.info()["store_calls"]) >= 1, "it is asked")
+        one.process.send_signal(signal.SIGTERM)
+        server.tell(signal.SIGCONT)
+        assert [client.read()[2] for _ in range(3)] == [4, 3, 2]
+        assert one.process.wait(TIMEOUT_S) == 0
+        one.process.stdout.close()
+        one.process = None
+
+
+def passwords_are_not_shown():
+    with redis("--requirepass", "s3cret") as server:
+        url = server.url.replace("://", "://:s3cret@")
+        environment = {**os.environ, "WEIR_STORE": url}
+        with daemon(WEIR, http="127.0.0.1:0", env=environment) as one, Client(one) as client:
+            until(lambda: is_up(client), "the store came up")
+            shown = client.ask("CONFIG", "GET", "store")
+            assert shown[0] == "store" and server.path in shown[1] and "s3cret" not in shown[1], shown
+            assert "s3cret" not in client.ask("INFO") + one.said() + visit(one, "GET", "/metrics")[1]
+        with daemon(WEIR, "--store", server.url.replace("://", "://:wr0ng@"), http="127.0.0.1:0") as one, \
+                Client(one) as client:
+            until(lambda: client.info()["store_last_error"], "it is told")
+            assert "wr0ng" not in client.ask("INFO") + one.said()
+    failed = subprocess.run([WEIR, "serve", "--store", "redis://:s3cret@:x"], capture_output=True, timeout=TIMEOUT_S,
+                            check=False)
+    assert failed.returncode == 2 and b"store" in failed.stderr and b"s3cret" not in failed.stderr, failed
+
+
+def limits_that_redis_cannot_have_are_refused():
+    with redis() as server:
+        with written("limits:\n  - {name: big, limit: 2000000/hour sliding_log}\n") as path:
+            failed = subprocess.run([WEIR, "serve", "--listen", "127.0.0.1:0", "--http", "none", "--arena", "1GiB",
+                                     "--store", server.url, "--policy", path], capture_output=True, timeout=TIMEOUT_S,
+                                    check=False)
+            assert failed.returncode == 1 and b"big" in failed.stderr and b"in Redis" in failed.stderr, failed
+        with written(POLICY) as path, stored(server, *PATIENT, "--policy", path) as (one, client):
+            assert "in Redis" in client.answer("WEIR.TAKE", "k", "2000000/hour sliding_log")
+            assert "in Redis" in client.answer("WEIR.CHANGE", "per-ip", "1/hour burst 999999999999999")
+            assert visit(one, "POST", "/v1/take", json.dumps({"limit": "2000000/hour sliding_log", "key": "k"}))[0] == 400
+            assert client.answer("WEIR.TAKE", "k", "5/min", "1", "WAIT", "5").startswith("ERR WAIT"), "no wait"
+
+
+if __name__ == "__main__":
+    sys.exit(run([
+        ("every command answers as with a table", every_command_answers_as_with_a_table),
+        ("every route answers as with a table", every_route_answers_as_with_a_table),
+        ("descriptors are decided as with a table", descriptors_are_decided_as_with_a_table),
+        ("two servers share a limit exactly", two_servers_share_a_limit_exactly),
+        ("a large batch is decided whole", a_large_batch_is_decided_whole),
+        ("a hold that two ask for is charged once", a_hold_that_two_ask_for_is_charged_once),
+        ("each limit says what decides without", each_limit_says_what_decides_without),
+        ("nobody waits for one that is stuck", nobody_waits_for_one_that_is_stuck),
+        ("a store that never was", a_store_that_never_was),
+        ("a policy changes while it is asked", a_policy_changes_while_it_is_asked),
+        ("who leaves leaves nothing behind", who_leaves_leaves_nothing_behind),
+        ("what was asked is answered at the end", what_was_asked_is_answered_at_the_end),
+        ("passwords are not shown", passwords_are_not_shown),
+        ("limits that Redis cannot have are refused", limits_that_redis_cannot_have_are_refused),
+    ]))
