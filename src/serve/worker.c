@@ -348,6 +348,7 @@ static bool linger(struct weir__worker *worker, struct weir__connection *connect
 static void serve(struct weir__worker *worker, struct weir__connection *connection,
 		  const struct weir__loop_event *event)
 {
+	const bool was_waiting = weir__worker_is_waiting(connection);
 	bool is_alive = !(connection->client.waiter && event->has_left) &&
 			!(connection->client.errand && event->is_over); /* who has said all may wait for an answer */
 
@@ -364,7 +365,9 @@ static void serve(struct weir__worker *worker, struct weir__connection *connecti
 		weir__worker_close(worker, connection);
 		return;
 	}
-	hear(worker, connection);
+	/* A store answers soon, mostly before the client says more: only if that comes first is it worth a call. */
+	if (was_waiting || connection->memo == NULL || !weir__worker_is_waiting(connection))
+		hear(worker, connection);
 	weir__worker_touch(worker, connection);
 }
 
