@@ -229,49 +229,59 @@ static void add_store_state(struct weir__http_reply *reply, const struct weir__r
 			    client->health == states[i].health);
 }
 
-static void add_store(struct weir__http_call *call)
+static void add_store_numbers(struct weir__http_reply *reply, const struct weir__redis_store_info *info)
 {
-	struct weir__http_reply *const reply = call->reply;
-	struct weir__redis_store_info info;
-
-	if (call->commands->remote == NULL)
-		return;
-	weir__redis_store_info(weir__remote_store(call->commands->remote), &info);
-	add_store_state(reply, &info.client);
-	add_head(reply, "rate_limiter_store_decisions_total", "counter",
-		 "What was asked together, by what came of it.");
-	add_by_word(reply, "rate_limiter_store_decisions_total", "{outcome", "decided", info.client.decided);
-	add_by_word(reply, "rate_limiter_store_decisions_total", "{outcome", "not_asked", info.client.not_asked);
-	add_by_word(reply, "rate_limiter_store_decisions_total", "{outcome", "not_answered", info.client.not_answered);
-
 	const struct {
 		const char *name, *type, *help;
 		uint64_t value;
 	} rows[] = {
 		{ "rate_limiter_store_nodes", "gauge", "Servers that use the store, this one among them.",
-		  info.client.nodes },
-		{ "rate_limiter_store_calls_total", "counter", "Calls of the script.", info.client.calls },
-		{ "rate_limiter_store_requests_total", "counter", "Requests in these calls.", info.client.requests },
+		  info->client.nodes },
+		{ "rate_limiter_store_calls_total", "counter", "Calls of the script.", info->client.calls },
+		{ "rate_limiter_store_requests_total", "counter", "Requests in these calls.", info->client.requests },
 		{ "rate_limiter_store_script_reloads_total", "counter", "How often the store had lost the script.",
-		  info.client.reloads },
+		  info->client.reloads },
 		{ "rate_limiter_store_failovers_total", "counter", "How often another server became the store.",
-		  info.client.failovers },
+		  info->client.failovers },
 		{ "rate_limiter_store_keys_anew_total", "counter", "Keys whose values were damaged, or not ours.",
-		  info.client.anew },
+		  info->client.anew },
 		{ "rate_limiter_store_owed_keys", "gauge", "Keys with something admitted here that is to be paid in.",
-		  info.owed_keys },
+		  info->owed_keys },
 		{ "rate_limiter_store_paid_total", "counter", "Units that were admitted here and paid in later.",
-		  info.paid },
+		  info->paid },
 		{ "rate_limiter_store_drift_total", "counter", "Units that were admitted here beyond the limit.",
-		  info.drift },
+		  info->drift },
 		{ "rate_limiter_store_unsure_total", "counter",
-		  "Units of which nobody knows whether they were paid in.", info.unsure },
+		  "Units of which nobody knows whether they were paid in.", info->unsure },
 		{ "rate_limiter_store_forgotten_total", "counter",
-		  "Units that there was no room to remember: they are not paid in.", info.forgotten },
+		  "Units that there was no room to remember: they are not paid in.", info->forgotten },
 	};
+
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		add_metric(reply, rows[i].name, rows[i].type, rows[i].help, rows[i].value);
-	add_latency(reply, &info);
+}
+
+static void add_outcomes(struct weir__http_reply *reply, const struct weir__redis_client_info *client)
+{
+	static const char name[] = "rate_limiter_store_decisions_total";
+
+	add_head(reply, name, "counter", "What was asked together, by what came of it.");
+	add_by_word(reply, name, "{outcome", "decided", client->decided);
+	add_by_word(reply, name, "{outcome", "not_asked", client->not_asked);
+	add_by_word(reply, name, "{outcome", "not_answered", client->not_answered);
+}
+
+static void add_store(struct weir__http_call *call)
+{
+	struct weir__redis_store_info info;
+
+	if (call->commands->remote == NULL)
+		return;
+	weir__redis_store_info(weir__remote_store(call->commands->remote), &info);
+	add_store_state(call->reply, &info.client);
+	add_outcomes(call->reply, &info.client);
+	add_store_numbers(call->reply, &info);
+	add_latency(call->reply, &info);
 }
 
 static void add_build(struct weir__http_reply *reply)
