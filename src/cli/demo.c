@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "cli/command.h"
+#include "cli/demo_redis.h"
 #include "cli/demo_report.h"
 #include "cli/demo_screen.h"
 #include "cli/demo_traffic.h"
@@ -24,10 +25,11 @@ struct pace {
 };
 
 static const char usage[] = "usage: weir demo [--speed N]\n"
+			    "       weir demo redis\n"
 			    "\n"
 			    "The five algorithms side by side on the same bursty traffic: live in a terminal,\n"
 			    "a line for each second elsewhere, and a table at the end. Time is simulated, so\n"
-			    "every run decides the same.\n"
+			    "every run decides the same. With redis: two servers that share a limit.\n"
 			    "\n"
 			    "  --speed N  N times as fast as real time, from 0.1 to 1000; 0 does not wait at\n"
 			    "             all. Without it 1: 11 seconds\n"
@@ -143,8 +145,11 @@ int weir__demo(int argc, char **argv)
 	struct pace pace = { 1, real_now() };
 	struct demo_screen screen;
 	struct weir_message why;
-	int code = read_arguments(argc, argv, &pace.speed);
+	int code;
 
+	if (argc > 1 && strcmp(argv[1], "redis") == 0)
+		return weir__demo_redis(argc - 1, argv + 1);
+	code = read_arguments(argc, argv, &pace.speed);
 	if (code >= 0)
 		return code;
 	if (weir__demo_traffic_init(&traffic, &why) != WEIR_OK) {

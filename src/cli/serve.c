@@ -170,8 +170,7 @@ static int start_store(struct server *server)
 		if (weir__settings_place(settings, "store_budget").from == WEIR__FROM_DEFAULT)
 			settings->store_budget_ns = url.budget;
 		server->book = weir__remote_book_new(server->table);
-		if (server->book &&
-		    weir__redis_store_new(&url, log_store, NULL, &server->store, &why) == WEIR_OK)
+		if (server->book && weir__redis_store_new(&url, log_store, NULL, &server->store, &why) == WEIR_OK)
 			return DONE;
 	}
 	weir__settings_fault(settings, weir__settings_place(settings, "store"), "store", "%s", why.text);

@@ -176,15 +176,16 @@ static bool decide_enforced(const struct weir_guard *guard, struct weir__seam *s
 	decision.decided_by = 0;
 	if (WEIR__UNLIKELY(seam != NULL))
 		decide_by_seam(seam, claims, n, &decision);
-	else if (n == 1 ? !weir__table_take_while(&premise, guard->table, claims[0].limit, hashes[0], now, claims[0].cost,
-					     &decision.verdict) :
-		     weir__table_decide_while(&premise, guard->table, claims, hashes, n, now, NULL, &decision) !=
-			     WEIR_OK)
+	else if (n == 1 ? !weir__table_take_while(&premise, guard->table, claims[0].limit, hashes[0], now,
+						  claims[0].cost, &decision.verdict) :
+			  weir__table_decide_while(&premise, guard->table, claims, hashes, n, now, NULL, &decision) !=
+				  WEIR_OK)
 		return false;
 	answer->verdict = decision.verdict;
 	answer->is_limited = true;
 	answer->limit = claims[decision.decided_by].limit;
-	weir__guard_write_decider(answer, name_of(bound, claims[decision.decided_by].limit, plans[decision.decided_by]));
+	weir__guard_write_decider(answer,
+				  name_of(bound, claims[decision.decided_by].limit, plans[decision.decided_by]));
 	return true;
 }
 

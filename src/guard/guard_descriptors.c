@@ -209,8 +209,8 @@ static bool decide_joint(struct request *request)
 	if (request->seam) {
 		(void)weir__seam_ask(request->seam, WEIR__SEAM_TAKE, claims, n, verdicts);
 		decision = weir__seam_join(verdicts, n);
-	} else if (weir__table_decide_while(&request->premise, request->guard->table, claims, NULL, n, request->now, verdicts,
-				     &decision) != WEIR_OK) { /* n was checked */
+	} else if (weir__table_decide_while(&request->premise, request->guard->table, claims, NULL, n, request->now,
+					    verdicts, &decision) != WEIR_OK) { /* n was checked */
 		request->is_stale = true;
 		return false;
 	}
@@ -289,10 +289,11 @@ static void join_statuses(const struct request *request, bool is_allowed, uint64
 		answer->verdict.granted = 0;
 	answer->is_limited = true;
 	answer->limit = request->claims[decider].limit;
-	weir__guard_write_decider(answer,
-		      request->matched.claims[decider].plan == WEIR_POLICY_NO_PLAN ?
-			      weir_table_limit_name(request->claims[decider].limit) :
-			      weir_policy_plan_of(request->bound->policy, request->matched.claims[decider].plan)->name);
+	weir__guard_write_decider(
+		answer,
+		request->matched.claims[decider].plan == WEIR_POLICY_NO_PLAN ?
+			weir_table_limit_name(request->claims[decider].limit) :
+			weir_policy_plan_of(request->bound->policy, request->matched.claims[decider].plan)->name);
 }
 
 /* By the policy that is in place. False: it no longer is, and nothing was decided. */

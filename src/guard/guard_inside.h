@@ -19,7 +19,7 @@ struct weir_guard {
 	struct weir__readers readers; /* the first: it is aligned to lines */
 	struct weir_table *table;
 	weir__bound_check *check; /* NULL: there is none */
-	void *_Atomic bound; /* struct weir__bound, the one that is in place */
+	void *_Atomic bound;      /* struct weir__bound, the one that is in place */
 	_Atomic uint64_t changes;
 	pthread_mutex_t changing; /* one at a time; those who decide do not look at it */
 	pthread_mutex_t giving;   /* for whoever adds one to these */

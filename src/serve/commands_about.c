@@ -34,15 +34,15 @@ static size_t describe_store(const struct weir__commands *commands, char *text, 
 	if (commands->remote == NULL)
 		return 0;
 	weir__redis_store_info(weir__remote_store(commands->remote), &info);
-	return (size_t)snprintf(
-		text, size,
-		"\r\n# Store\r\nstore_state:%s\r\nstore_nodes:%" PRIu32 "\r\nstore_calls:%" PRIu64
-		"\r\nstore_requests:%" PRIu64 "\r\nstore_decided:%" PRIu64 "\r\nstore_not_asked:%" PRIu64
-		"\r\nstore_not_answered:%" PRIu64 "\r\nstore_owed_keys:%" PRIu64 "\r\nstore_paid:%" PRIu64
-		"\r\nstore_drift:%" PRIu64 "\r\nstore_forgotten:%" PRIu64 "\r\nstore_last_error:%s\r\n",
-		states[info.client.health], info.client.nodes, info.client.calls, info.client.requests,
-		info.client.decided, info.client.not_asked, info.client.not_answered, info.owed_keys, info.paid,
-		info.drift, info.forgotten, info.client.last_error);
+	return (size_t)snprintf(text, size,
+				"\r\n# Store\r\nstore_state:%s\r\nstore_nodes:%" PRIu32 "\r\nstore_calls:%" PRIu64
+				"\r\nstore_requests:%" PRIu64 "\r\nstore_decided:%" PRIu64
+				"\r\nstore_not_asked:%" PRIu64 "\r\nstore_not_answered:%" PRIu64
+				"\r\nstore_owed_keys:%" PRIu64 "\r\nstore_paid:%" PRIu64 "\r\nstore_drift:%" PRIu64
+				"\r\nstore_forgotten:%" PRIu64 "\r\nstore_last_error:%s\r\n",
+				states[info.client.health], info.client.nodes, info.client.calls, info.client.requests,
+				info.client.decided, info.client.not_asked, info.client.not_answered, info.owed_keys,
+				info.paid, info.drift, info.forgotten, info.client.last_error);
 }
 
 void weir__info(struct weir__call *call)

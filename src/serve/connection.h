@@ -40,7 +40,7 @@ struct weir__connection {
 	weir_ns active_at;
 	weir_ns begun_at; /* when that was */
 	const struct weir__wire *wire;
-	void *of_wire; /* what the wire keeps of a request that is not whole; NULL: nothing */
+	void *of_wire;           /* what the wire keeps of a request that is not whole; NULL: nothing */
 	struct weir__memo *memo; /* of requests that another store decides; NULL: there are none */
 	void *to_rerun;          /* what the wire keeps of one of these, beside what is unread; NULL: nothing */
 	int socket;

@@ -14,9 +14,8 @@ static struct weir_verdict by_table(struct weir_table *table, enum weir__seam_op
 	case WEIR__SEAM_REFUND:
 		return weir_table_refund(table, claim->limit, claim->key, claim->key_length, now, claim->cost);
 	case WEIR__SEAM_RESET:
-		return (struct weir_verdict){
-			.allowed = weir_table_reset(table, claim->limit, claim->key, claim->key_length)
-		};
+		return (struct weir_verdict){ .allowed = weir_table_reset(table, claim->limit, claim->key,
+									  claim->key_length) };
 	default:
 		return weir_table_take(table, claim->limit, claim->key, claim->key_length, now, claim->cost);
 	}

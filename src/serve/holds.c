@@ -18,9 +18,9 @@ struct hold {
 	uint32_t place;    /* in the heap */
 	uint32_t id_length, key_length;
 	bool is_settled;
-	bool is_asked;           /* it is no hold yet: the store has not answered */
-	uint64_t run;            /* who asks the store: for the hold, or to settle it; 0: nobody */
-	weir_ns run_at, run_end; /* since when; then somebody else may */
+	bool is_asked;                        /* it is no hold yet: the store has not answered */
+	uint64_t run;                         /* who asks the store: for the hold, or to settle it; 0: nobody */
+	weir_ns run_at, run_end;              /* since when; then somebody else may */
 	const struct weir_table_limit *named; /* as it was asked for: by name, */
 	struct weir_limit asked;              /* or else by text */
 	uint64_t cost;
@@ -323,9 +323,8 @@ static void take_asked(struct weir__holds *holds, struct hold *hold, const struc
 }
 
 enum weir__hold_result weir__holds_take(struct weir__holds *holds, struct weir__limits *limits,
-					const struct weir__hold_asker *asker,
-					const struct weir__hold_request *request, weir_ns now,
-					struct weir_verdict *ret_verdict, struct weir_message *ret_message)
+					const struct weir__hold_asker *asker, const struct weir__hold_request *request,
+					weir_ns now, struct weir_verdict *ret_verdict, struct weir_message *ret_message)
 {
 	const uint64_t hash = weir__hash(&holds->secret, request->id, request->id_length);
 	struct weir_claim claim = { request->named, request->key, request->key_length, request->cost };

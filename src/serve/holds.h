@@ -63,9 +63,9 @@ uint32_t weir__holds_n(struct weir__holds *holds);
 /* Takes the cost; what is denied is not remembered. `limits` are those of the thread. Without an asker, NULL, the table
  * decides; with one, what is not known yet is answered, and means nothing. */
 enum weir__hold_result weir__holds_take(struct weir__holds *holds, struct weir__limits *limits,
-					const struct weir__hold_asker *asker,
-					const struct weir__hold_request *request, weir_ns now,
-					struct weir_verdict *ret_verdict, struct weir_message *ret_message);
+					const struct weir__hold_asker *asker, const struct weir__hold_request *request,
+					weir_ns now, struct weir_verdict *ret_verdict,
+					struct weir_message *ret_message);
 
 /* Charges what the actual cost is above the estimate, as far as the limit has it, or gives back what it is below. */
 enum weir__hold_result weir__holds_settle(struct weir__holds *holds, struct weir__limits *limits,

@@ -7,11 +7,11 @@
 #include "serve/remote_failure.h"
 
 enum {
-	SPARE_MOST = 64,          /* memos that are kept for the next */
-	KEYS_MOST = 1024 * 1024,  /* bytes of keys that go out together, unless it is one that is longer */
-	SPARE_KEYS = 16 * 1024,   /* that are kept with a memo */
-	RUN_BITS = 48,            /* of the number of a memo; above these is the worker */
-	FIRST_ROOM = 16,          /* of lists */
+	SPARE_MOST = 64,         /* memos that are kept for the next */
+	KEYS_MOST = 1024 * 1024, /* bytes of keys that go out together, unless it is one that is longer */
+	SPARE_KEYS = 16 * 1024,  /* that are kept with a memo */
+	RUN_BITS = 48,           /* of the number of a memo; above these is the worker */
+	FIRST_ROOM = 16,         /* of lists */
 };
 
 static const uint32_t none = UINT32_MAX;
@@ -242,8 +242,7 @@ static bool add_claim(struct weir__remote *remote, struct weir__memo *memo, cons
 	struct weir__remote_plan *const plan = weir__remote_plans_find(remote->plans, claim->limit);
 	const struct weir__remote_rule rule = weir__remote_plans_rule(remote->plans, claim->limit);
 
-	if (plan == NULL || !use_plan(memo, plan) ||
-	    !make_room(&memo->claims, 1, sizeof(struct weir__redis_claim)) ||
+	if (plan == NULL || !use_plan(memo, plan) || !make_room(&memo->claims, 1, sizeof(struct weir__redis_claim)) ||
 	    !make_room(&memo->keys, claim->key_length, 1))
 		return false;
 	((struct weir__redis_claim *)memo->claims.at)[memo->claims.n++] =
@@ -275,8 +274,8 @@ static bool add_question(struct weir__remote *remote, struct weir__memo *memo, e
 			 const struct weir_claim *claims, size_t n, uint64_t identity)
 {
 	static const enum weir__redis_operation operations[] = {
-		[WEIR__SEAM_TAKE] = WEIR__REDIS_TAKE,     [WEIR__SEAM_UPTO] = WEIR__REDIS_UP_TO,
-		[WEIR__SEAM_PEEK] = WEIR__REDIS_PEEK,     [WEIR__SEAM_REFUND] = WEIR__REDIS_REFUND,
+		[WEIR__SEAM_TAKE] = WEIR__REDIS_TAKE,   [WEIR__SEAM_UPTO] = WEIR__REDIS_UP_TO,
+		[WEIR__SEAM_PEEK] = WEIR__REDIS_PEEK,   [WEIR__SEAM_REFUND] = WEIR__REDIS_REFUND,
 		[WEIR__SEAM_RESET] = WEIR__REDIS_RESET,
 	};
 	const uint32_t n_claims = memo->claims.n, n_keys = memo->keys.n;
@@ -382,7 +381,8 @@ static struct weir__memo *memo_for_request(struct weir__remote *remote)
 			return NULL;
 		memo->place = remote->place;
 		*remote->place = memo;
-		remote->request = 1; /* those before it have been answered, and asked nothing that is still to be known */
+		remote->request =
+			1; /* those before it have been answered, and asked nothing that is still to be known */
 		remote->answered = 0;
 	}
 	if (remote->request > memo->requests.n) {

@@ -109,9 +109,10 @@ static void take(const struct question *question, const struct weir_claim *claim
 	if (n > 0 && !*ret_is_closed)
 		(void)weir_table_decide(table, here, n, question->now, verdicts, &decision);
 	for (size_t i = 0; i < n; i++)
-		ret_verdicts[of[i]] = *ret_is_closed ? weir_table_peek(table, here[i].limit, here[i].key,
-								       here[i].key_length, question->now, here[i].cost) :
-						       verdicts[i];
+		ret_verdicts[of[i]] = *ret_is_closed ?
+					      weir_table_peek(table, here[i].limit, here[i].key, here[i].key_length,
+							      question->now, here[i].cost) :
+					      verdicts[i];
 }
 
 /* Of one limit. */

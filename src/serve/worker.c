@@ -538,10 +538,9 @@ static bool start_remote(struct weir__worker *worker)
 							 [WEIR__ON_FAILURE_OPEN] = WEIR_STORE_FAILURE_OPEN,
 							 [WEIR__ON_FAILURE_CLOSED] = WEIR_STORE_FAILURE_CLOSED };
 	const struct weir__worker_options *const options = &worker->options;
-	struct weir__remote_options of_remote = { .table = options->table,
-						  .store = options->store,
-						  .book = options->book,
-						  .worker = options->number };
+	struct weir__remote_options of_remote = {
+		.table = options->table, .store = options->store, .book = options->book, .worker = options->number
+	};
 
 	if (options->store == NULL)
 		return true;

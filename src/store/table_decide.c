@@ -299,7 +299,7 @@ static size_t decider(const struct joint *joint, size_t n_claims)
 
 	for (size_t i = 1; i < n_claims; i++)
 		if (weir__verdict_decides_more(&joint->parts[joint->part_of[i]].verdict,
-				 &joint->parts[joint->part_of[decided_by]].verdict))
+					       &joint->parts[joint->part_of[decided_by]].verdict))
 			decided_by = i;
 	return decided_by;
 }

@@ -56,7 +56,8 @@ static enum weir__hold_result hold(struct fixture *fixture, const char *id, cons
 static enum weir__hold_result settle(struct fixture *fixture, const char *id, uint64_t actual, weir_ns now,
 				     struct weir__settlement *ret_settlement)
 {
-	return weir__holds_settle(fixture->holds, &fixture->limits, NULL, id, strlen(id), actual, now, ret_settlement, NULL);
+	return weir__holds_settle(fixture->holds, &fixture->limits, NULL, id, strlen(id), actual, now, ret_settlement,
+				  NULL);
 }
 
 static uint64_t left(struct fixture *fixture, const char *text, weir_ns now)
@@ -315,8 +316,8 @@ static void *hold_and_settle(void *party_)
 			 WEIR__HOLD_ANSWERED);
 		CHECK(verdict.allowed);
 		CHECK_EQ(verdict.remaining, 7);
-		party->has_won = weir__holds_settle(party->fixture->holds, &party->limits, NULL, name, length, party->number,
-						    now, &settlement, NULL) == WEIR__HOLD_ANSWERED;
+		party->has_won = weir__holds_settle(party->fixture->holds, &party->limits, NULL, name, length,
+						    party->number, now, &settlement, NULL) == WEIR__HOLD_ANSWERED;
 		(void)pthread_barrier_wait(&barrier);
 		if (party->number == 0)
 			check_round(party, &request, now);
@@ -372,8 +373,8 @@ static void *hold_many(void *party_)
 		    WEIR__HOLD_ANSWERED)
 			continue;
 		CHECK(verdict.allowed);
-		result = weir__holds_settle(party->fixture->holds, &party->limits, NULL, id, length, 0, now, &settlement,
-					    NULL);
+		result = weir__holds_settle(party->fixture->holds, &party->limits, NULL, id, length, 0, now,
+					    &settlement, NULL);
 		CHECK(result == WEIR__HOLD_ANSWERED || result == WEIR__HOLD_UNKNOWN);
 		if (result == WEIR__HOLD_UNKNOWN)
 			(void)__atomic_fetch_add(&stayed, 1, __ATOMIC_RELAXED);
