@@ -38,6 +38,12 @@ class Redis:
             return client.recv(1) in (b"+", b"-")
         return False
 
+    def connect(self):
+        client = socket.socket(socket.AF_UNIX)
+        client.settimeout(TIMEOUT_S)
+        client.connect(self.path)
+        return client
+
     def tell(self, how):
         self.process.send_signal(how)
 
