@@ -167,8 +167,11 @@ static int start_store(struct server *server)
 	if (settings->store[0] == '\0')
 		return DONE;
 	if (weir__redis_url_read(settings->store, strlen(settings->store), &url, &why) == WEIR_OK) {
+		/* The one that is given, for both: by the URL's a connection is judged, too. */
 		if (weir__settings_place(settings, "store_budget").from == WEIR__FROM_DEFAULT)
 			settings->store_budget_ns = url.budget;
+		else
+			url.budget = settings->store_budget_ns;
 		server->book = weir__remote_book_new(server->table);
 		if (server->book && weir__redis_store_new(&url, log_store, NULL, &server->store, &why) == WEIR_OK)
 			return DONE;

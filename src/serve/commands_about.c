@@ -39,10 +39,11 @@ static size_t describe_store(const struct weir__commands *commands, char *text, 
 				"\r\nstore_requests:%" PRIu64 "\r\nstore_decided:%" PRIu64
 				"\r\nstore_not_asked:%" PRIu64 "\r\nstore_not_answered:%" PRIu64
 				"\r\nstore_owed_keys:%" PRIu64 "\r\nstore_paid:%" PRIu64 "\r\nstore_drift:%" PRIu64
-				"\r\nstore_forgotten:%" PRIu64 "\r\nstore_last_error:%s\r\n",
+				"\r\nstore_unsure:%" PRIu64 "\r\nstore_forgotten:%" PRIu64
+				"\r\nstore_last_error:%s\r\n",
 				states[info.client.health], info.client.nodes, info.client.calls, info.client.requests,
 				info.client.decided, info.client.not_asked, info.client.not_answered, info.owed_keys,
-				info.paid, info.drift, info.forgotten, info.client.last_error);
+				info.paid, info.drift, info.unsure, info.forgotten, info.client.last_error);
 }
 
 void weir__info(struct weir__call *call)
