@@ -9,8 +9,8 @@ fault, what Redis holds of a key is compared with what clients were told of it:
 - what a limit that is `closed` without Redis has admitted was decided there; only what was not answered may be there beside it;
 - what others have admitted is there, too: decided, or paid in later. Only what was not answered may be missing.
 
-With --full faults last longer, the budget is the default one, and it is judged how long answers took, and how long after its
-return Redis decided again."""
+With --full faults last longer, the budget is the default one, and it is judged how long answers took and how long after its
+return Redis decided again, if the machine is quiet enough to tell."""
 
 import argparse
 import contextlib
@@ -36,33 +36,39 @@ limits:
   - {{name: share, key: [user], match: {{path: /share}}, limit: {MOST}/day fixed_window, on_store_failure: share}}
   - {{name: local, key: [user], match: {{path: /local}}, limit: {MOST}/day fixed_window, on_store_failure: {{local: {MOST}/day}}}}
   - {{name: closed, key: [user], match: {{path: /closed}}, limit: {MOST}/day fixed_window, on_store_failure: closed}}
+  - {{name: piped, key: [user], match: {{path: /piped}}, limit: {MOST}/day, on_store_failure: open}}
 """
 SMALL = 400
 SMALL_POLICY = f"""
 limits:
+  - {{name: piped, key: [user], match: {{path: /piped}}, limit: {MOST}/day, on_store_failure: open}}
   - {{name: closed, key: [user], match: {{path: /closed}}, limit: {SMALL}/day fixed_window, on_store_failure: closed}}
 """
-CONNECTIONS, PAUSE_S = 8, 0.001
-P999_MOST_S, RETURN_MOST_S = 0.020, 1.0  # judged with --full alone
+CONNECTIONS, PIPELINE, PAUSE_S = 8, 16, 0.001
+P999_MOST_S, RETURN_MOST_S, NOISE_MOST_S = 0.020, 1.0, 0.005  # judged with --full alone
 
 
 class Load(threading.Thread):
-    """Asks by several connections, a request by each at a time, until it is told to stop."""
+    """Asks by several connections, a request by each at a time, until it is told to stop. Another one sends pipelines, of
+    whose answers the order is looked at. `control` is a server without Redis: what it takes is what the machine does."""
 
-    def __init__(self, server, modes=MODES):
+    def __init__(self, server, control, modes=MODES):
         super().__init__(daemon=True)
         self.keys = [(mode, f"u{i}") for i in range(USERS) for mode in modes]
         self.requests = {key: bulks("WEIR.CHECK", "path", f"/{key[0]}", "user", key[1]) for key in self.keys}
         self.admitted = dict.fromkeys(self.keys, 0)
         self.asked = 0
-        self.took, self.faults = [], []
+        self.took, self.took_control, self.faults = [], [], []
         self.clients = [Client(server) for _ in range(CONNECTIONS)]
+        self.piped, self.control = Client(server), Client(control)
         self.is_over = threading.Event()
 
     def run(self):
         try:
             while not self.is_over.is_set():
                 self.round()
+                self.pipeline()
+                self.ask_control()
                 time.sleep(PAUSE_S)
         except Exception as fault:  # whatever it is: else nobody would hear of it
             self.faults.append(f"{type(fault).__name__}: {fault}")
@@ -81,6 +87,18 @@ class Load(threading.Thread):
                 self.faults.append(f"{key}: denied: {answer}")
         self.asked += len(keys)
 
+    def pipeline(self):
+        words = [[("WEIR.CHECK", "path", "/piped", "user", f"p{i}"), ("ECHO", self.asked + i)] for i in range(PIPELINE // 2)]
+        answers = self.piped.pipeline([request for pair in words for request in pair])
+        echoes = [str(self.asked + i) for i in range(PIPELINE // 2)]
+        if answers[1::2] != echoes or any(answer[0] != 1 for answer in answers[::2]):
+            self.faults.append(f"a pipeline was answered by {answers}")
+
+    def ask_control(self):
+        begun = time.monotonic()
+        self.control.ask("WEIR.TAKE", "k", "1000/s")
+        self.took_control.append(time.monotonic() - begun)
+
     def waits_for(self, n):
         """So many more answers."""
         goal = self.asked + n
@@ -95,7 +113,7 @@ class Load(threading.Thread):
     def __exit__(self, *_):
         self.is_over.set()
         self.join(TIMEOUT_S)
-        for client in self.clients:
+        for client in (*self.clients, self.piped, self.control):
             client.close()
 
     def end(self):
@@ -148,47 +166,48 @@ class Judge:
 
 
 class Scene:
-    def __init__(self, store, proxy, is_full):
-        self.store, self.proxy, self.is_full = store, proxy, is_full
+    def __init__(self, store, proxy, control, is_full):
+        self.store, self.proxy, self.control, self.is_full = store, proxy, control, is_full
+        self.n = 10000 if is_full else 300  # answers while a fault lasts; so many that the slowest 1 of 1000 are some
 
 
 def script_flush(scene, load):
     for _ in range(20):
         scene.store.command("SCRIPT", "FLUSH")
-        load.waits_for(20)
+        load.waits_for(scene.n // 20)
 
 
 def memory_is_full(scene, load):
     scene.store.command("CONFIG", "SET", "maxmemory", "1")
-    load.waits_for(300)
+    load.waits_for(scene.n)
     scene.store.command("CONFIG", "SET", "maxmemory", "0")
 
 
 def primary_is_made_a_replica(scene, load):
     scene.store.command("REPLICAOF", "127.0.0.1", "1")
-    load.waits_for(300)
+    load.waits_for(scene.n)
     scene.store.command("REPLICAOF", "NO", "ONE")
 
 
 def by_proxy(name, *arguments):
     def fault(scene, load):
         getattr(scene.proxy, name)(*arguments)
-        load.waits_for(300)
+        load.waits_for(scene.n)
         scene.proxy.restore()
     return fault
 
 
 def sleep(scene, load):
     scene.store.pause()
-    load.waits_for(300)
+    load.waits_for(scene.n)
     time.sleep(30 if scene.is_full else 2)
-    load.waits_for(300)
+    load.waits_for(scene.n)
     scene.store.go_on()
 
 
 def kill(scene, load):
     scene.store.kill()
-    load.waits_for(300)
+    load.waits_for(scene.n)
     scene.store.start()
 
 
@@ -196,7 +215,7 @@ def disconnect_often(scene, load):
     for _ in range(10):
         scene.proxy.cut()
         scene.proxy.restore()
-        load.waits_for(50)
+        load.waits_for(scene.n // 10)
 
 
 FAULTS = [
@@ -223,7 +242,7 @@ def suffer(scene, fault, server, client, judge):
     """One fault. Returns what was measured."""
     before = {key: judge.used(key) for key in [(mode, f"u{i}") for i in range(USERS) for mode in MODES]}
     unsure_before = unsure(client)
-    with Load(server) as load:
+    with Load(server, scene.control) as load:
         fault(scene, load)
         returned = time.monotonic()
         until(lambda: is_deciding(client), f"decisions by Redis; {client.info()}")
@@ -232,12 +251,18 @@ def suffer(scene, fault, server, client, judge):
         load.end()
     until(lambda: number(client, "store_owed_keys") == 0, "all that is owed is paid in")
     compare(load, before, judge, unsure(client) - unsure_before)
-    p999 = percentile(load.took, 0.999)
-    if scene.is_full:
-        assert took <= RETURN_MOST_S, f"Redis decided again after {took:.3f} s"
-        assert p999 <= P999_MOST_S, f"99.9 % were answered within {1000 * p999:.1f} ms"
-    return f"{load.asked} answers, p99.9 {1000 * p999:.1f} ms, max {1000 * max(load.took):.1f} ms, back after {took:.2f} s, " \
-           f"{unsure(client) - unsure_before} not answered"
+    return f"{load.asked} answers, {judged(scene, load, took)}, {unsure(client) - unsure_before} not answered"
+
+
+def judged(scene, load, took):
+    """What was measured; with --full it is judged, if the machine answers others in time."""
+    p999, noise = (percentile(times, 0.999) for times in (load.took, load.took_control))
+    told = f"p99.9 {1000 * p999:.1f} ms (without Redis {1000 * noise:.1f}), back after {took:.2f} s"
+    if scene.is_full and noise <= NOISE_MOST_S:
+        assert took <= RETURN_MOST_S and p999 <= P999_MOST_S, told
+    elif scene.is_full:
+        told += ", not judged: the machine is busy"
+    return told
 
 
 def compare(load, before, judge, unsure_most):
@@ -273,10 +298,11 @@ def faults(weir, is_full, chosen):
                                         "--store_budget", budget, "--workers", "2"))
     watching = stack.enter_context(daemon(weir, "--policy", policy, "--store", f"redis+unix://{store.path}",
                                           "--store_budget", "10s", "--workers", "1"))
+    control = stack.enter_context(daemon(weir, "--workers", "1"))
     client, judge = stack.enter_context(Client(server)), Judge(stack.enter_context(Client(watching)))
     for each in (client, judge.client):
         until(lambda each=each: is_up(each), "a store that is up")
-    scene = Scene(store, proxy, is_full)
+    scene = Scene(store, proxy, control, is_full)
     tests = [(name, lambda fault=fault: suffer(scene, fault, server, client, judge)) for name, fault in FAULTS
              if not chosen or name in chosen]
     return stack, tests
@@ -286,9 +312,10 @@ def failover(weir):
     """Of three sentinels. Redis alone admits, so that what is too much is what replication has lost."""
     with written(SMALL_POLICY) as (folder, policy), Trio(folder) as trio:
         url = f"redis+sentinel://{trio.places()}/{trio.NAME}"
-        with daemon(weir, "--policy", policy, "--store", url, "--store_budget", "100ms") as server, Client(server) as client:
+        with daemon(weir, "--policy", policy, "--store", url, "--store_budget", "100ms") as server, \
+                daemon(weir, "--workers", "1") as control, Client(server) as client:
             until(lambda: is_up(client), "a store that is up")
-            with Load(server, ("closed",)) as load:
+            with Load(server, control, ("closed",)) as load:
                 old = trio.primary_port()
                 trio.server_at(old).kill()
                 until(lambda: trio.primary_port() != old, "another primary")
@@ -298,8 +325,7 @@ def failover(weir):
                 load.end()
             for key, admitted in load.admitted.items():
                 assert SMALL <= admitted <= 2 * SMALL, (key, admitted)
-            info = client.info()
-            return f"{load.asked} answers, admitted {sorted(load.admitted.values())} of {SMALL}, {info['store_nodes']} nodes"
+            return f"{load.asked} answers, admitted {sorted(load.admitted.values())} of {SMALL}"
 
 
 def main():
