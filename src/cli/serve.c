@@ -349,6 +349,7 @@ static void leave(struct server *server)
 {
 	const struct weir__settings *const settings = &server->settings;
 	const bool is_private = settings->shared[0] == '\0' && settings->file[0] == '\0';
+	const bool is_stored = settings->store[0] != '\0';
 	char drain[32];
 
 	weir__settings_write_number(WEIR__SETTING_DURATION, settings->drain_ns, drain, sizeof(drain));
@@ -356,6 +357,8 @@ static void leave(struct server *server)
 		"weir serve: process %d serves now; this one serves its connections for %s more at most, and ends\n",
 		(int)server->handover.next, drain);
 	fprintf(stderr, "weir serve: %s\n",
+		is_stored ?
+			"it decides by the same Redis; holds made here are unknown to it" :
 		is_private ?
 			"its table was made anew, since none is shared or in a file: all keys are whole, and holds are unknown" :
 			"it decides by the same table; holds made here are unknown to it");

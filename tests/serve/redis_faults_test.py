@@ -168,7 +168,7 @@ class Judge:
 class Scene:
     def __init__(self, store, proxy, control, is_full):
         self.store, self.proxy, self.control, self.is_full = store, proxy, control, is_full
-        self.n = 10000 if is_full else 300  # answers while a fault lasts; so many that the slowest 1 of 1000 are some
+        self.n = 10000 if is_full else 200  # answers while a fault lasts; so many that the slowest 1 of 1000 are some
 
 
 def script_flush(scene, load):
@@ -223,7 +223,7 @@ FAULTS = [
     ("memory is full", memory_is_full),
     ("the primary is made a replica", primary_is_made_a_replica),
     ("answers come late", by_proxy("delay", 0.3)),
-    ("answers come a little late", by_proxy("delay", 0.004)),
+    ("answers come a little late", by_proxy("delay", 0.002)),
     ("answers are lost", by_proxy("drop_replies")),
     ("nothing passes", by_proxy("hold")),
     ("answers are cut", by_proxy("cut_replies_after", 100)),
