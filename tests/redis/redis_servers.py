@@ -120,14 +120,13 @@ class Redis:
         return True
 
     def command(self, *words):
-        """By the path, unasked for certificates; the words may begin with AUTH USER PASSWORD."""
+        """By the path, where nobody asks for certificates. Either the words of one command, or several commands, each a tuple,
+        on one connection; returns the last answer."""
         with self._connect() as one, one.makefile("rb") as file:
-            if words[0] == "AUTH":
-                one.sendall(bulks(*words[:3]))
-                read_reply(file)
-                words = words[3:]
-            one.sendall(bulks(*words))
-            return read_reply(file)
+            for command in (words if isinstance(words[0], tuple) else [words]):
+                one.sendall(bulks(*command))
+                answer = read_reply(file)
+        return answer
 
     def said(self):
         self.log.seek(0)
