@@ -320,7 +320,7 @@ static void an_end_with_jobs_under_way(void)
 	dones = admitted = 0;
 	memset(under_way, 0, sizeof(under_way));
 	for (int i = 0; i < 50; i++)
-		give(&under_way[i], "k", 50 * (weir_ns)MS);
+		give(&under_way[i], "k", 500 * (weir_ns)MS);
 	weir__redis_store_free(store);
 	CHECK_EQ(dones, 50);
 	for (int i = 0; i < 50; i++) {
