@@ -43,7 +43,7 @@ def daemons(cpus, load_cpus):
     with serve_peers.redis(cpus) as store:
         local = [*serve_peers.weir_command(f"127.0.0.1:{port}", 4 * KEYS), "--arena", "512MiB"]
         on_redis = [*serve_peers.weir_command(f"127.0.0.1:{remote}", 1000), "--store",
-                    f"redis://127.0.0.1:{store.where[1]}", "--store_budget", "1s"]
+                    f"redis://127.0.0.1:{store.where[1]}", "--store_budget", "10s"]
         with serve_peers.started(local, ["-p", port], cpus) as weir, \
                 serve_peers.started(on_redis, ["-p", remote], load_cpus) as other:
             yield {"daemon": (weir, weir), "redis": (other, store)}

@@ -65,7 +65,7 @@ def all_servers(redis_cpus, other_cpus, keys):
     with serve_peers.redis(redis_cpus) as scripted, serve_peers.redis(redis_cpus) as store:
         port = str(serve_peers.free_port())
         command = serve_peers.weir_command(f"127.0.0.1:{port}", 1000)
-        command += ["--store", f"redis://127.0.0.1:{store.where[1]}", "--store_budget", "1s"]
+        command += ["--store", f"redis://127.0.0.1:{store.where[1]}", "--store_budget", "10s"]
         with serve_peers.started(command, ["-p", port], other_cpus) as weir:
             script = (ROOT / "bench/bucket.lua").read_text(encoding="utf-8")
             bucket = ["EVALSHA", run(["redis-cli", *scripted.where, "SCRIPT", "LOAD", script])[0].strip(), "1", KEY,
