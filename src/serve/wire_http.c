@@ -192,7 +192,6 @@ static size_t rerun(struct weir__worker *worker, struct weir__connection *connec
 	if (connection->memo == NULL) {
 		free(kept);
 		connection->to_rerun = NULL;
-		weir__worker_count(worker, WEIR__WIRE_HTTP, 1);
 	}
 	return length;
 }
@@ -324,14 +323,13 @@ static size_t answer_whole(struct weir__worker *worker, struct weir__connection 
 {
 	size_t answered;
 
+	weir__worker_count(worker, WEIR__WIRE_HTTP, 1);
 	if (worker->commands.remote) {
 		length = run_by_store(worker, connection, request, is_last, length, is_alive);
 	} else {
 		answered = answer_request(worker, connection, request, is_last, &length, is_alive);
 		length += answered;
 	}
-	if (connection->to_rerun == NULL)
-		weir__worker_count(worker, WEIR__WIRE_HTTP, 1);
 	return length;
 }
 
