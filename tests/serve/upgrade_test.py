@@ -23,6 +23,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
 from daemon import TIMEOUT_S, bulks, connect_to, expect, receive, receive_all, run  # noqa: E402
+from redis_server import redis  # noqa: E402
 
 WEIR, HAS_TRUE_SWAPS = sys.argv[1], sys.argv[2] != "thread"
 PONG = b"+PONG\r\n"
@@ -382,6 +383,18 @@ def a_private_table_begins_anew():
             expect(client, bulks("WEIR.RESET", "k", "1/day"), b":0\r\n")
 
 
+def limits_in_redis_go_on():
+    with line(settings_of()) as one, redis() as store:
+        one.set(settings_of(f"store: {store.url}", "store_budget: 10s"))
+        assert one.ended(one.upgrade()) == 0
+        with connect_to(one.ports[0]) as client:
+            take(client)
+        assert one.ended(one.upgrade()) == 0
+        assert "it decides by the same Redis" in one.said(), one.said()
+        with connect_to(one.ports[0]) as client:
+            expect(client, bulks("WEIR.TAKE", "k", "1/day"), b"*7\r\n:0\r\n:1\r\n:0\r\n")
+
+
 def patience_has_an_end():
     with line(settings_of() + "stall: 1\n", "--drain", "100ms") as one:
         idle = connect_to(one.ports[0])
@@ -496,6 +509,7 @@ TESTS = [
     ("places come and go", places_come_and_go),
     ("what cannot start changes nothing", what_cannot_start_changes_nothing),
     ("a private table begins anew", a_private_table_begins_anew),
+    ("limits in Redis go on", limits_in_redis_go_on),
     ("a table in a file goes on", a_table_in_a_file_goes_on),
     ("patience has an end", patience_has_an_end),
     ("both end before the next one serves", both_end_before_the_next_one_serves),
