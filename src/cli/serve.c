@@ -345,7 +345,7 @@ static void begin_handover(struct server *server)
 static void leave(struct server *server)
 {
 	const struct weir__settings *const settings = &server->settings;
-	const bool is_private = settings->shared[0] == '\0' && settings->file[0] == '\0';
+	const bool is_private = server->store == NULL && settings->shared[0] == '\0' && settings->file[0] == '\0';
 	char drain[32];
 
 	weir__settings_write_number(WEIR__SETTING_DURATION, settings->drain_ns, drain, sizeof(drain));
@@ -355,7 +355,8 @@ static void leave(struct server *server)
 	fprintf(stderr, "weir serve: %s\n",
 		is_private ?
 			"its table was made anew, since none is shared or in a file: all keys are whole, and holds are unknown" :
-			"it decides by the same table; holds made here are unknown to it");
+		server->store ? "it decides by the same store; holds made here are unknown to it" :
+				"it decides by the same table; holds made here are unknown to it");
 	server->is_handed = true;
 	server->drain_until = weir__add_saturating(weir_clock_now(), settings->drain_ns);
 	for (uint32_t i = 0; i < server->n_workers; i++)

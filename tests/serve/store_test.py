@@ -159,6 +159,11 @@ def timeless(value):
     return value
 
 
+def comparable(words, answer):
+    """The last two of these are seconds."""
+    return answer[:3] if words[0].endswith("THROTTLE") and isinstance(answer, list) else timeless(answer)
+
+
 # --- as the table ---------------------------------------------------------------------------------------------------
 
 COMMANDS = [
@@ -211,12 +216,12 @@ def every_command_answers_as_with_a_table():
             stored(server, *PATIENT, "--policy", path) as (_, client):
         for words in COMMANDS:
             expected, got = table.answer(*words), client.answer(*words)
-            assert timeless(got) == timeless(expected), (words, got, expected)
+            assert comparable(words, got) == comparable(words, expected), (words, got, expected)
         for key in ("one", "two"):  # and all of them in one pipeline
             requests = [tuple(word.replace("k", key) if word == "k" else word for word in words) for words in COMMANDS]
             expected, got = table.pipeline(requests), client.pipeline(requests)
             for words, one, other in zip(requests, expected, got):
-                assert timeless(other) == timeless(one), (words, other, one)
+                assert comparable(words, other) == comparable(words, one), (words, other, one)
     return f"{3 * len(COMMANDS)} answers"
 
 
