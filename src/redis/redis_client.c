@@ -95,8 +95,10 @@ struct weir__redis_job *weir__redis_client_done(struct weir__redis_client *clien
 void weir__redis_client_fail(struct weir__redis_client *client, int32_t entry, enum weir__redis_outcome outcome)
 {
 	weir__redis_jobs_finish(&client->jobs, entry, outcome);
-	if (weir__redis_breaker_failed(&client->breaker, client->url->budget, client->now))
+	if (weir__redis_breaker_failed(&client->breaker, client->url->budget, client->now)) {
+		weir__redis_client_tell(client, NULL, "too many decisions in a row were not answered in time");
 		weir__redis_client_open_breaker(client);
+	}
 }
 
 void weir__redis_client_open_breaker(struct weir__redis_client *client)

@@ -128,8 +128,9 @@ static bool is_right(struct weir__redis_link *link, enum weir__redis_command com
 		     const struct weir__resp_token *tokens, uint32_t n)
 {
 	switch (command) {
-	case WEIR__REDIS_HELLO: /* before Redis 6 there is none, and a user may be denied it */
-		if (weir__redis_is_error(tokens, "ERR unknown command") || weir__redis_is_error(tokens, "NOPROTO"))
+	case WEIR__REDIS_HELLO: /* before Redis 6 there is none, and it may be denied to whom nobody knows yet */
+		if (weir__redis_is_error(tokens, "ERR unknown command") || weir__redis_is_error(tokens, "NOPROTO") ||
+		    weir__redis_is_error(tokens, "NOPERM"))
 			link->protocol = 2;
 		return link->protocol == 2 || tokens->type == WEIR__RESP_MAP;
 	case WEIR__REDIS_AUTH:
@@ -144,25 +145,35 @@ static bool is_right(struct weir__redis_link *link, enum weir__redis_command com
 	}
 }
 
-/* Of errors the code alone is told: some repeat what was said, and that was the password. */
+/* What Redis said. To commands that hold the password, the code alone: some errors repeat what was asked. */
+static void explain_error(enum weir__redis_command command, struct weir__resp_slice error, char *ret_why, size_t size)
+{
+	const bool is_secret = command == WEIR__REDIS_HELLO || command == WEIR__REDIS_AUTH;
+	char said[64];
+	size_t n = 0;
+
+	while (n + 1 < sizeof(said) && n < error.length &&
+	       (!is_secret || (error.bytes[n] >= 'A' && error.bytes[n] <= 'Z'))) {
+		said[n] = (char)(error.bytes[n] < ' ' || error.bytes[n] > '~' ? '?' : error.bytes[n]);
+		n++;
+	}
+	said[n] = '\0';
+	(void)snprintf(ret_why, size, "%s is answered by the error %s", command_words[command], said);
+}
+
 static void explain(enum weir__redis_command command, const struct weir__resp_token *tokens, uint32_t n, char *ret_why,
 		    size_t size)
 {
-	int length = 0;
-
-	if (command == WEIR__REDIS_ROLE && n > 1 && is_text(&tokens[1], "slave")) {
+	if (command == WEIR__REDIS_ROLE && n > 1 && is_text(&tokens[1], "slave"))
 		(void)snprintf(ret_why, size, "this is a replica; the primary is needed");
-	} else if (command == WEIR__REDIS_ROLE && n > 1 && is_text(&tokens[1], "sentinel")) {
+	else if (command == WEIR__REDIS_ROLE && n > 1 && is_text(&tokens[1], "sentinel"))
 		(void)snprintf(ret_why, size, "this is a sentinel; write redis+sentinel:// to ask it for the primary");
-	} else if (tokens->type == WEIR__RESP_ERROR) {
-		while (length < 16 && (size_t)length < tokens->text.length && tokens->text.bytes[length] >= 'A' &&
-		       tokens->text.bytes[length] <= 'Z')
-			length++;
-		(void)snprintf(ret_why, size, "%s is answered by the error %.*s", command_words[command], length,
-			       tokens->text.bytes);
-	} else {
+	else if (weir__redis_is_error(tokens, "ERR max number of clients"))
+		(void)snprintf(ret_why, size, "it has as many clients as it may (maxclients)");
+	else if (tokens->type == WEIR__RESP_ERROR)
+		explain_error(command, tokens->text, ret_why, size);
+	else
 		(void)snprintf(ret_why, size, "%s is answered by what no Redis says", command_words[command]);
-	}
 }
 
 bool weir__redis_link_greeted(struct weir__redis_link *link, enum weir__redis_command command,

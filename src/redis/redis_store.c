@@ -219,11 +219,11 @@ static struct weir__redis_job *done_jobs(struct weir__redis_store *store, weir_n
 
 	while ((job = weir__redis_client_done(store->client)) != NULL) {
 		store->asked--;
-		count_latency(store, job, now);
 		if (job == &store->payment.job) {
 			end_payment(store, now);
 			continue;
 		}
+		count_latency(store, job, now);
 		*end = job;
 		end = &job->next;
 	}

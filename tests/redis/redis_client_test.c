@@ -299,15 +299,17 @@ static const struct {
 	const char *error;
 } wrong_greetings[] = {
 	{ { "-WRONGPASS invalid username-password pair secret\r\n" }, "h:6379: HELLO is answered by the error WRONGPASS" },
+	{ { "-ERR max number of clients reached\r\n" }, "h:6379: it has as many clients as it may (maxclients)" },
 	{ { "-NOAUTH HELLO must be called\r\n" },                     "h:6379: HELLO is answered by the error NOAUTH" },
+	{ { "-NOPERM no\r\n", "+OK\r\n", "-ERR whatever\r\n" },        "h:6379: SELECT is answered by the error ERR whatever" },
 	{ { "+OK\r\n" },                                              "h:6379: HELLO is answered by what no Redis says" },
-	{ { HELLO_ANSWER, "-ERR DB index is out of range\r\n" },      "h:6379: SELECT is answered by the error ERR" },
+	{ { HELLO_ANSWER, "-ERR DB index is out of range\r\n" },      "h:6379: SELECT is answered by the error ERR DB index is out of range" },
 	{ { HELLO_ANSWER, "+OK\r\n", REPLICA_ANSWER },                "h:6379: this is a replica; the primary is needed" },
 	{ { HELLO_ANSWER, "+OK\r\n", "*2\r\n$8\r\nsentinel\r\n*0\r\n" },
 	  "h:6379: this is a sentinel; write redis+sentinel:// to ask it for the primary" },
 	{ { HELLO_ANSWER, "+OK\r\n", "*0\r\n" },                      "h:6379: ROLE is answered by what no Redis says" },
 	{ { HELLO_ANSWER, "+OK\r\n", PRIMARY_ANSWER, "-LOADING Redis is loading\r\n" },
-	  "h:6379: SCRIPT LOAD is answered by the error LOADING" },
+	  "h:6379: SCRIPT LOAD is answered by the error LOADING Redis is loading" },
 	{ { HELLO_ANSWER, "+OK\r\n", PRIMARY_ANSWER, "$2\r\nab\r\n" }, "h:6379: SCRIPT LOAD is answered by what no Redis says" },
 	{ { "HTTP/1.1 400 Bad Request\r\n\r\n" },                     "h:6379: no such type of reply" },
 };

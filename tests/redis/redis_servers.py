@@ -7,6 +7,7 @@ import random
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -63,9 +64,10 @@ def read_reply(file):
 
 
 class Redis:
-    """`listens`: options that say where; without, at the plain port."""
+    """With certificates it speaks TLS at its port, and wants them of clients; a path is open all the same. `sentinel` is the
+    configuration of one, which has no path."""
 
-    def __init__(self, folder, name="redis", *options, listens=None, sentinel=None):
+    def __init__(self, folder, name="redis", *options, certificates=None, sentinel=None):
         self.folder = os.path.join(folder, name)
         os.mkdir(self.folder)
         # redis-tools has the server, under the name of one of its tools; the package of its own would start a service.
@@ -73,11 +75,11 @@ class Redis:
         os.symlink(shutil.which("redis-check-rdb"), self.program)
         self.path = os.path.join(self.folder, "socket")
         self.log = open(os.path.join(self.folder, "log"), "ab+")
-        self.options, self.listens, self.sentinel = options, listens, sentinel
+        self.options, self.certificates, self.sentinel = options, certificates, sentinel
         self.process = self.port = None
 
     def _arguments(self):
-        where = self.listens(self.port) if self.listens else ["--port", str(self.port)]
+        where = self.certificates.listens(self.port) if self.certificates else ["--port", str(self.port)]
         if self.sentinel is not None:
             conf = os.path.join(self.folder, "sentinel.conf")
             with open(conf, "w", encoding="utf-8") as file:
@@ -100,7 +102,8 @@ class Redis:
 
     def _connect(self):
         if self.sentinel is not None:
-            return socket.create_connection(("127.0.0.1", self.port), TIMEOUT_S)
+            plain = socket.create_connection(("127.0.0.1", self.port), TIMEOUT_S)
+            return self.certificates.wrap(plain) if self.certificates else plain
         one = socket.socket(socket.AF_UNIX)
         one.settimeout(TIMEOUT_S)
         try:
@@ -120,14 +123,13 @@ class Redis:
         return True
 
     def command(self, *words):
-        """By the path, unasked for certificates; the words may begin with AUTH USER PASSWORD."""
+        """By the path, where nobody asks for certificates. Either the words of one command, or several commands, each a tuple,
+        on one connection; returns the last answer."""
         with self._connect() as one, one.makefile("rb") as file:
-            if words[0] == "AUTH":
-                one.sendall(bulks(*words[:3]))
-                read_reply(file)
-                words = words[3:]
-            one.sendall(bulks(*words))
-            return read_reply(file)
+            for command in (words if isinstance(words[0], tuple) else [words]):
+                one.sendall(bulks(*command))
+                answer = read_reply(file)
+        return answer
 
     def said(self):
         self.log.seek(0)
@@ -154,13 +156,14 @@ class Redis:
 
 
 class Trio:
-    """A primary, a replica, and three sentinels that agree quickly. Names of the primary: heron."""
+    """A primary, a replica, and three sentinels that agree quickly. With certificates all of them speak TLS alone."""
 
     NAME = "heron"
 
-    def __init__(self, folder, *options):
-        self.servers = [Redis(folder, name, "--repl-ping-replica-period", "1", *options) for name in ("one", "two")]
-        self.folder = folder
+    def __init__(self, folder, certificates=None):
+        self.servers = [Redis(folder, name, "--repl-ping-replica-period", "1", certificates=certificates)
+                        for name in ("one", "two")]
+        self.folder, self.certificates = folder, certificates
         self.sentinels = []
 
     def __enter__(self):
@@ -169,9 +172,9 @@ class Trio:
             replica.command("REPLICAOF", "127.0.0.1", primary.port)
             until(lambda: replica.command("ROLE")[3] == "connected", "a replica that follows")
             for i in range(3):
-                self.sentinels.append(Redis(self.folder, f"sentinel{i}", sentinel=(
+                self.sentinels.append(Redis(self.folder, f"sentinel{i}", certificates=self.certificates, sentinel=(
                     f"sentinel monitor {self.NAME} 127.0.0.1 {primary.port} 2\n"
-                    f"sentinel down-after-milliseconds {self.NAME} 300\n"
+                    f"sentinel down-after-milliseconds {self.NAME} 1000\n"  # less, and a busy machine is taken for a dead one
                     f"sentinel failover-timeout {self.NAME} 2000\n")).start())
             for sentinel in self.sentinels:
                 until(lambda one=sentinel: self._knows_all(one), "sentinels that know each other")
@@ -228,11 +231,12 @@ class Certificates:
                     self.file("ca.key"), "-CAcreateserial", "-days", "2", "-extfile", self.file(f"{name}.ext"), "-out",
                     self.file(f"{name}.pem"))
 
-    def options(self, asks_clients="yes"):
-        """Of a server."""
-        return ["--tls-cert-file", self.file("server.pem"), "--tls-key-file", self.file("server.key"),
-                "--tls-ca-cert-file", self.file("ca.pem"), "--tls-auth-clients", asks_clients]
+    def listens(self, port):
+        """Options of a server."""
+        return ["--port", "0", "--tls-port", str(port), "--tls-replication", "yes", "--tls-cert-file",
+                self.file("server.pem"), "--tls-key-file", self.file("server.key"), "--tls-ca-cert-file", self.file("ca.pem")]
 
-    @staticmethod
-    def listens(port):
-        return ["--port", "0", "--tls-port", str(port)]
+    def wrap(self, connection):
+        context = ssl.create_default_context(cafile=self.file("ca.pem"))
+        context.load_cert_chain(self.file("client.pem"), self.file("client.key"))
+        return context.wrap_socket(connection, server_hostname="localhost")

@@ -97,7 +97,7 @@ static void wait_to_be_told(const char *part)
 		if (waited_ms > WAIT_MS) {
 			for (unsigned i = 0; i < n_lines; i++)
 				printf("# told: %s\n", lines[i]);
-			CHECK(!"it was told");
+			check_fail(__FILE__, __LINE__, "it was not told");
 			printf("# not told: %s\n", part);
 			return;
 		}
@@ -174,7 +174,7 @@ static void wait_for_payment(uint64_t units)
 	for (int waited_ms = 0; info().owed_keys > 0 || info().paid + info().drift + info().unsure < units;
 	     waited_ms += 5) {
 		if (waited_ms > WAIT_MS) {
-			CHECK(!"it was paid");
+			check_fail(__FILE__, __LINE__, "it was not paid");
 			return;
 		}
 		pause_ms(5);
@@ -320,7 +320,7 @@ static void an_end_with_jobs_under_way(void)
 	dones = admitted = 0;
 	memset(under_way, 0, sizeof(under_way));
 	for (int i = 0; i < 50; i++)
-		give(&under_way[i], "k", 50 * (weir_ns)MS);
+		give(&under_way[i], "k", 500 * (weir_ns)MS);
 	weir__redis_store_free(store);
 	CHECK_EQ(dones, 50);
 	for (int i = 0; i < 50; i++) {
