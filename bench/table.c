@@ -6,6 +6,7 @@
  *     table bare_batch OPTION...   the same, TOGETHER at a time: hash all and fetch their memory, then swap all
  *
  *     --keys N      (1000000); all of them are in the table before time is taken
+ *     --limit TEXT  another one than that of keys.h; some are denied then
  *     --file PATH   the table is in this file, which must not be there and is removed again
  *     --zipf        some keys are asked for more often than others: see keys.h
  *     --seconds S, --count N, --threads N: see workers.h
@@ -33,6 +34,7 @@ enum {
 
 struct subject {
 	uint32_t keys;
+	const char *text;          /* of the limit */
 	const char *file;          /* NULL: private memory */
 	struct keys_order *orders; /* one a thread */
 	struct weir_table *table;
@@ -158,10 +160,23 @@ static void insert_all(const struct subject *subject)
 	}
 }
 
+/* For keys that have asked for all that they may. */
+static size_t arena_size(const struct subject *subject)
+{
+	struct weir_message why;
+	struct weir_limit limit;
+
+	if (weir_limit_parse(subject->text, strlen(subject->text), &limit, &why) != WEIR_OK)
+		errx(2, "%s: %s", subject->text, why.text);
+	return weir_table_arena_size(&limit, subject->keys, 0);
+}
+
 /* `more` gets what the line of JSON is to tell. */
 static void begin_table(struct subject *subject, char more[static MORE_MAX])
 {
-	const struct weir_table_options options = { .size_bytes = weir_table_size(subject->keys, 0),
+	const size_t arena_bytes = arena_size(subject);
+	const struct weir_table_options options = { .size_bytes = weir_table_size(subject->keys, 0) + arena_bytes,
+						    .arena_bytes = arena_bytes,
 						    .file = subject->file };
 	const double before = keys_resident_bytes();
 	struct weir_table_stats stats;
@@ -169,7 +184,7 @@ static void begin_table(struct subject *subject, char more[static MORE_MAX])
 	double after;
 
 	if (weir_table_new(&options, &subject->table, &why) != WEIR_OK ||
-	    weir_table_add_limit_text(subject->table, "per-user", KEYS_LIMIT, &subject->limit, &why) != WEIR_OK)
+	    weir_table_add_limit_text(subject->table, "per-user", subject->text, &subject->limit, &why) != WEIR_OK)
 		errx(1, "%s", why.text);
 	insert_all(subject);
 	after = keys_resident_bytes();
@@ -211,7 +226,7 @@ static const struct {
 int main(int argc, char **argv)
 {
 	static struct keys_order orders[WORKERS_MAX];
-	struct subject subject = { .keys = 1000000, .orders = orders };
+	struct subject subject = { .keys = 1000000, .text = KEYS_LIMIT, .orders = orders };
 	struct work work = { .subject = &subject, .each = BATCH, .is_allowed = true, .seconds = 0.5, .threads = 1 };
 	char more[MORE_MAX] = "";
 	bool is_zipf = false, is_bare = false;
@@ -224,7 +239,7 @@ int main(int argc, char **argv)
 	}
 	if (!work.batch)
 		errx(2,
-		     "usage: table one|batch|bare|bare_batch [--keys N] [--file PATH] [--zipf] [--seconds S | --count N] [--threads N]");
+		     "usage: table one|batch|bare|bare_batch [--keys N] [--limit TEXT] [--file PATH] [--zipf] [--seconds S | --count N] [--threads N]");
 	for (int i = 2; i < argc; i++) {
 		const char *const name = argv[i];
 
@@ -234,11 +249,14 @@ int main(int argc, char **argv)
 			errx(2, "%s: without a value", name);
 		else if (strcmp(name, "--keys") == 0)
 			subject.keys = (uint32_t)strtoul(argv[i], NULL, 10);
+		else if (strcmp(name, "--limit") == 0)
+			subject.text = argv[i];
 		else if (strcmp(name, "--file") == 0)
 			subject.file = argv[i];
 		else if (!work_option(&work, name, argv[i]))
 			errx(2, "no such option: %s", name);
 	}
+	work.is_mixed = strcmp(subject.text, KEYS_LIMIT) != 0;
 	work_check(&work);
 	if (subject.keys < 1 || subject.keys > KEYS_MAX)
 		errx(2, "keys are 1 to %d", KEYS_MAX);

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 WEIR = sys.argv[1]
 TIMEOUT_S = 60
@@ -162,6 +163,23 @@ def connections_are_clients():
         assert is_closed(client)
 
 
+def timers_of(port, client_port):
+    """Which timer runs for a connection, as the kernel numbers them."""
+    with open("/proc/net/tcp", encoding="ascii") as lines:
+        rows = [line.split() for line in lines]
+    return [int(row[5].split(":")[0]) for row in rows
+            if row[1].endswith(f":{port:04X}") and row[2].endswith(f":{client_port:04X}")]
+
+
+def who_has_gone_without_a_word_is_noticed():
+    keepalive, until = 2, time.monotonic() + TIMEOUT_S
+    with server() as one, one.connect() as client:
+        expect(client, b"PING\r\n", b"+PONG\r\n")
+        while timers_of(one.port, client.getsockname()[1]) != [keepalive]: # once the answer is acknowledged
+            assert time.monotonic() < until
+            time.sleep(0.01)
+
+
 def answers_have_the_order_of_requests():
     with server("--workers", "1") as one, one.connect() as client:
         requests, answers = b"", b""
@@ -263,9 +281,9 @@ def what_cannot_be_served_is_told():
 
 
 TESTS = [cell_answers_as_redis_cell, throttle_answers_as_throttlecrab, limits_are_text, connections_are_clients,
-         answers_have_the_order_of_requests, bytes_may_come_one_by_one, what_is_no_request_is_told_and_closed,
-         who_does_not_read_holds_up_nobody, sigterm_answers_what_has_come, connections_are_bounded,
-         a_killed_server_is_replaced, redis_cli_works, what_cannot_be_served_is_told]
+         who_has_gone_without_a_word_is_noticed, answers_have_the_order_of_requests, bytes_may_come_one_by_one,
+         what_is_no_request_is_told_and_closed, who_does_not_read_holds_up_nobody, sigterm_answers_what_has_come,
+         connections_are_bounded, a_killed_server_is_replaced, redis_cli_works, what_cannot_be_served_is_told]
 
 
 def main():

@@ -287,18 +287,30 @@ static inline void judge_fillers(const struct crew *crew, const struct race *rac
 		CHECK_EQ(left, 0);
 }
 
-/* Without resets the hub shows what was admitted; of a bucket, what leaked before a charge was taken back stays. */
+/* Units that a bucket of 10 a day may still owe: of each charge that was taken back what had leaked by then stays. */
+static inline uint64_t left_by_leaks(const struct crew *crew, const struct race *race)
+{
+	const weir_ns lasted = weir_table_now(crew->table.table) - race->now, each = UINT64_C(8640000000000);
+	struct weir_table_stats stats;
+
+	weir_table_stats(crew->table.table, race->now, &stats);
+	return 1 + stats.lost_races * lasted / each;
+}
+
+/* Without resets the hub shows what was admitted. */
 static inline struct judgement judge_hub(const struct crew *crew, const struct race *race)
 {
 	const struct weir_limit sum = { .burst = race->hub < RESET_HUBS ? HUB_MOST : UINT64_MAX };
 	struct histories all = gather(race->journals, WORKERS + 1, 1);
 	const struct judgement found = judge(&sum, &all.of[0], 0);
+	const uint64_t may_stay = race->hub == BUCKET_HUB ? left_by_leaks(crew, race) : 0;
 	const uint16_t hub = 0;
 	const uint64_t charged = used(&crew->table, race->hub, &hub, sizeof(hub), race->now);
 
 	CHECK_EQ(found.over, 0);
-	if (race->hub >= RESET_HUBS && charged != found.admitted + (race->hub == BUCKET_HUB))
-		CHECK_EQ(charged, found.admitted);
+	if (race->hub >= RESET_HUBS && (charged < found.admitted || charged > found.admitted + may_stay) &&
+	    !CHECK_EQ(charged, found.admitted))
+		printf("# hub of %s\n", race_limits[race->hub]);
 	histories_free(&all);
 	return found;
 }

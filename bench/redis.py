@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""the daemon on a Redis beside a token bucket in Lua
+
+    ./dev bench redis [--rounds N] [--seconds S] [--report-only] [--quick]
+
+Redis has one processor; the daemon with --store and redis-benchmark share another. CL.THROTTLE of the daemon, which decides
+in Redis, and bench/bucket.lua, by EVALSHA straight from redis-benchmark, are driven by the same commands, which are printed,
+over 1 M keys from 50 connections. Each is asked once a round, in turn.
+
+Ratios compare decisions for a second of Redis's processor: that is what many daemons share, and what runs out first. The
+other processor has all the work of client, daemon and the kernel, so Redis is not busy all the time; its share is shown.
+
+script_calls_per_1000 are calls of the script for a thousand decisions, at a pipeline of 16: many travel together.
+
+A run fails if anything was decided without Redis. The exit status is 1 if a promised figure is missed; --report-only only
+says so. --quick is a smoke test: its figures mean nothing and are not judged."""
+# packages: redis-server redis-tools util-linux
+
+import argparse
+import contextlib
+import os
+import re
+import shlex
+import sys
+
+import serve_peers
+from harness import (ROOT, fastest, finish, judge_ratios, keyed, machine, percent, print_machine, processors,
+                     ratio_ranges, run, summarize)
+
+PIPELINES = [16, 64]
+CONNECTIONS = 50
+KEYS, KEYS_QUICK = 1_000_000, 1000
+KEY = "key:__rand_int__"
+# All are admitted and write, and no key is ever whole: 1/3min burst 3000000.
+THROTTLE = ["CL.THROTTLE", KEY, "2999999", "1", "180"]
+BUCKET = ["3000000", "1", "180000000", "1"]
+LABELS = {"weir": "Weir on Redis, CL.THROTTLE", "lua": "Redis, token bucket in Lua"}
+PER_SECOND = {"weir": 120_000, "lua": 80_000}  # that a measurement reckons with
+
+PROMISES = [("exact_p16_vs_lua", ">=", 2.0), ("exact_p64_vs_lua", ">=", 2.0)]
+
+
+def info(server, section):
+    return run(["redis-cli", *server.where, "INFO", section])[0]
+
+
+def number(text, pattern):
+    found = re.search(pattern, text, re.M)
+    return int(found[1]) if found else 0
+
+
+def script_calls(server):
+    return number(info(server, "commandstats"), r"^cmdstat_evalsha:calls=(\d+)")
+
+
+def decided_elsewhere(server):
+    """Of the daemon: jobs that Redis did not decide."""
+    said = info(server, "store")
+    return number(said, r"^store_not_asked:(\d+)") + number(said, r"^store_not_answered:(\d+)")
+
+
+@contextlib.contextmanager
+def all_servers(redis_cpus, other_cpus, keys):
+    """Contender -> (who is asked, the Redis that decides, the request). Both hold every key."""
+    with serve_peers.redis(redis_cpus) as scripted, serve_peers.redis(redis_cpus) as store:
+        port = str(serve_peers.free_port())
+        command = serve_peers.weir_command(f"127.0.0.1:{port}", 1000)
+        command += ["--store", f"redis://127.0.0.1:{store.where[1]}", "--store_budget", "10s"]
+        with serve_peers.started(command, ["-p", port], other_cpus) as weir:
+            script = (ROOT / "bench/bucket.lua").read_text(encoding="utf-8")
+            bucket = ["EVALSHA", run(["redis-cli", *scripted.where, "SCRIPT", "LOAD", script])[0].strip(), "1", KEY,
+                      *BUCKET]
+            print(f"filling in {keys} keys", file=sys.stderr)
+            serve_peers.fill(scripted, bucket, keys, other_cpus)
+            serve_peers.fill(weir, THROTTLE, keys, other_cpus)
+            yield {"weir": (weir, store, THROTTLE), "lua": (scripted, scripted, bucket)}
+
+
+def drive(server, redis, command, n):
+    """What redis-benchmark tells, and what Redis's processor did for a decision."""
+    used, calls = redis.cpu_ns(), script_calls(redis)
+    told = serve_peers.drive(server, command, n)
+    share = (redis.cpu_ns() - used) / n
+    return {**told, "ns": share, "busy": share * told["per_second"] / 1e9,
+            "calls": 1000 * (script_calls(redis) - calls) / n}
+
+
+def measure(servers, load_cpu, keys, arguments):
+    """(pipeline, contender) -> its summary."""
+    runs, printed = {}, set()
+    for number_of in range(arguments.rounds):
+        print(f"round {number_of + 1} of {arguments.rounds}", file=sys.stderr)
+        for pipeline in PIPELINES:
+            for name, (server, redis, words) in servers.items():
+                n = max(CONNECTIONS * pipeline, int(PER_SECOND[name] * arguments.seconds))
+                command = serve_peers.benchmark_command(server.where, load_cpu, pipeline, CONNECTIONS, keys, n, words)
+                if (pipeline, name) not in printed:
+                    print(shlex.join(command))
+                    printed.add((pipeline, name))
+                runs.setdefault((pipeline, name), []).append(drive(server, redis, command, n))
+    elsewhere = decided_elsewhere(servers["weir"][0])
+    if elsewhere:
+        raise SystemExit(f"{elsewhere} jobs were not decided by Redis: what was measured is not what is asked for")
+    return {name: summarize(one) for name, one in runs.items()}
+
+
+def ratios_of(ns):
+    return {f"exact_p{pipeline}_vs_lua": ns[(pipeline, "lua")] / ns[(pipeline, "weir")] for pipeline in PIPELINES}
+
+
+def print_table(times):
+    print(f"\n{'':<28} {'pipeline':>8} {'Redis ns':>9} {'noise':>6} {'decisions/s':>12} {'Redis busy':>11} "
+          f"{'calls/1000':>11} {'p99 ms':>7}")
+    for (pipeline, name), one in sorted(times.items()):
+        print(f"{LABELS[name]:<28} {pipeline:>8} {one['ns']:>9.0f} {percent(one['noise']):>6} {one['per_second']:>12.0f} "
+              f"{percent(one['busy']):>11} {one['calls']:>11.1f} {one['p99_ms']:>7.2f}")
+    print("\nRedis ns: of Redis's processor for a decision, what the kernel does for it included.")
+
+
+def read_arguments():
+    parser = argparse.ArgumentParser(prog="./dev bench redis", description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=5, help="of which the median is taken (5)")
+    parser.add_argument("--seconds", type=float, default=2, help="each measurement of a round, about (2)")
+    parser.add_argument("--report-only", action="store_true", help="exit 0 also if a figure is missed")
+    parser.add_argument("--quick", action="store_true", help="a smoke test: does it work at all")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.rounds, arguments.seconds = 1, 0.02
+    if arguments.rounds < 1 or arguments.seconds <= 0:
+        parser.error("--rounds and --seconds are above 0")
+    return arguments
+
+
+def main():
+    arguments = read_arguments()
+    two = sorted(processors()[2])
+    redis_cpus, other_cpus = {two[0]}, {two[1]}
+    where, load = machine(["redis-server", "redis-tools"]), os.getloadavg()[0]
+    keys = KEYS_QUICK if arguments.quick else KEYS
+    with all_servers(redis_cpus, other_cpus, keys) as servers:
+        times = measure(servers, two[1], keys, arguments)
+    best = fastest(times)
+    ratios = {**ratios_of(best), "script_calls_per_1000": times[(16, "weir")]["calls"],
+              "script_calls_per_1000_p64": times[(64, "weir")]["calls"]}
+    ranges = ratio_ranges(ratios_of, times, arguments.rounds)
+    print_table(times)
+    print_machine(where)
+    print(f"table: medians of {arguments.rounds} rounds of about {arguments.seconds} s\nload before: {load:.2f}")
+    return finish("redis", judge_ratios(PROMISES, ratios, ranges), ratios, {
+        "machine": where, "rounds": arguments.rounds, "seconds": arguments.seconds, "load_before": load,
+        "times": keyed(times), "ratios_of_single_rounds": ranges}, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
