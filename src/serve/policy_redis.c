@@ -10,6 +10,7 @@
 
 #include "core/text.h"
 #include "os/net.h"
+#include "os/tls.h"
 #include "redis/redis_url.h"
 #include "serve/percent.h"
 #include "serve/policy_far.h"
@@ -28,7 +29,8 @@ enum {
 
 /* A connection. */
 struct line {
-	int socket; /* -1: there is none */
+	int socket;            /* -1: there is none */
+	struct weir__tls *tls; /* NULL: it has none */
 	char *in;
 	size_t size, filled, used; /* of `in`; `used` is what the last reply took */
 	struct weir__resp_reply reply;
@@ -39,6 +41,7 @@ struct redis {
 	struct weir__policy_far far; /* the first: so it leads here */
 	struct weir__redis_url url;
 	char key[KEY_SIZE];
+	struct weir__tls_context *tls; /* of all connections; NULL: none has needed it yet */
 	struct line asks, listens;
 	bool notifies; /* as it said last */
 	weir_ns until; /* for which an answer is waited */
@@ -94,18 +97,15 @@ int weir__policy_redis_check(const char *url, struct weir_message *ret_message)
 {
 	struct weir__redis_url read;
 	char key[KEY_SIZE];
-	const int error = read_url(url, &read, key, ret_message);
 
-	return error == WEIR_OK && read.places[0].is_tls ?
-		       refuse(ret_message,
-			      "policies are not read by TLS; use redis://, redis+sentinel:// or redis+unix://") :
-		       error;
+	return read_url(url, &read, key, ret_message);
 }
 
 /* --- connections ------------------------------------------------------------------------------------------------------ */
 
 static void close_line(struct line *line)
 {
+	weir__tls_free(line->tls);
 	if (line->socket >= 0)
 		weir__net_close(line->socket);
 	if (line->in)
@@ -119,32 +119,6 @@ static bool say(struct weir__policy_far_answer *answer, enum weir__policy_far_fo
 	answer->found = found;
 	(void)snprintf(answer->why, sizeof(answer->why), "%s", why);
 	return false;
-}
-
-static bool open_line(struct line *line, const struct weir__redis_place *place, struct weir__policy_far_answer *answer)
-{
-	char where[WHERE_SIZE];
-	int error;
-
-	close_line(line);
-	weir__redis_place_show(place, where, sizeof(where));
-	error = weir__net_connect(where, WEIR__POLICY_FAR_CONNECT_MS, &line->socket);
-	if (error != 0) {
-		line->socket = -1;
-		answer->found = WEIR__FAR_LOST;
-		(void)snprintf(answer->why, sizeof(answer->why), "%s: %s", where, strerror(error));
-		return false;
-	}
-	line->in = malloc(IN_LEAST);
-	line->size = line->in ? IN_LEAST : 0;
-	if (line->in == NULL || weir__net_unblock(line->socket) != 0) {
-		close_line(line);
-		return say(answer, WEIR__FAR_LOST, "there is no memory for a connection");
-	}
-	line->reply = (struct weir__resp_reply){
-		.tokens_max = TOKENS, .depth_max = 4, .line_max = LINE_MOST, .bulk_max = WEIR__POLICY_FAR_MOST
-	};
-	return true;
 }
 
 /* Until something can be read, or written, or it is too late. True: it can. */
@@ -174,15 +148,80 @@ static bool may_go_on(struct redis *redis, const struct line *line, ssize_t n, b
 		      struct weir__policy_far_answer *answer)
 {
 	if (n == -EAGAIN)
-		return is_ready(redis, line, writes) || say(answer, WEIR__FAR_LOST, "it does not answer");
-	return say(answer, WEIR__FAR_LOST, n == 0 ? "it has closed the connection" : strerror((int)-n));
+		return is_ready(redis, line, line->tls ? weir__tls_wants_to_write(line->tls) : writes) ||
+		       say(answer, WEIR__FAR_LOST, "it does not answer");
+	if (n == 0)
+		return say(answer, WEIR__FAR_LOST, "it has closed the connection");
+	return say(answer, WEIR__FAR_LOST, line->tls ? weir__tls_why(line->tls) : strerror((int)-n));
+}
+
+/* The context is made when it is needed, and again if it could not be: files may come to be there. */
+static bool make_tls(struct redis *redis, struct line *line, const struct weir__redis_place *place,
+		     struct weir__policy_far_answer *answer)
+{
+	const struct weir__redis_url *const url = &redis->url;
+	const struct weir__tls_files files = { url->ca, url->certificate, url->key };
+	char why[WEIR__TLS_WHY_SIZE] = "there is no memory for TLS";
+
+	if (redis->tls == NULL && weir__tls_context_new(&files, url->verifies, &redis->tls, why) != 0) {
+		redis->tls = NULL;
+		return say(answer, WEIR__FAR_LOST, why);
+	}
+	line->tls = weir__tls_new(redis->tls, line->socket, url->tls_name[0] ? url->tls_name : place->host);
+	return line->tls || say(answer, WEIR__FAR_LOST, "there is no memory for TLS, or no such host can be");
+}
+
+static bool shake(struct redis *redis, struct line *line, struct weir__policy_far_answer *answer)
+{
+	int error;
+
+	while ((error = weir__tls_shake(line->tls)) != 0)
+		if (error != EAGAIN || !is_ready(redis, line, weir__tls_wants_to_write(line->tls)))
+			return say(answer, WEIR__FAR_LOST,
+				   error == EAGAIN ? "it does not answer" : weir__tls_why(line->tls));
+	return true;
+}
+
+static bool open_line(struct redis *redis, struct line *line, const struct weir__redis_place *place,
+		      struct weir__policy_far_answer *answer)
+{
+	char where[WHERE_SIZE];
+	int error;
+
+	close_line(line);
+	weir__redis_place_show(place, where, sizeof(where));
+	error = weir__net_connect(where, WEIR__POLICY_FAR_CONNECT_MS, &line->socket);
+	if (error != 0) {
+		line->socket = -1;
+		answer->found = WEIR__FAR_LOST;
+		(void)snprintf(answer->why, sizeof(answer->why), "%s: %s", where, strerror(error));
+		return false;
+	}
+	line->in = malloc(IN_LEAST);
+	line->size = line->in ? IN_LEAST : 0;
+	if (line->in == NULL || weir__net_unblock(line->socket) != 0)
+		return say(answer, WEIR__FAR_LOST, "there is no memory for a connection");
+	line->reply = (struct weir__resp_reply){
+		.tokens_max = TOKENS, .depth_max = 4, .line_max = LINE_MOST, .bulk_max = WEIR__POLICY_FAR_MOST
+	};
+	return !place->is_tls || (make_tls(redis, line, place, answer) && shake(redis, line, answer));
+}
+
+static ssize_t receive(const struct line *line, void *bytes, size_t size)
+{
+	return line->tls ? weir__tls_read(line->tls, bytes, size) : weir__net_read(line->socket, bytes, size);
+}
+
+static ssize_t transmit(const struct line *line, const void *bytes, size_t size)
+{
+	return line->tls ? weir__tls_write(line->tls, bytes, size) : weir__net_write(line->socket, bytes, size);
 }
 
 static bool send_request(struct redis *redis, const struct line *line, const char *bytes, size_t length,
 			 struct weir__policy_far_answer *answer)
 {
 	for (size_t sent = 0; sent < length;) {
-		const ssize_t n = weir__net_write(line->socket, bytes + sent, length - sent);
+		const ssize_t n = transmit(line, bytes + sent, length - sent);
 
 		if (n > 0)
 			sent += (size_t)n;
@@ -231,7 +270,7 @@ static bool receive_reply(struct redis *redis, struct line *line, struct weir__p
 			return say(answer, WEIR__FAR_WRONG, weir__resp_fault_words(line->reply.fault));
 		if (status == WEIR__RESP_BAD || !make_room(line))
 			return say(answer, WEIR__FAR_WRONG, "it is too long: a policy of Redis has at most 16 MiB");
-		n = weir__net_read(line->socket, line->in + line->filled, line->size - line->filled);
+		n = receive(line, line->in + line->filled, line->size - line->filled);
 		if (n > 0)
 			line->filled += (size_t)n;
 		else if (!may_go_on(redis, line, n, false, answer))
@@ -300,7 +339,7 @@ static bool ask_sentinel(struct redis *redis, const struct weir__redis_place *se
 	const struct weir__redis_url *const url = &redis->url;
 	struct line line = { .socket = -1 };
 	const struct weir__resp_token *const tokens = line.tokens;
-	bool is_known = open_line(&line, sentinel, answer) &&
+	bool is_known = open_line(redis, &line, sentinel, answer) &&
 			log_in(redis, &line, url->sentinel_user, url->sentinel_password, answer) &&
 			COMMAND(redis, &line, answer, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", url->primary);
 
@@ -337,7 +376,7 @@ static bool connect_line(struct redis *redis, struct line *line, struct weir__po
 	char database[16];
 
 	(void)snprintf(database, sizeof(database), "%u", redis->url.database);
-	if (find_primary(redis, &place, answer) && open_line(line, &place, answer) &&
+	if (find_primary(redis, &place, answer) && open_line(redis, line, &place, answer) &&
 	    log_in(redis, line, redis->url.user, redis->url.password, answer) &&
 	    (redis->url.database == 0 || COMMAND(redis, line, answer, "SELECT", database)))
 		return true;
@@ -434,13 +473,14 @@ static bool wait_for_change(struct weir__policy_far *far)
 		return false;
 	if (line->socket < 0)
 		return subscribe(redis); /* what has happened before is not told: ask once more */
-	if (line->filled > line->used) { /* it was told with the reply */
+	if (line->filled > line->used ||
+	    (line->tls && weir__tls_has_unread(line->tls))) { /* it was told with the reply */
 		line->filled = line->used = 0;
-		return true;
+		return !line->tls || receive(line, line->in, line->size) != 0;
 	}
 	if (weir__loop_add(far->loop, line->socket, redis) == 0) {
 		if (weir__loop_wait(far->loop, WEIR__POLICY_FAR_CHECK_MS, events) > 0)
-			n = weir__net_read(line->socket, line->in, line->size);
+			n = receive(line, line->in, line->size);
 		weir__loop_remove(far->loop, line->socket);
 	}
 	if (n > 0 || n == -EAGAIN)
@@ -455,6 +495,7 @@ static void free_redis(struct weir__policy_far *far)
 
 	close_line(&redis->asks);
 	close_line(&redis->listens);
+	weir__tls_context_free(redis->tls);
 	OPENSSL_cleanse(&redis->url, sizeof(redis->url));
 	free(redis);
 }

@@ -51,6 +51,7 @@ static const struct {
 	{ "redis+unix:///s?policy_key=k&database=3", NULL },
 	{ "unix:///s?database=3&policy_key=k&pool=2", NULL },
 	{ "redis+sentinel://a:1,b:2/shop/3?policy_key=k", NULL },
+	{ "rediss://h?policy_key=k&ca=a&cert=b&key=c", NULL },
 	{ "etcd://h", "at 8: behind the host is the key" },
 	{ "redis://h", "the URL says under which key the policy is: ?policy_key=NAME" },
 	{ "redis://h?xpolicy_key=k", "the URL says under which key the policy is: ?policy_key=NAME" },

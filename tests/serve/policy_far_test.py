@@ -446,6 +446,24 @@ def redis_with_users():
         assert "it answers: WRONGTYPE" in told, told
 
 
+def redis_with_tls():
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        made = Certificates(folder)
+        with server(Redis, "--tls-port", str(port), "--tls-cert-file", made.server, "--tls-key-file", made.server_key,
+                    "--tls-ca-cert-file", made.ca, "--bind", "127.0.0.1") as far:
+            far.put(one_limit("10/s"))
+            url = f"rediss://127.0.0.1:{port}/3?policy_key=weir%3Apolicy"
+            told = start_fails("--policy", f"{url}&ca={folder}/none")
+            assert f"{folder}/none" in told, told
+            told = start_fails("--policy", f"{url}&cert={made.client}&key={made.client_key}")
+            assert "certificate" in told, told
+            with served("--policy", f"{url}&ca={made.ca}&cert={made.client}&key={made.client_key}") as one:
+                for number in range(20, 23):
+                    far.put(one_limit(f"{number}/s") + "#" * 100_000)
+                    until(has(one, f"{number}/s"), "it has not got it")
+
+
 class Sentinel(Server):
     def __init__(self, folder, primary):
         self.program_named("redis-check-rdb", "redis-tools")
@@ -482,7 +500,8 @@ def redis_by_sentinels():
 
 BOTH = (taken_over_by_two, bad_versions_change_nothing, gone_and_back, not_there_at_the_start, read_again_when_asked,
         of_any_size_up_to_a_bound)
-TESTS = (redis_that_notifies, etcd_with_users, etcd_with_tls, etcd_members_in_turn, redis_with_users, redis_by_sentinels)
+TESTS = (redis_that_notifies, etcd_with_users, etcd_with_tls, etcd_members_in_turn, redis_with_users, redis_with_tls,
+         redis_by_sentinels)
 
 
 def name_of(test):
