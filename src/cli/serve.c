@@ -169,6 +169,7 @@ static int start_store(struct server *server)
 	if (weir__redis_url_read(settings->store, strlen(settings->store), &url, &why) == WEIR_OK) {
 		if (weir__settings_place(settings, "store_budget").from == WEIR__FROM_DEFAULT)
 			settings->store_budget_ns = url.budget;
+		url.budget = settings->store_budget_ns; /* how long a connection may be silent depends on it */
 		server->book = weir__remote_book_new(server->table);
 		if (server->book && weir__redis_store_new(&url, log_store, NULL, &server->store, &why) == WEIR_OK)
 			return DONE;
