@@ -21,13 +21,14 @@ from daemon import TIMEOUT_S, bulks, daemon, run
 from redis_server import redis
 
 WEIR = sys.argv[1]
+# Windows are as long as they can be, so that none ends while it is asked.
 PATIENT = ("--store_budget", "10s")  # what must be decided by Redis, however slow the machine is
 
 POLICY = """
 limits:
   - {name: everyone, limit: 1000/hour}
   - {name: per-ip, key: [ip], limit: 5/hour, overrides: [{when: {plan: gold}, limit: 9/hour}]}
-  - {name: slow, key: [ip], match: {path: /slow}, limit: 2/hour fixed_window}
+  - {name: slow, key: [ip], match: {path: /slow}, limit: 2/5000day fixed_window}
   - {name: canary, key: [ip], match: {path: /slow}, limit: 1/hour sliding_log, mode: shadow}
   - {name: canary-too, key: [ip], match: {path: /slow}, limit: 3/hour, mode: shadow}
 """
@@ -36,9 +37,9 @@ ENVOY = """
 domain: shop
 descriptors:
   - key: user
-    rate_limit: {unit: hour, requests_per_unit: 3}
+    rate_limit: {unit: year, requests_per_unit: 3}
   - key: path
-    rate_limit: {unit: hour, requests_per_unit: 2}
+    rate_limit: {unit: year, requests_per_unit: 2}
     shadow_mode: true
 """
 
@@ -205,9 +206,9 @@ COMMANDS = [
     *[("WEIR.CHECK", "COST", "3", "ip", "2.2.2.2", "plan", "gold")] * 4,
     ("WEIR.CHECK", "ip"),
     ("PING",),
-    *[("WEIR.TAKE", f"window{i % 2}", "3/hour fixed_window") for i in range(8)],
+    *[("WEIR.TAKE", f"window{i % 2}", "3/5000day fixed_window") for i in range(8)],
     *[("WEIR.TAKE", f"log{i % 2}", "3/hour sliding_log") for i in range(8)],
-    *[("WEIR.TAKE", "sliding", "3/hour sliding_counter")] * 4,
+    *[("WEIR.TAKE", "sliding", "3/5000day sliding_counter")] * 4,
 ]
 
 
@@ -270,7 +271,7 @@ def descriptors_are_decided_as_with_a_table():
     request = {"domain": "shop", "descriptors": [{"entries": [{"key": "user", "value": "ann"}]},
                                                  {"entries": [{"key": "path", "value": "/a"}]}]}
     given = {"domain": "shop", "descriptors": [{"entries": [{"key": "other", "value": "x"}],
-                                                "limit": {"requestsPerUnit": 2, "unit": "HOUR"}}]}
+                                                "limit": {"requestsPerUnit": 2, "unit": "YEAR"}}]}
     with written(ENVOY) as path, redis() as server, plain("--policy", path) as (table, _), \
             stored(server, *PATIENT, "--policy", path) as (one, _):
         for body in [request] * 5 + [given] * 3:
