@@ -167,11 +167,9 @@ static int start_store(struct server *server)
 	if (settings->store[0] == '\0')
 		return DONE;
 	if (weir__redis_url_read(settings->store, strlen(settings->store), &url, &why) == WEIR_OK) {
-		/* The one that is given, for both: by the URL's a connection is judged, too. */
 		if (weir__settings_place(settings, "store_budget").from == WEIR__FROM_DEFAULT)
 			settings->store_budget_ns = url.budget;
-		else
-			url.budget = settings->store_budget_ns;
+		url.budget = settings->store_budget_ns; /* how long a connection may be silent depends on it */
 		server->book = weir__remote_book_new(server->table);
 		if (server->book && weir__redis_store_new(&url, log_store, NULL, &server->store, &why) == WEIR_OK)
 			return DONE;
@@ -348,8 +346,7 @@ static void begin_handover(struct server *server)
 static void leave(struct server *server)
 {
 	const struct weir__settings *const settings = &server->settings;
-	const bool is_private = settings->shared[0] == '\0' && settings->file[0] == '\0';
-	const bool is_stored = settings->store[0] != '\0';
+	const bool is_private = server->store == NULL && settings->shared[0] == '\0' && settings->file[0] == '\0';
 	char drain[32];
 
 	weir__settings_write_number(WEIR__SETTING_DURATION, settings->drain_ns, drain, sizeof(drain));
@@ -357,11 +354,10 @@ static void leave(struct server *server)
 		"weir serve: process %d serves now; this one serves its connections for %s more at most, and ends\n",
 		(int)server->handover.next, drain);
 	fprintf(stderr, "weir serve: %s\n",
-		is_stored ?
-			"it decides by the same Redis; holds made here are unknown to it" :
 		is_private ?
 			"its table was made anew, since none is shared or in a file: all keys are whole, and holds are unknown" :
-			"it decides by the same table; holds made here are unknown to it");
+		server->store ? "it decides by the same store; holds made here are unknown to it" :
+				"it decides by the same table; holds made here are unknown to it");
 	server->is_handed = true;
 	server->drain_until = weir__add_saturating(weir_clock_now(), settings->drain_ns);
 	for (uint32_t i = 0; i < server->n_workers; i++)

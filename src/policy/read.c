@@ -567,8 +567,8 @@ struct documents {
 static void begin_part(struct weir__policy_reading *reading, const struct weir__policy_part *part)
 {
 	reading->faults->file = part->file ? part->file : "policy";
-	reading->folder = part->file;
-	reading->folder_length = folder_of(part->file);
+	reading->folder = part->is_text ? NULL : part->file;
+	reading->folder_length = folder_of(reading->folder);
 }
 
 static uint64_t read_documents(struct weir__policy_reading *reading, const struct weir__policy_part *parts, size_t n,
@@ -656,7 +656,7 @@ int weir_policy_read(const char *text, size_t length, const char *name, weir_pol
 		     struct weir_policy **ret_policy)
 {
 	struct weir__faults faults = { name ? name : "policy", report, context, 0 };
-	const struct weir__policy_part part = { { text, length }, name };
+	const struct weir__policy_part part = { .text = { text, length }, .file = name };
 
 	*ret_policy = weir__policy_of_parts(&part, 1, &faults, false);
 	return *ret_policy ? WEIR_OK : WEIR_ERR_SYNTAX;

@@ -75,6 +75,7 @@ enum { WEIR__POLICY_FILES_MAX = 256 };
 struct weir__policy_part {
 	struct weir__slice text;
 	const char *file; /* NULL: it is none, and may name none */
+	bool is_text;     /* `file` is only what messages call it: as NULL */
 };
 
 /* One policy of all files; NULL: something was reported. With `has_others`, keys at their tops that a policy has not are

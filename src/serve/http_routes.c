@@ -44,7 +44,7 @@ const struct weir__route weir__routes[] = {
 	{ HTTP_GET, "/v1/authorize", weir__http_authorize, WEIR__ROUTE_ANY, 0,
 	  "decides by what a proxy tells of a request: 200, or 429, or 403 with `?deny=403`; by any method" },
 	{ HTTP_GET, "/healthz", weir__http_healthz, WEIR__ROUTE_OPEN, 0, "200 as long as the server runs" },
-	{ HTTP_GET, "/readyz", weir__http_readyz, WEIR__ROUTE_OPEN, 0, "200, or 503 once it is about to end" },
+	{ HTTP_GET, "/readyz", weir__http_readyz, WEIR__ROUTE_OPEN, 0, "200, or 503 once it is about to end, or if it is closed without its store" },
 };
 /* clang-format on */
 

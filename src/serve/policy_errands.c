@@ -285,7 +285,7 @@ static bool replace(struct weir_guard *guard, struct weir_table *table, struct w
 static struct weir_policy *read_policy(struct weir__policy_errand *errand)
 {
 	struct weir__faults faults = { .file = "policy", .report = add_fault, .context = &errand->outcome };
-	const struct weir__policy_part part = { { errand->text, errand->length }, NULL };
+	const struct weir__policy_part part = { .text = { errand->text, errand->length } };
 	struct weir_policy *const policy = weir__policy_of_parts(&part, 1, &faults, false);
 
 	if (policy && !weir__policy_has_limits(policy, &faults)) {

@@ -10,6 +10,7 @@ enum {
 	SPARE_MOST = 64,         /* memos that are kept for the next */
 	KEYS_MOST = 1024 * 1024, /* bytes of keys that go out together, unless it is one that is longer */
 	SPARE_KEYS = 16 * 1024,  /* that are kept with a memo */
+	SPARE_VERDICTS = 1024,   /* likewise */
 	RUN_BITS = 48,           /* of the number of a memo; above these is the worker */
 	FIRST_ROOM = 16,         /* of lists */
 };
@@ -177,7 +178,7 @@ static struct weir__memo *new_memo(struct weir__remote *remote)
 
 static void give_up(struct weir__remote *remote, struct weir__memo *memo)
 {
-	if (remote->n_spare == SPARE_MOST || memo->keys.size > SPARE_KEYS) {
+	if (remote->n_spare == SPARE_MOST || memo->keys.size > SPARE_KEYS || memo->verdicts.size > SPARE_VERDICTS) {
 		free_memo(memo);
 		return;
 	}

@@ -8,10 +8,12 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 
@@ -28,9 +30,9 @@ def environment(**changes):
     return {**kept, "TERM": "xterm-256color", **changes}
 
 
-def piped(weir, *arguments):
+def piped(weir, *arguments, **changes):
     return subprocess.run([weir, "demo", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=PATIENCE_S, env=environment(), check=False)
+                          timeout=PATIENCE_S, env=environment(**changes), check=False)
 
 
 class Terminal:
@@ -151,8 +153,25 @@ def help_is_given(weir):
     assert result.returncode == 0 and result.stdout.startswith("usage: weir demo") and "--speed" in result.stdout
 
 
+def two_servers_share_a_limit(weir):
+    result = piped(weir, "redis")
+    assert result.returncode == 0 and "together 10 of 10 admitted" in result.stdout, result
+    assert len(re.findall(r"server A  admitted", result.stdout)) == 5, result
+    result = piped(weir, "redis", "--help")
+    assert result.returncode == 0 and result.stdout.startswith("usage: weir demo redis"), result
+    result = piped(weir, "redis", "now")
+    assert result.returncode == 2 and "--help" in result.stderr, result
+    with tempfile.TemporaryDirectory() as folder:
+        result = piped(weir, "redis", PATH=folder)
+        assert result.returncode == 1 and "install it" in result.stderr, result
+        os.symlink(shutil.which("redis-check-rdb"), os.path.join(folder, "redis-check-rdb"))
+        result = piped(weir, "redis", PATH=folder)
+        assert result.returncode == 0, result
+
+
 TESTS = [piped_prints_the_table, table_is_true, piped_begins_at_once, terminal_is_drawn_and_restored,
-         no_color_is_heard, poor_terminals_get_lines, interrupt_restores, wrong_arguments_are_refused, help_is_given]
+         no_color_is_heard, poor_terminals_get_lines, interrupt_restores, wrong_arguments_are_refused, help_is_given,
+         two_servers_share_a_limit]
 
 
 def main(weir):

@@ -390,7 +390,7 @@ def limits_in_redis_go_on():
         with connect_to(one.ports[0]) as client:
             take(client)
         assert one.ended(one.upgrade()) == 0
-        assert "it decides by the same Redis" in one.said(), one.said()
+        assert "it decides by the same store" in one.said(), one.said()
         with connect_to(one.ports[0]) as client:
             expect(client, bulks("WEIR.TAKE", "k", "1/day"), b"*7\r\n:0\r\n:1\r\n:0\r\n")
 
