@@ -307,12 +307,12 @@ def faults(weir, is_full, chosen):
     return stack, tests
 
 
-def killed(trio, old, loads):
+def killed(trio, old):
     old.kill()
     until(lambda: trio.primary_port() != old.port, "another primary")
 
 
-def isolated(trio, old, loads):
+def isolated(trio, old):
     """It sleeps until there is another one, and is then a primary, too, until sentinels tell it otherwise."""
     old.pause()
     until(lambda: trio.primary_port() != old.port, "another primary")
@@ -333,7 +333,7 @@ def failover(weir, how):
         for client in clients:
             until(lambda client=client: is_up(client), "a store that is up")
         loads = [stack.enter_context(Load(server, control, ("closed",))) for server in servers]
-        how(trio, trio.server_at(trio.primary_port()), loads)
+        how(trio, trio.server_at(trio.primary_port()))
         for client in clients:
             until(lambda client=client: is_deciding(client), "decisions by the other one")
         judge = Judge(clients[0])
