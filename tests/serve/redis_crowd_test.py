@@ -43,7 +43,7 @@ class Limit:
 
 
 def limits_of(count):
-    """Each of them runs out. The second one leaks meanwhile, and is emptied at first, or it would be whole before all begins."""
+    """Each of them runs out. The second one leaks meanwhile; it is emptied at first, or it would be whole too soon."""
     return [
         Limit(f"{count}/day", count, is_bucket=True),
         Limit("1/s burst 300", 1, US, 300, is_bucket=True),

@@ -34,7 +34,8 @@ POLICY = f"""
 limits:
   - {{name: open, key: [user], match: {{path: /open}}, limit: {MOST}/1000day fixed_window, on_store_failure: open}}
   - {{name: share, key: [user], match: {{path: /share}}, limit: {MOST}/1000day fixed_window, on_store_failure: share}}
-  - {{name: local, key: [user], match: {{path: /local}}, limit: {MOST}/1000day fixed_window, on_store_failure: {{local: {MOST}/day}}}}
+  - {{name: local, key: [user], match: {{path: /local}}, limit: {MOST}/1000day fixed_window,
+      on_store_failure: {{local: {MOST}/day}}}}
   - {{name: closed, key: [user], match: {{path: /closed}}, limit: {MOST}/1000day fixed_window, on_store_failure: closed}}
   - {{name: piped, key: [user], match: {{path: /piped}}, limit: {MOST}/day, on_store_failure: open}}
 """
