@@ -243,6 +243,7 @@ def suffer(scene, fault, server, client, judge):
     before = {key: judge.used(key) for key in [(mode, f"u{i}") for i in range(USERS) for mode in MODES]}
     unsure_before = unsure(client)
     with Load(server, scene.control) as load:
+        until(lambda: is_deciding(client), "decisions by Redis, before anything is wrong")
         fault(scene, load)
         returned = time.monotonic()
         until(lambda: is_deciding(client), f"decisions by Redis; {client.info()}")
