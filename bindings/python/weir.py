@@ -42,7 +42,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tu
 __all__ = ["Limiter", "Table", "Limit", "Claim", "Key", "Verdict", "Decision", "KeyState", "TableStats", "LimitStats",
            "Canceller", "Waited", "Error", "NEVER", "now", "ERR_SYNTAX", "ERR_LIMIT", "ERR_MAXIMUM", "ERR_CHANGE",
            "ERR_ROOM", "ERR_UNSUPPORTED", "ERR_NEVER", "ERR_DEADLINE", "ERR_CANCELLED", "ERR_CLOSED", "ERR_FULL",
-           "ERR_SYSTEM", "ERR_REGION"]
+           "ERR_SYSTEM", "ERR_REGION", "ERR_UNREACHABLE", "ERR_UNANSWERED"]
 
 Key = Union[str, bytes]  # str is UTF-8
 
@@ -62,6 +62,8 @@ ERR_CLOSED = -10
 ERR_FULL = -11
 ERR_SYSTEM = -12
 ERR_REGION = -13
+ERR_UNREACHABLE = -14
+ERR_UNANSWERED = -15
 
 _LIMITER_ALIGN = 64
 _LIMIT_TEXT_MAX = 160

@@ -44,7 +44,9 @@ typedef uint64_t weir_ns;
 	X(WEIR_ERR_CLOSED, -10, "the queue is closed")                                                                 \
 	X(WEIR_ERR_FULL, -11, "it is full")                                                                            \
 	X(WEIR_ERR_SYSTEM, -12, "the system refused: errno tells why")                                                 \
-	X(WEIR_ERR_REGION, -13, "the memory is not a table that this program can use")
+	X(WEIR_ERR_REGION, -13, "the memory is not a table that this program can use")                                 \
+	X(WEIR_ERR_UNREACHABLE, -14, "the store cannot be asked: nothing is charged there")                            \
+	X(WEIR_ERR_UNANSWERED, -15, "the store did not answer in time: perhaps it is charged there")
 
 enum weir_error {
 #define WEIR_ERROR_ENUM(name, value, meaning) name = (value),

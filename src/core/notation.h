@@ -9,9 +9,9 @@ struct weir__period_word {
 	weir_ns period;
 };
 
-/* Longest first: a period prints in the first unit that divides it. */
+/* Longest first: a period prints in the first unit that divides it. libweir-redis has its times in the same words. */
 #define WEIR__PERIOD_WORDS 7
-extern const struct weir__period_word weir__period_words[WEIR__PERIOD_WORDS];
+extern WEIR_API const struct weir__period_word weir__period_words[WEIR__PERIOD_WORDS];
 
 #define WEIR__ALGORITHMS 5
 extern const char *const weir__algorithm_words[WEIR__ALGORITHMS];

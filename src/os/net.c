@@ -336,3 +336,37 @@ int weir__net_unblock(int socket)
 
 	return flags >= 0 && fcntl(socket, F_SETFL, flags | O_NONBLOCK) == 0 ? 0 : errno;
 }
+
+int weir__net_address_of_path(const char *path, struct weir__net_address *ret_address)
+{
+	struct sockaddr_un address;
+	const int error = path_address(path, &address);
+
+	if (error != 0)
+		return error;
+	*ret_address = (struct weir__net_address){ .length = sizeof(address) };
+	memcpy(ret_address->bytes, &address, sizeof(address));
+	return 0;
+}
+
+int weir__net_begin_to_connect(const struct weir__net_address *address, int *ret_socket)
+{
+	const struct sockaddr *const where = (const struct sockaddr *)(const void *)address->bytes;
+	const int on = 1, begun = socket(where->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (begun < 0)
+		return errno;
+	(void)setsockopt(begun, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)); /* a path has no such option */
+	if (connect(begun, where, address->length) != 0 && errno != EINPROGRESS)
+		return fail_and_close(begun, errno);
+	*ret_socket = begun;
+	return 0;
+}
+
+int weir__net_connected(int socket)
+{
+	socklen_t length = sizeof(int);
+	int error;
+
+	return getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
+}

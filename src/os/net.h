@@ -1,5 +1,5 @@
-/* net.h: sockets of servers: TCP on an address, or a path. All are non-blocking and closed on exec. Functions return 0 or
- * an errno. */
+/* net.h: sockets of servers and clients: TCP on an address, or a path. All are closed on exec, and do not block unless it
+ * says so. Functions return 0 or an errno. */
 #ifndef WEIR_OS_NET_H
 #define WEIR_OS_NET_H
 
@@ -52,6 +52,20 @@ bool weir__net_has_arrived(int socket);
 /* Connects to the first address of `where` that answers. The socket blocks, and so does this: in each case for timeout_ms at
  * most, 0 for ever. Reads and writes that take longer return -EAGAIN. */
 int weir__net_connect(const char *where, uint32_t timeout_ms, int *ret_socket);
+
+/* Where to connect to: what a name stands for (os/resolve.h), or a path. */
+struct weir__net_address {
+	unsigned length;
+	_Alignas(8) unsigned char bytes[128]; /* as the kernel has it */
+};
+
+/* ENAMETOOLONG: no path of a socket is that long. */
+int weir__net_address_of_path(const char *path, struct weir__net_address *ret_address);
+
+/* Begins to connect, and does not wait. When there is room to write, or the socket is over, weir__net_connected says what
+ * became of it: 0, or an errno. */
+int weir__net_begin_to_connect(const struct weir__net_address *address, int *ret_socket);
+int weir__net_connected(int socket);
 
 /* From now on it does not block. */
 int weir__net_unblock(int socket);

@@ -40,7 +40,7 @@ static bool is_same_key(const struct weir__redis_claim *a, const struct weir__re
 
 static int parts_of(const struct weir__redis_request *request, struct parts *parts)
 {
-	if (request->n < 1 || request->n > WEIR__REDIS_CLAIMS_MAX ||
+	if (request->operation == WEIR__REDIS_FORGOTTEN || request->n < 1 || request->n > WEIR__REDIS_CLAIMS_MAX ||
 	    (request->n > 1 && request->operation != WEIR__REDIS_TAKE))
 		return WEIR_ERR_LIMIT;
 	parts->n = 0;
@@ -61,6 +61,13 @@ static int parts_of(const struct weir__redis_request *request, struct parts *par
 		parts->of[i] = part;
 	}
 	return WEIR_OK;
+}
+
+size_t weir__redis_call_answers(const struct weir__redis_request *request)
+{
+	struct parts parts;
+
+	return parts_of(request, &parts) == WEIR_OK ? parts.n : 0;
 }
 
 /* --- written ----------------------------------------------------------------------------------------------------- */
@@ -127,11 +134,14 @@ static void put(struct draft *draft, uint64_t number, unsigned bytes)
 	draft->length += bytes;
 }
 
-/* Its place among the plans of the call; that behind the last one if there is no room. Most calls have few. */
+/* Its place among the plans of the call; that behind the last one if there is no room. Most calls have few, and most
+ * claims the newest. */
 static size_t place_of(struct draft *draft, const struct weir__redis_plan *plan)
 {
 	size_t i = 0;
 
+	if (draft->plans > 0 && draft->plan[draft->plans - 1] == plan)
+		return draft->plans - 1;
 	while (i < draft->plans && draft->plan[i] != plan)
 		i++;
 	if (i == draft->plans && i < WEIR__REDIS_CALL_PLANS_MAX)
@@ -289,11 +299,27 @@ static weir_ns get_span(struct answers *answers, bool *is_strange)
 	return us * NS + ns;
 }
 
+enum { ALLOWED = 1, NEVER = 2, HAS_WAIT = 4, HAS_GRANTED = 8, WORDS = 16 };
+
+/* Of claims that are gone: there is nothing that the fields could be held to. */
+static bool skip_verdict(struct answers *answers)
+{
+	const uint64_t word = get(answers, 1);
+	bool is_strange = word >= WORDS;
+
+	get(answers, 6);
+	get_span(answers, &is_strange);
+	if (word & HAS_WAIT)
+		get_span(answers, &is_strange);
+	if (word & HAS_GRANTED)
+		get(answers, 6);
+	return !answers->is_short && !is_strange;
+}
+
 /* The fields must be those of a verdict of this claim. */
 static bool get_verdict(struct answers *answers, enum weir__redis_operation operation, const struct weir_plan *plan,
 			uint64_t cost, struct weir_verdict *verdict)
 {
-	enum { ALLOWED = 1, NEVER = 2, HAS_WAIT = 4, HAS_GRANTED = 8, WORDS = 16 };
 	const uint64_t word = get(answers, 1);
 	bool is_strange = word >= WORDS || (word & ALLOWED && word & NEVER) || (word & NEVER && word & HAS_WAIT);
 	weir_ns wait = 0;
@@ -328,6 +354,12 @@ static bool get_verdicts(const struct weir__redis_call *call, struct answers *an
 	for (size_t i = 0; i < call->n; i++) {
 		const struct weir__redis_request *const request = &call->requests[i];
 
+		if (request->operation == WEIR__REDIS_FORGOTTEN) {
+			for (size_t part = 0; part < request->n; part++)
+				if (!skip_verdict(answers))
+					return false;
+			continue;
+		}
 		if (parts_of(request, &parts) != WEIR_OK)
 			return false;
 		for (size_t part = 0; part < parts.n; part++)

@@ -11,7 +11,7 @@
 enum {
 	WEIR__REDIS_CLAIMS_MAX = 16,       /* of a request */
 	WEIR__REDIS_CALL_CLAIMS_MAX = 512, /* of all requests of a call */
-	WEIR__REDIS_CALL_PLANS_MAX = 64,   /* different ones in a call */
+	WEIR__REDIS_CALL_PLANS_MAX = 512,  /* different ones in a call: each claim may have its own */
 	WEIR__REDIS_SHA1_LENGTH = 40,      /* in hexadecimal, as Redis says it */
 };
 
@@ -26,7 +26,8 @@ extern const struct weir__redis_script weir__redis_script;
 
 /* What is asked; the numbers are those of the script. */
 enum weir__redis_operation {
-	WEIR__REDIS_TAKE = 1, /* several claims: all or nothing */
+	WEIR__REDIS_FORGOTTEN = 0, /* nobody waits for these n answers any more; no claims are left. Only to read */
+	WEIR__REDIS_TAKE = 1,      /* several claims: all or nothing */
 	WEIR__REDIS_UP_TO,
 	WEIR__REDIS_PEEK,
 	WEIR__REDIS_REFUND,
@@ -76,8 +77,11 @@ struct weir__redis_reply {
 	uint32_t anew; /* of DECIDED: values that were not the script's, or damaged; their keys began anew */
 };
 
+/* How many answers come to a request that can be asked: one for each of its keys. */
+size_t weir__redis_call_answers(const struct weir__redis_request *request);
+
 /* Reads the answer to a call, which is one reply of n tokens. Verdicts has room for all claims of all requests, in their
- * order; they mean something only if it is DECIDED. */
+ * order, but those of forgotten ones; they mean something only if it is DECIDED. */
 struct weir__redis_reply weir__redis_call_read(const struct weir__redis_call *call,
 					       const struct weir__resp_token *tokens, uint32_t n,
 					       struct weir_verdict *verdicts);

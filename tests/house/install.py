@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What `meson install` installs is enough for a program: by pkg-config, against the shared and the static library.
+"""What `meson install` installs is enough for a program: by pkg-config, against the shared and the static library. And for
+one that has its limits in Redis, against the shared library for that.
 
     install.py BUILD_DIR"""
 
@@ -24,6 +25,25 @@ int main(void)
 	first = weir_limiter_allow(limiter, weir_clock_now(), 1);
 	second = weir_limiter_allow(limiter, weir_clock_now(), 1);
 	printf("%d %d\\n", first, second);
+	return 0;
+}
+"""
+
+IN_REDIS = """
+#include <stdio.h>
+#include <weir/redis.h>
+
+int main(void)
+{
+	const struct weir_redis_limit *limit;
+	struct weir_redis *redis;
+	struct weir_verdict verdict;
+
+	if (weir_redis_new("redis+unix:///nobody/listens/here", &redis, NULL) != WEIR_OK ||
+	    weir_redis_add_limit_text(redis, "a", "1/hour", &limit, NULL) != WEIR_OK)
+		return 1;
+	printf("%s\\n", weir_strerror(weir_redis_take(redis, limit, "k", 1, 1, &verdict)));
+	weir_redis_free(redis);
 	return 0;
 }
 """
@@ -54,6 +74,12 @@ def main(build):
             answer = run([root / "program"], env=env | {"LD_LIBRARY_PATH": str(pkgconfig.parent)})
             if answer != "1 0\n":
                 sys.exit(f"a program with {linking or 'the shared library'} answered {answer!r}")
+        (root / "in_redis.c").write_text(IN_REDIS, encoding="utf-8")
+        flags = run(["pkg-config", "--cflags", "--libs", "weir-redis"], env=env).split()
+        run(["cc", "-Wall", "-Werror", root / "in_redis.c", "-o", root / "in_redis", *flags])
+        answer = run([root / "in_redis"], env=env | {"LD_LIBRARY_PATH": str(pkgconfig.parent)})
+        if not answer.startswith("the store cannot be asked"):
+            sys.exit(f"a program with limits in Redis answered {answer!r}")
     print("install: a program builds and runs with what was installed")
 
 

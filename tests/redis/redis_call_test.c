@@ -264,6 +264,41 @@ static void a_wait_of_one_that_shapes_is_its_delay(void)
 	CHECK_EQ(verdict.retry_after, 0);
 }
 
+/* Of the others nothing is known any more but how many answers they have. */
+static void answers_of_the_forgotten_are_skipped(void)
+{
+	static const char bytes[] = HEAD "\4\0\0\0\0\0\0\5\0\0\0\0\0\0\0\0\2\0\0\0\0\0\0\1\0"
+					 "\11\0\0\0\0\0\0\5\0\0\0\0\0\0\0\0\377\0\0\0\0\0"
+					 "\1\7\0\0\0\0\0\3\0\0\0\0\0\0\350\3"
+					 "\2\12\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+	const struct weir__redis_claim claim = claim_of(plan_of("10/s"), "a", 1);
+	struct weir__redis_request requests[] = { { WEIR__REDIS_FORGOTTEN, NULL, 2 },
+						  { WEIR__REDIS_TAKE, &claim, 1 },
+						  { WEIR__REDIS_FORGOTTEN, NULL, 1 } };
+	const struct weir__redis_call call = call_of(requests, 3);
+	struct weir_verdict verdict;
+
+	CHECK_EQ(answer_to(&call, WEIR__RESP_BULK, bytes, sizeof(bytes) - 1, &verdict).answer, WEIR__REDIS_DECIDED);
+	CHECK_EQ(verdict.remaining, 7);
+	for (size_t length = 12; length < sizeof(bytes) - 1; length++)
+		CHECK_EQ(answer_to(&call, WEIR__RESP_BULK, bytes, length, &verdict).answer, WEIR__REDIS_STRANGE);
+	requests[2].n = 2;
+	CHECK_EQ(answer_to(&call, WEIR__RESP_BULK, bytes, sizeof(bytes) - 1, &verdict).answer, WEIR__REDIS_STRANGE);
+	CHECK(refused(&call) == WEIR_ERR_LIMIT); /* to ask for them makes no sense */
+}
+
+static void a_request_has_an_answer_for_each_key(void)
+{
+	const struct weir__redis_plan *const plan = plan_of("10/s");
+	const struct weir__redis_claim claims[] = { claim_of(plan, "a", 1), claim_of(plan, "b", 1),
+						    claim_of(plan, "a", 4) };
+	struct weir__redis_request request = { WEIR__REDIS_TAKE, claims, 3 };
+
+	CHECK_EQ(weir__redis_call_answers(&request), 2);
+	request.operation = WEIR__REDIS_PEEK;
+	CHECK_EQ(weir__redis_call_answers(&request), 0); /* it cannot be asked */
+}
+
 static void errors_are_told_apart(void)
 {
 	const struct weir__redis_claim claim = claim_of(plan_of("10/s"), "a", 1);
@@ -322,4 +357,5 @@ static void what_the_script_does_not_say(void)
 TESTS(TEST(a_request_is_keys_runs_and_plans), TEST(a_time_is_for_tests_alone), TEST(runs_differ_in_nothing_but_keys),
       TEST(a_key_that_comes_again_is_told), TEST(claims_of_one_key_are_one), TEST(what_cannot_be_asked),
       TEST(what_does_not_fit_one_call), TEST(an_answer_becomes_a_verdict), TEST(a_wait_of_one_that_shapes_is_its_delay),
+      TEST(answers_of_the_forgotten_are_skipped), TEST(a_request_has_an_answer_for_each_key),
       TEST(errors_are_told_apart), TEST(what_the_script_does_not_say))

@@ -1,0 +1,308 @@
+/* tls.c: OpenSSL, and its way to a socket. */
+#include "os/tls.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "os/net.h"
+
+struct weir__tls_context {
+	SSL_CTX *ssl;
+	BIO_METHOD *way; /* of bytes to the socket: OpenSSL's own would raise SIGPIPE */
+};
+
+struct weir__tls {
+	SSL *ssl;
+	int socket;
+	bool wants_to_write, is_over, has_read;
+	char name[256];
+	char why[WEIR__TLS_WHY_SIZE];
+};
+
+/* --- the way to the socket --------------------------------------------------------------------------------------- */
+
+static int pass(BIO *way, ssize_t n, int retry)
+{
+	BIO_clear_retry_flags(way);
+	if (n == -EAGAIN || n == -EINTR)
+		BIO_set_flags(way, retry | BIO_FLAGS_SHOULD_RETRY);
+	return n < 0 ? -1 : (int)n;
+}
+
+static int way_write(BIO *way, const char *bytes, int n)
+{
+	const struct weir__tls *const tls = BIO_get_data(way);
+
+	return pass(way, weir__net_write(tls->socket, bytes, (size_t)n), BIO_FLAGS_WRITE);
+}
+
+static int way_read(BIO *way, char *bytes, int n)
+{
+	const struct weir__tls *const tls = BIO_get_data(way);
+
+	return pass(way, weir__net_read(tls->socket, bytes, (size_t)n), BIO_FLAGS_READ);
+}
+
+static long way_control(BIO *way, int command, long number, void *pointer)
+{
+	(void)way;
+	(void)number;
+	(void)pointer;
+	return command == BIO_CTRL_FLUSH; /* nothing is kept back */
+}
+
+static BIO_METHOD *new_way(void)
+{
+	BIO_METHOD *const way = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "weir socket");
+
+	if (way && BIO_meth_set_write(way, way_write) == 1 && BIO_meth_set_read(way, way_read) == 1 &&
+	    BIO_meth_set_ctrl(way, way_control) == 1)
+		return way;
+	BIO_meth_free(way);
+	return NULL;
+}
+
+/* --- contexts ---------------------------------------------------------------------------------------------------- */
+
+/* Nobody is at a terminal to be asked. */
+static int no_password(char *buffer, int size, int is_for_writing, void *context)
+{
+	(void)buffer;
+	(void)size;
+	(void)is_for_writing;
+	(void)context;
+	return -1;
+}
+
+/* The first error is the cause, those behind it tell who minded. */
+static const char *reason(void)
+{
+	const unsigned long error = ERR_get_error();
+	const char *const words = ERR_SYSTEM_ERROR(error) ? strerror(ERR_GET_REASON(error)) :
+							    ERR_reason_error_string(error);
+
+	ERR_clear_error();
+	return error == 0 ? "no reason is known" : words ? words : "an error without words";
+}
+
+static int refuse(const char *what, const char *file, char ret_why[WEIR__TLS_WHY_SIZE])
+{
+	(void)snprintf(ret_why, WEIR__TLS_WHY_SIZE, "%s %s: %s", what, file, reason());
+	return EINVAL;
+}
+
+static bool is_given(const char *file)
+{
+	return file && *file;
+}
+
+static int load_authorities(SSL_CTX *ssl, const char *ca, char ret_why[WEIR__TLS_WHY_SIZE])
+{
+	if (is_given(ca) && SSL_CTX_load_verify_file(ssl, ca) != 1)
+		return refuse("the CA file", ca, ret_why);
+	if (!is_given(ca) && SSL_CTX_set_default_verify_paths(ssl) != 1)
+		return refuse("the CA files", "of this system", ret_why);
+	return 0;
+}
+
+static int load_certificate(SSL_CTX *ssl, const struct weir__tls_files *files, char ret_why[WEIR__TLS_WHY_SIZE])
+{
+	const char *const key = is_given(files->key) ? files->key : files->certificate;
+
+	if (!is_given(files->certificate)) {
+		if (!is_given(files->key))
+			return 0;
+		(void)snprintf(ret_why, WEIR__TLS_WHY_SIZE, "the key %s has no certificate: give its file, too",
+			       files->key);
+		return EINVAL;
+	}
+	SSL_CTX_set_default_passwd_cb(ssl, no_password);
+	if (SSL_CTX_use_certificate_chain_file(ssl, files->certificate) != 1)
+		return refuse("the certificate", files->certificate, ret_why);
+	if (SSL_CTX_use_PrivateKey_file(ssl, key, SSL_FILETYPE_PEM) != 1)
+		return refuse("the key, which must be without a password,", key, ret_why);
+	return 0;
+}
+
+int weir__tls_context_new(const struct weir__tls_files *files, bool verifies, struct weir__tls_context **ret_context,
+			  char ret_why[WEIR__TLS_WHY_SIZE])
+{
+	struct weir__tls_context *const context = calloc(1, sizeof(*context));
+	int error = ENOMEM;
+
+	ERR_clear_error();
+	(void)snprintf(ret_why, WEIR__TLS_WHY_SIZE, "no memory for TLS");
+	if (context == NULL)
+		return error;
+	context->ssl = SSL_CTX_new(TLS_client_method());
+	context->way = new_way();
+	if (context->ssl == NULL || context->way == NULL)
+		goto fail;
+	if (SSL_CTX_set_min_proto_version(context->ssl, TLS1_2_VERSION) != 1)
+		goto fail;
+	/* What is to be written grows while it waits, and may move. */
+	(void)SSL_CTX_set_mode(context->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	SSL_CTX_set_verify(context->ssl, verifies ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
+	error = load_authorities(context->ssl, files->ca, ret_why);
+	if (error == 0)
+		error = load_certificate(context->ssl, files, ret_why);
+	if (error != 0)
+		goto fail;
+	*ret_context = context;
+	return 0;
+fail:
+	weir__tls_context_free(context);
+	return error;
+}
+
+void weir__tls_context_free(struct weir__tls_context *context)
+{
+	if (context == NULL)
+		return;
+	SSL_CTX_free(context->ssl);
+	BIO_meth_free(context->way);
+	free(context);
+}
+
+/* --- connections ------------------------------------------------------------------------------------------------- */
+
+static bool is_address(const char *name)
+{
+	unsigned char address[sizeof(struct in6_addr)];
+
+	return inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1;
+}
+
+static bool expect_name(SSL *ssl, const char *name)
+{
+	if (is_address(name))
+		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
+	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+	return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
+}
+
+struct weir__tls *weir__tls_new(struct weir__tls_context *context, int socket, const char *name)
+{
+	struct weir__tls *const tls = calloc(1, sizeof(*tls));
+	BIO *way;
+
+	if (tls == NULL)
+		return NULL;
+	tls->socket = socket;
+	(void)snprintf(tls->name, sizeof(tls->name), "%s", name);
+	tls->ssl = SSL_new(context->ssl);
+	way = BIO_new(context->way);
+	if (tls->ssl == NULL || way == NULL || !expect_name(tls->ssl, name)) {
+		BIO_free(way);
+		SSL_free(tls->ssl);
+		free(tls);
+		ERR_clear_error();
+		return NULL;
+	}
+	BIO_set_data(way, tls);
+	BIO_set_init(way, 1);
+	SSL_set_bio(tls->ssl, way, way);
+	SSL_set_connect_state(tls->ssl);
+	return tls;
+}
+
+void weir__tls_free(struct weir__tls *tls)
+{
+	if (tls == NULL)
+		return;
+	ERR_clear_error();
+	if (!tls->is_over && SSL_is_init_finished(tls->ssl))
+		(void)SSL_shutdown(tls->ssl);
+	SSL_free(tls->ssl);
+	ERR_clear_error();
+	free(tls);
+}
+
+/* Why it is over. Who shakes hands by TLS 1.3 hears only behind that whether its certificate is liked, and may lose the
+ * words with the connection. */
+static void explain(struct weir__tls *tls, int error)
+{
+	const long verified = SSL_get_verify_result(tls->ssl);
+
+	tls->is_over = true;
+	if (verified != X509_V_OK && SSL_get_verify_mode(tls->ssl) != SSL_VERIFY_NONE)
+		(void)snprintf(tls->why, sizeof(tls->why), "TLS: no certificate to be trusted for %.100s: %s",
+			       tls->name, X509_verify_cert_error_string(verified));
+	else if (error == SSL_ERROR_SSL)
+		(void)snprintf(tls->why, sizeof(tls->why), "TLS: %s", reason());
+	else
+		(void)snprintf(tls->why, sizeof(tls->why), "TLS: the connection was closed%s",
+			       tls->has_read || !SSL_is_init_finished(tls->ssl) ?
+				       "" :
+				       " right after the handshake: perhaps a certificate of the client is wanted");
+	ERR_clear_error();
+}
+
+/* The errno for what OpenSSL has returned, 0 for a success. */
+static int judge(struct weir__tls *tls, int result)
+{
+	const int error = SSL_get_error(tls->ssl, result);
+
+	if (error == SSL_ERROR_NONE)
+		return 0;
+	if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) {
+		tls->wants_to_write = error == SSL_ERROR_WANT_WRITE;
+		return EAGAIN;
+	}
+	explain(tls, error);
+	return error == SSL_ERROR_ZERO_RETURN ? EPIPE : EPROTO;
+}
+
+int weir__tls_shake(struct weir__tls *tls)
+{
+	ERR_clear_error();
+	return judge(tls, SSL_do_handshake(tls->ssl));
+}
+
+static int size_of(size_t size)
+{
+	return size > INT_MAX ? INT_MAX : (int)size;
+}
+
+ssize_t weir__tls_read(struct weir__tls *tls, void *bytes, size_t size)
+{
+	int n, error;
+
+	ERR_clear_error();
+	n = SSL_read(tls->ssl, bytes, size_of(size));
+	error = n > 0 ? 0 : judge(tls, n);
+	tls->has_read |= n > 0;
+	return error == 0 ? n : error == EPIPE ? 0 : -error;
+}
+
+ssize_t weir__tls_write(struct weir__tls *tls, const void *bytes, size_t size)
+{
+	int n, error;
+
+	ERR_clear_error();
+	n = SSL_write(tls->ssl, bytes, size_of(size));
+	error = n > 0 ? 0 : judge(tls, n);
+	return error == 0 ? n : -error;
+}
+
+bool weir__tls_wants_to_write(const struct weir__tls *tls)
+{
+	return tls->wants_to_write;
+}
+
+bool weir__tls_has_unread(const struct weir__tls *tls)
+{
+	return SSL_pending(tls->ssl) > 0;
+}
+
+const char *weir__tls_why(const struct weir__tls *tls)
+{
+	return tls->why;
+}

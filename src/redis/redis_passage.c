@@ -1,0 +1,209 @@
+/* redis_passage.c: jobs that travel together, in one call of the script. */
+#include <string.h>
+
+#include "redis/redis_machine.h"
+
+/* --- there ------------------------------------------------------------------------------------------------------- */
+
+static void board(struct weir__redis_client *client, struct weir__redis_passage *passage)
+{
+	const int32_t number = weir__redis_jobs_take(&client->jobs);
+	struct weir__redis_entry *const entry = &client->jobs.entries[number];
+
+	entry->passage = passage;
+	entry->first_request = passage->n_requests;
+	memcpy(&passage->requests[passage->n_requests], entry->job->requests,
+	       entry->job->n * sizeof(passage->requests[0]));
+	passage->n_requests += (uint32_t)entry->job->n;
+	passage->entries[passage->n_entries++] = number;
+}
+
+/* As many as there are, fit one call, and at most so many. Returns the number of their claims. */
+static uint32_t board_all(struct weir__redis_client *client, struct weir__redis_passage *passage, uint32_t most)
+{
+	const struct weir__redis_jobs *const jobs = &client->jobs;
+	uint32_t claims = 0;
+
+	passage->n_entries = passage->n_requests = 0;
+	while (jobs->first != WEIR__REDIS_NO_JOB && passage->n_entries < most &&
+	       jobs->entries[jobs->first].claims <= WEIR__REDIS_CALL_CLAIMS_MAX - claims) {
+		claims += jobs->entries[jobs->first].claims;
+		board(client, passage);
+	}
+	return claims;
+}
+
+static bool write_call(struct weir__redis_client *client, struct weir__redis_link *link,
+		       struct weir__redis_passage *passage)
+{
+	const struct weir__redis_call call = { .sha1 = weir__redis_script.sha1,
+					       .prefix = { client->url->prefix, strlen(client->url->prefix) },
+					       .requests = passage->requests,
+					       .n = passage->n_requests };
+	struct weir__resp_writer writer;
+	int error;
+
+	if (!weir__redis_link_begin(link, 0, &writer))
+		return false;
+	error = weir__redis_call_write(&call, &writer);
+	if (error == WEIR_ERR_ROOM) {
+		if (!weir__redis_link_begin(link, writer.length, &writer))
+			return false;
+		error = weir__redis_call_write(&call, &writer);
+	}
+	if (error != WEIR_OK)
+		return false;
+	weir__redis_link_end(link, &writer, WEIR__REDIS_CALL, passage, client->now);
+	return true;
+}
+
+static struct weir__redis_passage *free_passage(struct weir__redis_link *link)
+{
+	for (size_t i = 0; i < WEIR__REDIS_DEPTH; i++)
+		if (!link->passages[i].is_used)
+			return &link->passages[i];
+	return NULL;
+}
+
+static void put_all_back(struct weir__redis_client *client, const struct weir__redis_passage *passage)
+{
+	for (uint32_t i = passage->n_entries; i > 0; i--)
+		weir__redis_jobs_put_back(&client->jobs, passage->entries[i - 1]);
+}
+
+static bool load_script(struct weir__redis_client *client, struct weir__redis_link *link)
+{
+	const struct weir__resp_slice words[] = { { "SCRIPT", 6 },
+						  { "LOAD", 4 },
+						  { weir__redis_script.text, weir__redis_script.length } };
+
+	if (!weir__redis_link_say(link, WEIR__REDIS_LOAD, words, 3, client->now))
+		return false;
+	link->wants_script = false;
+	client->info.reloads++;
+	return true;
+}
+
+bool weir__redis_passage_depart(struct weir__redis_client *client, struct weir__redis_link *link)
+{
+	struct weir__redis_passage *const passage = free_passage(link);
+	uint32_t claims, most = WEIR__REDIS_CALL_CLAIMS_MAX;
+
+	if (passage == NULL || client->jobs.first == WEIR__REDIS_NO_JOB ||
+	    link->n_flights + 2 > WEIR__REDIS_FLIGHTS_MAX || (link->wants_script && !load_script(client, link)))
+		return false;
+	for (;;) {
+		claims = board_all(client, passage, most);
+		if (write_call(client, link, passage))
+			break;
+		put_all_back(client, passage);
+		if (passage->n_entries == 1 && link->output_length > 0)
+			return false; /* there will be more room when that is sent */
+		if (passage->n_entries == 1) {
+			weir__redis_client_tell(client, &link->place, "there is no room for one job in a call");
+			weir__redis_client_fail(client, client->jobs.first, WEIR__REDIS_NOT_ASKED);
+			return true;
+		}
+		most = passage->n_entries / 2; /* all together are too long, or one of them cannot be */
+	}
+	passage->is_used = true;
+	client->info.calls++;
+	client->info.requests += passage->n_requests;
+	client->info.claims += claims;
+	return true;
+}
+
+/* --- and back ---------------------------------------------------------------------------------------------------- */
+
+void weir__redis_passage_forget(struct weir__redis_client *client, int32_t entry)
+{
+	const struct weir__redis_entry *const forgotten = &client->jobs.entries[entry];
+
+	for (size_t i = 0; i < forgotten->job->n; i++) {
+		struct weir__redis_request *const request = &forgotten->passage->requests[forgotten->first_request + i];
+
+		*request = (struct weir__redis_request){ WEIR__REDIS_FORGOTTEN, NULL,
+							 weir__redis_call_answers(request) };
+	}
+}
+
+void weir__redis_passage_fail(struct weir__redis_client *client, struct weir__redis_passage *passage,
+			      enum weir__redis_outcome outcome)
+{
+	for (uint32_t i = 0; i < passage->n_entries; i++) {
+		if (client->jobs.entries[passage->entries[i]].job != NULL)
+			weir__redis_client_fail(client, passage->entries[i], outcome);
+		weir__redis_jobs_release(&client->jobs, passage->entries[i]);
+	}
+	passage->is_used = false;
+}
+
+static void deliver(struct weir__redis_client *client, struct weir__redis_passage *passage, weir_ns decided_at)
+{
+	const struct weir_verdict *verdicts = client->verdicts;
+
+	for (uint32_t i = 0; i < passage->n_entries; i++) {
+		const struct weir__redis_entry *const entry = &client->jobs.entries[passage->entries[i]];
+
+		if (entry->job != NULL) {
+			memcpy(entry->job->verdicts, verdicts, entry->claims * sizeof(*verdicts));
+			verdicts += entry->claims;
+			entry->job->decided_at = decided_at;
+			weir__redis_jobs_finish(&client->jobs, passage->entries[i], WEIR__REDIS_IS_DECIDED);
+			weir__redis_breaker_decided(&client->breaker);
+		}
+		weir__redis_jobs_release(&client->jobs, passage->entries[i]);
+	}
+	passage->is_used = false;
+}
+
+/* Nothing was done: all that are still awaited are asked once more, behind the script. */
+static void ask_again(struct weir__redis_client *client, struct weir__redis_passage *passage)
+{
+	for (uint32_t i = 0; i < client->n_data; i++)
+		client->links[i].wants_script = true;
+	for (uint32_t i = passage->n_entries; i > 0; i--) {
+		const int32_t number = passage->entries[i - 1];
+		struct weir__redis_entry *const entry = &client->jobs.entries[number];
+
+		if (entry->job != NULL && !entry->is_again && weir__redis_breaker_admits(&client->breaker)) {
+			entry->is_again = true;
+			weir__redis_jobs_put_back(&client->jobs, number);
+			continue;
+		}
+		if (entry->job != NULL)
+			weir__redis_client_fail(client, number, WEIR__REDIS_NOT_ASKED);
+		weir__redis_jobs_release(&client->jobs, number);
+	}
+	passage->is_used = false;
+}
+
+void weir__redis_passage_answered(struct weir__redis_client *client, struct weir__redis_link *link,
+				  struct weir__redis_passage *passage, const struct weir__resp_token *tokens,
+				  uint32_t n)
+{
+	const struct weir__redis_call call = { .requests = passage->requests, .n = passage->n_requests };
+	const struct weir__redis_reply reply = weir__redis_call_read(&call, tokens, n, client->verdicts);
+	const struct weir__redis_refusal *refusal;
+
+	switch (reply.answer) {
+	case WEIR__REDIS_DECIDED:
+		link->failures = 0;
+		client->info.anew += reply.anew;
+		deliver(client, passage, reply.now);
+		break;
+	case WEIR__REDIS_NOSCRIPT:
+		ask_again(client, passage);
+		break;
+	case WEIR__REDIS_ERROR:
+		refusal = weir__redis_refusal_of(reply.error);
+		weir__redis_passage_fail(client, passage,
+					 refusal->is_certain ? WEIR__REDIS_NOT_ASKED : WEIR__REDIS_NOT_ANSWERED);
+		weir__redis_client_refused(client, link, refusal);
+		break;
+	case WEIR__REDIS_STRANGE:
+		weir__redis_passage_fail(client, passage, WEIR__REDIS_NOT_ANSWERED);
+		weir__redis_connect_close(client, link, "the script was answered by what it never says", false);
+		break;
+	}
+}
