@@ -55,15 +55,17 @@ local n, at, bytes, general = 0, 2, #requests, nil
 while at <= bytes do
 	local operation, claims, place, cost, repeats
 	operation, claims, place, cost, repeats, at = read('<BBI2I7I2', requests, at)
-	local kind, options, count, whole, rest, most, span, span_rest, _, raised, raised_rest =
+	local kind, options, count, whole, rest, most, span, span_rest, changed_at, raised, raised_rest =
 		read('<BBI6I7I6I6I7I6I7I7I6', plan_bytes, place * PLAN_BYTES + 2)
 	local grain = count * 1000
 	if operation == TAKE and claims == 1 and is_distinct and values and kind == BUCKET and options == 0 and cost > 0 and
-		cost <= most and (span + STEP_BACK) * grain + span_rest < EXACT and raised + raised_rest == 0 then
+		cost <= most and (span + STEP_BACK) * grain + span_rest < EXACT and raised + raised_rest == 0 and
+		changed_at ~= now + 1 then
 		-- All that may be owed is one number here: see bucket.lua for the same in pairs.
 		local tag = read('<c28', plan_bytes, place * PLAN_BYTES + 1)
 		local token, full = whole * grain + rest, span * grain + span_rest
 		local price, latest = cost * token, span + STEP_BACK
+		local room = full - price -- owed and price together may be too much for one number
 		local step_ms, expiries = ceil((span + 1) / (1000 * EXPIRIES)), {}
 		for i = n + 1, n + repeats do
 			local value, owed = values[i], 0
@@ -81,8 +83,8 @@ while at <= bytes do
 			if not owed then
 				general = general or make_general()
 				answers[i] = general.decide(TAKE, place, cost, i)
-			elseif owed + price > full then
-				local wait = owed + price - full
+			elseif owed > room then
+				local wait = owed - room
 				local reset, retry = floor(owed / grain), floor(wait / grain)
 				answers[i] = pack(WAIT_FORM, HAS_WAIT, owed < full and floor((full - owed) / token) or 0, reset,
 					ceil((owed - reset * grain) / count), retry, ceil((wait - retry * grain) / count))

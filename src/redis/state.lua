@@ -59,7 +59,7 @@ local function state_in(plan, value, key)
 		end
 	end
 	local state = plan.functions.read(from, value, key)
-	if state and from ~= plan then
+	if state and (from ~= plan or plan.changed_at == now + 1) then -- also to itself, at that instant
 		convert(from, plan, state)
 	end
 	return state

@@ -55,10 +55,14 @@ local function is_convertible(from, to)
 		(from.kind <= INTERVAL or (from.whole == to.whole and from.rest == to.rest and (from.kind ~= COUNTER or from.a == to.a)))
 end
 
--- Carries a state over to another plan of the same limit, as of the instant of the change.
+-- Carries a state over to another plan of the same limit, as of the instant of the change; but as of now if it has been
+-- used since by the other plan, as by a node that has not heard of the change.
 local function convert(from, to, state)
-	local really_now = now
-	now = to.changed_at > 0 and math.min(now, to.changed_at - 1) or now
+	local really_now, changed = now, to.changed_at - 1
+	local since = (state.newest or state.at) - changed - (from.kind == BUCKET and from.span or 0)
+	if changed >= 0 and changed < now and since <= STEP_BACK then
+		now = changed
+	end
 	if from.kind ~= BUCKET then
 		to.functions.notice(from, state)
 	end

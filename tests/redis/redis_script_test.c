@@ -486,6 +486,28 @@ static void a_key_is_carried_over_as_of_the_change(void)
 		}
 }
 
+/* One node has heard of a change, another has not, hours later: each takes what the other has used for used. */
+static void a_node_that_lags_behind_a_change_forgives_nothing(void)
+{
+	const weir_ns hour = UINT64_C(3600000000000), start = UINT64_C(1790000000000000000), late = start + 5 * hour;
+
+	need_server();
+	for (size_t row = 0; row < sizeof(changes) / sizeof(changes[0]); row++) {
+		const struct weir_plan to = plan_of(changes[row].to).plan;
+		struct weir__redis_plan old_plan = plan_of(changes[row].from), new_plan = old_plan;
+		struct weir_verdict found;
+		uint64_t granted = 0;
+
+		CHECK(weir__redis_plan_change(&new_plan, &to, start, NULL) == WEIR_OK);
+		for (unsigned i = 0; i < 100; i++) {
+			CHECK(is_decided(WEIR__REDIS_TAKE, i % 2 ? &new_plan : &old_plan, 1, &late, &found));
+			granted += found.granted;
+		}
+		CHECK(granted <= (to.most > old_plan.plan.most ? to.most : old_plan.plan.most));
+		REDIS_COMMAND(&server, "DEL", "p:l:k");
+	}
+}
+
 /* --- a Redis that has lost something ------------------------------------------------------------------------------ */
 
 static void a_script_that_is_gone_is_loaded_again(void)
@@ -538,5 +560,5 @@ static void a_full_memory_charges_nobody(void)
 TESTS(TEST(many_requests_in_a_call_are_decided_one_by_one), TEST(a_long_run_of_one_plan),
       TEST(keys_expire_when_they_are_whole), TEST(what_is_given_back_or_forgotten_needs_no_key),
       TEST(a_value_of_others_starts_anew_and_is_told), TEST(damaged_values_do_no_harm),
-      TEST(a_key_is_carried_over_as_of_the_change), TEST(a_script_that_is_gone_is_loaded_again),
-      TEST(a_full_memory_charges_nobody))
+      TEST(a_key_is_carried_over_as_of_the_change), TEST(a_node_that_lags_behind_a_change_forgives_nothing),
+      TEST(a_script_that_is_gone_is_loaded_again), TEST(a_full_memory_charges_nobody))
