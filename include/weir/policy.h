@@ -33,6 +33,18 @@ enum weir_mode {
 	WEIR_MODE_OFF,
 };
 
+/* What decides where the state of a limit is kept by a store that may fail, when that does not answer in time. A table does
+ * not fail: there it says nothing. */
+enum weir_store_failure {
+	WEIR_STORE_FAILURE_UNSET,  /* the policy does not say */
+	WEIR_STORE_FAILURE_SHARE,  /* this node decides by its share of the limit */
+	WEIR_STORE_FAILURE_OPEN,   /* what comes is admitted */
+	WEIR_STORE_FAILURE_CLOSED, /* it is denied */
+	WEIR_STORE_FAILURE_LOCAL,  /* this node decides by a limit for that case */
+};
+
+#define WEIR_POLICY_NO_PLAN UINT32_MAX
+
 struct weir_policy;
 
 /* A limit, or one that an override has put in its place. */
@@ -41,6 +53,10 @@ struct weir_policy_plan {
 	struct weir_limit limit;
 	bool is_unlimited; /* it applies, and admits everything */
 	bool is_closed; /* it applies, and admits nothing: `limit` is 1 in its period, and what costs anything costs 2 */
+	enum weir_store_failure on_store_failure;
+	uint32_t local;       /* LOCAL: the plan of the limit for that case, which several may share; else NO_PLAN */
+	bool is_local;        /* it is such a plan itself, and applies to nothing else */
+	weir_ns store_budget; /* how long a decision waits for the store, at most; 0: the policy does not say */
 };
 
 /* That a limit applies to a request. */
@@ -133,8 +149,6 @@ struct weir_descriptor {
 	enum weir_unit unit; /* NONE: the policy tells the limit. Else the request does, and it is this: */
 	uint32_t requests_per_unit;
 };
-
-#define WEIR_POLICY_NO_PLAN UINT32_MAX
 
 /* What limit applies to a descriptor. */
 struct weir_descriptor_claim {

@@ -35,11 +35,17 @@ static void print_line(void *context, const char *line)
 static int check_file(const char *path)
 {
 	struct weir_policy *const policy = weir__policies_check(path, stderr);
+	uint32_t local = 0;
 
 	if (policy == NULL)
 		return FAILED;
-	printf("%s: good: limits: %u, with overrides: %u\n", path, weir_policy_limits(policy),
-	       weir_policy_plans(policy));
+	for (uint32_t i = 0; i < weir_policy_plans(policy); i++)
+		local += weir_policy_plan_of(policy, i)->is_local;
+	printf("%s: good: limits: %u, with overrides: %u", path, weir_policy_limits(policy),
+	       weir_policy_plans(policy) - local);
+	if (local > 0)
+		printf(", if a store fails: %u", local);
+	putchar('\n');
 	weir_policy_free(policy);
 	return DONE;
 }

@@ -52,6 +52,14 @@ static inline const struct weir_table_limit *weir__bound_limit(const struct weir
 	return limit;
 }
 
+/* The limit that decides when a plan's store fails. NULL: the plan has none for that. */
+static inline const struct weir_table_limit *weir__bound_local(const struct weir__bound *bound, uint32_t plan)
+{
+	const uint32_t local = bound->policy->plans[plan].local;
+
+	return local == WEIR_POLICY_NO_PLAN ? NULL : weir__bound_limit(bound, local);
+}
+
 /* The number of the plan of this name, or WEIR_POLICY_NO_PLAN. */
 uint32_t weir__bound_plan_named(const struct weir__bound *bound, const char *plan, size_t length);
 

@@ -615,11 +615,15 @@ static const struct weir__policy_limit *limit_of_plan(const struct weir_policy *
 static void describe(const struct weir__bound *bound, uint32_t plan, struct weir__guard_row *row)
 {
 	const struct weir_policy *const policy = bound->policy;
+	const struct weir_policy_plan *const what = weir_policy_plan_of(policy, plan);
 	const struct weir__policy_limit *limit;
 	size_t length = 0;
 
-	*row = (struct weir__guard_row){ .name = weir_policy_plan_of(policy, plan)->name,
-					 .limit = weir__bound_limit(bound, plan) };
+	*row = (struct weir__guard_row){ .name = what->name,
+					 .limit = weir__bound_limit(bound, plan),
+					 .on_store_failure = what->on_store_failure,
+					 .is_local = what->is_local,
+					 .store_budget = what->store_budget };
 	if (policy->n_limits == 0) /* a dialect that has plans alone */
 		return;
 	limit = limit_of_plan(policy, plan);

@@ -11,6 +11,9 @@ struct weir__guard_row {
 	const char *name;                     /* of the plan */
 	const struct weir_table_limit *limit; /* NULL: unlimited */
 	enum weir_mode mode;
+	enum weir_store_failure on_store_failure;
+	bool is_local;                  /* the limit for when a store fails */
+	weir_ns store_budget;           /* 0: the policy does not say */
 	char key[WEIR__GUARD_KEY_SIZE]; /* names of attributes, with commas; empty: one for all requests */
 };
 

@@ -252,7 +252,8 @@ static void read_limit(struct weir__policy_reading *reading, const struct weir__
 	const enum weir_unit unit = unit_of(word);
 	const uint64_t requests = read_requests(reading, map);
 	const struct weir__node *const at = member(map, "unit");
-	struct weir_policy_plan plan = { .is_unlimited = read_bool(reading, map, "unlimited") };
+	struct weir_policy_plan plan = { .is_unlimited = read_bool(reading, map, "unlimited"),
+					 .local = WEIR_POLICY_NO_PLAN };
 
 	if (plan.is_unlimited && unit != WEIR_UNIT_NONE)
 		weir__fault(reading->faults, at->at, "a unit, and unlimited: what is unlimited has no unit");

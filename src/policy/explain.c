@@ -3,7 +3,7 @@
 
 #include "policy/envoy.h"
 
-enum { LINE = 1024, SHOWN = 64 };
+enum { LINE = 1280, SHOWN = 64 };
 
 /* Text of a request may hold anything. */
 static void print_value(char *line, size_t size, struct weir__slice text)
@@ -67,6 +67,25 @@ static void print_key(const struct weir_policy *policy, const struct weir__polic
 	}
 }
 
+/* What decides when the store does not answer, as far as the policy says it. */
+static void print_failure(const struct weir_policy *policy, const struct weir_policy_plan *plan, char *line,
+			  size_t size)
+{
+	static const char *const words[] = { [WEIR_STORE_FAILURE_UNSET] = "",
+					     [WEIR_STORE_FAILURE_SHARE] = ", if the store fails a share of it",
+					     [WEIR_STORE_FAILURE_OPEN] = ", if the store fails open",
+					     [WEIR_STORE_FAILURE_CLOSED] = ", if the store fails closed",
+					     [WEIR_STORE_FAILURE_LOCAL] = ", if the store fails " };
+	char text[WEIR_LIMIT_TEXT_MAX] = "", budget[64] = "";
+
+	if (plan->on_store_failure == WEIR_STORE_FAILURE_LOCAL)
+		(void)weir_limit_print(&policy->plans[plan->local].limit, text);
+	if (plan->store_budget > 0)
+		(void)snprintf(budget, sizeof(budget), ", waits %llums for the store",
+			       (unsigned long long)plan->store_budget / 1000000);
+	(void)snprintf(line, size, "%s%s%s", words[plan->on_store_failure], text, budget);
+}
+
 static void explain_limit(const struct weir_policy *policy, uint32_t number, const struct weir__values *values,
 			  char *line, size_t size)
 {
@@ -75,7 +94,7 @@ static void explain_limit(const struct weir_policy *policy, uint32_t number, con
 	const struct weir_policy_plan *plan;
 	struct weir__override applies;
 	bool is_override;
-	char text[WEIR_LIMIT_TEXT_MAX], key[LINE / 2];
+	char text[WEIR_LIMIT_TEXT_MAX], key[LINE / 2], failure[2 * WEIR_LIMIT_TEXT_MAX];
 
 	if (condition) {
 		explain_failed(policy, condition, values, line, size);
@@ -97,9 +116,10 @@ static void explain_limit(const struct weir_policy *policy, uint32_t number, con
 	}
 	(void)weir_limit_print(&plan->limit, text);
 	print_key(policy, limit, values, key, sizeof(key));
-	(void)snprintf(line, size, "applies%s: %s%s%s, %s%s", applies.mode == WEIR_MODE_SHADOW ? " in shadow" : "",
+	print_failure(policy, plan, failure, sizeof(failure));
+	(void)snprintf(line, size, "applies%s: %s%s%s, %s%s%s", applies.mode == WEIR_MODE_SHADOW ? " in shadow" : "",
 		       plan->is_unlimited ? "unlimited" : text, is_override ? " by the override " : "",
-		       is_override ? plan->name : "", limit->n_parts ? "key " : "one for all requests", key);
+		       is_override ? plan->name : "", limit->n_parts ? "key " : "one for all requests", key, failure);
 }
 
 void weir_policy_explain(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,

@@ -12,7 +12,7 @@ enum {
 	WEIR__PLAN_NAME_MAX = 63,
 	WEIR__LIMIT_NAME_MAX = 40,
 	WEIR__LIMITS_MAX = 1 << 20,
-	WEIR__NO_PLAN = UINT32_MAX,
+	WEIR__NO_PLAN = WEIR_POLICY_NO_PLAN,
 	/* What the key of an address is cut to, unless told otherwise: a subscriber has at least a /64 of IPv6. */
 	WEIR__BITS_V4 = 32,
 	WEIR__BITS_V6 = 64,

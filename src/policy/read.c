@@ -300,9 +300,10 @@ static void check_override(const struct weir__policy_reading *reading, const str
 static void read_override(struct weir__policy_reading *reading, const struct weir__policy_limit *limit,
 			  const struct weir__node *node, struct weir__rule *rule, struct weir__override *instead)
 {
-	static const char *const keys[] = { "when", "limit", "mode", NULL };
+	static const char *const keys[] = { "when", "limit", "mode", "on_store_failure", "store_budget", NULL };
 	const struct weir__node *when, *text, *mode;
-	char apart[1024];
+	struct weir__slice apart;
+	char room[1024];
 
 	*instead = (struct weir__override){ WEIR__NO_PLAN, limit->mode };
 	if (!weir__node_check_keys(reading->faults, node, "an override", keys))
@@ -317,12 +318,12 @@ static void read_override(struct weir__policy_reading *reading, const struct wei
 	if (text == NULL && mode == NULL)
 		weir__fault(reading->faults, node->at, "an override has a limit, a mode, or both");
 	instead->mode = weir__policy_read_mode(reading->faults, mode, limit->mode);
+	apart = (struct weir__slice){ room, when ? describe(when, room, sizeof(room), 0) : 0 };
 	if (when && text && weir__node_text(reading->faults, text, "limit"))
 		instead->plan = weir__policy_read_plan(
-			reading,
-			weir__policy_plan_name(reading, limit->name,
-					       (struct weir__slice){ apart, describe(when, apart, sizeof(apart), 0) }),
-			text->text, (struct weir__mark){ text->at.line, text->at.column + text->is_quoted });
+			reading, weir__policy_plan_name(reading, limit->name, apart), text->text,
+			(struct weir__mark){ text->at.line, text->at.column + text->is_quoted });
+	weir__policy_read_failure(reading, node, limit, instead->plan, apart);
 }
 
 static void read_overrides(struct weir__policy_reading *reading, const struct weir__node *list,
@@ -398,13 +399,23 @@ static void read_name(const struct weir__policy_reading *reading, const struct w
 static void read_limit(struct weir__policy_reading *reading, const struct weir__node *node,
 		       struct weir__policy_limit *limit, struct weir__rule *rule)
 {
-	static const char *const keys[] = { "name",      "limit",          "key", "match", "cost", "mode",
-					    "overrides", "overrides_from", NULL };
+	static const char *const keys[] = { "name",
+					    "limit",
+					    "key",
+					    "match",
+					    "cost",
+					    "mode",
+					    "overrides",
+					    "overrides_from",
+					    "on_store_failure",
+					    "store_budget",
+					    NULL };
 	const struct weir__node *match, *text;
 	const uint32_t before = reading->faults->n;
 
 	limit->at = node->at;
 	limit->file = reading->faults->file;
+	limit->plan = WEIR__NO_PLAN;
 	if (!weir__node_check_keys(reading->faults, node, "a limit", keys))
 		return;
 	read_name(reading, node, weir__node_member(node, "name"), limit);
@@ -421,6 +432,7 @@ static void read_limit(struct weir__policy_reading *reading, const struct weir__
 		limit->plan = weir__policy_read_plan(
 			reading, limit->name, text->text,
 			(struct weir__mark){ text->at.line, text->at.column + text->is_quoted });
+	weir__policy_read_failure(reading, node, limit, limit->plan, weir__slice_of(""));
 	if (reading->faults->n == before || weir__node_member(node, "overrides"))
 		read_overrides(reading, weir__node_member(node, "overrides"), weir__node_member(node, "overrides_from"),
 			       limit, rule);
@@ -555,8 +567,8 @@ struct documents {
 static void begin_part(struct weir__policy_reading *reading, const struct weir__policy_part *part)
 {
 	reading->faults->file = part->file ? part->file : "policy";
-	reading->folder = part->file;
-	reading->folder_length = folder_of(part->file);
+	reading->folder = part->is_text ? NULL : part->file;
+	reading->folder_length = folder_of(reading->folder);
 }
 
 static uint64_t read_documents(struct weir__policy_reading *reading, const struct weir__policy_part *parts, size_t n,
@@ -644,7 +656,7 @@ int weir_policy_read(const char *text, size_t length, const char *name, weir_pol
 		     struct weir_policy **ret_policy)
 {
 	struct weir__faults faults = { name ? name : "policy", report, context, 0 };
-	const struct weir__policy_part part = { { text, length }, name };
+	const struct weir__policy_part part = { .text = { text, length }, .file = name };
 
 	*ret_policy = weir__policy_of_parts(&part, 1, &faults, false);
 	return *ret_policy ? WEIR_OK : WEIR_ERR_SYNTAX;

@@ -48,6 +48,15 @@ uint32_t weir__policy_add_plan(struct weir__policy_reading *reading, const struc
 struct weir__slice weir__policy_plan_name(const struct weir__policy_reading *reading, struct weir__slice limit,
 					  struct weir__slice apart);
 
+/* read_failure.c: what the map of a limit or override says of a store that fails, for the plan that it has, or NO_PLAN if that
+ * could not be read. What an override does not say is as the limit says it. `apart` is what sets its name apart. */
+void weir__policy_read_failure(struct weir__policy_reading *reading, const struct weir__node *map,
+			       const struct weir__policy_limit *limit, uint32_t plan, struct weir__slice apart);
+
+/* The same of an override that says nothing of it. */
+void weir__policy_inherit_failure(struct weir__policy_reading *reading, const struct weir__policy_limit *limit,
+				  uint32_t plan);
+
 /* Reads `mode`; what it says, or `otherwise` if it says nothing. */
 enum weir_mode weir__policy_read_mode(struct weir__faults *faults, const struct weir__node *node,
 				      enum weir_mode otherwise);
@@ -66,6 +75,7 @@ enum { WEIR__POLICY_FILES_MAX = 256 };
 struct weir__policy_part {
 	struct weir__slice text;
 	const char *file; /* NULL: it is none, and may name none */
+	bool is_text;     /* `file` is only what messages call it: as NULL */
 };
 
 /* One policy of all files; NULL: something was reported. With `has_others`, keys at their tops that a policy has not are

@@ -95,5 +95,7 @@ uint32_t weir__policy_read_plan(struct weir__policy_reading *reading, struct wei
 		weir__fault(reading->faults, at, "limit '%.80s': %s", text.at, why.text);
 		return WEIR__NO_PLAN;
 	}
-	return weir__policy_add_plan(reading, &(struct weir_policy_plan){ .name = name.at, .limit = limit }, at);
+	return weir__policy_add_plan(
+		reading, &(struct weir_policy_plan){ .name = name.at, .limit = limit, .local = WEIR_POLICY_NO_PLAN },
+		at);
 }

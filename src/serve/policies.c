@@ -10,7 +10,9 @@
 #include "guard/guard.h"
 #include "os/loop.h"
 #include "os/text_file.h"
+#include "serve/policy_copy.h"
 #include "serve/policy_errands.h"
+#include "serve/policy_far.h"
 #include "serve/policy_shown.h"
 #include "serve/policy_source.h"
 
@@ -49,6 +51,7 @@ struct weir__policies {
 	struct weir__settings *said;    /* and says now */
 	uint64_t differences;           /* of the two, that were told: a bit for each */
 	struct weir_policy *first;      /* until there is a guard */
+	char *copy;                     /* where each good version of a server's is written; NULL: nowhere */
 	uint64_t plans_set;
 	struct identity current;
 	bool is_put;    /* in force is one that came with a request; `current` is what the source last had */
@@ -271,7 +274,8 @@ static struct weir__policies *new_of_path(const char *path, bool has_settings, F
 	policies->errors = errors;
 	policies->started = calloc(1, sizeof(*policies->started));
 	policies->said = calloc(1, sizeof(*policies->said));
-	policies->source = weir__policy_source_of_path(path);
+	policies->source = weir__policy_far_is(path) ? weir__policy_source_of_url(path, errors) :
+						       weir__policy_source_of_path(path);
 	policies->errands = weir__policy_errands_new();
 	policies->shown = weir__policy_shown_new();
 	(void)pthread_mutex_init(&policies->lock, NULL);
@@ -279,6 +283,43 @@ static struct weir__policies *new_of_path(const char *path, bool has_settings, F
 		return policies;
 	weir__policies_free(policies);
 	return NULL;
+}
+
+/* That it cannot be written is told; the policy is as good without. */
+static void keep_copy(struct weir__policies *policies, const struct weir__policy_version *version)
+{
+	const int error = policies->copy ? weir__policy_copy_write(policies->copy, version) : 0;
+
+	if (error != 0)
+		fprintf(policies->errors, "weir serve: %s: %s: there is no copy of this policy\n", policies->copy,
+			strerror(error));
+}
+
+/* The last good one of a source that has none now. It is taken for the source's: that may have the same again. */
+static struct weir_policy *read_copy(struct weir__policies *policies, struct weir__faults *faults)
+{
+	struct weir__policy_version version;
+	struct weir_policy *policy = NULL;
+
+	const int error = weir__policy_copy_read(policies->copy, &version);
+
+	if (error != 0) {
+		faults->file = policies->copy;
+		weir__fault(faults, (struct weir__mark){ 1, 1 }, "%s; there is no copy to begin with", strerror(error));
+		return NULL;
+	}
+	policy = compile(policies, &version, faults);
+	if (policy) {
+		const char *const path = version.parts[0].file;
+
+		version.parts[0].file = policies->source->name;
+		policies->current = identify(&version, policy);
+		show(policies, &version);
+		version.parts[0].file = path;
+		fprintf(policies->errors, "weir serve: the policy is that of %s, the last good one\n", policies->copy);
+	}
+	weir__policy_version_free(&version);
+	return policy;
 }
 
 static struct weir_policy *read_first(struct weir__policies *policies, struct weir__faults *faults)
@@ -292,13 +333,15 @@ static struct weir_policy *read_first(struct weir__policies *policies, struct we
 	if (policy) {
 		policies->current = identify(&version, policy);
 		show(policies, &version);
+		keep_copy(policies, &version);
 	}
 	weir__policy_version_free(&version);
 	return policy;
 }
 
-/* The first version, with all that is wrong told. */
-static bool load_first(struct weir__policies *policies)
+/* A first version, with all that is wrong told. */
+static bool load(struct weir__policies *policies,
+		 struct weir_policy *(*read)(struct weir__policies *policies, struct weir__faults *faults))
 {
 	struct weir__faults faults = { .file = "policy", .report = add_line };
 	struct report report;
@@ -306,12 +349,21 @@ static bool load_first(struct weir__policies *policies)
 	if (!report_init(&report))
 		return false;
 	faults.context = &report;
-	policies->first = read_first(policies, &faults);
+	policies->first = read(policies, &faults);
 	if (policies->first == NULL || faults.n > 0)
 		print_report(&report, &faults, policies->errors);
+	if (policies->first == NULL) {
+		policies->info.failures++;
+		memcpy(policies->info.last_error, report.first, sizeof(report.first));
+	}
 	report_fini(&report);
 	*policies->started = *policies->said;
 	return policies->first != NULL;
+}
+
+static bool load_first(struct weir__policies *policies)
+{
+	return load(policies, read_first) || (policies->copy && load(policies, read_copy));
 }
 
 bool weir__policies_is_set(const struct weir__settings *settings)
@@ -330,6 +382,8 @@ struct weir__policies *weir__policies_new(const struct weir__settings *settings)
 		return NULL;
 	}
 	policies->plans_set = settings->plans;
+	if (settings->policy_copy[0] != '\0')
+		policies->copy = strdup(settings->policy_copy);
 	if (load_first(policies))
 		return policies;
 	weir__policies_free(policies);
@@ -430,6 +484,7 @@ static bool change(struct weir__policies *policies, const struct weir__policy_ve
 	policies->current = identity;
 	policies->is_put = false;
 	show(policies, version);
+	keep_copy(policies, version);
 	if (policies->has_settings)
 		tell_differences(policies, version->parts[0].file);
 	return true;
@@ -475,7 +530,7 @@ static void look(struct weir__policies *policies, bool is_asked)
 static void note_put(void *policies_, const char *text, size_t length, uint64_t version)
 {
 	struct weir__policies *const policies = policies_;
-	struct weir__policy_part part = { { text, length }, "body" };
+	struct weir__policy_part part = { .text = { text, length }, .file = "body" };
 
 	policies->is_put = true;
 	weir__policy_shown_set(policies->shown, &(struct weir__policy_version){ &part, 1 }, version, true, NULL);
@@ -603,6 +658,7 @@ void weir__policies_free(struct weir__policies *policies)
 	if (policies->source)
 		policies->source->free(policies->source);
 	forget(&policies->current);
+	free(policies->copy);
 	free(policies->started);
 	free(policies->said);
 	(void)pthread_mutex_destroy(&policies->lock);

@@ -209,7 +209,9 @@ static struct side *find_side(const struct comparison *comparison, const char *n
 
 static uint64_t rest_of(const struct weir__guard_row *row)
 {
-	return weir__policy_hash((uint64_t)row->mode, row->key, strlen(row->key));
+	const uint64_t what[] = { (uint64_t)row->mode, (uint64_t)row->on_store_failure, row->store_budget };
+
+	return weir__policy_hash(weir__policy_hash(0, what, sizeof(what)), row->key, strlen(row->key));
 }
 
 static bool is_same_limit(const struct weir__guard_row *row, const struct weir_policy_plan *plan)
@@ -283,7 +285,7 @@ static bool replace(struct weir_guard *guard, struct weir_table *table, struct w
 static struct weir_policy *read_policy(struct weir__policy_errand *errand)
 {
 	struct weir__faults faults = { .file = "policy", .report = add_fault, .context = &errand->outcome };
-	const struct weir__policy_part part = { { errand->text, errand->length }, NULL };
+	const struct weir__policy_part part = { .text = { errand->text, errand->length } };
 	struct weir_policy *const policy = weir__policy_of_parts(&part, 1, &faults, false);
 
 	if (policy && !weir__policy_has_limits(policy, &faults)) {

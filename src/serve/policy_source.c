@@ -67,7 +67,7 @@ static bool add_file(struct weir__faults *faults, char *name, struct weir__polic
 		free(name);
 		return false;
 	}
-	version->parts[version->n++] = (struct weir__policy_part){ { text, length }, name };
+	version->parts[version->n++] = (struct weir__policy_part){ .text = { text, length }, .file = name };
 	return true;
 }
 

@@ -12,8 +12,9 @@ struct weir__policy_version {
 };
 
 struct weir__policy_source {
-	int descriptor; /* readable: see take; -1: none */
-	bool is_blind;  /* the descriptor does not tell everything, so look from time to time */
+	int descriptor;   /* readable: see take; -1: none */
+	const char *name; /* what messages call the version of a server; NULL: it is in files */
+	bool is_blind;    /* the descriptor does not tell everything, so look from time to time */
 
 	/* What there is now. False: it cannot be read, and why was reported. */
 	bool (*read)(struct weir__policy_source *source, struct weir__faults *faults,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/notation.h"
+#include "serve/policy_far.h"
 
 #define PLACE(member) offsetof(struct weir__settings, member)
 #define GIB (UINT64_C(1) << 30)
@@ -58,8 +59,12 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "holds", WEIR__SETTING_COUNT, 1, 16777216, "65536", PLACE(holds), "N",
 	  "Holds at the same time, at most. Beyond it new ones are refused.", NULL },
 	{ "policy", WEIR__SETTING_TEXT, 0, 0, "", PLACE(policy), "PATH",
-	  "A file of limits, or a directory: then all *.yaml of it, in the order of their names, are one policy. It is "
+	  "A file of limits, or a directory: then all *.yaml of it, in the order of their names, are one policy. Or the URL "
+	  "of a key that has such a file: etcd://HOST:PORT/KEY or redis://HOST:PORT/0?policy_key=KEY. It is "
 	  "read again whenever it changes. Without it, limits and attributes may be in the file of settings.", NULL },
+	{ "policy_copy", WEIR__SETTING_TEXT, 0, 0, "", PLACE(policy_copy), "PATH",
+	  "A file to which each good policy of etcd or Redis is written. The server starts by it while they are out of "
+	  "reach, or have nothing that is right.", NULL },
 	{ "plans", WEIR__SETTING_COUNT, 0, 1000000, "0", PLACE(plans), "N",
 	  "Limits and overrides that policies may ever have had since the table was made, at most: 2 KiB each. 0 is "
 	  "enough for the policy at the start and as many again, at least 1024. A table that stays needs a number that "
@@ -424,6 +429,10 @@ size_t weir__settings_show(const struct weir__settings *settings, const struct w
 	case WEIR__SETTING_USERS:
 		return weir__settings_show_users(value, ret_text);
 	case WEIR__SETTING_TEXT:
+		if (weir__policy_far_is(value)) {
+			weir__policy_far_show(value, ret_text, WEIR__SETTING_SHOWN);
+			return strlen(ret_text);
+		}
 		return (size_t)snprintf(ret_text, WEIR__SETTING_SHOWN, "%s", (const char *)value);
 	case WEIR__SETTING_CHOICE:
 		word = choice_of(setting, *(const uint64_t *)value, &length);
@@ -578,10 +587,27 @@ static void find_config(struct weir__settings *settings, int argc, char **argv)
 				     WEIR__SETTING_TEXT_SIZE - 1);
 }
 
+static void check_policy(struct weir__settings *settings)
+{
+	const bool is_far = weir__policy_far_is(settings->policy);
+	char shown[WEIR__SETTING_SHOWN];
+	struct weir_message why;
+
+	if (is_far && weir__policy_far_check(settings->policy, &why) != WEIR_OK) {
+		weir__policy_far_show(settings->policy, shown, sizeof(shown));
+		weir__settings_fault(settings, weir__settings_place(settings, "policy"), "policy", "\"%s\": %s", shown,
+				     why.text);
+	}
+	if (settings->policy_copy[0] != '\0' && !is_far)
+		weir__settings_fault(settings, weir__settings_place(settings, "policy_copy"), "policy_copy",
+				     "it is for a policy of etcd or Redis, and the policy is none; leave it out");
+}
+
 static void check_together(struct weir__settings *settings)
 {
 	static const char *const names[] = { "shared", "file" };
 
+	check_policy(settings);
 	if (settings->policy[0] != '\0' && settings->has_policy)
 		weir__settings_fault(settings, weir__settings_place(settings, "policy"), "policy",
 				     "there are limits or attributes in %s, too; leave one out", settings->config);

@@ -62,6 +62,11 @@ static inline void check_plans(const struct weir_policy *policy)
 
 		require(strlen(plan->name) >= 1 && strlen(plan->name) <= 63, "a name that is too long, or none");
 		require(plan->limit.count > 0 && plan->limit.period > 0, "a limit that cannot be");
+		if (plan->on_store_failure == WEIR_STORE_FAILURE_LOCAL)
+			require(plan->local < n && weir_policy_plan_of(policy, plan->local)->is_local,
+				"a limit for when a store fails that is none");
+		else
+			require(plan->local == WEIR_POLICY_NO_PLAN, "a limit that nothing decides by");
 		for (uint32_t j = 0; j < i; j++)
 			require(strcmp(plan->name, weir_policy_plan_of(policy, j)->name) != 0, "two plans of one name");
 	}

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "../policy/policies.h"
+#include "guard/bound.h"
+#include "guard/guard.h"
 
 static const weir_ns start = UINT64_C(1700000000000000000);
 
@@ -132,4 +134,64 @@ static void called_by_its_name(void)
 	weir_table_free(table);
 }
 
-TESTS(TEST(row_by_row), TEST(gone_and_back), TEST(called_by_its_name))
+/* How many of ten requests. */
+static unsigned admitted(struct weir_table *table, const struct weir_table_limit *limit)
+{
+	unsigned n = 0;
+
+	for (int i = 0; i < 10; i++)
+		n += weir_table_allow(table, limit, "ann", 3, start, 1);
+	return n;
+}
+
+/* The limit for a store that fails is beside the other one, in the same table, with state of its own. */
+static void limit_for_a_store_that_fails(void)
+{
+	const struct weir_table_options options = { .size_bytes = weir_table_size(1000, 0), .made_at = start };
+	struct weir__bound *bound, *next;
+	struct weir_table *table;
+	struct weir_message why;
+
+	CHECK(weir_table_new(&options, &table, &why) == WEIR_OK);
+	CHECK(weir__bound_new(table,
+			      policy_of_limit("{name: a, key: user, limit: 2/min, on_store_failure: {local: 5/min},"
+					      " overrides: [{when: {plan: x}, limit: 3/min},"
+					      " {when: {plan: y}, limit: 4/min, on_store_failure: open}]}"),
+			      start, &bound, &why) == WEIR_OK);
+	weir__bound_settle_all(table, bound, start);
+	CHECK(weir__bound_local(bound, 0) == weir__bound_limit_named(bound, "a~local", 7));
+	CHECK(weir__bound_local(bound, weir__bound_plan_named(bound, "a|plan=x", 8)) == weir__bound_local(bound, 0));
+	CHECK(weir__bound_local(bound, weir__bound_plan_named(bound, "a|plan=y", 8)) == NULL);
+	CHECK_EQ(admitted(table, weir__bound_limit(bound, 0)), 2);
+	CHECK_EQ(admitted(table, weir__bound_local(bound, 0)), 5);
+	CHECK(weir__bound_new(
+		      table,
+		      policy_of_limit("{name: a, key: user, limit: 2/min, on_store_failure: {local: 60/min burst 9}}"),
+		      start, &next, &why) == WEIR_OK);
+	weir__bound_settle_all(table, next, start);
+	CHECK(weir__bound_local(next, 0) == weir__bound_local(bound, 0));
+	CHECK(weir_table_limit_limit(weir__bound_local(next, 0)).burst == 9);
+	CHECK_EQ(admitted(table, weir__bound_local(next, 0)), 0);
+	weir__bound_free(bound);
+	weir__bound_free(next);
+	weir_table_free(table);
+}
+
+static void limit_for_a_store_that_fails_changed_live(void)
+{
+	struct weir_table *table;
+	struct weir_guard *const guard = guard_of(
+		"{name: a, key: user, limit: 2/min, on_store_failure: {local: 5/min}}", &table);
+	const struct weir_limit to = weir_limit_of(WEIR_TOKEN_BUCKET, 7, UINT64_C(60000000000));
+	struct weir_message why;
+
+	CHECK(weir_guard_change_limit(guard, "a~local", &to, start, &why) == WEIR_OK);
+	CHECK_EQ(weir_table_limit_limit(weir__guard_limit(guard, "a~local", 7)).count, 7);
+	change(guard, "{name: a, key: user, limit: 2/min, on_store_failure: closed}");
+	CHECK(weir_guard_change_limit(guard, "a~local", &to, start, &why) == WEIR_ERR_LIMIT);
+	weir_guard_free(guard);
+	weir_table_free(table);
+}
+
+TESTS(TEST(row_by_row), TEST(gone_and_back), TEST(called_by_its_name), TEST(limit_for_a_store_that_fails),
+      TEST(limit_for_a_store_that_fails_changed_live))

@@ -18,7 +18,7 @@ weir.py and the shared library that lies next to LIBRARY.a.
 A block after <!-- file: PATH --> is that file, from its first line to its last.
 
 The blocks of a page run in their order. Shared memory that one leaves for the next is named guide-shop: that is another
-name in each run, so that two at once do not meet."""
+name in each run, so that two at once do not meet. For the same reason 127.0.0.1:2379 and 127.0.0.1:2380 are other ports."""
 
 import os
 import re
@@ -28,11 +28,27 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/serve"))
+from visitor import free_port
+
 TIMEOUT_S = 20
 NOT_RUN = "# not run"
 SHARED, SHARED_HERE = "guide-shop", f"guide-shop-{os.getpid()}"
+HERE = {SHARED: SHARED_HERE} | {f"127.0.0.1:{port}": f"127.0.0.1:{free_port()}" for port in (2379, 2380)}
 MARK = re.compile(r"<!--\s*(compile|run|output|file):\s*(\S+)\s*-->\s*$")
 FENCE = re.compile(r"\s*(`{3,}|~{3,})\s*(\w*)")
+
+
+def in_this_run(text):
+    for name, here in HERE.items():
+        text = text.replace(name, here)
+    return text
+
+
+def as_documented(text):
+    for name, here in HERE.items():
+        text = text.replace(here, name)
+    return text
 
 
 class Block:
@@ -93,7 +109,7 @@ def execute(command, where, what, environment):
                                 stderr=subprocess.STDOUT, timeout=TIMEOUT_S, text=True, errors="replace", check=False)
     except subprocess.TimeoutExpired:
         return "", 0, [f"{where}: {what}: still running after {TIMEOUT_S} s"]
-    output = result.stdout.replace(SHARED_HERE, SHARED)
+    output = as_documented(result.stdout)
     if result.returncode < 0 or result.returncode >= 126:
         return "", 0, [f"{where}: {what}: ended with status {result.returncode}\n{output}"]
     return output, result.returncode, []
@@ -119,14 +135,14 @@ def run_console(block, environment):
             continue
         ran += 1
         where = block.at(offset)
-        output, _, wrong = execute(["bash", "-c", command.replace(SHARED, SHARED_HERE)], where, command, environment)
+        output, _, wrong = execute(["bash", "-c", in_this_run(command)], where, command, environment)
         faults += wrong or compare(where, command, wanted, output)
     return ran, faults
 
 
 def run_program(block, outputs, library, environment):
     name = block.mark[1]
-    source = "\n".join(block.lines).replace(SHARED, SHARED_HERE) + "\n"
+    source = in_this_run("\n".join(block.lines)) + "\n"
     whole = re.search(r"\bmain\s*\(", source)
     with tempfile.TemporaryDirectory() as scratch:
         program = os.path.join(scratch, "program")

@@ -163,7 +163,7 @@ static void mistakes_are_all_told(void)
 	CHECK_TEXT(
 		reported,
 		"p.yaml:18:1: 'speed' is nothing that a policy has: limits, attributes\n"
-		"p.yaml:4:5: 'rate' is nothing that a limit has: name, limit, key, match, cost, mode, overrides, overrides_from\n"
+		"p.yaml:4:5: 'rate' is nothing that a limit has: name, limit, key, match, cost, mode, overrides, overrides_from, on_store_failure, store_budget\n"
 		"p.yaml:2:11: 'a b': a name has 1 to 40 letters, digits and -_./:\n"
 		"p.yaml:3:16: limit '100/fortnight': at 4: \"fortnight\": unknown period; use ns, us, ms, s, min, hour or day, as in 10/30s\n"
 		"p.yaml:7:11: mode 'on'; it is enforce, shadow or off\n"
@@ -179,6 +179,134 @@ static void mistakes_are_all_told(void)
 		"p.yaml:13:77: this override can never match: number 3 before it matches whenever it would\n"
 		"p.yaml:17:17: this override can never match: the limit does not apply to such requests\n"
 		"p.yaml:10:5: the name 'b' again; it was given in line 5\n");
+}
+
+/* "share 5ms", "local 9/s 0ms" and the like, of the plan that applies. */
+static const char *failure_of(const struct weir_policy *policy, const char *const *words)
+{
+	static const char *const failures[] = { "unset", "share", "open", "closed", "local" };
+	static struct weir_policy_answer answer;
+	static char text[256];
+	struct weir_attribute attributes[WORDS_MAX];
+	const size_t n = attributes_of(words, attributes);
+	const struct weir_policy_plan *plan, *local;
+	char limit[WEIR_LIMIT_TEXT_MAX] = "";
+	struct weir_message why;
+
+	if (weir_policy_match(policy, attributes, n, 1, &answer, &why) != WEIR_OK || answer.n != 1)
+		return "not one claim";
+	plan = weir_policy_plan_of(policy, answer.claims[0].plan);
+	local = weir_policy_plan_of(policy, plan->local);
+	CHECK((plan->on_store_failure == WEIR_STORE_FAILURE_LOCAL) == (local != NULL));
+	CHECK(!plan->is_local && (local == NULL || local->is_local));
+	if (local)
+		(void)weir_limit_print(&local->limit, limit);
+	(void)sprintf(text, "%s%s%s%s%s %dms", failures[plan->on_store_failure], local ? " " : "",
+		      local ? local->name : "", local ? ": " : "", limit, (int)(plan->store_budget / 1000000));
+	return text;
+}
+
+/* The line of the one that applies. */
+static const char *explanation_of(const struct weir_policy *policy, const char *const *words)
+{
+	struct weir_attribute attributes[WORDS_MAX];
+	const size_t n = attributes_of(words, attributes);
+	char *at;
+
+	reported[0] = '\0';
+	weir_policy_explain(policy, attributes, n, report_into, NULL);
+	at = strstr(reported, ": applies");
+	if (at == NULL)
+		return "nothing applies";
+	at[strcspn(at, "\n") + 1] = '\0';
+	while (at > reported && at[-1] != '\n')
+		at--;
+	return at;
+}
+
+static void stores_that_fail(void)
+{
+	struct weir_policy *const policy = policy_of(
+		"limits:\n"
+		"  - {name: unset, match: {l: unset}, limit: 1/s}\n"
+		"  - {name: share, match: {l: share}, limit: 1/s, on_store_failure: share, store_budget: 5ms}\n"
+		"  - {name: open, match: {l: open}, limit: 1/s, on_store_failure: open, store_budget: 10s}\n"
+		"  - {name: closed, match: {l: closed}, limit: 1/s, on_store_failure: 'closed'}\n"
+		"  - name: local\n"
+		"    match: {l: local}\n"
+		"    limit: 1/s\n"
+		"    on_store_failure: {local: 2/s burst 3}\n"
+		"    store_budget: 7ms\n"
+		"    overrides:\n"
+		"      - {when: {o: as-it}, limit: 4/s}\n"
+		"      - {when: {o: mode}, mode: shadow}\n"
+		"      - {when: {o: open}, limit: 5/s, on_store_failure: open}\n"
+		"      - {when: {o: budget}, limit: 6/s, store_budget: 1s}\n"
+		"      - {when: {o: own}, limit: 7/s, on_store_failure: {local: 8/s}}\n");
+
+	CHECK_TEXT(reported, "");
+	if (policy == NULL)
+		return;
+	CHECK_EQ(weir_policy_plans(policy), 11);
+	CHECK_TEXT(failure_of(policy, WORDS("l=unset")), "unset 0ms");
+	CHECK_TEXT(failure_of(policy, WORDS("l=share")), "share 5ms");
+	CHECK_TEXT(failure_of(policy, WORDS("l=open")), "open 10000ms");
+	CHECK_TEXT(failure_of(policy, WORDS("l=closed")), "closed 0ms");
+	CHECK_TEXT(failure_of(policy, WORDS("l=local")), "local local~local: 2/s burst 3 7ms");
+	CHECK_TEXT(failure_of(policy, WORDS("l=local", "o=as-it")), "local local~local: 2/s burst 3 7ms");
+	CHECK_TEXT(failure_of(policy, WORDS("l=local", "o=mode")), "local local~local: 2/s burst 3 7ms");
+	CHECK_TEXT(failure_of(policy, WORDS("l=local", "o=open")), "open 7ms");
+	CHECK_TEXT(failure_of(policy, WORDS("l=local", "o=budget")), "local local~local: 2/s burst 3 1000ms");
+	CHECK_TEXT(failure_of(policy, WORDS("l=local", "o=own")), "local local~local|o=own: 8/s 7ms");
+	CHECK_TEXT(explanation_of(policy, WORDS("l=unset")), "unset: applies: 1/s, one for all requests\n");
+	CHECK_TEXT(
+		explanation_of(policy, WORDS("l=share")),
+		"share: applies: 1/s, one for all requests, if the store fails a share of it, waits 5ms for the store\n");
+	CHECK_TEXT(explanation_of(policy, WORDS("l=closed")),
+		   "closed: applies: 1/s, one for all requests, if the store fails closed\n");
+	CHECK_TEXT(
+		explanation_of(policy, WORDS("l=local", "o=own")),
+		"local: applies: 7/s by the override local|o=own, one for all requests, if the store fails 8/s, waits 7ms "
+		"for the store\n");
+	weir_policy_free(policy);
+}
+
+static void mistakes_about_stores_are_all_told(void)
+{
+	CHECK(policy_of("limits:\n"
+			"  - {name: a, limit: 1/s, on_store_failure: maybe, store_budget: 5us}\n"
+			"  - {name: b, limit: 1/fortnight, on_store_failure: {local: 0/s}, store_budget: 11s}\n"
+			"  - name: c\n"
+			"    limit: 1/s\n"
+			"    on_store_failure: {share: true}\n"
+			"    store_budget: [5ms]\n"
+			"    overrides:\n"
+			"      - {when: {p: x}, mode: off, on_store_failure: open}\n"
+			"      - {when: {p: y}, limit: 1/s, on_store_failure: {local: 1/x}}\n"
+			"      - {when: {p: z}, limit: 1/s, on_store_failure: [open], store_budget: 0ms}\n"
+			"      - {when: {p: w}, mode: off, store_budget: 5ms}\n"
+			"  - {name: d, on_store_failure: {local: '1/x'}}\n") == NULL);
+	CHECK_TEXT(
+		reported,
+		"p.yaml:2:45: on_store_failure 'maybe'; it is share, open, closed, or {local: 200/s burst 400}\n"
+		"p.yaml:2:66: store_budget '5us'; it is a time from 1ms to 10s, such as 5ms\n"
+		"p.yaml:3:24: limit '1/fortnight': at 2: \"fortnight\": unknown period; use ns, us, ms, s, min, hour "
+		"or day, as in 10/30s\n"
+		"p.yaml:3:61: limit '0/s': a count of 0: a rate needs 1 or more\n"
+		"p.yaml:3:81: store_budget '11s'; it is a time from 1ms to 10s, such as 5ms\n"
+		"p.yaml:6:24: 'share' is nothing that on_store_failure has: local\n"
+		"p.yaml:6:23: on_store_failure has no local limit; it is share, open, closed, or {local: 200/s burst 400}\n"
+		"p.yaml:7:19: a list; store_budget is a text\n"
+		"p.yaml:9:35: on_store_failure goes with a limit, and there is none beside it\n"
+		"p.yaml:10:64: limit '1/x': at 2: \"x\": unknown period; use ns, us, ms, s, min, hour or day, as in "
+		"10/30s\n"
+		"p.yaml:11:54: a list; on_store_failure: it is share, open, closed, or {local: 200/s burst 400}\n"
+		"p.yaml:11:76: store_budget '0ms'; it is a time from 1ms to 10s, such as 5ms\n"
+		"p.yaml:12:35: store_budget goes with a limit, and there is none beside it\n"
+		"p.yaml:13:5: a limit says how much: limit: 100/s burst 200\n"
+		"p.yaml:13:15: on_store_failure goes with a limit, and there is none beside it\n"
+		"p.yaml:13:44: limit '1/x': at 2: \"x\": unknown period; use ns, us, ms, s, min, hour or day, as in "
+		"10/30s\n");
 }
 
 static void sixteen_at_most(void)
@@ -210,13 +338,15 @@ static void entries_of_a_file(void)
 	fclose(file);
 	(void)sprintf(path, "%s/p.yaml", folder);
 	file = fopen(path, "w");
-	fputs("limits:\n  - {name: a, key: api_key, limit: 1/s, overrides_from: customers.csv}\n", file);
+	fputs("limits:\n  - {name: a, key: api_key, limit: 1/s, on_store_failure: {local: 9/s}, overrides_from: customers.csv}\n",
+	      file);
 	fclose(file);
 	reported[0] = '\0';
 	CHECK(weir_policy_load(path, report_into, NULL, &policy) == WEIR_OK);
 	CHECK_TEXT(reported, "");
 	if (policy) {
-		CHECK_EQ(weir_policy_plans(policy), 3);
+		CHECK_EQ(weir_policy_plans(policy), 4);
+		CHECK_TEXT(failure_of(policy, WORDS("api_key=ann")), "local a~local: 9/s 0ms");
 		CHECK_TEXT(applies(policy, WORDS("api_key=ann")), "a|=1000/s burst 2000:enforce:ann:1");
 		CHECK_TEXT(applies(policy, WORDS("api_key=dora")), "a|=1000/s burst 2000:enforce:dora:1");
 		CHECK_TEXT(applies(policy, WORDS("api_key=b,\"b")), "");
@@ -259,4 +389,5 @@ static void explained(void)
 }
 
 TESTS(TEST(the_example), TEST(keys_are_in_one_form), TEST(conditions_of_all_kinds), TEST(mistakes_are_all_told),
-      TEST(sixteen_at_most), TEST(entries_of_a_file), TEST(explained))
+      TEST(stores_that_fail), TEST(mistakes_about_stores_are_all_told), TEST(sixteen_at_most), TEST(entries_of_a_file),
+      TEST(explained))

@@ -69,6 +69,11 @@ VALID = [
     of(limit(overrides=[{"when": {"plan": "gold"}, "limit": "20/s"}, {"when": {"plan": "x"}, "mode": "off"}])),
     of(limit(overrides=[{"when": {"ip": "10.0.0.0/8"}, "limit": "20/s", "mode": "shadow"}])),
     of(limit(match={"plan": "x"}, key="ip", cost=2, mode="shadow"), {"name": "b", "limit": "1/s"}),
+    of(limit(on_store_failure="share")), of(limit(on_store_failure="open")), of(limit(on_store_failure="closed")),
+    of(limit(on_store_failure={"local": "200/s burst 400"}, store_budget="5ms")), of(limit(store_budget="10s")),
+    of(limit(store_budget="10000ms")), of(limit(store_budget="001ms")),
+    of(limit(on_store_failure="open", overrides=[
+        {"when": {"plan": "x"}, "limit": "5/s", "on_store_failure": {"local": "9/s leaky"}, "store_budget": "1s"}])),
     of(limit(), attributes={"user": {"type": "text", "lower": True, "default": "x"}, "from": {"type": "ip"}}),
     of(limit(), attributes={"uri": {"type": "path"}, "none": {}, "n": {"lower": "false", "default": 5}}),
 ]
@@ -99,6 +104,14 @@ INVALID = [
     of(limit(overrides=[{"limit": "1/s"}])), of(limit(overrides=[{"when": [], "mode": "off"}])),
     of(limit(overrides=[{"when": {"a": "b"}, "limit": "1/fortnight"}])),
     of(limit(overrides=[{"when": {"a": "b"}, "mode": "off", "cost": 2}])), of(limit(overrides_from=["x.csv"])),
+    of(limit(on_store_failure="maybe")), of(limit(on_store_failure=["open"])), of(limit(on_store_failure={})),
+    of(limit(on_store_failure={"local": "0/s"})), of(limit(on_store_failure={"local": ["1/s"]})),
+    of(limit(on_store_failure={"local": "1/s", "share": True})), of(limit(on_store_failure=True)),
+    of(limit(store_budget=5)), of(limit(store_budget="0ms")), of(limit(store_budget="10001ms")),
+    of(limit(store_budget="11s")), of(limit(store_budget="5us")), of(limit(store_budget="5 ms")),
+    of(limit(store_budget=["5ms"])), of(limit(store_budget="99999999999999999999ms")), of(limit(store_budget="ms")),
+    of(limit(overrides=[{"when": {"a": "b"}, "mode": "off", "on_store_failure": "open"}])),
+    of(limit(overrides=[{"when": {"a": "b"}, "mode": "off", "store_budget": "5ms"}])),
     of(limit(), attributes={"a": "text"}), of(limit(), attributes={"a": {"type": "number"}}),
     of(limit(), attributes={"a": {"lower": "yes"}}), of(limit(), attributes={"a": {"upper": True}}),
     of(limit(), attributes={"a": {"default": []}}), of(limit(), attributes={"": {}}),
@@ -117,10 +130,10 @@ ONLY_WEIR = [
 ]
 
 WORDS = ["", "x", "a*", "gold", "10/s", "0/s", "5/s leaky queue 5", "10.0.0.0/8", "10.0.0.1/8", "/a/**", "off", "shadow",
-         "true", 0, 5, 33, -1, True, False, None, [], {}, ["x"], [[]], {"x": "y"}, {"is": "x"}, {"present": True},
+         "true", "5ms", {"local": "5/s"}, 0, 5, 33, -1, True, False, None, [], {}, ["x"], [[]], {"x": "y"}, {"is": "x"}, {"present": True},
          {"attribute": "x"}, {"not": []}]
 KEYS = ["name", "limit", "key", "match", "cost", "mode", "overrides", "when", "attribute", "default", "type", "lower",
-        "ipv6", "is", "not", "present", "limits", "attributes", "x", ""]
+        "ipv6", "on_store_failure", "store_budget", "local", "is", "not", "present", "limits", "attributes", "x", ""]
 
 
 # --- documents ------------------------------------------------------------------------------------------------------

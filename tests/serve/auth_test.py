@@ -302,7 +302,7 @@ def patterns_are_those_of_redis():
     """Names of settings are keys of a Redis: KEYS matches as CONFIG GET does."""
     dice = random.Random(SEED)
     names = ["listen", "http", "keys", "arena", "shared", "file", "workers", "connections", "idle", "header_time",
-             "ratelimit_headers", "proxies", "authorize_headers", "output", "stall", "holds", "policy", "plans", "users", "save", "appendonly"]
+             "ratelimit_headers", "proxies", "authorize_headers", "output", "stall", "drain", "holds", "policy", "policy_copy", "plans", "users", "save", "appendonly"]
     with redis("") as theirs, weir("") as ours, theirs.connect() as their, ours.connect() as our:
         for name in names:
             expect(their, bulks("SET", name, ""), b"+OK\r\n")

@@ -232,6 +232,7 @@ static const struct {
 	{ "# nothing\n---\n", NULL, NULL, { NULL }, "keys", "1000000" },
 	{ "limits: []\nkeys: 7\nattributes: {}\n", NULL, NULL, { NULL }, "keys", "7" }, /* a policy is not read here */
 	{ "policy: limits.yaml", NULL, NULL, { "--policy=limits" }, "policy", "limits" },
+	{ "policy: 'etcd://u:hunter2@h:1/k'", NULL, NULL, { NULL }, "policy", "etcd://u:***@h:1/k" },
 	{ "{\"keys\": \"5m\"}", NULL, NULL, { NULL }, "keys", "5000000" },
 };
 
@@ -290,6 +291,23 @@ static const struct {
 	  { "--shared", "s" },
 	  "weir serve: --shared: a table is in shared memory or in a file, and both are set; leave one out\n"
 	  "FILE:1:7: file: a table is in shared memory or in a file, and both are set; leave one out\n" },
+	{ "policy: consul://h/k\npolicy_copy: c\n",
+	  NULL,
+	  NULL,
+	  { NULL },
+	  "FILE:1:9: policy: \"consul://h/k\": there is no such source; use a path, etcd://HOST:PORT/KEY or "
+	  "redis://HOST:PORT/DATABASE?policy_key=KEY, with etcds:// or rediss:// for TLS\n" },
+	{ NULL,
+	  NULL,
+	  NULL,
+	  { "--policy=etcd://u:hunter2@h" },
+	  "weir serve: --policy: \"etcd://u:***@h\": at 18: behind the "
+	  "host is the key, as in etcd://127.0.0.1:2379/weir/policy\n" },
+	{ "policy_copy: c\n",
+	  NULL,
+	  NULL,
+	  { "--policy=limits.yaml" },
+	  "FILE:1:14: policy_copy: it is for a policy of etcd or Redis, and the policy is none; leave it out\n" },
 	/* all at once, each with its place */
 	{ "keys: [1]\nkeyz: 1\nidle: 5m\nlisten:\n- x\n- a:1\n-\nkeys: 3\narena: {}\n",
 	  NULL,
@@ -298,7 +316,7 @@ static const struct {
 	  "FILE:8:1: 'keys' again; it was given in line 1\n"
 	  "FILE:1:7: keys: found a list; " KEYS_RIGHT
 	  "FILE:2:1: keyz: found an unknown setting; use listen, http, keys, arena, shared, file, workers, connections, idle, "
-	  "header_time, ratelimit_headers, proxies, authorize_headers, output, stall, drain, holds, policy, plans, users, limits or attributes\n"
+	  "header_time, ratelimit_headers, proxies, authorize_headers, output, stall, drain, holds, policy, policy_copy, plans, users, limits or attributes\n"
 	  "FILE:3:7: idle: \"5m\": use a time from 0 to 365day, written as 30s, 5min or 1hour\n"
 	  "FILE:5:3: listen: \"x\": " WHERE_RIGHT "FILE:7:2: listen: found nothing; " WHERE_RIGHT
 	  "FILE:9:8: arena: found a map; use bytes from 0 to 1TiB, written as 65536, 64KiB or 4MiB\n" },

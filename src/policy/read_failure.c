@@ -1,0 +1,136 @@
+/* read_failure.c: what becomes of decisions whose store does not answer: on_store_failure and store_budget. */
+#include <stdio.h>
+
+#include "policy/read.h"
+
+static const weir_ns ms = UINT64_C(1000000), budget_least = UINT64_C(1000000), budget_most = UINT64_C(10000000000);
+
+static const char right[] = "it is share, open, closed, or {local: 200/s burst 400}";
+
+static void set(const struct weir__policy_reading *reading, uint32_t plan, enum weir_store_failure failure,
+		uint32_t local)
+{
+	if (plan == WEIR__NO_PLAN)
+		return;
+	reading->policy->plans[plan].on_store_failure = failure;
+	reading->policy->plans[plan].local = local;
+}
+
+/* NAME~local, and of an override NAME~local|WHEN: names of limits have neither sign in them, so nothing else is called so. */
+static struct weir__slice local_name(const struct weir__policy_reading *reading, struct weir__slice limit,
+				     struct weir__slice apart)
+{
+	char room[WEIR__LIMIT_NAME_MAX + sizeof("~local")];
+	const int length = snprintf(room, sizeof(room), "%.*s~local", (int)limit.n, limit.at);
+	const struct weir__slice name = { room, (size_t)length };
+
+	return apart.n > 0 ? weir__policy_plan_name(reading, name, apart) :
+			     weir__pool_copy(&reading->policy->pool, name);
+}
+
+static void read_local(struct weir__policy_reading *reading, const struct weir__node *map,
+		       const struct weir__policy_limit *limit, uint32_t plan, struct weir__slice apart)
+{
+	static const char *const keys[] = { "local", NULL };
+	const struct weir__node *const text = weir__node_member(map, "local");
+	uint32_t local;
+
+	(void)weir__node_check_keys(reading->faults, map, "on_store_failure", keys);
+	if (text == NULL) {
+		weir__fault(reading->faults, map->at, "on_store_failure has no local limit; %s", right);
+		return;
+	}
+	if (weir__node_text(reading->faults, text, "local") == NULL || limit->name.at == NULL)
+		return;
+	local = weir__policy_read_plan(reading, local_name(reading, limit->name, apart), text->text,
+				       (struct weir__mark){ text->at.line, text->at.column + text->is_quoted });
+	if (local == WEIR__NO_PLAN)
+		return;
+	reading->policy->plans[local].is_local = true;
+	set(reading, plan, WEIR_STORE_FAILURE_LOCAL, local);
+}
+
+static void read_failure(struct weir__policy_reading *reading, const struct weir__node *node,
+			 const struct weir__policy_limit *limit, uint32_t plan, struct weir__slice apart)
+{
+	static const struct {
+		const char *word;
+		enum weir_store_failure failure;
+	} words[] = { { "share", WEIR_STORE_FAILURE_SHARE },
+		      { "open", WEIR_STORE_FAILURE_OPEN },
+		      { "closed", WEIR_STORE_FAILURE_CLOSED } };
+
+	if (node->kind == WEIR__NODE_MAP) {
+		read_local(reading, node, limit, plan, apart);
+		return;
+	}
+	for (size_t i = 0; node->kind == WEIR__NODE_TEXT && i < sizeof(words) / sizeof(words[0]); i++)
+		if (weir__slice_is(node->text, words[i].word)) {
+			set(reading, plan, words[i].failure, WEIR__NO_PLAN);
+			return;
+		}
+	if (node->kind == WEIR__NODE_TEXT)
+		weir__fault(reading->faults, node->at, "on_store_failure '%.80s'; %s", node->text.at, right);
+	else
+		weir__fault(reading->faults, node->at, "%s; on_store_failure: %s", weir__node_kind_words(node), right);
+}
+
+/* A whole number of ms or s, in ns; 0: it is none. */
+static weir_ns time_of(struct weir__slice text)
+{
+	struct weir__slice unit;
+	uint64_t number = 0;
+	size_t digits = 0;
+
+	for (; digits < text.n && text.at[digits] >= '0' && text.at[digits] <= '9'; digits++)
+		if (__builtin_mul_overflow(number, 10, &number) ||
+		    __builtin_add_overflow(number, (uint64_t)(text.at[digits] - '0'), &number))
+			return 0;
+	unit = (struct weir__slice){ text.at + digits, text.n - digits };
+	if (digits == 0 || (!weir__slice_is(unit, "ms") && !weir__slice_is(unit, "s")))
+		return 0;
+	return __builtin_mul_overflow(number, unit.n == 2 ? ms : 1000 * ms, &number) ? 0 : number;
+}
+
+static void read_budget(const struct weir__policy_reading *reading, const struct weir__node *node, uint32_t plan)
+{
+	weir_ns budget;
+
+	if (weir__node_text(reading->faults, node, "store_budget") == NULL)
+		return;
+	budget = time_of(node->text);
+	if (budget < budget_least || budget > budget_most)
+		weir__fault(reading->faults, node->at,
+			    "store_budget '%.80s'; it is a time from 1ms to 10s, such as 5ms", node->text.at);
+	else if (plan != WEIR__NO_PLAN)
+		reading->policy->plans[plan].store_budget = budget;
+}
+
+void weir__policy_inherit_failure(struct weir__policy_reading *reading, const struct weir__policy_limit *limit,
+				  uint32_t plan)
+{
+	const struct weir_policy_plan *of;
+
+	if (plan == WEIR__NO_PLAN || limit->plan == WEIR__NO_PLAN || plan == limit->plan)
+		return;
+	of = &reading->policy->plans[limit->plan];
+	set(reading, plan, of->on_store_failure, of->local);
+	reading->policy->plans[plan].store_budget = of->store_budget;
+}
+
+void weir__policy_read_failure(struct weir__policy_reading *reading, const struct weir__node *map,
+			       const struct weir__policy_limit *limit, uint32_t plan, struct weir__slice apart)
+{
+	const struct weir__node *const failure = weir__node_member(map, "on_store_failure");
+	const struct weir__node *const budget = weir__node_member(map, "store_budget");
+
+	if ((failure || budget) && weir__node_member(map, "limit") == NULL)
+		weir__fault(reading->faults, failure ? failure->key->at : budget->key->at,
+			    "%s goes with a limit, and there is none beside it",
+			    failure ? "on_store_failure" : "store_budget");
+	weir__policy_inherit_failure(reading, limit, plan);
+	if (failure)
+		read_failure(reading, failure, limit, plan, apart);
+	if (budget)
+		read_budget(reading, budget, plan);
+}
