@@ -19,7 +19,8 @@ local STEP_BACK = 60000000 -- a clock that steps back by more is a new clock
 -- A key outlives what it owes by this, so that clocks of two servers may differ a little; and by up to a sixteenth of the
 -- longest that it can: a call says few different times to Redis, as making a text of a number takes half of a SET.
 local GRACE_MS, EXPIRIES = 100, 16
--- A plan's tag is kept with the state, to tell by which plan that was packed: version, kind, options, a, period, most.
+-- A plan's tag is kept with the state, to tell by which plan that was packed: version (1, or 2 after every
+-- other change to itself), kind, options, a, period, most.
 local TAG_BYTES, PLAN_BYTES = 28, 67
 local BUCKET_FORM, BUCKET_BYTES = '<c28I7I6', 41
 -- An answer: what follows, and whether it is allowed; what is left; until it is whole again.
@@ -55,12 +56,11 @@ local n, at, bytes, general = 0, 2, #requests, nil
 while at <= bytes do
 	local operation, claims, place, cost, repeats
 	operation, claims, place, cost, repeats, at = read('<BBI2I7I2', requests, at)
-	local kind, options, count, whole, rest, most, span, span_rest, changed_at, raised, raised_rest =
+	local kind, options, count, whole, rest, most, span, span_rest, _, raised, raised_rest =
 		read('<BBI6I7I6I6I7I6I7I7I6', plan_bytes, place * PLAN_BYTES + 2)
 	local grain = count * 1000
 	if operation == TAKE and claims == 1 and is_distinct and values and kind == BUCKET and options == 0 and cost > 0 and
-		cost <= most and (span + STEP_BACK) * grain + span_rest < EXACT and raised + raised_rest == 0 and
-		changed_at ~= now + 1 then
+		cost <= most and (span + STEP_BACK) * grain + span_rest < EXACT and raised + raised_rest == 0 then
 		-- All that may be owed is one number here: see bucket.lua for the same in pairs.
 		local tag = read('<c28', plan_bytes, place * PLAN_BYTES + 1)
 		local token, full = whole * grain + rest, span * grain + span_rest

@@ -1,6 +1,8 @@
 /* redis_plan.c: what the script gets to know of a plan. */
 #include "redis/redis_plan.h"
 
+#include <string.h>
+
 #include "core/segments.h"
 #include "core/text.h"
 #include "core/wide.h"
@@ -9,7 +11,8 @@
 enum kind { KIND_BUCKET, KIND_INTERVAL, KIND_WINDOW, KIND_COUNTER, KIND_LOG };
 
 enum {
-	VERSION = 1,
+	VERSION = 1, /* or one more: see is_turned */
+	TAG_BYTES = 28,
 	OPTION = 1, /* buckets: shape. Windows: they start at the first request */
 	OPTION_COUNT_ALL = 2,
 	GRAIN = 1000, /* of a microsecond, in ns */
@@ -141,7 +144,7 @@ static void write_bytes(struct weir__redis_plan *plan, const struct numbers *num
 	const struct pair untouched = untouched_of(plan, numbers);
 	unsigned char *to = plan->bytes;
 
-	to = put(to, VERSION, 1);
+	to = put(to, VERSION + plan->is_turned, 1);
 	to = put(to, numbers->kind, 1);
 	to = put(to, numbers->options, 1);
 	to = put(to, numbers->a, 6);
@@ -204,7 +207,12 @@ int weir__redis_plan_change(struct weir__redis_plan *plan, const struct weir_pla
 		weir_step_convert(&plan->plan, &next, &changed.untouched, now);
 	}
 	numbers = numbers_of(&next);
+	changed.is_turned = plan->is_turned;
 	write_bytes(&changed, &numbers);
+	if (memcmp(changed.bytes, plan->bytes, TAG_BYTES) == 0) {
+		changed.is_turned = !plan->is_turned;
+		write_bytes(&changed, &numbers);
+	}
 	*plan = changed;
 	return WEIR_OK;
 }

@@ -24,6 +24,7 @@ struct weir__redis_plan {
 	struct weir_state untouched; /* of a key that was never seen: 0, unless the burst was raised */
 	bool is_changed;             /* once at least; the last time at: */
 	weir_ns changed_at;
+	bool is_turned; /* the other one of two that say the same: so a change to itself is told, too */
 	unsigned char bytes[WEIR__REDIS_PLAN_BYTES]; /* the same as the script reads it */
 };
 

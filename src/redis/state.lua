@@ -29,8 +29,8 @@ local function plan_of_value(value)
 	local plan = {}
 	plan.version, plan.kind, plan.options, plan.a, plan.whole, plan.rest, plan.most = read('<BBBI6I7I6I6', value)
 	derive(plan)
-	if plan.version ~= 1 or plan.a < 1 or plan.most < 1 or plan.whole + plan.rest == 0 or plan.rest >= plan.grain or
-		plan.whole > SPAN_MOST or (plan.kind == BUCKET and plan.a > RATE_MOST) then
+	if (plan.version ~= 1 and plan.version ~= 2) or plan.a < 1 or plan.most < 1 or plan.whole + plan.rest == 0 or
+		plan.rest >= plan.grain or plan.whole > SPAN_MOST or (plan.kind == BUCKET and plan.a > RATE_MOST) then
 		return nil
 	end
 	plan.span, plan.span_rest = times(plan, plan.most)
@@ -59,7 +59,7 @@ local function state_in(plan, value, key)
 		end
 	end
 	local state = plan.functions.read(from, value, key)
-	if state and (from ~= plan or plan.changed_at == now + 1) then -- also to itself, at that instant
+	if state and from ~= plan then
 		convert(from, plan, state)
 	end
 	return state

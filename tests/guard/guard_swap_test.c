@@ -359,7 +359,7 @@ static void limits_are_changed_by_others(void)
 
 /* --- threads ---------------------------------------------------------------------------------------------------- */
 
-enum { DECIDERS = 3, VERSIONS = 4, LIMITS = 3 };
+enum { DECIDERS = 3, VERSIONS = 4, LIMITS = 3, ASKED_A_CHANGE = 5000 /* at most: so that no limit is ever used up */ };
 static uint32_t changes = 60;
 
 /* Every version has `a`, changed from each to the next; the others come and go, and change, too. An answer's numbers tell
@@ -395,6 +395,7 @@ struct crowd {
 	struct weir_guard *guard;
 	_Atomic bool is_over;
 	_Atomic uint64_t answers[VERSIONS], wrong;
+	_Atomic int64_t left; /* that may be asked before the next change */
 };
 
 static struct weir_guard_answer ask_crowd(struct weir_guard *guard, uint64_t cost)
@@ -422,9 +423,15 @@ static void *decide(void *crowd_)
 	struct crowd *const crowd = crowd_;
 
 	while (!atomic_load(&crowd->is_over)) {
-		const struct weir_guard_answer answer = ask_crowd(crowd->guard, 1);
-		const int version = version_of(&answer);
+		struct weir_guard_answer answer;
+		int version;
 
+		if (atomic_fetch_sub(&crowd->left, 1) <= 0) {
+			(void)sched_yield();
+			continue;
+		}
+		answer = ask_crowd(crowd->guard, 1);
+		version = version_of(&answer);
 		atomic_fetch_add(version < 0 ? &crowd->wrong : &crowd->answers[version], 1);
 	}
 	return NULL;
@@ -455,7 +462,7 @@ static void threads_ask(void)
 	const struct weir_table_options options = { .size_bytes = weir_table_size(1000, 16),
 						    .limits_max = 16,
 						    .made_at = start };
-	struct crowd crowd = { .is_over = false };
+	struct crowd crowd = { .left = ASKED_A_CHANGE };
 	pthread_t threads[DECIDERS];
 	struct weir_message why;
 	struct weir_table *table;
@@ -472,6 +479,7 @@ static void threads_ask(void)
 			check_fail(__FILE__, __LINE__, why.text);
 			break;
 		}
+		atomic_store(&crowd.left, ASKED_A_CHANGE);
 		while (atomic_load(&crowd.answers[i % VERSIONS]) == before && atomic_load(&crowd.wrong) == 0)
 			(void)sched_yield();
 	}
