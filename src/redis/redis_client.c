@@ -7,10 +7,9 @@
 #include "redis/redis_machine.h"
 #include "redis/redis_sentinel.h"
 
-/* A link that answers nothing is given up after so many budgets, within these bounds. */
-enum { PATIENCE_BUDGETS = 5 };
+/* A link that answers nothing is given up after so many budgets, but not before a Redis that forks may have gone on. */
+enum { PATIENCE_BUDGETS = 2 };
 #define PATIENCE_LEAST (250 * WEIR__REDIS_MS)
-#define PATIENCE_MOST (5000 * WEIR__REDIS_MS)
 
 static void advance(struct weir__redis_client *client, weir_ns now)
 {
@@ -36,9 +35,7 @@ struct weir__redis_client *weir__redis_client_new(const struct weir__redis_url *
 	client->url = url;
 	client->seed = seed;
 	client->now = client->ask_at = client->beat_at = now;
-	client->patience = patience < PATIENCE_LEAST ? PATIENCE_LEAST :
-			   patience > PATIENCE_MOST  ? PATIENCE_MOST :
-						       patience;
+	client->patience = patience < PATIENCE_LEAST ? PATIENCE_LEAST : patience;
 	client->probed = WEIR__REDIS_NO_LINK;
 	client->info.nodes = 1;
 	(void)snprintf(client->id, sizeof(client->id), "%016llx",

@@ -6,7 +6,8 @@
  *
  * A round of a driver: tell what has happened (opened, lost, received) and give all jobs there are; tick; then for each
  * link fulfil wishes and send its output; then take what is done. Jobs that wait travel together when output is asked
- * for, so those that are given in one round are one call. */
+ * for, so those that are given in one round are one call. A job is over its budget when a tick says so: an answer that is
+ * told before that still counts. */
 #ifndef WEIR_REDIS_REDIS_CLIENT_H
 #define WEIR_REDIS_REDIS_CLIENT_H
 

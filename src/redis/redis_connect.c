@@ -294,7 +294,8 @@ static void tick_links(struct weir__redis_client *client)
 		if (link->state == WEIR__REDIS_IDLE || link_next(client, link) > client->now)
 			continue;
 		if (link->state == WEIR__REDIS_OPENING)
-			(void)snprintf(why, sizeof(why), "could not be reached within %llu ms",
+			(void)snprintf(why, sizeof(why), "could not be reached%s within %llu ms",
+				       link->place.is_tls ? " by TLS" : "",
 				       (unsigned long long)(client->url->connect_timeout / WEIR__REDIS_MS));
 		else
 			(void)snprintf(why, sizeof(why), "has answered nothing for %llu ms",

@@ -48,7 +48,8 @@ static int refuse_quoted(const struct reading *reading, struct part part, const 
 /* Where the first of these characters is; the end if there is none. */
 static size_t find(const struct reading *reading, struct part part, const char *characters)
 {
-	while (part.at < part.end && memchr(characters, reading->text[part.at], strlen(characters)) == NULL)
+	while (part.at < part.end &&
+	       (reading->text[part.at] == '\0' || strchr(characters, reading->text[part.at]) == NULL))
 		part.at++;
 	return part.at;
 }

@@ -8,6 +8,7 @@
  *     wait MS                        status
  *     flood THREADS N NAME KEY       each thread takes N times
  *     pause MS N NAME KEY            takes N times with pauses
+ *     storm THREADS MS NAME KEY      each thread takes for so long, with pauses of 1 ms
  *
  * Each is answered by one line: "error CODE why", or what came out. */
 #include <err.h>
@@ -197,6 +198,7 @@ struct flood {
 	const struct weir_redis_limit *limit;
 	const char *key;
 	uint64_t n, pause_ms;
+	uint64_t end_us; /* 0: none */
 	_Atomic uint64_t admitted, denied, unreachable, unanswered, longest_us;
 };
 
@@ -223,7 +225,7 @@ static void *run_flood(void *context)
 	const struct timespec pause = { .tv_sec = (time_t)(flood->pause_ms / 1000),
 					.tv_nsec = (long)(flood->pause_ms % 1000 * MS) };
 
-	for (uint64_t i = 0; i < flood->n; i++) {
+	for (uint64_t i = 0; i < flood->n && (flood->end_us == 0 || now_us() < flood->end_us); i++) {
 		flood_once(flood);
 		if (flood->pause_ms > 0)
 			nanosleep(&pause, NULL);
@@ -260,6 +262,17 @@ static void pause_between(char **words)
 	};
 
 	run_floods(&flood, 1);
+}
+
+static void storm(char **words)
+{
+	struct flood flood = { .limit = limit_of(words[3]),
+			       .key = words[4],
+			       .n = UINT64_MAX,
+			       .pause_ms = 1,
+			       .end_us = now_us() + number_of(words[2]) * 1000 };
+
+	run_floods(&flood, number_of(words[1]));
 }
 
 /* --- lines ------------------------------------------------------------------------------------------------------- */
@@ -307,6 +320,8 @@ static void answer(char *line)
 		flood(words);
 	else if (n == 5 && strcmp(words[0], "pause") == 0)
 		pause_between(words);
+	else if (n == 5 && strcmp(words[0], "storm") == 0)
+		storm(words);
 	else
 		errx(1, "no such line: %s", whole);
 }
