@@ -8,7 +8,7 @@
 #include "serve/etcd_url.h"
 #include "serve/users.h"
 
-enum { PAUSE_LEAST_MS = 50, PAUSE_MOST_MS = 1000, READ_MOST_S = 10 };
+enum { PAUSE_LEAST_MS = 50, PAUSE_MOST_MS = 1000, READ_MOST_S = 15 };
 
 struct far_source {
 	struct weir__policy_source source; /* the first: so it leads here */

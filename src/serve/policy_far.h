@@ -17,8 +17,8 @@ enum {
 	WEIR__POLICY_FAR_WHY = 512,
 	WEIR__POLICY_FAR_NAME = 1280,
 	WEIR__POLICY_FAR_CHECK_MS = 5000,   /* how often it is asked for, whatever has been told */
-	WEIR__POLICY_FAR_CONNECT_MS = 3000, /* to wait for a connection, */
-	WEIR__POLICY_FAR_ANSWER_MS = 5000,  /* and for an answer */
+	WEIR__POLICY_FAR_CONNECT_MS = 5000, /* to wait for a connection, */
+	WEIR__POLICY_FAR_ANSWER_MS = 10000, /* and for an answer */
 };
 
 enum weir__policy_far_found {

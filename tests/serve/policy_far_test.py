@@ -374,7 +374,7 @@ def etcd_with_tls():
                     "--trusted-ca-file", made.ca, certificates=made) as far:
             far.put(one_limit("10/s"))
             url = f"etcds://127.0.0.1:{far.port}/weir/policy"
-            for options, told in (("", "SSL certificate problem"), (f"?ca={made.ca}", url),  # what etcd does then varies
+            for options, told in ((f"?ca={made.client}", "SSL certificate problem"), (f"?ca={made.ca}", url),  # what etcd does then varies
                                   (f"?ca={folder}/none&cert={made.client}&key={made.client_key}", f"{folder}/none")):
                 said = start_fails("--policy", url + options)
                 assert told in said, said
@@ -456,7 +456,7 @@ def redis_with_tls():
             url = f"rediss://127.0.0.1:{port}/3?policy_key=weir%3Apolicy"
             told = start_fails("--policy", f"{url}&ca={folder}/none")
             assert f"{folder}/none" in told, told
-            told = start_fails("--policy", f"{url}&cert={made.client}&key={made.client_key}")
+            told = start_fails("--policy", f"{url}&ca={made.client}&cert={made.client}&key={made.client_key}")
             assert "certificate" in told, told
             with served("--policy", f"{url}&ca={made.ca}&cert={made.client}&key={made.client_key}") as one:
                 for number in range(20, 23):
