@@ -189,7 +189,7 @@ static const struct weir__hold_asker *asker_of(const struct weir__commands *comm
 {
 	if (commands->remote == NULL)
 		return NULL;
-	*asker = (struct weir__hold_asker){ commands->seam, weir__remote_run(commands->remote) };
+	*asker = (struct weir__hold_asker){ commands->seam, weir__remote_request(commands->remote) };
 	return asker;
 }
 

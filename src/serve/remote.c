@@ -11,7 +11,7 @@ enum {
 	KEYS_MOST = 1024 * 1024, /* bytes of keys that go out together, unless it is one that is longer */
 	SPARE_KEYS = 16 * 1024,  /* that are kept with a memo */
 	SPARE_VERDICTS = 1024,   /* likewise */
-	RUN_BITS = 48,           /* of the number of a memo; above these is the worker */
+	NUMBER_BITS = 48,        /* of the number of a request; above these is the worker */
 	FIRST_ROOM = 16,         /* of lists */
 };
 
@@ -40,9 +40,10 @@ struct list {
 	uint32_t n, size;
 };
 
-/* What a request asked: its first and last question, or none. */
+/* What a request asked: its first and last question, or none; and its number, if somebody wanted to know, or 0. */
 struct asked {
 	uint32_t first, last;
+	uint64_t number;
 };
 
 struct weir__memo {
@@ -50,7 +51,6 @@ struct weir__memo {
 	struct weir__redis_job job;
 	struct weir__memo *next_spare;
 	struct weir__memo **place; /* where the connection keeps it */
-	uint64_t number;
 	bool is_out;
 	struct list requests; /* struct asked, the oldest that may be run again first */
 	struct list entries, verdicts;
@@ -71,8 +71,8 @@ struct weir__remote {
 	struct weir__remote_plans *plans;
 	struct weir__memo *spare;
 	uint32_t n_spare;
-	uint64_t memos; /* that there were */
-	uint32_t nodes; /* as far as is known */
+	uint64_t numbers; /* that requests were given */
+	uint32_t nodes;   /* as far as is known */
 	/* Of the run. */
 	struct weir__memo **place;
 	uint32_t request;  /* its number in the memo, and 1; 0: none has begun */
@@ -172,7 +172,6 @@ static struct weir__memo *new_memo(struct weir__remote *remote)
 		memo->errand.free = free_errand;
 	}
 	empty(memo);
-	memo->number = ((uint64_t)remote->options.worker << RUN_BITS) + ++remote->memos;
 	return memo;
 }
 
@@ -392,7 +391,7 @@ static struct weir__memo *memo_for_request(struct weir__remote *remote)
 		if (!make_room(&memo->requests, missing, sizeof(struct asked)))
 			return NULL;
 		for (uint32_t i = 0; i < missing; i++)
-			*asked_of(memo, memo->requests.n++) = (struct asked){ none, none };
+			*asked_of(memo, memo->requests.n++) = (struct asked){ none, none, 0 };
 	}
 	return memo;
 }
@@ -425,7 +424,7 @@ static struct entry *take_entry(struct weir__remote *remote, uint64_t identity)
 
 	if (entry && entry->identity != identity) {
 		asked = asked_of(memo, remote->request - 1);
-		*asked = (struct asked){ none, none };
+		asked->first = asked->last = none;
 		remote->entry = none;
 		return NULL;
 	}
@@ -564,11 +563,18 @@ bool weir__remote_is_closed(const struct weir__remote *remote)
 	return remote->is_closed;
 }
 
-uint64_t weir__remote_run(const struct weir__remote *remote)
+uint64_t weir__remote_request(struct weir__remote *remote)
 {
-	const struct weir__memo *const memo = *remote->place;
+	const uint64_t next = ((uint64_t)remote->options.worker << NUMBER_BITS) + remote->numbers + 1;
+	struct weir__memo *const memo = memo_for_request(remote);
+	struct asked *const asked = memo ? asked_of(memo, remote->request - 1) : NULL;
 
-	return memo ? memo->number : ((uint64_t)remote->options.worker << RUN_BITS) + remote->memos + 1;
+	if (asked && asked->number != 0)
+		return asked->number;
+	remote->numbers++;
+	if (asked)
+		asked->number = next;
+	return next;
 }
 
 /* Those that were answered are run no more. */

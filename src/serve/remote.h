@@ -69,7 +69,7 @@ void weir__remote_take_back(struct weir__remote *remote, struct weir__errand *er
 /* The connection closes: nothing will be run again. One that is out is freed when it comes back. */
 void weir__remote_forget(struct weir__remote *remote, struct weir__memo **memo);
 
-/* A number that no other memo of the server has: whose run this is. */
-uint64_t weir__remote_run(const struct weir__remote *remote);
+/* A number that no other request of the server has, in all runs of this one. */
+uint64_t weir__remote_request(struct weir__remote *remote);
 
 #endif

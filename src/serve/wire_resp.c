@@ -172,7 +172,9 @@ static bool step(struct run *run)
 	run->at += used;
 	if (!weir__remote_waits(run->worker->commands.remote))
 		run->done = run->at;
-	return true;
+	/* One that has nothing to ask, behind one that is not answered, may have to know what that does, as who settles a
+	 * hold: it comes before those behind it. */
+	return !waits || weir__remote_is_not_yet(run->worker->commands.remote);
 }
 
 /* Up to the first request that is not known yet all are answered; those behind it are run as well, so that what they ask

@@ -147,14 +147,17 @@ COMMANDS = [
 ]
 
 
+NAMES = ("k", "u", "m", "a", "b", "h1", "h2", "h3", "h4")
+
+
 def every_command_answers_as_with_a_table():
     with written(POLICY) as path, redis() as server, plain("--policy", path) as (_, table), \
             stored(server, *PATIENT, "--policy", path) as (_, client):
         for words in COMMANDS:
             expected, got = table.answer(*words), client.answer(*words)
             assert comparable(words, got) == comparable(words, expected), (words, got, expected)
-        for key in ("one", "two"):  # and all of them in one pipeline
-            requests = [tuple(word.replace("k", key) if word == "k" else word for word in words) for words in COMMANDS]
+        for turn in ("one", "two"):  # and all of them in one pipeline, with other keys and holds
+            requests = [tuple(word + turn if word in NAMES else word for word in words) for words in COMMANDS]
             expected, got = table.pipeline(requests), client.pipeline(requests)
             for words, one, other in zip(requests, expected, got):
                 assert comparable(words, other) == comparable(words, one), (words, other, one)
@@ -256,6 +259,10 @@ def a_large_batch_is_decided_whole():
 
 def a_hold_that_two_ask_for_is_charged_once():
     with redis() as server, stored(server, *PATIENT) as (one, client):
+        twice = [("WEIR.HOLD", "twice", "t", "100/day", "30", "600000")] * 2 + [("WEIR.SETTLE", "twice", "10")] * 2
+        answers = client.pipeline(twice + [("WEIR.PEEK", "t", "100/day")])
+        assert answers[0] == answers[1] and answers[2] == answers[3] and answers[4][2] == 90, answers
+
         def hold(answers):
             with Client(one) as other:
                 answers.append(other.answer("WEIR.HOLD", "same", "k", "100/day", "30", "600000"))
@@ -308,8 +315,8 @@ def admitted(client, path, user, n):
 
 def each_limit_says_what_decides_without():
     with written(RULES) as path, redis() as server, \
-            stored(server, "--store_budget", "1s", "--policy", path) as (one, client), \
-            stored(server, "--store_budget", "1s", "--policy", path) as (_, other):
+            stored(server, "--store_budget", "5s", "--policy", path) as (one, client), \
+            stored(server, "--store_budget", "5s", "--policy", path) as (_, other):
         until(lambda: client.info()["store_nodes"] == other.info()["store_nodes"] == "2", "both know of each other")
         server.end()
         for each in (client, other):
