@@ -189,10 +189,11 @@ def primary_is_made_a_replica(scene, load):
     scene.store.command("REPLICAOF", "NO", "ONE")
 
 
-def by_proxy(name, *arguments):
+def by_proxy(name, *arguments, share=1):
+    """`share`: of the answers that other faults last for, where each takes long."""
     def fault(scene, load):
         getattr(scene.proxy, name)(*arguments)
-        load.waits_for(scene.n)
+        load.waits_for(scene.n // share)
         scene.proxy.restore()
     return fault
 
@@ -223,7 +224,7 @@ FAULTS = [
     ("memory is full", memory_is_full),
     ("the primary is made a replica", primary_is_made_a_replica),
     ("answers come late", by_proxy("delay", 0.3)),
-    ("answers come a little late", by_proxy("delay", 0.002)),
+    ("answers come a little late", by_proxy("delay", 0.002, share=4)),
     ("answers are lost", by_proxy("drop_replies")),
     ("nothing passes", by_proxy("hold")),
     ("answers are cut", by_proxy("cut_replies_after", 100)),
