@@ -50,7 +50,6 @@ struct weir__memo {
 	struct weir__errand errand; /* the first: so it leads here */
 	struct weir__redis_job job;
 	struct weir__memo *next_spare;
-	struct weir__memo **place; /* where the connection keeps it */
 	bool is_out;
 	struct list requests; /* struct asked, the oldest that may be run again first */
 	struct list entries, verdicts;
@@ -379,7 +378,6 @@ static struct weir__memo *memo_for_request(struct weir__remote *remote)
 		memo = new_memo(remote);
 		if (memo == NULL)
 			return NULL;
-		memo->place = remote->place;
 		*remote->place = memo;
 		remote->request =
 			1; /* those before it have been answered, and asked nothing that is still to be known */
