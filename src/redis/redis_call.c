@@ -324,6 +324,7 @@ static bool get_verdict(struct answers *answers, enum weir__redis_operation oper
 	bool is_strange = word >= WORDS || (word & ALLOWED && word & NEVER) || (word & NEVER && word & HAS_WAIT);
 	weir_ns wait = 0;
 
+	is_strange |= operation == WEIR__REDIS_RESET && (word & ~(uint64_t)HAS_GRANTED) != ALLOWED; /* it never waits */
 	*verdict = (struct weir_verdict){ .allowed = word & ALLOWED, .never = word & NEVER, .limit = plan->most };
 	verdict->remaining = get(answers, 6);
 	verdict->reset_after = get_span(answers, &is_strange);

@@ -379,13 +379,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(table->region.header, fresh, table->region.size_bytes);
 	weir__commands_init(&commands, table, counted_as);
 	fuzz_clock_ahead = n_owners = n_asked = n_answered = 0;
+	ASAN_POISON_MEMORY_REGION(bytes, size); /* what has not come may not be read */
 	while (come < size && !client.is_leaving) {
-		come = size - come < piece ? size : come + piece;
-		ASAN_POISON_MEMORY_REGION(bytes + come, size - come);
+		const size_t more = size - come < piece ? size - come : piece;
+
+		ASAN_UNPOISON_MEMORY_REGION(bytes + come, more);
+		come += more;
 		writer.protocol = client.protocol;
 		done += answer(&client, bytes + done, come - done, &writer);
-		ASAN_UNPOISON_MEMORY_REGION(bytes + come, size - come);
 		fuzz_clock_ahead += span;
 	}
+	ASAN_UNPOISON_MEMORY_REGION(bytes, size);
 	return 0;
 }

@@ -3,11 +3,10 @@
  *
  * The first byte of an input says what follows: the file itself, or changes to a sound one, each its place (3 bytes), a
  * length and so many bytes. Bits of it mend what chance would hardly get right: */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
+#include "file.h"
 #include "store/region_file.h"
 #include "store/table.h"
 
@@ -20,7 +19,6 @@ enum {
 	PLACE_BYTES = 3,
 	KEYS = 8, /* that owe in the sound file */
 	ARENA_BYTES = 4096,
-	SIZE_MOST = 1 << 16,
 };
 
 /* Of all sound files: inputs then mean the same in every process. */
@@ -32,8 +30,8 @@ static const char *const texts[] = { "10/s burst 5", "20/min fixed_window", "5/m
 
 enum { LIMITS = sizeof(texts) / sizeof(texts[0]) };
 
-static char path[64];
-static unsigned char sound[SIZE_MOST];
+static const char path[] = "table"; /* any: there is one file */
+static unsigned char sound[FUZZ_FILE_MOST];
 static size_t sound_size;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -46,38 +44,45 @@ static void require(bool holds, const char *what)
 	abort();
 }
 
-static void remove_file(void)
+struct limits {
+	const struct weir_table_limit *at[LIMITS];
+	size_t n;
+};
+
+static struct limits add_limits(struct weir_table *table)
 {
-	unlink(path);
+	struct limits limits = { .n = 0 };
+
+	for (size_t i = 0; i < LIMITS; i++)
+		if (weir_table_add_limit_text(table, texts[i], texts[i], &limits.at[limits.n], NULL) == WEIR_OK)
+			limits.n++;
+	return limits;
 }
 
-static void use(struct weir_table *table, uint32_t keys, weir_ns now)
+static void use(struct weir_table *table, const struct limits *limits, uint32_t keys, weir_ns now)
 {
-	const struct weir_table_limit *limits[LIMITS];
 	struct weir_claim claims[LIMITS];
 	struct weir_decision decision;
 	struct weir_table_stats stats;
 	bool allowed[LIMITS];
-	size_t n = 0;
 
-	for (size_t i = 0; i < LIMITS; i++)
-		if (weir_table_add_limit_text(table, texts[i], texts[i], &limits[n], NULL) == WEIR_OK)
-			n++;
-	for (size_t i = 0; i < n; i++)
-		claims[i] = (struct weir_claim){ limits[i], "joint", 5, 1 };
+	for (size_t i = 0; i < limits->n; i++)
+		claims[i] = (struct weir_claim){ limits->at[i], "joint", 5, 1 };
 	for (uint32_t key = 0; key < keys; key++)
-		for (size_t i = 0; i < n; i++) {
-			(void)weir_table_allow(table, limits[i], &key, sizeof(key), now, 1);
-			(void)weir_table_take(table, limits[i], &key, sizeof(key), now + key, 2);
-			(void)weir_table_peek(table, limits[i], &key, sizeof(key), now, 1);
-			(void)weir_table_inspect(table, limits[i], &key, sizeof(key), now);
-			(void)weir_table_refund(table, limits[i], &key, sizeof(key), now, 1);
+		for (size_t i = 0; i < limits->n; i++) {
+			const struct weir_table_limit *const limit = limits->at[i];
+
+			(void)weir_table_allow(table, limit, &key, sizeof(key), now, 1);
+			(void)weir_table_take(table, limit, &key, sizeof(key), now + key, 2);
+			(void)weir_table_peek(table, limit, &key, sizeof(key), now, 1);
+			(void)weir_table_inspect(table, limit, &key, sizeof(key), now);
+			(void)weir_table_refund(table, limit, &key, sizeof(key), now, 1);
 			if (key % 3 == 1)
-				(void)weir_table_reset(table, limits[i], &key, sizeof(key));
+				(void)weir_table_reset(table, limit, &key, sizeof(key));
 		}
-	if (n > 0) {
-		(void)weir_table_decide(table, claims, n, now, NULL, &decision);
-		weir_table_allow_batch(table, claims, n, now, allowed);
+	if (limits->n > 0) {
+		(void)weir_table_decide(table, claims, limits->n, now, NULL, &decision);
+		weir_table_allow_batch(table, claims, limits->n, now, allowed);
 	}
 	weir_table_stats(table, now, &stats);
 	require(stats.live <= stats.capacity, "more keys than slots");
@@ -91,9 +96,8 @@ static void make_sound(void)
 	};
 	struct weir__region_header *header;
 	struct weir_table *table;
+	struct limits limits;
 
-	(void)snprintf(path, sizeof(path), "/dev/shm/weir-fuzz-%d", (int)getpid());
-	atexit(remove_file);
 	do /* the smallest that there is */
 		options.size_bytes += WEIR__PAGE_BYTES;
 	while (weir_table_new(&options, &table, NULL) == WEIR_ERR_ROOM);
@@ -101,9 +105,9 @@ static void make_sound(void)
 	header->secret = table->region.secret = secret;
 	header->check = weir__region_check_of(header);
 	weir__region_mark_pages(&table->region);
-	use(table, KEYS, made_at);
+	limits = add_limits(table);
+	use(table, &limits, KEYS, made_at);
 	sound_size = table->region.size_bytes;
-	require(sound_size <= SIZE_MOST, "too large");
 	weir_table_free(table);
 	require(weir_table_new(&options, &table, NULL) == WEIR_OK, "it does not open again");
 	memcpy(sound, table->region.header, sound_size);
@@ -130,23 +134,13 @@ static void mend(unsigned char *file, size_t size, unsigned what)
 	weir__region_lay_out(&region, file, &header);
 	weir__region_mark_pages(&region);
 	if (what & MEND_CLOSED)
-		(void)weir__region_seal(&region); /* which cannot sync what is no file, but that is done last */
+		(void)weir__region_seal(&region);
 	atomic_store(&((struct weir__region_header *)(void *)file)->is_closed, what & MEND_CLOSED ? 1 : 0);
 }
 
-static size_t read_input(const uint8_t *data, size_t size, unsigned char *file)
+static void change_sound(const uint8_t *data, size_t size)
 {
-	const unsigned what = data[0];
-
-	data++;
-	size--;
-	if (what & IS_WHOLE) {
-		size = size < SIZE_MOST ? size : SIZE_MOST;
-		memcpy(file, data, size);
-		mend(file, size, what);
-		return size;
-	}
-	memcpy(file, sound, sound_size);
+	memcpy(fuzz_file, sound, sound_size);
 	while (size > PLACE_BYTES) {
 		const size_t at = (data[0] | (size_t)data[1] << 8 | (size_t)data[2] << 16) % sound_size;
 		size_t n = data[PLACE_BYTES];
@@ -155,37 +149,42 @@ static size_t read_input(const uint8_t *data, size_t size, unsigned char *file)
 		size -= PLACE_BYTES + 1;
 		n = n < size ? n : size;
 		n = n < sound_size - at ? n : sound_size - at;
-		memcpy(file + at, data, n);
+		memcpy(fuzz_file + at, data, n);
 		data += n;
 		size -= n;
 	}
-	mend(file, sound_size, what);
-	return sound_size;
 }
 
-static void write_file(const unsigned char *bytes, size_t size)
+static void write_file(const uint8_t *data, size_t size)
 {
-	const int file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	const unsigned what = data[0];
+	const size_t whole = size - 1 < FUZZ_FILE_MOST ? size - 1 : FUZZ_FILE_MOST;
+	const size_t file_size = what & IS_WHOLE ? whole : sound_size;
 
-	require(file >= 0 && write(file, bytes, size) == (ssize_t)size, "cannot write");
-	close(file);
+	fuzz_file_resize(file_size);
+	if (what & IS_WHOLE)
+		memcpy(fuzz_file, data + 1, whole);
+	else
+		change_sound(data + 1, size - 1);
+	mend(fuzz_file, file_size, what);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static unsigned char file[SIZE_MOST] __attribute__((aligned(4096)));
 	const struct weir_table_options options = { .file = path };
 	struct weir_table *table;
+	struct limits limits;
 
 	if (sound_size == 0)
 		make_sound();
 	if (size == 0)
 		return 0;
-	write_file(file, read_input(data, size, file));
+	write_file(data, size);
 	if (weir_table_new(&options, &table, NULL) != WEIR_OK)
 		return 0;
-	use(table, 2, weir_table_now(table));
-	use(table, 2, made_at);
+	limits = add_limits(table);
+	use(table, &limits, 2, weir_table_now(table));
+	use(table, &limits, 2, made_at);
 	weir_table_free(table);
 	require(weir_table_new(&options, &table, NULL) == WEIR_OK, "what was opened does not open again");
 	weir_table_free(table);

@@ -215,6 +215,7 @@ static struct weir__redis_reply answer_to(const struct weir__redis_call *call, e
 	return weir__redis_call_read(call, &token, 1, verdicts);
 }
 
+#define NO_SPAN "\0\0\0\0\0\0\0\0\0"
 #define HEAD "\1\2\0\0\0\100\102\17\0\0\0\0" /* two began anew; 1 s */
 
 static void an_answer_becomes_a_verdict(void)
@@ -354,8 +355,29 @@ static void what_the_script_does_not_say(void)
 	CHECK_EQ(weir__redis_call_read(&call, NULL, 0, &verdict).answer, WEIR__REDIS_STRANGE);
 }
 
+/* Whether there was something to forget is told as what was granted; no reset is refused, or waits. */
+static void a_reset_is_never_refused(void)
+{
+	static const char words[] = { 8, 10 }; /* denied, and never */
+	char bytes[] = HEAD "\11\12\0\0\0\0\0" NO_SPAN "\1\0\0\0\0\0";
+	static const char waits[] = HEAD "\15\12\0\0\0\0\0" NO_SPAN "\2\0\0\0\0\0\0\1\0\1\0\0\0\0\0";
+	const struct weir__redis_claim claim = claim_of(plan_of("10/s"), "a", 1);
+	const struct weir__redis_request request = { WEIR__REDIS_RESET, &claim, 1 };
+	const struct weir__redis_call call = call_of(&request, 1);
+	struct weir_verdict verdict;
+
+	CHECK_EQ(answer_to(&call, WEIR__RESP_BULK, bytes, sizeof(bytes) - 1, &verdict).answer, WEIR__REDIS_DECIDED);
+	CHECK(verdict.allowed && verdict.granted == 0);
+	for (size_t i = 0; i < sizeof(words); i++) {
+		bytes[sizeof(HEAD) - 1] = words[i];
+		CHECK_EQ(answer_to(&call, WEIR__RESP_BULK, bytes, sizeof(bytes) - 1, &verdict).answer,
+			 WEIR__REDIS_STRANGE);
+	}
+	CHECK_EQ(answer_to(&call, WEIR__RESP_BULK, waits, sizeof(waits) - 1, &verdict).answer, WEIR__REDIS_STRANGE);
+}
+
 TESTS(TEST(a_request_is_keys_runs_and_plans), TEST(a_time_is_for_tests_alone), TEST(runs_differ_in_nothing_but_keys),
       TEST(a_key_that_comes_again_is_told), TEST(claims_of_one_key_are_one), TEST(what_cannot_be_asked),
       TEST(what_does_not_fit_one_call), TEST(an_answer_becomes_a_verdict), TEST(a_wait_of_one_that_shapes_is_its_delay),
       TEST(answers_of_the_forgotten_are_skipped), TEST(a_request_has_an_answer_for_each_key),
-      TEST(errors_are_told_apart), TEST(what_the_script_does_not_say))
+      TEST(errors_are_told_apart), TEST(what_the_script_does_not_say), TEST(a_reset_is_never_refused))

@@ -1,12 +1,14 @@
 /* transcript.h: bytes come in pieces to a reader of RESP; what it makes of them, as a text to compare.
  *
  * Before each call the bytes move to the very end of another block of memory, and those where they were are overwritten:
- * a sanitizer sees who reads beyond them, and the text shows who reads where they were. */
+ * a sanitizer sees who reads beyond them, and the text shows who reads where they were.
+ *
+ * Fuzzers come here often: so the blocks are kept for the next bytes, and what is written for each of them is written
+ * without stdio. */
 #ifndef WEIR_TESTS_WIRE_TRANSCRIPT_H
 #define WEIR_TESTS_WIRE_TRANSCRIPT_H
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,71 +33,82 @@ struct inbox {
 	char *held;        /* those not yet used */
 	size_t n_held;
 	char *blocks[2];
+	size_t room; /* in each */
 	struct pieces pieces;
 };
 
-static inline void transcript_add(struct transcript *transcript, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static inline void transcript_add(struct transcript *transcript, const char *format, ...)
+static inline void transcript_add_bytes(struct transcript *transcript, const char *bytes, size_t n)
 {
-	const size_t left = sizeof(transcript->text) - transcript->length;
-	va_list arguments;
-	int n;
+	const size_t left = sizeof(transcript->text) - 1 - transcript->length;
 
-	va_start(arguments, format);
-	n = vsnprintf(transcript->text + transcript->length, left, format, arguments);
-	va_end(arguments);
-	transcript->length += n < 0 ? 0 : (size_t)n < left ? (size_t)n : left - 1;
-}
-
-static inline void transcript_put(struct transcript *transcript, char byte)
-{
-	if (transcript->length + 1 >= sizeof(transcript->text))
-		return;
-	transcript->text[transcript->length++] = byte;
+	n = n < left ? n : left;
+	memcpy(transcript->text + transcript->length, bytes, n);
+	transcript->length += n;
 	transcript->text[transcript->length] = '\0';
 }
 
-/* Long ones by their length and a sum. Without stdio where it matters: fuzzers come here often. */
+static inline void transcript_add(struct transcript *transcript, const char *words)
+{
+	transcript_add_bytes(transcript, words, strlen(words));
+}
+
+static inline void transcript_add_number(struct transcript *transcript, int64_t number)
+{
+	char digits[20], *at = digits + sizeof(digits);
+	uint64_t left = number < 0 ? -(uint64_t)number : (uint64_t)number;
+
+	do
+		*--at = (char)('0' + left % 10);
+	while ((left /= 10) > 0);
+	if (number < 0)
+		transcript_add(transcript, "-");
+	transcript_add_bytes(transcript, at, (size_t)(digits + sizeof(digits) - at));
+}
+
+/* Long ones by their length and a sum. */
 static inline void transcript_add_slice(struct transcript *transcript, struct weir__resp_slice slice)
 {
+	enum { LONG = 64 };
+	static const char hex[] = "0123456789abcdef";
+	char words[4 * LONG], *to = words;
 	uint32_t sum = 0;
 
 	for (size_t i = 0; i < slice.length; i++) {
 		const unsigned char byte = (unsigned char)slice.bytes[i];
 
 		sum = (sum ^ byte) * UINT32_C(16777619);
-		if (slice.length > 64)
+		if (slice.length > LONG)
 			continue;
-		if (byte > ' ' && byte < 127 && byte != '\\') {
-			transcript_put(transcript, (char)byte);
+		*to++ = (char)byte;
+		if (byte > ' ' && byte < 127 && byte != '\\')
 			continue;
-		}
-		transcript_put(transcript, '\\');
-		transcript_put(transcript, 'x');
-		transcript_put(transcript, "0123456789abcdef"[byte >> 4]);
-		transcript_put(transcript, "0123456789abcdef"[byte & 15]);
+		to[-1] = '\\';
+		*to++ = 'x';
+		*to++ = hex[byte >> 4];
+		*to++ = hex[byte & 15];
 	}
-	if (slice.length > 64)
-		transcript_add(transcript, "<%zu bytes, %08" PRIx32 ">", slice.length, sum);
+	if (slice.length > LONG)
+		to += snprintf(words, sizeof(words), "<%zu bytes, %08" PRIx32 ">", slice.length, sum);
+	transcript_add_bytes(transcript, words, (size_t)(to - words));
 }
 
 static inline struct inbox inbox_open(const void *bytes, size_t size, struct pieces pieces)
 {
-	struct inbox inbox = { .bytes = bytes, .size = size, .pieces = pieces };
+	static char *blocks[2];
+	static size_t room;
 
-	inbox.blocks[0] = malloc(size + 1);
-	inbox.blocks[1] = malloc(size + 1);
-	if (inbox.blocks[0] == NULL || inbox.blocks[1] == NULL)
-		abort();
-	return inbox;
-}
-
-static inline void inbox_close(struct inbox *inbox)
-{
-	free(inbox->blocks[0]);
-	free(inbox->blocks[1]);
+	if (room < size + 1) {
+		for (size_t i = 0; i < 2; i++) {
+			free(blocks[i]);
+			blocks[i] = malloc(size + 1);
+			if (blocks[i] == NULL)
+				abort();
+		}
+		room = size + 1;
+	}
+	return (struct inbox){
+		.bytes = bytes, .size = size, .pieces = pieces, .blocks = { blocks[0], blocks[1] }, .room = room
+	};
 }
 
 /* In the other block: those that are left without the first `used`, and the next piece. Says whether there was one. */
@@ -104,7 +117,7 @@ static inline bool inbox_next(struct inbox *inbox, size_t used)
 	const size_t piece = inbox->come == 0 ? inbox->pieces.first : inbox->pieces.each;
 	const size_t left = inbox->size - inbox->come, more = piece < left ? piece : left;
 	const size_t kept = inbox->n_held - used;
-	char *other = inbox->blocks[1], *next = other + (inbox->size + 1 - kept - more);
+	char *other = inbox->blocks[1], *next = other + (inbox->room - kept - more);
 
 	if (kept > 0)
 		memcpy(next, inbox->held + used, kept);
@@ -118,6 +131,18 @@ static inline bool inbox_next(struct inbox *inbox, size_t used)
 	inbox->n_held = kept + more;
 	inbox->come += more;
 	return more > 0;
+}
+
+static inline void transcript_end(struct transcript *transcript, enum weir__resp_status status,
+				  enum weir__resp_fault fault, size_t left)
+{
+	if (status == WEIR__RESP_BAD) {
+		transcript_add(transcript, "bad: ");
+		transcript_add(transcript, weir__resp_fault_words(fault));
+	} else {
+		transcript_add_number(transcript, (int64_t)left);
+		transcript_add(transcript, " left");
+	}
 }
 
 /* "GET a\n" for each request; "fault 3" at the end if there is one, else how many bytes are left over. */
@@ -138,27 +163,38 @@ static inline void transcript_requests(struct transcript *transcript, struct wei
 			at += used;
 			for (uint32_t i = 0; i < request->n; i++) {
 				if (i > 0)
-					transcript_put(transcript, ' ');
+					transcript_add(transcript, " ");
 				transcript_add_slice(transcript, request->arguments[i]);
 			}
-			transcript_put(transcript, '\n');
+			transcript_add(transcript, "\n");
 		}
 		at += used;
 		if (status == WEIR__RESP_BAD)
 			break;
 	}
-	if (status == WEIR__RESP_BAD)
-		transcript_add(transcript, "bad: %s", weir__resp_fault_words(request->fault));
-	else
-		transcript_add(transcript, "%zu left", inbox.n_held);
-	inbox_close(&inbox);
+	transcript_end(transcript, status, request->fault, inbox.n_held);
+}
+
+static inline void transcript_add_token(struct transcript *transcript, const struct weir__resp_token *token)
+{
+	static const char letters[] = "+-:$=_#,(*%~>|";
+
+	transcript_add_bytes(transcript, &letters[token->type], 1);
+	if (token->type >= WEIR__RESP_ARRAY) {
+		transcript_add_number(transcript, token->number);
+		transcript_add(transcript, "/");
+		transcript_add_number(transcript, token->span);
+	} else if (token->type == WEIR__RESP_INTEGER || token->type == WEIR__RESP_BOOLEAN) {
+		transcript_add_number(transcript, token->number);
+	} else {
+		transcript_add_slice(transcript, token->text);
+	}
 }
 
 /* Each token as its type's letter, number and text, those of a reply on one line; then as above. */
 static inline void transcript_replies(struct transcript *transcript, struct weir__resp_reply *reply, const void *bytes,
 				      size_t size, struct pieces pieces)
 {
-	static const char letters[] = "+-:$=_#,(*%~>|";
 	struct inbox inbox = inbox_open(bytes, size, pieces);
 	enum weir__resp_status status = WEIR__RESP_MORE;
 	size_t used = 0, at = 0;
@@ -172,29 +208,17 @@ static inline void transcript_replies(struct transcript *transcript, struct weir
 		       WEIR__RESP_WHOLE) {
 			at += used;
 			for (uint32_t i = 0; i < reply->n; i++) {
-				const struct weir__resp_token *token = &reply->tokens[i];
-
 				if (i > 0)
-					transcript_put(transcript, ' ');
-				transcript_put(transcript, letters[token->type]);
-				if (token->type >= WEIR__RESP_ARRAY)
-					transcript_add(transcript, "%" PRId64 "/%" PRIu32, token->number, token->span);
-				else if (token->type == WEIR__RESP_INTEGER || token->type == WEIR__RESP_BOOLEAN)
-					transcript_add(transcript, "%" PRId64, token->number);
-				else
-					transcript_add_slice(transcript, token->text);
+					transcript_add(transcript, " ");
+				transcript_add_token(transcript, &reply->tokens[i]);
 			}
-			transcript_put(transcript, '\n');
+			transcript_add(transcript, "\n");
 		}
 		at += used;
 		if (status == WEIR__RESP_BAD)
 			break;
 	}
-	if (status == WEIR__RESP_BAD)
-		transcript_add(transcript, "bad: %s", weir__resp_fault_words(reply->fault));
-	else
-		transcript_add(transcript, "%zu left", inbox.n_held);
-	inbox_close(&inbox);
+	transcript_end(transcript, status, reply->fault, inbox.n_held);
 }
 
 #endif
