@@ -47,13 +47,13 @@ static inline const struct weir__bound *weir__guard_enter(struct weir_guard *gua
 static inline void weir__guard_leave(struct weir_guard *guard, struct weir__seam *seam, const struct weir__bound *bound,
 				     uint32_t phase)
 {
-	if (seam == NULL) {
-		weir__readers_leave(&guard->readers, phase);
-	} else if (seam->pinned == NULL && seam->is_not_yet) {
+	if (seam && seam->pinned)
+		return;
+	if (seam && seam->is_not_yet) {
 		seam->pinned = bound;
 		seam->guard = guard;
 		seam->phase = phase;
-	} else if (seam->pinned == NULL) {
+	} else {
 		weir__readers_leave(&guard->readers, phase);
 	}
 }

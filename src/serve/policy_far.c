@@ -152,7 +152,7 @@ static void pause_for(struct far_source *source, int pause_ms)
 
 static void ask_once(struct far_source *source)
 {
-	struct weir__policy_far_answer answer;
+	struct weir__policy_far_answer answer = { .found = WEIR__FAR_LOST };
 	uint64_t asked;
 	bool is_other;
 
