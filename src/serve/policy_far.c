@@ -254,7 +254,7 @@ static bool read_far(struct weir__policy_source *source_, struct weir__faults *f
 		     struct weir__policy_version *ret_version)
 {
 	struct far_source *const source = (void *)source_;
-	struct weir__policy_far_answer answer;
+	struct weir__policy_far_answer answer = { .found = WEIR__FAR_LOST };
 	bool is_answered = true, is_good;
 
 	if (!source->is_watched)
