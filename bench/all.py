@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """every algorithm in the library, over the daemon and in Redis: one table
 
-    ./dev bench all [--rounds N] [--seconds S] [--write] [--quick]
+    ./dev bench all [--rounds N] [--seconds S] [--write] [--report-only] [--quick]
 
 A limit of 100 a minute on 100,000 keys asked for at random, by each algorithm: weir_table_allow in one thread; WEIR.TAKE of
 the daemon with its table; WEIR.TAKE of the daemon with its state in a Redis. The daemons and Redis have one processor,
@@ -17,7 +17,7 @@ import os
 import sys
 
 import serve_peers
-from harness import ROOT, finish, keyed, machine, print_machine, processors, run, summarize
+from harness import ROOT, add_rounds, finish, keyed, machine, print_machine, processors, read_rounds, run, summarize
 
 PIPELINE, CONNECTIONS = 16, 50
 KEYS = 100_000
@@ -98,17 +98,9 @@ def write(rows, where, arguments, load):
 
 def read_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench all", description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=3, help="of which the median is taken (3)")
-    parser.add_argument("--seconds", type=float, default=1, help="each measurement of a round, about (1)")
+    add_rounds(parser, 3, 1)
     parser.add_argument("--write", action="store_true", help=f"put the table into {PAGE}")
-    parser.add_argument("--quick", action="store_true", help="a smoke test: does it work at all")
-    arguments = parser.parse_args()
-    if arguments.quick:
-        arguments.rounds, arguments.seconds = 1, 0.02
-    if arguments.rounds < 1 or arguments.seconds <= 0:
-        parser.error("--rounds and --seconds are above 0")
-    arguments.report_only = True
-    return arguments
+    return read_rounds(parser)
 
 
 def main():

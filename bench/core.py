@@ -22,8 +22,8 @@ import os
 import subprocess
 import sys
 
-from harness import (ROOT, build_peer, fastest, finish, instructions, judge_ratios, keyed, machine, measure_times,
-                     percent, print_machine, processors, ratio_ranges, run)
+from harness import (ROOT, add_rounds, build_peer, fastest, finish, instructions, judge_ratios, keyed, machine, measure_times,
+                     percent, print_machine, processors, ratio_ranges, read_rounds, run)
 
 # From ROOT, where everything is run.
 CORE = "build/bench/core"
@@ -177,16 +177,8 @@ Instructions of the Go programs include their loop; of Weir, what the functions 
 
 def read_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench core", description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=7, help="of which the median is taken (7)")
-    parser.add_argument("--seconds", type=float, default=0.5, help="each measurement of a round (0.5)")
-    parser.add_argument("--report-only", action="store_true", help="exit 0 also if a figure is missed")
-    parser.add_argument("--quick", action="store_true", help="a smoke test: does it work at all")
-    arguments = parser.parse_args()
-    if arguments.quick:
-        arguments.rounds, arguments.seconds = 1, 0.02
-    if arguments.rounds < 1 or arguments.seconds <= 0:
-        parser.error("--rounds and --seconds are above 0")
-    return arguments
+    add_rounds(parser, 7, 0.5)
+    return read_rounds(parser)
 
 
 def main():

@@ -88,6 +88,24 @@ def instructions(command, functions, batch=1000):
     return (collected(command, many, functions) - collected(command, few, functions)) / (many - few)
 
 
+def add_rounds(parser, rounds, seconds):
+    """What most benches take; read_rounds reads it."""
+    parser.add_argument("--rounds", type=int, default=rounds, help=f"of which the median is taken ({rounds})")
+    parser.add_argument("--seconds", type=float, default=seconds,
+                        help=f"each measurement of a round, about ({seconds})")
+    parser.add_argument("--report-only", action="store_true", help="exit 0 also if a figure is missed")
+    parser.add_argument("--quick", action="store_true", help="a smoke test: does it work at all")
+
+
+def read_rounds(parser):
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.rounds, arguments.seconds = 1, 0.02
+    if arguments.rounds < 1 or arguments.seconds <= 0:
+        parser.error("--rounds and --seconds are above 0")
+    return arguments
+
+
 def keyed(table):
     return {" ".join(map(str, name)): value for name, value in table.items()}
 

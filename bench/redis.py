@@ -24,8 +24,8 @@ import shlex
 import sys
 
 import serve_peers
-from harness import (ROOT, fastest, finish, judge_ratios, keyed, machine, percent, print_machine, processors,
-                     ratio_ranges, run, summarize)
+from harness import (ROOT, add_rounds, fastest, finish, judge_ratios, keyed, machine, percent, print_machine, processors,
+                     ratio_ranges, read_rounds, run, summarize)
 
 PIPELINES = [16, 64]
 CONNECTIONS = 50
@@ -119,16 +119,8 @@ def print_table(times):
 
 def read_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench redis", description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=5, help="of which the median is taken (5)")
-    parser.add_argument("--seconds", type=float, default=2, help="each measurement of a round, about (2)")
-    parser.add_argument("--report-only", action="store_true", help="exit 0 also if a figure is missed")
-    parser.add_argument("--quick", action="store_true", help="a smoke test: does it work at all")
-    arguments = parser.parse_args()
-    if arguments.quick:
-        arguments.rounds, arguments.seconds = 1, 0.02
-    if arguments.rounds < 1 or arguments.seconds <= 0:
-        parser.error("--rounds and --seconds are above 0")
-    return arguments
+    add_rounds(parser, 5, 2)
+    return read_rounds(parser)
 
 
 def main():

@@ -42,8 +42,8 @@ import serve_curve
 import serve_http
 import serve_peers
 import serve_workers
-from harness import (ROOT, fastest, finish, judge_ratios, keyed, machine, percent, print_machine, processors,
-                     ratio_ranges, run, summarize)
+from harness import (ROOT, add_rounds, fastest, finish, judge_ratios, keyed, machine, percent, print_machine, processors,
+                     ratio_ranges, read_rounds, run, summarize)
 
 PIPELINES = [1, 16, 64]
 CONNECTIONS = 50
@@ -183,19 +183,11 @@ def judge_http(arguments, cpus, load_cpu, where):
 
 def read_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench serve", description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=5, help="of which the median is taken (5)")
-    parser.add_argument("--seconds", type=float, default=2, help="each measurement of a round, about (2)")
+    add_rounds(parser, 5, 2)
     parser.add_argument("--http", action="store_true", help="HTTP alone")
     parser.add_argument("--curve", action="store_true", help="by connections and keys instead, and draw it")
     parser.add_argument("--loops", action="store_true", help="an echo by epoll and one by io_uring instead")
-    parser.add_argument("--report-only", action="store_true", help="exit 0 also if a figure is missed")
-    parser.add_argument("--quick", action="store_true", help="a smoke test: does it work at all")
-    arguments = parser.parse_args()
-    if arguments.quick:
-        arguments.rounds, arguments.seconds = 1, 0.02
-    if arguments.rounds < 1 or arguments.seconds <= 0:
-        parser.error("--rounds and --seconds are above 0")
-    return arguments
+    return read_rounds(parser)
 
 
 def main():

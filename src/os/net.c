@@ -222,7 +222,7 @@ int weir__net_peer(int socket, struct weir__net_peer *ret_peer)
 
 ssize_t weir__net_read(int socket, void *bytes, size_t size)
 {
-	const ssize_t n = recv(socket, bytes, size, 0); /* read goes by way of files: 3 % more of a request */
+	const ssize_t n = recv(socket, bytes, size, 0); /* a read would go by way of files */
 
 	return n < 0 ? -errno : n;
 }
