@@ -5,7 +5,7 @@
 
 Every subtest of a TAP test counts, as does every test without subtests. A test that crashed, timed out or broke off
 is one failure if its subtests show none. A build that was not built, or that ran nothing, is one failure.
-The last line is `N passed, N failed`; exit 1 if any failed."""
+What failed is told with what it said. The last line is `N passed, N failed`; exit 1 if any failed."""
 
 import json
 import sys
@@ -13,6 +13,7 @@ import xml.etree.ElementTree as xml
 from pathlib import Path
 
 GOOD = {"OK", "EXPECTEDFAIL"}
+LINES_SHOWN = 20
 
 
 def subtests(junit):
@@ -28,6 +29,14 @@ def subtests(junit):
         skipped = sum(1 for case in cases if case.find("skipped") is not None)
         counts[name] = (len(cases) - failed - skipped, failed, skipped)
     return counts
+
+
+def reasons(run):
+    """What a failed test said, at most so many lines: of TAP what it remarked and what is not ok, otherwise its end."""
+    said = run.get("stdout", "").splitlines()
+    remarks = [line for line in said if line.startswith(("# ", "not ok", "Bail out!"))]
+    chosen = remarks[:LINES_SHOWN] or (said + run.get("stderr", "").splitlines())[-LINES_SHOWN:]
+    return [f"    {line}" for line in chosen]
 
 
 def count(directory):
@@ -46,7 +55,7 @@ def count(directory):
         if bad and failed == 0:
             failed = 1
         if failed:
-            messages.append(f"{name}: {result.lower()}, {failed} failed")
+            messages.append("\n".join([f"{name}: {result.lower()}, {failed} failed", *reasons(run)]))
         total = [sum(pair) for pair in zip(total, (passed, failed, skipped))]
     if not any(total):
         return 0, 1, 0, ["no test ran"]
