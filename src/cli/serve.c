@@ -24,6 +24,7 @@
 #include "serve/remote_plans.h"
 #include "serve/roster.h"
 #include "serve/settings.h"
+#include "serve/sight.h"
 #include "serve/sites.h"
 #include "serve/tally.h"
 #include "serve/worker.h"
@@ -39,6 +40,7 @@ struct server {
 	struct weir__crew *crew;
 	struct weir__roster *roster;
 	struct weir__tallies *tallies;
+	struct weir__sights *sights;     /* NULL: nothing is looked at */
 	struct weir__policies *policies; /* NULL: there is none */
 	struct weir__redis_store *store; /* NULL: the table decides */
 	struct weir__remote_book *book;
@@ -209,6 +211,7 @@ static int start_worker(struct server *server, uint32_t number)
 						.connections_max = (uint32_t)settings->connections,
 						.crew = server->crew,
 						.tallies = server->tallies,
+						.sights = server->sights,
 						.number = number,
 						.idle_ns = settings->idle_ns,
 						.output_max = settings->output,
@@ -258,7 +261,11 @@ static int start(struct server *server)
 
 	server->crew = weir__crew_new((uint32_t)settings->workers);
 	server->tallies = weir__tallies_new((uint32_t)settings->workers);
-	if (server->crew == NULL || server->tallies == NULL) {
+	if (settings->observe == WEIR__OBSERVE_ON)
+		server->sights = weir__sights_new(server->table, (uint32_t)settings->workers,
+						  (uint32_t)settings->top_keys);
+	if (server->crew == NULL || server->tallies == NULL ||
+	    (server->sights == NULL && settings->observe == WEIR__OBSERVE_ON)) {
 		fprintf(stderr, "weir serve: no memory for %llu workers\n", (unsigned long long)settings->workers);
 		return FAILED;
 	}
@@ -442,6 +449,7 @@ static void end(struct server *server)
 	weir__roster_free(server->roster);
 	weir__crew_free(server->crew);
 	weir__tallies_free(server->tallies);
+	weir__sights_free(server->sights);
 	weir__redis_store_free(server->store);
 	weir__remote_book_free(server->book);
 	weir__policies_free(server->policies);

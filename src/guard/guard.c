@@ -151,9 +151,11 @@ static void decide_by_seam(struct weir__seam *seam, const struct weir_claim *cla
 }
 
 /* False: the policy is no longer in its place, and nothing was decided. */
-static bool decide_enforced(const struct weir_guard *guard, struct weir__seam *seam, const struct weir__bound *bound,
-			    const struct weir_policy_answer *matched, weir_ns now, struct weir_guard_answer *answer)
+static bool decide_enforced(const struct weir_guard *guard, struct weir__seam *seam, const struct weir__ear *ear,
+			    const struct weir__bound *bound, const struct weir_policy_answer *matched, weir_ns now,
+			    struct weir_guard_answer *answer)
 {
+	struct weir_verdict verdicts[WEIR_POLICY_CLAIMS_MAX]; /* for the ear alone, if there are several */
 	const struct weir__premise premise = { &guard->bound, bound };
 	struct weir_claim claims[WEIR_POLICY_CLAIMS_MAX];
 	uint32_t plans[WEIR_POLICY_CLAIMS_MAX];
@@ -178,9 +180,11 @@ static bool decide_enforced(const struct weir_guard *guard, struct weir__seam *s
 		decide_by_seam(seam, claims, n, &decision);
 	else if (n == 1 ? !weir__table_take_while(&premise, guard->table, claims[0].limit, hashes[0], now,
 						  claims[0].cost, &decision.verdict) :
-			  weir__table_decide_while(&premise, guard->table, claims, hashes, n, now, NULL, &decision) !=
-				  WEIR_OK)
+			  weir__table_decide_while(&premise, guard->table, claims, hashes, n, now,
+						   ear ? verdicts : NULL, &decision) != WEIR_OK)
 		return false;
+	if (ear)
+		ear->hear(ear->context, claims, n == 1 ? &decision.verdict : verdicts, n, false);
 	answer->verdict = decision.verdict;
 	answer->is_limited = true;
 	answer->limit = claims[decision.decided_by].limit;
@@ -190,35 +194,39 @@ static bool decide_enforced(const struct weir_guard *guard, struct weir__seam *s
 }
 
 /* A limit that the next policy has changed by now is charged all the same, but what it says would be that policy's. */
-static void decide_shadows(const struct weir_guard *guard, struct weir__seam *seam, const struct weir__bound *bound,
-			   const struct weir_policy_answer *matched, weir_ns now, struct weir_guard_answer *answer)
+static void decide_shadows(const struct weir_guard *guard, struct weir__seam *seam, const struct weir__ear *ear,
+			   const struct weir__bound *bound, const struct weir_policy_answer *matched, weir_ns now,
+			   struct weir_guard_answer *answer)
 {
 	const struct weir__premise premise = { &guard->bound, bound };
 
 	for (size_t i = 0; i < matched->n; i++) {
 		const struct weir_policy_claim *const of = &matched->claims[i];
 		const struct weir_table_limit *const limit = limit_of(bound, of);
+		const struct weir_claim claim = { limit, of->key, of->key_length, of->cost };
 		struct weir_verdict verdict;
 
 		if (of->mode != WEIR_MODE_SHADOW || limit == NULL)
 			continue;
 		if (WEIR__UNLIKELY(seam != NULL)) {
-			const struct weir_claim claim = { limit, of->key, of->key_length, of->cost };
-
+			seam->is_shadow = true;
 			(void)weir__seam_ask(seam, answer->verdict.allowed ? WEIR__SEAM_TAKE : WEIR__SEAM_PEEK, &claim,
 					     1, &verdict);
+			seam->is_shadow = false;
 			answer->shadow_denied += !verdict.allowed;
 			continue;
 		}
 		verdict = (answer->verdict.allowed ? weir_table_take : weir_table_peek)(guard->table, limit, of->key,
 											of->key_length, now, of->cost);
 		answer->shadow_denied += !verdict.allowed && weir__premise_holds(&premise);
+		if (ear && answer->verdict.allowed)
+			ear->hear(ear->context, &claim, &verdict, 1, true);
 	}
 }
 
-int weir__guard_check(struct weir_guard *guard, struct weir__seam *seam, const struct weir_attribute *attributes,
-		      size_t n, uint64_t cost, weir_ns now, struct weir_guard_answer *ret_answer,
-		      struct weir_message *ret_message)
+int weir__guard_check(struct weir_guard *guard, struct weir__seam *seam, const struct weir__ear *ear,
+		      const struct weir_attribute *attributes, size_t n, uint64_t cost, weir_ns now,
+		      struct weir_guard_answer *ret_answer, struct weir_message *ret_message)
 {
 	struct weir_policy_answer matched;
 	bool is_decided;
@@ -237,9 +245,9 @@ int weir__guard_check(struct weir_guard *guard, struct weir__seam *seam, const s
 			ret_answer->is_limited = false;
 			ret_answer->decided_by[0] = '\0';
 			ret_answer->limit = NULL;
-			is_decided = decide_enforced(guard, seam, bound, &matched, now, ret_answer);
+			is_decided = decide_enforced(guard, seam, ear, bound, &matched, now, ret_answer);
 			if (is_decided && !(seam && seam->is_not_yet))
-				decide_shadows(guard, seam, bound, &matched, now, ret_answer);
+				decide_shadows(guard, seam, ear, bound, &matched, now, ret_answer);
 		}
 		weir__guard_leave(guard, seam, bound, phase);
 	} while (!is_decided);
@@ -249,7 +257,7 @@ int weir__guard_check(struct weir_guard *guard, struct weir__seam *seam, const s
 int weir_guard_check(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n, uint64_t cost,
 		     weir_ns now, struct weir_guard_answer *ret_answer, struct weir_message *ret_message)
 {
-	return weir__guard_check(guard, NULL, attributes, n, cost, now, ret_answer, ret_message);
+	return weir__guard_check(guard, NULL, NULL, attributes, n, cost, now, ret_answer, ret_message);
 }
 
 void weir__seam_unpin(struct weir__seam *seam)

@@ -46,14 +46,16 @@ bool weir__guard_row(struct weir_guard *guard, const char *plan, size_t length,
 		     void (*tell)(void *context, const struct weir__guard_row *row), void *context);
 
 /* weir_guard_check and weir_guard_check_descriptors by whoever is behind the seam; NULL: by the table. If something is not
- * known yet, what is answered means nothing, and the policy is pinned for the next run. */
+ * known yet, what is answered means nothing, and the policy is pinned for the next run. What the table has decided is told
+ * to the ear, if there is one. */
+struct weir__ear;
 struct weir__seam;
-int weir__guard_check(struct weir_guard *guard, struct weir__seam *seam, const struct weir_attribute *attributes,
-		      size_t n, uint64_t cost, weir_ns now, struct weir_guard_answer *ret_answer,
-		      struct weir_message *ret_message);
-int weir__guard_check_descriptors(struct weir_guard *guard, struct weir__seam *seam, const char *domain,
-				  size_t domain_length, const struct weir_descriptor *descriptors, size_t n,
-				  uint64_t hits, weir_ns now, struct weir_guard_answer *ret_answer,
+int weir__guard_check(struct weir_guard *guard, struct weir__seam *seam, const struct weir__ear *ear,
+		      const struct weir_attribute *attributes, size_t n, uint64_t cost, weir_ns now,
+		      struct weir_guard_answer *ret_answer, struct weir_message *ret_message);
+int weir__guard_check_descriptors(struct weir_guard *guard, struct weir__seam *seam, const struct weir__ear *ear,
+				  const char *domain, size_t domain_length, const struct weir_descriptor *descriptors,
+				  size_t n, uint64_t hits, weir_ns now, struct weir_guard_answer *ret_answer,
 				  struct weir_guard_status *ret_statuses, struct weir_message *ret_message);
 
 /* How many limits the policy has. */

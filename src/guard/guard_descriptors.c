@@ -296,6 +296,31 @@ static void join_statuses(const struct request *request, bool is_allowed, uint64
 			weir_policy_plan_of(request->bound->policy, request->matched.claims[decider].plan)->name);
 }
 
+/* What was charged, or denied. If quotas deny, the others were only looked at. */
+static void tell(const struct request *request, const struct weir__ear *ear)
+{
+	const bool is_each = request->bound->policy->envoy->options & WEIR_ENVOY_COUNT_EACH;
+	const bool is_by_quotas = !is_each && are_quotas_used_up(request);
+	struct weir_verdict verdicts[WEIR_TABLE_CLAIMS_MAX];
+	struct weir_claim claims[WEIR_TABLE_CLAIMS_MAX];
+	bool is_allowed = !is_by_quotas;
+	size_t n = 0;
+
+	for (size_t i = 0; i < request->matched.n && !is_each && !is_by_quotas; i++)
+		if (request->claims[i].limit && is_enforced(request, i)) {
+			is_allowed = is_allowed && request->statuses[i].verdict.allowed;
+			verdicts[n] = request->statuses[i].verdict;
+			claims[n++] = request->claims[i];
+		}
+	if (n > 0)
+		ear->hear(ear->context, claims, verdicts, n, false);
+	for (size_t i = 0; i < request->matched.n; i++)
+		if (request->claims[i].limit &&
+		    (is_each || (is_by_quotas ? is_quota(request, i) : is_allowed && !is_enforced(request, i))))
+			ear->hear(ear->context, &request->claims[i], &request->statuses[i].verdict, 1,
+				  !is_enforced(request, i) && !is_by_quotas);
+}
+
 /* By the policy that is in place. False: it no longer is, and nothing was decided. */
 static bool check_descriptors(struct request *request, const char *domain, size_t domain_length,
 			      const struct weir_descriptor *descriptors, size_t n, uint64_t hits, int *ret_error,
@@ -323,9 +348,9 @@ static bool check_descriptors(struct request *request, const char *domain, size_
 	return true;
 }
 
-int weir__guard_check_descriptors(struct weir_guard *guard, struct weir__seam *seam, const char *domain,
-				  size_t domain_length, const struct weir_descriptor *descriptors, size_t n,
-				  uint64_t hits, weir_ns now, struct weir_guard_answer *ret_answer,
+int weir__guard_check_descriptors(struct weir_guard *guard, struct weir__seam *seam, const struct weir__ear *ear,
+				  const char *domain, size_t domain_length, const struct weir_descriptor *descriptors,
+				  size_t n, uint64_t hits, weir_ns now, struct weir_guard_answer *ret_answer,
 				  struct weir_guard_status *ret_statuses, struct weir_message *ret_message)
 {
 	struct request request;
@@ -345,6 +370,8 @@ int weir__guard_check_descriptors(struct weir_guard *guard, struct weir__seam *s
 					       ret_answer, ret_message);
 		weir__guard_leave(guard, seam, request.bound, phase);
 	} while (!is_decided);
+	if (ear && error == WEIR_OK)
+		tell(&request, ear);
 	return error;
 }
 
@@ -353,6 +380,6 @@ int weir_guard_check_descriptors(struct weir_guard *guard, const char *domain, s
 				 struct weir_guard_answer *ret_answer, struct weir_guard_status *ret_statuses,
 				 struct weir_message *ret_message)
 {
-	return weir__guard_check_descriptors(guard, NULL, domain, domain_length, descriptors, n, hits, now, ret_answer,
-					     ret_statuses, ret_message);
+	return weir__guard_check_descriptors(guard, NULL, NULL, domain, domain_length, descriptors, n, hits, now,
+					     ret_answer, ret_statuses, ret_message);
 }

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "guard/bound.h"
+#include "guard/ear.h"
 #include "guard/guard.h"
 #include "guard/readers.h"
 #include "guard/seam.h"

@@ -27,6 +27,7 @@ struct weir__seam {
 	/* n is 1 to WEIR_TABLE_CLAIMS_MAX, and 1 of all but takes; a verdict for each claim. False: not known yet. */
 	bool (*ask)(struct weir__seam *seam, enum weir__seam_operation operation, const struct weir_claim *claims,
 		    size_t n, struct weir_verdict *ret_verdicts);
+	bool is_shadow;  /* what is asked is a limit in shadow: of that no answer tells */
 	bool is_not_yet; /* since whoever runs requests last cleared it: something was not known */
 	/* The policy that the runs of a request go by: it stays from the first to the last. NULL: none is. */
 	const struct weir__bound *pinned;

@@ -6,6 +6,7 @@
 #include "guard/guard.h"
 #include "serve/policies.h"
 #include "serve/remote.h"
+#include "serve/sight.h"
 
 bool weir__refusal_set(struct weir__refusal *refusal, enum weir__said_error error, const char *why)
 {
@@ -196,13 +197,18 @@ static const struct weir__hold_asker *asker_of(const struct weir__commands *comm
 bool weir__asked_hold(struct weir__commands *commands, const struct weir__hold_request *request,
 		      struct weir_verdict *ret_verdict, struct weir__refusal *ret_refusal)
 {
+	const struct weir_claim claim = { request->named ? request->named : commands->limits.counted_as, request->key,
+					  request->key_length, request->cost };
+	const weir_ns now = weir_table_now(commands->table);
 	enum weir__hold_result result = WEIR__HOLD_FULL;
 	struct weir__hold_asker asker;
 	struct weir_message why;
 
 	if (commands->holds)
-		result = weir__holds_take(commands->holds, &commands->limits, asker_of(commands, &asker), request,
-					  weir_table_now(commands->table), ret_verdict, &why);
+		result = weir__holds_take(commands->holds, &commands->limits, asker_of(commands, &asker), request, now,
+					  ret_verdict, &why);
+	if (result == WEIR__HOLD_ANSWERED && commands->remote == NULL)
+		weir__sight_each(commands->sight, &claim, ret_verdict, 1, now);
 	return result == WEIR__HOLD_ANSWERED || refuse_hold(result, WEIR__SAY_HOLD_OTHER, &why, ret_refusal);
 }
 

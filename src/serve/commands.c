@@ -323,6 +323,8 @@ void weir__commands_init(struct weir__commands *commands, struct weir_table *tab
 	commands->policies = NULL;
 	commands->tallies = NULL;
 	commands->tally = NULL;
+	commands->sights = NULL;
+	commands->sight = NULL;
 	commands->door = NULL;
 	commands->remote = NULL;
 	commands->seam = NULL;

@@ -31,6 +31,8 @@ struct weir__errand_door;
 struct weir__policies;
 struct weir__remote;
 struct weir__seam;
+struct weir__sight;
+struct weir__sights;
 struct weir__tallies;
 struct weir__tally;
 
@@ -48,6 +50,8 @@ struct weir__commands {
 	struct weir__policies *policies; /* of all threads; NULL after init: there is no policy */
 	struct weir__tallies *tallies;   /* of all threads, and its own; NULL after init: nothing is counted */
 	struct weir__tally *tally;
+	struct weir__sights *sights; /* likewise; NULL after init: nothing is looked at */
+	struct weir__sight *sight;
 	struct weir__errand_door *door; /* of this thread; NULL after init: it has none */
 	struct weir__remote *remote;    /* likewise; NULL after init: the table decides */
 	struct weir__seam *seam;        /* that of the remote, or NULL */

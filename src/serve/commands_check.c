@@ -5,6 +5,7 @@
 
 #include "guard/guard.h"
 #include "serve/asked.h"
+#include "serve/decide.h"
 #include "serve/policies.h"
 
 enum {
@@ -97,8 +98,7 @@ void weir__check(struct weir__call *call)
 	    !read_attributes(call, has_cost ? 3 : 1, attributes, &n))
 		return;
 	weir__commands_end_group(call->commands, call->client, call->writer);
-	if (weir__guard_check(guard, call->commands->seam, attributes, n, cost, weir_table_now(call->commands->table),
-			      &answer, &why) == WEIR_OK)
+	if (weir__decide_check(call->commands, guard, attributes, n, cost, &answer, &why) == WEIR_OK)
 		answer_check(&answer, call->writer);
 	else
 		weir__refuse_with(call, WEIR__SAY_LIMIT, why.text);

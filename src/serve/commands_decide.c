@@ -2,6 +2,7 @@
 #include "serve/asked.h"
 #include "serve/command.h"
 #include "serve/decide.h"
+#include "serve/sight.h"
 
 #include <stdio.h>
 
@@ -98,12 +99,15 @@ void weir__commands_end_group(struct weir__commands *commands, struct weir__clie
 			      struct weir__resp_writer *writer)
 {
 	struct weir_verdict verdicts[WEIR__GROUP];
+	weir_ns now;
 
 	(void)client;
 	if (commands->n == 0)
 		return;
-	weir_table_take_batch(commands->table, commands->claims, commands->n, weir_table_now(commands->table),
-			      verdicts);
+	now = weir_table_now(commands->table);
+	weir_table_take_batch(commands->table, commands->claims, commands->n, now, verdicts);
+	weir__decide_time(commands, now);
+	weir__sight_each(commands->sight, commands->claims, verdicts, commands->n, now);
 	for (size_t i = 0; i < commands->n; i++)
 		answer(commands->forms[i], &verdicts[i], writer);
 	commands->n = 0;

@@ -38,6 +38,7 @@ struct weir__connection {
 	/* Among those whose request is not whole, or who linger: who began first comes first. NULL: it is none of them. */
 	struct weir__connection *later, *earlier;
 	weir_ns active_at;
+	weir_ns asked_at; /* when the request that waits came; 0: none does */
 	weir_ns begun_at; /* when that was */
 	const struct weir__wire *wire;
 	void *of_wire;           /* what the wire keeps of a request that is not whole; NULL: nothing */

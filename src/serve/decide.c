@@ -1,11 +1,23 @@
 /* decide.c: the one place that knows both. */
 #include "serve/decide.h"
 
-static struct weir_verdict by_table(struct weir_table *table, enum weir__seam_operation operation,
-				    const struct weir_claim *claim)
-{
-	const weir_ns now = weir_table_now(table);
+#include "guard/ear.h"
+#include "guard/guard.h"
+#include "serve/sight.h"
 
+void weir__decide_time(struct weir__commands *commands, weir_ns begun)
+{
+	weir_ns now;
+
+	if (!weir__sight_is_timed(commands->sight))
+		return;
+	now = weir_table_now(commands->table);
+	weir__spans_add(&commands->sight->spans[WEIR__SPAN_DECISION], now > begun ? now - begun : 0, 1);
+}
+
+static struct weir_verdict by_table(struct weir_table *table, enum weir__seam_operation operation,
+				    const struct weir_claim *claim, weir_ns now)
+{
 	switch (operation) {
 	case WEIR__SEAM_UPTO:
 		return weir_table_upto(table, claim->limit, claim->key, claim->key_length, now, claim->cost);
@@ -25,10 +37,18 @@ struct weir_verdict weir__decide_one(struct weir__commands *commands, enum weir_
 				     const struct weir_claim *claim)
 {
 	struct weir_verdict verdict;
+	weir_ns now;
 
-	if (commands->seam == NULL)
-		return by_table(commands->table, operation, claim);
-	(void)weir__seam_ask(commands->seam, operation, claim, 1, &verdict);
+	if (commands->seam) {
+		(void)weir__seam_ask(commands->seam, operation, claim, 1, &verdict);
+		return verdict;
+	}
+	now = weir_table_now(commands->table);
+	verdict = by_table(commands->table, operation, claim, now);
+	if (operation == WEIR__SEAM_TAKE || operation == WEIR__SEAM_UPTO) {
+		weir__decide_time(commands, now);
+		weir__sight_each(commands->sight, claim, &verdict, 1, now);
+	}
 	return verdict;
 }
 
@@ -36,13 +56,69 @@ struct weir_decision weir__decide_all(struct weir__commands *commands, const str
 {
 	struct weir_verdict verdicts[WEIR_TABLE_CLAIMS_MAX];
 	struct weir_decision decision;
+	weir_ns now;
 
 	if (commands->seam) {
 		(void)weir__seam_ask(commands->seam, WEIR__SEAM_TAKE, claims, n, verdicts);
 		return weir__seam_join(verdicts, n);
 	}
-	(void)weir_table_decide(commands->table, claims, n, weir_table_now(commands->table), NULL, &decision);
+	now = weir_table_now(commands->table);
+	(void)weir_table_decide(commands->table, claims, n, now, verdicts, &decision);
+	weir__decide_time(commands, now);
+	weir__sight_together(commands->sight, claims, verdicts, n, false, now);
 	return decision;
+}
+
+/* --- by the policy ----------------------------------------------------------------------------------------------- */
+
+/* A decision that the table makes, and who looks at it. What another store decides is seen behind the seam (remote.c). */
+struct listening {
+	struct weir__ear ear;
+	struct weir__commands *commands;
+	weir_ns now;
+};
+
+static void hear(void *listening_, const struct weir_claim *claims, const struct weir_verdict *verdicts, size_t n,
+		 bool is_shadow)
+{
+	const struct listening *const listening = listening_;
+
+	weir__sight_together(listening->commands->sight, claims, verdicts, n, is_shadow, listening->now);
+}
+
+static const struct weir__ear *listen(struct listening *listening, struct weir__commands *commands)
+{
+	*listening = (struct listening){ { hear, listening }, commands, weir_table_now(commands->table) };
+	return commands->sight && commands->seam == NULL ? &listening->ear : NULL;
+}
+
+int weir__decide_check(struct weir__commands *commands, struct weir_guard *guard,
+		       const struct weir_attribute *attributes, size_t n, uint64_t cost,
+		       struct weir_guard_answer *ret_answer, struct weir_message *ret_message)
+{
+	struct listening listening;
+	const struct weir__ear *const ear = listen(&listening, commands);
+	const int error = weir__guard_check(guard, commands->seam, ear, attributes, n, cost, listening.now, ret_answer,
+					    ret_message);
+
+	if (ear)
+		weir__decide_time(commands, listening.now);
+	return error;
+}
+
+int weir__decide_descriptors(struct weir__commands *commands, struct weir_guard *guard,
+			     const struct weir__descriptors *descriptors, struct weir_guard_answer *ret_answer,
+			     struct weir_guard_status *ret_statuses, struct weir_message *ret_message)
+{
+	struct listening listening;
+	const struct weir__ear *const ear = listen(&listening, commands);
+	const int error = weir__guard_check_descriptors(
+		guard, commands->seam, ear, descriptors->domain, descriptors->domain_length, descriptors->at,
+		descriptors->n, descriptors->hits, listening.now, ret_answer, ret_statuses, ret_message);
+
+	if (ear)
+		weir__decide_time(commands, listening.now);
+	return error;
 }
 
 struct weir_table_key weir__decide_inspect(struct weir__commands *commands, const struct weir_claim *claim)

@@ -3,6 +3,8 @@
 #ifndef WEIR_SERVE_DECIDE_H
 #define WEIR_SERVE_DECIDE_H
 
+#include <weir/guard.h>
+
 #include "guard/seam.h"
 #include "serve/commands.h"
 
@@ -15,5 +17,25 @@ struct weir_decision weir__decide_all(struct weir__commands *commands, const str
 
 /* What is known of a key. Another store tells what it owes, and not whether it has something stored for it. */
 struct weir_table_key weir__decide_inspect(struct weir__commands *commands, const struct weir_claim *claim);
+
+/* By the policy: weir_guard_check and weir_guard_check_descriptors, now. */
+int weir__decide_check(struct weir__commands *commands, struct weir_guard *guard,
+		       const struct weir_attribute *attributes, size_t n, uint64_t cost,
+		       struct weir_guard_answer *ret_answer, struct weir_message *ret_message);
+
+struct weir__descriptors {
+	const char *domain;
+	size_t domain_length;
+	const struct weir_descriptor *at;
+	size_t n;
+	uint64_t hits;
+};
+
+int weir__decide_descriptors(struct weir__commands *commands, struct weir_guard *guard,
+			     const struct weir__descriptors *descriptors, struct weir_guard_answer *ret_answer,
+			     struct weir_guard_status *ret_statuses, struct weir_message *ret_message);
+
+/* The decision that began at this instant is over: one of some is timed. */
+void weir__decide_time(struct weir__commands *commands, weir_ns begun);
 
 #endif

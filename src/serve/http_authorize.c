@@ -9,6 +9,7 @@
 
 #include "guard/guard.h"
 #include "os/net.h"
+#include "serve/decide.h"
 #include "serve/http_call.h"
 
 enum { ATTRIBUTES_MAX = 4 + WEIR__HEADER_MAP_MAX };
@@ -267,8 +268,8 @@ void weir__http_authorize(struct weir__http_call *call)
 	if (fault == NULL) {
 		add_client(call, &original, client);
 		add_parts(&original);
-		if (weir__guard_check(guard, call->commands->seam, original.attributes, original.n, 1,
-				      weir_table_now(call->commands->table), &answer, &why) != WEIR_OK)
+		if (weir__decide_check(call->commands, guard, original.attributes, original.n, 1, &answer, &why) !=
+		    WEIR_OK)
 			fault = why.text;
 	}
 	if (fault)

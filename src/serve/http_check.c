@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "guard/guard.h"
+#include "serve/decide.h"
 #include "serve/http_call.h"
 #include "serve/http_json.h"
 #include "serve/policies.h"
@@ -246,8 +246,8 @@ void weir__http_say(struct weir__http_call *call, const struct weir_guard_answer
 static bool decide(struct weir__http_call *call, struct weir_guard *guard, const struct weir__question *question,
 		   struct weir_guard_answer *ret_answer, struct weir_message *ret_why)
 {
-	return weir__guard_check(guard, call->commands->seam, question->attributes, question->n, question->cost,
-				 weir_table_now(call->commands->table), ret_answer, ret_why) == WEIR_OK;
+	return weir__decide_check(call->commands, guard, question->attributes, question->n, question->cost, ret_answer,
+				  ret_why) == WEIR_OK;
 }
 
 static void decide_and_say(struct weir__http_call *call, struct weir_guard *guard,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "guard/guard.h"
+#include "serve/decide.h"
 #include "serve/http_call.h"
 #include "serve/http_json.h"
 
@@ -223,9 +224,10 @@ static void decide(struct weir__http_call *call, struct weir_guard *guard, const
 	struct weir_guard_answer answer;
 	struct weir_message why;
 
-	if (weir__guard_check_descriptors(guard, call->commands->seam, request->domain, request->domain_length,
-					  request->descriptors, request->n, request->hits,
-					  weir_table_now(call->commands->table), &answer, statuses, &why) != WEIR_OK) {
+	const struct weir__descriptors asked = { request->domain, request->domain_length, request->descriptors,
+						 request->n, request->hits };
+
+	if (weir__decide_descriptors(call->commands, guard, &asked, &answer, statuses, &why) != WEIR_OK) {
 		weir__reply_problem(reply, 400, why.text);
 		return;
 	}

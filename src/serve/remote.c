@@ -5,6 +5,7 @@
 
 #include "redis/redis_store.h"
 #include "serve/remote_failure.h"
+#include "serve/sight.h"
 
 enum {
 	SPARE_MOST = 64,         /* memos that are kept for the next */
@@ -367,6 +368,9 @@ static void settle(struct weir__remote *remote, struct weir__memo *memo, struct 
 			owe(remote, entry->operation, claims, entry->n, verdicts);
 	}
 	entry->state = KNOWN;
+	if (entry->operation == WEIR__SEAM_TAKE || entry->operation == WEIR__SEAM_UPTO)
+		weir__sight_together(remote->options.sight, claims, verdicts, entry->n, remote->seam.is_shadow,
+				     weir_table_now(remote->options.table));
 }
 
 /* The memo of the run, with room for its request. NULL: no memory. */

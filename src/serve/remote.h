@@ -24,6 +24,7 @@ struct weir__remote_options {
 	struct weir_guard *guard;           /* NULL: there is no policy */
 	struct weir__remote_rule otherwise; /* for limits that have no rule of their own */
 	uint32_t worker;                    /* which one this is */
+	struct weir__sight *sight;          /* who sees what was decided; NULL: nobody looks */
 };
 
 /* NULL: no memory. */

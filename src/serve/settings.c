@@ -79,6 +79,26 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "Limits and overrides that policies may ever have had since the table was made, at most: 2 KiB each. 0 is "
 	  "enough for the policy at the start and as many again, at least 1024. A table that stays needs a number that "
 	  "stays.", NULL },
+	{ "service", WEIR__SETTING_TEXT, 0, 0, "weir", PLACE(service), "NAME",
+	  "What the server is called in metrics and traces: the label service, and service.name.", NULL },
+	{ "observe", WEIR__SETTING_CHOICE, 0, 0, "on", PLACE(observe), "HOW",
+	  "Whether decisions are looked at for metrics, traces, the log of rejections, weir top and the page: on, or off. "
+	  "What the table counts is told either way.", "on off" },
+	{ "top_keys", WEIR__SETTING_COUNT, 0, 1024, "64", PLACE(top_keys), "N",
+	  "Keys that are counted for each limit and worker, to tell who asks most and who is denied most: a key with "
+	  "more than one in so many of the requests is among them. 0 is none.", NULL },
+	{ "trace_to", WEIR__SETTING_TEXT, 0, 0, "", PLACE(trace_to), "URL",
+	  "Where spans go, by OTLP over HTTP: http://localhost:4318/v1/traces. Without it there are none.", NULL },
+	{ "trace_one_in", WEIR__SETTING_COUNT, 0, 1000000000, "100", PLACE(trace_one_in), "N",
+	  "Of requests that bring no traceparent one in so many is traced; 0 is none. Those that bring one are traced if "
+	  "it says so.", NULL },
+	{ "log_format", WEIR__SETTING_CHOICE, 0, 0, "text", PLACE(log_format), "HOW",
+	  "How lines of the log are written: text, or json, one object each.", "text json" },
+	{ "log_rejections", WEIR__SETTING_CHOICE, 0, 0, "off", PLACE(log_rejections), "HOW",
+	  "Whether each rejection is a line of the log: off; hash, with a hash of the key; or key, with the key.",
+	  "off hash key" },
+	{ "log_rejections_limit", WEIR__SETTING_TEXT, 0, 0, "100/s", PLACE(log_rejections_limit), "LIMIT",
+	  "How many lines of rejections there are at most, as a limit; those that are left out are counted.", NULL },
 	{ "users", WEIR__SETTING_USERS, 0, WEIR__USERS_MAX, "", PLACE(users), NULL,
 	  "Who may ask, with password, token and role; once there is one, all clients must say who they are. In the file alone.", NULL },
 };

@@ -17,7 +17,7 @@
 #include "serve/worker.h"
 
 enum {
-	WEIR__SETTINGS = 24,
+	WEIR__SETTINGS = 32,
 	WEIR__WORKERS_MAX = 256,
 	WEIR__SETTING_TEXT_SIZE = 1024,             /* of a path or a name, with its NUL */
 	WEIR__SETTING_FAULTS_MAX = 50,              /* that are told */
@@ -65,6 +65,16 @@ enum weir__on_failure {
 	WEIR__ON_FAILURE_CLOSED,
 };
 
+/* The words of the setting observe. */
+enum weir__observe { WEIR__OBSERVE_ON, WEIR__OBSERVE_OFF };
+
+/* The words of the setting log_rejections. */
+enum weir__log_rejections {
+	WEIR__REJECTIONS_OFF,
+	WEIR__REJECTIONS_HASH,
+	WEIR__REJECTIONS_KEY,
+};
+
 enum weir__setting_from {
 	WEIR__FROM_DEFAULT,
 	WEIR__FROM_FILE,
@@ -86,9 +96,11 @@ struct weir__setting_list {
 struct weir__settings {
 	struct weir__setting_list listen, http;
 	uint64_t keys, workers, connections, idle_ns, header_time_ns, ratelimit_headers, output, stall_ns, drain_ns,
-		arena, holds, plans, store_budget_ns, on_store_failure;
+		arena, holds, plans, store_budget_ns, on_store_failure, observe, top_keys, trace_one_in, log_format,
+		log_rejections;
 	char shared[WEIR__SETTING_TEXT_SIZE], file[WEIR__SETTING_TEXT_SIZE], policy[WEIR__SETTING_TEXT_SIZE],
-		policy_copy[WEIR__SETTING_TEXT_SIZE];
+		policy_copy[WEIR__SETTING_TEXT_SIZE], service[WEIR__SETTING_TEXT_SIZE],
+		trace_to[WEIR__SETTING_TEXT_SIZE], log_rejections_limit[WEIR__SETTING_TEXT_SIZE];
 	char store[WEIR__SETTING_TEXT_SIZE];
 	struct weir__proxies proxies;
 	struct weir__header_map authorize_headers;

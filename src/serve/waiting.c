@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "serve/sight.h"
 #include "store/table_wait.h"
 
 enum { LINES = 1024 };
@@ -31,6 +32,7 @@ struct weir__waiter {
 
 struct weir__waiting {
 	struct weir_table *table;
+	struct weir__sight *sight; /* NULL: nobody looks */
 	uint32_t n, most;
 	bool is_ended;
 	struct weir__waiter *lines[LINES];
@@ -46,6 +48,11 @@ struct weir__waiting *weir__waiting_new(struct weir_table *table, uint32_t most)
 	waiting->table = table;
 	waiting->most = most;
 	return waiting;
+}
+
+void weir__waiting_show(struct weir__waiting *waiting, struct weir__sight *sight)
+{
+	waiting->sight = sight;
 }
 
 void weir__waiting_free(struct weir__waiting *waiting)
@@ -242,6 +249,15 @@ static weir_ns next_look(const struct weir__waiter *waiter, weir_ns now, const s
 						      verdict->retry_after);
 }
 
+/* Which key it was is not kept. */
+static void show(struct weir__waiting *waiting, const struct weir__waiter *waiter, const struct weir_verdict *verdict,
+		 weir_ns now)
+{
+	const struct weir_claim claim = { .limit = waiter->limit, .cost = waiter->cost };
+
+	weir__sight_each(waiting->sight, &claim, verdict, 1, now);
+}
+
 /* Who depends on others that wait already joins their line, unless that is in vain. */
 static bool begin_in_line(struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now,
 			  struct weir_verdict *ret_verdict)
@@ -294,6 +310,7 @@ enum weir__wait_result weir__waiting_begin(struct weir__waiting *waiting, const 
 	waiter->cost = request->cost;
 	waiter->deadline = weir__add_saturating(now, request->patience);
 	if (!(shapes(waiter->limit) ? begin_departure : begin_in_line)(waiting, waiter, now, ret_verdict)) {
+		show(waiting, waiter, ret_verdict, now);
 		free(waiter);
 		return WEIR__WAIT_OVER;
 	}
@@ -304,13 +321,15 @@ enum weir__wait_result weir__waiting_begin(struct weir__waiting *waiting, const 
 
 /* --- the end ---------------------------------------------------------------------------------------------------- */
 
-static void end(struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now, bool is_counted, bool allowed)
+static void end(struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now, bool is_counted,
+		const struct weir_verdict *verdict)
 {
+	show(waiting, waiter, verdict, now);
 	pull(waiting, waiter);
 	if (!waiter->departs)
 		leave(waiting, waiter, now);
 	if (is_counted)
-		weir__table_count(waiting->table, waiter->limit, allowed);
+		weir__table_count(waiting->table, waiter->limit, verdict->allowed);
 	free(waiter);
 }
 
@@ -323,12 +342,12 @@ static bool look(struct weir__waiting *waiting, struct weir__waiter *waiter, wei
 
 	if (waiter->departs) { /* it was counted when it was taken */
 		*ret_verdict = going(waiting, waiter, now);
-		end(waiting, waiter, now, false, true);
+		end(waiting, waiter, now, false, ret_verdict);
 		return true;
 	}
 	if (!waiter->is_first) {
 		*ret_verdict = denied(waiting, waiter, now);
-		end(waiting, waiter, now, true, false);
+		end(waiting, waiter, now, true, ret_verdict);
 		return true;
 	}
 	verdict = ask(waiting, waiter, was_due, true);
@@ -337,7 +356,7 @@ static bool look(struct weir__waiting *waiting, struct weir__waiter *waiter, wei
 		return false;
 	}
 	*ret_verdict = verdict;
-	end(waiting, waiter, was_due, true, verdict.allowed);
+	end(waiting, waiter, was_due, true, ret_verdict);
 	return true;
 }
 
@@ -359,6 +378,6 @@ struct weir_verdict weir__waiting_give_up(struct weir__waiting *waiting, struct 
 	if (waiter->departs)
 		weir__table_depart_not(waiting->table, waiter->limit, waiter->hash, now, &waiter->departure);
 	verdict = denied(waiting, waiter, now);
-	end(waiting, waiter, now, !waiter->departs, false);
+	end(waiting, waiter, now, !waiter->departs, &verdict);
 	return verdict;
 }

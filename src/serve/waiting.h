@@ -34,6 +34,10 @@ enum weir__wait_result {
 struct weir__waiting *weir__waiting_new(struct weir_table *table, uint32_t most);
 void weir__waiting_free(struct weir__waiting *waiting); /* nobody waits any more; NULL is allowed */
 
+/* Who sees what becomes of waits. */
+struct weir__sight;
+void weir__waiting_show(struct weir__waiting *waiting, struct weir__sight *sight);
+
 /* From now on, who would have to wait is denied. */
 void weir__waiting_end(struct weir__waiting *waiting);
 

@@ -10,6 +10,7 @@
 #include "serve/connection.h"
 #include "serve/errands.h"
 #include "serve/http_call.h"
+#include "serve/sight.h"
 
 enum {
 	PIECE = 16 * 1024, /* that is added to the beginning of a request at a time: others may be behind it */
@@ -168,6 +169,7 @@ static size_t run_by_store(struct weir__worker *worker, struct weir__connection 
 	answered = answer_request(worker, connection, &copy, is_last, &length, is_alive);
 	if (!weir__remote_waits(remote)) {
 		weir__remote_answered(remote);
+		weir__sight_answered(worker->commands.sight, 1);
 		length += answered;
 	} else if (connection->to_rerun == NULL) {
 		*is_alive = *is_alive && keep_request(connection, request, is_last);
@@ -328,6 +330,7 @@ static size_t answer_whole(struct weir__worker *worker, struct weir__connection 
 		length = run_by_store(worker, connection, request, is_last, length, is_alive);
 	} else {
 		answered = answer_request(worker, connection, request, is_last, &length, is_alive);
+		weir__sight_answered(worker->commands.sight, connection->client.errand == NULL);
 		length += answered;
 	}
 	return length;

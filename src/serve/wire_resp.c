@@ -4,6 +4,7 @@
 #include "os/net.h"
 #include "serve/command.h"
 #include "serve/connection.h"
+#include "serve/sight.h"
 
 enum {
 	ARGUMENTS_MAX = 64,
@@ -94,6 +95,7 @@ static bool answer_by_table(struct weir__worker *worker, struct weir__connection
 	}
 	weir__commands_end_group(&worker->commands, client, &writer);
 	weir__worker_count(worker, WEIR__WIRE_RESP, n_done);
+	weir__sight_answered(worker->commands.sight, (uint64_t)n_done - (client->waiter != NULL));
 	connection->has_requests = is_held;
 	*ret_used = at;
 	return is_alive && weir__worker_flush(worker, connection, writer.length) &&
@@ -144,6 +146,7 @@ static bool run_request(struct run *run, const struct weir__resp_request *reques
 	weir__remote_answered(remote);
 	check_stranger(run->worker, client, request, &run->writer);
 	weir__worker_count(run->worker, WEIR__WIRE_RESP, 1);
+	weir__sight_answered(run->worker->commands.sight, 1);
 	return true;
 }
 

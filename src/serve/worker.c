@@ -14,6 +14,7 @@
 #include "serve/crew.h"
 #include "serve/errands.h"
 #include "serve/policies.h"
+#include "serve/sight.h"
 
 enum {
 	OUTPUT_MAX = 16 * 1024 * 1024, /* unless the options say otherwise */
@@ -194,12 +195,29 @@ static void note_output(struct weir__worker *worker, struct weir__connection *co
 		connection->taken_at = worker->now;
 }
 
+/* What was answered is seen. Who has to wait for the next answer does so since it was asked for. */
+static void note_answers(struct weir__worker *worker, struct weir__connection *connection, size_t length)
+{
+	struct weir__sight *const sight = worker->commands.sight;
+
+	if (sight == NULL)
+		return;
+	if (length > 0)
+		weir__sight_sent(sight, connection->asked_at ? connection->asked_at : worker->now,
+				 weir_table_now(worker->options.table));
+	if (!weir__worker_is_waiting(connection))
+		connection->asked_at = 0;
+	else if (connection->asked_at == 0)
+		connection->asked_at = worker->now;
+}
+
 bool weir__worker_flush(struct weir__worker *worker, struct weir__connection *connection, size_t length)
 {
 	const bool was_behind = weir__output_waiting(&connection->output) > 0;
 	const bool is_alive = weir__output_write(&connection->output, connection->socket, worker->out, length);
 
 	note_output(worker, connection, was_behind, false);
+	note_answers(worker, connection, length);
 	return is_alive;
 }
 
@@ -538,9 +556,11 @@ static bool start_remote(struct weir__worker *worker)
 							 [WEIR__ON_FAILURE_OPEN] = WEIR_STORE_FAILURE_OPEN,
 							 [WEIR__ON_FAILURE_CLOSED] = WEIR_STORE_FAILURE_CLOSED };
 	const struct weir__worker_options *const options = &worker->options;
-	struct weir__remote_options of_remote = {
-		.table = options->table, .store = options->store, .book = options->book, .worker = options->number
-	};
+	struct weir__remote_options of_remote = { .table = options->table,
+						  .store = options->store,
+						  .book = options->book,
+						  .worker = options->number,
+						  .sight = worker->commands.sight };
 
 	if (options->store == NULL)
 		return true;
@@ -589,7 +609,11 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	worker->commands.policies = options->policies;
 	worker->commands.tallies = options->tallies;
 	worker->commands.tally = weir__tallies_of(options->tallies, options->number);
+	worker->commands.sights = options->sights;
+	worker->commands.sight = weir__sights_of(options->sights, options->number);
 	worker->commands.waiting = weir__waiting_new(options->table, WAITERS_MAX);
+	if (worker->commands.waiting)
+		weir__waiting_show(worker->commands.waiting, worker->commands.sight);
 	worker->commands.door = weir__errand_door_new(&worker->loop);
 	error = worker->commands.waiting && worker->commands.door && start_remote(worker) && start_wires(worker) ?
 			start(worker) :

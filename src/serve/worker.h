@@ -28,6 +28,7 @@ struct weir__redis_store;
 struct weir__remote_book;
 struct weir__roster;
 struct weir__settings;
+struct weir__sights;
 struct weir__tallies;
 
 struct weir__worker_options {
@@ -45,6 +46,7 @@ struct weir__worker_options {
 	struct weir__holds *holds;             /* of all workers; NULL: there is room for none */
 	struct weir__policies *policies;       /* likewise; NULL: there is none */
 	struct weir__tallies *tallies;         /* of all workers; NULL: nothing is counted */
+	struct weir__sights *sights;           /* likewise; NULL: nothing is looked at */
 	const struct weir__settings *settings; /* for CONFIG GET; NULL: none to show */
 	struct weir__roster *roster;           /* who may ask; NULL: everybody */
 	struct weir__redis_store *store;       /* of all workers; NULL: the table decides */

@@ -1,11 +1,21 @@
 /* worker_waits.c: connections whose last request is answered later: by an instant, or when it was done elsewhere. */
 #include "serve/connection.h"
 #include "serve/errands.h"
+#include "serve/sight.h"
 
 static void answer_waiter(struct weir__worker *worker, struct weir__connection *connection,
 			  const struct weir_verdict *verdict)
 {
+	struct weir__sight *const sight = worker->commands.sight;
+	const weir_ns now = weir_table_now(worker->options.table);
+
 	connection->client.waiter = NULL;
+	if (sight) {
+		weir__spans_add(&sight->spans[WEIR__SPAN_WAIT],
+				now > connection->asked_at ? now - connection->asked_at : 0, 1);
+		sight->answered++;
+		sight->throttled++;
+	}
 	weir__worker_go_on(worker, connection, connection->wire->answer_waiter(worker, connection, verdict));
 }
 
@@ -61,6 +71,7 @@ void weir__worker_take_errands(struct weir__worker *worker)
 		}
 		if (connection) {
 			connection->client.errand = NULL;
+			weir__sight_answered(worker->commands.sight, 1);
 			weir__worker_go_on(worker, connection,
 					   connection->wire->answer_errand(worker, connection, errand));
 		}

@@ -130,7 +130,7 @@ static void attributes_are_decided_as_by_the_table(void)
 		CHECK(weir_guard_check(by_table, attributes, n, 1, now, &expected, &why) == WEIR_OK);
 		begin(&store, tables[1], now);
 		while (is_to_run(&store))
-			CHECK(weir__guard_check(by_store, &store.seam, attributes, n, 1, now, &answer, &why) ==
+			CHECK(weir__guard_check(by_store, &store.seam, NULL, attributes, n, 1, now, &answer, &why) ==
 			      WEIR_OK);
 		weir__seam_unpin(&store.seam);
 		check_same_answer(&answer, &expected);
@@ -168,7 +168,7 @@ static void compare_descriptors(uint32_t options)
 						   &expected, expected_statuses, &why) == WEIR_OK);
 		begin(&store, tables[1], start);
 		while (is_to_run(&store))
-			CHECK(weir__guard_check_descriptors(by_store, &store.seam, "shop", 4, request.descriptors,
+			CHECK(weir__guard_check_descriptors(by_store, &store.seam, NULL, "shop", 4, request.descriptors,
 							    request.n, 1, start, &answer, statuses, &why) == WEIR_OK);
 		weir__seam_unpin(&store.seam);
 		check_same_answer(&answer, &expected);
@@ -207,12 +207,12 @@ static void all_runs_of_a_request_go_by_one_policy(void)
 
 	begin(&store, table, start);
 	CHECK(is_to_run(&store));
-	CHECK(weir__guard_check(guard, &store.seam, NULL, 0, 1, start, &answer, &why) == WEIR_OK);
+	CHECK(weir__guard_check(guard, &store.seam, NULL, NULL, 0, 1, start, &answer, &why) == WEIR_OK);
 	CHECK(pthread_create(&thread, NULL, change, guard) == 0);
 	while (weir_guard_changes(guard) == 0) /* the next one is in its place, and waits for who reads this one */
 		nanosleep(&moment, NULL);
 	CHECK(is_to_run(&store));
-	CHECK(weir__guard_check(guard, &store.seam, NULL, 0, 1, start, &answer, &why) == WEIR_OK);
+	CHECK(weir__guard_check(guard, &store.seam, NULL, NULL, 0, 1, start, &answer, &why) == WEIR_OK);
 	CHECK(!is_to_run(&store));
 	CHECK_TEXT(answer.decided_by, "one");
 	CHECK_EQ(answer.verdict.remaining, 4);
@@ -220,7 +220,7 @@ static void all_runs_of_a_request_go_by_one_policy(void)
 	CHECK(pthread_join(thread, NULL) == 0);
 	begin(&store, table, start);
 	while (is_to_run(&store))
-		CHECK(weir__guard_check(guard, &store.seam, NULL, 0, 1, start, &answer, &why) == WEIR_OK);
+		CHECK(weir__guard_check(guard, &store.seam, NULL, NULL, 0, 1, start, &answer, &why) == WEIR_OK);
 	weir__seam_unpin(&store.seam);
 	CHECK_TEXT(answer.decided_by, "other");
 	weir_guard_free(guard);

@@ -1,0 +1,416 @@
+/* sight.c: counting what is decided and answered. */
+#include "serve/sight.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve/talkers.h"
+#include "store/table.h"
+
+enum { SECOND_NS = 1000000000 };
+
+struct weir__sights {
+	uint32_t n, talkers;
+	uint32_t limits_max; /* of the table */
+	struct weir__sight *of;
+};
+
+/* --- all of them ------------------------------------------------------------------------------------------------- */
+
+struct weir__sights *weir__sights_new(const struct weir_table *table, uint32_t workers, uint32_t talkers)
+{
+	struct weir__sights *const sights = calloc(1, sizeof(*sights));
+
+	if (sights == NULL)
+		return NULL;
+	sights->talkers = talkers;
+	sights->limits_max = table->region.limits_max;
+	sights->of = aligned_alloc(_Alignof(struct weir__sight), workers * sizeof(struct weir__sight));
+	if (sights->of == NULL) {
+		free(sights);
+		return NULL;
+	}
+	memset(sights->of, 0, workers * sizeof(struct weir__sight));
+	for (; sights->n < workers; sights->n++) {
+		struct weir__sight *const sight = &sights->of[sights->n];
+
+		sight->sights = sights;
+		sight->until_timed = sight->until_talker = 1;
+		sight->random = sights->n + 1;
+		sight->places = calloc(sights->limits_max, sizeof(sight->places[0]));
+		if (sight->places == NULL) {
+			weir__sights_free(sights);
+			return NULL;
+		}
+	}
+	return sights;
+}
+
+static void free_sight(struct weir__sight *sight)
+{
+	for (uint32_t i = 0; i < WEIR__SIGHT_LIMITS_MAX; i++) {
+		struct weir__limit_sight *const of = atomic_load_explicit(&sight->limits[i], memory_order_relaxed);
+
+		if (of)
+			weir__talkers_free(of->talkers);
+		free(of);
+	}
+	free(sight->places);
+}
+
+void weir__sights_free(struct weir__sights *sights)
+{
+	if (sights == NULL)
+		return;
+	for (uint32_t i = 0; i < sights->n; i++)
+		free_sight(&sights->of[i]);
+	free(sights->of);
+	free(sights);
+}
+
+struct weir__sight *weir__sights_of(struct weir__sights *sights, uint32_t worker)
+{
+	return sights ? &sights->of[worker] : NULL;
+}
+
+uint32_t weir__sights_workers(const struct weir__sights *sights)
+{
+	return sights->n;
+}
+
+/* --- spans ------------------------------------------------------------------------------------------------------- */
+
+uint64_t weir__spans_bound(unsigned place)
+{
+	return place + 1 < WEIR__SPANS ? (uint64_t)WEIR__SPAN_LEAST_NS << place : UINT64_MAX;
+}
+
+/* The first whose bound it does not exceed. */
+static unsigned place_of(uint64_t ns)
+{
+	const uint64_t steps = (ns + WEIR__SPAN_LEAST_NS - 1) / WEIR__SPAN_LEAST_NS;
+	const unsigned place = steps <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(steps - 1);
+
+	return place < WEIR__SPANS ? place : WEIR__SPANS - 1;
+}
+
+/* By the one who writes. */
+static void add64(_Atomic uint64_t *counter, uint64_t n)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+static void add32(_Atomic uint32_t *counter, uint32_t n)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+void weir__spans_add(struct weir__spans *spans, uint64_t ns, uint64_t times)
+{
+	add64(&spans->counts[place_of(ns)], times);
+	add64(&spans->sum_ns, ns * times);
+}
+
+void weir__sight_sent(struct weir__sight *sight, weir_ns since, weir_ns now)
+{
+	const uint64_t ns = now > since ? now - since : 0; /* the clock may have been set back */
+	uint64_t throttled;
+
+	if (sight == NULL || sight->answered == 0)
+		return;
+	throttled = sight->throttled < sight->answered ? sight->throttled : sight->answered;
+	if (sight->answered > throttled)
+		weir__spans_add(&sight->spans[WEIR__SPAN_ANSWER], ns, sight->answered - throttled);
+	if (throttled > 0)
+		weir__spans_add(&sight->spans[WEIR__SPAN_THROTTLED], ns, throttled);
+	sight->answered = sight->throttled = 0;
+}
+
+void weir__sights_spans(struct weir__sights *sights, enum weir__sight_span which, struct weir__spans_sum *ret_sum)
+{
+	*ret_sum = (struct weir__spans_sum){ .n = 0 };
+	for (uint32_t i = 0; i < sights->n; i++) {
+		struct weir__spans *const spans = &sights->of[i].spans[which];
+
+		for (unsigned place = 0; place < WEIR__SPANS; place++) {
+			const uint64_t n = atomic_load_explicit(&spans->counts[place], memory_order_relaxed);
+
+			ret_sum->counts[place] += n;
+			ret_sum->n += n;
+		}
+		ret_sum->sum_ns += atomic_load_explicit(&spans->sum_ns, memory_order_relaxed);
+	}
+}
+
+/* --- limits ------------------------------------------------------------------------------------------------------ */
+
+/* One that nobody has asked for as long as is remembered gives way. Looking for it takes a while: once in a second. */
+static struct weir__limit_sight *find_room(struct weir__sight *sight, uint32_t second, uint32_t *ret_place)
+{
+	const uint32_t n = atomic_load_explicit(&sight->n_limits, memory_order_relaxed);
+
+	if (n < WEIR__SIGHT_LIMITS_MAX) {
+		struct weir__limit_sight *const made = calloc(1, sizeof(*made));
+
+		if (made == NULL)
+			return NULL;
+		made->talkers = sight->sights->talkers ? weir__talkers_new(sight->sights->talkers) : NULL;
+		*ret_place = n;
+		atomic_store_explicit(&sight->limits[n], made, memory_order_release);
+		atomic_store_explicit(&sight->n_limits, n + 1, memory_order_release);
+		return made;
+	}
+	if (sight->looked_for_room == second)
+		return NULL;
+	sight->looked_for_room = second;
+	for (uint32_t i = 0; i < n; i++) {
+		struct weir__limit_sight *const of = atomic_load_explicit(&sight->limits[i], memory_order_relaxed);
+		const uint32_t limit = atomic_load_explicit(&of->limit, memory_order_relaxed);
+
+		if (second - of->newest <= WEIR__SIGHT_SECONDS)
+			continue;
+		if (limit != 0)
+			atomic_store_explicit(&sight->places[limit - 1], 0, memory_order_relaxed);
+		*ret_place = i;
+		return of;
+	}
+	return NULL;
+}
+
+/* NULL: there is no room for it now. */
+static struct weir__limit_sight *begin_limit(struct weir__sight *sight, uint32_t limit, uint32_t second)
+{
+	uint32_t place = 0;
+	struct weir__limit_sight *const of = find_room(sight, second, &place);
+
+	if (of == NULL)
+		return NULL;
+	atomic_store_explicit(&of->limit, 0, memory_order_relaxed);
+	atomic_store_explicit(&of->delayed, 0, memory_order_relaxed);
+	atomic_store_explicit(&of->delay_ns, 0, memory_order_relaxed);
+	for (unsigned i = 0; i < WEIR__SIGHT_SECONDS; i++)
+		atomic_store_explicit(&of->seconds[i].at, 0, memory_order_relaxed);
+	if (of->talkers)
+		weir__talkers_clear(of->talkers);
+	of->newest = second;
+	atomic_store_explicit(&of->limit, limit + 1, memory_order_release);
+	atomic_store_explicit(&sight->places[limit], (uint16_t)(place + 1), memory_order_release);
+	return of;
+}
+
+/* As the worker itself finds it. */
+static inline struct weir__limit_sight *limit_of(struct weir__sight *sight, uint32_t limit, uint32_t second)
+{
+	const uint32_t place = atomic_load_explicit(&sight->places[limit], memory_order_relaxed);
+
+	return WEIR__LIKELY(place != 0) ? atomic_load_explicit(&sight->limits[place - 1], memory_order_relaxed) :
+					  begin_limit(sight, limit, second);
+}
+
+static inline struct weir__second *second_of(struct weir__limit_sight *of, uint32_t second)
+{
+	struct weir__second *const at = &of->seconds[second % WEIR__SIGHT_SECONDS];
+
+	if (WEIR__UNLIKELY(atomic_load_explicit(&at->at, memory_order_relaxed) != second)) {
+		atomic_store_explicit(&at->at, 0, memory_order_relaxed);
+		atomic_store_explicit(&at->decided, 0, memory_order_release);
+		atomic_store_explicit(&at->rejected, 0, memory_order_relaxed);
+		atomic_store_explicit(&at->delayed, 0, memory_order_relaxed);
+		atomic_store_explicit(&at->fill, 0, memory_order_relaxed);
+		atomic_store_explicit(&at->delay_ns, 0, memory_order_relaxed);
+		atomic_store_explicit(&at->at, second, memory_order_release);
+		of->newest = second;
+	}
+	return at;
+}
+
+/* Of keys that have names, all in quiet times, and else one of some. Returns how often it counts; 0: it is passed over. */
+static inline uint32_t weigh(struct weir__sight *sight)
+{
+	if (WEIR__LIKELY(--sight->until_talker > 0))
+		return 0;
+	if (sight->decided < WEIR__SIGHT_EXACT) {
+		sight->until_talker = 1;
+		return 1;
+	}
+	sight->random = sight->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	sight->until_talker = 1 +
+			      (uint32_t)(sight->random >> 59); /* 1 to 32: not in step with those who ask in turns */
+	return WEIR__SIGHT_WEIGHT;
+}
+
+static inline void begin_second(struct weir__sight *sight, uint32_t second)
+{
+	if (sight->second == second)
+		return;
+	sight->second = second;
+	sight->decided = 0;
+	sight->until_talker = 1;
+}
+
+/* A share of the whole. Nothing is decided by it: so it may be rounded. */
+static inline uint64_t fill_of(const struct weir_verdict *verdict)
+{
+	return verdict->limit == 0 ? 0 :
+				     (uint64_t)((double)verdict->remaining / (double)verdict->limit * WEIR__FILL_ONE);
+}
+
+/* What a run of claims on the same limit came to. */
+struct sum {
+	uint32_t limit;
+	uint32_t decided, rejected, delayed;
+	uint64_t fill, delay_ns;
+};
+
+static void add_sum(struct weir__sight *sight, const struct sum *sum, uint32_t second)
+{
+	struct weir__limit_sight *const of = limit_of(sight, sum->limit, second);
+	struct weir__second *at;
+
+	sight->decided += sum->decided;
+	if (of == NULL)
+		return;
+	at = second_of(of, second);
+	add32(&at->decided, sum->decided);
+	add64(&at->fill, sum->fill);
+	if (sum->rejected > 0)
+		add32(&at->rejected, sum->rejected);
+	if (sum->delayed > 0) {
+		add32(&at->delayed, sum->delayed);
+		add64(&at->delay_ns, sum->delay_ns);
+		add64(&of->delayed, sum->delayed);
+		add64(&of->delay_ns, sum->delay_ns);
+	}
+}
+
+static inline void add_claim(struct sum *sum, const struct weir_verdict *verdict, bool is_allowed)
+{
+	sum->decided++;
+	sum->rejected += !is_allowed;
+	sum->fill += fill_of(verdict);
+	if (is_allowed && verdict->delay > 0) {
+		sum->delayed++;
+		sum->delay_ns += verdict->delay;
+	}
+}
+
+static inline void look_at_key(struct weir__sight *sight, const struct weir_claim *claim, bool is_allowed,
+			       uint32_t second, weir_ns now)
+{
+	const uint32_t weight = weigh(sight);
+	struct weir__limit_sight *of;
+
+	if (WEIR__LIKELY(weight == 0) || claim->key_length == 0)
+		return;
+	of = limit_of(sight, claim->limit->index, second);
+	if (of && of->talkers)
+		weir__talkers_add(of->talkers, claim->key, claim->key_length, weight, !is_allowed, now);
+}
+
+void weir__sight_each(struct weir__sight *sight, const struct weir_claim *claims, const struct weir_verdict *verdicts,
+		      size_t n, weir_ns now)
+{
+	const uint32_t second = (uint32_t)(now / SECOND_NS);
+	struct sum sum = { .limit = n ? claims[0].limit->index : 0 };
+
+	if (sight == NULL)
+		return;
+	begin_second(sight, second);
+	for (size_t i = 0; i < n; i++) {
+		const bool is_allowed = verdicts[i].allowed;
+
+		if (claims[i].limit->index != sum.limit) {
+			sight->throttled += sum.rejected + sum.delayed;
+			add_sum(sight, &sum, second);
+			sum = (struct sum){ .limit = claims[i].limit->index };
+		}
+		add_claim(&sum, &verdicts[i], is_allowed);
+		look_at_key(sight, &claims[i], is_allowed, second, now);
+	}
+	sight->throttled += sum.rejected + sum.delayed;
+	if (sum.decided > 0)
+		add_sum(sight, &sum, second);
+}
+
+/* As the table counts: all if it is allowed, else those that denied. */
+void weir__sight_together(struct weir__sight *sight, const struct weir_claim *claims,
+			  const struct weir_verdict *verdicts, size_t n, bool is_shadow, weir_ns now)
+{
+	const uint32_t second = (uint32_t)(now / SECOND_NS);
+	bool is_allowed = true, is_delayed = false;
+
+	if (sight == NULL)
+		return;
+	begin_second(sight, second);
+	for (size_t i = 0; i < n; i++)
+		is_allowed = is_allowed && verdicts[i].allowed;
+	for (size_t i = 0; i < n; i++) {
+		struct sum sum = { .limit = claims[i].limit->index };
+
+		if (!is_allowed && verdicts[i].allowed)
+			continue;
+		add_claim(&sum, &verdicts[i], is_allowed);
+		add_sum(sight, &sum, second);
+		look_at_key(sight, &claims[i], is_allowed, second, now);
+		is_delayed |= sum.delayed > 0;
+	}
+	sight->throttled += !is_shadow && (!is_allowed || is_delayed);
+}
+
+/* --- by anybody -------------------------------------------------------------------------------------------------- */
+
+/* NULL: the worker does not see it. */
+static struct weir__limit_sight *find(const struct weir__sight *sight, uint32_t limit)
+{
+	const uint32_t place = atomic_load_explicit(&sight->places[limit], memory_order_acquire);
+	struct weir__limit_sight *const of =
+		place ? atomic_load_explicit(&sight->limits[place - 1], memory_order_acquire) : NULL;
+
+	return of && atomic_load_explicit(&of->limit, memory_order_acquire) == limit + 1 ? of : NULL;
+}
+
+static void add_second(struct weir__second *at, uint32_t second, struct weir__limit_seen *seen)
+{
+	if (atomic_load_explicit(&at->at, memory_order_acquire) != second)
+		return;
+	seen->decided += atomic_load_explicit(&at->decided, memory_order_relaxed);
+	seen->rejected += atomic_load_explicit(&at->rejected, memory_order_relaxed);
+	seen->delayed += atomic_load_explicit(&at->delayed, memory_order_relaxed);
+	seen->delay_ns += atomic_load_explicit(&at->delay_ns, memory_order_relaxed);
+	seen->fill += atomic_load_explicit(&at->fill, memory_order_relaxed);
+}
+
+bool weir__sights_limit(struct weir__sights *sights, const struct weir_table_limit *limit, uint32_t last,
+			uint32_t seconds, struct weir__limit_seen *ret_seen)
+{
+	*ret_seen = (struct weir__limit_seen){ .decided = 0 };
+	for (uint32_t i = 0; i < sights->n; i++) {
+		struct weir__limit_sight *const of = find(&sights->of[i], limit->index);
+
+		for (uint32_t back = 0; of && back < seconds && back < WEIR__SIGHT_SECONDS; back++)
+			add_second(&of->seconds[(last - back) % WEIR__SIGHT_SECONDS], last - back, ret_seen);
+	}
+	return ret_seen->decided > 0;
+}
+
+void weir__sights_delays(struct weir__sights *sights, const struct weir_table_limit *limit, uint64_t *ret_delayed,
+			 uint64_t *ret_delay_ns)
+{
+	*ret_delayed = *ret_delay_ns = 0;
+	for (uint32_t i = 0; i < sights->n; i++) {
+		struct weir__limit_sight *const of = find(&sights->of[i], limit->index);
+
+		if (of == NULL)
+			continue;
+		*ret_delayed += atomic_load_explicit(&of->delayed, memory_order_relaxed);
+		*ret_delay_ns += atomic_load_explicit(&of->delay_ns, memory_order_relaxed);
+	}
+}
+
+struct weir__talkers *weir__sights_talkers(struct weir__sights *sights, uint32_t worker,
+					   const struct weir_table_limit *limit)
+{
+	const struct weir__limit_sight *const of = find(&sights->of[worker], limit->index);
+
+	return of ? of->talkers : NULL;
+}

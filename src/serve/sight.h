@@ -1,0 +1,145 @@
+/* sight.h: what workers see of decisions and answers, for whoever looks at the server: by limit and second, as histograms,
+ * and by key (talkers.h).
+ *
+ * Each worker writes its own, by plain loads and stores, and whoever asks sums up those of all: a decision waits for
+ * nobody. All of it is bounded: so many limits are seen at a time, and one that nobody has asked for long gives way to
+ * another. What is counted for ever, as allowed and denied of each limit, is the table's (weir_table_limit_stats). */
+#ifndef WEIR_SERVE_SIGHT_H
+#define WEIR_SERVE_SIGHT_H
+
+#include <weir/table.h>
+
+#include <stdatomic.h>
+
+enum {
+	WEIR__SIGHT_SECONDS = 128,     /* that are remembered of a limit; a power of two */
+	WEIR__SIGHT_FILL_SECONDS = 10, /* over which a fill ratio is the mean */
+	WEIR__SIGHT_LIMITS_MAX = 1024, /* that are seen at a time */
+	WEIR__SPANS = 27,              /* places of a histogram: the last is for all that took longer */
+	WEIR__SPAN_LEAST_NS = 256,     /* bound of the first; each has twice that of the one before */
+	WEIR__SIGHT_TIMED = 16,        /* of so many calls that decide, one is timed */
+	WEIR__SIGHT_EXACT = 20000,     /* decisions of a worker in a second whose keys are all looked at; */
+	WEIR__SIGHT_WEIGHT = 16,       /* of those beyond it, one of so many on average, which then counts so often */
+};
+
+/* How often something took how long. */
+struct weir__spans {
+	_Atomic uint64_t counts[WEIR__SPANS];
+	_Atomic uint64_t sum_ns;
+};
+
+enum weir__sight_span {
+	WEIR__SPAN_DECISION,  /* of the table; what was decided by one call is one */
+	WEIR__SPAN_ANSWER,    /* from when the server was told of a request until it wrote the answer: not throttled, */
+	WEIR__SPAN_THROTTLED, /* and denied, delayed or held back */
+	WEIR__SPAN_WAIT,      /* how long a take that waits at the server was held back */
+	WEIR__SIGHT_SPANS,
+};
+
+struct weir__talkers;
+struct weir__sights;
+
+/* A limit in a second. */
+struct weir__second {
+	_Atomic uint32_t at; /* Unix time; another one: nothing was seen in it */
+	_Atomic uint32_t decided, rejected, delayed;
+	_Atomic uint64_t fill; /* sum of remaining/limit, in units of 1/WEIR__FILL_ONE */
+	_Atomic uint64_t delay_ns;
+};
+
+#define WEIR__FILL_ONE (UINT64_C(1) << 20)
+
+/* A limit, as a worker sees it. */
+struct weir__limit_sight {
+	_Atomic uint32_t limit;             /* its number in the table, and 1; 0: of none */
+	uint32_t newest;                    /* second; of the worker alone */
+	_Atomic uint64_t delayed, delay_ns; /* since it is seen */
+	struct weir__talkers *talkers;      /* of this limit; NULL: keys are not looked at */
+	struct weir__second seconds[WEIR__SIGHT_SECONDS];
+};
+
+/* Of one worker. */
+struct weir__sight {
+	_Alignas(64) struct weir__spans spans[WEIR__SIGHT_SPANS];
+	struct weir__sights *sights;
+	uint32_t until_timed, until_talker;
+	uint32_t second, decided; /* in it */
+	uint64_t random;
+	uint64_t answered, throttled; /* since the last answers were sent */
+	_Atomic uint32_t n_limits;
+	uint32_t looked_for_room; /* second in which a limit to give way was last looked for */
+	_Atomic uint16_t *places; /* of each limit of the table: which of these, and 1; 0: none */
+	struct weir__limit_sight *_Atomic limits[WEIR__SIGHT_LIMITS_MAX];
+};
+
+/* For so many workers and this table; with as many keys as `talkers` for each limit, most of what was asked and most of what
+ * was denied; 0: keys are not looked at. NULL: no memory. */
+struct weir__sights *weir__sights_new(const struct weir_table *table, uint32_t workers, uint32_t talkers);
+void weir__sights_free(struct weir__sights *sights); /* NULL is allowed */
+
+/* That of a worker; NULL if there are none. */
+struct weir__sight *weir__sights_of(struct weir__sights *sights, uint32_t worker);
+uint32_t weir__sights_workers(const struct weir__sights *sights);
+
+/* --- what is seen: by the worker itself; a sight that is NULL sees nothing --------------------------------------- */
+
+/* Decisions that have nothing to do with each other. */
+void weir__sight_each(struct weir__sight *sight, const struct weir_claim *claims, const struct weir_verdict *verdicts,
+		      size_t n, weir_ns now);
+
+/* A request that met several limits, all or nothing; or one in shadow, of which its caller is not told. */
+void weir__sight_together(struct weir__sight *sight, const struct weir_claim *claims,
+			  const struct weir_verdict *verdicts, size_t n, bool is_shadow, weir_ns now);
+
+void weir__spans_add(struct weir__spans *spans, uint64_t ns, uint64_t times);
+
+/* Whether the call that decides next is to be timed, by weir__spans_add. */
+static inline bool weir__sight_is_timed(struct weir__sight *sight)
+{
+	if (sight == NULL || --sight->until_timed > 0)
+		return false;
+	sight->until_timed = WEIR__SIGHT_TIMED;
+	return true;
+}
+
+/* So many requests have been answered: when the answers were sent, by weir__sight_sent. */
+static inline void weir__sight_answered(struct weir__sight *sight, uint64_t n)
+{
+	if (sight)
+		sight->answered += n;
+}
+
+/* Answers were sent to requests that the server was told of then. */
+void weir__sight_sent(struct weir__sight *sight, weir_ns since, weir_ns now);
+
+/* --- what was seen: by anybody ------------------------------------------------------------------------------------ */
+
+struct weir__spans_sum {
+	uint64_t counts[WEIR__SPANS]; /* each of its place alone */
+	uint64_t sum_ns, n;
+};
+
+void weir__sights_spans(struct weir__sights *sights, enum weir__sight_span which, struct weir__spans_sum *ret_sum);
+
+/* The bound of a place, in ns; UINT64_MAX: the last has none. */
+uint64_t weir__spans_bound(unsigned place);
+
+/* So many of a limit, in a second or several. */
+struct weir__limit_seen {
+	uint64_t decided, rejected, delayed, delay_ns;
+	uint64_t fill; /* as in struct weir__second: the mean is fill / decided */
+};
+
+/* The sum of `seconds` up to second `last`, which is among them. False: nothing was seen. */
+bool weir__sights_limit(struct weir__sights *sights, const struct weir_table_limit *limit, uint32_t last,
+			uint32_t seconds, struct weir__limit_seen *ret_seen);
+
+/* Delays that were given since the limit is seen. */
+void weir__sights_delays(struct weir__sights *sights, const struct weir_table_limit *limit, uint64_t *ret_delayed,
+			 uint64_t *ret_delay_ns);
+
+/* The keys of a limit, as one worker sees it; NULL: none. */
+struct weir__talkers *weir__sights_talkers(struct weir__sights *sights, uint32_t worker,
+					   const struct weir_table_limit *limit);
+
+#endif

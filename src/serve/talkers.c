@@ -1,0 +1,211 @@
+/* talkers.c: counters for a few keys of many. */
+#include "serve/talkers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "os/lock.h"
+#include "store/hash.h"
+
+/* Counts lie side by side, as do hashes: a key is found, and the smallest count too, by looking at all of them. */
+struct summary {
+	uint32_t n;
+	uint64_t span; /* which one since 1970 */
+	uint64_t *hashes, *counts;
+	struct weir__talker *talkers; /* their keys and errors */
+};
+
+struct weir__talkers {
+	struct weir__lock lock;
+	uint32_t most;
+	struct summary now[WEIR__TALKERS_KINDS], before[WEIR__TALKERS_KINDS];
+	char room[];
+};
+
+static const uint64_t span_ns = WEIR__TALKERS_SPAN_S * UINT64_C(1000000000);
+
+static char *lay_out(struct summary *summary, uint32_t most, char *room)
+{
+	summary->talkers = (struct weir__talker *)(void *)room;
+	summary->hashes = (uint64_t *)(void *)(room + most * sizeof(struct weir__talker));
+	summary->counts = summary->hashes + most;
+	return (char *)(summary->counts + most);
+}
+
+struct weir__talkers *weir__talkers_new(uint32_t most)
+{
+	const size_t each = most * (sizeof(struct weir__talker) + 2 * sizeof(uint64_t));
+	struct weir__talkers *const talkers = calloc(1, sizeof(*talkers) + 2 * WEIR__TALKERS_KINDS * each);
+	char *room;
+
+	if (talkers == NULL)
+		return NULL;
+	talkers->most = most;
+	room = talkers->room;
+	for (int kind = 0; kind < WEIR__TALKERS_KINDS; kind++)
+		room = lay_out(&talkers->before[kind], most, lay_out(&talkers->now[kind], most, room));
+	return talkers;
+}
+
+void weir__talkers_free(struct weir__talkers *talkers)
+{
+	free(talkers);
+}
+
+void weir__talkers_clear(struct weir__talkers *talkers)
+{
+	weir__lock_acquire(&talkers->lock);
+	for (int kind = 0; kind < WEIR__TALKERS_KINDS; kind++)
+		talkers->now[kind].n = talkers->before[kind].n = 0;
+	weir__lock_release(&talkers->lock);
+}
+
+/* The span that runs is the one of this instant. */
+static void turn(struct summary *now, struct summary *before, weir_ns at)
+{
+	const uint64_t span = at / span_ns;
+	struct summary free_one;
+
+	if (now->span == span)
+		return;
+	free_one = *before;
+	*before = *now;
+	*now = free_one;
+	if (before->span + 1 != span)
+		before->n = 0;
+	before->span = span - 1;
+	now->span = span;
+	now->n = 0;
+}
+
+static uint32_t find(const struct summary *summary, uint64_t hash)
+{
+	uint32_t i = 0;
+
+	while (i < summary->n && summary->hashes[i] != hash)
+		i++;
+	return i;
+}
+
+static uint32_t smallest(const struct summary *summary)
+{
+	uint32_t least = 0;
+
+	for (uint32_t i = 1; i < summary->n; i++)
+		if (summary->counts[i] < summary->counts[least])
+			least = i;
+	return least;
+}
+
+static void add(struct summary *summary, uint32_t most, const struct weir__talker *key, size_t kept, uint64_t weight)
+{
+	uint32_t place = find(summary, key->hash);
+
+	if (place == summary->n) {
+		const bool is_full = summary->n == most;
+
+		place = is_full ? smallest(summary) : summary->n++;
+		if (!is_full)
+			summary->counts[place] = 0;
+		summary->hashes[place] = key->hash;
+		summary->talkers[place].error = summary->counts[place];
+		summary->talkers[place].key_length = key->key_length;
+		memcpy(summary->talkers[place].key, key->key, kept);
+	}
+	summary->counts[place] += weight;
+}
+
+void weir__talkers_add(struct weir__talkers *talkers, const void *key, size_t length, uint64_t weight, bool is_denied,
+		       weir_ns now)
+{
+	static const struct weir__hash_secret open = { 0,
+						       0 }; /* who finds two keys of a hash mixes up a list of names */
+	const size_t kept = length < WEIR__TALKER_KEY_SIZE ? length : WEIR__TALKER_KEY_SIZE;
+	struct weir__talker talker;
+
+	talker.hash = weir__hash(&open, key, length);
+	talker.key_length = (uint32_t)length;
+	memcpy(talker.key, key, kept);
+	weir__lock_acquire(&talkers->lock);
+	for (int kind = 0; kind < (is_denied ? 2 : 1); kind++) {
+		turn(&talkers->now[kind], &talkers->before[kind], now);
+		add(&talkers->now[kind], talkers->most, &talker, kept, weight);
+	}
+	weir__lock_release(&talkers->lock);
+}
+
+/* --- reading ----------------------------------------------------------------------------------------------------- */
+
+static struct weir__talker talker_at(const struct summary *summary, uint32_t i)
+{
+	struct weir__talker talker = summary->talkers[i];
+
+	talker.hash = summary->hashes[i];
+	talker.count = summary->counts[i];
+	return talker;
+}
+
+/* What a key that a summary does not have may have been counted there. */
+static uint64_t unseen(const struct summary *summary, uint32_t most)
+{
+	return most > 0 && summary->n == most ? summary->counts[smallest(summary)] : 0;
+}
+
+/* Of what is certain the most first. */
+static int compare(const void *a_, const void *b_)
+{
+	const struct weir__talker *const a = a_, *const b = b_;
+	const uint64_t of_a = a->count - a->error, of_b = b->count - b->error;
+
+	if (of_a != of_b)
+		return of_a < of_b ? 1 : -1;
+	return (a->count < b->count) - (a->count > b->count);
+}
+
+/* Both spans together. Returns how many. */
+static size_t join(const struct summary *now, const struct summary *before, uint32_t most, struct weir__talker *all)
+{
+	const uint64_t unseen_now = unseen(now, most), unseen_before = unseen(before, most);
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < now->n; i++) {
+		struct weir__talker talker = talker_at(now, i);
+		const uint32_t place = find(before, talker.hash);
+		const bool is_known = place < before->n;
+
+		talker.count += is_known ? before->counts[place] : unseen_before;
+		talker.error += is_known ? before->talkers[place].error : unseen_before;
+		all[n++] = talker;
+	}
+	for (uint32_t i = 0; i < before->n; i++) {
+		struct weir__talker talker = talker_at(before, i);
+
+		if (find(now, talker.hash) < now->n)
+			continue;
+		talker.count += unseen_now;
+		talker.error += unseen_now;
+		all[n++] = talker;
+	}
+	return n;
+}
+
+size_t weir__talkers_read(struct weir__talkers *talkers, enum weir__talkers_kind kind, weir_ns now,
+			  struct weir__talker *ret_talkers, size_t most, weir_ns *ret_since)
+{
+	struct weir__talker *const all = malloc(2 * (size_t)talkers->most * sizeof(*all) + 1);
+	size_t n;
+
+	*ret_since = (now / span_ns - 1) * span_ns;
+	if (all == NULL)
+		return 0;
+	weir__lock_acquire(&talkers->lock);
+	turn(&talkers->now[kind], &talkers->before[kind], now);
+	n = join(&talkers->now[kind], &talkers->before[kind], talkers->most, all);
+	weir__lock_release(&talkers->lock);
+	qsort(all, n, sizeof(*all), compare);
+	if (n > most)
+		n = most;
+	memcpy(ret_talkers, all, n * sizeof(*all));
+	free(all);
+	return n;
+}

@@ -1,0 +1,49 @@
+/* talkers.h: the keys of a limit that ask most, and those that are denied most, in memory of a fixed size.
+ *
+ * Space-saving (Metwally, Agrawal, El Abbadi): of `most` counters the smallest is given to a key that has none, which
+ * inherits its count as the error. So no key that was counted more than 1/most of all is missing, and a count is too high
+ * by its error at most, never too low. Counts are of the span that runs and of the one before it: what was long ago does
+ * not hide what is now.
+ *
+ * One thread adds and others read: each takes a lock, for as long as it takes to add one, or to copy all. */
+#ifndef WEIR_SERVE_TALKERS_H
+#define WEIR_SERVE_TALKERS_H
+
+#include <weir/types.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+	WEIR__TALKER_KEY_SIZE = 64, /* bytes of a key that are kept: longer ones are told apart by their hash */
+	WEIR__TALKERS_SPAN_S = 30,
+};
+
+struct weir__talkers;
+
+struct weir__talker {
+	uint64_t hash; /* of the whole key */
+	uint64_t count, error;
+	uint32_t key_length; /* of the whole key */
+	char key[WEIR__TALKER_KEY_SIZE];
+};
+
+enum weir__talkers_kind { WEIR__TALKERS_BUSY, WEIR__TALKERS_DENIED, WEIR__TALKERS_KINDS };
+
+/* Room for so many keys of each kind. NULL: no memory. */
+struct weir__talkers *weir__talkers_new(uint32_t most);
+void weir__talkers_free(struct weir__talkers *talkers); /* NULL is allowed */
+
+/* Forgets all: from now on it is another limit's. */
+void weir__talkers_clear(struct weir__talkers *talkers);
+
+/* A key has asked, which counts so often. */
+void weir__talkers_add(struct weir__talkers *talkers, const void *key, size_t length, uint64_t weight, bool is_denied,
+		       weir_ns now);
+
+/* Up to `most` keys, the highest count first, of the running span and the one before; `since` is when that began. Returns
+ * how many. */
+size_t weir__talkers_read(struct weir__talkers *talkers, enum weir__talkers_kind kind, weir_ns now,
+			  struct weir__talker *ret_talkers, size_t most, weir_ns *ret_since);
+
+#endif
