@@ -192,7 +192,7 @@ def drive(name, server, command):
     if n == 0 or bad or server.process.poll() is not None:
         raise SystemExit(f"{CONTENDERS[name]}: {shlex.join(command)}:\n{out}")
     return {"ns": used / n, "per_second": float(re.search(r"Requests/sec:\s*([\d.]+)", out)[1]),
-            "p99_ms": milliseconds(re.search(r"99%\s+(\S+)", out)[1]), "busy": used / 1e9 / took}
+            "p99_ms": milliseconds(re.search(r"^ +99%\s+(\S+)", out, re.MULTILINE)[1]), "busy": used / 1e9 / took}
 
 
 def measure(arguments, cpus, load_cpu, keys):
