@@ -33,9 +33,11 @@ if not is_test then
 	local time = call('TIME')
 	now = time[1] * 1000000 + time[2]
 end
--- Whether no key comes twice, and none is that of a log, which is not read as a whole.
+-- Whether no key comes twice; and whether one is that of a log, which is not read as a whole.
 local is_distinct, has_logs = read('<B', requests) % 2 == 1, read('<B', requests) >= 2
 local values, answers = not has_logs and call('MGET', unpack(KEYS)), {}
+-- What the loop at the end has written for a key that may come again.
+local written = not is_distinct and {}
 local anew = 0 -- values that were not ours, or damaged: their keys started anew
 
 local function make_general()
@@ -59,7 +61,7 @@ while at <= bytes do
 	local kind, options, count, whole, rest, most, span, span_rest, _, raised, raised_rest =
 		read('<BBI6I7I6I6I7I6I7I7I6', plan_bytes, place * PLAN_BYTES + 2)
 	local grain = count * 1000
-	if operation == TAKE and claims == 1 and is_distinct and values and kind == BUCKET and options == 0 and cost > 0 and
+	if operation == TAKE and claims == 1 and values and kind == BUCKET and options == 0 and cost > 0 and
 		cost <= most and (span + STEP_BACK) * grain + span_rest < EXACT and raised + raised_rest == 0 then
 		-- All that may be owed is one number here: see bucket.lua for the same in pairs.
 		local tag = read('<c28', plan_bytes, place * PLAN_BYTES + 1)
@@ -68,7 +70,13 @@ while at <= bytes do
 		local room = full - price -- owed and price together may be too much for one number
 		local step_ms, expiries = ceil((span + 1) / (1000 * EXPIRIES)), {}
 		for i = n + 1, n + repeats do
-			local value, owed = values[i], 0
+			local key, value, owed = KEYS[i], values[i], 0
+			if written then
+				value = written[key] or value
+				if general and general.holds(key) then
+					owed, value = nil, false -- what that has decided is not written yet
+				end
+			end
 			if value then
 				local value_tag, whole_at, units = nil, 0, 0
 				if #value == BUCKET_BYTES then
@@ -95,17 +103,20 @@ while at <= bytes do
 				answers[i] = pack(ANSWER_FORM, ALLOWED, floor((full - after) / token), reset, ceil(units / count))
 				local stored = pack(BUCKET_FORM, tag, now + reset, units)
 				if is_test then
-					call('SET', KEYS[i], stored)
+					call('SET', key, stored)
 				else
 					local k = floor(reset / (1000 * step_ms)) + 1
 					local expiry = expiries[k] or string.format('%d', k * step_ms + GRACE_MS)
 					expiries[k] = expiry
 					if value then
-						call('SET', KEYS[i], stored, 'PX', expiry)
-					elseif not call('SET', KEYS[i], stored, 'PX', expiry, 'NX') then
+						call('SET', key, stored, 'PX', expiry)
+					elseif not call('SET', key, stored, 'PX', expiry, 'NX') then
 						anew = anew + 1 -- it is no string, and MGET has not told
-						call('SET', KEYS[i], stored, 'PX', expiry)
+						call('SET', key, stored, 'PX', expiry)
 					end
+				end
+				if written then
+					written[key] = stored
 				end
 			end
 		end

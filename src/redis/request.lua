@@ -29,6 +29,11 @@ end
 
 local general = { save = save }
 
+-- Whether it has decided on this key, which is written at the end.
+function general.holds(key)
+	return states[key] ~= nil
+end
+
 function general.decide(operation, place, cost, i)
 	local plan = plan_at(place)
 	if operation == RESET then

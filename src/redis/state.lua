@@ -68,7 +68,7 @@ end
 -- Calls with logs have not read all keys at once: a log is long.
 local function fetch(plan, i)
 	if values then
-		return values[i]
+		return written and written[KEYS[i]] or values[i]
 	elseif plan.kind == LOG then
 		return plan.functions.fetch(KEYS[i])
 	end

@@ -282,6 +282,44 @@ static void a_long_run_of_one_plan(void)
 	}
 }
 
+/* Keys that come again in the same call, among others: one after another, also when what comes in between is not done by
+ * that loop. */
+static void keys_come_again_in_a_call(void)
+{
+	enum { KEYS_OF_RUN = 40, TURNS = 4, RUN = KEYS_OF_RUN * TURNS };
+	static struct weir__redis_claim run_claims[RUN];
+	static struct weir__redis_request run[RUN];
+	static struct weir_verdict verdicts[RUN];
+	static char keys[KEYS_OF_RUN][8];
+	const struct weir__redis_plan plan = plan_of("10/s burst 2");
+	weir_ns now = UINT64_C(1790000000000000000);
+
+	need_server();
+	for (size_t i = 0; i < RUN; i++) {
+		const size_t of = i % KEYS_OF_RUN;
+
+		run_claims[i] =
+			(struct weir__redis_claim){ .plan = &plan,
+						    .name = { "l", 1 },
+						    .key = { keys[of], (size_t)snprintf(keys[of], 8, "%zu", of) },
+						    .cost = 1 };
+		run[i] = (struct weir__redis_request){ WEIR__REDIS_TAKE, &run_claims[i], 1 };
+	}
+	run[KEYS_OF_RUN + 1].operation = WEIR__REDIS_RESET; /* the second key is forgotten between its turns, */
+	run[3].operation = WEIR__REDIS_PEEK;                /* and the fourth is looked at first */
+	CHECK_EQ(ask(run, RUN, &now, verdicts).answer, WEIR__REDIS_DECIDED);
+	for (size_t i = 0; i < RUN; i++) {
+		const size_t of = i % KEYS_OF_RUN, turn = i / KEYS_OF_RUN;
+		const size_t taken = of == 3 ? turn : of == 1 && turn >= 1 ? turn - 1 : turn + 1; /* by then */
+
+		CHECK_EQ(verdicts[i].allowed, taken <= 2);
+		CHECK_EQ(verdicts[i].remaining, taken <= 2 ? 2 - taken : 0);
+	}
+	CHECK_EQ(ask(run + 3 * KEYS_OF_RUN, KEYS_OF_RUN, &now, verdicts).answer, WEIR__REDIS_DECIDED);
+	for (size_t i = 0; i < KEYS_OF_RUN; i++)
+		CHECK(!verdicts[i].allowed);
+}
+
 /* --- keys -------------------------------------------------------------------------------------------------------- */
 
 static int64_t number_of(const struct weir__resp_token *token)
@@ -558,7 +596,8 @@ static void a_full_memory_charges_nobody(void)
 }
 
 TESTS(TEST(many_requests_in_a_call_are_decided_one_by_one), TEST(a_long_run_of_one_plan),
-      TEST(keys_expire_when_they_are_whole), TEST(what_is_given_back_or_forgotten_needs_no_key),
-      TEST(a_value_of_others_starts_anew_and_is_told), TEST(damaged_values_do_no_harm),
-      TEST(a_key_is_carried_over_as_of_the_change), TEST(a_node_that_lags_behind_a_change_forgives_nothing),
-      TEST(a_script_that_is_gone_is_loaded_again), TEST(a_full_memory_charges_nobody))
+      TEST(keys_come_again_in_a_call), TEST(keys_expire_when_they_are_whole),
+      TEST(what_is_given_back_or_forgotten_needs_no_key), TEST(a_value_of_others_starts_anew_and_is_told),
+      TEST(damaged_values_do_no_harm), TEST(a_key_is_carried_over_as_of_the_change),
+      TEST(a_node_that_lags_behind_a_change_forgives_nothing), TEST(a_script_that_is_gone_is_loaded_again),
+      TEST(a_full_memory_charges_nobody))
