@@ -31,7 +31,7 @@ PIPELINES = [16, 64]
 CONNECTIONS = 50
 KEYS, KEYS_QUICK = 1_000_000, 1000
 KEY = "key:__rand_int__"
-# All are admitted and write, and no key is ever whole: 1/3min burst 10000. (A limit that takes longer than 90 days to become
+# All are admitted and write, and no key is ever whole: 1/3min burst 10000. (A limit that takes longer than 100 days to become
 # whole, of one a period, is reckoned in pairs of numbers, which takes Redis twice as long.)
 THROTTLE = ["CL.THROTTLE", KEY, "9999", "1", "180"]
 BUCKET = ["10000", "1", "180000000", "1"]
