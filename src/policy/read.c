@@ -91,8 +91,9 @@ int weir__policy_attribute(const struct weir__policy_reading *reading, const str
 
 	if (weir__node_text(reading->faults, name, "the name of an attribute") == NULL)
 		return -1;
-	if (name->text.n == 0 || name->text.n > WEIR__PLAN_NAME_MAX) {
-		weir__fault(reading->faults, name->at, "'%.80s': the name of an attribute has 1 to 63 bytes",
+	if (!weir__attribute_is_name(name->text)) {
+		weir__fault(reading->faults, name->at,
+			    "'%.80s': the name of an attribute has 1 to 63 bytes, and no control characters",
 			    name->text.at);
 		return -1;
 	}

@@ -125,7 +125,11 @@ static bool read_columns(struct table *table)
 			table->limit_column = (int)i;
 		else if (weir__slice_is(fields[i], "mode"))
 			table->mode_column = (int)i;
-		else if (entries->n_columns < WEIR__ENTRY_COLUMNS_MAX) {
+		else if (!weir__attribute_is_name(fields[i])) {
+			fault(table, "the name of an attribute has 1 to 63 bytes, and no control characters",
+			      fields[i]);
+			return false;
+		} else if (entries->n_columns < WEIR__ENTRY_COLUMNS_MAX) {
 			table->attributes[i] = weir__attributes_add(
 				attributes, weir__pool_copy(&table->reading->policy->pool, fields[i]));
 			if (table->attributes[i] < 0) {

@@ -39,6 +39,14 @@ int weir__attributes_add(struct weir__attributes *attributes, struct weir__slice
 	return *place - 1;
 }
 
+bool weir__attribute_is_name(struct weir__slice name)
+{
+	for (size_t i = 0; i < name.n; i++)
+		if ((unsigned char)name.at[i] < ' ' || name.at[i] == 0x7f)
+			return false;
+	return name.n > 0 && name.n <= WEIR__ATTRIBUTE_NAME_MAX;
+}
+
 struct weir__slice weir__attribute_normalise(const struct weir__attribute *attribute, struct weir__slice text,
 					     char *room)
 {

@@ -47,6 +47,10 @@ struct weir__values {
 /* The number of an attribute, or -1. */
 int weir__attributes_find(const struct weir__attributes *attributes, struct weir__slice name);
 
+/* Whether an attribute may be called so: the name is said in explanations and messages of one line. */
+enum { WEIR__ATTRIBUTE_NAME_MAX = 63 };
+bool weir__attribute_is_name(struct weir__slice name);
+
 /* Its number; added as text if it is not there. -1: there are too many. The name is not copied. */
 int weir__attributes_add(struct weir__attributes *attributes, struct weir__slice name);
 

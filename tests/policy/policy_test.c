@@ -181,6 +181,19 @@ static void mistakes_are_all_told(void)
 		"p.yaml:10:5: the name 'b' again; it was given in line 5\n");
 }
 
+static void names_of_attributes_fit_a_line(void)
+{
+	CHECK(policy_of("limits:\n"
+			"  - name: a\n"
+			"    limit: 1/s\n"
+			"    key: [\"api\\tkey\", \"\"]\n"
+			"    match: {\"line\\nbreak\": x}\n") == NULL);
+	CHECK_TEXT(reported,
+		   "p.yaml:5:13: 'line?break': the name of an attribute has 1 to 63 bytes, and no control characters\n"
+		   "p.yaml:4:11: 'api?key': the name of an attribute has 1 to 63 bytes, and no control characters\n"
+		   "p.yaml:4:23: '': the name of an attribute has 1 to 63 bytes, and no control characters\n");
+}
+
 /* "share 5ms", "local 9/s 0ms" and the like, of the plan that applies. */
 static const char *failure_of(const struct weir_policy *policy, const char *const *words)
 {
@@ -389,5 +402,5 @@ static void explained(void)
 }
 
 TESTS(TEST(the_example), TEST(keys_are_in_one_form), TEST(conditions_of_all_kinds), TEST(mistakes_are_all_told),
-      TEST(stores_that_fail), TEST(mistakes_about_stores_are_all_told), TEST(sixteen_at_most), TEST(entries_of_a_file),
-      TEST(explained))
+      TEST(names_of_attributes_fit_a_line), TEST(stores_that_fail), TEST(mistakes_about_stores_are_all_told),
+      TEST(sixteen_at_most), TEST(entries_of_a_file), TEST(explained))
