@@ -3,10 +3,12 @@
 
     ./dev bench serve [--rounds N] [--seconds S] [--report-only] [--quick]
     ./dev bench serve --http [--rounds N] [--seconds S] [--report-only] [--quick]
+    ./dev bench serve --observed [--rounds N] [--seconds S] [--report-only] [--quick]
     ./dev bench serve --curve [--rounds N] [--seconds S] [--quick]
     ./dev bench serve --loops [--rounds N] [--seconds S] [--quick]
 
-CL.THROTTLE, GET and a token bucket in Lua; then GET /v1/check (bench/serve_http.py), or with --http that alone.
+CL.THROTTLE, GET and a token bucket in Lua; then GET /v1/check (bench/serve_http.py), or with --http that alone; then what it
+costs to be looked at (bench/serve_observed.py), or with --observed that alone.
 
 Each server has one processor, redis-benchmark, or wrk, has another, and all servers are driven by the same commands, which are
 printed. Each is asked once a round, in turn.
@@ -40,6 +42,7 @@ import sys
 
 import serve_curve
 import serve_http
+import serve_observed
 import serve_peers
 import serve_workers
 from harness import (ROOT, add_rounds, fastest, finish, judge_ratios, keyed, machine, percent, print_machine, processors,
@@ -181,10 +184,24 @@ def judge_http(arguments, cpus, load_cpu, where):
         "http": keyed(web), "ratios_of_single_rounds": ranges}, arguments)
 
 
+def judge_observed(arguments, cpus, load_cpus, where):
+    load = os.getloadavg()[0]
+    seen = serve_observed.measure(arguments, cpus, load_cpus, KEYS_QUICK if arguments.quick else KEYS)
+    ratios, ranges = serve_observed.all_ratios(seen), ratio_ranges(serve_observed.ratios_of, seen, arguments.rounds)
+    serve_observed.print_table(seen)
+    print(serve_observed.NOTES)
+    print_machine(where)
+    print(f"tables: medians of {arguments.rounds} rounds of about {arguments.seconds} s\nload before: {load:.2f}")
+    return finish("serve", judge_ratios(serve_observed.PROMISES, ratios, ranges), ratios, {
+        "machine": where, "rounds": arguments.rounds, "seconds": arguments.seconds, "load_before": load,
+        "observed": keyed(seen), "ratios_of_single_rounds": ranges}, arguments)
+
+
 def read_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench serve", description=__doc__.partition("\n")[0])
     add_rounds(parser, 5, 2)
     parser.add_argument("--http", action="store_true", help="HTTP alone")
+    parser.add_argument("--observed", action="store_true", help="what it costs to be looked at, alone")
     parser.add_argument("--curve", action="store_true", help="by connections and keys instead, and draw it")
     parser.add_argument("--loops", action="store_true", help="an echo by epoll and one by io_uring instead")
     return read_rounds(parser)
@@ -206,13 +223,18 @@ def main():
     keys = KEYS_QUICK if arguments.quick else KEYS
     if arguments.http:
         return judge_http(arguments, cpus, load_cpu, where)
+    if arguments.observed:
+        return judge_observed(arguments, cpus, load_cpus, where)
     with all_servers(cpus, load_cpus, keys) as servers:
         times = measure(servers, load_cpu, keys, arguments)
     print("two workers", file=sys.stderr)
     workers = serve_workers.measure(arguments, THROTTLE)
     web = serve_http.measure(arguments, cpus, load_cpu, KEYS)
-    ratios = {**all_ratios(times), "two_workers_vs_one": workers["ratio"], **serve_http.all_ratios(web)}
-    ranges = {**ratio_ranges(ratios_of, by_rate(times), arguments.rounds), **http_ranges(web, arguments)}
+    seen = serve_observed.measure(arguments, cpus, load_cpus, keys)
+    ratios = {**all_ratios(times), "two_workers_vs_one": workers["ratio"], **serve_http.all_ratios(web),
+              **serve_observed.all_ratios(seen)}
+    ranges = {**ratio_ranges(ratios_of, by_rate(times), arguments.rounds), **http_ranges(web, arguments),
+              **ratio_ranges(serve_observed.ratios_of, seen, arguments.rounds)}
     noise = max(one["noise"] for one in times.values())
 
     print_table(times)
@@ -220,12 +242,14 @@ def main():
     print(NOTES)
     serve_http.print_table(web)
     print(serve_http.NOTES)
+    serve_observed.print_table(seen)
+    print(serve_observed.NOTES)
     print_machine(where)
     print(f"tables: medians of {arguments.rounds} rounds of about {arguments.seconds} s; noise at most {percent(noise)}\n"
           f"load before: {load:.2f}")
-    return finish("serve", judge_ratios(PROMISES + serve_http.PROMISES, ratios, ranges), ratios, {
+    return finish("serve", judge_ratios(PROMISES + serve_http.PROMISES + serve_observed.PROMISES, ratios, ranges), ratios, {
         "machine": where, "rounds": arguments.rounds, "seconds": arguments.seconds, "load_before": load,
-        "noise_most": noise, "times": keyed(times), "http": keyed(web), "workers": workers, "ratios_of_single_rounds": ranges}, arguments)
+        "noise_most": noise, "times": keyed(times), "http": keyed(web), "observed": keyed(seen), "workers": workers, "ratios_of_single_rounds": ranges}, arguments)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,155 @@
+"""What it costs to be looked at, for ./dev bench serve: the same server with `observe off`, and with everything that there is
+to see: metrics that are scraped, a page that is open, one of 100 requests traced to a collector, and top talkers. Not a
+bench itself.
+
+Both are asked in turn by the same commands. Compared is what a request takes of the server's processor, in all of its
+threads, so that what those do who write traces or answer the page counts, too."""
+
+import contextlib
+import http.client
+import http.server
+import os
+import shlex
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import serve_peers
+from harness import fastest, percent, summarize
+
+CONNECTIONS = 50
+KEY = "key:__rand_int__"
+LOOK_S = 1  # how often the page asks and metrics are scraped: more often than Prometheus does
+POLICY = """limits:
+  - name: everyone
+    limit: 1000000000/s
+  - name: each
+    key: [user]
+    limit: 1/3min burst 3000000
+"""
+# case -> the request, the pipeline, and requests a second that a measurement reckons with
+CASES = {
+    "throttle_p1": (["CL.THROTTLE", KEY, "2999999", "1", "180"], 1, 60_000),
+    "throttle_p64": (["CL.THROTTLE", KEY, "2999999", "1", "180"], 64, 1_200_000),
+    "check_p1": (["WEIR.CHECK", "user", KEY], 1, 60_000),
+    "check_p16": (["WEIR.CHECK", "user", KEY], 16, 400_000),
+}
+LABELS = {"bare": "observe off", "observed": "all of it"}
+PROMISES = [("observed_vs_bare", ">=", 0.95)]
+
+
+class Collector(http.server.BaseHTTPRequestHandler):
+    """Takes spans, and counts the bytes."""
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):  # noqa: N802
+        self.server.taken += len(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def collector():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+    server.daemon_threads, server.taken = True, 0
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextlib.contextmanager
+def onlooker(port):
+    """Who has the page open, and who scrapes. Yields how often both were answered."""
+    seen, over = {"/v1/live": 0, "/metrics": 0}, threading.Event()
+
+    def look():
+        client = http.client.HTTPConnection("127.0.0.1", port, timeout=serve_peers.PATIENCE_S)
+        while not over.wait(LOOK_S):
+            for path in seen:
+                client.request("GET", path)
+                answer = client.getresponse()
+                answer.read()
+                seen[path] += answer.status == 200
+        client.close()
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join(serve_peers.PATIENCE_S)
+
+
+@contextlib.contextmanager
+def both_servers(cpus, load_cpus, keys):
+    """Contender -> its server, with every key in it; and what the collector and the onlooker saw."""
+    with tempfile.TemporaryDirectory(prefix="weir-bench-") as folder, collector() as spans, contextlib.ExitStack() as stack:
+        policy = Path(folder) / "policy.yaml"
+        policy.write_text(POLICY, encoding="utf-8")
+        ports = {name: str(serve_peers.free_port()) for name in ("bare", "observed", "http")}
+        more = {"bare": ["--observe", "off", "--http", "none"],
+                "observed": ["--http", f"127.0.0.1:{ports['http']}", "--trace_one_in", "100", "--trace_to",
+                             f"http://127.0.0.1:{spans.server_address[1]}/v1/traces"]}
+        servers = {}
+        for name in LABELS:
+            command = [serve_peers.WEIR, "serve", "--listen", f"127.0.0.1:{ports[name]}", "--workers", "1", "--keys",
+                       str(4 * keys), "--policy", str(policy), *more[name]]
+            servers[name] = stack.enter_context(serve_peers.started(command, ["-p", ports[name]], cpus))
+            for words in (CASES["throttle_p1"][0], CASES["check_p1"][0]):
+                serve_peers.fill(servers[name], words, keys, load_cpus)
+        seen = stack.enter_context(onlooker(int(ports["http"])))
+        yield servers, spans, seen
+
+
+def measure(arguments, cpus, load_cpus, keys):
+    """(case, contender) -> its summary."""
+    runs, load_cpu = {}, min(load_cpus)
+    os.sched_setaffinity(0, load_cpus)  # collector and onlooker are threads of this process
+    with both_servers(cpus, load_cpus, keys) as (servers, spans, seen):
+        for number in range(arguments.rounds):
+            print(f"observed, round {number + 1} of {arguments.rounds}", file=sys.stderr)
+            for case, (words, pipeline, rate) in CASES.items():
+                for name in sorted(servers, reverse=number % 2 == 1):
+                    n = max(CONNECTIONS * pipeline, int(rate * arguments.seconds))
+                    command = serve_peers.benchmark_command(servers[name].where, load_cpu, pipeline, CONNECTIONS, keys, n,
+                                                            words)
+                    if number == 0:
+                        print(shlex.join(command), f" # {LABELS[name]}")
+                    runs.setdefault((case, name), []).append(serve_peers.drive(servers[name], command, n))
+    if not arguments.quick and (spans.taken == 0 or 0 in seen.values()):
+        raise SystemExit(f"nobody looked: {spans.taken} bytes of spans, answers {seen}")
+    return {name: summarize(one) for name, one in runs.items()}
+
+
+def ratios_of(ns):
+    """The worst of the cases, and each."""
+    each = {f"observed_vs_bare_{case}": ns[(case, "bare")] / ns[(case, "observed")] for case in CASES}
+    return {"observed_vs_bare": min(each.values()), **each}
+
+
+def all_ratios(times):
+    return ratios_of(fastest(times))
+
+
+def print_table(times):
+    print(f"\n{'':<28} {'':<12} {'server ns':>10} {'noise':>6} {'requests/s':>11}")
+    for case in CASES:
+        for name, label in LABELS.items():
+            one = times[(case, name)]
+            print(f"{case:<28} {label:<12} {one['ns']:>10.0f} {percent(one['noise']):>6} {one['per_second']:>11.0f}")
+
+
+NOTES = """
+All of it: top keys, a page that is open, metrics scraped each second, one of 100 requests traced to a collector.
+observed_vs_bare is the worst of the four."""
