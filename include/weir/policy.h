@@ -52,6 +52,7 @@ struct weir_policy_plan {
 	const char *name; /* of the limit; of an override with what sets it apart: at most 63 bytes */
 	struct weir_limit limit;
 	bool is_unlimited; /* it applies, and admits everything */
+	bool is_shadow;    /* of Envoy's form: it changes no answer; of Weir's own, limits and overrides have a mode */
 	bool is_closed; /* it applies, and admits nothing: `limit` is 1 in its period, and what costs anything costs 2 */
 	enum weir_store_failure on_store_failure;
 	uint32_t local;       /* LOCAL: the plan of the limit for that case, which several may share; else NO_PLAN */

@@ -315,6 +315,16 @@ uint32_t weir__guard_limits(struct weir_guard *guard)
 	return n;
 }
 
+uint32_t weir__guard_plans(struct weir_guard *guard)
+{
+	const uint32_t phase = weir__readers_enter(&guard->readers);
+	const struct weir__bound *const bound = atomic_load(&guard->bound);
+	const uint32_t n = weir_policy_plans(bound->policy);
+
+	weir__readers_leave(&guard->readers, phase);
+	return n;
+}
+
 /* Of which limit a plan is. Those of a limit's overrides come behind its own, before that of the next limit. */
 static const struct weir__policy_limit *limit_of_plan(const struct weir_policy *policy, uint32_t plan)
 {
@@ -343,9 +353,13 @@ static void describe(const struct weir__bound *bound, uint32_t plan, struct weir
 					 .on_store_failure = what->on_store_failure,
 					 .is_local = what->is_local,
 					 .store_budget = what->store_budget };
-	if (policy->n_limits == 0) /* a dialect that has plans alone */
+	if (policy->n_limits == 0) { /* a dialect that has plans alone */
+		row->is_keyed = true;
+		row->mode = what->is_shadow ? WEIR_MODE_SHADOW : WEIR_MODE_ENFORCE;
 		return;
+	}
 	limit = limit_of_plan(policy, plan);
+	row->is_keyed = limit->n_parts > 0;
 	row->mode = limit->mode;
 	for (uint32_t i = 0; i < limit->overrides.n && plan != limit->plan; i++)
 		if (limit->instead[i].plan == plan)

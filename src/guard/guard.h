@@ -15,8 +15,9 @@ struct weir__guard_row {
 	enum weir_mode mode;
 	enum weir_store_failure on_store_failure;
 	bool is_local;                  /* the limit for when a store fails */
+	bool is_keyed;                  /* each key has its own state; else all requests share one, of the empty key */
 	weir_ns store_budget;           /* 0: the policy does not say */
-	char key[WEIR__GUARD_KEY_SIZE]; /* names of attributes, with commas; empty: one for all requests */
+	char key[WEIR__GUARD_KEY_SIZE]; /* names of attributes, with commas; of Envoy's form empty */
 };
 
 /* weir_guard_new, with a check that all limits of all its policies are to pass. */
@@ -58,7 +59,8 @@ int weir__guard_check_descriptors(struct weir_guard *guard, struct weir__seam *s
 				  size_t n, uint64_t hits, weir_ns now, struct weir_guard_answer *ret_answer,
 				  struct weir_guard_status *ret_statuses, struct weir_message *ret_message);
 
-/* How many limits the policy has. */
+/* How many limits the policy has; and how many plans, with those of overrides. */
 uint32_t weir__guard_limits(struct weir_guard *guard);
+uint32_t weir__guard_plans(struct weir_guard *guard);
 
 #endif

@@ -253,6 +253,7 @@ static void read_limit(struct weir__policy_reading *reading, const struct weir__
 	const uint64_t requests = read_requests(reading, map);
 	const struct weir__node *const at = member(map, "unit");
 	struct weir_policy_plan plan = { .is_unlimited = read_bool(reading, map, "unlimited"),
+					 .is_shadow = to->is_shadow,
 					 .local = WEIR_POLICY_NO_PLAN };
 
 	if (plan.is_unlimited && unit != WEIR_UNIT_NONE)
