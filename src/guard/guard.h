@@ -17,7 +17,7 @@ struct weir__guard_row {
 	bool is_local;                  /* the limit for when a store fails */
 	bool is_keyed;                  /* each key has its own state; else all requests share one, of the empty key */
 	weir_ns store_budget;           /* 0: the policy does not say */
-	char key[WEIR__GUARD_KEY_SIZE]; /* names of attributes, with commas; of Envoy's form empty */
+	char key[WEIR__GUARD_KEY_SIZE]; /* names of attributes, with commas; of Envoy's form none */
 };
 
 /* weir_guard_new, with a check that all limits of all its policies are to pass. */

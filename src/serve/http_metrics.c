@@ -1,309 +1,272 @@
-/* http_metrics.c: GET /metrics, in the text format of Prometheus.
+/* http_metrics.c: GET /metrics, in the text format of Prometheus, or as OpenMetrics for who asks for that.
  *
- * Series are bounded: those of limits by the policy, and by LIMITS_MAX. Keys are in none. Nothing here looks at all of a
- * large table: what it does not count it reckons from a part. */
-#include <stdio.h>
-#include <string.h>
+ * Series are bounded: those of limits by the policy, and by the room for the answer (http_metrics_limits.c). Keys are in none.
+ * Nothing here looks at all of a large table: what it does not count it reckons from a part. */
+#include "serve/http_metrics.h"
 
-#include "guard/guard.h"
+#include <string.h>
+#include <strings.h>
+
 #include "redis/redis_store.h"
 #include "serve/http_call.h"
 #include "serve/policies.h"
 #include "serve/remote.h"
+#include "serve/sight.h"
 #include "serve/tally.h"
 #include "store/table.h"
 
-enum { LIMITS_MAX = 1000 };
+/* --- which format ------------------------------------------------------------------------------------------------ */
 
-#define TYPE_METRICS "text/plain; version=0.0.4; charset=utf-8"
+enum { WHOLE = 1000 /* a quality of 1 */ };
 
-/* Names of limits in Envoy's form may have anything in them: what is not plain becomes %XX, so that two stay two. */
-static void add_label(struct weir__http_reply *reply, const char *name, const char *value)
-{
-	static const char digits[] = "0123456789ABCDEF";
-
-	weir__reply_add_text(reply, name);
-	WEIR__REPLY_ADD(reply, "=\"");
-	for (; *value; value++) {
-		const unsigned char byte = (unsigned char)*value;
-		const char hex[3] = { '%', digits[byte >> 4], digits[byte & 15] };
-
-		if (byte < 0x20 || byte > 0x7e || byte == '"' || byte == '\\' || byte == '%')
-			weir__reply_add(reply, hex, sizeof(hex));
-		else
-			weir__reply_add(reply, value, 1);
-	}
-	WEIR__REPLY_ADD(reply, "\"");
-}
-
-static void add_head(struct weir__http_reply *reply, const char *name, const char *type, const char *help)
-{
-	const char *const words[] = { "# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n" };
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		weir__reply_add_text(reply, words[i]);
-}
-
-static void add_value(struct weir__http_reply *reply, uint64_t value)
-{
-	WEIR__REPLY_ADD(reply, " ");
-	weir__reply_add_number(reply, value);
-	WEIR__REPLY_ADD(reply, "\n");
-}
-
-static void add_metric(struct weir__http_reply *reply, const char *name, const char *type, const char *help,
-		       uint64_t value)
-{
-	add_head(reply, name, type, help);
-	weir__reply_add_text(reply, name);
-	add_value(reply, value);
-}
-
-/* --- limits ----------------------------------------------------------------------------------------------------- */
-
-/* One of the two metrics of limits. */
-struct decisions {
-	struct weir__http_call *call;
-	const char *name;
-	bool allowed;
+/* A part of a header, without the spaces around it. */
+struct piece {
+	const char *at;
+	size_t n;
 };
 
-static void add_limit(const struct decisions *decisions, const char *limit, const char *algorithm,
-		      const struct weir_table_limit *counted)
+/* What comes before the next separator; *rest is what comes behind it. */
+static struct piece next_piece(struct piece *rest, char separator)
 {
-	struct weir__http_reply *const reply = decisions->call->reply;
-	struct weir_table_limit_stats stats;
+	const char *const end = memchr(rest->at, separator, rest->n);
+	struct piece piece = { rest->at, end ? (size_t)(end - rest->at) : rest->n };
+	const size_t used = end ? piece.n + 1 : piece.n;
 
-	weir_table_limit_stats(decisions->call->commands->table, counted, &stats);
-	weir__reply_add_text(reply, decisions->name);
-	add_label(reply, "{limit", limit);
-	add_label(reply, ",algorithm", algorithm);
-	WEIR__REPLY_ADD(reply, "}");
-	add_value(reply, decisions->allowed ? stats.allowed : stats.denied);
+	*rest = (struct piece){ rest->at + used, rest->n - used };
+	for (; piece.n > 0 && (*piece.at == ' ' || *piece.at == '\t'); piece.n--)
+		piece.at++;
+	while (piece.n > 0 && (piece.at[piece.n - 1] == ' ' || piece.at[piece.n - 1] == '\t'))
+		piece.n--;
+	return piece;
 }
 
-static void begin_rows(void *decisions, uint32_t n)
+static bool is_word(struct piece piece, const char *word)
 {
-	(void)decisions;
-	(void)n;
+	return piece.n == strlen(word) && strncasecmp(piece.at, word, piece.n) == 0;
 }
 
-static void tell_row(void *decisions_, const struct weir__guard_row *row)
+/* 0, 0.75, 1.000: in thousandths. What is none of that is 0, which is never chosen. */
+static unsigned quality_of(struct piece text)
 {
-	const struct decisions *const decisions = decisions_;
+	unsigned quality = 0, unit = WHOLE;
 
-	if (row->limit)
-		add_limit(decisions, row->name, weir_algorithm_name(weir_table_limit_limit(row->limit).algorithm),
-			  row->limit);
+	if (text.n == 0 || text.n > 5 || text.at[0] > '1' || text.at[0] < '0' || (text.n > 1 && text.at[1] != '.'))
+		return 0;
+	for (size_t i = 0; i < text.n; i++) {
+		if (i == 1)
+			continue;
+		if (text.at[i] < '0' || text.at[i] > '9')
+			return 0;
+		quality += (unsigned)(text.at[i] - '0') * unit;
+		unit /= 10;
+	}
+	return quality < WHOLE ? quality : WHOLE;
 }
 
-/* No limit of a policy has brackets in its name. */
-static void add_decisions(struct weir__http_call *call, bool allowed, const char *name, const char *help)
-{
-	struct decisions decisions = { call, name, allowed };
-	struct weir__policies *const policies = call->commands->policies;
+struct wanted {
+	unsigned openmetrics, text; /* the best quality of each; 0: it is not wanted */
+};
 
-	add_head(call->reply, name, "counter", help);
-	add_limit(&decisions, "(inline)", "any", call->commands->limits.counted_as);
-	if (policies)
-		weir__guard_list(weir__policies_guard(policies), 0, LIMITS_MAX, begin_rows, tell_row, &decisions);
+/* One of the types that are accepted, with its parameters. Of OpenMetrics there is the version 1.0.0, which is also written
+ * for who names none. */
+static void read_accepted(struct piece accepted, struct wanted *wanted)
+{
+	const struct piece type = next_piece(&accepted, ';');
+	unsigned quality = WHOLE;
+	bool is_ours = true;
+	unsigned *which = NULL;
+
+	while (accepted.n > 0) {
+		struct piece value = next_piece(&accepted, ';');
+		const struct piece name = next_piece(&value, '=');
+
+		if (is_word(name, "q"))
+			quality = quality_of(next_piece(&value, ';'));
+		else if (is_word(name, "version"))
+			is_ours = is_word(next_piece(&value, ';'), "1.0.0");
+	}
+	if (is_word(type, "application/openmetrics-text"))
+		which = is_ours ? &wanted->openmetrics : NULL;
+	else if (is_word(type, "text/plain") || is_word(type, "text/*") || is_word(type, "*/*"))
+		which = &wanted->text;
+	if (which && quality > *which)
+		*which = quality;
+}
+
+/* Who accepts anything, or neither, gets the text. */
+static bool wants_openmetrics(const struct weir__http_request *request)
+{
+	struct weir__http_slice value;
+	struct wanted wanted = { 0, 0 };
+	struct piece rest;
+
+	if (!weir__http_find(request, "accept", &value))
+		return false;
+	for (rest = (struct piece){ value.bytes, value.length }; rest.n > 0;)
+		read_accepted(next_piece(&rest, ','), &wanted);
+	return wanted.openmetrics > 0 && wanted.openmetrics >= wanted.text;
 }
 
 /* --- the server ------------------------------------------------------------------------------------------------- */
 
-static void add_by_wire(struct weir__http_reply *reply, const char *name, const char *type, const char *help,
-			const uint64_t values[WEIR__WIRES])
+static void add_by_wire(struct weir__metrics *metrics, enum weir__metric metric, const uint64_t values[WEIR__WIRES])
 {
 	static const char *const wires[WEIR__WIRES] = { [WEIR__WIRE_RESP] = "resp", [WEIR__WIRE_HTTP] = "http" };
 
-	add_head(reply, name, type, help);
-	for (int wire = 0; wire < WEIR__WIRES; wire++) {
-		weir__reply_add_text(reply, name);
-		add_label(reply, "{wire", wires[wire]);
-		WEIR__REPLY_ADD(reply, "}");
-		add_value(reply, values[wire]);
-	}
+	weir__metrics_begin(metrics, metric);
+	for (int wire = 0; wire < WEIR__WIRES; wire++)
+		weir__metrics_add_word(metrics, "wire", wires[wire], values[wire]);
 }
 
-static void add_wires(struct weir__http_call *call)
+static void add_wires(struct weir__http_call *call, struct weir__metrics *metrics)
 {
 	struct weir__tally_sum sum;
 
 	if (call->commands->tallies == NULL)
 		return;
 	weir__tallies_sum(call->commands->tallies, &sum);
-	add_by_wire(call->reply, "rate_limiter_connections", "gauge", "Connections that are open.", sum.connections);
-	add_by_wire(call->reply, "rate_limiter_requests_total", "counter", "Requests that were answered.",
-		    sum.requests);
+	add_by_wire(metrics, WEIR__METRIC_CONNECTIONS, sum.connections);
+	add_by_wire(metrics, WEIR__METRIC_ANSWERS, sum.requests);
 }
 
-static void add_table(struct weir__http_call *call)
+static void add_spans(struct weir__metrics *metrics, struct weir__sights *sights, enum weir__sight_span which,
+		      const char *labels)
+{
+	struct weir__spans_sum sum;
+
+	weir__sights_spans(sights, which, &sum);
+	weir__metrics_add_spans(
+		metrics, labels, strlen(labels),
+		&(struct weir__metrics_spans){ sum.counts, WEIR__SPANS, WEIR__SPAN_LEAST_NS, sum.sum_ns });
+}
+
+static void add_times(struct weir__http_call *call, struct weir__metrics *metrics)
+{
+	struct weir__sights *const sights = call->commands->sights;
+
+	if (sights == NULL)
+		return;
+	weir__metrics_begin(metrics, WEIR__METRIC_DECISION_SECONDS);
+	add_spans(metrics, sights, WEIR__SPAN_DECISION, "");
+	weir__metrics_begin(metrics, WEIR__METRIC_ANSWER_SECONDS);
+	add_spans(metrics, sights, WEIR__SPAN_ANSWER, "throttled=\"false\"");
+	add_spans(metrics, sights, WEIR__SPAN_THROTTLED, "throttled=\"true\"");
+	weir__metrics_begin(metrics, WEIR__METRIC_WAIT_SECONDS);
+	add_spans(metrics, sights, WEIR__SPAN_WAIT, "");
+}
+
+static void add_table(struct weir__http_call *call, struct weir__metrics *metrics)
 {
 	struct weir_table *const table = call->commands->table;
-	struct weir__http_reply *const reply = call->reply;
 	struct weir__table_glance glance;
 
 	weir__table_look(table, weir_table_now(table), &glance);
-	add_metric(reply, "rate_limiter_table_capacity_keys", "gauge", "Keys that the table has room for.",
-		   glance.capacity);
-	add_metric(reply, "rate_limiter_table_live_keys", "gauge",
-		   "Keys that owe something now; of large tables reckoned from 65536 slots.", glance.live);
-	add_metric(reply, "rate_limiter_table_inserted_total", "counter", "Keys that were given a place.",
-		   glance.inserted);
-	add_metric(reply, "rate_limiter_table_gave_way_total", "counter",
-		   "Keys that owed something and lost their place to another one.", glance.gave_way);
+	weir__metrics_one(metrics, WEIR__METRIC_TABLE_CAPACITY, glance.capacity);
+	weir__metrics_one(metrics, WEIR__METRIC_TABLE_LIVE, glance.live);
+	weir__metrics_one(metrics, WEIR__METRIC_TABLE_INSERTED, glance.inserted);
+	weir__metrics_one(metrics, WEIR__METRIC_TABLE_GAVE_WAY, glance.gave_way);
 }
 
-static void add_policy(struct weir__http_call *call)
+static void add_policy(struct weir__http_call *call, struct weir__metrics *metrics)
 {
-	struct weir__http_reply *const reply = call->reply;
 	struct weir__policies_info info;
 
 	if (call->commands->policies == NULL)
 		return;
 	weir__policies_info(call->commands->policies, &info);
-	add_metric(reply, "rate_limiter_policy_limits", "gauge", "Limits of the policy.", info.limits);
-	add_metric(reply, "rate_limiter_policy_changes_total", "counter",
-		   "Versions of the policy that came into force after the first.", info.changes);
-	add_metric(reply, "rate_limiter_policy_failures_total", "counter",
-		   "Versions of the policy that were wrong and changed nothing.", info.failures);
-	add_metric(reply, "rate_limiter_policy_loaded_timestamp_seconds", "gauge",
-		   "When the policy came into force, in seconds of Unix time.", info.loaded_at / 1000000000);
+	weir__metrics_one(metrics, WEIR__METRIC_POLICY_LIMITS, info.limits);
+	weir__metrics_one(metrics, WEIR__METRIC_POLICY_CHANGES, info.changes);
+	weir__metrics_one(metrics, WEIR__METRIC_POLICY_FAILURES, info.failures);
+	weir__metrics_one(metrics, WEIR__METRIC_POLICY_REFUSED, info.last_error[0] != '\0');
+	weir__metrics_one(metrics, WEIR__METRIC_POLICY_LOADED, info.loaded_at / 1000000000);
 }
 
-static void add_holds(struct weir__http_call *call)
+static void add_build(struct weir__http_call *call, struct weir__metrics *metrics)
 {
-	if (call->commands->holds)
-		add_metric(call->reply, "rate_limiter_holds", "gauge", "Holds that are remembered.",
-			   weir__holds_n(call->commands->holds));
+	const struct weir__settings *const settings = call->commands->settings;
+	struct weir__labels labels;
+
+	labels.n = 0;
+	weir__labels_add(&labels, "version", WEIR_VERSION);
+	weir__labels_add(&labels, "service", settings ? settings->service : "");
+	weir__metrics_begin(metrics, WEIR__METRIC_BUILD);
+	weir__metrics_add(metrics, labels.at, labels.n, 1);
 }
 
 /* --- the store --------------------------------------------------------------------------------------------------- */
 
-/* A series of several, each with its word. */
-static void add_by_word(struct weir__http_reply *reply, const char *name, const char *label, const char *word,
-			uint64_t value)
-{
-	weir__reply_add_text(reply, name);
-	add_label(reply, label, word);
-	WEIR__REPLY_ADD(reply, "}");
-	add_value(reply, value);
-}
-
-/* Bounds are 64 us and twice as much each; the last has none. */
-static void add_latency(struct weir__http_reply *reply, const struct weir__redis_store_info *info)
-{
-	static const char name[] = "rate_limiter_store_decision_seconds";
-	char bound[32];
-	uint64_t sum = 0;
-
-	add_head(reply, name, "histogram", "How long the store took to decide what was asked together.");
-	for (unsigned i = 0; i < WEIR__REDIS_LATENCIES; i++) {
-		const unsigned us = 64u << i;
-
-		sum += info->latency_counts[i];
-		(void)snprintf(bound, sizeof(bound), "%u.%06u", us / 1000000, us % 1000000);
-		add_by_word(reply, "rate_limiter_store_decision_seconds_bucket", "{le",
-			    i + 1 < WEIR__REDIS_LATENCIES ? bound : "+Inf", sum);
-	}
-	(void)snprintf(bound, sizeof(bound), " %llu.%06llu\n", (unsigned long long)(info->latency_sum_us / 1000000),
-		       (unsigned long long)(info->latency_sum_us % 1000000));
-	WEIR__REPLY_ADD(reply, "rate_limiter_store_decision_seconds_sum");
-	weir__reply_add_text(reply, bound);
-	WEIR__REPLY_ADD(reply, "rate_limiter_store_decision_seconds_count");
-	add_value(reply, sum);
-}
-
-static void add_store_state(struct weir__http_reply *reply, const struct weir__redis_client_info *client)
+static void add_store_state(struct weir__metrics *metrics, const struct weir__redis_client_info *client)
 {
 	static const struct {
 		const char *word;
 		enum weir__redis_health health;
 	} states[] = { { "up", WEIR__REDIS_UP }, { "down", WEIR__REDIS_DOWN }, { "probing", WEIR__REDIS_PROBING } };
 
-	add_metric(reply, "rate_limiter_store_up", "gauge", "Whether the store decides: 1, or 0.",
-		   client->health == WEIR__REDIS_UP);
-	add_head(reply, "rate_limiter_store_breaker", "gauge", "1 for the state that the breaker is in.");
+	weir__metrics_one(metrics, WEIR__METRIC_STORE_UP, client->health == WEIR__REDIS_UP);
+	weir__metrics_begin(metrics, WEIR__METRIC_STORE_BREAKER);
 	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
-		add_by_word(reply, "rate_limiter_store_breaker", "{state", states[i].word,
-			    client->health == states[i].health);
+		weir__metrics_add_word(metrics, "state", states[i].word, client->health == states[i].health);
+	weir__metrics_begin(metrics, WEIR__METRIC_STORE_DECISIONS);
+	weir__metrics_add_word(metrics, "outcome", "decided", client->decided);
+	weir__metrics_add_word(metrics, "outcome", "not_asked", client->not_asked);
+	weir__metrics_add_word(metrics, "outcome", "not_answered", client->not_answered);
 }
 
-static void add_store_numbers(struct weir__http_reply *reply, const struct weir__redis_store_info *info)
+static void add_store_numbers(struct weir__metrics *metrics, const struct weir__redis_store_info *info)
 {
 	const struct {
-		const char *name, *type, *help;
+		enum weir__metric metric;
 		uint64_t value;
 	} rows[] = {
-		{ "rate_limiter_store_nodes", "gauge", "Servers that use the store, this one among them.",
-		  info->client.nodes },
-		{ "rate_limiter_store_calls_total", "counter", "Calls of the script.", info->client.calls },
-		{ "rate_limiter_store_requests_total", "counter", "Requests in these calls.", info->client.requests },
-		{ "rate_limiter_store_script_reloads_total", "counter", "How often the store had lost the script.",
-		  info->client.reloads },
-		{ "rate_limiter_store_failovers_total", "counter", "How often another server became the store.",
-		  info->client.failovers },
-		{ "rate_limiter_store_keys_anew_total", "counter", "Keys whose values were damaged, or not ours.",
-		  info->client.anew },
-		{ "rate_limiter_store_owed_keys", "gauge", "Keys with something admitted here that is to be paid in.",
-		  info->owed_keys },
-		{ "rate_limiter_store_paid_total", "counter", "Units that were admitted here and paid in later.",
-		  info->paid },
-		{ "rate_limiter_store_drift_total", "counter", "Units that were admitted here beyond the limit.",
-		  info->drift },
-		{ "rate_limiter_store_unsure_total", "counter",
-		  "Units of which nobody knows whether they were paid in.", info->unsure },
-		{ "rate_limiter_store_forgotten_total", "counter",
-		  "Units that there was no room to remember: they are not paid in.", info->forgotten },
+		{ WEIR__METRIC_STORE_NODES, info->client.nodes },
+		{ WEIR__METRIC_STORE_CALLS, info->client.calls },
+		{ WEIR__METRIC_STORE_REQUESTS, info->client.requests },
+		{ WEIR__METRIC_STORE_SCRIPT_RELOADS, info->client.reloads },
+		{ WEIR__METRIC_STORE_FAILOVERS, info->client.failovers },
+		{ WEIR__METRIC_STORE_KEYS_ANEW, info->client.anew },
+		{ WEIR__METRIC_STORE_OWED, info->owed_keys },
+		{ WEIR__METRIC_STORE_PAID, info->paid },
+		{ WEIR__METRIC_STORE_DRIFT, info->drift },
+		{ WEIR__METRIC_STORE_UNSURE, info->unsure },
+		{ WEIR__METRIC_STORE_FORGOTTEN, info->forgotten },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		add_metric(reply, rows[i].name, rows[i].type, rows[i].help, rows[i].value);
+		weir__metrics_one(metrics, rows[i].metric, rows[i].value);
 }
 
-static void add_outcomes(struct weir__http_reply *reply, const struct weir__redis_client_info *client)
+static void add_store(struct weir__http_call *call, struct weir__metrics *metrics)
 {
-	static const char name[] = "rate_limiter_store_decisions_total";
-
-	add_head(reply, name, "counter", "What was asked together, by what came of it.");
-	add_by_word(reply, name, "{outcome", "decided", client->decided);
-	add_by_word(reply, name, "{outcome", "not_asked", client->not_asked);
-	add_by_word(reply, name, "{outcome", "not_answered", client->not_answered);
-}
-
-static void add_store(struct weir__http_call *call)
-{
+	enum { US = 1000, LEAST_US = 64 };
 	struct weir__redis_store_info info;
 
 	if (call->commands->remote == NULL)
 		return;
 	weir__redis_store_info(weir__remote_store(call->commands->remote), &info);
-	add_store_state(call->reply, &info.client);
-	add_outcomes(call->reply, &info.client);
-	add_store_numbers(call->reply, &info);
-	add_latency(call->reply, &info);
-}
-
-static void add_build(struct weir__http_reply *reply)
-{
-	add_head(reply, "rate_limiter_build_info", "gauge", "The version of Weir; always 1.");
-	WEIR__REPLY_ADD(reply, "rate_limiter_build_info");
-	add_label(reply, "{version", WEIR_VERSION);
-	WEIR__REPLY_ADD(reply, "}");
-	add_value(reply, 1);
+	add_store_state(metrics, &info.client);
+	add_store_numbers(metrics, &info);
+	weir__metrics_begin(metrics, WEIR__METRIC_STORE_SECONDS);
+	weir__metrics_add_spans(metrics, "", 0,
+				&(struct weir__metrics_spans){ info.latency_counts, WEIR__REDIS_LATENCIES,
+							       LEAST_US * US, info.latency_sum_us * US });
 }
 
 void weir__http_metrics(struct weir__http_call *call)
 {
-	add_decisions(call, true, "rate_limiter_allowed_total",
-		      "Decisions that admitted, by limit; (inline) are all limits that come with requests.");
-	add_decisions(call, false, "rate_limiter_rejected_total",
-		      "Decisions that denied, by limit; (inline) are all limits that come with requests.");
-	add_wires(call);
-	add_table(call);
-	add_policy(call);
-	add_holds(call);
-	add_store(call);
-	add_build(call->reply);
-	weir__reply_end(call->reply, 200, TYPE_METRICS);
+	struct weir__metrics metrics = { call->reply, wants_openmetrics(call->request), WEIR__METRICS_N };
+
+	WEIR__REPLY_HEAD(call->reply, "Vary: Accept\r\n");
+	if (!weir__http_metrics_limits(call, &metrics)) {
+		weir__reply_problem(call->reply, 503, "there is no memory to tell of the limits; ask again later");
+		return;
+	}
+	add_times(call, &metrics);
+	add_wires(call, &metrics);
+	add_table(call, &metrics);
+	add_policy(call, &metrics);
+	if (call->commands->holds)
+		weir__metrics_one(&metrics, WEIR__METRIC_HOLDS, weir__holds_n(call->commands->holds));
+	add_store(call, &metrics);
+	add_build(call, &metrics);
+	weir__metrics_end(&metrics);
 }

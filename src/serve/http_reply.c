@@ -91,8 +91,7 @@ void weir__reply_add_number(struct weir__http_reply *reply, uint64_t number)
 		weir__reply_wrote(reply, weir__put_digits(to, number));
 }
 
-/* How many bytes of valid UTF-8 beyond ASCII are here, as one character; 0: none. */
-static size_t character_at(const unsigned char *at, size_t n)
+size_t weir__reply_utf8(const unsigned char *at, size_t n)
 {
 	const size_t length = *at >= 0xf0 ? 4 : *at >= 0xe0 ? 3 : 2;
 	uint32_t code = *at & (0xffu >> (length + 1));
@@ -137,7 +136,7 @@ static char *put_escaped(char *to, const char *bytes, size_t n)
 			*to++ = bytes[i++];
 			continue;
 		}
-		length = from[i] < 0x80 ? 0 : character_at(from + i, n - i);
+		length = from[i] < 0x80 ? 0 : weir__reply_utf8(from + i, n - i);
 		if (length > 0)
 			to = weir__put(to, bytes + i, length);
 		else if (from[i] < 0x80)

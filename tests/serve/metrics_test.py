@@ -1,0 +1,346 @@
+#!/usr/bin/env python3
+"""What weir serve tells at /metrics: every number is what was asked, in both formats, and the series are those of the policy.
+
+    metrics_test.py WEIR"""
+
+import contextlib
+import http.client
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from daemon import TIMEOUT_S, daemon, run  # noqa: E402
+from metrics_page import OPENMETRICS, Page, check_by_promtool  # noqa: E402
+from redis_server import redis  # noqa: E402
+from resp_client import Client, until  # noqa: E402
+
+WEIR = sys.argv[1]
+FILL_S = 10  # seconds over which the fill of limits with keys is the mean
+
+# Nothing of them comes back while a test runs, and no window ends.
+POLICY = """limits:
+  - {name: everyone, limit: 100/3000day}
+  - {name: per-ip, key: [ip], limit: 10/3000day, overrides: [{when: {plan: gold}, limit: 20/3000day}]}
+  - {name: smooth, key: [ip], match: {path: /all}, limit: 8/3000day leaky burst 8}
+  - {name: shaped, key: [ip], match: {path: /shaped}, limit: 2/hour leaky queue 5}
+  - {name: window, key: [ip], match: {path: /all}, limit: 6/3000day fixed_window}
+  - {name: log, key: [ip], match: {path: /all}, limit: 1/3000day sliding_log, mode: shadow}
+  - {name: counter, key: [ip], match: {path: /all}, limit: 4/3000day sliding_counter, mode: shadow}
+  - {name: never, key: [ip], match: {path: /never}, limit: 4/day}
+  - {name: off, limit: 4/day, mode: off}
+"""
+ENVOY = """domain: shop
+descriptors:
+  - {key: 'a"b\\%\u00e9', rate_limit: {unit: year, requests_per_unit: 2}}
+  - {key: canary, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 1}}
+"""
+
+
+class Asker:
+    """Asks over one connection."""
+
+    def __init__(self, one):
+        host, port = one.http_at.rsplit(":", 1)
+        self.one, self.client, self.asked = one, http.client.HTTPConnection(host, int(port), timeout=TIMEOUT_S), 0
+
+    def __call__(self, target, accept=None):
+        """(status, type, text)"""
+        self.client.request("GET", target, headers={} if accept is None else {"Accept": accept})
+        answer = self.client.getresponse()
+        self.asked += 1
+        return answer.status, answer.getheader("Content-Type"), answer.read().decode()
+
+    def check(self, n, **attributes):
+        """n times; returns how often that was allowed"""
+        query = "&".join(f"{name}={value}" for name, value in attributes.items())
+        return [self("/v1/check?" + query)[0] for _ in range(n)].count(200)
+
+    def page(self):
+        """The page, after both forms of it were found to be right."""
+        _, kind, text = self("/metrics", "application/openmetrics-text")
+        assert kind.startswith(OPENMETRICS), kind
+        opened = Page(text)
+        assert opened.is_open
+        check_by_parser(text)
+        status, kind, text = self("/metrics")
+        assert status == 200 and kind == "text/plain; version=0.0.4; charset=utf-8", (status, kind)
+        check_by_promtool(text)
+        page = Page(text)
+        assert names(page) >= names(opened) and page.samples.keys() ^ opened.samples.keys() <= fills(page, opened)
+        return page
+
+
+def check_by_parser(text):
+    """By the client library of Prometheus, which is Debian's: another python than that would not find it."""
+    program = ("import sys; from prometheus_client.openmetrics.parser import text_fd_to_metric_families as read; "
+               "assert len(list(read(open(0, encoding='utf-8', newline='\\n')))) > 10")
+    done = subprocess.run(["/usr/bin/python3", "-c", program], input=text.encode(), stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
+
+
+def names(page):
+    return {name for name, _ in page.samples} - {"rate_limiter_bucket_fill_ratio"}
+
+
+def fills(*pages):
+    """Samples that come and go with time."""
+    return {key for page in pages for key in page.samples if key[0] == "rate_limiter_bucket_fill_ratio"}
+
+
+@contextlib.contextmanager
+def serving(policy=POLICY, *options):
+    """(daemon, who asks it, path of the policy)"""
+    with tempfile.TemporaryDirectory(prefix="weir-metrics-") as folder:
+        path, words = os.path.join(folder, "policy.yaml"), list(options)
+        if policy is not None:
+            write(path, policy)
+            words += ["--policy", path]
+        with daemon(WEIR, "--keys", "20000", "--workers", "1", "--arena", "4MiB", *words, http="127.0.0.1:0") as one:
+            yield one, Asker(one), path
+
+
+def write(path, text):
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.rename(path + ".new", path)
+
+
+def expect(page, limit, **wanted):
+    """Each number of a limit; None: there is no sample."""
+    for name, value in wanted.items():
+        got = page.get("rate_limiter_" + name, limit=limit)
+        assert got == value, (limit, name, got, value)
+
+
+def counts(requests, rejected, is_shadow=False):
+    return dict(requests_total=requests, allowed_total=None if is_shadow else requests - rejected,
+                rejected_total=None if is_shadow else rejected, shadow_rejected_total=rejected if is_shadow else None)
+
+
+# --- numbers -----------------------------------------------------------------------------------------------------------
+
+def without_a_policy():
+    with serving(None) as (one, ask, _):
+        with Client(one) as client:
+            for _ in range(3):
+                client.ask("WEIR.TAKE", "k", "2/day")
+            client.ask("PING")
+            page = ask.page()
+            assert page.get("rate_limiter_connections", wire="resp") == 1
+        expect(page, "(inline)", **counts(3, 1), limit_capacity=None, limit_units_per_second=None)
+        assert page.get("rate_limiter_answers_total", wire="resp") == 4
+        assert page.get("rate_limiter_answers_total", wire="http") == ask.asked  # this page among them
+        assert page.get("rate_limiter_table_live_keys") == 1 and page.get("rate_limiter_policy_limits") is None
+        assert page.get("rate_limiter_store_up") is None and page.get("rate_limiter_build_info", service="weir") == 1
+
+
+def every_algorithm():
+    """By hand: of 9 requests 6 pass the window; the others deny none of them."""
+    with serving(POLICY, "--service", "shop") as (_, ask, _):
+        begun = time.monotonic()
+        assert ask.check(9, ip="192.0.2.1", path="/all") == 6
+        assert ask.check(2, ip="192.0.2.2", plan="gold") == 2
+        page = ask.page()
+        took = time.monotonic() - begun
+        expect(page, "everyone", **counts(8, 0), bucket_fill_ratio=0.92, limit_capacity=100)
+        expect(page, "per-ip", **counts(6, 0), limit_capacity=10)
+        expect(page, "per-ip|plan=gold", **counts(2, 0), limit_capacity=20)
+        expect(page, "smooth", **counts(6, 0), limit_capacity=8, delayed_total=None)
+        expect(page, "window", **counts(9, 3), limit_capacity=6)
+        expect(page, "log", **counts(6, 5, True), limit_capacity=1)  # in shadow, of what is denied nothing is asked
+        expect(page, "counter", **counts(6, 2, True), limit_capacity=4)
+        expect(page, "never", **counts(0, 0), bucket_fill_ratio=None, limit_capacity=4)
+        expect(page, "off", requests_total=None, allowed_total=None)
+        expect(page, "(inline)", **counts(0, 0), bucket_fill_ratio=None)
+        if took < FILL_S - 2:  # the first of them may be too long ago else
+            expect(page, "per-ip", bucket_fill_ratio=0.65)  # 0.9, 0.8 ... 0.4
+            expect(page, "window", bucket_fill_ratio=round(15 / 6 / 9, 6))
+        algorithms = {dict(labels)["algorithm"] for name, labels in page.samples if name == "rate_limiter_requests_total"}
+        assert algorithms == {"any", "token_bucket", "leaky_bucket", "fixed_window", "sliding_log", "sliding_counter"}
+        assert all(dict(labels)["service"] == "shop" for name, labels in page.samples
+                   if name == "rate_limiter_requests_total")
+
+
+def a_rate_is_of_a_second():
+    rates = {"100/s": "100", "100/min": "1.666666666", "1/day": "0.000011574", "3/500ms": "6", "7/7s burst 2": "1"}
+    limits = "".join(f"  - {{name: l{n}, key: [ip], limit: {text}}}\n" for n, text in enumerate(rates))
+    with serving("limits:\n" + limits) as (_, ask, _):
+        page = ask.page()
+        for n, rate in enumerate(rates.values()):
+            assert f'limit="l{n}"}} {rate}\n' in page.text, (n, rate)
+        expect(page, "l4", limit_capacity=2)
+
+
+def delays_are_told():
+    """Two an hour: the second of three leaves after half an hour, the third after a whole one."""
+    with serving() as (_, ask, _):
+        assert ask.check(3, ip="192.0.2.1", path="/shaped") == 3
+        page = ask.page()
+        expect(page, "shaped", **counts(3, 0), delayed_total=2)
+        assert 5000 < page.get("rate_limiter_delay_seconds_total", limit="shaped") <= 5400
+
+
+def answers_are_timed():
+    with serving() as (one, ask, _):
+        ask.check(9, ip="192.0.2.1", path="/all")
+        with Client(one) as client:
+            client.ask("WEIR.TAKE", "k", "20/s burst 1")
+            client.ask("WEIR.TAKE", "k", "20/s burst 1", "1", "WAIT", "30000")
+        before = ask.asked
+        page = ask.page()
+        # The page is in OpenMetrics first, and is not answered while it is written.
+        quick, throttled = (page.get("rate_limiter_answer_seconds_count", throttled=word) for word in ("false", "true"))
+        assert (quick, throttled) == (before - 3 + 1 + 1, 3 + 1), (quick, throttled)
+        assert page.get("rate_limiter_wait_seconds_count") == 1 and page.get("rate_limiter_wait_seconds_sum") > 0
+        assert page.get("rate_limiter_decision_seconds_count") >= 1
+
+
+def what_is_not_looked_at_is_not_told():
+    with serving(POLICY, "--observe", "off") as (_, ask, _):
+        ask.check(9, ip="192.0.2.1", path="/all")
+        page = ask.page()
+        expect(page, "window", **counts(9, 3), bucket_fill_ratio=None)
+        expect(page, "everyone", bucket_fill_ratio=0.94)
+        expect(page, "shaped", delayed_total=None)
+        assert not any("seconds_bucket" in name for name in names(page))
+
+
+def a_policy_that_is_refused():
+    with serving() as (_, ask, path):
+        state = lambda: tuple(Page(ask("/metrics")[2]).get("rate_limiter_policy_" + name)
+                              for name in ("refused", "failures_total", "changes_total"))
+        assert state() == (0, 0, 0)
+        write(path, "limits: [{name: a, limit: 10/fortnight}]")
+        until(lambda: state() == (1, 1, 0), "it was refused")
+        write(path, "limits: [{name: a, limit: 10/day}]")
+        until(lambda: state() == (0, 1, 1), "it was mended")
+        expect(ask.page(), "a", requests_total=0, bucket_fill_ratio=1)
+
+
+# --- series ------------------------------------------------------------------------------------------------------------
+
+def keys_add_no_series():
+    with serving() as (one, ask, _):
+        ask.check(1, ip="192.0.2.1", path="/all")
+        before = ask.page()
+        with Client(one) as client:
+            for begin in range(0, 10000, 500):
+                client.pipeline([("WEIR.CHECK", "ip", f"10.0.{n // 250}.{n % 250}", "path", "/all")
+                                 for n in range(begin, begin + 500)])
+        after = ask.page()
+        assert after.get("rate_limiter_requests_total", limit="window") >= 100
+        assert after.samples.keys() - fills(after) == before.samples.keys() - fills(before)
+        assert len(fills(after)) <= len(before.samples)
+
+
+def many_limits_are_bounded():
+    many = "limits:\n" + "".join(f"  - {{name: l{n}, match: {{n: '{n}'}}, limit: 1/day}}\n" for n in range(1500))
+    with serving(many) as (_, ask, _):
+        page = ask.page()
+        assert sum(name == "rate_limiter_requests_total" for name, _ in page.samples) == 1001
+        assert page.get("rate_limiter_limits_left_out") == 500
+    many = many.replace("name: l", "name: " + "limit-" * 5)
+    with serving(many, "--service", "s" * 1000) as (_, ask, _):
+        page = ask.page()
+        told = sum(name == "rate_limiter_requests_total" for name, _ in page.samples) - 1
+        assert 50 < told < 1000 and page.get("rate_limiter_limits_left_out") == 1500 - told, told
+        assert page.get("rate_limiter_build_info") == 1
+
+
+def names_may_be_any_bytes():
+    with serving(ENVOY, "--service", b'sh\xffop "\n\xc3\xa9') as (_, ask, _):
+        page = ask.page()
+        limits = {dict(labels)["limit"] for name, labels in page.samples if name == "rate_limiter_requests_total"}
+        assert any('a"b\\%\u00e9' in limit for limit in limits), limits
+        services = {dict(labels)["service"] for name, labels in page.samples if name == "rate_limiter_requests_total"}
+        assert services == {'sh\\xFFop "\n\u00e9'}, services
+        canary = next(limit for limit in limits if "canary" in limit)
+        expect(page, canary, **counts(0, 0, True), bucket_fill_ratio=None)
+
+
+# --- formats -----------------------------------------------------------------------------------------------------------
+
+def formats_are_negotiated():
+    prometheus = ("application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
+                  "text/plain;version=0.0.4;q=0.5,*/*;q=0.1")
+    rows = [
+        (None, False), ("", False), ("*/*", False), ("text/plain", False), ("text/html", False), (",;,;q=,=", False),
+        (prometheus, True), ("application/openmetrics-text", True), ("Application/OpenMetrics-Text ; Version=1.0.0", True),
+        ("application/openmetrics-text;version=0.0.1", False), ("application/openmetrics-text;q=0", False),
+        ("application/openmetrics-text;q=0.5,text/plain", False), ("text/plain;q=0.5,application/openmetrics-text", True),
+        ("application/openmetrics-text;q=0.001, */*;q=0", True), ("application/openmetrics-text;q=2", False),
+        ("application/openmetrics-text;q=0.5x", False), ("application/openmetrics-texts", False),
+        ("text/plain;q=0.5,application/openmetrics-text;q=0.5", True),
+    ]
+    with serving(None) as (_, ask, _):
+        for accept, is_open in rows:
+            status, kind, text = ask("/metrics", accept)
+            assert status == 200 and Page(text).is_open == kind.startswith(OPENMETRICS) == is_open, (accept, kind)
+
+
+# --- the store ---------------------------------------------------------------------------------------------------------
+
+def with_a_store():
+    with redis() as server, serving(POLICY, "--store", server.url, "--store_budget", "10s") as (one, ask, _):
+        with Client(one) as client:
+            until(lambda: client.info()["store_state"] == "up", "the store came up")
+        expect(ask.page(), "everyone", requests_total=0, bucket_fill_ratio=None)
+        begun = time.monotonic()
+        assert ask.check(9, ip="192.0.2.1", path="/all") == 6
+        page = ask.page()
+        expect(page, "window", **counts(9, 3))
+        expect(page, "everyone", **counts(6, 0))
+        if time.monotonic() - begun < FILL_S - 2:
+            expect(page, "everyone", bucket_fill_ratio=0.965)  # 0.99, 0.98 ... 0.94
+        assert page.get("rate_limiter_store_up") == 1 and page.get("rate_limiter_store_breaker", state="up") == 1
+        assert page.get("rate_limiter_store_decision_seconds_count") == \
+            page.get("rate_limiter_store_decisions_total", outcome="decided") > 0
+        server.end()
+        ask.check(1, ip="192.0.2.2")
+        until(lambda: Page(ask("/metrics")[2]).get("rate_limiter_store_up") == 0, "the store is down")
+        ask.page()
+
+
+class Quiet:
+    """A server that is asked once. Its limits have a fill, and no more when that is long enough ago: the other tests run
+    meanwhile."""
+
+    def __init__(self, ask):
+        self.ask, begun = ask, time.monotonic()
+        ask.check(1, ip="192.0.2.1")
+        self.first, self.took = self.fill(), time.monotonic() - begun
+
+    def fill(self):
+        return Page(self.ask("/metrics")[2]).get("rate_limiter_bucket_fill_ratio", limit="per-ip")
+
+    def a_limit_that_nobody_asks_has_no_fill(self):
+        assert self.first == 0.9 or self.took > FILL_S - 2, self.first
+        until(lambda: self.fill() is None, "the sample has gone")
+        expect(self.ask.page(), "everyone", bucket_fill_ratio=0.99)
+
+
+TESTS = [
+    ("without a policy", without_a_policy),
+    ("every algorithm", every_algorithm),
+    ("a rate is of a second", a_rate_is_of_a_second),
+    ("delays are told", delays_are_told),
+    ("answers are timed", answers_are_timed),
+    ("what is not looked at is not told", what_is_not_looked_at_is_not_told),
+    ("a policy that is refused", a_policy_that_is_refused),
+    ("keys add no series", keys_add_no_series),
+    ("many limits are bounded", many_limits_are_bounded),
+    ("names may be any bytes", names_may_be_any_bytes),
+    ("formats are negotiated", formats_are_negotiated),
+    ("with a store", with_a_store),
+]
+
+if __name__ == "__main__":
+    with serving() as (_, asker, _):
+        quiet = Quiet(asker)
+        status = run([*TESTS, ("a limit that nobody asks has no fill", quiet.a_limit_that_nobody_asks_has_no_fill)])
+    sys.exit(status)
