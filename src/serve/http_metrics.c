@@ -237,7 +237,7 @@ static void add_store_numbers(struct weir__metrics *metrics, const struct weir__
 
 static void add_store(struct weir__http_call *call, struct weir__metrics *metrics)
 {
-	enum { US = 1000, LEAST_US = 64 };
+	enum { NS_OF_US = 1000, LEAST_NS = 64000 };
 	struct weir__redis_store_info info;
 
 	if (call->commands->remote == NULL)
@@ -247,8 +247,8 @@ static void add_store(struct weir__http_call *call, struct weir__metrics *metric
 	add_store_numbers(metrics, &info);
 	weir__metrics_begin(metrics, WEIR__METRIC_STORE_SECONDS);
 	weir__metrics_add_spans(metrics, "", 0,
-				&(struct weir__metrics_spans){ info.latency_counts, WEIR__REDIS_LATENCIES,
-							       LEAST_US * US, info.latency_sum_us * US });
+				&(struct weir__metrics_spans){ info.latency_counts, WEIR__REDIS_LATENCIES, LEAST_NS,
+							       info.latency_sum_us * NS_OF_US });
 }
 
 void weir__http_metrics(struct weir__http_call *call)

@@ -36,7 +36,7 @@ static size_t escape(const unsigned char *at, size_t n, char to[8], size_t *ret_
 		to[1] = (char)(*at == '\n' ? 'n' : *at);
 		*ret_length = 2;
 	} else if (length == 0) {
-		memcpy(to, "\\\\x", 3);
+		(void)WEIR__PUT(to, "\\\\x");
 		to[3] = digits[*at >> 4];
 		to[4] = digits[*at & 15];
 		*ret_length = 5;
