@@ -158,7 +158,9 @@ static void judge(const struct weir__http_reply *reply, size_t most, bool is_our
 		return;
 	}
 	require(strtoull(length, NULL, 10) == reply->length - head_length, "a body of another length");
-	if (strncmp(type, "text/", 5) == 0)
+	if (strncmp(type, "application/openmetrics-text", 28) == 0)
+		require(memcmp(reply->bytes + reply->length - 6, "# EOF\n", 6) == 0, "metrics without an end");
+	if (strncmp(type, "text/", 5) == 0 || strncmp(type, "application/openmetrics-text", 28) == 0)
 		return;
 	body = json_loadb(end + 4, reply->length - head_length, JSON_REJECT_DUPLICATES, NULL);
 	require(body != NULL, "a body that is no JSON");
