@@ -17,6 +17,7 @@
 #include "core/wide.h"
 #include "os/net.h"
 #include "redis/redis_store.h"
+#include "serve/audit.h"
 #include "serve/crew.h"
 #include "serve/handover.h"
 #include "serve/holds.h"
@@ -27,6 +28,7 @@
 #include "serve/sight.h"
 #include "serve/sites.h"
 #include "serve/tally.h"
+#include "serve/witness.h"
 #include "serve/worker.h"
 #include "store/table.h"
 
@@ -40,7 +42,9 @@ struct server {
 	struct weir__crew *crew;
 	struct weir__roster *roster;
 	struct weir__tallies *tallies;
-	struct weir__sights *sights;     /* NULL: nothing is looked at */
+	struct weir__sights *sights;       /* NULL: nothing is looked at */
+	struct weir__witnesses *witnesses; /* NULL: nobody hears of decisions */
+	struct weir__log *log;
 	struct weir__policies *policies; /* NULL: there is none */
 	struct weir__redis_store *store; /* NULL: the table decides */
 	struct weir__remote_book *book;
@@ -153,10 +157,9 @@ static int start_policy(struct server *server)
 	return server->policies == NULL || weir__policies_start(server->policies, server->table) ? DONE : FAILED;
 }
 
-static void log_store(void *context, const char *line)
+static void log_store(void *log, const char *line)
 {
-	(void)context;
-	fprintf(stderr, "weir serve: %s\n", line);
+	weir__log_say(log, WEIR__LOG_WARNING, "%s", line);
 }
 
 /* Does not wait for it: until it answers, what limits say for that case decides. */
@@ -173,7 +176,8 @@ static int start_store(struct server *server)
 			settings->store_budget_ns = url.budget;
 		url.budget = settings->store_budget_ns; /* how long a connection may be silent depends on it */
 		server->book = weir__remote_book_new(server->table);
-		if (server->book && weir__redis_store_new(&url, log_store, NULL, &server->store, &why) == WEIR_OK)
+		if (server->book &&
+		    weir__redis_store_new(&url, log_store, server->log, &server->store, &why) == WEIR_OK)
 			return DONE;
 	}
 	weir__settings_fault(settings, weir__settings_place(settings, "store"), "store", "%s", why.text);
@@ -212,6 +216,8 @@ static int start_worker(struct server *server, uint32_t number)
 						.crew = server->crew,
 						.tallies = server->tallies,
 						.sights = server->sights,
+						.witnesses = server->witnesses,
+						.log = server->log,
 						.number = number,
 						.idle_ns = settings->idle_ns,
 						.output_max = settings->output,
@@ -269,6 +275,11 @@ static int start(struct server *server)
 		fprintf(stderr, "weir serve: no memory for %llu workers\n", (unsigned long long)settings->workers);
 		return FAILED;
 	}
+	if (server->sights &&
+	    !weir__witnesses_new(settings, server->table, server->counted_as, server->log, &server->witnesses)) {
+		fputs("weir serve: there is no memory, or no thread, for traces and the log of rejections\n", stderr);
+		return FAILED;
+	}
 	for (enum weir__wire_number wire = 0; wire < WEIR__WIRES && error == DONE; wire++)
 		error = listen_for(server, wire);
 	while (error == DONE && server->n_workers < settings->workers) {
@@ -306,6 +317,20 @@ static void tell_store(const struct server *server)
 		printf("weir serve: limits are kept in %s\n", shown);
 }
 
+/* A line for each place. */
+static void tell_json(const struct server *server)
+{
+	for (size_t i = 0; i < server->sites.n; i++) {
+		struct weir__log_line line;
+
+		weir__log_begin(&line, true, WEIR__LOG_INFO, "listening");
+		weir__log_word(&line, "wire", server->sites.at[i].wire == WEIR__WIRE_RESP ? "resp" : "http");
+		weir__log_word(&line, "at", server->sites.at[i].name);
+		weir__log_print(&line, stdout);
+	}
+	fflush(stdout);
+}
+
 static void tell(const struct server *server)
 {
 	const struct weir__settings *const settings = &server->settings;
@@ -313,6 +338,10 @@ static void tell(const struct server *server)
 	char how[WEIR__NET_NAME_SIZE + WEIR__USER_NAME_MAX + 64];
 	int length;
 
+	if (weir__log_is_json(server->log)) {
+		tell_json(server);
+		return;
+	}
 	for (size_t i = 0; i < server->sites.n; i++)
 		printf("weir serve: %s at %s\n", server->sites.at[i].wire == WEIR__WIRE_RESP ? "RESP" : "HTTP",
 		       server->sites.at[i].name);
@@ -344,10 +373,23 @@ static void tell_before(struct server *server)
 static void begin_handover(struct server *server)
 {
 	if (server->is_handing || server->is_handed)
-		fputs("weir serve: SIGUSR2: the next server has been started already\n", stderr);
+		weir__log_say(server->log, WEIR__LOG_WARNING, "SIGUSR2: the next server has been started already");
 	else
 		server->is_handing = server->argv &&
-				     weir__handover_begin(&server->handover, server->argv, &server->sites, stderr);
+				     weir__handover_begin(&server->handover, server->argv, &server->sites,
+							  weir__log_stream(server->log, WEIR__LOG_ERROR));
+}
+
+/* What came by a signal. */
+static void audit(const struct server *server, const char *what, uint64_t process)
+{
+	const struct weir__audit_who nobody = weir__audit_nobody("signal");
+	struct weir__log_line line;
+
+	weir__audit_begin(&line, server->log, &nobody, what);
+	if (process > 0)
+		weir__log_number(&line, "to_process", process);
+	weir__audit_end(&line, server->log, NULL);
 }
 
 static void leave(struct server *server)
@@ -357,14 +399,16 @@ static void leave(struct server *server)
 	char drain[32];
 
 	weir__settings_write_number(WEIR__SETTING_DURATION, settings->drain_ns, drain, sizeof(drain));
-	fprintf(stderr,
-		"weir serve: process %d serves now; this one serves its connections for %s more at most, and ends\n",
-		(int)server->handover.next, drain);
-	fprintf(stderr, "weir serve: %s\n",
+	weir__log_say(server->log, WEIR__LOG_INFO,
+		      "process %d serves now; this one serves its connections for %s more at most, and ends",
+		      (int)server->handover.next, drain);
+	weir__log_say(
+		server->log, WEIR__LOG_INFO, "%s",
 		is_private ?
 			"its table was made anew, since none is shared or in a file: all keys are whole, and holds are unknown" :
 		server->store ? "it decides by the same store; holds made here are unknown to it" :
 				"it decides by the same table; holds made here are unknown to it");
+	audit(server, "handed_over", (uint64_t)server->handover.next);
 	server->is_handed = true;
 	server->drain_until = weir__add_saturating(weir_clock_now(), settings->drain_ns);
 	for (uint32_t i = 0; i < server->n_workers; i++)
@@ -373,7 +417,8 @@ static void leave(struct server *server)
 
 static void look_at_handover(struct server *server)
 {
-	const enum weir__handover_state state = weir__handover_look(&server->handover, stderr);
+	const enum weir__handover_state state = weir__handover_look(&server->handover,
+								    weir__log_stream(server->log, WEIR__LOG_ERROR));
 
 	server->is_handing = state == WEIR__HANDOVER_WAITS;
 	if (state == WEIR__HANDOVER_DONE)
@@ -406,6 +451,7 @@ static int next_signal(const struct server *server, const sigset_t *signals)
 
 static void reload(struct server *server)
 {
+	audit(server, "reload_asked", 0);
 	weir__roster_reload(server->roster);
 	if (server->policies)
 		(void)weir__policies_reload(server->policies);
@@ -450,17 +496,30 @@ static void end(struct server *server)
 	weir__crew_free(server->crew);
 	weir__tallies_free(server->tallies);
 	weir__sights_free(server->sights);
+	weir__witnesses_free(server->witnesses);
 	weir__redis_store_free(server->store);
 	weir__remote_book_free(server->book);
 	weir__policies_free(server->policies);
 	weir__holds_free(server->holds);
 	weir_table_free(server->table);
+	weir__log_free(server->log); /* the last: others tell of their end */
+}
+
+static int start_log(struct server *server)
+{
+	struct weir__settings *const settings = &server->settings;
+
+	server->log = settings->log = weir__log_new(STDERR_FILENO, settings->log_format == WEIR__LOG_FORMAT_JSON);
+	if (server->log)
+		return DONE;
+	fputs("weir serve: there is no memory, or no thread, for the log\n", stderr);
+	return FAILED;
 }
 
 static int run(struct server *server)
 {
-	static int (*const steps[])(struct server *) = { read_policy, open_table,  start_policy, start_store,
-							 make_holds,  make_roster, start };
+	static int (*const steps[])(struct server *) = { start_log,   read_policy, open_table,  start_policy,
+							 start_store, make_holds,  make_roster, start };
 	sigset_t signals;
 	int error;
 

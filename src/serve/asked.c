@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "guard/guard.h"
+#include "serve/audit.h"
 #include "serve/policies.h"
 #include "serve/remote.h"
 #include "serve/sight.h"
@@ -133,19 +134,39 @@ bool weir__several_add(struct weir__several *several, struct weir__commands *com
 
 /* --- changes ---------------------------------------------------------------------------------------------------- */
 
-bool weir__asked_change(struct weir__commands *commands, const char *name, size_t length, const struct weir_limit *to,
-			struct weir__refusal *ret_refusal)
+static void audit_change(const struct weir__commands *commands, const struct weir__audit_who *who, const char *plan,
+			 const struct weir_limit *from, const struct weir_limit *to, const char *why_not)
+{
+	char before[WEIR_LIMIT_TEXT_MAX], after[WEIR_LIMIT_TEXT_MAX];
+	struct weir__log_line line;
+
+	(void)weir_limit_print(from, before);
+	(void)weir_limit_print(to, after);
+	weir__audit_begin(&line, commands->log, who, "limit_changed");
+	weir__log_word(&line, "limit", plan);
+	weir__log_word(&line, "before", before);
+	weir__log_word(&line, "after", after);
+	weir__audit_end(&line, commands->log, why_not);
+}
+
+bool weir__asked_change(struct weir__commands *commands, const struct weir__audit_who *who, const char *name,
+			size_t length, const struct weir_limit *to, struct weir__refusal *ret_refusal)
 {
 	const struct weir_table_limit *const limit = weir__asked_find_named(commands, name, length, ret_refusal);
 	char plan[WEIR_TABLE_NAME_MAX + 1];
+	struct weir_limit before;
+	bool is_done;
 
 	if (limit == NULL)
 		return false;
 	memcpy(plan, name, length); /* there is one of this name: so it fits */
 	plan[length] = '\0';
 	ret_refusal->error = WEIR__SAY_LIMIT;
-	return weir_guard_change_limit(weir__policies_guard(commands->policies), plan, to,
-				       weir_table_now(commands->table), &ret_refusal->why) == WEIR_OK;
+	before = weir_table_limit_limit(limit);
+	is_done = weir_guard_change_limit(weir__policies_guard(commands->policies), plan, to,
+					  weir_table_now(commands->table), &ret_refusal->why) == WEIR_OK;
+	audit_change(commands, who, plan, &before, to, is_done ? NULL : ret_refusal->why.text);
+	return is_done;
 }
 
 /* --- holds ------------------------------------------------------------------------------------------------------ */
@@ -197,8 +218,8 @@ static const struct weir__hold_asker *asker_of(const struct weir__commands *comm
 bool weir__asked_hold(struct weir__commands *commands, const struct weir__hold_request *request,
 		      struct weir_verdict *ret_verdict, struct weir__refusal *ret_refusal)
 {
-	const struct weir_claim claim = { request->named ? request->named : commands->limits.counted_as, request->key,
-					  request->key_length, request->cost };
+	struct weir_claim claim = { request->named ? request->named : commands->limits.counted_as, request->key,
+				    request->key_length, request->cost };
 	const weir_ns now = weir_table_now(commands->table);
 	enum weir__hold_result result = WEIR__HOLD_FULL;
 	struct weir__hold_asker asker;
@@ -207,8 +228,12 @@ bool weir__asked_hold(struct weir__commands *commands, const struct weir__hold_r
 	if (commands->holds)
 		result = weir__holds_take(commands->holds, &commands->limits, asker_of(commands, &asker), request, now,
 					  ret_verdict, &why);
-	if (result == WEIR__HOLD_ANSWERED && commands->remote == NULL)
+	if (result == WEIR__HOLD_ANSWERED && commands->remote == NULL) {
+		if (commands->witness && request->named == NULL) /* who wants to know which limit it was */
+			(void)weir__limits_find(&commands->limits, WEIR__SPACE_TEXT, request->asked, &claim.limit,
+						&why);
 		weir__sight_each(commands->sight, &claim, ret_verdict, 1, now);
+	}
 	return result == WEIR__HOLD_ANSWERED || refuse_hold(result, WEIR__SAY_HOLD_OTHER, &why, ret_refusal);
 }
 

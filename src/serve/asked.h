@@ -67,8 +67,9 @@ bool weir__several_add(struct weir__several *several, struct weir__commands *com
 		       const struct weir_claim *claim, struct weir__refusal *ret_refusal);
 
 /* Changes the limit of the policy that has this name, until the next policy comes. */
-bool weir__asked_change(struct weir__commands *commands, const char *name, size_t length, const struct weir_limit *to,
-			struct weir__refusal *ret_refusal);
+struct weir__audit_who;
+bool weir__asked_change(struct weir__commands *commands, const struct weir__audit_who *who, const char *name,
+			size_t length, const struct weir_limit *to, struct weir__refusal *ret_refusal);
 
 /* Whether the id, the key and the time of a hold are such as may be; lasts_ms is put into the request. */
 bool weir__asked_check_id(size_t length, struct weir__refusal *ret_refusal);

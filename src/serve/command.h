@@ -36,6 +36,7 @@ enum {
 	WEIR__NEEDS_ADMIN = 16,     /* changes or shows the state of others */
 	WEIR__BEFORE_AUTH = 32,     /* also for who has not said who they are */
 	WEIR__HAS_SUBCOMMANDS = 64, /* refusals name them, too, as config|get */
+	WEIR__TAKES_TRACE = 128,    /* TRACEPARENT and a value may follow, beyond its most */
 };
 
 struct weir__command_row {
@@ -55,6 +56,9 @@ extern const size_t weir__command_rows_n;
 
 /* The row of this name, in letters of any case, or NULL. */
 const struct weir__command_row *weir__command_named(const struct weir__resp_slice *word);
+
+/* How many arguments there are without TRACEPARENT and its value. */
+uint32_t weir__without_trace(const struct weir__command_row *row, const struct weir__resp_slice *arguments, uint32_t n);
 
 /* The name of a command as people write it. */
 enum { WEIR__COMMAND_NAME_SIZE = 17 };

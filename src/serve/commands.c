@@ -1,6 +1,7 @@
 /* commands.c: one row for each command, from which help, COMMAND and the checks of arguments are made. */
 #include "serve/asked.h"
 #include "serve/command.h"
+#include "serve/witness.h"
 
 #include <ctype.h>
 #include <pthread.h>
@@ -15,11 +16,11 @@ const struct weir__command_row weir__command_rows[] = {
 	{ "throttle", "key max_burst count period [quantity]",
 	  "as throttlecrab: 1 if it is allowed, else 0; the limit; what is left; when nothing is used; when to retry. In seconds",
 	  weir__throttle, 1, INT32_MAX, WEIR__IS_DECISION | WEIR__IS_WRITE, 1, 1, 1 },
-	{ "weir.take", "key limit [cost] [WAIT timeout_ms]",
+	{ "weir.take", "key limit [cost] [WAIT timeout_ms] [TRACEPARENT value]",
 	  "admits and charges, or not: allowed, limit, remaining, granted, retry_after, reset_after, delay; with WAIT, when it may go",
-	  weir__take, 3, 6, WEIR__IS_DECISION | WEIR__IS_WRITE, 1, 1, 1 },
-	{ "weir.upto", "key limit cost", "as take; charges as many as there are, at most cost",
-	  weir__upto, 4, 4, WEIR__IS_DECISION | WEIR__IS_WRITE, 1, 1, 1 },
+	  weir__take, 3, 6, WEIR__IS_DECISION | WEIR__IS_WRITE | WEIR__TAKES_TRACE, 1, 1, 1 },
+	{ "weir.upto", "key limit cost [TRACEPARENT value]", "as take; charges as many as there are, at most cost",
+	  weir__upto, 4, 4, WEIR__IS_DECISION | WEIR__IS_WRITE | WEIR__TAKES_TRACE, 1, 1, 1 },
 	{ "weir.peek", "key limit [cost]", "as take; charges nothing",
 	  weir__peek, 3, 4, WEIR__IS_DECISION, 1, 1, 1 },
 	{ "weir.refund", "key limit n", "as take; gives n back, never above full",
@@ -29,17 +30,17 @@ const struct weir__command_row weir__command_rows[] = {
 	{ "weir.inspect", "key limit",
 	  "what is known of the key: is_stored, whole_at, limit, remaining, reset_after, algorithm, text",
 	  weir__inspect, 3, 3, WEIR__IS_DECISION, 1, 1, 1 },
-	{ "weir.all", "key limit cost [key limit cost ...]",
+	{ "weir.all", "key limit cost [key limit cost ...] [TRACEPARENT value]",
 	  "charges all, or none: as take, joined, then decided_by: which of them has denied, or has least left, from 1 on",
-	  weir__all, 4, 49, WEIR__IS_DECISION | WEIR__IS_WRITE, 1, -3, 3 },
-	{ "weir.hold", "id key limit cost ttl_ms", "takes an estimate, to be settled by its id: as take",
-	  weir__hold, 6, 6, WEIR__IS_DECISION | WEIR__IS_WRITE, 2, 2, 1 },
+	  weir__all, 4, 49, WEIR__IS_DECISION | WEIR__IS_WRITE | WEIR__TAKES_TRACE, 1, -3, 3 },
+	{ "weir.hold", "id key limit cost ttl_ms [TRACEPARENT value]", "takes an estimate, to be settled by its id: as take",
+	  weir__hold, 6, 6, WEIR__IS_DECISION | WEIR__IS_WRITE | WEIR__TAKES_TRACE, 2, 2, 1 },
 	{ "weir.settle", "id actual",
 	  "charges or gives back the difference: held, actual, charged, refunded, beyond, limit, remaining, reset_after",
 	  weir__settle, 3, 3, WEIR__IS_DECISION | WEIR__IS_WRITE, 0, 0, 0 },
 	{ "weir.release", "id", "gives back what is held: as settle with an actual cost of 0",
 	  weir__release, 2, 2, WEIR__IS_DECISION | WEIR__IS_WRITE, 0, 0, 0 },
-	{ "weir.check", "[COST n] attribute value [attribute value ...]",
+	{ "weir.check", "[COST n] [TRACEPARENT value] attribute value [attribute value ...]",
 	  "decides by all limits of the policy that apply: as take, joined, then limits: how many apply, shadow_denied: of those in shadow, and decided_by: the name of one",
 	  weir__check, 3, INT32_MAX, WEIR__IS_DECISION | WEIR__IS_WRITE, 0, 0, 0 },
 	{ "weir.explain", "attribute value [attribute value ...]",
@@ -325,11 +326,47 @@ void weir__commands_init(struct weir__commands *commands, struct weir_table *tab
 	commands->tally = NULL;
 	commands->sights = NULL;
 	commands->sight = NULL;
+	commands->witnesses = NULL;
+	commands->witness = NULL;
+	commands->log = NULL;
 	commands->door = NULL;
 	commands->remote = NULL;
 	commands->seam = NULL;
 	(void)pthread_once(&directory_once, make_directory);
 	weir__limits_init(&commands->limits, table, counted_as);
+}
+
+uint32_t weir__without_trace(const struct weir__command_row *row, const struct weir__resp_slice *arguments, uint32_t n)
+{
+	const bool has_trace = (row->flags & WEIR__TAKES_TRACE) && (int64_t)n >= row->least + 2 &&
+			       weir__is_word(&arguments[n - 2], "TRACEPARENT");
+
+	return has_trace ? n - 2 : n;
+}
+
+/* Whoever hears of the decision knows where the request comes from. */
+static void run_traced(struct weir__call *call, const struct weir__command_row *row, uint32_t n)
+{
+	const struct weir__resp_slice *const value = &call->arguments[call->n - 1];
+
+	weir__witness_parent(call->commands->witness, value->bytes, value->length);
+	call->n = n;
+	row->run(call);
+	weir__witness_parent(call->commands->witness, NULL, 0);
+}
+
+static void run(struct weir__call *call, const struct weir__command_row *row)
+{
+	const uint32_t n = weir__without_trace(row, call->arguments, call->n);
+
+	if ((int64_t)n < row->least || (int64_t)n > row->most)
+		refuse_arity(call, row);
+	else if (!may(call, row))
+		refuse_user(call, row);
+	else if (WEIR__UNLIKELY(n < call->n))
+		run_traced(call, row, n);
+	else
+		row->run(call);
 }
 
 bool weir__commands_do(struct weir__commands *commands, struct weir__client *client,
@@ -346,11 +383,7 @@ bool weir__commands_do(struct weir__commands *commands, struct weir__client *cli
 		weir__commands_end_group(commands, client, writer);
 	if (row == NULL)
 		refuse_unknown(&call);
-	else if ((int64_t)n < row->least || (int64_t)n > row->most)
-		refuse_arity(&call, row);
-	else if (!may(&call, row))
-		refuse_user(&call, row);
 	else
-		row->run(&call);
+		run(&call, row);
 	return true;
 }

@@ -35,6 +35,9 @@ struct weir__sight;
 struct weir__sights;
 struct weir__tallies;
 struct weir__tally;
+struct weir__log;
+struct weir__witness;
+struct weir__witnesses;
 
 /* What the commands of one thread work with. */
 struct weir__commands {
@@ -52,6 +55,9 @@ struct weir__commands {
 	struct weir__tally *tally;
 	struct weir__sights *sights; /* likewise; NULL after init: nothing is looked at */
 	struct weir__sight *sight;
+	struct weir__witnesses *witnesses; /* likewise; NULL after init: nobody hears of decisions */
+	struct weir__witness *witness;
+	struct weir__log *log;          /* of all threads; NULL after init: there is none */
 	struct weir__errand_door *door; /* of this thread; NULL after init: it has none */
 	struct weir__remote *remote;    /* likewise; NULL after init: the table decides */
 	struct weir__seam *seam;        /* that of the remote, or NULL */
@@ -61,6 +67,7 @@ struct weir__commands {
 struct weir__client {
 	int protocol; /* 2 or 3 */
 	uint64_t number;
+	const int *socket;                    /* NULL: it has none */
 	bool is_leaving;                      /* after what is being written */
 	struct weir__waiter *waiter;          /* its last request is answered later; no other may be answered before */
 	struct weir__errand *errand;          /* likewise, when what it asked for was done elsewhere */

@@ -5,8 +5,10 @@
 #include <stdio.h>
 
 #include "redis/redis_store.h"
+#include "serve/log.h"
 #include "serve/policies.h"
 #include "serve/remote.h"
+#include "serve/witness.h"
 
 /* Appends; without a policy there is nothing to tell. */
 static size_t describe_policy(struct weir__policies *policies, char *text, size_t size)
@@ -46,6 +48,19 @@ static size_t describe_store(const struct weir__commands *commands, char *text, 
 				info.paid, info.drift, info.unsure, info.forgotten, info.client.last_error);
 }
 
+/* What was lost on the way to whoever looks. */
+static size_t describe_observing(const struct weir__commands *commands, char *text, size_t size)
+{
+	struct weir__witnesses_info info;
+
+	weir__witnesses_info(commands->witnesses, &info);
+	return (size_t)snprintf(text, size,
+				"\r\n# Observing\r\nspans_sent:%" PRIu64 "\r\nspans_dropped:%" PRIu64
+				"\r\nrejections_left_out:%" PRIu64 "\r\nlog_lines_left_out:%" PRIu64 "\r\n",
+				info.spans_sent, info.spans_dropped, info.rejections_left_out,
+				weir__log_left_out(commands->log));
+}
+
 void weir__info(struct weir__call *call)
 {
 	const struct weir__commands *const commands = call->commands;
@@ -63,6 +78,7 @@ void weir__info(struct weir__call *call)
 		commands->waiting ? weir__waiting_n(commands->waiting) : 0);
 	length += describe_policy(commands->policies, text + length, sizeof(text) - length);
 	length += describe_store(commands, text + length, sizeof(text) - length);
+	length += describe_observing(commands, text + length, sizeof(text) - length);
 	weir__resp_write_verbatim(call->writer, "txt", text, length);
 }
 

@@ -5,8 +5,10 @@
 
 #include "guard/guard.h"
 #include "serve/asked.h"
+#include "serve/audit.h"
 #include "serve/decide.h"
 #include "serve/policies.h"
+#include "serve/witness.h"
 
 enum {
 	ATTRIBUTES_MAX = 32,    /* a request has 64 arguments at most */
@@ -83,10 +85,22 @@ static void answer_check(const struct weir_guard_answer *answer, struct weir__re
 	weir__resp_write_bulk(writer, answer->decided_by, strlen(answer->decided_by));
 }
 
+/* The traceparent, if there is one at this place. Returns where the attributes begin. */
+static uint32_t read_trace(struct weir__call *call, uint32_t place)
+{
+	const struct weir__resp_slice *const value = &call->arguments[place + 1];
+
+	if (place + 1 >= call->n || !weir__is_word(&call->arguments[place], "TRACEPARENT"))
+		return place;
+	weir__witness_parent(call->commands->witness, value->bytes, value->length);
+	return place + 2;
+}
+
 /* Decided at once and not gathered: nothing is asked of the kernel in between all the same. */
 void weir__check(struct weir__call *call)
 {
 	const bool has_cost = weir__is_word(&call->arguments[1], "COST");
+	const uint32_t first = read_trace(call, has_cost ? 3 : 1);
 	struct weir_attribute attributes[ATTRIBUTES_MAX];
 	struct weir_guard *const guard = guard_of(call);
 	struct weir_guard_answer answer;
@@ -94,14 +108,15 @@ void weir__check(struct weir__call *call)
 	uint64_t cost = 1;
 	size_t n;
 
-	if (guard == NULL || (has_cost && !weir__read_number(call, 2, INT64_MAX, WEIR__SAY_COST, &cost)) ||
-	    !read_attributes(call, has_cost ? 3 : 1, attributes, &n))
-		return;
-	weir__commands_end_group(call->commands, call->client, call->writer);
-	if (weir__decide_check(call->commands, guard, attributes, n, cost, &answer, &why) == WEIR_OK)
-		answer_check(&answer, call->writer);
-	else
-		weir__refuse_with(call, WEIR__SAY_LIMIT, why.text);
+	if (guard && (!has_cost || weir__read_number(call, 2, INT64_MAX, WEIR__SAY_COST, &cost)) &&
+	    read_attributes(call, first, attributes, &n)) {
+		weir__commands_end_group(call->commands, call->client, call->writer);
+		if (weir__decide_check(call->commands, guard, attributes, n, cost, &answer, &why) == WEIR_OK)
+			answer_check(&answer, call->writer);
+		else
+			weir__refuse_with(call, WEIR__SAY_LIMIT, why.text);
+	}
+	weir__witness_parent(call->commands->witness, NULL, 0);
 }
 
 /* Lines, until there is no more room for them. */
@@ -200,12 +215,14 @@ void weir__change(struct weir__call *call)
 {
 	const struct weir__resp_slice *const name = &call->arguments[1];
 	const size_t sign = weir__asked_is_named(name->bytes, name->length) ? 1 : 0;
+	struct weir__audit_who who;
 	struct weir__refusal refusal;
 	struct weir_limit to;
 
 	if (guard_of(call) == NULL || !weir__read_limit(call, 2, &to))
 		return;
-	if (weir__asked_change(call->commands, name->bytes + sign, name->length - sign, &to, &refusal))
+	weir__audit_who_asks(call->client, WEIR__WIRE_RESP, &who);
+	if (weir__asked_change(call->commands, &who, name->bytes + sign, name->length - sign, &to, &refusal))
 		weir__say_ok(call);
 	else
 		(void)weir__refuse_as(call, &refusal);
@@ -213,7 +230,13 @@ void weir__change(struct weir__call *call)
 
 void weir__reload(struct weir__call *call)
 {
-	if (guard_of(call))
-		weir__resp_write_integer(call->writer,
-					 weir__signed_of(weir__policies_reload(call->commands->policies)));
+	struct weir__audit_who who;
+	struct weir__log_line line;
+
+	if (guard_of(call) == NULL)
+		return;
+	weir__resp_write_integer(call->writer, weir__signed_of(weir__policies_reload(call->commands->policies)));
+	weir__audit_who_asks(call->client, WEIR__WIRE_RESP, &who);
+	weir__audit_begin(&line, call->commands->log, &who, "reload_asked");
+	weir__audit_end(&line, call->commands->log, NULL);
 }

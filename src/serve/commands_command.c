@@ -65,7 +65,8 @@ static void describe(const struct weir__call *call, const struct weir__command_r
 {
 	weir__resp_write_array(call->writer, 10);
 	weir__say_word(call, row->name);
-	weir__resp_write_integer(call->writer, row->most == row->least ? row->least : -row->least);
+	weir__resp_write_integer(
+		call->writer, row->most == row->least && !(row->flags & WEIR__TAKES_TRACE) ? row->least : -row->least);
 	say_flags(call, row, false);
 	weir__resp_write_integer(call->writer, row->key);
 	weir__resp_write_integer(call->writer, row->last_key);
@@ -230,14 +231,14 @@ static void say_list(struct weir__call *call)
 static void say_keys(struct weir__call *call)
 {
 	const struct weir__command_row *const row = weir__command_named(&call->arguments[2]);
-	const int64_t n = (int64_t)call->n - 2; /* of the request that is asked about, its command with it */
 	uint64_t keys = 0, bytes = 0;
-	int64_t last;
+	int64_t n, last; /* n of the request that is asked about, its command with it */
 
 	if (row == NULL || row->key == 0) {
 		weir__refuse(call, row ? WEIR__SAY_KEYS_NONE : WEIR__SAY_KEYS_COMMAND);
 		return;
 	}
+	n = weir__without_trace(row, call->arguments + 2, call->n - 2);
 	last = row->last_key < 0 ? n + row->last_key : row->last_key;
 	if (n < row->least || n > row->most || last >= n || last < row->key) {
 		weir__refuse(call, WEIR__SAY_KEYS_ARITY);

@@ -1,8 +1,10 @@
 /* commands_decide.c: commands that ask the table. What takes is gathered; what must know the answers before it is not. */
 #include "serve/asked.h"
+#include "serve/audit.h"
 #include "serve/command.h"
 #include "serve/decide.h"
 #include "serve/sight.h"
+#include "serve/witness.h"
 
 #include <stdio.h>
 
@@ -128,6 +130,18 @@ const struct weir_table_limit *weir__find_limit(struct weir__call *call, enum we
 	return NULL;
 }
 
+/* The last claim: what another store is asked is gathered behind it, and what brings a traceparent has a span of its own. */
+static void decide_alone(struct weir__call *call, enum weir__answer_form form)
+{
+	struct weir__commands *const commands = call->commands;
+	const struct weir_claim claim = commands->claims[commands->n];
+	struct weir_verdict verdict;
+
+	weir__commands_end_group(commands, call->client, call->writer);
+	verdict = weir__decide_one(commands, WEIR__SEAM_TAKE, &claim);
+	answer(form, &verdict, call->writer);
+}
+
 static void gather(struct weir__call *call, const struct weir_table_limit *limit, uint64_t cost,
 		   enum weir__answer_form form)
 {
@@ -136,10 +150,8 @@ static void gather(struct weir__call *call, const struct weir_table_limit *limit
 	commands->claims[commands->n] = (struct weir_claim){
 		.limit = limit, .key = call->arguments[1].bytes, .key_length = call->arguments[1].length, .cost = cost
 	};
-	if (WEIR__UNLIKELY(commands->seam != NULL)) { /* what is asked there is gathered behind it */
-		const struct weir_verdict verdict = weir__decide_one(commands, WEIR__SEAM_TAKE, &commands->claims[0]);
-
-		answer(form, &verdict, call->writer);
+	if (WEIR__UNLIKELY(commands->seam != NULL || weir__witness_has_parent(commands->witness))) {
+		decide_alone(call, form);
 		return;
 	}
 	commands->forms[commands->n] = form;
@@ -369,6 +381,7 @@ static void ask(struct weir__call *call, enum weir__seam_operation operation)
 		return;
 	weir__commands_end_group(call->commands, call->client, call->writer);
 	verdict = weir__decide_one(call->commands, operation, &claim);
+	weir__audit_key(call->commands, call->client, WEIR__WIRE_RESP, operation, &claim, &verdict);
 	weir__answer_verdict(&verdict, call->writer);
 }
 
@@ -389,12 +402,15 @@ void weir__refund(struct weir__call *call)
 
 void weir__reset(struct weir__call *call)
 {
+	struct weir_verdict verdict;
 	struct weir_claim claim;
 
 	if (!read_key(call, &claim))
 		return;
 	weir__commands_end_group(call->commands, call->client, call->writer);
-	weir__resp_write_integer(call->writer, weir__decide_one(call->commands, WEIR__SEAM_RESET, &claim).allowed);
+	verdict = weir__decide_one(call->commands, WEIR__SEAM_RESET, &claim);
+	weir__audit_key(call->commands, call->client, WEIR__WIRE_RESP, WEIR__SEAM_RESET, &claim, &verdict);
+	weir__resp_write_integer(call->writer, verdict.allowed);
 }
 
 static void say_number(const struct weir__call *call, const char *name, uint64_t number)

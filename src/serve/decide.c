@@ -3,7 +3,9 @@
 
 #include "guard/ear.h"
 #include "guard/guard.h"
+#include "serve/remote.h"
 #include "serve/sight.h"
+#include "serve/witness.h"
 
 void weir__decide_time(struct weir__commands *commands, weir_ns begun)
 {
@@ -92,15 +94,34 @@ static const struct weir__ear *listen(struct listening *listening, struct weir__
 	return commands->sight && commands->seam == NULL ? &listening->ear : NULL;
 }
 
+static void begin_hearing(struct weir__commands *commands, const struct weir_attribute *attributes, size_t n)
+{
+	weir__witness_open(commands->witness, attributes, n);
+	if (commands->remote && weir__witness_has_put_off(commands->witness))
+		weir__witness_take_up(commands->witness, weir__remote_request(commands->remote));
+}
+
+/* Limits in shadow are asked once the others are known: then what was heard of these waits for the next run. */
+static void end_hearing(struct weir__commands *commands, const struct weir_guard_answer *answer)
+{
+	if (commands->remote && commands->seam->is_not_yet && weir__witness_has_heard(commands->witness))
+		weir__witness_put_off(commands->witness, weir__remote_request(commands->remote));
+	else
+		weir__witness_close(commands->witness, answer);
+}
+
 int weir__decide_check(struct weir__commands *commands, struct weir_guard *guard,
 		       const struct weir_attribute *attributes, size_t n, uint64_t cost,
 		       struct weir_guard_answer *ret_answer, struct weir_message *ret_message)
 {
 	struct listening listening;
 	const struct weir__ear *const ear = listen(&listening, commands);
-	const int error = weir__guard_check(guard, commands->seam, ear, attributes, n, cost, listening.now, ret_answer,
-					    ret_message);
+	int error;
 
+	begin_hearing(commands, attributes, n);
+	error = weir__guard_check(guard, commands->seam, ear, attributes, n, cost, listening.now, ret_answer,
+				  ret_message);
+	end_hearing(commands, error == WEIR_OK ? ret_answer : NULL);
 	if (ear)
 		weir__decide_time(commands, listening.now);
 	return error;
@@ -112,10 +133,13 @@ int weir__decide_descriptors(struct weir__commands *commands, struct weir_guard 
 {
 	struct listening listening;
 	const struct weir__ear *const ear = listen(&listening, commands);
-	const int error = weir__guard_check_descriptors(
-		guard, commands->seam, ear, descriptors->domain, descriptors->domain_length, descriptors->at,
-		descriptors->n, descriptors->hits, listening.now, ret_answer, ret_statuses, ret_message);
+	int error;
 
+	begin_hearing(commands, NULL, 0);
+	error = weir__guard_check_descriptors(guard, commands->seam, ear, descriptors->domain,
+					      descriptors->domain_length, descriptors->at, descriptors->n,
+					      descriptors->hits, listening.now, ret_answer, ret_statuses, ret_message);
+	end_hearing(commands, error == WEIR_OK ? ret_answer : NULL);
 	if (ear)
 		weir__decide_time(commands, listening.now);
 	return error;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "serve/asked.h"
+#include "serve/audit.h"
 #include "serve/decide.h"
 #include "serve/http_call.h"
 
@@ -59,11 +60,12 @@ void weir__http_delete_key(struct weir__http_call *call)
 {
 	const struct weir__http_slice *const name = &call->parameters[1];
 	const struct weir_claim claim = { limit_of(call), name->bytes, name->length, 0 };
+	struct weir_verdict verdict;
 
 	if (claim.limit == NULL)
 		return;
-	weir__reply_add_text(call->reply, weir__decide_one(call->commands, WEIR__SEAM_RESET, &claim).allowed ?
-						  "{\"reset\":true}\n" :
-						  "{\"reset\":false}\n");
+	verdict = weir__decide_one(call->commands, WEIR__SEAM_RESET, &claim);
+	weir__audit_key(call->commands, call->client, WEIR__WIRE_HTTP, WEIR__SEAM_RESET, &claim, &verdict);
+	weir__reply_add_text(call->reply, verdict.allowed ? "{\"reset\":true}\n" : "{\"reset\":false}\n");
 	weir__reply_end(call->reply, 200, WEIR__TYPE_JSON);
 }

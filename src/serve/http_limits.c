@@ -3,6 +3,7 @@
 
 #include "guard/guard.h"
 #include "serve/asked.h"
+#include "serve/audit.h"
 #include "serve/http_call.h"
 #include "serve/http_json.h"
 
@@ -172,11 +173,13 @@ void weir__http_put_limit(struct weir__http_call *call)
 	struct weir_guard *const guard = weir__http_guard(call);
 	const struct weir__http_slice name = name_of(call);
 	json_t *const root = guard ? weir__json_of_body(call) : NULL;
+	struct weir__audit_who who;
 	struct weir__refusal refusal;
 	struct weir_limit to;
 
 	if (root && read_change(call, root, &to)) {
-		if (weir__asked_change(call->commands, name.bytes, name.length, &to, &refusal))
+		weir__audit_who_asks(call->client, WEIR__WIRE_HTTP, &who);
+		if (weir__asked_change(call->commands, &who, name.bytes, name.length, &to, &refusal))
 			say_limit(call, guard);
 		else
 			(void)weir__http_refuse_as(call, "", &refusal);

@@ -176,6 +176,8 @@ static void send(struct weir__http_call *call, bool replaces)
 		weir__reply_problem(call->reply, 503, "there is no memory to read it");
 		return;
 	}
+	errand->log = call->commands->log;
+	weir__audit_who_asks(call->client, WEIR__WIRE_HTTP, &errand->who);
 	errand->errand.owner = call->client;
 	errand->errand.says_keep_alive = call->reply->says_keep_alive;
 	errand->errand.answer = replaces ? say_put : say_valid;

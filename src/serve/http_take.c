@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "serve/asked.h"
+#include "serve/audit.h"
 #include "serve/decide.h"
 #include "serve/http_call.h"
 #include "serve/http_json.h"
@@ -126,10 +127,13 @@ static size_t decide(struct weir__http_call *call, const struct request *request
 	const struct weir__several *const several = &request->several;
 	struct weir_decision decision = { .decided_by = 0 };
 
-	if (request->mode)
+	if (request->mode) {
 		decision.verdict = weir__decide_one(call->commands, request->mode->operation, &several->claims[0]);
-	else
+		weir__audit_key(call->commands, call->client, WEIR__WIRE_HTTP, request->mode->operation,
+				&several->claims[0], &decision.verdict);
+	} else {
 		decision = weir__decide_all(call->commands, several->claims, several->n);
+	}
 	*ret_answer = (struct weir_guard_answer){ .verdict = decision.verdict,
 						  .limits = several->n,
 						  .is_limited = true,

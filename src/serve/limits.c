@@ -1,6 +1,8 @@
 /* limits.c: a table by hash with one place for each limit; who comes to a place that is taken takes it. */
 #include "serve/limits.h"
 
+#include <stdio.h>
+
 #include "serve/remote_plans.h"
 
 bool weir__limits_is_same(const struct weir_limit *a, const struct weir_limit *b)
@@ -100,4 +102,19 @@ int weir__limits_find(struct weir__limits *limits, enum weir__space space, const
 	kept->is_used = true;
 	*ret_limit = &kept->made;
 	return WEIR_OK;
+}
+
+void weir__limits_write_name(const struct weir_table_limit *counted_as, const struct weir_table_limit *limit,
+			     char *ret_name, size_t size)
+{
+	char text[WEIR_LIMIT_TEXT_MAX];
+	struct weir_limit stated;
+
+	if (limit->index != counted_as->index) {
+		(void)snprintf(ret_name, size, "%s", weir_table_limit_name(limit));
+		return;
+	}
+	stated = weir_table_limit_limit(limit);
+	(void)weir_limit_print(&stated, text);
+	(void)snprintf(ret_name, size, "%s", text);
 }

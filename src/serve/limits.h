@@ -65,6 +65,10 @@ int weir__limits_make(const struct weir__limits *limits, enum weir__space space,
 /* What tells keys of a space that all its limits share (not that of texts) from others. */
 struct weir__hash_secret weir__limits_secret(const struct weir_table *table, enum weir__space space);
 
+/* Its name, or, if it came with a request, what it says. */
+void weir__limits_write_name(const struct weir_table_limit *counted_as, const struct weir_table_limit *limit,
+			     char *ret_name, size_t size);
+
 bool weir__limits_is_same(const struct weir_limit *a, const struct weir_limit *b);
 
 /* Whether to find it will end another one. */

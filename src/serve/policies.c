@@ -10,6 +10,7 @@
 #include "guard/guard.h"
 #include "os/loop.h"
 #include "os/text_file.h"
+#include "serve/audit.h"
 #include "serve/policy_copy.h"
 #include "serve/policy_errands.h"
 #include "serve/policy_far.h"
@@ -47,7 +48,8 @@ struct weir__policies {
 	struct weir__policy_source *source;
 	bool has_settings; /* in the same file: the names of these are no faults */
 	bool may_lack_limits;
-	FILE *errors;
+	FILE *errors; /* where faults are told */
+	struct weir__log *log;
 	struct weir__settings *started; /* what the file said of settings at the start */
 	struct weir__settings *said;    /* and says now */
 	uint64_t differences;           /* of the two, that were told: a bit for each */
@@ -266,7 +268,7 @@ static void show(struct weir__policies *policies, const struct weir__policy_vers
 
 /* --- the first ---------------------------------------------------------------------------------------------------- */
 
-static struct weir__policies *new_of_path(const char *path, bool has_settings, FILE *errors)
+static struct weir__policies *new_of_path(const char *path, bool has_settings, FILE *errors, struct weir__log *log)
 {
 	struct weir__policies *const policies = calloc(1, sizeof(*policies));
 
@@ -274,10 +276,13 @@ static struct weir__policies *new_of_path(const char *path, bool has_settings, F
 		return NULL;
 	policies->has_settings = has_settings;
 	policies->errors = errors;
+	policies->log = log;
 	policies->started = calloc(1, sizeof(*policies->started));
 	policies->said = calloc(1, sizeof(*policies->said));
-	policies->source = weir__policy_far_is(path) ? weir__policy_source_of_url(path, errors) :
-						       weir__policy_source_of_path(path);
+	policies->source = weir__policy_far_is(path) ?
+				   weir__policy_source_of_url(path,
+							      weir__log_stream(policies->log, WEIR__LOG_WARNING)) :
+				   weir__policy_source_of_path(path);
 	policies->errands = weir__policy_errands_new();
 	policies->shown = weir__policy_shown_new();
 	(void)pthread_mutex_init(&policies->lock, NULL);
@@ -318,7 +323,8 @@ static struct weir_policy *read_copy(struct weir__policies *policies, struct wei
 		policies->current = identify(&version, policy);
 		show(policies, &version);
 		version.parts[0].file = path;
-		fprintf(policies->errors, "weir serve: the policy is that of %s, the last good one\n", policies->copy);
+		fprintf(weir__log_stream(policies->log, WEIR__LOG_WARNING),
+			"weir serve: the policy is that of %s, the last good one\n", policies->copy);
 	}
 	weir__policy_version_free(&version);
 	return policy;
@@ -377,7 +383,7 @@ struct weir__policies *weir__policies_new(const struct weir__settings *settings)
 {
 	const bool is_apart = settings->policy[0] != '\0';
 	struct weir__policies *const policies = new_of_path(is_apart ? settings->policy : settings->config, !is_apart,
-							    settings->errors);
+							    settings->errors, settings->log);
 
 	if (policies == NULL) {
 		fputs("weir serve: no memory for a policy\n", settings->errors);
@@ -387,8 +393,10 @@ struct weir__policies *weir__policies_new(const struct weir__settings *settings)
 	policies->is_remote = settings->store[0] != '\0';
 	if (settings->policy_copy[0] != '\0')
 		policies->copy = strdup(settings->policy_copy);
-	if (load_first(policies))
+	if (load_first(policies)) {
+		policies->errors = weir__log_stream(policies->log, WEIR__LOG_WARNING);
 		return policies;
+	}
 	weir__policies_free(policies);
 	return NULL;
 }
@@ -397,7 +405,7 @@ struct weir_policy *weir__policies_check(const char *path, FILE *errors)
 {
 	struct stat status;
 	const bool is_folder = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-	struct weir__policies *const policies = new_of_path(path, !is_folder, errors);
+	struct weir__policies *const policies = new_of_path(path, !is_folder, errors, NULL);
 	struct weir_policy *policy = NULL;
 
 	if (policies == NULL) {
@@ -461,6 +469,7 @@ static void note_wrong(struct weir__policies *policies, struct report *report, c
 	policies->wrong = report->hash;
 	fputs("weir serve: the policy stays as it is, since what was read is wrong:\n", policies->errors);
 	print_report(report, faults, policies->errors);
+	weir__audit_policy(policies->log, weir__guard_limits(policies->guard), report->first);
 	(void)pthread_mutex_lock(&policies->lock);
 	policies->info.failures++;
 	memcpy(policies->info.last_error, report->first, sizeof(report->first));
@@ -486,6 +495,7 @@ static bool change(struct weir__policies *policies, const struct weir__policy_ve
 	forget(&policies->current);
 	policies->current = identity;
 	policies->is_put = false;
+	weir__audit_policy(policies->log, weir__guard_limits(policies->guard), "");
 	show(policies, version);
 	keep_copy(policies, version);
 	if (policies->has_settings)

@@ -295,6 +295,24 @@ static struct weir_policy *read_policy(struct weir__policy_errand *errand)
 	return policy;
 }
 
+static void audit(const struct weir__policy_errand *errand)
+{
+	const struct weir__policy_outcome *const outcome = &errand->outcome;
+	struct weir__log_line line;
+
+	weir__audit_begin(&line, errand->log, &errand->who, "policy_put");
+	if (outcome->is_good) {
+		weir__log_number(&line, "limits", outcome->limits);
+		weir__log_number(&line, "added", outcome->added.n + outcome->added.more);
+		weir__log_number(&line, "removed", outcome->removed.n + outcome->removed.more);
+		weir__log_number(&line, "changed", outcome->changed.n + outcome->changed.more);
+	}
+	weir__audit_end(&line, errand->log,
+			outcome->is_good  ? NULL :
+			outcome->faults.n ? outcome->faults.text :
+					    "no memory");
+}
+
 bool weir__policy_errands_do(struct weir__policy_errands *errands, struct weir_guard *guard, struct weir_table *table,
 			     void (*put)(void *context, const char *text, size_t length, uint64_t version),
 			     void *context)
@@ -317,6 +335,8 @@ bool weir__policy_errands_do(struct weir__policy_errands *errands, struct weir_g
 		else
 			weir_policy_free(policy);
 	}
+	if (errand->replaces)
+		audit(errand);
 	if (is_put)
 		put(context, errand->text, errand->length, outcome->version);
 	weir__errand_return(&errand->errand);

@@ -4,6 +4,7 @@
 
 #include <weir/guard.h>
 
+#include "serve/audit.h"
 #include "serve/errands.h"
 
 enum {
@@ -34,6 +35,8 @@ struct weir__policy_errand {
 	char *text;
 	size_t length;
 	struct weir__policy_outcome outcome;
+	struct weir__log *log; /* where it is told that it was done, and who has asked */
+	struct weir__audit_who who;
 };
 
 /* A copy of the text, to be freed with errand.free. NULL: no memory. */

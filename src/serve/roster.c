@@ -10,6 +10,7 @@
 
 #include "guard/readers.h"
 #include "os/loop.h"
+#include "serve/audit.h"
 #include "serve/crew.h"
 #include "serve/policy_source.h"
 
@@ -132,18 +133,36 @@ static bool is_same(const struct weir__users *a, const struct weir__users *b)
 	return is_same;
 }
 
+/* How many there were before, and why nothing has changed, if so. */
+static void audit(const struct weir__roster *roster, size_t before, const char *why_not)
+{
+	const struct weir__audit_who nobody = weir__audit_nobody("file");
+	struct weir__log *const log = roster->started->log;
+	struct weir__log_line line;
+
+	weir__audit_begin(&line, log, &nobody, "users_changed");
+	weir__log_number(&line, "before", before);
+	weir__log_number(&line, "after", atomic_load(&roster->current)->users.n);
+	weir__audit_end(&line, log, why_not);
+}
+
 static void take_users(struct weir__roster *roster)
 {
+	const size_t before = atomic_load(&roster->current)->users.n;
+
 	free(roster->wrong);
 	roster->wrong = NULL;
 	if (is_same(&roster->said->users, &atomic_load(&roster->current)->users))
 		return;
 	if (!put(roster, &roster->said->users)) {
-		fputs("weir serve: users stay as they are, since there is no memory for others\n", stderr);
+		weir__log_say(roster->started->log, WEIR__LOG_ERROR,
+			      "users stay as they are, since there is no memory for others");
 		return;
 	}
 	weir__crew_wake(roster->crew);
-	fprintf(stderr, "weir serve: users have changed; there are %zu now\n", roster->said->users.n);
+	weir__log_say(roster->started->log, WEIR__LOG_INFO, "users have changed; there are %zu now",
+		      roster->said->users.n);
+	audit(roster, before, NULL);
 }
 
 /* Once for the same. If there are limits in the file, too, whoever reads those tells the faults. */
@@ -153,8 +172,14 @@ static void tell_wrong(struct weir__roster *roster, char *text)
 		return;
 	free(roster->wrong);
 	roster->wrong = strdup(text);
-	fprintf(stderr, "weir serve: users stay as they are, since what was read is wrong:\n%s",
-		roster->started->has_policy ? "" : text);
+	audit(roster, atomic_load(&roster->current)->users.n, "what was read is wrong");
+	weir__log_say(roster->started->log, WEIR__LOG_ERROR, "users stay as they are, since what was read is wrong:");
+	if (roster->started->log && !roster->started->has_policy) {
+		FILE *const stream = weir__log_stream(roster->started->log, WEIR__LOG_ERROR);
+
+		fputs(text, stream);
+		fflush(stream);
+	}
 }
 
 static void look(struct weir__roster *roster)

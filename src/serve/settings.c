@@ -11,6 +11,7 @@
 #include "core/notation.h"
 #include "redis/redis_url.h"
 #include "serve/policy_far.h"
+#include "serve/witness.h"
 
 #define PLACE(member) offsetof(struct weir__settings, member)
 #define GIB (UINT64_C(1) << 30)
@@ -669,6 +670,7 @@ static void check_together(struct weir__settings *settings)
 	static const char *const names[] = { "shared", "file" };
 
 	check_policy(settings);
+	weir__witnesses_check(settings);
 	if (settings->policy[0] != '\0' && settings->has_policy)
 		weir__settings_fault(settings, weir__settings_place(settings, "policy"), "policy",
 				     "there are limits or attributes in %s, too; leave one out", settings->config);

@@ -68,6 +68,9 @@ enum weir__on_failure {
 /* The words of the setting observe. */
 enum weir__observe { WEIR__OBSERVE_ON, WEIR__OBSERVE_OFF };
 
+/* The words of the setting log_format. */
+enum weir__log_format { WEIR__LOG_FORMAT_TEXT, WEIR__LOG_FORMAT_JSON };
+
 /* The words of the setting log_rejections. */
 enum weir__log_rejections {
 	WEIR__REJECTIONS_OFF,
@@ -93,6 +96,8 @@ struct weir__setting_list {
 	size_t n;
 };
 
+struct weir__log;
+
 struct weir__settings {
 	struct weir__setting_list listen, http;
 	uint64_t keys, workers, connections, idle_ns, header_time_ns, ratelimit_headers, output, stall_ns, drain_ns,
@@ -111,6 +116,7 @@ struct weir__settings {
 	struct weir__setting_place config_place;
 	bool has_policy; /* the file has limits or attributes in it */
 	FILE *errors;
+	struct weir__log *log; /* where a server that runs tells what it tells; NULL: to `errors` */
 	uint32_t faults;
 };
 

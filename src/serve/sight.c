@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "serve/talkers.h"
+#include "serve/witness.h"
 #include "store/table.h"
 
 enum { SECOND_NS = 1000000000 };
@@ -330,6 +331,8 @@ void weir__sight_each(struct weir__sight *sight, const struct weir_claim *claims
 	sight->throttled += sum.rejected + sum.delayed;
 	if (sum.decided > 0)
 		add_sum(sight, &sum, second);
+	if (WEIR__UNLIKELY(sight->witness != NULL))
+		weir__witness_each(sight->witness, claims, verdicts, n, now);
 }
 
 /* As the table counts: all if it is allowed, else those that denied. */
@@ -355,6 +358,8 @@ void weir__sight_together(struct weir__sight *sight, const struct weir_claim *cl
 		is_delayed |= sum.delayed > 0;
 	}
 	sight->throttled += !is_shadow && (!is_allowed || is_delayed);
+	if (WEIR__UNLIKELY(sight->witness != NULL))
+		weir__witness_together(sight->witness, claims, verdicts, n, is_shadow, now);
 }
 
 /* --- by anybody -------------------------------------------------------------------------------------------------- */

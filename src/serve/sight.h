@@ -38,6 +38,7 @@ enum weir__sight_span {
 
 struct weir__talkers;
 struct weir__sights;
+struct weir__witness;
 
 /* A limit in a second. */
 struct weir__second {
@@ -62,6 +63,7 @@ struct weir__limit_sight {
 struct weir__sight {
 	_Alignas(64) struct weir__spans spans[WEIR__SIGHT_SPANS];
 	struct weir__sights *sights;
+	struct weir__witness *witness; /* who hears of each decision, too; NULL: nobody */
 	uint32_t until_timed, until_talker;
 	uint32_t second, decided; /* in it */
 	uint64_t random;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "serve/sight.h"
+#include "serve/witness.h"
 #include "store/table_wait.h"
 
 enum { LINES = 1024 };
@@ -28,6 +29,7 @@ struct weir__waiter {
 	struct weir__waiter *next_line;       /* of the first: another line in the same place */
 	const struct weir_table_limit *limit; /* one of the table, or this: */
 	struct weir_table_limit made;
+	struct weir__asking asking; /* what is known of the request, if somebody wants to know */
 };
 
 struct weir__waiting {
@@ -249,13 +251,39 @@ static weir_ns next_look(const struct weir__waiter *waiter, weir_ns now, const s
 						      verdict->retry_after);
 }
 
-/* Which key it was is not kept. */
+static struct weir__asking *asking_of(const struct weir__waiting *waiting)
+{
+	return waiting->sight ? weir__witness_asking(waiting->sight->witness) : NULL;
+}
+
+/* For when it is over. */
+static void keep_asking(const struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now)
+{
+	const struct weir__asking *const asking = asking_of(waiting);
+
+	if (asking == NULL)
+		return;
+	waiter->asking = *asking;
+	waiter->asking.since = now;
+	waiter->asking.has_hash = true;
+	waiter->asking.hash = waiter->hash;
+}
+
+/* Which key it was is not kept, but for its hash. */
 static void show(struct weir__waiting *waiting, const struct weir__waiter *waiter, const struct weir_verdict *verdict,
 		 weir_ns now)
 {
 	const struct weir_claim claim = { .limit = waiter->limit, .cost = waiter->cost };
+	struct weir__asking *const asking = asking_of(waiting);
+	struct weir__asking before;
 
+	if (asking) {
+		before = *asking;
+		*asking = waiter->asking;
+	}
 	weir__sight_each(waiting->sight, &claim, verdict, 1, now);
+	if (asking)
+		*asking = before;
 }
 
 /* Who depends on others that wait already joins their line, unless that is in vain. */
@@ -309,6 +337,7 @@ enum weir__wait_result weir__waiting_begin(struct weir__waiting *waiting, const 
 	waiter->hash = weir__hash(&waiter->limit->secret, request->key, request->key_length);
 	waiter->cost = request->cost;
 	waiter->deadline = weir__add_saturating(now, request->patience);
+	keep_asking(waiting, waiter, now);
 	if (!(shapes(waiter->limit) ? begin_departure : begin_in_line)(waiting, waiter, now, ret_verdict)) {
 		show(waiting, waiter, ret_verdict, now);
 		free(waiter);

@@ -5,12 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "os/net.h"
 #include "serve/connection.h"
 #include "serve/errands.h"
 #include "serve/http_call.h"
 #include "serve/sight.h"
+#include "serve/witness.h"
 
 enum {
 	PIECE = 16 * 1024, /* that is added to the beginning of a request at a time: others may be behind it */
@@ -85,6 +87,51 @@ static bool is_to_leave(const struct weir__worker *worker, bool is_last)
 	return is_last && atomic_load_explicit(&worker->leaving, memory_order_relaxed) != WEIR__STAYS;
 }
 
+static bool is_header(const struct weir__http_request *request, const struct weir__http_header *header,
+		      const char *name)
+{
+	return header->name.length == strlen(name) &&
+	       strncasecmp(request->bytes + header->name.at, name, header->name.length) == 0;
+}
+
+/* Two of them are none. */
+static void show_trace(struct weir__witness *witness, const struct weir__http_request *request)
+{
+	struct weir__asking *const asking = weir__witness_asking(witness);
+	uint32_t parents = 0, states = 0;
+
+	for (uint32_t i = 0; i < request->reader->n; i++) {
+		const struct weir__http_header *const header = &request->reader->headers[i];
+		const char *const value = request->bytes + header->value.at;
+
+		if (is_header(request, header, "traceparent") && parents++ == 0)
+			weir__witness_parent(witness, value, header->value.length);
+		if (is_header(request, header, "tracestate") && states++ == 0) {
+			asking->state = value;
+			asking->state_length = header->value.length;
+		}
+	}
+	asking->has_parent = asking->has_parent && parents == 1;
+	if (states > 1)
+		asking->state = NULL;
+}
+
+/* What whoever hears of its decisions is to know. */
+static void show_request(struct weir__worker *worker, const struct weir__connection *connection,
+			 const struct weir__http_request *request)
+{
+	struct weir__asking *const asking = weir__witness_asking(worker->commands.witness);
+
+	if (WEIR__LIKELY(asking == NULL))
+		return;
+	*asking = (struct weir__asking){ .wire = WEIR__WIRE_HTTP,
+					 .path = request->path.bytes,
+					 .path_length = request->path.length,
+					 .since = connection->asked_at ? connection->asked_at : worker->now };
+	if (weir__witness_traces(worker->commands.witness))
+		show_trace(worker->commands.witness, request);
+}
+
 /* Answers behind the *length bytes that are in `out` already, which may be sent first. Returns the length of the answer. */
 static size_t answer_request(struct weir__worker *worker, struct weir__connection *connection,
 			     struct weir__http_request *request, bool is_last, size_t *length, bool *is_alive)
@@ -112,7 +159,9 @@ static size_t answer_request(struct weir__worker *worker, struct weir__connectio
 			reply.size = WEIR__OUT_SIZE;
 			*length = 0;
 		}
+		show_request(worker, connection, request);
 		route->run(&call);
+		weir__witness_done(worker->commands.witness);
 	}
 	return reply.length;
 }

@@ -5,6 +5,7 @@
 #include "serve/command.h"
 #include "serve/connection.h"
 #include "serve/sight.h"
+#include "serve/witness.h"
 
 enum {
 	ARGUMENTS_MAX = 64,
@@ -185,6 +186,7 @@ static bool step(struct run *run)
 static bool answer_by_store(struct weir__worker *worker, struct weir__connection *connection, size_t n,
 			    size_t *ret_used)
 {
+	struct weir__asking *const asking = weir__witness_asking(worker->commands.witness);
 	struct weir__client *const client = &connection->client;
 	struct run run = { .worker = worker,
 			   .connection = connection,
@@ -193,9 +195,12 @@ static bool answer_by_store(struct weir__worker *worker, struct weir__connection
 			   .is_alive = true,
 			   .is_held = weir__worker_holds_back(worker, connection) };
 
+	if (asking)
+		asking->since = connection->asked_at ? connection->asked_at : worker->now;
 	weir__remote_begin(worker->commands.remote, &connection->memo);
 	while (run.is_alive && !run.is_held && !client->is_leaving && run.at < n && step(&run))
 		;
+	weir__witness_done(worker->commands.witness);
 	client->errand = weir__remote_end(worker->commands.remote, worker->commands.door);
 	if (client->errand)
 		client->errand->owner = connection;

@@ -15,6 +15,7 @@
 #include "serve/errands.h"
 #include "serve/policies.h"
 #include "serve/sight.h"
+#include "serve/witness.h"
 
 enum {
 	OUTPUT_MAX = 16 * 1024 * 1024, /* unless the options say otherwise */
@@ -137,7 +138,8 @@ static void open_connection(struct weir__worker *worker, struct weir__arrival ar
 	}
 	connection->socket = arrival.socket;
 	connection->wire = wires[arrival.wire];
-	connection->client = (struct weir__client){ .protocol = 2, .number = ++worker->accepted };
+	connection->client =
+		(struct weir__client){ .protocol = 2, .number = ++worker->accepted, .socket = &connection->socket };
 	link_last(worker, connection);
 	worker->n_connections++;
 	count_connection(worker, connection, 1);
@@ -611,6 +613,11 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	worker->commands.tally = weir__tallies_of(options->tallies, options->number);
 	worker->commands.sights = options->sights;
 	worker->commands.sight = weir__sights_of(options->sights, options->number);
+	worker->commands.log = options->log;
+	worker->commands.witnesses = options->witnesses;
+	worker->commands.witness = weir__witnesses_of(options->witnesses, options->number);
+	if (worker->commands.sight)
+		worker->commands.sight->witness = worker->commands.witness;
 	worker->commands.waiting = weir__waiting_new(options->table, WAITERS_MAX);
 	if (worker->commands.waiting)
 		weir__waiting_show(worker->commands.waiting, worker->commands.sight);

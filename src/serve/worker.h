@@ -30,6 +30,8 @@ struct weir__roster;
 struct weir__settings;
 struct weir__sights;
 struct weir__tallies;
+struct weir__log;
+struct weir__witnesses;
 
 struct weir__worker_options {
 	struct weir_table *table;
@@ -47,6 +49,8 @@ struct weir__worker_options {
 	struct weir__policies *policies;       /* likewise; NULL: there is none */
 	struct weir__tallies *tallies;         /* of all workers; NULL: nothing is counted */
 	struct weir__sights *sights;           /* likewise; NULL: nothing is looked at */
+	struct weir__witnesses *witnesses;     /* likewise; they hear if something is looked at */
+	struct weir__log *log;                 /* of all; NULL: there is none */
 	const struct weir__settings *settings; /* for CONFIG GET; NULL: none to show */
 	struct weir__roster *roster;           /* who may ask; NULL: everybody */
 	struct weir__redis_store *store;       /* of all workers; NULL: the table decides */

@@ -296,7 +296,8 @@ def commands_are_described_as_redis_does():
         assert list(docs) == ["weir.take", "quit"] and docs["weir.take"]["arguments"] == [
             {"name": "key", "type": "key"}, {"name": "limit", "type": "string"},
             {"name": "cost", "type": "integer", "flags": ["optional"]},
-            {"name": "timeout_ms", "type": "integer", "token": "WAIT", "flags": ["optional"]}], docs
+            {"name": "timeout_ms", "type": "integer", "token": "WAIT", "flags": ["optional"]},
+            {"name": "value", "type": "string", "token": "TRACEPARENT", "flags": ["optional"]}], docs
         assert client.ask("COMMAND", "GETKEYS", "WEIR.ALL", "a", "l", 1, "b", "l", 2, "c", "l", 3) == ["a", "b", "c"]
         assert client.ask("COMMAND", "GETKEYS", "weir.hold", "i", "k", "l", 1, 1) == ["k"]
         assert client.ask("COMMAND", "GETKEYS", "cl.throttle", "k", 1, 1, 1) == ["k"]

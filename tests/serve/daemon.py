@@ -85,6 +85,10 @@ class Daemon:
         self.log.seek(0)
         return self.log.read().decode(errors="replace")
 
+    def told(self):
+        """What it said, but for the lines that tell who has changed what."""
+        return "".join(line for line in self.said().splitlines(True) if not line.startswith("weir serve: audit "))
+
     def connect(self, by_path=False):
         return connect_to(self.path if by_path else self.port)
 

@@ -179,7 +179,7 @@ def taken_over_by_two(kind):
                 until(has(a, limit), "one has not got it")
                 until(has(b, limit), "the other has not got it")
             assert a.client.info()["policy_changes"] == "3", a.client.info()
-            assert a.said() == "" and b.said() == "", a.said()
+            assert a.told() == "" and b.told() == "", a.said()
 
 
 def bad_versions_change_nothing(kind):
@@ -394,7 +394,7 @@ def etcd_members_in_turn():
         with served("--policy", f"etcd://127.0.0.1:{nobody},127.0.0.1:{far.port}/weir/policy") as one:
             far.put(one_limit("20/s"))
             until(has(one, "20/s"), "it has not got it")
-            assert one.said() == "", one.said()
+            assert one.told() == "", one.said()
 
 
 # --- Redis ----------------------------------------------------------------------------------------------------------

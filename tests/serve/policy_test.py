@@ -515,11 +515,11 @@ def a_bad_version_changes_nothing():
         for name in ("policy_changes", "policy_loaded_at", "policy_limits"):
             assert info[name] == before[name], info
         assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 8
-        said = server.said()
+        said = server.told()
         assert f"{path}:4:" in said and "unknown period" in said and f"{path}:5:5: 'kee' is nothing" in said, said
         ticket = client.ask("WEIR.RELOAD")
         until(lambda: int(client.info()["policy_reloads"]) >= ticket, "the same bad version")
-        assert client.info()["policy_failures"] == "1" and server.said() == said, "told once"
+        assert client.info()["policy_failures"] == "1" and server.told() == said, "told once"
         replace(path, "# nothing\n")
         until(lambda: "write limits: []" in client.info()["policy_last_error"], "an empty file")
         os.unlink(path)

@@ -1,0 +1,103 @@
+/* audit.c: who, what, and what came of it. */
+#include "serve/audit.h"
+
+#include <stdio.h>
+
+#include "os/net.h"
+#include "policy/address.h"
+#include "serve/remote.h"
+
+static void write_peer(const struct weir__client *client, char ret_peer[WEIR__AUDIT_PEER])
+{
+	_Static_assert((int)WEIR__ADDRESS_TEXT <= (int)WEIR__AUDIT_PEER, "an address fits");
+	struct weir__address address;
+	struct weir__net_peer peer;
+
+	(void)snprintf(ret_peer, WEIR__AUDIT_PEER, "-");
+	if (client->socket == NULL || weir__net_peer(*client->socket, &peer) != 0)
+		return;
+	if (peer.is_path) {
+		(void)snprintf(ret_peer, WEIR__AUDIT_PEER, "unix");
+		return;
+	}
+	address = weir__address_of(peer.address, peer.is_v6);
+	weir__address_write(&address, ret_peer);
+}
+
+void weir__audit_who_asks(const struct weir__client *client, enum weir__wire_number wire,
+			  struct weir__audit_who *ret_who)
+{
+	(void)snprintf(ret_who->user, sizeof(ret_who->user), "%s", client->user ? client->user->name : "-");
+	write_peer(client, ret_who->peer);
+	ret_who->by = wire == WEIR__WIRE_HTTP ? "http" : "resp";
+}
+
+struct weir__audit_who weir__audit_nobody(const char *by)
+{
+	return (struct weir__audit_who){ "-", "-", by };
+}
+
+void weir__audit_begin(struct weir__log_line *line, const struct weir__log *log, const struct weir__audit_who *who,
+		       const char *what)
+{
+	weir__log_begin(line, weir__log_is_json(log), WEIR__LOG_AUDIT, what);
+	weir__log_word(line, "user", who->user);
+	weir__log_word(line, "peer", who->peer);
+	weir__log_word(line, "by", who->by);
+}
+
+void weir__audit_end(struct weir__log_line *line, struct weir__log *log, const char *why_not)
+{
+	weir__log_word(line, "result", why_not ? why_not : "ok");
+	weir__log_end(line, log);
+}
+
+/* As settings say for rejections: who does not want keys in the log does not want them here. */
+static void add_key(struct weir__log_line *line, const struct weir__commands *commands, const struct weir_claim *claim)
+{
+	char hash[17];
+
+	if (commands->settings == NULL || commands->settings->log_rejections != WEIR__REJECTIONS_HASH) {
+		weir__log_text(line, "key", claim->key, claim->key_length);
+		return;
+	}
+	(void)snprintf(hash, sizeof(hash), "%016llx",
+		       (unsigned long long)weir__hash(&claim->limit->secret, claim->key, claim->key_length));
+	weir__log_word(line, "key_hash", hash);
+}
+
+void weir__audit_key(const struct weir__commands *commands, const struct weir__client *client,
+		     enum weir__wire_number wire, enum weir__seam_operation operation, const struct weir_claim *claim,
+		     const struct weir_verdict *verdict)
+{
+	const bool is_reset = operation == WEIR__SEAM_RESET;
+	struct weir__audit_who who;
+	struct weir__log_line line;
+	char name[WEIR_TABLE_NAME_MAX + WEIR_LIMIT_TEXT_MAX];
+
+	if (commands->log == NULL || (!is_reset && operation != WEIR__SEAM_REFUND) ||
+	    (commands->remote && weir__remote_waits(commands->remote)))
+		return;
+	weir__audit_who_asks(client, wire, &who);
+	weir__audit_begin(&line, commands->log, &who, is_reset ? "key_reset" : "key_refunded");
+	weir__limits_write_name(commands->limits.counted_as, claim->limit, name, sizeof(name));
+	weir__log_word(&line, "limit", name);
+	add_key(&line, commands, claim);
+	if (is_reset) {
+		weir__log_truth(&line, "was_stored", verdict->allowed);
+	} else {
+		weir__log_number(&line, "given_back", claim->cost);
+		weir__log_number(&line, "remaining", verdict->remaining);
+	}
+	weir__audit_end(&line, commands->log, NULL);
+}
+
+void weir__audit_policy(struct weir__log *log, uint64_t limits, const char *fault)
+{
+	const struct weir__audit_who nobody = weir__audit_nobody("file");
+	struct weir__log_line line;
+
+	weir__audit_begin(&line, log, &nobody, "policy_reloaded");
+	weir__log_number(&line, "limits", limits);
+	weir__audit_end(&line, log, *fault ? fault : NULL);
+}

@@ -1,0 +1,40 @@
+/* audit.h: a line of the log for each administrative change: who has asked for it, what it was, and what came of it. None is
+ * left out but for want of room in the log. */
+#ifndef WEIR_SERVE_AUDIT_H
+#define WEIR_SERVE_AUDIT_H
+
+#include "guard/seam.h"
+#include "serve/commands.h"
+#include "serve/log.h"
+
+enum { WEIR__AUDIT_PEER = 64 };
+
+/* Copied, since the change may be made when whoever asked has gone. */
+struct weir__audit_who {
+	char user[WEIR__USER_NAME_MAX + 1]; /* - if there is none */
+	char peer[WEIR__AUDIT_PEER];        /* an address, unix, or - */
+	const char *by;                     /* resp, http, file or signal */
+};
+
+void weir__audit_who_asks(const struct weir__client *client, enum weir__wire_number wire,
+			  struct weir__audit_who *ret_who);
+
+/* Nobody has asked: a file has changed, or a signal came. */
+struct weir__audit_who weir__audit_nobody(const char *by);
+
+/* Begins a line; whoever changes adds what is known of it, and ends it as any other. */
+void weir__audit_begin(struct weir__log_line *line, const struct weir__log *log, const struct weir__audit_who *who,
+		       const char *what);
+
+/* A key was reset, or something given back to it. Nothing is written as long as what came of it is not known. */
+void weir__audit_key(const struct weir__commands *commands, const struct weir__client *client,
+		     enum weir__wire_number wire, enum weir__seam_operation operation, const struct weir_claim *claim,
+		     const struct weir_verdict *verdict);
+
+/* The policy was read from its source: it has so many limits now; nothing has changed if there is a fault in it. */
+void weir__audit_policy(struct weir__log *log, uint64_t limits, const char *fault);
+
+/* What came of something: ok, or why not. */
+void weir__audit_end(struct weir__log_line *line, struct weir__log *log, const char *why_not);
+
+#endif
