@@ -505,13 +505,46 @@ static void end(struct server *server)
 	weir__log_free(server->log); /* the last: others tell of their end */
 }
 
+/* The setting that a variable of the environment is meant to be, in small letters. */
+static bool is_known(const char *name, size_t length)
+{
+	static const char *const others[] = { "config", "password" }; /* which file; of who asks */
+	char small[64];
+
+	if (length >= sizeof(small))
+		return false;
+	for (size_t i = 0; i < length; i++)
+		small[i] = (char)tolower((unsigned char)name[i]);
+	small[length] = '\0';
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (strcmp(small, others[i]) == 0)
+			return true;
+	return weir__settings_find(small, length) != NULL;
+}
+
+/* Somebody has misspelt a setting, or the variable is another program's: so it is told, and the server starts. */
+static void warn_of_variables(FILE *out)
+{
+	for (char **one = environ; *one; one++) {
+		const size_t length = strcspn(*one, "=");
+
+		if (strncmp(*one, "WEIR_", 5) != 0 || is_known(*one + 5, length - 5))
+			continue;
+		fputs("weir serve: warning: ", out);
+		weir__words_quoted(out, *one, length);
+		fputs(" of the environment is no setting; weir serve --help lists them\n", out);
+	}
+}
+
 static int start_log(struct server *server)
 {
 	struct weir__settings *const settings = &server->settings;
 
 	server->log = settings->log = weir__log_new(STDERR_FILENO, settings->log_format == WEIR__LOG_FORMAT_JSON);
-	if (server->log)
+	if (server->log) {
+		warn_of_variables(weir__log_stream(server->log, WEIR__LOG_WARNING));
 		return DONE;
+	}
 	fputs("weir serve: there is no memory, or no thread, for the log\n", stderr);
 	return FAILED;
 }
@@ -562,37 +595,6 @@ static bool print_page(int argc, char **argv)
 	return false;
 }
 
-/* The setting that a variable of the environment is meant to be, in small letters. */
-static bool is_known(const char *name, size_t length)
-{
-	static const char *const others[] = { "config", "password" }; /* which file; of who asks */
-	char small[64];
-
-	if (length >= sizeof(small))
-		return false;
-	for (size_t i = 0; i < length; i++)
-		small[i] = (char)tolower((unsigned char)name[i]);
-	small[length] = '\0';
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		if (strcmp(small, others[i]) == 0)
-			return true;
-	return weir__settings_find(small, length) != NULL;
-}
-
-/* Somebody has misspelt a setting, or the variable is another program's: so it is told, and the server starts. */
-static void warn_of_variables(void)
-{
-	for (char **one = environ; *one; one++) {
-		const size_t length = strcspn(*one, "=");
-
-		if (strncmp(*one, "WEIR_", 5) != 0 || is_known(*one + 5, length - 5))
-			continue;
-		fputs("weir serve: warning: ", stderr);
-		weir__words_quoted(stderr, *one, length);
-		fputs(" of the environment is no setting; weir serve --help lists them\n", stderr);
-	}
-}
-
 /* With the program before its subcommand. NULL: no memory. */
 static char **whole_command(int argc, char **argv)
 {
@@ -618,7 +620,6 @@ int weir__serve(int argc, char **argv)
 	server.argv = whole_command(argc, argv);
 	if (!weir__handover_receive(&server.inherited, &server.pipe, stderr))
 		return CALLED_WRONGLY;
-	warn_of_variables();
 	status = run(&server);
 	free((void *)server.argv);
 	return status;

@@ -12,7 +12,7 @@ enum {
 	WEIR__TRACES_EVERY_MS = 200, /* those that there are by then */
 	WEIR__TRACES_TRIES = 4,      /* of one batch, if the collector says to come again, or is not there */
 	WEIR__TRACES_PAUSE_MS =
-		500, /* before the second; twice as long before each other, or what the collector says, */
+		200, /* before the second; twice as long before each other, or what the collector says, */
 	WEIR__TRACES_PAUSE_MOST_MS = 5000, /* but no longer than this */
 	WEIR__TRACES_CONNECT_MS = 2000,    /* to wait for a connection, */
 	WEIR__TRACES_ANSWER_MS = 5000,     /* and for an answer */

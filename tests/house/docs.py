@@ -18,7 +18,7 @@ weir.py and the shared library that lies next to LIBRARY.a.
 A block after <!-- file: PATH --> is that file, from its first line to its last.
 
 The blocks of a page run in their order. Shared memory that one leaves for the next is named guide-shop: that is another
-name in each run, so that two at once do not meet. For the same reason 127.0.0.1:2379 and 127.0.0.1:2380 are other ports."""
+name in each run, so that two at once do not meet. For the same reason 127.0.0.1:2379, 127.0.0.1:2380 and 127.0.0.1:4318 are other ports."""
 
 import os
 import re
@@ -34,7 +34,7 @@ from visitor import free_port
 TIMEOUT_S = 20
 NOT_RUN = "# not run"
 SHARED, SHARED_HERE = "guide-shop", f"guide-shop-{os.getpid()}"
-HERE = {SHARED: SHARED_HERE} | {f"127.0.0.1:{port}": f"127.0.0.1:{free_port()}" for port in (2379, 2380)}
+HERE = {SHARED: SHARED_HERE} | {f"127.0.0.1:{port}": f"127.0.0.1:{free_port()}" for port in (2379, 2380, 4318)}
 MARK = re.compile(r"<!--\s*(compile|run|output|file):\s*(\S+)\s*-->\s*$")
 FENCE = re.compile(r"\s*(`{3,}|~{3,})\s*(\w*)")
 

@@ -224,10 +224,10 @@ def who_is_sampled():
         assert spans.spans(1)[0].trace == TRACE
         # What is no traceparent is as if it were not there: a trace begins.
         for wrong in (SAMPLED.upper(), SAMPLED + "-", "ff" + SAMPLED[2:], "00-" + "0" * 32 + SAMPLED[35:], "x"):
-            ask(server, "GET", "/v1/check?ip=10.0.0.1", traceparent=wrong)
+            ask(server, "GET", "/v1/check?ip=10.0.0.1", traceparent=wrong, tracestate="a=b")
             client.ask("WEIR.TAKE", "k", "9/hour", "TRACEPARENT", wrong)
-            for one in spans.spans(2):
-                assert one.trace != TRACE and one.parent is None and "traceState" not in one.json, one.json
+        for one in spans.spans(10):
+            assert one.trace != TRACE and one.parent is None and "traceState" not in one.json, one.json
     with traced(one_in=0) as (server, spans), Client(server) as client:
         client.pipeline([("WEIR.TAKE", "k", "9/hour")] * 100)
         ask(server, "GET", "/v1/check?ip=10.0.0.1")
@@ -257,7 +257,7 @@ def waits():
         for one in (first, second):
             check_parent(one)
         assert first.said("key_hash") == second.said("key_hash"), second.json
-        assert second.ended - second.begun >= 100 * 10**6, "the span is as long as the wait"
+        assert second.ended - first.begun >= 200 * 10**6, "the span is as long as the wait"
 
 
 def by_redis():
