@@ -150,7 +150,8 @@ static void gather(struct weir__call *call, const struct weir_table_limit *limit
 	commands->claims[commands->n] = (struct weir_claim){
 		.limit = limit, .key = call->arguments[1].bytes, .key_length = call->arguments[1].length, .cost = cost
 	};
-	if (WEIR__UNLIKELY(commands->seam != NULL || weir__witness_has_parent(commands->witness))) {
+	if (WEIR__UNLIKELY(commands->seam != NULL) ||
+	    (WEIR__UNLIKELY(commands->witness != NULL) && weir__witness_has_parent(commands->witness))) {
 		decide_alone(call, form);
 		return;
 	}

@@ -96,6 +96,8 @@ static const struct weir__ear *listen(struct listening *listening, struct weir__
 
 static void begin_hearing(struct weir__commands *commands, const struct weir_attribute *attributes, size_t n)
 {
+	if (WEIR__LIKELY(commands->witness == NULL))
+		return;
 	weir__witness_open(commands->witness, attributes, n);
 	if (commands->remote && weir__witness_has_put_off(commands->witness))
 		weir__witness_take_up(commands->witness, weir__remote_request(commands->remote));
@@ -104,6 +106,8 @@ static void begin_hearing(struct weir__commands *commands, const struct weir_att
 /* Limits in shadow are asked once the others are known: then what was heard of these waits for the next run. */
 static void end_hearing(struct weir__commands *commands, const struct weir_guard_answer *answer)
 {
+	if (WEIR__LIKELY(commands->witness == NULL))
+		return;
 	if (commands->remote && commands->seam->is_not_yet && weir__witness_has_heard(commands->witness))
 		weir__witness_put_off(commands->witness, weir__remote_request(commands->remote));
 	else

@@ -144,7 +144,9 @@ static void add_time(struct weir__log_line *line)
 
 static void begin_json(struct weir__log_line *line, enum weir__log_level level)
 {
-	*line = (struct weir__log_line){ .is_json = true };
+	line->is_json = true;
+	line->is_cut = false;
+	line->length = 0;
 	add_word(line, "{\"ts\":\"");
 	add_time(line);
 	add_word(line, "\",\"level\":\"");

@@ -23,6 +23,7 @@ struct weir__witness {
 	struct weir__span_ring *ring; /* NULL: nothing is traced */
 	uint64_t until_sampled;       /* requests, the one that is sampled with them; 0: none is */
 	uint64_t random[2];
+	_Atomic uint64_t left_out; /* lines; written by this worker alone */
 	struct weir__asking asking;
 	/* Of a request that a policy decides. */
 	bool is_open, is_chosen, is_sampled; /* by the first that was heard of it */
@@ -47,7 +48,7 @@ struct weir__witnesses {
 	uint64_t one_in;
 	enum weir__log_rejections rejections;
 	struct weir_limiter *limiter; /* of their lines; NULL: there are none */
-	_Atomic uint64_t left_out, untold;
+	_Atomic uint64_t told;        /* of those that were left out */
 	uint32_t n;
 	struct weir__witness of[];
 };
@@ -164,6 +165,15 @@ struct weir__witness *weir__witnesses_of(struct weir__witnesses *witnesses, uint
 	return witnesses ? &witnesses->of[worker] : NULL;
 }
 
+static uint64_t count_left_out(const struct weir__witnesses *witnesses)
+{
+	uint64_t left_out = 0;
+
+	for (uint32_t i = 0; i < witnesses->n; i++)
+		left_out += atomic_load_explicit(&witnesses->of[i].left_out, memory_order_relaxed);
+	return left_out;
+}
+
 void weir__witnesses_info(const struct weir__witnesses *witnesses, struct weir__witnesses_info *ret_info)
 {
 	struct weir__traces_info traces;
@@ -174,7 +184,7 @@ void weir__witnesses_info(const struct weir__witnesses *witnesses, struct weir__
 	weir__traces_info(witnesses->traces, &traces);
 	ret_info->spans_sent = traces.sent;
 	ret_info->spans_dropped = traces.dropped;
-	ret_info->rejections_left_out = atomic_load_explicit(&witnesses->left_out, memory_order_relaxed);
+	ret_info->rejections_left_out = count_left_out(witnesses);
 }
 
 /* --- the request --------------------------------------------------------------------------------------------------- */
@@ -328,11 +338,12 @@ static void log_rejection(struct weir__witness *witness, const struct weir_claim
 	struct weir__witnesses *const all = witness->all;
 	struct weir__log_line line;
 	char name[NAME_SIZE];
-	uint64_t untold;
+	uint64_t left_out, told;
 
 	if (!weir_limiter_allow(all->limiter, now, 1)) {
-		atomic_fetch_add_explicit(&all->left_out, 1, memory_order_relaxed);
-		atomic_fetch_add_explicit(&all->untold, 1, memory_order_relaxed);
+		atomic_store_explicit(&witness->left_out,
+				      atomic_load_explicit(&witness->left_out, memory_order_relaxed) + 1,
+				      memory_order_relaxed);
 		return;
 	}
 	weir__log_begin(&line, weir__log_is_json(all->log), WEIR__LOG_INFO, "rejected");
@@ -344,9 +355,10 @@ static void log_rejection(struct weir__witness *witness, const struct weir_claim
 	else
 		weir__log_number(&line, "retry_after_ns", verdict->retry_after);
 	weir__log_truth(&line, "shadow", is_shadow);
-	untold = atomic_exchange_explicit(&all->untold, 0, memory_order_relaxed);
-	if (untold > 0)
-		weir__log_number(&line, "left_out", untold);
+	left_out = count_left_out(all);
+	told = atomic_exchange_explicit(&all->told, left_out, memory_order_relaxed);
+	if (left_out > told) /* another worker may have counted more, and told it */
+		weir__log_number(&line, "left_out", left_out - told);
 	add_asking(&line, &witness->asking);
 	weir__log_end(&line, all->log);
 }
@@ -356,6 +368,10 @@ static void log_rejection(struct weir__witness *witness, const struct weir_claim
 void weir__witness_each(struct weir__witness *witness, const struct weir_claim *claims,
 			const struct weir_verdict *verdicts, size_t n, weir_ns now)
 {
+	if (witness->all->limiter == NULL && !witness->asking.has_parent && witness->until_sampled > n) {
+		witness->until_sampled -= n;
+		return;
+	}
 	for (size_t i = 0; i < n; i++) {
 		if (WEIR__UNLIKELY(is_sampled(witness))) {
 			make_span(witness, &claims[i], &verdicts[i], now);
