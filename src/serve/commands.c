@@ -336,37 +336,37 @@ void weir__commands_init(struct weir__commands *commands, struct weir_table *tab
 	weir__limits_init(&commands->limits, table, counted_as);
 }
 
+static inline bool may_have_trace(const struct weir__command_row *row, uint32_t n)
+{
+	return (row->flags & WEIR__TAKES_TRACE) && (int64_t)n >= row->least + 2;
+}
+
 uint32_t weir__without_trace(const struct weir__command_row *row, const struct weir__resp_slice *arguments, uint32_t n)
 {
-	const bool has_trace = (row->flags & WEIR__TAKES_TRACE) && (int64_t)n >= row->least + 2 &&
-			       weir__is_word(&arguments[n - 2], "TRACEPARENT");
-
-	return has_trace ? n - 2 : n;
+	return may_have_trace(row, n) && weir__is_word(&arguments[n - 2], "TRACEPARENT") ? n - 2 : n;
 }
 
-/* Whoever hears of the decision knows where the request comes from. */
-static void run_traced(struct weir__call *call, const struct weir__command_row *row, uint32_t n)
+static inline void run(struct weir__call *call, const struct weir__command_row *row)
 {
-	const struct weir__resp_slice *const value = &call->arguments[call->n - 1];
-
-	weir__witness_parent(call->commands->witness, value->bytes, value->length);
-	call->n = n;
-	row->run(call);
-	weir__witness_parent(call->commands->witness, NULL, 0);
-}
-
-static void run(struct weir__call *call, const struct weir__command_row *row)
-{
-	const uint32_t n = weir__without_trace(row, call->arguments, call->n);
-
-	if ((int64_t)n < row->least || (int64_t)n > row->most)
+	if ((int64_t)call->n < row->least || (int64_t)call->n > row->most)
 		refuse_arity(call, row);
 	else if (!may(call, row))
 		refuse_user(call, row);
-	else if (WEIR__UNLIKELY(n < call->n))
-		run_traced(call, row, n);
 	else
 		row->run(call);
+}
+
+/* Whoever hears of the decision knows where the request comes from. */
+__attribute__((noinline)) static void run_traced(struct weir__call *call, const struct weir__command_row *row)
+{
+	const struct weir__resp_slice *const value = &call->arguments[call->n - 1];
+	const uint32_t n = weir__without_trace(row, call->arguments, call->n);
+
+	if (n < call->n)
+		weir__witness_parent(call->commands->witness, value->bytes, value->length);
+	call->n = n;
+	run(call, row);
+	weir__witness_parent(call->commands->witness, NULL, 0);
 }
 
 bool weir__commands_do(struct weir__commands *commands, struct weir__client *client,
@@ -383,6 +383,8 @@ bool weir__commands_do(struct weir__commands *commands, struct weir__client *cli
 		weir__commands_end_group(commands, client, writer);
 	if (row == NULL)
 		refuse_unknown(&call);
+	else if (WEIR__UNLIKELY(may_have_trace(row, n)))
+		run_traced(&call, row);
 	else
 		run(&call, row);
 	return true;

@@ -131,7 +131,7 @@ const struct weir_table_limit *weir__find_limit(struct weir__call *call, enum we
 }
 
 /* The last claim: what another store is asked is gathered behind it, and what brings a traceparent has a span of its own. */
-static void decide_alone(struct weir__call *call, enum weir__answer_form form)
+__attribute__((noinline)) static void decide_alone(struct weir__call *call, enum weir__answer_form form)
 {
 	struct weir__commands *const commands = call->commands;
 	const struct weir_claim claim = commands->claims[commands->n];
