@@ -37,18 +37,20 @@ static void check_parent(const char *text, size_t size)
 
 static void check_line(const uint8_t *data, size_t size, bool is_json)
 {
+	static FILE *nowhere;
 	struct weir__log_line line;
-	char printed[WEIR__LOG_LINE + 1] = "";
-	FILE *const out = fmemopen(printed, sizeof(printed), "w");
+	const char *const printed = line.bytes;
 	size_t length;
 	json_t *json;
 
+	if (nowhere == NULL)
+		nowhere = fopen("/dev/null", "w");
+	require(nowhere != NULL, "there is no /dev/null");
 	weir__log_begin(&line, is_json, WEIR__LOG_INFO, "rejected");
 	weir__log_text(&line, "key", data, size);
 	weir__log_text(&line, "path", data, size);
 	weir__log_number(&line, "n", size);
-	weir__log_print(&line, out);
-	fclose(out);
+	weir__log_print(&line, nowhere);
 	length = line.length;
 	require(length <= WEIR__LOG_LINE && printed[length - 1] == '\n', "it does not end");
 	for (size_t i = 0; i + 1 < length; i++)
