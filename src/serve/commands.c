@@ -356,14 +356,16 @@ static inline void run(struct weir__call *call, const struct weir__command_row *
 		row->run(call);
 }
 
-/* Whoever hears of the decision knows where the request comes from. */
+/* Whoever hears of the decision knows where the request comes from; those that were gathered before it come from elsewhere. */
 __attribute__((noinline)) static void run_traced(struct weir__call *call, const struct weir__command_row *row)
 {
 	const struct weir__resp_slice *const value = &call->arguments[call->n - 1];
 	const uint32_t n = weir__without_trace(row, call->arguments, call->n);
 
-	if (n < call->n)
+	if (n < call->n) {
+		weir__commands_end_group(call->commands, call->client, call->writer);
 		weir__witness_parent(call->commands->witness, value->bytes, value->length);
+	}
 	call->n = n;
 	run(call, row);
 	weir__witness_parent(call->commands->witness, NULL, 0);

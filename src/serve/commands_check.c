@@ -85,13 +85,15 @@ static void answer_check(const struct weir_guard_answer *answer, struct weir__re
 	weir__resp_write_bulk(writer, answer->decided_by, strlen(answer->decided_by));
 }
 
-/* The traceparent, if there is one at this place. Returns where the attributes begin. */
+/* The traceparent, if there is one at this place, after those that were gathered before, which have another. Returns where
+ * the attributes begin. */
 static uint32_t read_trace(struct weir__call *call, uint32_t place)
 {
 	const struct weir__resp_slice *const value = &call->arguments[place + 1];
 
 	if (place + 1 >= call->n || !weir__is_word(&call->arguments[place], "TRACEPARENT"))
 		return place;
+	weir__commands_end_group(call->commands, call->client, call->writer);
 	weir__witness_parent(call->commands->witness, value->bytes, value->length);
 	return place + 2;
 }

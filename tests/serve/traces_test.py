@@ -209,6 +209,13 @@ def over_resp():
         assert [one.said("limit") for one in taken] == \
             ["1/hour", "1/hour", "5/hour", "1/hour", "3/hour", "per-client", "per-client"], taken
         assert taken[0].said("key_hash") == taken[1].said("key_hash") == taken[3].said("key_hash"), taken
+        # Others of the pipeline have nothing to do with it.
+        others = ("WEIR.TAKE", "other", "9/hour")
+        client.pipeline([others, ("WEIR.TAKE", "k", "1/hour", *trace), others, others, ("WEIR.UPTO", "u", "5/hour", 9, *trace),
+                         others, ("WEIR.CHECK", *trace, "ip", "10.0.0.1"), others])
+        taken = spans.spans(8)
+        assert [one.trace == TRACE for one in taken] == [one.said("limit") != "9/hour" for one in taken], taken
+        assert [one.said("limit") for one in taken].count("9/hour") == 5, taken
         # What else it says is as wrong as it would be without.
         for words in (("WEIR.UPTO", "k", "1/hour", 1, 2), ("WEIR.TAKE", "k", "1/hour", "TRACEPARENT"),
                       ("WEIR.TAKE", "k", "1/hour", 1, "NOTRACE", SAMPLED), ("WEIR.PEEK", "k", "1/hour", *trace)):
@@ -228,6 +235,13 @@ def who_is_sampled():
             client.ask("WEIR.TAKE", "k", "9/hour", "TRACEPARENT", wrong)
         for one in spans.spans(10):
             assert one.trace != TRACE and one.parent is None and "traceState" not in one.json, one.json
+        with contextlib.closing(http.client.HTTPConnection(server.http_at, timeout=TIMEOUT_S)) as connection:
+            connection.putrequest("GET", "/v1/check?ip=10.0.0.1")
+            for _ in range(2):  # of which nobody knows which one it is
+                connection.putheader("traceparent", SAMPLED)
+            connection.endheaders()
+            connection.getresponse().read()
+        assert spans.spans(1)[0].parent is None
     with traced(one_in=0) as (server, spans), Client(server) as client:
         client.pipeline([("WEIR.TAKE", "k", "9/hour")] * 100)
         ask(server, "GET", "/v1/check?ip=10.0.0.1")
