@@ -324,12 +324,22 @@ static void add_asking(struct weir__log_line *line, const struct weir__asking *a
 	char trace[2 * WEIR__TRACE_ID + 1];
 
 	weir__log_word(line, "wire", asking->wire == WEIR__WIRE_HTTP ? "http" : "resp");
-	if (asking->path)
-		weir__log_text(line, "path", asking->path, asking->path_length);
 	if (asking->has_parent) {
 		weir__trace_write_hex(asking->parent.trace, WEIR__TRACE_ID, trace);
 		weir__log_word(line, "trace_id", trace);
 	}
+}
+
+/* How many were left out that no line has told of: of two workers that ask at once only one is told of each. */
+static uint64_t take_untold(struct weir__witnesses *witnesses)
+{
+	const uint64_t left_out = count_left_out(witnesses);
+	uint64_t told = atomic_load_explicit(&witnesses->told, memory_order_relaxed);
+
+	while (told < left_out && !atomic_compare_exchange_weak_explicit(&witnesses->told, &told, left_out,
+									 memory_order_relaxed, memory_order_relaxed))
+		;
+	return told < left_out ? left_out - told : 0;
 }
 
 static void log_rejection(struct weir__witness *witness, const struct weir_claim *claim,
@@ -338,7 +348,7 @@ static void log_rejection(struct weir__witness *witness, const struct weir_claim
 	struct weir__witnesses *const all = witness->all;
 	struct weir__log_line line;
 	char name[NAME_SIZE];
-	uint64_t left_out, told;
+	uint64_t untold;
 
 	if (!weir_limiter_allow(all->limiter, now, 1)) {
 		atomic_store_explicit(&witness->left_out,
@@ -348,18 +358,19 @@ static void log_rejection(struct weir__witness *witness, const struct weir_claim
 	}
 	weir__log_begin(&line, weir__log_is_json(all->log), WEIR__LOG_INFO, "rejected");
 	weir__log_text(&line, "limit", name, write_limit(all, claim->limit, name));
-	add_key(&line, witness, claim);
 	weir__log_number(&line, "cost", claim->cost);
 	if (verdict->never)
 		weir__log_word(&line, "retry_after", "never");
 	else
 		weir__log_number(&line, "retry_after_ns", verdict->retry_after);
 	weir__log_truth(&line, "shadow", is_shadow);
-	left_out = count_left_out(all);
-	told = atomic_exchange_explicit(&all->told, left_out, memory_order_relaxed);
-	if (left_out > told) /* another worker may have counted more, and told it */
-		weir__log_number(&line, "left_out", left_out - told);
+	untold = take_untold(all);
+	if (untold > 0)
+		weir__log_number(&line, "left_out", untold);
 	add_asking(&line, &witness->asking);
+	add_key(&line, witness, claim); /* what may be long comes last: a line that is too long is cut */
+	if (witness->asking.path)
+		weir__log_text(&line, "path", witness->asking.path, witness->asking.path_length);
 	weir__log_end(&line, all->log);
 }
 
