@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "cli/utf8.h"
+#include "core/utf8.h"
 
 /* Up to where a value begins. */
 static void begin(struct weir__json *json, const char *name)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/utf8.h"
+#include "core/utf8.h"
 
 #define US UINT64_C(1000)
 #define MS (1000 * US)

@@ -325,8 +325,7 @@ uint32_t weir__guard_plans(struct weir_guard *guard)
 	return n;
 }
 
-/* Of which limit a plan is. Those of a limit's overrides come behind its own, before that of the next limit. */
-static const struct weir__policy_limit *limit_of_plan(const struct weir_policy *policy, uint32_t plan)
+const struct weir__policy_limit *weir__guard_limit_of_plan(const struct weir_policy *policy, uint32_t plan)
 {
 	uint32_t low = 0, high = policy->n_limits;
 
@@ -358,7 +357,7 @@ static void describe(const struct weir__bound *bound, uint32_t plan, struct weir
 		row->mode = what->is_shadow ? WEIR_MODE_SHADOW : WEIR_MODE_ENFORCE;
 		return;
 	}
-	limit = limit_of_plan(policy, plan);
+	limit = weir__guard_limit_of_plan(policy, plan);
 	row->is_keyed = limit->n_parts > 0;
 	row->mode = limit->mode;
 	for (uint32_t i = 0; i < limit->overrides.n && plan != limit->plan; i++)

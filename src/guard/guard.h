@@ -6,6 +6,9 @@
 
 #include "guard/bound.h"
 
+struct weir__ear;
+struct weir__seam;
+
 enum { WEIR__GUARD_KEY_SIZE = 8 * 64 };
 
 /* A limit or override of the policy. */
@@ -49,8 +52,6 @@ bool weir__guard_row(struct weir_guard *guard, const char *plan, size_t length,
 /* weir_guard_check and weir_guard_check_descriptors by whoever is behind the seam; NULL: by the table. If something is not
  * known yet, what is answered means nothing, and the policy is pinned for the next run. What the table has decided is told
  * to the ear, if there is one. */
-struct weir__ear;
-struct weir__seam;
 int weir__guard_check(struct weir_guard *guard, struct weir__seam *seam, const struct weir__ear *ear,
 		      const struct weir_attribute *attributes, size_t n, uint64_t cost, weir_ns now,
 		      struct weir_guard_answer *ret_answer, struct weir_message *ret_message);
@@ -58,6 +59,41 @@ int weir__guard_check_descriptors(struct weir_guard *guard, struct weir__seam *s
 				  const char *domain, size_t domain_length, const struct weir_descriptor *descriptors,
 				  size_t n, uint64_t hits, weir_ns now, struct weir_guard_answer *ret_answer,
 				  struct weir_guard_status *ret_statuses, struct weir_message *ret_message);
+
+/* --- looking: guard_look.c ---------------------------------------------------------------------------------------- */
+
+/* Text for people of the key of a limit, with a NUL, cut to what fits: NAME=VALUE for each part, with a space between, as in
+ * `ip=10.0.0.0/24 api_key=abc`; of Envoy's form `domain=NAME` and the entries. `plan` is the name of the plan, or of its
+ * limit in the table. Bytes of values that are no characters, or none that are seen, become \xHH, as does a backslash. Of a
+ * key that has `whole` bytes the first `length` are known; what is missing becomes `...`. A key that is not such as the
+ * policy makes, perhaps since another one made it, is written as if it were one value without a name. Returns the length. */
+enum { WEIR__KEY_TEXT_SIZE = 512 };
+size_t weir__guard_key_text(struct weir_guard *guard, const char *plan, const void *key, size_t length, size_t whole,
+			    char *text, size_t size);
+
+/* The same without a policy, of any key. */
+size_t weir__key_text(const void *key, size_t length, size_t whole, char *text, size_t size);
+
+/* Tells of up to `most` plans, in the order of the file, which limit each has; of those alone that have one. */
+void weir__guard_walk(struct weir_guard *guard, uint32_t most,
+		      void (*visit)(void *context, uint32_t plan, const struct weir_table_limit *limit), void *context);
+
+/* A limit that applies to a request, and what it would say. */
+struct weir__guard_view {
+	const char *name;                     /* of the plan */
+	const struct weir_table_limit *limit; /* NULL: unlimited, and the verdict admits */
+	enum weir_mode mode;
+	uint64_t cost;
+	struct weir_verdict verdict;
+	char key[WEIR__KEY_TEXT_SIZE]; /* as weir__guard_key_text writes it */
+};
+
+/* Of each limit that applies to a request whether it would admit it now, which charges nothing; in the order of the file.
+ * By whoever is behind the seam, if there is one. WEIR_ERR_LIMIT: as weir_policy_match. */
+int weir__guard_view(struct weir_guard *guard, struct weir__seam *seam, const struct weir_attribute *attributes,
+		     size_t n, uint64_t cost, weir_ns now,
+		     void (*tell)(void *context, const struct weir__guard_view *view), void *context,
+		     struct weir_message *ret_message);
 
 /* How many limits the policy has; and how many plans, with those of overrides. */
 uint32_t weir__guard_limits(struct weir_guard *guard);

@@ -34,6 +34,10 @@ static inline void weir__guard_write_decider(struct weir_guard_answer *answer, c
 	memcpy(answer->decided_by, name, strlen(name) + 1);
 }
 
+/* Of which limit a plan is, of a policy that has limits. Plans of a limit's overrides come behind its own, before that of the
+ * next limit. */
+const struct weir__policy_limit *weir__guard_limit_of_plan(const struct weir_policy *policy, uint32_t plan);
+
 /* The policy to decide by, until weir__guard_leave: the one in place, or the one that the seam has pinned. */
 static inline const struct weir__bound *weir__guard_enter(struct weir_guard *guard, const struct weir__seam *seam,
 							  uint32_t *ret_phase)

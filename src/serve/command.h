@@ -20,6 +20,8 @@ weir__run_command weir__cl_throttle, weir__throttle, weir__take, weir__upto, wei
 	weir__inspect, weir__all;
 /* commands_check.c */
 weir__run_command weir__check, weir__explain_command, weir__limits_command, weir__change, weir__reload;
+/* commands_live.c */
+weir__run_command weir__live_command;
 /* commands_hold.c */
 weir__run_command weir__hold, weir__settle, weir__release;
 /* commands_client.c */
@@ -37,6 +39,7 @@ enum {
 	WEIR__BEFORE_AUTH = 32,     /* also for who has not said who they are */
 	WEIR__HAS_SUBCOMMANDS = 64, /* refusals name them, too, as config|get */
 	WEIR__TAKES_TRACE = 128,    /* TRACEPARENT and a value may follow, beyond its most */
+	WEIR__IS_LONG = 256,        /* answers up to WEIR__ANSWER_LONG bytes, and repeats nothing of the request */
 };
 
 struct weir__command_row {

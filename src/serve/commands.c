@@ -54,6 +54,9 @@ const struct weir__command_row weir__command_rows[] = {
 	{ "weir.reload", "",
 	  "reads the policy again, soon: a number; when policy_reloads of INFO is as large, it was done",
 	  weir__reload, 1, 1, WEIR__NEEDS_ADMIN, 0, 0, 0 },
+	{ "weir.live", "[seconds] [KEYS n] [LIMIT name]",
+	  "what the server sees now, as JSON: limits by second, their top keys, latency; docs/observe.md describes it",
+	  weir__live_command, 1, 6, WEIR__NEEDS_ADMIN | WEIR__IS_LONG, 0, 0, 0 },
 	{ "ping", "[text]", "PONG, or the text", weir__ping, 1, 2, WEIR__IS_FAST, 0, 0, 0 },
 	{ "echo", "text", "the text", weir__echo, 2, 2, WEIR__IS_FAST, 0, 0, 0 },
 	{ "auth", "[user] password", "says who is asking; without a user it is default", weir__auth, 2, INT32_MAX,
@@ -376,9 +379,10 @@ bool weir__commands_do(struct weir__commands *commands, struct weir__client *cli
 {
 	struct weir__call call = { commands, client, arguments, n, writer };
 	const struct weir__command_row *const row = weir__command_named(&arguments[0]);
+	const bool is_long = row && (row->flags & WEIR__IS_LONG);
 
-	if (writer->length + (commands->n + 1) * WEIR__DECISION_MOST + WEIR__ANSWER_MOST +
-		    (n > 1 ? arguments[1].length : 0) >
+	if (writer->length + (commands->n + 1) * WEIR__DECISION_MOST +
+		    (is_long ? WEIR__ANSWER_LONG : WEIR__ANSWER_MOST + (n > 1 ? arguments[1].length : 0)) >
 	    writer->size)
 		return false;
 	if (commands->n == WEIR__GROUP || row == NULL || !(row->flags & WEIR__IS_DECISION))

@@ -90,7 +90,7 @@ bool weir__commands_do(struct weir__commands *commands, struct weir__client *cli
 void weir__commands_end_group(struct weir__commands *commands, struct weir__client *client,
 			      struct weir__resp_writer *writer);
 
-/* Bytes that an answer takes at most, beside what it repeats of the request; and one to a decision. */
-enum { WEIR__ANSWER_MOST = 65536, WEIR__DECISION_MOST = 512 };
+/* Bytes that an answer takes at most, beside what it repeats of the request; one of few commands; and one to a decision. */
+enum { WEIR__ANSWER_MOST = 65536, WEIR__ANSWER_LONG = 224 * 1024, WEIR__DECISION_MOST = 512 };
 
 #endif

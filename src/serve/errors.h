@@ -31,6 +31,7 @@
 	X(ATTRIBUTES, "ERR attributes come as names and values, up to 32 of them", "",                                 \
 	  "a name has no value, or there are more")                                                                    \
 	X(LIMITS_FIRST, "ERR the number of a limit is a whole number, 0 or more", "", "that of WEIR.LIMITS is none")   \
+	X(LIVE, "ERR WEIR.LIVE: ", "<what would be right>", "an option of WEIR.LIVE is none, or has no such value")       \
 	X(HOLD_ID, "ERR an id has 1 to 64 bytes", "", "the id of a hold is empty or longer")                           \
 	X(HOLD_KEY, "ERR the key of a hold has at most 256 bytes", "", "the key of a hold is longer")                  \
 	X(HOLD_TIME, "ERR a hold lasts 1 to 86400000 ms", "", "a hold would end at once, or last longer than a day")   \

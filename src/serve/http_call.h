@@ -40,6 +40,8 @@ weir__run_route weir__http_throttle, weir__http_envoy;
 weir__run_route weir__http_get_policy, weir__http_put_policy, weir__http_validate_policy;
 /* http_metrics.c */
 weir__run_route weir__http_metrics;
+/* http_live.c */
+weir__run_route weir__http_live, weir__http_live_key;
 /* http_explain.c */
 weir__run_route weir__http_get_explain, weir__http_post_explain;
 
@@ -79,7 +81,10 @@ struct weir__question {
 	uint64_t cost;
 };
 
-/* What the query says, whose names and values are decoded where they lie, and the guard to ask. NULL: there is none, or the
+/* What the query says, whose names and values are decoded where they lie: NULL, or what is wrong with it. */
+const char *weir__http_read_query(struct weir__http_slice query, struct weir__question *ret_question);
+
+/* The same, and the guard to ask. NULL: there is none, or the
  * query is wrong, and that was answered. */
 struct weir_guard *weir__http_ask_by_query(struct weir__http_call *call, struct weir__question *ret_question);
 

@@ -297,7 +297,7 @@ static const char *take_pair(struct weir__question *question, struct weir__http_
 	return NULL;
 }
 
-static const char *read_query(struct weir__http_slice query, struct weir__question *question)
+const char *weir__http_read_query(struct weir__http_slice query, struct weir__question *question)
 {
 	char *at = query.bytes, *const end = query.bytes + query.length;
 	const char *fault = NULL;
@@ -320,7 +320,7 @@ static const char *read_query(struct weir__http_slice query, struct weir__questi
 struct weir_guard *weir__http_ask_by_query(struct weir__http_call *call, struct weir__question *ret_question)
 {
 	struct weir_guard *const guard = weir__http_guard(call);
-	const char *const fault = guard ? read_query(call->request->query, ret_question) : NULL;
+	const char *const fault = guard ? weir__http_read_query(call->request->query, ret_question) : NULL;
 
 	if (fault == NULL)
 		return guard;

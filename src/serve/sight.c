@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "serve/talkers.h"
 #include "serve/witness.h"
 #include "store/table.h"
 
@@ -398,6 +397,27 @@ bool weir__sights_limit(struct weir__sights *sights, const struct weir_table_lim
 	return ret_seen->decided > 0;
 }
 
+void weir__sights_series(struct weir__sights *sights, const struct weir_table_limit *limit, uint32_t last,
+			 uint32_t seconds, struct weir__limit_seen *ret_seen)
+{
+	memset(ret_seen, 0, seconds * sizeof(*ret_seen));
+	for (uint32_t i = 0; i < sights->n; i++) {
+		struct weir__limit_sight *const of = find(&sights->of[i], limit->index);
+
+		for (uint32_t back = 0; of && back < seconds && back < WEIR__SIGHT_SECONDS; back++)
+			add_second(&of->seconds[(last - back) % WEIR__SIGHT_SECONDS], last - back,
+				   &ret_seen[seconds - 1 - back]);
+	}
+}
+
+bool weir__sights_has(struct weir__sights *sights, const struct weir_table_limit *limit)
+{
+	for (uint32_t i = 0; i < sights->n; i++)
+		if (find(&sights->of[i], limit->index))
+			return true;
+	return false;
+}
+
 void weir__sights_delays(struct weir__sights *sights, const struct weir_table_limit *limit, uint64_t *ret_delayed,
 			 uint64_t *ret_delay_ns)
 {
@@ -412,10 +432,18 @@ void weir__sights_delays(struct weir__sights *sights, const struct weir_table_li
 	}
 }
 
-struct weir__talkers *weir__sights_talkers(struct weir__sights *sights, uint32_t worker,
-					   const struct weir_table_limit *limit)
+size_t weir__sights_talkers(struct weir__sights *sights, const struct weir_table_limit *limit,
+			    enum weir__talkers_kind kind, weir_ns now, struct weir__talker *ret_talkers, size_t most,
+			    weir_ns *ret_since)
 {
-	const struct weir__limit_sight *const of = find(&sights->of[worker], limit->index);
+	struct weir__talkers *of[WEIR__TALKERS_JOINED_MAX];
+	size_t n = 0;
 
-	return of ? of->talkers : NULL;
+	for (uint32_t i = 0; i < sights->n && n < WEIR__TALKERS_JOINED_MAX; i++) {
+		const struct weir__limit_sight *const sight = find(&sights->of[i], limit->index);
+
+		if (sight && sight->talkers)
+			of[n++] = sight->talkers;
+	}
+	return weir__talkers_read(of, n, kind, now, ret_talkers, most, ret_since);
 }

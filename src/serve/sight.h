@@ -11,6 +11,8 @@
 
 #include <stdatomic.h>
 
+#include "serve/talkers.h"
+
 enum {
 	WEIR__SIGHT_SECONDS = 128,     /* that are remembered of a limit; a power of two */
 	WEIR__SIGHT_FILL_SECONDS = 10, /* over which a fill ratio is the mean */
@@ -36,7 +38,6 @@ enum weir__sight_span {
 	WEIR__SIGHT_SPANS,
 };
 
-struct weir__talkers;
 struct weir__sights;
 struct weir__witness;
 
@@ -136,12 +137,20 @@ struct weir__limit_seen {
 bool weir__sights_limit(struct weir__sights *sights, const struct weir_table_limit *limit, uint32_t last,
 			uint32_t seconds, struct weir__limit_seen *ret_seen);
 
+/* The same, each second by itself: the one of second `last` is the last of them; up to WEIR__SIGHT_SECONDS. */
+void weir__sights_series(struct weir__sights *sights, const struct weir_table_limit *limit, uint32_t last,
+			 uint32_t seconds, struct weir__limit_seen *ret_seen);
+
+/* Whether a worker sees the limit: it was asked lately, or there was no need for its place since. */
+bool weir__sights_has(struct weir__sights *sights, const struct weir_table_limit *limit);
+
 /* Delays that were given since the limit is seen. */
 void weir__sights_delays(struct weir__sights *sights, const struct weir_table_limit *limit, uint64_t *ret_delayed,
 			 uint64_t *ret_delay_ns);
 
-/* The keys of a limit, as one worker sees it; NULL: none. */
-struct weir__talkers *weir__sights_talkers(struct weir__sights *sights, uint32_t worker,
-					   const struct weir_table_limit *limit);
+/* The keys of a limit that ask most, or are denied most, as all workers see them: weir__talkers_read. */
+size_t weir__sights_talkers(struct weir__sights *sights, const struct weir_table_limit *limit,
+			    enum weir__talkers_kind kind, weir_ns now, struct weir__talker *ret_talkers, size_t most,
+			    weir_ns *ret_since);
 
 #endif

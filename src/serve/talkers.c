@@ -136,76 +136,103 @@ void weir__talkers_add(struct weir__talkers *talkers, const void *key, size_t le
 
 /* --- reading ----------------------------------------------------------------------------------------------------- */
 
-static struct weir__talker talker_at(const struct summary *summary, uint32_t i)
-{
-	struct weir__talker talker = summary->talkers[i];
+/* What several summaries have, side by side. */
+struct pile {
+	struct weir__talker *of;
+	size_t n;
+	uint64_t unseen; /* how often a key that none of them has may have been counted */
+};
 
-	talker.hash = summary->hashes[i];
-	talker.count = summary->counts[i];
-	return talker;
+/* A copy. What a full summary has beyond its smallest count is told instead of the whole: so the sum of all, and of what a
+ * key may have been counted where it is missing, is the sum of these and of `unseen`. Differences may wrap; sums do not. */
+static void pile_up(struct pile *pile, const struct summary *summary, uint32_t most)
+{
+	const uint64_t unseen = summary->n == most ? summary->counts[smallest(summary)] : 0;
+
+	for (uint32_t i = 0; i < summary->n; i++) {
+		struct weir__talker *const talker = &pile->of[pile->n++];
+
+		*talker = summary->talkers[i];
+		talker->hash = summary->hashes[i];
+		talker->count = summary->counts[i] - unseen;
+		talker->error -= unseen;
+	}
+	pile->unseen += unseen;
 }
 
-/* What a key that a summary does not have may have been counted there. */
-static uint64_t unseen(const struct summary *summary, uint32_t most)
+static void pile_up_locked(struct pile *pile, struct weir__talkers *talkers, enum weir__talkers_kind kind, weir_ns now)
 {
-	return most > 0 && summary->n == most ? summary->counts[smallest(summary)] : 0;
+	struct summary *const running = &talkers->now[kind], *const before = &talkers->before[kind];
+
+	weir__lock_acquire(&talkers->lock);
+	turn(running, before, now);
+	pile_up(pile, running, talkers->most);
+	pile_up(pile, before, talkers->most);
+	weir__lock_release(&talkers->lock);
+}
+
+static int by_hash(const void *a_, const void *b_)
+{
+	const struct weir__talker *const a = a_, *const b = b_;
+
+	return (a->hash > b->hash) - (a->hash < b->hash);
 }
 
 /* Of what is certain the most first. */
-static int compare(const void *a_, const void *b_)
+static int by_count(const void *a_, const void *b_)
 {
 	const struct weir__talker *const a = a_, *const b = b_;
 	const uint64_t of_a = a->count - a->error, of_b = b->count - b->error;
 
 	if (of_a != of_b)
 		return of_a < of_b ? 1 : -1;
-	return (a->count < b->count) - (a->count > b->count);
+	if (a->count != b->count)
+		return a->count < b->count ? 1 : -1;
+	return by_hash(a, b);
 }
 
-/* Both spans together. Returns how many. */
-static size_t join(const struct summary *now, const struct summary *before, uint32_t most, struct weir__talker *all)
+/* Each key once. */
+static void add_up(struct pile *pile)
 {
-	const uint64_t unseen_now = unseen(now, most), unseen_before = unseen(before, most);
 	size_t n = 0;
 
-	for (uint32_t i = 0; i < now->n; i++) {
-		struct weir__talker talker = talker_at(now, i);
-		const uint32_t place = find(before, talker.hash);
-		const bool is_known = place < before->n;
+	qsort(pile->of, pile->n, sizeof(pile->of[0]), by_hash);
+	for (size_t i = 0; i < pile->n; i++) {
+		struct weir__talker *const last = n > 0 ? &pile->of[n - 1] : NULL;
 
-		talker.count += is_known ? before->counts[place] : unseen_before;
-		talker.error += is_known ? before->talkers[place].error : unseen_before;
-		all[n++] = talker;
+		if (last && last->hash == pile->of[i].hash) {
+			last->count += pile->of[i].count;
+			last->error += pile->of[i].error;
+		} else {
+			pile->of[n++] = pile->of[i];
+		}
 	}
-	for (uint32_t i = 0; i < before->n; i++) {
-		struct weir__talker talker = talker_at(before, i);
-
-		if (find(now, talker.hash) < now->n)
-			continue;
-		talker.count += unseen_now;
-		talker.error += unseen_now;
-		all[n++] = talker;
+	pile->n = n;
+	for (size_t i = 0; i < n; i++) {
+		pile->of[i].count += pile->unseen;
+		pile->of[i].error += pile->unseen;
 	}
-	return n;
 }
 
-size_t weir__talkers_read(struct weir__talkers *talkers, enum weir__talkers_kind kind, weir_ns now,
+size_t weir__talkers_read(struct weir__talkers *const *talkers, size_t n, enum weir__talkers_kind kind, weir_ns now,
 			  struct weir__talker *ret_talkers, size_t most, weir_ns *ret_since)
 {
-	struct weir__talker *const all = malloc(2 * (size_t)talkers->most * sizeof(*all) + 1);
-	size_t n;
+	struct pile pile = { .n = 0 };
+	size_t room = 1;
 
-	*ret_since = (now / span_ns - 1) * span_ns;
-	if (all == NULL)
+	for (size_t i = 0; i < n; i++)
+		room += 2 * (size_t)talkers[i]->most;
+	pile.of = malloc(room * sizeof(pile.of[0]));
+	*ret_since = pile.of && now >= span_ns ? (now / span_ns - 1) * span_ns : 0;
+	if (pile.of == NULL)
 		return 0;
-	weir__lock_acquire(&talkers->lock);
-	turn(&talkers->now[kind], &talkers->before[kind], now);
-	n = join(&talkers->now[kind], &talkers->before[kind], talkers->most, all);
-	weir__lock_release(&talkers->lock);
-	qsort(all, n, sizeof(*all), compare);
-	if (n > most)
-		n = most;
-	memcpy(ret_talkers, all, n * sizeof(*all));
-	free(all);
-	return n;
+	for (size_t i = 0; i < n; i++)
+		pile_up_locked(&pile, talkers[i], kind, now);
+	add_up(&pile);
+	qsort(pile.of, pile.n, sizeof(pile.of[0]), by_count);
+	if (pile.n > most)
+		pile.n = most;
+	memcpy(ret_talkers, pile.of, pile.n * sizeof(pile.of[0]));
+	free(pile.of);
+	return pile.n;
 }

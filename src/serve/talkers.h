@@ -5,6 +5,9 @@
  * by its error at most, never too low. Counts are of the span that runs and of the one before it: what was long ago does
  * not hide what is now.
  *
+ * Each worker has its own, and who reads adds them up. A key that a full summary does not have may have been counted there as
+ * often as its smallest count says: that is added to count and error, so that both rules hold of the sum, too.
+ *
  * One thread adds and others read: each takes a lock, for as long as it takes to add one, or to copy all. */
 #ifndef WEIR_SERVE_TALKERS_H
 #define WEIR_SERVE_TALKERS_H
@@ -17,6 +20,7 @@
 enum {
 	WEIR__TALKER_KEY_SIZE = 64, /* bytes of a key that are kept: longer ones are told apart by their hash */
 	WEIR__TALKERS_SPAN_S = 30,
+	WEIR__TALKERS_JOINED_MAX = 256, /* that are read together: one for each worker */
 };
 
 struct weir__talkers;
@@ -41,9 +45,10 @@ void weir__talkers_clear(struct weir__talkers *talkers);
 void weir__talkers_add(struct weir__talkers *talkers, const void *key, size_t length, uint64_t weight, bool is_denied,
 		       weir_ns now);
 
-/* Up to `most` keys, the highest count first, of the running span and the one before; `since` is when that began. Returns
- * how many. */
-size_t weir__talkers_read(struct weir__talkers *talkers, enum weir__talkers_kind kind, weir_ns now,
+/* Up to `most` keys of the running span and the one before, of all of these together: what was counted for certain, count less
+ * error, is most of the first. `since` is when that began; 0 and no keys if there is no memory. Each is locked for as long
+ * as it takes to copy it. Returns how many. */
+size_t weir__talkers_read(struct weir__talkers *const *talkers, size_t n, enum weir__talkers_kind kind, weir_ns now,
 			  struct weir__talker *ret_talkers, size_t most, weir_ns *ret_since);
 
 #endif

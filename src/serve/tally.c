@@ -3,11 +3,21 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct weir__tallies {
 	uint32_t n;
+	time_t made; /* by a clock that nobody sets */
 	struct weir__tally of[];
 };
+
+static time_t seconds_now(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec;
+}
 
 struct weir__tallies *weir__tallies_new(uint32_t workers)
 {
@@ -18,6 +28,7 @@ struct weir__tallies *weir__tallies_new(uint32_t workers)
 		return NULL;
 	memset(tallies, 0, size);
 	tallies->n = workers;
+	tallies->made = seconds_now();
 	return tallies;
 }
 
@@ -29,6 +40,11 @@ void weir__tallies_free(struct weir__tallies *tallies)
 struct weir__tally *weir__tallies_of(struct weir__tallies *tallies, uint32_t worker)
 {
 	return tallies ? &tallies->of[worker] : NULL;
+}
+
+uint64_t weir__tallies_age_s(const struct weir__tallies *tallies)
+{
+	return (uint64_t)(seconds_now() - tallies->made);
 }
 
 void weir__tallies_sum(struct weir__tallies *tallies, struct weir__tally_sum *ret_sum)

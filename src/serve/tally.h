@@ -27,6 +27,9 @@ void weir__tallies_free(struct weir__tallies *tallies); /* NULL is allowed */
 /* That of a worker; NULL if there are none. */
 struct weir__tally *weir__tallies_of(struct weir__tallies *tallies, uint32_t worker);
 
+/* How long ago these were made, in whole seconds. */
+uint64_t weir__tallies_age_s(const struct weir__tallies *tallies);
+
 void weir__tallies_sum(struct weir__tallies *tallies, struct weir__tally_sum *ret_sum);
 
 /* By the worker itself; a negative number takes away. */

@@ -14,7 +14,7 @@
 #include <strings.h>
 
 #include "clock.h"
-#include "serve/commands.h"
+#include "serve/command.h"
 #include "store/table.h"
 
 enum {
@@ -24,7 +24,7 @@ enum {
 	ARENA_BYTES = 4096,
 	ARGUMENTS_MAX = 64,
 	BULK_MAX = 4096,
-	OUT_LEAST = WEIR__ANSWER_MOST + 2 * WEIR__DECISION_MOST + INPUT_MOST,
+	OUT_LEAST = WEIR__ANSWER_LONG + 2 * WEIR__DECISION_MOST + INPUT_MOST,
 	OUT_MOST = 256 * 1024,
 	TOKENS_MAX = 8192,
 	OWNERS_MAX = 256, /* keys that are judged */
@@ -308,12 +308,14 @@ static void make_table(void)
 /* Asks; if there was no room, once more when there is. */
 static void ask(struct weir__client *client, const struct weir__resp_request *request, struct weir__resp_writer *writer)
 {
+	const struct weir__command_row *const row = weir__command_named(&request->arguments[0]);
 	size_t before = writer->length, most;
 	bool is_done;
 
 	if (!is_of_http(&request->arguments[0]))
 		note_request(request->arguments, request->n);
-	most = (commands.n + 1) * WEIR__DECISION_MOST + WEIR__ANSWER_MOST +
+	most = (commands.n + 1) * WEIR__DECISION_MOST +
+	       (row && (row->flags & WEIR__IS_LONG) ? WEIR__ANSWER_LONG : WEIR__ANSWER_MOST) +
 	       (request->n > 1 ? request->arguments[1].length : 0);
 	is_done = weir__commands_do(&commands, client, request->arguments, request->n, writer);
 	require(writer->length - before <= most, "an answer is longer than any may be");

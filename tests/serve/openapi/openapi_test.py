@@ -31,7 +31,9 @@ METHODS = ("get", "post", "put", "delete", "patch")
 # Of these only the type is compared: times, and what depends on where the server is or on what else was asked.
 LOOSE = {"retry_after_ns", "reset_after_ns", "whole_at_ns", "loaded_at", "version", "name", "reset_after", "retry_after",
          "durationUntilReset", "changes"}
-COUNTED = {"allowed", "denied"}  # numbers of decisions; as a truth they are compared
+# Of these of /v1/live the schema says enough: they may be null, or depend on which second it is.
+SEEN = {"at", "uptime_s", "fill", "series", "top", "latency", "connections", "requests_total", "table", "policy"}
+COUNTED = {"allowed", "denied", "allowed_total", "rejected_total"}  # numbers of decisions; as a truth they are compared
 
 
 def operations():
@@ -85,6 +87,8 @@ def request_of(path, operation, name):
 def compare(wanted, got, where, name=None):
     """Asserts that both have one shape, and the same values but for those that are loose."""
     number = isinstance(wanted, int) and not isinstance(wanted, bool)
+    if name in SEEN and where.startswith("get /v1/live "):
+        return
     assert type(wanted) is type(got), (where, wanted, got)
     if isinstance(wanted, dict):
         assert wanted.keys() == got.keys(), (where, wanted, got)

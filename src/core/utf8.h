@@ -1,6 +1,6 @@
 /* utf8.h: which bytes are characters. Names and keys may be any bytes; terminals and JSON take characters only. */
-#ifndef WEIR_CLI_UTF8_H
-#define WEIR_CLI_UTF8_H
+#ifndef WEIR_CORE_UTF8_H
+#define WEIR_CORE_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,6 +38,15 @@ static inline struct weir__utf8 weir__utf8_first(const unsigned char *bytes, siz
 static inline bool weir__utf8_is_control(uint32_t character)
 {
 	return character < ' ' || (character >= 0x7f && character < 0xa0);
+}
+
+/* What nobody sees, but which moves or joins what is beside it: separators of lines, directions, characters of no width. */
+static inline bool weir__utf8_is_unseen(uint32_t character)
+{
+	return character == 0xad || character == 0x61c || (character >= 0x180b && character <= 0x180f) ||
+	       (character >= 0x200b && character <= 0x200f) || (character >= 0x2028 && character <= 0x202e) ||
+	       (character >= 0x2060 && character <= 0x206f) || character == 0xfeff ||
+	       (character >= 0xfff9 && character <= 0xfffb) || (character >= 0xe0000 && character <= 0xe0fff);
 }
 
 #endif

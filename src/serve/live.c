@@ -1,0 +1,547 @@
+/* live.c: the live document, piece by piece. */
+#include "serve/live.h"
+
+#include "guard/guard.h"
+#include "redis/redis_store.h"
+#include "serve/asked.h"
+#include "serve/policies.h"
+#include "serve/remote.h"
+#include "serve/sight.h"
+#include "serve/tally.h"
+#include "store/table.h"
+
+enum { TAIL_MOST = 4096 /* bytes of all that comes behind the limits */ };
+
+static const uint64_t second_ns = 1000000000;
+
+/* What limits that come with requests are called together: no limit of a policy has brackets in its name. */
+static const char inline_name[] = "(inline)";
+
+/* --- what is asked for ------------------------------------------------------------------------------------------- */
+
+void weir__live_query_init(struct weir__live_query *query)
+{
+	*query = (struct weir__live_query){ .seconds = WEIR__LIVE_SECONDS_MAX, .keys = UINT64_MAX };
+}
+
+static bool read_number(const char *text, size_t length, uint64_t least, uint64_t most, uint64_t *ret_number)
+{
+	uint64_t number = 0;
+
+	for (size_t i = 0; i < length; i++) {
+		const unsigned digit = (unsigned)(text[i] - '0');
+
+		if (digit > 9 || number > most)
+			return false;
+		number = number * 10 + digit;
+	}
+	*ret_number = number;
+	return length > 0 && number >= least && number <= most;
+}
+
+static bool is(const char *bytes, size_t length, const char *word)
+{
+	return length == strlen(word) && memcmp(bytes, word, length) == 0;
+}
+
+const char *weir__live_query_set(struct weir__live_query *query, const char *name, size_t name_length,
+				 const char *value, size_t length)
+{
+	if (is(name, name_length, "seconds"))
+		return read_number(value, length, 1, WEIR__LIVE_SECONDS_MAX, &query->seconds) ?
+			       NULL :
+			       "seconds is a whole number, 1 to 120";
+	if (is(name, name_length, "keys"))
+		return read_number(value, length, 0, WEIR__LIVE_KEYS_MAX, &query->keys) ?
+			       NULL :
+			       "keys is a whole number, 0 to 64";
+	if (is(name, name_length, "limit")) {
+		query->limit = value;
+		query->limit_length = length;
+		return NULL;
+	}
+	return "there are seconds, keys and limit";
+}
+
+/* --- which limits ------------------------------------------------------------------------------------------------ */
+
+enum { INLINE_PLAN = UINT32_MAX };
+
+struct candidate {
+	uint32_t plan; /* its number, or INLINE_PLAN */
+	const struct weir_table_limit *limit;
+	uint64_t rank; /* decisions of the last seconds, and 1; 0: no worker has seen it */
+};
+
+/* A document that is being written. */
+struct live {
+	struct weir__commands *commands;
+	struct weir__http_reply *reply;
+	const struct weir__live_query *query;
+	weir_ns now;
+	uint32_t last;     /* the last whole second */
+	uint32_t n, found; /* of candidates; and of limits that could be */
+	uint32_t keys;
+	struct candidate candidates[WEIR__LIVE_LIMITS_MAX];
+	struct weir__talker talkers[WEIR__LIVE_KEYS_MAX];
+	struct weir__limit_seen series[WEIR__LIVE_SECONDS_MAX];
+};
+
+static uint64_t rank(const struct live *live, const struct weir_table_limit *limit)
+{
+	struct weir__limit_seen seen;
+
+	if (live->commands->sights == NULL || !weir__sights_has(live->commands->sights, limit))
+		return 0;
+	(void)weir__sights_limit(live->commands->sights, limit, live->last, WEIR__SIGHT_FILL_SECONDS, &seen);
+	return seen.decided + 1;
+}
+
+/* Behind those that are as busy: so that limits that are not keep the order of the file. */
+static void add_candidate(void *live_, uint32_t plan, const struct weir_table_limit *limit)
+{
+	struct live *const live = live_;
+	const struct candidate candidate = { plan, limit, rank(live, limit) };
+	uint32_t place = live->n;
+
+	live->found++;
+	while (place > 0 && live->candidates[place - 1].rank < candidate.rank)
+		place--;
+	if (place == WEIR__LIVE_LIMITS_MAX)
+		return;
+	if (live->n == WEIR__LIVE_LIMITS_MAX)
+		live->n--;
+	memmove(&live->candidates[place + 1], &live->candidates[place],
+		(live->n - place) * sizeof(live->candidates[0]));
+	live->candidates[place] = candidate;
+	live->n++;
+}
+
+static struct weir_guard *guard_of(const struct live *live)
+{
+	return live->commands->policies ? weir__policies_guard(live->commands->policies) : NULL;
+}
+
+static void find_all(struct live *live)
+{
+	struct weir_guard *const guard = guard_of(live);
+
+	add_candidate(live, INLINE_PLAN, live->commands->limits.counted_as);
+	if (guard)
+		weir__guard_walk(guard, WEIR__LIVE_PLANS_MAX, add_candidate, live);
+}
+
+/* --- pieces ------------------------------------------------------------------------------------------------------ */
+
+static void add_number(struct weir__http_reply *reply, const char *name, uint64_t number)
+{
+	weir__reply_add_text(reply, name);
+	weir__reply_add_number(reply, number);
+}
+
+static void add_word(struct weir__http_reply *reply, const char *name, const char *word)
+{
+	weir__reply_add_text(reply, name);
+	weir__reply_add_string(reply, word, strlen(word));
+}
+
+/* A fraction, by integers: so many parts, of which `one` are 1, with so many digits behind the point. */
+static void add_decimal(struct weir__http_reply *reply, const char *name, uint64_t parts, uint64_t one, unsigned digits)
+{
+	char text[24] = ".";
+	uint64_t rest = parts % one;
+
+	add_number(reply, name, parts / one);
+	for (unsigned i = 1; i <= digits; i++) {
+		rest *= 10;
+		text[i] = (char)('0' + rest / one);
+		rest %= one;
+	}
+	weir__reply_add(reply, text, digits + 1);
+}
+
+/* --- one limit --------------------------------------------------------------------------------------------------- */
+
+static void add_key(struct live *live, const char *limit, const struct weir__talker *talker)
+{
+	static const char digits[] = "0123456789abcdef";
+	const size_t kept = talker->key_length < WEIR__TALKER_KEY_SIZE ? talker->key_length : WEIR__TALKER_KEY_SIZE;
+	struct weir_guard *const guard = guard_of(live);
+	struct weir__http_reply *const reply = live->reply;
+	char text[WEIR__KEY_TEXT_SIZE], raw[2 * WEIR__TALKER_KEY_SIZE];
+
+	if (guard && limit)
+		(void)weir__guard_key_text(guard, limit, talker->key, kept, talker->key_length, text, sizeof(text));
+	else
+		(void)weir__key_text(talker->key, kept, talker->key_length, text, sizeof(text));
+	add_word(reply, "{\"key\":", text);
+	for (size_t i = 0; i < kept; i++) {
+		raw[2 * i] = digits[(unsigned char)talker->key[i] >> 4];
+		raw[2 * i + 1] = digits[(unsigned char)talker->key[i] & 15];
+	}
+	WEIR__REPLY_ADD(reply, ",\"raw\":");
+	if (kept == talker->key_length)
+		weir__reply_add_string(reply, raw, 2 * kept);
+	else
+		WEIR__REPLY_ADD(reply, "null");
+	add_number(reply, ",\"count\":", talker->count);
+	add_number(reply, ",\"error\":", talker->error);
+	WEIR__REPLY_ADD(reply, "}");
+}
+
+/* Returns since when. */
+static weir_ns add_keys(struct live *live, const char *name, const struct weir_table_limit *limit,
+			const char *limit_name, enum weir__talkers_kind kind)
+{
+	weir_ns since;
+	const size_t n = weir__sights_talkers(live->commands->sights, limit, kind, live->now, live->talkers, live->keys,
+					      &since);
+
+	weir__reply_add_text(live->reply, name);
+	for (size_t i = 0; i < n; i++) {
+		weir__reply_add_text(live->reply, i ? "," : "");
+		add_key(live, limit_name, &live->talkers[i]);
+	}
+	WEIR__REPLY_ADD(live->reply, "]");
+	return since;
+}
+
+static void add_top(struct live *live, const struct weir_table_limit *limit, const char *name)
+{
+	weir_ns since;
+
+	if (live->keys == 0) {
+		WEIR__REPLY_ADD(live->reply, ",\"top\":null");
+		return;
+	}
+	(void)add_keys(live, ",\"top\":{\"busy\":[", limit, name, WEIR__TALKERS_BUSY);
+	since = add_keys(live, ",\"denied\":[", limit, name, WEIR__TALKERS_DENIED);
+	add_number(live->reply, ",\"since\":", since / second_ns);
+	WEIR__REPLY_ADD(live->reply, "}");
+}
+
+static void add_line(struct live *live, const char *name, size_t offset)
+{
+	weir__reply_add_text(live->reply, name);
+	for (uint64_t i = 0; i < live->query->seconds; i++) {
+		const char *const seen = (const char *)&live->series[i];
+		uint64_t number;
+
+		memcpy(&number, seen + offset, sizeof(number));
+		add_number(live->reply, i ? "," : "", number);
+	}
+	WEIR__REPLY_ADD(live->reply, "]");
+}
+
+/* Of what was decided, what is not rejected was admitted. False: nothing was seen in that time. */
+static bool add_series(struct live *live, const struct weir_table_limit *limit)
+{
+	bool is_seen = false;
+
+	weir__sights_series(live->commands->sights, limit, live->last, (uint32_t)live->query->seconds, live->series);
+	for (uint64_t i = 0; i < live->query->seconds; i++) {
+		struct weir__limit_seen *const at = &live->series[i];
+
+		is_seen = is_seen || at->decided > 0;
+		at->decided -= at->rejected < at->decided ? at->rejected : at->decided;
+	}
+	if (!is_seen)
+		return false;
+	add_line(live, ",\"series\":{\"allowed\":[", offsetof(struct weir__limit_seen, decided));
+	add_line(live, ",\"rejected\":[", offsetof(struct weir__limit_seen, rejected));
+	add_line(live, ",\"delayed\":[", offsetof(struct weir__limit_seen, delayed));
+	WEIR__REPLY_ADD(live->reply, "}");
+	return true;
+}
+
+/* What workers have seen of it. */
+static void add_seen(struct live *live, const struct weir_table_limit *limit, const char *name)
+{
+	struct weir__sights *const sights = live->commands->sights;
+	struct weir__limit_seen seen;
+	uint64_t delayed, delay_ns;
+
+	if (sights == NULL || !weir__sights_has(sights, limit)) {
+		WEIR__REPLY_ADD(live->reply, ",\"delayed_total\":0,\"fill\":null,\"series\":null,\"top\":null");
+		return;
+	}
+	weir__sights_delays(sights, limit, &delayed, &delay_ns);
+	add_number(live->reply, ",\"delayed_total\":", delayed);
+	if (weir__sights_limit(sights, limit, live->last, WEIR__SIGHT_FILL_SECONDS, &seen))
+		add_decimal(live->reply, ",\"fill\":", seen.fill / seen.decided, WEIR__FILL_ONE, 4);
+	else
+		WEIR__REPLY_ADD(live->reply, ",\"fill\":null");
+	if (!add_series(live, limit))
+		WEIR__REPLY_ADD(live->reply, ",\"series\":null");
+	add_top(live, limit, name);
+}
+
+static void add_limit(struct live *live, const char *name, const char *mode, const char *algorithm, const char *text,
+		      const char *key, const struct weir_table_limit *limit)
+{
+	struct weir_table_limit_stats stats;
+
+	weir_table_limit_stats(live->commands->table, limit, &stats);
+	add_word(live->reply, "{\"name\":", name);
+	add_word(live->reply, ",\"mode\":", mode);
+	add_word(live->reply, ",\"algorithm\":", algorithm);
+	add_word(live->reply, ",\"limit\":", text);
+	add_word(live->reply, ",\"key\":", key);
+	add_number(live->reply, ",\"allowed_total\":", stats.allowed);
+	add_number(live->reply, ",\"rejected_total\":", stats.denied);
+}
+
+static void add_inline(struct live *live)
+{
+	const struct weir_table_limit *const limit = live->commands->limits.counted_as;
+
+	add_limit(live, inline_name, "enforce", "any", "as requests say", "", limit);
+	add_seen(live, limit, NULL);
+	WEIR__REPLY_ADD(live->reply, "}");
+}
+
+static void add_row(void *live_, const struct weir__guard_row *row)
+{
+	struct live *const live = live_;
+	char text[WEIR_LIMIT_TEXT_MAX];
+	struct weir_limit limit;
+
+	if (row->limit == NULL)
+		return;
+	limit = weir_table_limit_limit(row->limit);
+	(void)weir_limit_print(&limit, text);
+	add_limit(live, row->name, weir__asked_mode_word(row->mode), weir_algorithm_name(limit.algorithm), text,
+		  row->key, row->limit);
+	add_seen(live, row->limit, row->name);
+	WEIR__REPLY_ADD(live->reply, "}");
+}
+
+static void begin_rows(void *live, uint32_t n)
+{
+	(void)live;
+	(void)n;
+}
+
+/* False: there is no room for it, and it is not there. One that is gone, since the policy has changed, takes none. */
+static bool add_one(struct live *live, const struct candidate *candidate, bool is_first)
+{
+	struct weir__http_reply *const reply = live->reply;
+	const size_t before = reply->body_length, room = reply->size - WEIR__REPLY_HEAD_ROOM - TAIL_MOST;
+	size_t begin;
+
+	weir__reply_add_text(reply, is_first ? "" : ",\n");
+	begin = reply->body_length;
+	if (candidate->plan == INLINE_PLAN)
+		add_inline(live);
+	else
+		weir__guard_list(guard_of(live), candidate->plan, 1, begin_rows, add_row, live);
+	if (!reply->is_full && reply->body_length <= room && reply->body_length > begin)
+		return true;
+	reply->is_full = false;
+	reply->body_length = before;
+	return false;
+}
+
+static void add_limits(struct live *live)
+{
+	uint32_t told = 0;
+
+	WEIR__REPLY_ADD(live->reply, ",\n\"limits\":[\n");
+	for (uint32_t i = 0; i < live->n; i++)
+		told += add_one(live, &live->candidates[i], told == 0);
+	WEIR__REPLY_ADD(live->reply, "],");
+	add_number(live->reply, "\"left_out\":", live->found - told);
+}
+
+/* --- the server -------------------------------------------------------------------------------------------------- */
+
+/* How long so many of a thousand took at most: reckoned from places of a histogram, evenly within one. Of the last, which has
+ * no bound, where it begins. */
+static uint64_t percentile(const struct weir__spans_sum *sum, uint64_t of_1000)
+{
+	const uint64_t rank = sum->n / 1000 * of_1000 + (sum->n % 1000 * of_1000 + 999) / 1000;
+	uint64_t before = 0;
+
+	for (unsigned place = 0; place < WEIR__SPANS; place++) {
+		const uint64_t low = place ? weir__spans_bound(place - 1) : 0, high = weir__spans_bound(place);
+		const uint64_t n = sum->counts[place];
+
+		if (n > 0 && before + n >= rank)
+			return high == UINT64_MAX ? low :
+						    low + (high - low) / n * (rank - before) +
+							    (high - low) % n * (rank - before) / n;
+		before += n;
+	}
+	return 0;
+}
+
+static void add_latency(struct live *live)
+{
+	static const struct {
+		const char *name;
+		enum weir__sight_span which;
+	} spans[] = { { "\"decision\":{\"n\":", WEIR__SPAN_DECISION },
+		      { ",\"answer\":{\"n\":", WEIR__SPAN_ANSWER },
+		      { ",\"throttled\":{\"n\":", WEIR__SPAN_THROTTLED },
+		      { ",\"wait\":{\"n\":", WEIR__SPAN_WAIT } };
+	static const struct {
+		const char *name;
+		uint64_t of_1000;
+	} points[] = { { ",\"p50\":", 500 }, { ",\"p99\":", 990 }, { ",\"p999\":", 999 } };
+	struct weir__spans_sum sum;
+
+	if (live->commands->sights == NULL) {
+		WEIR__REPLY_ADD(live->reply, ",\n\"latency\":null");
+		return;
+	}
+	WEIR__REPLY_ADD(live->reply, ",\n\"latency\":{");
+	for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++) {
+		weir__sights_spans(live->commands->sights, spans[i].which, &sum);
+		add_number(live->reply, spans[i].name, sum.n);
+		for (size_t j = 0; j < sizeof(points) / sizeof(points[0]); j++) {
+			if (sum.n > 0) {
+				add_decimal(live->reply, points[j].name, percentile(&sum, points[j].of_1000), second_ns,
+					    9);
+			} else {
+				weir__reply_add_text(live->reply, points[j].name);
+				WEIR__REPLY_ADD(live->reply, "null");
+			}
+		}
+		WEIR__REPLY_ADD(live->reply, "}");
+	}
+	WEIR__REPLY_ADD(live->reply, "}");
+}
+
+static void add_wires(struct live *live)
+{
+	struct weir__tally_sum sum = { .connections = { 0 } };
+
+	if (live->commands->tallies)
+		weir__tallies_sum(live->commands->tallies, &sum);
+	add_number(live->reply, ",\n\"connections\":{\"resp\":", sum.connections[WEIR__WIRE_RESP]);
+	add_number(live->reply, ",\"http\":", sum.connections[WEIR__WIRE_HTTP]);
+	add_number(live->reply, "},\n\"requests_total\":{\"resp\":", sum.requests[WEIR__WIRE_RESP]);
+	add_number(live->reply, ",\"http\":", sum.requests[WEIR__WIRE_HTTP]);
+	WEIR__REPLY_ADD(live->reply, "}");
+}
+
+static void add_table(struct live *live)
+{
+	struct weir__table_glance glance;
+
+	weir__table_look(live->commands->table, live->now, &glance);
+	add_number(live->reply, ",\n\"table\":{\"live_keys\":", glance.live);
+	add_number(live->reply, ",\"capacity_keys\":", glance.capacity);
+	add_number(live->reply, ",\"gave_way_total\":", glance.gave_way);
+	WEIR__REPLY_ADD(live->reply, "}");
+}
+
+static void add_store(struct live *live)
+{
+	static const char *const states[] = {
+		[WEIR__REDIS_UP] = "up", [WEIR__REDIS_DOWN] = "down", [WEIR__REDIS_PROBING] = "probing"
+	};
+	struct weir__redis_store_info info;
+
+	WEIR__REPLY_ADD(live->reply, ",\n\"store\":");
+	if (live->commands->remote == NULL) {
+		WEIR__REPLY_ADD(live->reply, "null");
+		return;
+	}
+	weir__redis_store_info(weir__remote_store(live->commands->remote), &info);
+	add_word(live->reply, "{\"state\":", states[info.client.health]);
+	add_number(live->reply, ",\"nodes\":", info.client.nodes);
+	add_number(live->reply, ",\"owed_keys\":", info.owed_keys);
+	WEIR__REPLY_ADD(live->reply, "}");
+}
+
+static void add_policy(struct live *live)
+{
+	struct weir__policies_info info;
+
+	WEIR__REPLY_ADD(live->reply, ",\n\"policy\":");
+	if (live->commands->policies == NULL) {
+		WEIR__REPLY_ADD(live->reply, "null");
+		return;
+	}
+	weir__policies_info(live->commands->policies, &info);
+	add_number(live->reply, "{\"limits\":", info.limits);
+	add_number(live->reply, ",\"changes\":", info.changes);
+	add_number(live->reply, ",\"failures\":", info.failures);
+	add_number(live->reply, ",\"loaded_at\":", info.loaded_at / second_ns);
+	WEIR__REPLY_ADD(live->reply, "}");
+}
+
+/* --- all of it --------------------------------------------------------------------------------------------------- */
+
+static void add_head(struct live *live)
+{
+	const struct weir__settings *const settings = live->commands->settings;
+
+	add_word(live->reply, "{\"version\":", WEIR_VERSION);
+	add_word(live->reply, ",\"service\":", settings ? settings->service : "weir");
+	add_decimal(live->reply, ",\"at\":", live->now, second_ns, 3);
+	add_number(live->reply,
+		   ",\"uptime_s\":", live->commands->tallies ? weir__tallies_age_s(live->commands->tallies) : 0);
+	add_number(live->reply, ",\"seconds\":", live->query->seconds);
+}
+
+struct one {
+	struct live *live;
+	bool is_limited;
+};
+
+static void find_row(void *one_, const struct weir__guard_row *row)
+{
+	struct one *const one = one_;
+
+	one->is_limited = row->limit != NULL;
+	if (row->limit) {
+		add_row(one->live, row);
+		WEIR__REPLY_ADD(one->live->reply, "],\"left_out\":0");
+	}
+}
+
+/* False: there is none of this name. */
+static bool add_limit_alone(struct live *live)
+{
+	const struct weir__live_query *const query = live->query;
+	struct one one = { live, false };
+
+	WEIR__REPLY_ADD(live->reply, ",\n\"limits\":[\n");
+	if (is(query->limit, query->limit_length, inline_name)) {
+		add_inline(live);
+		WEIR__REPLY_ADD(live->reply, "],\"left_out\":0");
+		return true;
+	}
+	return guard_of(live) && weir__guard_row(guard_of(live), query->limit, query->limit_length, find_row, &one) &&
+	       one.is_limited;
+}
+
+bool weir__live_write(struct weir__commands *commands, const struct weir__live_query *query,
+		      struct weir__http_reply *reply)
+{
+	struct live live = { .commands = commands, .reply = reply, .query = query };
+	const uint64_t keys = query->limit ? WEIR__LIVE_KEYS_MAX : WEIR__LIVE_KEYS;
+
+	live.now = weir_table_now(commands->table);
+	live.last = (uint32_t)(live.now / second_ns) - 1;
+	live.keys = (uint32_t)(query->keys == UINT64_MAX ? keys : query->keys);
+	add_head(&live);
+	if (query->limit) {
+		if (!add_limit_alone(&live)) {
+			reply->body_length = 0;
+			return false;
+		}
+	} else {
+		find_all(&live);
+		add_limits(&live);
+	}
+	add_latency(&live);
+	add_wires(&live);
+	add_table(&live);
+	add_store(&live);
+	add_policy(&live);
+	WEIR__REPLY_ADD(reply, "}\n");
+	return true;
+}

@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+"""The live document: what GET /v1/live and WEIR.LIVE say is what was asked before; what /v1/live/key says of a request is
+what would be decided, and charges nothing.
+
+    live_test.py WEIR"""
+
+import contextlib
+import http.client
+import json
+import os
+import sys
+import tempfile
+import time
+import urllib.parse
+
+sys.dont_write_bytecode = True
+
+from daemon import TIMEOUT_S, daemon, run  # noqa: E402
+from redis_server import redis  # noqa: E402
+from resp_client import Client  # noqa: E402
+
+WEIR = sys.argv[1]
+POLICY = """attributes:
+  ip: {type: ip}
+limits:
+  - name: per-client
+    key: [ip]
+    limit: 10/hour
+  - name: per-pair
+    key: [api_key, net]
+    limit: 1000/hour
+  - name: canary
+    key: [path]
+    limit: 1/hour
+    mode: shadow
+  - name: shaped
+    key: [queue]
+    limit: 1/hour leaky queue 5
+  - name: quiet
+    key: [nobody]
+    limit: 1/s
+"""
+ENVOY = """domain: shop
+descriptors:
+  - key: user
+    rate_limit: {unit: hour, requests_per_unit: 2}
+"""
+
+
+class Asker:
+    def __init__(self, one, token=None):
+        self.headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self.client = http.client.HTTPConnection("127.0.0.1", int(one.http_at.rsplit(":", 1)[1]), timeout=TIMEOUT_S)
+
+    def __call__(self, path, /, **query):
+        """(status, JSON)"""
+        self.client.request("GET", path + ("?" + urllib.parse.urlencode(query) if query else ""), headers=self.headers)
+        answer = self.client.getresponse()
+        return answer.status, json.loads(answer.read())
+
+    def good(self, path, /, **query):
+        status, answer = self(path, **query)
+        assert status == 200, (path, query, status, answer)
+        return answer
+
+    def bad(self, status, said, path, /, **query):
+        got, answer = self(path, **query)
+        assert got == status and said in answer["detail"], (path, query, got, answer)
+
+    def check(self, times=1, /, **attributes):
+        return [self("/v1/check", **attributes)[0] for _ in range(times)]
+
+    def until(self, holds, /, **query):
+        """The first document of which that holds: a second is told when it is over."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while not holds(live := self.good("/v1/live", **query)):
+            assert time.monotonic() < deadline, live
+            time.sleep(0.02)
+        return live
+
+
+@contextlib.contextmanager
+def serving(policy, *options, workers=1, settings=None):
+    with tempfile.TemporaryDirectory(prefix="weir-live-") as folder:
+        words = list(options)
+        for name, text in (("policy", policy), ("config", settings)):
+            if text:
+                with open(os.path.join(folder, name + ".yaml"), "w", encoding="utf-8") as file:
+                    file.write(text)
+                words += [f"--{name}", file.name]
+        with daemon(WEIR, "--keys", "10000", "--workers", str(workers), *words, http="127.0.0.1:0") as one:
+            yield one, Asker(one)
+
+
+def named(live, name):
+    return next(limit for limit in live["limits"] if limit["name"] == name)
+
+
+def total(limit, which):
+    return sum(limit["series"][which]) if limit["series"] else 0
+
+
+def keys(limit, which):
+    """As counted; none of these counts can be wrong: there are few keys."""
+    assert all(key["error"] == 0 for key in limit["top"][which]), limit
+    return {key["key"]: key["count"] for key in limit["top"][which]}
+
+
+# --- what was asked -----------------------------------------------------------------------------------------------------
+
+def test_limits():
+    with serving(POLICY) as (_, ask):
+        before = ask.good("/v1/live")
+        assert [limit["name"] for limit in before["limits"]] == ["(inline)", "per-client", "per-pair", "canary", "shaped", "quiet"]
+        assert all(limit["series"] is limit["fill"] is limit["top"] is None for limit in before["limits"]), before
+        assert ask.check(12, ip="10.0.0.1") == [200] * 10 + [429] * 2
+        assert ask.check(3, ip="2001:db8::7") == [200] * 3
+        ask.check(4, path="/x\n\x1b[31m")
+        assert ask.check(3, queue="q") == [200] * 3
+        live = ask.until(lambda live: all(total(named(live, name), "allowed") == n for name, n in
+                                          (("per-client", 13), ("canary", 1), ("shaped", 3))))
+        client, canary, shaped = (named(live, name) for name in ("per-client", "canary", "shaped"))
+        assert live["limits"][0] == client and live["left_out"] == 0 and live["seconds"] == 120
+        assert (client["mode"], client["algorithm"], client["limit"], client["key"]) == ("enforce", "token_bucket", "10/hour", "ip")
+        assert (client["allowed_total"], client["rejected_total"]) == (13, 2) and total(client, "rejected") == 2
+        assert all(len(client["series"][which]) == 120 for which in ("allowed", "rejected", "delayed"))
+        # 9 to 0 of 10 are left, then 0 twice, then 9 to 7; 15 decisions.
+        assert client["fill"] is None or abs(client["fill"] - (45 + 24) / 10 / 15) < 0.001, client["fill"]
+        assert keys(client, "busy") == {"ip=10.0.0.1": 12, "ip=2001:db8::/64": 3}
+        assert keys(client, "denied") == {"ip=10.0.0.1": 2}
+        assert client["top"]["busy"][0]["raw"] == "040a000001"
+        assert live["at"] - 60.001 <= client["top"]["since"] <= live["at"] - 30, live
+        assert canary["mode"] == "shadow" and total(canary, "rejected") == 3 and canary["rejected_total"] == 3
+        assert keys(canary, "denied") == {"path=/x\\x0a\\x1b[31m": 3}
+        assert total(shaped, "delayed") == shaped["delayed_total"] == 2, shaped
+        assert named(live, "quiet")["series"] is None
+        assert live["latency"]["decision"]["n"] > 0 and live["latency"]["throttled"]["n"] >= 4
+        for span in live["latency"].values():
+            assert span["p50"] is None if span["n"] == 0 else 0 < span["p50"] <= span["p99"] <= span["p999"], live
+        assert live["connections"]["http"] == 1 and live["requests_total"]["http"] >= 22
+        assert live["policy"]["limits"] == 5 and live["store"] is None and live["table"]["capacity_keys"] >= 10000
+
+
+def test_inline():
+    with serving(None) as (one, ask), Client(one) as client:
+        for key, n in ((b"ann", 3), (b"\xff\x00b", 2), (b"k" * 100, 1)):
+            for _ in range(n):
+                client.ask("WEIR.TAKE", key, "2/hour")
+        live = ask.until(lambda live: total(live["limits"][0], "rejected") == 1)
+        limit = live["limits"][0]
+        assert (limit["name"], limit["algorithm"], limit["allowed_total"]) == ("(inline)", "any", 5), limit
+        assert keys(limit, "busy") == {"ann": 3, "\\xff\\x00b": 2, "k" * 64 + "...": 1}
+        assert [key["raw"] for key in limit["top"]["busy"]] == ["616e6e", "ff0062", None]
+        assert live["policy"] is None
+        ask.bad(409, "no policy", "/v1/live", limit="other")
+        ask.bad(409, "no policy", "/v1/live/key", ip="10.0.0.1")
+        assert ask.good("/v1/live", limit="(inline)")["limits"][0]["name"] == "(inline)"
+
+
+def test_workers_add_up():
+    with serving(POLICY, workers=4) as (one, ask):
+        for number in range(24):
+            other = Asker(one)
+            other.check(3, api_key="k", net=number % 2)
+            other.client.close()
+        live = ask.until(lambda live: total(named(live, "per-pair"), "allowed") == 72)
+        assert keys(named(live, "per-pair"), "busy") == {"api_key=k net=0": 36, "api_key=k net=1": 36}
+
+
+def test_envoy():
+    with serving(ENVOY) as (_, ask):
+        assert ask.check(3, domain="shop", user="ann b") == [200, 200, 429]
+        live = ask.until(lambda live: any(total(limit, "rejected") for limit in live["limits"]))
+        assert keys(live["limits"][0], "denied") == {"domain=shop user=ann b": 1}
+        view = ask.good("/v1/live/key", domain="shop", user="ann b")
+        assert view["limits"][0]["key"] == "domain=shop user=ann b" and view["limits"][0]["denied"] and not view["allowed"]
+
+
+def test_many_limits():
+    """200 of them, the busiest first; and no more than there is room for."""
+    rows = "".join(f"  - name: {'n' * 30}{number:03}\n    key: [k]\n    match: {{n: '{number}'}}\n    limit: 5/s\n" for number in range(300))
+    with serving("limits:\n" + rows) as (one, ask), Client(one) as client:
+        assert ask.good("/v1/live")["left_out"] == 101
+        for number in (250, 299):
+            ask.check(number - 245, n=number, k="k")
+        live = ask.until(lambda live: total(live["limits"][0], "allowed") and total(live["limits"][1], "allowed"))
+        assert [limit["name"][-3:] for limit in live["limits"][:2]] == ["299", "250"]
+        assert len(live["limits"]) == 200 and live["left_out"] == 101
+        for number in range(300):  # long keys, in all of them
+            ask.check(1, n=number, k=f"{number}" + "\x01" * 70)
+        for _ in range(2):
+            whole = json.loads(client.ask("WEIR.LIVE"))
+            assert 0 < len(whole["limits"]) <= 200 and whole["left_out"] == 301 - len(whole["limits"]), whole["left_out"]
+        assert len(json.loads(client.ask("WEIR.LIVE", 1, "KEYS", 0))["limits"]) == 200
+        assert len(ask.good("/v1/live")["limits"]) == 200
+
+
+# --- what is asked for --------------------------------------------------------------------------------------------------
+
+def test_query():
+    with serving(POLICY) as (one, ask), Client(one) as client:
+        for number in range(20):
+            ask.check(1, ip=f"10.0.0.{number}")
+        ask.until(lambda live: total(named(live, "per-client"), "allowed") == 20)
+        for seconds in (1, 7, 120):
+            live = ask.good("/v1/live", seconds=seconds)
+            assert live["seconds"] == seconds
+            assert all(len(limit["series"]["allowed"]) == seconds for limit in live["limits"] if limit["series"])
+        for n, query in ((10, {}), (20, {"limit": "per-client"}), (3, {"keys": 3}), (2, {"limit": "per-client", "keys": 2})):
+            assert len(named(ask.good("/v1/live", **query), "per-client")["top"]["busy"]) == n, query
+        assert named(ask.good("/v1/live", keys=0), "per-client")["top"] is None
+        assert [limit["name"] for limit in ask.good("/v1/live", limit="canary")["limits"]] == ["canary"]
+        for query in ({"seconds": 0}, {"seconds": 121}, {"seconds": "x"}, {"seconds": ""}, {"seconds": "99999999999999999999"}):
+            ask.bad(400, "seconds is a whole number, 1 to 120", "/v1/live", **query)
+        ask.bad(400, "keys is a whole number, 0 to 64", "/v1/live", keys=65)
+        ask.bad(400, "there are seconds, keys and limit", "/v1/live", other=1)
+        ask.bad(400, "hexadecimal", "/v1/live?seconds=%")
+        ask.bad(404, "@other", "/v1/live", limit="other")
+        live = json.loads(client.ask("WEIR.LIVE", 5, "keys", 1, "LIMIT", "per-client"))
+        assert live["seconds"] == 5 and len(live["limits"][0]["top"]["busy"]) == 1 and live["connections"]["resp"] == 1
+        assert live.keys() == ask.good("/v1/live").keys()
+        assert json.loads(client.ask("WEIR.LIVE"))["seconds"] == 120
+        for words, said in (((0,), "1 to 120"), ((5, "KEYS"), "there are"), (("KEYS", 65), "0 to 64"), (("LIMIT", "x"), "NOLIMIT"),
+                            ((5, "K" * 60000, 1), "there are"), (("9" * 60000,), "1 to 120"), ((1, 2, 3, 4, 5, 6), "wrong number")):
+            assert said in client.answer("WEIR.LIVE", *words), words
+
+
+def test_roles():
+    settings = "users:\n  app: {role: decide, token: app-token-1}\n  ops: {role: admin, token: ops-token-1}\n"
+    with serving(POLICY, settings=settings) as (one, ask):
+        for path in ("/v1/live", "/v1/live/key"):
+            assert ask(path)[0] == 401
+            assert Asker(one, "app-token-1")(path, ip="::1")[0] == 403, path
+        assert Asker(one, "ops-token-1").good("/v1/live")["seconds"] == 120
+        with Client(one) as client:
+            assert client.answer("WEIR.LIVE").startswith("NOAUTH")
+
+
+def test_observe_off():
+    with serving(POLICY, "--observe", "off") as (_, ask):
+        assert ask.check(2, ip="10.0.0.1", path="/x") == [200] * 2
+        live = ask.good("/v1/live")
+        client = named(live, "per-client")
+        assert live["latency"] is client["series"] is client["fill"] is client["top"] is None and client["allowed_total"] == 2
+    with serving(POLICY, "--top_keys", "0") as (_, ask):
+        ask.check(2, ip="10.0.0.1")
+        live = ask.until(lambda live: total(named(live, "per-client"), "allowed") == 2)
+        assert named(live, "per-client")["top"] == {"busy": [], "denied": [], "since": named(live, "per-client")["top"]["since"]}
+
+
+# --- what would be said -------------------------------------------------------------------------------------------------
+
+def expect_views(ask):
+    ask.check(12, ip="10.0.0.1", path="/x")
+    for _ in range(3):  # charges nothing
+        view = ask.good("/v1/live/key", ip="10.0.0.1", path="/x")
+        client, canary = view["limits"]
+        assert (client["name"], client["key"], client["capacity"], client["remaining"]) == ("per-client", "ip=10.0.0.1", 10, 0), view
+        assert client["denied"] and 0 < client["retry_after_s"] <= 360 and 3240 < client["reset_after_s"] <= 3600, view
+        assert (canary["mode"], canary["denied"], canary["key"]) == ("shadow", True, "path=/x") and not view["allowed"], view
+    other = ask.good("/v1/live/key", ip="10.0.0.2")
+    assert other["allowed"] and other["limits"][0]["remaining"] == 10 and other["limits"][0]["retry_after_s"] == 0, other
+    assert ask.good("/v1/live/key", ip="10.0.0.2", cost=11)["limits"][0]["retry_after_s"] is None
+    assert ask.good("/v1/live/key", unknown="x") == {"limits": [], "allowed": True}
+    assert ask.check(1, ip="10.0.0.2") == [200]
+
+
+def test_views():
+    with serving(POLICY) as (_, ask):
+        expect_views(ask)
+
+
+def test_views_of_a_store():
+    with redis() as server, serving(POLICY, "--store", server.url, "--store_budget", "10s") as (_, ask):
+        deadline = time.monotonic() + TIMEOUT_S
+        while ask.good("/v1/live")["store"]["state"] != "up":
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        expect_views(ask)
+        ask.until(lambda live: keys(named(live, "per-client"), "denied") == {"ip=10.0.0.1": 2} if named(live, "per-client")["top"] else False)
+
+
+if __name__ == "__main__":
+    sys.exit(run([(name.removeprefix("test_"), test) for name, test in list(globals().items()) if name.startswith("test_")]))
