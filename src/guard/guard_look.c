@@ -54,10 +54,10 @@ struct parts {
 	const unsigned char *at;
 	size_t n;      /* bytes that are left */
 	size_t beyond; /* bytes of it that are not known, behind these */
+	bool is_cut;   /* some of those were of the last part that was taken */
 };
 
-/* The next part, with its length before it. False: there is none. A part of which the end is not known is as long as what is
- * known. */
+/* The next part, with its length before it. False: there is none. Of a part whose end is not known what is known is all. */
 static bool take_part(struct parts *parts, struct weir__slice *ret_part)
 {
 	size_t n;
@@ -67,10 +67,13 @@ static bool take_part(struct parts *parts, struct weir__slice *ret_part)
 	n = parts->at[0] | (size_t)parts->at[1] << 8;
 	parts->at += 2;
 	parts->n -= 2;
-	if (n > parts->n && n - parts->n > parts->beyond)
-		return false;
-	if (n > parts->n)
+	if (n > parts->n) {
+		if (n - parts->n > parts->beyond)
+			return false;
+		parts->beyond -= n - parts->n;
+		parts->is_cut = true;
 		n = parts->n;
+	}
 	*ret_part = (struct weir__slice){ (const char *)parts->at, n };
 	parts->at += n;
 	parts->n -= n;
@@ -125,12 +128,12 @@ static bool put_key(struct words *words, const struct weir_policy *policy, const
 					     put_part(words, policy, &limit->parts[0], part, parts.beyond > 0);
 	}
 	for (unsigned i = 0; i < limit->n_parts; i++) {
-		if (parts.n == 0 && parts.beyond > 0)
+		if (parts.n < 2 && parts.beyond > 0)
 			return true;
 		if (!take_part(&parts, &part))
-			return parts.beyond > 0 && parts.n < 2;
+			return false;
 		put_text(words, i ? " " : "");
-		if (!put_part(words, policy, &limit->parts[i], part, parts.beyond > 0 && parts.n == 0))
+		if (!put_part(words, policy, &limit->parts[i], part, parts.is_cut))
 			return false;
 	}
 	return parts.n == 0 && parts.beyond == 0;
@@ -150,7 +153,7 @@ static bool put_descriptor(struct words *words, struct parts parts)
 			return false;
 		put_text(words, " ");
 		put_bytes(words, part.at, part.n);
-		if (parts.n < 2 && parts.beyond > 0)
+		if (parts.n < 2 && (parts.beyond > 0 || parts.is_cut))
 			return true;
 		if (!take_part(&parts, &part))
 			return false;
@@ -187,7 +190,7 @@ static size_t write_key(const struct weir_policy *policy, uint32_t plan, struct 
 
 size_t weir__key_text(const void *key, size_t length, size_t whole, char *text, size_t size)
 {
-	return write_key(NULL, 0, (struct parts){ key, length, whole - length }, text, size);
+	return write_key(NULL, 0, (struct parts){ key, length, whole - length, false }, text, size);
 }
 
 /* A limit whose keys began anew has another name in the table: a sign, 16 digits and that of the plan (bound.c). */
@@ -204,7 +207,7 @@ size_t weir__guard_key_text(struct weir_guard *guard, const char *plan, const vo
 	const uint32_t phase = weir__readers_enter(&guard->readers);
 	const struct weir__bound *const bound = atomic_load(&guard->bound);
 	const size_t written = write_key(bound->policy, plan_of(bound, plan),
-					 (struct parts){ key, length, whole - length }, text, size);
+					 (struct parts){ key, length, whole - length, false }, text, size);
 
 	weir__readers_leave(&guard->readers, phase);
 	return written;
@@ -240,8 +243,9 @@ static void view_claim(const struct weir_guard *guard, struct weir__seam *seam, 
 		(void)weir__seam_ask(seam, WEIR__SEAM_PEEK, &claim, 1, &view->verdict);
 	else if (limit)
 		view->verdict = weir_table_peek(guard->table, limit, of->key, of->key_length, now, of->cost);
-	(void)write_key(bound->policy, of->plan, (struct parts){ (const unsigned char *)of->key, of->key_length, 0 },
-			view->key, sizeof(view->key));
+	(void)write_key(bound->policy, of->plan,
+			(struct parts){ (const unsigned char *)of->key, of->key_length, 0, false }, view->key,
+			sizeof(view->key));
 }
 
 int weir__guard_view(struct weir_guard *guard, struct weir__seam *seam, const struct weir_attribute *attributes,

@@ -87,7 +87,8 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "What the table counts is told either way.", "on off" },
 	{ "top_keys", WEIR__SETTING_COUNT, 0, 1024, "64", PLACE(top_keys), "N",
 	  "Keys that are counted for each limit and worker, to tell who asks most and who is denied most: a key with "
-	  "more than one in so many of the requests is among them. 0 is none.", NULL },
+	  "more than one in so many of the requests is among them. 0 is none. Each takes 448 bytes, those of a worker at "
+	  "most 64 MiB: limits beyond that have none.", NULL },
 	{ "trace_to", WEIR__SETTING_TEXT, 0, 0, "", PLACE(trace_to), "URL",
 	  "Where spans go, by OTLP over HTTP: http://localhost:4318/v1/traces. Without it there are none.", NULL },
 	{ "trace_one_in", WEIR__SETTING_COUNT, 0, 1000000000, "100", PLACE(trace_one_in), "N",

@@ -88,8 +88,8 @@ uint64_t weir__spans_bound(unsigned place)
 /* The first whose bound it does not exceed. */
 static unsigned place_of(uint64_t ns)
 {
-	const uint64_t steps = (ns + WEIR__SPAN_LEAST_NS - 1) / WEIR__SPAN_LEAST_NS;
-	const unsigned place = steps <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(steps - 1);
+	const uint64_t steps = ns == 0 ? 0 : (ns - 1) / WEIR__SPAN_LEAST_NS;
+	const unsigned place = steps == 0 ? 0 : 64 - (unsigned)__builtin_clzll(steps);
 
 	return place < WEIR__SPANS ? place : WEIR__SPANS - 1;
 }
@@ -144,6 +144,27 @@ void weir__sights_spans(struct weir__sights *sights, enum weir__sight_span which
 
 /* --- limits ------------------------------------------------------------------------------------------------------ */
 
+/* Keys take memory: those of all limits of a worker so much at most. */
+static struct weir__talkers *make_talkers(struct weir__sight *sight)
+{
+	const uint32_t most = sight->sights->talkers;
+	const size_t size = weir__talkers_size(most);
+	struct weir__talkers *made;
+
+	if (most == 0 || size > WEIR__SIGHT_TALKERS_MOST - sight->of_talkers)
+		return NULL;
+	made = weir__talkers_new(most);
+	if (made)
+		sight->of_talkers += size;
+	return made;
+}
+
+/* Seconds between two; a clock that was set back is as far off as one that was set forward. */
+static uint32_t apart(uint32_t a, uint32_t b)
+{
+	return a - b < b - a ? a - b : b - a;
+}
+
 /* One that nobody has asked for as long as is remembered gives way. Looking for it takes a while: once in a second. */
 static struct weir__limit_sight *find_room(struct weir__sight *sight, uint32_t second, uint32_t *ret_place)
 {
@@ -154,7 +175,7 @@ static struct weir__limit_sight *find_room(struct weir__sight *sight, uint32_t s
 
 		if (made == NULL)
 			return NULL;
-		made->talkers = sight->sights->talkers ? weir__talkers_new(sight->sights->talkers) : NULL;
+		made->talkers = make_talkers(sight);
 		*ret_place = n;
 		atomic_store_explicit(&sight->limits[n], made, memory_order_release);
 		atomic_store_explicit(&sight->n_limits, n + 1, memory_order_release);
@@ -167,7 +188,7 @@ static struct weir__limit_sight *find_room(struct weir__sight *sight, uint32_t s
 		struct weir__limit_sight *const of = atomic_load_explicit(&sight->limits[i], memory_order_relaxed);
 		const uint32_t limit = atomic_load_explicit(&of->limit, memory_order_relaxed);
 
-		if (second - of->newest <= WEIR__SIGHT_SECONDS)
+		if (apart(second, of->newest) <= WEIR__SIGHT_SECONDS)
 			continue;
 		if (limit != 0)
 			atomic_store_explicit(&sight->places[limit - 1], 0, memory_order_relaxed);
@@ -186,10 +207,11 @@ static struct weir__limit_sight *begin_limit(struct weir__sight *sight, uint32_t
 	if (of == NULL)
 		return NULL;
 	atomic_store_explicit(&of->limit, 0, memory_order_relaxed);
-	atomic_store_explicit(&of->delayed, 0, memory_order_relaxed);
-	atomic_store_explicit(&of->delay_ns, 0, memory_order_relaxed);
+	/* Whoever reads something of the next limit also reads that it is no longer this one. */
+	atomic_store_explicit(&of->delayed, 0, memory_order_release);
+	atomic_store_explicit(&of->delay_ns, 0, memory_order_release);
 	for (unsigned i = 0; i < WEIR__SIGHT_SECONDS; i++)
-		atomic_store_explicit(&of->seconds[i].at, 0, memory_order_relaxed);
+		atomic_store_explicit(&of->seconds[i].at, 0, memory_order_release);
 	if (of->talkers)
 		weir__talkers_clear(of->talkers);
 	of->newest = second;
@@ -211,13 +233,14 @@ static inline struct weir__second *second_of(struct weir__limit_sight *of, uint3
 {
 	struct weir__second *const at = &of->seconds[second % WEIR__SIGHT_SECONDS];
 
+	/* Each is released behind the first: who reads one of the new numbers sees that the second is another. */
 	if (WEIR__UNLIKELY(atomic_load_explicit(&at->at, memory_order_relaxed) != second)) {
 		atomic_store_explicit(&at->at, 0, memory_order_relaxed);
 		atomic_store_explicit(&at->decided, 0, memory_order_release);
-		atomic_store_explicit(&at->rejected, 0, memory_order_relaxed);
-		atomic_store_explicit(&at->delayed, 0, memory_order_relaxed);
-		atomic_store_explicit(&at->fill, 0, memory_order_relaxed);
-		atomic_store_explicit(&at->delay_ns, 0, memory_order_relaxed);
+		atomic_store_explicit(&at->rejected, 0, memory_order_release);
+		atomic_store_explicit(&at->delayed, 0, memory_order_release);
+		atomic_store_explicit(&at->fill, 0, memory_order_release);
+		atomic_store_explicit(&at->delay_ns, 0, memory_order_release);
 		atomic_store_explicit(&at->at, second, memory_order_release);
 		of->newest = second;
 	}
@@ -234,8 +257,8 @@ static inline uint32_t weigh(struct weir__sight *sight)
 		return 1;
 	}
 	sight->random = sight->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-	sight->until_talker = 1 +
-			      (uint32_t)(sight->random >> 59); /* 1 to 32: not in step with those who ask in turns */
+	/* 1 to 31, of which 16 is the mean: not in step with those who ask in turns. */
+	sight->until_talker = 1 + (uint32_t)((sight->random >> 32) * (2 * WEIR__SIGHT_WEIGHT - 1) >> 32);
 	return WEIR__SIGHT_WEIGHT;
 }
 
@@ -373,15 +396,39 @@ static struct weir__limit_sight *find(const struct weir__sight *sight, uint32_t 
 	return of && atomic_load_explicit(&of->limit, memory_order_acquire) == limit + 1 ? of : NULL;
 }
 
+/* Whether it is still of this limit: what was read of it before then is. */
+static bool is_still(const struct weir__limit_sight *of, const struct weir_table_limit *limit)
+{
+	return atomic_load_explicit(&of->limit, memory_order_acquire) == limit->index + 1;
+}
+
 static void add_second(struct weir__second *at, uint32_t second, struct weir__limit_seen *seen)
 {
+	struct weir__limit_seen now;
+
 	if (atomic_load_explicit(&at->at, memory_order_acquire) != second)
 		return;
-	seen->decided += atomic_load_explicit(&at->decided, memory_order_relaxed);
-	seen->rejected += atomic_load_explicit(&at->rejected, memory_order_relaxed);
-	seen->delayed += atomic_load_explicit(&at->delayed, memory_order_relaxed);
-	seen->delay_ns += atomic_load_explicit(&at->delay_ns, memory_order_relaxed);
-	seen->fill += atomic_load_explicit(&at->fill, memory_order_relaxed);
+	now.decided = atomic_load_explicit(&at->decided, memory_order_acquire);
+	now.rejected = atomic_load_explicit(&at->rejected, memory_order_acquire);
+	now.delayed = atomic_load_explicit(&at->delayed, memory_order_acquire);
+	now.delay_ns = atomic_load_explicit(&at->delay_ns, memory_order_acquire);
+	now.fill = atomic_load_explicit(&at->fill, memory_order_acquire);
+	if (atomic_load_explicit(&at->at, memory_order_relaxed) != second)
+		return;
+	seen->decided += now.decided;
+	seen->rejected += now.rejected;
+	seen->delayed += now.delayed;
+	seen->delay_ns += now.delay_ns;
+	seen->fill += now.fill;
+}
+
+static void add_seen(struct weir__limit_seen *sum, const struct weir__limit_seen *seen)
+{
+	sum->decided += seen->decided;
+	sum->rejected += seen->rejected;
+	sum->delayed += seen->delayed;
+	sum->delay_ns += seen->delay_ns;
+	sum->fill += seen->fill;
 }
 
 bool weir__sights_limit(struct weir__sights *sights, const struct weir_table_limit *limit, uint32_t last,
@@ -390,9 +437,12 @@ bool weir__sights_limit(struct weir__sights *sights, const struct weir_table_lim
 	*ret_seen = (struct weir__limit_seen){ .decided = 0 };
 	for (uint32_t i = 0; i < sights->n; i++) {
 		struct weir__limit_sight *const of = find(&sights->of[i], limit->index);
+		struct weir__limit_seen seen = { .decided = 0 };
 
 		for (uint32_t back = 0; of && back < seconds && back < WEIR__SIGHT_SECONDS; back++)
-			add_second(&of->seconds[(last - back) % WEIR__SIGHT_SECONDS], last - back, ret_seen);
+			add_second(&of->seconds[(last - back) % WEIR__SIGHT_SECONDS], last - back, &seen);
+		if (of && is_still(of, limit))
+			add_seen(ret_seen, &seen);
 	}
 	return ret_seen->decided > 0;
 }
@@ -400,13 +450,18 @@ bool weir__sights_limit(struct weir__sights *sights, const struct weir_table_lim
 void weir__sights_series(struct weir__sights *sights, const struct weir_table_limit *limit, uint32_t last,
 			 uint32_t seconds, struct weir__limit_seen *ret_seen)
 {
+	const uint32_t n = seconds < WEIR__SIGHT_SECONDS ? seconds : WEIR__SIGHT_SECONDS;
+	struct weir__limit_seen seen[WEIR__SIGHT_SECONDS];
+
 	memset(ret_seen, 0, seconds * sizeof(*ret_seen));
 	for (uint32_t i = 0; i < sights->n; i++) {
 		struct weir__limit_sight *const of = find(&sights->of[i], limit->index);
 
-		for (uint32_t back = 0; of && back < seconds && back < WEIR__SIGHT_SECONDS; back++)
-			add_second(&of->seconds[(last - back) % WEIR__SIGHT_SECONDS], last - back,
-				   &ret_seen[seconds - 1 - back]);
+		memset(seen, 0, sizeof(seen));
+		for (uint32_t back = 0; of && back < n; back++)
+			add_second(&of->seconds[(last - back) % WEIR__SIGHT_SECONDS], last - back, &seen[back]);
+		for (uint32_t back = 0; of && is_still(of, limit) && back < n; back++)
+			add_seen(&ret_seen[seconds - 1 - back], &seen[back]);
 	}
 }
 
@@ -424,11 +479,16 @@ void weir__sights_delays(struct weir__sights *sights, const struct weir_table_li
 	*ret_delayed = *ret_delay_ns = 0;
 	for (uint32_t i = 0; i < sights->n; i++) {
 		struct weir__limit_sight *const of = find(&sights->of[i], limit->index);
+		uint64_t delayed, delay_ns;
 
 		if (of == NULL)
 			continue;
-		*ret_delayed += atomic_load_explicit(&of->delayed, memory_order_relaxed);
-		*ret_delay_ns += atomic_load_explicit(&of->delay_ns, memory_order_relaxed);
+		delayed = atomic_load_explicit(&of->delayed, memory_order_acquire);
+		delay_ns = atomic_load_explicit(&of->delay_ns, memory_order_acquire);
+		if (is_still(of, limit)) {
+			*ret_delayed += delayed;
+			*ret_delay_ns += delay_ns;
+		}
 	}
 }
 
@@ -436,14 +496,20 @@ size_t weir__sights_talkers(struct weir__sights *sights, const struct weir_table
 			    enum weir__talkers_kind kind, weir_ns now, struct weir__talker *ret_talkers, size_t most,
 			    weir_ns *ret_since)
 {
-	struct weir__talkers *of[WEIR__TALKERS_JOINED_MAX];
-	size_t n = 0;
+	const struct weir__limit_sight *sight, *seen[WEIR__TALKERS_JOINED_MAX];
+	struct weir__talkers *of[WEIR__TALKERS_JOINED_MAX] = { NULL };
+	size_t n = 0, found;
 
 	for (uint32_t i = 0; i < sights->n && n < WEIR__TALKERS_JOINED_MAX; i++) {
-		const struct weir__limit_sight *const sight = find(&sights->of[i], limit->index);
-
-		if (sight && sight->talkers)
+		sight = find(&sights->of[i], limit->index);
+		if (sight && sight->talkers) {
+			seen[n] = sight;
 			of[n++] = sight->talkers;
+		}
 	}
-	return weir__talkers_read(of, n, kind, now, ret_talkers, most, ret_since);
+	found = weir__talkers_read(of, n, kind, now, ret_talkers, most, ret_since);
+	for (size_t i = 0; i < n; i++)
+		if (!is_still(seen[i], limit))
+			found = 0; /* what was read may be of another limit: nothing is known of this one any more */
+	return found;
 }

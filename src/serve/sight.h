@@ -22,6 +22,7 @@ enum {
 	WEIR__SIGHT_TIMED = 16,        /* of so many calls that decide, one is timed */
 	WEIR__SIGHT_EXACT = 20000,     /* decisions of a worker in a second whose keys are all looked at; */
 	WEIR__SIGHT_WEIGHT = 16,       /* of those beyond it, one of so many on average, which then counts so often */
+	WEIR__SIGHT_TALKERS_MOST = 64 << 20, /* bytes of keys of a worker: limits beyond that have no talkers */
 };
 
 /* How often something took how long. */
@@ -70,6 +71,7 @@ struct weir__sight {
 	uint64_t random;
 	uint64_t answered, throttled; /* since the last answers were sent */
 	_Atomic uint32_t n_limits;
+	size_t of_talkers;        /* bytes that these take */
 	uint32_t looked_for_room; /* second in which a limit to give way was last looked for */
 	_Atomic uint16_t *places; /* of each limit of the table: which of these, and 1; 0: none */
 	struct weir__limit_sight *_Atomic limits[WEIR__SIGHT_LIMITS_MAX];

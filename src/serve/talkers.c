@@ -32,10 +32,16 @@ static char *lay_out(struct summary *summary, uint32_t most, char *room)
 	return (char *)(summary->counts + most);
 }
 
-struct weir__talkers *weir__talkers_new(uint32_t most)
+size_t weir__talkers_size(uint32_t most)
 {
 	const size_t each = most * (sizeof(struct weir__talker) + 2 * sizeof(uint64_t));
-	struct weir__talkers *const talkers = calloc(1, sizeof(*talkers) + 2 * WEIR__TALKERS_KINDS * each);
+
+	return sizeof(struct weir__talkers) + 2 * WEIR__TALKERS_KINDS * each;
+}
+
+struct weir__talkers *weir__talkers_new(uint32_t most)
+{
+	struct weir__talkers *const talkers = calloc(1, weir__talkers_size(most));
 	char *room;
 
 	if (talkers == NULL)
@@ -60,13 +66,14 @@ void weir__talkers_clear(struct weir__talkers *talkers)
 	weir__lock_release(&talkers->lock);
 }
 
-/* The span that runs is the one of this instant. */
+/* The span that runs is the one of this instant. Who adds and who reads have looked at the clock at different times: a span
+ * that has just begun is not left again for one who is a little late. A clock that was set back further begins anew. */
 static void turn(struct summary *now, struct summary *before, weir_ns at)
 {
 	const uint64_t span = at / span_ns;
 	struct summary free_one;
 
-	if (now->span == span)
+	if (now->span == span || now->span == span + 1)
 		return;
 	free_one = *before;
 	*before = *now;

@@ -34,6 +34,9 @@ struct weir__talker {
 
 enum weir__talkers_kind { WEIR__TALKERS_BUSY, WEIR__TALKERS_DENIED, WEIR__TALKERS_KINDS };
 
+/* Bytes that those with room for so many keys take. */
+size_t weir__talkers_size(uint32_t most);
+
 /* Room for so many keys of each kind. NULL: no memory. */
 struct weir__talkers *weir__talkers_new(uint32_t most);
 void weir__talkers_free(struct weir__talkers *talkers); /* NULL is allowed */
