@@ -18,6 +18,7 @@ int weir__demo(int argc, char **argv);
 int weir__explain(int argc, char **argv);
 int weir__serve(int argc, char **argv);
 int weir__table(int argc, char **argv);
+int weir__top(int argc, char **argv);
 
 /* The command of this name, or NULL. */
 const struct weir__command *weir__command_find(const struct weir__command *commands, size_t n, const char *name);

@@ -6,7 +6,7 @@
 #include "wire/resp.h"
 
 /* Answers beyond that are refused: none of ours comes near. */
-enum { WEIR__LINK_BYTES = 64 * 1024, WEIR__LINK_TOKENS = 1024, WEIR__LINK_WHY_SIZE = 512 };
+enum { WEIR__LINK_BYTES = 256 * 1024, WEIR__LINK_TOKENS = 1024, WEIR__LINK_WHY_SIZE = 512 };
 
 struct weir__link {
 	int socket;

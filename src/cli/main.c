@@ -11,6 +11,7 @@ static const struct weir__command commands[] = {
 	{ "explain", weir__explain, "which limits of a policy apply to a request, and why" },
 	{ "serve", weir__serve, "the daemon: decides for whoever asks over RESP" },
 	{ "table", weir__table, "looks into shared tables while they are in use" },
+	{ "top", weir__top, "a live view of the daemon: rates, rejections and top keys of its limits" },
 	{ "take", weir__ask, "asks the daemon: admits and charges, or not" },
 	{ "upto", weir__ask, "asks the daemon: charges as many as there are" },
 	{ "peek", weir__ask, "asks the daemon: what take would answer" },

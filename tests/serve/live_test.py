@@ -4,6 +4,7 @@ what would be decided, and charges nothing.
 
     live_test.py WEIR"""
 
+import concurrent.futures
 import contextlib
 import http.client
 import json
@@ -281,4 +282,7 @@ def test_views_of_a_store():
 
 
 if __name__ == "__main__":
-    sys.exit(run([(name.removeprefix("test_"), test) for name, test in list(globals().items()) if name.startswith("test_")]))
+    # Each has a server of its own, and mostly waits for the next second.
+    with concurrent.futures.ThreadPoolExecutor(5) as pool:
+        sys.exit(run([(name.removeprefix("test_"), pool.submit(test).result) for name, test in list(globals().items())
+                      if name.startswith("test_")]))

@@ -1,0 +1,403 @@
+/* top.c: weir top: what a server sees of its limits now, in a terminal. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/command.h"
+#include "cli/link.h"
+#include "cli/password.h"
+#include "cli/top_draw.h"
+#include "cli/words.h"
+
+enum { DONE = 0, CALLED_WRONGLY = 2, FAILED = 3, GO_ON = -1, PATIENCE_MS = 2000 };
+
+static const char here[] = "127.0.0.1:6380";
+
+static const unsigned intervals_ms[] = { 250, 500, 1000, 2000, 5000, 10000 };
+
+enum { INTERVALS = sizeof(intervals_ms) / sizeof(intervals_ms[0]), INTERVAL_FIRST = 2 };
+
+/* All of it is too large for a stack. */
+static struct top {
+	const char *user, *password_file, *password;
+	bool is_once, is_json, is_open;
+	unsigned interval; /* which of intervals_ms */
+	struct weir__top_state state;
+	struct weir__top_view view;
+	struct weir__top_screen screen;
+	struct weir__link link;
+} top;
+
+/* --- arguments --------------------------------------------------------------------------------------------------- */
+
+static int help(void)
+{
+	printf("usage: weir top [OPTION...]\n\n"
+	       "Shows what a server (weir serve) sees now: rates, rejections and what is left of each limit,\n"
+	       "and the keys that ask most and are denied most. ? explains its keys.\n\n"
+	       "  --at WHERE            HOST:PORT, or the path of a socket (with a slash); %s\n"
+	       "  --server WHERE        the same\n"
+	       "  --user USER           who asks, if the server wants to know: one with the role admin; default\n"
+	       "  --password-file FILE  the password is the first line of it; else it is WEIR_PASSWORD of the\n"
+	       "                        environment, if that is set\n"
+	       "  --once                prints one table and ends, as without a terminal\n"
+	       "  --json                prints the live document and ends; docs/observe.md describes it\n"
+	       "  --help                this\n"
+	       "\n"
+	       "NO_COLOR of the environment turns colours off. Exit status: 0 done; 2 called wrongly; 3 there is\n"
+	       "no server, or it answered with an error.\n",
+	       here);
+	return DONE;
+}
+
+static int complain(const char *word, const char *right)
+{
+	fputs("weir top: ", stderr);
+	weir__words_quoted(stderr, word, strlen(word));
+	fprintf(stderr, ": %s\n", right);
+	return CALLED_WRONGLY;
+}
+
+static const char **place_of(const char *option)
+{
+	const struct {
+		const char *name;
+		const char **place;
+	} options[] = {
+		{ "--at", &top.state.where },
+		{ "--server", &top.state.where },
+		{ "--user", &top.user },
+		{ "--password-file", &top.password_file },
+	};
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (strcmp(option, options[i].name) == 0)
+			return options[i].place;
+	return NULL;
+}
+
+static int read_arguments(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		const char **const place = place_of(argv[i]);
+
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+			return help();
+		if (strcmp(argv[i], "--once") == 0)
+			top.is_once = true;
+		else if (strcmp(argv[i], "--json") == 0)
+			top.is_json = true;
+		else if (place == NULL)
+			return complain(argv[i], "unknown option; --help lists them");
+		else if (i + 1 == argc)
+			return complain(argv[i], "what? --help tells");
+		else
+			*place = argv[++i];
+	}
+	return GO_ON;
+}
+
+/* --- asking ------------------------------------------------------------------------------------------------------ */
+
+static void close_link(void)
+{
+	if (top.is_open)
+		weir__link_close(&top.link);
+	top.is_open = false;
+}
+
+/* False: top.link.why says why not. */
+static bool fail(const char *why)
+{
+	(void)snprintf(top.link.why, sizeof(top.link.why), "%s", why);
+	return false;
+}
+
+/* The document that these words ask for. An error is told, and what came with it is the last of this connection. */
+static bool ask(const char *const *texts, size_t n, const char **ret_json, size_t *ret_length)
+{
+	struct weir__resp_slice words[8];
+	const struct weir__resp_token *const answer = &top.link.tokens[0];
+	char why[WEIR__LINK_WHY_SIZE];
+
+	for (size_t i = 0; i < n; i++)
+		words[i] = (struct weir__resp_slice){ texts[i], strlen(texts[i]) };
+	if (weir__link_ask(&top.link, words, n) != WEIR__LINK_OK)
+		return false;
+	if (answer->type == WEIR__RESP_ERROR) {
+		(void)snprintf(why, sizeof(why), "the server says: %.*s", (int)answer->text.length, answer->text.bytes);
+		return fail(why);
+	}
+	if (answer->type != WEIR__RESP_BULK)
+		return fail("the server answers something else than a document");
+	*ret_json = answer->text.bytes;
+	*ret_length = answer->text.length;
+	return true;
+}
+
+static enum weir__link_result open_link(void)
+{
+	const enum weir__link_result result = weir__link_open(&top.link, top.state.where, top.user, top.password,
+							      PATIENCE_MS);
+
+	top.is_open = result == WEIR__LINK_OK;
+	return result;
+}
+
+/* Of the limit that is selected, which may be gone by now: then nothing is known of it. */
+static bool ask_for_keys(void)
+{
+	const char *const words[] = { "WEIR.LIVE", "1", "KEYS", "20", "LIMIT", top.view.selected };
+	const char *json;
+	size_t length;
+
+	if (weir__top_view_selected(&top.view) == NULL)
+		return true;
+	if (!ask(words, 6, &json, &length))
+		return strstr(top.link.why, "NOLIMIT") != NULL;
+	return weir__top_view_read_keys(&top.view, json, length) ||
+	       fail("the server answers something else than a document");
+}
+
+static bool ask_for_all(void)
+{
+	static const char *const words[] = { "WEIR.LIVE", "60", "KEYS", "0" };
+	const char *json;
+	size_t length;
+
+	if (!ask(words, 4, &json, &length))
+		return false;
+	if (!weir__top_view_read(&top.view, json, length))
+		return fail("the server answers something else than a document");
+	weir__top_view_arrange(&top.view);
+	return ask_for_keys();
+}
+
+/* Once more; what was known stays until something else is. */
+static void refresh(void)
+{
+	const bool is_good = (top.is_open || open_link() == WEIR__LINK_OK) && ask_for_all();
+
+	if (is_good)
+		top.state.trouble[0] = '\0';
+	else
+		(void)snprintf(top.state.trouble, sizeof(top.state.trouble), "%.400s; trying again", top.link.why);
+	if (!is_good)
+		close_link();
+}
+
+/* --- once -------------------------------------------------------------------------------------------------------- */
+
+static int say_failure(enum weir__link_result result)
+{
+	fputs("weir top: ", stderr);
+	weir__words_safe(stderr, top.link.why);
+	putc('\n', stderr);
+	return result == WEIR__LINK_WRONG ? CALLED_WRONGLY : FAILED;
+}
+
+static int show_once(void)
+{
+	static const char *const words[] = { "WEIR.LIVE" };
+	const enum weir__link_result result = open_link();
+	const char *json;
+	size_t length;
+	bool is_good;
+
+	if (result != WEIR__LINK_OK)
+		return say_failure(result);
+	if (top.is_json) {
+		is_good = ask(words, 1, &json, &length);
+		if (is_good)
+			(void)fwrite(json, 1, length, stdout);
+	} else {
+		is_good = ask_for_all();
+		if (is_good)
+			weir__top_print(&top.view, top.state.where, top.screen.is_utf8);
+	}
+	close_link();
+	return is_good ? fflush(stdout) == 0 ? DONE : FAILED : say_failure(WEIR__LINK_FAILED);
+}
+
+/* --- the screen -------------------------------------------------------------------------------------------------- */
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Bytes of a character that is typed come one by one. */
+static void erase_character(char *text)
+{
+	size_t n = strlen(text);
+
+	while (n > 0 && ((unsigned char)text[n - 1] & 0xc0) == 0x80)
+		n--;
+	if (n > 0)
+		text[n - 1] = '\0';
+}
+
+static void type(int key)
+{
+	char *const filter = top.view.filter;
+	const size_t n = strlen(filter);
+
+	if (key == WEIR__TOP_KEY_ENTER || key == WEIR__TOP_KEY_ESCAPE)
+		top.state.is_typing = false;
+	if (key == WEIR__TOP_KEY_ESCAPE)
+		filter[0] = '\0';
+	else if (key == WEIR__TOP_KEY_ERASE)
+		erase_character(filter);
+	else if (key >= ' ' && key < 256 && n + 1 < sizeof(top.view.filter)) {
+		filter[n] = (char)key;
+		filter[n + 1] = '\0';
+	}
+	weir__top_view_arrange(&top.view);
+}
+
+static void move(long by)
+{
+	weir__top_view_move(&top.view, by);
+	if (top.is_open && !ask_for_keys())
+		close_link();
+}
+
+/* False: that is the end. */
+static bool obey(int key)
+{
+	const long page = top.screen.rows / 2;
+
+	switch (key) {
+	case 'q':
+	case 'Q':
+	case WEIR__TOP_KEY_END:
+		return false;
+	case 'k':
+	case WEIR__TOP_KEY_UP:
+		move(-1);
+		break;
+	case 'j':
+	case WEIR__TOP_KEY_DOWN:
+		move(1);
+		break;
+	case WEIR__TOP_KEY_PAGE_UP:
+		move(-page);
+		break;
+	case WEIR__TOP_KEY_PAGE_DOWN:
+		move(page);
+		break;
+	case 'g':
+	case WEIR__TOP_KEY_FIRST:
+		move(-WEIR__TOP_LIMITS_MAX);
+		break;
+	case 'G':
+	case WEIR__TOP_KEY_LAST:
+		move(WEIR__TOP_LIMITS_MAX);
+		break;
+	case 's':
+		weir__top_view_sort_next(&top.view);
+		weir__top_view_arrange(&top.view);
+		break;
+	case 'S':
+		top.view.is_reversed = !top.view.is_reversed;
+		weir__top_view_arrange(&top.view);
+		break;
+	case '/':
+		top.state.is_typing = true;
+		top.state.helps = false;
+		break;
+	case WEIR__TOP_KEY_ESCAPE:
+		top.state.helps = false;
+		top.view.filter[0] = '\0';
+		weir__top_view_arrange(&top.view);
+		break;
+	case 'p':
+	case ' ':
+		top.state.is_paused = !top.state.is_paused;
+		break;
+	case '+':
+	case '=':
+		top.interval -= top.interval > 0;
+		break;
+	case '-':
+		top.interval += top.interval + 1 < INTERVALS;
+		break;
+	case '?':
+	case 'h':
+		top.state.helps = !top.state.helps;
+		break;
+	default:
+		break;
+	}
+	return true;
+}
+
+static bool draw(void)
+{
+	top.state.interval_ms = intervals_ms[top.interval];
+	weir__top_screen_begin(&top.screen);
+	weir__top_draw(&top.screen, &top.view, &top.state);
+	return weir__top_screen_show(&top.screen);
+}
+
+/* Until somebody quits. While it is paused keys are answered, and the server is left alone. */
+static void watch(void)
+{
+	uint64_t next = 0;
+
+	for (;;) {
+		const uint64_t now = now_ms();
+		int key;
+
+		if (now >= next && !top.state.is_paused) {
+			refresh();
+			next = now_ms() + intervals_ms[top.interval];
+		}
+		if (!draw())
+			return;
+		key = weir__top_screen_key(next > now_ms()     ? (unsigned)(next - now_ms()) :
+					   top.state.is_paused ? 1000 :
+								 0);
+		if (key == WEIR__TOP_KEY_NONE)
+			continue;
+		if (top.state.is_typing && key != WEIR__TOP_KEY_END)
+			type(key);
+		else if (!obey(key))
+			return;
+		if (next > now_ms() + intervals_ms[top.interval])
+			next = now_ms() + intervals_ms[top.interval];
+	}
+}
+
+int weir__top(int argc, char **argv)
+{
+	char memory[WEIR__PASSWORD_SIZE];
+	const char *right, *word;
+	bool can_show;
+	int code;
+
+	top.state.where = here;
+	top.interval = INTERVAL_FIRST;
+	top.view.sort = WEIR__TOP_MINUTE;
+	code = read_arguments(argc, argv);
+	if (code != GO_ON)
+		return code;
+	right = weir__password_read(top.user, top.password_file, memory, &top.password, &word);
+	if (right)
+		return complain(word, right);
+	can_show = weir__top_screen_init(&top.screen);
+	if (top.is_once || top.is_json || !can_show)
+		return show_once();
+	if (open_link() == WEIR__LINK_WRONG)
+		return say_failure(WEIR__LINK_WRONG);
+	weir__top_screen_enter();
+	watch();
+	weir__top_screen_leave();
+	close_link();
+	return DONE;
+}

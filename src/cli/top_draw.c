@@ -1,0 +1,503 @@
+/* top_draw.c: the lines of weir top. */
+#include "cli/top_draw.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define PLAIN "\033[0m"
+#define BOLD "\033[1m"
+#define DIM "\033[2m"
+#define REVERSE "\033[7m"
+#define RED "\033[31m"
+#define GREEN "\033[32m"
+#define YELLOW "\033[33m"
+
+enum {
+	NAME_LEAST = 16,
+	NAME_MOST = 40,
+	KEYS_LEAST = 3, /* lines of keys, if there is room for few */
+	KEYS_MOST = 10,
+	FRAME = 5, /* lines that are always there: three of the server, the head of the limits, the last one */
+};
+
+/* How lines are drawn. */
+struct style {
+	bool is_coloured;
+	unsigned widths[WEIR__TOP_COLUMNS]; /* 0: it is not shown */
+};
+
+static const struct {
+	const char *head;
+	unsigned width;
+} columns[WEIR__TOP_COLUMNS] = {
+	[WEIR__TOP_NAME] = { "LIMIT", NAME_LEAST },  [WEIR__TOP_MODE] = { "MODE", 7 },
+	[WEIR__TOP_ALGORITHM] = { "ALGORITHM", 13 }, [WEIR__TOP_ALLOWED] = { "ALLOWED/s", 9 },
+	[WEIR__TOP_REJECTED] = { "REJECTED/s", 10 }, [WEIR__TOP_SHARE] = { "REJ%", 5 },
+	[WEIR__TOP_DELAYED] = { "DELAYED/s", 9 },    [WEIR__TOP_FILL] = { "LEFT", 10 },
+	[WEIR__TOP_MINUTE] = { "MINUTE", 10 },
+};
+
+static bool is_number(enum weir__top_column column)
+{
+	return column >= WEIR__TOP_ALLOWED && column <= WEIR__TOP_DELAYED;
+}
+
+static void ink(struct weir__top_text *text, const struct style *style, const char *escape)
+{
+	if (style->is_coloured)
+		weir__top_text_ink(text, escape);
+}
+
+/* --- which columns ----------------------------------------------------------------------------------------------- */
+
+/* Those that say most come first; what is left is for the names, then for the picture. */
+static void choose_columns(struct style *style, unsigned room)
+{
+	static const enum weir__top_column by_worth[] = { WEIR__TOP_NAME,  WEIR__TOP_ALLOWED, WEIR__TOP_REJECTED,
+							  WEIR__TOP_SHARE, WEIR__TOP_FILL,    WEIR__TOP_MINUTE,
+							  WEIR__TOP_MODE,  WEIR__TOP_DELAYED, WEIR__TOP_ALGORITHM };
+	unsigned left = room - 2; /* for the sign of the selected one */
+
+	memset(style->widths, 0, sizeof(style->widths));
+	for (size_t i = 0; i < WEIR__TOP_COLUMNS; i++) {
+		const enum weir__top_column column = by_worth[i];
+
+		if (columns[column].width + 1 > left)
+			continue;
+		style->widths[column] = columns[column].width;
+		left -= columns[column].width + 1;
+	}
+	for (; left > 0 && style->widths[WEIR__TOP_NAME] < 24; left--)
+		style->widths[WEIR__TOP_NAME]++;
+	for (; left > 0 && style->widths[WEIR__TOP_MINUTE] > 0 && style->widths[WEIR__TOP_MINUTE] < WEIR__TOP_SECONDS;
+	     left--)
+		style->widths[WEIR__TOP_MINUTE]++;
+	for (; left > 0 && style->widths[WEIR__TOP_NAME] < NAME_MOST; left--)
+		style->widths[WEIR__TOP_NAME]++;
+}
+
+/* --- the server -------------------------------------------------------------------------------------------------- */
+
+static void add_number(struct weir__top_text *text, const char *before, uint64_t number, const char *after)
+{
+	char digits[WEIR__TOP_NUMBER_SIZE];
+
+	weir__top_number(number, digits);
+	weir__top_text_put(text, before, (unsigned)strlen(before));
+	weir__top_text_put(text, digits, (unsigned)strlen(digits));
+	weir__top_text_put(text, after, (unsigned)strlen(after));
+}
+
+static void add_words(struct weir__top_text *text, const char *words)
+{
+	weir__top_text_put(text, words, (unsigned)strlen(words));
+}
+
+static void add_title(struct weir__top_text *text, const struct style *style, const struct weir__top_view *view,
+		      const char *where)
+{
+	char age[WEIR__TOP_NUMBER_SIZE];
+
+	ink(text, style, BOLD);
+	add_words(text, "weir top  ");
+	weir__top_text_add(text, view->server.service, 24);
+	ink(text, style, PLAIN);
+	if (view->server.at_ms > 0) {
+		weir__top_age(view->server.uptime_s, age);
+		add_words(text, "  ");
+		weir__top_text_add(text, view->server.version, 16);
+		add_words(text, ", up ");
+		add_words(text, age);
+	}
+	add_words(text, "  ");
+	weir__top_text_add(text, where, 40);
+}
+
+static void add_wires(struct weir__top_text *text, const struct weir__top_view *view)
+{
+	static const char *const names[2] = { "RESP ", "HTTP " };
+	char digits[WEIR__TOP_NUMBER_SIZE];
+
+	for (int i = 0; i < 2; i++) {
+		add_words(text, names[i]);
+		if (view->has_rates) {
+			weir__top_tenths(view->rates[i], digits);
+			add_words(text, digits);
+			add_words(text, "/s on ");
+		}
+		add_number(text, "", view->server.connections[i], i == 0 ? ", " : " connections");
+	}
+}
+
+static void add_table(struct weir__top_text *text, const struct weir__top_view *view)
+{
+	add_number(text, "", view->server.live_keys, " keys");
+	add_number(text, " of ", view->server.capacity_keys, "");
+	if (view->server.gave_way > 0)
+		add_number(text, ", ", view->server.gave_way, " gave way");
+}
+
+static void add_span(struct weir__top_text *text, const char *before, uint64_t ns)
+{
+	char words[48];
+
+	if (ns < 10000000)
+		(void)snprintf(words, sizeof(words), "%s%" PRIu64 " us", before, (ns + 999) / 1000);
+	else
+		(void)snprintf(words, sizeof(words), "%s%" PRIu64 " ms", before, ns / 1000000);
+	add_words(text, words);
+}
+
+static void add_state(struct weir__top_text *text, const struct weir__top_view *view)
+{
+	const struct weir__top_server *const server = &view->server;
+
+	if (server->has_policy) {
+		add_number(text, "policy of ", server->policy_limits, " limits");
+		add_number(text, ", changed ", server->policy_changes, "x");
+		add_number(text, ", refused ", server->policy_failures, "x");
+	} else {
+		add_words(text, "no policy");
+	}
+	if (server->has_store) {
+		add_words(text, "; store ");
+		weir__top_text_add(text, server->store, 12);
+		add_number(text, ", ", server->store_nodes, " nodes");
+		add_number(text, ", ", server->store_owed, " keys owed");
+	}
+	if (server->has_latency) {
+		add_span(text, "; answers p50 ", server->answer_p50_ns);
+		add_span(text, ", p99 ", server->answer_p99_ns);
+	}
+}
+
+/* --- limits ------------------------------------------------------------------------------------------------------ */
+
+/* The column that is sorted by has a sign: behind its name, or, of numbers, in the place of the blank behind them. */
+static void add_head(struct weir__top_text *text, const struct style *style, const struct weir__top_view *view)
+{
+	add_words(text, "  ");
+	for (unsigned i = 0; i < WEIR__TOP_COLUMNS; i++) {
+		const char *const sign = i != view->sort ? "" : view->is_reversed ? "^" : "v";
+		const bool is_right = is_number((enum weir__top_column)i);
+		char head[32];
+
+		if (style->widths[i] == 0)
+			continue;
+		(void)snprintf(head, sizeof(head), "%s%s", columns[i].head, is_right ? "" : sign);
+		ink(text, style, *sign ? BOLD : DIM);
+		if (is_right)
+			weir__top_text_right(text, head, style->widths[i]);
+		else
+			weir__top_text_cell(text, head, style->widths[i]);
+		add_words(text, is_right && *sign ? sign : " ");
+		ink(text, style, PLAIN);
+	}
+}
+
+static void add_rate(struct weir__top_text *text, uint64_t sum, unsigned width)
+{
+	char digits[WEIR__TOP_NUMBER_SIZE];
+
+	weir__top_tenths(sum * 10 / WEIR__TOP_RATE_SECONDS, digits);
+	weir__top_text_right(text, digits, width);
+}
+
+static void add_fill(struct weir__top_text *text, int fill, unsigned width)
+{
+	char digits[16];
+
+	if (fill < 0) {
+		weir__top_text_cell(text, "-", width);
+		return;
+	}
+	(void)snprintf(digits, sizeof(digits), "%d%%", fill / 10);
+	weir__top_text_bar(text, (unsigned)fill, width - 5);
+	weir__top_text_right(text, digits, 5); /* up to 100%, behind a blank */
+}
+
+/* Each second as high as it is busy, beside the busiest of that minute; red if something was denied in it. */
+static void add_minute(struct weir__top_text *text, const struct style *style, const struct weir__top_limit *limit,
+		       unsigned width)
+{
+	uint32_t most = 1;
+	bool is_red = false;
+
+	for (unsigned i = 0; i < WEIR__TOP_SECONDS; i++)
+		most = limit->decided[i] > most ? limit->decided[i] : most;
+	for (unsigned i = WEIR__TOP_SECONDS - width; i < WEIR__TOP_SECONDS; i++) {
+		const bool is_denied = limit->denied[i] > 0;
+
+		if (is_denied != is_red)
+			ink(text, style, is_denied ? RED : PLAIN);
+		is_red = is_denied;
+		weir__top_text_height(text, (unsigned)(((uint64_t)limit->decided[i] * 8 + most - 1) / most));
+	}
+	if (is_red)
+		ink(text, style, PLAIN);
+}
+
+static void add_cell(struct weir__top_text *text, const struct style *style, const struct weir__top_limit *limit,
+		     enum weir__top_column column)
+{
+	const unsigned width = style->widths[column], share = weir__top_share(limit);
+	char digits[16];
+
+	switch (column) {
+	case WEIR__TOP_NAME:
+		weir__top_text_cell(text, limit->name, width);
+		break;
+	case WEIR__TOP_MODE:
+		weir__top_text_cell(text, limit->mode, width);
+		break;
+	case WEIR__TOP_ALGORITHM:
+		weir__top_text_cell(text, limit->algorithm, width);
+		break;
+	case WEIR__TOP_ALLOWED:
+		add_rate(text, limit->allowed, width);
+		break;
+	case WEIR__TOP_REJECTED:
+		add_rate(text, limit->rejected, width);
+		break;
+	case WEIR__TOP_SHARE:
+		(void)snprintf(digits, sizeof(digits), "%u.%u", share / 10, share % 10);
+		weir__top_text_right(text, digits, width);
+		break;
+	case WEIR__TOP_DELAYED:
+		add_rate(text, limit->delayed, width);
+		break;
+	case WEIR__TOP_FILL:
+		add_fill(text, limit->fill, width);
+		break;
+	default:
+		add_minute(text, style, limit, width);
+	}
+}
+
+static void add_limit(struct weir__top_text *text, const struct style *style, const struct weir__top_limit *limit,
+		      bool is_selected)
+{
+	add_words(text, is_selected ? "> " : "  ");
+	for (unsigned i = 0; i < WEIR__TOP_COLUMNS; i++) {
+		const char *const colour = i == WEIR__TOP_NAME && is_selected                         ? REVERSE :
+					   i == WEIR__TOP_MODE && strcmp(limit->mode, "enforce") != 0 ? YELLOW :
+					   (i == WEIR__TOP_REJECTED || i == WEIR__TOP_SHARE) && limit->rejected > 0 ?
+													RED :
+					   i == WEIR__TOP_FILL && limit->fill >= 0 ? limit->fill < 100 ? RED : GREEN :
+										     NULL;
+
+		if (style->widths[i] == 0)
+			continue;
+		if (colour)
+			ink(text, style, colour);
+		add_cell(text, style, limit, (enum weir__top_column)i);
+		if (colour)
+			ink(text, style, PLAIN);
+		add_words(text, " ");
+	}
+}
+
+/* --- keys -------------------------------------------------------------------------------------------------------- */
+
+/* A count that may be too high is marked so. */
+static void add_key(struct weir__top_text *text, const struct weir__top_talkers *talkers, size_t i, unsigned width)
+{
+	char digits[WEIR__TOP_NUMBER_SIZE];
+
+	if (i >= talkers->n)
+		return;
+	weir__top_number(talkers->of[i].count, digits);
+	weir__top_text_right(text, digits, 8);
+	add_words(text, talkers->of[i].error > 0 ? "~ " : "  ");
+	weir__top_text_add(text, talkers->of[i].key, width - 10);
+}
+
+static void add_keys_title(struct weir__top_text *text, const struct style *style, const struct weir__top_view *view,
+			   unsigned half)
+{
+	const struct weir__top_limit *const limit = weir__top_view_selected(view);
+	char words[64];
+
+	if (limit == NULL)
+		return;
+	ink(text, style, BOLD);
+	weir__top_text_add(text, limit->name, half - 14);
+	ink(text, style, PLAIN);
+	add_words(text, ": asks most");
+	weir__top_text_to(text, half);
+	(void)snprintf(words, sizeof(words), "denied most, in %" PRIu64 " s", view->keys_for_s);
+	add_words(text, view->keys_for_s > 0 ? words : "denied most");
+}
+
+static void add_keys(struct weir__top_text *text, const struct weir__top_view *view, size_t i, unsigned half)
+{
+	add_key(text, &view->busy, i, half - 1);
+	weir__top_text_to(text, half);
+	add_key(text, &view->denied, i, half);
+}
+
+/* --- the screen -------------------------------------------------------------------------------------------------- */
+
+static void draw_server(struct weir__top_screen *screen, const struct style *style, const struct weir__top_view *view,
+			const struct weir__top_state *state)
+{
+	struct weir__top_text text = weir__top_screen_line(screen);
+
+	add_title(&text, style, view, state->where);
+	if (state->is_paused) {
+		ink(&text, style, YELLOW);
+		add_words(&text, "  paused");
+		ink(&text, style, PLAIN);
+	}
+	text = weir__top_screen_line(screen);
+	if (view->server.at_ms > 0) {
+		add_wires(&text, view);
+		add_words(&text, "; ");
+		add_table(&text, view);
+	}
+	text = weir__top_screen_line(screen);
+	if (state->trouble[0] != '\0') {
+		ink(&text, style, RED);
+		weir__top_text_add(&text, state->trouble, screen->columns);
+		ink(&text, style, PLAIN);
+	} else if (view->server.at_ms > 0) {
+		add_state(&text, view);
+	}
+}
+
+/* So many lines of limits, the selected one among them. */
+static void draw_limits(struct weir__top_screen *screen, const struct style *style, const struct weir__top_view *view,
+			unsigned lines)
+{
+	const size_t first = view->at < lines ? 0 : view->at - lines + 1;
+	struct weir__top_text text = weir__top_screen_line(screen);
+
+	add_head(&text, style, view);
+	for (size_t i = first; i < first + lines; i++) {
+		text = weir__top_screen_line(screen);
+		if (i < view->n_ordered)
+			add_limit(&text, style, &view->limits[view->order[i]], i == view->at);
+		else if (i == 0 && view->n > 0)
+			add_words(&text, "  no limit has this in its name: Esc shows all");
+	}
+}
+
+static void draw_help(struct weir__top_screen *screen, unsigned lines)
+{
+	static const char *const words[] = {
+		"up, down, j, k      select a limit; its keys are shown below (PageUp, PageDown, g, G)",
+		"s, S                sort by the next column; the other way round",
+		"/                   show limits whose names have this in them; Esc shows all",
+		"p, space            pause, and go on",
+		"+, -                ask more often, less often",
+		"?                   this, and back",
+		"q                   quit",
+		"",
+		"Rates are means of the last 5 s. LEFT is the mean of what decisions of the last 10 s left of",
+		"the limit. A count of a key with ~ may be too high, never too low.",
+	};
+
+	for (unsigned i = 0; i < lines; i++) {
+		struct weir__top_text text = weir__top_screen_line(screen);
+
+		if (i < sizeof(words) / sizeof(words[0])) {
+			add_words(&text, "  ");
+			weir__top_text_add(&text, words[i], screen->columns - 2);
+		}
+	}
+}
+
+static void draw_last(struct weir__top_screen *screen, const struct style *style, const struct weir__top_view *view,
+		      const struct weir__top_state *state)
+{
+	struct weir__top_text text = weir__top_screen_line(screen);
+	char words[96];
+
+	if (state->is_typing || view->filter[0] != '\0') {
+		add_words(&text, "/");
+		weir__top_text_add(&text, view->filter, screen->columns - 20);
+		add_words(&text, state->is_typing ? "_  Enter, or Esc for all" : "  Esc shows all");
+		return;
+	}
+	ink(&text, style, DIM);
+	(void)snprintf(words, sizeof(words), "q quit  s sort  / filter  p pause  +- every %u.%02u s  ? help",
+		       state->interval_ms / 1000, state->interval_ms % 1000 / 10);
+	weir__top_text_add(&text, words, screen->columns);
+	if (view->server.left_out > 0)
+		add_number(&text, "  ", view->server.left_out, " limits left out");
+	ink(&text, style, PLAIN);
+}
+
+void weir__top_draw(struct weir__top_screen *screen, const struct weir__top_view *view,
+		    const struct weir__top_state *state)
+{
+	struct style style = { .is_coloured = screen->is_coloured };
+	unsigned rest, keys;
+	struct weir__top_text text;
+
+	if (screen->columns < WEIR__TOP_COLUMNS_LEAST || screen->rows < WEIR__TOP_ROWS_LEAST) {
+		text = weir__top_screen_line(screen);
+		weir__top_text_add(&text, "too small: 60 columns and 15 lines are the least", screen->columns);
+		return;
+	}
+	choose_columns(&style, screen->columns);
+	draw_server(screen, &style, view, state);
+	rest = screen->rows - FRAME;
+	if (state->helps) {
+		draw_help(screen, rest + 1);
+	} else {
+		keys = rest / 3 < KEYS_LEAST ? KEYS_LEAST : rest / 3 > KEYS_MOST ? KEYS_MOST : rest / 3;
+		draw_limits(screen, &style, view, rest - keys - 1);
+		text = weir__top_screen_line(screen);
+		add_keys_title(&text, &style, view, screen->columns / 2);
+		for (size_t i = 0; i < keys; i++) {
+			text = weir__top_screen_line(screen);
+			add_keys(&text, view, i, screen->columns / 2);
+		}
+	}
+	draw_last(screen, &style, view, state);
+}
+
+/* --- once -------------------------------------------------------------------------------------------------------- */
+
+static void print_line(struct weir__top_text *text)
+{
+	while (text->length > 0 && text->bytes[text->length - 1] == ' ')
+		text->bytes[--text->length] = '\0';
+	(void)puts(text->bytes);
+	*text = weir__top_text_of(text->bytes, text->is_utf8);
+}
+
+void weir__top_print(const struct weir__top_view *view, const char *where, bool is_utf8)
+{
+	enum { WIDE = 130, HALF = 60 };
+	struct style style = { .is_coloured = false };
+	char bytes[WEIR__TOP_LINE_SIZE];
+	struct weir__top_text text = weir__top_text_of(bytes, is_utf8);
+
+	choose_columns(&style, WIDE);
+	style.widths[WEIR__TOP_NAME] = NAME_MOST;
+	style.widths[WEIR__TOP_MINUTE] = 0;
+	add_title(&text, &style, view, where);
+	print_line(&text);
+	add_wires(&text, view);
+	add_words(&text, "; ");
+	add_table(&text, view);
+	print_line(&text);
+	add_state(&text, view);
+	print_line(&text);
+	add_head(&text, &style, view);
+	print_line(&text);
+	for (size_t i = 0; i < view->n_ordered; i++) {
+		add_limit(&text, &style, &view->limits[view->order[i]], i == view->at);
+		print_line(&text);
+	}
+	add_keys_title(&text, &style, view, HALF);
+	print_line(&text);
+	for (size_t i = 0; i < view->busy.n || i < view->denied.n; i++) {
+		add_keys(&text, view, i, HALF);
+		print_line(&text);
+	}
+}

@@ -1,0 +1,403 @@
+#!/usr/bin/env python3
+"""weir top as a user meets it: in a terminal (tmux) over a server under load, killed, stopped, piped, and called wrongly.
+
+    top_test.py WEIR POLICY OBSERVE.MD [--record]
+
+POLICY is examples/policies/shop.yaml. With --record the screen that OBSERVE.MD shows is printed; without, what the page shows
+is compared with what there is."""
+
+import concurrent.futures
+import contextlib
+import fcntl
+import itertools
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../serve"))
+sys.dont_write_bytecode = True
+
+from daemon import TIMEOUT_S, daemon, run  # noqa: E402
+from resp_client import Client  # noqa: E402
+
+WEIR, POLICY, PAGE = sys.argv[1:4]
+ENTER, LEAVE = "\033[?1049h", "\033[?1049l"
+NAMES = ["everyone", "per-client", "orders-writes", "signup-canary"]
+LAST = "q quit  s sort  / filter  p pause  +- every 1.00 s  ? help"
+
+
+def environment(**changes):
+    kept = {name: value for name, value in os.environ.items()
+            if name not in ("NO_COLOR", "WEIR_PASSWORD", "LC_ALL", "LC_CTYPE", "TMUX")}
+    return {**kept, "TERM": "xterm-256color", "LANG": "C.UTF-8", **changes}
+
+
+def until(holds, what):
+    """What it returns, once that is true."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while not (found := holds()):
+        assert time.monotonic() < deadline, what() if callable(what) else what
+        time.sleep(0.03)
+    return found
+
+
+def piped(*arguments, **changes):
+    return subprocess.run([WEIR, "top", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=TIMEOUT_S, env=environment(**changes), check=False)
+
+
+# --- a server under load --------------------------------------------------------------------------------------------
+
+class Load:
+    """Clients of which some ask too much, until it is ended."""
+
+    def __init__(self, one):
+        self.one, self.is_over = one, threading.Event()
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        with Client(self.one) as client:
+            for number in itertools.count():
+                if self.is_over.wait(0.05):
+                    break
+                client.pipeline([self.request(20 * number + i) for i in range(20)])
+
+    @staticmethod
+    def request(number):
+        if number % 25 == 0:
+            return "WEIR.CHECK", "api_key", f"k{number % 3}", "method", "POST", "path", "/v1/orders/7", "items", 2
+        if number % 41 == 0:
+            return "WEIR.CHECK", "ip", f"198.51.100.{number % 4}", "path", "/signup"
+        return "WEIR.CHECK", "ip", f"203.0.113.{min(int(1 / (number * 0.6180339887 % 1 + 0.02)), 30)}"
+
+    def end(self):
+        self.is_over.set()
+        self.thread.join()
+
+
+@contextlib.contextmanager
+def serving(policy=POLICY, load=True):
+    with daemon(WEIR, "--keys", "10000", "--workers", "2", *(["--policy", policy] if policy else []), http="127.0.0.1:0") as one:
+        loaded = Load(one) if load else None
+        try:
+            yield one
+        finally:
+            if loaded:
+                loaded.end()
+
+
+# --- a terminal -----------------------------------------------------------------------------------------------------
+
+class Tmux:
+    """weir top in a tmux of its own, in the place of a shell that says something before and after."""
+
+    def __init__(self, folder, where, columns=100, rows=30):
+        self.socket = os.path.join(folder, "tmux")
+        script = f"printf 'before\\n'; '{WEIR}' top --at '{where}'; printf 'after %s\\n' $?; stty -a; exec sleep 1000"
+        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(rows), script)
+
+    def tmux(self, *words):
+        done = subprocess.run(["tmux", "-u", "-S", self.socket, *words], capture_output=True, text=True, timeout=TIMEOUT_S,
+                              env=environment(), check=False)
+        assert done.returncode == 0, (words, done.stderr)
+        return done.stdout
+
+    def screen(self):
+        return self.tmux("capture-pane", "-p")
+
+    def press(self, *keys):
+        self.tmux("send-keys", *keys)
+
+    def until(self, *texts, gone=()):
+        """The first screen that has all of these, and none of those."""
+        last = [""]
+
+        def holds():
+            last[0] = self.screen()
+            return last[0] if all(text in last[0] for text in texts) and not any(text in last[0] for text in gone) else None
+        return until(holds, lambda: (texts, gone, last[0]))
+
+    def rows(self):
+        """The limits, as words."""
+        lines = self.screen().splitlines()
+        first = next(i for i, line in enumerate(lines) if "ALLOWED/s" in line)
+        last = next(i for i, line in enumerate(lines) if ": asks most" in line)
+        return [line[2:].split() for line in lines[first + 1:last] if line.strip()]
+
+    def order(self):
+        return [row[0] for row in self.rows()]
+
+    def close(self):
+        subprocess.run(["tmux", "-S", self.socket, "kill-server"], capture_output=True, timeout=TIMEOUT_S, check=False)
+
+
+@contextlib.contextmanager
+def terminal(where, **size):
+    with tempfile.TemporaryDirectory(prefix="weir-top-") as folder:
+        one = Tmux(folder, where, **size)
+        try:
+            yield one
+        finally:
+            one.close()
+
+
+class Pty:
+    """weir top in a pseudo-terminal, byte by byte."""
+
+    def __init__(self, where, **changes):
+        self.ours, self.theirs = pty.openpty()
+        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self.before = termios.tcgetattr(self.theirs)
+        self.process = subprocess.Popen([WEIR, "top", "--at", where], stdin=self.theirs, stdout=self.theirs,
+                                        stderr=self.theirs, start_new_session=True, env=environment(**changes))
+        self.bytes = b""
+
+    def read_until(self, holds):
+        deadline = time.monotonic() + TIMEOUT_S
+        while not holds(self.bytes.decode(errors="replace")):
+            ready, _, _ = select.select([self.ours], [], [], max(0, deadline - time.monotonic()))
+            assert ready, self.bytes[-2000:]
+            self.bytes += os.read(self.ours, 65536)
+        return self.bytes.decode(errors="replace")
+
+    def is_stopped(self):
+        with open(f"/proc/{self.process.pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] == "T"
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(TIMEOUT_S)
+        os.close(self.ours)
+        os.close(self.theirs)
+
+
+@contextlib.contextmanager
+def pseudo_terminal(where, **changes):
+    one = Pty(where, **changes)
+    try:
+        yield one
+    finally:
+        one.close()
+
+
+# --- tests ----------------------------------------------------------------------------------------------------------
+
+def shown_in(page):
+    """The screen of the page, in its block behind the words that announce it."""
+    with open(page, encoding="utf-8") as file:
+        return re.search(r"<!-- recorded by tests/cli/top_test.py --record -->\n\n```text\n(.*?)```", file.read(), re.DOTALL)[1].splitlines()
+
+
+def shape(line):
+    """Without what differs from time to time."""
+    return re.sub(r"[\d.]+[kM]?", "0", re.sub(r"127\.0\.0\.1:\d+|\d+ (min|h|d) \d+ (s|min|h)|\d+ s", "X", line)).rstrip()
+
+
+def limits_under_load():
+    with serving() as one, terminal(one.address) as top:
+        top.until(*NAMES, "ip=203.0.113.", "denied most, in", "RESP ", "/s on", "policy of 4 limits", LAST)
+        until(lambda: any(float(row[3]) > 1 and row[0] == "everyone" for row in top.rows()), top.screen)
+        top.press("G")
+        top.until("> per-client|", "per-client|plan=gold: asks most")
+        top.press("k")
+        top.press("Up")
+        until(lambda: top.screen().count("> ") == 1 and "> per-client|" not in top.screen(), top.screen)
+        top.press("s")
+        top.until("LIMITv")
+        names = until(lambda: (order := top.order()) == sorted(order) and order, top.screen)
+        top.press("S")
+        top.until("LIMIT^")
+        until(lambda: top.order() == names[::-1], top.screen)
+        top.press("s")
+        top.press("S")
+        top.until("MODEv")
+        # What is typed is looked for in names, as it is typed.
+        top.press("/")
+        top.until("/_")
+        top.press("CLI")
+        until(lambda: all("per-client" in name for name in top.order()), top.screen)
+        top.press("x")
+        top.until("no limit has this in its name")
+        top.press("BSpace")
+        top.press("Enter")
+        top.until("/CLI  Esc shows all", "> per-client")
+        top.press("Escape")
+        top.until(*NAMES, LAST)
+        top.press("+")
+        top.until("every 0.50 s")
+        top.press("-", "-")
+        top.until("every 2.00 s")
+        top.press("+")
+        top.press("?")
+        top.until("pause, and go on", gone=["ALLOWED/s"])
+        top.press("?")
+        top.until("ALLOWED/s")
+
+
+def pause():
+    with serving() as one, terminal(one.address) as top, Client(one) as client:
+        top.until("up 2 s")
+        top.press("p")
+        paused = top.until("paused")
+        up = json.loads(client.ask("WEIR.LIVE", 1))["uptime_s"]
+        until(lambda: json.loads(client.ask("WEIR.LIVE", 1))["uptime_s"] >= up + 2, "the server does not get older")
+        assert top.screen() == paused, (paused, top.screen())
+        top.press("Down")  # keys are obeyed all the same
+        until(lambda: top.screen() != paused, paused)
+        top.press("Space")
+        top.until("up ", gone=["paused", re.search(r"up \d+ s", paused)[0] + " "])
+
+
+def sizes():
+    with serving() as one, terminal(one.address) as top:
+        top.until(*NAMES)
+        for columns, rows in ((60, 15), (80, 24), (200, 60)):
+            top.tmux("resize-window", "-x", str(columns), "-y", str(rows))
+            screen = until(lambda: "ip=203" in (screen := top.screen()) and "? help" in screen.splitlines()[-1] and screen, top.screen)
+            assert len(screen.splitlines()) == rows and all(len(line) <= columns for line in screen.splitlines()), screen
+            assert "REJ%" in screen and "LEFT" in screen and ("ALGORITHM" in screen) == (columns == 200), screen
+        top.tmux("resize-window", "-x", "50", "-y", "10")
+        top.until("too small", gone=["ALLOWED/s"])
+        top.tmux("resize-window", "-x", "100", "-y", "30")
+        top.until(*NAMES, "ALGORITHM", gone=["too small"])
+        top.press("q")
+        screen = top.until("before", "after 0", "icanon", " echo", gone=["ALLOWED/s"])
+        assert re.search(r"[^-]icanon", screen) and re.search(r"[^-]echo\b", screen), screen
+
+
+def the_server_is_started_anew():
+    with serving(load=False) as one, terminal(one.address) as top:
+        top.until(*NAMES)
+        assert one.end() == 0
+        top.until("trying again", *NAMES)
+        one.start()
+        top.until(*NAMES, gone=["trying again"])
+    with tempfile.TemporaryDirectory() as folder, terminal(os.path.join(folder, "socket")) as top:
+        top.until("nothing listens at", "weir serve", "trying again", "? help")
+        top.press("q")
+        top.until("after 0")
+
+
+def names_that_a_terminal_would_obey():
+    hostile = [b"\x1b]0;obeyed\x07", b"\x1b[2J\x1b[Hobeyed", b"\xc2\x9b31m", "\u202egnorw".encode(), b"\r\n\x08", b"\xff\xfe",
+               "e\u0301\u0301\u0301".encode(), "ü漢字".encode()]
+    with serving(None, load=False) as one, Client(one) as client, terminal(one.address) as top:
+        for number, key in enumerate(hostile):
+            for _ in range(number + 1):
+                client.ask("WEIR.TAKE", key, "1/hour")
+        shown = ["\\x1b]0;obeyed\\x07", "\\x1b[2J\\x1b[Hobeyed", "\\xc2\\x9b31m", "\\xe2\\x80\\xaegnorw", "\\x0d\\x0a\\x08",
+                 "\\xff\\xfe", "e\\xcc\\x81", "ü漢字"]
+        top.until("(inline)", *shown)
+        assert top.tmux("display-message", "-p", "#{pane_title}").strip() != "obeyed"
+        top.press("/", "Escape", "/", "\x1b[31mx", "Enter", "q")
+    with serving(None, load=False) as one, Client(one) as client, pseudo_terminal(one.address) as top:
+        for key in hostile[:4] * 2:
+            client.ask("WEIR.TAKE", key, "1/hour")
+        top.read_until(lambda text: "]0;obeyed" in text and "31m" in text and "gnorw" in text)
+        assert b"\x1b]" not in top.bytes and b"\xc2\x9b" not in top.bytes and b"\x07" not in top.bytes, top.bytes
+
+
+def the_terminal_is_as_it_was():
+    with serving(load=False) as one:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            with pseudo_terminal(one.address) as top:
+                top.read_until(lambda text: ENTER in text and "? help" in text)
+                assert termios.tcgetattr(top.theirs) != top.before
+                top.process.send_signal(number)
+                text = top.read_until(lambda text: LEAVE in text)
+                assert "\033[?25h" in text[text.rindex("\033[?25l"):], text[-200:]
+                assert top.process.wait(TIMEOUT_S) == -number
+                assert termios.tcgetattr(top.theirs) == top.before, number
+        with pseudo_terminal(one.address) as top:
+            top.read_until(lambda text: "? help" in text)
+            top.process.send_signal(signal.SIGTSTP)
+            top.read_until(lambda text: LEAVE in text)
+            until(top.is_stopped, "it is not stopped")
+            assert termios.tcgetattr(top.theirs) == top.before
+            top.process.send_signal(signal.SIGCONT)
+            top.read_until(lambda text: "? help" in text[text.rindex(LEAVE):] and ENTER in text[text.rindex(LEAVE):])
+            os.write(top.ours, b"q")
+            top.read_until(lambda text: text.count(LEAVE) == 2)
+            assert top.process.wait(TIMEOUT_S) == 0 and termios.tcgetattr(top.theirs) == top.before
+
+
+def few_bytes_and_plain_ones():
+    """Lines that are as they were are not written again; no colour and no character that was not asked for."""
+    with serving(load=False) as one:
+        with pseudo_terminal(one.address, NO_COLOR="1", LANG="C") as top:
+            text = top.read_until(lambda text: all(f"up {second} s" in text for second in range(2, 5)))
+            assert text.count("REJ%") == 1 and text.count("signup-canary") == 1, text
+            assert not re.search(r"\033\[\d[\d;]*m", text.replace("\033[0m", "")) and all(byte < 128 for byte in top.bytes), text
+        with pseudo_terminal(one.address) as top:
+            assert re.search(r"\033\[[127]m", top.read_until(lambda text: "? help" in text))
+
+
+def once():
+    with serving() as one:
+        until(lambda: "ip=203.0.113." in piped("--at", one.address).stdout, "nobody is denied")
+        for arguments, changes in (((), {}), (("--once",), {}), (("--once",), {"LANG": "C"})):
+            done = piped("--server", one.address, *arguments, **changes)
+            assert done.returncode == 0 and not done.stderr and "\033" not in done.stdout, done
+            assert all(name in done.stdout for name in [*NAMES, "ALGORITHM", "token_bucket", "asks most", "ip=203.0.113."]), done.stdout
+            assert done.stdout.isascii() == (changes != {}), done.stdout
+        with pseudo_terminal(one.address, TERM="dumb") as top:
+            assert ENTER not in top.read_until(lambda text: "denied most" in text) and top.process.wait(TIMEOUT_S) == 0
+        live = json.loads(piped("--at", one.path, "--json").stdout)
+        assert live["policy"]["limits"] == 4 and live["seconds"] == 120
+
+
+def called_wrongly():
+    for code, said, words in ((2, "unknown option", ["--all"]), (2, "what?", ["--at"]), (2, "no address", ["--at", "nowhere"]),
+                              (2, "unknown option", ["x"]), (3, "nothing listens", ["--at", "/nowhere/socket", "--once"]),
+                              (2, "", ["--password-file", "/nowhere/file"])):
+        done = piped(*words)
+        assert done.returncode == code and said in done.stderr and not done.stdout, (words, done)
+    assert "--once" in piped("--help").stdout
+    settings = "users:\n  app: {password: app-secret-1, role: decide}\n  ops: {password: ops-secret-1, role: admin}\n"
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "config.yaml"), "w", encoding="utf-8") as file:
+            file.write(settings)
+        with daemon(WEIR, "--keys", "1000", "--config", file.name) as one:
+            assert "NOAUTH" in piped("--at", one.address).stderr
+            done = piped("--at", one.address, "--user", "app", WEIR_PASSWORD="app-secret-1")
+            assert done.returncode == 3 and "NOPERM" in done.stderr, done
+            assert piped("--at", one.address, "--user", "ops", WEIR_PASSWORD="ops-secret-1").returncode == 0
+
+
+def the_page_shows_it():
+    """What docs/observe.md shows is such a screen."""
+    with serving() as one, terminal(one.address, rows=20) as top:
+        screen = top.until(*NAMES, "up 8 s" if RECORDS else "up ", "denied most, in", "ip=203.0.113.1").replace(one.address, "127.0.0.1:6380")
+        lines = [line.rstrip() for line in screen.splitlines()]
+    if RECORDS:
+        return "\n" + "\n".join(lines)
+    page = shown_in(PAGE)
+    assert len(page) == len(lines), (len(page), len(lines))
+    for number in (0, 3, -1):
+        assert shape(page[number]) == shape(lines[number]), (page[number], lines[number])
+    assert {line[2:].split()[0] for line in page[4:] if "token_bucket" in line or "leaky_bucket" in line} >= {"everyone", "per-client", "orders-writes"}
+    return None
+
+
+RECORDS = "--record" in sys.argv[4:]
+TESTS = [limits_under_load, pause, sizes, the_server_is_started_anew, names_that_a_terminal_would_obey, the_terminal_is_as_it_was,
+         few_bytes_and_plain_ones, once, called_wrongly, the_page_shows_it]
+
+if __name__ == "__main__":
+    # Each has a server and a terminal of its own, and mostly waits for the next second.
+    with concurrent.futures.ThreadPoolExecutor(5) as pool:
+        begun = [(test.__name__.replace("_", " "), pool.submit(test).result) for test in (TESTS[-1:] if RECORDS else TESTS)]
+        sys.exit(run(begun))
