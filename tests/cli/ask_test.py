@@ -149,7 +149,7 @@ def who_does_not_answer_is_told():
                             (b"HTTP/1.1 400 Bad Request\r\n\r\n", "what answers there does not speak RESP: .*"),
                             (b"-NOPROTO \x1b[31m\r\n", r"the server says: NOPROTO \\x1b\[31m"),
                             (b"%1\r\n+a\r\n", "the server closed the connection without an answer"),
-                            (b"$70000\r\n" + b"x" * 70000 + b"\r\n", "what answers there does not speak RESP: .*")):
+                            (b"$270000\r\n" + b"x" * 270000 + b"\r\n", "what answers there does not speak RESP: .*")):
         with stranger(answer) as where:
             expect(3, f"weir ping: {pattern}", "ping", "--at", where)
 
