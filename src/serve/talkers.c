@@ -178,41 +178,25 @@ static void pile_up_locked(struct pile *pile, struct weir__talkers *talkers, enu
 	weir__lock_release(&talkers->lock);
 }
 
-static int by_hash(const void *a_, const void *b_)
-{
-	const struct weir__talker *const a = a_, *const b = b_;
-
-	return (a->hash > b->hash) - (a->hash < b->hash);
-}
-
-/* Of what is certain the most first. */
-static int by_count(const void *a_, const void *b_)
-{
-	const struct weir__talker *const a = a_, *const b = b_;
-	const uint64_t of_a = a->count - a->error, of_b = b->count - b->error;
-
-	if (of_a != of_b)
-		return of_a < of_b ? 1 : -1;
-	if (a->count != b->count)
-		return a->count < b->count ? 1 : -1;
-	return by_hash(a, b);
-}
-
-/* Each key once. */
-static void add_up(struct pile *pile)
+/* Each key once: those that came before are found by hash, in places of which at least half stay free. */
+static void add_up(struct pile *pile, uint32_t *places, size_t n_places)
 {
 	size_t n = 0;
 
-	qsort(pile->of, pile->n, sizeof(pile->of[0]), by_hash);
 	for (size_t i = 0; i < pile->n; i++) {
-		struct weir__talker *const last = n > 0 ? &pile->of[n - 1] : NULL;
+		struct weir__talker *const talker = &pile->of[i];
+		size_t place = talker->hash & (n_places - 1);
 
-		if (last && last->hash == pile->of[i].hash) {
-			last->count += pile->of[i].count;
-			last->error += pile->of[i].error;
-		} else {
-			pile->of[n++] = pile->of[i];
+		while (places[place] != 0 && pile->of[places[place] - 1].hash != talker->hash)
+			place = (place + 1) & (n_places - 1);
+		if (places[place] != 0) {
+			pile->of[places[place] - 1].count += talker->count;
+			pile->of[places[place] - 1].error += talker->error;
+			continue;
 		}
+		if (n < i)
+			pile->of[n] = *talker;
+		places[place] = (uint32_t)++n;
 	}
 	pile->n = n;
 	for (size_t i = 0; i < n; i++) {
@@ -221,25 +205,64 @@ static void add_up(struct pile *pile)
 	}
 }
 
+/* Of what is certain the most first; of those that are alike always the same. */
+static bool is_before(const struct weir__talker *a, const struct weir__talker *b)
+{
+	const uint64_t of_a = a->count - a->error, of_b = b->count - b->error;
+
+	if (of_a != of_b)
+		return of_a > of_b;
+	return a->count != b->count ? a->count > b->count : a->hash < b->hash;
+}
+
+/* Few are chosen of many: each that comes before the last of them is put in its place. Returns how many. */
+static size_t choose(const struct pile *pile, const struct weir__talker **chosen, size_t most)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < pile->n; i++) {
+		const struct weir__talker *const talker = &pile->of[i];
+		size_t place;
+
+		if (n == most && (most == 0 || !is_before(talker, chosen[n - 1])))
+			continue;
+		n += n < most;
+		for (place = n - 1; place > 0 && is_before(talker, chosen[place - 1]); place--)
+			chosen[place] = chosen[place - 1];
+		chosen[place] = talker;
+	}
+	return n;
+}
+
+/* Memory for n keys, and for what it takes to add them up: the places behind the pointers, and these behind the keys. */
+static struct weir__talker *room_for(size_t n, size_t most, size_t n_places)
+{
+	return calloc(1, n * sizeof(struct weir__talker) + most * sizeof(struct weir__talker *) +
+				 n_places * sizeof(uint32_t));
+}
+
 size_t weir__talkers_read(struct weir__talkers *const *talkers, size_t n, enum weir__talkers_kind kind, weir_ns now,
 			  struct weir__talker *ret_talkers, size_t most, weir_ns *ret_since)
 {
 	struct pile pile = { .n = 0 };
-	size_t room = 1;
+	size_t room = 1, n_places = 2, n_chosen;
+	const struct weir__talker **chosen;
 
 	for (size_t i = 0; i < n; i++)
 		room += 2 * (size_t)talkers[i]->most;
-	pile.of = malloc(room * sizeof(pile.of[0]));
+	while (n_places < 2 * room)
+		n_places *= 2;
+	pile.of = room_for(room, most, n_places);
 	*ret_since = pile.of && now >= span_ns ? (now / span_ns - 1) * span_ns : 0;
 	if (pile.of == NULL)
 		return 0;
+	chosen = (const struct weir__talker **)(void *)(pile.of + room);
 	for (size_t i = 0; i < n; i++)
 		pile_up_locked(&pile, talkers[i], kind, now);
-	add_up(&pile);
-	qsort(pile.of, pile.n, sizeof(pile.of[0]), by_count);
-	if (pile.n > most)
-		pile.n = most;
-	memcpy(ret_talkers, pile.of, pile.n * sizeof(pile.of[0]));
+	add_up(&pile, (uint32_t *)(void *)(chosen + most), n_places);
+	n_chosen = choose(&pile, chosen, most);
+	for (size_t i = 0; i < n_chosen; i++)
+		ret_talkers[i] = *chosen[i];
 	free(pile.of);
-	return pile.n;
+	return n_chosen;
 }
