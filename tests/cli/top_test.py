@@ -132,9 +132,11 @@ class Tmux:
     def rows(self):
         """The limits, as words."""
         lines = self.screen().splitlines()
-        first = next(i for i, line in enumerate(lines) if "ALLOWED/s" in line)
-        last = next(i for i, line in enumerate(lines) if ": asks most" in line)
-        return [line[2:].split() for line in lines[first + 1:last] if line.strip()]
+        head = [i for i, line in enumerate(lines) if "ALLOWED/s" in line]
+        last = [i for i, line in enumerate(lines) if ": asks most" in line]
+        if not head or not last:  # half of it is drawn
+            return []
+        return [line[2:].split() for line in lines[head[0] + 1:last[0]] if line.strip()]
 
     def order(self):
         return [row[0] for row in self.rows()]
@@ -228,7 +230,7 @@ def limits_under_load():
         top.press("/")
         top.until("/_")
         top.press("CLI")
-        until(lambda: all("per-client" in name for name in top.order()), top.screen)
+        until(lambda: (order := top.order()) and all("per-client" in name for name in order), top.screen)
         top.press("x")
         top.until("no limit has this in its name")
         top.press("BSpace")
@@ -249,7 +251,7 @@ def limits_under_load():
 
 def pause():
     with serving() as one, terminal(one.address) as top, Client(one) as client:
-        top.until("up 2 s")
+        top.until("up ", "ALLOWED/s")
         top.press("p")
         paused = top.until("paused")
         up = json.loads(client.ask("WEIR.LIVE", 1))["uptime_s"]
@@ -302,7 +304,6 @@ def names_that_a_terminal_would_obey():
                  "\\xff\\xfe", "e\\xcc\\x81", "ü漢字"]
         top.until("(inline)", *shown)
         assert top.tmux("display-message", "-p", "#{pane_title}").strip() != "obeyed"
-        top.press("/", "Escape", "/", "\x1b[31mx", "Enter", "q")
     with serving(None, load=False) as one, Client(one) as client, pseudo_terminal(one.address) as top:
         for key in hostile[:4] * 2:
             client.ask("WEIR.TAKE", key, "1/hour")
@@ -338,7 +339,7 @@ def few_bytes_and_plain_ones():
     """Lines that are as they were are not written again; no colour and no character that was not asked for."""
     with serving(load=False) as one:
         with pseudo_terminal(one.address, NO_COLOR="1", LANG="C") as top:
-            text = top.read_until(lambda text: all(f"up {second} s" in text for second in range(2, 5)))
+            text = top.read_until(lambda text: len(set(re.findall(r"up \d+ s", text))) >= 4)
             assert text.count("REJ%") == 1 and text.count("signup-canary") == 1, text
             assert not re.search(r"\033\[\d[\d;]*m", text.replace("\033[0m", "")) and all(byte < 128 for byte in top.bytes), text
         with pseudo_terminal(one.address) as top:
