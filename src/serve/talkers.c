@@ -36,7 +36,7 @@ size_t weir__talkers_size(uint32_t most)
 {
 	const size_t each = most * (sizeof(struct weir__talker) + 2 * sizeof(uint64_t));
 
-	return sizeof(struct weir__talkers) + 2 * WEIR__TALKERS_KINDS * each;
+	return sizeof(struct weir__talkers) + (size_t)2 * WEIR__TALKERS_KINDS * each;
 }
 
 struct weir__talkers *weir__talkers_new(uint32_t most)
