@@ -11,6 +11,16 @@ import sys
 WIDTH = 24
 
 
+def write(file, name, content):
+    """Defines NAME and NAME_length in a C file that is open."""
+    file.write(f"extern const char {name}[];\nextern const unsigned long {name}_length;\n")
+    file.write(f"const unsigned long {name}_length = {len(content)};\nconst char {name}[] = {{\n")
+    for at in range(0, len(content), WIDTH):
+        row = content[at:at + WIDTH]
+        file.write("\t" + " ".join(f"{byte - 256 if byte > 127 else byte}," for byte in row) + "\n")
+    file.write("};\n")
+
+
 def main(source, out, name):
     with open(source, "rb") as file:
         content = file.read()
@@ -18,12 +28,7 @@ def main(source, out, name):
         content = json.dumps(json.loads(content), separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
     with open(out, "w", encoding="ascii") as file:
         file.write(f"/* {out.rsplit('/', 1)[-1]}: made by embed.py. */\n")
-        file.write(f"extern const char {name}[];\nextern const unsigned long {name}_length;\n")
-        file.write(f"const unsigned long {name}_length = {len(content)};\nconst char {name}[] = {{\n")
-        for at in range(0, len(content), WIDTH):
-            row = content[at:at + WIDTH]
-            file.write("\t" + " ".join(f"{byte - 256 if byte > 127 else byte}," for byte in row) + "\n")
-        file.write("};\n")
+        write(file, name, content)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,8 @@ weir__run_route weir__http_get_limits, weir__http_get_limit, weir__http_put_limi
 weir__run_route weir__http_throttle, weir__http_envoy;
 /* http_policy.c */
 weir__run_route weir__http_get_policy, weir__http_put_policy, weir__http_validate_policy;
+/* http_page.c */
+weir__run_route weir__http_page;
 /* http_metrics.c */
 weir__run_route weir__http_metrics;
 /* http_live.c */

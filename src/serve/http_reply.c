@@ -13,6 +13,7 @@ static const struct row {
 } rows[] = {
 	{ 200, "OK" },
 	{ 204, "No Content" },
+	{ 304, "Not Modified" },
 	{ 400, "Bad Request" },
 	{ 401, "Unauthorized" },
 	{ 403, "Forbidden" },
@@ -226,6 +227,7 @@ _Static_assert((int)WEIR__REPLY_HEAD_ROOM >= (int)WEIR__REPLY_HEADERS_SIZE + 60 
 
 void weir__reply_end(struct weir__http_reply *reply, unsigned status, const char *type)
 {
+	const bool has_body = status != 204 && status != 304;
 	char *to = reply->bytes;
 
 	if (reply->is_full) {
@@ -236,7 +238,7 @@ void weir__reply_end(struct weir__http_reply *reply, unsigned status, const char
 	}
 	to = put_status(to, status);
 	to = weir__put(to, reply->date->text, reply->date->length);
-	if (status != 204) {
+	if (has_body) {
 		to = WEIR__PUT(to, "Content-Type: ");
 		to = weir__put(to, type, strlen(type));
 		to = WEIR__PUT(to, "\r\nContent-Length: ");
@@ -249,7 +251,7 @@ void weir__reply_end(struct weir__http_reply *reply, unsigned status, const char
 		to = WEIR__PUT(to, "Connection: keep-alive\r\n");
 	to = weir__put(to, reply->headers, reply->headers_length);
 	to = WEIR__PUT(to, "\r\n");
-	if (!reply->is_without_body && status != 204) {
+	if (has_body && !reply->is_without_body) {
 		memmove(to, reply->bytes + WEIR__REPLY_HEAD_ROOM, reply->body_length);
 		to += reply->body_length;
 	}

@@ -102,6 +102,7 @@ const char *weir__reply_words(unsigned status);
 
 #define WEIR__TYPE_JSON "application/json"
 #define WEIR__TYPE_PROBLEM "application/problem+json"
+#define WEIR__TYPE_HTML "text/html; charset=utf-8"
 #define WEIR__TYPE_TEXT "text/plain; charset=utf-8"
 
 #endif

@@ -43,6 +43,7 @@ const struct weir__route weir__routes[] = {
 	{ HTTP_GET, "/health", weir__http_health, WEIR__ROUTE_OPEN, 0, "200 and OK, as throttlecrab" },
 	{ HTTP_POST, "/json", weir__http_envoy, 0, 0, "as Envoy's ratelimit, by a policy of that form" },
 	{ HTTP_GET, "/healthcheck", weir__http_health, WEIR__ROUTE_OPEN, 0, "200 and OK, as Envoy's ratelimit" },
+	{ HTTP_GET, "/", weir__http_page, WEIR__ROUTE_OPEN, 256 * 1024, "the [live page](observe.md#the-page), for a browser" },
 	{ HTTP_GET, "/openapi.json", weir__http_openapi, WEIR__ROUTE_OPEN, 256 * 1024,
 	  "all of this as OpenAPI 3.1 describes it" },
 	{ HTTP_GET, "/v1/authorize", weir__http_authorize, WEIR__ROUTE_ANY, 0,

@@ -149,6 +149,10 @@ static void judge(const struct weir__http_reply *reply, size_t most, bool is_our
 	memcpy(head, reply->bytes, head_length);
 	head[head_length] = '\0';
 	require(sscanf(head, "HTTP/1.1 %3u ", &status) == 1 && strlen(head) == head_length, "no status, or a NUL");
+	if (status == 304) {
+		require(reply->length == head_length, "there is a body for who has it already");
+		return;
+	}
 	type = header_of(head, "\r\nContent-Type: ");
 	length = header_of(head, "\r\nContent-Length: ");
 	problem = header_of(head, "\r\nWeir-Problem: ");

@@ -50,6 +50,10 @@ static void heads_tell_of_bodies(void)
 
 	weir__reply_end(begin(SIZE), 204, WEIR__TYPE_JSON);
 	check_answer("HTTP/1.1 204 No Content\r\n" DATE "\r\n");
+
+	weir__reply_add_text(begin(SIZE), "what the client has already");
+	weir__reply_end(&reply, 304, WEIR__TYPE_HTML);
+	check_answer("HTTP/1.1 304 Not Modified\r\n" DATE "\r\n");
 }
 
 static void problems_drop_what_was_written(void)

@@ -1,0 +1,109 @@
+// chart.js: what was allowed, delayed and rejected, a step for each second, one upon the other: the height is all that came.
+"use strict";
+
+// From the back to the front: each is drawn from the bottom, so that of the one behind it the rest is seen. What was delayed
+// was allowed.
+const LAYERS = [
+	{ kind: "rejected", height: (allowed, rejected) => allowed + rejected },
+	{ kind: "delayed", height: allowed => allowed },
+	{ kind: "allowed", height: (allowed, _, delayed) => allowed - delayed },
+];
+
+/** A colour of page.css as a canvas takes it, whichever theme is on. */
+function colourOf(name) {
+	const probe = make("span", { hidden: true });
+	probe.style.color = `var(--${name})`;
+	document.body.append(probe);
+	const colour = getComputedStyle(probe).color;
+	probe.remove();
+	return colour;
+}
+
+function layered(times, series) {
+	const heights = LAYERS.map(({ height }) => times.map((_, i) => series.allowed[i] === null ? null :
+		height(series.allowed[i], series.rejected[i], series.delayed[i])));
+	return [times, ...heights];
+}
+
+const layerOptions = () => LAYERS.map(({ kind }) => ({
+	fill: colourOf(kind), width: 0, points: { show: false },
+	paths: uPlot.paths.stepped({ align: 1 }),
+}));
+
+const scales = {
+	x: { time: true, range: (_, min, max) => [min, max + 1] },
+	y: { range: (_, min, max) => [0, Math.max(max ?? 0, 1) * 1.05] },
+};
+
+/** A chart of the size of a row, without axes. */
+class Spark {
+	#chart;
+
+	constructor(place) {
+		const { clientWidth: width, clientHeight: height } = place;
+		this.#chart = new uPlot({ width, height, scales, pxAlign: false, padding: [1, 0, 1, 0], legend: { show: false },
+			cursor: { show: false }, axes: [{ show: false }, { show: false }], series: [{}, ...layerOptions()] }, null, place);
+	}
+
+	draw(times, series) {
+		this.#chart.setData(layered(times, series));
+	}
+
+	end() {
+		this.#chart.destroy();
+	}
+}
+
+/** A chart with axes, as wide as its place. `onCursor(index or null)` tells which second is pointed at. */
+class Chart {
+	#chart = null;
+	#place;
+	#onCursor;
+	#data = null;
+	#height = 180;
+
+	constructor(place, onCursor) {
+		this.#place = place;
+		this.#onCursor = onCursor;
+		new ResizeObserver(() => this.#resize()).observe(place);
+	}
+
+	draw(times, series) {
+		this.#data = layered(times, series);
+		if (this.#chart)
+			this.#chart.setData(this.#data);
+		else
+			this.restyle();
+	}
+
+	/** With the colours of the theme. */
+	restyle() {
+		this.#chart?.destroy();
+		this.#chart = null;
+		if (this.#data && this.#place.clientWidth > 0)
+			this.#chart = new uPlot(this.#options(), this.#data, this.#place);
+	}
+
+	#resize() {
+		if (this.#chart === null)
+			this.restyle();
+		else if (this.#place.clientWidth > 0)
+			this.#chart.setSize({ width: this.#place.clientWidth, height: this.#height });
+	}
+
+	#options() {
+		const axis = { stroke: colourOf("muted"), font: "11px system-ui, sans-serif", grid: { stroke: colourOf("line"), width: 1 },
+			ticks: { show: false } };
+		return {
+			width: this.#place.clientWidth, height: this.#height, scales, padding: [8, 24, 0, 0], legend: { show: false },
+			cursor: { drag: { x: false, y: false }, points: { show: false }, y: false },
+			axes: [
+				{ ...axis, size: 26, space: 76, values: (_, splits) => splits.map(formatTime) },
+				{ ...axis, size: 48, space: 32, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5,
+					1e6, 2e6, 5e6, 1e7, 1e8, 1e9], values: (_, splits) => splits.map(value => shorts.format(value)) },
+			],
+			series: [{}, ...layerOptions()],
+			hooks: { setCursor: [chart => this.#onCursor(chart.cursor.idx ?? null)] },
+		};
+	}
+}

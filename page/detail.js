@@ -1,0 +1,102 @@
+// detail.js: the limit that was chosen: its chart, what it is, and who asks it most.
+"use strict";
+
+const LEGEND = [["allowed", ""], ["delayed", "Of those that were allowed"], ["rejected", ""]];
+
+class Detail {
+	#chart = new Chart(byId("chart"), at => this.#point(at));
+	#values = {};
+	#when = make("span", { className: "when" });
+	#series = null;
+	#times = null;
+	#pointed = null; // a second of the chart
+	#onKey;
+
+	/** `onKey(attributes)` is told when a key is chosen. */
+	constructor(onKey) {
+		this.#onKey = onKey;
+		byId("legend").append(...LEGEND.map(([kind, title]) => {
+			this.#values[kind] = make("b");
+			return make("li", { className: kind, title }, make("i", { "aria-hidden": "true" }), `${kind} `, this.#values[kind]);
+		}), make("li", {}, this.#when));
+	}
+
+	show(limit, past) {
+		this.#series = past.of(limit.name);
+		this.#times = past.times();
+		setText(byId("detail-title"), plain(limit.name));
+		byId("detail-mode").hidden = limit.mode === "enforce";
+		setText(byId("detail-mode"), limit.mode);
+		setText(byId("detail-text"), [plain(limit.limit), limit.algorithm.replaceAll("_", " "),
+			limit.key ? `a key is ${plain(limit.key)}` : "one for all requests"].join(" · "));
+		this.#chart.draw(this.#times, this.#series);
+		this.#legend();
+		this.#describe();
+		this.#facts(limit);
+	}
+
+	restyle() {
+		this.#chart.restyle();
+	}
+
+	#point(at) {
+		this.#pointed = at;
+		if (this.#series)
+			this.#legend();
+	}
+
+	/** The second that is pointed at, or the last one. */
+	#legend() {
+		const at = this.#pointed ?? SECONDS - 1;
+		for (const kind of KINDS) {
+			const value = this.#series[kind][at];
+			setText(this.#values[kind], value === null ? "–" : formatCount(value));
+		}
+		setText(this.#when, `at ${formatTime(this.#times[at])}`);
+	}
+
+	#describe() {
+		const sums = KINDS.map(kind => `${formatCount(sumOf(this.#series[kind], SECONDS))} ${kind}`);
+		byId("chart").setAttribute("aria-label", `Decisions of the last two minutes, second by second: ${sums.join(", ")}`);
+	}
+
+	#facts(limit) {
+		const rows = [["allowed", limit.allowed_total], ["rejected", limit.rejected_total], ["delayed", limit.delayed_total]];
+		setChildren(byId("detail-facts"), rows.map(([name, n]) =>
+			make("div", {}, make("dt", {}, `${name} in all`), make("dd", {}, formatCount(n)))));
+	}
+
+	/** The keys of a limit, as it is told alone. */
+	showKeys(limit) {
+		const top = limit.top;
+		for (const [id, entries] of [["busy", top?.busy ?? []], ["denied", top?.denied ?? []]]) {
+			if (byId(id).matches(":hover, :has(:focus-visible)") && byId(id).dataset.limit === limit.name)
+				continue; // a key must not move away from under a pointer
+			byId(id).dataset.limit = limit.name;
+			setChildren(byId(id), entries.length ? entries.map(entry => this.#key(limit, entry)) : [make("li", { className: "none" }, "none")]);
+		}
+		const isRough = [...top?.busy ?? [], ...top?.denied ?? []].some(entry => entry.error > 0);
+		setText(byId("top-note"), top ? `Since ${formatTime(top.since)}.${isRough ? " ≤ 40 −3 is 37 to 40." : ""}` : "");
+	}
+
+	#key(limit, entry) {
+		const attributes = attributesOf(limit, entry.key);
+		const name = make("bdi", {}, plain(entry.key) || "(all requests)");
+		const key = attributes ? make("button", { type: "button", className: "key", title: "Why is it refused?" }, name) : make("span", { className: "key" }, name);
+		key.addEventListener("click", () => attributes && this.#onKey(attributes));
+		return make("li", {}, key, make("span", { className: "count" },
+			entry.error > 0 ? `≤ ${formatCount(entry.count)} −${formatCount(entry.error)}` : formatCount(entry.count)));
+	}
+}
+
+/** The attributes of requests with this key, if it is made of one; else null: where one value ends is not told. */
+function attributesOf(limit, key) {
+	const names = namesOf(limit.key);
+	if (names.length !== 1 || key.includes("\\x"))
+		return null;
+	const value = key.startsWith(`${names[0]}=`) ? key.slice(names[0].length + 1) : key;
+	return [[names[0], names[0] === "ip" ? value.replace(/\/\d+$/, "") : value]];
+}
+
+/** The names of attributes in the key of a limit. */
+const namesOf = key => String(key ?? "").split(/[\s,]+/).map(part => part.replace(/\/.*$/, "")).filter(part => /^[\w.-]+$/.test(part));

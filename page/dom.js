@@ -1,0 +1,48 @@
+// dom.js: elements. Text always becomes a text node: what a server or a client named can never be markup. (The page's
+// Content-Security-Policy requires trusted types and has none, so that innerHTML would throw.)
+"use strict";
+
+const byId = id => document.getElementById(id);
+
+/** An element with properties and children; a child that is a string becomes text. */
+function make(tag, properties = {}, ...children) {
+	const element = document.createElement(tag);
+	for (const [name, value] of Object.entries(properties)) {
+		if (name in element)
+			element[name] = value;
+		else
+			element.setAttribute(name, value);
+	}
+	element.append(...children);
+	return element;
+}
+
+/** Sets text if it is another one: a node that stays as it is costs no layout, and keeps what a reader has selected. */
+function setText(element, text) {
+	if (element.textContent !== text)
+		element.textContent = text;
+}
+
+// What would not be seen, or would change how the rest is read: controls, line separators, marks of direction.
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+/** A name from elsewhere, with what cannot be seen written out. */
+function plain(text) {
+	return String(text).replace(UNSEEN, character => "\\u" + character.charCodeAt(0).toString(16).padStart(4, "0"));
+}
+
+/** Makes the children of `parent` these, in this order, and moves only what is not in its place. */
+function setChildren(parent, children) {
+	let at = parent.firstChild;
+	for (const child of children) {
+		if (child === at)
+			at = at.nextSibling;
+		else
+			parent.insertBefore(child, at);
+	}
+	while (at) {
+		const next = at.nextSibling;
+		at.remove();
+		at = next;
+	}
+}

@@ -1,0 +1,177 @@
+// page.js: the page as a whole: what is asked for, what is shown, and what is said when that cannot be.
+"use strict";
+
+const KEYS = 10; // of each list of the limit that is chosen
+const NARROW = matchMedia("(max-width: 1239px)");
+
+const past = new Past();
+const summary = new Summary();
+const inspector = new Inspector(askForToken);
+const detail = new Detail(attributes => inspector.inspect(attributes));
+const table = new LimitTable(choose);
+const watch = new Watch(past, { onDocument: show, onRefused: askForToken, onAway: sayAway });
+
+let live = null; // the last document
+let chosen = null; // name of a limit
+
+// --- what is shown ---------------------------------------------------------------------------------------------------
+
+/** Limits that come with requests are one row, which says nothing if there are none and a policy has others. */
+const isWorthARow = (limit, policy) => policy === null || limit.name !== "(inline)" || limit.allowed_total + limit.rejected_total > 0;
+
+function show(told) {
+	live = { ...told, limits: told.limits.filter(limit => isWorthARow(limit, told.policy)) };
+	past.add(live);
+	say("live");
+	sayTrouble(null);
+	document.title = `${plain(live.service)} – Weir`;
+	setText(byId("service"), plain(live.service));
+	setText(byId("version"), plain(live.version));
+	setText(byId("uptime"), `up ${formatAge(live.uptime_s)}`);
+	byId("forget-token").hidden = token.get() === null;
+	summary.show(live, past);
+	table.show(live, past);
+	inspector.suggest(live.limits);
+	showEmpty();
+	if (!live.limits.some(limit => limit.name === chosen))
+		table.choose(chosen = table.first());
+	showChosen();
+}
+
+function showChosen() {
+	const limit = live.limits.find(limit => limit.name === chosen);
+	if (!limit)
+		return;
+	detail.show(limit, past);
+	showKeys(limit.name);
+}
+
+/** Keys are asked for by themselves, of one limit: those of all would be most of the document. */
+async function showKeys(name) {
+	const alone = await ask(`v1/live?seconds=1&keys=${KEYS}&limit=${encodeURIComponent(name)}`).catch(() => null);
+	if (alone && name === chosen) // what keeps the server from answering is told by the watch
+		detail.showKeys(alone.limits[0]);
+}
+
+function choose(name) {
+	chosen = name;
+	table.choose(name);
+	showChosen();
+	if (NARROW.matches)
+		byId("detail").scrollIntoView();
+}
+
+/** What to do when there is nothing to see. */
+function showEmpty() {
+	const isQuiet = live.limits.every(limit => limit.allowed_total + limit.rejected_total === 0);
+	const place = byId("limits-empty");
+	place.hidden = !isQuiet && live.latency !== null;
+	if (place.hidden)
+		return;
+	const here = new URL("v1", location.href);
+	const command = live.policy ? `curl '${here}/check?ip=203.0.113.7'` :
+		`curl ${here}/take -H 'Content-Type: application/json' -d '{"limit": "10/min", "key": "me"}'`;
+	setChildren(place, live.latency === null ?
+		[make("p", {}, "This server does not look at its decisions: start it with "), make("code", {}, "--observe on"), make("p", {}, " for rates, latencies and keys.")] :
+		[make("p", {}, "No decisions yet. To see one:"), make("code", {}, command)]);
+}
+
+// --- what is said ----------------------------------------------------------------------------------------------------
+
+function say(state, text = state) {
+	document.body.dataset.state = state;
+	setText(byId("state"), text);
+}
+
+/** Across the page, with something to do about it; null: all is well. */
+function sayTrouble(text, button, run) {
+	const place = byId("trouble");
+	place.hidden = text === null;
+	if (text === null)
+		return;
+	setText(place.querySelector("p"), text);
+	setText(place.querySelector("button"), button);
+	place.querySelector("button").onclick = run;
+}
+
+function sayAway(detail) {
+	say("away");
+	sayTrouble(detail ? `The server cannot tell: ${plain(detail)}` :
+		`The server does not answer${live ? `; what is shown is of ${formatTime(live.at)}` : ""}. It is asked again and again.`,
+	"Ask now", () => pause(false));
+}
+
+function askForToken(refusal) {
+	const dialog = byId("token-dialog");
+	const isWrong = token.get() !== null;
+	say("refused", "no token");
+	sayTrouble("The server wants to know who asks.", "Give a token", () => askForToken(refusal));
+	setText(byId("token-fault"), !isWrong ? "" : refusal.status === 403 ?
+		"The user of this token does not have the role admin." : "The server does not know this token.");
+	watch.stop();
+	if (!dialog.open)
+		dialog.showModal();
+	byId("token").select();
+}
+
+byId("token-dialog").querySelector("form").addEventListener("submit", event => {
+	event.preventDefault();
+	token.set(byId("token").value.trim());
+	byId("token").value = "";
+	byId("token-dialog").close();
+	say("connecting");
+	pause(false);
+});
+byId("token-cancel").addEventListener("click", () => byId("token-dialog").close());
+byId("forget-token").addEventListener("click", () => {
+	token.forget();
+	location.reload();
+});
+
+// --- what can be set -------------------------------------------------------------------------------------------------
+
+function pause(isPaused) {
+	byId("pause").ariaPressed = String(isPaused);
+	setText(byId("pause"), isPaused ? "Go on" : "Pause");
+	if (isPaused) {
+		watch.stop();
+		say("paused", live ? `paused at ${formatTime(live.at)}` : "paused");
+	} else {
+		watch.start();
+	}
+}
+
+byId("pause").addEventListener("click", () => pause(byId("pause").ariaPressed !== "true"));
+
+function restyle() {
+	table.restyle();
+	detail.restyle();
+}
+
+/** Kept for the next time, if the browser keeps anything. */
+const theme = {
+	name: "weir-theme",
+	get() {
+		try {
+			return localStorage.getItem(this.name) ?? "";
+		} catch {
+			return "";
+		}
+	},
+	set(value) {
+		document.documentElement.dataset.theme = value;
+		try {
+			localStorage.setItem(this.name, value);
+		} catch {
+			// it lasts as long as the page
+		}
+		restyle();
+	},
+};
+
+byId("theme").value = theme.get();
+theme.set(theme.get());
+byId("theme").addEventListener("change", () => theme.set(byId("theme").value));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", restyle);
+
+watch.start();

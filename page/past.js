@@ -1,0 +1,64 @@
+// past.js: the last two minutes of each limit, second by second. The server is asked only for the seconds that are not
+// here yet; one that nobody could tell is null, which charts show as a gap.
+"use strict";
+
+const SECONDS = 120;
+const KINDS = ["allowed", "rejected", "delayed"];
+const OVERLAP = 3; // seconds that are asked for again, since answers take time
+
+class Past {
+	#newest = null; // second of Unix time that is the last of each series
+	#asked = 0; // when, in ms of this page
+	#limits = new Map();
+
+	/** How many seconds are to be asked for. */
+	missing() {
+		if (this.#newest === null)
+			return SECONDS;
+		return Math.min(SECONDS, Math.ceil((performance.now() - this.#asked) / 1000) + OVERLAP);
+	}
+
+	/** Puts in what a live document tells. */
+	add(live) {
+		const newest = Math.floor(live.at) - 1;
+		const isSetBack = this.#newest !== null && newest < this.#newest; // the server's clock
+		const before = isSetBack ? new Map() : this.#limits;
+		const turned = isSetBack ? 0 : Math.min(SECONDS, newest - (this.#newest ?? newest));
+		this.#newest = newest;
+		this.#asked = performance.now();
+		this.#limits = new Map();
+		for (const limit of live.limits) {
+			const series = before.get(limit.name) ?? emptySeries();
+			turn(series, turned);
+			fillIn(series, limit.series, Math.min(live.seconds, Math.ceil(live.uptime_s)));
+			this.#limits.set(limit.name, series);
+		}
+	}
+
+	/** The seconds that series are of, the oldest first. */
+	times() {
+		return Array.from({ length: SECONDS }, (_, i) => this.#newest - SECONDS + 1 + i);
+	}
+
+	/** { allowed, rejected, delayed } of a limit, SECONDS numbers each. */
+	of(name) {
+		return this.#limits.get(name) ?? emptySeries();
+	}
+}
+
+const emptySeries = () => Object.fromEntries(KINDS.map(kind => [kind, new Array(SECONDS).fill(null)]));
+
+function turn(series, n) {
+	for (const kind of KINDS)
+		series[kind].copyWithin(0, n).fill(null, SECONDS - n);
+}
+
+/** The last `seconds` of each. A limit without series was not asked in that time. */
+function fillIn(series, told, seconds) {
+	for (const kind of KINDS)
+		for (let back = 1; back <= seconds; back++)
+			series[kind][SECONDS - back] = told ? told[kind].at(-back) ?? null : 0;
+}
+
+/** The sum of the last seconds of a series. */
+const sumOf = (values, seconds) => values.slice(-seconds).reduce((sum, value) => sum + (value ?? 0), 0);
