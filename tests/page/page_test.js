@@ -1,0 +1,411 @@
+// page_test.js: the live page, in a real Chromium, against a real server.
+//
+//     node page_test.js WEIR FOLDER
+//
+// FOLDER keeps playwright-core for the next time. No request may leave for elsewhere, and nothing may be wrong on the console,
+// in any of the tests.
+"use strict";
+
+const assert = require("node:assert/strict");
+const crypto = require("node:crypto");
+const zlib = require("node:zlib");
+const { launch, fetchPlaywright } = require("./browser.js");
+const { Server, sleep, until } = require("./server.js");
+
+const [WEIR, FOLDER] = process.argv.slice(2);
+
+const POLICY = `
+limits:
+  - {name: everyone, limit: 50000/s}
+  - {name: per-client, key: [ip], limit: 5/hour}
+  - {name: brief, key: [api_key], limit: 1/3s}
+  - {name: per-path, key: [user, path], limit: 100/s}
+  - {name: canary, key: [ip], limit: 2/hour sliding_log, mode: shadow}
+`;
+
+async function withServer(policy, settings, run) {
+	const server = new Server(WEIR, policy, settings);
+	try {
+		await server.start();
+		return await run(server);
+	} finally {
+		await server.close();
+	}
+}
+
+let browser;
+
+/** A tab of its own. `mayFail`: answers that are no success, or none, are what the test is about. */
+async function withPage(server, options, run) {
+	const { mayFail = false, ...settings } = options;
+	const context = await browser.newContext({ viewport: { width: 1360, height: 860 }, ...settings });
+	const page = await context.newPage(), faults = [], urls = [];
+	await context.route(url => url.origin !== server.origin, route => {
+		faults.push(`asks ${route.request().url()}`);
+		return route.abort();
+	});
+	page.on("request", request => urls.push(request.url()));
+	page.on("pageerror", fault => faults.push(fault.stack));
+	page.on("console", message => {
+		if (["error", "warning"].includes(message.type()) && !(mayFail && message.text().startsWith("Failed to load resource")))
+			faults.push(message.text());
+	});
+	try {
+		await page.goto(server.origin);
+		const told = await run(page, urls);
+		assert.deepEqual(faults, []);
+		return told;
+	} finally {
+		await context.close();
+	}
+}
+
+const isLive = page => page.waitForSelector("[data-state=live]");
+const row = (page, name) => page.locator("#limits tbody tr", { has: page.getByRole("button", { name, exact: true }) });
+
+// --- by plain HTTP ---------------------------------------------------------------------------------------------------
+
+async function itIsServedWell() {
+	await withServer(POLICY, "", async server => {
+		const { status, headers, body } = await server.request("/");
+		const html = body.toString(), policy = headers["content-security-policy"];
+		assert.equal(status, 200);
+		assert.equal(headers["content-type"], "text/html; charset=utf-8");
+		assert.equal(headers["x-content-type-options"], "nosniff");
+		assert.equal(headers["referrer-policy"], "no-referrer");
+		assert.equal(headers["cache-control"], "no-cache");
+		assert.match(policy, /^default-src 'none';/);
+		assert.doesNotMatch(policy, /unsafe|\*|https?:/);
+		const scripts = [...html.matchAll(/<(script|style)>([^]*?)<\/\1>/g)];
+		assert.equal(scripts.length, 3);
+		for (const [, , text] of scripts)
+			assert.ok(policy.includes(`'sha256-${crypto.createHash("sha256").update(text).digest("base64")}'`));
+		assert.doesNotMatch(html, /\ssrc=|<link rel="stylesheet"|@import/);
+		assert.match(html, /The MIT License[^]*Leon Sorokin/);
+
+		const head = await server.request("/", { method: "HEAD" });
+		assert.deepEqual([head.status, head.body.length, head.headers["content-length"]], [200, 0, String(body.length)]);
+		assert.equal((await server.request("/", { method: "POST" })).status, 405);
+	});
+}
+
+async function itIsSentOnce() {
+	await withServer(POLICY, "", async server => {
+		const ask = headers => server.request("/", { headers });
+		const plain = await ask({}), small = await ask({ "Accept-Encoding": "br, GZIP;q=0.5" });
+		const tags = [plain, small].map(answer => answer.headers.etag);
+		assert.equal(small.headers["content-encoding"], "gzip");
+		assert.equal(small.headers.vary, "Accept-Encoding");
+		assert.deepEqual(zlib.gunzipSync(small.body), plain.body);
+		assert.notEqual(tags[0], tags[1]);
+		for (const accepted of ["gzip;q=0", "gzip; q=0.000", "gzip;a=b;q=0", "br", "*", "xgzip", "gzipx", ""])
+			assert.equal((await ask({ "Accept-Encoding": accepted })).headers["content-encoding"], undefined, accepted);
+		for (const accepted of ["gzip", "deflate, gzip", "gzip ; q=1", "gzip;q=0.1"])
+			assert.equal((await ask({ "Accept-Encoding": accepted })).headers["content-encoding"], "gzip", accepted);
+
+		for (const known of [tags[0], `W/${tags[0]}`, `"a", ${tags[0]}`, `"a",${tags[0]} , "b"`, "*"]) {
+			const { status, headers, body } = await ask({ "If-None-Match": known });
+			assert.deepEqual([status, body.length, headers.etag], [304, 0, tags[0]], known);
+			assert.equal(headers["content-length"], undefined);
+		}
+		for (const known of [tags[1], '"a"', tags[0].slice(1, -1), tags[0].slice(0, -1), "W/", ","])
+			assert.equal((await ask({ "If-None-Match": known })).status, 200, known);
+		assert.equal((await ask({ "If-None-Match": tags[1], "Accept-Encoding": "gzip" })).status, 304);
+	});
+}
+
+// --- in the browser --------------------------------------------------------------------------------------------------
+
+/** Asks until it is told to stop: many clients, of which some are denied. */
+function load(server) {
+	let isOn = true;
+	const run = async () => {
+		for (let i = 0; isOn; i++)
+			await server.check({ ip: `203.0.113.${i % 40}`, user: `user-${i % 7}`, path: "/" });
+	};
+	const done = run();
+	return () => {
+		isOn = false;
+		return done;
+	};
+}
+
+async function numbersAreThoseOfTheServer() {
+	return withServer(POLICY, "", server => withPage(server, {}, async page => {
+		const stop = load(server);
+		try {
+			await until("rejections are shown", async () => await row(page, "per-client").locator("td.rejected:not(.nought)").count());
+		} finally {
+			await stop();
+		}
+		await row(page, "per-client").getByRole("button").click();
+		// All that was decided has been told once a second has passed without a decision.
+		const total = async () => (await server.json("/v1/live?limit=per-client")).limits[0].allowed_total;
+		await until("the last second is shown", async () => (await page.locator("#detail-facts dd").first().textContent()) ===
+			(await total()).toLocaleString("en") && await row(page, "per-client").locator("td.rejected.nought").count() > 0);
+		const shown = await page.evaluate(() => ({ times: past.times(), series: past.of("per-client") }));
+		const live = await server.json("/v1/live?seconds=120&limit=per-client");
+		const newest = Math.floor(live.at) - 1;
+		let n = 0;
+		for (const kind of ["allowed", "rejected", "delayed"])
+			shown.times.forEach((second, i) => {
+				const told = live.limits[0].series[kind].at(-1 - (newest - second));
+				if (shown.series[kind][i] !== null && second > newest - 120)
+					assert.equal(shown.series[kind][i], told, `${kind} at ${second}`);
+				n += shown.series[kind][i] ?? 0;
+			});
+		assert.ok(n > 40, n);
+		assert.ok(await paintedIn(page, "#chart canvas", "rejected") > 0);
+		assert.ok(await paintedIn(page, "#limits .chosen canvas", "rejected") > 0);
+		const latency = await page.locator("#latency tr").nth(1).locator("td").last().textContent();
+		assert.ok(Number(latency.replaceAll(",", "")) > 0, latency);
+		assert.equal(await page.locator("#busy li").count(), 10);
+		return `${n} decisions`;
+	}));
+}
+
+/** How many pixels of a canvas have a colour of the page, or nearly: at edges they are see-through, and rounded. */
+function paintedIn(page, selector, colour) {
+	return page.evaluate(([selector, colour]) => {
+		const canvas = document.querySelector(selector), [r, g, b] = colourOf(colour).match(/\d+/g).map(Number);
+		const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+		let n = 0;
+		for (let i = 0; i < data.length; i += 4)
+			n += data[i + 3] > 64 && Math.max(Math.abs(data[i] - r), Math.abs(data[i + 1] - g), Math.abs(data[i + 2] - b)) < 8;
+		return n;
+	}, [selector, colour]);
+}
+
+async function aRefusalIsExplained() {
+	await withServer(POLICY, "", server => withPage(server, {}, async page => {
+		for (let i = 0; i < 8; i++)
+			await server.check({ ip: "203.0.113.9" });
+		await row(page, "per-client").getByRole("button").click();
+		await page.locator("#denied").getByRole("button", { name: "203.0.113.9" }).click();
+		const verdict = page.locator(".verdict");
+		await verdict.getByText("Refused by per-client.").waitFor();
+		assert.deepEqual(await page.locator(".attribute input").evaluateAll(inputs => inputs.map(input => input.value)), ["ip", "203.0.113.9"]);
+		assert.match(await verdict.textContent(), /It may come back in (11|12) min \d+ s\.$/);
+		const findings = await page.locator(".findings li").allTextContents();
+		assert.equal(findings.length, 3);
+		assert.match(findings[0], /^per-client5\/hour · ip=203\.0\.113\.90 of 5 left\. Refuses\. Lets it in again in 1[12] min \d+ s, at [\d:]+\.$/);
+		assert.match(findings[2], /^canary.*0 of 2 left\. Would refuse, but only watches\./);
+		const before = await verdict.textContent();
+		await until("it counts down", async () => await verdict.textContent() !== before);
+		const [first, second] = [before, await verdict.textContent()].map(text => text.match(/(\d+) min (\d+) s/)).map(([, minutes, seconds]) => 60 * minutes + +seconds);
+		assert.ok(second < first, `${first} ${second}`);
+		assert.equal((await server.check({ ip: "203.0.113.9" })).remaining, 0);
+
+		// When it may come back, that is said without being asked.
+		await server.check({ api_key: "k" });
+		await page.locator(".attribute input").first().fill("api_key");
+		await page.locator(".attribute input").last().fill("k");
+		await page.keyboard.press("Enter");
+		await verdict.getByText("Refused by brief.").waitFor();
+		await verdict.getByText("Such a request would be let through now.").waitFor();
+	}));
+}
+
+async function aTokenIsAskedFor() {
+	const settings = "users:\n  ann: {role: admin, token: the-token-of-ann-0123456789}\n  bob: {role: decide, token: the-token-of-bob-0123456789}\n";
+	await withServer(POLICY, settings, server => withPage(server, { mayFail: true }, async (page, urls) => {
+		const give = async token => {
+			await page.getByLabel("Token", { exact: true }).fill(token);
+			await page.getByRole("button", { name: "Use it" }).click();
+		};
+		await page.getByRole("dialog").waitFor();
+		assert.equal(await page.locator("#token-fault").textContent(), "");
+		await give("a-wrong-token");
+		await page.getByText("The server does not know this token.").waitFor();
+		await give("the-token-of-bob-0123456789");
+		await page.getByText("The user of this token does not have the role admin.").waitFor();
+		await page.keyboard.press("Escape");
+		await page.getByRole("button", { name: "Give a token" }).click();
+		await give("the-token-of-ann-0123456789");
+		await isLive(page);
+		await page.locator("#trouble").waitFor({ state: "hidden" });
+		await page.locator(".attribute input").first().fill("cost");
+		await page.locator(".attribute input").last().fill("much");
+		await page.getByRole("button", { name: "Look" }).click();
+		await page.locator(".verdict.fault", { hasText: "cost" }).waitFor(); // what the server says of it
+		await page.reload();
+		await isLive(page); // it is kept for this tab
+		assert.ok(urls.every(url => !url.includes("token-of")));
+		assert.equal(await page.evaluate(() => localStorage.length + document.cookie.length), 1); // the theme
+		await page.getByRole("button", { name: "Forget token" }).click();
+		await page.getByRole("dialog").waitFor();
+	}));
+}
+
+async function aRestartIsSurvived() {
+	await withServer(POLICY, "", server => withPage(server, { mayFail: true }, async page => {
+		await server.check({ ip: "203.0.113.9" });
+		await isLive(page);
+		await page.evaluate(() => window.isSamePage = true);
+		await server.end();
+		await page.getByText("The server does not answer").waitFor();
+		await page.waitForSelector("[data-state=away]");
+		await server.start();
+		await page.getByRole("button", { name: "Ask now" }).click();
+		await isLive(page);
+		await server.check({ ip: "203.0.113.10" });
+		await row(page, "per-client").getByRole("button").click();
+		await page.locator("#busy").getByText("203.0.113.10").waitFor();
+		assert.equal(await page.locator("#trouble").isVisible(), false);
+		assert.ok(await page.evaluate(() => window.isSamePage));
+	}));
+}
+
+async function namesAreText() {
+	const hostile = '<img src=x onerror="window.isHacked = true">';
+	const policy = `domain: shop\ndescriptors:\n  - key: user\n    value: ${JSON.stringify(hostile)}\n    rate_limit: {unit: hour, requests_per_unit: 1}\n` +
+		"  - key: client\n    rate_limit: {unit: hour, requests_per_unit: 1}\n";
+	await withServer(policy, "service: \"<b>a</b> \\u202edneired\"\n", server => withPage(server, {}, async page => {
+		const values = [hostile, "line\nline", "\u202egnp.exe", "</script><script>window.isHacked = true</script>", "é ש"];
+		const entries = [{ key: "user", value: hostile }, ...values.flatMap(value => [1, 2].map(() => ({ key: "client", value })))];
+		for (const entry of entries)
+			await server.request("/json", { method: "POST", body: JSON.stringify({ domain: "shop", descriptors: [{ entries: [entry] }] }) });
+		await page.locator("#limits tbody tr", { hasText: "<img src=x" }).waitFor();
+		await page.locator("#limits tbody tr", { hasText: "client" }).getByRole("button").click();
+		await page.locator("#denied li", { hasText: "<img src=x" }).waitFor();
+		await page.locator("#denied li", { hasText: "</script>" }).waitFor();
+		const text = await page.evaluate(() => document.body.innerText);
+		assert.ok(text.includes("é ש"), text);
+		assert.doesNotMatch(text, /[\u202a-\u202e]/);
+		assert.match(await page.locator("#service").textContent(), /^<b>a<\/b> \\u202edneired$/);
+		assert.equal(await page.locator("img, b > b, #service b").count(), 0);
+		assert.equal(await page.evaluate(() => window.isHacked), undefined);
+	}));
+}
+
+async function limitsAreFoundAndSorted() {
+	const policy = "limits:\n" + Array.from({ length: 150 }, (_, i) => `  - {name: limit-${i}, key: [user], match: {path: /${i}}, limit: ${i + 1}/min}\n`).join("");
+	await withServer(policy, "", server => withPage(server, {}, async page => {
+		const names = () => page.locator("#limits tbody button").allTextContents();
+		await page.getByText("No decisions yet.").waitFor();
+		assert.match(await page.locator("#limits-empty code").textContent(), /^curl 'http:\/\/127\.0\.0\.1:\d+\/v1\/check\?ip=/);
+		for (let i = 0; i < 20; i++)
+			await server.check({ user: "ann", path: i < 15 ? "/3" : "/140" });
+		await until("the busiest are first", async () => (await names()).slice(0, 2).join() === "limit-3,limit-140");
+		assert.equal((await names()).length, 150);
+		assert.ok(await page.locator("#limits canvas").count() < 60); // what is seen
+		assert.equal(await page.locator("#limits-empty").isVisible(), false);
+		assert.equal(await row(page, "limit-3").locator("td.share").textContent(), "73 %");
+
+		await page.getByRole("columnheader", { name: "Limit" }).getByRole("button").click();
+		assert.equal((await names())[1], "limit-1");
+		assert.equal(await page.locator("th[aria-sort=ascending]").textContent(), "Limit");
+		await page.getByRole("searchbox").fill("LIMIT-14");
+		assert.deepEqual(await names(), ["limit-14", ...Array.from({ length: 10 }, (_, i) => `limit-14${i}`)]);
+		await page.getByRole("searchbox").fill("nothing");
+		await page.getByText("No limit has this").waitFor();
+		await page.getByRole("searchbox").fill("limit-140");
+
+		// By the keyboard.
+		await page.getByRole("button", { name: "limit-140" }).focus();
+		await page.keyboard.press("Enter");
+		assert.equal(await page.locator("#detail-title").textContent(), "limit-140");
+		assert.equal(await page.locator("[aria-pressed=true].name").textContent(), "limit-140");
+
+		await page.getByRole("button", { name: "Pause" }).click();
+		const before = await page.evaluate(() => past.times().at(-1));
+		assert.match(await page.locator("#state").textContent(), /^paused at [\d:]+$/);
+		await server.check({ user: "ann", path: "/140" });
+		await until("two seconds have passed", async () => (await server.json("/v1/live")).at > before + 3);
+		assert.equal(await page.evaluate(() => past.times().at(-1)), before);
+		await page.getByRole("button", { name: "Go on" }).click();
+		await page.locator("#detail-facts dd").first().getByText("6", { exact: true }).waitFor();
+	}));
+}
+
+/** Text whose contrast with what is behind it is less than 4.5, as [text, ratio]. */
+function faintTexts(page) {
+	return page.evaluate(() => {
+		const numbers = colour => colour.match(/[\d.]+/g).map(Number);
+		const luminance = colour => numbers(colour).slice(0, 3).map(part => part / 255)
+			.map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+			.reduce((sum, part, i) => sum + part * [0.2126, 0.7152, 0.0722][i], 0);
+		const groundOf = element => {
+			const colour = getComputedStyle(element).backgroundColor;
+			return numbers(colour)[3] === 0 ? groundOf(element.parentElement) : colour;
+		};
+		const found = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+		while (walker.nextNode()) {
+			const element = walker.currentNode.parentElement, text = walker.currentNode.data.trim();
+			if (!text || !element.checkVisibility() || element.closest("script, option"))
+				continue;
+			const [light, dark] = [getComputedStyle(element).color, groundOf(element)].map(luminance).sort((a, b) => b - a);
+			const ratio = (light + 0.05) / (dark + 0.05);
+			if (ratio < 4.5)
+				found.push([text, ratio]);
+		}
+		return found;
+	});
+}
+
+async function itFitsAPhoneByDayAndNight() {
+	await withServer(POLICY, "", async server => {
+		for (let i = 0; i < 8; i++)
+			await server.check({ ip: "203.0.113.9", user: "a-user-with-a-name-that-is-longer-than-a-phone-is-wide".repeat(2), path: "/" });
+		const grounds = [];
+		for (const [colorScheme, width] of [["light", 320], ["dark", 800], ["light", 1240]])
+			await withPage(server, { colorScheme, viewport: { width, height: 640 }, reducedMotion: "reduce" }, async page => {
+				await isLive(page);
+				await row(page, "per-path").getByRole("button").click();
+				await page.locator("#busy li", { hasText: "a-user" }).waitFor();
+				await row(page, "per-client").getByRole("button").click();
+				await page.locator("#denied").getByRole("button", { name: "203.0.113.9" }).click();
+				await page.getByText("Refused by per-client.").waitFor();
+				for (const selector of ["html", ".scroll"])
+					assert.ok(await page.locator(selector).evaluate(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth), `${selector} at ${width}`);
+				assert.deepEqual(await faintTexts(page), [], colorScheme);
+				const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+				grounds.push(await ground());
+				await page.getByLabel("Theme").selectOption(colorScheme === "light" ? "dark" : "light");
+				assert.notEqual(await ground(), grounds.at(-1));
+				assert.deepEqual(await faintTexts(page), [], `the other than ${colorScheme}`);
+			});
+		assert.equal(new Set(grounds).size, 2);
+	});
+}
+
+async function whatIsNotKnownIsSaid() {
+	await withServer(POLICY, "observe: off\n", server => withPage(server, {}, async page => {
+		await server.check({ ip: "203.0.113.9" });
+		await page.getByText("This server does not look at its decisions").waitFor();
+		await row(page, "per-client").getByRole("button").click();
+		await page.locator("#detail-facts dd").first().getByText("1", { exact: true }).waitFor(); // totals are counted all the same
+		assert.deepEqual(await page.locator("#latency td").allTextContents(), Array(4).fill(["–", "–", "–", "0"]).flat());
+	}));
+}
+
+const TESTS = [
+	["it is served well", itIsServedWell],
+	["it is sent once, and small", itIsSentOnce],
+	["numbers are those of the server", numbersAreThoseOfTheServer],
+	["a refusal is explained, and counts down", aRefusalIsExplained],
+	["a token is asked for", aTokenIsAskedFor],
+	["a restart is survived", aRestartIsSurvived],
+	["names are text", namesAreText],
+	["limits are found and sorted", limitsAreFoundAndSorted],
+	["what is not known is said", whatIsNotKnownIsSaid],
+	["it fits a phone, by day and night", itFitsAPhoneByDayAndNight],
+];
+
+async function main() {
+	let failed = 0;
+	browser = await launch(fetchPlaywright(FOLDER));
+	for (const [name, test] of TESTS) {
+		try {
+			const told = await test();
+			console.log(`ok    ${name}${told ? `: ${told}` : ""}`);
+		} catch (fault) {
+			failed++;
+			console.log(`FAIL  ${name}: ${fault.stack}`);
+		}
+	}
+	await browser.close();
+	process.exitCode = failed > 0 ? 1 : 0;
+}
+
+main();

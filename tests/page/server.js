@@ -1,0 +1,114 @@
+// server.js: a weir serve for a test of the page, that can be ended and started again at the same port, and clients that ask it.
+"use strict";
+
+const { spawn } = require("node:child_process");
+const { once } = require("node:events");
+const fs = require("node:fs");
+const http = require("node:http");
+const os = require("node:os");
+const path = require("node:path");
+const readline = require("node:readline");
+
+const TIMEOUT_MS = 30_000;
+
+const sleep = ms => new Promise(resolve => setTimeout(resolve, ms));
+
+/** Waits until `holds` returns something true, and returns that. */
+async function until(what, holds) {
+	for (const end = Date.now() + TIMEOUT_MS; Date.now() < end; await sleep(20)) {
+		const found = await holds();
+		if (found)
+			return found;
+	}
+	throw new Error(`this did not come to be in ${TIMEOUT_MS / 1000} s: ${what}`);
+}
+
+const running = new Set(); // ended with this program, whatever becomes of the test
+
+process.once("exit", () => running.forEach(one => one.kill()));
+
+class Server {
+	#program;
+	#folder = fs.mkdtempSync(path.join(os.tmpdir(), "weir-page-"));
+	#process = null;
+	#said = "";
+	#agent = new http.Agent({ keepAlive: true, maxSockets: 4 });
+	address = "127.0.0.1:0";
+
+	/** Settings are lines of YAML; a policy is a text, too. */
+	constructor(program, policy, settings = "") {
+		this.#program = program;
+		fs.writeFileSync(path.join(this.#folder, "policy.yaml"), policy);
+		fs.writeFileSync(path.join(this.#folder, "weir.yaml"), settings, { mode: 0o600 });
+	}
+
+	get origin() {
+		return `http://${this.address}`;
+	}
+
+	/** While nobody listens at its port somebody else may have it for a moment: so it is tried again. */
+	async start() {
+		await until("weir serve starts", () => this.#try());
+	}
+
+	async #try() {
+		this.#process = spawn(this.#program, ["serve", "--config", path.join(this.#folder, "weir.yaml"), "--policy",
+			path.join(this.#folder, "policy.yaml"), "--listen", path.join(this.#folder, "socket"), "--http", this.address, "--workers", "1",
+			"--keys", "100000"], { stdio: ["ignore", "pipe", "pipe"] });
+		running.add(this.#process);
+		this.#process.stderr.on("data", data => this.#said += data);
+		for await (const line of readline.createInterface({ input: this.#process.stdout })) {
+			const found = /^weir serve: HTTP at (\S+)$/.exec(line);
+			if (found) {
+				this.address = found[1];
+				this.#process.stdout.resume();
+				return true;
+			}
+		}
+		await sleep(200);
+		return false;
+	}
+
+	/** Ends it, which must go well. */
+	async end() {
+		const ended = once(this.#process, "exit");
+		this.#process.kill("SIGTERM");
+		const [code] = await ended;
+		running.delete(this.#process);
+		this.#process = null;
+		if (code !== 0)
+			throw new Error(`weir serve has ended with ${code}: ${this.#said}`);
+	}
+
+	async close() {
+		this.#agent.destroy();
+		if (this.#process)
+			await this.end();
+		fs.rmSync(this.#folder, { recursive: true });
+	}
+
+	/** { status, headers, body } */
+	request(target, { method = "GET", headers = {}, body } = {}) {
+		return new Promise((resolve, reject) => {
+			const request = http.request(this.origin + target, { method, headers, agent: this.#agent, timeout: TIMEOUT_MS }, answer => {
+				const pieces = [];
+				answer.on("data", piece => pieces.push(piece));
+				answer.on("end", () => resolve({ status: answer.statusCode, headers: answer.headers, body: Buffer.concat(pieces) }));
+				answer.on("error", reject);
+			});
+			request.on("error", reject);
+			request.end(body);
+		});
+	}
+
+	async json(target, options) {
+		return JSON.parse((await this.request(target, options)).body);
+	}
+
+	/** A decision by the policy. */
+	check(attributes) {
+		return this.json(`/v1/check?${new URLSearchParams(attributes)}`);
+	}
+}
+
+module.exports = { Server, TIMEOUT_MS, sleep, until };
