@@ -271,25 +271,29 @@ static inline void begin_second(struct weir__sight *sight, uint32_t second)
 	sight->until_talker = 1;
 }
 
-/* A share of the whole. Nothing is decided by it: so it may be rounded. */
-static inline uint64_t fill_of(const struct weir_verdict *verdict)
-{
-	return verdict->limit == 0 ? 0 :
-				     (uint64_t)((double)verdict->remaining / (double)verdict->limit * WEIR__FILL_ONE);
-}
-
 /* What a run of claims on the same limit came to. */
 struct sum {
 	uint32_t limit;
 	uint32_t decided, rejected, delayed;
+	uint64_t left,
+		of; /* what remains of those that are not in `fill` yet, and the most that there can be of each */
 	uint64_t fill, delay_ns;
 };
 
-static void add_sum(struct weir__sight *sight, const struct sum *sum, uint32_t second)
+/* Shares of the whole. Nothing is decided by them: so they may be rounded. */
+static inline void fold(struct sum *sum)
+{
+	if (sum->of > 0)
+		sum->fill += (uint64_t)((double)sum->left / (double)sum->of * WEIR__FILL_ONE);
+	sum->left = 0;
+}
+
+static void add_sum(struct weir__sight *sight, struct sum *sum, uint32_t second)
 {
 	struct weir__limit_sight *const of = limit_of(sight, sum->limit, second);
 	struct weir__second *at;
 
+	fold(sum);
 	sight->decided += sum->decided;
 	if (of == NULL)
 		return;
@@ -308,9 +312,17 @@ static void add_sum(struct weir__sight *sight, const struct sum *sum, uint32_t s
 
 static inline void add_claim(struct sum *sum, const struct weir_verdict *verdict, bool is_allowed)
 {
+	uint64_t left;
+
 	sum->decided++;
 	sum->rejected += !is_allowed;
-	sum->fill += fill_of(verdict);
+	/* Of one limit, as long as it is not changed, the whole is the same: so one division does for all. */
+	if (verdict->limit != sum->of || __builtin_add_overflow(sum->left, verdict->remaining, &left)) {
+		fold(sum);
+		sum->of = verdict->limit;
+		left = verdict->remaining;
+	}
+	sum->left = left;
 	if (is_allowed && verdict->delay > 0) {
 		sum->delayed++;
 		sum->delay_ns += verdict->delay;

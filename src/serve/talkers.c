@@ -7,12 +7,16 @@
 #include "os/lock.h"
 #include "store/hash.h"
 
-/* Counts lie side by side, as do hashes: a key is found, and the smallest count too, by looking at all of them. */
+/* Keys are found by chains of those whose hashes end alike. Counts lie side by side, and only grow: so whoever looks for the
+ * smallest goes on where it was last found, and looks at all only when none is as small any more. */
 struct summary {
-	uint32_t n;
-	uint64_t span; /* which one since 1970 */
+	uint32_t n, buckets;
+	uint64_t span;  /* which one since 1970 */
+	uint64_t least; /* no count is below it */
+	uint32_t at;    /* where to look for one that is it */
 	uint64_t *hashes, *counts;
 	struct weir__talker *talkers; /* their keys and errors */
+	uint16_t *first, *next;       /* of a bucket, and behind a key: number + 1, or 0 */
 };
 
 struct weir__talkers {
@@ -24,19 +28,45 @@ struct weir__talkers {
 
 static const uint64_t span_ns = WEIR__TALKERS_SPAN_S * UINT64_C(1000000000);
 
+/* A power of two: a key has half a bucket at most. */
+static uint32_t buckets_for(uint32_t most)
+{
+	uint32_t buckets = 4;
+
+	while (buckets < 2 * most)
+		buckets *= 2;
+	return buckets;
+}
+
+/* In words of 8 bytes, so that another one may follow. */
+static size_t links_size(uint32_t most)
+{
+	return (((size_t)buckets_for(most) + most) * sizeof(uint16_t) + 7) / 8 * 8;
+}
+
 static char *lay_out(struct summary *summary, uint32_t most, char *room)
 {
+	summary->buckets = buckets_for(most);
 	summary->talkers = (struct weir__talker *)(void *)room;
 	summary->hashes = (uint64_t *)(void *)(room + most * sizeof(struct weir__talker));
 	summary->counts = summary->hashes + most;
-	return (char *)(summary->counts + most);
+	summary->first = (uint16_t *)(void *)(summary->counts + most);
+	summary->next = summary->first + summary->buckets;
+	return (char *)summary->first + links_size(most);
 }
 
 size_t weir__talkers_size(uint32_t most)
 {
-	const size_t each = most * (sizeof(struct weir__talker) + 2 * sizeof(uint64_t));
+	const size_t each = most * (sizeof(struct weir__talker) + 2 * sizeof(uint64_t)) + links_size(most);
 
 	return sizeof(struct weir__talkers) + (size_t)2 * WEIR__TALKERS_KINDS * each;
+}
+
+static void empty(struct summary *summary)
+{
+	summary->n = summary->at = 0;
+	summary->least = 0;
+	memset(summary->first, 0, summary->buckets * sizeof(summary->first[0]));
 }
 
 struct weir__talkers *weir__talkers_new(uint32_t most)
@@ -61,8 +91,10 @@ void weir__talkers_free(struct weir__talkers *talkers)
 void weir__talkers_clear(struct weir__talkers *talkers)
 {
 	weir__lock_acquire(&talkers->lock);
-	for (int kind = 0; kind < WEIR__TALKERS_KINDS; kind++)
-		talkers->now[kind].n = talkers->before[kind].n = 0;
+	for (int kind = 0; kind < WEIR__TALKERS_KINDS; kind++) {
+		empty(&talkers->now[kind]);
+		empty(&talkers->before[kind]);
+	}
 	weir__lock_release(&talkers->lock);
 }
 
@@ -79,29 +111,67 @@ static void turn(struct summary *now, struct summary *before, weir_ns at)
 	*before = *now;
 	*now = free_one;
 	if (before->span + 1 != span)
-		before->n = 0;
+		empty(before);
 	before->span = span - 1;
 	now->span = span;
-	now->n = 0;
+	empty(now);
 }
 
+static uint16_t *bucket_of(const struct summary *summary, uint64_t hash)
+{
+	return &summary->first[hash & (summary->buckets - 1)];
+}
+
+/* Where it is; n: nowhere. */
 static uint32_t find(const struct summary *summary, uint64_t hash)
 {
-	uint32_t i = 0;
+	uint32_t link = *bucket_of(summary, hash);
 
-	while (i < summary->n && summary->hashes[i] != hash)
-		i++;
-	return i;
+	while (link != 0 && summary->hashes[link - 1] != hash)
+		link = summary->next[link - 1];
+	return link != 0 ? link - 1 : summary->n;
 }
 
-static uint32_t smallest(const struct summary *summary)
+static uint64_t least_of(const struct summary *summary)
 {
-	uint32_t least = 0;
+	uint64_t least = summary->counts[0];
 
 	for (uint32_t i = 1; i < summary->n; i++)
-		if (summary->counts[i] < summary->counts[least])
-			least = i;
+		least = summary->counts[i] < least ? summary->counts[i] : least;
 	return least;
+}
+
+/* One of those that have the smallest count. */
+static uint32_t smallest(struct summary *summary)
+{
+	for (;;) {
+		for (uint32_t tries = 0; tries < summary->n; tries++) {
+			const uint32_t at = summary->at;
+
+			summary->at = at + 1 < summary->n ? at + 1 : 0;
+			if (summary->counts[at] <= summary->least)
+				return at;
+		}
+		summary->least = least_of(summary);
+	}
+}
+
+static void link_key(struct summary *summary, uint32_t place, uint64_t hash)
+{
+	uint16_t *const bucket = bucket_of(summary, hash);
+
+	summary->hashes[place] = hash;
+	summary->next[place] = *bucket;
+	*bucket = (uint16_t)(place + 1);
+}
+
+static void unlink_key(struct summary *summary, uint32_t place)
+{
+	uint16_t *link = bucket_of(summary, summary->hashes[place]);
+
+	while (*link != place + 1)
+		link = &summary->next[*link - 1];
+	*link = summary->next[place];
 }
 
 static void add(struct summary *summary, uint32_t most, const struct weir__talker *key, size_t kept, uint64_t weight)
@@ -112,9 +182,11 @@ static void add(struct summary *summary, uint32_t most, const struct weir__talke
 		const bool is_full = summary->n == most;
 
 		place = is_full ? smallest(summary) : summary->n++;
-		if (!is_full)
+		if (is_full)
+			unlink_key(summary, place);
+		else
 			summary->counts[place] = 0;
-		summary->hashes[place] = key->hash;
+		link_key(summary, place, key->hash);
 		summary->talkers[place].error = summary->counts[place];
 		summary->talkers[place].key_length = key->key_length;
 		memcpy(summary->talkers[place].key, key->key, kept);
@@ -125,8 +197,8 @@ static void add(struct summary *summary, uint32_t most, const struct weir__talke
 void weir__talkers_add(struct weir__talkers *talkers, const void *key, size_t length, uint64_t weight, bool is_denied,
 		       weir_ns now)
 {
-	static const struct weir__hash_secret open = { 0,
-						       0 }; /* who finds two keys of a hash mixes up a list of names */
+	/* Who finds two keys of one hash mixes up a list of names. */
+	static const struct weir__hash_secret open = { 0, 0 };
 	const size_t kept = length < WEIR__TALKER_KEY_SIZE ? length : WEIR__TALKER_KEY_SIZE;
 	struct weir__talker talker;
 
@@ -154,7 +226,7 @@ struct pile {
  * key may have been counted where it is missing, is the sum of these and of `unseen`. Differences may wrap; sums do not. */
 static void pile_up(struct pile *pile, const struct summary *summary, uint32_t most)
 {
-	const uint64_t unseen = summary->n == most ? summary->counts[smallest(summary)] : 0;
+	const uint64_t unseen = summary->n == most ? least_of(summary) : 0;
 
 	for (uint32_t i = 0; i < summary->n; i++) {
 		struct weir__talker *const talker = &pile->of[pile->n++];
