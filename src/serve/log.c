@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/utf8.h"
+#include "core/utf8.h"
 
 #define PREFIX "weir serve: "
 
@@ -69,11 +69,9 @@ static void add_word(struct weir__log_line *line, const char *word)
 	add(line, word, strlen(word));
 }
 
-/* What a terminal obeys, or what changes the order in which it shows the rest. */
-static bool is_unseen(uint32_t character)
+static bool is_hidden(uint32_t character)
 {
-	return weir__utf8_is_control(character) || (character >= 0x200e && character <= 0x200f) ||
-	       (character >= 0x2028 && character <= 0x202e) || (character >= 0x2066 && character <= 0x2069);
+	return weir__utf8_is_control(character) || weir__utf8_is_unseen(character);
 }
 
 static void add_bytes_escaped(struct weir__log_line *line, const unsigned char *bytes, size_t n)
@@ -96,9 +94,9 @@ static void add_escaped(struct weir__log_line *line, const void *bytes_, size_t 
 	for (size_t i = 0; i < n && has_room(line, ESCAPED_MOST);) {
 		const struct weir__utf8 next = weir__utf8_first(bytes + i, n - i);
 
-		if (!next.is_character || (is_unseen(next.character) && !line->is_json)) {
+		if (!next.is_character || (is_hidden(next.character) && !line->is_json)) {
 			add_bytes_escaped(line, bytes + i, next.length);
-		} else if (is_unseen(next.character)) {
+		} else if (is_hidden(next.character)) {
 			(void)snprintf(text, sizeof(text), "\\u%04x", next.character & 0xffffu);
 			add(line, text, 6);
 		} else {
