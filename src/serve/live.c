@@ -367,9 +367,9 @@ static uint64_t percentile(const struct weir__spans_sum *sum, uint64_t of_1000)
 		const uint64_t n = sum->counts[place];
 
 		if (n > 0 && before + n >= rank)
-			return high == UINT64_MAX ? low :
-						    low + (high - low) / n * (rank - before) +
-							    (high - low) % n * (rank - before) / n;
+			return high == UINT64_MAX ?
+				       low :
+				       low + (uint64_t)((unsigned __int128)(high - low) * (rank - before) / n);
 		before += n;
 	}
 	return 0;
