@@ -392,12 +392,17 @@ static void audit(const struct server *server, const char *what, uint64_t proces
 	weir__audit_end(&line, server->log, NULL);
 }
 
+/* Told once it is so: whoever reads it may count on it. */
 static void leave(struct server *server)
 {
 	const struct weir__settings *const settings = &server->settings;
 	const bool is_private = server->store == NULL && settings->shared[0] == '\0' && settings->file[0] == '\0';
 	char drain[32];
 
+	server->is_handed = true;
+	server->drain_until = weir__add_saturating(weir_clock_now(), settings->drain_ns);
+	for (uint32_t i = 0; i < server->n_workers; i++)
+		weir__worker_leave(server->workers[i]);
 	weir__settings_write_number(WEIR__SETTING_DURATION, settings->drain_ns, drain, sizeof(drain));
 	weir__log_say(server->log, WEIR__LOG_INFO,
 		      "process %d serves now; this one serves its connections for %s more at most, and ends",
@@ -409,10 +414,6 @@ static void leave(struct server *server)
 		server->store ? "it decides by the same store; holds made here are unknown to it" :
 				"it decides by the same table; holds made here are unknown to it");
 	audit(server, "handed_over", (uint64_t)server->handover.next);
-	server->is_handed = true;
-	server->drain_until = weir__add_saturating(weir_clock_now(), settings->drain_ns);
-	for (uint32_t i = 0; i < server->n_workers; i++)
-		weir__worker_leave(server->workers[i]);
 }
 
 static void look_at_handover(struct server *server)
