@@ -240,10 +240,11 @@ static void read_list(struct weir__settings *settings, const struct weir__settin
 
 static void refuse_unknown(struct weir__settings *settings, const struct weir__node *key)
 {
-	char names[256];
+	enum { NAME_MOST = 32 }; /* of a setting, with what follows it */
+	char names[WEIR__SETTINGS * NAME_MOST] = "";
 	size_t length = 0;
 
-	for (size_t i = 0; i < WEIR__SETTINGS; i++)
+	for (size_t i = 0; i < WEIR__SETTINGS && length < sizeof(names); i++)
 		length += (size_t)snprintf(names + length, sizeof(names) - length, "%s, ", weir__setting_rows[i].name);
 	weir__settings_fault(settings, place_of(key), NULL,
 			     "%.*s: found an unknown setting; use %slimits or attributes", SHOWN, key->text.at, names);

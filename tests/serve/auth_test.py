@@ -303,7 +303,8 @@ def patterns_are_those_of_redis():
     dice = random.Random(SEED)
     names = ["listen", "http", "keys", "arena", "shared", "file", "workers", "connections", "idle", "header_time",
              "ratelimit_headers", "proxies", "authorize_headers", "output", "stall", "drain", "holds", "policy", "policy_copy", "plans", "users",
-             "store", "store_budget", "on_store_failure", "save", "appendonly"]
+             "store", "store_budget", "on_store_failure", "service", "observe", "top_keys", "trace_to", "trace_one_in",
+             "log_format", "log_rejections", "log_rejections_limit", "save", "appendonly"]
     with redis("") as theirs, weir("") as ours, theirs.connect() as their, ours.connect() as our:
         for name in names:
             expect(their, bulks("SET", name, ""), b"+OK\r\n")
