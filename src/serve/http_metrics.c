@@ -9,10 +9,12 @@
 
 #include "redis/redis_store.h"
 #include "serve/http_call.h"
+#include "serve/log.h"
 #include "serve/policies.h"
 #include "serve/remote.h"
 #include "serve/sight.h"
 #include "serve/tally.h"
+#include "serve/witness.h"
 #include "store/table.h"
 
 /* --- which format ------------------------------------------------------------------------------------------------ */
@@ -181,6 +183,20 @@ static void add_policy(struct weir__http_call *call, struct weir__metrics *metri
 	weir__metrics_one(metrics, WEIR__METRIC_POLICY_LOADED, info.loaded_at / 1000000000);
 }
 
+static void add_log(struct weir__http_call *call, struct weir__metrics *metrics)
+{
+	struct weir__witnesses_info info;
+
+	if (call->commands->witnesses) {
+		weir__witnesses_info(call->commands->witnesses, &info);
+		weir__metrics_one(metrics, WEIR__METRIC_SPANS_SENT, info.spans_sent);
+		weir__metrics_one(metrics, WEIR__METRIC_SPANS_DROPPED, info.spans_dropped);
+		weir__metrics_one(metrics, WEIR__METRIC_REJECTIONS_LEFT_OUT, info.rejections_left_out);
+	}
+	if (call->commands->log)
+		weir__metrics_one(metrics, WEIR__METRIC_LOG_LEFT_OUT, weir__log_left_out(call->commands->log));
+}
+
 static void add_build(struct weir__http_call *call, struct weir__metrics *metrics)
 {
 	const struct weir__settings *const settings = call->commands->settings;
@@ -266,6 +282,7 @@ void weir__http_metrics(struct weir__http_call *call)
 	add_policy(call, &metrics);
 	if (call->commands->holds)
 		weir__metrics_one(&metrics, WEIR__METRIC_HOLDS, weir__holds_n(call->commands->holds));
+	add_log(call, &metrics);
 	add_store(call, &metrics);
 	add_build(call, &metrics);
 	weir__metrics_end(&metrics);

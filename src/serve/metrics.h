@@ -62,6 +62,13 @@
 	X(POLICY_LOADED, "rate_limiter_policy_loaded_timestamp_seconds", GAUGE, "seconds", "", \
 	  "When the policy came into force, in seconds of Unix time.") \
 	X(HOLDS, "rate_limiter_holds", GAUGE, "", "", "Holds that are remembered.") \
+	X(SPANS_SENT, "rate_limiter_spans_sent", COUNTER, "", "", "Spans that the collector of traces has taken.") \
+	X(SPANS_DROPPED, "rate_limiter_spans_dropped", COUNTER, "", "", \
+	  "Spans that were lost, for want of room or since the collector did not take them.") \
+	X(REJECTIONS_LEFT_OUT, "rate_limiter_log_rejections_left_out", COUNTER, "", "", \
+	  "Lines of rejections beyond log_rejections_limit.") \
+	X(LOG_LEFT_OUT, "rate_limiter_log_lines_left_out", COUNTER, "", "", \
+	  "Lines of the log that nobody took in time.") \
 	X(STORE_UP, "rate_limiter_store_up", GAUGE, "", "", "Whether the store decides: 1, or 0.") \
 	X(STORE_BREAKER, "rate_limiter_store_breaker", GAUGE, "", "state", "1 for the state that the breaker is in.") \
 	X(STORE_DECISIONS, "rate_limiter_store_decisions", COUNTER, "", "outcome", \

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "guard/guard.h"
 #include "guard/seam.h"
 #include "os/memory.h"
 #include "serve/limits.h"
@@ -21,6 +22,7 @@ enum { PUT_OFF_MOST = 32 };
 struct weir__witness {
 	_Alignas(64) struct weir__witnesses *all;
 	struct weir__span_ring *ring; /* NULL: nothing is traced */
+	struct weir_guard *guard;     /* of whose limits keys are; NULL: there is none */
 	uint64_t until_sampled;       /* requests, the one that is sampled with them; 0: none is */
 	uint64_t random[2];
 	_Atomic uint64_t left_out; /* lines; written by this worker alone */
@@ -189,6 +191,12 @@ void weir__witnesses_info(const struct weir__witnesses *witnesses, struct weir__
 
 /* --- the request --------------------------------------------------------------------------------------------------- */
 
+void weir__witness_know(struct weir__witness *witness, struct weir_guard *guard)
+{
+	if (witness)
+		witness->guard = guard;
+}
+
 struct weir__asking *weir__witness_asking(struct weir__witness *witness)
 {
 	return witness ? &witness->asking : NULL;
@@ -309,10 +317,17 @@ static void put_span(struct weir__witness *witness, struct weir__span *span)
 
 static void add_key(struct weir__log_line *line, const struct weir__witness *witness, const struct weir_claim *claim)
 {
-	char hash[17];
+	const bool is_of_policy = witness->guard && claim->limit->index != witness->all->counted_as->index;
+	char text[WEIR__KEY_TEXT_SIZE], hash[17];
 
 	if (witness->all->rejections == WEIR__REJECTIONS_KEY && !witness->asking.has_hash) {
-		weir__log_text(line, "key", claim->key, claim->key_length);
+		if (is_of_policy)
+			weir__log_text(line, "key", text,
+				       weir__guard_key_text(witness->guard, weir_table_limit_name(claim->limit),
+							    claim->key, claim->key_length, claim->key_length, text,
+							    sizeof(text)));
+		else
+			weir__log_text(line, "key", claim->key, claim->key_length);
 		return;
 	}
 	(void)snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)hash_of(witness, claim));

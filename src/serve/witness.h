@@ -53,6 +53,9 @@ void weir__witnesses_check(struct weir__settings *settings);
 
 /* --- of the worker ------------------------------------------------------------------------------------------------- */
 
+/* Of whose limits the keys are: it knows what they are made of. NULL: there is no policy. */
+void weir__witness_know(struct weir__witness *witness, struct weir_guard *guard);
+
 /* What is known of the request, until weir__witness_done. NULL: nobody hears, and nothing need be known. */
 struct weir__asking *weir__witness_asking(struct weir__witness *witness);
 void weir__witness_done(struct weir__witness *witness);

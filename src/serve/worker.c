@@ -618,6 +618,8 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	worker->commands.witness = weir__witnesses_of(options->witnesses, options->number);
 	if (worker->commands.sight)
 		worker->commands.sight->witness = worker->commands.witness;
+	if (options->policies)
+		weir__witness_know(worker->commands.witness, weir__policies_guard(options->policies));
 	worker->commands.waiting = weir__waiting_new(options->table, WAITERS_MAX);
 	if (worker->commands.waiting)
 		weir__waiting_show(worker->commands.waiting, worker->commands.sight);

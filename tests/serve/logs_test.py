@@ -147,6 +147,21 @@ def what_is_known_of_a_request():
                 assert "key" not in line and re.fullmatch("[0-9a-f]{16}", line["key_hash"]), line
 
 
+def keys_of_a_policy():
+    """An address in a key is 4 or 16 bytes there, and text in the log."""
+    with tempfile.TemporaryDirectory() as folder:
+        policy = os.path.join(folder, "limits.yaml")
+        with open(policy, "w", encoding="utf-8") as file:
+            file.write("limits:\n  - name: both\n    key: [ip, user]\n    limit: 1/hour\n")
+        with json_server("--policy", policy, "--log_rejections", "key") as server:
+            for ip in ("203.0.113.6", "2001:db8:0:1::6"):
+                assert ask(server, "GET", f"/v1/check?ip={ip}&user=jane") == 200
+                assert ask(server, "GET", f"/v1/check?ip={ip}&user=jane") == 429
+            until(lambda: len(server.lines()) == 2, "a line each")
+            assert [line["key"] for line in server.lines()] == [
+                "ip=203.0.113.6 user=jane", "ip=2001:db8:0:1::/64 user=jane"], server.lines()
+
+
 def rejections_by_redis():
     with redis() as store, json_server("--log_rejections", "key", "--store", store.url, "--store_budget", "10s") as server, \
             Client(server) as client:
@@ -297,7 +312,7 @@ def sentences():
 
 
 TESTS = [("rejections as text", rejections_as_text), ("rejections as JSON", rejections_as_json),
-         ("what is known of a request", what_is_known_of_a_request), ("decided by Redis", rejections_by_redis),
+         ("what is known of a request", what_is_known_of_a_request), ("keys of a policy", keys_of_a_policy), ("decided by Redis", rejections_by_redis),
          ("lines are limited", lines_are_limited), ("nobody reads", nobody_reads), ("who changed what", who_changed_what),
          ("the next server", the_next_server), ("sentences", sentences)]
 
