@@ -1,6 +1,9 @@
 // chart.js: what was allowed, delayed and rejected, a step for each second, one upon the other: the height is all that came.
 "use strict";
 
+// A page that was built where uPlot could not be had has its numbers alone.
+const HAS_CHARTS = typeof uPlot !== "undefined";
+
 // From the back to the front: each is drawn from the bottom, so that of the one behind it the rest is seen. What was delayed
 // was allowed.
 const LAYERS = [
@@ -37,20 +40,21 @@ const scales = {
 
 /** A chart of the size of a row, without axes. */
 class Spark {
-	#chart;
+	#chart = null;
 
 	constructor(place) {
 		const { clientWidth: width, clientHeight: height } = place;
-		this.#chart = new uPlot({ width, height, scales, pxAlign: false, padding: [1, 0, 1, 0], legend: { show: false },
+		if (HAS_CHARTS)
+			this.#chart = new uPlot({ width, height, scales, pxAlign: false, padding: [1, 0, 1, 0], legend: { show: false },
 			cursor: { show: false }, axes: [{ show: false }, { show: false }], series: [{}, ...layerOptions()] }, null, place);
 	}
 
 	draw(times, series) {
-		this.#chart.setData(layered(times, series));
+		this.#chart?.setData(layered(times, series));
 	}
 
 	end() {
-		this.#chart.destroy();
+		this.#chart?.destroy();
 	}
 }
 
@@ -65,7 +69,10 @@ class Chart {
 	constructor(place, onCursor) {
 		this.#place = place;
 		this.#onCursor = onCursor;
-		new ResizeObserver(() => this.#resize()).observe(place);
+		if (HAS_CHARTS)
+			new ResizeObserver(() => this.#resize()).observe(place);
+		else
+			place.textContent = "This server was built without uPlot: there are no charts.";
 	}
 
 	draw(times, series) {
@@ -80,7 +87,7 @@ class Chart {
 	restyle() {
 		this.#chart?.destroy();
 		this.#chart = null;
-		if (this.#data && this.#place.clientWidth > 0)
+		if (HAS_CHARTS && this.#data && this.#place.clientWidth > 0)
 			this.#chart = new uPlot(this.#options(), this.#data, this.#place);
 	}
 

@@ -4,7 +4,7 @@
     bundle_page.py INDEX UPLOT OUT
 
 INDEX is page/index.html, whose scripts and style sheets are put in where it refers to them; a reference that begins with
-uplot/ is to the folder UPLOT, the package as npm has it. OUT defines weir__page, the same as gzip writes it, its
+uplot/ is to the folder UPLOT, the package as npm has it; if that is none, they are left out, and so are charts. OUT defines weir__page, the same as gzip writes it, its
 Content-Security-Policy, which allows these scripts and styles by their hashes and no others, and its ETag."""
 
 import base64
@@ -22,6 +22,7 @@ import embed  # noqa: E402
 # so that "use strict" is what they begin with.
 SCRIPTS = re.compile(r'(?:<script src="uplot/[^"]+"></script>\n)+|(?:<script src="[^"]+"></script>\n)+')
 STYLES = re.compile(r'(?:<link rel="stylesheet" href="[^"]+">\n)+')
+OF_UPLOT = re.compile(r'<(?:script src|link rel="stylesheet" href)="uplot/[^"]+">(?:</script>)?\n')
 FILE = re.compile(r'(?:src|href)="([^"]+)"')
 RULES = ["default-src 'none'", "connect-src 'self'", "img-src data:", "base-uri 'none'", "form-action 'none'",
          "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'"]
@@ -34,13 +35,20 @@ def hash_of(text):
 class Bundle:
     def __init__(self, index, uplot):
         self.folder, self.uplot, self.hashes = index.parent, uplot, {"script": [], "style": []}
-        licence = (uplot / "LICENSE").read_text(encoding="utf-8").strip()
         text = index.read_text(encoding="utf-8")
-        text = text.replace("<!-- licences -->", f"<!--\nCharts by uPlot, https://github.com/leeoniya/uPlot\n\n{licence}\n-->")
-        if licence not in text:
-            sys.exit(f"{index}: there is no <!-- licences -->, where that of uPlot is to be")
+        if uplot is None:
+            text = OF_UPLOT.sub("", text).replace("<!-- licences -->", "")
+        else:
+            text = self.put_licence(text)
         text = STYLES.sub(lambda match: self.put_in("style", match[0]), text)
         self.text = SCRIPTS.sub(lambda match: self.put_in("script", match[0]), text)
+
+    def put_licence(self, text):
+        licence = (self.uplot / "LICENSE").read_text(encoding="utf-8").strip()
+        text = text.replace("<!-- licences -->", f"<!--\nCharts by uPlot, https://github.com/leeoniya/uPlot\n\n{licence}\n-->")
+        if licence not in text:
+            sys.exit("index.html: there is no <!-- licences -->, where that of uPlot is to be")
+        return text
 
     def put_in(self, kind, references):
         content = "\n" + "\n\n".join(self.read(kind, name) for name in FILE.findall(references)) + "\n"
@@ -59,7 +67,7 @@ class Bundle:
 
 
 def main(index, uplot, out):
-    bundle = Bundle(Path(index), Path(uplot))
+    bundle = Bundle(Path(index), None if uplot == "none" else Path(uplot))
     page = bundle.text.encode()
     with open(out, "w", encoding="ascii") as file:
         file.write(f"/* {Path(out).name}: made by bundle_page.py. */\n")

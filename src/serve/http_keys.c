@@ -19,18 +19,6 @@ static const struct weir_table_limit *limit_of(struct weir__http_call *call)
 	return limit;
 }
 
-static void add_number(struct weir__http_reply *reply, const char *name, uint64_t number)
-{
-	weir__reply_add_text(reply, name);
-	weir__reply_add_number(reply, number);
-}
-
-static void add_word(struct weir__http_reply *reply, const char *name, const char *word)
-{
-	weir__reply_add_text(reply, name);
-	weir__reply_add_string(reply, word, strlen(word));
-}
-
 void weir__http_get_key(struct weir__http_call *call)
 {
 	const struct weir__http_slice *const name = &call->parameters[1];
@@ -46,12 +34,12 @@ void weir__http_get_key(struct weir__http_call *call)
 	stated = weir_table_limit_limit(claim.limit);
 	(void)weir_limit_print(&stated, text);
 	weir__reply_add_text(reply, key.is_stored ? "{\"is_stored\":true" : "{\"is_stored\":false");
-	add_number(reply, ",\"whole_at_ns\":", key.whole_at);
-	add_number(reply, ",\"limit\":", key.verdict.limit);
-	add_number(reply, ",\"remaining\":", key.verdict.remaining);
-	add_number(reply, ",\"reset_after_ns\":", key.verdict.reset_after);
-	add_word(reply, ",\"algorithm\":", weir_algorithm_name(stated.algorithm));
-	add_word(reply, ",\"text\":", text);
+	weir__reply_add_member(reply, ",\"whole_at_ns\":", key.whole_at);
+	weir__reply_add_member(reply, ",\"limit\":", key.verdict.limit);
+	weir__reply_add_member(reply, ",\"remaining\":", key.verdict.remaining);
+	weir__reply_add_member(reply, ",\"reset_after_ns\":", key.verdict.reset_after);
+	weir__reply_add_word(reply, ",\"algorithm\":", weir_algorithm_name(stated.algorithm));
+	weir__reply_add_word(reply, ",\"text\":", text);
 	WEIR__REPLY_ADD(reply, "}\n");
 	weir__reply_end(reply, 200, WEIR__TYPE_JSON);
 }

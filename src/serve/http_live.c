@@ -41,31 +41,19 @@ struct views {
 	bool is_allowed;
 };
 
-static void add_word(struct weir__http_reply *reply, const char *name, const char *word)
-{
-	weir__reply_add_text(reply, name);
-	weir__reply_add_string(reply, word, strlen(word));
-}
-
-static void add_number(struct weir__http_reply *reply, const char *name, uint64_t number)
-{
-	weir__reply_add_text(reply, name);
-	weir__reply_add_number(reply, number);
-}
-
 static void add_seconds(struct weir__http_reply *reply, const char *name, weir_ns span)
 {
 	char fraction[16];
 
-	add_number(reply, name, span / 1000000000);
+	weir__reply_add_member(reply, name, span / 1000000000);
 	(void)snprintf(fraction, sizeof(fraction), ".%09u", (unsigned)(span % 1000000000));
 	weir__reply_add_text(reply, fraction);
 }
 
 static void add_verdict(struct weir__http_reply *reply, const struct weir_verdict *verdict)
 {
-	add_number(reply, ",\"capacity\":", verdict->limit);
-	add_number(reply, ",\"remaining\":", verdict->remaining);
+	weir__reply_add_member(reply, ",\"capacity\":", verdict->limit);
+	weir__reply_add_member(reply, ",\"remaining\":", verdict->remaining);
 	weir__reply_add_text(reply, verdict->allowed ? ",\"denied\":false" : ",\"denied\":true");
 	if (verdict->never)
 		WEIR__REPLY_ADD(reply, ",\"retry_after_s\":null");
@@ -87,15 +75,15 @@ static void add_view(void *views_, const struct weir__guard_view *view)
 		(void)weir_limit_print(&limit, text);
 	}
 	weir__reply_add_text(reply, views->n++ ? ",\n" : "");
-	add_word(reply, "{\"name\":", view->name);
-	add_word(reply, ",\"mode\":", weir__asked_mode_word(view->mode));
-	add_word(reply, ",\"limit\":", text);
+	weir__reply_add_word(reply, "{\"name\":", view->name);
+	weir__reply_add_word(reply, ",\"mode\":", weir__asked_mode_word(view->mode));
+	weir__reply_add_word(reply, ",\"limit\":", text);
 	if (view->limit)
-		add_word(reply, ",\"algorithm\":", weir_algorithm_name(limit.algorithm));
+		weir__reply_add_word(reply, ",\"algorithm\":", weir_algorithm_name(limit.algorithm));
 	else
 		WEIR__REPLY_ADD(reply, ",\"algorithm\":null");
-	add_word(reply, ",\"key\":", view->key);
-	add_number(reply, ",\"cost\":", view->cost);
+	weir__reply_add_word(reply, ",\"key\":", view->key);
+	weir__reply_add_member(reply, ",\"cost\":", view->cost);
 	add_verdict(reply, &view->verdict);
 	WEIR__REPLY_ADD(reply, "}");
 	if (view->mode == WEIR_MODE_ENFORCE)

@@ -173,6 +173,18 @@ void weir__reply_add_string(struct weir__http_reply *reply, const char *bytes, s
 		weir__reply_wrote(reply, weir__put_string(to, bytes, n));
 }
 
+void weir__reply_add_member(struct weir__http_reply *reply, const char *name, uint64_t number)
+{
+	weir__reply_add_text(reply, name);
+	weir__reply_add_number(reply, number);
+}
+
+void weir__reply_add_word(struct weir__http_reply *reply, const char *name, const char *word)
+{
+	weir__reply_add_text(reply, name);
+	weir__reply_add_string(reply, word, strlen(word));
+}
+
 /* --- heads ------------------------------------------------------------------------------------------------------ */
 
 char *weir__reply_head_room(struct weir__http_reply *reply, size_t n)

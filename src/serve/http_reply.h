@@ -81,6 +81,10 @@ void weir__reply_add_number(struct weir__http_reply *reply, uint64_t number);
 void weir__reply_add_escaped(struct weir__http_reply *reply, const char *bytes, size_t n);
 void weir__reply_add_string(struct weir__http_reply *reply, const char *bytes, size_t n);
 
+/* A member of an object: `name` is with its quotes, what comes before it, and the colon. */
+void weir__reply_add_member(struct weir__http_reply *reply, const char *name, uint64_t number);
+void weir__reply_add_word(struct weir__http_reply *reply, const char *name, const char *word);
+
 /* A literal, the length of which is known. */
 #define WEIR__REPLY_ADD(reply, literal) weir__reply_add(reply, "" literal, sizeof(literal) - 1)
 

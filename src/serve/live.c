@@ -133,25 +133,13 @@ static void find_all(struct live *live)
 
 /* --- pieces ------------------------------------------------------------------------------------------------------ */
 
-static void add_number(struct weir__http_reply *reply, const char *name, uint64_t number)
-{
-	weir__reply_add_text(reply, name);
-	weir__reply_add_number(reply, number);
-}
-
-static void add_word(struct weir__http_reply *reply, const char *name, const char *word)
-{
-	weir__reply_add_text(reply, name);
-	weir__reply_add_string(reply, word, strlen(word));
-}
-
 /* A fraction, by integers: so many parts, of which `one` are 1, with so many digits behind the point. */
 static void add_decimal(struct weir__http_reply *reply, const char *name, uint64_t parts, uint64_t one, unsigned digits)
 {
 	char text[24] = ".";
 	uint64_t rest = parts % one;
 
-	add_number(reply, name, parts / one);
+	weir__reply_add_member(reply, name, parts / one);
 	for (unsigned i = 1; i <= digits; i++) {
 		rest *= 10;
 		text[i] = (char)('0' + rest / one);
@@ -174,7 +162,7 @@ static void add_key(struct live *live, const char *limit, const struct weir__tal
 		(void)weir__guard_key_text(guard, limit, talker->key, kept, talker->key_length, text, sizeof(text));
 	else
 		(void)weir__key_text(talker->key, kept, talker->key_length, text, sizeof(text));
-	add_word(reply, "{\"key\":", text);
+	weir__reply_add_word(reply, "{\"key\":", text);
 	for (size_t i = 0; i < kept; i++) {
 		raw[2 * i] = digits[(unsigned char)talker->key[i] >> 4];
 		raw[2 * i + 1] = digits[(unsigned char)talker->key[i] & 15];
@@ -184,8 +172,8 @@ static void add_key(struct live *live, const char *limit, const struct weir__tal
 		weir__reply_add_string(reply, raw, 2 * kept);
 	else
 		WEIR__REPLY_ADD(reply, "null");
-	add_number(reply, ",\"count\":", talker->count);
-	add_number(reply, ",\"error\":", talker->error);
+	weir__reply_add_member(reply, ",\"count\":", talker->count);
+	weir__reply_add_member(reply, ",\"error\":", talker->error);
 	WEIR__REPLY_ADD(reply, "}");
 }
 
@@ -216,7 +204,7 @@ static void add_top(struct live *live, const struct weir_table_limit *limit, con
 	}
 	(void)add_keys(live, ",\"top\":{\"busy\":[", limit, name, WEIR__TALKERS_BUSY);
 	since = add_keys(live, ",\"denied\":[", limit, name, WEIR__TALKERS_DENIED);
-	add_number(live->reply, ",\"since\":", since / second_ns);
+	weir__reply_add_member(live->reply, ",\"since\":", since / second_ns);
 	WEIR__REPLY_ADD(live->reply, "}");
 }
 
@@ -228,7 +216,7 @@ static void add_line(struct live *live, const char *name, size_t offset)
 		uint64_t number;
 
 		memcpy(&number, seen + offset, sizeof(number));
-		add_number(live->reply, i ? "," : "", number);
+		weir__reply_add_member(live->reply, i ? "," : "", number);
 	}
 	WEIR__REPLY_ADD(live->reply, "]");
 }
@@ -266,7 +254,7 @@ static void add_seen(struct live *live, const struct weir_table_limit *limit, co
 		return;
 	}
 	weir__sights_delays(sights, limit, &delayed, &delay_ns);
-	add_number(live->reply, ",\"delayed_total\":", delayed);
+	weir__reply_add_member(live->reply, ",\"delayed_total\":", delayed);
 	if (weir__sights_limit(sights, limit, live->last, WEIR__SIGHT_FILL_SECONDS, &seen))
 		add_decimal(live->reply, ",\"fill\":", seen.fill / seen.decided, WEIR__FILL_ONE, 4);
 	else
@@ -282,13 +270,13 @@ static void add_limit(struct live *live, const char *name, const char *mode, con
 	struct weir_table_limit_stats stats;
 
 	weir_table_limit_stats(live->commands->table, limit, &stats);
-	add_word(live->reply, "{\"name\":", name);
-	add_word(live->reply, ",\"mode\":", mode);
-	add_word(live->reply, ",\"algorithm\":", algorithm);
-	add_word(live->reply, ",\"limit\":", text);
-	add_word(live->reply, ",\"key\":", key);
-	add_number(live->reply, ",\"allowed_total\":", stats.allowed);
-	add_number(live->reply, ",\"rejected_total\":", stats.denied);
+	weir__reply_add_word(live->reply, "{\"name\":", name);
+	weir__reply_add_word(live->reply, ",\"mode\":", mode);
+	weir__reply_add_word(live->reply, ",\"algorithm\":", algorithm);
+	weir__reply_add_word(live->reply, ",\"limit\":", text);
+	weir__reply_add_word(live->reply, ",\"key\":", key);
+	weir__reply_add_member(live->reply, ",\"allowed_total\":", stats.allowed);
+	weir__reply_add_member(live->reply, ",\"rejected_total\":", stats.denied);
 }
 
 static void add_inline(struct live *live)
@@ -350,7 +338,7 @@ static void add_limits(struct live *live)
 	for (uint32_t i = 0; i < live->n; i++)
 		told += add_one(live, &live->candidates[i], told == 0);
 	WEIR__REPLY_ADD(live->reply, "],");
-	add_number(live->reply, "\"left_out\":", live->found - told);
+	weir__reply_add_member(live->reply, "\"left_out\":", live->found - told);
 }
 
 /* --- the server -------------------------------------------------------------------------------------------------- */
@@ -397,7 +385,7 @@ static void add_latency(struct live *live)
 	WEIR__REPLY_ADD(live->reply, ",\n\"latency\":{");
 	for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++) {
 		weir__sights_spans(live->commands->sights, spans[i].which, &sum);
-		add_number(live->reply, spans[i].name, sum.n);
+		weir__reply_add_member(live->reply, spans[i].name, sum.n);
 		for (size_t j = 0; j < sizeof(points) / sizeof(points[0]); j++) {
 			if (sum.n > 0) {
 				add_decimal(live->reply, points[j].name, percentile(&sum, points[j].of_1000), second_ns,
@@ -418,10 +406,10 @@ static void add_wires(struct live *live)
 
 	if (live->commands->tallies)
 		weir__tallies_sum(live->commands->tallies, &sum);
-	add_number(live->reply, ",\n\"connections\":{\"resp\":", sum.connections[WEIR__WIRE_RESP]);
-	add_number(live->reply, ",\"http\":", sum.connections[WEIR__WIRE_HTTP]);
-	add_number(live->reply, "},\n\"requests_total\":{\"resp\":", sum.requests[WEIR__WIRE_RESP]);
-	add_number(live->reply, ",\"http\":", sum.requests[WEIR__WIRE_HTTP]);
+	weir__reply_add_member(live->reply, ",\n\"connections\":{\"resp\":", sum.connections[WEIR__WIRE_RESP]);
+	weir__reply_add_member(live->reply, ",\"http\":", sum.connections[WEIR__WIRE_HTTP]);
+	weir__reply_add_member(live->reply, "},\n\"requests_total\":{\"resp\":", sum.requests[WEIR__WIRE_RESP]);
+	weir__reply_add_member(live->reply, ",\"http\":", sum.requests[WEIR__WIRE_HTTP]);
 	WEIR__REPLY_ADD(live->reply, "}");
 }
 
@@ -430,9 +418,9 @@ static void add_table(struct live *live)
 	struct weir__table_glance glance;
 
 	weir__table_look(live->commands->table, live->now, &glance);
-	add_number(live->reply, ",\n\"table\":{\"live_keys\":", glance.live);
-	add_number(live->reply, ",\"capacity_keys\":", glance.capacity);
-	add_number(live->reply, ",\"gave_way_total\":", glance.gave_way);
+	weir__reply_add_member(live->reply, ",\n\"table\":{\"live_keys\":", glance.live);
+	weir__reply_add_member(live->reply, ",\"capacity_keys\":", glance.capacity);
+	weir__reply_add_member(live->reply, ",\"gave_way_total\":", glance.gave_way);
 	WEIR__REPLY_ADD(live->reply, "}");
 }
 
@@ -449,9 +437,9 @@ static void add_store(struct live *live)
 		return;
 	}
 	weir__redis_store_info(weir__remote_store(live->commands->remote), &info);
-	add_word(live->reply, "{\"state\":", states[info.client.health]);
-	add_number(live->reply, ",\"nodes\":", info.client.nodes);
-	add_number(live->reply, ",\"owed_keys\":", info.owed_keys);
+	weir__reply_add_word(live->reply, "{\"state\":", states[info.client.health]);
+	weir__reply_add_member(live->reply, ",\"nodes\":", info.client.nodes);
+	weir__reply_add_member(live->reply, ",\"owed_keys\":", info.owed_keys);
 	WEIR__REPLY_ADD(live->reply, "}");
 }
 
@@ -465,10 +453,10 @@ static void add_policy(struct live *live)
 		return;
 	}
 	weir__policies_info(live->commands->policies, &info);
-	add_number(live->reply, "{\"limits\":", info.limits);
-	add_number(live->reply, ",\"changes\":", info.changes);
-	add_number(live->reply, ",\"failures\":", info.failures);
-	add_number(live->reply, ",\"loaded_at\":", info.loaded_at / second_ns);
+	weir__reply_add_member(live->reply, "{\"limits\":", info.limits);
+	weir__reply_add_member(live->reply, ",\"changes\":", info.changes);
+	weir__reply_add_member(live->reply, ",\"failures\":", info.failures);
+	weir__reply_add_member(live->reply, ",\"loaded_at\":", info.loaded_at / second_ns);
 	WEIR__REPLY_ADD(live->reply, "}");
 }
 
@@ -478,12 +466,12 @@ static void add_head(struct live *live)
 {
 	const struct weir__settings *const settings = live->commands->settings;
 
-	add_word(live->reply, "{\"version\":", WEIR_VERSION);
-	add_word(live->reply, ",\"service\":", settings ? settings->service : "weir");
+	weir__reply_add_word(live->reply, "{\"version\":", WEIR_VERSION);
+	weir__reply_add_word(live->reply, ",\"service\":", settings ? settings->service : "weir");
 	add_decimal(live->reply, ",\"at\":", live->now, second_ns, 3);
-	add_number(live->reply,
-		   ",\"uptime_s\":", live->commands->tallies ? weir__tallies_age_s(live->commands->tallies) : 0);
-	add_number(live->reply, ",\"seconds\":", live->query->seconds);
+	weir__reply_add_member(live->reply, ",\"uptime_s\":",
+			       live->commands->tallies ? weir__tallies_age_s(live->commands->tallies) : 0);
+	weir__reply_add_member(live->reply, ",\"seconds\":", live->query->seconds);
 }
 
 struct one {
