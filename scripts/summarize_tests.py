@@ -13,7 +13,7 @@ import xml.etree.ElementTree as xml
 from pathlib import Path
 
 GOOD = {"OK", "EXPECTEDFAIL"}
-LINES_SHOWN = 20
+LINES_SHOWN, LINE_SHOWN = 20, 300
 
 
 def subtests(junit):
@@ -32,11 +32,11 @@ def subtests(junit):
 
 
 def reasons(run):
-    """What a failed test said, at most so many lines: of TAP what it remarked and what is not ok, otherwise its end."""
+    """What a failed test said, at most so many lines and characters: of TAP what it remarked and what is not ok, otherwise its end."""
     said = run.get("stdout", "").splitlines()
     remarks = [line for line in said if line.startswith(("# ", "not ok", "Bail out!"))]
     chosen = remarks[:LINES_SHOWN] or (said + run.get("stderr", "").splitlines())[-LINES_SHOWN:]
-    return [f"    {line}" for line in chosen]
+    return [f"    {line[:LINE_SHOWN]}" for line in chosen]
 
 
 def count(directory):

@@ -271,100 +271,110 @@ static inline void begin_second(struct weir__sight *sight, uint32_t second)
 	sight->until_talker = 1;
 }
 
-/* What a run of claims on the same limit came to. */
-struct sum {
-	uint32_t limit;
-	uint32_t decided, rejected, delayed;
-	uint64_t left,
-		of; /* what remains of those that are not in `fill` yet, and the most that there can be of each */
-	uint64_t fill, delay_ns;
-};
-
-/* Shares of the whole. Nothing is decided by them: so they may be rounded. */
-static inline void fold(struct sum *sum)
+/* A share of the whole. Nothing is decided by it: so it may be rounded. */
+static inline uint64_t share_of(uint64_t left, uint64_t of)
 {
-	if (sum->of > 0)
-		sum->fill += (uint64_t)((double)sum->left / (double)sum->of * WEIR__FILL_ONE);
-	sum->left = 0;
+	return of == 0 ? 0 : (uint64_t)(int64_t)((double)left / (double)of * WEIR__FILL_ONE);
 }
 
-static void add_sum(struct weir__sight *sight, struct sum *sum, uint32_t second)
+static void add_delays(struct weir__limit_sight *of, struct weir__second *at, uint32_t delayed, uint64_t delay_ns)
 {
-	struct weir__limit_sight *const of = limit_of(sight, sum->limit, second);
+	add32(&at->delayed, delayed);
+	add64(&at->delay_ns, delay_ns);
+	add64(&of->delayed, delayed);
+	add64(&of->delay_ns, delay_ns);
+}
+
+static inline void look_at_key(struct weir__sight *sight, struct weir__limit_sight *of, const struct weir_claim *claim,
+			       bool is_allowed, weir_ns now)
+{
+	const uint32_t weight = claim->key_length > 0 ? weigh(sight) : 0;
+
+	if (WEIR__UNLIKELY(weight > 0) && of->talkers)
+		weir__talkers_add(of->talkers, claim->key, claim->key_length, weight, !is_allowed, now);
+}
+
+/* One claim. Whether who asked is told to wait. */
+static inline bool see(struct weir__sight *sight, const struct weir_claim *claim, const struct weir_verdict *verdict,
+		       bool is_allowed, uint32_t second, weir_ns now)
+{
+	struct weir__limit_sight *const of = limit_of(sight, claim->limit->index, second);
+	const bool is_delayed = is_allowed && verdict->delay > 0;
 	struct weir__second *at;
 
-	fold(sum);
-	sight->decided += sum->decided;
+	if (WEIR__UNLIKELY(of == NULL))
+		return is_delayed;
+	at = second_of(of, second);
+	add32(&at->decided, 1);
+	add64(&at->fill, share_of(verdict->remaining, verdict->limit));
+	if (!is_allowed)
+		add32(&at->rejected, 1);
+	if (WEIR__UNLIKELY(is_delayed))
+		add_delays(of, at, 1, verdict->delay);
+	look_at_key(sight, of, claim, is_allowed, now);
+	sight->decided++;
+	return is_delayed;
+}
+
+/* How many claims from here on are of the same limit, as it is. */
+static size_t run_of(const struct weir_claim *claims, const struct weir_verdict *verdicts, size_t n)
+{
+	size_t run = 1;
+
+	while (run < n && claims[run].limit->index == claims[0].limit->index &&
+	       verdicts[run].limit == verdicts[0].limit)
+		run++;
+	return run;
+}
+
+/* Claims of one limit. Of all of them the whole is the same: so one division does. */
+static void see_run(struct weir__sight *sight, const struct weir_claim *claims, const struct weir_verdict *verdicts,
+		    size_t n, uint32_t second, weir_ns now)
+{
+	struct weir__limit_sight *const of = limit_of(sight, claims[0].limit->index, second);
+	uint32_t rejected = 0, delayed = 0;
+	uint64_t left = 0, delay_ns = 0, fill = 0;
+	struct weir__second *at;
+
+	for (size_t i = 0; i < n; i++) {
+		const uint64_t before = left;
+
+		rejected += !verdicts[i].allowed;
+		delayed += verdicts[i].allowed && verdicts[i].delay > 0;
+		delay_ns += verdicts[i].allowed ? verdicts[i].delay : 0;
+		if (WEIR__UNLIKELY(__builtin_add_overflow(left, verdicts[i].remaining, &left))) {
+			fill += share_of(before, verdicts[0].limit);
+			left = verdicts[i].remaining;
+		}
+		if (of)
+			look_at_key(sight, of, &claims[i], verdicts[i].allowed, now);
+		sight->decided++;
+	}
+	sight->throttled += rejected + delayed;
 	if (of == NULL)
 		return;
 	at = second_of(of, second);
-	add32(&at->decided, sum->decided);
-	add64(&at->fill, sum->fill);
-	if (sum->rejected > 0)
-		add32(&at->rejected, sum->rejected);
-	if (sum->delayed > 0) {
-		add32(&at->delayed, sum->delayed);
-		add64(&at->delay_ns, sum->delay_ns);
-		add64(&of->delayed, sum->delayed);
-		add64(&of->delay_ns, sum->delay_ns);
-	}
-}
-
-static inline void add_claim(struct sum *sum, const struct weir_verdict *verdict, bool is_allowed)
-{
-	uint64_t left;
-
-	sum->decided++;
-	sum->rejected += !is_allowed;
-	/* Of one limit, as long as it is not changed, the whole is the same: so one division does for all. */
-	if (verdict->limit != sum->of || __builtin_add_overflow(sum->left, verdict->remaining, &left)) {
-		fold(sum);
-		sum->of = verdict->limit;
-		left = verdict->remaining;
-	}
-	sum->left = left;
-	if (is_allowed && verdict->delay > 0) {
-		sum->delayed++;
-		sum->delay_ns += verdict->delay;
-	}
-}
-
-static inline void look_at_key(struct weir__sight *sight, const struct weir_claim *claim, bool is_allowed,
-			       uint32_t second, weir_ns now)
-{
-	const uint32_t weight = weigh(sight);
-	struct weir__limit_sight *of;
-
-	if (WEIR__LIKELY(weight == 0) || claim->key_length == 0)
-		return;
-	of = limit_of(sight, claim->limit->index, second);
-	if (of && of->talkers)
-		weir__talkers_add(of->talkers, claim->key, claim->key_length, weight, !is_allowed, now);
+	add32(&at->decided, (uint32_t)n);
+	add64(&at->fill, fill + share_of(left, verdicts[0].limit));
+	if (rejected > 0)
+		add32(&at->rejected, rejected);
+	if (delayed > 0)
+		add_delays(of, at, delayed, delay_ns);
 }
 
 void weir__sight_each(struct weir__sight *sight, const struct weir_claim *claims, const struct weir_verdict *verdicts,
 		      size_t n, weir_ns now)
 {
 	const uint32_t second = (uint32_t)(now / SECOND_NS);
-	struct sum sum = { .limit = n ? claims[0].limit->index : 0 };
+	size_t run;
 
 	if (sight == NULL)
 		return;
 	begin_second(sight, second);
-	for (size_t i = 0; i < n; i++) {
-		const bool is_allowed = verdicts[i].allowed;
-
-		if (claims[i].limit->index != sum.limit) {
-			sight->throttled += sum.rejected + sum.delayed;
-			add_sum(sight, &sum, second);
-			sum = (struct sum){ .limit = claims[i].limit->index };
-		}
-		add_claim(&sum, &verdicts[i], is_allowed);
-		look_at_key(sight, &claims[i], is_allowed, second, now);
+	for (size_t i = 0; i < n; i += run) {
+		run = run_of(claims + i, verdicts + i, n - i);
+		see_run(sight, claims + i, verdicts + i, run, second, now);
 	}
-	sight->throttled += sum.rejected + sum.delayed;
-	if (sum.decided > 0)
-		add_sum(sight, &sum, second);
 	if (WEIR__UNLIKELY(sight->witness != NULL))
 		weir__witness_each(sight->witness, claims, verdicts, n, now);
 }
@@ -381,16 +391,9 @@ void weir__sight_together(struct weir__sight *sight, const struct weir_claim *cl
 	begin_second(sight, second);
 	for (size_t i = 0; i < n; i++)
 		is_allowed = is_allowed && verdicts[i].allowed;
-	for (size_t i = 0; i < n; i++) {
-		struct sum sum = { .limit = claims[i].limit->index };
-
-		if (!is_allowed && verdicts[i].allowed)
-			continue;
-		add_claim(&sum, &verdicts[i], is_allowed);
-		add_sum(sight, &sum, second);
-		look_at_key(sight, &claims[i], is_allowed, second, now);
-		is_delayed |= sum.delayed > 0;
-	}
+	for (size_t i = 0; i < n; i++)
+		if (is_allowed || !verdicts[i].allowed)
+			is_delayed |= see(sight, &claims[i], &verdicts[i], is_allowed, second, now);
 	sight->throttled += !is_shadow && (!is_allowed || is_delayed);
 	if (WEIR__UNLIKELY(sight->witness != NULL))
 		weir__witness_together(sight->witness, claims, verdicts, n, is_shadow, now);

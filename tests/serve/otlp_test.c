@@ -9,7 +9,7 @@ static const struct weir__otlp_resource resource = { "shop \"1\"", "0.1.0", "an-
 
 #define HEAD                                                                                                           \
 	"{\"resourceSpans\":[{\"resource\":{\"attributes\":["                                                          \
-	"{\"key\":\"service.name\",\"value\":{\"stringValue\":\"shop \\\"1\\\"\"}},"                                   \
+	"{\"key\":\"service.name\",\"value\":{\"stringValue\":\"shop \\u00221\\u0022\"}},"                             \
 	"{\"key\":\"service.version\",\"value\":{\"stringValue\":\"0.1.0\"}},"                                         \
 	"{\"key\":\"service.instance.id\",\"value\":{\"stringValue\":\"an-instance\"}}]},"                             \
 	"\"scopeSpans\":[{\"scope\":{\"name\":\"weir\",\"version\":\"0.1.0\"},\"spans\":["
@@ -64,6 +64,16 @@ static void whole_requests(void)
 	free(none);
 }
 
+/* Names of Envoy's form may have any bytes. */
+static void names_of_any_bytes(void)
+{
+	const struct weir__span span = { .algorithm = "token_bucket", .limit = "a\n\xff\"\\\xc3\xa9\xe2\x82" };
+	char *const text = weir__otlp_write(&resource, &span, 1);
+
+	CHECK(strstr(text, "{\"stringValue\":\"a\\u000a\\ufffd\\u0022\\u005c\xc3\xa9\\ufffd\"}") != NULL);
+	free(text);
+}
+
 static void answers(void)
 {
 	static const struct {
@@ -86,4 +96,4 @@ static void answers(void)
 		CHECK_EQ(weir__otlp_rejected(rows[i].text, strlen(rows[i].text)), rows[i].rejected);
 }
 
-TESTS(TEST(whole_requests), TEST(answers))
+TESTS(TEST(whole_requests), TEST(names_of_any_bytes), TEST(answers))
