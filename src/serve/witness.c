@@ -408,18 +408,23 @@ void weir__witness_each(struct weir__witness *witness, const struct weir_claim *
 	}
 }
 
+/* Whether the request is one of those that are traced: the first that is heard of it chooses. */
+static bool is_chosen(struct weir__witness *witness, bool is_shadow)
+{
+	/* Behind another store it is heard of in a later run: to choose then would choose twice. */
+	if (is_shadow && !witness->is_chosen && witness->all->is_remote && !witness->asking.has_parent)
+		return false;
+	if (!witness->is_open || !witness->is_chosen)
+		witness->is_sampled = is_sampled(witness);
+	witness->is_chosen = true;
+	return witness->is_sampled;
+}
+
 /* Enforced limits are heard of first, mostly together. One that denies says more than one that does not. */
 static void trace(struct weir__witness *witness, const struct weir_claim *claim, const struct weir_verdict *verdict,
 		  bool is_shadow, weir_ns now)
 {
-	/* Behind another store it is heard of in a later run: to choose then would choose twice. */
-	if (is_shadow && !witness->is_chosen && witness->all->is_remote && !witness->asking.has_parent)
-		return;
-	if (!witness->is_open || !witness->is_chosen)
-		witness->is_sampled = is_sampled(witness);
-	witness->is_chosen = true;
-	if (!witness->is_sampled ||
-	    (witness->is_open && witness->has_span && (is_shadow || verdict->allowed || !witness->span.is_allowed)))
+	if (witness->is_open && witness->has_span && (is_shadow || verdict->allowed || !witness->span.is_allowed))
 		return;
 	make_span(witness, claim, verdict, now);
 	if (is_shadow) {
@@ -434,12 +439,14 @@ static void trace(struct weir__witness *witness, const struct weir_claim *claim,
 void weir__witness_together(struct weir__witness *witness, const struct weir_claim *claims,
 			    const struct weir_verdict *verdicts, size_t n, bool is_shadow, weir_ns now)
 {
+	const bool is_traced = n > 0 && is_chosen(witness, is_shadow);
 	struct weir_decision decision;
 
-	if (n == 0)
+	if (n == 0 || WEIR__LIKELY(!is_traced && witness->all->limiter == NULL))
 		return;
 	decision = weir__seam_join(verdicts, n);
-	trace(witness, &claims[decision.decided_by], &decision.verdict, is_shadow, now);
+	if (is_traced)
+		trace(witness, &claims[decision.decided_by], &decision.verdict, is_shadow, now);
 	if (!decision.verdict.allowed && witness->all->limiter)
 		log_rejection(witness, &claims[decision.decided_by], &decision.verdict, is_shadow, now);
 }
