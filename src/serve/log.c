@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/utf8.h"
+#include "os/lock.h"
 
 #define PREFIX "weir serve: "
 
@@ -38,6 +39,8 @@ struct weir__log {
 		struct weir__log *log;
 		enum weir__log_level level;
 		FILE *file;
+		struct weir__lock
+			lock;  /* libc's own of the file would do, but nobody sees that one who looks for races */
 		size_t length; /* of the line that has begun */
 		char begun[WEIR__LOG_LINE];
 	} streams[WEIR__LOG_LEVELS];
@@ -332,12 +335,12 @@ void weir__log_say(struct weir__log *log, enum weir__log_level level, const char
 	weir__log_end(&line, log);
 }
 
-/* Whoever writes to the stream holds its lock. */
 static ssize_t write_stream(void *stream_, const char *bytes, size_t n)
 {
 	struct stream *const stream = stream_;
 	struct weir__log_line line;
 
+	weir__lock_acquire(&stream->lock);
 	for (size_t i = 0; i < n; i++) {
 		if (bytes[i] != '\n') {
 			if (stream->length < sizeof(stream->begun))
@@ -348,6 +351,7 @@ static ssize_t write_stream(void *stream_, const char *bytes, size_t n)
 		weir__log_end(&line, stream->log);
 		stream->length = 0;
 	}
+	weir__lock_release(&stream->lock);
 	return (ssize_t)n;
 }
 
