@@ -56,7 +56,7 @@ int main(int argc, char **argv)
 
 	if (argc != 2)
 		errx(2, "usage: echo HOST:PORT|PATH");
-	error = weir__net_listen(argv[1], false, &listener, name);
+	error = weir__net_listen(argv[1], WEIR__LISTEN_ALONE, &listener, name);
 	if (error == 0)
 		error = weir__loop_init(&loop);
 	if (error == 0)

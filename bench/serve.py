@@ -171,30 +171,20 @@ def http_ranges(web, arguments):
     return ratio_ranges(serve_http.ratios_of, serve_http.by_rate(web), arguments.rounds)
 
 
-def judge_http(arguments, cpus, load_cpu, where):
-    load = os.getloadavg()[0]
-    web = serve_http.measure(arguments, cpus, load_cpu, KEYS)
-    ratios, ranges = serve_http.all_ratios(web), http_ranges(web, arguments)
-    serve_http.print_table(web)
-    print(serve_http.NOTES)
-    print_machine(where)
-    print(f"tables: medians of {arguments.rounds} rounds of about {arguments.seconds} s\nload before: {load:.2f}")
-    return finish("serve", judge_ratios(serve_http.PROMISES, ratios, ranges), ratios, {
-        "machine": where, "rounds": arguments.rounds, "seconds": arguments.seconds, "load_before": load,
-        "http": keyed(web), "ratios_of_single_rounds": ranges}, arguments)
+def observed_ranges(seen, arguments):
+    return ratio_ranges(serve_observed.ratios_of, seen, arguments.rounds)
 
 
-def judge_observed(arguments, cpus, load_cpus, where):
-    load = os.getloadavg()[0]
-    seen = serve_observed.measure(arguments, cpus, load_cpus, KEYS_QUICK if arguments.quick else KEYS)
-    ratios, ranges = serve_observed.all_ratios(seen), ratio_ranges(serve_observed.ratios_of, seen, arguments.rounds)
-    serve_observed.print_table(seen)
-    print(serve_observed.NOTES)
+def judge_part(name, part, times, ranges, load, arguments, where):
+    """One of the parts of this bench by itself."""
+    ratios = part.all_ratios(times)
+    part.print_table(times)
+    print(part.NOTES)
     print_machine(where)
     print(f"tables: medians of {arguments.rounds} rounds of about {arguments.seconds} s\nload before: {load:.2f}")
-    return finish("serve", judge_ratios(serve_observed.PROMISES, ratios, ranges), ratios, {
+    return finish("serve", judge_ratios(part.PROMISES, ratios, ranges), ratios, {
         "machine": where, "rounds": arguments.rounds, "seconds": arguments.seconds, "load_before": load,
-        "observed": keyed(seen), "ratios_of_single_rounds": ranges}, arguments)
+        name: keyed(times), "ratios_of_single_rounds": ranges}, arguments)
 
 
 def read_arguments():
@@ -222,9 +212,11 @@ def main():
         return compare_loops(arguments, cpus, load_cpu, where)
     keys = KEYS_QUICK if arguments.quick else KEYS
     if arguments.http:
-        return judge_http(arguments, cpus, load_cpu, where)
+        web = serve_http.measure(arguments, cpus, load_cpu, KEYS)
+        return judge_part("http", serve_http, web, http_ranges(web, arguments), load, arguments, where)
     if arguments.observed:
-        return judge_observed(arguments, cpus, load_cpus, where)
+        seen = serve_observed.measure(arguments, cpus, load_cpus, keys)
+        return judge_part("observed", serve_observed, seen, observed_ranges(seen, arguments), load, arguments, where)
     with all_servers(cpus, load_cpus, keys) as servers:
         times = measure(servers, load_cpu, keys, arguments)
     print("two workers", file=sys.stderr)
@@ -234,7 +226,7 @@ def main():
     ratios = {**all_ratios(times), "two_workers_vs_one": workers["ratio"], **serve_http.all_ratios(web),
               **serve_observed.all_ratios(seen)}
     ranges = {**ratio_ranges(ratios_of, by_rate(times), arguments.rounds), **http_ranges(web, arguments),
-              **ratio_ranges(serve_observed.ratios_of, seen, arguments.rounds)}
+              **observed_ranges(seen, arguments)}
     noise = max(one["noise"] for one in times.values())
 
     print_table(times)
@@ -249,7 +241,8 @@ def main():
           f"load before: {load:.2f}")
     return finish("serve", judge_ratios(PROMISES + serve_http.PROMISES + serve_observed.PROMISES, ratios, ranges), ratios, {
         "machine": where, "rounds": arguments.rounds, "seconds": arguments.seconds, "load_before": load,
-        "noise_most": noise, "times": keyed(times), "http": keyed(web), "observed": keyed(seen), "workers": workers, "ratios_of_single_rounds": ranges}, arguments)
+        "noise_most": noise, "times": keyed(times), "http": keyed(web), "observed": keyed(seen), "workers": workers,
+        "ratios_of_single_rounds": ranges}, arguments)
 
 
 if __name__ == "__main__":

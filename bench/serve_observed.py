@@ -11,6 +11,7 @@ import http.server
 import os
 import shlex
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -113,6 +114,12 @@ def both_servers(cpus, load_cpus, keys):
         yield servers, spans, seen
 
 
+def told_spans(server):
+    """How many the collector took, and how many were dropped because it was too slow."""
+    told = subprocess.run(["redis-cli", *server.where, "INFO"], capture_output=True, text=True, check=True).stdout
+    return ", ".join(line for line in told.splitlines() if line.startswith("spans_"))
+
+
 def measure(arguments, cpus, load_cpus, keys):
     """(case, contender) -> its summary."""
     runs, load_cpu = {}, min(load_cpus)
@@ -128,6 +135,7 @@ def measure(arguments, cpus, load_cpus, keys):
                     if number == 0:
                         print(shlex.join(command), f" # {LABELS[name]}")
                     runs.setdefault((case, name), []).append(serve_peers.drive(servers[name], command, n))
+        print(f"spans: {told_spans(servers['observed'])}")
     if not arguments.quick and (spans.taken == 0 or 0 in seen.values()):
         raise SystemExit(f"nobody looked: {spans.taken} bytes of spans, answers {seen}")
     return {name: summarize(one) for name, one in runs.items()}

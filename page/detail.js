@@ -1,6 +1,8 @@
 // detail.js: the limit that was chosen: its chart, what it is, and who asks it most.
 "use strict";
 
+const INLINE = "(inline)"; // limits that come with requests, together
+
 const LEGEND = [["allowed", ""], ["delayed", "Of those that were allowed"], ["rejected", ""]];
 
 class Detail {
@@ -12,7 +14,7 @@ class Detail {
 	#pointed = null; // a second of the chart
 	#onKey;
 
-	/** `onKey(attributes)` is told when a key is chosen. */
+	/** `onKey(question)` is told when a key is chosen: what the inspector can look at. */
 	constructor(onKey) {
 		this.#onKey = onKey;
 		byId("legend").append(...LEGEND.map(([kind, title]) => {
@@ -28,7 +30,8 @@ class Detail {
 		byId("detail-mode").hidden = limit.mode === "enforce";
 		setText(byId("detail-mode"), limit.mode);
 		setText(byId("detail-text"), [plain(limit.limit), limit.algorithm.replaceAll("_", " "),
-			limit.key ? `a key is ${plain(limit.key)}` : "one for all requests"].join(" · "));
+			limit.name === INLINE ? "keys of limits that come with requests" :
+				limit.key ? `a key is ${plain(limit.key)}` : "one for all requests"].join(" · "));
 		this.#chart.draw(this.#times, this.#series);
 		this.#legend();
 		this.#describe();
@@ -79,11 +82,13 @@ class Detail {
 		setText(byId("top-note"), top ? `Since ${formatTime(top.since)}.${isRough ? " ≤ 40 −3 is 37 to 40." : ""}` : "");
 	}
 
+	/** Of one that is longer than what is kept, the rest is not known: its hash tells it from others, and nothing can be asked of it. */
 	#key(limit, entry) {
-		const attributes = attributesOf(limit, entry.key);
 		const name = make("bdi", {}, plain(entry.key) || "(all requests)");
-		const key = attributes ? make("button", { type: "button", className: "key", title: "Why is it refused?" }, name) : make("span", { className: "key" }, name);
-		key.addEventListener("click", () => attributes && this.#onKey(attributes));
+		const key = entry.raw === null ? make("span", { className: "key" }, name, make("small", { className: "hash", title: "The hash that logs and spans have" }, ` #${entry.hash}`)) :
+			make("button", { type: "button", className: "key", title: "Why is it refused?" }, name);
+		if (entry.raw !== null)
+			key.addEventListener("click", () => this.#onKey({ attributes: attributesOf(limit, entry.key) ?? [], limit: limit.name, key: entry.key, raw: entry.raw }));
 		return make("li", {}, key, make("span", { className: "count" },
 			entry.error > 0 ? `≤ ${formatCount(entry.count)} −${formatCount(entry.error)}` : formatCount(entry.count)));
 	}

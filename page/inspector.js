@@ -2,10 +2,12 @@
 "use strict";
 
 const USUAL_NAMES = ["ip", "api_key", "user", "path", "method", "cost"];
+const AGAIN_MS = 2000; // between two looks at what is shown
+const KEPT_KEYS = 64; // that a server tells of a limit
 
 /** What is found out about one limit, as a sentence. */
-function sentenceOf({ denied, mode, capacity, remaining, retry_after_s, reset_after_s, delay_s }) {
-	const left = `${formatCount(remaining)} of ${formatCount(capacity)} left`;
+function sentenceOf({ denied, mode, capacity, remaining, retry_after_s, reset_after_s, delay_s, applies }) {
+	const left = `${applies ? "" : "For requests that it applies to: "}${formatCount(remaining)} of ${formatCount(capacity)} left`;
 	if (denied && retry_after_s === null)
 		return `${left}. It never has as much as is asked for: no wait will help.`;
 	if (denied)
@@ -13,6 +15,19 @@ function sentenceOf({ denied, mode, capacity, remaining, retry_after_s, reset_af
 	return `${left}.${delay_s > 0 ? ` Lets through after ${formatSpan(delay_s)}.` : ""}` +
 		(reset_after_s > 0 ? ` Whole again in ${formatSpan(reset_after_s)}.` : "");
 }
+
+/** What has happened to a key of a limit, if it is among those that are rejected most: { limit, count, error, since }, or null. */
+async function rejectionsOf(limit, key) {
+	const alone = await ask(`v1/live?seconds=1&keys=${KEPT_KEYS}&limit=${encodeURIComponent(limit)}`).catch(() => null);
+	const top = alone?.limits[0]?.top, entry = top?.denied.find(entry => entry.raw !== null && entry.key === key);
+	return entry ? { limit: alone.limits[0], count: entry.count, error: entry.error, since: top.since } : null;
+}
+
+const isPaused = () => byId("pause").ariaPressed === "true";
+
+/** Whether findings stay as they are: nobody sees them, or somebody wants that, or has selected something of them. */
+const isLeftAlone = () => document.hidden || isPaused() ||
+	!getSelection().isCollapsed && byId("findings").contains(getSelection().anchorNode);
 
 /** A span that runs down to an instant, by the clock of this page. */
 class Countdown {
@@ -39,7 +54,8 @@ class Inspector {
 	#rows = byId("attributes");
 	#countdowns = [];
 	#timer = 0;
-	#asked = null; // attributes of the findings that are shown
+	#again = 0;
+	#asked = null; // the question whose findings are shown
 	#onRefused;
 
 	constructor(onRefused) {
@@ -47,7 +63,7 @@ class Inspector {
 		byId("add-attribute").addEventListener("click", () => this.#addRow("", "").querySelector("input").focus());
 		this.#form.addEventListener("submit", event => {
 			event.preventDefault();
-			this.#look(this.#attributes());
+			this.#look({ attributes: this.#attributes() });
 		});
 		this.#addRow("ip", "");
 		this.suggest([]);
@@ -61,14 +77,14 @@ class Inspector {
 			setChildren(list, [...names].map(value => make("option", { value })));
 	}
 
-	/** Fills in the form, and looks. */
-	inspect(attributes) {
+	/** Fills in the form, and looks at { attributes, limit, key, raw }: a key of a limit that was shown, and what is known of its requests. */
+	inspect(question) {
 		this.#rows.replaceChildren();
-		for (const [name, value] of attributes)
+		for (const [name, value] of question.attributes.length > 0 ? question.attributes : [["", ""]])
 			this.#addRow(name, value);
 		this.#form.scrollIntoView({ block: "nearest" });
 		this.#form.querySelector("[type=submit]").focus({ preventScroll: true });
-		this.#look(attributes);
+		this.#look(question);
 	}
 
 	#addRow(name, value) {
@@ -94,30 +110,69 @@ class Inspector {
 			.filter(([name]) => name !== "");
 	}
 
-	async #look(attributes) {
+	/** What is shown stays until something else is; what comes of itself is not read out. */
+	async #look(question, isAgain = false) {
 		this.#stop();
-		this.#asked = attributes;
+		this.#asked = question;
+		byId("findings").ariaLive = isAgain ? "off" : "polite";
+		let isRefused = false;
 		try {
-			const found = await ask(`v1/live/key?${new URLSearchParams(attributes)}`);
-			if (this.#asked === attributes) // and nothing else was asked meanwhile
-				this.#show(found, attributes);
+			const elements = await (question.limit === INLINE ? this.#inline(question) : this.#found(question));
+			if (this.#asked !== question) // something else was asked meanwhile
+				return;
+			this.#stop();
+			this.#say(...elements());
 		} catch (fault) {
-			if (this.#asked !== attributes)
+			if (this.#asked !== question)
 				return;
 			if (fault instanceof Refusal && fault.status === 401)
 				this.#onRefused(fault);
-			this.#say(make("p", { className: "verdict fault" }, fault instanceof Refusal ? plain(fault.message) : "The server does not answer."));
+			if (!isAgain || fault instanceof Refusal) // while the server is away, what was found stays
+				this.#say(...this.#fault(fault));
+			isRefused = fault instanceof Refusal;
 		}
+		if (!isRefused) { // else it would be refused again
+			this.#timer = setInterval(() => this.#tick(question), 100);
+			this.#again = setInterval(() => isLeftAlone() || this.#look(question, true), AGAIN_MS);
+		}
+		if (!isAgain && NARROW.matches)
+			byId("findings").firstElementChild.scrollIntoView({ block: "center" });
 	}
 
-	#show(found, attributes) {
+	async #found({ attributes, limit, raw }) {
+		const pointed = raw === undefined ? [] : [["limit", limit], ["raw", raw]];
+		const found = await ask(`v1/live/key?${new URLSearchParams([...attributes, ...pointed])}`);
+		const past = await Promise.all(found.limits.filter(({ key }) => key !== "").map(({ name, key }) => rejectionsOf(name, key)));
 		const isRefusing = limit => limit.denied && limit.mode === "enforce";
 		const refusing = found.limits.filter(isRefusing), others = found.limits.filter(limit => !isRefusing(limit));
-		this.#say(this.#verdict(found, refusing),
+		return () => [...this.#past(past), this.#verdict(found, refusing),
 			make("ul", { className: "findings" }, ...[...refusing, ...others].map(limit => this.#finding(limit))),
-			make("p", { className: "note" }, `As of ${formatTime(Date.now() / 1000)}.`));
-		if (this.#countdowns.length > 0)
-			this.#timer = setInterval(() => this.#tick(attributes), 100);
+			make("p", { className: "note" }, `As of ${formatTime(Date.now() / 1000)}.`)];
+	}
+
+	/** Which limits such a key has is known to those who ask alone. */
+	async #inline({ key }) {
+		const past = await rejectionsOf(INLINE, key);
+		return () => [...this.#past([past]), ...this.#howToLook("The limit of this key comes with each request.", key)];
+	}
+
+	#howToLook(why, key) {
+		return [make("p", { className: "verdict" }, `${why} To look at it, say the limit, too:`),
+			make("p", {}, make("code", {}, "WEIR.INSPECT ", make("bdi", {}, quoted(key)), " '10/min'"))];
+	}
+
+	/** What happened, above what would happen now. */
+	#past(rejections) {
+		return rejections.filter(Boolean).map(({ limit, count, error, since }) => make("p", { className: "past" },
+			limit.mode === "enforce" ? "Rejected " : "Would have been rejected ",
+			make("b", {}, `${error > 0 ? "at most " : ""}${formatCount(count)} ${count === 1 ? "time" : "times"}`),
+			` since ${formatTime(since)} by `, make("bdi", {}, plain(limit.name)), limit.mode === "enforce" ? "." : ", which only watches."));
+	}
+
+	#fault(fault) {
+		if (fault instanceof Refusal && fault.status === 409) // there is no policy
+			return this.#howToLook("There is no policy: the limit of a key comes with each request.", "KEY");
+		return [make("p", { className: "verdict fault" }, fault instanceof Refusal ? plain(fault.message) : "The server does not answer.")];
 	}
 
 	#verdict(found, refusing) {
@@ -151,9 +206,9 @@ class Inspector {
 	}
 
 	/** When one is over, things are no longer as they are shown. */
-	#tick(attributes) {
+	#tick(question) {
 		if (!this.#countdowns.map(countdown => countdown.tick()).every(Boolean))
-			this.#look(attributes);
+			this.#look(question, true);
 	}
 
 	#say(...elements) {
@@ -162,6 +217,10 @@ class Inspector {
 
 	#stop() {
 		clearInterval(this.#timer);
+		clearInterval(this.#again);
 		this.#countdowns = [];
 	}
 }
+
+/** A key as a word of redis-cli, which reads what is between double quotes as C does. */
+const quoted = key => /^[\w:.@/-]+$/.test(key) ? key : `"${key.replaceAll("\"", "\\\"")}"`;

@@ -102,10 +102,12 @@ class LimitTable {
 	#heads = new Map();
 	#onChoose;
 	#chosen = null;
+	#leftOut = 0;
 	#seen = new IntersectionObserver(entries => this.#see(entries), { root: byId("limits").parentElement, rootMargin: "100px" });
 	#rowOf = new WeakMap();
 
-	constructor(onChoose) {
+	/** `onChoose(name)` and `onFilter(text)` are told what a reader does. */
+	constructor(onChoose, onFilter) {
 		this.#onChoose = onChoose;
 		for (const column of COLUMNS) {
 			const button = make("button", { type: "button", title: column.title ?? "" }, column.name);
@@ -119,6 +121,7 @@ class LimitTable {
 		byId("filter").addEventListener("input", () => {
 			this.#filter = byId("filter").value.trim().toLowerCase();
 			this.arrange();
+			onFilter(this.#filter);
 		});
 		this.#sortBy(this.#column);
 		new ResizeObserver(() => this.restyle()).observe(this.#body); // charts are as wide as there is room
@@ -132,6 +135,7 @@ class LimitTable {
 				this.#remove(name, row);
 		for (const limit of live.limits)
 			(this.#rows.get(limit.name) ?? this.#add(limit.name)).update(limit, past.of(limit.name), times);
+		this.#leftOut = live.left_out;
 		setText(byId("left-out"), live.left_out > 0 ? `${formatCount(live.left_out)} more limits, less busy than these, are left out.` : "");
 		byId("left-out").hidden = !(live.left_out > 0);
 		if (hasNew || !this.#isInUse())
@@ -163,7 +167,9 @@ class LimitTable {
 	arrange() {
 		setChildren(this.#body, this.#sorted().filter(row => this.#matches(row.limit)).map(row => row.element));
 		if (this.#filter && this.#body.childElementCount === 0)
-			this.#body.append(make("tr", {}, make("td", { colSpan: COLUMNS.length, className: "none" }, "No limit has this in its name, key or text.")));
+			this.#body.append(make("tr", {}, make("td", { colSpan: COLUMNS.length, className: "none" }, this.#leftOut > 0 ?
+				`None of these has this in its name, key or text. ${formatCount(this.#leftOut)} more limits are not among them; they are asked for by name.` :
+				"No limit has this in its name, key or text.")));
 	}
 
 	/** A row must not move away from under a pointer, or from the keyboard. */

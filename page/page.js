@@ -7,12 +7,13 @@ const NARROW = matchMedia("(max-width: 1239px)");
 const past = new Past();
 const summary = new Summary();
 const inspector = new Inspector(askForToken);
-const detail = new Detail(attributes => inspector.inspect(attributes));
-const table = new LimitTable(choose);
+const detail = new Detail(question => inspector.inspect(question));
+const table = new LimitTable(choose, filter);
 const watch = new Watch(past, { onDocument: show, onRefused: askForToken, onAway: sayAway });
 
 let live = null; // the last document
 let chosen = null; // name of a limit
+let isPartial = false; // there are more limits than a document tells
 
 // --- what is shown ---------------------------------------------------------------------------------------------------
 
@@ -20,6 +21,8 @@ let chosen = null; // name of a limit
 const isWorthARow = (limit, policy) => policy === null || limit.name !== "(inline)" || limit.allowed_total + limit.rejected_total > 0;
 
 function show(told) {
+	if (watch.filter === "")
+		isPartial = told.left_out > 0;
 	live = { ...told, limits: told.limits.filter(limit => isWorthARow(limit, told.policy)) };
 	past.add(live);
 	say("live");
@@ -61,16 +64,27 @@ function choose(name) {
 		byId("detail").scrollIntoView();
 }
 
+/** Limits that were left out are found by the server. */
+function filter(text) {
+	if (!isPartial || watch.filter === text)
+		return;
+	watch.filter = text;
+	past.forget();
+	if (!isPaused())
+		watch.start();
+}
+
 /** What to do when there is nothing to see. */
 function showEmpty() {
-	const isQuiet = live.limits.every(limit => limit.allowed_total + limit.rejected_total === 0);
+	const isQuiet = watch.filter === "" && live.limits.every(limit => limit.allowed_total + limit.rejected_total === 0);
 	const place = byId("limits-empty");
 	place.hidden = !isQuiet && live.latency !== null;
 	if (place.hidden)
 		return;
 	const here = new URL("v1", location.href);
-	const command = live.policy ? `curl '${here}/check?ip=203.0.113.7'` :
-		`curl ${here}/take -H 'Content-Type: application/json' -d '{"limit": "10/min", "key": "me"}'`;
+	const who = token.get() === null ? "" : " -H \"Authorization: Bearer $TOKEN\"";
+	const command = live.policy ? `curl${who} '${here}/check?ip=203.0.113.7'` :
+		`curl${who} ${here}/take -H 'Content-Type: application/json' -d '{"limit": "10/min", "key": "me"}'`;
 	setChildren(place, live.latency === null ?
 		[make("p", {}, "This server does not look at its decisions: start it with "), make("code", {}, "--observe on"), make("p", {}, " for rates, latencies and keys.")] :
 		[make("p", {}, "No decisions yet. To see one:"), make("code", {}, command)]);

@@ -10,6 +10,13 @@ class Past {
 	#newest = null; // second of Unix time that is the last of each series
 	#asked = 0; // when, in ms of this page
 	#limits = new Map();
+	#before = null; // the last document, for totals
+
+	/** What comes next is of other limits: all of it is to be asked for. */
+	forget() {
+		this.#newest = null;
+		this.#limits = new Map();
+	}
 
 	/** How many seconds are to be asked for. */
 	missing() {
@@ -30,9 +37,13 @@ class Past {
 		for (const limit of live.limits) {
 			const series = before.get(limit.name) ?? emptySeries();
 			turn(series, turned);
-			fillIn(series, limit.series, Math.min(live.seconds, Math.ceil(live.uptime_s)));
+			if (live.all === null)
+				fillInRates(series, ratesOf(limit, this.#before, live), turned);
+			else
+				fillIn(series, limit.series, Math.min(live.seconds, Math.ceil(live.uptime_s)));
 			this.#limits.set(limit.name, series);
 		}
+		this.#before = live;
 	}
 
 	/** The seconds that series are of, the oldest first. */
@@ -58,6 +69,20 @@ function fillIn(series, told, seconds) {
 	for (const kind of KINDS)
 		for (let back = 1; back <= seconds; back++)
 			series[kind][SECONDS - back] = told ? told[kind].at(-back) ?? null : 0;
+}
+
+/** What totals of a limit have grown by in a second, where nobody looks at decisions; null: there is nothing to compare with. */
+function ratesOf(limit, before, live) {
+	const then = before?.limits.find(({ name }) => name === limit.name), span = before ? live.at - before.at : 0;
+	if (!then || span <= 0 || live.uptime_s < before.uptime_s)
+		return null;
+	const rate = total => Math.max(0, (limit[total] - then[total]) / span);
+	return { allowed: rate("allowed_total"), rejected: rate("rejected_total"), delayed: null };
+}
+
+function fillInRates(series, rates, seconds) {
+	for (const kind of KINDS)
+		series[kind].fill(rates?.[kind] ?? null, SECONDS - Math.max(1, seconds));
 }
 
 /** The sum of the last seconds of a series. */

@@ -48,6 +48,7 @@ class Watch {
 	#timer = 0;
 	#isAsking = false;
 	#failures = 0;
+	filter = ""; // of names of limits, by the server
 	#isStopped = false; // by the reader: paused; or by a refusal, until the token is another one
 
 	constructor(past, tell) {
@@ -73,10 +74,11 @@ class Watch {
 		this.#isAsking = true;
 		let wait_s;
 		try {
-			const live = await ask(`v1/live?keys=0&seconds=${this.#past.missing()}`);
+			const { filter } = this;
+			const live = await ask(`v1/live?keys=0&seconds=${this.#past.missing()}&filter=${encodeURIComponent(filter)}`);
 			this.#failures = 0;
-			wait_s = untilNextSecond(live.at);
-			if (!this.#isStopped)
+			wait_s = filter === this.filter ? untilNextSecond(live.at) : 0;
+			if (!this.#isStopped && filter === this.filter)
 				this.#tell.onDocument(live);
 		} catch (fault) {
 			wait_s = this.#fail(fault);

@@ -16,7 +16,17 @@ function requestRates(live, before) {
 		isSame ? Math.max(0, (live.requests_total[wire] - before.requests_total[wire]) / span) : null]));
 }
 
-const sumOfAll = (live, past, kind) => live.limits.reduce((sum, limit) => sum + (past.of(limit.name)[kind].at(-1) ?? 0), 0);
+/** Requests of the last second as wholes, { allowed, rejected, delayed, isRough }: of a server that does not look at them what
+ * limits have decided that are enforced, of which a request may meet several. */
+function requestsOf(live, past) {
+	if (live.all)
+		return { ...Object.fromEntries(KINDS.map(kind => [kind, live.all[kind].at(-1)])), isRough: false };
+	const enforced = live.limits.filter(({ mode }) => mode === "enforce").map(({ name }) => past.of(name));
+	const sum = kind => enforced.reduce((sum, series) => sum + (series[kind].at(-1) ?? 0), 0);
+	return { allowed: sum("allowed"), rejected: sum("rejected"), delayed: null, isRough: true };
+}
+
+const GAVE_WAY_S = 120; // for which it is told that keys gave way
 
 // Each: its name, and what it tells as [number, the rest in small, whether something is wrong].
 const TILES = [
@@ -26,30 +36,29 @@ const TILES = [
 		return [isKnown ? formatCount(wires.reduce((sum, [, rate]) => sum + rate, 0)) : "–",
 			isKnown ? wires.map(([wire, rate]) => `${wire.toUpperCase()} ${formatCount(rate)}`).join(", ") : ""];
 	}],
-	["Allowed/s", ({ live, past }) => [formatCount(sumOfAll(live, past, "allowed")), "by all limits"]],
-	["Rejected/s", ({ live, past }) => {
-		const rejected = sumOfAll(live, past, "rejected");
-		return [formatCount(rejected), formatShare(rejected, rejected + sumOfAll(live, past, "allowed"))];
-	}],
-	["Delayed/s", ({ live, past }) => [formatCount(sumOfAll(live, past, "delayed")), "of what was allowed"]],
+	["Allowed/s", ({ requests: { allowed, rejected, isRough } }) => [formatCount(allowed),
+		isRough ? "by limits: observe is off" : `of ${formatCount(allowed + rejected)} decided`]],
+	["Rejected/s", ({ requests: { allowed, rejected, isRough } }) => [formatCount(rejected),
+		`${formatShare(rejected, rejected + allowed)}${isRough ? " by limits" : ""}`]],
+	["Delayed/s", ({ requests }) => requests.delayed === null ? ["–", "observe is off"] : [formatCount(requests.delayed), "of what was allowed"]],
 	["Connections", ({ live: { connections } }) => [
 		formatCount(Object.values(connections).reduce((sum, n) => sum + n, 0)),
 		Object.entries(connections).map(([wire, n]) => `${wire.toUpperCase()} ${formatCount(n)}`).join(", ")]],
-	["Keys", ({ live: { table } }) => [formatCount(table.live_keys),
-		table.gave_way_total > 0 ? `${formatCount(table.gave_way_total)} gave way` :
-			`${formatShare(table.live_keys, table.capacity_keys)} of ${shorts.format(table.capacity_keys)}`,
-		table.gave_way_total > 0]],
+	["Keys", ({ live: { table }, gaveWay }) => [formatCount(table.live_keys),
+		gaveWay > 0 ? `${formatCount(gaveWay)} gave way just now` :
+			`${formatShare(table.live_keys, table.capacity_keys)} of ${shorts.format(table.capacity_keys)}`, gaveWay > 0]],
 	["Store", ({ live: { store } }) => store === null ? ["memory", "of this server"] :
 		[store.state, `${store.nodes} ${store.nodes === 1 ? "server" : "servers"}` +
 			(store.owed_keys > 0 ? `, ${formatCount(store.owed_keys)} keys owe` : ""), store.state !== "up"]],
 	["Policy", ({ live: { policy } }) => policy === null ? ["none", "limits come with requests"] :
 		[`${formatCount(policy.limits)} ${policy.limits === 1 ? "limit" : "limits"}`,
-			policy.failures > 0 ? `${formatCount(policy.failures)} refused` :
-				policy.changes > 0 ? `changed ${formatCount(policy.changes)} times` : "unchanged", policy.failures > 0]],
+			policy.refused ? "the latest is refused" :
+				policy.changes > 0 ? `changed ${formatCount(policy.changes)} ${policy.changes === 1 ? "time" : "times"}` : "unchanged", policy.refused]],
 ];
 
 class Summary {
 	#before = null;
+	#gaveWay = []; // [at, total], the oldest first
 	#tiles = TILES.map(([name, tell]) => ({ tell, value: make("b"), rest: make("small"), name }));
 	#rows = new Map();
 
@@ -63,10 +72,18 @@ class Summary {
 		}
 	}
 
+	/** How many keys gave way while this page looked, if that is not long ago. */
+	#gaveWayLately({ at, uptime_s, table: { gave_way_total } }) {
+		if (this.#before && uptime_s < this.#before.uptime_s)
+			this.#gaveWay = []; // the server was started anew
+		this.#gaveWay = [...this.#gaveWay.filter(([then]) => then > at - GAVE_WAY_S), [at, gave_way_total]];
+		return gave_way_total - this.#gaveWay[0][1];
+	}
+
 	show(live, past) {
-		const rates = requestRates(live, this.#before);
+		const rates = requestRates(live, this.#before), requests = requestsOf(live, past), gaveWay = this.#gaveWayLately(live);
 		for (const { tell, value, rest } of this.#tiles) {
-			const [number, more, isWrong = false] = tell({ live, past, rates });
+			const [number, more, isWrong = false] = tell({ live, rates, requests, gaveWay });
 			setText(value, number);
 			setText(rest, more);
 			rest.classList.toggle("wrong", isWrong);

@@ -5,7 +5,8 @@
 #     fresh.sh [--keep]
 #
 # The system is made anew each time in build/fresh/root, and left there only with --keep; packages that were fetched
-# stay in build/fresh/debs. The mirror and everything needed to reach it are those of this host's apt.
+# stay in build/fresh/debs. The mirror and everything needed to reach it are those of this host's apt, and the registry
+# those of its npm, if it has one.
 set -euo pipefail
 
 suite=bookworm
@@ -81,6 +82,7 @@ copy_apt_configuration() {
 	mkdir -p "$target/usr/share/keyrings" "$target/debs"
 	cp -an /usr/share/keyrings/. "$target/usr/share/keyrings/"
 	cp -L /etc/resolv.conf "$target/etc/resolv.conf"
+	printf '127.0.0.1 localhost\n::1 localhost\n' >"$target/etc/hosts" # as installers and containers write it
 	cat >"$target/etc/apt/apt.conf.d/zz-fresh" <<-'CONF'
 		#clear APT::Update::Pre-Invoke;
 		#clear APT::Update::Post-Invoke;
@@ -91,6 +93,20 @@ copy_apt_configuration() {
 		Dir::Cache::archives "/debs";
 		APT::Keep-Downloaded-Packages "true";
 	CONF
+}
+
+# How npm reaches its registry from this host: settings for in_system.
+npm_settings=()
+copy_npm_configuration() {
+	local registry authorities
+	command -v npm >/dev/null || return 0
+	registry=$(npm config get registry 2>/dev/null)
+	authorities=$(npm config get cafile 2>/dev/null)
+	npm_settings=("npm_config_registry=$registry")
+	if [[ -f $authorities ]]; then
+		cp -L "$authorities" "$target/etc/npm-authorities.pem"
+		npm_settings+=(npm_config_cafile=/etc/npm-authorities.pem)
+	fi
 }
 
 # A bundle, since git does not clone from a directory that is somebody else's; and the clone is given to somebody else,
@@ -104,7 +120,7 @@ clone_tree() {
 
 # in_system COMMAND...: runs it in the new system; with how=start does not wait for it.
 in_system() {
-	local name environment=(PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C.UTF-8 TERM=dumb)
+	local name environment=(PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C.UTF-8 TERM=dumb "${npm_settings[@]}")
 	for name in "${proxies[@]}"; do
 		if [[ -n ${!name-} ]]; then
 			environment+=("$name=${!name}")
@@ -169,6 +185,7 @@ main() {
 	mkdir -p "$place"
 	make_system
 	copy_apt_configuration
+	copy_npm_configuration
 	clone_tree
 	prove_run || status=1
 	prove_test || status=1

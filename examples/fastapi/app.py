@@ -32,7 +32,6 @@ async def limit(request: Request, call_next):
     return response
 
 
-@app.get("/health")
 @app.get("/{page}")
 @app.post("/orders/{order}")
 async def hello():

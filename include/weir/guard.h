@@ -17,11 +17,14 @@ extern "C" {
 struct weir_guard;
 
 struct weir_guard_answer {
-	struct weir_verdict verdict;          /* of the enforced limits, joined; allowed if there are none */
-	size_t limits;                        /* that apply, those in shadow among them */
-	size_t shadow_denied;                 /* limits in shadow that would have denied it */
-	bool is_limited;                      /* an enforced limit applies: then decided_by is its name */
-	char decided_by[64];                  /* as struct weir_decision says; of an override the name of its plan */
+	struct weir_verdict
+		verdict;      /* of the enforced limits, joined, but limit and remaining of the one that is decided_by;
+					allowed if there are none */
+	weir_ns reset_after;  /* of that one alone */
+	size_t limits;        /* that apply, those in shadow among them */
+	size_t shadow_denied; /* limits in shadow that would have denied it */
+	bool is_limited;      /* an enforced limit applies: then decided_by is its name */
+	char decided_by[64];  /* as struct weir_decision says; of an override the name of its plan */
 	const struct weir_table_limit *limit; /* the one that is decided_by, as the table has it; NULL: there is none */
 };
 
@@ -70,7 +73,7 @@ WEIR_API int weir_guard_check_descriptors(struct weir_guard *guard, const char *
 					  weir_ns now, struct weir_guard_answer *ret_answer,
 					  struct weir_guard_status *ret_statuses, struct weir_message *ret_message);
 
-/* weir_policy_explain of the policy as it is now. */
+/* weir_policy_explain of the policy as it is now; of a limit that was changed since, both: `60/hour, changed to 70/hour`. */
 WEIR_API void weir_guard_explain(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
 				 weir_policy_report *report, void *context);
 

@@ -125,6 +125,10 @@ WEIR_API int weir_table_unlink(const char *shared, struct weir_message *ret_mess
 /* The clock of this table: weir_clock_now() of a private one; all processes of a shared one have the same. */
 WEIR_API weir_ns weir_table_now(struct weir_table *table);
 
+/* Whether a table with an arena can have this limit: for who reads limits before there is a table. WEIR_ERR_LIMIT: it cannot
+ * be. WEIR_ERR_MAXIMUM: not in a table, and the message tells the most. */
+WEIR_API int weir_table_check_limit(const struct weir_limit *limit, struct weir_message *ret_message);
+
 /* Adds a limit, or finds it: all processes add the limits that they use, by the same names. Safe from any thread.
  * WEIR_ERR_CHANGE: there is another limit of this name, or it has been changed to another. WEIR_ERR_FULL: limits_max are there. WEIR_ERR_LIMIT: it cannot
  * be. WEIR_ERR_MAXIMUM, WEIR_ERR_UNSUPPORTED: not in a table. WEIR_ERR_SYSTEM: no memory. */

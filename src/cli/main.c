@@ -9,7 +9,7 @@ static const struct weir__command commands[] = {
 	{ "check-config", weir__check_config, "says what is wrong with policies" },
 	{ "demo", weir__demo, "the five algorithms side by side on the same bursty traffic" },
 	{ "explain", weir__explain, "which limits of a policy apply to a request, and why" },
-	{ "serve", weir__serve, "the daemon: decides for whoever asks over RESP" },
+	{ "serve", weir__serve, "the daemon: decides for whoever asks over RESP or HTTP" },
 	{ "table", weir__table, "looks into shared tables while they are in use" },
 	{ "top", weir__top, "a live view of the daemon: rates, rejections and top keys of its limits" },
 	{ "take", weir__ask, "asks the daemon: admits and charges, or not" },

@@ -77,11 +77,40 @@ static const char *table_setting(const struct weir__settings *settings)
 	return settings->shared[0] != '\0' ? "shared" : "keys";
 }
 
+/* How many limits the table is made for; 0: as many as tables have. */
+static uint32_t limits_for(const struct server *server)
+{
+	const uint64_t plans = server->settings.plans;
+
+	if (server->policies)
+		return weir__policies_plans(server->policies);
+	return plans > 0 ? (uint32_t)plans + 1 : 0; /* one that counts is the daemon's own */
+}
+
+/* A table that stays may have been made for another number of limits, by a policy that was another one then. */
+static bool attach_as_it_is(struct server *server, const struct weir_table_options *asked)
+{
+	const struct weir__settings *const settings = &server->settings;
+	const struct weir_table_options options = { .shared = asked->shared, .file = asked->file };
+	const struct weir__region *region;
+
+	if (settings->plans > 0 || (asked->shared == NULL && asked->file == NULL) ||
+	    weir_table_new(&options, &server->table, NULL) != WEIR_OK)
+		return false;
+	region = &server->table->region;
+	if (region->arena_bytes == settings->arena &&
+	    region->size_bytes == weir_table_size(settings->keys, region->limits_max) + settings->arena)
+		return true;
+	weir_table_free(server->table);
+	server->table = NULL;
+	return false;
+}
+
 static int open_table(struct server *server)
 {
 	struct weir__settings *const settings = &server->settings;
 	const char *const name = table_setting(settings);
-	const uint32_t limits = server->policies ? weir__policies_plans(server->policies) : 0;
+	const uint32_t limits = limits_for(server);
 	const size_t keys_bytes = weir_table_size(settings->keys, limits);
 	const struct weir_table_options options = {
 		.size_bytes = keys_bytes + settings->arena,
@@ -93,12 +122,16 @@ static int open_table(struct server *server)
 	/* Nobody is decided by this: it counts, and tells who recovers a file that keys may owe for as long as can be. */
 	static const char longest[] = "1/576460632303423488ns";
 	struct weir_message why;
+	const int error = weir_table_new(&options, &server->table, &why);
+	const bool is_open = error == WEIR_OK || (error == WEIR_ERR_REGION && attach_as_it_is(server, &options));
 
-	if (weir_table_new(&options, &server->table, &why) == WEIR_OK &&
-	    weir_table_add_limit_text(server->table, "limits that come with requests", longest, &server->counted_as,
-				      &why) == WEIR_OK)
+	if (is_open && weir_table_add_limit_text(server->table, "limits that come with requests", longest,
+						 &server->counted_as, &why) == WEIR_OK)
 		return DONE;
-	weir__settings_fault(settings, weir__settings_place(settings, name), name, "%s", why.text);
+	weir__settings_fault(settings, weir__settings_place(settings, name), name, "%s%s", why.text,
+			     error == WEIR_ERR_REGION && (options.file || options.shared) ?
+				     "; keys, arena and plans must be those that it was made with" :
+				     "");
 	return FAILED;
 }
 
@@ -210,25 +243,27 @@ static int start_worker(struct server *server, uint32_t number)
 {
 	const struct weir__settings *const settings = &server->settings;
 	const uint32_t workers = (uint32_t)settings->workers;
-	struct weir__worker_options options = { .table = server->table,
-						.counted_as = server->counted_as,
-						.connections_max = (uint32_t)settings->connections,
-						.crew = server->crew,
-						.tallies = server->tallies,
-						.sights = server->sights,
-						.witnesses = server->witnesses,
-						.log = server->log,
-						.number = number,
-						.idle_ns = settings->idle_ns,
-						.output_max = settings->output,
-						.stall_ns = settings->stall_ns,
-						.late_ns = settings->header_time_ns,
-						.holds = server->holds,
-						.policies = server->policies,
-						.settings = settings,
-						.store = server->store,
-						.book = server->book,
-						.roster = server->roster };
+	struct weir__worker_options options = {
+		.table = server->table,
+		.counted_as = server->counted_as,
+		.connections_max = (uint32_t)settings->connections,
+		.crew = server->crew,
+		.tallies = server->tallies,
+		.sights = server->sights,
+		.witnesses = server->witnesses,
+		.log = server->log,
+		.number = number,
+		.idle_ns = { [WEIR__WIRE_RESP] = settings->idle_ns, [WEIR__WIRE_HTTP] = settings->http_idle_ns },
+		.output_max = settings->output,
+		.stall_ns = settings->stall_ns,
+		.late_ns = settings->header_time_ns,
+		.holds = server->holds,
+		.policies = server->policies,
+		.settings = settings,
+		.store = server->store,
+		.book = server->book,
+		.roster = server->roster
+	};
 	int error = ENOMEM;
 
 	options.n_listeners = weir__sites_of_worker(&server->sites, number, workers, NULL);
@@ -280,6 +315,7 @@ static int start(struct server *server)
 		fputs("weir serve: there is no memory, or no thread, for traces and the log of rejections\n", stderr);
 		return FAILED;
 	}
+	server->sites.mode = (mode_t)settings->socket_mode;
 	for (enum weir__wire_number wire = 0; wire < WEIR__WIRES && error == DONE; wire++)
 		error = listen_for(server, wire);
 	while (error == DONE && server->n_workers < settings->workers) {
@@ -301,11 +337,12 @@ static void tell_http(const struct server *server)
 {
 	const char *const first = first_name(server, WEIR__WIRE_HTTP);
 	const char *const what = server->policies ? "v1/check?ip=203.0.113.7" : "readyz";
+	const char *const who = server->settings.users.n > 0 ? "-H 'Authorization: Bearer TOKEN' " : "";
 
 	if (strchr(first, '/'))
-		printf("     curl --unix-socket %s 'http://localhost/%s'\n", first, what);
+		printf("     curl %s--unix-socket %s 'http://localhost/%s'\n", who, first, what);
 	else
-		printf("     curl 'http://%s/%s'\n", first, what);
+		printf("     curl %s'http://%s/%s'\n", who, first, what);
 }
 
 static void tell_store(const struct server *server)

@@ -23,6 +23,7 @@ enum { INTERVALS = sizeof(intervals_ms) / sizeof(intervals_ms[0]), INTERVAL_FIRS
 static struct top {
 	const char *user, *password_file, *password;
 	bool is_once, is_json, is_open;
+	bool is_partial;   /* there are more limits than a document tells: what is filtered is asked for */
 	unsigned interval; /* which of intervals_ms */
 	struct weir__top_state state;
 	struct weir__top_view view;
@@ -143,6 +144,9 @@ static enum weir__link_result open_link(void)
 							      PATIENCE_MS);
 
 	top.is_open = result == WEIR__LINK_OK;
+	if (!top.is_open && strstr(top.link.why, "NOAUTH"))
+		(void)fail("the server wants to know who asks: say --user, of a user with the role admin, and set "
+			   "WEIR_PASSWORD or say --password-file");
 	return result;
 }
 
@@ -163,14 +167,17 @@ static bool ask_for_keys(void)
 
 static bool ask_for_all(void)
 {
-	static const char *const words[] = { "WEIR.LIVE", "60", "KEYS", "0" };
+	const char *const words[] = { "WEIR.LIVE", "60", "KEYS", "0", "FILTER", top.view.filter };
+	const bool is_filtered = top.is_partial && top.view.filter[0] != '\0';
 	const char *json;
 	size_t length;
 
-	if (!ask(words, 4, &json, &length))
+	if (!ask(words, is_filtered ? 6 : 4, &json, &length))
 		return false;
 	if (!weir__top_view_read(&top.view, json, length))
 		return fail("the server answers something else than a document");
+	if (!is_filtered)
+		top.is_partial = top.view.server.left_out > 0;
 	weir__top_view_arrange(&top.view);
 	return ask_for_keys();
 }
@@ -198,6 +205,19 @@ static int say_failure(enum weir__link_result result)
 	return result == WEIR__LINK_WRONG ? CALLED_WRONGLY : FAILED;
 }
 
+/* Where nobody looks at decisions, it takes two looks to know rates. */
+static bool look_once(void)
+{
+	const struct timespec second = { .tv_sec = 1 };
+
+	if (!ask_for_all())
+		return false;
+	if (!top.view.server.is_blind)
+		return true;
+	(void)nanosleep(&second, NULL);
+	return ask_for_all();
+}
+
 static int show_once(void)
 {
 	static const char *const words[] = { "WEIR.LIVE" };
@@ -213,7 +233,7 @@ static int show_once(void)
 		if (is_good)
 			(void)fwrite(json, 1, length, stdout);
 	} else {
-		is_good = ask_for_all();
+		is_good = look_once();
 		if (is_good)
 			weir__top_print(&top.view, top.state.where, top.screen.is_utf8);
 	}
@@ -300,7 +320,7 @@ static bool obey(int key)
 		move(WEIR__TOP_LIMITS_MAX);
 		break;
 	case 's':
-		weir__top_view_sort_next(&top.view);
+		weir__top_view_sort_next(&top.view, weir__top_draw_shown(top.screen.columns));
 		weir__top_view_arrange(&top.view);
 		break;
 	case 'S':

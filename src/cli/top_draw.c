@@ -19,7 +19,7 @@ enum {
 	NAME_MOST = 40,
 	KEYS_LEAST = 3, /* lines of keys, if there is room for few */
 	KEYS_MOST = 10,
-	FRAME = 5, /* lines that are always there: three of the server, the head of the limits, the last one */
+	FRAME = 6, /* lines that are always there: four of the server, the head of the limits, the last one */
 };
 
 /* How lines are drawn. */
@@ -78,6 +78,17 @@ static void choose_columns(struct style *style, unsigned room)
 		style->widths[WEIR__TOP_NAME]++;
 }
 
+unsigned weir__top_draw_shown(unsigned room)
+{
+	struct style style = { .is_coloured = false };
+	unsigned shown = 0;
+
+	choose_columns(&style, room < WEIR__TOP_COLUMNS_LEAST ? WEIR__TOP_COLUMNS_LEAST : room);
+	for (unsigned i = 0; i < WEIR__TOP_COLUMNS; i++)
+		shown |= style.widths[i] > 0 ? 1U << i : 0;
+	return shown;
+}
+
 /* --- the server -------------------------------------------------------------------------------------------------- */
 
 static void add_number(struct weir__top_text *text, const char *before, uint64_t number, const char *after)
@@ -93,6 +104,14 @@ static void add_number(struct weir__top_text *text, const char *before, uint64_t
 static void add_words(struct weir__top_text *text, const char *words)
 {
 	weir__top_text_put(text, words, (unsigned)strlen(words));
+}
+
+/* So many of something that has a plural in s. */
+static void add_some(struct weir__top_text *text, const char *before, uint64_t number, const char *what)
+{
+	add_number(text, before, number, what);
+	if (number != 1)
+		add_words(text, "s");
 }
 
 static void add_title(struct weir__top_text *text, const struct style *style, const struct weir__top_view *view,
@@ -127,16 +146,56 @@ static void add_wires(struct weir__top_text *text, const struct weir__top_view *
 			add_words(text, digits);
 			add_words(text, "/s on ");
 		}
-		add_number(text, "", view->server.connections[i], i == 0 ? ", " : " connections");
+		if (i == 0)
+			add_number(text, "", view->server.connections[i], ", ");
+		else
+			add_some(text, "", view->server.connections[i], " connection");
 	}
 }
 
 static void add_table(struct weir__top_text *text, const struct weir__top_view *view)
 {
-	add_number(text, "", view->server.live_keys, " keys");
+	add_some(text, "", view->server.live_keys, " key");
 	add_number(text, " of ", view->server.capacity_keys, "");
 	if (view->server.gave_way > 0)
 		add_number(text, ", ", view->server.gave_way, " gave way");
+}
+
+/* A rate, from what came in as many seconds as rates are of. */
+static void add_rate(struct weir__top_text *text, uint64_t sum, unsigned width)
+{
+	char digits[WEIR__TOP_NUMBER_SIZE];
+
+	weir__top_tenths(sum * 10 / WEIR__TOP_RATE_SECONDS, digits);
+	weir__top_text_right(text, digits, width);
+}
+
+/* What came of requests. */
+static void add_requests(struct weir__top_text *text, const struct weir__top_view *view)
+{
+	const struct weir__top_server *const server = &view->server;
+	const unsigned share = weir__top_share(server->allowed, server->rejected);
+	char words[32];
+
+	if (server->is_blind)
+		add_words(text, "observe is off: ");
+	if (!server->has_all && !(server->is_blind && view->has_rates)) {
+		add_words(text, server->is_blind ? "rates come with the next look" : "");
+		return;
+	}
+	add_words(text, "allowed ");
+	add_rate(text, server->allowed, 0);
+	add_words(text, "/s, rejected ");
+	add_rate(text, server->rejected, 0);
+	(void)snprintf(words, sizeof(words), "/s, %u.%u %%", share / 10, share % 10);
+	add_words(text, words);
+	if (server->is_blind) {
+		add_words(text, " by limits");
+		return;
+	}
+	add_words(text, ", delayed ");
+	add_rate(text, server->delayed, 0);
+	add_words(text, "/s");
 }
 
 static void add_span(struct weir__top_text *text, const char *before, uint64_t ns)
@@ -155,17 +214,22 @@ static void add_state(struct weir__top_text *text, const struct weir__top_view *
 	const struct weir__top_server *const server = &view->server;
 
 	if (server->has_policy) {
-		add_number(text, "policy of ", server->policy_limits, " limits");
-		add_number(text, ", changed ", server->policy_changes, "x");
-		add_number(text, ", refused ", server->policy_failures, "x");
+		add_some(text, "policy of ", server->policy_limits, " limit");
+		if (server->policy_changes > 0)
+			add_some(text, ", changed ", server->policy_changes, " time");
+		if (server->is_policy_refused)
+			add_words(text, ", the latest version is refused");
+		else if (server->policy_failures > 0)
+			add_number(text, ", ", server->policy_failures, " refused before");
 	} else {
 		add_words(text, "no policy");
 	}
 	if (server->has_store) {
 		add_words(text, "; store ");
 		weir__top_text_add(text, server->store, 12);
-		add_number(text, ", ", server->store_nodes, " nodes");
-		add_number(text, ", ", server->store_owed, " keys owed");
+		add_some(text, ", ", server->store_nodes, " node");
+		add_some(text, ", ", server->store_owed, " key");
+		add_words(text, " owed");
 	}
 	if (server->has_latency) {
 		add_span(text, "; answers p50 ", server->answer_p50_ns);
@@ -195,14 +259,6 @@ static void add_head(struct weir__top_text *text, const struct style *style, con
 		add_words(text, is_right && *sign ? sign : " ");
 		ink(text, style, PLAIN);
 	}
-}
-
-static void add_rate(struct weir__top_text *text, uint64_t sum, unsigned width)
-{
-	char digits[WEIR__TOP_NUMBER_SIZE];
-
-	weir__top_tenths(sum * 10 / WEIR__TOP_RATE_SECONDS, digits);
-	weir__top_text_right(text, digits, width);
 }
 
 static void add_fill(struct weir__top_text *text, int fill, unsigned width)
@@ -239,15 +295,31 @@ static void add_minute(struct weir__top_text *text, const struct style *style, c
 		ink(text, style, PLAIN);
 }
 
+/* Where there is no room for modes, a name says that its limit only watches. */
+static void add_name(struct weir__top_text *text, const struct style *style, const struct weir__top_limit *limit)
+{
+	const unsigned width = style->widths[WEIR__TOP_NAME], end = text->columns + width;
+	const unsigned mode = (unsigned)strlen(limit->mode);
+
+	if (style->widths[WEIR__TOP_MODE] > 0 || strcmp(limit->mode, "enforce") == 0 || mode + 2 > width) {
+		weir__top_text_cell(text, limit->name, width);
+		return;
+	}
+	weir__top_text_add(text, limit->name, width - mode - 1);
+	add_words(text, " ");
+	weir__top_text_add(text, limit->mode, mode);
+	weir__top_text_to(text, end);
+}
+
 static void add_cell(struct weir__top_text *text, const struct style *style, const struct weir__top_limit *limit,
 		     enum weir__top_column column)
 {
-	const unsigned width = style->widths[column], share = weir__top_share(limit);
+	const unsigned width = style->widths[column], share = weir__top_share(limit->allowed, limit->rejected);
 	char digits[16];
 
 	switch (column) {
 	case WEIR__TOP_NAME:
-		weir__top_text_cell(text, limit->name, width);
+		add_name(text, style, limit);
 		break;
 	case WEIR__TOP_MODE:
 		weir__top_text_cell(text, limit->mode, width);
@@ -358,6 +430,9 @@ static void draw_server(struct weir__top_screen *screen, const struct style *sty
 		add_table(&text, view);
 	}
 	text = weir__top_screen_line(screen);
+	if (view->server.at_ms > 0)
+		add_requests(&text, view);
+	text = weir__top_screen_line(screen);
 	if (state->trouble[0] != '\0') {
 		ink(&text, style, RED);
 		weir__top_text_add(&text, state->trouble, screen->columns);
@@ -365,6 +440,15 @@ static void draw_server(struct weir__top_screen *screen, const struct style *sty
 	} else if (view->server.at_ms > 0) {
 		add_state(&text, view);
 	}
+}
+
+/* That the filter leaves none, and whether there may be some all the same. */
+static void add_none(struct weir__top_text *text, const struct weir__top_view *view)
+{
+	if (view->server.left_out > 0)
+		add_some(text, "  none of these has this in its name; ", view->server.left_out, " more limit");
+	else
+		add_words(text, "  no limit has this in its name: Esc shows all");
 }
 
 /* So many lines of limits, the selected one among them. */
@@ -379,8 +463,8 @@ static void draw_limits(struct weir__top_screen *screen, const struct style *sty
 		text = weir__top_screen_line(screen);
 		if (i < view->n_ordered)
 			add_limit(&text, style, &view->limits[view->order[i]], i == view->at);
-		else if (i == 0 && view->n > 0)
-			add_words(&text, "  no limit has this in its name: Esc shows all");
+		else if (i == 0 && view->filter[0] != '\0')
+			add_none(&text, view);
 	}
 }
 
@@ -409,6 +493,12 @@ static void draw_help(struct weir__top_screen *screen, unsigned lines)
 	}
 }
 
+static void add_left_out(struct weir__top_text *text, const char *before, const struct weir__top_view *view)
+{
+	add_some(text, before, view->server.left_out, " limit");
+	add_words(text, " left out");
+}
+
 static void draw_last(struct weir__top_screen *screen, const struct style *style, const struct weir__top_view *view,
 		      const struct weir__top_state *state)
 {
@@ -426,7 +516,7 @@ static void draw_last(struct weir__top_screen *screen, const struct style *style
 		       state->interval_ms / 1000, state->interval_ms % 1000 / 10);
 	weir__top_text_add(&text, words, screen->columns);
 	if (view->server.left_out > 0)
-		add_number(&text, "  ", view->server.left_out, " limits left out");
+		add_left_out(&text, "  ", view);
 	ink(&text, style, PLAIN);
 }
 
@@ -439,7 +529,7 @@ void weir__top_draw(struct weir__top_screen *screen, const struct weir__top_view
 
 	if (screen->columns < WEIR__TOP_COLUMNS_LEAST || screen->rows < WEIR__TOP_ROWS_LEAST) {
 		text = weir__top_screen_line(screen);
-		weir__top_text_add(&text, "too small: 60 columns and 15 lines are the least", screen->columns);
+		weir__top_text_add(&text, "too small: 60x15 is the least", screen->columns);
 		return;
 	}
 	choose_columns(&style, screen->columns);
@@ -486,12 +576,18 @@ void weir__top_print(const struct weir__top_view *view, const char *where, bool 
 	add_words(&text, "; ");
 	add_table(&text, view);
 	print_line(&text);
+	add_requests(&text, view);
+	print_line(&text);
 	add_state(&text, view);
 	print_line(&text);
 	add_head(&text, &style, view);
 	print_line(&text);
 	for (size_t i = 0; i < view->n_ordered; i++) {
 		add_limit(&text, &style, &view->limits[view->order[i]], i == view->at);
+		print_line(&text);
+	}
+	if (view->server.left_out > 0) {
+		add_left_out(&text, "  ", view);
 		print_line(&text);
 	}
 	add_keys_title(&text, &style, view, HALF);

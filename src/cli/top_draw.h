@@ -14,6 +14,9 @@ struct weir__top_state {
 	unsigned interval_ms;
 };
 
+/* Which columns there is room for: bits, one for each. */
+unsigned weir__top_draw_shown(unsigned room);
+
 /* Draws a frame; begin and show are the caller's. */
 void weir__top_draw(struct weir__top_screen *screen, const struct weir__top_view *view,
 		    const struct weir__top_state *state);

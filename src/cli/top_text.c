@@ -139,23 +139,30 @@ void weir__top_text_height(struct weir__top_text *text, unsigned eighths)
 
 /* --- numbers ----------------------------------------------------------------------------------------------------- */
 
+/* To the nearest part; nothing overflows. */
+static uint64_t rounded(uint64_t number, uint64_t part)
+{
+	return number / part + (number % part >= part - part / 2);
+}
+
 void weir__top_number(uint64_t number, char text[WEIR__TOP_NUMBER_SIZE])
 {
 	static const char letters[] = "kMGTPE";
-	uint64_t one = 1000;
+	uint64_t one = 1000, tenths;
 	size_t letter = 0;
 
 	if (number < 100000) {
 		(void)snprintf(text, WEIR__TOP_NUMBER_SIZE, "%" PRIu64, number);
 		return;
 	}
-	for (; number / one >= 1000 && letter + 1 < sizeof(letters) - 1; letter++)
+	for (; rounded(number, one) >= 1000 && letter + 1 < sizeof(letters) - 1; letter++)
 		one *= 1000;
-	if (number / one < 100)
-		(void)snprintf(text, WEIR__TOP_NUMBER_SIZE, "%" PRIu64 ".%u%c", number / one,
-			       (unsigned)(number % one / (one / 10)), letters[letter]);
+	tenths = rounded(number, one / 10);
+	if (tenths < 1000)
+		(void)snprintf(text, WEIR__TOP_NUMBER_SIZE, "%u.%u%c", (unsigned)(tenths / 10), (unsigned)(tenths % 10),
+			       letters[letter]);
 	else
-		(void)snprintf(text, WEIR__TOP_NUMBER_SIZE, "%" PRIu64 "%c", number / one, letters[letter]);
+		(void)snprintf(text, WEIR__TOP_NUMBER_SIZE, "%" PRIu64 "%c", rounded(number, one), letters[letter]);
 }
 
 void weir__top_tenths(uint64_t tenths, char text[WEIR__TOP_NUMBER_SIZE])
@@ -163,7 +170,7 @@ void weir__top_tenths(uint64_t tenths, char text[WEIR__TOP_NUMBER_SIZE])
 	if (tenths < 10000)
 		(void)snprintf(text, WEIR__TOP_NUMBER_SIZE, "%u.%u", (unsigned)(tenths / 10), (unsigned)(tenths % 10));
 	else
-		weir__top_number(tenths / 10, text);
+		weir__top_number(rounded(tenths, 10), text);
 }
 
 void weir__top_age(uint64_t seconds, char text[WEIR__TOP_NUMBER_SIZE])

@@ -2,6 +2,7 @@
 #include "cli/top_view.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -62,6 +63,8 @@ static void read_limit(const json_t *from, struct weir__top_limit *limit)
 	copy_text(limit->algorithm, sizeof(limit->algorithm), from, "algorithm");
 	copy_text(limit->limit, sizeof(limit->limit), from, "limit");
 	copy_text(limit->key, sizeof(limit->key), from, "key");
+	limit->allowed_total = number_of(from, "allowed_total");
+	limit->rejected_total = number_of(from, "rejected_total");
 	limit->allowed = sum_of(allowed);
 	limit->rejected = sum_of(rejected);
 	limit->delayed = sum_of(json_object_get(series, "delayed"));
@@ -93,6 +96,7 @@ static void read_server(const json_t *root, struct weir__top_server *server)
 	const json_t *const table = json_object_get(root, "table"), *const store = json_object_get(root, "store");
 	const json_t *const policy = json_object_get(root, "policy");
 	const json_t *const answer = json_object_get(json_object_get(root, "latency"), "answer");
+	const json_t *const all = json_object_get(root, "all");
 
 	memset(server, 0, sizeof(*server));
 	copy_text(server->version, sizeof(server->version), root, "version");
@@ -113,6 +117,12 @@ static void read_server(const json_t *root, struct weir__top_server *server)
 	server->policy_limits = number_of(policy, "limits");
 	server->policy_changes = number_of(policy, "changes");
 	server->policy_failures = number_of(policy, "failures");
+	server->is_policy_refused = json_is_true(json_object_get(policy, "refused"));
+	server->is_blind = json_is_null(all);
+	server->has_all = json_is_object(all);
+	server->allowed = sum_of(json_object_get(all, "allowed"));
+	server->rejected = sum_of(json_object_get(all, "rejected"));
+	server->delayed = sum_of(json_object_get(all, "delayed"));
 	server->has_latency = number_of(answer, "n") > 0;
 	server->answer_p50_ns = parts_of(answer, "p50", 1e9);
 	server->answer_p99_ns = parts_of(answer, "p99", 1e9);
@@ -129,6 +139,52 @@ static void find_rates(struct weir__top_view *view, const struct weir__top_serve
 	for (int i = 0; i < 2; i++) {
 		view->has_rates = view->has_rates && now->requests[i] >= before->requests[i];
 		view->rates[i] = view->has_rates ? (now->requests[i] - before->requests[i]) * 10000 / ms : 0;
+	}
+}
+
+static void keep_totals(struct weir__top_view *view)
+{
+	view->n_before = view->n;
+	for (size_t i = 0; i < view->n; i++) {
+		struct weir__top_totals *const before = &view->before[i];
+
+		memcpy(before->name, view->limits[i].name, sizeof(before->name));
+		before->allowed = view->limits[i].allowed_total;
+		before->rejected = view->limits[i].rejected_total;
+	}
+}
+
+/* NULL: the limit was not there, or has begun anew since. */
+static const struct weir__top_totals *totals_before(const struct weir__top_view *view,
+						    const struct weir__top_limit *limit)
+{
+	for (size_t i = 0; i < view->n_before; i++) {
+		const struct weir__top_totals *const before = &view->before[i];
+
+		if (strcmp(before->name, limit->name) == 0)
+			return limit->allowed_total >= before->allowed && limit->rejected_total >= before->rejected ?
+				       before :
+				       NULL;
+	}
+	return NULL;
+}
+
+/* Where nobody looks at decisions, rates are what totals have grown by. All together are decisions of limits that are enforced:
+ * of requests as wholes nothing is known. */
+static void find_rates_by_totals(struct weir__top_view *view, uint64_t ms)
+{
+	for (size_t i = 0; i < view->n; i++) {
+		struct weir__top_limit *const limit = &view->limits[i];
+		const struct weir__top_totals *const before = totals_before(view, limit);
+
+		if (before == NULL)
+			continue;
+		limit->allowed = (limit->allowed_total - before->allowed) * 1000 * WEIR__TOP_RATE_SECONDS / ms;
+		limit->rejected = (limit->rejected_total - before->rejected) * 1000 * WEIR__TOP_RATE_SECONDS / ms;
+		if (strcmp(limit->mode, "enforce") == 0) {
+			view->server.allowed += limit->allowed;
+			view->server.rejected += limit->rejected;
+		}
 	}
 }
 
@@ -150,13 +206,29 @@ bool weir__top_view_read(struct weir__top_view *view, const char *json, size_t l
 
 	if (root == NULL)
 		return false;
+	keep_totals(view);
 	read_server(root, &view->server);
 	find_rates(view, &before);
 	view->n = json_array_size(limits) < WEIR__TOP_LIMITS_MAX ? json_array_size(limits) : WEIR__TOP_LIMITS_MAX;
 	for (size_t i = 0; i < view->n; i++)
 		read_limit(json_array_get(limits, i), &view->limits[i]);
+	if (view->server.is_blind && view->has_rates)
+		find_rates_by_totals(view, view->server.at_ms - before.at_ms);
 	json_decref(root);
 	return true;
+}
+
+/* Long keys may look the same, cut as they are: their hash comes first. */
+static void read_key(const json_t *from, struct weir__top_talker *talker)
+{
+	const char *const hash = json_string_value(json_object_get(from, "hash"));
+	char text[sizeof(talker->key)];
+
+	copy_text(talker->key, sizeof(talker->key), from, "key");
+	if (hash && json_is_null(json_object_get(from, "raw"))) {
+		memcpy(text, talker->key, sizeof(text));
+		(void)snprintf(talker->key, sizeof(talker->key), "#%.16s %.480s", hash, text);
+	}
 }
 
 static void read_talkers(const json_t *array, struct weir__top_talkers *talkers)
@@ -165,7 +237,7 @@ static void read_talkers(const json_t *array, struct weir__top_talkers *talkers)
 	for (size_t i = 0; i < talkers->n; i++) {
 		const json_t *const from = json_array_get(array, i);
 
-		copy_text(talkers->of[i].key, sizeof(talkers->of[i].key), from, "key");
+		read_key(from, &talkers->of[i]);
 		talkers->of[i].count = number_of(from, "count");
 		talkers->of[i].error = number_of(from, "error");
 	}
@@ -189,11 +261,9 @@ bool weir__top_view_read_keys(struct weir__top_view *view, const char *json, siz
 
 /* --- the order --------------------------------------------------------------------------------------------------- */
 
-unsigned weir__top_share(const struct weir__top_limit *limit)
+unsigned weir__top_share(uint64_t allowed, uint64_t rejected)
 {
-	const uint64_t decided = limit->allowed + limit->rejected;
-
-	return decided == 0 ? 0 : (unsigned)(limit->rejected * 1000 / decided);
+	return allowed + rejected == 0 ? 0 : (unsigned)(rejected * 1000 / (allowed + rejected));
 }
 
 /* What a column sorts by; those that are text by that. */
@@ -205,7 +275,7 @@ static uint64_t weight(const struct weir__top_limit *limit, enum weir__top_colum
 	case WEIR__TOP_REJECTED:
 		return limit->rejected;
 	case WEIR__TOP_SHARE:
-		return weir__top_share(limit);
+		return weir__top_share(limit->allowed, limit->rejected);
 	case WEIR__TOP_DELAYED:
 		return limit->delayed;
 	case WEIR__TOP_FILL: /* the emptiest first; of those that nobody asks nothing is known */
@@ -280,9 +350,11 @@ void weir__top_view_move(struct weir__top_view *view, long by)
 }
 
 /* The last column has a picture: it stands for how much is asked. */
-void weir__top_view_sort_next(struct weir__top_view *view)
+void weir__top_view_sort_next(struct weir__top_view *view, unsigned shown)
 {
-	view->sort = (view->sort + 1) % WEIR__TOP_COLUMNS;
+	do
+		view->sort = (view->sort + 1) % WEIR__TOP_COLUMNS;
+	while (!(shown >> view->sort & 1) && view->sort != WEIR__TOP_NAME);
 }
 
 const struct weir__top_limit *weir__top_view_selected(const struct weir__top_view *view)

@@ -19,6 +19,7 @@ enum {
 struct weir__top_limit {
 	char name[WEIR__TOP_NAME_SIZE], mode[16], algorithm[32], limit[128], key[WEIR__TOP_NAME_SIZE];
 	uint64_t allowed, rejected, delayed; /* of the last WEIR__TOP_RATE_SECONDS */
+	uint64_t allowed_total, rejected_total;
 	int fill;                            /* thousandths; -1: not known */
 	uint32_t decided[WEIR__TOP_SECONDS]; /* the oldest first */
 	uint32_t denied[WEIR__TOP_SECONDS];
@@ -43,6 +44,16 @@ struct weir__top_server {
 	uint64_t policy_limits, policy_changes, policy_failures, store_nodes, store_owed;
 	uint64_t answer_p50_ns, answer_p99_ns, answer_p999_ns;
 	uint64_t left_out;
+	bool is_policy_refused; /* the latest version was */
+	bool is_blind; /* observe is off: rates are differences of totals of limits, which is all that is counted */
+	bool has_all;
+	uint64_t allowed, rejected, delayed; /* requests as wholes, of the last WEIR__TOP_RATE_SECONDS */
+};
+
+/* What a limit has counted in the document before. */
+struct weir__top_totals {
+	char name[WEIR__TOP_NAME_SIZE];
+	uint64_t allowed, rejected;
 };
 
 enum weir__top_column {
@@ -63,6 +74,8 @@ struct weir__top_view {
 	struct weir__top_server server;
 	struct weir__top_limit limits[WEIR__TOP_LIMITS_MAX];
 	size_t n;
+	struct weir__top_totals before[WEIR__TOP_LIMITS_MAX];
+	size_t n_before;
 	bool has_rates;    /* two documents have come: */
 	uint64_t rates[2]; /* tenths of requests in a second, of RESP and HTTP */
 	size_t order[WEIR__TOP_LIMITS_MAX];
@@ -89,13 +102,13 @@ void weir__top_view_arrange(struct weir__top_view *view);
 /* Moves the selection; to the first or the last at most. */
 void weir__top_view_move(struct weir__top_view *view, long by);
 
-/* The next column to sort by. */
-void weir__top_view_sort_next(struct weir__top_view *view);
+/* The next column to sort by, of those that are shown: bits, one for each column. */
+void weir__top_view_sort_next(struct weir__top_view *view, unsigned shown);
 
 /* NULL: there is none. */
 const struct weir__top_limit *weir__top_view_selected(const struct weir__top_view *view);
 
-/* Of what was decided, in thousandths. */
-unsigned weir__top_share(const struct weir__top_limit *limit);
+/* What was rejected of both, in thousandths. */
+unsigned weir__top_share(uint64_t allowed, uint64_t rejected);
 
 #endif

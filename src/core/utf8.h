@@ -34,6 +34,17 @@ static inline struct weir__utf8 weir__utf8_first(const unsigned char *bytes, siz
 	return first;
 }
 
+/* How many of these bytes stand for themselves wherever text is quoted: characters of ASCII, but controls, " and \\. Most
+ * texts are nothing else. */
+static inline size_t weir__utf8_plain(const unsigned char *bytes, size_t n)
+{
+	size_t plain = 0;
+
+	while (plain < n && bytes[plain] >= ' ' && bytes[plain] < 0x7f && bytes[plain] != '"' && bytes[plain] != '\\')
+		plain++;
+	return plain;
+}
+
 /* What a terminal obeys instead of showing it. */
 static inline bool weir__utf8_is_control(uint32_t character)
 {

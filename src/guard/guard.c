@@ -142,10 +142,8 @@ static const char *name_of(const struct weir__bound *bound, const struct weir_ta
 
 /* Whoever is behind the seam decides by limits as they are when it is asked. */
 static void decide_by_seam(struct weir__seam *seam, const struct weir_claim *claims, size_t n,
-			   struct weir_decision *ret_decision)
+			   struct weir_verdict *verdicts, struct weir_decision *ret_decision)
 {
-	struct weir_verdict verdicts[WEIR_POLICY_CLAIMS_MAX];
-
 	(void)weir__seam_ask(seam, WEIR__SEAM_TAKE, claims, n, verdicts);
 	*ret_decision = weir__seam_join(verdicts, n);
 }
@@ -155,7 +153,7 @@ static bool decide_enforced(const struct weir_guard *guard, struct weir__seam *s
 			    const struct weir__bound *bound, const struct weir_policy_answer *matched, weir_ns now,
 			    struct weir_guard_answer *answer)
 {
-	struct weir_verdict verdicts[WEIR_POLICY_CLAIMS_MAX]; /* for the ear alone, if there are several */
+	struct weir_verdict verdicts[WEIR_POLICY_CLAIMS_MAX];
 	const struct weir__premise premise = { &guard->bound, bound };
 	struct weir_claim claims[WEIR_POLICY_CLAIMS_MAX];
 	uint32_t plans[WEIR_POLICY_CLAIMS_MAX];
@@ -177,18 +175,18 @@ static bool decide_enforced(const struct weir_guard *guard, struct weir__seam *s
 		return true;
 	decision.decided_by = 0;
 	if (WEIR__UNLIKELY(seam != NULL))
-		decide_by_seam(seam, claims, n, &decision);
+		decide_by_seam(seam, claims, n, verdicts, &decision);
 	else if (n == 1 ? !weir__table_take_while(&premise, guard->table, claims[0].limit, hashes[0], now,
-						  claims[0].cost, &decision.verdict) :
-			  weir__table_decide_while(&premise, guard->table, claims, hashes, n, now,
-						   ear ? verdicts : NULL, &decision) != WEIR_OK)
+						  claims[0].cost, &verdicts[0]) :
+			  weir__table_decide_while(&premise, guard->table, claims, hashes, n, now, verdicts,
+						   &decision) != WEIR_OK)
 		return false;
 	if (ear)
-		ear->hear(ear->context, claims, n == 1 ? &decision.verdict : verdicts, n, false);
-	answer->verdict = decision.verdict;
+		ear->hear(ear->context, claims, verdicts, n, false);
+	answer->verdict = n == 1 ? verdicts[0] : decision.verdict;
 	answer->is_limited = true;
 	answer->limit = claims[decision.decided_by].limit;
-	weir__guard_write_decider(answer,
+	weir__guard_write_decider(answer, &verdicts[decision.decided_by],
 				  name_of(bound, claims[decision.decided_by].limit, plans[decision.decided_by]));
 	return true;
 }
@@ -267,16 +265,6 @@ void weir__seam_unpin(struct weir__seam *seam)
 	seam->pinned = NULL;
 }
 
-void weir_guard_explain(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
-			weir_policy_report *report, void *context)
-{
-	const uint32_t phase = weir__readers_enter(&guard->readers);
-	const struct weir__bound *const bound = atomic_load(&guard->bound);
-
-	weir_policy_explain(bound->policy, attributes, n, report, context);
-	weir__readers_leave(&guard->readers, phase);
-}
-
 /* --- what there is ---------------------------------------------------------------------------------------------- */
 
 const struct weir_table_limit *weir__guard_limit(struct weir_guard *guard, const char *plan, size_t length)
@@ -329,6 +317,8 @@ const struct weir__policy_limit *weir__guard_limit_of_plan(const struct weir_pol
 {
 	uint32_t low = 0, high = policy->n_limits;
 
+	if (policy->n_plans == policy->n_limits) /* nothing applies instead of any */
+		return &policy->limits[plan];
 	while (high - low > 1) {
 		const uint32_t middle = low + (high - low) / 2;
 

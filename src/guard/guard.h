@@ -60,11 +60,12 @@ int weir__guard_check_descriptors(struct weir_guard *guard, struct weir__seam *s
 				  size_t n, uint64_t hits, weir_ns now, struct weir_guard_answer *ret_answer,
 				  struct weir_guard_status *ret_statuses, struct weir_message *ret_message);
 
-/* --- looking: guard_look.c ---------------------------------------------------------------------------------------- */
+/* --- keys as text: guard_keys.c ----------------------------------------------------------------------------------- */
 
 /* Text for people of the key of a limit, with a NUL, cut to what fits: NAME=VALUE for each part, with a space between, as in
  * `ip=10.0.0.0/24 api_key=abc`; of Envoy's form `domain=NAME` and the entries. `plan` is the name of the plan, or of its
- * limit in the table. Bytes of values that are no characters, or none that are seen, become \xHH, as does a backslash. Of a
+ * limit in the table. Bytes of values that are no characters, or none that are seen, become \xHH, as does a backslash, and
+ * one byte of a value that weir__guard_read_key would else take for another. Of a
  * key that has `whole` bytes the first `length` are known; what is missing becomes `...`. A key that is not such as the
  * policy makes, perhaps since another one made it, is written as if it were one value without a name. Returns the length. */
 enum { WEIR__KEY_TEXT_SIZE = 512 };
@@ -74,12 +75,46 @@ size_t weir__guard_key_text(struct weir_guard *guard, const char *plan, const vo
 /* The same without a policy, of any key. */
 size_t weir__key_text(const void *key, size_t length, size_t whole, char *text, size_t size);
 
+/* A key that was given as text. */
+struct weir__guard_key {
+	const struct weir_table_limit *limit; /* of the plan; it lives as long as the table */
+	const char *bytes;                    /* in the text, or in the room */
+	size_t length;
+	size_t written; /* bytes of the room that are used: 0, or the length */
+};
+
+/* The bytes of a key that is given as weir__guard_key_text writes it, or, of a limit by one attribute, as its value alone: those
+ * that a request with these attributes gets. Values are read as a request's, in any spelling, but for those with an \xHH behind
+ * their names, which are taken as they stand; of an address its network will do. What is no address is told behind a name alone.
+ * A text that needs no change is not copied. WEIR_ERR_LIMIT: there is no such plan, or it is unlimited. WEIR_ERR_SYNTAX: it is
+ * no key of that limit; the message says what would be. WEIR_ERR_FULL: there is no room; WEIR__GUARD_KEY_ROOM will do for any
+ * key that a request can have. */
+enum { WEIR__GUARD_KEY_ROOM = 16384 };
+int weir__guard_read_key(struct weir_guard *guard, const char *plan, size_t plan_length, const char *text,
+			 size_t length, char *room, size_t size, struct weir__guard_key *ret_key,
+			 struct weir_message *ret_message);
+
+/* --- looking: guard_look.c ---------------------------------------------------------------------------------------- */
+
+/* weir_guard_explain, with the limits that apply before all others. */
+void weir__guard_explain(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
+			 weir_policy_report *report, void *context);
+
 /* Tells of up to `most` plans, in the order of the file, which limit each has; of those alone that have one. */
 void weir__guard_walk(struct weir_guard *guard, uint32_t most,
 		      void (*visit)(void *context, uint32_t plan, const struct weir_table_limit *limit), void *context);
 
-/* A limit that applies to a request, and what it would say. */
+/* A plan and a key of its limit, as bytes, to look at whatever a request says. */
+struct weir__guard_chosen {
+	const char *plan;
+	const void *key;
+	size_t plan_length, key_length;
+	enum weir_mode mode;
+};
+
+/* A limit that applies to a request, or was chosen, and what it would say. */
 struct weir__guard_view {
+	bool applies;
 	const char *name;                     /* of the plan */
 	const struct weir_table_limit *limit; /* NULL: unlimited, and the verdict admits */
 	enum weir_mode mode;
@@ -88,10 +123,11 @@ struct weir__guard_view {
 	char key[WEIR__KEY_TEXT_SIZE]; /* as weir__guard_key_text writes it */
 };
 
-/* Of each limit that applies to a request whether it would admit it now, which charges nothing; in the order of the file.
- * By whoever is behind the seam, if there is one. WEIR_ERR_LIMIT: as weir_policy_match. */
+/* Of each limit that applies to a request whether it would admit it now, which charges nothing; in the order of the file. Then
+ * of the chosen one, unless it is among these or the policy no longer has it; NULL: none is. By whoever is behind the seam, if
+ * there is one. WEIR_ERR_LIMIT: as weir_policy_match. */
 int weir__guard_view(struct weir_guard *guard, struct weir__seam *seam, const struct weir_attribute *attributes,
-		     size_t n, uint64_t cost, weir_ns now,
+		     size_t n, uint64_t cost, const struct weir__guard_chosen *chosen, weir_ns now,
 		     void (*tell)(void *context, const struct weir__guard_view *view), void *context,
 		     struct weir_message *ret_message);
 

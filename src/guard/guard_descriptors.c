@@ -290,7 +290,7 @@ static void join_statuses(const struct request *request, bool is_allowed, uint64
 	answer->is_limited = true;
 	answer->limit = request->claims[decider].limit;
 	weir__guard_write_decider(
-		answer,
+		answer, &request->statuses[decider].verdict,
 		request->matched.claims[decider].plan == WEIR_POLICY_NO_PLAN ?
 			weir_table_limit_name(request->claims[decider].limit) :
 			weir_policy_plan_of(request->bound->policy, request->matched.claims[decider].plan)->name);

@@ -29,14 +29,22 @@ struct weir_guard {
 };
 
 /* Names of plans are as short as those of limits, and the answer has room for those. */
-static inline void weir__guard_write_decider(struct weir_guard_answer *answer, const char *name)
+static inline void weir__guard_write_decider(struct weir_guard_answer *answer, const struct weir_verdict *decider,
+					     const char *name)
 {
+	answer->verdict.limit = decider->limit;
+	answer->verdict.remaining = decider->remaining;
+	answer->reset_after = decider->reset_after;
 	memcpy(answer->decided_by, name, strlen(name) + 1);
 }
 
 /* Of which limit a plan is, of a policy that has limits. Plans of a limit's overrides come behind its own, before that of the
  * next limit. */
 const struct weir__policy_limit *weir__guard_limit_of_plan(const struct weir_policy *policy, uint32_t plan);
+
+/* weir__guard_key_text by this policy; NULL: of any key. */
+size_t weir__guard_write_key(const struct weir_policy *policy, uint32_t plan, const void *key, size_t length,
+			     size_t whole, char *text, size_t size);
 
 /* The policy to decide by, until weir__guard_leave: the one in place, or the one that the seam has pinned. */
 static inline const struct weir__bound *weir__guard_enter(struct weir_guard *guard, const struct weir__seam *seam,

@@ -1,219 +1,7 @@
-/* guard_look.c: what keys and limits of the policy are, for those who look on. Nothing is decided here. */
+/* guard_look.c: what limits of the policy are and would say, for those who look on. Nothing is decided here. */
 #include <stdio.h>
 
-#include "core/utf8.h"
 #include "guard/guard_inside.h"
-#include "policy/envoy.h"
-
-/* --- keys as text ------------------------------------------------------------------------------------------------ */
-
-/* Text that is cut where it does not fit. */
-struct words {
-	char *at;
-	size_t size, length; /* one byte is for the NUL */
-	bool is_full;
-};
-
-/* Pieces are not cut: they may be one character. */
-static void put(struct words *words, const char *bytes, size_t n)
-{
-	words->is_full = words->is_full || n >= words->size - words->length;
-	if (words->is_full || n == 0)
-		return;
-	memcpy(words->at + words->length, bytes, n);
-	words->length += n;
-}
-
-static void put_text(struct words *words, const char *text)
-{
-	put(words, text, strlen(text));
-}
-
-/* Any bytes, as a value. */
-static void put_bytes(struct words *words, const char *bytes, size_t n)
-{
-	char hex[8];
-
-	for (size_t i = 0; i < n && !words->is_full;) {
-		const struct weir__utf8 first = weir__utf8_first((const unsigned char *)bytes + i, n - i);
-		const bool is_shown = first.is_character && first.character != '\\' &&
-				      !weir__utf8_is_control(first.character) && !weir__utf8_is_unseen(first.character);
-
-		if (is_shown)
-			put(words, bytes + i, first.length);
-		for (size_t j = 0; !is_shown && j < first.length; j++) {
-			(void)snprintf(hex, sizeof(hex), "\\x%02x", (unsigned char)bytes[i + j]);
-			put_text(words, hex);
-		}
-		i += first.length;
-	}
-}
-
-/* A key that is taken apart. */
-struct parts {
-	const unsigned char *at;
-	size_t n;      /* bytes that are left */
-	size_t beyond; /* bytes of it that are not known, behind these */
-	bool is_cut;   /* some of those were of the last part that was taken */
-};
-
-/* The next part, with its length before it. False: there is none. Of a part whose end is not known what is known is all. */
-static bool take_part(struct parts *parts, struct weir__slice *ret_part)
-{
-	size_t n;
-
-	if (parts->n < 2)
-		return false;
-	n = parts->at[0] | (size_t)parts->at[1] << 8;
-	parts->at += 2;
-	parts->n -= 2;
-	if (n > parts->n) {
-		if (n - parts->n > parts->beyond)
-			return false;
-		parts->beyond -= n - parts->n;
-		parts->is_cut = true;
-		n = parts->n;
-	}
-	*ret_part = (struct weir__slice){ (const char *)parts->at, n };
-	parts->at += n;
-	parts->n -= n;
-	return true;
-}
-
-static bool put_address(struct words *words, const struct weir__key_part *part, struct weir__slice bytes)
-{
-	const bool is_v6 = bytes.n == 17 && bytes.at[0] == 16;
-	const unsigned bits = is_v6 ? part->bits_v6 : part->bits_v4;
-	char text[WEIR__ADDRESS_TEXT], mask[16];
-	struct weir__address address;
-
-	if (!is_v6 && !(bytes.n == 5 && bytes.at[0] == 4))
-		return false;
-	address = weir__address_of((const unsigned char *)bytes.at + 1, is_v6);
-	weir__address_write(&address, text);
-	put_text(words, text);
-	(void)snprintf(mask, sizeof(mask), "/%u", bits);
-	if (bits < (is_v6 ? 128 : 32))
-		put_text(words, mask);
-	return true;
-}
-
-/* False: the policy does not make such a part. */
-static bool put_part(struct words *words, const struct weir_policy *policy, const struct weir__key_part *part,
-		     struct weir__slice bytes, bool is_cut)
-{
-	const struct weir__slice name = policy->attributes.of[part->attribute].name;
-
-	put(words, name.at, name.n);
-	put_text(words, "=");
-	if (!part->is_address) {
-		put_bytes(words, bytes.at, bytes.n);
-		return true;
-	}
-	if (bytes.n > 0 && bytes.at[0] == 0) { /* what should be an address and is none */
-		put_bytes(words, bytes.at + 1, bytes.n - 1);
-		return true;
-	}
-	return put_address(words, part, bytes) || is_cut;
-}
-
-static bool put_key(struct words *words, const struct weir_policy *policy, const struct weir__policy_limit *limit,
-		    struct parts parts)
-{
-	struct weir__slice part;
-
-	if (limit->n_parts <= 1) {
-		part = (struct weir__slice){ (const char *)parts.at, parts.n };
-		return limit->n_parts == 0 ? parts.n == 0 :
-					     put_part(words, policy, &limit->parts[0], part, parts.beyond > 0);
-	}
-	for (unsigned i = 0; i < limit->n_parts; i++) {
-		if (parts.n < 2 && parts.beyond > 0)
-			return true;
-		if (!take_part(&parts, &part))
-			return false;
-		put_text(words, i ? " " : "");
-		if (!put_part(words, policy, &limit->parts[i], part, parts.is_cut))
-			return false;
-	}
-	return parts.n == 0 && parts.beyond == 0;
-}
-
-/* The domain, then names and values of entries. */
-static bool put_descriptor(struct words *words, struct parts parts)
-{
-	struct weir__slice part;
-
-	if (!take_part(&parts, &part))
-		return false;
-	put_text(words, "domain=");
-	put_bytes(words, part.at, part.n);
-	while (parts.n >= 2) {
-		if (!take_part(&parts, &part))
-			return false;
-		put_text(words, " ");
-		put_bytes(words, part.at, part.n);
-		if (parts.n < 2 && (parts.beyond > 0 || parts.is_cut))
-			return true;
-		if (!take_part(&parts, &part))
-			return false;
-		put_text(words, "=");
-		put_bytes(words, part.at, part.n);
-	}
-	return parts.n == 0 || parts.beyond > 0;
-}
-
-static bool put_by_plan(struct words *words, const struct weir_policy *policy, uint32_t plan, struct parts parts)
-{
-	if (plan == WEIR_POLICY_NO_PLAN)
-		return false;
-	if (policy->envoy)
-		return put_descriptor(words, parts);
-	return policy->n_limits > 0 && put_key(words, policy, weir__guard_limit_of_plan(policy, plan), parts);
-}
-
-/* Without a policy, NULL, as any bytes. */
-static size_t write_key(const struct weir_policy *policy, uint32_t plan, struct parts parts, char *text, size_t size)
-{
-	struct words words = { text, size, 0, false };
-
-	if (policy == NULL || !put_by_plan(&words, policy, plan, parts)) {
-		words.length = 0;
-		words.is_full = false;
-		put_bytes(&words, (const char *)parts.at, parts.n);
-	}
-	if (parts.beyond > 0)
-		put_text(&words, "...");
-	text[words.length] = '\0';
-	return words.length;
-}
-
-size_t weir__key_text(const void *key, size_t length, size_t whole, char *text, size_t size)
-{
-	return write_key(NULL, 0, (struct parts){ key, length, whole - length, false }, text, size);
-}
-
-/* A limit whose keys began anew has another name in the table: a sign, 16 digits and that of the plan (bound.c). */
-static uint32_t plan_of(const struct weir__bound *bound, const char *name)
-{
-	const size_t length = strlen(name), anew = name[0] == '~' && length > 17 ? 17 : 0;
-
-	return weir__bound_plan_named(bound, name + anew, length - anew);
-}
-
-size_t weir__guard_key_text(struct weir_guard *guard, const char *plan, const void *key, size_t length, size_t whole,
-			    char *text, size_t size)
-{
-	const uint32_t phase = weir__readers_enter(&guard->readers);
-	const struct weir__bound *const bound = atomic_load(&guard->bound);
-	const size_t written = write_key(bound->policy, plan_of(bound, plan),
-					 (struct parts){ key, length, whole - length, false }, text, size);
-
-	weir__readers_leave(&guard->readers, phase);
-	return written;
-}
-
-/* --- limits ------------------------------------------------------------------------------------------------------ */
 
 void weir__guard_walk(struct weir_guard *guard, uint32_t most,
 		      void (*visit)(void *context, uint32_t plan, const struct weir_table_limit *limit), void *context)
@@ -243,26 +31,153 @@ static void view_claim(const struct weir_guard *guard, struct weir__seam *seam, 
 		(void)weir__seam_ask(seam, WEIR__SEAM_PEEK, &claim, 1, &view->verdict);
 	else if (limit)
 		view->verdict = weir_table_peek(guard->table, limit, of->key, of->key_length, now, of->cost);
-	(void)write_key(bound->policy, of->plan,
-			(struct parts){ (const unsigned char *)of->key, of->key_length, 0, false }, view->key,
-			sizeof(view->key));
+	(void)weir__guard_write_key(bound->policy, of->plan, of->key, of->key_length, of->key_length, view->key,
+				    sizeof(view->key));
+}
+
+/* A chosen key as a claim. False: there is nothing to look at. */
+static bool claim_chosen(const struct weir__bound *bound, const struct weir__guard_chosen *chosen,
+			 const struct weir_policy_answer *matched, uint64_t cost, struct weir_policy_claim *ret_claim)
+{
+	const uint32_t plan = chosen ? weir__bound_plan_named(bound, chosen->plan, chosen->plan_length) :
+				       WEIR_POLICY_NO_PLAN;
+
+	if (plan == WEIR_POLICY_NO_PLAN)
+		return false;
+	for (size_t i = 0; i < matched->n; i++)
+		if (matched->claims[i].plan == plan && matched->claims[i].key_length == chosen->key_length &&
+		    memcmp(matched->claims[i].key, chosen->key, chosen->key_length) == 0)
+			return false;
+	*ret_claim = (struct weir_policy_claim){
+		.plan = plan, .mode = chosen->mode, .key = chosen->key, .key_length = chosen->key_length, .cost = cost
+	};
+	return true;
 }
 
 int weir__guard_view(struct weir_guard *guard, struct weir__seam *seam, const struct weir_attribute *attributes,
-		     size_t n, uint64_t cost, weir_ns now,
+		     size_t n, uint64_t cost, const struct weir__guard_chosen *chosen, weir_ns now,
 		     void (*tell)(void *context, const struct weir__guard_view *view), void *context,
 		     struct weir_message *ret_message)
 {
 	uint32_t phase = 0;
 	const struct weir__bound *const bound = weir__guard_enter(guard, seam, &phase);
 	struct weir_policy_answer matched;
+	struct weir_policy_claim claim;
 	struct weir__guard_view view;
-	const int error = weir__policy_match(bound->policy, attributes, n, cost, NULL, &matched, ret_message);
+	const bool is_of_none = chosen && n == 0 && bound->policy->envoy; /* whose requests say their domain at least */
+	int error = WEIR_OK;
 
+	matched.n = 0;
+	if (!is_of_none)
+		error = weir__policy_match(bound->policy, attributes, n, cost, NULL, &matched, ret_message);
+	view.applies = true;
 	for (size_t i = 0; error == WEIR_OK && i < matched.n; i++) {
 		view_claim(guard, seam, bound, &matched.claims[i], now, &view);
 		tell(context, &view);
 	}
+	view.applies = false;
+	if (error == WEIR_OK && claim_chosen(bound, chosen, &matched, cost, &claim)) {
+		view_claim(guard, seam, bound, &claim, now, &view);
+		tell(context, &view);
+	}
 	weir__guard_leave(guard, seam, bound, phase);
 	return error;
+}
+
+/* --- explanations ------------------------------------------------------------------------------------------------ */
+
+/* A limit that was changed since its policy came. */
+struct changed {
+	const char *name;
+	char before[WEIR_LIMIT_TEXT_MAX], now[WEIR_LIMIT_TEXT_MAX];
+};
+
+/* Those of a request, and who is told. */
+struct explaining {
+	struct changed changed[WEIR_POLICY_CLAIMS_MAX];
+	size_t n;
+	weir_policy_report *report;
+	void *context;
+};
+
+static void note_changed(const struct weir__bound *bound, const struct weir_policy_claim *claim,
+			 struct explaining *explaining)
+{
+	const struct weir_policy_plan *const plan = weir_policy_plan_of(bound->policy, claim->plan);
+	const struct weir_table_limit *const limit = weir__bound_limit(bound, claim->plan);
+	struct changed *const changed = &explaining->changed[explaining->n];
+	struct weir_limit now;
+
+	if (limit == NULL)
+		return;
+	now = weir_table_limit_limit(limit);
+	(void)weir_limit_print(&plan->limit, changed->before);
+	(void)weir_limit_print(&now, changed->now);
+	changed->name = weir_policy_limit_name(bound->policy, claim->limit);
+	explaining->n += strcmp(changed->before, changed->now) != 0;
+}
+
+/* Where in `NAME: applies: LIMIT`, perhaps with its mode behind `applies`, the limit ends; NULL: the line is of another. */
+static const char *end_of_limit(const struct changed *changed, const char *line)
+{
+	static const char applies[] = ": applies";
+	const size_t name = strlen(changed->name), before = strlen(changed->before);
+
+	if (strncmp(line, changed->name, name) != 0 || strncmp(line + name, applies, strlen(applies)) != 0)
+		return NULL;
+	line = strstr(line + name + strlen(applies), ": ");
+	if (line == NULL || strncmp(line + 2, changed->before, before) != 0)
+		return NULL;
+	line += 2 + before;
+	return *line == '\0' || *line == ',' || *line == ' ' ? line : NULL;
+}
+
+static void tell_line(void *explaining_, const char *line)
+{
+	const struct explaining *const explaining = explaining_;
+	char longer[2048];
+
+	for (size_t i = 0; i < explaining->n; i++) {
+		const struct changed *const changed = &explaining->changed[i];
+		const char *const end = end_of_limit(changed, line);
+
+		if (end) {
+			(void)snprintf(longer, sizeof(longer), "%.*s, changed to %s%s", (int)(end - line), line,
+				       changed->now, end);
+			line = longer;
+			break;
+		}
+	}
+	explaining->report(explaining->context, line);
+}
+
+typedef void explain_policy(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
+			    weir_policy_report *report, void *context);
+
+/* The policy tells limits as they came with it. */
+static void explain_by(explain_policy *by, struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
+		       weir_policy_report *report, void *context)
+{
+	const uint32_t phase = weir__readers_enter(&guard->readers);
+	const struct weir__bound *const bound = atomic_load(&guard->bound);
+	struct explaining explaining = { .n = 0, .report = report, .context = context };
+	struct weir_policy_answer matched;
+
+	if (weir__policy_match(bound->policy, attributes, n, 1, NULL, &matched, NULL) == WEIR_OK)
+		for (size_t i = 0; i < matched.n; i++)
+			note_changed(bound, &matched.claims[i], &explaining);
+	by(bound->policy, attributes, n, tell_line, &explaining);
+	weir__readers_leave(&guard->readers, phase);
+}
+
+void weir_guard_explain(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
+			weir_policy_report *report, void *context)
+{
+	explain_by(weir_policy_explain, guard, attributes, n, report, context);
+}
+
+void weir__guard_explain(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
+			 weir_policy_report *report, void *context)
+{
+	explain_by(weir__policy_explain_what_applies_first, guard, attributes, n, report, context);
 }

@@ -99,10 +99,10 @@ static bool is_dead(const struct sockaddr_un *address)
 	return dead;
 }
 
-static int listen_at_path(const char *where, int *ret_socket)
+int weir__net_listen_at_path(const char *path, mode_t mode, int *ret_socket)
 {
 	struct sockaddr_un address;
-	int listener, error = path_address(where, &address);
+	int listener, error = path_address(path, &address);
 
 	if (error != 0)
 		return error;
@@ -110,8 +110,9 @@ static int listen_at_path(const char *where, int *ret_socket)
 	if (listener < 0)
 		return errno;
 	if (is_dead(&address))
-		unlink(where);
-	if (bind(listener, (struct sockaddr *)&address, sizeof(address)) != 0 || listen(listener, BACKLOG) != 0)
+		unlink(path);
+	if (bind(listener, (struct sockaddr *)&address, sizeof(address)) != 0 ||
+	    (mode != 0 && chmod(path, mode) != 0) || listen(listener, BACKLOG) != 0)
 		return fail_and_close(listener, errno);
 	*ret_socket = listener;
 	return 0;
@@ -129,10 +130,16 @@ static void watch_peers(int listener)
 	(void)setsockopt(listener, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof(tries));
 }
 
-static int listen_at_address(const char *where, bool is_shared, int *ret_socket)
+static bool set_on(int socket, int option)
+{
+	const int on = 1;
+
+	return setsockopt(socket, SOL_SOCKET, option, &on, sizeof(on)) == 0;
+}
+
+static int listen_at_address(const char *where, enum weir__net_sharing sharing, int *ret_socket)
 {
 	struct addrinfo *found;
-	const int on = 1;
 	int listener, error = resolve(where, true, &found);
 
 	if (error != 0)
@@ -140,9 +147,11 @@ static int listen_at_address(const char *where, bool is_shared, int *ret_socket)
 	listener = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (listener < 0) {
 		error = errno;
-	} else if (setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-		   (is_shared && setsockopt(listener, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) != 0) ||
-		   bind(listener, found->ai_addr, found->ai_addrlen) != 0 || listen(listener, BACKLOG) != 0) {
+	} else if (!set_on(listener, SO_REUSEADDR) ||
+		   (sharing == WEIR__LISTEN_TOO && !set_on(listener, SO_REUSEPORT)) ||
+		   bind(listener, found->ai_addr, found->ai_addrlen) != 0 ||
+		   (sharing == WEIR__LISTEN_FIRST && !set_on(listener, SO_REUSEPORT)) ||
+		   listen(listener, BACKLOG) != 0) {
 		error = fail_and_close(listener, errno);
 	} else {
 		watch_peers(listener);
@@ -152,10 +161,11 @@ static int listen_at_address(const char *where, bool is_shared, int *ret_socket)
 	return error;
 }
 
-int weir__net_listen(const char *where, bool is_shared, int *ret_socket, char ret_name[WEIR__NET_NAME_SIZE])
+int weir__net_listen(const char *where, enum weir__net_sharing sharing, int *ret_socket,
+		     char ret_name[WEIR__NET_NAME_SIZE])
 {
-	const int error = is_path(where) ? listen_at_path(where, ret_socket) :
-					   listen_at_address(where, is_shared, ret_socket);
+	const int error = is_path(where) ? weir__net_listen_at_path(where, 0, ret_socket) :
+					   listen_at_address(where, sharing, ret_socket);
 
 	if (error != 0)
 		return error;

@@ -11,9 +11,15 @@
 enum { WEIR__NET_NAME_SIZE = 128 };
 
 /* What was asked for: HOST:PORT, where a host may be an address in brackets; a port of 0 is any that is free. A word with a
- * slash is the path of a socket. EINVAL: it is neither. *ret_name is what it became. With `is_shared`, several sockets may
- * listen at the same port, and the kernel deals connections out to them. */
-int weir__net_listen(const char *where, bool is_shared, int *ret_socket, char ret_name[WEIR__NET_NAME_SIZE]);
+ * slash is the path of a socket. EINVAL: it is neither. *ret_name is what it became. Several sockets may listen at the same
+ * port, and the kernel deals connections out to them: of those a program opens the first as such, which fails if anybody
+ * listens there already, by whatever kind of socket. */
+enum weir__net_sharing { WEIR__LISTEN_ALONE, WEIR__LISTEN_FIRST, WEIR__LISTEN_TOO };
+int weir__net_listen(const char *where, enum weir__net_sharing sharing, int *ret_socket,
+		     char ret_name[WEIR__NET_NAME_SIZE]);
+
+/* Likewise at a path alone, which gets the mode before anybody can connect; 0 is what the umask leaves of it. */
+int weir__net_listen_at_path(const char *path, mode_t mode, int *ret_socket);
 
 /* Whether only this machine can reach it. */
 bool weir__net_is_local(const char *where);

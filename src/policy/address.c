@@ -113,6 +113,19 @@ static bool read_bits(struct weir__slice text, unsigned most, unsigned *ret_bits
 	return bits <= most;
 }
 
+/* Of an IPv4 address in the form of IPv6 the 96 bits before it count, too. False: there are fewer. */
+static bool count_mapped(struct weir__slice text, struct weir__network *network)
+{
+	const unsigned before = 8 * sizeof(mapped);
+
+	if (network->address.is_v6 || memchr(text.at, ':', text.n) == NULL)
+		return true;
+	if (network->bits < before)
+		return false;
+	network->bits -= before;
+	return true;
+}
+
 bool weir__network_read(struct weir__slice text, struct weir__network *ret_network, bool *ret_is_host_bits)
 {
 	const char *const slash = text.n > 0 ? memchr(text.at, '/', text.n) : NULL;
@@ -123,10 +136,14 @@ bool weir__network_read(struct weir__slice text, struct weir__network *ret_netwo
 	*ret_is_host_bits = false;
 	if (!weir__address_read(address, &ret_network->address))
 		return false;
-	most = 8 * weir__address_length(&ret_network->address);
+	most = memchr(address.at, ':', address.n) ? 128 : 32; /* as it is written */
 	ret_network->bits = most;
 	if (slash && !read_bits((struct weir__slice){ slash + 1, text.n - address.n - 1 }, most, &ret_network->bits))
 		return false;
+	if (!count_mapped(address, ret_network)) {
+		*ret_is_host_bits = true;
+		return false;
+	}
 	masked = weir__address_mask(&ret_network->address, ret_network->bits);
 	*ret_is_host_bits = memcmp(masked.bytes, ret_network->address.bytes, sizeof(masked.bytes)) != 0;
 	return !*ret_is_host_bits;

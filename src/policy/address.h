@@ -29,7 +29,8 @@ struct weir__address weir__address_of(const unsigned char *bytes, bool is_v6);
 /* In the one spelling that libc writes. */
 void weir__address_write(const struct weir__address *address, char ret_text[WEIR__ADDRESS_TEXT]);
 
-/* ADDRESS or ADDRESS/BITS; false: it is neither, or has bits set beyond its length (*ret_is_host_bits). */
+/* ADDRESS or ADDRESS/BITS; false: it is neither, or has bits set beyond its length (*ret_is_host_bits). ::ffff:10.0.0.0/104
+ * is 10.0.0.0/8. */
 bool weir__network_read(struct weir__slice text, struct weir__network *ret_network, bool *ret_is_host_bits);
 
 /* The address without what is beyond so many bits. */

@@ -61,6 +61,16 @@ struct weir__entry *weir__entries_add(struct weir__entries *entries, struct weir
 	return entry;
 }
 
+/* What a column is compared by. .at NULL: the request has nothing that an entry could have. */
+static struct weir__slice compared_by(const struct weir__value *value, bool is_address)
+{
+	if (value->text.at == NULL || !is_address)
+		return value->text;
+	if (!value->is_address)
+		return (struct weir__slice){ NULL, 0 };
+	return (struct weir__slice){ (const char *)value->address.bytes, weir__address_length(&value->address) };
+}
+
 const struct weir__entry *weir__entries_find(const struct weir__entries *entries, const struct weir__values *values)
 {
 	struct weir__slice of[WEIR__ENTRY_COLUMNS_MAX];
@@ -71,7 +81,7 @@ const struct weir__entry *weir__entries_find(const struct weir__entries *entries
 	if (entries->n_columns == 0)
 		return NULL;
 	for (unsigned i = 0; i < entries->n_columns; i++) {
-		of[i] = values->of[entries->columns[i]].text;
+		of[i] = compared_by(&values->of[entries->columns[i]], entries->is_address[i]);
 		if (of[i].at == NULL)
 			return NULL;
 	}

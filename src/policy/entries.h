@@ -16,6 +16,7 @@ struct weir__entry {
 
 struct weir__entries {
 	unsigned columns[WEIR__ENTRY_COLUMNS_MAX]; /* attributes */
+	bool is_address[WEIR__ENTRY_COLUMNS_MAX];  /* of type address: compared by its bytes, whatever the spelling */
 	unsigned n_columns;                        /* 0: there are none */
 	struct weir__entry *of;                    /* a power of two; key.at NULL: free */
 	uint64_t size, n;
@@ -24,8 +25,8 @@ struct weir__entries {
 /* Makes room for n. False: no memory. */
 bool weir__entries_init(struct weir__entries *entries, struct weir__pool *pool, uint64_t n);
 
-/* The entry with these values, in the order of the columns, as they are normalised; added if it is not there, which
- * *ret_is_new tells. NULL: no memory, or the values are too long together. */
+/* The entry with these values, in the order of the columns, as they are normalised, of addresses the bytes; added if it is
+ * not there, which *ret_is_new tells. NULL: no memory, or the values are too long together. */
 struct weir__entry *weir__entries_add(struct weir__entries *entries, struct weir__pool *pool,
 				      const struct weir__slice *values, bool *ret_is_new);
 

@@ -2,8 +2,9 @@
 #include <stdio.h>
 
 #include "policy/envoy.h"
+#include "policy/key_text.h"
 
-enum { LINE = 1280, SHOWN = 64 };
+enum { LINE = 1280, SHOWN = 64, KEY_SHOWN = 128 };
 
 /* Text of a request may hold anything. */
 static void print_value(char *line, size_t size, struct weir__slice text)
@@ -47,24 +48,20 @@ static void explain_failed(const struct weir_policy *policy, const struct weir__
 	(void)snprintf(line, size, "does not apply: %s is '%s'", name, shown);
 }
 
-/* What the key is made of. */
+/* The key, as it is shown everywhere; of a long one the beginning. */
 static void print_key(const struct weir_policy *policy, const struct weir__policy_limit *limit,
 		      const struct weir__values *values, char *line, size_t size)
 {
-	size_t length = 0;
+	char room[sizeof(((struct weir_policy_answer *)NULL)->room)];
+	struct weir__key_bytes key = { .at = room };
+	int missing;
 
-	line[0] = '\0';
-	for (unsigned i = 0; i < limit->n_parts && length < size; i++) {
-		const struct weir__key_part *const part = &limit->parts[i];
-		const struct weir__value *const value = &values->of[part->attribute];
-		char shown[5 * SHOWN], bits[16] = "";
-
-		print_value(shown, sizeof(shown), value->text.at ? value->text : part->fallback);
-		if (value->text.at && value->is_address)
-			(void)snprintf(bits, sizeof(bits), "/%u", value->address.is_v6 ? part->bits_v6 : part->bits_v4);
-		length += (size_t)snprintf(line + length, size - length, "%s%s=%s%s", i ? " " : "",
-					   policy->attributes.of[part->attribute].name.at, shown, bits);
+	if (!weir__policy_key(limit, values, room, sizeof(room), &key.whole, &missing)) {
+		(void)snprintf(line, size, "too long");
+		return;
 	}
+	key.n = key.whole < KEY_SHOWN ? key.whole : KEY_SHOWN;
+	(void)weir__policy_key_text(policy, limit, &key, line, size);
 }
 
 /* What decides when the store does not answer, as far as the policy says it. */
@@ -86,7 +83,8 @@ static void print_failure(const struct weir_policy *policy, const struct weir_po
 	(void)snprintf(line, size, "%s%s%s", words[plan->on_store_failure], text, budget);
 }
 
-static void explain_limit(const struct weir_policy *policy, uint32_t number, const struct weir__values *values,
+/* Returns whether it applies. */
+static bool explain_limit(const struct weir_policy *policy, uint32_t number, const struct weir__values *values,
 			  char *line, size_t size)
 {
 	const struct weir__policy_limit *const limit = &policy->limits[number];
@@ -98,13 +96,13 @@ static void explain_limit(const struct weir_policy *policy, uint32_t number, con
 
 	if (condition) {
 		explain_failed(policy, condition, values, line, size);
-		return;
+		return false;
 	}
 	for (unsigned i = 0; i < limit->n_parts; i++)
 		if (values->of[limit->parts[i].attribute].text.at == NULL && limit->parts[i].fallback.at == NULL) {
 			(void)snprintf(line, size, "does not apply: its key needs %s, which the request has not",
 				       policy->attributes.of[limit->parts[i].attribute].name.at);
-			return;
+			return false;
 		}
 	applies = weir__policy_resolve(limit, values);
 	is_override = applies.plan != limit->plan;
@@ -112,7 +110,7 @@ static void explain_limit(const struct weir_policy *policy, uint32_t number, con
 	if (applies.mode == WEIR_MODE_OFF) {
 		(void)snprintf(line, size, "does not apply: it is off%s",
 			       limit->mode == WEIR_MODE_OFF ? "" : " by an override");
-		return;
+		return false;
 	}
 	(void)weir_limit_print(&plan->limit, text);
 	print_key(policy, limit, values, key, sizeof(key));
@@ -120,27 +118,73 @@ static void explain_limit(const struct weir_policy *policy, uint32_t number, con
 	(void)snprintf(line, size, "applies%s: %s%s%s, %s%s%s", applies.mode == WEIR_MODE_SHADOW ? " in shadow" : "",
 		       plan->is_unlimited ? "unlimited" : text, is_override ? " by the override " : "",
 		       is_override ? plan->name : "", limit->n_parts ? "key " : "one for all requests", key, failure);
+	return true;
+}
+
+/* To whom the lines of a request go. */
+struct telling {
+	const struct weir_policy *policy;
+	struct weir__values values;
+	weir_policy_report *report;
+	void *context;
+};
+
+/* False: that was told already. */
+static bool begin(struct telling *telling, const struct weir_attribute *attributes, size_t n)
+{
+	const struct weir__attributes *const known = &telling->policy->attributes;
+	char line[LINE];
+	struct weir__slice name;
+
+	if (telling->policy->envoy) {
+		weir__envoy_explain(telling->policy, attributes, n, telling->report, telling->context);
+		return false;
+	}
+	weir__values_begin(known, attributes, n, &telling->values);
+	if (weir__values_end(known, &telling->values, &name))
+		return true;
+	(void)snprintf(line, sizeof(line), "the attribute %.*s is too long", (int)name.n, name.at);
+	telling->report(telling->context, line);
+	return false;
+}
+
+/* Returns whether it was told: with `only_if_applies`, only then. */
+static bool tell(const struct telling *telling, uint32_t number, bool only_if_applies)
+{
+	char line[LINE], why[LINE - 2 * WEIR__LIMIT_NAME_MAX];
+
+	if (!explain_limit(telling->policy, number, &telling->values, why, sizeof(why)) && only_if_applies)
+		return false;
+	(void)snprintf(line, sizeof(line), "%s: %s", telling->policy->limits[number].name.at, why);
+	telling->report(telling->context, line);
+	return true;
 }
 
 void weir_policy_explain(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
 			 weir_policy_report *report, void *context)
 {
-	char line[LINE], why[LINE - 2 * WEIR__LIMIT_NAME_MAX];
-	struct weir__values values;
-	struct weir__slice name;
+	struct telling telling = { .policy = policy, .report = report, .context = context };
 
-	if (policy->envoy) {
-		weir__envoy_explain(policy, attributes, n, report, context);
+	if (begin(&telling, attributes, n))
+		for (uint32_t i = 0; i < policy->n_limits; i++)
+			(void)tell(&telling, i, false);
+}
+
+void weir__policy_explain_what_applies_first(const struct weir_policy *policy, const struct weir_attribute *attributes,
+					     size_t n, weir_policy_report *report, void *context)
+{
+	struct telling telling = { .policy = policy, .report = report, .context = context };
+	uint32_t numbers[WEIR_POLICY_CLAIMS_MAX], found, told = 0, k = 0;
+
+	if (!begin(&telling, attributes, n))
 		return;
-	}
-	if (!weir__values_read(&policy->attributes, attributes, n, &values, &name)) {
-		(void)snprintf(line, sizeof(line), "the attribute %.*s is too long", (int)name.n, name.at);
-		report(context, line);
-		return;
-	}
-	for (uint32_t i = 0; i < policy->n_limits; i++) {
-		explain_limit(policy, i, &values, why, sizeof(why));
-		(void)snprintf(line, sizeof(line), "%s: %s", policy->limits[i].name.at, why);
-		report(context, line);
-	}
+	found = weir__rules_all(&policy->rules, &telling.values, numbers, WEIR_POLICY_CLAIMS_MAX);
+	for (uint32_t i = 0; i < found && found <= WEIR_POLICY_CLAIMS_MAX; i++)
+		if (tell(&telling, numbers[i], true))
+			numbers[told++] = numbers[i];
+	for (uint32_t i = 0; i < policy->n_limits; i++)
+		if (k < told && numbers[k] == i)
+			k++;
+		else
+			(void)tell(&telling, i, false);
 }

@@ -190,7 +190,9 @@ int weir__policy_match(const struct weir_policy *policy, const struct weir_attri
 	if (policy->envoy)
 		return weir__envoy_match(policy, attributes, n, cost, ret_answer, ret_message);
 	ret_answer->n = 0;
-	if (!weir__values_read(&policy->attributes, attributes, n, &values, &name))
+	weir__values_begin(&policy->attributes, attributes, n, &values);
+	weir__rules_fetch(&policy->rules, &values);
+	if (!weir__values_end(&policy->attributes, &values, &name))
 		return refuse(ret_message, "the attribute ", name,
 			      " is too long: those that are written anew have 8192 bytes together");
 	found = weir__rules_all_ahead(&policy->rules, &values, numbers, WEIR_POLICY_CLAIMS_MAX, ahead);

@@ -76,6 +76,11 @@ int weir__policy_match(const struct weir_policy *policy, const struct weir_attri
 		       uint64_t cost, const struct weir__ahead *ahead, struct weir_policy_answer *ret_answer,
 		       struct weir_message *ret_message);
 
+/* weir_policy_explain, with the limits that apply before all others: for those who have room for some lines alone. Of a
+ * request to which more apply than may, which is refused, all are in the order of the file. */
+void weir__policy_explain_what_applies_first(const struct weir_policy *policy, const struct weir_attribute *attributes,
+					     size_t n, weir_policy_report *report, void *context);
+
 /* What of a limit applies to a request that it matches. */
 struct weir__override weir__policy_resolve(const struct weir__policy_limit *limit, const struct weir__values *values);
 

@@ -75,8 +75,8 @@ static bool read_number(struct weir__faults *faults, const struct weir__node *no
 			    !__builtin_add_overflow(number, digit, &number);
 	}
 	if (!is_number || number > most) {
-		weir__fault(faults, node->at, "'%s' is a whole number, 0 to %llu",
-			    node->key ? node->key->text.at : "this", (unsigned long long)most);
+		weir__fault(faults, node->at, "'%s' is a whole number, 0 to %llu", node->key->text.at,
+			    (unsigned long long)most);
 		return false;
 	}
 	*ret_number = number;
@@ -255,112 +255,8 @@ static void read_cost(const struct weir__policy_reading *reading, const struct w
 			    "a cost is a number, or says which attribute: {attribute: items}");
 	if (otherwise)
 		(void)read_number(reading->faults, otherwise, INT64_MAX, &limit->cost);
-}
-
-/* --- overrides -------------------------------------------------------------------------------------------------- */
-
-/* What sets an override apart, for its name: the conditions as they were written. */
-static size_t describe(const struct weir__node *node, char *room, size_t size, size_t length)
-{
-	if (length + 2 >= size)
-		return length;
-	if (node->kind == WEIR__NODE_TEXT) {
-		const size_t n = node->text.n < size - 1 - length ? node->text.n : size - 1 - length;
-
-		memcpy(room + length, node->text.at, n);
-		return length + n;
-	}
-	for (const struct weir__node *member = node->members; member; member = member->next) {
-		if (member != node->members && length + 1 < size)
-			room[length++] = ',';
-		if (member->key) {
-			length = describe(member->key, room, size, length);
-			if (length + 1 < size)
-				room[length++] = '=';
-		}
-		length = describe(member, room, size, length);
-	}
-	return length;
-}
-
-static void check_override(const struct weir__policy_reading *reading, const struct weir__node *node,
-			   const struct weir__rule *rules, uint32_t number, const struct weir__rule *match)
-{
-	if (weir__rules_exclude(&rules[number], match))
-		weir__fault(reading->faults, node->at,
-			    "this override can never match: the limit does not apply to such requests");
-	for (uint32_t i = 0; i < number && i < 1000; i++)
-		if (rules[i].conditions && weir__rule_implies(&rules[number], &rules[i])) {
-			weir__fault(reading->faults, node->at,
-				    "this override can never match: number %u before it matches whenever it would",
-				    i + 1);
-			return;
-		}
-}
-
-static void read_override(struct weir__policy_reading *reading, const struct weir__policy_limit *limit,
-			  const struct weir__node *node, struct weir__rule *rule, struct weir__override *instead)
-{
-	static const char *const keys[] = { "when", "limit", "mode", "on_store_failure", "store_budget", NULL };
-	const struct weir__node *when, *text, *mode;
-	struct weir__slice apart;
-	char room[1024];
-
-	*instead = (struct weir__override){ WEIR__NO_PLAN, limit->mode };
-	if (!weir__node_check_keys(reading->faults, node, "an override", keys))
-		return;
-	when = weir__node_member(node, "when");
-	text = weir__node_member(node, "limit");
-	mode = weir__node_member(node, "mode");
-	if (when == NULL)
-		weir__fault(reading->faults, node->at, "an override says when it applies: when: {plan: gold}");
-	else
-		(void)weir__policy_read_rule(reading, when, rule);
-	if (text == NULL && mode == NULL)
-		weir__fault(reading->faults, node->at, "an override has a limit, a mode, or both");
-	instead->mode = weir__policy_read_mode(reading->faults, mode, limit->mode);
-	apart = (struct weir__slice){ room, when ? describe(when, room, sizeof(room), 0) : 0 };
-	if (when && text && weir__node_text(reading->faults, text, "limit"))
-		instead->plan = weir__policy_read_plan(
-			reading, weir__policy_plan_name(reading, limit->name, apart), text->text,
-			(struct weir__mark){ text->at.line, text->at.column + text->is_quoted });
-	weir__policy_read_failure(reading, node, limit, instead->plan, apart);
-}
-
-static void read_overrides(struct weir__policy_reading *reading, const struct weir__node *list,
-			   const struct weir__node *from, struct weir__policy_limit *limit,
-			   const struct weir__rule *match)
-{
-	struct weir__pool *const pool = &reading->policy->pool;
-	const uint32_t n = list ? list->n : 0;
-	struct weir__rule *rules;
-	struct weir__override *instead;
-	uint32_t number = 0;
-
-	if (list && list->kind != WEIR__NODE_LIST) {
-		weir__fault(reading->faults, list->at, "%s; overrides is a list", weir__node_kind_words(list));
-		return;
-	}
-	rules = weir__pool_take_array(pool, n, sizeof(*rules));
-	instead = weir__pool_take_array(pool, n, sizeof(*instead));
-	if (rules == NULL || instead == NULL) {
-		(void)weir__policy_no_memory(reading, limit->at);
-		return;
-	}
-	limit->instead = n ? instead : NULL;
-	for (const struct weir__node *node = n ? list->members : NULL; node; node = node->next, number++) {
-		const uint32_t before = reading->faults->n;
-
-		read_override(reading, limit, node, &rules[number], &instead[number]);
-		if (reading->faults->n == before)
-			check_override(reading, node, rules, number, match);
-		else
-			rules[number] = (struct weir__rule){ NULL, 0, 0 };
-	}
-	if (n > 0 && !weir__rules_init(&limit->overrides, pool, rules, n))
-		(void)weir__policy_no_memory(reading, limit->at);
-	if (from)
-		(void)weir__policy_read_entries(reading, limit, from, instead, n);
+	if (limit->cost_attribute < 0)
+		limit->cost = UINT64_MAX; /* what is wrong with it was told: no limit is too small for it */
 }
 
 /* --- limits ----------------------------------------------------------------------------------------------------- */
@@ -431,12 +327,12 @@ static void read_limit(struct weir__policy_reading *reading, const struct weir__
 		weir__fault(reading->faults, node->at, "a limit says how much: limit: 100/s burst 200");
 	else if (weir__node_text(reading->faults, text, "limit") && limit->name.at)
 		limit->plan = weir__policy_read_plan(
-			reading, limit->name, text->text,
+			reading, limit, limit->name, text->text,
 			(struct weir__mark){ text->at.line, text->at.column + text->is_quoted });
 	weir__policy_read_failure(reading, node, limit, limit->plan, weir__slice_of(""));
 	if (reading->faults->n == before || weir__node_member(node, "overrides"))
-		read_overrides(reading, weir__node_member(node, "overrides"), weir__node_member(node, "overrides_from"),
-			       limit, rule);
+		weir__policy_read_overrides(reading, weir__node_member(node, "overrides"),
+					    weir__node_member(node, "overrides_from"), limit, rule);
 }
 
 static int compare_names(const void *a_, const void *b_)
@@ -573,7 +469,7 @@ static void begin_part(struct weir__policy_reading *reading, const struct weir__
 }
 
 static uint64_t read_documents(struct weir__policy_reading *reading, const struct weir__policy_part *parts, size_t n,
-			       bool has_others, struct documents *documents)
+			       uint32_t options, struct documents *documents)
 {
 	uint64_t limits = 0;
 	size_t envoys = 0;
@@ -592,12 +488,12 @@ static uint64_t read_documents(struct weir__policy_reading *reading, const struc
 		if (root == NULL)
 			continue;
 		if (weir__envoy_is(root)) {
-			weir__envoy_read(reading, root, 0);
+			weir__envoy_read(reading, root, options);
 			envoys++;
 			continue;
 		}
 		documents->roots[i] = root;
-		if (!has_others)
+		if (!(options & WEIR__POLICY_HAS_OTHERS))
 			check_top(reading->faults, root);
 		read_attributes(reading, weir__node_member(root, "attributes"));
 		list = weir__node_member(root, "limits");
@@ -615,9 +511,9 @@ static uint64_t read_documents(struct weir__policy_reading *reading, const struc
 
 /* All attributes come before all limits: what one is must not depend on the order of files. */
 static void read_parts(struct weir__policy_reading *reading, const struct weir__policy_part *parts, size_t n,
-		       bool has_others, struct documents *documents)
+		       uint32_t options, struct documents *documents)
 {
-	const uint64_t limits = read_documents(reading, parts, n, has_others, documents);
+	const uint64_t limits = read_documents(reading, parts, n, options, documents);
 	struct weir__rule *const rules = make_limits(reading, limits);
 
 	for (size_t i = 0; rules && i < n; i++) {
@@ -630,7 +526,7 @@ static void read_parts(struct weir__policy_reading *reading, const struct weir__
 }
 
 struct weir_policy *weir__policy_of_parts(const struct weir__policy_part *parts, size_t n, struct weir__faults *faults,
-					  bool has_others)
+					  uint32_t options)
 {
 	struct weir_policy *const policy = calloc(1, sizeof(*policy));
 	struct weir__policy_reading reading = { .policy = policy, .faults = faults };
@@ -645,7 +541,7 @@ struct weir_policy *weir__policy_of_parts(const struct weir__policy_part *parts,
 	policy->pool = weir__pool_of(policy_most);
 	policy->pool.is_looked_up = true;
 	add_known_attributes(&policy->attributes);
-	read_parts(&reading, parts, n, has_others, &documents);
+	read_parts(&reading, parts, n, options, &documents);
 	weir__pool_free(&documents.pool);
 	if (faults->n == 0)
 		return policy;
@@ -659,7 +555,7 @@ int weir_policy_read(const char *text, size_t length, const char *name, weir_pol
 	struct weir__faults faults = { name ? name : "policy", report, context, 0 };
 	const struct weir__policy_part part = { .text = { text, length }, .file = name };
 
-	*ret_policy = weir__policy_of_parts(&part, 1, &faults, false);
+	*ret_policy = weir__policy_of_parts(&part, 1, &faults, 0);
 	return *ret_policy ? WEIR_OK : WEIR_ERR_SYNTAX;
 }
 

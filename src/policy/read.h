@@ -36,9 +36,14 @@ bool weir__rule_implies(const struct weir__rule *rule, const struct weir__rule *
 /* Whether nothing can meet both, as far as can be told. */
 bool weir__rules_exclude(const struct weir__rule *a, const struct weir__rule *b);
 
-/* read_plans.c: a limit that was written, under the name of its plan; the plan's number, or NO_PLAN after a report. */
-uint32_t weir__policy_read_plan(struct weir__policy_reading *reading, struct weir__slice name, struct weir__slice text,
-				struct weir__mark at);
+/* Whether a rule holds only where the attribute is missing. */
+bool weir__rule_needs_absence(const struct weir__rule *rule, unsigned attribute);
+
+/* read_plans.c: a limit that was written for `of`, whose name and cost are known, under the name of its plan; the plan's
+ * number, or NO_PLAN after a report. One that a table cannot have is reported, too: it is where limits are decided, also when
+ * a store beside it fails. */
+uint32_t weir__policy_read_plan(struct weir__policy_reading *reading, const struct weir__policy_limit *of,
+				struct weir__slice name, struct weir__slice text, struct weir__mark at);
 
 /* The number of a plan that is added, or NO_PLAN after a report. A name that is NULL: there was no memory for it. */
 uint32_t weir__policy_add_plan(struct weir__policy_reading *reading, const struct weir_policy_plan *plan,
@@ -62,6 +67,12 @@ enum weir_mode weir__policy_read_mode(struct weir__faults *faults, const struct 
 				      enum weir_mode otherwise);
 bool weir__policy_mode_of(struct weir__slice word, enum weir_mode *ret_mode);
 
+/* read_overrides.c: overrides of a limit that was read, but for these: a list, and the name of a file, or NULL. `match` is the
+ * limit's. */
+void weir__policy_read_overrides(struct weir__policy_reading *reading, const struct weir__node *list,
+				 const struct weir__node *from, struct weir__policy_limit *limit,
+				 const struct weir__rule *match);
+
 /* read_entries.c: overrides from a file; `before` overrides were written out. Sets limit->entries and limit->instead. */
 bool weir__policy_read_entries(struct weir__policy_reading *reading, struct weir__policy_limit *limit,
 			       const struct weir__node *from, const struct weir__override *before, uint32_t n_before);
@@ -78,9 +89,11 @@ struct weir__policy_part {
 	bool is_text;     /* `file` is only what messages call it: as NULL */
 };
 
-/* One policy of all files; NULL: something was reported. With `has_others`, keys at their tops that a policy has not are
- * somebody else's, who checks them. */
+/* Beside WEIR_ENVOY_...: keys at the tops of files that a policy has not are somebody else's, who checks them. */
+enum { WEIR__POLICY_HAS_OTHERS = 1 << 16 };
+
+/* One policy of all files; NULL: something was reported. */
 struct weir_policy *weir__policy_of_parts(const struct weir__policy_part *parts, size_t n, struct weir__faults *faults,
-					  bool has_others);
+					  uint32_t options);
 
 #endif

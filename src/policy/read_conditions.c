@@ -19,7 +19,13 @@ static bool read_pattern(const struct weir__policy_reading *reading, const struc
 
 	if (word == NULL)
 		return false;
-	if (attribute->type == WEIR__ADDRESS_ATTRIBUTE && kind != WEIR__PATTERN_PREFIX) {
+	if (attribute->type == WEIR__ADDRESS_ATTRIBUTE && kind == WEIR__PATTERN_PREFIX) {
+		weir__fault(reading->faults, word->at,
+			    "prefix '%s': of addresses write a network, as in %s: 10.0.0.0/8", word->text.at,
+			    attribute->name.at);
+		return false;
+	}
+	if (attribute->type == WEIR__ADDRESS_ATTRIBUTE) {
 		if (weir__network_read(word->text, &ret_pattern->network, &has_host_bits)) {
 			ret_pattern->kind = WEIR__PATTERN_NETWORK;
 			return true;
@@ -212,28 +218,49 @@ bool weir__rule_implies(const struct weir__rule *rule, const struct weir__rule *
 	return true;
 }
 
-/* Nothing that fits one of the values, which are all exact or networks, fits the other condition. */
+/* Holds for what is missing, and for nothing else. */
+static bool is_absence(const struct weir__condition *condition)
+{
+	return condition->is_negated && condition->n == 1 && condition->patterns[0].kind == WEIR__PATTERN_PRESENT;
+}
+
+static bool patterns_exclude(const struct weir__pattern *a, const struct weir__pattern *b)
+{
+	if (a->kind == WEIR__PATTERN_NETWORK && b->kind == WEIR__PATTERN_NETWORK)
+		return !weir__network_has(a->network.bits < b->network.bits ? &a->network : &b->network,
+					  a->network.bits < b->network.bits ? &b->network.address :
+									      &a->network.address);
+	if (a->kind == WEIR__PATTERN_PREFIX && b->kind == WEIR__PATTERN_PREFIX)
+		return !weir__slice_begins_with(a->text, b->text) && !weir__slice_begins_with(b->text, a->text);
+	return false;
+}
+
+/* Nothing that fits the pattern meets the condition, as far as can be told. */
+static bool is_excluded(const struct weir__pattern *pattern, const struct weir__condition *by)
+{
+	if (is_absence(by))
+		return true;
+	if (pattern->kind == WEIR__PATTERN_IS) {
+		struct weir__values values;
+
+		values.of[by->attribute] = (struct weir__value){ .text = pattern->text };
+		return !weir__condition_holds(by, &values);
+	}
+	if (by->is_negated)
+		return is_covered(pattern, by);
+	for (size_t i = 0; i < by->n; i++)
+		if (!patterns_exclude(pattern, &by->patterns[i]))
+			return false;
+	return true;
+}
+
 static bool excludes(const struct weir__condition *a, const struct weir__condition *b)
 {
 	if (a->is_negated)
-		return false;
-	for (size_t i = 0; i < a->n; i++) {
-		const struct weir__pattern *const pattern = &a->patterns[i];
-		const bool is_one = pattern->kind == WEIR__PATTERN_IS ||
-				    (pattern->kind == WEIR__PATTERN_NETWORK &&
-				     pattern->network.bits == 8 * weir__address_length(&pattern->network.address));
-		struct weir__values values;
-
-		if (!is_one)
+		return is_absence(a) && !is_absence(b);
+	for (size_t i = 0; i < a->n; i++)
+		if (!is_excluded(&a->patterns[i], b))
 			return false;
-		values.of[b->attribute] = (struct weir__value){ .text = pattern->kind == WEIR__PATTERN_IS ?
-										pattern->text :
-										weir__slice_of("address"),
-								.is_address = pattern->kind == WEIR__PATTERN_NETWORK,
-								.address = pattern->network.address };
-		if (weir__condition_holds(b, &values))
-			return false;
-	}
 	return true;
 }
 
@@ -245,5 +272,13 @@ bool weir__rules_exclude(const struct weir__rule *a, const struct weir__rule *b)
 			    (excludes(&a->conditions[i], &b->conditions[k]) ||
 			     excludes(&b->conditions[k], &a->conditions[i])))
 				return true;
+	return false;
+}
+
+bool weir__rule_needs_absence(const struct weir__rule *rule, unsigned attribute)
+{
+	for (size_t i = 0; i < rule->n; i++)
+		if (rule->conditions[i].attribute == attribute && is_absence(&rule->conditions[i]))
+			return true;
 	return false;
 }

@@ -27,7 +27,9 @@ struct table {
 	struct weir__faults faults; /* of this file */
 	struct weir__slice text;
 	size_t at;
+	size_t begin; /* of the line that is read, which has this number: */
 	uint32_t line;
+	uint32_t more_lines; /* within its quotes */
 	/* What the columns are. */
 	int attributes[COLUMNS_MAX]; /* or -1 */
 	int limit_column, mode_column;
@@ -40,11 +42,12 @@ struct table {
 
 /* --- lines ------------------------------------------------------------------------------------------------------ */
 
-/* A field in quotes, which are taken away in place. *at is behind the closing one. */
-static struct weir__slice unquote(char *text, size_t n, size_t *at)
+/* A field in quotes, which are taken away in place. What follows stays where it is: faults tell its place. */
+static struct weir__slice unquote(struct table *table)
 {
-	char *const start = text + *at + 1;
-	size_t length = 0, i = *at + 1;
+	char *const text = (char *)table->text.at; /* it is our own */
+	const size_t begin = table->at + 1, n = table->text.n;
+	size_t length = 0, i = begin;
 
 	for (; i < n; i++) {
 		if (text[i] == '"') {
@@ -52,10 +55,12 @@ static struct weir__slice unquote(char *text, size_t n, size_t *at)
 				break;
 			i++;
 		}
-		start[length++] = text[i];
+		table->more_lines += text[i] == '\n';
+		text[begin + length++] = text[i];
 	}
-	*at = i < n ? i + 1 : n;
-	return (struct weir__slice){ start, length };
+	memset(text + begin + length, ' ', i - begin - length);
+	table->at = i < n ? i + 1 : n;
+	return (struct weir__slice){ text + begin, length };
 }
 
 static size_t end_of_field(const char *text, size_t n, size_t at)
@@ -68,9 +73,11 @@ static size_t end_of_field(const char *text, size_t n, size_t at)
 /* The fields of the next line that is not empty; 0: there are no more. More than there is room for are counted. */
 static unsigned next_line(struct table *table, struct weir__slice fields[COLUMNS_MAX])
 {
-	char *const text = (char *)table->text.at; /* it is our own */
+	const char *const text = table->text.at;
 	unsigned n = 0;
 
+	table->line += table->more_lines;
+	table->more_lines = 0;
 	for (;;) {
 		table->line++;
 		while (table->at < table->text.n && text[table->at] == '\r')
@@ -79,11 +86,12 @@ static unsigned next_line(struct table *table, struct weir__slice fields[COLUMNS
 			break;
 		table->at++;
 	}
+	table->begin = table->at;
 	while (table->at < table->text.n) {
 		struct weir__slice field;
 
 		if (text[table->at] == '"') {
-			field = unquote(text, table->text.n, &table->at);
+			field = unquote(table);
 			table->at = end_of_field(text, table->text.n, table->at);
 		} else {
 			field.at = text + table->at;
@@ -101,22 +109,66 @@ static unsigned next_line(struct table *table, struct weir__slice fields[COLUMNS
 	return n;
 }
 
-static void fault(struct table *table, const char *what, struct weir__slice word)
+/* Where a field of the line begins. Columns are characters, as in YAML. */
+static struct weir__mark mark_of(const struct table *table, struct weir__slice field)
 {
-	weir__fault(&table->faults, (struct weir__mark){ table->line, 1 }, "'%.*s': %s",
-		    (int)(word.n < 80 ? word.n : 80), word.at, what);
+	struct weir__mark mark = { table->line, 1 };
+
+	for (const char *at = table->text.at + table->begin; at < field.at; at++)
+		if (*at == '\n')
+			mark = (struct weir__mark){ mark.line + 1, 1 };
+		else
+			mark.column += ((unsigned char)*at & 0xc0) != 0x80; /* not within a character */
+	return mark;
+}
+
+static void fault(struct table *table, const char *what, struct weir__slice field)
+{
+	weir__fault(&table->faults, mark_of(table, field), "'%.*s': %s", (int)(field.n < 80 ? field.n : 80), field.at,
+		    what);
+}
+
+static void fault_of_line(struct table *table, const char *what)
+{
+	weir__fault(&table->faults, (struct weir__mark){ table->line, 1 }, "%s", what);
+}
+
+static const char first_line[] = "the first line names 1 to 4 attributes, and limit, mode or both";
+
+/* One that is an attribute. */
+static bool read_column(struct table *table, struct weir__slice field, int *ret_attribute)
+{
+	struct weir__entries *const entries = &table->limit->entries;
+	struct weir__attributes *const attributes = &table->reading->policy->attributes;
+	int number;
+
+	if (!weir__attribute_is_name(field)) {
+		fault(table, "the name of an attribute has 1 to 63 bytes, and no control characters", field);
+		return false;
+	}
+	if (entries->n_columns == WEIR__ENTRY_COLUMNS_MAX) {
+		fault(table, first_line, field);
+		return false;
+	}
+	number = weir__attributes_add(attributes, weir__pool_copy(&table->reading->policy->pool, field));
+	if (number < 0) {
+		fault(table, "one attribute too many: a policy has at most 32", field);
+		return false;
+	}
+	entries->columns[entries->n_columns] = (unsigned)number;
+	entries->is_address[entries->n_columns++] = attributes->of[number].type == WEIR__ADDRESS_ATTRIBUTE;
+	*ret_attribute = number;
+	return true;
 }
 
 static bool read_columns(struct table *table)
 {
 	struct weir__slice fields[COLUMNS_MAX];
-	struct weir__entries *const entries = &table->limit->entries;
-	struct weir__attributes *const attributes = &table->reading->policy->attributes;
 
 	table->n_columns = next_line(table, fields);
 	table->limit_column = table->mode_column = -1;
 	if (table->n_columns < 2 || table->n_columns > COLUMNS_MAX) {
-		fault(table, "the first line names 1 to 4 attributes, and limit, mode or both", weir__slice_of(""));
+		fault_of_line(table, first_line);
 		return false;
 	}
 	for (unsigned i = 0; i < table->n_columns; i++) {
@@ -125,22 +177,11 @@ static bool read_columns(struct table *table)
 			table->limit_column = (int)i;
 		else if (weir__slice_is(fields[i], "mode"))
 			table->mode_column = (int)i;
-		else if (!weir__attribute_is_name(fields[i])) {
-			fault(table, "the name of an attribute has 1 to 63 bytes, and no control characters",
-			      fields[i]);
+		else if (!read_column(table, fields[i], &table->attributes[i]))
 			return false;
-		} else if (entries->n_columns < WEIR__ENTRY_COLUMNS_MAX) {
-			table->attributes[i] = weir__attributes_add(
-				attributes, weir__pool_copy(&table->reading->policy->pool, fields[i]));
-			if (table->attributes[i] < 0) {
-				fault(table, "one attribute too many: a policy has at most 32", fields[i]);
-				return false;
-			}
-			entries->columns[entries->n_columns++] = (unsigned)table->attributes[i];
-		}
 	}
-	if (entries->n_columns == 0 || (table->limit_column < 0 && table->mode_column < 0)) {
-		fault(table, "the first line names 1 to 4 attributes, and limit, mode or both", fields[0]);
+	if (table->limit->entries.n_columns == 0 || (table->limit_column < 0 && table->mode_column < 0)) {
+		fault(table, first_line, fields[0]);
 		return false;
 	}
 	return true;
@@ -171,10 +212,10 @@ static uint32_t find_different(struct table *table, struct weir__slice text, enu
 			memcpy(apart + 1, text.at, shown);
 		reading->faults = &table->faults;
 		one->plan = copy.at ? weir__policy_read_plan(
-					      reading,
+					      reading, table->limit,
 					      weir__policy_plan_name(reading, table->limit->name,
 								     (struct weir__slice){ apart, shown + 1 }),
-					      copy, (struct weir__mark){ table->line, 1 }) :
+					      copy, mark_of(table, text)) :
 				      WEIR__NO_PLAN;
 		reading->faults = faults;
 		if (one->plan == WEIR__NO_PLAN)
@@ -187,13 +228,47 @@ static uint32_t find_different(struct table *table, struct weir__slice text, enu
 	return table->n_different++;
 }
 
+/* An address as its bytes. */
+static bool read_address(struct table *table, struct weir__slice field, char *room, struct weir__slice *ret_value)
+{
+	struct weir__address address;
+
+	if (!weir__address_read(field, &address)) {
+		fault(table,
+		      field.n > 0 && memchr(field.at, '/', field.n) ?
+			      "an entry is for one address; a network goes into the policy: overrides: [{when: {ip: 10.0.0.0/8}, limit: 5/s}]" :
+			      "no address; 192.0.2.1 and 2001:db8::1 are",
+		      field);
+		return false;
+	}
+	*ret_value = (struct weir__slice){ room, weir__address_length(&address) };
+	memcpy(room, address.bytes, ret_value->n);
+	return true;
+}
+
+/* In the form in which it is compared. False: that was reported. */
+static bool read_value(struct table *table, unsigned column, struct weir__slice field, char *room,
+		       struct weir__slice *ret_value)
+{
+	const struct weir__attribute *const attribute =
+		&table->reading->policy->attributes.of[table->attributes[column]];
+
+	if (field.n >= WEIR__ENTRY_KEY_MAX) {
+		fault(table, "too long: values of an entry have at most 1000 bytes", field);
+		return false;
+	}
+	if (attribute->type == WEIR__ADDRESS_ATTRIBUTE)
+		return read_address(table, field, room, ret_value);
+	*ret_value = weir__attribute_normalise(attribute, field, room);
+	return true;
+}
+
 static void read_entry(struct table *table, const struct weir__slice *fields)
 {
-	struct weir_policy *const policy = table->reading->policy;
 	struct weir__slice values[WEIR__ENTRY_COLUMNS_MAX] = { { "", 0 } };
+	struct weir__slice text = { fields[0].at, 0 }, first = text;
 	char room[WEIR__ENTRY_COLUMNS_MAX][WEIR__ENTRY_KEY_MAX];
 	enum weir_mode mode = table->limit->mode;
-	struct weir__slice text = { "", 0 };
 	struct weir__entry *entry;
 	unsigned n = 0;
 	uint32_t what;
@@ -202,11 +277,9 @@ static void read_entry(struct table *table, const struct weir__slice *fields)
 	for (unsigned i = 0; i < table->n_columns; i++) {
 		if (table->attributes[i] < 0)
 			continue;
-		if (fields[i].n >= WEIR__ENTRY_KEY_MAX) {
-			fault(table, "too long: values of an entry have at most 1000 bytes", fields[i]);
+		first = n == 0 ? fields[i] : first;
+		if (!read_value(table, i, fields[i], room[n], &values[n]))
 			return;
-		}
-		values[n] = weir__attribute_normalise(&policy->attributes.of[table->attributes[i]], fields[i], room[n]);
 		n++;
 	}
 	if (table->limit_column >= 0)
@@ -219,11 +292,11 @@ static void read_entry(struct table *table, const struct weir__slice *fields)
 	what = find_different(table, text, mode);
 	if (what == UINT32_MAX)
 		return;
-	entry = weir__entries_add(&table->limit->entries, &policy->pool, values, &is_new);
+	entry = weir__entries_add(&table->limit->entries, &table->reading->policy->pool, values, &is_new);
 	if (entry == NULL)
-		fault(table, "no memory for this entry, or its values are too long", values[0]);
+		fault(table, "no memory for this entry, or its values are too long", first);
 	else if (!is_new)
-		fault(table, "there is an entry for it before", values[0]);
+		fault(table, "there is an entry for it before", first);
 	else
 		entry->what = what;
 }

@@ -42,7 +42,7 @@ static void read_local(struct weir__policy_reading *reading, const struct weir__
 	}
 	if (weir__node_text(reading->faults, text, "local") == NULL || limit->name.at == NULL)
 		return;
-	local = weir__policy_read_plan(reading, local_name(reading, limit->name, apart), text->text,
+	local = weir__policy_read_plan(reading, limit, local_name(reading, limit->name, apart), text->text,
 				       (struct weir__mark){ text->at.line, text->at.column + text->is_quoted });
 	if (local == WEIR__NO_PLAN)
 		return;

@@ -1,5 +1,6 @@
 /* read_plans.c: limits as they are written, and the names of their plans. */
 #include <weir/plan.h>
+#include <weir/table.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,8 +82,21 @@ uint32_t weir__policy_add_plan(struct weir__policy_reading *reading, const struc
 	return policy->n_plans++;
 }
 
-uint32_t weir__policy_read_plan(struct weir__policy_reading *reading, struct weir__slice name, struct weir__slice text,
-				struct weir__mark at)
+/* A cost that is always the same must fit what the limit has at once. */
+static bool check_cost(const struct weir__policy_reading *reading, const struct weir__policy_limit *of,
+		       const struct weir_plan *plan, struct weir__slice text, struct weir__mark at)
+{
+	if (of->cost_attribute >= 0 || of->cost == UINT64_MAX || of->cost <= plan->most)
+		return true;
+	weir__fault(reading->faults, at,
+		    "limit '%.80s' of '%s' never admits a cost of %llu: it has at most %llu; use a lower cost or more "
+		    "at once",
+		    text.at, of->name.at, (unsigned long long)of->cost, (unsigned long long)plan->most);
+	return false;
+}
+
+uint32_t weir__policy_read_plan(struct weir__policy_reading *reading, const struct weir__policy_limit *of,
+				struct weir__slice name, struct weir__slice text, struct weir__mark at)
 {
 	struct weir_message why;
 	struct weir_limit limit;
@@ -95,6 +109,12 @@ uint32_t weir__policy_read_plan(struct weir__policy_reading *reading, struct wei
 		weir__fault(reading->faults, at, "limit '%.80s': %s", text.at, why.text);
 		return WEIR__NO_PLAN;
 	}
+	if (weir_table_check_limit(&limit, &why) != WEIR_OK) {
+		weir__fault(reading->faults, at, "limit '%.80s' of '%s': %s", text.at, of->name.at, why.text);
+		return WEIR__NO_PLAN;
+	}
+	if (!check_cost(reading, of, &plan, text, at))
+		return WEIR__NO_PLAN;
 	return weir__policy_add_plan(
 		reading, &(struct weir_policy_plan){ .name = name.at, .limit = limit, .local = WEIR_POLICY_NO_PLAN },
 		at);

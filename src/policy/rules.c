@@ -332,6 +332,23 @@ static bool hash_by(const struct weir__probe *probe, const struct weir__value *v
 	return true;
 }
 
+/* Of an index that stays in the cache nothing need be asked for. */
+enum { FETCH_BYTES = 256 * 1024, FETCH_PROBES = 4 };
+
+void weir__rules_fetch(const struct weir__rules *rules, const struct weir__values *values)
+{
+	if (rules->n_anchors < FETCH_BYTES / sizeof(struct weir__anchor))
+		return;
+	for (uint32_t i = 0; i < rules->n_probes && i < FETCH_PROBES; i++) {
+		const struct weir__probe *const probe = &rules->probes[i];
+		const struct weir__value *const value = &values->of[probe->attribute];
+		uint64_t hash;
+
+		if (probe->kind <= WEIR__PATTERN_PREFIX && value->text.at && hash_by(probe, value, &hash))
+			__builtin_prefetch(&rules->anchors[(uint32_t)hash & (rules->n_anchors - 1)]);
+	}
+}
+
 /* One of the rules of an anchor. */
 struct found {
 	uint32_t number;

@@ -49,6 +49,10 @@ struct weir__rules {
 /* `of` must outlive it. False: no memory. */
 bool weir__rules_init(struct weir__rules *rules, struct weir__pool *pool, const struct weir__rule *of, uint32_t n);
 
+/* Between weir__values_begin and weir__values_end: where texts will be looked up that are as they were given is on its way
+ * from memory while paths and addresses are read. */
+void weir__rules_fetch(const struct weir__rules *rules, const struct weir__values *values);
+
 bool weir__rule_holds(const struct weir__rule *rule, const struct weir__values *values);
 
 /* Puts the numbers of the rules that hold into ret_numbers, lowest first, and returns how many there are, of which only

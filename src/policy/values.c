@@ -62,17 +62,36 @@ struct weir__slice weir__attribute_normalise(const struct weir__attribute *attri
 	return (struct weir__slice){ room, text.n };
 }
 
-static bool set_value(const struct weir__attribute *attribute, struct weir__slice text, struct weir__values *values,
-		      struct weir__value *value)
+void weir__values_begin(const struct weir__attributes *attributes, const struct weir_attribute *given, size_t n,
+			struct weir__values *ret_values)
+{
+	for (unsigned i = 0; i < attributes->n; i++)
+		ret_values->of[i].text.at = NULL;
+	for (size_t i = 0; i < n; i++) {
+		const int number = weir__attributes_find(attributes,
+							 (struct weir__slice){ given[i].name, given[i].name_length });
+
+		if (number >= 0 && ret_values->of[number].text.at == NULL)
+			ret_values->of[number].text = (struct weir__slice){ given[i].value ? given[i].value : "",
+									    given[i].value_length };
+	}
+	for (unsigned i = 0; i < attributes->n; i++)
+		if (ret_values->of[i].text.at == NULL)
+			ret_values->of[i].text = attributes->of[i].fallback;
+}
+
+/* From what was given to the form in which it is looked at. */
+static bool end_value(const struct weir__attribute *attribute, struct weir__values *values, struct weir__value *value)
 {
 	const bool is_written = attribute->type == WEIR__PATH_ATTRIBUTE || attribute->is_lowered;
+	const size_t size = value->text.n + 1;
 
-	if (is_written && text.n + 1 > WEIR__VALUES_ROOM - values->used)
-		return false;
-	value->text = weir__attribute_normalise(attribute, text, values->room + values->used);
-	if (value->text.at == NULL) /* given, and empty */
-		value->text.at = "";
-	values->used += is_written ? text.n + 1 : 0;
+	if (is_written) {
+		if (size > WEIR__VALUES_ROOM - values->used)
+			return false;
+		value->text = weir__attribute_normalise(attribute, value->text, values->room + values->used);
+		values->used += size;
+	}
 	value->is_address = attribute->type == WEIR__ADDRESS_ATTRIBUTE &&
 			    weir__address_read(value->text, &value->address);
 	if (attribute->type == WEIR__PATH_ATTRIBUTE)
@@ -80,30 +99,14 @@ static bool set_value(const struct weir__attribute *attribute, struct weir__slic
 	return true;
 }
 
-bool weir__values_read(const struct weir__attributes *attributes, const struct weir_attribute *given, size_t n,
-		       struct weir__values *ret_values, struct weir__slice *ret_name)
+bool weir__values_end(const struct weir__attributes *attributes, struct weir__values *values,
+		      struct weir__slice *ret_name)
 {
-	ret_values->used = 0;
+	values->used = 0;
 	for (unsigned i = 0; i < attributes->n; i++)
-		ret_values->of[i].text.at = NULL;
-	for (size_t i = 0; i < n; i++) {
-		const struct weir__slice name = { given[i].name, given[i].name_length };
-		const int number = weir__attributes_find(attributes, name);
-
-		if (number < 0 || ret_values->of[number].text.at)
-			continue;
-		*ret_name = name;
-		if (!set_value(&attributes->of[number], (struct weir__slice){ given[i].value, given[i].value_length },
-			       ret_values, &ret_values->of[number]))
+		if (values->of[i].text.at && !end_value(&attributes->of[i], values, &values->of[i])) {
+			*ret_name = attributes->of[i].name;
 			return false;
-	}
-	for (unsigned i = 0; i < attributes->n; i++) {
-		const struct weir__attribute *const attribute = &attributes->of[i];
-
-		*ret_name = attribute->name;
-		if (ret_values->of[i].text.at == NULL && attribute->fallback.at &&
-		    !set_value(attribute, attribute->fallback, ret_values, &ret_values->of[i]))
-			return false;
-	}
+		}
 	return true;
 }

@@ -54,9 +54,14 @@ bool weir__attribute_is_name(struct weir__slice name);
 /* Its number; added as text if it is not there. -1: there are too many. The name is not copied. */
 int weir__attributes_add(struct weir__attributes *attributes, struct weir__slice name);
 
-/* Of several values for one attribute the first counts. False: they do not fit, *ret_name says with which. */
-bool weir__values_read(const struct weir__attributes *attributes, const struct weir_attribute *given, size_t n,
-		       struct weir__values *ret_values, struct weir__slice *ret_name);
+/* What a request says, as it says it: of several values for one attribute the first counts. It can be looked at after
+ * weir__values_end. */
+void weir__values_begin(const struct weir__attributes *attributes, const struct weir_attribute *given, size_t n,
+			struct weir__values *ret_values);
+
+/* False: they do not fit, *ret_name says with which. */
+bool weir__values_end(const struct weir__attributes *attributes, struct weir__values *values,
+		      struct weir__slice *ret_name);
 
 /* In the form in which values are compared; written into room, which has text.n + 1 bytes, if it has to be. */
 struct weir__slice weir__attribute_normalise(const struct weir__attribute *attribute, struct weir__slice text,

@@ -25,51 +25,84 @@ bool weir__asked_read_text(const char *text, size_t length, struct weir_limit *r
 	return weir_limit_parse(text, length, ret_limit, &ret_refusal->why) == WEIR_OK;
 }
 
+static bool refuse_name(const struct weir__commands *commands, const char *name, size_t length,
+			struct weir__refusal *ret_refusal)
+{
+	const int shown = length < 64 ? (int)length : 64;
+
+	if (commands->policies == NULL)
+		return weir__refusal_set(ret_refusal, WEIR__SAY_NO_POLICY, "");
+	ret_refusal->error = WEIR__SAY_NO_LIMIT;
+	(void)snprintf(ret_refusal->why.text, sizeof(ret_refusal->why.text), "@%.*s", shown, name);
+	return false;
+}
+
 const struct weir_table_limit *weir__asked_find_named(const struct weir__commands *commands, const char *name,
 						      size_t length, struct weir__refusal *ret_refusal)
 {
-	const int shown = length < 64 ? (int)length : 64;
-	const struct weir_table_limit *limit;
+	const struct weir_table_limit *limit = NULL;
 
-	if (commands->policies == NULL) {
-		(void)weir__refusal_set(ret_refusal, WEIR__SAY_NO_POLICY, "");
-		return NULL;
-	}
-	limit = weir__guard_limit(weir__policies_guard(commands->policies), name, length);
-	ret_refusal->error = WEIR__SAY_NO_LIMIT;
+	if (commands->policies)
+		limit = weir__guard_limit(weir__policies_guard(commands->policies), name, length);
 	if (limit == NULL)
-		(void)snprintf(ret_refusal->why.text, sizeof(ret_refusal->why.text), "@%.*s", shown, name);
+		(void)refuse_name(commands, name, length, ret_refusal);
 	return limit;
 }
 
-bool weir__asked_read(const struct weir__commands *commands, const char *text, size_t length,
-		      struct weir__asked *ret_asked, struct weir__refusal *ret_refusal)
+/* `name` comes without its @. */
+static bool read_named(struct weir__commands *commands, const char *name, size_t length, struct weir__asked *asked,
+		       struct weir__refusal *ret_refusal)
 {
-	*ret_asked = (struct weir__asked){ .named = NULL };
-	if (!weir__asked_is_named(text, length))
-		return weir__asked_read_text(text, length, &ret_asked->limit, ret_refusal);
-	ret_asked->named = weir__asked_find_named(commands, text + 1, length - 1, ret_refusal);
-	return ret_asked->named != NULL;
+	struct weir__guard_key key;
+	int error = WEIR_ERR_LIMIT;
+
+	if (commands->policies)
+		error = weir__guard_read_key(weir__policies_guard(commands->policies), name, length, asked->key,
+					     asked->key_length, commands->keys + commands->keys_used,
+					     sizeof(commands->keys) - commands->keys_used, &key, &ret_refusal->why);
+	if (error == WEIR_ERR_LIMIT)
+		return refuse_name(commands, name, length, ret_refusal);
+	ret_refusal->error = WEIR__SAY_KEY;
+	if (error != WEIR_OK)
+		return false;
+	asked->named = key.limit;
+	asked->key = key.bytes;
+	asked->key_length = key.length;
+	commands->keys_used += key.written;
+	return true;
 }
 
-const struct weir_table_limit *weir__asked_find(struct weir__commands *commands, const char *text, size_t length,
-						struct weir__refusal *ret_refusal)
+bool weir__asked_read(struct weir__commands *commands, const char *text, size_t length, const char *key,
+		      size_t key_length, struct weir__asked *ret_asked, struct weir__refusal *ret_refusal)
+{
+	*ret_asked = (struct weir__asked){ .key = key, .key_length = key_length };
+	if (weir__asked_is_named(text, length))
+		return read_named(commands, text + 1, length - 1, ret_asked, ret_refusal);
+	return weir__asked_read_text(text, length, &ret_asked->limit, ret_refusal);
+}
+
+bool weir__asked_find(struct weir__commands *commands, const char *text, size_t length, const char *key,
+		      size_t key_length, struct weir_claim *ret_claim, struct weir__refusal *ret_refusal)
 {
 	struct weir__limits *const limits = &commands->limits;
 	const struct weir_table_limit *limit = weir__limits_recall(limits, WEIR__SPACE_TEXT, text, length, 0);
 	struct weir__asked asked;
 
+	*ret_claim = (struct weir_claim){ limit, key, key_length, 0 };
 	if (limit)
-		return limit;
-	if (!weir__asked_read(commands, text, length, &asked, ret_refusal))
-		return NULL;
-	if (asked.named)
-		return asked.named;
+		return true;
+	if (!weir__asked_read(commands, text, length, key, key_length, &asked, ret_refusal))
+		return false;
+	if (asked.named) {
+		*ret_claim = (struct weir_claim){ asked.named, asked.key, asked.key_length, 0 };
+		return true;
+	}
 	ret_refusal->error = WEIR__SAY_LIMIT;
 	if (weir__limits_find(limits, WEIR__SPACE_TEXT, &asked.limit, &limit, &ret_refusal->why) != WEIR_OK)
-		return NULL;
+		return false;
 	weir__limits_remember(limits, WEIR__SPACE_TEXT, text, length, 0, limit);
-	return limit;
+	ret_claim->limit = limit;
+	return true;
 }
 
 struct weir_limit weir__asked_bucket(uint64_t burst, uint64_t each)
@@ -118,13 +151,12 @@ static const struct weir_table_limit *find_for_several(struct weir__several *sev
 
 /* No text says the same as the limit of a name, whose count is 0 here. */
 bool weir__several_add(struct weir__several *several, struct weir__commands *commands, const struct weir__asked *asked,
-		       const struct weir_claim *claim, struct weir__refusal *ret_refusal)
+		       uint64_t cost, struct weir__refusal *ret_refusal)
 {
 	struct weir_claim *const added = &several->claims[several->n];
 
 	several->asked[several->n] = asked->named ? (struct weir_limit){ .count = 0 } : asked->limit;
-	*added = *claim;
-	added->limit = asked->named;
+	*added = (struct weir_claim){ asked->named, asked->key, asked->key_length, cost };
 	ret_refusal->error = WEIR__SAY_LIMIT;
 	if (added->limit == NULL)
 		added->limit = find_for_several(several, &commands->limits, &ret_refusal->why);

@@ -18,10 +18,12 @@ struct weir__refusal {
 /* Always false: so whoever refuses can return it. */
 bool weir__refusal_set(struct weir__refusal *refusal, enum weir__said_error error, const char *why);
 
-/* A limit that a request states. */
+/* A limit that a request states, and the key. */
 struct weir__asked {
 	const struct weir_table_limit *named; /* that of the policy, for @name; NULL: it is text, and says this: */
 	struct weir_limit limit;
+	const char *key; /* of @name as its requests have it: in the text that was given, or in the commands' keys */
+	size_t key_length;
 };
 
 /* Whether it is a name, as in @per-client: no text of a limit begins so. */
@@ -32,16 +34,24 @@ static inline bool weir__asked_is_named(const char *text, size_t length)
 
 bool weir__asked_read_text(const char *text, size_t length, struct weir_limit *ret_limit,
 			   struct weir__refusal *ret_refusal);
-bool weir__asked_read(const struct weir__commands *commands, const char *text, size_t length,
-		      struct weir__asked *ret_asked, struct weir__refusal *ret_refusal);
+
+/* With the key as text. Refused with SAY_KEY: that is why. Keys that are written stay until weir__asked_begin. */
+bool weir__asked_read(struct weir__commands *commands, const char *text, size_t length, const char *key,
+		      size_t key_length, struct weir__asked *ret_asked, struct weir__refusal *ret_refusal);
+
+/* Before a request over a wire that gathers nothing: no key of another one is needed any more. */
+static inline void weir__asked_begin(struct weir__commands *commands)
+{
+	commands->keys_used = 0;
+}
 
 /* The limit of the policy that has this name, which comes without its @. NULL: refused. */
 const struct weir_table_limit *weir__asked_find_named(const struct weir__commands *commands, const char *name,
 						      size_t length, struct weir__refusal *ret_refusal);
 
-/* A limit as text or by name, found or made. NULL: refused. Good until the next is asked for. */
-const struct weir_table_limit *weir__asked_find(struct weir__commands *commands, const char *text, size_t length,
-						struct weir__refusal *ret_refusal);
+/* A limit as text or by name, found or made, and the key, at no cost. False: refused. Good until the next is asked for. */
+bool weir__asked_find(struct weir__commands *commands, const char *text, size_t length, const char *key,
+		      size_t key_length, struct weir_claim *ret_claim, struct weir__refusal *ret_refusal);
 
 /* max_burst, count and period in seconds, as throttlecrab has them: each above 0. False: they make no limit. */
 bool weir__asked_throttle(const int64_t numbers[3], struct weir_limit *ret_limit);
@@ -62,9 +72,9 @@ struct weir__several {
 	size_t n;
 };
 
-/* One more, of which there are fewer than WEIR_TABLE_CLAIMS_MAX; the limit is read, cost and key are the caller's to set. */
+/* One more, of which there are fewer than WEIR_TABLE_CLAIMS_MAX. */
 bool weir__several_add(struct weir__several *several, struct weir__commands *commands, const struct weir__asked *asked,
-		       const struct weir_claim *claim, struct weir__refusal *ret_refusal);
+		       uint64_t cost, struct weir__refusal *ret_refusal);
 
 /* Changes the limit of the policy that has this name, until the next policy comes. */
 struct weir__audit_who;

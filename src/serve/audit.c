@@ -5,6 +5,7 @@
 
 #include "os/net.h"
 #include "policy/address.h"
+#include "serve/policies.h"
 #include "serve/remote.h"
 
 static void write_peer(const struct weir__client *client, char ret_peer[WEIR__AUDIT_PEER])
@@ -55,10 +56,17 @@ void weir__audit_end(struct weir__log_line *line, struct weir__log *log, const c
 /* As settings say for rejections: who does not want keys in the log does not want them here. */
 static void add_key(struct weir__log_line *line, const struct weir__commands *commands, const struct weir_claim *claim)
 {
-	char hash[17];
+	const bool is_of_policy = commands->policies && claim->limit->index != commands->limits.counted_as->index;
+	char text[WEIR__KEY_TEXT_SIZE], hash[17];
 
 	if (commands->settings == NULL || commands->settings->log_rejections != WEIR__REJECTIONS_HASH) {
-		weir__log_text(line, "key", claim->key, claim->key_length);
+		if (is_of_policy)
+			weir__log_text(line, "key", text,
+				       weir__guard_key_text(weir__policies_guard(commands->policies),
+							    weir_table_limit_name(claim->limit), claim->key,
+							    claim->key_length, claim->key_length, text, sizeof(text)));
+		else
+			weir__log_text(line, "key", claim->key, claim->key_length);
 		return;
 	}
 	(void)snprintf(hash, sizeof(hash), "%016llx",

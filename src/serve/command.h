@@ -25,7 +25,8 @@ weir__run_command weir__live_command;
 /* commands_hold.c */
 weir__run_command weir__hold, weir__settle, weir__release;
 /* commands_client.c */
-weir__run_command weir__auth, weir__ping, weir__echo, weir__hello, weir__select, weir__quit, weir__client_command;
+weir__run_command weir__auth, weir__ping, weir__echo, weir__hello, weir__select, weir__quit, weir__multi, weir__exec,
+	weir__discard, weir__client_command;
 /* commands_config.c */
 weir__run_command weir__config;
 /* commands_about.c, commands_command.c */
@@ -40,6 +41,7 @@ enum {
 	WEIR__HAS_SUBCOMMANDS = 64, /* refusals name them, too, as config|get */
 	WEIR__TAKES_TRACE = 128,    /* TRACEPARENT and a value may follow, beyond its most */
 	WEIR__IS_LONG = 256,        /* answers up to WEIR__ANSWER_LONG bytes, and repeats nothing of the request */
+	WEIR__IN_NO_MULTI = 512,    /* is done at once, also between MULTI and EXEC */
 };
 
 struct weir__command_row {
@@ -66,6 +68,12 @@ uint32_t weir__without_trace(const struct weir__command_row *row, const struct w
 /* The name of a command as people write it. */
 enum { WEIR__COMMAND_NAME_SIZE = 17 };
 void weir__write_capitals(const char *name, char capitals[WEIR__COMMAND_NAME_SIZE]);
+
+/* Whether the number of arguments, and who asks, are right; else that was answered. */
+bool weir__commands_accept(struct weir__call *call, const struct weir__command_row *row);
+
+/* A command that was accepted, gathered or answered; there is room for the answer. */
+void weir__commands_run(struct weir__call *call);
 
 bool weir__is_word(const struct weir__resp_slice *slice, const char *word);
 void weir__say_ok(const struct weir__call *call);
@@ -99,9 +107,9 @@ bool weir__read_number(struct weir__call *call, uint32_t place, uint64_t most, e
 /* The limit that an argument states. False: that was answered. */
 bool weir__read_limit(struct weir__call *call, uint32_t place, struct weir_limit *ret_limit);
 
-/* The limit that an argument states, or names. False: that was answered. */
+/* The limit that an argument states, or names, and the key that another one is. False: that was answered. */
 struct weir__asked;
-bool weir__read_asked(struct weir__call *call, uint32_t place, struct weir__asked *ret_asked);
+bool weir__read_asked(struct weir__call *call, uint32_t place, uint32_t key_place, struct weir__asked *ret_asked);
 
 /* A limit found or made. NULL: that was answered. */
 const struct weir_table_limit *weir__find_limit(struct weir__call *call, enum weir__space space,

@@ -1,6 +1,7 @@
 /* commands.c: one row for each command, from which help, COMMAND and the checks of arguments are made. */
 #include "serve/asked.h"
 #include "serve/command.h"
+#include "serve/transaction.h"
 #include "serve/witness.h"
 
 #include <ctype.h>
@@ -44,7 +45,7 @@ const struct weir__command_row weir__command_rows[] = {
 	  "decides by all limits of the policy that apply: as take, joined, then limits: how many apply, shadow_denied: of those in shadow, and decided_by: the name of one",
 	  weir__check, 3, INT32_MAX, WEIR__IS_DECISION | WEIR__IS_WRITE, 0, 0, 0 },
 	{ "weir.explain", "attribute value [attribute value ...]",
-	  "a line for each limit of the policy: that it applies, with which key; or why it does not",
+	  "a line for each limit of the policy, those that apply first: with which key; or why it does not",
 	  weir__explain_command, 3, INT32_MAX, WEIR__NEEDS_ADMIN, 0, 0, 0 },
 	{ "weir.limits", "[first]",
 	  "limits and overrides of the policy from this number on, 0 if none is given, 50 at most: name, limit as it is now, mode, key, allowed, denied",
@@ -54,9 +55,9 @@ const struct weir__command_row weir__command_rows[] = {
 	{ "weir.reload", "",
 	  "reads the policy again, soon: a number; when policy_reloads of INFO is as large, it was done",
 	  weir__reload, 1, 1, WEIR__NEEDS_ADMIN, 0, 0, 0 },
-	{ "weir.live", "[seconds] [KEYS n] [LIMIT name]",
+	{ "weir.live", "[seconds] [KEYS n] [LIMIT name] [FILTER text]",
 	  "what the server sees now, as JSON: limits by second, their top keys, latency; docs/observe.md describes it",
-	  weir__live_command, 1, 6, WEIR__NEEDS_ADMIN | WEIR__IS_LONG, 0, 0, 0 },
+	  weir__live_command, 1, 8, WEIR__NEEDS_ADMIN | WEIR__IS_LONG, 0, 0, 0 },
 	{ "ping", "[text]", "PONG, or the text", weir__ping, 1, 2, WEIR__IS_FAST, 0, 0, 0 },
 	{ "echo", "text", "the text", weir__echo, 2, 2, WEIR__IS_FAST, 0, 0, 0 },
 	{ "auth", "[user] password", "says who is asking; without a user it is default", weir__auth, 2, INT32_MAX,
@@ -65,7 +66,12 @@ const struct weir__command_row weir__command_rows[] = {
 	  weir__hello, 1, INT32_MAX, WEIR__IS_FAST | WEIR__BEFORE_AUTH, 0, 0, 0 },
 	{ "select", "0", "there is one database", weir__select, 2, 2, WEIR__IS_FAST, 0, 0, 0 },
 	{ "quit", "", "says OK and closes", weir__quit, 1, INT32_MAX,
-	  WEIR__IS_FAST | WEIR__BEFORE_AUTH, 0, 0, 0 },
+	  WEIR__IS_FAST | WEIR__BEFORE_AUTH | WEIR__IN_NO_MULTI, 0, 0, 0 },
+	{ "multi", "", "keeps the commands that follow until EXEC; each is still decided by itself", weir__multi, 1, 1,
+	  WEIR__IS_FAST | WEIR__IN_NO_MULTI, 0, 0, 0 },
+	{ "exec", "", "does those that were kept, and answers all; none, if one of them was refused", weir__exec, 1, 1,
+	  WEIR__IS_LONG | WEIR__IN_NO_MULTI, 0, 0, 0 },
+	{ "discard", "", "forgets those that were kept", weir__discard, 1, 1, WEIR__IS_FAST | WEIR__IN_NO_MULTI, 0, 0, 0 },
 	{ "client", "ID|GETNAME|SETNAME|SETINFO [word ...]", "of this connection", weir__client_command, 2, INT32_MAX,
 	  WEIR__IS_FAST, 0, 0, 0 },
 	{ "command", "[COUNT|LIST|INFO|DOCS|GETKEYS] [word ...]", "what commands there are, as Redis tells it",
@@ -322,6 +328,7 @@ void weir__commands_init(struct weir__commands *commands, struct weir_table *tab
 	commands->settings = NULL;
 	commands->users = NULL;
 	commands->n = 0;
+	commands->keys_used = 0;
 	commands->holds = NULL;
 	commands->waiting = NULL;
 	commands->policies = NULL;
@@ -349,13 +356,25 @@ uint32_t weir__without_trace(const struct weir__command_row *row, const struct w
 	return may_have_trace(row, n) && weir__is_word(&arguments[n - 2], "TRACEPARENT") ? n - 2 : n;
 }
 
-static inline void run(struct weir__call *call, const struct weir__command_row *row)
+static inline bool accept(struct weir__call *call, const struct weir__command_row *row, uint32_t n)
 {
-	if ((int64_t)call->n < row->least || (int64_t)call->n > row->most)
+	if ((int64_t)n < row->least || (int64_t)n > row->most)
 		refuse_arity(call, row);
 	else if (!may(call, row))
 		refuse_user(call, row);
 	else
+		return true;
+	return false;
+}
+
+bool weir__commands_accept(struct weir__call *call, const struct weir__command_row *row)
+{
+	return accept(call, row, weir__without_trace(row, call->arguments, call->n));
+}
+
+static inline void run(struct weir__call *call, const struct weir__command_row *row)
+{
+	if (accept(call, row, call->n))
 		row->run(call);
 }
 
@@ -374,6 +393,32 @@ __attribute__((noinline)) static void run_traced(struct weir__call *call, const 
 	weir__witness_parent(call->commands->witness, NULL, 0);
 }
 
+static inline void run_any(struct weir__call *call, const struct weir__command_row *row)
+{
+	if (WEIR__UNLIKELY(may_have_trace(row, call->n)))
+		run_traced(call, row);
+	else
+		run(call, row);
+}
+
+void weir__commands_run(struct weir__call *call)
+{
+	const struct weir__command_row *const row = weir__command_named(&call->arguments[0]);
+
+	if (call->commands->n == WEIR__GROUP)
+		weir__commands_end_group(call->commands, call->client, call->writer);
+	run_any(call, row);
+}
+
+/* Between MULTI and EXEC. */
+__attribute__((noinline)) static void run_later(struct weir__call *call, const struct weir__command_row *row)
+{
+	weir__commands_end_group(call->commands, call->client, call->writer);
+	if (row == NULL)
+		refuse_unknown(call);
+	weir__transaction_add(call, row);
+}
+
 bool weir__commands_do(struct weir__commands *commands, struct weir__client *client,
 		       const struct weir__resp_slice *arguments, uint32_t n, struct weir__resp_writer *writer)
 {
@@ -387,11 +432,11 @@ bool weir__commands_do(struct weir__commands *commands, struct weir__client *cli
 		return false;
 	if (commands->n == WEIR__GROUP || row == NULL || !(row->flags & WEIR__IS_DECISION))
 		weir__commands_end_group(commands, client, writer);
-	if (row == NULL)
+	if (WEIR__UNLIKELY(client->transaction != NULL) && !(row && (row->flags & WEIR__IN_NO_MULTI)))
+		run_later(&call, row);
+	else if (row == NULL)
 		refuse_unknown(&call);
-	else if (WEIR__UNLIKELY(may_have_trace(row, n)))
-		run_traced(&call, row);
 	else
-		run(&call, row);
+		run_any(&call, row);
 	return true;
 }

@@ -5,6 +5,7 @@
 #ifndef WEIR_SERVE_COMMANDS_H
 #define WEIR_SERVE_COMMANDS_H
 
+#include "guard/guard.h"
 #include "serve/holds.h"
 #include "serve/limits.h"
 #include "serve/settings.h"
@@ -48,6 +49,9 @@ struct weir__commands {
 	struct weir_claim claims[WEIR__GROUP];
 	enum weir__answer_form forms[WEIR__GROUP];
 	size_t n;
+	/* Keys of the policy's limits, of those that were gathered and of one request, if they had to be written. */
+	char keys[2 * WEIR__GUARD_KEY_ROOM];
+	size_t keys_used;
 	struct weir__holds *holds;       /* of all threads; NULL after init: there is room for none */
 	struct weir__waiting *waiting;   /* likewise, of this thread */
 	struct weir__policies *policies; /* of all threads; NULL after init: there is no policy */
@@ -67,12 +71,14 @@ struct weir__commands {
 struct weir__client {
 	int protocol; /* 2 or 3 */
 	uint64_t number;
-	const int *socket;                    /* NULL: it has none */
-	bool is_leaving;                      /* after what is being written */
-	struct weir__waiter *waiter;          /* its last request is answered later; no other may be answered before */
-	struct weir__errand *errand;          /* likewise, when what it asked for was done elsewhere */
-	const struct weir__user *user;        /* NULL: has not said who it is */
-	char name[WEIR__CLIENT_NAME_MAX + 1]; /* as it calls itself */
+	const int *socket;                     /* NULL: it has none */
+	bool is_leaving;                       /* after what is being written */
+	struct weir__waiter *waiter;           /* its last request is answered later; no other may be answered before */
+	struct weir__errand *errand;           /* likewise, when what it asked for was done elsewhere */
+	const struct weir__user *user;         /* NULL: has not said who it is */
+	struct weir__transaction *transaction; /* between MULTI and EXEC; NULL: it is not */
+	bool is_in_exec;                       /* a command of it is run: it is answered at once */
+	char name[WEIR__CLIENT_NAME_MAX + 1];  /* as it calls itself */
 };
 
 /* Whether it must say who it is before it gets an answer to anything else. */

@@ -11,7 +11,7 @@
 #include "serve/witness.h"
 
 enum {
-	ATTRIBUTES_MAX = 32,    /* a request has 64 arguments at most */
+	ATTRIBUTES_MAX = 32,
 	ROWS_MAX = 50,          /* of WEIR.LIMITS in one answer */
 	LINES_SIZE = 32 * 1024, /* of WEIR.EXPLAIN */
 	NAME_MOST = 63,         /* of a plan */
@@ -85,35 +85,50 @@ static void answer_check(const struct weir_guard_answer *answer, struct weir__re
 	weir__resp_write_bulk(writer, answer->decided_by, strlen(answer->decided_by));
 }
 
-/* The traceparent, if there is one at this place, after those that were gathered before, which have another. Returns where
- * the attributes begin. */
-static uint32_t read_trace(struct weir__call *call, uint32_t place)
-{
-	const struct weir__resp_slice *const value = &call->arguments[place + 1];
+/* What stands before the attributes. */
+struct preface {
+	uint64_t cost;
+	uint32_t end; /* where the attributes begin */
+};
 
-	if (place + 1 >= call->n || !weir__is_word(&call->arguments[place], "TRACEPARENT"))
-		return place;
-	weir__commands_end_group(call->commands, call->client, call->writer);
-	weir__witness_parent(call->commands->witness, value->bytes, value->length);
-	return place + 2;
+/* COST and TRACEPARENT, each once at most, in any order. The traceparent is for this request alone: those that were gathered
+ * before have another. False: that was answered. */
+static bool read_preface(struct weir__call *call, struct preface *ret)
+{
+	bool has_cost = false, has_trace = false;
+
+	*ret = (struct preface){ .cost = 1, .end = 1 };
+	for (; ret->end + 1 < call->n; ret->end += 2) {
+		const struct weir__resp_slice *const name = &call->arguments[ret->end], *const value = name + 1;
+
+		if (!has_cost && weir__is_word(name, "COST")) {
+			has_cost = true;
+			if (!weir__read_number(call, ret->end + 1, INT64_MAX, WEIR__SAY_COST, &ret->cost))
+				return false;
+		} else if (!has_trace && weir__is_word(name, "TRACEPARENT")) {
+			has_trace = true;
+			weir__commands_end_group(call->commands, call->client, call->writer);
+			weir__witness_parent(call->commands->witness, value->bytes, value->length);
+		} else {
+			break;
+		}
+	}
+	return true;
 }
 
 /* Decided at once and not gathered: nothing is asked of the kernel in between all the same. */
 void weir__check(struct weir__call *call)
 {
-	const bool has_cost = weir__is_word(&call->arguments[1], "COST");
-	const uint32_t first = read_trace(call, has_cost ? 3 : 1);
 	struct weir_attribute attributes[ATTRIBUTES_MAX];
 	struct weir_guard *const guard = guard_of(call);
 	struct weir_guard_answer answer;
 	struct weir_message why;
-	uint64_t cost = 1;
+	struct preface preface;
 	size_t n;
 
-	if (guard && (!has_cost || weir__read_number(call, 2, INT64_MAX, WEIR__SAY_COST, &cost)) &&
-	    read_attributes(call, first, attributes, &n)) {
+	if (guard && read_preface(call, &preface) && read_attributes(call, preface.end, attributes, &n)) {
 		weir__commands_end_group(call->commands, call->client, call->writer);
-		if (weir__decide_check(call->commands, guard, attributes, n, cost, &answer, &why) == WEIR_OK)
+		if (weir__decide_check(call->commands, guard, attributes, n, preface.cost, &answer, &why) == WEIR_OK)
 			answer_check(&answer, call->writer);
 		else
 			weir__refuse_with(call, WEIR__SAY_LIMIT, why.text);
@@ -152,7 +167,7 @@ void weir__explain_command(struct weir__call *call)
 	if (guard == NULL || !read_attributes(call, 1, attributes, &n))
 		return;
 	lines.length = lines.n = lines.left_out = 0;
-	weir_guard_explain(guard, attributes, n, add_line, &lines);
+	weir__guard_explain(guard, attributes, n, add_line, &lines);
 	weir__resp_write_array(call->writer, lines.n + (lines.left_out > 0));
 	for (const char *line = lines.text; line < lines.text + lines.length; line += strlen(line) + 1)
 		weir__say_word(call, line);

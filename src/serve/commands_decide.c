@@ -104,6 +104,7 @@ void weir__commands_end_group(struct weir__commands *commands, struct weir__clie
 	weir_ns now;
 
 	(void)client;
+	commands->keys_used = 0;
 	if (commands->n == 0)
 		return;
 	now = weir_table_now(commands->table);
@@ -142,14 +143,11 @@ __attribute__((noinline)) static void decide_alone(struct weir__call *call, enum
 	answer(form, &verdict, call->writer);
 }
 
-static void gather(struct weir__call *call, const struct weir_table_limit *limit, uint64_t cost,
-		   enum weir__answer_form form)
+static void gather_claim(struct weir__call *call, const struct weir_claim *claim, enum weir__answer_form form)
 {
 	struct weir__commands *const commands = call->commands;
 
-	commands->claims[commands->n] = (struct weir_claim){
-		.limit = limit, .key = call->arguments[1].bytes, .key_length = call->arguments[1].length, .cost = cost
-	};
+	commands->claims[commands->n] = *claim;
 	if (WEIR__UNLIKELY(commands->seam != NULL) ||
 	    (WEIR__UNLIKELY(commands->witness != NULL) && weir__witness_has_parent(commands->witness))) {
 		decide_alone(call, form);
@@ -157,6 +155,16 @@ static void gather(struct weir__call *call, const struct weir_table_limit *limit
 	}
 	commands->forms[commands->n] = form;
 	commands->n++;
+}
+
+static void gather(struct weir__call *call, const struct weir_table_limit *limit, uint64_t cost,
+		   enum weir__answer_form form)
+{
+	const struct weir_claim claim = {
+		.limit = limit, .key = call->arguments[1].bytes, .key_length = call->arguments[1].length, .cost = cost
+	};
+
+	gather_claim(call, &claim, form);
 }
 
 /* The words of a limit in three numbers, with what is between them. */
@@ -264,33 +272,42 @@ bool weir__read_limit(struct weir__call *call, uint32_t place, struct weir_limit
 	return weir__asked_read_text(text->bytes, text->length, ret_limit, &refusal) || weir__refuse_as(call, &refusal);
 }
 
-bool weir__read_asked(struct weir__call *call, uint32_t place, struct weir__asked *ret_asked)
+bool weir__read_asked(struct weir__call *call, uint32_t place, uint32_t key_place, struct weir__asked *ret_asked)
 {
-	const struct weir__resp_slice *const text = &call->arguments[place];
+	const struct weir__resp_slice *const text = &call->arguments[place], *const key = &call->arguments[key_place];
 	struct weir__refusal refusal;
 
-	return weir__asked_read(call->commands, text->bytes, text->length, ret_asked, &refusal) ||
+	return weir__asked_read(call->commands, text->bytes, text->length, key->bytes, key->length, ret_asked,
+				&refusal) ||
 	       weir__refuse_as(call, &refusal);
 }
 
-static const struct weir_table_limit *limit_of_text(struct weir__call *call)
+/* The limit and the key of a command. False: that was answered. */
+static bool read_key(struct weir__call *call, struct weir_claim *ret_claim)
 {
-	struct weir__limits *const limits = &call->commands->limits;
+	struct weir__commands *const commands = call->commands;
 	const struct weir__resp_slice *const text = &call->arguments[2];
-	const struct weir_table_limit *limit = weir__limits_recall(limits, WEIR__SPACE_TEXT, text->bytes, text->length,
-								   0);
 	struct weir__asked asked;
 
-	if (limit)
-		return limit;
-	if (!weir__read_asked(call, 2, &asked))
-		return NULL;
-	if (asked.named)
-		return asked.named;
-	limit = weir__find_limit(call, WEIR__SPACE_TEXT, &asked.limit);
-	if (limit)
-		weir__limits_remember(limits, WEIR__SPACE_TEXT, text->bytes, text->length, 0, limit);
-	return limit;
+	*ret_claim = (struct weir_claim){ .limit = weir__limits_recall(&commands->limits, WEIR__SPACE_TEXT, text->bytes,
+								       text->length, 0),
+					  .key = call->arguments[1].bytes,
+					  .key_length = call->arguments[1].length };
+	if (ret_claim->limit)
+		return true;
+	if (WEIR__UNLIKELY(commands->keys_used > WEIR__GUARD_KEY_ROOM)) /* for any key there is room then */
+		weir__commands_end_group(commands, call->client, call->writer);
+	if (!weir__read_asked(call, 2, 1, &asked))
+		return false;
+	if (asked.named) {
+		*ret_claim = (struct weir_claim){ asked.named, asked.key, asked.key_length, 0 };
+		return true;
+	}
+	ret_claim->limit = weir__find_limit(call, WEIR__SPACE_TEXT, &asked.limit);
+	if (ret_claim->limit)
+		weir__limits_remember(&commands->limits, WEIR__SPACE_TEXT, text->bytes, text->length, 0,
+				      ret_claim->limit);
+	return ret_claim->limit != NULL;
 }
 
 static bool read_cost(struct weir__call *call, uint32_t place, uint64_t *ret_cost)
@@ -307,20 +324,20 @@ static void take_or_wait(struct weir__call *call, uint64_t cost, weir_ns patienc
 	struct weir_verdict verdict;
 	struct weir__wait_request request = { .limits = &commands->limits,
 					      .asked = &asked.limit,
-					      .key = call->arguments[1].bytes,
-					      .key_length = call->arguments[1].length,
 					      .cost = cost,
 					      .patience = patience,
 					      .owner = call->client };
 
-	if (commands->seam) {
-		weir__refuse(call, WEIR__SAY_WAIT_STORE);
+	if (commands->seam || call->client->is_in_exec) {
+		weir__refuse(call, commands->seam ? WEIR__SAY_WAIT_STORE : WEIR__SAY_WAIT_MULTI);
 		return;
 	}
-	if (!weir__read_asked(call, 2, &asked))
+	weir__commands_end_group(commands, call->client, call->writer);
+	if (!weir__read_asked(call, 2, 1, &asked))
 		return;
 	request.named = asked.named;
-	weir__commands_end_group(commands, call->client, call->writer);
+	request.key = asked.key;
+	request.key_length = asked.key_length;
 	if (commands->waiting == NULL) {
 		weir__refuse(call, WEIR__SAY_WAITERS);
 		return;
@@ -345,7 +362,7 @@ void weir__take(struct weir__call *call)
 {
 	const bool waits = call->n >= 5, has_cost = call->n == 4 || call->n == 6;
 	const uint64_t day_ms = 86400000;
-	const struct weir_table_limit *limit;
+	struct weir_claim claim;
 	uint64_t cost = 1, timeout_ms;
 
 	if (waits && !weir__is_word(&call->arguments[call->n - 2], "WAIT")) {
@@ -359,18 +376,10 @@ void weir__take(struct weir__call *call)
 			take_or_wait(call, cost, timeout_ms * 1000000);
 		return;
 	}
-	limit = limit_of_text(call);
-	if (limit)
-		gather(call, limit, cost, WEIR__ANSWER_WEIR);
-}
-
-/* The limit and the key of a command. False: that was answered. */
-static bool read_key(struct weir__call *call, struct weir_claim *ret_claim)
-{
-	*ret_claim = (struct weir_claim){ .limit = limit_of_text(call),
-					  .key = call->arguments[1].bytes,
-					  .key_length = call->arguments[1].length };
-	return ret_claim->limit != NULL;
+	if (!read_key(call, &claim))
+		return;
+	claim.cost = cost;
+	gather_claim(call, &claim, WEIR__ANSWER_WEIR);
 }
 
 static void ask(struct weir__call *call, enum weir__seam_operation operation)
@@ -450,15 +459,13 @@ void weir__inspect(struct weir__call *call)
 
 static bool read_claim(struct weir__call *call, struct weir__several *several, uint32_t at)
 {
-	const struct weir__resp_slice *const key = &call->arguments[at];
-	struct weir_claim claim = { .key = key->bytes, .key_length = key->length };
 	struct weir__refusal refusal;
 	struct weir__asked asked;
+	uint64_t cost;
 
-	return weir__read_asked(call, at + 1, &asked) &&
-	       weir__read_number(call, at + 2, INT64_MAX, WEIR__SAY_COST, &claim.cost) &&
-	       (weir__several_add(several, call->commands, &asked, &claim, &refusal) ||
-		weir__refuse_as(call, &refusal));
+	return weir__read_asked(call, at + 1, at, &asked) &&
+	       weir__read_number(call, at + 2, INT64_MAX, WEIR__SAY_COST, &cost) &&
+	       (weir__several_add(several, call->commands, &asked, cost, &refusal) || weir__refuse_as(call, &refusal));
 }
 
 void weir__all(struct weir__call *call)
@@ -467,17 +474,18 @@ void weir__all(struct weir__call *call)
 	int64_t numbers[VERDICT_NUMBERS + 1];
 	struct weir_decision decision;
 	struct weir__several several;
+	weir_ns reset_after;
 
 	if ((call->n - 1) % 3 != 0) {
 		weir__refuse(call, WEIR__SAY_CLAIMS);
 		return;
 	}
+	weir__commands_end_group(call->commands, call->client, call->writer);
 	several.n = 0;
 	while (several.n < n)
 		if (!read_claim(call, &several, 1 + 3 * (uint32_t)several.n))
 			return;
-	weir__commands_end_group(call->commands, call->client, call->writer);
-	decision = weir__decide_all(call->commands, several.claims, n);
+	decision = weir__decide_all(call->commands, several.claims, n, &reset_after);
 	numbers_of_verdict(&decision.verdict, numbers);
 	numbers[VERDICT_NUMBERS] = (int64_t)decision.decided_by + 1;
 	weir__answer_numbers(call->writer, names_of_verdict, numbers, VERDICT_NUMBERS + 1, true);

@@ -11,16 +11,16 @@ static bool check_id(struct weir__call *call)
 
 static bool read_hold(struct weir__call *call, struct weir__asked *asked, struct weir__hold_request *ret_request)
 {
-	const struct weir__resp_slice *const id = &call->arguments[1], *const key = &call->arguments[2];
+	const struct weir__resp_slice *const id = &call->arguments[1];
 	struct weir__refusal refusal;
 	uint64_t lasts_ms;
 
-	if (!weir__read_asked(call, 3, asked))
+	if (!weir__read_asked(call, 3, 2, asked))
 		return false;
 	*ret_request = (struct weir__hold_request){ .id = id->bytes,
 						    .id_length = id->length,
-						    .key = key->bytes,
-						    .key_length = key->length,
+						    .key = asked->key,
+						    .key_length = asked->key_length,
 						    .named = asked->named,
 						    .asked = &asked->limit };
 	return weir__read_number(call, 4, INT64_MAX, WEIR__SAY_COST, &ret_request->cost) &&
@@ -35,9 +35,9 @@ void weir__hold(struct weir__call *call)
 	struct weir_verdict verdict;
 	struct weir__asked asked;
 
+	weir__commands_end_group(call->commands, call->client, call->writer);
 	if (!read_hold(call, &asked, &request))
 		return;
-	weir__commands_end_group(call->commands, call->client, call->writer);
 	if (weir__asked_hold(call->commands, &request, &verdict, &refusal))
 		weir__answer_verdict(&verdict, call->writer);
 	else

@@ -33,13 +33,13 @@ enum weir__interest {
 
 struct weir__connection {
 	struct weir__client client; /* the first: so it leads here */
-	/* Among those of the worker: who has been silent for longest comes first. */
+	/* Among those of the worker and the wire: who has been silent for longest comes first. */
 	struct weir__connection *next, *previous;
-	/* Among those whose request is not whole, or who linger: who began first comes first. NULL: it is none of them. */
+	/* Among those whose request is not whole or, over HTTP, has not begun since they came, or who linger: who began first comes first. NULL: it is none of them. */
 	struct weir__connection *later, *earlier;
-	weir_ns active_at;
-	weir_ns asked_at; /* when the request that waits came; 0: none does */
-	weir_ns begun_at; /* when that was */
+	weir_ns active_at; /* or a little later: see weir__worker_touch */
+	weir_ns asked_at;  /* when the request that waits came; 0: none does */
+	weir_ns begun_at;  /* when that was */
 	const struct weir__wire *wire;
 	void *of_wire;           /* what the wire keeps of a request that is not whole; NULL: nothing */
 	struct weir__memo *memo; /* of requests that another store decides; NULL: there are none */
@@ -64,10 +64,10 @@ struct weir__worker {
 	struct weir__commands commands;
 	struct weir__users users; /* a copy, and which version of them */
 	uint64_t users_version;
-	struct weir__connection connections; /* a ring, this one is none */
-	struct weir__connection begun;       /* likewise, by later and earlier; who began first comes first */
-	uint32_t n_connections, n_behind;    /* of those, who have answers waiting */
-	weir_ns look_at;                     /* whether they take them */
+	struct weir__connection connections[WEIR__WIRES]; /* a ring for each wire, of which this one is none */
+	struct weir__connection begun;    /* likewise, by later and earlier; who began first comes first */
+	uint32_t n_connections, n_behind; /* of those, who have answers waiting */
+	weir_ns look_at;                  /* whether they take them */
 	uint64_t accepted;
 	_Atomic bool is_stopping;
 	_Atomic int leaving; /* WEIR__STAYS and so on */
@@ -82,6 +82,7 @@ struct weir__worker {
 
 struct weir__wire {
 	enum weir__wire_number number;
+	bool asks_at_once; /* the first request of a connection is late if it is not whole so long after that has come */
 	/* What it keeps for a worker; false: no memory. Both may be NULL, if it keeps nothing. */
 	bool (*start)(struct weir__worker *worker);
 	void (*stop)(struct weir__worker *worker);
@@ -113,6 +114,22 @@ struct weir__wire {
 
 extern const struct weir__wire weir__wire_resp, weir__wire_http; /* wire_resp.c, wire_http.c */
 
+/* The connection of the worker, of any wire, that comes behind this one, or the first one if that is NULL. NULL: there is
+ * none. */
+static inline struct weir__connection *weir__worker_next(struct weir__worker *worker,
+							 const struct weir__connection *connection)
+{
+	size_t wire = connection ? connection->wire->number : 0;
+	struct weir__connection *next = connection ? connection->next : worker->connections[0].next;
+
+	while (next == &worker->connections[wire]) {
+		if (++wire == WEIR__WIRES)
+			return NULL;
+		next = worker->connections[wire].next;
+	}
+	return next;
+}
+
 /* So much waits for it that it gets no more answers until it takes some. */
 static inline bool weir__worker_holds_back(const struct weir__worker *worker, const struct weir__connection *connection)
 {
@@ -140,7 +157,9 @@ void weir__worker_go_on(struct weir__worker *worker, struct weir__connection *co
 /* Whether those who connect are accepted. */
 void weir__worker_hear_listeners(struct weir__worker *worker, bool hear);
 
-/* The connection is not idle. */
+/* The connection is not idle. It changes its place, which costs, only if it has been there for a part of the span after
+ * which it is: so who is idle is closed that much later. */
+enum { WEIR__IDLE_PARTS = 16 };
 void weir__worker_touch(struct weir__worker *worker, struct weir__connection *connection);
 
 /* worker_instants.c: all that is due by now; the loop is told when to do so next. */

@@ -54,7 +54,18 @@ struct weir_verdict weir__decide_one(struct weir__commands *commands, enum weir_
 	return verdict;
 }
 
-struct weir_decision weir__decide_all(struct weir__commands *commands, const struct weir_claim *claims, size_t n)
+/* What is told of all is how much is left of the one that has decided. */
+static void name_decider(struct weir_decision *decision, const struct weir_verdict *verdicts, weir_ns *ret_reset_after)
+{
+	const struct weir_verdict *const decider = &verdicts[decision->decided_by];
+
+	decision->verdict.limit = decider->limit;
+	decision->verdict.remaining = decider->remaining;
+	*ret_reset_after = decider->reset_after;
+}
+
+struct weir_decision weir__decide_all(struct weir__commands *commands, const struct weir_claim *claims, size_t n,
+				      weir_ns *ret_reset_after)
 {
 	struct weir_verdict verdicts[WEIR_TABLE_CLAIMS_MAX];
 	struct weir_decision decision;
@@ -62,12 +73,14 @@ struct weir_decision weir__decide_all(struct weir__commands *commands, const str
 
 	if (commands->seam) {
 		(void)weir__seam_ask(commands->seam, WEIR__SEAM_TAKE, claims, n, verdicts);
-		return weir__seam_join(verdicts, n);
+		decision = weir__seam_join(verdicts, n);
+	} else {
+		now = weir_table_now(commands->table);
+		(void)weir_table_decide(commands->table, claims, n, now, verdicts, &decision);
+		weir__decide_time(commands, now);
+		weir__sight_together(commands->sight, claims, verdicts, n, false, now);
 	}
-	now = weir_table_now(commands->table);
-	(void)weir_table_decide(commands->table, claims, n, now, verdicts, &decision);
-	weir__decide_time(commands, now);
-	weir__sight_together(commands->sight, claims, verdicts, n, false, now);
+	name_decider(&decision, verdicts, ret_reset_after);
 	return decision;
 }
 

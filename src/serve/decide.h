@@ -13,7 +13,8 @@ struct weir_verdict weir__decide_one(struct weir__commands *commands, enum weir_
 				     const struct weir_claim *claim);
 
 /* Of 1 to WEIR_TABLE_CLAIMS_MAX, all or nothing. */
-struct weir_decision weir__decide_all(struct weir__commands *commands, const struct weir_claim *claims, size_t n);
+struct weir_decision weir__decide_all(struct weir__commands *commands, const struct weir_claim *claims, size_t n,
+				      weir_ns *ret_reset_after);
 
 /* What is known of a key. Another store tells what it owes, and not whether it has something stored for it. */
 struct weir_table_key weir__decide_inspect(struct weir__commands *commands, const struct weir_claim *claim);

@@ -17,12 +17,24 @@
 	X(SUBCOMMAND, "ERR unknown subcommand '", "<name>'. Try <command> HELP.", "the command has no such part")      \
 	X(LIMIT_TEXT, "ERR the limit: ", "<why, and what would be right>", "the text is no limit")                     \
 	X(LIMIT, "ERR ", "<why>", "the limit cannot be, or not in this table")                                         \
+	X(KEY, "ERR the key: ", "<the key> is none of <limit>, whose keys are made of <attributes>, as in <example>",          \
+	  "a limit of the policy is named, and this is no key of it")                                                  \
 	X(COST, "ERR a cost is a whole number, 0 or more", "", "a cost is none")                                       \
 	X(TAKE_SYNTAX, "ERR after the limit come a cost, or WAIT and a timeout in ms, or both", "",                    \
 	  "the words behind the limit of WEIR.TAKE are others")                                                        \
 	X(TIMEOUT, "ERR a timeout is 0 to 86400000 ms", "", "a wait would be longer than a day")                       \
 	X(WAIT_STORE, "ERR WAIT is not done with a store: ask without it, and again after retry_after", "",                \
 	  "the server decides by a store, and cannot know when others are done")                                       \
+	X(WAIT_MULTI, "ERR WAIT is not done within MULTI: the answers of EXEC leave together", "", "a take within MULTI would wait")  \
+	X(MULTI_NESTED, "ERR MULTI calls can not be nested", "", "a MULTI comes before EXEC or DISCARD")                        \
+	X(MULTI_OTHER, "ERR MULTI keeps commands that decide, and no others", "", "another command comes between MULTI and EXEC") \
+	X(MULTI_ROOM, "ERR MULTI keeps at most 440 commands of 64 KiB together", "", "there are more, or there is no memory")      \
+	X(MULTI_STORE, "ERR MULTI is not done with a store: send a pipeline without it (redis-py: transaction=False)", "",     \
+	  "the server decides by a store; nothing is charged until EXEC or DISCARD")                                        \
+	X(EXEC, "ERR EXEC without MULTI", "", "there is nothing to do")                                                          \
+	X(DISCARD, "ERR DISCARD without MULTI", "", "there is nothing to forget")                                                \
+	X(EXECABORT, "EXECABORT Transaction discarded because of previous errors.", "",                                          \
+	  "a command between MULTI and EXEC was refused; nothing was charged")                                                   \
 	X(WAITERS, "BUSY too many requests wait already; nothing was charged", "", "4096 requests wait in this worker") \
 	X(CLAIMS, "ERR WEIR.ALL takes key, limit and cost, together 1 to 16 times", "", "one of three is missing, or there are more") \
 	X(NO_POLICY, "NOPOLICY there is no policy: start weir serve with --policy, or with limits in the file of --config", "", \

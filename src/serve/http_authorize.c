@@ -252,6 +252,21 @@ static unsigned denied_status(struct weir__http_slice query)
 	return query.length == 8 && memcmp(query.bytes, "deny=403", 8) == 0 ? 403 : 429;
 }
 
+/* One of them may be the client's. */
+static bool is_deny_twice(struct weir__http_slice query)
+{
+	const char *const end = query.bytes + query.length;
+	unsigned n = 0;
+
+	for (const char *at = query.bytes, *sign; n < 2 && end - at > 5; at = sign + 1) {
+		n += memcmp(at, "deny=", 5) == 0;
+		sign = memchr(at, '&', (size_t)(end - at));
+		if (sign == NULL)
+			break;
+	}
+	return n == 2;
+}
+
 void weir__http_authorize(struct weir__http_call *call)
 {
 	const struct weir__settings *const settings = call->commands->settings;
@@ -264,7 +279,9 @@ void weir__http_authorize(struct weir__http_call *call)
 
 	if (guard == NULL)
 		return;
-	fault = read_headers(call->request, settings ? &settings->authorize_headers : NULL, &original);
+	fault = is_deny_twice(call->request->query) ?
+			"the query: deny: it is there twice; say it once" :
+			read_headers(call->request, settings ? &settings->authorize_headers : NULL, &original);
 	if (fault == NULL) {
 		add_client(call, &original, client);
 		add_parts(&original);

@@ -81,6 +81,8 @@ struct weir__question {
 	struct weir_attribute attributes[WEIR__QUESTION_MAX];
 	size_t n;
 	uint64_t cost;
+	bool has_cost; /* it was said, in a query */
+	char why[112]; /* what is wrong with a query, if that has a name in it */
 };
 
 /* What the query says, whose names and values are decoded where they lie: NULL, or what is wrong with it. */

@@ -1,6 +1,7 @@
 /* http_check.c: decisions by the policy, and the headers that tell of them. */
 #include <weir/guard.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "serve/decide.h"
@@ -108,7 +109,7 @@ static void head_limits(const struct weir__http_call *call, const struct weir_gu
 	const uint64_t which = settings ? settings->ratelimit_headers : WEIR__HEADERS_DRAFT11;
 	const struct weir_verdict *const verdict = &answer->verdict;
 	const bool waits = !verdict->allowed && !verdict->never;
-	const uint64_t reset = seconds_up(waits ? verdict->retry_after : verdict->reset_after);
+	const uint64_t reset = seconds_up(waits ? verdict->retry_after : answer->reset_after);
 	char *to = answer->limit ? weir__reply_head_room(call->reply, HEADERS_MOST) : NULL;
 
 	if (to == NULL)
@@ -278,7 +279,34 @@ static bool read_cost(const struct weir__http_slice *text, uint64_t *ret_cost)
 	return text->length > 0 && cost <= INT64_MAX;
 }
 
-/* NULL, or what is wrong with a name and its value. */
+static const char *blame(struct weir__question *question, struct weir__http_slice name, const char *words)
+{
+	(void)snprintf(question->why, sizeof(question->why), "the query: %.*s: %s",
+		       name.length < 40 ? (int)name.length : 40, name.bytes, words);
+	return question->why;
+}
+
+static bool was_said(const struct weir__question *question, struct weir__http_slice name)
+{
+	for (size_t i = 0; i < question->n; i++)
+		if (question->attributes[i].name_length == name.length &&
+		    memcmp(question->attributes[i].name, name.bytes, name.length) == 0)
+			return true;
+	return false;
+}
+
+static const char *take_cost(struct weir__question *question, struct weir__http_slice name,
+			     struct weir__http_slice value)
+{
+	if (question->has_cost)
+		return blame(question, name, "it is there twice; say it once");
+	question->has_cost = true;
+	return read_cost(&value, &question->cost) ? NULL :
+						    "the query: cost is a whole number, 0 to 9223372036854775807";
+}
+
+/* NULL, or what is wrong with a name and its value. What is there twice is refused: of two, whoever reads the query before
+ * or behind this may take the other one. */
 static const char *take_pair(struct weir__question *question, struct weir__http_slice name,
 			     struct weir__http_slice value)
 {
@@ -286,10 +314,12 @@ static const char *take_pair(struct weir__question *question, struct weir__http_
 		return "the query: a % is followed by two hexadecimal digits";
 	if (name.length == 0)
 		return "the query: an attribute has a name before its =";
+	if (memchr(name.bytes, '\0', name.length) || memchr(value.bytes, '\0', value.length))
+		return blame(question, name, "there is a byte of 0 in it, which no attribute has");
 	if (name.length == 4 && memcmp(name.bytes, "cost", 4) == 0)
-		return read_cost(&value, &question->cost) ?
-			       NULL :
-			       "the query: cost is a whole number, 0 to 9223372036854775807";
+		return take_cost(question, name, value);
+	if (was_said(question, name))
+		return blame(question, name, "it is there twice; say it once");
 	if (question->n == WEIR__QUESTION_MAX)
 		return "the query: there are 32 attributes at most";
 	question->attributes[question->n++] = (struct weir_attribute){ name.bytes, name.length, value.bytes,
@@ -304,6 +334,7 @@ const char *weir__http_read_query(struct weir__http_slice query, struct weir__qu
 
 	question->n = 0;
 	question->cost = 1;
+	question->has_cost = false;
 	while (at < end && fault == NULL) {
 		char *const next = memchr(at, '&', (size_t)(end - at)), *const stop = next ? next : end;
 		char *const sign = memchr(at, '=', (size_t)(stop - at)), *const name_end = sign ? sign : stop;
@@ -382,11 +413,12 @@ static bool read_question(const struct weir__json *json, json_t *object, struct 
 /* All are looked at before one is decided: a request that is wrong in anything charges nothing. */
 static bool check_batch(struct weir__http_call *call, json_t *array)
 {
+	const struct weir__json whole = { call, WEIR__JSON_NO_ITEM, NULL };
 	struct weir__json json = { call, 0, NULL };
 	struct weir__question question;
 
 	if (json_array_size(array) > WEIR__BATCH_MAX)
-		return weir__json_refuse(&json, NULL, NULL, "there are 1000 in an array at most");
+		return weir__json_refuse(&whole, NULL, array, "there are 1000 at most");
 	for (; json.item < json_array_size(array); json.item++)
 		if (!read_question(&json, json_array_get(array, json.item), &question))
 			return false;

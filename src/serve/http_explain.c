@@ -1,6 +1,8 @@
-/* http_explain.c: of each limit of the policy why it applies to a request, or why it does not. */
+/* http_explain.c: of each limit of the policy why it applies to a request, or why it does not; those that apply come first,
+ * since of many limits there is room for some. */
 #include <string.h>
 
+#include "guard/guard.h"
 #include "serve/http_call.h"
 #include "serve/http_json.h"
 
@@ -28,7 +30,7 @@ static void explain(struct weir__http_call *call, struct weir_guard *guard, cons
 	struct lines lines = { .reply = call->reply };
 
 	WEIR__REPLY_ADD(call->reply, "{\"lines\":[");
-	weir_guard_explain(guard, question->attributes, question->n, add_line, &lines);
+	weir__guard_explain(guard, question->attributes, question->n, add_line, &lines);
 	WEIR__REPLY_ADD(call->reply, "],\"left_out\":");
 	weir__reply_add_number(call->reply, lines.left_out);
 	WEIR__REPLY_ADD(call->reply, "}\n");

@@ -9,16 +9,20 @@
 #define RIGHT_LIMIT "use a limit such as \"100000/min\", or \"@name\" for one of the policy"
 #define RIGHT_ID "use a string of 1 to 64 bytes, of your own choice"
 
-static bool read_needed(const struct weir__json *json, const json_t *object, const char *member, uint64_t most,
-			uint64_t *ret_number)
+static bool read_needed(const struct weir__json *json, const json_t *object, const char *member, json_int_t least,
+			json_int_t most, uint64_t *ret_number)
 {
 	const json_t *const value = json_object_get(object, member);
-	char right[64];
+	const json_int_t number = json_integer_value(value);
+	char right[96];
 
-	if (value)
-		return weir__json_read_number(json, member, value, most, ret_number);
-	(void)snprintf(right, sizeof(right), "missing; use a whole number, 0 to %llu", (unsigned long long)most);
-	return weir__json_refuse(json, member, NULL, right);
+	if (json_is_integer(value) && number >= least && number <= most) {
+		*ret_number = (uint64_t)number;
+		return true;
+	}
+	(void)snprintf(right, sizeof(right), "%suse a whole number, %" JSON_INTEGER_FORMAT " to %" JSON_INTEGER_FORMAT,
+		       value ? "" : "missing; ", least, most);
+	return weir__json_refuse(json, member, value, right);
 }
 
 /* --- taking ----------------------------------------------------------------------------------------------------- */
@@ -42,15 +46,17 @@ static bool read_hold(const struct weir__json *json, const json_t *object, struc
 	    !weir__json_read_text(json, object, "id", RIGHT_ID, &hold->id) ||
 	    !weir__json_read_text(json, object, "key", "use a string: who is limited", &hold->key) ||
 	    !weir__json_read_text(json, object, "limit", RIGHT_LIMIT, &hold->text) ||
-	    !read_needed(json, object, "cost", INT64_MAX, &request->cost) ||
-	    !read_needed(json, object, "ttl_ms", WEIR__HOLD_MS_MAX, &lasts_ms))
+	    !read_needed(json, object, "cost", 0, INT64_MAX, &request->cost) ||
+	    !read_needed(json, object, "ttl_ms", 1, WEIR__HOLD_MS_MAX, &lasts_ms))
 		return false;
 	request->id = hold->id.bytes;
 	request->id_length = hold->id.length;
-	request->key = hold->key.bytes;
-	request->key_length = hold->key.length;
-	if (!weir__asked_read(json->call->commands, hold->text.bytes, hold->text.length, &hold->asked, &refusal))
-		return weir__json_refuse_as(json, "limit", &refusal);
+	weir__asked_begin(json->call->commands);
+	if (!weir__asked_read(json->call->commands, hold->text.bytes, hold->text.length, hold->key.bytes,
+			      hold->key.length, &hold->asked, &refusal))
+		return weir__json_refuse_as(json, refusal.error == WEIR__SAY_KEY ? "key" : "limit", &refusal);
+	request->key = hold->asked.key;
+	request->key_length = hold->asked.key_length;
 	request->named = hold->asked.named;
 	return weir__asked_check_hold(request, lasts_ms, &refusal) || weir__json_refuse_as(json, NULL, &refusal);
 }
@@ -58,9 +64,11 @@ static bool read_hold(const struct weir__json *json, const json_t *object, struc
 /* The headers of a limit want a handle of it. */
 static void say_hold(struct weir__http_call *call, const struct hold *hold, const struct weir_verdict *verdict)
 {
-	struct weir_guard_answer answer = {
-		.verdict = *verdict, .limits = 1, .is_limited = true, .limit = hold->asked.named
-	};
+	struct weir_guard_answer answer = { .verdict = *verdict,
+					    .reset_after = verdict->reset_after,
+					    .limits = 1,
+					    .is_limited = true,
+					    .limit = hold->asked.named };
 	const size_t sign = answer.limit ? 1 : 0;
 	struct weir_message why;
 
@@ -136,7 +144,7 @@ void weir__http_settle(struct weir__http_call *call)
 
 	if (root && weir__json_has_only(&json, root, members) &&
 	    weir__json_read_text(&json, root, "id", RIGHT_ID, &id) &&
-	    read_needed(&json, root, "actual", INT64_MAX, &actual))
+	    read_needed(&json, root, "actual", 0, INT64_MAX, &actual))
 		settle(call, &id, actual);
 	json_decref(root);
 }

@@ -22,6 +22,14 @@ static bool says_json(const struct weir__http_call *call)
 	       (value.length == length || value.bytes[length] == ';' || value.bytes[length] == ' ');
 }
 
+/* Of that jansson speaks in the words of its own interface. */
+static bool is_nul(const json_error_t *error)
+{
+	const enum json_error_code code = json_error_code(error);
+
+	return code == json_error_null_character || code == json_error_null_byte_in_key;
+}
+
 json_t *weir__json_of_any_body(struct weir__http_call *call)
 {
 	const struct weir__http_slice body = call->request->body;
@@ -32,7 +40,7 @@ json_t *weir__json_of_any_body(struct weir__http_call *call)
 	if (root)
 		return root;
 	(void)snprintf(why, sizeof(why), "the body: line %d, column %d: %s; use JSON", error.line, error.column,
-		       error.text);
+		       is_nul(&error) ? "there is a byte of 0 (\\u0000), which no string has" : error.text);
 	weir__reply_problem(call->reply, 400, why);
 	return NULL;
 }
@@ -48,14 +56,16 @@ json_t *weir__json_of_body(struct weir__http_call *call)
 static void describe(const json_t *found, char *text, size_t size)
 {
 	static const char *const kinds[] = {
-		[JSON_OBJECT] = "an object", [JSON_ARRAY] = "an array", [JSON_STRING] = "",     [JSON_INTEGER] = "",
-		[JSON_REAL] = "a fraction",  [JSON_TRUE] = "true",      [JSON_FALSE] = "false", [JSON_NULL] = "null"
+		[JSON_OBJECT] = "an object", [JSON_ARRAY] = "",    [JSON_STRING] = "",     [JSON_INTEGER] = "",
+		[JSON_REAL] = "a fraction",  [JSON_TRUE] = "true", [JSON_FALSE] = "false", [JSON_NULL] = "null"
 	};
 
 	if (json_is_string(found))
 		(void)snprintf(text, size, "found \"%.*s\"; ", SHOWN, json_string_value(found));
 	else if (json_is_integer(found))
 		(void)snprintf(text, size, "found %" JSON_INTEGER_FORMAT "; ", json_integer_value(found));
+	else if (json_is_array(found))
+		(void)snprintf(text, size, "found an array of %zu; ", json_array_size(found));
 	else
 		(void)snprintf(text, size, "found %s; ", kinds[json_typeof(found)]);
 }
@@ -114,6 +124,12 @@ static const char *unknown_in(const json_t *object, const char *const members[])
 
 bool weir__json_has_only(const struct weir__json *json, const json_t *object, const char *const members[])
 {
+	return weir__json_member_has_only(json, NULL, object, members);
+}
+
+bool weir__json_member_has_only(const struct weir__json *json, const char *member, const json_t *object,
+				const char *const members[])
+{
 	const char *const unknown = json_is_object(object) ? unknown_in(object, members) : NULL;
 	char right[256], text[384];
 
@@ -124,7 +140,7 @@ bool weir__json_has_only(const struct weir__json *json, const json_t *object, co
 		(void)snprintf(text, sizeof(text), "found an unknown member \"%.*s\"; use %s", SHOWN, unknown, right);
 	else
 		(void)snprintf(text, sizeof(text), "use an object with %s", right);
-	return weir__json_refuse(json, NULL, unknown ? NULL : object, text);
+	return weir__json_refuse(json, member, unknown ? NULL : object, text);
 }
 
 bool weir__json_read_number(const struct weir__json *json, const char *member, const json_t *value, uint64_t most,

@@ -34,6 +34,10 @@ bool weir__json_refuse(const struct weir__json *json, const char *member, const 
 /* Whether it is an object with none but these members, of which the last is NULL. False: that was answered. */
 bool weir__json_has_only(const struct weir__json *json, const json_t *object, const char *const members[]);
 
+/* Likewise of a member, as all[2]. */
+bool weir__json_member_has_only(const struct weir__json *json, const char *member, const json_t *object,
+				const char *const members[]);
+
 /* A text that there must be; `right` says what it is. False: that was answered. */
 bool weir__json_read_text(const struct weir__json *json, const json_t *object, const char *member, const char *right,
 			  struct weir__json_text *ret_text);

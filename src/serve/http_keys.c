@@ -1,34 +1,31 @@
 /* http_keys.c: what is known of a key, and forgetting it. The path has the limit, as text or by @name, and the key. */
-#include <string.h>
 
 #include "serve/asked.h"
 #include "serve/audit.h"
 #include "serve/decide.h"
 #include "serve/http_call.h"
 
-/* NULL: that was answered. */
-static const struct weir_table_limit *limit_of(struct weir__http_call *call)
+/* False: that was answered. */
+static bool read_path(struct weir__http_call *call, struct weir_claim *ret_claim)
 {
-	const struct weir__http_slice *const text = &call->parameters[0];
-	const struct weir_table_limit *limit;
+	const struct weir__http_slice *const text = &call->parameters[0], *const key = &call->parameters[1];
 	struct weir__refusal refusal;
 
-	limit = weir__asked_find(call->commands, text->bytes, text->length, &refusal);
-	if (limit == NULL)
-		(void)weir__http_refuse_as(call, "the path: ", &refusal);
-	return limit;
+	weir__asked_begin(call->commands);
+	return weir__asked_find(call->commands, text->bytes, text->length, key->bytes, key->length, ret_claim,
+				&refusal) ||
+	       weir__http_refuse_as(call, "the path: ", &refusal);
 }
 
 void weir__http_get_key(struct weir__http_call *call)
 {
-	const struct weir__http_slice *const name = &call->parameters[1];
-	const struct weir_claim claim = { limit_of(call), name->bytes, name->length, 0 };
 	struct weir__http_reply *const reply = call->reply;
 	char text[WEIR_LIMIT_TEXT_MAX];
 	struct weir_table_key key;
 	struct weir_limit stated;
+	struct weir_claim claim;
 
-	if (claim.limit == NULL)
+	if (!read_path(call, &claim))
 		return;
 	key = weir__decide_inspect(call->commands, &claim);
 	stated = weir_table_limit_limit(claim.limit);
@@ -46,11 +43,10 @@ void weir__http_get_key(struct weir__http_call *call)
 
 void weir__http_delete_key(struct weir__http_call *call)
 {
-	const struct weir__http_slice *const name = &call->parameters[1];
-	const struct weir_claim claim = { limit_of(call), name->bytes, name->length, 0 };
 	struct weir_verdict verdict;
+	struct weir_claim claim;
 
-	if (claim.limit == NULL)
+	if (!read_path(call, &claim))
 		return;
 	verdict = weir__decide_one(call->commands, WEIR__SEAM_RESET, &claim);
 	weir__audit_key(call->commands, call->client, WEIR__WIRE_HTTP, WEIR__SEAM_RESET, &claim, &verdict);

@@ -6,6 +6,7 @@
 #include "serve/asked.h"
 #include "serve/http_call.h"
 #include "serve/live.h"
+#include "serve/talkers.h"
 
 void weir__http_live(struct weir__http_call *call)
 {
@@ -13,7 +14,7 @@ void weir__http_live(struct weir__http_call *call)
 	const char *fault = weir__http_read_query(call->request->query, &question);
 	struct weir__live_query query;
 	struct weir__refusal refusal;
-	char detail[96];
+	char detail[160];
 
 	weir__live_query_init(&query);
 	for (size_t i = 0; fault == NULL && i < question.n; i++)
@@ -85,9 +86,94 @@ static void add_view(void *views_, const struct weir__guard_view *view)
 	weir__reply_add_word(reply, ",\"key\":", view->key);
 	weir__reply_add_member(reply, ",\"cost\":", view->cost);
 	add_verdict(reply, &view->verdict);
-	WEIR__REPLY_ADD(reply, "}");
-	if (view->mode == WEIR_MODE_ENFORCE)
+	weir__reply_add_text(reply, view->applies ? ",\"applies\":true}" : ",\"applies\":false}");
+	if (view->applies && view->mode == WEIR_MODE_ENFORCE)
 		views->is_allowed = views->is_allowed && view->verdict.allowed;
+}
+
+/* A limit and the bytes of one of its keys, as the live document tells them. */
+struct pointed {
+	struct weir__guard_chosen chosen;
+	bool is_limited;
+	char key[WEIR__TALKER_KEY_SIZE]; /* longer ones are not told */
+};
+
+static int digit_of(char c)
+{
+	const char low = (char)(c | 0x20);
+
+	return c >= '0' && c <= '9' ? c - '0' : low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
+}
+
+/* NULL, or what would be right. */
+static const char *read_raw(const struct weir_attribute *raw, struct pointed *pointed)
+{
+	const size_t length = raw->value_length / 2;
+
+	if (raw->value_length % 2 || length > sizeof(pointed->key))
+		return "the query: raw is two digits for each byte of a key, up to 64 of them";
+	for (size_t i = 0; i < length; i++) {
+		const int high = digit_of(raw->value[2 * i]), low = digit_of(raw->value[2 * i + 1]);
+
+		if (high < 0 || low < 0)
+			return "the query: raw is hexadecimal, two digits for each byte of a key";
+		pointed->key[i] = (char)(high << 4 | low);
+	}
+	pointed->chosen.key = pointed->key;
+	pointed->chosen.key_length = length;
+	return NULL;
+}
+
+/* Takes an attribute out of a question. False: there is none of this name. */
+static bool take_out(struct weir__question *question, const char *name, struct weir_attribute *ret_attribute)
+{
+	for (size_t i = 0; i < question->n; i++)
+		if (question->attributes[i].name_length == strlen(name) &&
+		    memcmp(question->attributes[i].name, name, strlen(name)) == 0) {
+			*ret_attribute = question->attributes[i];
+			question->n--;
+			memmove(&question->attributes[i], &question->attributes[i + 1],
+				(question->n - i) * sizeof(question->attributes[0]));
+			return true;
+		}
+	return false;
+}
+
+static void note_mode(void *pointed_, const struct weir__guard_row *row)
+{
+	struct pointed *const pointed = pointed_;
+
+	pointed->is_limited = row->limit != NULL;
+	pointed->chosen.mode = row->mode;
+}
+
+/* What `limit` and `raw` of the query point at: without `raw` both are attributes like any other. False: that was answered. */
+static bool find_pointed(struct weir__http_call *call, struct weir_guard *guard, struct weir__question *question,
+			 struct pointed *pointed, const struct weir__guard_chosen **ret_chosen)
+{
+	struct weir__refusal refusal;
+	struct weir_attribute raw, limit;
+	const char *fault;
+
+	*ret_chosen = NULL;
+	if (!take_out(question, "raw", &raw))
+		return true;
+	fault = take_out(question, "limit", &limit) ? read_raw(&raw, pointed) :
+						      "the query: raw is a key of a limit: which one is said by limit";
+	if (fault) {
+		weir__reply_problem(call->reply, 400, fault);
+		return false;
+	}
+	pointed->chosen.plan = limit.value;
+	pointed->chosen.plan_length = limit.value_length;
+	if (weir__guard_row(guard, limit.value, limit.value_length, note_mode, pointed) && pointed->is_limited) {
+		*ret_chosen = &pointed->chosen;
+		return true;
+	}
+	refusal.why.text[0] = '\0';
+	(void)weir__asked_find_named(call->commands, limit.value, limit.value_length, &refusal);
+	(void)weir__http_refuse_as(call, "the query: ", &refusal);
+	return false;
 }
 
 void weir__http_live_key(struct weir__http_call *call)
@@ -95,12 +181,14 @@ void weir__http_live_key(struct weir__http_call *call)
 	struct views views = { call->reply, 0, true };
 	struct weir__question question;
 	struct weir_guard *const guard = weir__http_ask_by_query(call, &question);
+	const struct weir__guard_chosen *chosen;
+	struct pointed pointed;
 	struct weir_message why;
 
-	if (guard == NULL)
+	if (guard == NULL || !find_pointed(call, guard, &question, &pointed, &chosen))
 		return;
 	WEIR__REPLY_ADD(call->reply, "{\"limits\":[\n");
-	if (weir__guard_view(guard, call->commands->seam, question.attributes, question.n, question.cost,
+	if (weir__guard_view(guard, call->commands->seam, question.attributes, question.n, question.cost, chosen,
 			     weir_table_now(call->commands->table), add_view, &views, &why) != WEIR_OK) {
 		weir__reply_problem(call->reply, 400, why.text);
 		return;

@@ -142,6 +142,18 @@ static void add_spans(struct weir__metrics *metrics, struct weir__sights *sights
 		&(struct weir__metrics_spans){ sum.counts, WEIR__SPANS, WEIR__SPAN_LEAST_NS, sum.sum_ns });
 }
 
+static void add_decisions(struct weir__http_call *call, struct weir__metrics *metrics)
+{
+	struct weir__limit_seen seen;
+
+	if (call->commands->sights == NULL)
+		return;
+	weir__sights_requests(call->commands->sights, &seen);
+	weir__metrics_begin(metrics, WEIR__METRIC_DECISIONS);
+	weir__metrics_add_word(metrics, "result", "allowed", weir__sights_admitted(&seen));
+	weir__metrics_add_word(metrics, "result", "rejected", seen.rejected);
+}
+
 static void add_times(struct weir__http_call *call, struct weir__metrics *metrics)
 {
 	struct weir__sights *const sights = call->commands->sights;
@@ -276,6 +288,7 @@ void weir__http_metrics(struct weir__http_call *call)
 		weir__reply_problem(call->reply, 503, "there is no memory to tell of the limits; ask again later");
 		return;
 	}
+	add_decisions(call, &metrics);
 	add_times(call, &metrics);
 	add_wires(call, &metrics);
 	add_table(call, &metrics);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "os/net.h"
 #include "serve/http_call.h"
 
 /* clang-format off */
@@ -27,7 +28,7 @@ const struct weir__route weir__routes[] = {
 	{ HTTP_PUT, "/v1/limits/{name}", weir__http_put_limit, WEIR__ROUTE_ADMIN, 0,
 	  "changes it, until the policy changes" },
 	{ HTTP_GET, "/v1/explain", weir__http_get_explain, WEIR__ROUTE_ADMIN, 0,
-	  "a line for each limit of the policy: that it applies, with which key; or why it does not" },
+	  "a line for each limit of the policy, those that apply first: with which key; or why it does not" },
 	{ HTTP_POST, "/v1/explain", weir__http_post_explain, WEIR__ROUTE_ADMIN, 0, "likewise, of JSON" },
 	{ HTTP_GET, "/v1/policy", weir__http_get_policy, WEIR__ROUTE_ADMIN, 900 * 1024, "the policy in force" },
 	{ HTTP_PUT, "/v1/policy", weir__http_put_policy, WEIR__ROUTE_ADMIN, 0,
@@ -35,9 +36,10 @@ const struct weir__route weir__routes[] = {
 	{ HTTP_POST, "/v1/policy/validate", weir__http_validate_policy, 0, 0,
 	  "all that is wrong with a policy, which changes nothing" },
 	{ HTTP_GET, "/v1/live", weir__http_live, WEIR__ROUTE_ADMIN, 900 * 1024,
-	  "what the server sees now: `seconds` of each limit, its top `keys`; of one `limit` alone" },
+	  "what the server sees now: `seconds` of each limit, its top `keys`; of one `limit` alone, or of those that a `filter` finds" },
 	{ HTTP_GET, "/v1/live/key", weir__http_live_key, WEIR__ROUTE_ADMIN, 0,
-	  "what each limit that applies to a request would say to it, which charges nothing: the query as of /v1/check" },
+	  "what each limit that applies to a request would say to it, which charges nothing: the query as of /v1/check; "
+	  "with `limit` and `raw` what that limit would say to this key" },
 	{ HTTP_GET, "/metrics", weir__http_metrics, 0, 900 * 1024, "what is counted, as Prometheus reads it" },
 	{ HTTP_POST, "/throttle", weir__http_throttle, 0, 0, "as throttlecrab" },
 	{ HTTP_GET, "/health", weir__http_health, WEIR__ROUTE_OPEN, 0, "200 and OK, as throttlecrab" },
@@ -201,7 +203,7 @@ const struct weir__route *weir__routes_find(struct weir__http_call *call)
 		place = find_with_parameters(call);
 	if (place == NULL) {
 		weir__reply_problem(call->reply, 404,
-				    "there is nothing at this path; docs/http.md lists what there is");
+				    "there is nothing at this path; /openapi.json describes what there is");
 		return NULL;
 	}
 	if (method >= 0 && place->rows[method])
@@ -239,13 +241,53 @@ static void refuse_stranger(struct weir__http_call *call)
 			    "say who you are: Authorization: Bearer TOKEN, with the token of a user of the settings");
 }
 
+/* An address or localhost, with a port or without: no name whose owner can say where it leads. */
+static bool is_plain_host(struct weir__http_slice host)
+{
+	static const char local[] = "localhost";
+	const char *const colon = memchr(host.bytes, ':', host.length);
+	const size_t n = colon ? (size_t)(colon - host.bytes) : host.length;
+
+	if (host.length > 0 && host.bytes[0] == '[')
+		return true;
+	if (n == sizeof(local) - 1 && strncasecmp(host.bytes, local, n) == 0)
+		return true;
+	for (size_t i = 0; i < n; i++)
+		if (host.bytes[i] != '.' && (host.bytes[i] < '0' || host.bytes[i] > '9'))
+			return false;
+	return n > 0;
+}
+
+/* Where nobody need say who asks, a page in somebody's browser could, if its own name leads here (DNS rebinding): the Host
+ * that the browser then sends is that name. Sockets with a path are out of its reach. */
+static bool is_asked_by_name(const struct weir__http_call *call)
+{
+	struct weir__http_slice host;
+	struct weir__net_peer peer;
+
+	return weir__http_find(call->request, "host", &host) && !is_plain_host(host) &&
+	       !(weir__net_peer(call->socket, &peer) == 0 && peer.is_path);
+}
+
 bool weir__routes_permit(struct weir__http_call *call, const struct weir__route *route)
 {
 	const struct weir__users *const users = call->commands->users;
+	const bool has_users = users && users->n > 0;
 
 	call->client->user = NULL;
-	if (users == NULL || users->n == 0 || (route->flags & WEIR__ROUTE_OPEN))
+	if (!has_users && (route->flags & WEIR__ROUTE_ADMIN) && is_asked_by_name(call)) {
+		weir__reply_problem(
+			call->reply, 403,
+			"the Host is a name, which may be a page's in somebody's browser: without users this is for "
+			"those who ask an address or localhost; docs/settings.md tells of users");
+		return false;
+	}
+	if (!has_users || (route->flags & WEIR__ROUTE_OPEN))
 		return true;
+	if (weir__http_is_disputed(call->request, "authorization")) {
+		weir__reply_problem(call->reply, 400, "there are two Authorization headers, which differ: send one");
+		return false;
+	}
 	call->client->user = user_of(call);
 	if (call->client->user == NULL) {
 		refuse_stranger(call);

@@ -52,42 +52,44 @@ static bool read_claim(const struct weir__json *json, const json_t *object, cons
 {
 	struct weir__several *const several = &request->several;
 	const json_t *const cost = json_object_get(object, "cost");
-	struct weir_claim claim = { .cost = 1 };
 	struct weir__json_text text, key;
 	struct weir__refusal refusal;
 	struct weir__asked asked;
+	uint64_t charge = 1;
 	char member[32];
 
 	(void)snprintf(member, sizeof(member), "%skey", prefix);
 	if (!weir__json_read_text(json, object, member, RIGHT_KEY, &key))
 		return false;
 	(void)snprintf(member, sizeof(member), "%scost", prefix);
-	if (cost && !weir__json_read_number(json, member, cost, INT64_MAX, &claim.cost))
+	if (cost && !weir__json_read_number(json, member, cost, INT64_MAX, &charge))
 		return false;
 	(void)snprintf(member, sizeof(member), "%slimit", prefix);
 	if (!weir__json_read_text(json, object, member, RIGHT_LIMIT, &text))
 		return false;
-	claim.key = key.bytes;
-	claim.key_length = key.length;
 	request->texts[several->n] = text;
-	return (weir__asked_read(json->call->commands, text.bytes, text.length, &asked, &refusal) &&
-		weir__several_add(several, json->call->commands, &asked, &claim, &refusal)) ||
-	       weir__json_refuse_as(json, member, &refusal);
+	if (weir__asked_read(json->call->commands, text.bytes, text.length, key.bytes, key.length, &asked, &refusal) &&
+	    weir__several_add(several, json->call->commands, &asked, charge, &refusal))
+		return true;
+	if (refusal.error == WEIR__SAY_KEY)
+		(void)snprintf(member, sizeof(member), "%skey", prefix);
+	return weir__json_refuse_as(json, member, &refusal);
 }
 
 static bool read_all(const struct weir__json *json, const json_t *all, struct request *request)
 {
 	static const char *const members[] = { "limit", "key", "cost", NULL };
 	const size_t n = json_array_size(all);
-	char prefix[16];
+	char item[16], prefix[24];
 
 	if (!json_is_array(all) || n == 0 || n > WEIR_TABLE_CLAIMS_MAX)
 		return weir__json_refuse(json, "all", all, RIGHT_ALL);
 	for (size_t i = 0; i < n; i++) {
 		const json_t *const one = json_array_get(all, i);
 
-		(void)snprintf(prefix, sizeof(prefix), "all[%zu].", i);
-		if (!weir__json_has_only(json, one, members) || !read_claim(json, one, prefix, request))
+		(void)snprintf(item, sizeof(item), "all[%zu]", i);
+		(void)snprintf(prefix, sizeof(prefix), "%s.", item);
+		if (!weir__json_member_has_only(json, item, one, members) || !read_claim(json, one, prefix, request))
 			return false;
 	}
 	return true;
@@ -98,6 +100,7 @@ static bool read_request(const struct weir__json *json, const json_t *object, st
 	static const char *const members[] = { "limit", "key", "cost", "mode", "all", NULL };
 	const json_t *const all = json_object_get(object, "all");
 
+	weir__asked_begin(json->call->commands);
 	request->several.n = 0;
 	request->several.claims[0] = (struct weir_claim){ .limit = NULL };
 	request->mode = NULL;
@@ -126,15 +129,18 @@ static size_t decide(struct weir__http_call *call, const struct request *request
 {
 	const struct weir__several *const several = &request->several;
 	struct weir_decision decision = { .decided_by = 0 };
+	weir_ns reset_after;
 
 	if (request->mode) {
 		decision.verdict = weir__decide_one(call->commands, request->mode->operation, &several->claims[0]);
 		weir__audit_key(call->commands, call->client, WEIR__WIRE_HTTP, request->mode->operation,
 				&several->claims[0], &decision.verdict);
+		reset_after = decision.verdict.reset_after;
 	} else {
-		decision = weir__decide_all(call->commands, several->claims, several->n);
+		decision = weir__decide_all(call->commands, several->claims, several->n, &reset_after);
 	}
 	*ret_answer = (struct weir_guard_answer){ .verdict = decision.verdict,
+						  .reset_after = reset_after,
 						  .limits = several->n,
 						  .is_limited = true,
 						  .limit = several->claims[decision.decided_by].limit };
@@ -153,10 +159,11 @@ static void write_more(const struct request *request, size_t decider, char more[
 
 static bool check_batch(struct weir__http_call *call, const json_t *array, struct request *request)
 {
+	const struct weir__json whole = { call, WEIR__JSON_NO_ITEM, NULL };
 	struct weir__json json = { call, 0, NULL };
 
 	if (json_array_size(array) > WEIR__BATCH_MAX)
-		return weir__json_refuse(&json, NULL, NULL, "there are 1000 in an array at most");
+		return weir__json_refuse(&whole, NULL, array, "there are 1000 at most");
 	for (; json.item < json_array_size(array); json.item++)
 		if (!read_request(&json, json_array_get(array, json.item), request))
 			return false;

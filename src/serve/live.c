@@ -1,6 +1,10 @@
 /* live.c: the live document, piece by piece. */
 #include "serve/live.h"
 
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
 #include "guard/guard.h"
 #include "redis/redis_store.h"
 #include "serve/asked.h"
@@ -60,7 +64,12 @@ const char *weir__live_query_set(struct weir__live_query *query, const char *nam
 		query->limit_length = length;
 		return NULL;
 	}
-	return "there are seconds, keys and limit";
+	if (is(name, name_length, "filter")) {
+		query->filter = value;
+		query->filter_length = length;
+		return NULL;
+	}
+	return "there are seconds, keys, limit and filter";
 }
 
 /* --- which limits ------------------------------------------------------------------------------------------------ */
@@ -97,13 +106,36 @@ static uint64_t rank(const struct live *live, const struct weir_table_limit *lim
 	return seen.decided + 1;
 }
 
+/* Whether a name has this in it, whatever the case of its letters. */
+static bool has(const char *name, const char *part, size_t length)
+{
+	const size_t n = strlen(name);
+
+	for (size_t at = 0; at + length <= n; at++)
+		if (strncasecmp(name + at, part, length) == 0)
+			return true;
+	return false;
+}
+
+/* A limit whose keys began anew has a sign and 16 digits before its name in the table (guard_look.c). */
+static bool passes(const struct live *live, uint32_t plan, const struct weir_table_limit *limit)
+{
+	const char *const name = plan == INLINE_PLAN ? inline_name : weir_table_limit_name(limit);
+	const size_t anew = name[0] == '~' && strlen(name) > 17 ? 17 : 0;
+
+	return has(name + anew, live->query->filter, live->query->filter_length);
+}
+
 /* Behind those that are as busy: so that limits that are not keep the order of the file. */
 static void add_candidate(void *live_, uint32_t plan, const struct weir_table_limit *limit)
 {
 	struct live *const live = live_;
-	const struct candidate candidate = { plan, limit, rank(live, limit) };
+	struct candidate candidate = { plan, limit, 0 };
 	uint32_t place = live->n;
 
+	if (live->query->filter_length > 0 && !passes(live, plan, limit))
+		return;
+	candidate.rank = rank(live, limit);
 	live->found++;
 	while (place > 0 && live->candidates[place - 1].rank < candidate.rank)
 		place--;
@@ -156,7 +188,7 @@ static void add_key(struct live *live, const char *limit, const struct weir__tal
 	const size_t kept = talker->key_length < WEIR__TALKER_KEY_SIZE ? talker->key_length : WEIR__TALKER_KEY_SIZE;
 	struct weir_guard *const guard = guard_of(live);
 	struct weir__http_reply *const reply = live->reply;
-	char text[WEIR__KEY_TEXT_SIZE], raw[2 * WEIR__TALKER_KEY_SIZE];
+	char text[WEIR__KEY_TEXT_SIZE], raw[2 * WEIR__TALKER_KEY_SIZE], hash[17];
 
 	if (guard && limit)
 		(void)weir__guard_key_text(guard, limit, talker->key, kept, talker->key_length, text, sizeof(text));
@@ -172,9 +204,16 @@ static void add_key(struct live *live, const char *limit, const struct weir__tal
 		weir__reply_add_string(reply, raw, 2 * kept);
 	else
 		WEIR__REPLY_ADD(reply, "null");
+	(void)snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)talker->hash);
+	weir__reply_add_word(reply, ",\"hash\":", hash);
 	weir__reply_add_member(reply, ",\"count\":", talker->count);
 	weir__reply_add_member(reply, ",\"error\":", talker->error);
 	WEIR__REPLY_ADD(reply, "}");
+}
+
+static uint64_t uptime_s(const struct live *live)
+{
+	return live->commands->tallies ? weir__tallies_age_s(live->commands->tallies) : 0;
 }
 
 /* Returns since when. */
@@ -196,15 +235,17 @@ static weir_ns add_keys(struct live *live, const char *name, const struct weir_t
 
 static void add_top(struct live *live, const struct weir_table_limit *limit, const char *name)
 {
-	weir_ns since;
+	const uint64_t begun_s = live->now / second_ns - uptime_s(live);
+	uint64_t since_s;
 
 	if (live->keys == 0) {
 		WEIR__REPLY_ADD(live->reply, ",\"top\":null");
 		return;
 	}
 	(void)add_keys(live, ",\"top\":{\"busy\":[", limit, name, WEIR__TALKERS_BUSY);
-	since = add_keys(live, ",\"denied\":[", limit, name, WEIR__TALKERS_DENIED);
-	weir__reply_add_member(live->reply, ",\"since\":", since / second_ns);
+	since_s = add_keys(live, ",\"denied\":[", limit, name, WEIR__TALKERS_DENIED) / second_ns;
+	/* Spans begin with half minutes, servers at any time. */
+	weir__reply_add_member(live->reply, ",\"since\":", since_s > 0 && since_s < begun_s ? begun_s : since_s);
 	WEIR__REPLY_ADD(live->reply, "}");
 }
 
@@ -221,23 +262,28 @@ static void add_line(struct live *live, const char *name, size_t offset)
 	WEIR__REPLY_ADD(live->reply, "]");
 }
 
-/* Of what was decided, what is not rejected was admitted. False: nothing was seen in that time. */
+/* What is in live->series, without the bracket behind it. */
+static void add_lines(struct live *live)
+{
+	for (uint64_t i = 0; i < live->query->seconds; i++)
+		live->series[i].decided = weir__sights_admitted(&live->series[i]);
+	add_line(live, "{\"allowed\":[", offsetof(struct weir__limit_seen, decided));
+	add_line(live, ",\"rejected\":[", offsetof(struct weir__limit_seen, rejected));
+	add_line(live, ",\"delayed\":[", offsetof(struct weir__limit_seen, delayed));
+}
+
+/* False: nothing was seen in that time. */
 static bool add_series(struct live *live, const struct weir_table_limit *limit)
 {
 	bool is_seen = false;
 
 	weir__sights_series(live->commands->sights, limit, live->last, (uint32_t)live->query->seconds, live->series);
-	for (uint64_t i = 0; i < live->query->seconds; i++) {
-		struct weir__limit_seen *const at = &live->series[i];
-
-		is_seen = is_seen || at->decided > 0;
-		at->decided -= at->rejected < at->decided ? at->rejected : at->decided;
-	}
+	for (uint64_t i = 0; i < live->query->seconds; i++)
+		is_seen = is_seen || live->series[i].decided > 0;
 	if (!is_seen)
 		return false;
-	add_line(live, ",\"series\":{\"allowed\":[", offsetof(struct weir__limit_seen, decided));
-	add_line(live, ",\"rejected\":[", offsetof(struct weir__limit_seen, rejected));
-	add_line(live, ",\"delayed\":[", offsetof(struct weir__limit_seen, delayed));
+	WEIR__REPLY_ADD(live->reply, ",\"series\":");
+	add_lines(live);
 	WEIR__REPLY_ADD(live->reply, "}");
 	return true;
 }
@@ -363,6 +409,26 @@ static uint64_t percentile(const struct weir__spans_sum *sum, uint64_t of_1000)
 	return 0;
 }
 
+/* Requests as wholes: sums over limits would count one for each limit that admitted it. */
+static void add_requests(struct live *live)
+{
+	struct weir__sights *const sights = live->commands->sights;
+	struct weir__limit_seen seen;
+
+	WEIR__REPLY_ADD(live->reply, ",\n\"all\":");
+	if (sights == NULL) {
+		WEIR__REPLY_ADD(live->reply, "null");
+		return;
+	}
+	weir__sights_requests_series(sights, live->last, (uint32_t)live->query->seconds, live->series);
+	add_lines(live);
+	weir__sights_requests(sights, &seen);
+	weir__reply_add_member(live->reply, ",\"allowed_total\":", weir__sights_admitted(&seen));
+	weir__reply_add_member(live->reply, ",\"rejected_total\":", seen.rejected);
+	weir__reply_add_member(live->reply, ",\"delayed_total\":", seen.delayed);
+	WEIR__REPLY_ADD(live->reply, "}");
+}
+
 static void add_latency(struct live *live)
 {
 	static const struct {
@@ -456,6 +522,7 @@ static void add_policy(struct live *live)
 	weir__reply_add_member(live->reply, "{\"limits\":", info.limits);
 	weir__reply_add_member(live->reply, ",\"changes\":", info.changes);
 	weir__reply_add_member(live->reply, ",\"failures\":", info.failures);
+	weir__reply_add_text(live->reply, info.last_error[0] ? ",\"refused\":true" : ",\"refused\":false");
 	weir__reply_add_member(live->reply, ",\"loaded_at\":", info.loaded_at / second_ns);
 	WEIR__REPLY_ADD(live->reply, "}");
 }
@@ -469,8 +536,7 @@ static void add_head(struct live *live)
 	weir__reply_add_word(live->reply, "{\"version\":", WEIR_VERSION);
 	weir__reply_add_word(live->reply, ",\"service\":", settings ? settings->service : "weir");
 	add_decimal(live->reply, ",\"at\":", live->now, second_ns, 3);
-	weir__reply_add_member(live->reply, ",\"uptime_s\":",
-			       live->commands->tallies ? weir__tallies_age_s(live->commands->tallies) : 0);
+	weir__reply_add_member(live->reply, ",\"uptime_s\":", uptime_s(live));
 	weir__reply_add_member(live->reply, ",\"seconds\":", live->query->seconds);
 }
 
@@ -516,6 +582,7 @@ bool weir__live_write(struct weir__commands *commands, const struct weir__live_q
 	live.last = (uint32_t)(live.now / second_ns) - 1;
 	live.keys = (uint32_t)(query->keys == UINT64_MAX ? keys : query->keys);
 	add_head(&live);
+	add_requests(&live);
 	if (query->limit) {
 		if (!add_limit_alone(&live)) {
 			reply->body_length = 0;

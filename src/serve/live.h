@@ -20,12 +20,14 @@ struct weir__live_query {
 	uint64_t seconds, keys;
 	const char *limit; /* this one alone; NULL: all */
 	size_t limit_length;
+	const char *filter; /* those that have this in their names */
+	size_t filter_length;
 };
 
 /* What is asked for if nothing is said. */
 void weir__live_query_init(struct weir__live_query *query);
 
-/* An option by its name: seconds, keys or limit. NULL, or what would be right. */
+/* An option by its name: seconds, keys, limit or filter. NULL, or what would be right. */
 const char *weir__live_query_set(struct weir__live_query *query, const char *name, size_t name_length,
 				 const char *value, size_t length);
 

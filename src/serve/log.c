@@ -53,9 +53,14 @@ static const char *const level_words[WEIR__LOG_LEVELS] = { [WEIR__LOG_INFO] = "i
 
 /* --- lines -------------------------------------------------------------------------------------------------------- */
 
+static size_t room_of(const struct weir__log_line *line)
+{
+	return WEIR__LOG_LINE - TAIL - line->length;
+}
+
 static bool has_room(struct weir__log_line *line, size_t n)
 {
-	line->is_cut |= n > WEIR__LOG_LINE - TAIL - line->length;
+	line->is_cut |= n > room_of(line);
 	return !line->is_cut;
 }
 
@@ -92,9 +97,11 @@ static void add_bytes_escaped(struct weir__log_line *line, const unsigned char *
 static void add_escaped(struct weir__log_line *line, const void *bytes_, size_t n, char quote)
 {
 	const unsigned char *const bytes = bytes_;
+	const size_t plain = weir__utf8_plain(bytes, n), begun = plain < room_of(line) ? plain : 0;
 	char text[8];
 
-	for (size_t i = 0; i < n && has_room(line, ESCAPED_MOST);) {
+	add(line, bytes_, begun);
+	for (size_t i = begun; i < n && has_room(line, ESCAPED_MOST);) {
 		const struct weir__utf8 next = weir__utf8_first(bytes + i, n - i);
 
 		if (!next.is_character || (is_hidden(next.character) && !line->is_json)) {

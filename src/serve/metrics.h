@@ -36,6 +36,8 @@
 	  "The most that a key of the limit can have: the burst of a bucket, the count of a window.") \
 	X(RATE, "rate_limiter_limit_units_per_second", GAUGE, "", "algorithm, service, limit", \
 	  "What a key of the limit regains in a second.") \
+	X(DECISIONS, "rate_limiter_decisions", COUNTER, "", "result", \
+	  "Requests that limits have decided, each as a whole whatever limits it met: allowed, or rejected by one that is enforced.") \
 	X(LIMITS_LEFT_OUT, "rate_limiter_limits_left_out", GAUGE, "", "", \
 	  "Limits and overrides of the policy that are not told here, because there are more than 1000 or their names are long.") \
 	X(DECISION_SECONDS, "rate_limiter_decision_seconds", HISTOGRAM, "seconds", "", \

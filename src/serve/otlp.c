@@ -26,8 +26,11 @@ enum {
 static char *put_text(char *to, const char *text)
 {
 	static const char digits[] = "0123456789abcdef";
+	const size_t n = strlen(text), plain = weir__utf8_plain((const unsigned char *)text, n);
 
-	for (size_t left = strlen(text); left > 0;) {
+	to = weir__put(to, text, plain);
+	text += plain;
+	for (size_t left = n - plain; left > 0;) {
 		const struct weir__utf8 next = weir__utf8_first((const unsigned char *)text, left);
 
 		if (!next.is_character) {

@@ -9,11 +9,11 @@
 
 #include "guard/guard.h"
 #include "os/loop.h"
-#include "os/text_file.h"
 #include "serve/audit.h"
 #include "serve/policy_copy.h"
 #include "serve/policy_errands.h"
 #include "serve/policy_far.h"
+#include "serve/policy_identity.h"
 #include "serve/policy_shown.h"
 #include "serve/policy_source.h"
 #include "serve/remote_plans.h"
@@ -34,21 +34,12 @@ struct report {
 	size_t size;
 };
 
-/* What tells a version from others: 64 bits of hash; that two of them are taken for one is not to be expected. */
-struct identity {
-	uint64_t hash;
-	struct named_file {
-		char *path;
-		uint64_t hash;
-	} * files; /* that it names */
-	size_t n;
-};
-
 struct weir__policies {
 	struct weir__policy_source *source;
 	bool has_settings; /* in the same file: the names of these are no faults */
 	bool may_lack_limits;
-	FILE *errors; /* where faults are told */
+	uint32_t envoy; /* WEIR_ENVOY_..., by which policies of that form are read */
+	FILE *errors;   /* where faults are told */
 	struct weir__log *log;
 	struct weir__settings *started; /* what the file said of settings at the start */
 	struct weir__settings *said;    /* and says now */
@@ -56,7 +47,7 @@ struct weir__policies {
 	struct weir_policy *first;      /* until there is a guard */
 	char *copy;                     /* where each good version of a server's is written; NULL: nowhere */
 	uint64_t plans_set;
-	struct identity current;
+	struct weir__policy_identity current;
 	bool is_put;    /* in force is one that came with a request; `current` is what the source last had */
 	uint64_t wrong; /* hash of what was last told to be wrong */
 	struct weir_table *table;
@@ -181,68 +172,6 @@ static bool read_settings(const struct weir__policy_part *part, struct weir__set
 
 /* --- versions ----------------------------------------------------------------------------------------------------- */
 
-static uint64_t hash_of(const struct weir__policy_version *version)
-{
-	uint64_t hash = 2;
-
-	for (size_t i = 0; i < version->n; i++) {
-		hash = weir__policy_hash(hash, version->parts[i].file, strlen(version->parts[i].file));
-		hash = weir__policy_hash(hash, version->parts[i].text.at, version->parts[i].text.n);
-	}
-	return hash;
-}
-
-static bool is_named_file_same(const struct named_file *file)
-{
-	const size_t most = (size_t)1 << 30;
-	size_t length;
-	bool is_same;
-	char *text;
-
-	if (weir__text_file_read(file->path, most, &text, &length) != 0)
-		return false;
-	is_same = weir__policy_hash(0, text, length) == file->hash;
-	free(text);
-	return is_same;
-}
-
-static bool is_current(const struct identity *current, const struct weir__policy_version *version)
-{
-	bool is_same = hash_of(version) == current->hash;
-
-	for (size_t i = 0; is_same && i < current->n; i++)
-		is_same = is_named_file_same(&current->files[i]);
-	return is_same;
-}
-
-static void forget(struct identity *identity)
-{
-	for (size_t i = 0; i < identity->n; i++)
-		free(identity->files[i].path);
-	free(identity->files);
-	*identity = (struct identity){ 0 };
-}
-
-/* Without memory a version that is the same will be taken for another one: that is no harm. */
-static struct identity identify(const struct weir__policy_version *version, const struct weir_policy *policy)
-{
-	struct identity identity = { .hash = hash_of(version) };
-	size_t n = 0;
-
-	for (const struct weir__policy_file *file = policy->files; file; file = file->next)
-		n++;
-	identity.files = calloc(n + 1, sizeof(*identity.files));
-	for (const struct weir__policy_file *file = policy->files; identity.files && file; file = file->next) {
-		char *const path = strdup(file->path.at);
-
-		if (path)
-			identity.files[identity.n++] = (struct named_file){ path, file->hash };
-	}
-	if (identity.n < n)
-		identity.hash = 0;
-	return identity;
-}
-
 /* Reads a version as a policy. */
 static struct weir_policy *compile(struct weir__policies *policies, const struct weir__policy_version *version,
 				   struct weir__faults *faults)
@@ -251,9 +180,11 @@ static struct weir_policy *compile(struct weir__policies *policies, const struct
 
 	if (policies->has_settings && !read_settings(&version->parts[0], policies->said, faults))
 		return NULL;
-	policy = weir__policy_of_parts(version->parts, version->n, faults, policies->has_settings);
+	policy = weir__policy_of_parts(version->parts, version->n, faults,
+				       policies->envoy | (policies->has_settings ? WEIR__POLICY_HAS_OTHERS : 0));
 	faults->file = version->parts[0].file;
-	if (policy && !policies->may_lack_limits && !weir__policy_has_limits(policy, faults)) {
+	if (policy && !(policies->may_lack_limits && policies->said->lacks_policy) &&
+	    !weir__policy_has_limits(policy, faults)) {
 		weir_policy_free(policy);
 		return NULL;
 	}
@@ -262,7 +193,7 @@ static struct weir_policy *compile(struct weir__policies *policies, const struct
 
 static void show(struct weir__policies *policies, const struct weir__policy_version *version)
 {
-	weir__policy_shown_set(policies->shown, version, hash_of(version), false,
+	weir__policy_shown_set(policies->shown, version, weir__policy_version_hash(version), false,
 			       policies->has_settings ? "it is in the file of the settings, which is not shown" : NULL);
 }
 
@@ -307,7 +238,6 @@ static struct weir_policy *read_copy(struct weir__policies *policies, struct wei
 {
 	struct weir__policy_version version;
 	struct weir_policy *policy = NULL;
-
 	const int error = weir__policy_copy_read(policies->copy, &version);
 
 	if (error != 0) {
@@ -320,7 +250,7 @@ static struct weir_policy *read_copy(struct weir__policies *policies, struct wei
 		const char *const path = version.parts[0].file;
 
 		version.parts[0].file = policies->source->name;
-		policies->current = identify(&version, policy);
+		policies->current = weir__policy_identify(&version, policy);
 		show(policies, &version);
 		version.parts[0].file = path;
 		fprintf(weir__log_stream(policies->log, WEIR__LOG_WARNING),
@@ -339,7 +269,7 @@ static struct weir_policy *read_first(struct weir__policies *policies, struct we
 		return NULL;
 	policy = compile(policies, &version, faults);
 	if (policy) {
-		policies->current = identify(&version, policy);
+		policies->current = weir__policy_identify(&version, policy);
 		show(policies, &version);
 		keep_copy(policies, &version);
 	}
@@ -390,6 +320,7 @@ struct weir__policies *weir__policies_new(const struct weir__settings *settings)
 		return NULL;
 	}
 	policies->plans_set = settings->plans;
+	policies->envoy = settings->envoy_counts == WEIR__COUNTS_EACH ? WEIR_ENVOY_COUNT_EACH : 0;
 	policies->is_remote = settings->store[0] != '\0';
 	if (settings->policy_copy[0] != '\0')
 		policies->copy = strdup(settings->policy_copy);
@@ -438,7 +369,7 @@ uint32_t weir__policies_plans(const struct weir__policies *policies)
 
 static void follow(struct weir__policies *policies)
 {
-	const struct identity *const current = &policies->current;
+	const struct weir__policy_identity *const current = &policies->current;
 	const char **const paths = calloc(current->n + 1, sizeof(*paths));
 
 	for (size_t i = 0; paths && i < current->n; i++)
@@ -476,23 +407,34 @@ static void note_wrong(struct weir__policies *policies, struct report *report, c
 	(void)pthread_mutex_unlock(&policies->lock);
 }
 
+/* Of what the table says, what the one can do who has set the server up. */
+static const char *hint_of(int error)
+{
+	return error == WEIR_ERR_FULL ?
+		       ": the setting plans says how many a table is made for, those of earlier policies "
+		       "among them" :
+		       "";
+}
+
 static bool change(struct weir__policies *policies, const struct weir__policy_version *version,
 		   struct weir__faults *faults)
 {
 	struct weir_policy *const policy = compile(policies, version, faults);
-	struct identity identity;
+	struct weir__policy_identity identity;
 	struct weir_message why;
+	int error;
 
 	if (policy == NULL)
 		return false;
-	identity = identify(version, policy);
-	if (weir_guard_change(policies->guard, policy, weir_table_now(policies->table), &why) != WEIR_OK) {
+	identity = weir__policy_identify(version, policy);
+	error = weir_guard_change(policies->guard, policy, weir_table_now(policies->table), &why);
+	if (error != WEIR_OK) {
 		faults->file = version->parts[0].file;
-		weir__fault(faults, (struct weir__mark){ 1, 1 }, "%s", why.text);
-		forget(&identity);
+		weir__fault(faults, (struct weir__mark){ 1, 1 }, "%s%s", why.text, hint_of(error));
+		weir__policy_forget(&identity);
 		return false;
 	}
-	forget(&policies->current);
+	weir__policy_forget(&policies->current);
 	policies->current = identity;
 	policies->is_put = false;
 	weir__audit_policy(policies->log, weir__guard_limits(policies->guard), "");
@@ -511,7 +453,7 @@ static bool look_at(struct weir__policies *policies, bool is_asked, struct weir_
 
 	if (!policies->source->read(policies->source, faults, &version))
 		return false;
-	*ret_is_change = (policies->is_put && is_asked) || !is_current(&policies->current, &version);
+	*ret_is_change = (policies->is_put && is_asked) || !weir__policy_is_current(&policies->current, &version);
 	if (*ret_is_change)
 		is_good = change(policies, &version, faults);
 	weir__policy_version_free(&version);
@@ -558,8 +500,10 @@ static void do_errands(struct weir__policies *policies)
 
 bool weir__policies_send(struct weir__policies *policies, struct weir__policy_errand *errand)
 {
-	const bool has_room = weir__policy_errands_add(policies->errands, errand);
+	bool has_room;
 
+	errand->envoy = policies->envoy;
+	has_room = weir__policy_errands_add(policies->errands, errand);
 	if (has_room)
 		weir__loop_wake(&policies->loop);
 	return has_room;
@@ -638,12 +582,14 @@ bool weir__policies_start(struct weir__policies *policies, struct weir_table *ta
 {
 	struct weir_policy *const first = policies->first;
 	struct weir_message why;
+	int error;
 
 	policies->first = NULL;
 	policies->table = table;
-	if (weir__guard_new(table, first, policies->is_remote ? weir__remote_check_limit : NULL, &policies->guard,
-			    &why) != WEIR_OK) {
-		fprintf(policies->errors, "weir serve: the policy: %s\n", why.text);
+	error = weir__guard_new(table, first, policies->is_remote ? weir__remote_check_limit : NULL, &policies->guard,
+				&why);
+	if (error != WEIR_OK) {
+		fprintf(policies->errors, "weir serve: the policy: %s%s\n", why.text, hint_of(error));
 		return false;
 	}
 	policies->info.loaded_at = policies->looked_at = weir_clock_now();
@@ -671,7 +617,7 @@ void weir__policies_free(struct weir__policies *policies)
 	weir__policy_shown_free(policies->shown);
 	if (policies->source)
 		policies->source->free(policies->source);
-	forget(&policies->current);
+	weir__policy_forget(&policies->current);
 	free(policies->copy);
 	free(policies->started);
 	free(policies->said);

@@ -286,7 +286,7 @@ static struct weir_policy *read_policy(struct weir__policy_errand *errand)
 {
 	struct weir__faults faults = { .file = "policy", .report = add_fault, .context = &errand->outcome };
 	const struct weir__policy_part part = { .text = { errand->text, errand->length } };
-	struct weir_policy *const policy = weir__policy_of_parts(&part, 1, &faults, false);
+	struct weir_policy *const policy = weir__policy_of_parts(&part, 1, &faults, errand->envoy);
 
 	if (policy && !weir__policy_has_limits(policy, &faults)) {
 		weir_policy_free(policy);

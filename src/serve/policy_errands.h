@@ -32,6 +32,7 @@ struct weir__policy_outcome {
 struct weir__policy_errand {
 	struct weir__errand errand; /* the first: so it leads here */
 	bool replaces;              /* else it is only looked at */
+	uint32_t envoy;             /* WEIR_ENVOY_..., by which it is read */
 	char *text;
 	size_t length;
 	struct weir__policy_outcome outcome;

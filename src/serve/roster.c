@@ -32,7 +32,8 @@ struct weir__roster {
 	const struct weir__settings *started;
 	struct weir__policy_source *source;
 	struct weir__settings *said;
-	char *wrong; /* what was last told to be */
+	char *wrong;      /* what was last told to be */
+	bool lacks_users; /* that is all that is wrong */
 	struct weir__crew *crew;
 	struct weir__loop loop;
 	pthread_t thread;
@@ -118,7 +119,8 @@ static bool read_file(struct weir__roster *roster, FILE *errors)
 	memcpy(said->config, roster->started->config, sizeof(said->config));
 	(void)weir__settings_read_text(said, version.parts[0].text.at, version.parts[0].text.n);
 	weir__policy_version_free(&version);
-	if (said->faults == 0 && said->users.n == 0 && atomic_load(&roster->current)->users.n > 0)
+	roster->lacks_users = said->faults == 0 && said->users.n == 0 && atomic_load(&roster->current)->users.n > 0;
+	if (roster->lacks_users)
 		weir__settings_fault(said, (struct weir__setting_place){ WEIR__FROM_FILE, 1, 1 }, "users",
 				     "there are none in it; to have none any more, start the server anew");
 	return said->faults == 0;
@@ -165,7 +167,7 @@ static void take_users(struct weir__roster *roster)
 	audit(roster, before, NULL);
 }
 
-/* Once for the same. If there are limits in the file, too, whoever reads those tells the faults. */
+/* Once for the same. If there are limits in the file, too, whoever reads those tells the faults, but that users are missing. */
 static void tell_wrong(struct weir__roster *roster, char *text)
 {
 	if (roster->wrong && strcmp(roster->wrong, text) == 0)
@@ -174,7 +176,7 @@ static void tell_wrong(struct weir__roster *roster, char *text)
 	roster->wrong = strdup(text);
 	audit(roster, atomic_load(&roster->current)->users.n, "what was read is wrong");
 	weir__log_say(roster->started->log, WEIR__LOG_ERROR, "users stay as they are, since what was read is wrong:");
-	if (roster->started->log && !roster->started->has_policy) {
+	if (roster->started->log && (!roster->started->has_policy || roster->lacks_users)) {
 		FILE *const stream = weir__log_stream(roster->started->log, WEIR__LOG_ERROR);
 
 		fputs(text, stream);

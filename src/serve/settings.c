@@ -24,6 +24,9 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "An address that other machines can reach needs users.", NULL },
 	{ "http", WEIR__SETTING_WHERE, 0, WEIR__LISTENERS_MAX, "127.0.0.1:8080", PLACE(http), "WHERE",
 	  "Where to listen for HTTP, as for RESP; none is nowhere.", NULL },
+	{ "socket_mode", WEIR__SETTING_MODE, 1, 0777, "", PLACE(socket_mode), "MODE",
+	  "Who may connect to sockets with a path, as chmod has it: 0660 is the owner and the group. Without it the umask "
+	  "says so.", NULL },
 	{ "keys", WEIR__SETTING_COUNT, 1, UINT64_C(10000000000), "1000000", PLACE(keys), "N",
 	  "How many keys owe something at the same time, at most: 24 bytes each. Beyond it the key that owes least "
 	  "gives way.", NULL },
@@ -48,10 +51,13 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "connections", WEIR__SETTING_COUNT, 1, 1000000, "10000", PLACE(connections), "N",
 	  "Connections of each worker, at most. Others wait until one is closed.", NULL },
 	{ "idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "0", PLACE(idle_ns), "TIME",
-	  "A connection that asks nothing for so long is closed; 0 is never, as in Redis, since pools keep connections "
-	  "for when they need them.", NULL },
+	  "A connection of RESP that asks nothing for so long is closed; 0 is never, as in Redis, since pools keep "
+	  "connections for when they need them.", NULL },
+	{ "http_idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "60s", PLACE(http_idle_ns), "TIME",
+	  "A connection of HTTP that asks nothing for so long after its last answer is closed; 0 is never.", NULL },
 	{ "header_time", WEIR__SETTING_DURATION, 100000000, DAY_NS, "10s", PLACE(header_time_ns), "TIME",
-	  "A request of HTTP that is not whole so long after its first byte is refused.", NULL },
+	  "A request of HTTP that is not whole so long after its first byte is refused, and the first of a connection so "
+	  "long after that was accepted. Who has sent nothing by then is closed.", NULL },
 	{ "ratelimit_headers", WEIR__SETTING_CHOICE, 0, 0, "draft11", PLACE(ratelimit_headers), "WHICH",
 	  "Headers of HTTP that tell of limits: draft11, RateLimit and RateLimit-Policy of the IETF's draft 11; x, "
 	  "X-RateLimit-Limit, -Remaining and -Reset; both; or none.", "draft11 x both none" },
@@ -76,6 +82,9 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "policy_copy", WEIR__SETTING_TEXT, 0, 0, "", PLACE(policy_copy), "PATH",
 	  "A file to which each good policy of etcd or Redis is written. The server starts by it while they are out of "
 	  "reach, or have nothing that is right.", NULL },
+	{ "envoy_counts", WEIR__SETTING_CHOICE, 0, 0, "together", PLACE(envoy_counts), "HOW",
+	  "How descriptors of a policy of Envoy's ratelimit count: together, so that a request that one of them denies is "
+	  "counted nowhere; or each for itself, also what it denies, as Envoy's service does.", "together each" },
 	{ "plans", WEIR__SETTING_COUNT, 0, 1000000, "0", PLACE(plans), "N",
 	  "Limits and overrides that policies may ever have had since the table was made, at most: 2 KiB each. 0 is "
 	  "enough for the policy at the start and as many again, at least 1024. A table that stays needs a number that "
@@ -176,102 +185,6 @@ void weir__settings_fault(struct weir__settings *settings, struct weir__setting_
 	vfprintf(settings->errors, words, arguments);
 	va_end(arguments);
 	putc('\n', settings->errors);
-}
-
-/* --- numbers ---------------------------------------------------------------------------------------------------- */
-
-struct unit {
-	const char *word;
-	uint64_t factor;
-};
-
-enum { UNITS = 8 };
-
-/* The largest first, and the one of numbers without a unit last. */
-static void units_of(enum weir__setting_kind kind, struct unit units[UNITS])
-{
-	static const struct unit of_counts[UNITS] = { { "g", 1000000000 }, { "m", 1000000 }, { "k", 1000 }, { "", 1 } };
-	static const struct unit of_bytes[UNITS] = {
-		{ "TiB", GIB << 10 }, { "GiB", GIB }, { "MiB", GIB >> 10 }, { "KiB", GIB >> 20 }, { "", 1 }
-	};
-
-	if (kind == WEIR__SETTING_COUNT) {
-		memcpy(units, of_counts, sizeof(of_counts));
-	} else if (kind == WEIR__SETTING_BYTES) {
-		memcpy(units, of_bytes, sizeof(of_bytes));
-	} else { /* as limits have them */
-		_Static_assert((int)UNITS == (int)WEIR__PERIOD_WORDS + 1, "and one without a word");
-		for (size_t i = 0; i < WEIR__PERIOD_WORDS; i++)
-			units[i] = (struct unit){ weir__period_words[i].word, weir__period_words[i].period };
-		units[UNITS - 1] = (struct unit){ "", 1000000000 };
-	}
-}
-
-static bool read_number(enum weir__setting_kind kind, const char *text, size_t length, uint64_t *ret_number)
-{
-	struct unit units[UNITS];
-	uint64_t number = 0;
-	size_t digits = 0;
-
-	for (; digits < length && isdigit((unsigned char)text[digits]); digits++)
-		if (__builtin_mul_overflow(number, 10, &number) ||
-		    __builtin_add_overflow(number, (uint64_t)(text[digits] - '0'), &number))
-			return false;
-	units_of(kind, units);
-	for (size_t i = 0; digits > 0 && i < UNITS && units[i].word; i++)
-		if (strlen(units[i].word) == length - digits &&
-		    strncasecmp(units[i].word, text + digits, length - digits) == 0)
-			return !__builtin_mul_overflow(number, units[i].factor, ret_number);
-	return false;
-}
-
-void weir__settings_write_number(enum weir__setting_kind kind, uint64_t number, char *ret_text, size_t size)
-{
-	struct unit units[UNITS] = { { "", 1 } };
-
-	if (kind != WEIR__SETTING_COUNT && number > 0)
-		units_of(kind, units);
-	for (size_t i = 0;; i++)
-		if (number % units[i].factor == 0) {
-			(void)snprintf(ret_text, size, "%llu%s", (unsigned long long)(number / units[i].factor),
-				       units[i].word);
-			return;
-		}
-}
-
-void weir__settings_write_right(const struct weir__setting *setting, char *ret_text, size_t size)
-{
-	/* by kind */
-	static const char *const whats[] = { "a whole number", "bytes", "a time" };
-	static const char *const hows[] = { "1000, 500k or 5m", "65536, 64KiB or 4MiB", "30s, 5min or 1hour" };
-	char least[32], most[32];
-
-	if (setting->kind <= WEIR__SETTING_DURATION) {
-		weir__settings_write_number(setting->kind, setting->least, least, sizeof(least));
-		weir__settings_write_number(setting->kind, setting->most, most, sizeof(most));
-		(void)snprintf(ret_text, size, "use %s from %s to %s, written as %s", whats[setting->kind], least, most,
-			       hows[setting->kind]);
-	} else if (setting->kind == WEIR__SETTING_CHOICE) {
-		(void)snprintf(ret_text, size, "use one of %s", setting->words);
-	} else if (setting->kind == WEIR__SETTING_URL) {
-		(void)snprintf(ret_text, size, "use a URL such as redis://127.0.0.1:6379");
-	} else if (setting->kind == WEIR__SETTING_TEXT) {
-		(void)snprintf(ret_text, size, "use a %s of 1 to %d bytes", setting->value[0] == 'P' ? "path" : "name",
-			       WEIR__SETTING_TEXT_SIZE - 1);
-	} else if (setting->kind == WEIR__SETTING_WHERE) {
-		(void)snprintf(ret_text, size,
-			       "use HOST:PORT or the path of a socket, such as %s, [::1]:%s or ./socket%s",
-			       setting->unset, strchr(setting->unset, ':') + 1, setting->least == 0 ? "; or none" : "");
-	} else if (setting->kind == WEIR__SETTING_PROXIES) {
-		(void)snprintf(ret_text, size,
-			       "use a network or address, such as 10.0.0.0/8 or 2001:db8::1, or unix; or none");
-	} else if (setting->kind == WEIR__SETTING_HEADERS) {
-		(void)snprintf(ret_text, size,
-			       "use HEADER=ATTRIBUTE, such as x-api-key=api_key, each attribute once, and none of "
-			       "ip, method, path and host; or none");
-	} else {
-		(void)snprintf(ret_text, size, "use names, each with a password and a role, as docs/settings.md shows");
-	}
 }
 
 /* --- values ----------------------------------------------------------------------------------------------------- */
@@ -436,8 +349,8 @@ void weir__settings_put(struct weir__settings *settings, const struct weir__sett
 	} else if (setting->kind == WEIR__SETTING_CHOICE) {
 		is_right = put_choice(setting, value, text, length);
 	} else {
-		is_right = read_number(setting->kind, text, length, &number) && number >= setting->least &&
-			   number <= setting->most;
+		is_right = weir__settings_read_number(setting->kind, text, length, &number) &&
+			   number >= setting->least && number <= setting->most;
 		if (is_right)
 			*(uint64_t *)value = number;
 	}
@@ -500,6 +413,10 @@ size_t weir__settings_show(const struct weir__settings *settings, const struct w
 	case WEIR__SETTING_CHOICE:
 		word = choice_of(setting, *(const uint64_t *)value, &length);
 		return (size_t)snprintf(ret_text, WEIR__SETTING_SHOWN, "%.*s", (int)length, word);
+	case WEIR__SETTING_MODE:
+		return *(const uint64_t *)value == 0 ? 0 :
+						       (size_t)snprintf(ret_text, WEIR__SETTING_SHOWN, "%04o",
+									(unsigned)*(const uint64_t *)value);
 	case WEIR__SETTING_DURATION:
 		if (*(const uint64_t *)value % 1000000000 != 0) {
 			weir__settings_write_number(setting->kind, *(const uint64_t *)value, ret_text,

@@ -17,7 +17,7 @@
 #include "serve/worker.h"
 
 enum {
-	WEIR__SETTINGS = 32,
+	WEIR__SETTINGS = 35,
 	WEIR__WORKERS_MAX = 256,
 	WEIR__SETTING_TEXT_SIZE = 1024,             /* of a path or a name, with its NUL */
 	WEIR__SETTING_FAULTS_MAX = 50,              /* that are told */
@@ -29,6 +29,7 @@ enum weir__setting_kind {
 	WEIR__SETTING_BYTES,    /* uint64_t; 64KiB, 4MiB */
 	WEIR__SETTING_DURATION, /* uint64_t, in ns; 30s, 5min; without a unit seconds */
 	WEIR__SETTING_CHOICE,   /* uint64_t: which of the words, from 0 */
+	WEIR__SETTING_MODE,     /* uint64_t: who may read and write, as chmod has it in octal digits; 0 is none */
 	WEIR__SETTING_TEXT,     /* char[WEIR__SETTING_TEXT_SIZE]; empty is none */
 	WEIR__SETTING_URL,      /* likewise: of a store, which may have a password in it, that is not shown */
 	WEIR__SETTING_WHERE,    /* struct weir__setting_list; if `least` is 0, the word none is an empty one */
@@ -49,6 +50,9 @@ struct weir__setting {
 };
 
 extern const struct weir__setting weir__setting_rows[WEIR__SETTINGS];
+
+/* How descriptors of Envoy's ratelimit count: the words of the setting envoy_counts. */
+enum weir__envoy_counts { WEIR__COUNTS_TOGETHER, WEIR__COUNTS_EACH };
 
 /* Which headers tell of limits: the words of the setting ratelimit_headers. */
 enum weir__ratelimit_headers {
@@ -100,9 +104,9 @@ struct weir__log;
 
 struct weir__settings {
 	struct weir__setting_list listen, http;
-	uint64_t keys, workers, connections, idle_ns, header_time_ns, ratelimit_headers, output, stall_ns, drain_ns,
-		arena, holds, plans, store_budget_ns, on_store_failure, observe, top_keys, trace_one_in, log_format,
-		log_rejections;
+	uint64_t keys, workers, connections, idle_ns, http_idle_ns, header_time_ns, ratelimit_headers, envoy_counts,
+		output, stall_ns, drain_ns, arena, holds, plans, store_budget_ns, on_store_failure, observe, top_keys,
+		trace_one_in, log_format, log_rejections, socket_mode;
 	char shared[WEIR__SETTING_TEXT_SIZE], file[WEIR__SETTING_TEXT_SIZE], policy[WEIR__SETTING_TEXT_SIZE],
 		policy_copy[WEIR__SETTING_TEXT_SIZE], service[WEIR__SETTING_TEXT_SIZE],
 		trace_to[WEIR__SETTING_TEXT_SIZE], log_rejections_limit[WEIR__SETTING_TEXT_SIZE];
@@ -114,7 +118,8 @@ struct weir__settings {
 	struct weir__setting_place places[WEIR__SETTINGS]; /* where each was said last */
 	char config[WEIR__SETTING_TEXT_SIZE];              /* the path of the file; empty: there is none */
 	struct weir__setting_place config_place;
-	bool has_policy; /* the file has limits or attributes in it */
+	bool has_policy;   /* the file has limits or attributes in it */
+	bool lacks_policy; /* it has settings, and neither of these */
 	FILE *errors;
 	struct weir__log *log; /* where a server that runs tells what it tells; NULL: to `errors` */
 	uint32_t faults;
@@ -153,7 +158,8 @@ bool weir__settings_is_list(const struct weir__setting *setting);
 /* What would be right for it, as "use ...". */
 void weir__settings_write_right(const struct weir__setting *setting, char *ret_text, size_t size);
 
-/* A number as it is written: 4MiB, 30s. */
+/* settings_numbers.c: a number as it is written: 4MiB, 30s. False: it is none. */
+bool weir__settings_read_number(enum weir__setting_kind kind, const char *text, size_t length, uint64_t *ret_number);
 void weir__settings_write_number(enum weir__setting_kind kind, uint64_t number, char *ret_text, size_t size);
 
 /* The value as text, for CONFIG GET: numbers without units, times in seconds as far as they are whole, lists with

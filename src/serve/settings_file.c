@@ -304,6 +304,7 @@ bool weir__settings_read_text(struct weir__settings *settings, const char *text,
 	     member && !is_enough(settings); member = member->next)
 		if (root->kind == WEIR__NODE_MAP)
 			read_setting(settings, member);
+	settings->lacks_policy = root && root->members && !settings->has_policy;
 	wipe(root);
 	weir__pool_free(&pool);
 	return root != NULL;

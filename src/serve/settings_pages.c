@@ -243,7 +243,7 @@ void weir__settings_man(FILE *out)
 	char text[512];
 
 	fputs(".TH WEIR\\-SERVE 1 \"\" \"Weir " WEIR_VERSION "\" \"User Commands\"\n", out);
-	fputs(".SH NAME\nweir\\-serve \\- decide for whoever asks over RESP\n", out);
+	fputs(".SH NAME\nweir\\-serve \\- decide for whoever asks over RESP or HTTP\n", out);
 	fputs(".SH SYNOPSIS\n.B weir serve\n.RI [ option ...]\n.SH DESCRIPTION\n", out);
 	man_text(out, summary);
 	man_text(out, ending);

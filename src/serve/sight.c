@@ -35,7 +35,7 @@ struct weir__sights *weir__sights_new(const struct weir_table *table, uint32_t w
 		struct weir__sight *const sight = &sights->of[sights->n];
 
 		sight->sights = sights;
-		sight->until_timed = sight->until_talker = 1;
+		sight->until_timed = sight->until_talker = sight->weight = 1;
 		sight->random = sights->n + 1;
 		sight->places = calloc(sights->limits_max, sizeof(sight->places[0]));
 		if (sight->places == NULL) {
@@ -229,52 +229,103 @@ static inline struct weir__limit_sight *limit_of(struct weir__sight *sight, uint
 					  begin_limit(sight, limit, second);
 }
 
+static void clear_second(struct weir__second *at, uint32_t second)
+{
+	/* Each is released behind the first: who reads one of the new numbers sees that the second is another. */
+	atomic_store_explicit(&at->at, 0, memory_order_relaxed);
+	atomic_store_explicit(&at->decided, 0, memory_order_release);
+	atomic_store_explicit(&at->rejected, 0, memory_order_release);
+	atomic_store_explicit(&at->delayed, 0, memory_order_release);
+	atomic_store_explicit(&at->fill, 0, memory_order_release);
+	atomic_store_explicit(&at->delay_ns, 0, memory_order_release);
+	atomic_store_explicit(&at->at, second, memory_order_release);
+}
+
 static inline struct weir__second *second_of(struct weir__limit_sight *of, uint32_t second)
 {
 	struct weir__second *const at = &of->seconds[second % WEIR__SIGHT_SECONDS];
 
-	/* Each is released behind the first: who reads one of the new numbers sees that the second is another. */
 	if (WEIR__UNLIKELY(atomic_load_explicit(&at->at, memory_order_relaxed) != second)) {
-		atomic_store_explicit(&at->at, 0, memory_order_relaxed);
-		atomic_store_explicit(&at->decided, 0, memory_order_release);
-		atomic_store_explicit(&at->rejected, 0, memory_order_release);
-		atomic_store_explicit(&at->delayed, 0, memory_order_release);
-		atomic_store_explicit(&at->fill, 0, memory_order_release);
-		atomic_store_explicit(&at->delay_ns, 0, memory_order_release);
-		atomic_store_explicit(&at->at, second, memory_order_release);
+		clear_second(at, second);
 		of->newest = second;
 	}
 	return at;
 }
 
-/* Of keys that have names, all in quiet times, and else one of some. Returns how often it counts; 0: it is passed over. */
-static inline uint32_t weigh(struct weir__sight *sight)
+/* Chooses the next key that is looked at: 1 to 2 n - 1 claims from here, of which n is the mean: not in step with those who
+ * ask in turns. */
+static void choose_key(struct weir__sight *sight)
 {
-	if (WEIR__LIKELY(--sight->until_talker > 0))
-		return 0;
-	if (sight->decided < WEIR__SIGHT_EXACT) {
+	if (sight->weight == 1) {
 		sight->until_talker = 1;
-		return 1;
+		return;
 	}
 	sight->random = sight->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-	/* 1 to 31, of which 16 is the mean: not in step with those who ask in turns. */
-	sight->until_talker = 1 + (uint32_t)((sight->random >> 32) * (2 * WEIR__SIGHT_WEIGHT - 1) >> 32);
-	return WEIR__SIGHT_WEIGHT;
+	sight->until_talker = 1 + (uint32_t)((sight->random >> 32) * (2 * sight->weight - 1) >> 32);
 }
 
-static inline void begin_second(struct weir__sight *sight, uint32_t second)
+/* One is looked at. Returns how often it counts. */
+static uint32_t weigh(struct weir__sight *sight)
 {
-	if (sight->second == second)
-		return;
+	const uint32_t weight = sight->weight;
+
+	/* It has become more than was reckoned with. */
+	if (++sight->looked == 2 * WEIR__SIGHT_EXACT && weight < WEIR__SIGHT_WEIGHT_MOST) {
+		sight->looked = 0;
+		sight->weight *= 4;
+	}
+	choose_key(sight);
+	return weight;
+}
+
+/* A clock that was set back a little comes to the same second again, whose numbers stay. */
+static void clear_requests(struct weir__sight *sight, uint32_t second)
+{
+	struct weir__second *const at = &sight->seconds[second % WEIR__SIGHT_SECONDS];
+
+	if (atomic_load_explicit(&at->at, memory_order_relaxed) != second)
+		clear_second(at, second);
+}
+
+/* As much is reckoned with as there was in the second before. */
+static void begin_second(struct weir__sight *sight, uint32_t second)
+{
+	const uint32_t expected = second == sight->second + 1 ? sight->decided : 0,
+		       weight = expected / WEIR__SIGHT_EXACT + (expected % WEIR__SIGHT_EXACT > 0);
+
+	sight->weight = weight < 1 ? 1 : weight < WEIR__SIGHT_WEIGHT_MOST ? weight : WEIR__SIGHT_WEIGHT_MOST;
 	sight->second = second;
-	sight->decided = 0;
-	sight->until_talker = 1;
+	sight->decided = sight->looked = 0;
+	clear_requests(sight, second);
+	choose_key(sight);
 }
 
-/* A share of the whole. Nothing is decided by it: so it may be rounded. */
-static inline uint64_t share_of(uint64_t left, uint64_t of)
+/* Requests as wholes, in the second that has begun. */
+static inline void see_requests(struct weir__sight *sight, uint32_t n, uint32_t rejected, uint32_t delayed)
 {
-	return of == 0 ? 0 : (uint64_t)(int64_t)((double)left / (double)of * WEIR__FILL_ONE);
+	struct weir__second *const at = &sight->seconds[sight->second % WEIR__SIGHT_SECONDS];
+
+	add32(&at->decided, n);
+	add64(&sight->requests, n);
+	if (rejected > 0) {
+		add32(&at->rejected, rejected);
+		add64(&sight->rejected, rejected);
+	}
+	if (WEIR__UNLIKELY(delayed > 0)) {
+		add32(&at->delayed, delayed);
+		add64(&sight->delayed, delayed);
+	}
+	sight->throttled += rejected + delayed;
+}
+
+/* A share of the whole, which seldom is another one: so there is no division. Nothing is decided by it: it may be rounded. */
+static inline uint64_t share_of(struct weir__limit_sight *of, double left, uint64_t whole)
+{
+	if (WEIR__UNLIKELY(of->whole != whole)) {
+		of->whole = whole;
+		of->share = whole ? (double)WEIR__FILL_ONE / (double)whole : 0;
+	}
+	return (uint64_t)(int64_t)(left * of->share + 0.5);
 }
 
 static void add_delays(struct weir__limit_sight *of, struct weir__second *at, uint32_t delayed, uint64_t delay_ns)
@@ -285,13 +336,14 @@ static void add_delays(struct weir__limit_sight *of, struct weir__second *at, ui
 	add64(&of->delay_ns, delay_ns);
 }
 
-static inline void look_at_key(struct weir__sight *sight, struct weir__limit_sight *of, const struct weir_claim *claim,
-			       bool is_allowed, weir_ns now)
+static void look_at_key(struct weir__sight *sight, struct weir__limit_sight *of, const struct weir_claim *claim,
+			bool is_allowed, weir_ns now)
 {
-	const uint32_t weight = claim->key_length > 0 ? weigh(sight) : 0;
+	const uint32_t weight = weigh(sight);
 
-	if (WEIR__UNLIKELY(weight > 0) && of->talkers)
-		weir__talkers_add(of->talkers, claim->key, claim->key_length, weight, !is_allowed, now);
+	if (of->talkers && claim->key_length > 0)
+		weir__talkers_add(of->talkers, weir__hash(&claim->limit->secret, claim->key, claim->key_length),
+				  claim->key, claim->key_length, weight, !is_allowed, now);
 }
 
 /* One claim. Whether who asked is told to wait. */
@@ -306,12 +358,13 @@ static inline bool see(struct weir__sight *sight, const struct weir_claim *claim
 		return is_delayed;
 	at = second_of(of, second);
 	add32(&at->decided, 1);
-	add64(&at->fill, share_of(verdict->remaining, verdict->limit));
+	add64(&at->fill, share_of(of, (double)verdict->remaining, verdict->limit));
 	if (!is_allowed)
 		add32(&at->rejected, 1);
 	if (WEIR__UNLIKELY(is_delayed))
 		add_delays(of, at, 1, verdict->delay);
-	look_at_key(sight, of, claim, is_allowed, now);
+	if (claim->key_length > 0 && WEIR__UNLIKELY(--sight->until_talker == 0))
+		look_at_key(sight, of, claim, is_allowed, now);
 	sight->decided++;
 	return is_delayed;
 }
@@ -327,35 +380,42 @@ static size_t run_of(const struct weir_claim *claims, const struct weir_verdict 
 	return run;
 }
 
-/* Claims of one limit. Of all of them the whole is the same: so one division does. */
+static void look_at_keys(struct weir__sight *sight, struct weir__limit_sight *of, const struct weir_claim *claims,
+			 const struct weir_verdict *verdicts, size_t n, weir_ns now)
+{
+	size_t next = sight->until_talker - 1;
+
+	while (next < n) {
+		look_at_key(sight, of, &claims[next], verdicts[next].allowed, now);
+		next += sight->until_talker;
+	}
+	sight->until_talker = (uint32_t)(next + 1 - n);
+}
+
+/* Claims of one limit, as it is: of all of them the whole is the same. */
 static void see_run(struct weir__sight *sight, const struct weir_claim *claims, const struct weir_verdict *verdicts,
 		    size_t n, uint32_t second, weir_ns now)
 {
 	struct weir__limit_sight *const of = limit_of(sight, claims[0].limit->index, second);
 	uint32_t rejected = 0, delayed = 0;
-	uint64_t left = 0, delay_ns = 0, fill = 0;
+	uint64_t delay_ns = 0;
+	double left = 0;
 	struct weir__second *at;
 
 	for (size_t i = 0; i < n; i++) {
-		const uint64_t before = left;
-
 		rejected += !verdicts[i].allowed;
 		delayed += verdicts[i].allowed && verdicts[i].delay > 0;
 		delay_ns += verdicts[i].allowed ? verdicts[i].delay : 0;
-		if (WEIR__UNLIKELY(__builtin_add_overflow(left, verdicts[i].remaining, &left))) {
-			fill += share_of(before, verdicts[0].limit);
-			left = verdicts[i].remaining;
-		}
-		if (of)
-			look_at_key(sight, of, &claims[i], verdicts[i].allowed, now);
-		sight->decided++;
+		left += (double)verdicts[i].remaining;
 	}
-	sight->throttled += rejected + delayed;
+	see_requests(sight, (uint32_t)n, rejected, delayed);
 	if (of == NULL)
 		return;
+	look_at_keys(sight, of, claims, verdicts, n, now);
+	sight->decided += (uint32_t)n;
 	at = second_of(of, second);
 	add32(&at->decided, (uint32_t)n);
-	add64(&at->fill, fill + share_of(left, verdicts[0].limit));
+	add64(&at->fill, share_of(of, left, verdicts[0].limit));
 	if (rejected > 0)
 		add32(&at->rejected, rejected);
 	if (delayed > 0)
@@ -370,7 +430,8 @@ void weir__sight_each(struct weir__sight *sight, const struct weir_claim *claims
 
 	if (sight == NULL)
 		return;
-	begin_second(sight, second);
+	if (WEIR__UNLIKELY(sight->second != second))
+		begin_second(sight, second);
 	for (size_t i = 0; i < n; i += run) {
 		run = run_of(claims + i, verdicts + i, n - i);
 		see_run(sight, claims + i, verdicts + i, run, second, now);
@@ -388,13 +449,15 @@ void weir__sight_together(struct weir__sight *sight, const struct weir_claim *cl
 
 	if (sight == NULL)
 		return;
-	begin_second(sight, second);
+	if (WEIR__UNLIKELY(sight->second != second))
+		begin_second(sight, second);
 	for (size_t i = 0; i < n; i++)
 		is_allowed = is_allowed && verdicts[i].allowed;
 	for (size_t i = 0; i < n; i++)
 		if (is_allowed || !verdicts[i].allowed)
 			is_delayed |= see(sight, &claims[i], &verdicts[i], is_allowed, second, now);
-	sight->throttled += !is_shadow && (!is_allowed || is_delayed);
+	if (!is_shadow)
+		see_requests(sight, 1, !is_allowed, is_delayed);
 	if (WEIR__UNLIKELY(sight->witness != NULL))
 		weir__witness_together(sight->witness, claims, verdicts, n, is_shadow, now);
 }
@@ -478,6 +541,30 @@ void weir__sights_series(struct weir__sights *sights, const struct weir_table_li
 		for (uint32_t back = 0; of && is_still(of, limit) && back < n; back++)
 			add_seen(&ret_seen[seconds - 1 - back], &seen[back]);
 	}
+}
+
+void weir__sights_requests(struct weir__sights *sights, struct weir__limit_seen *ret_seen)
+{
+	*ret_seen = (struct weir__limit_seen){ .decided = 0 };
+	for (uint32_t i = 0; i < sights->n; i++) {
+		struct weir__sight *const of = &sights->of[i];
+
+		ret_seen->decided += atomic_load_explicit(&of->requests, memory_order_relaxed);
+		ret_seen->rejected += atomic_load_explicit(&of->rejected, memory_order_relaxed);
+		ret_seen->delayed += atomic_load_explicit(&of->delayed, memory_order_relaxed);
+	}
+}
+
+void weir__sights_requests_series(struct weir__sights *sights, uint32_t last, uint32_t seconds,
+				  struct weir__limit_seen *ret_seen)
+{
+	const uint32_t n = seconds < WEIR__SIGHT_SECONDS ? seconds : WEIR__SIGHT_SECONDS;
+
+	memset(ret_seen, 0, seconds * sizeof(*ret_seen));
+	for (uint32_t i = 0; i < sights->n; i++)
+		for (uint32_t back = 0; back < n; back++)
+			add_second(&sights->of[i].seconds[(last - back) % WEIR__SIGHT_SECONDS], last - back,
+				   &ret_seen[seconds - 1 - back]);
 }
 
 bool weir__sights_has(struct weir__sights *sights, const struct weir_table_limit *limit)

@@ -20,8 +20,10 @@ enum {
 	WEIR__SPANS = 27,              /* places of a histogram: the last is for all that took longer */
 	WEIR__SPAN_LEAST_NS = 256,     /* bound of the first; each has twice that of the one before */
 	WEIR__SIGHT_TIMED = 16,        /* of so many calls that decide, one is timed */
-	WEIR__SIGHT_EXACT = 20000,     /* decisions of a worker in a second whose keys are all looked at; */
-	WEIR__SIGHT_WEIGHT = 16,       /* of those beyond it, one of so many on average, which then counts so often */
+	WEIR__SIGHT_EXACT =
+		20000, /* decisions of a worker in a second whose keys are all looked at; of more, about so many
+					* keys are, each of which counts for those between them */
+	WEIR__SIGHT_WEIGHT_MOST = 4096,      /* for how many it may count */
 	WEIR__SIGHT_TALKERS_MOST = 64 << 20, /* bytes of keys of a worker: limits beyond that have no talkers */
 };
 
@@ -42,7 +44,7 @@ enum weir__sight_span {
 struct weir__sights;
 struct weir__witness;
 
-/* A limit in a second. */
+/* A limit in a second, or requests as wholes. */
 struct weir__second {
 	_Atomic uint32_t at; /* Unix time; another one: nothing was seen in it */
 	_Atomic uint32_t decided, rejected, delayed;
@@ -55,7 +57,9 @@ struct weir__second {
 /* A limit, as a worker sees it. */
 struct weir__limit_sight {
 	_Atomic uint32_t limit;             /* its number in the table, and 1; 0: of none */
-	uint32_t newest;                    /* second; of the worker alone */
+	uint32_t newest;                    /* second; of the worker alone, as are */
+	uint64_t whole;                     /* the last verdict's limit, and */
+	double share;                       /* what one unit is of it, of WEIR__FILL_ONE */
 	_Atomic uint64_t delayed, delay_ns; /* since it is seen */
 	struct weir__talkers *talkers;      /* of this limit; NULL: keys are not looked at */
 	struct weir__second seconds[WEIR__SIGHT_SECONDS];
@@ -67,9 +71,12 @@ struct weir__sight {
 	struct weir__sights *sights;
 	struct weir__witness *witness; /* who hears of each decision, too; NULL: nobody */
 	uint32_t until_timed, until_talker;
-	uint32_t second, decided; /* in it */
+	uint32_t second, decided, looked; /* in it: claims, and keys since the weight is this one */
+	uint32_t weight;                  /* for how many the next key counts that is looked at */
 	uint64_t random;
-	uint64_t answered, throttled; /* since the last answers were sent */
+	uint64_t answered, throttled;                 /* since the last answers were sent */
+	_Atomic uint64_t requests, rejected, delayed; /* as wholes, since it began; and by second: */
+	struct weir__second seconds[WEIR__SIGHT_SECONDS];
 	_Atomic uint32_t n_limits;
 	size_t of_talkers;        /* bytes that these take */
 	uint32_t looked_for_room; /* second in which a limit to give way was last looked for */
@@ -129,11 +136,17 @@ void weir__sights_spans(struct weir__sights *sights, enum weir__sight_span which
 /* The bound of a place, in ns; UINT64_MAX: the last has none. */
 uint64_t weir__spans_bound(unsigned place);
 
-/* So many of a limit, in a second or several. */
+/* So many of a limit, or of requests, in a second or several. */
 struct weir__limit_seen {
 	uint64_t decided, rejected, delayed, delay_ns;
 	uint64_t fill; /* as in struct weir__second: the mean is fill / decided */
 };
+
+/* Of what was decided, what was not rejected. What is counted meanwhile may have one of the two numbers alone. */
+static inline uint64_t weir__sights_admitted(const struct weir__limit_seen *seen)
+{
+	return seen->decided > seen->rejected ? seen->decided - seen->rejected : 0;
+}
 
 /* The sum of `seconds` up to second `last`, which is among them. False: nothing was seen. */
 bool weir__sights_limit(struct weir__sights *sights, const struct weir_table_limit *limit, uint32_t last,
@@ -142,6 +155,12 @@ bool weir__sights_limit(struct weir__sights *sights, const struct weir_table_lim
 /* The same, each second by itself: the one of second `last` is the last of them; up to WEIR__SIGHT_SECONDS. */
 void weir__sights_series(struct weir__sights *sights, const struct weir_table_limit *limit, uint32_t last,
 			 uint32_t seconds, struct weir__limit_seen *ret_seen);
+
+/* Requests as wholes, since the workers began and second by second: one that met several limits is one, and rejected if one of
+ * these denied it. What limits in shadow say changes nothing. */
+void weir__sights_requests(struct weir__sights *sights, struct weir__limit_seen *ret_seen);
+void weir__sights_requests_series(struct weir__sights *sights, uint32_t last, uint32_t seconds,
+				  struct weir__limit_seen *ret_seen);
 
 /* Whether a worker sees the limit: it was asked lately, or there was no need for its place since. */
 bool weir__sights_has(struct weir__sights *sights, const struct weir_table_limit *limit);

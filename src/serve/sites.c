@@ -1,7 +1,10 @@
 /* sites.c: sockets opened, taken over, dealt out to workers and closed. */
 #include "serve/sites.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 const char *weir__site_wire_word(enum weir__wire_number wire)
@@ -33,6 +36,17 @@ static bool take_over(struct weir__sites *inherited, enum weir__wire_number wire
 	return false;
 }
 
+/* A path has one socket, with its mode from the beginning. */
+static int listen_once_more(const struct weir__site *site, mode_t mode, int *ret_socket,
+			    char ret_name[WEIR__NET_NAME_SIZE])
+{
+	(void)snprintf(ret_name, WEIR__NET_NAME_SIZE, "%s", site->asked);
+	if (is_path(site->asked))
+		return weir__net_listen_at_path(site->asked, mode, ret_socket);
+	return weir__net_listen(site->n == 0 ? site->asked : site->name,
+				site->n == 0 ? WEIR__LISTEN_FIRST : WEIR__LISTEN_TOO, ret_socket, ret_name);
+}
+
 int weir__sites_open(struct weir__sites *sites, struct weir__sites *inherited, enum weir__wire_number wire,
 		     const char *asked, uint32_t workers)
 {
@@ -43,13 +57,15 @@ int weir__sites_open(struct weir__sites *sites, struct weir__sites *inherited, e
 	if (!take_over(inherited, wire, asked, site)) {
 		*site = (struct weir__site){ .wire = wire };
 		memcpy(site->asked, asked, strlen(asked) + 1);
+	} else if (sites->mode != 0 && is_path(asked) && !site->is_lent && chmod(site->name, sites->mode) != 0) {
+		error = errno;
 	}
 	if (site->is_lent) /* others may not listen there, too */
 		wanted = 1;
 	while (site->n < wanted && error == 0) {
 		char name[WEIR__NET_NAME_SIZE];
 
-		error = weir__net_listen(site->n == 0 ? asked : site->name, true, &site->sockets[site->n], name);
+		error = listen_once_more(site, sites->mode, &site->sockets[site->n], name);
 		if (error == 0) {
 			memcpy(site->name, name, sizeof(name));
 			site->n++;

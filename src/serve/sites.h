@@ -26,6 +26,7 @@ struct weir__site {
 struct weir__sites {
 	struct weir__site at[WEIR__SITES_MAX];
 	size_t n;
+	mode_t mode; /* of paths; 0: as the umask has it */
 };
 
 /* The word of a wire, as in messages and settings: resp, http. */

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "os/lock.h"
-#include "store/hash.h"
 
 /* Keys are found by chains of those whose hashes end alike. Counts lie side by side, and only grow: so whoever looks for the
  * smallest goes on where it was last found, and looks at all only when none is as small any more. */
@@ -194,15 +193,13 @@ static void add(struct summary *summary, uint32_t most, const struct weir__talke
 	summary->counts[place] += weight;
 }
 
-void weir__talkers_add(struct weir__talkers *talkers, const void *key, size_t length, uint64_t weight, bool is_denied,
-		       weir_ns now)
+void weir__talkers_add(struct weir__talkers *talkers, uint64_t hash, const void *key, size_t length, uint64_t weight,
+		       bool is_denied, weir_ns now)
 {
-	/* Who finds two keys of one hash mixes up a list of names. */
-	static const struct weir__hash_secret open = { 0, 0 };
 	const size_t kept = length < WEIR__TALKER_KEY_SIZE ? length : WEIR__TALKER_KEY_SIZE;
 	struct weir__talker talker;
 
-	talker.hash = weir__hash(&open, key, length);
+	talker.hash = hash;
 	talker.key_length = (uint32_t)length;
 	memcpy(talker.key, key, kept);
 	weir__lock_acquire(&talkers->lock);

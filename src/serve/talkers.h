@@ -26,7 +26,7 @@ enum {
 struct weir__talkers;
 
 struct weir__talker {
-	uint64_t hash; /* of the whole key */
+	uint64_t hash; /* of the whole key, by the secret of its limit: the one of logs and spans */
 	uint64_t count, error;
 	uint32_t key_length; /* of the whole key */
 	char key[WEIR__TALKER_KEY_SIZE];
@@ -44,9 +44,9 @@ void weir__talkers_free(struct weir__talkers *talkers); /* NULL is allowed */
 /* Forgets all: from now on it is another limit's. */
 void weir__talkers_clear(struct weir__talkers *talkers);
 
-/* A key has asked, which counts so often. */
-void weir__talkers_add(struct weir__talkers *talkers, const void *key, size_t length, uint64_t weight, bool is_denied,
-		       weir_ns now);
+/* A key of this hash has asked, which counts so often. */
+void weir__talkers_add(struct weir__talkers *talkers, uint64_t hash, const void *key, size_t length, uint64_t weight,
+		       bool is_denied, weir_ns now);
 
 /* Up to `most` keys of the running span and the one before, of all of these together: what was counted for certain, count less
  * error, is most of the first. `since` is when that began; 0 and no keys if there is no memory. Each is locked for as long

@@ -264,10 +264,11 @@ static size_t refuse(struct weir__worker *worker, struct weir__connection *conne
 static size_t refuse_fault(struct weir__worker *worker, struct weir__connection *connection,
 			   const struct weir__http_reader *reader, size_t length)
 {
+	const char *const reason = weir__http_fault_reason(reader);
 	char text[256];
 
-	(void)snprintf(text, sizeof(text), "at byte %u of the request: %s", reader->fault_at,
-		       weir__http_fault_words(reader->fault));
+	(void)snprintf(text, sizeof(text), "at byte %u of the request: %s%s%s", reader->fault_at,
+		       weir__http_fault_words(reader->fault), reason ? ": " : "", reason ? reason : "");
 	return refuse(worker, connection, weir__http_fault_status(reader->fault), text, length);
 }
 
@@ -275,6 +276,8 @@ static void refuse_late(struct weir__worker *worker, struct weir__connection *co
 {
 	struct http *const http = worker->of_wires[WEIR__WIRE_HTTP];
 
+	if (connection->of_wire == NULL) /* it has sent nothing */
+		return;
 	weir__http_date_set(&http->date, worker->now);
 	(void)weir__worker_flush(
 		worker, connection,
@@ -413,10 +416,10 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 		length = found.status == WEIR__HTTP_WHOLE ?
 				 answer_whole(worker, connection, &found.request, at == n, length, &is_alive) :
 				 refuse_fault(worker, connection, found.reader, length);
-		if (connection->of_wire) {
+		if (connection->of_wire)
 			forget(connection);
+		if (connection->later)
 			weir__worker_is_whole(connection);
-		}
 	}
 	connection->has_requests = is_held && at < n;
 	connection->lingers = connection->lingers || (connection->client.is_leaving && at < n);
@@ -444,6 +447,7 @@ static size_t answer_errand(struct weir__worker *worker, struct weir__connection
 
 const struct weir__wire weir__wire_http = {
 	.number = WEIR__WIRE_HTTP,
+	.asks_at_once = true,
 	.start = start,
 	.stop = stop,
 	.answer = answer,

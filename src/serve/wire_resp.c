@@ -8,7 +8,7 @@
 #include "serve/witness.h"
 
 enum {
-	ARGUMENTS_MAX = 64,
+	ARGUMENTS_MAX = 128, /* of WEIR.CHECK with 32 attributes 69, and some more, so that too many are told of */
 	BULK_MAX = 64 * 1024,
 	OUT_SIZE = 256 * 1024, /* that are sent at once: more would not stay in a cache */
 };

@@ -459,7 +459,7 @@ void weir__witness_open(struct weir__witness *witness, const struct weir_attribu
 	witness->is_chosen = witness->has_span = false;
 	witness->path_before = witness->asking.path;
 	witness->path_before_length = witness->asking.path_length;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n && witness->all->limiter; i++) /* only lines tell of it */
 		if (attributes[i].name_length == 4 && memcmp(attributes[i].name, "path", 4) == 0) {
 			witness->asking.path = attributes[i].value;
 			witness->asking.path_length = attributes[i].value_length;

@@ -15,6 +15,7 @@
 #include "serve/errands.h"
 #include "serve/policies.h"
 #include "serve/sight.h"
+#include "serve/transaction.h"
 #include "serve/witness.h"
 
 enum {
@@ -59,16 +60,20 @@ static void unlink_connection(struct weir__connection *connection)
 
 static void link_last(struct weir__worker *worker, struct weir__connection *connection)
 {
+	struct weir__connection *const ring = &worker->connections[connection->wire->number];
+
 	connection->active_at = worker->now;
-	connection->next = &worker->connections;
-	connection->previous = worker->connections.previous;
+	connection->next = ring;
+	connection->previous = ring->previous;
 	connection->next->previous = connection;
 	connection->previous->next = connection;
 }
 
 void weir__worker_touch(struct weir__worker *worker, struct weir__connection *connection)
 {
-	if (worker->options.idle_ns == 0)
+	const uint64_t idle_ns = worker->options.idle_ns[connection->wire->number];
+
+	if (idle_ns == 0 || worker->now - connection->active_at < idle_ns / WEIR__IDLE_PARTS)
 		return;
 	unlink_connection(connection);
 	link_last(worker, connection);
@@ -110,6 +115,7 @@ void weir__worker_close(struct weir__worker *worker, struct weir__connection *co
 	if (connection->memo)
 		weir__remote_forget(worker->commands.remote, &connection->memo);
 	free(connection->to_rerun);
+	weir__transaction_drop(&connection->client);
 	weir__loop_remove(&worker->loop, connection->socket);
 	weir__net_close(connection->socket);
 	unlink_connection(connection);
@@ -141,6 +147,8 @@ static void open_connection(struct weir__worker *worker, struct weir__arrival ar
 	connection->client =
 		(struct weir__client){ .protocol = 2, .number = ++worker->accepted, .socket = &connection->socket };
 	link_last(worker, connection);
+	if (connection->wire->asks_at_once)
+		weir__worker_begin(worker, connection);
 	worker->n_connections++;
 	count_connection(worker, connection, 1);
 	if (weir__loop_add(&worker->loop, arrival.socket, connection) != 0)
@@ -477,9 +485,9 @@ static void drain(struct weir__worker *worker)
 		const bool is_late = weir_table_now(worker->options.table) >= deadline;
 
 		weir__worker_take_errands(worker);
-		for (struct weir__connection *connection = worker->connections.next, *next;
-		     connection != &worker->connections; connection = next) {
-			next = connection->next;
+		for (struct weir__connection *connection = weir__worker_next(worker, NULL), *next; connection;
+		     connection = next) {
+			next = weir__worker_next(worker, connection);
 			if (is_late || finish(worker, connection, deadline))
 				weir__worker_close(worker, connection);
 		}
@@ -600,7 +608,8 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 		worker->options.stall_ns = stall_ns;
 	if (worker->options.late_ns == 0)
 		worker->options.late_ns = late_ns;
-	worker->connections.next = worker->connections.previous = &worker->connections;
+	for (size_t i = 0; i < WEIR__WIRES; i++)
+		worker->connections[i].next = worker->connections[i].previous = &worker->connections[i];
 	worker->begun.later = worker->begun.earlier = &worker->begun;
 	worker->accept_at = worker->alarm_at = worker->look_at = WEIR_NEVER;
 	weir__commands_init(&worker->commands, options->table, options->counted_as);

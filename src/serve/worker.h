@@ -39,12 +39,13 @@ struct weir__worker_options {
 	struct weir__listener *listeners;          /* where the worker listens; they stay the caller's */
 	size_t n_listeners;
 	uint32_t connections_max;
-	struct weir__crew *crew; /* of all workers, among whom connections are dealt out, */
-	uint32_t number;         /* and which one of them this is, from 0 */
-	uint64_t idle_ns;        /* a connection that asks nothing for so long is closed; 0 is never */
+	struct weir__crew *crew;       /* of all workers, among whom connections are dealt out, */
+	uint32_t number;               /* and which one of them this is, from 0 */
+	uint64_t idle_ns[WEIR__WIRES]; /* a connection that asks nothing for so long is closed; 0 is never */
 	size_t output_max; /* bytes of answers that wait for a client, beyond which it gets no more; 0 is 16 MiB */
 	uint64_t stall_ns; /* a client that takes nothing of what waits for so long is cut off; 0 is 30 s */
-	uint64_t late_ns;  /* a request that is not whole so long after its first byte is refused; 0 is 10 s */
+	uint64_t
+		late_ns; /* a request that is not whole so long after its first byte, or its connection, is refused; 0 is 10 s */
 	struct weir__holds *holds;             /* of all workers; NULL: there is room for none */
 	struct weir__policies *policies;       /* likewise; NULL: there is none */
 	struct weir__tallies *tallies;         /* of all workers; NULL: nothing is counted */

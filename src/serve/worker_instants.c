@@ -1,20 +1,33 @@
 /* worker_instants.c: what a worker does when its time has come: who waits, is idle, late or stalled. */
 #include "serve/connection.h"
 
-static weir_ns idle_at(const struct weir__worker *worker)
+static weir_ns idle_at(const struct weir__worker *worker, size_t wire)
 {
-	if (worker->options.idle_ns == 0 || worker->n_connections == 0)
+	const struct weir__connection *const ring = &worker->connections[wire];
+	const uint64_t idle_ns = worker->options.idle_ns[wire];
+
+	if (idle_ns == 0 || ring->next == ring)
 		return WEIR_NEVER;
-	return weir__add_saturating(worker->connections.next->active_at, worker->options.idle_ns);
+	return weir__add_saturating(ring->next->active_at, idle_ns + idle_ns / WEIR__IDLE_PARTS);
 }
 
-/* Who waits is not idle: it is the server that takes its time. */
-static void end_idle(struct weir__worker *worker)
+static weir_ns first_idle_at(const struct weir__worker *worker)
 {
-	while (idle_at(worker) <= worker->now) {
-		struct weir__connection *const silent = worker->connections.next;
+	weir_ns first = WEIR_NEVER;
 
-		if (weir__worker_is_waiting(silent))
+	for (size_t wire = 0; wire < WEIR__WIRES; wire++)
+		first = weir__min(first, idle_at(worker, wire));
+	return first;
+}
+
+/* Who waits is not idle: it is the server that takes its time. Nor is who does not read: for that there is a time of its
+ * own. */
+static void end_idle(struct weir__worker *worker, size_t wire)
+{
+	while (idle_at(worker, wire) <= worker->now) {
+		struct weir__connection *const silent = worker->connections[wire].next;
+
+		if (weir__worker_is_waiting(silent) || weir__output_waiting(&silent->output) > 0)
 			weir__worker_touch(worker, silent);
 		else
 			weir__worker_close(worker, silent);
@@ -28,7 +41,7 @@ static weir_ns late_at(const struct weir__worker *worker)
 	return weir__add_saturating(worker->begun.later->begun_at, worker->options.late_ns);
 }
 
-/* Who sends a request by and by would keep what is kept of it for ever. */
+/* Who sends a request by and by would keep what is kept of it for ever; who sends none, a place among the connections. */
 static void end_late(struct weir__worker *worker)
 {
 	while (late_at(worker) <= worker->now) {
@@ -47,9 +60,9 @@ static void end_stalled(struct weir__worker *worker)
 
 	if (worker->look_at > worker->now)
 		return;
-	for (struct weir__connection *connection = worker->connections.next, *next; connection != &worker->connections;
+	for (struct weir__connection *connection = weir__worker_next(worker, NULL), *next; connection;
 	     connection = next) {
-		next = connection->next;
+		next = weir__worker_next(worker, connection);
 		if (weir__output_waiting(&connection->output) > 0 && worker->now - connection->taken_at >= patience)
 			weir__worker_close(worker, connection);
 	}
@@ -76,14 +89,15 @@ void weir__worker_do_what_is_due(struct weir__worker *worker)
 	weir_ns next;
 
 	weir__worker_end_waits(worker);
-	end_idle(worker);
+	for (size_t wire = 0; wire < WEIR__WIRES; wire++)
+		end_idle(worker, wire);
 	end_late(worker);
 	end_stalled(worker);
 	if (worker->n_behind > 0 && worker->look_at == WEIR_NEVER)
 		worker->look_at = worker->now + worker->options.stall_ns / 4;
 	if (worker->accept_at <= worker->now)
 		weir__worker_hear_listeners(worker, true);
-	next = weir__min(weir__min(weir__waiting_next(worker->commands.waiting), idle_at(worker)),
+	next = weir__min(weir__min(weir__waiting_next(worker->commands.waiting), first_idle_at(worker)),
 			 weir__min(weir__min(worker->accept_at, worker->look_at), late_at(worker)));
 	if (next != WEIR_NEVER)
 		set_alarm(worker, next);

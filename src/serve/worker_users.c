@@ -26,12 +26,12 @@ void weir__worker_take_users(struct weir__worker *worker)
 	if (roster == NULL || weir__roster_version(roster) == worker->users_version)
 		return;
 	worker->users_version = weir__roster_copy(roster, &next);
-	for (struct weir__connection *connection = worker->connections.next, *following;
-	     connection != &worker->connections; connection = following) {
+	for (struct weir__connection *connection = weir__worker_next(worker, NULL), *following; connection;
+	     connection = following) {
 		const struct weir__user *const user = connection->client.user;
 		const struct weir__user *const now = user ? still(&next, user) : NULL;
 
-		following = connection->next;
+		following = weir__worker_next(worker, connection);
 		if (user && now == NULL && connection->wire == &weir__wire_resp)
 			weir__worker_close(worker, connection);
 		else /* at the same place of what becomes the worker's own */

@@ -33,12 +33,12 @@ void weir__worker_end_waits(struct weir__worker *worker)
 void weir__worker_deny_waiters(struct weir__worker *worker)
 {
 	weir__waiting_end(worker->commands.waiting);
-	for (struct weir__connection *connection = worker->connections.next, *next; connection != &worker->connections;
+	for (struct weir__connection *connection = weir__worker_next(worker, NULL), *next; connection;
 	     connection = next) {
 		struct weir__waiter *const waiter = connection->client.waiter;
 		struct weir_verdict verdict;
 
-		next = connection->next;
+		next = weir__worker_next(worker, connection);
 		if (waiter == NULL)
 			continue;
 		verdict = weir__waiting_give_up(worker->commands.waiting, waiter, worker->now);

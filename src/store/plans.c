@@ -18,11 +18,6 @@ enum {
 	WRITTEN = 1 << 7, /* so that no mark is 0 */
 };
 
-static struct weir__region_plan *plan_at(struct weir__region_limit *entry, uint64_t number)
-{
-	return &entry->plans[number % WEIR__PLANS];
-}
-
 static uint64_t mark_of(uint64_t number, uint32_t nonce, const struct weir_limit *limit)
 {
 	return (uint64_t)nonce << NONCE_SHIFT | (number & NUMBER_MASK) << NUMBER_SHIFT | WRITTEN |
@@ -48,7 +43,7 @@ void weir__plans_begin(struct weir__region_limit *entry, const struct weir_limit
 
 	words_of(&first, words);
 	for (int i = 0; i < WEIR__PLAN_WORDS; i++)
-		(void)weir__atomic16_swap(&entry->plans[0].words[i], (struct weir_state){ 0, 0 },
+		(void)weir__atomic16_swap(&entry->first.words[i], (struct weir_state){ 0, 0 },
 					  (struct weir_state){ words[i], mark });
 }
 
@@ -57,14 +52,15 @@ static bool is_mark_of(uint64_t mark, uint64_t number)
 	return mark & WRITTEN && ((mark >> NUMBER_SHIFT ^ number) & NUMBER_MASK) == 0;
 }
 
-bool weir__plans_read(struct weir__region_limit *entry, uint64_t number, struct weir__plans_limit *ret_limit)
+bool weir__plans_read(const struct weir__region *region, struct weir__region_limit *entry, uint64_t number,
+		      struct weir__plans_limit *ret_limit)
 {
 	struct weir_state words[WEIR__PLAN_WORDS];
 	uint64_t mark;
 	bool is_bucket;
 
 	for (int i = 0; i < WEIR__PLAN_WORDS; i++)
-		words[i] = weir__atomic16_load(&plan_at(entry, number)->words[i]);
+		words[i] = weir__atomic16_load(&weir__plans_place(region, entry, number)->words[i]);
 	mark = words[0].hi;
 	for (int i = 1; i < WEIR__PLAN_WORDS; i++)
 		if (words[i].hi != mark)
@@ -97,13 +93,15 @@ static bool read_absent(struct weir__region_limit *entry, uint64_t number, struc
 	return number == 0 || (lo.hi == hi.hi && is_mark_of(lo.hi, number));
 }
 
-bool weir__plans_read_last(struct weir__region_limit *entry, uint64_t *ret_number, struct weir__plans_limit *ret_limit)
+bool weir__plans_read_last(const struct weir__region *region, struct weir__region_limit *entry, uint64_t *ret_number,
+			   struct weir__plans_limit *ret_limit)
 {
 	uint64_t number;
 
 	do {
 		number = weir__plans_number(entry);
-		if (weir__plans_read(entry, number, ret_limit) && read_absent(entry, number, &ret_limit->absent)) {
+		if (weir__plans_read(region, entry, number, ret_limit) &&
+		    read_absent(entry, number, &ret_limit->absent)) {
 			*ret_number = number;
 			return true;
 		}
@@ -133,8 +131,8 @@ static bool write_word(struct weir__region_limit *entry, const struct weir_state
 	return true;
 }
 
-static bool write_plan(struct weir__region_limit *entry, const struct weir_state *claim,
-		       const struct weir__plans_limit *to)
+static bool write_plan(const struct weir__region *region, struct weir__region_limit *entry,
+		       const struct weir_state *claim, const struct weir__plans_limit *to)
 {
 	const uint64_t number = claim->lo + 1, mark = mark_of(number, weir__thread_nonce(), &to->limit);
 	union weir__atomic16 *const absent = entry->absent[number % 2];
@@ -142,7 +140,7 @@ static bool write_plan(struct weir__region_limit *entry, const struct weir_state
 
 	words_of(to, words);
 	for (int i = 0; i < WEIR__PLAN_WORDS; i++)
-		if (!write_word(entry, claim, &plan_at(entry, number)->words[i], words[i], mark))
+		if (!write_word(entry, claim, &weir__plans_place(region, entry, number)->words[i], words[i], mark))
 			return false;
 	return write_word(entry, claim, &absent[0], to->absent.lo, mark) &&
 	       write_word(entry, claim, &absent[1], to->absent.hi, mark);
@@ -155,8 +153,8 @@ static void await_change(struct weir__region_limit *entry, const struct weir_sta
 		weir__pause();
 }
 
-bool weir__plans_stage(struct weir__region_limit *entry, uint64_t number, const struct weir__plans_limit *to,
-		       struct weir__plans_staged *ret_staged)
+bool weir__plans_stage(const struct weir__region *region, struct weir__region_limit *entry, uint64_t number,
+		       const struct weir__plans_limit *to, struct weir__plans_staged *ret_staged)
 {
 	for (;;) {
 		const struct weir_state claim = { number, UINT64_C(1) << 32 | weir__thread_nonce() };
@@ -166,7 +164,7 @@ bool weir__plans_stage(struct weir__region_limit *entry, uint64_t number, const 
 			return false;
 		if (seen.hi != 0)
 			await_change(entry, &seen);
-		if (weir__atomic16_swap(&entry->change, seen, claim) && write_plan(entry, &claim, to)) {
+		if (weir__atomic16_swap(&entry->change, seen, claim) && write_plan(region, entry, &claim, to)) {
 			*ret_staged = (struct weir__plans_staged){ number, claim.hi };
 			return true;
 		}

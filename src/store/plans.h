@@ -27,15 +27,26 @@ static inline uint64_t weir__plans_number(const struct weir__region_limit *entry
 	return __atomic_load_n(&entry->change.state.lo, __ATOMIC_ACQUIRE);
 }
 
+/* Where the plan with this number is, or will be. */
+static inline struct weir__region_plan *weir__plans_place(const struct weir__region *region,
+							  struct weir__region_limit *entry, uint64_t number)
+{
+	const uint64_t place = number % WEIR__PLANS;
+
+	return place == 0 ? &entry->first : &region->plans[entry - region->limits].later[place - 1];
+}
+
 /* The first plan. Whoever adds the limit writes it, and all write the same. */
 void weir__plans_begin(struct weir__region_limit *entry, const struct weir_limit *limit);
 
 /* Without `absent`. False: it is no longer there, or never was, or somebody scribbled over it. It need not be a limit that
  * can be. */
-bool weir__plans_read(struct weir__region_limit *entry, uint64_t number, struct weir__plans_limit *ret_limit);
+bool weir__plans_read(const struct weir__region *region, struct weir__region_limit *entry, uint64_t number,
+		      struct weir__plans_limit *ret_limit);
 
 /* The newest. False: somebody scribbled over it. */
-bool weir__plans_read_last(struct weir__region_limit *entry, uint64_t *ret_number, struct weir__plans_limit *ret_limit);
+bool weir__plans_read_last(const struct weir__region *region, struct weir__region_limit *entry, uint64_t *ret_number,
+			   struct weir__plans_limit *ret_limit);
 
 /* A plan that is written, but not yet the limit's. */
 struct weir__plans_staged {
@@ -44,8 +55,8 @@ struct weir__plans_staged {
 };
 
 /* Writes it as the plan after that of the number. False: somebody else has changed the limit meanwhile. */
-bool weir__plans_stage(struct weir__region_limit *entry, uint64_t number, const struct weir__plans_limit *to,
-		       struct weir__plans_staged *ret_staged);
+bool weir__plans_stage(const struct weir__region *region, struct weir__region_limit *entry, uint64_t number,
+		       const struct weir__plans_limit *to, struct weir__plans_staged *ret_staged);
 
 /* Makes the staged plan the limit's. False: it is already, or somebody else has changed the limit instead. */
 WEIR__BETWEEN_LIBRARIES bool weir__plans_settle(struct weir__region_limit *entry,

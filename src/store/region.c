@@ -16,7 +16,7 @@ static const char no_table[] = "this is no table of Weir's";
 
 enum {
 	BYTE_ORDER_MARK = 0x01020304,
-	VERSION = 4, /* of the layout: whoever changes that, counts it up */
+	VERSION = 5, /* of the layout: whoever changes that, counts it up */
 	LIMITS_MAX_DEFAULT = 64,
 	MODE_DEFAULT = 0600,
 	ATTACH_TRIES = 100,
@@ -80,7 +80,8 @@ static size_t stripe_bytes(uint32_t limits_max)
 /* Bytes before the slots. */
 static size_t overhead_bytes(uint32_t limits_max, bool in_file)
 {
-	const size_t bytes = sizeof(struct weir__region_header) + limits_max * sizeof(struct weir__region_limit) +
+	const size_t bytes = sizeof(struct weir__region_header) +
+			     limits_max * (sizeof(struct weir__region_limit) + sizeof(struct weir__region_plans)) +
 			     STRIPES_ALL * stripe_bytes(limits_max);
 
 	return in_file ? round_up(bytes, WEIR__PAGE_BYTES) : bytes;
@@ -129,6 +130,8 @@ void weir__region_lay_out(struct weir__region *region, void *memory, const struc
 	region->secret = checked->secret;
 	region->limits = (struct weir__region_limit *)(void *)at;
 	at += limits_max * sizeof(struct weir__region_limit);
+	region->plans = (struct weir__region_plans *)(void *)at;
+	at += limits_max * sizeof(struct weir__region_plans);
 	region->stripes = at;
 	region->stripe_bytes = stripe_bytes(limits_max);
 	at = (unsigned char *)memory + overhead_bytes(limits_max, in_file);
@@ -390,23 +393,26 @@ static void read_words(const uint64_t *words, char *ret_text, size_t size)
 }
 
 /* The limit's text as it is now; false if somebody scribbled over it. */
-static bool current_text(struct weir__region_limit *entry, char text[WEIR_LIMIT_TEXT_MAX])
+static bool current_text(const struct weir__region *region, struct weir__region_limit *entry,
+			 char text[WEIR_LIMIT_TEXT_MAX])
 {
 	struct weir__plans_limit last;
 	uint64_t number;
 
-	if (!weir__plans_read_last(entry, &number, &last) || (unsigned)last.limit.algorithm > WEIR_SLIDING_COUNTER)
+	if (!weir__plans_read_last(region, entry, &number, &last) ||
+	    (unsigned)last.limit.algorithm > WEIR_SLIDING_COUNTER)
 		return false;
 	(void)weir_limit_print(&last.limit, text);
 	return true;
 }
 
-static int refuse_other_limit(struct weir__region_limit *entry, const char *name, struct weir_message *ret_message)
+static int refuse_other_limit(const struct weir__region *region, struct weir__region_limit *entry, const char *name,
+			      struct weir_message *ret_message)
 {
 	struct weir__text why = weir__text_of_message(ret_message, 0);
 	char text[WEIR_LIMIT_TEXT_MAX];
 
-	if (!current_text(entry, text))
+	if (!current_text(region, entry, text))
 		read_words(entry->text, text, sizeof(text));
 	weir__text_add(&why, "the table has a limit ");
 	weir__text_add_quoted(&why, name, strlen(name));
@@ -423,13 +429,14 @@ static struct weir_state identity_of(const struct weir__region *region, const ch
 }
 
 /* Whether the limit, which may have been changed since it was added, is this one now. */
-static bool is_now(struct weir__region_limit *entry, const struct weir_state *identity, const char *text)
+static bool is_now(const struct weir__region *region, struct weir__region_limit *entry,
+		   const struct weir_state *identity, const char *text)
 {
 	char current[WEIR_LIMIT_TEXT_MAX];
 
 	if (weir__plans_number(entry) == 0)
 		return weir__slot_equal(weir__atomic16_load(&entry->identity), *identity);
-	return current_text(entry, current) && strcmp(current, text) == 0;
+	return current_text(region, entry, current) && strcmp(current, text) == 0;
 }
 
 int weir__region_add_limit(struct weir__region *region, const char *name, const struct weir_limit *limit,
@@ -459,8 +466,8 @@ int weir__region_add_limit(struct weir__region *region, const char *name, const 
 			    region->file >= 0) /* before what is charged under it: see region_recover.c */
 				(void)weir__file_sync_memory(entry, sizeof(*entry));
 		}
-		if (!is_now(entry, &identity, text))
-			return refuse_other_limit(entry, name, ret_message);
+		if (!is_now(region, entry, &identity, text))
+			return refuse_other_limit(region, entry, name, ret_message);
 		*ret_index = i;
 		return WEIR_OK;
 	}
@@ -507,7 +514,7 @@ bool weir__region_read_limit(const struct weir__region *region, uint32_t index, 
 	read_words(entry->name, ret_words->name, sizeof(ret_words->name));
 	read_words(entry->text, ret_words->text, sizeof(ret_words->text));
 	if (!weir__slot_equal(identity, identity_of(region, ret_words->name, ret_words->text)) ||
-	    (weir__plans_number(entry) > 0 && !current_text(entry, ret_words->text)))
+	    (weir__plans_number(entry) > 0 && !current_text(region, entry, ret_words->text)))
 		ret_words->name[0] = ret_words->text[0] = '\0';
 	return true;
 }

@@ -1,6 +1,6 @@
 /* region.h: the memory of a table, private, shared or a file's: what lies where, made once, checked by all who attach.
  *
- *     header | limits: one entry each | stripes: counters of threads | slots, 4 a cache line, 8 a pair of lines |
+ *     header | limits: one entry each | their later plans | stripes: counters of threads | slots, 4 a cache line, 8 a pair of lines |
  *     arena
  *
  * It holds no pointers and no locks, so a process may map it anywhere and may die at any time. In a file the slots begin
@@ -78,10 +78,15 @@ struct weir__region_limit {
 	union weir__atomic16 change;   /* lo: how often it was changed; hi: who is about to, or 0 */
 	uint64_t name[(WEIR_TABLE_NAME_MAX + 1) / sizeof(uint64_t)];
 	uint64_t text[WEIR_LIMIT_TEXT_MAX / sizeof(uint64_t)]; /* as it was added */
-	struct weir__region_plan plans[WEIR__PLANS];
 	union weir__atomic16 absent[2]
 				   [2]; /* the two words of a state, with marks; of plans with even and odd numbers */
+	struct weir__region_plan first; /* of the ring of plans: see plans.h */
 } __attribute__((aligned(WEIR__LINE_BYTES)));
+
+/* The others of the ring. They are elsewhere, since most limits never change: then no memory is behind them. */
+struct weir__region_plans {
+	struct weir__region_plan later[WEIR__PLANS - 1];
+};
 
 /* Decisions, by answer: denied and allowed. */
 struct weir__limit_counters {
@@ -108,6 +113,7 @@ struct weir__region {
 	weir_ns epoch;
 	struct weir__hash_secret secret;
 	struct weir__region_limit *limits;
+	struct weir__region_plans *plans; /* of each */
 	unsigned char *stripes;
 	size_t stripe_bytes;
 	union weir__atomic16 *slots;

@@ -98,7 +98,7 @@ int weir__region_seal(struct weir__region *region)
 
 /* The longest that a key can owe under a limit as it is, or as it was when a slot was last written that can still be read.
  * One that cannot be read may be any. */
-static uint64_t longest_under(struct weir__region_limit *entry)
+static uint64_t longest_under(const struct weir__region *region, struct weir__region_limit *entry)
 {
 	const uint64_t number = weir__plans_number(entry);
 	uint64_t longest = 0;
@@ -107,7 +107,7 @@ static uint64_t longest_under(struct weir__region_limit *entry)
 		struct weir__plans_limit of_then;
 		struct weir_plan plan;
 
-		if (!weir__plans_read(entry, number - ago, &of_then) ||
+		if (!weir__plans_read(region, entry, number - ago, &of_then) ||
 		    weir_plan_compile(&of_then.limit, &plan, NULL) != WEIR_OK)
 			return WEIR_TABLE_SPAN_MAX;
 		if (weir__slot_longest(&plan) > longest)
@@ -123,7 +123,7 @@ static uint64_t longest_owed(const struct weir__region *region)
 
 	for (uint32_t i = 0; i < region->limits_max; i++) {
 		struct weir__region_limit *const entry = &region->limits[i];
-		const uint64_t under = weir__atomic16_load(&entry->identity).lo ? longest_under(entry) : 0;
+		const uint64_t under = weir__atomic16_load(&entry->identity).lo ? longest_under(region, entry) : 0;
 
 		if (under > longest)
 			longest = under;

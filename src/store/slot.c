@@ -123,6 +123,19 @@ static int refuse(struct weir_message *ret_message, const char *what, uint64_t m
 	return WEIR_ERR_MAXIMUM;
 }
 
+static int refuse_span(struct weir_message *ret_message, weir_ns most)
+{
+	const weir_ns day = UINT64_C(86400000000000);
+	struct weir__text why = weir__text_of_message(ret_message, 0);
+
+	weir__text_add(&why, "in a table the time until a used-up key owes nothing is at most ");
+	weir__text_add_number(&why, most);
+	weir__text_add(&why, " ns: ");
+	weir__text_add_number(&why, most / day);
+	weir__text_add(&why, " whole days");
+	return WEIR_ERR_MAXIMUM;
+}
+
 static int refuse_without_arena(struct weir_message *ret_message)
 {
 	struct weir__text why = weir__text_of_message(ret_message, 0);
@@ -163,7 +176,7 @@ int weir__slot_format_init_histories(struct weir__slot_format *format, const str
 	if (format->plan.kind == WEIR_KIND_SEGMENTS && format->plan.room > WEIR_TABLE_SEGMENTS_MAX)
 		return refuse(ret_message, "the number of segments", WEIR_TABLE_SEGMENTS_MAX);
 	if (longest(&format->plan) > span_max)
-		return refuse(ret_message, "the time in ns until a used-up key owes nothing", span_max);
+		return refuse_span(ret_message, span_max);
 	return WEIR_OK;
 }
 
@@ -186,7 +199,7 @@ int weir__slot_format_init(struct weir__slot_format *format, const struct weir_p
 	if (!is_bucket && plan->most > WEIR_TABLE_COUNT_MAX)
 		return refuse(ret_message, "a count or burst", WEIR_TABLE_COUNT_MAX);
 	if (longest(plan) > WEIR_TABLE_SPAN_MAX)
-		return refuse(ret_message, "the time in ns until a used-up key owes nothing", WEIR_TABLE_SPAN_MAX);
+		return refuse_span(ret_message, WEIR_TABLE_SPAN_MAX);
 	*format = (struct weir__slot_format){ .plan = *plan, .epoch = epoch };
 	if (is_bucket) {
 		format->unit_ns = (uint64_t)weir__div_up(plan->period, plan->count);

@@ -195,6 +195,15 @@ static int compile(struct weir_table_limit *limit, struct weir_message *ret_mess
 				      limit->table->region.arena.n > 0, ret_message);
 }
 
+int weir_table_check_limit(const struct weir_limit *limit, struct weir_message *ret_message)
+{
+	struct weir__slot_format format;
+	struct weir_plan plan;
+	const int error = weir_plan_compile(limit, &plan, ret_message);
+
+	return error == WEIR_OK ? weir__slot_format_init(&format, &plan, 0, true, ret_message) : error;
+}
+
 int weir_table_add_limit(struct weir_table *table, const char *name, const struct weir_limit *limit,
 			 const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
 {

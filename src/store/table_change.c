@@ -63,7 +63,7 @@ int weir__table_stage_limit(struct weir_table *table, const struct weir_table_li
 	if (error != WEIR_OK)
 		return error;
 	do {
-		if (!weir__plans_read_last(limit->entry, &number, &last) ||
+		if (!weir__plans_read_last(&table->region, limit->entry, &number, &last) ||
 		    weir__view_format(limit, &last.limit, &from, NULL) != WEIR_OK)
 			return refuse_region(ret_message);
 		if (!also_same && is_same_limit(&last.limit, to)) {
@@ -75,7 +75,10 @@ int weir__table_stage_limit(struct weir_table *table, const struct weir_table_li
 		next.absent = last.absent;
 		if (!weir__format_has_histories(&format))
 			weir_step_convert(&from.plan, &format.plan, &next.absent, next.changed_at);
-	} while (!weir__plans_stage(limit->entry, number, &next, ret_staged));
+	} while (!weir__plans_stage(&table->region, limit->entry, number, &next, ret_staged));
+	if (table->region.file >= 0) /* before it is counted: what counts a plan that is not there cannot be read */
+		(void)weir__file_sync_memory(weir__plans_place(&table->region, limit->entry, number + 1),
+					     sizeof(struct weir__region_plan));
 	return WEIR_OK;
 }
 
@@ -144,5 +147,5 @@ struct weir_limit weir_table_limit_limit(const struct weir_table_limit *limit)
 
 	if (limit->name[0] == '\0') /* one that came with a request: it never changes */
 		return limit->added;
-	return weir__plans_read_last(limit->entry, &number, &last) ? last.limit : limit->added;
+	return weir__plans_read_last(&limit->table->region, limit->entry, &number, &last) ? last.limit : limit->added;
 }

@@ -85,6 +85,8 @@ void weir__table_look(struct weir_table *table, weir_ns now, struct weir__table_
 		glance.inserted += read_counter(&stripe->inserted);
 		glance.gave_way += read_counter(&stripe->gave_way);
 	}
+	if (glance.live > glance.inserted) /* of few keys a part tells little; other processes may have counted more */
+		glance.live = glance.inserted;
 	*ret_glance = glance;
 }
 

@@ -6,6 +6,7 @@
 #include "core/bucket.h"
 #include "core/segments.h"
 #include "core/text.h"
+#include "store/table.h"
 
 static const uint64_t being_written = UINT64_C(1) << 63;
 
@@ -80,12 +81,12 @@ static bool carry_over(const struct weir_table_limit *limit, struct weir_state s
 	struct weir__slot_format format, next;
 	struct weir__plans_limit of;
 
-	if (!weir__plans_read(limit->entry, number, &of) ||
+	if (!weir__plans_read(&limit->table->region, limit->entry, number, &of) ||
 	    weir__view_format(limit, &of.limit, &format, NULL) != WEIR_OK)
 		return false;
 	*ret_state = weir__slot_unpack(&format, slot);
 	while (number < last) {
-		if (!weir__plans_read(limit->entry, ++number, &of) ||
+		if (!weir__plans_read(&limit->table->region, limit->entry, ++number, &of) ||
 		    weir__view_format(limit, &of.limit, &next, NULL) != WEIR_OK)
 			return false;
 		weir_step_convert(&format.plan, &next.plan, ret_state, time_of(limit, &of));
@@ -118,7 +119,7 @@ static void make_view(const struct weir_table_limit *limit, struct weir__view *v
 	struct weir__plans_limit of;
 	uint64_t era;
 
-	if (!weir__plans_read_last(limit->entry, &view->number, &of) ||
+	if (!weir__plans_read_last(&limit->table->region, limit->entry, &view->number, &of) ||
 	    weir__view_format(limit, &of.limit, &view->format, NULL) != WEIR_OK) {
 		view->number = weir__plans_number(limit->entry);
 		view->format = limit->first;

@@ -28,6 +28,11 @@ const char *weir__http_fault_words(enum weir__http_fault fault)
 	return faults[fault].words;
 }
 
+const char *weir__http_fault_reason(const struct weir__http_reader *reader)
+{
+	return reader->fault == WEIR__HTTP_FAULT_SYNTAX ? llhttp_get_error_reason(&reader->parser) : NULL;
+}
+
 /* --- what llhttp calls ------------------------------------------------------------------------------------------ */
 
 static struct weir__http_reader *reader_of(llhttp_t *parser)
@@ -424,6 +429,25 @@ bool weir__http_find(const struct weir__http_request *request, const char *name,
 								reader->headers[i].value.length };
 			return true;
 		}
+	return false;
+}
+
+bool weir__http_is_disputed(const struct weir__http_request *request, const char *name)
+{
+	const struct weir__http_reader *const reader = request->reader;
+	const size_t length = strlen(name);
+	struct weir__http_slice first;
+
+	if (!weir__http_find(request, name, &first))
+		return false;
+	for (uint32_t i = 0; i < reader->n; i++) {
+		const struct weir__http_header *const header = &reader->headers[i];
+
+		if (is_named(request->bytes, header, name, length) &&
+		    (header->value.length != first.length ||
+		     memcmp(request->bytes + header->value.at, first.bytes, first.length) != 0))
+			return true;
+	}
 	return false;
 }
 

@@ -100,8 +100,13 @@ enum weir__http_status weir__http_read(struct weir__http_reader *reader, char *b
 /* The value of the first header of this name, which is in small letters. False: there is none. */
 bool weir__http_find(const struct weir__http_request *request, const char *name, struct weir__http_slice *ret_value);
 
+/* Whether there are two headers of this name with different values: nobody knows which one others believe. */
+bool weir__http_is_disputed(const struct weir__http_request *request, const char *name);
+
 unsigned weir__http_fault_status(enum weir__http_fault fault);
 const char *weir__http_fault_words(enum weir__http_fault fault);
+/* What llhttp has to say of it; NULL: nothing. */
+const char *weir__http_fault_reason(const struct weir__http_reader *reader);
 
 /* Decodes %XX in place, and + as a space, as forms write queries. False: a % is not followed by two hexadecimal digits. */
 bool weir__http_decode(struct weir__http_slice *slice);

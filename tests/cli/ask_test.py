@@ -7,12 +7,16 @@ import contextlib
 import json
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../serve"))
+sys.dont_write_bytecode = True
+
+from daemon import daemon, run  # noqa: E402
 
 WEIR = sys.argv[1]
 os.environ.pop("WEIR_PASSWORD", None)
@@ -23,19 +27,8 @@ SPAN = r"[0-9][0-9.a-z ]*"
 @contextlib.contextmanager
 def server(*options):
     """Where it listens, by address and by path."""
-    with tempfile.TemporaryDirectory(prefix="weir-ask-") as folder:
-        path = os.path.join(folder, "socket")
-        process = subprocess.Popen([WEIR, "serve", "--listen", "127.0.0.1:0", "--listen", path, "--http", "none", "--keys", "1000",
-                                    "--workers", "1", *options], stdout=subprocess.PIPE)
-        try:
-            found = re.fullmatch(r"weir serve: RESP at (127\.0\.0\.1:\d+)\n", process.stdout.readline().decode())
-            assert found, "the server does not say where it is"
-            yield found[1], path
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.stdout.read()
-            process.stdout.close()
-            assert process.wait(PATIENCE_S) == 0
+    with daemon(WEIR, "--keys", "1000", "--workers", "1", *options) as one:
+        yield one.address, one.path
 
 
 @contextlib.contextmanager
@@ -171,6 +164,23 @@ def instants_are_dates():
         assert json.loads(done.stdout) == {"whole_at": "2026-11-16T05:57:33.069819151Z", "other": {"whole_at": None}}, done
 
 
+def clients_are_unblocked():
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as policy:
+        policy.write("limits:\n  - {name: logins, key: [ip], limit: 3/day}\n")
+        policy.flush()
+        with server("--policy", policy.name) as (_, path):
+            at = ("--at", path)
+            expect(0, f'allowed by "logins", 0 of 3 left, whole again in {SPAN}', "check", "ip=2001:db8::1", "--cost", "3", *at)
+            for key in ("2001:db8::1", "ip=2001:db8::/64", "2001:DB8:0:0::2"):
+                expect(1, f"would be denied, 0 of 3 left, retry in {SPAN}, whole again in {SPAN}", "peek", key, "@logins", *at)
+                assert re.search(r"^is_stored +yes$", weir("inspect", key, "@logins", *at).stdout, re.M), key
+            expect(3, 'weir reset: the server says: ERR the key: "2001:db8::/48" is none of @logins, whose keys are made of ip, as in '
+                   r"ip=192\.0\.2\.1 or 192\.0\.2\.1", "reset", "2001:db8::/48", "@logins", *at)
+            expect(0, "forgotten", "reset", "2001:db8::2", "@logins", *at)
+            expect(0, "there was nothing to forget", "reset", "2001:db8::2", "@logins", *at)
+            expect(0, f'allowed by "logins", 2 of 3 left, whole again in {SPAN}', "check", "ip=2001:db8::1", *at)
+
+
 def several_limits_say_which_refused():
     answer = (b"%8\r\n+allowed\r\n#f\r\n+limit\r\n:3\r\n+remaining\r\n:1\r\n+granted\r\n:0\r\n+retry_after\r\n:20000000000\r\n"
               b"+reset_after\r\n:40000000000\r\n+delay\r\n:0\r\n+decided_by\r\n:2\r\n")
@@ -216,20 +226,8 @@ def help_is_help():
 
 TESTS = [decisions_are_told_in_a_sentence, programs_get_json, words_may_be_anything, what_was_called_wrongly_is_told,
          who_does_not_answer_is_told, members_and_words_of_strangers_are_kept_harmless,
-         instants_are_dates, several_limits_say_which_refused, passwords_are_sent, help_is_help]
-
-
-def main():
-    failed = 0
-    for test in TESTS:
-        try:
-            test()
-            print(f"ok    {test.__name__}")
-        except (AssertionError, OSError, subprocess.SubprocessError) as fault:
-            failed += 1
-            print(f"FAIL  {test.__name__}: {type(fault).__name__}: {fault}")
-    return failed != 0
+         instants_are_dates, clients_are_unblocked, several_limits_say_which_refused, passwords_are_sent, help_is_help]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run([(test.__name__, test) for test in TESTS]))

@@ -7,12 +7,16 @@ import contextlib
 import json
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../serve"))
+sys.dont_write_bytecode = True
+
+from daemon import daemon, run  # noqa: E402
 
 WEIR = sys.argv[1]
 PATIENCE_S = 120
@@ -25,21 +29,8 @@ def bench(*arguments, **environment):
                           timeout=PATIENCE_S, check=False, env=os.environ | environment)
 
 
-def start_server(*options):
-    """The process, and where it listens."""
-    process = subprocess.Popen([WEIR, "serve", "--listen", "127.0.0.1:0", "--http", "none", "--keys", "1000", "--workers", "1",
-                                *options],
-                               stdout=subprocess.PIPE)
-    found = re.fullmatch(r"weir serve: RESP at (127\.0\.0\.1:\d+)\n", process.stdout.readline().decode())
-    assert found, "the server does not say where it is"
-    return process, found[1]
-
-
-def end(process):
-    process.send_signal(signal.SIGTERM)
-    process.stdout.read()
-    process.stdout.close()
-    assert process.wait(PATIENCE_S) == 0
+def server(*options):
+    return daemon(WEIR, "--keys", "1000", "--workers", "1", *options)
 
 
 def measured_by_the_server(where):
@@ -53,25 +44,28 @@ def measured_by_the_server(where):
     return int(re.search(rb"allowed:(\d+)", said)[1])
 
 
-def what_is_answered_is_counted(where):
-    before = measured_by_the_server(where)
-    done = bench("resp", "--at", where, "--seconds", "1", "--connections", "7", "--pipeline", "3", "--keys", "100",
-                 "--json")
-    assert done.returncode == 0 and done.stderr == "", done
-    got = json.loads(done.stdout)
-    asked = measured_by_the_server(where) - before
-    # What is under way when time is over is decided, and not counted: at most a pipeline of each connection.
-    assert got["requests"] <= asked <= got["requests"] + 7 * 3 and got["requests"] > 0, (got, asked)
-    assert got["errors"] == 0 and got["command"] == "CL.THROTTLE" and got["connections"] == 7, got
-    latency = got["latency_ns"]
-    assert 0 < latency["p50"] <= latency["p99"] <= latency["p99.9"] <= latency["max"] <= got["elapsed_ns"], got
-    assert got["requests_per_second"] == got["requests"] * 10**6 // (got["elapsed_ns"] // 1000), got
+def what_is_answered_is_counted():
+    with server() as one:
+        before = measured_by_the_server(one.address)
+        done = bench("resp", "--at", one.address, "--seconds", "1", "--connections", "7", "--pipeline", "3", "--keys", "100",
+                     "--json")
+        assert done.returncode == 0 and done.stderr == "", done
+        got = json.loads(done.stdout)
+        asked = measured_by_the_server(one.address) - before
+        # What is under way when time is over is decided, and not counted: at most a pipeline of each connection.
+        assert got["requests"] <= asked <= got["requests"] + 7 * 3 and got["requests"] > 0, (got, asked)
+        assert got["errors"] == 0 and got["command"] == "CL.THROTTLE" and got["connections"] == 7, got
+        latency = got["latency_ns"]
+        assert 0 < latency["p50"] <= latency["p99"] <= latency["p99.9"] <= latency["max"] <= got["elapsed_ns"], got
+        assert got["requests_per_second"] == got["requests"] * 10**6 // (got["elapsed_ns"] // 1000), got
 
 
-def people_get_lines(where):
-    done = bench("resp", "--at", where, "--seconds", "1", "--connections", "2", "--keys", "1k", "--command", "weir.take")
-    assert done.returncode == 0 and done.stdout.startswith("WEIR.TAKE, 2 connections, pipeline 1, 1000 keys, 1 s\n"), done
-    assert re.search(r"^errors             0 of [1-9]\d*$", done.stdout, re.M), done
+def people_get_lines():
+    with server() as one:
+        done = bench("resp", "--at", one.address, "--seconds", "1", "--connections", "2", "--keys", "1k",
+                     "--command", "weir.take")
+        assert done.returncode == 0 and done.stdout.startswith("WEIR.TAKE, 2 connections, pipeline 1, 1000 keys, 1 s\n"), done
+        assert re.search(r"^errors             0 of [1-9]\d*$", done.stdout, re.M), done
 
 
 def errors_are_counted_and_shown():
@@ -90,13 +84,12 @@ def errors_are_counted_and_shown():
 
 
 def a_lost_server_is_told():
-    process, where = start_server()
-    running = subprocess.Popen([WEIR, "bench", "resp", "--at", where, "--seconds", "3600"], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)
-    before = measured_by_the_server(where)
-    while measured_by_the_server(where) == before:  # until it is at work
-        assert running.poll() is None, running.communicate()
-    end(process)
+    with server() as one:
+        running = subprocess.Popen([WEIR, "bench", "resp", "--at", one.address, "--seconds", "3600"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        before = measured_by_the_server(one.address)
+        while measured_by_the_server(one.address) == before:  # until it is at work
+            assert running.poll() is None, running.communicate()
     said = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 3 and said[0] == "" and "connection" in said[1], said
 
@@ -107,21 +100,20 @@ def who_asks_is_said():
         for path, text in ((config, "users:\n  load: {password: secret}\n"), (password, "secret\n")):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
-        process, where = start_server("--config", config)
-        asks = ("resp", "--at", where, "--seconds", "1", "--connections", "3", "--user", "load")
-        done = bench(*asks, "--password-file", password, "--json")
-        assert done.returncode == 0 and json.loads(done.stdout)["errors"] == 0, done
-        done = bench(*asks, "--json", WEIR_PASSWORD="secret")
-        assert done.returncode == 0 and json.loads(done.stdout)["errors"] == 0, done
-        done = bench(*asks, WEIR_PASSWORD="other")
-        assert done.returncode == 3 and "WRONGPASS" in done.stderr and done.stdout == "", done
-        done = bench(*asks)
-        assert done.returncode == 2 and "a user has a password" in done.stderr, done
-        done = bench(*asks, "--password-file", password + "s")
-        assert done.returncode == 2 and "No such file" in done.stderr, done
-        done = bench("resp", "--at", where, "--seconds", "1", "--connections", "1")
-        assert done.returncode == 1 and "NOAUTH" in done.stdout, done
-        end(process)
+        with server("--config", config) as one:
+            asks = ("resp", "--at", one.address, "--seconds", "1", "--connections", "3", "--user", "load")
+            done = bench(*asks, "--password-file", password, "--json")
+            assert done.returncode == 0 and json.loads(done.stdout)["errors"] == 0, done
+            done = bench(*asks, "--json", WEIR_PASSWORD="secret")
+            assert done.returncode == 0 and json.loads(done.stdout)["errors"] == 0, done
+            done = bench(*asks, WEIR_PASSWORD="other")
+            assert done.returncode == 3 and "WRONGPASS" in done.stderr and done.stdout == "", done
+            done = bench(*asks)
+            assert done.returncode == 2 and "a user has a password" in done.stderr, done
+            done = bench(*asks, "--password-file", password + "s")
+            assert done.returncode == 2 and "No such file" in done.stderr, done
+            done = bench("resp", "--at", one.address, "--seconds", "1", "--connections", "1")
+            assert done.returncode == 1 and "NOAUTH" in done.stdout, done
 
 
 def what_cannot_be_measured_is_told():
@@ -143,20 +135,8 @@ def what_cannot_be_measured_is_told():
         assert done.returncode == code and words in done.stderr and done.stdout == "", (arguments, done)
 
 
-def main():
-    process, where = start_server()
-    failed = 0
-    for test, *arguments in ((what_is_answered_is_counted, where), (people_get_lines, where),
-                             (errors_are_counted_and_shown,), (a_lost_server_is_told,), (who_asks_is_said,), (what_cannot_be_measured_is_told,)):
-        try:
-            test(*arguments)
-            print(f"ok    {test.__name__}")
-        except (AssertionError, OSError, subprocess.SubprocessError) as fault:
-            failed += 1
-            print(f"FAIL  {test.__name__}: {type(fault).__name__}: {fault}")
-    end(process)
-    return failed != 0
-
+TESTS = [what_is_answered_is_counted, people_get_lines, errors_are_counted_and_shown, a_lost_server_is_told,
+         who_asks_is_said, what_cannot_be_measured_is_told]
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run([(test.__name__, test) for test in TESTS]))

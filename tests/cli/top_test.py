@@ -88,8 +88,8 @@ class Load:
 
 
 @contextlib.contextmanager
-def serving(policy=POLICY, load=True):
-    with daemon(WEIR, "--keys", "10000", "--workers", "2", *(["--policy", policy] if policy else []), http="127.0.0.1:0") as one:
+def serving(policy=POLICY, load=True, options=()):
+    with daemon(WEIR, "--keys", "10000", "--workers", "2", *options, *(["--policy", policy] if policy else []), http="127.0.0.1:0") as one:
         loaded = Load(one) if load else None
         try:
             yield one
@@ -140,6 +140,17 @@ class Tmux:
 
     def order(self):
         return [row[0] for row in self.rows()]
+
+    def sorted_by(self):
+        """The head with the sign; None: that column is not shown, or half of it is drawn."""
+        found = re.search(r"^  LIMIT.*$", self.screen(), re.MULTILINE)
+        found = found and re.search(r"([A-Z%]+(?:/s)?)v", found[0])
+        return found and found[1]
+
+    def sort_by_next(self):
+        before = self.sorted_by()
+        self.press("s")
+        return until(lambda: (now := self.sorted_by()) != before and now, self.screen)
 
     def close(self):
         subprocess.run(["tmux", "-S", self.socket, "kill-server"], capture_output=True, timeout=TIMEOUT_S, check=False)
@@ -210,7 +221,7 @@ def shape(line):
 
 def limits_under_load():
     with serving() as one, terminal(one.address) as top:
-        top.until(*NAMES, "ip=203.0.113.", "denied most, in", "RESP ", "/s on", "policy of 4 limits", LAST)
+        top.until(*NAMES, "ip=203.0.113.", "denied most, in", "allowed ", "/s, rejected ", "RESP ", "/s on", "policy of 4 limits", LAST)
         until(lambda: any(float(row[3]) > 1 and row[0] == "everyone" for row in top.rows()), top.screen)
         top.press("G")
         top.until("> per-client|", "per-client|plan=gold: asks most")
@@ -268,16 +279,52 @@ def sizes():
         top.until(*NAMES)
         for columns, rows in ((60, 15), (80, 24), (200, 60)):
             top.tmux("resize-window", "-x", str(columns), "-y", str(rows))
-            screen = until(lambda: "ip=203" in (screen := top.screen()) and "? help" in screen.splitlines()[-1] and screen, top.screen)
+            screen = until(lambda: "ip=" in (screen := top.screen()) and "? help" in screen.splitlines()[-1] and screen, top.screen)
             assert len(screen.splitlines()) == rows and all(len(line) <= columns for line in screen.splitlines()), screen
             assert "REJ%" in screen and "LEFT" in screen and ("ALGORITHM" in screen) == (columns == 200), screen
-        top.tmux("resize-window", "-x", "50", "-y", "10")
-        top.until("too small", gone=["ALLOWED/s"])
+            # A limit in shadow is seen as such; columns that are not shown are not sorted by.
+            assert re.search(r"signup-can\S* +shadow", screen), screen
+            heads = screen.splitlines()[4].replace("v", "").split()
+            assert ("MODE" in heads) == (columns > 60), heads
+            assert {top.sort_by_next() for _ in heads} == set(heads)
+        top.tmux("resize-window", "-x", "40", "-y", "10")
+        top.until("too small: 60x15 is the least", gone=["ALLOWED/s"])
         top.tmux("resize-window", "-x", "100", "-y", "30")
         top.until(*NAMES, "ALGORITHM", gone=["too small"])
         top.press("q")
         screen = top.until("before", "after 0", "icanon", " echo", gone=["ALLOWED/s"])
         assert re.search(r"[^-]icanon", screen) and re.search(r"[^-]echo\b", screen), screen
+
+
+def nobody_looks():
+    """With observe off rates are those of totals, and that is said."""
+    with serving(options=["--observe", "off"]) as one, terminal(one.address) as top:
+        top.until("observe is off: allowed ", " by limits", "policy of 4 limits")
+        until(lambda: any(row[0] == "per-client" and float(row[3]) > 1 and float(row[4]) > 1 for row in top.rows()), top.screen)
+        done = piped("--at", one.address)
+        assert re.search(r"observe is off: allowed [1-9]\S*/s, rejected [1-9]\S*/s, [1-9]\S* % by limits", done.stdout), done.stdout
+
+
+def more_limits_than_are_told():
+    limits = "limits:\n" + "".join(f"  - {{name: limit-{n}, key: [user], match: {{path: /{n}}}, limit: 5/hour}}\n" for n in range(300))
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(limits)
+        file.flush()
+        with serving(file.name, load=False) as one, terminal(one.address) as top, Client(one) as client:
+            assert "101 limits left out" in piped("--at", one.address).stdout
+            top.until("limit-0", "101 limits left out")
+            top.press("p")
+            top.until("paused")
+            top.press("/")
+            top.press("t-299")
+            top.until("none of these has this in its name; 101 more limits")
+            top.press("Enter")
+            top.press("p")
+            top.until("limit-299", gone=["limit-0"])
+            # Long keys look the same: their hashes tell them apart.
+            for end in ("a", "b"):
+                client.ask("WEIR.CHECK", "user", "k" * 70 + end, "path", "/299")
+            until(lambda: len(set(re.findall(r"#([0-9a-f]{16}) user=kkk", top.screen()))) == 2, top.screen)
 
 
 def the_server_is_started_anew():
@@ -372,7 +419,8 @@ def called_wrongly():
         with open(os.path.join(folder, "config.yaml"), "w", encoding="utf-8") as file:
             file.write(settings)
         with daemon(WEIR, "--keys", "1000", "--config", file.name) as one:
-            assert "NOAUTH" in piped("--at", one.address).stderr
+            done = piped("--at", one.address)
+            assert done.returncode == 3 and "--user" in done.stderr and "WEIR_PASSWORD" in done.stderr, done
             done = piped("--at", one.address, "--user", "app", WEIR_PASSWORD="app-secret-1")
             assert done.returncode == 3 and "NOPERM" in done.stderr, done
             assert piped("--at", one.address, "--user", "ops", WEIR_PASSWORD="ops-secret-1").returncode == 0
@@ -387,14 +435,14 @@ def the_page_shows_it():
         return "\n" + "\n".join(lines)
     page = shown_in(PAGE)
     assert len(page) == len(lines), (len(page), len(lines))
-    for number in (0, 3, -1):
+    for number in (0, 4, -1):
         assert shape(page[number]) == shape(lines[number]), (page[number], lines[number])
-    assert {line[2:].split()[0] for line in page[4:] if "token_bucket" in line or "leaky_bucket" in line} >= {"everyone", "per-client", "orders-writes"}
+    assert {line[2:].split()[0] for line in page[5:] if "token_bucket" in line or "leaky_bucket" in line} >= {"everyone", "per-client", "orders-writes"}
     return None
 
 
 RECORDS = "--record" in sys.argv[4:]
-TESTS = [limits_under_load, pause, sizes, the_server_is_started_anew, names_that_a_terminal_would_obey, the_terminal_is_as_it_was,
+TESTS = [limits_under_load, pause, sizes, nobody_looks, more_limits_than_are_told, the_server_is_started_anew, names_that_a_terminal_would_obey, the_terminal_is_as_it_was,
          few_bytes_and_plain_ones, once, called_wrongly, the_page_shows_it]
 
 if __name__ == "__main__":

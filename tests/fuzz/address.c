@@ -5,20 +5,10 @@
 #include "policy/address.h"
 
 #include <arpa/inet.h>
-#include <stdio.h>
-#include <stdlib.h>
+
+#include "require.h"
 
 enum { TEXT_MOST = 256 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds, const char *what)
-{
-	if (holds)
-		return;
-	fprintf(stderr, "%s\n", what);
-	abort();
-}
 
 static bool is_same(const struct weir__address *a, const struct weir__address *b)
 {

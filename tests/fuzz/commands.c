@@ -6,7 +6,7 @@
  * two, bit 5 that the buffer for answers is as small as can be.
  *
  * An input meets a table in which nobody owes anything, and whose secret is always the same: the memory of the table is
- * put back to what it was. Nothing is allocated, and the kernel is not asked for anything. */
+ * put back to what it was. Nothing is allocated but for MULTI, and the kernel is not asked for anything. */
 #include <sanitizer/asan_interface.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +15,7 @@
 
 #include "clock.h"
 #include "serve/command.h"
+#include "serve/transaction.h"
 #include "store/table.h"
 
 enum {
@@ -247,6 +248,11 @@ static void judge(const struct weir__resp_token *tokens)
 	const struct asked *const one = &asked[n_answered];
 
 	require(n_answered < n_asked, "an answer that nobody asked for");
+	if (one->owner && tokens[0].type == WEIR__RESP_SIMPLE) { /* MULTI keeps it: decided with EXEC, or not at all */
+		one->owner->is_lost = true;
+		n_answered++;
+		return;
+	}
 	if (one->owner && (one->form == CELL || one->form == THROTTLE))
 		judge_throttle(one, tokens);
 	else if (one->owner && one->form == TAKE)
@@ -392,5 +398,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fuzz_clock_ahead += span;
 	}
 	ASAN_UNPOISON_MEMORY_REGION(bytes, size);
+	weir__transaction_drop(&client);
 	return 0;
 }

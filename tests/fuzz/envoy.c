@@ -8,8 +8,6 @@
 
 enum { DESCRIPTORS_MAX = 8 };
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 struct request {
 	struct weir_attribute domain, words[WORDS_MAX];
 	struct weir_descriptor descriptors[DESCRIPTORS_MAX];

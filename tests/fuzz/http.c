@@ -9,13 +9,11 @@
  * An input meets a table in which nobody owes anything, and whose secret is always the same: the memory of the table is
  * put back to what it was. */
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "require.h"
 #include "serve/http_call.h"
 #include "serve/policies.h"
 #include "store/table.h"
@@ -36,7 +34,8 @@ static const char policy_text[] =
 	"  - {name: all, limit: 50/s burst 10}\n"
 	"  - {name: per-client, key: [ip], limit: 5/min}\n"
 	"  - {name: queue, key: [user], limit: 10/s leaky queue 8, cost: {attribute: items}}\n"
-	"  - {name: log, key: [ip], match: {path: /a/**}, limit: 3/hour sliding_log, mode: shadow}\n";
+	"  - {name: log, key: [ip], match: {path: /a/**}, limit: 3/hour sliding_log, mode: shadow}\n"
+	"  - {name: route, key: [user, path, {attribute: ip, ipv4: 24}], limit: 5/min}\n";
 
 static const char *const posts[] = { "/v1/check", "/v1/take", "/v1/hold", "/json" };
 
@@ -47,16 +46,6 @@ static const struct weir_table_limit *counted_as;
 static unsigned char *fresh;
 static int ends[2]; /* of a connection, for whoever asks who is connected: a proxy by a path */
 static char folder[] = "/tmp/weir-fuzz-XXXXXX", path[64];
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds, const char *what)
-{
-	if (holds)
-		return;
-	fprintf(stderr, "%s\n", what);
-	abort();
-}
 
 static void remove_files(void)
 {

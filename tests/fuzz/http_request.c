@@ -2,24 +2,14 @@
  * what was read, written with its line ends and lengths as they should be, reads the same.
  *
  * The first byte of an input says in what pieces the rest comes. */
-#include <stdint.h>
 #include <strings.h>
 
 #include "http_transcript.h"
+#include "require.h"
 
 enum { INPUT_MOST = 1 << 14 };
 
 static struct http_transcript whole, other, again;
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds, const char *what)
-{
-	if (holds)
-		return;
-	fprintf(stderr, "%s\n%s\n--\n%s\n", what, whole.text, other.text);
-	abort();
-}
 
 static bool is_within(struct weir__http_slice slice, const char *bytes, size_t n)
 {
@@ -91,11 +81,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	each = data[0] + 1U;
 	data++;
 	size--;
-	http_transcribe(&whole, (const char *)data, size, (struct http_pieces){ SIZE_MAX, SIZE_MAX });
-	http_transcribe(&other, (const char *)data, size, (struct http_pieces){ each, each });
-	require(strcmp(whole.text, other.text) == 0, "in pieces it is something else");
-	http_transcribe(&again, (const char *)data, size, (struct http_pieces){ each, SIZE_MAX });
-	require(strcmp(whole.text, again.text) == 0, "in two pieces it is something else");
+	http_transcribe(&whole, (const char *)data, size, at_once);
+	http_transcribe(&other, (const char *)data, size, (struct pieces){ each, each });
+	require_same(whole.text, other.text, "in pieces it is something else");
+	http_transcribe(&again, (const char *)data, size, (struct pieces){ each, SIZE_MAX });
+	require_same(whole.text, again.text, "in two pieces it is something else");
 	check_first(data, size);
 	return 0;
 }

@@ -4,20 +4,9 @@
  * An input is the path up to its first NUL, then the pattern. */
 #include "policy/path.h"
 
-#include <stdio.h>
-#include <stdlib.h>
+#include "require.h"
 
 enum { SEGMENTS_MOST = 24, LENGTH_MOST = 64 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds, const char *what)
-{
-	if (holds)
-		return;
-	fprintf(stderr, "%s\n", what);
-	abort();
-}
 
 /* In memory of exactly the size that it may take; the caller frees .at. */
 static struct weir__slice normalise(struct weir__slice text)

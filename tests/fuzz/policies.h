@@ -4,19 +4,9 @@
 
 #include <weir/policy.h>
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "require.h"
 
 enum { WORDS_MAX = 48, FAULTS_MOST = 100 };
-
-static inline void require(bool holds, const char *what)
-{
-	if (holds)
-		return;
-	fprintf(stderr, "%s\n", what);
-	abort();
-}
 
 static inline bool is_printable(const char *line)
 {

@@ -4,8 +4,6 @@
  * An input is the file up to its first NUL; then the attributes of a request, with a NUL between them. */
 #include "policies.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const uint8_t *const end = size ? memchr(data, '\0', size) : NULL;

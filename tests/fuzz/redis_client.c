@@ -3,12 +3,8 @@
  *
  * The first byte of an input says where a run begins: bit 0 with sentinels, bit 1 with a link that is ready. Then come
  * steps: a byte each, of which the low 3 bits say what happens, bit 3 to which link, and the others how much. */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "redis/redis_client.h"
+#include "require.h"
 
 enum { JOBS_MAX = 64, CLAIMS = 3, LINKS = 2, INPUT_MAX = 1 << 12 };
 
@@ -34,16 +30,6 @@ static struct job jobs[JOBS_MAX];
 static size_t n_jobs;
 static weir_ns now;
 static bool is_over;
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds, const char *what)
-{
-	if (holds)
-		return;
-	fprintf(stderr, "%s\n", what);
-	abort();
-}
 
 static void prepare(void)
 {

@@ -2,12 +2,8 @@
  *
  * The first byte of an input says which call is answered, and its top bit whether the rest is the reply as it comes or
  * what the script has returned. */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "redis/redis_call.h"
+#include "require.h"
 
 enum { TOKENS_MAX = 16, BYTES_MAX = 1 << 12, CLAIMS = 4, IS_BARE = 0x80 };
 
@@ -21,16 +17,6 @@ static struct weir__redis_request requests[] = {
 };
 
 enum { REQUESTS = sizeof(requests) / sizeof(requests[0]) };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds, const char *what)
-{
-	if (holds)
-		return;
-	fprintf(stderr, "%s\n", what);
-	abort();
-}
 
 static void prepare(void)
 {

@@ -1,12 +1,8 @@
 /* replay.c: runs a fuzz target once over each of the files of a folder, without a fuzzer: what was found before is not
  * found again. */
 #include <dirent.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "require.h"
 
 static int play(const char *folder, const char *name)
 {

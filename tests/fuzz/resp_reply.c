@@ -1,8 +1,7 @@
 /* resp_reply.c: any bytes as replies. However they come, the same replies are in them, and tokens count what is there.
  *
  * The first byte of an input says how: bits 0 to 2 the limits, the others in what pieces the rest comes. */
-#include <stdint.h>
-
+#include "require.h"
 #include "transcript.h"
 
 enum { TOKENS_MAX = 1024, BULK_MAX = 20000 };
@@ -23,21 +22,6 @@ static const struct {
 
 static struct weir__resp_token tokens[TOKENS_MAX];
 static struct transcript whole, other;
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static bool is_same(const struct transcript *a, const struct transcript *b)
-{
-	return a->length == b->length && memcmp(a->text, b->text, a->length) == 0;
-}
-
-static void require(bool holds, const char *what)
-{
-	if (holds)
-		return;
-	fprintf(stderr, "%s\n%s\n--\n%s\n", what, whole.text, other.text);
-	abort();
-}
 
 /* A token's elements, each with its own, are what its span says. Returns what is behind it. */
 static uint32_t walk(const struct weir__resp_reply *reply, uint32_t at, unsigned depth)
@@ -90,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size--;
 	transcript_replies(&whole, &reply, data, size, at_once);
 	transcript_replies(&other, &reply, data, size, (struct pieces){ each, each });
-	require(is_same(&whole, &other), "in pieces it is something else");
+	require_same(whole.text, other.text, "in pieces it is something else");
 	walk_all(&reply, data, size);
 	return 0;
 }

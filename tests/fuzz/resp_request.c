@@ -3,8 +3,7 @@
  *
  * The first byte of an input says how: bit 0 that nobody has passed AUTH, bits 1 and 2 which limits, the others in what
  * pieces the rest comes. */
-#include <stdint.h>
-
+#include "require.h"
 #include "transcript.h"
 
 enum { ARGUMENTS_MAX = 1024, BULK_MAX = 20000 };
@@ -16,21 +15,6 @@ static const struct {
 
 static struct weir__resp_slice arguments[ARGUMENTS_MAX];
 static struct transcript whole, other;
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static bool is_same(const struct transcript *a, const struct transcript *b)
-{
-	return a->length == b->length && memcmp(a->text, b->text, a->length) == 0;
-}
-
-static void require(bool holds, const char *what)
-{
-	if (holds)
-		return;
-	fprintf(stderr, "%s\n%s\n--\n%s\n", what, whole.text, other.text);
-	abort();
-}
 
 /* Its requests as multibulks, without what is bad at the end. */
 static size_t rewrite(struct weir__resp_request *request, const uint8_t *data, size_t size, char *to, size_t room)
@@ -79,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size--;
 	transcript_requests(&whole, &request, data, size, at_once);
 	transcript_requests(&other, &request, data, size, (struct pieces){ each, each });
-	require(is_same(&whole, &other), "in pieces it is something else");
+	require_same(whole.text, other.text, "in pieces it is something else");
 	length = rewrite(&request, data, size, written, sizeof(written));
 	if (length > sizeof(written))
 		return 0;
@@ -90,7 +74,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 					       .bulk_max = BULK_MAX };
 	transcript_requests(&other, &request, written, length, at_once);
 	good = other.length - strlen("0 left");
-	require(strcmp(other.text + good, "0 left") == 0 && memcmp(whole.text, other.text, good) == 0,
-		"written again it is something else");
+	require_same(other.text + good, "0 left", "written again there is something left");
+	whole.text[good] = other.text[good] = '\0';
+	require_same(whole.text, other.text, "written again it is something else");
 	return 0;
 }

@@ -3,10 +3,8 @@
  *
  * The first byte of an input says what follows: the file itself, or changes to a sound one, each its place (3 bytes), a
  * length and so many bytes. Bits of it mend what chance would hardly get right: */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "file.h"
+#include "require.h"
 #include "store/region_file.h"
 #include "store/table.h"
 
@@ -33,16 +31,6 @@ enum { LIMITS = sizeof(texts) / sizeof(texts[0]) };
 static const char path[] = "table"; /* any: there is one file */
 static unsigned char sound[FUZZ_FILE_MOST];
 static size_t sound_size;
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds, const char *what)
-{
-	if (holds)
-		return;
-	fprintf(stderr, "%s\n", what);
-	abort();
-}
 
 struct limits {
 	const struct weir_table_limit *at[LIMITS];

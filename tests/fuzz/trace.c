@@ -4,21 +4,8 @@
 
 #include <jansson.h>
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "require.h"
 #include "serve/log.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds, const char *what)
-{
-	if (holds)
-		return;
-	fprintf(stderr, "%s\n", what);
-	abort();
-}
 
 static void check_parent(const char *text, size_t size)
 {

@@ -2,9 +2,9 @@
 #include <weir/guard.h>
 
 #include <pthread.h>
-#include <stdlib.h>
 
 #include "../policy/envoys.h"
+#include "guards.h"
 
 static const weir_ns start = UINT64_C(1700000040000000000); /* a minute, an hour and a day have not just begun */
 
@@ -20,30 +20,6 @@ static const char config[] = "domain: shop\n"
 
 static struct weir_table *table;
 static struct weir_guard_status statuses[WEIR_DESCRIPTORS_MAX];
-
-static struct weir_guard *guard_of(uint32_t options)
-{
-	const struct weir_table_options table_options = { .size_bytes = weir_table_size(10000, 128) + (1 << 20),
-							  .limits_max = 128,
-							  .made_at = start };
-	struct weir_policy *const policy = envoy_of(config, options);
-	struct weir_guard *guard = NULL;
-	struct weir_message why = { 0 };
-
-	CHECK_TEXT(reported, "");
-	CHECK(weir_table_new(&table_options, &table, &why) == WEIR_OK);
-	if (policy == NULL || weir_guard_new(table, policy, &guard, &why) != WEIR_OK) {
-		check_fail(__FILE__, __LINE__, why.text);
-		exit(1);
-	}
-	return guard;
-}
-
-static void end(struct weir_guard *guard)
-{
-	weir_guard_free(guard);
-	weir_table_free(table);
-}
 
 static struct weir_guard_answer ask_request(struct weir_guard *guard, const struct request *request, uint64_t hits)
 {
@@ -66,7 +42,7 @@ static struct weir_guard_answer ask(struct weir_guard *guard, const char *const 
 
 static void all_or_nothing(void)
 {
-	struct weir_guard *const guard = guard_of(0);
+	struct weir_guard *const guard = guard_over(envoy_of(config, 0), start, &table);
 	struct weir_guard_answer answer;
 
 	answer = ask(guard, WORDS("all=1", "user=ann"));
@@ -85,12 +61,12 @@ static void all_or_nothing(void)
 	/* `all` was not charged for those: one is left */
 	CHECK(ask(guard, WORDS("all=1", "user=bob")).verdict.allowed);
 	CHECK(!ask(guard, WORDS("all=1", "user=bob")).verdict.allowed);
-	end(guard);
+	end_guard(guard, table);
 }
 
 static void each_counts(void)
 {
-	struct weir_guard *const guard = guard_of(WEIR_ENVOY_COUNT_EACH);
+	struct weir_guard *const guard = guard_over(envoy_of(config, WEIR_ENVOY_COUNT_EACH), start, &table);
 	struct request request;
 
 	CHECK(ask(guard, WORDS("all=1", "user=ann")).verdict.allowed);
@@ -105,12 +81,12 @@ static void each_counts(void)
 	CHECK(!ask_request(guard, &request, 2).verdict.allowed);
 	CHECK(!ask_request(guard, &request, 1).verdict.allowed);
 	CHECK(ask_request(guard, &request, 0).limits == 1);
-	end(guard);
+	end_guard(guard, table);
 }
 
 static void what_applies_and_does_not_deny(void)
 {
-	struct weir_guard *const guard = guard_of(0);
+	struct weir_guard *const guard = guard_over(envoy_of(config, 0), start, &table);
 	struct weir_guard_answer answer;
 
 	answer = ask(guard, WORDS("nothing=here"));
@@ -120,12 +96,12 @@ static void what_applies_and_does_not_deny(void)
 	CHECK(ask(guard, WORDS("canary=1")).shadow_denied == 0);
 	answer = ask(guard, WORDS("canary=1"));
 	CHECK(answer.verdict.allowed && answer.shadow_denied == 1 && !statuses[0].verdict.allowed);
-	end(guard);
+	end_guard(guard, table);
 }
 
 static void none_at_all(void)
 {
-	struct weir_guard *const guard = guard_of(0);
+	struct weir_guard *const guard = guard_over(envoy_of(config, 0), start, &table);
 	const struct weir_guard_answer answer = ask(guard, WORDS("shut=1", "user=ann"));
 	struct weir_attribute attributes[WORDS_MAX];
 	const size_t n = attributes_of(WORDS("domain=shop", "shut=1"), attributes);
@@ -141,7 +117,7 @@ static void none_at_all(void)
 	/* who only looks is not denied */
 	request_of(WORDS("shut=1"), &request);
 	CHECK(ask_request(guard, &request, 0).verdict.allowed);
-	end(guard);
+	end_guard(guard, table);
 }
 
 static void quotas_deny_together(void)
@@ -149,7 +125,7 @@ static void quotas_deny_together(void)
 	static const uint32_t options[] = { 0, WEIR_ENVOY_COUNT_EACH };
 
 	for (int i = 0; i < 2; i++) {
-		struct weir_guard *const guard = guard_of(options[i]);
+		struct weir_guard *const guard = guard_over(envoy_of(config, options[i]), start, &table);
 		struct weir_guard_answer answer;
 
 		CHECK(ask(guard, WORDS("quota=1", "more=1", "user=ann")).verdict.allowed);
@@ -159,13 +135,13 @@ static void quotas_deny_together(void)
 		CHECK(!answer.verdict.allowed && !statuses[0].verdict.allowed && !statuses[1].verdict.allowed);
 		/* ann was charged for it if every descriptor counts */
 		CHECK_EQ(ask(guard, WORDS("user=ann")).verdict.allowed, options[i] == 0);
-		end(guard);
+		end_guard(guard, table);
 	}
 }
 
 static void limits_that_come_with_requests(void)
 {
-	struct weir_guard *const guard = guard_of(0);
+	struct weir_guard *const guard = guard_over(envoy_of(config, 0), start, &table);
 	struct weir_guard_answer answer;
 	struct weir_message why = { 0 };
 	struct request request;
@@ -194,7 +170,7 @@ static void limits_that_come_with_requests(void)
 	CHECK_TEXT(why.text, "more than 64 different limits have come with requests; name them in the policy");
 	request.descriptors[0].requests_per_unit = 1;
 	CHECK(!ask_request(guard, &request, 1).verdict.allowed);
-	end(guard);
+	end_guard(guard, table);
 }
 
 static void too_many_together(void)
@@ -208,14 +184,14 @@ static void too_many_together(void)
 	for (int i = 0; i <= WEIR_TABLE_CLAIMS_MAX; i++)
 		descriptors[i] = (struct weir_descriptor){ .entries = &entry, .n = 1 };
 	for (int i = 0; i < 2; i++) {
-		struct weir_guard *const guard = guard_of(options[i]);
+		struct weir_guard *const guard = guard_over(envoy_of(config, options[i]), start, &table);
 
 		CHECK_EQ(weir_guard_check_descriptors(guard, "shop", 4, descriptors, WEIR_TABLE_CLAIMS_MAX + 1, 1,
 						      start, &answer, statuses, &why),
 			 options[i] ? WEIR_OK : WEIR_ERR_LIMIT);
 		/* the third of the same is denied */
 		CHECK(options[i] == 0 || (!answer.verdict.allowed && statuses[1].verdict.allowed));
-		end(guard);
+		end_guard(guard, table);
 	}
 }
 
@@ -245,7 +221,7 @@ static void *bring_limits(void *guard)
 /* 40 limits, of 1 to 40; each is asked for 30 times by all threads together. */
 static void many_bring_the_same(void)
 {
-	struct weir_guard *const guard = guard_of(0);
+	struct weir_guard *const guard = guard_over(envoy_of(config, 0), start, &table);
 	pthread_t threads[THREADS];
 	uintptr_t admitted = 0, expected = 0;
 
@@ -260,7 +236,7 @@ static void many_bring_the_same(void)
 	for (uintptr_t i = 1; i <= 40; i++)
 		expected += i < 30 ? i : 30;
 	CHECK_EQ(admitted, expected);
-	end(guard);
+	end_guard(guard, table);
 }
 
 TESTS(TEST(all_or_nothing), TEST(each_counts), TEST(what_applies_and_does_not_deny), TEST(none_at_all),

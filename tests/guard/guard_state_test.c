@@ -1,11 +1,9 @@
 /* What becomes of a key that has used something when the policy changes: the table of docs/policies.md, row by row. */
 #include <weir/guard.h>
 
-#include <stdlib.h>
-
-#include "../policy/policies.h"
 #include "guard/bound.h"
 #include "guard/guard.h"
+#include "guards.h"
 
 static const weir_ns start = UINT64_C(1700000000000000000);
 
@@ -66,16 +64,7 @@ static uint64_t ask(struct weir_guard *guard)
 
 static struct weir_guard *guard_of(const char *limit, struct weir_table **ret_table)
 {
-	const struct weir_table_options options = { .size_bytes = weir_table_size(1000, 0), .made_at = start };
-	struct weir_guard *guard;
-	struct weir_message why;
-
-	if (weir_table_new(&options, ret_table, &why) != WEIR_OK ||
-	    weir_guard_new(*ret_table, policy_of_limit(limit), &guard, &why) != WEIR_OK) {
-		check_fail(__FILE__, __LINE__, why.text);
-		exit(1);
-	}
-	return guard;
+	return guard_over(policy_of_limit(limit), start, ret_table);
 }
 
 static void change(struct weir_guard *guard, const char *limit)
@@ -99,8 +88,7 @@ static void row_by_row(void)
 		if (left != changes[i].left)
 			check_fail(__FILE__, __LINE__, changes[i].what);
 		CHECK_EQ(left, changes[i].left);
-		weir_guard_free(guard);
-		weir_table_free(table);
+		end_guard(guard, table);
 	}
 }
 
@@ -115,8 +103,7 @@ static void gone_and_back(void)
 	CHECK_EQ(ask(guard), 9);
 	change(guard, "{name: a, key: user, limit: 10/min}");
 	CHECK_EQ(ask(guard), 6);
-	weir_guard_free(guard);
-	weir_table_free(table);
+	end_guard(guard, table);
 }
 
 /* Then it has a name of its own in the table, which answers do not show. */
@@ -130,8 +117,7 @@ static void called_by_its_name(void)
 	change(guard, "{name: a, limit: 10/min fixed_window}");
 	CHECK(weir_guard_check(guard, NULL, 0, 1, start, &answer, &why) == WEIR_OK);
 	CHECK_TEXT(answer.decided_by, "a");
-	weir_guard_free(guard);
-	weir_table_free(table);
+	end_guard(guard, table);
 }
 
 /* How many of ten requests. */
@@ -189,8 +175,7 @@ static void limit_for_a_store_that_fails_changed_live(void)
 	CHECK_EQ(weir_table_limit_limit(weir__guard_limit(guard, "a~local", 7)).count, 7);
 	change(guard, "{name: a, key: user, limit: 2/min, on_store_failure: closed}");
 	CHECK(weir_guard_change_limit(guard, "a~local", &to, start, &why) == WEIR_ERR_LIMIT);
-	weir_guard_free(guard);
-	weir_table_free(table);
+	end_guard(guard, table);
 }
 
 TESTS(TEST(row_by_row), TEST(gone_and_back), TEST(called_by_its_name), TEST(limit_for_a_store_that_fails),

@@ -5,34 +5,14 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 
-#include "../policy/policies.h"
+#include "guards.h"
 
 static const weir_ns start = UINT64_C(1700000000000000000);
 
 static struct weir_guard *guard_of(const char *text, struct weir_table **ret_table)
 {
-	const struct weir_table_options options = { .size_bytes = weir_table_size(10000, 64) + (1 << 20),
-						    .arena_bytes = 1 << 20,
-						    .made_at = start };
-	struct weir_policy *const policy = policy_of(text);
-	struct weir_guard *guard = NULL;
-	struct weir_message why = { 0 };
-
-	CHECK_TEXT(reported, "");
-	CHECK(weir_table_new(&options, ret_table, &why) == WEIR_OK);
-	if (policy == NULL || weir_guard_new(*ret_table, policy, &guard, &why) != WEIR_OK) {
-		check_fail(__FILE__, __LINE__, why.text);
-		exit(1);
-	}
-	return guard;
-}
-
-static void end(struct weir_guard *guard, struct weir_table *table)
-{
-	weir_guard_free(guard);
-	weir_table_free(table);
+	return guard_over(policy_of(text), start, ret_table);
 }
 
 static struct weir_guard_answer ask(struct weir_guard *guard, weir_ns now, const char *const *words)
@@ -44,6 +24,30 @@ static struct weir_guard_answer ask(struct weir_guard *guard, weir_ns now, const
 
 	CHECK(weir_guard_check(guard, attributes, n, 1, now, &answer, &why) == WEIR_OK);
 	return answer;
+}
+
+/* What is told is of the limit that is named, and not of another one. */
+static void numbers_are_of_the_decider(void)
+{
+	static const weir_ns second = UINT64_C(1000000000), hour = 3600 * second;
+	struct weir_table *table;
+	struct weir_guard *const guard = guard_of("limits:\n"
+						  "  - {name: small, limit: 5/hour, cost: 1}\n"
+						  "  - {name: big, limit: 100/hour}\n"
+						  "  - {name: quick, limit: 4/s}\n",
+						  &table);
+	struct weir_guard_answer answer;
+	struct weir_message why;
+
+	answer = ask(guard, start, WORDS("user=ann"));
+	CHECK_TEXT(answer.decided_by, "quick");
+	CHECK(answer.verdict.limit == 4 && answer.verdict.remaining == 3);
+	CHECK(answer.reset_after == second / 4 && answer.verdict.reset_after == hour / 5);
+	CHECK(weir_guard_check(guard, NULL, 0, 101, start, &answer, &why) == WEIR_OK);
+	CHECK(!answer.verdict.allowed && answer.verdict.never);
+	CHECK_TEXT(answer.decided_by, "big");
+	CHECK(answer.verdict.limit == 100 && answer.verdict.remaining == 99 && answer.reset_after == hour / 100);
+	end_guard(guard, table);
 }
 
 static void all_or_nothing(void)
@@ -67,7 +71,7 @@ static void all_or_nothing(void)
 	answer = ask(guard, start, WORDS("user=bob"));
 	CHECK(!answer.verdict.allowed);
 	CHECK_TEXT(answer.decided_by, "all");
-	end(guard, table);
+	end_guard(guard, table);
 }
 
 static void nothing_applies(void)
@@ -77,7 +81,7 @@ static void nothing_applies(void)
 	const struct weir_guard_answer answer = ask(guard, start, WORDS("x=y"));
 
 	CHECK(answer.verdict.allowed && !answer.is_limited && answer.limits == 0);
-	end(guard, table);
+	end_guard(guard, table);
 }
 
 static void shadows_change_no_answer(void)
@@ -101,7 +105,7 @@ static void shadows_change_no_answer(void)
 	/* After half a minute one of canary has leaked: what `real` denied was not charged to it. */
 	answer = ask(guard, start + UINT64_C(30000000000), WORDS("user=ann"));
 	CHECK(answer.verdict.allowed && answer.shadow_denied == 0);
-	end(guard, table);
+	end_guard(guard, table);
 }
 
 static int change(struct weir_guard *guard, const char *text, weir_ns now, struct weir_message *ret_message)
@@ -133,7 +137,7 @@ static void state_stays_by_name(void)
 	/* Back again, it is as it was. */
 	CHECK(change(guard, "limits:\n  - {name: a, key: user, limit: 1/min}\n", start, &why) == WEIR_OK);
 	CHECK(!ask(guard, start, WORDS("user=ann")).verdict.allowed);
-	end(guard, table);
+	end_guard(guard, table);
 }
 
 static void one_limit_by_call(void)
@@ -147,23 +151,24 @@ static void one_limit_by_call(void)
 	CHECK_TEXT(why.text, "the policy has no limit \"b\"");
 	CHECK(weir_guard_change_limit(guard, "a", &five, start, &why) == WEIR_OK);
 	CHECK_EQ(ask(guard, start, WORDS("x=y")).verdict.limit, 1);
-	end(guard, table);
+	end_guard(guard, table);
 }
 
+/* One with more limits than the table has room for. */
 static void a_bad_policy_changes_nothing(void)
 {
+	static char text[64 * TABLE_LIMITS] = "limits:\n  - {name: a, limit: 1/min}\n";
 	struct weir_table *table;
 	struct weir_guard *const guard = guard_of("limits:\n  - {name: a, limit: 2/min}\n", &table);
 	struct weir_message why = { 0 };
 
-	/* A table counts up to 2^28 - 1. */
-	CHECK(change(guard,
-		     "limits:\n  - {name: a, limit: 1/min}\n  - {name: b, limit: 999999999999/min fixed_window}\n",
-		     start, &why) == WEIR_ERR_MAXIMUM);
+	for (int i = 0; i <= TABLE_LIMITS; i++)
+		(void)sprintf(text + strlen(text), "  - {name: b%d, match: {n: '%d'}, limit: 1/min}\n", i, i);
+	CHECK(change(guard, text, start, &why) == WEIR_ERR_FULL);
 	CHECK(why.text[0] != '\0');
 	CHECK_EQ(ask(guard, start, WORDS("x=y")).verdict.limit, 2);
 	CHECK_EQ(weir_guard_changes(guard), 0);
-	end(guard, table);
+	end_guard(guard, table);
 }
 
 /* --- threads ---------------------------------------------------------------------------------------------------- */
@@ -222,15 +227,16 @@ static void swapped_under_load(void)
 	CHECK_EQ(atomic_load(&crowd.wrong), 0);
 	CHECK(atomic_load(&crowd.admitted) <= 500);
 	CHECK(atomic_load(&crowd.asked) < 500 || atomic_load(&crowd.admitted) == 500);
-	end(crowd.guard, table);
+	end_guard(crowd.guard, table);
 }
 
 int main(int argc, char **argv)
 {
-	static const struct check_test tests[] = { TEST(all_or_nothing),           TEST(nothing_applies),
-						   TEST(shadows_change_no_answer), TEST(state_stays_by_name),
-						   TEST(one_limit_by_call),        TEST(a_bad_policy_changes_nothing),
-						   TEST(swapped_under_load) };
+	static const struct check_test tests[] = {
+		TEST(numbers_are_of_the_decider),   TEST(all_or_nothing),      TEST(nothing_applies),
+		TEST(shadows_change_no_answer),     TEST(state_stays_by_name), TEST(one_limit_by_call),
+		TEST(a_bad_policy_changes_nothing), TEST(swapped_under_load)
+	};
 
 	if (argc > 1)
 		changes = (uint32_t)strtoul(argv[1], NULL, 10);

@@ -2,12 +2,12 @@
 #include <weir/guard.h>
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "../policy/envoys.h"
 #include "guard/guard.h"
 #include "guard/seam.h"
+#include "guards.h"
 #include "store/table.h"
 
 static const weir_ns start = UINT64_C(1700000040000000000);
@@ -68,24 +68,6 @@ static bool is_to_run(struct store *store)
 	return is_first || is_again;
 }
 
-static struct weir_guard *guard_of(struct weir_policy *policy, struct weir_table **ret_table)
-{
-	const struct weir_table_options options = { .size_bytes = weir_table_size(10000, 128) + (1 << 20),
-						    .arena_bytes = 1 << 20,
-						    .limits_max = 128,
-						    .made_at = start };
-	struct weir_guard *guard = NULL;
-	struct weir_message why = { 0 };
-
-	CHECK_TEXT(reported, "");
-	CHECK(weir_table_new(&options, ret_table, &why) == WEIR_OK);
-	if (policy == NULL || weir_guard_new(*ret_table, policy, &guard, &why) != WEIR_OK) {
-		check_fail(__FILE__, __LINE__, why.text);
-		exit(1);
-	}
-	return guard;
-}
-
 static void check_same(const struct weir_verdict *a, const struct weir_verdict *b)
 {
 	CHECK(a->allowed == b->allowed && a->never == b->never);
@@ -115,8 +97,8 @@ static const char limits[] =
 static void attributes_are_decided_as_by_the_table(void)
 {
 	struct weir_table *tables[2];
-	struct weir_guard *const by_table = guard_of(policy_of(limits), &tables[0]);
-	struct weir_guard *const by_store = guard_of(policy_of(limits), &tables[1]);
+	struct weir_guard *const by_table = guard_over(policy_of(limits), start, &tables[0]);
+	struct weir_guard *const by_store = guard_over(policy_of(limits), start, &tables[1]);
 	static const char *const users[] = { "user=ann", "user=bob" };
 	static struct store store;
 	struct weir_message why;
@@ -137,10 +119,8 @@ static void attributes_are_decided_as_by_the_table(void)
 		CHECK_EQ(store.runs,
 			 4); /* what is enforced, those in shadow together, and all is known; none after that */
 	}
-	weir_guard_free(by_table);
-	weir_guard_free(by_store);
-	weir_table_free(tables[0]);
-	weir_table_free(tables[1]);
+	end_guard(by_table, tables[0]);
+	end_guard(by_store, tables[1]);
 }
 
 static const char config[] = "domain: shop\n"
@@ -153,8 +133,8 @@ static const char config[] = "domain: shop\n"
 static void compare_descriptors(uint32_t options)
 {
 	struct weir_table *tables[2];
-	struct weir_guard *const by_table = guard_of(envoy_of(config, options), &tables[0]);
-	struct weir_guard *const by_store = guard_of(envoy_of(config, options), &tables[1]);
+	struct weir_guard *const by_table = guard_over(envoy_of(config, options), start, &tables[0]);
+	struct weir_guard *const by_store = guard_over(envoy_of(config, options), start, &tables[1]);
 	struct weir_guard_status expected_statuses[WEIR_DESCRIPTORS_MAX], statuses[WEIR_DESCRIPTORS_MAX];
 	struct weir_guard_answer expected, answer;
 	static struct store store;
@@ -175,10 +155,8 @@ static void compare_descriptors(uint32_t options)
 		for (size_t j = 0; j < request.n; j++)
 			check_same(&statuses[j].verdict, &expected_statuses[j].verdict);
 	}
-	weir_guard_free(by_table);
-	weir_guard_free(by_store);
-	weir_table_free(tables[0]);
-	weir_table_free(tables[1]);
+	end_guard(by_table, tables[0]);
+	end_guard(by_store, tables[1]);
 }
 
 static void descriptors_are_decided_as_by_the_table(void)
@@ -199,7 +177,7 @@ static void all_runs_of_a_request_go_by_one_policy(void)
 {
 	const struct timespec moment = { .tv_nsec = 1000000 };
 	struct weir_table *table;
-	struct weir_guard *const guard = guard_of(policy_of("limits: [{name: one, limit: 5/min}]"), &table);
+	struct weir_guard *const guard = guard_over(policy_of("limits: [{name: one, limit: 5/min}]"), start, &table);
 	struct weir_guard_answer answer;
 	static struct store store;
 	struct weir_message why;
@@ -223,8 +201,7 @@ static void all_runs_of_a_request_go_by_one_policy(void)
 		CHECK(weir__guard_check(guard, &store.seam, NULL, NULL, 0, 1, start, &answer, &why) == WEIR_OK);
 	weir__seam_unpin(&store.seam);
 	CHECK_TEXT(answer.decided_by, "other");
-	weir_guard_free(guard);
-	weir_table_free(table);
+	end_guard(guard, table);
 }
 
 TESTS(TEST(attributes_are_decided_as_by_the_table), TEST(descriptors_are_decided_as_by_the_table),

@@ -108,7 +108,7 @@ static void connections_do_not_wait(void)
 	int listener, connected, error;
 
 	weir__loop_init(&loop);
-	CHECK_EQ(weir__net_listen("127.0.0.1:0", false, &listener, name), 0);
+	CHECK_EQ(weir__net_listen("127.0.0.1:0", WEIR__LISTEN_ALONE, &listener, name), 0);
 	CHECK_EQ(weir__resolve_new("127.0.0.1", (uint16_t)atoi(strchr(name, ':') + 1), &loop, &resolve), 0);
 	CHECK(weir__resolve_is_over(resolve, addresses, &n, &why));
 	CHECK_EQ(weir__net_begin_to_connect(&addresses[0], &connected), 0);
@@ -135,7 +135,7 @@ static void paths_are_addresses(void)
 	(void)snprintf(path, sizeof(path), "%s/socket", folder);
 	CHECK_EQ(weir__net_address_of_path(path, &addresses[0]), 0);
 	CHECK_EQ(weir__net_begin_to_connect(&addresses[0], &connected), ENOENT);
-	CHECK_EQ(weir__net_listen(path, false, &listener, name), 0);
+	CHECK_EQ(weir__net_listen(path, WEIR__LISTEN_ALONE, &listener, name), 0);
 	CHECK_EQ(weir__net_begin_to_connect(&addresses[0], &connected), 0);
 	CHECK_EQ(outcome(connected), 0);
 	weir__net_close(connected);

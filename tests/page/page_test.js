@@ -209,6 +209,113 @@ async function aRefusalIsExplained() {
 	}));
 }
 
+/** What is left of a limit that does not match what is known of a key's requests, and what has happened to the key. */
+async function aKeyIsExplainedWithoutItsRequests() {
+	const policy = "limits:\n  - {name: everyone, limit: 50000/s}\n  - {name: logins, key: [user, net], match: {method: POST, path: /login}, limit: 2/hour}\n" +
+		"  - {name: per-user, key: [user], match: {method: POST}, limit: 3/hour}\n";
+	const asked = { user: "ann", net: "home", method: "POST", path: "/login" };
+	await withServer(policy, "", server => withPage(server, { viewport: { width: 390, height: 844 } }, async page => {
+		for (let i = 0; i < 6; i++)
+			await server.check(asked);
+		await row(page, "logins").getByRole("button").click();
+		await page.locator("#denied").getByRole("button", { name: "user=ann net=home" }).click();
+		const verdict = page.locator(".verdict"), past = page.locator(".past");
+		await verdict.getByText("Refused by logins.").waitFor();
+		assert.match(await past.textContent(), /^Rejected 4 times since [\d:]+ by logins\.$/);
+		assert.match(await page.locator(".findings li").first().textContent(), /For requests that it applies to: 0 of 2 left\. Refuses\./);
+		await until("the verdict is on the screen", () => verdict.evaluate(element => {
+			const { top, bottom } = element.getBoundingClientRect();
+			return top >= 0 && bottom <= innerHeight;
+		}));
+		await server.check(asked);
+		await past.getByText("5 times").waitFor(); // of itself
+		await row(page, "per-user").getByRole("button").click();
+		await page.locator("#busy").getByRole("button", { name: "user=ann" }).click();
+		await page.locator(".findings li", { hasText: "per-user" }).getByText("1 of 3 left").waitFor();
+	}));
+}
+
+async function keysOfRequestsLimitsAreExplained() {
+	await withServer(null, "", server => withPage(server, { mayFail: true }, async page => {
+		const long = "k".repeat(70);
+		for (const key of ["me too", "me too", `${long}a`, `${long}b`])
+			await server.take("1/hour", key);
+		await row(page, "(inline)").getByRole("button").click();
+		await page.locator("#detail-text").getByText("keys of limits that come with requests").waitFor();
+		await page.locator("#denied").getByRole("button", { name: "me too" }).click();
+		await page.locator("#findings").getByText("WEIR.INSPECT \"me too\" '10/min'").waitFor();
+		assert.match(await page.locator(".past").textContent(), /^Rejected 1 time since [\d:]+ by \(inline\)\.$/);
+		await until("long keys are told apart", async () => new Set(await page.locator("#busy .hash").allTextContents()).size === 2);
+		await page.getByRole("button", { name: "Look", exact: true }).click();
+		await page.locator("#findings").getByText("There is no policy").waitFor();
+		await page.locator("#findings").getByText("WEIR.INSPECT KEY").waitFor();
+	}));
+}
+
+const tile = (page, name) => page.locator("#summary > div", { has: page.locator("dt", { hasText: name }) });
+
+/** Of each client one of four requests is allowed, whatever number of limits has a say in it. */
+async function requestsAreToldAsWholes() {
+	const policy = "limits:\n  - {name: everyone, limit: 50000/s}\n  - {name: per-client, key: [ip], limit: 1/hour}\n  - {name: dark, key: [ip], limit: 1/day, mode: shadow}\n";
+	for (const settings of ["", "observe: off\n"])
+		await withServer(policy, settings, server => withPage(server, {}, async page => {
+			let isOn = true;
+			const run = async () => {
+				for (let i = 0; isOn; i++)
+					await server.check({ ip: `10.${i >> 18}.${i >> 10 & 255}.${i >> 2 & 255}` });
+			};
+			const done = run();
+			try {
+				// With nobody who looks, two limits admit what is allowed: 2 of 5.
+				await tile(page, "Rejected/s").getByText(settings ? /^60 % by limits$/ : /^75 %$/).waitFor({ timeout: 30_000 });
+				await until("so much is allowed", async () => Number((await tile(page, "Allowed/s").locator("b").textContent()).replaceAll(",", "")) > 0);
+				await row(page, "per-client").locator("td.rejected:not(.nought)").waitFor();
+			} finally {
+				isOn = false;
+				await done;
+			}
+		}));
+}
+
+async function whatIsNoLongerWrongIsNotRed() {
+	await withServer(POLICY, "", server => withPage(server, {}, async page => {
+		await tile(page, "Policy").getByText("unchanged").waitFor();
+		server.write(`${POLICY}  - {name: canary, limit: 1/s}\n`);
+		await tile(page, "Policy").locator(".wrong", { hasText: "the latest is refused" }).waitFor();
+		server.write(`${POLICY}  - {name: another, limit: 1/s}\n`);
+		await tile(page, "Policy").getByText("changed 1 time").waitFor();
+		assert.equal(await page.locator("#summary .wrong").count(), 0);
+
+		// Keys that gave way are told for a while: documents as a server would send them then.
+		await page.getByRole("button", { name: "Pause" }).click();
+		const told = (seconds, gave_way_total) => page.evaluate(([seconds, gave_way_total]) =>
+			summary.show({ ...live, at: live.at + seconds, table: { ...live.table, gave_way_total } }, past), [seconds, gave_way_total]);
+		await told(1, 7);
+		await told(2, 12);
+		assert.equal(await tile(page, "Keys").locator(".wrong").textContent(), "12 gave way just now");
+		await told(60, 12);
+		assert.equal(await tile(page, "Keys").locator(".wrong").count(), 1);
+		await told(200, 12);
+		assert.equal(await tile(page, "Keys").locator(".wrong").count(), 0);
+	}));
+}
+
+async function limitsThatAreLeftOutAreFound() {
+	const policy = "limits:\n" + Array.from({ length: 300 }, (_, i) => `  - {name: limit-${i}, key: [user], match: {path: /${i}}, limit: ${i + 1}/hour}\n`).join("");
+	await withServer(policy, "", server => withPage(server, {}, async page => {
+		const names = () => page.locator("#limits tbody button").allTextContents();
+		await page.locator("#left-out").getByText(/more limits/).waitFor();
+		await page.getByRole("button", { name: "Pause" }).click();
+		await page.getByRole("searchbox").fill("limit-29");
+		await page.getByRole("searchbox").fill("limit-299");
+		await page.getByText(/None of these has this.* more limits are not among them/).waitFor();
+		await page.getByRole("button", { name: "Go on" }).click();
+		await until("it is found", async () => (await names()).join() === "limit-299");
+		await page.getByRole("searchbox").fill("");
+		await until("all are back", async () => (await names()).length > 190);
+	}));
+}
+
 async function aTokenIsAskedFor() {
 	const settings = "users:\n  ann: {role: admin, token: the-token-of-ann-0123456789}\n  bob: {role: decide, token: the-token-of-bob-0123456789}\n";
 	await withServer(POLICY, settings, server => withPage(server, { mayFail: true }, async (page, urls) => {
@@ -226,6 +333,7 @@ async function aTokenIsAskedFor() {
 		await page.getByRole("button", { name: "Give a token" }).click();
 		await give("the-token-of-ann-0123456789");
 		await isLive(page);
+		await page.locator("#limits-empty code", { hasText: "curl -H \"Authorization: Bearer $TOKEN\" 'http" }).waitFor();
 		await page.locator("#trouble").waitFor({ state: "hidden" });
 		await page.locator(".attribute input").first().fill("cost");
 		await page.locator(".attribute input").last().fill("much");
@@ -270,7 +378,7 @@ async function namesAreText() {
 			await server.request("/json", { method: "POST", body: JSON.stringify({ domain: "shop", descriptors: [{ entries: [entry] }] }) });
 		await page.locator("#limits tbody tr", { hasText: "<img src=x" }).waitFor();
 		await page.locator("#limits tbody tr", { hasText: "client" }).getByRole("button").click();
-		await page.locator("#denied li", { hasText: "<img src=x" }).waitFor();
+		await page.locator("#denied li", { hasText: "<img\\x20src=x" }).waitFor(); // a space that could end a value is escaped
 		await page.locator("#denied li", { hasText: "</script>" }).waitFor();
 		const text = await page.evaluate(() => document.body.innerText);
 		assert.ok(text.includes("é ש"), text);
@@ -388,6 +496,11 @@ const TESTS = [
 	["it is sent once, and small", itIsSentOnce],
 	["numbers are those of the server", numbersAreThoseOfTheServer],
 	["a refusal is explained, and counts down", aRefusalIsExplained],
+	["a key is explained without its requests", aKeyIsExplainedWithoutItsRequests],
+	["keys of limits that come with requests are explained", keysOfRequestsLimitsAreExplained],
+	["requests are told as wholes", requestsAreToldAsWholes],
+	["what is no longer wrong is not red", whatIsNoLongerWrongIsNotRed],
+	["limits that are left out are found", limitsThatAreLeftOutAreFound],
 	["a token is asked for", aTokenIsAskedFor],
 	["a restart is survived", aRestartIsSurvived],
 	["names are text", namesAreText],

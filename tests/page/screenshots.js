@@ -76,10 +76,6 @@ function makeSmall(name) {
 async function arrange(page, isPhone) {
 	await page.getByRole("button", { name: "login", exact: true }).click();
 	await page.locator("#denied button").first().click();
-	await page.getByRole("button", { name: "Add an attribute" }).click();
-	await page.getByLabel("Attribute", { exact: true }).last().fill("path");
-	await page.getByLabel("Value", { exact: true }).last().fill("/login");
-	await page.getByRole("button", { name: "Look" }).click();
 	await page.getByText("Refused by login.").waitFor();
 	await page.getByRole("button", { name: "per-client", exact: true }).click();
 	await until("its keys are shown", async () => await page.locator("#busy").getAttribute("data-limit") === "per-client");

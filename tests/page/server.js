@@ -30,16 +30,26 @@ process.once("exit", () => running.forEach(one => one.kill()));
 class Server {
 	#program;
 	#folder = fs.mkdtempSync(path.join(os.tmpdir(), "weir-page-"));
+	#policy;
 	#process = null;
 	#said = "";
 	#agent = new http.Agent({ keepAlive: true, maxSockets: 4 });
 	address = "127.0.0.1:0";
 
-	/** Settings are lines of YAML; a policy is a text, too. */
+	/** Settings are lines of YAML; a policy is a text, too; null: there is none. */
 	constructor(program, policy, settings = "") {
 		this.#program = program;
-		fs.writeFileSync(path.join(this.#folder, "policy.yaml"), policy);
+		this.#policy = policy === null ? [] : ["--policy", path.join(this.#folder, "policy.yaml")];
+		if (policy !== null)
+			this.write(policy);
 		fs.writeFileSync(path.join(this.#folder, "weir.yaml"), settings, { mode: 0o600 });
+	}
+
+	/** Another policy, which the server reads soon. */
+	write(policy) {
+		const file = path.join(this.#folder, "policy.yaml");
+		fs.writeFileSync(`${file}.new`, policy);
+		fs.renameSync(`${file}.new`, file);
 	}
 
 	get origin() {
@@ -52,8 +62,7 @@ class Server {
 	}
 
 	async #try() {
-		this.#process = spawn(this.#program, ["serve", "--config", path.join(this.#folder, "weir.yaml"), "--policy",
-			path.join(this.#folder, "policy.yaml"), "--listen", path.join(this.#folder, "socket"), "--http", this.address, "--workers", "1",
+		this.#process = spawn(this.#program, ["serve", "--config", path.join(this.#folder, "weir.yaml"), ...this.#policy, "--listen", path.join(this.#folder, "socket"), "--http", this.address, "--workers", "1",
 			"--keys", "100000"], { stdio: ["ignore", "pipe", "pipe"] });
 		running.add(this.#process);
 		this.#process.stderr.on("data", data => this.#said += data);
@@ -103,6 +112,11 @@ class Server {
 
 	async json(target, options) {
 		return JSON.parse((await this.request(target, options)).body);
+	}
+
+	/** A decision by a limit that comes with the request. */
+	take(limit, key) {
+		return this.json("/v1/take", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ limit, key }) });
 	}
 
 	/** A decision by the policy. */

@@ -54,6 +54,10 @@ static void networks_have_addresses(void)
 	CHECK(!has("192.0.2.128/25", "192.0.2.127"));
 	CHECK(has("2001:db8::/33", "2001:db8:7fff::1"));
 	CHECK(!has("2001:db8::/33", "2001:db8:8000::1"));
+	CHECK(has("::ffff:10.0.0.0/104", "10.1.2.3"));
+	CHECK(!has("::ffff:10.0.0.0/104", "11.1.2.3"));
+	CHECK(has("[::ffff:0:0]/96", "255.1.2.3"));
+	CHECK(has("::ffff:10.0.0.1", "10.0.0.1"));
 	CHECK(has("192.0.2.1", "192.0.2.1"));
 	CHECK(!has("192.0.2.1", "192.0.2.0"));
 }
@@ -71,6 +75,10 @@ static void what_is_no_network(void)
 		CHECK(!has_host_bits);
 	}
 	CHECK(!weir__network_read(weir__slice_of("10.0.0.1/8"), &network, &has_host_bits));
+	CHECK(has_host_bits);
+	CHECK(!weir__network_read(weir__slice_of("::ffff:10.0.0.1/104"), &network, &has_host_bits));
+	CHECK(has_host_bits);
+	CHECK(!weir__network_read(weir__slice_of("::ffff:10.0.0.0/95"), &network, &has_host_bits));
 	CHECK(has_host_bits);
 }
 

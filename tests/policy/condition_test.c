@@ -23,7 +23,8 @@ static bool holds(struct weir__condition condition, const char *value)
 	struct weir__slice which;
 
 	weir__condition_sort(&condition);
-	CHECK(weir__values_read(&attributes, &given, value ? 1 : 0, &values, &which));
+	weir__values_begin(&attributes, &given, value ? 1 : 0, &values);
+	CHECK(weir__values_end(&attributes, &values, &which));
 	return weir__condition_holds(&condition, &values);
 }
 

@@ -1,33 +1,5 @@
-/* Configurations of Envoy's ratelimit service: what they say of a request, and what is wrong with them. */
-#include <weir/policy.h>
-
-#include <stdlib.h>
-#include <unistd.h>
-
+/* Descriptors and configurations of Envoy's ratelimit service: which limit applies to each. */
 #include "envoys.h"
-
-static const char nested[] = "domain: shop\n"
-			     "descriptors:\n"
-			     "  - key: user\n"
-			     "    rate_limit: {unit: minute, requests_per_unit: 10}\n"
-			     "  - key: user\n"
-			     "    value: bot\n"
-			     "    rate_limit: {unit: HOUR, requests_per_unit: 1}\n"
-			     "    shadow_mode: true\n"
-			     "  - key: plan\n"
-			     "    value: gold\n"
-			     "    descriptors:\n"
-			     "      - key: path\n"
-			     "        rate_limit: {unit: day, requests_per_unit: 1_000}\n"
-			     "      - key: path\n"
-			     "        value: /admin\n"
-			     "        rate_limit: {requests_per_unit: 0, unit: second}\n"
-			     "      - key: path\n"
-			     "        value: /health\n"
-			     "        rate_limit: {unlimited: true}\n"
-			     "  - key: code\n"
-			     "    value: 404\n"
-			     "    rate_limit: {unit: week, requests_per_unit: 7}\n";
 
 static void the_most_exact_comes_first(void)
 {
@@ -93,32 +65,6 @@ static void patterns_in_the_order_of_the_file(void)
 	CHECK_TEXT(claims_of(policy, "d", WORDS("kk=v")), "none");
 	CHECK_TEXT(claims_of(policy, "d", WORDS("k*=v")), "d|k*_v: 7/s fixed_window");
 	weir_policy_free(policy);
-}
-
-static void windows_are_as_long_as_units(void)
-{
-	static const struct {
-		const char *unit;
-		uint64_t days;
-	} rows[] = { { "day", 1 }, { "week", 7 }, { "Month", 30 }, { "YEAR", 365 } };
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		char text[256];
-		struct weir_policy *policy;
-
-		(void)sprintf(text,
-			      "domain: d\ndescriptors: [{key: k, rate_limit: {unit: %s, requests_per_unit: 5}}]\n",
-			      rows[i].unit);
-		policy = envoy_of(text, 0);
-		CHECK(policy != NULL);
-		if (policy) {
-			const struct weir_limit limit = weir_policy_plan_of(policy, 0)->limit;
-
-			CHECK_EQ(limit.period, rows[i].days * 86400 * UINT64_C(1000000000));
-			CHECK(limit.algorithm == WEIR_FIXED_WINDOW && !limit.align_first && !limit.count_all);
-		}
-		weir_policy_free(policy);
-	}
 }
 
 static void keys_are_told_apart(void)
@@ -237,190 +183,6 @@ static void bad_requests(void)
 	weir_policy_free(policy);
 }
 
-static void mistakes_are_all_told(void)
-{
-	CHECK(envoy_of("domain: d\n"
-		       "descriptors:\n"
-		       "  - value: x\n"
-		       "  - key: a\n"
-		       "    rate_limit: {unit: fortnight, requests_per_unit: 1}\n"
-		       "  - key: a\n"
-		       "  - key: b\n"
-		       "    ratelimit: 5\n"
-		       "    rate_limit: {unlimited: true, unit: second}\n"
-		       "  - key: c\n"
-		       "    rate_limit: {requests_per_unit: -1, name: me, replaces: [{name: me}, {}, you]}\n"
-		       "  - {key: e_f, value: g}\n"
-		       "  - {key: e, value: f_g}\n"
-		       "  - {key: h, value: x, share_threshold: true, shadow_mode: maybe, rate_limit: 5}\n"
-		       "  - just a text\n"
-		       "  - {key: i, descriptors: {key: j}}\n"
-		       "  - {key: k, rate_limit: {unit: second, requests_per_unit: 4294967295}}\n"
-		       "  - {key: [l]}\n",
-		       0) == NULL);
-	CHECK_TEXT(
-		reported,
-		"e.yaml:8:5: 'ratelimit' is nothing that a configuration of Envoy's has: domain, descriptors, key, value, "
-		"rate_limit, unit, requests_per_unit, unlimited, name, replaces, shadow_mode, quota_mode, "
-		"detailed_metric, value_to_metric, share_threshold, metadata\n"
-		"e.yaml:11:78: a text; lists have maps in them\n"
-		"e.yaml:15:5: a text; lists have maps in them\n"
-		"e.yaml:18:12: a text; lists have maps in them\n"
-		"e.yaml:3:5: a descriptor has a key: key: NAME\n"
-		"e.yaml:5:24: unit 'fortnight'; it is second, minute, hour, day, week, month or year\n"
-		"e.yaml:6:5: the descriptor 'a' again; it was given in e.yaml:4\n"
-		"e.yaml:9:41: a unit, and unlimited: what is unlimited has no unit\n"
-		"e.yaml:11:37: requests_per_unit is a whole number, 0 to 4294967295\n"
-		"e.yaml:11:17: unit ''; it is second, minute, hour, day, week, month or year\n"
-		"e.yaml:11:62: 'me' replaces itself\n"
-		"e.yaml:11:74: what is replaced has a name: {name: NAME}\n"
-		"e.yaml:13:5: the descriptor 'e_f_g' again; it was given in e.yaml:12\n"
-		"e.yaml:14:5: share_threshold, but 'x' is no pattern: only a value with a '*' is shared\n"
-		"e.yaml:14:60: shadow_mode is true or false\n"
-		"e.yaml:14:79: a text; rate_limit is a map\n"
-		"e.yaml:16:27: a map; descriptors is a list\n"
-		"e.yaml:17:60: requests_per_unit 4294967295: windows count up to 268435455; 'unlimited: true' admits everything\n"
-		"e.yaml:18:11: a list; key is a text\n");
-}
-
-static void what_envoy_accepts(void)
-{
-	static const char *const texts[] = {
-		"domain: d\n",
-		"domain: d\ndescriptors:\n",
-		"domain: 7\ndescriptors: []\n",
-		"domain: d\ndescriptors: [{key: a, value: ~, rate_limit: null, descriptors: }]\n",
-		"domain: d\ndescriptors: [{key: a, rate_limit: {unlimited: true, unit: ''}}]\n",
-		"domain: d\ndescriptors: [{key: a, rate_limit: {unit: second}}]\n",
-		"domain: d\ndescriptors: [{key: a, shadow_mode: yes, quota_mode: off, detailed_metric: on}]\n",
-		"domain: d\ndescriptors: [{key: a, metadata: {any: [thing, [1]], x: {y: z}}}]\n",
-		/* a known key where it means nothing */
-		"domain: d\nunit: second\ndescriptors: [{key: a, rate_limit: {unit: hour, shadow_mode: true}}]\n",
-		"domain: d\ndescriptors: [{key: a, value: a}, {key: a}, {key: b, value: a}]\n",
-	};
-
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-		struct weir_policy *const policy = envoy_of(texts[i], 0);
-
-		CHECK_TEXT(reported, "");
-		CHECK(policy != NULL);
-		weir_policy_free(policy);
-	}
-	CHECK(envoy_of("descriptors: []\n", 0) == NULL);
-	CHECK_TEXT(reported, "e.yaml:1:1: a file has a domain at its top: domain: NAME\n");
-	CHECK(envoy_of("- domain\n", 0) == NULL);
-	CHECK_TEXT(reported, "e.yaml:1:1: a list; a configuration of Envoy's is a map with a domain in it\n");
-}
-
-/* State is kept by these names: they stay the same whatever else is in the file, and no two are the same. */
-static void names_of_plans(void)
-{
-	struct weir_policy *const policy = envoy_of(
-		"domain: d\n"
-		"descriptors:\n"
-		"  - {key: a, value: b|c, rate_limit: {unit: second}}\n"
-		"  - {key: a, value: b, descriptors: [{key: c, rate_limit: {unit: second}}]}\n"
-		"  - {key: a-key-that-is-long, value: and-a-value-that-is-longer-than-one, rate_limit: {unit: second}, descriptors: "
-		"[{key: a-key-below, rate_limit: {unit: second}}, {key: a-key-below, value: x, rate_limit: {unit: second}}]}\n",
-		0);
-	static const char *const names[] = { "d|a_b|c~", "d|a_b|c",
-					     "d|a-key-that-is-long_and-a-value-that-is-longer-than-one",
-					     "d|a-key-that-is-long_and-a-value-that-is-longe~",
-					     "d|a-key-that-is-long_and-a-value-that-is-longe~" };
-
-	CHECK_TEXT(reported, "");
-	if (policy == NULL)
-		return;
-	CHECK_EQ(weir_policy_plans(policy), 5);
-	CHECK_EQ(weir_policy_limits(policy), 5);
-	for (uint32_t i = 0; i < weir_policy_plans(policy); i++) {
-		const char *const name = weir_policy_plan_of(policy, i)->name;
-
-		CHECK(strlen(name) <= 63);
-		CHECK_TEXT(weir_policy_limit_name(policy, i), name);
-		CHECK(strncmp(name, names[i], strlen(names[i])) == 0);
-		for (uint32_t j = 0; j < i; j++)
-			CHECK(strcmp(name, weir_policy_plan_of(policy, j)->name) != 0);
-	}
-	CHECK(weir_policy_limit_name(policy, 5) == NULL);
-	weir_policy_free(policy);
-}
-
-/* --- files ------------------------------------------------------------------------------------------------------ */
-
-static void write_file(const char *folder, const char *name, const char *text)
-{
-	char path[256];
-	FILE *file;
-
-	(void)sprintf(path, "%s/%s", folder, name);
-	file = fopen(path, "w");
-	CHECK(file != NULL);
-	if (file) {
-		fputs(text, file);
-		fclose(file);
-	}
-}
-
-static void a_directory_of_domains(void)
-{
-	char folder[] = "/tmp/weir-envoy-XXXXXX", command[300], path[256], expected[1024];
-	struct weir_policy *policy = NULL;
-
-	CHECK(mkdtemp(folder) != NULL);
-	reported[0] = '\0';
-	CHECK_EQ(weir_policy_load(folder, report_into, NULL, &policy), WEIR_ERR_SYNTAX);
-	CHECK(strstr(reported, ":0:0: no file in it ends with .yaml or .yml: each would be a domain\n"));
-	write_file(folder, "b.yaml",
-		   "domain: b\ndescriptors: [{key: k, rate_limit: {unit: second, requests_per_unit: 2}}]\n");
-	write_file(folder, "a.yml",
-		   "domain: a\ndescriptors: [{key: k, rate_limit: {unit: second, requests_per_unit: 1}}]\n");
-	write_file(folder, ".c.yaml", "nothing: of ours\n");
-	write_file(folder, "notes.txt", "nothing: of ours\n");
-	reported[0] = '\0';
-	CHECK_EQ(weir_policy_load(folder, report_into, NULL, &policy), WEIR_OK);
-	CHECK_TEXT(reported, "");
-	if (policy) {
-		CHECK_TEXT(claims_of(policy, "a", WORDS("k=1")), "a|k: 1/s fixed_window");
-		CHECK_TEXT(claims_of(policy, "b", WORDS("k=1")), "b|k: 2/s fixed_window");
-		CHECK_TEXT(weir_policy_plan_of(policy, 0)->name, "a|k");
-	}
-	weir_policy_free(policy);
-	(void)sprintf(path, "%s/b.yaml", folder); /* one that is no directory tells by its domain */
-	CHECK_EQ(weir_policy_load(path, report_into, NULL, &policy), WEIR_OK);
-	CHECK(policy && weir_policy_plans(policy) == 1);
-	weir_policy_free(policy);
-
-	write_file(folder, "c.yaml",
-		   "domain: a\ndescriptors: [{key: m, value: '*', rate_limit: {unit: day, requests_per_unit: 3}}]\n");
-	reported[0] = '\0';
-	CHECK_EQ(weir_policy_load_envoy(folder, 0, report_into, NULL, &policy), WEIR_ERR_SYNTAX);
-	(void)sprintf(expected, "%s/c.yaml:1:1: the domain 'a' again; it was given in %s/a.yml:1\n", folder, folder);
-	CHECK_TEXT(reported, expected);
-	reported[0] = '\0';
-	CHECK_EQ(weir_policy_load_envoy(folder, WEIR_ENVOY_MERGE_DOMAINS, report_into, NULL, &policy), WEIR_OK);
-	if (policy)
-		CHECK_TEXT(claims_of(policy, "a", WORDS("k=1", "m=1")),
-			   "a|k: 1/s fixed_window; a|m_*: 3/day fixed_window");
-	weir_policy_free(policy);
-	CHECK_EQ(weir_policy_load_envoy("/nowhere/at/all", 0, report_into, NULL, &policy), WEIR_ERR_SYSTEM);
-	CHECK_TEXT(reported, "/nowhere/at/all:0:0: No such file or directory\n");
-	(void)sprintf(command, "rm -r %s", folder);
-	CHECK(system(command) == 0);
-}
-
-/* --- attributes ------------------------------------------------------------------------------------------------- */
-
-static const char *explained(const struct weir_policy *policy, const char *const *words)
-{
-	struct weir_attribute attributes[WORDS_MAX];
-	const size_t n = attributes_of(words, attributes);
-
-	reported[0] = '\0';
-	weir_policy_explain(policy, attributes, n, report_into, NULL);
-	return reported;
-}
-
 static void attributes_are_one_descriptor(void)
 {
 	struct weir_policy *const policy = envoy_of(nested, 0);
@@ -443,22 +205,6 @@ static void attributes_are_one_descriptor(void)
 	CHECK_EQ(answer.n, 0);
 	n = attributes_of(WORDS("path=/a"), attributes);
 	CHECK_EQ(weir_policy_match(policy, attributes, n, 3, &answer, &why), WEIR_ERR_LIMIT);
-	CHECK_TEXT(explained(policy, WORDS("domain=shop", "plan=gold", "path=/a\n")),
-		   "plan=gold: matches plan_gold, exactly, of e.yaml:9\n"
-		   "path=/a?: matches path, by its key alone, of e.yaml:12\n"
-		   "shop|plan_gold|path: applies: 1000/day fixed_window\n");
-	CHECK_TEXT(explained(policy, WORDS("domain=shop", "user=bot")),
-		   "user=bot: matches user_bot, exactly, of e.yaml:5\n"
-		   "shop|user_bot: applies in shadow: 1/hour fixed_window\n");
-	CHECK_TEXT(explained(policy, WORDS("domain=shop", "plan=gold")),
-		   "plan=gold: matches plan_gold, exactly, of e.yaml:9\n"
-		   "no limit applies: the last one has none, and others are of another depth\n");
-	CHECK_TEXT(explained(policy, WORDS("domain=shop", "a=b")), "a=b: no descriptor matches: no limit applies\n");
-	CHECK_TEXT(explained(policy, WORDS("domain=bakery", "a=b")),
-		   "bakery: there is no such domain: no limit applies\n");
-	CHECK_TEXT(
-		explained(policy, WORDS("a=b")),
-		"a request to this policy says its domain, as in domain=NAME, and has at most 64 attributes besides\n");
 	weir_policy_free(policy);
 }
 
@@ -548,7 +294,6 @@ static void agrees_with_a_plain_matcher(void)
 	}
 }
 
-TESTS(TEST(the_most_exact_comes_first), TEST(patterns_in_the_order_of_the_file), TEST(windows_are_as_long_as_units),
-      TEST(keys_are_told_apart), TEST(some_replace_others), TEST(requests_bring_limits_and_hits), TEST(bad_requests),
-      TEST(mistakes_are_all_told), TEST(what_envoy_accepts), TEST(names_of_plans), TEST(a_directory_of_domains),
+TESTS(TEST(the_most_exact_comes_first), TEST(patterns_in_the_order_of_the_file), TEST(keys_are_told_apart),
+      TEST(some_replace_others), TEST(requests_bring_limits_and_hits), TEST(bad_requests),
       TEST(attributes_are_one_descriptor), TEST(agrees_with_a_plain_matcher))

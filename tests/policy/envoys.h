@@ -85,4 +85,27 @@ static inline const char *claims_of(const struct weir_policy *policy, const char
 	return text;
 }
 
+static const char nested[] = "domain: shop\n"
+			     "descriptors:\n"
+			     "  - key: user\n"
+			     "    rate_limit: {unit: minute, requests_per_unit: 10}\n"
+			     "  - key: user\n"
+			     "    value: bot\n"
+			     "    rate_limit: {unit: HOUR, requests_per_unit: 1}\n"
+			     "    shadow_mode: true\n"
+			     "  - key: plan\n"
+			     "    value: gold\n"
+			     "    descriptors:\n"
+			     "      - key: path\n"
+			     "        rate_limit: {unit: day, requests_per_unit: 1_000}\n"
+			     "      - key: path\n"
+			     "        value: /admin\n"
+			     "        rate_limit: {requests_per_unit: 0, unit: second}\n"
+			     "      - key: path\n"
+			     "        value: /health\n"
+			     "        rate_limit: {unlimited: true}\n"
+			     "  - key: code\n"
+			     "    value: 404\n"
+			     "    rate_limit: {unit: week, requests_per_unit: 7}\n";
+
 #endif

@@ -131,7 +131,7 @@ static bool holds(const struct condition *condition, const char *const request[]
 	return one != (condition->how == 1);
 }
 
-static bool applies(const struct limit *limit, const char *const request[])
+static bool does_apply(const struct limit *limit, const char *const request[])
 {
 	for (uint32_t i = 0; i < limit->n; i++)
 		if (!holds(&limit->conditions[i], request))
@@ -245,7 +245,7 @@ static bool agrees(const struct weir_policy *policy)
 	for (uint32_t i = 0; i < n_limits; i++) {
 		const bool is_found = found < answer.n && answer.claims[found].limit == i;
 
-		if (is_found != applies(&limits[i], request))
+		if (is_found != does_apply(&limits[i], request))
 			return false;
 		found += is_found;
 	}

@@ -4,17 +4,13 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "plans.h"
 
 static struct weir__redis_plan plans[WEIR__REDIS_CALL_PLANS_MAX + 1];
 
-static struct weir__redis_plan *plan_of(const char *text)
+static struct weir__redis_plan *use_plan(const char *text)
 {
-	struct weir_limit limit;
-	struct weir_plan plan;
-
-	CHECK(weir_limit_parse(text, strlen(text), &limit, NULL) == WEIR_OK);
-	CHECK(weir_plan_compile(&limit, &plan, NULL) == WEIR_OK);
-	CHECK(weir__redis_plan_init(&plans[0], &plan, NULL) == WEIR_OK);
+	plans[0] = plan_of(text);
 	return &plans[0];
 }
 
@@ -64,7 +60,7 @@ static void check_argument(uint32_t i, const char *expected, size_t length)
 
 static void a_request_is_keys_runs_and_plans(void)
 {
-	const struct weir__redis_claim claim = claim_of(plan_of("10/s"), "k", 3);
+	const struct weir__redis_claim claim = claim_of(use_plan("10/s"), "k", 3);
 	const struct weir__redis_request request = { WEIR__REDIS_TAKE, &claim, 1 };
 	const struct weir__redis_call call = call_of(&request, 1);
 
@@ -79,7 +75,7 @@ static void a_request_is_keys_runs_and_plans(void)
 
 static void a_time_is_for_tests_alone(void)
 {
-	const struct weir__redis_claim claim = claim_of(plan_of("10/s"), "k", 3);
+	const struct weir__redis_claim claim = claim_of(use_plan("10/s"), "k", 3);
 	const struct weir__redis_request request = { WEIR__REDIS_PEEK, &claim, 1 };
 	struct weir__redis_call call = call_of(&request, 1);
 	weir_ns now = 1790000000123456000;
@@ -91,7 +87,7 @@ static void a_time_is_for_tests_alone(void)
 
 static void runs_differ_in_nothing_but_keys(void)
 {
-	const struct weir__redis_plan *const plan = plan_of("10/s");
+	const struct weir__redis_plan *const plan = use_plan("10/s");
 	const struct weir__redis_claim claims[] = { claim_of(plan, "a", 1), claim_of(plan, "b", 1),
 						    claim_of(plan, "c", 2), claim_of(plan, "d", 2) };
 	const struct weir__redis_request requests[] = { { WEIR__REDIS_TAKE, &claims[0], 1 },
@@ -106,7 +102,7 @@ static void runs_differ_in_nothing_but_keys(void)
 
 static void a_key_that_comes_again_is_told(void)
 {
-	const struct weir__redis_plan *const plan = plan_of("10/s");
+	const struct weir__redis_plan *const plan = use_plan("10/s");
 	const struct weir__redis_claim claims[] = { claim_of(plan, "a", 1), claim_of(plan, "b", 1),
 						    claim_of(plan, "a", 1) };
 	const struct weir__redis_request requests[] = { { WEIR__REDIS_TAKE, &claims[0], 1 },
@@ -121,7 +117,7 @@ static void a_key_that_comes_again_is_told(void)
 /* The same key twice in a request is one claim; costs beyond all limits are one and the same. */
 static void claims_of_one_key_are_one(void)
 {
-	const struct weir__redis_plan *const plan = plan_of("10/s");
+	const struct weir__redis_plan *const plan = use_plan("10/s");
 	const struct weir__redis_claim claims[] = { claim_of(plan, "a", 1), claim_of(plan, "b", UINT64_MAX),
 						    claim_of(plan, "a", 4) };
 	const struct weir__redis_request request = { WEIR__REDIS_TAKE, claims, 3 };
@@ -149,7 +145,7 @@ static void what_cannot_be_asked(void)
 	const weir_ns between = 1001, too_late = (WEIR__REDIS_TIME_MAX_US + 1) * 1000;
 	static char keys[WEIR__REDIS_CLAIMS_MAX + 1][4];
 
-	plan_of("10/s");
+	use_plan("10/s");
 	plans[1] = plans[0];
 	for (size_t i = 0; i <= WEIR__REDIS_CLAIMS_MAX; i++) {
 		(void)snprintf(keys[i], sizeof(keys[i]), "%zu", i);
@@ -184,7 +180,7 @@ static void what_does_not_fit_one_call(void)
 	struct weir__redis_call call = call_of(requests, WEIR__REDIS_CALL_CLAIMS_MAX + 1);
 	struct weir__resp_writer small = { .bytes = keys[0], .size = 1, .protocol = 2 };
 
-	plan_of("10/s");
+	use_plan("10/s");
 	for (size_t i = 0; i <= WEIR__REDIS_CALL_CLAIMS_MAX; i++) {
 		(void)snprintf(keys[i], sizeof(keys[i]), "%zu", i);
 		claims[i] = claim_of(&plans[0], keys[i], 1);
@@ -224,7 +220,7 @@ static void an_answer_becomes_a_verdict(void)
 		"\1\7\0\0\0\0\0\3\0\0\0\0\0\0\350\3"                 /* allowed: 7 left; 3 us and 1000 ns */
 		"\4\0\0\0\0\0\0\5\0\0\0\0\0\0\0\0\2\0\0\0\0\0\0\1\0" /* denied: whole after 5 us; in 2001 ns */
 		"\2\12\0\0\0\0\0\0\0\0\0\0\0\0\0\0";                 /* never */
-	const struct weir__redis_plan *const plan = plan_of("10/s");
+	const struct weir__redis_plan *const plan = use_plan("10/s");
 	const struct weir__redis_claim claims[] = { claim_of(plan, "a", 3), claim_of(plan, "b", 1),
 						    claim_of(plan, "c", 11) };
 	const struct weir__redis_request requests[] = { { WEIR__REDIS_TAKE, &claims[0], 1 },
@@ -254,7 +250,7 @@ static void an_answer_becomes_a_verdict(void)
 static void a_wait_of_one_that_shapes_is_its_delay(void)
 {
 	static const char bytes[] = HEAD "\5\1\0\0\0\0\0\5\0\0\0\0\0\0\0\0\2\0\0\0\0\0\0\1\0";
-	const struct weir__redis_claim claim = claim_of(plan_of("10/s leaky queue 5"), "a", 1);
+	const struct weir__redis_claim claim = claim_of(use_plan("10/s leaky queue 5"), "a", 1);
 	const struct weir__redis_request request = { WEIR__REDIS_TAKE, &claim, 1 };
 	const struct weir__redis_call call = call_of(&request, 1);
 	struct weir_verdict verdict;
@@ -272,7 +268,7 @@ static void answers_of_the_forgotten_are_skipped(void)
 					 "\11\0\0\0\0\0\0\5\0\0\0\0\0\0\0\0\377\0\0\0\0\0"
 					 "\1\7\0\0\0\0\0\3\0\0\0\0\0\0\350\3"
 					 "\2\12\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-	const struct weir__redis_claim claim = claim_of(plan_of("10/s"), "a", 1);
+	const struct weir__redis_claim claim = claim_of(use_plan("10/s"), "a", 1);
 	struct weir__redis_request requests[] = { { WEIR__REDIS_FORGOTTEN, NULL, 2 },
 						  { WEIR__REDIS_TAKE, &claim, 1 },
 						  { WEIR__REDIS_FORGOTTEN, NULL, 1 } };
@@ -290,7 +286,7 @@ static void answers_of_the_forgotten_are_skipped(void)
 
 static void a_request_has_an_answer_for_each_key(void)
 {
-	const struct weir__redis_plan *const plan = plan_of("10/s");
+	const struct weir__redis_plan *const plan = use_plan("10/s");
 	const struct weir__redis_claim claims[] = { claim_of(plan, "a", 1), claim_of(plan, "b", 1),
 						    claim_of(plan, "a", 4) };
 	struct weir__redis_request request = { WEIR__REDIS_TAKE, claims, 3 };
@@ -302,7 +298,7 @@ static void a_request_has_an_answer_for_each_key(void)
 
 static void errors_are_told_apart(void)
 {
-	const struct weir__redis_claim claim = claim_of(plan_of("10/s"), "a", 1);
+	const struct weir__redis_claim claim = claim_of(use_plan("10/s"), "a", 1);
 	const struct weir__redis_request request = { WEIR__REDIS_TAKE, &claim, 1 };
 	const struct weir__redis_call call = call_of(&request, 1);
 	struct weir_verdict verdict;
@@ -334,7 +330,7 @@ static void what_the_script_does_not_say(void)
 		{ 27, 4 },    /* 1025 ns */
 		{ 37, 1 },    /* granted, but not allowed */
 	};
-	const struct weir__redis_claim claim = claim_of(plan_of("10/s"), "a", 1);
+	const struct weir__redis_claim claim = claim_of(use_plan("10/s"), "a", 1);
 	const struct weir__redis_request request = { WEIR__REDIS_TAKE, &claim, 1 };
 	const struct weir__redis_call call = call_of(&request, 1);
 	struct weir_verdict verdict;
@@ -361,7 +357,7 @@ static void a_reset_is_never_refused(void)
 	static const char words[] = { 8, 10 }; /* denied, and never */
 	char bytes[] = HEAD "\11\12\0\0\0\0\0" NO_SPAN "\1\0\0\0\0\0";
 	static const char waits[] = HEAD "\15\12\0\0\0\0\0" NO_SPAN "\2\0\0\0\0\0\0\1\0\1\0\0\0\0\0";
-	const struct weir__redis_claim claim = claim_of(plan_of("10/s"), "a", 1);
+	const struct weir__redis_claim claim = claim_of(use_plan("10/s"), "a", 1);
 	const struct weir__redis_request request = { WEIR__REDIS_RESET, &claim, 1 };
 	const struct weir__redis_call call = call_of(&request, 1);
 	struct weir_verdict verdict;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "plans.h"
 
 #define MS(n) ((weir_ns)(n)*1000000)
 #define HELLO_ANSWER "%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n"
@@ -36,13 +37,7 @@ static void note_done(struct weir__redis_job *job)
 
 static void begin(const char *text)
 {
-	static const char words[] = "10/s burst 10";
-	struct weir_limit limit;
-	struct weir_plan compiled;
-
-	CHECK_EQ(weir_limit_parse(words, strlen(words), &limit, NULL), WEIR_OK);
-	CHECK_EQ(weir_plan_compile(&limit, &compiled, NULL), WEIR_OK);
-	CHECK_EQ(weir__redis_plan_init(&plan, &compiled, NULL), WEIR_OK);
+	plan = plan_of("10/s burst 10");
 	memset(jobs, 0, sizeof(jobs));
 	now = MS(1000);
 	CHECK_EQ(weir__redis_url_read(text, strlen(text), &url, NULL), WEIR_OK);
@@ -232,16 +227,22 @@ static struct weir__redis_client_info info(void)
 	return known;
 }
 
+/* From open to ready, where the breaker wants to know whether it is up. */
+static void greet_and_probe(uint32_t link)
+{
+	greet(link);
+	CHECK_EQ(info().health, WEIR__REDIS_PROBING);
+	CHECK(strncmp(said(link), "EVAL ... 1 weir:~nodes ", 23) == 0);
+	hear(link, ":3\r\n");
+	CHECK_EQ(info().health, WEIR__REDIS_UP);
+}
+
 /* Two links, both ready, and Redis is up. */
 static void come_up(void)
 {
 	begin("redis://h");
 	CHECK_TEXT(wishes(), "+0 h:6379 +1 h:6379");
-	greet(0);
-	CHECK_EQ(info().health, WEIR__REDIS_PROBING);
-	CHECK(strncmp(said(0), "EVAL ... 1 weir:~nodes ", 23) == 0);
-	hear(0, ":3\r\n");
-	CHECK_EQ(info().health, WEIR__REDIS_UP);
+	greet_and_probe(0);
 	greet(1);
 	CHECK_TEXT(said(1), "");
 	CHECK_EQ(info().links_ready, 2);
@@ -723,9 +724,7 @@ static void patience_grows_with_the_budget(void)
 {
 	begin("redis://h?pool=1&timeout=3s");
 	CHECK_TEXT(wishes(), "+0 h:6379");
-	greet(0);
-	(void)said(0);
-	hear(0, ":1\r\n");
+	greet_and_probe(0);
 	ask(0, 1, MS(8000));
 	CHECK_TEXT(said(0), "EVALSHA 1");
 	pass(MS(5999));
@@ -854,6 +853,13 @@ static void meet_sentinel(uint32_t link)
 	CHECK_TEXT(said(link), "SENTINEL GET-MASTER-ADDR-BY-NAME main");
 }
 
+static void meet_sentinel_of_h1(uint32_t link)
+{
+	meet_sentinel(link);
+	hear(link, PLACE_ANSWER("h1", "7001"));
+	CHECK_TEXT(wishes(), "+0 h1:7001");
+}
+
 static void a_sentinel_tells_the_primary(void)
 {
 	begin("redis+sentinel://a,b/main?pool=1");
@@ -862,12 +868,8 @@ static void a_sentinel_tells_the_primary(void)
 	CHECK_TEXT(wishes(), "+1 b:26379");
 	CHECK_EQ(info().health, WEIR__REDIS_PROBING); /* one is left to ask */
 	ask(0, 1, MS(10));
-	meet_sentinel(1);
-	hear(1, PLACE_ANSWER("h1", "7001"));
-	CHECK_TEXT(wishes(), "+0 h1:7001");
-	greet(0);
-	(void)said(0);
-	hear(0, ":1\r\n");
+	meet_sentinel_of_h1(1);
+	greet_and_probe(0);
 	CHECK_TEXT(said(0), "EVALSHA 1");
 	pass(MS(5));
 	hear(1, ">3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$29\r\nothers h1 7001 127.0.0.1 7002\r\n");
@@ -881,12 +883,8 @@ static void a_switch_moves_at_once(void)
 {
 	begin("redis+sentinel://a,b/main?pool=1");
 	CHECK_TEXT(wishes(), "+1 a:26379");
-	meet_sentinel(1);
-	hear(1, PLACE_ANSWER("h1", "7001"));
-	CHECK_TEXT(wishes(), "+0 h1:7001");
-	greet(0);
-	(void)said(0);
-	hear(0, ":1\r\n");
+	meet_sentinel_of_h1(1);
+	greet_and_probe(0);
 	ask(0, 1, MS(10));
 	CHECK_TEXT(said(0), "EVALSHA 1");
 	hear(1, ">3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$27\r\nmain h1 7001 127.0.0.1 7002\r\n");
@@ -904,9 +902,7 @@ static void what_is_no_primary_makes_ask_again(void)
 {
 	begin("redis+sentinel://a/main?pool=1");
 	CHECK_TEXT(wishes(), "+1 a:26379");
-	meet_sentinel(1);
-	hear(1, PLACE_ANSWER("h1", "7001"));
-	CHECK_TEXT(wishes(), "+0 h1:7001");
+	meet_sentinel_of_h1(1);
 	weir__redis_client_opened(client, 0, now);
 	(void)said(0);
 	hear(0, HELLO_ANSWER);
@@ -962,9 +958,7 @@ static void an_old_sentinel_is_asked_again_and_again(void)
 	CHECK_TEXT(said(1), "SENTINEL GET-MASTER-ADDR-BY-NAME main");
 	hear(1, PLACE_ANSWER("h1", "7001"));
 	CHECK_TEXT(wishes(), "+0 h1:7001");
-	greet(0);
-	(void)said(0);
-	hear(0, ":1\r\n");
+	greet_and_probe(0);
 	for (size_t i = 0; i < 3; i++) {
 		const weir_ns begun = now;
 

@@ -1,29 +1,15 @@
 /* redis_debt_test.c: what is owed is remembered, paid once, and bounded. */
 #include "redis/redis_debt.h"
 
-#include <err.h>
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "check.h"
+#include "plans.h"
 
 enum { THREADS = 4, ROUNDS = 2000, SHARED_KEYS = 50 };
 
 static struct weir__redis_payment payment;
-
-static struct weir__redis_plan plan_of(const char *text)
-{
-	struct weir__redis_plan redis_plan = { 0 };
-	struct weir_limit limit;
-	struct weir_plan plan;
-	struct weir_message why = { 0 };
-
-	if (weir_limit_parse(text, strlen(text), &limit, &why) != WEIR_OK ||
-	    weir_plan_compile(&limit, &plan, &why) != WEIR_OK ||
-	    weir__redis_plan_init(&redis_plan, &plan, &why) != WEIR_OK)
-		errx(1, "%s: %s", text, why.text);
-	return redis_plan;
-}
 
 static struct weir__resp_slice slice(const char *text)
 {

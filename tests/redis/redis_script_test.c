@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "core/wide.h"
+#include "plans.h"
 #include "redis/redis_call.h"
 
 enum { US = 1000, MS = 1000000, ROUNDS = 400, REQUESTS_MOST = 64, CLAIMS_MOST = 5, KEYS = 3, DAMAGES = 300 };
@@ -28,20 +29,6 @@ static void need_server(void)
 		redis_server_start(&server);
 	load_script();
 	REDIS_COMMAND(&server, "FLUSHALL");
-}
-
-static struct weir__redis_plan plan_of(const char *text)
-{
-	struct weir__redis_plan redis_plan = { 0 };
-	struct weir_limit limit;
-	struct weir_plan plan;
-	struct weir_message why = { 0 };
-
-	if (weir_limit_parse(text, strlen(text), &limit, &why) != WEIR_OK ||
-	    weir_plan_compile(&limit, &plan, &why) != WEIR_OK ||
-	    weir__redis_plan_init(&redis_plan, &plan, &why) != WEIR_OK)
-		errx(1, "%s: %s", text, why.text);
-	return redis_plan;
 }
 
 static struct weir__redis_reply ask(const struct weir__redis_request *requests, size_t n, const weir_ns *now,

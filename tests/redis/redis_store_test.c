@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "check.h"
+#include "plans.h"
 #include "redis/redis_log.h"
 #include "redis/redis_store.h"
 
@@ -139,13 +140,7 @@ static struct weir__redis_plan plan;
 
 static void use_plan(const char *text)
 {
-	struct weir_limit limit;
-	struct weir_plan compiled;
-
-	if (weir_limit_parse(text, strlen(text), &limit, NULL) != WEIR_OK ||
-	    weir_plan_compile(&limit, &compiled, NULL) != WEIR_OK ||
-	    weir__redis_plan_init(&plan, &compiled, NULL) != WEIR_OK)
-		errx(1, "%s", text);
+	plan = plan_of(text);
 }
 
 static const struct weir__resp_slice name = { "l", 1 };

@@ -15,15 +15,15 @@ import hashlib
 import os
 import random
 import re
-import shutil
 import socket
 import subprocess
 import sys
 import tempfile
-import time
 
 sys.dont_write_bytecode = True  # the source may be read-only
-from serve_test import TIMEOUT_S, WEIR, Server, bulks, expect, integers, receive_line  # noqa: E402
+from daemon import TIMEOUT_S, bulks, expect  # noqa: E402
+from redis_server import Redis  # noqa: E402
+from serve_test import WEIR, Server, integers, receive_line  # noqa: E402
 
 SEED, ROUNDS = 6, 400
 
@@ -47,49 +47,18 @@ user web on >s3cret-of-web ~* +@all -config
 NOAUTH = b"-NOAUTH Authentication required.\r\n"
 
 
-class Redis:
-    def __init__(self, folder, lines):
-        self.path = os.path.join(folder, "redis")
-        config = os.path.join(folder, "redis.conf")
-        with open(config, "w", encoding="utf-8") as file:
-            file.write(f'port 0\nunixsocket {self.path}\ndir {folder}\nsave ""\n{lines}\n')
-        # redis-tools has the server, under the name of one of its tools.
-        program = shutil.which("redis-check-rdb")
-        assert program, "there is no redis-check-rdb: install redis-tools"
-        self.process = subprocess.Popen(["redis-server", config], executable=program, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL)
-        end = time.monotonic() + TIMEOUT_S
-        while True:
-            with contextlib.suppress(OSError):
-                self.connect().close()
-                return
-            assert self.process.poll() is None and time.monotonic() < end, "redis-server does not start"
-            time.sleep(0.02)
-
-    def connect(self):
-        return connect(self.path)
-
-
-def connect(path):
-    client = socket.socket(socket.AF_UNIX)
-    client.settimeout(TIMEOUT_S)
-    try:
-        client.connect(path)
-    except OSError:
-        client.close()
-        raise
-    return client
-
-
 @contextlib.contextmanager
 def redis(lines):
     with tempfile.TemporaryDirectory(prefix="weir-auth-") as folder:
-        one = Redis(folder, lines)
+        config = os.path.join(folder, "users.conf")
+        with open(config, "w", encoding="utf-8") as file:
+            file.write(lines)
+        one = Redis(folder, "--include", config)
         try:
+            one.start()
             yield one
         finally:
-            one.process.kill()
-            one.process.wait(TIMEOUT_S)
+            one.end()
 
 
 @contextlib.contextmanager
@@ -99,14 +68,8 @@ def weir(users, *options):
         config = os.path.join(folder, "weir.yaml")
         with open(config, "w", encoding="utf-8") as file:
             file.write(users)
-        one = Server(folder, "--workers", "1", "--config", config, *options)
-        try:
+        with Server(folder, "--workers", "1", "--config", config, *options) as one:
             yield one
-        finally:
-            if one.process.poll() is None:
-                assert one.end() == 0
-            one.process.stdout.close()
-            one.process.stderr.close()
 
 
 def everything(client, request):
@@ -301,8 +264,8 @@ def settings_are_shown():
 def patterns_are_those_of_redis():
     """Names of settings are keys of a Redis: KEYS matches as CONFIG GET does."""
     dice = random.Random(SEED)
-    names = ["listen", "http", "keys", "arena", "shared", "file", "workers", "connections", "idle", "header_time",
-             "ratelimit_headers", "proxies", "authorize_headers", "output", "stall", "drain", "holds", "policy", "policy_copy", "plans", "users",
+    names = ["listen", "http", "keys", "arena", "shared", "file", "workers", "connections", "idle", "http_idle", "socket_mode", "header_time",
+             "ratelimit_headers", "proxies", "authorize_headers", "output", "stall", "drain", "holds", "policy", "policy_copy", "envoy_counts", "plans", "users",
              "store", "store_budget", "on_store_failure", "service", "observe", "top_keys", "trace_to", "trace_one_in",
              "log_format", "log_rejections", "log_rejections_limit", "save", "appendonly"]
     with redis("") as theirs, weir("") as ours, theirs.connect() as their, ours.connect() as our:

@@ -192,6 +192,9 @@ def nginx_is_told_403():
         assert int(headers["retry-after"]) > 0 and headers["ratelimit-policy"] == '"keys";q=2;w=3600', headers
         for query in ("?", "?deny=429", "?cost=0&ip=192.0.2.1&deny=403", "?deny=200"):
             assert authorize(client, [("X-Api-Key", "a")], target="/v1/authorize" + query)[0] == 429, query
+        for query in ("?deny=403&deny=403", "?deny=429&x=y&deny=403"):
+            status, _, answer = authorize(client, [("X-Api-Key", "a")], target="/v1/authorize" + query)
+            assert status == 400 and "deny: it is there twice" in answer["detail"], (query, answer)
 
 
 def the_longest_names_fit():

@@ -13,70 +13,12 @@ import signal
 import subprocess
 import sys
 
-from serve_test import TIMEOUT_S, bulks, is_closed, server
+from daemon import TIMEOUT_S, bulks, run
+from resp_client import Client, Refused
+from serve_test import is_closed, server
 
 HOUR = "10/hour"
 HOUR_NS = 3600 * 10**9
-
-
-class ReplyError(Exception):
-    pass
-
-
-class Client:
-    """Speaks RESP, one reply at a time; a map is a dict in RESP3 and a list in RESP2."""
-
-    def __init__(self, one, by_path=False, protocol=2):
-        self.socket = one.connect(by_path)
-        self.file = self.socket.makefile("rb")
-        if protocol == 3:
-            self.ask("HELLO", 3)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def close(self):
-        self.file.close()
-        self.socket.close()
-
-    def send(self, *words):
-        self.socket.sendall(bulks(*words))
-
-    def reply(self):
-        line = self.file.readline()
-        assert line.endswith(b"\r\n"), line
-        kind, rest = line[:1], line[1:-2]
-        if kind == b"+":
-            return rest.decode()
-        if kind == b"-":
-            raise ReplyError(rest.decode())
-        if kind == b":":
-            return int(rest)
-        if kind == b"#":
-            return rest == b"t"
-        if kind == b"_" or rest == b"-1":
-            return None
-        if kind in b"$=":
-            text = self.file.read(int(rest) + 2)[:-2].decode()
-            return text[4:] if kind == b"=" else text
-        if kind == b"%":
-            return {self.reply(): self.reply() for _ in range(int(rest))}
-        assert kind in b"*~", line
-        return [self.reply() for _ in range(int(rest))]
-
-    def ask(self, *words):
-        self.send(*words)
-        return self.reply()
-
-    def refused(self, *words):
-        try:
-            answer = self.ask(*words)
-        except ReplyError as error:
-            return str(error)
-        raise AssertionError((words, answer))
 
 
 def left(client, key, limit):
@@ -107,12 +49,12 @@ def all_or_none_are_charged():
         # the same key twice is one claim
         answer = client.ask("WEIR.ALL", "c", HOUR, 6, "c", "10/60min", 5)
         assert answer[0] == 0 and answer[4] == -1 and left(client, "c", HOUR) == 10, answer
-        assert client.refused("WEIR.ALL", "a", HOUR).startswith("ERR wrong number of arguments")
-        assert client.refused("WEIR.ALL", "a", HOUR, 1, "b") == (
+        assert client.refusal("WEIR.ALL", "a", HOUR).startswith("ERR wrong number of arguments")
+        assert client.refusal("WEIR.ALL", "a", HOUR, 1, "b") == (
             "ERR WEIR.ALL takes key, limit and cost, together 1 to 16 times")
-        assert client.refused("WEIR.ALL", *["a", HOUR, 1] * 17).startswith("ERR wrong number of arguments")
-        assert client.refused("WEIR.ALL", "a", HOUR, 1, "b", "x", 1).startswith("ERR the limit: ")
-        assert client.refused("WEIR.ALL", "a", HOUR, 1, "b", HOUR, -1).startswith("ERR a cost is")
+        assert client.refusal("WEIR.ALL", *["a", HOUR, 1] * 17).startswith("ERR wrong number of arguments")
+        assert client.refusal("WEIR.ALL", "a", HOUR, 1, "b", "x", 1).startswith("ERR the limit: ")
+        assert client.refusal("WEIR.ALL", "a", HOUR, 1, "b", HOUR, -1).startswith("ERR a cost is")
         assert left(client, "a", HOUR) == 7
 
 
@@ -136,13 +78,13 @@ def holds_are_settled_by_anybody_once():
             assert answer[:5] == [1, 10, 6, 4, 0], answer
         with Client(one, by_path=True) as client, Client(one, protocol=3) as third:
             assert client.ask("WEIR.HOLD", "id", "k", HOUR, 4, 3600000) == answer
-            assert client.refused("WEIR.HOLD", "id", "k", HOUR, 5, 3600000).startswith("HELDOTHER ")
+            assert client.refusal("WEIR.HOLD", "id", "k", HOUR, 5, 3600000).startswith("HELDOTHER ")
             assert left(client, "k", HOUR) == 6
             settled = third.ask("WEIR.SETTLE", "id", 1)
             assert [settled[name] for name in ("held", "actual", "charged", "refunded", "beyond", "limit", "remaining")
                     ] == [4, 1, 0, 3, 0, 10, 9], settled
             assert client.ask("WEIR.SETTLE", "id", 1) == list(settled.values())
-            assert client.refused("WEIR.RELEASE", "id").startswith("SETTLED ")
+            assert client.refusal("WEIR.RELEASE", "id").startswith("SETTLED ")
             assert client.ask("WEIR.HOLD", "id", "k", HOUR, 4, 3600000) == answer
             assert left(client, "k", HOUR) == 9
 
@@ -165,14 +107,14 @@ def bad_holds_are_refused():
                              (("WEIR.HOLD", "i", "k", HOUR, 1, 86400001), "ERR a hold lasts 1 to 86400000 ms"),
                              (("WEIR.SETTLE", "i", -1), "ERR the actual cost is"),
                              (("WEIR.SETTLE", "i", 1), "NOHOLD "), (("WEIR.RELEASE", "i"), "NOHOLD ")):
-            assert client.refused(*words).startswith(error), words
+            assert client.refusal(*words).startswith(error), words
         assert client.ask("WEIR.HOLD", "i" * 64, "k" * 256, HOUR, 11, 1)[4] == -1
-        assert client.refused("WEIR.RELEASE", "i" * 64).startswith("NOHOLD ")
+        assert client.refusal("WEIR.RELEASE", "i" * 64).startswith("NOHOLD ")
         assert client.ask("WEIR.HOLD", "short", "k", HOUR, 2, 1)[0] == 1
         while True:  # until its time is over: it is then as good as settled
             try:
                 client.ask("WEIR.SETTLE", "short", 2)
-            except ReplyError as error:
+            except Refused as error:
                 assert str(error).startswith("NOHOLD "), error
                 break
         assert left(client, "k", HOUR) == 8
@@ -186,9 +128,9 @@ def holds_are_bounded():
             try:
                 assert other.ask("WEIR.HOLD", "c", "k", HOUR, 1, 3600000)[2] == 7
                 break
-            except ReplyError as error:
+            except Refused as error:
                 assert str(error).startswith("BUSY ") and left(client, "k", HOUR) == 8, error
-        assert client.refused("WEIR.HOLD", "d", "k", HOUR, 1, 3600000).startswith("BUSY ")
+        assert client.refusal("WEIR.HOLD", "d", "k", HOUR, 1, 3600000).startswith("BUSY ")
         assert left(client, "k", HOUR) == 7 and client.ask("WEIR.RELEASE", "a")[3] == 1
 
 
@@ -216,9 +158,9 @@ def a_wait_holds_up_its_connection_alone():
             patient.send("ECHO", i)
         assert other.ask("PING") == "PONG"
         for i in range(5):
-            answer = patient.reply()
+            answer = patient.read()
             assert answer[:5] == [1, 1, 0, 1, 0] and answer[6] == 0, answer
-            assert patient.reply() == str(i)
+            assert patient.read() == str(i)
         assert waiting(other) == 0
 
 
@@ -232,7 +174,7 @@ def waits_go_in_the_order_in_which_they_came():
                 client.send("WEIR.TAKE", "k", limit, "WAIT", 60000)
                 asker.ask("PING")  # whatever came before this has been read
             for middle in (3, 7):  # whoever was before one that has its answer has one, too
-                assert clients[middle].reply()[0] == 1
+                assert clients[middle].read()[0] == 1
                 before = [client.socket for client in clients[:middle] if client is not clients[3]]
                 assert select.select(before, [], [], 0)[0] == before
 
@@ -247,10 +189,10 @@ def a_wait_that_is_in_vain_is_denied():
         answer = client.ask("WEIR.TAKE", "q", "1/day leaky queue 5", "WAIT", 1000)
         assert answer[0] == 0 and answer[3] == 0 and answer[4] > 10**9, answer
         assert left(client, "q", "1/day leaky queue 5") == 4
-        assert client.refused("WEIR.TAKE", "k", NEVER, "WAIT", -1) == "ERR a timeout is 0 to 86400000 ms"
-        assert client.refused("WEIR.TAKE", "k", NEVER, "WAIT", 86400001) == "ERR a timeout is 0 to 86400000 ms"
-        assert client.refused("WEIR.TAKE", "k", NEVER, 1, "UNTIL", 1).startswith("ERR after the limit come")
-        assert client.refused("WEIR.TAKE", "k", "x", 1, "WAIT", 1).startswith("ERR the limit: ")
+        assert client.refusal("WEIR.TAKE", "k", NEVER, "WAIT", -1) == "ERR a timeout is 0 to 86400000 ms"
+        assert client.refusal("WEIR.TAKE", "k", NEVER, "WAIT", 86400001) == "ERR a timeout is 0 to 86400000 ms"
+        assert client.refusal("WEIR.TAKE", "k", NEVER, 1, "UNTIL", 1).startswith("ERR after the limit come")
+        assert client.refusal("WEIR.TAKE", "k", "x", 1, "WAIT", 1).startswith("ERR the limit: ")
 
 
 def who_leaves_while_it_waits_leaves_nothing():
@@ -275,7 +217,7 @@ def sigterm_denies_who_waits_and_answers_the_rest():
         client.send("WEIR.TAKE", "k", NEVER, "WAIT", 86400000)
         until_waiting(other, 1)
         one.process.send_signal(signal.SIGTERM)
-        assert client.reply()[0] == 0 and client.reply() == "PONG" and client.reply()[0] == 0
+        assert client.read()[0] == 0 and client.read() == "PONG" and client.read()[0] == 0
         assert client.file.read(1) == b"" and one.process.wait(TIMEOUT_S) == 0
 
 
@@ -301,12 +243,12 @@ def commands_are_described_as_redis_does():
         assert client.ask("COMMAND", "GETKEYS", "WEIR.ALL", "a", "l", 1, "b", "l", 2, "c", "l", 3) == ["a", "b", "c"]
         assert client.ask("COMMAND", "GETKEYS", "weir.hold", "i", "k", "l", 1, 1) == ["k"]
         assert client.ask("COMMAND", "GETKEYS", "cl.throttle", "k", 1, 1, 1) == ["k"]
-        assert client.refused("COMMAND", "GETKEYS", "ping") == "ERR The command has no key arguments"
-        assert client.refused("COMMAND", "GETKEYS", "nothing") == "ERR Invalid command specified"
-        assert client.refused("COMMAND", "GETKEYS", "weir.take", "k") == (
+        assert client.refusal("COMMAND", "GETKEYS", "ping") == "ERR The command has no key arguments"
+        assert client.refusal("COMMAND", "GETKEYS", "nothing") == "ERR Invalid command specified"
+        assert client.refusal("COMMAND", "GETKEYS", "weir.take", "k") == (
             "ERR Invalid number of arguments specified for command")
-        assert client.refused("COMMAND", "GETKEYS", "weir.take", "k" * 60000, "l").startswith("ERR the keys are too long")
-        assert client.refused("COMMAND", "NONE") == "ERR unknown subcommand 'NONE'. Try COMMAND HELP."
+        assert client.refusal("COMMAND", "GETKEYS", "weir.take", "k" * 60000, "l").startswith("ERR the keys are too long")
+        assert client.refusal("COMMAND", "NONE") == "ERR unknown subcommand 'NONE'. Try COMMAND HELP."
         assert len(client.ask("COMMAND", "HELP")) == 5
         # the longest answers there are
         assert len(client.ask("COMMAND", "DOCS", *["weir.take"] * 62)) == 124
@@ -331,7 +273,7 @@ def help_is_a_list():
         assert client.ask("HELP", "weir.release") == [line for line in lines if line.startswith("WEIR.RELEASE")]
         errors = client.ask("HELP", "errors")
         assert any(line.startswith("NOHOLD ") for line in errors) and all(": " in line for line in errors)
-        assert client.refused("HELP", "nothing") == "ERR HELP knows commands and ERRORS, not 'nothing'"
+        assert client.refusal("HELP", "nothing") == "ERR HELP knows commands and ERRORS, not 'nothing'"
 
 
 def redis_cli_shows_hints():
@@ -360,7 +302,7 @@ def out_of_descriptors_others_are_served():
         lonely = stack.enter_context(Client(one))
         lonely.send("PING")  # there is nobody whose leaving would make room
         limit_descriptors(one, enough)
-        assert lonely.reply() == "PONG"
+        assert lonely.read() == "PONG"
         limit_descriptors(one, descriptors(one) + 1)
         second, third = (stack.enter_context(Client(one)) for _ in range(2))
         assert second.ask("PING") == "PONG"
@@ -368,7 +310,7 @@ def out_of_descriptors_others_are_served():
         for _ in range(100):
             assert lonely.ask("WEIR.TAKE", "k", "1000/day")[0] == 1
         second.close()
-        assert third.reply() == "PONG"
+        assert third.read() == "PONG"
 
 
 def ask_together(one, *requests):
@@ -377,7 +319,7 @@ def ask_together(one, *requests):
         client = Client(one)
         try:
             client.socket.sendall(b"".join(bulks(*request) for request in requests))
-            client.reply()
+            client.read()
             return client
         except (AssertionError, OSError):
             client.close()
@@ -389,8 +331,8 @@ def who_is_silent_for_long_is_cut_off():
         with one.connect() as silent:
             assert is_closed(silent)
         with ask_together(one, ("PING",), take, (*take, "WAIT", 60000)) as patient:
-            patient.reply()
-            assert patient.reply()[0] == 1  # who waits is not silent, however long that takes
+            patient.read()
+            assert patient.read()[0] == 1  # who waits is not silent, however long that takes
             assert is_closed(patient.socket)
 
 
@@ -424,7 +366,37 @@ def the_end_waits_for_those_who_read_slowly():
         assert one.process.wait(TIMEOUT_S) == 0
 
 
-TESTS = [a_key_is_inspected, all_or_none_are_charged, limits_of_one_request_do_not_displace_each_other,
+def multi_charges_with_exec_or_not_at_all():
+    """As redis-py's pipelines send it, unless told otherwise."""
+    with server() as one, Client(one) as client, Client(one) as other, Client(one, protocol=3) as third:
+        assert client.ask("MULTI") == "OK" and client.refusal("MULTI") == "ERR MULTI calls can not be nested"
+        assert [client.ask("WEIR.TAKE", "k", HOUR, 3) for _ in range(4)] == ["QUEUED"] * 4
+        assert client.ask("CL.THROTTLE", "c", 2, 1, 60) == "QUEUED" and left(other, "k", HOUR) == 10
+        answers = client.ask("EXEC")
+        assert [answer[0] for answer in answers] == [1, 1, 1, 0, 0] and left(client, "k", HOUR) == 1, answers
+        assert client.refusal("EXEC") == "ERR EXEC without MULTI" and client.refusal("DISCARD") == "ERR DISCARD without MULTI"
+        for words, said in ((("NOSUCH",), "ERR unknown command"), (("WEIR.TAKE", "k"), "ERR wrong number"),
+                            (("PING",), "ERR MULTI keeps commands that decide"), (("WEIR.TAKE", "x" * 65500, HOUR), "ERR MULTI keeps at most")):
+            client.ask("MULTI")
+            assert client.ask("WEIR.TAKE", "l", HOUR) == "QUEUED" and client.refusal(*words).startswith(said), words
+            assert client.refusal("EXEC").startswith("EXECABORT") and left(client, "l", HOUR) == 10
+        third.ask("MULTI")
+        third.ask("WEIR.TAKE", "m", HOUR)
+        assert third.ask("DISCARD") == "OK" and left(other, "m", HOUR) == 10
+        third.ask("MULTI")
+        third.ask("WEIR.TAKE", "m", HOUR, 1, "WAIT", 1000)
+        third.ask("WEIR.TAKE", "m", HOUR)
+        third.ask("WEIR.INSPECT", "m", HOUR)
+        waits, taken, known = third.ask("EXEC")
+        assert "WAIT is not done within MULTI" in str(waits) and taken["remaining"] == 9 and known["is_stored"] is True
+        n = 440
+        answers = client.pipeline([("MULTI",)] + [("WEIR.TAKE", f"n{i % 50}", HOUR) for i in range(n)] + [("EXEC",)])
+        assert len(answers[-1]) == n and sum(answer[0] for answer in answers[-1]) == n, answers[-1][-1]
+        client.ask("MULTI")
+        client.ask("WEIR.TAKE", "k", HOUR)  # who leaves now leaves nothing behind
+
+
+TESTS = [a_key_is_inspected, multi_charges_with_exec_or_not_at_all, all_or_none_are_charged, limits_of_one_request_do_not_displace_each_other,
          holds_are_settled_by_anybody_once, bad_holds_are_refused, holds_are_bounded, a_wait_holds_up_its_connection_alone,
          waits_go_in_the_order_in_which_they_came, a_wait_that_is_in_vain_is_denied,
          who_leaves_while_it_waits_leaves_nothing,
@@ -434,17 +406,5 @@ TESTS = [a_key_is_inspected, all_or_none_are_charged, limits_of_one_request_do_n
          who_does_not_read_is_cut_off_alone, the_end_waits_for_those_who_read_slowly]
 
 
-def main():
-    failed = 0
-    for test in TESTS:
-        try:
-            test()
-            print(f"ok    {test.__name__}", flush=True)
-        except (AssertionError, ReplyError, OSError, subprocess.SubprocessError) as fault:
-            failed += 1
-            print(f"FAIL  {test.__name__}: {type(fault).__name__}: {fault}", flush=True)
-    return failed != 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run([(test.__name__, test) for test in TESTS]))

@@ -63,7 +63,8 @@ class Daemon:
         self.path = os.path.join(folder, "socket")
         self.log = open(os.path.join(folder, "log"), "ab+")  # so that to read it does not move where the server writes
         self.place = socket.socket()
-        self.place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):  # the first so that a server may listen there
+            self.place.setsockopt(socket.SOL_SOCKET, option, 1)
         self.place.bind(("127.0.0.1", 0))
         self.port = self.place.getsockname()[1]
         self.address = f"127.0.0.1:{self.port}"

@@ -131,26 +131,31 @@ def modes_are_those_of_resp():
         assert (status, answer["allowed"], answer["decided_by"]) == (429, False, "10/hour"), answer
         assert ask.good("POST", "/v1/take", {**take, "cost": 4, "mode": "refund"})["remaining"] == 4
         assert resp(one, "WEIR.PEEK", "a", "10/hour").startswith(b"*7\r\n:1\r\n:10\r\n:4\r\n")  # one state for both
-        assert ask.good("POST", "/v1/take", {"limit": "@per-client", "key": "a", "cost": 20})["decided_by"] == "per-client"
+        assert ask.good("POST", "/v1/take", {"limit": "@per-client", "key": "10.0.0.1", "cost": 20})["decided_by"] == "per-client"
         for body, status, said in (
                 ({"limit": "10/hour"}, 400, "the body.key: missing; use a string"),
                 ({"key": "a"}, 400, "the body.limit: missing; use a limit such as"),
                 ({**take, "limit": 5}, 400, "the body.limit: found 5; use a limit such as"),
                 ({**take, "limit": "10/fortnight"}, 400, "unknown period; use ns"),
                 ({**take, "limit": "@other"}, 404, "the policy has no limit named @other"),
+                ({**take, "limit": "@per-client"}, 400, 'the body.key: the key: "a" is none of @per-client, whose keys are made of ip, as in'),
+                ({"all": [take, {**take, "limit": "@per-client"}]}, 400, 'the body.all[1].key: the key: "a" is none of'),
                 ({**take, "cost": -1}, 400, "the body.cost: found -1; use a whole number"),
                 ({**take, "cost": 1.5}, 400, "the body.cost: found a fraction"),
                 ({**take, "mode": "give"}, 400, 'the body.mode: found "give"; use "take", "upto"'),
                 ({**take, "wait": 1}, 400, 'unknown member "wait"; use limit, key, cost, mode and all'),
                 ([take, {**take, "cost": "x"}], 400, 'the body[1].cost: found "x"'),
                 ({**take, "all": []}, 400, "the body.all: there is more beside it"),
-                ({"all": []}, 400, "the body.all: found an array; use an array of 1 to 16"),
-                ({"all": [take] * 17}, 400, "use an array of 1 to 16"),
-                ({"all": [take, {**take, "mode": "peek"}]}, 400, 'unknown member "mode"'),
+                ({"all": []}, 400, "the body.all: found an array of 0; use an array of 1 to 16"),
+                ({"all": [take] * 17}, 400, "the body.all: found an array of 17; use an array of 1 to 16"),
+                ({"all": [take, {**take, "mode": "peek"}]}, 400, 'the body.all[1]: found an unknown member "mode"'),
+                ([take, {"all": [take, 5]}], 400, "the body[1].all[1]: found 5; use an object with limit, key and cost"),
                 ({"all": [take, {**take, "key": None}]}, 400, "the body.all[1].key: found null"),
-                ([take] * 1001, 400, "there are 1000 in an array at most")):
+                ([take] * 1001, 400, "the body: found an array of 1001; there are 1000 at most")):
             ask.bad(status, said, "POST", "/v1/take", body)
-        ask.bad(400, "line 1, column", "POST", "/v1/take", '{"limit": "10/hour", "key": "\\u0000"}')
+        for body in ('{"limit": "10/hour", "key": "\\u0000"}', '{"\\u0000": 1}'):
+            answer = ask.bad(400, "line 1, column", "POST", "/v1/take", body)
+            assert "there is a byte of 0 (\\u0000)" in answer["detail"] and "ALLOW" not in answer["detail"], answer
         status, _, text = ask.raw("POST", "/v1/take", json.dumps(take), {"Content-Type": "text/plain"})
         assert status == 415 and "application/json" in text, text
 
@@ -177,7 +182,7 @@ def batches_are_decided_in_order_or_not_at_all():
         many = [{"limit": f"{n}/day", "key": "d"} for n in range(1, 1001)]  # more limits than are kept
         answers = ask.good("POST", "/v1/take", many)
         assert [row["remaining"] for row in answers] == list(range(1000)), answers[:3]
-        long = [{"limit": "@" + name, "key": "e"} for name in ("per-client", "writes")] * 500
+        long = [{"limit": "@" + name, "key": key} for name, key in (("per-client", "10.0.0.1"), ("writes", "e"))] * 500
         assert len(ask.good("POST", "/v1/take", long)) == 1000
 
 
@@ -199,11 +204,12 @@ def holds_are_settled():
         ask.bad(409, "settled with another cost", "POST", "/v1/release", {"id": "h"})
         ask.good("POST", "/v1/hold", {**hold, "id": "i"})
         ask.bad(404, "@other", "POST", "/v1/hold", {**hold, "limit": "@other"})
+        ask.bad(400, 'the body.key: the key: "u" is none of @per-client', "POST", "/v1/hold", {**hold, "limit": "@per-client"})
         ask.bad(503, "no room for another hold", "POST", "/v1/hold", {**hold, "id": "j"})
         assert ask.good("POST", "/v1/release", {"id": "i"})["refunded"] == 400
         ask.bad(404, "no hold has this id", "POST", "/v1/release", {"id": "j"})
         for more, said in (({"id": ""}, "an id has 1 to 64 bytes"), ({"id": 65 * "x"}, "an id has 1 to 64 bytes"),
-                           ({"key": 257 * "x"}, "at most 256 bytes"), ({"ttl_ms": 0}, "1 to 86400000 ms"),
+                           ({"key": 257 * "x"}, "at most 256 bytes"), ({"ttl_ms": 0}, "the body.ttl_ms: found 0; use a whole number, 1 to 86400000"),
                            ({"ttl_ms": 86400001}, "the body.ttl_ms: found 86400001; use a whole number"),
                            ({"limit": "1/fortnight"}, "the body.limit: the limit: at 2: ")):
             ask.bad(400, said, "POST", "/v1/hold", {**hold, **more})
@@ -227,6 +233,23 @@ def keys_are_inspected_and_reset():
 
 
 # --- the policy --------------------------------------------------------------------------------------------------------
+
+def keys_of_the_policy_are_given_as_they_are_shown():
+    with serving() as (_, ask, _):
+        assert ask("GET", "/v1/check?ip=2001:db8::1&cost=20")[0] == 200
+        shown = ask.good("GET", "/v1/live/key?ip=2001:db8::1")["limits"][0]["key"]
+        assert shown == "ip=2001:db8::/64", shown
+        for key in (shown, "2001:DB8::7", "2001:db8::/64", "ip=2001:db8::1/64"):
+            assert ask.good("GET", key_path("@per-client", key))["remaining"] == 0, key
+        assert ask("POST", "/v1/take", {"limit": "@per-client", "key": "2001:db8::9"})[0] == 429
+        hold = {"id": "h", "key": "2001:db8::9", "limit": "@per-client", "cost": 1, "ttl_ms": 60000}
+        assert ask("POST", "/v1/hold", hold)[0] == 429
+        assert ask.good("DELETE", key_path("@per-client", "2001:db8::8")) == {"reset": True}
+        assert ask.good("DELETE", key_path("@per-client", "2001:db8::8")) == {"reset": False}
+        assert ask("GET", "/v1/check?ip=2001:db8::1&cost=20")[0] == 200
+        for key in ("somebody", "2001:db8::/48", b"\x04\x0a\x00\x00\x01"):
+            ask.bad(400, "is none of @per-client, whose keys are made of ip, as in ip=192.0.2.1", "GET", key_path("@per-client", key))
+
 
 def limits_are_listed_and_changed():
     many = "limits:\n" + "".join(f"  - {{name: l{n}, key: [k{n % 20}], match: {{n: '{n}'}}, limit: {n + 1}/day}}\n"
@@ -263,12 +286,15 @@ def explained_line_by_line():
         by_query = ask.good("GET", "/v1/explain?user=ann&method=POST")
         assert by_query == ask.good("POST", "/v1/explain", {"attributes": {"user": "ann", "method": "POST"}})
         assert by_query["left_out"] == 0 and len(by_query["lines"]) == 2, by_query
-        assert by_query["lines"][1].startswith("writes: applies: 5/hour"), by_query
+        assert by_query["lines"][0].startswith("writes: applies: 5/hour"), by_query
         ask.bad(400, "the body.attributes: missing", "POST", "/v1/explain", {})
     many = "limits:\n" + "".join(f"  - {{name: l{n}, key: [a], match: {{n: '{n}'}}, limit: 1/day}}\n" for n in range(2000))
     with serving(many) as (_, ask, _):
         answer = ask.good("GET", "/v1/explain?a=b")
         assert len(answer["lines"]) + answer["left_out"] == 2000 and answer["left_out"] > 0, answer["left_out"]
+        answer = ask.good("GET", "/v1/explain?a=b&n=1999")
+        assert answer["lines"][:2] == ["l1999: applies: 1/day, key a=b", "l0: does not apply: n is '1999'"], answer
+        assert len(answer["lines"]) + answer["left_out"] == 2000, answer["left_out"]
 
 
 def policies_are_validated():
@@ -291,14 +317,14 @@ def policies_are_replaced_whole_or_not():
     with serving() as (one, ask, path):
         first = ask.good("GET", "/v1/policy")
         assert first["files"][0]["text"] == POLICY and first["from"] == "file" and first["limits"] == 2, first
-        ask.good("POST", "/v1/take", {"limit": "@per-client", "key": "k", "cost": 5})
+        ask.good("POST", "/v1/take", {"limit": "@per-client", "key": "10.0.0.1", "cost": 5})
         new = "limits:\n  - {name: per-client, key: [ip], limit: 100/hour burst 10}\n  - {name: extra, limit: 5/s}\n"
         answer = ask.good("PUT", "/v1/policy", new)
         assert answer["limits"] == 2 and answer["added"] == {"count": 1, "names": ["extra"]}, answer
         assert answer["changed"] == {"count": 1, "names": ["per-client"]} and answer["removed"]["count"] == 2, answer
         shown = ask.good("GET", "/v1/policy")
         assert (shown["version"], shown["from"], shown["files"][0]["text"]) == (answer["version"], "request", new), shown
-        assert ask.good("GET", key_path("@per-client", "k"))["limit"] == 10  # and it still owes what it owed
+        assert ask.good("GET", key_path("@per-client", "ip=10.0.0.1"))["limit"] == 10  # and it still owes what it owed
         wrong = ask.bad(422, "nothing was changed", "PUT", "/v1/policy", "limits: [{name: a}]")
         assert wrong["faults"], wrong
         assert ask.good("GET", "/v1/policy") == shown
@@ -319,8 +345,8 @@ def policies_are_replaced_whole_or_not():
 
 def many_put_at_once_and_some_leave():
     body = ("limits:\n" + "".join(f"  - {{name: l{n}, limit: {n + 1}/day, match: {{n: '{n}'}}}}\n" for n in range(800))).encode()
-    head = b"PUT /v1/policy HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body)
-    behind = b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    head = b"PUT /v1/policy HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
+    behind = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     with serving(POLICY) as (one, ask, _):
         port = int(one.http_at.rsplit(":", 1)[1])
         with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as client:  # one that has said all
@@ -349,7 +375,7 @@ def it_ends_while_policies_are_read():
         port = int(one.http_at.rsplit(":", 1)[1])
         clients = [socket.create_connection(("127.0.0.1", port), TIMEOUT_S) for _ in range(8)]
         for client in clients:
-            client.sendall(b"PUT /v1/policy HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            client.sendall(b"PUT /v1/policy HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         first = receive(clients[0], 12)  # so the others are being read, or wait to be
         assert first == b"HTTP/1.1 200", first
         assert one.end() == 0, one.said()
@@ -425,6 +451,23 @@ def as_throttlecrab():
         assert ask.raw("GET", "/health")[::2] == (200, "OK")
 
 
+def descriptors_count_together_or_each():
+    policy = """domain: shop
+descriptors:
+  - {key: a, rate_limit: {unit: year, requests_per_unit: 1}}
+  - {key: b, rate_limit: {unit: year, requests_per_unit: 5}}
+"""
+    both = {"domain": "shop", "descriptors": [{"entries": [{"key": key, "value": "x"}]} for key in "ab"]}
+    for counts, left in (("together", [4, 4, 4]), ("each", [4, 3, 2])):
+        with serving(policy, None, "--envoy_counts", counts) as (_, ask, _):
+            answers = [ask("POST", "/json", both) for _ in range(3)]
+            assert [status for status, _ in answers] == [200, 429, 429], answers
+            assert [answer["statuses"][1]["limitRemaining"] for _, answer in answers] == left, (counts, answers)
+            ask.good("PUT", "/v1/policy", policy.replace("unit: 5", "unit: 6"))
+            _, answer = ask("POST", "/json", both)
+            assert answer["statuses"][1]["limitRemaining"] == left[-1] + (1 if counts == "together" else 0), (counts, answer)
+
+
 def as_envoys_ratelimit():
     def entries(key, value):
         return {"entries": [{"key": key, "value": value}]}
@@ -466,6 +509,7 @@ TESTS = [
     ("batches are decided in order, or not at all", batches_are_decided_in_order_or_not_at_all),
     ("holds are settled", holds_are_settled),
     ("keys are inspected and reset", keys_are_inspected_and_reset),
+    ("keys of the policy are given as they are shown", keys_of_the_policy_are_given_as_they_are_shown),
     ("limits are listed and changed", limits_are_listed_and_changed),
     ("explained line by line", explained_line_by_line),
     ("policies are validated", policies_are_validated),
@@ -477,6 +521,7 @@ TESTS = [
     ("without a policy that is told", without_a_policy_that_is_told),
     ("as throttlecrab", as_throttlecrab),
     ("as Envoy's ratelimit", as_envoys_ratelimit),
+    ("descriptors count together, or each", descriptors_count_together_or_each),
 ]
 
 if __name__ == "__main__":

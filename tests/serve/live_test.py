@@ -90,6 +90,7 @@ def serving(policy, *options, workers=1, settings=None):
                     file.write(text)
                 words += [f"--{name}", file.name]
         with daemon(WEIR, "--keys", "10000", "--workers", str(workers), *words, http="127.0.0.1:0") as one:
+            one.policy = os.path.join(folder, "policy.yaml")
             yield one, Asker(one)
 
 
@@ -131,11 +132,16 @@ def test_limits():
         assert keys(client, "busy") == {"ip=10.0.0.1": 12, "ip=2001:db8::/64": 3}
         assert keys(client, "denied") == {"ip=10.0.0.1": 2}
         assert client["top"]["busy"][0]["raw"] == "040a000001"
-        assert live["at"] - 60.001 <= client["top"]["since"] <= live["at"] - 30, live
+        assert live["at"] - min(60.001, live["uptime_s"] + 2) <= client["top"]["since"] <= live["at"], live
         assert canary["mode"] == "shadow" and total(canary, "rejected") == 3 and canary["rejected_total"] == 3
         assert keys(canary, "denied") == {"path=/x\\x0a\\x1b[31m": 3}
         assert total(shaped, "delayed") == shaped["delayed_total"] == 2, shaped
         assert named(live, "quiet")["series"] is None
+        # 13 of clients and 3 of the queue, and 2 were refused; what met the canary alone, nobody has decided.
+        whole = live["all"]
+        assert [sum(whole[which]) for which in ("allowed", "rejected", "delayed")] == [16, 2, 2], whole
+        assert (whole["allowed_total"], whole["rejected_total"], whole["delayed_total"]) == (16, 2, 2), whole
+        assert len(whole["allowed"]) == 120 and live["policy"]["refused"] is False
         assert live["latency"]["decision"]["n"] > 0 and live["latency"]["throttled"]["n"] >= 4
         for span in live["latency"].values():
             assert span["p50"] is None if span["n"] == 0 else 0 < span["p50"] <= span["p99"] <= span["p999"], live
@@ -153,10 +159,36 @@ def test_inline():
         assert (limit["name"], limit["algorithm"], limit["allowed_total"]) == ("(inline)", "any", 5), limit
         assert keys(limit, "busy") == {"ann": 3, "\\xff\\x00b": 2, "k" * 64 + "...": 1}
         assert [key["raw"] for key in limit["top"]["busy"]] == ["616e6e", "ff0062", None]
+        client.ask("WEIR.TAKE", b"k" * 100 + b"x", "2/hour")  # looks the same, and has another hash
+        live = ask.until(lambda live: total(live["limits"][0], "allowed") == 6)
+        assert sorted(key["key"] for key in live["limits"][0]["top"]["busy"])[2:] == ["k" * 64 + "..."] * 2, live
+        assert len({key["hash"] for key in live["limits"][0]["top"]["busy"]}) == 4, live
         assert live["policy"] is None
         ask.bad(409, "no policy", "/v1/live", limit="other")
         ask.bad(409, "no policy", "/v1/live/key", ip="10.0.0.1")
         assert ask.good("/v1/live", limit="(inline)")["limits"][0]["name"] == "(inline)"
+
+
+def test_requests_as_wholes():
+    """Each meets three limits, of which one refuses: that is one request, whatever limits say to it."""
+    policy = "limits:\n  - {name: all, limit: 1000/hour}\n  - {name: some, key: [ip], limit: 4/hour}\n" \
+        "  - {name: dark, key: [ip], limit: 1/hour, mode: shadow}\n"
+    with serving(policy) as (_, ask):
+        assert ask.check(10, ip="10.0.0.1") == [200] * 4 + [429] * 6
+        live = ask.until(lambda live: sum(live["all"]["rejected"]) == 6)
+        assert sum(live["all"]["allowed"]) == 4 and total(named(live, "dark"), "rejected") == 3, live
+        assert len(ask.good("/v1/live", seconds=3, limit="all")["all"]["allowed"]) == 3
+
+
+def test_refused_policy():
+    """While the latest version is wrong that is told, and no longer than that."""
+    with serving(POLICY) as (one, ask):
+        for text, is_refused in ((POLICY + "  - {name: quiet, limit: 1/s}\n", True), (POLICY + "\n", False)):
+            with open(one.policy + ".new", "w", encoding="utf-8") as file:
+                file.write(text)
+            os.rename(file.name, one.policy)
+            policy = ask.until(lambda live: live["policy"]["refused"] == is_refused)["policy"]
+            assert policy["failures"] == 1, policy
 
 
 def test_workers_add_up():
@@ -188,6 +220,12 @@ def test_many_limits():
         live = ask.until(lambda live: total(live["limits"][0], "allowed") and total(live["limits"][1], "allowed"))
         assert [limit["name"][-3:] for limit in live["limits"][:2]] == ["299", "250"]
         assert len(live["limits"]) == 200 and live["left_out"] == 101
+        found = ask.good("/v1/live", filter="N299", keys=0)
+        assert [limit["name"][-3:] for limit in found["limits"]] == ["299"] and found["left_out"] == 0, found
+        assert ask.good("/v1/live", filter="n2")["left_out"] == 0 and not ask.good("/v1/live", filter="n300")["limits"]
+        assert len(json.loads(client.ask("WEIR.LIVE", 1, "FILTER", "nn"))["limits"]) + \
+            json.loads(client.ask("WEIR.LIVE", 1, "FILTER", "nn"))["left_out"] == 300
+        assert [limit["name"] for limit in ask.good("/v1/live", filter="inl")["limits"]] == ["(inline)"]
         for number in range(300):  # long keys, in all of them
             ask.check(1, n=number, k=f"{number}" + "\x01" * 70)
         for _ in range(2):
@@ -215,7 +253,7 @@ def test_query():
         for query in ({"seconds": 0}, {"seconds": 121}, {"seconds": "x"}, {"seconds": ""}, {"seconds": "99999999999999999999"}):
             ask.bad(400, "seconds is a whole number, 1 to 120", "/v1/live", **query)
         ask.bad(400, "keys is a whole number, 0 to 64", "/v1/live", keys=65)
-        ask.bad(400, "there are seconds, keys and limit", "/v1/live", other=1)
+        ask.bad(400, "there are seconds, keys, limit and filter", "/v1/live", other=1)
         ask.bad(400, "hexadecimal", "/v1/live?seconds=%")
         ask.bad(404, "@other", "/v1/live", limit="other")
         live = json.loads(client.ask("WEIR.LIVE", 5, "keys", 1, "LIMIT", "per-client"))
@@ -223,7 +261,7 @@ def test_query():
         assert live.keys() == ask.good("/v1/live").keys()
         assert json.loads(client.ask("WEIR.LIVE"))["seconds"] == 120
         for words, said in (((0,), "1 to 120"), ((5, "KEYS"), "there are"), (("KEYS", 65), "0 to 64"), (("LIMIT", "x"), "NOLIMIT"),
-                            ((5, "K" * 60000, 1), "there are"), (("9" * 60000,), "1 to 120"), ((1, 2, 3, 4, 5, 6), "wrong number")):
+                            ((5, "K" * 60000, 1), "there are"), (("9" * 60000,), "1 to 120"), ((1, 2, 3, 4, 5, 6, 7, 8), "wrong number")):
             assert said in client.answer("WEIR.LIVE", *words), words
 
 
@@ -243,7 +281,7 @@ def test_observe_off():
         assert ask.check(2, ip="10.0.0.1", path="/x") == [200] * 2
         live = ask.good("/v1/live")
         client = named(live, "per-client")
-        assert live["latency"] is client["series"] is client["fill"] is client["top"] is None and client["allowed_total"] == 2
+        assert live["all"] is live["latency"] is client["series"] is client["fill"] is client["top"] is None and client["allowed_total"] == 2
     with serving(POLICY, "--top_keys", "0") as (_, ask):
         ask.check(2, ip="10.0.0.1")
         live = ask.until(lambda live: total(named(live, "per-client"), "allowed") == 2)
@@ -270,6 +308,44 @@ def expect_views(ask):
 def test_views():
     with serving(POLICY) as (_, ask):
         expect_views(ask)
+
+
+def expect_pointed(ask):
+    """A key that is shown is found by its bytes, though its limit does not match what is known of the request."""
+    assert ask.check(4, user="ann", net="a b", path="/login") == [200] * 2 + [429] * 2
+    live = ask.until(lambda live: named(live, "logins")["top"] and named(live, "logins")["top"]["denied"])
+    key = named(live, "logins")["top"]["denied"][0]
+    view = ask.good("/v1/live/key", limit="logins", raw=key["raw"])["limits"]
+    assert [(one["name"], one["applies"]) for one in view] == [("everyone", True), ("logins", False)], view
+    assert (view[1]["key"], view[1]["denied"], view[1]["remaining"]) == ("user=ann net=a b", True, 0) and view[1]["retry_after_s"] > 0
+    view = ask.good("/v1/live/key", user="ann", net="a b", path="/login", limit="logins", raw=key["raw"].upper())
+    assert [one["applies"] for one in view["limits"]] == [True, True] and not view["allowed"], view
+
+
+LOGINS = "limits:\n  - {name: everyone, limit: 1000/hour}\n" \
+    "  - {name: logins, key: [user, net], match: {path: /login}, limit: 2/hour}\n"
+
+
+def test_pointed_at():
+    with serving(LOGINS) as (_, ask):
+        expect_pointed(ask)
+        ask.bad(400, "hexadecimal", "/v1/live/key", limit="logins", raw="0x")
+        ask.bad(400, "two digits", "/v1/live/key", limit="logins", raw="012")
+        ask.bad(400, "up to 64", "/v1/live/key", limit="logins", raw="00" * 65)
+        ask.bad(400, "which one is said by limit", "/v1/live/key", raw="00")
+        ask.bad(404, "@other", "/v1/live/key", limit="other", raw="00")
+    with serving(ENVOY) as (_, ask):
+        ask.check(3, domain="shop", user="ann b")
+        live = ask.until(lambda live: any(total(limit, "rejected") for limit in live["limits"]))
+        limit = live["limits"][0]
+        view = ask.good("/v1/live/key", limit=limit["name"], raw=limit["top"]["denied"][0]["raw"])["limits"]
+        assert [(one["key"], one["denied"]) for one in view] == [("domain=shop user=ann b", True)], view
+
+
+def test_pointed_at_in_a_store():
+    with redis() as server, serving(LOGINS, "--store", server.url, "--store_budget", "10s") as (_, ask):
+        ask.until(lambda live: live["store"]["state"] == "up")
+        expect_pointed(ask)
 
 
 def test_views_of_a_store():

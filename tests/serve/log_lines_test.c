@@ -119,22 +119,32 @@ static uint64_t count_lines(FILE *in, const char *until, char *ret_last, size_t 
 	return n;
 }
 
-static void sentences_and_streams(void)
+/* A log, where its lines can be read, and the end of the pipe into which it writes. */
+static struct weir__log *piped_log(FILE **ret_in, int *ret_end)
 {
-	char text[WEIR__LOG_LINE];
 	struct weir__log *log;
 	int ends[2];
-	FILE *in;
 
 	CHECK(pipe(ends) == 0);
 	log = weir__log_new(ends[1], false);
-	in = fdopen(ends[0], "r");
-	CHECK(log != NULL && in != NULL);
+	*ret_in = fdopen(ends[0], "r");
+	*ret_end = ends[1];
+	CHECK(log != NULL && *ret_in != NULL);
+	return log;
+}
+
+static void sentences_and_streams(void)
+{
+	char text[WEIR__LOG_LINE];
+	FILE *in;
+	int end;
+	struct weir__log *const log = piped_log(&in, &end);
+
 	weir__log_say(log, WEIR__LOG_INFO, "process %d\x1b serves", 7);
 	fprintf(weir__log_stream(log, WEIR__LOG_WARNING), "weir serve: %s", "one ");
 	fprintf(weir__log_stream(log, WEIR__LOG_WARNING), "line\nlimits.yaml:1:2: another\n");
 	weir__log_free(log);
-	close(ends[1]);
+	close(end);
 	CHECK(fgets(text, sizeof(text), in));
 	CHECK_TEXT(text, "weir serve: process 7\\x1b serves\n");
 	CHECK(fgets(text, sizeof(text), in));
@@ -150,14 +160,10 @@ static void what_nobody_reads_is_left_out(void)
 	const uint64_t most = 1000000;
 	uint64_t handed = 0, read;
 	char text[WEIR__LOG_LINE];
-	struct weir__log *log;
-	int ends[2];
 	FILE *in;
+	int end;
+	struct weir__log *const log = piped_log(&in, &end);
 
-	CHECK(pipe(ends) == 0);
-	log = weir__log_new(ends[1], false);
-	in = fdopen(ends[0], "r");
-	CHECK(log != NULL && in != NULL);
 	for (; handed < most && weir__log_left_out(log) < 100; handed++)
 		weir__log_say(log, WEIR__LOG_INFO, "line %llu", (unsigned long long)handed);
 	CHECK(handed < most);
@@ -166,7 +172,7 @@ static void what_nobody_reads_is_left_out(void)
 	CHECK_EQ(read + 100, handed);
 	weir__log_say(log, WEIR__LOG_INFO, "goes on");
 	weir__log_free(log);
-	close(ends[1]);
+	close(end);
 	CHECK_EQ(count_lines(in, NULL, text, sizeof(text)), 1);
 	CHECK_TEXT(text, "weir serve: goes on\n");
 	fclose(in);

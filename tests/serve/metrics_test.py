@@ -147,6 +147,7 @@ def every_algorithm():
         assert ask.check(2, ip="192.0.2.2", plan="gold") == 2
         page = ask.page()
         took = time.monotonic() - begun
+        assert [page.get("rate_limiter_decisions_total", result=word) for word in ("allowed", "rejected")] == [8, 3]
         expect(page, "everyone", **counts(8, 0), bucket_fill_ratio=0.92, limit_capacity=100)
         expect(page, "per-ip", **counts(6, 0), limit_capacity=10)
         expect(page, "per-ip|plan=gold", **counts(2, 0), limit_capacity=20)

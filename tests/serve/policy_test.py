@@ -12,10 +12,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import resp_client
 from daemon import TIMEOUT_S, bulks, daemon, run
+from resp_client import until
 
 WEIR = sys.argv[1]
 CLIENTS, RELOADS = 4, 200
@@ -52,66 +53,9 @@ def one_limit(limit, name="per-user", more=""):
 # --- a client -----------------------------------------------------------------------------------------------------
 
 
-class Refused(ValueError):
-    pass
-
-
-class Client:
-    """Asks, and reads answers of RESP2 and RESP3 as values."""
-
-    def __init__(self, server, protocol=2):
-        self.socket = server.connect()
-        self.file = self.socket.makefile("rb")
-        if protocol == 3:
-            self.ask("HELLO", 3)
-
-    def close(self):
-        self.file.close()
-        self.socket.close()
-
-    def ask(self, *words):
-        self.socket.sendall(bulks(*words))
-        return self.read()
-
-    def read(self):
-        line = self.file.readline()
-        kind, rest = line[:1], line[1:-2].decode()
-        if kind == b"-":
-            raise Refused(rest)
-        if kind == b":":
-            return int(rest)
-        if kind == b"#":
-            return rest == "t"
-        if kind == b"+":
-            return rest
-        if kind in (b"$", b"="):
-            text = self.file.read(int(rest) + 2)[:-2].decode()
-            return text[4:] if kind == b"=" else text
-        if kind == b"*":
-            return [self.read() for _ in range(int(rest))]
-        assert kind == b"%", line
-        return {self.read(): self.read() for _ in range(int(rest))}
-
-    def refusal(self, *words):
-        try:
-            answer = self.ask(*words)
-        except Refused as refused:
-            return str(refused)
-        raise AssertionError(f"{words} was not refused: {answer}")
-
-    def info(self):
-        return dict(line.split(":", 1) for line in self.ask("INFO").splitlines() if ":" in line)
-
+class Client(resp_client.Client):
     def limit(self, name="per-user"):
         return next((row["limit"] for row in self.ask("WEIR.LIMITS") if row["name"] == name), None)
-
-
-def until(condition, what):
-    """Waits for something that a server does by itself."""
-    end = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.01)
 
 
 def write(path, text):
@@ -131,7 +75,7 @@ def serving(text, name="policy.yaml", option="--policy", **more):
         path = os.path.join(folder, name)
         write(path, text)
         with daemon(WEIR, option, path, "--workers", "2", **more) as server:
-            client = Client(server, 3)
+            client = Client(server, protocol=3)
             try:
                 yield server, client, path
             finally:
@@ -214,6 +158,64 @@ def limits_have_names():
         assert client.refusal("WEIR.TAKE", "a", "@" + 5000 * "x").startswith("NOLIMIT ")
 
 
+KEYED = """
+attributes: {ip: {type: ip}, path: {type: path}, host: {lower: true}}
+limits:
+  - {name: all, limit: 100000/day}
+  - {name: client, key: [ip], limit: 100/day}
+  - {name: host, key: [host], limit: 100/day}
+  - {name: route, key: [user, path], limit: 100/day, mode: shadow}
+"""
+
+
+def keys_are_given_as_they_are_shown():
+    with serving(KEYED) as (_, client, _path):
+        client.ask("WEIR.CHECK", "COST", 7, "ip", "192.0.2.1", "host", "Shop", "user", "a b", "path", "/x/../y")
+        for key, limit in (("", "@all"), ("192.0.2.1", "@client"), ("ip=192.0.2.1", "@client"), ("::ffff:c000:201", "@client"),
+                           ("SHOP", "@host"), ("host=shop", "@host"), ("user=a b path=/y", "@route"), ("user=a b path=//y/", "@route")):
+            known = client.ask("WEIR.INSPECT", key, limit)
+            assert known["is_stored"] is True and known["limit"] - known["remaining"] == 7, (key, limit, known)
+        for key, limit, made_of in (("-", "@all", "share the empty key"), ("192.0.2.0/24", "@client", "made of ip, as in ip=192.0.2.1 or"),
+                                    (b"\x04\xc0\x00\x02\x01", "@client", "made of ip, as in"),
+                                    ("a b", "@route", "made of user and path, as in user=abc path=/abc")):
+            for words in (("WEIR.TAKE", key, limit), ("WEIR.TAKE", key, limit, 1, "WAIT", 5), ("WEIR.UPTO", key, limit, 1),
+                          ("WEIR.PEEK", key, limit), ("WEIR.REFUND", key, limit, 1), ("WEIR.RESET", key, limit),
+                          ("WEIR.ALL", "k", "1/s", 1, key, limit, 1), ("WEIR.HOLD", "i", key, limit, 1, 1000)):
+                why = client.refusal(*words)
+                assert why.startswith("ERR the key: ") and made_of in why, (words, why)
+        assert client.ask("WEIR.PEEK", "192.0.2.1", "@client")["remaining"] == 93
+        assert client.ask("WEIR.ALL", "192.0.2.1", "@client", 1, "ip=192.0.2.2", "@client", 1, "Shop", "@host", 1)["remaining"] == 92
+        assert client.ask("WEIR.TAKE", "192.0.2.1", "@client", 1, "WAIT", 60000)["remaining"] == 91
+        assert client.ask("WEIR.HOLD", "i", "ip=192.0.2.1", "@client", 1, 60000)["remaining"] == 90
+        assert client.ask("WEIR.HOLD", "i", "192.0.2.1", "@client", 1, 60000)["remaining"] == 90  # the same one
+        assert client.ask("WEIR.SETTLE", "i", 0)["remaining"] == 91
+        assert client.ask("WEIR.REFUND", "192.0.2.1", "@client", 1)["remaining"] == 92
+        assert [client.ask("WEIR.RESET", "192.0.2.1", "@client") for _ in range(2)] == [1, 0]
+        assert client.ask("WEIR.CHECK", "ip", "192.0.2.1")["remaining"] == 99
+
+
+def keys_of_a_pipeline_do_not_meet():
+    """Keys that are written anew stay until their group is decided, also if they fill the room for them."""
+    with serving(KEYED) as (_, client, _path):
+        keys = [f"192.0.2.{i % 50}" for i in range(200)]
+        client.socket.sendall(b"".join(bulks("WEIR.TAKE", key, "@client") for key in keys))
+        assert [client.read()["remaining"] for _ in keys] == [99 - i // 50 for i in range(200)]
+        hosts = [(12000 + i % 3) * "X" for i in range(60)]
+        client.socket.sendall(b"".join(bulks("WEIR.TAKE", host, "@host") for host in hosts))
+        assert [client.read()["remaining"] for _ in hosts] == [99 - i // 3 for i in range(60)]
+        assert client.ask("WEIR.ALL", hosts[0], "@host", 1, hosts[1].lower(), "@host", 1)["remaining"] == 79
+        assert "is too long" in client.refusal("WEIR.ALL", *[hosts[0], "@host", 1] * 3)
+        assert "is too long" in client.refusal("WEIR.TAKE", 40000 * "x", "@host")
+
+
+def named_limits_answer_for_themselves():
+    """Whatever their mode is."""
+    with serving(KEYED.replace("mode: shadow", "mode: off")) as (_, client, _path):
+        assert client.ask("WEIR.TAKE", "user=a path=/", "@route", 100)["remaining"] == 0
+        assert client.ask("WEIR.TAKE", "user=a path=/", "@route")["allowed"] is False
+        assert client.ask("WEIR.CHECK", "user", "a", "path", "/")["allowed"] is True
+
+
 def named_limits_are_waited_for():
     """Also while they change: by the limit as it is then."""
     with serving(one_limit("1/day burst 2")) as (server, client, path):
@@ -223,7 +225,7 @@ def named_limits_are_waited_for():
         assert client.ask("WEIR.TAKE", "a", "@per-user", "WAIT", 0)["allowed"] is False
         assert client.ask("WEIR.TAKE", "a", "@per-user", 3, "WAIT", 86400000)["retry_after"] == -1
         assert client.refusal("WEIR.TAKE", "a", "@other", "WAIT", 5) == "NOLIMIT the policy has no limit named @other"
-        waiting = Client(server, 3)
+        waiting = Client(server, protocol=3)
         waiting.socket.sendall(bulks(*waits))
         replace(path, one_limit("1000/s burst 2"))
         assert waiting.read()["allowed"] is True
@@ -261,6 +263,7 @@ def one_limit_changes_by_call():
         assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 4
         assert client.limit() == "5/day"
         assert client.ask("WEIR.CHANGE", "@per-user", "6/day") == "OK"
+        assert client.ask("WEIR.EXPLAIN", "user", "a") == ["per-user: applies: 10/day, changed to 6/day, key user=a"]
         assert "no limit" in client.refusal("WEIR.CHANGE", "other", "5/day")
         assert "no limit" in client.refusal("WEIR.CHANGE", 64 * "x", "5/day")
         assert client.refusal("WEIR.CHANGE", "per-user", "5/fortnight").startswith("ERR the limit: ")
@@ -273,15 +276,19 @@ def explained_line_by_line():
     with serving(EXAMPLE) as (_, client, _path):
         assert client.ask("WEIR.EXPLAIN", "ip", "10.0.0.1", "path", "/signup") == [
             "everyone: applies: 50000/s, one for all requests",
+            "signup-canary: applies in shadow: 5/hour sliding_log, key ip=10.0.0.1",
             "per-client: does not apply: it is off by an override",
-            "orders-writes: does not apply: the request has no method",
-            "signup-canary: applies in shadow: 5/hour sliding_log, key ip=10.0.0.1/32"]
+            "orders-writes: does not apply: the request has no method"]
 
 
 def many_limits_are_listed_in_parts():
     many = "limits:\n" + "".join(
         f"  - {{name: limit-{i:04}, match: {{tenant: t{i}}}, key: [user], limit: {i + 1}/s}}\n" for i in range(1000))
     with serving(many) as (_, client, _path):
+        lines = client.ask("WEIR.EXPLAIN", "tenant", "t998", "user", "ann")
+        assert lines[:2] == ["limit-0998: applies: 999/s, key user=ann",
+                             "limit-0000: does not apply: tenant is 't998'"], lines[:3]
+        assert lines[-1] == f"and {1000 - len(lines) + 1} more, for which there is no room", lines[-1]
         rows = []
         while part := client.ask("WEIR.LIMITS", len(rows)):
             rows += part
@@ -397,7 +404,7 @@ def a_configmap():
         os.symlink("..data/policy.yaml", path)
         for policy in (path, folder):
             with daemon(WEIR, "--policy", policy, "--workers", "1") as server:
-                client = Client(server, 3)
+                client = Client(server, protocol=3)
                 for version in range(2, 5):
                     name = f"{os.path.basename(policy)}-{version}"
                     publish(name, one_limit(f"{version}/day"))
@@ -413,7 +420,7 @@ def a_directory_is_one_policy():
         write(os.path.join(folder, "30.yaml.disabled"), "no: policy")
         write(os.path.join(folder, ".hidden.yaml"), "no: policy")
         with daemon(WEIR, "--policy", folder, "--workers", "1") as server:
-            client = Client(server, 3)
+            client = Client(server, protocol=3)
             assert [row["name"] for row in client.ask("WEIR.LIMITS")] == ["all", "per-user"]
             assert client.ask("WEIR.CHECK", "user", "A")["limits"] == 2
             assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 8
@@ -438,7 +445,7 @@ def links_of_a_directory():
         write(os.path.join(available, "users.yaml"), one_limit("10/day"))
         os.symlink("../available/users.yaml", os.path.join(enabled, "users.yaml"))
         with daemon(WEIR, "--policy", enabled, "--workers", "1") as server:
-            client = Client(server, 3)
+            client = Client(server, protocol=3)
             replace(os.path.join(available, "users.yaml"), one_limit("20/day"))
             until(lambda: client.limit() == "20/day", "where the link leads")
             client.close()
@@ -452,7 +459,7 @@ def where_nothing_can_be_watched():
         os.makedirs(os.path.dirname(path))
         write(path, one_limit("10/day"))
         with daemon(WEIR, "--policy", path, "--workers", "1") as server:
-            client = Client(server, 3)
+            client = Client(server, protocol=3)
             shutil.rmtree(above)
             until(lambda: "No such file" in client.info()["policy_last_error"], "nothing")
             assert client.limit() == "10/day"
@@ -539,7 +546,7 @@ def a_policy_that_the_table_cannot_have():
         path = os.path.join(folder, "policy.yaml")
         write(path, one_limit("10/day"))
         with daemon(WEIR, "--policy", path, "--plans", "2", "--workers", "1") as server:
-            client = Client(server, 3)
+            client = Client(server, protocol=3)
             for i in range(2):
                 replace(path, one_limit("10/day", f"name-{i}"))
                 until(lambda number=i: client.limit(f"name-{number}") or client.info()["policy_failures"] == "1", "a name")
@@ -596,6 +603,18 @@ def check_config_checks_both():
         done = check("keys: 5m\n" + EXAMPLE)
         assert done.returncode == 0 and done.stdout == f"{path}: good: limits: 4, with overrides: 5\n", done
         assert check("keys: 5m\n").returncode == 0
+        for text in ("", "# nothing yet\n", "attributes: {user: {lower: true}}\n", "keys: 5m\nattributes: {}\n"):
+            done = check(text)
+            assert done.returncode == 1, done
+            assert done.stderr == f"{path}:1:1: there are no limits in it; if none are meant, write limits: []\n", done
+        # What serve would refuse is refused here, and all of it.
+        beyond = "".join(f"  - {{name: l{i}, limit: {limit}}}\n" for i, limit in
+                         enumerate(("1/10000day", "18446744073709551615/s", "4294967295/s fixed_window")))
+        done = check("limits:\n" + beyond)
+        assert done.returncode == 1 and [line.split(" in a table")[0] for line in done.stderr.splitlines()] == [
+            f"{path}:2:23: limit '1/10000day' of 'l0':", f"{path}:3:23: limit '18446744073709551615/s' of 'l1':",
+            f"{path}:4:23: limit '4294967295/s fixed_window' of 'l2':"], done
+        assert refused_start("--policy", path) == done.stderr
         done = check("keyz: 5m\nkeys: none\n" + one_limit("1/fortnight") + "idle: 1\nidle: 2\n")
         assert done.returncode == 1 and len(done.stderr.splitlines()) == 4, done
         assert "keyz" in done.stderr and '"none"' in done.stderr and "fortnight" in done.stderr, done
@@ -631,7 +650,7 @@ class Asking(threading.Thread):
 
     def __init__(self, server, number):
         super().__init__()
-        self.client, self.number = Client(server, 3), number
+        self.client, self.number = Client(server, protocol=3), number
         self.is_over, self.asked, self.wrong, self.seen = False, 0, [], set()
 
     def run(self):
@@ -681,7 +700,8 @@ def nobody_notices():
 
 
 TESTS = (the_example_decides, shadows_deny_nothing, resp2_has_numbers_in_the_same_order, a_pipeline_is_answered_in_order,
-         limits_have_names, named_limits_are_waited_for, named_limits_are_held, one_limit_changes_by_call, explained_line_by_line, many_limits_are_listed_in_parts,
+         limits_have_names, keys_are_given_as_they_are_shown, keys_of_a_pipeline_do_not_meet, named_limits_answer_for_themselves,
+         named_limits_are_waited_for, named_limits_are_held, one_limit_changes_by_call, explained_line_by_line, many_limits_are_listed_in_parts,
          bad_requests_are_told_so, without_a_policy, admins_alone_change_it, weir_check_asks, every_habit_of_editors,
          a_configmap, a_directory_is_one_policy, links_of_a_directory, where_nothing_can_be_watched,
          files_that_a_policy_names, by_signal_and_by_command, state_is_kept,

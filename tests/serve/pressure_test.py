@@ -12,10 +12,8 @@ import os
 import random
 import resource
 import selectors
-import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -25,6 +23,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
 from daemon import TIMEOUT_S, Daemon, bulks, connect_to, daemon, expect, receive, receive_all, run  # noqa: E402
+from redis_server import redis  # noqa: E402
 
 WEIR, IS_PLAIN, HAS_TRUE_SWAPS = sys.argv[1], sys.argv[2] == "plain", sys.argv[2] != "thread"
 PONG = b"+PONG\r\n"
@@ -364,31 +363,6 @@ RUBBISH = [
 ]
 
 
-class Redis:
-    """redis-tools has the server, under the name of one of its tools; the package of its own would start a service."""
-
-    def __init__(self, folder):
-        program = shutil.which("redis-check-rdb")
-        assert program, "there is no redis-check-rdb: install redis-tools"
-        self.path = os.path.join(folder, "redis")
-        self.process = subprocess.Popen(
-            ["redis-server", "--port", "0", "--unixsocket", self.path, "--dir", folder, "--save", "", "--appendonly", "no"],
-            executable=program, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        wait_until(self.is_up, "redis-server does not start")
-
-    def is_up(self):
-        assert self.process.poll() is None, "redis-server does not start"
-        try:
-            connect_to(self.path).close()
-            return True
-        except OSError:
-            return False
-
-    def end(self):
-        self.process.kill()
-        self.process.wait()
-
-
 def said_to(path, text):
     """All that is answered, and whether the server hung up before it came to what is asked last."""
     with connect_to(path) as client:
@@ -406,17 +380,13 @@ def said_to(path, text):
 
 
 def rubbish_is_answered_as_redis_does():
-    with tempfile.TemporaryDirectory(prefix="weir-redis-") as folder, daemon(WEIR, "--keys", "1000") as one:
-        redis = Redis(folder)
-        try:
-            faults = []
-            for text in RUBBISH:
-                ours, theirs = said_to(one.path, text), said_to(redis.path, text)
-                if ours != theirs:
-                    faults.append(f"\n  {text[:80]!r}\n   ours: {ours!r:.300}\n  redis: {theirs!r:.300}")
-            assert not faults, f"{len(faults)} of {len(RUBBISH)} differ: {''.join(faults)}"
-        finally:
-            redis.end()
+    with redis() as theirs, daemon(WEIR, "--keys", "1000") as ours:
+        faults = []
+        for text in RUBBISH:
+            we, they = said_to(ours.path, text), said_to(theirs.path, text)
+            if we != they:
+                faults.append(f"\n  {text[:80]!r}\n   ours: {we!r:.300}\n  redis: {they!r:.300}")
+        assert not faults, f"{len(faults)} of {len(RUBBISH)} differ: {''.join(faults)}"
         return f"{len(RUBBISH)} pieces, to the byte, and hung up on by both or by none"
 
 

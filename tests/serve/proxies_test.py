@@ -19,12 +19,16 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.parse
 
 from daemon import TIMEOUT_S, Daemon, run
 from visitor import changed, check_told, clients, free_port, visit
 
 WEIR, EXAMPLES = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 BALANCER = "127.0.0.2"  # stands for one of 10.0.0.0/8: a proxy before the proxy
+
+UNLIMITED = "    overrides:\n      - when: {path: /unlimited}\n        mode: off\n"
+AS_IT_IS = "as it is"  # instead of changes: with the times that the file has
 
 
 # --- a service --------------------------------------------------------------------------------------------------------
@@ -69,7 +73,10 @@ class Stage:
     def __init__(self, folder, configure, changes=(), users=""):
         self.folder, self.port, self.service = folder, free_port(), Service()
         with open(os.path.join(EXAMPLES, "proxies/weir.yaml"), encoding="utf-8") as file:
-            self.put("weir.yaml", changed(file.read(), ("10.0.0.0/8", BALANCER)) + users)
+            self.put("weir.yaml", changed(file.read(), ("10.0.0.0/8", BALANCER),
+                                          ("examples/proxies/limits.yaml", self.path("limits.yaml"))) + users)
+        with open(os.path.join(EXAMPLES, "proxies/limits.yaml"), encoding="utf-8") as file:
+            self.put("limits.yaml", changed(file.read(), ("burst 20\n", f"burst 20\n{UNLIMITED}")))
         self.weir_port = free_port()
         self.weir = Daemon(WEIR, folder, ("--keys", "10000", "--workers", "1", "--config", self.path("weir.yaml")),
                            http=f"127.0.0.1:{self.weir_port}", cwd=os.path.dirname(EXAMPLES))
@@ -130,17 +137,24 @@ class Stage:
         return visit(self.port, client, *what, **more)
 
 
+def patient(changes):
+    """The changes, and that Weir is waited for longer."""
+    if AS_IT_IS in changes:
+        return [change for change in changes if change != AS_IT_IS]
+    return [("250ms", "30s"), ("500ms", "30s"), *changes]
+
+
 def nginx(stage, *changes):
     """nginx must write nowhere but here, and stay in the foreground, where its process is known."""
     places = "".join(f"{name}_temp_path {stage.path(name)};\n" for name in
                      ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     path = stage.take("nginx/nginx.conf", ("http {\n", f"http {{\naccess_log off;\n{places}"),
-                      ("250ms", "30s"), ("500ms", "30s"), ("events {}", "daemon off;\nmaster_process off;\npid nginx.pid;\nevents {}"), *changes)
+                      ("events {}", "daemon off;\nmaster_process off;\npid nginx.pid;\nevents {}"), *patient(changes))
     return ["nginx", "-p", stage.folder, "-e", "stderr", "-c", path]
 
 
 def caddy(stage, *changes, name="Caddyfile"):
-    path = stage.take(f"caddy/{name}", ("10.0.0.0/8", BALANCER), *changes)
+    path = stage.take(f"caddy/{name}", ("10.0.0.0/8", BALANCER), *patient(changes))
     return ["caddy", "run", "--adapter", "caddyfile", "--config", path]
 
 
@@ -149,8 +163,10 @@ def caddy_in_short(stage, *changes):
 
 
 def haproxy(stage, *changes):
+    longer = () if AS_IT_IS in changes else (("timeout_ms = 500", "timeout_ms = 120000"),)
+    changes = [change for change in changes if change != AS_IT_IS]
     of_lua = [change for change in changes if change[0].startswith("\t")]
-    stage.take("haproxy/weir.lua", ("timeout_ms = 500", "timeout_ms = 30000"), *of_lua)
+    stage.take("haproxy/weir.lua", *longer, *of_lua)
     return ["haproxy", "-db", "-f", stage.take("haproxy/haproxy.cfg", *(one for one in changes if one not in of_lua))]
 
 
@@ -236,11 +252,33 @@ def chains_lead_to_the_client(stage):
     assert stage.ask(BALANCER, headers=[("X-Forwarded-For", "2001:db8::9")])[0] == 200
 
 
-def what_is_exempt_is_not_limited(stage):
+def reaches_the_service(stage, client, target):
+    status, headers, body = stage.ask(client, target=target)
+    assert (status, body) == (200, b"ok "), (status, body)
+    assert "ratelimit" not in headers and "ratelimit-policy" not in headers, headers
+    assert stage.service.seen[-1][:2] == ("GET", target), stage.service.seen[-1]
+
+
+def what_no_limit_applies_to_reaches_the_service(stage):
+    client = next(clients)
+    for i in range(22):
+        reaches_the_service(stage, client, "/unlimited")
+        assert len(stage.service.seen) == i + 1, stage.service.seen
+
+
+def what_is_exempt_is_what_the_service_sees(stage):
+    """Who writes the path of something else so that it seems to be exempt is limited, or gets only what is exempt."""
     client = next(clients)
     for _ in range(22):
-        status, headers, _ = stage.ask(client, target="/health")
-        assert status == 200 and "ratelimit" not in headers and "ratelimit-policy" not in headers, headers
+        reaches_the_service(stage, client, "/health")
+    for _ in range(20):
+        assert stage.ask(client)[0] == 200
+    for target in ("/orders/1/..%2f..%2fhealth", "/orders/1/../../health", "/orders/..%2Fhealth", "/%68ealth", "//health",
+                   "/health/", "/health/../orders/1", "/health?/orders/1", "/health;/../orders/1", "/health%2f..%2forders"):
+        stage.service.seen.clear()
+        status = stage.ask(client, target=target)[0]
+        seen = [urllib.parse.unquote(path.split("?")[0]) for _, path, _ in stage.service.seen]
+        assert (status, seen) == (200, ["/health"]) or (status >= 400 and not seen), (target, status, seen)
 
 
 def what_the_service_refuses_is_its_own(stage):
@@ -260,7 +298,7 @@ def large_requests_are_answered(stage):
 
 
 CHECKS = [clients_are_limited, nothing_that_a_client_says_helps, what_a_request_is_cannot_be_spoofed, keys_are_limited,
-          chains_lead_to_the_client, what_is_exempt_is_not_limited,
+          chains_lead_to_the_client, what_no_limit_applies_to_reaches_the_service, what_is_exempt_is_what_the_service_sees,
           what_the_service_refuses_is_its_own, large_requests_are_answered]
 
 
@@ -301,6 +339,30 @@ WITHOUT = {
 }
 
 
+def stopped(configure):
+    """Who waits for a Weir that does not answer is told so, or gets in, as if there were none."""
+    status, *open_changes = STOPPED[configure]
+    with staged(configure, AS_IT_IS) as stage:
+        stage.weir.process.send_signal(signal.SIGSTOP)
+        try:
+            os.waitid(os.P_PID, stage.weir.process.pid, os.WSTOPPED)  # all its threads
+            got = stage.ask(next(clients))[0]
+            assert got == status and not stage.service.seen, (got, stage.service.seen)
+            if not open_changes:
+                return
+            stage.stop_proxy()
+            stage.more_changes = [AS_IT_IS, *open_changes]
+            stage.start_proxy()
+            for method, body in (("GET", None), ("POST", b"three")):
+                got, _, text = stage.ask(next(clients), method, body=body)
+                assert (got, text) == (200, b"ok " + (body or b"")), (got, text)
+        finally:
+            stage.weir.process.send_signal(signal.SIGCONT)
+
+
+STOPPED = {nginx: WITHOUT[nginx], caddy: (504, *WITHOUT[caddy][1:]), caddy_in_short: (504,), haproxy: WITHOUT[haproxy]}
+
+
 def hold(stage, checks):
     for check in checks:
         try:
@@ -320,7 +382,8 @@ def works(configure):
 
 def works_in_short():
     """Who is let in is not told of its limits: all else is the same."""
-    checks = [check for check in CHECKS if check is not clients_are_limited]
+    checks = [check for check in CHECKS
+              if check not in (clients_are_limited, what_is_exempt_is_what_the_service_sees)]
     with staged(caddy_in_short) as stage:
         hold(stage, checks)
         return f"{len(checks)} checks"
@@ -365,6 +428,8 @@ def says_who_it_is(configure):
 
 def main():
     tests = [(configure.__name__, lambda configure=configure: works(configure)) for configure in WITHOUT]
+    tests += [(f"{configure.__name__}, with Weir stopped", lambda configure=configure: stopped(configure))
+              for configure in STOPPED]
     tests += [("nginx, with a deny of its own", refuses_by_itself), ("caddy, in its short form", works_in_short)]
     tests += [(f"{configure.__name__}, with a token", lambda configure=configure: says_who_it_is(configure))
               for configure in WITH_TOKEN]

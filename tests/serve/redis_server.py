@@ -4,12 +4,11 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 
-TIMEOUT_S = 60
+from daemon import TIMEOUT_S, connect_to
 
 
 class Redis:
@@ -31,18 +30,13 @@ class Redis:
             time.sleep(0.01)
 
     def answers(self):
-        with socket.socket(socket.AF_UNIX) as client, contextlib.suppress(OSError):
-            client.settimeout(TIMEOUT_S)
-            client.connect(self.path)
+        with contextlib.suppress(OSError), self.connect() as client:
             client.sendall(b"PING\r\n")
             return client.recv(1) in (b"+", b"-")
         return False
 
     def connect(self):
-        client = socket.socket(socket.AF_UNIX)
-        client.settimeout(TIMEOUT_S)
-        client.connect(self.path)
-        return client
+        return connect_to(self.path)
 
     def tell(self, how):
         self.process.send_signal(how)

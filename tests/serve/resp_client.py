@@ -12,16 +12,18 @@ def until(condition, what):
         time.sleep(0.01)
 
 
-class Refused(Exception):
-    pass
+class Refused(ValueError):
+    """An answer that is an error."""
 
 
 class Client:
-    """Asks, and reads answers of RESP2 as values."""
+    """Asks, and reads answers as values; a map is a dict in RESP3 and a list in RESP2."""
 
-    def __init__(self, server):
-        self.socket = server.connect()
+    def __init__(self, server, protocol=2, **where):
+        self.socket = server.connect(**where)
         self.file = self.socket.makefile("rb")
+        if protocol == 3:
+            self.ask("HELLO", 3)
 
     def __enter__(self):
         return self
@@ -33,8 +35,11 @@ class Client:
         self.file.close()
         self.socket.close()
 
-    def ask(self, *words):
+    def send(self, *words):
         self.socket.sendall(bulks(*words))
+
+    def ask(self, *words):
+        self.send(*words)
         return self.read()
 
     def pipeline(self, requests):
@@ -48,8 +53,16 @@ class Client:
             return str(refused)
 
     def answer(self, *words):
-        self.socket.sendall(bulks(*words))
+        self.send(*words)
         return self.read_or_refusal()
+
+    def refusal(self, *words):
+        """What it is refused with, as it must be."""
+        try:
+            answer = self.ask(*words)
+        except Refused as refused:
+            return str(refused)
+        raise AssertionError(f"{words} was not refused: {answer}")
 
     def read(self):
         line = self.file.readline()
@@ -61,10 +74,17 @@ class Client:
             return int(rest)
         if kind == b"+":
             return rest
-        if kind == b"$":
-            return self.file.read(int(rest) + 2)[:-2].decode()
-        assert kind == b"*", line
-        return [self.read() for _ in range(int(rest))]
+        if kind == b"#":
+            return rest == "t"
+        if kind == b"_" or rest == "-1":
+            return None
+        if kind in (b"$", b"="):
+            text = self.file.read(int(rest) + 2)[:-2].decode()
+            return text[4:] if kind == b"=" else text
+        if kind == b"%":
+            return {self.read(): self.read() for _ in range(int(rest))}
+        assert kind in (b"*", b"~"), line
+        return [self.read_or_refusal() for _ in range(int(rest))]
 
     def info(self):
         return dict(line.split(":", 1) for line in self.ask("INFO").splitlines() if ":" in line)

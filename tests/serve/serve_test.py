@@ -15,8 +15,10 @@ import sys
 import tempfile
 import time
 
+sys.dont_write_bytecode = True  # the source may be read-only
+from daemon import TIMEOUT_S, bulks, connect_to, expect, receive, run  # noqa: E402
+
 WEIR = sys.argv[1]
-TIMEOUT_S = 60
 
 
 class Server:
@@ -35,13 +37,17 @@ class Server:
         assert re.fullmatch(f"try: redis-cli -p {self.port}( --user [a-z]+ --askpass)? CL.THROTTLE user:42 15 30 60\n",
                             lines[-3]), lines
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            assert self.end() == 0
+        self.process.stdout.close()
+        self.process.stderr.close()
+
     def connect(self, by_path=False):
-        if by_path:
-            client = socket.socket(socket.AF_UNIX)
-            client.settimeout(TIMEOUT_S)
-            client.connect(self.path)
-            return client
-        return socket.create_connection(("127.0.0.1", self.port), TIMEOUT_S)
+        return connect_to(self.path if by_path else self.port)
 
     def end(self, how=signal.SIGTERM):
         self.process.send_signal(how)
@@ -50,36 +56,8 @@ class Server:
 
 @contextlib.contextmanager
 def server(*options):
-    with tempfile.TemporaryDirectory(prefix="weir-serve-") as folder:
-        one = Server(folder, *options)
-        try:
-            yield one
-        finally:
-            if one.process.poll() is None:
-                assert one.end() == 0
-            one.process.stdout.close()
-            one.process.stderr.close()
-
-
-def bulks(*words):
-    encoded = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-    return b"*%d\r\n" % len(encoded) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in encoded)
-
-
-def receive(client, n):
-    got = b""
-    while len(got) < n:
-        piece = client.recv(n - len(got))
-        if not piece:
-            break
-        got += piece
-    return got
-
-
-def expect(client, request, answer):
-    client.sendall(request)
-    got = receive(client, len(answer))
-    assert got == answer, (request, got, answer)
+    with tempfile.TemporaryDirectory(prefix="weir-serve-") as folder, Server(folder, *options) as one:
+        yield one
 
 
 def integers(*numbers):
@@ -251,17 +229,13 @@ def connections_are_bounded():
 def a_killed_server_is_replaced():
     with tempfile.TemporaryDirectory(prefix="weir-serve-") as folder:
         table = ["--file", os.path.join(folder, "table")]
-        first = Server(folder, *table)
-        with first.connect() as client:
+        with Server(folder, *table) as first, first.connect() as client:
             expect(client, bulks("CL.THROTTLE", "k", 0, 1, 86400), b"*5\r\n:0\r\n")
-        first.end(signal.SIGKILL)
-        second = Server(folder, *table)  # the socket of the first is still there, and what was owed is owed
-        with second.connect(by_path=True) as client:
+            first.end(signal.SIGKILL)
+        # the socket of the first is still there, and what was owed is owed
+        with Server(folder, *table) as second, second.connect(by_path=True) as client:
             expect(client, bulks("CL.THROTTLE", "k", 0, 1, 86400), b"*5\r\n:1\r\n")
-        assert second.end() == 0
-        for one in (first, second):
-            one.process.stdout.close()
-            one.process.stderr.close()
+            assert second.end() == 0
 
 
 def redis_cli_works():
@@ -280,23 +254,24 @@ def what_cannot_be_served_is_told():
         assert done.returncode in (1, 2) and words in done.stderr and done.stdout == "", (options, done)
 
 
+def a_second_server_is_refused():
+    """Sockets of one server share a port; those of two would each admit all that limits do."""
+    with server("--workers", "2") as one:
+        for more in ((), ("--workers", "2")):
+            done = subprocess.run([WEIR, "serve", "--http", "none", "--listen", f"127.0.0.1:{one.port}", *more],
+                                  capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+            assert done.returncode == 1 and "Address already in use" in done.stderr, done
+        done = subprocess.run([WEIR, "serve", "--listen", "127.0.0.1:0", "--http", f"127.0.0.1:{one.port}"],
+                              capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        assert done.returncode == 1 and "Address already in use" in done.stderr, done
+
+
 TESTS = [cell_answers_as_redis_cell, throttle_answers_as_throttlecrab, limits_are_text, connections_are_clients,
          who_has_gone_without_a_word_is_noticed, answers_have_the_order_of_requests, bytes_may_come_one_by_one,
          what_is_no_request_is_told_and_closed, who_does_not_read_holds_up_nobody, sigterm_answers_what_has_come,
-         connections_are_bounded, a_killed_server_is_replaced, redis_cli_works, what_cannot_be_served_is_told]
-
-
-def main():
-    failed = 0
-    for test in TESTS:
-        try:
-            test()
-            print(f"ok    {test.__name__}")
-        except (AssertionError, OSError, subprocess.SubprocessError) as fault:
-            failed += 1
-            print(f"FAIL  {test.__name__}: {type(fault).__name__}: {fault}")
-    return failed != 0
+         connections_are_bounded, a_killed_server_is_replaced, redis_cli_works, what_cannot_be_served_is_told,
+         a_second_server_is_refused]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run([(test.__name__, test) for test in TESTS]))

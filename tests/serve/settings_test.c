@@ -118,6 +118,15 @@ static const struct {
 	{ "connections", "1000001", NULL },
 	{ "holds", "1", "1" },
 	{ "holds", "16777217", NULL },
+	{ "socket_mode", "0660", "0660" },
+	{ "socket_mode", "600", "0600" },
+	{ "socket_mode", "0777", "0777" },
+	{ "socket_mode", "1777", NULL },
+	{ "socket_mode", "0", NULL },
+	{ "socket_mode", "0680", NULL },
+	{ "socket_mode", "00660", NULL },
+	{ "socket_mode", "rw", NULL },
+	{ "socket_mode", "", NULL },
 	{ "shared", "shop", "shop" },
 	{ "file", "some where/table", "some where/table" },
 	{ "file", "", NULL },
@@ -197,6 +206,7 @@ static void defaults_are_those_of_the_table(void)
 	CHECK_TEXT(shown(told, "file"), "");
 	CHECK_TEXT(shown(told, "connections"), "10000");
 	CHECK_TEXT(shown(told, "idle"), "0");
+	CHECK_TEXT(shown(told, "http_idle"), "60");
 	CHECK_TEXT(shown(told, "output"), "16777216");
 	CHECK_TEXT(shown(told, "stall"), "30");
 	CHECK_TEXT(shown(told, "holds"), "65536");
@@ -315,8 +325,8 @@ static const struct {
 	  { NULL },
 	  "FILE:8:1: 'keys' again; it was given in line 1\n"
 	  "FILE:1:7: keys: found a list; " KEYS_RIGHT
-	  "FILE:2:1: keyz: found an unknown setting; use listen, http, keys, arena, shared, file, store, store_budget, on_store_failure, workers, connections, idle, "
-	  "header_time, ratelimit_headers, proxies, authorize_headers, output, stall, drain, holds, policy, policy_copy, plans, service, observe, top_keys, trace_to, trace_one_in, log_format, log_rejections, log_rejections_limit, users, limits or attributes\n"
+	  "FILE:2:1: keyz: found an unknown setting; use listen, http, socket_mode, keys, arena, shared, file, store, store_budget, on_store_failure, workers, connections, idle, http_idle, "
+	  "header_time, ratelimit_headers, proxies, authorize_headers, output, stall, drain, holds, policy, policy_copy, envoy_counts, plans, service, observe, top_keys, trace_to, trace_one_in, log_format, log_rejections, log_rejections_limit, users, limits or attributes\n"
 	  "FILE:3:7: idle: \"5m\": use a time from 0 to 365day, written as 30s, 5min or 1hour\n"
 	  "FILE:5:3: listen: \"x\": " WHERE_RIGHT "FILE:7:2: listen: found nothing; " WHERE_RIGHT
 	  "FILE:9:8: arena: found a map; use bytes from 0 to 1TiB, written as 65536, 64KiB or 4MiB\n" },

@@ -1,6 +1,11 @@
 /* Listening sockets dealt out among workers, and taken over. Sockets are numbers here, but for those that are opened. */
 #include "serve/sites.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "check.h"
 
 static struct weir__sites sites, inherited;
@@ -82,5 +87,37 @@ static void more_workers_get_sockets_at_the_same_port(void)
 	CHECK_EQ(sites.at[0].n, 0);
 }
 
-TESTS(TEST(all_sockets_are_listened_at), TEST(words_tell_which_is_which),
+static unsigned mode_of(const char *path)
+{
+	struct stat status;
+
+	CHECK(stat(path, &status) == 0);
+	return (unsigned)status.st_mode & 07777;
+}
+
+/* Also of one that was taken over from a server with other settings. */
+static void paths_have_the_mode(void)
+{
+	char folder[] = "/tmp/weir-sites-XXXXXX", path[64];
+
+	CHECK(mkdtemp(folder) != NULL);
+	(void)snprintf(path, sizeof(path), "%s/socket", folder);
+	sites = (struct weir__sites){ .mode = 0640 };
+	inherited = (struct weir__sites){ .n = 0 };
+	CHECK_EQ(weir__sites_open(&sites, &inherited, WEIR__WIRE_HTTP, path, 2), 0);
+	CHECK_EQ(mode_of(path), 0640);
+	inherited = sites;
+	sites = (struct weir__sites){ .mode = 0606 };
+	CHECK_EQ(weir__sites_open(&sites, &inherited, WEIR__WIRE_HTTP, path, 2), 0);
+	CHECK(sites.at[0].is_inherited);
+	CHECK_EQ(mode_of(path), 0606);
+	inherited = sites;
+	sites = (struct weir__sites){ .mode = 0 };
+	CHECK_EQ(weir__sites_open(&sites, &inherited, WEIR__WIRE_HTTP, path, 2), 0);
+	CHECK_EQ(mode_of(path), 0606);
+	weir__sites_close(&sites);
+	CHECK(rmdir(folder) == 0);
+}
+
+TESTS(TEST(paths_have_the_mode), TEST(all_sockets_are_listened_at), TEST(words_tell_which_is_which),
       TEST(more_workers_get_sockets_at_the_same_port))

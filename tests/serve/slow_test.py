@@ -146,7 +146,7 @@ def port_of(one):
 
 
 def server_by(policy):
-    return daemon(WEIR, "--policy", policy, "--header_time", f"{BOUND_S}s", "--idle", f"{BOUND_S}s", "--stall",
+    return daemon(WEIR, "--policy", policy, "--header_time", f"{BOUND_S}s", "--http_idle", f"{BOUND_S}s", "--stall",
                   f"{BOUND_S}s", "--connections", str(CONNECTIONS + 100), http="127.0.0.1:0")
 
 

@@ -31,7 +31,9 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "model"))
+sys.dont_write_bytecode = True  # the source may be read-only
 import weir_model
+from daemon import bulks
 
 PATIENCE_S = 120
 KEYS = 200_000
@@ -56,11 +58,6 @@ class Error(str):
     """An answer that is an error."""
 
 
-def request(*words):
-    encoded = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-    return b"*%d\r\n" % len(encoded) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in encoded)
-
-
 class Client:
     def __init__(self, port):
         self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
@@ -75,7 +72,7 @@ class Client:
         self.socket.close()
 
     def send(self, *requests):
-        self.socket.sendall(b"".join(request(*words) for words in requests))
+        self.socket.sendall(b"".join(bulks(*words) for words in requests))
 
     def answer(self):
         line = self.file.readline()
@@ -204,7 +201,7 @@ def come_and_go(soak, chance):
         client = Client(soak.port)
         for _ in range(chance.randrange(3)):
             check(is_five(client.ask("CL.THROTTLE", key(chance), 15, 30, 60)), "no answer to who has just come")
-        half = request("CL.THROTTLE", key(chance), 15, 30, 60)
+        half = bulks("CL.THROTTLE", key(chance), 15, 30, 60)
         client.socket.sendall(half[:chance.randrange(len(half))])
         if chance.randrange(2):
             client.hang_up()
@@ -215,7 +212,7 @@ def come_and_go(soak, chance):
 
 def do_not_read(soak, chance):
     """Sends until the server takes no more, or has cut it off; goes away, perhaps after reading some."""
-    piece = request("ECHO", b"x" * 60000)
+    piece = bulks("ECHO", b"x" * 60000)
     while not soak.stop.is_set():
         with Client(soak.port) as client, contextlib.suppress(ConnectionError):
             client.socket.setblocking(False)

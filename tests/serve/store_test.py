@@ -135,7 +135,9 @@ COMMANDS = [
     ("WEIR.RELEASE", "h4"),
     ("WEIR.PEEK", "m", "100/hour"),
     ("WEIR.TAKE", "k", "nonsense"),
-    ("WEIR.TAKE", "k", "@per-ip"),
+    ("WEIR.TAKE", "k", "@per-ip"), # it is no address
+    ("WEIR.TAKE", "ip=9.9.9.9", "@per-ip"),
+    ("WEIR.INSPECT", "::ffff:9.9.9.9", "@per-ip"),
     ("WEIR.TAKE", "k", "@missing"),
     *[("WEIR.CHECK", "ip", "1.1.1.1", "path", "/slow")] * 4,
     *[("WEIR.CHECK", "COST", "3", "ip", "2.2.2.2", "plan", "gold")] * 4,
@@ -425,7 +427,7 @@ def who_leaves_leaves_nothing_behind():
         ticket = client.ask("WEIR.RELOAD")
         until(lambda: int(client.info()["policy_reloads"]) >= ticket, "the policy before it is let go of")
         server.tell(signal.SIGCONT)
-        assert client.ask("WEIR.TAKE", "k", "@another")[1:3] == [7, 6]
+        assert client.ask("WEIR.TAKE", "", "@another")[1:3] == [7, 6]
 
 
 def what_was_asked_is_answered_at_the_end():

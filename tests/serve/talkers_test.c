@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "store/hash.h"
 
 enum { KEYS = 100000, MOST = 64, SPAN = WEIR__TALKERS_SPAN_S };
 
@@ -55,9 +56,17 @@ static size_t read_one(struct weir__talkers *talkers, enum weir__talkers_kind ki
 	return weir__talkers_read(&talkers, 1, kind, now, ret_talkers, most, &since);
 }
 
+static void add_bytes(struct weir__talkers *talkers, const void *key, size_t length, uint64_t times, bool is_denied,
+		      weir_ns now)
+{
+	static const struct weir__hash_secret secret = { 1, 2 };
+
+	weir__talkers_add(talkers, weir__hash(&secret, key, length), key, length, times, is_denied, now);
+}
+
 static void add(struct weir__talkers *talkers, const char *key, uint64_t times, bool is_denied, weir_ns now)
 {
-	weir__talkers_add(talkers, key, strlen(key), times, is_denied, now);
+	add_bytes(talkers, key, strlen(key), times, is_denied, now);
 }
 
 /* The count of a key, or 0. */
@@ -111,7 +120,7 @@ static void check_bound(uint32_t (*next)(void), uint32_t n, size_t workers, bool
 		const weir_ns now = start + (turns && i >= n / 2 ? SECONDS(SPAN) : 0);
 
 		exact[key]++;
-		weir__talkers_add(talkers[random_below((uint32_t)workers)], &key, sizeof(key), 1, i % 3 == 0, now);
+		add_bytes(talkers[random_below((uint32_t)workers)], &key, sizeof(key), 1, i % 3 == 0, now);
 	}
 	n_found = weir__talkers_read(talkers, workers, WEIR__TALKERS_BUSY, start + (turns ? SECONDS(SPAN) : 0), found,
 				     workers * 2 * MOST, &since);
@@ -154,7 +163,7 @@ static void few_keys_are_exact(void)
 	for (uint32_t i = 0; i < MOST * 100; i++) {
 		const uint32_t key = i % MOST;
 
-		weir__talkers_add(talkers, &key, sizeof(key), key + 1, key < 3, start);
+		add_bytes(talkers, &key, sizeof(key), key + 1, key < 3, start);
 	}
 	CHECK_EQ(read_one(talkers, WEIR__TALKERS_BUSY, start, found, 2 * MOST), MOST);
 	for (uint32_t i = 0; i < MOST; i++)
@@ -274,10 +283,10 @@ static void long_keys_are_told_apart(void)
 	char key[WEIR__TALKER_KEY_SIZE + 10];
 
 	memset(key, 'k', sizeof(key));
-	weir__talkers_add(talkers, key, sizeof(key), 2, false, start);
+	add_bytes(talkers, key, sizeof(key), 2, false, start);
 	key[sizeof(key) - 1] = 'l';
-	weir__talkers_add(talkers, key, sizeof(key), 1, false, start);
-	weir__talkers_add(talkers, key, WEIR__TALKER_KEY_SIZE, 3, false, start);
+	add_bytes(talkers, key, sizeof(key), 1, false, start);
+	add_bytes(talkers, key, WEIR__TALKER_KEY_SIZE, 3, false, start);
 	CHECK_EQ(read_one(talkers, WEIR__TALKERS_BUSY, start, found, 4), 3);
 	CHECK(found[0].key_length == WEIR__TALKER_KEY_SIZE && found[1].key_length == sizeof(key));
 	CHECK(memcmp(found[2].key, key, WEIR__TALKER_KEY_SIZE) == 0);
@@ -329,7 +338,7 @@ static void one_adds_and_another_reads(void)
 	CHECK_EQ(pthread_create(&thread, NULL, read_on, &reading), 0);
 	for (uint32_t i = 0; i < 20000; i++) {
 		add(reading.talkers, "key", 1, false, start);
-		weir__talkers_add(reading.talkers, &i, sizeof(i), 1, true, start);
+		add_bytes(reading.talkers, &i, sizeof(i), 1, true, start);
 	}
 	atomic_store(&reading.is_over, true);
 	CHECK_EQ(pthread_join(thread, NULL), 0);

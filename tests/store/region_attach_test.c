@@ -40,8 +40,8 @@ static void headers_that_are_refused(void)
 		{ WORD(magic), 0, "this is no table of Weir's" },
 		{ WORD(magic), UINT64_C(0x0162617472696577), "this is no table of Weir's" }, /* "weirtab", but no NUL */
 		{ WORD(byte_order), 0x04030201, "the table is of a machine with another byte order" },
-		{ WORD(version), 0, "the table is of version 0, this library makes and reads version 4" },
-		{ WORD(version), 5, "the table is of version 5, this library makes and reads version 4" },
+		{ WORD(version), 0, "the table is of version 0, this library makes and reads version 5" },
+		{ WORD(version), 6, "the table is of version 6, this library makes and reads version 5" },
 		{ WORD(size_bytes), 0, "the table says that it has 0 bytes, but it has 32768" },
 		{ WORD(size_bytes), SIZE - 1, "the table says that it has 32767 bytes, but it has 32768" },
 		{ WORD(size_bytes), SIZE + 1, "the table says that it has 32769 bytes, but it has 32768" },

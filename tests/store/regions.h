@@ -34,7 +34,8 @@ static inline size_t needed_size(uint32_t limits_max)
 {
 	const size_t counters = sizeof(struct weir__stripe) + limits_max * sizeof(struct weir__limit_counters);
 
-	return sizeof(struct weir__region_header) + limits_max * sizeof(struct weir__region_limit) +
+	return sizeof(struct weir__region_header) +
+	       limits_max * (sizeof(struct weir__region_limit) + sizeof(struct weir__region_plans)) +
 	       (WEIR__STRIPES + WEIR__STRIPES_COMMON) * ((counters + 127) / 128 * 128) + 256;
 }
 

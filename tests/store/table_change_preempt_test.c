@@ -1,61 +1,22 @@
 /* table_change_preempt_test.c: an operation is stopped before each of its accesses to the table; then the limit is changed,
  * and the key asked for by another. The outcome must be that of one after the other, the stopped one first or last. Or
  * it is the change that is stopped, or killed there: nobody may wait for it or see half of it. */
-#include <setjmp.h>
 #include <stdlib.h>
 
-#include "hooked_table.h"
-#include "tables.h"
-
-static struct {
-	bool is_on, has_stopped;
-	unsigned accesses, stop_at;
-	void (*then)(void); /* NULL: it is killed */
-	jmp_buf death;
-} stopper;
-
-static void on_access(const void *at)
-{
-	(void)at;
-	if (!stopper.is_on || stopper.accesses++ < stopper.stop_at)
-		return;
-	stopper.is_on = false;
-	stopper.has_stopped = true;
-	if (stopper.then == NULL)
-		longjmp(stopper.death, 1);
-	stopper.then();
-}
-
-/* Does it, and after so many accesses something else; or it is killed there. False: it has fewer. */
-static bool stop_after(unsigned accesses, void (*operation)(void), void (*then)(void))
-{
-	stopper.accesses = 0;
-	stopper.stop_at = accesses;
-	stopper.then = then;
-	stopper.has_stopped = false;
-	if (setjmp(stopper.death) == 0) {
-		stopper.is_on = true;
-		operation();
-	}
-	stopper.is_on = false;
-	return stopper.has_stopped;
-}
+#include "acts.h"
+#include "stopper.h"
 
 /* --- the stage -------------------------------------------------------------------------------------------------- */
 
 static struct {
-	struct weir_table *table;
-	const struct weir_table_limit *limit;
-	const char *const *texts; /* that it changes between */
-	uint64_t changes;
-	uint64_t first, second; /* what the operations answered */
-} stage;
+	const char *const *texts; /* that the limit changes between */
+	uint64_t n;
+} changes;
 
 static void change_limit(void)
 {
-	CHECK_EQ(
-		weir_table_change_limit_text(stage.table, stage.limit, stage.texts[++stage.changes % 2], MADE_AT, NULL),
-		WEIR_OK);
+	CHECK_EQ(weir_table_change_limit_text(stage.table, stage.limit, changes.texts[++changes.n % 2], MADE_AT, NULL),
+		 WEIR_OK);
 }
 
 static void change_often(uint64_t n)
@@ -85,9 +46,9 @@ static void begin(size_t limit, enum beginning beginning, uint64_t before)
 	const uint64_t since = beginning == TWO_BEFORE_ONE_CHANGE ? 1 : beginning == TWO_BEFORE_SIX_CHANGES ? 6 : 0;
 
 	stage.table = tiny_table();
-	stage.texts = limits[limit];
-	stage.limit = limit_in(stage.table, stage.texts[0]);
-	stage.changes = 0;
+	changes.texts = limits[limit];
+	stage.limit = limit_in(stage.table, changes.texts[0]);
+	changes.n = 0;
 	change_often(before > since ? before - since : 0);
 	if (beginning != NOTHING)
 		CHECK(weir_table_take(stage.table, stage.limit, "key", 3, MADE_AT, beginning == ALL_BUT_ONE ? 4 : 2)
@@ -96,42 +57,7 @@ static void begin(size_t limit, enum beginning beginning, uint64_t before)
 	stage.first = stage.second = 99;
 }
 
-static uint64_t allow_two(void)
-{
-	return weir_table_allow(stage.table, stage.limit, "key", 3, MADE_AT, 2);
-}
-
-static uint64_t take_three(void)
-{
-	const struct weir_verdict verdict = weir_table_take(stage.table, stage.limit, "key", 3, MADE_AT, 3);
-
-	return verdict.allowed * 100u + verdict.remaining;
-}
-
-static uint64_t up_to_nine(void)
-{
-	return weir_table_upto(stage.table, stage.limit, "key", 3, MADE_AT, 9).granted;
-}
-
-static uint64_t refund_one(void)
-{
-	return weir_table_refund(stage.table, stage.limit, "key", 3, MADE_AT, 1).remaining;
-}
-
-static uint64_t reset(void)
-{
-	return weir_table_reset(stage.table, stage.limit, "key", 3);
-}
-
-static uint64_t look(void)
-{
-	return weir_table_peek(stage.table, stage.limit, "key", 3, MADE_AT, 1).remaining;
-}
-
-static const struct {
-	const char *name;
-	uint64_t (*act)(void);
-} acts[] = {
+static const struct act acts[] = {
 	{ "allow 2", allow_two },   { "take 3", take_three }, { "up to 9", up_to_nine },
 	{ "refund 1", refund_one }, { "reset", reset },       { "peek", look },
 };

@@ -462,8 +462,8 @@ static void the_dead_block_nobody(void)
 		CHECK(weir__atomic16_swap(&limit->entry->change, (struct weir_state){ 0, 0 },
 					  (struct weir_state){ 0, 12345 }));
 		for (int i = 0; i < written; i++)
-			limit->entry->plans[1].words[i].state = (struct weir_state){ any(),
-										     UINT64_C(77) << 32 | 0x180 };
+			weir__plans_place(&table->region, limit->entry, 1)->words[i].state =
+				(struct weir_state){ any(), UINT64_C(77) << 32 | 0x180 };
 		CHECK_EQ(left(table, limit, "key", MADE_AT), 6);
 		change_to(table, limit, "10/day burst 8", MADE_AT);
 		CHECK_EQ(left(table, limit, "key", MADE_AT), 6);
@@ -478,7 +478,7 @@ static void scribbled_plans_lead_nobody_astray(void)
 	for (int round = 0; round < 2000; round++) {
 		struct weir_table *const table = tiny_table();
 		const struct weir_table_limit *const limit = limit_in(table, of_each_kind[below(KINDS)]);
-		uint64_t *const words = (uint64_t *)(void *)limit->entry->plans;
+		const size_t plan_words = sizeof(struct weir__region_plan) / 8;
 		struct weir_limit to = weir_table_limit_limit(limit);
 		struct weir_message why;
 		char key[] = "a";
@@ -488,7 +488,9 @@ static void scribbled_plans_lead_nobody_astray(void)
 			(void)weir_table_change_limit(table, limit, &to, MADE_AT, &why);
 			for (key[0] = 'a'; key[0] < 'e'; key[0]++)
 				(void)weir_table_take(table, limit, key, 1, MADE_AT, 1);
-			words[below(sizeof(limit->entry->plans) / 8)] = below(2) ? any() : any() % 4;
+			((uint64_t *)(void *)weir__plans_place(&table->region, limit->entry,
+							       below(WEIR__PLANS)))[below(plan_words)] =
+				below(2) ? any() : any() % 4;
 		}
 		weir_table_free(table);
 	}

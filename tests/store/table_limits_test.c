@@ -128,6 +128,38 @@ static void limits_and_names_that_cannot_be(void)
 	weir_table_free(table);
 }
 
+/* What can be in a table is told before there is one, as if it had an arena. */
+static void limits_are_checked_without_a_table(void)
+{
+	static const struct {
+		const char *limit;
+		int error;
+		const char *why;
+	} rows[] = {
+		{ "10/s burst 20", WEIR_OK, "" },
+		{ "100/min sliding_log", WEIR_OK, "" },
+		{ "4294967295/s", WEIR_OK, "" },
+		{ "18446744073709551615/s", WEIR_ERR_MAXIMUM,
+		  "in a table the count of a rate in lowest terms is at most 4294967295" },
+		{ "4294967295/s fixed_window", WEIR_ERR_MAXIMUM, "in a table a count or burst is at most 268435455" },
+		{ "1/10000day", WEIR_ERR_MAXIMUM,
+		  "in a table the time until a used-up key owes nothing is at most 576460632303423488 ns: 6671 whole days" },
+		{ "1/6000day sliding_log", WEIR_ERR_MAXIMUM,
+		  "in a table the time until a used-up key owes nothing is at most 504403053265495552 ns: 5837 whole days" },
+	};
+	const struct weir_limit none = { .algorithm = WEIR_TOKEN_BUCKET };
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct weir_message why = { .text = "" };
+		struct weir_limit limit;
+
+		CHECK_EQ(weir_limit_parse(rows[i].limit, strlen(rows[i].limit), &limit, &why), WEIR_OK);
+		CHECK_EQ(weir_table_check_limit(&limit, &why), rows[i].error);
+		CHECK_TEXT(rows[i].error == WEIR_OK ? "" : why.text, rows[i].why);
+	}
+	CHECK_EQ(weir_table_check_limit(&none, NULL), WEIR_ERR_LIMIT);
+}
+
 /* The longest text of a limit there is fits its entry. */
 static void a_limit_of_many_words(void)
 {
@@ -253,5 +285,6 @@ static void all_who_add_it_at_once_get_the_same_one(void)
 }
 
 TESTS(TEST(the_same_limit_is_the_same_for_all), TEST(limits_that_differ_in_name_are_two),
-      TEST(another_limit_of_that_name_is_refused), TEST(limits_and_names_that_cannot_be), TEST(a_limit_of_many_words),
-      TEST(two_who_add_meet_once), TEST(all_who_add_it_at_once_get_the_same_one))
+      TEST(another_limit_of_that_name_is_refused), TEST(limits_and_names_that_cannot_be),
+      TEST(limits_are_checked_without_a_table), TEST(a_limit_of_many_words), TEST(two_who_add_meet_once),
+      TEST(all_who_add_it_at_once_get_the_same_one))

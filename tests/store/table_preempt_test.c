@@ -6,20 +6,15 @@
 #include <semaphore.h>
 #include <stdlib.h>
 
+#include "acts.h"
 #include "stopper.h"
-#include "tables.h"
 
 /* Of the places where the second of two is stopped, every how many-th at most. */
 static unsigned stride = 16;
 
 /* --- the stage -------------------------------------------------------------------------------------------------- */
 
-/* A tiny table, in which every key meets every other. */
-static struct {
-	struct weir_table *table;
-	const struct weir_table_limit *limit, *other;
-	uint64_t first, second; /* what the operations answered */
-} stage;
+static const struct weir_table_limit *other; /* another limit of the table */
 
 static struct weir_verdict take(const char *key, uint64_t cost)
 {
@@ -44,14 +39,14 @@ static void all_but_one_of_key(void)
 static void no_room(void)
 {
 	for (uint32_t i = 0; i < 16; i++)
-		CHECK(weir_table_allow(stage.table, stage.other, &i, sizeof(i), MADE_AT, 100 + i));
+		CHECK(weir_table_allow(stage.table, other, &i, sizeof(i), MADE_AT, 100 + i));
 }
 
 static void no_room_but_its_own(void)
 {
 	two_of_key();
 	for (uint32_t i = 0; i < 15; i++)
-		CHECK(weir_table_allow(stage.table, stage.other, &i, sizeof(i), MADE_AT, 100 + i));
+		CHECK(weir_table_allow(stage.table, other, &i, sizeof(i), MADE_AT, 100 + i));
 }
 
 /* All slots have an owner who owes less than key will; those who give way first come first, or last. */
@@ -100,54 +95,19 @@ static void begin(const char *limit, size_t beginning)
 {
 	stage.table = tiny_table();
 	stage.limit = limit_in(stage.table, limit);
-	stage.other = limit_in(stage.table, "1/hour burst 200");
+	other = limit_in(stage.table, "1/hour burst 200");
 	beginnings[beginning].prepare();
 	stage.first = stage.second = 99;
 }
 
 /* --- operations ------------------------------------------------------------------------------------------------- */
 
-static uint64_t allow_two(void)
-{
-	return weir_table_allow(stage.table, stage.limit, "key", 3, MADE_AT, 2);
-}
-
-static uint64_t take_three(void)
-{
-	const struct weir_verdict verdict = take("key", 3);
-
-	return verdict.allowed * 100u + verdict.remaining;
-}
-
-static uint64_t up_to_nine(void)
-{
-	return weir_table_upto(stage.table, stage.limit, "key", 3, MADE_AT, 9).granted;
-}
-
-static uint64_t refund_one(void)
-{
-	return weir_table_refund(stage.table, stage.limit, "key", 3, MADE_AT, 1).remaining;
-}
-
-static uint64_t reset(void)
-{
-	return weir_table_reset(stage.table, stage.limit, "key", 3);
-}
-
-static uint64_t look(void)
-{
-	return weir_table_peek(stage.table, stage.limit, "key", 3, MADE_AT, 1).remaining;
-}
-
 static uint64_t allow_stranger(void)
 {
-	return weir_table_allow(stage.table, stage.other, "stranger", 8, MADE_AT, 150);
+	return weir_table_allow(stage.table, other, "stranger", 8, MADE_AT, 150);
 }
 
-static const struct {
-	const char *name;
-	uint64_t (*act)(void);
-} acts[] = {
+static const struct act acts[] = {
 	{ "allow 2", allow_two },          { "take 3", take_three }, { "up to 9", up_to_nine },
 	{ "refund 1", refund_one },        { "reset", reset },       { "peek", look },
 	{ "another key", allow_stranger },
@@ -179,7 +139,7 @@ static struct outcome outcome_and_end(void)
 		stage.first,
 		stage.second,
 		weir_table_peek(stage.table, stage.limit, "key", 3, MADE_AT, 0).remaining,
-		weir_table_peek(stage.table, stage.other, "stranger", 8, MADE_AT, 0).remaining,
+		weir_table_peek(stage.table, other, "stranger", 8, MADE_AT, 0).remaining,
 		slots_with(stage.table, stage.limit, "key", 3),
 	};
 
@@ -432,7 +392,7 @@ static void a_killed_process_is_not_missed(void)
 
 static void decide_on_both(void)
 {
-	const struct weir_claim claims[] = { { stage.limit, "key", 3, 2 }, { stage.other, "key", 3, 50 } };
+	const struct weir_claim claims[] = { { stage.limit, "key", 3, 2 }, { other, "key", 3, 50 } };
 	struct weir_decision decision;
 
 	CHECK_EQ(weir_table_decide(stage.table, claims, 2, MADE_AT, NULL, &decision), WEIR_OK);
@@ -441,7 +401,7 @@ static void decide_on_both(void)
 
 static uint64_t other_left(void)
 {
-	return weir_table_peek(stage.table, stage.other, "key", 3, MADE_AT, 0).remaining;
+	return weir_table_peek(stage.table, other, "key", 3, MADE_AT, 0).remaining;
 }
 
 /* Of several limits decided together some may stay charged; each is, or is not. */
@@ -468,7 +428,7 @@ static void a_killed_decision_is_half_done_at_most(void)
 
 static void snatch_the_other(void)
 {
-	stage.second = weir_table_allow(stage.table, stage.other, "key", 3, MADE_AT, 151);
+	stage.second = weir_table_allow(stage.table, other, "key", 3, MADE_AT, 151);
 }
 
 /* A decision may be denied because of another one that was on its way; never is more admitted than there is, and what

@@ -361,4 +361,20 @@ static void losers_take_back_exactly_what_they_were_charged(void)
 	munmap(race, sizeof(*race));
 }
 
+/* With the number of operations, if it is to be another. */
+static inline int check_crowd(int argc, char **argv)
+{
+	static const struct check_test tests[] = {
+		TEST(a_crowd_is_admitted_what_the_limits_say),
+		TEST(a_crowd_with_histories_is_admitted_what_the_limits_say),
+		TEST(a_crowd_in_a_small_arena),
+		TEST(a_crowd_is_admitted_what_one_would_be),
+		TEST(losers_take_back_exactly_what_they_were_charged),
+	};
+
+	if (argc > 1)
+		operations = strtoull(argv[1], NULL, 10);
+	return check_run(tests, sizeof(tests) / sizeof(tests[0]));
+}
+
 #endif

@@ -1,47 +1,15 @@
 /* http_test.c: requests in every split, and what is refused. */
 #include "http_transcript.h"
 
-#include "check.h"
+#include "rows.h"
 
 static struct http_transcript transcript;
 
-static void check_split(const char *bytes, size_t size, struct http_pieces pieces, const char *expected)
+static const char *read_requests(const char *bytes, size_t size, struct pieces pieces)
 {
 	http_transcribe(&transcript, bytes, size, pieces);
-	if (strcmp(transcript.text, expected) != 0)
-		printf("# in pieces of %zu and %zu:\n", pieces.first, pieces.each);
-	CHECK_TEXT(transcript.text, expected);
+	return transcript.text;
 }
-
-/* At once, in two pieces with every length of the first, and in equal pieces of every length. */
-static void check_read(const char *bytes, size_t size, const char *expected)
-{
-	check_split(bytes, size, (struct http_pieces){ SIZE_MAX, SIZE_MAX }, expected);
-	for (size_t n = 1; n < size; n++) {
-		check_split(bytes, size, (struct http_pieces){ n, SIZE_MAX }, expected);
-		check_split(bytes, size, (struct http_pieces){ n, n }, expected);
-		check_split(bytes, size, (struct http_pieces){ n, 1 }, expected);
-	}
-}
-
-struct row {
-	const char *bytes;
-	size_t size;
-	const char *expected;
-};
-
-#define ROW(bytes, expected)                                                                                           \
-	{                                                                                                              \
-		bytes, sizeof(bytes) - 1, expected                                                                     \
-	}
-
-static void check_rows(const struct row *rows, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		check_read(rows[i].bytes, rows[i].size, rows[i].expected);
-}
-
-#define CHECK_ROWS(rows) check_rows(rows, sizeof(rows) / sizeof((rows)[0]))
 
 static void requests(void)
 {
@@ -65,7 +33,7 @@ static void requests(void)
 		ROW("GET / HTTP/1.1\r\nHost: \x80\xff\r\n\r\n", "GET / ? {Host: \\x80\\xff} = +\n"),
 	};
 
-	CHECK_ROWS(rows);
+	CHECK_ROWS(read_requests, rows);
 }
 
 #define CHUNKED "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -87,7 +55,7 @@ static void bodies(void)
 		ROW(CHUNKED "3\r\nab", "more\n"),
 	};
 
-	CHECK_ROWS(rows);
+	CHECK_ROWS(read_requests, rows);
 }
 
 #define SYNTAX "400 this is not HTTP/1.1 as RFC 9112 has it at "
@@ -130,7 +98,7 @@ static void ambiguous_heads(void)
 		ROW("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", METHOD "24\n"),
 	};
 
-	CHECK_ROWS(rows);
+	CHECK_ROWS(read_requests, rows);
 }
 
 #define POST "POST / HTTP/1.1\r\nHost: a\r\n"
@@ -153,7 +121,7 @@ static void ambiguous_lengths(void)
 		ROW("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", CODING "17\n"),
 	};
 
-	CHECK_ROWS(rows);
+	CHECK_ROWS(read_requests, rows);
 }
 
 static void bad_chunks(void)
@@ -174,7 +142,7 @@ static void bad_chunks(void)
 		ROW(CHUNKED "0\r\nX y\r\n\r\n", SYNTAX "56\n"),
 	};
 
-	CHECK_ROWS(rows);
+	CHECK_ROWS(read_requests, rows);
 }
 
 /* --- sizes ------------------------------------------------------------------------------------------------------ */
@@ -205,7 +173,7 @@ static void check_begin(const char *expected)
 	static const size_t eaches[] = { 97, 4096, SIZE_MAX };
 
 	for (size_t i = 0; i < sizeof(eaches) / sizeof(eaches[0]); i++) {
-		http_transcribe(&transcript, text, size, (struct http_pieces){ eaches[i], eaches[i] });
+		http_transcribe(&transcript, text, size, (struct pieces){ eaches[i], eaches[i] });
 		transcript.text[strnlen(transcript.text, strlen(expected))] = '\0';
 		CHECK_TEXT(transcript.text, expected);
 	}

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pieces.h"
+
 struct http_transcript {
 	char text[1 << 14];
 	size_t length;
@@ -65,11 +67,6 @@ static inline void http_say_request(struct http_transcript *to, const struct wei
 	http_say(to, " %s\n", request->is_kept_alive ? "+" : "-");
 }
 
-/* Pieces of these lengths, the last one again and again. */
-struct http_pieces {
-	size_t first, each;
-};
-
 /* Returns false if the bytes so far were refused. */
 static inline bool http_take_piece(struct http_transcript *to, struct weir__http_reader *reader, char **kept,
 				   const char *piece, size_t n)
@@ -110,7 +107,7 @@ static inline bool http_take_piece(struct http_transcript *to, struct weir__http
 	return true;
 }
 
-static inline void http_transcribe(struct http_transcript *to, const char *bytes, size_t n, struct http_pieces pieces)
+static inline void http_transcribe(struct http_transcript *to, const char *bytes, size_t n, struct pieces pieces)
 {
 	static struct weir__http_reader reader;
 	size_t at = 0, next = pieces.first;

@@ -1,10 +1,10 @@
 /* resp_request_test.c: requests in every split, and what is refused. */
 #include "wire/resp.h"
 
-#include "check.h"
+#include "rows.h"
 #include "transcript.h"
 
-enum { ARGUMENTS_MAX = 20, BULK_MAX = 20000, PIECES_MOST = 64 };
+enum { ARGUMENTS_MAX = 20, BULK_MAX = 20000 };
 
 static struct weir__resp_slice arguments[ARGUMENTS_MAX];
 static struct weir__resp_request request = {
@@ -12,43 +12,11 @@ static struct weir__resp_request request = {
 };
 static struct transcript transcript;
 
-static void check_split(const char *bytes, size_t size, struct pieces pieces, const char *expected)
+static const char *read_requests(const char *bytes, size_t size, struct pieces pieces)
 {
 	transcript_requests(&transcript, &request, bytes, size, pieces);
-	if (strcmp(transcript.text, expected) != 0)
-		printf("# in pieces of %zu and %zu:\n", pieces.first, pieces.each);
-	CHECK_TEXT(transcript.text, expected);
+	return transcript.text;
 }
-
-/* At once, in two pieces with every length of the first, and in equal pieces of every length. */
-static void check_read(const char *bytes, size_t size, const char *expected)
-{
-	check_split(bytes, size, at_once, expected);
-	for (size_t n = 1; n < size && n < PIECES_MOST; n++) {
-		check_split(bytes, size, (struct pieces){ n, SIZE_MAX }, expected);
-		check_split(bytes, size, (struct pieces){ n, n }, expected);
-		check_split(bytes, size, (struct pieces){ n, 1 }, expected);
-	}
-}
-
-struct row {
-	const char *bytes;
-	size_t size;
-	const char *expected;
-};
-
-#define ROW(bytes, expected)                                                                                           \
-	{                                                                                                              \
-		bytes, sizeof(bytes) - 1, expected                                                                     \
-	}
-
-static void check_rows(const struct row *rows, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		check_read(rows[i].bytes, rows[i].size, rows[i].expected);
-}
-
-#define CHECK_ROWS(rows) check_rows(rows, sizeof(rows) / sizeof((rows)[0]))
 
 static void multibulks(void)
 {
@@ -66,7 +34,7 @@ static void multibulks(void)
 		ROW("", "0 left"),
 	};
 
-	CHECK_ROWS(rows);
+	CHECK_ROWS(read_requests, rows);
 }
 
 static void lines(void)
@@ -97,7 +65,7 @@ static void lines(void)
 		ROW("1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21\n", "bad: too big inline request"),
 	};
 
-	CHECK_ROWS(rows);
+	CHECK_ROWS(read_requests, rows);
 }
 
 static void lengths_are_numbers(void)
@@ -133,12 +101,12 @@ static void lengths_are_numbers(void)
 	};
 	char line[64];
 
-	CHECK_ROWS(rows);
+	CHECK_ROWS(read_requests, rows);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		(void)snprintf(line, sizeof(line), "*%s\r\n", wrong[i]);
-		check_read(line, strlen(line), "bad: invalid multibulk length");
+		check_row(read_requests, &(struct row){ line, strlen(line), "bad: invalid multibulk length" });
 		(void)snprintf(line, sizeof(line), "*1\r\n$%s\r\n", wrong[i]);
-		check_read(line, strlen(line), "bad: invalid bulk length");
+		check_row(read_requests, &(struct row){ line, strlen(line), "bad: invalid bulk length" });
 	}
 }
 
@@ -146,13 +114,14 @@ static void lengths_are_numbers(void)
 static void check_long(const char *head, char byte, size_t n, const char *tail, size_t each, const char *expected)
 {
 	static char bytes[2 * WEIR__RESP_LINE_MAX];
-	const size_t head_length = strlen(head), size = head_length + n + strlen(tail);
+	const size_t head_length = strlen(head);
+	const struct row row = { bytes, head_length + n + strlen(tail), expected };
 
 	memcpy(bytes, head, head_length);
 	memset(bytes + head_length, byte, n);
 	memcpy(bytes + head_length + n, tail, strlen(tail));
-	check_split(bytes, size, at_once, expected);
-	check_split(bytes, size, (struct pieces){ each, each }, expected);
+	check_split(read_requests, &row, at_once);
+	check_split(read_requests, &row, (struct pieces){ each, each });
 }
 
 static void lines_have_a_most(void)
@@ -190,7 +159,7 @@ static void strangers_may_send_less(void)
 	};
 
 	request.is_stranger = true;
-	CHECK_ROWS(rows);
+	CHECK_ROWS(read_requests, rows);
 	request.is_stranger = false;
 }
 
@@ -277,7 +246,7 @@ static void the_shortest_bulk_max(void)
 	};
 
 	request.bulk_max = 3;
-	CHECK_ROWS(rows);
+	CHECK_ROWS(read_requests, rows);
 	request.bulk_max = BULK_MAX;
 }
 

@@ -13,19 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pieces.h"
 #include "wire/resp.h"
 
 struct transcript {
 	char text[1 << 17];
 	size_t length;
 };
-
-/* How bytes come: `first` of them, then `each` at a time. */
-struct pieces {
-	size_t first, each;
-};
-
-static const struct pieces at_once = { SIZE_MAX, SIZE_MAX };
 
 struct inbox {
 	const char *bytes;

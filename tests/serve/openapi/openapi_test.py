@@ -32,7 +32,7 @@ METHODS = ("get", "post", "put", "delete", "patch")
 LOOSE = {"retry_after_ns", "reset_after_ns", "whole_at_ns", "loaded_at", "version", "name", "reset_after", "retry_after",
          "durationUntilReset", "changes"}
 # Of these of /v1/live the schema says enough: they may be null, or depend on which second it is.
-SEEN = {"at", "uptime_s", "fill", "series", "top", "latency", "connections", "requests_total", "table", "policy"}
+SEEN = {"all", "at", "uptime_s", "fill", "series", "top", "latency", "connections", "requests_total", "table", "policy"}
 COUNTED = {"allowed", "denied", "allowed_total", "rejected_total"}  # numbers of decisions; as a truth they are compared
 
 

@@ -1,0 +1,40 @@
+/* guard_keys.c: keys of the policy's limits as text. */
+#include "guard/guard_inside.h"
+#include "policy/key_text.h"
+
+size_t weir__guard_write_key(const struct weir_policy *policy, uint32_t plan, const void *key, size_t length,
+			     size_t whole, char *text, size_t size)
+{
+	const struct weir__key_bytes bytes = { key, length, whole };
+	const bool is_known = policy && plan != WEIR_POLICY_NO_PLAN && (policy->envoy || policy->n_limits > 0);
+	const struct weir__policy_limit *const limit = is_known && !policy->envoy ?
+							       weir__guard_limit_of_plan(policy, plan) :
+							       NULL;
+
+	return weir__policy_key_text(is_known ? policy : NULL, limit, &bytes, text, size);
+}
+
+size_t weir__key_text(const void *key, size_t length, size_t whole, char *text, size_t size)
+{
+	return weir__guard_write_key(NULL, 0, key, length, whole, text, size);
+}
+
+/* A limit whose keys began anew has another name in the table: a sign, 16 digits and that of the plan (bound.c). */
+static uint32_t plan_of(const struct weir__bound *bound, const char *name)
+{
+	const size_t length = strlen(name), anew = name[0] == '~' && length > 17 ? 17 : 0;
+
+	return weir__bound_plan_named(bound, name + anew, length - anew);
+}
+
+size_t weir__guard_key_text(struct weir_guard *guard, const char *plan, const void *key, size_t length, size_t whole,
+			    char *text, size_t size)
+{
+	const uint32_t phase = weir__readers_enter(&guard->readers);
+	const struct weir__bound *const bound = atomic_load(&guard->bound);
+	const size_t written = weir__guard_write_key(bound->policy, plan_of(bound, plan), key, length, whole, text,
+						     size);
+
+	weir__readers_leave(&guard->readers, phase);
+	return written;
+}

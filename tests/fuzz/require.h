@@ -1,0 +1,31 @@
+/* require.h: what must hold of an input. Who finds that it does not says what, and ends the process: the fuzzer keeps the
+ * input. */
+#ifndef WEIR_TESTS_FUZZ_REQUIRE_H
+#define WEIR_TESTS_FUZZ_REQUIRE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A target defines it; libFuzzer and replay.c call it. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static inline void require(bool holds, const char *what)
+{
+	if (holds)
+		return;
+	fprintf(stderr, "%s\n", what);
+	abort();
+}
+
+static inline void require_same(const char *text, const char *other, const char *what)
+{
+	if (strcmp(text, other) == 0)
+		return;
+	fprintf(stderr, "%s\n%s\n--\n%s\n", what, text, other);
+	abort();
+}
+
+#endif

@@ -1,0 +1,162 @@
+/* Configurations of Envoy's ratelimit service: what is read of them, and what is said of mistakes. */
+#include "envoys.h"
+
+static void mistakes_are_all_told(void)
+{
+	CHECK(envoy_of("domain: d\n"
+		       "descriptors:\n"
+		       "  - value: x\n"
+		       "  - key: a\n"
+		       "    rate_limit: {unit: fortnight, requests_per_unit: 1}\n"
+		       "  - key: a\n"
+		       "  - key: b\n"
+		       "    ratelimit: 5\n"
+		       "    rate_limit: {unlimited: true, unit: second}\n"
+		       "  - key: c\n"
+		       "    rate_limit: {requests_per_unit: -1, name: me, replaces: [{name: me}, {}, you]}\n"
+		       "  - {key: e_f, value: g}\n"
+		       "  - {key: e, value: f_g}\n"
+		       "  - {key: h, value: x, share_threshold: true, shadow_mode: maybe, rate_limit: 5}\n"
+		       "  - just a text\n"
+		       "  - {key: i, descriptors: {key: j}}\n"
+		       "  - {key: k, rate_limit: {unit: second, requests_per_unit: 4294967295}}\n"
+		       "  - {key: [l]}\n",
+		       0) == NULL);
+	CHECK_TEXT(
+		reported,
+		"e.yaml:8:5: 'ratelimit' is nothing that a configuration of Envoy's has: domain, descriptors, key, value, "
+		"rate_limit, unit, requests_per_unit, unlimited, name, replaces, shadow_mode, quota_mode, "
+		"detailed_metric, value_to_metric, share_threshold, metadata\n"
+		"e.yaml:11:78: a text; lists have maps in them\n"
+		"e.yaml:15:5: a text; lists have maps in them\n"
+		"e.yaml:18:12: a text; lists have maps in them\n"
+		"e.yaml:3:5: a descriptor has a key: key: NAME\n"
+		"e.yaml:5:24: unit 'fortnight'; it is second, minute, hour, day, week, month or year\n"
+		"e.yaml:6:5: the descriptor 'a' again; it was given in e.yaml:4\n"
+		"e.yaml:9:41: a unit, and unlimited: what is unlimited has no unit\n"
+		"e.yaml:11:37: requests_per_unit is a whole number, 0 to 4294967295\n"
+		"e.yaml:11:17: unit ''; it is second, minute, hour, day, week, month or year\n"
+		"e.yaml:11:62: 'me' replaces itself\n"
+		"e.yaml:11:74: what is replaced has a name: {name: NAME}\n"
+		"e.yaml:13:5: the descriptor 'e_f_g' again; it was given in e.yaml:12\n"
+		"e.yaml:14:5: share_threshold, but 'x' is no pattern: only a value with a '*' is shared\n"
+		"e.yaml:14:60: shadow_mode is true or false\n"
+		"e.yaml:14:79: a text; rate_limit is a map\n"
+		"e.yaml:16:27: a map; descriptors is a list\n"
+		"e.yaml:17:60: requests_per_unit 4294967295: windows count up to 268435455; 'unlimited: true' admits everything\n"
+		"e.yaml:18:11: a list; key is a text\n");
+}
+
+static void what_envoy_accepts(void)
+{
+	static const char *const texts[] = {
+		"domain: d\n",
+		"domain: d\ndescriptors:\n",
+		"domain: 7\ndescriptors: []\n",
+		"domain: d\ndescriptors: [{key: a, value: ~, rate_limit: null, descriptors: }]\n",
+		"domain: d\ndescriptors: [{key: a, rate_limit: {unlimited: true, unit: ''}}]\n",
+		"domain: d\ndescriptors: [{key: a, rate_limit: {unit: second}}]\n",
+		"domain: d\ndescriptors: [{key: a, shadow_mode: yes, quota_mode: off, detailed_metric: on}]\n",
+		"domain: d\ndescriptors: [{key: a, metadata: {any: [thing, [1]], x: {y: z}}}]\n",
+		/* a known key where it means nothing */
+		"domain: d\nunit: second\ndescriptors: [{key: a, rate_limit: {unit: hour, shadow_mode: true}}]\n",
+		"domain: d\ndescriptors: [{key: a, value: a}, {key: a}, {key: b, value: a}]\n",
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct weir_policy *const policy = envoy_of(texts[i], 0);
+
+		CHECK_TEXT(reported, "");
+		CHECK(policy != NULL);
+		weir_policy_free(policy);
+	}
+	CHECK(envoy_of("descriptors: []\n", 0) == NULL);
+	CHECK_TEXT(reported, "e.yaml:1:1: a file has a domain at its top: domain: NAME\n");
+	CHECK(envoy_of("- domain\n", 0) == NULL);
+	CHECK_TEXT(reported, "e.yaml:1:1: a list; a configuration of Envoy's is a map with a domain in it\n");
+}
+
+static void windows_are_as_long_as_units(void)
+{
+	static const struct {
+		const char *unit;
+		uint64_t days;
+	} rows[] = { { "day", 1 }, { "week", 7 }, { "Month", 30 }, { "YEAR", 365 } };
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char text[256];
+		struct weir_policy *policy;
+
+		(void)sprintf(text,
+			      "domain: d\ndescriptors: [{key: k, rate_limit: {unit: %s, requests_per_unit: 5}}]\n",
+			      rows[i].unit);
+		policy = envoy_of(text, 0);
+		CHECK(policy != NULL);
+		if (policy) {
+			const struct weir_limit limit = weir_policy_plan_of(policy, 0)->limit;
+
+			CHECK_EQ(limit.period, rows[i].days * 86400 * UINT64_C(1000000000));
+			CHECK(limit.algorithm == WEIR_FIXED_WINDOW && !limit.align_first && !limit.count_all);
+		}
+		weir_policy_free(policy);
+	}
+}
+
+/* State is kept by these names: they stay the same whatever else is in the file, and no two are the same. */
+static void names_of_plans(void)
+{
+	struct weir_policy *const policy = envoy_of(
+		"domain: d\n"
+		"descriptors:\n"
+		"  - {key: a, value: b|c, rate_limit: {unit: second}}\n"
+		"  - {key: a, value: b, descriptors: [{key: c, rate_limit: {unit: second}}]}\n"
+		"  - {key: a-key-that-is-long, value: and-a-value-that-is-longer-than-one, rate_limit: {unit: second}, descriptors: "
+		"[{key: a-key-below, rate_limit: {unit: second}}, {key: a-key-below, value: x, rate_limit: {unit: second}}]}\n",
+		0);
+	static const char *const names[] = { "d|a_b|c~", "d|a_b|c",
+					     "d|a-key-that-is-long_and-a-value-that-is-longer-than-one",
+					     "d|a-key-that-is-long_and-a-value-that-is-longe~",
+					     "d|a-key-that-is-long_and-a-value-that-is-longe~" };
+
+	CHECK_TEXT(reported, "");
+	if (policy == NULL)
+		return;
+	CHECK_EQ(weir_policy_plans(policy), 5);
+	CHECK_EQ(weir_policy_limits(policy), 5);
+	for (uint32_t i = 0; i < weir_policy_plans(policy); i++) {
+		const char *const name = weir_policy_plan_of(policy, i)->name;
+
+		CHECK(strlen(name) <= 63);
+		CHECK_TEXT(weir_policy_limit_name(policy, i), name);
+		CHECK(strncmp(name, names[i], strlen(names[i])) == 0);
+		for (uint32_t j = 0; j < i; j++)
+			CHECK(strcmp(name, weir_policy_plan_of(policy, j)->name) != 0);
+	}
+	CHECK(weir_policy_limit_name(policy, 5) == NULL);
+	weir_policy_free(policy);
+}
+
+static void more_mistakes(void)
+{
+	char text[8192] = "domain: d\ndescriptors: [{key: a, rate_limit: {unit: second, replaces: [";
+	struct weir_policy *policy;
+
+	CHECK(envoy_of("domain: [d]\n", 0) == NULL);
+	CHECK_TEXT(reported, "e.yaml:1:10: a text; lists have maps in them\n"
+			     "e.yaml:1:9: a list; domain is a text\n"
+			     "e.yaml:1:1: a file has a domain at its top: domain: NAME\n");
+	CHECK(envoy_of("domain: d\ndescriptors: [{key: a, rate_limit: {unit: second, replaces: {name: b}}}]\n", 0) ==
+	      NULL);
+	CHECK_TEXT(reported, "e.yaml:2:61: a map; replaces is a list\n");
+	for (int i = 0; i < 256; i++)
+		(void)sprintf(text + strlen(text), "{name: n%d},", i);
+	policy = envoy_of(strcat(text, "]}}]"), 0);
+	CHECK_TEXT(reported, "");
+	weir_policy_free(policy);
+	strcpy(text + strlen(text) - strlen("]}}]"), "{name: n}]}}]");
+	CHECK(envoy_of(text, 0) == NULL);
+	CHECK_TEXT(reported, "e.yaml:2:62: a limit replaces at most 256 others\n");
+}
+
+TESTS(TEST(mistakes_are_all_told), TEST(more_mistakes), TEST(what_envoy_accepts), TEST(windows_are_as_long_as_units),
+      TEST(names_of_plans))

@@ -1,0 +1,104 @@
+/* What a policy says of a store that fails. */
+#include "policies.h"
+
+/* The line of the one that applies. */
+static const char *explanation_of(const struct weir_policy *policy, const char *const *words)
+{
+	char *at;
+
+	(void)explained(policy, words);
+	at = strstr(reported, ": applies");
+	if (at == NULL)
+		return "nothing applies";
+	at[strcspn(at, "\n") + 1] = '\0';
+	while (at > reported && at[-1] != '\n')
+		at--;
+	return at;
+}
+
+static void stores_that_fail(void)
+{
+	struct weir_policy *const policy = policy_of(
+		"limits:\n"
+		"  - {name: unset, match: {l: unset}, limit: 1/s}\n"
+		"  - {name: share, match: {l: share}, limit: 1/s, on_store_failure: share, store_budget: 5ms}\n"
+		"  - {name: open, match: {l: open}, limit: 1/s, on_store_failure: open, store_budget: 10s}\n"
+		"  - {name: closed, match: {l: closed}, limit: 1/s, on_store_failure: 'closed'}\n"
+		"  - name: local\n"
+		"    match: {l: local}\n"
+		"    limit: 1/s\n"
+		"    on_store_failure: {local: 2/s burst 3}\n"
+		"    store_budget: 7ms\n"
+		"    overrides:\n"
+		"      - {when: {o: as-it}, limit: 4/s}\n"
+		"      - {when: {o: mode}, mode: shadow}\n"
+		"      - {when: {o: open}, limit: 5/s, on_store_failure: open}\n"
+		"      - {when: {o: budget}, limit: 6/s, store_budget: 1s}\n"
+		"      - {when: {o: own}, limit: 7/s, on_store_failure: {local: 8/s}}\n");
+
+	CHECK_TEXT(reported, "");
+	if (policy == NULL)
+		return;
+	CHECK_EQ(weir_policy_plans(policy), 11);
+	CHECK_TEXT(failure_of(policy, WORDS("l=unset")), "unset 0ms");
+	CHECK_TEXT(failure_of(policy, WORDS("l=share")), "share 5ms");
+	CHECK_TEXT(failure_of(policy, WORDS("l=open")), "open 10000ms");
+	CHECK_TEXT(failure_of(policy, WORDS("l=closed")), "closed 0ms");
+	CHECK_TEXT(failure_of(policy, WORDS("l=local")), "local local~local: 2/s burst 3 7ms");
+	CHECK_TEXT(failure_of(policy, WORDS("l=local", "o=as-it")), "local local~local: 2/s burst 3 7ms");
+	CHECK_TEXT(failure_of(policy, WORDS("l=local", "o=mode")), "local local~local: 2/s burst 3 7ms");
+	CHECK_TEXT(failure_of(policy, WORDS("l=local", "o=open")), "open 7ms");
+	CHECK_TEXT(failure_of(policy, WORDS("l=local", "o=budget")), "local local~local: 2/s burst 3 1000ms");
+	CHECK_TEXT(failure_of(policy, WORDS("l=local", "o=own")), "local local~local|o=own: 8/s 7ms");
+	CHECK_TEXT(explanation_of(policy, WORDS("l=unset")), "unset: applies: 1/s, one for all requests\n");
+	CHECK_TEXT(
+		explanation_of(policy, WORDS("l=share")),
+		"share: applies: 1/s, one for all requests, if the store fails a share of it, waits 5ms for the store\n");
+	CHECK_TEXT(explanation_of(policy, WORDS("l=closed")),
+		   "closed: applies: 1/s, one for all requests, if the store fails closed\n");
+	CHECK_TEXT(
+		explanation_of(policy, WORDS("l=local", "o=own")),
+		"local: applies: 7/s by the override local|o=own, one for all requests, if the store fails 8/s, waits 7ms "
+		"for the store\n");
+	weir_policy_free(policy);
+}
+
+static void mistakes_about_stores_are_all_told(void)
+{
+	CHECK(policy_of("limits:\n"
+			"  - {name: a, limit: 1/s, on_store_failure: maybe, store_budget: 5us}\n"
+			"  - {name: b, limit: 1/fortnight, on_store_failure: {local: 0/s}, store_budget: 11s}\n"
+			"  - name: c\n"
+			"    limit: 1/s\n"
+			"    on_store_failure: {share: true}\n"
+			"    store_budget: [5ms]\n"
+			"    overrides:\n"
+			"      - {when: {p: x}, mode: off, on_store_failure: open}\n"
+			"      - {when: {p: y}, limit: 1/s, on_store_failure: {local: 1/x}}\n"
+			"      - {when: {p: z}, limit: 1/s, on_store_failure: [open], store_budget: 0ms}\n"
+			"      - {when: {p: w}, mode: off, store_budget: 5ms}\n"
+			"  - {name: d, on_store_failure: {local: '1/x'}}\n") == NULL);
+	CHECK_TEXT(
+		reported,
+		"p.yaml:2:45: on_store_failure 'maybe'; it is share, open, closed, or {local: 200/s burst 400}\n"
+		"p.yaml:2:66: store_budget '5us'; it is a time from 1ms to 10s, such as 5ms\n"
+		"p.yaml:3:24: limit '1/fortnight': at 2: \"fortnight\": unknown period; use ns, us, ms, s, min, hour "
+		"or day, as in 10/30s\n"
+		"p.yaml:3:61: limit '0/s': a count of 0: a rate needs 1 or more\n"
+		"p.yaml:3:81: store_budget '11s'; it is a time from 1ms to 10s, such as 5ms\n"
+		"p.yaml:6:24: 'share' is nothing that on_store_failure has: local\n"
+		"p.yaml:6:23: on_store_failure has no local limit; it is share, open, closed, or {local: 200/s burst 400}\n"
+		"p.yaml:7:19: a list; store_budget is a text\n"
+		"p.yaml:9:35: on_store_failure goes with a limit, and there is none beside it\n"
+		"p.yaml:10:64: limit '1/x': at 2: \"x\": unknown period; use ns, us, ms, s, min, hour or day, as in "
+		"10/30s\n"
+		"p.yaml:11:54: a list; on_store_failure: it is share, open, closed, or {local: 200/s burst 400}\n"
+		"p.yaml:11:76: store_budget '0ms'; it is a time from 1ms to 10s, such as 5ms\n"
+		"p.yaml:12:35: store_budget goes with a limit, and there is none beside it\n"
+		"p.yaml:13:5: a limit says how much: limit: 100/s burst 200\n"
+		"p.yaml:13:15: on_store_failure goes with a limit, and there is none beside it\n"
+		"p.yaml:13:44: limit '1/x': at 2: \"x\": unknown period; use ns, us, ms, s, min, hour or day, as in "
+		"10/30s\n");
+}
+
+TESTS(TEST(stores_that_fail), TEST(mistakes_about_stores_are_all_told))
