@@ -345,7 +345,7 @@ def a_wait_is_not_begun_in_vain():
 def a_wait_is_cancelled():
     limiter, canceller, answers = weir.Limiter("1/hour"), weir.Canceller(), []
     table = weir.Table(keys=100)
-    limit = table.add_limit("per user", "1/hour fixed_window")
+    limit = table.add_limit("per user", "1/5000day fixed_window")
     assert limiter.allow() and limit.allow("a")
     waits = [threading.Thread(target=lambda: answers.append(limiter.wait(canceller=canceller))),
              threading.Thread(target=lambda: answers.append(limit.wait("a", timeout=math.inf, canceller=canceller)))]
@@ -369,7 +369,7 @@ def a_signal_ends_a_wait_of_the_main_thread():
         raise Interrupted
 
     limiter, table = weir.Limiter("1/hour"), weir.Table(keys=100)
-    limit = table.add_limit("per user", "1/hour fixed_window")
+    limit = table.add_limit("per user", "1/5000day fixed_window")
     assert limiter.wait() and limit.wait("a")
     previous = signal.signal(signal.SIGALRM, handler)
     try:
@@ -511,7 +511,7 @@ def closed_tables_say_so():
 def close_waits_for_nobody():
     """Those who are in the table keep its memory until they have ended."""
     table, canceller, answers = weir.Table(keys=100), weir.Canceller(), []
-    limit = table.add_limit("a", "1/hour fixed_window")
+    limit = table.add_limit("a", "1/5000day fixed_window")
     assert limit.allow("a")
     wait = threading.Thread(target=lambda: answers.append(limit.wait("a", canceller=canceller)))
     wait.start()

@@ -225,7 +225,7 @@ static void jobs_of_many_threads_are_each_done_once(void)
 	uint64_t counted = 0;
 
 	need_server();
-	use_plan("500/day fixed_window");
+	use_plan("500/5000day fixed_window");
 	open_ready_store("");
 	dones = admitted = 0;
 	memset(jobs, 0, sizeof(jobs));
@@ -254,7 +254,7 @@ static void what_is_owed_is_paid_in(void)
 	struct weir_verdict verdict;
 
 	need_server();
-	use_plan("10/day fixed_window");
+	use_plan("10/5000day fixed_window");
 	open_ready_store("");
 	forget_lines();
 	owe("a", 4);
@@ -278,7 +278,7 @@ static void gone_and_back(void)
 	struct weir_verdict verdict;
 
 	need_server();
-	use_plan("10/day fixed_window");
+	use_plan("10/5000day fixed_window");
 	forget_lines();
 	open_ready_store("");
 	wait_to_be_told("Redis decides");
@@ -309,7 +309,7 @@ static void an_end_with_jobs_under_way(void)
 	uint32_t unanswered = 0, not_asked = 0;
 
 	need_server();
-	use_plan("1000/day fixed_window");
+	use_plan("1000/5000day fixed_window");
 	open_ready_store("&pool=1");
 	kill(server.pid, SIGSTOP);
 	dones = admitted = 0;

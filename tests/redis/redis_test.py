@@ -193,8 +193,8 @@ def every_operation():
 
 def every_algorithm():
     with redis() as server, asker(url_of(server)) as one:
-        for i, text in enumerate(("3/hour", "3/hour leaky burst 3", "3/hour refill interval", "3/day fixed_window",
-                                  "3/hour sliding_counter", "3/hour sliding_counter segments 6", "3/hour sliding_log")):
+        for i, text in enumerate(("3/hour", "3/hour leaky burst 3", "3/hour refill interval", "3/5000day fixed_window",
+                                  "3/5000day sliding_counter", "3/5000day sliding_counter segments 6", "3/hour sliding_log")):
             one.ask(f"limit l{i} {text}")
             admitted = [one.take(f"l{i}", "k").allowed for _ in range(5)]
             assert admitted == [1, 1, 1, 0, 0], (text, admitted)
@@ -253,7 +253,7 @@ def a_limit_changes():
 def threads_share_a_limit_exactly():
     with redis() as server, asker(url_of(server)) as one, asker(url_of(server)) as other:
         for each in (one, other):
-            each.ask("limit a 300/day fixed_window")
+            each.ask("limit a 300/5000day fixed_window")
         answers = []
         threads = [threading.Thread(target=lambda each=each: answers.append(each.ask("flood 8 100 a k")))
                    for each in (one, other)]
@@ -296,7 +296,7 @@ def the_documented_user_is_enough():
         user = re.search(r"^user weir on >secret .*$", page.read(), re.MULTILINE)[0]
     with redis("--user default off", f"--{user}") as server:
         with asker(f"redis://weir:secret@127.0.0.1:{server.port}/?{PATIENT}") as one:
-            for i, text in enumerate(("3/hour", "3/hour refill interval", "3/day fixed_window", "3/hour sliding_log")):
+            for i, text in enumerate(("3/hour", "3/hour refill interval", "3/5000day fixed_window", "3/hour sliding_log")):
                 one.ask(f"limit l{i} {text}")
                 for how in ("take", "upto", "peek", "refund"):
                     one.take(f"l{i}", "k", 1, how)
@@ -327,7 +327,7 @@ def tls_with_certificates_of_clients():
                     one.ask("limit a 100000/hour")
                     assert one.take("a", host).allowed
             with asker(url_of(server, f"ca={ours.file('ca.pem')}&{client}&{PATIENT}", "rediss", "localhost")) as one:
-                one.ask("limit a 1000/day fixed_window")
+                one.ask("limit a 1000/5000day fixed_window")
                 assert one.ask("flood 8 150 a flood").split()[:4] == ["1000", "200", "0", "0"]
             for more, says in ((f"ca={theirs.file('ca.pem')}&{client}", "no certificate to be trusted"),
                                (client, "no certificate to be trusted"),
@@ -399,7 +399,7 @@ def a_restart():
 
 def a_redis_that_sleeps():
     with redis() as server, asker(url_of(server, "timeout=50ms")) as one:
-        one.ask("limit a 1000/day fixed_window")
+        one.ask("limit a 1000/5000day fixed_window")
         before = takes_until_decided(one, "a", "k").remaining
         counted = one.status()
         server.pause()
@@ -423,7 +423,7 @@ def a_redis_that_sleeps():
 
 def replies_that_are_late_lost_or_cut():
     with redis() as server, FaultProxy(server.port) as proxy, asker(url_of(proxy, "timeout=100ms")) as one:
-        one.ask("limit a 100000/day fixed_window")
+        one.ask("limit a 100000/5000day fixed_window")
         for fault, *arguments in (("delay", 0.3), ("drop_replies",), ("hold",), ("cut_replies_after", 7), ("cut",), ("refuse",)):
             before = takes_until_decided(one, "a", "k").remaining
             counted = one.status()
@@ -446,7 +446,7 @@ def nothing_is_counted_twice(rounds=12):
     """Faults in any order, under threads that do not stop asking."""
     dice = random.Random(20)
     with redis() as server, FaultProxy(server.port) as proxy, asker(url_of(proxy, "timeout=20ms&pool=3")) as one:
-        one.ask("limit a 1000000000/day fixed_window")
+        one.ask("limit a 1000000000/5000day fixed_window")
         one.take("a", "before")
         counted = one.status()
 

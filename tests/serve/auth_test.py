@@ -185,7 +185,7 @@ def strangers_are_owed_little():
 
 
 def roles_are_asked_for():
-    limit = "3/day fixed_window"
+    limit = "3/5000day fixed_window"
     reset, denied = bulks("WEIR.RESET", "k", limit), b"-NOPERM this user has no permissions to run the 'weir.reset' command\r\n"
     config = b"-NOPERM this user has no permissions to run the 'config|get' command\r\n"
     web, ops = bulks("AUTH", "web", "s3cret-of-web"), bulks("AUTH", "ops", "s3cret of ops")

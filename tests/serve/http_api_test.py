@@ -36,12 +36,12 @@ POLICY = """limits:
 ENVOY = """domain: shop
 descriptors:
   - key: user
-    rate_limit: {unit: minute, requests_per_unit: 2}
+    rate_limit: {unit: year, requests_per_unit: 2}
   - key: free
     rate_limit: {unlimited: true}
   - key: canary
     shadow_mode: true
-    rate_limit: {unit: hour, requests_per_unit: 1}
+    rate_limit: {unit: year, requests_per_unit: 1}
 """
 
 
@@ -473,10 +473,10 @@ def as_envoys_ratelimit():
         return {"entries": [{"key": key, "value": value}]}
 
     with serving(ENVOY) as (_, ask, _):
-        limit = {"requestsPerUnit": 2, "unit": "MINUTE"}
+        limit = {"requestsPerUnit": 2, "unit": "YEAR"}
         answer = ask.good("POST", "/json", {"domain": "shop", "descriptors": [entries("user", "a"), entries("other", "b")]})
         status = answer["statuses"][0]
-        assert re.fullmatch(r"[1-5]?\ds|60s", status.pop("durationUntilReset")), answer
+        assert re.fullmatch(r"\d+s", status.pop("durationUntilReset")), answer
         assert answer == {"overallCode": "OK", "statuses": [
             {"code": "OK", "currentLimit": limit, "limitRemaining": 1}, {"code": "OK"}]}, answer
         code, answer = ask("POST", "/json", {"domain": "shop", "hits_addend": "2", "descriptors": [entries("user", "a")]})
@@ -486,7 +486,7 @@ def as_envoys_ratelimit():
         for _ in range(2):
             canary = ask.good("POST", "/json", {"domain": "shop", "descriptors": [entries("canary", "x")]})
         assert canary["statuses"][0]["code"] == "OK", canary
-        given = {**entries("job", "x"), "limit": {"requests_per_unit": 3, "unit": "HOUR"}, "hitsAddend": "2"}
+        given = {**entries("job", "x"), "limit": {"requests_per_unit": 3, "unit": "YEAR"}, "hitsAddend": "2"}
         codes = [ask("POST", "/json", {"domain": "shop", "descriptors": [given]})[0] for _ in range(2)]
         assert codes == [200, 429], codes
         assert ask.raw("POST", "/json", '{"domain":"shop","descriptors":[{"entries":[{"key":"x"}]}]}')[0] == 200  # any type

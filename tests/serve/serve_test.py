@@ -98,19 +98,19 @@ def throttle_answers_as_throttlecrab():
 
 def limits_are_text():
     with server() as one, one.connect(by_path=True) as client:
-        expect(client, bulks("WEIR.TAKE", "k", "3/day fixed_window", 2), b"*7\r\n:1\r\n:3\r\n:1\r\n:2\r\n:0\r\n")
+        expect(client, bulks("WEIR.TAKE", "k", "3/5000day fixed_window", 2), b"*7\r\n:1\r\n:3\r\n:1\r\n:2\r\n:0\r\n")
         for _ in range(2):
             receive_line(client)
-        expect(client, bulks("WEIR.PEEK", "k", "3/day fixed_window", 2), b"*7\r\n:0\r\n:3\r\n:1\r\n:0\r\n")
+        expect(client, bulks("WEIR.PEEK", "k", "3/5000day fixed_window", 2), b"*7\r\n:0\r\n:3\r\n:1\r\n:0\r\n")
         for _ in range(3):
             receive_line(client)
-        expect(client, bulks("WEIR.UPTO", "k", "3/day fixed_window", 5), b"*7\r\n:1\r\n:3\r\n:0\r\n:1\r\n:0\r\n")
+        expect(client, bulks("WEIR.UPTO", "k", "3/5000day fixed_window", 5), b"*7\r\n:1\r\n:3\r\n:0\r\n:1\r\n:0\r\n")
         for _ in range(2):
             receive_line(client)
-        expect(client, bulks("WEIR.REFUND", "k", "3/day fixed_window", 3), b"*7\r\n:1\r\n:3\r\n:3\r\n")
+        expect(client, bulks("WEIR.REFUND", "k", "3/5000day fixed_window", 3), b"*7\r\n:1\r\n:3\r\n:3\r\n")
         for _ in range(4):
             receive_line(client)
-        expect(client, bulks("WEIR.RESET", "k", "3/day fixed_window"), b":0\r\n")
+        expect(client, bulks("WEIR.RESET", "k", "3/5000day fixed_window"), b":0\r\n")
         expect(client, bulks("WEIR.TAKE", "k", "3/fortnight"), b"-ERR the limit: ")
         assert b"fortnight" in receive_line(client)
         expect(client, bulks("WEIR.TAKE", "k", "3/s", "many"), b"-ERR a cost is a whole number, 0 or more\r\n")

@@ -32,7 +32,7 @@ from daemon import TIMEOUT_S, bulks, daemon, run  # noqa: E402
 WEIR, FOLDER = sys.argv[1], sys.argv[2]
 NAME = "heron"
 PIPELINED = 500
-DAY = "3/day fixed_window"
+WINDOW = "3/5000day fixed_window"
 
 
 class Lost(Exception):
@@ -371,7 +371,7 @@ def works(kind):
                     except (AssertionError, Lost, TypeError, KeyError) as fault:
                         raise AssertionError(f"{check.__name__} at {where}: {fault}") from fault
             with kind.open(where) as client:
-                same(client.call("WEIR.RESET", "any", DAY), 0)
+                same(client.call("WEIR.RESET", "any", WINDOW), 0)
             server.end()
             server.start()
         for where in (server.address, server.path):
@@ -398,9 +398,9 @@ def is_let_in(kind):
             for where in (server.address, server.path):
                 with kind.open(where, f"app:{SECRET}") as client:
                     same(client.call("CL.THROTTLE", where, 0, 1, 86400)[0], 0)
-                    assert isinstance(client.call("WEIR.RESET", "k", DAY), Fault)  # which takes an admin
+                    assert isinstance(client.call("WEIR.RESET", "k", WINDOW), Fault)  # which takes an admin
                 with kind.open(where, f"ops:{SECRET} 1") as client:
-                    same(client.call("WEIR.RESET", "k", DAY), 0)
+                    same(client.call("WEIR.RESET", "k", WINDOW), 0)
 
 
 def redis_cli_pipes():
