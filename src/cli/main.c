@@ -36,14 +36,26 @@ static void help(FILE *out)
 	fputs("  help         this list\n  version      the version\n\nweir COMMAND --help tells more of one.\n", out);
 }
 
+static int run(int argc, char **argv)
+{
+	const struct weir__command *const command = weir__command_find(commands, COMMANDS, argv[0]);
+
+	if (command)
+		return command->run(argc, argv);
+	weir__command_refuse(commands, COMMANDS, "weir", argv[0], "weir help");
+	return 2;
+}
+
 int main(int argc, char **argv)
 {
-	const struct weir__command *command;
+	char tell_more[] = "--help";
 
 	if (argc < 2) {
 		help(stderr);
 		return 2;
 	}
+	if (argc == 3 && strcmp(argv[1], "help") == 0)
+		return run(2, (char *[]){ argv[2], tell_more, NULL });
 	if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0) {
 		help(stdout);
 		return 0;
@@ -52,9 +64,5 @@ int main(int argc, char **argv)
 		puts("weir " WEIR_VERSION);
 		return 0;
 	}
-	command = weir__command_find(commands, COMMANDS, argv[1]);
-	if (command)
-		return command->run(argc - 1, argv + 1);
-	weir__command_refuse(commands, COMMANDS, "weir", argv[1], "weir help");
-	return 2;
+	return run(argc - 1, argv + 1);
 }

@@ -1,12 +1,43 @@
-/* process.c: posix_spawn, which a program of many threads may call, as it may not do much after a fork. */
+/* process.c: what the kernel tells of this process; and posix_spawn, which a program of many threads may call, as it may not do much after a fork. */
 #include "os/process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The second number of this file is that of the pages. */
+static uint64_t resident_pages(void)
+{
+	char text[128] = "";
+	const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	const char *second;
+
+	if (file < 0)
+		return 0;
+	if (read(file, text, sizeof(text) - 1) < 0)
+		text[0] = '\0';
+	(void)close(file);
+	second = strchr(text, ' ');
+	return second ? strtoull(second, NULL, 10) : 0;
+}
+
+struct weir__process_usage weir__process_usage(void)
+{
+	struct timespec cpu = { 0, 0 };
+
+	(void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+	return (struct weir__process_usage){
+		.cpu_ns = (uint64_t)cpu.tv_sec * 1000000000 + (uint64_t)cpu.tv_nsec,
+		.resident_bytes = resident_pages() * (uint64_t)sysconf(_SC_PAGESIZE),
+	};
+}
 
 int weir__process_start(char *const argv[], char *const environment[], const int *kept, size_t n, pid_t *ret_pid)
 {

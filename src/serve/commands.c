@@ -76,7 +76,7 @@ const struct weir__command_row weir__command_rows[] = {
 	  WEIR__IS_FAST, 0, 0, 0 },
 	{ "command", "[COUNT|LIST|INFO|DOCS|GETKEYS] [word ...]", "what commands there are, as Redis tells it",
 	  weir__command_command, 1, INT32_MAX, 0, 0, 0, 0 },
-	{ "info", "[section]", "the server and its table", weir__info, 1, INT32_MAX, 0, 0, 0, 0 },
+	{ "info", "[section ...]", "the server, its table, policy and store", weir__info, 1, INT32_MAX, 0, 0, 0, 0 },
 	{ "config", "GET pattern [pattern ...]", "settings whose names match", weir__config, 2, INT32_MAX,
 	  WEIR__NEEDS_ADMIN | WEIR__HAS_SUBCOMMANDS, 0, 0, 0 },
 	{ "help", "[ERRORS|command]", "this list, that of all errors, or one command", weir__help, 1, 2, 0, 0, 0, 0 },

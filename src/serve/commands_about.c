@@ -3,30 +3,70 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "redis/redis_store.h"
 #include "serve/log.h"
 #include "serve/policies.h"
 #include "serve/remote.h"
+#include "serve/tally.h"
 #include "serve/witness.h"
+#include "store/table.h"
 
-/* Appends; without a policy there is nothing to tell. */
-static size_t describe_policy(struct weir__policies *policies, char *text, size_t size)
+/* --- INFO ------------------------------------------------------------------------------------------------------- */
+
+/* A section of INFO writes itself as snprintf does, and returns what that returns. */
+typedef int describe_fn(const struct weir__commands *commands, char *text, size_t size);
+
+static int describe_server(const struct weir__commands *commands, char *text, size_t size)
+{
+	return snprintf(text, size,
+			"# Server\r\nweir_version:" WEIR_VERSION "\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\n"
+			"process_id:%ld\r\nuptime_in_seconds:%" PRIu64 "\r\n",
+			(long)getpid(), commands->tallies ? weir__tallies_age_s(commands->tallies) : 0);
+}
+
+static int describe_decisions(const struct weir__commands *commands, char *text, size_t size)
+{
+	struct weir_table_limit_stats decisions;
+
+	weir_table_limit_stats(commands->table, commands->limits.counted_as, &decisions);
+	return snprintf(text, size,
+			"# Decisions\r\nallowed:%" PRIu64 "\r\ndenied:%" PRIu64 "\r\nholds:%" PRIu32
+			"\r\nwaiting_here:%" PRIu32 "\r\n",
+			decisions.allowed, decisions.denied, commands->holds ? weir__holds_n(commands->holds) : 0,
+			commands->waiting ? weir__waiting_n(commands->waiting) : 0);
+}
+
+static int describe_table(const struct weir__commands *commands, char *text, size_t size)
+{
+	struct weir__table_glance glance;
+
+	weir__table_look(commands->table, weir_table_now(commands->table), &glance);
+	return snprintf(text, size,
+			"# Table\r\ntable_live_keys:%" PRIu64 "\r\ntable_capacity_keys:%" PRIu64
+			"\r\ntable_inserted_keys:%" PRIu64 "\r\ntable_gave_way_keys:%" PRIu64 "\r\n",
+			glance.live, glance.capacity, glance.inserted, glance.gave_way);
+}
+
+/* Without a policy there is nothing to tell. */
+static int describe_policy(const struct weir__commands *commands, char *text, size_t size)
 {
 	struct weir__policies_info info;
 
-	if (policies == NULL)
+	if (commands->policies == NULL)
 		return 0;
-	weir__policies_info(policies, &info);
-	return (size_t)snprintf(
+	weir__policies_info(commands->policies, &info);
+	return snprintf(
 		text, size,
-		"\r\n# Policy\r\npolicy_limits:%" PRIu32 "\r\npolicy_changes:%" PRIu64 "\r\npolicy_failures:%" PRIu64
+		"# Policy\r\npolicy_limits:%" PRIu32 "\r\npolicy_changes:%" PRIu64 "\r\npolicy_failures:%" PRIu64
 		"\r\npolicy_reloads:%" PRIu64 "\r\npolicy_loaded_at:%" PRIu64 "\r\npolicy_last_error:%s\r\n",
 		info.limits, info.changes, info.failures, info.reloads, info.loaded_at / 1000000000, info.last_error);
 }
 
 /* Likewise of a store. */
-static size_t describe_store(const struct weir__commands *commands, char *text, size_t size)
+static int describe_store(const struct weir__commands *commands, char *text, size_t size)
 {
 	static const char *const states[] = {
 		[WEIR__REDIS_UP] = "up", [WEIR__REDIS_DOWN] = "down", [WEIR__REDIS_PROBING] = "probing"
@@ -36,49 +76,69 @@ static size_t describe_store(const struct weir__commands *commands, char *text, 
 	if (commands->remote == NULL)
 		return 0;
 	weir__redis_store_info(weir__remote_store(commands->remote), &info);
-	return (size_t)snprintf(text, size,
-				"\r\n# Store\r\nstore_state:%s\r\nstore_nodes:%" PRIu32 "\r\nstore_calls:%" PRIu64
-				"\r\nstore_requests:%" PRIu64 "\r\nstore_decided:%" PRIu64
-				"\r\nstore_not_asked:%" PRIu64 "\r\nstore_not_answered:%" PRIu64
-				"\r\nstore_owed_keys:%" PRIu64 "\r\nstore_paid:%" PRIu64 "\r\nstore_drift:%" PRIu64
-				"\r\nstore_unsure:%" PRIu64 "\r\nstore_forgotten:%" PRIu64
-				"\r\nstore_last_error:%s\r\n",
-				states[info.client.health], info.client.nodes, info.client.calls, info.client.requests,
-				info.client.decided, info.client.not_asked, info.client.not_answered, info.owed_keys,
-				info.paid, info.drift, info.unsure, info.forgotten, info.client.last_error);
+	return snprintf(text, size,
+			"# Store\r\nstore_state:%s\r\nstore_nodes:%" PRIu32 "\r\nstore_calls:%" PRIu64
+			"\r\nstore_requests:%" PRIu64 "\r\nstore_decided:%" PRIu64 "\r\nstore_not_asked:%" PRIu64
+			"\r\nstore_not_answered:%" PRIu64 "\r\nstore_owed_keys:%" PRIu64 "\r\nstore_paid:%" PRIu64
+			"\r\nstore_drift:%" PRIu64 "\r\nstore_unsure:%" PRIu64 "\r\nstore_forgotten:%" PRIu64
+			"\r\nstore_last_error:%s\r\n",
+			states[info.client.health], info.client.nodes, info.client.calls, info.client.requests,
+			info.client.decided, info.client.not_asked, info.client.not_answered, info.owed_keys, info.paid,
+			info.drift, info.unsure, info.forgotten, info.client.last_error);
 }
 
 /* What was lost on the way to whoever looks. */
-static size_t describe_observing(const struct weir__commands *commands, char *text, size_t size)
+static int describe_observing(const struct weir__commands *commands, char *text, size_t size)
 {
 	struct weir__witnesses_info info;
 
 	weir__witnesses_info(commands->witnesses, &info);
-	return (size_t)snprintf(text, size,
-				"\r\n# Observing\r\nspans_sent:%" PRIu64 "\r\nspans_dropped:%" PRIu64
-				"\r\nrejections_left_out:%" PRIu64 "\r\nlog_lines_left_out:%" PRIu64 "\r\n",
-				info.spans_sent, info.spans_dropped, info.rejections_left_out,
-				weir__log_left_out(commands->log));
+	return snprintf(text, size,
+			"# Observing\r\nspans_sent:%" PRIu64 "\r\nspans_dropped:%" PRIu64
+			"\r\nrejections_left_out:%" PRIu64 "\r\nlog_lines_left_out:%" PRIu64 "\r\n",
+			info.spans_sent, info.spans_dropped, info.rejections_left_out,
+			weir__log_left_out(commands->log));
 }
 
+static const struct section {
+	const char *name;
+	describe_fn *describe;
+} sections[] = {
+	{ "server", describe_server }, { "decisions", describe_decisions }, { "table", describe_table },
+	{ "policy", describe_policy }, { "store", describe_store },         { "observing", describe_observing },
+};
+
+static bool is_asked_for(const struct weir__call *call, const char *section)
+{
+	bool is = call->n == 1;
+
+	for (uint32_t i = 1; i < call->n; i++) {
+		const struct weir__resp_slice *const word = &call->arguments[i];
+
+		is |= weir__is_word(word, section) || weir__is_word(word, "all") || weir__is_word(word, "default") ||
+		      weir__is_word(word, "everything");
+	}
+	return is;
+}
+
+/* As Redis does it: sections that there are not have no lines. */
 void weir__info(struct weir__call *call)
 {
-	const struct weir__commands *const commands = call->commands;
 	char text[4096];
-	struct weir_table_limit_stats decisions;
-	size_t length;
+	size_t length = 0;
 
-	weir_table_limit_stats(commands->table, commands->limits.counted_as, &decisions);
-	length = (size_t)snprintf(
-		text, sizeof(text),
-		"# Server\r\nweir_version:" WEIR_VERSION "\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\n"
-		"\r\n# Decisions\r\nallowed:%" PRIu64 "\r\ndenied:%" PRIu64 "\r\nholds:%" PRIu32
-		"\r\nwaiting_here:%" PRIu32 "\r\n",
-		decisions.allowed, decisions.denied, commands->holds ? weir__holds_n(commands->holds) : 0,
-		commands->waiting ? weir__waiting_n(commands->waiting) : 0);
-	length += describe_policy(commands->policies, text + length, sizeof(text) - length);
-	length += describe_store(commands, text + length, sizeof(text) - length);
-	length += describe_observing(commands, text + length, sizeof(text) - length);
+	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
+		const size_t gap = length > 0 ? 2 : 0; /* an empty line between two */
+		const size_t room = sizeof(text) - length - gap;
+		int n;
+
+		if (!is_asked_for(call, sections[i].name))
+			continue;
+		memcpy(text + length, "\r\n", gap);
+		n = sections[i].describe(call->commands, text + length + gap, room);
+		if (n > 0)
+			length += gap + weir__min((size_t)n, room - 1);
+	}
 	weir__resp_write_verbatim(call->writer, "txt", text, length);
 }
 

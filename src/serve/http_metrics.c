@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "os/process.h"
 #include "redis/redis_store.h"
 #include "serve/http_call.h"
 #include "serve/log.h"
@@ -209,6 +210,19 @@ static void add_log(struct weir__http_call *call, struct weir__metrics *metrics)
 		weir__metrics_one(metrics, WEIR__METRIC_LOG_LEFT_OUT, weir__log_left_out(call->commands->log));
 }
 
+static void add_process(struct weir__http_call *call, struct weir__metrics *metrics)
+{
+	const struct weir__process_usage usage = weir__process_usage();
+
+	weir__metrics_begin(metrics, WEIR__METRIC_PROCESS_CPU);
+	weir__metrics_add_decimal(metrics, "", 0, weir__decimal_of_ns(usage.cpu_ns));
+	if (usage.resident_bytes > 0)
+		weir__metrics_one(metrics, WEIR__METRIC_PROCESS_MEMORY, usage.resident_bytes);
+	if (call->commands->tallies)
+		weir__metrics_one(metrics, WEIR__METRIC_PROCESS_START,
+				  weir__tallies_made_at_s(call->commands->tallies));
+}
+
 static void add_build(struct weir__http_call *call, struct weir__metrics *metrics)
 {
 	const struct weir__settings *const settings = call->commands->settings;
@@ -297,6 +311,7 @@ void weir__http_metrics(struct weir__http_call *call)
 		weir__metrics_one(&metrics, WEIR__METRIC_HOLDS, weir__holds_n(call->commands->holds));
 	add_log(call, &metrics);
 	add_store(call, &metrics);
+	add_process(call, &metrics);
 	add_build(call, &metrics);
 	weir__metrics_end(&metrics);
 }

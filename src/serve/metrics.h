@@ -93,6 +93,10 @@
 	  "Units that there was no room to remember: they are not paid in.") \
 	X(STORE_SECONDS, "rate_limiter_store_decision_seconds", HISTOGRAM, "seconds", "", \
 	  "How long the store took to decide what was asked together.") \
+	X(PROCESS_CPU, "process_cpu_seconds", COUNTER, "seconds", "", "CPU time that the server has used, all threads of it.") \
+	X(PROCESS_MEMORY, "process_resident_memory_bytes", GAUGE, "bytes", "", "Memory of the server that is resident.") \
+	X(PROCESS_START, "process_start_time_seconds", GAUGE, "seconds", "", \
+	  "When the server was started, in seconds of Unix time.") \
 	X(BUILD, "rate_limiter_build", INFO, "", "version, service", "The version of Weir, and what the server is called; always 1.")
 /* clang-format on */
 

@@ -514,10 +514,22 @@ static bool is_config(const char *name, size_t length)
 	return length == 6 && memcmp(name, "config", 6) == 0;
 }
 
+/* --log-format is --log_format: habits differ. */
+static const struct weir__setting *find_flag(const char *name, size_t length)
+{
+	char spelled[64];
+
+	if (length >= sizeof(spelled))
+		return NULL;
+	for (size_t i = 0; i < length; i++)
+		spelled[i] = (char)(name[i] == '-' ? '_' : name[i]);
+	return weir__settings_find(spelled, length);
+}
+
 static void read_flag(struct weir__settings *settings, const char *name, size_t length, const char *value)
 {
 	const struct weir__setting_place place = { .from = WEIR__FROM_FLAG };
-	const struct weir__setting *const setting = weir__settings_find(name, length);
+	const struct weir__setting *const setting = find_flag(name, length);
 
 	if (setting == NULL)
 		weir__settings_fault(settings, place, NULL, "--%.*s is no option; weir serve --help lists them",

@@ -22,7 +22,7 @@ static const char precedence[] =
 	"Each option but `--config` is also a variable of the environment, `WEIR_KEYS` for "
 	"`--keys`, with commas in lists, and a key of the file, `keys`. "
 	"A flag beats the environment, that beats the file, and that the default; a list is replaced "
-	"as a whole. A variable that is empty counts as not set; of one that begins with `WEIR_` and is no setting "
+	"as a whole. Flags may have dashes for underscores, as in `--log-format`. A variable that is empty counts as not set; of one that begins with `WEIR_` and is no setting "
 	"the server warns.";
 static const char ending[] =
 	"SIGTERM and SIGINT end it when all that has come is answered. SIGHUP lets it read policy and users again. "

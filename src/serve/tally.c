@@ -7,7 +7,8 @@
 
 struct weir__tallies {
 	uint32_t n;
-	time_t made; /* by a clock that nobody sets */
+	time_t made;    /* by a clock that nobody sets */
+	time_t made_at; /* of Unix time */
 	struct weir__tally of[];
 };
 
@@ -29,6 +30,7 @@ struct weir__tallies *weir__tallies_new(uint32_t workers)
 	memset(tallies, 0, size);
 	tallies->n = workers;
 	tallies->made = seconds_now();
+	tallies->made_at = time(NULL);
 	return tallies;
 }
 
@@ -45,6 +47,11 @@ struct weir__tally *weir__tallies_of(struct weir__tallies *tallies, uint32_t wor
 uint64_t weir__tallies_age_s(const struct weir__tallies *tallies)
 {
 	return (uint64_t)(seconds_now() - tallies->made);
+}
+
+uint64_t weir__tallies_made_at_s(const struct weir__tallies *tallies)
+{
+	return (uint64_t)tallies->made_at;
 }
 
 void weir__tallies_sum(struct weir__tallies *tallies, struct weir__tally_sum *ret_sum)

@@ -29,6 +29,7 @@ struct weir__tally *weir__tallies_of(struct weir__tallies *tallies, uint32_t wor
 
 /* How long ago these were made, in whole seconds. */
 uint64_t weir__tallies_age_s(const struct weir__tallies *tallies);
+uint64_t weir__tallies_made_at_s(const struct weir__tallies *tallies); /* of Unix time */
 
 void weir__tallies_sum(struct weir__tallies *tallies, struct weir__tally_sum *ret_sum);
 

@@ -524,6 +524,9 @@ def help_is_given():
         text = good(*arguments)
         assert text.startswith("usage: weir table") and "Exit status" in text and "--hex" in text, text
         assert all(len(line) <= 88 for line in text.splitlines()), text
+    help_of = [subprocess.run([WEIR, *words], capture_output=True, text=True, check=False)
+               for words in (["help", "table"], ["table", "--help"], ["help", "tabel"])]
+    assert help_of[0].stdout == help_of[1].stdout != "" and help_of[2].returncode == 2, help_of
     main = subprocess.run([WEIR, "--help"], capture_output=True, text=True, check=True)
     assert re.search(r"^  table +\w", main.stdout, re.M), main.stdout
 

@@ -7,6 +7,7 @@ Nothing here measures time: a wait is tested by what happens before it is over, 
 
 import contextlib
 import os
+import re
 import resource
 import select
 import signal
@@ -276,6 +277,21 @@ def help_is_a_list():
         assert client.refusal("HELP", "nothing") == "ERR HELP knows commands and ERRORS, not 'nothing'"
 
 
+def info_has_sections():
+    def heads(*sections):
+        return re.findall("^# (.*)\r$", client.ask("INFO", *sections), re.MULTILINE)
+
+    with server("--keys", "1000") as one, Client(one) as client:
+        every = ["Server", "Decisions", "Table", "Observing"]
+        assert heads() == heads("all") == heads("Everything", "nothing") == every, heads()
+        assert heads("TABLE", "server") == ["Server", "Table"] and client.ask("INFO", "keyspace") == ""
+        client.ask("WEIR.TAKE", "a", "1/day")
+        told = client.info()
+        assert int(told["process_id"]) == one.process.pid and int(told["uptime_in_seconds"]) >= 0, told
+        assert (told["table_live_keys"], told["table_inserted_keys"], told["table_gave_way_keys"]) == ("1", "1", "0"), told
+        assert int(told["table_capacity_keys"]) >= 1000, told
+
+
 def redis_cli_shows_hints():
     with server() as one:
         shown = subprocess.run(["redis-cli", "-p", str(one.port), "help", "weir.take"], capture_output=True, text=True,
@@ -401,7 +417,7 @@ TESTS = [a_key_is_inspected, multi_charges_with_exec_or_not_at_all, all_or_none_
          waits_go_in_the_order_in_which_they_came, a_wait_that_is_in_vain_is_denied,
          who_leaves_while_it_waits_leaves_nothing,
          sigterm_denies_who_waits_and_answers_the_rest, commands_are_described_as_redis_does,
-         every_command_is_found_by_its_name_alone, help_is_a_list, redis_cli_shows_hints,
+         every_command_is_found_by_its_name_alone, help_is_a_list, info_has_sections, redis_cli_shows_hints,
          out_of_descriptors_others_are_served, who_is_silent_for_long_is_cut_off,
          who_does_not_read_is_cut_off_alone, the_end_waits_for_those_who_read_slowly]
 

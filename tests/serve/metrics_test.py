@@ -136,6 +136,8 @@ def without_a_policy():
         assert page.get("rate_limiter_answers_total", wire="resp") == 4
         assert page.get("rate_limiter_answers_total", wire="http") == ask.asked  # this page among them
         assert page.get("rate_limiter_table_live_keys") == 1 and page.get("rate_limiter_policy_limits") is None
+        assert page.get("process_cpu_seconds_total") > 0 and page.get("process_resident_memory_bytes") > 2**20
+        assert 0 <= time.time() - page.get("process_start_time_seconds") < 3600
         assert page.get("rate_limiter_store_up") is None and page.get("rate_limiter_build_info", service="weir") == 1
 
 

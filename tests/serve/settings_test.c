@@ -226,6 +226,8 @@ static const struct {
 	{ "keys: 2", "WEIR_KEYS", "3", { "--keys", "4" }, "keys", "4" },
 	{ NULL, "WEIR_KEYS", "3", { "--keys=4" }, "keys", "4" },
 	{ NULL, NULL, NULL, { "--keys", "4", "--keys", "5" }, "keys", "5" },
+	{ NULL, NULL, NULL, { "--log_format", "json" }, "log_format", "json" },
+	{ NULL, NULL, NULL, { "--log-format=json" }, "log_format", "json" },
 	{ "keys: 2", "WEIR_KEYS", "", { NULL }, "keys", "2" },
 	{ "listen: [a:1, b:2]", NULL, NULL, { NULL }, "listen", "a:1,b:2" },
 	{ "listen: a:1", NULL, NULL, { NULL }, "listen", "a:1" },
