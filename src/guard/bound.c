@@ -124,6 +124,7 @@ static void look_ahead(struct weir__bound *bound)
 			bound->ahead[i] =
 				(struct weir__ahead){ limit, limit->entry, { limit->secret.k0, limit->secret.k1 } };
 	}
+	weir__rules_look_ahead(&bound->policy->rules, bound->ahead);
 }
 
 static bool index_plans(struct weir__bound *bound)

@@ -102,30 +102,31 @@ uint64_t weir_guard_changes(const struct weir_guard *guard)
 
 /* --- decisions -------------------------------------------------------------------------------------------------- */
 
-static bool is_own_plan(const struct weir__bound *bound, const struct weir_policy_claim *of)
-{
-	return bound->policy->envoy == NULL && bound->policy->limits[of->limit].plan == of->plan;
-}
+/* What a request matches, and of each claim what is known ahead; NULL: nothing. */
+struct match {
+	struct weir_policy_answer answer;
+	const struct weir__ahead *ahead[WEIR_POLICY_CLAIMS_MAX];
+};
 
-/* The limit of the table; NULL: unlimited. Most requests meet a limit's own plan, which was looked up ahead. */
-static const struct weir_table_limit *limit_of(const struct weir__bound *bound, const struct weir_policy_claim *of)
+/* The limit of the table that a claim is for; NULL: unlimited. Most requests meet a limit's own plan, which was looked up ahead. */
+static const struct weir_table_limit *limit_of(const struct weir__bound *bound, const struct match *match, size_t claim)
 {
-	if (is_own_plan(bound, of) && weir__bound_is_settled(bound))
-		return bound->ahead[of->limit].at;
-	return weir__bound_limit(bound, of->plan);
+	if (match->ahead[claim] && weir__bound_is_settled(bound))
+		return match->ahead[claim]->at;
+	return weir__bound_limit(bound, match->answer.claims[claim].plan);
 }
 
 /* As the table hashes it. If what is needed for that is known ahead, so is what will be needed then. */
-static uint64_t hash_ahead(const struct weir_guard *guard, const struct weir__bound *bound,
-			   const struct weir_policy_claim *of, const struct weir_table_limit *limit)
+static uint64_t hash_ahead(const struct weir_guard *guard, const struct match *match, size_t claim,
+			   const struct weir_table_limit *limit)
 {
-	const struct weir__ahead *ahead;
+	const struct weir_policy_claim *const of = &match->answer.claims[claim];
+	const struct weir__ahead *const ahead = match->ahead[claim];
 	struct weir__hash_secret secret;
 	uint64_t hash;
 
-	if (!is_own_plan(bound, of))
+	if (ahead == NULL)
 		return weir__hash(&limit->secret, of->key, of->key_length);
-	ahead = &bound->ahead[of->limit];
 	secret = (struct weir__hash_secret){ ahead->own[0], ahead->own[1] };
 	hash = weir__hash(&secret, of->key, of->key_length);
 	weir__table_prefetch_take(guard->table, ahead->line, hash);
@@ -150,7 +151,7 @@ static void decide_by_seam(struct weir__seam *seam, const struct weir_claim *cla
 
 /* False: the policy is no longer in its place, and nothing was decided. */
 static bool decide_enforced(const struct weir_guard *guard, struct weir__seam *seam, const struct weir__ear *ear,
-			    const struct weir__bound *bound, const struct weir_policy_answer *matched, weir_ns now,
+			    const struct weir__bound *bound, const struct match *match, weir_ns now,
 			    struct weir_guard_answer *answer)
 {
 	struct weir_verdict verdicts[WEIR_POLICY_CLAIMS_MAX];
@@ -161,13 +162,13 @@ static bool decide_enforced(const struct weir_guard *guard, struct weir__seam *s
 	uint64_t hashes[WEIR_POLICY_CLAIMS_MAX];
 	size_t n = 0;
 
-	for (size_t i = 0; i < matched->n; i++) {
-		const struct weir_policy_claim *const of = &matched->claims[i];
-		const struct weir_table_limit *const limit = limit_of(bound, of);
+	for (size_t i = 0; i < match->answer.n; i++) {
+		const struct weir_policy_claim *const of = &match->answer.claims[i];
+		const struct weir_table_limit *const limit = limit_of(bound, match, i);
 
 		if (of->mode == WEIR_MODE_ENFORCE && limit) {
 			plans[n] = of->plan;
-			hashes[n] = hash_ahead(guard, bound, of, limit);
+			hashes[n] = hash_ahead(guard, match, i, limit);
 			claims[n++] = (struct weir_claim){ limit, of->key, of->key_length, of->cost };
 		}
 	}
@@ -193,14 +194,14 @@ static bool decide_enforced(const struct weir_guard *guard, struct weir__seam *s
 
 /* A limit that the next policy has changed by now is charged all the same, but what it says would be that policy's. */
 static void decide_shadows(const struct weir_guard *guard, struct weir__seam *seam, const struct weir__ear *ear,
-			   const struct weir__bound *bound, const struct weir_policy_answer *matched, weir_ns now,
+			   const struct weir__bound *bound, const struct match *match, weir_ns now,
 			   struct weir_guard_answer *answer)
 {
 	const struct weir__premise premise = { &guard->bound, bound };
 
-	for (size_t i = 0; i < matched->n; i++) {
-		const struct weir_policy_claim *const of = &matched->claims[i];
-		const struct weir_table_limit *const limit = limit_of(bound, of);
+	for (size_t i = 0; i < match->answer.n; i++) {
+		const struct weir_policy_claim *const of = &match->answer.claims[i];
+		const struct weir_table_limit *const limit = limit_of(bound, match, i);
 		const struct weir_claim claim = { limit, of->key, of->key_length, of->cost };
 		struct weir_verdict verdict;
 
@@ -226,7 +227,7 @@ int weir__guard_check(struct weir_guard *guard, struct weir__seam *seam, const s
 		      const struct weir_attribute *attributes, size_t n, uint64_t cost, weir_ns now,
 		      struct weir_guard_answer *ret_answer, struct weir_message *ret_message)
 {
-	struct weir_policy_answer matched;
+	struct match match;
 	bool is_decided;
 	int error;
 
@@ -235,17 +236,17 @@ int weir__guard_check(struct weir_guard *guard, struct weir__seam *seam, const s
 		const struct weir__bound *const bound = weir__guard_enter(guard, seam, &phase);
 
 		is_decided = true;
-		error = weir__policy_match(bound->policy, attributes, n, cost, bound->ahead, &matched, ret_message);
+		error = weir__policy_match(bound->policy, attributes, n, cost, &match.answer, match.ahead, ret_message);
 		if (error == WEIR_OK) {
 			ret_answer->verdict = (struct weir_verdict){ .allowed = true, .granted = cost };
-			ret_answer->limits = matched.n;
+			ret_answer->limits = match.answer.n;
 			ret_answer->shadow_denied = 0;
 			ret_answer->is_limited = false;
 			ret_answer->decided_by[0] = '\0';
 			ret_answer->limit = NULL;
-			is_decided = decide_enforced(guard, seam, ear, bound, &matched, now, ret_answer);
+			is_decided = decide_enforced(guard, seam, ear, bound, &match, now, ret_answer);
 			if (is_decided && !(seam && seam->is_not_yet))
-				decide_shadows(guard, seam, ear, bound, &matched, now, ret_answer);
+				decide_shadows(guard, seam, ear, bound, &match, now, ret_answer);
 		}
 		weir__guard_leave(guard, seam, bound, phase);
 	} while (!is_decided);

@@ -69,7 +69,7 @@ int weir__guard_view(struct weir_guard *guard, struct weir__seam *seam, const st
 
 	matched.n = 0;
 	if (!is_of_none)
-		error = weir__policy_match(bound->policy, attributes, n, cost, NULL, &matched, ret_message);
+		error = weir_policy_match(bound->policy, attributes, n, cost, &matched, ret_message);
 	view.applies = true;
 	for (size_t i = 0; error == WEIR_OK && i < matched.n; i++) {
 		view_claim(guard, seam, bound, &matched.claims[i], now, &view);
@@ -163,7 +163,7 @@ static void explain_by(explain_policy *by, struct weir_guard *guard, const struc
 	struct explaining explaining = { .n = 0, .report = report, .context = context };
 	struct weir_policy_answer matched;
 
-	if (weir__policy_match(bound->policy, attributes, n, 1, NULL, &matched, NULL) == WEIR_OK)
+	if (weir_policy_match(bound->policy, attributes, n, 1, &matched, NULL) == WEIR_OK)
 		for (size_t i = 0; i < matched.n; i++)
 			note_changed(bound, &matched.claims[i], &explaining);
 	by(bound->policy, attributes, n, tell_line, &explaining);

@@ -174,16 +174,17 @@ void weir__policy_explain_what_applies_first(const struct weir_policy *policy, c
 					     size_t n, weir_policy_report *report, void *context)
 {
 	struct telling telling = { .policy = policy, .report = report, .context = context };
-	uint32_t numbers[WEIR_POLICY_CLAIMS_MAX], found, told = 0, k = 0;
+	struct weir__found found[WEIR_POLICY_CLAIMS_MAX];
+	uint32_t n_found, told = 0, k = 0;
 
 	if (!begin(&telling, attributes, n))
 		return;
-	found = weir__rules_all(&policy->rules, &telling.values, numbers, WEIR_POLICY_CLAIMS_MAX);
-	for (uint32_t i = 0; i < found && found <= WEIR_POLICY_CLAIMS_MAX; i++)
-		if (tell(&telling, numbers[i], true))
-			numbers[told++] = numbers[i];
+	n_found = weir__rules_all(&policy->rules, &telling.values, found, WEIR_POLICY_CLAIMS_MAX);
+	for (uint32_t i = 0; i < n_found && n_found <= WEIR_POLICY_CLAIMS_MAX; i++)
+		if (tell(&telling, found[i].number, true))
+			found[told++] = found[i];
 	for (uint32_t i = 0; i < policy->n_limits; i++)
-		if (k < told && numbers[k] == i)
+		if (k < told && found[k].number == i)
 			k++;
 		else
 			(void)tell(&telling, i, false);

@@ -153,11 +153,20 @@ static int find_cost(const struct weir_policy *policy, const struct weir__policy
 	return WEIR_OK;
 }
 
-/* What one limit that matches comes to. */
-static int claim(const struct weir_policy *policy, uint32_t number, const struct weir__values *values, uint64_t cost,
-		 struct weir_policy_answer *answer, size_t *used, struct weir_message *ret_message)
+/* What is beside a rule is all that the simplest limits need; of others it is the beginning. */
+static const struct weir__policy_limit *limit_of(const struct weir_policy *policy, const struct weir__found *found)
 {
-	const struct weir__policy_limit *const limit = &policy->limits[number];
+	const struct weir__policy_limit *const beside = found->beside;
+
+	return beside->n_parts <= 1 && beside->instead == NULL ? beside : &policy->limits[found->number];
+}
+
+/* What one limit that matches comes to. */
+static int claim(const struct weir_policy *policy, const struct weir__found *found, const struct weir__values *values,
+		 uint64_t cost, struct weir_policy_answer *answer, size_t *used, const struct weir__ahead **ret_ahead,
+		 struct weir_message *ret_message)
+{
+	const struct weir__policy_limit *const limit = limit_of(policy, found);
 	const struct weir__override applies = weir__policy_resolve(limit, values);
 	struct weir_policy_claim *const one = &answer->claims[answer->n];
 	int missing;
@@ -167,9 +176,11 @@ static int claim(const struct weir_policy *policy, uint32_t number, const struct
 	if (!weir__policy_key(limit, values, answer->room + *used, sizeof(answer->room) - *used, &one->key_length,
 			      &missing))
 		return missing >= 0 ? WEIR_OK :
-				      refuse(ret_message, "the key of ", limit->name,
+				      refuse(ret_message, "the key of ", policy->limits[found->number].name,
 					     " is too long: all keys of a request have 16384 bytes");
-	one->limit = number;
+	if (ret_ahead)
+		ret_ahead[answer->n] = applies.plan == limit->plan ? found->ahead : NULL;
+	one->limit = found->number;
 	one->plan = applies.plan;
 	one->mode = applies.mode;
 	one->key = answer->room + *used;
@@ -179,14 +190,17 @@ static int claim(const struct weir_policy *policy, uint32_t number, const struct
 }
 
 int weir__policy_match(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
-		       uint64_t cost, const struct weir__ahead *ahead, struct weir_policy_answer *ret_answer,
+		       uint64_t cost, struct weir_policy_answer *ret_answer, const struct weir__ahead **ret_ahead,
 		       struct weir_message *ret_message)
 {
-	uint32_t numbers[WEIR_POLICY_CLAIMS_MAX], found;
+	struct weir__found found[WEIR_POLICY_CLAIMS_MAX];
 	struct weir__values values;
 	struct weir__slice name;
 	size_t used = 0;
+	uint32_t n_found;
 
+	if (ret_ahead)
+		memset(ret_ahead, 0, WEIR_POLICY_CLAIMS_MAX * sizeof(*ret_ahead));
 	if (policy->envoy)
 		return weir__envoy_match(policy, attributes, n, cost, ret_answer, ret_message);
 	ret_answer->n = 0;
@@ -195,12 +209,12 @@ int weir__policy_match(const struct weir_policy *policy, const struct weir_attri
 	if (!weir__values_end(&policy->attributes, &values, &name))
 		return refuse(ret_message, "the attribute ", name,
 			      " is too long: those that are written anew have 8192 bytes together");
-	found = weir__rules_all_ahead(&policy->rules, &values, numbers, WEIR_POLICY_CLAIMS_MAX, ahead);
-	if (found > WEIR_POLICY_CLAIMS_MAX)
-		return refuse(ret_message, "more than 16 limits apply, ", policy->limits[numbers[0]].name,
+	n_found = weir__rules_all(&policy->rules, &values, found, WEIR_POLICY_CLAIMS_MAX);
+	if (n_found > WEIR_POLICY_CLAIMS_MAX)
+		return refuse(ret_message, "more than 16 limits apply, ", policy->limits[found[0].number].name,
 			      " the first of them");
-	for (uint32_t i = 0; i < found; i++) {
-		const int error = claim(policy, numbers[i], &values, cost, ret_answer, &used, ret_message);
+	for (uint32_t i = 0; i < n_found; i++) {
+		const int error = claim(policy, &found[i], &values, cost, ret_answer, &used, ret_ahead, ret_message);
 
 		if (error != WEIR_OK)
 			return error;
@@ -211,5 +225,5 @@ int weir__policy_match(const struct weir_policy *policy, const struct weir_attri
 int weir_policy_match(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
 		      uint64_t cost, struct weir_policy_answer *ret_answer, struct weir_message *ret_message)
 {
-	return weir__policy_match(policy, attributes, n, cost, NULL, ret_answer, ret_message);
+	return weir__policy_match(policy, attributes, n, cost, ret_answer, NULL, ret_message);
 }

@@ -71,9 +71,10 @@ struct weir_policy {
 	struct weir__policy_file *files; /* each as often as it is named */
 };
 
-/* weir_policy_match, which asks for memory that the caller will need: one for each limit, or NULL. */
+/* weir_policy_match; ret_ahead, for each claim, has what weir__rules_look_ahead has said of the limit, or NULL if another plan
+ * than the limit's own applies. */
 int weir__policy_match(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
-		       uint64_t cost, const struct weir__ahead *ahead, struct weir_policy_answer *ret_answer,
+		       uint64_t cost, struct weir_policy_answer *ret_answer, const struct weir__ahead **ret_ahead,
 		       struct weir_message *ret_message);
 
 /* weir_policy_explain, with the limits that apply before all others: for those who have room for some lines alone. Of a

@@ -431,11 +431,11 @@ static void finish_limits(const struct weir__policy_reading *reading, const stru
 	check_names(reading);
 	if (!weir__rules_init(&policy->rules, &policy->pool, rules, policy->n_limits))
 		(void)weir__policy_no_memory(reading, (struct weir__mark){ 1, 1 });
-	policy->rules.beside = policy->limits;
-	policy->rules.beside_bytes = sizeof(policy->limits[0]);
-	policy->rules.beside_hot_bytes = offsetof(struct weir__policy_limit, parts[1]);
-	if (reading->faults->n == 0)
-		weir__policy_check_crowd(reading);
+	if (reading->faults->n > 0)
+		return;
+	weir__policy_check_crowd(reading);
+	weir__rules_keep_beside(&policy->rules, &policy->pool, policy->limits, sizeof(policy->limits[0]),
+				offsetof(struct weir__policy_limit, parts[1]));
 }
 
 /* --- the whole -------------------------------------------------------------------------------------------------- */

@@ -85,7 +85,8 @@ void weir__policy_check_crowd(const struct weir__policy_reading *reading)
 {
 	const struct weir_policy *const policy = reading->policy;
 	const struct weir__condition *usual[WEIR__ATTRIBUTES_MAX] = { NULL };
-	uint32_t numbers[WEIR_POLICY_CLAIMS_MAX], found = 0;
+	struct weir__found found[WEIR_POLICY_CLAIMS_MAX];
+	uint32_t n = 0;
 	struct trial *trial;
 
 	if (policy->n_limits <= WEIR_POLICY_CLAIMS_MAX)
@@ -96,7 +97,7 @@ void weir__policy_check_crowd(const struct weir__policy_reading *reading)
 		return;
 	}
 	find_usual(policy, usual);
-	for (uint32_t i = 0; i < policy->n_limits && found <= WEIR_POLICY_CLAIMS_MAX; i++) {
+	for (uint32_t i = 0; i < policy->n_limits && n <= WEIR_POLICY_CLAIMS_MAX; i++) {
 		for (unsigned k = 0; k < policy->attributes.n; k++)
 			if (usual[k])
 				meet(trial, usual[k]);
@@ -104,14 +105,14 @@ void weir__policy_check_crowd(const struct weir__policy_reading *reading)
 				trial->values.of[k].text.at = NULL;
 		for (size_t k = 0; k < policy->rules.of[i].n; k++)
 			meet(trial, &policy->rules.of[i].conditions[k]);
-		found = weir__rules_all(&policy->rules, &trial->values, numbers, WEIR_POLICY_CLAIMS_MAX);
-		if (found > WEIR_POLICY_CLAIMS_MAX) {
+		n = weir__rules_all(&policy->rules, &trial->values, found, WEIR_POLICY_CLAIMS_MAX);
+		if (n > WEIR_POLICY_CLAIMS_MAX) {
 			reading->faults->file = policy->limits[i].file;
 			weir__fault(
 				reading->faults, policy->limits[i].at,
 				"more than %d limits can apply to one request, '%s' and '%s' among them; at most %d may",
 				WEIR_POLICY_CLAIMS_MAX, policy->limits[i].name.at,
-				policy->limits[numbers[numbers[0] == i]].name.at, WEIR_POLICY_CLAIMS_MAX);
+				policy->limits[found[found[0].number == i].number].name.at, WEIR_POLICY_CLAIMS_MAX);
 		}
 	}
 	free(trial);

@@ -279,17 +279,64 @@ bool weir__rules_init(struct weir__rules *rules, struct weir__pool *pool, const 
 	return true;
 }
 
-/* --- looking up ------------------------------------------------------------------------------------------------- */
+/* Of an index that stays in the cache nothing need be asked for. */
+enum { FETCH_BYTES = 256 * 1024, FETCH_PROBES = 4 };
 
-/* Of 100,000 rules hardly anything is in the cache, and lines that are waited for one after the other take longer than all
- * else that is done for a request. So those that a rule will need are asked for at once. */
-static void fetch(const void *memory, size_t bytes)
+static bool is_large(const struct weir__rules *rules)
 {
-	const char *const first = (const char *)memory - (uintptr_t)memory % WEIR__POOL_LINE;
-
-	for (const char *at = first; memory && at < (const char *)memory + bytes; at += WEIR__POOL_LINE)
-		__builtin_prefetch(at);
+	return rules->n_anchors >= FETCH_BYTES / sizeof(struct weir__anchor);
 }
+
+/* Whether there is a card for this anchor, and how much room its rule takes. */
+static bool has_card(const struct weir__anchor *anchor, size_t *ret_room)
+{
+	*ret_room = anchor->n == 1 ? weir__card_room(&anchor->only) : SIZE_MAX;
+	return *ret_room != SIZE_MAX;
+}
+
+void weir__rules_make_cards(struct weir__rules *rules, struct weir__pool *pool)
+{
+	size_t most = 0, room;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < rules->n_anchors; i++)
+		if (has_card(&rules->anchors[i], &room)) {
+			most = room > most ? room : most;
+			n++;
+		}
+	if (n == 0 || !weir__cards_init(&rules->cards, pool, n, rules->beside_hot_bytes, most))
+		return;
+	for (uint32_t i = 0; i < rules->n_anchors; i++) {
+		const struct weir__anchor *const anchor = &rules->anchors[i];
+
+		if (has_card(anchor, &room))
+			weir__cards_add(&rules->cards, anchor->hash, anchor->first, &anchor->only,
+					(const char *)rules->beside + anchor->first * rules->beside_bytes);
+	}
+}
+
+void weir__rules_keep_beside(struct weir__rules *rules, struct weir__pool *pool, const void *beside, size_t bytes,
+			     size_t hot_bytes)
+{
+	rules->beside = beside;
+	rules->beside_bytes = bytes;
+	rules->beside_hot_bytes = hot_bytes;
+	if (is_large(rules))
+		weir__rules_make_cards(rules, pool);
+}
+
+void weir__rules_look_ahead(struct weir__rules *rules, const struct weir__ahead *ahead)
+{
+	rules->ahead = ahead;
+	for (uint32_t i = 0; i < rules->cards.n_places; i++)
+		if (rules->cards.tags[i] != 0) {
+			struct weir__card *const card = weir__card_at(&rules->cards, i);
+
+			card->ahead = ahead[card->number];
+		}
+}
+
+/* --- looking up ------------------------------------------------------------------------------------------------- */
 
 bool weir__rule_holds(const struct weir__rule *rule, const struct weir__values *values)
 {
@@ -332,104 +379,120 @@ static bool hash_by(const struct weir__probe *probe, const struct weir__value *v
 	return true;
 }
 
-/* Of an index that stays in the cache nothing need be asked for. */
-enum { FETCH_BYTES = 256 * 1024, FETCH_PROBES = 4 };
-
 void weir__rules_fetch(const struct weir__rules *rules, const struct weir__values *values)
 {
-	if (rules->n_anchors < FETCH_BYTES / sizeof(struct weir__anchor))
+	if (!is_large(rules))
 		return;
 	for (uint32_t i = 0; i < rules->n_probes && i < FETCH_PROBES; i++) {
 		const struct weir__probe *const probe = &rules->probes[i];
 		const struct weir__value *const value = &values->of[probe->attribute];
 		uint64_t hash;
 
-		if (probe->kind <= WEIR__PATTERN_PREFIX && value->text.at && hash_by(probe, value, &hash))
+		if (probe->kind > WEIR__PATTERN_PREFIX || value->text.at == NULL || !hash_by(probe, value, &hash))
+			continue;
+		if (!weir__cards_fetch(&rules->cards, hash))
 			__builtin_prefetch(&rules->anchors[(uint32_t)hash & (rules->n_anchors - 1)]);
 	}
 }
 
-/* One of the rules of an anchor. */
-struct found {
-	uint32_t number;
-	struct weir__rule rule;
-};
-
-static struct found rule_at(const struct weir__rules *rules, const struct weir__anchor *anchor, uint32_t k)
+static const void *beside_of(const struct weir__rules *rules, uint32_t number)
 {
-	const uint32_t number = anchor->n == 1 ? anchor->first : rules->lists[anchor->first + k];
-
-	return (struct found){ number, anchor->n == 1 ? anchor->only : rules->of[number] };
+	return rules->beside ? (const char *)rules->beside + number * rules->beside_bytes : NULL;
 }
 
-static bool holds(const struct weir__rules *rules, const struct found *found, const struct weir__values *values)
+/* One of the rules of an anchor. Most have one: then there is no list to look at. */
+static struct weir__rule rule_at(const struct weir__rules *rules, const struct weir__anchor *anchor, uint32_t k,
+				 uint32_t *ret_number)
 {
-	if (rules->beside)
-		fetch((const char *)rules->beside + found->number * rules->beside_bytes, rules->beside_hot_bytes);
-	fetch(found->rule.conditions, found->rule.bytes);
-	return weir__rule_holds(&found->rule, values);
+	*ret_number = anchor->n == 1 ? anchor->first : rules->lists[anchor->first + k];
+	return anchor->n == 1 ? anchor->only : rules->of[*ret_number];
 }
 
-/* The rules to look at for the probe. */
-static struct weir__anchor found_by(const struct weir__rules *rules, const struct weir__probe *probe,
-				    const struct weir__values *values)
+static bool holds(const struct weir__rules *rules, const struct weir__rule *rule, uint32_t number,
+		  const struct weir__values *values)
 {
-	const struct weir__value *const value = &values->of[probe->attribute];
-	uint64_t hash;
-
-	if (value->text.at == NULL || !hash_by(probe, value, &hash))
-		return (struct weir__anchor){ .n = 0 };
-	return *place_of(rules, hash);
+	weir__fetch(beside_of(rules, number), rules->beside_hot_bytes);
+	weir__fetch(rule->conditions, rule->bytes);
+	return weir__rule_holds(rule, values);
 }
 
 /* Puts it into its place among those found, unless it is there. */
-static uint32_t put_in(uint32_t *numbers, uint32_t n, uint32_t most, uint32_t number)
+static uint32_t put_in(struct weir__found *found, uint32_t n, uint32_t most, const struct weir__found *one)
 {
 	uint32_t place = n < most ? n : most;
 
 	for (uint32_t i = 0; i < place; i++)
-		if (numbers[i] == number)
+		if (found[i].number == one->number)
 			return n;
 	if (n >= most)
 		return n + 1;
-	for (; place > 0 && numbers[place - 1] > number; place--)
-		numbers[place] = numbers[place - 1];
-	numbers[place] = number;
+	for (; place > 0 && found[place - 1].number > one->number; place--)
+		found[place] = found[place - 1];
+	found[place] = *one;
 	return n + 1;
 }
 
-uint32_t weir__rules_all_ahead(const struct weir__rules *rules, const struct weir__values *values,
-			       uint32_t *ret_numbers, uint32_t most, const struct weir__ahead *ahead)
+static uint32_t put_number_in(const struct weir__rules *rules, struct weir__found *found, uint32_t n, uint32_t most,
+			      uint32_t number)
 {
-	uint32_t n = 0;
+	return put_in(
+		found, n, most,
+		&(struct weir__found){ number, beside_of(rules, number), rules->ahead ? &rules->ahead[number] : NULL });
+}
 
-	for (uint32_t i = 0; i < rules->n_others; i++)
-		if (weir__rule_holds(&rules->of[rules->others[i]], values))
-			n = put_in(ret_numbers, n, most, rules->others[i]);
-	for (uint32_t i = 0; i < rules->n_probes; i++) {
-		const struct weir__anchor anchor = found_by(rules, &rules->probes[i], values);
+/* By the card with this hash, which has all that is looked at. */
+static uint32_t put_card_in(const struct weir__rules *rules, const struct weir__card *card,
+			    const struct weir__values *values, struct weir__found *found, uint32_t n, uint32_t most)
+{
+	weir__fetch(card->ahead.line, 1);
+	weir__fetch(card->ahead.at, WEIR__AHEAD_BYTES);
+	if (!weir__rule_holds(&card->rule, values))
+		return n;
+	return put_in(found, n, most,
+		      &(struct weir__found){ card->number, card->beside, rules->ahead ? &card->ahead : NULL });
+}
 
-		for (uint32_t k = 0; k < anchor.n; k++) {
-			const struct found found = rule_at(rules, &anchor, k);
+/* By the rules that an anchor has. */
+static uint32_t put_anchor_in(const struct weir__rules *rules, const struct weir__anchor *anchor,
+			      const struct weir__values *values, struct weir__found *found, uint32_t n, uint32_t most)
+{
+	for (uint32_t k = 0; k < anchor->n; k++) {
+		uint32_t number;
+		const struct weir__rule rule = rule_at(rules, anchor, k, &number);
 
-			if (ahead)
-				fetch(&ahead[found.number], sizeof(*ahead));
-			if (!holds(rules, &found, values))
-				continue;
-			n = put_in(ret_numbers, n, most, found.number);
-			if (ahead) {
-				fetch(ahead[found.number].line, 1);
-				fetch(ahead[found.number].at, WEIR__AHEAD_BYTES);
-			}
+		if (rules->ahead)
+			weir__fetch(&rules->ahead[number], sizeof(*rules->ahead));
+		if (!holds(rules, &rule, number, values))
+			continue;
+		n = put_number_in(rules, found, n, most, number);
+		if (rules->ahead) {
+			weir__fetch(rules->ahead[number].line, 1);
+			weir__fetch(rules->ahead[number].at, WEIR__AHEAD_BYTES);
 		}
 	}
 	return n;
 }
 
-uint32_t weir__rules_all(const struct weir__rules *rules, const struct weir__values *values, uint32_t *ret_numbers,
-			 uint32_t most)
+uint32_t weir__rules_all(const struct weir__rules *rules, const struct weir__values *values,
+			 struct weir__found *ret_found, uint32_t most)
 {
-	return weir__rules_all_ahead(rules, values, ret_numbers, most, NULL);
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < rules->n_others; i++)
+		if (weir__rule_holds(&rules->of[rules->others[i]], values))
+			n = put_number_in(rules, ret_found, n, most, rules->others[i]);
+	for (uint32_t i = 0; i < rules->n_probes; i++) {
+		const struct weir__value *const value = &values->of[rules->probes[i].attribute];
+		const struct weir__card *card;
+		uint64_t hash;
+
+		if (value->text.at == NULL || !hash_by(&rules->probes[i], value, &hash))
+			continue;
+		card = weir__cards_find(&rules->cards, hash);
+		n = card ? put_card_in(rules, card, values, ret_found, n, most) :
+			   put_anchor_in(rules, place_of(rules, hash), values, ret_found, n, most);
+	}
+	return n;
 }
 
 uint32_t weir__rules_first(const struct weir__rules *rules, const struct weir__values *values)
@@ -440,15 +503,21 @@ uint32_t weir__rules_first(const struct weir__rules *rules, const struct weir__v
 		if (weir__rule_holds(&rules->of[rules->others[i]], values))
 			first = rules->others[i];
 	for (uint32_t i = 0; i < rules->n_probes; i++) {
-		const struct weir__anchor anchor = found_by(rules, &rules->probes[i], values);
+		const struct weir__value *const value = &values->of[rules->probes[i].attribute];
+		const struct weir__anchor *anchor;
+		uint64_t hash;
 
-		for (uint32_t k = 0; k < anchor.n; k++) {
-			const struct found found = rule_at(rules, &anchor, k);
+		if (value->text.at == NULL || !hash_by(&rules->probes[i], value, &hash))
+			continue;
+		anchor = place_of(rules, hash);
+		for (uint32_t k = 0; k < anchor->n; k++) {
+			uint32_t number;
+			const struct weir__rule rule = rule_at(rules, anchor, k, &number);
 
-			if (found.number >= first)
+			if (number >= first)
 				break;
-			if (holds(rules, &found, values))
-				first = found.number;
+			if (holds(rules, &rule, number, values))
+				first = number;
 		}
 	}
 	return first;

@@ -8,14 +8,7 @@
 #ifndef WEIR_POLICY_RULES_H
 #define WEIR_POLICY_RULES_H
 
-#include "policy/condition.h"
-#include "policy/pool.h"
-
-struct weir__rule {
-	struct weir__condition *conditions;
-	uint32_t n;
-	uint32_t bytes; /* of these, with what was made for them right behind */
-};
+#include "policy/cards.h"
 
 /* One way to be found: all anchors of one kind, attribute and length. */
 struct weir__probe {
@@ -44,34 +37,40 @@ struct weir__rules {
 	/* What the caller keeps for each rule, an array, or NULL: it is on its way from memory while the rule is checked. */
 	const void *beside;
 	size_t beside_bytes, beside_hot_bytes; /* of each; that are looked at */
+	const struct weir__ahead *ahead;       /* of each rule, or NULL */
+	struct weir__cards cards;              /* of very many rules, those that are found alone */
 };
 
 /* `of` must outlive it. False: no memory. */
 bool weir__rules_init(struct weir__rules *rules, struct weir__pool *pool, const struct weir__rule *of, uint32_t n);
 
-/* Between weir__values_begin and weir__values_end: where texts will be looked up that are as they were given is on its way
- * from memory while paths and addresses are read. */
+/* What the caller keeps for each rule, an array, of which so many bytes each are looked at when the rule holds. */
+void weir__rules_keep_beside(struct weir__rules *rules, struct weir__pool *pool, const void *beside, size_t bytes,
+			     size_t hot_bytes);
+
+/* Which that does if there are very many; it changes no answer. */
+void weir__rules_make_cards(struct weir__rules *rules, struct weir__pool *pool);
+
+/* One for each rule; it must outlive the rules. */
+void weir__rules_look_ahead(struct weir__rules *rules, const struct weir__ahead *ahead);
+
+/* Between weir__values_begin and weir__values_end: what texts will find that are as they were given is on its way from memory
+ * while paths and addresses are read. */
 void weir__rules_fetch(const struct weir__rules *rules, const struct weir__values *values);
 
 bool weir__rule_holds(const struct weir__rule *rule, const struct weir__values *values);
 
-/* Puts the numbers of the rules that hold into ret_numbers, lowest first, and returns how many there are, of which only
- * `most` are put there: which is not said, if there are more. */
-uint32_t weir__rules_all(const struct weir__rules *rules, const struct weir__values *values, uint32_t *ret_numbers,
-			 uint32_t most);
-
-/* Memory that somebody will look at if a rule holds, AHEAD_BYTES of it and a line more: it is on its way when the rule has
- * been found to hold. */
-enum { WEIR__AHEAD_BYTES = 256 };
-
-struct weir__ahead {
-	const void *at, *line;
-	uint64_t own[2]; /* whatever that one wants to know at once */
+/* A rule that holds. */
+struct weir__found {
+	uint32_t number;
+	const void *beside;              /* the hot bytes of what is kept for it, perhaps a copy; NULL: nothing is */
+	const struct weir__ahead *ahead; /* likewise */
 };
 
-/* The same, with one of these for each rule; NULL: none. */
-uint32_t weir__rules_all_ahead(const struct weir__rules *rules, const struct weir__values *values,
-			       uint32_t *ret_numbers, uint32_t most, const struct weir__ahead *ahead);
+/* Puts the rules that hold into ret_found, lowest number first, and returns how many there are, of which only `most` are put
+ * there: which is not said, if there are more. */
+uint32_t weir__rules_all(const struct weir__rules *rules, const struct weir__values *values,
+			 struct weir__found *ret_found, uint32_t most);
 
 /* The lowest number of one that holds, or UINT32_MAX. */
 uint32_t weir__rules_first(const struct weir__rules *rules, const struct weir__values *values);

@@ -2,7 +2,30 @@
  * request which limits apply.
  *
  * An input is the file up to its first NUL; then the attributes of a request, with a NUL between them. */
+#include "policy/policy.h"
 #include "policies.h"
+
+/* Cards, which very many limits have, change no answer. */
+static void check_cards(struct weir_policy *policy, const struct weir_attribute *words, size_t n)
+{
+	static struct weir_policy_answer before, after;
+	struct weir_message why;
+	const int error = weir_policy_match(policy, words, n, 1, &before, &why);
+
+	if (policy->envoy)
+		return;
+	weir__rules_make_cards(&policy->rules, &policy->pool);
+	require(weir_policy_match(policy, words, n, 1, &after, &why) == error, "cards make another error");
+	require(error != WEIR_OK || before.n == after.n, "cards make other claims");
+	for (size_t i = 0; error == WEIR_OK && i < before.n; i++) {
+		const struct weir_policy_claim *const a = &before.claims[i], *const b = &after.claims[i];
+
+		require(a->limit == b->limit && a->plan == b->plan && a->mode == b->mode && a->cost == b->cost,
+			"cards make another claim");
+		require(a->key_length == b->key_length && memcmp(a->key, b->key, a->key_length) == 0,
+			"cards make another key");
+	}
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -10,6 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const size_t length = end ? (size_t)(end - data) : size;
 	struct weir_attribute words[WORDS_MAX];
 	struct weir_policy *policy = NULL;
+	size_t n_words;
 	unsigned lines = 0;
 	char *text;
 	int error;
@@ -25,8 +49,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check_read(error, lines, policy);
 	if (policy) {
 		check_plans(policy);
-		check_attributes(policy, words,
-				 end ? read_words(end + 1, size - length - 1, words) : read_words(data, size, words));
+		n_words = end ? read_words(end + 1, size - length - 1, words) : read_words(data, size, words);
+		check_attributes(policy, words, n_words);
+		check_cards(policy, words, n_words);
 	}
 	weir_policy_free(policy);
 	return 0;

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "guards.h"
+#include "policy/policy.h"
 
 static const weir_ns start = UINT64_C(1700000000000000000);
 
@@ -230,12 +231,53 @@ static void swapped_under_load(void)
 	end_guard(crowd.guard, table);
 }
 
+/* Where there are very many limits, what is looked at lies on cards; that changes no answer. */
+static void limits_on_cards_decide_alike(void)
+{
+	static const char text[] =
+		"limits:\n"
+		"  - {name: a, key: user, match: {plan: free}, limit: 3/day}\n"
+		"  - {name: b, key: [user, plan], match: {plan: silver}, limit: 4/day}\n"
+		"  - {name: c, key: user, match: {plan: gold}, limit: 5/day,\n"
+		"     overrides: [{when: {user: u3}, limit: 9/day}, {when: {user: u4}, mode: off}]}\n"
+		"  - {name: d, key: user, match: {user: [u1, u2]}, limit: 2/day, mode: shadow}\n"
+		"  - {name: e, match: {user: u5}, limit: 6/day}\n";
+	static const char *const plans[] = { "free", "silver", "gold", "none" };
+	struct weir_policy *const carded = policy_of(text);
+	struct weir_table *tables[2];
+	struct weir_guard *guards[2];
+	struct weir_message why;
+
+	weir__rules_make_cards(&carded->rules, &carded->pool);
+	CHECK(carded->rules.cards.n_places > 0);
+	guards[0] = guard_over(carded, start, &tables[0]);
+	guards[1] = guard_of(text, &tables[1]);
+	for (uint32_t i = 0; i < 600; i++) {
+		const char user[3] = { 'u', (char)('0' + i * 7 % 10), '\0' };
+		const struct weir_attribute attributes[] = { { "user", 4, user, 2 },
+							     { "plan", 4, plans[i % 4], strlen(plans[i % 4]) } };
+		struct weir_guard_answer answers[2];
+
+		for (int k = 0; k < 2; k++) {
+			memset(&answers[k], 0, sizeof(answers[k]));
+			CHECK(weir_guard_check(guards[k], attributes, 2, 1, start + i, &answers[k], &why) == WEIR_OK);
+		}
+		CHECK_EQ(answers[0].verdict.allowed, answers[1].verdict.allowed);
+		CHECK_EQ(answers[0].verdict.remaining, answers[1].verdict.remaining);
+		CHECK_EQ(answers[0].limits, answers[1].limits);
+		CHECK_EQ(answers[0].shadow_denied, answers[1].shadow_denied);
+		CHECK_TEXT(answers[0].decided_by, answers[1].decided_by);
+	}
+	for (int k = 0; k < 2; k++)
+		end_guard(guards[k], tables[k]);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct check_test tests[] = {
 		TEST(numbers_are_of_the_decider),   TEST(all_or_nothing),      TEST(nothing_applies),
 		TEST(shadows_change_no_answer),     TEST(state_stays_by_name), TEST(one_limit_by_call),
-		TEST(a_bad_policy_changes_nothing), TEST(swapped_under_load)
+		TEST(a_bad_policy_changes_nothing), TEST(swapped_under_load),  TEST(limits_on_cards_decide_alike)
 	};
 
 	if (argc > 1)

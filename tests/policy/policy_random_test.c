@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "policy/policy.h"
+
 enum { LIMITS_MAX = 60, CONDITIONS_MAX = 3, VALUES_MAX = 3, TEXT = 1 << 16, REQUESTS_A_POLICY = 100 };
 
 static uint64_t state = 88172645463325252u;
@@ -265,6 +267,8 @@ static void all_agree(void)
 			check_fail(__FILE__, __LINE__, reported);
 			return;
 		}
+		if (any(2)) /* as if there were very many limits */
+			weir__rules_make_cards(&policy->rules, &policy->pool);
 		for (int i = 0; i < REQUESTS_A_POLICY; i++)
 			wrong += !agrees(policy);
 		weir_policy_free(policy);
