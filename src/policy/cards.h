@@ -78,13 +78,15 @@ static inline const struct weir__card *weir__cards_find(const struct weir__cards
 	return NULL;
 }
 
-/* Asks for memory. It must be part of its caller: a compiler that sees a function do nothing else may leave out the call. */
+/* Asks for memory; NULL is allowed. It must be part of its caller: a compiler that sees a function do nothing else may leave out the call. */
 __attribute__((always_inline)) static inline void weir__fetch(const void *memory, size_t bytes)
 {
-	const char *const first = (const char *)memory - (uintptr_t)memory % WEIR__POOL_LINE;
+	const uintptr_t end = (uintptr_t)memory + bytes;
 
-	for (const char *at = first; memory && at < (const char *)memory + bytes; at += WEIR__POOL_LINE)
-		__builtin_prefetch(at);
+	if (memory == NULL)
+		return;
+	for (uintptr_t at = (uintptr_t)memory / WEIR__POOL_LINE * WEIR__POOL_LINE; at < end; at += WEIR__POOL_LINE)
+		__builtin_prefetch((const void *)at);
 }
 
 /* Asks for the card that this hash will find, or most likely will. False: there is none. */
