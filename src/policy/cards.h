@@ -2,7 +2,7 @@
  *
  * Of 100,000 rules hardly anything is in the cache. Where the index, the conditions, and what the caller knows of the rule are
  * in three places, each tells where the next is, and a request waits for memory three times. A card has all of it, so that
- * it can be asked for at once as soon as the hash is known; where it is, 2 bytes for each place tell, which do stay in the
+ * it can be asked for at once as soon as the hash is known; where it is, a byte for each place tells, which do stay in the
  * cache. */
 #ifndef WEIR_POLICY_CARDS_H
 #define WEIR_POLICY_CARDS_H
@@ -35,7 +35,7 @@ struct weir__card {
 };
 
 struct weir__cards {
-	uint16_t *tags;    /* a power of two of them; each 0, or of the hash of the card at this place */
+	uint8_t *tags;     /* a power of two of them; each 0, or of the hash of the card at this place */
 	uint32_t n_places; /* 0: there are no cards */
 	unsigned char *cards;
 	size_t card_bytes, beside_bytes, rule_at; /* the last: where in a card the rule is */
@@ -57,9 +57,9 @@ static inline struct weir__card *weir__card_at(const struct weir__cards *cards, 
 	return (struct weir__card *)(cards->cards + place * cards->card_bytes);
 }
 
-static inline uint16_t weir__card_tag(uint64_t hash)
+static inline uint8_t weir__card_tag(uint64_t hash)
 {
-	const uint16_t tag = (uint16_t)(hash >> 48);
+	const uint8_t tag = (uint8_t)(hash >> 56);
 
 	return tag ? tag : 1;
 }
@@ -68,7 +68,7 @@ static inline uint16_t weir__card_tag(uint64_t hash)
 static inline const struct weir__card *weir__cards_find(const struct weir__cards *cards, uint64_t hash)
 {
 	const uint32_t mask = cards->n_places - 1;
-	const uint16_t tag = weir__card_tag(hash);
+	const uint8_t tag = weir__card_tag(hash);
 
 	if (cards->n_places == 0)
 		return NULL;
@@ -93,7 +93,7 @@ __attribute__((always_inline)) static inline void weir__fetch(const void *memory
 __attribute__((always_inline)) static inline bool weir__cards_fetch(const struct weir__cards *cards, uint64_t hash)
 {
 	const uint32_t mask = cards->n_places - 1;
-	const uint16_t tag = weir__card_tag(hash);
+	const uint8_t tag = weir__card_tag(hash);
 	uint32_t place = (uint32_t)hash & mask;
 
 	if (cards->n_places == 0)

@@ -11,7 +11,7 @@ enum { CARDS = 1000, BESIDE = 24 };
 static uint64_t hash_at(uint32_t i)
 {
 	/* Every third wants the place of another, and every fifth has its tag, too. */
-	return (uint64_t)(i % 5 ? i : i - i % 15) << 48 | (uint64_t)i << 16 | i % 3;
+	return (uint64_t)(i % 5 ? i : i - i % 15) << 56 | (uint64_t)i << 16 | i % 3;
 }
 
 static void cards_are_found_by_their_hash_alone(void)
