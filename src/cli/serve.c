@@ -57,8 +57,8 @@ struct server {
 	struct weir__sites inherited;
 	int pipe; /* to the server before; -1: there is none, or it was told that this one serves */
 	struct weir__handover handover;
-	bool is_handing, is_handed;
-	weir_ns drain_until;
+	bool is_handing, is_handed, is_retiring;
+	weir_ns drain_until, retire_until;
 };
 
 /* The settings that say where to listen, by wire. */
@@ -480,7 +480,7 @@ static int next_signal(const struct server *server, const sigset_t *signals)
 	const struct timespec moment = { .tv_nsec = 20000000 };
 	int signal = 0;
 
-	if (server->is_handing || server->is_handed)
+	if (server->is_handing || server->is_handed || server->is_retiring)
 		signal = sigtimedwait(signals, NULL, &moment);
 	else
 		(void)sigwait(signals, &signal);
@@ -495,11 +495,24 @@ static void reload(struct server *server)
 		(void)weir__policies_reload(server->policies);
 }
 
+static void retire(struct server *server)
+{
+	char delay[32];
+
+	server->is_retiring = true;
+	server->retire_until = weir__add_saturating(weir_clock_now(), server->settings.end_delay_ns);
+	for (uint32_t i = 0; i < server->n_workers; i++)
+		weir__worker_retire(server->workers[i]);
+	weir__settings_write_number(WEIR__SETTING_DURATION, server->settings.end_delay_ns, delay, sizeof(delay));
+	weir__log_say(server->log, WEIR__LOG_INFO, "ends in %s; until then it serves on, and is not ready", delay);
+}
+
 /* Until it is to end. */
 static void wait_for_signals(struct server *server, const sigset_t *signals)
 {
 	for (;;) {
 		const int signal = next_signal(server, signals);
+		const bool is_told_to_end = signal == SIGTERM || signal == SIGINT;
 
 		if (signal == SIGHUP)
 			reload(server);
@@ -507,7 +520,10 @@ static void wait_for_signals(struct server *server, const sigset_t *signals)
 			begin_handover(server);
 		if (server->is_handing)
 			look_at_handover(server);
-		if (signal == SIGTERM || signal == SIGINT || (server->is_handed && is_drained(server)))
+		if (is_told_to_end && server->settings.end_delay_ns > 0 && !server->is_retiring && !server->is_handed)
+			retire(server);
+		else if (is_told_to_end || (server->is_handed && is_drained(server)) ||
+			 (server->is_retiring && weir_clock_now() >= server->retire_until))
 			return;
 	}
 }

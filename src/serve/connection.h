@@ -69,7 +69,7 @@ struct weir__worker {
 	uint32_t n_connections, n_behind; /* of those, who have answers waiting */
 	weir_ns look_at;                  /* whether they take them */
 	uint64_t accepted;
-	_Atomic bool is_stopping;
+	_Atomic bool is_stopping, is_retiring;
 	_Atomic int leaving; /* WEIR__STAYS and so on */
 	bool is_full;        /* listeners are not asked until a connection is closed, */
 	weir_ns accept_at;   /* or this instant has come */

@@ -25,7 +25,7 @@ static bool is_store_up(const struct weir__http_call *call)
 
 void weir__http_readyz(struct weir__http_call *call)
 {
-	if (call->is_ending) {
+	if (call->is_ending || call->is_retiring) {
 		weir__reply_problem(call->reply, 503, "the server is about to end");
 		return;
 	}

@@ -16,8 +16,9 @@ struct weir__http_call {
 	struct weir__http_request *request;
 	struct weir__http_slice parameters[WEIR__PARAMETERS_MAX]; /* of the path, decoded */
 	struct weir__http_reply *reply;
-	int socket;     /* of who is connected */
-	bool is_ending; /* the server answers what has come, and ends */
+	int socket;       /* of who is connected */
+	bool is_ending;   /* the server answers what has come, and ends */
+	bool is_retiring; /* it will end soon */
 };
 
 typedef void weir__run_route(struct weir__http_call *call);

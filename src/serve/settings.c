@@ -71,6 +71,9 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "more until it reads.", NULL },
 	{ "stall", WEIR__SETTING_DURATION, 100000000, DAY_NS, "30s", PLACE(stall_ns), "TIME",
 	  "A client that reads nothing of what waits for it for so long is cut off.", NULL },
+	{ "end_delay", WEIR__SETTING_DURATION, 0, DAY_NS, "0s", PLACE(end_delay_ns), "TIME",
+	  "After SIGTERM or SIGINT it serves on for so long, and /readyz says 503: time for balancers to send requests "
+	  "elsewhere. A second signal ends it at once.", NULL },
 	{ "drain", WEIR__SETTING_DURATION, 0, DAY_NS, "30s", PLACE(drain_ns), "TIME",
 	  "When another server has taken over (SIGUSR2), connections of this one are served on for so long, at most.", NULL },
 	{ "holds", WEIR__SETTING_COUNT, 1, 16777216, "65536", PLACE(holds), "N",

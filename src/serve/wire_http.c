@@ -142,7 +142,9 @@ static size_t answer_request(struct weir__worker *worker, struct weir__connectio
 					.request = request,
 					.reply = &reply,
 					.socket = connection->socket,
-					.is_ending = atomic_load_explicit(&worker->is_stopping, memory_order_relaxed) };
+					.is_ending = atomic_load_explicit(&worker->is_stopping, memory_order_relaxed),
+					.is_retiring = atomic_load_explicit(&worker->is_retiring,
+									    memory_order_relaxed) };
 	const struct weir__route *route;
 
 	begin_reply(worker, *length, &reply);

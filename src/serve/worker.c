@@ -644,6 +644,11 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	return 0;
 }
 
+void weir__worker_retire(struct weir__worker *worker)
+{
+	atomic_store(&worker->is_retiring, true);
+}
+
 void weir__worker_end(struct weir__worker *worker)
 {
 	atomic_store(&worker->is_stopping, true);

@@ -63,6 +63,9 @@ struct weir__worker;
 /* Starts a thread. 0 or an errno. */
 int weir__worker_start(const struct weir__worker_options *options, struct weir__worker **ret_worker);
 
+/* It goes on, and says to who asks whether it is ready that it is about to end. */
+void weir__worker_retire(struct weir__worker *worker);
+
 /* Lets it end: takes the connections that have come, and no more; denies those who wait; answers what was sent, for some
  * seconds at most; closes. */
 void weir__worker_end(struct weir__worker *worker);

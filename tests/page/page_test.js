@@ -156,11 +156,11 @@ async function numbersAreThoseOfTheServer() {
 				n += shown.series[kind][i] ?? 0;
 			});
 		assert.ok(n > 40, n);
-		assert.ok(await paintedIn(page, "#chart canvas", "rejected") > 0);
-		assert.ok(await paintedIn(page, "#limits .chosen canvas", "rejected") > 0);
-		const latency = await page.locator("#latency tr").nth(1).locator("td").last().textContent();
-		assert.ok(Number(latency.replaceAll(",", "")) > 0, latency);
-		assert.equal(await page.locator("#busy li").count(), 10);
+		for (const canvas of ["#chart canvas", "#limits .chosen canvas"])
+			await until(`rejections are painted in ${canvas}`, async () => await paintedIn(page, canvas, "rejected") > 0);
+		const latency = page.locator("#latency tr").nth(1).locator("td").last();
+		await until("latencies are shown", async () => Number((await latency.textContent()).replaceAll(",", "")) > 0);
+		await until("the busiest keys are shown", async () => await page.locator("#busy li").count() === 10);
 		return `${n} decisions`;
 	}));
 }

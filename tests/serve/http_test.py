@@ -487,6 +487,25 @@ def who_asks_while_it_ends_is_told():
         one.process = None
 
 
+def the_end_is_announced():
+    """A signal makes it unready; it serves on, and accepts others, until the second."""
+    with policy_daemon("--end-delay", "1hour") as one:
+        client = client_of(one)
+        assert ask(client, "GET", "/readyz")[0] == 200
+        one.process.send_signal(signal.SIGTERM)
+        while ask(client, "GET", "/readyz")[0] != 503:
+            time.sleep(0.01)
+        with raw(one) as other, one.connect() as resp:
+            for _ in range(2):
+                is_served(other)
+            resp.sendall(b"PING\r\n")
+            assert receive(resp, 7) == b"+PONG\r\n"
+        client.close()
+        assert one.end() == 0
+    with policy_daemon("--end-delay", "100ms") as one:
+        assert one.end() == 0  # by itself
+
+
 def suppress_errors(run):
     with contextlib.suppress(OSError):
         run()
@@ -566,6 +585,7 @@ TESTS = [
     ("who asks no more is closed", who_asks_no_more_is_closed),
     ("the bound of RESP is not that of HTTP", the_bound_of_resp_is_not_that_of_http),
     ("who asks while it ends is told", who_asks_while_it_ends_is_told),
+    ("the end is announced", the_end_is_announced),
     ("old clients are answered", old_clients_are_answered),
     ("a path will do", a_path_will_do),
     ("paths have the mode that was set", paths_have_the_mode_that_was_set),
