@@ -1,4 +1,5 @@
 /* guard_keys_read.c: keys of the policy's limits, given as text. */
+#include "core/hex.h"
 #include "core/text.h"
 #include "guard/guard_inside.h"
 #include "policy/envoy.h"
@@ -22,17 +23,6 @@ static bool write_bytes(struct room *room, const void *bytes, size_t n)
 	return true;
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 /* The byte that \xHH at the beginning stands for; -1: there is none. */
 static int escape_at(struct weir__slice text)
 {
@@ -40,8 +30,8 @@ static int escape_at(struct weir__slice text)
 
 	if (text.n < 4 || text.at[0] != '\\' || text.at[1] != 'x')
 		return -1;
-	high = hex_digit(text.at[2]);
-	low = hex_digit(text.at[3]);
+	high = weir__hex_digit(text.at[2]);
+	low = weir__hex_digit(text.at[3]);
 	return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 

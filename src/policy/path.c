@@ -1,16 +1,7 @@
 /* path.c: one pass over the bytes; segments that are taken away again are just overwritten. */
 #include "policy/path.h"
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
+#include "core/hex.h"
 
 /* The byte at text[*at], of which %XX is one; *at is then behind it. */
 static char next_byte(struct weir__slice text, size_t *at)
@@ -20,8 +11,8 @@ static char next_byte(struct weir__slice text, size_t *at)
 
 	if (c != '%' || text.n - *at < 2)
 		return c;
-	high = hex_digit(text.at[*at]);
-	low = hex_digit(text.at[*at + 1]);
+	high = weir__hex_digit(text.at[*at]);
+	low = weir__hex_digit(text.at[*at + 1]);
 	if (high < 0 || low < 0)
 		return c;
 	*at += 2;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/hex.h"
 #include "core/notation.h"
 #include "core/text.h"
 
@@ -59,14 +60,6 @@ static bool is_word(const struct reading *reading, struct part part, const char 
 	return part.end - part.at == strlen(word) && memcmp(reading->text + part.at, word, strlen(word)) == 0;
 }
 
-static int hexadecimal(char digit)
-{
-	if (digit >= '0' && digit <= '9')
-		return digit - '0';
-	digit = (char)(digit | 0x20);
-	return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
-}
-
 /* Percent-encoding undone. */
 static int read_word(const struct reading *reading, struct part part, char *ret_word, size_t size)
 {
@@ -76,8 +69,8 @@ static int read_word(const struct reading *reading, struct part part, char *ret_
 		int byte = (unsigned char)reading->text[i];
 
 		if (byte == '%') {
-			const int high = part.end - i > 2 ? hexadecimal(reading->text[i + 1]) : -1;
-			const int low = part.end - i > 2 ? hexadecimal(reading->text[i + 2]) : -1;
+			const int high = part.end - i > 2 ? weir__hex_digit(reading->text[i + 1]) : -1;
+			const int low = part.end - i > 2 ? weir__hex_digit(reading->text[i + 2]) : -1;
 
 			if (high < 0 || low < 0)
 				return refuse(reading, i, "% is followed by two hexadecimal digits; % itself is %25");

@@ -6,6 +6,8 @@
 #include <openssl/sha.h>
 #include <string.h>
 
+#include "core/hex.h"
+
 _Static_assert((int)WEIR__DIGEST_BYTES == (int)SHA256_DIGEST_LENGTH, "a digest is a SHA-256");
 
 bool weir__users_is_name(const char *name, size_t length)
@@ -30,14 +32,6 @@ bool weir__users_digest(const void *password, size_t length, unsigned char ret_d
 	return SHA256(password, length, ret_digest) != NULL;
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool weir__users_read_digest(const char *text, size_t length, unsigned char ret_digest[WEIR__DIGEST_BYTES])
 {
 	unsigned char digest[WEIR__DIGEST_BYTES];
@@ -49,7 +43,7 @@ bool weir__users_read_digest(const char *text, size_t length, unsigned char ret_
 	if (length != (size_t)2 * WEIR__DIGEST_BYTES)
 		return false;
 	for (size_t i = 0; i < WEIR__DIGEST_BYTES; i++) {
-		const int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
+		const int high = weir__hex_digit(text[2 * i]), low = weir__hex_digit(text[2 * i + 1]);
 
 		if (high < 0 || low < 0)
 			return false;

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/hex.h"
+
 enum { IN_HEAD, IN_LENGTH, IN_CHUNKS };
 
 static const struct {
@@ -453,14 +455,6 @@ bool weir__http_is_disputed(const struct weir__http_request *request, const char
 
 /* --- queries ---------------------------------------------------------------------------------------------------- */
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool decode(struct weir__http_slice *slice, char plus)
 {
 	char *to = slice->bytes;
@@ -468,8 +462,8 @@ static bool decode(struct weir__http_slice *slice, char plus)
 
 	for (const char *from = slice->bytes; from < end; from++) {
 		if (*from == '%') {
-			const int high = end - from > 2 ? hex_digit(from[1]) : -1;
-			const int low = high >= 0 ? hex_digit(from[2]) : -1;
+			const int high = end - from > 2 ? weir__hex_digit(from[1]) : -1;
+			const int low = high >= 0 ? weir__hex_digit(from[2]) : -1;
 
 			if (low < 0)
 				return false;

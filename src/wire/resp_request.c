@@ -4,6 +4,8 @@
  * time. */
 #include "wire/resp_line.h"
 
+#include "core/hex.h"
+
 void weir__resp_request_init(struct weir__resp_request *request)
 {
 	request->n = 0;
@@ -33,14 +35,6 @@ static bool ends_word(char byte)
 	return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
 }
 
-static int hex_value(char digit)
-{
-	if (digit >= '0' && digit <= '9')
-		return digit - '0';
-	digit |= 'a' ^ 'A';
-	return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
-}
-
 static char escaped(char letter)
 {
 	switch (letter) {
@@ -66,9 +60,9 @@ static const char *unquote(char quote, const char *from, const char *end, char *
 	while (from < end && *from != quote) {
 		const bool is_escape = *from == '\\' && end - from >= 2;
 
-		if (quote == '"' && is_escape && end - from >= 4 && from[1] == 'x' && hex_value(from[2]) >= 0 &&
-		    hex_value(from[3]) >= 0) {
-			*(*to)++ = (char)(hex_value(from[2]) << 4 | hex_value(from[3]));
+		if (quote == '"' && is_escape && end - from >= 4 && from[1] == 'x' && weir__hex_digit(from[2]) >= 0 &&
+		    weir__hex_digit(from[3]) >= 0) {
+			*(*to)++ = (char)(weir__hex_digit(from[2]) << 4 | weir__hex_digit(from[3]));
 			from += 4;
 		} else if (quote == '"' && is_escape) {
 			*(*to)++ = escaped(from[1]);
