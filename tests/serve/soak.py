@@ -245,21 +245,23 @@ class Followed:
 
     def __init__(self, count, period_ns, burst):
         self.bucket = weir_model.make_limit("token_bucket", count, period_ns, burst)
+        self.burst = burst
         self.now = None
         self.sent = self.read = 0
 
-    def instant(self, granted, reset_after, sent):
+    def instant(self, granted, remaining, reset_after, sent):
         charged = self.bucket.span_of(granted)
         if self.now is None:
             return sent
-        if granted and reset_after == -(-charged // 1):  # it was whole, since whenever
+        # It was whole, since whenever. What owed a part of a ns is whole at the same ns, but a unit less is left of it.
+        if granted and remaining == self.burst - granted:
             since = self.now + max(0, sent - self.read) * (10**6 - DRIFT_PPM) // 10**6
             return max(self.bucket.whole_ns(), since)
         return -(-(self.bucket.whole_at + charged - reset_after) // 1)
 
     def follow(self, cost, answer, sent, read):
         allowed, _, remaining, granted, retry_after, reset_after = answer[:6]
-        now = self.instant(granted, reset_after, sent)
+        now = self.instant(granted, remaining, reset_after, sent)
         if self.now is not None:
             most = (read - self.sent) * (10**6 + DRIFT_PPM) // 10**6 + SLACK_NS
             least = (sent - self.read) * (10**6 - DRIFT_PPM) // 10**6 - SLACK_NS
