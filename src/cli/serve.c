@@ -253,6 +253,7 @@ static int start_worker(struct server *server, uint32_t number)
 		.witnesses = server->witnesses,
 		.log = server->log,
 		.number = number,
+		.spin_ns = settings->spin_ns,
 		.idle_ns = { [WEIR__WIRE_RESP] = settings->idle_ns, [WEIR__WIRE_HTTP] = settings->http_idle_ns },
 		.output_max = settings->output,
 		.stall_ns = settings->stall_ns,

@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
 int weir__loop_init(struct weir__loop *loop)
@@ -69,10 +70,47 @@ void weir__loop_remove(struct weir__loop *loop, int descriptor)
 	(void)epoll_ctl(loop->epoll, EPOLL_CTL_DEL, descriptor, NULL);
 }
 
+void weir__loop_spin(struct weir__loop *loop, uint64_t most_ns)
+{
+	loop->spin = (struct weir__spin){ .most_ns = most_ns };
+}
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Until something is there; awake for as long as that pays, and then asleep. */
+static int wait_for_some(struct weir__loop *loop, struct epoll_event found[WEIR__LOOP_EVENTS])
+{
+	const bool is_awake = weir__spin_is_on(&loop->spin);
+	int n = is_awake ? epoll_wait(loop->epoll, found, WEIR__LOOP_EVENTS, 0) : 0;
+	uint64_t since, now;
+
+	if (n != 0)
+		return n;
+	since = now = monotonic_ns();
+	while (is_awake && n == 0 && now - since <= loop->spin.most_ns) {
+		n = epoll_wait(loop->epoll, found, WEIR__LOOP_EVENTS, 0);
+		now = monotonic_ns();
+	}
+	if (n == 0) {
+		n = epoll_wait(loop->epoll, found, WEIR__LOOP_EVENTS, -1);
+		now = monotonic_ns();
+	}
+	weir__spin_note(&loop->spin, now - since, now);
+	return n;
+}
+
 int weir__loop_wait(struct weir__loop *loop, int timeout_ms, struct weir__loop_event events[WEIR__LOOP_EVENTS])
 {
 	struct epoll_event found[WEIR__LOOP_EVENTS];
-	const int n = epoll_wait(loop->epoll, found, WEIR__LOOP_EVENTS, timeout_ms);
+	const int n = timeout_ms < 0 && loop->spin.most_ns > 0 ?
+			      wait_for_some(loop, found) :
+			      epoll_wait(loop->epoll, found, WEIR__LOOP_EVENTS, timeout_ms);
 	int told = 0;
 
 	for (int i = 0; i < n; i++) {

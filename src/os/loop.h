@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "os/spin.h"
+
 enum { WEIR__LOOP_EVENTS = 256 };
 
 struct weir__loop {
@@ -13,6 +15,7 @@ struct weir__loop {
 	int alarm; /* a timerfd: see weir__loop_set_alarm */
 	bool has_rung;
 	bool was_woken; /* since its owner set this to false */
+	struct weir__spin spin;
 };
 
 struct weir__loop_event {
@@ -33,6 +36,9 @@ void weir__loop_remove(struct weir__loop *loop, int descriptor);
 
 /* Waits for up to timeout_ms, -1 for ever, and returns how many events there are. Being woken is none. */
 int weir__loop_wait(struct weir__loop *loop, int timeout_ms, struct weir__loop_event events[WEIR__LOOP_EVENTS]);
+
+/* Waits without an end are spent awake for up to so long each, while that pays (spin.h); 0 is never, and so it begins. */
+void weir__loop_spin(struct weir__loop *loop, uint64_t most_ns);
 
 /* Ends a wait after so many ns, 0 at once, UINT64_MAX never; another alarm takes the place of this one. `has_rung` is then
  * set, for the caller to clear. A timer of its own, because timeouts of epoll are late by the thread's timer slack, and by

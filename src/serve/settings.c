@@ -48,6 +48,10 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "divided by the servers that were seen; open, which admits; closed, which denies.", "share open closed" },
 	{ "workers", WEIR__SETTING_COUNT, 1, WEIR__WORKERS_MAX, "", PLACE(workers), "N",
 	  "Threads that serve; one for each processor if it is not set.", NULL },
+	{ "spin", WEIR__SETTING_DURATION, 0, 1000000, "50us", PLACE(spin_ns), "TIME",
+	  "A worker that has nothing to do for the moment looks for requests for up to so long before it sleeps, while there "
+	  "are so many that this pays: who asks then need not wake it. It costs processor time that would else be idle; 0 "
+	  "is never.", NULL },
 	{ "connections", WEIR__SETTING_COUNT, 1, 1000000, "10000", PLACE(connections), "N",
 	  "Connections of each worker, at most. Others wait until one is closed.", NULL },
 	{ "idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "0", PLACE(idle_ns), "TIME",

@@ -17,7 +17,7 @@
 #include "serve/worker.h"
 
 enum {
-	WEIR__SETTINGS = 36,
+	WEIR__SETTINGS = 37,
 	WEIR__WORKERS_MAX = 256,
 	WEIR__SETTING_TEXT_SIZE = 1024,             /* of a path or a name, with its NUL */
 	WEIR__SETTING_FAULTS_MAX = 50,              /* that are told */
@@ -104,7 +104,7 @@ struct weir__log;
 
 struct weir__settings {
 	struct weir__setting_list listen, http;
-	uint64_t keys, workers, connections, idle_ns, http_idle_ns, header_time_ns, ratelimit_headers, envoy_counts,
+	uint64_t keys, workers, spin_ns, connections, idle_ns, http_idle_ns, header_time_ns, ratelimit_headers, envoy_counts,
 		output, stall_ns, end_delay_ns, drain_ns, arena, holds, plans, store_budget_ns, on_store_failure,
 		observe, top_keys, trace_one_in, log_format, log_rejections, socket_mode;
 	char shared[WEIR__SETTING_TEXT_SIZE], file[WEIR__SETTING_TEXT_SIZE], policy[WEIR__SETTING_TEXT_SIZE],

@@ -536,6 +536,7 @@ static int start(struct weir__worker *worker)
 
 	if (error != 0)
 		return error;
+	weir__loop_spin(&worker->loop, worker->options.spin_ns);
 	for (size_t i = 0; error == 0 && i < worker->options.n_listeners; i++)
 		error = weir__loop_add(&worker->loop, worker->options.listeners[i].socket,
 				       &worker->options.listeners[i]);
