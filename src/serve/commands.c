@@ -424,19 +424,28 @@ bool weir__commands_do(struct weir__commands *commands, struct weir__client *cli
 {
 	struct weir__call call = { commands, client, arguments, n, writer };
 	const struct weir__command_row *const row = weir__command_named(&arguments[0]);
+	size_t before = SIZE_MAX; /* where the answer of what is no decision begins */
 	const bool is_long = row && (row->flags & WEIR__IS_LONG);
+	const size_t most = is_long ? WEIR__ANSWER_LONG : WEIR__ANSWER_MOST + (n > 1 ? arguments[1].length : 0);
 
-	if (writer->length + (commands->n + 1) * WEIR__DECISION_MOST +
-		    (is_long ? WEIR__ANSWER_LONG : WEIR__ANSWER_MOST + (n > 1 ? arguments[1].length : 0)) >
-	    writer->size)
+	if (writer->length + (commands->n + 1) * WEIR__DECISION_MOST + most > writer->size)
 		return false;
-	if (commands->n == WEIR__GROUP || row == NULL || !(row->flags & WEIR__IS_DECISION))
+	if (row && (row->flags & WEIR__IS_DECISION)) {
+		if (commands->n == WEIR__GROUP)
+			weir__commands_end_group(commands, client, writer);
+	} else {
 		weir__commands_end_group(commands, client, writer);
+		before = writer->length;
+	}
 	if (WEIR__UNLIKELY(client->transaction != NULL) && !(row && (row->flags & WEIR__IN_NO_MULTI)))
 		run_later(&call, row);
 	else if (row == NULL)
 		refuse_unknown(&call);
 	else
 		run_any(&call, row);
+	if (WEIR__UNLIKELY(before != SIZE_MAX && writer->length - before > most)) {
+		writer->length = before;
+		weir__refuse(&call, WEIR__SAY_ANSWER_LONG);
+	}
 	return true;
 }

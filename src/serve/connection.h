@@ -47,9 +47,10 @@ struct weir__connection {
 	int socket;
 	enum weir__interest interest;
 	struct weir__bytes unread;  /* the beginning of a request; whatever is behind one that waits */
-	bool has_requests;          /* there are whole ones in it, which were not answered since too much waits */
+	bool has_requests;          /* there are more in it: too much waits for the client, or others have their turn */
 	struct weir__output output; /* answers that wait */
-	weir_ns taken_at;           /* when the client last took some of them, or they began to wait */
+	bool is_behind;             /* it has to take some before it gets more, */
+	weir_ns taken_at;           /* and when it last did, or they began to wait */
 	bool lingers;     /* it has more to say that nobody will read: to close at once could lose the last answer */
 	bool is_finished; /* all is answered: nothing will be written any more */
 };
@@ -66,7 +67,7 @@ struct weir__worker {
 	uint64_t users_version;
 	struct weir__connection connections[WEIR__WIRES]; /* a ring for each wire, of which this one is none */
 	struct weir__connection begun;    /* likewise, by later and earlier; who began first comes first */
-	uint32_t n_connections, n_behind; /* of those, who have answers waiting */
+	uint32_t n_connections, n_behind; /* of those, who are behind */
 	weir_ns look_at;                  /* whether they take them */
 	uint64_t accepted;
 	_Atomic bool is_stopping, is_retiring;
@@ -104,8 +105,9 @@ struct weir__wire {
 	size_t (*rerun)(struct weir__worker *worker, struct weir__connection *connection);
 
 	/* Tells, before the connection is closed, that a request does not fit `in`, for a wire that may leave so much of it
-	 * unread; or that it took too long to be whole, for one that tells when requests begin (weir__worker_begin). */
-	void (*refuse_size)(struct weir__worker *worker, struct weir__connection *connection);
+	 * unread (false: the connection is lost); or that it took too long to be whole, or to say who asks, for one that tells
+	 * when that begins (weir__worker_begin). */
+	bool (*refuse_size)(struct weir__worker *worker, struct weir__connection *connection);
 	void (*refuse_late)(struct weir__worker *worker, struct weir__connection *connection);
 
 	/* Forgets connection->of_wire. NULL if nothing is ever kept there. */
@@ -113,6 +115,7 @@ struct weir__wire {
 };
 
 extern const struct weir__wire weir__wire_resp, weir__wire_http; /* wire_resp.c, wire_http.c */
+extern const struct weir__wire *const weir__wires[WEIR__WIRES];
 
 /* The connection of the worker, of any wire, that comes behind this one, or the first one if that is NULL. NULL: there is
  * none. */
@@ -142,6 +145,29 @@ static inline bool weir__worker_is_waiting(const struct weir__connection *connec
 	return connection->client.waiter != NULL || connection->client.errand != NULL;
 }
 
+/* How long requests of one connection are answered before others have their turn: what is asked for at once may take
+ * seconds, as 40,000 times INFO. */
+struct weir__turn {
+	uint32_t n; /* requests */
+	weir_ns since;
+};
+
+enum { WEIR__TURN_LOOKS = 16 /* requests from one look at the clock to the next */ };
+#define WEIR__TURN_NS UINT64_C(1000000)
+
+/* After each request. */
+static inline bool weir__turn_is_over(struct weir__turn *turn, struct weir_table *table)
+{
+	weir_ns now;
+
+	if (++turn->n % WEIR__TURN_LOOKS != 0)
+		return false;
+	now = weir_table_now(table);
+	if (turn->since == 0)
+		turn->since = now;
+	return now - turn->since > WEIR__TURN_NS;
+}
+
 /* Counts requests that a wire has answered. */
 static inline void weir__worker_count(struct weir__worker *worker, enum weir__wire_number wire, int64_t n)
 {
@@ -154,8 +180,14 @@ void weir__worker_close(struct weir__worker *worker, struct weir__connection *co
 /* Sends so many bytes of `out`, an answer that was waited for, and goes on with what is behind its request. */
 void weir__worker_go_on(struct weir__worker *worker, struct weir__connection *connection, size_t length);
 
-/* Whether those who connect are accepted. */
+/* A connection is the worker's from now on. */
+void weir__worker_join(struct weir__worker *worker, struct weir__connection *connection);
+
+/* worker_arrivals.c: whether those who connect are accepted; accepts so many at most; and takes those that other workers have
+ * accepted. */
 void weir__worker_hear_listeners(struct weir__worker *worker, bool hear);
+void weir__worker_accept(struct weir__worker *worker, const struct weir__listener *listener, uint32_t most);
+void weir__worker_take_handed(struct weir__worker *worker);
 
 /* The connection is not idle. It changes its place, which costs, only if it has been there for a part of the span after
  * which it is: so who is idle is closed that much later. */

@@ -127,6 +127,29 @@ uint32_t weir__crew_take(struct weir__crew *crew, uint32_t me, struct weir__arri
 	return n;
 }
 
+uint32_t weir__crew_workers(const struct weir__crew *crew)
+{
+	return crew->n;
+}
+
+static bool is_open(struct door *door)
+{
+	bool is;
+
+	(void)pthread_mutex_lock(&door->lock);
+	is = door->loop && door->n < WEIR__DOOR_SOCKETS;
+	(void)pthread_mutex_unlock(&door->lock);
+	return is;
+}
+
+bool weir__crew_has_room(struct weir__crew *crew, uint32_t me, uint32_t most)
+{
+	for (uint32_t i = 0; i < crew->n; i++)
+		if (i != me && atomic_load(&crew->doors[i].connections) < most && is_open(&crew->doors[i]))
+			return true;
+	return false;
+}
+
 void weir__crew_leave(struct weir__crew *crew, uint32_t me)
 {
 	atomic_fetch_sub(&crew->doors[me].connections, 1);

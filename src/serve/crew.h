@@ -46,6 +46,12 @@ bool weir__crew_hand(struct weir__crew *crew, uint32_t me, struct weir__arrival 
 /* Takes what was handed; returns how many. */
 uint32_t weir__crew_take(struct weir__crew *crew, uint32_t me, struct weir__arrival ret_arrivals[WEIR__DOOR_SOCKETS]);
 
+/* How many workers there are. */
+uint32_t weir__crew_workers(const struct weir__crew *crew);
+
+/* Whether another worker than this one can be handed one more, of so many at most. */
+bool weir__crew_has_room(struct weir__crew *crew, uint32_t me, uint32_t most);
+
 /* The worker has closed one. */
 void weir__crew_leave(struct weir__crew *crew, uint32_t me);
 

@@ -14,6 +14,7 @@
 	X(PROTOCOL, "ERR Protocol error: ", "<what>", "the bytes are no RESP; the connection is closed")               \
 	X(UNKNOWN, "ERR unknown command '", "<name>', with args beginning with: <arguments>", "no command has this name") \
 	X(ARITY, "ERR wrong number of arguments for '", "<name>' command", "there are too few arguments, or too many") \
+	X(ANSWER_LONG, "ERR the answer would be too long: ask for less at once", "", "as by COMMAND DOCS for many commands") \
 	X(SUBCOMMAND, "ERR unknown subcommand '", "<name>'. Try <command> HELP.", "the command has no such part")      \
 	X(LIMIT_TEXT, "ERR the limit: ", "<why, and what would be right>", "the text is no limit")                     \
 	X(LIMIT, "ERR ", "<why>", "the limit cannot be, or not in this table")                                         \
@@ -69,6 +70,7 @@
 	X(THROTTLE_QUANTITY, "ERR invalid quantity", "", "that of THROTTLE is no number of 0 or more")                 \
 	X(THROTTLE_RANGE, "ERR numbers out of range", "", "the numbers of THROTTLE make no limit")                     \
 	X(NOAUTH, "NOAUTH Authentication required.", "", "there are users, and the client has not said who it is")      \
+	X(NOAUTH_LATE, "NOAUTH Authentication required, and it took too long.", "", "as long as header_time says; the connection is closed") \
 	X(NOAUTH_HELLO, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time", \
 	  "", "likewise, of HELLO")                                                                                    \
 	X(NOPERM, "NOPERM this user has no permissions to run the '", "<name>' command", "only users with the role admin may") \

@@ -394,6 +394,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 {
 	struct http *const http = worker->of_wires[WEIR__WIRE_HTTP];
 	bool is_alive = true, is_held = weir__worker_holds_back(worker, connection);
+	struct weir__turn turn = { .n = 0 };
 	size_t at = 0, length = 0;
 
 	weir__http_date_set(&http->date, worker->now);
@@ -422,6 +423,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 			forget(connection);
 		if (connection->later)
 			weir__worker_is_whole(connection);
+		is_held = weir__turn_is_over(&turn, worker->options.table);
 	}
 	connection->has_requests = is_held && at < n;
 	connection->lingers = connection->lingers || (connection->client.is_leaving && at < n);

@@ -1,7 +1,7 @@
 /* wire_resp.c: RESP on the connections of a worker. */
 #include <stdlib.h>
+#include <string.h>
 
-#include "os/net.h"
 #include "serve/command.h"
 #include "serve/connection.h"
 #include "serve/sight.h"
@@ -71,6 +71,7 @@ static bool answer_by_table(struct weir__worker *worker, struct weir__connection
 	struct weir__resp_writer writer = { worker->out, OUT_SIZE, 0, connection->client.protocol };
 	struct weir__client *const client = &connection->client;
 	bool is_alive = true, is_held = weir__worker_holds_back(worker, connection);
+	struct weir__turn turn = { .n = 0 };
 	size_t at = 0;
 	int64_t n_done = 0;
 
@@ -79,8 +80,10 @@ static bool answer_by_table(struct weir__worker *worker, struct weir__connection
 		size_t used;
 		const enum weir__resp_status status = read_request(worker, client, at, n, &request, &used);
 
-		if (status == WEIR__RESP_MORE)
+		if (status == WEIR__RESP_MORE) {
+			at += used; /* lines that say nothing */
 			break;
+		}
 		if (status == WEIR__RESP_BAD) {
 			refuse_bytes(worker, client, &request, &writer);
 			break;
@@ -93,6 +96,7 @@ static bool answer_by_table(struct weir__worker *worker, struct weir__connection
 		at += used;
 		n_done++;
 		check_stranger(worker, client, &request, &writer);
+		is_held = weir__turn_is_over(&turn, worker->options.table) && at < n;
 	}
 	weir__commands_end_group(&worker->commands, client, &writer);
 	weir__worker_count(worker, WEIR__WIRE_RESP, n_done);
@@ -113,6 +117,7 @@ struct run {
 	size_t n;    /* bytes there are */
 	size_t at;   /* where the next one begins */
 	size_t done; /* bytes of those that are answered */
+	struct weir__turn turn;
 	bool is_alive, is_held;
 };
 
@@ -161,6 +166,8 @@ static bool step(struct run *run)
 
 	switch (read_request(run->worker, client, run->at, run->n, &request, &used)) {
 	case WEIR__RESP_MORE:
+		if (!waits) /* lines that say nothing */
+			run->done = run->at += used;
 		return false;
 	case WEIR__RESP_BAD:
 		if (!waits)
@@ -174,8 +181,10 @@ static bool step(struct run *run)
 	if (!run_request(run, &request))
 		return !waits;
 	run->at += used;
-	if (!weir__remote_waits(run->worker->commands.remote))
+	if (!weir__remote_waits(run->worker->commands.remote)) {
 		run->done = run->at;
+		run->is_held = weir__turn_is_over(&run->turn, run->worker->options.table) && run->at < run->n;
+	}
 	/* One that has nothing to ask, behind one that is not answered, may have to know what that does, as who settles a
 	 * hold: it comes before those behind it. */
 	return !waits || weir__remote_is_not_yet(run->worker->commands.remote);
@@ -212,8 +221,13 @@ static bool answer_by_store(struct weir__worker *worker, struct weir__connection
 
 static bool answer(struct weir__worker *worker, struct weir__connection *connection, size_t n, size_t *ret_used)
 {
-	return WEIR__UNLIKELY(worker->commands.remote != NULL) ? answer_by_store(worker, connection, n, ret_used) :
-								 answer_by_table(worker, connection, n, ret_used);
+	const bool is_alive = WEIR__UNLIKELY(worker->commands.remote != NULL) ?
+				      answer_by_store(worker, connection, n, ret_used) :
+				      answer_by_table(worker, connection, n, ret_used);
+
+	if (connection->later && !weir__commands_is_stranger(&worker->commands, &connection->client))
+		weir__worker_is_whole(connection);
+	return is_alive;
 }
 
 static size_t answer_waiter(struct weir__worker *worker, struct weir__connection *connection,
@@ -225,14 +239,27 @@ static size_t answer_waiter(struct weir__worker *worker, struct weir__connection
 	return writer.length;
 }
 
-/* Each argument may be as long as it is, but not all of them together. To tell is all that can be done. */
-static void refuse_size(struct weir__worker *worker, struct weir__connection *connection)
+/* The last that is said, behind the answers that wait. */
+static bool say_last(struct weir__worker *worker, struct weir__connection *connection, const char *text)
 {
-	static const char text[] = "-ERR Protocol error: too big request, 262144 bytes are the most\r\n";
+	struct weir__resp_writer writer = { worker->out, OUT_SIZE, 0, connection->client.protocol };
 
+	weir__resp_write_error(&writer, text, strlen(text));
+	connection->client.is_leaving = true;
+	return weir__worker_flush(worker, connection, writer.length);
+}
+
+/* Each argument may be as long as it is, but not all of them together. To tell is all that can be done. */
+static bool refuse_size(struct weir__worker *worker, struct weir__connection *connection)
+{
 	_Static_assert(WEIR__IN_SIZE == 262144, "the text says how much");
-	(void)worker;
-	(void)weir__net_write(connection->socket, text, sizeof(text) - 1);
+	return say_last(worker, connection, "ERR Protocol error: too big request, 262144 bytes are the most");
+}
+
+/* Who does not say who it is takes a place from those who would. */
+static void refuse_late(struct weir__worker *worker, struct weir__connection *connection)
+{
+	(void)say_last(worker, connection, weir__error_rows[WEIR__SAY_NOAUTH_LATE].text);
 }
 
 const struct weir__wire weir__wire_resp = {
@@ -242,4 +269,5 @@ const struct weir__wire weir__wire_resp = {
 	.answer = answer,
 	.answer_waiter = answer_waiter,
 	.refuse_size = refuse_size,
+	.refuse_late = refuse_late,
 };

@@ -25,13 +25,12 @@ enum {
 	ACCEPTS_A_TURN = 1, /* of those who come together others get some, too: a socket with a path is all workers' */
 };
 
-static const weir_ns pause_ns = 100000000;    /* when there are no descriptors left, before others are accepted */
 static const weir_ns stall_ns = 30000000000;  /* unless the options say otherwise */
 static const weir_ns late_ns = 10000000000;   /* likewise */
 static const weir_ns drain_ns = 5000000000;   /* for clients to take their last answers */
 static const weir_ns drain_look_ns = 1000000; /* how often is looked whether they have arrived */
 
-static const struct weir__wire *const wires[WEIR__WIRES] = {
+const struct weir__wire *const weir__wires[WEIR__WIRES] = {
 	[WEIR__WIRE_RESP] = &weir__wire_resp, [WEIR__WIRE_HTTP] = &weir__wire_http
 };
 
@@ -42,15 +41,6 @@ static void drop(struct weir__bytes *bytes)
 }
 
 /* --- connections ------------------------------------------------------------------------------------------------ */
-
-void weir__worker_hear_listeners(struct weir__worker *worker, bool hear)
-{
-	for (size_t i = 0; i < worker->options.n_listeners; i++)
-		(void)weir__loop_change(&worker->loop, worker->options.listeners[i].socket,
-					&worker->options.listeners[i], hear, false);
-	worker->is_full = !hear;
-	worker->accept_at = WEIR_NEVER;
-}
 
 static void unlink_connection(struct weir__connection *connection)
 {
@@ -105,6 +95,13 @@ static void count_connection(struct weir__worker *worker, const struct weir__con
 		weir__tally_add(&worker->commands.tally->connections[connection->wire->number], n);
 }
 
+void weir__worker_join(struct weir__worker *worker, struct weir__connection *connection)
+{
+	link_last(worker, connection);
+	worker->n_connections++;
+	count_connection(worker, connection, 1);
+}
+
 void weir__worker_close(struct weir__worker *worker, struct weir__connection *connection)
 {
 	if (connection->client.waiter)
@@ -123,7 +120,7 @@ void weir__worker_close(struct weir__worker *worker, struct weir__connection *co
 	weir__worker_is_whole(connection);
 	if (connection->of_wire)
 		connection->wire->forget(connection);
-	worker->n_behind -= weir__output_waiting(&connection->output) > 0;
+	worker->n_behind -= connection->is_behind;
 	weir__output_drop(&connection->output);
 	count_connection(worker, connection, -1);
 	free(connection);
@@ -133,76 +130,23 @@ void weir__worker_close(struct weir__worker *worker, struct weir__connection *co
 		weir__worker_hear_listeners(worker, true);
 }
 
-static void open_connection(struct weir__worker *worker, struct weir__arrival arrival)
-{
-	struct weir__connection *const connection = calloc(1, sizeof(*connection));
-
-	if (connection == NULL) {
-		weir__net_close(arrival.socket);
-		weir__crew_leave(worker->options.crew, worker->options.number);
-		return;
-	}
-	connection->socket = arrival.socket;
-	connection->wire = wires[arrival.wire];
-	connection->client =
-		(struct weir__client){ .protocol = 2, .number = ++worker->accepted, .socket = &connection->socket };
-	link_last(worker, connection);
-	if (connection->wire->asks_at_once)
-		weir__worker_begin(worker, connection);
-	worker->n_connections++;
-	count_connection(worker, connection, 1);
-	if (weir__loop_add(&worker->loop, arrival.socket, connection) != 0)
-		weir__worker_close(worker, connection);
-}
-
-/* Out of descriptors or memory, those who are connected are served on; there may be room again when one of them leaves, or
- * after a pause, since others of the machine use them up, too. */
-static void accept_some(struct weir__worker *worker, const struct weir__listener *listener, uint32_t most)
-{
-	int socket, error;
-
-	for (uint32_t n = 0; worker->n_connections < worker->options.connections_max; n++) {
-		if (n == most)
-			return;
-		error = weir__net_accept(listener->socket, &socket);
-		if (error == EAGAIN || error == EINVAL) /* EINVAL: it was stopped */
-			return;
-		if (error == ECONNABORTED || error == EINTR)
-			continue;
-		if (error != 0) {
-			weir__worker_hear_listeners(worker, false);
-			worker->accept_at = worker->now + pause_ns;
-			return;
-		}
-		if (!weir__crew_hand(worker->options.crew, worker->options.number,
-				     (struct weir__arrival){ socket, listener->wire }))
-			open_connection(worker, (struct weir__arrival){ socket, listener->wire });
-	}
-	weir__worker_hear_listeners(worker, false);
-}
-
-/* Those that other workers have accepted. */
-static void take_handed(struct weir__worker *worker)
-{
-	struct weir__arrival arrivals[WEIR__DOOR_SOCKETS];
-	const uint32_t n = weir__crew_take(worker->options.crew, worker->options.number, arrivals);
-
-	for (uint32_t i = 0; i < n; i++)
-		open_connection(worker, arrivals[i]);
-}
-
 /* --- answers ---------------------------------------------------------------------------------------------------- */
 
-/* Keeps count of who has answers waiting, after some were written or taken. */
-static void note_output(struct weir__worker *worker, struct weir__connection *connection, bool was_behind,
-			bool has_moved)
+static bool has_to_go_on(const struct weir__connection *connection)
 {
-	const bool is_behind = weir__output_waiting(&connection->output) > 0;
+	return weir__output_waiting(&connection->output) > 0 || connection->has_requests;
+}
 
-	worker->n_behind += is_behind;
-	worker->n_behind -= was_behind;
-	if (has_moved || !was_behind)
+/* Keeps count of who has to take answers before it goes on; has_moved: it has taken some. */
+static void note_behind(struct weir__worker *worker, struct weir__connection *connection, bool has_moved)
+{
+	const bool is_behind = has_to_go_on(connection);
+
+	if (has_moved || !connection->is_behind)
 		connection->taken_at = worker->now;
+	worker->n_behind += is_behind;
+	worker->n_behind -= connection->is_behind;
+	connection->is_behind = is_behind;
 }
 
 /* What was answered is seen. Who has to wait for the next answer does so since it was asked for. */
@@ -223,10 +167,9 @@ static void note_answers(struct weir__worker *worker, struct weir__connection *c
 
 bool weir__worker_flush(struct weir__worker *worker, struct weir__connection *connection, size_t length)
 {
-	const bool was_behind = weir__output_waiting(&connection->output) > 0;
 	const bool is_alive = weir__output_write(&connection->output, connection->socket, worker->out, length);
 
-	note_output(worker, connection, was_behind, false);
+	note_behind(worker, connection, false);
 	note_answers(worker, connection, length);
 	return is_alive;
 }
@@ -236,7 +179,7 @@ static bool send_waiting(struct weir__worker *worker, struct weir__connection *c
 	const size_t before = weir__output_waiting(&connection->output);
 	const bool is_alive = weir__output_send(&connection->output, connection->socket);
 
-	note_output(worker, connection, before > 0, weir__output_waiting(&connection->output) < before);
+	note_behind(worker, connection, weir__output_waiting(&connection->output) < before);
 	return is_alive;
 }
 
@@ -266,8 +209,11 @@ static enum reading read_once(struct weir__worker *worker, struct weir__connecti
 	if (before > 0)
 		memcpy(worker->in, connection->unread.at, before);
 	if (room == 0) {
-		connection->wire->refuse_size(worker, connection);
-		return READ_END;
+		drop(&connection->unread);
+		return connection->wire->refuse_size(worker, connection) &&
+				       weir__output_waiting(&connection->output) > 0 ?
+			       READ_ALL :
+			       READ_END;
 	}
 	n = weir__net_read(connection->socket, worker->in + before, room);
 	if (n == -EAGAIN)
@@ -329,22 +275,27 @@ static void hear(struct weir__worker *worker, struct weir__connection *connectio
 					     is_behind                       ? WEIR__HEAR_REQUESTS_AND_ROOM :
 									       WEIR__HEAR_REQUESTS;
 
+	note_behind(worker, connection, false);
 	if (interest == connection->interest)
 		return;
 	connection->interest = interest;
 	if (connection->client.waiter)
 		(void)weir__loop_change_to_end(&worker->loop, connection->socket, connection, is_behind);
 	else
-		(void)weir__loop_change(&worker->loop, connection->socket, connection, reads, is_behind);
+		(void)weir__loop_change(&worker->loop, connection->socket, connection, reads,
+					is_behind || connection->has_requests);
 }
 
-/* False: the connection is to be closed. */
+/* Who has requests left has its next turn as soon as there is room for answers, which may be at once. False: the connection
+ * is to be closed. */
 static bool send_and_go_on(struct weir__worker *worker, struct weir__connection *connection)
 {
 	if (!send_waiting(worker, connection))
 		return false;
-	if (connection->has_requests && weir__output_waiting(&connection->output) == 0)
+	if (connection->has_requests && weir__output_waiting(&connection->output) == 0) {
+		connection->taken_at = worker->now; /* there was room */
 		return answer_unread(worker, connection);
+	}
 	return !(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0) ||
 	       weir__worker_is_waiting(connection);
 }
@@ -385,7 +336,7 @@ static void serve(struct weir__worker *worker, struct weir__connection *connecti
 			weir__worker_close(worker, connection);
 		return;
 	}
-	if (is_alive && weir__output_waiting(&connection->output) > 0 && (event->can_write || event->is_over))
+	if (is_alive && has_to_go_on(connection) && (event->can_write || event->is_over))
 		is_alive = !event->is_over && send_and_go_on(worker, connection);
 	if (is_alive && event->can_read)
 		is_alive = read_some(worker, connection) != READ_END;
@@ -436,37 +387,49 @@ static void stop_listening(struct weir__worker *worker)
 	for (size_t i = 0; i < worker->options.n_listeners; i++) {
 		const struct weir__listener *const listener = &worker->options.listeners[i];
 
-		accept_some(worker, listener, UINT32_MAX);
+		weir__worker_accept(worker, listener, UINT32_MAX);
 		weir__loop_remove(&worker->loop, listener->socket);
 		if (!listener->is_lent)
 			weir__net_stop_listening(listener->socket);
 	}
 }
 
-/* Answers what a client has sent until there is nothing more. True: the connection can be closed. */
-static bool finish(struct weir__worker *worker, struct weir__connection *connection, weir_ns deadline)
+/* Answers some of what a client has sent. True: there is nothing more, and all is answered; or the connection is lost. */
+static bool answer_last(struct weir__worker *worker, struct weir__connection *connection, bool *ret_is_lost)
 {
-	enum reading reading = READ_SOME;
+	enum reading reading = READ_ALL;
+
+	*ret_is_lost = has_to_go_on(connection) && !send_and_go_on(worker, connection);
+	if (*ret_is_lost)
+		return true;
+	if (!has_to_go_on(connection) && !connection->client.is_leaving && !weir__worker_is_waiting(connection))
+		reading = read_some(worker, connection);
+	*ret_is_lost = reading == READ_END;
+	if (!*ret_is_lost &&
+	    (reading == READ_SOME || has_to_go_on(connection) || weir__worker_is_waiting(connection))) {
+		hear(worker, connection);
+		return false;
+	}
+	return true;
+}
+
+/* A step towards the end of a connection; others have theirs in between. True: it can be closed. */
+static bool finish(struct weir__worker *worker, struct weir__connection *connection)
+{
+	bool is_lost;
 
 	if (connection->client.errand)
 		return false;
 	if (!connection->is_finished) {
-		if (weir__output_waiting(&connection->output) > 0 && !send_and_go_on(worker, connection))
-			return !linger(worker, connection);
-		while (weir__output_waiting(&connection->output) == 0 && reading == READ_SOME &&
-		       !connection->client.is_leaving && weir_table_now(worker->options.table) < deadline)
-			reading = read_some(worker, connection);
-		if (reading == READ_END)
-			return !linger(worker, connection);
-		if (weir__output_waiting(&connection->output) > 0) {
-			hear(worker, connection);
+		if (!answer_last(worker, connection, &is_lost))
 			return false;
-		}
+		if (is_lost)
+			return !linger(worker, connection);
 		weir__net_end_writing(connection->socket);
 		connection->is_finished = true;
+		weir__loop_remove(&worker->loop, connection->socket); /* it is looked at from time to time */
 	}
-	while (weir__net_read(connection->socket, worker->in, WEIR__IN_SIZE) > 0) /* too late for an answer */
-		;
+	(void)pass_over(worker, connection); /* too late for an answer */
 	return weir__net_has_arrived(connection->socket);
 }
 
@@ -478,7 +441,7 @@ static void drain(struct weir__worker *worker)
 
 	worker->now = weir_table_now(worker->options.table);
 	weir__crew_shut(worker->options.crew, worker->options.number);
-	take_handed(worker);
+	weir__worker_take_handed(worker);
 	stop_listening(worker);
 	weir__worker_deny_waiters(worker);
 	while (worker->n_connections > 0) {
@@ -488,7 +451,7 @@ static void drain(struct weir__worker *worker)
 		for (struct weir__connection *connection = weir__worker_next(worker, NULL), *next; connection;
 		     connection = next) {
 			next = weir__worker_next(worker, connection);
-			if (is_late || finish(worker, connection, deadline))
+			if (is_late || finish(worker, connection))
 				weir__worker_close(worker, connection);
 		}
 		if (worker->n_connections > 0) {
@@ -511,12 +474,12 @@ static void *work(void *worker_)
 		worker->now = weir_table_now(worker->options.table);
 		for (int i = 0; i < n; i++)
 			if (is_listener(worker, events[i].what))
-				accept_some(worker, events[i].what, ACCEPTS_A_TURN);
+				weir__worker_accept(worker, events[i].what, ACCEPTS_A_TURN);
 			else
 				serve(worker, events[i].what, &events[i]);
 		if (worker->loop.was_woken) {
 			worker->loop.was_woken = false;
-			take_handed(worker);
+			weir__worker_take_handed(worker);
 			weir__worker_take_users(worker);
 			weir__worker_take_errands(worker);
 			if (atomic_load(&worker->leaving) == WEIR__IS_TO_LEAVE)
@@ -556,7 +519,7 @@ static bool start_wires(struct weir__worker *worker)
 	bool is_whole = true;
 
 	for (size_t i = 0; i < WEIR__WIRES; i++)
-		is_whole = is_whole && (wires[i]->start == NULL || wires[i]->start(worker));
+		is_whole = is_whole && (weir__wires[i]->start == NULL || weir__wires[i]->start(worker));
 	return is_whole;
 }
 
@@ -587,8 +550,8 @@ static bool start_remote(struct weir__worker *worker)
 static void free_worker(struct weir__worker *worker)
 {
 	for (size_t i = 0; i < WEIR__WIRES; i++)
-		if (wires[i]->stop)
-			wires[i]->stop(worker);
+		if (weir__wires[i]->stop)
+			weir__wires[i]->stop(worker);
 	weir__waiting_free(worker->commands.waiting);
 	weir__errand_door_shut(worker->commands.door);
 	weir__remote_free(worker->commands.remote);

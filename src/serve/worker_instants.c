@@ -63,7 +63,7 @@ static void end_stalled(struct weir__worker *worker)
 	for (struct weir__connection *connection = weir__worker_next(worker, NULL), *next; connection;
 	     connection = next) {
 		next = weir__worker_next(worker, connection);
-		if (weir__output_waiting(&connection->output) > 0 && worker->now - connection->taken_at >= patience)
+		if (connection->is_behind && worker->now - connection->taken_at >= patience)
 			weir__worker_close(worker, connection);
 	}
 	worker->look_at = WEIR_NEVER;

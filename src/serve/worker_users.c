@@ -39,4 +39,10 @@ void weir__worker_take_users(struct weir__worker *worker)
 	}
 	worker->users = next;
 	weir__users_wipe(&next, sizeof(next));
+	for (struct weir__connection *connection = worker->connections[WEIR__WIRE_RESP].next;
+	     connection != &worker->connections[WEIR__WIRE_RESP]; connection = connection->next)
+		if (weir__commands_is_stranger(&worker->commands, &connection->client))
+			weir__worker_begin(worker, connection);
+		else if (!connection->is_finished)
+			weir__worker_is_whole(connection);
 }

@@ -1,0 +1,87 @@
+/* worker_arrivals.c: those who connect: accepted, handed to the worker that has fewest, and opened. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "os/net.h"
+#include "serve/connection.h"
+#include "serve/crew.h"
+
+static const weir_ns pause_ns = 100000000; /* when there is no room left, before others are accepted */
+
+void weir__worker_hear_listeners(struct weir__worker *worker, bool hear)
+{
+	for (size_t i = 0; i < worker->options.n_listeners; i++)
+		(void)weir__loop_change(&worker->loop, worker->options.listeners[i].socket,
+					&worker->options.listeners[i], hear, false);
+	worker->is_full = !hear;
+	worker->accept_at = WEIR_NEVER;
+}
+
+static void open_connection(struct weir__worker *worker, struct weir__arrival arrival)
+{
+	struct weir__connection *const connection = calloc(1, sizeof(*connection));
+
+	if (connection == NULL) {
+		weir__net_close(arrival.socket);
+		weir__crew_leave(worker->options.crew, worker->options.number);
+		return;
+	}
+	connection->socket = arrival.socket;
+	connection->wire = weir__wires[arrival.wire];
+	connection->client = (struct weir__client){ .protocol = 2, .socket = &connection->socket };
+	connection->client.number = /* no other worker's */
+		worker->accepted++ * weir__crew_workers(worker->options.crew) + worker->options.number + 1;
+	weir__worker_join(worker, connection);
+	if (connection->wire->asks_at_once || weir__commands_is_stranger(&worker->commands, &connection->client))
+		weir__worker_begin(worker, connection);
+	if (weir__loop_add(&worker->loop, arrival.socket, connection) != 0)
+		weir__worker_close(worker, connection);
+}
+
+static bool is_full(const struct weir__worker *worker)
+{
+	return worker->n_connections >= worker->options.connections_max;
+}
+
+static void pause_accepting(struct weir__worker *worker)
+{
+	weir__worker_hear_listeners(worker, false);
+	worker->accept_at = worker->now + pause_ns;
+}
+
+/* Who is full accepts for others, since the kernel does not know who has room. Out of that, of descriptors or of memory,
+ * those who are connected are served on; there may be room again when one of them leaves, or after a pause, since another
+ * worker, and others of the machine, may have some then. */
+void weir__worker_accept(struct weir__worker *worker, const struct weir__listener *listener, uint32_t most)
+{
+	int socket, error;
+
+	for (uint32_t n = 0; !is_full(worker) || weir__crew_has_room(worker->options.crew, worker->options.number,
+								     worker->options.connections_max);
+	     n++) {
+		if (n == most)
+			return;
+		error = weir__net_accept(listener->socket, &socket);
+		if (error == EAGAIN || error == EINVAL) /* EINVAL: it was stopped */
+			return;
+		if (error == ECONNABORTED || error == EINTR)
+			continue;
+		if (error != 0) {
+			pause_accepting(worker);
+			return;
+		}
+		if (!weir__crew_hand(worker->options.crew, worker->options.number,
+				     (struct weir__arrival){ socket, listener->wire }))
+			open_connection(worker, (struct weir__arrival){ socket, listener->wire });
+	}
+	pause_accepting(worker);
+}
+
+void weir__worker_take_handed(struct weir__worker *worker)
+{
+	struct weir__arrival arrivals[WEIR__DOOR_SOCKETS];
+	const uint32_t n = weir__crew_take(worker->options.crew, worker->options.number, arrivals);
+
+	for (uint32_t i = 0; i < n; i++)
+		open_connection(worker, arrivals[i]);
+}
