@@ -20,32 +20,32 @@
 /* clang-format off */
 const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "listen", WEIR__SETTING_WHERE, 1, WEIR__LISTENERS_MAX, "127.0.0.1:6380", PLACE(listen), "WHERE",
-	  "Where to listen for RESP: HOST:PORT, or the path of a socket, with a slash. A port of 0 is any that is free. "
+	  "Where to listen for RESP: HOST:PORT, or the path of a socket, with a slash. Port 0 picks a free one. "
 	  "An address that other machines can reach needs users.", NULL },
 	{ "http", WEIR__SETTING_WHERE, 0, WEIR__LISTENERS_MAX, "127.0.0.1:8080", PLACE(http), "WHERE",
-	  "Where to listen for HTTP, as for RESP; none is nowhere.", NULL },
+	  "Where to listen for HTTP, written as for RESP; none turns it off.", NULL },
 	{ "socket_mode", WEIR__SETTING_MODE, 1, 0777, "", PLACE(socket_mode), "MODE",
-	  "Who may connect to sockets with a path, as chmod has it: 0660 is the owner and the group. Without it the umask "
-	  "says so.", NULL },
+	  "Who may connect to sockets with a path, as for chmod: 0660 is the owner and the group. Without it the umask "
+	  "decides.", NULL },
 	{ "keys", WEIR__SETTING_COUNT, 1, UINT64_C(10000000000), "1000000", PLACE(keys), "N",
-	  "How many keys owe something at the same time, at most: 24 bytes each. Beyond it the key that owes least "
-	  "gives way.", NULL },
+	  "How many keys can owe at the same time, that is, have part of a limit used up: 24 bytes each. When the table is "
+	  "full, the key that owes least is evicted.", NULL },
 	{ "arena", WEIR__SETTING_BYTES, 0, 1024 * GIB, "16MiB", PLACE(arena), "BYTES",
-	  "Memory for what sliding logs and sub-windows remember, beside that of the keys: about 8 bytes an event. "
+	  "Memory for the events of sliding logs and sub-windows, in addition to that of the keys: about 8 bytes an event. "
 	  "Other limits need none.", NULL },
 	{ "shared", WEIR__SETTING_TEXT, 0, 0, "", PLACE(shared), "NAME",
-	  "The table is in shared memory of this name, which outlives the server.", NULL },
+	  "Keep the table in shared memory of this name, which outlives the server.", NULL },
 	{ "file", WEIR__SETTING_TEXT, 0, 0, "", PLACE(file), "PATH",
-	  "The table is in this file, and outlives the machine. Without shared and file it is gone with the server.", NULL },
+	  "Keep the table in this file, which survives a reboot. Without shared or file the table is gone with the server.", NULL },
 	{ "store", WEIR__SETTING_URL, 0, 0, "", PLACE(store), "URL",
-	  "A Redis that decides, so that many servers share their limits: redis://HOST:PORT, rediss:// with TLS, "
-	  "redis+sentinel://, redis+unix://. Without it the table does. In the file, or the environment, if it has a "
-	  "password: others may see flags.", NULL },
+	  "A Redis that decides, so that several servers share their limits: redis://HOST:PORT, rediss:// with TLS, "
+	  "redis+sentinel://, redis+unix://. Without it the table decides. If it has a password, put it in the file or the "
+	  "environment: others may see flags.", NULL },
 	{ "store_budget", WEIR__SETTING_DURATION, 1000000, 10000000000, "10ms", PLACE(store_budget_ns), "TIME",
-	  "A decision waits for the store so long, at most, unless the policy says otherwise for its limit.", NULL },
+	  "How long a decision waits for the store, at most, unless the policy says otherwise for its limit.", NULL },
 	{ "on_store_failure", WEIR__SETTING_CHOICE, 0, 0, "share", PLACE(on_store_failure), "HOW",
 	  "What decides when the store does not, unless the policy says otherwise for the limit: share, the limit "
-	  "divided by the servers that were seen; open, which admits; closed, which denies.", "share open closed" },
+	  "divided by the number of servers seen; open, which admits; closed, which denies.", "share open closed" },
 	{ "workers", WEIR__SETTING_COUNT, 1, WEIR__WORKERS_MAX, "", PLACE(workers), "N",
 	  "Threads that serve; one for each processor if it is not set.", NULL },
 	{ "spin", WEIR__SETTING_DURATION, 0, 1000000, "50us", PLACE(spin_ns), "TIME",
@@ -58,67 +58,67 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "A connection of RESP that asks nothing for so long is closed; 0 is never, as in Redis, since pools keep "
 	  "connections for when they need them.", NULL },
 	{ "http_idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "60s", PLACE(http_idle_ns), "TIME",
-	  "A connection of HTTP that asks nothing for so long after its last answer is closed; 0 is never.", NULL },
+	  "Close an HTTP connection that sends no request for this long after its last answer; 0 is never.", NULL },
 	{ "header_time", WEIR__SETTING_DURATION, 100000000, DAY_NS, "10s", PLACE(header_time_ns), "TIME",
-	  "A request of HTTP that is not whole so long after its first byte is refused, and the first of a connection so "
-	  "long after that was accepted. Who has sent nothing by then is closed.", NULL },
+	  "Refuse an HTTP request that is still incomplete this long after its first byte, or, for the first one of a "
+	  "connection, this long after that was accepted. A connection that has sent nothing by then is closed.", NULL },
 	{ "ratelimit_headers", WEIR__SETTING_CHOICE, 0, 0, "draft11", PLACE(ratelimit_headers), "WHICH",
-	  "Headers of HTTP that tell of limits: draft11, RateLimit and RateLimit-Policy of the IETF's draft 11; x, "
+	  "HTTP headers that report limits: draft11, RateLimit and RateLimit-Policy of the IETF's draft 11; x, "
 	  "X-RateLimit-Limit, -Remaining and -Reset; both; or none.", "draft11 x both none" },
 	{ "proxies", WEIR__SETTING_PROXIES, 0, WEIR__PROXIES_MAX, "127.0.0.0/8,::1,unix", PLACE(proxies), "NETWORK",
-	  "Whose X-Forwarded-For /v1/authorize believes: networks, addresses, and unix for whoever connects by a path; "
-	  "none is nobody's.", NULL },
+	  "Whose X-Forwarded-For /v1/authorize trusts: networks, addresses, and unix for clients of sockets with a path; "
+	  "none trusts nobody.", NULL },
 	{ "authorize_headers", WEIR__SETTING_HEADERS, 0, WEIR__HEADER_MAP_MAX, "", PLACE(authorize_headers), "HEADER",
-	  "Headers that are attributes for /v1/authorize: x-api-key=api_key, or x-api-key for the attribute x_api_key.", NULL },
+	  "Headers that become attributes for /v1/authorize: x-api-key=api_key, or x-api-key for the attribute x_api_key.", NULL },
 	{ "output", WEIR__SETTING_BYTES, 65536, GIB, "16MiB", PLACE(output), "BYTES",
-	  "Answers that wait for a client which sends a long pipeline before it reads any. With so much waiting it gets no "
-	  "more until it reads.", NULL },
+	  "Bytes of replies to buffer for a client that sends a long pipeline before it reads any. Beyond that the server "
+	  "stops reading from it until it takes some.", NULL },
 	{ "stall", WEIR__SETTING_DURATION, 100000000, DAY_NS, "30s", PLACE(stall_ns), "TIME",
-	  "A client that reads nothing of what waits for it for so long is cut off.", NULL },
+	  "Close a client that reads none of its buffered replies for this long.", NULL },
 	{ "end_delay", WEIR__SETTING_DURATION, 0, DAY_NS, "0s", PLACE(end_delay_ns), "TIME",
-	  "After SIGTERM or SIGINT it serves on for so long, and /readyz says 503: time for balancers to send requests "
-	  "elsewhere. A second signal ends it at once.", NULL },
+	  "After SIGTERM or SIGINT, keep serving for this long while /readyz says 503: time for load balancers to send "
+	  "requests elsewhere. A second signal cuts it short.", NULL },
 	{ "drain", WEIR__SETTING_DURATION, 0, DAY_NS, "30s", PLACE(drain_ns), "TIME",
-	  "When another server has taken over (SIGUSR2), connections of this one are served on for so long, at most.", NULL },
+	  "After another server has taken over (SIGUSR2), how long connections to this one are still served, at most.", NULL },
 	{ "holds", WEIR__SETTING_COUNT, 1, 16777216, "65536", PLACE(holds), "N",
-	  "Holds at the same time, at most. Beyond it new ones are refused.", NULL },
+	  "How many holds have a place. A settled one keeps it until its ttl ends, so this must be at least the rate of holds "
+	  "times their ttl. When all are taken, new ones are refused.", NULL },
 	{ "policy", WEIR__SETTING_TEXT, 0, 0, "", PLACE(policy), "PATH",
-	  "A file of limits, or a directory: then all *.yaml of it, in the order of their names, are one policy. Or the URL "
-	  "of a key that has such a file: etcd://HOST:PORT/KEY or redis://HOST:PORT/0?policy_key=KEY. It is "
+	  "A file of limits, or a directory, whose *.yaml files make one policy in the order of their names. Or the URL "
+	  "of a key with such a file: etcd://HOST:PORT/KEY or redis://HOST:PORT/0?policy_key=KEY. It is "
 	  "read again whenever it changes. Without it, limits and attributes may be in the file of settings.", NULL },
 	{ "policy_copy", WEIR__SETTING_TEXT, 0, 0, "", PLACE(policy_copy), "PATH",
-	  "A file to which each good policy of etcd or Redis is written. The server starts by it while they are out of "
-	  "reach, or have nothing that is right.", NULL },
+	  "A file to which each valid policy from etcd or Redis is written. The server starts from it when they cannot be "
+	  "reached or have no valid policy.", NULL },
 	{ "envoy_counts", WEIR__SETTING_CHOICE, 0, 0, "together", PLACE(envoy_counts), "HOW",
-	  "How descriptors of a policy of Envoy's ratelimit count: together, so that a request that one of them denies is "
-	  "counted nowhere; or each for itself, also what it denies, as Envoy's service does.", "together each" },
+	  "How the descriptors of an Envoy ratelimit policy count: together, so that a request that one of them denies is "
+	  "counted nowhere; or each for itself, including what it denies, as Envoy's service does.", "together each" },
 	{ "plans", WEIR__SETTING_COUNT, 0, 1000000, "0", PLACE(plans), "N",
-	  "Limits and overrides that policies may ever have had since the table was made, at most: 2 KiB each. 0 is "
-	  "enough for the policy at the start and as many again, at least 1024. A table that stays needs a number that "
-	  "stays.", NULL },
+	  "How many limits and overrides all policies since the table was made may have, together: 2 KiB each. 0 is "
+	  "twice as many as the first policy has, at least 1024. A table that outlives the server needs a fixed number.", NULL },
 	{ "service", WEIR__SETTING_TEXT, 0, 0, "weir", PLACE(service), "NAME",
-	  "What the server is called in metrics and traces: the label service, and service.name.", NULL },
+	  "The name of the server in metrics and traces: the label service, and service.name.", NULL },
 	{ "observe", WEIR__SETTING_CHOICE, 0, 0, "on", PLACE(observe), "HOW",
-	  "Whether decisions are looked at for metrics, traces, the log of rejections, weir top and the page: on, or off. "
-	  "What the table counts is told either way.", "on off" },
+	  "Whether decisions are observed for metrics, traces, the log of rejections, weir top and the page: on, or off. "
+	  "What the table counts is reported either way.", "on off" },
 	{ "top_keys", WEIR__SETTING_COUNT, 0, 1024, "64", PLACE(top_keys), "N",
-	  "Keys that are counted for each limit and worker, to tell who asks most and who is denied most: a key with "
-	  "more than one in so many of the requests is among them. 0 is none. Each takes 448 bytes, those of a worker at "
+	  "How many keys to count for each limit and worker, to find those that ask most and are denied most: a key with "
+	  "more than one in this many of the requests is among them. 0 is none. Each takes 448 bytes, those of a worker at "
 	  "most 64 MiB: limits beyond that have none.", NULL },
 	{ "trace_to", WEIR__SETTING_TEXT, 0, 0, "", PLACE(trace_to), "URL",
-	  "Where spans go, by OTLP over HTTP: http://localhost:4318/v1/traces. Without it there are none.", NULL },
+	  "Where to send spans, by OTLP over HTTP: http://localhost:4318/v1/traces. Without it there are none.", NULL },
 	{ "trace_one_in", WEIR__SETTING_COUNT, 0, 1000000000, "100", PLACE(trace_one_in), "N",
-	  "Of requests that bring no traceparent one in so many is traced; 0 is none. Those that bring one are traced if "
-	  "it says so.", NULL },
+	  "Trace one in this many of the requests without a traceparent; 0 is none. Those with one are traced if it says "
+	  "so.", NULL },
 	{ "log_format", WEIR__SETTING_CHOICE, 0, 0, "text", PLACE(log_format), "HOW",
-	  "How lines of the log are written: text, or json, one object each.", "text json" },
+	  "The format of log lines: text, or json, one object each.", "text json" },
 	{ "log_rejections", WEIR__SETTING_CHOICE, 0, 0, "off", PLACE(log_rejections), "HOW",
-	  "Whether each rejection is a line of the log: off; hash, with a hash of the key; or key, with the key.",
+	  "Whether to log each rejection: off; hash, with a hash of the key; or key, with the key.",
 	  "off hash key" },
 	{ "log_rejections_limit", WEIR__SETTING_TEXT, 0, 0, "100/s", PLACE(log_rejections_limit), "LIMIT",
-	  "How many lines of rejections there are at most, as a limit; those that are left out are counted.", NULL },
+	  "How many rejections are logged at most, as a limit; those left out are counted.", NULL },
 	{ "users", WEIR__SETTING_USERS, 0, WEIR__USERS_MAX, "", PLACE(users), NULL,
-	  "Who may ask, with password, token and role; once there is one, all clients must say who they are. In the file alone.", NULL },
+	  "Who may connect, with password, token and role; once there is a user, all clients must authenticate. Only in the file.", NULL },
 };
 /* clang-format on */
 

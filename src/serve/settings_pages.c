@@ -17,32 +17,30 @@ struct section {
 	const char *sample; /* between texts[0] and the others; NULL: none */
 };
 
-static const char summary[] = "Decides for whoever asks over RESP, by any Redis client, or over HTTP.";
+static const char summary[] = "Decides about requests: for any Redis client, over RESP, and over HTTP.";
 static const char precedence[] =
-	"Each option but `--config` is also a variable of the environment, `WEIR_KEYS` for "
-	"`--keys`, with commas in lists, and a key of the file, `keys`. "
-	"A flag beats the environment, that beats the file, and that the default; a list is replaced "
-	"as a whole. Flags may have dashes for underscores, as in `--log-format`. A variable that is empty counts as not set; of one that begins with `WEIR_` and is no setting "
-	"the server warns.";
+	"Each option but `--config` is also an environment variable, `WEIR_KEYS` for `--keys`, with commas in lists, and a "
+	"key of the file, `keys`. Flags override the environment, the environment overrides the file, and the file "
+	"overrides the defaults; a list is replaced as a whole. Flags may have dashes for underscores, as in "
+	"`--log-format`. An empty variable counts as not set; the server warns about one that begins with `WEIR_` and is "
+	"not a setting.";
 static const char ending[] =
-	"SIGTERM and SIGINT end it when all that has come is answered. SIGHUP lets it read policy and users again. "
-	"SIGUSR2 lets it start the next server, which takes over.";
-static const char config_means[] = "Settings from this file of YAML; `WEIR_CONFIG` names it as well.";
+	"On SIGTERM and SIGINT it answers all that has arrived, and ends. On SIGHUP it reads policy and users again. "
+	"On SIGUSR2 it starts the next server, which takes over.";
+static const char config_means[] = "Settings from this YAML file; `WEIR_CONFIG` names it as well.";
 
 static const struct section sections[] = {
 	{ "VALUES",
 	  "Values",
-	  { "A number of things is written plainly, or with `k`, `m` or `g` for thousands, millions and thousands of "
-	    "millions: `5m`. Bytes are written plainly, or with `KiB`, `MiB`, `GiB` or `TiB`. A time has one of the units "
-	    "of limits (`ns`, `us`, `ms`, `s`, `min`, `hour`, `day`), or is in seconds. Paths are relative to where the "
-	    "server is started." },
+	  { "A count is a plain number, or has `k`, `m` or `g` for thousands, millions and thousands of millions: `5m`. "
+	    "Bytes are a plain number, or have `KiB`, `MiB`, `GiB` or `TiB`. A time has one of the units of limits (`ns`, "
+	    "`us`, `ms`, `s`, `min`, `hour`, `day`), or is in seconds. Paths are relative to where the server is started." },
 	  NULL },
 	{ "THE FILE",
 	  "The file",
-	  { "A map of settings, with at most 1 MiB:",
-	    "An unknown key, one that is there twice, a value of another type and a number out of range are all told at "
-	    "once, each as FILE:LINE:COLUMN, and the server does not start. `limits` and `attributes` "
-	    "are those of a policy." },
+	  { "A map of settings, 1 MiB at most:",
+	    "Unknown and duplicate keys, values of the wrong type and numbers out of range are all reported at once, each "
+	    "as FILE:LINE:COLUMN, and the server does not start. `limits` and `attributes` are those of a policy." },
 	  "listen: [127.0.0.1:6380, /run/weir/socket]\n"
 	  "keys: 5m\n"
 	  "file: /var/lib/weir/table\n"
@@ -56,19 +54,18 @@ static const struct section sections[] = {
 	  "    role: admin\n" },
 	{ "USERS",
 	  "Users",
-	  { "Without users, everybody who can connect may do everything; so an address that other machines can reach is "
-	    "refused. With users, each connection says who it is by `AUTH` or `HELLO`, as in Redis: `AUTH password` is the "
-	    "user `default`, and if there is none it fails.",
-	    "Before that, a client may only say `AUTH`, `HELLO` and `QUIT`, in at most 10 arguments of 16 KiB, and is cut off "
-	    "when it is owed 1 KiB of answers.",
+	  { "Without users, anyone who can connect may do everything, so an address that other machines can reach is "
+	    "refused. With users, each connection authenticates with `AUTH` or `HELLO`, as in Redis: `AUTH password` is for "
+	    "the user `default`, and fails if there is none.",
+	    "Before that, a client may only send `AUTH`, `HELLO` and `QUIT`, with at most 10 arguments of 16 KiB, and is cut "
+	    "off when 1 KiB of replies waits for it.",
 	    "A user has a `password`, or a `password_file` with the password as its first line, or the `sha256` of the "
 	    "password as 64 hexadecimal digits, which may follow a # as in an ACL of Redis. Passwords have 1 to 512 bytes. "
 	    "For HTTP a user has a `token`, or the `token_sha256` of one, beside the password or instead of it: a request "
-	    "has the header `Authorization: Bearer TOKEN`. Make one by `openssl rand -hex 32`.",
-	    "The `role` is `decide`, which is the default, or `admin`, who may also do what shows or changes what is not "
-	    "the client's own.",
-	    "Users come from the file alone: other users of the machine can read flags, and often environments. Let "
-	    "nobody else read the file. RESP is not encrypted: between machines, use a network that nobody listens to." },
+	    "has the header `Authorization: Bearer TOKEN`. Make one with `openssl rand -hex 32`.",
+	    "The `role` is `decide`, the default, or `admin`, who may also see and change what is not the client's own.",
+	    "Users come only from the file: other users of the machine can read flags, and often environments. Let "
+	    "nobody else read the file. RESP is not encrypted: between machines, use a network that nobody can listen to." },
 	  NULL },
 };
 
