@@ -3,11 +3,14 @@
 
 #include <stdio.h>
 
+#include "core/wide.h"
 #include "guard/guard.h"
 #include "serve/audit.h"
 #include "serve/policies.h"
 #include "serve/remote.h"
 #include "serve/sight.h"
+
+static const uint64_t second = 1000000000; /* in ns */
 
 bool weir__refusal_set(struct weir__refusal *refusal, enum weir__said_error error, const char *why)
 {
@@ -120,13 +123,29 @@ bool weir__asked_throttle(const int64_t numbers[3], struct weir_limit *ret_limit
 	return true;
 }
 
-void weir__asked_throttle_numbers(const struct weir_verdict *verdict, int64_t ret_numbers[WEIR__THROTTLE_NUMBERS])
+/* Of a quantity above the limit: as throttlecrab, that nobody who sleeps for so long and asks again asks all the time. */
+static weir__u128 retry_never(const struct weir_claim *claim, const struct weir_verdict *verdict)
+{
+	const uint64_t beyond = claim->cost > verdict->limit ? claim->cost - verdict->limit : 0;
+
+	return verdict->reset_after + weir__mul(beyond, weir_table_limit_limit(claim->limit).period);
+}
+
+static int64_t whole_seconds(weir__u128 span)
+{
+	const weir__u128 s = weir__div(span, second);
+
+	return s > INT64_MAX ? INT64_MAX : (int64_t)s;
+}
+
+void weir__asked_throttle_numbers(const struct weir_claim *claim, const struct weir_verdict *verdict,
+				  int64_t ret_numbers[WEIR__THROTTLE_NUMBERS])
 {
 	ret_numbers[0] = verdict->allowed;
 	ret_numbers[1] = verdict->limit > INT64_MAX ? INT64_MAX : (int64_t)verdict->limit;
 	ret_numbers[2] = verdict->remaining > INT64_MAX ? INT64_MAX : (int64_t)verdict->remaining;
-	ret_numbers[3] = (int64_t)(verdict->reset_after / 1000000000);
-	ret_numbers[4] = verdict->never ? 0 : (int64_t)(verdict->retry_after / 1000000000);
+	ret_numbers[3] = whole_seconds(verdict->reset_after);
+	ret_numbers[4] = whole_seconds(verdict->never ? retry_never(claim, verdict) : verdict->retry_after);
 }
 
 /* --- several ---------------------------------------------------------------------------------------------------- */

@@ -58,7 +58,8 @@ bool weir__asked_throttle(const int64_t numbers[3], struct weir_limit *ret_limit
 
 /* Its answer: allowed, limit, remaining, reset_after and retry_after, the last two in whole seconds, rounded down. */
 enum { WEIR__THROTTLE_NUMBERS = 5 };
-void weir__asked_throttle_numbers(const struct weir_verdict *verdict, int64_t ret_numbers[WEIR__THROTTLE_NUMBERS]);
+void weir__asked_throttle_numbers(const struct weir_claim *claim, const struct weir_verdict *verdict,
+				  int64_t ret_numbers[WEIR__THROTTLE_NUMBERS]);
 
 /* A bucket of `burst` that regains one unit each `each` ns: the state of its key is one instant, whatever these are. */
 struct weir_limit weir__asked_bucket(uint64_t burst, uint64_t each);

@@ -33,11 +33,12 @@ static void answer_cell(const struct weir_verdict *verdict, struct weir__resp_wr
 	weir__resp_write_integers(writer, numbers, sizeof(numbers) / sizeof(numbers[0]));
 }
 
-static void answer_throttle(const struct weir_verdict *verdict, struct weir__resp_writer *writer)
+static void answer_throttle(const struct weir_claim *claim, const struct weir_verdict *verdict,
+			    struct weir__resp_writer *writer)
 {
 	int64_t numbers[WEIR__THROTTLE_NUMBERS];
 
-	weir__asked_throttle_numbers(verdict, numbers);
+	weir__asked_throttle_numbers(claim, verdict, numbers);
 	weir__resp_write_integers(writer, numbers, WEIR__THROTTLE_NUMBERS);
 }
 
@@ -83,14 +84,15 @@ void weir__answer_verdict(const struct weir_verdict *verdict, struct weir__resp_
 	weir__answer_numbers(writer, names_of_verdict, numbers, VERDICT_NUMBERS, true);
 }
 
-static void answer(enum weir__answer_form form, const struct weir_verdict *verdict, struct weir__resp_writer *writer)
+static void answer(enum weir__answer_form form, const struct weir_claim *claim, const struct weir_verdict *verdict,
+		   struct weir__resp_writer *writer)
 {
 	switch (form) {
 	case WEIR__ANSWER_CELL:
 		answer_cell(verdict, writer);
 		break;
 	case WEIR__ANSWER_THROTTLE:
-		answer_throttle(verdict, writer);
+		answer_throttle(claim, verdict, writer);
 		break;
 	default:
 		weir__answer_verdict(verdict, writer);
@@ -112,7 +114,7 @@ void weir__commands_end_group(struct weir__commands *commands, struct weir__clie
 	weir__decide_time(commands, now);
 	weir__sight_each(commands->sight, commands->claims, verdicts, commands->n, now);
 	for (size_t i = 0; i < commands->n; i++)
-		answer(commands->forms[i], &verdicts[i], writer);
+		answer(commands->forms[i], &commands->claims[i], &verdicts[i], writer);
 	commands->n = 0;
 }
 
@@ -140,7 +142,7 @@ __attribute__((noinline)) static void decide_alone(struct weir__call *call, enum
 
 	weir__commands_end_group(commands, call->client, call->writer);
 	verdict = weir__decide_one(commands, WEIR__SEAM_TAKE, &claim);
-	answer(form, &verdict, call->writer);
+	answer(form, &claim, &verdict, call->writer);
 }
 
 static void gather_claim(struct weir__call *call, const struct weir_claim *claim, enum weir__answer_form form)

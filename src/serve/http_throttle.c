@@ -72,13 +72,13 @@ static const struct weir_table_limit *find(struct weir__http_call *call, const i
 	return NULL;
 }
 
-static void say(struct weir__http_call *call, const struct weir_verdict *verdict)
+static void say(struct weir__http_call *call, const struct weir_claim *claim, const struct weir_verdict *verdict)
 {
 	static const char *const names[WEIR__THROTTLE_NUMBERS] = { NULL, ",\"limit\":", ",\"remaining\":",
 								   ",\"reset_after\":", ",\"retry_after\":" };
 	int64_t numbers[WEIR__THROTTLE_NUMBERS];
 
-	weir__asked_throttle_numbers(verdict, numbers);
+	weir__asked_throttle_numbers(claim, verdict, numbers);
 	weir__reply_add_text(call->reply, numbers[0] ? "{\"allowed\":true" : "{\"allowed\":false");
 	for (int i = 1; i < WEIR__THROTTLE_NUMBERS; i++) {
 		weir__reply_add_text(call->reply, names[i]);
@@ -102,7 +102,7 @@ static void decide(struct weir__http_call *call, const json_t *object)
 	if (claim.limit == NULL)
 		return;
 	verdict = weir__decide_one(call->commands, WEIR__SEAM_TAKE, &claim);
-	say(call, &verdict);
+	say(call, &claim, &verdict);
 }
 
 void weir__http_throttle(struct weir__http_call *call)

@@ -440,6 +440,8 @@ def as_throttlecrab():
         assert resp(one, "THROTTLE", "k", 3, 1, 3600).startswith(b"*5\r\n:0\r\n:3\r\n:0\r\n")  # one state for both
         assert ask.good("POST", "/throttle", {**body, "quantity": 0, "unknown": []})["allowed"]
         assert ask.good("POST", "/throttle", {**body, "key": "l", "quantity": None})["remaining"] == 2
+        beyond = ask.good("POST", "/throttle", {**body, "key": "whole", "quantity": 13})
+        assert beyond == {"allowed": False, "limit": 3, "remaining": 3, "reset_after": 0, "retry_after": 36000}, beyond
         for more, status, said in (({"max_burst": 0}, 500, "invalid max_burst"), ({"period": -1}, 500, "invalid period"),
                                    ({"count_per_period": 0}, 500, "invalid count_per_period"),
                                    ({"quantity": -1}, 500, "invalid quantity"),

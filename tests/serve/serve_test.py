@@ -92,6 +92,11 @@ def throttle_answers_as_throttlecrab():
         expect(client, bulks("THROTTLE", "user", 2, 1, 3600, 2), b"*5\r\n:0\r\n:2\r\n:1\r\n:35")
         receive_line(client)  # 99, or less on a machine that sleeps
         receive_line(client)
+        # more than there ever is: as long as it would take to regain that much
+        expect(client, bulks("THROTTLE", "whole", 2, 1, 3600, 3), integers(0, 2, 2, 0, 3600))
+        expect(client, bulks("THROTTLE", "whole", 2, 1, 3600, 100) * 2, integers(0, 2, 2, 0, 98 * 3600) * 2)
+        expect(client, bulks("THROTTLE", "whole", 2, 1, 6 * 10**7, 2**63 - 1), integers(0, 2, 2, 0, 2**63 - 1))
+        expect(client, bulks("THROTTLE", "whole", 2, 1, 3600, 0), integers(1, 2, 2, 0, 0))
         expect(client, bulks("THROTTLE", "a", 0, 1, 60), b"-ERR invalid max_burst\r\n")
         expect(client, bulks("THROTTLE", "a", 1, 1), b"-ERR wrong number of arguments for 'throttle' command\r\n")
 

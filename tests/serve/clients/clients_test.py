@@ -269,6 +269,7 @@ def decides_as_redis_cell(client):
 def decides_as_throttlecrab(client):
     same(client.call("THROTTLE", "crab", 2, 1, 86400), [1, 2, 1, 86400, 0])
     same(client.call("THROTTLE", "crab", 2, 1, 86400, 2)[:3], [0, 2, 1])
+    same(client.call("THROTTLE", "whole crab", 2, 1, 86400, 5), [0, 2, 2, 0, 3 * 86400])
 
 
 def decides_by_limits_as_text(client):
