@@ -108,19 +108,29 @@ bool weir__asked_find(struct weir__commands *commands, const char *text, size_t 
 	return true;
 }
 
-struct weir_limit weir__asked_bucket(uint64_t burst, uint64_t each)
+/* --- limits in numbers ------------------------------------------------------------------------------------------ */
+
+_Static_assert(WEIR_TABLE_SPAN_MAX / UINT64_C(86400000000000) == 6671, "CELL_SPAN of errors.h says so");
+
+enum weir__bucket_fault weir__asked_bucket(uint64_t burst, uint64_t count, uint64_t period_s,
+					   struct weir_limit *ret_limit)
 {
-	return (struct weir_limit){
+	const uint64_t each = weir__saturate(weir__div(weir__mul(period_s, second), count));
+
+	if (each == 0)
+		return WEIR__BUCKET_FAST;
+	if (weir__mul(burst, each) > WEIR_TABLE_SPAN_MAX)
+		return WEIR__BUCKET_LONG;
+	*ret_limit = (struct weir_limit){
 		.algorithm = WEIR_TOKEN_BUCKET, .count = 1, .period = each, .burst = burst, .segments = 1
 	};
+	return WEIR__BUCKET_SOUND;
 }
 
 bool weir__asked_throttle(const int64_t numbers[3], struct weir_limit *ret_limit)
 {
-	if (numbers[2] > INT64_MAX / 1000000000 || numbers[2] * 1000000000 < numbers[1])
-		return false;
-	*ret_limit = weir__asked_bucket((uint64_t)numbers[0], (uint64_t)(numbers[2] * 1000000000 / numbers[1]));
-	return true;
+	return weir__asked_bucket((uint64_t)numbers[0], (uint64_t)numbers[1], (uint64_t)numbers[2], ret_limit) ==
+	       WEIR__BUCKET_SOUND;
 }
 
 /* Of a quantity above the limit: as throttlecrab, that nobody who sleeps for so long and asks again asks all the time. */

@@ -58,11 +58,15 @@
 	  "the store has not answered yet who asked first")                                                            \
 	X(HOLD_UNKNOWN, "NOHOLD no hold has this id: it was denied or never made, or its time is over", "",            \
 	  "there is nothing to settle or release")                                                                     \
-	X(CELL_USAGE, "Cell error: Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]", "", \
+	X(CELL_USAGE, "Cell error: Store error: Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]", "", \
 	  "CL.THROTTLE has too few arguments, or too many")                                                            \
-	X(CELL_NUMBER, "Cell error: invalid digit found in string", "", "an argument of CL.THROTTLE is no number")     \
-	X(CELL_ZERO, "Cell error: Zero rates are not supported", "", "count or period of CL.THROTTLE is 0 or less")    \
-	X(CELL_RANGE, "Cell error: numbers out of range", "", "the numbers of CL.THROTTLE make no limit")              \
+	X(CELL_NUMBER, "Cell error: Store error: Couldn't parse as integer: ", "<the argument, or 128 bytes of it>",       \
+	  "an argument of CL.THROTTLE is no whole number of 64 bits")                                                  \
+	X(CELL_ZERO, "Cell error: Store error: Zero rates are not supported", "",                                      \
+	  "count or period of CL.THROTTLE is 0 or less, or there are more than one in each ns")                        \
+	X(CELL_SPAN, "Cell error: a key would take more than 6671 days to be whole again; lower max_burst or period", "",   \
+	  "the numbers of CL.THROTTLE make a limit that no table can have")                                            \
+	X(CELL_LIMIT, "Cell error: ", "<why>", "the numbers of CL.THROTTLE make a limit that the store cannot have")     \
 	X(THROTTLE_BURST, "ERR invalid max_burst", "", "that of THROTTLE is no number above 0")                        \
 	X(THROTTLE_COUNT, "ERR invalid count_per_period", "", "that of THROTTLE is no number above 0")                 \
 	X(THROTTLE_PERIOD, "ERR invalid period", "", "that of THROTTLE is no number above 0")                          \

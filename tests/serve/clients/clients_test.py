@@ -264,6 +264,8 @@ def decides_as_redis_cell(client):
     denied = client.call("CL.THROTTLE", "cell", 1, 1, 86400)
     same(denied[:3], [1, 2, 0])
     assert 0 < denied[3] <= 86400 < denied[4] <= 172800, denied
+    same(client.call("CL.THROTTLE", "cell", 1, 1, 86400, -1)[:4], [0, 2, 1, -1])
+    same(client.call("CL.THROTTLE", "cell", -1, 1, 86400)[:4], [1, 0, 0, -1])
 
 
 def decides_as_throttlecrab(client):
@@ -303,7 +305,8 @@ def keeps_any_bytes(client):
 
 
 ERRORS = [
-    (("CL.THROTTLE", "k", 1, 0, 60), "Cell error: Zero rates are not supported"),
+    (("CL.THROTTLE", "k", 1, 0, 60), "Cell error: Store error: Zero rates are not supported"),
+    (("CL.THROTTLE", "k", 1, "abc", 60), "Cell error: Store error: Couldn't parse as integer: abc"),
     (("THROTTLE", "k", 0, 1, 60), "ERR invalid max_burst"),
     (("WEIR.TAKE", "k"), "ERR wrong number of arguments for 'weir.take' command"),
     (("WEIR.TAKE", "k", "3/s", "many"), "ERR a cost is a whole number, 0 or more"),
