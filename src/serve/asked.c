@@ -1,6 +1,7 @@
 /* asked.c: limits that requests state, and costs that they hold. */
 #include "serve/asked.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "core/wide.h"
@@ -110,7 +111,8 @@ bool weir__asked_find(struct weir__commands *commands, const char *text, size_t 
 
 /* --- limits in numbers ------------------------------------------------------------------------------------------ */
 
-_Static_assert(WEIR_TABLE_SPAN_MAX / UINT64_C(86400000000000) == 6671, "CELL_SPAN of errors.h says so");
+_Static_assert(WEIR_TABLE_SPAN_MAX / UINT64_C(86400000000000) == 6671,
+	       "CELL_SPAN and THROTTLE_SPAN of errors.h say so");
 
 enum weir__bucket_fault weir__asked_bucket(uint64_t burst, uint64_t count, uint64_t period_s,
 					   struct weir_limit *ret_limit)
@@ -127,10 +129,30 @@ enum weir__bucket_fault weir__asked_bucket(uint64_t burst, uint64_t count, uint6
 	return WEIR__BUCKET_SOUND;
 }
 
-bool weir__asked_throttle(const int64_t numbers[3], struct weir_limit *ret_limit)
+bool weir__asked_throttle_quantity(int64_t quantity, struct weir__refusal *ret_refusal)
 {
-	return weir__asked_bucket((uint64_t)numbers[0], (uint64_t)numbers[1], (uint64_t)numbers[2], ret_limit) ==
-	       WEIR__BUCKET_SOUND;
+	if (quantity >= 0)
+		return true;
+	ret_refusal->error = WEIR__SAY_THROTTLE_NEGATIVE;
+	(void)snprintf(ret_refusal->why.text, sizeof(ret_refusal->why.text), "%" PRId64, quantity);
+	return false;
+}
+
+bool weir__asked_throttle(const int64_t numbers[WEIR__THROTTLE_ASKED], struct weir_limit *ret_limit,
+			  struct weir__refusal *ret_refusal)
+{
+	if (!weir__asked_throttle_quantity(numbers[3], ret_refusal))
+		return false;
+	if (numbers[0] <= 0 || numbers[1] <= 0 || numbers[2] <= 0)
+		return weir__refusal_set(ret_refusal, WEIR__SAY_THROTTLE_PARAMETERS, "");
+	switch (weir__asked_bucket((uint64_t)numbers[0], (uint64_t)numbers[1], (uint64_t)numbers[2], ret_limit)) {
+	case WEIR__BUCKET_FAST:
+		return weir__refusal_set(ret_refusal, WEIR__SAY_THROTTLE_RATE, "");
+	case WEIR__BUCKET_LONG:
+		return weir__refusal_set(ret_refusal, WEIR__SAY_THROTTLE_SPAN, "");
+	default:
+		return true;
+	}
 }
 
 /* Of a quantity above the limit: as throttlecrab, that nobody who sleeps for so long and asks again asks all the time. */

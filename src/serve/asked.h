@@ -63,8 +63,11 @@ enum weir__bucket_fault {
 enum weir__bucket_fault weir__asked_bucket(uint64_t burst, uint64_t count, uint64_t period_s,
 					   struct weir_limit *ret_limit);
 
-/* max_burst, count and period in seconds, as throttlecrab has them: each above 0. False: they make no limit. */
-bool weir__asked_throttle(const int64_t numbers[3], struct weir_limit *ret_limit);
+/* max_burst, count, period in seconds and quantity, as throttlecrab has them. False: refused. */
+enum { WEIR__THROTTLE_ASKED = 4 };
+bool weir__asked_throttle(const int64_t numbers[WEIR__THROTTLE_ASKED], struct weir_limit *ret_limit,
+			  struct weir__refusal *ret_refusal);
+bool weir__asked_throttle_quantity(int64_t quantity, struct weir__refusal *ret_refusal);
 
 /* Its answer: allowed, limit, remaining, reset_after and retry_after, the last two in whole seconds, rounded down. */
 enum { WEIR__THROTTLE_NUMBERS = 5 };

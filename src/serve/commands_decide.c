@@ -279,30 +279,48 @@ void weir__cl_throttle(struct weir__call *call)
 		give_back_cell(call, limit, quantity);
 }
 
+static bool read_throttle_number(struct weir__call *call, uint32_t place, int64_t *ret_number)
+{
+	static const enum weir__said_error invalid[WEIR__THROTTLE_ASKED] = { WEIR__SAY_THROTTLE_BURST,
+									     WEIR__SAY_THROTTLE_COUNT,
+									     WEIR__SAY_THROTTLE_PERIOD,
+									     WEIR__SAY_THROTTLE_QUANTITY };
+
+	if (weir__read_signed(&call->arguments[place], ret_number))
+		return true;
+	weir__refuse(call, invalid[place - 2]);
+	return false;
+}
+
+/* NULL: that was answered. */
+static const struct weir_table_limit *read_throttle(struct weir__call *call, int64_t *quantity)
+{
+	int64_t numbers[WEIR__THROTTLE_ASKED] = { 0, 0, 0, 1 };
+	struct weir__refusal refusal;
+	struct weir_limit asked;
+
+	for (uint32_t i = 2; i < call->n; i++)
+		if (!read_throttle_number(call, i, &numbers[i - 2]))
+			return NULL;
+	*quantity = numbers[3];
+	if (weir__asked_throttle(numbers, &asked, &refusal))
+		return weir__find_limit(call, WEIR__SPACE_THROTTLE, &asked);
+	weir__refuse_as(call, &refusal);
+	return NULL;
+}
+
 void weir__throttle(struct weir__call *call)
 {
-	static const enum weir__said_error invalid[] = { WEIR__SAY_THROTTLE_BURST, WEIR__SAY_THROTTLE_COUNT,
-							 WEIR__SAY_THROTTLE_PERIOD, WEIR__SAY_THROTTLE_QUANTITY };
-	int64_t numbers[4] = { 0, 0, 0, 1 };
 	const struct weir_table_limit *limit;
-	struct weir_limit asked;
+	int64_t quantity = 1;
 
 	if (call->n != 5 && call->n != 6) {
 		weir__refuse_with(call, WEIR__SAY_ARITY, "throttle' command");
 		return;
 	}
-	for (uint32_t i = 2; i < call->n; i++)
-		if (!weir__read_signed(&call->arguments[i], &numbers[i - 2]) || numbers[i - 2] < (i < 5)) {
-			weir__refuse(call, invalid[i - 2]);
-			return;
-		}
-	if (!weir__asked_throttle(numbers, &asked)) {
-		weir__refuse(call, WEIR__SAY_THROTTLE_RANGE);
-		return;
-	}
-	limit = weir__find_limit(call, WEIR__SPACE_THROTTLE, &asked);
+	limit = read_throttle(call, &quantity);
 	if (limit)
-		gather(call, limit, (uint64_t)numbers[3], WEIR__ANSWER_THROTTLE);
+		gather(call, limit, (uint64_t)quantity, WEIR__ANSWER_THROTTLE);
 }
 
 /* --- limits as text --------------------------------------------------------------------------------------------- */

@@ -67,11 +67,17 @@
 	X(CELL_SPAN, "Cell error: a key would take more than 6671 days to be whole again; lower max_burst or period", "",   \
 	  "the numbers of CL.THROTTLE make a limit that no table can have")                                            \
 	X(CELL_LIMIT, "Cell error: ", "<why>", "the numbers of CL.THROTTLE make a limit that the store cannot have")     \
-	X(THROTTLE_BURST, "ERR invalid max_burst", "", "that of THROTTLE is no number above 0")                        \
-	X(THROTTLE_COUNT, "ERR invalid count_per_period", "", "that of THROTTLE is no number above 0")                 \
-	X(THROTTLE_PERIOD, "ERR invalid period", "", "that of THROTTLE is no number above 0")                          \
-	X(THROTTLE_QUANTITY, "ERR invalid quantity", "", "that of THROTTLE is no number of 0 or more")                 \
-	X(THROTTLE_RANGE, "ERR numbers out of range", "", "the numbers of THROTTLE make no limit")                     \
+	X(THROTTLE_BURST, "ERR invalid max_burst", "", "that of THROTTLE is no whole number of 64 bits")               \
+	X(THROTTLE_COUNT, "ERR invalid count_per_period", "", "likewise")                                              \
+	X(THROTTLE_PERIOD, "ERR invalid period", "", "likewise")                                                       \
+	X(THROTTLE_QUANTITY, "ERR invalid quantity", "", "likewise")                                                   \
+	X(THROTTLE_NEGATIVE, "ERR Rate limit check failed: negative quantity: ", "<quantity>", "that of THROTTLE is below 0") \
+	X(THROTTLE_PARAMETERS, "ERR Rate limit check failed: invalid rate limit parameters", "",                       \
+	  "max_burst, count or period of THROTTLE is 0 or less")                                                       \
+	X(THROTTLE_RATE, "ERR more than one in each ns is not supported; lower the count, or raise the period", "",      \
+	  "the count of THROTTLE is that large")                                                                       \
+	X(THROTTLE_SPAN, "ERR a key would take more than 6671 days to be whole again; lower max_burst or period", "",       \
+	  "the numbers of THROTTLE make a limit that no table can have")                                               \
 	X(NOAUTH, "NOAUTH Authentication required.", "", "there are users, and the client has not said who it is")      \
 	X(NOAUTH_HELLO, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time", \
 	  "", "likewise, of HELLO")                                                                                    \

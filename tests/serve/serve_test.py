@@ -153,8 +153,35 @@ def throttle_answers_as_throttlecrab():
         expect(client, bulks("THROTTLE", "whole", 2, 1, 3600, 100) * 2, integers(0, 2, 2, 0, 98 * 3600) * 2)
         expect(client, bulks("THROTTLE", "whole", 2, 1, 6 * 10**7, 2**63 - 1), integers(0, 2, 2, 0, 2**63 - 1))
         expect(client, bulks("THROTTLE", "whole", 2, 1, 3600, 0), integers(1, 2, 2, 0, 0))
-        expect(client, bulks("THROTTLE", "a", 0, 1, 60), b"-ERR invalid max_burst\r\n")
+
+
+def throttle_refuses_as_throttlecrab():
+    most = 2**63 - 1
+    rows = [
+        (("x", "x", "x", "x"), b"invalid max_burst"),
+        ((1, "x", "x", "x"), b"invalid count_per_period"),
+        ((1, 1, "x", "x"), b"invalid period"),
+        ((1, 1, 60, "x"), b"invalid quantity"),
+        ((most + 1, 1, 60), b"invalid max_burst"),
+        ((0, 1, 60, "x"), b"invalid quantity"),
+        ((0, 1, 60), b"Rate limit check failed: invalid rate limit parameters"),
+        ((1, -1, 60), b"Rate limit check failed: invalid rate limit parameters"),
+        ((1, 1, 0), b"Rate limit check failed: invalid rate limit parameters"),
+        ((1, 1, 60, -1), b"Rate limit check failed: negative quantity: -1"),
+        ((0, 0, 0, -most - 1), b"Rate limit check failed: negative quantity: -9223372036854775808"),
+        ((1, 10**9 + 1, 1), b"more than one in each ns is not supported; lower the count, or raise the period"),
+        ((1, 1, 6672 * 86400), SPAN),
+        ((most, most, most), SPAN),
+    ]
+    with server() as one, one.connect() as client:
+        for numbers, said in rows:
+            expect(client, bulks("THROTTLE", "a", *numbers), b"-ERR " + said + b"\r\n")
         expect(client, bulks("THROTTLE", "a", 1, 1), b"-ERR wrong number of arguments for 'throttle' command\r\n")
+        # a quantity after numbers that are remembered
+        expect(client, bulks("THROTTLE", "a", 6671, 1, 86400), integers(1, 6671, 6670, 86400, 0))
+        expect(client, bulks("THROTTLE", "a", 6671, 1, 86400, "z"), b"-ERR invalid quantity\r\n")
+        expect(client, bulks("THROTTLE", "a", 6671, 1, 86400, -2),
+               b"-ERR Rate limit check failed: negative quantity: -2\r\n")
 
 
 def limits_are_text():
@@ -328,7 +355,7 @@ def a_second_server_is_refused():
 
 
 TESTS = [cell_answers_as_redis_cell, cell_gives_back_as_redis_cell, cell_refuses_as_redis_cell,
-         throttle_answers_as_throttlecrab, limits_are_text, connections_are_clients,
+         throttle_answers_as_throttlecrab, throttle_refuses_as_throttlecrab, limits_are_text, connections_are_clients,
          who_has_gone_without_a_word_is_noticed, answers_have_the_order_of_requests, bytes_may_come_one_by_one,
          what_is_no_request_is_told_and_closed, who_does_not_read_holds_up_nobody, sigterm_answers_what_has_come,
          connections_are_bounded, a_killed_server_is_replaced, redis_cli_works, what_cannot_be_served_is_told,

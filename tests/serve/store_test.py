@@ -111,6 +111,7 @@ COMMANDS = [
     *[("CL.THROTTLE", "u", "2", "3", "3600")] * 3,
     *[("THROTTLE", "u", "3", "10", "3600", "2")] * 3,
     ("THROTTLE", "u", "3", "10", "3600", "7"),
+    ("THROTTLE", "u", "3", "10", "3600", "-7"),
     *[("WEIR.TAKE", "k", "5/hour", "2")] * 4,
     ("WEIR.PEEK", "k", "5/hour"),
     ("WEIR.UPTO", "k", "5/hour", "7"),

@@ -307,7 +307,9 @@ def keeps_any_bytes(client):
 ERRORS = [
     (("CL.THROTTLE", "k", 1, 0, 60), "Cell error: Store error: Zero rates are not supported"),
     (("CL.THROTTLE", "k", 1, "abc", 60), "Cell error: Store error: Couldn't parse as integer: abc"),
-    (("THROTTLE", "k", 0, 1, 60), "ERR invalid max_burst"),
+    (("THROTTLE", "k", "abc", 1, 60), "ERR invalid max_burst"),
+    (("THROTTLE", "k", 0, 1, 60), "ERR Rate limit check failed: invalid rate limit parameters"),
+    (("THROTTLE", "k", 1, 1, 60, -1), "ERR Rate limit check failed: negative quantity: -1"),
     (("WEIR.TAKE", "k"), "ERR wrong number of arguments for 'weir.take' command"),
     (("WEIR.TAKE", "k", "3/s", "many"), "ERR a cost is a whole number, 0 or more"),
     (("SELECT", 9), "ERR DB index is out of range"),
