@@ -311,16 +311,30 @@ static const struct weir_table_limit *read_throttle(struct weir__call *call, int
 
 void weir__throttle(struct weir__call *call)
 {
+	struct weir__limits *const limits = &call->commands->limits;
 	const struct weir_table_limit *limit;
+	struct weir__refusal refusal;
+	struct numbers numbers;
 	int64_t quantity = 1;
 
 	if (call->n != 5 && call->n != 6) {
 		weir__refuse_with(call, WEIR__SAY_ARITY, "throttle' command");
 		return;
 	}
-	limit = read_throttle(call, &quantity);
-	if (limit)
+	numbers = numbers_of(call);
+	limit = weir__limits_recall(limits, WEIR__SPACE_THROTTLE, numbers.bytes, numbers.n, numbers.lengths);
+	if (WEIR__UNLIKELY(limit == NULL)) {
+		limit = read_throttle(call, &quantity);
+		if (limit == NULL)
+			return;
+		weir__limits_remember(limits, WEIR__SPACE_THROTTLE, numbers.bytes, numbers.n, numbers.lengths, limit);
+	} else if (call->n == 6 && !read_throttle_number(call, 5, &quantity)) {
+		return;
+	}
+	if (weir__asked_throttle_quantity(quantity, &refusal))
 		gather(call, limit, (uint64_t)quantity, WEIR__ANSWER_THROTTLE);
+	else
+		weir__refuse_as(call, &refusal);
 }
 
 /* --- limits as text --------------------------------------------------------------------------------------------- */
