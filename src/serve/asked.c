@@ -1,13 +1,17 @@
 /* asked.c: limits that requests state, and costs that they hold. */
 #include "serve/asked.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
+#include "core/wide.h"
 #include "guard/guard.h"
 #include "serve/audit.h"
 #include "serve/policies.h"
 #include "serve/remote.h"
 #include "serve/sight.h"
+
+static const uint64_t second = 1000000000; /* in ns */
 
 bool weir__refusal_set(struct weir__refusal *refusal, enum weir__said_error error, const char *why)
 {
@@ -105,28 +109,75 @@ bool weir__asked_find(struct weir__commands *commands, const char *text, size_t 
 	return true;
 }
 
-struct weir_limit weir__asked_bucket(uint64_t burst, uint64_t each)
+/* --- limits in numbers ------------------------------------------------------------------------------------------ */
+
+_Static_assert(WEIR_TABLE_SPAN_MAX / UINT64_C(86400000000000) == 6671,
+	       "CELL_SPAN and THROTTLE_SPAN of errors.h say so");
+
+enum weir__bucket_fault weir__asked_bucket(uint64_t burst, uint64_t count, uint64_t period_s,
+					   struct weir_limit *ret_limit)
 {
-	return (struct weir_limit){
+	const uint64_t each = weir__saturate(weir__div(weir__mul(period_s, second), count));
+
+	if (each == 0)
+		return WEIR__BUCKET_FAST;
+	if (weir__mul(burst, each) > WEIR_TABLE_SPAN_MAX)
+		return WEIR__BUCKET_LONG;
+	*ret_limit = (struct weir_limit){
 		.algorithm = WEIR_TOKEN_BUCKET, .count = 1, .period = each, .burst = burst, .segments = 1
 	};
+	return WEIR__BUCKET_SOUND;
 }
 
-bool weir__asked_throttle(const int64_t numbers[3], struct weir_limit *ret_limit)
+bool weir__asked_throttle_quantity(int64_t quantity, struct weir__refusal *ret_refusal)
 {
-	if (numbers[2] > INT64_MAX / 1000000000 || numbers[2] * 1000000000 < numbers[1])
-		return false;
-	*ret_limit = weir__asked_bucket((uint64_t)numbers[0], (uint64_t)(numbers[2] * 1000000000 / numbers[1]));
-	return true;
+	if (quantity >= 0)
+		return true;
+	ret_refusal->error = WEIR__SAY_THROTTLE_NEGATIVE;
+	(void)snprintf(ret_refusal->why.text, sizeof(ret_refusal->why.text), "%" PRId64, quantity);
+	return false;
 }
 
-void weir__asked_throttle_numbers(const struct weir_verdict *verdict, int64_t ret_numbers[WEIR__THROTTLE_NUMBERS])
+bool weir__asked_throttle(const int64_t numbers[WEIR__THROTTLE_ASKED], struct weir_limit *ret_limit,
+			  struct weir__refusal *ret_refusal)
+{
+	if (!weir__asked_throttle_quantity(numbers[3], ret_refusal))
+		return false;
+	if (numbers[0] <= 0 || numbers[1] <= 0 || numbers[2] <= 0)
+		return weir__refusal_set(ret_refusal, WEIR__SAY_THROTTLE_PARAMETERS, "");
+	switch (weir__asked_bucket((uint64_t)numbers[0], (uint64_t)numbers[1], (uint64_t)numbers[2], ret_limit)) {
+	case WEIR__BUCKET_FAST:
+		return weir__refusal_set(ret_refusal, WEIR__SAY_THROTTLE_RATE, "");
+	case WEIR__BUCKET_LONG:
+		return weir__refusal_set(ret_refusal, WEIR__SAY_THROTTLE_SPAN, "");
+	default:
+		return true;
+	}
+}
+
+/* Of a quantity above the limit: as throttlecrab, that nobody who sleeps for so long and asks again asks all the time. */
+static weir__u128 retry_never(const struct weir_claim *claim, const struct weir_verdict *verdict)
+{
+	const uint64_t beyond = claim->cost > verdict->limit ? claim->cost - verdict->limit : 0;
+
+	return verdict->reset_after + weir__mul(beyond, weir_table_limit_limit(claim->limit).period);
+}
+
+static int64_t whole_seconds(weir__u128 span)
+{
+	const weir__u128 s = weir__div(span, second);
+
+	return s > INT64_MAX ? INT64_MAX : (int64_t)s;
+}
+
+void weir__asked_throttle_numbers(const struct weir_claim *claim, const struct weir_verdict *verdict,
+				  int64_t ret_numbers[WEIR__THROTTLE_NUMBERS])
 {
 	ret_numbers[0] = verdict->allowed;
 	ret_numbers[1] = verdict->limit > INT64_MAX ? INT64_MAX : (int64_t)verdict->limit;
 	ret_numbers[2] = verdict->remaining > INT64_MAX ? INT64_MAX : (int64_t)verdict->remaining;
-	ret_numbers[3] = (int64_t)(verdict->reset_after / 1000000000);
-	ret_numbers[4] = verdict->never ? 0 : (int64_t)(verdict->retry_after / 1000000000);
+	ret_numbers[3] = whole_seconds(verdict->reset_after);
+	ret_numbers[4] = whole_seconds(verdict->never ? retry_never(claim, verdict) : verdict->retry_after);
 }
 
 /* --- several ---------------------------------------------------------------------------------------------------- */

@@ -53,15 +53,26 @@ const struct weir_table_limit *weir__asked_find_named(const struct weir__command
 bool weir__asked_find(struct weir__commands *commands, const char *text, size_t length, const char *key,
 		      size_t key_length, struct weir_claim *ret_claim, struct weir__refusal *ret_refusal);
 
-/* max_burst, count and period in seconds, as throttlecrab has them: each above 0. False: they make no limit. */
-bool weir__asked_throttle(const int64_t numbers[3], struct weir_limit *ret_limit);
+/* A bucket of `burst` that regains `count` units in each period: the state of its key is one instant, whatever these are.
+ * A unit takes whole ns, as with redis-cell and throttlecrab. */
+enum weir__bucket_fault {
+	WEIR__BUCKET_SOUND,
+	WEIR__BUCKET_FAST, /* a unit would take less than 1 ns */
+	WEIR__BUCKET_LONG, /* no table can have it */
+};
+enum weir__bucket_fault weir__asked_bucket(uint64_t burst, uint64_t count, uint64_t period_s,
+					   struct weir_limit *ret_limit);
+
+/* max_burst, count, period in seconds and quantity, as throttlecrab has them. False: refused. */
+enum { WEIR__THROTTLE_ASKED = 4 };
+bool weir__asked_throttle(const int64_t numbers[WEIR__THROTTLE_ASKED], struct weir_limit *ret_limit,
+			  struct weir__refusal *ret_refusal);
+bool weir__asked_throttle_quantity(int64_t quantity, struct weir__refusal *ret_refusal);
 
 /* Its answer: allowed, limit, remaining, reset_after and retry_after, the last two in whole seconds, rounded down. */
 enum { WEIR__THROTTLE_NUMBERS = 5 };
-void weir__asked_throttle_numbers(const struct weir_verdict *verdict, int64_t ret_numbers[WEIR__THROTTLE_NUMBERS]);
-
-/* A bucket of `burst` that regains one unit each `each` ns: the state of its key is one instant, whatever these are. */
-struct weir_limit weir__asked_bucket(uint64_t burst, uint64_t each);
+void weir__asked_throttle_numbers(const struct weir_claim *claim, const struct weir_verdict *verdict,
+				  int64_t ret_numbers[WEIR__THROTTLE_NUMBERS]);
 
 /* Limits of one request. One that would take the place of another among those that are kept, perhaps of this request, is
  * made here. The same limit twice is one: so the table knows a key that comes twice. */

@@ -33,11 +33,12 @@ static void answer_cell(const struct weir_verdict *verdict, struct weir__resp_wr
 	weir__resp_write_integers(writer, numbers, sizeof(numbers) / sizeof(numbers[0]));
 }
 
-static void answer_throttle(const struct weir_verdict *verdict, struct weir__resp_writer *writer)
+static void answer_throttle(const struct weir_claim *claim, const struct weir_verdict *verdict,
+			    struct weir__resp_writer *writer)
 {
 	int64_t numbers[WEIR__THROTTLE_NUMBERS];
 
-	weir__asked_throttle_numbers(verdict, numbers);
+	weir__asked_throttle_numbers(claim, verdict, numbers);
 	weir__resp_write_integers(writer, numbers, WEIR__THROTTLE_NUMBERS);
 }
 
@@ -83,14 +84,15 @@ void weir__answer_verdict(const struct weir_verdict *verdict, struct weir__resp_
 	weir__answer_numbers(writer, names_of_verdict, numbers, VERDICT_NUMBERS, true);
 }
 
-static void answer(enum weir__answer_form form, const struct weir_verdict *verdict, struct weir__resp_writer *writer)
+static void answer(enum weir__answer_form form, const struct weir_claim *claim, const struct weir_verdict *verdict,
+		   struct weir__resp_writer *writer)
 {
 	switch (form) {
 	case WEIR__ANSWER_CELL:
 		answer_cell(verdict, writer);
 		break;
 	case WEIR__ANSWER_THROTTLE:
-		answer_throttle(verdict, writer);
+		answer_throttle(claim, verdict, writer);
 		break;
 	default:
 		weir__answer_verdict(verdict, writer);
@@ -112,7 +114,7 @@ void weir__commands_end_group(struct weir__commands *commands, struct weir__clie
 	weir__decide_time(commands, now);
 	weir__sight_each(commands->sight, commands->claims, verdicts, commands->n, now);
 	for (size_t i = 0; i < commands->n; i++)
-		answer(commands->forms[i], &verdicts[i], writer);
+		answer(commands->forms[i], &commands->claims[i], &verdicts[i], writer);
 	commands->n = 0;
 }
 
@@ -127,7 +129,7 @@ const struct weir_table_limit *weir__find_limit(struct weir__call *call, enum we
 		weir__commands_end_group(commands, call->client, call->writer);
 	if (weir__limits_find(&commands->limits, space, asked, &limit, &why) == WEIR_OK)
 		return limit;
-	weir__refuse_with(call, WEIR__SAY_LIMIT, why.text);
+	weir__refuse_with(call, space == WEIR__SPACE_CELL ? WEIR__SAY_CELL_LIMIT : WEIR__SAY_LIMIT, why.text);
 	return NULL;
 }
 
@@ -140,7 +142,7 @@ __attribute__((noinline)) static void decide_alone(struct weir__call *call, enum
 
 	weir__commands_end_group(commands, call->client, call->writer);
 	verdict = weir__decide_one(commands, WEIR__SEAM_TAKE, &claim);
-	answer(form, &verdict, call->writer);
+	answer(form, &claim, &verdict, call->writer);
 }
 
 static void gather_claim(struct weir__call *call, const struct weir_claim *claim, enum weir__answer_form form)
@@ -182,28 +184,71 @@ static inline struct numbers numbers_of(const struct weir__call *call)
 				 (uint64_t)of[0].length << 32 | (uint64_t)of[1].length << 16 | of[2].length };
 }
 
-/* NULL: that was answered. */
-static const struct weir_table_limit *read_cell_limit(struct weir__call *call)
+/* With as much of the argument as is enough; what would end the line of an error is written as a space. */
+__attribute__((noinline)) static void refuse_cell_number(struct weir__call *call, const struct weir__resp_slice *word)
 {
+	char text[129];
+
+	(void)snprintf(text, sizeof(text), "%.*s", (int)weir__min(word->length, sizeof(text) - 1), word->bytes);
+	weir__refuse_with(call, WEIR__SAY_CELL_NUMBER, text);
+}
+
+/* A max_burst below 0 is a limit that admits nothing, ever. What the key owes is told by another limit of the same rate, of
+ * which more is asked than it ever has: so nothing is stored, and it is seen as denied. Another store is not asked: it would carry
+ * the key over to that limit. */
+static void deny_cell(struct weir__call *call, const struct weir_table_limit *limit, int64_t max_burst)
+{
+	const struct weir_claim claim = { limit, call->arguments[1].bytes, call->arguments[1].length, 2 };
+	int64_t numbers[] = { 1, max_burst + 1, 0, -1, 0 };
+
+	weir__commands_end_group(call->commands, call->client, call->writer);
+	if (call->commands->seam == NULL) {
+		const struct weir_verdict verdict = weir__decide_one(call->commands, WEIR__SEAM_TAKE, &claim);
+
+		numbers[4] = seconds_of_cell(verdict.reset_after);
+	}
+	weir__resp_write_integers(call->writer, numbers, sizeof(numbers) / sizeof(numbers[0]));
+}
+
+/* NULL: that was answered. The quantity stays as it is if none is given. */
+__attribute__((noinline)) static const struct weir_table_limit *read_cell(struct weir__call *call, int64_t *quantity)
+{
+	const struct weir_table_limit *limit;
+	enum weir__bucket_fault fault = WEIR__BUCKET_FAST;
 	int64_t numbers[3];
 	struct weir_limit asked;
 
-	for (uint32_t i = 0; i < 3; i++)
-		if (!weir__read_signed(&call->arguments[2 + i], &numbers[i])) {
-			weir__refuse(call, WEIR__SAY_CELL_NUMBER);
+	for (uint32_t i = 0; i + 2 < call->n; i++)
+		if (!weir__read_signed(&call->arguments[i + 2], i < 3 ? &numbers[i] : quantity)) {
+			refuse_cell_number(call, &call->arguments[i + 2]);
 			return NULL;
 		}
-	if (numbers[1] <= 0 || numbers[2] <= 0) {
-		weir__refuse(call, WEIR__SAY_CELL_ZERO);
+	if (numbers[1] > 0 && numbers[2] > 0)
+		fault = weir__asked_bucket(numbers[0] < 0 ? 1 : (uint64_t)numbers[0] + 1, (uint64_t)numbers[1],
+					   (uint64_t)numbers[2], &asked);
+	if (fault != WEIR__BUCKET_SOUND) {
+		weir__refuse(call, fault == WEIR__BUCKET_FAST ? WEIR__SAY_CELL_ZERO : WEIR__SAY_CELL_SPAN);
 		return NULL;
 	}
-	if (numbers[0] < 0 || numbers[0] == INT64_MAX || numbers[2] > INT64_MAX / 1000000000 ||
-	    numbers[2] * 1000000000 < numbers[1]) {
-		weir__refuse(call, WEIR__SAY_CELL_RANGE);
-		return NULL;
-	}
-	asked = weir__asked_bucket((uint64_t)numbers[0] + 1, (uint64_t)(numbers[2] * 1000000000 / numbers[1]));
-	return weir__find_limit(call, WEIR__SPACE_CELL, &asked);
+	limit = weir__find_limit(call, WEIR__SPACE_CELL, &asked);
+	if (limit == NULL || numbers[0] >= 0)
+		return limit;
+	deny_cell(call, limit, numbers[0]);
+	return NULL;
+}
+
+/* A quantity below 0 moves the instant of redis-cell back; here no further than to now. */
+__attribute__((noinline)) static void give_back_cell(struct weir__call *call, const struct weir_table_limit *limit,
+						     int64_t quantity)
+{
+	const struct weir_claim claim = { limit, call->arguments[1].bytes, call->arguments[1].length,
+					  quantity < -INT64_MAX ? INT64_MAX : (uint64_t)-quantity };
+	struct weir_verdict verdict;
+
+	weir__commands_end_group(call->commands, call->client, call->writer);
+	verdict = weir__decide_one(call->commands, WEIR__SEAM_REFUND, &claim);
+	weir__audit_key(call->commands, call->client, WEIR__WIRE_RESP, WEIR__SEAM_REFUND, &claim, &verdict);
+	answer_cell(&verdict, call->writer);
 }
 
 void weir__cl_throttle(struct weir__call *call)
@@ -219,47 +264,77 @@ void weir__cl_throttle(struct weir__call *call)
 	}
 	numbers = numbers_of(call);
 	limit = weir__limits_recall(limits, WEIR__SPACE_CELL, numbers.bytes, numbers.n, numbers.lengths);
-	if (call->n == 6 && !weir__read_signed(&call->arguments[5], &quantity)) {
-		weir__refuse(call, WEIR__SAY_CELL_NUMBER);
-		return;
-	}
 	if (WEIR__UNLIKELY(limit == NULL)) {
-		limit = read_cell_limit(call);
+		limit = read_cell(call, &quantity);
 		if (limit == NULL)
 			return;
 		weir__limits_remember(limits, WEIR__SPACE_CELL, numbers.bytes, numbers.n, numbers.lengths, limit);
-	}
-	if (quantity < 0) {
-		weir__refuse(call, WEIR__SAY_CELL_RANGE);
+	} else if (call->n == 6 && !weir__read_signed(&call->arguments[5], &quantity)) {
+		refuse_cell_number(call, &call->arguments[5]);
 		return;
 	}
-	gather(call, limit, (uint64_t)quantity, WEIR__ANSWER_CELL);
+	if (WEIR__LIKELY(quantity >= 0))
+		gather(call, limit, (uint64_t)quantity, WEIR__ANSWER_CELL);
+	else
+		give_back_cell(call, limit, quantity);
+}
+
+static bool read_throttle_number(struct weir__call *call, uint32_t place, int64_t *ret_number)
+{
+	static const enum weir__said_error invalid[WEIR__THROTTLE_ASKED] = { WEIR__SAY_THROTTLE_BURST,
+									     WEIR__SAY_THROTTLE_COUNT,
+									     WEIR__SAY_THROTTLE_PERIOD,
+									     WEIR__SAY_THROTTLE_QUANTITY };
+
+	if (weir__read_signed(&call->arguments[place], ret_number))
+		return true;
+	weir__refuse(call, invalid[place - 2]);
+	return false;
+}
+
+/* NULL: that was answered. */
+static const struct weir_table_limit *read_throttle(struct weir__call *call, int64_t *quantity)
+{
+	int64_t numbers[WEIR__THROTTLE_ASKED] = { 0, 0, 0, 1 };
+	struct weir__refusal refusal;
+	struct weir_limit asked;
+
+	for (uint32_t i = 2; i < call->n; i++)
+		if (!read_throttle_number(call, i, &numbers[i - 2]))
+			return NULL;
+	*quantity = numbers[3];
+	if (weir__asked_throttle(numbers, &asked, &refusal))
+		return weir__find_limit(call, WEIR__SPACE_THROTTLE, &asked);
+	weir__refuse_as(call, &refusal);
+	return NULL;
 }
 
 void weir__throttle(struct weir__call *call)
 {
-	static const enum weir__said_error invalid[] = { WEIR__SAY_THROTTLE_BURST, WEIR__SAY_THROTTLE_COUNT,
-							 WEIR__SAY_THROTTLE_PERIOD, WEIR__SAY_THROTTLE_QUANTITY };
-	int64_t numbers[4] = { 0, 0, 0, 1 };
+	struct weir__limits *const limits = &call->commands->limits;
 	const struct weir_table_limit *limit;
-	struct weir_limit asked;
+	struct weir__refusal refusal;
+	struct numbers numbers;
+	int64_t quantity = 1;
 
 	if (call->n != 5 && call->n != 6) {
 		weir__refuse_with(call, WEIR__SAY_ARITY, "throttle' command");
 		return;
 	}
-	for (uint32_t i = 2; i < call->n; i++)
-		if (!weir__read_signed(&call->arguments[i], &numbers[i - 2]) || numbers[i - 2] < (i < 5)) {
-			weir__refuse(call, invalid[i - 2]);
+	numbers = numbers_of(call);
+	limit = weir__limits_recall(limits, WEIR__SPACE_THROTTLE, numbers.bytes, numbers.n, numbers.lengths);
+	if (WEIR__UNLIKELY(limit == NULL)) {
+		limit = read_throttle(call, &quantity);
+		if (limit == NULL)
 			return;
-		}
-	if (!weir__asked_throttle(numbers, &asked)) {
-		weir__refuse(call, WEIR__SAY_THROTTLE_RANGE);
+		weir__limits_remember(limits, WEIR__SPACE_THROTTLE, numbers.bytes, numbers.n, numbers.lengths, limit);
+	} else if (call->n == 6 && !read_throttle_number(call, 5, &quantity)) {
 		return;
 	}
-	limit = weir__find_limit(call, WEIR__SPACE_THROTTLE, &asked);
-	if (limit)
-		gather(call, limit, (uint64_t)numbers[3], WEIR__ANSWER_THROTTLE);
+	if (weir__asked_throttle_quantity(quantity, &refusal))
+		gather(call, limit, (uint64_t)quantity, WEIR__ANSWER_THROTTLE);
+	else
+		weir__refuse_as(call, &refusal);
 }
 
 /* --- limits as text --------------------------------------------------------------------------------------------- */

@@ -59,16 +59,26 @@
 	  "the store has not answered yet who asked first")                                                            \
 	X(HOLD_UNKNOWN, "NOHOLD no hold has this id: it was denied or never made, or its time is over", "",            \
 	  "there is nothing to settle or release")                                                                     \
-	X(CELL_USAGE, "Cell error: Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]", "", \
+	X(CELL_USAGE, "Cell error: Store error: Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]", "", \
 	  "CL.THROTTLE has too few arguments, or too many")                                                            \
-	X(CELL_NUMBER, "Cell error: invalid digit found in string", "", "an argument of CL.THROTTLE is no number")     \
-	X(CELL_ZERO, "Cell error: Zero rates are not supported", "", "count or period of CL.THROTTLE is 0 or less")    \
-	X(CELL_RANGE, "Cell error: numbers out of range", "", "the numbers of CL.THROTTLE make no limit")              \
-	X(THROTTLE_BURST, "ERR invalid max_burst", "", "that of THROTTLE is no number above 0")                        \
-	X(THROTTLE_COUNT, "ERR invalid count_per_period", "", "that of THROTTLE is no number above 0")                 \
-	X(THROTTLE_PERIOD, "ERR invalid period", "", "that of THROTTLE is no number above 0")                          \
-	X(THROTTLE_QUANTITY, "ERR invalid quantity", "", "that of THROTTLE is no number of 0 or more")                 \
-	X(THROTTLE_RANGE, "ERR numbers out of range", "", "the numbers of THROTTLE make no limit")                     \
+	X(CELL_NUMBER, "Cell error: Store error: Couldn't parse as integer: ", "<the argument, or 128 bytes of it>",       \
+	  "an argument of CL.THROTTLE is no whole number of 64 bits")                                                  \
+	X(CELL_ZERO, "Cell error: Store error: Zero rates are not supported", "",                                      \
+	  "count or period of CL.THROTTLE is 0 or less, or there are more than one in each ns")                        \
+	X(CELL_SPAN, "Cell error: a key would take more than 6671 days to be whole again; lower max_burst or period", "",   \
+	  "the numbers of CL.THROTTLE make a limit that no table can have")                                            \
+	X(CELL_LIMIT, "Cell error: ", "<why>", "the numbers of CL.THROTTLE make a limit that the store cannot have")     \
+	X(THROTTLE_BURST, "ERR invalid max_burst", "", "that of THROTTLE is no whole number of 64 bits")               \
+	X(THROTTLE_COUNT, "ERR invalid count_per_period", "", "likewise")                                              \
+	X(THROTTLE_PERIOD, "ERR invalid period", "", "likewise")                                                       \
+	X(THROTTLE_QUANTITY, "ERR invalid quantity", "", "likewise")                                                   \
+	X(THROTTLE_NEGATIVE, "ERR Rate limit check failed: negative quantity: ", "<quantity>", "that of THROTTLE is below 0") \
+	X(THROTTLE_PARAMETERS, "ERR Rate limit check failed: invalid rate limit parameters", "",                       \
+	  "max_burst, count or period of THROTTLE is 0 or less")                                                       \
+	X(THROTTLE_RATE, "ERR more than one in each ns is not supported; lower the count, or raise the period", "",      \
+	  "the count of THROTTLE is that large")                                                                       \
+	X(THROTTLE_SPAN, "ERR a key would take more than 6671 days to be whole again; lower max_burst or period", "",       \
+	  "the numbers of THROTTLE make a limit that no table can have")                                               \
 	X(NOAUTH, "NOAUTH Authentication required.", "", "there are users, and the client has not said who it is")      \
 	X(NOAUTH_LATE, "NOAUTH Authentication required, and it took too long.", "", "as long as header_time says; the connection is closed") \
 	X(NOAUTH_HELLO, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time", \

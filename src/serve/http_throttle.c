@@ -8,32 +8,23 @@
 #include "serve/http_call.h"
 #include "serve/http_json.h"
 
-enum { BURST, COUNT, PERIOD, QUANTITY, NUMBERS };
+enum { QUANTITY = WEIR__THROTTLE_ASKED - 1 };
 
-static const struct member {
-	const char *name;
-	enum weir__said_error error;
-	int64_t least;
-} members[NUMBERS] = {
-	[BURST] = { "max_burst", WEIR__SAY_THROTTLE_BURST, 1 },
-	[COUNT] = { "count_per_period", WEIR__SAY_THROTTLE_COUNT, 1 },
-	[PERIOD] = { "period", WEIR__SAY_THROTTLE_PERIOD, 1 },
-	[QUANTITY] = { "quantity", WEIR__SAY_THROTTLE_QUANTITY, 0 },
-};
+static const char *const members[WEIR__THROTTLE_ASKED] = { "max_burst", "count_per_period", "period", "quantity" };
 
 /* False: that was answered. Only the quantity may be missing. */
-static bool read_types(struct weir__http_call *call, const json_t *object, int64_t numbers[NUMBERS])
+static bool read_types(struct weir__http_call *call, const json_t *object, int64_t numbers[WEIR__THROTTLE_ASKED])
 {
 	char text[96] = "the body.key: use a string";
 
 	numbers[QUANTITY] = 1;
-	for (int i = 0; i < NUMBERS && json_is_string(json_object_get(object, "key")); i++) {
-		const json_t *const value = json_object_get(object, members[i].name);
+	for (int i = 0; i < WEIR__THROTTLE_ASKED && json_is_string(json_object_get(object, "key")); i++) {
+		const json_t *const value = json_object_get(object, members[i]);
 
 		if (json_is_integer(value)) {
 			numbers[i] = json_integer_value(value);
 		} else if (i < QUANTITY || (value && !json_is_null(value))) {
-			(void)snprintf(text, sizeof(text), "the body.%s: use a whole number", members[i].name);
+			(void)snprintf(text, sizeof(text), "the body.%s: use a whole number", members[i]);
 			break;
 		}
 		if (i == QUANTITY)
@@ -43,42 +34,44 @@ static bool read_types(struct weir__http_call *call, const json_t *object, int64
 	return false;
 }
 
-static void say_error(struct weir__http_call *call, enum weir__said_error error)
+/* Without the code, which is RESP's. */
+static void say_refusal(struct weir__http_call *call, const struct weir__refusal *refusal)
 {
-	const char *const text = weir__error_rows[error].text;
+	const char *const said = weir__error_rows[refusal->error].text;
+	char text[sizeof(refusal->why.text) + 256];
 
+	(void)snprintf(text, sizeof(text), "Internal server error: %s%s", said + strcspn(said, " ") + 1,
+		       refusal->why.text);
 	WEIR__REPLY_ADD(call->reply, "{\"error\":");
-	weir__reply_add_string(call->reply, text + strcspn(text, " ") + 1, strlen(text) - strcspn(text, " ") - 1);
+	weir__reply_add_string(call->reply, text, strlen(text));
 	WEIR__REPLY_ADD(call->reply, "}");
 	weir__reply_end(call->reply, 500, WEIR__TYPE_JSON);
 }
 
 /* NULL: that was answered. */
-static const struct weir_table_limit *find(struct weir__http_call *call, const int64_t numbers[NUMBERS])
+static const struct weir_table_limit *find(struct weir__http_call *call, const int64_t numbers[WEIR__THROTTLE_ASKED])
 {
 	const struct weir_table_limit *limit;
+	struct weir__refusal refusal;
 	struct weir_limit asked;
-	struct weir_message why;
 
-	for (int i = 0; i < NUMBERS; i++)
-		if (numbers[i] < members[i].least) {
-			say_error(call, members[i].error);
-			return NULL;
-		}
-	if (weir__asked_throttle(numbers, &asked) &&
-	    weir__limits_find(&call->commands->limits, WEIR__SPACE_THROTTLE, &asked, &limit, &why) == WEIR_OK)
-		return limit;
-	say_error(call, WEIR__SAY_THROTTLE_RANGE);
+	if (weir__asked_throttle(numbers, &asked, &refusal)) {
+		if (weir__limits_find(&call->commands->limits, WEIR__SPACE_THROTTLE, &asked, &limit, &refusal.why) ==
+		    WEIR_OK)
+			return limit;
+		refusal.error = WEIR__SAY_LIMIT;
+	}
+	say_refusal(call, &refusal);
 	return NULL;
 }
 
-static void say(struct weir__http_call *call, const struct weir_verdict *verdict)
+static void say(struct weir__http_call *call, const struct weir_claim *claim, const struct weir_verdict *verdict)
 {
 	static const char *const names[WEIR__THROTTLE_NUMBERS] = { NULL, ",\"limit\":", ",\"remaining\":",
 								   ",\"reset_after\":", ",\"retry_after\":" };
 	int64_t numbers[WEIR__THROTTLE_NUMBERS];
 
-	weir__asked_throttle_numbers(verdict, numbers);
+	weir__asked_throttle_numbers(claim, verdict, numbers);
 	weir__reply_add_text(call->reply, numbers[0] ? "{\"allowed\":true" : "{\"allowed\":false");
 	for (int i = 1; i < WEIR__THROTTLE_NUMBERS; i++) {
 		weir__reply_add_text(call->reply, names[i]);
@@ -93,7 +86,7 @@ static void decide(struct weir__http_call *call, const json_t *object)
 	const json_t *const key = json_object_get(object, "key");
 	struct weir_claim claim;
 	struct weir_verdict verdict;
-	int64_t numbers[NUMBERS];
+	int64_t numbers[WEIR__THROTTLE_ASKED];
 
 	if (!read_types(call, object, numbers))
 		return;
@@ -102,7 +95,7 @@ static void decide(struct weir__http_call *call, const json_t *object)
 	if (claim.limit == NULL)
 		return;
 	verdict = weir__decide_one(call->commands, WEIR__SEAM_TAKE, &claim);
-	say(call, &verdict);
+	say(call, &claim, &verdict);
 }
 
 void weir__http_throttle(struct weir__http_call *call)

@@ -179,9 +179,9 @@ static void note_request(const struct weir__resp_slice *words, uint32_t n)
 /* As redis-cell: up, if there is a millisecond more. */
 static int64_t seconds_of(enum form form, unsigned __int128 span)
 {
-	const unsigned __int128 second = 1000000000;
+	const unsigned __int128 second = 1000000000, s = span / second + (form == CELL && span % second >= 1000000);
 
-	return (int64_t)(span / second) + (form == CELL && span % second >= 1000000);
+	return s > INT64_MAX ? INT64_MAX : (int64_t)s;
 }
 
 /* A limit that is whole again within a year is one that tables can keep. */
@@ -216,7 +216,7 @@ static void judge_throttle(const struct asked *one, const struct weir__resp_toke
 		owed += price;
 	require(tokens[3].number == (owed > room ? 0 : (int64_t)((room - owed) / one->each)), "something else is left");
 	require(tokens[is_cell ? 5 : 4].number == seconds_of(one->form, owed), "whole at another time");
-	if (allowed || one->cost > one->limit)
+	if (allowed || (is_cell && one->cost > one->limit))
 		require(tokens[is_cell ? 4 : 5].number == (is_cell ? -1 : 0), "to retry helps nobody");
 	else
 		require(tokens[is_cell ? 4 : 5].number == seconds_of(one->form, owed + price - room),

@@ -440,12 +440,18 @@ def as_throttlecrab():
         assert resp(one, "THROTTLE", "k", 3, 1, 3600).startswith(b"*5\r\n:0\r\n:3\r\n:0\r\n")  # one state for both
         assert ask.good("POST", "/throttle", {**body, "quantity": 0, "unknown": []})["allowed"]
         assert ask.good("POST", "/throttle", {**body, "key": "l", "quantity": None})["remaining"] == 2
-        for more, status, said in (({"max_burst": 0}, 500, "invalid max_burst"), ({"period": -1}, 500, "invalid period"),
-                                   ({"count_per_period": 0}, 500, "invalid count_per_period"),
-                                   ({"quantity": -1}, 500, "invalid quantity"),
-                                   ({"count_per_period": 2**62}, 500, "numbers out of range")):
+        beyond = ask.good("POST", "/throttle", {**body, "key": "whole", "quantity": 13})
+        assert beyond == {"allowed": False, "limit": 3, "remaining": 3, "reset_after": 0, "retry_after": 36000}, beyond
+        for more, said in (({"max_burst": 0}, "Rate limit check failed: invalid rate limit parameters"),
+                           ({"period": -1}, "Rate limit check failed: invalid rate limit parameters"),
+                           ({"count_per_period": 0}, "Rate limit check failed: invalid rate limit parameters"),
+                           ({"quantity": -1}, "Rate limit check failed: negative quantity: -1"),
+                           ({"count_per_period": 2**62},
+                            "more than one in each ns is not supported; lower the count, or raise the period"),
+                           ({"period": 2**62},
+                            "a key would take more than 6671 days to be whole again; lower max_burst or period")):
             got, answer = ask("POST", "/throttle", {**body, **more})
-            assert (got, answer) == (status, {"error": said}), (more, got, answer)
+            assert (got, answer) == (500, {"error": "Internal server error: " + said}), (more, got, answer)
         ask.bad(422, "the body.max_burst: use a whole number", "POST", "/throttle", {**body, "max_burst": "3"})
         ask.bad(422, "the body.key: use a string", "POST", "/throttle", [])
         assert ask.raw("GET", "/health")[::2] == (200, "OK")

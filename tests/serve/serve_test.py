@@ -80,10 +80,66 @@ def cell_answers_as_redis_cell():
         expect(client, bulks("cl.throttle", "other", 0, 1, 3600), integers(1, 1, 0, 3600, 3600))
         # the state is the key's, whatever the numbers are
         expect(client, bulks("cl.throttle", "other", 1, 1, 3600, 0), integers(0, 2, 1, -1, 3600))
-        expect(client, bulks("CL.THROTTLE", "a", 1, 0, 60), b"-Cell error: Zero rates are not supported\r\n")
-        expect(client, bulks("CL.THROTTLE", "a", "x", 1, 60), b"-Cell error: invalid digit found in string\r\n")
-        expect(client, bulks("CL.THROTTLE", "a"),
-               b"-Cell error: Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]\r\n")
+        # nothing is ever admitted by a limit of 0 or less, nor is anything stored
+        expect(client, bulks("CL.THROTTLE", "other", -1, 1, 3600), integers(1, 0, 0, -1, 3600))
+        expect(client, bulks("CL.THROTTLE", "none", -1, 1, 3600) * 2, integers(1, 0, 0, -1, 0) * 2)
+        expect(client, bulks("CL.THROTTLE", "none", -5, 1, 3600, 9), integers(1, -4, 0, -1, 0))
+        expect(client, bulks("CL.THROTTLE", "none", 0, 1, 3600), integers(0, 1, 0, -1, 3600))
+
+
+def cell_gives_back_as_redis_cell():
+    with server() as one, one.connect() as client:
+        expect(client, bulks("CL.THROTTLE", "k", 9, 1, 86400, 9), integers(0, 10, 1, -1, 9 * 86400))
+        expect(client, bulks("CL.THROTTLE", "k", 9, 1, 86400, -4), integers(0, 10, 5, -1, 5 * 86400))
+        # in the same words, and in others; gathered with others; never above full
+        expect(client, bulks("CL.THROTTLE", "k", 9, 1, 86400) + bulks("CL.THROTTLE", "k", 9, 1, 86400, -1),
+               integers(0, 10, 4, -1, 6 * 86400) + integers(0, 10, 5, -1, 5 * 86400))
+        expect(client, bulks("CL.THROTTLE", "k", 8, 1, 86400, -1), integers(0, 9, 5, -1, 4 * 86400))
+        expect(client, bulks("CL.THROTTLE", "k", 9, 1, 86400, -(2**63)), integers(0, 10, 10, -1, 0))
+        expect(client, bulks("CL.THROTTLE", "new", 9, 1, 86400, -1), integers(0, 10, 10, -1, 0))
+
+
+USAGE = b"Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]"
+SPAN = b"a key would take more than 6671 days to be whole again; lower max_burst or period"
+
+
+def cell_refuses_as_redis_cell():
+    """Its errors pass through two that put their names before them."""
+    most = 2**63 - 1
+    rows = [
+        ((), b"Store error: " + USAGE),
+        ((1, 1, 60, 1, 1), b"Store error: " + USAGE),
+        (("x", 1, 60), b"Store error: Couldn't parse as integer: x"),
+        ((1, "", 60), b"Store error: Couldn't parse as integer: "),
+        ((1, 1, "1.5"), b"Store error: Couldn't parse as integer: 1.5"),
+        ((1, 1, 60, "y"), b"Store error: Couldn't parse as integer: y"),
+        (("x", 1, 60, "y"), b"Store error: Couldn't parse as integer: x"),  # the first one
+        ((1, 0, 60, "y"), b"Store error: Couldn't parse as integer: y"),
+        ((most + 1, 1, 60), b"Store error: Couldn't parse as integer: 9223372036854775808"),
+        ((1, 1, -most - 2), b"Store error: Couldn't parse as integer: -9223372036854775809"),
+        ((b"1\r\n+OK", 1, 60), b"Store error: Couldn't parse as integer: 1  +OK"),
+        ((b"1\0x", 1, 60), b"Store error: Couldn't parse as integer: 1"),
+        ((b"x" * 60000, 1, 60), b"Store error: Couldn't parse as integer: " + b"x" * 128),
+        ((1, 0, 60), b"Store error: Zero rates are not supported"),
+        ((1, 1, 0), b"Store error: Zero rates are not supported"),
+        ((1, -1, 60), b"Store error: Zero rates are not supported"),
+        ((1, 10**9 + 1, 1), b"Store error: Zero rates are not supported"),
+        ((-1, 0, 60), b"Store error: Zero rates are not supported"),
+        ((0, 1, 6672 * 86400), SPAN),
+        ((6671, 1, 86400), SPAN),
+        ((most, most, most), SPAN),
+        ((most, 10**9, 1, most), SPAN),
+        ((-1, 1, most), SPAN),
+    ]
+    with server() as one, one.connect() as client:
+        for numbers, said in rows:
+            expect(client, bulks("CL.THROTTLE", "a", *numbers), b"-Cell error: " + said + b"\r\n")
+        # those that just fit; a quantity after numbers that are remembered
+        expect(client, bulks("CL.THROTTLE", "a", 6670, 1, 86400), integers(0, 6671, 6670, -1, 86400))
+        expect(client, bulks("CL.THROTTLE", "a", 6670, 1, 86400, "z"),
+               b"-Cell error: Store error: Couldn't parse as integer: z\r\n")
+        expect(client, bulks("CL.THROTTLE", "b", 0, 1, 6671 * 86400), integers(0, 1, 0, -1, 6671 * 86400))
+        expect(client, bulks("CL.THROTTLE", "c", 0, most, most), integers(0, 1, 0, -1, 1))
 
 
 def throttle_answers_as_throttlecrab():
@@ -92,8 +148,40 @@ def throttle_answers_as_throttlecrab():
         expect(client, bulks("THROTTLE", "user", 2, 1, 3600, 2), b"*5\r\n:0\r\n:2\r\n:1\r\n:35")
         receive_line(client)  # 99, or less on a machine that sleeps
         receive_line(client)
-        expect(client, bulks("THROTTLE", "a", 0, 1, 60), b"-ERR invalid max_burst\r\n")
+        # more than there ever is: as long as it would take to regain that much
+        expect(client, bulks("THROTTLE", "whole", 2, 1, 3600, 3), integers(0, 2, 2, 0, 3600))
+        expect(client, bulks("THROTTLE", "whole", 2, 1, 3600, 100) * 2, integers(0, 2, 2, 0, 98 * 3600) * 2)
+        expect(client, bulks("THROTTLE", "whole", 2, 1, 6 * 10**7, 2**63 - 1), integers(0, 2, 2, 0, 2**63 - 1))
+        expect(client, bulks("THROTTLE", "whole", 2, 1, 3600, 0), integers(1, 2, 2, 0, 0))
+
+
+def throttle_refuses_as_throttlecrab():
+    most = 2**63 - 1
+    rows = [
+        (("x", "x", "x", "x"), b"invalid max_burst"),
+        ((1, "x", "x", "x"), b"invalid count_per_period"),
+        ((1, 1, "x", "x"), b"invalid period"),
+        ((1, 1, 60, "x"), b"invalid quantity"),
+        ((most + 1, 1, 60), b"invalid max_burst"),
+        ((0, 1, 60, "x"), b"invalid quantity"),
+        ((0, 1, 60), b"Rate limit check failed: invalid rate limit parameters"),
+        ((1, -1, 60), b"Rate limit check failed: invalid rate limit parameters"),
+        ((1, 1, 0), b"Rate limit check failed: invalid rate limit parameters"),
+        ((1, 1, 60, -1), b"Rate limit check failed: negative quantity: -1"),
+        ((0, 0, 0, -most - 1), b"Rate limit check failed: negative quantity: -9223372036854775808"),
+        ((1, 10**9 + 1, 1), b"more than one in each ns is not supported; lower the count, or raise the period"),
+        ((1, 1, 6672 * 86400), SPAN),
+        ((most, most, most), SPAN),
+    ]
+    with server() as one, one.connect() as client:
+        for numbers, said in rows:
+            expect(client, bulks("THROTTLE", "a", *numbers), b"-ERR " + said + b"\r\n")
         expect(client, bulks("THROTTLE", "a", 1, 1), b"-ERR wrong number of arguments for 'throttle' command\r\n")
+        # a quantity after numbers that are remembered
+        expect(client, bulks("THROTTLE", "a", 6671, 1, 86400), integers(1, 6671, 6670, 86400, 0))
+        expect(client, bulks("THROTTLE", "a", 6671, 1, 86400, "z"), b"-ERR invalid quantity\r\n")
+        expect(client, bulks("THROTTLE", "a", 6671, 1, 86400, -2),
+               b"-ERR Rate limit check failed: negative quantity: -2\r\n")
 
 
 def limits_are_text():
@@ -266,7 +354,8 @@ def a_second_server_is_refused():
         assert done.returncode == 1 and "Address already in use" in done.stderr, done
 
 
-TESTS = [cell_answers_as_redis_cell, throttle_answers_as_throttlecrab, limits_are_text, connections_are_clients,
+TESTS = [cell_answers_as_redis_cell, cell_gives_back_as_redis_cell, cell_refuses_as_redis_cell,
+         throttle_answers_as_throttlecrab, throttle_refuses_as_throttlecrab, limits_are_text, connections_are_clients,
          who_has_gone_without_a_word_is_noticed, answers_have_the_order_of_requests, bytes_may_come_one_by_one,
          what_is_no_request_is_told_and_closed, who_does_not_read_holds_up_nobody, sigterm_answers_what_has_come,
          connections_are_bounded, a_killed_server_is_replaced, redis_cli_works, what_cannot_be_served_is_told,

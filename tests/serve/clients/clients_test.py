@@ -264,11 +264,14 @@ def decides_as_redis_cell(client):
     denied = client.call("CL.THROTTLE", "cell", 1, 1, 86400)
     same(denied[:3], [1, 2, 0])
     assert 0 < denied[3] <= 86400 < denied[4] <= 172800, denied
+    same(client.call("CL.THROTTLE", "cell", 1, 1, 86400, -1)[:4], [0, 2, 1, -1])
+    same(client.call("CL.THROTTLE", "cell", -1, 1, 86400)[:4], [1, 0, 0, -1])
 
 
 def decides_as_throttlecrab(client):
     same(client.call("THROTTLE", "crab", 2, 1, 86400), [1, 2, 1, 86400, 0])
     same(client.call("THROTTLE", "crab", 2, 1, 86400, 2)[:3], [0, 2, 1])
+    same(client.call("THROTTLE", "whole crab", 2, 1, 86400, 5), [0, 2, 2, 0, 3 * 86400])
 
 
 def decides_by_limits_as_text(client):
@@ -302,8 +305,11 @@ def keeps_any_bytes(client):
 
 
 ERRORS = [
-    (("CL.THROTTLE", "k", 1, 0, 60), "Cell error: Zero rates are not supported"),
-    (("THROTTLE", "k", 0, 1, 60), "ERR invalid max_burst"),
+    (("CL.THROTTLE", "k", 1, 0, 60), "Cell error: Store error: Zero rates are not supported"),
+    (("CL.THROTTLE", "k", 1, "abc", 60), "Cell error: Store error: Couldn't parse as integer: abc"),
+    (("THROTTLE", "k", "abc", 1, 60), "ERR invalid max_burst"),
+    (("THROTTLE", "k", 0, 1, 60), "ERR Rate limit check failed: invalid rate limit parameters"),
+    (("THROTTLE", "k", 1, 1, 60, -1), "ERR Rate limit check failed: negative quantity: -1"),
     (("WEIR.TAKE", "k"), "ERR wrong number of arguments for 'weir.take' command"),
     (("WEIR.TAKE", "k", "3/s", "many"), "ERR a cost is a whole number, 0 or more"),
     (("SELECT", 9), "ERR DB index is out of range"),
