@@ -41,7 +41,7 @@ def daemons(cpus, load_cpus):
     """(who is asked, whose processor is looked at) by place."""
     port, remote = str(serve_peers.free_port()), str(serve_peers.free_port())
     with serve_peers.redis(cpus) as store:
-        local = [*serve_peers.weir_command(f"127.0.0.1:{port}", 4 * KEYS), "--arena", "512MiB"]
+        local = [*serve_peers.weir_command(f"127.0.0.1:{port}", 4 * KEYS), "--arena", "512MiB", *serve_peers.ASLEEP]
         on_redis = [*serve_peers.weir_command(f"127.0.0.1:{remote}", 1000), "--store",
                     f"redis://127.0.0.1:{store.where[1]}", "--store_budget", "10s"]
         with serve_peers.started(local, ["-p", port], cpus) as weir, \

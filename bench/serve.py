@@ -14,8 +14,8 @@ Each server has one processor, redis-benchmark, or wrk, has another, and all ser
 printed. Each is asked once a round, in turn.
 
 Ratios compare requests a second. redis-benchmark takes as long to read an answer of five integers as a good server to
-make it: from a pipeline of 16 on a fast server waits for it, as "server busy" shows, and its rate is that of
-redis-benchmark. So what a request takes of the server's processor, which is what it could do if it were asked fast
+make it: a fast server waits for it, as "server busy" shows of one that sleeps meanwhile (--spin 0), and its rate is that of
+redis-benchmark. So what a request takes of the processor of such a server, which is what it could do if it were asked fast
 enough, is compared beside: *_cpu_vs_*.
 
 Ratios compare each contender's fastest round: other users of the machine only ever add time. Tables show the median of
@@ -58,6 +58,7 @@ BUCKET = ["3000000", "1", "180000000", "1"]
 # contender -> label, and requests a second that a measurement reckons with, by pipeline
 CONTENDERS = {
     "weir": ("Weir, CL.THROTTLE", {1: 60_000, 16: 600_000, 64: 1_200_000}),
+    "asleep": ("Weir, --spin 0", {1: 60_000, 16: 600_000, 64: 1_200_000}),
     "get": ("Redis, GET", {1: 60_000, 16: 600_000, 64: 1_200_000}),
     "lua": ("Redis, token bucket in Lua", {1: 40_000, 16: 80_000, 64: 80_000}),
     "echo": ("an echo of CL.THROTTLE", {1: 60_000, 16: 600_000, 64: 1_200_000}),
@@ -86,15 +87,16 @@ def load_script(server):
 @contextlib.contextmanager
 def all_servers(cpus, load_cpus, keys):
     """Contender -> its server and the words of its request. All hold every key."""
-    with serve_peers.weir(cpus, 2 * keys) as weir, serve_peers.redis(cpus) as plain, \
-            serve_peers.redis(cpus) as scripted, serve_peers.echo(cpus) as echo:
+    with serve_peers.weir(cpus, 2 * keys) as weir, serve_peers.weir(cpus, 2 * keys, serve_peers.ASLEEP) as asleep, \
+            serve_peers.redis(cpus) as plain, serve_peers.redis(cpus) as scripted, serve_peers.echo(cpus) as echo:
         bucket = ["EVALSHA", load_script(scripted), "1", KEY, *BUCKET]
         print(f"filling in {keys} keys", file=sys.stderr)
         serve_peers.fill(plain, ["SET", KEY, "xxx"], keys, load_cpus)
         serve_peers.fill(weir, THROTTLE, keys, load_cpus)
+        serve_peers.fill(asleep, THROTTLE, keys, load_cpus)
         serve_peers.fill(scripted, bucket, keys, load_cpus)
-        yield {"weir": (weir, THROTTLE), "get": (plain, ["GET", KEY]), "lua": (scripted, bucket),
-               "echo": (echo, THROTTLE)}
+        yield {"weir": (weir, THROTTLE), "asleep": (asleep, THROTTLE), "get": (plain, ["GET", KEY]),
+               "lua": (scripted, bucket), "echo": (echo, THROTTLE)}
 
 
 def measure(servers, load_cpu, keys, arguments):
@@ -116,11 +118,11 @@ def measure(servers, load_cpu, keys, arguments):
 
 # --- judgement ------------------------------------------------------------------------------------------------------
 
-def ratios_of(ns, word=""):
+def ratios_of(ns, word="", weir="weir"):
     """ns: (pipeline, contender) -> ns for a request."""
     ratios = {}
     for pipeline in PIPELINES:
-        for name, told, peer, peer_told in (("weir", "resp", "get", "redis_get"), ("weir", "resp", "lua", "lua"),
+        for name, told, peer, peer_told in ((weir, "resp", "get", "redis_get"), (weir, "resp", "lua", "lua"),
                                             ("echo", "echo", "get", "redis_get")):
             ratios[f"{told}_p{pipeline}{word}_vs_{peer_told}"] = ns[(pipeline, peer)] / ns[(pipeline, name)]
     return ratios
@@ -134,7 +136,7 @@ def by_rate(times):
 def all_ratios(times):
     p99 = {name: min(one["p99_ms_of_rounds"]) for name, one in times.items()}
     return {**ratios_of(fastest(by_rate(times))), "resp_p1_p99_vs_redis_get": p99[(1, "weir")] / p99[(1, "get")],
-            **ratios_of(fastest(times), "_cpu")}
+            **ratios_of(fastest(times), "_cpu", "asleep")}
 
 
 # --- the report -----------------------------------------------------------------------------------------------------
@@ -150,7 +152,8 @@ def print_table(times):
 
 NOTES = """
 server ns: of the server's processor for a request, in all of its threads, what the kernel does for it included.
-server busy: its share of that processor, in the idlest round; the start of redis-benchmark is part of it.
+server busy: its share of that processor, in the idlest round; the start of redis-benchmark is part of it. Weir is busy while
+it looks for requests, too, which it does not with --spin 0: that one's ns are what requests take.
 GET finds 3 bytes under each key. The bucket in Lua is bench/bucket.lua, by EVALSHA; CL.THROTTLE and it admit all and write.
 An echo reads and sends back by the same epoll: no server that reads requests can take less."""
 

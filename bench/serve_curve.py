@@ -43,7 +43,7 @@ def measure(points, arguments, cpus, load_cpus):
     """points: (connections, keys). (connections, keys, pipeline) -> its summary. A server for each number of keys."""
     runs = {}
     for keys in sorted({keys for _, keys in points}):
-        with serve_peers.weir(cpus, keys + keys // 10 + 1000) as server:
+        with serve_peers.weir(cpus, keys + keys // 10 + 1000, serve_peers.ASLEEP) as server:
             print(f"filling in {spoken(keys)} keys", file=sys.stderr)
             fill(server, load_cpus, keys)
             for _ in range(arguments.rounds):

@@ -23,6 +23,7 @@ DENIALS_AFTER = 150  # of one key at once: all that limit deny before
 # contender -> label
 CONTENDERS = {
     "weir": "Weir, GET /v1/check",
+    "asleep": "Weir, --spin 0",
     "return": "nginx, return 200",
     "limit_req": "nginx, limit_req + empty_gif",
     "try_files": "nginx, limit_req + try_files",
@@ -30,7 +31,7 @@ CONTENDERS = {
     "static": "nginx, a file",
     "authorize": "nginx, a file + Weir asked",
 }
-LIMITING = ["weir", "limit_req", "try_files", "haproxy", "authorize"]
+LIMITING = ["weir", "asleep", "limit_req", "try_files", "haproxy", "authorize"]
 
 PROMISES = [
     ("http_vs_nginx_return", ">=", 1.0),
@@ -121,12 +122,12 @@ def started(command, port, cpus):
     return serve_peers.started(command, port, cpus, is_served)
 
 
-def weir(folder, cpus):
+def weir(folder, cpus, more=()):
     port = free_port()
     (folder / "policy.yaml").write_text(POLICY, encoding="utf-8")
-    return started([WEIR, "serve", "--listen", str(folder / "resp"), "--http", f"127.0.0.1:{port}", "--workers", "1",
-                    "--keys", "2m", "--authorize_headers", "x-api-key=api_key", "--policy", str(folder / "policy.yaml")],
-                   port, cpus)
+    return started([WEIR, "serve", "--listen", str(folder / f"resp{port}"), "--http", f"127.0.0.1:{port}", "--workers", "1",
+                    "--keys", "2m", "--authorize_headers", "x-api-key=api_key", "--policy", str(folder / "policy.yaml"),
+                    *more], port, cpus)
 
 
 def nginx(folder, cpus, name, weir_port):
@@ -152,7 +153,8 @@ def all_servers(cpus):
     with tempfile.TemporaryDirectory(prefix="weir-bench-") as name, contextlib.ExitStack() as stack:
         folder = Path(name)
         folder.chmod(0o755)
-        servers = {"weir": stack.enter_context(weir(folder, cpus))}
+        servers = {"weir": stack.enter_context(weir(folder, cpus)),
+                   "asleep": stack.enter_context(weir(folder, cpus, serve_peers.ASLEEP))}
         for one in LOCATIONS:
             servers[one] = stack.enter_context(nginx(folder, cpus, one, servers["weir"].where))
         servers["haproxy"] = stack.enter_context(haproxy(folder, cpus))
@@ -218,13 +220,13 @@ def measure(arguments, cpus, load_cpu, keys):
 
 # --- judgement ------------------------------------------------------------------------------------------------------
 
-def ratios_of(ns, word=""):
+def ratios_of(ns, word="", weir="weir"):
     """ns: (depth, contender) -> ns for a request. Of nginx's two ways to limit the faster one counts."""
     limit_req = min(ns[(1, "limit_req")], ns[(1, "try_files")])
-    return {f"http{word}_vs_nginx_return": ns[(1, "return")] / ns[(1, "weir")],
-            f"http{word}_vs_nginx_limit_req": limit_req / ns[(1, "weir")],
-            f"http{word}_vs_haproxy": ns[(1, "haproxy")] / ns[(1, "weir")],
-            f"http_p16{word}_vs_nginx_return": ns[(16, "return")] / ns[(16, "weir")]}
+    return {f"http{word}_vs_nginx_return": ns[(1, "return")] / ns[(1, weir)],
+            f"http{word}_vs_nginx_limit_req": limit_req / ns[(1, weir)],
+            f"http{word}_vs_haproxy": ns[(1, "haproxy")] / ns[(1, weir)],
+            f"http_p16{word}_vs_nginx_return": ns[(16, "return")] / ns[(16, weir)]}
 
 
 def by_rate(times):
@@ -233,7 +235,7 @@ def by_rate(times):
 
 def all_ratios(times):
     p99 = {name: min(one["p99_ms_of_rounds"]) for name, one in times.items()}
-    return {**ratios_of(fastest(by_rate(times))), **ratios_of(fastest(times), "_cpu"),
+    return {**ratios_of(fastest(by_rate(times))), **ratios_of(fastest(times), "_cpu", "asleep"),
             "authorize_p99_vs_nginx_static": p99[(1, "authorize")] / p99[(1, "static")]}
 
 

@@ -106,7 +106,7 @@ def both_servers(cpus, load_cpus, keys):
         servers = {}
         for name in LABELS:
             command = [serve_peers.WEIR, "serve", "--listen", f"127.0.0.1:{ports[name]}", "--workers", "1", "--keys",
-                       str(4 * keys), "--policy", str(policy), *more[name]]
+                       str(4 * keys), "--policy", str(policy), *serve_peers.ASLEEP, *more[name]]
             servers[name] = stack.enter_context(serve_peers.started(command, ["-p", ports[name]], cpus))
             for words in (CASES["throttle_p1"][0], CASES["check_p1"][0]):
                 serve_peers.fill(servers[name], words, keys, load_cpus)

@@ -90,13 +90,16 @@ def echo_by_uring(cpus):
     return started([program, port], ["-p", port], cpus)
 
 
+ASLEEP = ["--spin", "0"]  # where its processor is looked at: else a server that looks for requests is busy all the time
+
+
 def weir_command(listen, keys, workers=1):
     return [WEIR, "serve", "--listen", listen, "--http", "none", "--workers", str(workers), "--keys", str(keys), "--connections", "10100"]
 
 
-def weir(cpus, keys):
+def weir(cpus, keys, more=()):
     port = str(free_port())
-    return started(weir_command(f"127.0.0.1:{port}", keys), ["-p", port], cpus)
+    return started([*weir_command(f"127.0.0.1:{port}", keys), *more], ["-p", port], cpus)
 
 
 @contextlib.contextmanager

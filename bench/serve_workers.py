@@ -56,7 +56,7 @@ def collected(workers, n, words):
         path, log = os.path.join(folder, "socket"), os.path.join(folder, "log")
         server = subprocess.Popen(
             ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", f"--log-file={log}",
-             *serve_peers.weir_command(path, 2 * KEYS, workers)], cwd=ROOT, stdout=subprocess.DEVNULL)
+             *serve_peers.weir_command(path, 2 * KEYS, workers), *serve_peers.ASLEEP], cwd=ROOT, stdout=subprocess.DEVNULL)
         try:
             until = time.monotonic() + serve_peers.PATIENCE_S
             while not serve_peers.answers(["-s", path]):
@@ -84,7 +84,8 @@ def by_processor(arguments, words, cpus):
     found = {}
     n = max(CONNECTIONS * PIPELINE, int(RATE * arguments.seconds))
     for workers in (1, 2):
-        with serve_peers.at_a_path(cpus, lambda path: serve_peers.weir_command(path, 2 * KEYS, workers)) as server:
+        with serve_peers.at_a_path(cpus, lambda path: [*serve_peers.weir_command(path, 2 * KEYS, workers),
+                                                        *serve_peers.ASLEEP]) as server:
             command = ["redis-benchmark", *server.where, "-c", str(CONNECTIONS), "-P", str(PIPELINE), "-r", str(KEYS), "-n",
                        str(n), "--csv", *words]
             serve_peers.drive(server, command, n)  # to have the keys there
