@@ -47,21 +47,22 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "What decides when the store does not, unless the policy says otherwise for the limit: share, the limit "
 	  "divided by the number of servers seen; open, which admits; closed, which denies.", "share open closed" },
 	{ "workers", WEIR__SETTING_COUNT, 1, WEIR__WORKERS_MAX, "", PLACE(workers), "N",
-	  "Threads that serve; one for each processor if it is not set.", NULL },
+	  "Threads that serve; by default one per processor.", NULL },
 	{ "spin", WEIR__SETTING_DURATION, 0, 1000000, "50us", PLACE(spin_ns), "TIME",
-	  "A worker that has nothing to do for the moment looks for requests for up to so long before it sleeps, while there "
-	  "are so many that this pays: who asks then need not wake it. It costs processor time that would else be idle; 0 "
-	  "is never.", NULL },
+	  "A busy worker polls for requests for up to this long before it sleeps, so that clients need not wake it: more "
+	  "requests a second, for processor time that would otherwise be idle. It stops by itself where that does not "
+	  "pay, as on a shared processor; 0 turns it off.", NULL },
 	{ "connections", WEIR__SETTING_COUNT, 1, 1000000, "10000", PLACE(connections), "N",
-	  "Connections of each worker, at most. Others wait until one is closed.", NULL },
+	  "Connections per worker, at most. When all workers are full, others wait until one is closed.", NULL },
 	{ "idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "0", PLACE(idle_ns), "TIME",
-	  "A connection of RESP that asks nothing for so long is closed; 0 is never, as in Redis, since pools keep "
-	  "connections for when they need them.", NULL },
+	  "Close an RESP connection that has been silent this long; 0 means never, as in Redis, since pools keep spare "
+	  "connections.", NULL },
 	{ "http_idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "60s", PLACE(http_idle_ns), "TIME",
 	  "Close an HTTP connection that sends no request for this long after its last answer; 0 is never.", NULL },
 	{ "header_time", WEIR__SETTING_DURATION, 100000000, DAY_NS, "10s", PLACE(header_time_ns), "TIME",
 	  "Refuse an HTTP request that is still incomplete this long after its first byte, or, for the first one of a "
-	  "connection, this long after that was accepted. A connection that has sent nothing by then is closed.", NULL },
+	  "connection, this long after that was accepted. A connection that has sent nothing by then is closed. Where there "
+	  "are users, so is a connection of RESP that has not authenticated by then.", NULL },
 	{ "ratelimit_headers", WEIR__SETTING_CHOICE, 0, 0, "draft11", PLACE(ratelimit_headers), "WHICH",
 	  "HTTP headers that report limits: draft11, RateLimit and RateLimit-Policy of the IETF's draft 11; x, "
 	  "X-RateLimit-Limit, -Remaining and -Reset; both; or none.", "draft11 x both none" },
