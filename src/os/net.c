@@ -87,7 +87,7 @@ static int path_address(const char *where, struct sockaddr_un *address)
 /* A socket that nobody listens at any more is in the way: a server that was killed has left it. */
 static bool is_dead(const struct sockaddr_un *address)
 {
-	const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); /* who is alive may be busy */
 	struct stat status;
 	bool dead;
 
