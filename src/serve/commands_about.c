@@ -27,6 +27,28 @@ static int describe_server(const struct weir__commands *commands, char *text, si
 			(long)getpid(), commands->tallies ? weir__tallies_age_s(commands->tallies) : 0);
 }
 
+/* Those of RESP, of all workers; as many as the settings allow each. */
+static int describe_clients(const struct weir__commands *commands, char *text, size_t size)
+{
+	const struct weir__settings *const settings = commands->settings;
+	struct weir__tally_sum sum = { .connections = { 0 } };
+
+	if (commands->tallies)
+		weir__tallies_sum(commands->tallies, &sum);
+	return snprintf(text, size,
+			"# Clients\r\nconnected_clients:%" PRIu64 "\r\nmaxclients:%" PRIu64 "\r\nauth_failures:%" PRIu64
+			"\r\n",
+			sum.connections[WEIR__WIRE_RESP], settings ? settings->connections * settings->workers : 0,
+			sum.strangers[WEIR__WIRE_RESP] + sum.strangers[WEIR__WIRE_HTTP]);
+}
+
+/* Clients that look for the one to write to ask this of any server. */
+static int describe_replication(const struct weir__commands *commands, char *text, size_t size)
+{
+	(void)commands;
+	return snprintf(text, size, "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n");
+}
+
 static int describe_decisions(const struct weir__commands *commands, char *text, size_t size)
 {
 	struct weir_table_limit_stats decisions;
@@ -104,8 +126,10 @@ static const struct section {
 	const char *name;
 	describe_fn *describe;
 } sections[] = {
-	{ "server", describe_server }, { "decisions", describe_decisions }, { "table", describe_table },
-	{ "policy", describe_policy }, { "store", describe_store },         { "observing", describe_observing },
+	{ "server", describe_server },       { "clients", describe_clients },
+	{ "decisions", describe_decisions }, { "table", describe_table },
+	{ "policy", describe_policy },       { "store", describe_store },
+	{ "observing", describe_observing }, { "replication", describe_replication },
 };
 
 static bool is_asked_for(const struct weir__call *call, const char *section)

@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "serve/audit.h"
+#include "serve/transaction.h"
+
 /* --- connections ------------------------------------------------------------------------------------------------ */
 
 void weir__ping(struct weir__call *call)
@@ -56,10 +59,13 @@ static bool pass(struct weir__call *call, const struct weir__resp_slice *name, c
 	} else {
 		is_right = name->length == unnamed.length && memcmp(name->bytes, unnamed.bytes, name->length) == 0;
 	}
-	if (is_right)
+	if (is_right) {
 		call->client->user = user;
-	else
+	} else {
+		weir__audit_stranger(call->commands, call->client, WEIR__WIRE_RESP,
+				     users ? weir__users_find(users, name->bytes, name->length) : NULL);
 		weir__refuse(call, WEIR__SAY_WRONGPASS);
+	}
 	return is_right;
 }
 

@@ -66,7 +66,9 @@ static const struct section sections[] = {
 	    "For HTTP a user has a `token`, or the `token_sha256` of one, beside the password or instead of it: a request "
 	    "has the header `Authorization: Bearer TOKEN`. Make one by `openssl rand -hex 32`.",
 	    "The `role` is `decide`, which is the default, or `admin`, who may also do what shows or changes what is not "
-	    "the client's own.",
+	    "the client's own. Who may decide may also refund, since whoever took something may give it back; the server does "
+	    "not know whose it was. Whoever is not to be trusted with that, as with spending what others have, should "
+	    "have no direct access: let a service that you run ask for them.",
 	    "Users come from the file alone: other users of the machine can read flags, and often environments. Let "
 	    "nobody else read the file. RESP is not encrypted: between machines, use a network that nobody listens to." },
 	  NULL },

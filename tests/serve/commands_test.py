@@ -13,6 +13,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 
 from daemon import TIMEOUT_S, bulks, run
 from resp_client import Client, Refused
@@ -282,7 +283,7 @@ def info_has_sections():
         return re.findall("^# (.*)\r$", client.ask("INFO", *sections), re.MULTILINE)
 
     with server("--keys", "1000") as one, Client(one) as client:
-        every = ["Server", "Decisions", "Table", "Observing"]
+        every = ["Server", "Clients", "Decisions", "Table", "Observing", "Replication"]
         assert heads() == heads("all") == heads("Everything", "nothing") == every, heads()
         assert heads("TABLE", "server") == ["Server", "Table"] and client.ask("INFO", "keyspace") == ""
         client.ask("WEIR.TAKE", "a", "1/day")
