@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "redis/redis_store.h"
@@ -166,6 +167,36 @@ void weir__info(struct weir__call *call)
 	weir__resp_write_verbatim(call->writer, "txt", text, length);
 }
 
+/* --- numbers of Redis ------------------------------------------------------------------------------------------- */
+
+static void say_digits(const struct weir__call *call, uint64_t number)
+{
+	char digits[24];
+
+	(void)snprintf(digits, sizeof(digits), "%" PRIu64, number);
+	weir__say_word(call, digits);
+}
+
+/* Of the clock that everybody has: that of the table may be another one. */
+void weir__time(struct weir__call *call)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	weir__resp_write_array(call->writer, 2);
+	say_digits(call, (uint64_t)now.tv_sec);
+	say_digits(call, (uint64_t)now.tv_nsec / 1000);
+}
+
+void weir__dbsize(struct weir__call *call)
+{
+	struct weir_table *const table = call->commands->table;
+	struct weir__table_glance glance;
+
+	weir__table_look(table, weir_table_now(table), &glance);
+	weir__resp_write_unsigned(call->writer, glance.live);
+}
+
 /* --- help ------------------------------------------------------------------------------------------------------- */
 
 static void say_command(const struct weir__call *call, const struct weir__command_row *row)
@@ -174,7 +205,8 @@ static void say_command(const struct weir__call *call, const struct weir__comman
 	int length;
 
 	weir__write_capitals(row->name, name);
-	length = snprintf(line, sizeof(line), "%s%s%s: %s", name, *row->usage ? " " : "", row->usage, row->does);
+	length = snprintf(line, sizeof(line), "%s%s%s: %s%s", name, *row->usage ? " " : "", row->usage, row->does,
+			  row->flags & WEIR__NEEDS_ADMIN ? "; needs role admin" : "");
 	weir__resp_write_simple(call->writer, line, (size_t)length);
 }
 

@@ -75,7 +75,10 @@
 	X(WRONGPASS, "WRONGPASS invalid username-password pair or user is disabled.", "", "AUTH or HELLO names no user, or not its password") \
 	X(AUTH_NONE, "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?", \
 	  "", "there are no users")                                                                                    \
-	X(AUTH_SYNTAX, "ERR syntax error", "", "AUTH has more than a user and a password")                             \
+	X(SYNTAX, "ERR syntax error", "", "AUTH has more than a user and a password; CLIENT NO-EVICT is told neither ON nor OFF; COMMAND LIST is filtered by what there is not") \
+	X(INFO_OPTION, "ERR Unrecognized option '", "<option>'", "CLIENT SETINFO tells neither LIB-NAME nor LIB-VER") \
+	X(INFO_BYTES, "ERR ", "<option> cannot contain spaces, newlines or special characters.", "CLIENT SETINFO tells so") \
+	X(CLUSTER, "ERR This instance has cluster support disabled", "", "CLUSTER, READONLY or READWRITE is asked: this is no cluster") \
 	X(HELLO_NUMBER, "ERR Protocol version is not an integer or out of range", "", "the version of HELLO is no number") \
 	X(HELLO_VERSION, "NOPROTO unsupported protocol version", "", "it is none of 2 and 3")                          \
 	X(HELLO_OPTION, "ERR Syntax error in HELLO option '", "<option>'", "HELLO has no such option, or it lacks something") \

@@ -111,6 +111,9 @@ def requests(secret):
         ["HELLO", "3", "AUTH", "nobody", "x", "AUTH", "ops", secret], ["HELLO", "2", "AUTH", "default", "s3cret-of-all"],
         ["CLIENT", "GETNAME"], ["CLIENT", "SETNAME", "coot"], ["CLIENT", "SETNAME", ""], ["CLIENT", "SETNAME", "a b"],
         ["CONFIG", "GET", "save"], ["CONFIG", "GET", "appendonly"], ["config", "get", "save"], ["CONFIG", "GET", "sav[e]"],
+        ["RESET"], ["reset"], ["RESET", "x"], ["ACL", "WHOAMI"], ["CLUSTER", "INFO"], ["cluster", "slots"],
+        ["READONLY"], ["READWRITE"], ["CLIENT", "NO-EVICT", "on"], ["CLIENT", "NO-EVICT", "x"],
+        ["COMMAND", "LIST", "FILTERBY"], ["COMMAND", "LIST", "FILTERBY", "x", "y"],
         ["QUIT"],
     ]
     return [bulks(*command) for command in words]
@@ -142,6 +145,14 @@ def answers_are_those_of_redis_with_a_default_user():
 
 def answers_are_those_of_redis_without_users():
     compare("", "")
+
+
+def lists_of_commands_are_those_of_redis():
+    """Not among the others: a Redis cuts off who has one of these, and then says RESET, for what it has set aside for the list."""
+    with redis("") as theirs, weir("") as ours:
+        for words in (["MODULE", "x"], ["ACLCAT", "nothing"], ["pattern", "sele[c]*"], ["PATTERN", "x"]):
+            whole = bulks("COMMAND", "LIST", "FILTERBY", *words) + bulks("QUIT")
+            assert everything(ours.connect(), whole) == everything(theirs.connect(), whole), words
 
 
 def strangers_are_capped_as_in_redis():
@@ -347,7 +358,7 @@ def redis_benchmark_asks_without_a_warning():
 
 
 TESTS = [answers_are_those_of_redis_without_a_default_user, answers_are_those_of_redis_with_a_default_user,
-         answers_are_those_of_redis_without_users, strangers_are_capped_as_in_redis, hashes_are_those_of_redis,
+         answers_are_those_of_redis_without_users, lists_of_commands_are_those_of_redis, strangers_are_capped_as_in_redis, hashes_are_those_of_redis,
          nothing_is_decided_for_strangers, strangers_are_owed_little, roles_are_asked_for,
          wrong_passwords_are_counted_and_told, who_decides_may_give_back_and_fills_no_log, redis_cli_passes,
          others_reach_it_only_with_users, secrets_are_told_to_nobody, settings_are_shown, patterns_are_those_of_redis,
