@@ -329,6 +329,7 @@ def clients_of_redis_are_answered():
         assert client.ask("COMMAND", "LIST", "FILTERBY", "PATTERN", "weir.re*") == [
             name for name in client.ask("COMMAND", "LIST") if name.startswith("weir.re")]
         assert client.ask("COMMAND", "LIST", "FILTERBY", "MODULE", "weir") == []
+        assert client.refusal("WEIR.TAKE", "k", HOUR, "9" * 20) == "ERR a cost is a whole number, 0 to 9223372036854775807"
 
 
 def redis_cli_shows_hints():

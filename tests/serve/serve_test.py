@@ -113,7 +113,7 @@ def limits_are_text():
         expect(client, bulks("WEIR.RESET", "k", "3/5000day fixed_window"), b":0\r\n")
         expect(client, bulks("WEIR.TAKE", "k", "3/fortnight"), b"-ERR the limit: ")
         assert b"fortnight" in receive_line(client)
-        expect(client, bulks("WEIR.TAKE", "k", "3/s", "many"), b"-ERR a cost is a whole number, 0 or more\r\n")
+        expect(client, bulks("WEIR.TAKE", "k", "3/s", "many"), b"-ERR a cost is a whole number, 0 to 9223372036854775807\r\n")
         expect(client, bulks("WEIR.TAKE", "k"), b"-ERR wrong number of arguments for 'weir.take' command\r\n")
 
 

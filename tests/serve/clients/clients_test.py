@@ -305,7 +305,7 @@ ERRORS = [
     (("CL.THROTTLE", "k", 1, 0, 60), "Cell error: Zero rates are not supported"),
     (("THROTTLE", "k", 0, 1, 60), "ERR invalid max_burst"),
     (("WEIR.TAKE", "k"), "ERR wrong number of arguments for 'weir.take' command"),
-    (("WEIR.TAKE", "k", "3/s", "many"), "ERR a cost is a whole number, 0 or more"),
+    (("WEIR.TAKE", "k", "3/s", "many"), "ERR a cost is a whole number, 0 to 9223372036854775807"),
     (("SELECT", 9), "ERR DB index is out of range"),
     (("nonsense", "a"), "ERR unknown command 'nonsense', with args beginning with: 'a' "),
 ]
