@@ -630,6 +630,11 @@ static int run(struct server *server)
 	return error;
 }
 
+static void print_version(FILE *out)
+{
+	fputs("weir " WEIR_VERSION "\n", out);
+}
+
 /* A page that was asked for, whatever else was said. */
 static bool print_page(int argc, char **argv)
 {
@@ -637,6 +642,7 @@ static bool print_page(int argc, char **argv)
 		const char *flag;
 		void (*print)(FILE *out);
 	} pages[] = { { "--help", weir__settings_help },
+		      { "--version", print_version },
 		      { "--help-man", weir__settings_man },
 		      { "--help-markdown", weir__settings_markdown } };
 

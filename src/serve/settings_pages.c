@@ -190,6 +190,7 @@ void weir__settings_help(FILE *out)
 				 describe(&weir__setting_rows[i], text, sizeof(text)));
 	help_row(out, "config", "FILE", config_means);
 	help_row(out, "help", NULL, "This. --help-man is the man page, --help-markdown docs/settings.md.");
+	help_row(out, "version", NULL, "The version.");
 	putc('\n', out);
 	wrap(out, PLAIN, precedence, 0, 0, HELP_WIDTH);
 	fputs("Users with passwords and tokens are in the file alone; man weir-serve tells more.\n\n", out);

@@ -248,8 +248,8 @@ def redis_cli_works():
 def what_cannot_be_served_is_told():
     for options, words in ((["--listen", "0.0.0.0:0"], "not an address of this machine alone"),
                            (["--listen", "nowhere"], "use HOST:PORT"), (["--keys", "none"], "use a whole number"),
-                           (["--workers", "0"], "from 1 to 256"), (["--what", "x"], "is no option"),
-                           (["--keys"], "what?"), (["--shared", "a/b"], "a name has 1 to 63 bytes")):
+                           (["--workers", "0"], "from 1 to 256"), (["--what", "x"], "unknown option --what;"),
+                           (["--keys"], "--keys needs a value"), (["--foo"], "unknown option --foo;"), (["--shared", "a/b"], "a name has 1 to 63 bytes")):
         done = subprocess.run([WEIR, "serve", "--http", "none", *options], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         assert done.returncode in (1, 2) and words in done.stderr and done.stdout == "", (options, done)
 
