@@ -1,5 +1,6 @@
 /* ask.c: a server asked from a shell: weir take, and the others of the table here. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +21,8 @@ enum {
 	ATTRIBUTES_MAX = 30,              /* with their values, the command and a cost: all that a request may have */
 	WORDS_MAX = 2 * OPERANDS_MAX + 3, /* the command itself, WAIT or COST, and how long or how much */
 
-	PATIENCE_MS = 10000, /* for what should take a millisecond */
-	WAIT_MS_MOST = 3600000,
+	PATIENCE_MS = 10000,     /* for what should take a millisecond */
+	WAIT_MS_MOST = 86400000, /* as long as a server lets anybody wait */
 };
 
 static const char here[] = "127.0.0.1:6380";
@@ -112,11 +113,9 @@ static int read_wait(struct arguments *arguments)
 	const size_t length = strlen(text);
 	unsigned long ms;
 
-	if (length == 0 || length > 9 || strspn(text, "0123456789") != length)
-		return complain(arguments->question, text, "--wait takes milliseconds, 0 to 3600000");
-	ms = strtoul(text, NULL, 10);
+	ms = length > 0 && length <= 9 && strspn(text, "0123456789") == length ? strtoul(text, NULL, 10) : ULONG_MAX;
 	if (ms > WAIT_MS_MOST)
-		return complain(arguments->question, text, "--wait takes milliseconds, 0 to 3600000");
+		return complain(arguments->question, text, "--wait takes milliseconds, 0 to 86400000");
 	arguments->wait_ms = (uint32_t)ms;
 	return GO_ON;
 }
@@ -156,10 +155,48 @@ static int read_option(int argc, char **argv, int *i, struct arguments *argument
 	if (place == NULL)
 		return complain(arguments->question, option,
 				"unknown option; --help lists them, and -- comes before a KEY that begins with a dash");
-	if (*i + 1 == argc)
-		return complain(arguments->question, option, "what? --help tells");
+	if (*i + 1 == argc) {
+		fprintf(stderr, "weir %s: %s needs a value; weir %s --help tells more\n", arguments->question->name,
+			option, arguments->question->name);
+		return CALLED_WRONGLY;
+	}
 	*place = argv[++*i];
 	return place == &arguments->wait ? read_wait(arguments) : GO_ON;
+}
+
+/* --- operands ---------------------------------------------------------------------------------------------------- */
+
+/* Whether what stands at this place is a number, as the usage names it. */
+static bool is_number_at(const struct question *question, int place)
+{
+	static const char *const numbers[] = { "COST", "[COST]", "N", "ACTUAL", "TTL_MS" };
+	const char *word = question->operands;
+
+	for (int i = question->repeats ? place % question->most : place; i > 0 && *word; i--) {
+		word += strcspn(word, " ");
+		word += *word == ' ';
+	}
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		if (strcspn(word, " ") == strlen(numbers[i]) && strncmp(word, numbers[i], strlen(numbers[i])) == 0)
+			return true;
+	return false;
+}
+
+static bool is_number(const char *text)
+{
+	errno = 0;
+	return *text && text[strspn(text, "0123456789")] == '\0' && strtoll(text, NULL, 10) >= 0 && errno == 0;
+}
+
+static int check_numbers(const struct arguments *arguments)
+{
+	static const char right[] = "use a whole number, 0 to 9223372036854775807";
+
+	for (int i = 0; i < arguments->n; i++)
+		if (is_number_at(arguments->question, i) && !is_number(arguments->operands[i]))
+			return complain(arguments->question, arguments->operands[i], right);
+	return arguments->cost && !is_number(arguments->cost) ? complain(arguments->question, arguments->cost, right) :
+								GO_ON;
 }
 
 static int check_attributes(const struct arguments *arguments)
@@ -183,12 +220,23 @@ static int check_operands(const struct arguments *arguments)
 	const bool fits = question->repeats ? arguments->n > 0 && arguments->n % question->most == 0 :
 					      arguments->n >= question->least && arguments->n <= question->most;
 
-	if (fits)
-		return question->has_attributes ? check_attributes(arguments) : GO_ON;
+	if (fits) {
+		const int code = question->has_attributes ? check_attributes(arguments) : GO_ON;
+
+		return code == GO_ON ? check_numbers(arguments) : code;
+	}
 	fprintf(stderr, "weir %s: takes %s%s, not %d argument%s; weir %s --help tells more\n", question->name,
 		*question->operands ? question->operands : "none", question->repeats ? ", once or more" : "",
 		arguments->n, arguments->n == 1 ? "" : "s", question->name);
 	return CALLED_WRONGLY;
+}
+
+/* A number below 0 is no option, but what it would be is told. */
+static bool is_option(const struct arguments *arguments, const char *word)
+{
+	const bool is_below = word[0] == '-' && word[1] >= '0' && word[1] <= '9';
+
+	return word[0] == '-' && word[1] != '\0' && !(is_below && is_number_at(arguments->question, arguments->n));
 }
 
 static int read_arguments(int argc, char **argv, struct arguments *arguments)
@@ -200,7 +248,7 @@ static int read_arguments(int argc, char **argv, struct arguments *arguments)
 
 		if (takes_options && strcmp(argv[i], "--") == 0)
 			takes_options = false;
-		else if (takes_options && argv[i][0] == '-' && argv[i][1] != '\0')
+		else if (takes_options && is_option(arguments, argv[i]))
 			code = read_option(argc, argv, &i, arguments);
 		else if (arguments->n == OPERANDS_MAX)
 			code = complain(arguments->question, argv[i], "one argument too many; at most 48 can be sent");

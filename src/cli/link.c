@@ -131,6 +131,11 @@ static enum weir__link_result say_hello(struct weir__link *link, const char *use
 
 	if (result != WEIR__LINK_OK || answer->type != WEIR__RESP_ERROR)
 		return result;
+	if (password == NULL && answer->text.length >= 6 && memcmp(answer->text.bytes, "NOAUTH", 6) == 0)
+		return fail(
+			link, WEIR__LINK_FAILED,
+			"the server has users: say who asks with --user USER, and the password with --password-file "
+			"FILE or WEIR_PASSWORD in the environment");
 	return fail(link, WEIR__LINK_FAILED, "the server says: %.*s", (int)answer->text.length, answer->text.bytes);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "serve/errors.h"
 
 static const struct weir__command commands[] = {
 	{ "bench", weir__bench, "measures a daemon on this machine" },
@@ -33,7 +34,16 @@ static void help(FILE *out)
 	fputs("weir decides, for every request: go, wait, or no.\n\nusage: weir COMMAND [OPTION...]\n\n", out);
 	for (size_t i = 0; i < COMMANDS; i++)
 		fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].does);
-	fputs("  help         this list\n  version      the version\n\nweir COMMAND --help tells more of one.\n", out);
+	fputs("  help         this list; help errors lists what the daemon refuses with\n  version      the version\n\nweir COMMAND --help tells more of one.\n",
+	      out);
+}
+
+static int help_errors(void)
+{
+	for (size_t i = 0; i < WEIR__SAID_ERRORS_N; i++)
+		printf("%s%s\n    %s\n", weir__error_rows[i].text, weir__error_rows[i].detail,
+		       weir__error_rows[i].when);
+	return 0;
 }
 
 static int run(int argc, char **argv)
@@ -54,6 +64,8 @@ int main(int argc, char **argv)
 		help(stderr);
 		return 2;
 	}
+	if (argc == 3 && strcmp(argv[1], "help") == 0 && strcmp(argv[2], "errors") == 0)
+		return help_errors();
 	if (argc == 3 && strcmp(argv[1], "help") == 0)
 		return run(2, (char *[]){ argv[2], tell_more, NULL });
 	if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0) {

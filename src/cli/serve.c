@@ -9,10 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/serve_tell.h"
 #include "cli/words.h"
 #include "core/wide.h"
 #include "os/net.h"
@@ -87,20 +89,47 @@ static uint32_t limits_for(const struct server *server)
 	return plans > 0 ? (uint32_t)plans + 1 : 0; /* one that counts is the daemon's own */
 }
 
-/* A table that stays may have been made for another number of limits, by a policy that was another one then. */
-static bool attach_as_it_is(struct server *server, const struct weir_table_options *asked)
+/* For which setting a table has this size: of those that come to the same, since it has whole pages, the one with the most
+ * zeros at its end, as people choose them. */
+static uint64_t keys_of(const struct weir__region *region)
+{
+	const size_t size_bytes = region->size_bytes - region->arena_bytes;
+	uint64_t least = 1, above = size_bytes, round = 1;
+
+	while (least < above) {
+		const uint64_t middle = least + (above - least) / 2;
+
+		if (weir_table_size(middle, region->limits_max) < size_bytes)
+			least = middle + 1;
+		else
+			above = middle;
+	}
+	while (weir_table_size((least + 10 * round - 1) / (10 * round) * (10 * round), region->limits_max) ==
+	       size_bytes)
+		round *= 10;
+	return (least + round - 1) / round * round;
+}
+
+enum { MADE_SIZE = 192 };
+
+/* A table that stays may have been made for another number of limits, by a policy that was another one then. False: `made` says
+ * with what else it was made, or is empty. */
+static bool attach_as_it_is(struct server *server, const struct weir_table_options *asked, char made[MADE_SIZE])
 {
 	const struct weir__settings *const settings = &server->settings;
 	const struct weir_table_options options = { .shared = asked->shared, .file = asked->file };
 	const struct weir__region *region;
 
-	if (settings->plans > 0 || (asked->shared == NULL && asked->file == NULL) ||
-	    weir_table_new(&options, &server->table, NULL) != WEIR_OK)
+	if ((asked->shared == NULL && asked->file == NULL) || weir_table_new(&options, &server->table, NULL) != WEIR_OK)
 		return false;
 	region = &server->table->region;
-	if (region->arena_bytes == settings->arena &&
+	if (settings->plans == 0 && region->arena_bytes == settings->arena &&
 	    region->size_bytes == weir_table_size(settings->keys, region->limits_max) + settings->arena)
 		return true;
+	(void)snprintf(made, MADE_SIZE, "; it was made with keys %llu, arena %llu and plans %u: use these, or %s",
+		       (unsigned long long)keys_of(region), (unsigned long long)region->arena_bytes,
+		       (unsigned)region->limits_max - 1,
+		       asked->file ? "remove the file, which forgets all keys" : "another name");
 	weir_table_free(server->table);
 	server->table = NULL;
 	return false;
@@ -123,16 +152,25 @@ static int open_table(struct server *server)
 	static const char longest[] = "1/576460632303423488ns";
 	struct weir_message why;
 	const int error = weir_table_new(&options, &server->table, &why);
-	const bool is_open = error == WEIR_OK || (error == WEIR_ERR_REGION && attach_as_it_is(server, &options));
+	char made[MADE_SIZE] = "";
+	const bool is_open = error == WEIR_OK || (error == WEIR_ERR_REGION && attach_as_it_is(server, &options, made));
 
 	if (is_open && weir_table_add_limit_text(server->table, "limits that come with requests", longest,
 						 &server->counted_as, &why) == WEIR_OK)
 		return DONE;
-	weir__settings_fault(settings, weir__settings_place(settings, name), name, "%s%s", why.text,
-			     error == WEIR_ERR_REGION && (options.file || options.shared) ?
-				     "; keys, arena and plans must be those that it was made with" :
-				     "");
+	weir__settings_fault(settings, weir__settings_place(settings, name), name, "%s%s", why.text, made);
 	return FAILED;
+}
+
+static const char *why_not(int error, const char *where)
+{
+	struct stat status;
+
+	if (error == EINVAL)
+		return "there is no such host";
+	if (error == EADDRINUSE && strchr(where, '/') && lstat(where, &status) == 0 && !S_ISSOCK(status.st_mode))
+		return "it exists and is no socket; use another path, or remove it";
+	return strerror(error);
 }
 
 static int listen_for(struct server *server, enum weir__wire_number wire)
@@ -143,13 +181,19 @@ static int listen_for(struct server *server, enum weir__wire_number wire)
 		const int error = weir__sites_open(&server->sites, &server->inherited, wire, list->at[i],
 						   (uint32_t)server->settings.workers);
 
-		if (error != 0) {
-			weir__settings_fault(
-				&server->settings, list->places[i], setting_names[wire], "%s: %s%s", list->at[i],
-				error == EINVAL ? "there is no such host" : strerror(error),
-				error == EADDRINUSE && wire == WEIR__WIRE_HTTP ? "; use another one, or none" : "");
-			return FAILED;
+		if (error == 0)
+			continue;
+		if (error == EADDRINUSE && wire == WEIR__WIRE_HTTP && list->places[i].from == WEIR__FROM_DEFAULT) {
+			weir__log_say(server->log, WEIR__LOG_WARNING,
+				      "http: %s is in use: not served; say --http WHERE or --http none", list->at[i]);
+			server->settings.http.n = 0; /* the default is one place */
+			return DONE;
 		}
+		weir__settings_fault(&server->settings, list->places[i], setting_names[wire], "%s: %s%s", list->at[i],
+				     why_not(error, list->at[i]),
+				     error == EADDRINUSE && wire == WEIR__WIRE_HTTP ? "; use another one, or none" :
+										      "");
+		return FAILED;
 	}
 	return DONE;
 }
@@ -324,79 +368,6 @@ static int start(struct server *server)
 		server->n_workers += error == DONE;
 	}
 	return error == DONE ? start_roster(server) : error;
-}
-
-static const char *first_name(const struct server *server, enum weir__wire_number wire)
-{
-	for (size_t i = 0; i < server->sites.n; i++)
-		if (server->sites.at[i].wire == wire)
-			return server->sites.at[i].name;
-	return "";
-}
-
-static void tell_http(const struct server *server)
-{
-	const char *const first = first_name(server, WEIR__WIRE_HTTP);
-	const char *const what = server->policies ? "v1/check?ip=203.0.113.7" : "readyz";
-	const char *const who = server->settings.users.n > 0 ? "-H 'Authorization: Bearer TOKEN' " : "";
-
-	if (strchr(first, '/'))
-		printf("     curl %s--unix-socket %s 'http://localhost/%s'\n", who, first, what);
-	else
-		printf("     curl %s'http://%s/%s'\n", who, first, what);
-}
-
-static void tell_store(const struct server *server)
-{
-	const struct weir__setting *const setting = weir__settings_find("store", strlen("store"));
-	char shown[WEIR__SETTING_SHOWN];
-
-	if (server->store && weir__settings_show(&server->settings, setting, shown) > 0)
-		printf("weir serve: limits are kept in %s\n", shown);
-}
-
-/* A line for each place. */
-static void tell_json(const struct server *server)
-{
-	for (size_t i = 0; i < server->sites.n; i++) {
-		struct weir__log_line line;
-
-		weir__log_begin(&line, true, WEIR__LOG_INFO, "listening");
-		weir__log_word(&line, "wire", server->sites.at[i].wire == WEIR__WIRE_RESP ? "resp" : "http");
-		weir__log_word(&line, "at", server->sites.at[i].name);
-		weir__log_print(&line, stdout);
-	}
-	fflush(stdout);
-}
-
-static void tell(const struct server *server)
-{
-	const struct weir__settings *const settings = &server->settings;
-	const char *const first = first_name(server, WEIR__WIRE_RESP), *const colon = strrchr(first, ':');
-	char how[WEIR__NET_NAME_SIZE + WEIR__USER_NAME_MAX + 64];
-	int length;
-
-	if (weir__log_is_json(server->log)) {
-		tell_json(server);
-		return;
-	}
-	for (size_t i = 0; i < server->sites.n; i++)
-		printf("weir serve: %s at %s\n", server->sites.at[i].wire == WEIR__WIRE_RESP ? "RESP" : "HTTP",
-		       server->sites.at[i].name);
-	tell_store(server);
-	if (strchr(first, '/'))
-		length = snprintf(how, sizeof(how), "-s %s", first);
-	else
-		length = snprintf(how, sizeof(how), "-p %s", colon ? colon + 1 : "6380");
-	if (settings->users.n > 0)
-		(void)snprintf(how + length, sizeof(how) - (size_t)length, " --user %s --askpass",
-			       settings->users.at[0].name);
-	printf("try: redis-cli %s CL.THROTTLE user:42 15 30 60\n", how);
-	printf("     redis-cli %s WEIR.TAKE user:42 '100/min burst 20'\n", how);
-	printf("     redis-cli %s WEIR.INSPECT user:42 '100/min burst 20'\n", how);
-	if (settings->http.n > 0)
-		tell_http(server);
-	fflush(stdout);
 }
 
 /* --- the next server -------------------------------------------------------------------------------------------- */
@@ -623,12 +594,18 @@ static int run(struct server *server)
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && error == DONE; i++)
 		error = steps[i](server);
 	if (error == DONE) {
-		tell(server);
+		weir__serve_tell(&(struct weir__serve_told){ &server->settings, &server->sites, server->log,
+							     server->policies != NULL, server->store != NULL });
 		tell_before(server);
 		wait_for_signals(server, &signals);
 	}
 	end(server);
 	return error;
+}
+
+static void print_version(FILE *out)
+{
+	fputs("weir " WEIR_VERSION "\n", out);
 }
 
 /* A page that was asked for, whatever else was said. */
@@ -638,6 +615,7 @@ static bool print_page(int argc, char **argv)
 		const char *flag;
 		void (*print)(FILE *out);
 	} pages[] = { { "--help", weir__settings_help },
+		      { "--version", print_version },
 		      { "--help-man", weir__settings_man },
 		      { "--help-markdown", weir__settings_markdown } };
 

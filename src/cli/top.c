@@ -93,7 +93,7 @@ static int read_arguments(int argc, char **argv)
 		else if (place == NULL)
 			return complain(argv[i], "unknown option; --help lists them");
 		else if (i + 1 == argc)
-			return complain(argv[i], "what? --help tells");
+			return complain(argv[i], "needs a value; --help tells more");
 		else
 			*place = argv[++i];
 	}

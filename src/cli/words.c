@@ -45,6 +45,23 @@ void weir__words_quoted(FILE *out, const void *bytes, size_t n)
 	putc('"', out);
 }
 
+void weir__words_for_shell(FILE *out, const char *text)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+
+	if (*text && text[strspn(text, plain)] == '\0') {
+		fputs(text, out);
+		return;
+	}
+	putc('\'', out);
+	for (; *text; text++)
+		if (*text == '\'')
+			fputs("'\\''", out);
+		else
+			putc(*text, out);
+	putc('\'', out);
+}
+
 void weir__words_instant(weir_ns at, char *text)
 {
 	const time_t seconds = (time_t)(at / SECOND);

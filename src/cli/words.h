@@ -12,6 +12,9 @@ void weir__words_safe(FILE *out, const char *text);
 /* The same in quotes, with \" and \\, so that it is clear what the bytes were. */
 void weir__words_quoted(FILE *out, const void *bytes, size_t n);
 
+/* As one word of a shell, in quotes if it needs them. */
+void weir__words_for_shell(FILE *out, const char *text);
+
 /* Long enough for what the functions below write, with the NUL. */
 #define WEIR__WORDS_SIZE 64
 

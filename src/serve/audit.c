@@ -7,6 +7,7 @@
 #include "policy/address.h"
 #include "serve/policies.h"
 #include "serve/remote.h"
+#include "serve/tally.h"
 
 static void write_peer(const struct weir__client *client, char ret_peer[WEIR__AUDIT_PEER])
 {
@@ -79,11 +80,12 @@ void weir__audit_key(const struct weir__commands *commands, const struct weir__c
 		     const struct weir_verdict *verdict)
 {
 	const bool is_reset = operation == WEIR__SEAM_RESET;
+	const bool may_only_decide = client->user && client->user->role != WEIR__ROLE_ADMIN;
 	struct weir__audit_who who;
 	struct weir__log_line line;
 	char name[WEIR_TABLE_NAME_MAX + WEIR_LIMIT_TEXT_MAX];
 
-	if (commands->log == NULL || (!is_reset && operation != WEIR__SEAM_REFUND) ||
+	if (commands->log == NULL || (!is_reset && (operation != WEIR__SEAM_REFUND || may_only_decide)) ||
 	    (commands->remote && weir__remote_waits(commands->remote)))
 		return;
 	weir__audit_who_asks(client, wire, &who);
@@ -98,6 +100,29 @@ void weir__audit_key(const struct weir__commands *commands, const struct weir__c
 		weir__log_number(&line, "remaining", verdict->remaining);
 	}
 	weir__audit_end(&line, commands->log, NULL);
+}
+
+void weir__audit_stranger(const struct weir__commands *commands, const struct weir__client *client,
+			  enum weir__wire_number wire, const struct weir__user *claimed)
+{
+	struct weir__audit_who who;
+	struct weir__log_line line;
+	uint64_t left_out;
+
+	if (commands->tallies == NULL || commands->tally == NULL)
+		return;
+	weir__tally_add(&commands->tally->strangers[wire], 1);
+	if (commands->log == NULL || !weir__tallies_may_tell(commands->tallies, &left_out))
+		return;
+	weir__audit_who_asks(client, wire, &who);
+	(void)snprintf(who.user, sizeof(who.user), "%s", claimed ? claimed->name : "-");
+	weir__audit_begin(&line, commands->log, &who, "auth_failed");
+	if (left_out > 0)
+		weir__log_number(&line, "left_out", left_out);
+	weir__audit_end(&line, commands->log,
+			wire == WEIR__WIRE_HTTP ? "wrong token" :
+			claimed                 ? "wrong password" :
+						  "there is no such user");
 }
 
 void weir__audit_policy(struct weir__log *log, uint64_t limits, const char *fault)

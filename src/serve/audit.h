@@ -1,5 +1,5 @@
 /* audit.h: a line of the log for each administrative change: who has asked for it, what it was, and what came of it. None is
- * left out but for want of room in the log. */
+ * left out but for want of room in the log. Of those who say a wrong password there are as many lines as tally.h allows. */
 #ifndef WEIR_SERVE_AUDIT_H
 #define WEIR_SERVE_AUDIT_H
 
@@ -26,10 +26,16 @@ struct weir__audit_who weir__audit_nobody(const char *by);
 void weir__audit_begin(struct weir__log_line *line, const struct weir__log *log, const struct weir__audit_who *who,
 		       const char *what);
 
-/* A key was reset, or something given back to it. Nothing is written as long as what came of it is not known. */
+/* A key was reset, or something given back to it. Nothing is written as long as what came of it is not known; nor of a refund by
+ * who may only decide: that is a part of deciding, and as frequent as they like. */
 void weir__audit_key(const struct weir__commands *commands, const struct weir__client *client,
 		     enum weir__wire_number wire, enum weir__seam_operation operation, const struct weir_claim *claim,
 		     const struct weir_verdict *verdict);
+
+/* Somebody has said a wrong password or token: counted, and told of unless many have. `claimed` is the user whose name was
+ * said; NULL if there is none of that name, which is not repeated: it may be a password in the wrong place. */
+void weir__audit_stranger(const struct weir__commands *commands, const struct weir__client *client,
+			  enum weir__wire_number wire, const struct weir__user *claimed);
 
 /* The policy was read from its source: it has so many limits now; nothing has changed if there is a fault in it. */
 void weir__audit_policy(struct weir__log *log, uint64_t limits, const char *fault);

@@ -26,11 +26,11 @@ weir__run_command weir__live_command;
 weir__run_command weir__hold, weir__settle, weir__release;
 /* commands_client.c */
 weir__run_command weir__auth, weir__ping, weir__echo, weir__hello, weir__select, weir__quit, weir__multi, weir__exec,
-	weir__discard, weir__client_command;
+	weir__discard, weir__client_command, weir__reset_connection, weir__acl, weir__cluster;
 /* commands_config.c */
 weir__run_command weir__config;
 /* commands_about.c, commands_command.c */
-weir__run_command weir__command_command, weir__info, weir__help;
+weir__run_command weir__command_command, weir__info, weir__help, weir__time, weir__dbsize;
 
 enum {
 	WEIR__IS_DECISION = 1, /* may be gathered; it ends the group itself before it writes */
@@ -76,6 +76,10 @@ bool weir__commands_accept(struct weir__call *call, const struct weir__command_r
 void weir__commands_run(struct weir__call *call);
 
 bool weir__is_word(const struct weir__resp_slice *slice, const char *word);
+
+/* Whether a name matches a pattern with * ? and sets in brackets, as Redis does it, in letters of any case. */
+bool weir__matches(const struct weir__resp_slice *pattern, const char *name);
+
 void weir__say_ok(const struct weir__call *call);
 void weir__say_word(const struct weir__call *call, const char *word);
 

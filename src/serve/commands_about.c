@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "redis/redis_store.h"
@@ -25,6 +26,28 @@ static int describe_server(const struct weir__commands *commands, char *text, si
 			"# Server\r\nweir_version:" WEIR_VERSION "\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\n"
 			"process_id:%ld\r\nuptime_in_seconds:%" PRIu64 "\r\n",
 			(long)getpid(), commands->tallies ? weir__tallies_age_s(commands->tallies) : 0);
+}
+
+/* Those of RESP, of all workers; as many as the settings allow each. */
+static int describe_clients(const struct weir__commands *commands, char *text, size_t size)
+{
+	const struct weir__settings *const settings = commands->settings;
+	struct weir__tally_sum sum = { .connections = { 0 } };
+
+	if (commands->tallies)
+		weir__tallies_sum(commands->tallies, &sum);
+	return snprintf(text, size,
+			"# Clients\r\nconnected_clients:%" PRIu64 "\r\nmaxclients:%" PRIu64 "\r\nauth_failures:%" PRIu64
+			"\r\n",
+			sum.connections[WEIR__WIRE_RESP], settings ? settings->connections * settings->workers : 0,
+			sum.strangers[WEIR__WIRE_RESP] + sum.strangers[WEIR__WIRE_HTTP]);
+}
+
+/* Clients that look for the one to write to ask this of any server. */
+static int describe_replication(const struct weir__commands *commands, char *text, size_t size)
+{
+	(void)commands;
+	return snprintf(text, size, "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n");
 }
 
 static int describe_decisions(const struct weir__commands *commands, char *text, size_t size)
@@ -104,8 +127,10 @@ static const struct section {
 	const char *name;
 	describe_fn *describe;
 } sections[] = {
-	{ "server", describe_server }, { "decisions", describe_decisions }, { "table", describe_table },
-	{ "policy", describe_policy }, { "store", describe_store },         { "observing", describe_observing },
+	{ "server", describe_server },       { "clients", describe_clients },
+	{ "decisions", describe_decisions }, { "table", describe_table },
+	{ "policy", describe_policy },       { "store", describe_store },
+	{ "observing", describe_observing }, { "replication", describe_replication },
 };
 
 static bool is_asked_for(const struct weir__call *call, const char *section)
@@ -142,6 +167,36 @@ void weir__info(struct weir__call *call)
 	weir__resp_write_verbatim(call->writer, "txt", text, length);
 }
 
+/* --- numbers of Redis ------------------------------------------------------------------------------------------- */
+
+static void say_digits(const struct weir__call *call, uint64_t number)
+{
+	char digits[24];
+
+	(void)snprintf(digits, sizeof(digits), "%" PRIu64, number);
+	weir__say_word(call, digits);
+}
+
+/* Of the clock that everybody has: that of the table may be another one. */
+void weir__time(struct weir__call *call)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	weir__resp_write_array(call->writer, 2);
+	say_digits(call, (uint64_t)now.tv_sec);
+	say_digits(call, (uint64_t)now.tv_nsec / 1000);
+}
+
+void weir__dbsize(struct weir__call *call)
+{
+	struct weir_table *const table = call->commands->table;
+	struct weir__table_glance glance;
+
+	weir__table_look(table, weir_table_now(table), &glance);
+	weir__resp_write_unsigned(call->writer, glance.live);
+}
+
 /* --- help ------------------------------------------------------------------------------------------------------- */
 
 static void say_command(const struct weir__call *call, const struct weir__command_row *row)
@@ -150,7 +205,8 @@ static void say_command(const struct weir__call *call, const struct weir__comman
 	int length;
 
 	weir__write_capitals(row->name, name);
-	length = snprintf(line, sizeof(line), "%s%s%s: %s", name, *row->usage ? " " : "", row->usage, row->does);
+	length = snprintf(line, sizeof(line), "%s%s%s: %s%s", name, *row->usage ? " " : "", row->usage, row->does,
+			  row->flags & WEIR__NEEDS_ADMIN ? "; needs role admin" : "");
 	weir__resp_write_simple(call->writer, line, (size_t)length);
 }
 

@@ -27,6 +27,15 @@ static struct weir_guard *guard_of(struct weir__call *call)
 
 /* --- check and explain ------------------------------------------------------------------------------------------ */
 
+/* Whichever was taken, somebody would have meant the other one. */
+static void refuse_twice(struct weir__call *call, const struct weir__resp_slice *name)
+{
+	char shown[160];
+
+	(void)weir__log_escape(name->bytes, weir__min(name->length, 64), shown, sizeof(shown));
+	weir__refuse_with(call, WEIR__SAY_ATTRIBUTE_TWICE, shown);
+}
+
 /* Names and values from this place on. False: that was answered. */
 static bool read_attributes(struct weir__call *call, uint32_t place, struct weir_attribute attributes[ATTRIBUTES_MAX],
 			    size_t *ret_n)
@@ -40,6 +49,12 @@ static bool read_attributes(struct weir__call *call, uint32_t place, struct weir
 	for (; place < call->n; place += 2) {
 		const struct weir__resp_slice *const name = &call->arguments[place], *const value = name + 1;
 
+		for (size_t i = 0; i < n; i++)
+			if (attributes[i].name_length == name->length &&
+			    memcmp(attributes[i].name, name->bytes, name->length) == 0) {
+				refuse_twice(call, name);
+				return false;
+			}
 		attributes[n++] = (struct weir_attribute){ name->bytes, name->length, value->bytes, value->length };
 	}
 	*ret_n = n;

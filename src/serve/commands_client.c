@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "serve/audit.h"
+#include "serve/transaction.h"
+
 /* --- connections ------------------------------------------------------------------------------------------------ */
 
 void weir__ping(struct weir__call *call)
@@ -56,10 +59,13 @@ static bool pass(struct weir__call *call, const struct weir__resp_slice *name, c
 	} else {
 		is_right = name->length == unnamed.length && memcmp(name->bytes, unnamed.bytes, name->length) == 0;
 	}
-	if (is_right)
+	if (is_right) {
 		call->client->user = user;
-	else
+	} else {
+		weir__audit_stranger(call->commands, call->client, WEIR__WIRE_RESP,
+				     users ? weir__users_find(users, name->bytes, name->length) : NULL);
 		weir__refuse(call, WEIR__SAY_WRONGPASS);
+	}
 	return is_right;
 }
 
@@ -68,21 +74,28 @@ void weir__auth(struct weir__call *call)
 	const struct weir__users *const users = call->commands->users;
 
 	if (call->n > 3)
-		weir__refuse(call, WEIR__SAY_AUTH_SYNTAX);
+		weir__refuse(call, WEIR__SAY_SYNTAX);
 	else if (call->n == 2 && (users == NULL || users->n == 0))
 		weir__refuse(call, WEIR__SAY_AUTH_NONE);
 	else if (pass(call, call->n == 3 ? &call->arguments[1] : &unnamed, &call->arguments[call->n - 1]))
 		weir__say_ok(call);
 }
 
+static bool is_graphic(const struct weir__resp_slice *text)
+{
+	for (size_t i = 0; i < text->length; i++)
+		if (text->bytes[i] < '!' || text->bytes[i] > '~')
+			return false;
+	return true;
+}
+
 /* False: refused. An empty name is none. */
 static bool set_name(struct weir__call *call, const struct weir__resp_slice *name)
 {
-	for (size_t i = 0; i < name->length; i++)
-		if (name->bytes[i] < '!' || name->bytes[i] > '~') {
-			weir__refuse(call, WEIR__SAY_NAME_BYTES);
-			return false;
-		}
+	if (!is_graphic(name)) {
+		weir__refuse(call, WEIR__SAY_NAME_BYTES);
+		return false;
+	}
 	if (name->length > WEIR__CLIENT_NAME_MAX) {
 		weir__refuse(call, WEIR__SAY_NAME_LENGTH);
 		return false;
@@ -140,6 +153,32 @@ void weir__hello(struct weir__call *call)
 	}
 }
 
+/* As the connection was when it was new: who shares connections in a pool asks for that. */
+void weir__reset_connection(struct weir__call *call)
+{
+	struct weir__client *const client = call->client;
+
+	weir__transaction_drop(client);
+	client->user = NULL;
+	client->name[0] = '\0';
+	client->protocol = call->writer->protocol = 2;
+	weir__resp_write_simple(call->writer, "RESET", 5);
+}
+
+static void who_am_i(struct weir__call *call)
+{
+	weir__say_word(call, call->client->user ? call->client->user->name : WEIR__USER_DEFAULT);
+}
+
+void weir__acl(struct weir__call *call)
+{
+	static const struct weir__subcommand rows[] = {
+		{ "whoami", "the user of this connection", who_am_i, 2, 2 },
+	};
+
+	weir__run_subcommand(call, "acl", rows, sizeof(rows) / sizeof(rows[0]));
+}
+
 /* --- the connection --------------------------------------------------------------------------------------------- */
 
 void weir__select(struct weir__call *call)
@@ -152,6 +191,12 @@ void weir__select(struct weir__call *call)
 		weir__refuse(call, WEIR__SAY_SELECT_RANGE);
 	else
 		weir__say_ok(call);
+}
+
+/* What clients of a cluster ask, to learn that this is none. */
+void weir__cluster(struct weir__call *call)
+{
+	weir__refuse(call, WEIR__SAY_CLUSTER);
 }
 
 void weir__quit(struct weir__call *call)
@@ -179,10 +224,32 @@ static void client_set_name(struct weir__call *call)
 		weir__say_ok(call);
 }
 
-/* What clients tell of themselves as they connect, and ask for keys to be spared: there is nothing to do. */
-static void client_ok(struct weir__call *call)
+/* What clients tell of themselves as they connect: there is nothing to do. The texts are those of Redis. */
+static void client_set_info(struct weir__call *call)
 {
-	weir__say_ok(call);
+	const struct weir__resp_slice *const name = &call->arguments[2], *const value = name + 1;
+	char text[160];
+
+	(void)snprintf(text, sizeof(text), "%.*s", (int)weir__min(name->length, 64), name->bytes);
+	if (!weir__is_word(name, "lib-name") && !weir__is_word(name, "lib-ver")) {
+		(void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "'");
+		weir__refuse_with(call, WEIR__SAY_INFO_OPTION, text);
+	} else if (!is_graphic(value)) {
+		(void)snprintf(text + strlen(text), sizeof(text) - strlen(text),
+			       " cannot contain spaces, newlines or special characters.");
+		weir__refuse_with(call, WEIR__SAY_INFO_BYTES, text);
+	} else {
+		weir__say_ok(call);
+	}
+}
+
+/* Whether keys are to be spared: there is nothing to do. */
+static void client_switch(struct weir__call *call)
+{
+	if (weir__is_word(&call->arguments[2], "ON") || weir__is_word(&call->arguments[2], "OFF"))
+		weir__say_ok(call);
+	else
+		weir__refuse(call, WEIR__SAY_SYNTAX);
 }
 
 void weir__client_command(struct weir__call *call)
@@ -191,9 +258,9 @@ void weir__client_command(struct weir__call *call)
 		{ "id", "the number of this connection", client_id, 2, 2 },
 		{ "getname", "the name of this connection", client_get_name, 2, 2 },
 		{ "setname", "NAME: names this connection", client_set_name, 3, 3 },
-		{ "setinfo", "LIB-NAME|LIB-VER TEXT: taken and forgotten", client_ok, 4, 4 },
-		{ "no-evict", "ON|OFF: taken and forgotten", client_ok, 3, 3 },
-		{ "no-touch", "ON|OFF: taken and forgotten", client_ok, 3, 3 },
+		{ "setinfo", "LIB-NAME|LIB-VER TEXT: taken and forgotten", client_set_info, 4, 4 },
+		{ "no-evict", "ON|OFF: taken and forgotten", client_switch, 3, 3 },
+		{ "no-touch", "ON|OFF: taken and forgotten", client_switch, 3, 3 },
 	};
 
 	weir__run_subcommand(call, "client", rows, sizeof(rows) / sizeof(rows[0]));

@@ -12,9 +12,9 @@ static void say_names(const struct weir__call *call, const char *const names[], 
 		weir__resp_write_simple(call->writer, names[i], strlen(names[i]));
 }
 
-static void say_flags(const struct weir__call *call, const struct weir__command_row *row, bool as_categories)
+/* As Redis names them; as categories each has an @ before it. */
+static uint64_t flags_of(const struct weir__command_row *row, bool as_categories, const char *names[3])
 {
-	const char *names[2];
 	uint64_t n = 0;
 
 	if (row->flags & WEIR__IS_WRITE)
@@ -23,7 +23,16 @@ static void say_flags(const struct weir__call *call, const struct weir__command_
 		names[n++] = as_categories ? "@read" : "readonly";
 	if (row->flags & (WEIR__IS_FAST | WEIR__IS_DECISION))
 		names[n++] = as_categories ? "@fast" : "fast";
-	say_names(call, names, n);
+	if (row->flags & WEIR__NEEDS_ADMIN)
+		names[n++] = as_categories ? "@admin" : "admin";
+	return n;
+}
+
+static void say_flags(const struct weir__call *call, const struct weir__command_row *row, bool as_categories)
+{
+	const char *names[3];
+
+	say_names(call, names, flags_of(row, as_categories, names));
 }
 
 static void say_member(const struct weir__call *call, const char *name, int64_t number)
@@ -221,11 +230,45 @@ static void say_docs(struct weir__call *call)
 	}
 }
 
+static bool has_category(const struct weir__command_row *row, const struct weir__resp_slice *category)
+{
+	const char *names[3];
+	const uint64_t n = flags_of(row, true, names);
+
+	for (uint64_t i = 0; i < n; i++)
+		if (weir__is_word(category, names[i] + 1)) /* without the @ */
+			return true;
+	return false;
+}
+
+/* Of a module there are none: as HELLO says, there are no modules. */
+static bool is_listed(const struct weir__call *call, const struct weir__command_row *row)
+{
+	if (call->n == 2)
+		return true;
+	if (weir__is_word(&call->arguments[3], "PATTERN"))
+		return weir__matches(&call->arguments[4], row->name);
+	return weir__is_word(&call->arguments[3], "ACLCAT") && has_category(row, &call->arguments[4]);
+}
+
 static void say_list(struct weir__call *call)
 {
-	weir__resp_write_array(call->writer, weir__command_rows_n);
+	const bool is_filtered = call->n == 5 && weir__is_word(&call->arguments[2], "FILTERBY") &&
+				 (weir__is_word(&call->arguments[3], "PATTERN") ||
+				  weir__is_word(&call->arguments[3], "ACLCAT") ||
+				  weir__is_word(&call->arguments[3], "MODULE"));
+	uint64_t n = 0;
+
+	if (call->n > 2 && !is_filtered) {
+		weir__refuse(call, WEIR__SAY_SYNTAX);
+		return;
+	}
 	for (size_t i = 0; i < weir__command_rows_n; i++)
-		weir__say_word(call, weir__command_rows[i].name);
+		n += is_listed(call, &weir__command_rows[i]);
+	weir__resp_write_array(call->writer, n);
+	for (size_t i = 0; i < weir__command_rows_n; i++)
+		if (is_listed(call, &weir__command_rows[i]))
+			weir__say_word(call, weir__command_rows[i].name);
 }
 
 static void say_keys(struct weir__call *call)
@@ -264,7 +307,7 @@ void weir__command_command(struct weir__call *call)
 {
 	static const struct weir__subcommand rows[] = {
 		{ "count", "how many commands there are", say_count, 2, 2 },
-		{ "list", "their names", say_list, 2, 2 },
+		{ "list", "[FILTERBY PATTERN|ACLCAT|MODULE WORD]: their names", say_list, 2, UINT32_MAX },
 		{ "info", "[NAME...]: their arguments and keys, as numbers", say_info, 2, UINT32_MAX },
 		{ "docs", "[NAME...]: what they do, and their arguments", say_docs, 2, UINT32_MAX },
 		{ "getkeys", "COMMAND ARGUMENT...: which of the arguments are keys", say_keys, 3, UINT32_MAX },

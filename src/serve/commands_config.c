@@ -53,7 +53,7 @@ static bool takes(struct pattern *pattern, int c)
 }
 
 /* Only the last star ever has to take more, so this needs no more than pattern times name steps. */
-static bool matches(const struct weir__resp_slice *wanted, const char *name)
+bool weir__matches(const struct weir__resp_slice *wanted, const char *name)
 {
 	struct pattern pattern = { wanted->bytes, wanted->bytes + wanted->length };
 	const char *star = NULL, *taken = NULL;
@@ -92,7 +92,7 @@ _Static_assert(2 * (int)WEIR__SETTING_SHOWN + 3 * (int)WEIR__SETTING_TEXT_SIZE +
 static bool is_wanted(const struct weir__call *call, const char *name)
 {
 	for (uint32_t i = 2; i < call->n; i++)
-		if (matches(&call->arguments[i], name))
+		if (weir__matches(&call->arguments[i], name))
 			return true;
 	return false;
 }

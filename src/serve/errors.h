@@ -20,7 +20,7 @@
 	X(LIMIT, "ERR ", "<why>", "the limit cannot be, or not in this table")                                         \
 	X(KEY, "ERR the key: ", "<the key> is none of <limit>, whose keys are made of <attributes>, as in <example>",          \
 	  "a limit of the policy is named, and this is no key of it")                                                  \
-	X(COST, "ERR a cost is a whole number, 0 or more", "", "a cost is none")                                       \
+	X(COST, "ERR a cost is a whole number, 0 to 9223372036854775807", "", "a cost is none, or larger")                  \
 	X(TAKE_SYNTAX, "ERR after the limit come a cost, or WAIT and a timeout in ms, or both", "",                    \
 	  "the words behind the limit of WEIR.TAKE are others")                                                        \
 	X(TIMEOUT, "ERR a timeout is 0 to 86400000 ms", "", "a wait would be longer than a day")                       \
@@ -43,12 +43,13 @@
 	X(NO_LIMIT, "NOLIMIT the policy has no limit named ", "<name>", "the policy has none, or it is unlimited")    \
 	X(ATTRIBUTES, "ERR attributes come as names and values, up to 32 of them", "",                                 \
 	  "a name has no value, or there are more")                                                                    \
+	X(ATTRIBUTE_TWICE, "ERR an attribute is given twice: ", "<name>", "WEIR.CHECK or WEIR.EXPLAIN cannot tell which value is meant") \
 	X(LIMITS_FIRST, "ERR the number of a limit is a whole number, 0 or more", "", "that of WEIR.LIMITS is none")   \
 	X(LIVE, "ERR WEIR.LIVE: ", "<what would be right>", "an option of WEIR.LIVE is none, or has no such value")       \
 	X(HOLD_ID, "ERR an id has 1 to 64 bytes", "", "the id of a hold is empty or longer")                           \
 	X(HOLD_KEY, "ERR the key of a hold has at most 256 bytes", "", "the key of a hold is longer")                  \
 	X(HOLD_TIME, "ERR a hold lasts 1 to 86400000 ms", "", "a hold would end at once, or last longer than a day")   \
-	X(HOLD_ACTUAL, "ERR the actual cost is a whole number, 0 or more", "", "what WEIR.SETTLE is told is none")     \
+	X(HOLD_ACTUAL, "ERR the actual cost is a whole number, 0 to 9223372036854775807", "", "what WEIR.SETTLE is told is none")     \
 	X(HOLD_OTHER, "HELDOTHER this id holds something else: take another one, or repeat key, limit, cost and time as they were", \
 	  "", "a hold is repeated with other arguments; nothing was charged")                                          \
 	X(HOLD_SETTLED, "SETTLED this hold was settled with another cost before; nothing was changed", "",             \
@@ -87,7 +88,10 @@
 	X(WRONGPASS, "WRONGPASS invalid username-password pair or user is disabled.", "", "AUTH or HELLO names no user, or not its password") \
 	X(AUTH_NONE, "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?", \
 	  "", "there are no users")                                                                                    \
-	X(AUTH_SYNTAX, "ERR syntax error", "", "AUTH has more than a user and a password")                             \
+	X(SYNTAX, "ERR syntax error", "", "AUTH has more than a user and a password; CLIENT NO-EVICT is told neither ON nor OFF; COMMAND LIST is filtered by what there is not") \
+	X(INFO_OPTION, "ERR Unrecognized option '", "<option>'", "CLIENT SETINFO tells neither LIB-NAME nor LIB-VER") \
+	X(INFO_BYTES, "ERR ", "<option> cannot contain spaces, newlines or special characters.", "CLIENT SETINFO tells so") \
+	X(CLUSTER, "ERR This instance has cluster support disabled", "", "CLUSTER, READONLY or READWRITE is asked: this is no cluster") \
 	X(HELLO_NUMBER, "ERR Protocol version is not an integer or out of range", "", "the version of HELLO is no number") \
 	X(HELLO_VERSION, "NOPROTO unsupported protocol version", "", "it is none of 2 and 3")                          \
 	X(HELLO_OPTION, "ERR Syntax error in HELLO option '", "<option>'", "HELLO has no such option, or it lacks something") \

@@ -130,6 +130,7 @@ static void add_wires(struct weir__http_call *call, struct weir__metrics *metric
 	weir__tallies_sum(call->commands->tallies, &sum);
 	add_by_wire(metrics, WEIR__METRIC_CONNECTIONS, sum.connections);
 	add_by_wire(metrics, WEIR__METRIC_ANSWERS, sum.requests);
+	add_by_wire(metrics, WEIR__METRIC_STRANGERS, sum.strangers);
 }
 
 static void add_spans(struct weir__metrics *metrics, struct weir__sights *sights, enum weir__sight_span which,

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "os/net.h"
+#include "serve/audit.h"
 #include "serve/http_call.h"
 
 /* clang-format off */
@@ -234,8 +235,10 @@ static void refuse_stranger(struct weir__http_call *call)
 	struct weir__http_slice value;
 
 	WEIR__REPLY_HEAD(call->reply, "WWW-Authenticate: Bearer realm=\"weir\"");
-	if (weir__http_find(call->request, "authorization", &value))
+	if (weir__http_find(call->request, "authorization", &value)) {
 		WEIR__REPLY_HEAD(call->reply, ", error=\"invalid_token\"");
+		weir__audit_stranger(call->commands, call->client, WEIR__WIRE_HTTP, NULL);
+	}
 	WEIR__REPLY_HEAD(call->reply, "\r\n");
 	weir__reply_problem(call->reply, 401,
 			    "say who you are: Authorization: Bearer TOKEN, with the token of a user of the settings");

@@ -48,6 +48,8 @@
 	  "How long takes that wait at the server were held back.") \
 	X(CONNECTIONS, "rate_limiter_connections", GAUGE, "", "wire", "Connections that are open.") \
 	X(ANSWERS, "rate_limiter_answers", COUNTER, "", "wire", "Requests that were answered, whatever they asked for.") \
+	X(STRANGERS, "rate_limiter_auth_failures", COUNTER, "", "wire", \
+	  "Wrong names, passwords and tokens that were said.") \
 	X(TABLE_CAPACITY, "rate_limiter_table_capacity_keys", GAUGE, "keys", "", "Keys that the table has room for.") \
 	X(TABLE_LIVE, "rate_limiter_table_live_keys", GAUGE, "keys", "", \
 	  "Keys that owe something now; of large tables reckoned from 65536 slots.") \

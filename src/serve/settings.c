@@ -534,14 +534,34 @@ static const struct weir__setting *find_flag(const char *name, size_t length)
 	return weir__settings_find(spelled, length);
 }
 
+static void refuse_unknown(struct weir__settings *settings, const char *name, size_t length)
+{
+	const struct weir__setting_place place = { .from = WEIR__FROM_FLAG };
+
+	weir__settings_fault(settings, place, NULL, "unknown option --%.*s; weir serve --help lists them", (int)length,
+			     name);
+}
+
+/* The last word, without a value. */
+static void refuse_lonely(struct weir__settings *settings, const char *name, size_t length)
+{
+	const struct weir__setting_place place = { .from = WEIR__FROM_FLAG };
+	const struct weir__setting *const setting = find_flag(name, length);
+
+	if (setting == NULL && !is_config(name, length))
+		refuse_unknown(settings, name, length);
+	else
+		weir__settings_fault(settings, place, NULL, "--%.*s needs a value: %s; weir serve --help tells more",
+				     (int)length, name, setting && setting->value ? setting->value : "FILE");
+}
+
 static void read_flag(struct weir__settings *settings, const char *name, size_t length, const char *value)
 {
 	const struct weir__setting_place place = { .from = WEIR__FROM_FLAG };
 	const struct weir__setting *const setting = find_flag(name, length);
 
 	if (setting == NULL)
-		weir__settings_fault(settings, place, NULL, "--%.*s is no option; weir serve --help lists them",
-				     (int)length, name);
+		refuse_unknown(settings, name, length);
 	else if (setting->kind == WEIR__SETTING_USERS)
 		weir__settings_fault(settings, place, setting->name,
 				     "users come from the file alone, since others may see flags");
@@ -561,8 +581,7 @@ static void read_flags(struct weir__settings *settings, int argc, char **argv)
 			weir__settings_fault(settings, place, NULL, "%s is no option; weir serve --help lists them",
 					     argv[i]);
 		else if (!split_flag(argc, argv, &i, &name, &length, &value))
-			weir__settings_fault(settings, place, NULL, "--%.*s: what? weir serve --help tells",
-					     (int)length, name);
+			refuse_lonely(settings, name, length);
 		else if (!is_config(name, length))
 			read_flag(settings, name, length, value);
 	}

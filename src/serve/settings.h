@@ -104,9 +104,9 @@ struct weir__log;
 
 struct weir__settings {
 	struct weir__setting_list listen, http;
-	uint64_t keys, workers, spin_ns, connections, idle_ns, http_idle_ns, header_time_ns, ratelimit_headers, envoy_counts,
-		output, stall_ns, end_delay_ns, drain_ns, arena, holds, plans, store_budget_ns, on_store_failure,
-		observe, top_keys, trace_one_in, log_format, log_rejections, socket_mode;
+	uint64_t keys, workers, spin_ns, connections, idle_ns, http_idle_ns, header_time_ns, ratelimit_headers,
+		envoy_counts, output, stall_ns, end_delay_ns, drain_ns, arena, holds, plans, store_budget_ns,
+		on_store_failure, observe, top_keys, trace_one_in, log_format, log_rejections, socket_mode;
 	char shared[WEIR__SETTING_TEXT_SIZE], file[WEIR__SETTING_TEXT_SIZE], policy[WEIR__SETTING_TEXT_SIZE],
 		policy_copy[WEIR__SETTING_TEXT_SIZE], service[WEIR__SETTING_TEXT_SIZE],
 		trace_to[WEIR__SETTING_TEXT_SIZE], log_rejections_limit[WEIR__SETTING_TEXT_SIZE];

@@ -116,6 +116,26 @@ static const char *read_user_value(struct weir__user *user, enum user_key key, c
 	}
 }
 
+/* Whether one letter too many, too few or of another kind, or two that are swapped, is all that is wrong. */
+static bool is_nearly(struct weir__slice text, const char *word)
+{
+	const size_t n = strlen(word);
+	size_t same = 0, skip_text = 1, skip_word = 1;
+
+	while (same < n && same < text.n && text.at[same] == word[same])
+		same++;
+	if (text.n == n && same + 1 < n && text.at[same] == word[same + 1] && text.at[same + 1] == word[same])
+		skip_text = skip_word = 2;
+	else if (text.n == n + 1)
+		skip_word = 0;
+	else if (text.n + 1 == n)
+		skip_text = 0;
+	else if (text.n != n)
+		return false;
+	return same + skip_word <= n && same + skip_text <= text.n &&
+	       memcmp(text.at + same + skip_text, word + same + skip_word, n - same - skip_word) == 0;
+}
+
 static void read_user_member(struct weir__settings *settings, struct weir__user *user, const struct weir__node *value,
 			     struct secrets *secrets)
 {
@@ -131,7 +151,14 @@ static void read_user_member(struct weir__settings *settings, struct weir__user 
 						     user_keys[i], fault);
 			return;
 		}
-	/* The key itself is not repeated: it may be a password in the wrong place. */
+	/* A key that is nearly one of these is misspelt. Another one is not repeated: it may be a password in the wrong place. */
+	for (enum user_key i = 0; i < USER_KEYS; i++)
+		if (is_nearly(value->key->text, user_keys[i])) {
+			weir__settings_fault(settings, place_of(value->key), NULL,
+					     "users.%s.%s: found an unknown key; did you mean %s?", user->name,
+					     value->key->text.at, user_keys[i]);
+			return;
+		}
 	weir__settings_fault(
 		settings, place_of(value->key), NULL,
 		"users.%s: found an unknown key; use password, password_file or sha256, token or token_sha256, and role",

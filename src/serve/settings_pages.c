@@ -63,7 +63,9 @@ static const struct section sections[] = {
 	    "password as 64 hexadecimal digits, which may follow a # as in an ACL of Redis. Passwords have 1 to 512 bytes. "
 	    "For HTTP a user has a `token`, or the `token_sha256` of one, beside the password or instead of it: a request "
 	    "has the header `Authorization: Bearer TOKEN`. Make one with `openssl rand -hex 32`.",
-	    "The `role` is `decide`, the default, or `admin`, who may also see and change what is not the client's own.",
+	    "The `role` is `decide`, the default, or `admin`, who may also see and change what is not the client's own. "
+	    "`decide` may also refund: whoever took something may give it back, and the server does not know whose it was. "
+	    "A client that you do not trust with that should have no direct access.",
 	    "Users come only from the file: other users of the machine can read flags, and often environments. Let "
 	    "nobody else read the file. RESP is not encrypted: between machines, use a network that nobody can listen to." },
 	  NULL },
@@ -185,6 +187,7 @@ void weir__settings_help(FILE *out)
 				 describe(&weir__setting_rows[i], text, sizeof(text)));
 	help_row(out, "config", "FILE", config_means);
 	help_row(out, "help", NULL, "This. --help-man is the man page, --help-markdown docs/settings.md.");
+	help_row(out, "version", NULL, "The version.");
 	putc('\n', out);
 	wrap(out, PLAIN, precedence, 0, 0, HELP_WIDTH);
 	fputs("Users with passwords and tokens are in the file alone; man weir-serve tells more.\n\n", out);

@@ -1,14 +1,20 @@
 /* tally.c: the counters of all workers, each in cache lines of its own. */
 #include "serve/tally.h"
 
+#include <weir/clock.h>
+#include <weir/limiter.h>
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 struct weir__tallies {
 	uint32_t n;
-	time_t made;    /* by a clock that nobody sets */
-	time_t made_at; /* of Unix time */
+	time_t made;                /* by a clock that nobody sets */
+	time_t made_at;             /* of Unix time */
+	struct weir_limiter *lines; /* of strangers */
+	_Atomic uint64_t left_out;  /* of these lines, since one was written */
+	_Alignas(WEIR_LIMITER_ALIGN) unsigned char limiter[WEIR_LIMITER_SIZE];
 	struct weir__tally of[];
 };
 
@@ -31,7 +37,11 @@ struct weir__tallies *weir__tallies_new(uint32_t workers)
 	tallies->n = workers;
 	tallies->made = seconds_now();
 	tallies->made_at = time(NULL);
-	return tallies;
+	if (weir_limiter_init_text(tallies->limiter, sizeof(tallies->limiter), "10/s", &tallies->lines, NULL) ==
+	    WEIR_OK)
+		return tallies;
+	free(tallies);
+	return NULL;
 }
 
 void weir__tallies_free(struct weir__tallies *tallies)
@@ -63,5 +73,17 @@ void weir__tallies_sum(struct weir__tallies *tallies, struct weir__tally_sum *re
 									   memory_order_relaxed);
 			ret_sum->requests[wire] += atomic_load_explicit(&tallies->of[i].requests[wire],
 									memory_order_relaxed);
+			ret_sum->strangers[wire] += atomic_load_explicit(&tallies->of[i].strangers[wire],
+									 memory_order_relaxed);
 		}
+}
+
+bool weir__tallies_may_tell(struct weir__tallies *tallies, uint64_t *ret_left_out)
+{
+	if (!weir_limiter_allow(tallies->lines, weir_clock_now(), 1)) {
+		(void)atomic_fetch_add_explicit(&tallies->left_out, 1, memory_order_relaxed);
+		return false;
+	}
+	*ret_left_out = atomic_exchange_explicit(&tallies->left_out, 0, memory_order_relaxed);
+	return true;
 }

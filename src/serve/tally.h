@@ -1,9 +1,10 @@
-/* tally.h: what workers count of themselves: connections and requests, by wire. Each worker writes its own counters, by
+/* tally.h: what workers count of themselves: connections, requests and strangers, by wire. Each worker writes its own counters, by
  * plain loads and stores, and whoever asks sums them up. */
 #ifndef WEIR_SERVE_TALLY_H
 #define WEIR_SERVE_TALLY_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "serve/worker.h"
@@ -12,10 +13,11 @@
 struct weir__tally {
 	_Alignas(64) _Atomic uint64_t connections[WEIR__WIRES]; /* that are open */
 	_Atomic uint64_t requests[WEIR__WIRES];                 /* that were answered */
+	_Atomic uint64_t strangers[WEIR__WIRES];                /* who said a wrong name, password or token */
 };
 
 struct weir__tally_sum {
-	uint64_t connections[WEIR__WIRES], requests[WEIR__WIRES];
+	uint64_t connections[WEIR__WIRES], requests[WEIR__WIRES], strangers[WEIR__WIRES];
 };
 
 struct weir__tallies;
@@ -32,6 +34,10 @@ uint64_t weir__tallies_age_s(const struct weir__tallies *tallies);
 uint64_t weir__tallies_made_at_s(const struct weir__tallies *tallies); /* of Unix time */
 
 void weir__tallies_sum(struct weir__tallies *tallies, struct weir__tally_sum *ret_sum);
+
+/* Whether a line of the log may tell of a stranger: of all workers 10 a second may, so that who guesses passwords does not
+ * fill the log. *ret_left_out: how many were told of by none since the last one. */
+bool weir__tallies_may_tell(struct weir__tallies *tallies, uint64_t *ret_left_out);
 
 /* By the worker itself; a negative number takes away. */
 static inline void weir__tally_add(_Atomic uint64_t *counter, int64_t n)

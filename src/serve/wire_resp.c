@@ -225,7 +225,9 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 				      answer_by_store(worker, connection, n, ret_used) :
 				      answer_by_table(worker, connection, n, ret_used);
 
-	if (connection->later && !weir__commands_is_stranger(&worker->commands, &connection->client))
+	if (WEIR__UNLIKELY(weir__commands_is_stranger(&worker->commands, &connection->client)))
+		weir__worker_begin(worker, connection); /* as after RESET */
+	else if (connection->later)
 		weir__worker_is_whole(connection);
 	return is_alive;
 }

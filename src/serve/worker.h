@@ -39,9 +39,9 @@ struct weir__worker_options {
 	struct weir__listener *listeners;          /* where the worker listens; they stay the caller's */
 	size_t n_listeners;
 	uint32_t connections_max;
-	struct weir__crew *crew;       /* of all workers, among whom connections are dealt out, */
-	uint32_t number;               /* and which one of them this is, from 0 */
-	uint64_t spin_ns;              /* looks for requests for so long before it sleeps, while that pays; 0 is never */
+	struct weir__crew *crew; /* of all workers, among whom connections are dealt out, */
+	uint32_t number;         /* and which one of them this is, from 0 */
+	uint64_t spin_ns;        /* looks for requests for so long before it sleeps, while that pays; 0 is never */
 	uint64_t idle_ns[WEIR__WIRES]; /* a connection that asks nothing for so long is closed; 0 is never */
 	size_t output_max; /* bytes of answers that wait for a client, beyond which it gets no more; 0 is 16 MiB */
 	uint64_t stall_ns; /* a client that takes nothing of what waits for so long is cut off; 0 is 30 s */

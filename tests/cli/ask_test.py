@@ -109,7 +109,13 @@ def words_may_be_anything():
         expect(0, "allowed, 0 of 2 left, .*", "take", "", "2/day", *at)
         expect(3, r"weir take: the server says: ERR the limit: .*\?.*", "take", "key", "2/\x1b", *at)
         expect(3, "weir take: the server says: ERR the limit: .*fortnight.*", "take", "key", "2/fortnight", *at)
-        expect(3, "weir take: the server says: ERR a cost .*", "take", "key", "2/day", "many", *at)
+        for words in (("take", "key", "2/day"), ("upto", "key", "2/day"), ("refund", "key", "2/day"), ("settle", "id"),
+                      ("all", "a", "2/day", "1", "b", "2/day"), ("hold", "id", "a", "2/day", "1")):
+            for number in ("-1", "many", "", "1.5", "9223372036854775808", "9" * 30):
+                expect(2, f'weir {words[0]}: "{number}": use a whole number, 0 to 9223372036854775807', *words, number, *at)
+        expect(2, 'weir check: "x": use a whole number, .*', "check", "ip=::1", "--cost", "x", *at)
+        expect(2, 'weir take: "-1": unknown option; .*', "take", "-1", "2/day", *at)
+        expect(1, "denied, 2 of 2 left; no wait .*", "take", "key", "2/day", "9223372036854775807", *at)
 
 
 def what_was_called_wrongly_is_told():
@@ -120,10 +126,10 @@ def what_was_called_wrongly_is_told():
             ("weir all: takes KEY LIMIT COST, once or more, not 4 arguments; .*", "all", "a", "1/s", "1", "b"),
             ("weir all: takes .*, not 0 arguments; .*", "all"),
             ('weir all: "x": one argument too many; at most 48 can be sent', "all", *["x"] * 49),
-            ('weir take: "--at": what\\? --help tells', "take", "a", "1/s", "--at"),
+            ("weir take: --at needs a value; weir take --help tells more", "take", "a", "1/s", "--at"),
             ('weir peek: "--wait": unknown option; .*', "peek", "a", "1/s", "--wait", "5"),
-            ('weir take: "soon": --wait takes milliseconds, 0 to 3600000', "take", "a", "1/s", "--wait", "soon"),
-            ('weir take: "3600001": --wait takes .*', "take", "a", "1/s", "--wait", "3600001"),
+            ('weir take: "soon": --wait takes milliseconds, 0 to 86400000', "take", "a", "1/s", "--wait", "soon"),
+            ('weir take: "86400001": --wait takes .*', "take", "a", "1/s", "--wait", "86400001"),
             ('weir take: "": --wait takes .*', "take", "a", "1/s", "--wait", ""),
             ("weir ping: nowhere: no address; use HOST:PORT, .*", "ping", "--at", "nowhere"),
             ('weir ping: "me": a user has a password: use --password-file, or set WEIR_PASSWORD', "ping", "--user", "me"),
@@ -200,6 +206,20 @@ def passwords_are_sent():
             tell_password(arguments, wanted)
 
 
+def users_are_asked_for():
+    """In the words of whoever asks in a shell."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as config:
+        config.write("users:\n  web:\n    password: s3cret\n")
+        config.flush()
+        with server("--config", config.name) as (_, path):
+            for words in (("take", "k", "2/day"), ("ping",)):
+                expect(3, f"weir {words[0]}: the server has users: say who asks with --user USER, and the password with "
+                       "--password-file FILE or WEIR_PASSWORD in the environment", *words, "--at", path)
+            expect(0, "allowed, 1 of 2 left, .*", "take", "k", "2/day", "--wait", "86400000", "--user", "web", "--at", path,
+                   env={"WEIR_PASSWORD": "s3cret"})
+            expect(3, "weir ping: the server says: WRONGPASS .*", "ping", "--user", "web", "--at", path, env={"WEIR_PASSWORD": "x"})
+
+
 def tell_password(arguments, wanted):
     heard = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -222,11 +242,14 @@ def help_is_help():
         assert done.returncode == 0 and done.stdout.startswith(f"usage: weir {name}") and done.stderr == "", done
         assert ("--wait" in done.stdout) == (name == "take"), done
         assert re.search(rf"^  {name} ", weir("help").stdout, re.M), name
+    errors = weir("help", "errors")
+    assert errors.returncode == 0 and re.search("^NOHOLD .*\n    there is nothing to settle", errors.stdout, re.M), errors
+    assert weir("serve", "--version").stdout == weir("version").stdout == weir("--version").stdout != ""
 
 
 TESTS = [decisions_are_told_in_a_sentence, programs_get_json, words_may_be_anything, what_was_called_wrongly_is_told,
          who_does_not_answer_is_told, members_and_words_of_strangers_are_kept_harmless,
-         instants_are_dates, clients_are_unblocked, several_limits_say_which_refused, passwords_are_sent, help_is_help]
+         instants_are_dates, clients_are_unblocked, several_limits_say_which_refused, passwords_are_sent, users_are_asked_for, help_is_help]
 
 
 if __name__ == "__main__":

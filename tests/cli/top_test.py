@@ -408,7 +408,7 @@ def once():
 
 
 def called_wrongly():
-    for code, said, words in ((2, "unknown option", ["--all"]), (2, "what?", ["--at"]), (2, "no address", ["--at", "nowhere"]),
+    for code, said, words in ((2, "unknown option", ["--all"]), (2, "needs a value", ["--at"]), (2, "no address", ["--at", "nowhere"]),
                               (2, "unknown option", ["x"]), (3, "nothing listens", ["--at", "/nowhere/socket", "--once"]),
                               (2, "", ["--password-file", "/nowhere/file"])):
         done = piped(*words)

@@ -49,7 +49,8 @@ static void it_wakes_up_and_tells_the_same(void)
 		CHECK_EQ(weir__spin_is_on(&pair.loop.spin), i >= WEIR__SPIN_STREAK);
 		CHECK_EQ(write(pair.there, "x", 1), 1);
 		CHECK_EQ(wait_once(&pair, events), 1);
-		CHECK(events[0].what == &pair.here && events[0].can_read && !events[0].can_write && !events[0].has_left);
+		CHECK(events[0].what == &pair.here && events[0].can_read && !events[0].can_write &&
+		      !events[0].has_left);
 		CHECK_EQ(read(pair.here, &byte, 1), 1);
 	}
 	close(pair.there);

@@ -12,6 +12,7 @@ GET SAVE, where Redis repeats the name as it was asked for, and Weir tells its o
 
 import contextlib
 import hashlib
+import http.client
 import os
 import random
 import re
@@ -19,9 +20,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.dont_write_bytecode = True  # the source may be read-only
-from daemon import TIMEOUT_S, bulks, expect  # noqa: E402
+from daemon import TIMEOUT_S, bulks, expect, receive_all  # noqa: E402
 from redis_server import Redis  # noqa: E402
 from serve_test import WEIR, Server, integers, receive_line  # noqa: E402
 
@@ -109,6 +111,9 @@ def requests(secret):
         ["HELLO", "3", "AUTH", "nobody", "x", "AUTH", "ops", secret], ["HELLO", "2", "AUTH", "default", "s3cret-of-all"],
         ["CLIENT", "GETNAME"], ["CLIENT", "SETNAME", "coot"], ["CLIENT", "SETNAME", ""], ["CLIENT", "SETNAME", "a b"],
         ["CONFIG", "GET", "save"], ["CONFIG", "GET", "appendonly"], ["config", "get", "save"], ["CONFIG", "GET", "sav[e]"],
+        ["RESET"], ["reset"], ["RESET", "x"], ["ACL", "WHOAMI"], ["CLUSTER", "INFO"], ["cluster", "slots"],
+        ["READONLY"], ["READWRITE"], ["CLIENT", "NO-EVICT", "on"], ["CLIENT", "NO-EVICT", "x"],
+        ["COMMAND", "LIST", "FILTERBY"], ["COMMAND", "LIST", "FILTERBY", "x", "y"],
         ["QUIT"],
     ]
     return [bulks(*command) for command in words]
@@ -140,6 +145,14 @@ def answers_are_those_of_redis_with_a_default_user():
 
 def answers_are_those_of_redis_without_users():
     compare("", "")
+
+
+def lists_of_commands_are_those_of_redis():
+    """Not among the others: a Redis cuts off who has one of these, and then says RESET, for what it has set aside for the list."""
+    with redis("") as theirs, weir("") as ours:
+        for words in (["MODULE", "x"], ["ACLCAT", "nothing"], ["pattern", "sele[c]*"], ["PATTERN", "x"]):
+            whole = bulks("COMMAND", "LIST", "FILTERBY", *words) + bulks("QUIT")
+            assert everything(ours.connect(), whole) == everything(theirs.connect(), whole), words
 
 
 def strangers_are_capped_as_in_redis():
@@ -198,6 +211,54 @@ def roles_are_asked_for():
             receive_line(client)
         expect(client, ops + reset + web + reset + ops + reset, b"+OK\r\n:1\r\n+OK\r\n" + denied + b"+OK\r\n:0\r\n")
         expect(client, bulks("CONFIG", "GET", "keys"), b"*2\r\n$4\r\nkeys\r\n$5\r\n10000\r\n")
+
+
+def failures(one):
+    with one.connect() as client:
+        client.sendall(bulks("AUTH", "ops", "s3cret of ops") + bulks("INFO", "clients") + bulks("QUIT"))
+        return int(re.search(rb"auth_failures:(\d+)", receive_all(client)).group(1))
+
+
+def wrong_passwords_are_counted_and_told():
+    """All are counted; a line tells of some, and of how many none did. Names that are none's are not repeated: they may be passwords."""
+    with weir(USERS, "--http", "127.0.0.1:0") as one:
+        n, port = 100, int(re.search(r"HTTP at 127\.0\.0\.1:(\d+)", one.lines).group(1))
+        with one.connect() as client:
+            expect(client, bulks("AUTH", "ops", "s3cret-wrong") + bulks("HELLO", "2", "AUTH", "s3cret-swapped", "ops"), b"-WRONGPASS ")
+            for _ in range(2):
+                receive_line(client)
+        for word in ("Bearer s3cret-token", "Bearer s3cret-other"):
+            asker = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+            asker.request("GET", "/metrics", headers={"Authorization": word})
+            assert asker.getresponse().status == 401
+            asker.close()
+        assert failures(one) == 4
+        for _ in range(n // 5):  # fewer together than a stranger is cut off for
+            everything(one.connect(), bulks("AUTH", "web", "no") * 5 + bulks("QUIT"))
+        assert failures(one) == 4 + n
+        time.sleep(0.3)  # until there may be a line again, if there was none left
+        everything(one.connect(), bulks("AUTH", "web", "no") + bulks("QUIT"))
+        assert one.end() == 0
+        lines = [line for line in one.process.stderr.read().decode().splitlines() if " auth_failed " in line]
+    assert "user=ops " in lines[0] and lines[0].endswith('peer=127.0.0.1 by=resp result="wrong password"'), lines
+    assert "user=- " in lines[1] and lines[1].endswith('result="there is no such user"'), lines
+    assert lines[2].endswith('user=- peer=127.0.0.1 by=http result="wrong token"'), lines
+    left_out = sum(int(found) for line in lines for found in re.findall(r"left_out=(\d+)", line))
+    assert len(lines) < n and len(lines) + left_out == 5 + n, lines
+    assert "s3cret" not in "".join(lines), lines
+
+
+def who_decides_may_give_back_and_fills_no_log():
+    limit = "3/5000day fixed_window"
+    with weir(USERS) as one:
+        for who, secret in (("web", "s3cret-of-web"), ("ops", "s3cret of ops")):
+            with one.connect() as client:
+                client.sendall(bulks("AUTH", who, secret) + bulks("WEIR.TAKE", "k", limit) + bulks("WEIR.REFUND", "k", limit, 1)
+                               + bulks("QUIT"))
+                assert receive_all(client).count(b"*7\r\n:1\r\n") == 2
+        assert one.end() == 0
+        lines = [line for line in one.process.stderr.read().decode().splitlines() if " key_refunded " in line]
+    assert len(lines) == 1 and " user=ops " in lines[0], lines
 
 
 def redis_cli_passes():
@@ -297,8 +358,9 @@ def redis_benchmark_asks_without_a_warning():
 
 
 TESTS = [answers_are_those_of_redis_without_a_default_user, answers_are_those_of_redis_with_a_default_user,
-         answers_are_those_of_redis_without_users, strangers_are_capped_as_in_redis, hashes_are_those_of_redis,
-         nothing_is_decided_for_strangers, strangers_are_owed_little, roles_are_asked_for, redis_cli_passes,
+         answers_are_those_of_redis_without_users, lists_of_commands_are_those_of_redis, strangers_are_capped_as_in_redis, hashes_are_those_of_redis,
+         nothing_is_decided_for_strangers, strangers_are_owed_little, roles_are_asked_for,
+         wrong_passwords_are_counted_and_told, who_decides_may_give_back_and_fills_no_log, redis_cli_passes,
          others_reach_it_only_with_users, secrets_are_told_to_nobody, settings_are_shown, patterns_are_those_of_redis,
          redis_benchmark_asks_without_a_warning]
 

@@ -13,6 +13,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 
 from daemon import TIMEOUT_S, bulks, run
 from resp_client import Client, Refused
@@ -274,6 +275,11 @@ def help_is_a_list():
         assert client.ask("HELP", "weir.release") == [line for line in lines if line.startswith("WEIR.RELEASE")]
         errors = client.ask("HELP", "errors")
         assert any(line.startswith("NOHOLD ") for line in errors) and all(": " in line for line in errors)
+        assert client.ask("WEIR.HELP") == lines and client.ask("WEIR.HELP", "errors") == errors
+        needs = [line.split(" ")[0].split(":")[0].lower() for line in lines if line.endswith("; needs role admin")]
+        assert needs == [row[0] for row in client.ask("COMMAND") if "admin" in row[2] and "@admin" in row[6]], needs
+        assert needs == client.ask("COMMAND", "LIST", "FILTERBY", "ACLCAT", "admin") and "weir.reset" in needs, needs
+        assert "in ns" in client.ask("WEIR.HELP", "weir.take")[0]
         assert client.refusal("HELP", "nothing") == "ERR HELP knows commands and ERRORS, not 'nothing'"
 
 
@@ -282,14 +288,48 @@ def info_has_sections():
         return re.findall("^# (.*)\r$", client.ask("INFO", *sections), re.MULTILINE)
 
     with server("--keys", "1000") as one, Client(one) as client:
-        every = ["Server", "Decisions", "Table", "Observing"]
+        every = ["Server", "Clients", "Decisions", "Table", "Observing", "Replication"]
         assert heads() == heads("all") == heads("Everything", "nothing") == every, heads()
         assert heads("TABLE", "server") == ["Server", "Table"] and client.ask("INFO", "keyspace") == ""
         client.ask("WEIR.TAKE", "a", "1/day")
         told = client.info()
         assert int(told["process_id"]) == one.process.pid and int(told["uptime_in_seconds"]) >= 0, told
         assert (told["table_live_keys"], told["table_inserted_keys"], told["table_gave_way_keys"]) == ("1", "1", "0"), told
-        assert int(told["table_capacity_keys"]) >= 1000, told
+        assert int(told["table_capacity_keys"]) >= 1000 and told["role"] == "master", told
+    with server("--workers", "2", "--connections", "7") as one, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Client(one)) for _ in range(5)]
+        assert [client.ask("PING") for client in clients] == ["PONG"] * 5
+        told = clients[0].info()
+        assert (told["connected_clients"], told["maxclients"], told["auth_failures"]) == ("5", "14", "0"), told
+
+
+def clients_of_redis_are_answered():
+    """What pools and tools send to any Redis."""
+    with server() as one, Client(one) as client, Client(one, protocol=3) as third:
+        third.ask("CLIENT", "SETNAME", "heron")
+        third.ask("MULTI")
+        third.ask("WEIR.TAKE", "m", HOUR)
+        assert third.ask("RESET") == "RESET" and third.ask("CLIENT", "GETNAME") is None
+        assert third.refusal("EXEC") == "ERR EXEC without MULTI" and left(client, "m", HOUR) == 10
+        assert isinstance(third.ask("WEIR.PEEK", "m", HOUR), list)  # in RESP3 it was a map
+        seconds, microseconds = client.ask("TIME")
+        assert abs(int(seconds) - time.time()) < TIMEOUT_S and 0 <= int(microseconds) < 10**6
+        before = client.ask("DBSIZE")
+        client.pipeline([("WEIR.TAKE", f"d{i}", HOUR) for i in range(3)])
+        assert client.ask("DBSIZE") == before + 3 and client.ask("ACL", "WHOAMI") == "default"
+        for words in (("CLUSTER", "INFO"), ("CLUSTER", "SLOTS"), ("READONLY",), ("READWRITE",)):
+            assert client.refusal(*words) == "ERR This instance has cluster support disabled", words
+        for words in (("SETINFO", "LIB-NAME", "redis-py"), ("setinfo", "lib-ver", "5.0"), ("SETINFO", "lib-ver", ""),
+                      ("NO-EVICT", "ON"), ("no-touch", "off")):
+            assert client.ask("CLIENT", *words) == "OK", words
+        for words, said in ((("SETINFO", "lib", "x"), "ERR Unrecognized option 'lib'"),
+                            (("SETINFO", "LIB-ver", "a b"), "ERR LIB-ver cannot contain spaces, newlines or special characters."),
+                            (("NO-EVICT", "maybe"), "ERR syntax error"), (("NO-TOUCH", "1"), "ERR syntax error")):
+            assert client.refusal("CLIENT", *words) == said, words
+        assert client.ask("COMMAND", "LIST", "FILTERBY", "PATTERN", "weir.re*") == [
+            name for name in client.ask("COMMAND", "LIST") if name.startswith("weir.re")]
+        assert client.ask("COMMAND", "LIST", "FILTERBY", "MODULE", "weir") == []
+        assert client.refusal("WEIR.TAKE", "k", HOUR, "9" * 20) == "ERR a cost is a whole number, 0 to 9223372036854775807"
 
 
 def redis_cli_shows_hints():
@@ -417,7 +457,7 @@ TESTS = [a_key_is_inspected, multi_charges_with_exec_or_not_at_all, all_or_none_
          waits_go_in_the_order_in_which_they_came, a_wait_that_is_in_vain_is_denied,
          who_leaves_while_it_waits_leaves_nothing,
          sigterm_denies_who_waits_and_answers_the_rest, commands_are_described_as_redis_does,
-         every_command_is_found_by_its_name_alone, help_is_a_list, info_has_sections, redis_cli_shows_hints,
+         every_command_is_found_by_its_name_alone, help_is_a_list, info_has_sections, clients_of_redis_are_answered, redis_cli_shows_hints,
          out_of_descriptors_others_are_served, who_is_silent_for_long_is_cut_off,
          who_does_not_read_is_cut_off_alone, the_end_waits_for_those_who_read_slowly]
 

@@ -130,10 +130,12 @@ def without_a_policy():
             for _ in range(3):
                 client.ask("WEIR.TAKE", "k", "2/day")
             client.ask("PING")
+            client.refusal("AUTH", "nobody", "x")
             page = ask.page()
             assert page.get("rate_limiter_connections", wire="resp") == 1
         expect(page, "(inline)", **counts(3, 1), limit_capacity=None, limit_units_per_second=None)
-        assert page.get("rate_limiter_answers_total", wire="resp") == 4
+        assert page.get("rate_limiter_answers_total", wire="resp") == 5
+        assert [page.get("rate_limiter_auth_failures_total", wire=wire) for wire in ("resp", "http")] == [1, 0]
         assert page.get("rate_limiter_answers_total", wire="http") == ask.asked  # this page among them
         assert page.get("rate_limiter_table_live_keys") == 1 and page.get("rate_limiter_policy_limits") is None
         assert page.get("process_cpu_seconds_total") > 0 and page.get("process_resident_memory_bytes") > 2**20

@@ -304,6 +304,8 @@ def bad_requests_are_told_so():
         assert client.refusal("WEIR.CHECK", "ip", "1.2.3.4", "path").startswith("ERR attributes come as names and values")
         assert client.refusal("WEIR.CHECK", "COST", "x", "ip", "1.2.3.4").startswith("ERR a cost is")
         assert "wrong number of arguments" in client.refusal("WEIR.CHECK", "ip")
+        for words in (("WEIR.CHECK",), ("WEIR.CHECK", "COST", 1), ("WEIR.EXPLAIN",)):
+            assert client.refusal(*words, "user", "ann", "ip", "1.2.3.4", "user", "bob") == "ERR an attribute is given twice: user"
         assert "is a cost" in client.refusal("WEIR.CHECK", "api_key", "k", "method", "PUT", "path", "/v1/orders/1",
                                              "items", "many")
         assert "whole number" in client.refusal("WEIR.LIMITS", "first")

@@ -23,7 +23,7 @@ static void print_command(const struct weir__command_row *row)
 	weir__write_capitals(row->name, name);
 	printf("| `%s%s", name, *row->usage ? " " : "");
 	print_cell(row->usage);
-	printf("` | ");
+	printf("`%s | ", row->flags & WEIR__NEEDS_ADMIN ? ", `admin`" : "");
 	print_cell(row->does);
 	printf(" |\n");
 }

@@ -201,7 +201,7 @@ def limits_are_text():
         expect(client, bulks("WEIR.RESET", "k", "3/5000day fixed_window"), b":0\r\n")
         expect(client, bulks("WEIR.TAKE", "k", "3/fortnight"), b"-ERR the limit: ")
         assert b"fortnight" in receive_line(client)
-        expect(client, bulks("WEIR.TAKE", "k", "3/s", "many"), b"-ERR a cost is a whole number, 0 or more\r\n")
+        expect(client, bulks("WEIR.TAKE", "k", "3/s", "many"), b"-ERR a cost is a whole number, 0 to 9223372036854775807\r\n")
         expect(client, bulks("WEIR.TAKE", "k"), b"-ERR wrong number of arguments for 'weir.take' command\r\n")
 
 
@@ -336,8 +336,8 @@ def redis_cli_works():
 def what_cannot_be_served_is_told():
     for options, words in ((["--listen", "0.0.0.0:0"], "not an address of this machine alone"),
                            (["--listen", "nowhere"], "use HOST:PORT"), (["--keys", "none"], "use a whole number"),
-                           (["--workers", "0"], "from 1 to 256"), (["--what", "x"], "is no option"),
-                           (["--keys"], "what?"), (["--shared", "a/b"], "a name has 1 to 63 bytes")):
+                           (["--workers", "0"], "from 1 to 256"), (["--what", "x"], "unknown option --what;"),
+                           (["--keys"], "--keys needs a value"), (["--foo"], "unknown option --foo;"), (["--shared", "a/b"], "a name has 1 to 63 bytes")):
         done = subprocess.run([WEIR, "serve", "--http", "none", *options], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         assert done.returncode in (1, 2) and words in done.stderr and done.stdout == "", (options, done)
 
@@ -354,12 +354,85 @@ def a_second_server_is_refused():
         assert done.returncode == 1 and "Address already in use" in done.stderr, done
 
 
+def started(*options):
+    """What it prints at its start on both streams, and its status after SIGTERM."""
+    with subprocess.Popen([WEIR, "serve", "--keys", "1000", "--workers", "1", *options], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as process:
+        lines = []
+        while not lines or (lines[-1] and " WEIR.INSPECT " not in lines[-1]):
+            lines.append(process.stdout.readline())
+        process.send_signal(signal.SIGTERM)
+        more, said = process.communicate(timeout=TIMEOUT_S)
+    return "".join(lines) + more, said, process.returncode
+
+
+def has_ipv6():
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
+def what_it_says_to_try_works():
+    """Each, as it is printed, in a shell: wherever it listens, whatever the path."""
+    with tempfile.TemporaryDirectory(prefix="weir-serve-") as folder:
+        odd = os.path.join(folder, "it's $(odd) *")
+        for where in ("127.0.0.1:0", "127.0.0.2:0", *(["[::1]:0"] if has_ipv6() else []), os.path.join(folder, "plain"), odd):
+            http = odd + ".http" if where == odd else "127.0.0.3:0"
+            with subprocess.Popen([WEIR, "serve", "--listen", where, "--http", http, "--workers", "1"], stdout=subprocess.PIPE,
+                                  text=True) as process:
+                lines = [process.stdout.readline() for _ in range(6)]
+                tries = [line[5:].strip() for line in lines[2:]]
+                said = [subprocess.run(["sh", "-c", words], capture_output=True, text=True, timeout=TIMEOUT_S, check=False).stdout
+                        for words in tries]
+                process.send_signal(signal.SIGTERM)
+                process.communicate(timeout=TIMEOUT_S)
+            assert said[0].startswith("0\n16\n") and said[1].startswith("1\n20\n") and "is_stored\n1\n" in said[2], (tries, said)
+            assert tries[3].startswith("curl ") and said[3] == "ready\n", (tries, said)
+            assert ("-h" in tries[0]) == (where in ("127.0.0.2:0", "[::1]:0")), tries
+
+
+def http_is_left_out_only_if_nobody_asked_for_it():
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # somebody else may have it: so much the better
+            stack.enter_context(socket.create_server(("127.0.0.1", 8080)))
+        out, said, status = started("--listen", "127.0.0.1:0")
+        assert status == 0 and "weir serve: RESP at" in out and "HTTP" not in out and "curl" not in out, out
+        assert said == "weir serve: http: 127.0.0.1:8080 is in use: not served; say --http WHERE or --http none\n", said
+        out, said, status = started("--listen", "127.0.0.1:0", "--http", "127.0.0.1:8080")
+        assert status == 1 and out == "" and "Address already in use; use another one, or none" in said, (out, said)
+
+
+def what_is_in_the_way_is_told():
+    with tempfile.TemporaryDirectory(prefix="weir-serve-") as folder:
+        path, table = os.path.join(folder, "file"), os.path.join(folder, "table")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("precious")
+        _, said, status = started("--listen", path, "--http", "none")
+        assert status == 1 and f"{path}: it exists and is no socket; use another path, or remove it\n" in said, said
+        with open(path, encoding="utf-8") as file:
+            assert file.read() == "precious"
+        here = ("--listen", "127.0.0.1:0", "--http", "none", "--file", table)
+        assert started(*here, "--keys", "50k", "--arena", "1MiB")[2] == 0
+        made = "; it was made with keys 50000, arena 1048576 and plans 63: use these, or remove the file, which forgets all keys\n"
+        for other in (("--keys", "60k"), ("--keys", "50k"), ("--keys", "50k", "--arena", "1MiB", "--plans", "99")):
+            _, said, status = started(*here, *other)
+            assert status == 1 and said.startswith("weir serve: --file: ") and said.endswith(made), (other, said)
+        assert started(*here, "--keys", "50000", "--arena", "1048576", "--plans", "63")[2] == 0
+        with open(table, "r+b") as file:
+            file.write(b"x" * 8)
+        _, said, status = started(*here)
+        assert status == 1 and "made with" not in said, said
+
+
 TESTS = [cell_answers_as_redis_cell, cell_gives_back_as_redis_cell, cell_refuses_as_redis_cell,
          throttle_answers_as_throttlecrab, throttle_refuses_as_throttlecrab, limits_are_text, connections_are_clients,
          who_has_gone_without_a_word_is_noticed, answers_have_the_order_of_requests, bytes_may_come_one_by_one,
          what_is_no_request_is_told_and_closed, who_does_not_read_holds_up_nobody, sigterm_answers_what_has_come,
          connections_are_bounded, a_killed_server_is_replaced, redis_cli_works, what_cannot_be_served_is_told,
-         a_second_server_is_refused]
+         a_second_server_is_refused, what_it_says_to_try_works, http_is_left_out_only_if_nobody_asked_for_it,
+         what_is_in_the_way_is_told]
 
 
 if __name__ == "__main__":

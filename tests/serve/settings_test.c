@@ -268,6 +268,9 @@ static void the_environment_names_the_file(void)
 /* --- faults ------------------------------------------------------------------------------------------------------ */
 
 #define KEYS_RIGHT "use a whole number from 1 to 10000000000, written as 1000, 500k or 5m\n"
+#define UNKNOWN(place)                                                                                                 \
+	"FILE:" place                                                                                                  \
+	": users.web: found an unknown key; use password, password_file or sha256, token or token_sha256, and role\n"
 #define WHERE_RIGHT "use HOST:PORT or the path of a socket, such as 127.0.0.1:6380, [::1]:6380 or ./socket\n"
 
 /* Of a file, FILE stands for its path. */
@@ -283,8 +286,14 @@ static const struct {
 	  { "--keys=no" },
 	  "FILE:1:7: keys: \"none\": " KEYS_RIGHT "weir serve: WEIR_KEYS: \"nil\": " KEYS_RIGHT
 	  "weir serve: --keys: \"no\": " KEYS_RIGHT },
-	{ NULL, NULL, NULL, { "--keys" }, "weir serve: --keys: what? weir serve --help tells\n" },
-	{ NULL, NULL, NULL, { "--what", "x" }, "weir serve: --what is no option; weir serve --help lists them\n" },
+	{ NULL, NULL, NULL, { "--keys" }, "weir serve: --keys needs a value: N; weir serve --help tells more\n" },
+	{ NULL,
+	  NULL,
+	  NULL,
+	  { "--config" },
+	  "weir serve: --config needs a value: FILE; weir serve --help tells more\n" },
+	{ NULL, NULL, NULL, { "--foo" }, "weir serve: unknown option --foo; weir serve --help lists them\n" },
+	{ NULL, NULL, NULL, { "--what", "x" }, "weir serve: unknown option --what; weir serve --help lists them\n" },
 	{ NULL, NULL, NULL, { "keys" }, "weir serve: keys is no option; weir serve --help lists them\n" },
 	{ NULL,
 	  NULL,
@@ -390,6 +399,21 @@ static const struct {
 	  "FILE:2:39: users.web.role: use decide or admin\n"
 	  "FILE:2:45: users.web: found an unknown key; use password, password_file or sha256, token or token_sha256, and role\n"
 	  "FILE:2:3: users.web: found more than one password; use one of password, password_file and sha256\n" },
+	{ "users:\n  web: {password: a, roel: admin}\n  ops: {pasword: a, tokens: b, token: c, rule: d, Role: x, tooken : y}\n",
+	  NULL,
+	  NULL,
+	  { NULL },
+	  "FILE:2:22: users.web.roel: found an unknown key; did you mean role?\n"
+	  "FILE:3:9: users.ops.pasword: found an unknown key; did you mean password?\n"
+	  "FILE:3:21: users.ops.tokens: found an unknown key; did you mean token?\n"
+	  "FILE:3:42: users.ops.rule: found an unknown key; did you mean role?\n"
+	  "FILE:3:51: users.ops.Role: found an unknown key; did you mean role?\n"
+	  "FILE:3:60: users.ops.tooken: found an unknown key; did you mean token?\n" },
+	{ "users:\n  web: {password: a, roles1: 1, passwrod1: 1, tok: 1, \"\": 1, sha256sum: 1}\n",
+	  NULL,
+	  NULL,
+	  { NULL },
+	  UNKNOWN("2:22") UNKNOWN("2:33") UNKNOWN("2:47") UNKNOWN("2:55") UNKNOWN("2:62") },
 	{ "users:\n  web: {token: hunter 2, token_sha256: b}\n  ops: {token: a}\n  all: {token: a}\n",
 	  NULL,
 	  NULL,

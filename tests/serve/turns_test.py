@@ -214,6 +214,8 @@ def strangers_go():
             with one.connect() as other:
                 expect(other, bulks("AUTH", "ann", "secret"), b"+OK\r\n")
             expect(known, bulks("PING"), PONG)
+            expect(known, bulks("RESET"), b"+RESET\r\n")
+            assert receive_all(known).startswith(b"-NOAUTH "), "who was known, and is no more"
 
 
 TESTS = [a_long_pipeline_lets_others_in, a_long_pipeline_of_http_lets_others_in, who_sends_on_costs_nobody_the_last_answer,

@@ -311,7 +311,7 @@ ERRORS = [
     (("THROTTLE", "k", 0, 1, 60), "ERR Rate limit check failed: invalid rate limit parameters"),
     (("THROTTLE", "k", 1, 1, 60, -1), "ERR Rate limit check failed: negative quantity: -1"),
     (("WEIR.TAKE", "k"), "ERR wrong number of arguments for 'weir.take' command"),
-    (("WEIR.TAKE", "k", "3/s", "many"), "ERR a cost is a whole number, 0 or more"),
+    (("WEIR.TAKE", "k", "3/s", "many"), "ERR a cost is a whole number, 0 to 9223372036854775807"),
     (("SELECT", 9), "ERR DB index is out of range"),
     (("nonsense", "a"), "ERR unknown command 'nonsense', with args beginning with: 'a' "),
 ]
