@@ -247,7 +247,7 @@ static bool say_last(struct weir__worker *worker, struct weir__connection *conne
 	struct weir__resp_writer writer = { worker->out, OUT_SIZE, 0, connection->client.protocol };
 
 	weir__resp_write_error(&writer, text, strlen(text));
-	connection->client.is_leaving = true;
+	connection->client.is_leaving = connection->lingers = true;
 	return weir__worker_flush(worker, connection, writer.length);
 }
 
