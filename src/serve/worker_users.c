@@ -18,6 +18,17 @@ static const struct weir__user *still(const struct weir__users *users, const str
 		       NULL;
 }
 
+/* Who has to say who it is has some time for that, from now on. */
+static void watch_stranger(struct weir__worker *worker, struct weir__connection *connection)
+{
+	if (connection->wire != &weir__wire_resp || connection->is_finished)
+		return;
+	if (weir__commands_is_stranger(&worker->commands, &connection->client))
+		weir__worker_begin(worker, connection);
+	else
+		weir__worker_is_whole(connection);
+}
+
 void weir__worker_take_users(struct weir__worker *worker)
 {
 	struct weir__roster *const roster = worker->options.roster;
@@ -39,10 +50,7 @@ void weir__worker_take_users(struct weir__worker *worker)
 	}
 	worker->users = next;
 	weir__users_wipe(&next, sizeof(next));
-	for (struct weir__connection *connection = worker->connections[WEIR__WIRE_RESP].next;
-	     connection != &worker->connections[WEIR__WIRE_RESP]; connection = connection->next)
-		if (weir__commands_is_stranger(&worker->commands, &connection->client))
-			weir__worker_begin(worker, connection);
-		else if (!connection->is_finished)
-			weir__worker_is_whole(connection);
+	for (struct weir__connection *connection = weir__worker_next(worker, NULL); connection;
+	     connection = weir__worker_next(worker, connection))
+		watch_stranger(worker, connection);
 }
