@@ -92,12 +92,10 @@ void weir__transaction_add(struct weir__call *call, const struct weir__command_r
 {
 	struct weir__transaction *const kept = call->client->transaction;
 
-	if (row == NULL) {
-		kept->is_spoiled = true; /* and that was answered */
-	} else if (kept->is_spoiled && call->commands->seam) {
+	if (row && kept->is_spoiled && call->commands->seam) {
 		weir__refuse(call, WEIR__SAY_MULTI_STORE);
-	} else if (!weir__commands_accept(call, row)) {
-		kept->is_spoiled = true; /* likewise */
+	} else if (row == NULL || !weir__commands_accept(call, row)) {
+		kept->is_spoiled = true; /* and that was answered */
 	} else if (!(row->flags & WEIR__IS_DECISION)) {
 		kept->is_spoiled = true;
 		weir__refuse(call, WEIR__SAY_MULTI_OTHER);
