@@ -2,8 +2,10 @@
 #include "os/loop.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -83,25 +85,37 @@ static uint64_t monotonic_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+/* How often another thread has had the processor of this one. */
+static uint64_t thread_switches(void)
+{
+	struct rusage used;
+
+	return getrusage(RUSAGE_THREAD, &used) == 0 ? (uint64_t)used.ru_nvcsw + (uint64_t)used.ru_nivcsw : 0;
+}
+
 /* Until something is there; awake for as long as that pays, and then asleep. */
 static int wait_for_some(struct weir__loop *loop, struct epoll_event found[WEIR__LOOP_EVENTS])
 {
 	const bool is_awake = weir__spin_is_on(&loop->spin);
 	int n = is_awake ? epoll_wait(loop->epoll, found, WEIR__LOOP_EVENTS, 0) : 0;
-	uint64_t since, now;
+	uint64_t since, now, waited, switches;
 
 	if (n != 0)
 		return n;
+	switches = is_awake ? thread_switches() : 0;
 	since = now = monotonic_ns();
 	while (is_awake && n == 0 && now - since <= loop->spin.most_ns) {
+		(void)sched_yield(); /* whoever else wants this processor has it: that shows below */
 		n = epoll_wait(loop->epoll, found, WEIR__LOOP_EVENTS, 0);
 		now = monotonic_ns();
 	}
+	switches = is_awake ? thread_switches() - switches : 0;
 	if (n == 0) {
 		n = epoll_wait(loop->epoll, found, WEIR__LOOP_EVENTS, -1);
 		now = monotonic_ns();
 	}
-	weir__spin_note(&loop->spin, now - since, now);
+	waited = switches > 0 ? WEIR__SPIN_IN_VAIN : now - since;
+	weir__spin_note(&loop->spin, waited, now);
 	return n;
 }
 

@@ -1,6 +1,8 @@
 /* spin.c: when to begin, and when to stop. */
 #include "os/spin.h"
 
+enum { SHRINKS = 256 /* of a rest one part for each wait that pays: half of it after some 180 */ };
+
 static void note_sleep(struct weir__spin *spin, bool is_short, uint64_t now)
 {
 	spin->streak = is_short ? spin->streak + 1 : 0;
@@ -16,7 +18,7 @@ static void note_spin(struct weir__spin *spin, bool is_short, uint64_t now)
 		if (spin->trust < WEIR__SPIN_TRUST_MAX)
 			spin->trust++;
 		else
-			spin->rest_ns = 0; /* it has paid */
+			spin->rest_ns -= spin->rest_ns / SHRINKS;
 		return;
 	}
 	spin->trust -= WEIR__SPIN_TRUST;

@@ -2,8 +2,9 @@
  *
  * A thread that sleeps has to be woken, and that is paid by whoever sends to it: between processors of a virtual machine an
  * interrupt of some microseconds, for each request that finds it asleep. A busy server sleeps for less than that takes. So
- * when several waits in a row were short, the next ones are spent awake, up to a bound. Where that is in vain (there is less
- * to do, or the sender needs this very processor) it stops, and is tried again after a rest that doubles each time. */
+ * when several waits in a row were short, the next ones are spent awake, up to a bound. Where that is in vain, since there is
+ * less to do, or others need this very processor, it stops, and is tried again after a rest that doubles each time, and
+ * shrinks slowly while it pays. */
 #ifndef WEIR_OS_SPIN_H
 #define WEIR_OS_SPIN_H
 
@@ -34,7 +35,8 @@ static inline bool weir__spin_is_on(const struct weir__spin *spin)
 	return spin->trust > 0;
 }
 
-/* After a wait: it took so long, and was ended at `now`. */
+/* After a wait: it took so long, WEIR__SPIN_IN_VAIN if others wanted the processor meanwhile, and was ended at `now`. */
+#define WEIR__SPIN_IN_VAIN UINT64_MAX
 void weir__spin_note(struct weir__spin *spin, uint64_t waited_ns, uint64_t now);
 
 #endif

@@ -95,7 +95,15 @@ static uint64_t rest_after(struct weir__spin *spin, int tries, uint64_t *now)
 	return spin->rests_until - *now;
 }
 
-static void rests_double_until_it_pays(void)
+/* Until it is given up. */
+static uint64_t rest_of(struct weir__spin *spin, uint64_t waited_ns, uint64_t now)
+{
+	while (weir__spin_is_on(spin))
+		note(spin, 1, waited_ns, now);
+	return spin->rests_until - now;
+}
+
+static void rests_double_and_shrink_slowly_while_it_pays(void)
 {
 	struct weir__spin spin = { .most_ns = MOST };
 	uint64_t now = 0;
@@ -104,12 +112,20 @@ static void rests_double_until_it_pays(void)
 	CHECK_EQ(rest_after(&spin, 1, &now), 2 * WEIR__SPIN_REST_LEAST_NS);
 	CHECK_EQ(rest_after(&spin, 2, &now), 8 * WEIR__SPIN_REST_LEAST_NS);
 	CHECK_EQ(rest_after(&spin, 100, &now), WEIR__SPIN_REST_MOST_NS);
-	note(&spin, WEIR__SPIN_STREAK + WEIR__SPIN_TRUST_MAX + 1, SHORT, now += WEIR__SPIN_REST_MOST_NS);
-	while (weir__spin_is_on(&spin))
-		note(&spin, 1, LONG, now);
-	CHECK_EQ(spin.rests_until - now, WEIR__SPIN_REST_LEAST_NS);
+	note(&spin, WEIR__SPIN_STREAK + WEIR__SPIN_TRUST_MAX + 100, SHORT, now += WEIR__SPIN_REST_MOST_NS);
+	CHECK_EQ(rest_of(&spin, LONG, now), WEIR__SPIN_REST_MOST_NS);
+	note(&spin, WEIR__SPIN_STREAK + WEIR__SPIN_TRUST_MAX + 3000, SHORT, now += WEIR__SPIN_REST_MOST_NS);
+	CHECK_EQ(rest_of(&spin, LONG, now), WEIR__SPIN_REST_LEAST_NS);
+}
+
+/* However short it was. */
+static void it_ends_where_others_want_the_processor(void)
+{
+	struct weir__spin spin = awake();
+
+	CHECK_EQ(rest_of(&spin, WEIR__SPIN_IN_VAIN, 0), WEIR__SPIN_REST_LEAST_NS);
 }
 
 TESTS(TEST(it_sleeps_at_first), TEST(short_sleeps_in_a_row_begin_it), TEST(with_0_it_never_begins),
       TEST(a_first_one_in_vain_ends_it), TEST(it_lasts_while_it_pays), TEST(it_rests_before_it_begins_again),
-      TEST(rests_double_until_it_pays))
+      TEST(rests_double_and_shrink_slowly_while_it_pays), TEST(it_ends_where_others_want_the_processor))
