@@ -47,6 +47,17 @@ def ended(one):
 
 # --- turns ------------------------------------------------------------------------------------------------------------
 
+def short_came_first(one, long, short):
+    """It found that the key is not taken; in the end it is."""
+    assert receive(short, 8) == b"*7\r\n:1\r\n", "the pipeline came first"
+    reader = threading.Thread(target=receive_all, args=(long,))
+    reader.start()
+    with Client(one) as client:
+        until(lambda: client.ask("WEIR.PEEK", "k", "1/1000day")[0] == 0, "the pipeline is done")
+    long.shutdown(socket.SHUT_RDWR)
+    reader.join(TIMEOUT_S)
+
+
 def a_long_pipeline_lets_others_in():
     """Behind some seconds of work a key is taken; who asks meanwhile finds that it is not yet."""
     take, peek = bulks("WEIR.TAKE", "k", "1/1000day"), bulks("WEIR.PEEK", "k", "1/1000day")
@@ -56,13 +67,7 @@ def a_long_pipeline_lets_others_in():
         with asleep(one):
             long.sendall(b"HELP\n" * 5000 + take)
             short.sendall(peek)
-        assert receive(short, 8) == b"*7\r\n:1\r\n", "the pipeline came first"
-        reader = threading.Thread(target=receive_all, args=(long,))
-        reader.start()
-        with Client(one) as client:
-            until(lambda: client.ask("WEIR.PEEK", "k", "1/1000day")[0] == 0, "the pipeline is done")
-        long.shutdown(socket.SHUT_RDWR)
-        reader.join(TIMEOUT_S)
+        short_came_first(one, long, short)
 
 
 def a_long_pipeline_of_http_lets_others_in():
@@ -78,13 +83,7 @@ def a_long_pipeline_of_http_lets_others_in():
             with asleep(one):
                 long.sendall(request * 2000 + take)
                 short.sendall(bulks("WEIR.PEEK", "k", "1/1000day"))
-            assert receive(short, 8) == b"*7\r\n:1\r\n", "the pipeline came first"
-            reader = threading.Thread(target=receive_all, args=(long,))
-            reader.start()
-            with Client(one) as client:
-                until(lambda: client.ask("WEIR.PEEK", "k", "1/1000day")[0] == 0, "the pipeline is done")
-            long.shutdown(socket.SHUT_RDWR)
-            reader.join(TIMEOUT_S)
+            short_came_first(one, long, short)
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------
