@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/serve"))
 from visitor import free_port
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 NOT_RUN = "# not run"
 SHARED, SHARED_HERE = "guide-shop", f"guide-shop-{os.getpid()}"
 HERE = {SHARED: SHARED_HERE} | {f"127.0.0.1:{port}": f"127.0.0.1:{free_port()}" for port in (2379, 2380, 4318)}
