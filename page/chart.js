@@ -28,10 +28,17 @@ function layered(times, series) {
 	return [times, ...heights];
 }
 
-const layerOptions = () => LAYERS.map(({ kind }) => ({
-	fill: colourOf(kind), width: 0, points: { show: false },
-	paths: uPlot.paths.stepped({ align: 1 }),
-}));
+/** Each second as wide as it is, the newest and those beside a gap as well: stepped paths of uPlot end where the last begins. */
+function steps(chart, index, from, to) {
+	const [times] = chart.data, heights = chart.data[index], fill = new Path2D();
+	const x = time => Math.round(chart.valToPos(time, "x", true)), y = height => chart.valToPos(height, "y", true);
+	for (let i = from; i <= to; i++)
+		if (heights[i] !== null)
+			fill.rect(x(times[i]), y(heights[i]), x(times[i] + 1) - x(times[i]), y(0) - y(heights[i]));
+	return { fill };
+}
+
+const layerOptions = () => LAYERS.map(({ kind }) => ({ fill: colourOf(kind), width: 0, points: { show: false }, paths: steps }));
 
 const scales = {
 	x: { time: true, range: (_, min, max) => [min, max + 1] },

@@ -133,17 +133,20 @@ function load(server) {
 
 async function numbersAreThoseOfTheServer() {
 	return withServer(POLICY, "", server => withPage(server, {}, async page => {
-		const stop = load(server);
+		const stop = load(server), limit = async () => (await server.json("/v1/live?limit=per-client")).limits[0];
 		try {
 			await until("rejections are shown", async () => await row(page, "per-client").locator("td.rejected:not(.nought)").count());
+			await until("rejections are many", async () => { // a few beside what was allowed would be less than a pixel
+				const { allowed_total, rejected_total } = await limit();
+				return rejected_total > allowed_total;
+			});
 		} finally {
 			await stop();
 		}
 		await row(page, "per-client").getByRole("button").click();
 		// All that was decided has been told once a second has passed without a decision.
-		const total = async () => (await server.json("/v1/live?limit=per-client")).limits[0].allowed_total;
 		await until("the last second is shown", async () => (await page.locator("#detail-facts dd").first().textContent()) ===
-			(await total()).toLocaleString("en") && await row(page, "per-client").locator("td.rejected.nought").count() > 0);
+			(await limit()).allowed_total.toLocaleString("en") && await row(page, "per-client").locator("td.rejected.nought").count() > 0);
 		const shown = await page.evaluate(() => ({ times: past.times(), series: past.of("per-client") }));
 		const live = await server.json("/v1/live?seconds=120&limit=per-client");
 		const newest = Math.floor(live.at) - 1;
@@ -157,7 +160,7 @@ async function numbersAreThoseOfTheServer() {
 			});
 		assert.ok(n > 40, n);
 		for (const canvas of ["#chart canvas", "#limits .chosen canvas"])
-			await until(`rejections are painted in ${canvas}`, async () => await paintedIn(page, canvas, "rejected") > 0);
+			await until(`rejections are painted in ${canvas}: ${JSON.stringify(shown.series.rejected)}`, async () => await paintedIn(page, canvas, "rejected") > 0);
 		const latency = page.locator("#latency tr").nth(1).locator("td").last();
 		await until("latencies are shown", async () => Number((await latency.textContent()).replaceAll(",", "")) > 0);
 		await until("the busiest keys are shown", async () => await page.locator("#busy li").count() === 10);
@@ -169,12 +172,35 @@ async function numbersAreThoseOfTheServer() {
 function paintedIn(page, selector, colour) {
 	return page.evaluate(([selector, colour]) => {
 		const canvas = document.querySelector(selector), [r, g, b] = colourOf(colour).match(/\d+/g).map(Number);
-		const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+		const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d"); // who reads one twice is warned
+		copy.drawImage(canvas, 0, 0);
+		const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
 		let n = 0;
 		for (let i = 0; i < data.length; i += 4)
 			n += data[i + 3] > 64 && Math.max(Math.abs(data[i] - r), Math.abs(data[i + 1] - g), Math.abs(data[i + 2] - b)) < 8;
 		return n;
 	}, [selector, colour]);
+}
+
+/** Also the newest one, and one before a gap. */
+async function aSecondIsDrawnWhereverItIs() {
+	await withServer(POLICY, "", server => withPage(server, {}, async page => {
+		await isLive(page);
+		const painted = [];
+		for (const tail of [[5, 0, 0], [5, null, 0], [null, 5, null], [null, null, 5]]) {
+			await page.evaluate(tail => {
+				const place = document.body.appendChild(make("div", { id: "trial" }));
+				const times = past.times(), before = new Array(times.length - tail.length).fill(null);
+				const nought = [...before, ...tail.map(n => n && 0)];
+				place.style.width = "600px";
+				new Chart(place, () => {}).draw(times, { allowed: nought, rejected: [...before, ...tail], delayed: nought });
+			}, tail);
+			await until(`${JSON.stringify(tail)} is painted`, async () => await paintedIn(page, "#trial canvas", "rejected") > 0);
+			painted.push(await paintedIn(page, "#trial canvas", "rejected"));
+			await page.evaluate(() => byId("trial").remove());
+		}
+		assert.ok(Math.max(...painted) < 1.5 * Math.min(...painted), painted); // to whole pixels
+	}));
 }
 
 async function aRefusalIsExplained() {
@@ -495,6 +521,7 @@ const TESTS = [
 	["it is served well", itIsServedWell],
 	["it is sent once, and small", itIsSentOnce],
 	["numbers are those of the server", numbersAreThoseOfTheServer],
+	["a second is drawn wherever it is", aSecondIsDrawnWhereverItIs],
 	["a refusal is explained, and counts down", aRefusalIsExplained],
 	["a key is explained without its requests", aKeyIsExplainedWithoutItsRequests],
 	["keys of limits that come with requests are explained", keysOfRequestsLimitsAreExplained],
