@@ -100,6 +100,12 @@ class FaultProxy:
                 self._listen()
         self._ring()
 
+    def is_empty(self):
+        """Whether nothing is on its way, late things of connections that were given up included."""
+        with self.lock:
+            return not any(way.waiting for connection in self.connections for way in connection.ways) and \
+                not any(key.data for key, _ in self.selector.select(0))
+
     def end(self):
         self.is_ending = True
         self._ring()

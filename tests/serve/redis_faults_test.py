@@ -171,6 +171,11 @@ class Scene:
         self.store, self.proxy, self.control, self.is_full = store, proxy, control, is_full
         self.n = 10000 if is_full else 200  # answers while a fault lasts; so many that the slowest 1 of 1000 are some
 
+    def settles(self):
+        """What is late of the fault before has come to Redis, too."""
+        until(self.proxy.is_empty, "a network with nothing on its way")
+        self.store.command("PING")  # what was there before is done
+
 
 def script_flush(scene, load):
     for _ in range(20):
@@ -242,6 +247,7 @@ def percentile(times, share):
 
 def suffer(scene, fault, server, client, judge):
     """One fault. Returns what was measured."""
+    scene.settles()
     before = {key: judge.used(key) for key in [(mode, f"u{i}") for i in range(USERS) for mode in MODES]}
     unsure_before = unsure(client)
     with Load(server, scene.control) as load:
