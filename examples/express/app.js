@@ -1,5 +1,5 @@
-// An Express service that asks Weir about each request, over connections that are kept: fetch keeps those whose answers
-// are read.
+// An Express service that asks Weir about each request, over persistent connections: fetch reuses those whose answers
+// were read.
 //
 //     weir serve --config examples/proxies/weir.yaml
 //     cd examples/express && npm ci && node app.js
@@ -24,10 +24,10 @@ async function limit(request, response, next) {
 		});
 		body = await answer.text();
 	} catch {
-		return next(); // without Weir everybody gets in
+		return next(); // if Weir is down, all requests get in
 	}
 	for (const name of headers) if (answer.headers.has(name)) response.set(name, answer.headers.get(name));
-	// Denied, or it cannot be decided: who sends nonsense gets no further.
+	// Denied, or cannot be decided: malformed requests get no further.
 	if (answer.status < 400 || answer.status >= 500) return next();
 	response.status(answer.status).type("application/problem+json").send(body);
 }

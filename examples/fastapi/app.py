@@ -1,4 +1,4 @@
-"""A FastAPI service that asks Weir about each request, over connections that are kept.
+"""A FastAPI service that asks Weir about each request, over persistent connections.
 
     weir serve --config examples/proxies/weir.yaml
     cd examples/fastapi && uvicorn app:app --no-proxy-headers
@@ -23,9 +23,9 @@ async def limit(request: Request, call_next):
     try:
         answer = await weir.post("/v1/check", json={"attributes": attributes})
     except httpx.TransportError:
-        return await call_next(request)  # without Weir everybody gets in
+        return await call_next(request)  # if Weir is down, all requests get in
     limits = {name: answer.headers[name] for name in HEADERS if name in answer.headers}
-    if 400 <= answer.status_code < 500:  # denied, or it cannot be decided: who sends nonsense gets no further
+    if 400 <= answer.status_code < 500:  # denied, or cannot be decided: malformed requests get no further
         return Response(answer.content, answer.status_code, limits, "application/problem+json")
     response = await call_next(request)
     response.headers.update(limits)

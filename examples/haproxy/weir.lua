@@ -1,8 +1,8 @@
--- weir.lua: asks Weir whether a request may pass. A denial goes to the client as Weir says it: a 429 with all its headers,
+-- weir.lua: asks Weir whether a request may pass. A denial goes to the client as Weir sends it: a 429 with all its headers,
 -- and the problem as its body.
 local authorize = "http://127.0.0.1:8080/v1/authorize"
 local timeout_ms = 500
-local tries = 4 -- that the client of HAProxy 2.6 makes, each with a timeout of its own; their number is built in
+local tries = 4 -- made by the client of HAProxy 2.6, each with its own timeout; the number is built in
 
 -- All lines of a header. HAProxy counts them from 0.
 local function lines(headers, name)
@@ -13,7 +13,7 @@ local function lines(headers, name)
 	return found
 end
 
--- Nothing that the client sends, but for what is named here.
+-- Of what the client sends, only what is named here.
 local function told(txn)
 	local headers = txn.http:req_get_headers()
 	local chain = lines(headers, "x-forwarded-for")

@@ -36,29 +36,29 @@ static const struct question {
 	struct weir__ask_words words;
 } questions[] = {
 	/* clang-format off */
-	{ "take", "WEIR.TAKE", "KEY LIMIT [COST]", "admits and charges, or not", 2, 3, false, true, false, -1,
+	{ "take", "WEIR.TAKE", "KEY LIMIT [COST]", "admits and charges, or denies", 2, 3, false, true, false, -1,
 	  { "allowed", "denied", NULL, NULL } },
 	{ "upto", "WEIR.UPTO", "KEY LIMIT COST", "charges as many as there are, at most COST", 3, 3, false, false, false, 2,
 	  { "allowed", "denied", NULL, NULL } },
-	{ "peek", "WEIR.PEEK", "KEY LIMIT [COST]", "what take would answer; charges nothing", 2, 3, false, false, false, -1,
+	{ "peek", "WEIR.PEEK", "KEY LIMIT [COST]", "what take would answer, without charging", 2, 3, false, false, false, -1,
 	  { "would be allowed", "would be denied", NULL, NULL } },
-	{ "refund", "WEIR.REFUND", "KEY LIMIT N", "gives N back", 3, 3, false, false, false, -1,
+	{ "refund", "WEIR.REFUND", "KEY LIMIT N", "gives N back, never above full", 3, 3, false, false, false, -1,
 	  { "given back", "not given back", NULL, NULL } },
 	{ "reset", "WEIR.RESET", "KEY LIMIT", "forgets what a key owes", 2, 2, false, false, false, -1,
 	  { NULL, NULL, "forgotten", "there was nothing to forget" } },
-	{ "inspect", "WEIR.INSPECT", "KEY LIMIT", "what is known of a key", 2, 2, false, false, false, -1,
+	{ "inspect", "WEIR.INSPECT", "KEY LIMIT", "the state of a key", 2, 2, false, false, false, -1,
 	  { NULL, NULL, NULL, NULL } },
-	{ "all", "WEIR.ALL", "KEY LIMIT COST", "takes from several limits, all or nothing", 3, 3, true, false, false, -1,
+	{ "all", "WEIR.ALL", "KEY LIMIT COST", "takes from several limits, all or none", 3, 3, true, false, false, -1,
 	  { "allowed", "denied", NULL, NULL } },
 	{ "hold", "WEIR.HOLD", "ID KEY LIMIT COST TTL_MS", "takes an estimate, to be settled later", 5, 5, false, false, false, -1,
 	  { "allowed", "denied", NULL, NULL } },
-	{ "settle", "WEIR.SETTLE", "ID ACTUAL", "charges or gives back what an estimate was wrong by", 2, 2, false, false, false,
+	{ "settle", "WEIR.SETTLE", "ID ACTUAL", "settles a hold, by charging or giving back the difference", 2, 2, false, false, false,
 	  -1, { NULL, NULL, NULL, NULL } },
-	{ "release", "WEIR.RELEASE", "ID", "gives back all of a hold", 1, 1, false, false, false, -1,
+	{ "release", "WEIR.RELEASE", "ID", "gives back everything held", 1, 1, false, false, false, -1,
 	  { NULL, NULL, NULL, NULL } },
 	{ "check", "WEIR.CHECK", "ATTRIBUTE=VALUE", "decides by all limits of its policy that apply", 1, 1, true, false, true,
 	  -1, { "allowed", "denied", NULL, NULL } },
-	{ "ping", "PING", "", "whether the server answers", 0, 0, false, false, false, -1, { NULL, NULL, NULL, NULL } },
+	{ "ping", "PING", "", "whether it answers", 0, 0, false, false, false, -1, { NULL, NULL, NULL, NULL } },
 	/* clang-format on */
 };
 
@@ -81,21 +81,21 @@ static int help(const struct question *question)
 	if (question->repeats)
 		printf(" [%s ...]", operands);
 	printf(" [OPTION...]\n\nAsks a server (weir serve): %s.\n\n"
-	       "  --at WHERE            HOST:PORT, or the path of a socket (with a slash); %s\n"
-	       "  --user USER           who asks, if the server wants to know; default\n"
-	       "  --password-file FILE  the password is the first line of it; else it is WEIR_PASSWORD of the\n"
-	       "                        environment, if that is set\n",
+	       "  --at WHERE            HOST:PORT, or the path of a socket (with a slash). Default: %s\n"
+	       "  --user USER           the user to authenticate as, if the server has users. Default: default\n"
+	       "  --password-file FILE  a file with the password as its first line. Without it the password\n"
+	       "                        is WEIR_PASSWORD from the environment, if set\n",
 	       question->does, here);
 	if (question->can_wait)
-		printf("  --wait MS             for up to so long, until it can be admitted\n");
+		printf("  --wait MS             wait up to this many milliseconds to be admitted\n");
 	if (question->has_attributes)
-		printf("  --cost N              of limits that do not say where to take it from; 1\n");
-	printf("  --json                for programs; times in UTC, spans in ns\n"
+		printf("  --cost N              the cost, for limits that do not take it from an attribute. Default: 1\n");
+	printf("  --json                output for programs: times in UTC, durations in ns\n"
 	       "  --                    ends the options, for a KEY that begins with a dash\n"
-	       "  --help                this\n"
+	       "  --help                show this\n"
 	       "\n"
-	       "Exit status: 0 admitted, or done; 1 denied; 2 called wrongly; 3 there is no server, or\n"
-	       "it answered with an error.\n");
+	       "Exit status: 0 admitted, or done; 1 denied; 2 wrong usage; 3 there is no server, or it\n"
+	       "answered with an error.\n");
 	return ADMITTED;
 }
 

@@ -20,10 +20,10 @@ enum { SERVERS = 2, REQUESTS = 14, LIMIT = 10, PATIENCE_MS = 30000, PAUSE_MS = 2
 
 static const char usage[] = "usage: weir demo redis\n"
 			    "\n"
-			    "Starts a private redis-server and two servers of Weir whose limits are in it, lets\n"
+			    "Starts a private redis-server and two Weir servers that keep their limits in it, lets\n"
 			    "one client ask both in turn, and stops all three. Needs redis-server.\n"
 			    "\n"
-			    "  --help  this\n";
+			    "  --help  show this\n";
 
 struct demo {
 	char folder[32], redis[PATH_SIZE], url[PATH_SIZE + 16], servers[SERVERS][PATH_SIZE];

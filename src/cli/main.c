@@ -6,23 +6,23 @@
 #include "serve/errors.h"
 
 static const struct weir__command commands[] = {
-	{ "bench", weir__bench, "measures a daemon on this machine" },
-	{ "check-config", weir__check_config, "says what is wrong with policies" },
+	{ "bench", weir__bench, "measures how fast a daemon answers" },
+	{ "check-config", weir__check_config, "lists the errors in policies and settings" },
 	{ "demo", weir__demo, "the five algorithms side by side on the same bursty traffic" },
 	{ "explain", weir__explain, "which limits of a policy apply to a request, and why" },
-	{ "serve", weir__serve, "the daemon: decides for whoever asks over RESP or HTTP" },
-	{ "table", weir__table, "looks into shared tables while they are in use" },
+	{ "serve", weir__serve, "the daemon: decides for clients over RESP and HTTP" },
+	{ "table", weir__table, "inspects shared tables and files while they are in use" },
 	{ "top", weir__top, "a live view of the daemon: rates, rejections and top keys of its limits" },
-	{ "take", weir__ask, "asks the daemon: admits and charges, or not" },
-	{ "upto", weir__ask, "asks the daemon: charges as many as there are" },
-	{ "peek", weir__ask, "asks the daemon: what take would answer" },
+	{ "take", weir__ask, "asks the daemon: admits and charges, or denies" },
+	{ "upto", weir__ask, "asks the daemon: charges as many as there are, up to a cost" },
+	{ "peek", weir__ask, "asks the daemon: what take would answer, without charging" },
 	{ "refund", weir__ask, "asks the daemon: gives back" },
 	{ "reset", weir__ask, "asks the daemon: forgets what a key owes" },
-	{ "inspect", weir__ask, "asks the daemon: what is known of a key" },
-	{ "all", weir__ask, "asks the daemon: takes from several limits, all or nothing" },
+	{ "inspect", weir__ask, "asks the daemon: the state of a key" },
+	{ "all", weir__ask, "asks the daemon: takes from several limits, all or none" },
 	{ "hold", weir__ask, "asks the daemon: takes an estimate, to be settled later" },
-	{ "settle", weir__ask, "asks the daemon: charges or gives back what an estimate was wrong by" },
-	{ "release", weir__ask, "asks the daemon: gives back all of a hold" },
+	{ "settle", weir__ask, "asks the daemon: settles a hold, by charging or giving back the difference" },
+	{ "release", weir__ask, "asks the daemon: gives back everything held" },
 	{ "check", weir__ask, "asks the daemon: decides by all limits of its policy that apply" },
 	{ "ping", weir__ask, "whether the daemon answers" },
 };
@@ -34,7 +34,7 @@ static void help(FILE *out)
 	fputs("weir decides, for every request: go, wait, or no.\n\nusage: weir COMMAND [OPTION...]\n\n", out);
 	for (size_t i = 0; i < COMMANDS; i++)
 		fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].does);
-	fputs("  help         this list; help errors lists what the daemon refuses with\n  version      the version\n\nweir COMMAND --help tells more of one.\n",
+	fputs("  help         this list; help errors lists the daemon's errors\n  version      the version\n\nweir COMMAND --help describes one command.\n",
 	      out);
 }
 

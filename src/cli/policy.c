@@ -14,17 +14,19 @@ enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2, ATTRIBUTES_MAX = 64 };
 static const char check_help[] =
 	"usage: weir check-config FILE|DIRECTORY...\n"
 	"\n"
-	"Says what is wrong with files of weir serve, settings or limits or both, all of it, as\n"
-	"FILE:LINE:COLUMN: what was found, what would be right. All *.yaml of a directory are one\n"
-	"policy; one with `domain` at its top is a configuration of Envoy's ratelimit. The exit code is\n"
-	"0 if nothing is wrong, 1 if something is, 2 if it was called wrongly.\n";
+	"Lists all errors in files for weir serve (settings, limits or both), as FILE:LINE:COLUMN, with\n"
+	"what was found and what would be right. All *.yaml files of a directory are one policy; files\n"
+	"with `domain` at the top level are a configuration of Envoy's ratelimit.\n"
+	"\n"
+	"Exit status: 0 no errors; 1 errors; 2 wrong usage.\n";
 
 static const char explain_help[] =
 	"usage: weir explain FILE|DIRECTORY ATTRIBUTE=VALUE...\n"
 	"\n"
-	"Says of each limit of a policy whether it applies to a request with these attributes, with which\n"
-	"key and by which limit or override; or why it does not. Of a configuration of Envoy's ratelimit,\n"
-	"domain=NAME is the domain, and the others are one descriptor: what each of them matches.\n";
+	"Says for each limit of a policy whether it applies to a request with these attributes, with which\n"
+	"key and by which limit or override, or why it does not. For a configuration of Envoy's ratelimit,\n"
+	"domain=NAME is the domain, and the other attributes are one descriptor: it says what each of them\n"
+	"matches.\n";
 
 static void print_line(void *context, const char *line)
 {

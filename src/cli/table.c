@@ -23,20 +23,21 @@ static const char help_head[] =
 	"       weir table get TABLE LIMIT KEY [--hex] [--json]\n"
 	"       weir table reset TABLE LIMIT KEY [--hex] [--json]\n"
 	"\n"
-	"Looks into shared tables and files while others use them, and holds up nobody. TABLE\n"
-	"is a name, or the path of a file if it has a slash, as in ./limits. It takes the right\n"
-	"to read and write a table: the list tells its owner and mode.\n"
+	"Inspects shared tables and files while others use them, without blocking anyone. TABLE\n"
+	"is a name, or the path of a file if it has a slash, as in ./limits. You need permission\n"
+	"to read and write the table: list shows its owner and mode.\n"
 	"\n";
 
-static const char help_tail[] = "\n"
-				"  --hex   KEY is pairs of hexadecimal digits, for keys that are no text\n"
-				"  --json  for programs: times in UTC, spans in ns; what is no UTF-8 has its bytes in\n"
-				"          a member NAME_hex\n"
-				"  --      ends the options, for a KEY that begins with a dash\n"
-				"  --help  this\n"
-				"\n"
-				"Exit status: 0 done; 1 there is no such table or limit, or nothing to reset;\n"
-				"2 called wrongly, or the system or the table refused.\n";
+static const char help_tail[] =
+	"\n"
+	"  --hex   KEY is pairs of hexadecimal digits, for keys that are not text\n"
+	"  --json  output for programs: times in UTC, durations in ns; the bytes of a value that\n"
+	"          is not UTF-8 are in a member NAME_hex\n"
+	"  --      ends the options, for a KEY that begins with a dash\n"
+	"  --help  show this\n"
+	"\n"
+	"Exit status: 0 done; 1 there is no such table or limit, or nothing to reset;\n"
+	"2 wrong usage, or the system or the table refused.\n";
 
 static int list(int argc, char **argv);
 static int info(int argc, char **argv);
@@ -44,9 +45,9 @@ static int get(int argc, char **argv);
 static int reset(int argc, char **argv);
 
 static const struct weir__command commands[] = {
-	{ "list", list, "the shared tables that there are" },
-	{ "info", info, "size, fill, limits and counters; reads all of a table, about 0.1 s a GiB" },
-	{ "get", get, "what a table knows of a key, and when one more may go; charges nothing" },
+	{ "list", list, "all shared tables" },
+	{ "info", info, "size, fill, limits and counters; reads the whole table, about 0.1 s per GiB" },
+	{ "get", get, "the state of a key, and when one more request may go; charges nothing" },
 	{ "reset", reset, "forgets what a key owes, and says what that was" },
 };
 

@@ -37,18 +37,19 @@ static int help(void)
 {
 	printf("usage: weir top [OPTION...]\n\n"
 	       "Shows what a server (weir serve) sees now: rates, rejections and what is left of each limit,\n"
-	       "and the keys that ask most and are denied most. ? explains its keys.\n\n"
-	       "  --at WHERE            HOST:PORT, or the path of a socket (with a slash); %s\n"
+	       "and the busiest and the most denied keys. Press ? for the keyboard commands.\n\n"
+	       "  --at WHERE            HOST:PORT, or the path of a socket (with a slash). Default: %s\n"
 	       "  --server WHERE        the same\n"
-	       "  --user USER           who asks, if the server wants to know: one with the role admin; default\n"
-	       "  --password-file FILE  the password is the first line of it; else it is WEIR_PASSWORD of the\n"
-	       "                        environment, if that is set\n"
-	       "  --once                prints one table and ends, as without a terminal\n"
-	       "  --json                prints the live document and ends; docs/observe.md describes it\n"
-	       "  --help                this\n"
+	       "  --user USER           the user to authenticate as, if the server has users, with the role\n"
+	       "                        admin. Default: default\n"
+	       "  --password-file FILE  a file with the password as its first line. Without it the password\n"
+	       "                        is WEIR_PASSWORD from the environment, if set\n"
+	       "  --once                print one table and exit; the default without a terminal\n"
+	       "  --json                print the live document and exit; docs/observe.md describes it\n"
+	       "  --help                show this\n"
 	       "\n"
-	       "NO_COLOR of the environment turns colours off. Exit status: 0 done; 2 called wrongly; 3 there is\n"
-	       "no server, or it answered with an error.\n",
+	       "NO_COLOR in the environment turns colours off. Exit status: 0 done; 2 wrong usage; 3 there is no\n"
+	       "server, or it answered with an error.\n",
 	       here);
 	return DONE;
 }

@@ -472,15 +472,15 @@ static void draw_help(struct weir__top_screen *screen, unsigned lines)
 {
 	static const char *const words[] = {
 		"up, down, j, k      select a limit; its keys are shown below (PageUp, PageDown, g, G)",
-		"s, S                sort by the next column; the other way round",
-		"/                   show limits whose names have this in them; Esc shows all",
-		"p, space            pause, and go on",
-		"+, -                ask more often, less often",
-		"?                   this, and back",
+		"s, S                sort by the next column; reverse the order",
+		"/                   show limits whose names contain this; Esc shows all",
+		"p, space            pause, and resume",
+		"+, -                refresh more often, less often",
+		"?                   show or leave this help",
 		"q                   quit",
 		"",
 		"Rates are means of the last 5 s. LEFT is the mean of what decisions of the last 10 s left of",
-		"the limit. A count of a key with ~ may be too high, never too low.",
+		"the limit. A key's count with ~ may be too high, never too low.",
 	};
 
 	for (unsigned i = 0; i < lines; i++) {

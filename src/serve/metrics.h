@@ -18,88 +18,88 @@
 /* clang-format off */
 #define WEIR__METRICS(X) \
 	X(REQUESTS, "rate_limiter_requests", COUNTER, "", "algorithm, service, limit", \
-	  "Decisions by a limit, admitted or not; (inline) are all limits that come with requests.") \
+	  "Decisions by a limit, admitted or not; (inline) stands for all limits stated in requests.") \
 	X(ALLOWED, "rate_limiter_allowed", COUNTER, "", "algorithm, service, limit", \
-	  "Decisions that admitted, by limits that are enforced.") \
+	  "Decisions that admitted, by enforced limits.") \
 	X(REJECTED, "rate_limiter_rejected", COUNTER, "", "algorithm, service, limit", \
-	  "Decisions that denied, by limits that are enforced.") \
+	  "Decisions that denied, by enforced limits.") \
 	X(SHADOW_REJECTED, "rate_limiter_shadow_rejected", COUNTER, "", "algorithm, service, limit", \
 	  "Decisions that would have denied, by limits in shadow.") \
 	X(DELAYED, "rate_limiter_delayed", COUNTER, "", "algorithm, service, limit", \
-	  "Decisions that admitted for later, by limits that shape.") \
+	  "Decisions that admitted with a delay, by leaky buckets with a queue.") \
 	X(DELAY_SECONDS, "rate_limiter_delay_seconds", COUNTER, "seconds", "algorithm, service, limit", \
-	  "Delays that these were given, in all.") \
+	  "The sum of these delays.") \
 	X(FILL, "rate_limiter_bucket_fill_ratio", GAUGE, "ratio", "algorithm, service, limit", \
-	  "What is left of a limit, 0 to 1: without a key its level now; with keys, or in a store, the mean of the decisions " \
-	  "of the last 10 s, and no sample if there were none.") \
+	  "What is left of a limit, 0 to 1: for one without a key, now; for one with keys, or in a store, the mean over the " \
+	  "decisions of the last 10 s, with no sample if there were none.") \
 	X(CAPACITY, "rate_limiter_limit_capacity", GAUGE, "", "algorithm, service, limit", \
-	  "The most that a key of the limit can have: the burst of a bucket, the count of a window.") \
+	  "The most that a key of the limit can have available: the burst of a bucket, the count of a window.") \
 	X(RATE, "rate_limiter_limit_units_per_second", GAUGE, "", "algorithm, service, limit", \
-	  "What a key of the limit regains in a second.") \
+	  "How much a key of the limit gets back per second.") \
 	X(DECISIONS, "rate_limiter_decisions", COUNTER, "", "result", \
-	  "Requests that limits have decided, each as a whole whatever limits it met: allowed, or rejected by one that is enforced.") \
+	  "Requests decided, each counted once however many limits apply: allowed, or rejected by an enforced limit.") \
 	X(LIMITS_LEFT_OUT, "rate_limiter_limits_left_out", GAUGE, "", "", \
-	  "Limits and overrides of the policy that are not told here, because there are more than 1000 or their names are long.") \
+	  "Limits and overrides of the policy without series here, because there are more than 1000 or their names are too long.") \
 	X(DECISION_SECONDS, "rate_limiter_decision_seconds", HISTOGRAM, "seconds", "", \
-	  "How long decisions of the table took; of 16 calls that decide one is timed.") \
+	  "How long decisions by the table took; one call of 16 is timed.") \
 	X(ANSWER_SECONDS, "rate_limiter_answer_seconds", HISTOGRAM, "seconds", "throttled", \
-	  "From when the server was told of a request until it wrote the answer; throttled: denied, delayed or held back.") \
+	  "Time from when the kernel reported a request until the answer was written; throttled: denied, delayed or made to wait.") \
 	X(WAIT_SECONDS, "rate_limiter_wait_seconds", HISTOGRAM, "seconds", "", \
-	  "How long takes that wait at the server were held back.") \
-	X(CONNECTIONS, "rate_limiter_connections", GAUGE, "", "wire", "Connections that are open.") \
-	X(ANSWERS, "rate_limiter_answers", COUNTER, "", "wire", "Requests that were answered, whatever they asked for.") \
+	  "How long WEIR.TAKE with WAIT waited at the server.") \
+	X(CONNECTIONS, "rate_limiter_connections", GAUGE, "", "wire", "Open connections.") \
+	X(ANSWERS, "rate_limiter_answers", COUNTER, "", "wire", "Requests answered, of any kind.") \
 	X(STRANGERS, "rate_limiter_auth_failures", COUNTER, "", "wire", \
-	  "Wrong names, passwords and tokens that were said.") \
+	  "Attempts with a wrong user name, password or token.") \
 	X(TABLE_CAPACITY, "rate_limiter_table_capacity_keys", GAUGE, "keys", "", "Keys that the table has room for.") \
 	X(TABLE_LIVE, "rate_limiter_table_live_keys", GAUGE, "keys", "", \
-	  "Keys that owe something now; of large tables reckoned from 65536 slots.") \
-	X(TABLE_INSERTED, "rate_limiter_table_inserted", COUNTER, "", "", "Keys that were given a place.") \
+	  "Keys that owe something now; in large tables estimated from 65536 slots.") \
+	X(TABLE_INSERTED, "rate_limiter_table_inserted", COUNTER, "", "", "Keys that were given a slot.") \
 	X(TABLE_GAVE_WAY, "rate_limiter_table_gave_way", COUNTER, "", "", \
-	  "Keys that owed something and lost their place to another one.") \
+	  "Keys that were evicted while they still owed something.") \
 	X(POLICY_LIMITS, "rate_limiter_policy_limits", GAUGE, "", "", "Limits of the policy.") \
 	X(POLICY_CHANGES, "rate_limiter_policy_changes", COUNTER, "", "", \
-	  "Versions of the policy that came into force after the first.") \
+	  "New versions of the policy that took effect, after the first.") \
 	X(POLICY_FAILURES, "rate_limiter_policy_failures", COUNTER, "", "", \
-	  "Versions of the policy that were wrong and changed nothing.") \
+	  "New versions of the policy that had errors and were not used.") \
 	X(POLICY_REFUSED, "rate_limiter_policy_refused", GAUGE, "", "", \
-	  "Whether the latest version of the policy was wrong, so that one before it is in force: 1, or 0.") \
+	  "1 if the latest version of the policy has errors, so that an earlier one is still in force, else 0.") \
 	X(POLICY_LOADED, "rate_limiter_policy_loaded_timestamp_seconds", GAUGE, "seconds", "", \
-	  "When the policy came into force, in seconds of Unix time.") \
-	X(HOLDS, "rate_limiter_holds", GAUGE, "", "", "Holds that are remembered.") \
-	X(SPANS_SENT, "rate_limiter_spans_sent", COUNTER, "", "", "Spans that the collector of traces has taken.") \
+	  "When the policy took effect, in seconds of Unix time.") \
+	X(HOLDS, "rate_limiter_holds", GAUGE, "", "", "Holds that the server remembers.") \
+	X(SPANS_SENT, "rate_limiter_spans_sent", COUNTER, "", "", "Spans that the trace collector accepted.") \
 	X(SPANS_DROPPED, "rate_limiter_spans_dropped", COUNTER, "", "", \
-	  "Spans that were lost, for want of room or since the collector did not take them.") \
+	  "Spans lost because the buffer was full or the collector did not accept them.") \
 	X(REJECTIONS_LEFT_OUT, "rate_limiter_log_rejections_left_out", COUNTER, "", "", \
-	  "Lines of rejections beyond log_rejections_limit.") \
+	  "Log lines for rejections dropped because of log_rejections_limit.") \
 	X(LOG_LEFT_OUT, "rate_limiter_log_lines_left_out", COUNTER, "", "", \
-	  "Lines of the log that nobody took in time.") \
-	X(STORE_UP, "rate_limiter_store_up", GAUGE, "", "", "Whether the store decides: 1, or 0.") \
-	X(STORE_BREAKER, "rate_limiter_store_breaker", GAUGE, "", "state", "1 for the state that the breaker is in.") \
+	  "Log lines dropped because standard error did not take them in time.") \
+	X(STORE_UP, "rate_limiter_store_up", GAUGE, "", "", "1 if the store decides, else 0.") \
+	X(STORE_BREAKER, "rate_limiter_store_breaker", GAUGE, "", "state", "1 for the state of the circuit breaker, 0 for the others.") \
 	X(STORE_DECISIONS, "rate_limiter_store_decisions", COUNTER, "", "outcome", \
-	  "What was asked together, by what came of it.") \
-	X(STORE_NODES, "rate_limiter_store_nodes", GAUGE, "", "", "Servers that use the store, this one among them.") \
-	X(STORE_CALLS, "rate_limiter_store_calls", COUNTER, "", "", "Calls of the script.") \
+	  "Groups of requests for the store, by outcome: decided, not_asked or not_answered.") \
+	X(STORE_NODES, "rate_limiter_store_nodes", GAUGE, "", "", "Servers that use the store, including this one.") \
+	X(STORE_CALLS, "rate_limiter_store_calls", COUNTER, "", "", "Calls of the script in the store.") \
 	X(STORE_REQUESTS, "rate_limiter_store_requests", COUNTER, "", "", "Requests in these calls.") \
 	X(STORE_SCRIPT_RELOADS, "rate_limiter_store_script_reloads", COUNTER, "", "", \
-	  "How often the store had lost the script.") \
-	X(STORE_FAILOVERS, "rate_limiter_store_failovers", COUNTER, "", "", "How often another server became the store.") \
+	  "How often the script was missing in the store and was loaded again.") \
+	X(STORE_FAILOVERS, "rate_limiter_store_failovers", COUNTER, "", "", "How often the store moved to another Redis server.") \
 	X(STORE_KEYS_ANEW, "rate_limiter_store_keys_anew", COUNTER, "", "", \
-	  "Keys whose values were damaged, or not ours.") \
+	  "Keys whose value in the store was damaged or not Weir's, and was replaced.") \
 	X(STORE_OWED, "rate_limiter_store_owed_keys", GAUGE, "keys", "", \
-	  "Keys with something admitted here that is to be paid in.") \
-	X(STORE_PAID, "rate_limiter_store_paid", COUNTER, "", "", "Units that were admitted here and paid in later.") \
-	X(STORE_DRIFT, "rate_limiter_store_drift", COUNTER, "", "", "Units that were admitted here beyond the limit.") \
+	  "Keys with units admitted here that are still to be charged in the store.") \
+	X(STORE_PAID, "rate_limiter_store_paid", COUNTER, "", "", "Units admitted here and charged in the store later.") \
+	X(STORE_DRIFT, "rate_limiter_store_drift", COUNTER, "", "", "Units admitted here beyond what the limit had left in the store.") \
 	X(STORE_UNSURE, "rate_limiter_store_unsure", COUNTER, "", "", \
-	  "Units of which nobody knows whether they were paid in.") \
+	  "Units sent to be charged in the store for which no answer came; they are not sent again.") \
 	X(STORE_FORGOTTEN, "rate_limiter_store_forgotten", COUNTER, "", "", \
-	  "Units that there was no room to remember: they are not paid in.") \
+	  "Units that there was no room to remember; they are not charged in the store.") \
 	X(STORE_SECONDS, "rate_limiter_store_decision_seconds", HISTOGRAM, "seconds", "", \
-	  "How long the store took to decide what was asked together.") \
-	X(PROCESS_CPU, "process_cpu_seconds", COUNTER, "seconds", "", "CPU time that the server has used, all threads of it.") \
-	X(PROCESS_MEMORY, "process_resident_memory_bytes", GAUGE, "bytes", "", "Memory of the server that is resident.") \
+	  "How long the store took to decide a group of requests.") \
+	X(PROCESS_CPU, "process_cpu_seconds", COUNTER, "seconds", "", "CPU time used by all threads of the server.") \
+	X(PROCESS_MEMORY, "process_resident_memory_bytes", GAUGE, "bytes", "", "Resident memory of the server.") \
 	X(PROCESS_START, "process_start_time_seconds", GAUGE, "seconds", "", \
-	  "When the server was started, in seconds of Unix time.") \
-	X(BUILD, "rate_limiter_build", INFO, "", "version, service", "The version of Weir, and what the server is called; always 1.")
+	  "When the server started, in seconds of Unix time.") \
+	X(BUILD, "rate_limiter_build", INFO, "", "version, service", "The version of Weir and the name of the service; always 1.")
 /* clang-format on */
 
 enum weir__metric {

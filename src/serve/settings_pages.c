@@ -190,7 +190,7 @@ void weir__settings_help(FILE *out)
 	help_row(out, "version", NULL, "The version.");
 	putc('\n', out);
 	wrap(out, PLAIN, precedence, 0, 0, HELP_WIDTH);
-	fputs("Users with passwords and tokens are in the file alone; man weir-serve tells more.\n\n", out);
+	fputs("Users, with passwords and tokens, come only from the file; see man weir-serve.\n\n", out);
 	wrap(out, PLAIN, ending, 0, 0, HELP_WIDTH);
 }
 
@@ -243,7 +243,7 @@ void weir__settings_man(FILE *out)
 	char text[512];
 
 	fputs(".TH WEIR\\-SERVE 1 \"\" \"Weir " WEIR_VERSION "\" \"User Commands\"\n", out);
-	fputs(".SH NAME\nweir\\-serve \\- decide for whoever asks over RESP or HTTP\n", out);
+	fputs(".SH NAME\nweir\\-serve \\- rate limiter daemon for clients over RESP and HTTP\n", out);
 	fputs(".SH SYNOPSIS\n.B weir serve\n.RI [ option ...]\n.SH DESCRIPTION\n", out);
 	man_text(out, summary);
 	man_text(out, ending);

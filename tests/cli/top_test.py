@@ -255,7 +255,7 @@ def limits_under_load():
         top.until("every 2.00 s")
         top.press("+")
         top.press("?")
-        top.until("pause, and go on", gone=["ALLOWED/s"])
+        top.until("pause, and resume", gone=["ALLOWED/s"])
         top.press("?")
         top.until("ALLOWED/s")
 

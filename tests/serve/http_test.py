@@ -555,7 +555,7 @@ def paths_have_the_mode_that_was_set():
 
 def help_names_both_wires():
     done = subprocess.run([WEIR, "--help"], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
-    assert re.search(r"\n  serve +the daemon: decides for whoever asks over RESP or HTTP\n", done.stdout), done.stdout
+    assert re.search(r"\n  serve +the daemon: decides for clients over RESP and HTTP\n", done.stdout), done.stdout
 
 
 TESTS = [

@@ -101,11 +101,11 @@ static void heads_are_those_of_the_format(void)
 	begin(false);
 	weir__metrics_one(&metrics, WEIR__METRIC_TABLE_INSERTED, 7);
 	CHECK_TEXT(written(),
-		   "# HELP rate_limiter_table_inserted_total Keys that were given a place.\n"
+		   "# HELP rate_limiter_table_inserted_total Keys that were given a slot.\n"
 		   "# TYPE rate_limiter_table_inserted_total counter\nrate_limiter_table_inserted_total 7\n");
 	begin(true);
 	weir__metrics_one(&metrics, WEIR__METRIC_TABLE_INSERTED, 7);
-	CHECK_TEXT(written(), "# HELP rate_limiter_table_inserted Keys that were given a place.\n"
+	CHECK_TEXT(written(), "# HELP rate_limiter_table_inserted Keys that were given a slot.\n"
 			      "# TYPE rate_limiter_table_inserted counter\nrate_limiter_table_inserted_total 7\n");
 	begin(true);
 	weir__metrics_one(&metrics, WEIR__METRIC_TABLE_CAPACITY, 9);
