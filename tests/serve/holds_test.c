@@ -205,6 +205,44 @@ static void what_has_come_back_by_itself_is_not_given_back(void)
 	}
 }
 
+/* Others may have taken it already: together they get no more than if nothing had been held. */
+static void what_has_come_back_in_part_is_given_back_in_part(void)
+{
+	static const struct {
+		const char *what, *text;
+		uint64_t before, held, taken;
+		weir_ns later;
+		uint64_t actual, refunded, left;
+	} rows[] = {
+		{ "half of it", "10/10s", 0, 10, 5, S(5), 0, 5, 5 },
+		{ "half of it, and nobody came", "10/10s", 0, 10, 0, S(5), 0, 5, 10 },
+		{ "a part of a token is one", "10/10s", 0, 10, 4, S(4) + S(1) / 2, 0, 6, 6 },
+		{ "some of it was used", "10/10s", 0, 10, 5, S(5), 8, 2, 2 },
+		{ "what was owed before comes back first", "10/10s", 5, 5, 5, S(5), 0, 5, 5 },
+		{ "of a leaky bucket", "10/10s leaky burst 10", 0, 10, 5, S(5), 0, 5, 5 },
+		{ "at intervals", "2/s burst 10 refill interval", 0, 10, 4, S(2), 0, 6, 6 },
+		{ "just before an interval", "2/s burst 10 refill interval", 0, 10, 2, S(2) - 1, 0, 8, 8 },
+		{ "the last interval brings less", "4/s burst 10 refill interval", 0, 10, 4, S(1), 0, 6, 6 },
+		{ "none of a window", "10/min fixed_window align first", 0, 6, 4, S(59), 0, 6, 6 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct fixture *const fixture = made();
+		const weir_ns later = MADE_AT + rows[i].later;
+		struct weir__settlement settlement = { 0 };
+		struct weir_verdict before, held, taken;
+
+		(void)hold(fixture, "before", rows[i].text, rows[i].before, S(60), MADE_AT, &before);
+		(void)hold(fixture, "a", rows[i].text, rows[i].held, S(60), MADE_AT, &held);
+		(void)hold(fixture, "taken", rows[i].text, rows[i].taken, S(60), later, &taken);
+		CHECK(before.allowed && held.allowed && taken.allowed);
+		CHECK_EQ(settle(fixture, "a", rows[i].actual, later, &settlement), WEIR__HOLD_ANSWERED);
+		if (settlement.refunded != rows[i].refunded || left(fixture, rows[i].text, later) != rows[i].left)
+			check_fail(__FILE__, __LINE__, rows[i].what);
+		unmake(fixture);
+	}
+}
+
 static void what_is_full_has_room_when_one_is_over(void)
 {
 	struct fixture *const fixture = made();
@@ -402,5 +440,6 @@ static void many_at_once_in_little_room(void)
 
 TESTS(TEST(a_hold_takes_its_estimate_once), TEST(an_id_is_of_one_hold), TEST(what_is_denied_is_not_remembered),
       TEST(settling_charges_or_gives_back_the_difference), TEST(a_hold_ends_as_it_was_estimated),
-      TEST(what_has_come_back_by_itself_is_not_given_back), TEST(what_is_full_has_room_when_one_is_over),
-      TEST(any_order_of_ends), TEST(of_several_at_once_one_is_charged), TEST(many_at_once_in_little_room))
+      TEST(what_has_come_back_by_itself_is_not_given_back), TEST(what_has_come_back_in_part_is_given_back_in_part),
+      TEST(what_is_full_has_room_when_one_is_over), TEST(any_order_of_ends), TEST(of_several_at_once_one_is_charged),
+      TEST(many_at_once_in_little_room))
