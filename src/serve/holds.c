@@ -18,9 +18,10 @@ struct hold {
 	uint32_t place;    /* in the heap */
 	uint32_t id_length, key_length;
 	bool is_settled;
-	bool is_asked;                        /* it is no hold yet: the store has not answered */
-	uint64_t run;                         /* who asks the store: for the hold, or to settle it; 0: nobody */
-	weir_ns run_at, run_end;              /* since when; then somebody else may */
+	bool is_asked;           /* it is no hold yet: the store has not answered */
+	bool is_in_doubt;        /* who asked the store to settle it never came back: it may have done so */
+	uint64_t run;            /* who asks the store: for the hold, or to settle it; 0: nobody */
+	weir_ns run_at, run_end; /* since when; then somebody else may */
 	const struct weir_table_limit *named; /* as it was asked for: by name, or NULL: by text; */
 	struct weir_limit asked;              /* and as it was then */
 	uint64_t cost;
@@ -249,7 +250,7 @@ static void fill(struct hold *hold, uint64_t hash, const struct weir__hold_reque
 	hold->hash = hash;
 	hold->id_length = (uint32_t)request->id_length;
 	hold->key_length = (uint32_t)request->key_length;
-	hold->is_settled = hold->is_asked = false;
+	hold->is_settled = hold->is_asked = hold->is_in_doubt = false;
 	hold->run = 0;
 	hold->named = request->named;
 	hold->asked = request->named ? weir_table_limit_limit(request->named) : *request->asked;
@@ -388,7 +389,7 @@ static bool settle(const struct weir__holds *holds, const struct weir__hold_aske
 		is_known = ask(holds, asker, WEIR__SEAM_UPTO, &claim, now, &settlement.verdict);
 		settlement.charged = settlement.verdict.granted;
 		settlement.beyond = claim.cost - settlement.charged;
-	} else if (actual < hold->cost && now < hold->regained_at) {
+	} else if (actual < hold->cost && now < hold->regained_at && !hold->is_in_doubt) {
 		claim.cost = settlement.refunded = weir__min(hold->cost - actual, still_owed(hold, now));
 		is_known = ask(holds, asker, WEIR__SEAM_REFUND, &claim, now, &settlement.verdict);
 	} else {
@@ -406,6 +407,7 @@ static bool may_settle(struct hold *hold, const struct weir__hold_asker *asker, 
 	if (hold->run != asker->run) {
 		if (hold->run != 0 && *now < hold->run_end)
 			return false;
+		hold->is_in_doubt |= hold->run != 0;
 		hold->run = asker->run;
 		hold->run_at = *now;
 		hold->run_end = weir__add_saturating(*now, asking_ns);

@@ -9,7 +9,7 @@
  * ends first, and which places are free, is under another one. A lock is held while the table is asked, so that of two with
  * the same id one sees what the other has done. Where another store decides, and its answer comes later, the id is taken
  * meanwhile: of two who ask for it the second is told that the first is not done. Should the first never come back, since its
- * connection was lost, that is over after some seconds. */
+ * connection was lost, that is over after some seconds; what it may have given back is not given back again. */
 #ifndef WEIR_SERVE_HOLDS_H
 #define WEIR_SERVE_HOLDS_H
 
