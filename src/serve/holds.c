@@ -18,11 +18,12 @@ struct hold {
 	uint32_t place;    /* in the heap */
 	uint32_t id_length, key_length;
 	bool is_settled;
-	bool is_asked;                        /* it is no hold yet: the store has not answered */
-	uint64_t run;                         /* who asks the store: for the hold, or to settle it; 0: nobody */
-	weir_ns run_at, run_end;              /* since when; then somebody else may */
-	const struct weir_table_limit *named; /* as it was asked for: by name, */
-	struct weir_limit asked;              /* or else by text */
+	bool is_asked;           /* it is no hold yet: the store has not answered */
+	bool is_in_doubt;        /* who asked the store to settle it never came back: it may have done so */
+	uint64_t run;            /* who asks the store: for the hold, or to settle it; 0: nobody */
+	weir_ns run_at, run_end; /* since when; then somebody else may */
+	const struct weir_table_limit *named; /* as it was asked for: by name, or NULL: by text; */
+	struct weir_limit asked;              /* and as it was then */
 	uint64_t cost;
 	weir_ns lasts, ends_at;
 	weir_ns regained_at; /* the limit, as it was, owes nothing any more of what was owed when it was taken */
@@ -249,11 +250,10 @@ static void fill(struct hold *hold, uint64_t hash, const struct weir__hold_reque
 	hold->hash = hash;
 	hold->id_length = (uint32_t)request->id_length;
 	hold->key_length = (uint32_t)request->key_length;
-	hold->is_settled = hold->is_asked = false;
+	hold->is_settled = hold->is_asked = hold->is_in_doubt = false;
 	hold->run = 0;
 	hold->named = request->named;
-	if (request->named == NULL)
-		hold->asked = *request->asked;
+	hold->asked = request->named ? weir_table_limit_limit(request->named) : *request->asked;
 	hold->cost = request->cost;
 	hold->lasts = request->lasts;
 	hold->ends_at = weir__add_saturating(now, request->lasts);
@@ -355,6 +355,26 @@ enum weir__hold_result weir__holds_take(struct weir__holds *holds, struct weir__
 
 /* --- settling --------------------------------------------------------------------------------------------------- */
 
+/* How much of what was owed once it was taken has not come back by itself; what was held comes back last. More must not be
+ * given back: what the limit has regained since may be taken already. A window regains all at once. */
+static uint64_t still_owed(const struct hold *hold, weir_ns now)
+{
+	const struct weir_limit *const limit = &hold->asked;
+	const uint64_t owed = hold->verdict.limit - hold->verdict.remaining;
+	const weir_ns left = hold->regained_at - now;
+	weir__u128 periods, periods_left;
+
+	if (limit->algorithm != WEIR_TOKEN_BUCKET && limit->algorithm != WEIR_LEAKY_BUCKET)
+		return UINT64_MAX;
+	if (!limit->refill_interval)
+		return weir__saturate(weir__mul_div_up(left, limit->count, limit->period));
+	periods = weir__div_up(owed, limit->count);
+	periods_left = weir__div_up(left, limit->period);
+	if (periods <= periods_left)
+		return owed;
+	return owed - weir__min(owed, weir__saturate((periods - periods_left) * limit->count));
+}
+
 /* False: it is not known yet. */
 static bool settle(const struct weir__holds *holds, const struct weir__hold_asker *asker, const struct hold *hold,
 		   const struct weir_table_limit *limit, uint64_t actual, weir_ns now,
@@ -369,8 +389,8 @@ static bool settle(const struct weir__holds *holds, const struct weir__hold_aske
 		is_known = ask(holds, asker, WEIR__SEAM_UPTO, &claim, now, &settlement.verdict);
 		settlement.charged = settlement.verdict.granted;
 		settlement.beyond = claim.cost - settlement.charged;
-	} else if (actual < hold->cost && now < hold->regained_at) {
-		claim.cost = settlement.refunded = hold->cost - actual;
+	} else if (actual < hold->cost && now < hold->regained_at && !hold->is_in_doubt) {
+		claim.cost = settlement.refunded = weir__min(hold->cost - actual, still_owed(hold, now));
 		is_known = ask(holds, asker, WEIR__SEAM_REFUND, &claim, now, &settlement.verdict);
 	} else {
 		is_known = ask(holds, asker, WEIR__SEAM_PEEK, &claim, now, &settlement.verdict);
@@ -387,6 +407,7 @@ static bool may_settle(struct hold *hold, const struct weir__hold_asker *asker, 
 	if (hold->run != asker->run) {
 		if (hold->run != 0 && *now < hold->run_end)
 			return false;
+		hold->is_in_doubt |= hold->run != 0;
 		hold->run = asker->run;
 		hold->run_at = *now;
 		hold->run_end = weir__add_saturating(*now, asking_ns);

@@ -9,7 +9,7 @@
  * ends first, and which places are free, is under another one. A lock is held while the table is asked, so that of two with
  * the same id one sees what the other has done. Where another store decides, and its answer comes later, the id is taken
  * meanwhile: of two who ask for it the second is told that the first is not done. Should the first never come back, since its
- * connection was lost, that is over after some seconds. */
+ * connection was lost, that is over after some seconds; what it may have given back is not given back again. */
 #ifndef WEIR_SERVE_HOLDS_H
 #define WEIR_SERVE_HOLDS_H
 
@@ -39,7 +39,7 @@ struct weir__hold_asker {
 struct weir__settlement {
 	uint64_t held, actual;
 	uint64_t charged;  /* beyond what was held */
-	uint64_t refunded; /* nothing once the limit has regained what was held by itself */
+	uint64_t refunded; /* without what the limit has regained of it by itself */
 	uint64_t beyond;   /* what the limit had no more of: neither charged nor owed */
 	struct weir_verdict verdict;
 };
@@ -67,7 +67,8 @@ enum weir__hold_result weir__holds_take(struct weir__holds *holds, struct weir__
 					weir_ns now, struct weir_verdict *ret_verdict,
 					struct weir_message *ret_message);
 
-/* Charges what the actual cost is above the estimate, as far as the limit has it, or gives back what it is below. */
+/* Charges what the actual cost is above the estimate, as far as the limit has it, or gives back what it is below, as far
+ * as the limit has not regained that by itself. */
 enum weir__hold_result weir__holds_settle(struct weir__holds *holds, struct weir__limits *limits,
 					  const struct weir__hold_asker *asker, const void *id, size_t id_length,
 					  uint64_t actual, weir_ns now, struct weir__settlement *ret_settlement,

@@ -101,7 +101,7 @@ static bool answer_by_table(struct weir__worker *worker, struct weir__connection
 	weir__commands_end_group(&worker->commands, client, &writer);
 	weir__worker_count(worker, WEIR__WIRE_RESP, n_done);
 	weir__sight_answered(worker->commands.sight, (uint64_t)n_done - (client->waiter != NULL));
-	connection->has_requests = is_held;
+	connection->has_requests = is_held && client->waiter == NULL; /* behind one that waits they come after it */
 	*ret_used = at;
 	return is_alive && weir__worker_flush(worker, connection, writer.length) &&
 	       !(client->is_leaving && weir__output_waiting(&connection->output) == 0);

@@ -60,13 +60,18 @@ static enum weir__hold_result settle(struct fixture *fixture, const char *id, ui
 				  NULL);
 }
 
-static uint64_t left(struct fixture *fixture, const char *text, weir_ns now)
+static const struct weir_table_limit *limit_of(struct fixture *fixture, const char *text)
 {
 	const struct weir_limit limit = parsed(text);
-	const struct weir_table_limit *found;
+	const struct weir_table_limit *found = NULL;
 
 	CHECK_EQ(weir__limits_find(&fixture->limits, WEIR__SPACE_TEXT, &limit, &found, NULL), WEIR_OK);
-	return weir_table_peek(fixture->table, found, "key", 3, now, 0).remaining;
+	return found;
+}
+
+static uint64_t left(struct fixture *fixture, const char *text, weir_ns now)
+{
+	return weir_table_peek(fixture->table, limit_of(fixture, text), "key", 3, now, 0).remaining;
 }
 
 /* --- one after another ------------------------------------------------------------------------------------------ */
@@ -205,6 +210,44 @@ static void what_has_come_back_by_itself_is_not_given_back(void)
 	}
 }
 
+/* Others may have taken it already: together they get no more than if nothing had been held. */
+static void what_has_come_back_in_part_is_given_back_in_part(void)
+{
+	static const struct {
+		const char *what, *text;
+		uint64_t before, held, taken;
+		weir_ns later;
+		uint64_t actual, refunded, left;
+	} rows[] = {
+		{ "half of it", "10/10s", 0, 10, 5, S(5), 0, 5, 5 },
+		{ "half of it, and nobody came", "10/10s", 0, 10, 0, S(5), 0, 5, 10 },
+		{ "a part of a token is one", "10/10s", 0, 10, 4, S(4) + S(1) / 2, 0, 6, 6 },
+		{ "some of it was used", "10/10s", 0, 10, 5, S(5), 8, 2, 2 },
+		{ "what was owed before comes back first", "10/10s", 5, 5, 5, S(5), 0, 5, 5 },
+		{ "of a leaky bucket", "10/10s leaky burst 10", 0, 10, 5, S(5), 0, 5, 5 },
+		{ "at intervals", "2/s burst 10 refill interval", 0, 10, 4, S(2), 0, 6, 6 },
+		{ "just before an interval", "2/s burst 10 refill interval", 0, 10, 2, S(2) - 1, 0, 8, 8 },
+		{ "the last interval brings less", "4/s burst 10 refill interval", 0, 10, 4, S(1), 0, 6, 6 },
+		{ "none of a window", "10/min fixed_window align first", 0, 6, 4, S(59), 0, 6, 6 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct fixture *const fixture = made();
+		const weir_ns later = MADE_AT + rows[i].later;
+		struct weir__settlement settlement = { 0 };
+		struct weir_verdict before, held, taken;
+
+		(void)hold(fixture, "before", rows[i].text, rows[i].before, S(60), MADE_AT, &before);
+		(void)hold(fixture, "a", rows[i].text, rows[i].held, S(60), MADE_AT, &held);
+		(void)hold(fixture, "taken", rows[i].text, rows[i].taken, S(60), later, &taken);
+		CHECK(before.allowed && held.allowed && taken.allowed);
+		CHECK_EQ(settle(fixture, "a", rows[i].actual, later, &settlement), WEIR__HOLD_ANSWERED);
+		if (settlement.refunded != rows[i].refunded || left(fixture, rows[i].text, later) != rows[i].left)
+			check_fail(__FILE__, __LINE__, rows[i].what);
+		unmake(fixture);
+	}
+}
+
 static void what_is_full_has_room_when_one_is_over(void)
 {
 	struct fixture *const fixture = made();
@@ -260,6 +303,64 @@ static void any_order_of_ends(void)
 		}
 	}
 	unmake(fixture);
+}
+
+/* --- where another store decides --------------------------------------------------------------------------------- */
+
+/* One that does what is asked at once, and whose answers may be lost. */
+struct store {
+	struct weir__seam seam; /* the first: so it leads here */
+	struct fixture *fixture;
+	bool answers;
+};
+
+static bool ask_store(struct weir__seam *seam, enum weir__seam_operation operation, const struct weir_claim *claims,
+		      size_t n, struct weir_verdict *ret_verdicts)
+{
+	const struct store *const store = (struct store *)seam;
+
+	CHECK_EQ(n, 1);
+	*ret_verdicts = (operation == WEIR__SEAM_TAKE   ? weir_table_take :
+			 operation == WEIR__SEAM_REFUND ? weir_table_refund :
+							  weir_table_peek)(
+		store->fixture->table, claims->limit, claims->key, claims->key_length, MADE_AT, claims->cost);
+	return store->answers;
+}
+
+static enum weir__hold_result release_by(struct store *store, uint64_t run, weir_ns now,
+					 struct weir__settlement *ret_settlement)
+{
+	const struct weir__hold_asker asker = { &store->seam, run };
+
+	return weir__holds_settle(store->fixture->holds, &store->fixture->limits, &asker, "a", 1, 0, now,
+				  ret_settlement, NULL);
+}
+
+static void what_may_have_been_given_back_is_not_given_back_again(void)
+{
+	struct store store = { .seam = { .ask = ask_store }, .fixture = made(), .answers = true };
+	const struct weir_limit limit = parsed("10/day");
+	const struct weir__hold_request request = { "a", "key", 1, 3, NULL, &limit, 4, S(3600) };
+	struct weir__settlement settlement = { 0 };
+	struct weir_verdict verdict;
+
+	CHECK_EQ(weir__holds_take(store.fixture->holds, &store.fixture->limits,
+				  &(struct weir__hold_asker){ &store.seam, 1 }, &request, MADE_AT, &verdict, NULL),
+		 WEIR__HOLD_ANSWERED);
+	CHECK_EQ(left(store.fixture, "10/day", MADE_AT), 6);
+	store.answers = false;
+	CHECK_EQ(release_by(&store, 2, MADE_AT, &settlement), WEIR__HOLD_ANSWERED); /* which means nothing yet */
+	store.answers = true;
+	CHECK_EQ(release_by(&store, 3, MADE_AT + S(14), &settlement), WEIR__HOLD_BUSY);
+	CHECK_EQ(weir_table_take(store.fixture->table, limit_of(store.fixture, "10/day"), "key", 3, MADE_AT, 8).allowed,
+		 true);
+	for (uint64_t run = 4; run < 6; run++) {
+		CHECK_EQ(release_by(&store, run, MADE_AT + S(15), &settlement), WEIR__HOLD_ANSWERED);
+		CHECK_EQ(settlement.held, 4);
+		CHECK_EQ(settlement.refunded, 0);
+		CHECK_EQ(left(store.fixture, "10/day", MADE_AT), 2);
+	}
+	unmake(store.fixture);
 }
 
 /* --- at once ---------------------------------------------------------------------------------------------------- */
@@ -402,5 +503,7 @@ static void many_at_once_in_little_room(void)
 
 TESTS(TEST(a_hold_takes_its_estimate_once), TEST(an_id_is_of_one_hold), TEST(what_is_denied_is_not_remembered),
       TEST(settling_charges_or_gives_back_the_difference), TEST(a_hold_ends_as_it_was_estimated),
-      TEST(what_has_come_back_by_itself_is_not_given_back), TEST(what_is_full_has_room_when_one_is_over),
-      TEST(any_order_of_ends), TEST(of_several_at_once_one_is_charged), TEST(many_at_once_in_little_room))
+      TEST(what_has_come_back_by_itself_is_not_given_back), TEST(what_has_come_back_in_part_is_given_back_in_part),
+      TEST(what_is_full_has_room_when_one_is_over), TEST(any_order_of_ends),
+      TEST(what_may_have_been_given_back_is_not_given_back_again), TEST(of_several_at_once_one_is_charged),
+      TEST(many_at_once_in_little_room))

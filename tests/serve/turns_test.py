@@ -98,6 +98,23 @@ def flood(client, is_over):
     reader.join(TIMEOUT_S)
 
 
+def a_turn_that_ends_with_a_wait_is_over():
+    """A wait may be the last request of a turn, wherever that ends: then it is the server that takes its time, and not a
+    client that takes no answers. INFO looks at many keys, so that a turn has few of them."""
+    with daemon(WEIR, "--workers", "1", "--stall", "250ms") as one, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Client(one)) for _ in range(6)]
+        for i, client in enumerate(clients):
+            client.ask("WEIR.TAKE", i, "1/s")
+        with asleep(one):
+            for i, client in enumerate(clients):
+                client.socket.sendall(b"INFO\n" * (16 * i + 15) + bulks("WEIR.TAKE", i, "1/s", "WAIT", 60000) +
+                                      bulks("PING"))
+        for i, client in enumerate(clients):
+            for _ in range(16 * i + 15):
+                client.read()
+            assert client.read()[0] == 1 and client.read() == "PONG", i
+
+
 def who_sends_on_costs_nobody_the_last_answer():
     is_over = threading.Event()
     with daemon(WEIR, *SMALL) as one, one.connect() as loud, contextlib.ExitStack() as stack:
@@ -217,8 +234,8 @@ def strangers_go():
             assert receive_all(known).startswith(b"-NOAUTH "), "who was known, and is no more"
 
 
-TESTS = [a_long_pipeline_lets_others_in, a_long_pipeline_of_http_lets_others_in, who_sends_on_costs_nobody_the_last_answer,
-         the_end_waits_for_the_store, no_answer_is_longer_than_its_room, one_that_is_too_large_comes_behind_answers_that_wait,
+TESTS = [a_long_pipeline_lets_others_in, a_long_pipeline_of_http_lets_others_in, a_turn_that_ends_with_a_wait_is_over,
+         who_sends_on_costs_nobody_the_last_answer, the_end_waits_for_the_store, no_answer_is_longer_than_its_room, one_that_is_too_large_comes_behind_answers_that_wait,
          lines_that_say_nothing_are_not_kept, with_a_store_an_unknown_command_has_one_answer, who_is_full_accepts_for_others,
          no_two_clients_have_one_id, strangers_go]
 
