@@ -432,7 +432,7 @@ def multi_charges_with_exec_or_not_at_all():
         assert [answer[0] for answer in answers] == [1, 1, 1, 0, 0] and left(client, "k", HOUR) == 1, answers
         assert client.refusal("EXEC") == "ERR EXEC without MULTI" and client.refusal("DISCARD") == "ERR DISCARD without MULTI"
         for words, said in ((("NOSUCH",), "ERR unknown command"), (("WEIR.TAKE", "k"), "ERR wrong number"),
-                            (("PING",), "ERR MULTI keeps commands that decide"), (("WEIR.TAKE", "x" * 65500, HOUR), "ERR MULTI keeps at most")):
+                            (("INFO",), "ERR MULTI keeps commands that decide"), (("WEIR.TAKE", "x" * 65500, HOUR), "ERR MULTI keeps at most")):
             client.ask("MULTI")
             assert client.ask("WEIR.TAKE", "l", HOUR) == "QUEUED" and client.refusal(*words).startswith(said), words
             assert client.refusal("EXEC").startswith("EXECABORT") and left(client, "l", HOUR) == 10
@@ -452,7 +452,29 @@ def multi_charges_with_exec_or_not_at_all():
         client.ask("WEIR.TAKE", "k", HOUR)  # who leaves now leaves nothing behind
 
 
-TESTS = [a_key_is_inspected, multi_charges_with_exec_or_not_at_all, all_or_none_are_charged, limits_of_one_request_do_not_displace_each_other,
+def multi_keeps_what_decides_nothing_in_its_place():
+    with server() as one, Client(one) as client, Client(one, protocol=3) as third:
+        words = [("PING",), ("WEIR.PEEK", "k", HOUR), ("ECHO", "a text"), ("SELECT", 0), ("PING", "another"), ("WEIR.PEEK", "k", HOUR),
+                 ("TIME",), ("SELECT", 1)]
+        for asker in client, third:
+            alone = [asker.answer(*some) for some in words]
+            told = asker.pipeline([("MULTI",)] + words + [("EXEC",)])
+            assert told[:-1] == ["OK"] + ["QUEUED"] * len(words), told
+            assert [type(one) for one in told[-1]] == [type(one) for one in alone], told
+            assert told[-1][:6] == alone[:6] and told[-1][7] == alone[7], told
+        text = "x" * 20000
+        client.ask("MULTI")
+        assert [client.ask("ECHO", text) for _ in range(3)] == ["QUEUED"] * 3
+        assert client.refusal("ECHO", text).startswith("ERR MULTI keeps at most") and client.refusal("EXEC").startswith("EXECABORT")
+        fitting = [("ECHO", text)] * 2 + [("WEIR.TAKE", "l", "1000/hour")] * 359  # 440 less what the answers repeat
+        told = client.pipeline([("MULTI",)] + fitting + [("EXEC",)])
+        assert told[-1][:2] == [text] * 2 and [one[0] for one in told[-1][2:]] == [1] * 359
+        told = client.pipeline([("MULTI",)] + fitting + [("PING",)] + [("EXEC",)])
+        assert str(told[-2]).startswith("ERR MULTI keeps at most") and str(told[-1]).startswith("EXECABORT")
+        assert left(client, "l", "1000/hour") == 641
+
+
+TESTS = [a_key_is_inspected, multi_charges_with_exec_or_not_at_all, multi_keeps_what_decides_nothing_in_its_place, all_or_none_are_charged, limits_of_one_request_do_not_displace_each_other,
          holds_are_settled_by_anybody_once, bad_holds_are_refused, holds_are_bounded, a_wait_holds_up_its_connection_alone,
          waits_go_in_the_order_in_which_they_came, a_wait_that_is_in_vain_is_denied,
          who_leaves_while_it_waits_leaves_nothing,
