@@ -123,12 +123,18 @@ static void add_by_wire(struct weir__metrics *metrics, enum weir__metric metric,
 
 static void add_wires(struct weir__http_call *call, struct weir__metrics *metrics)
 {
+	const struct weir__settings *const settings = call->commands->settings;
 	struct weir__tally_sum sum;
 
 	if (call->commands->tallies == NULL)
 		return;
 	weir__tallies_sum(call->commands->tallies, &sum);
 	add_by_wire(metrics, WEIR__METRIC_CONNECTIONS, sum.connections);
+	if (settings)
+		weir__metrics_one(metrics, WEIR__METRIC_CONNECTIONS_MOST, settings->connections * settings->workers);
+	weir__metrics_begin(metrics, WEIR__METRIC_ACCEPT_PAUSES);
+	weir__metrics_add_word(metrics, "reason", "connections", sum.pauses[WEIR__PAUSE_FULL]);
+	weir__metrics_add_word(metrics, "reason", "kernel", sum.pauses[WEIR__PAUSE_KERNEL]);
 	add_by_wire(metrics, WEIR__METRIC_ANSWERS, sum.requests);
 	add_by_wire(metrics, WEIR__METRIC_STRANGERS, sum.strangers);
 }

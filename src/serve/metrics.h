@@ -47,6 +47,11 @@
 	X(WAIT_SECONDS, "rate_limiter_wait_seconds", HISTOGRAM, "seconds", "", \
 	  "How long takes that wait at the server were held back.") \
 	X(CONNECTIONS, "rate_limiter_connections", GAUGE, "", "wire", "Connections that are open.") \
+	X(CONNECTIONS_MOST, "rate_limiter_connections_limit", GAUGE, "", "", \
+	  "Connections that may be open, of both wires: the setting connections for each worker.") \
+	X(ACCEPT_PAUSES, "rate_limiter_accept_pauses", COUNTER, "", "reason", \
+	  "How often somebody who had connected was left to wait for 100 ms, or until another one leaves: connections, all workers " \
+	  "have as many as they may; kernel, it had no descriptor or memory for one more.") \
 	X(ANSWERS, "rate_limiter_answers", COUNTER, "", "wire", "Requests that were answered, whatever they asked for.") \
 	X(STRANGERS, "rate_limiter_auth_failures", COUNTER, "", "wire", \
 	  "Wrong names, passwords and tokens that were said.") \
