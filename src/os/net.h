@@ -35,6 +35,11 @@ struct weir__net_peer {
 
 int weir__net_peer(int socket, struct weir__net_peer *ret_peer);
 
+/* Both ends of a connection, with their ports; of one by a path that path and a port of 0, as Redis tells it. What cannot be told is
+ * empty. */
+void weir__net_ends(int socket, char ret_peer[WEIR__NET_NAME_SIZE], char ret_here[WEIR__NET_NAME_SIZE],
+		    bool *ret_is_path);
+
 /* Bytes, 0 at the end, or -errno. EAGAIN: not now. */
 ssize_t weir__net_read(int socket, void *bytes, size_t size);
 ssize_t weir__net_write(int socket, const void *bytes, size_t size);

@@ -37,6 +37,7 @@ struct weir__connection {
 	struct weir__connection *next, *previous;
 	/* Among those whose request is not whole or, over HTTP, has not begun since they came, or who linger: who began first comes first. NULL: it is none of them. */
 	struct weir__connection *later, *earlier;
+	weir_ns opened_at, heard_at;
 	weir_ns active_at; /* or a little later: see weir__worker_touch */
 	weir_ns asked_at;  /* when the request that waits came; 0: none does */
 	weir_ns begun_at;  /* when that was */

@@ -303,6 +303,26 @@ def info_has_sections():
         assert (told["connected_clients"], told["maxclients"], told["auth_failures"]) == ("5", "14", "0"), told
 
 
+def fields(line):
+    return dict(field.split("=", 1) for field in line.split(" "))
+
+
+def a_connection_is_told_what_is_known_of_it():
+    with server("--workers", "3") as one, contextlib.ExitStack() as stack:
+        for i in range(8):
+            is_path = i % 4 == 0
+            client = stack.enter_context(Client(one, protocol=2 + i % 2, by_path=is_path))
+            client.ask("CLIENT", "SETNAME", f"n{i}")
+            told = client.ask("CLIENT", "INFO")
+            line = fields(told.rstrip("\n"))
+            ends = [f"{one.path}:0"] * 2 if is_path else ["%s:%d" % client.socket.getsockname(), f"127.0.0.1:{one.port}"]
+            assert told.endswith("\n") and int(line["id"]) == client.ask("CLIENT", "ID"), told
+            assert [line["addr"], line["laddr"]] == ends and line["name"] == f"n{i}", line
+            assert line["resp"] == str(2 + i % 2) and line["user"] == "default" and line["db"] == "0", line
+            assert int(line["fd"]) > 2 and int(line["age"]) >= int(line["idle"]) >= 0, line
+            assert line["flags"] == ("U" if is_path else "N"), line
+
+
 def clients_of_redis_are_answered():
     """What pools and tools send to any Redis."""
     with server() as one, Client(one) as client, Client(one, protocol=3) as third:
@@ -479,7 +499,8 @@ TESTS = [a_key_is_inspected, multi_charges_with_exec_or_not_at_all, multi_keeps_
          waits_go_in_the_order_in_which_they_came, a_wait_that_is_in_vain_is_denied,
          who_leaves_while_it_waits_leaves_nothing,
          sigterm_denies_who_waits_and_answers_the_rest, commands_are_described_as_redis_does,
-         every_command_is_found_by_its_name_alone, help_is_a_list, info_has_sections, clients_of_redis_are_answered, redis_cli_shows_hints,
+         every_command_is_found_by_its_name_alone, help_is_a_list, info_has_sections,
+         a_connection_is_told_what_is_known_of_it, clients_of_redis_are_answered, redis_cli_shows_hints,
          out_of_descriptors_others_are_served, who_is_silent_for_long_is_cut_off,
          who_does_not_read_is_cut_off_alone, the_end_waits_for_those_who_read_slowly]
 
