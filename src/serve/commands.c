@@ -82,7 +82,7 @@ const struct weir__command_row weir__command_rows[] = {
 	  weir__command_command, 1, INT32_MAX, 0, 0, 0, 0 },
 	{ "info", "[section ...]", "the state of the server, its table, policy and store", weir__info, 1, INT32_MAX, 0, 0, 0, 0 },
 	{ "time", "", "Unix time: seconds, microseconds", weir__time, 1, 1, WEIR__IS_FAST | WEIR__IN_MULTI, 0, 0, 0 },
-	{ "dbsize", "", "how many keys owe something now; estimated for large tables", weir__dbsize, 1, 1, WEIR__IS_FAST, 0, 0, 0 },
+	{ "dbsize", "", "how many keys owe something now; estimated for large tables, unless there are few", weir__dbsize, 1, 1, WEIR__IS_FAST, 0, 0, 0 },
 	{ "cluster", "INFO [word ...]", "an error: cluster support is disabled", weir__cluster, 2, INT32_MAX, 0, 0, 0, 0 },
 	{ "readonly", "", "the same error", weir__cluster, 1, 1, WEIR__IS_FAST, 0, 0, 0 },
 	{ "readwrite", "", "the same error", weir__cluster, 1, 1, WEIR__IS_FAST, 0, 0, 0 },
@@ -350,6 +350,7 @@ void weir__commands_init(struct weir__commands *commands, struct weir_table *tab
 	commands->witness = NULL;
 	commands->log = NULL;
 	commands->door = NULL;
+	commands->glanced = NULL;
 	commands->remote = NULL;
 	commands->seam = NULL;
 	(void)pthread_once(&directory_once, make_directory);

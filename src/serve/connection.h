@@ -6,6 +6,7 @@
 #define WEIR_SERVE_CONNECTION_H
 
 #include "serve/commands.h"
+#include "serve/glance.h"
 #include "serve/output.h"
 #include "serve/remote.h"
 #include "serve/tally.h"
@@ -66,6 +67,7 @@ struct weir__worker {
 	struct weir__commands commands;
 	struct weir__users users; /* a copy, and which version of them */
 	uint64_t users_version;
+	struct weir__glanced glanced;
 	struct weir__connection connections[WEIR__WIRES]; /* a ring for each wire, of which this one is none */
 	struct weir__connection begun;    /* likewise, by later and earlier; who began first comes first */
 	uint32_t n_connections, n_behind; /* of those, who are behind */

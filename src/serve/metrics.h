@@ -57,7 +57,7 @@
 	  "Wrong names, passwords and tokens that were said.") \
 	X(TABLE_CAPACITY, "rate_limiter_table_capacity_keys", GAUGE, "keys", "", "Keys that the table has room for.") \
 	X(TABLE_LIVE, "rate_limiter_table_live_keys", GAUGE, "keys", "", \
-	  "Keys that owe something now; of large tables reckoned from 65536 slots.") \
+	  "Keys that owe something now; of large tables reckoned from 65536 slots, and where few keys live from 2097152.") \
 	X(TABLE_INSERTED, "rate_limiter_table_inserted", COUNTER, "", "", "Keys that were given a place.") \
 	X(TABLE_GAVE_WAY, "rate_limiter_table_gave_way", COUNTER, "", "", \
 	  "Keys that owed something and lost their place to another one.") \

@@ -581,6 +581,7 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	weir__commands_init(&worker->commands, options->table, options->counted_as);
 	worker->commands.settings = options->settings;
 	worker->commands.users = &worker->users;
+	worker->commands.glanced = &worker->glanced;
 	weir__worker_take_users(worker);
 	worker->commands.holds = options->holds;
 	worker->commands.policies = options->policies;

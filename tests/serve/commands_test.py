@@ -16,7 +16,7 @@ import sys
 import time
 
 from daemon import TIMEOUT_S, bulks, run
-from resp_client import Client, Refused
+from resp_client import Client, Refused, until
 from serve_test import is_closed, server
 
 HOUR = "10/hour"
@@ -296,6 +296,13 @@ def info_has_sections():
         assert int(told["process_id"]) == one.process.pid and int(told["uptime_in_seconds"]) >= 0, told
         assert (told["table_live_keys"], told["table_inserted_keys"], told["table_gave_way_keys"]) == ("1", "1", "0"), told
         assert int(told["table_capacity_keys"]) >= 1000 and told["role"] == "master", told
+    with server("--keys", "1m", "--workers", "1") as one, Client(one) as client:  # of which a part would tell nothing of few keys
+        assert client.ask("DBSIZE") == 0
+        for n in range(1, 8):
+            client.ask("WEIR.TAKE", f"k{n}", "1/day")
+            assert client.ask("DBSIZE") == int(client.info()["table_live_keys"]) == n
+        client.ask("WEIR.RESET", "k1", "1/day")
+        until(lambda: client.ask("DBSIZE") == 6, "it is counted anew")
     with server("--workers", "2", "--connections", "7") as one, contextlib.ExitStack() as stack:
         clients = [stack.enter_context(Client(one)) for _ in range(5)]
         assert [client.ask("PING") for client in clients] == ["PONG"] * 5
