@@ -18,6 +18,11 @@ enum weir__net_sharing { WEIR__LISTEN_ALONE, WEIR__LISTEN_FIRST, WEIR__LISTEN_TO
 int weir__net_listen(const char *where, enum weir__net_sharing sharing, int *ret_socket,
 		     char ret_name[WEIR__NET_NAME_SIZE]);
 
+/* The addresses that a HOST:PORT stands for, each as HOST:PORT, none twice. EINVAL: there is no such host; E2BIG: it has more
+ * addresses. */
+enum { WEIR__NET_ADDRESSES = 8 };
+int weir__net_addresses(const char *where, char ret_names[WEIR__NET_ADDRESSES][WEIR__NET_NAME_SIZE], size_t *ret_n);
+
 /* Likewise at a path alone, which gets the mode before anybody can connect; 0 is what the umask leaves of it. */
 int weir__net_listen_at_path(const char *path, mode_t mode, int *ret_socket);
 
