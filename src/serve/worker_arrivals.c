@@ -66,7 +66,7 @@ static void tell_of_pause(struct weir__worker *worker, int error)
 	if (!weir__tallies_may_tell(options->tallies, WEIR__TOLD_PAUSE, &left_out))
 		return;
 	if (left_out > 0)
-		(void)snprintf(before, sizeof(before), "; the same %" PRIu64 " times before", left_out);
+		(void)snprintf(before, sizeof(before), "; %" PRIu64 " pauses since the last such line", left_out);
 	if (error == 0)
 		weir__log_say(options->log, WEIR__LOG_WARNING,
 			      "connections: each of %" PRIu32 " workers has %" PRIu32
