@@ -168,9 +168,35 @@ static const char *why_not(int error, const char *where)
 
 	if (error == EINVAL)
 		return "there is no such host";
+	if (error == E2BIG)
+		return "it stands for more addresses than can be listened at; name some of them";
 	if (error == EADDRINUSE && strchr(where, '/') && lstat(where, &status) == 0 && !S_ISSOCK(status.st_mode))
 		return "it exists and is no socket; use another path, or remove it";
 	return strerror(error);
+}
+
+/* Whoever can connect may do everything as long as there are no users. */
+static int refuse_reach(struct weir__settings *settings, enum weir__wire_number wire, size_t i)
+{
+	static const char *const ports[WEIR__WIRES] = { [WEIR__WIRE_RESP] = "6380", [WEIR__WIRE_HTTP] = "8080" };
+	const struct weir__setting_list *const list = list_of(settings, wire);
+
+	weir__settings_fault(settings, list->places[i], setting_names[wire],
+			     "%s: not an address of this machine alone, and there are no users; name some "
+			     "in a file (weir serve --config FILE), or use 127.0.0.1:%s, [::1]:%s or "
+			     "./socket",
+			     list->at[i], ports[wire], ports[wire]);
+	return CALLED_WRONGLY;
+}
+
+/* Of the sites from this one on. */
+static bool are_local(const struct weir__sites *sites, size_t first)
+{
+	bool all = true;
+
+	for (size_t i = first; i < sites->n; i++)
+		all &= weir__net_is_local(sites->at[i].name);
+	return all;
 }
 
 static int listen_for(struct server *server, enum weir__wire_number wire)
@@ -178,9 +204,13 @@ static int listen_for(struct server *server, enum weir__wire_number wire)
 	const struct weir__setting_list *const list = list_of(&server->settings, wire);
 
 	for (size_t i = 0; i < list->n; i++) {
+		const size_t first = server->sites.n;
 		const int error = weir__sites_open(&server->sites, &server->inherited, wire, list->at[i],
 						   (uint32_t)server->settings.workers);
 
+		/* What a name stands for may have changed since it was looked at. */
+		if (error == 0 && server->settings.users.n == 0 && !are_local(&server->sites, first))
+			return refuse_reach(&server->settings, wire, i);
 		if (error == 0)
 			continue;
 		if (error == EADDRINUSE && wire == WEIR__WIRE_HTTP && list->places[i].from == WEIR__FROM_DEFAULT) {
@@ -198,25 +228,16 @@ static int listen_for(struct server *server, enum weir__wire_number wire)
 	return DONE;
 }
 
-/* Whoever can connect may do everything as long as there are no users. */
 static int check_reach(struct weir__settings *settings)
 {
-	static const char *const ports[WEIR__WIRES] = { [WEIR__WIRE_RESP] = "6380", [WEIR__WIRE_HTTP] = "8080" };
 	int result = DONE;
 
 	for (enum weir__wire_number wire = 0; wire < WEIR__WIRES && settings->users.n == 0; wire++) {
 		const struct weir__setting_list *const list = list_of(settings, wire);
 
 		for (size_t i = 0; i < list->n; i++)
-			if (!weir__net_is_local(list->at[i])) {
-				weir__settings_fault(
-					settings, list->places[i], setting_names[wire],
-					"%s: not an address of this machine alone, and there are no users; name some "
-					"in a file (weir serve --config FILE), or use 127.0.0.1:%s, [::1]:%s or "
-					"./socket",
-					list->at[i], ports[wire], ports[wire]);
-				result = CALLED_WRONGLY;
-			}
+			if (!weir__net_is_local(list->at[i]))
+				result = refuse_reach(settings, wire, i);
 	}
 	return result;
 }

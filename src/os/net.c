@@ -62,17 +62,55 @@ static int resolve(const char *where, bool is_listener, struct addrinfo **ret_fo
 	return 0;
 }
 
-static void write_name(int socket, char name[WEIR__NET_NAME_SIZE])
+static void write_address(const struct sockaddr *address, socklen_t length, char name[WEIR__NET_NAME_SIZE])
 {
 	char host[64], port[PORT_SIZE];
+
+	if (getnameinfo(address, length, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+		(void)snprintf(name, WEIR__NET_NAME_SIZE, address->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host,
+			       port);
+}
+
+static void write_name(int socket, char name[WEIR__NET_NAME_SIZE])
+{
 	struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
 	socklen_t length = sizeof(address);
 
-	if (getsockname(socket, (struct sockaddr *)&address, &length) != 0 ||
-	    getnameinfo((struct sockaddr *)&address, length, host, sizeof(host), port, sizeof(port),
-			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-		return;
-	(void)snprintf(name, WEIR__NET_NAME_SIZE, address.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+	if (getsockname(socket, (struct sockaddr *)&address, &length) == 0)
+		write_address((struct sockaddr *)&address, length, name);
+}
+
+static bool is_among(char names[][WEIR__NET_NAME_SIZE], size_t n, const char *name)
+{
+	size_t i = 0;
+
+	while (i < n && strcmp(names[i], name) != 0)
+		i++;
+	return i < n;
+}
+
+int weir__net_addresses(const char *where, char ret_names[WEIR__NET_ADDRESSES][WEIR__NET_NAME_SIZE], size_t *ret_n)
+{
+	struct addrinfo *found;
+	int error = resolve(where, true, &found);
+	size_t n = 0;
+
+	if (error != 0)
+		return error;
+	for (const struct addrinfo *one = found; one && error == 0; one = one->ai_next) {
+		char name[WEIR__NET_NAME_SIZE] = "";
+
+		write_address(one->ai_addr, one->ai_addrlen, name);
+		if (*name == '\0' || is_among(ret_names, n, name))
+			continue;
+		if (n == WEIR__NET_ADDRESSES)
+			error = E2BIG;
+		else
+			memcpy(ret_names[n++], name, sizeof(name));
+	}
+	freeaddrinfo(found);
+	*ret_n = n;
+	return error != 0 ? error : n > 0 ? 0 : EINVAL;
 }
 
 static int path_address(const char *where, struct sockaddr_un *address)
@@ -265,6 +303,25 @@ bool weir__net_name(int listener, char ret_name[WEIR__NET_NAME_SIZE])
 	else
 		write_name(listener, ret_name);
 	return ret_name[0] != '\0';
+}
+
+void weir__net_ends(int socket, char ret_peer[WEIR__NET_NAME_SIZE], char ret_here[WEIR__NET_NAME_SIZE],
+		    bool *ret_is_path)
+{
+	struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
+	socklen_t length = sizeof(address);
+	size_t end;
+
+	ret_peer[0] = '\0';
+	(void)weir__net_name(socket, ret_here);
+	*ret_is_path = is_path(ret_here);
+	if (*ret_is_path) {
+		end = strlen(ret_here);
+		(void)snprintf(ret_here + end, WEIR__NET_NAME_SIZE - end, ":0");
+		memcpy(ret_peer, ret_here, WEIR__NET_NAME_SIZE);
+	} else if (getpeername(socket, (struct sockaddr *)&address, &length) == 0) {
+		write_address((struct sockaddr *)&address, length, ret_peer);
+	}
 }
 
 bool weir__net_is_listener(int descriptor)

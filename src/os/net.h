@@ -18,6 +18,11 @@ enum weir__net_sharing { WEIR__LISTEN_ALONE, WEIR__LISTEN_FIRST, WEIR__LISTEN_TO
 int weir__net_listen(const char *where, enum weir__net_sharing sharing, int *ret_socket,
 		     char ret_name[WEIR__NET_NAME_SIZE]);
 
+/* The addresses that a HOST:PORT stands for, each as HOST:PORT, none twice. EINVAL: there is no such host; E2BIG: it has more
+ * addresses. */
+enum { WEIR__NET_ADDRESSES = 8 };
+int weir__net_addresses(const char *where, char ret_names[WEIR__NET_ADDRESSES][WEIR__NET_NAME_SIZE], size_t *ret_n);
+
 /* Likewise at a path alone, which gets the mode before anybody can connect; 0 is what the umask leaves of it. */
 int weir__net_listen_at_path(const char *path, mode_t mode, int *ret_socket);
 
@@ -34,6 +39,11 @@ struct weir__net_peer {
 };
 
 int weir__net_peer(int socket, struct weir__net_peer *ret_peer);
+
+/* Both ends of a connection, with their ports; of one by a path that path and a port of 0, as Redis tells it. What cannot be told is
+ * empty. */
+void weir__net_ends(int socket, char ret_peer[WEIR__NET_NAME_SIZE], char ret_here[WEIR__NET_NAME_SIZE],
+		    bool *ret_is_path);
 
 /* Bytes, 0 at the end, or -errno. EAGAIN: not now. */
 ssize_t weir__net_read(int socket, void *bytes, size_t size);

@@ -112,7 +112,7 @@ void weir__audit_stranger(const struct weir__commands *commands, const struct we
 	if (commands->tallies == NULL || commands->tally == NULL)
 		return;
 	weir__tally_add(&commands->tally->strangers[wire], 1);
-	if (commands->log == NULL || !weir__tallies_may_tell(commands->tallies, &left_out))
+	if (commands->log == NULL || !weir__tallies_may_tell(commands->tallies, WEIR__TOLD_STRANGER, &left_out))
 		return;
 	weir__audit_who_asks(client, wire, &who);
 	(void)snprintf(who.user, sizeof(who.user), "%s", claimed ? claimed->name : "-");

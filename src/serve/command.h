@@ -42,6 +42,7 @@ enum {
 	WEIR__TAKES_TRACE = 128,    /* TRACEPARENT and a value may follow, beyond its most */
 	WEIR__IS_LONG = 256,        /* answers up to WEIR__ANSWER_LONG bytes, and repeats nothing of the request */
 	WEIR__IN_NO_MULTI = 512,    /* is done at once, also between MULTI and EXEC */
+	WEIR__IN_MULTI = 1024,      /* is kept there, as decisions are: its answer is short, or repeats one argument */
 };
 
 struct weir__command_row {

@@ -58,8 +58,8 @@ const struct weir__command_row weir__command_rows[] = {
 	{ "weir.live", "[seconds] [KEYS n] [LIMIT name] [FILTER text]",
 	  "what the server sees now, as JSON: limits by second, their top keys, latency; see docs/observe.md",
 	  weir__live_command, 1, 8, WEIR__NEEDS_ADMIN | WEIR__IS_LONG, 0, 0, 0 },
-	{ "ping", "[text]", "PONG, or the text", weir__ping, 1, 2, WEIR__IS_FAST, 0, 0, 0 },
-	{ "echo", "text", "the text", weir__echo, 2, 2, WEIR__IS_FAST, 0, 0, 0 },
+	{ "ping", "[text]", "PONG, or the text", weir__ping, 1, 2, WEIR__IS_FAST | WEIR__IN_MULTI, 0, 0, 0 },
+	{ "echo", "text", "the text", weir__echo, 2, 2, WEIR__IS_FAST | WEIR__IN_MULTI, 0, 0, 0 },
 	{ "auth", "[user] password", "authenticates the connection; the user is default unless given", weir__auth, 2, INT32_MAX,
 	  WEIR__IS_FAST | WEIR__BEFORE_AUTH, 0, 0, 0 },
 	{ "hello", "[protocol [AUTH user password] [SETNAME name]]", "describes the server; protocol 3 switches to RESP3",
@@ -67,7 +67,7 @@ const struct weir__command_row weir__command_rows[] = {
 	{ "reset", "", "resets the connection: logged out, RESP2, no name, no MULTI", weir__reset_connection, 1, 1,
 	  WEIR__IS_FAST | WEIR__BEFORE_AUTH | WEIR__IN_NO_MULTI, 0, 0, 0 },
 	{ "acl", "WHOAMI", "the user of this connection", weir__acl, 2, INT32_MAX, WEIR__HAS_SUBCOMMANDS, 0, 0, 0 },
-	{ "select", "0", "accepts 0, the only database", weir__select, 2, 2, WEIR__IS_FAST, 0, 0, 0 },
+	{ "select", "0", "accepts 0, the only database", weir__select, 2, 2, WEIR__IS_FAST | WEIR__IN_MULTI, 0, 0, 0 },
 	{ "quit", "", "answers OK and closes the connection", weir__quit, 1, INT32_MAX,
 	  WEIR__IS_FAST | WEIR__BEFORE_AUTH | WEIR__IN_NO_MULTI, 0, 0, 0 },
 	{ "multi", "", "queues the commands that follow until EXEC; each is still decided by itself", weir__multi, 1, 1,
@@ -75,13 +75,14 @@ const struct weir__command_row weir__command_rows[] = {
 	{ "exec", "", "runs the queued commands and answers all; runs none if one of them was refused", weir__exec, 1, 1,
 	  WEIR__IS_LONG | WEIR__IN_NO_MULTI, 0, 0, 0 },
 	{ "discard", "", "drops the queued commands", weir__discard, 1, 1, WEIR__IS_FAST | WEIR__IN_NO_MULTI, 0, 0, 0 },
-	{ "client", "ID|GETNAME|SETNAME|SETINFO|NO-EVICT|NO-TOUCH [word ...]", "shows the id or name of this connection, or sets its name; the others are accepted and ignored", weir__client_command, 2, INT32_MAX,
+	{ "client", "ID|INFO|GETNAME|SETNAME|SETINFO|NO-EVICT|NO-TOUCH [word ...]",
+	  "shows the id, all that is known, or the name of this connection, or sets its name; the others are accepted and ignored", weir__client_command, 2, INT32_MAX,
 	  WEIR__IS_FAST, 0, 0, 0 },
 	{ "command", "[COUNT|LIST|INFO|DOCS|GETKEYS] [word ...]", "describes the commands, as Redis does",
 	  weir__command_command, 1, INT32_MAX, 0, 0, 0, 0 },
 	{ "info", "[section ...]", "the state of the server, its table, policy and store", weir__info, 1, INT32_MAX, 0, 0, 0, 0 },
-	{ "time", "", "Unix time: seconds, microseconds", weir__time, 1, 1, WEIR__IS_FAST, 0, 0, 0 },
-	{ "dbsize", "", "how many keys owe something now; estimated for large tables", weir__dbsize, 1, 1, WEIR__IS_FAST, 0, 0, 0 },
+	{ "time", "", "Unix time: seconds, microseconds", weir__time, 1, 1, WEIR__IS_FAST | WEIR__IN_MULTI, 0, 0, 0 },
+	{ "dbsize", "", "how many keys owe something now; estimated for large tables, unless there are few", weir__dbsize, 1, 1, WEIR__IS_FAST, 0, 0, 0 },
 	{ "cluster", "INFO [word ...]", "an error: cluster support is disabled", weir__cluster, 2, INT32_MAX, 0, 0, 0, 0 },
 	{ "readonly", "", "the same error", weir__cluster, 1, 1, WEIR__IS_FAST, 0, 0, 0 },
 	{ "readwrite", "", "the same error", weir__cluster, 1, 1, WEIR__IS_FAST, 0, 0, 0 },
@@ -349,6 +350,7 @@ void weir__commands_init(struct weir__commands *commands, struct weir_table *tab
 	commands->witness = NULL;
 	commands->log = NULL;
 	commands->door = NULL;
+	commands->glanced = NULL;
 	commands->remote = NULL;
 	commands->seam = NULL;
 	(void)pthread_once(&directory_once, make_directory);
@@ -414,7 +416,7 @@ void weir__commands_run(struct weir__call *call)
 {
 	const struct weir__command_row *const row = weir__command_named(&call->arguments[0]);
 
-	if (call->commands->n == WEIR__GROUP)
+	if (call->commands->n == WEIR__GROUP || !(row->flags & WEIR__IS_DECISION))
 		weir__commands_end_group(call->commands, call->client, call->writer);
 	run_any(call, row);
 }

@@ -29,6 +29,7 @@ enum weir__answer_form {
 
 struct weir__errand;
 struct weir__errand_door;
+struct weir__glanced;
 struct weir__policies;
 struct weir__remote;
 struct weir__seam;
@@ -63,6 +64,7 @@ struct weir__commands {
 	struct weir__witness *witness;
 	struct weir__log *log;          /* of all threads; NULL after init: there is none */
 	struct weir__errand_door *door; /* of this thread; NULL after init: it has none */
+	struct weir__glanced *glanced;  /* likewise; NULL after init: a part of the table tells of all of it */
 	struct weir__remote *remote;    /* likewise; NULL after init: the table decides */
 	struct weir__seam *seam;        /* that of the remote, or NULL */
 };

@@ -8,12 +8,12 @@
 #include <unistd.h>
 
 #include "redis/redis_store.h"
+#include "serve/glance.h"
 #include "serve/log.h"
 #include "serve/policies.h"
 #include "serve/remote.h"
 #include "serve/tally.h"
 #include "serve/witness.h"
-#include "store/table.h"
 
 /* --- INFO ------------------------------------------------------------------------------------------------------- */
 
@@ -66,7 +66,7 @@ static int describe_table(const struct weir__commands *commands, char *text, siz
 {
 	struct weir__table_glance glance;
 
-	weir__table_look(commands->table, weir_table_now(commands->table), &glance);
+	weir__glance(commands, weir_table_now(commands->table), &glance);
 	return snprintf(text, size,
 			"# Table\r\ntable_live_keys:%" PRIu64 "\r\ntable_capacity_keys:%" PRIu64
 			"\r\ntable_inserted_keys:%" PRIu64 "\r\ntable_gave_way_keys:%" PRIu64 "\r\n",
@@ -190,10 +190,9 @@ void weir__time(struct weir__call *call)
 
 void weir__dbsize(struct weir__call *call)
 {
-	struct weir_table *const table = call->commands->table;
 	struct weir__table_glance glance;
 
-	weir__table_look(table, weir_table_now(table), &glance);
+	weir__glance(call->commands, weir_table_now(call->commands->table), &glance);
 	weir__resp_write_unsigned(call->writer, glance.live);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "serve/audit.h"
+#include "serve/roll.h"
 #include "serve/transaction.h"
 
 /* --- connections ------------------------------------------------------------------------------------------------ */
@@ -252,10 +253,20 @@ static void client_switch(struct weir__call *call)
 		weir__refuse(call, WEIR__SAY_SYNTAX);
 }
 
+/* All that is known of this connection: nothing, if there is no socket. */
+static void client_info(struct weir__call *call)
+{
+	char line[WEIR__ROLL_LINE];
+	const size_t length = call->client->socket ? weir__roll_line(call->commands, call->client, line) : 0;
+
+	weir__resp_write_verbatim(call->writer, "txt", line, length);
+}
+
 void weir__client_command(struct weir__call *call)
 {
 	static const struct weir__subcommand rows[] = {
 		{ "id", "the number of this connection", client_id, 2, 2 },
+		{ "info", "all that is known of this connection", client_info, 2, 2 },
 		{ "getname", "the name of this connection", client_get_name, 2, 2 },
 		{ "setname", "NAME: names this connection", client_set_name, 3, 3 },
 		{ "setinfo", "LIB-NAME|LIB-VER TEXT: taken and forgotten", client_set_info, 4, 4 },

@@ -6,6 +6,7 @@
 #define WEIR_SERVE_CONNECTION_H
 
 #include "serve/commands.h"
+#include "serve/glance.h"
 #include "serve/output.h"
 #include "serve/remote.h"
 #include "serve/tally.h"
@@ -37,6 +38,7 @@ struct weir__connection {
 	struct weir__connection *next, *previous;
 	/* Among those whose request is not whole or, over HTTP, has not begun since they came, or who linger: who began first comes first. NULL: it is none of them. */
 	struct weir__connection *later, *earlier;
+	weir_ns opened_at, heard_at;
 	weir_ns active_at; /* or a little later: see weir__worker_touch */
 	weir_ns asked_at;  /* when the request that waits came; 0: none does */
 	weir_ns begun_at;  /* when that was */
@@ -65,6 +67,7 @@ struct weir__worker {
 	struct weir__commands commands;
 	struct weir__users users; /* a copy, and which version of them */
 	uint64_t users_version;
+	struct weir__glanced glanced;
 	struct weir__connection connections[WEIR__WIRES]; /* a ring for each wire, of which this one is none */
 	struct weir__connection begun;    /* likewise, by later and earlier; who began first comes first */
 	uint32_t n_connections, n_behind; /* of those, who are behind */

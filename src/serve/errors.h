@@ -32,10 +32,10 @@
 	X(WAIT_MULTI, "ERR WAIT is not done within MULTI: the answers of EXEC leave together", "", \
 	  "WEIR.TAKE with WAIT between MULTI and EXEC") \
 	X(MULTI_NESTED, "ERR MULTI calls can not be nested", "", "MULTI again before EXEC or DISCARD") \
-	X(MULTI_OTHER, "ERR MULTI keeps commands that decide, and no others", "", \
+	X(MULTI_OTHER, "ERR MULTI keeps commands that decide, PING, ECHO, SELECT and TIME, and no others", "", \
 	  "any other command between MULTI and EXEC") \
 	X(MULTI_ROOM, "ERR MULTI keeps at most 440 commands of 64 KiB together", "", \
-	  "there are more, or memory ran out") \
+	  "there are more, or so much for PING and ECHO to repeat that the answers would not fit, or memory ran out") \
 	X(MULTI_STORE, "ERR MULTI is not done with a store: send a pipeline without it (redis-py: transaction=False)", "", \
 	  "with a store; nothing is charged until EXEC or DISCARD") \
 	X(EXEC, "ERR EXEC without MULTI", "", "there is nothing to run") \

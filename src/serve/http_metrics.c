@@ -3,6 +3,7 @@
  * Series are bounded: those of limits by the policy, and by the room for the answer (http_metrics_limits.c). Keys are in none.
  * Nothing here looks at all of a large table: what it does not count it reckons from a part. */
 #include "serve/http_metrics.h"
+#include "serve/glance.h"
 
 #include <string.h>
 #include <strings.h>
@@ -16,7 +17,6 @@
 #include "serve/sight.h"
 #include "serve/tally.h"
 #include "serve/witness.h"
-#include "store/table.h"
 
 /* --- which format ------------------------------------------------------------------------------------------------ */
 
@@ -123,12 +123,18 @@ static void add_by_wire(struct weir__metrics *metrics, enum weir__metric metric,
 
 static void add_wires(struct weir__http_call *call, struct weir__metrics *metrics)
 {
+	const struct weir__settings *const settings = call->commands->settings;
 	struct weir__tally_sum sum;
 
 	if (call->commands->tallies == NULL)
 		return;
 	weir__tallies_sum(call->commands->tallies, &sum);
 	add_by_wire(metrics, WEIR__METRIC_CONNECTIONS, sum.connections);
+	if (settings)
+		weir__metrics_one(metrics, WEIR__METRIC_CONNECTIONS_MOST, settings->connections * settings->workers);
+	weir__metrics_begin(metrics, WEIR__METRIC_ACCEPT_PAUSES);
+	weir__metrics_add_word(metrics, "reason", "connections", sum.pauses[WEIR__PAUSE_FULL]);
+	weir__metrics_add_word(metrics, "reason", "kernel", sum.pauses[WEIR__PAUSE_KERNEL]);
 	add_by_wire(metrics, WEIR__METRIC_ANSWERS, sum.requests);
 	add_by_wire(metrics, WEIR__METRIC_STRANGERS, sum.strangers);
 }
@@ -176,7 +182,7 @@ static void add_table(struct weir__http_call *call, struct weir__metrics *metric
 	struct weir_table *const table = call->commands->table;
 	struct weir__table_glance glance;
 
-	weir__table_look(table, weir_table_now(table), &glance);
+	weir__glance(call->commands, weir_table_now(table), &glance);
 	weir__metrics_one(metrics, WEIR__METRIC_TABLE_CAPACITY, glance.capacity);
 	weir__metrics_one(metrics, WEIR__METRIC_TABLE_LIVE, glance.live);
 	weir__metrics_one(metrics, WEIR__METRIC_TABLE_INSERTED, glance.inserted);

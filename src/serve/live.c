@@ -8,11 +8,11 @@
 #include "guard/guard.h"
 #include "redis/redis_store.h"
 #include "serve/asked.h"
+#include "serve/glance.h"
 #include "serve/policies.h"
 #include "serve/remote.h"
 #include "serve/sight.h"
 #include "serve/tally.h"
-#include "store/table.h"
 
 enum { TAIL_MOST = 4096 /* bytes of all that comes behind the limits */ };
 
@@ -483,7 +483,7 @@ static void add_table(struct live *live)
 {
 	struct weir__table_glance glance;
 
-	weir__table_look(live->commands->table, live->now, &glance);
+	weir__glance(live->commands, live->now, &glance);
 	weir__reply_add_member(live->reply, ",\n\"table\":{\"live_keys\":", glance.live);
 	weir__reply_add_member(live->reply, ",\"capacity_keys\":", glance.capacity);
 	weir__reply_add_member(live->reply, ",\"gave_way_total\":", glance.gave_way);

@@ -47,12 +47,17 @@
 	X(WAIT_SECONDS, "rate_limiter_wait_seconds", HISTOGRAM, "seconds", "", \
 	  "How long WEIR.TAKE with WAIT waited at the server.") \
 	X(CONNECTIONS, "rate_limiter_connections", GAUGE, "", "wire", "Open connections.") \
+	X(CONNECTIONS_MOST, "rate_limiter_connections_limit", GAUGE, "", "", \
+	  "The most connections that may be open, over RESP and HTTP together: the setting connections times the workers.") \
+	X(ACCEPT_PAUSES, "rate_limiter_accept_pauses", COUNTER, "", "reason", \
+	  "How often a new connection had to wait to be accepted, for 100 ms or until another one was closed: connections, all " \
+	  "workers had as many as they may; kernel, it had no descriptor or memory for one more.") \
 	X(ANSWERS, "rate_limiter_answers", COUNTER, "", "wire", "Requests answered, of any kind.") \
 	X(STRANGERS, "rate_limiter_auth_failures", COUNTER, "", "wire", \
 	  "Attempts with a wrong user name, password or token.") \
 	X(TABLE_CAPACITY, "rate_limiter_table_capacity_keys", GAUGE, "keys", "", "Keys that the table has room for.") \
 	X(TABLE_LIVE, "rate_limiter_table_live_keys", GAUGE, "keys", "", \
-	  "Keys that owe something now; in large tables estimated from 65536 slots.") \
+	  "Keys that owe something now; in large tables estimated from 65536 slots, or from 2097152 if few keys live.") \
 	X(TABLE_INSERTED, "rate_limiter_table_inserted", COUNTER, "", "", "Keys that were given a slot.") \
 	X(TABLE_GAVE_WAY, "rate_limiter_table_gave_way", COUNTER, "", "", \
 	  "Keys that were evicted while they still owed something.") \

@@ -21,6 +21,7 @@
 const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "listen", WEIR__SETTING_WHERE, 1, WEIR__LISTENERS_MAX, "127.0.0.1:6380", PLACE(listen), "WHERE",
 	  "Where to listen for RESP: HOST:PORT, or the path of a socket, with a slash. Port 0 picks a free one. "
+	  "A name is listened at by all its addresses, at one port. "
 	  "An address that other machines can reach needs users.", NULL },
 	{ "http", WEIR__SETTING_WHERE, 0, WEIR__LISTENERS_MAX, "127.0.0.1:8080", PLACE(http), "WHERE",
 	  "Where to listen for HTTP, written as for RESP; none turns it off.", NULL },

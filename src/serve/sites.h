@@ -1,5 +1,9 @@
 /* sites.h: where a server listens, with the sockets of all its workers.
  *
+ * A name is listened at by all addresses that it stands for, each of which is a site: at one port, also if that is any which is
+ * free. An address of it that this machine does not have, such as that of IPv6 where there is none, is left out if another one
+ * is there.
+ *
  * At a port each worker has a socket of its own, and the kernel deals connections out to them; a path has one, which they
  * share. A server that takes over from another one gets its sockets, with whoever has connected and not been accepted yet:
  * none of them may be closed as long as its site is still listened at, however many workers there are. Sockets that a manager
@@ -11,7 +15,7 @@
 #include "serve/settings.h"
 #include "serve/worker.h"
 
-enum { WEIR__SITES_MAX = WEIR__LISTENERS_MAX * WEIR__WIRES };
+enum { WEIR__SITES_MAX = WEIR__LISTENERS_MAX * WEIR__WIRES * 2 /* names mostly stand for two addresses */ };
 
 struct weir__site {
 	enum weir__wire_number wire;
@@ -32,8 +36,8 @@ struct weir__sites {
 /* The word of a wire, as in messages and settings: resp, http. */
 const char *weir__site_wire_word(enum weir__wire_number wire);
 
-/* Listens at one more site, for so many workers: by the sockets of an inherited site that was asked for by the same
- * words, if there is one, which is taken out of `inherited`. 0 or an errno. */
+/* Listens at one more place, for so many workers: by the sockets of inherited sites that were asked for by the same words, and
+ * are at the same addresses, which are taken out of `inherited`. 0 or an errno; E2BIG: there are too many addresses. */
 int weir__sites_open(struct weir__sites *sites, struct weir__sites *inherited, enum weir__wire_number wire,
 		     const char *asked, uint32_t workers);
 

@@ -8,6 +8,7 @@ enum { ARGUMENTS_MAX = 128, GROWTH = 4096 };
 struct weir__transaction {
 	uint32_t n;
 	bool is_spoiled; /* one was refused: EXEC does none of them */
+	size_t answers;  /* bytes that they may take */
 	size_t length, size;
 	char bytes[];
 };
@@ -66,15 +67,17 @@ void weir__discard(struct weir__call *call)
 }
 
 /* As the client could have sent it. False: there is no room for it. */
-static bool keep(const struct weir__call *call)
+static bool keep(const struct weir__call *call, const struct weir__command_row *row)
 {
+	const bool repeats = (row->flags & WEIR__IN_MULTI) && call->n > 1;
+	const size_t answer = WEIR__DECISION_MOST + (repeats ? call->arguments[1].length : 0);
 	size_t most = 32; /* of the head; and of each argument's */
 	struct weir__transaction *kept = call->client->transaction;
 	struct weir__resp_writer writer;
 
 	for (uint32_t i = 0; i < call->n; i++)
 		most += 32 + call->arguments[i].length;
-	if (kept->n == WEIR__TRANSACTION_COMMANDS || most > WEIR__TRANSACTION_BYTES - kept->length)
+	if (answer > WEIR__TRANSACTION_ANSWERS - kept->answers || most > WEIR__TRANSACTION_BYTES - kept->length)
 		return false;
 	kept = make_room(call->client, most);
 	if (kept == NULL)
@@ -84,6 +87,7 @@ static bool keep(const struct weir__call *call)
 	for (uint32_t i = 0; i < call->n; i++)
 		weir__resp_write_bulk(&writer, call->arguments[i].bytes, call->arguments[i].length);
 	kept->length += writer.length;
+	kept->answers += answer;
 	kept->n++;
 	return true;
 }
@@ -96,10 +100,10 @@ void weir__transaction_add(struct weir__call *call, const struct weir__command_r
 		weir__refuse(call, WEIR__SAY_MULTI_STORE);
 	} else if (row == NULL || !weir__commands_accept(call, row)) {
 		kept->is_spoiled = true; /* and that was answered */
-	} else if (!(row->flags & WEIR__IS_DECISION)) {
+	} else if (!(row->flags & (WEIR__IS_DECISION | WEIR__IN_MULTI))) {
 		kept->is_spoiled = true;
 		weir__refuse(call, WEIR__SAY_MULTI_OTHER);
-	} else if (!keep(call)) {
+	} else if (!keep(call, row)) {
 		call->client->transaction->is_spoiled = true;
 		weir__refuse(call, WEIR__SAY_MULTI_ROOM);
 	} else {

@@ -7,7 +7,9 @@
 #include "serve/command.h"
 
 enum {
-	WEIR__TRANSACTION_COMMANDS = WEIR__ANSWER_LONG / WEIR__DECISION_MOST - 8, /* all answers leave together */
+	/* All answers leave together; each takes as much as that to a decision, beside what it repeats. */
+	WEIR__TRANSACTION_COMMANDS = WEIR__ANSWER_LONG / WEIR__DECISION_MOST - 8,
+	WEIR__TRANSACTION_ANSWERS = WEIR__TRANSACTION_COMMANDS * WEIR__DECISION_MOST,
 	WEIR__TRANSACTION_BYTES = 64 * 1024,
 };
 

@@ -63,6 +63,7 @@ void weir__worker_touch(struct weir__worker *worker, struct weir__connection *co
 {
 	const uint64_t idle_ns = worker->options.idle_ns[connection->wire->number];
 
+	connection->heard_at = worker->now;
 	if (idle_ns == 0 || worker->now - connection->active_at < idle_ns / WEIR__IDLE_PARTS)
 		return;
 	unlink_connection(connection);
@@ -97,6 +98,7 @@ static void count_connection(struct weir__worker *worker, const struct weir__con
 
 void weir__worker_join(struct weir__worker *worker, struct weir__connection *connection)
 {
+	connection->opened_at = connection->heard_at = worker->now;
 	link_last(worker, connection);
 	worker->n_connections++;
 	count_connection(worker, connection, 1);
@@ -579,6 +581,7 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	weir__commands_init(&worker->commands, options->table, options->counted_as);
 	worker->commands.settings = options->settings;
 	worker->commands.users = &worker->users;
+	worker->commands.glanced = &worker->glanced;
 	weir__worker_take_users(worker);
 	worker->commands.holds = options->holds;
 	worker->commands.policies = options->policies;

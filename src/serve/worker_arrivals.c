@@ -1,10 +1,14 @@
 /* worker_arrivals.c: those who connect: accepted, handed to the worker that has fewest, and opened. */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "os/net.h"
 #include "serve/connection.h"
 #include "serve/crew.h"
+#include "serve/log.h"
 
 static const weir_ns pause_ns = 100000000; /* when there is no room left, before others are accepted */
 
@@ -49,15 +53,40 @@ static void pause_accepting(struct weir__worker *worker)
 	worker->accept_at = worker->now + pause_ns;
 }
 
+/* Somebody waits to be accepted, and is not; error: what the kernel said, or 0. */
+static void tell_of_pause(struct weir__worker *worker, int error)
+{
+	const struct weir__worker_options *const options = &worker->options;
+	char before[64] = "";
+	uint64_t left_out;
+
+	if (worker->commands.tally == NULL || atomic_load(&worker->is_stopping))
+		return;
+	weir__tally_add(&worker->commands.tally->pauses[error == 0 ? WEIR__PAUSE_FULL : WEIR__PAUSE_KERNEL], 1);
+	if (!weir__tallies_may_tell(options->tallies, WEIR__TOLD_PAUSE, &left_out))
+		return;
+	if (left_out > 0)
+		(void)snprintf(before, sizeof(before), "; %" PRIu64 " pauses since the last such line", left_out);
+	if (error == 0)
+		weir__log_say(options->log, WEIR__LOG_WARNING,
+			      "connections: each of %" PRIu32 " workers has %" PRIu32
+			      ", the most that the setting allows; new ones wait until one is closed%s",
+			      weir__crew_workers(options->crew), options->connections_max, before);
+	else
+		weir__log_say(options->log, WEIR__LOG_WARNING,
+			      "connections: %s; new ones wait until the system has room%s", strerror(error), before);
+}
+
 /* Who is full accepts for others, since the kernel does not know who has room. Out of that, of descriptors or of memory,
  * those who are connected are served on; there may be room again when one of them leaves, or after a pause, since another
  * worker, and others of the machine, may have some then. */
 void weir__worker_accept(struct weir__worker *worker, const struct weir__listener *listener, uint32_t most)
 {
 	int socket, error;
+	uint32_t n = 0;
 
-	for (uint32_t n = 0; !is_full(worker) || weir__crew_has_room(worker->options.crew, worker->options.number,
-								     worker->options.connections_max);
+	for (; !is_full(worker) ||
+	       weir__crew_has_room(worker->options.crew, worker->options.number, worker->options.connections_max);
 	     n++) {
 		if (n == most)
 			return;
@@ -67,6 +96,7 @@ void weir__worker_accept(struct weir__worker *worker, const struct weir__listene
 		if (error == ECONNABORTED || error == EINTR)
 			continue;
 		if (error != 0) {
+			tell_of_pause(worker, error);
 			pause_accepting(worker);
 			return;
 		}
@@ -74,6 +104,8 @@ void weir__worker_accept(struct weir__worker *worker, const struct weir__listene
 				     (struct weir__arrival){ socket, listener->wire }))
 			open_connection(worker, (struct weir__arrival){ socket, listener->wire });
 	}
+	if (n == 0) /* else it has just become full, and perhaps nobody else is there */
+		tell_of_pause(worker, 0);
 	pause_accepting(worker);
 }
 

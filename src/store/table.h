@@ -351,12 +351,16 @@ WEIR__BETWEEN_LIBRARIES bool weir__table_settle_limit(struct weir_table *table, 
 struct weir__hash_secret weir__limit_secret(const struct weir__hash_secret *of_table, const void *space,
 					    size_t space_length);
 
-/* What is soon known of a table, however large it is: beyond 65536 slots, `live` is reckoned from these. */
+/* What is soon known of a table, however large it is: `live` is reckoned from so many slots at most, each of which takes some
+ * 1 ns. */
 struct weir__table_glance {
 	uint64_t capacity, live, inserted, gave_way; /* as in struct weir_table_stats */
+	uint64_t seen;                               /* live keys in these slots */
+	bool is_exact;                               /* they are all there are */
 };
 
-void weir__table_look(struct weir_table *table, weir_ns now, struct weir__table_glance *ret_glance);
+void weir__table_look(struct weir_table *table, weir_ns now, uint64_t slots_most,
+		      struct weir__table_glance *ret_glance);
 
 /* weir_table_limit_stats of the limit that has this entry. */
 void weir__table_limit_stats(const struct weir_table *table, uint32_t index, struct weir_table_limit_stats *ret_stats);

@@ -2,8 +2,6 @@
 #include "store/region_file.h"
 #include "store/table.h"
 
-enum { GLANCE_SLOTS = 65536 };
-
 /* In the first so many slots. */
 static uint64_t count_live(const struct weir_table *table, uint64_t now, uint64_t slots)
 {
@@ -70,14 +68,16 @@ void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_s
 }
 
 /* Keys fall on slots by their hash: a part of them is like any other. */
-void weir__table_look(struct weir_table *table, weir_ns now, struct weir__table_glance *ret_glance)
+void weir__table_look(struct weir_table *table, weir_ns now, uint64_t slots_most, struct weir__table_glance *ret_glance)
 {
 	const struct weir__region *const region = &table->region;
 	const uint64_t slots = region->lines * WEIR__LINE_SLOTS;
-	const uint64_t looked = slots < GLANCE_SLOTS ? slots : GLANCE_SLOTS;
+	const uint64_t looked = slots < slots_most ? slots : slots_most;
 	const uint64_t live = count_live(table, weir__table_clamp(table, now) - table->epoch, looked);
 	struct weir__table_glance glance = { .capacity = slots - weir__region_marks(region),
-					     .live = live * slots / looked }; /* at most 2^16 times 2^48 */
+					     .live = (uint64_t)((unsigned __int128)live * slots / looked),
+					     .seen = live,
+					     .is_exact = looked == slots };
 
 	for (uint32_t i = 0; i < WEIR__STRIPES + WEIR__STRIPES_COMMON; i++) {
 		struct weir__stripe *const stripe = weir__region_stripe(region, i);

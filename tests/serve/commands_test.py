@@ -16,7 +16,7 @@ import sys
 import time
 
 from daemon import TIMEOUT_S, bulks, run
-from resp_client import Client, Refused
+from resp_client import Client, Refused, until
 from serve_test import is_closed, server
 
 HOUR = "10/hour"
@@ -296,11 +296,38 @@ def info_has_sections():
         assert int(told["process_id"]) == one.process.pid and int(told["uptime_in_seconds"]) >= 0, told
         assert (told["table_live_keys"], told["table_inserted_keys"], told["table_gave_way_keys"]) == ("1", "1", "0"), told
         assert int(told["table_capacity_keys"]) >= 1000 and told["role"] == "master", told
+    with server("--keys", "1m", "--workers", "1") as one, Client(one) as client:  # of which a part would tell nothing of few keys
+        assert client.ask("DBSIZE") == 0
+        for n in range(1, 8):
+            client.ask("WEIR.TAKE", f"k{n}", "1/day")
+            assert client.ask("DBSIZE") == int(client.info()["table_live_keys"]) == n
+        client.ask("WEIR.RESET", "k1", "1/day")
+        until(lambda: client.ask("DBSIZE") == 6, "it is counted anew")
     with server("--workers", "2", "--connections", "7") as one, contextlib.ExitStack() as stack:
         clients = [stack.enter_context(Client(one)) for _ in range(5)]
         assert [client.ask("PING") for client in clients] == ["PONG"] * 5
         told = clients[0].info()
         assert (told["connected_clients"], told["maxclients"], told["auth_failures"]) == ("5", "14", "0"), told
+
+
+def fields(line):
+    return dict(field.split("=", 1) for field in line.split(" "))
+
+
+def a_connection_is_told_what_is_known_of_it():
+    with server("--workers", "3") as one, contextlib.ExitStack() as stack:
+        for i in range(8):
+            is_path = i % 4 == 0
+            client = stack.enter_context(Client(one, protocol=2 + i % 2, by_path=is_path))
+            client.ask("CLIENT", "SETNAME", f"n{i}")
+            told = client.ask("CLIENT", "INFO")
+            line = fields(told.rstrip("\n"))
+            ends = [f"{one.path}:0"] * 2 if is_path else ["%s:%d" % client.socket.getsockname(), f"127.0.0.1:{one.port}"]
+            assert told.endswith("\n") and int(line["id"]) == client.ask("CLIENT", "ID"), told
+            assert [line["addr"], line["laddr"]] == ends and line["name"] == f"n{i}", line
+            assert line["resp"] == str(2 + i % 2) and line["user"] == "default" and line["db"] == "0", line
+            assert int(line["fd"]) > 2 and int(line["age"]) >= int(line["idle"]) >= 0, line
+            assert line["flags"] == ("U" if is_path else "N"), line
 
 
 def clients_of_redis_are_answered():
@@ -432,7 +459,7 @@ def multi_charges_with_exec_or_not_at_all():
         assert [answer[0] for answer in answers] == [1, 1, 1, 0, 0] and left(client, "k", HOUR) == 1, answers
         assert client.refusal("EXEC") == "ERR EXEC without MULTI" and client.refusal("DISCARD") == "ERR DISCARD without MULTI"
         for words, said in ((("NOSUCH",), "ERR unknown command"), (("WEIR.TAKE", "k"), "ERR wrong number"),
-                            (("PING",), "ERR MULTI keeps commands that decide"), (("WEIR.TAKE", "x" * 65500, HOUR), "ERR MULTI keeps at most")):
+                            (("INFO",), "ERR MULTI keeps commands that decide"), (("WEIR.TAKE", "x" * 65500, HOUR), "ERR MULTI keeps at most")):
             client.ask("MULTI")
             assert client.ask("WEIR.TAKE", "l", HOUR) == "QUEUED" and client.refusal(*words).startswith(said), words
             assert client.refusal("EXEC").startswith("EXECABORT") and left(client, "l", HOUR) == 10
@@ -452,12 +479,35 @@ def multi_charges_with_exec_or_not_at_all():
         client.ask("WEIR.TAKE", "k", HOUR)  # who leaves now leaves nothing behind
 
 
-TESTS = [a_key_is_inspected, multi_charges_with_exec_or_not_at_all, all_or_none_are_charged, limits_of_one_request_do_not_displace_each_other,
+def multi_keeps_what_decides_nothing_in_its_place():
+    with server() as one, Client(one) as client, Client(one, protocol=3) as third:
+        words = [("PING",), ("WEIR.PEEK", "k", HOUR), ("ECHO", "a text"), ("SELECT", 0), ("PING", "another"), ("WEIR.PEEK", "k", HOUR),
+                 ("TIME",), ("SELECT", 1)]
+        for asker in client, third:
+            alone = [asker.answer(*some) for some in words]
+            told = asker.pipeline([("MULTI",)] + words + [("EXEC",)])
+            assert told[:-1] == ["OK"] + ["QUEUED"] * len(words), told
+            assert [type(one) for one in told[-1]] == [type(one) for one in alone], told
+            assert told[-1][:6] == alone[:6] and told[-1][7] == alone[7], told
+        text = "x" * 20000
+        client.ask("MULTI")
+        assert [client.ask("ECHO", text) for _ in range(3)] == ["QUEUED"] * 3
+        assert client.refusal("ECHO", text).startswith("ERR MULTI keeps at most") and client.refusal("EXEC").startswith("EXECABORT")
+        fitting = [("ECHO", text)] * 2 + [("WEIR.TAKE", "l", "1000/hour")] * 359  # 440 less what the answers repeat
+        told = client.pipeline([("MULTI",)] + fitting + [("EXEC",)])
+        assert told[-1][:2] == [text] * 2 and [one[0] for one in told[-1][2:]] == [1] * 359
+        told = client.pipeline([("MULTI",)] + fitting + [("PING",)] + [("EXEC",)])
+        assert str(told[-2]).startswith("ERR MULTI keeps at most") and str(told[-1]).startswith("EXECABORT")
+        assert left(client, "l", "1000/hour") == 641
+
+
+TESTS = [a_key_is_inspected, multi_charges_with_exec_or_not_at_all, multi_keeps_what_decides_nothing_in_its_place, all_or_none_are_charged, limits_of_one_request_do_not_displace_each_other,
          holds_are_settled_by_anybody_once, bad_holds_are_refused, holds_are_bounded, a_wait_holds_up_its_connection_alone,
          waits_go_in_the_order_in_which_they_came, a_wait_that_is_in_vain_is_denied,
          who_leaves_while_it_waits_leaves_nothing,
          sigterm_denies_who_waits_and_answers_the_rest, commands_are_described_as_redis_does,
-         every_command_is_found_by_its_name_alone, help_is_a_list, info_has_sections, clients_of_redis_are_answered, redis_cli_shows_hints,
+         every_command_is_found_by_its_name_alone, help_is_a_list, info_has_sections,
+         a_connection_is_told_what_is_known_of_it, clients_of_redis_are_answered, redis_cli_shows_hints,
          out_of_descriptors_others_are_served, who_is_silent_for_long_is_cut_off,
          who_does_not_read_is_cut_off_alone, the_end_waits_for_those_who_read_slowly]
 

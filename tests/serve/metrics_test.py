@@ -143,6 +143,20 @@ def without_a_policy():
         assert page.get("rate_limiter_store_up") is None and page.get("rate_limiter_build_info", service="weir") == 1
 
 
+def who_waits_to_be_accepted_is_counted():
+    with serving(None, "--connections", "2") as (one, ask, _), Client(one) as first, Client(one) as second, Client(one) as third:
+        assert first.ask("PING") == second.ask("PING") == "PONG"
+        third.send("PING")
+        until(lambda: "each of 1 workers has 2, the most that the setting allows; new ones wait" in one.said(), "the log tells of it")
+        first.close()
+        assert third.read() == "PONG"
+        second.close()
+        page = ask.page()
+        assert page.get("rate_limiter_connections_limit") == 2
+        assert page.get("rate_limiter_accept_pauses_total", reason="connections") >= 1
+        assert page.get("rate_limiter_accept_pauses_total", reason="kernel") == 0
+
+
 def every_algorithm():
     """By hand: of 9 requests 6 pass the window; the others deny none of them."""
     with serving(POLICY, "--service", "shop") as (_, ask, _):
@@ -331,6 +345,7 @@ class Quiet:
 
 TESTS = [
     ("without a policy", without_a_policy),
+    ("who waits to be accepted is counted", who_waits_to_be_accepted_is_counted),
     ("every algorithm", every_algorithm),
     ("a rate is of a second", a_rate_is_of_a_second),
     ("delays are told", delays_are_told),

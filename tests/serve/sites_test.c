@@ -1,6 +1,9 @@
 /* Listening sockets dealt out among workers, and taken over. Sockets are numbers here, but for those that are opened. */
 #include "serve/sites.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -10,6 +13,56 @@
 
 static struct weir__sites sites, inherited;
 static struct weir__listener listeners[WEIR__SITES_MAX * WEIR__WORKERS_MAX];
+
+/* What the name "here" stands for, up to a NULL; all others are addresses. In place of the system's own, since no test can rely on
+ * which names that knows. */
+static const char *const *here;
+
+static struct addrinfo *one_address(const char *text, const char *port, struct addrinfo *next)
+{
+	struct {
+		struct addrinfo info;
+		struct sockaddr_in6 address;
+	} *const one = calloc(1, sizeof(*one));
+	struct sockaddr_in *const v4 = (struct sockaddr_in *)(void *)&one->address;
+	const bool is_v6 = inet_pton(AF_INET6, text, &one->address.sin6_addr) == 1;
+
+	CHECK(is_v6 || inet_pton(AF_INET, text, &v4->sin_addr) == 1);
+	one->address.sin6_family = is_v6 ? AF_INET6 : AF_INET;
+	one->address.sin6_port = htons((uint16_t)strtoul(port, NULL, 10));
+	one->info = (struct addrinfo){ .ai_family = one->address.sin6_family,
+				       .ai_addr = (struct sockaddr *)(void *)&one->address,
+				       .ai_addrlen = is_v6 ? sizeof(one->address) : sizeof(*v4),
+				       .ai_next = next };
+	return &one->info;
+}
+
+int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **ret)
+{
+	size_t n = 0;
+
+	(void)hints;
+	*ret = NULL;
+	if (strcmp(host, "here") != 0) {
+		*ret = one_address(host, port, NULL);
+		return 0;
+	}
+	while (here && here[n])
+		n++;
+	for (; n > 0; n--)
+		*ret = one_address(here[n - 1], port, *ret);
+	return *ret ? 0 : EAI_NONAME;
+}
+
+void freeaddrinfo(struct addrinfo *all)
+{
+	while (all) {
+		struct addrinfo *const next = all->ai_next;
+
+		free(all);
+		all = next;
+	}
+}
 
 static void sites_of(uint32_t sockets)
 {
@@ -87,6 +140,86 @@ static void more_workers_get_sockets_at_the_same_port(void)
 	CHECK_EQ(sites.at[0].n, 0);
 }
 
+static int open_here(uint32_t workers)
+{
+	sites = (struct weir__sites){ .n = 0 };
+	return weir__sites_open(&sites, &inherited, WEIR__WIRE_RESP, "here:0", workers);
+}
+
+static bool is_at(size_t i, const char *host)
+{
+	const char *const name = sites.at[i].name, *const colon = strrchr(name, ':');
+
+	return i < sites.n && (size_t)(colon - name) == strlen(host) && strncmp(name, host, strlen(host)) == 0;
+}
+
+static void a_name_is_all_its_addresses(void)
+{
+	inherited = (struct weir__sites){ .n = 0 };
+	here = (const char *const[]){ "127.0.0.1", "127.0.0.2", "127.0.0.1", NULL };
+	CHECK_EQ(open_here(2), 0);
+	CHECK_EQ(sites.n, 2);
+	CHECK(is_at(0, "127.0.0.1") && is_at(1, "127.0.0.2"));
+	CHECK_TEXT(strrchr(sites.at[0].name, ':'), strrchr(sites.at[1].name, ':'));
+	CHECK(strcmp(strrchr(sites.at[0].name, ':'), ":0") != 0);
+	CHECK(sites.at[0].n == 2 && sites.at[1].n == 2);
+	CHECK(weir__net_is_local("here:0"));
+	weir__sites_close(&sites);
+	here = (const char *const[]){ "127.0.0.1", "192.0.2.1", NULL };
+	CHECK(!weir__net_is_local("here:0"));
+	here = (const char *const[]){ "127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5",
+				      "127.0.0.6", "127.0.0.7", "127.0.0.8", "127.0.0.9", NULL };
+	CHECK_EQ(open_here(1), E2BIG);
+	here = NULL;
+	CHECK_EQ(open_here(1), EINVAL);
+	CHECK_EQ(sites.n, 0);
+}
+
+/* As that of IPv6 on a machine without it: 192.0.2.1 is nobody's. */
+static void an_address_that_is_not_there_is_left_out(void)
+{
+	inherited = (struct weir__sites){ .n = 0 };
+	here = (const char *const[]){ "192.0.2.1", "127.0.0.1", NULL };
+	CHECK_EQ(open_here(1), 0);
+	CHECK(sites.n == 1 && is_at(0, "127.0.0.1"));
+	weir__sites_close(&sites);
+	here = (const char *const[]){ "192.0.2.1", NULL };
+	CHECK_EQ(open_here(1), EADDRNOTAVAIL);
+	CHECK_EQ(sites.n, 0);
+}
+
+/* Each by its own sockets, in whatever order they are told now; also if nobody tells. */
+static void addresses_are_taken_over(void)
+{
+	static const char *const later[][4] = { { "127.0.0.2", "127.0.0.1" }, { "127.0.0.3", "127.0.0.2" }, { NULL } };
+
+	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
+		struct weir__sites before;
+
+		inherited = (struct weir__sites){ .n = 0 };
+		here = (const char *const[]){ "127.0.0.1", "127.0.0.2", NULL };
+		CHECK_EQ(open_here(1), 0);
+		before = inherited = sites;
+		here = later[i];
+		CHECK_EQ(open_here(2), 0);
+		CHECK_EQ(sites.n, 2);
+		for (size_t j = 0; j < sites.n; j++) {
+			const size_t same = is_at(j, "127.0.0.2");
+
+			CHECK_EQ(sites.at[j].n, 2);
+			CHECK_TEXT(strrchr(sites.at[j].name, ':'), strrchr(before.at[0].name, ':'));
+			if (is_at(j, "127.0.0.3"))
+				continue;
+			CHECK_TEXT(sites.at[j].name, before.at[same].name);
+			CHECK_EQ(sites.at[j].sockets[0], before.at[same].sockets[0]);
+			CHECK_EQ(inherited.at[same].n, 0);
+		}
+		CHECK_EQ(inherited.at[0].n, i == 1); /* which the name does not stand for any more */
+		weir__sites_close(&inherited);
+		weir__sites_close(&sites);
+	}
+}
+
 static unsigned mode_of(const char *path)
 {
 	struct stat status;
@@ -120,4 +253,5 @@ static void paths_have_the_mode(void)
 }
 
 TESTS(TEST(paths_have_the_mode), TEST(all_sockets_are_listened_at), TEST(words_tell_which_is_which),
-      TEST(more_workers_get_sockets_at_the_same_port))
+      TEST(more_workers_get_sockets_at_the_same_port), TEST(a_name_is_all_its_addresses),
+      TEST(an_address_that_is_not_there_is_left_out), TEST(addresses_are_taken_over))

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Redis clients, as they are, ask a weir serve: redis-cli, redis-py, ioredis, redigo and hiredis.
+"""Redis clients, as they are, ask a weir serve: redis-cli, redis-py, ioredis 5 and 6, redigo and hiredis.
 
     clients_test.py WEIR FOLDER
 
 Each client is a small program that reads requests from its standard input, a line each ("call" and the words, in
-hexadecimal), or "pipeline N" and N of them to be sent at once, and prints what its library made of each answer: an
+hexadecimal), or "pipeline N" and N of them to be sent at once ("transaction N": between MULTI and EXEC), and prints what its library made of each answer: an
 integer ":5", bytes "$6162", nothing "_", an array "*2" and its elements, "-" and the text of what the library takes for an
 error of the server, "!" and the text of any other. So all of them are held to the same checks. redis-cli speaks JSON
 instead.
@@ -77,7 +77,7 @@ def make_redigo():
     return [made]
 
 
-def make_ioredis():
+def make_ioredis(version):
     lock, made = os.path.join(HERE, "package-lock.json"), os.path.join(FOLDER, "node")
     mark = os.path.join(made, "fetched")
     if is_older(mark, lock):
@@ -90,7 +90,7 @@ def make_ioredis():
              cwd=made)
         with open(mark, "w", encoding="ascii"):
             pass
-    return ["node", os.path.join(HERE, "ioredis.js"), made]
+    return ["node", os.path.join(HERE, "ioredis.js"), made, version]
 
 
 def make_redis_py():
@@ -162,8 +162,8 @@ class LibraryClient(Client):
         self.put(self.line(request))
         return self.read()
 
-    def call_together(self, requests):
-        self.put(b"pipeline %d\n" % len(requests) + b"".join(map(self.line, requests)))
+    def call_together(self, requests, verb=b"pipeline"):
+        self.put(b"%s %d\n" % (verb, len(requests)) + b"".join(map(self.line, requests)))
         return [self.read() for _ in requests]
 
 
@@ -209,8 +209,9 @@ class RedisCli(Client):
 
 
 class Kind:
-    def __init__(self, name, made=None, protocol=2):
+    def __init__(self, name, made=None, protocol=2, has_transactions=False):
         self.name, self.made, self.protocol, self.command = name, made, protocol, None
+        self.has_transactions = has_transactions
 
     def open(self, where, password=None):
         if self.made is None:
@@ -225,8 +226,9 @@ class Kind:
         return LibraryClient([*self.command, where, NAME, *([password] if password else [])])
 
 
-KINDS = [Kind("redis-cli"), Kind("redis-cli, RESP3", protocol=3), Kind("redis-py", make_redis_py),
-         Kind("ioredis", make_ioredis), Kind("redigo", make_redigo), Kind("hiredis", make_hiredis)]
+KINDS = [Kind("redis-cli"), Kind("redis-cli, RESP3", protocol=3), Kind("redis-py", make_redis_py, has_transactions=True),
+         Kind("ioredis 5", lambda: make_ioredis("ioredis"), has_transactions=True),
+         Kind("ioredis 6", lambda: make_ioredis("ioredis-6"), has_transactions=True), Kind("redigo", make_redigo), Kind("hiredis", make_hiredis)]
 
 
 # --- checks -----------------------------------------------------------------------------------------------------------
@@ -345,6 +347,16 @@ def holds_and_settles(client):
     same(verdict(client, client.call("WEIR.TAKE", name, "1000/s", 1, "WAIT", 1000))[0], 1)
 
 
+def decides_in_transactions(client):
+    key = f"transaction {client.process.pid}"
+    take = ("WEIR.TAKE", key, WINDOW)
+    answers = client.call_together([("PING",), take, ("ECHO", "a text"), take, ("TIME",), take, take], b"transaction")
+    # redis-py makes a truth of PONG
+    assert answers[0] in (b"PONG", 1) and answers[2] == b"a text" and len(answers[4]) == 2, answers
+    same([answers[i][0] for i in (1, 3, 5, 6)], [1, 1, 1, 0])
+    same(client.call("PING"), b"PONG")
+
+
 CHECKS = [greets, decides_as_redis_cell, decides_as_throttlecrab, decides_by_limits_as_text, answers_in_order,
           keeps_any_bytes, tells_errors, holds_and_settles]
 
@@ -371,7 +383,7 @@ def works(kind):
     with daemon(WEIR, "--keys", "10000") as server:
         for where in (server.address, server.path):
             with kind.open(where) as client:
-                for check in CHECKS:
+                for check in CHECKS + [decides_in_transactions] * kind.has_transactions:
                     try:
                         check(client)
                     except (AssertionError, Lost, TypeError, KeyError) as fault:
@@ -382,7 +394,7 @@ def works(kind):
             server.start()
         for where in (server.address, server.path):
             comes_back(kind, server, where)
-        return f"{len(CHECKS) + 1} checks by port and by path"
+        return f"{len(CHECKS) + kind.has_transactions + 1} checks by port and by path"
 
 
 USERS = """users:

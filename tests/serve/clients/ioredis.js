@@ -4,8 +4,8 @@
 const readline = require("readline");
 const { createRequire } = require("module");
 
-const [folder, where, name, password] = process.argv.slice(2);
-const Redis = createRequire(folder + "/")("ioredis");
+const [folder, version, where, name, password] = process.argv.slice(2);
+const Redis = createRequire(folder + "/")(version);
 const { ReplyError } = Redis;
 
 function show(value) {
@@ -47,8 +47,9 @@ async function call(client, line) {
 	}
 }
 
-async function callTogether(client, lines) {
-	const pipeline = client.pipeline();
+// In a transaction, as multi() sends it, or just at once.
+async function callTogether(client, lines, isTransaction) {
+	const pipeline = isTransaction ? client.multi() : client.pipeline();
 
 	for (const line of lines) {
 		const [command, ...others] = words(line);
@@ -74,7 +75,7 @@ async function main() {
 
 			for (let i = 0; i < Number(count); i++)
 				together.push((await lines.next()).value);
-			answers = await callTogether(client, together);
+			answers = await callTogether(client, together, verb === "transaction");
 		}
 		process.stdout.write(answers.join("\n") + "\n");
 	}

@@ -40,7 +40,7 @@ def answer(client, line):
     try:
         if verb == "call":
             return [show(client.execute_command(*words(line)))]
-        pipeline = client.pipeline(transaction=False)
+        pipeline = client.pipeline(transaction=verb == "transaction")
         for _ in range(int(rest)):
             pipeline.execute_command(*words(sys.stdin.readline().rstrip("\n")))
         return [show(value) for value in pipeline.execute(raise_on_error=False)]
