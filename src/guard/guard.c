@@ -33,6 +33,7 @@ int weir__guard_new(struct weir_table *table, struct weir_policy *policy, weir__
 	guard->check = check;
 	atomic_init(&guard->bound, bound);
 	(void)pthread_mutex_init(&guard->changing, NULL);
+	(void)pthread_mutex_init(&guard->ending, NULL);
 	(void)pthread_mutex_init(&guard->giving, NULL);
 	*ret_guard = guard;
 	return WEIR_OK;
@@ -50,14 +51,26 @@ void weir_guard_free(struct weir_guard *guard)
 		return;
 	weir__bound_free(atomic_load(&guard->bound));
 	(void)pthread_mutex_destroy(&guard->changing);
+	(void)pthread_mutex_destroy(&guard->ending);
 	(void)pthread_mutex_destroy(&guard->giving);
 	free(guard);
+}
+
+/* Nobody finds it any more; who has found it before is waited for. */
+static void end_bound(struct weir_guard *guard, struct weir__bound *bound)
+{
+	if (bound == NULL)
+		return;
+	(void)pthread_mutex_lock(&guard->ending);
+	weir__readers_wait(&guard->readers);
+	(void)pthread_mutex_unlock(&guard->ending);
+	weir__bound_free(bound);
 }
 
 int weir_guard_change(struct weir_guard *guard, struct weir_policy *policy, weir_ns now,
 		      struct weir_message *ret_message)
 {
-	struct weir__bound *next, *before;
+	struct weir__bound *next, *before = NULL;
 	int error;
 
 	(void)pthread_mutex_lock(&guard->changing);
@@ -66,10 +79,9 @@ int weir_guard_change(struct weir_guard *guard, struct weir_policy *policy, weir
 		before = atomic_exchange(&guard->bound, next);
 		weir__bound_settle_all(guard->table, next, now);
 		atomic_fetch_add(&guard->changes, 1);
-		weir__readers_wait(&guard->readers);
-		weir__bound_free(before);
 	}
 	(void)pthread_mutex_unlock(&guard->changing);
+	end_bound(guard, before);
 	return error;
 }
 

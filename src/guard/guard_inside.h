@@ -23,6 +23,7 @@ struct weir_guard {
 	void *_Atomic bound;      /* struct weir__bound, the one that is in place */
 	_Atomic uint64_t changes;
 	pthread_mutex_t changing; /* one at a time; those who decide do not look at it */
+	pthread_mutex_t ending;   /* likewise, for whoever waits for readers, who may have to change a limit first */
 	pthread_mutex_t giving;   /* for whoever adds one to these */
 	struct weir__given given[WEIR_GUARD_GIVEN_MAX];
 	_Atomic uint32_t n_given; /* those before it are never changed */

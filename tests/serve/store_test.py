@@ -420,6 +420,25 @@ def a_policy_changes_while_it_is_asked():
         assert client.ask("WEIR.PEEK", "fresh", "@per-user")[1:3] == [20, 6]
 
 
+def a_limit_changes_while_a_policy_waits_for_requests():
+    """The policy before it stays until Redis has answered those who go by it; whoever changes a limit need not wait."""
+    with written(POLICY) as path, redis() as server, stored(server, *PATIENT, "--policy", path) as (one, client), \
+            contextlib.ExitStack() as stack:
+        askers = [stack.enter_context(Client(one)) for _ in range(8)]  # of each worker some
+        server.tell(signal.SIGSTOP)
+        for i, asker in enumerate(askers):
+            asker.send("WEIR.CHECK", "ip", f"1.1.1.{i}")
+        until(lambda: int(client.info()["store_calls"]) >= 1, "it is asked")
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            file.write(POLICY.replace("1000/hour", "2000/hour"))
+        os.rename(path + ".new", path)
+        client.ask("WEIR.RELOAD")
+        until(lambda: client.ask("WEIR.LIMITS")[0][3] == "2000/hour", "the new one is in place")
+        assert client.ask("WEIR.CHANGE", "everyone", "3000/hour") == "OK"
+        server.tell(signal.SIGCONT)
+        assert [asker.read()[0] for asker in askers] == [1] * 8
+
+
 def who_leaves_leaves_nothing_behind():
     """Connections that close while Redis is asked for them do not keep the policy that they were asked by."""
     with written(POLICY) as path, redis() as server, stored(server, *PATIENT, "--policy", path) as (one, client):
@@ -494,6 +513,7 @@ if __name__ == "__main__":
         ("nobody waits for one that is stuck", nobody_waits_for_one_that_is_stuck),
         ("a store that never was", a_store_that_never_was),
         ("a policy changes while it is asked", a_policy_changes_while_it_is_asked),
+        ("a limit changes while a policy waits for requests", a_limit_changes_while_a_policy_waits_for_requests),
         ("who leaves leaves nothing behind", who_leaves_leaves_nothing_behind),
         ("what was asked is answered at the end", what_was_asked_is_answered_at_the_end),
         ("passwords are not shown", passwords_are_not_shown),
