@@ -317,7 +317,8 @@ bool weir__asked_hold(struct weir__commands *commands, const struct weir__hold_r
 						&why);
 		weir__sight_each(commands->sight, &claim, ret_verdict, 1, now);
 	}
-	return result == WEIR__HOLD_ANSWERED || refuse_hold(result, WEIR__SAY_HOLD_OTHER, &why, ret_refusal);
+	return result == WEIR__HOLD_ANSWERED || result == WEIR__HOLD_REPEATED ||
+	       refuse_hold(result, WEIR__SAY_HOLD_OTHER, &why, ret_refusal);
 }
 
 bool weir__asked_settle(struct weir__commands *commands, const void *id, size_t id_length, uint64_t actual,

@@ -346,6 +346,7 @@ enum weir__hold_result weir__holds_take(struct weir__holds *holds, struct weir__
 		result = WEIR__HOLD_BUSY;
 	} else if (is_same(known, request)) {
 		*ret_verdict = known->verdict;
+		result = WEIR__HOLD_REPEATED;
 	} else {
 		result = WEIR__HOLD_OTHER;
 	}

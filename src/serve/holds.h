@@ -45,7 +45,8 @@ struct weir__settlement {
 };
 
 enum weir__hold_result {
-	WEIR__HOLD_ANSWERED, /* now or before: the verdict or the settlement tells */
+	WEIR__HOLD_ANSWERED, /* the verdict tells; or the settlement, of now or before */
+	WEIR__HOLD_REPEATED, /* the same was asked for before: the verdict tells what was answered then */
 	WEIR__HOLD_OTHER,    /* the id is that of another hold; or the hold was settled with another cost */
 	WEIR__HOLD_FULL,
 	WEIR__HOLD_BUSY,    /* another one has asked for it, and does not know yet */

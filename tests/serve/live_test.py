@@ -169,6 +169,16 @@ def test_inline():
         assert ask.good("/v1/live", limit="(inline)")["limits"][0]["name"] == "(inline)"
 
 
+def test_repeated_holds():
+    """One that is asked for again was decided once."""
+    with serving(None) as (one, ask), Client(one) as client:
+        for _ in range(5):
+            assert client.ask("WEIR.HOLD", "id", "ann", "10/hour", 3, 60000)[2] == 7
+        client.ask("WEIR.TAKE", "ann", "10/hour", 8)
+        live = ask.until(lambda live: total(live["limits"][0], "rejected") == 1)
+        assert total(live["limits"][0], "allowed") == live["limits"][0]["allowed_total"] == 1, live
+
+
 def test_requests_as_wholes():
     """Each meets three limits, of which one refuses: that is one request, whatever limits say to it."""
     policy = "limits:\n  - {name: all, limit: 1000/hour}\n  - {name: some, key: [ip], limit: 4/hour}\n" \
