@@ -27,6 +27,10 @@ struct weir__algorithm {
 	void (*count_denied)(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost);
 
 	void (*refund)(const struct weir_plan *plan, void *state, weir_ns now, uint64_t n);
+
+	/* Gives back up to n of what was charged at that instant, and returns how much that was. NULL for kinds that do not know. */
+	uint64_t (*refund_of)(const struct weir_plan *plan, void *state, weir_ns charged_at, uint64_t n);
+
 	void (*convert)(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now);
 };
 

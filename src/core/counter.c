@@ -64,6 +64,28 @@ static void refund(const struct weir_plan *plan, void *state_, weir_ns now, uint
 		state->hi = 0;
 }
 
+/* What was charged by a clock that was behind the window's start counts in that window, and is not found. */
+static uint64_t refund_of(const struct weir_plan *plan, void *state_, weir_ns charged_at, uint64_t n)
+{
+	struct weir_state *state = state_;
+	const uint64_t number = charged_at / plan->period;
+	uint64_t previous = state->lo >> 32, current = state->lo & UINT32_MAX, back;
+
+	if (number == state->hi) {
+		back = weir__min(n, current);
+		current -= back;
+	} else if (number + 1 == state->hi) {
+		back = weir__min(n, previous);
+		previous -= back;
+	} else {
+		back = 0;
+	}
+	state->lo = weir__counter_pack(previous, current);
+	if (state->lo == 0)
+		state->hi = 0;
+	return back;
+}
+
 static void convert(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now)
 {
 	notice(from, state, now);
@@ -77,5 +99,6 @@ const struct weir__algorithm weir__counter_algorithm = {
 	.retry_after = retry_after,
 	.level = level,
 	.refund = refund,
+	.refund_of = refund_of,
 	.convert = convert,
 };

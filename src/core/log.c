@@ -6,6 +6,9 @@
 
 #include "core/algorithm.h"
 
+/* Those of threads and processes that use the same table differ by less. */
+static const weir_ns clocks_differ_ns = 1000000;
+
 static const struct weir__event *event_at(const struct weir_plan *plan, const struct weir__log *log, uint64_t i)
 {
 	return &log->events[(log->first + i) % plan->room];
@@ -201,6 +204,31 @@ static void refund(const struct weir_plan *plan, void *state, weir_ns now, uint6
 	}
 }
 
+/* What was charged by a clock that was a little behind is with an event a little later. */
+static uint64_t refund_of(const struct weir_plan *plan, void *state, weir_ns charged_at, uint64_t n)
+{
+	struct weir__log *log = state;
+	const uint64_t first = charged_at > 0 ? first_entry(plan, log, 0, is_after, charged_at - 1, 0) : 0;
+	uint64_t before = total_before(plan, log, first), kept = first, back = 0;
+
+	for (uint64_t i = first; i < log->entries; i++) {
+		const struct weir__event event = *event_at(plan, log, i);
+		uint64_t units = event.total - before;
+
+		before = event.total;
+		if (event.at - charged_at <= clocks_differ_ns) {
+			const uint64_t here = weir__min(n - back, units);
+
+			units -= here;
+			back += here;
+		}
+		if (units > 0)
+			*event_to_change(plan, log, kept++) = (struct weir__event){ event.at, event.total - back };
+	}
+	log->entries = kept;
+	return back;
+}
+
 static void convert(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now)
 {
 	(void)to;
@@ -215,5 +243,6 @@ const struct weir__algorithm weir__log_algorithm = {
 	.level = level,
 	.count_denied = count_denied,
 	.refund = refund,
+	.refund_of = refund_of,
 	.convert = convert,
 };

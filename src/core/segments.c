@@ -164,6 +164,24 @@ static void refund(const struct weir_plan *plan, void *state, weir_ns now, uint6
 		segments->newest = 0;
 }
 
+static uint64_t refund_of(const struct weir_plan *plan, void *state, weir_ns charged_at, uint64_t n)
+{
+	struct weir__segments *segments = state;
+	const uint64_t number = charged_at / plan->period;
+	uint64_t *const count_then = place(plan, segments, number);
+	uint64_t back, left = 0;
+
+	if (number > segments->newest || segments->newest - number > plan->room)
+		return 0;
+	back = weir__min(n, *count_then);
+	*count_then -= back;
+	for (uint64_t i = 0; i <= plan->room; i++)
+		left |= segments->counts[i];
+	if (left == 0)
+		segments->newest = 0;
+	return back;
+}
+
 void weir__segments_widen(struct weir_plan *plan)
 {
 	plan->kind = WEIR_KIND_SEGMENTS;
@@ -195,5 +213,6 @@ const struct weir__algorithm weir__segments_algorithm = {
 	.level = level,
 	.count_denied = count,
 	.refund = refund,
+	.refund_of = refund_of,
 	.convert = convert,
 };

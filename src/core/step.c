@@ -1,5 +1,5 @@
 /* step.c: the public steps, made of what each kind of plan provides (algorithm.h). */
-#include <weir/step.h>
+#include "core/step.h"
 
 #include "core/algorithm.h"
 #include "core/small.h"
@@ -143,6 +143,17 @@ struct weir_verdict weir_step_refund(const struct weir_plan *plan, void *state, 
 	algorithms[plan->kind]->refund(plan, state, now, n);
 	algorithms[plan->kind]->level(plan, state, now, &verdict);
 	return verdict;
+}
+
+struct weir_verdict weir__step_refund_of(const struct weir_plan *plan, void *state, weir_ns charged_at, uint64_t n)
+{
+	const struct weir__algorithm *const algorithm = algorithms[plan->kind];
+
+	return (struct weir_verdict){ .allowed = true,
+				      .limit = plan->most,
+				      .granted = algorithm->refund_of ?
+							 algorithm->refund_of(plan, state, charged_at, n) :
+							 0 };
 }
 
 void weir_step_convert(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now)

@@ -7,6 +7,7 @@
 
 #include "os/lock.h"
 #include "os/memory.h"
+#include "store/table.h"
 
 enum { SHARDS = 64, ENDED_A_TURN = 2 };
 
@@ -357,7 +358,7 @@ enum weir__hold_result weir__holds_take(struct weir__holds *holds, struct weir__
 /* --- settling --------------------------------------------------------------------------------------------------- */
 
 /* How much of what was owed once it was taken has not come back by itself; what was held comes back last. More must not be
- * given back: what the limit has regained since may be taken already. A window regains all at once. */
+ * given back: what the limit has regained since may be taken already. A fixed window regains all at once. */
 static uint64_t still_owed(const struct hold *hold, weir_ns now)
 {
 	const struct weir_limit *const limit = &hold->asked;
@@ -376,6 +377,26 @@ static uint64_t still_owed(const struct hold *hold, weir_ns now)
 	return owed - weir__min(owed, weir__saturate((periods - periods_left) * limit->count));
 }
 
+/* A sliding window that others were charged in since: of the newest units some are theirs. A store does not tell them apart. */
+static bool knows_its_own(const struct weir__hold_asker *asker, const struct hold *hold)
+{
+	return asker == NULL &&
+	       (hold->asked.algorithm == WEIR_SLIDING_LOG || hold->asked.algorithm == WEIR_SLIDING_COUNTER);
+}
+
+/* False: it is not known yet. */
+static bool give_back(const struct weir__holds *holds, const struct weir__hold_asker *asker, const struct hold *hold,
+		      struct weir_claim *claim, uint64_t n, weir_ns now, struct weir__settlement *settlement)
+{
+	if (knows_its_own(asker, hold)) {
+		settlement->refunded = weir__table_refund_of(holds->table, claim->limit, claim->key, claim->key_length,
+							     hold->ends_at - hold->lasts, n);
+		return ask(holds, asker, WEIR__SEAM_PEEK, claim, now, &settlement->verdict);
+	}
+	claim->cost = settlement->refunded = weir__min(n, still_owed(hold, now));
+	return ask(holds, asker, WEIR__SEAM_REFUND, claim, now, &settlement->verdict);
+}
+
 /* False: it is not known yet. */
 static bool settle(const struct weir__holds *holds, const struct weir__hold_asker *asker, const struct hold *hold,
 		   const struct weir_table_limit *limit, uint64_t actual, weir_ns now,
@@ -391,8 +412,7 @@ static bool settle(const struct weir__holds *holds, const struct weir__hold_aske
 		settlement.charged = settlement.verdict.granted;
 		settlement.beyond = claim.cost - settlement.charged;
 	} else if (actual < hold->cost && now < hold->regained_at && !hold->is_in_doubt) {
-		claim.cost = settlement.refunded = weir__min(hold->cost - actual, still_owed(hold, now));
-		is_known = ask(holds, asker, WEIR__SEAM_REFUND, &claim, now, &settlement.verdict);
+		is_known = give_back(holds, asker, hold, &claim, hold->cost - actual, now, &settlement);
 	} else {
 		is_known = ask(holds, asker, WEIR__SEAM_PEEK, &claim, now, &settlement.verdict);
 	}

@@ -269,7 +269,7 @@ bool weir__table_step_while(const struct weir__premise *premise, struct weir_tab
 			    const struct weir_table_limit *limit, uint64_t hash, weir__step *step, weir_ns now,
 			    uint64_t cost, struct weir_verdict *ret_verdict, struct weir__change *ret_change)
 {
-	const bool forgives = step == weir_step_refund, decides = !forgives && step != weir_step_peek;
+	const bool forgives = weir__step_forgives(step), decides = !forgives && step != weir_step_peek;
 	struct weir__key key;
 
 	if (weir__format_has_histories(&limit->first))
@@ -507,6 +507,12 @@ struct weir_verdict weir_table_refund(struct weir_table *table, const struct wei
 				      size_t key_length, weir_ns now, uint64_t n)
 {
 	return step_key(table, limit, key, key_length, weir_step_refund, now, n);
+}
+
+uint64_t weir__table_refund_of(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
+			       size_t key_length, weir_ns charged_at, uint64_t n)
+{
+	return step_key(table, limit, key, key_length, weir__step_refund_of, charged_at, n).granted;
 }
 
 bool weir_table_reset(struct weir_table *table, const struct weir_table_limit *limit, const void *key,

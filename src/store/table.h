@@ -6,9 +6,9 @@
 #ifndef WEIR_STORE_TABLE_H
 #define WEIR_STORE_TABLE_H
 
-#include <weir/step.h>
 #include <weir/table.h>
 
+#include "core/step.h"
 #include "store/history.h"
 #include "store/stripe.h"
 #include "store/view.h"
@@ -282,6 +282,12 @@ static inline struct weir_state weir__key_pack(const struct weir__key *key, cons
 
 typedef struct weir_verdict weir__step(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost);
 
+/* Takes something from a key that has not leaked: see table_decide.c. */
+static inline bool weir__step_forgives(weir__step *step)
+{
+	return step == weir_step_refund || step == weir__step_refund_of;
+}
+
 /* Takes a step for a key. A key that was packed by an older plan is packed by the newest even where nothing else changes,
  * denied or only looked at: so as long as it is touched, its plan is known. ret_change may be NULL. False: the premise does
  * not hold, and nothing was decided. */
@@ -346,6 +352,11 @@ WEIR__BETWEEN_LIBRARIES int weir__table_stage_limit(struct weir_table *table, co
 						    struct weir_message *ret_message);
 WEIR__BETWEEN_LIBRARIES bool weir__table_settle_limit(struct weir_table *table, const struct weir_table_limit *limit,
 						      const struct weir__plans_staged *staged);
+
+/* Gives back up to n of what a key of a sliding counter or log was charged at that instant, and nothing that it was charged
+ * later. Returns how much that was. */
+uint64_t weir__table_refund_of(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
+			       size_t key_length, weir_ns charged_at, uint64_t n);
 
 /* The secret of a limit: two hashes of its name, or of what else tells its keys from others. */
 struct weir__hash_secret weir__limit_secret(const struct weir__hash_secret *of_table, const void *space,

@@ -492,7 +492,7 @@ static enum weir__history_done take_step(struct work *work, weir__step *step, ui
 	*ret_verdict = step(&work->plan, work->state, work->now, cost);
 	if (!list_outcome(work, &outcome))
 		return WEIR__HISTORY_FULL;
-	if (step == weir_step_refund)
+	if (weir__step_forgives(step))
 		atomic_fetch_add(weir__table_forgiven(work->key.table, weir__fingerprint(work->key.hash)), 1);
 	done = make_so(work, &outcome, ret_event_at);
 	free(outcome.heap);

@@ -17,7 +17,7 @@ static struct fixture *made(void)
 {
 	static struct fixture fixture;
 
-	fixture.table = table_for(1000, MADE_AT);
+	fixture.table = table_with_arena(1000, 1 << 20);
 	weir__limits_init(&fixture.limits, fixture.table, limit_in(fixture.table, "1/s"));
 	fixture.holds = weir__holds_new(fixture.table, MOST);
 	CHECK(fixture.holds != NULL);
@@ -244,6 +244,33 @@ static void what_has_come_back_in_part_is_given_back_in_part(void)
 		CHECK_EQ(settle(fixture, "a", rows[i].actual, later, &settlement), WEIR__HOLD_ANSWERED);
 		if (settlement.refunded != rows[i].refunded || left(fixture, rows[i].text, later) != rows[i].left)
 			check_fail(__FILE__, __LINE__, rows[i].what);
+		unmake(fixture);
+	}
+}
+
+/* Not what others were charged later, which would leave later: from then on all is as if the actual cost had been taken. */
+static void a_sliding_window_gives_back_what_was_held(void)
+{
+	static const char *const limits[] = { "100/4s sliding_log", "100/4s sliding_counter",
+					      "100/4s sliding_counter segments 4", "99999/4s sliding_counter" };
+
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		struct fixture *const fixture = made();
+		const struct weir_table_limit *const limit = limit_of(fixture, limits[i]);
+		struct weir__settlement settlement = { 0 };
+		struct weir_verdict verdict;
+
+		CHECK_EQ(hold(fixture, "a", limits[i], 50, S(60), MADE_AT + S(1), &verdict), WEIR__HOLD_ANSWERED);
+		CHECK(weir_table_take(fixture->table, limit, "other", 5, MADE_AT + S(1), 10).allowed);
+		CHECK(weir_table_take(fixture->table, limit, "key", 3, MADE_AT + S(2), 30).allowed);
+		CHECK(weir_table_take(fixture->table, limit, "other", 5, MADE_AT + S(2), 30).allowed);
+		CHECK_EQ(settle(fixture, "a", 10, MADE_AT + S(3), &settlement), WEIR__HOLD_ANSWERED);
+		CHECK_EQ(settlement.refunded, 40);
+		CHECK_EQ(settlement.verdict.remaining, left(fixture, limits[i], MADE_AT + S(3)));
+		for (weir_ns now = MADE_AT + S(3); now < MADE_AT + S(12); now += S(1) / 10)
+			if (!CHECK_EQ(left(fixture, limits[i], now),
+				      weir_table_peek(fixture->table, limit, "other", 5, now, 0).remaining))
+				printf("# %s\n", limits[i]);
 		unmake(fixture);
 	}
 }
@@ -505,6 +532,6 @@ static void many_at_once_in_little_room(void)
 TESTS(TEST(a_hold_takes_its_estimate_once), TEST(an_id_is_of_one_hold), TEST(what_is_denied_is_not_remembered),
       TEST(settling_charges_or_gives_back_the_difference), TEST(a_hold_ends_as_it_was_estimated),
       TEST(what_has_come_back_by_itself_is_not_given_back), TEST(what_has_come_back_in_part_is_given_back_in_part),
-      TEST(what_is_full_has_room_when_one_is_over), TEST(any_order_of_ends),
-      TEST(what_may_have_been_given_back_is_not_given_back_again), TEST(of_several_at_once_one_is_charged),
-      TEST(many_at_once_in_little_room))
+      TEST(a_sliding_window_gives_back_what_was_held), TEST(what_is_full_has_room_when_one_is_over),
+      TEST(any_order_of_ends), TEST(what_may_have_been_given_back_is_not_given_back_again),
+      TEST(of_several_at_once_one_is_charged), TEST(many_at_once_in_little_room))
