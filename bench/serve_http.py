@@ -76,7 +76,7 @@ LOCATIONS = {
     "authorize": ("upstream weir { server %(weir)s; keepalive 64; keepalive_requests 1000000000; }",
                   "location = /v1/check { set $each $arg_api_key; auth_request /ask; error_page 403 = @denied; try_files /file =404; } "
                   "location @denied { return 429; } "
-                  "location = /ask { internal; proxy_pass http://weir/v1/authorize?deny=403; proxy_http_version 1.1; "
+                  "location = /ask { internal; proxy_pass http://weir/v1/authorize?deny=403; proxy_method HEAD; proxy_http_version 1.1; "
                   "proxy_pass_request_body off; proxy_pass_request_headers off; proxy_set_header Connection ''; "
                   "proxy_set_header Content-Length ''; proxy_set_header X-Original-Method $request_method; "
                   "proxy_set_header X-Original-URI $request_uri; proxy_set_header X-Original-Host $host; "

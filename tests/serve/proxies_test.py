@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 import urllib.parse
+import urllib.request
 
 from daemon import TIMEOUT_S, Daemon, run
 from visitor import changed, check_told, clients, free_port, visit
@@ -398,6 +399,21 @@ def refuses_by_itself():
 
 
 TOKEN = "a-token-of-a-test"
+def connections_to_weir(stage):
+    """Besides the one that asks."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{stage.weir_port}/metrics", timeout=TIMEOUT_S) as page:
+        return int(re.search(r'^rate_limiter_connections\{wire="http"\} (\d+)', page.read().decode(), re.MULTILINE)[1]) - 1
+
+
+def keeps_its_connection():
+    """To Weir, whether that admits or denies."""
+    with staged(nginx) as stage:
+        client = next(clients)
+        assert [stage.ask(client)[0] for _ in range(20)] == [200] * 20 and connections_to_weir(stage) == 1
+        check_told(stage.ask(client), "per-client")
+        assert connections_to_weir(stage) == 1
+
+
 USERS = f"users:\n  proxy:\n    token: {TOKEN}\n"
 
 # What a client gets while the proxy has no token, and how it gets one.
@@ -430,7 +446,7 @@ def main():
     tests = [(configure.__name__, lambda configure=configure: works(configure)) for configure in WITHOUT]
     tests += [(f"{configure.__name__}, with Weir stopped", lambda configure=configure: stopped(configure))
               for configure in STOPPED]
-    tests += [("nginx, with a deny of its own", refuses_by_itself), ("caddy, in its short form", works_in_short)]
+    tests += [("nginx, with a deny of its own", refuses_by_itself), ("nginx keeps its connection", keeps_its_connection), ("caddy, in its short form", works_in_short)]
     tests += [(f"{configure.__name__}, with a token", lambda configure=configure: says_who_it_is(configure))
               for configure in WITH_TOKEN]
     return run(tests)
