@@ -6,9 +6,6 @@
 
 #include "core/algorithm.h"
 
-/* Those of threads and processes that use the same table differ by less. */
-static const weir_ns clocks_differ_ns = 1000000;
-
 static const struct weir__event *event_at(const struct weir_plan *plan, const struct weir__log *log, uint64_t i)
 {
 	return &log->events[(log->first + i) % plan->room];
@@ -216,7 +213,7 @@ static uint64_t refund_of(const struct weir_plan *plan, void *state, weir_ns cha
 		uint64_t units = event.total - before;
 
 		before = event.total;
-		if (event.at - charged_at <= clocks_differ_ns) {
+		if (event.at - charged_at <= WEIR__CLOCKS_DIFFER_MAX) {
 			const uint64_t here = weir__min(n - back, units);
 
 			units -= here;

@@ -31,6 +31,9 @@ enum weir__answer { WEIR__DENIED, WEIR__ALLOWED, WEIR__BEHIND };
 /* A clock that steps back by more than this is a new clock. */
 #define WEIR__STEP_BACK_MAX UINT64_C(60000000000)
 
+/* The clocks of threads and processes that use the same state differ by less. */
+#define WEIR__CLOCKS_DIFFER_MAX UINT64_C(1000000)
+
 static inline weir__u128 weir__mul(uint64_t a, uint64_t b)
 {
 	return (weir__u128)a * b;

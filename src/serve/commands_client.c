@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "serve/audit.h"
-#include "serve/roll.h"
+#include "serve/client_line.h"
 #include "serve/transaction.h"
 
 /* --- connections ------------------------------------------------------------------------------------------------ */
@@ -256,8 +256,8 @@ static void client_switch(struct weir__call *call)
 /* All that is known of this connection: nothing, if there is no socket. */
 static void client_info(struct weir__call *call)
 {
-	char line[WEIR__ROLL_LINE];
-	const size_t length = call->client->socket ? weir__roll_line(call->commands, call->client, line) : 0;
+	char line[WEIR__CLIENT_LINE_SIZE];
+	const size_t length = call->client->socket ? weir__client_line(call->commands, call->client, line) : 0;
 
 	weir__resp_write_verbatim(call->writer, "txt", line, length);
 }

@@ -377,8 +377,8 @@ static uint64_t still_owed(const struct hold *hold, weir_ns now)
 	return owed - weir__min(owed, weir__saturate((periods - periods_left) * limit->count));
 }
 
-/* A sliding window that others were charged in since: of the newest units some are theirs. A store does not tell them apart. */
-static bool knows_its_own(const struct weir__hold_asker *asker, const struct hold *hold)
+/* Whether what was held can be told from what others were charged in the same window. A store cannot tell. */
+static bool is_told_apart(const struct weir__hold_asker *asker, const struct hold *hold)
 {
 	return asker == NULL &&
 	       (hold->asked.algorithm == WEIR_SLIDING_LOG || hold->asked.algorithm == WEIR_SLIDING_COUNTER);
@@ -388,7 +388,7 @@ static bool knows_its_own(const struct weir__hold_asker *asker, const struct hol
 static bool give_back(const struct weir__holds *holds, const struct weir__hold_asker *asker, const struct hold *hold,
 		      struct weir_claim *claim, uint64_t n, weir_ns now, struct weir__settlement *settlement)
 {
-	if (knows_its_own(asker, hold)) {
+	if (is_told_apart(asker, hold)) {
 		settlement->refunded = weir__table_refund_of(holds->table, claim->limit, claim->key, claim->key_length,
 							     hold->ends_at - hold->lasts, n);
 		return ask(holds, asker, WEIR__SEAM_PEEK, claim, now, &settlement->verdict);

@@ -18,9 +18,6 @@
 #include "os/pause.h"
 #include "store/table.h"
 
-/* The clocks of processes in use differ by less. */
-static const weir_ns shared_clocks_differ_ns = 1000000;
-
 struct part {
 	const struct weir_table_limit *limit;
 	uint64_t hash, cost;
@@ -152,7 +149,7 @@ static bool state_without(const struct joint *joint, const struct part *part, co
 	    weir__bucket_owed(&format->plan, ret_state, clock) > weir__bucket_span(&format->plan))
 		return false;
 	return take_out(&format->plan, &charged, ret_state, part->cost,
-			clock - joint->now + (joint->table->is_shared ? shared_clocks_differ_ns : 0));
+			clock - joint->now + (joint->table->is_shared ? WEIR__CLOCKS_DIFFER_MAX : 0));
 }
 
 /* What was taken out of a key is put in again, as far as its slot can hold it; into a new one if it has none. */

@@ -1,5 +1,5 @@
-/* roll.c: the line of a connection. */
-#include "serve/roll.h"
+/* client_line.c: the line of a connection. */
+#include "serve/client_line.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,8 +19,8 @@ static const char *user_of(const struct weir__commands *commands, const struct w
 	return weir__commands_is_stranger(commands, client) ? "-" : WEIR__USER_DEFAULT;
 }
 
-size_t weir__roll_line(const struct weir__commands *commands, const struct weir__client *client,
-		       char ret_line[WEIR__ROLL_LINE])
+size_t weir__client_line(const struct weir__commands *commands, const struct weir__client *client,
+			 char ret_line[WEIR__CLIENT_LINE_SIZE])
 {
 	const struct weir__connection *const connection = (const struct weir__connection *)(const void *)client;
 	const weir_ns now = weir_table_now(commands->table);
@@ -29,12 +29,12 @@ size_t weir__roll_line(const struct weir__commands *commands, const struct weir_
 	int length;
 
 	weir__net_ends(connection->socket, peer, here, &is_path);
-	length = snprintf(ret_line, WEIR__ROLL_LINE,
+	length = snprintf(ret_line, WEIR__CLIENT_LINE_SIZE,
 			  "id=%" PRIu64 " addr=%s laddr=%s fd=%d name=%s age=%" PRIu64 " idle=%" PRIu64
 			  " flags=%s db=0 qbuf=%zu omem=%zu user=%s resp=%d\n",
 			  client->number, peer, here, connection->socket, client->name,
 			  seconds_since(now, connection->opened_at), seconds_since(now, connection->heard_at),
 			  is_path ? "U" : "N", connection->unread.n, weir__output_waiting(&connection->output),
 			  user_of(commands, client), client->protocol);
-	return weir__min((size_t)length, WEIR__ROLL_LINE - 1);
+	return weir__min((size_t)length, WEIR__CLIENT_LINE_SIZE - 1);
 }
