@@ -18,17 +18,16 @@
 #include "cli/words.h"
 #include "core/wide.h"
 #include "os/net.h"
-#include "redis/redis_store.h"
 #include "serve/audit.h"
 #include "serve/crew.h"
 #include "serve/handover.h"
 #include "serve/holds.h"
 #include "serve/policies.h"
-#include "serve/remote_plans.h"
 #include "serve/roster.h"
 #include "serve/settings.h"
 #include "serve/sight.h"
 #include "serve/sites.h"
+#include "serve/stores.h"
 #include "serve/tally.h"
 #include "serve/witness.h"
 #include "serve/worker.h"
@@ -48,8 +47,7 @@ struct server {
 	struct weir__witnesses *witnesses; /* NULL: nobody hears of decisions */
 	struct weir__log *log;
 	struct weir__policies *policies; /* NULL: there is none */
-	struct weir__redis_store *store; /* NULL: the table decides */
-	struct weir__remote_book *book;
+	struct weir__stores *stores;     /* NULL: the table decides */
 	struct weir__worker *workers[WEIR__WORKERS_MAX];
 	uint32_t n_workers;
 	struct weir__sites sites;
@@ -255,36 +253,21 @@ static int start_policy(struct server *server)
 	return server->policies == NULL || weir__policies_start(server->policies, server->table) ? DONE : FAILED;
 }
 
-static void log_store(void *log, const char *line)
-{
-	weir__log_say(log, WEIR__LOG_WARNING, "%s", line);
-}
-
-/* Does not wait for it: until it answers, what limits say for that case decides. */
 static int start_store(struct server *server)
 {
 	struct weir__settings *const settings = &server->settings;
-	struct weir_message why = { .text = "no memory" };
-	struct weir__redis_url url;
+	struct weir_message why;
 
-	if (settings->store[0] == '\0')
+	if (settings->store[0] == '\0' ||
+	    weir__stores_new(settings, server->table, server->log, &server->stores, &why) == WEIR_OK)
 		return DONE;
-	if (weir__redis_url_read(settings->store, strlen(settings->store), &url, &why) == WEIR_OK) {
-		if (weir__settings_place(settings, "store_budget").from == WEIR__FROM_DEFAULT)
-			settings->store_budget_ns = url.budget;
-		url.budget = settings->store_budget_ns; /* how long a connection may be silent depends on it */
-		server->book = weir__remote_book_new(server->table);
-		if (server->book &&
-		    weir__redis_store_new(&url, log_store, server->log, &server->store, &why) == WEIR_OK)
-			return DONE;
-	}
 	weir__settings_fault(settings, weir__settings_place(settings, "store"), "store", "%s", why.text);
 	return FAILED;
 }
 
 static int make_holds(struct server *server)
 {
-	server->holds = weir__holds_new(server->table, (uint32_t)server->settings.holds);
+	server->holds = weir__holds_new((uint32_t)server->settings.holds);
 	if (server->holds)
 		return DONE;
 	weir__settings_fault(&server->settings, weir__settings_place(&server->settings, "holds"), "holds",
@@ -326,8 +309,7 @@ static int start_worker(struct server *server, uint32_t number)
 		.holds = server->holds,
 		.policies = server->policies,
 		.settings = settings,
-		.store = server->store,
-		.book = server->book,
+		.stores = server->stores,
 		.roster = server->roster
 	};
 	int error = ENOMEM;
@@ -426,7 +408,7 @@ static void audit(const struct server *server, const char *what, uint64_t proces
 static void leave(struct server *server)
 {
 	const struct weir__settings *const settings = &server->settings;
-	const bool is_private = server->store == NULL && settings->shared[0] == '\0' && settings->file[0] == '\0';
+	const bool is_private = server->stores == NULL && settings->shared[0] == '\0' && settings->file[0] == '\0';
 	char drain[32];
 
 	server->is_handed = true;
@@ -441,8 +423,8 @@ static void leave(struct server *server)
 		server->log, WEIR__LOG_INFO, "%s",
 		is_private ?
 			"its table was made anew, since none is shared or in a file: all keys are whole, and holds are unknown" :
-		server->store ? "it decides by the same store; holds made here are unknown to it" :
-				"it decides by the same table; holds made here are unknown to it");
+		server->stores ? "it decides by the same store; holds made here are unknown to it" :
+				 "it decides by the same table; holds made here are unknown to it");
 	audit(server, "handed_over", (uint64_t)server->handover.next);
 }
 
@@ -544,8 +526,7 @@ static void end(struct server *server)
 	weir__tallies_free(server->tallies);
 	weir__sights_free(server->sights);
 	weir__witnesses_free(server->witnesses);
-	weir__redis_store_free(server->store);
-	weir__remote_book_free(server->book);
+	weir__stores_free(server->stores);
 	weir__policies_free(server->policies);
 	weir__holds_free(server->holds);
 	weir_table_free(server->table);
@@ -616,7 +597,7 @@ static int run(struct server *server)
 		error = steps[i](server);
 	if (error == DONE) {
 		weir__serve_tell(&(struct weir__serve_told){ &server->settings, &server->sites, server->log,
-							     server->policies != NULL, server->store != NULL });
+							     server->policies != NULL, server->stores != NULL });
 		tell_before(server);
 		wait_for_signals(server, &signals);
 	}

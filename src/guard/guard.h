@@ -6,9 +6,6 @@
 
 #include "guard/bound.h"
 
-struct weir__ear;
-struct weir__seam;
-
 enum { WEIR__GUARD_KEY_SIZE = 8 * 64 };
 
 /* A limit or override of the policy. */
@@ -48,17 +45,6 @@ void weir__guard_list(struct weir_guard *guard, uint32_t first, uint32_t most, v
 /* Tells of the plan of this name. False: there is none. */
 bool weir__guard_row(struct weir_guard *guard, const char *plan, size_t length,
 		     void (*tell)(void *context, const struct weir__guard_row *row), void *context);
-
-/* weir_guard_check and weir_guard_check_descriptors by whoever is behind the seam; NULL: by the table. If something is not
- * known yet, what is answered means nothing, and the policy is pinned for the next run. What the table has decided is told
- * to the ear, if there is one. */
-int weir__guard_check(struct weir_guard *guard, struct weir__seam *seam, const struct weir__ear *ear,
-		      const struct weir_attribute *attributes, size_t n, uint64_t cost, weir_ns now,
-		      struct weir_guard_answer *ret_answer, struct weir_message *ret_message);
-int weir__guard_check_descriptors(struct weir_guard *guard, struct weir__seam *seam, const struct weir__ear *ear,
-				  const char *domain, size_t domain_length, const struct weir_descriptor *descriptors,
-				  size_t n, uint64_t hits, weir_ns now, struct weir_guard_answer *ret_answer,
-				  struct weir_guard_status *ret_statuses, struct weir_message *ret_message);
 
 /* --- keys as text: guard_keys.c ----------------------------------------------------------------------------------- */
 
@@ -124,10 +110,10 @@ struct weir__guard_view {
 };
 
 /* Of each limit that applies to a request whether it would admit it now, which charges nothing; in the order of the file. Then
- * of the chosen one, unless it is among these or the policy no longer has it; NULL: none is. By whoever is behind the seam, if
- * there is one. WEIR_ERR_LIMIT: as weir_policy_match. */
-int weir__guard_view(struct weir_guard *guard, struct weir__seam *seam, const struct weir_attribute *attributes,
-		     size_t n, uint64_t cost, const struct weir__guard_chosen *chosen, weir_ns now,
+ * of the chosen one, unless it is among these or the policy no longer has it; NULL: none is. By the table; guard_check.h has the
+ * same for any store. WEIR_ERR_LIMIT: as weir_policy_match. */
+int weir__guard_view(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n, uint64_t cost,
+		     const struct weir__guard_chosen *chosen, weir_ns now,
 		     void (*tell)(void *context, const struct weir__guard_view *view), void *context,
 		     struct weir_message *ret_message);
 

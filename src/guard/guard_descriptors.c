@@ -1,35 +1,38 @@
-/* guard_descriptors.c: decisions on descriptors, by a policy of Envoy's form. */
+/* guard_descriptors.c: decisions on descriptors, by a policy of Envoy's form, question by question. */
 #include <stdio.h>
 
 #include "core/text.h"
+#include "guard/guard_check.h"
 #include "guard/guard_inside.h"
 #include "policy/envoy.h"
 
-/* A request, and what comes of it. */
-struct request {
-	struct weir_guard *guard;
-	const struct weir__bound *bound;
-	struct weir__seam *seam;      /* NULL: the table decides */
-	struct weir__premise premise; /* that the policy is in its place */
-	bool is_seen;                 /* each limit that is not enforced has been looked at */
-	bool is_charged, is_stale;    /* something is, or was decided; nothing, and the premise does not hold */
-	weir_ns now;
-	struct weir_descriptors_answer matched;
-	struct weir_claim claims[WEIR_DESCRIPTORS_MAX]; /* .limit NULL: nothing is to be decided */
-	struct weir_guard_status *statuses;
-};
+enum stage { BEGUN, LOOKING, TAKING, LOOKING_INSTEAD, CHARGING, TAKING_EACH };
 
-static bool is_enforced(const struct request *request, size_t i)
+typedef struct weir__guard_descriptors_room weir__room;
+
+static bool is_enforced(const struct weir_descriptor_claim *claim)
 {
-	return request->claims[i].limit && request->matched.claims[i].mode == WEIR_MODE_ENFORCE &&
-	       !request->matched.claims[i].is_quota;
+	return claim->applies && claim->mode == WEIR_MODE_ENFORCE && !claim->is_quota;
 }
 
-static bool is_quota(const struct request *request, size_t i)
+/* The descriptor has a limit that is decided. */
+static bool is_claimed(const struct weir__guard_descriptors *check, size_t i)
 {
-	return request->claims[i].limit && request->matched.claims[i].mode == WEIR_MODE_ENFORCE &&
-	       request->matched.claims[i].is_quota;
+	return check->claim_of[i] > 0;
 }
+
+static bool is_quota(const struct weir__guard_descriptors *check, const weir__room *room, size_t i)
+{
+	return is_claimed(check, i) && room->statuses[i].claim.mode == WEIR_MODE_ENFORCE &&
+	       room->statuses[i].claim.is_quota;
+}
+
+static bool is_enforced_claim(const struct weir__guard_descriptors *check, const weir__room *room, size_t i)
+{
+	return is_claimed(check, i) && is_enforced(&room->statuses[i].claim);
+}
+
+/* --- limits that come with requests ------------------------------------------------------------------------------ */
 
 static const struct weir_table_limit *find_given(const struct weir_guard *guard, const struct weir_limit *asked)
 {
@@ -84,175 +87,241 @@ static int take_given(struct weir_guard *guard, const struct weir_limit *asked,
 	return error;
 }
 
-static int make_claims(struct request *request, struct weir_message *ret_message)
-{
-	size_t enforced = 0;
+/* --- claims ------------------------------------------------------------------------------------------------------ */
 
-	for (size_t i = 0; i < request->matched.n; i++) {
-		const struct weir_descriptor_claim *const of = &request->matched.claims[i];
-		const struct weir_table_limit *limit = NULL;
+/* The limit of a descriptor; NULL: nothing is to be decided. */
+static int find_limit(const struct weir__guard_descriptors *check, const struct weir_descriptor_claim *of,
+		      const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
+{
+	*ret_limit = NULL;
+	if (!of->applies)
+		return WEIR_OK;
+	if (of->plan == WEIR_POLICY_NO_PLAN)
+		return take_given(check->guard, &of->limit, ret_limit, ret_message);
+	*ret_limit = weir__bound_limit(check->bound, of->plan);
+	return WEIR_OK;
+}
+
+/* The enforced ones, or the others, behind those that are there. */
+static int add_claims(struct weir__guard_descriptors *check, const weir__room *room, bool are_enforced,
+		      struct weir_message *ret_message)
+{
+	for (uint32_t i = 0; i < check->n; i++) {
+		const struct weir_descriptor_claim *const of = &room->matched->claims[i];
+		const struct weir_table_limit *limit;
 		int error;
 
-		if (of->applies && of->plan != WEIR_POLICY_NO_PLAN) {
-			limit = weir__bound_limit(request->bound, of->plan);
-		} else if (of->applies) {
-			error = take_given(request->guard, &of->limit, &limit, ret_message);
-			if (error != WEIR_OK)
-				return error;
-		}
-		request->claims[i] = (struct weir_claim){ limit, of->key, of->key_length, of->cost };
-		request->statuses[i] = (struct weir_guard_status){ *of, { .allowed = true, .granted = of->cost } };
-		request->statuses[i].claim.key = NULL;
-		enforced += is_enforced(request, i);
+		if (is_enforced(of) != are_enforced)
+			continue;
+		error = find_limit(check, of, &limit, ret_message);
+		if (error != WEIR_OK)
+			return error;
+		room->statuses[i] = (struct weir_guard_status){ *of, { .allowed = true, .granted = of->cost } };
+		room->statuses[i].claim.key = NULL;
+		check->claim_of[i] = 0;
+		if (limit == NULL)
+			continue;
+		room->claims[check->n_claims++] = (struct weir_claim){ limit, of->key, of->key_length, of->cost };
+		check->claim_of[i] = (uint8_t)check->n_claims;
 	}
-	if (enforced > WEIR_TABLE_CLAIMS_MAX && !(request->bound->policy->envoy->options & WEIR_ENVOY_COUNT_EACH)) {
+	return WEIR_OK;
+}
+
+static int make_claims(struct weir__guard_descriptors *check, const weir__room *room, struct weir_message *ret_message)
+{
+	int error;
+
+	check->n_claims = 0;
+	error = add_claims(check, room, true, ret_message);
+	check->n_enforced = check->n_claims;
+	if (error == WEIR_OK)
+		error = add_claims(check, room, false, ret_message);
+	if (error == WEIR_OK && check->n_enforced > WEIR_TABLE_CLAIMS_MAX && !check->is_each) {
 		struct weir__text why = weir__text_of_message(ret_message, 0);
 
 		weir__text_add(&why, "more than 16 limits apply: so many are decided together at most");
 		return WEIR_ERR_LIMIT;
 	}
-	return WEIR_OK;
+	return error;
 }
 
-static void peek_one(struct request *request, size_t i)
+static void leave(struct weir__guard_descriptors *check)
 {
-	const struct weir_claim *const claim = &request->claims[i];
-	struct weir_verdict *const verdict = &request->statuses[i].verdict;
-
-	if (claim->limit && request->seam)
-		(void)weir__seam_ask(request->seam, WEIR__SEAM_PEEK, claim, 1, verdict);
-	else if (claim->limit)
-		*verdict = weir_table_peek(request->guard->table, claim->limit, claim->key, claim->key_length,
-					   request->now, claim->cost);
+	weir__readers_leave(&check->guard->readers, check->phase);
+	check->bound = NULL;
 }
 
-/* A limit that the next policy has changed since others were charged is charged, too; what is told of it is what was seen
- * before that, or else its numbers as they were. */
-static void charge_late(struct request *request, size_t i, const struct weir_verdict *seen)
+static int match(struct weir__guard_descriptors *check, const weir__room *room, struct weir_message *ret_message)
 {
-	const struct weir_claim *const claim = &request->claims[i];
-	const uint32_t plan = request->matched.claims[i].plan;
-	struct weir_verdict *const verdict = &request->statuses[i].verdict;
+	const struct weir_policy *policy;
+	int error;
 
-	*verdict = weir_table_take(request->guard->table, claim->limit, claim->key, claim->key_length, request->now,
-				   claim->cost);
-	if (request->is_seen) {
-		*verdict = *seen;
-		verdict->granted = seen->allowed ? claim->cost : 0;
-		verdict->remaining -= verdict->granted < seen->remaining ? verdict->granted : seen->remaining;
-	} else if (plan != WEIR_POLICY_NO_PLAN) { /* of Envoy's limits, which are windows */
-		weir__verdict_as_of(verdict, weir_policy_plan_of(request->bound->policy, plan)->limit.count);
+	check->phase = weir__readers_enter(&check->guard->readers);
+	check->bound = atomic_load(&check->guard->bound);
+	check->premise = (struct weir__premise){ &check->guard->bound, check->bound };
+	policy = check->bound->policy;
+	error = weir_policy_match_descriptors(policy, check->domain, check->domain_length, check->descriptors, check->n,
+					      check->hits, room->matched, ret_message);
+	if (error == WEIR_OK) {
+		check->is_each = policy->envoy->options & WEIR_ENVOY_COUNT_EACH;
+		error = make_claims(check, room, ret_message);
 	}
+	check->stage = BEGUN;
+	check->is_allowed = true;
+	check->is_charged = check->is_seen = check->is_by_quotas = false;
+	if (error != WEIR_OK)
+		leave(check);
+	return error;
 }
 
-static void charge_one(struct request *request, size_t i)
+int weir__guard_descriptors_begin(struct weir__guard_descriptors *check, struct weir_guard *guard, const char *domain,
+				  size_t domain_length, const struct weir_descriptor *descriptors, size_t n,
+				  uint64_t hits, const weir__room *room, struct weir_message *ret_message)
 {
-	const struct weir_claim *const claim = &request->claims[i];
-	struct weir_verdict *const verdict = &request->statuses[i].verdict;
-	const struct weir_verdict seen = *verdict;
+	check->guard = guard;
+	check->domain = domain;
+	check->domain_length = domain_length;
+	check->descriptors = descriptors;
+	check->n = (uint32_t)n;
+	check->hits = hits;
+	check->is_kept = false;
+	return match(check, room, ret_message);
+}
 
-	if (claim->limit == NULL || request->is_stale)
-		return;
-	if (request->seam) {
-		(void)weir__seam_ask(request->seam, WEIR__SEAM_TAKE, claim, 1, verdict);
-		return;
+/* --- questions --------------------------------------------------------------------------------------------------- */
+
+/* About the claims from `first` on. False: there are none of those. */
+static bool ask(struct weir__guard_descriptors *check, const weir__room *room, enum stage stage,
+		struct weir__store_request *asked)
+{
+	const bool are_enforced = stage == TAKING || stage == LOOKING_INSTEAD;
+	const uint32_t first = are_enforced || stage == TAKING_EACH ? 0 : check->n_enforced;
+	const uint32_t end = are_enforced ? check->n_enforced : check->n_claims;
+	const bool takes = stage == TAKING || stage == CHARGING || stage == TAKING_EACH;
+
+	check->stage = (uint8_t)stage;
+	asked->operation = takes ? WEIR__STORE_TAKE : WEIR__STORE_PEEK;
+	asked->is_each = stage != TAKING;
+	asked->claims = room->claims + first;
+	asked->verdicts = room->verdicts + first;
+	asked->n = end - first;
+	asked->n_current = 0;
+	asked->hashes = NULL;
+	asked->premise = takes && !check->is_charged && !check->is_kept ? &check->premise : NULL;
+	return asked->n > 0;
+}
+
+static bool is_current(const struct weir__guard_descriptors *check)
+{
+	return check->is_kept || weir__premise_holds(&check->premise);
+}
+
+/* What was just decided of the enforced ones, or of the others. */
+static void note_verdicts(const struct weir__guard_descriptors *check, const weir__room *room,
+			  const struct weir__store_request *asked)
+{
+	const uint32_t first = (uint32_t)(asked->claims - room->claims);
+
+	for (uint32_t i = 0; i < check->n; i++) {
+		const uint32_t claim = check->claim_of[i];
+
+		if (claim > first && claim <= first + asked->n)
+			room->statuses[i].verdict = room->verdicts[claim - 1];
 	}
-	if (!weir__table_take_while(&request->premise, request->guard->table, claim->limit,
-				    weir__hash(&claim->limit->secret, claim->key, claim->key_length), request->now,
-				    claim->cost, verdict)) {
-		request->is_stale = !request->is_charged;
-		if (request->is_charged)
-			charge_late(request, i, &seen);
-	}
-	request->is_charged = !request->is_stale;
 }
 
 /* There are some, and each denies. */
-static bool are_quotas_used_up(const struct request *request)
+static bool are_quotas_used_up(const struct weir__guard_descriptors *check, const weir__room *room)
 {
 	bool is_any = false;
 
-	for (size_t i = 0; i < request->matched.n; i++) {
-		if (is_quota(request, i) && request->statuses[i].verdict.allowed)
+	for (size_t i = 0; i < check->n; i++) {
+		if (is_quota(check, room, i) && room->statuses[i].verdict.allowed)
 			return false;
-		is_any |= is_quota(request, i);
+		is_any |= is_quota(check, room, i);
 	}
 	return is_any;
 }
 
-static bool decide_each(struct request *request)
+/* A limit that the next policy has changed since others were charged was charged, too. What is told of it is what was seen
+ * before that, or else its numbers as they were. */
+static void tell_as_seen(struct weir_guard_status *status, const struct weir_verdict *decided, bool is_seen,
+			 const struct weir__bound *bound)
 {
-	bool is_allowed = true;
+	const uint64_t cost = status->claim.cost, plan = status->claim.plan;
+	struct weir_verdict *const verdict = &status->verdict; /* as it was seen */
 
-	for (size_t i = 0; i < request->matched.n; i++) {
-		charge_one(request, i);
-		is_allowed = is_allowed && (!is_enforced(request, i) || request->statuses[i].verdict.allowed);
+	if (is_seen) {
+		verdict->granted = verdict->allowed ? cost : 0;
+		verdict->remaining -= weir__min(verdict->granted, verdict->remaining);
+		return;
 	}
-	return is_allowed && !are_quotas_used_up(request);
+	*verdict = *decided;
+	if (plan != WEIR_POLICY_NO_PLAN) /* of Envoy's limits, which are windows */
+		weir__verdict_as_of(verdict, weir_policy_plan_of(bound->policy, (uint32_t)plan)->limit.count);
 }
 
-/* The enforced ones, all or none; false: denied. */
-static bool decide_joint(struct request *request)
+static void note_charges(const struct weir__guard_descriptors *check, const weir__room *room,
+			 const struct weir__store_request *asked)
 {
-	struct weir_verdict verdicts[WEIR_TABLE_CLAIMS_MAX];
-	struct weir_claim claims[WEIR_TABLE_CLAIMS_MAX];
-	size_t of[WEIR_TABLE_CLAIMS_MAX], n = 0;
-	struct weir_decision decision;
+	const uint32_t first = (uint32_t)(asked->claims - room->claims);
+	const uint32_t n_current = is_current(check) ? asked->n : asked->premise ? asked->n_current : 0;
 
-	for (size_t i = 0; i < request->matched.n; i++)
-		if (is_enforced(request, i)) {
-			of[n] = i;
-			claims[n++] = request->claims[i];
+	for (uint32_t i = 0; i < check->n; i++) {
+		const uint32_t claim = check->claim_of[i];
+
+		if (claim <= first || claim > first + asked->n)
+			continue;
+		if (claim <= first + n_current)
+			room->statuses[i].verdict = room->verdicts[claim - 1];
+		else
+			tell_as_seen(&room->statuses[i], &room->verdicts[claim - 1], check->is_seen, check->bound);
+	}
+}
+
+static bool do_enforced_allow(const struct weir__guard_descriptors *check, const weir__room *room)
+{
+	for (size_t i = 0; i < check->n; i++)
+		if (is_enforced_claim(check, room, i) && !room->statuses[i].verdict.allowed)
+			return false;
+	return true;
+}
+
+/* Takes what was answered. Returns what comes next; BEGUN: nothing does. */
+static enum stage take_answer(struct weir__guard_descriptors *check, const weir__room *room,
+			      const struct weir__store_request *asked)
+{
+	switch (check->stage) {
+	case LOOKING:
+		note_verdicts(check, room, asked);
+		check->is_seen = true;
+		check->is_by_quotas = are_quotas_used_up(check, room);
+		check->is_allowed = !check->is_by_quotas;
+		return check->is_by_quotas ? LOOKING_INSTEAD : TAKING;
+	case TAKING:
+		note_verdicts(check, room, asked);
+		if (asked->n > 0) {
+			check->is_charged = true;
+			check->is_allowed = asked->n == 1 ? room->verdicts[0].allowed : asked->decision.verdict.allowed;
 		}
-	if (n == 0)
-		return true;
-	if (request->seam) {
-		(void)weir__seam_ask(request->seam, WEIR__SEAM_TAKE, claims, n, verdicts);
-		decision = weir__seam_join(verdicts, n);
-	} else if (weir__table_decide_while(&request->premise, request->guard->table, claims, NULL, n, request->now,
-					    verdicts, &decision) != WEIR_OK) { /* n was checked */
-		request->is_stale = true;
-		return false;
+		return check->is_allowed ? CHARGING : BEGUN;
+	case LOOKING_INSTEAD:
+		note_verdicts(check, room, asked);
+		return BEGUN;
+	case TAKING_EACH:
+		note_charges(check, room, asked);
+		check->is_charged = asked->n > 0;
+		check->is_by_quotas = are_quotas_used_up(check, room);
+		check->is_allowed = do_enforced_allow(check, room) && !check->is_by_quotas;
+		return BEGUN;
+	default:
+		note_charges(check, room, asked);
+		check->is_charged |= asked->n > 0;
+		return BEGUN;
 	}
-	request->is_charged = true;
-	for (size_t i = 0; i < n; i++)
-		request->statuses[of[i]].verdict = verdicts[i];
-	return decision.verdict.allowed;
 }
 
-static bool is_not_yet(const struct request *request)
-{
-	return request->seam && request->seam->is_not_yet;
-}
-
-/* Looks at those that are enforced, or at those that are not. */
-static void peek_those(struct request *request, bool are_enforced)
-{
-	for (size_t i = 0; i < request->matched.n; i++)
-		if (is_enforced(request, i) == are_enforced)
-			peek_one(request, i);
-}
-
-/* Quotas are looked at first, since what all of them deny is counted nowhere. One that is used up in between by others is
- * not exact to the last request: it denies nothing by itself. */
-static bool decide_together(struct request *request)
-{
-	bool is_allowed;
-
-	peek_those(request, false);
-	request->is_seen = true;
-	if (is_not_yet(request))
-		return true;
-	is_allowed = !are_quotas_used_up(request);
-	if (is_allowed)
-		is_allowed = decide_joint(request);
-	else
-		peek_those(request, true);
-	for (size_t i = 0; i < request->matched.n && is_allowed && !is_not_yet(request); i++)
-		if (!is_enforced(request, i))
-			charge_one(request, i);
-	return is_allowed;
-}
+/* --- the end ----------------------------------------------------------------------------------------------------- */
 
 /* Whether a verdict says more of the whole than another: it denies, and longer; or has less left. */
 static bool says_more(const struct weir_verdict *a, const struct weir_verdict *b)
@@ -262,117 +331,121 @@ static bool says_more(const struct weir_verdict *a, const struct weir_verdict *b
 	return a->allowed ? a->remaining < b->remaining : a->retry_after > b->retry_after;
 }
 
-static void join_statuses(const struct request *request, bool is_allowed, uint64_t hits,
-			  struct weir_guard_answer *answer)
+static void join_statuses(struct weir__guard_descriptors *check, const weir__room *room)
 {
 	struct weir_verdict verdicts[WEIR_DESCRIPTORS_MAX];
-	const bool is_by_quotas = !is_allowed && are_quotas_used_up(request);
+	const bool is_by_quotas = !check->is_allowed && are_quotas_used_up(check, room);
+	struct weir_guard_answer *const answer = &check->answer;
+	const struct weir_table_limit *limit;
 	size_t n = 0, decider = 0;
 
-	*answer = (struct weir_guard_answer){ .verdict = { .allowed = true, .granted = hits } };
-	for (size_t i = 0; i < request->matched.n; i++) {
-		const struct weir_guard_status *const status = &request->statuses[i];
+	*answer = (struct weir_guard_answer){ .verdict = { .allowed = true, .granted = check->hits } };
+	for (size_t i = 0; i < check->n; i++) {
+		const struct weir_guard_status *const status = &room->statuses[i];
 
 		answer->limits += status->claim.applies;
 		answer->shadow_denied += status->claim.mode == WEIR_MODE_SHADOW && !status->verdict.allowed;
-		if (!is_enforced(request, i) && !(is_by_quotas && is_quota(request, i)))
+		if (!is_enforced_claim(check, room, i) && !(is_by_quotas && is_quota(check, room, i)))
 			continue;
-		if (n == 0 || says_more(&status->verdict, &request->statuses[decider].verdict))
+		if (n == 0 || says_more(&status->verdict, &room->statuses[decider].verdict))
 			decider = i;
 		verdicts[n++] = status->verdict;
 	}
 	if (n == 0)
 		return;
 	answer->verdict = weir_verdict_join(verdicts, n);
-	answer->verdict.allowed = is_allowed; /* who lost a race is denied, although nobody denies by now */
-	if (!is_allowed)
+	answer->verdict.allowed =
+		check->is_allowed; /* a request that lost a race is denied, even if each limit would allow it now */
+	if (!check->is_allowed)
 		answer->verdict.granted = 0;
 	answer->is_limited = true;
-	answer->limit = request->claims[decider].limit;
+	limit = room->claims[check->claim_of[decider] - 1].limit;
+	answer->limit = limit;
 	weir__guard_write_decider(
-		answer, &request->statuses[decider].verdict,
-		request->matched.claims[decider].plan == WEIR_POLICY_NO_PLAN ?
-			weir_table_limit_name(request->claims[decider].limit) :
-			weir_policy_plan_of(request->bound->policy, request->matched.claims[decider].plan)->name);
+		answer, &room->statuses[decider].verdict,
+		room->statuses[decider].claim.plan == WEIR_POLICY_NO_PLAN ?
+			weir_table_limit_name(limit) :
+			weir_policy_plan_of(check->bound->policy, room->statuses[decider].claim.plan)->name);
 }
 
-/* What was charged, or denied. If quotas deny, the others were only looked at. */
-static void tell(const struct request *request, const struct weir__ear *ear)
+static void end(struct weir__guard_descriptors *check, const weir__room *room)
 {
-	const bool is_each = request->bound->policy->envoy->options & WEIR_ENVOY_COUNT_EACH;
-	const bool is_by_quotas = !is_each && are_quotas_used_up(request);
+	for (size_t i = 0; i < check->n; i++)
+		if (room->statuses[i].claim.is_closed) /* its limit is 0, whatever stands for that */
+			room->statuses[i].verdict.limit = room->statuses[i].verdict.remaining = 0;
+	join_statuses(check, room);
+	leave(check);
+}
+
+/* The policy changed before anything was charged: the next one decides. */
+static bool start_over(struct weir__guard_descriptors *check, const weir__room *room, int *ret_error,
+		       struct weir_message *ret_message)
+{
+	leave(check);
+	*ret_error = match(check, room, ret_message);
+	return *ret_error == WEIR_OK;
+}
+
+/* Quotas are looked at first, since what all of them deny is counted nowhere. One that is used up in between by others is
+ * not exact to the last request: it denies nothing by itself. */
+bool weir__guard_descriptors_next(struct weir__guard_descriptors *check, const weir__room *room,
+				  struct weir__store_request *asked, int *ret_error, struct weir_message *ret_message)
+{
+	enum stage next;
+
+	*ret_error = WEIR_OK;
+	for (;;) {
+		if (check->stage == BEGUN) {
+			next = check->is_each ? TAKING_EACH : LOOKING;
+		} else if (asked->n > 0 && asked->outcome == WEIR__STORE_STALE) {
+			if (!start_over(check, room, ret_error, ret_message))
+				return false;
+			continue;
+		} else {
+			next = take_answer(check, room, asked);
+		}
+		if (next == BEGUN) {
+			/* Where nothing was charged, what was looked at is as of the policy if that is in place still. */
+			if (check->is_charged || is_current(check))
+				break;
+			if (!start_over(check, room, ret_error, ret_message))
+				return false;
+			continue;
+		}
+		if (ask(check, room, next, asked))
+			return true;
+	}
+	end(check, room);
+	return false;
+}
+
+void weir__guard_descriptors_tell(const struct weir__guard_descriptors *check, const weir__room *room,
+				  void (*tell)(void *context, const struct weir_claim *claims,
+					       const struct weir_verdict *verdicts, size_t n, bool is_shadow),
+				  void *context)
+{
+	const bool is_by_quotas = !check->is_each && check->is_by_quotas;
 	struct weir_verdict verdicts[WEIR_TABLE_CLAIMS_MAX];
 	struct weir_claim claims[WEIR_TABLE_CLAIMS_MAX];
 	bool is_allowed = !is_by_quotas;
 	size_t n = 0;
 
-	for (size_t i = 0; i < request->matched.n && !is_each && !is_by_quotas; i++)
-		if (request->claims[i].limit && is_enforced(request, i)) {
-			is_allowed = is_allowed && request->statuses[i].verdict.allowed;
-			verdicts[n] = request->statuses[i].verdict;
-			claims[n++] = request->claims[i];
+	for (size_t i = 0; i < check->n && !check->is_each && !is_by_quotas; i++)
+		if (is_enforced_claim(check, room, i)) {
+			is_allowed = is_allowed && room->statuses[i].verdict.allowed;
+			verdicts[n] = room->statuses[i].verdict;
+			claims[n++] = room->claims[check->claim_of[i] - 1];
 		}
 	if (n > 0)
-		ear->hear(ear->context, claims, verdicts, n, false);
-	for (size_t i = 0; i < request->matched.n; i++)
-		if (request->claims[i].limit &&
-		    (is_each || (is_by_quotas ? is_quota(request, i) : is_allowed && !is_enforced(request, i))))
-			ear->hear(ear->context, &request->claims[i], &request->statuses[i].verdict, 1,
-				  !is_enforced(request, i) && !is_by_quotas);
-}
+		tell(context, claims, verdicts, n, false);
+	for (size_t i = 0; i < check->n; i++) {
+		const bool is_one_enforced = is_enforced_claim(check, room, i);
 
-/* By the policy that is in place. False: it no longer is, and nothing was decided. */
-static bool check_descriptors(struct request *request, const char *domain, size_t domain_length,
-			      const struct weir_descriptor *descriptors, size_t n, uint64_t hits, int *ret_error,
-			      struct weir_guard_answer *ret_answer, struct weir_message *ret_message)
-{
-	const struct weir_policy *const policy = request->bound->policy;
-	bool is_allowed;
-
-	*ret_error = weir_policy_match_descriptors(policy, domain, domain_length, descriptors, n, hits,
-						   &request->matched, ret_message);
-	if (*ret_error == WEIR_OK)
-		*ret_error = make_claims(request, ret_message);
-	if (*ret_error != WEIR_OK)
-		return true;
-	request->is_seen = request->is_charged = request->is_stale = false;
-	is_allowed = (policy->envoy->options & WEIR_ENVOY_COUNT_EACH ? decide_each : decide_together)(request);
-	/* Where nothing was charged, what was looked at is as of the policy if that is in place after all of it. */
-	if (request->is_stale ||
-	    (request->seam == NULL && !request->is_charged && !weir__premise_holds(&request->premise)))
-		return false;
-	for (size_t i = 0; i < n; i++)
-		if (request->matched.claims[i].is_closed) /* its limit is 0, whatever stands for that */
-			request->statuses[i].verdict.limit = request->statuses[i].verdict.remaining = 0;
-	join_statuses(request, is_allowed, hits, ret_answer);
-	return true;
-}
-
-int weir__guard_check_descriptors(struct weir_guard *guard, struct weir__seam *seam, const struct weir__ear *ear,
-				  const char *domain, size_t domain_length, const struct weir_descriptor *descriptors,
-				  size_t n, uint64_t hits, weir_ns now, struct weir_guard_answer *ret_answer,
-				  struct weir_guard_status *ret_statuses, struct weir_message *ret_message)
-{
-	struct request request;
-	bool is_decided;
-	int error;
-
-	request.guard = guard;
-	request.seam = seam;
-	request.now = now;
-	request.statuses = ret_statuses;
-	do {
-		uint32_t phase = 0;
-
-		request.bound = weir__guard_enter(guard, seam, &phase);
-		request.premise = (struct weir__premise){ &guard->bound, request.bound };
-		is_decided = check_descriptors(&request, domain, domain_length, descriptors, n, hits, &error,
-					       ret_answer, ret_message);
-		weir__guard_leave(guard, seam, request.bound, phase);
-	} while (!is_decided);
-	if (ear && error == WEIR_OK)
-		tell(&request, ear);
-	return error;
+		if (is_claimed(check, i) &&
+		    (check->is_each || (is_by_quotas ? is_quota(check, room, i) : is_allowed && !is_one_enforced)))
+			tell(context, &room->claims[check->claim_of[i] - 1], &room->statuses[i].verdict, 1,
+			     !is_one_enforced && !is_by_quotas);
+	}
 }
 
 int weir_guard_check_descriptors(struct weir_guard *guard, const char *domain, size_t domain_length,
@@ -380,6 +453,21 @@ int weir_guard_check_descriptors(struct weir_guard *guard, const char *domain, s
 				 struct weir_guard_answer *ret_answer, struct weir_guard_status *ret_statuses,
 				 struct weir_message *ret_message)
 {
-	return weir__guard_check_descriptors(guard, NULL, NULL, domain, domain_length, descriptors, n, hits, now,
-					     ret_answer, ret_statuses, ret_message);
+	struct weir_verdict verdicts[WEIR_DESCRIPTORS_MAX];
+	struct weir_claim claims[WEIR_DESCRIPTORS_MAX];
+	struct weir_descriptors_answer matched;
+	const weir__room room = { &matched, claims, verdicts, ret_statuses };
+	struct weir__guard_descriptors check;
+	struct weir__store_request asked;
+	int error = weir__guard_descriptors_begin(&check, guard, domain, domain_length, descriptors, n, hits, &room,
+						  ret_message);
+
+	if (error != WEIR_OK)
+		return error;
+	asked.now = now;
+	while (weir__guard_descriptors_next(&check, &room, &asked, &error, ret_message))
+		weir__table_store_decide(guard->table, &asked);
+	if (error == WEIR_OK)
+		*ret_answer = check.answer;
+	return error;
 }

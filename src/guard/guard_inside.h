@@ -5,10 +5,8 @@
 #include <pthread.h>
 
 #include "guard/bound.h"
-#include "guard/ear.h"
 #include "guard/guard.h"
 #include "guard/readers.h"
-#include "guard/seam.h"
 
 /* A limit that came with a request, and again with others. */
 struct weir__given {
@@ -46,30 +44,5 @@ const struct weir__policy_limit *weir__guard_limit_of_plan(const struct weir_pol
 /* weir__guard_key_text by this policy; NULL: of any key. */
 size_t weir__guard_write_key(const struct weir_policy *policy, uint32_t plan, const void *key, size_t length,
 			     size_t whole, char *text, size_t size);
-
-/* The policy to decide by, until weir__guard_leave: the one in place, or the one that the seam has pinned. */
-static inline const struct weir__bound *weir__guard_enter(struct weir_guard *guard, const struct weir__seam *seam,
-							  uint32_t *ret_phase)
-{
-	if (seam && seam->pinned)
-		return seam->pinned;
-	*ret_phase = weir__readers_enter(&guard->readers);
-	return atomic_load(&guard->bound);
-}
-
-/* If something is not known yet the policy is pinned. */
-static inline void weir__guard_leave(struct weir_guard *guard, struct weir__seam *seam, const struct weir__bound *bound,
-				     uint32_t phase)
-{
-	if (seam && seam->pinned)
-		return;
-	if (seam && seam->is_not_yet) {
-		seam->pinned = bound;
-		seam->guard = guard;
-		seam->phase = phase;
-	} else {
-		weir__readers_leave(&guard->readers, phase);
-	}
-}
 
 #endif

@@ -1,6 +1,7 @@
 /* guard_look.c: what limits of the policy are and would say, for those who look on. Nothing is decided here. */
 #include <stdio.h>
 
+#include "guard/guard_check.h"
 #include "guard/guard_inside.h"
 
 void weir__guard_walk(struct weir_guard *guard, uint32_t most,
@@ -16,24 +17,7 @@ void weir__guard_walk(struct weir_guard *guard, uint32_t most,
 	weir__readers_leave(&guard->readers, phase);
 }
 
-static void view_claim(const struct weir_guard *guard, struct weir__seam *seam, const struct weir__bound *bound,
-		       const struct weir_policy_claim *of, weir_ns now, struct weir__guard_view *view)
-{
-	const struct weir_table_limit *const limit = weir__bound_limit(bound, of->plan);
-	const struct weir_claim claim = { limit, of->key, of->key_length, of->cost };
-
-	view->name = weir_policy_plan_of(bound->policy, of->plan)->name;
-	view->limit = limit;
-	view->mode = of->mode;
-	view->cost = of->cost;
-	view->verdict = (struct weir_verdict){ .allowed = true, .granted = of->cost };
-	if (limit && seam)
-		(void)weir__seam_ask(seam, WEIR__SEAM_PEEK, &claim, 1, &view->verdict);
-	else if (limit)
-		view->verdict = weir_table_peek(guard->table, limit, of->key, of->key_length, now, of->cost);
-	(void)weir__guard_write_key(bound->policy, of->plan, of->key, of->key_length, of->key_length, view->key,
-				    sizeof(view->key));
-}
+/* --- views ------------------------------------------------------------------------------------------------------- */
 
 /* A chosen key as a claim. False: there is nothing to look at. */
 static bool claim_chosen(const struct weir__bound *bound, const struct weir__guard_chosen *chosen,
@@ -54,34 +38,102 @@ static bool claim_chosen(const struct weir__bound *bound, const struct weir__gua
 	return true;
 }
 
-int weir__guard_view(struct weir_guard *guard, struct weir__seam *seam, const struct weir_attribute *attributes,
-		     size_t n, uint64_t cost, const struct weir__guard_chosen *chosen, weir_ns now,
+static void add_claim(struct weir__guard_look *look, const struct weir_policy_claim *of, struct weir_claim *claims)
+{
+	look->applies[look->n] = *of;
+	claims[look->n++] = (struct weir_claim){ weir__bound_limit(look->bound, of->plan), of->key, of->key_length,
+						 of->cost };
+}
+
+int weir__guard_look_begin(struct weir__guard_look *look, struct weir_guard *guard, struct weir_policy_answer *matched,
+			   const struct weir_attribute *attributes, size_t n, uint64_t cost,
+			   const struct weir__guard_chosen *chosen, struct weir_claim *claims,
+			   struct weir_message *ret_message)
+{
+	struct weir_policy_claim claim;
+	int error = WEIR_OK;
+
+	*look = (struct weir__guard_look){ .guard = guard, .phase = weir__readers_enter(&guard->readers) };
+	look->bound = atomic_load(&guard->bound);
+	matched->n = 0;
+	if (!(chosen && n == 0 && look->bound->policy->envoy)) /* whose requests say their domain at least */
+		error = weir_policy_match(look->bound->policy, attributes, n, cost, matched, ret_message);
+	if (error != WEIR_OK) {
+		weir__readers_leave(&guard->readers, look->phase);
+		return error;
+	}
+	for (size_t i = 0; i < matched->n; i++)
+		add_claim(look, &matched->claims[i], claims);
+	look->has_chosen = claim_chosen(look->bound, chosen, matched, cost, &claim);
+	if (look->has_chosen)
+		add_claim(look, &claim, claims);
+	return WEIR_OK;
+}
+
+/* Claims that are unlimited have no limit to look at: they are left out one by one. */
+bool weir__guard_look_next(struct weir__guard_look *look, const struct weir_claim *claims,
+			   struct weir_verdict *verdicts, struct weir__store_request *asked)
+{
+	while (look->at < look->n && claims[look->at].limit == NULL) {
+		verdicts[look->at] = (struct weir_verdict){ .allowed = true, .granted = claims[look->at].cost };
+		look->at++;
+	}
+	if (look->at == look->n)
+		return false;
+	asked->operation = WEIR__STORE_PEEK;
+	asked->is_each = true;
+	asked->claims = claims + look->at;
+	asked->verdicts = verdicts + look->at;
+	for (asked->n = 0; look->at < look->n && claims[look->at].limit; look->at++)
+		asked->n++;
+	asked->hashes = NULL;
+	asked->premise = NULL;
+	return true;
+}
+
+void weir__guard_look_tell(struct weir__guard_look *look, const struct weir_claim *claims,
+			   const struct weir_verdict *verdicts,
+			   void (*tell)(void *context, const struct weir__guard_view *view), void *context)
+{
+	const struct weir_policy *const policy = look->bound->policy;
+	struct weir__guard_view view;
+
+	for (uint32_t i = 0; i < look->n; i++) {
+		const struct weir_policy_claim *const of = &look->applies[i];
+
+		view.applies = !(look->has_chosen && i + 1 == look->n);
+		view.name = weir_policy_plan_of(policy, of->plan)->name;
+		view.limit = claims[i].limit;
+		view.mode = of->mode;
+		view.cost = of->cost;
+		view.verdict = verdicts[i];
+		(void)weir__guard_write_key(policy, of->plan, claims[i].key, claims[i].key_length, claims[i].key_length,
+					    view.key, sizeof(view.key));
+		tell(context, &view);
+	}
+	weir__readers_leave(&look->guard->readers, look->phase);
+	look->bound = NULL;
+}
+
+int weir__guard_view(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n, uint64_t cost,
+		     const struct weir__guard_chosen *chosen, weir_ns now,
 		     void (*tell)(void *context, const struct weir__guard_view *view), void *context,
 		     struct weir_message *ret_message)
 {
-	uint32_t phase = 0;
-	const struct weir__bound *const bound = weir__guard_enter(guard, seam, &phase);
+	struct weir_verdict verdicts[WEIR__GUARD_LOOK_CLAIMS];
+	struct weir_claim claims[WEIR__GUARD_LOOK_CLAIMS] = { { .limit = NULL } };
+	struct weir__store_request asked = { .now = now };
 	struct weir_policy_answer matched;
-	struct weir_policy_claim claim;
-	struct weir__guard_view view;
-	const bool is_of_none = chosen && n == 0 && bound->policy->envoy; /* whose requests say their domain at least */
-	int error = WEIR_OK;
+	struct weir__guard_look look;
+	const int error = weir__guard_look_begin(&look, guard, &matched, attributes, n, cost, chosen, claims,
+						 ret_message);
 
-	matched.n = 0;
-	if (!is_of_none)
-		error = weir_policy_match(bound->policy, attributes, n, cost, &matched, ret_message);
-	view.applies = true;
-	for (size_t i = 0; error == WEIR_OK && i < matched.n; i++) {
-		view_claim(guard, seam, bound, &matched.claims[i], now, &view);
-		tell(context, &view);
-	}
-	view.applies = false;
-	if (error == WEIR_OK && claim_chosen(bound, chosen, &matched, cost, &claim)) {
-		view_claim(guard, seam, bound, &claim, now, &view);
-		tell(context, &view);
-	}
-	weir__guard_leave(guard, seam, bound, phase);
-	return error;
+	if (error != WEIR_OK)
+		return error;
+	while (weir__guard_look_next(&look, claims, verdicts, &asked))
+		weir__table_store_decide(guard->table, &asked);
+	weir__guard_look_tell(&look, claims, verdicts, tell, context);
+	return WEIR_OK;
 }
 
 /* --- explanations ------------------------------------------------------------------------------------------------ */

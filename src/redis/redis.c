@@ -8,7 +8,7 @@
 #include "core/text.h"
 #include "core/wide.h"
 #include "os/lock.h"
-#include "redis/redis_store.h"
+#include "redis/redis_thread.h"
 
 _Static_assert(WEIR_REDIS_CLAIMS_MAX == (int)WEIR__REDIS_CLAIMS_MAX, "a decision is one request");
 _Static_assert(WEIR_REDIS_BATCH_MAX <= (int)WEIR__REDIS_CALL_PLANS_MAX, "each may have another limit");
@@ -23,7 +23,7 @@ struct weir_redis_limit {
 
 struct weir_redis {
 	struct weir__redis_url url;
-	struct weir__redis_store *store;
+	struct weir__redis_thread *store;
 	struct weir__lock lock; /* of what follows */
 	struct weir_redis_limit *limits;
 	weir_ns decided_at, answered_at; /* Redis's clock, and when that was on this machine's; 0: not known yet */
@@ -54,7 +54,7 @@ int weir_redis_new(const char *url, struct weir_redis **ret_redis, struct weir_m
 		return refuse(ret_message, WEIR_ERR_SYSTEM, "no memory for connections to Redis");
 	error = weir__redis_url_read(url, strlen(url), &redis->url, ret_message);
 	if (error == WEIR_OK)
-		error = weir__redis_store_new(&redis->url, NULL, NULL, &redis->store, ret_message);
+		error = weir__redis_thread_new(&redis->url, NULL, NULL, &redis->store, ret_message);
 	if (error != WEIR_OK)
 		free(redis);
 	else
@@ -66,7 +66,7 @@ void weir_redis_free(struct weir_redis *redis)
 {
 	if (redis == NULL)
 		return;
-	weir__redis_store_free(redis->store);
+	weir__redis_thread_free(redis->store);
 	while (redis->limits) {
 		struct weir_redis_limit *const limit = redis->limits;
 
@@ -78,11 +78,11 @@ void weir_redis_free(struct weir_redis *redis)
 
 int weir_redis_wait(struct weir_redis *redis, weir_ns at_most, struct weir_message *ret_message)
 {
-	struct weir__redis_store_info info;
+	struct weir__redis_thread_info info;
 
-	if (weir__redis_store_wait(redis->store, at_most))
+	if (weir__redis_thread_wait(redis->store, at_most))
 		return WEIR_OK;
-	weir__redis_store_info(redis->store, &info);
+	weir__redis_thread_info(redis->store, &info);
 	return refuse(ret_message, WEIR_ERR_UNREACHABLE,
 		      *info.client.last_error ? info.client.last_error : "Redis has not answered yet");
 }
@@ -229,7 +229,7 @@ static int ask(struct weir_redis *redis, const struct weir__redis_request *reque
 		.requests = requests, .n = n, .budget = redis->url.budget, .verdicts = verdicts
 	};
 
-	weir__redis_store_ask_and_wait(redis->store, &job);
+	weir__redis_thread_ask_and_wait(redis->store, &job);
 	if (job.outcome == WEIR__REDIS_NOT_ASKED)
 		return WEIR_ERR_UNREACHABLE;
 	if (job.outcome == WEIR__REDIS_NOT_ANSWERED)
@@ -384,9 +384,9 @@ int weir_redis_change_limit(struct weir_redis *redis, const struct weir_redis_li
 
 void weir_redis_status(struct weir_redis *redis, struct weir_redis_status *ret_status)
 {
-	struct weir__redis_store_info info;
+	struct weir__redis_thread_info info;
 
-	weir__redis_store_info(redis->store, &info);
+	weir__redis_thread_info(redis->store, &info);
 	*ret_status = (struct weir_redis_status){ .is_up = info.client.health == WEIR__REDIS_UP &&
 							   info.client.links_ready > 0,
 						  .connections = info.client.links_ready,

@@ -18,15 +18,15 @@ static void advance(struct weir__redis_client *client, weir_ns now)
 
 /* --- new and free ------------------------------------------------------------------------------------------------ */
 
-struct weir__redis_client *weir__redis_client_new(const struct weir__redis_url *url, uint64_t seed, weir_ns now)
+static struct weir__redis_client *make(const struct weir__redis_url *url, uint32_t n_data, uint64_t seed, weir_ns now)
 {
 	struct weir__redis_client *const client = calloc(1, sizeof(*client));
 	const weir_ns patience = PATIENCE_BUDGETS * url->budget;
 
 	if (client == NULL)
 		return NULL;
-	client->n_data = url->pool;
-	client->n_links = url->pool + url->is_sentinel;
+	client->n_data = n_data;
+	client->n_links = n_data + url->is_sentinel;
 	client->links = calloc(client->n_links, sizeof(*client->links));
 	if (client->links == NULL) {
 		free(client);
@@ -40,11 +40,41 @@ struct weir__redis_client *weir__redis_client_new(const struct weir__redis_url *
 	client->info.nodes = 1;
 	(void)snprintf(client->id, sizeof(client->id), "%016llx",
 		       (unsigned long long)weir__redis_chance(&client->seed));
-	client->links[client->n_links - 1].is_sentinel = url->is_sentinel;
-	for (uint32_t i = 0; i < client->n_links; i++)
+	for (uint32_t i = 0; i < client->n_links; i++) {
 		client->links[i].at = now;
+		client->links[i].bulk_max = WEIR__REDIS_BULK_MAX;
+	}
+	if (url->is_sentinel) {
+		client->links[n_data].is_sentinel = true;
+		client->links[n_data].channel = "+switch-master";
+	}
 	weir__redis_jobs_init(&client->jobs);
 	weir__redis_breaker_init(&client->breaker, now);
+	return client;
+}
+
+struct weir__redis_client *weir__redis_client_new(const struct weir__redis_url *url, uint64_t seed, weir_ns now)
+{
+	struct weir__redis_client *const client = make(url, url->pool, seed, now);
+
+	if (client != NULL)
+		weir__redis_connect_settle(client);
+	return client;
+}
+
+struct weir__redis_client *weir__redis_client_new_for_queries(const struct weir__redis_url *url, size_t bulk_max,
+							      uint64_t seed, weir_ns now)
+{
+	struct weir__redis_client *const client = make(url, WEIR__REDIS_LINKS_FOR_QUERIES, seed, now);
+
+	if (client == NULL)
+		return NULL;
+	for (uint32_t i = 0; i < client->n_links; i++)
+		client->links[i].is_for_queries = true;
+	client->links[WEIR__REDIS_QUERY_LINK].bulk_max = bulk_max;
+	client->links[WEIR__REDIS_SUBSCRIPTION_LINK].is_off = true;
+	client->beat_at = WEIR_NEVER;
+	weir__redis_breaker_close(&client->breaker, now); /* and so it stays: only jobs and heartbeats open it */
 	weir__redis_connect_settle(client);
 	return client;
 }
@@ -100,6 +130,10 @@ void weir__redis_client_fail(struct weir__redis_client *client, int32_t entry, e
 
 void weir__redis_client_open_breaker(struct weir__redis_client *client)
 {
+	if (client->links[0].is_for_queries) {
+		weir__redis_query_fail(client);
+		return;
+	}
 	weir__redis_breaker_open(&client->breaker, &client->seed, client->now);
 	client->probed = WEIR__REDIS_NO_LINK;
 	while (client->jobs.first != WEIR__REDIS_NO_JOB)
@@ -176,7 +210,7 @@ static void place_answered(struct weir__redis_client *client, struct weir__redis
 		link->failures = 0;
 		weir__redis_connect_move(client, &place);
 	} else {
-		weir__redis_connect_close(client, link, "this sentinel does not know the primary of that name", false);
+		weir__redis_connect_close(client, link, "the sentinel knows no primary of this name", false);
 	}
 }
 
@@ -186,15 +220,25 @@ static void pushed(struct weir__redis_client *client, struct weir__redis_link *l
 	struct weir__redis_flight flight;
 	struct weir__redis_place place;
 
-	if (!link->is_sentinel)
+	if (link->channel == NULL)
 		return;
-	if (weir__redis_sentinel_switched(tokens, n, client->url->primary, link->place.is_tls, &place)) {
+	if (link->is_sentinel &&
+	    weir__redis_sentinel_switched(tokens, n, client->url->primary, link->place.is_tls, &place)) {
 		weir__redis_connect_move(client, &place);
 	} else if (link->state == WEIR__REDIS_GREETING && weir__redis_link_has(link, WEIR__REDIS_SUBSCRIBE) &&
 		   weir__redis_link_answered(link, client->now, &flight)) {
 		/* Other than to all else, what answers this comes out of band, and nothing else does before it. */
 		weir__redis_connect_greeted(client, link, flight.command, tokens, n);
+	} else if (!link->is_sentinel && link->state == WEIR__REDIS_READY) {
+		client->has_news = true;
 	}
+}
+
+/* RESP2 has no type for what comes out of band; but where a link has subscribed, nothing else comes. */
+static bool is_pushed(const struct weir__redis_link *link, const struct weir__resp_token *tokens)
+{
+	return tokens->type == WEIR__RESP_PUSH ||
+	       (link->channel != NULL && !link->is_sentinel && link->state == WEIR__REDIS_READY);
 }
 
 static void answered(struct weir__redis_client *client, struct weir__redis_link *link,
@@ -202,7 +246,7 @@ static void answered(struct weir__redis_client *client, struct weir__redis_link 
 {
 	struct weir__redis_flight flight;
 
-	if (tokens->type == WEIR__RESP_PUSH) {
+	if (is_pushed(link, tokens)) {
 		pushed(client, link, tokens, n);
 		return;
 	}
@@ -219,6 +263,9 @@ static void answered(struct weir__redis_client *client, struct weir__redis_link 
 		break;
 	case WEIR__REDIS_ASK:
 		place_answered(client, link, tokens, n);
+		break;
+	case WEIR__REDIS_QUERY:
+		weir__redis_query_answered(client, link, tokens, n);
 		break;
 	default:
 		if (link->state == WEIR__REDIS_GREETING)
@@ -246,6 +293,7 @@ static bool read_replies(struct weir__redis_client *client, uint32_t number, str
 		if (status == WEIR__RESP_MORE)
 			return true;
 		if (status == WEIR__RESP_BAD) {
+			weir__redis_query_broken(client, link);
 			weir__redis_connect_close(client, link, weir__resp_fault_words(link->reply.fault), false);
 			return false;
 		}
@@ -316,13 +364,14 @@ weir_ns weir__redis_client_next(const struct weir__redis_client *client)
 {
 	const weir_ns jobs = weir__redis_jobs_next(&client->jobs), links = weir__redis_connect_next(client);
 
-	return jobs < links ? jobs : links;
+	return weir__min(weir__min(jobs, links), weir__redis_query_next(client));
 }
 
 void weir__redis_client_tick(struct weir__redis_client *client, weir_ns now)
 {
 	advance(client, now);
 	expire(client);
+	weir__redis_query_tick(client);
 	weir__redis_connect_tick(client);
 }
 

@@ -21,6 +21,11 @@ struct weir__redis_client;
 /* The URL must outlive the client. NULL: no memory. */
 struct weir__redis_client *weir__redis_client_new(const struct weir__redis_url *url, uint64_t seed, weir_ns now);
 
+/* A client that runs queries (redis_query.h) instead of jobs: Redis gets neither a script nor heartbeats from it. A reply
+ * of more than bulk_max bytes is refused. */
+struct weir__redis_client *weir__redis_client_new_for_queries(const struct weir__redis_url *url, size_t bulk_max,
+							      uint64_t seed, weir_ns now);
+
 /* Jobs that are not done are done now, as far as that is known, and those that were not taken out: their `done` is
  * called. NULL is allowed. */
 void weir__redis_client_free(struct weir__redis_client *client);

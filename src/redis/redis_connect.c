@@ -8,6 +8,9 @@
 #define PAUSE_FIRST (50 * WEIR__REDIS_MS)
 #define PAUSE_MOST (320 * WEIR__REDIS_MS)
 
+/* Of a subscription, which may be denied for good. Nobody waits for it. */
+#define SUBSCRIBE_EVERY (1000 * WEIR__REDIS_MS)
+
 #define BEAT_EVERY (10000 * WEIR__REDIS_MS)
 #define ASK_EVERY (1000 * WEIR__REDIS_MS)
 #define ASK_OFTEN (250 * WEIR__REDIS_MS) /* while Redis is away */
@@ -82,12 +85,14 @@ void weir__redis_connect_probe(struct weir__redis_client *client, struct weir__r
 
 /* --- opened and closed ------------------------------------------------------------------------------------------- */
 
-static weir_ns pause_after(struct weir__redis_client *client, uint32_t failures)
+static weir_ns pause_after(struct weir__redis_client *client, const struct weir__redis_link *link, uint32_t failures)
 {
 	weir_ns pause = PAUSE_FIRST;
 
 	if (failures <= 1)
 		return 0;
+	if (!link->is_sentinel && link->channel != NULL)
+		return SUBSCRIBE_EVERY;
 	for (uint32_t i = 2; i < failures && pause < PAUSE_MOST; i++)
 		pause *= 2;
 	return weir__redis_jittered(pause < PAUSE_MOST ? pause : PAUSE_MOST, &client->seed);
@@ -100,7 +105,7 @@ static weir_ns retry_at(struct weir__redis_client *client, const struct weir__re
 	const uint32_t failures = !link->is_sentinel   ? link->failures :
 				  link->failures < all ? 0 :
 							 link->failures - all + 2;
-	const weir_ns at = link->attempt_at + pause_after(client, failures);
+	const weir_ns at = link->attempt_at + pause_after(client, link, failures);
 
 	return at > client->now ? at : client->now;
 }
@@ -121,11 +126,15 @@ static void drop(struct weir__redis_client *client, struct weir__redis_link *lin
 	link->at = client->now;
 	weir__redis_link_reset(link);
 	fail_calls(client, link);
+	weir__redis_query_dropped(client, link);
 }
 
 /* Whoever waits would wait in vain: Redis cannot be reached, or nobody says where it is. */
 static bool is_in_vain(const struct weir__redis_client *client, const struct weir__redis_link *link, bool was_attempt)
 {
+	if (link->is_for_queries)
+		return link->is_sentinel ? !client->has_primary && link->failures >= client->url->n_places :
+					   link == &client->links[WEIR__REDIS_QUERY_LINK] && was_attempt;
 	return weir__redis_breaker_admits(&client->breaker) && weir__redis_connect_ready(client) == 0 &&
 	       (link->is_sentinel ? link->failures >= client->url->n_places : was_attempt);
 }
@@ -146,6 +155,18 @@ void weir__redis_connect_close(struct weir__redis_client *client, struct weir__r
 		client->ask_at = client->now; /* the primary may be elsewhere */
 	if (was_probed || is_in_vain(client, link, was_attempt))
 		weir__redis_client_open_breaker(client);
+}
+
+void weir__redis_connect_want(struct weir__redis_client *client, struct weir__redis_link *link, bool is_wanted)
+{
+	if (link->is_off == !is_wanted)
+		return;
+	link->is_off = !is_wanted;
+	if (link->state != WEIR__REDIS_IDLE)
+		drop(client, link, false);
+	link->failures = 0;
+	link->at = client->now;
+	weir__redis_connect_settle(client);
 }
 
 static void open_link(struct weir__redis_client *client, struct weir__redis_link *link)
@@ -187,6 +208,8 @@ static void become_ready(struct weir__redis_client *client, struct weir__redis_l
 	link->state = WEIR__REDIS_READY;
 	if (link->is_sentinel)
 		client->ask_at = client->now;
+	else if (link->is_for_queries)
+		weir__redis_query_ready(client, link);
 	else if (client->breaker.health != WEIR__REDIS_UP && client->probed == WEIR__REDIS_NO_LINK)
 		weir__redis_connect_probe(client, link);
 }
@@ -196,10 +219,12 @@ void weir__redis_connect_greeted(struct weir__redis_client *client, struct weir_
 {
 	char why[WHY_SIZE];
 
-	if (!weir__redis_link_greeted(link, command, tokens, n, why, sizeof(why)))
+	if (!weir__redis_link_greeted(link, command, tokens, n, why, sizeof(why))) {
+		weir__redis_query_refused(client, link, command, tokens);
 		weir__redis_connect_close(client, link, why, false);
-	else if (weir__redis_link_greet(link, client->url, (int)command, client->now) == WEIR__REDIS_GREETED)
+	} else if (weir__redis_link_greet(link, client->url, (int)command, client->now) == WEIR__REDIS_GREETED) {
 		become_ready(client, link);
+	}
 }
 
 void weir__redis_client_opened(struct weir__redis_client *client, uint32_t link, weir_ns now)
@@ -253,7 +278,9 @@ static weir_ns link_next(const struct weir__redis_client *client, const struct w
 	case WEIR__REDIS_READY:
 		return weir__redis_link_stalls_at(link, client->patience);
 	case WEIR__REDIS_IDLE:
-		return !link->is_sentinel && client->url->is_sentinel && !client->has_primary ? WEIR_NEVER : link->at;
+		return link->is_off || (!link->is_sentinel && client->url->is_sentinel && !client->has_primary) ?
+			       WEIR_NEVER :
+			       link->at;
 	default:
 		return link->at;
 	}

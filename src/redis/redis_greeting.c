@@ -74,21 +74,21 @@ static size_t words_of(const struct weir__redis_link *link, const struct weir__r
 		}
 		break;
 	case WEIR__REDIS_ROLE:
-		if (!link->is_sentinel)
+		if (!link->is_sentinel && (!link->is_for_queries || url->is_sentinel))
 			ret_words[n++] = slice_of("ROLE");
 		break;
 	case WEIR__REDIS_LOAD:
-		if (!link->is_sentinel) {
+		if (!link->is_sentinel && !link->is_for_queries) {
 			ret_words[n++] = slice_of("SCRIPT");
 			ret_words[n++] = slice_of("LOAD");
 			ret_words[n++] = (struct weir__resp_slice){ weir__redis_script.text,
 								    weir__redis_script.length };
 		}
 		break;
-	case WEIR__REDIS_SUBSCRIBE: /* in RESP2 nothing else could be asked after that */
-		if (link->is_sentinel && link->protocol == 3) {
+	case WEIR__REDIS_SUBSCRIBE: /* in RESP2 a sentinel could not be asked after that */
+		if (link->channel != NULL && (!link->is_sentinel || link->protocol == 3)) {
 			ret_words[n++] = slice_of("SUBSCRIBE");
-			ret_words[n++] = slice_of("+switch-master");
+			ret_words[n++] = slice_of(link->channel);
 		}
 		break;
 	default:
@@ -140,24 +140,32 @@ static bool is_right(struct weir__redis_link *link, enum weir__redis_command com
 		return weir__redis_is_error(tokens, "NOPERM") || (n > 1 && is_text(&tokens[1], "master"));
 	case WEIR__REDIS_LOAD:
 		return is_text(tokens, weir__redis_script.sha1);
-	default: /* a name, and being told at once, are good to have */
+	case WEIR__REDIS_SUBSCRIBE: /* sentinels are asked every second, too */
+		return link->is_sentinel || tokens->type != WEIR__RESP_ERROR;
+	default: /* a name is good to have */
 		return true;
 	}
 }
 
-/* What Redis said. To commands that hold the password, the code alone: some errors repeat what was asked. */
-static void explain_error(enum weir__redis_command command, struct weir__resp_slice error, char *ret_why, size_t size)
+size_t weir__redis_link_show_error(enum weir__redis_command command, struct weir__resp_slice error, char *ret_text,
+				   size_t size)
 {
 	const bool is_secret = command == WEIR__REDIS_HELLO || command == WEIR__REDIS_AUTH;
-	char said[64];
 	size_t n = 0;
 
-	while (n + 1 < sizeof(said) && n < error.length &&
-	       (!is_secret || (error.bytes[n] >= 'A' && error.bytes[n] <= 'Z'))) {
-		said[n] = (char)(error.bytes[n] < ' ' || error.bytes[n] > '~' ? '?' : error.bytes[n]);
+	while (n + 1 < size && n < error.length && (!is_secret || (error.bytes[n] >= 'A' && error.bytes[n] <= 'Z'))) {
+		ret_text[n] = (char)(error.bytes[n] < ' ' || error.bytes[n] > '~' ? '?' : error.bytes[n]);
 		n++;
 	}
-	said[n] = '\0';
+	ret_text[n] = '\0';
+	return n;
+}
+
+static void explain_error(enum weir__redis_command command, struct weir__resp_slice error, char *ret_why, size_t size)
+{
+	char said[64];
+
+	(void)weir__redis_link_show_error(command, error, said, sizeof(said));
 	(void)snprintf(ret_why, size, "%s is answered by the error %s", command_words[command], said);
 }
 

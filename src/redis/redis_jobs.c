@@ -127,23 +127,28 @@ bool weir__redis_jobs_add(struct weir__redis_jobs *jobs, struct weir__redis_job 
 		return false;
 	entry = jobs->free;
 	jobs->free = jobs->entries[entry].next;
-	jobs->entries[entry] = (struct weir__redis_entry){ .job = job, .deadline = deadline, .claims = claims };
+	jobs->entries[entry] = (struct weir__redis_entry){
+		.job = job, .deadline = deadline, .sequence = jobs->sequence++, .claims = claims
+	};
 	wait_between(jobs, jobs->last, entry, NONE);
 	heap_settle(jobs, jobs->n_heap++, entry);
 	return true;
 }
 
-int32_t weir__redis_jobs_take(struct weir__redis_jobs *jobs)
+void weir__redis_jobs_take(struct weir__redis_jobs *jobs, int32_t entry)
 {
-	const int32_t entry = jobs->first;
-
 	wait_no_longer(jobs, entry);
-	return entry;
 }
 
 void weir__redis_jobs_put_back(struct weir__redis_jobs *jobs, int32_t entry)
 {
-	wait_between(jobs, NONE, entry, jobs->first);
+	int32_t previous = NONE, next = jobs->first;
+
+	while (next != NONE && jobs->entries[next].sequence < jobs->entries[entry].sequence) {
+		previous = next;
+		next = jobs->entries[next].next;
+	}
+	wait_between(jobs, previous, entry, next);
 }
 
 static void add_done(struct weir__redis_jobs *jobs, struct weir__redis_job *job, enum weir__redis_outcome outcome)

@@ -13,6 +13,8 @@ struct weir__redis_passage;
 struct weir__redis_entry {
 	struct weir__redis_job *job; /* NULL: it is done, and only its place in a call is left */
 	weir_ns deadline;
+	uint64_t sequence;      /* in which they were given */
+	uint32_t lane;          /* under way there; 0: none */
 	int32_t previous, next; /* of those that wait, or that are free */
 	uint32_t heap_at;
 	uint32_t claims;
@@ -27,6 +29,7 @@ struct weir__redis_jobs {
 	int32_t *heap; /* of all that are not done, the one that is due first on top */
 	uint32_t size, n_heap;
 	int32_t free, first, last;
+	uint64_t sequence;
 	struct weir__redis_job *done, *last_done;
 	uint64_t outcomes[3]; /* how many, by enum weir__redis_outcome */
 };
@@ -37,10 +40,10 @@ void weir__redis_jobs_fini(struct weir__redis_jobs *jobs);
 /* Behind all that wait. False: it cannot be asked, or there is no room. */
 bool weir__redis_jobs_add(struct weir__redis_jobs *jobs, struct weir__redis_job *job, weir_ns deadline);
 
-/* The first of those that wait waits no longer; it must be there. */
-int32_t weir__redis_jobs_take(struct weir__redis_jobs *jobs);
+/* One of those that wait waits no longer. */
+void weir__redis_jobs_take(struct weir__redis_jobs *jobs, int32_t entry);
 
-/* Before all that wait. */
+/* Before those that wait and were given after it. */
 void weir__redis_jobs_put_back(struct weir__redis_jobs *jobs, int32_t entry);
 
 /* The job is done. The entry is free if it was waiting, else when it is released. */

@@ -4,12 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OUTPUT_FIRST = 1024, INPUT_FIRST = 1024, LINE_MAX_BYTES = 4096, BULK_MAX = 1 << 16, DEPTH_MAX = 6 };
+enum { OUTPUT_FIRST = 1024, INPUT_FIRST = 1024, LINE_MAX_BYTES = 4096, DEPTH_MAX = 6 };
+
+static void forget(char **bytes, size_t *size)
+{
+	if (*bytes != NULL)
+		explicit_bzero(*bytes, *size);
+	free(*bytes);
+	*bytes = NULL;
+	*size = 0;
+}
 
 void weir__redis_link_fini(struct weir__redis_link *link)
 {
-	free(link->output);
-	free(link->input);
+	forget(&link->output, &link->output_size); /* passwords */
+	forget(&link->input, &link->input_size);
 }
 
 void weir__redis_link_reset(struct weir__redis_link *link)
@@ -22,7 +31,7 @@ void weir__redis_link_reset(struct weir__redis_link *link)
 						 .tokens_max = WEIR__REDIS_TOKENS_MAX,
 						 .depth_max = DEPTH_MAX,
 						 .line_max = LINE_MAX_BYTES,
-						 .bulk_max = BULK_MAX };
+						 .bulk_max = (int64_t)link->bulk_max };
 	weir__resp_reply_init(&link->reply);
 }
 
@@ -143,13 +152,18 @@ bool weir__redis_link_gather(struct weir__redis_link *link, struct weir__resp_sl
 
 bool weir__redis_link_keep(struct weir__redis_link *link, struct weir__resp_slice rest)
 {
+	const size_t most = 2 * link->bulk_max;
+
 	link->input_length = 0;
-	if (rest.length == 0)
+	if (rest.length == 0) {
+		if (link->input_size > (size_t)2 * WEIR__REDIS_BULK_MAX)
+			forget(&link->input, &link->input_size); /* a long reply is rare */
 		return true;
-	if (rest.length > WEIR__REDIS_INPUT_MAX ||
-	    !reserve(&link->input, &link->input_size, rest.length, INPUT_FIRST, WEIR__REDIS_INPUT_MAX))
+	}
+	if (rest.length > most || !reserve(&link->input, &link->input_size, rest.length, INPUT_FIRST, most))
 		return false;
-	memmove(link->input, rest.bytes, rest.length);
+	if (rest.bytes != link->input) /* of a long reply each piece would move all before it */
+		memmove(link->input, rest.bytes, rest.length);
 	link->input_length = rest.length;
 	return true;
 }

@@ -10,7 +10,7 @@ enum {
 	WEIR__REDIS_FLIGHTS_MAX = 8,
 	WEIR__REDIS_TOKENS_MAX = 256,
 	WEIR__REDIS_OUTPUT_MAX = 1 << 20,
-	WEIR__REDIS_INPUT_MAX = 1 << 17, /* of an answer that is not whole; those of the script have 16 KiB at most */
+	WEIR__REDIS_BULK_MAX = 1 << 16, /* of a reply that is not to a query; those of the script have 16 KiB at most */
 };
 
 /* In the order of a greeting, as far as they are of one. */
@@ -21,11 +21,12 @@ enum weir__redis_command {
 	WEIR__REDIS_SELECT,
 	WEIR__REDIS_ROLE,
 	WEIR__REDIS_LOAD,
-	WEIR__REDIS_SUBSCRIBE, /* to a sentinel: what becomes of the primary */
+	WEIR__REDIS_SUBSCRIBE, /* to the link's channel */
 	WEIR__REDIS_GREETED,   /* none: the greeting is over */
 	WEIR__REDIS_CALL,
 	WEIR__REDIS_BEAT,
 	WEIR__REDIS_ASK, /* to a sentinel: where the primary is */
+	WEIR__REDIS_QUERY,
 };
 
 /* Jobs that travel together. The requests are a copy: those of jobs that are done become forgotten ones. */
@@ -52,6 +53,10 @@ enum weir__redis_link_state {
 
 struct weir__redis_link {
 	bool is_sentinel;
+	bool is_for_queries; /* no script is loaded, and without sentinels a replica is as good as the primary */
+	const char *channel; /* to subscribe to; NULL: none */
+	size_t bulk_max;     /* of a reply. What is kept of one that is not whole is at most twice that */
+	bool is_off;         /* not wanted: it stays idle */
 	enum weir__redis_link_state state;
 	weir_ns at; /* IDLE: when to open it, WEIR_NEVER: when there is a place. OPENING: when to give up */
 	bool wants_open, wants_close; /* wishes that were not taken yet */
@@ -119,6 +124,11 @@ enum weir__redis_command weir__redis_link_greet(struct weir__redis_link *link, c
 /* Is the answer such that the greeting goes on? Else why not, in words. */
 bool weir__redis_link_greeted(struct weir__redis_link *link, enum weir__redis_command command,
 			      const struct weir__resp_token *tokens, uint32_t n, char *ret_why, size_t size);
+
+/* An error of Redis as it may be shown: to commands that hold the password the code alone, since some errors repeat the
+ * command. Returns its length; size is at least 1. */
+size_t weir__redis_link_show_error(enum weir__redis_command command, struct weir__resp_slice error, char *ret_text,
+				   size_t size);
 
 /* Whether this is how an error of Redis begins. */
 bool weir__redis_is_error(const struct weir__resp_token *token, const char *code);

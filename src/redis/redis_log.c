@@ -77,9 +77,9 @@ static void say_events(struct weir__redis_log *log, const struct weir__redis_cli
 }
 
 /* Once all is paid. */
-static void say_debts(struct weir__redis_log *log, const struct weir__redis_store_info *info, weir_ns now)
+static void say_debts(struct weir__redis_log *log, const struct weir__redis_thread_info *info, weir_ns now)
 {
-	const struct weir__redis_store_info *const told = &log->told;
+	const struct weir__redis_thread_info *const told = &log->told;
 	const bool has_debts = info->owed_keys > 0;
 
 	if (!has_debts && log->has_debts) {
@@ -96,7 +96,7 @@ static void say_debts(struct weir__redis_log *log, const struct weir__redis_stor
 	log->has_debts = has_debts;
 }
 
-void weir__redis_log_look(struct weir__redis_log *log, const struct weir__redis_store_info *info, weir_ns now)
+void weir__redis_log_look(struct weir__redis_log *log, const struct weir__redis_thread_info *info, weir_ns now)
 {
 	say_health(log, &info->client, now);
 	say_events(log, &info->client, now);
@@ -104,7 +104,7 @@ void weir__redis_log_look(struct weir__redis_log *log, const struct weir__redis_
 	log->told.client = info->client;
 }
 
-void weir__redis_log_end(struct weir__redis_log *log, const struct weir__redis_store_info *info, weir_ns now)
+void weir__redis_log_end(struct weir__redis_log *log, const struct weir__redis_thread_info *info, weir_ns now)
 {
 	if (info->owed_keys > 0)
 		say(log, now, "what was admitted without Redis for %" PRIu64 " keys is not paid in: this ends before",

@@ -5,7 +5,7 @@
 
 #include <weir/step.h>
 
-#include "redis/redis_store.h"
+#include "redis/redis_thread.h"
 
 enum { WEIR__REDIS_LOG_URL_SIZE = 512 };
 
@@ -15,8 +15,8 @@ struct weir__redis_log {
 	char url[WEIR__REDIS_LOG_URL_SIZE]; /* without passwords */
 	bool is_up, was_ever_up, has_debts;
 	weir_ns gone_since;
-	struct weir__redis_store_info told; /* what it said then */
-	struct weir_plan plan;              /* of lines */
+	struct weir__redis_thread_info told; /* what it said then */
+	struct weir_plan plan;               /* of lines */
 	struct weir_state state;
 	uint64_t left_out;
 };
@@ -25,9 +25,9 @@ void weir__redis_log_init(struct weir__redis_log *log, const struct weir__redis_
 			  void (*write)(void *context, const char *line), void *context);
 
 /* Says what is new. */
-void weir__redis_log_look(struct weir__redis_log *log, const struct weir__redis_store_info *info, weir_ns now);
+void weir__redis_log_look(struct weir__redis_log *log, const struct weir__redis_thread_info *info, weir_ns now);
 
 /* Says what is lost, if the store ends with something owed. */
-void weir__redis_log_end(struct weir__redis_log *log, const struct weir__redis_store_info *info, weir_ns now);
+void weir__redis_log_end(struct weir__redis_log *log, const struct weir__redis_thread_info *info, weir_ns now);
 
 #endif

@@ -5,11 +5,35 @@
 
 /* --- there ------------------------------------------------------------------------------------------------------- */
 
-static void board(struct weir__redis_client *client, struct weir__redis_passage *passage)
+static struct weir__redis_lane *lane_of(struct weir__redis_client *client, uint32_t lane)
 {
-	const int32_t number = weir__redis_jobs_take(&client->jobs);
+	return &client->lanes[lane % WEIR__REDIS_LANES];
+}
+
+/* Whether jobs of its lane are under way by another link: then it follows them there. */
+static bool is_elsewhere(struct weir__redis_client *client, const struct weir__redis_link *link, uint32_t lane)
+{
+	return lane != 0 && lane_of(client, lane)->under_way > 0 && lane_of(client, lane)->link != link;
+}
+
+static void leave_lane(struct weir__redis_client *client, struct weir__redis_entry *entry)
+{
+	if (entry->lane != 0)
+		lane_of(client, entry->lane)->under_way--;
+	entry->lane = 0;
+}
+
+static void board(struct weir__redis_client *client, const struct weir__redis_link *link,
+		  struct weir__redis_passage *passage, int32_t number)
+{
 	struct weir__redis_entry *const entry = &client->jobs.entries[number];
 
+	weir__redis_jobs_take(&client->jobs, number);
+	entry->lane = entry->job->lane;
+	if (entry->lane != 0) {
+		lane_of(client, entry->lane)->under_way++;
+		lane_of(client, entry->lane)->link = link;
+	}
 	entry->passage = passage;
 	entry->first_request = passage->n_requests;
 	memcpy(&passage->requests[passage->n_requests], entry->job->requests,
@@ -18,17 +42,26 @@ static void board(struct weir__redis_client *client, struct weir__redis_passage 
 	passage->entries[passage->n_entries++] = number;
 }
 
-/* As many as there are, fit one call, and at most so many. Returns the number of their claims. */
-static uint32_t board_all(struct weir__redis_client *client, struct weir__redis_passage *passage, uint32_t most)
+/* As many as there are, fit one call, and at most so many. Jobs whose lane is elsewhere hold up no others. Returns the number of
+ * claims. */
+static uint32_t board_all(struct weir__redis_client *client, const struct weir__redis_link *link,
+			  struct weir__redis_passage *passage, uint32_t most)
 {
 	const struct weir__redis_jobs *const jobs = &client->jobs;
 	uint32_t claims = 0;
+	int32_t next;
 
 	passage->n_entries = passage->n_requests = 0;
-	while (jobs->first != WEIR__REDIS_NO_JOB && passage->n_entries < most &&
-	       jobs->entries[jobs->first].claims <= WEIR__REDIS_CALL_CLAIMS_MAX - claims) {
-		claims += jobs->entries[jobs->first].claims;
-		board(client, passage);
+	for (int32_t number = jobs->first; number != WEIR__REDIS_NO_JOB && passage->n_entries < most; number = next) {
+		const struct weir__redis_entry *const entry = &jobs->entries[number];
+
+		next = entry->next;
+		if (is_elsewhere(client, link, entry->job->lane))
+			continue;
+		if (entry->claims > WEIR__REDIS_CALL_CLAIMS_MAX - claims)
+			break;
+		claims += entry->claims;
+		board(client, link, passage, number);
 	}
 	return claims;
 }
@@ -67,8 +100,10 @@ static struct weir__redis_passage *free_passage(struct weir__redis_link *link)
 
 static void put_all_back(struct weir__redis_client *client, const struct weir__redis_passage *passage)
 {
-	for (uint32_t i = passage->n_entries; i > 0; i--)
+	for (uint32_t i = passage->n_entries; i > 0; i--) {
+		leave_lane(client, &client->jobs.entries[passage->entries[i - 1]]);
 		weir__redis_jobs_put_back(&client->jobs, passage->entries[i - 1]);
+	}
 }
 
 static bool load_script(struct weir__redis_client *client, struct weir__redis_link *link)
@@ -93,7 +128,9 @@ bool weir__redis_passage_depart(struct weir__redis_client *client, struct weir__
 	    link->n_flights + 2 > WEIR__REDIS_FLIGHTS_MAX || (link->wants_script && !load_script(client, link)))
 		return false;
 	for (;;) {
-		claims = board_all(client, passage, most);
+		claims = board_all(client, link, passage, most);
+		if (passage->n_entries == 0)
+			return false; /* it goes by another link */
 		if (write_call(client, link, passage))
 			break;
 		put_all_back(client, passage);
@@ -117,7 +154,9 @@ bool weir__redis_passage_depart(struct weir__redis_client *client, struct weir__
 
 void weir__redis_passage_forget(struct weir__redis_client *client, int32_t entry)
 {
-	const struct weir__redis_entry *const forgotten = &client->jobs.entries[entry];
+	struct weir__redis_entry *const forgotten = &client->jobs.entries[entry];
+
+	leave_lane(client, forgotten); /* what came of it does not matter any more */
 
 	for (size_t i = 0; i < forgotten->job->n; i++) {
 		struct weir__redis_request *const request = &forgotten->passage->requests[forgotten->first_request + i];
@@ -131,6 +170,7 @@ void weir__redis_passage_fail(struct weir__redis_client *client, struct weir__re
 			      enum weir__redis_outcome outcome)
 {
 	for (uint32_t i = 0; i < passage->n_entries; i++) {
+		leave_lane(client, &client->jobs.entries[passage->entries[i]]);
 		if (client->jobs.entries[passage->entries[i]].job != NULL)
 			weir__redis_client_fail(client, passage->entries[i], outcome);
 		weir__redis_jobs_release(&client->jobs, passage->entries[i]);
@@ -143,8 +183,9 @@ static void deliver(struct weir__redis_client *client, struct weir__redis_passag
 	const struct weir_verdict *verdicts = client->verdicts;
 
 	for (uint32_t i = 0; i < passage->n_entries; i++) {
-		const struct weir__redis_entry *const entry = &client->jobs.entries[passage->entries[i]];
+		struct weir__redis_entry *const entry = &client->jobs.entries[passage->entries[i]];
 
+		leave_lane(client, entry);
 		if (entry->job != NULL) {
 			memcpy(entry->job->verdicts, verdicts, entry->claims * sizeof(*verdicts));
 			verdicts += entry->claims;
@@ -166,6 +207,7 @@ static void ask_again(struct weir__redis_client *client, struct weir__redis_pass
 		const int32_t number = passage->entries[i - 1];
 		struct weir__redis_entry *const entry = &client->jobs.entries[number];
 
+		leave_lane(client, entry);
 		if (entry->job != NULL && !entry->is_again && weir__redis_breaker_admits(&client->breaker)) {
 			entry->is_again = true;
 			weir__redis_jobs_put_back(&client->jobs, number);

@@ -1,392 +1,417 @@
-/* redis_store.c: the thread. */
+/* redis_store.c: requests gathered into batches, and batches that return. */
 #include "redis/redis_store.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "core/text.h"
-#include "core/wide.h"
-#include "os/futex.h"
-#include "os/lock.h"
-#include "os/loop.h"
-#include "os/memory.h"
-#include "redis/redis_debt.h"
-#include "redis/redis_driver.h"
-#include "redis/redis_log.h"
+#include "os/mailbox.h"
 
-enum { LATENCY_FIRST_US = 64, US = 1000 };
-
-/* A payment does not hurry: nobody waits for it. After one that failed there is a pause. At the end, what is owed is paid
- * for so long at most. */
-static const weir_ns payment_budget = 1000000000, payment_pause = 100000000, last_payments = 1000000000;
-
-struct weir__redis_store {
-	struct weir__redis_url url;
-	struct weir__loop loop;
-	struct weir__redis_client *client;
-	struct weir__redis_driver *driver;
-	struct weir__redis_debts *debts;
-	struct weir__redis_log log;
-	pthread_t thread;
-	_Atomic(struct weir__redis_job *) given; /* the last one first */
-	_Atomic bool is_ending;
-
-	/* Of the thread: */
-	uint64_t asked; /* jobs that are not done */
-	weir_ns alarm_at;
-	weir_ns pays_from, pays_until;
-	bool is_paying;
-	struct weir__redis_payment payment;
-	struct weir__redis_store_info info;
-
-	struct weir__lock lock; /* of what was published: */
-	struct weir__redis_store_info published;
-	uint32_t changes; /* of its health: a word to wait for */
+enum {
+	SPARE_MOST = 16,         /* batches that are kept for the next */
+	SPARE_CLAIMS = 512,      /* and for how many claims at most */
+	KEYS_MOST = 1024 * 1024, /* bytes of keys in a batch, unless it is one key that is longer */
+	FIRST_ROOM = 32,         /* of a batch: claims */
 };
 
-static weir_ns monotonic_now(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (weir_ns)now.tv_sec * 1000000000 + (weir_ns)now.tv_nsec;
-}
-
-/* --- from any thread --------------------------------------------------------------------------------------------- */
-
-/* Whoever gives the first one wakes the thread; it then takes all that there are. */
-void weir__redis_store_ask(struct weir__redis_store *store, struct weir__redis_job *job)
-{
-	struct weir__redis_job *last = atomic_load_explicit(&store->given, memory_order_relaxed);
-
-	job->given_at = monotonic_now();
-	do {
-		job->next = last;
-	} while (!atomic_compare_exchange_weak_explicit(&store->given, &last, job, memory_order_release,
-							memory_order_relaxed));
-	if (last == NULL)
-		weir__loop_wake(&store->loop);
-}
-
-struct waiting {
+/* Requests that go to Redis together. Their claims and keys are the requests' own, which stay until they are complete. */
+struct batch {
+	struct weir__task task; /* the first: so it leads here */
 	struct weir__redis_job job;
-	uint32_t is_done;
+	struct batch *next_spare;
+	struct weir__store_request *first, *last;
+	uint32_t n_requests, n_claims, room, n_plans, plans_room;
+	size_t keys_bytes;
+	weir_ns budget;
+	struct weir__redis_request *requests; /* room for one a claim */
+	struct weir__redis_claim *claims;
+	struct weir_verdict *verdicts;
+	struct weir__redis_shared_plan **plans; /* each counted once */
 };
 
-static void end_waiting(struct weir__redis_job *job)
-{
-	struct waiting *const waiting = (struct waiting *)(void *)job;
+struct redis_store {
+	struct weir__store store; /* the first: so it leads here */
+	struct weir__redis_store_options options;
+	struct weir__redis_plan_lookup *plans;
+	struct weir__mailbox *mailbox;
+	struct batch *open; /* what is gathered; NULL: nothing is */
+	struct batch *spare;
+	uint32_t n_spare;
+};
 
-	__atomic_store_n(&waiting->is_done, 1, __ATOMIC_RELEASE);
-	weir__futex_wake_all(&waiting->is_done); /* which may be gone by now: then nobody sleeps there */
+/* --- batches ----------------------------------------------------------------------------------------------------- */
+
+static void drop_plans(struct batch *batch)
+{
+	for (uint32_t i = 0; i < batch->n_plans; i++)
+		weir__redis_shared_plan_drop(batch->plans[i]);
+	batch->n_plans = 0;
 }
 
-void weir__redis_store_ask_and_wait(struct weir__redis_store *store, struct weir__redis_job *job)
+static void free_batch(struct batch *batch)
 {
-	struct waiting waiting = { .job = *job };
-
-	waiting.job.done = end_waiting;
-	weir__redis_store_ask(store, &waiting.job);
-	while (__atomic_load_n(&waiting.is_done, __ATOMIC_ACQUIRE) == 0)
-		weir__futex_wait(&waiting.is_done, 0, WEIR_NEVER);
-	job->outcome = waiting.job.outcome;
-	job->decided_at = waiting.job.decided_at;
+	drop_plans(batch);
+	free(batch->requests);
+	free(batch->claims);
+	free(batch->verdicts);
+	free((void *)batch->plans);
+	free(batch);
 }
 
-void weir__redis_store_info(struct weir__redis_store *store, struct weir__redis_store_info *ret_info)
+/* The worker has ended, and with it all that was submitted. */
+static void free_task(struct weir__task *task)
 {
-	weir__lock_acquire(&store->lock);
-	*ret_info = store->published;
-	weir__lock_release(&store->lock);
+	free_batch((struct batch *)(void *)task);
 }
 
-static bool can_be_asked(const struct weir__redis_store_info *info)
+static struct batch *new_batch(struct redis_store *store)
 {
-	return info->client.health == WEIR__REDIS_UP && info->client.links_ready > 0;
+	struct batch *batch = store->spare;
+
+	if (batch) {
+		store->spare = batch->next_spare;
+		store->n_spare--;
+		return batch;
+	}
+	batch = calloc(1, sizeof(*batch));
+	if (batch)
+		batch->task.free = free_task;
+	return batch;
 }
 
-static bool is_up(struct weir__redis_store *store)
+static void recycle(struct redis_store *store, struct batch *batch)
 {
-	bool is;
-
-	weir__lock_acquire(&store->lock);
-	is = can_be_asked(&store->published);
-	weir__lock_release(&store->lock);
-	return is;
+	if (store->n_spare == SPARE_MOST || batch->room > SPARE_CLAIMS) {
+		free_batch(batch);
+		return;
+	}
+	drop_plans(batch);
+	batch->n_requests = batch->n_claims = 0;
+	batch->keys_bytes = 0;
+	batch->first = batch->last = NULL;
+	batch->next_spare = store->spare;
+	store->spare = batch;
+	store->n_spare++;
 }
 
-bool weir__redis_store_wait(struct weir__redis_store *store, weir_ns at_most)
+/* Room for n more claims, and as many requests. */
+static bool make_room(struct batch *batch, uint32_t n)
 {
-	const weir_ns end = weir__add_saturating(monotonic_now(), at_most);
+	uint32_t room = batch->room ? batch->room : FIRST_ROOM;
+	void *requests, *claims, *verdicts;
 
-	for (;;) {
-		const uint32_t seen = __atomic_load_n(&store->changes, __ATOMIC_ACQUIRE);
-		const weir_ns now = monotonic_now();
+	if (n <= batch->room - batch->n_claims)
+		return true;
+	while (room < batch->n_claims + n)
+		room *= 2;
+	requests = realloc(batch->requests, room * sizeof(*batch->requests));
+	if (requests)
+		batch->requests = requests;
+	claims = realloc(batch->claims, room * sizeof(*batch->claims));
+	if (claims)
+		batch->claims = claims;
+	verdicts = realloc(batch->verdicts, room * sizeof(*batch->verdicts));
+	if (verdicts)
+		batch->verdicts = verdicts;
+	if (requests == NULL || claims == NULL || verdicts == NULL)
+		return false;
+	batch->room = room;
+	return true;
+}
 
-		if (is_up(store))
+/* The batch uses the plan until it is done. False: no memory. */
+static bool use_plan(struct batch *batch, struct weir__redis_shared_plan *plan)
+{
+	for (uint32_t i = batch->n_plans; i > 0; i--) /* mostly it is the last one */
+		if (batch->plans[i - 1] == plan)
 			return true;
-		if (now >= end)
+	if (batch->n_plans == batch->plans_room) {
+		const uint32_t room = batch->plans_room ? 2 * batch->plans_room : 4;
+		void *const plans = realloc((void *)batch->plans, room * sizeof(struct weir__redis_shared_plan *));
+
+		if (plans == NULL)
 			return false;
-		weir__futex_wait(&store->changes, seen, end - now);
+		batch->plans = plans;
+		batch->plans_room = room;
 	}
+	atomic_fetch_add(&plan->users, 1);
+	batch->plans[batch->n_plans++] = plan;
+	return true;
 }
 
-void weir__redis_store_owe(struct weir__redis_store *store, const struct weir__redis_plan *plan,
-			   struct weir__resp_slice name, struct weir__resp_slice key, uint64_t cost)
+/* --- submitting -------------------------------------------------------------------------------------------------- */
+
+static size_t bytes_of(const struct weir__store_request *request)
 {
-	if (weir__redis_debts_owe(store->debts, plan, name, key, cost))
-		weir__loop_wake(&store->loop);
+	size_t bytes = 0;
+
+	for (uint32_t i = 0; i < request->n; i++)
+		bytes += request->claims[i].key_length;
+	return bytes;
 }
 
-/* --- the thread -------------------------------------------------------------------------------------------------- */
-
-/* In the order in which they came. What a job has waited here is of its budget. */
-static void take_jobs(struct weir__redis_store *store, weir_ns now)
+static bool fits(const struct batch *batch, const struct weir__store_request *request, size_t keys_bytes)
 {
-	struct weir__redis_job *last = atomic_exchange_explicit(&store->given, NULL, memory_order_acquire);
-	struct weir__redis_job *first = NULL;
+	return batch->n_claims + request->n <= WEIR__REDIS_CALL_CLAIMS_MAX &&
+	       batch->n_plans + request->n <= WEIR__REDIS_CALL_PLANS_MAX && batch->budget == request->budget &&
+	       batch->keys_bytes + keys_bytes <= KEYS_MOST;
+}
 
-	while (last) {
-		struct weir__redis_job *const before = last->next;
-
-		last->next = first;
-		first = last;
-		last = before;
+/* Where the request goes. NULL: no memory. */
+static struct batch *batch_for(struct redis_store *store, const struct weir__store_request *request, size_t keys_bytes)
+{
+	if (store->open && !fits(store->open, request, keys_bytes))
+		store->store.flush(&store->store);
+	if (store->open == NULL)
+		store->open = new_batch(store);
+	if (store->open && store->open->n_requests == 0) { /* those that it was begun for may not have been kept */
+		drop_plans(store->open);
+		store->open->budget = request->budget;
 	}
-	while (first) {
-		struct weir__redis_job *const job = first;
-		const weir_ns waited = now > job->given_at ? now - job->given_at : 0;
-
-		first = job->next;
-		job->next = NULL;
-		job->budget -= weir__min(job->budget, waited);
-		store->asked++;
-		weir__redis_client_ask(store->client, job, now);
-	}
+	return store->open && make_room(store->open, request->n) ? store->open : NULL;
 }
 
-/* When the next payment may begin, WEIR_NEVER: not as things are. */
-static weir_ns next_payment(const struct weir__redis_store *store)
+/* Claims as Redis takes them. False: no memory, or a limit that cannot be in Redis. */
+static bool add_claims(struct redis_store *store, struct batch *batch, const struct weir__store_request *request)
 {
-	const bool may = !store->is_paying && store->info.owed_keys > 0 && can_be_asked(&store->info) &&
-			 store->pays_from < store->pays_until;
+	const struct weir_table_limit *limit = NULL;
+	const struct weir__redis_shared_plan *plan = NULL;
 
-	return may ? store->pays_from : WEIR_NEVER;
-}
+	for (uint32_t i = 0; i < request->n; i++) {
+		const struct weir_claim *const claim = &request->claims[i];
 
-static void pay(struct weir__redis_store *store, weir_ns now)
-{
-	struct weir__redis_payment *const payment = &store->payment;
+		if (plan == NULL || claim->limit != limit) {
+			struct weir__redis_shared_plan *const found = weir__redis_plan_lookup_find(store->plans,
+												   claim->limit);
 
-	if (next_payment(store) > now || !weir__redis_debts_begin(store->debts, payment))
-		return;
-	store->is_paying = true;
-	payment->job.budget = payment_budget;
-	payment->job.given_at = now;
-	payment->job.done = NULL; /* see done_jobs */
-	store->asked++;
-	weir__redis_client_ask(store->client, &payment->job, now);
-}
-
-static void end_payment(struct weir__redis_store *store, weir_ns now)
-{
-	store->is_paying = false;
-	store->pays_from = store->payment.job.outcome == WEIR__REDIS_IS_DECIDED ? now : now + payment_pause;
-	weir__redis_debts_end(store->debts, &store->payment);
-}
-
-static void count_latency(struct weir__redis_store *store, const struct weir__redis_job *job, weir_ns now)
-{
-	const uint64_t took_us = (now > job->given_at ? now - job->given_at : 0) / US;
-	unsigned i = 0;
-
-	if (job->outcome != WEIR__REDIS_IS_DECIDED)
-		return;
-	while (i < WEIR__REDIS_LATENCIES - 1 && took_us > (uint64_t)LATENCY_FIRST_US << i)
-		i++;
-	store->info.latency_counts[i]++;
-	store->info.latency_sum_us += took_us;
-}
-
-/* Jobs that are done, in order; they are their owners' once this has told them. */
-static struct weir__redis_job *done_jobs(struct weir__redis_store *store, weir_ns now)
-{
-	struct weir__redis_job *first = NULL, **end = &first, *job;
-
-	while ((job = weir__redis_client_done(store->client)) != NULL) {
-		store->asked--;
-		if (job == &store->payment.job) {
-			end_payment(store, now);
-			continue;
+			if (found == NULL || !use_plan(batch, found))
+				return false;
+			limit = claim->limit;
+			plan = found;
 		}
-		count_latency(store, job, now);
-		*end = job;
-		end = &job->next;
+		batch->claims[batch->n_claims + i] =
+			(struct weir__redis_claim){ .plan = &plan->redis,
+						    .name = { plan->name, plan->name_length },
+						    .key = { claim->key, claim->key_length },
+						    .cost = claim->cost };
 	}
-	*end = NULL;
-	return first;
+	return true;
 }
 
-static void publish(struct weir__redis_store *store, weir_ns now)
+static void add_requests(struct batch *batch, const struct weir__store_request *request)
 {
-	struct weir__redis_store_info *const info = &store->info;
-	struct weir__redis_debts_info debts;
-	bool was_up;
+	static const enum weir__redis_operation operations[] = {
+		[WEIR__STORE_TAKE] = WEIR__REDIS_TAKE,    [WEIR__STORE_UPTO] = WEIR__REDIS_UP_TO,
+		[WEIR__STORE_PEEK] = WEIR__REDIS_PEEK,    [WEIR__STORE_REFUND] = WEIR__REDIS_REFUND,
+		[WEIR__STORE_UNDO] = WEIR__REDIS_REFUND,  [WEIR__STORE_RESET] = WEIR__REDIS_RESET,
+		[WEIR__STORE_INSPECT] = WEIR__REDIS_PEEK,
+	};
+	const uint32_t n = request->is_each ? request->n : 1;
 
-	weir__redis_client_info(store->client, &info->client);
-	weir__redis_debts_info(store->debts, &debts);
-	info->owed_keys = debts.keys;
-	info->paid = debts.paid;
-	info->drift = debts.drift;
-	info->unsure = debts.unsure;
-	info->forgotten = debts.forgotten;
-	weir__lock_acquire(&store->lock);
-	was_up = can_be_asked(&store->published);
-	store->published = *info;
-	weir__lock_release(&store->lock);
-	if (can_be_asked(info) != was_up) {
-		__atomic_add_fetch(&store->changes, 1, __ATOMIC_RELEASE);
-		weir__futex_wake_all(&store->changes);
+	for (uint32_t i = 0; i < n; i++)
+		batch->requests[batch->n_requests++] = (struct weir__redis_request){
+			.operation = operations[request->operation], .n = request->is_each ? 1 : request->n
+		};
+	batch->n_claims += request->n;
+}
+
+/* A key is where it will be when the request has been kept: so claims are written only then. */
+static bool submit(struct weir__store *store_, struct weir__store_request *request)
+{
+	struct redis_store *const store = (struct redis_store *)(void *)store_;
+	const size_t keys_bytes = bytes_of(request);
+	struct batch *const batch = batch_for(store, request, keys_bytes);
+	struct weir__store_request *kept = NULL;
+
+	request->outcome = WEIR__STORE_UNREACHED;
+	request->is_closed = false;
+	if (batch == NULL || !add_claims(store, batch, request))
+		return true;
+	kept = request->caller->keep(request);
+	if (kept == NULL)
+		return true;
+	if (kept->claims != request->claims)
+		for (uint32_t i = 0; i < kept->n; i++)
+			batch->claims[batch->n_claims + i].key.bytes = kept->claims[i].key;
+	add_requests(batch, kept);
+	batch->keys_bytes += keys_bytes;
+	kept->next = NULL;
+	if (batch->last)
+		batch->last->next = kept;
+	else
+		batch->first = kept;
+	batch->last = kept;
+	return false;
+}
+
+static void batch_done(struct weir__redis_job *job)
+{
+	struct batch *const batch = (void *)((char *)job - offsetof(struct batch, job));
+
+	weir__mailbox_return(&batch->task);
+}
+
+static void flush(struct weir__store *store_)
+{
+	struct redis_store *const store = (struct redis_store *)(void *)store_;
+	struct batch *const batch = store->open;
+	size_t claim = 0;
+
+	if (batch == NULL || batch->n_requests == 0)
+		return;
+	store->open = NULL;
+	for (uint32_t i = 0; i < batch->n_requests; i++) {
+		batch->requests[i].claims = &batch->claims[claim];
+		claim += batch->requests[i].n;
 	}
-	weir__redis_log_look(&store->log, info, now);
+	batch->job = (struct weir__redis_job){ .requests = batch->requests,
+					       .n = batch->n_requests,
+					       .budget = batch->budget,
+					       .verdicts = batch->verdicts,
+					       .lane = store->options.worker + 1,
+					       .done = batch_done };
+	weir__mailbox_send(store->mailbox, &batch->task);
+	weir__redis_thread_ask(store->options.thread, &batch->job);
 }
 
-static void set_alarm(struct weir__redis_store *store, weir_ns now)
-{
-	const weir_ns next = weir__min(weir__redis_client_next(store->client), next_payment(store));
+/* --- completing -------------------------------------------------------------------------------------------------- */
 
-	/* One that rings too early does no harm, and to set it costs a call of the kernel. */
-	if (store->loop.has_rung || next < store->alarm_at) {
-		store->loop.has_rung = false;
-		store->alarm_at = next;
-		weir__loop_set_alarm(&store->loop, next == WEIR_NEVER ? UINT64_MAX : next > now ? next - now : 0);
+static void take_verdicts(const struct redis_store *store, struct weir__store_request *request,
+			  const struct weir_verdict *verdicts)
+{
+	memcpy(request->verdicts, verdicts, request->n * sizeof(*verdicts));
+	if (weir__store_charges(request->operation))
+		weir__table_store_count(store->options.table, request);
+	if (!request->is_each && request->n > 1)
+		request->decision = weir__store_join(verdicts, request->n);
+	if (request->operation == WEIR__STORE_UNDO) /* the script cannot tell charges apart */
+		request->verdicts[0].granted = request->claims[0].cost;
+	if (request->operation == WEIR__STORE_INSPECT) {
+		request->is_stored = verdicts[0].reset_after > 0;
+		request->full_at = request->is_stored ? weir_table_now(store->options.table) + verdicts[0].reset_after :
+							0;
 	}
 }
 
-static bool turn(struct weir__redis_store *store, bool waits)
+static void complete(struct redis_store *store, struct batch *batch)
 {
-	struct weir__loop_event events[WEIR__LOOP_EVENTS];
-	const int n = weir__loop_wait(&store->loop, waits ? -1 : 0, events);
-	const weir_ns now = monotonic_now();
-	struct weir__redis_job *done;
-	bool is_settled;
+	static const enum weir__store_outcome outcomes[] = { [WEIR__REDIS_IS_DECIDED] = WEIR__STORE_DECIDED,
+							     [WEIR__REDIS_NOT_ASKED] = WEIR__STORE_UNREACHED,
+							     [WEIR__REDIS_NOT_ANSWERED] = WEIR__STORE_UNANSWERED };
+	const enum weir__store_outcome outcome = outcomes[batch->job.outcome];
+	const struct weir_verdict *verdicts = batch->verdicts;
+	struct weir__store_request *next = batch->first;
 
-	for (int i = 0; i < n; i++)
-		weir__redis_driver_event(store->driver, &events[i], now);
-	take_jobs(store, now);
-	weir__redis_client_tick(store->client, now);
-	pay(store, now);
-	is_settled = weir__redis_driver_settle(store->driver, now);
-	done = done_jobs(store, now);
-	publish(store, now);
-	while (done) {
-		struct weir__redis_job *const job = done;
+	if (outcome == WEIR__STORE_DECIDED)
+		weir__redis_plan_cache_set_clock(store->options.plans, batch->job.decided_at);
+	while (next) {
+		struct weir__store_request *const request = next;
 
-		done = job->next;
-		job->done(job);
+		next = request->next;
+		request->outcome = outcome;
+		if (outcome == WEIR__STORE_DECIDED)
+			take_verdicts(store, request, verdicts);
+		verdicts += request->n;
+		weir__store_complete(&store->store, request);
 	}
-	set_alarm(store, now);
-	return is_settled;
+	recycle(store, batch);
 }
 
-static void *run(void *context)
+static void collect(struct weir__store *store_)
 {
-	struct weir__redis_store *const store = context;
-	bool is_settled = false;
+	struct redis_store *const store = (struct redis_store *)(void *)store_;
+	struct weir__task *next = weir__mailbox_take(store->mailbox);
 
-	while (!atomic_load(&store->is_ending))
-		is_settled = turn(store, is_settled);
-	store->pays_until = monotonic_now() + last_payments;
-	is_settled = turn(store, false);
-	while (store->asked > 0 || next_payment(store) != WEIR_NEVER)
-		is_settled = turn(store, is_settled);
-	weir__redis_log_end(&store->log, &store->info, monotonic_now());
-	return NULL;
+	while (next) {
+		struct batch *const batch = (struct batch *)(void *)next;
+
+		next = next->next;
+		complete(store, batch);
+	}
 }
 
-/* --- the beginning and the end ----------------------------------------------------------------------------------- */
-
-static int refuse(struct weir_message *ret_message, const char *what)
+static void defer(struct weir__store *store_, const struct weir_claim *claim, uint64_t units)
 {
-	struct weir__text why = weir__text_of_message(ret_message, 0);
+	struct redis_store *const store = (struct redis_store *)(void *)store_;
+	const struct weir__redis_shared_plan *const plan = weir__redis_plan_lookup_find(store->plans, claim->limit);
 
-	weir__text_add(&why, what);
-	return WEIR_ERR_SYSTEM;
+	if (plan)
+		weir__redis_thread_owe(store->options.thread, &plan->redis,
+				       (struct weir__resp_slice){ plan->name, plan->name_length },
+				       (struct weir__resp_slice){ claim->key, claim->key_length }, units);
 }
 
-/* Signals are for the program's own threads. */
-static int start(struct weir__redis_store *store)
-{
-	sigset_t all, before;
-	int error;
+/* --- the store --------------------------------------------------------------------------------------------------- */
 
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&store->thread, NULL, run, store);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return error;
+void weir__redis_store_status(struct weir__redis_thread *thread, struct weir__store_status *ret_status)
+{
+	static const enum weir__store_health healths[] = { [WEIR__REDIS_UP] = WEIR__STORE_UP,
+							   [WEIR__REDIS_DOWN] = WEIR__STORE_DOWN,
+							   [WEIR__REDIS_PROBING] = WEIR__STORE_PROBING };
+	struct weir__redis_thread_info info;
+
+	weir__redis_thread_info(thread, &info);
+	*ret_status = (struct weir__store_status){ .health = healths[info.client.health],
+						   .nodes = info.client.nodes,
+						   .calls = info.client.calls,
+						   .requests = info.client.requests,
+						   .decided = info.client.decided,
+						   .unreached = info.client.not_asked,
+						   .unanswered = info.client.not_answered,
+						   .script_loads = info.client.reloads,
+						   .failovers = info.client.failovers,
+						   .damaged = info.client.anew,
+						   .deferred_keys = info.owed_keys,
+						   .charged = info.paid,
+						   .excess = info.drift,
+						   .uncertain = info.unsure,
+						   .dropped = info.forgotten,
+						   .latency_sum_us = info.latency_sum_us };
+	_Static_assert((int)WEIR__REDIS_LATENCIES == (int)WEIR__STORE_LATENCIES, "as many");
+	memcpy(ret_status->latency_counts, info.latency_counts, sizeof(info.latency_counts));
+	(void)snprintf(ret_status->last_error, sizeof(ret_status->last_error), "%s", info.client.last_error);
 }
 
-/* What was made is freed, with the store. */
-static void fini(struct weir__redis_store *store)
+static void status(struct weir__store *store, struct weir__store_status *ret_status)
 {
-	weir__redis_driver_free(store->driver);
-	if (store->client)
-		weir__redis_client_free(store->client);
-	weir__redis_debts_free(store->debts);
-	weir__loop_close(&store->loop);
+	weir__redis_store_status(((struct redis_store *)(void *)store)->options.thread, ret_status);
+}
+
+static void free_store(struct weir__store *store_)
+{
+	struct redis_store *const store = (struct redis_store *)(void *)store_;
+
+	weir__mailbox_close(store->mailbox);
+	if (store->open)
+		free_batch(store->open);
+	while (store->spare) {
+		struct batch *const batch = store->spare;
+
+		store->spare = batch->next_spare;
+		free_batch(batch);
+	}
+	weir__redis_plan_lookup_free(store->plans);
 	free(store);
 }
 
-static int init(struct weir__redis_store *store, struct weir_message *ret_message)
+struct weir__store *weir__redis_store_new(const struct weir__redis_store_options *options)
 {
-	uint64_t seeds[2];
-
-	if (weir__memory_random(seeds, sizeof(seeds)) != 0)
-		return refuse(ret_message, "no random numbers for connections to Redis");
-	store->client = weir__redis_client_new(&store->url, seeds[0], monotonic_now());
-	store->debts = weir__redis_debts_new(seeds[1]);
-	if (store->client == NULL || store->debts == NULL)
-		return refuse(ret_message, "no memory for connections to Redis");
-	return weir__redis_driver_new(&store->url, store->client, &store->loop, &store->driver, ret_message);
-}
-
-int weir__redis_store_new(const struct weir__redis_url *url, void (*log)(void *context, const char *line),
-			  void *context, struct weir__redis_store **ret_store, struct weir_message *ret_message)
-{
-	struct weir__redis_store *const store = calloc(1, sizeof(*store));
-	int error;
+	struct redis_store *const store = calloc(1, sizeof(*store));
 
 	if (store == NULL)
-		return refuse(ret_message, "no memory for connections to Redis");
-	store->url = *url;
-	store->alarm_at = store->pays_until = WEIR_NEVER;
-	store->info.client.health = store->published.client.health = WEIR__REDIS_DOWN;
-	weir__redis_log_init(&store->log, &store->url, log, context);
-	if (weir__loop_init(&store->loop) != 0) {
-		free(store);
-		return refuse(ret_message, "no descriptors for connections to Redis");
-	}
-	error = init(store, ret_message);
-	if (error == WEIR_OK && start(store) != 0)
-		error = refuse(ret_message, "no thread for connections to Redis");
-	if (error != WEIR_OK)
-		fini(store);
-	else
-		*ret_store = store;
-	return error;
-}
-
-void weir__redis_store_free(struct weir__redis_store *store)
-{
-	if (store == NULL)
-		return;
-	atomic_store(&store->is_ending, true);
-	weir__loop_wake(&store->loop);
-	(void)pthread_join(store->thread, NULL);
-	fini(store);
+		return NULL;
+	store->options = *options;
+	store->store = (struct weir__store){ .converts_on_look = true,
+					     .submit = submit,
+					     .flush = flush,
+					     .collect = collect,
+					     .defer = defer,
+					     .status = status,
+					     .free = free_store };
+	store->plans = weir__redis_plan_lookup_new(options->plans, options->throttle_secret);
+	store->mailbox = weir__mailbox_new(options->loop);
+	if (store->plans && store->mailbox)
+		return &store->store;
+	free_store(&store->store);
+	return NULL;
 }

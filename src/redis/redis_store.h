@@ -1,49 +1,29 @@
-/* redis_store.h: Redis as a store: a thread of its own with a loop, sockets and TLS around redis_client.h.
+/* redis_store.h: Redis as a store (store/store.h), for the requests of one worker.
  *
- * Jobs come from any thread; none waits for another. Also what was admitted without Redis is paid in here when it is
- * back. */
+ * What the worker submits until it flushes goes to Redis as one batch, which the thread of redis_thread.h sends together with
+ * those of other workers. A batch is a task: it returns to the worker's mailbox with the verdicts. Requests that Redis did not
+ * decide in time complete as UNREACHED or UNANSWERED; fallback_store.h says what happens then. */
 #ifndef WEIR_REDIS_REDIS_STORE_H
 #define WEIR_REDIS_REDIS_STORE_H
 
-#include "redis/redis_client.h"
+#include "os/loop.h"
+#include "redis/redis_plan_cache.h"
+#include "redis/redis_thread.h"
+#include "store/store.h"
 
-struct weir__redis_store;
-
-/* Starts the thread; does not wait for Redis. The URL is copied. log is called with lines for people, by the thread; NULL:
- * nobody reads them. WEIR_ERR_SYSTEM: no memory, no thread. WEIR_ERR_LIMIT: a file of the URL (CA, certificate, key)
- * cannot be used. ret_message tells. */
-int weir__redis_store_new(const struct weir__redis_url *url, void (*log)(void *context, const char *line),
-			  void *context, struct weir__redis_store **ret_store, struct weir_message *ret_message);
-
-/* Nobody asks any more. All jobs are done first, which takes their budgets at most. NULL is allowed. */
-void weir__redis_store_free(struct weir__redis_store *store);
-
-/* From any thread; job->done is called by the store's. */
-void weir__redis_store_ask(struct weir__redis_store *store, struct weir__redis_job *job);
-
-/* The same, and waits until it is done; job->done is not called. */
-void weir__redis_store_ask_and_wait(struct weir__redis_store *store, struct weir__redis_job *job);
-
-/* Waits until Redis can be asked, at most so long. False: it cannot yet. */
-bool weir__redis_store_wait(struct weir__redis_store *store, weir_ns at_most);
-
-/* This much was admitted for a key while Redis was not asked: it is taken there (up to what is left) when Redis is back.
- * What there is no room to remember is counted as lost. Plan, name and key are copied. From any thread. */
-void weir__redis_store_owe(struct weir__redis_store *store, const struct weir__redis_plan *plan,
-			   struct weir__resp_slice name, struct weir__resp_slice key, uint64_t cost);
-
-enum { WEIR__REDIS_LATENCIES = 16 };
-
-struct weir__redis_store_info {
-	struct weir__redis_client_info client;
-	uint64_t owed_keys;                      /* that are still to be paid in */
-	uint64_t paid, drift, unsure, forgotten; /* units: as in struct weir__redis_debts_info */
-	/* Jobs that were decided, by how long they took: up to 2^i * 64 us; the last one also what took longer. */
-	uint64_t latency_counts[WEIR__REDIS_LATENCIES];
-	uint64_t latency_sum_us;
+struct weir__redis_store_options {
+	struct weir_table *table; /* whose limits are meant; it counts what is decided */
+	struct weir__redis_thread *thread;
+	struct weir__redis_plan_cache *plans;
+	struct weir__hash_secret throttle_secret; /* see weir__redis_plan_lookup_new */
+	struct weir__loop *loop;                  /* of the worker: woken when there is something to collect */
+	uint32_t worker;                          /* which one, from 0: its requests take effect in order */
 };
 
-/* As of when the thread last did something. From any thread. */
-void weir__redis_store_info(struct weir__redis_store *store, struct weir__redis_store_info *ret_info);
+/* NULL: no memory. */
+struct weir__store *weir__redis_store_new(const struct weir__redis_store_options *options);
+
+/* What the thread knows, as a status. */
+void weir__redis_store_status(struct weir__redis_thread *thread, struct weir__store_status *ret_status);
 
 #endif

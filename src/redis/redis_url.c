@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/hex.h"
 #include "core/notation.h"
+#include "core/percent.h"
 #include "core/text.h"
 
 enum { REDIS_PORT = 6379, SENTINEL_PORT = 26379, DATABASE_MAX = INT32_MAX, SOCKET_PATH_MAX = 107 };
@@ -63,28 +63,12 @@ static bool is_word(const struct reading *reading, struct part part, const char 
 /* Percent-encoding undone. */
 static int read_word(const struct reading *reading, struct part part, char *ret_word, size_t size)
 {
-	size_t n = 0;
+	size_t at;
+	const char *const why = weir__percent_undo(reading->text + part.at, part.end - part.at, ret_word, size, &at);
 
-	for (size_t i = part.at; i < part.end; i++) {
-		int byte = (unsigned char)reading->text[i];
-
-		if (byte == '%') {
-			const int high = part.end - i > 2 ? weir__hex_digit(reading->text[i + 1]) : -1;
-			const int low = part.end - i > 2 ? weir__hex_digit(reading->text[i + 2]) : -1;
-
-			if (high < 0 || low < 0)
-				return refuse(reading, i, "% is followed by two hexadecimal digits; % itself is %25");
-			byte = high * 16 + low;
-			i += 2;
-		}
-		if (byte == 0)
-			return refuse(reading, i, "a NUL cannot be in a URL");
-		if (n + 1 == size)
-			return refuse(reading, part.at, "this is too long: at most 255 bytes");
-		ret_word[n++] = (char)byte;
-	}
-	ret_word[n] = '\0';
-	return WEIR_OK;
+	if (why == weir__percent_too_long)
+		return refuse(reading, part.at, "this is too long: at most 255 bytes");
+	return why != NULL ? refuse(reading, part.at + at, why) : WEIR_OK;
 }
 
 /* Digits alone. */

@@ -8,8 +8,6 @@
 #include "guard/guard.h"
 #include "serve/audit.h"
 #include "serve/policies.h"
-#include "serve/remote.h"
-#include "serve/sight.h"
 
 static const uint64_t second = 1000000000; /* in ns */
 
@@ -29,73 +27,73 @@ bool weir__asked_read_text(const char *text, size_t length, struct weir_limit *r
 	return weir_limit_parse(text, length, ret_limit, &ret_refusal->why) == WEIR_OK;
 }
 
-static bool refuse_name(const struct weir__commands *commands, const char *name, size_t length,
+static bool refuse_name(const struct weir__context *context, const char *name, size_t length,
 			struct weir__refusal *ret_refusal)
 {
 	const int shown = length < 64 ? (int)length : 64;
 
-	if (commands->policies == NULL)
+	if (context->policies == NULL)
 		return weir__refusal_set(ret_refusal, WEIR__SAY_NO_POLICY, "");
 	ret_refusal->error = WEIR__SAY_NO_LIMIT;
 	(void)snprintf(ret_refusal->why.text, sizeof(ret_refusal->why.text), "@%.*s", shown, name);
 	return false;
 }
 
-const struct weir_table_limit *weir__asked_find_named(const struct weir__commands *commands, const char *name,
+const struct weir_table_limit *weir__asked_find_named(const struct weir__context *context, const char *name,
 						      size_t length, struct weir__refusal *ret_refusal)
 {
 	const struct weir_table_limit *limit = NULL;
 
-	if (commands->policies)
-		limit = weir__guard_limit(weir__policies_guard(commands->policies), name, length);
+	if (context->policies)
+		limit = weir__guard_limit(weir__policies_guard(context->policies), name, length);
 	if (limit == NULL)
-		(void)refuse_name(commands, name, length, ret_refusal);
+		(void)refuse_name(context, name, length, ret_refusal);
 	return limit;
 }
 
 /* `name` comes without its @. */
-static bool read_named(struct weir__commands *commands, const char *name, size_t length, struct weir__asked *asked,
+static bool read_named(struct weir__context *context, const char *name, size_t length, struct weir__asked *asked,
 		       struct weir__refusal *ret_refusal)
 {
 	struct weir__guard_key key;
 	int error = WEIR_ERR_LIMIT;
 
-	if (commands->policies)
-		error = weir__guard_read_key(weir__policies_guard(commands->policies), name, length, asked->key,
-					     asked->key_length, commands->keys + commands->keys_used,
-					     sizeof(commands->keys) - commands->keys_used, &key, &ret_refusal->why);
+	if (context->policies)
+		error = weir__guard_read_key(weir__policies_guard(context->policies), name, length, asked->key,
+					     asked->key_length, context->keys + context->keys_used,
+					     sizeof(context->keys) - context->keys_used, &key, &ret_refusal->why);
 	if (error == WEIR_ERR_LIMIT)
-		return refuse_name(commands, name, length, ret_refusal);
+		return refuse_name(context, name, length, ret_refusal);
 	ret_refusal->error = WEIR__SAY_KEY;
 	if (error != WEIR_OK)
 		return false;
 	asked->named = key.limit;
 	asked->key = key.bytes;
 	asked->key_length = key.length;
-	commands->keys_used += key.written;
+	context->keys_used += key.written;
 	return true;
 }
 
-bool weir__asked_read(struct weir__commands *commands, const char *text, size_t length, const char *key,
+bool weir__asked_read(struct weir__context *context, const char *text, size_t length, const char *key,
 		      size_t key_length, struct weir__asked *ret_asked, struct weir__refusal *ret_refusal)
 {
 	*ret_asked = (struct weir__asked){ .key = key, .key_length = key_length };
 	if (weir__asked_is_named(text, length))
-		return read_named(commands, text + 1, length - 1, ret_asked, ret_refusal);
+		return read_named(context, text + 1, length - 1, ret_asked, ret_refusal);
 	return weir__asked_read_text(text, length, &ret_asked->limit, ret_refusal);
 }
 
-bool weir__asked_find(struct weir__commands *commands, const char *text, size_t length, const char *key,
+bool weir__asked_find(struct weir__context *context, const char *text, size_t length, const char *key,
 		      size_t key_length, struct weir_claim *ret_claim, struct weir__refusal *ret_refusal)
 {
-	struct weir__limits *const limits = &commands->limits;
+	struct weir__limits *const limits = &context->limits;
 	const struct weir_table_limit *limit = weir__limits_recall(limits, WEIR__SPACE_TEXT, text, length, 0);
 	struct weir__asked asked;
 
 	*ret_claim = (struct weir_claim){ limit, key, key_length, 0 };
 	if (limit)
 		return true;
-	if (!weir__asked_read(commands, text, length, key, key_length, &asked, ret_refusal))
+	if (!weir__asked_read(context, text, length, key, key_length, &asked, ret_refusal))
 		return false;
 	if (asked.named) {
 		*ret_claim = (struct weir_claim){ asked.named, asked.key, asked.key_length, 0 };
@@ -201,7 +199,7 @@ static const struct weir_table_limit *find_for_several(struct weir__several *sev
 }
 
 /* No text says the same as the limit of a name, whose count is 0 here. */
-bool weir__several_add(struct weir__several *several, struct weir__commands *commands, const struct weir__asked *asked,
+bool weir__several_add(struct weir__several *several, struct weir__context *context, const struct weir__asked *asked,
 		       uint64_t cost, struct weir__refusal *ret_refusal)
 {
 	struct weir_claim *const added = &several->claims[several->n];
@@ -210,14 +208,14 @@ bool weir__several_add(struct weir__several *several, struct weir__commands *com
 	*added = (struct weir_claim){ asked->named, asked->key, asked->key_length, cost };
 	ret_refusal->error = WEIR__SAY_LIMIT;
 	if (added->limit == NULL)
-		added->limit = find_for_several(several, &commands->limits, &ret_refusal->why);
+		added->limit = find_for_several(several, &context->limits, &ret_refusal->why);
 	several->n += added->limit != NULL;
 	return added->limit != NULL;
 }
 
 /* --- changes ---------------------------------------------------------------------------------------------------- */
 
-static void audit_change(const struct weir__commands *commands, const struct weir__audit_who *who, const char *plan,
+static void audit_change(const struct weir__context *context, const struct weir__audit_who *who, const char *plan,
 			 const struct weir_limit *from, const struct weir_limit *to, const char *why_not)
 {
 	char before[WEIR_LIMIT_TEXT_MAX], after[WEIR_LIMIT_TEXT_MAX];
@@ -225,17 +223,17 @@ static void audit_change(const struct weir__commands *commands, const struct wei
 
 	(void)weir_limit_print(from, before);
 	(void)weir_limit_print(to, after);
-	weir__audit_begin(&line, commands->log, who, "limit_changed");
+	weir__audit_begin(&line, context->log, who, "limit_changed");
 	weir__log_word(&line, "limit", plan);
 	weir__log_word(&line, "before", before);
 	weir__log_word(&line, "after", after);
-	weir__audit_end(&line, commands->log, why_not);
+	weir__audit_end(&line, context->log, why_not);
 }
 
-bool weir__asked_change(struct weir__commands *commands, const struct weir__audit_who *who, const char *name,
+bool weir__asked_change(struct weir__context *context, const struct weir__audit_who *who, const char *name,
 			size_t length, const struct weir_limit *to, struct weir__refusal *ret_refusal)
 {
-	const struct weir_table_limit *const limit = weir__asked_find_named(commands, name, length, ret_refusal);
+	const struct weir_table_limit *const limit = weir__asked_find_named(context, name, length, ret_refusal);
 	char plan[WEIR_TABLE_NAME_MAX + 1];
 	struct weir_limit before;
 	bool is_done;
@@ -246,9 +244,9 @@ bool weir__asked_change(struct weir__commands *commands, const struct weir__audi
 	plan[length] = '\0';
 	ret_refusal->error = WEIR__SAY_LIMIT;
 	before = weir_table_limit_limit(limit);
-	is_done = weir_guard_change_limit(weir__policies_guard(commands->policies), plan, to,
-					  weir_table_now(commands->table), &ret_refusal->why) == WEIR_OK;
-	audit_change(commands, who, plan, &before, to, is_done ? NULL : ret_refusal->why.text);
+	is_done = weir_guard_change_limit(weir__policies_guard(context->policies), plan, to,
+					  weir_table_now(context->table), &ret_refusal->why) == WEIR_OK;
+	audit_change(context, who, plan, &before, to, is_done ? NULL : ret_refusal->why.text);
 	return is_done;
 }
 
@@ -269,69 +267,6 @@ bool weir__asked_check_hold(struct weir__hold_request *request, uint64_t lasts_m
 		return weir__refusal_set(ret_refusal, WEIR__SAY_HOLD_TIME, "");
 	request->lasts = lasts_ms * 1000000;
 	return true;
-}
-
-/* `other` is what HOLD_OTHER means. */
-static bool refuse_hold(enum weir__hold_result result, enum weir__said_error other, const struct weir_message *why,
-			struct weir__refusal *ret_refusal)
-{
-	switch (result) {
-	case WEIR__HOLD_OTHER:
-		return weir__refusal_set(ret_refusal, other, "");
-	case WEIR__HOLD_FULL:
-		return weir__refusal_set(ret_refusal, WEIR__SAY_HOLD_FULL, "");
-	case WEIR__HOLD_BUSY:
-		return weir__refusal_set(ret_refusal, WEIR__SAY_HOLD_BUSY, "");
-	case WEIR__HOLD_UNKNOWN:
-		return weir__refusal_set(ret_refusal, WEIR__SAY_HOLD_UNKNOWN, "");
-	default:
-		return weir__refusal_set(ret_refusal, WEIR__SAY_LIMIT, why->text);
-	}
-}
-
-/* Who asks, if another store decides. */
-static const struct weir__hold_asker *asker_of(const struct weir__commands *commands, struct weir__hold_asker *asker)
-{
-	if (commands->remote == NULL)
-		return NULL;
-	*asker = (struct weir__hold_asker){ commands->seam, weir__remote_request(commands->remote) };
-	return asker;
-}
-
-bool weir__asked_hold(struct weir__commands *commands, const struct weir__hold_request *request,
-		      struct weir_verdict *ret_verdict, struct weir__refusal *ret_refusal)
-{
-	struct weir_claim claim = { request->named ? request->named : commands->limits.counted_as, request->key,
-				    request->key_length, request->cost };
-	const weir_ns now = weir_table_now(commands->table);
-	enum weir__hold_result result = WEIR__HOLD_FULL;
-	struct weir__hold_asker asker;
-	struct weir_message why;
-
-	if (commands->holds)
-		result = weir__holds_take(commands->holds, &commands->limits, asker_of(commands, &asker), request, now,
-					  ret_verdict, &why);
-	if (result == WEIR__HOLD_ANSWERED && commands->remote == NULL) {
-		if (commands->witness && request->named == NULL) /* who wants to know which limit it was */
-			(void)weir__limits_find(&commands->limits, WEIR__SPACE_TEXT, request->asked, &claim.limit,
-						&why);
-		weir__sight_each(commands->sight, &claim, ret_verdict, 1, now);
-	}
-	return result == WEIR__HOLD_ANSWERED || result == WEIR__HOLD_REPEATED ||
-	       refuse_hold(result, WEIR__SAY_HOLD_OTHER, &why, ret_refusal);
-}
-
-bool weir__asked_settle(struct weir__commands *commands, const void *id, size_t id_length, uint64_t actual,
-			struct weir__settlement *ret_settlement, struct weir__refusal *ret_refusal)
-{
-	enum weir__hold_result result = WEIR__HOLD_UNKNOWN;
-	struct weir__hold_asker asker;
-	struct weir_message why;
-
-	if (commands->holds)
-		result = weir__holds_settle(commands->holds, &commands->limits, asker_of(commands, &asker), id,
-					    id_length, actual, weir_table_now(commands->table), ret_settlement, &why);
-	return result == WEIR__HOLD_ANSWERED || refuse_hold(result, WEIR__SAY_HOLD_SETTLED, &why, ret_refusal);
 }
 
 const char *weir__asked_mode_word(enum weir_mode mode)

@@ -7,7 +7,7 @@
 
 #include <weir/policy.h>
 
-#include "serve/commands.h"
+#include "serve/context.h"
 #include "serve/errors.h"
 
 struct weir__refusal {
@@ -36,21 +36,21 @@ bool weir__asked_read_text(const char *text, size_t length, struct weir_limit *r
 			   struct weir__refusal *ret_refusal);
 
 /* With the key as text. Refused with SAY_KEY: that is why. Keys that are written stay until weir__asked_begin. */
-bool weir__asked_read(struct weir__commands *commands, const char *text, size_t length, const char *key,
+bool weir__asked_read(struct weir__context *context, const char *text, size_t length, const char *key,
 		      size_t key_length, struct weir__asked *ret_asked, struct weir__refusal *ret_refusal);
 
 /* Before a request over a wire that gathers nothing: no key of another one is needed any more. */
-static inline void weir__asked_begin(struct weir__commands *commands)
+static inline void weir__asked_begin(struct weir__context *context)
 {
-	commands->keys_used = 0;
+	context->keys_used = 0;
 }
 
 /* The limit of the policy that has this name, which comes without its @. NULL: refused. */
-const struct weir_table_limit *weir__asked_find_named(const struct weir__commands *commands, const char *name,
+const struct weir_table_limit *weir__asked_find_named(const struct weir__context *context, const char *name,
 						      size_t length, struct weir__refusal *ret_refusal);
 
 /* A limit as text or by name, found or made, and the key, at no cost. False: refused. Good until the next is asked for. */
-bool weir__asked_find(struct weir__commands *commands, const char *text, size_t length, const char *key,
+bool weir__asked_find(struct weir__context *context, const char *text, size_t length, const char *key,
 		      size_t key_length, struct weir_claim *ret_claim, struct weir__refusal *ret_refusal);
 
 /* A bucket of `burst` that regains `count` units in each period: the state of its key is one instant, whatever these are.
@@ -84,12 +84,12 @@ struct weir__several {
 };
 
 /* One more, of which there are fewer than WEIR_TABLE_CLAIMS_MAX. */
-bool weir__several_add(struct weir__several *several, struct weir__commands *commands, const struct weir__asked *asked,
+bool weir__several_add(struct weir__several *several, struct weir__context *context, const struct weir__asked *asked,
 		       uint64_t cost, struct weir__refusal *ret_refusal);
 
 /* Changes the limit of the policy that has this name, until the next policy comes. */
 struct weir__audit_who;
-bool weir__asked_change(struct weir__commands *commands, const struct weir__audit_who *who, const char *name,
+bool weir__asked_change(struct weir__context *context, const struct weir__audit_who *who, const char *name,
 			size_t length, const struct weir_limit *to, struct weir__refusal *ret_refusal);
 
 /* Whether the id, the key and the time of a hold are such as may be; lasts_ms is put into the request. */
@@ -97,12 +97,6 @@ bool weir__asked_check_id(size_t length, struct weir__refusal *ret_refusal);
 bool weir__asked_check_hold(struct weir__hold_request *request, uint64_t lasts_ms, struct weir__refusal *ret_refusal);
 
 enum { WEIR__HOLD_MS_MAX = 86400000 };
-
-/* Takes or settles one, where there may be room for none. False: refused. */
-bool weir__asked_hold(struct weir__commands *commands, const struct weir__hold_request *request,
-		      struct weir_verdict *ret_verdict, struct weir__refusal *ret_refusal);
-bool weir__asked_settle(struct weir__commands *commands, const void *id, size_t id_length, uint64_t actual,
-			struct weir__settlement *ret_settlement, struct weir__refusal *ret_refusal);
 
 /* The words for the modes of limits. */
 const char *weir__asked_mode_word(enum weir_mode mode);

@@ -6,7 +6,6 @@
 #include "os/net.h"
 #include "policy/address.h"
 #include "serve/policies.h"
-#include "serve/remote.h"
 #include "serve/tally.h"
 
 static void write_peer(const struct weir__client *client, char ret_peer[WEIR__AUDIT_PEER])
@@ -55,15 +54,15 @@ void weir__audit_end(struct weir__log_line *line, struct weir__log *log, const c
 }
 
 /* As settings say for rejections: who does not want keys in the log does not want them here. */
-static void add_key(struct weir__log_line *line, const struct weir__commands *commands, const struct weir_claim *claim)
+static void add_key(struct weir__log_line *line, const struct weir__context *context, const struct weir_claim *claim)
 {
-	const bool is_of_policy = commands->policies && claim->limit->index != commands->limits.counted_as->index;
+	const bool is_of_policy = context->policies && claim->limit->index != context->limits.counted_as->index;
 	char text[WEIR__KEY_TEXT_SIZE], hash[17];
 
-	if (commands->settings == NULL || commands->settings->log_rejections != WEIR__REJECTIONS_HASH) {
+	if (context->settings == NULL || context->settings->log_rejections != WEIR__REJECTIONS_HASH) {
 		if (is_of_policy)
 			weir__log_text(line, "key", text,
-				       weir__guard_key_text(weir__policies_guard(commands->policies),
+				       weir__guard_key_text(weir__policies_guard(context->policies),
 							    weir_table_limit_name(claim->limit), claim->key,
 							    claim->key_length, claim->key_length, text, sizeof(text)));
 		else
@@ -75,51 +74,54 @@ static void add_key(struct weir__log_line *line, const struct weir__commands *co
 	weir__log_word(line, "key_hash", hash);
 }
 
-void weir__audit_key(const struct weir__commands *commands, const struct weir__client *client,
-		     enum weir__wire_number wire, enum weir__seam_operation operation, const struct weir_claim *claim,
+bool weir__audit_has_line(const struct weir__context *context, const struct weir__client *client,
+			  enum weir__store_operation operation)
+{
+	const bool may_only_decide = client->user && client->user->role != WEIR__ROLE_ADMIN;
+
+	return context->log &&
+	       (operation == WEIR__STORE_RESET || (operation == WEIR__STORE_REFUND && !may_only_decide));
+}
+
+void weir__audit_key(const struct weir__context *context, const struct weir__audit_who *who,
+		     enum weir__store_operation operation, const struct weir_claim *claim,
 		     const struct weir_verdict *verdict)
 {
-	const bool is_reset = operation == WEIR__SEAM_RESET;
-	const bool may_only_decide = client->user && client->user->role != WEIR__ROLE_ADMIN;
-	struct weir__audit_who who;
+	const bool is_reset = operation == WEIR__STORE_RESET;
 	struct weir__log_line line;
 	char name[WEIR_TABLE_NAME_MAX + WEIR_LIMIT_TEXT_MAX];
 
-	if (commands->log == NULL || (!is_reset && (operation != WEIR__SEAM_REFUND || may_only_decide)) ||
-	    (commands->remote && weir__remote_waits(commands->remote)))
-		return;
-	weir__audit_who_asks(client, wire, &who);
-	weir__audit_begin(&line, commands->log, &who, is_reset ? "key_reset" : "key_refunded");
-	weir__limits_write_name(commands->limits.counted_as, claim->limit, name, sizeof(name));
+	weir__audit_begin(&line, context->log, who, is_reset ? "key_reset" : "key_refunded");
+	weir__limits_write_name(context->limits.counted_as, claim->limit, name, sizeof(name));
 	weir__log_word(&line, "limit", name);
-	add_key(&line, commands, claim);
+	add_key(&line, context, claim);
 	if (is_reset) {
 		weir__log_truth(&line, "was_stored", verdict->allowed);
 	} else {
 		weir__log_number(&line, "given_back", claim->cost);
 		weir__log_number(&line, "remaining", verdict->remaining);
 	}
-	weir__audit_end(&line, commands->log, NULL);
+	weir__audit_end(&line, context->log, NULL);
 }
 
-void weir__audit_stranger(const struct weir__commands *commands, const struct weir__client *client,
+void weir__audit_stranger(const struct weir__context *context, const struct weir__client *client,
 			  enum weir__wire_number wire, const struct weir__user *claimed)
 {
 	struct weir__audit_who who;
 	struct weir__log_line line;
 	uint64_t left_out;
 
-	if (commands->tallies == NULL || commands->tally == NULL)
+	if (context->tallies == NULL || context->tally == NULL)
 		return;
-	weir__tally_add(&commands->tally->strangers[wire], 1);
-	if (commands->log == NULL || !weir__tallies_may_tell(commands->tallies, WEIR__TOLD_STRANGER, &left_out))
+	weir__tally_add(&context->tally->strangers[wire], 1);
+	if (context->log == NULL || !weir__tallies_may_tell(context->tallies, WEIR__TOLD_STRANGER, &left_out))
 		return;
 	weir__audit_who_asks(client, wire, &who);
 	(void)snprintf(who.user, sizeof(who.user), "%s", claimed ? claimed->name : "-");
-	weir__audit_begin(&line, commands->log, &who, "auth_failed");
+	weir__audit_begin(&line, context->log, &who, "auth_failed");
 	if (left_out > 0)
 		weir__log_number(&line, "left_out", left_out);
-	weir__audit_end(&line, commands->log,
+	weir__audit_end(&line, context->log,
 			wire == WEIR__WIRE_HTTP ? "wrong token" :
 			claimed                 ? "wrong password" :
 						  "there is no such user");

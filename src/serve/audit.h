@@ -3,9 +3,9 @@
 #ifndef WEIR_SERVE_AUDIT_H
 #define WEIR_SERVE_AUDIT_H
 
-#include "guard/seam.h"
-#include "serve/commands.h"
+#include "serve/context.h"
 #include "serve/log.h"
+#include "serve/worker.h"
 
 enum { WEIR__AUDIT_PEER = 64 };
 
@@ -26,15 +26,19 @@ struct weir__audit_who weir__audit_nobody(const char *by);
 void weir__audit_begin(struct weir__log_line *line, const struct weir__log *log, const struct weir__audit_who *who,
 		       const char *what);
 
-/* A key was reset, or something given back to it. Nothing is written as long as what came of it is not known; nor of a refund by
- * who may only decide: that is a part of deciding, and as frequent as they like. */
-void weir__audit_key(const struct weir__commands *commands, const struct weir__client *client,
-		     enum weir__wire_number wire, enum weir__seam_operation operation, const struct weir_claim *claim,
+/* Whether a line is written of the operation: of a reset, and of a refund unless the user may only decide. For such users a
+ * refund is a part of deciding, and as frequent as they like. */
+bool weir__audit_has_line(const struct weir__context *context, const struct weir__client *client,
+			  enum weir__store_operation operation);
+
+/* A key was reset, or something given back to it. */
+void weir__audit_key(const struct weir__context *context, const struct weir__audit_who *who,
+		     enum weir__store_operation operation, const struct weir_claim *claim,
 		     const struct weir_verdict *verdict);
 
 /* Somebody has said a wrong password or token: counted, and told of unless many have. `claimed` is the user whose name was
  * said; NULL if there is none of that name, which is not repeated: it may be a password in the wrong place. */
-void weir__audit_stranger(const struct weir__commands *commands, const struct weir__client *client,
+void weir__audit_stranger(const struct weir__context *context, const struct weir__client *client,
 			  enum weir__wire_number wire, const struct weir__user *claimed);
 
 /* The policy was read from its source: it has so many limits now; nothing has changed if there is a fault in it. */

@@ -12,18 +12,18 @@ static uint64_t seconds_since(weir_ns now, weir_ns then)
 	return now > then ? (now - then) / 1000000000 : 0;
 }
 
-static const char *user_of(const struct weir__commands *commands, const struct weir__client *client)
+static const char *user_of(const struct weir__context *context, const struct weir__client *client)
 {
 	if (client->user)
 		return client->user->name;
-	return weir__commands_is_stranger(commands, client) ? "-" : WEIR__USER_DEFAULT;
+	return weir__client_is_stranger(context, client) ? "-" : WEIR__USER_DEFAULT;
 }
 
-size_t weir__client_line(const struct weir__commands *commands, const struct weir__client *client,
+size_t weir__client_line(const struct weir__context *context, const struct weir__client *client,
 			 char ret_line[WEIR__CLIENT_LINE_SIZE])
 {
 	const struct weir__connection *const connection = (const struct weir__connection *)(const void *)client;
-	const weir_ns now = weir_table_now(commands->table);
+	const weir_ns now = weir_table_now(context->table);
 	char peer[WEIR__NET_NAME_SIZE], here[WEIR__NET_NAME_SIZE];
 	bool is_path;
 	int length;
@@ -35,6 +35,6 @@ size_t weir__client_line(const struct weir__commands *commands, const struct wei
 			  client->number, peer, here, connection->socket, client->name,
 			  seconds_since(now, connection->opened_at), seconds_since(now, connection->heard_at),
 			  is_path ? "U" : "N", connection->unread.n, weir__output_waiting(&connection->output),
-			  user_of(commands, client), client->protocol);
+			  user_of(context, client), client->protocol);
 	return weir__min((size_t)length, WEIR__CLIENT_LINE_SIZE - 1);
 }

@@ -5,10 +5,9 @@
 #ifndef WEIR_SERVE_CONNECTION_H
 #define WEIR_SERVE_CONNECTION_H
 
-#include "serve/commands.h"
+#include "serve/context.h"
 #include "serve/glance.h"
 #include "serve/output.h"
-#include "serve/remote.h"
 #include "serve/tally.h"
 #include "serve/worker.h"
 
@@ -23,14 +22,7 @@ struct weir__bytes {
 };
 
 /* What the loop is to tell of a connection. */
-enum weir__interest {
-	WEIR__HEAR_REQUESTS,
-	WEIR__HEAR_REQUESTS_AND_ROOM,
-	WEIR__HEAR_ROOM,
-	WEIR__HEAR_NOTHING,
-	WEIR__HEAR_END,
-	WEIR__HEAR_END_AND_ROOM
-};
+enum { WEIR__HEAR_REQUESTS = 1, WEIR__HEAR_ROOM = 2, WEIR__HEAR_END = 4 };
 
 struct weir__connection {
 	struct weir__client client; /* the first: so it leads here */
@@ -43,11 +35,11 @@ struct weir__connection {
 	weir_ns asked_at;  /* when the request that waits came; 0: none does */
 	weir_ns begun_at;  /* when that was */
 	const struct weir__wire *wire;
-	void *of_wire;           /* what the wire keeps of a request that is not whole; NULL: nothing */
-	struct weir__memo *memo; /* of requests that another store decides; NULL: there are none */
-	void *to_rerun;          /* what the wire keeps of one of these, beside what is unread; NULL: nothing */
+	void *of_wire;                       /* what the wire keeps of a request that is not whole; NULL: nothing */
+	struct weir__connection *next_ready; /* of those whose first request is done */
+	bool is_ready;
 	int socket;
-	enum weir__interest interest;
+	unsigned interest;          /* WEIR__HEAR_... */
 	struct weir__bytes unread;  /* the beginning of a request; whatever is behind one that waits */
 	bool has_requests;          /* there are more in it: too much waits for the client, or others have their turn */
 	struct weir__output output; /* answers that wait */
@@ -64,7 +56,7 @@ struct weir__worker {
 	pthread_t thread;
 	struct weir__loop loop;
 	struct weir__worker_options options;
-	struct weir__commands commands;
+	struct weir__context context;
 	struct weir__users users; /* a copy, and which version of them */
 	uint64_t users_version;
 	struct weir__glanced glanced;
@@ -73,6 +65,7 @@ struct weir__worker {
 	uint32_t n_connections, n_behind; /* of those, who are behind */
 	weir_ns look_at;                  /* whether they take them */
 	uint64_t accepted;
+	struct weir__connection *first_ready, *last_ready;
 	_Atomic bool is_stopping, is_retiring;
 	_Atomic int leaving; /* WEIR__STAYS and so on */
 	bool is_full;        /* listeners are not asked until a connection is closed, */
@@ -95,17 +88,9 @@ struct weir__wire {
 	 * with. False: the connection is to be closed. */
 	bool (*answer)(struct weir__worker *worker, struct weir__connection *connection, size_t n, size_t *ret_used);
 
-	/* Writes the answer to a request that has waited. Returns its length. NULL if none ever does. */
-	size_t (*answer_waiter)(struct weir__worker *worker, struct weir__connection *connection,
-				const struct weir_verdict *verdict);
-
-	/* Writes the answer to a request that was done elsewhere. Returns its length. NULL if none ever is. */
-	size_t (*answer_errand)(struct weir__worker *worker, struct weir__connection *connection,
-				const struct weir__errand *errand);
-
-	/* Runs the request of to_rerun again, now that more is known. Returns the length of its answer; 0 if it waits again.
-	 * NULL: what is unread is run again as it is. */
-	size_t (*rerun)(struct weir__worker *worker, struct weir__connection *connection);
+	/* The first request of the connection is done: writes its reply, and those of others behind it that are, to `out`; some of
+	 * it may be sent. Returns what is left to be sent. *ret_is_alive is false if the connection is lost. */
+	size_t (*answer_ready)(struct weir__worker *worker, struct weir__connection *connection, bool *ret_is_alive);
 
 	/* Tells, before the connection is closed, that a request does not fit `in`, for a wire that may leave so much of it
 	 * unread (false: the connection is lost); or that it took too long to be whole, or to say who asks, for one that tells
@@ -113,11 +98,11 @@ struct weir__wire {
 	bool (*refuse_size)(struct weir__worker *worker, struct weir__connection *connection);
 	void (*refuse_late)(struct weir__worker *worker, struct weir__connection *connection);
 
-	/* Forgets connection->of_wire. NULL if nothing is ever kept there. */
+	/* The connection closes: forgets what is kept of it, connection->of_wire among that. */
 	void (*forget)(struct weir__connection *connection);
 };
 
-extern const struct weir__wire weir__wire_resp, weir__wire_http; /* wire_resp.c, wire_http.c */
+extern const struct weir__wire weir__wire_resp, weir__wire_http; /* resp_connection.c, http_connection.c */
 extern const struct weir__wire *const weir__wires[WEIR__WIRES];
 
 /* The connection of the worker, of any wire, that comes behind this one, or the first one if that is NULL. NULL: there is
@@ -142,10 +127,10 @@ static inline bool weir__worker_holds_back(const struct weir__worker *worker, co
 	return weir__output_waiting(&connection->output) >= worker->options.output_max;
 }
 
-/* Its last request is answered later: none behind it may be answered before. */
+/* Requests of it are answered later: none behind them may be answered before. */
 static inline bool weir__worker_is_waiting(const struct weir__connection *connection)
 {
-	return connection->client.waiter != NULL || connection->client.errand != NULL;
+	return weir__client_is_waiting(&connection->client);
 }
 
 /* How long requests of one connection are answered before others have their turn: what is asked for at once may take
@@ -174,14 +159,14 @@ static inline bool weir__turn_is_over(struct weir__turn *turn, struct weir_table
 /* Counts requests that a wire has answered. */
 static inline void weir__worker_count(struct weir__worker *worker, enum weir__wire_number wire, int64_t n)
 {
-	if (worker->commands.tally)
-		weir__tally_add(&worker->commands.tally->requests[wire], n);
+	if (worker->context.tally)
+		weir__tally_add(&worker->context.tally->requests[wire], n);
 }
 
 void weir__worker_close(struct weir__worker *worker, struct weir__connection *connection);
 
-/* Sends so many bytes of `out`, an answer that was waited for, and goes on with what is behind its request. */
-void weir__worker_go_on(struct weir__worker *worker, struct weir__connection *connection, size_t length);
+/* Requests that were answered later: those that are done are answered, in order, and the connections go on. */
+void weir__worker_answer_ready(struct weir__worker *worker);
 
 /* A connection is the worker's from now on. */
 void weir__worker_join(struct weir__worker *worker, struct weir__connection *connection);
@@ -199,11 +184,6 @@ void weir__worker_touch(struct weir__worker *worker, struct weir__connection *co
 
 /* worker_instants.c: all that is due by now; the loop is told when to do so next. */
 void weir__worker_do_what_is_due(struct weir__worker *worker);
-
-/* worker_waits.c: answers waits that are over; all, as denied; and what was done elsewhere. */
-void weir__worker_end_waits(struct weir__worker *worker);
-void weir__worker_deny_waiters(struct weir__worker *worker);
-void weir__worker_take_errands(struct weir__worker *worker);
 
 /* Sends so many bytes of `out`, or keeps them. False: the connection is lost. */
 bool weir__worker_flush(struct weir__worker *worker, struct weir__connection *connection, size_t length);

@@ -36,8 +36,6 @@
 	  "any other command between MULTI and EXEC") \
 	X(MULTI_ROOM, "ERR MULTI keeps at most 440 commands of 64 KiB together", "", \
 	  "there are more, or so much for PING and ECHO to repeat that the answers would not fit, or memory ran out") \
-	X(MULTI_STORE, "ERR MULTI is not done with a store: send a pipeline without it (redis-py: transaction=False)", "", \
-	  "with a store; nothing is charged until EXEC or DISCARD") \
 	X(EXEC, "ERR EXEC without MULTI", "", "there is nothing to run") \
 	X(DISCARD, "ERR DISCARD without MULTI", "", "there is nothing to drop") \
 	X(EXECABORT, "EXECABORT Transaction discarded because of previous errors.", "", \

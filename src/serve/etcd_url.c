@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/percent.h"
 #include "core/text.h"
-#include "serve/percent.h"
 
 /* Bytes of the URL, from `at` to before `end`. */
 struct part {

@@ -9,16 +9,16 @@ enum {
 
 static const weir_ns pause_ns = 100000000; /* from one look at more to the next */
 
-void weir__glance(const struct weir__commands *commands, weir_ns now, struct weir__table_glance *ret_glance)
+void weir__glance(const struct weir__context *context, weir_ns now, struct weir__table_glance *ret_glance)
 {
-	struct weir__glanced *const before = commands->glanced;
+	struct weir__glanced *const before = context->glanced;
 	uint64_t live;
 
-	weir__table_look(commands->table, now, SLOTS, ret_glance);
+	weir__table_look(context->table, now, SLOTS, ret_glance);
 	if (ret_glance->is_exact || ret_glance->seen >= FEW || ret_glance->inserted == 0 || before == NULL)
 		return;
 	if (now - before->at >= pause_ns) { /* also if the clock was set back */
-		weir__table_look(commands->table, now, MORE_SLOTS, ret_glance);
+		weir__table_look(context->table, now, MORE_SLOTS, ret_glance);
 		*before = (struct weir__glanced){ now, ret_glance->live, ret_glance->inserted };
 	}
 	live = before->live + (ret_glance->inserted - before->inserted);

@@ -5,7 +5,7 @@
 #ifndef WEIR_SERVE_GLANCE_H
 #define WEIR_SERVE_GLANCE_H
 
-#include "serve/commands.h"
+#include "serve/context.h"
 #include "store/table.h"
 
 /* What was found when more was looked at; of one thread. Begins as zeros. */
@@ -14,6 +14,6 @@ struct weir__glanced {
 	uint64_t live, inserted;
 };
 
-void weir__glance(const struct weir__commands *commands, weir_ns now, struct weir__table_glance *ret_glance);
+void weir__glance(const struct weir__context *context, weir_ns now, struct weir__table_glance *ret_glance);
 
 #endif

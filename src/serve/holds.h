@@ -6,15 +6,13 @@
  * other one, none is over.
  *
  * Memory for all is set aside when the registry is made. Ids are found by a keyed hash, under one of many locks; which hold
- * ends first, and which places are free, is under another one. A lock is held while the table is asked, so that of two with
- * the same id one sees what the other has done. Where another store decides, and its answer comes later, the id is taken
- * meanwhile: of two who ask for it the second is told that the first is not done. Should the first never come back, since its
- * connection was lost, that is over after some seconds; what it may have given back is not given back again. */
+ * ends first, and which places are free, has a lock of its own. No lock is held while a store decides: the id is reserved
+ * meanwhile, and another request for it is told that it is busy. */
 #ifndef WEIR_SERVE_HOLDS_H
 #define WEIR_SERVE_HOLDS_H
 
-#include "guard/seam.h"
 #include "serve/limits.h"
+#include "store/store.h"
 
 enum { WEIR__HOLD_ID_MAX = 64, WEIR__HOLD_KEY_MAX = 256, WEIR__HOLDS_DEFAULT = 65536 };
 
@@ -29,12 +27,6 @@ struct weir__hold_request {
 	weir_ns lasts;
 };
 
-/* Who asks another store than the table; to be told from others who do. */
-struct weir__hold_asker {
-	struct weir__seam *seam;
-	uint64_t run; /* the same in all runs of a request, and only there */
-};
-
 /* What became of a hold. */
 struct weir__settlement {
 	uint64_t held, actual;
@@ -45,34 +37,54 @@ struct weir__settlement {
 };
 
 enum weir__hold_result {
-	WEIR__HOLD_ANSWERED, /* the verdict tells; or the settlement, of now or before */
+	WEIR__HOLD_BEGUN,    /* ask the store, and tell what it said */
+	WEIR__HOLD_ANSWERED, /* it was settled so before: the settlement tells */
 	WEIR__HOLD_REPEATED, /* the same was asked for before: the verdict tells what was answered then */
 	WEIR__HOLD_OTHER,    /* the id is that of another hold; or the hold was settled with another cost */
 	WEIR__HOLD_FULL,
-	WEIR__HOLD_BUSY,    /* another one has asked for it, and does not know yet */
+	WEIR__HOLD_BUSY,    /* another request for it is under way */
 	WEIR__HOLD_UNKNOWN, /* no such id */
-	WEIR__HOLD_REFUSED, /* the limit: the message tells why */
 };
 
+struct weir__hold;
+
 /* NULL: no memory, or no random bytes. */
-struct weir__holds *weir__holds_new(struct weir_table *table, uint32_t most);
+struct weir__holds *weir__holds_new(uint32_t most);
 void weir__holds_free(struct weir__holds *holds); /* NULL is allowed */
 
 /* How many are remembered. */
 uint32_t weir__holds_n(struct weir__holds *holds);
 
-/* Takes the cost; what is denied is not remembered. `limits` are those of the thread. Without an asker, NULL, the table
- * decides; with one, what is not known yet is answered, and means nothing. */
-enum weir__hold_result weir__holds_take(struct weir__holds *holds, struct weir__limits *limits,
-					const struct weir__hold_asker *asker, const struct weir__hold_request *request,
-					weir_ns now, struct weir_verdict *ret_verdict,
-					struct weir_message *ret_message);
+/* Reserves the id. BEGUN: take the cost, then weir__holds_took with the hold. */
+enum weir__hold_result weir__holds_take(struct weir__holds *holds, const struct weir__hold_request *request,
+					weir_ns now, struct weir__hold **ret_hold, struct weir_verdict *ret_verdict);
 
-/* Charges what the actual cost is above the estimate, as far as the limit has it, or gives back what it is below, as far
- * as the limit has not regained that by itself. */
-enum weir__hold_result weir__holds_settle(struct weir__holds *holds, struct weir__limits *limits,
-					  const struct weir__hold_asker *asker, const void *id, size_t id_length,
-					  uint64_t actual, weir_ns now, struct weir__settlement *ret_settlement,
-					  struct weir_message *ret_message);
+/* What came of it: what is denied is not remembered. */
+void weir__holds_took(struct weir__holds *holds, struct weir__hold *hold, const struct weir_verdict *verdict,
+		      weir_ns now);
+
+/* What to ask the store to settle a hold: to charge what the actual cost is above the estimate, as far as the limit has it; or to
+ * give back what it is below, as far as the limit has not regained that by itself. */
+struct weir__hold_question {
+	enum weir__store_operation operation;
+	const struct weir_table_limit *named; /* NULL: what follows */
+	struct weir_limit asked;
+	const void *key; /* good until it is settled */
+	size_t key_length;
+	uint64_t cost;
+	weir_ns charged_at;
+};
+
+/* BEGUN: ask, then weir__holds_settled with the hold. */
+enum weir__hold_result weir__holds_settle(struct weir__holds *holds, const void *id, size_t id_length, uint64_t actual,
+					  weir_ns now, struct weir__hold **ret_hold,
+					  struct weir__hold_question *ret_question,
+					  struct weir__settlement *ret_settlement);
+
+void weir__holds_settled(struct weir__holds *holds, struct weir__hold *hold, const struct weir__hold_question *question,
+			 uint64_t actual, const struct weir_verdict *verdict, struct weir__settlement *ret_settlement);
+
+/* The store could not be asked after all, as its limit is refused: the hold is as it was. */
+void weir__holds_settle_not(struct weir__holds *holds, struct weir__hold *hold);
 
 #endif

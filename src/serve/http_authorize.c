@@ -9,7 +9,6 @@
 
 #include "guard/guard.h"
 #include "os/net.h"
-#include "serve/decide.h"
 #include "serve/http_call.h"
 
 enum { ATTRIBUTES_MAX = 4 + WEIR__HEADER_MAP_MAX };
@@ -218,7 +217,7 @@ static struct weir__caller caller_of(int socket)
 static void add_client(const struct weir__http_call *call, struct original *original, char text[WEIR__ADDRESS_TEXT])
 {
 	static const struct weir__proxies nobody;
-	const struct weir__settings *const settings = call->commands->settings;
+	const struct weir__settings *const settings = call->context->settings;
 	const struct weir__caller caller = caller_of(call->socket);
 	struct weir__address client;
 
@@ -269,11 +268,9 @@ static bool is_deny_twice(struct weir__http_slice query)
 
 void weir__http_authorize(struct weir__http_call *call)
 {
-	const struct weir__settings *const settings = call->commands->settings;
+	const struct weir__settings *const settings = call->context->settings;
 	struct weir_guard *const guard = weir__http_guard(call);
 	char client[WEIR__ADDRESS_TEXT];
-	struct weir_guard_answer answer;
-	struct weir_message why;
 	struct original original;
 	const char *fault;
 
@@ -282,15 +279,11 @@ void weir__http_authorize(struct weir__http_call *call)
 	fault = is_deny_twice(call->request->query) ?
 			"the query: deny: it is there twice; say it once" :
 			read_headers(call->request, settings ? &settings->authorize_headers : NULL, &original);
-	if (fault == NULL) {
-		add_client(call, &original, client);
-		add_parts(&original);
-		if (weir__decide_check(call->commands, guard, original.attributes, original.n, 1, &answer, &why) !=
-		    WEIR_OK)
-			fault = why.text;
-	}
-	if (fault)
+	if (fault) {
 		weir__reply_problem(call->reply, 400, fault);
-	else
-		weir__http_say(call, &answer, denied_status(call->request->query));
+		return;
+	}
+	add_client(call, &original, client);
+	add_parts(&original);
+	weir__http_run_check(call, guard, original.attributes, original.n, 1, denied_status(call->request->query));
 }

@@ -4,16 +4,16 @@
 
 #include <weir/guard.h>
 
-#include "serve/commands.h"
 #include "serve/http_reply.h"
+#include "serve/operations.h"
 #include "wire/http.h"
 
 enum { WEIR__PARAMETERS_MAX = 2 };
 
 struct weir__http_call {
-	struct weir__commands *commands;
-	struct weir__client *client; /* its user is who asks now */
-	struct weir__http_request *request;
+	struct weir__context *context;
+	struct weir__client *client;        /* its user is who asks now */
+	struct weir__http_request *request; /* NULL: it was answered later, and only its reply is written */
 	struct weir__http_slice parameters[WEIR__PARAMETERS_MAX]; /* of the path, decoded */
 	struct weir__http_reply *reply;
 	int socket;       /* of who is connected */
@@ -23,7 +23,7 @@ struct weir__http_call {
 
 typedef void weir__run_route(struct weir__http_call *call);
 
-/* http_about.c */
+/* http_health.c */
 weir__run_route weir__http_healthz, weir__http_readyz, weir__http_health, weir__http_openapi;
 /* http_authorize.c */
 weir__run_route weir__http_authorize;
@@ -49,9 +49,8 @@ weir__run_route weir__http_live, weir__http_live_key;
 weir__run_route weir__http_get_explain, weir__http_post_explain;
 
 enum {
-	WEIR__ROUTE_ADMIN = 1, /* changes or shows the state of others */
-	WEIR__ROUTE_OPEN = 2,  /* also for who does not say who they are */
-	WEIR__ROUTE_ANY = 4,   /* of GET: also for any other method */
+	WEIR__ROUTE_OPEN = 2, /* also for clients that have not authenticated */
+	WEIR__ROUTE_ANY = 4,  /* of GET: also for any other method */
 };
 
 enum {
@@ -62,6 +61,7 @@ enum {
 /* One for each path and method. A path may end with parameters, as in /v1/limits/{name}: their names are for people. */
 struct weir__route {
 	llhttp_method_t method;
+	enum weir__operation operation; /* which says who may use it */
 	const char *path;
 	weir__run_route *run;
 	int flags;
@@ -93,14 +93,26 @@ const char *weir__http_read_query(struct weir__http_slice query, struct weir__qu
  * query is wrong, and that was answered. */
 struct weir_guard *weir__http_ask_by_query(struct weir__http_call *call, struct weir__question *ret_question);
 
-/* A decision, with the headers of its limit: 200, or this status if that is a denial. `more` is put behind the members that
- * it has, before the brace. */
-void weir__http_say(struct weir__http_call *call, const struct weir_guard_answer *answer, unsigned denied_status);
-void weir__http_say_more(struct weir__http_call *call, const struct weir_guard_answer *answer, unsigned denied_status,
-			 const char *more);
+/* The reply to a request that is run: what is known of it that its reply needs. */
+void weir__http_begin(const struct weir__http_call *call, struct weir__request *request);
 
-/* Before the decisions of an item of a batch, from 0 on: what they ask of another store is told from what others ask. */
-void weir__http_next_item(struct weir__http_call *call, size_t item);
+/* An operation that is done is answered, one that is refused with 400; one that is neither will be answered later. */
+void weir__http_end_run(struct weir__http_call *call, enum weir__run_result result, struct weir__request *request,
+			const struct weir_message *why);
+
+/* A decision, with the headers of its limit: 200, or this status if that is a denial; 503 if a limit is closed since its store
+ * fails. `more` is put behind the members that it has, before the brace. */
+struct weir__http_decision {
+	const struct weir_guard_answer *answer;
+	unsigned denied_status;
+	bool is_closed;
+	const char *more;
+};
+void weir__http_say(struct weir__http_call *call, const struct weir__http_decision *decision);
+
+/* Decides by the policy, and says so. (http_check.c) */
+void weir__http_run_check(struct weir__http_call *call, struct weir_guard *guard,
+			  const struct weir_attribute *attributes, size_t n, uint64_t cost, unsigned denied_status);
 
 /* The members of a decision, from the brace on to the last. */
 void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_guard_answer *answer);

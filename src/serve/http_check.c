@@ -2,13 +2,13 @@
 #include <weir/guard.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "serve/decide.h"
+#include "serve/http_batch.h"
 #include "serve/http_call.h"
 #include "serve/http_json.h"
 #include "serve/policies.h"
-#include "serve/remote.h"
 #include "wire/digits.h"
 
 static const uint64_t second_ns = 1000000000;
@@ -21,8 +21,8 @@ static uint64_t seconds_up(weir_ns span)
 
 struct weir_guard *weir__http_guard(struct weir__http_call *call)
 {
-	if (call->commands->policies)
-		return weir__policies_guard(call->commands->policies);
+	if (call->context->policies)
+		return weir__policies_guard(call->context->policies);
 	weir__reply_problem(
 		call->reply, 409,
 		"there is no policy: start weir serve with --policy, or with limits in the file of --config");
@@ -105,7 +105,7 @@ static char *put_x(char *to, const struct weir_guard_answer *answer, uint64_t re
 /* Who is denied may come back after retry_after: that is when there is more; others learn when all of it is there. */
 static void head_limits(const struct weir__http_call *call, const struct weir_guard_answer *answer)
 {
-	const struct weir__settings *const settings = call->commands->settings;
+	const struct weir__settings *const settings = call->context->settings;
 	const uint64_t which = settings ? settings->ratelimit_headers : WEIR__HEADERS_DRAFT11;
 	const struct weir_verdict *const verdict = &answer->verdict;
 	const bool waits = !verdict->allowed && !verdict->never;
@@ -221,46 +221,49 @@ static void say_closed(struct weir__http_call *call, const struct weir_guard_ans
 	weir__reply_end(reply, 503, WEIR__TYPE_PROBLEM);
 }
 
-void weir__http_say_more(struct weir__http_call *call, const struct weir_guard_answer *answer, unsigned denied_status,
-			 const char *more)
+void weir__http_begin(const struct weir__http_call *call, struct weir__request *request)
 {
-	if (answer->verdict.allowed)
-		say_allowed(call, answer, more);
-	else if (denied_status == 429 && call->commands->remote && weir__remote_is_closed(call->commands->remote))
-		say_closed(call, answer, more);
+	request->says_keep_alive = call->reply->says_keep_alive;
+	request->is_without_body = call->reply->is_without_body;
+}
+
+void weir__http_end_run(struct weir__http_call *call, enum weir__run_result result, struct weir__request *request,
+			const struct weir_message *why)
+{
+	if (result == WEIR__RUN_DONE)
+		request->write(request, call);
+	else if (result == WEIR__RUN_REFUSED)
+		weir__reply_problem(call->reply, 400, why->text);
+}
+
+void weir__http_say(struct weir__http_call *call, const struct weir__http_decision *decision)
+{
+	if (decision->answer->verdict.allowed)
+		say_allowed(call, decision->answer, decision->more);
+	else if (decision->denied_status == 429 && decision->is_closed)
+		say_closed(call, decision->answer, decision->more);
 	else
-		say_denied(call, answer, denied_status, more);
+		say_denied(call, decision->answer, decision->denied_status, decision->more);
 }
 
-void weir__http_next_item(struct weir__http_call *call, size_t item)
+static void write_check(struct weir__request *request, void *call)
 {
-	if (call->commands->remote && item > 0)
-		weir__remote_next(call->commands->remote);
+	const struct weir__check *const check = (const struct weir__check *)(const void *)request;
+
+	weir__http_say(call,
+		       &(struct weir__http_decision){ &check->check.answer, request->status, check->is_closed, "" });
 }
 
-void weir__http_say(struct weir__http_call *call, const struct weir_guard_answer *answer, unsigned denied_status)
+void weir__http_run_check(struct weir__http_call *call, struct weir_guard *guard,
+			  const struct weir_attribute *attributes, size_t n, uint64_t cost, unsigned denied_status)
 {
-	weir__http_say_more(call, answer, denied_status, "");
-}
-
-/* False: it cannot be decided, and the message says why. */
-static bool decide(struct weir__http_call *call, struct weir_guard *guard, const struct weir__question *question,
-		   struct weir_guard_answer *ret_answer, struct weir_message *ret_why)
-{
-	return weir__decide_check(call->commands, guard, question->attributes, question->n, question->cost, ret_answer,
-				  ret_why) == WEIR_OK;
-}
-
-static void decide_and_say(struct weir__http_call *call, struct weir_guard *guard,
-			   const struct weir__question *question)
-{
-	struct weir_guard_answer answer;
+	struct weir__check check;
 	struct weir_message why;
 
-	if (!decide(call, guard, question, &answer, &why))
-		weir__reply_problem(call->reply, 400, why.text);
-	else
-		weir__http_say(call, &answer, 429);
+	weir__check_init(&check, call->context, call->client, write_check);
+	weir__http_begin(call, &check.request);
+	check.request.status = (uint16_t)denied_status;
+	weir__http_end_run(call, weir__check_run(&check, guard, attributes, n, cost, &why), &check.request, &why);
 }
 
 /* --- GET -------------------------------------------------------------------------------------------------------- */
@@ -365,7 +368,7 @@ void weir__http_get_check(struct weir__http_call *call)
 	struct weir_guard *const guard = weir__http_ask_by_query(call, &question);
 
 	if (guard)
-		decide_and_say(call, guard, &question);
+		weir__http_run_check(call, guard, question.attributes, question.n, question.cost, 429);
 }
 
 /* --- POST ------------------------------------------------------------------------------------------------------- */
@@ -410,43 +413,119 @@ static bool read_question(const struct weir__json *json, json_t *object, struct 
 	       weir__json_read_attributes(json, json_object_get(object, "attributes"), question);
 }
 
-/* All are looked at before one is decided: a request that is wrong in anything charges nothing. */
-static bool check_batch(struct weir__http_call *call, json_t *array)
-{
-	const struct weir__json whole = { call, WEIR__JSON_NO_ITEM, NULL };
-	struct weir__json json = { call, 0, NULL };
-	struct weir__question question;
+/* --- several at once --------------------------------------------------------------------------------------------- */
 
-	if (json_array_size(array) > WEIR__BATCH_MAX)
-		return weir__json_refuse(&whole, NULL, array, "there are 1000 at most");
-	for (; json.item < json_array_size(array); json.item++)
-		if (!read_question(&json, json_array_get(array, json.item), &question))
+/* What the items of a batch say: all are read before one is decided, so a request that is wrong in anything charges nothing. */
+struct questions {
+	size_t n_attributes, room;
+	struct weir_attribute *attributes; /* of all, one behind another */
+	struct {
+		size_t first, n;
+		uint64_t cost;
+	} of[];
+};
+
+static void free_questions(struct questions *questions)
+{
+	if (questions)
+		free(questions->attributes);
+	free(questions);
+}
+
+static bool add_question(struct questions *questions, size_t item, const struct weir__question *question)
+{
+	const size_t needed = questions->n_attributes + question->n;
+
+	if (needed > questions->room) {
+		struct weir_attribute *const grown = realloc(questions->attributes, 2 * needed * sizeof(*grown));
+
+		if (grown == NULL)
 			return false;
+		questions->attributes = grown;
+		questions->room = 2 * needed;
+	}
+	if (question->n > 0)
+		memcpy(questions->attributes + questions->n_attributes, question->attributes,
+		       question->n * sizeof(question->attributes[0]));
+	questions->of[item].first = questions->n_attributes;
+	questions->of[item].n = question->n;
+	questions->of[item].cost = question->cost;
+	questions->n_attributes = needed;
 	return true;
 }
 
-static void say_batch(struct weir__http_call *call, struct weir_guard *guard, json_t *array)
+/* NULL: that was answered. */
+static struct questions *read_questions(struct weir__http_call *call, json_t *array)
 {
-	struct weir__http_reply *const reply = call->reply;
 	struct weir__json json = { call, 0, NULL };
-	struct weir_guard_answer answer;
-	struct weir_message why;
+	const size_t n = json_array_size(array);
+	struct questions *const questions = calloc(1, sizeof(*questions) + n * sizeof(questions->of[0]));
 	struct weir__question question;
 
-	for (; json.item < json_array_size(array); json.item++) {
-		(void)read_question(&json, json_array_get(array, json.item), &question); /* as check_batch found it */
-		weir__http_next_item(call, json.item);
-		weir__reply_add_text(reply, json.item == 0 ? "[{" : ",\n{");
-		if (decide(call, guard, &question, &answer, &why)) {
-			weir__http_add_answer(reply, &answer);
-		} else {
-			WEIR__REPLY_ADD(reply, "\"allowed\":false,\"error\":");
-			weir__reply_add_string(reply, why.text, strlen(why.text));
-		}
-		WEIR__REPLY_ADD(reply, "}");
+	if (questions == NULL) {
+		weir__reply_problem(call->reply, 503, "out of memory; send fewer items at once");
+		return NULL;
 	}
-	weir__reply_add_text(reply, json.item == 0 ? "[]\n" : "]\n");
-	weir__reply_end(reply, 200, WEIR__TYPE_JSON);
+	for (; json.item < n; json.item++) {
+		if (!read_question(&json, json_array_get(array, json.item), &question))
+			break;
+		if (!add_question(questions, json.item, &question)) {
+			weir__reply_problem(call->reply, 503, "out of memory; send fewer items at once");
+			break;
+		}
+	}
+	if (json.item == n)
+		return questions;
+	free_questions(questions);
+	return NULL;
+}
+
+struct item {
+	struct weir__check check;
+	size_t number;
+};
+
+static void note_item(struct weir__request *request)
+{
+	const struct item *const item = (const struct item *)(const void *)request;
+	struct weir__http_batch *const batch = weir__http_batch_of(request);
+
+	batch->items[item->number].answer = item->check.check.answer;
+	weir__http_batch_item_done(batch);
+}
+
+static void run_item(struct weir__http_batch *batch, struct weir_guard *guard, const struct questions *questions,
+		     size_t number)
+{
+	struct item item = { .number = number };
+	struct weir_message why;
+
+	weir__check_init(&item.check, batch->request.context, batch->request.client, NULL);
+	weir__http_batch_add(batch, &item.check.request, sizeof(item), note_item);
+	switch (weir__check_run(&item.check, guard, questions->attributes + questions->of[number].first,
+				questions->of[number].n, questions->of[number].cost, &why)) {
+	case WEIR__RUN_DONE:
+		note_item(&item.check.request);
+		break;
+	case WEIR__RUN_REFUSED:
+		weir__http_batch_refuse(batch, number, why.text);
+		break;
+	default:
+		break;
+	}
+}
+
+static void check_batch(struct weir__http_call *call, struct weir_guard *guard, json_t *array)
+{
+	struct questions *const questions = weir__http_batch_fits(call, array) ? read_questions(call, array) : NULL;
+	struct weir__http_batch *const batch =
+		questions ? weir__http_batch_new(call, array, json_array_size(array), false) : NULL;
+
+	for (size_t i = 0; batch && i < batch->n; i++)
+		run_item(batch, guard, questions, i);
+	if (batch)
+		weir__http_batch_end(call, batch);
+	free_questions(questions);
 }
 
 void weir__http_post_check(struct weir__http_call *call)
@@ -458,11 +537,9 @@ void weir__http_post_check(struct weir__http_call *call)
 
 	if (root == NULL)
 		return;
-	if (json_is_array(root)) {
-		if (check_batch(call, root))
-			say_batch(call, guard, root);
-	} else if (read_question(&json, root, &question)) {
-		decide_and_say(call, guard, &question);
-	}
+	if (json_is_array(root))
+		check_batch(call, guard, root);
+	else if (read_question(&json, root, &question))
+		weir__http_run_check(call, guard, question.attributes, question.n, question.cost, 429);
 	json_decref(root);
 }

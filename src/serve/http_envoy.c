@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "guard/guard.h"
-#include "serve/decide.h"
 #include "serve/http_call.h"
 #include "serve/http_json.h"
 
@@ -217,28 +216,34 @@ static void add_status(struct weir__http_reply *reply, const struct weir_guard_s
 	WEIR__REPLY_ADD(reply, "}");
 }
 
-static void decide(struct weir__http_call *call, struct weir_guard *guard, const struct request *request)
+static void write_statuses(struct weir__request *request, void *call_)
 {
-	struct weir_guard_status statuses[WEIR_DESCRIPTORS_MAX];
+	const struct weir__descriptors_check *const check =
+		(const struct weir__descriptors_check *)(const void *)request;
+	const bool is_allowed = check->check.answer.verdict.allowed;
+	struct weir__http_call *const call = call_;
 	struct weir__http_reply *const reply = call->reply;
-	struct weir_guard_answer answer;
-	struct weir_message why;
 
-	const struct weir__descriptors asked = { request->domain, request->domain_length, request->descriptors,
-						 request->n, request->hits };
-
-	if (weir__decide_descriptors(call->commands, guard, &asked, &answer, statuses, &why) != WEIR_OK) {
-		weir__reply_problem(reply, 400, why.text);
-		return;
-	}
-	weir__reply_add_text(reply, answer.verdict.allowed ? "{\"overallCode\":\"OK\",\"statuses\":[" :
-							     "{\"overallCode\":\"OVER_LIMIT\",\"statuses\":[");
-	for (size_t i = 0; i < request->n; i++) {
+	weir__reply_add_text(reply, is_allowed ? "{\"overallCode\":\"OK\",\"statuses\":[" :
+						 "{\"overallCode\":\"OVER_LIMIT\",\"statuses\":[");
+	for (size_t i = 0; i < check->check.n; i++) {
 		weir__reply_add_text(reply, i == 0 ? "" : ",");
-		add_status(reply, &statuses[i]);
+		add_status(reply, &check->statuses[i]);
 	}
 	WEIR__REPLY_ADD(reply, "]}");
-	weir__reply_end(reply, answer.verdict.allowed ? 200 : 429, WEIR__TYPE_JSON);
+	weir__reply_end(reply, is_allowed ? 200 : 429, WEIR__TYPE_JSON);
+}
+
+static void run(struct weir__http_call *call, struct weir_guard *guard, const struct request *request)
+{
+	const struct weir__descriptors asked = { request->domain, request->domain_length, request->descriptors,
+						 request->n, request->hits };
+	struct weir__descriptors_check check;
+	struct weir_message why;
+
+	weir__descriptors_init(&check, call->context, call->client, write_statuses);
+	weir__http_begin(call, &check.request);
+	weir__http_end_run(call, weir__descriptors_run(&check, guard, &asked, &why), &check.request, &why);
 }
 
 void weir__http_envoy(struct weir__http_call *call)
@@ -248,6 +253,6 @@ void weir__http_envoy(struct weir__http_call *call)
 	struct request request;
 
 	if (root && read_request(call, root, &request))
-		decide(call, guard, &request);
+		run(call, guard, &request);
 	json_decref(root);
 }

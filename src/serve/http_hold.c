@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "serve/asked.h"
 #include "serve/http_call.h"
 #include "serve/http_json.h"
 
@@ -51,8 +50,8 @@ static bool read_hold(const struct weir__json *json, const json_t *object, struc
 		return false;
 	request->id = hold->id.bytes;
 	request->id_length = hold->id.length;
-	weir__asked_begin(json->call->commands);
-	if (!weir__asked_read(json->call->commands, hold->text.bytes, hold->text.length, hold->key.bytes,
+	weir__asked_begin(json->call->context);
+	if (!weir__asked_read(json->call->context, hold->text.bytes, hold->text.length, hold->key.bytes,
 			      hold->key.length, &hold->asked, &refusal))
 		return weir__json_refuse_as(json, refusal.error == WEIR__SAY_KEY ? "key" : "limit", &refusal);
 	request->key = hold->asked.key;
@@ -61,45 +60,53 @@ static bool read_hold(const struct weir__json *json, const json_t *object, struc
 	return weir__asked_check_hold(request, lasts_ms, &refusal) || weir__json_refuse_as(json, NULL, &refusal);
 }
 
-/* The headers of a limit want a handle of it. */
-static void say_hold(struct weir__http_call *call, const struct hold *hold, const struct weir_verdict *verdict)
+static void end_run(struct weir__http_call *call, enum weir__run_result result, struct weir__request *request,
+		    const struct weir__refusal *refusal)
 {
-	struct weir_guard_answer answer = { .verdict = *verdict,
-					    .reset_after = verdict->reset_after,
+	if (result == WEIR__RUN_DONE)
+		request->write(request, call);
+	else if (result == WEIR__RUN_REFUSED)
+		(void)weir__http_refuse_as(call, "", refusal);
+}
+
+static void write_hold(struct weir__request *request, void *call)
+{
+	const struct weir__hold_take *const take = (const struct weir__hold_take *)(const void *)request;
+	struct weir_guard_answer answer = { .verdict = take->verdict,
+					    .reset_after = take->verdict.reset_after,
 					    .limits = 1,
 					    .is_limited = true,
-					    .limit = hold->asked.named };
-	const size_t sign = answer.limit ? 1 : 0;
-	struct weir_message why;
+					    .limit = request->claims[0].limit };
 
-	if (answer.limit == NULL)
-		(void)weir__limits_find(&call->commands->limits, WEIR__SPACE_TEXT, &hold->asked.limit, &answer.limit,
-					&why);
-	(void)snprintf(answer.decided_by, sizeof(answer.decided_by), "%s", hold->text.bytes + sign);
-	weir__http_say(call, &answer, 429);
+	(void)snprintf(answer.decided_by, sizeof(answer.decided_by), "%s", take->decided_by);
+	weir__http_say(call, &(struct weir__http_decision){ &answer, 429, take->is_closed, "" });
 }
 
 void weir__http_hold(struct weir__http_call *call)
 {
 	const struct weir__json json = { call, WEIR__JSON_NO_ITEM, NULL };
 	json_t *const root = weir__json_of_body(call);
+	struct weir__hold_take take;
 	struct weir__refusal refusal;
-	struct weir_verdict verdict;
 	struct hold hold;
 
 	if (root && read_hold(&json, root, &hold)) {
-		if (weir__asked_hold(call->commands, &hold.request, &verdict, &refusal))
-			say_hold(call, &hold, &verdict);
-		else
-			(void)weir__http_refuse_as(call, "", &refusal);
+		weir__hold_take_init(&take, call->context, call->client, write_hold);
+		weir__http_begin(call, &take.request);
+		(void)snprintf(take.decided_by, sizeof(take.decided_by), "%s",
+			       hold.text.bytes + (hold.asked.named ? 1 : 0));
+		end_run(call, weir__hold_take_run(&take, &hold.request, &refusal), &take.request, &refusal);
 	}
 	json_decref(root);
 }
 
 /* --- settling --------------------------------------------------------------------------------------------------- */
 
-static void say_settlement(struct weir__http_call *call, const struct weir__settlement *settlement)
+static void write_settlement(struct weir__request *request, void *call_)
 {
+	const struct weir__settlement *const settlement =
+		&((const struct weir__hold_settle *)(const void *)request)->settlement;
+	struct weir__http_call *const call = call_;
 	const struct {
 		const char *name;
 		uint64_t number;
@@ -124,14 +131,17 @@ static void say_settlement(struct weir__http_call *call, const struct weir__sett
 
 static void settle(struct weir__http_call *call, const struct weir__json_text *id, uint64_t actual)
 {
-	struct weir__settlement settlement;
+	struct weir__hold_settle settle;
 	struct weir__refusal refusal;
 
-	if (weir__asked_check_id(id->length, &refusal) &&
-	    weir__asked_settle(call->commands, id->bytes, id->length, actual, &settlement, &refusal))
-		say_settlement(call, &settlement);
-	else
+	if (!weir__asked_check_id(id->length, &refusal)) {
 		(void)weir__http_refuse_as(call, "", &refusal);
+		return;
+	}
+	weir__hold_settle_init(&settle, call->context, call->client, write_settlement);
+	weir__http_begin(call, &settle.request);
+	end_run(call, weir__hold_settle_run(&settle, id->bytes, id->length, actual, &refusal), &settle.request,
+		&refusal);
 }
 
 void weir__http_settle(struct weir__http_call *call)

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "guard/guard.h"
-#include "serve/asked.h"
 #include "serve/audit.h"
 #include "serve/http_call.h"
 #include "serve/http_json.h"
@@ -20,27 +19,15 @@ _Static_assert((int)ROWS_MAX *(6 * (64 + (int)WEIR__GUARD_KEY_SIZE) + (int)WEIR_
 static void add_row(struct weir__http_call *call, const struct weir__guard_row *row)
 {
 	struct weir__http_reply *const reply = call->reply;
-	struct weir_table_limit_stats stats = { 0, 0 };
-	char text[WEIR_LIMIT_TEXT_MAX] = "unlimited";
+	struct weir__limit_row shown;
 
-	if (row->limit) {
-		const struct weir_limit now = weir_table_limit_limit(row->limit);
-
-		(void)weir_limit_print(&now, text);
-		weir_table_limit_stats(call->commands->table, row->limit, &stats);
-	}
-	WEIR__REPLY_ADD(reply, "{\"name\":");
-	weir__reply_add_string(reply, row->name, strlen(row->name));
-	WEIR__REPLY_ADD(reply, ",\"limit\":");
-	weir__reply_add_string(reply, text, strlen(text));
-	WEIR__REPLY_ADD(reply, ",\"mode\":\"");
-	weir__reply_add_text(reply, weir__asked_mode_word(row->mode));
-	WEIR__REPLY_ADD(reply, "\",\"key\":");
-	weir__reply_add_string(reply, row->key, strlen(row->key));
-	WEIR__REPLY_ADD(reply, ",\"allowed\":");
-	weir__reply_add_number(reply, stats.allowed);
-	WEIR__REPLY_ADD(reply, ",\"denied\":");
-	weir__reply_add_number(reply, stats.denied);
+	weir__limit_row(call->context, row, &shown);
+	weir__reply_add_word(reply, "{\"name\":", shown.name);
+	weir__reply_add_word(reply, ",\"limit\":", shown.text);
+	weir__reply_add_word(reply, ",\"mode\":", shown.mode);
+	weir__reply_add_word(reply, ",\"key\":", shown.key);
+	weir__reply_add_member(reply, ",\"allowed\":", shown.allowed);
+	weir__reply_add_member(reply, ",\"denied\":", shown.denied);
 	WEIR__REPLY_ADD(reply, "}");
 }
 
@@ -140,7 +127,7 @@ static void say_limit(struct weir__http_call *call, struct weir_guard *guard)
 	if (weir__guard_row(guard, name.bytes, name.length, tell_one, call)) {
 		weir__reply_end(call->reply, 200, WEIR__TYPE_JSON);
 	} else {
-		(void)weir__asked_find_named(call->commands, name.bytes, name.length, &refusal);
+		(void)weir__asked_find_named(call->context, name.bytes, name.length, &refusal);
 		(void)weir__http_refuse_as(call, "the path: ", &refusal);
 	}
 }
@@ -179,7 +166,7 @@ void weir__http_put_limit(struct weir__http_call *call)
 
 	if (root && read_change(call, root, &to)) {
 		weir__audit_who_asks(call->client, WEIR__WIRE_HTTP, &who);
-		if (weir__asked_change(call->commands, &who, name.bytes, name.length, &to, &refusal))
+		if (weir__asked_change(call->context, &who, name.bytes, name.length, &to, &refusal))
 			say_limit(call, guard);
 		else
 			(void)weir__http_refuse_as(call, "", &refusal);

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "guard/guard.h"
-#include "serve/asked.h"
 #include "serve/http_call.h"
 #include "serve/live.h"
 #include "serve/talkers.h"
@@ -24,11 +23,11 @@ void weir__http_live(struct weir__http_call *call)
 		(void)snprintf(detail, sizeof(detail), "%s%s", strncmp(fault, "the query: ", 11) ? "the query: " : "",
 			       fault);
 		weir__reply_problem(call->reply, 400, detail);
-	} else if (weir__live_write(call->commands, &query, call->reply)) {
+	} else if (weir__live_write(call->context, &query, call->reply)) {
 		weir__reply_end(call->reply, 200, WEIR__TYPE_JSON);
 	} else {
 		refusal.why.text[0] = '\0';
-		(void)weir__asked_find_named(call->commands, query.limit, query.limit_length, &refusal);
+		(void)weir__asked_find_named(call->context, query.limit, query.limit_length, &refusal);
 		(void)weir__http_refuse_as(call, "the query: ", &refusal);
 	}
 }
@@ -171,28 +170,36 @@ static bool find_pointed(struct weir__http_call *call, struct weir_guard *guard,
 		return true;
 	}
 	refusal.why.text[0] = '\0';
-	(void)weir__asked_find_named(call->commands, limit.value, limit.value_length, &refusal);
+	(void)weir__asked_find_named(call->context, limit.value, limit.value_length, &refusal);
 	(void)weir__http_refuse_as(call, "the query: ", &refusal);
 	return false;
 }
 
+static void write_views(struct weir__request *request, void *call_)
+{
+	struct weir__http_call *const call = call_;
+	struct views views = { call->reply, 0, true };
+
+	WEIR__REPLY_ADD(call->reply, "{\"limits\":[\n");
+	weir__look_tell((struct weir__look *)(void *)request, add_view, &views);
+	weir__reply_add_text(call->reply, views.is_allowed ? "],\"allowed\":true}\n" : "],\"allowed\":false}\n");
+	weir__reply_end(call->reply, 200, WEIR__TYPE_JSON);
+}
+
 void weir__http_live_key(struct weir__http_call *call)
 {
-	struct views views = { call->reply, 0, true };
 	struct weir__question question;
 	struct weir_guard *const guard = weir__http_ask_by_query(call, &question);
 	const struct weir__guard_chosen *chosen;
 	struct pointed pointed;
 	struct weir_message why;
+	struct weir__look look;
 
 	if (guard == NULL || !find_pointed(call, guard, &question, &pointed, &chosen))
 		return;
-	WEIR__REPLY_ADD(call->reply, "{\"limits\":[\n");
-	if (weir__guard_view(guard, call->commands->seam, question.attributes, question.n, question.cost, chosen,
-			     weir_table_now(call->commands->table), add_view, &views, &why) != WEIR_OK) {
-		weir__reply_problem(call->reply, 400, why.text);
-		return;
-	}
-	weir__reply_add_text(call->reply, views.is_allowed ? "],\"allowed\":true}\n" : "],\"allowed\":false}\n");
-	weir__reply_end(call->reply, 200, WEIR__TYPE_JSON);
+	weir__look_init(&look, call->context, call->client, write_views);
+	weir__http_begin(call, &look.request);
+	weir__http_end_run(call,
+			   weir__look_run(&look, guard, question.attributes, question.n, question.cost, chosen, &why),
+			   &look.request, &why);
 }

@@ -9,11 +9,9 @@
 #include <strings.h>
 
 #include "os/process.h"
-#include "redis/redis_store.h"
 #include "serve/http_call.h"
 #include "serve/log.h"
 #include "serve/policies.h"
-#include "serve/remote.h"
 #include "serve/sight.h"
 #include "serve/tally.h"
 #include "serve/witness.h"
@@ -123,18 +121,20 @@ static void add_by_wire(struct weir__metrics *metrics, enum weir__metric metric,
 
 static void add_wires(struct weir__http_call *call, struct weir__metrics *metrics)
 {
-	const struct weir__settings *const settings = call->commands->settings;
+	const struct weir__settings *const settings = call->context->settings;
 	struct weir__tally_sum sum;
 
-	if (call->commands->tallies == NULL)
+	if (call->context->tallies == NULL)
 		return;
-	weir__tallies_sum(call->commands->tallies, &sum);
+	weir__tallies_sum(call->context->tallies, &sum);
 	add_by_wire(metrics, WEIR__METRIC_CONNECTIONS, sum.connections);
 	if (settings)
 		weir__metrics_one(metrics, WEIR__METRIC_CONNECTIONS_MOST, settings->connections * settings->workers);
 	weir__metrics_begin(metrics, WEIR__METRIC_ACCEPT_PAUSES);
 	weir__metrics_add_word(metrics, "reason", "connections", sum.pauses[WEIR__PAUSE_FULL]);
 	weir__metrics_add_word(metrics, "reason", "kernel", sum.pauses[WEIR__PAUSE_KERNEL]);
+	weir__metrics_one(metrics, WEIR__METRIC_IN_FLIGHT, sum.in_flight);
+	weir__metrics_one(metrics, WEIR__METRIC_OVERFLOWS, sum.overflows);
 	add_by_wire(metrics, WEIR__METRIC_ANSWERS, sum.requests);
 	add_by_wire(metrics, WEIR__METRIC_STRANGERS, sum.strangers);
 }
@@ -154,9 +154,9 @@ static void add_decisions(struct weir__http_call *call, struct weir__metrics *me
 {
 	struct weir__limit_seen seen;
 
-	if (call->commands->sights == NULL)
+	if (call->context->sights == NULL)
 		return;
-	weir__sights_requests(call->commands->sights, &seen);
+	weir__sights_requests(call->context->sights, &seen);
 	weir__metrics_begin(metrics, WEIR__METRIC_DECISIONS);
 	weir__metrics_add_word(metrics, "result", "allowed", weir__sights_admitted(&seen));
 	weir__metrics_add_word(metrics, "result", "rejected", seen.rejected);
@@ -164,7 +164,7 @@ static void add_decisions(struct weir__http_call *call, struct weir__metrics *me
 
 static void add_times(struct weir__http_call *call, struct weir__metrics *metrics)
 {
-	struct weir__sights *const sights = call->commands->sights;
+	struct weir__sights *const sights = call->context->sights;
 
 	if (sights == NULL)
 		return;
@@ -179,10 +179,10 @@ static void add_times(struct weir__http_call *call, struct weir__metrics *metric
 
 static void add_table(struct weir__http_call *call, struct weir__metrics *metrics)
 {
-	struct weir_table *const table = call->commands->table;
+	struct weir_table *const table = call->context->table;
 	struct weir__table_glance glance;
 
-	weir__glance(call->commands, weir_table_now(table), &glance);
+	weir__glance(call->context, weir_table_now(table), &glance);
 	weir__metrics_one(metrics, WEIR__METRIC_TABLE_CAPACITY, glance.capacity);
 	weir__metrics_one(metrics, WEIR__METRIC_TABLE_LIVE, glance.live);
 	weir__metrics_one(metrics, WEIR__METRIC_TABLE_INSERTED, glance.inserted);
@@ -193,9 +193,9 @@ static void add_policy(struct weir__http_call *call, struct weir__metrics *metri
 {
 	struct weir__policies_info info;
 
-	if (call->commands->policies == NULL)
+	if (call->context->policies == NULL)
 		return;
-	weir__policies_info(call->commands->policies, &info);
+	weir__policies_info(call->context->policies, &info);
 	weir__metrics_one(metrics, WEIR__METRIC_POLICY_LIMITS, info.limits);
 	weir__metrics_one(metrics, WEIR__METRIC_POLICY_CHANGES, info.changes);
 	weir__metrics_one(metrics, WEIR__METRIC_POLICY_FAILURES, info.failures);
@@ -207,14 +207,14 @@ static void add_log(struct weir__http_call *call, struct weir__metrics *metrics)
 {
 	struct weir__witnesses_info info;
 
-	if (call->commands->witnesses) {
-		weir__witnesses_info(call->commands->witnesses, &info);
+	if (call->context->witnesses) {
+		weir__witnesses_info(call->context->witnesses, &info);
 		weir__metrics_one(metrics, WEIR__METRIC_SPANS_SENT, info.spans_sent);
 		weir__metrics_one(metrics, WEIR__METRIC_SPANS_DROPPED, info.spans_dropped);
 		weir__metrics_one(metrics, WEIR__METRIC_REJECTIONS_LEFT_OUT, info.rejections_left_out);
 	}
-	if (call->commands->log)
-		weir__metrics_one(metrics, WEIR__METRIC_LOG_LEFT_OUT, weir__log_left_out(call->commands->log));
+	if (call->context->log)
+		weir__metrics_one(metrics, WEIR__METRIC_LOG_LEFT_OUT, weir__log_left_out(call->context->log));
 }
 
 static void add_process(struct weir__http_call *call, struct weir__metrics *metrics)
@@ -225,14 +225,13 @@ static void add_process(struct weir__http_call *call, struct weir__metrics *metr
 	weir__metrics_add_decimal(metrics, "", 0, weir__decimal_of_ns(usage.cpu_ns));
 	if (usage.resident_bytes > 0)
 		weir__metrics_one(metrics, WEIR__METRIC_PROCESS_MEMORY, usage.resident_bytes);
-	if (call->commands->tallies)
-		weir__metrics_one(metrics, WEIR__METRIC_PROCESS_START,
-				  weir__tallies_made_at_s(call->commands->tallies));
+	if (call->context->tallies)
+		weir__metrics_one(metrics, WEIR__METRIC_PROCESS_START, weir__tallies_made_at_s(call->context->tallies));
 }
 
 static void add_build(struct weir__http_call *call, struct weir__metrics *metrics)
 {
-	const struct weir__settings *const settings = call->commands->settings;
+	const struct weir__settings *const settings = call->context->settings;
 	struct weir__labels labels;
 
 	labels.n = 0;
@@ -244,40 +243,40 @@ static void add_build(struct weir__http_call *call, struct weir__metrics *metric
 
 /* --- the store --------------------------------------------------------------------------------------------------- */
 
-static void add_store_state(struct weir__metrics *metrics, const struct weir__redis_client_info *client)
+static void add_store_state(struct weir__metrics *metrics, const struct weir__store_status *status)
 {
 	static const struct {
 		const char *word;
-		enum weir__redis_health health;
-	} states[] = { { "up", WEIR__REDIS_UP }, { "down", WEIR__REDIS_DOWN }, { "probing", WEIR__REDIS_PROBING } };
+		enum weir__store_health health;
+	} states[] = { { "up", WEIR__STORE_UP }, { "down", WEIR__STORE_DOWN }, { "probing", WEIR__STORE_PROBING } };
 
-	weir__metrics_one(metrics, WEIR__METRIC_STORE_UP, client->health == WEIR__REDIS_UP);
+	weir__metrics_one(metrics, WEIR__METRIC_STORE_UP, status->health == WEIR__STORE_UP);
 	weir__metrics_begin(metrics, WEIR__METRIC_STORE_BREAKER);
 	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
-		weir__metrics_add_word(metrics, "state", states[i].word, client->health == states[i].health);
+		weir__metrics_add_word(metrics, "state", states[i].word, status->health == states[i].health);
 	weir__metrics_begin(metrics, WEIR__METRIC_STORE_DECISIONS);
-	weir__metrics_add_word(metrics, "outcome", "decided", client->decided);
-	weir__metrics_add_word(metrics, "outcome", "not_asked", client->not_asked);
-	weir__metrics_add_word(metrics, "outcome", "not_answered", client->not_answered);
+	weir__metrics_add_word(metrics, "outcome", "decided", status->decided);
+	weir__metrics_add_word(metrics, "outcome", "not_asked", status->unreached);
+	weir__metrics_add_word(metrics, "outcome", "not_answered", status->unanswered);
 }
 
-static void add_store_numbers(struct weir__metrics *metrics, const struct weir__redis_store_info *info)
+static void add_store_numbers(struct weir__metrics *metrics, const struct weir__store_status *status)
 {
 	const struct {
 		enum weir__metric metric;
 		uint64_t value;
 	} rows[] = {
-		{ WEIR__METRIC_STORE_NODES, info->client.nodes },
-		{ WEIR__METRIC_STORE_CALLS, info->client.calls },
-		{ WEIR__METRIC_STORE_REQUESTS, info->client.requests },
-		{ WEIR__METRIC_STORE_SCRIPT_RELOADS, info->client.reloads },
-		{ WEIR__METRIC_STORE_FAILOVERS, info->client.failovers },
-		{ WEIR__METRIC_STORE_KEYS_ANEW, info->client.anew },
-		{ WEIR__METRIC_STORE_OWED, info->owed_keys },
-		{ WEIR__METRIC_STORE_PAID, info->paid },
-		{ WEIR__METRIC_STORE_DRIFT, info->drift },
-		{ WEIR__METRIC_STORE_UNSURE, info->unsure },
-		{ WEIR__METRIC_STORE_FORGOTTEN, info->forgotten },
+		{ WEIR__METRIC_STORE_NODES, status->nodes },
+		{ WEIR__METRIC_STORE_CALLS, status->calls },
+		{ WEIR__METRIC_STORE_REQUESTS, status->requests },
+		{ WEIR__METRIC_STORE_SCRIPT_RELOADS, status->script_loads },
+		{ WEIR__METRIC_STORE_FAILOVERS, status->failovers },
+		{ WEIR__METRIC_STORE_KEYS_ANEW, status->damaged },
+		{ WEIR__METRIC_STORE_OWED, status->deferred_keys },
+		{ WEIR__METRIC_STORE_PAID, status->charged },
+		{ WEIR__METRIC_STORE_DRIFT, status->excess },
+		{ WEIR__METRIC_STORE_UNSURE, status->uncertain },
+		{ WEIR__METRIC_STORE_FORGOTTEN, status->dropped },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -286,18 +285,20 @@ static void add_store_numbers(struct weir__metrics *metrics, const struct weir__
 
 static void add_store(struct weir__http_call *call, struct weir__metrics *metrics)
 {
-	enum { NS_OF_US = 1000, LEAST_NS = 64000 };
-	struct weir__redis_store_info info;
+	const uint64_t ns_of_us = 1000;
+	struct weir__store *const store = call->context->store;
+	struct weir__store_status status;
 
-	if (call->commands->remote == NULL)
+	if (store->status == NULL)
 		return;
-	weir__redis_store_info(weir__remote_store(call->commands->remote), &info);
-	add_store_state(metrics, &info.client);
-	add_store_numbers(metrics, &info);
+	store->status(store, &status);
+	add_store_state(metrics, &status);
+	add_store_numbers(metrics, &status);
 	weir__metrics_begin(metrics, WEIR__METRIC_STORE_SECONDS);
 	weir__metrics_add_spans(metrics, "", 0,
-				&(struct weir__metrics_spans){ info.latency_counts, WEIR__REDIS_LATENCIES, LEAST_NS,
-							       info.latency_sum_us * NS_OF_US });
+				&(struct weir__metrics_spans){ status.latency_counts, WEIR__STORE_LATENCIES,
+							       WEIR__STORE_LATENCY_FIRST_US * ns_of_us,
+							       status.latency_sum_us * ns_of_us });
 }
 
 void weir__http_metrics(struct weir__http_call *call)
@@ -314,8 +315,8 @@ void weir__http_metrics(struct weir__http_call *call)
 	add_wires(call, &metrics);
 	add_table(call, &metrics);
 	add_policy(call, &metrics);
-	if (call->commands->holds)
-		weir__metrics_one(&metrics, WEIR__METRIC_HOLDS, weir__holds_n(call->commands->holds));
+	if (call->context->holds)
+		weir__metrics_one(&metrics, WEIR__METRIC_HOLDS, weir__holds_n(call->context->holds));
 	add_log(call, &metrics);
 	add_store(call, &metrics);
 	add_process(call, &metrics);

@@ -111,7 +111,7 @@ static size_t length_of(const struct row *row, enum weir__metric metric)
 /* Adds it, if there is room for all its samples. */
 static void add_row(struct page *page, const char *name, const char *algorithm, const struct row *told)
 {
-	const struct weir__settings *const settings = page->call->commands->settings;
+	const struct weir__settings *const settings = page->call->context->settings;
 	struct weir__labels *const labels = &page->one;
 	struct row *const row = &page->rows[page->n];
 	size_t needed = 0;
@@ -138,7 +138,7 @@ static void add_row(struct page *page, const char *name, const char *algorithm, 
 /* What the workers have seen of it. */
 static void look(const struct page *page, const struct weir_table_limit *limit, struct row *row)
 {
-	struct weir__sights *const sights = page->call->commands->sights;
+	struct weir__sights *const sights = page->call->context->sights;
 	struct weir__limit_seen seen;
 
 	if (sights == NULL) {
@@ -152,15 +152,15 @@ static void look(const struct page *page, const struct weir_table_limit *limit, 
 		row->fill = weir__decimal_of_share(seen.fill + seen.decided / 2, seen.decided * WEIR__FILL_ONE);
 }
 
-/* A limit that all requests share has one level, which the table knows. A store would have to be asked, and waited for. */
+/* A limit that all requests share has one level, which the table knows. Another store would have to be asked, and waited for. */
 static void look_at_level(const struct page *page, const struct weir_table_limit *limit, struct row *row)
 {
-	const struct weir__commands *const commands = page->call->commands;
+	const struct weir__context *const context = page->call->context;
 	struct weir_verdict level;
 
-	if (commands->remote)
+	if (context->store->table == NULL)
 		return;
-	level = weir_table_peek(commands->table, limit, "", 0, page->now, 0);
+	level = weir_table_peek(context->table, limit, "", 0, page->now, 0);
 	row->has_fill = true;
 	row->fill = weir__decimal_of_share(level.remaining, level.limit);
 }
@@ -185,7 +185,7 @@ static void collect(void *page_, const struct weir__guard_row *told)
 			    .has_plan = true,
 			    .capacity = is_bucket(&limit) ? limit.burst : limit.count,
 			    .rate = weir__decimal_of_rate(limit.count, limit.period) };
-	weir_table_limit_stats(page->call->commands->table, told->limit, &row.stats);
+	weir_table_limit_stats(page->call->context->table, told->limit, &row.stats);
 	look(page, told->limit, &row);
 	if (!told->is_keyed)
 		look_at_level(page, told->limit, &row);
@@ -195,10 +195,10 @@ static void collect(void *page_, const struct weir__guard_row *told)
 /* No limit of a policy has brackets in its name. */
 static void collect_inline(struct page *page)
 {
-	const struct weir_table_limit *const counted = page->call->commands->limits.counted_as;
+	const struct weir_table_limit *const counted = page->call->context->limits.counted_as;
 	struct row row = { .is_delaying = true };
 
-	weir_table_limit_stats(page->call->commands->table, counted, &row.stats);
+	weir_table_limit_stats(page->call->context->table, counted, &row.stats);
 	look(page, counted, &row);
 	add_row(page, "(inline)", "any", &row);
 }
@@ -212,7 +212,7 @@ static void begin(void *page, uint32_t n)
 /* Of a policy that has more limits than are told, the others are not looked at. */
 static void collect_policy(struct page *page)
 {
-	struct weir_guard *const guard = weir__policies_guard(page->call->commands->policies);
+	struct weir_guard *const guard = weir__policies_guard(page->call->context->policies);
 	uint32_t plans;
 
 	weir__guard_list(guard, 0, LIMITS_MAX, begin, collect, page);
@@ -242,12 +242,12 @@ bool weir__http_metrics_limits(struct weir__http_call *call, struct weir__metric
 	if (page == NULL)
 		return false;
 	page->call = call;
-	page->now = weir_table_now(call->commands->table);
+	page->now = weir_table_now(call->context->table);
 	page->room = call->reply->size > taken ? call->reply->size - taken : 0;
 	page->n = page->asked = page->left_out = 0;
 	page->labels_used = 0;
 	collect_inline(page);
-	if (call->commands->policies)
+	if (call->context->policies)
 		collect_policy(page);
 	for (size_t i = 0; i < OF_LIMITS; i++)
 		write_metric(metrics, page, of_limits[i]);

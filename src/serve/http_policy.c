@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "serve/errands.h"
 #include "serve/http_call.h"
 #include "serve/policies.h"
 #include "serve/policy_errands.h"
@@ -57,8 +56,8 @@ void weir__http_get_policy(struct weir__http_call *call)
 
 	if (weir__http_guard(call) == NULL)
 		return;
-	weir__policies_info(call->commands->policies, &info);
-	weir__policy_shown_look(weir__policies_shown(call->commands->policies), add_view, reply);
+	weir__policies_info(call->context->policies, &info);
+	weir__policy_shown_look(weir__policies_shown(call->context->policies), add_view, reply);
 	WEIR__REPLY_ADD(reply, ",\"limits\":");
 	weir__reply_add_number(reply, info.limits);
 	WEIR__REPLY_ADD(reply, ",\"changes\":");
@@ -124,10 +123,17 @@ static void say_wrong(struct weir__http_reply *reply, const struct weir__policy_
 	weir__reply_end(reply, 422, WEIR__TYPE_PROBLEM);
 }
 
-static void say_put(const struct weir__errand *errand, struct weir__http_reply *reply)
+/* A policy that was sent to the thread of policies. */
+struct sent {
+	struct weir__request request;
+	struct weir__policy_errand *errand;
+};
+
+static void write_put(struct weir__request *request, void *call)
 {
 	const struct weir__policy_outcome *const outcome =
-		&((const struct weir__policy_errand *)(const void *)errand)->outcome;
+		&((const struct sent *)(const void *)request)->errand->outcome;
+	struct weir__http_reply *const reply = ((struct weir__http_call *)call)->reply;
 
 	if (!outcome->is_good && outcome->faults.n == 0) {
 		weir__reply_problem(reply, 503, "the server ends, and nothing was changed");
@@ -149,10 +155,11 @@ static void say_put(const struct weir__errand *errand, struct weir__http_reply *
 }
 
 /* Whether a policy is right is what was asked: so both are 200. */
-static void say_valid(const struct weir__errand *errand, struct weir__http_reply *reply)
+static void write_valid(struct weir__request *request, void *call)
 {
 	const struct weir__policy_outcome *const outcome =
-		&((const struct weir__policy_errand *)(const void *)errand)->outcome;
+		&((const struct sent *)(const void *)request)->errand->outcome;
+	struct weir__http_reply *const reply = ((struct weir__http_call *)call)->reply;
 
 	weir__reply_add_text(reply, outcome->is_good ? "{\"valid\":true,\"limits\":" : "{\"valid\":false,\"limits\":");
 	weir__reply_add_number(reply, outcome->limits);
@@ -164,29 +171,69 @@ static void say_valid(const struct weir__errand *errand, struct weir__http_reply
 
 /* --- asking ----------------------------------------------------------------------------------------------------- */
 
-static void send(struct weir__http_call *call, bool replaces)
+/* The errand goes on, and is freed when it returns. */
+static bool cancel_sent(struct weir__request *request)
+{
+	struct sent *const sent = (struct sent *)(void *)request;
+
+	sent->errand->request = NULL;
+	sent->errand = NULL;
+	return true;
+}
+
+static void fini_sent(struct weir__request *request)
+{
+	struct sent *const sent = (struct sent *)(void *)request;
+
+	if (sent->errand)
+		sent->errand->task.free(&sent->errand->task);
+}
+
+static const struct weir__request_kind sent_kind = { .cancel = cancel_sent, .fini = fini_sent };
+
+/* False: there is no memory for it. */
+static bool begin(struct weir__http_call *call, bool replaces, struct sent **ret_sent)
 {
 	const struct weir__http_slice body = call->request->body;
+	struct weir__policy_errand *const errand = call->context->mailbox ?
+							   weir__policy_errand_new(body.bytes, body.length, replaces) :
+							   NULL;
+	struct sent sent = { .errand = errand };
+
+	if (errand == NULL)
+		return false;
+	errand->log = call->context->log;
+	weir__audit_who_asks(call->client, WEIR__WIRE_HTTP, &errand->who);
+	weir__request_init(&sent.request, sizeof(sent), &sent_kind, call->context, call->client);
+	sent.request.write = replaces ? write_put : write_valid;
+	sent.request.n_claims = 0;
+	weir__http_begin(call, &sent.request);
+	*ret_sent = (struct sent *)(void *)weir__request_move(&sent.request);
+	if (*ret_sent == NULL) {
+		errand->task.free(&errand->task);
+		return false;
+	}
+	errand->request = &(*ret_sent)->request;
+	return true;
+}
+
+static void send(struct weir__http_call *call, bool replaces)
+{
 	struct weir__policy_errand *errand;
+	struct sent *sent;
 
 	if (weir__http_guard(call) == NULL)
 		return;
-	errand = call->commands->door ? weir__policy_errand_new(body.bytes, body.length, replaces) : NULL;
-	if (errand == NULL) {
-		weir__reply_problem(call->reply, 503, "there is no memory to read it");
+	if (!begin(call, replaces, &sent)) {
+		weir__reply_problem(call->reply, 503, "too many requests are in flight, or memory ran out; try again");
 		return;
 	}
-	errand->log = call->commands->log;
-	weir__audit_who_asks(call->client, WEIR__WIRE_HTTP, &errand->who);
-	errand->errand.owner = call->client;
-	errand->errand.says_keep_alive = call->reply->says_keep_alive;
-	errand->errand.answer = replaces ? say_put : say_valid;
-	weir__errand_send(call->commands->door, &errand->errand);
-	if (weir__policies_send(call->commands->policies, errand)) {
-		call->client->errand = &errand->errand;
+	errand = sent->errand;
+	weir__mailbox_send(call->context->mailbox, &errand->task);
+	if (weir__policies_send(call->context->policies, errand))
 		return;
-	}
-	weir__errand_cancel(&errand->errand);
+	weir__requests_abandon(call->client); /* this one: there is no other */
+	weir__mailbox_cancel(&errand->task);
 	WEIR__REPLY_HEAD(call->reply, "Retry-After: 1\r\n");
 	weir__reply_problem(call->reply, 503, "16 policies wait to be read already; come back in 1 s");
 }

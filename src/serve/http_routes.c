@@ -11,48 +11,48 @@
 
 /* clang-format off */
 const struct weir__route weir__routes[] = {
-	{ HTTP_GET, "/v1/check", weir__http_get_check, 0, 0,
+	{ HTTP_GET, WEIR__OP_CHECK, "/v1/check", weir__http_get_check, 0, 0,
 	  "decides by all limits of the policy that apply; the query has the attributes and the cost" },
-	{ HTTP_POST, "/v1/check", weir__http_post_check, 0, WEIR__CHECK_MOST,
+	{ HTTP_POST, WEIR__OP_CHECK, "/v1/check", weir__http_post_check, 0, WEIR__CHECK_MOST,
 	  "the same, from JSON: `{\"attributes\": {...}, \"cost\": 1}`, or up to 1000 of these in an array" },
-	{ HTTP_POST, "/v1/take", weir__http_take, 0, 900 * 1024,
+	{ HTTP_POST, WEIR__OP_TAKE, "/v1/take", weir__http_take, 0, 900 * 1024,
 	  "decides by one limit, as text or by @name, or by several at once; up to 1000 of these in an array" },
-	{ HTTP_POST, "/v1/hold", weir__http_hold, 0, 0, "takes an estimate, to be settled later by its id" },
-	{ HTTP_POST, "/v1/settle", weir__http_settle, 0, 0, "charges or gives back the difference to the actual cost" },
-	{ HTTP_POST, "/v1/release", weir__http_release, 0, 0, "gives back what is held" },
-	{ HTTP_GET, "/v1/keys/{limit}/{key}", weir__http_get_key, 0, 0, "the state of a key" },
-	{ HTTP_DELETE, "/v1/keys/{limit}/{key}", weir__http_delete_key, WEIR__ROUTE_ADMIN, 0,
+	{ HTTP_POST, WEIR__OP_HOLD, "/v1/hold", weir__http_hold, 0, 0, "takes an estimate, to be settled later by its id" },
+	{ HTTP_POST, WEIR__OP_SETTLE, "/v1/settle", weir__http_settle, 0, 0, "charges or gives back the difference to the actual cost" },
+	{ HTTP_POST, WEIR__OP_SETTLE, "/v1/release", weir__http_release, 0, 0, "gives back what is held" },
+	{ HTTP_GET, WEIR__OP_INSPECT, "/v1/keys/{limit}/{key}", weir__http_get_key, 0, 0, "the state of a key" },
+	{ HTTP_DELETE, WEIR__OP_RESET, "/v1/keys/{limit}/{key}", weir__http_delete_key, 0, 0,
 	  "forgets what a key owes" },
-	{ HTTP_GET, "/v1/limits", weir__http_get_limits, 0, 256 * 1024,
+	{ HTTP_GET, WEIR__OP_LIMITS, "/v1/limits", weir__http_get_limits, 0, 256 * 1024,
 	  "limits and overrides of the policy, 50 at a time, from number `first` on" },
-	{ HTTP_GET, "/v1/limits/{name}", weir__http_get_limit, 0, 0, "one of them" },
-	{ HTTP_PUT, "/v1/limits/{name}", weir__http_put_limit, WEIR__ROUTE_ADMIN, 0,
+	{ HTTP_GET, WEIR__OP_LIMITS, "/v1/limits/{name}", weir__http_get_limit, 0, 0, "one of them" },
+	{ HTTP_PUT, WEIR__OP_CHANGE, "/v1/limits/{name}", weir__http_put_limit, 0, 0,
 	  "changes it, until the policy changes" },
-	{ HTTP_GET, "/v1/explain", weir__http_get_explain, WEIR__ROUTE_ADMIN, 0,
+	{ HTTP_GET, WEIR__OP_EXPLAIN, "/v1/explain", weir__http_get_explain, 0, 0,
 	  "a line for each limit of the policy, those that apply first: its key, or why it does not apply" },
-	{ HTTP_POST, "/v1/explain", weir__http_post_explain, WEIR__ROUTE_ADMIN, 0, "the same, from JSON" },
-	{ HTTP_GET, "/v1/policy", weir__http_get_policy, WEIR__ROUTE_ADMIN, 900 * 1024, "the policy in force" },
-	{ HTTP_PUT, "/v1/policy", weir__http_put_policy, WEIR__ROUTE_ADMIN, 0,
+	{ HTTP_POST, WEIR__OP_EXPLAIN, "/v1/explain", weir__http_post_explain, 0, 0, "the same, from JSON" },
+	{ HTTP_GET, WEIR__OP_POLICY, "/v1/policy", weir__http_get_policy, 0, 900 * 1024, "the policy in force" },
+	{ HTTP_PUT, WEIR__OP_POLICY_PUT, "/v1/policy", weir__http_put_policy, 0, 0,
 	  "replaces it, until its file changes or it is reloaded" },
-	{ HTTP_POST, "/v1/policy/validate", weir__http_validate_policy, 0, 0,
+	{ HTTP_POST, WEIR__OP_POLICY_VALIDATE, "/v1/policy/validate", weir__http_validate_policy, 0, 0,
 	  "lists all errors of a policy; changes nothing" },
-	{ HTTP_GET, "/v1/live", weir__http_live, WEIR__ROUTE_ADMIN, 900 * 1024,
+	{ HTTP_GET, WEIR__OP_LIVE, "/v1/live", weir__http_live, 0, 900 * 1024,
 	  "what the server sees now: the last `seconds` of each limit and its top `keys`; only one `limit`, or those that match a `filter`" },
-	{ HTTP_GET, "/v1/live/key", weir__http_live_key, WEIR__ROUTE_ADMIN, 0,
+	{ HTTP_GET, WEIR__OP_LIVE, "/v1/live/key", weir__http_live_key, 0, 0,
 	  "what each limit that applies to a request would answer, without charging: the query is as for /v1/check; "
 	  "with `limit` and `raw`, what that limit would answer for this key" },
-	{ HTTP_GET, "/metrics", weir__http_metrics, 0, 900 * 1024, "metrics for Prometheus" },
-	{ HTTP_POST, "/throttle", weir__http_throttle, 0, 0, "like throttlecrab" },
-	{ HTTP_GET, "/health", weir__http_health, WEIR__ROUTE_OPEN, 0, "200 and OK, like throttlecrab" },
-	{ HTTP_POST, "/json", weir__http_envoy, 0, 0, "like Envoy's ratelimit, with a policy of that form" },
-	{ HTTP_GET, "/healthcheck", weir__http_health, WEIR__ROUTE_OPEN, 0, "200 and OK, like Envoy's ratelimit" },
-	{ HTTP_GET, "/", weir__http_page, WEIR__ROUTE_OPEN, 256 * 1024, "the [live page](observe.md#the-page), for a browser" },
-	{ HTTP_GET, "/openapi.json", weir__http_openapi, WEIR__ROUTE_OPEN, 256 * 1024,
+	{ HTTP_GET, WEIR__OP_METRICS, "/metrics", weir__http_metrics, 0, 900 * 1024, "metrics for Prometheus" },
+	{ HTTP_POST, WEIR__OP_TAKE, "/throttle", weir__http_throttle, 0, 0, "like throttlecrab" },
+	{ HTTP_GET, WEIR__OP_CONNECTION, "/health", weir__http_health, WEIR__ROUTE_OPEN, 0, "200 and OK, like throttlecrab" },
+	{ HTTP_POST, WEIR__OP_CHECK, "/json", weir__http_envoy, 0, 0, "like Envoy's ratelimit, with a policy of that form" },
+	{ HTTP_GET, WEIR__OP_CONNECTION, "/healthcheck", weir__http_health, WEIR__ROUTE_OPEN, 0, "200 and OK, like Envoy's ratelimit" },
+	{ HTTP_GET, WEIR__OP_CONNECTION, "/", weir__http_page, WEIR__ROUTE_OPEN, 256 * 1024, "the [live page](observe.md#the-page), for a browser" },
+	{ HTTP_GET, WEIR__OP_CONNECTION, "/openapi.json", weir__http_openapi, WEIR__ROUTE_OPEN, 256 * 1024,
 	  "all of this as an OpenAPI 3.1 description" },
-	{ HTTP_GET, "/v1/authorize", weir__http_authorize, WEIR__ROUTE_ANY, 0,
+	{ HTTP_GET, WEIR__OP_CHECK, "/v1/authorize", weir__http_authorize, WEIR__ROUTE_ANY, 0,
 	  "decides about a request that a proxy describes in headers: 200, or 429, or 403 with `?deny=403`; any method" },
-	{ HTTP_GET, "/healthz", weir__http_healthz, WEIR__ROUTE_OPEN, 0, "200 as long as the server runs" },
-	{ HTTP_GET, "/readyz", weir__http_readyz, WEIR__ROUTE_OPEN, 0, "200, or 503 when it is shutting down, or when its store is down and `on_store_failure` is `closed`" },
+	{ HTTP_GET, WEIR__OP_CONNECTION, "/healthz", weir__http_healthz, WEIR__ROUTE_OPEN, 0, "200 as long as the server runs" },
+	{ HTTP_GET, WEIR__OP_CONNECTION, "/readyz", weir__http_readyz, WEIR__ROUTE_OPEN, 0, "200, or 503 when it is shutting down, or when its store is down and `on_store_failure` is `closed`" },
 };
 /* clang-format on */
 
@@ -227,7 +227,7 @@ static const struct weir__user *user_of(const struct weir__http_call *call)
 	if (!weir__http_find(call->request, "authorization", &value) || value.length <= length ||
 	    strncasecmp(value.bytes, scheme, length) != 0)
 		return NULL;
-	return weir__users_by_token(call->commands->users, value.bytes + length, value.length - length);
+	return weir__users_by_token(call->context->users, value.bytes + length, value.length - length);
 }
 
 static void refuse_stranger(struct weir__http_call *call)
@@ -237,7 +237,7 @@ static void refuse_stranger(struct weir__http_call *call)
 	WEIR__REPLY_HEAD(call->reply, "WWW-Authenticate: Bearer realm=\"weir\"");
 	if (weir__http_find(call->request, "authorization", &value)) {
 		WEIR__REPLY_HEAD(call->reply, ", error=\"invalid_token\"");
-		weir__audit_stranger(call->commands, call->client, WEIR__WIRE_HTTP, NULL);
+		weir__audit_stranger(call->context, call->client, WEIR__WIRE_HTTP, NULL);
 	}
 	WEIR__REPLY_HEAD(call->reply, "\r\n");
 	weir__reply_problem(call->reply, 401,
@@ -274,11 +274,11 @@ static bool is_asked_by_name(const struct weir__http_call *call)
 
 bool weir__routes_permit(struct weir__http_call *call, const struct weir__route *route)
 {
-	const struct weir__users *const users = call->commands->users;
+	const struct weir__users *const users = call->context->users;
 	const bool has_users = users && users->n > 0;
 
 	call->client->user = NULL;
-	if (!has_users && (route->flags & WEIR__ROUTE_ADMIN) && is_asked_by_name(call)) {
+	if (!has_users && weir__operation_needs_admin(route->operation) && is_asked_by_name(call)) {
 		weir__reply_problem(
 			call->reply, 403,
 			"the Host is a name, which may be a page's in somebody's browser: without users this is for "
@@ -296,7 +296,7 @@ bool weir__routes_permit(struct weir__http_call *call, const struct weir__route 
 		refuse_stranger(call);
 		return false;
 	}
-	if ((route->flags & WEIR__ROUTE_ADMIN) && call->client->user->role != WEIR__ROLE_ADMIN) {
+	if (weir__operation_needs_admin(route->operation) && call->client->user->role != WEIR__ROLE_ADMIN) {
 		weir__reply_problem(call->reply, 403, "this is for users with the role admin");
 		return false;
 	}

@@ -1,21 +1,18 @@
 /* http_take.c: decisions on limits that requests state: POST /v1/take. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "serve/asked.h"
-#include "serve/audit.h"
-#include "serve/decide.h"
-#include "serve/http_call.h"
-#include "serve/http_json.h"
+#include "serve/http_batch.h"
 
 static const struct mode {
 	const char *word;
-	enum weir__seam_operation operation;
+	enum weir__store_operation operation;
 } modes[] = {
-	{ "take", WEIR__SEAM_TAKE },
-	{ "upto", WEIR__SEAM_UPTO },
-	{ "peek", WEIR__SEAM_PEEK },
-	{ "refund", WEIR__SEAM_REFUND },
+	{ "take", WEIR__STORE_TAKE },
+	{ "upto", WEIR__STORE_UPTO },
+	{ "peek", WEIR__STORE_PEEK },
+	{ "refund", WEIR__STORE_REFUND },
 };
 
 #define RIGHT_LIMIT "use a limit such as \"100/min burst 20\", or \"@name\" for one of the policy"
@@ -23,12 +20,41 @@ static const struct mode {
 #define RIGHT_MODE "use \"take\", \"upto\", \"peek\" or \"refund\""
 #define RIGHT_ALL "use an array of 1 to 16 objects with limit, key and cost"
 
-/* What one request asks. What it points to is in the JSON. */
-struct request {
-	const struct mode *mode; /* NULL: all of several, or none */
-	struct weir__several several;
-	struct weir__json_text texts[WEIR_TABLE_CLAIMS_MAX]; /* of the limits */
+/* One limit that a request asks about. Its texts are in the JSON; a key that had to be written is in `written`. */
+struct part {
+	struct weir__asked asked;
+	uint64_t cost;
+	struct weir__json_text text; /* of the limit */
+	char *written;               /* NULL: none had to be */
 };
+
+/* What requests ask, as they were read: all of them before one is decided. */
+struct requests {
+	size_t n, n_parts, room;
+	struct part *parts; /* of all, one behind another */
+	struct request {
+		const struct mode *mode; /* NULL: all of several, or none */
+		size_t first, n;
+	} of[];
+};
+
+static void free_requests(struct requests *requests)
+{
+	for (size_t i = 0; requests && i < requests->n_parts; i++)
+		free(requests->parts[i].written);
+	if (requests)
+		free(requests->parts);
+	free(requests);
+}
+
+static struct requests *new_requests(struct weir__http_call *call, size_t most)
+{
+	struct requests *const requests = calloc(1, sizeof(*requests) + most * sizeof(requests->of[0]));
+
+	if (requests == NULL)
+		weir__reply_problem(call->reply, 503, "out of memory; send fewer items at once");
+	return requests;
+}
 
 /* --- reading ---------------------------------------------------------------------------------------------------- */
 
@@ -47,36 +73,78 @@ static bool read_mode(const struct weir__json *json, const json_t *object, const
 	return weir__json_refuse(json, "mode", value, RIGHT_MODE);
 }
 
-/* `prefix` is where the object is, as in "all[2].", or nothing. */
-static bool read_claim(const struct weir__json *json, const json_t *object, const char *prefix, struct request *request)
+/* Room for one more, whose key stays. False: no memory. */
+static bool add_part(const struct weir__json *json, struct requests *requests, const struct part *part)
 {
-	struct weir__several *const several = &request->several;
+	const struct weir__context *const context = json->call->context;
+	struct part *added;
+
+	if (requests->n_parts == requests->room) {
+		const size_t room = requests->room ? 2 * requests->room : 1;
+		struct part *const grown = realloc(requests->parts, room * sizeof(*grown));
+
+		if (grown == NULL)
+			return false;
+		requests->parts = grown;
+		requests->room = room;
+	}
+	added = &requests->parts[requests->n_parts];
+	*added = *part;
+	if (part->asked.key >= context->keys && part->asked.key < context->keys + sizeof(context->keys)) {
+		added->written = malloc(part->asked.key_length + 1);
+		if (added->written == NULL)
+			return false;
+		memcpy(added->written, part->asked.key, part->asked.key_length);
+		added->asked.key = added->written;
+	}
+	requests->n_parts++;
+	return true;
+}
+
+/* Whether the limit can be decided by. */
+static bool check_limit(const struct weir__json *json, const struct part *part, struct weir__refusal *ret_refusal)
+{
+	const struct weir_table_limit *limit;
+
+	ret_refusal->error = WEIR__SAY_LIMIT;
+	return part->asked.named || weir__limits_find(&json->call->context->limits, WEIR__SPACE_TEXT,
+						      &part->asked.limit, &limit, &ret_refusal->why) == WEIR_OK;
+}
+
+/* `prefix` is where the object is, as in "all[2].", or nothing. */
+static bool read_part(const struct weir__json *json, const json_t *object, const char *prefix,
+		      struct requests *requests)
+{
 	const json_t *const cost = json_object_get(object, "cost");
-	struct weir__json_text text, key;
+	struct part part = { .cost = 1, .written = NULL };
+	struct weir__json_text key;
 	struct weir__refusal refusal;
-	struct weir__asked asked;
-	uint64_t charge = 1;
 	char member[32];
 
 	(void)snprintf(member, sizeof(member), "%skey", prefix);
 	if (!weir__json_read_text(json, object, member, RIGHT_KEY, &key))
 		return false;
 	(void)snprintf(member, sizeof(member), "%scost", prefix);
-	if (cost && !weir__json_read_number(json, member, cost, INT64_MAX, &charge))
+	if (cost && !weir__json_read_number(json, member, cost, INT64_MAX, &part.cost))
 		return false;
 	(void)snprintf(member, sizeof(member), "%slimit", prefix);
-	if (!weir__json_read_text(json, object, member, RIGHT_LIMIT, &text))
+	if (!weir__json_read_text(json, object, member, RIGHT_LIMIT, &part.text))
 		return false;
-	request->texts[several->n] = text;
-	if (weir__asked_read(json->call->commands, text.bytes, text.length, key.bytes, key.length, &asked, &refusal) &&
-	    weir__several_add(several, json->call->commands, &asked, charge, &refusal))
+	weir__asked_begin(json->call->context);
+	if (!weir__asked_read(json->call->context, part.text.bytes, part.text.length, key.bytes, key.length,
+			      &part.asked, &refusal) ||
+	    !check_limit(json, &part, &refusal)) {
+		if (refusal.error == WEIR__SAY_KEY)
+			(void)snprintf(member, sizeof(member), "%skey", prefix);
+		return weir__json_refuse_as(json, member, &refusal);
+	}
+	if (add_part(json, requests, &part))
 		return true;
-	if (refusal.error == WEIR__SAY_KEY)
-		(void)snprintf(member, sizeof(member), "%skey", prefix);
-	return weir__json_refuse_as(json, member, &refusal);
+	weir__reply_problem(json->call->reply, 503, "out of memory; send fewer items at once");
+	return false;
 }
 
-static bool read_all(const struct weir__json *json, const json_t *all, struct request *request)
+static bool read_all(const struct weir__json *json, const json_t *all, struct requests *requests)
 {
 	static const char *const members[] = { "limit", "key", "cost", NULL };
 	const size_t n = json_array_size(all);
@@ -89,134 +157,144 @@ static bool read_all(const struct weir__json *json, const json_t *all, struct re
 
 		(void)snprintf(item, sizeof(item), "all[%zu]", i);
 		(void)snprintf(prefix, sizeof(prefix), "%s.", item);
-		if (!weir__json_member_has_only(json, item, one, members) || !read_claim(json, one, prefix, request))
+		if (!weir__json_member_has_only(json, item, one, members) || !read_part(json, one, prefix, requests))
 			return false;
 	}
 	return true;
 }
 
-static bool read_request(const struct weir__json *json, const json_t *object, struct request *request)
+static bool read_object(const struct weir__json *json, const json_t *object, struct requests *requests)
 {
 	static const char *const members[] = { "limit", "key", "cost", "mode", "all", NULL };
 	const json_t *const all = json_object_get(object, "all");
 
-	weir__asked_begin(json->call->commands);
-	request->several.n = 0;
-	request->several.claims[0] = (struct weir_claim){ .limit = NULL };
-	request->mode = NULL;
 	if (!weir__json_has_only(json, object, members))
 		return false;
 	if (all && json_object_size(object) > 1)
 		return weir__json_refuse(json, "all", NULL,
 					 "there is more beside it; limit, key and cost go into its items");
 	if (all)
-		return read_all(json, all, request);
-	return read_mode(json, object, &request->mode) && read_claim(json, object, "", request);
+		return read_all(json, all, requests);
+	return read_mode(json, object, &requests->of[requests->n].mode) && read_part(json, object, "", requests);
+}
+
+/* Behind those that are there. False: that was answered. */
+static bool read_request(const struct weir__json *json, const json_t *object, struct requests *requests)
+{
+	struct request *const request = &requests->of[requests->n];
+
+	request->mode = NULL;
+	request->first = requests->n_parts;
+	if (!read_object(json, object, requests))
+		return false;
+	request->n = requests->n_parts - request->first;
+	requests->n++;
+	return true;
 }
 
 /* --- deciding --------------------------------------------------------------------------------------------------- */
 
-/* A limit is called as it was asked for, as far as there is room. */
-static void name_decider(const struct weir__json_text *text, struct weir_guard_answer *answer)
+/* The claims of a request. The limits were found before; one that is gone from those that the worker keeps is made again. */
+static bool make_claims(struct weir__context *context, const struct requests *requests, const struct request *request,
+			struct weir__several *several, struct weir__refusal *ret_refusal)
 {
-	const size_t sign = weir__asked_is_named(text->bytes, text->length) ? 1 : 0;
+	several->n = 0;
+	for (size_t i = 0; i < request->n; i++) {
+		const struct part *const part = &requests->parts[request->first + i];
 
-	(void)snprintf(answer->decided_by, sizeof(answer->decided_by), "%s", text->bytes + sign);
-}
-
-/* Returns which of several has decided, from 1 on. */
-static size_t decide(struct weir__http_call *call, const struct request *request, struct weir_guard_answer *ret_answer)
-{
-	const struct weir__several *const several = &request->several;
-	struct weir_decision decision = { .decided_by = 0 };
-	weir_ns reset_after;
-
-	if (request->mode) {
-		decision.verdict = weir__decide_one(call->commands, request->mode->operation, &several->claims[0]);
-		weir__audit_key(call->commands, call->client, WEIR__WIRE_HTTP, request->mode->operation,
-				&several->claims[0], &decision.verdict);
-		reset_after = decision.verdict.reset_after;
-	} else {
-		decision = weir__decide_all(call->commands, several->claims, several->n, &reset_after);
-	}
-	*ret_answer = (struct weir_guard_answer){ .verdict = decision.verdict,
-						  .reset_after = reset_after,
-						  .limits = several->n,
-						  .is_limited = true,
-						  .limit = several->claims[decision.decided_by].limit };
-	name_decider(&request->texts[decision.decided_by], ret_answer);
-	return decision.decided_by + 1;
-}
-
-enum { MORE_SIZE = 48 };
-
-static void write_more(const struct request *request, size_t decider, char more[MORE_SIZE])
-{
-	more[0] = '\0';
-	if (request->mode == NULL)
-		(void)snprintf(more, MORE_SIZE, ",\"decided_by_item\":%zu", decider - 1);
-}
-
-static bool check_batch(struct weir__http_call *call, const json_t *array, struct request *request)
-{
-	const struct weir__json whole = { call, WEIR__JSON_NO_ITEM, NULL };
-	struct weir__json json = { call, 0, NULL };
-
-	if (json_array_size(array) > WEIR__BATCH_MAX)
-		return weir__json_refuse(&whole, NULL, array, "there are 1000 at most");
-	for (; json.item < json_array_size(array); json.item++)
-		if (!read_request(&json, json_array_get(array, json.item), request))
+		if (!weir__several_add(several, context, &part->asked, part->cost, ret_refusal))
 			return false;
+	}
 	return true;
 }
 
-/* The policy may change after all were looked at, and a limit be gone: that ends it. */
-static void say_batch(struct weir__http_call *call, const json_t *array, struct request *request)
+/* A decision as an answer of the policy. A limit is called as it was asked for, as far as there is room. */
+static void make_answer(const struct weir__decide *decide, const char *text, struct weir_guard_answer *ret_answer)
 {
-	struct weir__http_reply *const reply = call->reply;
-	struct weir__json json = { call, 0, NULL };
-	struct weir_guard_answer answer;
-	char more[MORE_SIZE];
+	const struct weir__request *const request = &decide->request;
 
-	for (; json.item < json_array_size(array); json.item++) {
-		weir__reply_add_text(reply, json.item == 0 ? "[{" : ",\n{");
-		if (!read_request(&json, json_array_get(array, json.item), request)) {
-			weir__reply_problem(reply, 409,
-					    "the policy changed while it was asked; some of it was decided");
-			return;
-		}
-		weir__http_next_item(call, json.item);
-		write_more(request, decide(call, request, &answer), more);
-		weir__http_add_answer(reply, &answer);
-		weir__reply_add_text(reply, more);
-		WEIR__REPLY_ADD(reply, "}");
-	}
-	weir__reply_add_text(reply, json.item == 0 ? "[]\n" : "]\n");
-	weir__reply_end(reply, 200, WEIR__TYPE_JSON);
+	*ret_answer = (struct weir_guard_answer){ .verdict = decide->verdict,
+						  .reset_after = decide->reset_after,
+						  .limits = request->n_claims,
+						  .is_limited = true,
+						  .limit = request->claims[decide->decided_by].limit };
+	(void)snprintf(ret_answer->decided_by, sizeof(ret_answer->decided_by), "%s",
+		       text + (weir__asked_is_named(text, strlen(text)) ? 1 : 0));
 }
 
-static void say_one(struct weir__http_call *call, const struct request *request)
+/* The number of the item is what the decision repeats. */
+static void note_take(struct weir__request *request)
 {
-	struct weir_guard_answer answer;
-	char more[MORE_SIZE];
+	const struct weir__decide *const decide = (const struct weir__decide *)(const void *)request;
+	struct weir__http_batch *const batch = weir__http_batch_of(request);
+	const struct requests *const requests = batch->asked;
+	const size_t number = (size_t)decide->repeated;
+	const struct request *const of = &requests->of[number];
+	struct weir__http_item *const item = &batch->items[number];
 
-	write_more(request, decide(call, request, &answer), more);
-	weir__http_say_more(call, &answer, 429, more);
+	make_answer(decide, requests->parts[of->first + decide->decided_by].text.bytes, &item->answer);
+	weir__http_batch_keep_limit(batch, item);
+	item->is_closed = decide->is_closed;
+	item->is_of_several = of->mode == NULL;
+	item->decided_by = decide->decided_by;
+	weir__http_batch_item_done(batch);
+}
+
+static void run_take(struct weir__http_batch *batch, size_t number)
+{
+	const struct requests *const requests = batch->asked;
+	const struct request *const request = &requests->of[number];
+	struct weir__context *const context = batch->request.context;
+	struct weir__several several;
+	struct weir__refusal refusal;
+	struct weir__decide decide;
+
+	if (!make_claims(context, requests, request, &several, &refusal)) {
+		weir__http_batch_refuse(batch, number, refusal.why.text);
+		return;
+	}
+	weir__decide_init(&decide, context, batch->request.client, WEIR__WIRE_HTTP, NULL);
+	decide.repeated = (int64_t)number;
+	weir__http_batch_add(batch, &decide.request, decide.request.size, note_take);
+	if (weir__decide_run(&decide, request->mode ? request->mode->operation : WEIR__STORE_TAKE, several.claims,
+			     several.n) == WEIR__RUN_DONE)
+		note_take(&decide.request);
+}
+
+static void free_asked(void *requests)
+{
+	free_requests(requests);
 }
 
 void weir__http_take(struct weir__http_call *call)
 {
-	const struct weir__json json = { call, WEIR__JSON_NO_ITEM, NULL };
+	struct weir__json json = { call, WEIR__JSON_NO_ITEM, NULL };
 	json_t *const root = weir__json_of_body(call);
-	struct request request;
+	const bool is_array = json_is_array(root);
+	const size_t n = is_array ? json_array_size(root) : 1;
+	struct requests *requests = NULL;
+	struct weir__http_batch *batch = NULL;
 
-	if (root == NULL)
-		return;
-	if (!json_is_array(root)) {
-		if (read_request(&json, root, &request))
-			say_one(call, &request);
-	} else if (check_batch(call, root, &request)) {
-		say_batch(call, root, &request);
+	if (root && (!is_array || weir__http_batch_fits(call, root)))
+		requests = new_requests(call, n);
+	while (requests && requests->n < n) {
+		if (is_array)
+			json.item = requests->n;
+		if (!read_request(&json, is_array ? json_array_get(root, json.item) : root, requests)) {
+			free_requests(requests);
+			requests = NULL;
+		}
+	}
+	if (requests)
+		batch = weir__http_batch_new(call, root, n, !is_array);
+	if (batch) {
+		batch->asked = requests;
+		batch->free_asked = free_asked;
+		for (size_t i = 0; i < n; i++)
+			run_take(batch, i);
+		weir__http_batch_end(call, batch);
+	} else {
+		free_requests(requests);
 	}
 	json_decref(root);
 }

@@ -3,8 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "serve/asked.h"
-#include "serve/decide.h"
 #include "serve/http_call.h"
 #include "serve/http_json.h"
 
@@ -56,7 +54,7 @@ static const struct weir_table_limit *find(struct weir__http_call *call, const i
 	struct weir_limit asked;
 
 	if (weir__asked_throttle(numbers, &asked, &refusal)) {
-		if (weir__limits_find(&call->commands->limits, WEIR__SPACE_THROTTLE, &asked, &limit, &refusal.why) ==
+		if (weir__limits_find(&call->context->limits, WEIR__SPACE_THROTTLE, &asked, &limit, &refusal.why) ==
 		    WEIR_OK)
 			return limit;
 		refusal.error = WEIR__SAY_LIMIT;
@@ -65,13 +63,15 @@ static const struct weir_table_limit *find(struct weir__http_call *call, const i
 	return NULL;
 }
 
-static void say(struct weir__http_call *call, const struct weir_claim *claim, const struct weir_verdict *verdict)
+static void write_throttle(struct weir__request *request, void *call_)
 {
 	static const char *const names[WEIR__THROTTLE_NUMBERS] = { NULL, ",\"limit\":", ",\"remaining\":",
 								   ",\"reset_after\":", ",\"retry_after\":" };
+	const struct weir__decide *const decide = (const struct weir__decide *)(const void *)request;
+	struct weir__http_call *const call = call_;
 	int64_t numbers[WEIR__THROTTLE_NUMBERS];
 
-	weir__asked_throttle_numbers(claim, verdict, numbers);
+	weir__asked_throttle_numbers(&request->claims[0], &decide->verdict, numbers);
 	weir__reply_add_text(call->reply, numbers[0] ? "{\"allowed\":true" : "{\"allowed\":false");
 	for (int i = 1; i < WEIR__THROTTLE_NUMBERS; i++) {
 		weir__reply_add_text(call->reply, names[i]);
@@ -81,11 +81,11 @@ static void say(struct weir__http_call *call, const struct weir_claim *claim, co
 	weir__reply_end(call->reply, 200, WEIR__TYPE_JSON);
 }
 
-static void decide(struct weir__http_call *call, const json_t *object)
+static void run(struct weir__http_call *call, const json_t *object)
 {
 	const json_t *const key = json_object_get(object, "key");
+	struct weir__decide decide;
 	struct weir_claim claim;
-	struct weir_verdict verdict;
 	int64_t numbers[WEIR__THROTTLE_ASKED];
 
 	if (!read_types(call, object, numbers))
@@ -94,8 +94,10 @@ static void decide(struct weir__http_call *call, const json_t *object)
 				     (uint64_t)numbers[QUANTITY] };
 	if (claim.limit == NULL)
 		return;
-	verdict = weir__decide_one(call->commands, WEIR__SEAM_TAKE, &claim);
-	say(call, &claim, &verdict);
+	weir__decide_init(&decide, call->context, call->client, WEIR__WIRE_HTTP, write_throttle);
+	weir__http_begin(call, &decide.request);
+	if (weir__decide_run(&decide, WEIR__STORE_TAKE, &claim, 1) == WEIR__RUN_DONE)
+		write_throttle(&decide.request, call);
 }
 
 void weir__http_throttle(struct weir__http_call *call)
@@ -103,6 +105,6 @@ void weir__http_throttle(struct weir__http_call *call)
 	json_t *const root = weir__json_of_body(call);
 
 	if (root)
-		decide(call, root);
+		run(call, root);
 	json_decref(root);
 }

@@ -3,8 +3,6 @@
 
 #include <stdio.h>
 
-#include "serve/remote_plans.h"
-
 bool weir__limits_is_same(const struct weir_limit *a, const struct weir_limit *b)
 {
 	return a->algorithm == b->algorithm && a->count == b->count && a->period == b->period && a->burst == b->burst &&
@@ -26,7 +24,7 @@ void weir__limits_init(struct weir__limits *limits, struct weir_table *table, co
 {
 	limits->table = table;
 	limits->counted_as = counted_as;
-	limits->is_remote = false;
+	limits->check = NULL;
 	for (size_t i = 0; i < WEIR__LIMITS_KEPT; i++)
 		limits->kept[i].is_used = false;
 	limits->last = (struct weir__limit_words){ .limit = NULL };
@@ -70,8 +68,8 @@ int weir__limits_make(const struct weir__limits *limits, enum weir__space space,
 		(void)weir_limit_print(asked, text + 1);
 	else
 		name = spaces[space];
-	if (limits->is_remote) {
-		error = weir__remote_check_limit(asked, ret_message);
+	if (limits->check) {
+		error = limits->check(asked, ret_message);
 		if (error != WEIR_OK)
 			return error;
 	}

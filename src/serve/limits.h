@@ -16,7 +16,8 @@ enum weir__space {
 struct weir__limits {
 	struct weir_table *table;
 	const struct weir_table_limit *counted_as;
-	bool is_remote; /* another store decides, and must be able to have them */
+	/* Whether the store can have a limit; NULL: it has all that the table can. */
+	int (*check)(const struct weir_limit *limit, struct weir_message *ret_message);
 	struct weir__kept_limit {
 		enum weir__space space;
 		bool is_used;

@@ -6,11 +6,9 @@
 #include <strings.h>
 
 #include "guard/guard.h"
-#include "redis/redis_store.h"
 #include "serve/asked.h"
 #include "serve/glance.h"
 #include "serve/policies.h"
-#include "serve/remote.h"
 #include "serve/sight.h"
 #include "serve/tally.h"
 
@@ -84,7 +82,7 @@ struct candidate {
 
 /* A document that is being written. */
 struct live {
-	struct weir__commands *commands;
+	struct weir__context *context;
 	struct weir__http_reply *reply;
 	const struct weir__live_query *query;
 	weir_ns now;
@@ -100,9 +98,9 @@ static uint64_t rank(const struct live *live, const struct weir_table_limit *lim
 {
 	struct weir__limit_seen seen;
 
-	if (live->commands->sights == NULL || !weir__sights_has(live->commands->sights, limit))
+	if (live->context->sights == NULL || !weir__sights_has(live->context->sights, limit))
 		return 0;
-	(void)weir__sights_limit(live->commands->sights, limit, live->last, WEIR__SIGHT_FILL_SECONDS, &seen);
+	(void)weir__sights_limit(live->context->sights, limit, live->last, WEIR__SIGHT_FILL_SECONDS, &seen);
 	return seen.decided + 1;
 }
 
@@ -151,14 +149,14 @@ static void add_candidate(void *live_, uint32_t plan, const struct weir_table_li
 
 static struct weir_guard *guard_of(const struct live *live)
 {
-	return live->commands->policies ? weir__policies_guard(live->commands->policies) : NULL;
+	return live->context->policies ? weir__policies_guard(live->context->policies) : NULL;
 }
 
 static void find_all(struct live *live)
 {
 	struct weir_guard *const guard = guard_of(live);
 
-	add_candidate(live, INLINE_PLAN, live->commands->limits.counted_as);
+	add_candidate(live, INLINE_PLAN, live->context->limits.counted_as);
 	if (guard)
 		weir__guard_walk(guard, WEIR__LIVE_PLANS_MAX, add_candidate, live);
 }
@@ -213,7 +211,7 @@ static void add_key(struct live *live, const char *limit, const struct weir__tal
 
 static uint64_t uptime_s(const struct live *live)
 {
-	return live->commands->tallies ? weir__tallies_age_s(live->commands->tallies) : 0;
+	return live->context->tallies ? weir__tallies_age_s(live->context->tallies) : 0;
 }
 
 /* Returns since when. */
@@ -221,7 +219,7 @@ static weir_ns add_keys(struct live *live, const char *name, const struct weir_t
 			const char *limit_name, enum weir__talkers_kind kind)
 {
 	weir_ns since;
-	const size_t n = weir__sights_talkers(live->commands->sights, limit, kind, live->now, live->talkers, live->keys,
+	const size_t n = weir__sights_talkers(live->context->sights, limit, kind, live->now, live->talkers, live->keys,
 					      &since);
 
 	weir__reply_add_text(live->reply, name);
@@ -277,7 +275,7 @@ static bool add_series(struct live *live, const struct weir_table_limit *limit)
 {
 	bool is_seen = false;
 
-	weir__sights_series(live->commands->sights, limit, live->last, (uint32_t)live->query->seconds, live->series);
+	weir__sights_series(live->context->sights, limit, live->last, (uint32_t)live->query->seconds, live->series);
 	for (uint64_t i = 0; i < live->query->seconds; i++)
 		is_seen = is_seen || live->series[i].decided > 0;
 	if (!is_seen)
@@ -291,7 +289,7 @@ static bool add_series(struct live *live, const struct weir_table_limit *limit)
 /* What workers have seen of it. */
 static void add_seen(struct live *live, const struct weir_table_limit *limit, const char *name)
 {
-	struct weir__sights *const sights = live->commands->sights;
+	struct weir__sights *const sights = live->context->sights;
 	struct weir__limit_seen seen;
 	uint64_t delayed, delay_ns;
 
@@ -315,7 +313,7 @@ static void add_limit(struct live *live, const char *name, const char *mode, con
 {
 	struct weir_table_limit_stats stats;
 
-	weir_table_limit_stats(live->commands->table, limit, &stats);
+	weir_table_limit_stats(live->context->table, limit, &stats);
 	weir__reply_add_word(live->reply, "{\"name\":", name);
 	weir__reply_add_word(live->reply, ",\"mode\":", mode);
 	weir__reply_add_word(live->reply, ",\"algorithm\":", algorithm);
@@ -327,7 +325,7 @@ static void add_limit(struct live *live, const char *name, const char *mode, con
 
 static void add_inline(struct live *live)
 {
-	const struct weir_table_limit *const limit = live->commands->limits.counted_as;
+	const struct weir_table_limit *const limit = live->context->limits.counted_as;
 
 	add_limit(live, inline_name, "enforce", "any", "as requests say", "", limit);
 	add_seen(live, limit, NULL);
@@ -412,7 +410,7 @@ static uint64_t percentile(const struct weir__spans_sum *sum, uint64_t of_1000)
 /* Requests as wholes: sums over limits would count one for each limit that admitted it. */
 static void add_requests(struct live *live)
 {
-	struct weir__sights *const sights = live->commands->sights;
+	struct weir__sights *const sights = live->context->sights;
 	struct weir__limit_seen seen;
 
 	WEIR__REPLY_ADD(live->reply, ",\n\"all\":");
@@ -444,13 +442,13 @@ static void add_latency(struct live *live)
 	} points[] = { { ",\"p50\":", 500 }, { ",\"p99\":", 990 }, { ",\"p999\":", 999 } };
 	struct weir__spans_sum sum;
 
-	if (live->commands->sights == NULL) {
+	if (live->context->sights == NULL) {
 		WEIR__REPLY_ADD(live->reply, ",\n\"latency\":null");
 		return;
 	}
 	WEIR__REPLY_ADD(live->reply, ",\n\"latency\":{");
 	for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++) {
-		weir__sights_spans(live->commands->sights, spans[i].which, &sum);
+		weir__sights_spans(live->context->sights, spans[i].which, &sum);
 		weir__reply_add_member(live->reply, spans[i].name, sum.n);
 		for (size_t j = 0; j < sizeof(points) / sizeof(points[0]); j++) {
 			if (sum.n > 0) {
@@ -470,8 +468,8 @@ static void add_wires(struct live *live)
 {
 	struct weir__tally_sum sum = { .connections = { 0 } };
 
-	if (live->commands->tallies)
-		weir__tallies_sum(live->commands->tallies, &sum);
+	if (live->context->tallies)
+		weir__tallies_sum(live->context->tallies, &sum);
 	weir__reply_add_member(live->reply, ",\n\"connections\":{\"resp\":", sum.connections[WEIR__WIRE_RESP]);
 	weir__reply_add_member(live->reply, ",\"http\":", sum.connections[WEIR__WIRE_HTTP]);
 	weir__reply_add_member(live->reply, "},\n\"requests_total\":{\"resp\":", sum.requests[WEIR__WIRE_RESP]);
@@ -483,7 +481,7 @@ static void add_table(struct live *live)
 {
 	struct weir__table_glance glance;
 
-	weir__glance(live->commands, live->now, &glance);
+	weir__glance(live->context, live->now, &glance);
 	weir__reply_add_member(live->reply, ",\n\"table\":{\"live_keys\":", glance.live);
 	weir__reply_add_member(live->reply, ",\"capacity_keys\":", glance.capacity);
 	weir__reply_add_member(live->reply, ",\"gave_way_total\":", glance.gave_way);
@@ -493,19 +491,20 @@ static void add_table(struct live *live)
 static void add_store(struct live *live)
 {
 	static const char *const states[] = {
-		[WEIR__REDIS_UP] = "up", [WEIR__REDIS_DOWN] = "down", [WEIR__REDIS_PROBING] = "probing"
+		[WEIR__STORE_UP] = "up", [WEIR__STORE_DOWN] = "down", [WEIR__STORE_PROBING] = "probing"
 	};
-	struct weir__redis_store_info info;
+	struct weir__store *const store = live->context->store;
+	struct weir__store_status status;
 
 	WEIR__REPLY_ADD(live->reply, ",\n\"store\":");
-	if (live->commands->remote == NULL) {
+	if (store->status == NULL) {
 		WEIR__REPLY_ADD(live->reply, "null");
 		return;
 	}
-	weir__redis_store_info(weir__remote_store(live->commands->remote), &info);
-	weir__reply_add_word(live->reply, "{\"state\":", states[info.client.health]);
-	weir__reply_add_member(live->reply, ",\"nodes\":", info.client.nodes);
-	weir__reply_add_member(live->reply, ",\"owed_keys\":", info.owed_keys);
+	store->status(store, &status);
+	weir__reply_add_word(live->reply, "{\"state\":", states[status.health]);
+	weir__reply_add_member(live->reply, ",\"nodes\":", status.nodes);
+	weir__reply_add_member(live->reply, ",\"owed_keys\":", status.deferred_keys);
 	WEIR__REPLY_ADD(live->reply, "}");
 }
 
@@ -514,11 +513,11 @@ static void add_policy(struct live *live)
 	struct weir__policies_info info;
 
 	WEIR__REPLY_ADD(live->reply, ",\n\"policy\":");
-	if (live->commands->policies == NULL) {
+	if (live->context->policies == NULL) {
 		WEIR__REPLY_ADD(live->reply, "null");
 		return;
 	}
-	weir__policies_info(live->commands->policies, &info);
+	weir__policies_info(live->context->policies, &info);
 	weir__reply_add_member(live->reply, "{\"limits\":", info.limits);
 	weir__reply_add_member(live->reply, ",\"changes\":", info.changes);
 	weir__reply_add_member(live->reply, ",\"failures\":", info.failures);
@@ -531,7 +530,7 @@ static void add_policy(struct live *live)
 
 static void add_head(struct live *live)
 {
-	const struct weir__settings *const settings = live->commands->settings;
+	const struct weir__settings *const settings = live->context->settings;
 
 	weir__reply_add_word(live->reply, "{\"version\":", WEIR_VERSION);
 	weir__reply_add_word(live->reply, ",\"service\":", settings ? settings->service : "weir");
@@ -572,13 +571,13 @@ static bool add_limit_alone(struct live *live)
 	       one.is_limited;
 }
 
-bool weir__live_write(struct weir__commands *commands, const struct weir__live_query *query,
+bool weir__live_write(struct weir__context *context, const struct weir__live_query *query,
 		      struct weir__http_reply *reply)
 {
-	struct live live = { .commands = commands, .reply = reply, .query = query };
+	struct live live = { .context = context, .reply = reply, .query = query };
 	const uint64_t keys = query->limit ? WEIR__LIVE_KEYS_MAX : WEIR__LIVE_KEYS;
 
-	live.now = weir_table_now(commands->table);
+	live.now = weir_table_now(context->table);
 	live.last = (uint32_t)(live.now / second_ns) - 1;
 	live.keys = (uint32_t)(query->keys == UINT64_MAX ? keys : query->keys);
 	add_head(&live);

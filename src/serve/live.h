@@ -5,7 +5,7 @@
 #ifndef WEIR_SERVE_LIVE_H
 #define WEIR_SERVE_LIVE_H
 
-#include "serve/commands.h"
+#include "serve/context.h"
 #include "serve/http_reply.h"
 
 enum {
@@ -32,7 +32,7 @@ const char *weir__live_query_set(struct weir__live_query *query, const char *nam
 				 const char *value, size_t length);
 
 /* Writes it to the body. False: there is no limit of this name, and nothing was written. */
-bool weir__live_write(struct weir__commands *commands, const struct weir__live_query *query,
+bool weir__live_write(struct weir__context *context, const struct weir__live_query *query,
 		      struct weir__http_reply *reply);
 
 #endif

@@ -52,6 +52,10 @@
 	X(ACCEPT_PAUSES, "rate_limiter_accept_pauses", COUNTER, "", "reason", \
 	  "How often a new connection had to wait to be accepted, for 100 ms or until another one was closed: connections, all " \
 	  "workers had as many as they may; kernel, it had no descriptor or memory for one more.") \
+	X(IN_FLIGHT, "rate_limiter_requests_in_flight", GAUGE, "", "", \
+	  "Requests that wait for a store, for WAIT or for a policy to be read.") \
+	X(OVERFLOWS, "rate_limiter_requests_overflow", COUNTER, "", "", \
+	  "Requests decided without the store because 16384 of their worker were in flight.") \
 	X(ANSWERS, "rate_limiter_answers", COUNTER, "", "wire", "Requests answered, of any kind.") \
 	X(STRANGERS, "rate_limiter_auth_failures", COUNTER, "", "wire", \
 	  "Attempts with a wrong user name, password or token.") \

@@ -16,7 +16,7 @@
 #include "serve/policy_identity.h"
 #include "serve/policy_shown.h"
 #include "serve/policy_source.h"
-#include "serve/remote_plans.h"
+#include "serve/stores.h"
 
 static const weir_ns ms = 1000000;
 static const weir_ns quiet_ns = UINT64_C(100000000);     /* of which files must have been left alone, */
@@ -51,7 +51,7 @@ struct weir__policies {
 	bool is_put;    /* in force is one that came with a request; `current` is what the source last had */
 	uint64_t wrong; /* hash of what was last told to be wrong */
 	struct weir_table *table;
-	bool is_remote; /* another store decides */
+	bool has_store; /* which must be able to have all limits */
 	struct weir_guard *guard;
 
 	struct weir__loop loop;
@@ -321,7 +321,7 @@ struct weir__policies *weir__policies_new(const struct weir__settings *settings)
 	}
 	policies->plans_set = settings->plans;
 	policies->envoy = settings->envoy_counts == WEIR__COUNTS_EACH ? WEIR_ENVOY_COUNT_EACH : 0;
-	policies->is_remote = settings->store[0] != '\0';
+	policies->has_store = settings->store[0] != '\0';
 	if (settings->policy_copy[0] != '\0')
 		policies->copy = strdup(settings->policy_copy);
 	if (load_first(policies)) {
@@ -586,7 +586,7 @@ bool weir__policies_start(struct weir__policies *policies, struct weir_table *ta
 
 	policies->first = NULL;
 	policies->table = table;
-	error = weir__guard_new(table, first, policies->is_remote ? weir__remote_check_limit : NULL, &policies->guard,
+	error = weir__guard_new(table, first, policies->has_store ? weir__stores_check_limit : NULL, &policies->guard,
 				&why);
 	if (error != WEIR_OK) {
 		fprintf(policies->errors, "weir serve: the policy: %s%s\n", why.text, hint_of(error));

@@ -11,10 +11,11 @@
 #include "policy/policy.h"
 #include "serve/limits.h"
 #include "serve/policy_source.h"
+#include "serve/request.h"
 
 struct weir__policy_errands {
 	pthread_mutex_t lock;
-	struct weir__errand *first;
+	struct weir__task *first;
 	uint32_t n;
 };
 
@@ -59,7 +60,7 @@ static void add_fault(void *outcome_, const char *line)
 
 /* --- errands ---------------------------------------------------------------------------------------------------- */
 
-static void free_errand(struct weir__errand *errand_)
+static void free_errand(struct weir__task *errand_)
 {
 	struct weir__policy_errand *const errand = (void *)errand_;
 
@@ -77,7 +78,7 @@ struct weir__policy_errand *weir__policy_errand_new(const char *text, size_t len
 
 	if (errand == NULL)
 		return NULL;
-	errand->errand.free = free_errand;
+	errand->task.free = free_errand;
 	errand->replaces = replaces;
 	errand->length = length;
 	errand->text = malloc(length + 1);
@@ -88,6 +89,16 @@ struct weir__policy_errand *weir__policy_errand_new(const char *text, size_t len
 	memcpy(errand->text, text, length);
 	errand->text[length] = '\0';
 	return errand;
+}
+
+void weir__policy_errand_returned(struct weir__task *task)
+{
+	struct weir__policy_errand *const errand = (void *)task;
+
+	if (errand->request)
+		weir__request_finish(errand->request);
+	else
+		task->free(task);
 }
 
 struct weir__policy_errands *weir__policy_errands_new(void)
@@ -101,7 +112,7 @@ struct weir__policy_errands *weir__policy_errands_new(void)
 
 bool weir__policy_errands_add(struct weir__policy_errands *errands, struct weir__policy_errand *errand)
 {
-	struct weir__errand **last = &errands->first;
+	struct weir__task **last = &errands->first;
 	bool has_room;
 
 	(void)pthread_mutex_lock(&errands->lock);
@@ -109,7 +120,7 @@ bool weir__policy_errands_add(struct weir__policy_errands *errands, struct weir_
 	if (has_room) {
 		while (*last)
 			last = &(*last)->next;
-		*last = &errand->errand;
+		*last = &errand->task;
 		errands->n++;
 	}
 	(void)pthread_mutex_unlock(&errands->lock);
@@ -118,7 +129,7 @@ bool weir__policy_errands_add(struct weir__policy_errands *errands, struct weir_
 
 static struct weir__policy_errand *take_first(struct weir__policy_errands *errands)
 {
-	struct weir__errand *errand;
+	struct weir__task *errand;
 
 	(void)pthread_mutex_lock(&errands->lock);
 	errand = errands->first;
@@ -138,7 +149,7 @@ void weir__policy_errands_free(struct weir__policy_errands *errands)
 	if (errands == NULL)
 		return;
 	while ((errand = take_first(errands)) != NULL)
-		weir__errand_return(&errand->errand);
+		weir__mailbox_return(&errand->task);
 	(void)pthread_mutex_destroy(&errands->lock);
 	free(errands);
 }
@@ -339,6 +350,6 @@ bool weir__policy_errands_do(struct weir__policy_errands *errands, struct weir_g
 		audit(errand);
 	if (is_put)
 		put(context, errand->text, errand->length, outcome->version);
-	weir__errand_return(&errand->errand);
+	weir__mailbox_return(&errand->task);
 	return true;
 }

@@ -4,8 +4,8 @@
 
 #include <weir/guard.h>
 
+#include "os/mailbox.h"
 #include "serve/audit.h"
-#include "serve/errands.h"
 
 enum {
 	WEIR__POLICY_ERRANDS_MAX = 16, /* that wait; whoever comes then is told to come later */
@@ -29,10 +29,13 @@ struct weir__policy_outcome {
 	struct weir__policy_lines added, removed, changed; /* names of limits, if it is in force */
 };
 
+struct weir__request;
+
 struct weir__policy_errand {
-	struct weir__errand errand; /* the first: so it leads here */
-	bool replaces;              /* else it is only looked at */
-	uint32_t envoy;             /* WEIR_ENVOY_..., by which it is read */
+	struct weir__task task;        /* the first: so it leads here */
+	struct weir__request *request; /* of the worker alone, that waits for it; NULL: its client has gone */
+	bool replaces;                 /* else it is only looked at */
+	uint32_t envoy;                /* WEIR_ENVOY_..., by which it is read */
 	char *text;
 	size_t length;
 	struct weir__policy_outcome outcome;
@@ -40,8 +43,11 @@ struct weir__policy_errand {
 	struct weir__audit_who who;
 };
 
-/* A copy of the text, to be freed with errand.free. NULL: no memory. */
+/* A copy of the text, to be freed with task.free. NULL: no memory. */
 struct weir__policy_errand *weir__policy_errand_new(const char *text, size_t length, bool replaces);
+
+/* It is back in the mailbox of its worker: the request is done. */
+void weir__policy_errand_returned(struct weir__task *task);
 
 /* Those that wait, in order. */
 struct weir__policy_errands;

@@ -192,7 +192,7 @@ static void *watch(void *source_)
 		}
 		pause_ms = PAUSE_LEAST_MS;
 		if (!source->far->wait(source->far))
-			pause_for(source, PAUSE_MOST_MS);
+			pause_for(source, WEIR__POLICY_FAR_POLL_MS);
 	}
 	return NULL;
 }

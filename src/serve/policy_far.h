@@ -17,6 +17,7 @@ enum {
 	WEIR__POLICY_FAR_WHY = 512,
 	WEIR__POLICY_FAR_NAME = 1280,
 	WEIR__POLICY_FAR_CHECK_MS = 5000,   /* how often it is asked for, whatever has been told */
+	WEIR__POLICY_FAR_POLL_MS = 1000,    /* how often if the server does not tell of changes */
 	WEIR__POLICY_FAR_CONNECT_MS = 5000, /* to wait for a connection, */
 	WEIR__POLICY_FAR_ANSWER_MS = 10000, /* and for an answer */
 };

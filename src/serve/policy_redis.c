@@ -1,50 +1,37 @@
-/* policy_redis.c: a policy that Redis has under a key of strings.
+/* policy_redis.c: a policy that Redis has under a key of strings, read by a client of its own (src/redis).
  *
- * Redis tells of changes only if notify-keyspace-events says so. It is asked for that with each value: where it does not, or
- * this user may not know, the value is asked for each second. */
-#include <weir/clock.h>
-
-#include <errno.h>
+ * Redis tells of changes only if notify-keyspace-events says so. That setting is read with each value: where it is off, or
+ * this user may not read it, the value is read each second. */
 #include <openssl/crypto.h>
 #include <stdlib.h>
+#include <time.h>
 
+#include "core/percent.h"
 #include "core/text.h"
-#include "os/net.h"
-#include "os/tls.h"
-#include "redis/redis_url.h"
-#include "serve/percent.h"
+#include "core/wide.h"
+#include "os/memory.h"
+#include "redis/redis_driver.h"
+#include "redis/redis_query.h"
 #include "serve/policy_far.h"
-#include "wire/resp.h"
 
 enum {
-	TOKENS = 64,
-	LINE_MOST = 4096,
-	WORDS_MOST = 4,
-	REQUEST_SIZE = 4 * WEIR__REDIS_WORD_SIZE + 256,
-	IN_LEAST = 16384,
-	IN_MOST = WEIR__POLICY_FAR_MOST + LINE_MOST,
 	KEY_SIZE = 512, /* with the NUL */
-	WHERE_SIZE = WEIR__REDIS_HOST_SIZE + 16,
+	CHANNEL_SIZE = KEY_SIZE + 64,
+	WORDS_MAX = 3,
+	ERROR_SHOWN = 300, /* bytes of what Redis says */
 };
 
-/* A connection. */
-struct line {
-	int socket;            /* -1: there is none */
-	struct weir__tls *tls; /* NULL: it has none */
-	char *in;
-	size_t size, filled, used; /* of `in`; `used` is what the last reply took */
-	struct weir__resp_reply reply;
-	struct weir__resp_token tokens[TOKENS]; /* of the last reply */
-};
+static const weir_ns ms = 1000000;
 
 struct redis {
 	struct weir__policy_far far; /* the first: so it leads here */
 	struct weir__redis_url url;
 	char key[KEY_SIZE];
-	struct weir__tls_context *tls; /* of all connections; NULL: none has needed it yet */
-	struct line asks, listens;
-	bool notifies; /* as it said last */
-	weir_ns until; /* for which an answer is waited */
+	char channel[CHANNEL_SIZE]; /* on which Redis tells of changes of the key */
+	struct weir__redis_client *client;
+	struct weir__redis_driver *driver;
+	bool is_settled; /* the driver has nothing to do without an event */
+	struct weir__redis_query query;
 };
 
 /* --- URLs --------------------------------------------------------------------------------------------------------- */
@@ -97,405 +84,200 @@ int weir__policy_redis_check(const char *url, struct weir_message *ret_message)
 {
 	struct weir__redis_url read;
 	char key[KEY_SIZE];
+	const int error = read_url(url, &read, key, ret_message);
 
-	return read_url(url, &read, key, ret_message);
+	OPENSSL_cleanse(&read, sizeof(read));
+	return error;
 }
 
-/* --- connections ------------------------------------------------------------------------------------------------------ */
+/* --- the client ------------------------------------------------------------------------------------------------------- */
 
-static void close_line(struct line *line)
+static weir_ns monotonic_now(void)
 {
-	weir__tls_free(line->tls);
-	if (line->socket >= 0)
-		weir__net_close(line->socket);
-	if (line->in)
-		OPENSSL_cleanse(line->in, line->size);
-	free(line->in);
-	*line = (struct line){ .socket = -1 };
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (weir_ns)now.tv_sec * 1000000000 + (weir_ns)now.tv_nsec;
 }
 
-static bool say(struct weir__policy_far_answer *answer, enum weir__policy_far_found found, const char *why)
+/* Made when it is first needed, since the loop is there then. If it cannot be made, the next question tries again: a file of
+ * certificates may be there by then. */
+static bool make_client(struct redis *redis, struct weir__policy_far_answer *answer)
 {
-	answer->found = found;
-	(void)snprintf(answer->why, sizeof(answer->why), "%s", why);
+	struct weir_message why = { .text = "there is no memory for connections" };
+	uint64_t seed;
+
+	if (redis->client != NULL)
+		return true;
+	if (weir__memory_random(&seed, sizeof(seed)) == 0)
+		redis->client = weir__redis_client_new_for_queries(&redis->url, WEIR__POLICY_FAR_MOST, seed,
+								   monotonic_now());
+	if (redis->client != NULL &&
+	    weir__redis_driver_new(&redis->url, redis->client, redis->far.loop, &redis->driver, &why) == WEIR_OK)
+		return true;
+	weir__redis_client_free(redis->client);
+	redis->client = NULL;
+	(void)snprintf(answer->why, sizeof(answer->why), "%s", why.text);
 	return false;
 }
 
-/* Until something can be read, or written, or it is too late. True: it can. */
-static bool is_ready(struct redis *redis, const struct line *line, bool writes)
+/* Waits for sockets, or until the loop is woken, but not beyond `until`; then does what is to be done. */
+static void turn(struct redis *redis, weir_ns until)
 {
-	struct weir__loop *const loop = redis->far.loop;
+	const weir_ns most = WEIR__POLICY_FAR_CHECK_MS;
 	struct weir__loop_event events[WEIR__LOOP_EVENTS];
-	bool is_ready = false;
+	weir_ns now = monotonic_now(), wait_ms = 0;
+	int n;
 
-	if (weir__loop_add(loop, line->socket, redis) != 0)
-		return false;
-	if (writes)
-		(void)weir__loop_change(loop, line->socket, redis, false, true);
-	while (!is_ready && !atomic_load(&redis->far.is_stopping)) {
-		const weir_ns now = weir_clock_now() / 1000000;
-
-		if (now >= redis->until)
-			break;
-		is_ready = weir__loop_wait(loop, (int)(redis->until - now), events) > 0;
-	}
-	weir__loop_remove(loop, line->socket);
-	return is_ready;
+	until = weir__min(until, weir__redis_client_next(redis->client));
+	if (redis->is_settled && until > now)
+		wait_ms = weir__min((until - now - 1) / ms + 1, most);
+	n = weir__loop_wait(redis->far.loop, (int)wait_ms, events);
+	now = monotonic_now();
+	for (int i = 0; i < n; i++)
+		weir__redis_driver_event(redis->driver, &events[i], now);
+	weir__redis_client_tick(redis->client, now);
+	redis->is_settled = weir__redis_driver_settle(redis->driver, now);
 }
 
-/* What an attempt to read or write came to: nothing yet, or no more. */
-static bool may_go_on(struct redis *redis, const struct line *line, ssize_t n, bool writes,
-		      struct weir__policy_far_answer *answer)
+typedef void take_reply(struct weir__redis_query *query, const struct weir__resp_token *tokens, uint32_t n);
+
+/* Sends a command, and waits for what becomes of it. */
+static enum weir__redis_query_state run_query(struct redis *redis, weir_ns deadline, const char *const words[WORDS_MAX],
+					      take_reply *take, void *context)
 {
-	if (n == -EAGAIN)
-		return is_ready(redis, line, line->tls ? weir__tls_wants_to_write(line->tls) : writes) ||
-		       say(answer, WEIR__FAR_LOST, "it does not answer");
-	if (n == 0)
-		return say(answer, WEIR__FAR_LOST, "it has closed the connection");
-	return say(answer, WEIR__FAR_LOST, line->tls ? weir__tls_why(line->tls) : strerror((int)-n));
-}
+	struct weir__resp_slice slices[WORDS_MAX];
+	size_t n = 0;
 
-/* The context is made when it is needed, and again if it could not be: files may come to be there. */
-static bool make_tls(struct redis *redis, struct line *line, const struct weir__redis_place *place,
-		     struct weir__policy_far_answer *answer)
-{
-	const struct weir__redis_url *const url = &redis->url;
-	const struct weir__tls_files files = { url->ca, url->certificate, url->key };
-	char why[WEIR__TLS_WHY_SIZE] = "there is no memory for TLS";
-
-	if (redis->tls == NULL && weir__tls_context_new(&files, url->verifies, &redis->tls, why) != 0) {
-		redis->tls = NULL;
-		return say(answer, WEIR__FAR_LOST, why);
-	}
-	line->tls = weir__tls_new(redis->tls, line->socket, url->tls_name[0] ? url->tls_name : place->host);
-	return line->tls || say(answer, WEIR__FAR_LOST, "there is no memory for TLS, or no such host can be");
-}
-
-static bool shake(struct redis *redis, struct line *line, struct weir__policy_far_answer *answer)
-{
-	int error;
-
-	while ((error = weir__tls_shake(line->tls)) != 0)
-		if (error != EAGAIN || !is_ready(redis, line, weir__tls_wants_to_write(line->tls)))
-			return say(answer, WEIR__FAR_LOST,
-				   error == EAGAIN ? "it does not answer" : weir__tls_why(line->tls));
-	return true;
-}
-
-static bool open_line(struct redis *redis, struct line *line, const struct weir__redis_place *place,
-		      struct weir__policy_far_answer *answer)
-{
-	char where[WHERE_SIZE];
-	int error;
-
-	close_line(line);
-	weir__redis_place_show(place, where, sizeof(where));
-	error = weir__net_connect(where, WEIR__POLICY_FAR_CONNECT_MS, &line->socket);
-	if (error != 0) {
-		line->socket = -1;
-		answer->found = WEIR__FAR_LOST;
-		(void)snprintf(answer->why, sizeof(answer->why), "%s: %s", where, strerror(error));
-		return false;
-	}
-	line->in = malloc(IN_LEAST);
-	line->size = line->in ? IN_LEAST : 0;
-	if (line->in == NULL || weir__net_unblock(line->socket) != 0)
-		return say(answer, WEIR__FAR_LOST, "there is no memory for a connection");
-	line->reply = (struct weir__resp_reply){
-		.tokens_max = TOKENS, .depth_max = 4, .line_max = LINE_MOST, .bulk_max = WEIR__POLICY_FAR_MOST
+	for (; n < WORDS_MAX && words[n] != NULL; n++)
+		slices[n] = (struct weir__resp_slice){ words[n], strlen(words[n]) };
+	redis->query = (struct weir__redis_query){
+		.words = slices, .n = n, .deadline = deadline, .take = take, .context = context
 	};
-	return !place->is_tls || (make_tls(redis, line, place, answer) && shake(redis, line, answer));
-}
-
-static ssize_t receive(const struct line *line, void *bytes, size_t size)
-{
-	return line->tls ? weir__tls_read(line->tls, bytes, size) : weir__net_read(line->socket, bytes, size);
-}
-
-static ssize_t transmit(const struct line *line, const void *bytes, size_t size)
-{
-	return line->tls ? weir__tls_write(line->tls, bytes, size) : weir__net_write(line->socket, bytes, size);
-}
-
-static bool send_request(struct redis *redis, const struct line *line, const char *bytes, size_t length,
-			 struct weir__policy_far_answer *answer)
-{
-	for (size_t sent = 0; sent < length;) {
-		const ssize_t n = transmit(line, bytes + sent, length - sent);
-
-		if (n > 0)
-			sent += (size_t)n;
-		else if (!may_go_on(redis, line, n, true, answer))
-			return false;
+	weir__redis_query_send(redis->client, &redis->query, monotonic_now());
+	redis->is_settled = false;
+	while (!weir__redis_query_is_done(&redis->query)) {
+		if (atomic_load(&redis->far.is_stopping))
+			return WEIR__REDIS_QUERY_HAS_FAILED; /* it is the last one */
+		turn(redis, WEIR_NEVER);
 	}
-	return true;
-}
-
-static bool make_room(struct line *line)
-{
-	const size_t size = 2 * line->size < IN_MOST ? 2 * line->size : IN_MOST;
-	char *longer;
-
-	if (line->filled < line->size)
-		return true;
-	longer = size > line->size ? realloc(line->in, size) : NULL;
-	if (longer == NULL)
-		return false;
-	line->in = longer;
-	line->size = size;
-	return true;
-}
-
-static bool receive_reply(struct redis *redis, struct line *line, struct weir__policy_far_answer *answer)
-{
-	enum weir__resp_status status = WEIR__RESP_MORE;
-	size_t used = 0;
-
-	memmove(line->in, line->in + line->used, line->filled - line->used);
-	line->filled -= line->used;
-	line->used = 0;
-	line->reply.tokens = line->tokens;
-	weir__resp_reply_init(&line->reply);
-	for (;;) {
-		ssize_t n;
-
-		if (line->filled > line->used)
-			status = weir__resp_reply_read(&line->reply, line->in + line->used, line->filled - line->used,
-						       &used);
-		line->used += used;
-		used = 0;
-		if (status == WEIR__RESP_WHOLE)
-			return true;
-		if (status == WEIR__RESP_BAD && line->reply.fault != WEIR__RESP_FAULT_REPLY_SIZE)
-			return say(answer, WEIR__FAR_WRONG, weir__resp_fault_words(line->reply.fault));
-		if (status == WEIR__RESP_BAD || !make_room(line))
-			return say(answer, WEIR__FAR_WRONG, "it is too long: a policy of Redis has at most 16 MiB");
-		n = receive(line, line->in + line->filled, line->size - line->filled);
-		if (n > 0)
-			line->filled += (size_t)n;
-		else if (!may_go_on(redis, line, n, false, answer))
-			return false;
-	}
-}
-
-/* Errors that pass by themselves, or elsewhere. */
-static bool is_passing(const struct weir__resp_slice *error)
-{
-	static const char *const codes[] = { "LOADING ", "MASTERDOWN ", "BUSY ", "CLUSTERDOWN ", "TRYAGAIN " };
-
-	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
-		if (error->length > strlen(codes[i]) && memcmp(error->bytes, codes[i], strlen(codes[i])) == 0)
-			return true;
-	return false;
-}
-
-/* Asks, and gets a reply that is no error: it is in line->tokens. */
-static bool command(struct redis *redis, struct line *line, const char *const *words,
-		    struct weir__policy_far_answer *answer)
-{
-	char request[REQUEST_SIZE];
-	struct weir__resp_writer writer = { .bytes = request, .size = sizeof(request), .protocol = 2 };
-	const struct weir__resp_slice *const text = &line->tokens[0].text;
-	uint64_t n = 0;
-	bool is_sent;
-
-	while (words[n])
-		n++;
-	(void)weir__resp_write_array(&writer, n);
-	for (uint64_t i = 0; i < n; i++)
-		(void)weir__resp_write_bulk(&writer, words[i], strlen(words[i]));
-	is_sent = writer.length <= sizeof(request) ? send_request(redis, line, request, writer.length, answer) :
-						     say(answer, WEIR__FAR_WRONG, "what the URL names is too long");
-	OPENSSL_cleanse(request, sizeof(request));
-	if (!is_sent || !receive_reply(redis, line, answer)) {
-		close_line(line);
-		return false;
-	}
-	if (line->tokens[0].type != WEIR__RESP_ERROR)
-		return true;
-	answer->found = is_passing(text) ? WEIR__FAR_LOST : WEIR__FAR_WRONG;
-	(void)snprintf(answer->why, sizeof(answer->why), "it answers: %.*s",
-		       (int)(text->length < 300 ? text->length : 300), text->bytes);
-	return false;
-}
-
-#define COMMAND(redis, line, answer, ...) command(redis, line, (const char *const[]){ __VA_ARGS__, NULL }, answer)
-
-/* --- the server ------------------------------------------------------------------------------------------------------- */
-
-static bool log_in(struct redis *redis, struct line *line, const char *user, const char *password,
-		   struct weir__policy_far_answer *answer)
-{
-	if (password[0] == '\0')
-		return true;
-	return user[0] != '\0' ? COMMAND(redis, line, answer, "AUTH", user, password) :
-				 COMMAND(redis, line, answer, "AUTH", password);
-}
-
-/* Where the primary is, by a sentinel who knows. */
-static bool ask_sentinel(struct redis *redis, const struct weir__redis_place *sentinel,
-			 struct weir__redis_place *ret_place, struct weir__policy_far_answer *answer)
-{
-	const struct weir__redis_url *const url = &redis->url;
-	struct line line = { .socket = -1 };
-	const struct weir__resp_token *const tokens = line.tokens;
-	bool is_known = open_line(redis, &line, sentinel, answer) &&
-			log_in(redis, &line, url->sentinel_user, url->sentinel_password, answer) &&
-			COMMAND(redis, &line, answer, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", url->primary);
-
-	if (is_known && (line.reply.n != 3 || tokens[1].type != WEIR__RESP_BULK || tokens[2].type != WEIR__RESP_BULK ||
-			 tokens[1].text.length >= sizeof(ret_place->host) || tokens[2].text.length > 5))
-		is_known = say(answer, WEIR__FAR_LOST, "the sentinel knows no primary of this name");
-	if (is_known) {
-		*ret_place = (struct weir__redis_place){ .is_tls = sentinel->is_tls };
-		memcpy(ret_place->host, tokens[1].text.bytes, tokens[1].text.length);
-		ret_place->port = (uint16_t)strtoul(tokens[2].text.bytes, NULL, 10); /* CR LF is behind it */
-	}
-	close_line(&line);
-	if (answer->found == WEIR__FAR_WRONG)
-		answer->found = WEIR__FAR_LOST; /* others may know better */
-	return is_known;
-}
-
-static bool find_primary(struct redis *redis, struct weir__redis_place *ret_place,
-			 struct weir__policy_far_answer *answer)
-{
-	if (!redis->url.is_sentinel) {
-		*ret_place = redis->url.places[0];
-		return true;
-	}
-	for (uint32_t i = 0; i < redis->url.n_places; i++)
-		if (ask_sentinel(redis, &redis->url.places[i], ret_place, answer))
-			return true;
-	return false;
-}
-
-static bool connect_line(struct redis *redis, struct line *line, struct weir__policy_far_answer *answer)
-{
-	struct weir__redis_place place;
-	char database[16];
-
-	(void)snprintf(database, sizeof(database), "%u", redis->url.database);
-	if (find_primary(redis, &place, answer) && open_line(redis, line, &place, answer) &&
-	    log_in(redis, line, redis->url.user, redis->url.password, answer) &&
-	    (redis->url.database == 0 || COMMAND(redis, line, answer, "SELECT", database)))
-		return true;
-	close_line(line);
-	return false;
+	return redis->query.state;
 }
 
 /* --- the value -------------------------------------------------------------------------------------------------------- */
 
-static bool read_value(struct redis *redis, struct weir__policy_far_answer *answer)
+static void say(struct weir__policy_far_answer *answer, enum weir__policy_far_found found, const char *why)
 {
-	const struct weir__resp_token *const token = &redis->asks.tokens[0];
+	answer->found = found;
+	(void)snprintf(answer->why, sizeof(answer->why), "%s", why);
+}
 
-	if (!COMMAND(redis, &redis->asks, answer, "GET", redis->key))
-		return false;
-	if (token->type != WEIR__RESP_BULK)
-		return say(answer, WEIR__FAR_WRONG, "there is no such key");
-	answer->text = malloc(token->text.length + 1);
-	if (answer->text == NULL)
-		return say(answer, WEIR__FAR_WRONG, "there is no memory for it");
-	memcpy(answer->text, token->text.bytes, token->text.length);
-	answer->length = token->text.length;
+/* Errors that pass by themselves, or elsewhere. */
+static bool is_passing(struct weir__resp_slice error)
+{
+	static const char *const codes[] = { "LOADING", "MASTERDOWN", "BUSY", "CLUSTERDOWN", "TRYAGAIN" };
+
+	const char *const space = memchr(error.bytes, ' ', error.length);
+	const size_t length = space ? (size_t)(space - error.bytes) : error.length;
+
+	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+		if (length == strlen(codes[i]) && memcmp(error.bytes, codes[i], length) == 0)
+			return true;
+	return false;
+}
+
+static void take_value(struct weir__redis_query *query, const struct weir__resp_token *tokens, uint32_t n)
+{
+	struct weir__policy_far_answer *const answer = query->context;
+	const struct weir__resp_slice text = tokens[0].text;
+
+	(void)n;
+	if (tokens[0].type == WEIR__RESP_ERROR) {
+		answer->found = is_passing(text) ? WEIR__FAR_LOST : WEIR__FAR_WRONG;
+		(void)snprintf(answer->why, sizeof(answer->why), "it answers: %.*s",
+			       (int)weir__min(text.length, ERROR_SHOWN), text.bytes);
+		return;
+	}
+	if (tokens[0].type != WEIR__RESP_BULK) {
+		say(answer, WEIR__FAR_WRONG, "there is no such key");
+		return;
+	}
+	answer->text = malloc(text.length + 1);
+	if (answer->text == NULL) {
+		say(answer, WEIR__FAR_WRONG, "there is no memory for it");
+		return;
+	}
+	memcpy(answer->text, text.bytes, text.length);
+	answer->length = text.length;
 	answer->text[answer->length] = '\0';
 	answer->found = WEIR__FAR_FOUND;
-	return true;
 }
 
-/* Whether changes of keys of strings are told to those who subscribe to a key. */
-static void learn_whether_it_notifies(struct redis *redis)
+/* The setting has a letter for the channels of keys, K, and one for strings, $, or for all types, A. */
+static void take_setting(struct weir__redis_query *query, const struct weir__resp_token *tokens, uint32_t n)
 {
-	const struct weir__resp_token *const tokens = redis->asks.tokens;
-	struct weir__policy_far_answer answer;
+	const struct weir__resp_slice letters = n == 3 ? tokens[2].text : (struct weir__resp_slice){ "", 0 };
+	bool *const notifies = query->context;
 
-	redis->notifies = redis->asks.socket >= 0 &&
-			  COMMAND(redis, &redis->asks, &answer, "CONFIG", "GET", "notify-keyspace-events") &&
-			  redis->asks.reply.n == 3 && memchr(tokens[2].text.bytes, 'K', tokens[2].text.length) &&
-			  (memchr(tokens[2].text.bytes, 'A', tokens[2].text.length) ||
-			   memchr(tokens[2].text.bytes, '$', tokens[2].text.length));
-	if (!redis->notifies)
-		close_line(&redis->listens);
+	*notifies = memchr(letters.bytes, 'K', letters.length) != NULL &&
+		    (memchr(letters.bytes, 'A', letters.length) != NULL ||
+		     memchr(letters.bytes, '$', letters.length) != NULL);
 }
 
-static void begin(struct redis *redis)
-{
-	redis->until = weir_clock_now() / 1000000 + WEIR__POLICY_FAR_ANSWER_MS;
-}
-
-/* A connection from before may be over without anybody having said so: then another one is tried. */
 static void ask(struct weir__policy_far *far, struct weir__policy_far_answer *ret_answer)
 {
 	struct redis *const redis = (void *)far;
+	const weir_ns deadline = monotonic_now() + WEIR__POLICY_FAR_ANSWER_MS * ms;
+	const char *const get[WORDS_MAX] = { "GET", redis->key };
+	const char *const get_setting[WORDS_MAX] = { "CONFIG", "GET", "notify-keyspace-events" };
+	struct weir__redis_client_info info;
+	enum weir__redis_query_state state;
+	bool notifies = false;
 
-	for (bool is_old = redis->asks.socket >= 0;; is_old = false) {
-		*ret_answer = (struct weir__policy_far_answer){ .found = WEIR__FAR_LOST };
-		begin(redis);
-		if ((is_old || connect_line(redis, &redis->asks, ret_answer)) && read_value(redis, ret_answer))
-			break;
-		if (ret_answer->found == WEIR__FAR_LOST)
-			close_line(&redis->asks);
-		if (!is_old || ret_answer->found != WEIR__FAR_LOST)
-			break;
-	}
-	if (ret_answer->found == WEIR__FAR_LOST)
-		close_line(&redis->listens);
-	else
-		learn_whether_it_notifies(redis);
+	*ret_answer = (struct weir__policy_far_answer){ .found = WEIR__FAR_LOST };
+	if (!make_client(redis, ret_answer))
+		return;
+	(void)weir__redis_query_take_news(redis->client); /* what has changed by now is in the value */
+	state = run_query(redis, deadline, get, take_value, ret_answer);
+	weir__redis_client_info(redis->client, &info);
+	if (state == WEIR__REDIS_QUERY_IS_TOO_LARGE)
+		say(ret_answer, WEIR__FAR_WRONG, "it is too long: a policy of Redis has at most 16 MiB");
+	if (state == WEIR__REDIS_QUERY_HAS_FAILED)
+		say(ret_answer, WEIR__FAR_LOST, info.last_error);
+	if (ret_answer->found != WEIR__FAR_LOST && info.links_ready > 0)
+		(void)run_query(redis, deadline, get_setting, take_setting, &notifies);
+	weir__redis_query_subscribe(redis->client, notifies ? redis->channel : NULL, monotonic_now());
 }
 
-/* --- changes ------------------------------------------------------------------------------------------------------------ */
+/* --- changes ---------------------------------------------------------------------------------------------------------- */
 
-static bool subscribe(struct redis *redis)
-{
-	char channel[KEY_SIZE + 64];
-	struct weir__policy_far_answer answer;
-
-	begin(redis);
-	(void)snprintf(channel, sizeof(channel), "__keyspace@%u__:%s", redis->url.database, redis->key);
-	if (connect_line(redis, &redis->listens, &answer) &&
-	    COMMAND(redis, &redis->listens, &answer, "SUBSCRIBE", channel))
-		return true;
-	close_line(&redis->listens);
-	return false;
-}
-
-/* Whatever is told, it is that something has happened to the key. */
+/* The connections are served all the while. A subscription that begins is news. Without one the value is read each second. */
 static bool wait_for_change(struct weir__policy_far *far)
 {
 	struct redis *const redis = (void *)far;
-	struct line *const line = &redis->listens;
-	struct weir__loop_event events[WEIR__LOOP_EVENTS];
-	ssize_t n = -EAGAIN;
+	const weir_ns begun = monotonic_now();
 
-	if (!redis->notifies)
-		return false;
-	if (line->socket < 0)
-		return subscribe(redis); /* what has happened before is not told: ask once more */
-	if (line->filled > line->used ||
-	    (line->tls && weir__tls_has_unread(line->tls))) { /* it was told with the reply */
-		line->filled = line->used = 0;
-		return !line->tls || receive(line, line->in, line->size) != 0;
+	far->loop->was_woken = redis->is_settled = false;
+	while (!weir__redis_query_take_news(redis->client) && !far->loop->was_woken &&
+	       !atomic_load(&far->is_stopping)) {
+		const bool is_told = weir__redis_query_is_subscribed(redis->client);
+		const weir_ns until = begun + (is_told ? WEIR__POLICY_FAR_CHECK_MS : WEIR__POLICY_FAR_POLL_MS) * ms;
+
+		if (monotonic_now() >= until)
+			break;
+		turn(redis, until);
 	}
-	if (weir__loop_add(far->loop, line->socket, redis) == 0) {
-		if (weir__loop_wait(far->loop, WEIR__POLICY_FAR_CHECK_MS, events) > 0)
-			n = receive(line, line->in, line->size);
-		weir__loop_remove(far->loop, line->socket);
-	}
-	if (n > 0 || n == -EAGAIN)
-		return true;
-	close_line(line);
-	return false;
+	return true;
 }
+
+/* --- the beginning and the end ---------------------------------------------------------------------------------------- */
 
 static void free_redis(struct weir__policy_far *far)
 {
 	struct redis *const redis = (void *)far;
 
-	close_line(&redis->asks);
-	close_line(&redis->listens);
-	weir__tls_context_free(redis->tls);
+	weir__redis_driver_free(redis->driver);
+	weir__redis_client_free(redis->client);
 	OPENSSL_cleanse(&redis->url, sizeof(redis->url));
 	free(redis);
 }
@@ -509,9 +291,12 @@ struct weir__policy_far *weir__policy_redis_new(const char *url)
 	redis->far.ask = ask;
 	redis->far.wait = wait_for_change;
 	redis->far.free = free_redis;
-	redis->asks.socket = redis->listens.socket = -1;
-	if (read_url(url, &redis->url, redis->key, NULL) == WEIR_OK)
-		return &redis->far;
-	free_redis(&redis->far);
-	return NULL;
+	if (read_url(url, &redis->url, redis->key, NULL) != WEIR_OK) {
+		free_redis(&redis->far);
+		return NULL;
+	}
+	redis->url.connect_timeout = WEIR__POLICY_FAR_CONNECT_MS * ms;
+	redis->url.budget = WEIR__POLICY_FAR_ANSWER_MS * ms / 2; /* a connection is given up after two budgets */
+	(void)snprintf(redis->channel, sizeof(redis->channel), "__keyspace@%u__:%s", redis->url.database, redis->key);
+	return &redis->far;
 }

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "core/notation.h"
-#include "redis/redis_url.h"
 #include "serve/policy_far.h"
+#include "serve/stores.h"
 #include "serve/witness.h"
 
 #define PLACE(member) offsetof(struct weir__settings, member)
@@ -320,9 +320,8 @@ static bool put_url(struct weir__settings *settings, const struct weir__setting 
 		    struct weir__setting_place place, const char *text, size_t length)
 {
 	struct weir_message why = { .text = "it is too long" };
-	struct weir__redis_url url;
 
-	if (length >= WEIR__SETTING_TEXT_SIZE || weir__redis_url_read(text, length, &url, &why) != WEIR_OK)
+	if (length >= WEIR__SETTING_TEXT_SIZE || weir__stores_check_url(text, length, &why) != WEIR_OK)
 		weir__settings_fault(settings, place, setting->name, "%s", why.text);
 	else
 		(void)put_text(value_of(settings, setting), text, length);
@@ -331,12 +330,7 @@ static bool put_url(struct weir__settings *settings, const struct weir__setting 
 
 static size_t show_url(const char *text, char ret_text[WEIR__SETTING_SHOWN])
 {
-	struct weir__redis_url url;
-
-	_Static_assert((int)WEIR__REDIS_SHOWN_SIZE <= (int)WEIR__SETTING_SHOWN, "any URL fits");
-	if (*text == '\0' || weir__redis_url_read(text, strlen(text), &url, NULL) != WEIR_OK)
-		return 0;
-	weir__redis_url_show(&url, ret_text, WEIR__SETTING_SHOWN);
+	weir__stores_show_url(text, ret_text, WEIR__SETTING_SHOWN);
 	return strlen(ret_text);
 }
 

@@ -6,7 +6,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "serve/command.h"
+#include "serve/resp_command.h"
 
 enum { HELP_WIDTH = 88, MARKDOWN_WIDTH = 120, TEXTS = 5 };
 
@@ -138,7 +138,7 @@ static const char *describe_admin(char *text, size_t size)
 		char name[32];
 		size_t n = 0;
 
-		if (!(row->flags & WEIR__NEEDS_ADMIN))
+		if (!weir__operation_needs_admin(row->operation))
 			continue;
 		for (; row->name[n] && n + 1 < sizeof(name); n++)
 			name[n] = (char)toupper((unsigned char)row->name[n]);

@@ -83,6 +83,8 @@ void weir__tallies_sum(struct weir__tallies *tallies, struct weir__tally_sum *re
 	for (uint32_t i = 0; i < tallies->n; i++) {
 		for (int why = 0; why < WEIR__PAUSES; why++)
 			ret_sum->pauses[why] += atomic_load_explicit(&tallies->of[i].pauses[why], memory_order_relaxed);
+		ret_sum->in_flight += atomic_load_explicit(&tallies->of[i].in_flight, memory_order_relaxed);
+		ret_sum->overflows += atomic_load_explicit(&tallies->of[i].overflows, memory_order_relaxed);
 		for (int wire = 0; wire < WEIR__WIRES; wire++) {
 			ret_sum->connections[wire] += atomic_load_explicit(&tallies->of[i].connections[wire],
 									   memory_order_relaxed);

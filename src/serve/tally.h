@@ -18,11 +18,13 @@ struct weir__tally {
 	_Atomic uint64_t requests[WEIR__WIRES];                 /* that were answered */
 	_Atomic uint64_t strangers[WEIR__WIRES];                /* who said a wrong name, password or token */
 	_Atomic uint64_t pauses[WEIR__PAUSES];                  /* of accepting, while somebody waited for that */
+	_Atomic uint64_t in_flight, overflows; /* requests that are answered later; and those beyond the bound */
 };
 
 struct weir__tally_sum {
 	uint64_t connections[WEIR__WIRES], requests[WEIR__WIRES], strangers[WEIR__WIRES];
 	uint64_t pauses[WEIR__PAUSES];
+	uint64_t in_flight, overflows;
 };
 
 struct weir__tallies;

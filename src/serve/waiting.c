@@ -348,6 +348,11 @@ enum weir__wait_result weir__waiting_begin(struct weir__waiting *waiting, const 
 	return WEIR__WAIT_BEGUN;
 }
 
+void weir__waiting_set_owner(struct weir__waiter *waiter, void *owner)
+{
+	waiter->owner = owner;
+}
+
 /* --- the end ---------------------------------------------------------------------------------------------------- */
 
 static void end(struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now, bool is_counted,

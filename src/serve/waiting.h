@@ -48,6 +48,9 @@ enum weir__wait_result weir__waiting_begin(struct weir__waiting *waiting, const 
 					   weir_ns now, struct weir_verdict *ret_verdict,
 					   struct weir__waiter **ret_waiter, struct weir_message *ret_message);
 
+/* Somebody else owns it from now on. */
+void weir__waiting_set_owner(struct weir__waiter *waiter, void *owner);
+
 /* When to ask which waits are over: WEIR_NEVER if there are none. */
 weir_ns weir__waiting_next(const struct weir__waiting *waiting);
 

@@ -8,16 +8,14 @@
 #include <string.h>
 
 #include "guard/guard.h"
-#include "guard/seam.h"
 #include "os/memory.h"
 #include "serve/limits.h"
 #include "serve/log.h"
 #include "serve/settings.h"
 #include "serve/traces.h"
+#include "store/store.h"
 
 enum { NAME_SIZE = WEIR_LIMIT_TEXT_MAX > WEIR_TABLE_NAME_MAX ? WEIR_LIMIT_TEXT_MAX : WEIR_TABLE_NAME_MAX + 1 };
-
-enum { PUT_OFF_MOST = 32 };
 
 struct weir__witness {
 	_Alignas(64) struct weir__witnesses *all;
@@ -33,12 +31,6 @@ struct weir__witness {
 	const char *path_before; /* that of HTTP, while it is the attribute's */
 	size_t path_before_length;
 	struct weir__span span;
-	/* Spans of requests that are run again. */
-	uint32_t n_put_off, next_place;
-	struct put_off {
-		uint64_t request; /* 0: nobody is here */
-		struct weir__span span;
-	} put_off[PUT_OFF_MOST];
 };
 
 struct weir__witnesses {
@@ -46,7 +38,6 @@ struct weir__witnesses {
 	const struct weir_table_limit *counted_as; /* under which limits that come with requests are */
 	struct weir__log *log;
 	struct weir__traces *traces; /* NULL: nothing is traced */
-	bool is_remote;              /* another store decides */
 	uint64_t one_in;
 	enum weir__log_rejections rejections;
 	struct weir_limiter *limiter; /* of their lines; NULL: there are none */
@@ -137,7 +128,6 @@ bool weir__witnesses_new(const struct weir__settings *settings, struct weir_tabl
 	witnesses->table = table;
 	witnesses->counted_as = counted_as;
 	witnesses->log = log;
-	witnesses->is_remote = settings->store[0] != '\0';
 	witnesses->one_in = settings->trace_one_in;
 	witnesses->rejections = (enum weir__log_rejections)settings->log_rejections;
 	if (has_traces)
@@ -409,11 +399,8 @@ void weir__witness_each(struct weir__witness *witness, const struct weir_claim *
 }
 
 /* Whether the request is one of those that are traced: the first that is heard of it chooses. */
-static bool is_chosen(struct weir__witness *witness, bool is_shadow)
+static bool is_chosen(struct weir__witness *witness)
 {
-	/* Behind another store it is heard of in a later run: to choose then would choose twice. */
-	if (is_shadow && !witness->is_chosen && witness->all->is_remote && !witness->asking.has_parent)
-		return false;
 	if (!witness->is_open || !witness->is_chosen)
 		witness->is_sampled = is_sampled(witness);
 	witness->is_chosen = true;
@@ -439,12 +426,12 @@ static void trace(struct weir__witness *witness, const struct weir_claim *claim,
 void weir__witness_together(struct weir__witness *witness, const struct weir_claim *claims,
 			    const struct weir_verdict *verdicts, size_t n, bool is_shadow, weir_ns now)
 {
-	const bool is_traced = n > 0 && is_chosen(witness, is_shadow);
+	const bool is_traced = n > 0 && is_chosen(witness);
 	struct weir_decision decision;
 
 	if (n == 0 || WEIR__LIKELY(!is_traced && witness->all->limiter == NULL))
 		return;
-	decision = weir__seam_join(verdicts, n);
+	decision = weir__store_join(verdicts, n);
 	if (is_traced)
 		trace(witness, &claims[decision.decided_by], &decision.verdict, is_shadow, now);
 	if (!decision.verdict.allowed && witness->all->limiter)
@@ -479,40 +466,4 @@ void weir__witness_close(struct weir__witness *witness, const struct weir_guard_
 	witness->span.delay = answer->verdict.allowed ? answer->verdict.delay : 0;
 	witness->span.shadow_denied = (uint32_t)answer->shadow_denied;
 	put_span(witness, &witness->span);
-}
-
-bool weir__witness_has_heard(const struct weir__witness *witness)
-{
-	return witness && witness->has_span;
-}
-
-/* If too many wait, the oldest ends as it is. */
-void weir__witness_put_off(struct weir__witness *witness, uint64_t request)
-{
-	struct put_off *const place = &witness->put_off[witness->next_place++ % PUT_OFF_MOST];
-
-	if (place->request != 0)
-		put_span(witness, &place->span);
-	else
-		witness->n_put_off++;
-	place->request = request;
-	place->span = witness->span;
-	weir__witness_close(witness, NULL);
-}
-
-bool weir__witness_has_put_off(const struct weir__witness *witness)
-{
-	return witness && witness->n_put_off > 0;
-}
-
-void weir__witness_take_up(struct weir__witness *witness, uint64_t request)
-{
-	for (uint32_t i = 0; i < PUT_OFF_MOST; i++)
-		if (witness->put_off[i].request == request) {
-			witness->put_off[i].request = 0;
-			witness->n_put_off--;
-			witness->span = witness->put_off[i].span;
-			witness->has_span = witness->is_chosen = witness->is_sampled = true;
-			return;
-		}
 }

@@ -79,11 +79,4 @@ void weir__witness_together(struct weir__witness *witness, const struct weir_cla
 void weir__witness_open(struct weir__witness *witness, const struct weir_attribute *attributes, size_t n);
 void weir__witness_close(struct weir__witness *witness, const struct weir_guard_answer *answer);
 
-/* Instead of the end: the request is run again when another store has answered more (guard/seam.h). What was heard of it is
- * kept by its number, and taken up behind the next weir__witness_open. Who has kept nothing need not ask for numbers. */
-bool weir__witness_has_heard(const struct weir__witness *witness);
-void weir__witness_put_off(struct weir__witness *witness, uint64_t request);
-bool weir__witness_has_put_off(const struct weir__witness *witness);
-void weir__witness_take_up(struct weir__witness *witness, uint64_t request);
-
 #endif

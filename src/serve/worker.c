@@ -9,13 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "os/mailbox.h"
 #include "os/net.h"
 #include "serve/connection.h"
 #include "serve/crew.h"
-#include "serve/errands.h"
+#include "serve/operations.h"
 #include "serve/policies.h"
+#include "serve/policy_errands.h"
 #include "serve/sight.h"
-#include "serve/transaction.h"
+#include "serve/stores.h"
 #include "serve/witness.h"
 
 enum {
@@ -92,8 +94,8 @@ void weir__worker_is_whole(struct weir__connection *connection)
 
 static void count_connection(struct weir__worker *worker, const struct weir__connection *connection, int64_t n)
 {
-	if (worker->commands.tally)
-		weir__tally_add(&worker->commands.tally->connections[connection->wire->number], n);
+	if (worker->context.tally)
+		weir__tally_add(&worker->context.tally->connections[connection->wire->number], n);
 }
 
 void weir__worker_join(struct weir__worker *worker, struct weir__connection *connection)
@@ -104,24 +106,48 @@ void weir__worker_join(struct weir__worker *worker, struct weir__connection *con
 	count_connection(worker, connection, 1);
 }
 
+/* The first request of a client is done. */
+static void note_ready(void *worker_, struct weir__client *client)
+{
+	struct weir__connection *const connection = (struct weir__connection *)(void *)client;
+	struct weir__worker *const worker = worker_;
+
+	if (connection->is_ready)
+		return;
+	connection->is_ready = true;
+	connection->next_ready = NULL;
+	if (worker->last_ready)
+		worker->last_ready->next_ready = connection;
+	else
+		worker->first_ready = connection;
+	worker->last_ready = connection;
+}
+
+static void forget_ready(struct weir__worker *worker, const struct weir__connection *connection)
+{
+	struct weir__connection *before = NULL, *at = worker->first_ready;
+
+	for (; at != connection; at = at->next_ready)
+		before = at;
+	if (before)
+		before->next_ready = connection->next_ready;
+	else
+		worker->first_ready = connection->next_ready;
+	if (worker->last_ready == connection)
+		worker->last_ready = before;
+}
+
 void weir__worker_close(struct weir__worker *worker, struct weir__connection *connection)
 {
-	if (connection->client.waiter)
-		(void)weir__waiting_give_up(worker->commands.waiting, connection->client.waiter,
-					    weir_table_now(worker->options.table));
-	if (connection->client.errand)
-		connection->client.errand->owner = NULL;
-	if (connection->memo)
-		weir__remote_forget(worker->commands.remote, &connection->memo);
-	free(connection->to_rerun);
-	weir__transaction_drop(&connection->client);
+	weir__requests_abandon(&connection->client);
+	if (connection->is_ready)
+		forget_ready(worker, connection);
 	weir__loop_remove(&worker->loop, connection->socket);
 	weir__net_close(connection->socket);
 	unlink_connection(connection);
 	drop(&connection->unread);
 	weir__worker_is_whole(connection);
-	if (connection->of_wire)
-		connection->wire->forget(connection);
+	connection->wire->forget(connection);
 	worker->n_behind -= connection->is_behind;
 	weir__output_drop(&connection->output);
 	count_connection(worker, connection, -1);
@@ -154,7 +180,7 @@ static void note_behind(struct weir__worker *worker, struct weir__connection *co
 /* What was answered is seen. Who has to wait for the next answer does so since it was asked for. */
 static void note_answers(struct weir__worker *worker, struct weir__connection *connection, size_t length)
 {
-	struct weir__sight *const sight = worker->commands.sight;
+	struct weir__sight *const sight = worker->context.sight;
 
 	if (sight == NULL)
 		return;
@@ -262,30 +288,34 @@ static bool answer_unread(struct weir__worker *worker, struct weir__connection *
 	       keep_unread(connection, worker->in + used, n - used);
 }
 
+/* A request waits for an instant, which may be far: then its client may leave before. */
+static bool may_wait_long(const struct weir__connection *connection)
+{
+	return connection->client.first && connection->client.first->is_barrier; /* behind it a protocol error may be */
+}
+
 /* Tells the loop what is waited for, if that is another thing than before. */
 static void hear(struct weir__worker *worker, struct weir__connection *connection)
 {
-	const bool is_behind = weir__output_waiting(&connection->output) > 0;
-	const bool is_done_elsewhere = connection->client.errand != NULL;
+	const bool has_output = weir__output_waiting(&connection->output) > 0;
 	const bool reads = connection->is_finished ||
-			   (!connection->has_requests && !connection->client.is_leaving && !is_done_elsewhere &&
-			    !weir__worker_holds_back(worker, connection));
-	const enum weir__interest interest = connection->client.waiter ?
-						     (is_behind ? WEIR__HEAR_END_AND_ROOM : WEIR__HEAR_END) :
-					     is_done_elsewhere && !is_behind ? WEIR__HEAR_NOTHING :
-					     !reads                          ? WEIR__HEAR_ROOM :
-					     is_behind                       ? WEIR__HEAR_REQUESTS_AND_ROOM :
-									       WEIR__HEAR_REQUESTS;
+			   (!connection->has_requests && !connection->client.is_leaving &&
+			    !weir__worker_is_waiting(connection) && !weir__worker_holds_back(worker, connection));
+	const bool writes = has_output || connection->has_requests;
+	const bool hears_end = may_wait_long(connection);
+	const unsigned interest = (hears_end ? WEIR__HEAR_END :
+				   reads     ? WEIR__HEAR_REQUESTS :
+					       0) |
+				  (writes ? WEIR__HEAR_ROOM : 0);
 
 	note_behind(worker, connection, false);
 	if (interest == connection->interest)
 		return;
 	connection->interest = interest;
-	if (connection->client.waiter)
-		(void)weir__loop_change_to_end(&worker->loop, connection->socket, connection, is_behind);
+	if (hears_end)
+		(void)weir__loop_change_to_end(&worker->loop, connection->socket, connection, has_output);
 	else
-		(void)weir__loop_change(&worker->loop, connection->socket, connection, reads,
-					is_behind || connection->has_requests);
+		(void)weir__loop_change(&worker->loop, connection->socket, connection, reads, writes);
 }
 
 /* Who has requests left has its next turn as soon as there is room for answers, which may be at once. False: the connection
@@ -330,8 +360,8 @@ static void serve(struct weir__worker *worker, struct weir__connection *connecti
 		  const struct weir__loop_event *event)
 {
 	const bool was_waiting = weir__worker_is_waiting(connection);
-	bool is_alive = !(connection->client.waiter && event->has_left) &&
-			!(connection->client.errand && event->is_over); /* who has said all may wait for an answer */
+	bool is_alive = !(may_wait_long(connection) && event->has_left) &&
+			!(was_waiting && event->is_over); /* a client that has sent all may wait for a reply */
 
 	if (connection->is_finished) {
 		if (event->is_over || (event->can_read && !pass_over(worker, connection)))
@@ -346,21 +376,57 @@ static void serve(struct weir__worker *worker, struct weir__connection *connecti
 		weir__worker_close(worker, connection);
 		return;
 	}
-	/* A store answers soon, mostly before the client says more: only if that comes first is it worth a call. */
-	if (was_waiting || connection->memo == NULL || !weir__worker_is_waiting(connection))
+	/* A store replies soon, mostly before the client sends more: only if that comes first is it worth a call. */
+	if (was_waiting || !weir__worker_is_waiting(connection) || may_wait_long(connection))
 		hear(worker, connection);
 	weir__worker_touch(worker, connection);
 }
 
-void weir__worker_go_on(struct weir__worker *worker, struct weir__connection *connection, size_t length)
+/* --- requests that were answered later --------------------------------------------------------------------------- */
+
+static void go_on(struct weir__worker *worker, struct weir__connection *connection)
 {
+	bool is_alive = true;
+	const size_t length = connection->wire->answer_ready(worker, connection, &is_alive);
+
 	weir__worker_touch(worker, connection);
-	if (weir__worker_flush(worker, connection, length) && answer_unread(worker, connection) &&
-	    (weir__worker_is_waiting(connection) ||
-	     !(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0)))
+	is_alive = is_alive && weir__worker_flush(worker, connection, length);
+	if (is_alive && !weir__worker_is_waiting(connection))
+		is_alive = answer_unread(worker, connection);
+	is_alive = is_alive && (weir__worker_is_waiting(connection) ||
+				!(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0));
+	if (is_alive || linger(worker, connection)) /* then what it still sends is read, and passed over */
 		hear(worker, connection);
-	else if (!linger(worker, connection))
+	else
 		weir__worker_close(worker, connection);
+}
+
+void weir__worker_answer_ready(struct weir__worker *worker)
+{
+	struct weir__connection *connection;
+
+	while ((connection = worker->first_ready) != NULL) {
+		worker->first_ready = connection->next_ready;
+		if (worker->first_ready == NULL)
+			worker->last_ready = NULL;
+		connection->is_ready = false;
+		go_on(worker, connection);
+	}
+	weir__store_flush(worker->context.store);
+}
+
+/* What other threads have done for this one. */
+static void collect(struct weir__worker *worker)
+{
+	struct weir__task *next = weir__mailbox_take(worker->context.mailbox);
+
+	while (next) {
+		struct weir__task *const task = next;
+
+		next = task->next;
+		weir__policy_errand_returned(task);
+	}
+	weir__store_collect(worker->context.store);
 }
 
 /* --- the end ---------------------------------------------------------------------------------------------------- */
@@ -420,7 +486,7 @@ static bool finish(struct weir__worker *worker, struct weir__connection *connect
 {
 	bool is_lost;
 
-	if (connection->client.errand)
+	if (weir__worker_is_waiting(connection))
 		return false;
 	if (!connection->is_finished) {
 		if (!answer_last(worker, connection, &is_lost))
@@ -445,21 +511,33 @@ static void drain(struct weir__worker *worker)
 	weir__crew_shut(worker->options.crew, worker->options.number);
 	weir__worker_take_handed(worker);
 	stop_listening(worker);
-	weir__worker_deny_waiters(worker);
+	weir__waiting_end(worker->context.waiting);
+	for (struct weir__connection *connection = weir__worker_next(worker, NULL); connection;
+	     connection = weir__worker_next(worker, connection))
+		weir__waits_deny(&worker->context, &connection->client);
+	weir__worker_answer_ready(worker);
 	while (worker->n_connections > 0) {
 		const bool is_late = weir_table_now(worker->options.table) >= deadline;
 
-		weir__worker_take_errands(worker);
+		collect(worker);
+		weir__worker_answer_ready(worker);
 		for (struct weir__connection *connection = weir__worker_next(worker, NULL), *next; connection;
 		     connection = next) {
 			next = weir__worker_next(worker, connection);
 			if (is_late || finish(worker, connection))
 				weir__worker_close(worker, connection);
 		}
+		weir__store_flush(worker->context.store);
 		if (worker->n_connections > 0) {
 			weir__loop_set_alarm(&worker->loop, drain_look_ns);
 			(void)weir__loop_wait(&worker->loop, -1, events);
 		}
+	}
+	while (worker->context.n_in_flight > 0) { /* clients have gone, but stores complete what they were asked */
+		weir__loop_set_alarm(&worker->loop, drain_look_ns);
+		(void)weir__loop_wait(&worker->loop, -1, events);
+		collect(worker);
+		weir__store_flush(worker->context.store); /* a request may ask the store more than once */
 	}
 }
 
@@ -483,15 +561,16 @@ static void *work(void *worker_)
 			worker->loop.was_woken = false;
 			weir__worker_take_handed(worker);
 			weir__worker_take_users(worker);
-			weir__worker_take_errands(worker);
+			collect(worker);
 			if (atomic_load(&worker->leaving) == WEIR__IS_TO_LEAVE)
 				leave_listeners(worker);
 		}
 		weir__worker_do_what_is_due(worker);
 	}
 	drain(worker);
-	weir__errand_door_shut(worker->commands.door); /* before the loop is closed, which what comes back would wake */
-	worker->commands.door = NULL;
+	weir__mailbox_close(
+		worker->context.mailbox); /* before the loop is closed, which a task that returns would wake */
+	worker->context.mailbox = NULL;
 	return NULL;
 }
 
@@ -526,27 +605,17 @@ static bool start_wires(struct weir__worker *worker)
 }
 
 /* False: no memory. */
-static bool start_remote(struct weir__worker *worker)
+static bool open_store(struct weir__worker *worker)
 {
-	static const enum weir_store_failure modes[] = { [WEIR__ON_FAILURE_SHARE] = WEIR_STORE_FAILURE_SHARE,
-							 [WEIR__ON_FAILURE_OPEN] = WEIR_STORE_FAILURE_OPEN,
-							 [WEIR__ON_FAILURE_CLOSED] = WEIR_STORE_FAILURE_CLOSED };
 	const struct weir__worker_options *const options = &worker->options;
-	struct weir__remote_options of_remote = { .table = options->table,
-						  .store = options->store,
-						  .book = options->book,
-						  .worker = options->number,
-						  .sight = worker->commands.sight };
 
-	if (options->store == NULL)
+	if (options->stores == NULL)
 		return true;
-	of_remote.guard = options->policies ? weir__policies_guard(options->policies) : NULL;
-	of_remote.otherwise = (struct weir__remote_rule){ .on_failure = modes[options->settings->on_store_failure],
-							  .budget = options->settings->store_budget_ns };
-	worker->commands.remote = weir__remote_new(&of_remote);
-	worker->commands.seam = worker->commands.remote ? weir__remote_seam(worker->commands.remote) : NULL;
-	worker->commands.limits.is_remote = true;
-	return worker->commands.remote != NULL;
+	worker->context.store = weir__stores_open(options->stores, options->number,
+						  options->policies ? weir__policies_guard(options->policies) : NULL,
+						  &worker->loop);
+	worker->context.limits.check = weir__stores_check_limit;
+	return worker->context.store != NULL;
 }
 
 static void free_worker(struct weir__worker *worker)
@@ -554,9 +623,10 @@ static void free_worker(struct weir__worker *worker)
 	for (size_t i = 0; i < WEIR__WIRES; i++)
 		if (weir__wires[i]->stop)
 			weir__wires[i]->stop(worker);
-	weir__waiting_free(worker->commands.waiting);
-	weir__errand_door_shut(worker->commands.door);
-	weir__remote_free(worker->commands.remote);
+	weir__waiting_free(worker->context.waiting);
+	weir__mailbox_close(worker->context.mailbox);
+	if (worker->context.store && worker->context.store->free)
+		worker->context.store->free(worker->context.store);
 	free(worker);
 }
 
@@ -578,29 +648,31 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 		worker->connections[i].next = worker->connections[i].previous = &worker->connections[i];
 	worker->begun.later = worker->begun.earlier = &worker->begun;
 	worker->accept_at = worker->alarm_at = worker->look_at = WEIR_NEVER;
-	weir__commands_init(&worker->commands, options->table, options->counted_as);
-	worker->commands.settings = options->settings;
-	worker->commands.users = &worker->users;
-	worker->commands.glanced = &worker->glanced;
+	weir__context_init(&worker->context, options->table, options->counted_as);
+	worker->context.ready = note_ready;
+	worker->context.worker = worker;
+	worker->context.settings = options->settings;
+	worker->context.users = &worker->users;
+	worker->context.glanced = &worker->glanced;
 	weir__worker_take_users(worker);
-	worker->commands.holds = options->holds;
-	worker->commands.policies = options->policies;
-	worker->commands.tallies = options->tallies;
-	worker->commands.tally = weir__tallies_of(options->tallies, options->number);
-	worker->commands.sights = options->sights;
-	worker->commands.sight = weir__sights_of(options->sights, options->number);
-	worker->commands.log = options->log;
-	worker->commands.witnesses = options->witnesses;
-	worker->commands.witness = weir__witnesses_of(options->witnesses, options->number);
-	if (worker->commands.sight)
-		worker->commands.sight->witness = worker->commands.witness;
+	worker->context.holds = options->holds;
+	worker->context.policies = options->policies;
+	worker->context.tallies = options->tallies;
+	worker->context.tally = weir__tallies_of(options->tallies, options->number);
+	worker->context.sights = options->sights;
+	worker->context.sight = weir__sights_of(options->sights, options->number);
+	worker->context.log = options->log;
+	worker->context.witnesses = options->witnesses;
+	worker->context.witness = weir__witnesses_of(options->witnesses, options->number);
+	if (worker->context.sight)
+		worker->context.sight->witness = worker->context.witness;
 	if (options->policies)
-		weir__witness_know(worker->commands.witness, weir__policies_guard(options->policies));
-	worker->commands.waiting = weir__waiting_new(options->table, WAITERS_MAX);
-	if (worker->commands.waiting)
-		weir__waiting_show(worker->commands.waiting, worker->commands.sight);
-	worker->commands.door = weir__errand_door_new(&worker->loop);
-	error = worker->commands.waiting && worker->commands.door && start_remote(worker) && start_wires(worker) ?
+		weir__witness_know(worker->context.witness, weir__policies_guard(options->policies));
+	worker->context.waiting = weir__waiting_new(options->table, WAITERS_MAX);
+	if (worker->context.waiting)
+		weir__waiting_show(worker->context.waiting, worker->context.sight);
+	worker->context.mailbox = weir__mailbox_new(&worker->loop);
+	error = worker->context.waiting && worker->context.mailbox && open_store(worker) && start_wires(worker) ?
 			start(worker) :
 			ENOMEM;
 	if (error != 0) {

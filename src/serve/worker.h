@@ -24,9 +24,8 @@ struct weir__listener {
 struct weir__crew;
 struct weir__holds;
 struct weir__policies;
-struct weir__redis_store;
-struct weir__remote_book;
 struct weir__roster;
+struct weir__stores;
 struct weir__settings;
 struct weir__sights;
 struct weir__tallies;
@@ -55,8 +54,7 @@ struct weir__worker_options {
 	struct weir__log *log;                 /* of all; NULL: there is none */
 	const struct weir__settings *settings; /* for CONFIG GET; NULL: none to show */
 	struct weir__roster *roster;           /* who may ask; NULL: everybody */
-	struct weir__redis_store *store;       /* of all workers; NULL: the table decides */
-	struct weir__remote_book *book;        /* likewise, if there is a store */
+	struct weir__stores *stores;           /* of all workers; NULL: the table decides */
 };
 
 struct weir__worker;

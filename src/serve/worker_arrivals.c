@@ -31,12 +31,13 @@ static void open_connection(struct weir__worker *worker, struct weir__arrival ar
 		return;
 	}
 	connection->socket = arrival.socket;
+	connection->interest = WEIR__HEAR_REQUESTS; /* as it is added to the loop */
 	connection->wire = weir__wires[arrival.wire];
 	connection->client = (struct weir__client){ .protocol = 2, .socket = &connection->socket };
 	connection->client.number = /* no other worker's */
 		worker->accepted++ * weir__crew_workers(worker->options.crew) + worker->options.number + 1;
 	weir__worker_join(worker, connection);
-	if (connection->wire->asks_at_once || weir__commands_is_stranger(&worker->commands, &connection->client))
+	if (connection->wire->asks_at_once || weir__client_is_stranger(&worker->context, &connection->client))
 		weir__worker_begin(worker, connection);
 	if (weir__loop_add(&worker->loop, arrival.socket, connection) != 0)
 		weir__worker_close(worker, connection);
@@ -60,9 +61,9 @@ static void tell_of_pause(struct weir__worker *worker, int error)
 	char before[64] = "";
 	uint64_t left_out;
 
-	if (worker->commands.tally == NULL || atomic_load(&worker->is_stopping))
+	if (worker->context.tally == NULL || atomic_load(&worker->is_stopping))
 		return;
-	weir__tally_add(&worker->commands.tally->pauses[error == 0 ? WEIR__PAUSE_FULL : WEIR__PAUSE_KERNEL], 1);
+	weir__tally_add(&worker->context.tally->pauses[error == 0 ? WEIR__PAUSE_FULL : WEIR__PAUSE_KERNEL], 1);
 	if (!weir__tallies_may_tell(options->tallies, WEIR__TOLD_PAUSE, &left_out))
 		return;
 	if (left_out > 0)

@@ -1,5 +1,6 @@
 /* worker_instants.c: what a worker does when its time has come: who waits, is idle, late or stalled. */
 #include "serve/connection.h"
+#include "serve/operations.h"
 
 static weir_ns idle_at(const struct weir__worker *worker, size_t wire)
 {
@@ -11,20 +12,13 @@ static weir_ns idle_at(const struct weir__worker *worker, size_t wire)
 	return weir__add_saturating(ring->next->active_at, idle_ns + idle_ns / WEIR__IDLE_PARTS);
 }
 
-static weir_ns first_idle_at(const struct weir__worker *worker)
-{
-	weir_ns first = WEIR_NEVER;
-
-	for (size_t wire = 0; wire < WEIR__WIRES; wire++)
-		first = weir__min(first, idle_at(worker, wire));
-	return first;
-}
-
 /* Who waits is not idle: it is the server that takes its time. Nor is who does not read: for that there is a time of its
- * own. */
-static void end_idle(struct weir__worker *worker, size_t wire)
+ * own. Returns when to look next. */
+static weir_ns end_idle(struct weir__worker *worker, size_t wire)
 {
-	while (idle_at(worker, wire) <= worker->now) {
+	weir_ns at;
+
+	while ((at = idle_at(worker, wire)) <= worker->now) {
 		struct weir__connection *const silent = worker->connections[wire].next;
 
 		if (weir__worker_is_waiting(silent) || weir__output_waiting(&silent->output) > 0)
@@ -32,6 +26,7 @@ static void end_idle(struct weir__worker *worker, size_t wire)
 		else
 			weir__worker_close(worker, silent);
 	}
+	return at;
 }
 
 static weir_ns late_at(const struct weir__worker *worker)
@@ -86,18 +81,22 @@ static void set_alarm(struct weir__worker *worker, weir_ns at)
 
 void weir__worker_do_what_is_due(struct weir__worker *worker)
 {
-	weir_ns next;
+	weir_ns next = WEIR_NEVER;
 
-	weir__worker_end_waits(worker);
+	if (worker->context.n_in_flight > 0 || worker->first_ready) {
+		weir__waits_end(&worker->context);
+		weir__worker_answer_ready(
+			worker); /* which may begin other waits: so they come before the alarm is set */
+	}
 	for (size_t wire = 0; wire < WEIR__WIRES; wire++)
-		end_idle(worker, wire);
+		next = weir__min(next, end_idle(worker, wire));
 	end_late(worker);
 	end_stalled(worker);
 	if (worker->n_behind > 0 && worker->look_at == WEIR_NEVER)
 		worker->look_at = worker->now + worker->options.stall_ns / 4;
 	if (worker->accept_at <= worker->now)
 		weir__worker_hear_listeners(worker, true);
-	next = weir__min(weir__min(weir__waiting_next(worker->commands.waiting), first_idle_at(worker)),
+	next = weir__min(weir__min(weir__waiting_next(worker->context.waiting), next),
 			 weir__min(weir__min(worker->accept_at, worker->look_at), late_at(worker)));
 	if (next != WEIR_NEVER)
 		set_alarm(worker, next);

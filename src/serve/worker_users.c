@@ -23,7 +23,7 @@ static void watch_stranger(struct weir__worker *worker, struct weir__connection 
 {
 	if (connection->wire != &weir__wire_resp || connection->is_finished)
 		return;
-	if (weir__commands_is_stranger(&worker->commands, &connection->client))
+	if (weir__client_is_stranger(&worker->context, &connection->client))
 		weir__worker_begin(worker, connection);
 	else
 		weir__worker_is_whole(connection);

@@ -382,13 +382,12 @@ void weir__table_take_hashed(struct weir_table *table, const struct weir_table_l
 
 /* weir_table_take and weir_table_decide, of keys that have been hashed, while the premise holds; hashes may be NULL. False,
  * WEIR_ERR_CHANGE: it does not; then nothing was decided. */
-WEIR__BETWEEN_LIBRARIES bool weir__table_take_while(const struct weir__premise *premise, struct weir_table *table,
-						    const struct weir_table_limit *limit, uint64_t hash, weir_ns now,
-						    uint64_t cost, struct weir_verdict *ret_verdict);
-WEIR__BETWEEN_LIBRARIES int weir__table_decide_while(const struct weir__premise *premise, struct weir_table *table,
-						     const struct weir_claim *claims, const uint64_t *hashes, size_t n,
-						     weir_ns now, struct weir_verdict *verdicts,
-						     struct weir_decision *ret_decision);
+bool weir__table_take_while(const struct weir__premise *premise, struct weir_table *table,
+			    const struct weir_table_limit *limit, uint64_t hash, weir_ns now, uint64_t cost,
+			    struct weir_verdict *ret_verdict);
+int weir__table_decide_while(const struct weir__premise *premise, struct weir_table *table,
+			     const struct weir_claim *claims, const uint64_t *hashes, size_t n, weir_ns now,
+			     struct weir_verdict *verdicts, struct weir_decision *ret_decision);
 
 /* Asks for the slots that a key with this hash may be in first, and for the counters of the limit with this entry. */
 WEIR__BETWEEN_LIBRARIES void weir__table_prefetch_take(const struct weir_table *table,

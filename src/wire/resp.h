@@ -114,6 +114,8 @@ bool weir__resp_write_integer(struct weir__resp_writer *writer, int64_t number);
 /* An integer; above 2^63-1 a big number, in RESP2 a bulk. */
 bool weir__resp_write_unsigned(struct weir__resp_writer *writer, uint64_t number);
 bool weir__resp_write_bulk(struct weir__resp_writer *writer, const void *bytes, size_t length);
+/* Whole replies that were written before. */
+bool weir__resp_write_replies(struct weir__resp_writer *writer, const char *bytes, size_t length);
 /* One bulk, of the bytes of n slices one after the other. */
 bool weir__resp_write_bulk_of(struct weir__resp_writer *writer, const struct weir__resp_slice *slices, size_t n);
 /* `format` is three characters, such as txt. In RESP2 a bulk. */
@@ -129,8 +131,15 @@ bool weir__resp_write_array(struct weir__resp_writer *writer, uint64_t n);
 bool weir__resp_write_map(struct weir__resp_writer *writer, uint64_t n);
 bool weir__resp_write_set(struct weir__resp_writer *writer, uint64_t n);
 bool weir__resp_write_push(struct weir__resp_writer *writer, uint64_t n);
-/* An array of integers, at once. */
-bool weir__resp_write_integers(struct weir__resp_writer *writer, const int64_t *numbers, size_t n);
+/* An array that begins with n integers. The caller writes its other elements. */
+bool weir__resp_write_integers_first(struct weir__resp_writer *writer, size_t elements, const int64_t *numbers,
+				     size_t n);
+
+static inline bool weir__resp_write_integers(struct weir__resp_writer *writer, const int64_t *numbers, size_t n)
+{
+	return weir__resp_write_integers_first(writer, n, numbers, n);
+}
+
 /* The answer to a request that is BAD, as Redis gives it to the byte. */
 bool weir__resp_write_fault(struct weir__resp_writer *writer, const struct weir__resp_request *request);
 

@@ -135,17 +135,18 @@ bool weir__resp_write_integer(struct weir__resp_writer *writer, int64_t number)
 	return add(writer, line, (size_t)(put_integer(line, number) - line));
 }
 
-bool weir__resp_write_integers(struct weir__resp_writer *writer, const int64_t *numbers, size_t n)
+bool weir__resp_write_integers_first(struct weir__resp_writer *writer, size_t elements, const int64_t *numbers,
+				     size_t n)
 {
 	char *to;
 
 	if (n >= SIZE_MAX / LINE_MOST || !has_room(writer, (n + 1) * LINE_MOST)) {
-		add_head(writer, '*', n);
+		add_head(writer, '*', elements);
 		for (size_t i = 0; i < n; i++)
 			weir__resp_write_integer(writer, numbers[i]);
 		return fits(writer);
 	}
-	to = put_head(writer->bytes + writer->length, '*', n);
+	to = put_head(writer->bytes + writer->length, '*', elements);
 	for (size_t i = 0; i < n; i++)
 		to = put_integer(to, numbers[i]);
 	writer->length = (size_t)(to - writer->bytes);
@@ -196,6 +197,11 @@ bool weir__resp_write_bulk(struct weir__resp_writer *writer, const void *bytes, 
 {
 	add_head(writer, '$', length);
 	return add_body(writer, bytes, length);
+}
+
+bool weir__resp_write_replies(struct weir__resp_writer *writer, const char *bytes, size_t length)
+{
+	return add(writer, bytes, length);
 }
 
 bool weir__resp_write_bulk_of(struct weir__resp_writer *writer, const struct weir__resp_slice *slices, size_t n)

@@ -14,8 +14,7 @@
 #include <strings.h>
 
 #include "clock.h"
-#include "serve/command.h"
-#include "serve/transaction.h"
+#include "serve/resp_command.h"
 #include "store/table.h"
 
 enum {
@@ -290,7 +289,8 @@ static void take_answers(struct weir__resp_writer *writer)
 static struct weir_table *table;
 static const struct weir_table_limit *counted_as;
 static unsigned char fresh[REGION_MOST];
-static struct weir__commands commands;
+static struct weir__context context;
+static struct weir__resp resp;
 static char *in, *out;
 
 static void make_table(void)
@@ -320,17 +320,17 @@ static void ask(struct weir__client *client, const struct weir__resp_request *re
 
 	if (!is_of_http(&request->arguments[0]))
 		note_request(request->arguments, request->n);
-	most = (commands.n + 1) * WEIR__DECISION_MOST +
+	most = (resp.n + 1) * WEIR__DECISION_MOST +
 	       (row && (row->flags & WEIR__IS_LONG) ? WEIR__ANSWER_LONG : WEIR__ANSWER_MOST) +
 	       (request->n > 1 ? request->arguments[1].length : 0);
-	is_done = weir__commands_do(&commands, client, request->arguments, request->n, writer);
+	is_done = weir__resp_do(&resp, client, request->arguments, request->n, writer);
 	require(writer->length - before <= most, "an answer is longer than any may be");
 	if (is_done)
 		return;
 	require(writer->length == before, "something was done, though there was no room");
-	weir__commands_end_group(&commands, client, writer);
+	weir__resp_end_group(&resp, client, writer);
 	take_answers(writer);
-	require(weir__commands_do(&commands, client, request->arguments, request->n, writer), "there is never room");
+	require(weir__resp_do(&resp, client, request->arguments, request->n, writer), "there is never room");
 }
 
 /* Answers what the n bytes hold, as the worker does, and returns how many are done with. */
@@ -351,16 +351,14 @@ static size_t answer(struct weir__client *client, char *bytes, size_t n, struct 
 		if (status == WEIR__RESP_MORE)
 			break;
 		if (status == WEIR__RESP_BAD) {
-			weir__commands_end_group(&commands, client, writer);
-			weir__resp_write_fault(writer, &request);
+			weir__resp_refuse_bytes(&resp, client, &request, writer);
 			asked[n_asked++] = (struct asked){ .form = ANYTHING, .owner = NULL };
-			client->is_leaving = true;
 			break;
 		}
 		ask(client, &request, writer);
 		at += used;
 	}
-	weir__commands_end_group(&commands, client, writer);
+	weir__resp_end_group(&resp, client, writer);
 	take_answers(writer);
 	require(n_answered == n_asked, "a request has no answer");
 	return at;
@@ -385,7 +383,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bytes = in + INPUT_MOST - size; /* so that it ends where the memory does */
 	memcpy(bytes, data + 1, size);
 	memcpy(table->region.header, fresh, table->region.size_bytes);
-	weir__commands_init(&commands, table, counted_as);
+	weir__context_init(&context, table, counted_as);
+	weir__resp_init(&resp, &context);
 	fuzz_clock_ahead = n_owners = n_asked = n_answered = 0;
 	ASAN_POISON_MEMORY_REGION(bytes, size); /* what has not come may not be read */
 	while (come < size && !client.is_leaving) {
@@ -398,6 +397,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fuzz_clock_ahead += span;
 	}
 	ASAN_UNPOISON_MEMORY_REGION(bytes, size);
-	weir__transaction_drop(&client);
+	weir__resp_forget(&client);
 	return 0;
 }

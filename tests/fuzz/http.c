@@ -172,14 +172,14 @@ static void judge(const struct weir__http_reply *reply, size_t most, bool is_our
 	json_decref(body);
 }
 
-static void answer(struct weir__commands *commands, struct weir__http_request *request)
+static void answer(struct weir__context *context, struct weir__http_request *request)
 {
 	static char out[OUT_SIZE];
 	static struct weir__http_date date;
 	struct weir__client client = { .number = 1 };
 	struct weir__http_reply reply;
 	struct weir__http_call call = {
-		.commands = commands, .client = &client, .request = request, .reply = &reply, .socket = ends[0]
+		.context = context, .client = &client, .request = request, .reply = &reply, .socket = ends[0]
 	};
 	const struct weir__route *route;
 	size_t most = WEIR__REPLY_MOST;
@@ -198,7 +198,7 @@ static void answer(struct weir__commands *commands, struct weir__http_request *r
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct weir__http_reader reader;
-	static struct weir__commands commands;
+	static struct weir__context context;
 	static char in[HEAD_MOST + INPUT_MOST];
 	struct weir__http_request request;
 	size_t at = 0, used, length = 0;
@@ -218,17 +218,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(bytes + length, data + 1, size - 1);
 	length += size - 1;
 	memcpy(table->region.header, fresh, table->region.size_bytes);
-	weir__commands_init(&commands, table, counted_as);
+	weir__context_init(&context, table, counted_as);
 	settings.ratelimit_headers = with_users.ratelimit_headers = data[0] >> 1 & 3;
-	commands.settings = data[0] & 1 ? &with_users : &settings;
-	commands.policies = policies;
+	context.settings = data[0] & 1 ? &with_users : &settings;
+	context.policies = policies;
 	fuzz_clock_ahead = 0;
 	for (;;) {
 		weir__http_init(&reader);
 		if (at == length ||
 		    weir__http_read(&reader, bytes + at, length - at, &used, &request) != WEIR__HTTP_WHOLE)
 			break;
-		answer(&commands, &request);
+		answer(&context, &request);
 		fuzz_clock_ahead += spans[data[0] >> 3 & 3];
 		at += used;
 	}

@@ -1,9 +1,10 @@
 /* redis_client.c: a client of Redis whose servers say anything, at any time, and whose connections come and go. Every job
- * is done once, within its budget, whatever is said; and what is decided is a verdict that can be.
+ * is done once, within its budget, whatever is said; and what is decided is a verdict that can be. Likewise every query.
  *
- * The first byte of an input says where a run begins: bit 0 with sentinels, bit 1 with a link that is ready. Then come
- * steps: a byte each, of which the low 3 bits say what happens, bit 3 to which link, and the others how much. */
-#include "redis/redis_client.h"
+ * The first byte of an input says where a run begins: bit 0 with sentinels, bit 1 with a link that is ready; or bit 2 with
+ * a client for queries. Then come steps: a byte each, of which the low 3 bits say what happens, bit 3 to which link, and the
+ * others how much. */
+#include "redis/redis_query.h"
 #include "require.h"
 
 enum { JOBS_MAX = 64, CLAIMS = 3, LINKS = 2, INPUT_MAX = 1 << 12 };
@@ -28,6 +29,9 @@ static struct weir__redis_request requests[CLAIMS];
 static struct weir__redis_client *client;
 static struct job jobs[JOBS_MAX];
 static size_t n_jobs;
+static bool is_for_queries;
+static struct weir__redis_query query;
+static bool has_query, is_taken;
 static weir_ns now;
 static bool is_over;
 
@@ -94,6 +98,39 @@ static void ask(size_t which)
 	weir__redis_client_ask(client, &job->job, now);
 }
 
+static void take(struct weir__redis_query *done, const struct weir__resp_token *tokens, uint32_t n)
+{
+	require(done == &query && has_query && !is_taken && !weir__redis_query_is_done(done), "a reply to no query");
+	require(n > 0 && tokens[0].type != WEIR__RESP_PUSH, "no reply");
+	is_taken = true;
+}
+
+static void check_query(void)
+{
+	if (!has_query)
+		return;
+	require(weir__redis_query_is_done(&query) || now < query.deadline, "a query is late");
+	require(is_taken == (query.state == WEIR__REDIS_QUERY_IS_ANSWERED), "a query without the reply that it had");
+	has_query = !weir__redis_query_is_done(&query);
+}
+
+static void ask_as_query(unsigned how_much)
+{
+	static const struct weir__resp_slice words[] = { { "GET", 3 }, { "a", 1 } };
+
+	if (how_much % 4 < 2) {
+		weir__redis_query_subscribe(client, how_much % 4 == 0 ? "a" : NULL, now);
+	} else if (!has_query) {
+		query = (struct weir__redis_query){
+			.words = words, .n = 2, .deadline = now + (how_much & 4 ? 500 * MS : 1 * MS), .take = take
+		};
+		has_query = true;
+		is_taken = false;
+		weir__redis_query_send(client, &query, now);
+	}
+	(void)weir__redis_query_take_news(client);
+}
+
 /* Up to a second, with all that falls due meanwhile. */
 static void pass(unsigned how_much)
 {
@@ -106,6 +143,7 @@ static void pass(unsigned how_much)
 		now = next > now ? next : now;
 		weir__redis_client_tick(client, now);
 		take_done();
+		check_query();
 		require(weir__redis_client_next(client) > now, "time stands still");
 	}
 	now = until;
@@ -187,7 +225,10 @@ static size_t step(uint8_t byte, const uint8_t *rest, size_t size)
 		pass(how_much);
 		return 0;
 	case 4:
-		ask(how_much);
+		if (is_for_queries)
+			ask_as_query(how_much);
+		else
+			ask(how_much);
 		return 0;
 	case 5:
 		hear_right(link, how_much);
@@ -229,18 +270,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	n_jobs = 0;
 	is_over = false;
 	now = 1000 * MS;
-	client = weir__redis_client_new(&urls[data[0] & 1], size, now);
+	is_for_queries = data[0] & 4;
+	has_query = false;
+	client = is_for_queries ? weir__redis_client_new_for_queries(&urls[0], 1 << 10, size, now) :
+				  weir__redis_client_new(&urls[data[0] & 1], size, now);
 	require(client != NULL, "no memory");
-	if (data[0] & 2)
+	if (data[0] & 2 && !is_for_queries)
 		greet(data[0] & 1);
 	for (size_t at = 1; at < size;) {
 		const uint8_t byte = data[at++];
 
 		at += step(byte, data + at, size - at);
 		take_done();
+		check_query();
 	}
 	weir__redis_client_info(client, &info);
-	require(info.nodes >= 1 && info.links_ready <= 1, "what cannot be known");
+	require(info.nodes >= 1 && info.links_ready <= 1U + is_for_queries, "what cannot be known");
 	require(strstr(info.last_error, "secret") == NULL || memmem(data, size, "secret", 6) != NULL,
 		"a password is told");
 	is_over = true;

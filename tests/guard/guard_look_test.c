@@ -43,7 +43,7 @@ static void view_with(struct weir_guard *guard, const char *const *words, uint64
 	struct weir_message why;
 	char text[1024] = "";
 
-	CHECK_EQ(weir__guard_view(guard, NULL, attributes, n, cost, chosen, start, note_view, text, &why), WEIR_OK);
+	CHECK_EQ(weir__guard_view(guard, attributes, n, cost, chosen, start, note_view, text, &why), WEIR_OK);
 	CHECK_TEXT(text, expected);
 }
 

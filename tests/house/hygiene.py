@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-LINES_MAX = 700
+LINES_MAX = 1000
 
 # Written so that they do not match themselves.
 PATTERNS = [

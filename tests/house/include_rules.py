@@ -14,7 +14,7 @@ ALL = {"core", "store", "policy", "guard", "wire", "redis", "os", "observe", "se
 MAY = {
     "core": set(),
     "wire": {"core"},
-    "redis": {"core", "os", "wire"},
+    "redis": {"core", "os", "store", "wire"},
     "store": {"core", "os"},
     "os": set(),
     "policy": {"core", "os"},

@@ -18,6 +18,7 @@ static struct weir__redis_url url;
 static struct weir__redis_client *client;
 static weir_ns now;
 static struct weir__redis_plan plan;
+static uint32_t lane; /* of the jobs that are asked */
 
 /* A job of some claims, each a request of its own. */
 static struct job {
@@ -39,6 +40,7 @@ static void begin(const char *text)
 {
 	plan = plan_of("10/s burst 10");
 	memset(jobs, 0, sizeof(jobs));
+	lane = 0;
 	now = MS(1000);
 	CHECK_EQ(weir__redis_url_read(text, strlen(text), &url, NULL), WEIR_OK);
 	client = weir__redis_client_new(&url, 7, now);
@@ -73,9 +75,12 @@ static void ask(size_t i, size_t claims, weir_ns budget)
 		};
 		job->requests[claim] = (struct weir__redis_request){ WEIR__REDIS_TAKE, &job->claims[claim], 1 };
 	}
-	job->job = (struct weir__redis_job){
-		.requests = job->requests, .n = claims, .budget = budget, .verdicts = job->verdicts, .done = note_done
-	};
+	job->job = (struct weir__redis_job){ .requests = job->requests,
+					     .n = claims,
+					     .budget = budget,
+					     .lane = lane,
+					     .verdicts = job->verdicts,
+					     .done = note_done };
 	weir__redis_client_ask(client, &job->job, now);
 	take_done();
 }
@@ -386,6 +391,69 @@ static void more_gather_while_calls_are_in_flight(void)
 	admit(1, 5, 9);
 	check_done(8, WEIR__REDIS_IS_DECIDED);
 	CHECK_EQ(jobs[8].verdicts[0].remaining, 5);
+	end();
+}
+
+/* As long as one of them is under way, they go by its link, however free another one is. */
+static void jobs_of_a_lane_keep_their_order(void)
+{
+	come_up();
+	lane = 3;
+	for (size_t i = 0; i < 3; i++)
+		ask(i, 1, MS(10));
+	CHECK_TEXT(said(0), "EVALSHA 3");
+	ask(3, 1, MS(10));
+	CHECK_TEXT(said(1), "");
+	CHECK_TEXT(said(0), "EVALSHA 1");
+	ask(4, 1, MS(10));
+	CHECK_TEXT(said(1), "");
+	CHECK_TEXT(said(0), ""); /* it has two calls in flight */
+	admit(0, 3, 9);
+	CHECK_TEXT(said(1), "");
+	CHECK_TEXT(said(0), "EVALSHA 1");
+	admit(0, 1, 6);
+	admit(0, 1, 5);
+	for (size_t i = 0; i < 5; i++)
+		check_done(i, WEIR__REDIS_IS_DECIDED);
+	ask(5, 1, MS(10)); /* nothing is under way: any link will do */
+	CHECK_TEXT(said(1), "EVALSHA 1");
+	lane = 4;
+	ask(6, 1, MS(10));
+	CHECK_TEXT(said(0), "EVALSHA 1");
+	end();
+}
+
+/* A call that has lost its meaning holds nobody up. */
+static void a_lane_does_not_wait_for_what_is_over_budget(void)
+{
+	come_up();
+	lane = 3;
+	ask(0, 1, MS(10));
+	CHECK_TEXT(said(0), "EVALSHA 1");
+	pass(MS(10));
+	check_done(0, WEIR__REDIS_NOT_ANSWERED);
+	ask(1, 1, MS(10));
+	CHECK_TEXT(said(1), "EVALSHA 1");
+	admit(1, 1, 5);
+	check_done(1, WEIR__REDIS_IS_DECIDED);
+	end();
+}
+
+/* Both calls find that Redis has lost the script: they are sent again in the order in which they were given. */
+static void jobs_that_are_sent_again_keep_their_order(void)
+{
+	come_up();
+	lane = 3;
+	ask(0, 1, MS(10));
+	CHECK_TEXT(said(0), "EVALSHA 1");
+	ask(1, 2, MS(10));
+	CHECK_TEXT(said(0), "EVALSHA 2");
+	hear(0, "-NOSCRIPT No matching script.\r\n-NOSCRIPT No matching script.\r\n");
+	CHECK_TEXT(said(0), "SCRIPT LOAD ... | EVALSHA 3");
+	hear_script_loaded(0);
+	admit(0, 3, 9);
+	CHECK_EQ(jobs[0].verdicts[0].remaining, 9);
+	CHECK_EQ(jobs[1].verdicts[0].remaining, 8);
 	end();
 }
 
@@ -975,10 +1043,11 @@ static void an_old_sentinel_is_asked_again_and_again(void)
 
 TESTS(TEST(who_one_is_and_which_database), TEST(before_redis_6_there_is_no_hello),
       TEST(a_greeting_that_goes_wrong_is_told), TEST(jobs_of_a_round_travel_together),
-      TEST(more_gather_while_calls_are_in_flight), TEST(what_is_not_sent_yet_has_nothing_behind_it),
-      TEST(an_answer_may_come_in_any_pieces), TEST(over_budget_before_it_was_asked),
-      TEST(over_budget_when_it_was_asked), TEST(no_script_is_loaded_and_asked_again),
-      TEST(no_script_twice_is_not_asked), TEST(refusals_have_their_meaning),
+      TEST(more_gather_while_calls_are_in_flight), TEST(jobs_of_a_lane_keep_their_order),
+      TEST(a_lane_does_not_wait_for_what_is_over_budget), TEST(jobs_that_are_sent_again_keep_their_order),
+      TEST(what_is_not_sent_yet_has_nothing_behind_it), TEST(an_answer_may_come_in_any_pieces),
+      TEST(over_budget_before_it_was_asked), TEST(over_budget_when_it_was_asked),
+      TEST(no_script_is_loaded_and_asked_again), TEST(no_script_twice_is_not_asked), TEST(refusals_have_their_meaning),
       TEST(a_link_that_leaves_waits_for_its_answers), TEST(a_lost_link_has_not_answered),
       TEST(what_was_not_asked_for_closes), TEST(links_that_are_gone_are_not_listened_to), TEST(more_jobs_than_can_wait),
       TEST(a_call_has_a_longest), TEST(jobs_that_cannot_be), TEST(silence_opens_the_breaker),

@@ -523,7 +523,7 @@ def sentinels_name_another_primary():
             assert status["failovers"] >= 1 and status["is_up"], status
         with asker(f"redis+sentinel://{trio.places()}/egret?{PATIENT}", waits=False) as one:
             until(lambda: one.status()["last_error"], "an error that is told")
-            refused(UNREACHABLE, one.ask, "wait 1", says="does not know the primary")
+            refused(UNREACHABLE, one.ask, "wait 1", says="knows no primary of this name")
 
 
 def sentinels_by_tls():

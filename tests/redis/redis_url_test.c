@@ -67,7 +67,7 @@ static const struct {
 	{ "redis://ann:" SECRET "@x@h",   8,  "in users, passwords and options / is written %2F, ? %3F, # %23, & %26 and @ %40" },
 	{ "redis://ann:" SECRET "%4@h",   19, "% is followed by two hexadecimal digits; % itself is %25" },
 	{ "redis://ann:%zz@h",            12, "% is followed by two hexadecimal digits; % itself is %25" },
-	{ "redis://ann:a%00@h",           15, "a NUL cannot be in a URL" },
+	{ "redis://ann:a%00@h",           13, "there can be no NUL in it" },
 	{ "redis://h/x",                  10, "a database is a number, such as 0" },
 	{ "redis://h/1/2",                10, "a database is a number, such as 0" },
 	{ "redis://h/-1",                 10, "a database is a number, such as 0" },

@@ -23,6 +23,7 @@ import tempfile
 import time
 
 sys.dont_write_bytecode = True  # the source may be read-only
+import toy  # noqa: E402
 from daemon import TIMEOUT_S, bulks, expect, receive_all  # noqa: E402
 from redis_server import Redis  # noqa: E402
 from serve_test import WEIR, Server, integers, receive_line  # noqa: E402
@@ -376,6 +377,8 @@ def main():
             failed += 1
             print(f"not ok {number} - {test.__name__}")
             print(f"# {type(fault).__name__}: {fault}".replace("\n", "\n# "), flush=True)
+    if toy.IS_TOY:
+        print("#", toy.summary(len(TESTS) - failed, failed, [test.__name__ for test in TESTS]))
     return failed != 0
 
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tempfile
 
+import toy
+
 TIMEOUT_S = 60
 
 
@@ -130,14 +132,21 @@ def daemon(program, *options, **more):
 
 def run(tests):
     """Each test prints a line; returns what the program is to exit with."""
-    failed = 0
+    passed = failed = 0
     for name, test in tests:
+        if toy.skips(name):
+            toy.count_skipped(name)
+            print(f"skip  {name}: {toy.skips(name)}", flush=True)
+            continue
         try:
             told = test()
+            passed += 1
             print(f"ok    {name}{': ' + told if told else ''}", flush=True)
         except (AssertionError, OSError, subprocess.SubprocessError, ValueError) as fault:
             failed += 1
             print(f"FAIL  {name}: {type(fault).__name__}: {fault}", flush=True)
+    if toy.IS_TOY:
+        print(toy.summary(passed, failed, [name for name, _ in tests]), flush=True)
     if failed:
         print(f"{failed} failed", file=sys.stderr)
     return failed != 0

@@ -2,6 +2,7 @@
 #include "serve/holds.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 #include "store/tables.h"
 
@@ -19,7 +20,7 @@ static struct fixture *made(void)
 
 	fixture.table = table_with_arena(1000, 1 << 20);
 	weir__limits_init(&fixture.limits, fixture.table, limit_in(fixture.table, "1/s"));
-	fixture.holds = weir__holds_new(fixture.table, MOST);
+	fixture.holds = weir__holds_new(MOST);
 	CHECK(fixture.holds != NULL);
 	return &fixture;
 }
@@ -38,6 +39,63 @@ static struct weir_limit parsed(const char *text)
 	return limit;
 }
 
+/* Asks the table at once, as an operation does whose store completes at once. */
+static struct weir_verdict ask_table(struct weir_table *table, struct weir__limits *limits,
+				     const struct weir_limit *limit, enum weir__store_operation operation,
+				     const void *key, size_t key_length, uint64_t cost, weir_ns charged_at, weir_ns now)
+{
+	struct weir_claim claim = { NULL, key, key_length, cost };
+	struct weir_verdict verdict;
+	struct weir__store_request asked = { .operation = operation,
+					     .n = 1,
+					     .claims = &claim,
+					     .verdicts = &verdict,
+					     .now = now,
+					     .charged_at = charged_at };
+
+	CHECK_EQ(weir__limits_find(limits, WEIR__SPACE_TEXT, limit, &claim.limit, NULL), WEIR_OK);
+	weir__table_store_decide(table, &asked);
+	return verdict;
+}
+
+/* Whoever meets another in between tries again. */
+static enum weir__hold_result take_hold(struct fixture *fixture, struct weir__limits *limits,
+					const struct weir__hold_request *request, weir_ns now,
+					struct weir_verdict *ret_verdict)
+{
+	enum weir__hold_result result;
+	struct weir__hold *hold;
+
+	while ((result = weir__holds_take(fixture->holds, request, now, &hold, ret_verdict)) == WEIR__HOLD_BUSY)
+		(void)sched_yield();
+	if (result != WEIR__HOLD_BEGUN)
+		return result;
+	*ret_verdict = ask_table(fixture->table, limits, request->asked, WEIR__STORE_TAKE, request->key,
+				 request->key_length, request->cost, 0, now);
+	weir__holds_took(fixture->holds, hold, ret_verdict, now);
+	return WEIR__HOLD_ANSWERED;
+}
+
+static enum weir__hold_result settle_hold(struct fixture *fixture, struct weir__limits *limits, const char *id,
+					  size_t id_length, uint64_t actual, weir_ns now,
+					  struct weir__settlement *ret_settlement)
+{
+	struct weir__hold_question question;
+	enum weir__hold_result result;
+	struct weir_verdict verdict;
+	struct weir__hold *hold;
+
+	while ((result = weir__holds_settle(fixture->holds, id, id_length, actual, now, &hold, &question,
+					    ret_settlement)) == WEIR__HOLD_BUSY)
+		(void)sched_yield();
+	if (result != WEIR__HOLD_BEGUN)
+		return result;
+	verdict = ask_table(fixture->table, limits, &question.asked, question.operation, question.key,
+			    question.key_length, question.cost, question.charged_at, now);
+	weir__holds_settled(fixture->holds, hold, &question, actual, &verdict, ret_settlement);
+	return WEIR__HOLD_ANSWERED;
+}
+
 static enum weir__hold_result hold(struct fixture *fixture, const char *id, const char *text, uint64_t cost,
 				   weir_ns lasts, weir_ns now, struct weir_verdict *ret_verdict)
 {
@@ -50,14 +108,13 @@ static enum weir__hold_result hold(struct fixture *fixture, const char *id, cons
 						    .cost = cost,
 						    .lasts = lasts };
 
-	return weir__holds_take(fixture->holds, &fixture->limits, NULL, &request, now, ret_verdict, NULL);
+	return take_hold(fixture, &fixture->limits, &request, now, ret_verdict);
 }
 
 static enum weir__hold_result settle(struct fixture *fixture, const char *id, uint64_t actual, weir_ns now,
 				     struct weir__settlement *ret_settlement)
 {
-	return weir__holds_settle(fixture->holds, &fixture->limits, NULL, id, strlen(id), actual, now, ret_settlement,
-				  NULL);
+	return settle_hold(fixture, &fixture->limits, id, strlen(id), actual, now, ret_settlement);
 }
 
 static const struct weir_table_limit *limit_of(struct fixture *fixture, const char *text)
@@ -332,62 +389,43 @@ static void any_order_of_ends(void)
 	unmake(fixture);
 }
 
-/* --- where another store decides --------------------------------------------------------------------------------- */
+/* --- while a store decides ---------------------------------------------------------------------------------------- */
 
-/* One that does what is asked at once, and whose answers may be lost. */
-struct store {
-	struct weir__seam seam; /* the first: so it leads here */
-	struct fixture *fixture;
-	bool answers;
-};
-
-static bool ask_store(struct weir__seam *seam, enum weir__seam_operation operation, const struct weir_claim *claims,
-		      size_t n, struct weir_verdict *ret_verdicts)
+static void an_id_is_busy_while_its_store_decides(void)
 {
-	const struct store *const store = (struct store *)seam;
-
-	CHECK_EQ(n, 1);
-	*ret_verdicts = (operation == WEIR__SEAM_TAKE   ? weir_table_take :
-			 operation == WEIR__SEAM_REFUND ? weir_table_refund :
-							  weir_table_peek)(
-		store->fixture->table, claims->limit, claims->key, claims->key_length, MADE_AT, claims->cost);
-	return store->answers;
-}
-
-static enum weir__hold_result release_by(struct store *store, uint64_t run, weir_ns now,
-					 struct weir__settlement *ret_settlement)
-{
-	const struct weir__hold_asker asker = { &store->seam, run };
-
-	return weir__holds_settle(store->fixture->holds, &store->fixture->limits, &asker, "a", 1, 0, now,
-				  ret_settlement, NULL);
-}
-
-static void what_may_have_been_given_back_is_not_given_back_again(void)
-{
-	struct store store = { .seam = { .ask = ask_store }, .fixture = made(), .answers = true };
+	struct fixture *const fixture = made();
 	const struct weir_limit limit = parsed("10/day");
-	const struct weir__hold_request request = { "a", "key", 1, 3, NULL, &limit, 4, S(3600) };
-	struct weir__settlement settlement = { 0 };
-	struct weir_verdict verdict;
+	const struct weir__hold_request request = { "a", "key", 1, 3, NULL, &limit, 4, S(1) };
+	struct weir_verdict verdict = { .allowed = true, .limit = 10, .remaining = 6, .granted = 4 };
+	struct weir__settlement settlement;
+	struct weir__hold_question question;
+	struct weir__hold *hold, *other;
 
-	CHECK_EQ(weir__holds_take(store.fixture->holds, &store.fixture->limits,
-				  &(struct weir__hold_asker){ &store.seam, 1 }, &request, MADE_AT, &verdict, NULL),
+	CHECK_EQ(weir__holds_take(fixture->holds, &request, MADE_AT, &hold, &verdict), WEIR__HOLD_BEGUN);
+	CHECK_EQ(weir__holds_take(fixture->holds, &request, MADE_AT, &other, &verdict), WEIR__HOLD_BUSY);
+	CHECK_EQ(weir__holds_settle(fixture->holds, "a", 1, 0, MADE_AT, &other, &question, &settlement),
+		 WEIR__HOLD_UNKNOWN);
+	/* It is not forgotten, however long that takes; its time begins with the decision. */
+	CHECK_EQ(weir__holds_take(fixture->holds, &request, MADE_AT + S(5), &other, &verdict), WEIR__HOLD_BUSY);
+	weir__holds_took(fixture->holds, hold, &verdict, MADE_AT + S(5));
+	CHECK_EQ(weir__holds_take(fixture->holds, &request, MADE_AT + S(5), &other, &verdict), WEIR__HOLD_REPEATED);
+	CHECK_EQ(weir__holds_settle(fixture->holds, "a", 1, 0, MADE_AT + S(5), &hold, &question, &settlement),
+		 WEIR__HOLD_BEGUN);
+	CHECK_EQ(weir__holds_settle(fixture->holds, "a", 1, 0, MADE_AT + S(9), &other, &question, &settlement),
+		 WEIR__HOLD_BUSY);
+	weir__holds_settle_not(fixture->holds, hold);
+	CHECK_EQ(weir__holds_settle(fixture->holds, "a", 1, 9, MADE_AT + S(5), &hold, &question, &settlement),
+		 WEIR__HOLD_BEGUN);
+	CHECK_EQ(question.operation, WEIR__STORE_UPTO);
+	CHECK_EQ(question.cost, 5);
+	verdict.granted = 3;
+	weir__holds_settled(fixture->holds, hold, &question, 9, &verdict, &settlement);
+	CHECK_EQ(settlement.charged, 3);
+	CHECK_EQ(settlement.beyond, 2);
+	CHECK_EQ(weir__holds_settle(fixture->holds, "a", 1, 9, MADE_AT + S(5), &other, &question, &settlement),
 		 WEIR__HOLD_ANSWERED);
-	CHECK_EQ(left(store.fixture, "10/day", MADE_AT), 6);
-	store.answers = false;
-	CHECK_EQ(release_by(&store, 2, MADE_AT, &settlement), WEIR__HOLD_ANSWERED); /* which means nothing yet */
-	store.answers = true;
-	CHECK_EQ(release_by(&store, 3, MADE_AT + S(14), &settlement), WEIR__HOLD_BUSY);
-	CHECK_EQ(weir_table_take(store.fixture->table, limit_of(store.fixture, "10/day"), "key", 3, MADE_AT, 8).allowed,
-		 true);
-	for (uint64_t run = 4; run < 6; run++) {
-		CHECK_EQ(release_by(&store, run, MADE_AT + S(15), &settlement), WEIR__HOLD_ANSWERED);
-		CHECK_EQ(settlement.held, 4);
-		CHECK_EQ(settlement.refunded, 0);
-		CHECK_EQ(left(store.fixture, "10/day", MADE_AT), 2);
-	}
-	unmake(store.fixture);
+	CHECK_EQ(settlement.charged, 3);
+	unmake(fixture);
 }
 
 /* --- at once ---------------------------------------------------------------------------------------------------- */
@@ -441,12 +479,12 @@ static void *hold_and_settle(void *party_)
 		struct weir_verdict verdict;
 		enum weir__hold_result result;
 
-		result = weir__holds_take(party->fixture->holds, &party->limits, NULL, &request, now, &verdict, NULL);
+		result = take_hold(party->fixture, &party->limits, &request, now, &verdict);
 		CHECK(result == WEIR__HOLD_ANSWERED || result == WEIR__HOLD_REPEATED);
 		CHECK(verdict.allowed);
 		CHECK_EQ(verdict.remaining, 7);
-		party->has_won = weir__holds_settle(party->fixture->holds, &party->limits, NULL, name, length,
-						    party->number, now, &settlement, NULL) == WEIR__HOLD_ANSWERED;
+		party->has_won = settle_hold(party->fixture, &party->limits, name, length, party->number, now,
+					     &settlement) == WEIR__HOLD_ANSWERED;
 		(void)pthread_barrier_wait(&barrier);
 		if (party->number == 0)
 			check_round(party, &request, now);
@@ -498,12 +536,10 @@ static void *hold_many(void *party_)
 		struct weir_verdict verdict;
 		enum weir__hold_result result;
 
-		if (weir__holds_take(party->fixture->holds, &party->limits, NULL, &request, now, &verdict, NULL) !=
-		    WEIR__HOLD_ANSWERED)
+		if (take_hold(party->fixture, &party->limits, &request, now, &verdict) != WEIR__HOLD_ANSWERED)
 			continue;
 		CHECK(verdict.allowed);
-		result = weir__holds_settle(party->fixture->holds, &party->limits, NULL, id, length, 0, now,
-					    &settlement, NULL);
+		result = settle_hold(party->fixture, &party->limits, id, length, 0, now, &settlement);
 		CHECK(result == WEIR__HOLD_ANSWERED || result == WEIR__HOLD_UNKNOWN);
 		if (result == WEIR__HOLD_UNKNOWN)
 			(void)__atomic_fetch_add(&stayed, 1, __ATOMIC_RELAXED);
@@ -533,5 +569,5 @@ TESTS(TEST(a_hold_takes_its_estimate_once), TEST(an_id_is_of_one_hold), TEST(wha
       TEST(settling_charges_or_gives_back_the_difference), TEST(a_hold_ends_as_it_was_estimated),
       TEST(what_has_come_back_by_itself_is_not_given_back), TEST(what_has_come_back_in_part_is_given_back_in_part),
       TEST(a_sliding_window_gives_back_what_was_held), TEST(what_is_full_has_room_when_one_is_over),
-      TEST(any_order_of_ends), TEST(what_may_have_been_given_back_is_not_given_back_again),
-      TEST(of_several_at_once_one_is_charged), TEST(many_at_once_in_little_room))
+      TEST(any_order_of_ends), TEST(an_id_is_busy_while_its_store_decides), TEST(of_several_at_once_one_is_charged),
+      TEST(many_at_once_in_little_room))

@@ -157,6 +157,16 @@ def who_waits_to_be_accepted_is_counted():
         assert page.get("rate_limiter_accept_pauses_total", reason="kernel") == 0
 
 
+def requests_in_flight_are_counted():
+    with serving(None) as (one, ask, _), Client(one) as client:
+        assert client.ask("WEIR.TAKE", "k", "1/day")[0] == 1
+        client.send("WEIR.TAKE", "k", "1/day", 1, "WAIT", 86400000)
+        until(lambda: ask.page().get("rate_limiter_requests_in_flight") == 1, "it is in flight")
+        client.close()
+        until(lambda: ask.page().get("rate_limiter_requests_in_flight") == 0, "it is given up with its client")
+        assert ask.page().get("rate_limiter_requests_overflow_total") == 0
+
+
 def every_algorithm():
     """By hand: of 9 requests 6 pass the window; the others deny none of them."""
     with serving(POLICY, "--service", "shop") as (_, ask, _):
@@ -348,6 +358,7 @@ TESTS = [
     ("who waits to be accepted is counted", who_waits_to_be_accepted_is_counted),
     ("every algorithm", every_algorithm),
     ("a rate is of a second", a_rate_is_of_a_second),
+    ("requests in flight are counted", requests_in_flight_are_counted),
     ("delays are told", delays_are_told),
     ("answers are timed", answers_are_timed),
     ("what is not looked at is not told", what_is_not_looked_at_is_not_told),

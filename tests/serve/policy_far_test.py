@@ -478,17 +478,37 @@ class Sentinel(Server):
     def connect(self):
         return connect_to(self.port)
 
+    def ask(self, *words):
+        with contextlib.closing(Client(self)) as client:
+            return client.ask(*words)
+
     def is_up(self):
         assert self.process.poll() is None, "the sentinel does not start"
         with contextlib.suppress(OSError):
-            with contextlib.closing(Client(self)) as client:
-                return client.ask("PING") == "PONG"
+            return self.ask("PING") == "PONG"
+        return False
+
+    def begins_failover(self):
+        with contextlib.suppress(ValueError):
+            return self.ask("SENTINEL", "FAILOVER", "shop") == "OK"
         return False
 
 
+def survives_kill(action):
+    """What it returns, or None: a sentinel that changes what a Redis is closes the connections of all its clients."""
+    with contextlib.suppress(OSError, AssertionError):
+        return action()
+    return None
+
+
 def redis_by_sentinels():
-    port, nobody = free_port(), free_port()
-    with server(Redis, "--port", str(port), "--bind", "127.0.0.1") as far, server(Sentinel, port) as sentinel:
+    port, other, nobody = free_port(), free_port(), free_port()
+    with contextlib.ExitStack() as servers:
+        far = servers.enter_context(server(Redis, "--port", str(port), "--bind", "127.0.0.1"))
+        replica = servers.enter_context(server(Redis, "--port", str(other), "--bind", "127.0.0.1", "--replicaof",
+                                               "127.0.0.1", str(port)))
+        until(lambda: replica.ask("ROLE")[3] == "connected", "it does not become a replica")
+        sentinel = servers.enter_context(server(Sentinel, port))
         far.put(one_limit("10/s"))
         hosts = f"127.0.0.1:{nobody},127.0.0.1:{sentinel.port}"
         told = start_fails("--policy", f"redis+sentinel://{hosts}/none/3?policy_key=weir%3Apolicy")
@@ -496,6 +516,13 @@ def redis_by_sentinels():
         with served("--policy", f"redis+sentinel://{hosts}/shop/3?policy_key=weir%3Apolicy") as one:
             far.put(one_limit("20/s"))
             until(has(one, "20/s"), "it has not got it")
+            until(sentinel.begins_failover, "the sentinel does not know the replica")
+            until(lambda: survives_kill(lambda: replica.ask("ROLE")[0] == "master"), "there is no other primary")
+            until(lambda: survives_kill(lambda: replica.put(one_limit("30/s")) or True), "it cannot be written to")
+            until(has(one, "30/s"), "it has not got it from the new primary")
+            far.stop()
+            replica.put(one_limit("40/s"))
+            until(has(one, "40/s"), "it still needs the old primary")
 
 
 BOTH = (taken_over_by_two, bad_versions_change_nothing, gone_and_back, not_there_at_the_start, read_again_when_asked,

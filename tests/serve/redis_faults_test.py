@@ -133,9 +133,10 @@ def is_up(client):
 
 
 def unsure(client):
-    """Jobs and payments of which nobody knows whether Redis has counted them."""
+    """At most how many requests and payments Redis may have counted without a reply: a group that was not answered has up to one
+    request of each connection."""
     info = client.info()
-    return int(info["store_not_answered"]) + int(info["store_unsure"]) + int(info["store_forgotten"])
+    return CONNECTIONS * int(info["store_not_answered"]) + int(info["store_unsure"]) + int(info["store_forgotten"])
 
 
 def is_deciding(client):
@@ -260,7 +261,7 @@ def suffer(scene, fault, server, client, judge):
         load.end()
     until(lambda: number(client, "store_owed_keys") == 0, "all that is owed is paid in")
     compare(load, before, judge, unsure(client) - unsure_before)
-    return f"{load.asked} answers, {judged(scene, load, took)}, {unsure(client) - unsure_before} not answered"
+    return f"{load.asked} answers, {judged(scene, load, took)}, at most {unsure(client) - unsure_before} not answered"
 
 
 def judged(scene, load, took):
@@ -353,7 +354,7 @@ def failover(weir, how):
             load.end()
         unknown = sum(map(unsure, clients))
         assert all(SMALL - unknown <= n <= 2 * SMALL for n in sums(loads)), (sums(loads), unknown)
-        return f"{sum(load.asked for load in loads)} answers, admitted {sums(loads)} of {SMALL}, {unknown} not answered"
+        return f"{sum(load.asked for load in loads)} answers, admitted {sums(loads)} of {SMALL}, at most {unknown} not answered"
 
 
 def patience(weir):

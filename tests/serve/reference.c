@@ -2,9 +2,9 @@
  * answer. */
 #include <stdio.h>
 
-#include "serve/command.h"
 #include "serve/http_call.h"
 #include "serve/metrics.h"
+#include "serve/resp_command.h"
 
 /* A bar would end the cell. */
 static void print_cell(const char *text)
@@ -23,7 +23,7 @@ static void print_command(const struct weir__command_row *row)
 	weir__write_capitals(row->name, name);
 	printf("| `%s%s", name, *row->usage ? " " : "");
 	print_cell(row->usage);
-	printf("`%s | ", row->flags & WEIR__NEEDS_ADMIN ? ", `admin`" : "");
+	printf("`%s | ", weir__operation_needs_admin(row->operation) ? ", `admin`" : "");
 	print_cell(row->does);
 	printf(" |\n");
 }
@@ -31,7 +31,7 @@ static void print_command(const struct weir__command_row *row)
 static void print_route(const struct weir__route *row)
 {
 	printf("| `%s %s`%s | ", llhttp_method_name(row->method), row->path,
-	       row->flags & WEIR__ROUTE_ADMIN ? ", `admin`" : "");
+	       weir__operation_needs_admin(row->operation) ? ", `admin`" : "");
 	print_cell(row->does);
 	printf(" |\n");
 }

@@ -10,10 +10,13 @@ import http.client
 import json
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from daemon import TIMEOUT_S, bulks, daemon, run
@@ -58,9 +61,9 @@ def written(text, name="policy.yaml"):
 
 
 @contextlib.contextmanager
-def stored(server, *options, is_asked=True):
+def stored(server, *options, is_asked=True, pool=2):
     """A daemon on this Redis, that has reached it, and a client."""
-    with daemon(WEIR, "--store", server.url, "--workers", "2", *options, http="127.0.0.1:0") as one, \
+    with daemon(WEIR, "--store", f"{server.url}{'&' if '?' in server.url else '?'}pool={pool}", "--workers", "2", *options, http="127.0.0.1:0") as one, \
             Client(one) as client:
         if is_asked:
             until(lambda: is_up(client), "the store came up")
@@ -228,6 +231,43 @@ def descriptors_are_decided_as_with_a_table():
 # --- together -------------------------------------------------------------------------------------------------------
 
 
+def transactions_answer_as_with_a_table():
+    """Each command of EXEC is decided in its turn: who settles a hold of the same transaction finds it."""
+    requests = [("MULTI",), ("WEIR.TAKE", "t", "5/hour", "2"), ("PING", "x"), ("WEIR.HOLD", "t1", "t", "5/hour", "2", "60000"),
+                ("WEIR.SETTLE", "t1", "1"), ("WEIR.RESET", "t", "5/hour"), ("WEIR.TAKE", "t", "5/hour"), ("EXEC",),
+                ("MULTI",), ("WEIR.TAKE", "t", "nonsense"), ("EXEC",), ("WEIR.PEEK", "t", "5/hour"),
+                ("MULTI",), ("NOTHING",), ("EXEC",), ("MULTI",), ("WEIR.TAKE", "t", "5/hour"), ("DISCARD",),
+                ("WEIR.PEEK", "t", "5/hour")]
+    with redis() as server, plain() as (_, table), stored(server, *PATIENT) as (_, client):
+        expected, got = table.pipeline(requests), client.pipeline(requests)
+        assert [timeless(one) for one in got] == [timeless(one) for one in expected], (got, expected)
+        assert got[7][3][0] == 2 and got[7][5][2] == 4, got
+
+
+def a_long_pipeline_takes_effect_in_order():
+    """More claims than one call has, by several connections: each RESET forgets just what came before it."""
+    requests = [request for _ in range(400) for request in
+                (("WEIR.TAKE", "k", "5/hour"), ("WEIR.TAKE", "k", "5/hour", "2"), ("WEIR.PEEK", "k", "5/hour"),
+                 ("WEIR.TAKE", "k", "bad"), ("WEIR.RESET", "k", "5/hour"))]
+    with redis() as server, stored(server, *PATIENT, pool=4) as (_, client):
+        for i, answer in enumerate(client.pipeline(requests)):
+            expected = [lambda: answer[2] == 4, lambda: answer[2] == 2, lambda: answer[2] == 2,
+                        lambda: answer.startswith("ERR the limit"), lambda: answer == 1][i % 5]
+            assert expected(), (i, requests[i], answer)
+
+
+def who_one_is_is_decided_in_order():
+    """AUTH and RESET take effect between the commands that are before and behind them."""
+    with redis() as server, written("users:\n  default: {password: secret, role: admin}\n", "weir.yaml") as path:
+        with daemon(WEIR, "--config", path, "--store", server.url, *PATIENT) as one, Client(one) as client:
+            client.ask("AUTH", "secret")
+            until(lambda: is_up(client), "Redis decides")
+            got = client.pipeline([("WEIR.TAKE", "k", "5/hour"), ("RESET",), ("WEIR.TAKE", "k", "5/hour"), ("AUTH", "secret"),
+                                   ("WEIR.TAKE", "k", "5/hour"), ("HELLO", "3"), ("WEIR.TAKE", "k", "5/hour")])
+            assert got[0][2] == 4 and got[1] == "RESET" and got[2].startswith("NOAUTH") and got[3] == "OK", got
+            assert got[4][2] == 3 and got[5]["proto"] == 3 and got[6]["remaining"] == 2, got
+
+
 def two_servers_share_a_limit_exactly():
     """From pipelines of many connections to both."""
     limit, each, admitted = 500, 200, []
@@ -342,6 +382,9 @@ def each_limit_says_what_decides_without():
         assert admitted(client, "/local-closed", "b", 3) == 0 and admitted(client, "/local", "b", 6) == 3
         assert client.pipeline([("WEIR.TAKE", "p", "4/day")] * 6)[-1][:3] == [0, 2, 0]
         assert sum(answer[0] for answer in client.pipeline([("WEIR.TAKE", "q", "4/day")] * 6)) == 2
+        # Decided at once, but each by itself: what is closed to one is nothing to those behind it.
+        taken = client.pipeline([("WEIR.TAKE", "d", "@closed")] + [("WEIR.TAKE", "d", "@local")] * 6)
+        assert [answer[0] for answer in taken] == [0, 1, 1, 1, 0, 0, 0], taken
         assert int(client.info()["store_owed_keys"]) > 0
         server.start()
         for each in (client, other):
@@ -439,6 +482,48 @@ def a_limit_changes_while_a_policy_waits_for_requests():
         assert [asker.read()[0] for asker in askers] == [1] * 8
 
 
+def cpu_s(one):
+    with open(f"/proc/{one.process.pid}/stat", encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def who_sends_more_while_it_waits_is_not_looked_at():
+    """Its first request waits for the store: what it sends meanwhile, or that it has sent all, keeps no worker busy."""
+    with redis() as server, stored(server, *PATIENT) as (one, client):
+        client.ask("WEIR.TAKE", "k", "10/day")
+        for ends in (False, True):
+            server.tell(signal.SIGSTOP)
+            with one.connect() as other:
+                other.sendall(bulks("WEIR.TAKE", "k", "10/day"))
+                time.sleep(0.1)
+                if ends:
+                    other.shutdown(socket.SHUT_WR)
+                else:
+                    other.sendall(bulks("WEIR.TAKE", "k", "10/day"))
+                before = cpu_s(one)
+                time.sleep(1)
+                assert cpu_s(one) - before < 0.5, cpu_s(one) - before
+                server.tell(signal.SIGCONT)
+                assert other.recv(1) == b"*"
+            until(lambda: is_up(client), "it is back")
+
+
+def who_sends_more_behind_its_last_request_is_answered():
+    """What comes behind `Connection: close` is passed over, however much it is: the client reads its answer when all is sent."""
+    with redis() as server, stored(server, "--store_budget", "300ms") as (one, _):
+        server.tell(signal.SIGSTOP)
+        text = json.dumps({"limit": "5/day", "key": "k"})
+        host, port = one.http_at.rsplit(":", 1)
+        with socket.create_connection((host, int(port)), 5) as other:
+            other.sendall(b"POST /v1/take HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\n"
+                          b"Content-Length: %d\r\n\r\n%sGET / HTTP/1.1\r\n" % (len(text), text.encode()))
+            for _ in range(200):  # more than the kernel keeps
+                other.sendall(b"x: " + b"y" * (1 << 16) + b"\r\n")
+            assert other.recv(12) == b"HTTP/1.1 200"
+        server.tell(signal.SIGCONT)
+
+
 def who_leaves_leaves_nothing_behind():
     """Connections that close while Redis is asked for them do not keep the policy that they were asked by."""
     with written(POLICY) as path, redis() as server, stored(server, *PATIENT, "--policy", path) as (one, client):
@@ -455,6 +540,22 @@ def who_leaves_leaves_nothing_behind():
         assert took[1:3] == [7, 6], took
 
 
+def who_leaves_is_not_looked_at():
+    """A refund over HTTP tells of who asked, and that one has gone."""
+    with redis() as server, stored(server, "--store_budget", "300ms") as (one, client):
+        server.tell(signal.SIGSTOP)
+        host, port = one.http_at.rsplit(":", 1)
+        for body in ({"limit": "5/day", "key": "k", "mode": "refund"}, [{"limit": "5/day", "key": "k", "mode": "refund"}] * 3):
+            text = json.dumps(body)
+            with socket.create_connection((host, int(port)), TIMEOUT_S) as other:
+                other.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # as if it had crashed
+                other.sendall(b"POST /v1/take HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                              b"Content-Length: %d\r\n\r\n%s" % (len(text), text.encode()))
+                time.sleep(0.1)
+        until(lambda: one.said().count("key_refunded") == 4, "all are told of")
+        server.tell(signal.SIGCONT)
+
+
 def what_was_asked_is_answered_at_the_end():
     with redis() as server, stored(server, *PATIENT) as (one, client):
         server.tell(signal.SIGSTOP)
@@ -467,6 +568,29 @@ def what_was_asked_is_answered_at_the_end():
         assert one.process.wait(TIMEOUT_S) == 0
         one.process.stdout.close()
         one.process = None
+
+
+def who_has_left_is_not_waited_for_at_the_end():
+    """A request whose client is gone has another question, about limits in shadow, when the server ends."""
+    with written(POLICY) as path, redis() as server, \
+            stored(server, "--store_budget", "500ms", "--policy", path) as (one, client):
+        client.close()
+        server.tell(signal.SIGSTOP)
+        with one.connect() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            other.sendall(bulks("WEIR.CHECK", "ip", "1.1.1.1", "path", "/slow"))
+            time.sleep(0.1)
+        assert one.end() == 0, one.said()
+
+
+def who_leaves_does_not_wait():
+    """Of a take that waits, also if what came behind it is no RESP."""
+    with plain() as (one, client):
+        client.ask("WEIR.TAKE", "k", "1/hour")
+        with one.connect() as other:
+            other.sendall(bulks("WEIR.TAKE", "k", "1/hour", "1", "WAIT", "7200000") + b"*1\r\nx\r\n")
+            until(lambda: client.info()["connected_clients"] == "2", "it waits")
+        until(lambda: client.info()["connected_clients"] == "1", "it waits no more")
 
 
 def passwords_are_not_shown():
@@ -506,6 +630,9 @@ if __name__ == "__main__":
         ("every command answers as with a table", every_command_answers_as_with_a_table),
         ("every route answers as with a table", every_route_answers_as_with_a_table),
         ("descriptors are decided as with a table", descriptors_are_decided_as_with_a_table),
+        ("transactions answer as with a table", transactions_answer_as_with_a_table),
+        ("a long pipeline takes effect in order", a_long_pipeline_takes_effect_in_order),
+        ("who one is is decided in order", who_one_is_is_decided_in_order),
         ("two servers share a limit exactly", two_servers_share_a_limit_exactly),
         ("a large batch is decided whole", a_large_batch_is_decided_whole),
         ("a hold that two ask for is charged once", a_hold_that_two_ask_for_is_charged_once),
@@ -514,8 +641,13 @@ if __name__ == "__main__":
         ("a store that never was", a_store_that_never_was),
         ("a policy changes while it is asked", a_policy_changes_while_it_is_asked),
         ("a limit changes while a policy waits for requests", a_limit_changes_while_a_policy_waits_for_requests),
+        ("who sends more while it waits is not looked at", who_sends_more_while_it_waits_is_not_looked_at),
+        ("who sends more behind its last request is answered", who_sends_more_behind_its_last_request_is_answered),
         ("who leaves leaves nothing behind", who_leaves_leaves_nothing_behind),
+        ("who leaves is not looked at", who_leaves_is_not_looked_at),
         ("what was asked is answered at the end", what_was_asked_is_answered_at_the_end),
+        ("who has left is not waited for at the end", who_has_left_is_not_waited_for_at_the_end),
+        ("who leaves does not wait", who_leaves_does_not_wait),
         ("passwords are not shown", passwords_are_not_shown),
         ("limits that Redis cannot have are refused", limits_that_redis_cannot_have_are_refused),
     ]))

@@ -1,0 +1,213 @@
+/* guard_check.c: a request that a policy decides, question by question. */
+#include "guard/guard_check.h"
+
+#include "guard/guard_inside.h"
+
+enum stage { BEGUN, TAKING, SHADOWING };
+
+static void enter(struct weir__guard_check *check)
+{
+	check->phase = weir__readers_enter(&check->guard->readers);
+	check->bound = atomic_load(&check->guard->bound);
+	check->premise = (struct weir__premise){ &check->guard->bound, check->bound };
+}
+
+static void leave(struct weir__guard_check *check)
+{
+	weir__readers_leave(&check->guard->readers, check->phase);
+	check->bound = NULL;
+}
+
+/* --- claims ------------------------------------------------------------------------------------------------------ */
+
+/* The limit of the table that a claim is for; NULL: unlimited. Most requests meet a limit's own plan, which was looked up ahead. */
+static const struct weir_table_limit *limit_of(const struct weir__bound *bound, const struct weir__guard_match *match,
+					       size_t claim)
+{
+	if (match->ahead[claim] && weir__bound_is_settled(bound))
+		return match->ahead[claim]->at;
+	return weir__bound_limit(bound, match->answer.claims[claim].plan);
+}
+
+/* As the table hashes it. Where the limit was looked up ahead, its slot is prefetched, too. */
+static uint64_t hash_ahead(const struct weir_guard *guard, const struct weir__guard_match *match, size_t claim,
+			   const struct weir_table_limit *limit)
+{
+	const struct weir_policy_claim *const of = &match->answer.claims[claim];
+	const struct weir__ahead *const ahead = match->ahead[claim];
+	struct weir__hash_secret secret;
+	uint64_t hash;
+
+	if (ahead == NULL)
+		return weir__hash(&limit->secret, of->key, of->key_length);
+	secret = (struct weir__hash_secret){ ahead->own[0], ahead->own[1] };
+	hash = weir__hash(&secret, of->key, of->key_length);
+	weir__table_prefetch_take(guard->table, ahead->line, hash);
+	return hash;
+}
+
+static void add_claims(struct weir__guard_check *check, const struct weir__guard_match *match, enum weir_mode mode,
+		       struct weir_claim *claims)
+{
+	uint32_t n = check->n;
+
+	for (size_t i = 0; i < match->answer.n; i++) {
+		const struct weir_policy_claim *const of = &match->answer.claims[i];
+		const struct weir_table_limit *limit;
+
+		if (of->mode != mode)
+			continue;
+		limit = limit_of(check->bound, match, i);
+		if (limit == NULL)
+			continue;
+		check->plans[n] = of->plan;
+		if (mode == WEIR_MODE_ENFORCE)
+			check->hashes[n] = hash_ahead(check->guard, match, i, limit);
+		claims[n++] = (struct weir_claim){ limit, of->key, of->key_length, of->cost };
+	}
+	check->n = n;
+}
+
+static int match_request(struct weir__guard_check *check, struct weir__guard_match *match, struct weir_claim *claims,
+			 struct weir_message *ret_message)
+{
+	int error;
+
+	enter(check);
+	error = weir__policy_match(check->bound->policy, check->attributes, check->n_attributes, check->cost,
+				   &match->answer, match->ahead, ret_message);
+	if (error != WEIR_OK) {
+		leave(check);
+		return error;
+	}
+	check->stage = BEGUN;
+	check->n = 0;
+	add_claims(check, match, WEIR_MODE_ENFORCE, claims);
+	check->n_enforced = check->n;
+	if (WEIR__UNLIKELY(check->n < match->answer.n))
+		add_claims(check, match, WEIR_MODE_SHADOW, claims);
+	check->answer.verdict = (struct weir_verdict){ .allowed = true, .granted = check->cost };
+	check->answer.limits = match->answer.n;
+	check->answer.shadow_denied = 0;
+	check->answer.is_limited = false;
+	check->answer.decided_by[0] = '\0';
+	check->answer.limit = NULL;
+	return WEIR_OK;
+}
+
+int weir__guard_check_begin(struct weir__guard_check *check, struct weir_guard *guard, struct weir__guard_match *match,
+			    const struct weir_attribute *attributes, size_t n, uint64_t cost, struct weir_claim *claims,
+			    struct weir_message *ret_message)
+{
+	check->guard = guard;
+	check->attributes = attributes;
+	check->n_attributes = n;
+	check->cost = cost;
+	check->is_kept = false;
+	return match_request(check, match, claims, ret_message);
+}
+
+/* --- questions --------------------------------------------------------------------------------------------------- */
+
+static bool ask_enforced(struct weir__guard_check *check, struct weir_claim *claims, struct weir_verdict *verdicts,
+			 struct weir__store_request *asked)
+{
+	check->stage = TAKING;
+	asked->operation = WEIR__STORE_TAKE;
+	asked->is_each = false;
+	asked->claims = claims;
+	asked->verdicts = verdicts;
+	asked->n = check->n_enforced;
+	asked->hashes = check->hashes;
+	asked->premise = &check->premise;
+	return true;
+}
+
+static bool ask_shadows(struct weir__guard_check *check, struct weir_claim *claims, struct weir_verdict *verdicts,
+			struct weir__store_request *asked)
+{
+	check->stage = SHADOWING;
+	asked->operation = check->answer.verdict.allowed ? WEIR__STORE_TAKE : WEIR__STORE_PEEK;
+	asked->is_each = true;
+	asked->claims = claims + check->n_enforced;
+	asked->verdicts = verdicts + check->n_enforced;
+	asked->n = check->n - check->n_enforced;
+	asked->hashes = NULL;
+	asked->premise = NULL;
+	return true;
+}
+
+/* The name of a plan is that of its limit, which was just looked at, unless that had to be another (name_anew). */
+static const char *name_of(const struct weir__guard_check *check, const struct weir_table_limit *limit, size_t claim)
+{
+	const char *const name = weir_table_limit_name(limit);
+
+	return name[0] == '~' ? weir_policy_plan_of(check->bound->policy, check->plans[claim])->name : name;
+}
+
+static void take_answer(struct weir__guard_check *check, const struct weir_claim *claims,
+			const struct weir_verdict *verdicts, const struct weir__store_request *asked)
+{
+	struct weir_guard_answer *const answer = &check->answer;
+	const size_t decider = check->n_enforced == 1 ? 0 : asked->decision.decided_by;
+
+	answer->verdict = check->n_enforced == 1 ? verdicts[0] : asked->decision.verdict;
+	answer->is_limited = true;
+	answer->limit = claims[decider].limit;
+	weir__guard_write_decider(answer, &verdicts[decider], name_of(check, claims[decider].limit, decider));
+}
+
+/* A limit that the next policy has changed by now is charged all the same, but what it says would be that policy's. */
+static void count_shadows(struct weir__guard_check *check, const struct weir_verdict *verdicts)
+{
+	if (!check->is_kept && !weir__premise_holds(&check->premise))
+		return;
+	for (uint32_t i = check->n_enforced; i < check->n; i++)
+		check->answer.shadow_denied += !verdicts[i].allowed;
+}
+
+bool weir__guard_check_next(struct weir__guard_check *check, struct weir__guard_match *match, struct weir_claim *claims,
+			    struct weir_verdict *verdicts, struct weir__store_request *asked, int *ret_error,
+			    struct weir_message *ret_message)
+{
+	*ret_error = WEIR_OK;
+	if (check->stage == TAKING) {
+		if (WEIR__LIKELY(asked->outcome != WEIR__STORE_STALE)) {
+			take_answer(check, claims, verdicts, asked);
+		} else {
+			leave(check);
+			*ret_error = match_request(check, match, claims, ret_message);
+			if (*ret_error != WEIR_OK)
+				return false;
+		}
+	}
+	if (check->stage == BEGUN && check->n_enforced > 0)
+		return ask_enforced(check, claims, verdicts, asked);
+	if (WEIR__UNLIKELY(check->n > check->n_enforced)) {
+		if (check->stage < SHADOWING)
+			return ask_shadows(check, claims, verdicts, asked);
+		count_shadows(check, verdicts);
+	}
+	leave(check);
+	return false;
+}
+
+int weir_guard_check(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n, uint64_t cost,
+		     weir_ns now, struct weir_guard_answer *ret_answer, struct weir_message *ret_message)
+{
+	struct weir_verdict verdicts[WEIR_POLICY_CLAIMS_MAX];
+	struct weir_claim claims[WEIR_POLICY_CLAIMS_MAX];
+	struct weir__store_request asked;
+	struct weir__guard_match match;
+	struct weir__guard_check check;
+	int error = weir__guard_check_begin(&check, guard, &match, attributes, n, cost, claims, ret_message);
+
+	if (error != WEIR_OK)
+		return error;
+	asked.now = now;
+	while (weir__guard_check_next(&check, &match, claims, verdicts, &asked, &error, ret_message))
+		weir__table_store_decide(guard->table, &asked);
+	if (error == WEIR_OK)
+		*ret_answer = check.answer;
+	return error;
+}

@@ -1,0 +1,29 @@
+/* context.c: what the requests of one worker work with. */
+#include "serve/context.h"
+
+void weir__context_init(struct weir__context *context, struct weir_table *table,
+			const struct weir_table_limit *counted_as)
+{
+	context->table = table;
+	context->settings = NULL;
+	context->users = NULL;
+	context->keys_used = 0;
+	context->holds = NULL;
+	context->waiting = NULL;
+	context->policies = NULL;
+	context->tallies = NULL;
+	context->tally = NULL;
+	context->sights = NULL;
+	context->sight = NULL;
+	context->witnesses = NULL;
+	context->witness = NULL;
+	context->log = NULL;
+	context->mailbox = NULL;
+	context->glanced = NULL;
+	context->n_in_flight = 0;
+	context->ready = NULL;
+	context->worker = NULL;
+	weir__table_store_init(&context->table_store, table);
+	context->store = &context->table_store.store;
+	weir__limits_init(&context->limits, table, counted_as);
+}

@@ -1,0 +1,156 @@
+/* table_store.c: a table as a store. It completes everything at once, in groups where it can. */
+#include "store/store.h"
+
+struct weir_decision weir__store_join(const struct weir_verdict *verdicts, size_t n)
+{
+	struct weir_decision decision = { weir_verdict_join(verdicts, n), 0 };
+
+	for (size_t i = 1; i < n; i++)
+		if (weir__verdict_decides_more(&verdicts[i], &verdicts[decision.decided_by]))
+			decision.decided_by = i;
+	return decision;
+}
+
+static uint64_t hash_of(const struct weir__store_request *request, size_t i)
+{
+	const struct weir_claim *const claim = &request->claims[i];
+
+	return request->hashes ? request->hashes[i] : weir__hash(&claim->limit->secret, claim->key, claim->key_length);
+}
+
+/* Several claims, all or nothing. */
+static void take_together(struct weir_table *table, struct weir__store_request *request)
+{
+	const struct weir_claim *const claim = &request->claims[0];
+	const bool is_decided =
+		request->n == 1 ?
+			weir__table_take_while(request->premise, table, claim->limit, hash_of(request, 0), request->now,
+					       claim->cost, &request->verdicts[0]) :
+			weir__table_decide_while(request->premise, table, request->claims, request->hashes, request->n,
+						 request->now, request->verdicts, &request->decision) == WEIR_OK;
+
+	request->outcome = is_decided ? WEIR__STORE_DECIDED : WEIR__STORE_STALE;
+}
+
+/* The first decides whether the premise holds. Once something is charged, the others are charged, too. */
+static void take_each(struct weir_table *table, struct weir__store_request *request)
+{
+	const struct weir__premise *premise = request->premise;
+
+	request->n_current = 0;
+	for (uint32_t i = 0; i < request->n; i++) {
+		const struct weir_claim *const claim = &request->claims[i];
+		const uint64_t hash = hash_of(request, i);
+
+		if (weir__table_take_while(premise, table, claim->limit, hash, request->now, claim->cost,
+					   &request->verdicts[i])) {
+			request->n_current += premise != NULL;
+			continue;
+		}
+		if (i == 0) {
+			request->outcome = WEIR__STORE_STALE;
+			return;
+		}
+		premise = NULL;
+		(void)weir__table_take_while(NULL, table, claim->limit, hash, request->now, claim->cost,
+					     &request->verdicts[i]);
+	}
+}
+
+/* Sliding logs and counters know which units were charged when. */
+static struct weir_verdict undo(struct weir_table *table, const struct weir_claim *claim, weir_ns charged_at,
+				weir_ns now)
+{
+	const enum weir_algorithm algorithm = weir_table_limit_limit(claim->limit).algorithm;
+	struct weir_verdict verdict;
+	uint64_t refunded = claim->cost;
+
+	if (algorithm == WEIR_SLIDING_LOG || algorithm == WEIR_SLIDING_COUNTER) {
+		refunded = weir__table_refund_of(table, claim->limit, claim->key, claim->key_length, charged_at,
+						 claim->cost);
+		verdict = weir_table_peek(table, claim->limit, claim->key, claim->key_length, now, 0);
+	} else {
+		verdict = weir_table_refund(table, claim->limit, claim->key, claim->key_length, now, claim->cost);
+	}
+	verdict.granted = refunded;
+	return verdict;
+}
+
+static struct weir_verdict inspect(struct weir_table *table, const struct weir_claim *claim,
+				   struct weir__store_request *request)
+{
+	const struct weir_table_key key = weir_table_inspect(table, claim->limit, claim->key, claim->key_length,
+							     request->now);
+
+	request->is_stored = key.is_stored;
+	request->full_at = key.whole_at;
+	return key.verdict;
+}
+
+static struct weir_verdict decide_one(struct weir_table *table, const struct weir_claim *claim,
+				      struct weir__store_request *request)
+{
+	const struct weir_table_limit *const limit = claim->limit;
+	const weir_ns now = request->now;
+
+	switch (request->operation) {
+	case WEIR__STORE_UPTO:
+		return weir_table_upto(table, limit, claim->key, claim->key_length, now, claim->cost);
+	case WEIR__STORE_REFUND:
+		return weir_table_refund(table, limit, claim->key, claim->key_length, now, claim->cost);
+	case WEIR__STORE_UNDO:
+		return undo(table, claim, request->charged_at, now);
+	case WEIR__STORE_RESET:
+		return (struct weir_verdict){ .allowed = weir_table_reset(table, limit, claim->key,
+									  claim->key_length) };
+	case WEIR__STORE_INSPECT:
+		return inspect(table, claim, request);
+	default:
+		return weir_table_peek(table, limit, claim->key, claim->key_length, now, claim->cost);
+	}
+}
+
+static inline void decide(struct weir_table *table, struct weir__store_request *request)
+{
+	request->outcome = WEIR__STORE_DECIDED;
+	request->is_closed = false;
+	if (WEIR__UNLIKELY(request->operation != WEIR__STORE_TAKE)) {
+		for (uint32_t i = 0; i < request->n; i++)
+			request->verdicts[i] = decide_one(table, &request->claims[i], request);
+	} else if (!request->is_each) {
+		take_together(table, request);
+	} else if (WEIR__LIKELY(request->premise == NULL)) {
+		weir_table_take_batch(table, request->claims, request->n, request->now, request->verdicts);
+	} else {
+		take_each(table, request);
+	}
+}
+
+void weir__table_store_decide(struct weir_table *table, struct weir__store_request *request)
+{
+	decide(table, request);
+}
+
+void weir__table_store_count(const struct weir_table *table, const struct weir__store_request *request)
+{
+	bool is_allowed = true;
+
+	for (uint32_t i = 0; i < request->n && !request->is_each; i++)
+		is_allowed = is_allowed && request->verdicts[i].allowed;
+	for (uint32_t i = 0; i < request->n; i++)
+		if (request->is_each)
+			weir__table_count(table, request->claims[i].limit, request->verdicts[i].allowed);
+		else if (is_allowed || !request->verdicts[i].allowed)
+			weir__table_count(table, request->claims[i].limit, is_allowed);
+}
+
+static bool submit(struct weir__store *store, struct weir__store_request *request)
+{
+	decide(store->table, request);
+	return true;
+}
+
+void weir__table_store_init(struct weir__table_store *store, struct weir_table *table)
+{
+	*store = (struct weir__table_store){ .store = { .table = table, .submit = submit } };
+}

@@ -1,0 +1,68 @@
+"""toy.py: the suites of weir serve with weir_toy, a server whose store completes later and in any order (toy_stores.c).
+
+A test, or a part of one, is skipped only for a reason below; run() of daemon.py counts and prints them. What holds with any
+store is not skipped. The seed of delays and order is printed, too: WEIR_TOY_SEED=N repeats it, as far as threads permit."""
+
+import collections
+import os
+import sys
+
+IS_TOY = len(sys.argv) > 1 and os.path.basename(sys.argv[1]) == "weir_toy"
+SEED = os.environ.get("WEIR_TOY_SEED") or str(int.from_bytes(os.urandom(4), "little"))
+if IS_TOY:
+    os.environ["WEIR_TOY_SEED"] = SEED
+
+WAIT = "WAIT needs the table as the store"
+
+# By suite and test.
+TESTS = {
+    "commands_test": {
+        "a_wait_holds_up_its_connection_alone": WAIT,
+        "waits_go_in_the_order_in_which_they_came": WAIT,
+        "a_wait_that_is_in_vain_is_denied": WAIT,
+        "who_leaves_while_it_waits_leaves_nothing": WAIT,
+        "sigterm_denies_who_waits_and_answers_the_rest": WAIT,
+    },
+    "policy_test": {
+        "named limits are waited for": WAIT,
+    },
+    "turns_test": {
+        "a_turn_that_ends_with_a_wait_is_over": WAIT,
+    },
+}
+
+_skipped = {"tests": collections.Counter(), "parts": collections.Counter()}
+_of_suite = TESTS.get(os.path.basename(sys.argv[0]).removesuffix(".py"), {}) if IS_TOY else {}
+
+
+def skips(test):
+    """Whether a test of this suite is skipped: the reason, or None."""
+    return _of_suite.get(test)
+
+
+def skips_part(reason):
+    """Whether a part of a test is skipped, for one of the reasons above; counts it."""
+    if IS_TOY:
+        _skipped["parts"][reason] += 1
+    return IS_TOY
+
+
+def count_skipped(test):
+    _skipped["tests"][skips(test)] += 1
+
+
+def _listed(counts):
+    return ", ".join(f"{reason} ({n})" for reason, n in counts.items())
+
+
+def summary(passed, failed, names):
+    """The last line of a run. A test that is to be skipped and is not there is a mistake in the table above."""
+    unknown = sorted(set(_of_suite) - set(names))
+    assert not unknown, f"toy.py names tests that are not there: {unknown}"
+    tests, parts = _skipped["tests"], _skipped["parts"]
+    line = f"{passed} passed, {failed} failed, {sum(tests.values())} skipped"
+    if tests:
+        line += f": {_listed(tests)}"
+    if parts:
+        line += f"; {sum(parts.values())} parts of tests skipped: {_listed(parts)}"
+    return f"{line}; WEIR_TOY_SEED={SEED}"

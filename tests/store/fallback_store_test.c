@@ -1,0 +1,484 @@
+/* fallback_store_test.c: what is decided without the store behind, by the rule of each limit; and what is charged later.
+ *
+ * The fallback goes by the clock, so limits here regain nothing within a test. */
+#include "store/fallback_store.h"
+
+#include "store/inline_limit.h"
+#include "tables.h"
+
+enum { CLAIMS = 3, LATER_MAX = 8 };
+
+/* A store that fails as it is told to. */
+struct behind {
+	struct weir__store store; /* the first: so it leads here */
+	enum weir__store_outcome outcome;
+	bool is_late;
+	struct weir__store_request *waiting[LATER_MAX];
+	size_t n_waiting;
+	weir_ns budget; /* of the last request */
+	uint32_t nodes;
+	uint32_t n_submitted, n_flushed, n_collected, n_freed;
+	uint64_t deferred; /* units */
+	uint32_t n_deferred;
+};
+
+struct fixture {
+	struct weir_table *table;
+	struct behind behind;
+	struct weir__store *store;
+	const struct weir_table_limit *ten, *open, *closed, *local, *of_local;
+	uint64_t version;
+	uint32_t n_found; /* rules that were looked up */
+};
+
+/* --- the store behind -------------------------------------------------------------------------------------------- */
+
+static bool submit_behind(struct weir__store *store, struct weir__store_request *request)
+{
+	struct behind *const behind = (struct behind *)(void *)store;
+
+	behind->n_submitted++;
+	behind->budget = request->budget;
+	request->outcome = behind->outcome;
+	request->is_closed = false;
+	if (!behind->is_late)
+		return true;
+	behind->waiting[behind->n_waiting++] = request->caller->keep(request);
+	return false;
+}
+
+static void flush_behind(struct weir__store *store)
+{
+	((struct behind *)(void *)store)->n_flushed++;
+}
+
+static void collect_behind(struct weir__store *store)
+{
+	((struct behind *)(void *)store)->n_collected++;
+}
+
+static void defer_behind(struct weir__store *store, const struct weir_claim *claim, uint64_t units)
+{
+	struct behind *const behind = (struct behind *)(void *)store;
+
+	(void)claim;
+	behind->n_deferred++;
+	behind->deferred += units;
+}
+
+static void status_behind(struct weir__store *store, struct weir__store_status *ret_status)
+{
+	*ret_status = (struct weir__store_status){ .health = WEIR__STORE_DOWN,
+						   .nodes = ((struct behind *)(void *)store)->nodes };
+}
+
+static void free_behind(struct weir__store *store)
+{
+	((struct behind *)(void *)store)->n_freed++;
+}
+
+/* --- rules ------------------------------------------------------------------------------------------------------- */
+
+static void find_rule(void *fixture_, const struct weir_table_limit *limit, struct weir__fallback_rule *rule)
+{
+	struct fixture *const fixture = fixture_;
+
+	fixture->n_found++;
+	if (limit == fixture->open)
+		*rule = (struct weir__fallback_rule){ .mode = WEIR__FALLBACK_OPEN, .budget = MS(20) };
+	else if (limit == fixture->closed)
+		*rule = (struct weir__fallback_rule){ .mode = WEIR__FALLBACK_CLOSED, .budget = MS(5) };
+	else if (limit == fixture->local)
+		*rule = (struct weir__fallback_rule){ WEIR__FALLBACK_LOCAL, fixture->of_local, MS(30) };
+}
+
+static uint64_t version_of(void *fixture)
+{
+	return ((const struct fixture *)fixture)->version;
+}
+
+/* For limits without a rule: this server's share. Four servers share a limit. */
+static void make(struct fixture *fixture)
+{
+	const struct weir_table_options options = { .size_bytes = weir_table_size(1000, 0) + (1 << 20),
+						    .arena_bytes = 1 << 20 };
+	struct weir__fallback_options of_fallback = { .store = &fixture->behind.store,
+						      .otherwise = { .mode = WEIR__FALLBACK_SHARE, .budget = MS(10) },
+						      .find_rule = find_rule,
+						      .version = version_of,
+						      .context = fixture };
+
+	memset(fixture, 0, sizeof(*fixture));
+	fixture->behind = (struct behind){ .store = { .submit = submit_behind,
+						      .flush = flush_behind,
+						      .collect = collect_behind,
+						      .defer = defer_behind,
+						      .status = status_behind,
+						      .free = free_behind },
+					   .outcome = WEIR__STORE_UNREACHED,
+					   .nodes = 4 };
+	of_fallback.table = fixture->table = table_with(&options);
+	fixture->ten = limit_in(fixture->table, "10/1000day");
+	fixture->open = limit_in(fixture->table, "5/1000day");
+	fixture->closed = limit_in(fixture->table, "6/1000day");
+	fixture->local = limit_in(fixture->table, "7/1000day");
+	fixture->of_local = limit_in(fixture->table, "2/1000day");
+	fixture->store = weir__fallback_store_new(&of_fallback);
+	CHECK(fixture->store != NULL);
+}
+
+static void unmake(struct fixture *fixture)
+{
+	fixture->store->free(fixture->store);
+	CHECK_EQ(fixture->behind.n_freed, 1);
+	weir_table_free(fixture->table);
+}
+
+/* --- asking ------------------------------------------------------------------------------------------------------ */
+
+struct asked {
+	struct weir__store_request request; /* the first: so it leads here */
+	struct weir_claim claims[CLAIMS];
+	struct weir_verdict verdicts[CLAIMS];
+	uint32_t n_completed;
+};
+
+static struct weir__store_request *keep(struct weir__store_request *request)
+{
+	return request;
+}
+
+static void complete(struct weir__store_request *request)
+{
+	((struct asked *)(void *)request)->n_completed++;
+}
+
+static const struct weir__store_caller caller = { keep, complete };
+
+/* Key "k" of each limit; NULL after the last. */
+static bool submit(struct fixture *fixture, struct asked *asked, enum weir__store_operation operation, bool is_each,
+		   const struct weir_table_limit *const limits[CLAIMS], uint64_t cost)
+{
+	memset(asked, 0, sizeof(*asked));
+	for (uint32_t i = 0; i < CLAIMS && limits[i]; i++)
+		asked->claims[asked->request.n++] = (struct weir_claim){ limits[i], "k", 1, cost };
+	asked->request.operation = operation;
+	asked->request.is_each = is_each;
+	asked->request.claims = asked->claims;
+	asked->request.verdicts = asked->verdicts;
+	asked->request.now = weir_table_now(fixture->table);
+	asked->request.caller = &caller;
+	return weir__store_submit(fixture->store, &asked->request);
+}
+
+static struct asked ask(struct fixture *fixture, enum weir__store_operation operation, bool is_each,
+			const struct weir_table_limit *const limits[CLAIMS], uint64_t cost)
+{
+	struct asked asked;
+
+	CHECK(submit(fixture, &asked, operation, is_each, limits, cost));
+	CHECK_EQ(asked.request.outcome, WEIR__STORE_DECIDED);
+	CHECK_EQ(asked.n_completed, 0);
+	return asked;
+}
+
+static struct asked ask_one(struct fixture *fixture, enum weir__store_operation operation,
+			    const struct weir_table_limit *limit, uint64_t cost)
+{
+	return ask(fixture, operation, false, (const struct weir_table_limit *[CLAIMS]){ limit }, cost);
+}
+
+/* --- one limit --------------------------------------------------------------------------------------------------- */
+
+/* A quarter of ten is three. */
+static void a_share_is_this_servers_part(void)
+{
+	struct fixture fixture;
+	struct asked asked;
+
+	make(&fixture);
+	for (uint64_t i = 0; i < 3; i++) {
+		asked = ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 1);
+		CHECK(asked.verdicts[0].allowed && !asked.request.is_closed);
+		CHECK_EQ(asked.verdicts[0].limit, 3);
+		CHECK_EQ(asked.verdicts[0].remaining, 2 - i);
+	}
+	asked = ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 1);
+	CHECK(!asked.verdicts[0].allowed && !asked.request.is_closed);
+	CHECK_EQ(weir_table_peek(fixture.table, fixture.ten, "k", 1, weir_table_now(fixture.table), 0).remaining, 10);
+	CHECK_EQ(fixture.behind.deferred, 3);
+	unmake(&fixture);
+}
+
+static void alone_the_share_is_all(void)
+{
+	struct fixture fixture;
+
+	make(&fixture);
+	fixture.behind.nodes = 0; /* it does not know */
+	CHECK_EQ(ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 4).verdicts[0].remaining, 6);
+	unmake(&fixture);
+}
+
+static void open_allows_and_closed_denies(void)
+{
+	struct fixture fixture;
+	struct asked asked;
+
+	make(&fixture);
+	for (int i = 0; i < 20; i++) {
+		asked = ask_one(&fixture, WEIR__STORE_TAKE, fixture.open, 2);
+		CHECK(asked.verdicts[0].allowed && !asked.request.is_closed);
+		CHECK(asked.verdicts[0].limit == 5 && asked.verdicts[0].remaining == 5 &&
+		      asked.verdicts[0].granted == 2);
+	}
+	CHECK_EQ(fixture.behind.deferred, 40);
+	asked = ask_one(&fixture, WEIR__STORE_TAKE, fixture.closed, 1);
+	CHECK(!asked.verdicts[0].allowed && asked.request.is_closed);
+	CHECK_EQ(asked.verdicts[0].retry_after, S(1));
+	CHECK_EQ(asked.verdicts[0].limit, 6);
+	CHECK_EQ(fixture.behind.deferred, 40);
+	unmake(&fixture);
+}
+
+static void local_is_another_limit(void)
+{
+	struct fixture fixture;
+	const struct weir_table_limit *of_local;
+
+	make(&fixture);
+	of_local = fixture.of_local;
+	CHECK_EQ(ask_one(&fixture, WEIR__STORE_TAKE, fixture.local, 2).verdicts[0].limit, 2);
+	CHECK(!ask_one(&fixture, WEIR__STORE_TAKE, fixture.local, 1).verdicts[0].allowed);
+	CHECK_EQ(weir_table_peek(fixture.table, of_local, "k", 1, weir_table_now(fixture.table), 0).remaining, 0);
+	fixture.of_local = NULL; /* the policy names one that is not there: then it is a share, a quarter of seven */
+	fixture.version++;
+	CHECK_EQ(ask_one(&fixture, WEIR__STORE_TAKE, fixture.local, 1).verdicts[0].limit, 2);
+	CHECK(ask_one(&fixture, WEIR__STORE_TAKE, fixture.local, 1).verdicts[0].allowed);
+	CHECK(!ask_one(&fixture, WEIR__STORE_TAKE, fixture.local, 1).verdicts[0].allowed);
+	unmake(&fixture);
+}
+
+static void every_operation_has_a_reply(void)
+{
+	struct fixture fixture;
+	struct asked asked;
+
+	make(&fixture);
+	CHECK_EQ(ask_one(&fixture, WEIR__STORE_UPTO, fixture.ten, 9).verdicts[0].granted, 3);
+	CHECK_EQ(fixture.behind.deferred, 3);
+	CHECK(!ask_one(&fixture, WEIR__STORE_PEEK, fixture.ten, 1).verdicts[0].allowed);
+	CHECK_EQ(ask_one(&fixture, WEIR__STORE_REFUND, fixture.ten, 1).verdicts[0].remaining, 1);
+	asked = ask_one(&fixture, WEIR__STORE_UNDO, fixture.ten, 1);
+	CHECK(asked.verdicts[0].remaining == 2 && asked.verdicts[0].granted == 1);
+	asked = ask_one(&fixture, WEIR__STORE_INSPECT, fixture.ten, 0);
+	CHECK(asked.request.is_stored && asked.request.full_at > weir_table_now(fixture.table));
+	CHECK(ask_one(&fixture, WEIR__STORE_RESET, fixture.ten, 0).verdicts[0].allowed);
+	asked = ask_one(&fixture, WEIR__STORE_INSPECT, fixture.ten, 0);
+	CHECK(!asked.request.is_stored && asked.request.full_at == 0);
+	CHECK(ask_one(&fixture, WEIR__STORE_PEEK, fixture.open, 9).verdicts[0].allowed);
+	CHECK(ask_one(&fixture, WEIR__STORE_PEEK, fixture.closed, 1).request.is_closed);
+	CHECK_EQ(fixture.behind.deferred, 3); /* of these, only UPTO charges */
+	unmake(&fixture);
+}
+
+/* --- what is charged later --------------------------------------------------------------------------------------- */
+
+static void only_what_was_certainly_not_charged_is_charged_later(void)
+{
+	struct fixture fixture;
+
+	make(&fixture);
+	fixture.behind.outcome = WEIR__STORE_UNANSWERED;
+	CHECK(ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 2).verdicts[0].allowed);
+	CHECK(ask_one(&fixture, WEIR__STORE_TAKE, fixture.open, 2).verdicts[0].allowed);
+	CHECK_EQ(fixture.behind.deferred, 0);
+	fixture.behind.outcome = WEIR__STORE_UNREACHED;
+	CHECK(ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 1).verdicts[0].allowed);
+	CHECK_EQ(fixture.behind.deferred, 1);
+	CHECK(!ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 1).verdicts[0].allowed);
+	CHECK_EQ(fixture.behind.deferred, 1);
+	fixture.behind.store.defer = NULL; /* a store that cannot */
+	CHECK(ask_one(&fixture, WEIR__STORE_TAKE, fixture.open, 2).verdicts[0].allowed);
+	CHECK_EQ(fixture.behind.deferred, 1);
+	unmake(&fixture);
+}
+
+/* --- several claims ---------------------------------------------------------------------------------------------- */
+
+#define LIMITS(...) ((const struct weir_table_limit *[CLAIMS]){ __VA_ARGS__ })
+
+static uint64_t left_of_share(struct fixture *fixture)
+{
+	return ask_one(fixture, WEIR__STORE_PEEK, fixture->ten, 0).verdicts[0].remaining;
+}
+
+static void together_all_are_charged_or_none(void)
+{
+	struct fixture fixture;
+	struct asked asked;
+
+	make(&fixture);
+	asked = ask(&fixture, WEIR__STORE_TAKE, false, LIMITS(fixture.open, fixture.ten, fixture.local), 1);
+	CHECK(asked.request.decision.verdict.allowed && !asked.request.is_closed);
+	CHECK_EQ(asked.request.decision.decided_by, 2); /* of the local limit of two, one is left */
+	CHECK_EQ(fixture.behind.n_deferred, 3);
+	asked = ask(&fixture, WEIR__STORE_TAKE, false, LIMITS(fixture.open, fixture.ten, fixture.closed), 1);
+	CHECK(!asked.request.decision.verdict.allowed && asked.request.is_closed);
+	CHECK_EQ(asked.request.decision.decided_by, 2);
+	CHECK(asked.verdicts[0].allowed && asked.verdicts[1].allowed && !asked.verdicts[2].allowed);
+	CHECK_EQ(left_of_share(&fixture), 2);
+	asked = ask(&fixture, WEIR__STORE_TAKE, false, LIMITS(fixture.open, fixture.ten, fixture.local), 2);
+	CHECK(!asked.request.decision.verdict.allowed && !asked.request.is_closed);
+	CHECK_EQ(left_of_share(&fixture), 2);
+	CHECK_EQ(fixture.behind.n_deferred, 3);
+	unmake(&fixture);
+}
+
+/* The same key of the same limit twice is one key with both costs, also of a share. */
+static void the_same_key_twice_is_one(void)
+{
+	struct fixture fixture;
+
+	make(&fixture);
+	CHECK(!ask(&fixture, WEIR__STORE_TAKE, false, LIMITS(fixture.ten, fixture.ten), 2)
+		       .request.decision.verdict.allowed);
+	CHECK_EQ(left_of_share(&fixture), 3);
+	CHECK(ask(&fixture, WEIR__STORE_TAKE, false, LIMITS(fixture.ten, fixture.ten), 1)
+		      .request.decision.verdict.allowed);
+	CHECK_EQ(left_of_share(&fixture), 1);
+	unmake(&fixture);
+}
+
+static void each_is_decided_by_its_own_rule(void)
+{
+	struct fixture fixture;
+	struct asked asked;
+
+	make(&fixture);
+	asked = ask(&fixture, WEIR__STORE_TAKE, true, LIMITS(fixture.closed, fixture.open, fixture.ten), 2);
+	CHECK(!asked.verdicts[0].allowed && asked.verdicts[1].allowed && asked.verdicts[2].allowed);
+	CHECK(asked.request.is_closed);
+	CHECK_EQ(fixture.behind.deferred, 4);
+	CHECK_EQ(left_of_share(&fixture), 1);
+	asked = ask(&fixture, WEIR__STORE_PEEK, true, LIMITS(fixture.ten, fixture.open), 2);
+	CHECK(!asked.verdicts[0].allowed && asked.verdicts[1].allowed && !asked.request.is_closed);
+	CHECK_EQ(fixture.behind.deferred, 4);
+	unmake(&fixture);
+}
+
+/* --- rules ------------------------------------------------------------------------------------------------------- */
+
+static void the_budget_is_the_least_of_the_rules(void)
+{
+	struct fixture fixture;
+
+	make(&fixture);
+	(void)ask_one(&fixture, WEIR__STORE_TAKE, fixture.local, 1);
+	CHECK_EQ(fixture.behind.budget, MS(30));
+	(void)ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 1);
+	CHECK_EQ(fixture.behind.budget, MS(10));
+	(void)ask(&fixture, WEIR__STORE_TAKE, false, LIMITS(fixture.local, fixture.open, fixture.ten), 1);
+	CHECK_EQ(fixture.behind.budget, MS(10));
+	(void)ask(&fixture, WEIR__STORE_TAKE, true, LIMITS(fixture.local, fixture.closed, fixture.open), 1);
+	CHECK_EQ(fixture.behind.budget, MS(5));
+	unmake(&fixture);
+}
+
+static void rules_are_looked_up_when_they_change(void)
+{
+	struct fixture fixture;
+
+	make(&fixture);
+	for (int i = 0; i < 5; i++)
+		(void)ask_one(&fixture, WEIR__STORE_TAKE, fixture.open, 1);
+	CHECK_EQ(fixture.n_found, 1);
+	fixture.closed = fixture.open;
+	fixture.open = NULL;
+	fixture.version++;
+	CHECK(ask_one(&fixture, WEIR__STORE_TAKE, fixture.closed, 1).request.is_closed);
+	CHECK_EQ(fixture.n_found, 2);
+	unmake(&fixture);
+}
+
+static void inline_limits_have_no_rule_of_their_own(void)
+{
+	struct weir_table_limit limit;
+	struct weir_limit eight;
+	struct fixture fixture;
+
+	make(&fixture);
+	CHECK_EQ(weir_limit_parse("8/1000day", 9, &eight, NULL), WEIR_OK);
+	CHECK_EQ(weir__inline_limit_init(&limit, fixture.table, "a", 1, &eight, fixture.open, NULL), WEIR_OK);
+	CHECK_EQ(ask_one(&fixture, WEIR__STORE_TAKE, &limit, 1).verdicts[0].limit, 2);
+	CHECK_EQ(fixture.n_found, 0);
+	unmake(&fixture);
+}
+
+/* --- what the store behind decides, or completes later ------------------------------------------------------------ */
+
+static void what_is_decided_is_left_as_it_is(void)
+{
+	struct fixture fixture;
+	struct asked asked;
+
+	make(&fixture);
+	fixture.behind.outcome = WEIR__STORE_DECIDED;
+	CHECK(!ask_one(&fixture, WEIR__STORE_TAKE, fixture.open, 1).verdicts[0].allowed); /* as the store left it */
+	fixture.behind.outcome = WEIR__STORE_STALE;
+	CHECK(submit(&fixture, &asked, WEIR__STORE_TAKE, false, LIMITS(fixture.open), 1));
+	CHECK_EQ(asked.request.outcome, WEIR__STORE_STALE);
+	CHECK_EQ(fixture.behind.deferred, 0);
+	unmake(&fixture);
+}
+
+static void a_request_may_fail_later(void)
+{
+	static const enum weir__store_outcome outcomes[] = { WEIR__STORE_DECIDED, WEIR__STORE_UNREACHED,
+							     WEIR__STORE_UNANSWERED };
+	struct fixture fixture;
+	struct asked asked[3];
+
+	make(&fixture);
+	fixture.behind.is_late = true;
+	for (size_t i = 0; i < 3; i++)
+		CHECK(!submit(&fixture, &asked[i], WEIR__STORE_TAKE, false, LIMITS(fixture.open), 2));
+	weir__store_flush(fixture.store);
+	weir__store_collect(fixture.store);
+	CHECK(fixture.behind.n_flushed == 1 && fixture.behind.n_collected == 1);
+	for (size_t i = 3; i-- > 0;) {
+		struct weir__store_request *const request = fixture.behind.waiting[i];
+
+		CHECK_EQ(asked[i].n_completed, 0);
+		request->outcome = outcomes[i];
+		weir__store_complete(&fixture.behind.store, request);
+		CHECK_EQ(asked[i].n_completed, 1);
+		CHECK_EQ(request->outcome, WEIR__STORE_DECIDED);
+		CHECK_EQ(asked[i].verdicts[0].allowed, outcomes[i] != WEIR__STORE_DECIDED);
+	}
+	CHECK_EQ(fixture.behind.deferred, 2); /* of the one that did not reach it */
+	unmake(&fixture);
+}
+
+static void the_status_is_that_of_the_store_behind(void)
+{
+	struct weir__store_status status;
+	struct fixture fixture;
+
+	make(&fixture);
+	fixture.store->status(fixture.store, &status);
+	CHECK(status.health == WEIR__STORE_DOWN && status.nodes == 4);
+	fixture.behind.store.status = NULL;
+	fixture.store->status(fixture.store, &status);
+	CHECK(status.health == WEIR__STORE_UP && status.nodes == 1);
+	CHECK(fixture.store->table == NULL);
+	unmake(&fixture);
+}
+
+TESTS(TEST(a_share_is_this_servers_part), TEST(alone_the_share_is_all), TEST(open_allows_and_closed_denies),
+      TEST(local_is_another_limit), TEST(every_operation_has_a_reply),
+      TEST(only_what_was_certainly_not_charged_is_charged_later), TEST(together_all_are_charged_or_none),
+      TEST(the_same_key_twice_is_one), TEST(each_is_decided_by_its_own_rule),
+      TEST(the_budget_is_the_least_of_the_rules), TEST(rules_are_looked_up_when_they_change),
+      TEST(inline_limits_have_no_rule_of_their_own), TEST(what_is_decided_is_left_as_it_is),
+      TEST(a_request_may_fail_later), TEST(the_status_is_that_of_the_store_behind))
