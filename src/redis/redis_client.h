@@ -77,7 +77,7 @@ struct weir__redis_client_info {
 	uint32_t links_ready;
 	uint32_t nodes; /* of this prefix that were seen within the last minute, this one among them; 1 at least */
 	uint64_t calls, requests, claims;          /* sent; a call has several requests */
-	uint64_t decided, not_asked, not_answered; /* jobs */
+	uint64_t decided, not_asked, not_answered; /* requests */
 	uint64_t reloads;                          /* of the script, since Redis did not have it any more */
 	uint64_t failovers;                        /* the primary became another one */
 	uint64_t anew;        /* keys that began anew since their values were damaged or not ours */

@@ -16,8 +16,9 @@ struct weir__redis_job {
 	const struct weir__redis_request *requests;
 	size_t n;       /* 1 and up; all claims of all of them: at most WEIR__REDIS_CALL_CLAIMS_MAX */
 	weir_ns budget; /* from when it is given on; then it is done, whatever there is. A store takes off what it waited */
-	uint32_t lane;    /* jobs of one lane reach Redis in the order in which they were given; 0: of none */
-	weir_ns given_at; /* of the store */
+	uint32_t lane;           /* jobs of one lane reach Redis in the order in which they were given; 0: of none */
+	weir_ns given_at;        /* of the store */
+	bool is_deferred_charge; /* counted in units by redis_debt.h, and not as requests */
 	struct weir_verdict *verdicts; /* room for one for each claim of each request, in order */
 	enum weir__redis_outcome outcome;
 	weir_ns decided_at;                        /* Redis's clock */

@@ -157,7 +157,8 @@ static void add_done(struct weir__redis_jobs *jobs, struct weir__redis_job *job,
 	job->next = NULL;
 	*(jobs->done == NULL ? &jobs->done : &jobs->last_done->next) = job;
 	jobs->last_done = job;
-	jobs->outcomes[outcome]++;
+	if (!job->is_deferred_charge)
+		jobs->outcomes[outcome] += job->n;
 }
 
 void weir__redis_jobs_refuse(struct weir__redis_jobs *jobs, struct weir__redis_job *job)

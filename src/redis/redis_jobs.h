@@ -31,7 +31,7 @@ struct weir__redis_jobs {
 	int32_t free, first, last;
 	uint64_t sequence;
 	struct weir__redis_job *done, *last_done;
-	uint64_t outcomes[3]; /* how many, by enum weir__redis_outcome */
+	uint64_t outcomes[3]; /* requests, by enum weir__redis_outcome */
 };
 
 void weir__redis_jobs_init(struct weir__redis_jobs *jobs);

@@ -187,6 +187,7 @@ static void pay(struct weir__redis_thread *store, weir_ns now)
 	store->is_paying = true;
 	payment->job.budget = payment_budget;
 	payment->job.given_at = now;
+	payment->job.is_deferred_charge = true;
 	payment->job.done = NULL; /* see done_jobs */
 	store->asked++;
 	weir__redis_client_ask(store->client, &payment->job, now);

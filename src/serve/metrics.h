@@ -85,7 +85,7 @@
 	X(STORE_UP, "rate_limiter_store_up", GAUGE, "", "", "1 if the store decides, else 0.") \
 	X(STORE_BREAKER, "rate_limiter_store_breaker", GAUGE, "", "state", "1 for the state of the circuit breaker, 0 for the others.") \
 	X(STORE_DECISIONS, "rate_limiter_store_decisions", COUNTER, "", "outcome", \
-	  "Groups of requests for the store, by outcome: decided, not_asked or not_answered.") \
+	  "Requests for the store, by outcome: decided, not_asked or not_answered.") \
 	X(STORE_NODES, "rate_limiter_store_nodes", GAUGE, "", "", "Servers that use the store, including this one.") \
 	X(STORE_CALLS, "rate_limiter_store_calls", COUNTER, "", "", "Calls of the script in the store.") \
 	X(STORE_REQUESTS, "rate_limiter_store_requests", COUNTER, "", "", "Requests in these calls.") \

@@ -76,7 +76,7 @@ struct weir__store_status {
 	enum weir__store_health health;
 	uint32_t nodes;                               /* servers that share the state, this one among them */
 	uint64_t calls, requests;                     /* sent; a call has several requests */
-	uint64_t decided, unreached, unanswered;      /* groups of requests that were sent together */
+	uint64_t decided, unreached, unanswered;      /* requests; a retry is not counted again */
 	uint64_t script_loads, failovers, damaged;    /* damaged: keys that began anew */
 	uint64_t deferred_keys;                       /* with charges that are still to be made */
 	uint64_t charged, excess, uncertain, dropped; /* units of deferred charges: see redis_debt.h */

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "../test_folder.h"
 #include "clock.h"
 #include "require.h"
 #include "serve/http_call.h"
@@ -45,7 +46,7 @@ static struct weir_table *table;
 static const struct weir_table_limit *counted_as;
 static unsigned char *fresh;
 static int ends[2]; /* of a connection, for whoever asks who is connected: a proxy by a path */
-static char folder[] = "/tmp/weir-fuzz-XXXXXX", path[64];
+static char folder[TEST_FOLDER_SIZE], path[TEST_FOLDER_SIZE + 16];
 
 static void remove_files(void)
 {
@@ -59,7 +60,7 @@ static void make_settings(void)
 	struct weir__user *const user = &with_users.users.at[0];
 	FILE *file;
 
-	require(mkdtemp(folder) != NULL, "no folder");
+	test_folder_new(folder, "fuzz");
 	(void)snprintf(path, sizeof(path), "%s/policy.yaml", folder);
 	file = fopen(path, "we");
 	require(file && fputs(policy_text, file) >= 0 && fclose(file) == 0, "no file");

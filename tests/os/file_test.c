@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "test_folder.h"
 
 /* A file system that knows no file without a name, if that is wished. */
 static bool names_all_files;
@@ -33,7 +34,7 @@ static int open_hooked(const char *path, int flags, ...)
 
 enum { SIZE = 1 << 16 };
 
-static char folder_path[64], path[80];
+static char folder_path[TEST_FOLDER_SIZE], path[TEST_FOLDER_SIZE + 16];
 
 static size_t files_in_folder(void)
 {
@@ -132,9 +133,7 @@ int main(void)
 	};
 	int failed;
 
-	(void)snprintf(folder_path, sizeof(folder_path), "/tmp/weir-file-test-XXXXXX");
-	if (mkdtemp(folder_path) == NULL)
-		return 1;
+	test_folder_new(folder_path, "file");
 	(void)snprintf(path, sizeof(path), "%s/file", folder_path);
 	failed = check_run(tests, sizeof(tests) / sizeof(tests[0]));
 	rmdir(folder_path);

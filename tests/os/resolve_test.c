@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "test_folder.h"
 
 static struct weir__net_address addresses[WEIR__RESOLVE_ADDRESSES];
 static unsigned n;
@@ -128,10 +129,10 @@ static void connections_do_not_wait(void)
 
 static void paths_are_addresses(void)
 {
-	char folder[] = "/tmp/weir-resolve-XXXXXX", path[64], name[WEIR__NET_NAME_SIZE], long_path[300];
+	char folder[TEST_FOLDER_SIZE], path[TEST_FOLDER_SIZE + 16], name[WEIR__NET_NAME_SIZE], long_path[300];
 	int listener, connected;
 
-	CHECK(mkdtemp(folder) != NULL);
+	test_folder_new(folder, "resolve");
 	(void)snprintf(path, sizeof(path), "%s/socket", folder);
 	CHECK_EQ(weir__net_address_of_path(path, &addresses[0]), 0);
 	CHECK_EQ(weir__net_begin_to_connect(&addresses[0], &connected), ENOENT);

@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "test_folder.h"
 
 enum { LARGE = 1 << 18, SMALL_BUFFER = 4096 };
 
-static char folder[] = "/tmp/weir-tls-XXXXXX", certificate[64], key[64], locked[64];
+static char folder[TEST_FOLDER_SIZE], certificate[TEST_FOLDER_SIZE + 16], key[TEST_FOLDER_SIZE + 16],
+	locked[TEST_FOLDER_SIZE + 16];
 static SSL_CTX *server_context;
 
 static void __attribute__((destructor)) clean_up(void)
@@ -66,8 +68,7 @@ static void need_server(void)
 
 	if (server_context)
 		return;
-	if (mkdtemp(folder) == NULL)
-		err(1, "mkdtemp");
+	test_folder_new(folder, "tls");
 	(void)snprintf(certificate, sizeof(certificate), "%s/cert.pem", folder);
 	(void)snprintf(key, sizeof(key), "%s/key.pem", folder);
 	(void)snprintf(locked, sizeof(locked), "%s/locked.pem", folder);

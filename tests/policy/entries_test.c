@@ -7,18 +7,19 @@
 
 #include "policies.h"
 #include "policy/policy.h"
+#include "test_folder.h"
 
 enum { FEW = 1000, NAME = 32 };
 
 static uint64_t entries = 100000;
-static char folder[] = "/tmp/weir-entries-XXXXXX";
+static char folder[TEST_FOLDER_SIZE];
 
 static const char *const plans[] = { "100/s", "200/s burst 300", "50/s leaky queue 10", "" };
 static const char *const names[] = { "a|=100/s", "a|=200/s burst 300", "a|=50/s leaky queue 10" };
 
 static FILE *create(const char *name)
 {
-	char path[64];
+	char path[TEST_FOLDER_SIZE + 16];
 	FILE *file;
 
 	(void)snprintf(path, sizeof(path), "%s/%s", folder, name);
@@ -39,7 +40,7 @@ static void name_customer(char name[NAME], uint64_t number)
 static struct weir_policy *load(uint64_t n)
 {
 	struct weir_policy *policy = NULL;
-	char path[64], name[NAME];
+	char path[TEST_FOLDER_SIZE + 16], name[NAME];
 	FILE *file = create("customers.csv");
 
 	fputs("api_key,limit,mode\n", file);
@@ -142,13 +143,12 @@ static void few_looks_of_any_size(void)
 int main(int argc, char **argv)
 {
 	static const struct check_test tests[] = { TEST(all_are_found), TEST(few_looks_of_any_size) };
-	char path[64];
+	char path[TEST_FOLDER_SIZE + 16];
 	int result;
 
 	if (argc > 1)
 		entries = strtoull(argv[1], NULL, 10);
-	if (mkdtemp(folder) == NULL)
-		return 1;
+	test_folder_new(folder, "entries");
 	result = check_run(tests, sizeof(tests) / sizeof(tests[0]));
 	(void)snprintf(path, sizeof(path), "%s/customers.csv", folder);
 	(void)unlink(path);

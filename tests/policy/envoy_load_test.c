@@ -3,13 +3,14 @@
 #include <unistd.h>
 
 #include "envoys.h"
+#include "test_folder.h"
 
 static void a_directory_of_domains(void)
 {
-	char folder[] = "/tmp/weir-envoy-XXXXXX", command[300], path[256], expected[1024];
+	char folder[TEST_FOLDER_SIZE], command[300], path[256], expected[1024];
 	struct weir_policy *policy = NULL;
 
-	CHECK(mkdtemp(folder) != NULL);
+	test_folder_new(folder, "envoy");
 	reported[0] = '\0';
 	CHECK_EQ(weir_policy_load(folder, report_into, NULL, &policy), WEIR_ERR_SYNTAX);
 	CHECK(strstr(reported, ":0:0: no file in it ends with .yaml or .yml: each would be a domain\n"));
@@ -53,10 +54,10 @@ static void a_directory_of_domains(void)
 
 static void files_that_are_wrong(void)
 {
-	char folder[] = "/tmp/weir-envoy-XXXXXX", command[300], path[256], expected[1024];
+	char folder[TEST_FOLDER_SIZE], command[300], path[256], expected[1024];
 	struct weir_policy *policy = NULL;
 
-	CHECK(mkdtemp(folder) != NULL);
+	test_folder_new(folder, "envoy");
 	write_file(folder, "a.yaml", "domain: a\ndescriptors: 5\n");
 	write_file(folder, "b.yaml", "domain: [\n");
 	write_file(folder, "c.yaml", "domain: c\n");

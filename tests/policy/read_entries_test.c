@@ -3,14 +3,15 @@
 #include <unistd.h>
 
 #include "policies.h"
+#include "test_folder.h"
 
 static void entries_of_a_file(void)
 {
-	char folder[] = "/tmp/weir-policy-XXXXXX", path[256], command[300];
+	char folder[TEST_FOLDER_SIZE], path[256], command[300];
 	struct weir_policy *policy = NULL;
 	FILE *file;
 
-	CHECK(mkdtemp(folder) != NULL);
+	test_folder_new(folder, "entries");
 	(void)sprintf(path, "%s/customers.csv", folder);
 	file = fopen(path, "w");
 	fputs("api_key,limit,mode\r\nann,1000/s burst 2000,\r\n\"b,\"\"b\",,off\ncarl,5/s,shadow\n\ndora,1000/s burst 2000,\n",
@@ -51,10 +52,10 @@ static void entries_of_a_file(void)
 /* What is written out comes before the file, whose lines may end in any way. */
 static void entries_and_overrides(void)
 {
-	char folder_of_one[] = "/tmp/weir-entries-XXXXXX", path[64];
+	char folder_of_one[TEST_FOLDER_SIZE], path[TEST_FOLDER_SIZE + 16];
 	struct weir_policy *policy = NULL;
 
-	CHECK(mkdtemp(folder_of_one) != NULL);
+	test_folder_new(folder_of_one, "entries");
 	write_file(folder_of_one, "e.csv", "\r\n\r\nuser,limit\r\n\r\n\nann,2/s\r\n\r\nbob,3/s");
 	write_file(
 		folder_of_one, "p.yaml",
@@ -78,10 +79,10 @@ static void entries_and_overrides(void)
 /* The policy of one limit with these entries. */
 static struct weir_policy *policy_with(const char *entries)
 {
-	char place[] = "/tmp/weir-entries-XXXXXX", path[64];
+	char place[TEST_FOLDER_SIZE], path[TEST_FOLDER_SIZE + 16];
 	struct weir_policy *policy = NULL;
 
-	CHECK(mkdtemp(place) != NULL);
+	test_folder_new(place, "entries");
 	write_file(place, "e.csv", entries);
 	write_file(place, "p.yaml",
 		   "attributes: {from: {type: ip}}\nlimits:\n  - {name: a, limit: 1/s, overrides_from: e.csv}\n");
@@ -151,15 +152,15 @@ static void addresses_beside_other_values(void)
 
 /* --- mistakes --------------------------------------------------------------------------------------------------- */
 
-static char folder[] = "/tmp/weir-entries-XXXXXX";
+static char folder[TEST_FOLDER_SIZE];
 
 /* What is reported of these entries and a policy that begins so, without the folder. */
 static const char *told_of(const char *begin, const char *entries)
 {
 	struct weir_policy *policy = NULL;
-	char path[64], text[2048];
+	char path[TEST_FOLDER_SIZE + 16], text[2048];
 
-	CHECK(mkdtemp(folder) != NULL);
+	test_folder_new(folder, "entries");
 	write_file(folder, "e.csv", entries);
 	(void)sprintf(text, "%slimits: [{name: a, limit: 1/s, overrides_from: e.csv}]\n", begin);
 	write_file(folder, "p.yaml", text);
@@ -171,7 +172,6 @@ static const char *told_of(const char *begin, const char *entries)
 	(void)sprintf(path, "%s/e.csv", folder);
 	CHECK_EQ(unlink(path), 0);
 	CHECK_EQ(rmdir(folder), 0);
-	memcpy(folder + strlen(folder) - 6, "XXXXXX", 6);
 	return reported[0] == '/' ? reported + strlen(folder) + 1 : reported;
 }
 
@@ -179,7 +179,7 @@ static const char *told_of(const char *begin, const char *entries)
 static const char *without_folder(const char *told)
 {
 	static char text[sizeof(reported)];
-	const size_t length = sizeof(folder); /* with the slash behind it */
+	const size_t length = strlen(folder) + 1; /* with the slash behind it */
 	char *to = text;
 
 	for (const char *at = told; *at; at++) {

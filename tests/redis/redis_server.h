@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "test_folder.h"
 #include "wire/resp.h"
 
 enum {
@@ -28,7 +29,7 @@ enum {
 
 struct redis_server {
 	pid_t pid;
-	char folder[32], path[48];
+	char folder[TEST_FOLDER_SIZE], path[TEST_FOLDER_SIZE + 16];
 	int connection;
 	size_t used;                   /* bytes of the last reply, at the beginning of `in` */
 	size_t filled;                 /* bytes of `in` */
@@ -41,7 +42,7 @@ struct redis_server {
 /* redis-tools has the server, under the name of one of its tools; the package of its own would start a service. */
 static inline void redis_server_become(const struct redis_server *server, pid_t parent)
 {
-	char log[64];
+	char log[TEST_FOLDER_SIZE + 16];
 
 	(void)snprintf(log, sizeof(log), "%s/log", server->folder);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
@@ -152,10 +153,11 @@ static inline void redis_server_start(struct redis_server *server)
 	const struct timespec pause = { .tv_nsec = REDIS_PAUSE_NS };
 	const pid_t parent = getpid();
 
-	*server = (struct redis_server){ .folder = "/tmp/weir-redis-XXXXXX", .in = malloc(REDIS_IN) };
+	*server = (struct redis_server){ .in = malloc(REDIS_IN) };
 	server->out = (struct weir__resp_writer){ .bytes = malloc(REDIS_OUT), .size = REDIS_OUT, .protocol = 2 };
-	if (server->in == NULL || server->out.bytes == NULL || mkdtemp(server->folder) == NULL)
-		err(1, "a folder for Redis");
+	if (server->in == NULL || server->out.bytes == NULL)
+		err(1, "memory for the replies of Redis");
+	test_folder_new(server->folder, "redis");
 	server->reply = (struct weir__resp_reply){ .tokens = server->tokens,
 						   .tokens_max = REDIS_TOKENS,
 						   .depth_max = 2,
@@ -176,7 +178,7 @@ static inline void redis_server_start(struct redis_server *server)
 
 static inline void redis_server_stop(struct redis_server *server)
 {
-	char log[64];
+	char log[TEST_FOLDER_SIZE + 16];
 
 	(void)snprintf(log, sizeof(log), "%s/log", server->folder);
 	close(server->connection);

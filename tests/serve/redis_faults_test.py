@@ -133,10 +133,9 @@ def is_up(client):
 
 
 def unsure(client):
-    """At most how many requests and payments Redis may have counted without a reply: a group that was not answered has up to one
-    request of each connection."""
+    """At most how many requests and payments Redis may have counted without a reply."""
     info = client.info()
-    return CONNECTIONS * int(info["store_not_answered"]) + int(info["store_unsure"]) + int(info["store_forgotten"])
+    return int(info["store_not_answered"]) + int(info["store_unsure"]) + int(info["store_forgotten"])
 
 
 def is_deciding(client):

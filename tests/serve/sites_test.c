@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "test_folder.h"
 
 static struct weir__sites sites, inherited;
 static struct weir__listener listeners[WEIR__SITES_MAX * WEIR__WORKERS_MAX];
@@ -231,9 +232,9 @@ static unsigned mode_of(const char *path)
 /* Also of one that was taken over from a server with other settings. */
 static void paths_have_the_mode(void)
 {
-	char folder[] = "/tmp/weir-sites-XXXXXX", path[64];
+	char folder[TEST_FOLDER_SIZE], path[TEST_FOLDER_SIZE + 16];
 
-	CHECK(mkdtemp(folder) != NULL);
+	test_folder_new(folder, "sites");
 	(void)snprintf(path, sizeof(path), "%s/socket", folder);
 	sites = (struct weir__sites){ .mode = 0640 };
 	inherited = (struct weir__sites){ .n = 0 };
