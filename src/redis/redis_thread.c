@@ -209,8 +209,8 @@ static void count_latency(struct weir__redis_thread *store, const struct weir__r
 		return;
 	while (i < WEIR__REDIS_LATENCIES - 1 && took_us > (uint64_t)LATENCY_FIRST_US << i)
 		i++;
-	store->info.latency_counts[i]++;
-	store->info.latency_sum_us += took_us;
+	store->info.latency_counts[i] += job->n;
+	store->info.latency_sum_us += took_us * job->n;
 }
 
 /* Jobs that are done, in order; they are their owners' once this has told them. */

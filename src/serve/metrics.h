@@ -103,7 +103,7 @@
 	X(STORE_FORGOTTEN, "rate_limiter_store_forgotten", COUNTER, "", "", \
 	  "Units that there was no room to remember; they are not charged in the store.") \
 	X(STORE_SECONDS, "rate_limiter_store_decision_seconds", HISTOGRAM, "seconds", "", \
-	  "How long the store took to decide a group of requests.") \
+	  "How long the store took to decide a request.") \
 	X(PROCESS_CPU, "process_cpu_seconds", COUNTER, "seconds", "", "CPU time used by all threads of the server.") \
 	X(PROCESS_MEMORY, "process_resident_memory_bytes", GAUGE, "bytes", "", "Resident memory of the server.") \
 	X(PROCESS_START, "process_start_time_seconds", GAUGE, "seconds", "", \

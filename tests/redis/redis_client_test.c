@@ -531,7 +531,7 @@ static void over_budget_when_it_was_asked(void)
 	check_done(2, WEIR__REDIS_NOT_ANSWERED);
 	admit(0, 1, 6);
 	CHECK_EQ(info().links_ready, 2);
-	CHECK_EQ(info().not_answered, 2);
+	CHECK_EQ(info().not_answered, 3);
 	end();
 }
 
