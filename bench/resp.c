@@ -54,7 +54,7 @@ static void read_requests(void)
 
 	weir__resp_request_init(&request);
 	for (size_t at = 0; at < size; at += used)
-		if (weir__resp_request_read(&request, bytes + at, size - at, &used) != WEIR__RESP_WHOLE ||
+		if (weir__resp_request_read(&request, bytes + at, size - at, &used) != WEIR__RESP_COMPLETE ||
 		    request.n != 6)
 			errx(1, "not a request");
 }
@@ -71,7 +71,7 @@ static void read_replies(void)
 
 	weir__resp_reply_init(&reply);
 	for (size_t at = 0; at < size; at += used)
-		if (weir__resp_reply_read(&reply, bytes + at, size - at, &used) != WEIR__RESP_WHOLE ||
+		if (weir__resp_reply_read(&reply, bytes + at, size - at, &used) != WEIR__RESP_COMPLETE ||
 		    reply.n != 1 + REPLY_NUMBERS)
 			errx(1, "not a reply");
 }

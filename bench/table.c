@@ -23,7 +23,7 @@
 #include "keys.h"
 #include "os/atomic16.h"
 #include "os/memory.h"
-#include "store/hash.h"
+#include "store/table/hash.h"
 #include "workers.h"
 
 enum {
@@ -190,11 +190,11 @@ static void begin_table(struct subject *subject, char more[static MORE_MAX])
 	after = keys_resident_bytes();
 	weir_table_stats(subject->table, weir_table_now(subject->table), &stats);
 	/* Two keys in ten million may share a fingerprint and a place. */
-	if (stats.live + stats.gave_way + 10 < subject->keys)
-		errx(1, "%" PRIu64 " keys live and %" PRIu64 " gave way, of %" PRIu32, stats.live, stats.gave_way,
+	if (stats.live + stats.evicted + 10 < subject->keys)
+		errx(1, "%" PRIu64 " keys live and %" PRIu64 " gave way, of %" PRIu32, stats.live, stats.evicted,
 		     subject->keys);
 	snprintf(more, MORE_MAX, ", \"bytes_per_key\": %.3f, \"gave_way_ppm\": %.3f, \"size_bytes\": %zu",
-		 (after - before) / subject->keys, 1e6 * (double)stats.gave_way / subject->keys, stats.size_bytes);
+		 (after - before) / subject->keys, 1e6 * (double)stats.evicted / subject->keys, stats.size_bytes);
 }
 
 /* Memory as the table has it, all of it touched. */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "keys.h"
-#include "store/hash.h"
+#include "store/table/hash.h"
 #include "workers.h"
 
 static struct weir_table *new_table(uint32_t keys, const char *limit_text, const struct weir_table_limit **ret_limit)
@@ -96,7 +96,7 @@ static void print_spray(const struct spray *spray, double elapsed)
 	}
 	printf(", \"held_above_limit\": %.5f, \"held_most_above_limit\": %.5f, \"held_limit\": %.1f, \"gave_way\": %" PRIu64
 	       ", \"live\": %" PRIu64 ", \"capacity\": %" PRIu64 "}\n",
-	       (double)sum / HELD / held_limit - 1, (double)most / held_limit - 1, held_limit, stats.gave_way,
+	       (double)sum / HELD / held_limit - 1, (double)most / held_limit - 1, held_limit, stats.evicted,
 	       stats.live, stats.capacity);
 }
 
@@ -268,7 +268,7 @@ struct kind {
 	crafted_key *keys;
 	struct weir_table *table;
 	const struct weir_table_limit *limit;
-	uint64_t gave_way; /* while they were inserted */
+	uint64_t evicted; /* while they were inserted */
 	double fastest_ns;
 };
 
@@ -320,7 +320,7 @@ static void measure_crafted(uint32_t n)
 	work_pin(work_nth_processor(0));
 	for (size_t i = 0; i < KINDS; i++) {
 		kinds[i].fastest_ns = pass(&kinds[i], n);
-		kinds[i].gave_way = stats_of(kinds[i].table).gave_way;
+		kinds[i].evicted = stats_of(kinds[i].table).evicted;
 	}
 	for (size_t k = 0; k < PASSES; k++) {
 		for (size_t i = 0; i < KINDS; i++) {
@@ -331,7 +331,7 @@ static void measure_crafted(uint32_t n)
 	}
 	for (size_t i = 0; i < KINDS; i++) {
 		printf("%s\"%s\": {\"ns\": %.4f, \"gave_way_ppm\": %.2f}", i == 0 ? "{" : ", ", kinds[i].name,
-		       kinds[i].fastest_ns, 1e6 * (double)kinds[i].gave_way / n);
+		       kinds[i].fastest_ns, 1e6 * (double)kinds[i].evicted / n);
 		weir_table_free(kinds[i].table);
 		free(kinds[i].keys);
 	}

@@ -117,7 +117,7 @@ static void begin(struct subject *subject, char more[static MORE_MAX])
 	make_table(subject);
 	events = log_load_warm_up(&subject->load, ask, subject);
 	weir_table_stats(subject->table, subject->start + log_load_ns(&subject->load, 0), &stats);
-	snprintf(more, MORE_MAX, ", \"events\": %" PRIu64 ", \"gave_way\": %" PRIu64, events, stats.gave_way);
+	snprintf(more, MORE_MAX, ", \"events\": %" PRIu64 ", \"gave_way\": %" PRIu64, events, stats.evicted);
 }
 
 static void measure_full(struct subject *subject)

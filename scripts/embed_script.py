@@ -27,7 +27,7 @@ def main(file):
     lines = list(lines_of(file))
     text = "".join(line + "\n" for line in lines)
     print("/* Made by scripts/embed_script.py. */")
-    print('#include "redis/redis_call.h"\n\nstatic const char text[] =')
+    print('#include "store/redis/redis_call.h"\n\nstatic const char text[] =')
     for line in lines:
         quoted = line.replace("\\", "\\\\").replace('"', '\\"')
         print(f'\t"{quoted}\\n"')

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "os/file.h"
-#include "store/table.h"
+#include "store/table/table.h"
 #include "vector_engine.h"
 
 /* What a slot's times reach from the epoch on, and how far before `made_at` that lies: see region.c. */
@@ -101,7 +101,7 @@ static const char *skips_change(const struct weir_limit *from, const struct weir
 static const char *skips_times(weir_ns earliest, weir_ns latest)
 {
 	return latest - earliest > WEIR__SLOT_TIME_MAX || earliest > UINT64_MAX / 2 ||
-			       latest > UINT64_MAX - WEIR_TABLE_SPAN_MAX ?
+			       latest > UINT64_MAX - WEIR_TABLE_DURATION_MAX ?
 		       "times beyond the maxima" :
 		       NULL;
 }
@@ -227,7 +227,7 @@ static void evict(weir_ns earliest)
 	for (uint64_t i = 0; i < table->region.lines * WEIR__LINE_SLOTS; i++) {
 		struct weir_state *const slot = &table->region.slots[i].state;
 
-		if (weir__slot_fresh_at(*slot) + table->epoch > earliest ||
+		if (weir__slot_full_at(*slot) + table->epoch > earliest ||
 		    weir__table_holds(&hold, *slot, earliest - table->epoch))
 			continue;
 		weir__table_forget_history(table, *slot);

@@ -100,7 +100,7 @@ class _weir_table_options(ctypes.Structure):
 
 
 class _weir_table_key(ctypes.Structure):
-    _fields_ = [("is_stored", c_bool), ("whole_at", c_uint64), ("verdict", _weir_verdict)]
+    _fields_ = [("is_stored", c_bool), ("full_at", c_uint64), ("verdict", _weir_verdict)]
 
 
 class _weir_claim(ctypes.Structure):
@@ -113,7 +113,7 @@ class _weir_decision(ctypes.Structure):
 
 class _weir_table_stats(ctypes.Structure):
     _fields_ = [("capacity", c_uint64), ("live", c_uint64), ("size_bytes", c_size_t), ("limits", c_uint32),
-                ("limits_max", c_uint32), ("inserted", c_uint64), ("gave_way", c_uint64), ("probes", c_uint64 * 4),
+                ("limits_max", c_uint32), ("inserted", c_uint64), ("evicted", c_uint64), ("probes", c_uint64 * 4),
                 ("absent", c_uint64), ("arena_bytes", c_size_t), ("arena_used", c_size_t), ("regained", c_uint64),
                 ("lost_races", c_uint64), ("damaged_pages", c_uint64), ("damaged_slots", c_uint64),
                 ("damaged_at", c_uint64)]
@@ -265,7 +265,7 @@ class KeyState(NamedTuple):
     """What a table knows of a key."""
 
     is_stored: bool  # false: never charged, whole again and forgotten, or gave way
-    whole_at: int  # it owes nothing from this instant on at the latest; 0 if it is not stored
+    full_at: int  # it owes nothing from this instant on at the latest; 0 if it is not stored
     verdict: Verdict  # that of peek with a cost of 0
 
 
@@ -281,7 +281,7 @@ class Decision(NamedTuple):
 
 
 class TableStats(NamedTuple):
-    """How a table does. If gave_way rises, it is too small."""
+    """How a table does. If evicted rises, it is too small."""
 
     capacity: int  # slots
     live: int  # slots of keys that owe something now
@@ -289,7 +289,7 @@ class TableStats(NamedTuple):
     limits: int
     limits_max: int
     inserted: int  # keys that were given a slot
-    gave_way: int  # keys that still owed something and lost theirs to another
+    evicted: int  # keys that still owed something and lost theirs to another
     probes: Tuple[int, ...]  # keys found in the first, second, third and fourth cache line that was looked at
     absent: int  # keys found nowhere
     arena_bytes: int  # for histories of keys
@@ -542,7 +542,7 @@ class Table:
     """Limits for millions of keys, in memory of a fixed size, for any number of threads and processes.
 
     keys: how many owe something at the same time, at most; 24 bytes each. When there are more, the one that owes least
-        gives way (stats().gave_way). 0: attach to a table that is there, whatever its size.
+        gives way (stats().evicted). 0: attach to a table that is there, whatever its size.
     shared: the name of shared memory. Who comes first makes the table, all others attach to it; it stays until
         Table.unlink or a reboot. None: memory of this process.
     file: the path of a file instead, in which it stays also after a reboot.
@@ -721,7 +721,7 @@ class Limit:
         """What the table knows of a key. Changes nothing."""
         handle, encoded = self.table._use(), _key(key)
         found = _library.weir_table_inspect(handle, self._pointer, encoded, len(encoded), _time_of(handle, now))
-        return KeyState(found.is_stored, found.whole_at, _verdict(found.verdict))
+        return KeyState(found.is_stored, found.full_at, _verdict(found.verdict))
 
     def wait(self, key: Key, cost: int = 1, timeout: Optional[float] = None,
              canceller: Optional[Canceller] = None) -> Waited:

@@ -50,9 +50,9 @@ struct weir_table;
 struct weir_table_limit;
 
 /* What limits in a table may be; weir_table_add_limit refuses more. Smooth buckets: the rate in lowest terms has a count
- * of at most WEIR_TABLE_RATE_MAX, and an empty bucket is whole after WEIR_TABLE_SPAN_MAX at the latest. Refill interval
+ * of at most WEIR_TABLE_RATE_MAX, and an empty bucket is whole after WEIR_TABLE_DURATION_MAX at the latest. Refill interval
  * and fixed windows: burst and count up to WEIR_TABLE_COUNT_MAX, whole, or over, after as long. Sliding counters: count
- * up to WEIR_TABLE_SLIDING_MAX, twice the period up to WEIR_TABLE_SPAN_MAX. With count all, a window stops counting at
+ * up to WEIR_TABLE_SLIDING_MAX, twice the period up to WEIR_TABLE_DURATION_MAX. With count all, a window stops counting at
  * WEIR_TABLE_COUNT_MAX. Sliding logs, and sliding counters with segments, count all or
  * more, are kept in the arena: counts up to WEIR_TABLE_ARENA_MAX, segments up to WEIR_TABLE_SEGMENTS_MAX, seven eighths of
  * that span; see arena_bytes. */
@@ -61,7 +61,7 @@ struct weir_table_limit;
 #define WEIR_TABLE_SLIDING_MAX UINT64_C(0x3fff)
 #define WEIR_TABLE_ARENA_MAX (UINT64_C(1) << 46)
 #define WEIR_TABLE_SEGMENTS_MAX UINT64_C(0xfffff)
-#define WEIR_TABLE_SPAN_MAX UINT64_C(576460632303423488) /* 18 years and 97 days, in ns */
+#define WEIR_TABLE_DURATION_MAX UINT64_C(576460632303423488) /* 18 years and 97 days, in ns */
 
 /* Limits that are decided together at most. */
 #define WEIR_TABLE_CLAIMS_MAX 16
@@ -191,7 +191,7 @@ WEIR_API bool weir_table_reset(struct weir_table *table, const struct weir_table
 /* What the table knows of a key. */
 struct weir_table_key {
 	bool is_stored;              /* false: never charged, whole again and forgotten, or gave way */
-	weir_ns whole_at;            /* it owes nothing from this instant on at the latest; 0 if it is not stored */
+	weir_ns full_at;             /* it owes nothing from this instant on at the latest; 0 if it is not stored */
 	struct weir_verdict verdict; /* that of peek with a cost of 0 */
 };
 
@@ -242,7 +242,7 @@ struct weir_table_stats {
 	size_t size_bytes;
 	uint32_t limits, limits_max;
 	uint64_t inserted; /* keys that were given a slot */
-	uint64_t gave_way; /* keys that still owed something and lost theirs to another */
+	uint64_t evicted;  /* keys that still owed something and lost theirs to another */
 	uint64_t
 		probes[4]; /* keys found in the first, second, third and fourth cache line that was looked at. The first
 				is not counted but reckoned: decisions, less the others and those below */

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "os/loop.h"
+#include "os/monotonic.h"
 #include "os/net.h"
 #include "wire/resp.h"
 
@@ -45,14 +46,6 @@ struct load {
 	size_t request_size;
 	size_t key_at; /* where in a request the digits of the key are; 0 if it has none */
 };
-
-static uint64_t monotonic_ns(void)
-{
-	struct timespec at;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &at);
-	return (uint64_t)at.tv_sec * 1000000000 + (uint64_t)at.tv_nsec;
-}
 
 static bool fail(struct load *load, const char *what, int error)
 {
@@ -178,7 +171,7 @@ static bool receive(struct load *load, struct connection *connection)
 		return fail(load, "the server closed a connection", 0);
 	if (n < 0)
 		return fail(load, "a connection was lost: ", (int)-n);
-	load->now = monotonic_ns();
+	load->now = weir__monotonic_ns();
 	connection->n += (size_t)n;
 	if (!read_answers(load, connection))
 		return false;
@@ -294,7 +287,7 @@ static void close_all(struct load *load)
 static bool run(struct load *load)
 {
 	struct weir__loop_event events[WEIR__LOOP_EVENTS];
-	const uint64_t start = monotonic_ns(), end = start + (uint64_t)load->plan->seconds * 1000000000;
+	const uint64_t start = weir__monotonic_ns(), end = start + (uint64_t)load->plan->seconds * 1000000000;
 	bool is_good = true;
 
 	load->now = start;
@@ -309,7 +302,7 @@ static bool run(struct load *load)
 			if (is_good && events[i].can_read)
 				is_good = receive(load, events[i].what);
 		}
-		load->now = monotonic_ns();
+		load->now = weir__monotonic_ns();
 	}
 	load->result->elapsed_ns = load->now - start;
 	if (is_good && load->result->answers == 0)

@@ -11,6 +11,7 @@
 #include "cli/demo_report.h"
 #include "cli/demo_screen.h"
 #include "cli/demo_traffic.h"
+#include "os/monotonic.h"
 
 #define SPEED_LEAST 0.1
 #define SPEED_MOST 1000.0
@@ -77,14 +78,6 @@ static int read_arguments(int argc, char **argv, double *ret_speed)
 	return -1;
 }
 
-static int64_t real_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
 static void wait_until(struct pace *pace, weir_ns simulated)
 {
 	struct timespec until;
@@ -93,7 +86,7 @@ static void wait_until(struct pace *pace, weir_ns simulated)
 	if (pace->speed == 0)
 		return;
 	at = pace->start + (int64_t)((double)simulated / pace->speed);
-	late = real_now() - at;
+	late = (int64_t)weir__monotonic_ns() - at;
 	if (late > LATE_NS) {
 		pace->start += late;
 		return;
@@ -142,7 +135,7 @@ int weir__demo(int argc, char **argv)
 {
 	static struct demo_traffic traffic;
 	static char buffer[1 << 16]; /* a frame goes out in one write, so that none is seen half drawn */
-	struct pace pace = { 1, real_now() };
+	struct pace pace = { 1, (int64_t)weir__monotonic_ns() };
 	struct demo_screen screen;
 	struct weir_message why;
 	int code;

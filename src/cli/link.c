@@ -81,10 +81,10 @@ static enum weir__link_result receive(struct weir__link *link)
 
 		if (status == WEIR__RESP_BAD)
 			return fail(link, WEIR__LINK_FAILED, "what answers there does not speak RESP: %s",
-				    weir__resp_fault_words(reply.fault));
-		if (status == WEIR__RESP_WHOLE && link->tokens[0].type != WEIR__RESP_PUSH)
+				    weir__resp_error_words(reply.fault));
+		if (status == WEIR__RESP_COMPLETE && link->tokens[0].type != WEIR__RESP_PUSH)
 			return WEIR__LINK_OK;
-		if (status == WEIR__RESP_WHOLE) {
+		if (status == WEIR__RESP_COMPLETE) {
 			memmove(link->bytes, link->bytes + link->used, link->n - link->used);
 			link->n -= link->used;
 			weir__resp_reply_init(&reply);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "serve/errors.h"
+#include "engine/errors.h"
 
 static const struct weir__command commands[] = {
 	{ "bench", weir__bench, "measures how fast a daemon answers" },
@@ -40,7 +40,7 @@ static void help(FILE *out)
 
 static int help_errors(void)
 {
-	for (size_t i = 0; i < WEIR__SAID_ERRORS_N; i++)
+	for (size_t i = 0; i < WEIR__ERRORS_N; i++)
 		printf("%s%s\n    %s\n", weir__error_rows[i].text, weir__error_rows[i].detail,
 		       weir__error_rows[i].when);
 	return 0;

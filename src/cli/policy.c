@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "serve/policies.h"
+#include "server/policy_loader.h"
 
 enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2, ATTRIBUTES_MAX = 64 };
 
@@ -36,7 +36,7 @@ static void print_line(void *context, const char *line)
 
 static int check_file(const char *path)
 {
-	struct weir_policy *const policy = weir__policies_check(path, stderr);
+	struct weir_policy *const policy = weir__policy_loader_check(path, stderr);
 	uint32_t local = 0;
 
 	if (policy == NULL)
@@ -98,7 +98,7 @@ int weir__explain(int argc, char **argv)
 	for (int i = 2; i < argc; i++)
 		if (!read_attribute(argv[i], &attributes[i - 2]))
 			return CALLED_WRONGLY;
-	policy = weir__policies_check(argv[1], stderr);
+	policy = weir__policy_loader_check(argv[1], stderr);
 	if (policy == NULL)
 		return FAILED;
 	weir_policy_explain(policy, attributes, (size_t)(argc - 2), print_line, NULL);

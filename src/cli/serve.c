@@ -14,24 +14,24 @@
 #include <unistd.h>
 
 #include "cli/command.h"
-#include "cli/serve_tell.h"
+#include "cli/serve_report.h"
 #include "cli/words.h"
 #include "core/wide.h"
+#include "engine/holds.h"
+#include "observe/audit.h"
+#include "observe/counters.h"
+#include "observe/limit_stats.h"
+#include "observe/tracer.h"
 #include "os/net.h"
-#include "serve/audit.h"
-#include "serve/crew.h"
-#include "serve/handover.h"
-#include "serve/holds.h"
-#include "serve/policies.h"
-#include "serve/roster.h"
-#include "serve/settings.h"
-#include "serve/sight.h"
-#include "serve/sites.h"
-#include "serve/stores.h"
-#include "serve/tally.h"
-#include "serve/witness.h"
-#include "serve/worker.h"
-#include "store/table.h"
+#include "server/accept_balancer.h"
+#include "server/handover.h"
+#include "server/listeners.h"
+#include "server/policy_loader.h"
+#include "server/settings.h"
+#include "server/stores.h"
+#include "server/user_reload.h"
+#include "server/worker.h"
+#include "store/table/table.h"
 
 enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2 };
 
@@ -40,21 +40,21 @@ struct server {
 	struct weir_table *table;
 	const struct weir_table_limit *counted_as;
 	struct weir__holds *holds;
-	struct weir__crew *crew;
-	struct weir__roster *roster;
-	struct weir__tallies *tallies;
-	struct weir__sights *sights;       /* NULL: nothing is looked at */
-	struct weir__witnesses *witnesses; /* NULL: nobody hears of decisions */
+	struct weir__accept_balancer *balancer;
+	struct weir__user_reload *user_reload;
+	struct weir__counters_set *counters_set;
+	struct weir__limit_stats_set *stats_set; /* NULL: nothing is looked at */
+	struct weir__tracer_set *tracers;        /* NULL: nobody hears of decisions */
 	struct weir__log *log;
-	struct weir__policies *policies; /* NULL: there is none */
-	struct weir__stores *stores;     /* NULL: the table decides */
+	struct weir__policy_loader *loader; /* NULL: there is none */
+	struct weir__stores *stores;        /* NULL: the table decides */
 	struct weir__worker *workers[WEIR__WORKERS_MAX];
 	uint32_t n_workers;
-	struct weir__sites sites;
-	struct weir__listener *listeners[WEIR__WORKERS_MAX];
+	struct weir__listeners listeners;
+	struct weir__listener *worker_listeners[WEIR__WORKERS_MAX];
 
 	char **argv; /* that the next server is started with */
-	struct weir__sites inherited;
+	struct weir__listeners inherited;
 	int pipe; /* to the server before; -1: there is none, or it was told that this one serves */
 	struct weir__handover handover;
 	bool is_handing, is_handed, is_retiring;
@@ -62,11 +62,13 @@ struct server {
 };
 
 /* The settings that say where to listen, by wire. */
-static const char *const setting_names[WEIR__WIRES] = { [WEIR__WIRE_RESP] = "listen", [WEIR__WIRE_HTTP] = "http" };
+static const char *const setting_names[WEIR__PROTOCOLS] = {
+	[WEIR__PROTOCOL_RESP] = "listen", [WEIR__PROTOCOL_HTTP] = "http"
+};
 
-static const struct weir__setting_list *list_of(const struct weir__settings *settings, enum weir__wire_number wire)
+static const struct weir__setting_list *list_of(const struct weir__settings *settings, enum weir__protocol protocol)
 {
-	return wire == WEIR__WIRE_RESP ? &settings->listen : &settings->http;
+	return protocol == WEIR__PROTOCOL_RESP ? &settings->listen : &settings->http;
 }
 
 /* What makes the table what it is: who is told that there can be none looks for this. */
@@ -82,8 +84,8 @@ static uint32_t limits_for(const struct server *server)
 {
 	const uint64_t plans = server->settings.plans;
 
-	if (server->policies)
-		return weir__policies_plans(server->policies);
+	if (server->loader)
+		return weir__policy_loader_limits(server->loader);
 	return plans > 0 ? (uint32_t)plans + 1 : 0; /* one that counts is the daemon's own */
 }
 
@@ -156,7 +158,7 @@ static int open_table(struct server *server)
 	if (is_open && weir_table_add_limit_text(server->table, "limits that come with requests", longest,
 						 &server->counted_as, &why) == WEIR_OK)
 		return DONE;
-	weir__settings_fault(settings, weir__settings_place(settings, name), name, "%s%s", why.text, made);
+	weir__settings_error(settings, weir__settings_place(settings, name), name, "%s%s", why.text, made);
 	return FAILED;
 }
 
@@ -174,53 +176,56 @@ static const char *why_not(int error, const char *where)
 }
 
 /* Whoever can connect may do everything as long as there are no users. */
-static int refuse_reach(struct weir__settings *settings, enum weir__wire_number wire, size_t i)
+static int refuse_reach(struct weir__settings *settings, enum weir__protocol protocol, size_t i)
 {
-	static const char *const ports[WEIR__WIRES] = { [WEIR__WIRE_RESP] = "6380", [WEIR__WIRE_HTTP] = "8080" };
-	const struct weir__setting_list *const list = list_of(settings, wire);
+	static const char *const ports[WEIR__PROTOCOLS] = {
+		[WEIR__PROTOCOL_RESP] = "6380", [WEIR__PROTOCOL_HTTP] = "8080"
+	};
+	const struct weir__setting_list *const list = list_of(settings, protocol);
 
-	weir__settings_fault(settings, list->places[i], setting_names[wire],
+	weir__settings_error(settings, list->places[i], setting_names[protocol],
 			     "%s: not an address of this machine alone, and there are no users; name some "
 			     "in a file (weir serve --config FILE), or use 127.0.0.1:%s, [::1]:%s or "
 			     "./socket",
-			     list->at[i], ports[wire], ports[wire]);
+			     list->at[i], ports[protocol], ports[protocol]);
 	return CALLED_WRONGLY;
 }
 
-/* Of the sites from this one on. */
-static bool are_local(const struct weir__sites *sites, size_t first)
+/* Of the listeners from this one on. */
+static bool are_local(const struct weir__listeners *listeners, size_t first)
 {
 	bool all = true;
 
-	for (size_t i = first; i < sites->n; i++)
-		all &= weir__net_is_local(sites->at[i].name);
+	for (size_t i = first; i < listeners->n; i++)
+		all &= weir__net_is_local(listeners->at[i].name);
 	return all;
 }
 
-static int listen_for(struct server *server, enum weir__wire_number wire)
+static int listen_for(struct server *server, enum weir__protocol protocol)
 {
-	const struct weir__setting_list *const list = list_of(&server->settings, wire);
+	const struct weir__setting_list *const list = list_of(&server->settings, protocol);
 
 	for (size_t i = 0; i < list->n; i++) {
-		const size_t first = server->sites.n;
-		const int error = weir__sites_open(&server->sites, &server->inherited, wire, list->at[i],
-						   (uint32_t)server->settings.workers);
+		const size_t first = server->listeners.n;
+		const int error = weir__listeners_open(&server->listeners, &server->inherited, protocol, list->at[i],
+						       (uint32_t)server->settings.workers);
 
 		/* What a name stands for may have changed since it was looked at. */
-		if (error == 0 && server->settings.users.n == 0 && !are_local(&server->sites, first))
-			return refuse_reach(&server->settings, wire, i);
+		if (error == 0 && server->settings.users.n == 0 && !are_local(&server->listeners, first))
+			return refuse_reach(&server->settings, protocol, i);
 		if (error == 0)
 			continue;
-		if (error == EADDRINUSE && wire == WEIR__WIRE_HTTP && list->places[i].from == WEIR__FROM_DEFAULT) {
+		if (error == EADDRINUSE && protocol == WEIR__PROTOCOL_HTTP &&
+		    list->places[i].from == WEIR__FROM_DEFAULT) {
 			weir__log_say(server->log, WEIR__LOG_WARNING,
 				      "http: %s is in use: not served; say --http WHERE or --http none", list->at[i]);
 			server->settings.http.n = 0; /* the default is one place */
 			return DONE;
 		}
-		weir__settings_fault(&server->settings, list->places[i], setting_names[wire], "%s: %s%s", list->at[i],
-				     why_not(error, list->at[i]),
-				     error == EADDRINUSE && wire == WEIR__WIRE_HTTP ? "; use another one, or none" :
-										      "");
+		weir__settings_error(
+			&server->settings, list->places[i], setting_names[protocol], "%s: %s%s", list->at[i],
+			why_not(error, list->at[i]),
+			error == EADDRINUSE && protocol == WEIR__PROTOCOL_HTTP ? "; use another one, or none" : "");
 		return FAILED;
 	}
 	return DONE;
@@ -230,27 +235,27 @@ static int check_reach(struct weir__settings *settings)
 {
 	int result = DONE;
 
-	for (enum weir__wire_number wire = 0; wire < WEIR__WIRES && settings->users.n == 0; wire++) {
-		const struct weir__setting_list *const list = list_of(settings, wire);
+	for (enum weir__protocol protocol = 0; protocol < WEIR__PROTOCOLS && settings->users.n == 0; protocol++) {
+		const struct weir__setting_list *const list = list_of(settings, protocol);
 
 		for (size_t i = 0; i < list->n; i++)
 			if (!weir__net_is_local(list->at[i]))
-				result = refuse_reach(settings, wire, i);
+				result = refuse_reach(settings, protocol, i);
 	}
 	return result;
 }
 
 static int read_policy(struct server *server)
 {
-	if (!weir__policies_is_set(&server->settings))
+	if (!weir__policy_loader_is_set(&server->settings))
 		return DONE;
-	server->policies = weir__policies_new(&server->settings);
-	return server->policies ? DONE : CALLED_WRONGLY;
+	server->loader = weir__policy_loader_new(&server->settings);
+	return server->loader ? DONE : CALLED_WRONGLY;
 }
 
 static int start_policy(struct server *server)
 {
-	return server->policies == NULL || weir__policies_start(server->policies, server->table) ? DONE : FAILED;
+	return server->loader == NULL || weir__policy_loader_start(server->loader, server->table) ? DONE : FAILED;
 }
 
 static int start_store(struct server *server)
@@ -261,7 +266,7 @@ static int start_store(struct server *server)
 	if (settings->store[0] == '\0' ||
 	    weir__stores_new(settings, server->table, server->log, &server->stores, &why) == WEIR_OK)
 		return DONE;
-	weir__settings_fault(settings, weir__settings_place(settings, "store"), "store", "%s", why.text);
+	weir__settings_error(settings, weir__settings_place(settings, "store"), "store", "%s", why.text);
 	return FAILED;
 }
 
@@ -270,7 +275,7 @@ static int make_holds(struct server *server)
 	server->holds = weir__holds_new((uint32_t)server->settings.holds);
 	if (server->holds)
 		return DONE;
-	weir__settings_fault(&server->settings, weir__settings_place(&server->settings, "holds"), "holds",
+	weir__settings_error(&server->settings, weir__settings_place(&server->settings, "holds"), "holds",
 			     "there is no memory for so many; use fewer");
 	return FAILED;
 }
@@ -291,33 +296,32 @@ static int start_worker(struct server *server, uint32_t number)
 {
 	const struct weir__settings *const settings = &server->settings;
 	const uint32_t workers = (uint32_t)settings->workers;
-	struct weir__worker_options options = {
-		.table = server->table,
-		.counted_as = server->counted_as,
-		.connections_max = (uint32_t)settings->connections,
-		.crew = server->crew,
-		.tallies = server->tallies,
-		.sights = server->sights,
-		.witnesses = server->witnesses,
-		.log = server->log,
-		.number = number,
-		.spin_ns = settings->spin_ns,
-		.idle_ns = { [WEIR__WIRE_RESP] = settings->idle_ns, [WEIR__WIRE_HTTP] = settings->http_idle_ns },
-		.output_max = settings->output,
-		.stall_ns = settings->stall_ns,
-		.late_ns = settings->header_time_ns,
-		.holds = server->holds,
-		.policies = server->policies,
-		.settings = settings,
-		.stores = server->stores,
-		.roster = server->roster
-	};
+	struct weir__worker_options options = { .table = server->table,
+						.counted_as = server->counted_as,
+						.connections_max = (uint32_t)settings->connections,
+						.balancer = server->balancer,
+						.counters_set = server->counters_set,
+						.stats_set = server->stats_set,
+						.tracers = server->tracers,
+						.log = server->log,
+						.number = number,
+						.spin_ns = settings->spin_ns,
+						.idle_ns = { [WEIR__PROTOCOL_RESP] = settings->idle_ns,
+							     [WEIR__PROTOCOL_HTTP] = settings->http_idle_ns },
+						.output_max = settings->output,
+						.stall_ns = settings->stall_ns,
+						.late_ns = settings->header_time_ns,
+						.holds = server->holds,
+						.loader = server->loader,
+						.settings = settings,
+						.stores = server->stores,
+						.user_reload = server->user_reload };
 	int error = ENOMEM;
 
-	options.n_listeners = weir__sites_of_worker(&server->sites, number, workers, NULL);
-	options.listeners = server->listeners[number] = calloc(options.n_listeners, sizeof(*options.listeners));
+	options.n_listeners = weir__listeners_of_worker(&server->listeners, number, workers, NULL);
+	options.listeners = server->worker_listeners[number] = calloc(options.n_listeners, sizeof(*options.listeners));
 	if (options.listeners) {
-		(void)weir__sites_of_worker(&server->sites, number, workers, options.listeners);
+		(void)weir__listeners_of_worker(&server->listeners, number, workers, options.listeners);
 		error = weir__worker_start(&options, &server->workers[number]);
 	}
 	if (error == 0)
@@ -328,8 +332,8 @@ static int start_worker(struct server *server, uint32_t number)
 
 static int make_roster(struct server *server)
 {
-	server->roster = weir__roster_new(&server->settings);
-	if (server->roster)
+	server->user_reload = weir__user_reload_new(&server->settings);
+	if (server->user_reload)
 		return DONE;
 	fputs("weir serve: no memory for users\n", stderr);
 	return FAILED;
@@ -337,10 +341,28 @@ static int make_roster(struct server *server)
 
 static int start_roster(struct server *server)
 {
-	if (weir__roster_start(server->roster, server->crew))
+	if (weir__user_reload_start(server->user_reload, server->balancer))
 		return DONE;
 	fputs("weir serve: there is no thread, or no descriptor, to watch users\n", stderr);
 	return FAILED;
+}
+
+static bool make_tracers(struct server *server)
+{
+	const struct weir__settings *const settings = &server->settings;
+	const struct weir__tracer_set_options options = {
+		.table = server->table,
+		.counted_as = server->counted_as,
+		.log = server->log,
+		.workers = (uint32_t)settings->workers,
+		.trace_to = settings->trace_to,
+		.service = settings->service,
+		.trace_one_in = settings->trace_one_in,
+		.rejections = (enum weir__log_rejections)settings->log_rejections,
+		.rejections_limit = settings->log_rejections_limit,
+	};
+
+	return weir__tracer_set_new(&options, &server->tracers);
 }
 
 static int start(struct server *server)
@@ -348,24 +370,23 @@ static int start(struct server *server)
 	const struct weir__settings *const settings = &server->settings;
 	int error = DONE;
 
-	server->crew = weir__crew_new((uint32_t)settings->workers);
-	server->tallies = weir__tallies_new((uint32_t)settings->workers);
+	server->balancer = weir__accept_balancer_new((uint32_t)settings->workers);
+	server->counters_set = weir__counters_set_new((uint32_t)settings->workers);
 	if (settings->observe == WEIR__OBSERVE_ON)
-		server->sights = weir__sights_new(server->table, (uint32_t)settings->workers,
-						  (uint32_t)settings->top_keys);
-	if (server->crew == NULL || server->tallies == NULL ||
-	    (server->sights == NULL && settings->observe == WEIR__OBSERVE_ON)) {
+		server->stats_set = weir__limit_stats_set_new(server->table, (uint32_t)settings->workers,
+							      (uint32_t)settings->top_keys);
+	if (server->balancer == NULL || server->counters_set == NULL ||
+	    (server->stats_set == NULL && settings->observe == WEIR__OBSERVE_ON)) {
 		fprintf(stderr, "weir serve: no memory for %llu workers\n", (unsigned long long)settings->workers);
 		return FAILED;
 	}
-	if (server->sights &&
-	    !weir__witnesses_new(settings, server->table, server->counted_as, server->log, &server->witnesses)) {
+	if (server->stats_set && !make_tracers(server)) {
 		fputs("weir serve: there is no memory, or no thread, for traces and the log of rejections\n", stderr);
 		return FAILED;
 	}
-	server->sites.mode = (mode_t)settings->socket_mode;
-	for (enum weir__wire_number wire = 0; wire < WEIR__WIRES && error == DONE; wire++)
-		error = listen_for(server, wire);
+	server->listeners.mode = (mode_t)settings->socket_mode;
+	for (enum weir__protocol protocol = 0; protocol < WEIR__PROTOCOLS && error == DONE; protocol++)
+		error = listen_for(server, protocol);
 	while (error == DONE && server->n_workers < settings->workers) {
 		error = start_worker(server, server->n_workers);
 		server->n_workers += error == DONE;
@@ -377,7 +398,7 @@ static int start(struct server *server)
 
 static void tell_before(struct server *server)
 {
-	weir__sites_close(&server->inherited);
+	weir__listeners_close(&server->inherited);
 	weir__handover_tell(server->pipe);
 	server->pipe = -1;
 }
@@ -388,7 +409,7 @@ static void begin_handover(struct server *server)
 		weir__log_say(server->log, WEIR__LOG_WARNING, "SIGUSR2: the next server has been started already");
 	else
 		server->is_handing = server->argv &&
-				     weir__handover_begin(&server->handover, server->argv, &server->sites,
+				     weir__handover_begin(&server->handover, server->argv, &server->listeners,
 							  weir__log_stream(server->log, WEIR__LOG_ERROR));
 }
 
@@ -444,7 +465,8 @@ static bool is_drained(const struct server *server)
 
 	for (uint32_t i = 0; i < server->n_workers; i++)
 		have_left = have_left && weir__worker_has_left(server->workers[i]);
-	return (have_left && weir__crew_connections(server->crew) == 0) || weir_clock_now() >= server->drain_until;
+	return (have_left && weir__accept_balancer_connections(server->balancer) == 0) ||
+	       weir_clock_now() >= server->drain_until;
 }
 
 /* --- until the end ---------------------------------------------------------------------------------------------- */
@@ -465,9 +487,9 @@ static int next_signal(const struct server *server, const sigset_t *signals)
 static void reload(struct server *server)
 {
 	audit(server, "reload_asked", 0);
-	weir__roster_reload(server->roster);
-	if (server->policies)
-		(void)weir__policies_reload(server->policies);
+	weir__user_reload_reload(server->user_reload);
+	if (server->loader)
+		(void)weir__policy_loader_reload(server->loader);
 }
 
 static void retire(struct server *server)
@@ -512,7 +534,7 @@ static void end(struct server *server)
 		weir__handover_cancel(&server->handover);
 	/* First: when workers have stopped listening, the next server may have put its own socket there. */
 	if (!server->is_handed)
-		weir__sites_unlink(&server->sites, !is_others);
+		weir__listeners_unlink(&server->listeners, !is_others);
 	for (uint32_t i = 0; i < server->n_workers && is_others; i++)
 		weir__worker_leave(server->workers[i]);
 	for (uint32_t i = 0; i < server->n_workers; i++)
@@ -520,14 +542,14 @@ static void end(struct server *server)
 	for (uint32_t i = 0; i < server->n_workers; i++)
 		weir__worker_stop(server->workers[i]);
 	for (uint32_t i = 0; i < WEIR__WORKERS_MAX; i++)
-		free(server->listeners[i]);
-	weir__roster_free(server->roster);
-	weir__crew_free(server->crew);
-	weir__tallies_free(server->tallies);
-	weir__sights_free(server->sights);
-	weir__witnesses_free(server->witnesses);
+		free(server->worker_listeners[i]);
+	weir__user_reload_free(server->user_reload);
+	weir__accept_balancer_free(server->balancer);
+	weir__counters_set_free(server->counters_set);
+	weir__limit_stats_set_free(server->stats_set);
+	weir__tracer_set_free(server->tracers);
 	weir__stores_free(server->stores);
-	weir__policies_free(server->policies);
+	weir__policy_loader_free(server->loader);
 	weir__holds_free(server->holds);
 	weir_table_free(server->table);
 	weir__log_free(server->log); /* the last: others tell of their end */
@@ -596,8 +618,8 @@ static int run(struct server *server)
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && error == DONE; i++)
 		error = steps[i](server);
 	if (error == DONE) {
-		weir__serve_tell(&(struct weir__serve_told){ &server->settings, &server->sites, server->log,
-							     server->policies != NULL, server->stores != NULL });
+		weir__serve_report(&(struct weir__serve_started){ &server->settings, &server->listeners, server->log,
+								  server->loader != NULL, server->stores != NULL });
 		tell_before(server);
 		wait_for_signals(server, &signals);
 	}
@@ -616,10 +638,10 @@ static bool print_page(int argc, char **argv)
 	static const struct {
 		const char *flag;
 		void (*print)(FILE *out);
-	} pages[] = { { "--help", weir__settings_help },
+	} pages[] = { { "--help", weir__serve_help },
 		      { "--version", print_version },
-		      { "--help-man", weir__settings_man },
-		      { "--help-markdown", weir__settings_markdown } };
+		      { "--help-man", weir__serve_help_man },
+		      { "--help-markdown", weir__serve_help_markdown } };
 
 	for (int i = 1; i < argc; i++)
 		for (size_t j = 0; j < sizeof(pages) / sizeof(pages[0]); j++)

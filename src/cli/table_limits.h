@@ -2,7 +2,7 @@
 #ifndef WEIR_CLI_TABLE_LIMITS_H
 #define WEIR_CLI_TABLE_LIMITS_H
 
-#include "store/table.h"
+#include "store/table/table.h"
 
 struct weir__limit_row {
 	struct weir__region_words words; /* empty if they cannot be read */

@@ -9,6 +9,7 @@
 
 #include "cli/table_limits.h"
 #include "cli/words.h"
+#include "os/monotonic.h"
 
 static void quote(const char *text)
 {
@@ -70,14 +71,6 @@ struct info {
 	struct weir__limit_rows limits;
 	weir_ns now, wall;
 };
-
-static weir_ns wall_clock(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (weir_ns)now.tv_sec * 1000000000 + (weir_ns)now.tv_nsec;
-}
 
 static double percent(uint64_t part, uint64_t whole)
 {
@@ -162,7 +155,7 @@ static void print_info(const struct info *info)
 	printf("slots        %" PRIu64 "\n", stats->capacity);
 	printf("live keys    %" PRIu64 " (%.1f %%)\n", stats->live, percent(stats->live, stats->capacity));
 	printf("inserted     %" PRIu64 "\n", stats->inserted);
-	printf("gave way     %" PRIu64 "\n", stats->gave_way);
+	printf("gave way     %" PRIu64 "\n", stats->evicted);
 	if (stats->arena_bytes > 0) {
 		weir__words_size(stats->arena_bytes, text);
 		printf("arena        %s (%zu bytes), %.1f %% used\n", text, stats->arena_bytes,
@@ -211,7 +204,7 @@ static void json_stats(struct weir__json *json, const struct weir_table_stats *s
 	(void)snprintf(text, sizeof(text), "%.4f", percent(stats->live, stats->capacity));
 	weir__json_word(json, "fill_percent", text);
 	weir__json_number(json, "inserted", stats->inserted);
-	weir__json_number(json, "gave_way", stats->gave_way);
+	weir__json_number(json, "gave_way", stats->evicted);
 	weir__json_number(json, "arena_bytes", stats->arena_bytes);
 	weir__json_number(json, "arena_used", stats->arena_used);
 	weir__json_number(json, "regained", stats->regained);
@@ -271,7 +264,7 @@ bool weir__table_report_info(struct weir_table *table, const char *name, const s
 {
 	struct info info = { .table = table, .name = name, .status = status, .now = weir_table_now(table) };
 
-	info.wall = wall_clock();
+	info.wall = weir__unix_ns();
 	weir_table_stats(table, info.now, &info.stats);
 	if (!weir__limit_rows_init(&info.limits, table))
 		return false;
@@ -287,7 +280,7 @@ bool weir__table_report_info(struct weir_table *table, const char *name, const s
 
 static weir_ns whole_in(const struct weir__key_report *report)
 {
-	return report->known.whole_at > report->now ? report->known.whole_at - report->now : 0;
+	return report->known.full_at > report->now ? report->known.full_at - report->now : 0;
 }
 
 static void quote_key(const struct weir__key_report *report)
@@ -302,7 +295,7 @@ static void print_whole(const char *label, const struct weir__key_report *report
 {
 	char at[WEIR__WORDS_SIZE], in[WEIR__WORDS_SIZE];
 
-	weir__words_instant(report->known.whole_at, at);
+	weir__words_instant(report->known.full_at, at);
 	weir__words_span(whole_in(report), in);
 	if (!report->known.is_stored)
 		printf("%s now\n", label);
@@ -331,7 +324,7 @@ static void json_key(const struct weir__key_report *report)
 		weir__json_number(&json, "retry_after_ns", verdict->retry_after);
 	weir__json_number(&json, "delay_ns", verdict->delay);
 	if (report->known.is_stored)
-		json_instant(&json, "whole_at", report->known.whole_at);
+		json_instant(&json, "whole_at", report->known.full_at);
 	else
 		weir__json_word(&json, "whole_at", "null");
 	weir__json_number(&json, "whole_in_ns", whole_in(report));

@@ -4,7 +4,7 @@
 
 #include "cli/json.h"
 #include "os/memory.h"
-#include "store/table.h"
+#include "store/table/table.h"
 
 /* A key under a limit, at an instant. */
 struct weir__key_report {

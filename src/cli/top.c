@@ -10,6 +10,7 @@
 #include "cli/password.h"
 #include "cli/top_draw.h"
 #include "cli/words.h"
+#include "os/monotonic.h"
 
 enum { DONE = 0, CALLED_WRONGLY = 2, FAILED = 3, GO_ON = -1, PATIENCE_MS = 2000 };
 
@@ -244,14 +245,6 @@ static int show_once(void)
 
 /* --- the screen -------------------------------------------------------------------------------------------------- */
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 /* Bytes of a character that is typed come one by one. */
 static void erase_character(char *text)
 {
@@ -372,26 +365,26 @@ static void watch(void)
 	uint64_t next = 0;
 
 	for (;;) {
-		const uint64_t now = now_ms();
+		const uint64_t now = weir__monotonic_ms();
 		int key;
 
 		if (now >= next && !top.state.is_paused) {
 			refresh();
-			next = now_ms() + intervals_ms[top.interval];
+			next = weir__monotonic_ms() + intervals_ms[top.interval];
 		}
 		if (!draw())
 			return;
-		key = weir__top_screen_key(next > now_ms()     ? (unsigned)(next - now_ms()) :
-					   top.state.is_paused ? 1000 :
-								 0);
+		key = weir__top_screen_key(next > weir__monotonic_ms() ? (unsigned)(next - weir__monotonic_ms()) :
+					   top.state.is_paused         ? 1000 :
+									 0);
 		if (key == WEIR__TOP_KEY_NONE)
 			continue;
 		if (top.state.is_typing && key != WEIR__TOP_KEY_END)
 			type(key);
 		else if (!obey(key))
 			return;
-		if (next > now_ms() + intervals_ms[top.interval])
-			next = now_ms() + intervals_ms[top.interval];
+		if (next > weir__monotonic_ms() + intervals_ms[top.interval])
+			next = weir__monotonic_ms() + intervals_ms[top.interval];
 	}
 }
 

@@ -157,8 +157,8 @@ static void add_table(struct weir__top_text *text, const struct weir__top_view *
 {
 	add_some(text, "", view->server.live_keys, " key");
 	add_number(text, " of ", view->server.capacity_keys, "");
-	if (view->server.gave_way > 0)
-		add_number(text, ", ", view->server.gave_way, " gave way");
+	if (view->server.evicted > 0)
+		add_number(text, ", ", view->server.evicted, " gave way");
 }
 
 /* A rate, from what came in as many seconds as rates are of. */
@@ -374,7 +374,7 @@ static void add_limit(struct weir__top_text *text, const struct style *style, co
 /* --- keys -------------------------------------------------------------------------------------------------------- */
 
 /* A count that may be too high is marked so. */
-static void add_key(struct weir__top_text *text, const struct weir__top_talkers *talkers, size_t i, unsigned width)
+static void add_key(struct weir__top_text *text, const struct weir__top_busy_keys *talkers, size_t i, unsigned width)
 {
 	char digits[WEIR__TOP_NUMBER_SIZE];
 

@@ -108,7 +108,7 @@ static void read_server(const json_t *root, struct weir__top_server *server)
 	read_pair(root, "requests_total", server->requests);
 	server->live_keys = number_of(table, "live_keys");
 	server->capacity_keys = number_of(table, "capacity_keys");
-	server->gave_way = number_of(table, "gave_way_total");
+	server->evicted = number_of(table, "gave_way_total");
 	server->has_store = json_is_object(store);
 	copy_text(server->store, sizeof(server->store), store, "state");
 	server->store_nodes = number_of(store, "nodes");
@@ -219,7 +219,7 @@ bool weir__top_view_read(struct weir__top_view *view, const char *json, size_t l
 }
 
 /* Long keys may look the same, cut as they are: their hash comes first. */
-static void read_key(const json_t *from, struct weir__top_talker *talker)
+static void read_key(const json_t *from, struct weir__top_busy_key *talker)
 {
 	const char *const hash = json_string_value(json_object_get(from, "hash"));
 	char text[sizeof(talker->key)];
@@ -231,7 +231,7 @@ static void read_key(const json_t *from, struct weir__top_talker *talker)
 	}
 }
 
-static void read_talkers(const json_t *array, struct weir__top_talkers *talkers)
+static void read_talkers(const json_t *array, struct weir__top_busy_keys *talkers)
 {
 	talkers->n = json_array_size(array) < WEIR__TOP_KEYS_MAX ? json_array_size(array) : WEIR__TOP_KEYS_MAX;
 	for (size_t i = 0; i < talkers->n; i++) {

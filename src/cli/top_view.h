@@ -25,13 +25,13 @@ struct weir__top_limit {
 	uint32_t denied[WEIR__TOP_SECONDS];
 };
 
-struct weir__top_talker {
+struct weir__top_busy_key {
 	char key[512];
 	uint64_t count, error;
 };
 
-struct weir__top_talkers {
-	struct weir__top_talker of[WEIR__TOP_KEYS_MAX];
+struct weir__top_busy_keys {
+	struct weir__top_busy_key of[WEIR__TOP_KEYS_MAX];
 	size_t n;
 };
 
@@ -39,7 +39,7 @@ struct weir__top_server {
 	char version[32], service[WEIR__TOP_NAME_SIZE], store[32];
 	uint64_t at_ms, uptime_s;
 	uint64_t connections[2], requests[2]; /* of RESP and HTTP */
-	uint64_t live_keys, capacity_keys, gave_way;
+	uint64_t live_keys, capacity_keys, evicted;
 	bool has_policy, has_store, has_latency;
 	uint64_t policy_limits, policy_changes, policy_failures, store_nodes, store_owed;
 	uint64_t answer_p50_ns, answer_p99_ns, answer_p999_ns;
@@ -81,10 +81,10 @@ struct weir__top_view {
 	size_t order[WEIR__TOP_LIMITS_MAX];
 	size_t n_ordered; /* those that the filter leaves */
 	bool is_chosen;   /* somebody has moved the selection: it stays with its limit, else with the first */
-	char selected[WEIR__TOP_NAME_SIZE];    /* by name */
-	size_t at;                             /* its place in the order */
-	struct weir__top_talkers busy, denied; /* keys of the selected limit */
-	uint64_t keys_for_s;                   /* what these counts are of: so many seconds */
+	char selected[WEIR__TOP_NAME_SIZE];      /* by name */
+	size_t at;                               /* its place in the order */
+	struct weir__top_busy_keys busy, denied; /* keys of the selected limit */
+	uint64_t keys_for_s;                     /* what these counts are of: so many seconds */
 	enum weir__top_column sort;
 	bool is_reversed;
 	char filter[64];

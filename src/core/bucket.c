@@ -5,12 +5,12 @@
 
 static void notice(const struct weir_plan *plan, void *state, weir_ns now)
 {
-	const weir__u128 span = weir__bucket_span(plan);
+	const weir__u128 duration = weir__bucket_duration(plan);
 
 	if (plan->flags & WEIR_PLAN_DEBT)
 		return;
-	if (weir__bucket_owed(plan, state, now) > span + weir__mul(WEIR__STEP_BACK_MAX, plan->count))
-		weir__state_set_wide(state, weir__mul(now, plan->count) + span);
+	if (weir__bucket_used(plan, state, now) > duration + weir__mul(WEIR__STEP_BACK_MAX, plan->count))
+		weir__state_set_wide(state, weir__mul(now, plan->count) + duration);
 }
 
 static bool allow(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
@@ -32,11 +32,11 @@ static void level(const struct weir_plan *plan, const void *state, weir_ns now, 
 static void refund(const struct weir_plan *plan, void *state, weir_ns now, uint64_t n)
 {
 	const weir__u128 given = weir__mul(n, plan->period);
-	weir__u128 whole_at = 0;
+	weir__u128 full_at = 0;
 
-	if (weir__bucket_owed(plan, state, now) > given)
-		whole_at = weir__state_wide(state) - given;
-	weir__state_set_wide(state, whole_at);
+	if (weir__bucket_used(plan, state, now) > given)
+		full_at = weir__state_wide(state) - given;
+	weir__state_set_wide(state, full_at);
 }
 
 /* In tokens, missing' = burst' - min(burst - missing, burst'). Rounded up to the new unit of 1/count ns, which changes
@@ -46,28 +46,28 @@ static void convert(const struct weir_plan *from, const struct weir_plan *to, vo
 {
 	const uint64_t cut = from->most > to->most ? from->most - to->most : 0;
 	const uint64_t grown = to->most > from->most ? to->most - from->most : 0;
-	const weir__u128 span = weir__bucket_span(from);
-	weir__u128 owed, behind = 0, whole_at;
+	const weir__u128 duration = weir__bucket_duration(from);
+	weir__u128 used, behind = 0, full_at;
 
 	notice(from, state, now);
-	owed = weir__bucket_owed(from, state, now);
-	if (owed > span && !(from->flags & WEIR_PLAN_DEBT)) {
-		behind = weir__mul_div_up(owed - span, to->count, from->count);
-		owed = span;
+	used = weir__bucket_used(from, state, now);
+	if (used > duration && !(from->flags & WEIR_PLAN_DEBT)) {
+		behind = weir__mul_div_up(used - duration, to->count, from->count);
+		used = duration;
 	}
-	owed -= owed < weir__mul(cut, from->period) ? owed : weir__mul(cut, from->period);
-	if (owed == 0 && grown == 0) {
+	used -= used < weir__mul(cut, from->period) ? used : weir__mul(cut, from->period);
+	if (used == 0 && grown == 0) {
 		weir__state_set_wide(state, 0);
 		return;
 	}
-	owed = weir__mul_div_up(owed, to->period, from->period);
+	used = weir__mul_div_up(used, to->period, from->period);
 	/* Only debt can carry these sums beyond the state; it then owes as much as the state can hold. */
-	if (__builtin_add_overflow(owed, weir__mul(grown, to->period), &owed) ||
-	    __builtin_add_overflow(owed, weir__mul(now, to->count) + behind, &whole_at))
-		whole_at = WEIR__U128_MAX;
-	if (to->flags & WEIR_PLAN_SLIM && whole_at >> WEIR__SLIM_BITS)
-		whole_at = ((weir__u128)1 << WEIR__SLIM_BITS) - 1;
-	weir__state_set_wide(state, whole_at);
+	if (__builtin_add_overflow(used, weir__mul(grown, to->period), &used) ||
+	    __builtin_add_overflow(used, weir__mul(now, to->count) + behind, &full_at))
+		full_at = WEIR__U128_MAX;
+	if (to->flags & WEIR_PLAN_SLIM && full_at >> WEIR__SLIM_BITS)
+		full_at = ((weir__u128)1 << WEIR__SLIM_BITS) - 1;
+	weir__state_set_wide(state, full_at);
 }
 
 const struct weir__algorithm weir__bucket_algorithm = {

@@ -9,38 +9,38 @@
 #include "core/wide.h"
 
 /* From empty to whole. */
-static inline weir__u128 weir__bucket_span(const struct weir_plan *plan)
+static inline weir__u128 weir__bucket_duration(const struct weir_plan *plan)
 {
 	return weir__mul(plan->most, plan->period);
 }
 
 /* What is missing from a whole bucket, in units of 1/count ns. */
-static inline weir__u128 weir__bucket_owed(const struct weir_plan *plan, const struct weir_state *state, weir_ns now)
+static inline weir__u128 weir__bucket_used(const struct weir_plan *plan, const struct weir_state *state, weir_ns now)
 {
 	const weir__u128 present = weir__mul(now, plan->count);
-	const weir__u128 whole_at = weir__state_wide(state);
+	const weir__u128 full_at = weir__state_wide(state);
 
-	return whole_at > present ? whole_at - present : 0;
+	return full_at > present ? full_at - present : 0;
 }
 
 /* What is left, and until when it is not all there. */
 static inline void weir__bucket_level(const struct weir_plan *plan, const struct weir_state *state, weir_ns now,
 				      struct weir_verdict *verdict)
 {
-	const weir__u128 span = weir__bucket_span(plan);
-	const weir__u128 owed = weir__bucket_owed(plan, state, now);
+	const weir__u128 duration = weir__bucket_duration(plan);
+	const weir__u128 used = weir__bucket_used(plan, state, now);
 
-	verdict->remaining = owed >= span ? 0 : (uint64_t)weir__div(span - owed, plan->period);
-	verdict->reset_after = weir__saturate(weir__div_up(owed, plan->count));
+	verdict->remaining = used >= duration ? 0 : (uint64_t)weir__div(duration - used, plan->period);
+	verdict->reset_after = weir__saturate(weir__div_up(used, plan->count));
 }
 
 /* Of one that was denied a cost that it can have. */
 static inline weir_ns weir__bucket_retry_after(const struct weir_plan *plan, const struct weir_state *state,
 					       weir_ns now, uint64_t cost)
 {
-	const weir__u128 may_owe = weir__mul(plan->most - cost, plan->period);
+	const weir__u128 may_be_used = weir__mul(plan->most - cost, plan->period);
 
-	return weir__saturate(weir__div_up(weir__bucket_owed(plan, state, now) - may_owe, plan->count));
+	return weir__saturate(weir__div_up(weir__bucket_used(plan, state, now) - may_be_used, plan->count));
 }
 
 /* Decides, and charges the state if admitted. */
@@ -48,20 +48,21 @@ static inline enum weir__answer weir__bucket_decide(const struct weir_plan *plan
 						    uint64_t cost, bool noticed)
 {
 	const weir__u128 present = weir__mul(now, plan->count);
-	weir__u128 whole_at = weir__state_wide(state);
+	weir__u128 full_at = weir__state_wide(state);
 
 	if (WEIR__UNLIKELY(cost - 1 >= plan->most)) /* 0 wraps: always admitted; more than the burst never is */
 		return cost == 0 ? WEIR__ALLOWED : WEIR__DENIED;
-	if (whole_at > present) {
-		const weir__u128 owed = whole_at - present;
+	if (full_at > present) {
+		const weir__u128 used = full_at - present;
 
 		/* Nothing can owe more than a burst unless it was reserved, or the clock went back. */
-		if (owed > weir__mul(plan->most - cost, plan->period))
-			return !noticed && WEIR__UNLIKELY(owed > weir__bucket_span(plan)) ? WEIR__BEHIND : WEIR__DENIED;
+		if (used > weir__mul(plan->most - cost, plan->period))
+			return !noticed && WEIR__UNLIKELY(used > weir__bucket_duration(plan)) ? WEIR__BEHIND :
+												WEIR__DENIED;
 	} else {
-		whole_at = present;
+		full_at = present;
 	}
-	weir__state_set_wide(state, whole_at + weir__mul(cost, plan->period));
+	weir__state_set_wide(state, full_at + weir__mul(cost, plan->period));
 	return WEIR__ALLOWED;
 }
 

@@ -10,7 +10,7 @@
 enum { ACT_LO, ACT_HI, ACT_COUNT };
 
 /* The instant at which the bucket is whole again, in ns, rounded up. */
-static weir_ns whole_at_ns(const struct weir_plan *plan, const struct weir_state *state)
+static weir_ns full_at_ns(const struct weir_plan *plan, const struct weir_state *state)
 {
 	if (plan->kind == WEIR_KIND_INTERVAL)
 		return weir__saturate(weir__mul((uint64_t)weir__div_up(state->hi, plan->count), plan->period) +
@@ -21,16 +21,16 @@ static weir_ns whole_at_ns(const struct weir_plan *plan, const struct weir_state
 bool weir__reserve_explains(const struct weir_plan *plan, const struct weir_state *state, const struct weir__debt *debt,
 			    weir_ns now)
 {
-	const weir_ns whole_at = whole_at_ns(plan, state);
+	const weir_ns full_at = full_at_ns(plan, state);
 
-	return debt->at != 0 && weir__add_saturating(now, WEIR__STEP_BACK_MAX) >= debt->at && whole_at > now &&
-	       whole_at <= debt->until;
+	return debt->at != 0 && weir__add_saturating(now, WEIR__STEP_BACK_MAX) >= debt->at && full_at > now &&
+	       full_at <= debt->until;
 }
 
 struct weir__debt weir__reserve_debt(const struct weir_plan *plan, const struct weir_state *state,
 				     const struct weir__debt *before, weir_ns now)
 {
-	struct weir__debt debt = { .at = now, .until = whole_at_ns(plan, state) };
+	struct weir__debt debt = { .at = now, .until = full_at_ns(plan, state) };
 
 	if (before->at > now && before->at - now <= WEIR__STEP_BACK_MAX)
 		debt.at = before->at;
@@ -49,15 +49,15 @@ static bool bucket_charge(const struct weir_plan *plan, struct weir_state *state
 			  struct weir_reservation *reservation)
 {
 	const weir__u128 present = weir__mul(now, plan->count);
-	const weir__u128 span = weir__bucket_span(plan);
-	weir__u128 whole_at = present + weir__bucket_owed(plan, state, now), act = present;
+	const weir__u128 duration = weir__bucket_duration(plan);
+	weir__u128 full_at = present + weir__bucket_used(plan, state, now), act = present;
 
-	if (weir__mul(cost, plan->period) > largest_state(plan) - whole_at)
+	if (weir__mul(cost, plan->period) > largest_state(plan) - full_at)
 		return false;
-	whole_at += weir__mul(cost, plan->period);
-	if (whole_at > present + span)
-		act = whole_at - span;
-	weir__state_set_wide(state, whole_at);
+	full_at += weir__mul(cost, plan->period);
+	if (full_at > present + duration)
+		act = full_at - duration;
+	weir__state_set_wide(state, full_at);
 	reservation->act_at = weir__saturate(weir__div_up(act, plan->count));
 	reservation->private_[ACT_LO] = (uint64_t)act;
 	reservation->private_[ACT_HI] = (uint64_t)(act >> 64);
@@ -145,11 +145,11 @@ static uint64_t bucket_cancel(const struct weir_plan *plan, struct weir_state *s
 			      const struct weir_reservation *reservation)
 {
 	const weir__u128 price = weir__mul(reservation->cost, plan->period);
-	const weir__u128 owed = weir__bucket_owed(plan, state, now), span = weir__bucket_span(plan);
-	const weir__u128 whole_at = weir__state_wide(state);
+	const weir__u128 used = weir__bucket_used(plan, state, now), duration = weir__bucket_duration(plan);
+	const weir__u128 full_at = weir__state_wide(state);
 	/* A departure is kept as the instant after it, so what was built upon it is all that came since. */
-	const weir__u128 held_back = plan->flags & WEIR_PLAN_SHAPE ? 0 : span;
-	const weir__u128 newest_act = whole_at > held_back ? whole_at - held_back : 0;
+	const weir__u128 held_back = plan->flags & WEIR_PLAN_SHAPE ? 0 : duration;
+	const weir__u128 newest_act = full_at > held_back ? full_at - held_back : 0;
 	weir__u128 act = (weir__u128)reservation->private_[ACT_HI] << 64 | reservation->private_[ACT_LO];
 	weir__u128 built_upon, given;
 
@@ -159,9 +159,9 @@ static uint64_t bucket_cancel(const struct weir_plan *plan, struct weir_state *s
 	given = price > built_upon ? price - built_upon : 0;
 	if (given == 0)
 		return 0;
-	if (given > owed)
-		given = owed;
-	weir__state_set_wide(state, given == owed ? 0 : whole_at - given);
+	if (given > used)
+		given = used;
+	weir__state_set_wide(state, given == used ? 0 : full_at - given);
 	return (uint64_t)weir__div(given, plan->period);
 }
 

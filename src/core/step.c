@@ -70,7 +70,7 @@ static struct weir_verdict verdict_before(const struct weir_plan *plan, const vo
 	struct weir_verdict verdict = { .limit = plan->most };
 
 	if (plan->flags & WEIR_PLAN_SHAPE)
-		verdict.delay = weir__saturate(weir__div_up(weir__bucket_owed(plan, state, now), plan->count));
+		verdict.delay = weir__saturate(weir__div_up(weir__bucket_used(plan, state, now), plan->count));
 	return verdict;
 }
 

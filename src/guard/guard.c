@@ -4,14 +4,14 @@
 #include <stdlib.h>
 
 #include "core/text.h"
-#include "guard/guard_inside.h"
+#include "guard/guard_internal.h"
 
-int weir__guard_new(struct weir_table *table, struct weir_policy *policy, weir__bound_check *check,
+int weir__guard_new(struct weir_table *table, struct weir_policy *policy, weir__bound_policy_check *check,
 		    struct weir_guard **ret_guard, struct weir_message *ret_message)
 {
 	struct weir_guard *const guard = aligned_alloc(64, (sizeof(*guard) + 63) / 64 * 64);
 	const weir_ns now = weir_table_now(table);
-	struct weir__bound *bound;
+	struct weir__bound_policy *bound;
 	struct weir__text why;
 	int error;
 
@@ -22,12 +22,12 @@ int weir__guard_new(struct weir_table *table, struct weir_policy *policy, weir__
 		errno = ENOMEM;
 		return WEIR_ERR_SYSTEM;
 	}
-	error = weir__bound_new(table, policy, check, now, &bound, ret_message);
+	error = weir__bound_policy_new(table, policy, check, now, &bound, ret_message);
 	if (error != WEIR_OK) {
 		free(guard);
 		return error;
 	}
-	weir__bound_settle_all(table, bound, now);
+	weir__bound_policy_settle_all(table, bound, now);
 	memset(guard, 0, sizeof(*guard));
 	guard->table = table;
 	guard->check = check;
@@ -49,7 +49,7 @@ void weir_guard_free(struct weir_guard *guard)
 {
 	if (guard == NULL)
 		return;
-	weir__bound_free(atomic_load(&guard->bound));
+	weir__bound_policy_free(atomic_load(&guard->bound));
 	(void)pthread_mutex_destroy(&guard->changing);
 	(void)pthread_mutex_destroy(&guard->ending);
 	(void)pthread_mutex_destroy(&guard->giving);
@@ -57,27 +57,27 @@ void weir_guard_free(struct weir_guard *guard)
 }
 
 /* Nobody finds it any more; who has found it before is waited for. */
-static void end_bound(struct weir_guard *guard, struct weir__bound *bound)
+static void end_bound(struct weir_guard *guard, struct weir__bound_policy *bound)
 {
 	if (bound == NULL)
 		return;
 	(void)pthread_mutex_lock(&guard->ending);
-	weir__readers_wait(&guard->readers);
+	weir__epoch_wait(&guard->epoch);
 	(void)pthread_mutex_unlock(&guard->ending);
-	weir__bound_free(bound);
+	weir__bound_policy_free(bound);
 }
 
 int weir_guard_change(struct weir_guard *guard, struct weir_policy *policy, weir_ns now,
 		      struct weir_message *ret_message)
 {
-	struct weir__bound *next, *before = NULL;
+	struct weir__bound_policy *next, *before = NULL;
 	int error;
 
 	(void)pthread_mutex_lock(&guard->changing);
-	error = weir__bound_new(guard->table, policy, guard->check, now, &next, ret_message);
+	error = weir__bound_policy_new(guard->table, policy, guard->check, now, &next, ret_message);
 	if (error == WEIR_OK) {
 		before = atomic_exchange(&guard->bound, next);
-		weir__bound_settle_all(guard->table, next, now);
+		weir__bound_policy_settle_all(guard->table, next, now);
 		atomic_fetch_add(&guard->changes, 1);
 	}
 	(void)pthread_mutex_unlock(&guard->changing);
@@ -93,7 +93,7 @@ int weir_guard_change_limit(struct weir_guard *guard, const char *plan, const st
 	int error = WEIR_ERR_LIMIT;
 
 	(void)pthread_mutex_lock(&guard->changing);
-	limit = weir__bound_limit_named(atomic_load(&guard->bound), plan, strlen(plan));
+	limit = weir__bound_policy_limit_named(atomic_load(&guard->bound), plan, strlen(plan));
 	if (limit)
 		error = guard->check ? guard->check(to, ret_message) : WEIR_OK;
 	if (limit && error == WEIR_OK)
@@ -116,47 +116,49 @@ uint64_t weir_guard_changes(const struct weir_guard *guard)
 
 const struct weir_table_limit *weir__guard_limit(struct weir_guard *guard, const char *plan, size_t length)
 {
-	const uint32_t phase = weir__readers_enter(&guard->readers);
-	const struct weir_table_limit *const limit = weir__bound_limit_named(atomic_load(&guard->bound), plan, length);
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir_table_limit *const limit = weir__bound_policy_limit_named(atomic_load(&guard->bound), plan,
+										    length);
 
-	weir__readers_leave(&guard->readers, phase);
+	weir__epoch_leave(&guard->epoch, phase);
 	return limit;
 }
 
 void weir__guard_failure(struct weir_guard *guard, const char *plan, size_t length,
 			 struct weir__guard_failure *ret_failure)
 {
-	const uint32_t phase = weir__readers_enter(&guard->readers);
-	const struct weir__bound *const bound = atomic_load(&guard->bound);
-	const uint32_t number = weir__bound_plan_named(bound, plan, length);
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
+	const uint32_t number = weir__bound_policy_plan_named(bound, plan, length);
 
 	*ret_failure = (struct weir__guard_failure){ .mode = WEIR_STORE_FAILURE_UNSET };
 	if (number != WEIR_POLICY_NO_PLAN) {
 		const struct weir_policy_plan *const what = weir_policy_plan_of(bound->policy, number);
 
-		*ret_failure = (struct weir__guard_failure){ what->on_store_failure, weir__bound_local(bound, number),
+		*ret_failure = (struct weir__guard_failure){ what->on_store_failure,
+							     weir__bound_policy_local(bound, number),
 							     what->store_budget };
 	}
-	weir__readers_leave(&guard->readers, phase);
+	weir__epoch_leave(&guard->epoch, phase);
 }
 
 uint32_t weir__guard_limits(struct weir_guard *guard)
 {
-	const uint32_t phase = weir__readers_enter(&guard->readers);
-	const struct weir__bound *const bound = atomic_load(&guard->bound);
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
 	const uint32_t n = weir_policy_limits(bound->policy);
 
-	weir__readers_leave(&guard->readers, phase);
+	weir__epoch_leave(&guard->epoch, phase);
 	return n;
 }
 
 uint32_t weir__guard_plans(struct weir_guard *guard)
 {
-	const uint32_t phase = weir__readers_enter(&guard->readers);
-	const struct weir__bound *const bound = atomic_load(&guard->bound);
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
 	const uint32_t n = weir_policy_plans(bound->policy);
 
-	weir__readers_leave(&guard->readers, phase);
+	weir__epoch_leave(&guard->epoch, phase);
 	return n;
 }
 
@@ -177,7 +179,7 @@ const struct weir__policy_limit *weir__guard_limit_of_plan(const struct weir_pol
 	return &policy->limits[low];
 }
 
-static void describe(const struct weir__bound *bound, uint32_t plan, struct weir__guard_row *row)
+static void describe(const struct weir__bound_policy *bound, uint32_t plan, struct weir__guard_row *row)
 {
 	const struct weir_policy *const policy = bound->policy;
 	const struct weir_policy_plan *const what = weir_policy_plan_of(policy, plan);
@@ -185,7 +187,7 @@ static void describe(const struct weir__bound *bound, uint32_t plan, struct weir
 	size_t length = 0;
 
 	*row = (struct weir__guard_row){ .name = what->name,
-					 .limit = weir__bound_limit(bound, plan),
+					 .limit = weir__bound_policy_limit(bound, plan),
 					 .on_store_failure = what->on_store_failure,
 					 .is_local = what->is_local,
 					 .store_budget = what->store_budget };
@@ -208,24 +210,24 @@ static void describe(const struct weir__bound *bound, uint32_t plan, struct weir
 bool weir__guard_row(struct weir_guard *guard, const char *plan, size_t length,
 		     void (*tell)(void *context, const struct weir__guard_row *row), void *context)
 {
-	const uint32_t phase = weir__readers_enter(&guard->readers);
-	const struct weir__bound *const bound = atomic_load(&guard->bound);
-	const uint32_t number = weir__bound_plan_named(bound, plan, length);
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
+	const uint32_t number = weir__bound_policy_plan_named(bound, plan, length);
 	struct weir__guard_row row;
 
 	if (number != WEIR_POLICY_NO_PLAN) {
 		describe(bound, number, &row);
 		tell(context, &row);
 	}
-	weir__readers_leave(&guard->readers, phase);
+	weir__epoch_leave(&guard->epoch, phase);
 	return number != WEIR_POLICY_NO_PLAN;
 }
 
 void weir__guard_list(struct weir_guard *guard, uint32_t first, uint32_t most, void (*begin)(void *context, uint32_t n),
 		      void (*tell)(void *context, const struct weir__guard_row *row), void *context)
 {
-	const uint32_t phase = weir__readers_enter(&guard->readers);
-	const struct weir__bound *const bound = atomic_load(&guard->bound);
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
 	const uint32_t all = weir_policy_plans(bound->policy), left = first < all ? all - first : 0;
 	const uint32_t n = left < most ? left : most;
 	struct weir__guard_row row;
@@ -235,5 +237,5 @@ void weir__guard_list(struct weir_guard *guard, uint32_t first, uint32_t most, v
 		describe(bound, i, &row);
 		tell(context, &row);
 	}
-	weir__readers_leave(&guard->readers, phase);
+	weir__epoch_leave(&guard->epoch, phase);
 }

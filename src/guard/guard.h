@@ -4,7 +4,7 @@
 
 #include <weir/guard.h>
 
-#include "guard/bound.h"
+#include "guard/bound_policy.h"
 
 enum { WEIR__GUARD_KEY_SIZE = 8 * 64 };
 
@@ -21,7 +21,7 @@ struct weir__guard_row {
 };
 
 /* weir_guard_new, with a check that all limits of all its policies are to pass. */
-int weir__guard_new(struct weir_table *table, struct weir_policy *policy, weir__bound_check *check,
+int weir__guard_new(struct weir_table *table, struct weir_policy *policy, weir__bound_policy_check *check,
 		    struct weir_guard **ret_guard, struct weir_message *ret_message);
 
 /* The limit of the plan of this name, which lives as long as the table; NULL: there is none, or it is unlimited. */

@@ -1,32 +1,32 @@
 /* guard_check.c: a request that a policy decides, question by question. */
 #include "guard/guard_check.h"
 
-#include "guard/guard_inside.h"
+#include "guard/guard_internal.h"
 
 enum stage { BEGUN, TAKING, SHADOWING };
 
 static void enter(struct weir__guard_check *check)
 {
-	check->phase = weir__readers_enter(&check->guard->readers);
+	check->phase = weir__epoch_enter(&check->guard->epoch);
 	check->bound = atomic_load(&check->guard->bound);
-	check->premise = (struct weir__premise){ &check->guard->bound, check->bound };
+	check->epoch_check = (struct weir__epoch_check){ &check->guard->bound, check->bound };
 }
 
 static void leave(struct weir__guard_check *check)
 {
-	weir__readers_leave(&check->guard->readers, check->phase);
+	weir__epoch_leave(&check->guard->epoch, check->phase);
 	check->bound = NULL;
 }
 
 /* --- claims ------------------------------------------------------------------------------------------------------ */
 
 /* The limit of the table that a claim is for; NULL: unlimited. Most requests meet a limit's own plan, which was looked up ahead. */
-static const struct weir_table_limit *limit_of(const struct weir__bound *bound, const struct weir__guard_match *match,
-					       size_t claim)
+static const struct weir_table_limit *limit_of(const struct weir__bound_policy *bound,
+					       const struct weir__guard_match *match, size_t claim)
 {
-	if (match->ahead[claim] && weir__bound_is_settled(bound))
+	if (match->ahead[claim] && weir__bound_policy_is_settled(bound))
 		return match->ahead[claim]->at;
-	return weir__bound_limit(bound, match->answer.claims[claim].plan);
+	return weir__bound_policy_limit(bound, match->answer.claims[claim].plan);
 }
 
 /* As the table hashes it. Where the limit was looked up ahead, its slot is prefetched, too. */
@@ -110,30 +110,30 @@ int weir__guard_check_begin(struct weir__guard_check *check, struct weir_guard *
 /* --- questions --------------------------------------------------------------------------------------------------- */
 
 static bool ask_enforced(struct weir__guard_check *check, struct weir_claim *claims, struct weir_verdict *verdicts,
-			 struct weir__store_request *asked)
+			 struct weir__store_request *store_request)
 {
 	check->stage = TAKING;
-	asked->operation = WEIR__STORE_TAKE;
-	asked->is_each = false;
-	asked->claims = claims;
-	asked->verdicts = verdicts;
-	asked->n = check->n_enforced;
-	asked->hashes = check->hashes;
-	asked->premise = &check->premise;
+	store_request->operation = WEIR__STORE_TAKE;
+	store_request->is_each = false;
+	store_request->claims = claims;
+	store_request->verdicts = verdicts;
+	store_request->n = check->n_enforced;
+	store_request->hashes = check->hashes;
+	store_request->epoch_check = &check->epoch_check;
 	return true;
 }
 
 static bool ask_shadows(struct weir__guard_check *check, struct weir_claim *claims, struct weir_verdict *verdicts,
-			struct weir__store_request *asked)
+			struct weir__store_request *store_request)
 {
 	check->stage = SHADOWING;
-	asked->operation = check->answer.verdict.allowed ? WEIR__STORE_TAKE : WEIR__STORE_PEEK;
-	asked->is_each = true;
-	asked->claims = claims + check->n_enforced;
-	asked->verdicts = verdicts + check->n_enforced;
-	asked->n = check->n - check->n_enforced;
-	asked->hashes = NULL;
-	asked->premise = NULL;
+	store_request->operation = check->answer.verdict.allowed ? WEIR__STORE_TAKE : WEIR__STORE_PEEK;
+	store_request->is_each = true;
+	store_request->claims = claims + check->n_enforced;
+	store_request->verdicts = verdicts + check->n_enforced;
+	store_request->n = check->n - check->n_enforced;
+	store_request->hashes = NULL;
+	store_request->epoch_check = NULL;
 	return true;
 }
 
@@ -146,12 +146,12 @@ static const char *name_of(const struct weir__guard_check *check, const struct w
 }
 
 static void take_answer(struct weir__guard_check *check, const struct weir_claim *claims,
-			const struct weir_verdict *verdicts, const struct weir__store_request *asked)
+			const struct weir_verdict *verdicts, const struct weir__store_request *store_request)
 {
 	struct weir_guard_answer *const answer = &check->answer;
-	const size_t decider = check->n_enforced == 1 ? 0 : asked->decision.decided_by;
+	const size_t decider = check->n_enforced == 1 ? 0 : store_request->decision.decided_by;
 
-	answer->verdict = check->n_enforced == 1 ? verdicts[0] : asked->decision.verdict;
+	answer->verdict = check->n_enforced == 1 ? verdicts[0] : store_request->decision.verdict;
 	answer->is_limited = true;
 	answer->limit = claims[decider].limit;
 	weir__guard_write_decider(answer, &verdicts[decider], name_of(check, claims[decider].limit, decider));
@@ -160,20 +160,20 @@ static void take_answer(struct weir__guard_check *check, const struct weir_claim
 /* A limit that the next policy has changed by now is charged all the same, but what it says would be that policy's. */
 static void count_shadows(struct weir__guard_check *check, const struct weir_verdict *verdicts)
 {
-	if (!check->is_kept && !weir__premise_holds(&check->premise))
+	if (!check->is_kept && !weir__epoch_check_holds(&check->epoch_check))
 		return;
 	for (uint32_t i = check->n_enforced; i < check->n; i++)
 		check->answer.shadow_denied += !verdicts[i].allowed;
 }
 
 bool weir__guard_check_next(struct weir__guard_check *check, struct weir__guard_match *match, struct weir_claim *claims,
-			    struct weir_verdict *verdicts, struct weir__store_request *asked, int *ret_error,
+			    struct weir_verdict *verdicts, struct weir__store_request *store_request, int *ret_error,
 			    struct weir_message *ret_message)
 {
 	*ret_error = WEIR_OK;
 	if (check->stage == TAKING) {
-		if (WEIR__LIKELY(asked->outcome != WEIR__STORE_STALE)) {
-			take_answer(check, claims, verdicts, asked);
+		if (WEIR__LIKELY(store_request->outcome != WEIR__STORE_STALE)) {
+			take_answer(check, claims, verdicts, store_request);
 		} else {
 			leave(check);
 			*ret_error = match_request(check, match, claims, ret_message);
@@ -182,10 +182,10 @@ bool weir__guard_check_next(struct weir__guard_check *check, struct weir__guard_
 		}
 	}
 	if (check->stage == BEGUN && check->n_enforced > 0)
-		return ask_enforced(check, claims, verdicts, asked);
+		return ask_enforced(check, claims, verdicts, store_request);
 	if (WEIR__UNLIKELY(check->n > check->n_enforced)) {
 		if (check->stage < SHADOWING)
-			return ask_shadows(check, claims, verdicts, asked);
+			return ask_shadows(check, claims, verdicts, store_request);
 		count_shadows(check, verdicts);
 	}
 	leave(check);
@@ -197,16 +197,16 @@ int weir_guard_check(struct weir_guard *guard, const struct weir_attribute *attr
 {
 	struct weir_verdict verdicts[WEIR_POLICY_CLAIMS_MAX];
 	struct weir_claim claims[WEIR_POLICY_CLAIMS_MAX];
-	struct weir__store_request asked;
+	struct weir__store_request store_request;
 	struct weir__guard_match match;
 	struct weir__guard_check check;
 	int error = weir__guard_check_begin(&check, guard, &match, attributes, n, cost, claims, ret_message);
 
 	if (error != WEIR_OK)
 		return error;
-	asked.now = now;
-	while (weir__guard_check_next(&check, &match, claims, verdicts, &asked, &error, ret_message))
-		weir__table_store_decide(guard->table, &asked);
+	store_request.now = now;
+	while (weir__guard_check_next(&check, &match, claims, verdicts, &store_request, &error, ret_message))
+		weir__table_store_decide(guard->table, &store_request);
 	if (error == WEIR_OK)
 		*ret_answer = check.answer;
 	return error;

@@ -12,12 +12,12 @@
 
 struct weir__guard_check {
 	struct weir_guard *guard;
-	const struct weir__bound *bound; /* the policy that it goes by; NULL: it has ended */
-	uint32_t phase;                  /* under which that is read */
+	const struct weir__bound_policy *bound; /* the policy that it goes by; NULL: it has ended */
+	uint32_t phase;                         /* under which that is read */
 	uint8_t stage;
 	bool is_kept;           /* its attributes are gone: it cannot start over by another policy */
 	uint32_t n_enforced, n; /* claims: the enforced ones first, then those in shadow */
-	struct weir__premise premise;
+	struct weir__epoch_check epoch_check;
 	/* As they were given; read only while it is not kept. */
 	const struct weir_attribute *attributes;
 	size_t n_attributes;
@@ -42,7 +42,7 @@ int weir__guard_check_begin(struct weir__guard_check *check, struct weir_guard *
 /* What to ask next: operation, claims, verdicts, premise and hashes of `asked` are set. False: it has ended, and the answer is
  * there. A policy that came meanwhile may refuse the request as begin does: then *ret_error is not WEIR_OK. */
 bool weir__guard_check_next(struct weir__guard_check *check, struct weir__guard_match *match, struct weir_claim *claims,
-			    struct weir_verdict *verdicts, struct weir__store_request *asked, int *ret_error,
+			    struct weir_verdict *verdicts, struct weir__store_request *store_request, int *ret_error,
 			    struct weir_message *ret_message);
 
 /* It has moved, and its claims own their keys: attributes and match are gone. */
@@ -65,14 +65,14 @@ static inline bool weir__guard_check_takes_shadows(const struct weir__guard_chec
  * each by itself. */
 struct weir__guard_descriptors {
 	struct weir_guard *guard;
-	const struct weir__bound *bound;
+	const struct weir__bound_policy *bound;
 	uint32_t phase;
 	uint8_t stage;
 	bool is_kept, is_each;
 	bool is_allowed, is_charged, is_seen, is_by_quotas;
 	uint32_t n_enforced, n_claims; /* claims: the enforced ones first, then quotas and those in shadow */
 	uint32_t n;                    /* descriptors */
-	struct weir__premise premise;
+	struct weir__epoch_check epoch_check;
 	const char *domain; /* as they were given; read only while it is not kept */
 	size_t domain_length;
 	const struct weir_descriptor *descriptors;
@@ -98,8 +98,9 @@ int weir__guard_descriptors_begin(struct weir__guard_descriptors *check, struct 
 /* What to ask next. False: it has ended, and answer and statuses are there. A policy that came meanwhile may refuse the request
  * as begin does: then *ret_error is not WEIR_OK. */
 bool weir__guard_descriptors_next(struct weir__guard_descriptors *check,
-				  const struct weir__guard_descriptors_room *room, struct weir__store_request *asked,
-				  int *ret_error, struct weir_message *ret_message);
+				  const struct weir__guard_descriptors_room *room,
+				  struct weir__store_request *store_request, int *ret_error,
+				  struct weir_message *ret_message);
 
 static inline void weir__guard_descriptors_kept(struct weir__guard_descriptors *check)
 {
@@ -123,7 +124,7 @@ enum { WEIR__GUARD_LOOK_CLAIMS = WEIR_POLICY_CLAIMS_MAX + 1 };
 /* What each limit that applies to a request would say, and a chosen one: they are looked at, each by itself. */
 struct weir__guard_look {
 	struct weir_guard *guard;
-	const struct weir__bound *bound;
+	const struct weir__bound_policy *bound;
 	uint32_t phase;
 	bool has_chosen; /* it is the last */
 	uint32_t n, at;  /* claims, and from which one on they have not been looked at */
@@ -141,7 +142,7 @@ int weir__guard_look_begin(struct weir__guard_look *look, struct weir_guard *gua
 
 /* What to ask next. False: all are looked at. */
 bool weir__guard_look_next(struct weir__guard_look *look, const struct weir_claim *claims,
-			   struct weir_verdict *verdicts, struct weir__store_request *asked);
+			   struct weir_verdict *verdicts, struct weir__store_request *store_request);
 
 /* Tells of each, and ends it. */
 void weir__guard_look_tell(struct weir__guard_look *look, const struct weir_claim *claims,

@@ -3,7 +3,7 @@
 
 #include "core/text.h"
 #include "guard/guard_check.h"
-#include "guard/guard_inside.h"
+#include "guard/guard_internal.h"
 #include "policy/envoy.h"
 
 enum stage { BEGUN, LOOKING, TAKING, LOOKING_INSTEAD, CHARGING, TAKING_EACH };
@@ -34,18 +34,19 @@ static bool is_enforced_claim(const struct weir__guard_descriptors *check, const
 
 /* --- limits that come with requests ------------------------------------------------------------------------------ */
 
-static const struct weir_table_limit *find_given(const struct weir_guard *guard, const struct weir_limit *asked)
+static const struct weir_table_limit *find_given(const struct weir_guard *guard, const struct weir_limit *store_request)
 {
 	const uint32_t n = atomic_load(&guard->n_given);
 
 	for (uint32_t i = 0; i < n; i++)
-		if (guard->given[i].asked.count == asked->count && guard->given[i].asked.period == asked->period &&
-		    guard->given[i].asked.count_all == asked->count_all)
+		if (guard->given[i].store_request.count == store_request->count &&
+		    guard->given[i].store_request.period == store_request->period &&
+		    guard->given[i].store_request.count_all == store_request->count_all)
 			return guard->given[i].limit;
 	return NULL;
 }
 
-static int add_given(struct weir_guard *guard, const struct weir_limit *asked,
+static int add_given(struct weir_guard *guard, const struct weir_limit *store_request,
 		     const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
 {
 	char name[WEIR_LIMIT_TEXT_MAX + 8] = "~given "; /* as no plan of a policy begins; windows are short */
@@ -58,31 +59,31 @@ static int add_given(struct weir_guard *guard, const struct weir_limit *asked,
 		weir__text_add(&why, "more than 64 different limits have come with requests; name them in the policy");
 		return WEIR_ERR_FULL;
 	}
-	(void)weir_limit_print(asked, name + strlen(name));
-	error = guard->check ? guard->check(asked, ret_message) : WEIR_OK;
+	(void)weir_limit_print(store_request, name + strlen(name));
+	error = guard->check ? guard->check(store_request, ret_message) : WEIR_OK;
 	if (error == WEIR_OK)
-		error = weir_table_find_limit(guard->table, name, asked, &guard->given[n].limit, ret_message);
+		error = weir_table_find_limit(guard->table, name, store_request, &guard->given[n].limit, ret_message);
 	if (error != WEIR_OK)
 		return error;
-	guard->given[n].asked = *asked;
+	guard->given[n].store_request = *store_request;
 	*ret_limit = guard->given[n].limit;
 	atomic_store(&guard->n_given, n + 1);
 	return WEIR_OK;
 }
 
 /* The same limit has the same keys, whichever request it comes with. */
-static int take_given(struct weir_guard *guard, const struct weir_limit *asked,
+static int take_given(struct weir_guard *guard, const struct weir_limit *store_request,
 		      const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
 {
 	int error = WEIR_OK;
 
-	*ret_limit = find_given(guard, asked);
+	*ret_limit = find_given(guard, store_request);
 	if (*ret_limit)
 		return WEIR_OK;
 	(void)pthread_mutex_lock(&guard->giving);
-	*ret_limit = find_given(guard, asked);
+	*ret_limit = find_given(guard, store_request);
 	if (*ret_limit == NULL)
-		error = add_given(guard, asked, ret_limit, ret_message);
+		error = add_given(guard, store_request, ret_limit, ret_message);
 	(void)pthread_mutex_unlock(&guard->giving);
 	return error;
 }
@@ -98,7 +99,7 @@ static int find_limit(const struct weir__guard_descriptors *check, const struct 
 		return WEIR_OK;
 	if (of->plan == WEIR_POLICY_NO_PLAN)
 		return take_given(check->guard, &of->limit, ret_limit, ret_message);
-	*ret_limit = weir__bound_limit(check->bound, of->plan);
+	*ret_limit = weir__bound_policy_limit(check->bound, of->plan);
 	return WEIR_OK;
 }
 
@@ -147,7 +148,7 @@ static int make_claims(struct weir__guard_descriptors *check, const weir__room *
 
 static void leave(struct weir__guard_descriptors *check)
 {
-	weir__readers_leave(&check->guard->readers, check->phase);
+	weir__epoch_leave(&check->guard->epoch, check->phase);
 	check->bound = NULL;
 }
 
@@ -156,9 +157,9 @@ static int match(struct weir__guard_descriptors *check, const weir__room *room, 
 	const struct weir_policy *policy;
 	int error;
 
-	check->phase = weir__readers_enter(&check->guard->readers);
+	check->phase = weir__epoch_enter(&check->guard->epoch);
 	check->bound = atomic_load(&check->guard->bound);
-	check->premise = (struct weir__premise){ &check->guard->bound, check->bound };
+	check->epoch_check = (struct weir__epoch_check){ &check->guard->bound, check->bound };
 	policy = check->bound->policy;
 	error = weir_policy_match_descriptors(policy, check->domain, check->domain_length, check->descriptors, check->n,
 					      check->hits, room->matched, ret_message);
@@ -192,7 +193,7 @@ int weir__guard_descriptors_begin(struct weir__guard_descriptors *check, struct 
 
 /* About the claims from `first` on. False: there are none of those. */
 static bool ask(struct weir__guard_descriptors *check, const weir__room *room, enum stage stage,
-		struct weir__store_request *asked)
+		struct weir__store_request *store_request)
 {
 	const bool are_enforced = stage == TAKING || stage == LOOKING_INSTEAD;
 	const uint32_t first = are_enforced || stage == TAKING_EACH ? 0 : check->n_enforced;
@@ -200,32 +201,32 @@ static bool ask(struct weir__guard_descriptors *check, const weir__room *room, e
 	const bool takes = stage == TAKING || stage == CHARGING || stage == TAKING_EACH;
 
 	check->stage = (uint8_t)stage;
-	asked->operation = takes ? WEIR__STORE_TAKE : WEIR__STORE_PEEK;
-	asked->is_each = stage != TAKING;
-	asked->claims = room->claims + first;
-	asked->verdicts = room->verdicts + first;
-	asked->n = end - first;
-	asked->n_current = 0;
-	asked->hashes = NULL;
-	asked->premise = takes && !check->is_charged && !check->is_kept ? &check->premise : NULL;
-	return asked->n > 0;
+	store_request->operation = takes ? WEIR__STORE_TAKE : WEIR__STORE_PEEK;
+	store_request->is_each = stage != TAKING;
+	store_request->claims = room->claims + first;
+	store_request->verdicts = room->verdicts + first;
+	store_request->n = end - first;
+	store_request->n_current = 0;
+	store_request->hashes = NULL;
+	store_request->epoch_check = takes && !check->is_charged && !check->is_kept ? &check->epoch_check : NULL;
+	return store_request->n > 0;
 }
 
 static bool is_current(const struct weir__guard_descriptors *check)
 {
-	return check->is_kept || weir__premise_holds(&check->premise);
+	return check->is_kept || weir__epoch_check_holds(&check->epoch_check);
 }
 
 /* What was just decided of the enforced ones, or of the others. */
 static void note_verdicts(const struct weir__guard_descriptors *check, const weir__room *room,
-			  const struct weir__store_request *asked)
+			  const struct weir__store_request *store_request)
 {
-	const uint32_t first = (uint32_t)(asked->claims - room->claims);
+	const uint32_t first = (uint32_t)(store_request->claims - room->claims);
 
 	for (uint32_t i = 0; i < check->n; i++) {
 		const uint32_t claim = check->claim_of[i];
 
-		if (claim > first && claim <= first + asked->n)
+		if (claim > first && claim <= first + store_request->n)
 			room->statuses[i].verdict = room->verdicts[claim - 1];
 	}
 }
@@ -246,7 +247,7 @@ static bool are_quotas_used_up(const struct weir__guard_descriptors *check, cons
 /* A limit that the next policy has changed since others were charged was charged, too. What is told of it is what was seen
  * before that, or else its numbers as they were. */
 static void tell_as_seen(struct weir_guard_status *status, const struct weir_verdict *decided, bool is_seen,
-			 const struct weir__bound *bound)
+			 const struct weir__bound_policy *bound)
 {
 	const uint64_t cost = status->claim.cost, plan = status->claim.plan;
 	struct weir_verdict *const verdict = &status->verdict; /* as it was seen */
@@ -262,15 +263,17 @@ static void tell_as_seen(struct weir_guard_status *status, const struct weir_ver
 }
 
 static void note_charges(const struct weir__guard_descriptors *check, const weir__room *room,
-			 const struct weir__store_request *asked)
+			 const struct weir__store_request *store_request)
 {
-	const uint32_t first = (uint32_t)(asked->claims - room->claims);
-	const uint32_t n_current = is_current(check) ? asked->n : asked->premise ? asked->n_current : 0;
+	const uint32_t first = (uint32_t)(store_request->claims - room->claims);
+	const uint32_t n_current = is_current(check)          ? store_request->n :
+				   store_request->epoch_check ? store_request->n_current :
+								0;
 
 	for (uint32_t i = 0; i < check->n; i++) {
 		const uint32_t claim = check->claim_of[i];
 
-		if (claim <= first || claim > first + asked->n)
+		if (claim <= first || claim > first + store_request->n)
 			continue;
 		if (claim <= first + n_current)
 			room->statuses[i].verdict = room->verdicts[claim - 1];
@@ -289,34 +292,35 @@ static bool do_enforced_allow(const struct weir__guard_descriptors *check, const
 
 /* Takes what was answered. Returns what comes next; BEGUN: nothing does. */
 static enum stage take_answer(struct weir__guard_descriptors *check, const weir__room *room,
-			      const struct weir__store_request *asked)
+			      const struct weir__store_request *store_request)
 {
 	switch (check->stage) {
 	case LOOKING:
-		note_verdicts(check, room, asked);
+		note_verdicts(check, room, store_request);
 		check->is_seen = true;
 		check->is_by_quotas = are_quotas_used_up(check, room);
 		check->is_allowed = !check->is_by_quotas;
 		return check->is_by_quotas ? LOOKING_INSTEAD : TAKING;
 	case TAKING:
-		note_verdicts(check, room, asked);
-		if (asked->n > 0) {
+		note_verdicts(check, room, store_request);
+		if (store_request->n > 0) {
 			check->is_charged = true;
-			check->is_allowed = asked->n == 1 ? room->verdicts[0].allowed : asked->decision.verdict.allowed;
+			check->is_allowed = store_request->n == 1 ? room->verdicts[0].allowed :
+								    store_request->decision.verdict.allowed;
 		}
 		return check->is_allowed ? CHARGING : BEGUN;
 	case LOOKING_INSTEAD:
-		note_verdicts(check, room, asked);
+		note_verdicts(check, room, store_request);
 		return BEGUN;
 	case TAKING_EACH:
-		note_charges(check, room, asked);
-		check->is_charged = asked->n > 0;
+		note_charges(check, room, store_request);
+		check->is_charged = store_request->n > 0;
 		check->is_by_quotas = are_quotas_used_up(check, room);
 		check->is_allowed = do_enforced_allow(check, room) && !check->is_by_quotas;
 		return BEGUN;
 	default:
-		note_charges(check, room, asked);
-		check->is_charged |= asked->n > 0;
+		note_charges(check, room, store_request);
+		check->is_charged |= store_request->n > 0;
 		return BEGUN;
 	}
 }
@@ -389,7 +393,8 @@ static bool start_over(struct weir__guard_descriptors *check, const weir__room *
 /* Quotas are looked at first, since what all of them deny is counted nowhere. One that is used up in between by others is
  * not exact to the last request: it denies nothing by itself. */
 bool weir__guard_descriptors_next(struct weir__guard_descriptors *check, const weir__room *room,
-				  struct weir__store_request *asked, int *ret_error, struct weir_message *ret_message)
+				  struct weir__store_request *store_request, int *ret_error,
+				  struct weir_message *ret_message)
 {
 	enum stage next;
 
@@ -397,12 +402,12 @@ bool weir__guard_descriptors_next(struct weir__guard_descriptors *check, const w
 	for (;;) {
 		if (check->stage == BEGUN) {
 			next = check->is_each ? TAKING_EACH : LOOKING;
-		} else if (asked->n > 0 && asked->outcome == WEIR__STORE_STALE) {
+		} else if (store_request->n > 0 && store_request->outcome == WEIR__STORE_STALE) {
 			if (!start_over(check, room, ret_error, ret_message))
 				return false;
 			continue;
 		} else {
-			next = take_answer(check, room, asked);
+			next = take_answer(check, room, store_request);
 		}
 		if (next == BEGUN) {
 			/* Where nothing was charged, what was looked at is as of the policy if that is in place still. */
@@ -412,7 +417,7 @@ bool weir__guard_descriptors_next(struct weir__guard_descriptors *check, const w
 				return false;
 			continue;
 		}
-		if (ask(check, room, next, asked))
+		if (ask(check, room, next, store_request))
 			return true;
 	}
 	end(check, room);
@@ -458,15 +463,15 @@ int weir_guard_check_descriptors(struct weir_guard *guard, const char *domain, s
 	struct weir_descriptors_answer matched;
 	const weir__room room = { &matched, claims, verdicts, ret_statuses };
 	struct weir__guard_descriptors check;
-	struct weir__store_request asked;
+	struct weir__store_request store_request;
 	int error = weir__guard_descriptors_begin(&check, guard, domain, domain_length, descriptors, n, hits, &room,
 						  ret_message);
 
 	if (error != WEIR_OK)
 		return error;
-	asked.now = now;
-	while (weir__guard_descriptors_next(&check, &room, &asked, &error, ret_message))
-		weir__table_store_decide(guard->table, &asked);
+	store_request.now = now;
+	while (weir__guard_descriptors_next(&check, &room, &store_request, &error, ret_message))
+		weir__table_store_decide(guard->table, &store_request);
 	if (error == WEIR_OK)
 		*ret_answer = check.answer;
 	return error;

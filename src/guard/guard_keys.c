@@ -1,5 +1,5 @@
 /* guard_keys.c: keys of the policy's limits as text. */
-#include "guard/guard_inside.h"
+#include "guard/guard_internal.h"
 #include "policy/key_text.h"
 
 size_t weir__guard_write_key(const struct weir_policy *policy, uint32_t plan, const void *key, size_t length,
@@ -19,22 +19,22 @@ size_t weir__key_text(const void *key, size_t length, size_t whole, char *text, 
 	return weir__guard_write_key(NULL, 0, key, length, whole, text, size);
 }
 
-/* A limit whose keys began anew has another name in the table: a sign, 16 digits and that of the plan (bound.c). */
-static uint32_t plan_of(const struct weir__bound *bound, const char *name)
+/* A limit whose keys began anew has another name in the table: a sign, 16 digits and that of the plan (bound_policy.c). */
+static uint32_t plan_of(const struct weir__bound_policy *bound, const char *name)
 {
 	const size_t length = strlen(name), anew = name[0] == '~' && length > 17 ? 17 : 0;
 
-	return weir__bound_plan_named(bound, name + anew, length - anew);
+	return weir__bound_policy_plan_named(bound, name + anew, length - anew);
 }
 
 size_t weir__guard_key_text(struct weir_guard *guard, const char *plan, const void *key, size_t length, size_t whole,
 			    char *text, size_t size)
 {
-	const uint32_t phase = weir__readers_enter(&guard->readers);
-	const struct weir__bound *const bound = atomic_load(&guard->bound);
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
 	const size_t written = weir__guard_write_key(bound->policy, plan_of(bound, plan), key, length, whole, text,
 						     size);
 
-	weir__readers_leave(&guard->readers, phase);
+	weir__epoch_leave(&guard->epoch, phase);
 	return written;
 }

@@ -1,7 +1,7 @@
 /* guard_keys_read.c: keys of the policy's limits, given as text. */
 #include "core/hex.h"
 #include "core/text.h"
-#include "guard/guard_inside.h"
+#include "guard/guard_internal.h"
 #include "policy/envoy.h"
 #include "policy/key_text.h"
 
@@ -312,18 +312,18 @@ int weir__guard_read_key(struct weir_guard *guard, const char *plan, size_t plan
 			 size_t length, char *room_at, size_t size, struct weir__guard_key *ret_key,
 			 struct weir_message *ret_message)
 {
-	const uint32_t phase = weir__readers_enter(&guard->readers);
-	const struct weir__bound *const bound = atomic_load(&guard->bound);
-	const uint32_t number = weir__bound_plan_named(bound, plan, plan_length);
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
+	const uint32_t number = weir__bound_policy_plan_named(bound, plan, plan_length);
 	struct room room = { room_at, size, 0, false };
 	int error = WEIR_OK;
 
-	ret_key->limit = number == WEIR_POLICY_NO_PLAN ? NULL : weir__bound_limit(bound, number);
+	ret_key->limit = number == WEIR_POLICY_NO_PLAN ? NULL : weir__bound_policy_limit(bound, number);
 	if (ret_key->limit == NULL)
 		error = WEIR_ERR_LIMIT;
 	else if (!read_key(&room, bound->policy, number, (struct weir__slice){ text, length }, ret_key))
 		error = refuse_key(bound->policy, number, (struct weir__slice){ text, length }, room.is_full,
 				   ret_message);
-	weir__readers_leave(&guard->readers, phase);
+	weir__epoch_leave(&guard->epoch, phase);
 	return error;
 }

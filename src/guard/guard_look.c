@@ -2,28 +2,28 @@
 #include <stdio.h>
 
 #include "guard/guard_check.h"
-#include "guard/guard_inside.h"
+#include "guard/guard_internal.h"
 
 void weir__guard_walk(struct weir_guard *guard, uint32_t most,
 		      void (*visit)(void *context, uint32_t plan, const struct weir_table_limit *limit), void *context)
 {
-	const uint32_t phase = weir__readers_enter(&guard->readers);
-	const struct weir__bound *const bound = atomic_load(&guard->bound);
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
 	const uint32_t n = weir_policy_plans(bound->policy);
 
 	for (uint32_t i = 0; i < n && i < most; i++)
 		if (bound->limits[i])
 			visit(context, i, bound->limits[i]);
-	weir__readers_leave(&guard->readers, phase);
+	weir__epoch_leave(&guard->epoch, phase);
 }
 
 /* --- views ------------------------------------------------------------------------------------------------------- */
 
 /* A chosen key as a claim. False: there is nothing to look at. */
-static bool claim_chosen(const struct weir__bound *bound, const struct weir__guard_chosen *chosen,
+static bool claim_chosen(const struct weir__bound_policy *bound, const struct weir__guard_chosen *chosen,
 			 const struct weir_policy_answer *matched, uint64_t cost, struct weir_policy_claim *ret_claim)
 {
-	const uint32_t plan = chosen ? weir__bound_plan_named(bound, chosen->plan, chosen->plan_length) :
+	const uint32_t plan = chosen ? weir__bound_policy_plan_named(bound, chosen->plan, chosen->plan_length) :
 				       WEIR_POLICY_NO_PLAN;
 
 	if (plan == WEIR_POLICY_NO_PLAN)
@@ -41,8 +41,8 @@ static bool claim_chosen(const struct weir__bound *bound, const struct weir__gua
 static void add_claim(struct weir__guard_look *look, const struct weir_policy_claim *of, struct weir_claim *claims)
 {
 	look->applies[look->n] = *of;
-	claims[look->n++] = (struct weir_claim){ weir__bound_limit(look->bound, of->plan), of->key, of->key_length,
-						 of->cost };
+	claims[look->n++] = (struct weir_claim){ weir__bound_policy_limit(look->bound, of->plan), of->key,
+						 of->key_length, of->cost };
 }
 
 int weir__guard_look_begin(struct weir__guard_look *look, struct weir_guard *guard, struct weir_policy_answer *matched,
@@ -53,13 +53,13 @@ int weir__guard_look_begin(struct weir__guard_look *look, struct weir_guard *gua
 	struct weir_policy_claim claim;
 	int error = WEIR_OK;
 
-	*look = (struct weir__guard_look){ .guard = guard, .phase = weir__readers_enter(&guard->readers) };
+	*look = (struct weir__guard_look){ .guard = guard, .phase = weir__epoch_enter(&guard->epoch) };
 	look->bound = atomic_load(&guard->bound);
 	matched->n = 0;
 	if (!(chosen && n == 0 && look->bound->policy->envoy)) /* whose requests say their domain at least */
 		error = weir_policy_match(look->bound->policy, attributes, n, cost, matched, ret_message);
 	if (error != WEIR_OK) {
-		weir__readers_leave(&guard->readers, look->phase);
+		weir__epoch_leave(&guard->epoch, look->phase);
 		return error;
 	}
 	for (size_t i = 0; i < matched->n; i++)
@@ -72,7 +72,7 @@ int weir__guard_look_begin(struct weir__guard_look *look, struct weir_guard *gua
 
 /* Claims that are unlimited have no limit to look at: they are left out one by one. */
 bool weir__guard_look_next(struct weir__guard_look *look, const struct weir_claim *claims,
-			   struct weir_verdict *verdicts, struct weir__store_request *asked)
+			   struct weir_verdict *verdicts, struct weir__store_request *store_request)
 {
 	while (look->at < look->n && claims[look->at].limit == NULL) {
 		verdicts[look->at] = (struct weir_verdict){ .allowed = true, .granted = claims[look->at].cost };
@@ -80,14 +80,14 @@ bool weir__guard_look_next(struct weir__guard_look *look, const struct weir_clai
 	}
 	if (look->at == look->n)
 		return false;
-	asked->operation = WEIR__STORE_PEEK;
-	asked->is_each = true;
-	asked->claims = claims + look->at;
-	asked->verdicts = verdicts + look->at;
-	for (asked->n = 0; look->at < look->n && claims[look->at].limit; look->at++)
-		asked->n++;
-	asked->hashes = NULL;
-	asked->premise = NULL;
+	store_request->operation = WEIR__STORE_PEEK;
+	store_request->is_each = true;
+	store_request->claims = claims + look->at;
+	store_request->verdicts = verdicts + look->at;
+	for (store_request->n = 0; look->at < look->n && claims[look->at].limit; look->at++)
+		store_request->n++;
+	store_request->hashes = NULL;
+	store_request->epoch_check = NULL;
 	return true;
 }
 
@@ -111,7 +111,7 @@ void weir__guard_look_tell(struct weir__guard_look *look, const struct weir_clai
 					    view.key, sizeof(view.key));
 		tell(context, &view);
 	}
-	weir__readers_leave(&look->guard->readers, look->phase);
+	weir__epoch_leave(&look->guard->epoch, look->phase);
 	look->bound = NULL;
 }
 
@@ -122,7 +122,7 @@ int weir__guard_view(struct weir_guard *guard, const struct weir_attribute *attr
 {
 	struct weir_verdict verdicts[WEIR__GUARD_LOOK_CLAIMS];
 	struct weir_claim claims[WEIR__GUARD_LOOK_CLAIMS] = { { .limit = NULL } };
-	struct weir__store_request asked = { .now = now };
+	struct weir__store_request store_request = { .now = now };
 	struct weir_policy_answer matched;
 	struct weir__guard_look look;
 	const int error = weir__guard_look_begin(&look, guard, &matched, attributes, n, cost, chosen, claims,
@@ -130,8 +130,8 @@ int weir__guard_view(struct weir_guard *guard, const struct weir_attribute *attr
 
 	if (error != WEIR_OK)
 		return error;
-	while (weir__guard_look_next(&look, claims, verdicts, &asked))
-		weir__table_store_decide(guard->table, &asked);
+	while (weir__guard_look_next(&look, claims, verdicts, &store_request))
+		weir__table_store_decide(guard->table, &store_request);
 	weir__guard_look_tell(&look, claims, verdicts, tell, context);
 	return WEIR_OK;
 }
@@ -152,11 +152,11 @@ struct explaining {
 	void *context;
 };
 
-static void note_changed(const struct weir__bound *bound, const struct weir_policy_claim *claim,
+static void note_changed(const struct weir__bound_policy *bound, const struct weir_policy_claim *claim,
 			 struct explaining *explaining)
 {
 	const struct weir_policy_plan *const plan = weir_policy_plan_of(bound->policy, claim->plan);
-	const struct weir_table_limit *const limit = weir__bound_limit(bound, claim->plan);
+	const struct weir_table_limit *const limit = weir__bound_policy_limit(bound, claim->plan);
 	struct changed *const changed = &explaining->changed[explaining->n];
 	struct weir_limit now;
 
@@ -210,8 +210,8 @@ typedef void explain_policy(const struct weir_policy *policy, const struct weir_
 static void explain_by(explain_policy *by, struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
 		       weir_policy_report *report, void *context)
 {
-	const uint32_t phase = weir__readers_enter(&guard->readers);
-	const struct weir__bound *const bound = atomic_load(&guard->bound);
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
 	struct explaining explaining = { .n = 0, .report = report, .context = context };
 	struct weir_policy_answer matched;
 
@@ -219,7 +219,7 @@ static void explain_by(explain_policy *by, struct weir_guard *guard, const struc
 		for (size_t i = 0; i < matched.n; i++)
 			note_changed(bound, &matched.claims[i], &explaining);
 	by(bound->policy, attributes, n, tell_line, &explaining);
-	weir__readers_leave(&guard->readers, phase);
+	weir__epoch_leave(&guard->epoch, phase);
 }
 
 void weir_guard_explain(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,

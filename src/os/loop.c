@@ -6,9 +6,10 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "os/monotonic.h"
+#include "os/timer.h"
 
 int weir__loop_init(struct weir__loop *loop)
 {
@@ -19,7 +20,7 @@ int weir__loop_init(struct weir__loop *loop)
 	if (loop->epoll >= 0)
 		loop->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (loop->wake >= 0)
-		loop->alarm = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+		loop->alarm = weir__timer_new();
 	error = loop->alarm >= 0 ? 0 : errno;
 	if (error == 0)
 		error = weir__loop_add(loop, loop->wake, loop);
@@ -32,8 +33,7 @@ int weir__loop_init(struct weir__loop *loop)
 
 void weir__loop_close(struct weir__loop *loop)
 {
-	if (loop->alarm >= 0)
-		close(loop->alarm);
+	weir__timer_free(loop->alarm);
 	if (loop->wake >= 0)
 		close(loop->wake);
 	if (loop->epoll >= 0)
@@ -77,14 +77,6 @@ void weir__loop_spin(struct weir__loop *loop, uint64_t most_ns)
 	loop->spin = (struct weir__spin){ .most_ns = most_ns };
 }
 
-static uint64_t monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 /* How often another thread has had the processor of this one. */
 static uint64_t thread_switches(void)
 {
@@ -103,16 +95,16 @@ static int wait_for_some(struct weir__loop *loop, struct epoll_event found[WEIR_
 	if (n != 0)
 		return n;
 	switches = is_awake ? thread_switches() : 0;
-	since = now = monotonic_ns();
+	since = now = weir__monotonic_ns();
 	while (is_awake && n == 0 && now - since <= loop->spin.most_ns) {
 		(void)sched_yield(); /* whoever else wants this processor has it: that shows below */
 		n = epoll_wait(loop->epoll, found, WEIR__LOOP_EVENTS, 0);
-		now = monotonic_ns();
+		now = weir__monotonic_ns();
 	}
 	switches = is_awake ? thread_switches() - switches : 0;
 	if (n == 0) {
 		n = epoll_wait(loop->epoll, found, WEIR__LOOP_EVENTS, -1);
-		now = monotonic_ns();
+		now = weir__monotonic_ns();
 	}
 	waited = switches > 0 ? WEIR__SPIN_IN_VAIN : now - since;
 	weir__spin_note(&loop->spin, waited, now);
@@ -153,15 +145,7 @@ int weir__loop_wait(struct weir__loop *loop, int timeout_ms, struct weir__loop_e
 
 void weir__loop_set_alarm(struct weir__loop *loop, uint64_t after_ns)
 {
-	const uint64_t second = 1000000000, longest = second * 86400;
-	struct itimerspec alarm = { { 0, 0 }, { 0, 0 } }; /* all zero disarms it */
-
-	if (after_ns != UINT64_MAX) {
-		after_ns = after_ns < 1 ? 1 : after_ns > longest ? longest : after_ns;
-		alarm.it_value.tv_sec = (time_t)(after_ns / second);
-		alarm.it_value.tv_nsec = (long)(after_ns % second);
-	}
-	(void)timerfd_settime(loop->alarm, 0, &alarm, NULL);
+	weir__timer_set(loop->alarm, after_ns);
 }
 
 void weir__loop_wake(struct weir__loop *loop)

@@ -236,6 +236,11 @@ size_t weir__memory_page(void)
 	return (size_t)sysconf(_SC_PAGESIZE);
 }
 
+void weir__memory_wipe(void *bytes, size_t n)
+{
+	explicit_bzero(bytes, n);
+}
+
 int weir__memory_random(void *bytes, size_t n)
 {
 	unsigned char *at = bytes;

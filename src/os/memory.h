@@ -49,6 +49,9 @@ void weir__memory_free(void *memory, size_t size);
 
 size_t weir__memory_page(void);
 
+/* Overwrites bytes, also where a compiler would leave out a memset because nothing reads them again. */
+void weir__memory_wipe(void *bytes, size_t n);
+
 /* Fills bytes that nobody can guess. */
 int weir__memory_random(void *bytes, size_t n);
 

@@ -2,6 +2,8 @@
 #ifndef WEIR_OS_PAUSE_H
 #define WEIR_OS_PAUSE_H
 
+#include <sched.h>
+
 static inline void weir__pause(void)
 {
 #if defined(__x86_64__)
@@ -9,6 +11,12 @@ static inline void weir__pause(void)
 #elif defined(__aarch64__)
 	__asm__ volatile("yield");
 #endif
+}
+
+/* Lets another thread run that waits for a processor. */
+static inline void weir__yield(void)
+{
+	(void)sched_yield();
 }
 
 /* After a lost swap: lets whoever has the cache line go on with it for a while. Two threads that snatch it from each

@@ -4,12 +4,13 @@
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include "os/thread_start.h"
 
 enum { HOST_SIZE = 256, PORT_SIZE = 8 };
 
@@ -77,10 +78,8 @@ static void *run(void *context)
 	return NULL;
 }
 
-/* Signals are for the program's own threads. */
 static int start(struct weir__resolve *resolve)
 {
-	sigset_t all, before;
 	pthread_t thread;
 	int error;
 
@@ -88,10 +87,7 @@ static int start(struct weir__resolve *resolve)
 		atomic_fetch_sub(&threads, 1);
 		return EAGAIN;
 	}
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&thread, NULL, run, resolve);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	error = weir__thread_start(&thread, run, resolve);
 	if (error != 0)
 		atomic_fetch_sub(&threads, 1);
 	else

@@ -52,6 +52,11 @@ uint32_t weir__thread_number_new(void)
 	return weir__thread_number_;
 }
 
+uint32_t weir__thread_process(void)
+{
+	return (uint32_t)getpid();
+}
+
 uint64_t weir__thread_identity(void)
 {
 	return (uint64_t)getpid() << 32 | (uint32_t)gettid();

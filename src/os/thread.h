@@ -16,6 +16,9 @@ static inline uint32_t weir__thread_number(void)
 	return __builtin_expect(number != 0, 1) ? number : weir__thread_number_new();
 }
 
+/* The number of this process; in a child after fork another one. */
+uint32_t weir__thread_process(void);
+
 /* The thread as the kernel knows it: process and thread number; and whether such a thread is alive, as far as can be
  * seen from here. */
 uint64_t weir__thread_identity(void);

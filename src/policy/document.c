@@ -13,7 +13,7 @@ struct level {
 
 struct reading {
 	struct weir__pool *pool;
-	struct weir__faults *faults;
+	struct weir__diagnostics *diagnostics;
 	struct weir__node *root;
 	struct level levels[DEPTH_MOST];
 	unsigned depth;
@@ -28,7 +28,7 @@ static struct weir__mark mark_of(yaml_mark_t mark)
 
 static void refuse_size(struct reading *reading, struct weir__mark at)
 {
-	weir__fault(reading->faults, at, "the file is too large for the memory that it may take");
+	weir__diagnostics_add(reading->diagnostics, at, "the file is too large for the memory that it may take");
 	reading->is_over = reading->is_broken = true;
 }
 
@@ -61,16 +61,17 @@ static void add_key(struct reading *reading, struct level *level, struct weir__n
 	struct weir__mark first;
 
 	if (node->kind != WEIR__NODE_TEXT) {
-		weir__fault(reading->faults, node->at, "%s as a key; a key is a text", weir__node_kind_words(node));
+		weir__diagnostics_add(reading->diagnostics, node->at, "%s as a key; a key is a text",
+				      weir__node_kind_words(node));
 		reading->is_over = reading->is_broken = true;
 		return;
 	}
 	if (level->node->n == MEMBERS_MOST) {
-		weir__fault(reading->faults, node->at, "more than %d keys in one map", MEMBERS_MOST);
+		weir__diagnostics_add(reading->diagnostics, node->at, "more than %d keys in one map", MEMBERS_MOST);
 		reading->is_over = reading->is_broken = true;
 	} else if (is_known(level->node, node->text, &first)) {
-		weir__fault(reading->faults, node->at, "'%s' again; it was given in line %u", node->text.at,
-			    first.line);
+		weir__diagnostics_add(reading->diagnostics, node->at, "'%s' again; it was given in line %u",
+				      node->text.at, first.line);
 	}
 	level->key = node;
 }
@@ -107,7 +108,8 @@ static void begin(struct reading *reading, const yaml_event_t *event, enum weir_
 	if (node == NULL)
 		return;
 	if (reading->depth == DEPTH_MOST) {
-		weir__fault(reading->faults, node->at, "more than %d lists and maps in one another", DEPTH_MOST);
+		weir__diagnostics_add(reading->diagnostics, node->at, "more than %d lists and maps in one another",
+				      DEPTH_MOST);
 		reading->is_over = reading->is_broken = true;
 		return;
 	}
@@ -127,14 +129,14 @@ static void add_text(struct reading *reading, const yaml_event_t *event)
 	if (node->text.at == NULL)
 		refuse_size(reading, node->at);
 	else if (memchr(value, '\0', event->data.scalar.length))
-		weir__fault(reading->faults, node->at, "a text with a NUL in it");
+		weir__diagnostics_add(reading->diagnostics, node->at, "a text with a NUL in it");
 	if (!reading->is_over)
 		add_node(reading, node);
 }
 
 static void refuse(struct reading *reading, yaml_mark_t at, const char *what)
 {
-	weir__fault(reading->faults, mark_of(at), "%s: not used here; write it out", what);
+	weir__diagnostics_add(reading->diagnostics, mark_of(at), "%s: not used here; write it out", what);
 	reading->is_over = reading->is_broken = true;
 }
 
@@ -146,7 +148,8 @@ static void take_event(struct reading *reading, const yaml_event_t *event)
 		break;
 	case YAML_DOCUMENT_START_EVENT:
 		if (reading->root) {
-			weir__fault(reading->faults, mark_of(event->start_mark), "a second document; a file has one");
+			weir__diagnostics_add(reading->diagnostics, mark_of(event->start_mark),
+					      "a second document; a file has one");
 			reading->is_over = reading->is_broken = true;
 		}
 		break;
@@ -182,7 +185,7 @@ static void take_event(struct reading *reading, const yaml_event_t *event)
 }
 
 /* Bytes that are no characters have an offset alone, of which the line is made here. */
-static void refuse_syntax(const yaml_parser_t *parser, struct weir__slice text, struct weir__faults *faults)
+static void refuse_syntax(const yaml_parser_t *parser, struct weir__slice text, struct weir__diagnostics *diagnostics)
 {
 	struct weir__mark at = mark_of(parser->problem_mark);
 
@@ -193,17 +196,19 @@ static void refuse_syntax(const yaml_parser_t *parser, struct weir__slice text, 
 			at.line += text.at[i] == '\n';
 		}
 	}
-	weir__fault(faults, at, "this is no YAML: %s%s%s", parser->problem ? parser->problem : "no memory",
-		    parser->context ? " " : "", parser->context ? parser->context : "");
+	weir__diagnostics_add(diagnostics, at, "this is no YAML: %s%s%s",
+			      parser->problem ? parser->problem : "no memory", parser->context ? " " : "",
+			      parser->context ? parser->context : "");
 }
 
-struct weir__node *weir__document_read(struct weir__pool *pool, struct weir__slice text, struct weir__faults *faults)
+struct weir__node *weir__document_read(struct weir__pool *pool, struct weir__slice text,
+				       struct weir__diagnostics *diagnostics)
 {
-	struct reading reading = { .pool = pool, .faults = faults };
+	struct reading reading = { .pool = pool, .diagnostics = diagnostics };
 	yaml_parser_t parser;
 
 	if (!yaml_parser_initialize(&parser)) {
-		weir__fault(faults, (struct weir__mark){ 1, 1 }, "no memory to read it");
+		weir__diagnostics_add(diagnostics, (struct weir__mark){ 1, 1 }, "no memory to read it");
 		return NULL;
 	}
 	yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
@@ -212,7 +217,7 @@ struct weir__node *weir__document_read(struct weir__pool *pool, struct weir__sli
 		yaml_event_t event;
 
 		if (!yaml_parser_parse(&parser, &event)) {
-			refuse_syntax(&parser, text, faults);
+			refuse_syntax(&parser, text, diagnostics);
 			reading.is_broken = true;
 			break;
 		}

@@ -5,7 +5,7 @@
 #ifndef WEIR_POLICY_DOCUMENT_H
 #define WEIR_POLICY_DOCUMENT_H
 
-#include "policy/faults.h"
+#include "policy/diagnostics.h"
 #include "policy/pool.h"
 
 enum weir__node_kind { WEIR__NODE_TEXT, WEIR__NODE_LIST, WEIR__NODE_MAP };
@@ -23,7 +23,8 @@ struct weir__node {
 
 /* Reports what is wrong; NULL: nothing can be made of it. A key that comes again is reported, too, and the map goes on with
  * what it had. An empty file is an empty map. */
-struct weir__node *weir__document_read(struct weir__pool *pool, struct weir__slice text, struct weir__faults *faults);
+struct weir__node *weir__document_read(struct weir__pool *pool, struct weir__slice text,
+				       struct weir__diagnostics *diagnostics);
 
 /* The value of a key, or NULL. */
 const struct weir__node *weir__node_member(const struct weir__node *map, const char *key);

@@ -2,7 +2,7 @@
 #ifndef WEIR_POLICY_ENTRIES_H
 #define WEIR_POLICY_ENTRIES_H
 
-#include "policy/faults.h"
+#include "policy/diagnostics.h"
 #include "policy/pool.h"
 #include "policy/values.h"
 

@@ -1,10 +1,9 @@
 /* envoy_load.c: configurations of Envoy's ratelimit service from files. */
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
+#include "os/folder.h"
 #include "os/text_file.h"
 #include "policy/envoy.h"
 
@@ -13,7 +12,7 @@ static const size_t policy_most = (size_t)8 << 30, text_most = (size_t)1 << 30;
 static void read_one(struct weir__policy_reading *reading, struct weir__slice text, uint32_t options)
 {
 	struct weir__pool pool = weir__pool_of(policy_most);
-	const struct weir__node *const root = weir__document_read(&pool, text, reading->faults);
+	const struct weir__node *const root = weir__document_read(&pool, text, reading->diagnostics);
 
 	if (root)
 		weir__envoy_read(reading, root, options);
@@ -27,9 +26,9 @@ static int load_one(struct weir__policy_reading *reading, const char *path, uint
 	char *text;
 	const int error = weir__text_file_read(path, text_most, &text, &length);
 
-	reading->faults->file = path;
+	reading->diagnostics->file = path;
 	if (error != 0) {
-		weir__fault(reading->faults, (struct weir__mark){ 0, 0 }, "%s", strerror(error));
+		weir__diagnostics_add(reading->diagnostics, (struct weir__mark){ 0, 0 }, "%s", strerror(error));
 		return error;
 	}
 	read_one(reading, (struct weir__slice){ text, length }, options);
@@ -37,85 +36,53 @@ static int load_one(struct weir__policy_reading *reading, const char *path, uint
 	return 0;
 }
 
-static int is_taken(const struct dirent *entry)
-{
-	const struct weir__slice name = weir__slice_of(entry->d_name);
-	const char *const end = strrchr(entry->d_name, '.');
-
-	return name.at[0] != '.' && end && (strcmp(end, ".yaml") == 0 || strcmp(end, ".yml") == 0);
-}
-
-static int compare(const struct dirent **a, const struct dirent **b)
-{
-	return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static int load_each(struct weir__policy_reading *reading, const char *folder, struct dirent **entries, int n,
+static int load_each(struct weir__policy_reading *reading, const char *folder, const struct weir__folder_files *files,
 		     uint32_t options)
 {
 	int error = 0;
 
-	for (int i = 0; i < n; i++) {
-		const size_t size = strlen(folder) + strlen(entries[i]->d_name) + 2;
-		char *const path = malloc(size);
-		int failed = ENOMEM;
+	for (size_t i = 0; i < files->n; i++) {
+		const int failed = load_one(reading, files->paths[i], options);
 
-		if (path) {
-			(void)snprintf(path, size, "%s/%s", folder, entries[i]->d_name);
-			failed = load_one(reading, path, options);
-		} else {
-			weir__fault(reading->faults, (struct weir__mark){ 0, 0 }, "%s", strerror(failed));
-		}
 		error = error ? error : failed;
-		reading->faults->file = folder;
-		free(path);
+		reading->diagnostics->file = folder;
 	}
 	return error;
 }
 
 static int load_folder(struct weir__policy_reading *reading, const char *folder, uint32_t options)
 {
-	struct dirent **entries;
-	const int n = scandir(folder, &entries, is_taken, compare);
-	int error;
+	static const char *const endings[] = { ".yaml", ".yml", NULL };
+	struct weir__folder_files files;
+	int error = weir__folder_read(folder, endings, &files);
 
-	if (n < 0) {
-		error = errno;
-		weir__fault(reading->faults, (struct weir__mark){ 0, 0 }, "%s", strerror(error));
+	if (error != 0) {
+		weir__diagnostics_add(reading->diagnostics, (struct weir__mark){ 0, 0 }, "%s", strerror(error));
 		return error;
 	}
-	if (n == 0)
-		weir__fault(reading->faults, (struct weir__mark){ 0, 0 },
-			    "no file in it ends with .yaml or .yml: each would be a domain");
-	error = load_each(reading, folder, entries, n, options);
-	for (int i = 0; i < n; i++)
-		free(entries[i]);
-	free(entries);
+	if (files.n == 0)
+		weir__diagnostics_add(reading->diagnostics, (struct weir__mark){ 0, 0 },
+				      "no file in it ends with .yaml or .yml: each would be a domain");
+	error = load_each(reading, folder, &files, options);
+	weir__folder_free(&files);
 	return error;
 }
 
-static bool is_folder(const char *path)
-{
-	struct stat status;
-
-	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-}
-
-static struct weir_policy *new_policy(struct weir__faults *faults)
+static struct weir_policy *new_policy(struct weir__diagnostics *diagnostics)
 {
 	struct weir_policy *const policy = calloc(1, sizeof(*policy));
 
 	if (policy)
 		policy->pool = weir__pool_of(policy_most);
 	else
-		weir__fault(faults, (struct weir__mark){ 1, 1 }, "no memory");
+		weir__diagnostics_add(diagnostics, (struct weir__mark){ 1, 1 }, "no memory");
 	return policy;
 }
 
-static int finish(struct weir_policy *policy, const struct weir__faults *faults, int error,
+static int finish(struct weir_policy *policy, const struct weir__diagnostics *diagnostics, int error,
 		  struct weir_policy **ret_policy)
 {
-	if (faults->n == 0) {
+	if (diagnostics->n == 0) {
 		*ret_policy = policy;
 		return WEIR_OK;
 	}
@@ -128,22 +95,23 @@ static int finish(struct weir_policy *policy, const struct weir__faults *faults,
 int weir_policy_read_envoy(const char *text, size_t length, const char *name, uint32_t options,
 			   weir_policy_report *report, void *context, struct weir_policy **ret_policy)
 {
-	struct weir__faults faults = { name ? name : "policy", report, context, 0 };
-	struct weir__policy_reading reading = { .policy = new_policy(&faults), .faults = &faults };
+	struct weir__diagnostics diagnostics = { name ? name : "policy", report, context, 0 };
+	struct weir__policy_reading reading = { .policy = new_policy(&diagnostics), .diagnostics = &diagnostics };
 
 	if (reading.policy)
 		read_one(&reading, (struct weir__slice){ text, length }, options);
-	return finish(reading.policy, &faults, reading.policy ? 0 : ENOMEM, ret_policy);
+	return finish(reading.policy, &diagnostics, reading.policy ? 0 : ENOMEM, ret_policy);
 }
 
 int weir_policy_load_envoy(const char *path, uint32_t options, weir_policy_report *report, void *context,
 			   struct weir_policy **ret_policy)
 {
-	struct weir__faults faults = { path, report, context, 0 };
-	struct weir__policy_reading reading = { .policy = new_policy(&faults), .faults = &faults };
+	struct weir__diagnostics diagnostics = { path, report, context, 0 };
+	struct weir__policy_reading reading = { .policy = new_policy(&diagnostics), .diagnostics = &diagnostics };
 	int error = ENOMEM;
 
 	if (reading.policy)
-		error = is_folder(path) ? load_folder(&reading, path, options) : load_one(&reading, path, options);
-	return finish(reading.policy, &faults, error, ret_policy);
+		error = weir__folder_is(path) ? load_folder(&reading, path, options) :
+						load_one(&reading, path, options);
+	return finish(reading.policy, &diagnostics, error, ret_policy);
 }

@@ -59,7 +59,7 @@ static struct weir__slice read_text(const struct weir__policy_reading *reading, 
 {
 	const struct weir__node *const node = member(map, key);
 
-	if (node == NULL || weir__node_text(reading->faults, node, key) == NULL)
+	if (node == NULL || weir__node_text(reading->diagnostics, node, key) == NULL)
 		return (struct weir__slice){ "", 0 };
 	return node->text;
 }
@@ -77,7 +77,7 @@ static bool read_bool(const struct weir__policy_reading *reading, const struct w
 		return false;
 	if (is_word(node, yes))
 		return true;
-	weir__fault(reading->faults, node->at, "%s is true or false", key);
+	weir__diagnostics_add(reading->diagnostics, node->at, "%s is true or false", key);
 	return false;
 }
 
@@ -99,11 +99,13 @@ static uint64_t read_requests(const struct weir__policy_reading *reading, const 
 		is_number = digit <= 9 && number <= UINT32_MAX;
 	}
 	if (!is_number)
-		weir__fault(reading->faults, node->at, "requests_per_unit is a whole number, 0 to 4294967295");
+		weir__diagnostics_add(reading->diagnostics, node->at,
+				      "requests_per_unit is a whole number, 0 to 4294967295");
 	else if (number > WEIR_TABLE_COUNT_MAX)
-		weir__fault(reading->faults, node->at,
-			    "requests_per_unit %s: windows count up to %llu; 'unlimited: true' admits everything",
-			    node->text.at, (unsigned long long)WEIR_TABLE_COUNT_MAX);
+		weir__diagnostics_add(
+			reading->diagnostics, node->at,
+			"requests_per_unit %s: windows count up to %llu; 'unlimited: true' admits everything",
+			node->text.at, (unsigned long long)WEIR_TABLE_COUNT_MAX);
 	return is_number ? number : 0;
 }
 
@@ -117,12 +119,12 @@ static const struct weir__node *read_list(const struct weir__policy_reading *rea
 		return NULL;
 	if (node->kind == WEIR__NODE_LIST)
 		return node->members;
-	weir__fault(reading->faults, node->at, "%s; %s is a list", weir__node_kind_words(node), key);
+	weir__diagnostics_add(reading->diagnostics, node->at, "%s; %s is a list", weir__node_kind_words(node), key);
 	return NULL;
 }
 
 /* Keys are looked at wherever they stand: one that stands where it means nothing is accepted, as Envoy's service does. */
-static void check_keys(struct weir__faults *faults, const struct weir__node *map)
+static void check_keys(struct weir__diagnostics *diagnostics, const struct weir__node *map)
 {
 	static const char *const keys[] = { "domain",
 					    "descriptors",
@@ -142,19 +144,19 @@ static void check_keys(struct weir__faults *faults, const struct weir__node *map
 					    "metadata",
 					    NULL };
 
-	(void)weir__node_check_keys(faults, map, "a configuration of Envoy's", keys);
+	(void)weir__node_check_keys(diagnostics, map, "a configuration of Envoy's", keys);
 	for (const struct weir__node *value = map->members; value; value = value->next) {
 		if (weir__slice_is(value->key->text, "metadata")) /* anything: it is for the one who asks */
 			continue;
 		if (value->kind == WEIR__NODE_MAP)
-			check_keys(faults, value);
+			check_keys(diagnostics, value);
 		for (const struct weir__node *item = value->kind == WEIR__NODE_LIST ? value->members : NULL; item;
 		     item = item->next)
 			if (item->kind == WEIR__NODE_MAP)
-				check_keys(faults, item);
+				check_keys(diagnostics, item);
 			else
-				weir__fault(faults, item->at, "%s; lists have maps in them",
-					    weir__node_kind_words(item));
+				weir__diagnostics_add(diagnostics, item->at, "%s; lists have maps in them",
+						      weir__node_kind_words(item));
 	}
 }
 
@@ -181,7 +183,8 @@ static void read_replaces(const struct weir__policy_reading *reading, const stru
 	const uint32_t n = first ? member(map, "replaces")->n : 0;
 
 	if (n > WEIR__ENVOY_REPLACES_MAX) {
-		weir__fault(reading->faults, first->at, "a limit replaces at most %d others", WEIR__ENVOY_REPLACES_MAX);
+		weir__diagnostics_add(reading->diagnostics, first->at, "a limit replaces at most %d others",
+				      WEIR__ENVOY_REPLACES_MAX);
 		return;
 	}
 	to->replaces = weir__pool_take_array(&reading->policy->pool, n, sizeof(to->replaces[0]));
@@ -196,9 +199,10 @@ static void read_replaces(const struct weir__policy_reading *reading, const stru
 			continue;
 		name = read_text(reading, node, "name");
 		if (name.n == 0)
-			weir__fault(reading->faults, node->at, "what is replaced has a name: {name: NAME}");
+			weir__diagnostics_add(reading->diagnostics, node->at,
+					      "what is replaced has a name: {name: NAME}");
 		else if (weir__slice_equal(name, to->limit_name))
-			weir__fault(reading->faults, node->at, "'%s' replaces itself", name.at);
+			weir__diagnostics_add(reading->diagnostics, node->at, "'%s' replaces itself", name.at);
 		else
 			to->replaces[to->n_replaces++] = weir__pool_copy(&reading->policy->pool, name);
 	}
@@ -257,10 +261,11 @@ static void read_limit(struct weir__policy_reading *reading, const struct weir__
 					 .local = WEIR_POLICY_NO_PLAN };
 
 	if (plan.is_unlimited && unit != WEIR_UNIT_NONE)
-		weir__fault(reading->faults, at->at, "a unit, and unlimited: what is unlimited has no unit");
+		weir__diagnostics_add(reading->diagnostics, at->at,
+				      "a unit, and unlimited: what is unlimited has no unit");
 	else if (!plan.is_unlimited && unit == WEIR_UNIT_NONE)
-		weir__fault(reading->faults, at ? at->at : map->at,
-			    "unit '%s'; it is second, minute, hour, day, week, month or year", word.at);
+		weir__diagnostics_add(reading->diagnostics, at ? at->at : map->at,
+				      "unit '%s'; it is second, minute, hour, day, week, month or year", word.at);
 	to->limit_name = weir__pool_copy(&reading->policy->pool, read_text(reading, map, "name"));
 	to->is_named = to->limit_name.n > 0;
 	read_replaces(reading, map, to);
@@ -276,8 +281,8 @@ static void read_limit(struct weir__policy_reading *reading, const struct weir__
 static void refuse_again(const struct weir__policy_reading *reading, const struct weir__envoy_node *before,
 			 struct weir__mark at, const char *what)
 {
-	weir__fault(reading->faults, at, "%s '%s' again; it was given in %s:%u", what, before->name.at, before->file,
-		    before->at.line);
+	weir__diagnostics_add(reading->diagnostics, at, "%s '%s' again; it was given in %s:%u", what, before->name.at,
+			      before->file, before->at.line);
 }
 
 /* KEY_VALUE, or KEY; .at is NULL if there is no memory. */
@@ -312,8 +317,8 @@ static uint32_t add_node(const struct weir__policy_reading *reading, uint32_t pa
 	}
 	number = weir__envoy_add(envoy, &reading->policy->pool, parent, name);
 	if (number == WEIR__ENVOY_NONE) {
-		weir__fault(reading->faults, at, "no memory for it, or more than %d descriptors",
-			    WEIR__ENVOY_NODES_MAX);
+		weir__diagnostics_add(reading->diagnostics, at, "no memory for it, or more than %d descriptors",
+				      WEIR__ENVOY_NODES_MAX);
 		return WEIR__ENVOY_NONE;
 	}
 	envoy->nodes[number].file = envoy->file;
@@ -348,12 +353,13 @@ static void read_descriptor(struct weir__policy_reading *reading, const struct w
 	if (key.n == 0) {
 		if (member(map, "key") == NULL ||
 		    member(map, "key")->kind == WEIR__NODE_TEXT) /* else it was reported */
-			weir__fault(reading->faults, map->at, "a descriptor has a key: key: NAME");
+			weir__diagnostics_add(reading->diagnostics, map->at, "a descriptor has a key: key: NAME");
 		return;
 	}
 	if (is_shared && !is_pattern)
-		weir__fault(reading->faults, map->at,
-			    "share_threshold, but '%s' is no pattern: only a value with a '*' is shared", value.at);
+		weir__diagnostics_add(reading->diagnostics, map->at,
+				      "share_threshold, but '%s' is no pattern: only a value with a '*' is shared",
+				      value.at);
 	number = add_node(reading, parent, name_of(reading, key, value), map->at, "the descriptor");
 	if (number == WEIR__ENVOY_NONE)
 		return;
@@ -368,7 +374,8 @@ static void read_descriptor(struct weir__policy_reading *reading, const struct w
 	if (limit && limit->kind == WEIR__NODE_MAP)
 		read_limit(reading, limit, number);
 	else if (limit)
-		weir__fault(reading->faults, limit->at, "%s; rate_limit is a map", weir__node_kind_words(limit));
+		weir__diagnostics_add(reading->diagnostics, limit->at, "%s; rate_limit is a map",
+				      weir__node_kind_words(limit));
 	read_descriptors(reading, map, number);
 }
 
@@ -394,23 +401,24 @@ void weir__envoy_read(struct weir__policy_reading *reading, const struct weir__n
 	uint32_t number;
 
 	if (root->kind != WEIR__NODE_MAP) {
-		weir__fault(reading->faults, root->at, "%s; a configuration of Envoy's is a map with a domain in it",
-			    weir__node_kind_words(root));
+		weir__diagnostics_add(reading->diagnostics, root->at,
+				      "%s; a configuration of Envoy's is a map with a domain in it",
+				      weir__node_kind_words(root));
 		return;
 	}
 	if (policy->envoy == NULL)
 		policy->envoy = weir__pool_take(&policy->pool, sizeof(*policy->envoy));
 	if (policy->envoy)
-		policy->envoy->file = weir__pool_copy(&policy->pool, weir__slice_of(reading->faults->file)).at;
+		policy->envoy->file = weir__pool_copy(&policy->pool, weir__slice_of(reading->diagnostics->file)).at;
 	if (policy->envoy == NULL || policy->envoy->file == NULL) {
 		(void)weir__policy_no_memory(reading, root->at);
 		return;
 	}
 	policy->envoy->options = options;
-	check_keys(reading->faults, root);
+	check_keys(reading->diagnostics, root);
 	domain = read_text(reading, root, "domain");
 	if (domain.n == 0) {
-		weir__fault(reading->faults, root->at, "a file has a domain at its top: domain: NAME");
+		weir__diagnostics_add(reading->diagnostics, root->at, "a file has a domain at its top: domain: NAME");
 		return;
 	}
 	number = options & WEIR_ENVOY_MERGE_DOMAINS ? weir__envoy_find(policy->envoy, WEIR__ENVOY_NONE, domain) :

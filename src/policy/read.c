@@ -13,11 +13,11 @@ static const size_t policy_most = (size_t)8 << 30, text_most = (size_t)1 << 30;
 
 bool weir__policy_no_memory(const struct weir__policy_reading *reading, struct weir__mark at)
 {
-	weir__fault(reading->faults, at, "no memory for it");
+	weir__diagnostics_add(reading->diagnostics, at, "no memory for it");
 	return false;
 }
 
-static void refuse_key(struct weir__faults *faults, const struct weir__node *key, const char *what,
+static void refuse_key(struct weir__diagnostics *diagnostics, const struct weir__node *key, const char *what,
 		       const char *const *keys)
 {
 	char known[256] = "";
@@ -25,14 +25,14 @@ static void refuse_key(struct weir__faults *faults, const struct weir__node *key
 
 	for (; *keys && length < sizeof(known); keys++)
 		length += (size_t)snprintf(known + length, sizeof(known) - length, "%s%s", length ? ", " : "", *keys);
-	weir__fault(faults, key->at, "'%s' is nothing that %s has: %s", key->text.at, what, known);
+	weir__diagnostics_add(diagnostics, key->at, "'%s' is nothing that %s has: %s", key->text.at, what, known);
 }
 
-bool weir__node_check_keys(struct weir__faults *faults, const struct weir__node *map, const char *what,
+bool weir__node_check_keys(struct weir__diagnostics *diagnostics, const struct weir__node *map, const char *what,
 			   const char *const *keys)
 {
 	if (map->kind != WEIR__NODE_MAP) {
-		weir__fault(faults, map->at, "%s; %s is a map", weir__node_kind_words(map), what);
+		weir__diagnostics_add(diagnostics, map->at, "%s; %s is a map", weir__node_kind_words(map), what);
 		return false;
 	}
 	for (const struct weir__node *member = map->members; member; member = member->next) {
@@ -41,29 +41,31 @@ bool weir__node_check_keys(struct weir__faults *faults, const struct weir__node 
 		while (*key && !weir__slice_is(member->key->text, *key))
 			key++;
 		if (*key == NULL)
-			refuse_key(faults, member->key, what, keys);
+			refuse_key(diagnostics, member->key, what, keys);
 	}
 	return true;
 }
 
-const struct weir__node *weir__node_text(struct weir__faults *faults, const struct weir__node *node, const char *what)
+const struct weir__node *weir__node_text(struct weir__diagnostics *diagnostics, const struct weir__node *node,
+					 const char *what)
 {
 	if (node->kind == WEIR__NODE_TEXT)
 		return node;
-	weir__fault(faults, node->at, "%s; %s is a text", weir__node_kind_words(node), what);
+	weir__diagnostics_add(diagnostics, node->at, "%s; %s is a text", weir__node_kind_words(node), what);
 	return NULL;
 }
 
-static bool read_bool(struct weir__faults *faults, const struct weir__node *node)
+static bool read_bool(struct weir__diagnostics *diagnostics, const struct weir__node *node)
 {
 	const bool is_true = node && node->kind == WEIR__NODE_TEXT && weir__slice_is(node->text, "true");
 
 	if (node && !is_true && !(node->kind == WEIR__NODE_TEXT && weir__slice_is(node->text, "false")))
-		weir__fault(faults, node->at, "%s is true or false", node->key->text.at);
+		weir__diagnostics_add(diagnostics, node->at, "%s is true or false", node->key->text.at);
 	return is_true;
 }
 
-static bool read_number(struct weir__faults *faults, const struct weir__node *node, uint64_t most, uint64_t *ret_number)
+static bool read_number(struct weir__diagnostics *diagnostics, const struct weir__node *node, uint64_t most,
+			uint64_t *ret_number)
 {
 	uint64_t number = 0;
 	bool is_number = node->kind == WEIR__NODE_TEXT && node->text.n > 0;
@@ -75,8 +77,8 @@ static bool read_number(struct weir__faults *faults, const struct weir__node *no
 			    !__builtin_add_overflow(number, digit, &number);
 	}
 	if (!is_number || number > most) {
-		weir__fault(faults, node->at, "'%s' is a whole number, 0 to %llu", node->key->text.at,
-			    (unsigned long long)most);
+		weir__diagnostics_add(diagnostics, node->at, "'%s' is a whole number, 0 to %llu", node->key->text.at,
+				      (unsigned long long)most);
 		return false;
 	}
 	*ret_number = number;
@@ -89,12 +91,12 @@ int weir__policy_attribute(const struct weir__policy_reading *reading, const str
 {
 	int number;
 
-	if (weir__node_text(reading->faults, name, "the name of an attribute") == NULL)
+	if (weir__node_text(reading->diagnostics, name, "the name of an attribute") == NULL)
 		return -1;
 	if (!weir__attribute_is_name(name->text)) {
-		weir__fault(reading->faults, name->at,
-			    "'%.80s': the name of an attribute has 1 to 63 bytes, and no control characters",
-			    name->text.at);
+		weir__diagnostics_add(reading->diagnostics, name->at,
+				      "'%.80s': the name of an attribute has 1 to 63 bytes, and no control characters",
+				      name->text.at);
 		return -1;
 	}
 	number = weir__attributes_find(&reading->policy->attributes, name->text);
@@ -102,8 +104,9 @@ int weir__policy_attribute(const struct weir__policy_reading *reading, const str
 		number = weir__attributes_add(&reading->policy->attributes,
 					      weir__pool_copy(&reading->policy->pool, name->text));
 	if (number < 0)
-		weir__fault(reading->faults, name->at, "'%s': one attribute too many; a policy has at most %d",
-			    name->text.at, WEIR__ATTRIBUTES_MAX);
+		weir__diagnostics_add(reading->diagnostics, name->at,
+				      "'%s': one attribute too many; a policy has at most %d", name->text.at,
+				      WEIR__ATTRIBUTES_MAX);
 	return number;
 }
 
@@ -125,13 +128,13 @@ static void read_attribute(const struct weir__policy_reading *reading, const str
 	const struct weir__node *type, *lower, *fallback;
 	struct weir__attribute *attribute;
 
-	if (number < 0 || !weir__node_check_keys(reading->faults, node, "an attribute", keys))
+	if (number < 0 || !weir__node_check_keys(reading->diagnostics, node, "an attribute", keys))
 		return;
 	attribute = &reading->policy->attributes.of[number];
 	type = weir__node_member(node, "type");
 	lower = weir__node_member(node, "lower");
 	fallback = weir__node_member(node, "default");
-	if (type && weir__node_text(reading->faults, type, "type")) {
+	if (type && weir__node_text(reading->diagnostics, type, "type")) {
 		if (weir__slice_is(type->text, "ip"))
 			attribute->type = WEIR__ADDRESS_ATTRIBUTE;
 		else if (weir__slice_is(type->text, "path"))
@@ -139,11 +142,12 @@ static void read_attribute(const struct weir__policy_reading *reading, const str
 		else if (weir__slice_is(type->text, "text"))
 			attribute->type = WEIR__TEXT_ATTRIBUTE;
 		else
-			weir__fault(reading->faults, type->at, "type '%s'; it is text, ip or path", type->text.at);
+			weir__diagnostics_add(reading->diagnostics, type->at, "type '%s'; it is text, ip or path",
+					      type->text.at);
 	}
 	if (lower)
-		attribute->is_lowered = read_bool(reading->faults, lower);
-	if (fallback && weir__node_text(reading->faults, fallback, "default"))
+		attribute->is_lowered = read_bool(reading->diagnostics, lower);
+	if (fallback && weir__node_text(reading->diagnostics, fallback, "default"))
 		attribute->fallback = weir__pool_copy(&reading->policy->pool, fallback->text);
 }
 
@@ -152,7 +156,8 @@ static void read_attributes(const struct weir__policy_reading *reading, const st
 	if (map == NULL)
 		return;
 	if (map->kind != WEIR__NODE_MAP) {
-		weir__fault(reading->faults, map->at, "%s; attributes is a map", weir__node_kind_words(map));
+		weir__diagnostics_add(reading->diagnostics, map->at, "%s; attributes is a map",
+				      weir__node_kind_words(map));
 		return;
 	}
 	for (const struct weir__node *member = map->members; member; member = member->next)
@@ -166,7 +171,7 @@ static void read_bits(const struct weir__policy_reading *reading, const struct w
 {
 	uint64_t number;
 
-	if (node && read_number(reading->faults, node, most, &number))
+	if (node && read_number(reading->diagnostics, node, most, &number))
 		*bits = (unsigned)number;
 }
 
@@ -178,17 +183,17 @@ static void read_part_map(const struct weir__policy_reading *reading, const stru
 	const struct weir__node *const fallback = weir__node_member(node, "default");
 	int number;
 
-	(void)weir__node_check_keys(reading->faults, node, "a part of a key", keys);
+	(void)weir__node_check_keys(reading->diagnostics, node, "a part of a key", keys);
 	if (attribute == NULL) {
-		weir__fault(reading->faults, node->at,
-			    "a part of a key says which attribute: {attribute: ip, ipv6: 56}");
+		weir__diagnostics_add(reading->diagnostics, node->at,
+				      "a part of a key says which attribute: {attribute: ip, ipv6: 56}");
 		return;
 	}
 	number = weir__policy_attribute(reading, attribute);
 	part->attribute = number < 0 ? 0 : (unsigned)number;
 	read_bits(reading, weir__node_member(node, "ipv4"), 32, &part->bits_v4);
 	read_bits(reading, weir__node_member(node, "ipv6"), 128, &part->bits_v6);
-	if (fallback && weir__node_text(reading->faults, fallback, "default"))
+	if (fallback && weir__node_text(reading->diagnostics, fallback, "default"))
 		part->fallback = weir__pool_copy(&reading->policy->pool, fallback->text);
 }
 
@@ -196,11 +201,12 @@ static void read_part(const struct weir__policy_reading *reading, const struct w
 		      struct weir__policy_limit *limit)
 {
 	struct weir__key_part *const part = &limit->parts[limit->n_parts];
-	const uint32_t before = reading->faults->n;
+	const uint32_t before = reading->diagnostics->n;
 	int number;
 
 	if (limit->n_parts == WEIR__KEY_PARTS_MAX) {
-		weir__fault(reading->faults, node->at, "a key has at most %d parts", WEIR__KEY_PARTS_MAX);
+		weir__diagnostics_add(reading->diagnostics, node->at, "a key has at most %d parts",
+				      WEIR__KEY_PARTS_MAX);
 		return;
 	}
 	*part = (struct weir__key_part){ .bits_v4 = WEIR__BITS_V4, .bits_v6 = WEIR__BITS_V6 };
@@ -211,9 +217,9 @@ static void read_part(const struct weir__policy_reading *reading, const struct w
 		part->attribute = number < 0 ? 0 : (unsigned)number;
 	}
 	part->is_address = reading->policy->attributes.of[part->attribute].type == WEIR__ADDRESS_ATTRIBUTE;
-	for (unsigned i = 0; i < limit->n_parts && reading->faults->n == before; i++)
+	for (unsigned i = 0; i < limit->n_parts && reading->diagnostics->n == before; i++)
 		if (limit->parts[i].attribute == part->attribute)
-			weir__fault(reading->faults, node->at, "the attribute is in this key already");
+			weir__diagnostics_add(reading->diagnostics, node->at, "the attribute is in this key already");
 	limit->n_parts++;
 }
 
@@ -241,20 +247,20 @@ static void read_cost(const struct weir__policy_reading *reading, const struct w
 	if (node == NULL)
 		return;
 	if (node->kind != WEIR__NODE_MAP) {
-		(void)read_number(reading->faults, node, INT64_MAX, &limit->cost);
+		(void)read_number(reading->diagnostics, node, INT64_MAX, &limit->cost);
 		return;
 	}
-	(void)weir__node_check_keys(reading->faults, node, "a cost", keys);
+	(void)weir__node_check_keys(reading->diagnostics, node, "a cost", keys);
 	attribute = weir__node_member(node, "attribute");
 	otherwise = weir__node_member(node, "default");
 	limit->cost = 1;
 	if (attribute)
 		limit->cost_attribute = weir__policy_attribute(reading, attribute);
 	else
-		weir__fault(reading->faults, node->at,
-			    "a cost is a number, or says which attribute: {attribute: items}");
+		weir__diagnostics_add(reading->diagnostics, node->at,
+				      "a cost is a number, or says which attribute: {attribute: items}");
 	if (otherwise)
-		(void)read_number(reading->faults, otherwise, INT64_MAX, &limit->cost);
+		(void)read_number(reading->diagnostics, otherwise, INT64_MAX, &limit->cost);
 	if (limit->cost_attribute < 0)
 		limit->cost = UINT64_MAX; /* what is wrong with it was told: no limit is too small for it */
 }
@@ -278,14 +284,14 @@ static void read_name(const struct weir__policy_reading *reading, const struct w
 {
 	limit->name = weir__slice_of("");
 	if (name == NULL) {
-		weir__fault(reading->faults, node->at, "a limit has a name");
+		weir__diagnostics_add(reading->diagnostics, node->at, "a limit has a name");
 		return;
 	}
-	if (weir__node_text(reading->faults, name, "name") == NULL)
+	if (weir__node_text(reading->diagnostics, name, "name") == NULL)
 		return;
 	if (!is_name(name->text)) {
-		weir__fault(reading->faults, name->at,
-			    "'%.80s': a name has 1 to 40 letters, digits and -_./:", name->text.at);
+		weir__diagnostics_add(reading->diagnostics, name->at,
+				      "'%.80s': a name has 1 to 40 letters, digits and -_./:", name->text.at);
 		return;
 	}
 	limit->name = weir__pool_copy(&reading->policy->pool, name->text);
@@ -308,29 +314,29 @@ static void read_limit(struct weir__policy_reading *reading, const struct weir__
 					    "store_budget",
 					    NULL };
 	const struct weir__node *match, *text;
-	const uint32_t before = reading->faults->n;
+	const uint32_t before = reading->diagnostics->n;
 
 	limit->at = node->at;
-	limit->file = reading->faults->file;
+	limit->file = reading->diagnostics->file;
 	limit->plan = WEIR__NO_PLAN;
-	if (!weir__node_check_keys(reading->faults, node, "a limit", keys))
+	if (!weir__node_check_keys(reading->diagnostics, node, "a limit", keys))
 		return;
 	read_name(reading, node, weir__node_member(node, "name"), limit);
 	match = weir__node_member(node, "match");
 	text = weir__node_member(node, "limit");
-	limit->mode = weir__policy_read_mode(reading->faults, weir__node_member(node, "mode"), WEIR_MODE_ENFORCE);
+	limit->mode = weir__policy_read_mode(reading->diagnostics, weir__node_member(node, "mode"), WEIR_MODE_ENFORCE);
 	if (match)
 		(void)weir__policy_read_rule(reading, match, rule);
 	read_key(reading, weir__node_member(node, "key"), limit);
 	read_cost(reading, weir__node_member(node, "cost"), limit);
 	if (text == NULL)
-		weir__fault(reading->faults, node->at, "a limit says how much: limit: 100/s burst 200");
-	else if (weir__node_text(reading->faults, text, "limit") && limit->name.at)
+		weir__diagnostics_add(reading->diagnostics, node->at, "a limit says how much: limit: 100/s burst 200");
+	else if (weir__node_text(reading->diagnostics, text, "limit") && limit->name.at)
 		limit->plan = weir__policy_read_plan(
 			reading, limit, limit->name, text->text,
 			(struct weir__mark){ text->at.line, text->at.column + text->is_quoted });
 	weir__policy_read_failure(reading, node, limit, limit->plan, weir__slice_of(""));
-	if (reading->faults->n == before || weir__node_member(node, "overrides"))
+	if (reading->diagnostics->n == before || weir__node_member(node, "overrides"))
 		weir__policy_read_overrides(reading, weir__node_member(node, "overrides"),
 					    weir__node_member(node, "overrides_from"), limit, rule);
 }
@@ -353,9 +359,10 @@ static void refuse_name(const struct weir__policy_reading *reading, const struct
 {
 	const bool is_elsewhere = strcmp(limit->file, before->file) != 0;
 
-	reading->faults->file = limit->file;
-	weir__fault(reading->faults, limit->at, "the name '%s' again; it was given in line %u%s%s", limit->name.at,
-		    before->at.line, is_elsewhere ? " of " : "", is_elsewhere ? before->file : "");
+	reading->diagnostics->file = limit->file;
+	weir__diagnostics_add(reading->diagnostics, limit->at, "the name '%s' again; it was given in line %u%s%s",
+			      limit->name.at, before->at.line, is_elsewhere ? " of " : "",
+			      is_elsewhere ? before->file : "");
 }
 
 /* State is kept by name: each has its own. */
@@ -383,11 +390,12 @@ static uint32_t count_limits(const struct weir__policy_reading *reading, const s
 	if (list == NULL)
 		return 0;
 	if (list->kind != WEIR__NODE_LIST) {
-		weir__fault(reading->faults, list->at, "%s; limits is a list", weir__node_kind_words(list));
+		weir__diagnostics_add(reading->diagnostics, list->at, "%s; limits is a list",
+				      weir__node_kind_words(list));
 		return 0;
 	}
 	if (list->n > WEIR__LIMITS_MAX) {
-		weir__fault(reading->faults, list->at, "more than %d limits", WEIR__LIMITS_MAX);
+		weir__diagnostics_add(reading->diagnostics, list->at, "more than %d limits", WEIR__LIMITS_MAX);
 		return 0;
 	}
 	return list->n;
@@ -399,8 +407,8 @@ static struct weir__rule *make_limits(const struct weir__policy_reading *reading
 	struct weir__rule *const rules = weir__pool_take_array(&policy->pool, n, sizeof(*rules));
 
 	if (n > WEIR__LIMITS_MAX) {
-		weir__fault(reading->faults, (struct weir__mark){ 1, 1 }, "with this file more than %d limits",
-			    WEIR__LIMITS_MAX);
+		weir__diagnostics_add(reading->diagnostics, (struct weir__mark){ 1, 1 },
+				      "with this file more than %d limits", WEIR__LIMITS_MAX);
 		return NULL;
 	}
 	policy->limits = weir__pool_take_array(&policy->pool, n, sizeof(policy->limits[0]));
@@ -431,7 +439,7 @@ static void finish_limits(const struct weir__policy_reading *reading, const stru
 	check_names(reading);
 	if (!weir__rules_init(&policy->rules, &policy->pool, rules, policy->n_limits))
 		(void)weir__policy_no_memory(reading, (struct weir__mark){ 1, 1 });
-	if (reading->faults->n > 0)
+	if (reading->diagnostics->n > 0)
 		return;
 	weir__policy_check_crowd(reading);
 	weir__rules_keep_beside(&policy->rules, &policy->pool, policy->limits, sizeof(policy->limits[0]),
@@ -440,12 +448,13 @@ static void finish_limits(const struct weir__policy_reading *reading, const stru
 
 /* --- the whole -------------------------------------------------------------------------------------------------- */
 
-static void check_top(struct weir__faults *faults, const struct weir__node *root)
+static void check_top(struct weir__diagnostics *diagnostics, const struct weir__node *root)
 {
 	for (const struct weir__node *member = root->members; member; member = member->next)
 		if (!weir__slice_is(member->key->text, "limits") && !weir__slice_is(member->key->text, "attributes"))
-			weir__fault(faults, member->key->at, "'%s' is nothing that a policy has: limits, attributes",
-				    member->key->text.at);
+			weir__diagnostics_add(diagnostics, member->key->at,
+					      "'%s' is nothing that a policy has: limits, attributes",
+					      member->key->text.at);
 }
 
 static size_t folder_of(const char *file)
@@ -463,7 +472,7 @@ struct documents {
 
 static void begin_part(struct weir__policy_reading *reading, const struct weir__policy_part *part)
 {
-	reading->faults->file = part->file ? part->file : "policy";
+	reading->diagnostics->file = part->file ? part->file : "policy";
 	reading->folder = part->is_text ? NULL : part->file;
 	reading->folder_length = folder_of(reading->folder);
 }
@@ -478,10 +487,10 @@ static uint64_t read_documents(struct weir__policy_reading *reading, const struc
 		const struct weir__node *root, *list;
 
 		begin_part(reading, &parts[i]);
-		root = weir__document_read(&documents->pool, parts[i].text, reading->faults);
+		root = weir__document_read(&documents->pool, parts[i].text, reading->diagnostics);
 		if (root && root->kind != WEIR__NODE_MAP) {
-			weir__fault(reading->faults, root->at, "%s; a policy is a map with limits in it",
-				    weir__node_kind_words(root));
+			weir__diagnostics_add(reading->diagnostics, root->at, "%s; a policy is a map with limits in it",
+					      weir__node_kind_words(root));
 			root = NULL;
 		}
 		documents->roots[i] = NULL;
@@ -494,15 +503,15 @@ static uint64_t read_documents(struct weir__policy_reading *reading, const struc
 		}
 		documents->roots[i] = root;
 		if (!(options & WEIR__POLICY_HAS_OTHERS))
-			check_top(reading->faults, root);
+			check_top(reading->diagnostics, root);
 		read_attributes(reading, weir__node_member(root, "attributes"));
 		list = weir__node_member(root, "limits");
 		reading->policy->has_list |= list != NULL;
 		limits += count_limits(reading, list);
 	}
 	if (envoys > 0 && envoys < n)
-		weir__fault(
-			reading->faults, (struct weir__mark){ 1, 1 },
+		weir__diagnostics_add(
+			reading->diagnostics, (struct weir__mark){ 1, 1 },
 			"this is a policy of Weir's own, and others beside it are of Envoy's ratelimit; use one or the "
 			"other");
 	reading->policy->has_list |= envoys > 0;
@@ -525,16 +534,16 @@ static void read_parts(struct weir__policy_reading *reading, const struct weir__
 		finish_limits(reading, rules);
 }
 
-struct weir_policy *weir__policy_of_parts(const struct weir__policy_part *parts, size_t n, struct weir__faults *faults,
-					  uint32_t options)
+struct weir_policy *weir__policy_of_parts(const struct weir__policy_part *parts, size_t n,
+					  struct weir__diagnostics *diagnostics, uint32_t options)
 {
 	struct weir_policy *const policy = calloc(1, sizeof(*policy));
-	struct weir__policy_reading reading = { .policy = policy, .faults = faults };
+	struct weir__policy_reading reading = { .policy = policy, .diagnostics = diagnostics };
 	struct documents documents = { .pool = weir__pool_of(policy_most) };
 
 	if (policy == NULL || n > WEIR__POLICY_FILES_MAX) {
-		weir__fault(faults, (struct weir__mark){ 1, 1 }, policy ? "a policy has at most %d files" : "no memory",
-			    WEIR__POLICY_FILES_MAX);
+		weir__diagnostics_add(diagnostics, (struct weir__mark){ 1, 1 },
+				      policy ? "a policy has at most %d files" : "no memory", WEIR__POLICY_FILES_MAX);
 		free(policy);
 		return NULL;
 	}
@@ -543,7 +552,7 @@ struct weir_policy *weir__policy_of_parts(const struct weir__policy_part *parts,
 	add_known_attributes(&policy->attributes);
 	read_parts(&reading, parts, n, options, &documents);
 	weir__pool_free(&documents.pool);
-	if (faults->n == 0)
+	if (diagnostics->n == 0)
 		return policy;
 	weir_policy_free(policy);
 	return NULL;
@@ -552,10 +561,10 @@ struct weir_policy *weir__policy_of_parts(const struct weir__policy_part *parts,
 int weir_policy_read(const char *text, size_t length, const char *name, weir_policy_report *report, void *context,
 		     struct weir_policy **ret_policy)
 {
-	struct weir__faults faults = { name ? name : "policy", report, context, 0 };
+	struct weir__diagnostics diagnostics = { name ? name : "policy", report, context, 0 };
 	const struct weir__policy_part part = { .text = { text, length }, .file = name };
 
-	*ret_policy = weir__policy_of_parts(&part, 1, &faults, 0);
+	*ret_policy = weir__policy_of_parts(&part, 1, &diagnostics, 0);
 	return *ret_policy ? WEIR_OK : WEIR_ERR_SYNTAX;
 }
 
@@ -568,9 +577,9 @@ int weir_policy_load(const char *path, weir_policy_report *report, void *context
 	if (error == EISDIR)
 		return weir_policy_load_envoy(path, 0, report, context, ret_policy);
 	if (error != 0) {
-		struct weir__faults faults = { path, report, context, 0 };
+		struct weir__diagnostics diagnostics = { path, report, context, 0 };
 
-		weir__fault(&faults, (struct weir__mark){ 0, 0 }, "%s", strerror(error));
+		weir__diagnostics_add(&diagnostics, (struct weir__mark){ 0, 0 }, "%s", strerror(error));
 		errno = error;
 		return WEIR_ERR_SYSTEM;
 	}

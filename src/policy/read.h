@@ -7,7 +7,7 @@
 
 struct weir__policy_reading {
 	struct weir_policy *policy;
-	struct weir__faults *faults;
+	struct weir__diagnostics *diagnostics;
 	const char *folder; /* of files that are named; NULL: none may be */
 	size_t folder_length;
 	uint32_t plans_size; /* room in policy->plans */
@@ -17,11 +17,12 @@ struct weir__policy_reading {
 bool weir__policy_no_memory(const struct weir__policy_reading *reading, struct weir__mark at);
 
 /* Keys of a map that are not in the list, which ends with NULL, are reported; false if it is no map. */
-bool weir__node_check_keys(struct weir__faults *faults, const struct weir__node *map, const char *what,
+bool weir__node_check_keys(struct weir__diagnostics *diagnostics, const struct weir__node *map, const char *what,
 			   const char *const *keys);
 
 /* A text, else that is reported and NULL returned. */
-const struct weir__node *weir__node_text(struct weir__faults *faults, const struct weir__node *node, const char *what);
+const struct weir__node *weir__node_text(struct weir__diagnostics *diagnostics, const struct weir__node *node,
+					 const char *what);
 
 /* The number of an attribute that is named, or -1 after a report. */
 int weir__policy_attribute(const struct weir__policy_reading *reading, const struct weir__node *name);
@@ -63,7 +64,7 @@ void weir__policy_inherit_failure(struct weir__policy_reading *reading, const st
 				  uint32_t plan);
 
 /* Reads `mode`; what it says, or `otherwise` if it says nothing. */
-enum weir_mode weir__policy_read_mode(struct weir__faults *faults, const struct weir__node *node,
+enum weir_mode weir__policy_read_mode(struct weir__diagnostics *diagnostics, const struct weir__node *node,
 				      enum weir_mode otherwise);
 bool weir__policy_mode_of(struct weir__slice word, enum weir_mode *ret_mode);
 
@@ -93,7 +94,7 @@ struct weir__policy_part {
 enum { WEIR__POLICY_HAS_OTHERS = 1 << 16 };
 
 /* One policy of all files; NULL: something was reported. */
-struct weir_policy *weir__policy_of_parts(const struct weir__policy_part *parts, size_t n, struct weir__faults *faults,
-					  uint32_t options);
+struct weir_policy *weir__policy_of_parts(const struct weir__policy_part *parts, size_t n,
+					  struct weir__diagnostics *diagnostics, uint32_t options);
 
 #endif

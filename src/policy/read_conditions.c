@@ -13,16 +13,16 @@
 static bool read_pattern(const struct weir__policy_reading *reading, const struct weir__attribute *attribute,
 			 const struct weir__node *node, enum weir__pattern_kind kind, struct weir__pattern *ret_pattern)
 {
-	const struct weir__node *const word = weir__node_text(reading->faults, node, "a value to compare with");
+	const struct weir__node *const word = weir__node_text(reading->diagnostics, node, "a value to compare with");
 	bool has_host_bits;
 	char *room;
 
 	if (word == NULL)
 		return false;
 	if (attribute->type == WEIR__ADDRESS_ATTRIBUTE && kind == WEIR__PATTERN_PREFIX) {
-		weir__fault(reading->faults, word->at,
-			    "prefix '%s': of addresses write a network, as in %s: 10.0.0.0/8", word->text.at,
-			    attribute->name.at);
+		weir__diagnostics_add(reading->diagnostics, word->at,
+				      "prefix '%s': of addresses write a network, as in %s: 10.0.0.0/8", word->text.at,
+				      attribute->name.at);
 		return false;
 	}
 	if (attribute->type == WEIR__ADDRESS_ATTRIBUTE) {
@@ -30,17 +30,19 @@ static bool read_pattern(const struct weir__policy_reading *reading, const struc
 			ret_pattern->kind = WEIR__PATTERN_NETWORK;
 			return true;
 		}
-		weir__fault(reading->faults, word->at,
-			    has_host_bits ? "'%s' has bits set beyond its length; 10.1.0.0/16 has none" :
-					    "'%s' is no address and no network; 192.0.2.1 and 2001:db8::/32 are",
-			    word->text.at);
+		weir__diagnostics_add(reading->diagnostics, word->at,
+				      has_host_bits ?
+					      "'%s' has bits set beyond its length; 10.1.0.0/16 has none" :
+					      "'%s' is no address and no network; 192.0.2.1 and 2001:db8::/32 are",
+				      word->text.at);
 		return false;
 	}
 	if (kind == WEIR__PATTERN_GLOB && memchr(word->text.at, '*', word->text.n) == NULL)
 		kind = WEIR__PATTERN_IS;
 	if (attribute->type == WEIR__PATH_ATTRIBUTE && memchr(word->text.at, '?', word->text.n)) {
-		weir__fault(reading->faults, word->at,
-			    "'%s': a path has no '?' in it; what follows it is no part of a path", word->text.at);
+		weir__diagnostics_add(reading->diagnostics, word->at,
+				      "'%s': a path has no '?' in it; what follows it is no part of a path",
+				      word->text.at);
 		return false;
 	}
 	room = weir__pool_take(&reading->policy->pool, 2 * (word->text.n + 1));
@@ -63,7 +65,7 @@ static bool read_patterns(const struct weir__policy_reading *reading, const stru
 	const struct weir__node *one = is_list ? node->members : node;
 
 	if (n == 0) {
-		weir__fault(reading->faults, node->at, "an empty list: nothing is one of no values");
+		weir__diagnostics_add(reading->diagnostics, node->at, "an empty list: nothing is one of no values");
 		return false;
 	}
 	condition->patterns = weir__pool_take_array(&reading->policy->pool, n, sizeof(condition->patterns[0]));
@@ -81,7 +83,7 @@ static bool read_present(const struct weir__policy_reading *reading, const struc
 	const bool is_true = node->kind == WEIR__NODE_TEXT && weir__slice_is(node->text, "true");
 
 	if (!is_true && !(node->kind == WEIR__NODE_TEXT && weir__slice_is(node->text, "false"))) {
-		weir__fault(reading->faults, node->at, "present is true or false");
+		weir__diagnostics_add(reading->diagnostics, node->at, "present is true or false");
 		return false;
 	}
 	condition->patterns = weir__pool_take(&reading->policy->pool, sizeof(condition->patterns[0]));
@@ -100,10 +102,11 @@ static bool read_map(const struct weir__policy_reading *reading, const struct we
 	static const char *const keys[] = { "is", "not", "prefix", "present", NULL };
 	const struct weir__node *const only = node->members;
 
-	if (!weir__node_check_keys(reading->faults, node, "a condition", keys))
+	if (!weir__node_check_keys(reading->diagnostics, node, "a condition", keys))
 		return false;
 	if (node->n != 1) {
-		weir__fault(reading->faults, node->at, "a condition has one of is, not, prefix and present");
+		weir__diagnostics_add(reading->diagnostics, node->at,
+				      "a condition has one of is, not, prefix and present");
 		return false;
 	}
 	if (weir__slice_is(only->key->text, "present"))
@@ -149,8 +152,9 @@ bool weir__policy_read_rule(const struct weir__policy_reading *reading, const st
 
 	*ret_rule = (struct weir__rule){ NULL, 0, 0 };
 	if (map->kind != WEIR__NODE_MAP) {
-		weir__fault(reading->faults, map->at, "%s: conditions are a map, such as {method: POST, path: /v1/**}",
-			    weir__node_kind_words(map));
+		weir__diagnostics_add(reading->diagnostics, map->at,
+				      "%s: conditions are a map, such as {method: POST, path: /v1/**}",
+				      weir__node_kind_words(map));
 		return false;
 	}
 	ret_rule->conditions = weir__pool_take_lines(&reading->policy->pool, map->n ? map->n : 1,

@@ -107,9 +107,9 @@ void weir__policy_check_crowd(const struct weir__policy_reading *reading)
 			meet(trial, &policy->rules.of[i].conditions[k]);
 		n = weir__rules_all(&policy->rules, &trial->values, found, WEIR_POLICY_CLAIMS_MAX);
 		if (n > WEIR_POLICY_CLAIMS_MAX) {
-			reading->faults->file = policy->limits[i].file;
-			weir__fault(
-				reading->faults, policy->limits[i].at,
+			reading->diagnostics->file = policy->limits[i].file;
+			weir__diagnostics_add(
+				reading->diagnostics, policy->limits[i].at,
 				"more than %d limits can apply to one request, '%s' and '%s' among them; at most %d may",
 				WEIR_POLICY_CLAIMS_MAX, policy->limits[i].name.at,
 				policy->limits[found[found[0].number == i].number].name.at, WEIR_POLICY_CLAIMS_MAX);

@@ -24,7 +24,7 @@ static const size_t file_most = (size_t)1 << 30;
 struct table {
 	struct weir__policy_reading *reading;
 	struct weir__policy_limit *limit;
-	struct weir__faults faults; /* of this file */
+	struct weir__diagnostics diagnostics; /* of this file */
 	struct weir__slice text;
 	size_t at;
 	size_t begin; /* of the line that is read, which has this number: */
@@ -124,13 +124,13 @@ static struct weir__mark mark_of(const struct table *table, struct weir__slice f
 
 static void fault(struct table *table, const char *what, struct weir__slice field)
 {
-	weir__fault(&table->faults, mark_of(table, field), "'%.*s': %s", (int)(field.n < 80 ? field.n : 80), field.at,
-		    what);
+	weir__diagnostics_add(&table->diagnostics, mark_of(table, field), "'%.*s': %s",
+			      (int)(field.n < 80 ? field.n : 80), field.at, what);
 }
 
 static void fault_of_line(struct table *table, const char *what)
 {
-	weir__fault(&table->faults, (struct weir__mark){ table->line, 1 }, "%s", what);
+	weir__diagnostics_add(&table->diagnostics, (struct weir__mark){ table->line, 1 }, "%s", what);
 }
 
 static const char first_line[] = "the first line names 1 to 4 attributes, and limit, mode or both";
@@ -206,18 +206,18 @@ static uint32_t find_different(struct table *table, struct weir__slice text, enu
 		char apart[WEIR_LIMIT_TEXT_MAX + 1] = "=";
 		const struct weir__slice copy = weir__pool_copy(&reading->policy->pool, text);
 		const size_t shown = text.n < sizeof(apart) - 2 ? text.n : sizeof(apart) - 2;
-		struct weir__faults *const faults = reading->faults;
+		struct weir__diagnostics *const diagnostics = reading->diagnostics;
 
 		if (copy.at)
 			memcpy(apart + 1, text.at, shown);
-		reading->faults = &table->faults;
+		reading->diagnostics = &table->diagnostics;
 		one->plan = copy.at ? weir__policy_read_plan(
 					      reading, table->limit,
 					      weir__policy_plan_name(reading, table->limit->name,
 								     (struct weir__slice){ apart, shown + 1 }),
 					      copy, mark_of(table, text)) :
 				      WEIR__NO_PLAN;
-		reading->faults = faults;
+		reading->diagnostics = diagnostics;
 		if (one->plan == WEIR__NO_PLAN)
 			return UINT32_MAX;
 		weir__policy_inherit_failure(reading, table->limit, one->plan);
@@ -335,11 +335,12 @@ static bool find_path(const struct weir__policy_reading *reading, const struct w
 	const size_t folder = is_absolute ? 0 : reading->folder_length;
 
 	if (reading->folder == NULL) {
-		weir__fault(reading->faults, file->at, "a file cannot be named in a policy that is not one itself");
+		weir__diagnostics_add(reading->diagnostics, file->at,
+				      "a file cannot be named in a policy that is not one itself");
 		return false;
 	}
 	if (folder + file->text.n >= PATH_ROOM) {
-		weir__fault(reading->faults, file->at, "too long for a path");
+		weir__diagnostics_add(reading->diagnostics, file->at, "too long for a path");
 		return false;
 	}
 	memcpy(path, reading->folder, folder);
@@ -372,16 +373,16 @@ static bool read_file(struct table *table, const struct weir__node *file)
 		return false;
 	error = weir__text_file_read(path, file_most, &text, &table->text.n);
 	if (error != 0) {
-		weir__fault(table->reading->faults, file->at, "%s: %s", path, strerror(error));
+		weir__diagnostics_add(table->reading->diagnostics, file->at, "%s: %s", path, strerror(error));
 		return false;
 	}
 	table->text.at = text;
 	note_file(table, path);
-	table->faults = *table->reading->faults;
-	table->faults.file = path;
+	table->diagnostics = *table->reading->diagnostics;
+	table->diagnostics.file = path;
 	is_good = read_table(table);
-	is_good = is_good && table->faults.n == table->reading->faults->n;
-	table->reading->faults->n = table->faults.n;
+	is_good = is_good && table->diagnostics.n == table->reading->diagnostics->n;
+	table->reading->diagnostics->n = table->diagnostics.n;
 	free(text);
 	return is_good;
 }
@@ -389,7 +390,7 @@ static bool read_file(struct table *table, const struct weir__node *file)
 bool weir__policy_read_entries(struct weir__policy_reading *reading, struct weir__policy_limit *limit,
 			       const struct weir__node *from, const struct weir__override *before, uint32_t n_before)
 {
-	const struct weir__node *const file = weir__node_text(reading->faults, from,
+	const struct weir__node *const file = weir__node_text(reading->diagnostics, from,
 							      "overrides_from, the path of a file,");
 	struct table table = { .reading = reading, .limit = limit };
 	struct weir__override *all;

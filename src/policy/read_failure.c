@@ -35,12 +35,12 @@ static void read_local(struct weir__policy_reading *reading, const struct weir__
 	const struct weir__node *const text = weir__node_member(map, "local");
 	uint32_t local;
 
-	(void)weir__node_check_keys(reading->faults, map, "on_store_failure", keys);
+	(void)weir__node_check_keys(reading->diagnostics, map, "on_store_failure", keys);
 	if (text == NULL) {
-		weir__fault(reading->faults, map->at, "on_store_failure has no local limit; %s", right);
+		weir__diagnostics_add(reading->diagnostics, map->at, "on_store_failure has no local limit; %s", right);
 		return;
 	}
-	if (weir__node_text(reading->faults, text, "local") == NULL || limit->name.at == NULL)
+	if (weir__node_text(reading->diagnostics, text, "local") == NULL || limit->name.at == NULL)
 		return;
 	local = weir__policy_read_plan(reading, limit, local_name(reading, limit->name, apart), text->text,
 				       (struct weir__mark){ text->at.line, text->at.column + text->is_quoted });
@@ -70,9 +70,11 @@ static void read_failure(struct weir__policy_reading *reading, const struct weir
 			return;
 		}
 	if (node->kind == WEIR__NODE_TEXT)
-		weir__fault(reading->faults, node->at, "on_store_failure '%.80s'; %s", node->text.at, right);
+		weir__diagnostics_add(reading->diagnostics, node->at, "on_store_failure '%.80s'; %s", node->text.at,
+				      right);
 	else
-		weir__fault(reading->faults, node->at, "%s; on_store_failure: %s", weir__node_kind_words(node), right);
+		weir__diagnostics_add(reading->diagnostics, node->at, "%s; on_store_failure: %s",
+				      weir__node_kind_words(node), right);
 }
 
 /* A whole number of ms or s, in ns; 0: it is none. */
@@ -96,12 +98,12 @@ static void read_budget(const struct weir__policy_reading *reading, const struct
 {
 	weir_ns budget;
 
-	if (weir__node_text(reading->faults, node, "store_budget") == NULL)
+	if (weir__node_text(reading->diagnostics, node, "store_budget") == NULL)
 		return;
 	budget = time_of(node->text);
 	if (budget < budget_least || budget > budget_most)
-		weir__fault(reading->faults, node->at,
-			    "store_budget '%.80s'; it is a time from 1ms to 10s, such as 5ms", node->text.at);
+		weir__diagnostics_add(reading->diagnostics, node->at,
+				      "store_budget '%.80s'; it is a time from 1ms to 10s, such as 5ms", node->text.at);
 	else if (plan != WEIR__NO_PLAN)
 		reading->policy->plans[plan].store_budget = budget;
 }
@@ -125,9 +127,9 @@ void weir__policy_read_failure(struct weir__policy_reading *reading, const struc
 	const struct weir__node *const budget = weir__node_member(map, "store_budget");
 
 	if ((failure || budget) && weir__node_member(map, "limit") == NULL)
-		weir__fault(reading->faults, failure ? failure->key->at : budget->key->at,
-			    "%s goes with a limit, and there is none beside it",
-			    failure ? "on_store_failure" : "store_budget");
+		weir__diagnostics_add(reading->diagnostics, failure ? failure->key->at : budget->key->at,
+				      "%s goes with a limit, and there is none beside it",
+				      failure ? "on_store_failure" : "store_budget");
 	weir__policy_inherit_failure(reading, limit, plan);
 	if (failure)
 		read_failure(reading, failure, limit, plan, apart);

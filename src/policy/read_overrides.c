@@ -47,17 +47,17 @@ static void check_override(const struct weir__policy_reading *reading, const str
 	const struct weir__attribute *const missing = missing_part(reading, limit, &rules[number]);
 
 	if (missing)
-		weir__fault(reading->faults, node->at,
-			    "this override can never match: the limit's key needs %s; give that a default",
-			    missing->name.at);
+		weir__diagnostics_add(reading->diagnostics, node->at,
+				      "this override can never match: the limit's key needs %s; give that a default",
+				      missing->name.at);
 	else if (weir__rules_exclude(&rules[number], match))
-		weir__fault(reading->faults, node->at,
-			    "this override can never match: the limit does not apply to such requests");
+		weir__diagnostics_add(reading->diagnostics, node->at,
+				      "this override can never match: the limit does not apply to such requests");
 	for (uint32_t i = 0; i < number && i < 1000; i++)
 		if (rules[i].conditions && weir__rule_implies(&rules[number], &rules[i])) {
-			weir__fault(reading->faults, node->at,
-				    "this override can never match: number %u before it matches whenever it would",
-				    i + 1);
+			weir__diagnostics_add(
+				reading->diagnostics, node->at,
+				"this override can never match: number %u before it matches whenever it would", i + 1);
 			return;
 		}
 }
@@ -71,20 +71,21 @@ static void read_override(struct weir__policy_reading *reading, const struct wei
 	char room[1024];
 
 	*instead = (struct weir__override){ WEIR__NO_PLAN, limit->mode };
-	if (!weir__node_check_keys(reading->faults, node, "an override", keys))
+	if (!weir__node_check_keys(reading->diagnostics, node, "an override", keys))
 		return;
 	when = weir__node_member(node, "when");
 	text = weir__node_member(node, "limit");
 	mode = weir__node_member(node, "mode");
 	if (when == NULL)
-		weir__fault(reading->faults, node->at, "an override says when it applies: when: {plan: gold}");
+		weir__diagnostics_add(reading->diagnostics, node->at,
+				      "an override says when it applies: when: {plan: gold}");
 	else
 		(void)weir__policy_read_rule(reading, when, rule);
 	if (text == NULL && mode == NULL)
-		weir__fault(reading->faults, node->at, "an override has a limit, a mode, or both");
-	instead->mode = weir__policy_read_mode(reading->faults, mode, limit->mode);
+		weir__diagnostics_add(reading->diagnostics, node->at, "an override has a limit, a mode, or both");
+	instead->mode = weir__policy_read_mode(reading->diagnostics, mode, limit->mode);
 	apart = (struct weir__slice){ room, when ? describe(when, room, sizeof(room), 0) : 0 };
-	if (when && text && weir__node_text(reading->faults, text, "limit"))
+	if (when && text && weir__node_text(reading->diagnostics, text, "limit"))
 		instead->plan = weir__policy_read_plan(
 			reading, limit, weir__policy_plan_name(reading, limit->name, apart), text->text,
 			(struct weir__mark){ text->at.line, text->at.column + text->is_quoted });
@@ -102,7 +103,8 @@ void weir__policy_read_overrides(struct weir__policy_reading *reading, const str
 	uint32_t number = 0;
 
 	if (list && list->kind != WEIR__NODE_LIST) {
-		weir__fault(reading->faults, list->at, "%s; overrides is a list", weir__node_kind_words(list));
+		weir__diagnostics_add(reading->diagnostics, list->at, "%s; overrides is a list",
+				      weir__node_kind_words(list));
 		return;
 	}
 	rules = weir__pool_take_array(pool, n, sizeof(*rules));
@@ -113,10 +115,10 @@ void weir__policy_read_overrides(struct weir__policy_reading *reading, const str
 	}
 	limit->instead = n ? instead : NULL;
 	for (const struct weir__node *node = n ? list->members : NULL; node; node = node->next, number++) {
-		const uint32_t before = reading->faults->n;
+		const uint32_t before = reading->diagnostics->n;
 
 		read_override(reading, limit, node, &rules[number], &instead[number]);
-		if (reading->faults->n == before)
+		if (reading->diagnostics->n == before)
 			check_override(reading, limit, node, rules, number, match);
 		else
 			rules[number] = (struct weir__rule){ NULL, 0, 0 };

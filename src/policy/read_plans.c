@@ -21,15 +21,15 @@ bool weir__policy_mode_of(struct weir__slice word, enum weir_mode *ret_mode)
 	return false;
 }
 
-enum weir_mode weir__policy_read_mode(struct weir__faults *faults, const struct weir__node *node,
+enum weir_mode weir__policy_read_mode(struct weir__diagnostics *diagnostics, const struct weir__node *node,
 				      enum weir_mode otherwise)
 {
 	enum weir_mode mode = otherwise;
 
-	if (node == NULL || weir__node_text(faults, node, "mode") == NULL)
+	if (node == NULL || weir__node_text(diagnostics, node, "mode") == NULL)
 		return otherwise;
 	if (!weir__policy_mode_of(node->text, &mode))
-		weir__fault(faults, node->at, "mode '%s'; it is enforce, shadow or off", node->text.at);
+		weir__diagnostics_add(diagnostics, node->at, "mode '%s'; it is enforce, shadow or off", node->text.at);
 	return mode;
 }
 
@@ -88,10 +88,11 @@ static bool check_cost(const struct weir__policy_reading *reading, const struct 
 {
 	if (of->cost_attribute >= 0 || of->cost == UINT64_MAX || of->cost <= plan->most)
 		return true;
-	weir__fault(reading->faults, at,
-		    "limit '%.80s' of '%s' never admits a cost of %llu: it has at most %llu; use a lower cost or more "
-		    "at once",
-		    text.at, of->name.at, (unsigned long long)of->cost, (unsigned long long)plan->most);
+	weir__diagnostics_add(
+		reading->diagnostics, at,
+		"limit '%.80s' of '%s' never admits a cost of %llu: it has at most %llu; use a lower cost or more "
+		"at once",
+		text.at, of->name.at, (unsigned long long)of->cost, (unsigned long long)plan->most);
 	return false;
 }
 
@@ -106,11 +107,12 @@ uint32_t weir__policy_read_plan(struct weir__policy_reading *reading, const stru
 	if (error != WEIR_OK || weir_plan_compile(&limit, &plan, &why) != WEIR_OK) {
 		if (error != WEIR_OK)
 			at.column += (uint32_t)why.at;
-		weir__fault(reading->faults, at, "limit '%.80s': %s", text.at, why.text);
+		weir__diagnostics_add(reading->diagnostics, at, "limit '%.80s': %s", text.at, why.text);
 		return WEIR__NO_PLAN;
 	}
 	if (weir_table_check_limit(&limit, &why) != WEIR_OK) {
-		weir__fault(reading->faults, at, "limit '%.80s' of '%s': %s", text.at, of->name.at, why.text);
+		weir__diagnostics_add(reading->diagnostics, at, "limit '%.80s' of '%s': %s", text.at, of->name.at,
+				      why.text);
 		return WEIR__NO_PLAN;
 	}
 	if (!check_cost(reading, of, &plan, text, at))

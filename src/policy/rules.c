@@ -290,11 +290,11 @@ static bool is_large(const struct weir__rules *rules)
 /* Whether there is a card for this anchor, and how much room its rule takes. */
 static bool has_card(const struct weir__anchor *anchor, size_t *ret_room)
 {
-	*ret_room = anchor->n == 1 ? weir__card_room(&anchor->only) : SIZE_MAX;
+	*ret_room = anchor->n == 1 ? weir__rule_cache_entry_room(&anchor->only) : SIZE_MAX;
 	return *ret_room != SIZE_MAX;
 }
 
-void weir__rules_make_cards(struct weir__rules *rules, struct weir__pool *pool)
+void weir__rules_make_cache(struct weir__rules *rules, struct weir__pool *pool)
 {
 	size_t most = 0, room;
 	uint32_t n = 0;
@@ -304,14 +304,14 @@ void weir__rules_make_cards(struct weir__rules *rules, struct weir__pool *pool)
 			most = room > most ? room : most;
 			n++;
 		}
-	if (n == 0 || !weir__cards_init(&rules->cards, pool, n, rules->beside_hot_bytes, most))
+	if (n == 0 || !weir__rule_cache_init(&rules->rule_cache, pool, n, rules->beside_hot_bytes, most))
 		return;
 	for (uint32_t i = 0; i < rules->n_anchors; i++) {
 		const struct weir__anchor *const anchor = &rules->anchors[i];
 
 		if (has_card(anchor, &room))
-			weir__cards_add(&rules->cards, anchor->hash, anchor->first, &anchor->only,
-					(const char *)rules->beside + anchor->first * rules->beside_bytes);
+			weir__rule_cache_add(&rules->rule_cache, anchor->hash, anchor->first, &anchor->only,
+					     (const char *)rules->beside + anchor->first * rules->beside_bytes);
 	}
 }
 
@@ -322,17 +322,17 @@ void weir__rules_keep_beside(struct weir__rules *rules, struct weir__pool *pool,
 	rules->beside_bytes = bytes;
 	rules->beside_hot_bytes = hot_bytes;
 	if (is_large(rules))
-		weir__rules_make_cards(rules, pool);
+		weir__rules_make_cache(rules, pool);
 }
 
 void weir__rules_look_ahead(struct weir__rules *rules, const struct weir__ahead *ahead)
 {
 	rules->ahead = ahead;
-	for (uint32_t i = 0; i < rules->cards.n_places; i++)
-		if (rules->cards.tags[i] != 0) {
-			struct weir__card *const card = weir__card_at(&rules->cards, i);
+	for (uint32_t i = 0; i < rules->rule_cache.n_places; i++)
+		if (rules->rule_cache.tags[i] != 0) {
+			struct weir__rule_cache_entry *const entry = weir__rule_cache_entry_at(&rules->rule_cache, i);
 
-			card->ahead = ahead[card->number];
+			entry->ahead = ahead[entry->number];
 		}
 }
 
@@ -390,7 +390,7 @@ void weir__rules_fetch(const struct weir__rules *rules, const struct weir__value
 
 		if (probe->kind > WEIR__PATTERN_PREFIX || value->text.at == NULL || !hash_by(probe, value, &hash))
 			continue;
-		if (!weir__cards_fetch(&rules->cards, hash))
+		if (!weir__rule_cache_fetch(&rules->rule_cache, hash))
 			__builtin_prefetch(&rules->anchors[(uint32_t)hash & (rules->n_anchors - 1)]);
 	}
 }
@@ -441,15 +441,15 @@ static uint32_t put_number_in(const struct weir__rules *rules, struct weir__foun
 }
 
 /* By the card with this hash, which has all that is looked at. */
-static uint32_t put_card_in(const struct weir__rules *rules, const struct weir__card *card,
+static uint32_t put_card_in(const struct weir__rules *rules, const struct weir__rule_cache_entry *entry,
 			    const struct weir__values *values, struct weir__found *found, uint32_t n, uint32_t most)
 {
-	weir__fetch(card->ahead.line, 1);
-	weir__fetch(card->ahead.at, WEIR__AHEAD_BYTES);
-	if (!weir__rule_holds(&card->rule, values))
+	weir__fetch(entry->ahead.line, 1);
+	weir__fetch(entry->ahead.at, WEIR__AHEAD_BYTES);
+	if (!weir__rule_holds(&entry->rule, values))
 		return n;
 	return put_in(found, n, most,
-		      &(struct weir__found){ card->number, card->beside, rules->ahead ? &card->ahead : NULL });
+		      &(struct weir__found){ entry->number, entry->beside, rules->ahead ? &entry->ahead : NULL });
 }
 
 /* By the rules that an anchor has. */
@@ -483,14 +483,14 @@ uint32_t weir__rules_all(const struct weir__rules *rules, const struct weir__val
 			n = put_number_in(rules, ret_found, n, most, rules->others[i]);
 	for (uint32_t i = 0; i < rules->n_probes; i++) {
 		const struct weir__value *const value = &values->of[rules->probes[i].attribute];
-		const struct weir__card *card;
+		const struct weir__rule_cache_entry *entry;
 		uint64_t hash;
 
 		if (value->text.at == NULL || !hash_by(&rules->probes[i], value, &hash))
 			continue;
-		card = weir__cards_find(&rules->cards, hash);
-		n = card ? put_card_in(rules, card, values, ret_found, n, most) :
-			   put_anchor_in(rules, place_of(rules, hash), values, ret_found, n, most);
+		entry = weir__rule_cache_find(&rules->rule_cache, hash);
+		n = entry ? put_card_in(rules, entry, values, ret_found, n, most) :
+			    put_anchor_in(rules, place_of(rules, hash), values, ret_found, n, most);
 	}
 	return n;
 }

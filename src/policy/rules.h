@@ -8,7 +8,7 @@
 #ifndef WEIR_POLICY_RULES_H
 #define WEIR_POLICY_RULES_H
 
-#include "policy/cards.h"
+#include "policy/rule_cache.h"
 
 /* One way to be found: all anchors of one kind, attribute and length. */
 struct weir__probe {
@@ -38,7 +38,7 @@ struct weir__rules {
 	const void *beside;
 	size_t beside_bytes, beside_hot_bytes; /* of each; that are looked at */
 	const struct weir__ahead *ahead;       /* of each rule, or NULL */
-	struct weir__cards cards;              /* of very many rules, those that are found alone */
+	struct weir__rule_cache rule_cache;    /* of very many rules, those that are found alone */
 };
 
 /* `of` must outlive it. False: no memory. */
@@ -49,7 +49,7 @@ void weir__rules_keep_beside(struct weir__rules *rules, struct weir__pool *pool,
 			     size_t hot_bytes);
 
 /* Which that does if there are very many; it changes no answer. */
-void weir__rules_make_cards(struct weir__rules *rules, struct weir__pool *pool);
+void weir__rules_make_cache(struct weir__rules *rules, struct weir__pool *pool);
 
 /* One for each rule; it must outlive the rules. */
 void weir__rules_look_ahead(struct weir__rules *rules, const struct weir__ahead *ahead);

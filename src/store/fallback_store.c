@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "store/inline_limit.h"
+#include "store/table/inline_limit.h"
 
 static const weir_ns closed_ns = 1000000000;     /* when to try again */
 static const weir_ns count_nodes_ns = 100000000; /* how often to ask the store for the number of servers */

@@ -9,7 +9,7 @@
 #ifndef WEIR_STORE_STORE_H
 #define WEIR_STORE_STORE_H
 
-#include "store/table.h"
+#include "store/table/table.h"
 
 enum weir__store_operation {
 	WEIR__STORE_TAKE,
@@ -42,8 +42,8 @@ struct weir__store_request {
 	weir_ns charged_at;            /* of UNDO */
 
 	/* What a store that completes now may use, and others ignore. */
-	const uint64_t *hashes;              /* of the keys; NULL: not known */
-	const struct weir__premise *premise; /* NULL: it rests on nothing */
+	const uint64_t *hashes;                      /* of the keys; NULL: not known */
+	const struct weir__epoch_check *epoch_check; /* NULL: it rests on nothing */
 
 	/* What came of it. */
 	enum weir__store_outcome outcome;
@@ -79,7 +79,7 @@ struct weir__store_status {
 	uint64_t decided, unreached, unanswered;      /* requests; a retry is not counted again */
 	uint64_t script_loads, failovers, damaged;    /* damaged: keys that began anew */
 	uint64_t deferred_keys;                       /* with charges that are still to be made */
-	uint64_t charged, excess, uncertain, dropped; /* units of deferred charges: see redis_debt.h */
+	uint64_t charged, excess, uncertain, dropped; /* units of deferred charges: see redis_backlog.h */
 	uint64_t latency_counts
 		[WEIR__STORE_LATENCIES]; /* by duration: up to 2^i * 64 us; the last also what took longer */
 	uint64_t latency_sum_us;

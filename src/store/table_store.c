@@ -22,12 +22,13 @@ static uint64_t hash_of(const struct weir__store_request *request, size_t i)
 static void take_together(struct weir_table *table, struct weir__store_request *request)
 {
 	const struct weir_claim *const claim = &request->claims[0];
-	const bool is_decided =
-		request->n == 1 ?
-			weir__table_take_while(request->premise, table, claim->limit, hash_of(request, 0), request->now,
-					       claim->cost, &request->verdicts[0]) :
-			weir__table_decide_while(request->premise, table, request->claims, request->hashes, request->n,
-						 request->now, request->verdicts, &request->decision) == WEIR_OK;
+	const bool is_decided = request->n == 1 ?
+					weir__table_take_while(request->epoch_check, table, claim->limit,
+							       hash_of(request, 0), request->now, claim->cost,
+							       &request->verdicts[0]) :
+					weir__table_decide_while(request->epoch_check, table, request->claims,
+								 request->hashes, request->n, request->now,
+								 request->verdicts, &request->decision) == WEIR_OK;
 
 	request->outcome = is_decided ? WEIR__STORE_DECIDED : WEIR__STORE_STALE;
 }
@@ -35,23 +36,23 @@ static void take_together(struct weir_table *table, struct weir__store_request *
 /* The first decides whether the premise holds. Once something is charged, the others are charged, too. */
 static void take_each(struct weir_table *table, struct weir__store_request *request)
 {
-	const struct weir__premise *premise = request->premise;
+	const struct weir__epoch_check *epoch_check = request->epoch_check;
 
 	request->n_current = 0;
 	for (uint32_t i = 0; i < request->n; i++) {
 		const struct weir_claim *const claim = &request->claims[i];
 		const uint64_t hash = hash_of(request, i);
 
-		if (weir__table_take_while(premise, table, claim->limit, hash, request->now, claim->cost,
+		if (weir__table_take_while(epoch_check, table, claim->limit, hash, request->now, claim->cost,
 					   &request->verdicts[i])) {
-			request->n_current += premise != NULL;
+			request->n_current += epoch_check != NULL;
 			continue;
 		}
 		if (i == 0) {
 			request->outcome = WEIR__STORE_STALE;
 			return;
 		}
-		premise = NULL;
+		epoch_check = NULL;
 		(void)weir__table_take_while(NULL, table, claim->limit, hash, request->now, claim->cost,
 					     &request->verdicts[i]);
 	}
@@ -83,7 +84,7 @@ static struct weir_verdict inspect(struct weir_table *table, const struct weir_c
 							     request->now);
 
 	request->is_stored = key.is_stored;
-	request->full_at = key.whole_at;
+	request->full_at = key.full_at;
 	return key.verdict;
 }
 
@@ -119,7 +120,7 @@ static inline void decide(struct weir_table *table, struct weir__store_request *
 			request->verdicts[i] = decide_one(table, &request->claims[i], request);
 	} else if (!request->is_each) {
 		take_together(table, request);
-	} else if (WEIR__LIKELY(request->premise == NULL)) {
+	} else if (WEIR__LIKELY(request->epoch_check == NULL)) {
 		weir_table_take_batch(table, request->claims, request->n, request->now, request->verdicts);
 	} else {
 		take_each(table, request);

@@ -16,23 +16,23 @@ static const struct {
 	const char *words;
 } faults[] = {
 #define FAULT_ROW(name, status, text) { (status), (text) },
-	WEIR__HTTP_FAULTS(FAULT_ROW)
+	WEIR__HTTP_ERRORS(FAULT_ROW)
 #undef FAULT_ROW
 };
 
-unsigned weir__http_fault_status(enum weir__http_fault fault)
+unsigned weir__http_error_status(enum weir__http_error fault)
 {
 	return faults[fault].status;
 }
 
-const char *weir__http_fault_words(enum weir__http_fault fault)
+const char *weir__http_error_words(enum weir__http_error fault)
 {
 	return faults[fault].words;
 }
 
-const char *weir__http_fault_reason(const struct weir__http_reader *reader)
+const char *weir__http_error_reason(const struct weir__http_reader *reader)
 {
-	return reader->fault == WEIR__HTTP_FAULT_SYNTAX ? llhttp_get_error_reason(&reader->parser) : NULL;
+	return reader->fault == WEIR__HTTP_ERROR_SYNTAX ? llhttp_get_error_reason(&reader->parser) : NULL;
 }
 
 /* --- what llhttp calls ------------------------------------------------------------------------------------------ */
@@ -43,9 +43,9 @@ static struct weir__http_reader *reader_of(llhttp_t *parser)
 }
 
 /* Any number but 0 and those that llhttp knows ends its reading. */
-static int fail(struct weir__http_reader *reader, enum weir__http_fault fault, size_t at)
+static int fail(struct weir__http_reader *reader, enum weir__http_error fault, size_t at)
 {
-	if (reader->fault == WEIR__HTTP_FAULT_NONE) {
+	if (reader->fault == WEIR__HTTP_ERROR_NONE) {
 		reader->fault = (uint8_t)fault;
 		reader->fault_at = reader->phase == IN_CHUNKS ? reader->head_length : (uint32_t)at;
 	}
@@ -81,16 +81,16 @@ static bool check_lines(struct weir__http_reader *reader, const char *end)
 	if (from == end)
 		return true;
 	if (reader->before == '\n' && (*from == ' ' || *from == '\t')) {
-		(void)fail(reader, WEIR__HTTP_FAULT_FOLDED, offset_of(reader, from));
+		(void)fail(reader, WEIR__HTTP_ERROR_FOLDED, offset_of(reader, from));
 		return false;
 	}
 	for (const char *at = from; (at = memchr(at, '\n', (size_t)(end - at))) != NULL; at++) {
 		if ((at == from ? reader->before : at[-1]) != '\r') {
-			(void)fail(reader, WEIR__HTTP_FAULT_BARE_LF, offset_of(reader, at));
+			(void)fail(reader, WEIR__HTTP_ERROR_BARE_LF, offset_of(reader, at));
 			return false;
 		}
 		if (at + 1 < end && (at[1] == ' ' || at[1] == '\t')) {
-			(void)fail(reader, WEIR__HTTP_FAULT_FOLDED, offset_of(reader, at + 1));
+			(void)fail(reader, WEIR__HTTP_ERROR_FOLDED, offset_of(reader, at + 1));
 			return false;
 		}
 	}
@@ -100,7 +100,7 @@ static bool check_lines(struct weir__http_reader *reader, const char *end)
 }
 
 /* What was wrong before comes first, in how many pieces ever it came. */
-static int fail_behind(struct weir__http_reader *reader, enum weir__http_fault fault, const char *at)
+static int fail_behind(struct weir__http_reader *reader, enum weir__http_error fault, const char *at)
 {
 	return check_lines(reader, at) ? fail(reader, fault, offset_of(reader, at)) : HPE_USER;
 }
@@ -110,7 +110,7 @@ static int pass_over(struct weir__http_reader *reader, const char *at, size_t le
 {
 	reader->extra += (uint32_t)length;
 	if (reader->extra > WEIR__HTTP_EXTRA_MAX)
-		return fail_behind(reader, WEIR__HTTP_FAULT_EXTRA_SIZE, at);
+		return fail_behind(reader, WEIR__HTTP_ERROR_EXTRA_SIZE, at);
 	return 0;
 }
 
@@ -141,7 +141,7 @@ static int on_whole_name(llhttp_t *parser)
 		return 0;
 	if (!check_lines(reader, reader->name))
 		return HPE_USER;
-	return fail(reader, WEIR__HTTP_FAULT_HEADERS, last->at + last->length);
+	return fail(reader, WEIR__HTTP_ERROR_HEADERS, last->at + last->length);
 }
 
 static int on_value(llhttp_t *parser, const char *at, size_t length)
@@ -171,7 +171,7 @@ static int on_chunk(llhttp_t *parser)
 	struct weir__http_reader *const reader = reader_of(parser);
 
 	if (parser->content_length > WEIR__HTTP_BODY_MAX - reader->body_length)
-		return fail(reader, WEIR__HTTP_FAULT_BODY_SIZE, reader->head_length);
+		return fail(reader, WEIR__HTTP_ERROR_BODY_SIZE, reader->head_length);
 	return 0;
 }
 
@@ -211,7 +211,7 @@ void weir__http_init(struct weir__http_reader *reader)
 	reader->before = '\0';
 	reader->phase = IN_HEAD;
 	reader->is_value = reader->expects_continue = false;
-	reader->fault = WEIR__HTTP_FAULT_NONE;
+	reader->fault = WEIR__HTTP_ERROR_NONE;
 	reader->fault_at = 0;
 	reader->target = (struct weir__http_span){ 0, 0 };
 	reader->n = 0;
@@ -237,7 +237,7 @@ static bool is_value(const char *bytes, const struct weir__http_header *header, 
 	       strncasecmp(bytes + header->value.at, word, header->value.length) == 0;
 }
 
-static enum weir__http_fault check_headers(struct weir__http_reader *reader, const char *bytes)
+static enum weir__http_error check_headers(struct weir__http_reader *reader, const char *bytes)
 {
 	uint32_t hosts = 0, codings = 0;
 
@@ -247,22 +247,22 @@ static enum weir__http_fault check_headers(struct weir__http_reader *reader, con
 		trim(bytes, &header->value);
 		if (header->name.length == 0) {
 			reader->fault_at = header->value.at;
-			return WEIR__HTTP_FAULT_NAMELESS;
+			return WEIR__HTTP_ERROR_NAMELESS;
 		}
 		reader->fault_at = header->name.at;
 		if (is_named(bytes, header, "host", 4) && ++hosts > 1)
-			return WEIR__HTTP_FAULT_HOSTS;
+			return WEIR__HTTP_ERROR_HOSTS;
 		if (is_named(bytes, header, "transfer-encoding", 17) &&
 		    (++codings > 1 || !is_value(bytes, header, "chunked") || reader->parser.http_minor == 0))
-			return WEIR__HTTP_FAULT_CODING;
+			return WEIR__HTTP_ERROR_CODING;
 		if (is_named(bytes, header, "expect", 6) && reader->parser.http_minor > 0) {
 			if (!is_value(bytes, header, "100-continue"))
-				return WEIR__HTTP_FAULT_EXPECTATION;
+				return WEIR__HTTP_ERROR_EXPECTATION;
 			reader->expects_continue = true;
 		}
 	}
 	reader->fault_at = 0;
-	return hosts == 0 && reader->parser.http_minor > 0 ? WEIR__HTTP_FAULT_NO_HOST : WEIR__HTTP_FAULT_NONE;
+	return hosts == 0 && reader->parser.http_minor > 0 ? WEIR__HTTP_ERROR_NO_HOST : WEIR__HTTP_ERROR_NONE;
 }
 
 /* llhttp knows other protocols of this form, too, and a request line without any. */
@@ -273,22 +273,22 @@ static bool has_version(const struct weir__http_reader *reader, const char *byte
 	return memcmp(behind, " HTTP/1.1\r", 10) == 0 || memcmp(behind, " HTTP/1.0\r", 10) == 0;
 }
 
-static enum weir__http_fault check_head(struct weir__http_reader *reader, const char *bytes)
+static enum weir__http_error check_head(struct weir__http_reader *reader, const char *bytes)
 {
 	const llhttp_t *const parser = &reader->parser;
-	enum weir__http_fault fault;
+	enum weir__http_error fault;
 
 	reader->fault_at = reader->target.at;
 	if (parser->method == HTTP_CONNECT || parser->method == HTTP_PRI)
-		return WEIR__HTTP_FAULT_METHOD;
+		return WEIR__HTTP_ERROR_METHOD;
 	/* Behind the target there are at least a line end and an empty line: 10 bytes may be looked at if there are 10. */
 	if (reader->target.at + reader->target.length + 10 > reader->head_length || !has_version(reader, bytes))
-		return WEIR__HTTP_FAULT_VERSION;
+		return WEIR__HTTP_ERROR_VERSION;
 	if (memchr(bytes + reader->target.at, '#', reader->target.length))
-		return WEIR__HTTP_FAULT_TARGET;
+		return WEIR__HTTP_ERROR_TARGET;
 	fault = check_headers(reader, bytes);
-	if (fault == WEIR__HTTP_FAULT_NONE && parser->content_length > WEIR__HTTP_BODY_MAX)
-		fault = WEIR__HTTP_FAULT_BODY_SIZE;
+	if (fault == WEIR__HTTP_ERROR_NONE && parser->content_length > WEIR__HTTP_BODY_MAX)
+		fault = WEIR__HTTP_ERROR_BODY_SIZE;
 	return fault;
 }
 
@@ -307,20 +307,20 @@ static llhttp_errno_t execute(struct weir__http_reader *reader, char *bytes, siz
 	error = llhttp_execute(&reader->parser, bytes + at, n - at);
 	if (error != HPE_OK)
 		end = llhttp_get_error_pos(&reader->parser);
-	if (reader->fault == WEIR__HTTP_FAULT_NONE && end > reader->framing)
+	if (reader->fault == WEIR__HTTP_ERROR_NONE && end > reader->framing)
 		(void)check_lines(reader, end);
-	if (reader->fault != WEIR__HTTP_FAULT_NONE)
+	if (reader->fault != WEIR__HTTP_ERROR_NONE)
 		return HPE_USER;
 	if (error != HPE_OK && error != HPE_PAUSED)
 		(void)fail(reader,
-			   error == HPE_PAUSED_H2_UPGRADE ? WEIR__HTTP_FAULT_METHOD :
-			   error == HPE_INVALID_VERSION   ? WEIR__HTTP_FAULT_VERSION :
-							    WEIR__HTTP_FAULT_SYNTAX,
+			   error == HPE_PAUSED_H2_UPGRADE ? WEIR__HTTP_ERROR_METHOD :
+			   error == HPE_INVALID_VERSION   ? WEIR__HTTP_ERROR_VERSION :
+							    WEIR__HTTP_ERROR_SYNTAX,
 			   offset_of(reader, end));
 	return error;
 }
 
-static enum weir__http_status refuse(struct weir__http_reader *reader, enum weir__http_fault fault)
+static enum weir__http_status refuse(struct weir__http_reader *reader, enum weir__http_error fault)
 {
 	reader->fault = (uint8_t)fault;
 	return WEIR__HTTP_BAD;
@@ -329,7 +329,7 @@ static enum weir__http_status refuse(struct weir__http_reader *reader, enum weir
 static enum weir__http_status read_head(struct weir__http_reader *reader, char *bytes, size_t n)
 {
 	const size_t most = n < WEIR__HTTP_HEAD_MAX ? n : WEIR__HTTP_HEAD_MAX;
-	enum weir__http_fault fault;
+	enum weir__http_error fault;
 	llhttp_errno_t error;
 
 	error = execute(reader, bytes, reader->length, most);
@@ -339,22 +339,22 @@ static enum weir__http_status read_head(struct weir__http_reader *reader, char *
 		if (most < WEIR__HTTP_HEAD_MAX)
 			return WEIR__HTTP_MORE;
 		return refuse(reader, reader->n == 0 && reader->target.at + reader->target.length == most ?
-					      WEIR__HTTP_FAULT_URI_SIZE :
-					      WEIR__HTTP_FAULT_HEAD_SIZE);
+					      WEIR__HTTP_ERROR_URI_SIZE :
+					      WEIR__HTTP_ERROR_HEAD_SIZE);
 	}
 	if (error != HPE_PAUSED)
 		return WEIR__HTTP_BAD;
 	reader->head_length = (uint32_t)(llhttp_get_error_pos(&reader->parser) - bytes);
 	reader->length = reader->head_length;
 	fault = check_head(reader, bytes);
-	if (fault != WEIR__HTTP_FAULT_NONE)
+	if (fault != WEIR__HTTP_ERROR_NONE)
 		return refuse(reader, fault);
 	reader->is_kept_alive = llhttp_should_keep_alive(&reader->parser) != 0;
 	reader->phase = reader->parser.flags & F_CHUNKED ? IN_CHUNKS : IN_LENGTH;
 	if (reader->phase == IN_LENGTH)
 		reader->body_wanted = (uint32_t)reader->parser.content_length;
 	reader->parser.upgrade = 0; /* not done, and so not asked for */
-	return WEIR__HTTP_WHOLE;
+	return WEIR__HTTP_COMPLETE;
 }
 
 static enum weir__http_status read_length(struct weir__http_reader *reader, size_t n, size_t *ret_used)
@@ -363,7 +363,7 @@ static enum weir__http_status read_length(struct weir__http_reader *reader, size
 
 	reader->body_length = there < reader->body_wanted ? (uint32_t)there : reader->body_wanted;
 	*ret_used = reader->length = reader->head_length + reader->body_length;
-	return reader->body_length == reader->body_wanted ? WEIR__HTTP_WHOLE : WEIR__HTTP_MORE;
+	return reader->body_length == reader->body_wanted ? WEIR__HTTP_COMPLETE : WEIR__HTTP_MORE;
 }
 
 static enum weir__http_status read_chunks(struct weir__http_reader *reader, char *bytes, size_t n, size_t *ret_used)
@@ -379,7 +379,7 @@ static enum weir__http_status read_chunks(struct weir__http_reader *reader, char
 	if (error != HPE_PAUSED)
 		return WEIR__HTTP_BAD;
 	*ret_used = (size_t)(llhttp_get_error_pos(&reader->parser) - bytes);
-	return WEIR__HTTP_WHOLE;
+	return WEIR__HTTP_COMPLETE;
 }
 
 /* A target is a path or begins with a scheme and an authority, as those are that proxies get. */
@@ -402,14 +402,14 @@ static void split_target(char *bytes, const struct weir__http_span *target, stru
 enum weir__http_status weir__http_read(struct weir__http_reader *reader, char *bytes, size_t n, size_t *ret_used,
 				       struct weir__http_request *ret_request)
 {
-	enum weir__http_status status = WEIR__HTTP_WHOLE;
+	enum weir__http_status status = WEIR__HTTP_COMPLETE;
 
 	if (reader->phase == IN_HEAD)
 		status = read_head(reader, bytes, n);
-	if (status == WEIR__HTTP_WHOLE)
+	if (status == WEIR__HTTP_COMPLETE)
 		status = reader->phase == IN_LENGTH ? read_length(reader, n, ret_used) :
 						      read_chunks(reader, bytes, n, ret_used);
-	if (status != WEIR__HTTP_WHOLE)
+	if (status != WEIR__HTTP_COMPLETE)
 		return status;
 	ret_request->method = (llhttp_method_t)reader->parser.method;
 	split_target(bytes, &reader->target, ret_request);

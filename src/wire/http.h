@@ -19,7 +19,7 @@ enum {
 };
 
 /* name, status, what is said of it */
-#define WEIR__HTTP_FAULTS(X)                                                                                           \
+#define WEIR__HTTP_ERRORS(X)                                                                                           \
 	X(NONE, 0, "")                                                                                                 \
 	X(SYNTAX, 400, "this is not HTTP/1.1 as RFC 9112 has it")                                                      \
 	X(VERSION, 505, "the version is none of HTTP/1.1 and HTTP/1.0")                                                \
@@ -38,13 +38,13 @@ enum {
 	X(BODY_SIZE, 413, "a body has 131072 bytes at most")                                                           \
 	X(EXTRA_SIZE, 431, "chunk extensions and trailers have 16384 bytes at most")
 
-enum weir__http_fault {
-#define FAULT_NAME(name, status, text) WEIR__HTTP_FAULT_##name,
-	WEIR__HTTP_FAULTS(FAULT_NAME)
+enum weir__http_error {
+#define FAULT_NAME(name, status, text) WEIR__HTTP_ERROR_##name,
+	WEIR__HTTP_ERRORS(FAULT_NAME)
 #undef FAULT_NAME
 };
 
-enum weir__http_status { WEIR__HTTP_WHOLE, WEIR__HTTP_MORE, WEIR__HTTP_BAD };
+enum weir__http_status { WEIR__HTTP_COMPLETE, WEIR__HTTP_MORE, WEIR__HTTP_BAD };
 
 struct weir__http_slice {
 	char *bytes; /* in what was read: whoever reads it may decode it in place */
@@ -103,10 +103,10 @@ bool weir__http_find(const struct weir__http_request *request, const char *name,
 /* Whether there are two headers of this name with different values: nobody knows which one others believe. */
 bool weir__http_is_disputed(const struct weir__http_request *request, const char *name);
 
-unsigned weir__http_fault_status(enum weir__http_fault fault);
-const char *weir__http_fault_words(enum weir__http_fault fault);
+unsigned weir__http_error_status(enum weir__http_error fault);
+const char *weir__http_error_words(enum weir__http_error fault);
 /* What llhttp has to say of it; NULL: nothing. */
-const char *weir__http_fault_reason(const struct weir__http_reader *reader);
+const char *weir__http_error_reason(const struct weir__http_reader *reader);
 
 /* Decodes %XX in place, and + as a space, as forms write queries. False: a % is not followed by two hexadecimal digits. */
 bool weir__http_decode(struct weir__http_slice *slice);

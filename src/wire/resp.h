@@ -20,13 +20,13 @@ struct weir__resp_slice {
 };
 
 enum weir__resp_status {
-	WEIR__RESP_MORE,  /* not whole yet: call again with the same bytes and more */
-	WEIR__RESP_WHOLE, /* one request or reply */
-	WEIR__RESP_BAD,   /* no RESP: say `fault` and close; the reader is of no more use */
+	WEIR__RESP_MORE,     /* not whole yet: call again with the same bytes and more */
+	WEIR__RESP_COMPLETE, /* one request or reply */
+	WEIR__RESP_BAD,      /* no RESP: say `fault` and close; the reader is of no more use */
 };
 
 /* What Redis calls it; requests get that as an answer. */
-#define WEIR__RESP_FAULTS(X)                                                                                           \
+#define WEIR__RESP_ERRORS(X)                                                                                           \
 	X(NONE, "")                                                                                                    \
 	X(MULTIBULK_LENGTH, "invalid multibulk length")                                                                \
 	X(BULK_LENGTH, "invalid bulk length")                                                                          \
@@ -35,17 +35,17 @@ enum weir__resp_status {
 	X(INLINE_SIZE, "too big inline request")                                                                       \
 	X(MULTIBULK_LINE, "too big mbulk count string")                                                                \
 	X(BULK_LINE, "too big bulk count string")                                                                      \
-	X(STRANGER_MULTIBULK, "unauthenticated multibulk length")                                                      \
-	X(STRANGER_BULK, "unauthenticated bulk length")                                                                \
+	X(UNAUTHENTICATED_MULTIBULK, "unauthenticated multibulk length")                                               \
+	X(UNAUTHENTICATED_BULK, "unauthenticated bulk length")                                                         \
 	X(TYPE, "no such type of reply")                                                                               \
 	X(LINE, "a line of a reply does not end in CR LF, or is too long")                                             \
 	X(VALUE, "a reply does not hold what its type says")                                                           \
 	X(REPLY_SIZE, "a reply is too large or too deep")
 
-enum weir__resp_fault {
-#define WEIR__RESP_FAULT_ENUM(name, words) WEIR__RESP_FAULT_##name,
-	WEIR__RESP_FAULTS(WEIR__RESP_FAULT_ENUM)
-#undef WEIR__RESP_FAULT_ENUM
+enum weir__resp_error {
+#define WEIR__RESP_ERROR_ENUM(name, words) WEIR__RESP_ERROR_##name,
+	WEIR__RESP_ERRORS(WEIR__RESP_ERROR_ENUM)
+#undef WEIR__RESP_ERROR_ENUM
 };
 
 /* A line of which the end has not been seen yet, or a bulk of which not all bytes are there. */
@@ -60,8 +60,8 @@ struct weir__resp_place {
 
 enum {
 	/* Before AUTH, as in Redis: who has not said who they are does not get to fill memory. */
-	WEIR__RESP_STRANGER_ARGUMENTS = 10,
-	WEIR__RESP_STRANGER_BULK = 16384,
+	WEIR__RESP_UNAUTHENTICATED_ARGUMENTS = 10,
+	WEIR__RESP_UNAUTHENTICATED_BULK = 16384,
 	WEIR__RESP_LINE_MAX = 65536, /* Redis's own */
 };
 
@@ -77,7 +77,7 @@ struct weir__resp_request {
 	uint32_t n;
 
 	/* Of one that is BAD. */
-	enum weir__resp_fault fault;
+	enum weir__resp_error fault;
 	char got; /* with NO_BULK */
 
 	uint32_t wanted; /* arguments of a multibulk that has begun, else 0 */
@@ -141,7 +141,7 @@ static inline bool weir__resp_write_integers(struct weir__resp_writer *writer, c
 }
 
 /* The answer to a request that is BAD, as Redis gives it to the byte. */
-bool weir__resp_write_fault(struct weir__resp_writer *writer, const struct weir__resp_request *request);
+bool weir__resp_write_protocol_error(struct weir__resp_writer *writer, const struct weir__resp_request *request);
 
 /* --- replies, read ---------------------------------------------------------------------------------------------- */
 
@@ -187,7 +187,7 @@ struct weir__resp_reply {
 	int64_t bulk_max;
 
 	uint32_t n; /* tokens of one that is WHOLE */
-	enum weir__resp_fault fault;
+	enum weir__resp_error fault;
 
 	uint32_t depth;
 	uint32_t missing; /* 1 until the value itself has come */
@@ -203,6 +203,6 @@ enum weir__resp_status weir__resp_reply_read(struct weir__resp_reply *reply, con
 					     size_t *ret_used);
 
 /* What the fault is, in words; those of requests without "Protocol error: ". */
-const char *weir__resp_fault_words(enum weir__resp_fault fault);
+const char *weir__resp_error_words(enum weir__resp_error fault);
 
 #endif

@@ -39,7 +39,7 @@ static inline enum weir__resp_status weir__resp_line(struct weir__resp_place *pl
 	}
 	place->scanned = at;
 	if (at < most)
-		return WEIR__RESP_WHOLE;
+		return WEIR__RESP_COMPLETE;
 	return left > line_max ? WEIR__RESP_BAD : WEIR__RESP_MORE;
 }
 

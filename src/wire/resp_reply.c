@@ -26,14 +26,14 @@ static const struct {
 void weir__resp_reply_init(struct weir__resp_reply *reply)
 {
 	reply->n = 0;
-	reply->fault = WEIR__RESP_FAULT_NONE;
+	reply->fault = WEIR__RESP_ERROR_NONE;
 	reply->depth = 0;
 	reply->missing = 1;
 	reply->place.buffer = NULL;
 	weir__resp_place_next(&reply->place, 0);
 }
 
-static enum weir__resp_status refuse(struct weir__resp_reply *reply, enum weir__resp_fault fault)
+static enum weir__resp_status refuse(struct weir__resp_reply *reply, enum weir__resp_error fault)
 {
 	reply->fault = fault;
 	return WEIR__RESP_BAD;
@@ -139,18 +139,18 @@ static enum weir__resp_status begin_elements(struct weir__resp_reply *reply, str
 					     int64_t elements)
 {
 	if (elements > (int64_t)(reply->tokens_max - reply->n))
-		return refuse(reply, WEIR__RESP_FAULT_REPLY_SIZE);
+		return refuse(reply, WEIR__RESP_ERROR_REPLY_SIZE);
 	token->number = elements;
 	token->text = (struct weir__resp_slice){ NULL, 0 };
 	if (elements == 0) {
 		if (token->type != WEIR__RESP_ATTRIBUTE)
 			count_value(reply);
-		return WEIR__RESP_WHOLE;
+		return WEIR__RESP_COMPLETE;
 	}
 	if (reply->depth >= reply->depth_max || reply->depth >= WEIR__RESP_DEPTH_MOST)
-		return refuse(reply, WEIR__RESP_FAULT_REPLY_SIZE);
+		return refuse(reply, WEIR__RESP_ERROR_REPLY_SIZE);
 	reply->levels[reply->depth++] = (struct weir__resp_level){ reply->n - 1, (uint32_t)elements };
-	return WEIR__RESP_WHOLE;
+	return WEIR__RESP_COMPLETE;
 }
 
 /* The bytes of the bulk whose token is the newest; `at` is on the first of them. */
@@ -164,16 +164,16 @@ static enum weir__resp_status read_bulk(struct weir__resp_reply *reply, const ch
 	if (size - place->at < (uint64_t)place->bulk + 2)
 		return WEIR__RESP_MORE;
 	if (bytes[length] != '\r' || bytes[length + 1] != '\n')
-		return refuse(reply, WEIR__RESP_FAULT_LINE);
+		return refuse(reply, WEIR__RESP_ERROR_LINE);
 	token->text = (struct weir__resp_slice){ bytes, length };
 	if (token->type == WEIR__RESP_VERBATIM) {
 		if (length < 4 || bytes[3] != ':')
-			return refuse(reply, WEIR__RESP_FAULT_VALUE);
+			return refuse(reply, WEIR__RESP_ERROR_VALUE);
 		token->text = (struct weir__resp_slice){ bytes + 4, length - 4 };
 	}
 	weir__resp_place_next(place, place->at + length + 2);
 	count_value(reply);
-	return WEIR__RESP_WHOLE;
+	return WEIR__RESP_COMPLETE;
 }
 
 /* What the line of a token says, its type apart; `at` is behind it. */
@@ -183,28 +183,28 @@ static enum weir__resp_status read_text(struct weir__resp_reply *reply, struct w
 
 	if (form == FORM_LINE) {
 		if (!read_value(token))
-			return refuse(reply, WEIR__RESP_FAULT_VALUE);
+			return refuse(reply, WEIR__RESP_ERROR_VALUE);
 		count_value(reply);
-		return WEIR__RESP_WHOLE;
+		return WEIR__RESP_COMPLETE;
 	}
 	if (!weir__resp_number(token->text.bytes, token->text.length, &number) || number < -1)
-		return refuse(reply, WEIR__RESP_FAULT_VALUE);
+		return refuse(reply, WEIR__RESP_ERROR_VALUE);
 	if (number == -1) { /* RESP2's nulls */
 		if (token->type != WEIR__RESP_BULK && token->type != WEIR__RESP_ARRAY)
-			return refuse(reply, WEIR__RESP_FAULT_VALUE);
+			return refuse(reply, WEIR__RESP_ERROR_VALUE);
 		token->type = WEIR__RESP_NULL;
 		token->text.length = 0;
 		count_value(reply);
-		return WEIR__RESP_WHOLE;
+		return WEIR__RESP_COMPLETE;
 	}
 	if (form == FORM_PAIRS && __builtin_mul_overflow(number, 2, &number))
-		return refuse(reply, WEIR__RESP_FAULT_REPLY_SIZE);
+		return refuse(reply, WEIR__RESP_ERROR_REPLY_SIZE);
 	if (form != FORM_BULK)
 		return begin_elements(reply, token, number);
 	if (number > reply->bulk_max)
-		return refuse(reply, WEIR__RESP_FAULT_REPLY_SIZE);
+		return refuse(reply, WEIR__RESP_ERROR_REPLY_SIZE);
 	reply->place.bulk = number;
-	return WEIR__RESP_WHOLE;
+	return WEIR__RESP_COMPLETE;
 }
 
 static enum weir__resp_status read_token(struct weir__resp_reply *reply, const char *buffer, size_t size)
@@ -218,17 +218,17 @@ static enum weir__resp_status read_token(struct weir__resp_reply *reply, const c
 	if (place->at == size)
 		return WEIR__RESP_MORE;
 	if (kinds[(unsigned char)line[0]].form == NO_FORM)
-		return refuse(reply, WEIR__RESP_FAULT_TYPE);
+		return refuse(reply, WEIR__RESP_ERROR_TYPE);
 	if (reply->n == reply->tokens_max)
-		return refuse(reply, WEIR__RESP_FAULT_REPLY_SIZE);
+		return refuse(reply, WEIR__RESP_ERROR_REPLY_SIZE);
 	found = weir__resp_line(place, buffer, size, '\r', reply->line_max);
 	length = place->scanned;
 	if (found == WEIR__RESP_BAD)
-		return refuse(reply, WEIR__RESP_FAULT_LINE);
+		return refuse(reply, WEIR__RESP_ERROR_LINE);
 	if (found == WEIR__RESP_MORE || size - place->at < length + 2)
 		return WEIR__RESP_MORE;
 	if (line[length + 1] != '\n')
-		return refuse(reply, WEIR__RESP_FAULT_LINE);
+		return refuse(reply, WEIR__RESP_ERROR_LINE);
 	weir__resp_place_next(place, place->at + length + 2);
 	token = &reply->tokens[reply->n++];
 	*token = (struct weir__resp_token){ .type = kinds[(unsigned char)line[0]].type,
@@ -263,10 +263,10 @@ enum weir__resp_status weir__resp_reply_read(struct weir__resp_reply *reply, con
 		const enum weir__resp_status status = place->bulk >= 0 ? read_bulk(reply, buffer, size) :
 									 read_token(reply, buffer, size);
 
-		if (status != WEIR__RESP_WHOLE)
+		if (status != WEIR__RESP_COMPLETE)
 			return status;
 	}
 	*ret_used = place->at;
 	place->at = 0;
-	return WEIR__RESP_WHOLE;
+	return WEIR__RESP_COMPLETE;
 }

@@ -9,14 +9,14 @@
 void weir__resp_request_init(struct weir__resp_request *request)
 {
 	request->n = 0;
-	request->fault = WEIR__RESP_FAULT_NONE;
+	request->fault = WEIR__RESP_ERROR_NONE;
 	request->got = 0;
 	request->wanted = 0;
 	request->place.buffer = NULL;
 	weir__resp_place_next(&request->place, 0);
 }
 
-static enum weir__resp_status refuse(struct weir__resp_request *request, enum weir__resp_fault fault)
+static enum weir__resp_status refuse(struct weir__resp_request *request, enum weir__resp_error fault)
 {
 	request->fault = fault;
 	return WEIR__RESP_BAD;
@@ -104,12 +104,12 @@ static enum weir__resp_status split_line(struct weir__resp_request *request, cha
 		while (line < end && is_space(*line))
 			line++;
 		if (line == end)
-			return WEIR__RESP_WHOLE;
+			return WEIR__RESP_COMPLETE;
 		if (request->n == request->arguments_max)
-			return refuse(request, WEIR__RESP_FAULT_INLINE_SIZE);
+			return refuse(request, WEIR__RESP_ERROR_INLINE_SIZE);
 		line = read_word(line, end, &request->arguments[request->n]);
 		if (line == NULL)
-			return refuse(request, WEIR__RESP_FAULT_QUOTES);
+			return refuse(request, WEIR__RESP_ERROR_QUOTES);
 		request->n++;
 	}
 }
@@ -125,7 +125,7 @@ static enum weir__resp_status read_inline(struct weir__resp_request *request, ch
 	if (found == WEIR__RESP_MORE)
 		return found;
 	if (found == WEIR__RESP_BAD)
-		return refuse(request, WEIR__RESP_FAULT_INLINE_SIZE);
+		return refuse(request, WEIR__RESP_ERROR_INLINE_SIZE);
 	text = length > 0 && line[length - 1] == '\r' ? length - 1 : length;
 	weir__resp_place_next(place, place->at + length + 1);
 	return split_line(request, line, line + text);
@@ -163,7 +163,7 @@ static inline size_t read_short(const char *line, size_t left, int64_t *ret_numb
 
 /* The same for any line. Redis looks at a line when it has its CR and one byte more. */
 static enum weir__resp_status read_long(struct weir__resp_request *request, const char *buffer, size_t size,
-					enum weir__resp_fault too_long, enum weir__resp_fault no_number,
+					enum weir__resp_error too_long, enum weir__resp_error no_number,
 					int64_t *ret_number)
 {
 	struct weir__resp_place *place = &request->place;
@@ -175,15 +175,15 @@ static enum weir__resp_status read_long(struct weir__resp_request *request, cons
 		return refuse(request, too_long);
 	if (found == WEIR__RESP_MORE || size - place->at < length + 2)
 		return WEIR__RESP_MORE;
-	if (no_number == WEIR__RESP_FAULT_BULK_LENGTH && line[0] != '$') {
+	if (no_number == WEIR__RESP_ERROR_BULK_LENGTH && line[0] != '$') {
 		request->got = line[0];
-		return refuse(request, WEIR__RESP_FAULT_NO_BULK);
+		return refuse(request, WEIR__RESP_ERROR_NO_BULK);
 	}
 	/* A CR may be the first byte only where a '$' was expected. */
 	if (!weir__resp_number(line + 1, length - 1, ret_number))
 		return refuse(request, no_number);
 	weir__resp_place_next(place, place->at + length + 2);
-	return WEIR__RESP_WHOLE;
+	return WEIR__RESP_COMPLETE;
 }
 
 /* `wanted` stays 0 if there are none. */
@@ -196,40 +196,40 @@ static enum weir__resp_status read_head(struct weir__resp_request *request, cons
 	if (bytes > 0) {
 		weir__resp_place_next(place, place->at + bytes);
 	} else {
-		const enum weir__resp_status status = read_long(request, buffer, size, WEIR__RESP_FAULT_MULTIBULK_LINE,
-								WEIR__RESP_FAULT_MULTIBULK_LENGTH, &number);
+		const enum weir__resp_status status = read_long(request, buffer, size, WEIR__RESP_ERROR_MULTIBULK_LINE,
+								WEIR__RESP_ERROR_MULTIBULK_LENGTH, &number);
 
-		if (status != WEIR__RESP_WHOLE)
+		if (status != WEIR__RESP_COMPLETE)
 			return status;
 	}
 	if (number > (int64_t)request->arguments_max)
-		return refuse(request, WEIR__RESP_FAULT_MULTIBULK_LENGTH);
-	if (number > WEIR__RESP_STRANGER_ARGUMENTS && request->is_stranger)
-		return refuse(request, WEIR__RESP_FAULT_STRANGER_MULTIBULK);
+		return refuse(request, WEIR__RESP_ERROR_MULTIBULK_LENGTH);
+	if (number > WEIR__RESP_UNAUTHENTICATED_ARGUMENTS && request->is_stranger)
+		return refuse(request, WEIR__RESP_ERROR_UNAUTHENTICATED_MULTIBULK);
 	request->n = 0;
 	request->wanted = number > 0 ? (uint32_t)number : 0;
-	return WEIR__RESP_WHOLE;
+	return WEIR__RESP_COMPLETE;
 }
 
 /* The length of the bulk at `at`, which then is behind the line. */
 static enum weir__resp_status read_length(struct weir__resp_request *request, const char *buffer, size_t size)
 {
 	int64_t number;
-	const enum weir__resp_status status = read_long(request, buffer, size, WEIR__RESP_FAULT_BULK_LINE,
-							WEIR__RESP_FAULT_BULK_LENGTH, &number);
+	const enum weir__resp_status status = read_long(request, buffer, size, WEIR__RESP_ERROR_BULK_LINE,
+							WEIR__RESP_ERROR_BULK_LENGTH, &number);
 
-	if (status != WEIR__RESP_WHOLE)
+	if (status != WEIR__RESP_COMPLETE)
 		return status;
 	if (number < 0 || number > request->bulk_max)
-		return refuse(request, WEIR__RESP_FAULT_BULK_LENGTH);
-	if (number > WEIR__RESP_STRANGER_BULK && request->is_stranger)
-		return refuse(request, WEIR__RESP_FAULT_STRANGER_BULK);
+		return refuse(request, WEIR__RESP_ERROR_BULK_LENGTH);
+	if (number > WEIR__RESP_UNAUTHENTICATED_BULK && request->is_stranger)
+		return refuse(request, WEIR__RESP_ERROR_UNAUTHENTICATED_BULK);
 	request->place.bulk = number;
-	return WEIR__RESP_WHOLE;
+	return WEIR__RESP_COMPLETE;
 }
 
 /* What read_short can tell is below what strangers may send; only a bulk_max may be less. */
-_Static_assert(WEIR__RESP_STRANGER_BULK > 999, "three digits need no look at is_stranger");
+_Static_assert(WEIR__RESP_UNAUTHENTICATED_BULK > 999, "three digits need no look at is_stranger");
 
 static enum weir__resp_status read_bulks(struct weir__resp_request *request, const char *buffer, size_t size)
 {
@@ -256,7 +256,7 @@ static enum weir__resp_status read_bulks(struct weir__resp_request *request, con
 					weir__resp_place_next(place, at);
 				request->n = n;
 				status = read_length(request, buffer, size);
-				if (status != WEIR__RESP_WHOLE)
+				if (status != WEIR__RESP_COMPLETE)
 					return status;
 				at = place->at;
 				bulk = place->bulk;
@@ -271,7 +271,7 @@ static enum weir__resp_status read_bulks(struct weir__resp_request *request, con
 	request->n = n;
 	weir__resp_place_next(place, at);
 	place->bulk = bulk;
-	return n < wanted ? WEIR__RESP_MORE : WEIR__RESP_WHOLE;
+	return n < wanted ? WEIR__RESP_MORE : WEIR__RESP_COMPLETE;
 }
 
 /* --- both ------------------------------------------------------------------------------------------------------- */
@@ -296,20 +296,20 @@ enum weir__resp_status weir__resp_request_read(struct weir__resp_request *reques
 	while (size > 0) {
 		size_t used;
 
-		status = WEIR__RESP_WHOLE;
+		status = WEIR__RESP_COMPLETE;
 		if (request->wanted == 0)
 			status = buffer[0] == '*' ? read_head(request, buffer, size) :
 						    read_inline(request, buffer, size);
-		if (status == WEIR__RESP_WHOLE && request->wanted > 0)
+		if (status == WEIR__RESP_COMPLETE && request->wanted > 0)
 			status = read_bulks(request, buffer, size);
-		if (status != WEIR__RESP_WHOLE)
+		if (status != WEIR__RESP_COMPLETE)
 			break;
 		used = place->at;
 		*ret_used += used;
 		place->at = 0;
 		request->wanted = 0;
 		if (request->n > 0)
-			return WEIR__RESP_WHOLE;
+			return WEIR__RESP_COMPLETE;
 		buffer += used;
 		size -= used;
 		status = WEIR__RESP_MORE;

@@ -9,12 +9,12 @@ enum {
 };
 
 static const char *const words[] = {
-#define FAULT_WORDS(name, text) [WEIR__RESP_FAULT_##name] = (text),
-	WEIR__RESP_FAULTS(FAULT_WORDS)
+#define FAULT_WORDS(name, text) [WEIR__RESP_ERROR_##name] = (text),
+	WEIR__RESP_ERRORS(FAULT_WORDS)
 #undef FAULT_WORDS
 };
 
-const char *weir__resp_fault_words(enum weir__resp_fault fault)
+const char *weir__resp_error_words(enum weir__resp_error fault)
 {
 	return words[fault];
 }
@@ -265,12 +265,12 @@ bool weir__resp_write_push(struct weir__resp_writer *writer, uint64_t n)
 	return add_head(writer, writer->protocol < 3 ? '*' : '>', n);
 }
 
-bool weir__resp_write_fault(struct weir__resp_writer *writer, const struct weir__resp_request *request)
+bool weir__resp_write_protocol_error(struct weir__resp_writer *writer, const struct weir__resp_request *request)
 {
 	static const char begin[] = "-ERR Protocol error: ";
 	const char *text = words[request->fault];
 	const size_t n = strlen(text);
-	const bool is_got = request->fault == WEIR__RESP_FAULT_NO_BULK;
+	const bool is_got = request->fault == WEIR__RESP_ERROR_NO_BULK;
 	char got[] = { request->got, '\'' }; /* in the place of the question mark, which ends the text */
 
 	if (got[0] == '\r' || got[0] == '\n')

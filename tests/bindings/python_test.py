@@ -401,9 +401,9 @@ def table_decides():
     assert limit.upto("carol", 9, THEN).granted == 3 and limit.peek("dave", 3, THEN).allowed
     assert limit.refund("carol", 2, THEN).remaining == 2
     state = limit.inspect("carol", THEN)
-    assert state.is_stored and state.whole_at == THEN + 100 * MS and state.verdict.remaining == 2
+    assert state.is_stored and state.full_at == THEN + 100 * MS and state.verdict.remaining == 2
     assert limit.reset("carol") is True and limit.reset("carol") is False
-    assert limit.inspect("carol", THEN).is_stored is False and limit.inspect("carol", THEN).whole_at == 0
+    assert limit.inspect("carol", THEN).is_stored is False and limit.inspect("carol", THEN).full_at == 0
 
 
 def table_reads_the_clock():
@@ -471,7 +471,7 @@ def statistics_count():
         limit.allow("alice", now=THEN)
     stats = table.stats(THEN)
     assert limit.stats() == (1, 2) and limit.stats().denied == 2 and other.stats() == (0, 0)
-    assert (stats.live, stats.limits, stats.limits_max, stats.inserted, stats.gave_way) == (1, 2, 2, 1, 0)
+    assert (stats.live, stats.limits, stats.limits_max, stats.inserted, stats.evicted) == (1, 2, 2, 1, 0)
     assert stats.capacity >= 1000 and stats.size_bytes >= 16 * stats.capacity
     assert sum(stats.probes) + stats.absent == 3 and len(stats.probes) == 4 and stats.lost_races == 0
     refused(weir.ERR_FULL, table.add_limit, "c", "1/min")

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../serve"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../server"))
 sys.dont_write_bytecode = True
 
 from daemon import daemon, run  # noqa: E402

@@ -22,7 +22,7 @@ FOLDER = b"/dev/shm/weir."
 SIZE = 128 << 10
 NOBODY = 65534
 
-# Where things are in a table's memory; src/store/region.h has it.
+# Where things are in a table's memory; src/store/table/region.h has it.
 VERSION, SIZE_BYTES, LINES, LIMITS_MAX, STRIPES, EPOCH, CLOCK = 12, 16, 24, 32, 36, 80, slice(192, 224)
 
 # What the answer says, and the arguments.

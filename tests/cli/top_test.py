@@ -25,7 +25,7 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "../serve"))
+sys.path.insert(0, os.path.join(HERE, "../server"))
 sys.dont_write_bytecode = True
 
 from daemon import TIMEOUT_S, daemon, run  # noqa: E402

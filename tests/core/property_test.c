@@ -146,17 +146,17 @@ static void forgetting_a_fresh_key_changes_no_answer(void)
 }
 
 /* Most that may be admitted in any interval of this length, both ends included. */
-static uint64_t most_admitted(const struct weir_limit *limit, weir_ns span)
+static uint64_t most_admitted(const struct weir_limit *limit, weir_ns duration)
 {
-	const uint64_t count = limit->count, periods = span / limit->period;
+	const uint64_t count = limit->count, periods = duration / limit->period;
 
 	switch (limit->algorithm) {
 	case WEIR_TOKEN_BUCKET:
 		if (limit->refill_interval)
 			return limit->burst + count * (periods + 1);
-		return limit->burst + count * span / limit->period;
+		return limit->burst + count * duration / limit->period;
 	case WEIR_LEAKY_BUCKET:
-		return limit->burst + count * span / limit->period;
+		return limit->burst + count * duration / limit->period;
 	case WEIR_FIXED_WINDOW:
 		return count * (periods + 2);
 	default:

@@ -14,8 +14,8 @@
 #include <strings.h>
 
 #include "clock.h"
-#include "serve/resp_command.h"
-#include "store/table.h"
+#include "server/resp/resp_command.h"
+#include "store/table/table.h"
 
 enum {
 	INPUT_MOST = 4096,
@@ -49,7 +49,7 @@ struct owner {
 	enum form form;
 	size_t length;
 	char name[NAME_MOST];
-	weir_ns whole_at; /* of CELL and THROTTLE */
+	weir_ns full_at;  /* of CELL and THROTTLE */
 	uint64_t granted; /* of TAKE */
 	bool is_lost;     /* is judged no more */
 };
@@ -205,7 +205,7 @@ static void judge_throttle(const struct asked *one, const struct weir__resp_toke
 	require(tokens[0].type == WEIR__RESP_ARRAY && tokens[0].number == 5, "no answer of five");
 	if (owner->is_lost)
 		return;
-	owed = owner->whole_at > now ? owner->whole_at - now : 0;
+	owed = owner->full_at > now ? owner->full_at - now : 0;
 	room = (unsigned __int128)one->each * one->limit;
 	price = (unsigned __int128)one->each * one->cost;
 	allowed = one->cost == 0 || owed + price <= room; /* to look is never refused */
@@ -220,7 +220,7 @@ static void judge_throttle(const struct asked *one, const struct weir__resp_toke
 	else
 		require(tokens[is_cell ? 4 : 5].number == seconds_of(one->form, owed + price - room),
 			"to be retried at another time");
-	owner->whole_at = now + (weir_ns)owed;
+	owner->full_at = now + (weir_ns)owed;
 }
 
 /* Nothing comes back while no time passes: all that was granted together is within the limit. */
@@ -276,7 +276,7 @@ static void take_answers(struct weir__resp_writer *writer)
 	while (at < writer->length) {
 		weir__resp_reply_init(&reply);
 		require(weir__resp_reply_read(&reply, writer->bytes + at, writer->length - at, &used) ==
-				WEIR__RESP_WHOLE,
+				WEIR__RESP_COMPLETE,
 			"an answer cannot be read");
 		judge(tokens);
 		at += used;
@@ -366,7 +366,7 @@ static size_t answer(struct weir__client *client, char *bytes, size_t n, struct 
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct weir__client client = { .protocol = 2, .number = 1 };
+	struct weir__client client = { .resp_version = 2, .number = 1 };
 	struct weir__resp_writer writer;
 	size_t piece, come = 0, done = 0;
 	weir_ns span;
@@ -392,7 +392,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		ASAN_UNPOISON_MEMORY_REGION(bytes + come, more);
 		come += more;
-		writer.protocol = client.protocol;
+		writer.protocol = client.resp_version;
 		done += answer(&client, bytes + done, come - done, &writer);
 		fuzz_clock_ahead += span;
 	}

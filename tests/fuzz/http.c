@@ -15,9 +15,9 @@
 #include "../test_folder.h"
 #include "clock.h"
 #include "require.h"
-#include "serve/http_call.h"
-#include "serve/policies.h"
-#include "store/table.h"
+#include "server/http/http_call.h"
+#include "server/policy_loader.h"
+#include "store/table/table.h"
 
 enum {
 	INPUT_MOST = 8192,
@@ -41,7 +41,7 @@ static const char policy_text[] =
 static const char *const posts[] = { "/v1/check", "/v1/take", "/v1/hold", "/json" };
 
 static struct weir__settings settings, with_users;
-static struct weir__policies *policies;
+static struct weir__policy_loader *loader;
 static struct weir_table *table;
 static const struct weir_table_limit *counted_as;
 static unsigned char *fresh;
@@ -50,7 +50,7 @@ static char folder[TEST_FOLDER_SIZE], path[TEST_FOLDER_SIZE + 16];
 
 static void remove_files(void)
 {
-	weir__policies_free(policies);
+	weir__policy_loader_free(loader);
 	(void)unlink(path);
 	(void)rmdir(folder);
 }
@@ -85,11 +85,11 @@ static void make_table(void)
 						    .arena_bytes = ARENA_BYTES };
 
 	make_settings();
-	policies = weir__policies_new(&settings);
-	require(policies && weir_table_new(&options, &table, NULL) == WEIR_OK, "no table");
+	loader = weir__policy_loader_new(&settings);
+	require(loader && weir_table_new(&options, &table, NULL) == WEIR_OK, "no table");
 	table->region.header->secret = table->region.secret = secret;
 	require(weir_table_add_limit_text(table, "counted", "1/s", &counted_as, NULL) == WEIR_OK, "no limit");
-	require(weir__policies_start(policies, table), "no policy");
+	require(weir__policy_loader_start(loader, table), "no policy");
 	(void)weir_table_allow(table, counted_as, "", 0, weir_clock_now(), 0); /* so that this thread has its stripe */
 	fresh = malloc(table->region.size_bytes);
 	require(fresh != NULL, "no memory");
@@ -222,12 +222,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	weir__context_init(&context, table, counted_as);
 	settings.ratelimit_headers = with_users.ratelimit_headers = data[0] >> 1 & 3;
 	context.settings = data[0] & 1 ? &with_users : &settings;
-	context.policies = policies;
+	context.loader = loader;
+	context.guard = weir__policy_loader_guard(loader);
 	fuzz_clock_ahead = 0;
 	for (;;) {
 		weir__http_init(&reader);
 		if (at == length ||
-		    weir__http_read(&reader, bytes + at, length - at, &used, &request) != WEIR__HTTP_WHOLE)
+		    weir__http_read(&reader, bytes + at, length - at, &used, &request) != WEIR__HTTP_COMPLETE)
 			break;
 		answer(&context, &request);
 		fuzz_clock_ahead += spans[data[0] >> 3 & 3];

@@ -50,7 +50,7 @@ static void check_first(const uint8_t *data, size_t size)
 
 	memcpy(bytes, data, size);
 	weir__http_init(&reader);
-	if (weir__http_read(&reader, bytes, size, &used, &request) == WEIR__HTTP_WHOLE) {
+	if (weir__http_read(&reader, bytes, size, &used, &request) == WEIR__HTTP_COMPLETE) {
 		require(used > 0 && used <= size, "what is used is not there");
 		require(is_within(request.path, bytes, size) && is_within(request.query, bytes, size) &&
 				is_within(request.body, bytes, size),
@@ -59,7 +59,7 @@ static void check_first(const uint8_t *data, size_t size)
 		length = rewrite(&request, written, sizeof(written));
 		weir__http_init(&second);
 		if (reader.n < WEIR__HTTP_HEADERS_MAX && length <= WEIR__HTTP_HEAD_MAX) {
-			require(weir__http_read(&second, written, length, &used, &same) == WEIR__HTTP_WHOLE,
+			require(weir__http_read(&second, written, length, &used, &same) == WEIR__HTTP_COMPLETE,
 				"written again it is refused");
 			require(used == length && same.body.length == request.body.length &&
 					memcmp(same.body.bytes, request.body.bytes, request.body.length) == 0 &&

@@ -14,7 +14,7 @@ static void check_cards(struct weir_policy *policy, const struct weir_attribute 
 
 	if (policy->envoy)
 		return;
-	weir__rules_make_cards(&policy->rules, &policy->pool);
+	weir__rules_make_cache(&policy->rules, &policy->pool);
 	require(weir_policy_match(policy, words, n, 1, &after, &why) == error, "cards make another error");
 	require(error != WEIR_OK || before.n == after.n, "cards make other claims");
 	for (size_t i = 0; error == WEIR_OK && i < before.n; i++) {

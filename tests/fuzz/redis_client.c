@@ -4,8 +4,8 @@
  * The first byte of an input says where a run begins: bit 0 with sentinels, bit 1 with a link that is ready; or bit 2 with
  * a client for queries. Then come steps: a byte each, of which the low 3 bits say what happens, bit 3 to which link, and the
  * others how much. */
-#include "redis/redis_query.h"
 #include "require.h"
+#include "store/redis/redis_query.h"
 
 enum { JOBS_MAX = 64, CLAIMS = 3, LINKS = 2, INPUT_MAX = 1 << 12 };
 
@@ -65,8 +65,8 @@ static void on_done(struct weir__redis_job *done)
 	require(!job->is_done, "a job is done twice");
 	job->is_done = true;
 	require(is_over || now - job->asked_at <= done->budget, "a job is done after its budget");
-	require(done->outcome <= WEIR__REDIS_NOT_ANSWERED, "no such outcome");
-	if (done->outcome == WEIR__REDIS_IS_DECIDED)
+	require(done->outcome <= WEIR__REDIS_JOB_UNANSWERED, "no such outcome");
+	if (done->outcome == WEIR__REDIS_JOB_DECIDED)
 		require(job->verdicts[0].limit == plan.plan.most && job->verdicts[0].remaining <= plan.plan.most,
 			"a verdict that cannot be");
 }

@@ -2,8 +2,8 @@
  *
  * The first byte of an input says which call is answered, and its top bit whether the rest is the reply as it comes or
  * what the script has returned. */
-#include "redis/redis_call.h"
 #include "require.h"
+#include "store/redis/redis_call.h"
 
 enum { TOKENS_MAX = 16, BYTES_MAX = 1 << 12, CLAIMS = 4, IS_BARE = 0x80 };
 
@@ -91,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	weir__resp_reply_init(&reply);
-	if (weir__resp_reply_read(&reply, (const char *)data + 1, size - 1, &used) == WEIR__RESP_WHOLE)
+	if (weir__resp_reply_read(&reply, (const char *)data + 1, size - 1, &used) == WEIR__RESP_COMPLETE)
 		answer(&call, tokens, reply.n);
 	return 0;
 }

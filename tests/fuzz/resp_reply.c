@@ -47,7 +47,7 @@ static void walk_all(struct weir__resp_reply *reply, const uint8_t *data, size_t
 	size_t at = 0, used;
 
 	weir__resp_reply_init(reply);
-	while (weir__resp_reply_read(reply, (const char *)data + at, size - at, &used) == WEIR__RESP_WHOLE) {
+	while (weir__resp_reply_read(reply, (const char *)data + at, size - at, &used) == WEIR__RESP_COMPLETE) {
 		uint32_t token = 0;
 
 		require(used > 0 && used <= size - at, "what is used is not there");

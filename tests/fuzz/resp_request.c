@@ -28,7 +28,7 @@ static size_t rewrite(struct weir__resp_request *request, const uint8_t *data, s
 	if (size > 0)
 		memcpy(bytes, data, size);
 	weir__resp_request_init(request);
-	while (weir__resp_request_read(request, bytes + at, size - at, &used) == WEIR__RESP_WHOLE) {
+	while (weir__resp_request_read(request, bytes + at, size - at, &used) == WEIR__RESP_COMPLETE) {
 		require(used > 0 && used <= size - at, "what is used is not there");
 		require(request->n > 0 && request->n <= request->arguments_max, "so many arguments cannot be");
 		weir__resp_write_array(&writer, request->n);

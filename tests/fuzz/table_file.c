@@ -5,8 +5,8 @@
  * length and so many bytes. Bits of it mend what chance would hardly get right: */
 #include "file.h"
 #include "require.h"
-#include "store/region_file.h"
-#include "store/table.h"
+#include "store/table/region_file.h"
+#include "store/table/table.h"
 
 enum {
 	IS_WHOLE = 1,    /* the file itself */

@@ -1,11 +1,11 @@
 /* trace.c: any bytes as a traceparent, and in a line of the log. What is taken for a traceparent says what it says when it is
  * written again; a line is one line, of JSON if it is to be, and has no control characters. */
-#include "serve/trace.h"
+#include "observe/trace.h"
 
 #include <jansson.h>
 
+#include "observe/log.h"
 #include "require.h"
-#include "serve/log.h"
 
 static void check_parent(const char *text, size_t size)
 {

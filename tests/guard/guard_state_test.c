@@ -1,7 +1,7 @@
 /* What becomes of a key that has used something when the policy changes: the table of docs/policies.md, row by row. */
 #include <weir/guard.h>
 
-#include "guard/bound.h"
+#include "guard/bound_policy.h"
 #include "guard/guard.h"
 #include "guards.h"
 
@@ -134,32 +134,34 @@ static unsigned admitted(struct weir_table *table, const struct weir_table_limit
 static void limit_for_a_store_that_fails(void)
 {
 	const struct weir_table_options options = { .size_bytes = weir_table_size(1000, 0), .made_at = start };
-	struct weir__bound *bound, *next;
+	struct weir__bound_policy *bound, *next;
 	struct weir_table *table;
 	struct weir_message why;
 
 	CHECK(weir_table_new(&options, &table, &why) == WEIR_OK);
-	CHECK(weir__bound_new(table,
-			      policy_of_limit("{name: a, key: user, limit: 2/min, on_store_failure: {local: 5/min},"
-					      " overrides: [{when: {plan: x}, limit: 3/min},"
-					      " {when: {plan: y}, limit: 4/min, on_store_failure: open}]}"),
-			      NULL, start, &bound, &why) == WEIR_OK);
-	weir__bound_settle_all(table, bound, start);
-	CHECK(weir__bound_local(bound, 0) == weir__bound_limit_named(bound, "a~local", 7));
-	CHECK(weir__bound_local(bound, weir__bound_plan_named(bound, "a|plan=x", 8)) == weir__bound_local(bound, 0));
-	CHECK(weir__bound_local(bound, weir__bound_plan_named(bound, "a|plan=y", 8)) == NULL);
-	CHECK_EQ(admitted(table, weir__bound_limit(bound, 0)), 2);
-	CHECK_EQ(admitted(table, weir__bound_local(bound, 0)), 5);
-	CHECK(weir__bound_new(
+	CHECK(weir__bound_policy_new(
+		      table,
+		      policy_of_limit("{name: a, key: user, limit: 2/min, on_store_failure: {local: 5/min},"
+				      " overrides: [{when: {plan: x}, limit: 3/min},"
+				      " {when: {plan: y}, limit: 4/min, on_store_failure: open}]}"),
+		      NULL, start, &bound, &why) == WEIR_OK);
+	weir__bound_policy_settle_all(table, bound, start);
+	CHECK(weir__bound_policy_local(bound, 0) == weir__bound_policy_limit_named(bound, "a~local", 7));
+	CHECK(weir__bound_policy_local(bound, weir__bound_policy_plan_named(bound, "a|plan=x", 8)) ==
+	      weir__bound_policy_local(bound, 0));
+	CHECK(weir__bound_policy_local(bound, weir__bound_policy_plan_named(bound, "a|plan=y", 8)) == NULL);
+	CHECK_EQ(admitted(table, weir__bound_policy_limit(bound, 0)), 2);
+	CHECK_EQ(admitted(table, weir__bound_policy_local(bound, 0)), 5);
+	CHECK(weir__bound_policy_new(
 		      table,
 		      policy_of_limit("{name: a, key: user, limit: 2/min, on_store_failure: {local: 60/min burst 9}}"),
 		      NULL, start, &next, &why) == WEIR_OK);
-	weir__bound_settle_all(table, next, start);
-	CHECK(weir__bound_local(next, 0) == weir__bound_local(bound, 0));
-	CHECK(weir_table_limit_limit(weir__bound_local(next, 0)).burst == 9);
-	CHECK_EQ(admitted(table, weir__bound_local(next, 0)), 0);
-	weir__bound_free(bound);
-	weir__bound_free(next);
+	weir__bound_policy_settle_all(table, next, start);
+	CHECK(weir__bound_policy_local(next, 0) == weir__bound_policy_local(bound, 0));
+	CHECK(weir_table_limit_limit(weir__bound_policy_local(next, 0)).burst == 9);
+	CHECK_EQ(admitted(table, weir__bound_policy_local(next, 0)), 0);
+	weir__bound_policy_free(bound);
+	weir__bound_policy_free(next);
 	weir_table_free(table);
 }
 

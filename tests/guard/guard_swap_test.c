@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "../policy/envoys.h"
-#include "../store/stopper.h"
+#include "../store/table/stopper.h"
 
 static const weir_ns start = UINT64_C(1700000000000000000);
 

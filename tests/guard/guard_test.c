@@ -248,8 +248,8 @@ static void limits_on_cards_decide_alike(void)
 	struct weir_guard *guards[2];
 	struct weir_message why;
 
-	weir__rules_make_cards(&carded->rules, &carded->pool);
-	CHECK(carded->rules.cards.n_places > 0);
+	weir__rules_make_cache(&carded->rules, &carded->pool);
+	CHECK(carded->rules.rule_cache.n_places > 0);
 	guards[0] = guard_over(carded, start, &tables[0]);
 	guards[1] = guard_of(text, &tables[1]);
 	for (uint32_t i = 0; i < 600; i++) {

@@ -1,46 +1,81 @@
 #!/usr/bin/env python3
-"""Every path that ARCHITECTURE.md's "Where is...?" table names exists.
+"""ARCHITECTURE.md fits a map, and every path that it, CONTRIBUTING.md and docs/internals/*.md name exists.
 
     architecture_paths.py [ROOT]
 
-A path is what stands in backticks and has a slash or a dot; of a command its first word. `*` must match something."""
+A path is a text in backticks, of a command its first word, that begins with a folder of the repository or is a file name with an
+extension of SUFFIXES. A path with a folder is relative to the root; `*` must match something. A file name alone must be the name
+of some file. The target of a link is relative to its page. Lines of ``` blocks have paths without backticks, which begin with a
+folder, too."""
 
 import re
 import sys
 from pathlib import Path
 
+MAP_BYTES_MAX = 8192
+FOLDERS = ("bench", "bindings", "deploy", "docs", "examples", "include", "page", "scripts", "src", "tests")
+SUFFIXES = ("build", "c", "h", "js", "json", "lua", "md", "pml", "py", "sh", "vec", "yaml", "yml")
+PATH = re.compile(rf"(?:\./)?((?:{'|'.join(FOLDERS)})/[\w.*/-]*)")
+NAME = re.compile(rf"[\w-]+\.(?:{'|'.join(SUFFIXES)})")
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 HEADING = re.compile(r"#+\s.*\bwhere is\b", re.IGNORECASE)
 
 
-def table(lines):
-    """(number, line) of the table's rows: those that start with a bar, from the heading to the next one."""
-    inside = False
-    for number, line in enumerate(lines, 1):
-        if line.startswith("#"):
-            inside = bool(HEADING.match(line))
-        elif line.lstrip().startswith("|"):
-            # The table may also carry the question in its own head.
-            inside = inside or "where is" in line.lower()
-            if inside:
-                yield number, line
+def pages(root):
+    return [root / "ARCHITECTURE.md", root / "CONTRIBUTING.md", *sorted((root / "docs/internals").glob("*.md"))]
+
+
+def words(text):
+    """(number, word) of all that may be a path."""
+    is_block = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("```"):
+            is_block = not is_block
+        for quoted in line.split() if is_block else re.findall(r"`([^`]+)`", line):
+            yield number, (quoted.split() or [""])[0].rstrip(",;:")
+
+
+def exists(root, names, word):
+    """None: the word is not a path."""
+    path = PATH.fullmatch(word)
+    if path:
+        return any(root.glob(path[1].rstrip("/"))) if "*" in path[1] else (root / path[1]).exists()
+    if NAME.fullmatch(word):
+        return word in names
+    return None
+
+
+def faults_of(root, page, names):
+    """What is wrong with a page, and how many paths it names."""
+    text, faults, checked = page.read_text(encoding="utf-8"), [], 0
+    name = page.relative_to(root)
+    for number, word in words(text):
+        found = exists(root, names, word)
+        checked += found is not None
+        if found is False:
+            faults.append(f"{name}:{number}: {word}: not found")
+    for match in LINK.finditer(text):
+        checked += 1
+        if not (page.parent / match[1]).exists():
+            faults.append(f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match[1]}: not found")
+    return faults, checked
+
+
+def faults_of_map(root):
+    content = (root / "ARCHITECTURE.md").read_bytes()
+    if len(content) > MAP_BYTES_MAX:
+        yield f"ARCHITECTURE.md: {len(content)} bytes; at most {MAP_BYTES_MAX}, move the rest to docs/internals"
+    if not any(HEADING.match(line) for line in content.decode("utf-8").splitlines()):
+        yield 'ARCHITECTURE.md: no section "Where is...?"'
 
 
 def main(root):
-    page = root / "ARCHITECTURE.md"
-    if not page.exists():
-        print("ARCHITECTURE.md: there is none")
-        return 1
-    faults, checked = [], 0
-    for number, line in table(page.read_text(encoding="utf-8").splitlines()):
-        for quoted in re.findall(r"`([^`]+)`", line):
-            path = quoted.split()[0]
-            if "/" not in path and "." not in path:
-                continue
-            checked += 1
-            if not (any(root.glob(path)) if "*" in path else (root / path).exists()):
-                faults.append(f"ARCHITECTURE.md:{number}: {path}: there is no such path")
-    if not checked:
-        faults.append('ARCHITECTURE.md:1: no "Where is...?" table with paths in backticks')
+    names = {file.name for folder in FOLDERS for file in (root / folder).rglob("*")} | {file.name for file in root.iterdir()}
+    faults, checked = list(faults_of_map(root)), 0
+    for page in pages(root):
+        of_page, n = faults_of(root, page, names)
+        faults += of_page
+        checked += n
     print("\n".join(faults) or f"architecture: {checked} paths, all there")
     return 1 if faults else 0
 

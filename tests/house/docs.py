@@ -28,7 +28,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/serve"))
+sys.path.insert(0, str(ROOT / "tests/server"))
 from visitor import free_port
 
 TIMEOUT_S = 60

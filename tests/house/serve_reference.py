@@ -15,16 +15,16 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = {"docs/serve.md": ("commands", "errors"), "docs/http.md": ("routes", "refusals"),
          "docs/metrics.md": ("metrics",)}  # in the order of printing
 BETWEEN = re.compile(r"(<!-- (\w+): made from .*? -->\n\n)(.*?)(\n\n<!-- end -->)", re.DOTALL)
-# An error that is written where it is said, instead of in src/serve/errors.h.
+# An error that is written where it is said, instead of in src/engine/errors.h.
 LOOSE = re.compile(r'weir__resp_write_error\s*\([^;]*?"[A-Z][a-zA-Z]* ', re.DOTALL)
 
 
 def loose_errors():
-    for file in sorted((ROOT / "src/serve").glob("*.c")):
+    for file in sorted((ROOT / "src").rglob("*.c")):
         text = file.read_text(encoding="utf-8")
         for match in LOOSE.finditer(text):
             number = text.count("\n", 0, match.start()) + 1
-            yield f"{file.relative_to(ROOT)}:{number}: an error belongs into the list in src/serve/errors.h"
+            yield f"{file.relative_to(ROOT)}:{number}: an error belongs into the list in src/engine/errors.h"
 
 
 def page_faults(page, names, tables, write):

@@ -3,7 +3,7 @@
 
 #include "check.h"
 
-static char line[WEIR__FAULT_LINE];
+static char line[WEIR__DIAGNOSTICS_LINE];
 
 static void keep_line(void *context, const char *words)
 {
@@ -13,11 +13,11 @@ static void keep_line(void *context, const char *words)
 
 static const struct weir__node *read_text(struct weir__pool *pool, const char *text)
 {
-	struct weir__faults faults = { "f", keep_line, NULL, 0 };
+	struct weir__diagnostics diagnostics = { "f", keep_line, NULL, 0 };
 
 	line[0] = '\0';
 	*pool = weir__pool_of(1 << 20);
-	return weir__document_read(pool, weir__slice_of(text), &faults);
+	return weir__document_read(pool, weir__slice_of(text), &diagnostics);
 }
 
 static void trees_know_where_they_are(void)
@@ -76,13 +76,13 @@ static void what_is_refused(void)
 
 static void depth_and_memory_are_bounded(void)
 {
-	struct weir__faults faults = { "f", keep_line, NULL, 0 };
+	struct weir__diagnostics diagnostics = { "f", keep_line, NULL, 0 };
 	struct weir__pool pool = weir__pool_of(1000);
 	char deep[200];
 
 	memset(deep, '[', 100);
 	deep[100] = '\0';
-	CHECK(weir__document_read(&pool, weir__slice_of("a: 1"), &faults) == NULL);
+	CHECK(weir__document_read(&pool, weir__slice_of("a: 1"), &diagnostics) == NULL);
 	weir__pool_free(&pool);
 	CHECK(read_text(&pool, deep) == NULL);
 	CHECK_TEXT(line, "f:1:33: more than 32 lists and maps in one another");

@@ -268,7 +268,7 @@ static void all_agree(void)
 			return;
 		}
 		if (any(2)) /* as if there were very many limits */
-			weir__rules_make_cards(&policy->rules, &policy->pool);
+			weir__rules_make_cache(&policy->rules, &policy->pool);
 		for (int i = 0; i < REQUESTS_A_POLICY; i++)
 			wrong += !agrees(policy);
 		weir_policy_free(policy);

@@ -150,10 +150,10 @@ static void attributes_have_types(void)
 
 static struct weir_policy *policy_of_parts(const struct weir__policy_part *parts, size_t n)
 {
-	struct weir__faults faults = { "", report_into, NULL, 0 };
+	struct weir__diagnostics diagnostics = { "", report_into, NULL, 0 };
 
 	reported[0] = '\0';
-	return weir__policy_of_parts(parts, n, &faults, false);
+	return weir__policy_of_parts(parts, n, &diagnostics, false);
 }
 
 static struct weir__policy_part part_of(const char *file, const char *text)

@@ -3,7 +3,7 @@
  * The fallback goes by the clock, so limits here regain nothing within a test. */
 #include "store/fallback_store.h"
 
-#include "store/inline_limit.h"
+#include "store/table/inline_limit.h"
 #include "tables.h"
 
 enum { CLAIMS = 3, LATER_MAX = 8 };

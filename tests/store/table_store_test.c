@@ -233,9 +233,9 @@ static void nothing_is_decided_by_a_premise_that_fails(void)
 	struct weir_claim claims[2];
 	struct weir_verdict verdicts[2];
 	void *_Atomic word = &first;
-	struct weir__premise premise = { &word, &first };
+	struct weir__epoch_check epoch_check = { &word, &first };
 	struct weir__store_request request = {
-		.claims = claims, .verdicts = verdicts, .now = MADE_AT, .premise = &premise
+		.claims = claims, .verdicts = verdicts, .now = MADE_AT, .epoch_check = &epoch_check
 	};
 
 	make(&fixture);

@@ -255,7 +255,7 @@ static void headers_are_found(void)
 	size_t used;
 
 	weir__http_init(&reader);
-	CHECK(weir__http_read(&reader, bytes, strlen(bytes), &used, &request) == WEIR__HTTP_WHOLE);
+	CHECK(weir__http_read(&reader, bytes, strlen(bytes), &used, &request) == WEIR__HTTP_COMPLETE);
 	CHECK(weir__http_find(&request, "authorization", &value));
 	CHECK_EQ(value.length, 8);
 	CHECK(memcmp(value.bytes, "Bearer x", 8) == 0);
@@ -272,7 +272,7 @@ static void clients_may_wait_to_be_told(void)
 	weir__http_init(&reader);
 	CHECK(weir__http_read(&reader, bytes, strlen(bytes) - 1, &used, &request) == WEIR__HTTP_MORE);
 	CHECK(reader.expects_continue);
-	CHECK(weir__http_read(&reader, bytes, strlen(bytes), &used, &request) == WEIR__HTTP_WHOLE);
+	CHECK(weir__http_read(&reader, bytes, strlen(bytes), &used, &request) == WEIR__HTTP_COMPLETE);
 }
 
 static void queries_are_decoded(void)

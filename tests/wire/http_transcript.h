@@ -85,8 +85,8 @@ static inline bool http_take_piece(struct http_transcript *to, struct weir__http
 		*kept = NULL;
 		status = weir__http_read(reader, bytes, before + n, &used, &request);
 		if (status == WEIR__HTTP_BAD) {
-			http_say(to, "%u %s at %u\n", weir__http_fault_status(reader->fault),
-				 weir__http_fault_words(reader->fault), reader->fault_at);
+			http_say(to, "%u %s at %u\n", weir__http_error_status(reader->fault),
+				 weir__http_error_words(reader->fault), reader->fault_at);
 			free(bytes);
 			return false;
 		}

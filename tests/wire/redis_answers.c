@@ -52,12 +52,12 @@ static size_t play(bool is_stranger, size_t piece, size_t size)
 		do {
 			status = weir__resp_request_read(&request, input + at, come - at, &used);
 			at += used;
-			if (status == WEIR__RESP_WHOLE)
+			if (status == WEIR__RESP_COMPLETE)
 				answer(&writer, &request);
-		} while (status == WEIR__RESP_WHOLE);
+		} while (status == WEIR__RESP_COMPLETE);
 	}
 	if (status == WEIR__RESP_BAD)
-		weir__resp_write_fault(&writer, &request);
+		weir__resp_write_protocol_error(&writer, &request);
 	return writer.length;
 }
 

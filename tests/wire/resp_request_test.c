@@ -181,7 +181,7 @@ static void faults_have_answers(void)
 		weir__resp_request_init(&request);
 		CHECK_EQ(weir__resp_request_read(&request, bytes, rows[i].size, &used), WEIR__RESP_BAD);
 		writer.length = 0;
-		CHECK(weir__resp_write_fault(&writer, &request));
+		CHECK(weir__resp_write_protocol_error(&writer, &request));
 		room[writer.length] = '\0';
 		CHECK_TEXT(room, rows[i].expected);
 	}
@@ -210,7 +210,7 @@ static void check_once(const char *head, size_t kept, char end, const char *tail
 
 static void no_line_is_read_twice(void)
 {
-	check_once("a", 1, '\n', "\n", WEIR__RESP_WHOLE);
+	check_once("a", 1, '\n', "\n", WEIR__RESP_COMPLETE);
 	check_once("*", 1, '\r', "\r\n", WEIR__RESP_BAD);
 	check_once("*1\r\n$", 5, '\r', "\r\n", WEIR__RESP_BAD);
 	check_once("*2\r\n$1\r\na\r\n$", 12, '\r', "\r\n", WEIR__RESP_BAD);
@@ -230,7 +230,7 @@ static void no_bulk_is_read_twice(void)
 		if (n == sizeof(bytes) - 1)
 			memset(buffer, '!', n);
 	}
-	CHECK_EQ(weir__resp_request_read(&request, buffer, size, &used), WEIR__RESP_WHOLE);
+	CHECK_EQ(weir__resp_request_read(&request, buffer, size, &used), WEIR__RESP_COMPLETE);
 	CHECK_EQ(used, size);
 	CHECK_EQ(request.n, 2);
 	CHECK_EQ(request.arguments[0].length, 4);

@@ -128,11 +128,11 @@ static inline bool inbox_next(struct inbox *inbox, size_t used)
 }
 
 static inline void transcript_end(struct transcript *transcript, enum weir__resp_status status,
-				  enum weir__resp_fault fault, size_t left)
+				  enum weir__resp_error fault, size_t left)
 {
 	if (status == WEIR__RESP_BAD) {
 		transcript_add(transcript, "bad: ");
-		transcript_add(transcript, weir__resp_fault_words(fault));
+		transcript_add(transcript, weir__resp_error_words(fault));
 	} else {
 		transcript_add_number(transcript, (int64_t)left);
 		transcript_add(transcript, " left");
@@ -153,7 +153,7 @@ static inline void transcript_requests(struct transcript *transcript, struct wei
 	while (inbox_next(&inbox, at)) {
 		at = 0;
 		while ((status = weir__resp_request_read(request, inbox.held + at, inbox.n_held - at, &used)) ==
-		       WEIR__RESP_WHOLE) {
+		       WEIR__RESP_COMPLETE) {
 			at += used;
 			for (uint32_t i = 0; i < request->n; i++) {
 				if (i > 0)
@@ -199,7 +199,7 @@ static inline void transcript_replies(struct transcript *transcript, struct weir
 	while (inbox_next(&inbox, at)) {
 		at = 0;
 		while ((status = weir__resp_reply_read(reply, inbox.held + at, inbox.n_held - at, &used)) ==
-		       WEIR__RESP_WHOLE) {
+		       WEIR__RESP_COMPLETE) {
 			at += used;
 			for (uint32_t i = 0; i < reply->n; i++) {
 				if (i > 0)

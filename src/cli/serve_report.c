@@ -1,0 +1,103 @@
+/* serve_report.c: places, and commands that can be pasted into a shell. */
+#include "cli/serve_report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/words.h"
+#include "observe/log.h"
+
+static const char *first_name(const struct weir__listeners *listeners, enum weir__protocol protocol)
+{
+	for (size_t i = 0; i < listeners->n; i++)
+		if (listeners->at[i].protocol == protocol)
+			return listeners->at[i].name;
+	return "";
+}
+
+static void tell_http(const struct weir__serve_started *told, const char *where)
+{
+	const char *const what = told->has_policy ? "v1/check?ip=203.0.113.7" : "readyz";
+	const char *const who = told->settings->users.n > 0 ? "-H 'Authorization: Bearer TOKEN' " : "";
+
+	if (strchr(where, '/')) {
+		printf("     curl %s--unix-socket ", who);
+		weir__words_for_shell(stdout, where);
+		printf(" 'http://localhost/%s'\n", what);
+	} else {
+		printf("     curl %s'http://%s/%s'\n", who, where, what);
+	}
+}
+
+static void tell_store(const struct weir__serve_started *told)
+{
+	const struct weir__setting *const setting = weir__settings_find("store", strlen("store"));
+	char shown[WEIR__SETTING_SHOWN];
+
+	if (told->has_store && weir__settings_show(told->settings, setting, shown) > 0)
+		printf("weir serve: limits are kept in %s\n", shown);
+}
+
+/* A line for each place. */
+static void tell_json(const struct weir__listeners *listeners)
+{
+	for (size_t i = 0; i < listeners->n; i++) {
+		struct weir__log_line line;
+
+		weir__log_begin(&line, true, WEIR__LOG_INFO, "listening");
+		weir__log_word(&line, "wire", weir__listeners_protocol_word(listeners->at[i].protocol));
+		weir__log_word(&line, "at", listeners->at[i].name);
+		weir__log_print(&line, stdout);
+	}
+}
+
+/* Where redis-cli finds it, which looks at 127.0.0.1 unless it is told; who listens everywhere listens there, too. */
+static void tell_where(const char *where)
+{
+	const char *const colon = strrchr(where, ':');
+	const int length = colon ? (int)(colon - where) : 0;
+
+	if (strchr(where, '/')) {
+		printf("-s ");
+		weir__words_for_shell(stdout, where);
+		return;
+	}
+	if (strncmp(where, "[::]:", 5) == 0)
+		printf("-h ::1 ");
+	else if (length > 2 && *where == '[')
+		printf("-h %.*s ", length - 2, where + 1);
+	else if (strncmp(where, "127.0.0.1:", 10) != 0 && strncmp(where, "0.0.0.0:", 8) != 0)
+		printf("-h %.*s ", length, where);
+	printf("-p %s", colon ? colon + 1 : "6380");
+}
+
+static void tell_try(const struct weir__serve_started *told, const char *head, const char *request)
+{
+	printf("%s redis-cli ", head);
+	tell_where(first_name(told->listeners, WEIR__PROTOCOL_RESP));
+	if (told->settings->users.n > 0)
+		printf(" --user %s --askpass", told->settings->users.at[0].name);
+	printf(" %s\n", request);
+}
+
+void weir__serve_report(const struct weir__serve_started *told)
+{
+	const struct weir__listeners *const listeners = told->listeners;
+	const char *const http = first_name(listeners, WEIR__PROTOCOL_HTTP);
+
+	if (weir__log_is_json(told->log)) {
+		tell_json(listeners);
+	} else {
+		for (size_t i = 0; i < listeners->n; i++)
+			printf("weir serve: %s at %s\n",
+			       listeners->at[i].protocol == WEIR__PROTOCOL_RESP ? "RESP" : "HTTP",
+			       listeners->at[i].name);
+		tell_store(told);
+		tell_try(told, "try:", "CL.THROTTLE user:42 15 30 60");
+		tell_try(told, "    ", "WEIR.TAKE user:42 '100/min burst 20'");
+		tell_try(told, "    ", "WEIR.INSPECT user:42 '100/min burst 20'");
+		if (*http)
+			tell_http(told, http);
+	}
+	fflush(stdout);
+}

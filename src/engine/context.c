@@ -1,0 +1,31 @@
+/* context.c: what the requests of one worker work with. */
+#include "engine/context.h"
+
+void weir__context_init(struct weir__context *context, struct weir_table *table,
+			const struct weir_table_limit *counted_as)
+{
+	context->table = table;
+	context->settings = NULL;
+	context->users = NULL;
+	context->keys_used = 0;
+	context->holds = NULL;
+	context->waiting = NULL;
+	context->loader = NULL;
+	context->guard = NULL;
+	context->counters_set = NULL;
+	context->counters = NULL;
+	context->stats_set = NULL;
+	context->stats = NULL;
+	context->tracers = NULL;
+	context->tracer = NULL;
+	context->log = NULL;
+	context->mailbox = NULL;
+	context->key_count_cache = NULL;
+	context->hides_keys = false;
+	context->n_in_flight = 0;
+	context->ready = NULL;
+	context->worker = NULL;
+	weir__table_store_init(&context->table_store, table);
+	context->store = &context->table_store.store;
+	weir__inline_limits_init(&context->limits, table, counted_as);
+}

@@ -1,0 +1,720 @@
+/* operations.c: what requests do, as small state machines. */
+#include "engine/operations.h"
+
+#include "observe/limit_stats.h"
+#include "observe/tracer.h"
+#include "os/pause.h"
+
+/* --- who may ------------------------------------------------------------------------------------------------------- */
+
+bool weir__operation_needs_admin(enum weir__operation operation)
+{
+	static const bool needs[WEIR__OPERATIONS] = {
+		[WEIR__OP_RESET] = true,      [WEIR__OP_CHANGE] = true, [WEIR__OP_EXPLAIN] = true,
+		[WEIR__OP_LIVE] = true,       [WEIR__OP_CONFIG] = true, [WEIR__OP_POLICY] = true,
+		[WEIR__OP_POLICY_PUT] = true,
+	};
+
+	return needs[operation];
+}
+
+/* --- what they share ----------------------------------------------------------------------------------------------- */
+
+/* A decision that the store made at once is over: one of some is timed. */
+static void time_decision(const struct weir__request *request)
+{
+	struct weir__context *const context = request->context;
+	weir_ns now;
+
+	if (request->has_moved || !weir__limit_stats_is_timed(context->stats))
+		return;
+	now = weir_table_now(context->table);
+	weir__limit_stats_histogram_add(&context->stats->spans[WEIR__DURATION_DECISION],
+					now > request->store_request.now ? now - request->store_request.now : 0, 1);
+}
+
+/* One question about all claims. */
+static bool ask(struct weir__request *request, enum weir__store_operation operation, bool is_each)
+{
+	struct weir__store_request *const store_request = &request->store_request;
+
+	store_request->operation = operation;
+	store_request->is_each = is_each;
+	store_request->n = request->n_claims;
+	store_request->claims = request->claims;
+	store_request->verdicts = request->verdicts;
+	store_request->hashes = NULL;
+	store_request->epoch_check = NULL;
+	store_request->now = weir_table_now(request->context->table);
+	request->stage = 1;
+	return weir__request_submit(request);
+}
+
+static void observe_each(struct weir__request *request)
+{
+	if (WEIR__UNLIKELY(request->trace_context != NULL))
+		weir__request_swap_trace_context(request);
+	weir__limit_stats_each(request->context->stats, request->claims, request->verdicts, request->n_claims,
+			       weir__request_decided_at(request));
+	if (WEIR__UNLIKELY(request->trace_context != NULL))
+		weir__request_swap_trace_context(request);
+}
+
+static void observe_together(struct weir__request *request)
+{
+	weir__request_swap_trace_context(request);
+	weir__limit_stats_together(request->context->stats, request->claims, request->verdicts, request->n_claims,
+				   false, weir__request_decided_at(request));
+	weir__request_swap_trace_context(request);
+}
+
+/* --- claims -------------------------------------------------------------------------------------------------------- */
+
+static bool advance_each(struct weir__request *request)
+{
+	observe_each(request);
+	return true;
+}
+
+static const struct weir__request_kind take_each_kind = { .advance = advance_each };
+
+void weir__take_each_init(struct weir__request *request, size_t size, struct weir__context *context,
+			  struct weir_claim *claims, struct weir_verdict *verdicts)
+{
+	weir__request_init(request, size, &take_each_kind, context, NULL);
+	request->claims = claims;
+	request->verdicts = verdicts;
+	request->store_request = (struct weir__store_request){
+		.operation = WEIR__STORE_TAKE, .is_each = true, .claims = claims, .verdicts = verdicts
+	};
+}
+
+bool weir__take_each_run(struct weir__request *request, struct weir__client *client, uint32_t n)
+{
+	request->client = client;
+	request->n_claims = request->n_replies = request->store_request.n = n;
+	request->store_request.now = weir_table_now(request->context->table);
+	if (!weir__request_submit(request))
+		return false;
+	time_decision(request);
+	weir__limit_stats_each(request->context->stats, request->claims, request->verdicts, n,
+			       request->store_request.now);
+	return true;
+}
+
+/* Of several claims, limit and remaining are those of the one that decided. */
+static void take_decision(struct weir__decide *decide)
+{
+	const struct weir__store_request *const store_request = &decide->request.store_request;
+	const struct weir_verdict *decider;
+
+	decide->is_closed = store_request->is_closed;
+	if (decide->operation == WEIR__STORE_INSPECT) { /* for others, stores do not set them */
+		decide->is_stored = store_request->is_stored;
+		decide->full_at = store_request->full_at;
+	}
+	decide->decided_by = store_request->n > 1 ? store_request->decision.decided_by : 0;
+	decider = &store_request->verdicts[decide->decided_by];
+	decide->reset_after = decider->reset_after;
+	decide->verdict = store_request->n > 1 ? store_request->decision.verdict : *decider;
+	decide->verdict.limit = decider->limit;
+	decide->verdict.remaining = decider->remaining;
+}
+
+/* Who has asked for a change, while it is there. */
+static void know_who(struct weir__decide *decide)
+{
+	const struct weir__request *const request = &decide->request;
+
+	decide->is_audited = weir__audit_has_line(request->context, request->client, decide->operation);
+	if (decide->is_audited)
+		weir__audit_who_of(request->client, decide->protocol, &decide->who);
+}
+
+static void audit(struct weir__decide *decide)
+{
+	const struct weir__request *const request = &decide->request;
+
+	if (!request->has_moved)
+		know_who(decide);
+	if (decide->is_audited)
+		weir__audit_key(request->context, &decide->who, decide->operation, request->claims, request->verdicts);
+}
+
+static bool advance_decide(struct weir__request *request)
+{
+	struct weir__decide *const decide = (struct weir__decide *)(void *)request;
+	const enum weir__store_operation operation = decide->operation;
+
+	if (request->stage == 0) {
+		if (!ask(request, operation, false))
+			return false;
+		if (weir__store_charges(operation))
+			time_decision(request);
+	}
+	take_decision(decide);
+	if (request->n_claims > 1)
+		observe_together(request);
+	else if (weir__store_charges(operation))
+		observe_each(request);
+	if (operation == WEIR__STORE_REFUND || operation == WEIR__STORE_RESET)
+		audit(decide);
+	return true;
+}
+
+static void decide_moved(struct weir__request *request)
+{
+	struct weir__decide *const decide = (struct weir__decide *)(void *)request;
+
+	if (decide->operation == WEIR__STORE_REFUND || decide->operation == WEIR__STORE_RESET)
+		know_who(decide);
+}
+
+static const struct weir__request_kind decide_kind = { .advance = advance_decide, .moved = decide_moved };
+
+void weir__decide_init(struct weir__decide *decide, struct weir__context *context, struct weir__client *client,
+		       enum weir__protocol protocol, void (*write)(struct weir__request *request, void *to))
+{
+	weir__request_init(&decide->request, offsetof(struct weir__decide, claims), &decide_kind, context, client);
+	decide->request.write = write;
+	decide->protocol = protocol;
+}
+
+enum weir__run_result weir__decide_run(struct weir__decide *decide, enum weir__store_operation operation,
+				       const struct weir_claim *claims, size_t n)
+{
+	memcpy(decide->claims, claims, n * sizeof(*claims));
+	decide->operation = operation;
+	decide->request.claims = decide->claims;
+	decide->request.verdicts = decide->verdicts;
+	decide->request.n_claims = (uint32_t)n;
+	return weir__request_run(&decide->request) ? WEIR__RUN_DONE : WEIR__RUN_LATER;
+}
+
+/* --- by the policy ------------------------------------------------------------------------------------------------- */
+
+/* The witness sees all claims of a request as one whole. A request that has not moved was opened with its attributes. */
+static void open_whole(struct weir__request *request)
+{
+	if (!request->has_moved)
+		return;
+	weir__request_swap_trace_context(request);
+	weir__tracer_open(request->context->tracer, NULL, 0);
+}
+
+static void close_whole(struct weir__request *request, const struct weir_guard_answer *answer)
+{
+	weir__tracer_close(request->context->tracer, answer);
+	if (request->has_moved)
+		weir__request_swap_trace_context(request);
+}
+
+static void observe_check(struct weir__check *check)
+{
+	struct weir__request *const request = &check->request;
+	struct weir__limit_stats *const stats = request->context->stats;
+	const bool is_heard = request->context->tracer != NULL;
+	const uint32_t n_enforced = check->check.n_enforced;
+	weir_ns now;
+
+	if (stats == NULL)
+		return;
+	now = weir__request_decided_at(request);
+	if (WEIR__UNLIKELY(is_heard))
+		open_whole(request);
+	if (n_enforced > 0)
+		weir__limit_stats_together(stats, request->claims, request->verdicts, n_enforced, false, now);
+	if (weir__guard_check_takes_shadows(&check->check))
+		for (uint32_t i = n_enforced; i < check->check.n; i++)
+			weir__limit_stats_together(stats, &request->claims[i], &request->verdicts[i], 1, true, now);
+	if (WEIR__UNLIKELY(is_heard))
+		close_whole(request, &check->check.answer);
+}
+
+/* What limits in shadow say changes no reply. */
+static void note_closed(struct weir__check *check)
+{
+	check->is_closed |= check->request.store_request.is_closed && !check->request.store_request.is_each;
+}
+
+/* Returns WEIR_OK, and *ret_is_done: it has ended. */
+static int go_on_with_check(struct weir__check *check, bool *ret_is_done, struct weir_message *ret_why)
+{
+	struct weir__request *const request = &check->request;
+	int error;
+
+	*ret_is_done = true;
+	while (weir__guard_check_next(&check->check, check->match, request->claims, request->verdicts,
+				      &request->store_request, &error, ret_why)) {
+		request->n_claims = check->check.n;
+		if (!weir__request_submit(request)) {
+			*ret_is_done = false;
+			return WEIR_OK;
+		}
+		note_closed(check);
+	}
+	if (error == WEIR_OK) {
+		time_decision(request);
+		observe_check(check);
+	}
+	return error;
+}
+
+/* Once it has moved it cannot be refused. */
+static bool advance_check(struct weir__request *request)
+{
+	struct weir__check *const check = (struct weir__check *)(void *)request;
+	bool is_done;
+
+	note_closed(check);
+	(void)go_on_with_check(check, &is_done, NULL);
+	return is_done;
+}
+
+static void check_moved(struct weir__request *request)
+{
+	struct weir__check *const check = (struct weir__check *)(void *)request;
+
+	weir__guard_check_kept(&check->check);
+	check->match = NULL;
+}
+
+const struct weir__request_kind weir__check_kind = { .advance = advance_check, .moved = check_moved };
+
+enum weir__run_result weir__check_run(struct weir__check *check, struct weir_guard *guard,
+				      const struct weir_attribute *attributes, size_t n, uint64_t cost,
+				      struct weir_message *ret_why)
+{
+	struct weir__context *const context = check->request.context;
+	struct weir_verdict verdicts[WEIR_POLICY_CLAIMS_MAX];
+	struct weir_claim claims[WEIR_POLICY_CLAIMS_MAX];
+	struct weir__guard_match match;
+	bool is_done = true;
+	int error;
+
+	check->match = &match;
+	check->request.claims = claims;
+	check->request.verdicts = verdicts;
+	check->request.store_request.now = weir_table_now(context->table);
+	if (WEIR__UNLIKELY(context->tracer != NULL))
+		weir__tracer_open(context->tracer, attributes, n);
+	error = weir__guard_check_begin(&check->check, guard, &match, attributes, n, cost, claims, ret_why);
+	if (error == WEIR_OK)
+		error = go_on_with_check(check, &is_done, ret_why);
+	if (error != WEIR_OK || !is_done)
+		weir__tracer_close(context->tracer, NULL);
+	if (error != WEIR_OK)
+		return WEIR__RUN_REFUSED;
+	return is_done ? WEIR__RUN_DONE : WEIR__RUN_LATER;
+}
+
+/* --- descriptors --------------------------------------------------------------------------------------------------- */
+
+struct observing {
+	struct weir__limit_stats *stats;
+	weir_ns now;
+};
+
+static void observe_claims(void *observing_, const struct weir_claim *claims, const struct weir_verdict *verdicts,
+			   size_t n, bool is_shadow)
+{
+	const struct observing *const observing = observing_;
+
+	weir__limit_stats_together(observing->stats, claims, verdicts, n, is_shadow, observing->now);
+}
+
+static int go_on_with_descriptors(struct weir__descriptors_check *check, bool *ret_is_done,
+				  struct weir_message *ret_why)
+{
+	struct weir__request *const request = &check->request;
+	const struct weir__guard_descriptors_room room = { check->matched, request->claims, request->verdicts,
+							   check->statuses };
+	struct observing observing = { request->context->stats, 0 };
+	int error;
+
+	*ret_is_done = true;
+	while (weir__guard_descriptors_next(&check->check, &room, &request->store_request, &error, ret_why)) {
+		request->n_claims = check->check.n_claims;
+		if (!weir__request_submit(request)) {
+			*ret_is_done = false;
+			return WEIR_OK;
+		}
+	}
+	if (error == WEIR_OK && observing.stats) {
+		time_decision(request);
+		observing.now = weir__request_decided_at(request);
+		open_whole(request);
+		weir__guard_descriptors_tell(&check->check, &room, observe_claims, &observing);
+		close_whole(request, &check->check.answer);
+	}
+	return error;
+}
+
+static bool advance_descriptors(struct weir__request *request)
+{
+	bool is_done;
+
+	(void)go_on_with_descriptors((struct weir__descriptors_check *)(void *)request, &is_done, NULL);
+	return is_done;
+}
+
+static void descriptors_moved(struct weir__request *request)
+{
+	struct weir__descriptors_check *const check = (struct weir__descriptors_check *)(void *)request;
+
+	weir__guard_descriptors_kept(&check->check);
+	check->matched = NULL;
+}
+
+static const struct weir__request_kind descriptors_kind = { .advance = advance_descriptors,
+							    .moved = descriptors_moved };
+
+void weir__descriptors_init(struct weir__descriptors_check *check, struct weir__context *context,
+			    struct weir__client *client, void (*write)(struct weir__request *request, void *to))
+{
+	weir__request_init(&check->request, sizeof(*check), &descriptors_kind, context, client);
+	check->request.write = write;
+}
+
+enum weir__run_result weir__descriptors_run(struct weir__descriptors_check *check, struct weir_guard *guard,
+					    const struct weir__descriptors *descriptors, struct weir_message *ret_why)
+{
+	struct weir__context *const context = check->request.context;
+	struct weir_verdict verdicts[WEIR_DESCRIPTORS_MAX];
+	struct weir_claim claims[WEIR_DESCRIPTORS_MAX];
+	struct weir_descriptors_answer matched;
+	const struct weir__guard_descriptors_room room = { &matched, claims, verdicts, check->statuses };
+	bool is_done = true;
+	int error;
+
+	check->matched = &matched;
+	check->request.claims = claims;
+	check->request.verdicts = verdicts;
+	check->request.store_request.now = weir_table_now(context->table);
+	check->request.size = (uint32_t)(offsetof(struct weir__descriptors_check, statuses) +
+					 weir__min(descriptors->n, WEIR_DESCRIPTORS_MAX) * sizeof(check->statuses[0]));
+	weir__tracer_open(context->tracer, NULL, 0);
+	error = weir__guard_descriptors_begin(&check->check, guard, descriptors->domain, descriptors->domain_length,
+					      descriptors->at, descriptors->n, descriptors->hits, &room, ret_why);
+	if (error == WEIR_OK)
+		error = go_on_with_descriptors(check, &is_done, ret_why);
+	if (error != WEIR_OK || !is_done)
+		weir__tracer_close(context->tracer, NULL);
+	if (error != WEIR_OK)
+		return WEIR__RUN_REFUSED;
+	return is_done ? WEIR__RUN_DONE : WEIR__RUN_LATER;
+}
+
+/* --- looking ------------------------------------------------------------------------------------------------------- */
+
+static bool advance_look(struct weir__request *request)
+{
+	struct weir__look *const look = (struct weir__look *)(void *)request;
+
+	while (weir__guard_look_next(&look->look, request->claims, request->verdicts, &request->store_request))
+		if (!weir__request_submit(request))
+			return false;
+	return true;
+}
+
+/* A look that is not shown leaves the policy, too. */
+static void tell_nobody(void *context, const struct weir__guard_view *view)
+{
+	(void)context;
+	(void)view;
+}
+
+static void look_fini(struct weir__request *request)
+{
+	struct weir__look *const look = (struct weir__look *)(void *)request;
+
+	if (look->look.bound)
+		weir__look_tell(look, tell_nobody, NULL);
+}
+
+static const struct weir__request_kind look_kind = { .advance = advance_look, .fini = look_fini };
+
+void weir__look_init(struct weir__look *look, struct weir__context *context, struct weir__client *client,
+		     void (*write)(struct weir__request *request, void *to))
+{
+	weir__request_init(&look->request, offsetof(struct weir__look, claims), &look_kind, context, client);
+	look->request.write = write;
+}
+
+enum weir__run_result weir__look_run(struct weir__look *look, struct weir_guard *guard,
+				     const struct weir_attribute *attributes, size_t n, uint64_t cost,
+				     const struct weir__guard_chosen *chosen, struct weir_message *ret_why)
+{
+	look->request.claims = look->claims;
+	look->request.verdicts = look->verdicts;
+	look->request.store_request.now = weir_table_now(look->request.context->table);
+	if (weir__guard_look_begin(&look->look, guard, &look->matched, attributes, n, cost, chosen, look->claims,
+				   ret_why) != WEIR_OK)
+		return WEIR__RUN_REFUSED;
+	look->request.n_claims = look->look.n;
+	return weir__request_run(&look->request) ? WEIR__RUN_DONE : WEIR__RUN_LATER;
+}
+
+void weir__look_tell(struct weir__look *look, void (*tell)(void *context, const struct weir__guard_view *view),
+		     void *context)
+{
+	weir__guard_look_tell(&look->look, look->request.claims, look->request.verdicts, tell, context);
+}
+
+/* --- holds --------------------------------------------------------------------------------------------------------- */
+
+enum { TRIES_MOST = 1000 };
+
+/* `other` is what HOLD_OTHER means. */
+static enum weir__run_result refuse_hold(enum weir__hold_result result, enum weir__error_number other,
+					 struct weir__refusal *ret_refusal)
+{
+	static const enum weir__error_number errors[] = { [WEIR__HOLD_FULL] = WEIR__ERROR_HOLD_FULL,
+							  [WEIR__HOLD_BUSY] = WEIR__ERROR_HOLD_BUSY,
+							  [WEIR__HOLD_UNKNOWN] = WEIR__ERROR_HOLD_UNKNOWN };
+
+	(void)weir__refusal_set(ret_refusal, result == WEIR__HOLD_OTHER ? other : errors[result], "");
+	return WEIR__RUN_REFUSED;
+}
+
+/* A store that completes at once is busy for a moment alone. */
+static bool is_worth_another_try(const struct weir__context *context, enum weir__hold_result result, int tries)
+{
+	if (result != WEIR__HOLD_BUSY || context->store->table == NULL || tries >= TRIES_MOST)
+		return false;
+	weir__yield();
+	return true;
+}
+
+static bool advance_hold(struct weir__request *request)
+{
+	struct weir__hold_take *const take = (struct weir__hold_take *)(void *)request;
+
+	if (request->stage == 0 && !ask(request, WEIR__STORE_TAKE, false))
+		return false;
+	take->verdict = request->verdicts[0];
+	take->is_closed = request->store_request.is_closed;
+	/* The store charges at asked.now, or soon after. By the instant of the reply, a settlement would give back units that the
+	 * limit has regained, and would not find the charge in a log. */
+	weir__holds_took(request->context->holds, take->hold, &take->verdict, request->store_request.now);
+	observe_each(request);
+	return true;
+}
+
+static const struct weir__request_kind hold_kind = { .advance = advance_hold };
+
+void weir__hold_take_init(struct weir__hold_take *take, struct weir__context *context, struct weir__client *client,
+			  void (*write)(struct weir__request *request, void *to))
+{
+	weir__request_init(&take->request, offsetof(struct weir__hold_take, claim), &hold_kind, context, client);
+	take->request.write = write;
+	take->request.claims = &take->claim;
+	take->request.verdicts = &take->of_claim;
+	take->request.n_claims = 1;
+	take->is_closed = false;
+}
+
+/* The limit of a claim: a named one, or an inline limit. */
+static bool find_limit(struct weir__context *context, const struct weir_table_limit *named,
+		       const struct weir_limit *store_request, const struct weir_table_limit **ret_limit,
+		       struct weir__refusal *ret_refusal)
+{
+	*ret_limit = named;
+	ret_refusal->error = WEIR__ERROR_LIMIT;
+	return named || weir__inline_limits_find(&context->limits, WEIR__SPACE_TEXT, store_request, ret_limit,
+						 &ret_refusal->why) == WEIR_OK;
+}
+
+enum weir__run_result weir__hold_take_run(struct weir__hold_take *take, const struct weir__hold_request *request,
+					  struct weir__refusal *ret_refusal)
+{
+	struct weir__context *const context = take->request.context;
+	const struct weir_table_limit *limit;
+	enum weir__hold_result result = WEIR__HOLD_FULL;
+	int tries = 0;
+
+	if (!find_limit(context, request->named, request->stated, &limit, ret_refusal))
+		return WEIR__RUN_REFUSED;
+	take->claim = (struct weir_claim){ limit, request->key, request->key_length, request->cost };
+	do {
+		if (context->holds)
+			result = weir__holds_take(context->holds, request, weir_table_now(context->table), &take->hold,
+						  &take->verdict);
+	} while (is_worth_another_try(context, result, tries++));
+	if (result == WEIR__HOLD_REPEATED)
+		return WEIR__RUN_DONE;
+	if (result != WEIR__HOLD_BEGUN)
+		return refuse_hold(result, WEIR__ERROR_HOLD_OTHER, ret_refusal);
+	return weir__request_run(&take->request) ? WEIR__RUN_DONE : WEIR__RUN_LATER;
+}
+
+static bool advance_settle(struct weir__request *request)
+{
+	struct weir__hold_settle *const settle = (struct weir__hold_settle *)(void *)request;
+
+	if (request->stage == 0) {
+		request->store_request.charged_at = settle->question.charged_at;
+		if (!ask(request, settle->question.operation, false))
+			return false;
+	}
+	weir__holds_settled(request->context->holds, settle->hold, &settle->question, settle->actual,
+			    &request->verdicts[0], &settle->settlement);
+	return true;
+}
+
+static const struct weir__request_kind settle_kind = { .advance = advance_settle };
+
+void weir__hold_settle_init(struct weir__hold_settle *settle, struct weir__context *context,
+			    struct weir__client *client, void (*write)(struct weir__request *request, void *to))
+{
+	weir__request_init(&settle->request, offsetof(struct weir__hold_settle, claim), &settle_kind, context, client);
+	settle->request.write = write;
+	settle->request.claims = &settle->claim;
+	settle->request.verdicts = &settle->of_claim;
+	settle->request.n_claims = 1;
+}
+
+enum weir__run_result weir__hold_settle_run(struct weir__hold_settle *settle, const void *id, size_t id_length,
+					    uint64_t actual, struct weir__refusal *ret_refusal)
+{
+	struct weir__context *const context = settle->request.context;
+	struct weir__hold_store_call *const question = &settle->question;
+	enum weir__hold_result result = WEIR__HOLD_UNKNOWN;
+	const struct weir_table_limit *limit;
+	int tries = 0;
+
+	do {
+		if (context->holds)
+			result = weir__holds_settle(context->holds, id, id_length, actual,
+						    weir_table_now(context->table), &settle->hold, question,
+						    &settle->settlement);
+	} while (is_worth_another_try(context, result, tries++));
+	if (result == WEIR__HOLD_ANSWERED)
+		return WEIR__RUN_DONE;
+	if (result != WEIR__HOLD_BEGUN)
+		return refuse_hold(result, WEIR__ERROR_HOLD_SETTLED, ret_refusal);
+	if (!find_limit(context, question->named, &question->stated, &limit, ret_refusal)) {
+		weir__holds_settle_not(context->holds, settle->hold);
+		return WEIR__RUN_REFUSED;
+	}
+	settle->actual = actual;
+	settle->claim = (struct weir_claim){ limit, question->key, question->key_length, question->cost };
+	return weir__request_run(&settle->request) ? WEIR__RUN_DONE : WEIR__RUN_LATER;
+}
+
+/* --- waiting ------------------------------------------------------------------------------------------------------- */
+
+static bool cancel_wait(struct weir__request *request)
+{
+	struct weir__wait *const wait = (struct weir__wait *)(void *)request;
+
+	(void)weir__waiting_give_up(request->context->waiting, wait->waiter, weir_table_now(request->context->table));
+	return true;
+}
+
+static const struct weir__request_kind wait_kind = { .cancel = cancel_wait };
+
+void weir__wait_init(struct weir__wait *wait, struct weir__context *context, struct weir__client *client,
+		     void (*write)(struct weir__request *request, void *to))
+{
+	weir__request_init(&wait->request, sizeof(*wait), &wait_kind, context, client);
+	wait->request.is_barrier = true;
+	wait->request.n_claims = 0;
+	wait->request.write = write;
+}
+
+/* It is over, and done. */
+static void end_wait(struct weir__wait *wait, const struct weir_verdict *verdict)
+{
+	struct weir__context *const context = wait->request.context;
+	struct weir__limit_stats *const stats = context->stats;
+	const weir_ns now = weir_table_now(context->table);
+
+	wait->waiter = NULL;
+	wait->verdict = *verdict;
+	if (stats) {
+		weir__limit_stats_histogram_add(&stats->spans[WEIR__DURATION_WAIT],
+						now > wait->since ? now - wait->since : 0, 1);
+		stats->throttled++;
+	}
+	weir__request_finish(&wait->request);
+}
+
+enum weir__run_result weir__wait_run(struct weir__wait *wait, const struct weir__limit_ref *ref, uint64_t cost,
+				     weir_ns patience, struct weir__refusal *ret_refusal)
+{
+	struct weir__context *const context = wait->request.context;
+	const struct weir__wait_request request = { .named = ref->named,
+						    .limits = &context->limits,
+						    .stated = &ref->limit,
+						    .key = ref->key,
+						    .key_length = ref->key_length,
+						    .cost = cost,
+						    .patience = patience,
+						    .owner = wait };
+	enum weir__wait_result result = WEIR__WAIT_FULL;
+	struct weir__wait *moved;
+
+	wait->since = weir_table_now(context->table);
+	ret_refusal->error = WEIR__ERROR_LIMIT;
+	if (context->waiting)
+		result = weir__waiting_begin(context->waiting, &request, wait->since, &wait->verdict, &wait->waiter,
+					     &ret_refusal->why);
+	if (result == WEIR__WAIT_OVER)
+		return WEIR__RUN_DONE;
+	if (result == WEIR__WAIT_REFUSED)
+		return WEIR__RUN_REFUSED;
+	moved = result == WEIR__WAIT_BEGUN ? (struct weir__wait *)(void *)weir__request_move(&wait->request) : NULL;
+	if (moved) {
+		weir__waiting_set_owner(moved->waiter, moved);
+		return WEIR__RUN_LATER;
+	}
+	if (result == WEIR__WAIT_BEGUN)
+		(void)weir__waiting_give_up(context->waiting, wait->waiter, wait->since);
+	(void)weir__refusal_set(ret_refusal, WEIR__ERROR_WAITERS, "");
+	return WEIR__RUN_REFUSED;
+}
+
+void weir__waits_end(struct weir__context *context)
+{
+	struct weir_verdict verdict;
+	struct weir__wait *wait;
+
+	while (weir__waiting_n(context->waiting) > 0 &&
+	       (wait = weir__waiting_over(context->waiting, weir_table_now(context->table), &verdict)) != NULL)
+		end_wait(wait, &verdict);
+}
+
+void weir__waits_deny(struct weir__context *context, struct weir__client *client)
+{
+	for (struct weir__request *request = client->first, *next; request; request = next) {
+		struct weir__wait *const wait = (struct weir__wait *)(void *)request;
+		struct weir_verdict verdict;
+
+		next = request->next;
+		if (request->kind != &wait_kind || request->is_done)
+			continue;
+		verdict = weir__waiting_give_up(context->waiting, wait->waiter, weir_table_now(context->table));
+		end_wait(wait, &verdict);
+	}
+}
+
+/* --- limits -------------------------------------------------------------------------------------------------------- */
+
+void weir__limit_row(const struct weir__context *context, const struct weir__guard_row *row,
+		     struct weir__limit_row *ret_row)
+{
+	struct weir_table_limit_stats stats = { 0, 0 };
+	struct weir_limit now;
+
+	*ret_row = (struct weir__limit_row){
+		.name = row->name, .mode = weir__limit_ref_mode_word(row->mode), .key = row->key, .text = "unlimited"
+	};
+	if (row->limit == NULL)
+		return;
+	now = weir_table_limit_limit(row->limit);
+	(void)weir_limit_print(&now, ret_row->text);
+	weir_table_limit_stats(context->table, row->limit, &stats);
+	ret_row->allowed = stats.allowed;
+	ret_row->denied = stats.denied;
+}

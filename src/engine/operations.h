@@ -1,0 +1,204 @@
+/* operations.h: what requests do, whatever protocol they came by: the claims they make, the questions they ask the store, and what
+ * is observed of them. Protocols decode into operations, and encode what comes of them.
+ *
+ * Each function that runs an operation says one of three things. DONE: what came of it is in the operation. LATER: it has moved,
+ * and its `write` is called when it is done. REFUSED: nothing was done, and the refusal tells why. */
+#ifndef WEIR_ENGINE_OPERATIONS_H
+#define WEIR_ENGINE_OPERATIONS_H
+
+#include "engine/limit_ref.h"
+#include "engine/request.h"
+#include "engine/request_audit.h"
+#include "guard/guard_check.h"
+
+enum weir__run_result { WEIR__RUN_DONE, WEIR__RUN_LATER, WEIR__RUN_REFUSED };
+
+/* --- which there are, and who may use them ------------------------------------------------------------------------- */
+
+enum weir__operation {
+	WEIR__OP_CONNECTION, /* about the connection itself, or what anybody may know */
+	WEIR__OP_CHECK,
+	WEIR__OP_TAKE,
+	WEIR__OP_PEEK,
+	WEIR__OP_REFUND,
+	WEIR__OP_RESET,
+	WEIR__OP_INSPECT,
+	WEIR__OP_HOLD,
+	WEIR__OP_SETTLE,
+	WEIR__OP_LIMITS,
+	WEIR__OP_CHANGE,
+	WEIR__OP_EXPLAIN,
+	WEIR__OP_LIVE,
+	WEIR__OP_METRICS,
+	WEIR__OP_CONFIG,
+	WEIR__OP_POLICY,
+	WEIR__OP_POLICY_PUT,
+	WEIR__OP_POLICY_VALIDATE,
+	WEIR__OPERATIONS,
+};
+
+/* Whether it changes or shows the state of others: then only users with the role admin may use it. */
+bool weir__operation_needs_admin(enum weir__operation operation);
+
+/* --- claims -------------------------------------------------------------------------------------------------------- */
+
+/* Takes of each claim of a request, by itself. It may be run again and again: a store that completes later has a copy. */
+void weir__take_each_init(struct weir__request *request, size_t size, struct weir__context *context,
+			  struct weir_claim *claims, struct weir_verdict *verdicts);
+
+/* Of the first n claims. True: it is done. */
+bool weir__take_each_run(struct weir__request *request, struct weir__client *client, uint32_t n);
+
+/* Something of one claim, or a take of several together. */
+struct weir__decide {
+	struct weir__request request;
+	enum weir__store_operation operation;
+	enum weir__protocol protocol;
+	size_t decided_by; /* of several: limit, remaining and reset_after are those of this one */
+	weir_ns reset_after;
+	struct weir_verdict verdict;
+	bool is_stored, is_closed; /* see struct weir__store_request */
+	weir_ns full_at;
+	int64_t repeated; /* of the protocol: a number of the request that the reply repeats */
+	/* Once it has moved, of a reset or a refund: whether it is audited, and for whom. The client may be gone by then. */
+	bool is_audited;
+	struct weir__audit_who who;
+	/* Until it has moved; then request.claims and request.verdicts are elsewhere. */
+	struct weir_claim claims[WEIR_TABLE_CLAIMS_MAX];
+	struct weir_verdict verdicts[WEIR_TABLE_CLAIMS_MAX];
+};
+
+/* The request's client, write and what it says of replies are set by weir__decide_init and the caller. */
+void weir__decide_init(struct weir__decide *decide, struct weir__context *context, struct weir__client *client,
+		       enum weir__protocol protocol, void (*write)(struct weir__request *request, void *to));
+
+/* Never refused. */
+enum weir__run_result weir__decide_run(struct weir__decide *decide, enum weir__store_operation operation,
+				       const struct weir_claim *claims, size_t n);
+
+/* --- by the policy ------------------------------------------------------------------------------------------------- */
+
+struct weir__check {
+	struct weir__request request;
+	struct weir__guard_check check;  /* its answer */
+	struct weir__guard_match *match; /* until it has moved */
+	bool is_closed;
+};
+
+extern const struct weir__request_kind weir__check_kind;
+
+static inline void weir__check_init(struct weir__check *check, struct weir__context *context,
+				    struct weir__client *client, void (*write)(struct weir__request *request, void *to))
+{
+	weir__request_init(&check->request, sizeof(*check), &weir__check_kind, context, client);
+	check->request.write = write;
+	check->is_closed = false;
+}
+
+/* Refused: why tells. */
+enum weir__run_result weir__check_run(struct weir__check *check, struct weir_guard *guard,
+				      const struct weir_attribute *attributes, size_t n, uint64_t cost,
+				      struct weir_message *ret_why);
+
+struct weir__descriptors_check {
+	struct weir__request request;
+	struct weir__guard_descriptors check;                    /* its answer */
+	struct weir_descriptors_answer *matched;                 /* until it has moved */
+	struct weir_guard_status statuses[WEIR_DESCRIPTORS_MAX]; /* as many as there are descriptors */
+};
+
+void weir__descriptors_init(struct weir__descriptors_check *check, struct weir__context *context,
+			    struct weir__client *client, void (*write)(struct weir__request *request, void *to));
+
+struct weir__descriptors {
+	const char *domain;
+	size_t domain_length;
+	const struct weir_descriptor *at;
+	size_t n;
+	uint64_t hits;
+};
+
+enum weir__run_result weir__descriptors_run(struct weir__descriptors_check *check, struct weir_guard *guard,
+					    const struct weir__descriptors *descriptors, struct weir_message *ret_why);
+
+/* What each limit that applies would say: weir__look_tell, once, when it is done. */
+struct weir__look {
+	struct weir__request request;
+	struct weir__guard_look look;
+	struct weir_claim claims[WEIR__GUARD_LOOK_CLAIMS];
+	struct weir_verdict verdicts[WEIR__GUARD_LOOK_CLAIMS];
+	struct weir_policy_answer matched; /* which has the keys */
+};
+
+void weir__look_init(struct weir__look *look, struct weir__context *context, struct weir__client *client,
+		     void (*write)(struct weir__request *request, void *to));
+enum weir__run_result weir__look_run(struct weir__look *look, struct weir_guard *guard,
+				     const struct weir_attribute *attributes, size_t n, uint64_t cost,
+				     const struct weir__guard_chosen *chosen, struct weir_message *ret_why);
+void weir__look_tell(struct weir__look *look, void (*tell)(void *context, const struct weir__guard_view *view),
+		     void *context);
+
+/* --- holds --------------------------------------------------------------------------------------------------------- */
+
+struct weir__hold_take {
+	struct weir__request request;
+	struct weir__hold *hold;
+	struct weir_verdict verdict;
+	bool is_closed;
+	char decided_by[64];     /* of the protocol: the limit as it was asked for */
+	struct weir_claim claim; /* until it has moved; then request.claims is elsewhere */
+	struct weir_verdict of_claim;
+};
+
+void weir__hold_take_init(struct weir__hold_take *take, struct weir__context *context, struct weir__client *client,
+			  void (*write)(struct weir__request *request, void *to));
+enum weir__run_result weir__hold_take_run(struct weir__hold_take *take, const struct weir__hold_request *request,
+					  struct weir__refusal *ret_refusal);
+
+struct weir__hold_settle {
+	struct weir__request request;
+	struct weir__hold *hold;
+	struct weir__hold_store_call question;
+	uint64_t actual;
+	struct weir__settlement settlement;
+	struct weir_claim claim; /* until it has moved; then request.claims is elsewhere */
+	struct weir_verdict of_claim;
+};
+
+void weir__hold_settle_init(struct weir__hold_settle *settle, struct weir__context *context,
+			    struct weir__client *client, void (*write)(struct weir__request *request, void *to));
+enum weir__run_result weir__hold_settle_run(struct weir__hold_settle *settle, const void *id, size_t id_length,
+					    uint64_t actual, struct weir__refusal *ret_refusal);
+
+/* --- waiting ------------------------------------------------------------------------------------------------------- */
+
+/* A take that waits until it may go. */
+struct weir__wait {
+	struct weir__request request;
+	struct weir__waiter *waiter; /* NULL: it is over */
+	weir_ns since;
+	struct weir_verdict verdict;
+};
+
+void weir__wait_init(struct weir__wait *wait, struct weir__context *context, struct weir__client *client,
+		     void (*write)(struct weir__request *request, void *to));
+enum weir__run_result weir__wait_run(struct weir__wait *wait, const struct weir__limit_ref *ref, uint64_t cost,
+				     weir_ns patience, struct weir__refusal *ret_refusal);
+
+/* Those that are over by now are done; and all, as denied. */
+void weir__waits_end(struct weir__context *context);
+void weir__waits_deny(struct weir__context *context, struct weir__client *client);
+
+/* --- limits -------------------------------------------------------------------------------------------------------- */
+
+/* A limit or override of the policy, as people see it. */
+struct weir__limit_row {
+	const char *name, *mode, *key;
+	char text[WEIR_LIMIT_TEXT_MAX]; /* as it is now */
+	uint64_t allowed, denied;
+};
+
+void weir__limit_row(const struct weir__context *context, const struct weir__guard_row *row,
+		     struct weir__limit_row *ret_row);
+
+#endif

@@ -1,0 +1,94 @@
+/* request_audit.c: who, what, and the result. */
+#include "engine/request_audit.h"
+
+#include <stdio.h>
+
+#include "observe/counters.h"
+
+_Static_assert((int)WEIR__USER_NAME_MAX < (int)WEIR__AUDIT_USER, "a name fits");
+
+void weir__audit_who_of(const struct weir__client *client, enum weir__protocol protocol,
+			struct weir__audit_who *ret_who)
+{
+	(void)snprintf(ret_who->user, sizeof(ret_who->user), "%s", client->user ? client->user->name : "-");
+	if (client->write_peer)
+		client->write_peer(client, ret_who->peer);
+	else
+		(void)snprintf(ret_who->peer, sizeof(ret_who->peer), "-");
+	ret_who->by = protocol == WEIR__PROTOCOL_HTTP ? "http" : "resp";
+}
+
+/* As settings say for rejections: who does not want keys in the log does not want them here. */
+static void add_key(struct weir__log_line *line, const struct weir__context *context, const struct weir_claim *claim)
+{
+	const bool is_of_policy = context->guard && claim->limit->index != context->limits.counted_as->index;
+	char text[WEIR__KEY_TEXT_SIZE], hash[17];
+
+	if (!context->hides_keys) {
+		if (is_of_policy)
+			weir__log_text(line, "key", text,
+				       weir__guard_key_text(context->guard, weir_table_limit_name(claim->limit),
+							    claim->key, claim->key_length, claim->key_length, text,
+							    sizeof(text)));
+		else
+			weir__log_text(line, "key", claim->key, claim->key_length);
+		return;
+	}
+	(void)snprintf(hash, sizeof(hash), "%016llx",
+		       (unsigned long long)weir__hash(&claim->limit->secret, claim->key, claim->key_length));
+	weir__log_word(line, "key_hash", hash);
+}
+
+bool weir__audit_has_line(const struct weir__context *context, const struct weir__client *client,
+			  enum weir__store_operation operation)
+{
+	const bool may_only_decide = client->user && client->user->role != WEIR__ROLE_ADMIN;
+
+	return context->log &&
+	       (operation == WEIR__STORE_RESET || (operation == WEIR__STORE_REFUND && !may_only_decide));
+}
+
+void weir__audit_key(const struct weir__context *context, const struct weir__audit_who *who,
+		     enum weir__store_operation operation, const struct weir_claim *claim,
+		     const struct weir_verdict *verdict)
+{
+	const bool is_reset = operation == WEIR__STORE_RESET;
+	struct weir__log_line line;
+	char name[WEIR_TABLE_NAME_MAX + WEIR_LIMIT_TEXT_MAX];
+
+	weir__audit_begin(&line, context->log, who, is_reset ? "key_reset" : "key_refunded");
+	weir__inline_limit_write_name(context->limits.counted_as, claim->limit, name, sizeof(name));
+	weir__log_word(&line, "limit", name);
+	add_key(&line, context, claim);
+	if (is_reset) {
+		weir__log_truth(&line, "was_stored", verdict->allowed);
+	} else {
+		weir__log_number(&line, "given_back", claim->cost);
+		weir__log_number(&line, "remaining", verdict->remaining);
+	}
+	weir__audit_end(&line, context->log, NULL);
+}
+
+void weir__audit_auth_failure(const struct weir__context *context, const struct weir__client *client,
+			      enum weir__protocol protocol, const struct weir__user *claimed)
+{
+	struct weir__audit_who who;
+	struct weir__log_line line;
+	uint64_t left_out;
+
+	if (context->counters_set == NULL || context->counters == NULL)
+		return;
+	weir__counters_add(&context->counters->auth_failures[protocol], 1);
+	if (context->log == NULL ||
+	    !weir__counters_set_may_log(context->counters_set, WEIR__COUNTERS_LINE_AUTH_FAILURE, &left_out))
+		return;
+	weir__audit_who_of(client, protocol, &who);
+	(void)snprintf(who.user, sizeof(who.user), "%s", claimed ? claimed->name : "-");
+	weir__audit_begin(&line, context->log, &who, "auth_failed");
+	if (left_out > 0)
+		weir__log_number(&line, "left_out", left_out);
+	weir__audit_end(&line, context->log,
+			protocol == WEIR__PROTOCOL_HTTP ? "wrong token" :
+			claimed                         ? "wrong password" :
+							  "there is no such user");
+}

@@ -1,0 +1,28 @@
+/* request_audit.h: log lines about what requests change, and about wrong passwords. */
+#ifndef WEIR_ENGINE_REQUEST_AUDIT_H
+#define WEIR_ENGINE_REQUEST_AUDIT_H
+
+#include "engine/context.h"
+#include "observe/audit.h"
+#include "observe/protocol.h"
+
+void weir__audit_who_of(const struct weir__client *client, enum weir__protocol protocol,
+			struct weir__audit_who *ret_who);
+
+/* Whether a line is written for the operation: for a reset, and for a refund unless the user may only decide. For such users a
+ * refund is a part of deciding, and can be as frequent as decisions. */
+bool weir__audit_has_line(const struct weir__context *context, const struct weir__client *client,
+			  enum weir__store_operation operation);
+
+/* A key was reset, or a cost refunded to it. */
+void weir__audit_key(const struct weir__context *context, const struct weir__audit_who *who,
+		     enum weir__store_operation operation, const struct weir_claim *claim,
+		     const struct weir_verdict *verdict);
+
+/* A client has sent a wrong password or token. It is counted; there are as many lines as counters.h allows. `claimed` is the
+ * user whose name was sent; NULL if there is no such user. An unknown name is not logged: it may be a password in the wrong
+ * place. */
+void weir__audit_auth_failure(const struct weir__context *context, const struct weir__client *client,
+			      enum weir__protocol protocol, const struct weir__user *claimed);
+
+#endif

@@ -1,0 +1,32 @@
+/* audit.c: who, what, and the result. */
+#include "observe/audit.h"
+
+struct weir__audit_who weir__audit_nobody(const char *by)
+{
+	return (struct weir__audit_who){ "-", "-", by };
+}
+
+void weir__audit_begin(struct weir__log_line *line, const struct weir__log *log, const struct weir__audit_who *who,
+		       const char *what)
+{
+	weir__log_begin(line, weir__log_is_json(log), WEIR__LOG_AUDIT, what);
+	weir__log_word(line, "user", who->user);
+	weir__log_word(line, "peer", who->peer);
+	weir__log_word(line, "by", who->by);
+}
+
+void weir__audit_end(struct weir__log_line *line, struct weir__log *log, const char *why_not)
+{
+	weir__log_word(line, "result", why_not ? why_not : "ok");
+	weir__log_end(line, log);
+}
+
+void weir__audit_policy(struct weir__log *log, uint64_t limits, const char *fault)
+{
+	const struct weir__audit_who nobody = weir__audit_nobody("file");
+	struct weir__log_line line;
+
+	weir__audit_begin(&line, log, &nobody, "policy_reloaded");
+	weir__log_number(&line, "limits", limits);
+	weir__audit_end(&line, log, *fault ? fault : NULL);
+}

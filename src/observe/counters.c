@@ -1,0 +1,112 @@
+/* counters.c: the counters of all workers, each in cache lines of its own. */
+#include "observe/counters.h"
+
+#include <weir/clock.h>
+#include <weir/limiter.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "os/monotonic.h"
+
+/* Lines of the log about one kind of thing. */
+struct lines {
+	struct weir_limiter *limiter;
+	_Atomic uint64_t left_out; /* since one was written */
+	_Alignas(WEIR_LIMITER_ALIGN) unsigned char room[WEIR_LIMITER_SIZE];
+};
+
+struct weir__counters_set {
+	uint32_t n;
+	time_t made;    /* by a clock that nobody sets */
+	time_t made_at; /* of Unix time */
+	struct lines lines[WEIR__COUNTERS_LINE_N];
+	struct weir__counters of[];
+};
+
+static const char *const line_limits[WEIR__COUNTERS_LINE_N] = {
+	[WEIR__COUNTERS_LINE_AUTH_FAILURE] = "10/s", [WEIR__COUNTERS_LINE_PAUSE] = "1/10s"
+};
+
+static time_t seconds_now(void)
+{
+	return (time_t)(weir__monotonic_ns() / 1000000000);
+}
+
+struct weir__counters_set *weir__counters_set_new(uint32_t workers)
+{
+	const size_t size = sizeof(struct weir__counters_set) + workers * sizeof(struct weir__counters);
+	struct weir__counters_set *const counters_set = aligned_alloc(_Alignof(struct weir__counters_set), size);
+	bool is_whole = true;
+
+	if (counters_set == NULL)
+		return NULL;
+	memset(counters_set, 0, size);
+	counters_set->n = workers;
+	counters_set->made = seconds_now();
+	counters_set->made_at = time(NULL);
+	for (int what = 0; what < WEIR__COUNTERS_LINE_N; what++) {
+		struct lines *const lines = &counters_set->lines[what];
+
+		is_whole &= weir_limiter_init_text(lines->room, sizeof(lines->room), line_limits[what], &lines->limiter,
+						   NULL) == WEIR_OK;
+	}
+	if (is_whole)
+		return counters_set;
+	free(counters_set);
+	return NULL;
+}
+
+void weir__counters_set_free(struct weir__counters_set *counters_set)
+{
+	free(counters_set);
+}
+
+struct weir__counters *weir__counters_set_of(struct weir__counters_set *counters_set, uint32_t worker)
+{
+	return counters_set ? &counters_set->of[worker] : NULL;
+}
+
+uint64_t weir__counters_set_age_s(const struct weir__counters_set *counters_set)
+{
+	return (uint64_t)(seconds_now() - counters_set->made);
+}
+
+uint64_t weir__counters_set_made_at_s(const struct weir__counters_set *counters_set)
+{
+	return (uint64_t)counters_set->made_at;
+}
+
+void weir__counters_set_sum(struct weir__counters_set *counters_set, struct weir__counters_sum *ret_sum)
+{
+	*ret_sum = (struct weir__counters_sum){ .connections = { 0 } };
+	for (uint32_t i = 0; i < counters_set->n; i++) {
+		for (int why = 0; why < WEIR__PAUSES; why++)
+			ret_sum->pauses[why] += atomic_load_explicit(&counters_set->of[i].pauses[why],
+								     memory_order_relaxed);
+		ret_sum->in_flight += atomic_load_explicit(&counters_set->of[i].in_flight, memory_order_relaxed);
+		ret_sum->overflows += atomic_load_explicit(&counters_set->of[i].overflows, memory_order_relaxed);
+		for (int protocol = 0; protocol < WEIR__PROTOCOLS; protocol++) {
+			ret_sum->connections[protocol] += atomic_load_explicit(
+				&counters_set->of[i].connections[protocol], memory_order_relaxed);
+			ret_sum->requests[protocol] += atomic_load_explicit(&counters_set->of[i].requests[protocol],
+									    memory_order_relaxed);
+			ret_sum->auth_failures[protocol] += atomic_load_explicit(
+				&counters_set->of[i].auth_failures[protocol], memory_order_relaxed);
+		}
+	}
+}
+
+bool weir__counters_set_may_log(struct weir__counters_set *counters_set, enum weir__counters_line what,
+				uint64_t *ret_left_out)
+{
+	struct lines *const lines = &counters_set->lines[what];
+
+	if (!weir_limiter_allow(lines->limiter, weir_clock_now(), 1)) {
+		(void)atomic_fetch_add_explicit(&lines->left_out, 1, memory_order_relaxed);
+		return false;
+	}
+	*ret_left_out = atomic_exchange_explicit(&lines->left_out, 0, memory_order_relaxed);
+	return true;
+}

@@ -1,0 +1,198 @@
+/* metrics.h: what Prometheus is told: one row for each metric, and how heads, labels and samples are written, in the text
+ * format of Prometheus (0.0.4) or as OpenMetrics (1.0).
+ *
+ * The formats differ in heads: a counter has the suffix _total in OpenMetrics' samples alone, and a unit has a line of its
+ * own. Numbers are written from integers, so both have the same digits, and so has every locale. */
+#ifndef WEIR_OBSERVE_METRICS_H
+#define WEIR_OBSERVE_METRICS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/http_reply.h"
+
+/* Names are those of families, without the suffix: _total of counters, _info of infos. With a unit, the name ends in it.
+ *
+ * X(id, name, type, unit, labels, help) */
+/* clang-format off */
+#define WEIR__METRICS(X) \
+	X(REQUESTS, "rate_limiter_requests", COUNTER, "", "algorithm, service, limit", \
+	  "Decisions by a limit, admitted or not; (inline) stands for all limits stated in requests.") \
+	X(ALLOWED, "rate_limiter_allowed", COUNTER, "", "algorithm, service, limit", \
+	  "Decisions that admitted, by enforced limits.") \
+	X(REJECTED, "rate_limiter_rejected", COUNTER, "", "algorithm, service, limit", \
+	  "Decisions that denied, by enforced limits.") \
+	X(SHADOW_REJECTED, "rate_limiter_shadow_rejected", COUNTER, "", "algorithm, service, limit", \
+	  "Decisions that would have denied, by limits in shadow.") \
+	X(DELAYED, "rate_limiter_delayed", COUNTER, "", "algorithm, service, limit", \
+	  "Decisions that admitted with a delay, by leaky buckets with a queue.") \
+	X(DELAY_SECONDS, "rate_limiter_delay_seconds", COUNTER, "seconds", "algorithm, service, limit", \
+	  "The sum of these delays.") \
+	X(FILL, "rate_limiter_bucket_fill_ratio", GAUGE, "ratio", "algorithm, service, limit", \
+	  "What is left of a limit, 0 to 1: for one without a key, now; for one with keys, or in a store, the mean over the " \
+	  "decisions of the last 10 s, with no sample if there were none.") \
+	X(CAPACITY, "rate_limiter_limit_capacity", GAUGE, "", "algorithm, service, limit", \
+	  "The most that a key of the limit can have available: the burst of a bucket, the count of a window.") \
+	X(RATE, "rate_limiter_limit_units_per_second", GAUGE, "", "algorithm, service, limit", \
+	  "How much a key of the limit gets back per second.") \
+	X(DECISIONS, "rate_limiter_decisions", COUNTER, "", "result", \
+	  "Requests decided, each counted once however many limits apply: allowed, or rejected by an enforced limit.") \
+	X(LIMITS_LEFT_OUT, "rate_limiter_limits_left_out", GAUGE, "", "", \
+	  "Limits and overrides of the policy without series here, because there are more than 1000 or their names are too long.") \
+	X(DECISION_SECONDS, "rate_limiter_decision_seconds", HISTOGRAM, "seconds", "", \
+	  "How long decisions by the table took; one call of 16 is timed.") \
+	X(REQUEST_SECONDS, "rate_limiter_answer_seconds", HISTOGRAM, "seconds", "throttled", \
+	  "Time from when the kernel reported a request until the answer was written; throttled: denied, delayed or made to wait.") \
+	X(WAIT_SECONDS, "rate_limiter_wait_seconds", HISTOGRAM, "seconds", "", \
+	  "How long WEIR.TAKE with WAIT waited at the server.") \
+	X(CONNECTIONS, "rate_limiter_connections", GAUGE, "", "wire", "Open connections.") \
+	X(CONNECTIONS_MOST, "rate_limiter_connections_limit", GAUGE, "", "", \
+	  "The most connections that may be open, over RESP and HTTP together: the setting connections times the workers.") \
+	X(ACCEPT_PAUSES, "rate_limiter_accept_pauses", COUNTER, "", "reason", \
+	  "How often a new connection had to wait to be accepted, for 100 ms or until another one was closed: connections, all " \
+	  "workers had as many as they may; kernel, it had no descriptor or memory for one more.") \
+	X(IN_FLIGHT, "rate_limiter_requests_in_flight", GAUGE, "", "", \
+	  "Requests that wait for a store, for WAIT or for a policy to be read.") \
+	X(OVERFLOWS, "rate_limiter_requests_overflow", COUNTER, "", "", \
+	  "Requests decided without the store because 16384 of their worker were in flight.") \
+	X(REPLIES, "rate_limiter_answers", COUNTER, "", "wire", "Requests answered, of any kind.") \
+	X(AUTH_FAILURES, "rate_limiter_auth_failures", COUNTER, "", "wire", \
+	  "Attempts with a wrong user name, password or token.") \
+	X(TABLE_CAPACITY, "rate_limiter_table_capacity_keys", GAUGE, "keys", "", "Keys that the table has room for.") \
+	X(TABLE_LIVE, "rate_limiter_table_live_keys", GAUGE, "keys", "", \
+	  "Keys that owe something now; in large tables estimated from 65536 slots, or from 2097152 if few keys live.") \
+	X(TABLE_INSERTED, "rate_limiter_table_inserted", COUNTER, "", "", "Keys that were given a slot.") \
+	X(TABLE_EVICTED, "rate_limiter_table_gave_way", COUNTER, "", "", \
+	  "Keys that were evicted while they still owed something.") \
+	X(POLICY_LIMITS, "rate_limiter_policy_limits", GAUGE, "", "", "Limits of the policy.") \
+	X(POLICY_CHANGES, "rate_limiter_policy_changes", COUNTER, "", "", \
+	  "New versions of the policy that took effect, after the first.") \
+	X(POLICY_FAILURES, "rate_limiter_policy_failures", COUNTER, "", "", \
+	  "New versions of the policy that had errors and were not used.") \
+	X(POLICY_REFUSED, "rate_limiter_policy_refused", GAUGE, "", "", \
+	  "1 if the latest version of the policy has errors, so that an earlier one is still in force, else 0.") \
+	X(POLICY_LOADED, "rate_limiter_policy_loaded_timestamp_seconds", GAUGE, "seconds", "", \
+	  "When the policy took effect, in seconds of Unix time.") \
+	X(HOLDS, "rate_limiter_holds", GAUGE, "", "", "Holds that the server remembers.") \
+	X(SPANS_SENT, "rate_limiter_spans_sent", COUNTER, "", "", "Spans that the trace collector accepted.") \
+	X(SPANS_DROPPED, "rate_limiter_spans_dropped", COUNTER, "", "", \
+	  "Spans lost because the buffer was full or the collector did not accept them.") \
+	X(REJECTIONS_LEFT_OUT, "rate_limiter_log_rejections_left_out", COUNTER, "", "", \
+	  "Log lines for rejections dropped because of log_rejections_limit.") \
+	X(LOG_LEFT_OUT, "rate_limiter_log_lines_left_out", COUNTER, "", "", \
+	  "Log lines dropped because standard error did not take them in time.") \
+	X(STORE_UP, "rate_limiter_store_up", GAUGE, "", "", "1 if the store decides, else 0.") \
+	X(STORE_BREAKER, "rate_limiter_store_breaker", GAUGE, "", "state", "1 for the state of the circuit breaker, 0 for the others.") \
+	X(STORE_DECISIONS, "rate_limiter_store_decisions", COUNTER, "", "outcome", \
+	  "Requests for the store, by outcome: decided, not_asked or not_answered.") \
+	X(STORE_NODES, "rate_limiter_store_nodes", GAUGE, "", "", "Servers that use the store, including this one.") \
+	X(STORE_CALLS, "rate_limiter_store_calls", COUNTER, "", "", "Calls of the script in the store.") \
+	X(STORE_REQUESTS, "rate_limiter_store_requests", COUNTER, "", "", "Requests in these calls.") \
+	X(STORE_SCRIPT_RELOADS, "rate_limiter_store_script_reloads", COUNTER, "", "", \
+	  "How often the script was missing in the store and was loaded again.") \
+	X(STORE_FAILOVERS, "rate_limiter_store_failovers", COUNTER, "", "", "How often the store moved to another Redis server.") \
+	X(STORE_KEYS_DAMAGED, "rate_limiter_store_keys_anew", COUNTER, "", "", \
+	  "Keys whose value in the store was damaged or not Weir's, and was replaced.") \
+	X(STORE_DEFERRED_KEYS, "rate_limiter_store_owed_keys", GAUGE, "keys", "", \
+	  "Keys with units admitted here that are still to be charged in the store.") \
+	X(STORE_DEFERRED_CHARGED, "rate_limiter_store_paid", COUNTER, "", "", "Units admitted here and charged in the store later.") \
+	X(STORE_DEFERRED_EXCESS, "rate_limiter_store_drift", COUNTER, "", "", "Units admitted here beyond what the limit had left in the store.") \
+	X(STORE_DEFERRED_UNCERTAIN, "rate_limiter_store_unsure", COUNTER, "", "", \
+	  "Units sent to be charged in the store for which no answer came; they are not sent again.") \
+	X(STORE_DEFERRED_DROPPED, "rate_limiter_store_forgotten", COUNTER, "", "", \
+	  "Units that there was no room to remember; they are not charged in the store.") \
+	X(STORE_SECONDS, "rate_limiter_store_decision_seconds", HISTOGRAM, "seconds", "", \
+	  "How long the store took to decide a request.") \
+	X(PROCESS_CPU, "process_cpu_seconds", COUNTER, "seconds", "", "CPU time used by all threads of the server.") \
+	X(PROCESS_MEMORY, "process_resident_memory_bytes", GAUGE, "bytes", "", "Resident memory of the server.") \
+	X(PROCESS_START, "process_start_time_seconds", GAUGE, "seconds", "", \
+	  "When the server started, in seconds of Unix time.") \
+	X(BUILD, "rate_limiter_build", INFO, "", "version, service", "The version of Weir and the name of the service; always 1.")
+/* clang-format on */
+
+enum weir__metric {
+#define METRIC_ID(id, name, type, unit, labels, help) WEIR__METRIC_##id,
+	WEIR__METRICS(METRIC_ID)
+#undef METRIC_ID
+		WEIR__METRICS_N,
+};
+
+enum weir__metric_type {
+	WEIR__METRIC_COUNTER,
+	WEIR__METRIC_GAUGE,
+	WEIR__METRIC_HISTOGRAM,
+	WEIR__METRIC_INFO,
+};
+
+struct weir__metric_row {
+	const char *name;
+	enum weir__metric_type type;
+	const char *unit;   /* empty: none */
+	const char *labels; /* their names, for people; le of histograms is not among them */
+	const char *help;
+};
+
+extern const struct weir__metric_row weir__metric_rows[WEIR__METRICS_N];
+
+/* _total, _info, or nothing: what samples have behind the name; those of histograms have others. */
+const char *weir__metric_suffix(enum weir__metric_type type);
+
+/* Labels as they are written between the braces. Values may be any bytes: what is no UTF-8 becomes \xHH, and what there is no
+ * room for is cut off. */
+enum { WEIR__LABELS_SIZE = 8192 };
+
+struct weir__labels {
+	size_t n;
+	char at[WEIR__LABELS_SIZE];
+};
+
+/* `name` is short, and of letters. The first one begins where n is 0. */
+void weir__labels_add(struct weir__labels *labels, const char *name, const char *value);
+
+/* A page that is being written. */
+struct weir__metrics {
+	struct weir__http_reply *reply;
+	bool is_openmetrics;
+	enum weir__metric metric; /* whose samples are written */
+};
+
+/* The head of a metric, to which the samples that follow belong. */
+void weir__metrics_begin(struct weir__metrics *metrics, enum weir__metric metric);
+
+/* A sample with these labels, n bytes; 0: without. */
+void weir__metrics_add(struct weir__metrics *metrics, const char *labels, size_t n, uint64_t value);
+
+/* Likewise, of a number with digits behind the point. */
+struct weir__decimal {
+	uint64_t whole;
+	uint32_t billionths; /* below 10^9 */
+};
+void weir__metrics_add_decimal(struct weir__metrics *metrics, const char *labels, size_t n, struct weir__decimal value);
+
+/* a / b, to the nearest millionth; b of 0 makes 0. */
+struct weir__decimal weir__decimal_of_share(uint64_t a, uint64_t b);
+struct weir__decimal weir__decimal_of_ns(uint64_t ns);
+/* So many in a period, as so many a second. What is too large is the largest there is. */
+struct weir__decimal weir__decimal_of_rate(uint64_t count, uint64_t period_ns);
+
+/* A sample with one label. */
+void weir__metrics_add_word(struct weir__metrics *metrics, const char *label, const char *word, uint64_t value);
+
+/* A metric that has one sample, without labels. */
+void weir__metrics_one(struct weir__metrics *metrics, enum weir__metric metric, uint64_t value);
+
+/* A histogram: how often in each place alone. The bound of the first is `least_ns`, that of each other twice the one before; the
+ * last has none. */
+struct weir__metrics_histogram {
+	const uint64_t *counts;
+	unsigned n;
+	uint64_t least_ns, sum_ns;
+};
+void weir__metrics_add_histogram(struct weir__metrics *metrics, const char *labels, size_t n,
+				 const struct weir__metrics_histogram *spans);
+
+/* The last line, and the type of what was written. */
+void weir__metrics_end(struct weir__metrics *metrics);
+
+#endif

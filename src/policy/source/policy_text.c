@@ -1,0 +1,94 @@
+/* policy_text.c: a copy under a lock. */
+#include "policy/source/policy_text.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+struct weir__policy_text {
+	pthread_mutex_t lock;
+	struct weir__policy_view view;
+	struct weir__policy_version copy;
+};
+
+struct weir__policy_text *weir__policy_text_new(void)
+{
+	struct weir__policy_text *const shown = calloc(1, sizeof(*shown));
+
+	if (shown)
+		(void)pthread_mutex_init(&shown->lock, NULL);
+	return shown;
+}
+
+void weir__policy_text_free(struct weir__policy_text *shown)
+{
+	if (shown == NULL)
+		return;
+	weir__policy_version_free(&shown->copy);
+	(void)pthread_mutex_destroy(&shown->lock);
+	free(shown);
+}
+
+static size_t size_of(const struct weir__policy_version *version)
+{
+	size_t size = 0;
+
+	for (size_t i = 0; i < version->n; i++)
+		size += version->parts[i].text.n;
+	return size;
+}
+
+static bool copy_part(const struct weir__policy_part *from, struct weir__policy_part *ret_to)
+{
+	char *const text = malloc(from->text.n + 1);
+
+	ret_to->file = strdup(from->file);
+	ret_to->text = (struct weir__slice){ text, from->text.n };
+	if (text)
+		memcpy(text, from->text.at, from->text.n);
+	return text && ret_to->file;
+}
+
+/* Without memory it has no parts. */
+static struct weir__policy_version copy_version(const struct weir__policy_version *version)
+{
+	struct weir__policy_version copy = { calloc(version->n + 1, sizeof(*copy.parts)), 0 };
+	bool is_whole = copy.parts != NULL;
+
+	for (size_t i = 0; is_whole && i < version->n; i++) {
+		is_whole = copy_part(&version->parts[i], &copy.parts[i]);
+		copy.n = i + 1;
+	}
+	for (size_t i = 0; !is_whole && i < copy.n; i++)
+		if (copy.parts[i].text.at == NULL)
+			copy.parts[i].text.n = 0;
+	if (!is_whole)
+		weir__policy_version_free(&copy);
+	return copy;
+}
+
+void weir__policy_text_set(struct weir__policy_text *shown, const struct weir__policy_version *version, uint64_t hash,
+			   bool is_put, const char *hidden)
+{
+	struct weir__policy_version copy = { NULL, 0 }, old;
+
+	if (hidden == NULL && size_of(version) > WEIR__POLICY_TEXT_MOST)
+		hidden = "it is longer than 131072 bytes";
+	if (hidden == NULL)
+		copy = copy_version(version);
+	if (hidden == NULL && copy.parts == NULL)
+		hidden = "there was no memory to keep it";
+	(void)pthread_mutex_lock(&shown->lock);
+	old = shown->copy;
+	shown->copy = copy;
+	shown->view = (struct weir__policy_view){ hash, is_put, hidden, copy.parts, copy.n };
+	(void)pthread_mutex_unlock(&shown->lock);
+	weir__policy_version_free(&old);
+}
+
+void weir__policy_text_look(struct weir__policy_text *shown,
+			    void (*look)(void *context, const struct weir__policy_view *view), void *context)
+{
+	(void)pthread_mutex_lock(&shown->lock);
+	look(context, &shown->view);
+	(void)pthread_mutex_unlock(&shown->lock);
+}

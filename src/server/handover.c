@@ -1,0 +1,297 @@
+/* handover.c: the variable written and read, and the next server watched until it serves.
+ *
+ * WEIR_HANDOVER=PIPE,WIRE,ASKED,NAME,SOCKET SOCKET ...,WIRE,ASKED,... No address to listen at has a comma in it. Behind the wire of
+ * one that is lent comes a +.
+ *
+ * The same is done for sockets of systemd: LISTEN_FDS of them, from 3 on, for the process LISTEN_PID. */
+#include "server/handover.h"
+
+#include <weir/clock.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "os/process.h"
+
+#define VARIABLE "WEIR_HANDOVER"
+
+static const weir_ns patience_ns = UINT64_C(60000000000);
+
+/* --- of the next server ----------------------------------------------------------------------------------------- */
+
+static bool read_descriptor(const char *text, int *ret_descriptor)
+{
+	char *end;
+	long number;
+
+	errno = 0;
+	number = strtol(text, &end, 10);
+	if (end == text || *end != '\0' || errno != 0 || number < 3 || number > INT32_MAX)
+		return false;
+	*ret_descriptor = (int)number;
+	return fcntl(*ret_descriptor, F_SETFD, FD_CLOEXEC) == 0;
+}
+
+static bool read_sockets(char *text, struct weir__listen_address *address)
+{
+	char *rest = text;
+
+	for (char *word = strsep(&rest, " "); word; word = strsep(&rest, " "))
+		if (address->n == WEIR__WORKERS_MAX || !read_descriptor(word, &address->sockets[address->n]) ||
+		    !weir__net_is_listener(address->sockets[address->n++]))
+			return false;
+	return address->n > 0;
+}
+
+static bool read_wire(char *word, struct weir__listen_address *address)
+{
+	char *const plus = strchr(word, '+');
+
+	address->is_lent = plus != NULL;
+	if (plus)
+		*plus = '\0';
+	for (enum weir__protocol protocol = 0; protocol < WEIR__PROTOCOLS; protocol++)
+		if (strcmp(word, weir__listeners_protocol_word(protocol)) == 0) {
+			address->protocol = protocol;
+			return true;
+		}
+	return false;
+}
+
+static bool read_where(const char *word, char where[WEIR__NET_NAME_SIZE])
+{
+	if (word == NULL || *word == '\0' || strlen(word) >= WEIR__NET_NAME_SIZE)
+		return false;
+	memcpy(where, word, strlen(word) + 1);
+	return true;
+}
+
+static bool read_sites(char *rest, struct weir__listeners *listeners)
+{
+	for (char *word = strsep(&rest, ","); word; word = strsep(&rest, ",")) {
+		struct weir__listen_address *const address = &listeners->at[listeners->n];
+		char *sockets;
+
+		if (listeners->n == WEIR__LISTEN_ADDRESSES_MAX || !read_wire(word, address) ||
+		    !read_where(strsep(&rest, ","), address->setting) || !read_where(strsep(&rest, ","), address->name))
+			return false;
+		sockets = strsep(&rest, ",");
+		if (sockets == NULL || !read_sockets(sockets, address))
+			return false;
+		listeners->n++;
+	}
+	return true;
+}
+
+/* A number from the environment; 0 if there is none. */
+static unsigned long number_of(const char *variable)
+{
+	const char *const text = getenv(variable);
+
+	return text ? strtoul(text, NULL, 10) : 0;
+}
+
+/* Which of the two wires each is for is told by the settings, which have the same name. */
+static bool receive_lent(struct weir__listeners *listeners, FILE *errors)
+{
+	enum { FIRST = 3 };
+	const unsigned long n = number_of("LISTEN_PID") == (unsigned long)getpid() ? number_of("LISTEN_FDS") : 0;
+
+	for (unsigned long i = 0; i < n; i++) {
+		struct weir__listen_address *const address = &listeners->at[listeners->n];
+		const int socket = FIRST + (int)i;
+
+		if (listeners->n == WEIR__LISTEN_ADDRESSES_MAX || !weir__net_is_listener(socket) ||
+		    !weir__net_name(socket, address->name) || fcntl(socket, F_SETFD, FD_CLOEXEC) != 0) {
+			fprintf(errors,
+				"weir serve: LISTEN_FDS: found %lu, and descriptor %d is none that can be listened at; use up to "
+				"%d sockets of streams\n",
+				n, socket, WEIR__LISTEN_ADDRESSES_MAX);
+			return false;
+		}
+		memcpy(address->setting, address->name, sizeof(address->setting));
+		address->sockets[0] = socket;
+		address->n = 1;
+		address->is_lent = true;
+		listeners->n++;
+	}
+	return true;
+}
+
+static bool receive_handed(struct weir__listeners *ret_sites, int *ret_pipe, FILE *errors)
+{
+	const char *const value = getenv(VARIABLE);
+	const bool is_set = value && *value; /* one that is empty counts as one that is not there */
+	char *const text = is_set ? strdup(value) : NULL;
+	char *rest = text;
+	bool is_right = true;
+
+	*ret_pipe = -1;
+	if (is_set)
+		is_right = text && read_descriptor(strsep(&rest, ","), ret_pipe) && read_sites(rest, ret_sites);
+	if (!is_right)
+		fputs("weir serve: " VARIABLE
+		      ": found what no server has set; it is for servers that hand over to the next, so unset it\n",
+		      errors);
+	free(text);
+	(void)unsetenv(VARIABLE);
+	return is_right;
+}
+
+bool weir__handover_receive(struct weir__listeners *ret_sites, int *ret_pipe, FILE *errors)
+{
+	return receive_handed(ret_sites, ret_pipe, errors) && receive_lent(ret_sites, errors);
+}
+
+void weir__handover_tell(int pipe)
+{
+	if (pipe < 0)
+		return;
+	(void)!write(pipe, "", 1);
+	close(pipe);
+}
+
+/* --- of the server that is there ---------------------------------------------------------------------------------- */
+
+static char *write_variable(int pipe, const struct weir__listeners *listeners)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *const out = open_memstream(&text, &size);
+
+	if (out == NULL)
+		return NULL;
+	fprintf(out, VARIABLE "=%d", pipe);
+	for (size_t i = 0; i < listeners->n; i++) {
+		const struct weir__listen_address *const address = &listeners->at[i];
+
+		fprintf(out, ",%s%s,%s,%s,", weir__listeners_protocol_word(address->protocol),
+			address->is_lent ? "+" : "", address->setting, address->name);
+		for (uint32_t j = 0; j < address->n; j++)
+			fprintf(out, "%s%d", j ? " " : "", address->sockets[j]);
+	}
+	if (fclose(out) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+/* What the next server is started with. */
+struct luggage {
+	char *variable;
+	char **environment;
+	int *kept;
+	size_t n;
+};
+
+static void luggage_fini(struct luggage *luggage)
+{
+	free(luggage->variable);
+	free((void *)luggage->environment);
+	free(luggage->kept);
+}
+
+static bool luggage_init(struct luggage *luggage, int pipe, const struct weir__listeners *listeners)
+{
+	size_t variables = 0, sockets = 0;
+
+	while (environ[variables])
+		variables++;
+	for (size_t i = 0; i < listeners->n; i++)
+		sockets += listeners->at[i].n;
+	*luggage = (struct luggage){ .variable = write_variable(pipe, listeners),
+				     .environment = calloc(variables + 2, sizeof(char *)),
+				     .kept = calloc(sockets + 1, sizeof(int)) };
+	if (luggage->variable == NULL || luggage->environment == NULL || luggage->kept == NULL) {
+		luggage_fini(luggage);
+		return false;
+	}
+	memcpy((void *)luggage->environment, (const void *)environ, variables * sizeof(char *));
+	luggage->environment[variables] = luggage->variable;
+	luggage->kept[luggage->n++] = pipe;
+	for (size_t i = 0; i < listeners->n; i++)
+		for (uint32_t j = 0; j < listeners->at[i].n; j++)
+			luggage->kept[luggage->n++] = listeners->at[i].sockets[j];
+	return true;
+}
+
+static int start(struct weir__handover *handover, char *const argv[], int pipe, const struct weir__listeners *listeners)
+{
+	struct luggage luggage;
+	int error;
+
+	if (!luggage_init(&luggage, pipe, listeners))
+		return ENOMEM;
+	error = weir__process_start(argv, luggage.environment, luggage.kept, luggage.n, &handover->next);
+	luggage_fini(&luggage);
+	return error;
+}
+
+bool weir__handover_begin(struct weir__handover *handover, char *const argv[], const struct weir__listeners *listeners,
+			  FILE *errors)
+{
+	int ends[2], error = pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0 ? 0 : errno;
+
+	*handover = (struct weir__handover){ .next = 0, .pipe = -1 };
+	if (error == 0) {
+		error = start(handover, argv, ends[1], listeners);
+		close(ends[1]);
+		if (error != 0)
+			close(ends[0]);
+	}
+	if (error != 0) {
+		handover->next = 0;
+		fprintf(errors, "weir serve: the next server, %s: %s; this one goes on\n", argv[0], strerror(error));
+		return false;
+	}
+	handover->pipe = ends[0];
+	handover->until = weir_clock_now() + patience_ns;
+	return true;
+}
+
+/* It has closed the pipe: mostly since it has ended, which may take another moment. */
+static bool is_gone(struct weir__handover *handover, FILE *errors)
+{
+	char how[64];
+
+	if (!weir__process_has_ended(handover->next, how, sizeof(how)))
+		return false;
+	fprintf(errors, "weir serve: the next server, process %d, has ended before it served: %s; this one goes on\n",
+		(int)handover->next, how);
+	return true;
+}
+
+static bool is_late(struct weir__handover *handover, FILE *errors)
+{
+	if (weir_clock_now() < handover->until)
+		return false;
+	weir__process_kill(handover->next);
+	fprintf(errors,
+		"weir serve: the next server, process %d, did not serve within 60 s and was killed; this one goes on\n",
+		(int)handover->next);
+	return true;
+}
+
+enum weir__handover_state weir__handover_look(struct weir__handover *handover, FILE *errors)
+{
+	char byte;
+	const ssize_t n = read(handover->pipe, &byte, 1);
+
+	if (n != 1 && !is_gone(handover, errors) && !is_late(handover, errors))
+		return WEIR__HANDOVER_WAITS;
+	close(handover->pipe);
+	if (n == 1)
+		return WEIR__HANDOVER_DONE;
+	handover->next = 0;
+	return WEIR__HANDOVER_FAILED;
+}
+
+void weir__handover_cancel(struct weir__handover *handover)
+{
+	weir__process_kill(handover->next);
+	close(handover->pipe);
+	handover->next = 0;
+}

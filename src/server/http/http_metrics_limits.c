@@ -1,0 +1,258 @@
+/* http_metrics_limits.c: the metrics of limits.
+ *
+ * Which limits there are, and all their numbers, are taken once, before anything is written: so each page is of one policy,
+ * and requests are what was allowed and rejected. As many limits are told as there is room for, the first ones. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "guard/guard.h"
+#include "observe/limit_stats.h"
+#include "server/http/http_call.h"
+#include "server/http/http_metrics.h"
+#include "server/policy_loader.h"
+#include "server/settings.h"
+#include "wire/digits.h"
+
+enum {
+	LIMITS_MAX = 1000,
+	LABELS_ROOM = 192 * 1024, /* of all limits: six samples of each, and the labels alone fill the answer */
+	OTHERS_MOST = 64 * 1024,  /* of the answer, for all that is told beside limits */
+};
+
+static const enum weir__metric of_limits[] = {
+	WEIR__METRIC_REQUESTS, WEIR__METRIC_ALLOWED,       WEIR__METRIC_REJECTED, WEIR__METRIC_SHADOW_REJECTED,
+	WEIR__METRIC_DELAYED,  WEIR__METRIC_DELAY_SECONDS, WEIR__METRIC_FILL,     WEIR__METRIC_CAPACITY,
+	WEIR__METRIC_RATE,
+};
+
+enum { OF_LIMITS = sizeof(of_limits) / sizeof(of_limits[0]) };
+
+struct row {
+	const char *labels;
+	size_t labels_length;
+	bool is_shadow, is_delaying, has_fill, has_plan;
+	struct weir_table_limit_stats stats;
+	uint64_t delayed, delay_ns, capacity;
+	struct weir__decimal fill, rate;
+};
+
+/* What is told in a page. */
+struct page {
+	struct weir__http_call *call;
+	weir_ns now;
+	size_t room;    /* bytes of samples that may still be written */
+	uint32_t n;     /* rows, */
+	uint32_t asked; /* and limits that were looked at, with those that there was no room for */
+	uint32_t left_out;
+	size_t labels_used;
+	struct weir__labels one;
+	struct row rows[LIMITS_MAX + 1]; /* with that of limits that come with requests */
+	char labels[LABELS_ROOM];
+};
+
+/* --- samples ----------------------------------------------------------------------------------------------------- */
+
+/* Whether the limit has a sample of this metric. */
+static bool is_told(const struct row *row, enum weir__metric metric)
+{
+	switch (metric) {
+	case WEIR__METRIC_ALLOWED:
+	case WEIR__METRIC_REJECTED:
+		return !row->is_shadow;
+	case WEIR__METRIC_SHADOW_REJECTED:
+		return row->is_shadow;
+	case WEIR__METRIC_DELAYED:
+	case WEIR__METRIC_DELAY_SECONDS:
+		return row->is_delaying;
+	case WEIR__METRIC_FILL:
+		return row->has_fill;
+	case WEIR__METRIC_CAPACITY:
+	case WEIR__METRIC_RATE:
+		return row->has_plan;
+	default:
+		return true;
+	}
+}
+
+static struct weir__decimal value_of(const struct row *row, enum weir__metric metric)
+{
+	switch (metric) {
+	case WEIR__METRIC_ALLOWED:
+		return (struct weir__decimal){ row->stats.allowed, 0 };
+	case WEIR__METRIC_REJECTED:
+	case WEIR__METRIC_SHADOW_REJECTED:
+		return (struct weir__decimal){ row->stats.denied, 0 };
+	case WEIR__METRIC_DELAYED:
+		return (struct weir__decimal){ row->delayed, 0 };
+	case WEIR__METRIC_DELAY_SECONDS:
+		return weir__decimal_of_ns(row->delay_ns);
+	case WEIR__METRIC_FILL:
+		return row->fill;
+	case WEIR__METRIC_CAPACITY:
+		return (struct weir__decimal){ row->capacity, 0 };
+	case WEIR__METRIC_RATE:
+		return row->rate;
+	default:
+		return (struct weir__decimal){ row->stats.allowed + row->stats.denied, 0 };
+	}
+}
+
+static size_t length_of(const struct row *row, enum weir__metric metric)
+{
+	const struct weir__metric_row *const what = &weir__metric_rows[metric];
+	const struct weir__decimal value = value_of(row, metric);
+
+	/* Braces, the space before the value, and the line's end; a point and nine digits. */
+	return strlen(what->name) + strlen(weir__metric_suffix(what->type)) + row->labels_length + 4 +
+	       weir__count_digits(value.whole) + (value.billionths ? 10 : 0);
+}
+
+/* --- collecting -------------------------------------------------------------------------------------------------- */
+
+/* Adds it, if there is room for all its samples. */
+static void add_row(struct page *page, const char *name, const char *algorithm, const struct row *told)
+{
+	const struct weir__settings *const settings = page->call->context->settings;
+	struct weir__labels *const labels = &page->one;
+	struct row *const row = &page->rows[page->n];
+	size_t needed = 0;
+
+	labels->n = 0;
+	weir__labels_add(labels, "algorithm", algorithm);
+	weir__labels_add(labels, "service", settings ? settings->service : "");
+	weir__labels_add(labels, "limit", name);
+	*row = *told;
+	row->labels = page->labels + page->labels_used;
+	row->labels_length = labels->n;
+	for (size_t i = 0; i < OF_LIMITS; i++)
+		needed += is_told(row, of_limits[i]) ? length_of(row, of_limits[i]) : 0;
+	if (needed > page->room || labels->n > LABELS_ROOM - page->labels_used) {
+		page->left_out++;
+		return;
+	}
+	memcpy(page->labels + page->labels_used, labels->at, labels->n);
+	page->labels_used += labels->n;
+	page->room -= needed;
+	page->n++;
+}
+
+/* What the workers have seen of it. */
+static void look(const struct page *page, const struct weir_table_limit *limit, struct row *row)
+{
+	struct weir__limit_stats_set *const stats_set = page->call->context->stats_set;
+	struct weir__limit_stats_sum seen;
+
+	if (stats_set == NULL) {
+		row->is_delaying = false; /* nobody counts that */
+		return;
+	}
+	weir__limit_stats_set_delays(stats_set, limit, &row->delayed, &row->delay_ns);
+	row->has_fill = weir__limit_stats_set_limit(stats_set, limit, (uint32_t)(page->now / 1000000000),
+						    WEIR__LIMIT_STATS_FILL_SECONDS, &seen);
+	if (row->has_fill) /* each was cut to a unit: so half of one more is the mean */
+		row->fill = weir__decimal_of_share(seen.fill + seen.decided / 2, seen.decided * WEIR__FILL_ONE);
+}
+
+/* A limit that all requests share has one level, which the table knows. Another store would have to be asked, and waited for. */
+static void look_at_level(const struct page *page, const struct weir_table_limit *limit, struct row *row)
+{
+	const struct weir__context *const context = page->call->context;
+	struct weir_verdict level;
+
+	if (context->store->table == NULL)
+		return;
+	level = weir_table_peek(context->table, limit, "", 0, page->now, 0);
+	row->has_fill = true;
+	row->fill = weir__decimal_of_share(level.remaining, level.limit);
+}
+
+static bool is_bucket(const struct weir_limit *limit)
+{
+	return limit->algorithm == WEIR_TOKEN_BUCKET || limit->algorithm == WEIR_LEAKY_BUCKET;
+}
+
+static void collect(void *page_, const struct weir__guard_row *told)
+{
+	struct page *const page = page_;
+	struct weir_limit limit;
+	struct row row;
+
+	page->asked++;
+	if (told->limit == NULL || told->mode == WEIR_MODE_OFF)
+		return;
+	limit = weir_table_limit_limit(told->limit);
+	row = (struct row){ .is_shadow = told->mode == WEIR_MODE_SHADOW,
+			    .is_delaying = limit.shape,
+			    .has_plan = true,
+			    .capacity = is_bucket(&limit) ? limit.burst : limit.count,
+			    .rate = weir__decimal_of_rate(limit.count, limit.period) };
+	weir_table_limit_stats(page->call->context->table, told->limit, &row.stats);
+	look(page, told->limit, &row);
+	if (!told->is_keyed)
+		look_at_level(page, told->limit, &row);
+	add_row(page, told->name, weir_algorithm_name(limit.algorithm), &row);
+}
+
+/* No limit of a policy has brackets in its name. */
+static void collect_inline(struct page *page)
+{
+	const struct weir_table_limit *const counted = page->call->context->limits.counted_as;
+	struct row row = { .is_delaying = true };
+
+	weir_table_limit_stats(page->call->context->table, counted, &row.stats);
+	look(page, counted, &row);
+	add_row(page, "(inline)", "any", &row);
+}
+
+static void begin(void *page, uint32_t n)
+{
+	(void)page;
+	(void)n;
+}
+
+/* Of a policy that has more limits than are told, the others are not looked at. */
+static void collect_policy(struct page *page)
+{
+	struct weir_guard *const guard = page->call->context->guard;
+	uint32_t plans;
+
+	weir__guard_list(guard, 0, LIMITS_MAX, begin, collect, page);
+	plans = weir__guard_plans(guard);
+	if (plans > page->asked)
+		page->left_out += plans - page->asked;
+}
+
+/* --- writing ----------------------------------------------------------------------------------------------------- */
+
+static void write_metric(struct weir__metrics *metrics, const struct page *page, enum weir__metric metric)
+{
+	weir__metrics_begin(metrics, metric);
+	for (uint32_t i = 0; i < page->n; i++) {
+		const struct row *const row = &page->rows[i];
+
+		if (is_told(row, metric))
+			weir__metrics_add_decimal(metrics, row->labels, row->labels_length, value_of(row, metric));
+	}
+}
+
+bool weir__http_metrics_limits(struct weir__http_call *call, struct weir__metrics *metrics)
+{
+	const size_t taken = WEIR__REPLY_HEAD_ROOM + OTHERS_MOST;
+	struct page *const page = malloc(sizeof(*page));
+
+	if (page == NULL)
+		return false;
+	page->call = call;
+	page->now = weir_table_now(call->context->table);
+	page->room = call->reply->size > taken ? call->reply->size - taken : 0;
+	page->n = page->asked = page->left_out = 0;
+	page->labels_used = 0;
+	collect_inline(page);
+	if (call->context->loader)
+		collect_policy(page);
+	for (size_t i = 0; i < OF_LIMITS; i++)
+		write_metric(metrics, page, of_limits[i]);
+	weir__metrics_one(metrics, WEIR__METRIC_LIMITS_LEFT_OUT, page->left_out);
+	free(page);
+	return true;
+}

@@ -1,0 +1,304 @@
+/* http_routes.c: one row for each path and method, found by a hash; who may ask for which.
+ *
+ * A path with parameters is found by what is before them: two words between slashes, as in /v1/limits/. */
+#include <pthread.h>
+#include <string.h>
+#include <strings.h>
+
+#include "engine/request_audit.h"
+#include "os/net.h"
+#include "server/http/http_call.h"
+
+/* clang-format off */
+const struct weir__route weir__routes[] = {
+	{ HTTP_GET, WEIR__OP_CHECK, "/v1/check", weir__http_get_check, 0, 0,
+	  "decides by all limits of the policy that apply; the query has the attributes and the cost" },
+	{ HTTP_POST, WEIR__OP_CHECK, "/v1/check", weir__http_post_check, 0, WEIR__CHECK_MOST,
+	  "the same, from JSON: `{\"attributes\": {...}, \"cost\": 1}`, or up to 1000 of these in an array" },
+	{ HTTP_POST, WEIR__OP_TAKE, "/v1/take", weir__http_take, 0, 900 * 1024,
+	  "decides by one limit, as text or by @name, or by several at once; up to 1000 of these in an array" },
+	{ HTTP_POST, WEIR__OP_HOLD, "/v1/hold", weir__http_hold, 0, 0, "takes an estimate, to be settled later by its id" },
+	{ HTTP_POST, WEIR__OP_SETTLE, "/v1/settle", weir__http_settle, 0, 0, "charges or gives back the difference to the actual cost" },
+	{ HTTP_POST, WEIR__OP_SETTLE, "/v1/release", weir__http_release, 0, 0, "gives back what is held" },
+	{ HTTP_GET, WEIR__OP_INSPECT, "/v1/keys/{limit}/{key}", weir__http_get_key, 0, 0, "the state of a key" },
+	{ HTTP_DELETE, WEIR__OP_RESET, "/v1/keys/{limit}/{key}", weir__http_delete_key, 0, 0,
+	  "forgets what a key owes" },
+	{ HTTP_GET, WEIR__OP_LIMITS, "/v1/limits", weir__http_get_limits, 0, 256 * 1024,
+	  "limits and overrides of the policy, 50 at a time, from number `first` on" },
+	{ HTTP_GET, WEIR__OP_LIMITS, "/v1/limits/{name}", weir__http_get_limit, 0, 0, "one of them" },
+	{ HTTP_PUT, WEIR__OP_CHANGE, "/v1/limits/{name}", weir__http_put_limit, 0, 0,
+	  "changes it, until the policy changes" },
+	{ HTTP_GET, WEIR__OP_EXPLAIN, "/v1/explain", weir__http_get_explain, 0, 0,
+	  "a line for each limit of the policy, those that apply first: its key, or why it does not apply" },
+	{ HTTP_POST, WEIR__OP_EXPLAIN, "/v1/explain", weir__http_post_explain, 0, 0, "the same, from JSON" },
+	{ HTTP_GET, WEIR__OP_POLICY, "/v1/policy", weir__http_get_policy, 0, 900 * 1024, "the policy in force" },
+	{ HTTP_PUT, WEIR__OP_POLICY_PUT, "/v1/policy", weir__http_put_policy, 0, 0,
+	  "replaces it, until its file changes or it is reloaded" },
+	{ HTTP_POST, WEIR__OP_POLICY_VALIDATE, "/v1/policy/validate", weir__http_validate_policy, 0, 0,
+	  "lists all errors of a policy; changes nothing" },
+	{ HTTP_GET, WEIR__OP_LIVE, "/v1/live", weir__http_live, 0, 900 * 1024,
+	  "what the server sees now: the last `seconds` of each limit and its top `keys`; only one `limit`, or those that match a `filter`" },
+	{ HTTP_GET, WEIR__OP_LIVE, "/v1/live/key", weir__http_live_key, 0, 0,
+	  "what each limit that applies to a request would answer, without charging: the query is as for /v1/check; "
+	  "with `limit` and `raw`, what that limit would answer for this key" },
+	{ HTTP_GET, WEIR__OP_METRICS, "/metrics", weir__http_metrics, 0, 900 * 1024, "metrics for Prometheus" },
+	{ HTTP_POST, WEIR__OP_TAKE, "/throttle", weir__http_throttle, 0, 0, "like throttlecrab" },
+	{ HTTP_GET, WEIR__OP_CONNECTION, "/health", weir__http_health, WEIR__ROUTE_OPEN, 0, "200 and OK, like throttlecrab" },
+	{ HTTP_POST, WEIR__OP_CHECK, "/json", weir__http_envoy, 0, 0, "like Envoy's ratelimit, with a policy of that form" },
+	{ HTTP_GET, WEIR__OP_CONNECTION, "/healthcheck", weir__http_health, WEIR__ROUTE_OPEN, 0, "200 and OK, like Envoy's ratelimit" },
+	{ HTTP_GET, WEIR__OP_CONNECTION, "/", weir__http_page, WEIR__ROUTE_OPEN, 256 * 1024, "the [live page](observe.md#the-page), for a browser" },
+	{ HTTP_GET, WEIR__OP_CONNECTION, "/openapi.json", weir__http_openapi, WEIR__ROUTE_OPEN, 256 * 1024,
+	  "all of this as an OpenAPI 3.1 description" },
+	{ HTTP_GET, WEIR__OP_CHECK, "/v1/authorize", weir__http_authorize, WEIR__ROUTE_ANY, 0,
+	  "decides about a request that a proxy describes in headers: 200, or 429, or 403 with `?deny=403`; any method" },
+	{ HTTP_GET, WEIR__OP_CONNECTION, "/healthz", weir__http_healthz, WEIR__ROUTE_OPEN, 0, "200 as long as the server runs" },
+	{ HTTP_GET, WEIR__OP_CONNECTION, "/readyz", weir__http_readyz, WEIR__ROUTE_OPEN, 0, "200, or 503 when it is shutting down, or when its store is down and `on_store_failure` is `closed`" },
+};
+/* clang-format on */
+
+const size_t weir__routes_n = sizeof(weir__routes) / sizeof(weir__routes[0]);
+
+/* --- finding ---------------------------------------------------------------------------------------------------- */
+
+enum { PLACES = 256, PLACE_BITS = 8, METHODS = 5 };
+
+static const llhttp_method_t methods[METHODS] = { HTTP_GET, HTTP_POST, HTTP_PUT, HTTP_DELETE, HTTP_PATCH };
+
+/* A path, or what of it is before parameters, with the last slash. */
+struct place {
+	const char *path;
+	size_t length; /* 0: nobody is here */
+	unsigned parameters;
+	const struct weir__route *rows[METHODS];
+};
+
+static struct place places[PLACES];
+static pthread_once_t places_once = PTHREAD_ONCE_INIT;
+
+static size_t place_of(const char *path, size_t length, unsigned parameters)
+{
+	static const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t hash = length + ((uint64_t)parameters << 32), word = 0;
+
+	for (; length >= 8; path += 8, length -= 8) {
+		memcpy(&word, path, 8);
+		hash = (hash ^ word) * factor;
+		hash ^= hash >> 32;
+	}
+	for (word = 0; length > 0; length--)
+		word = word << 8 | (unsigned char)*path++;
+	return (size_t)((hash ^ word) * factor >> (64 - PLACE_BITS));
+}
+
+/* The place of a path, or the free one where it would be. */
+static struct place *find_place(const char *path, size_t length, unsigned parameters)
+{
+	for (size_t i = place_of(path, length, parameters);; i = (i + 1) % PLACES)
+		if (places[i].length == 0 || (places[i].length == length && places[i].parameters == parameters &&
+					      memcmp(places[i].path, path, length) == 0))
+			return &places[i];
+}
+
+static int number_of(llhttp_method_t method)
+{
+	for (int i = 0; i < METHODS; i++)
+		if (methods[i] == method || (method == HTTP_HEAD && methods[i] == HTTP_GET))
+			return i;
+	return -1;
+}
+
+static void fill_places(void)
+{
+	for (size_t i = 0; i < weir__routes_n; i++) {
+		const struct weir__route *const row = &weir__routes[i];
+		const size_t length = strcspn(row->path, "{");
+		struct place *place;
+		unsigned parameters = 0;
+
+		for (const char *at = row->path + length; *at; at++)
+			parameters += *at == '{';
+		place = find_place(row->path, length, parameters);
+		place->path = row->path;
+		place->length = length;
+		place->parameters = parameters;
+		place->rows[number_of(row->method)] = row;
+	}
+}
+
+_Static_assert(sizeof(weir__routes) / sizeof(weir__routes[0]) * 2 <= PLACES, "half of the places stay free");
+
+void weir__routes_init(void)
+{
+	(void)pthread_once(&places_once, fill_places);
+}
+
+/* Splits what is behind the third slash. False: there are too many parts, or one cannot be decoded. */
+static bool read_parameters(struct weir__http_call *call, struct weir__http_slice rest, unsigned *ret_n)
+{
+	const char *const end = rest.bytes + rest.length;
+	unsigned n = 0;
+
+	for (char *at = rest.bytes; at <= end; n++) {
+		char *const slash = memchr(at, '/', (size_t)(end - at));
+		const char *const behind = slash ? slash : end;
+
+		if (n == WEIR__PARAMETERS_MAX)
+			return false;
+		call->parameters[n] = (struct weir__http_slice){ at, (size_t)(behind - at) };
+		if (!weir__http_decode_path(&call->parameters[n]))
+			return false;
+		at += behind - at + 1;
+	}
+	*ret_n = n;
+	return true;
+}
+
+static const struct place *find_with_parameters(struct weir__http_call *call)
+{
+	const struct weir__http_slice path = call->request->path;
+	const char *const end = path.bytes + path.length;
+	char *at = path.bytes;
+	const struct place *place;
+	unsigned n;
+
+	for (int slashes = 0; slashes < 3; slashes++) {
+		at = memchr(at, '/', (size_t)(end - at));
+		if (at == NULL)
+			return NULL;
+		at++;
+	}
+	for (n = 1; n <= WEIR__PARAMETERS_MAX; n++) {
+		place = find_place(path.bytes, (size_t)(at - path.bytes), n);
+		if (place->length > 0)
+			break;
+	}
+	if (n > WEIR__PARAMETERS_MAX || !read_parameters(call, (struct weir__http_slice){ at, (size_t)(end - at) }, &n))
+		return NULL;
+	place = find_place(path.bytes, (size_t)(at - path.bytes), n);
+	return place->length > 0 ? place : NULL;
+}
+
+static void refuse_method(struct weir__http_call *call, const struct place *place)
+{
+	const char *separator = "";
+
+	WEIR__REPLY_HEAD(call->reply, "Allow: ");
+	for (int i = 0; i < METHODS; i++)
+		if (place->rows[i]) {
+			weir__reply_head_text(call->reply, separator);
+			weir__reply_head_text(call->reply, llhttp_method_name(methods[i]));
+			weir__reply_head_text(call->reply, methods[i] == HTTP_GET ? ", HEAD" : "");
+			separator = ", ";
+		}
+	WEIR__REPLY_HEAD(call->reply, "\r\n");
+	weir__reply_problem(call->reply, 405, "this path has other methods: the Allow header lists them");
+}
+
+const struct weir__route *weir__routes_find(struct weir__http_call *call)
+{
+	const struct weir__http_slice path = call->request->path;
+	const int method = number_of(call->request->method);
+	const struct place *place = find_place(path.bytes, path.length, 0);
+
+	if (place->length == 0)
+		place = find_with_parameters(call);
+	if (place == NULL) {
+		weir__reply_problem(call->reply, 404,
+				    "there is nothing at this path; /openapi.json describes what there is");
+		return NULL;
+	}
+	if (method >= 0 && place->rows[method])
+		return place->rows[method];
+	if (place->rows[0] && (place->rows[0]->flags & WEIR__ROUTE_ANY))
+		return place->rows[0];
+	refuse_method(call, place);
+	return NULL;
+}
+
+/* --- who may ---------------------------------------------------------------------------------------------------- */
+
+/* Each request says who asks: behind one connection of a proxy there may be many. */
+static const struct weir__user *user_of(const struct weir__http_call *call)
+{
+	static const char scheme[] = "bearer ";
+	const size_t length = sizeof(scheme) - 1;
+	struct weir__http_slice value;
+
+	if (!weir__http_find(call->request, "authorization", &value) || value.length <= length ||
+	    strncasecmp(value.bytes, scheme, length) != 0)
+		return NULL;
+	return weir__users_by_token(call->context->users, value.bytes + length, value.length - length);
+}
+
+static void refuse_stranger(struct weir__http_call *call)
+{
+	struct weir__http_slice value;
+
+	WEIR__REPLY_HEAD(call->reply, "WWW-Authenticate: Bearer realm=\"weir\"");
+	if (weir__http_find(call->request, "authorization", &value)) {
+		WEIR__REPLY_HEAD(call->reply, ", error=\"invalid_token\"");
+		weir__audit_auth_failure(call->context, call->client, WEIR__PROTOCOL_HTTP, NULL);
+	}
+	WEIR__REPLY_HEAD(call->reply, "\r\n");
+	weir__reply_problem(call->reply, 401,
+			    "say who you are: Authorization: Bearer TOKEN, with the token of a user of the settings");
+}
+
+/* An address or localhost, with a port or without: no name whose owner can say where it leads. */
+static bool is_plain_host(struct weir__http_slice host)
+{
+	static const char local[] = "localhost";
+	const char *const colon = memchr(host.bytes, ':', host.length);
+	const size_t n = colon ? (size_t)(colon - host.bytes) : host.length;
+
+	if (host.length > 0 && host.bytes[0] == '[')
+		return true;
+	if (n == sizeof(local) - 1 && strncasecmp(host.bytes, local, n) == 0)
+		return true;
+	for (size_t i = 0; i < n; i++)
+		if (host.bytes[i] != '.' && (host.bytes[i] < '0' || host.bytes[i] > '9'))
+			return false;
+	return n > 0;
+}
+
+/* Where nobody need say who asks, a page in somebody's browser could, if its own name leads here (DNS rebinding): the Host
+ * that the browser then sends is that name. Sockets with a path are out of its reach. */
+static bool is_asked_by_name(const struct weir__http_call *call)
+{
+	struct weir__http_slice host;
+	struct weir__net_peer peer;
+
+	return weir__http_find(call->request, "host", &host) && !is_plain_host(host) &&
+	       !(weir__net_peer(call->socket, &peer) == 0 && peer.is_path);
+}
+
+bool weir__routes_permit(struct weir__http_call *call, const struct weir__route *route)
+{
+	const struct weir__users *const users = call->context->users;
+	const bool has_users = users && users->n > 0;
+
+	call->client->user = NULL;
+	if (!has_users && weir__operation_needs_admin(route->operation) && is_asked_by_name(call)) {
+		weir__reply_problem(
+			call->reply, 403,
+			"the Host is a name, which may be a page's in somebody's browser: without users this is for "
+			"those who ask an address or localhost; docs/settings.md tells of users");
+		return false;
+	}
+	if (!has_users || (route->flags & WEIR__ROUTE_OPEN))
+		return true;
+	if (weir__http_is_disputed(call->request, "authorization")) {
+		weir__reply_problem(call->reply, 400, "there are two Authorization headers, which differ: send one");
+		return false;
+	}
+	call->client->user = user_of(call);
+	if (call->client->user == NULL) {
+		refuse_stranger(call);
+		return false;
+	}
+	if (weir__operation_needs_admin(route->operation) && call->client->user->role != WEIR__ROLE_ADMIN) {
+		weir__reply_problem(call->reply, 403, "this is for users with the role admin");
+		return false;
+	}
+	return true;
+}

@@ -1,0 +1,201 @@
+/* listeners.c: sockets opened, taken over, dealt out to workers and closed. */
+#include "server/listeners.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const char *weir__listeners_protocol_word(enum weir__protocol protocol)
+{
+	static const char *const words[WEIR__PROTOCOLS] = {
+		[WEIR__PROTOCOL_RESP] = "resp", [WEIR__PROTOCOL_HTTP] = "http"
+	};
+
+	return words[protocol];
+}
+
+static bool is_path(const char *where)
+{
+	return strchr(where, '/') != NULL;
+}
+
+/* At any port. */
+static bool is_same_host(const char *name, const char *other)
+{
+	const size_t n = (size_t)(strrchr(name, ':') - name);
+
+	return strncmp(name, other, n + 1) == 0 && strchr(other + n + 1, ':') == NULL;
+}
+
+/* `where`: a path or an address; NULL: any that these words stood for. */
+static struct weir__listen_address *find(struct weir__listeners *inherited, enum weir__protocol protocol,
+					 const char *setting, const char *where)
+{
+	for (size_t i = 0; i < inherited->n; i++) {
+		struct weir__listen_address *const one = &inherited->at[i];
+
+		if (one->n > 0 && (one->is_lent || one->protocol == protocol) && strcmp(one->setting, setting) == 0 &&
+		    (where == NULL || is_path(where) || is_same_host(where, one->name)))
+			return one;
+	}
+	return NULL;
+}
+
+static bool take_over(struct weir__listeners *inherited, enum weir__protocol protocol, const char *setting,
+		      const char *where, struct weir__listen_address *ret_site)
+{
+	struct weir__listen_address *const one = find(inherited, protocol, setting, where);
+
+	if (one == NULL)
+		return false;
+	*ret_site = *one;
+	ret_site->protocol = protocol;
+	ret_site->is_inherited = true;
+	one->n = 0;
+	return true;
+}
+
+/* A path has one socket, with its mode from the beginning. */
+static int listen_once_more(const struct weir__listen_address *address, const char *where, mode_t mode, int *ret_socket,
+			    char ret_name[WEIR__NET_NAME_SIZE])
+{
+	(void)snprintf(ret_name, WEIR__NET_NAME_SIZE, "%s", where);
+	if (is_path(where))
+		return weir__net_listen_at_path(where, mode, ret_socket);
+	return weir__net_listen(address->n == 0 ? where : address->name,
+				address->n == 0 ? WEIR__LISTEN_FIRST : WEIR__LISTEN_TOO, ret_socket, ret_name);
+}
+
+/* The address that was taken over, or begun, gets as many sockets as it needs. */
+static int complete(struct weir__listeners *listeners, const char *where, uint32_t workers)
+{
+	struct weir__listen_address *const address = &listeners->at[listeners->n];
+	uint32_t wanted = is_path(where) ? 1 : workers;
+	int error = 0;
+
+	if (listeners->mode != 0 && is_path(where) && address->is_inherited && !address->is_lent &&
+	    chmod(address->name, listeners->mode) != 0)
+		error = errno;
+	if (address->is_lent) /* others may not listen there, too */
+		wanted = 1;
+	while (address->n < wanted && error == 0) {
+		char name[WEIR__NET_NAME_SIZE];
+
+		error = listen_once_more(address, where, listeners->mode, &address->sockets[address->n], name);
+		if (error == 0) {
+			memcpy(address->name, name, sizeof(name));
+			address->n++;
+		}
+	}
+	listeners->n += address->n > 0; /* also if there are too few: to be closed */
+	return error;
+}
+
+static int open_one(struct weir__listeners *listeners, struct weir__listeners *inherited, enum weir__protocol protocol,
+		    const char *setting, const char *where, uint32_t workers)
+{
+	struct weir__listen_address *const address = &listeners->at[listeners->n];
+
+	if (listeners->n == WEIR__LISTEN_ADDRESSES_MAX)
+		return E2BIG;
+	if (!take_over(inherited, protocol, setting, where, address)) {
+		*address = (struct weir__listen_address){ .protocol = protocol };
+		memcpy(address->setting, setting, strlen(setting) + 1);
+	}
+	return complete(listeners, where, workers);
+}
+
+/* Nobody knows now what the name stands for, as a server did that knew it: so this one listens where that one does. */
+static int open_unknown(struct weir__listeners *listeners, struct weir__listeners *inherited,
+			enum weir__protocol protocol, const char *setting, uint32_t workers)
+{
+	int error = EINVAL;
+
+	while (listeners->n < WEIR__LISTEN_ADDRESSES_MAX &&
+	       take_over(inherited, protocol, setting, NULL, &listeners->at[listeners->n])) {
+		error = complete(listeners, listeners->at[listeners->n].name, workers);
+		if (error != 0)
+			break;
+	}
+	return error;
+}
+
+static void take_port(char where[WEIR__NET_NAME_SIZE], const char *of)
+{
+	char *const colon = strrchr(where, ':');
+
+	(void)snprintf(colon, WEIR__NET_NAME_SIZE - (size_t)(colon - where), "%s", strrchr(of, ':'));
+}
+
+int weir__listeners_open(struct weir__listeners *listeners, struct weir__listeners *inherited,
+			 enum weir__protocol protocol, const char *setting, uint32_t workers)
+{
+	char addresses[WEIR__NET_ADDRESSES][WEIR__NET_NAME_SIZE];
+	const size_t first = listeners->n;
+	size_t n;
+	int error, missing = 0;
+
+	if (is_path(setting))
+		return open_one(listeners, inherited, protocol, setting, setting, workers);
+	error = weir__net_addresses(setting, addresses, &n);
+	if (error == EINVAL)
+		return open_unknown(listeners, inherited, protocol, setting, workers);
+	for (size_t i = 0; i < n && error == 0; i++) {
+		const struct weir__listen_address *const other = listeners->n > first ?
+									 &listeners->at[first] :
+									 find(inherited, protocol, setting, NULL);
+
+		if (other)
+			take_port(addresses[i], other->name);
+		error = open_one(listeners, inherited, protocol, setting, addresses[i], workers);
+		if (error == EADDRNOTAVAIL || error == EAFNOSUPPORT) {
+			missing = error;
+			error = 0;
+		}
+	}
+	return error == 0 && listeners->n == first ? missing : error;
+}
+
+size_t weir__listeners_of_worker(const struct weir__listeners *listeners, uint32_t worker, uint32_t workers,
+				 struct weir__listener *ret)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < listeners->n; i++) {
+		const struct weir__listen_address *const address = &listeners->at[i];
+
+		/* More sockets than workers: each worker has several. Fewer: several workers have the same. */
+		for (uint32_t j = worker % address->n; j < address->n; j += workers) {
+			if (ret)
+				ret[n] = (struct weir__listener){ address->sockets[j], address->protocol,
+								  address->is_lent };
+			n++;
+		}
+	}
+	return n;
+}
+
+void weir__listeners_close(struct weir__listeners *inherited)
+{
+	for (size_t i = 0; i < inherited->n; i++) {
+		struct weir__listen_address *const address = &inherited->at[i];
+
+		if (address->n > 0 && is_path(address->name) && !address->is_lent)
+			(void)unlink(address->name);
+		for (; address->n > 0; address->n--) {
+			if (!address->is_lent)
+				weir__net_stop_listening(address->sockets[address->n - 1]);
+			weir__net_close(address->sockets[address->n - 1]);
+		}
+	}
+}
+
+void weir__listeners_unlink(const struct weir__listeners *listeners, bool with_inherited)
+{
+	for (size_t i = 0; i < listeners->n; i++)
+		if (is_path(listeners->at[i].name) && !listeners->at[i].is_lent &&
+		    (with_inherited || !listeners->at[i].is_inherited))
+			(void)unlink(listeners->at[i].name);
+}

@@ -1,0 +1,26 @@
+/* output.h: answers on their way to a client: what its socket does not take at once is kept, in order. */
+#ifndef WEIR_SERVER_OUTPUT_H
+#define WEIR_SERVER_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct weir__output {
+	char *bytes; /* NULL: nothing waits */
+	size_t start, end, size;
+};
+
+static inline size_t weir__output_waiting(const struct weir__output *output)
+{
+	return output->end - output->start;
+}
+
+/* Writes what the socket takes, if nothing waits, and keeps the rest. False: the connection is lost, or there is no memory. */
+bool weir__output_write(struct weir__output *output, int socket, const char *bytes, size_t n);
+
+/* Writes what waits, as far as the socket takes it. False: the connection is lost. */
+bool weir__output_send(struct weir__output *output, int socket);
+
+void weir__output_drop(struct weir__output *output);
+
+#endif

@@ -1,0 +1,648 @@
+/* policy_loader.c: looks when something tells it to, and once what is written has been left alone for a moment. */
+#include "server/policy_loader.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "guard/guard.h"
+#include "observe/audit.h"
+#include "os/loop.h"
+#include "policy/source/policy_copy.h"
+#include "policy/source/policy_identity.h"
+#include "policy/source/policy_remote.h"
+#include "policy/source/policy_source.h"
+#include "policy/source/policy_text.h"
+#include "server/policy_upload.h"
+#include "server/stores.h"
+
+static const weir_ns ms = 1000000;
+static const weir_ns quiet_ns = UINT64_C(100000000);     /* of which files must have been left alone, */
+static const weir_ns patience_ns = UINT64_C(2000000000); /* unless that takes so long */
+static const weir_ns poll_ns = UINT64_C(2000000000);     /* where nothing tells of changes */
+
+enum { PLANS_LEAST = 1024 };
+
+/* What was wrong with a version. */
+struct report {
+	char first[WEIR__POLICY_ERROR_SIZE];
+	uint64_t hash; /* of all lines */
+	FILE *lines;   /* in memory */
+	char *text;
+	size_t size;
+};
+
+struct weir__policy_loader {
+	struct weir__policy_source *source;
+	bool has_settings; /* in the same file: the names of these are no faults */
+	bool may_lack_limits;
+	uint32_t envoy; /* WEIR_ENVOY_..., by which policies of that form are read */
+	FILE *errors;   /* where faults are told */
+	struct weir__log *log;
+	struct weir__settings *started; /* what the file said of settings at the start */
+	struct weir__settings *said;    /* and says now */
+	uint64_t differences;           /* of the two, that were told: a bit for each */
+	struct weir_policy *first;      /* until there is a guard */
+	char *copy;                     /* where each good version of a server's is written; NULL: nowhere */
+	uint64_t plans_set;
+	struct weir__policy_identity current;
+	bool is_put;    /* in force is one that came with a request; `current` is what the source last had */
+	uint64_t wrong; /* hash of what was last told to be wrong */
+	struct weir_table *table;
+	bool has_store; /* which must be able to have all limits */
+	struct weir_guard *guard;
+
+	struct weir__loop loop;
+	pthread_t thread;
+	bool is_running;
+	_Atomic bool is_stopping;
+	_Atomic uint64_t asked;
+	weir_ns changed_at, touched_at; /* first and last that was told and not looked at; 0: nothing was */
+	weir_ns looked_at;
+	struct weir__policy_upload_queue *uploads;
+	struct weir__policy_text *shown;
+	pthread_mutex_t lock; /* of the next */
+	struct weir__policy_loader_info info;
+};
+
+/* --- faults ----------------------------------------------------------------------------------------------------- */
+
+static bool report_init(struct report *report)
+{
+	*report = (struct report){ .hash = 1 };
+	report->lines = open_memstream(&report->text, &report->size);
+	return report->lines != NULL;
+}
+
+static void report_fini(struct report *report)
+{
+	fclose(report->lines);
+	free(report->text);
+}
+
+static void add_line(void *report_, const char *line)
+{
+	struct report *const report = report_;
+
+	fflush(report->lines);
+	if (strstr(report->text, line)) /* the settings' reader has said so, too */
+		return;
+	if (report->first[0] == '\0')
+		(void)snprintf(report->first, sizeof(report->first), "%s", line);
+	report->hash = weir__policy_hash(report->hash, line, strlen(line));
+	fprintf(report->lines, "%s\n", line);
+}
+
+static void print_report(struct report *report, const struct weir__diagnostics *diagnostics, FILE *errors)
+{
+	if (diagnostics->n > WEIR__DIAGNOSTICS_MOST)
+		fprintf(report->lines, "there is more; mend these first\n");
+	fflush(report->lines);
+	fputs(report->text, errors);
+	fflush(errors);
+}
+
+/* --- settings in the same file ------------------------------------------------------------------------------------ */
+
+static bool is_same_setting(const struct weir__setting *setting, const struct weir__settings *a,
+			    const struct weir__settings *b)
+{
+	char of_a[WEIR__SETTING_SHOWN], of_b[WEIR__SETTING_SHOWN];
+
+	(void)weir__settings_show(a, setting, of_a);
+	(void)weir__settings_show(b, setting, of_b);
+	return strcmp(of_a, of_b) == 0;
+}
+
+/* Told once for each set of them. Users may change (user_reload.h). */
+static void tell_differences(struct weir__policy_loader *loader, const char *file)
+{
+	char names[512] = "";
+	uint64_t differences = 0;
+	size_t length = 0;
+
+	for (size_t i = 0; i < WEIR__SETTINGS; i++)
+		if (weir__setting_rows[i].kind != WEIR__SETTING_USERS &&
+		    !is_same_setting(&weir__setting_rows[i], loader->started, loader->said)) {
+			differences |= UINT64_C(1) << i;
+			length += (size_t)snprintf(names + length, sizeof(names) - length, "%s%s", length ? ", " : "",
+						   weir__setting_rows[i].name);
+		}
+	if (differences != 0 && differences != loader->differences)
+		fprintf(loader->errors,
+			"weir serve: %s: other than at the start: %s; settings are read when weir serve starts, "
+			"limits and users whenever they change\n",
+			file, names);
+	loader->differences = differences;
+}
+
+static void forward_lines(char *text, struct weir__diagnostics *diagnostics)
+{
+	char *rest = NULL;
+
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		if (++diagnostics->n <= WEIR__DIAGNOSTICS_MOST)
+			diagnostics->report(diagnostics->context, line);
+}
+
+/* False: it is no YAML, and to read it as a policy would only say so again. */
+static bool read_settings(const struct weir__policy_part *part, struct weir__settings *settings,
+			  struct weir__diagnostics *diagnostics)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *const errors = open_memstream(&text, &size);
+	bool is_yaml;
+
+	if (errors == NULL) {
+		weir__diagnostics_add(diagnostics, (struct weir__mark){ 1, 1 }, "no memory to read it");
+		return false;
+	}
+	weir__settings_init(settings, errors);
+	(void)snprintf(settings->config, sizeof(settings->config), "%s", part->file);
+	is_yaml = weir__settings_read_text(settings, part->text.at, part->text.n);
+	fclose(errors);
+	settings->errors = NULL;
+	forward_lines(text, diagnostics);
+	free(text);
+	return is_yaml;
+}
+
+/* --- versions ----------------------------------------------------------------------------------------------------- */
+
+/* Reads a version as a policy. */
+static struct weir_policy *compile(struct weir__policy_loader *loader, const struct weir__policy_version *version,
+				   struct weir__diagnostics *diagnostics)
+{
+	struct weir_policy *policy;
+
+	if (loader->has_settings && !read_settings(&version->parts[0], loader->said, diagnostics))
+		return NULL;
+	policy = weir__policy_of_parts(version->parts, version->n, diagnostics,
+				       loader->envoy | (loader->has_settings ? WEIR__POLICY_HAS_OTHERS : 0));
+	diagnostics->file = version->parts[0].file;
+	if (policy && !(loader->may_lack_limits && loader->said->lacks_policy) &&
+	    !weir__policy_has_limits(policy, diagnostics)) {
+		weir_policy_free(policy);
+		return NULL;
+	}
+	return policy;
+}
+
+static void show(struct weir__policy_loader *loader, const struct weir__policy_version *version)
+{
+	weir__policy_text_set(loader->shown, version, weir__policy_version_hash(version), false,
+			      loader->has_settings ? "it is in the file of the settings, which is not shown" : NULL);
+}
+
+/* --- the first ---------------------------------------------------------------------------------------------------- */
+
+static struct weir__policy_loader *new_of_path(const char *path, bool has_settings, FILE *errors, struct weir__log *log)
+{
+	struct weir__policy_loader *const loader = calloc(1, sizeof(*loader));
+
+	if (loader == NULL)
+		return NULL;
+	loader->has_settings = has_settings;
+	loader->errors = errors;
+	loader->log = log;
+	loader->started = calloc(1, sizeof(*loader->started));
+	loader->said = calloc(1, sizeof(*loader->said));
+	loader->source = weir__policy_remote_is(path) ?
+				 weir__policy_source_of_url(path, weir__log_stream(loader->log, WEIR__LOG_WARNING)) :
+				 weir__policy_source_of_path(path);
+	loader->uploads = weir__policy_upload_queue_new();
+	loader->shown = weir__policy_text_new();
+	(void)pthread_mutex_init(&loader->lock, NULL);
+	if (loader->started && loader->said && loader->source && loader->uploads && loader->shown)
+		return loader;
+	weir__policy_loader_free(loader);
+	return NULL;
+}
+
+/* That it cannot be written is told; the policy is as good without. */
+static void keep_copy(struct weir__policy_loader *loader, const struct weir__policy_version *version)
+{
+	const int error = loader->copy ? weir__policy_copy_write(loader->copy, version) : 0;
+
+	if (error != 0)
+		fprintf(loader->errors, "weir serve: %s: %s: there is no copy of this policy\n", loader->copy,
+			strerror(error));
+}
+
+/* The last good one of a source that has none now. It is taken for the source's: that may have the same again. */
+static struct weir_policy *read_copy(struct weir__policy_loader *loader, struct weir__diagnostics *diagnostics)
+{
+	struct weir__policy_version version;
+	struct weir_policy *policy = NULL;
+	const int error = weir__policy_copy_read(loader->copy, &version);
+
+	if (error != 0) {
+		diagnostics->file = loader->copy;
+		weir__diagnostics_add(diagnostics, (struct weir__mark){ 1, 1 }, "%s; there is no copy to begin with",
+				      strerror(error));
+		return NULL;
+	}
+	policy = compile(loader, &version, diagnostics);
+	if (policy) {
+		const char *const path = version.parts[0].file;
+
+		version.parts[0].file = loader->source->name;
+		loader->current = weir__policy_identify(&version, policy);
+		show(loader, &version);
+		version.parts[0].file = path;
+		fprintf(weir__log_stream(loader->log, WEIR__LOG_WARNING),
+			"weir serve: the policy is that of %s, the last good one\n", loader->copy);
+	}
+	weir__policy_version_free(&version);
+	return policy;
+}
+
+static struct weir_policy *read_first(struct weir__policy_loader *loader, struct weir__diagnostics *diagnostics)
+{
+	struct weir__policy_version version;
+	struct weir_policy *policy = NULL;
+
+	if (!loader->source->read(loader->source, diagnostics, &version))
+		return NULL;
+	policy = compile(loader, &version, diagnostics);
+	if (policy) {
+		loader->current = weir__policy_identify(&version, policy);
+		show(loader, &version);
+		keep_copy(loader, &version);
+	}
+	weir__policy_version_free(&version);
+	return policy;
+}
+
+/* A first version, with all that is wrong told. */
+static bool load(struct weir__policy_loader *loader,
+		 struct weir_policy *(*read)(struct weir__policy_loader *loader, struct weir__diagnostics *diagnostics))
+{
+	struct weir__diagnostics diagnostics = { .file = "policy", .report = add_line };
+	struct report report;
+
+	if (!report_init(&report))
+		return false;
+	diagnostics.context = &report;
+	loader->first = read(loader, &diagnostics);
+	if (loader->first == NULL || diagnostics.n > 0)
+		print_report(&report, &diagnostics, loader->errors);
+	if (loader->first == NULL) {
+		loader->info.failures++;
+		memcpy(loader->info.last_error, report.first, sizeof(report.first));
+	}
+	report_fini(&report);
+	*loader->started = *loader->said;
+	return loader->first != NULL;
+}
+
+static bool load_first(struct weir__policy_loader *loader)
+{
+	return load(loader, read_first) || (loader->copy && load(loader, read_copy));
+}
+
+bool weir__policy_loader_is_set(const struct weir__settings *settings)
+{
+	return settings->policy[0] != '\0' || settings->has_policy;
+}
+
+struct weir__policy_loader *weir__policy_loader_new(const struct weir__settings *settings)
+{
+	const bool is_apart = settings->policy[0] != '\0';
+	struct weir__policy_loader *const loader = new_of_path(is_apart ? settings->policy : settings->config,
+							       !is_apart, settings->errors, settings->log);
+
+	if (loader == NULL) {
+		fputs("weir serve: no memory for a policy\n", settings->errors);
+		return NULL;
+	}
+	loader->plans_set = settings->plans;
+	loader->envoy = settings->envoy_counts == WEIR__COUNTS_EACH ? WEIR_ENVOY_COUNT_EACH : 0;
+	loader->has_store = settings->store[0] != '\0';
+	if (settings->policy_copy[0] != '\0')
+		loader->copy = strdup(settings->policy_copy);
+	if (load_first(loader)) {
+		loader->errors = weir__log_stream(loader->log, WEIR__LOG_WARNING);
+		return loader;
+	}
+	weir__policy_loader_free(loader);
+	return NULL;
+}
+
+struct weir_policy *weir__policy_loader_check(const char *path, FILE *errors)
+{
+	struct stat status;
+	const bool is_folder = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+	struct weir__policy_loader *const loader = new_of_path(path, !is_folder, errors, NULL);
+	struct weir_policy *policy = NULL;
+
+	if (loader == NULL) {
+		fputs("weir: no memory for a policy\n", errors);
+		return NULL;
+	}
+	loader->may_lack_limits = !is_folder; /* it may be a file of settings */
+	if (load_first(loader))
+		policy = loader->first;
+	loader->first = NULL;
+	weir__policy_loader_free(loader);
+	return policy;
+}
+
+uint32_t weir__policy_loader_limits(const struct weir__policy_loader *loader)
+{
+	const uint32_t n = loader->first ? weir_policy_plans(loader->first) : 0;
+
+	uint64_t most = 2 * (uint64_t)n;
+
+	if (most < PLANS_LEAST)
+		most = PLANS_LEAST;
+	if (loader->plans_set > 0)
+		most = loader->plans_set;
+	return most < WEIR__LIMITS_MAX ? (uint32_t)most + 1 :
+					 WEIR__LIMITS_MAX; /* one that counts is the daemon's own */
+}
+
+/* --- others ------------------------------------------------------------------------------------------------------- */
+
+static void follow(struct weir__policy_loader *loader)
+{
+	const struct weir__policy_identity *const current = &loader->current;
+	const char **const paths = calloc(current->n + 1, sizeof(*paths));
+
+	for (size_t i = 0; paths && i < current->n; i++)
+		paths[i] = current->files[i].path;
+	if (loader->source->follow(loader->source, paths, paths ? current->n : 0))
+		loader->changed_at = loader->touched_at = weir_clock_now();
+	free((void *)paths);
+}
+
+static void note_good(struct weir__policy_loader *loader, bool is_change)
+{
+	(void)pthread_mutex_lock(&loader->lock);
+	loader->info.last_error[0] = '\0';
+	loader->info.limits = weir__guard_limits(loader->guard);
+	if (is_change) {
+		loader->info.changes++;
+		loader->info.loaded_at = weir_clock_now();
+	}
+	(void)pthread_mutex_unlock(&loader->lock);
+	loader->wrong = 0;
+}
+
+/* What is as wrong as before, as when something else in the directory has changed, is not told again. */
+static void note_wrong(struct weir__policy_loader *loader, struct report *report,
+		       const struct weir__diagnostics *diagnostics)
+{
+	if (report->hash == loader->wrong)
+		return;
+	loader->wrong = report->hash;
+	fputs("weir serve: the policy stays as it is, since what was read is wrong:\n", loader->errors);
+	print_report(report, diagnostics, loader->errors);
+	weir__audit_policy(loader->log, weir__guard_limits(loader->guard), report->first);
+	(void)pthread_mutex_lock(&loader->lock);
+	loader->info.failures++;
+	memcpy(loader->info.last_error, report->first, sizeof(report->first));
+	(void)pthread_mutex_unlock(&loader->lock);
+}
+
+/* Of what the table says, what the one can do who has set the server up. */
+static const char *hint_of(int error)
+{
+	return error == WEIR_ERR_FULL ?
+		       ": the setting plans says how many a table is made for, those of earlier policies "
+		       "among them" :
+		       "";
+}
+
+static bool change(struct weir__policy_loader *loader, const struct weir__policy_version *version,
+		   struct weir__diagnostics *diagnostics)
+{
+	struct weir_policy *const policy = compile(loader, version, diagnostics);
+	struct weir__policy_identity identity;
+	struct weir_message why;
+	int error;
+
+	if (policy == NULL)
+		return false;
+	identity = weir__policy_identify(version, policy);
+	error = weir_guard_change(loader->guard, policy, weir_table_now(loader->table), &why);
+	if (error != WEIR_OK) {
+		diagnostics->file = version->parts[0].file;
+		weir__diagnostics_add(diagnostics, (struct weir__mark){ 1, 1 }, "%s%s", why.text, hint_of(error));
+		weir__policy_forget(&identity);
+		return false;
+	}
+	weir__policy_forget(&loader->current);
+	loader->current = identity;
+	loader->is_put = false;
+	weir__audit_policy(loader->log, weir__guard_limits(loader->guard), "");
+	show(loader, version);
+	keep_copy(loader, version);
+	if (loader->has_settings)
+		tell_differences(loader, version->parts[0].file);
+	return true;
+}
+
+/* What came with a request stays until the source has something else, or is asked for. */
+static bool look_at(struct weir__policy_loader *loader, bool is_asked, struct weir__diagnostics *diagnostics,
+		    bool *ret_is_change)
+{
+	struct weir__policy_version version;
+	bool is_good = true;
+
+	if (!loader->source->read(loader->source, diagnostics, &version))
+		return false;
+	*ret_is_change = (loader->is_put && is_asked) || !weir__policy_is_current(&loader->current, &version);
+	if (*ret_is_change)
+		is_good = change(loader, &version, diagnostics);
+	weir__policy_version_free(&version);
+	return is_good;
+}
+
+static void look(struct weir__policy_loader *loader, bool is_asked)
+{
+	struct weir__diagnostics diagnostics = { .file = "policy", .report = add_line };
+	struct report report;
+	bool is_change = false;
+
+	if (!report_init(&report))
+		return;
+	diagnostics.context = &report;
+	loader->changed_at = loader->touched_at = 0;
+	follow(loader); /* first: what changes from here on is told */
+	if (look_at(loader, is_asked, &diagnostics, &is_change))
+		note_good(loader, is_change);
+	else
+		note_wrong(loader, &report, &diagnostics);
+	report_fini(&report);
+	follow(loader); /* also what this version names */
+	loader->looked_at = weir_clock_now();
+}
+
+/* --- those that come with requests ---------------------------------------------------------------------------------- */
+
+static void note_put(void *loader_, const char *text, size_t length, uint64_t version)
+{
+	struct weir__policy_loader *const loader = loader_;
+	struct weir__policy_part part = { .text = { text, length }, .file = "body" };
+
+	loader->is_put = true;
+	weir__policy_text_set(loader->shown, &(struct weir__policy_version){ &part, 1 }, version, true, NULL);
+	note_good(loader, true);
+}
+
+static void do_errands(struct weir__policy_loader *loader)
+{
+	while (weir__policy_upload_queue_do(loader->uploads, loader->guard, loader->table, note_put, loader))
+		;
+}
+
+bool weir__policy_loader_send(struct weir__policy_loader *loader, struct weir__policy_upload *upload)
+{
+	bool has_room;
+
+	upload->envoy = loader->envoy;
+	has_room = weir__policy_upload_queue_add(loader->uploads, upload);
+	if (has_room)
+		weir__loop_wake(&loader->loop);
+	return has_room;
+}
+
+struct weir__policy_text *weir__policy_loader_text(struct weir__policy_loader *loader)
+{
+	return loader->shown;
+}
+
+/* --- the thread --------------------------------------------------------------------------------------------------- */
+
+static bool is_due(const struct weir__policy_loader *loader, weir_ns now)
+{
+	if (loader->changed_at != 0 &&
+	    (now >= loader->touched_at + quiet_ns || now >= loader->changed_at + patience_ns))
+		return true;
+	return loader->source->is_blind && now >= loader->looked_at + poll_ns;
+}
+
+static int timeout_ms(const struct weir__policy_loader *loader, weir_ns now)
+{
+	weir_ns at = WEIR_NEVER;
+
+	if (loader->source->is_blind)
+		at = loader->looked_at + poll_ns;
+	if (loader->changed_at != 0 && loader->touched_at + quiet_ns < at)
+		at = loader->touched_at + quiet_ns;
+	if (at == WEIR_NEVER)
+		return -1;
+	return at <= now ? 0 : (int)((at - now) / ms) + 1;
+}
+
+static void *keep(void *loader_)
+{
+	struct weir__policy_loader *const loader = loader_;
+	struct weir__loop_event events[WEIR__LOOP_EVENTS];
+
+	while (!atomic_load(&loader->is_stopping)) {
+		const int n = weir__loop_wait(&loader->loop, timeout_ms(loader, weir_clock_now()), events);
+		const uint64_t asked = atomic_load(&loader->asked);
+		const weir_ns now = weir_clock_now();
+
+		if (n > 0 && loader->source->take(loader->source)) {
+			loader->touched_at = now;
+			if (loader->changed_at == 0)
+				loader->changed_at = now;
+		}
+		do_errands(loader);
+		if (asked > loader->info.reloads || is_due(loader, now)) {
+			look(loader, asked > loader->info.reloads);
+			(void)pthread_mutex_lock(&loader->lock);
+			loader->info.reloads = asked;
+			(void)pthread_mutex_unlock(&loader->lock);
+		}
+	}
+	return NULL;
+}
+
+static bool start_thread(struct weir__policy_loader *loader)
+{
+	int error = weir__loop_init(&loader->loop);
+
+	if (error != 0)
+		return false;
+	if (loader->source->descriptor >= 0)
+		error = weir__loop_add(&loader->loop, loader->source->descriptor, loader);
+	if (error == 0)
+		error = pthread_create(&loader->thread, NULL, keep, loader);
+	if (error != 0)
+		weir__loop_close(&loader->loop);
+	return error == 0;
+}
+
+bool weir__policy_loader_start(struct weir__policy_loader *loader, struct weir_table *table)
+{
+	struct weir_policy *const first = loader->first;
+	struct weir_message why;
+	int error;
+
+	loader->first = NULL;
+	loader->table = table;
+	error = weir__guard_new(table, first, loader->has_store ? weir__stores_check_limit : NULL, &loader->guard,
+				&why);
+	if (error != WEIR_OK) {
+		fprintf(loader->errors, "weir serve: the policy: %s%s\n", why.text, hint_of(error));
+		return false;
+	}
+	loader->info.loaded_at = loader->looked_at = weir_clock_now();
+	loader->info.limits = weir__guard_limits(loader->guard);
+	follow(loader);
+	loader->is_running = start_thread(loader);
+	if (!loader->is_running)
+		fputs("weir serve: there is no thread, or no descriptor, to watch the policy\n", loader->errors);
+	return loader->is_running;
+}
+
+void weir__policy_loader_free(struct weir__policy_loader *loader)
+{
+	if (loader == NULL)
+		return;
+	if (loader->is_running) {
+		atomic_store(&loader->is_stopping, true);
+		weir__loop_wake(&loader->loop);
+		(void)pthread_join(loader->thread, NULL);
+		weir__loop_close(&loader->loop);
+	}
+	weir_guard_free(loader->guard);
+	weir_policy_free(loader->first);
+	weir__policy_upload_queue_free(loader->uploads);
+	weir__policy_text_free(loader->shown);
+	if (loader->source)
+		loader->source->free(loader->source);
+	weir__policy_forget(&loader->current);
+	free(loader->copy);
+	free(loader->started);
+	free(loader->said);
+	(void)pthread_mutex_destroy(&loader->lock);
+	free(loader);
+}
+
+struct weir_guard *weir__policy_loader_guard(struct weir__policy_loader *loader)
+{
+	return loader->guard;
+}
+
+uint64_t weir__policy_loader_reload(struct weir__policy_loader *loader)
+{
+	const uint64_t ticket = atomic_fetch_add(&loader->asked, 1) + 1;
+
+	weir__loop_wake(&loader->loop);
+	return ticket;
+}
+
+void weir__policy_loader_info(struct weir__policy_loader *loader, struct weir__policy_loader_info *ret_info)
+{
+	(void)pthread_mutex_lock(&loader->lock);
+	*ret_info = loader->info;
+	(void)pthread_mutex_unlock(&loader->lock);
+}

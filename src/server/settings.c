@@ -1,0 +1,661 @@
+/* settings.c: the table of settings, how values are read and written, and flags and environment. */
+#include "server/settings.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "core/notation.h"
+#include "observe/span_exporter.h"
+#include "policy/source/policy_remote.h"
+#include "server/stores.h"
+
+#define PLACE(member) offsetof(struct weir__settings, member)
+#define GIB (UINT64_C(1) << 30)
+#define DAY_NS UINT64_C(86400000000000)
+
+/* clang-format off */
+const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
+	{ "listen", WEIR__SETTING_WHERE, 1, WEIR__LISTENERS_MAX, "127.0.0.1:6380", PLACE(listen), "WHERE",
+	  "Where to listen for RESP: HOST:PORT, or the path of a socket, with a slash. Port 0 picks a free one. "
+	  "A name is listened at by all its addresses, at one port. "
+	  "An address that other machines can reach needs users.", NULL },
+	{ "http", WEIR__SETTING_WHERE, 0, WEIR__LISTENERS_MAX, "127.0.0.1:8080", PLACE(http), "WHERE",
+	  "Where to listen for HTTP, written as for RESP; none turns it off.", NULL },
+	{ "socket_mode", WEIR__SETTING_MODE, 1, 0777, "", PLACE(socket_mode), "MODE",
+	  "Who may connect to sockets with a path, as for chmod: 0660 is the owner and the group. Without it the umask "
+	  "decides.", NULL },
+	{ "keys", WEIR__SETTING_COUNT, 1, UINT64_C(10000000000), "1000000", PLACE(keys), "N",
+	  "How many keys can owe at the same time, that is, have part of a limit used up: 24 bytes each. When the table is "
+	  "full, the key that owes least is evicted.", NULL },
+	{ "arena", WEIR__SETTING_BYTES, 0, 1024 * GIB, "16MiB", PLACE(arena), "BYTES",
+	  "Memory for the events of sliding logs and sub-windows, in addition to that of the keys: about 8 bytes an event. "
+	  "Other limits need none.", NULL },
+	{ "shared", WEIR__SETTING_TEXT, 0, 0, "", PLACE(shared), "NAME",
+	  "Keep the table in shared memory of this name, which outlives the server.", NULL },
+	{ "file", WEIR__SETTING_TEXT, 0, 0, "", PLACE(file), "PATH",
+	  "Keep the table in this file, which survives a reboot. Without shared or file the table is gone with the server.", NULL },
+	{ "store", WEIR__SETTING_URL, 0, 0, "", PLACE(store), "URL",
+	  "A Redis that decides, so that several servers share their limits: redis://HOST:PORT, rediss:// with TLS, "
+	  "redis+sentinel://, redis+unix://. Without it the table decides. If it has a password, put it in the file or the "
+	  "environment: others may see flags.", NULL },
+	{ "store_budget", WEIR__SETTING_DURATION, 1000000, 10000000000, "10ms", PLACE(store_budget_ns), "TIME",
+	  "How long a decision waits for the store, at most, unless the policy says otherwise for its limit.", NULL },
+	{ "on_store_failure", WEIR__SETTING_CHOICE, 0, 0, "share", PLACE(on_store_failure), "HOW",
+	  "What decides when the store does not, unless the policy says otherwise for the limit: share, the limit "
+	  "divided by the number of servers seen; open, which admits; closed, which denies.", "share open closed" },
+	{ "workers", WEIR__SETTING_COUNT, 1, WEIR__WORKERS_MAX, "", PLACE(workers), "N",
+	  "Threads that serve; by default one per processor.", NULL },
+	{ "spin", WEIR__SETTING_DURATION, 0, 1000000, "50us", PLACE(spin_ns), "TIME",
+	  "A busy worker polls for requests for up to this long before it sleeps, so that clients need not wake it: more "
+	  "requests a second, for processor time that would otherwise be idle. It stops by itself where that does not "
+	  "pay, as on a shared processor; 0 turns it off.", NULL },
+	{ "connections", WEIR__SETTING_COUNT, 1, 1000000, "10000", PLACE(connections), "N",
+	  "Connections per worker, at most. When all workers are full, others wait until one is closed.", NULL },
+	{ "idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "0", PLACE(idle_ns), "TIME",
+	  "Close an RESP connection that has been silent this long; 0 means never, as in Redis, since pools keep spare "
+	  "connections.", NULL },
+	{ "http_idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "60s", PLACE(http_idle_ns), "TIME",
+	  "Close an HTTP connection that sends no request for this long after its last answer; 0 is never.", NULL },
+	{ "header_time", WEIR__SETTING_DURATION, 100000000, DAY_NS, "10s", PLACE(header_time_ns), "TIME",
+	  "Refuse an HTTP request that is still incomplete this long after its first byte, or, for the first one of a "
+	  "connection, this long after that was accepted. A connection that has sent nothing by then is closed. Where there "
+	  "are users, so is a connection of RESP that has not authenticated by then.", NULL },
+	{ "ratelimit_headers", WEIR__SETTING_CHOICE, 0, 0, "draft11", PLACE(ratelimit_headers), "WHICH",
+	  "HTTP headers that report limits: draft11, RateLimit and RateLimit-Policy of the IETF's draft 11; x, "
+	  "X-RateLimit-Limit, -Remaining and -Reset; both; or none.", "draft11 x both none" },
+	{ "proxies", WEIR__SETTING_PROXIES, 0, WEIR__PROXIES_MAX, "127.0.0.0/8,::1,unix", PLACE(proxies), "NETWORK",
+	  "Whose X-Forwarded-For /v1/authorize trusts: networks, addresses, and unix for clients of sockets with a path; "
+	  "none trusts nobody.", NULL },
+	{ "authorize_headers", WEIR__SETTING_HEADERS, 0, WEIR__HEADER_MAP_MAX, "", PLACE(authorize_headers), "HEADER",
+	  "Headers that become attributes for /v1/authorize: x-api-key=api_key, or x-api-key for the attribute x_api_key.", NULL },
+	{ "output", WEIR__SETTING_BYTES, 65536, GIB, "16MiB", PLACE(output), "BYTES",
+	  "Bytes of replies to buffer for a client that sends a long pipeline before it reads any. Beyond that the server "
+	  "stops reading from it until it takes some.", NULL },
+	{ "stall", WEIR__SETTING_DURATION, 100000000, DAY_NS, "30s", PLACE(stall_ns), "TIME",
+	  "Close a client that reads none of its buffered replies for this long.", NULL },
+	{ "end_delay", WEIR__SETTING_DURATION, 0, DAY_NS, "0s", PLACE(end_delay_ns), "TIME",
+	  "After SIGTERM or SIGINT, keep serving for this long while /readyz says 503: time for load balancers to send "
+	  "requests elsewhere. A second signal cuts it short.", NULL },
+	{ "drain", WEIR__SETTING_DURATION, 0, DAY_NS, "30s", PLACE(drain_ns), "TIME",
+	  "After another server has taken over (SIGUSR2), how long connections to this one are still served, at most.", NULL },
+	{ "holds", WEIR__SETTING_COUNT, 1, 16777216, "65536", PLACE(holds), "N",
+	  "How many holds have a place. A settled one keeps it until its ttl ends, so this must be at least the rate of holds "
+	  "times their ttl. When all are taken, new ones are refused.", NULL },
+	{ "policy", WEIR__SETTING_TEXT, 0, 0, "", PLACE(policy), "PATH",
+	  "A file of limits, or a directory, whose *.yaml files make one policy in the order of their names. Or the URL "
+	  "of a key with such a file: etcd://HOST:PORT/KEY or redis://HOST:PORT/0?policy_key=KEY. It is "
+	  "read again whenever it changes. Without it, limits and attributes may be in the file of settings.", NULL },
+	{ "policy_copy", WEIR__SETTING_TEXT, 0, 0, "", PLACE(policy_copy), "PATH",
+	  "A file to which each valid policy from etcd or Redis is written. The server starts from it when they cannot be "
+	  "reached or have no valid policy.", NULL },
+	{ "envoy_counts", WEIR__SETTING_CHOICE, 0, 0, "together", PLACE(envoy_counts), "HOW",
+	  "How the descriptors of an Envoy ratelimit policy count: together, so that a request that one of them denies is "
+	  "counted nowhere; or each for itself, including what it denies, as Envoy's service does.", "together each" },
+	{ "plans", WEIR__SETTING_COUNT, 0, 1000000, "0", PLACE(plans), "N",
+	  "How many limits and overrides all policies since the table was made may have, together: 2 KiB each. 0 is "
+	  "twice as many as the first policy has, at least 1024. A table that outlives the server needs a fixed number.", NULL },
+	{ "service", WEIR__SETTING_TEXT, 0, 0, "weir", PLACE(service), "NAME",
+	  "The name of the server in metrics and traces: the label service, and service.name.", NULL },
+	{ "observe", WEIR__SETTING_CHOICE, 0, 0, "on", PLACE(observe), "HOW",
+	  "Whether decisions are observed for metrics, traces, the log of rejections, weir top and the page: on, or off. "
+	  "What the table counts is reported either way.", "on off" },
+	{ "top_keys", WEIR__SETTING_COUNT, 0, 1024, "64", PLACE(top_keys), "N",
+	  "How many keys to count for each limit and worker, to find those that ask most and are denied most: a key with "
+	  "more than one in this many of the requests is among them. 0 is none. Each takes 448 bytes, those of a worker at "
+	  "most 64 MiB: limits beyond that have none.", NULL },
+	{ "trace_to", WEIR__SETTING_TEXT, 0, 0, "", PLACE(trace_to), "URL",
+	  "Where to send spans, by OTLP over HTTP: http://localhost:4318/v1/traces. Without it there are none.", NULL },
+	{ "trace_one_in", WEIR__SETTING_COUNT, 0, 1000000000, "100", PLACE(trace_one_in), "N",
+	  "Trace one in this many of the requests without a traceparent; 0 is none. Those with one are traced if it says "
+	  "so.", NULL },
+	{ "log_format", WEIR__SETTING_CHOICE, 0, 0, "text", PLACE(log_format), "HOW",
+	  "The format of log lines: text, or json, one object each.", "text json" },
+	{ "log_rejections", WEIR__SETTING_CHOICE, 0, 0, "off", PLACE(log_rejections), "HOW",
+	  "Whether to log each rejection: off; hash, with a hash of the key; or key, with the key.",
+	  "off hash key" },
+	{ "log_rejections_limit", WEIR__SETTING_TEXT, 0, 0, "100/s", PLACE(log_rejections_limit), "LIMIT",
+	  "How many rejections are logged at most, as a limit; those left out are counted.", NULL },
+	{ "users", WEIR__SETTING_USERS, 0, WEIR__USERS_MAX, "", PLACE(users), NULL,
+	  "Who may connect, with password, token and role; once there is a user, all clients must authenticate. Only in the file.", NULL },
+};
+/* clang-format on */
+
+static void *value_of(const struct weir__settings *settings, const struct weir__setting *setting)
+{
+	return (char *)(uintptr_t)settings + setting->offset;
+}
+
+static struct weir__setting_place *place_of(struct weir__settings *settings, const struct weir__setting *setting)
+{
+	return &settings->places[setting - weir__setting_rows];
+}
+
+const struct weir__setting *weir__settings_find(const char *name, size_t length)
+{
+	for (size_t i = 0; i < WEIR__SETTINGS; i++)
+		if (strlen(weir__setting_rows[i].name) == length &&
+		    memcmp(weir__setting_rows[i].name, name, length) == 0)
+			return &weir__setting_rows[i];
+	return NULL;
+}
+
+struct weir__setting_place weir__settings_place(const struct weir__settings *settings, const char *name)
+{
+	return settings->places[weir__settings_find(name, strlen(name)) - weir__setting_rows];
+}
+
+bool weir__settings_is_list(const struct weir__setting *setting)
+{
+	return setting->kind == WEIR__SETTING_WHERE || setting->kind == WEIR__SETTING_PROXIES ||
+	       setting->kind == WEIR__SETTING_HEADERS;
+}
+
+/* --- faults ----------------------------------------------------------------------------------------------------- */
+
+static void write_upper(FILE *out, const char *name)
+{
+	for (; *name; name++)
+		putc(toupper((unsigned char)*name), out);
+}
+
+/* As it was written: --keys, WEIR_KEYS, weir.yaml:3:7: keys. */
+static void write_place(FILE *out, const struct weir__settings *settings, struct weir__setting_place place,
+			const char *name)
+{
+	if (place.from == WEIR__FROM_FILE) {
+		fprintf(out, "%s:%zu:%zu: ", settings->config, place.line, place.column);
+		if (name)
+			fprintf(out, "%s: ", name);
+		return;
+	}
+	fputs("weir serve: ", out);
+	if (name && place.from == WEIR__FROM_ENVIRONMENT) {
+		fputs("WEIR_", out);
+		write_upper(out, name);
+		fputs(": ", out);
+	} else if (name) {
+		fprintf(out, "%s%s: ", place.from == WEIR__FROM_FLAG ? "--" : "", name);
+	}
+}
+
+void weir__settings_error(struct weir__settings *settings, struct weir__setting_place place, const char *name,
+			  const char *words, ...)
+{
+	va_list arguments;
+
+	if (settings->faults++ >= WEIR__SETTING_ERRORS_MAX)
+		return;
+	write_place(settings->errors, settings, place, name);
+	va_start(arguments, words);
+	vfprintf(settings->errors, words, arguments);
+	va_end(arguments);
+	putc('\n', settings->errors);
+}
+
+/* --- values ----------------------------------------------------------------------------------------------------- */
+
+static void refuse(struct weir__settings *settings, const struct weir__setting *setting,
+		   struct weir__setting_place place, const char *text, size_t length)
+{
+	char right[256], shown[64];
+	size_t n = 0;
+
+	for (; n < length && n + 4 < sizeof(shown); n++)
+		shown[n] = (char)(iscntrl((unsigned char)text[n]) ? '?' : text[n]);
+	memcpy(shown + n, n < length ? "..." : "", n < length ? 4 : 1);
+	weir__settings_write_right(setting, right, sizeof(right));
+	weir__settings_error(settings, place, setting->name, "\"%s\": %s", shown, right);
+}
+
+/* Whether it can be a place to listen at; what host that is, if any, is seen when it is listened at. */
+static bool is_where(const char *text, size_t length)
+{
+	const char *const colon = memrchr(text, ':', length);
+	uint64_t port = 0;
+
+	if (length == 0 || length >= WEIR__NET_NAME_SIZE || memchr(text, '\0', length) || memchr(text, ',', length))
+		return false;
+	if (memchr(text, '/', length))
+		return true;
+	if (colon == NULL || colon == text || colon + 1 == text + length)
+		return false;
+	for (const char *digit = colon + 1; digit < text + length; digit++) {
+		if (!isdigit((unsigned char)*digit) || port > 65535)
+			return false;
+		port = port * 10 + (uint64_t)(*digit - '0');
+	}
+	return port <= 65535;
+}
+
+static bool add_where(struct weir__settings *settings, const struct weir__setting *setting,
+		      struct weir__setting_place place, const char *text, size_t length)
+{
+	struct weir__setting_list *const list = value_of(settings, setting);
+	const bool is_none = !is_where(text, length);
+
+	if (is_none && (setting->least > 0 || length != 4 || memcmp(text, "none", 4) != 0))
+		return false;
+	if (is_none || place_of(settings, setting)->from != place.from)
+		list->n = 0;
+	if (is_none)
+		return true;
+	if (list->n == setting->most) {
+		weir__settings_error(settings, place, setting->name, "too many; there are at most %d",
+				     (int)setting->most);
+		return true;
+	}
+	memcpy(list->at[list->n], text, length);
+	list->at[list->n][length] = '\0';
+	list->places[list->n++] = place;
+	return true;
+}
+
+/* Adds to the proxies or to the headers. */
+static bool add_item(struct weir__settings *settings, const struct weir__setting *setting,
+		     struct weir__setting_place place, const char *text, size_t length)
+{
+	struct weir__proxies *const proxies = setting->kind == WEIR__SETTING_PROXIES ? value_of(settings, setting) :
+										       NULL;
+	struct weir__header_map *const map = proxies ? NULL : value_of(settings, setting);
+	const bool is_none = length == 4 && memcmp(text, "none", 4) == 0;
+
+	if (is_none || place_of(settings, setting)->from != place.from) {
+		if (proxies)
+			*proxies = (struct weir__proxies){ .n = 0 };
+		else
+			map->n = 0;
+	}
+	if (is_none)
+		return true;
+	if ((proxies ? proxies->n : map->n) == setting->most) {
+		weir__settings_error(settings, place, setting->name, "too many; there are at most %d",
+				     (int)setting->most);
+		return true;
+	}
+	return proxies ? weir__proxies_add(proxies, text, length) : weir__header_map_add(map, text, length);
+}
+
+/* The word of this number, and how long it is; NULL: there are fewer. */
+static const char *choice_of(const struct weir__setting *setting, uint64_t number, size_t *ret_length)
+{
+	const char *word = setting->words;
+
+	for (; number > 0; number--) {
+		word += strcspn(word, " ");
+		if (*word++ == '\0')
+			return NULL;
+	}
+	*ret_length = strcspn(word, " ");
+	return word;
+}
+
+static bool put_choice(const struct weir__setting *setting, uint64_t *value, const char *text, size_t length)
+{
+	const char *word;
+	size_t n;
+
+	for (uint64_t i = 0; (word = choice_of(setting, i, &n)) != NULL; i++)
+		if (n == length && memcmp(word, text, n) == 0) {
+			*value = i;
+			return true;
+		}
+	return false;
+}
+
+static bool put_text(char *value, const char *text, size_t length)
+{
+	if (length == 0 || length >= WEIR__SETTING_TEXT_SIZE || memchr(text, '\0', length))
+		return false;
+	memcpy(value, text, length);
+	value[length] = '\0';
+	return true;
+}
+
+/* What is wrong is told without the text, which may have a password in it. */
+static bool put_url(struct weir__settings *settings, const struct weir__setting *setting,
+		    struct weir__setting_place place, const char *text, size_t length)
+{
+	struct weir_message why = { .text = "it is too long" };
+
+	if (length >= WEIR__SETTING_TEXT_SIZE || weir__stores_check_url(text, length, &why) != WEIR_OK)
+		weir__settings_error(settings, place, setting->name, "%s", why.text);
+	else
+		(void)put_text(value_of(settings, setting), text, length);
+	return true;
+}
+
+static size_t show_url(const char *text, char ret_text[WEIR__SETTING_SHOWN])
+{
+	weir__stores_show_url(text, ret_text, WEIR__SETTING_SHOWN);
+	return strlen(ret_text);
+}
+
+void weir__settings_put(struct weir__settings *settings, const struct weir__setting *setting,
+			struct weir__setting_place place, const char *text, size_t length)
+{
+	void *const value = value_of(settings, setting);
+	uint64_t number;
+	bool is_right;
+
+	if (setting->kind == WEIR__SETTING_WHERE) {
+		is_right = add_where(settings, setting, place, text, length);
+	} else if (weir__settings_is_list(setting)) {
+		is_right = add_item(settings, setting, place, text, length);
+	} else if (setting->kind == WEIR__SETTING_URL) {
+		is_right = put_url(settings, setting, place, text, length);
+	} else if (setting->kind == WEIR__SETTING_TEXT) {
+		is_right = put_text(value, text, length);
+	} else if (setting->kind == WEIR__SETTING_CHOICE) {
+		is_right = put_choice(setting, value, text, length);
+	} else {
+		is_right = weir__settings_read_number(setting->kind, text, length, &number) &&
+			   number >= setting->least && number <= setting->most;
+		if (is_right)
+			*(uint64_t *)value = number;
+	}
+	if (is_right)
+		*place_of(settings, setting) = place;
+	else
+		refuse(settings, setting, place, text, length);
+}
+
+static size_t show_list(const struct weir__setting_list *list, char *ret_text, size_t size)
+{
+	size_t length = 0;
+
+	for (size_t i = 0; i < list->n; i++)
+		length += (size_t)snprintf(ret_text + length, size - length, "%s%s", i ? "," : "", list->at[i]);
+	return length;
+}
+
+size_t weir__settings_show_users(const struct weir__users *users, char ret_text[WEIR__SETTING_SHOWN])
+{
+	size_t length = 0;
+
+	ret_text[0] = '\0';
+	for (size_t i = 0; i < users->n; i++)
+		length += (size_t)snprintf(ret_text + length, WEIR__SETTING_SHOWN - length, "%s%s:%s", i ? "," : "",
+					   users->at[i].name, weir__role_word(users->at[i].role));
+	return length;
+}
+
+_Static_assert((int)WEIR__LISTENERS_MAX *(int)WEIR__NET_NAME_SIZE < (int)WEIR__SETTING_SHOWN, "a list fits");
+_Static_assert((int)WEIR__PROXIES_MAX *(int)WEIR__PROXY_SHOWN < (int)WEIR__SETTING_SHOWN, "proxies fit");
+_Static_assert((int)WEIR__HEADER_MAP_MAX *(int)WEIR__HEADER_SHOWN < (int)WEIR__SETTING_SHOWN, "headers fit");
+_Static_assert((int)WEIR__USERS_MAX *((int)WEIR__USER_NAME_MAX + 8) < (int)WEIR__SETTING_SHOWN, "users fit");
+
+size_t weir__settings_show(const struct weir__settings *settings, const struct weir__setting *setting,
+			   char ret_text[WEIR__SETTING_SHOWN])
+{
+	const void *const value = value_of(settings, setting);
+	const char *word;
+	size_t length = 0;
+
+	ret_text[0] = '\0';
+	switch (setting->kind) {
+	case WEIR__SETTING_WHERE:
+		return show_list(value, ret_text, WEIR__SETTING_SHOWN);
+	case WEIR__SETTING_PROXIES:
+		return weir__proxies_show(value, ret_text, WEIR__SETTING_SHOWN);
+	case WEIR__SETTING_HEADERS:
+		return weir__header_map_show(value, ret_text, WEIR__SETTING_SHOWN);
+	case WEIR__SETTING_USERS:
+		return weir__settings_show_users(value, ret_text);
+	case WEIR__SETTING_URL:
+		return show_url(value, ret_text);
+	case WEIR__SETTING_TEXT:
+		if (weir__policy_remote_is(value)) {
+			weir__policy_remote_show(value, ret_text, WEIR__SETTING_SHOWN);
+			return strlen(ret_text);
+		}
+		return (size_t)snprintf(ret_text, WEIR__SETTING_SHOWN, "%s", (const char *)value);
+	case WEIR__SETTING_CHOICE:
+		word = choice_of(setting, *(const uint64_t *)value, &length);
+		return (size_t)snprintf(ret_text, WEIR__SETTING_SHOWN, "%.*s", (int)length, word);
+	case WEIR__SETTING_MODE:
+		return *(const uint64_t *)value == 0 ? 0 :
+						       (size_t)snprintf(ret_text, WEIR__SETTING_SHOWN, "%04o",
+									(unsigned)*(const uint64_t *)value);
+	case WEIR__SETTING_DURATION:
+		if (*(const uint64_t *)value % 1000000000 != 0) {
+			weir__settings_write_number(setting->kind, *(const uint64_t *)value, ret_text,
+						    WEIR__SETTING_SHOWN);
+			return strlen(ret_text);
+		}
+		return (size_t)snprintf(ret_text, WEIR__SETTING_SHOWN, "%llu",
+					(unsigned long long)(*(const uint64_t *)value / 1000000000));
+	default:
+		return (size_t)snprintf(ret_text, WEIR__SETTING_SHOWN, "%llu",
+					(unsigned long long)*(const uint64_t *)value);
+	}
+}
+
+/* --- flags and environment -------------------------------------------------------------------------------------- */
+
+static void put_listed(struct weir__settings *settings, const struct weir__setting *setting,
+		       struct weir__setting_place place, const char *text)
+{
+	for (;;) {
+		const size_t length = strcspn(text, ",");
+
+		weir__settings_put(settings, setting, place, text, length);
+		if (text[length] == '\0')
+			return;
+		text += length + 1;
+	}
+}
+
+void weir__settings_init(struct weir__settings *settings, FILE *errors)
+{
+	const struct weir__setting_place place = { .from = WEIR__FROM_DEFAULT };
+	const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+	memset(settings, 0, sizeof(*settings));
+	settings->errors = errors;
+	for (size_t i = 0; i < WEIR__SETTINGS; i++)
+		if (weir__setting_rows[i].unset[0] != '\0')
+			put_listed(settings, &weir__setting_rows[i], place, weir__setting_rows[i].unset);
+	settings->workers = processors < 1 ? 1 : (uint64_t)processors;
+	if (settings->workers > WEIR__WORKERS_MAX)
+		settings->workers = WEIR__WORKERS_MAX;
+}
+
+/* A variable that is empty counts as one that is not there: that is how many programs unset what they pass on. */
+static const char *variable(const char *name)
+{
+	char whole[64];
+	size_t length = (size_t)snprintf(whole, sizeof(whole), "WEIR_%s", name);
+	const char *text;
+
+	for (size_t i = 0; i < length; i++)
+		whole[i] = (char)toupper((unsigned char)whole[i]);
+	text = getenv(whole);
+	return text && *text ? text : NULL;
+}
+
+static void read_environment(struct weir__settings *settings)
+{
+	const struct weir__setting_place place = { .from = WEIR__FROM_ENVIRONMENT };
+
+	for (size_t i = 0; i < WEIR__SETTINGS; i++) {
+		const struct weir__setting *const setting = &weir__setting_rows[i];
+		const char *const text = variable(setting->name);
+
+		if (text == NULL)
+			continue;
+		if (setting->kind == WEIR__SETTING_USERS)
+			weir__settings_error(settings, place, setting->name,
+					     "users come from the file alone, since others may see the environment");
+		else if (weir__settings_is_list(setting))
+			put_listed(settings, setting, place, text);
+		else
+			weir__settings_put(settings, setting, place, text, strlen(text));
+	}
+}
+
+/* Splits --name=value, or takes the next argument as the value. False: there is none. */
+static bool split_flag(int argc, char **argv, int *at, const char **ret_name, size_t *ret_length,
+		       const char **ret_value)
+{
+	const char *const flag = argv[*at];
+	const size_t length = strcspn(flag, "=");
+
+	*ret_name = flag + 2;
+	*ret_length = length - 2;
+	*ret_value = flag[length] == '=' ? flag + length + 1 : NULL;
+	if (*ret_value == NULL && ++*at < argc)
+		*ret_value = argv[*at];
+	return *ret_value != NULL;
+}
+
+static bool is_config(const char *name, size_t length)
+{
+	return length == 6 && memcmp(name, "config", 6) == 0;
+}
+
+/* --log-format is --log_format: habits differ. */
+static const struct weir__setting *find_flag(const char *name, size_t length)
+{
+	char spelled[64];
+
+	if (length >= sizeof(spelled))
+		return NULL;
+	for (size_t i = 0; i < length; i++)
+		spelled[i] = (char)(name[i] == '-' ? '_' : name[i]);
+	return weir__settings_find(spelled, length);
+}
+
+static void refuse_unknown(struct weir__settings *settings, const char *name, size_t length)
+{
+	const struct weir__setting_place place = { .from = WEIR__FROM_FLAG };
+
+	weir__settings_error(settings, place, NULL, "unknown option --%.*s; weir serve --help lists them", (int)length,
+			     name);
+}
+
+/* The last word, without a value. */
+static void refuse_lonely(struct weir__settings *settings, const char *name, size_t length)
+{
+	const struct weir__setting_place place = { .from = WEIR__FROM_FLAG };
+	const struct weir__setting *const setting = find_flag(name, length);
+
+	if (setting == NULL && !is_config(name, length))
+		refuse_unknown(settings, name, length);
+	else
+		weir__settings_error(settings, place, NULL, "--%.*s needs a value: %s; weir serve --help tells more",
+				     (int)length, name, setting && setting->value ? setting->value : "FILE");
+}
+
+static void read_flag(struct weir__settings *settings, const char *name, size_t length, const char *value)
+{
+	const struct weir__setting_place place = { .from = WEIR__FROM_FLAG };
+	const struct weir__setting *const setting = find_flag(name, length);
+
+	if (setting == NULL)
+		refuse_unknown(settings, name, length);
+	else if (setting->kind == WEIR__SETTING_USERS)
+		weir__settings_error(settings, place, setting->name,
+				     "users come from the file alone, since others may see flags");
+	else
+		weir__settings_put(settings, setting, place, value, strlen(value));
+}
+
+static void read_flags(struct weir__settings *settings, int argc, char **argv)
+{
+	const struct weir__setting_place place = { .from = WEIR__FROM_FLAG };
+
+	for (int i = 1; i < argc; i++) {
+		const char *name, *value;
+		size_t length;
+
+		if (strncmp(argv[i], "--", 2) != 0)
+			weir__settings_error(settings, place, NULL, "%s is no option; weir serve --help lists them",
+					     argv[i]);
+		else if (!split_flag(argc, argv, &i, &name, &length, &value))
+			refuse_lonely(settings, name, length);
+		else if (!is_config(name, length))
+			read_flag(settings, name, length, value);
+	}
+}
+
+/* Which file: it must be known before the others are read. */
+static void find_config(struct weir__settings *settings, int argc, char **argv)
+{
+	struct weir__setting_place *const place = &settings->config_place;
+	const char *path = variable("config"), *name, *value;
+	size_t length;
+
+	place->from = WEIR__FROM_ENVIRONMENT;
+	for (int i = 1; i < argc; i++)
+		if (strncmp(argv[i], "--", 2) == 0 && split_flag(argc, argv, &i, &name, &length, &value) &&
+		    is_config(name, length)) {
+			path = value;
+			place->from = WEIR__FROM_FLAG;
+		}
+	if (path && !put_text(settings->config, path, strlen(path)))
+		weir__settings_error(settings, *place, "config", "use a path of 1 to %d bytes",
+				     WEIR__SETTING_TEXT_SIZE - 1);
+}
+
+static void check_policy(struct weir__settings *settings)
+{
+	const bool is_far = weir__policy_remote_is(settings->policy);
+	char shown[WEIR__SETTING_SHOWN];
+	struct weir_message why;
+
+	if (is_far && weir__policy_remote_check(settings->policy, &why) != WEIR_OK) {
+		weir__policy_remote_show(settings->policy, shown, sizeof(shown));
+		weir__settings_error(settings, weir__settings_place(settings, "policy"), "policy", "\"%s\": %s", shown,
+				     why.text);
+	}
+	if (settings->policy_copy[0] != '\0' && !is_far)
+		weir__settings_error(settings, weir__settings_place(settings, "policy_copy"), "policy_copy",
+				     "it is for a policy of etcd or Redis, and the policy is none; leave it out");
+}
+
+static void check_observation(struct weir__settings *settings)
+{
+	struct weir_limit limit;
+	struct weir_message why;
+
+	if (settings->trace_to[0] != '\0' && weir__span_exporter_check(settings->trace_to, &why) != WEIR_OK)
+		weir__settings_error(settings, weir__settings_place(settings, "trace_to"), "trace_to", "\"%s\": %s",
+				     settings->trace_to, why.text);
+	if (weir_limit_parse(settings->log_rejections_limit, strlen(settings->log_rejections_limit), &limit, &why) !=
+	    WEIR_OK)
+		weir__settings_error(settings, weir__settings_place(settings, "log_rejections_limit"),
+				     "log_rejections_limit", "%s", why.text);
+}
+
+static void check_together(struct weir__settings *settings)
+{
+	static const char *const names[] = { "shared", "file" };
+
+	check_policy(settings);
+	check_observation(settings);
+	if (settings->policy[0] != '\0' && settings->has_policy)
+		weir__settings_error(settings, weir__settings_place(settings, "policy"), "policy",
+				     "there are limits or attributes in %s, too; leave one out", settings->config);
+	if (settings->shared[0] == '\0' || settings->file[0] == '\0')
+		return;
+	for (size_t i = 0; i < 2; i++)
+		weir__settings_error(settings, weir__settings_place(settings, names[i]), names[i],
+				     "a table is in shared memory or in a file, and both are set; leave one out");
+}
+
+bool weir__settings_read(struct weir__settings *settings, int argc, char **argv)
+{
+	find_config(settings, argc, argv);
+	if (settings->config[0] != '\0')
+		weir__settings_read_file(settings);
+	read_environment(settings);
+	read_flags(settings, argc, argv);
+	check_together(settings);
+	if (settings->faults > WEIR__SETTING_ERRORS_MAX)
+		fputs("weir serve: there is more; mend these first\n", settings->errors);
+	return settings->faults == 0;
+}

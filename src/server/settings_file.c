@@ -1,0 +1,359 @@
+/* settings_file.c: settings from a file of YAML, with the line and column of whatever is wrong.
+ *
+ * The file may hold passwords: no message repeats what stands where one might be, and its bytes are wiped. */
+#include "server/settings.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "os/memory.h"
+#include "os/text_file.h"
+#include "policy/document.h"
+#include "policy/envoy.h"
+
+/* What the tree of a file may take: a key and its value are some hundred bytes. */
+static const size_t document_most = (size_t)1 << 30;
+
+static struct weir__setting_place place_of(const struct weir__node *node)
+{
+	return (struct weir__setting_place){ WEIR__FROM_FILE, node->at.line, node->at.column };
+}
+
+static bool is_word(const struct weir__node *node, const char *word)
+{
+	return node->kind == WEIR__NODE_TEXT && weir__slice_is(node->text, word);
+}
+
+/* What YAML takes for null. A # that is not quoted begins a comment, which leaves that. */
+static bool is_nothing(const struct weir__node *node)
+{
+	return node->kind == WEIR__NODE_TEXT && !node->is_quoted &&
+	       (node->text.n == 0 || is_word(node, "~") || is_word(node, "null"));
+}
+
+static const char *kind_of(const struct weir__node *node)
+{
+	if (is_nothing(node))
+		return "nothing";
+	return node->kind == WEIR__NODE_TEXT ? "a value" : weir__node_kind_words(node);
+}
+
+/* A file of nothing but faults is not read to its end. */
+static bool is_enough(const struct weir__settings *settings)
+{
+	return settings->faults > WEIR__SETTING_ERRORS_MAX;
+}
+
+/* At most so many bytes of a key, for messages. */
+enum { SHOWN = 40 };
+
+/* --- users ------------------------------------------------------------------------------------------------------ */
+
+enum user_key { PASSWORD, PASSWORD_FILE, SHA256, TOKEN, TOKEN_SHA256, ROLE, USER_KEYS };
+
+static const char *const user_keys[USER_KEYS] = {
+	"password", "password_file", "sha256", "token", "token_sha256", "role"
+};
+
+/* What a user has been given so far. */
+struct secrets {
+	unsigned passwords, tokens;
+};
+
+static bool put_password(struct weir__user *user, const char *text, size_t length)
+{
+	return length >= 1 && length <= WEIR__PASSWORD_MAX && weir__users_digest(text, length, user->digest);
+}
+
+/* The first line of a file, which is what secrets are mounted as. */
+static const char *read_password_file(struct weir__user *user, const char *path)
+{
+	char text[WEIR__PASSWORD_MAX + 2];
+	const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+	const ssize_t n = descriptor < 0 ? -1 : read(descriptor, text, sizeof(text));
+	const int error = errno;
+	const char *fault = NULL;
+
+	if (descriptor >= 0)
+		close(descriptor);
+	if (n < 0)
+		return strerror(error);
+	if (!put_password(user, text,
+			  memchr(text, '\n', (size_t)n) ? (size_t)((char *)memchr(text, '\n', (size_t)n) - text) :
+							  (size_t)n))
+		fault = "found no password; use a file of one line of 1 to 512 bytes";
+	weir__memory_wipe(text, sizeof(text));
+	return fault;
+}
+
+static const char *read_user_value(struct weir__user *user, enum user_key key, const struct weir__node *node)
+{
+	if (node->kind != WEIR__NODE_TEXT || is_nothing(node))
+		return key == ROLE ? "use decide or admin" : "use text, in quotes if it has a # or a colon";
+	switch (key) {
+	case PASSWORD:
+		return put_password(user, node->text.at, node->text.n) ? NULL : "use 1 to 512 bytes";
+	case PASSWORD_FILE:
+		return read_password_file(user, node->text.at);
+	case SHA256:
+		return weir__users_read_digest(node->text.at, node->text.n, user->digest) ?
+			       NULL :
+			       "use the 64 hexadecimal digits that sha256sum prints for the password";
+	case TOKEN:
+		return weir__users_is_token(node->text.at, node->text.n) &&
+				       weir__users_digest(node->text.at, node->text.n, user->token_digest) ?
+			       NULL :
+			       "use 1 to 512 letters, digits and - . _ ~ + / =";
+	case TOKEN_SHA256:
+		return weir__users_read_digest(node->text.at, node->text.n, user->token_digest) ?
+			       NULL :
+			       "use the 64 hexadecimal digits that sha256sum prints for the token";
+	default:
+		user->role = is_word(node, "admin") ? WEIR__ROLE_ADMIN : WEIR__ROLE_DECIDE;
+		return is_word(node, "admin") || is_word(node, "decide") ? NULL : "use decide or admin";
+	}
+}
+
+/* Whether one letter too many, too few or of another kind, or two that are swapped, is all that is wrong. */
+static bool is_nearly(struct weir__slice text, const char *word)
+{
+	const size_t n = strlen(word);
+	size_t same = 0, skip_text = 1, skip_word = 1;
+
+	while (same < n && same < text.n && text.at[same] == word[same])
+		same++;
+	if (text.n == n && same + 1 < n && text.at[same] == word[same + 1] && text.at[same + 1] == word[same])
+		skip_text = skip_word = 2;
+	else if (text.n == n + 1)
+		skip_word = 0;
+	else if (text.n + 1 == n)
+		skip_text = 0;
+	else if (text.n != n)
+		return false;
+	return same + skip_word <= n && same + skip_text <= text.n &&
+	       memcmp(text.at + same + skip_text, word + same + skip_word, n - same - skip_word) == 0;
+}
+
+static void read_user_member(struct weir__settings *settings, struct weir__user *user, const struct weir__node *value,
+			     struct secrets *secrets)
+{
+	const char *fault;
+
+	for (enum user_key i = 0; i < USER_KEYS; i++)
+		if (is_word(value->key, user_keys[i])) {
+			secrets->passwords += i <= SHA256;
+			secrets->tokens += i == TOKEN || i == TOKEN_SHA256;
+			fault = read_user_value(user, i, value);
+			if (fault)
+				weir__settings_error(settings, place_of(value), NULL, "users.%s.%s: %s", user->name,
+						     user_keys[i], fault);
+			return;
+		}
+	/* A key that is nearly one of these is misspelt. Another one is not repeated: it may be a password in the wrong place. */
+	for (enum user_key i = 0; i < USER_KEYS; i++)
+		if (is_nearly(value->key->text, user_keys[i])) {
+			weir__settings_error(settings, place_of(value->key), NULL,
+					     "users.%s.%s: found an unknown key; did you mean %s?", user->name,
+					     value->key->text.at, user_keys[i]);
+			return;
+		}
+	weir__settings_error(
+		settings, place_of(value->key), NULL,
+		"users.%s: found an unknown key; use password, password_file or sha256, token or token_sha256, and role",
+		user->name);
+}
+
+static void check_secrets(struct weir__settings *settings, const struct weir__user *user, const struct secrets *secrets,
+			  const struct weir__node *name)
+{
+	const struct weir__users *const users = &settings->users;
+
+	if (secrets->passwords > 1)
+		weir__settings_error(
+			settings, place_of(name), NULL,
+			"users.%s: found more than one password; use one of password, password_file and sha256",
+			user->name);
+	if (secrets->tokens > 1)
+		weir__settings_error(settings, place_of(name), NULL,
+				     "users.%s: found more than one token; use one of token and token_sha256",
+				     user->name);
+	if (secrets->passwords + secrets->tokens == 0)
+		weir__settings_error(
+			settings, place_of(name), NULL,
+			"users.%s: found neither password nor token; use one of password, password_file and "
+			"sha256, or one of token and token_sha256, or both",
+			user->name);
+	for (size_t i = 0; i < users->n && secrets->tokens > 0; i++)
+		if (users->at[i].has_token &&
+		    memcmp(users->at[i].token_digest, user->token_digest, sizeof(user->token_digest)) == 0)
+			weir__settings_error(settings, place_of(name), NULL,
+					     "users.%s: found the token of users.%s; use another one", user->name,
+					     users->at[i].name);
+}
+
+static void read_user(struct weir__settings *settings, const struct weir__node *node)
+{
+	const struct weir__node *const name = node->key;
+	struct weir__users *const users = &settings->users;
+	struct weir__user user = { .role = WEIR__ROLE_DECIDE };
+	struct secrets secrets = { 0, 0 };
+
+	if (!weir__users_is_name(name->text.at, name->text.n)) {
+		weir__settings_error(settings, place_of(name), NULL,
+				     "users: found a name that cannot be; use 1 to %d letters, digits and . _ @ -",
+				     WEIR__USER_NAME_MAX);
+		return;
+	}
+	memcpy(user.name, name->text.at, name->text.n);
+	if (node->kind != WEIR__NODE_MAP) {
+		weir__settings_error(
+			settings, place_of(node), NULL,
+			"users.%s: found %s; use a map with password, password_file or sha256, token or token_sha256, and role",
+			user.name, kind_of(node));
+		return;
+	}
+	for (const struct weir__node *member = node->members; member && !is_enough(settings); member = member->next)
+		read_user_member(settings, &user, member, &secrets);
+	check_secrets(settings, &user, &secrets, name);
+	user.has_password = secrets.passwords > 0;
+	user.has_token = secrets.tokens > 0;
+	if (users->n == WEIR__USERS_MAX)
+		weir__settings_error(settings, place_of(name), NULL, "users.%s: too many; there are at most %d",
+				     user.name, WEIR__USERS_MAX);
+	else
+		users->at[users->n++] = user;
+	weir__memory_wipe(&user, sizeof(user));
+}
+
+static void read_users(struct weir__settings *settings, const struct weir__node *node)
+{
+	if (node->kind != WEIR__NODE_MAP || node->n == 0) {
+		weir__settings_error(settings, place_of(node), "users",
+				     "found %s; use a map of names, each with a password and a role",
+				     node->kind == WEIR__NODE_MAP ? "an empty map" : kind_of(node));
+		return;
+	}
+	for (const struct weir__node *member = node->members; member && !is_enough(settings); member = member->next)
+		read_user(settings, member);
+}
+
+/* --- settings --------------------------------------------------------------------------------------------------- */
+
+static void read_value(struct weir__settings *settings, const struct weir__setting *setting,
+		       const struct weir__node *node)
+{
+	char right[256];
+
+	if (node->kind == WEIR__NODE_TEXT && !is_nothing(node)) {
+		weir__settings_put(settings, setting, place_of(node), node->text.at, node->text.n);
+		return;
+	}
+	weir__settings_write_right(setting, right, sizeof(right));
+	weir__settings_error(settings, place_of(node), setting->name, "found %s; %s", kind_of(node), right);
+}
+
+static void read_list(struct weir__settings *settings, const struct weir__setting *setting,
+		      const struct weir__node *node)
+{
+	if (node->kind != WEIR__NODE_LIST || node->n == 0) {
+		read_value(settings, setting, node);
+		return;
+	}
+	for (const struct weir__node *item = node->members; item; item = item->next)
+		read_value(settings, setting, item);
+}
+
+static void refuse_unknown(struct weir__settings *settings, const struct weir__node *key)
+{
+	enum { NAME_MOST = 32 }; /* of a setting, with what follows it */
+	char names[WEIR__SETTINGS * NAME_MOST] = "";
+	size_t length = 0;
+
+	for (size_t i = 0; i < WEIR__SETTINGS && length < sizeof(names); i++)
+		length += (size_t)snprintf(names + length, sizeof(names) - length, "%s, ", weir__setting_rows[i].name);
+	weir__settings_error(settings, place_of(key), NULL,
+			     "%.*s: found an unknown setting; use %slimits or attributes", SHOWN, key->text.at, names);
+}
+
+/* The limits and attributes of a policy are read by whoever decides by them. */
+static void read_setting(struct weir__settings *settings, const struct weir__node *node)
+{
+	const struct weir__setting *const setting = weir__settings_find(node->key->text.at, node->key->text.n);
+
+	if (is_word(node->key, "limits") || is_word(node->key, "attributes"))
+		settings->has_policy = true;
+	else if (setting == NULL)
+		refuse_unknown(settings, node->key);
+	else if (setting->kind == WEIR__SETTING_USERS)
+		read_users(settings, node);
+	else if (weir__settings_is_list(setting))
+		read_list(settings, setting, node);
+	else
+		read_value(settings, setting, node);
+}
+
+/* --- the file --------------------------------------------------------------------------------------------------- */
+
+static void wipe(const struct weir__node *node)
+{
+	for (; node; node = node->next) {
+		if (node->key)
+			weir__memory_wipe((void *)(uintptr_t)node->key->text.at, node->key->text.n);
+		if (node->kind == WEIR__NODE_TEXT)
+			weir__memory_wipe((void *)(uintptr_t)node->text.at, node->text.n);
+		wipe(node->members);
+	}
+}
+
+/* The line has its place already. */
+static void pass_on(void *settings_, const char *line)
+{
+	struct weir__settings *const settings = settings_;
+
+	if (settings->faults++ < WEIR__SETTING_ERRORS_MAX)
+		fprintf(settings->errors, "%s\n", line);
+}
+
+bool weir__settings_read_text(struct weir__settings *settings, const char *text, size_t length)
+{
+	struct weir__pool pool = weir__pool_of(document_most);
+	struct weir__diagnostics faults = { settings->config, pass_on, settings, 0 };
+	const struct weir__node *const root = weir__document_read(&pool, (struct weir__slice){ text, length }, &faults);
+
+	if (root && root->kind != WEIR__NODE_MAP && !is_nothing(root))
+		weir__settings_error(settings, place_of(root), NULL,
+				     "found %s; use a map of settings, such as keys: 5m", kind_of(root));
+	if (root && weir__envoy_is(root))
+		settings->has_policy = true; /* and nothing else */
+	for (const struct weir__node *member = root && !weir__envoy_is(root) ? root->members : NULL;
+	     member && !is_enough(settings); member = member->next)
+		if (root->kind == WEIR__NODE_MAP)
+			read_setting(settings, member);
+	settings->lacks_policy = root && root->members && !settings->has_policy;
+	wipe(root);
+	weir__pool_free(&pool);
+	return root != NULL;
+}
+
+void weir__settings_read_file(struct weir__settings *settings)
+{
+	size_t length;
+	char *text;
+	const int error = weir__text_file_read(settings->config, WEIR__SETTINGS_FILE_MAX, &text, &length);
+
+	if (error == EFBIG)
+		weir__settings_error(settings, settings->config_place, "config",
+				     "%s: found more than %d bytes; use fewer", settings->config,
+				     WEIR__SETTINGS_FILE_MAX);
+	else if (error != 0)
+		weir__settings_error(settings, settings->config_place, "config", "%s: %s", settings->config,
+				     strerror(error));
+	if (error != 0)
+		return;
+	(void)weir__settings_read_text(settings, text, length);
+	weir__memory_wipe(text, length);
+	free(text);
+}

@@ -1,0 +1,135 @@
+/* stores.c: Redis, with a fallback in front of it. */
+#include "server/stores.h"
+
+#include <stdlib.h>
+
+#include "engine/inline_limits.h"
+#include "guard/guard.h"
+#include "observe/log.h"
+#include "server/settings.h"
+#include "store/fallback_store.h"
+#include "store/redis/redis_store.h"
+
+struct weir__stores {
+	struct weir_table *table;
+	const struct weir__settings *settings;
+	struct weir__redis_thread *thread;
+	struct weir__redis_plan_cache *plans;
+};
+
+int weir__stores_check_url(const char *url, size_t length, struct weir_message *ret_message)
+{
+	struct weir__redis_url read;
+
+	return weir__redis_url_read(url, length, &read, ret_message);
+}
+
+void weir__stores_show_url(const char *url, char *ret_text, size_t size)
+{
+	struct weir__redis_url read;
+
+	_Static_assert((int)WEIR__REDIS_SHOWN_SIZE <= (int)WEIR__SETTING_SHOWN, "any URL fits");
+	ret_text[0] = '\0';
+	if (*url != '\0' && weir__redis_url_read(url, strlen(url), &read, NULL) == WEIR_OK)
+		weir__redis_url_show(&read, ret_text, size);
+}
+
+int weir__stores_check_limit(const struct weir_limit *limit, struct weir_message *ret_message)
+{
+	return weir__redis_check_limit(limit, ret_message);
+}
+
+static void log_line(void *log, const char *line)
+{
+	weir__log_say(log, WEIR__LOG_WARNING, "%s", line);
+}
+
+int weir__stores_new(struct weir__settings *settings, struct weir_table *table, struct weir__log *log,
+		     struct weir__stores **ret_stores, struct weir_message *ret_message)
+{
+	struct weir__stores *const stores = calloc(1, sizeof(*stores));
+	struct weir__redis_url url;
+	int error = weir__redis_url_read(settings->store, strlen(settings->store), &url, ret_message);
+
+	*ret_message = error == WEIR_OK ? (struct weir_message){ .text = "no memory" } : *ret_message;
+	if (stores == NULL || error != WEIR_OK) {
+		free(stores);
+		return error == WEIR_OK ? WEIR_ERR_SYSTEM : error;
+	}
+	if (weir__settings_place(settings, "store_budget").from == WEIR__FROM_DEFAULT)
+		settings->store_budget_ns = url.budget;
+	url.budget = settings->store_budget_ns; /* how long a connection may be silent depends on it */
+	stores->table = table;
+	stores->settings = settings;
+	stores->plans = weir__redis_plan_cache_new(table);
+	error = stores->plans ? weir__redis_thread_new(&url, log_line, log, &stores->thread, ret_message) :
+				WEIR_ERR_SYSTEM;
+	if (error == WEIR_OK)
+		*ret_stores = stores;
+	else
+		weir__stores_free(stores);
+	return error;
+}
+
+void weir__stores_free(struct weir__stores *stores)
+{
+	if (stores == NULL)
+		return;
+	weir__redis_thread_free(stores->thread);
+	weir__redis_plan_cache_free(stores->plans);
+	free(stores);
+}
+
+/* --- of a worker --------------------------------------------------------------------------------------------------- */
+
+static void find_rule(void *guard, const struct weir_table_limit *limit, struct weir__fallback_rule *rule)
+{
+	static const enum weir__fallback_mode modes[] = { [WEIR_STORE_FAILURE_SHARE] = WEIR__FALLBACK_SHARE,
+							  [WEIR_STORE_FAILURE_OPEN] = WEIR__FALLBACK_OPEN,
+							  [WEIR_STORE_FAILURE_CLOSED] = WEIR__FALLBACK_CLOSED,
+							  [WEIR_STORE_FAILURE_LOCAL] = WEIR__FALLBACK_LOCAL };
+	const char *const name = weir__redis_limit_name(limit);
+	struct weir__guard_failure failure;
+
+	weir__guard_failure(guard, name, strlen(name), &failure);
+	if (failure.mode != WEIR_STORE_FAILURE_UNSET) {
+		rule->mode = modes[failure.mode];
+		rule->local = failure.local;
+	}
+	if (failure.budget != 0)
+		rule->budget = failure.budget;
+}
+
+static uint64_t count_changes(void *guard)
+{
+	return weir_guard_changes(guard);
+}
+
+struct weir__store *weir__stores_open(struct weir__stores *stores, uint32_t worker, struct weir_guard *guard,
+				      struct weir__loop *loop)
+{
+	static const enum weir__fallback_mode modes[] = { [WEIR__ON_FAILURE_SHARE] = WEIR__FALLBACK_SHARE,
+							  [WEIR__ON_FAILURE_OPEN] = WEIR__FALLBACK_OPEN,
+							  [WEIR__ON_FAILURE_CLOSED] = WEIR__FALLBACK_CLOSED };
+	const struct weir__settings *const settings = stores->settings;
+	const struct weir__redis_store_options of_redis = { .table = stores->table,
+							    .thread = stores->thread,
+							    .plans = stores->plans,
+							    .throttle_secret = weir__inline_limits_secret(
+								    stores->table, WEIR__SPACE_CELL),
+							    .loop = loop,
+							    .worker = worker };
+	struct weir__store *const redis = weir__redis_store_new(&of_redis);
+	const struct weir__fallback_options of_fallback = { .store = redis,
+							    .table = stores->table,
+							    .otherwise = { .mode = modes[settings->on_store_failure],
+									   .budget = settings->store_budget_ns },
+							    .find_rule = find_rule,
+							    .version = count_changes,
+							    .context = guard };
+	struct weir__store *const store = redis ? weir__fallback_store_new(&of_fallback) : NULL;
+
+	if (store == NULL && redis)
+		redis->free(redis);
+	return store;
+}

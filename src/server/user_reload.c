@@ -1,0 +1,311 @@
+/* user_reload.c: users put in the place of others, and the thread that reads them. */
+#include "server/user_reload.h"
+
+#include <weir/clock.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "guard/epoch.h"
+#include "observe/audit.h"
+#include "os/loop.h"
+#include "os/memory.h"
+#include "policy/source/policy_source.h"
+#include "server/accept_balancer.h"
+
+static const weir_ns ms = 1000000;
+static const weir_ns quiet_ns = UINT64_C(100000000);     /* of which the file must have been left alone, */
+static const weir_ns patience_ns = UINT64_C(2000000000); /* unless that takes so long */
+static const weir_ns poll_ns = UINT64_C(2000000000);     /* where nothing tells of changes */
+
+struct version {
+	uint64_t number;
+	struct weir__users users;
+};
+
+struct weir__user_reload {
+	struct weir__epoch readers; /* of the next */
+	struct version *_Atomic current;
+	_Atomic uint64_t number; /* of that */
+
+	const struct weir__settings *started;
+	struct weir__policy_source *source;
+	struct weir__settings *said;
+	char *wrong;      /* what was last told to be */
+	bool lacks_users; /* that is all that is wrong */
+	struct weir__accept_balancer *balancer;
+	struct weir__loop loop;
+	pthread_t thread;
+	bool is_running;
+	_Atomic bool is_stopping, is_asked;
+	weir_ns changed_at, touched_at; /* first and last that was told and not looked at; 0: nothing was */
+	weir_ns looked_at;
+};
+
+/* --- versions --------------------------------------------------------------------------------------------------- */
+
+static void free_version(struct version *version)
+{
+	if (version)
+		weir__memory_wipe(version, sizeof(*version));
+	free(version);
+}
+
+static bool put(struct weir__user_reload *user_reload, const struct weir__users *users)
+{
+	struct version *const next = calloc(1, sizeof(*next));
+	struct version *before;
+
+	if (next == NULL)
+		return false;
+	next->number = atomic_load(&user_reload->number) + 1;
+	next->users = *users;
+	before = atomic_exchange(&user_reload->current, next);
+	atomic_store(&user_reload->number, next->number);
+	if (before)
+		weir__epoch_wait(&user_reload->readers);
+	free_version(before);
+	return true;
+}
+
+uint64_t weir__user_reload_version(const struct weir__user_reload *user_reload)
+{
+	return atomic_load_explicit(&user_reload->number, memory_order_relaxed);
+}
+
+uint64_t weir__user_reload_copy(struct weir__user_reload *user_reload, struct weir__users *ret_users)
+{
+	const uint32_t phase = weir__epoch_enter(&user_reload->readers);
+	const struct version *const current = atomic_load(&user_reload->current);
+	const uint64_t number = current->number;
+
+	*ret_users = current->users;
+	weir__epoch_leave(&user_reload->readers, phase);
+	return number;
+}
+
+struct weir__user_reload *weir__user_reload_new(const struct weir__settings *settings)
+{
+	struct weir__user_reload *const user_reload = aligned_alloc(_Alignof(struct weir__user_reload),
+								    sizeof(*user_reload));
+
+	if (user_reload == NULL)
+		return NULL;
+	memset(user_reload, 0, sizeof(*user_reload));
+	user_reload->started = settings;
+	if (put(user_reload, &settings->users))
+		return user_reload;
+	weir__user_reload_free(user_reload);
+	return NULL;
+}
+
+/* --- reading ---------------------------------------------------------------------------------------------------- */
+
+static void add_line(void *errors, const char *line)
+{
+	fprintf(errors, "%s\n", line);
+}
+
+/* What the file says. False: something is wrong, and was told to `errors`. */
+static bool read_file(struct weir__user_reload *user_reload, FILE *errors)
+{
+	struct weir__settings *const said = user_reload->said;
+	struct weir__diagnostics faults = { .file = user_reload->started->config,
+					    .report = add_line,
+					    .context = errors };
+	struct weir__policy_version version;
+
+	if (!user_reload->source->read(user_reload->source, &faults, &version))
+		return false;
+	weir__settings_init(said, errors);
+	memcpy(said->config, user_reload->started->config, sizeof(said->config));
+	(void)weir__settings_read_text(said, version.parts[0].text.at, version.parts[0].text.n);
+	weir__policy_version_free(&version);
+	user_reload->lacks_users = said->faults == 0 && said->users.n == 0 &&
+				   atomic_load(&user_reload->current)->users.n > 0;
+	if (user_reload->lacks_users)
+		weir__settings_error(said, (struct weir__setting_place){ WEIR__FROM_FILE, 1, 1 }, "users",
+				     "there are none in it; to have none any more, start the server anew");
+	return said->faults == 0;
+}
+
+static bool is_same(const struct weir__users *a, const struct weir__users *b)
+{
+	bool is_same = a->n == b->n;
+
+	for (size_t i = 0; is_same && i < a->n; i++)
+		is_same = weir__users_is_same(&a->at[i], &b->at[i]);
+	return is_same;
+}
+
+/* How many there were before, and why nothing has changed, if so. */
+static void audit(const struct weir__user_reload *user_reload, size_t before, const char *why_not)
+{
+	const struct weir__audit_who nobody = weir__audit_nobody("file");
+	struct weir__log *const log = user_reload->started->log;
+	struct weir__log_line line;
+
+	weir__audit_begin(&line, log, &nobody, "users_changed");
+	weir__log_number(&line, "before", before);
+	weir__log_number(&line, "after", atomic_load(&user_reload->current)->users.n);
+	weir__audit_end(&line, log, why_not);
+}
+
+static void take_users(struct weir__user_reload *user_reload)
+{
+	const size_t before = atomic_load(&user_reload->current)->users.n;
+
+	free(user_reload->wrong);
+	user_reload->wrong = NULL;
+	if (is_same(&user_reload->said->users, &atomic_load(&user_reload->current)->users))
+		return;
+	if (!put(user_reload, &user_reload->said->users)) {
+		weir__log_say(user_reload->started->log, WEIR__LOG_ERROR,
+			      "users stay as they are, since there is no memory for others");
+		return;
+	}
+	weir__accept_balancer_wake(user_reload->balancer);
+	weir__log_say(user_reload->started->log, WEIR__LOG_INFO, "users have changed; there are %zu now",
+		      user_reload->said->users.n);
+	audit(user_reload, before, NULL);
+}
+
+/* Once for the same. If there are limits in the file, too, whoever reads those tells the faults, but that users are missing. */
+static void tell_wrong(struct weir__user_reload *user_reload, char *text)
+{
+	if (user_reload->wrong && strcmp(user_reload->wrong, text) == 0)
+		return;
+	free(user_reload->wrong);
+	user_reload->wrong = strdup(text);
+	audit(user_reload, atomic_load(&user_reload->current)->users.n, "what was read is wrong");
+	weir__log_say(user_reload->started->log, WEIR__LOG_ERROR,
+		      "users stay as they are, since what was read is wrong:");
+	if (user_reload->started->log && (!user_reload->started->has_policy || user_reload->lacks_users)) {
+		FILE *const stream = weir__log_stream(user_reload->started->log, WEIR__LOG_ERROR);
+
+		fputs(text, stream);
+		fflush(stream);
+	}
+}
+
+static void look(struct weir__user_reload *user_reload)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *const errors = open_memstream(&text, &size);
+	bool is_right;
+
+	user_reload->looked_at = weir_clock_now();
+	user_reload->changed_at = user_reload->touched_at = 0;
+	if (errors == NULL)
+		return;
+	(void)user_reload->source->follow(user_reload->source, NULL, 0); /* first: what changes from here on is told */
+	is_right = read_file(user_reload, errors);
+	fclose(errors);
+	if (is_right)
+		take_users(user_reload);
+	else
+		tell_wrong(user_reload, text);
+	weir__memory_wipe(&user_reload->said->users, sizeof(user_reload->said->users));
+	free(text);
+}
+
+/* --- the thread ------------------------------------------------------------------------------------------------- */
+
+/* The instant from which to look. */
+static weir_ns due_at(const struct weir__user_reload *user_reload)
+{
+	weir_ns at = user_reload->source->is_blind ? user_reload->looked_at + poll_ns : WEIR_NEVER;
+	weir_ns quiet = user_reload->touched_at + quiet_ns;
+
+	if (user_reload->changed_at == 0)
+		return at;
+	if (quiet > user_reload->changed_at + patience_ns)
+		quiet = user_reload->changed_at + patience_ns;
+	return quiet < at ? quiet : at;
+}
+
+static int timeout_ms(const struct weir__user_reload *user_reload)
+{
+	const weir_ns at = due_at(user_reload), now = weir_clock_now();
+
+	if (at == WEIR_NEVER)
+		return -1;
+	return at <= now ? 0 : (int)((at - now) / ms) + 1;
+}
+
+static void *keep(void *roster_)
+{
+	struct weir__user_reload *const user_reload = roster_;
+	struct weir__loop_event events[WEIR__LOOP_EVENTS];
+
+	while (!atomic_load(&user_reload->is_stopping)) {
+		const int n = weir__loop_wait(&user_reload->loop, timeout_ms(user_reload), events);
+		const weir_ns now = weir_clock_now();
+
+		if (n > 0 && user_reload->source->take(user_reload->source)) {
+			user_reload->touched_at = now;
+			if (user_reload->changed_at == 0)
+				user_reload->changed_at = now;
+		}
+		if (atomic_exchange(&user_reload->is_asked, false) || due_at(user_reload) <= now)
+			look(user_reload);
+	}
+	return NULL;
+}
+
+static bool start_thread(struct weir__user_reload *user_reload)
+{
+	if (weir__loop_init(&user_reload->loop) != 0)
+		return false;
+	if ((user_reload->source->descriptor < 0 ||
+	     weir__loop_add(&user_reload->loop, user_reload->source->descriptor, user_reload) == 0) &&
+	    pthread_create(&user_reload->thread, NULL, keep, user_reload) == 0)
+		return true;
+	weir__loop_close(&user_reload->loop);
+	return false;
+}
+
+bool weir__user_reload_start(struct weir__user_reload *user_reload, struct weir__accept_balancer *balancer)
+{
+	if (user_reload->started->config[0] == '\0')
+		return true;
+	user_reload->balancer = balancer;
+	user_reload->said = calloc(1, sizeof(*user_reload->said));
+	user_reload->source = weir__policy_source_of_path(user_reload->started->config);
+	if (user_reload->said == NULL || user_reload->source == NULL)
+		return false;
+	(void)user_reload->source->follow(user_reload->source, NULL, 0);
+	user_reload->changed_at = user_reload->touched_at = user_reload->looked_at =
+		weir_clock_now(); /* since it was read */
+	user_reload->is_running = start_thread(user_reload);
+	return user_reload->is_running;
+}
+
+void weir__user_reload_free(struct weir__user_reload *user_reload)
+{
+	if (user_reload == NULL)
+		return;
+	if (user_reload->is_running) {
+		atomic_store(&user_reload->is_stopping, true);
+		weir__loop_wake(&user_reload->loop);
+		(void)pthread_join(user_reload->thread, NULL);
+		weir__loop_close(&user_reload->loop);
+	}
+	if (user_reload->source)
+		user_reload->source->free(user_reload->source);
+	free_version(atomic_load(&user_reload->current));
+	free(user_reload->said);
+	free(user_reload->wrong);
+	free(user_reload);
+}
+
+void weir__user_reload_reload(struct weir__user_reload *user_reload)
+{
+	if (!user_reload->is_running)
+		return;
+	atomic_store(&user_reload->is_asked, true);
+	weir__loop_wake(&user_reload->loop);
+}

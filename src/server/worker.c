@@ -1,0 +1,720 @@
+/* worker.c: connections of one thread.
+ *
+ * What is read goes through one buffer of the worker, and so does what is written: a connection that is idle has none. Only
+ * what is left of a request that is not whole, or of answers that the client does not take, is kept with it. Clients that
+ * send a long pipeline before they read anything are answered all the same, up to a bound; from there on no more is read
+ * from them until they take some, and who takes nothing for long is cut off, alone. Nor is anything read while a request
+ * waits, since answers have the order of requests. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/operations.h"
+#include "observe/limit_stats.h"
+#include "observe/tracer.h"
+#include "os/mailbox.h"
+#include "os/net.h"
+#include "server/accept_balancer.h"
+#include "server/connection.h"
+#include "server/policy_loader.h"
+#include "server/policy_upload.h"
+#include "server/settings.h"
+#include "server/stores.h"
+
+enum {
+	OUTPUT_MAX = 16 * 1024 * 1024, /* unless the options say otherwise */
+	WAITERS_MAX = 4096,
+	READS_A_TURN = 4,
+	ACCEPTS_A_TURN = 1, /* of those who come together others get some, too: a socket with a path is all workers' */
+};
+
+static const weir_ns stall_ns = 30000000000;  /* unless the options say otherwise */
+static const weir_ns late_ns = 10000000000;   /* likewise */
+static const weir_ns drain_ns = 5000000000;   /* for clients to take their last answers */
+static const weir_ns drain_look_ns = 1000000; /* how often is looked whether they have arrived */
+
+const struct weir__protocol_handler *const weir__protocol_handlers[WEIR__PROTOCOLS] = {
+	[WEIR__PROTOCOL_RESP] = &weir__protocol_resp, [WEIR__PROTOCOL_HTTP] = &weir__protocol_http
+};
+
+static void drop(struct weir__bytes *bytes)
+{
+	free(bytes->at);
+	*bytes = (struct weir__bytes){ NULL, 0 };
+}
+
+/* --- connections ------------------------------------------------------------------------------------------------ */
+
+static void unlink_connection(struct weir__connection *connection)
+{
+	connection->next->previous = connection->previous;
+	connection->previous->next = connection->next;
+}
+
+static void link_last(struct weir__worker *worker, struct weir__connection *connection)
+{
+	struct weir__connection *const ring = &worker->connections[connection->protocol->number];
+
+	connection->active_at = worker->now;
+	connection->next = ring;
+	connection->previous = ring->previous;
+	connection->next->previous = connection;
+	connection->previous->next = connection;
+}
+
+void weir__worker_touch(struct weir__worker *worker, struct weir__connection *connection)
+{
+	const uint64_t idle_ns = worker->options.idle_ns[connection->protocol->number];
+
+	connection->heard_at = worker->now;
+	if (idle_ns == 0 || worker->now - connection->active_at < idle_ns / WEIR__IDLE_PARTS)
+		return;
+	unlink_connection(connection);
+	link_last(worker, connection);
+}
+
+void weir__worker_request_begun(struct weir__worker *worker, struct weir__connection *connection)
+{
+	if (connection->later)
+		return;
+	connection->begun_at = worker->now;
+	connection->later = &worker->begun;
+	connection->earlier = worker->begun.earlier;
+	connection->later->earlier = connection;
+	connection->earlier->later = connection;
+}
+
+void weir__worker_request_complete(struct weir__connection *connection)
+{
+	if (connection->later == NULL)
+		return;
+	connection->later->earlier = connection->earlier;
+	connection->earlier->later = connection->later;
+	connection->later = connection->earlier = NULL;
+}
+
+static void count_connection(struct weir__worker *worker, const struct weir__connection *connection, int64_t n)
+{
+	if (worker->context.counters)
+		weir__counters_add(&worker->context.counters->connections[connection->protocol->number], n);
+}
+
+void weir__worker_join(struct weir__worker *worker, struct weir__connection *connection)
+{
+	connection->opened_at = connection->heard_at = worker->now;
+	link_last(worker, connection);
+	worker->n_connections++;
+	count_connection(worker, connection, 1);
+}
+
+/* The first request of a client is done. */
+static void note_ready(void *worker_, struct weir__client *client)
+{
+	struct weir__connection *const connection = (struct weir__connection *)(void *)client;
+	struct weir__worker *const worker = worker_;
+
+	if (connection->is_ready)
+		return;
+	connection->is_ready = true;
+	connection->next_ready = NULL;
+	if (worker->last_ready)
+		worker->last_ready->next_ready = connection;
+	else
+		worker->first_ready = connection;
+	worker->last_ready = connection;
+}
+
+static void forget_ready(struct weir__worker *worker, const struct weir__connection *connection)
+{
+	struct weir__connection *before = NULL, *at = worker->first_ready;
+
+	for (; at != connection; at = at->next_ready)
+		before = at;
+	if (before)
+		before->next_ready = connection->next_ready;
+	else
+		worker->first_ready = connection->next_ready;
+	if (worker->last_ready == connection)
+		worker->last_ready = before;
+}
+
+void weir__worker_close(struct weir__worker *worker, struct weir__connection *connection)
+{
+	weir__requests_abandon(&connection->client);
+	if (connection->is_ready)
+		forget_ready(worker, connection);
+	weir__loop_remove(&worker->loop, connection->socket);
+	weir__net_close(connection->socket);
+	unlink_connection(connection);
+	drop(&connection->unread);
+	weir__worker_request_complete(connection);
+	connection->protocol->forget(connection);
+	worker->n_behind -= connection->is_behind;
+	weir__output_drop(&connection->output);
+	count_connection(worker, connection, -1);
+	free(connection);
+	worker->n_connections--;
+	weir__accept_balancer_leave(worker->options.balancer, worker->options.number);
+	if (worker->is_full && !atomic_load(&worker->is_stopping))
+		weir__worker_hear_listeners(worker, true);
+}
+
+/* --- answers ---------------------------------------------------------------------------------------------------- */
+
+static bool has_to_go_on(const struct weir__connection *connection)
+{
+	return weir__output_waiting(&connection->output) > 0 || connection->has_requests;
+}
+
+/* Keeps count of who has to take answers before it goes on; has_moved: it has taken some. */
+static void note_behind(struct weir__worker *worker, struct weir__connection *connection, bool has_moved)
+{
+	const bool is_behind = has_to_go_on(connection);
+
+	if (has_moved || !connection->is_behind)
+		connection->taken_at = worker->now;
+	worker->n_behind += is_behind;
+	worker->n_behind -= connection->is_behind;
+	connection->is_behind = is_behind;
+}
+
+/* What was answered is seen. Who has to wait for the next answer does so since it was asked for. */
+static void note_answers(struct weir__worker *worker, struct weir__connection *connection, size_t length)
+{
+	struct weir__limit_stats *const stats = worker->context.stats;
+
+	if (stats == NULL)
+		return;
+	if (length > 0)
+		weir__limit_stats_sent(stats, connection->asked_at ? connection->asked_at : worker->now,
+				       weir_table_now(worker->options.table));
+	if (!weir__worker_is_waiting(connection))
+		connection->asked_at = 0;
+	else if (connection->asked_at == 0)
+		connection->asked_at = worker->now;
+}
+
+bool weir__worker_flush(struct weir__worker *worker, struct weir__connection *connection, size_t length)
+{
+	const bool is_alive = weir__output_write(&connection->output, connection->socket, worker->out, length);
+
+	note_behind(worker, connection, false);
+	note_answers(worker, connection, length);
+	return is_alive;
+}
+
+static bool send_waiting(struct weir__worker *worker, struct weir__connection *connection)
+{
+	const size_t before = weir__output_waiting(&connection->output);
+	const bool is_alive = weir__output_send(&connection->output, connection->socket);
+
+	note_behind(worker, connection, weir__output_waiting(&connection->output) < before);
+	return is_alive;
+}
+
+/* --- requests --------------------------------------------------------------------------------------------------- */
+
+static bool keep_unread(struct weir__connection *connection, const char *bytes, size_t n)
+{
+	drop(&connection->unread);
+	if (n == 0)
+		return true;
+	connection->unread.at = malloc(n);
+	if (connection->unread.at == NULL)
+		return false;
+	memcpy(connection->unread.at, bytes, n);
+	connection->unread.n = n;
+	return true;
+}
+
+enum reading { READ_SOME, READ_ALL, READ_END /* the connection is to be closed */ };
+
+static enum reading read_once(struct weir__worker *worker, struct weir__connection *connection, bool *ret_is_short)
+{
+	const size_t before = connection->unread.n, room = WEIR__IN_SIZE - before;
+	size_t used;
+	ssize_t n;
+
+	if (before > 0)
+		memcpy(worker->in, connection->unread.at, before);
+	if (room == 0) {
+		drop(&connection->unread);
+		return connection->protocol->refuse_size(worker, connection) &&
+				       weir__output_waiting(&connection->output) > 0 ?
+			       READ_ALL :
+			       READ_END;
+	}
+	n = weir__net_read(connection->socket, worker->in + before, room);
+	if (n == -EAGAIN)
+		return READ_ALL;
+	if (n == -EINTR)
+		return READ_SOME;
+	if (n == 0 && weir__output_waiting(&connection->output) > 0) { /* it has said all, but not heard all */
+		connection->client.is_leaving = true;
+		return READ_ALL;
+	}
+	if (n <= 0)
+		return READ_END;
+	*ret_is_short = (size_t)n < room;
+	if (!connection->protocol->answer(worker, connection, before + (size_t)n, &used) ||
+	    !keep_unread(connection, worker->in + used, before + (size_t)n - used))
+		return READ_END;
+	return READ_SOME;
+}
+
+static enum reading read_some(struct weir__worker *worker, struct weir__connection *connection)
+{
+	enum reading reading = READ_SOME;
+	bool is_short = false;
+
+	for (int turn = 0; turn < READS_A_TURN && reading == READ_SOME && !is_short; turn++) {
+		if (weir__worker_holds_back(worker, connection) || connection->has_requests ||
+		    weir__worker_is_waiting(connection) || connection->client.is_leaving)
+			break;
+		reading = read_once(worker, connection, &is_short);
+	}
+	return reading;
+}
+
+/* What was read and not answered comes next. */
+static bool answer_unread(struct weir__worker *worker, struct weir__connection *connection)
+{
+	const size_t n = connection->unread.n;
+	size_t used;
+
+	if (n == 0)
+		return true;
+	memcpy(worker->in, connection->unread.at, n);
+	return connection->protocol->answer(worker, connection, n, &used) &&
+	       keep_unread(connection, worker->in + used, n - used);
+}
+
+/* A request waits for an instant, which may be far: then its client may leave before. */
+static bool may_wait_long(const struct weir__connection *connection)
+{
+	return connection->client.first && connection->client.first->is_barrier; /* behind it a protocol error may be */
+}
+
+/* Tells the loop what is waited for, if that is another thing than before. */
+static void hear(struct weir__worker *worker, struct weir__connection *connection)
+{
+	const bool has_output = weir__output_waiting(&connection->output) > 0;
+	const bool reads = connection->is_finished ||
+			   (!connection->has_requests && !connection->client.is_leaving &&
+			    !weir__worker_is_waiting(connection) && !weir__worker_holds_back(worker, connection));
+	const bool writes = has_output || connection->has_requests;
+	const bool hears_end = may_wait_long(connection);
+	const unsigned interest = (hears_end ? WEIR__HEAR_END :
+				   reads     ? WEIR__HEAR_REQUESTS :
+					       0) |
+				  (writes ? WEIR__HEAR_ROOM : 0);
+
+	note_behind(worker, connection, false);
+	if (interest == connection->interest)
+		return;
+	connection->interest = interest;
+	if (hears_end)
+		(void)weir__loop_change_to_end(&worker->loop, connection->socket, connection, has_output);
+	else
+		(void)weir__loop_change(&worker->loop, connection->socket, connection, reads, writes);
+}
+
+/* Who has requests left has its next turn as soon as there is room for answers, which may be at once. False: the connection
+ * is to be closed. */
+static bool send_and_go_on(struct weir__worker *worker, struct weir__connection *connection)
+{
+	if (!send_waiting(worker, connection))
+		return false;
+	if (connection->has_requests && weir__output_waiting(&connection->output) == 0) {
+		connection->taken_at = worker->now; /* there was room */
+		return answer_unread(worker, connection);
+	}
+	return !(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0) ||
+	       weir__worker_is_waiting(connection);
+}
+
+/* What comes from a client that has its last answer. False: that was all. */
+static bool pass_over(struct weir__worker *worker, const struct weir__connection *connection)
+{
+	for (int turn = 0; turn < READS_A_TURN; turn++) {
+		const ssize_t n = weir__net_read(connection->socket, worker->in, WEIR__IN_SIZE);
+
+		if (n <= 0)
+			return n == -EAGAIN || n == -EINTR;
+	}
+	return true;
+}
+
+/* Instead of closing: until the client has heard the last answer and closes, or takes too long. True: so it is. */
+static bool linger(struct weir__worker *worker, struct weir__connection *connection)
+{
+	if (!connection->lingers || connection->is_finished || weir__output_waiting(&connection->output) > 0)
+		return false;
+	weir__net_end_writing(connection->socket);
+	connection->is_finished = true;
+	drop(&connection->unread);
+	weir__worker_request_begun(worker, connection);
+	return true;
+}
+
+static void serve(struct weir__worker *worker, struct weir__connection *connection,
+		  const struct weir__loop_event *event)
+{
+	const bool was_waiting = weir__worker_is_waiting(connection);
+	bool is_alive = !(may_wait_long(connection) && event->has_left) &&
+			!(was_waiting && event->is_over); /* a client that has sent all may wait for a reply */
+
+	if (connection->is_finished) {
+		if (event->is_over || (event->can_read && !pass_over(worker, connection)))
+			weir__worker_close(worker, connection);
+		return;
+	}
+	if (is_alive && has_to_go_on(connection) && (event->can_write || event->is_over))
+		is_alive = !event->is_over && send_and_go_on(worker, connection);
+	if (is_alive && event->can_read)
+		is_alive = read_some(worker, connection) != READ_END;
+	if (!is_alive && !linger(worker, connection)) {
+		weir__worker_close(worker, connection);
+		return;
+	}
+	/* A store replies soon, mostly before the client sends more: only if that comes first is it worth a call. */
+	if (was_waiting || !weir__worker_is_waiting(connection) || may_wait_long(connection))
+		hear(worker, connection);
+	weir__worker_touch(worker, connection);
+}
+
+/* --- requests that were answered later --------------------------------------------------------------------------- */
+
+static void go_on(struct weir__worker *worker, struct weir__connection *connection)
+{
+	bool is_alive = true;
+	const size_t length = connection->protocol->answer_ready(worker, connection, &is_alive);
+
+	weir__worker_touch(worker, connection);
+	is_alive = is_alive && weir__worker_flush(worker, connection, length);
+	if (is_alive && !weir__worker_is_waiting(connection))
+		is_alive = answer_unread(worker, connection);
+	is_alive = is_alive && (weir__worker_is_waiting(connection) ||
+				!(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0));
+	if (is_alive || linger(worker, connection)) /* then what it still sends is read, and passed over */
+		hear(worker, connection);
+	else
+		weir__worker_close(worker, connection);
+}
+
+void weir__worker_answer_ready(struct weir__worker *worker)
+{
+	struct weir__connection *connection;
+
+	while ((connection = worker->first_ready) != NULL) {
+		worker->first_ready = connection->next_ready;
+		if (worker->first_ready == NULL)
+			worker->last_ready = NULL;
+		connection->is_ready = false;
+		go_on(worker, connection);
+	}
+	weir__store_flush(worker->context.store);
+}
+
+/* What other threads have done for this one. */
+static void collect(struct weir__worker *worker)
+{
+	struct weir__task *next = weir__mailbox_take(worker->context.mailbox);
+
+	while (next) {
+		struct weir__task *const task = next;
+
+		next = task->next;
+		weir__policy_upload_returned(task);
+	}
+	weir__store_collect(worker->context.store);
+}
+
+/* --- the end ---------------------------------------------------------------------------------------------------- */
+
+static bool is_listener(const struct weir__worker *worker, const void *what)
+{
+	const struct weir__listener *const listeners = worker->options.listeners, *const one = what;
+
+	return one >= listeners && one < listeners + worker->options.n_listeners;
+}
+
+/* Sockets that another server listens at must go on, and who waits there is that one's. */
+static void leave_listeners(struct weir__worker *worker)
+{
+	for (size_t i = 0; i < worker->options.n_listeners; i++)
+		weir__loop_remove(&worker->loop, worker->options.listeners[i].socket);
+	atomic_store(&worker->leaving, WEIR__HAS_LEFT);
+}
+
+static void stop_listening(struct weir__worker *worker)
+{
+	if (atomic_load(&worker->leaving) != WEIR__STAYS) {
+		leave_listeners(worker);
+		return;
+	}
+	for (size_t i = 0; i < worker->options.n_listeners; i++) {
+		const struct weir__listener *const listener = &worker->options.listeners[i];
+
+		weir__worker_accept(worker, listener, UINT32_MAX);
+		weir__loop_remove(&worker->loop, listener->socket);
+		if (!listener->is_lent)
+			weir__net_stop_listening(listener->socket);
+	}
+}
+
+/* Answers some of what a client has sent. True: there is nothing more, and all is answered; or the connection is lost. */
+static bool answer_last(struct weir__worker *worker, struct weir__connection *connection, bool *ret_is_lost)
+{
+	enum reading reading = READ_ALL;
+
+	*ret_is_lost = has_to_go_on(connection) && !send_and_go_on(worker, connection);
+	if (*ret_is_lost)
+		return true;
+	if (!has_to_go_on(connection) && !connection->client.is_leaving && !weir__worker_is_waiting(connection))
+		reading = read_some(worker, connection);
+	*ret_is_lost = reading == READ_END;
+	if (!*ret_is_lost &&
+	    (reading == READ_SOME || has_to_go_on(connection) || weir__worker_is_waiting(connection))) {
+		hear(worker, connection);
+		return false;
+	}
+	return true;
+}
+
+/* A step towards the end of a connection; others have theirs in between. True: it can be closed. */
+static bool finish(struct weir__worker *worker, struct weir__connection *connection)
+{
+	bool is_lost;
+
+	if (weir__worker_is_waiting(connection))
+		return false;
+	if (!connection->is_finished) {
+		if (!answer_last(worker, connection, &is_lost))
+			return false;
+		if (is_lost)
+			return !linger(worker, connection);
+		weir__net_end_writing(connection->socket);
+		connection->is_finished = true;
+		weir__loop_remove(&worker->loop, connection->socket); /* it is looked at from time to time */
+	}
+	(void)pass_over(worker, connection); /* too late for an answer */
+	return weir__net_has_arrived(connection->socket);
+}
+
+/* What clients have sent before is answered; who has more to say will find the door closed. */
+static void drain(struct weir__worker *worker)
+{
+	const weir_ns deadline = weir_table_now(worker->options.table) + drain_ns;
+	struct weir__loop_event events[WEIR__LOOP_EVENTS];
+
+	worker->now = weir_table_now(worker->options.table);
+	weir__accept_balancer_shut(worker->options.balancer, worker->options.number);
+	weir__worker_take_handed(worker);
+	stop_listening(worker);
+	weir__waiting_end(worker->context.waiting);
+	for (struct weir__connection *connection = weir__worker_next(worker, NULL); connection;
+	     connection = weir__worker_next(worker, connection))
+		weir__waits_deny(&worker->context, &connection->client);
+	weir__worker_answer_ready(worker);
+	while (worker->n_connections > 0) {
+		const bool is_late = weir_table_now(worker->options.table) >= deadline;
+
+		collect(worker);
+		weir__worker_answer_ready(worker);
+		for (struct weir__connection *connection = weir__worker_next(worker, NULL), *next; connection;
+		     connection = next) {
+			next = weir__worker_next(worker, connection);
+			if (is_late || finish(worker, connection))
+				weir__worker_close(worker, connection);
+		}
+		weir__store_flush(worker->context.store);
+		if (worker->n_connections > 0) {
+			weir__loop_set_alarm(&worker->loop, drain_look_ns);
+			(void)weir__loop_wait(&worker->loop, -1, events);
+		}
+	}
+	while (worker->context.n_in_flight > 0) { /* clients have gone, but stores complete what they were asked */
+		weir__loop_set_alarm(&worker->loop, drain_look_ns);
+		(void)weir__loop_wait(&worker->loop, -1, events);
+		collect(worker);
+		weir__store_flush(worker->context.store); /* a request may ask the store more than once */
+	}
+}
+
+/* --- the thread ------------------------------------------------------------------------------------------------- */
+
+static void *work(void *worker_)
+{
+	struct weir__worker *const worker = worker_;
+	struct weir__loop_event events[WEIR__LOOP_EVENTS];
+
+	while (!atomic_load(&worker->is_stopping)) {
+		const int n = weir__loop_wait(&worker->loop, -1, events);
+
+		worker->now = weir_table_now(worker->options.table);
+		for (int i = 0; i < n; i++)
+			if (is_listener(worker, events[i].what))
+				weir__worker_accept(worker, events[i].what, ACCEPTS_A_TURN);
+			else
+				serve(worker, events[i].what, &events[i]);
+		if (worker->loop.was_woken) {
+			worker->loop.was_woken = false;
+			weir__worker_take_handed(worker);
+			weir__worker_take_users(worker);
+			collect(worker);
+			if (atomic_load(&worker->leaving) == WEIR__IS_TO_LEAVE)
+				leave_listeners(worker);
+		}
+		weir__worker_do_what_is_due(worker);
+	}
+	drain(worker);
+	weir__mailbox_close(
+		worker->context.mailbox); /* before the loop is closed, which a task that returns would wake */
+	worker->context.mailbox = NULL;
+	return NULL;
+}
+
+static int start(struct weir__worker *worker)
+{
+	int error = weir__loop_init(&worker->loop);
+
+	if (error != 0)
+		return error;
+	weir__loop_spin(&worker->loop, worker->options.spin_ns);
+	for (size_t i = 0; error == 0 && i < worker->options.n_listeners; i++)
+		error = weir__loop_add(&worker->loop, worker->options.listeners[i].socket,
+				       &worker->options.listeners[i]);
+	if (error == 0) {
+		weir__accept_balancer_open(worker->options.balancer, worker->options.number, &worker->loop);
+		error = pthread_create(&worker->thread, NULL, work, worker);
+	}
+	if (error != 0) {
+		weir__accept_balancer_shut(worker->options.balancer, worker->options.number);
+		weir__loop_close(&worker->loop);
+	}
+	return error;
+}
+
+static bool start_wires(struct weir__worker *worker)
+{
+	bool is_whole = true;
+
+	for (size_t i = 0; i < WEIR__PROTOCOLS; i++)
+		is_whole = is_whole &&
+			   (weir__protocol_handlers[i]->start == NULL || weir__protocol_handlers[i]->start(worker));
+	return is_whole;
+}
+
+/* False: no memory. */
+static bool open_store(struct weir__worker *worker)
+{
+	const struct weir__worker_options *const options = &worker->options;
+
+	if (options->stores == NULL)
+		return true;
+	worker->context.store = weir__stores_open(options->stores, options->number,
+						  options->loader ? weir__policy_loader_guard(options->loader) : NULL,
+						  &worker->loop);
+	worker->context.limits.check = weir__stores_check_limit;
+	return worker->context.store != NULL;
+}
+
+static void free_worker(struct weir__worker *worker)
+{
+	for (size_t i = 0; i < WEIR__PROTOCOLS; i++)
+		if (weir__protocol_handlers[i]->stop)
+			weir__protocol_handlers[i]->stop(worker);
+	weir__waiting_free(worker->context.waiting);
+	weir__mailbox_close(worker->context.mailbox);
+	if (worker->context.store && worker->context.store->free)
+		worker->context.store->free(worker->context.store);
+	free(worker);
+}
+
+int weir__worker_start(const struct weir__worker_options *options, struct weir__worker **ret_worker)
+{
+	struct weir__worker *const worker = calloc(1, sizeof(*worker));
+	int error;
+
+	if (worker == NULL)
+		return ENOMEM;
+	worker->options = *options;
+	if (worker->options.output_max == 0)
+		worker->options.output_max = OUTPUT_MAX;
+	if (worker->options.stall_ns == 0)
+		worker->options.stall_ns = stall_ns;
+	if (worker->options.late_ns == 0)
+		worker->options.late_ns = late_ns;
+	for (size_t i = 0; i < WEIR__PROTOCOLS; i++)
+		worker->connections[i].next = worker->connections[i].previous = &worker->connections[i];
+	worker->begun.later = worker->begun.earlier = &worker->begun;
+	worker->accept_at = worker->alarm_at = worker->look_at = WEIR_NEVER;
+	weir__context_init(&worker->context, options->table, options->counted_as);
+	worker->context.ready = note_ready;
+	worker->context.worker = worker;
+	worker->context.settings = options->settings;
+	worker->context.hides_keys = options->settings && options->settings->log_rejections == WEIR__REJECTIONS_HASH;
+	worker->context.users = &worker->users;
+	worker->context.key_count_cache = &worker->key_count_cache;
+	weir__worker_take_users(worker);
+	worker->context.holds = options->holds;
+	worker->context.loader = options->loader;
+	worker->context.guard = options->loader ? weir__policy_loader_guard(options->loader) : NULL;
+	worker->context.counters_set = options->counters_set;
+	worker->context.counters = weir__counters_set_of(options->counters_set, options->number);
+	worker->context.stats_set = options->stats_set;
+	worker->context.stats = weir__limit_stats_set_of(options->stats_set, options->number);
+	worker->context.log = options->log;
+	worker->context.tracers = options->tracers;
+	worker->context.tracer = weir__tracer_set_of(options->tracers, options->number);
+	if (worker->context.stats)
+		worker->context.stats->tracer = worker->context.tracer;
+	if (options->loader)
+		weir__tracer_know(worker->context.tracer, worker->context.guard);
+	worker->context.waiting = weir__waiting_new(options->table, WAITERS_MAX);
+	if (worker->context.waiting)
+		weir__waiting_show(worker->context.waiting, worker->context.stats);
+	worker->context.mailbox = weir__mailbox_new(&worker->loop);
+	error = worker->context.waiting && worker->context.mailbox && open_store(worker) && start_wires(worker) ?
+			start(worker) :
+			ENOMEM;
+	if (error != 0) {
+		free_worker(worker);
+		return error;
+	}
+	*ret_worker = worker;
+	return 0;
+}
+
+void weir__worker_retire(struct weir__worker *worker)
+{
+	atomic_store(&worker->is_retiring, true);
+}
+
+void weir__worker_end(struct weir__worker *worker)
+{
+	atomic_store(&worker->is_stopping, true);
+	weir__loop_wake(&worker->loop);
+}
+
+void weir__worker_leave(struct weir__worker *worker)
+{
+	int stays = WEIR__STAYS;
+
+	if (atomic_compare_exchange_strong(&worker->leaving, &stays, WEIR__IS_TO_LEAVE))
+		weir__loop_wake(&worker->loop);
+}
+
+bool weir__worker_has_left(const struct weir__worker *worker)
+{
+	return atomic_load(&worker->leaving) == WEIR__HAS_LEFT;
+}
+
+void weir__worker_stop(struct weir__worker *worker)
+{
+	weir__worker_end(worker);
+	(void)pthread_join(worker->thread, NULL);
+	weir__loop_close(&worker->loop);
+	free_worker(worker);
+}

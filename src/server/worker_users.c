@@ -1,0 +1,57 @@
+/* worker_users.c: the users that a worker knows, and what becomes of connections when they change.
+ *
+ * As with ACL LOAD of Redis: who is gone, or has another password or role, is cut off; others notice nothing. Over HTTP each
+ * request says who asks, so there is nothing to be taken back. */
+#include <string.h>
+
+#include "os/memory.h"
+#include "server/connection.h"
+#include "server/user_reload.h"
+
+/* The user as whom a connection goes on. NULL: it does not. */
+static const struct weir__user *still(const struct weir__users *users, const struct weir__user *before)
+{
+	const struct weir__user *const now = weir__users_find(users, before->name, strlen(before->name));
+
+	return now && now->role == before->role && now->has_password &&
+			       memcmp(now->digest, before->digest, sizeof(now->digest)) == 0 ?
+		       now :
+		       NULL;
+}
+
+/* Who has to say who it is has some time for that, from now on. */
+static void watch_stranger(struct weir__worker *worker, struct weir__connection *connection)
+{
+	if (connection->protocol != &weir__protocol_resp || connection->is_finished)
+		return;
+	if (weir__client_is_unauthenticated(&worker->context, &connection->client))
+		weir__worker_request_begun(worker, connection);
+	else
+		weir__worker_request_complete(connection);
+}
+
+void weir__worker_take_users(struct weir__worker *worker)
+{
+	struct weir__user_reload *const user_reload = worker->options.user_reload;
+	struct weir__users next;
+
+	if (user_reload == NULL || weir__user_reload_version(user_reload) == worker->users_version)
+		return;
+	worker->users_version = weir__user_reload_copy(user_reload, &next);
+	for (struct weir__connection *connection = weir__worker_next(worker, NULL), *following; connection;
+	     connection = following) {
+		const struct weir__user *const user = connection->client.user;
+		const struct weir__user *const now = user ? still(&next, user) : NULL;
+
+		following = weir__worker_next(worker, connection);
+		if (user && now == NULL && connection->protocol == &weir__protocol_resp)
+			weir__worker_close(worker, connection);
+		else /* at the same place of what becomes the worker's own */
+			connection->client.user = now ? &worker->users.at[now - next.at] : NULL;
+	}
+	worker->users = next;
+	weir__memory_wipe(&next, sizeof(next));
+	for (struct weir__connection *connection = weir__worker_next(worker, NULL); connection;
+	     connection = weir__worker_next(worker, connection))
+		watch_stranger(worker, connection);
+}

@@ -1,0 +1,369 @@
+/* redis_backlog.c: two tables of chains, of limits and of their keys, and the keys in the order in which they came. */
+#include "store/redis/redis_backlog.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/wide.h"
+#include "os/lock.h"
+
+enum {
+	CHAINS = 65536,
+	CHAIN_MOST = 64, /* whoever finds keys that meet in one chain gets no more than this much of a thread's time */
+};
+
+_Static_assert((int)WEIR__REDIS_PAYMENT_PLANS <= (int)WEIR__REDIS_CALL_PLANS_MAX, "a payment is a call");
+
+struct limit {
+	struct limit *next;
+	uint64_t hash;
+	uint32_t keys; /* that owe under it */
+	struct weir__redis_plan plan;
+	size_t name_length;
+	char name[];
+};
+
+struct weir__redis_backlog_key {
+	struct weir__redis_backlog_key *next;          /* of its chain */
+	struct weir__redis_backlog_key *older, *newer; /* of all */
+	struct limit *limit;
+	uint64_t hash;
+	uint64_t cost;
+	size_t key_length;
+	char key[];
+};
+
+struct weir__redis_backlog {
+	struct weir__lock lock;
+	uint64_t seed;
+	size_t bytes;
+	struct weir__redis_backlog_info info; /* keys: also those on their way */
+	struct weir__redis_backlog_key *oldest, *newest;
+	struct limit *limits[CHAINS];
+	struct weir__redis_backlog_key *keys[CHAINS];
+};
+
+struct weir__redis_backlog *weir__redis_backlog_new(uint64_t seed)
+{
+	struct weir__redis_backlog *const backlog = calloc(1, sizeof(*backlog));
+
+	if (backlog)
+		backlog->seed = seed;
+	return backlog;
+}
+
+void weir__redis_backlog_free(struct weir__redis_backlog *backlog)
+{
+	if (backlog == NULL)
+		return;
+	while (backlog->oldest) {
+		struct weir__redis_backlog_key *const entry = backlog->oldest;
+
+		backlog->oldest = entry->newer;
+		free(entry);
+	}
+	for (size_t i = 0; i < CHAINS; i++) {
+		while (backlog->limits[i]) {
+			struct limit *const limit = backlog->limits[i];
+
+			backlog->limits[i] = limit->next;
+			free(limit);
+		}
+	}
+	free(backlog);
+}
+
+static uint64_t mix(uint64_t hash, struct weir__resp_slice slice)
+{
+	for (size_t i = 0; i < slice.length; i++) {
+		hash = (hash ^ (unsigned char)slice.bytes[i]) * UINT64_C(0x9e3779b97f4a7c15);
+		hash ^= hash >> 29;
+	}
+	return hash;
+}
+
+static size_t chain_of(uint64_t hash)
+{
+	return (hash ^ hash >> 32) % CHAINS;
+}
+
+static bool is_same(const char *bytes, size_t length, struct weir__resp_slice slice)
+{
+	return length == slice.length && (length == 0 || memcmp(bytes, slice.bytes, length) == 0);
+}
+
+/* --- limits ------------------------------------------------------------------------------------------------------ */
+
+static size_t limit_bytes(const struct limit *limit)
+{
+	return sizeof(*limit) + limit->name_length;
+}
+
+/* Memory, if there may be so much more of it. */
+static void *more_memory(struct weir__redis_backlog *backlog, size_t bytes)
+{
+	void *const memory = bytes <= WEIR__REDIS_BACKLOG_BYTES - backlog->bytes ? malloc(bytes) : NULL;
+
+	if (memory)
+		backlog->bytes += bytes;
+	return memory;
+}
+
+/* NULL: there is no room for another one. */
+static struct limit *find_limit(struct weir__redis_backlog *backlog, const struct weir__redis_plan *plan,
+				struct weir__resp_slice name)
+{
+	const uint64_t hash = mix(backlog->seed, name);
+	struct limit **const chain = &backlog->limits[chain_of(hash)];
+	struct limit *limit = *chain;
+	unsigned n = 0;
+
+	for (; limit && !(limit->hash == hash && is_same(limit->name, limit->name_length, name)); limit = limit->next)
+		n++;
+	if (limit == NULL) {
+		if (n >= CHAIN_MOST || name.length > WEIR__REDIS_BACKLOG_BYTES)
+			return NULL;
+		limit = more_memory(backlog, sizeof(*limit) + name.length);
+		if (limit == NULL)
+			return NULL;
+		limit->hash = hash;
+		limit->keys = 0;
+		limit->name_length = name.length;
+		if (name.length > 0)
+			memcpy(limit->name, name.bytes, name.length);
+		limit->next = *chain;
+		*chain = limit;
+	}
+	limit->plan = *plan;
+	return limit;
+}
+
+static void drop_limit_of_no_keys(struct weir__redis_backlog *backlog, struct limit *limit)
+{
+	struct limit **at = &backlog->limits[chain_of(limit->hash)];
+
+	if (limit->keys > 0)
+		return;
+	while (*at != limit)
+		at = &(*at)->next;
+	*at = limit->next;
+	backlog->bytes -= limit_bytes(limit);
+	free(limit);
+}
+
+/* --- keys -------------------------------------------------------------------------------------------------------- */
+
+static size_t entry_bytes(const struct weir__redis_backlog_key *entry)
+{
+	return sizeof(*entry) + entry->key_length;
+}
+
+static struct weir__redis_backlog_key *find_key(struct weir__redis_backlog *backlog, const struct limit *limit,
+						uint64_t hash, struct weir__resp_slice key, unsigned *ret_chain)
+{
+	struct weir__redis_backlog_key *entry = backlog->keys[chain_of(hash)];
+
+	for (*ret_chain = 0; entry; entry = entry->next, ++*ret_chain) {
+		if (entry->hash == hash && entry->limit == limit && is_same(entry->key, entry->key_length, key))
+			return entry;
+	}
+	return NULL;
+}
+
+/* As the newest. */
+static void link_entry(struct weir__redis_backlog *backlog, struct weir__redis_backlog_key *entry)
+{
+	struct weir__redis_backlog_key **const chain = &backlog->keys[chain_of(entry->hash)];
+
+	entry->next = *chain;
+	*chain = entry;
+	entry->older = backlog->newest;
+	entry->newer = NULL;
+	*(backlog->newest ? &backlog->newest->newer : &backlog->oldest) = entry;
+	backlog->newest = entry;
+}
+
+static void unlink_entry(struct weir__redis_backlog *backlog, struct weir__redis_backlog_key *entry)
+{
+	struct weir__redis_backlog_key **at = &backlog->keys[chain_of(entry->hash)];
+
+	while (*at != entry)
+		at = &(*at)->next;
+	*at = entry->next;
+	*(entry->older ? &entry->older->newer : &backlog->oldest) = entry->newer;
+	*(entry->newer ? &entry->newer->older : &backlog->newest) = entry->older;
+}
+
+static void drop_entry(struct weir__redis_backlog *backlog, struct weir__redis_backlog_key *entry)
+{
+	struct limit *const limit = entry->limit;
+
+	limit->keys--;
+	backlog->info.keys--;
+	backlog->bytes -= entry_bytes(entry);
+	free(entry);
+	drop_limit_of_no_keys(backlog, limit);
+}
+
+static struct weir__redis_backlog_key *new_entry(struct weir__redis_backlog *backlog, struct limit *limit,
+						 uint64_t hash, struct weir__resp_slice key)
+{
+	struct weir__redis_backlog_key *entry;
+
+	if (backlog->info.keys >= WEIR__REDIS_BACKLOG_KEYS || key.length > WEIR__REDIS_BACKLOG_BYTES)
+		return NULL;
+	entry = more_memory(backlog, sizeof(*entry) + key.length);
+	if (entry == NULL)
+		return NULL;
+	entry->limit = limit;
+	entry->hash = hash;
+	entry->cost = 0;
+	entry->key_length = key.length;
+	if (key.length > 0)
+		memcpy(entry->key, key.bytes, key.length);
+	limit->keys++;
+	backlog->info.keys++;
+	link_entry(backlog, entry);
+	return entry;
+}
+
+static struct weir__redis_backlog_key *need_entry(struct weir__redis_backlog *backlog, struct limit *limit,
+						  struct weir__resp_slice key)
+{
+	const uint64_t hash = mix(limit->hash, key);
+	struct weir__redis_backlog_key *entry;
+	unsigned chain;
+
+	entry = find_key(backlog, limit, hash, key, &chain);
+	if (entry || chain >= CHAIN_MOST)
+		return entry;
+	return new_entry(backlog, limit, hash, key);
+}
+
+bool weir__redis_backlog_add(struct weir__redis_backlog *backlog, const struct weir__redis_plan *plan,
+			     struct weir__resp_slice name, struct weir__resp_slice key, uint64_t cost)
+{
+	struct weir__redis_backlog_key *entry = NULL;
+	struct limit *limit;
+	bool is_first;
+
+	if (cost == 0)
+		return false;
+	weir__lock_acquire(&backlog->lock);
+	is_first = backlog->oldest == NULL;
+	limit = find_limit(backlog, plan, name);
+	if (limit)
+		entry = need_entry(backlog, limit, key);
+	if (entry)
+		entry->cost = weir__add_saturating(entry->cost, cost);
+	else
+		backlog->info.dropped = weir__add_saturating(backlog->info.dropped, cost);
+	if (limit)
+		drop_limit_of_no_keys(backlog, limit);
+	weir__lock_release(&backlog->lock);
+	return is_first && entry;
+}
+
+/* --- paid -------------------------------------------------------------------------------------------------------- */
+
+/* The plan as it is now, since a change may come while the payment is on its way. NULL: there are too many for a call. */
+static const struct weir__redis_plan *plan_for(struct weir__redis_backlog_charge *charge, const struct limit *limit)
+{
+	size_t i = 0;
+
+	while (i < charge->n_plans && charge->limits[i] != limit)
+		i++;
+	if (i == WEIR__REDIS_PAYMENT_PLANS)
+		return NULL;
+	if (i == charge->n_plans) {
+		charge->limits[i] = limit;
+		charge->plans[i] = limit->plan;
+		charge->n_plans++;
+	}
+	return &charge->plans[i];
+}
+
+static void add_to_payment(struct weir__redis_backlog_charge *charge, struct weir__redis_backlog_key *entry,
+			   const struct weir__redis_plan *plan)
+{
+	const size_t i = charge->n++;
+
+	charge->backlog[i] = entry;
+	charge->claims[i] = (struct weir__redis_claim){ .plan = plan,
+							.name = { entry->limit->name, entry->limit->name_length },
+							.key = { entry->key, entry->key_length },
+							.cost = entry->cost };
+	charge->requests[i] = (struct weir__redis_request){ WEIR__REDIS_UP_TO, &charge->claims[i], 1 };
+}
+
+bool weir__redis_backlog_begin(struct weir__redis_backlog *backlog, struct weir__redis_backlog_charge *charge)
+{
+	charge->n = charge->n_plans = 0;
+	weir__lock_acquire(&backlog->lock);
+	while (charge->n < WEIR__REDIS_PAYMENT_KEYS && backlog->oldest) {
+		struct weir__redis_backlog_key *const entry = backlog->oldest;
+		const struct weir__redis_plan *const plan = plan_for(charge, entry->limit);
+
+		if (plan == NULL)
+			break;
+		unlink_entry(backlog, entry);
+		add_to_payment(charge, entry, plan);
+	}
+	weir__lock_release(&backlog->lock);
+	charge->job.requests = charge->requests;
+	charge->job.n = charge->n;
+	charge->job.verdicts = charge->verdicts;
+	return charge->n > 0;
+}
+
+/* Owed again: meanwhile the key may owe more. */
+static void put_back(struct weir__redis_backlog *backlog, struct weir__redis_backlog_key *entry)
+{
+	struct weir__redis_backlog_key *other;
+	unsigned chain;
+
+	other = find_key(backlog, entry->limit, entry->hash, (struct weir__resp_slice){ entry->key, entry->key_length },
+			 &chain);
+	if (other) {
+		other->cost = weir__add_saturating(other->cost, entry->cost);
+		drop_entry(backlog, entry);
+	} else {
+		link_entry(backlog, entry);
+	}
+}
+
+static void count_paid(struct weir__redis_backlog_info *info, const struct weir__redis_backlog_key *entry,
+		       const struct weir_verdict *verdict)
+{
+	const uint64_t granted = weir__min(verdict->granted, entry->cost);
+
+	info->charged = weir__add_saturating(info->charged, granted);
+	info->excess = weir__add_saturating(info->excess, entry->cost - granted);
+}
+
+void weir__redis_backlog_end(struct weir__redis_backlog *backlog, struct weir__redis_backlog_charge *charge)
+{
+	weir__lock_acquire(&backlog->lock);
+	for (size_t i = 0; i < charge->n; i++) {
+		struct weir__redis_backlog_key *const entry = charge->backlog[i];
+
+		if (charge->job.outcome == WEIR__REDIS_JOB_UNREACHED) {
+			put_back(backlog, entry);
+			continue;
+		}
+		if (charge->job.outcome == WEIR__REDIS_JOB_DECIDED)
+			count_paid(&backlog->info, entry, &charge->verdicts[i]);
+		else
+			backlog->info.uncertain = weir__add_saturating(backlog->info.uncertain, entry->cost);
+		drop_entry(backlog, entry);
+	}
+	charge->n = 0;
+	weir__lock_release(&backlog->lock);
+}
+
+void weir__redis_backlog_info(struct weir__redis_backlog *backlog, struct weir__redis_backlog_info *ret_info)
+{
+	weir__lock_acquire(&backlog->lock);
+	*ret_info = backlog->info;
+	weir__lock_release(&backlog->lock);
+}

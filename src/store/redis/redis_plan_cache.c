@@ -1,0 +1,283 @@
+/* redis_plan_cache.c: a list by the numbers of the table's limits; for others a table by hash with one place for each. */
+#include "store/redis/redis_plan_cache.h"
+
+#include <ctype.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { KEPT = 256, ANEW_LENGTH = 17 };
+
+static const weir_ns tell_ns = 100000000; /* how often it is worth a lock */
+
+void weir__redis_shared_plan_drop(struct weir__redis_shared_plan *plan)
+{
+	if (plan && atomic_fetch_sub(&plan->users, 1) == 1)
+		free(plan);
+}
+
+static struct weir__redis_shared_plan *use(struct weir__redis_shared_plan *plan)
+{
+	if (plan)
+		atomic_fetch_add(&plan->users, 1);
+	return plan;
+}
+
+int weir__redis_check_limit(const struct weir_limit *limit, struct weir_message *ret_message)
+{
+	struct weir__redis_plan redis;
+	struct weir_plan plan;
+	const int error = weir_plan_compile(limit, &plan, ret_message);
+
+	return error == WEIR_OK ? weir__redis_plan_init(&redis, &plan, ret_message) : error;
+}
+
+/* --- names ------------------------------------------------------------------------------------------------------- */
+
+/* A limit comes with requests if it has no name. */
+static bool is_inline(const struct weir_table_limit *limit)
+{
+	return limit->name[0] == '\0';
+}
+
+/* The name of the plan. That of a limit whose keys were to start anew has a ~ and a hash before it (guard/bound_policy.c), which
+ * other nodes, that were started later, do not have; in Redis a key that is of another kind starts anew by itself. A name
+ * that may have been cut is left as it is. */
+const char *weir__redis_limit_name(const struct weir_table_limit *limit)
+{
+	const char *const name = limit->name;
+	size_t hex = 1;
+
+	while (hex < ANEW_LENGTH && isxdigit((unsigned char)name[hex]))
+		hex++;
+	return name[0] == '~' && hex == ANEW_LENGTH && strlen(name) < WEIR_TABLE_NAME_MAX ? name + ANEW_LENGTH : name;
+}
+
+/* A colon ends the name in Redis: one within it is written in another way. */
+static void write_name(struct weir__redis_shared_plan *plan, const char *name)
+{
+	size_t length = 0;
+
+	for (; *name; name++)
+		length += (size_t)snprintf(plan->name + length, sizeof(plan->name) - length,
+					   *name == ':' || *name == '%' ? "%%%02X" : "%c", (unsigned char)*name);
+	plan->name_length = length;
+}
+
+/* --- of all workers ---------------------------------------------------------------------------------------------- */
+
+struct weir__redis_plan_cache {
+	pthread_mutex_t lock;
+	struct weir_table *table;
+	_Atomic weir_ns told_at; /* by the table's clock; 0: never */
+	weir_ns told;            /* Redis's clock by then */
+	uint32_t n;
+	struct page {
+		uint64_t number; /* of the limit's changes */
+		struct weir__redis_shared_plan *plan;
+	} pages[];
+};
+
+struct weir__redis_plan_cache *weir__redis_plan_cache_new(struct weir_table *table)
+{
+	const uint32_t n = table->region.limits_max;
+	struct weir__redis_plan_cache *const cache = calloc(1, sizeof(*cache) + n * sizeof(cache->pages[0]));
+
+	if (cache == NULL)
+		return NULL;
+	cache->table = table;
+	cache->n = n;
+	(void)pthread_mutex_init(&cache->lock, NULL);
+	return cache;
+}
+
+void weir__redis_plan_cache_free(struct weir__redis_plan_cache *cache)
+{
+	if (cache == NULL)
+		return;
+	for (uint32_t i = 0; i < cache->n; i++)
+		weir__redis_shared_plan_drop(cache->pages[i].plan);
+	(void)pthread_mutex_destroy(&cache->lock);
+	free(cache);
+}
+
+void weir__redis_plan_cache_set_clock(struct weir__redis_plan_cache *cache, weir_ns redis_now)
+{
+	const weir_ns now = weir_table_now(cache->table);
+	const weir_ns before = atomic_load(&cache->told_at);
+
+	if (before != 0 && now < before + tell_ns)
+		return;
+	(void)pthread_mutex_lock(&cache->lock);
+	cache->told = redis_now;
+	atomic_store(&cache->told_at, now);
+	(void)pthread_mutex_unlock(&cache->lock);
+}
+
+/* A plan as it is by its number. If Redis's clock is not known, Redis finds itself what keys were stored by. */
+static struct weir__redis_shared_plan *make(const struct weir__redis_plan_cache *cache,
+					    const struct weir_table_limit *limit,
+					    const struct weir__redis_shared_plan *before)
+{
+	const struct weir_limit stated = weir_table_limit_limit(limit);
+	const weir_ns told_at = atomic_load(&cache->told_at), now = weir_table_now(cache->table);
+	struct weir__redis_shared_plan *const plan = calloc(1, sizeof(*plan));
+	struct weir_plan compiled;
+	int error = WEIR_ERR_CHANGE;
+
+	if (plan == NULL)
+		return NULL;
+	atomic_init(&plan->users, 1);
+	write_name(plan, weir__redis_limit_name(limit));
+	if (weir_plan_compile(&stated, &compiled, NULL) != WEIR_OK) {
+		free(plan);
+		return NULL;
+	}
+	if (before && told_at != 0) {
+		plan->redis = before->redis;
+		error = weir__redis_plan_change(&plan->redis, &compiled,
+						cache->told + (now > told_at ? now - told_at : 0), NULL);
+	}
+	if (error != WEIR_OK)
+		error = weir__redis_plan_init(&plan->redis, &compiled, NULL);
+	if (error == WEIR_OK)
+		return plan;
+	free(plan);
+	return NULL;
+}
+
+/* The newest, counted. */
+static struct weir__redis_shared_plan *get(struct weir__redis_plan_cache *cache, const struct weir_table_limit *limit,
+					   uint64_t number)
+{
+	struct page *const page = &cache->pages[limit->index];
+	struct weir__redis_shared_plan *plan;
+
+	(void)pthread_mutex_lock(&cache->lock);
+	if (page->plan == NULL || page->number != number) {
+		plan = make(cache, limit, page->plan);
+		weir__redis_shared_plan_drop(page->plan);
+		page->plan = plan;
+		page->number = number;
+	}
+	plan = use(page->plan);
+	(void)pthread_mutex_unlock(&cache->lock);
+	return plan;
+}
+
+/* --- of one worker ------------------------------------------------------------------------------------------------- */
+
+struct weir__redis_plan_lookup {
+	struct weir__redis_plan_cache *cache;
+	struct weir__hash_secret cell; /* of CL.THROTTLE */
+	struct kept {
+		struct weir__hash_secret secret;
+		struct weir_plan plan;
+		struct weir__redis_shared_plan *shared; /* NULL: the place is free */
+	} kept[KEPT];
+	struct of_table {
+		uint64_t number;
+		struct weir__redis_shared_plan *plan;
+	} of_table[];
+};
+
+struct weir__redis_plan_lookup *weir__redis_plan_lookup_new(struct weir__redis_plan_cache *cache,
+							    struct weir__hash_secret throttle_secret)
+{
+	struct weir__redis_plan_lookup *const lookup = calloc(1,
+							      sizeof(*lookup) + cache->n * sizeof(lookup->of_table[0]));
+
+	if (lookup == NULL)
+		return NULL;
+	lookup->cache = cache;
+	lookup->cell = throttle_secret;
+	return lookup;
+}
+
+void weir__redis_plan_lookup_free(struct weir__redis_plan_lookup *lookup)
+{
+	if (lookup == NULL)
+		return;
+	for (size_t i = 0; i < KEPT; i++)
+		weir__redis_shared_plan_drop(lookup->kept[i].shared);
+	for (uint32_t i = 0; i < lookup->cache->n; i++)
+		weir__redis_shared_plan_drop(lookup->of_table[i].plan);
+	free(lookup);
+}
+
+static bool is_same_secret(const struct weir__hash_secret *a, const struct weir__hash_secret *b)
+{
+	return a->k0 == b->k0 && a->k1 == b->k1;
+}
+
+static bool is_same_plan(const struct weir_plan *a, const struct weir_plan *b)
+{
+	return a->kind == b->kind && a->flags == b->flags && a->count == b->count && a->period == b->period &&
+	       a->most == b->most && a->room == b->room;
+}
+
+/* No name of a policy begins with a ~. */
+static void name_inline(const struct weir__redis_plan_lookup *lookup, const struct weir_table_limit *limit,
+			char *ret_name, size_t size)
+{
+	char text[WEIR_LIMIT_TEXT_MAX];
+
+	(void)weir_limit_print(&limit->added, text);
+	if (limit->plan.flags & WEIR_PLAN_DEBT)
+		(void)snprintf(ret_name, size, "%s",
+			       is_same_secret(&limit->secret, &lookup->cell) ? "~cell" : "~throttle");
+	else
+		(void)snprintf(ret_name, size, "~text %s", text);
+}
+
+static struct weir__redis_shared_plan *make_inline(const struct weir__redis_plan_lookup *lookup,
+						   const struct weir_table_limit *limit)
+{
+	struct weir__redis_shared_plan *const plan = calloc(1, sizeof(*plan));
+	char name[WEIR_LIMIT_TEXT_MAX + 16];
+
+	if (plan == NULL)
+		return NULL;
+	if (weir__redis_plan_init(&plan->redis, &limit->plan, NULL) != WEIR_OK) {
+		free(plan);
+		return NULL;
+	}
+	atomic_init(&plan->users, 1);
+	name_inline(lookup, limit, name, sizeof(name));
+	write_name(plan, name);
+	return plan;
+}
+
+static struct weir__redis_shared_plan *find_inline(struct weir__redis_plan_lookup *lookup,
+						   const struct weir_table_limit *limit)
+{
+	const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
+	const uint64_t hash = ((limit->secret.k0 ^ limit->plan.period) * factor ^ limit->plan.most) * factor;
+	struct kept *const kept = &lookup->kept[(hash >> 32) % KEPT];
+
+	if (kept->shared && is_same_secret(&kept->secret, &limit->secret) && is_same_plan(&kept->plan, &limit->plan))
+		return kept->shared;
+	weir__redis_shared_plan_drop(kept->shared);
+	kept->shared = make_inline(lookup, limit);
+	kept->secret = limit->secret;
+	kept->plan = limit->plan;
+	return kept->shared;
+}
+
+struct weir__redis_shared_plan *weir__redis_plan_lookup_find(struct weir__redis_plan_lookup *lookup,
+							     const struct weir_table_limit *limit)
+{
+	struct of_table *known;
+	uint64_t number;
+
+	if (is_inline(limit))
+		return find_inline(lookup, limit);
+	known = &lookup->of_table[limit->index];
+	number = weir__plans_number(limit->entry);
+	if (known->plan == NULL || known->number != number) {
+		weir__redis_shared_plan_drop(known->plan);
+		known->plan = get(lookup->cache, limit, number);
+		known->number = number;
+	}
+	return known->plan;
+}

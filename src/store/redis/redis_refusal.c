@@ -1,0 +1,37 @@
+/* redis_refusal.c: errors of Redis. */
+#include "store/redis/redis_refusal.h"
+
+#include <string.h>
+
+/* The script writes nothing before what may be refused (save in state.lua), and Redis looks at memory, at its role and at
+ * its replicas before the first write alone: so none of these comes when something was done. */
+static const struct weir__redis_refusal refusals[] = {
+	{ "READONLY", true, true, true, "this is a replica now; the primary is another one" },
+	{ "LOADING", true, true, false, "it is still loading its data" },
+	{ "MASTERDOWN", true, true, true, "this is a replica that has lost its primary" },
+	{ "OOM", true, true, false, "its memory is full (maxmemory)" },
+	{ "MISCONF", true, true, false, "it cannot save to its disk, and refuses writes" },
+	{ "NOREPLICAS", true, true, false, "too few replicas are in reach, and it refuses writes" },
+	{ "BUSY", true, true, false, "it is busy with a script" },
+	{ "NOAUTH", true, true, true, "it wants a password" },
+	{ "WRONGPASS", true, true, true, "the user or the password is wrong" },
+	{ "NOPERM", true, true, true, "the user may not do that" },
+	{ "CLUSTERDOWN", true, true, false, "its cluster is down" },
+	{ "MOVED", true, true, false, "it is part of a cluster, and the key is elsewhere" },
+	{ "CROSSSLOT", true, true, false, "it is part of a cluster, and the keys are in several places" },
+	{ "TRYAGAIN", true, true, false, "its cluster is moving keys" },
+};
+
+static const struct weir__redis_refusal unknown = { "", false, false, false, "the script was answered by an error" };
+
+const struct weir__redis_refusal *weir__redis_refusal_of(struct weir__resp_slice error)
+{
+	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+		const size_t length = strlen(refusals[i].code);
+
+		if (error.length > length && error.bytes[length] == ' ' &&
+		    memcmp(error.bytes, refusals[i].code, length) == 0)
+			return &refusals[i];
+	}
+	return &unknown;
+}

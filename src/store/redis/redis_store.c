@@ -1,0 +1,417 @@
+/* redis_store.c: requests gathered into batches, and batches that return. */
+#include "store/redis/redis_store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "os/mailbox.h"
+
+enum {
+	SPARE_MOST = 16,         /* batches that are kept for the next */
+	SPARE_CLAIMS = 512,      /* and for how many claims at most */
+	KEYS_MOST = 1024 * 1024, /* bytes of keys in a batch, unless it is one key that is longer */
+	FIRST_ROOM = 32,         /* of a batch: claims */
+};
+
+/* Requests that go to Redis together. Their claims and keys are the requests' own, which stay until they are complete. */
+struct batch {
+	struct weir__task task; /* the first: so it leads here */
+	struct weir__redis_job job;
+	struct batch *next_spare;
+	struct weir__store_request *first, *last;
+	uint32_t n_requests, n_claims, room, n_plans, plans_room;
+	size_t keys_bytes;
+	weir_ns budget;
+	struct weir__redis_request *requests; /* room for one a claim */
+	struct weir__redis_claim *claims;
+	struct weir_verdict *verdicts;
+	struct weir__redis_shared_plan **plans; /* each counted once */
+};
+
+struct redis_store {
+	struct weir__store store; /* the first: so it leads here */
+	struct weir__redis_store_options options;
+	struct weir__redis_plan_lookup *plans;
+	struct weir__mailbox *mailbox;
+	struct batch *open; /* what is gathered; NULL: nothing is */
+	struct batch *spare;
+	uint32_t n_spare;
+};
+
+/* --- batches ----------------------------------------------------------------------------------------------------- */
+
+static void drop_plans(struct batch *batch)
+{
+	for (uint32_t i = 0; i < batch->n_plans; i++)
+		weir__redis_shared_plan_drop(batch->plans[i]);
+	batch->n_plans = 0;
+}
+
+static void free_batch(struct batch *batch)
+{
+	drop_plans(batch);
+	free(batch->requests);
+	free(batch->claims);
+	free(batch->verdicts);
+	free((void *)batch->plans);
+	free(batch);
+}
+
+/* The worker has ended, and with it all that was submitted. */
+static void free_task(struct weir__task *task)
+{
+	free_batch((struct batch *)(void *)task);
+}
+
+static struct batch *new_batch(struct redis_store *store)
+{
+	struct batch *batch = store->spare;
+
+	if (batch) {
+		store->spare = batch->next_spare;
+		store->n_spare--;
+		return batch;
+	}
+	batch = calloc(1, sizeof(*batch));
+	if (batch)
+		batch->task.free = free_task;
+	return batch;
+}
+
+static void recycle(struct redis_store *store, struct batch *batch)
+{
+	if (store->n_spare == SPARE_MOST || batch->room > SPARE_CLAIMS) {
+		free_batch(batch);
+		return;
+	}
+	drop_plans(batch);
+	batch->n_requests = batch->n_claims = 0;
+	batch->keys_bytes = 0;
+	batch->first = batch->last = NULL;
+	batch->next_spare = store->spare;
+	store->spare = batch;
+	store->n_spare++;
+}
+
+/* Room for n more claims, and as many requests. */
+static bool make_room(struct batch *batch, uint32_t n)
+{
+	uint32_t room = batch->room ? batch->room : FIRST_ROOM;
+	void *requests, *claims, *verdicts;
+
+	if (n <= batch->room - batch->n_claims)
+		return true;
+	while (room < batch->n_claims + n)
+		room *= 2;
+	requests = realloc(batch->requests, room * sizeof(*batch->requests));
+	if (requests)
+		batch->requests = requests;
+	claims = realloc(batch->claims, room * sizeof(*batch->claims));
+	if (claims)
+		batch->claims = claims;
+	verdicts = realloc(batch->verdicts, room * sizeof(*batch->verdicts));
+	if (verdicts)
+		batch->verdicts = verdicts;
+	if (requests == NULL || claims == NULL || verdicts == NULL)
+		return false;
+	batch->room = room;
+	return true;
+}
+
+/* The batch uses the plan until it is done. False: no memory. */
+static bool use_plan(struct batch *batch, struct weir__redis_shared_plan *plan)
+{
+	for (uint32_t i = batch->n_plans; i > 0; i--) /* mostly it is the last one */
+		if (batch->plans[i - 1] == plan)
+			return true;
+	if (batch->n_plans == batch->plans_room) {
+		const uint32_t room = batch->plans_room ? 2 * batch->plans_room : 4;
+		void *const plans = realloc((void *)batch->plans, room * sizeof(struct weir__redis_shared_plan *));
+
+		if (plans == NULL)
+			return false;
+		batch->plans = plans;
+		batch->plans_room = room;
+	}
+	atomic_fetch_add(&plan->users, 1);
+	batch->plans[batch->n_plans++] = plan;
+	return true;
+}
+
+/* --- submitting -------------------------------------------------------------------------------------------------- */
+
+static size_t bytes_of(const struct weir__store_request *request)
+{
+	size_t bytes = 0;
+
+	for (uint32_t i = 0; i < request->n; i++)
+		bytes += request->claims[i].key_length;
+	return bytes;
+}
+
+static bool fits(const struct batch *batch, const struct weir__store_request *request, size_t keys_bytes)
+{
+	return batch->n_claims + request->n <= WEIR__REDIS_CALL_CLAIMS_MAX &&
+	       batch->n_plans + request->n <= WEIR__REDIS_CALL_PLANS_MAX && batch->budget == request->budget &&
+	       batch->keys_bytes + keys_bytes <= KEYS_MOST;
+}
+
+/* Where the request goes. NULL: no memory. */
+static struct batch *batch_for(struct redis_store *store, const struct weir__store_request *request, size_t keys_bytes)
+{
+	if (store->open && !fits(store->open, request, keys_bytes))
+		store->store.flush(&store->store);
+	if (store->open == NULL)
+		store->open = new_batch(store);
+	if (store->open && store->open->n_requests == 0) { /* those that it was begun for may not have been kept */
+		drop_plans(store->open);
+		store->open->budget = request->budget;
+	}
+	return store->open && make_room(store->open, request->n) ? store->open : NULL;
+}
+
+/* Claims as Redis takes them. False: no memory, or a limit that cannot be in Redis. */
+static bool add_claims(struct redis_store *store, struct batch *batch, const struct weir__store_request *request)
+{
+	const struct weir_table_limit *limit = NULL;
+	const struct weir__redis_shared_plan *plan = NULL;
+
+	for (uint32_t i = 0; i < request->n; i++) {
+		const struct weir_claim *const claim = &request->claims[i];
+
+		if (plan == NULL || claim->limit != limit) {
+			struct weir__redis_shared_plan *const found = weir__redis_plan_lookup_find(store->plans,
+												   claim->limit);
+
+			if (found == NULL || !use_plan(batch, found))
+				return false;
+			limit = claim->limit;
+			plan = found;
+		}
+		batch->claims[batch->n_claims + i] =
+			(struct weir__redis_claim){ .plan = &plan->redis,
+						    .name = { plan->name, plan->name_length },
+						    .key = { claim->key, claim->key_length },
+						    .cost = claim->cost };
+	}
+	return true;
+}
+
+static void add_requests(struct batch *batch, const struct weir__store_request *request)
+{
+	static const enum weir__redis_operation operations[] = {
+		[WEIR__STORE_TAKE] = WEIR__REDIS_TAKE,    [WEIR__STORE_UPTO] = WEIR__REDIS_UP_TO,
+		[WEIR__STORE_PEEK] = WEIR__REDIS_PEEK,    [WEIR__STORE_REFUND] = WEIR__REDIS_REFUND,
+		[WEIR__STORE_UNDO] = WEIR__REDIS_REFUND,  [WEIR__STORE_RESET] = WEIR__REDIS_RESET,
+		[WEIR__STORE_INSPECT] = WEIR__REDIS_PEEK,
+	};
+	const uint32_t n = request->is_each ? request->n : 1;
+
+	for (uint32_t i = 0; i < n; i++)
+		batch->requests[batch->n_requests++] = (struct weir__redis_request){
+			.operation = operations[request->operation], .n = request->is_each ? 1 : request->n
+		};
+	batch->n_claims += request->n;
+}
+
+/* A key is where it will be when the request has been kept: so claims are written only then. */
+static bool submit(struct weir__store *store_, struct weir__store_request *request)
+{
+	struct redis_store *const store = (struct redis_store *)(void *)store_;
+	const size_t keys_bytes = bytes_of(request);
+	struct batch *const batch = batch_for(store, request, keys_bytes);
+	struct weir__store_request *kept = NULL;
+
+	request->outcome = WEIR__STORE_UNREACHED;
+	request->is_closed = false;
+	if (batch == NULL || !add_claims(store, batch, request))
+		return true;
+	kept = request->caller->keep(request);
+	if (kept == NULL)
+		return true;
+	if (kept->claims != request->claims)
+		for (uint32_t i = 0; i < kept->n; i++)
+			batch->claims[batch->n_claims + i].key.bytes = kept->claims[i].key;
+	add_requests(batch, kept);
+	batch->keys_bytes += keys_bytes;
+	kept->next = NULL;
+	if (batch->last)
+		batch->last->next = kept;
+	else
+		batch->first = kept;
+	batch->last = kept;
+	return false;
+}
+
+static void batch_done(struct weir__redis_job *job)
+{
+	struct batch *const batch = (void *)((char *)job - offsetof(struct batch, job));
+
+	weir__mailbox_return(&batch->task);
+}
+
+static void flush(struct weir__store *store_)
+{
+	struct redis_store *const store = (struct redis_store *)(void *)store_;
+	struct batch *const batch = store->open;
+	size_t claim = 0;
+
+	if (batch == NULL || batch->n_requests == 0)
+		return;
+	store->open = NULL;
+	for (uint32_t i = 0; i < batch->n_requests; i++) {
+		batch->requests[i].claims = &batch->claims[claim];
+		claim += batch->requests[i].n;
+	}
+	batch->job = (struct weir__redis_job){ .requests = batch->requests,
+					       .n = batch->n_requests,
+					       .budget = batch->budget,
+					       .verdicts = batch->verdicts,
+					       .lane = store->options.worker + 1,
+					       .done = batch_done };
+	weir__mailbox_send(store->mailbox, &batch->task);
+	weir__redis_thread_ask(store->options.thread, &batch->job);
+}
+
+/* --- completing -------------------------------------------------------------------------------------------------- */
+
+static void take_verdicts(const struct redis_store *store, struct weir__store_request *request,
+			  const struct weir_verdict *verdicts)
+{
+	memcpy(request->verdicts, verdicts, request->n * sizeof(*verdicts));
+	if (weir__store_charges(request->operation))
+		weir__table_store_count(store->options.table, request);
+	if (!request->is_each && request->n > 1)
+		request->decision = weir__store_join(verdicts, request->n);
+	if (request->operation == WEIR__STORE_UNDO) /* the script cannot tell charges apart */
+		request->verdicts[0].granted = request->claims[0].cost;
+	if (request->operation == WEIR__STORE_INSPECT) {
+		request->is_stored = verdicts[0].reset_after > 0;
+		request->full_at = request->is_stored ? weir_table_now(store->options.table) + verdicts[0].reset_after :
+							0;
+	}
+}
+
+static void complete(struct redis_store *store, struct batch *batch)
+{
+	static const enum weir__store_outcome outcomes[] = { [WEIR__REDIS_JOB_DECIDED] = WEIR__STORE_DECIDED,
+							     [WEIR__REDIS_JOB_UNREACHED] = WEIR__STORE_UNREACHED,
+							     [WEIR__REDIS_JOB_UNANSWERED] = WEIR__STORE_UNANSWERED };
+	const enum weir__store_outcome outcome = outcomes[batch->job.outcome];
+	const struct weir_verdict *verdicts = batch->verdicts;
+	struct weir__store_request *next = batch->first;
+
+	if (outcome == WEIR__STORE_DECIDED)
+		weir__redis_plan_cache_set_clock(store->options.plans, batch->job.decided_at);
+	while (next) {
+		struct weir__store_request *const request = next;
+
+		next = request->next;
+		request->outcome = outcome;
+		if (outcome == WEIR__STORE_DECIDED)
+			take_verdicts(store, request, verdicts);
+		verdicts += request->n;
+		weir__store_complete(&store->store, request);
+	}
+	recycle(store, batch);
+}
+
+static void collect(struct weir__store *store_)
+{
+	struct redis_store *const store = (struct redis_store *)(void *)store_;
+	struct weir__task *next = weir__mailbox_take(store->mailbox);
+
+	while (next) {
+		struct batch *const batch = (struct batch *)(void *)next;
+
+		next = next->next;
+		complete(store, batch);
+	}
+}
+
+static void defer(struct weir__store *store_, const struct weir_claim *claim, uint64_t units)
+{
+	struct redis_store *const store = (struct redis_store *)(void *)store_;
+	const struct weir__redis_shared_plan *const plan = weir__redis_plan_lookup_find(store->plans, claim->limit);
+
+	if (plan)
+		weir__redis_thread_defer(store->options.thread, &plan->redis,
+					 (struct weir__resp_slice){ plan->name, plan->name_length },
+					 (struct weir__resp_slice){ claim->key, claim->key_length }, units);
+}
+
+/* --- the store --------------------------------------------------------------------------------------------------- */
+
+void weir__redis_store_status(struct weir__redis_thread *thread, struct weir__store_status *ret_status)
+{
+	static const enum weir__store_health healths[] = { [WEIR__REDIS_UP] = WEIR__STORE_UP,
+							   [WEIR__REDIS_DOWN] = WEIR__STORE_DOWN,
+							   [WEIR__REDIS_PROBING] = WEIR__STORE_PROBING };
+	struct weir__redis_thread_info info;
+
+	weir__redis_thread_info(thread, &info);
+	*ret_status = (struct weir__store_status){ .health = healths[info.client.health],
+						   .nodes = info.client.nodes,
+						   .calls = info.client.calls,
+						   .requests = info.client.requests,
+						   .decided = info.client.decided,
+						   .unreached = info.client.unreached,
+						   .unanswered = info.client.unanswered,
+						   .script_loads = info.client.reloads,
+						   .failovers = info.client.failovers,
+						   .damaged = info.client.anew,
+						   .deferred_keys = info.deferred_keys,
+						   .charged = info.charged,
+						   .excess = info.excess,
+						   .uncertain = info.uncertain,
+						   .dropped = info.dropped,
+						   .latency_sum_us = info.latency_sum_us };
+	_Static_assert((int)WEIR__REDIS_LATENCIES == (int)WEIR__STORE_LATENCIES, "as many");
+	memcpy(ret_status->latency_counts, info.latency_counts, sizeof(info.latency_counts));
+	(void)snprintf(ret_status->last_error, sizeof(ret_status->last_error), "%s", info.client.last_error);
+}
+
+static void status(struct weir__store *store, struct weir__store_status *ret_status)
+{
+	weir__redis_store_status(((struct redis_store *)(void *)store)->options.thread, ret_status);
+}
+
+static void free_store(struct weir__store *store_)
+{
+	struct redis_store *const store = (struct redis_store *)(void *)store_;
+
+	weir__mailbox_close(store->mailbox);
+	if (store->open)
+		free_batch(store->open);
+	while (store->spare) {
+		struct batch *const batch = store->spare;
+
+		store->spare = batch->next_spare;
+		free_batch(batch);
+	}
+	weir__redis_plan_lookup_free(store->plans);
+	free(store);
+}
+
+struct weir__store *weir__redis_store_new(const struct weir__redis_store_options *options)
+{
+	struct redis_store *const store = calloc(1, sizeof(*store));
+
+	if (store == NULL)
+		return NULL;
+	store->options = *options;
+	store->store = (struct weir__store){ .converts_on_look = true,
+					     .submit = submit,
+					     .flush = flush,
+					     .collect = collect,
+					     .defer = defer,
+					     .status = status,
+					     .free = free_store };
+	store->plans = weir__redis_plan_lookup_new(options->plans, options->throttle_secret);
+	store->mailbox = weir__mailbox_new(options->loop);
+	if (store->plans && store->mailbox)
+		return &store->store;
+	free_store(&store->store);
+	return NULL;
+}

@@ -1,0 +1,570 @@
+/* history.c: events in a ring of cells. */
+#include "store/table/history.h"
+
+#include "core/wide.h"
+#include "os/thread.h"
+
+enum {
+	POSITION_LOW_BITS = 16,
+	REF_BITS = 4,
+	CELL_BITS = 61, /* for the time and the total of a cell of one word */
+	TIME_BITS_LEAST = 40,
+	WIDE_TIME_BITS = 60,
+	DEPTH_MOST = 4,
+};
+
+/* Where the newest event of a root would be. */
+static const uint64_t gone = UINT64_MAX;
+
+/* A cell has a bit that is always set; and one that tells that nothing was written yet. */
+static const uint64_t cell_bits = UINT64_C(1) << 62 | 1;
+static const uint64_t cell_is_empty = UINT64_C(1) << 63;
+
+static const uint32_t ref_is_empty = UINT32_C(1) << 31;
+
+static uint32_t bits_of(uint64_t n)
+{
+	return n == 0 ? 0 : 64 - (uint32_t)__builtin_clzll(n);
+}
+
+static uint64_t mask_of(uint32_t bits)
+{
+	return bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
+}
+
+static uint32_t cells_a_leaf(const struct weir__shape *shape)
+{
+	return shape->time_bits ? WEIR__CHUNK_WORDS : WEIR__CHUNK_PAIRS;
+}
+
+/* Events that no longer count may stay for as long again, and some units with them: hence the spare bits. */
+struct weir__shape weir__history_shape(uint64_t events, uint64_t duration, uint64_t units)
+{
+	struct weir__shape shape = { .time_bits = bits_of(duration) + 2 };
+	uint64_t leaves;
+
+	if (shape.time_bits < TIME_BITS_LEAST)
+		shape.time_bits = TIME_BITS_LEAST;
+	if (shape.time_bits + bits_of(units) + 3 > CELL_BITS)
+		shape.time_bits = 0;
+	leaves = events / cells_a_leaf(&shape) + 1; /* one event more: it comes before the oldest is forgotten */
+	shape.leaves = (uint32_t)weir__min(leaves, WEIR__CELLS_MOST / cells_a_leaf(&shape));
+	while (shape.depth < DEPTH_MOST && shape.leaves > (uint32_t)WEIR__ROOT_REFS << REF_BITS * shape.depth)
+		shape.depth++;
+	return shape;
+}
+
+uint64_t weir__history_chunks(const struct weir__shape *shape, uint64_t events)
+{
+	uint64_t at_level = weir__min(events / cells_a_leaf(shape) + 1, shape->leaves), chunks = 1 + at_level;
+
+	for (uint32_t level = 0; level < shape->depth; level++) {
+		at_level = (at_level + WEIR__CHUNK_REFS - 1) / WEIR__CHUNK_REFS;
+		chunks += at_level;
+	}
+	return chunks;
+}
+
+/* Both halves are never 0. */
+static uint64_t pack_shape(const struct weir__shape *shape)
+{
+	return (uint64_t)shape->leaves << 32 | UINT32_C(1) << 31 | shape->depth << 8 | shape->time_bits;
+}
+
+static bool unpack_shape(uint64_t packed, struct weir__shape *shape)
+{
+	*shape = (struct weir__shape){ .leaves = (uint32_t)(packed >> 32),
+				       .depth = (uint32_t)packed >> 8 & UINT8_MAX,
+				       .time_bits = packed & UINT8_MAX };
+	return shape->time_bits < CELL_BITS && shape->depth <= DEPTH_MOST && shape->leaves >= 1 &&
+	       shape->leaves <= WEIR__CELLS_MOST / cells_a_leaf(shape) &&
+	       shape->leaves <= (uint32_t)WEIR__ROOT_REFS << REF_BITS * shape->depth;
+}
+
+static struct weir_state pack_point(const struct weir__point *point)
+{
+	return (struct weir_state){
+		.lo = (point->total & WEIR__TOTAL_MASK) | (uint64_t)point->position << WEIR__TOTAL_BITS,
+		.hi = point->at << (WEIR__POSITION_BITS - POSITION_LOW_BITS) | point->position >> POSITION_LOW_BITS
+	};
+}
+
+static struct weir__point unpack_point(struct weir_state packed)
+{
+	const uint32_t high_bits = WEIR__POSITION_BITS - POSITION_LOW_BITS;
+
+	return (struct weir__point){ .at = packed.hi >> high_bits,
+				     .total = packed.lo & WEIR__TOTAL_MASK,
+				     .position = (uint32_t)(packed.lo >> WEIR__TOTAL_BITS) |
+						 (uint32_t)(packed.hi & mask_of(high_bits)) << POSITION_LOW_BITS };
+}
+
+/* A cell; of one word only lo is used. */
+static struct weir_state pack_cell(const struct weir__shape *shape, const struct weir__point *point)
+{
+	const uint32_t total_bits = CELL_BITS - shape->time_bits;
+
+	if (shape->time_bits == 0)
+		return (struct weir_state){ point->total << 1 | cell_bits, point->at << 1 | cell_bits };
+	return (struct weir_state){ (point->at & mask_of(shape->time_bits)) << (total_bits + 1) |
+					    (point->total & mask_of(total_bits)) << 1 | cell_bits,
+				    0 };
+}
+
+/* False: nothing was written there. Times and totals are those nearest before the newest. */
+static bool unpack_cell(const struct weir__history *history, struct weir_state cell, struct weir__point *point)
+{
+	const uint32_t time_bits = history->shape.time_bits, total_bits = CELL_BITS - time_bits;
+	const struct weir__point *const newest = &history->newest;
+
+	if (cell.lo & cell_is_empty || !(cell.lo & 1))
+		return false;
+	if (time_bits == 0) {
+		point->at = cell.hi >> 1 & mask_of(WIDE_TIME_BITS);
+		point->total = cell.lo >> 1 & WEIR__TOTAL_MASK;
+		return true;
+	}
+	point->at = newest->at - ((newest->at - (cell.lo >> (total_bits + 1))) & mask_of(time_bits));
+	point->total = (newest->total - ((newest->total - (cell.lo >> 1)) & mask_of(total_bits))) & WEIR__TOTAL_MASK;
+	return true;
+}
+
+static struct weir__root *root_of(const struct weir__arena *arena, uint32_t number)
+{
+	return (struct weir__root *)(void *)weir__arena_chunk(arena, number);
+}
+
+enum weir__history_found weir__history_look(struct weir__arena *arena, uint32_t number, uint64_t owner,
+					    struct weir__history *ret_history, uint32_t *ret_moved_to)
+{
+	struct weir__root *const root = root_of(arena, number);
+	struct weir__history *const history = ret_history;
+	uint32_t cells;
+
+	if (root == NULL)
+		return WEIR__HISTORY_GONE;
+	history->arena = arena;
+	history->root = root;
+	history->number = number;
+	history->newest_seen = weir__atomic16_load(&root->newest);
+	if (atomic_load(&root->owner) != owner)
+		return WEIR__HISTORY_GONE;
+	if (history->newest_seen.hi == gone) {
+		*ret_moved_to = (uint32_t)history->newest_seen.lo;
+		return *ret_moved_to ? WEIR__HISTORY_MOVED : WEIR__HISTORY_GONE;
+	}
+	history->oldest_seen = weir__atomic16_load(&root->oldest);
+	history->newest = unpack_point(history->newest_seen);
+	history->oldest = unpack_point(history->oldest_seen);
+	if (!unpack_shape(atomic_load(&root->shape), &history->shape))
+		return WEIR__HISTORY_GONE;
+	cells = weir__shape_cells(&history->shape);
+	return history->newest.position < cells && history->oldest.position < cells ? WEIR__HISTORY_THERE :
+										      WEIR__HISTORY_GONE;
+}
+
+bool weir__history_is_unchanged(const struct weir__history *history)
+{
+	struct weir_state seen;
+
+	weir__read_barrier(); /* what was read before was read before */
+	seen = weir__atomic16_load(&history->root->newest);
+	return seen.lo == history->newest_seen.lo && seen.hi == history->newest_seen.hi;
+}
+
+/* Where a leaf is referred to. NULL: an index on the way is missing. */
+static _Atomic uint32_t *find_ref(const struct weir__history *history, uint32_t leaf)
+{
+	_Atomic uint32_t *refs = history->root->refs;
+
+	for (uint32_t level = history->shape.depth;; level--) {
+		_Atomic uint32_t *const ref = &refs[leaf >> REF_BITS * level];
+		union weir__chunk *index;
+
+		leaf &= (uint32_t)mask_of(REF_BITS * level);
+		if (level == 0)
+			return ref;
+		index = weir__arena_chunk(history->arena, atomic_load(ref));
+		if (index == NULL)
+			return NULL;
+		refs = index->refs;
+	}
+}
+
+static union weir__chunk *find_leaf(const struct weir__history *history, uint32_t position)
+{
+	_Atomic uint32_t *const ref = find_ref(history, position / cells_a_leaf(&history->shape));
+
+	return ref ? weir__arena_chunk(history->arena, atomic_load(ref)) : NULL;
+}
+
+/* The first index of a root is most often the chunk after it. */
+void weir__history_fetch_root(const struct weir__arena *arena, uint32_t number)
+{
+	const union weir__chunk *const chunk = weir__arena_chunk(arena, number);
+
+	if (chunk == NULL)
+		return;
+	__builtin_prefetch(chunk, 1);
+	__builtin_prefetch(chunk + 1);
+}
+
+static void fetch_leaf(const struct weir__history *history, uint32_t position)
+{
+	const union weir__chunk *const leaf = find_leaf(history, position);
+
+	if (leaf)
+		__builtin_prefetch(leaf, 1);
+}
+
+void weir__history_fetch_cells(const struct weir__history *history)
+{
+	fetch_leaf(history, history->newest.position);
+	fetch_leaf(history, history->oldest.position);
+}
+
+static struct weir_state read_cell(const struct weir__shape *shape, union weir__chunk *leaf, uint32_t position)
+{
+	const uint32_t i = position % cells_a_leaf(shape);
+
+	if (shape->time_bits == 0)
+		return weir__atomic16_load(&leaf->pairs[i]);
+	return (struct weir_state){ atomic_load_explicit(&leaf->words[i], memory_order_acquire), 0 };
+}
+
+static bool swap_cell(const struct weir__shape *shape, union weir__chunk *leaf, uint32_t position,
+		      struct weir_state seen, struct weir_state next)
+{
+	const uint32_t i = position % cells_a_leaf(shape);
+
+	if (shape->time_bits == 0)
+		return weir__atomic16_swap(&leaf->pairs[i], seen, next);
+	return atomic_compare_exchange_strong(&leaf->words[i], &seen.lo, next.lo);
+}
+
+static bool is_before(uint64_t total, uint64_t other)
+{
+	return ((other - total) & WEIR__TOTAL_MASK) < UINT64_C(1) << (WEIR__TOTAL_BITS - 1);
+}
+
+/* An event lies in time and total between those around it, or it is damaged. */
+static bool read_event(const struct weir__history *history, uint32_t position, const struct weir__point *previous,
+		       struct weir__point *ret_point)
+{
+	union weir__chunk *const leaf = find_leaf(history, position);
+	struct weir__point point = { .position = position };
+
+	if (leaf == NULL || !unpack_cell(history, read_cell(&history->shape, leaf, position), &point) ||
+	    point.at < previous->at || point.at > history->newest.at || !is_before(previous->total, point.total) ||
+	    !is_before(point.total, history->newest.total))
+		return false;
+	*ret_point = point;
+	return true;
+}
+
+void weir__history_read(const struct weir__history *history, const struct weir__point *start,
+			struct weir__point *ret_point)
+{
+	if (!read_event(history, start->position, start, ret_point))
+		*ret_point = *start;
+}
+
+bool weir__history_next(const struct weir__history *history, struct weir__point *point)
+{
+	const uint32_t cells = weir__shape_cells(&history->shape);
+
+	for (uint32_t position = point->position; position != history->newest.position;) {
+		position = position + 1 == cells ? 0 : position + 1;
+		if (position == history->newest.position) {
+			*point = history->newest;
+			return true;
+		}
+		if (read_event(history, position, point, point))
+			return true;
+	}
+	return false;
+}
+
+struct weir__point weir__history_first(const struct weir__history *history)
+{
+	struct weir__point point = history->oldest;
+
+	if (point.position == history->newest.position || point.total == history->newest.total)
+		return history->newest;
+	if (!read_event(history, point.position, &history->oldest, &point))
+		point.position = history->oldest.position;
+	return point;
+}
+
+enum weir__history_done weir__history_merge(const struct weir__history *history, uint64_t at, uint64_t total)
+{
+	const struct weir__point next = { at, total, history->newest.position };
+	const struct weir__point oldest = { at, history->oldest.total, history->oldest.position };
+
+	/* The oldest event is the newest, and becomes later. */
+	if (history->oldest.position == history->newest.position && history->oldest.at != at &&
+	    !weir__atomic16_swap(&history->root->oldest, history->oldest_seen, pack_point(&oldest)))
+		return WEIR__HISTORY_OUTRUN;
+	return weir__atomic16_swap(&history->root->newest, history->newest_seen, pack_point(&next)) ?
+		       WEIR__HISTORY_DONE :
+		       WEIR__HISTORY_OUTRUN;
+}
+
+static void empty_leaf(union weir__chunk *leaf)
+{
+	const uint64_t nonce = (uint64_t)weir__thread_nonce() << 32 | weir__thread_nonce();
+
+	for (uint32_t i = 0; i < WEIR__CHUNK_WORDS; i++)
+		atomic_store_explicit(&leaf->words[i], nonce | cell_is_empty | cell_bits, memory_order_relaxed);
+}
+
+/* A reference to nothing is another one each time, so that nobody who is late puts one in. There is no such chunk. */
+static void empty_refs(_Atomic uint32_t *refs, uint32_t n)
+{
+	const uint32_t nothing = weir__thread_nonce() | ref_is_empty;
+
+	for (uint32_t i = 0; i < n; i++)
+		atomic_store_explicit(&refs[i], nothing, memory_order_relaxed);
+}
+
+/* The chunk that a reference is to, made if there is none. 0: no room. */
+static uint32_t make_ref(const struct weir__history *history, _Atomic uint32_t *ref, bool is_leaf,
+			 weir__history_take *take, void *context)
+{
+	uint32_t seen = atomic_load(ref), number;
+	union weir__chunk *chunk;
+
+	if (!(seen & ref_is_empty))
+		return seen;
+	if (!weir__history_is_unchanged(history)) /* else this may be no reference, but what is kept there now */
+		return 0;
+	number = take(context);
+	chunk = weir__arena_chunk(history->arena, number);
+	if (chunk == NULL)
+		return 0;
+	if (is_leaf)
+		empty_leaf(chunk);
+	else
+		empty_refs(chunk->refs, WEIR__CHUNK_REFS);
+	if (atomic_compare_exchange_strong(ref, &seen, number))
+		return number;
+	weir__arena_give(history->arena, number);
+	return seen;
+}
+
+static union weir__chunk *make_leaf(const struct weir__history *history, uint32_t position, weir__history_take *take,
+				    void *context)
+{
+	uint32_t leaf = position / cells_a_leaf(&history->shape);
+	_Atomic uint32_t *refs = history->root->refs;
+
+	for (uint32_t level = history->shape.depth;; level--) {
+		_Atomic uint32_t *const ref = &refs[leaf >> REF_BITS * level];
+		union weir__chunk *const chunk = weir__arena_chunk(history->arena,
+								   make_ref(history, ref, level == 0, take, context));
+
+		leaf &= (uint32_t)mask_of(REF_BITS * level);
+		if (chunk == NULL || level == 0)
+			return chunk;
+		refs = chunk->refs;
+	}
+}
+
+/* The newest event, still the newest, gets its cell. */
+static enum weir__history_done file_newest(const struct weir__history *history, weir__history_take *take, void *context)
+{
+	const struct weir_state filed = pack_cell(&history->shape, &history->newest);
+	const uint32_t position = history->newest.position;
+	union weir__chunk *const leaf = make_leaf(history, position, take, context);
+	struct weir_state seen;
+
+	if (leaf == NULL)
+		return weir__history_is_unchanged(history) ? WEIR__HISTORY_FULL : WEIR__HISTORY_OUTRUN;
+	seen = read_cell(&history->shape, leaf, position);
+	if (!weir__history_is_unchanged(history)) /* else what was seen may be of a later round */
+		return WEIR__HISTORY_OUTRUN;
+	if (seen.lo == filed.lo && seen.hi == filed.hi)
+		return WEIR__HISTORY_DONE;
+	if (swap_cell(&history->shape, leaf, position, seen, filed))
+		return WEIR__HISTORY_DONE;
+	seen = read_cell(&history->shape, leaf, position);
+	return seen.lo == filed.lo && seen.hi == filed.hi ? WEIR__HISTORY_DONE : WEIR__HISTORY_OUTRUN;
+}
+
+enum weir__history_done weir__history_push(const struct weir__history *history, uint64_t at, uint64_t total,
+					   const struct weir__point *oldest, weir__history_take *take, void *context)
+{
+	const uint32_t cells = weir__shape_cells(&history->shape);
+	const uint32_t position = history->newest.position + 1 == cells ? 0 : history->newest.position + 1;
+	const struct weir__point next = { at, total, position };
+	const bool moves = oldest->position != history->oldest.position || oldest->at != history->oldest.at;
+	/* If its place is needed, or its time could be mistaken for a later one. Else after the new event is there: should
+	 * that never be, nothing was forgotten by a clock that was ahead. */
+	const bool is_first = position == history->oldest.position ||
+			      (history->shape.time_bits &&
+			       (at - history->oldest.at) >> (history->shape.time_bits - 1) != 0);
+	enum weir__history_done done;
+
+	/* Full, unless nothing is kept: then the oldest event is the one that is pushed. */
+	if (position == oldest->position && oldest->total != history->newest.total)
+		return WEIR__HISTORY_FULL;
+	done = file_newest(history, take, context);
+	if (done != WEIR__HISTORY_DONE)
+		return done;
+	if (moves && is_first && !weir__atomic16_swap(&history->root->oldest, history->oldest_seen, pack_point(oldest)))
+		return WEIR__HISTORY_OUTRUN;
+	if (!weir__atomic16_swap(&history->root->newest, history->newest_seen, pack_point(&next)))
+		return WEIR__HISTORY_OUTRUN;
+	if (moves && !is_first) /* or whoever comes next does */
+		(void)weir__atomic16_swap(&history->root->oldest, history->oldest_seen, pack_point(oldest));
+	return WEIR__HISTORY_DONE;
+}
+
+/* Of a root that nobody knows of yet, but for those who knew what it was before. */
+static void set_pair(union weir__atomic16 *pair, struct weir_state state)
+{
+	__atomic_store_n(&pair->state.lo, state.lo, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&pair->state.hi, state.hi, __ATOMIC_SEQ_CST);
+}
+
+uint32_t weir__history_new(struct weir__arena *arena, uint64_t owner, const struct weir__shape *shape,
+			   const struct weir__event *events, uint64_t n, uint64_t before, uint64_t base,
+			   weir__history_take *take, void *context)
+{
+	const uint64_t start = (uint64_t)weir__thread_nonce() << 32 | weir__thread_nonce();
+	const uint32_t number = take(context);
+	struct weir__history history = {
+		.arena = arena,
+		.root = root_of(arena, number),
+		.number = number,
+		.newest_seen = { 0, gone },
+		.shape = *shape,
+	};
+	struct weir__point point = { .at = events[0].at - base, .total = (start + before) & WEIR__TOTAL_MASK };
+
+	if (history.root == NULL)
+		return 0;
+	set_pair(&history.root->newest, (struct weir_state){ 0, gone });
+	empty_refs(history.root->refs, WEIR__ROOT_REFS);
+	atomic_store(&history.root->owner, owner);
+	atomic_store(&history.root->shape, pack_shape(shape));
+	set_pair(&history.root->oldest, pack_point(&point));
+	if (shape->depth > 0) /* now, so that it comes to lie beside the root */
+		(void)make_ref(&history, &history.root->refs[0], false, take, context);
+	for (uint64_t i = 0; i < n; i++) {
+		point.at = events[i].at - base;
+		point.total = (start + events[i].total) & WEIR__TOTAL_MASK;
+		point.position = (uint32_t)i;
+		if (i + 1 < n) {
+			union weir__chunk *const leaf = make_leaf(&history, point.position, take, context);
+
+			if (leaf == NULL) {
+				weir__history_discard(arena, number);
+				return 0;
+			}
+			(void)swap_cell(shape, leaf, point.position, read_cell(shape, leaf, point.position),
+					pack_cell(shape, &point));
+		}
+	}
+	(void)weir__atomic16_swap(&history.root->newest, (struct weir_state){ 0, gone }, pack_point(&point));
+	return number;
+}
+
+bool weir__history_move(const struct weir__history *history, uint32_t to)
+{
+	return weir__atomic16_swap(&history->root->newest, history->newest_seen, (struct weir_state){ to, gone });
+}
+
+static void visit_refs(const struct weir__arena *arena, _Atomic uint32_t *refs, uint32_t n, uint32_t level,
+		       void (*visit)(void *context, uint32_t number), void *context)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const uint32_t number = atomic_load(&refs[i]);
+		union weir__chunk *const chunk = weir__arena_chunk(arena, number);
+
+		if (chunk == NULL)
+			continue;
+		if (level > 0)
+			visit_refs(arena, chunk->refs, WEIR__CHUNK_REFS, level - 1, visit, context);
+		visit(context, number);
+	}
+}
+
+/* What hangs on a root, then the root itself. */
+static void visit_root(const struct weir__arena *arena, uint32_t number, void (*visit)(void *context, uint32_t number),
+		       void *context)
+{
+	struct weir__root *const root = root_of(arena, number);
+	struct weir__shape shape;
+
+	if (unpack_shape(atomic_load(&root->shape), &shape))
+		visit_refs(arena, root->refs, WEIR__ROOT_REFS, shape.depth, visit, context);
+	visit(context, number);
+}
+
+void weir__history_visit(const struct weir__arena *arena, uint32_t number,
+			 void (*visit)(void *context, uint32_t number), void *context)
+{
+	struct weir__root *root;
+
+	for (int moves = 0; moves < 2 && (root = root_of(arena, number)) != NULL; moves++) {
+		const struct weir_state newest = weir__atomic16_load(&root->newest);
+
+		visit_root(arena, number, visit, context);
+		if (newest.hi != gone)
+			return;
+		number = (uint32_t)newest.lo;
+	}
+}
+
+/* References become others to nothing, so that whoever is late with one more chunk fails, and gives that back itself. */
+static void give_refs(struct weir__arena *arena, _Atomic uint32_t *refs, uint32_t n, uint32_t level)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const uint32_t number = atomic_exchange(&refs[i], ref_is_empty);
+		union weir__chunk *const chunk = weir__arena_chunk(arena, number);
+
+		if (chunk == NULL)
+			continue;
+		if (level > 0)
+			give_refs(arena, chunk->refs, WEIR__CHUNK_REFS, level - 1);
+		weir__arena_give(arena, number);
+	}
+}
+
+void weir__history_discard(struct weir__arena *arena, uint32_t number)
+{
+	struct weir__root *const root = root_of(arena, number);
+	struct weir__shape shape;
+
+	if (root == NULL)
+		return;
+	if (unpack_shape(atomic_load(&root->shape), &shape))
+		give_refs(arena, root->refs, WEIR__ROOT_REFS, shape.depth);
+	weir__arena_give(arena, number);
+}
+
+bool weir__root_is_owned_by(const struct weir__root *root, uint32_t fingerprint)
+{
+	const uint32_t bits = (uint32_t)atomic_load(&root->owner);
+
+	return bits == fingerprint || (bits == 0 && fingerprint == 1); /* as in weir__fingerprint */
+}
+
+void weir__history_give_up(struct weir__arena *arena, uint32_t number, uint32_t fingerprint)
+{
+	struct weir__root *root;
+
+	while ((root = root_of(arena, number)) != NULL) {
+		const struct weir_state newest = weir__atomic16_load(&root->newest);
+
+		if (!weir__root_is_owned_by(root, fingerprint) || (newest.hi == gone && newest.lo == 0))
+			return; /* somebody else has */
+		if (!weir__atomic16_swap(&root->newest, newest, (struct weir_state){ 0, gone }))
+			continue;
+		weir__history_discard(arena, number);
+		if (newest.hi != gone)
+			return;
+		number = (uint32_t)newest.lo;
+	}
+}

@@ -1,0 +1,525 @@
+/* region.c: makes the memory of a table, attaches to it, and refuses what is none. */
+#include "store/table/region.h"
+
+#include <errno.h>
+
+#include "core/text.h"
+#include "core/wide.h"
+#include "os/file.h"
+#include "os/memory.h"
+#include "store/table/plans.h"
+#include "store/table/region_file.h"
+#include "store/table/slot.h"
+
+static const char magic[8] = "weirtab";
+static const char no_table[] = "this is no table of Weir's";
+
+enum {
+	BYTE_ORDER_MARK = 0x01020304,
+	VERSION = 5, /* of the layout: whoever changes that, counts it up */
+	LIMITS_MAX_DEFAULT = 64,
+	MODE_DEFAULT = 0600,
+	ATTACH_TRIES = 100,
+	STRIPES_ALL = WEIR__STRIPES + WEIR__STRIPES_COMMON,
+};
+
+/* More limits than anybody has, few enough that no sum of sizes wraps. */
+static const uint32_t limits_max_most = 1u << 20;
+
+static const size_t line_bytes = WEIR__LINE_BYTES;
+
+/* A quarter of the times that a slot can hold lies before the table was made. */
+static const weir_ns before_made = UINT64_C(1) << 58;
+
+static int fail(struct weir_message *ret_message, int error, const char *name, const char *what)
+{
+	struct weir__text why = weir__text_of_message(ret_message, 0);
+
+	if (name) {
+		weir__text_add(&why, "shared memory ");
+		weir__text_add_quoted(&why, name, strlen(name));
+		weir__text_add(&why, ": ");
+	}
+	weir__text_add(&why, what);
+	return error;
+}
+
+static int fail_system(struct weir_message *ret_message, const char *name, int system_error)
+{
+	char room[128];
+
+	errno = system_error;
+	return fail(ret_message, WEIR_ERR_SYSTEM, name, strerror_r(system_error, room, sizeof(room)));
+}
+
+static int fail_number(struct weir_message *ret_message, int error, const char *name, const char *what, uint64_t is,
+		       const char *but, uint64_t wanted)
+{
+	struct weir__text number;
+	char words[200] = "";
+
+	number = (struct weir__text){ words, 0, sizeof(words) };
+	weir__text_add(&number, what);
+	weir__text_add_number(&number, is);
+	weir__text_add(&number, but);
+	weir__text_add_number(&number, wanted);
+	return fail(ret_message, error, name, words);
+}
+
+static size_t round_up(size_t n, size_t multiple)
+{
+	return (n + multiple - 1) / multiple * multiple;
+}
+
+/* Two lines apart, so that no two threads' counters share what processors fetch together. */
+static size_t stripe_bytes(uint32_t limits_max)
+{
+	return round_up(sizeof(struct weir__stripe) + limits_max * sizeof(struct weir__limit_counters), 2 * line_bytes);
+}
+
+/* Bytes before the slots. */
+static size_t overhead_bytes(uint32_t limits_max, bool in_file)
+{
+	const size_t bytes = sizeof(struct weir__region_header) +
+			     limits_max * (sizeof(struct weir__region_limit) + sizeof(struct weir__region_plans)) +
+			     STRIPES_ALL * stripe_bytes(limits_max);
+
+	return in_file ? round_up(bytes, WEIR__PAGE_BYTES) : bytes;
+}
+
+/* The smallest table with so many limits. */
+static size_t least_bytes(uint32_t limits_max, bool in_file)
+{
+	const size_t slots_bytes = in_file ? WEIR__PAGE_BYTES : WEIR__LINES_LEAST * line_bytes;
+
+	return round_up(overhead_bytes(limits_max, in_file) + slots_bytes, weir__memory_page());
+}
+
+size_t weir__region_size(uint64_t keys, uint32_t limits_max)
+{
+	size_t bytes;
+
+	/* 23.5 bytes a key: of 10 million, about 30 in a million give way while they are inserted. */
+	if (__builtin_mul_overflow(keys / 2 + 1, (size_t)47, &bytes) || bytes > SIZE_MAX / 2)
+		return SIZE_MAX;
+	return round_up(bytes, weir__memory_page()) + least_bytes(limits_max ? limits_max : LIMITS_MAX_DEFAULT, false);
+}
+
+static uint64_t lines_in(size_t size, uint32_t limits_max, size_t arena_bytes, bool in_file)
+{
+	const size_t overhead = overhead_bytes(limits_max, in_file) + arena_bytes;
+	const size_t multiple = in_file ? WEIR__PAGE_BYTES / line_bytes : WEIR__LINES_LEAST;
+
+	return size <= overhead ? 0 : (size - overhead) / line_bytes / multiple * multiple;
+}
+
+/* Where everything lies in memory, by numbers that were checked. */
+void weir__region_lay_out(struct weir__region *region, void *memory, const struct weir__region_header *checked)
+{
+	const bool in_file = checked->made_for & WEIR__REGION_IN_FILE;
+	const uint32_t limits_max = checked->limits_max;
+	unsigned char *at = (unsigned char *)memory + sizeof(*checked);
+	static _Atomic uint64_t regions;
+
+	region->header = memory;
+	region->serial = atomic_fetch_add(&regions, 1) + 1;
+	region->size_bytes = checked->size_bytes;
+	region->file = -1;
+	region->limits_max = limits_max;
+	region->epoch = checked->epoch;
+	region->secret = checked->secret;
+	region->limits = (struct weir__region_limit *)(void *)at;
+	at += limits_max * sizeof(struct weir__region_limit);
+	region->plans = (struct weir__region_plans *)(void *)at;
+	at += limits_max * sizeof(struct weir__region_plans);
+	region->stripes = at;
+	region->stripe_bytes = stripe_bytes(limits_max);
+	at = (unsigned char *)memory + overhead_bytes(limits_max, in_file);
+	region->slots = (union weir__atomic16 *)(void *)at;
+	region->lines = checked->lines;
+	at += region->lines * line_bytes;
+	region->arena_bytes = checked->arena_bytes;
+	weir__arena_init(&region->arena, at, checked->arena_bytes);
+}
+
+static int check_options(const struct weir_table_options *options, struct weir_message *ret_message)
+{
+	const char *const name = options->shared;
+
+	if (options->limits_max > limits_max_most)
+		return fail_number(ret_message, WEIR_ERR_LIMIT, NULL, "limits_max of ", options->limits_max,
+				   ": at most ", limits_max_most);
+	if (options->arena_bytes > SIZE_MAX / 4)
+		return fail_number(ret_message, WEIR_ERR_LIMIT, NULL, "arena_bytes of ", options->arena_bytes,
+				   ": at most ", SIZE_MAX / 4);
+	if (options->mode & ~0777u)
+		return fail(ret_message, WEIR_ERR_LIMIT, name, "a mode has permission bits only, 0777 at most");
+	if (name && options->file)
+		return fail(ret_message, WEIR_ERR_LIMIT, name, "a table is in shared memory or in a file, not in both");
+	if (name && (*name == '\0' || *name == '.' || strchr(name, '/') || strlen(name) > WEIR_TABLE_NAME_MAX))
+		return fail(ret_message, WEIR_ERR_LIMIT, name,
+			    "a name has 1 to 63 bytes, no slash, and does not begin with a dot");
+	return WEIR_OK;
+}
+
+uint64_t weir__region_check_of(const struct weir__region_header *header)
+{
+	static const struct weir__hash_secret known = { 0, 0 }; /* against accidents, not against people */
+
+	return weir__hash(&known, header, offsetof(struct weir__region_header, check));
+}
+
+int weir__region_fill_in(struct weir__region *region, void *memory, const struct weir_table_options *options,
+			 struct weir_message *ret_message)
+{
+	const uint32_t limits_max = options->limits_max ? options->limits_max : LIMITS_MAX_DEFAULT;
+	const weir_ns made_at = options->made_at ? options->made_at : weir_clock_now();
+	struct weir__region_header *const header = memory;
+	const int error = weir__memory_random(&header->secret, sizeof(header->secret));
+
+	if (error != 0)
+		return fail_system(ret_message, options->shared, error);
+	memcpy(header->magic, magic, sizeof(magic));
+	header->byte_order = BYTE_ORDER_MARK;
+	header->version = VERSION;
+	header->size_bytes = options->size_bytes;
+	header->arena_bytes = options->arena_bytes;
+	header->lines = lines_in(options->size_bytes, limits_max, options->arena_bytes, options->file);
+	header->limits_max = limits_max;
+	header->stripes = STRIPES_ALL;
+	header->made_for = (options->file ? WEIR__REGION_IN_FILE : 0u) | (options->made_at ? WEIR__REGION_REPLAYS : 0u);
+	header->epoch = made_at > before_made ? weir__min(made_at - before_made, UINT64_MAX / 2) : 0;
+	header->check = weir__region_check_of(header);
+	weir__clock_anchor_init(&header->clock);
+	weir__region_lay_out(region, memory, header);
+	return WEIR_OK;
+}
+
+int weir__region_check_size(const struct weir_table_options *options, struct weir_message *ret_message)
+{
+	const uint32_t limits_max = options->limits_max ? options->limits_max : LIMITS_MAX_DEFAULT;
+	const uint64_t lines = lines_in(options->size_bytes, limits_max, options->arena_bytes, options->file);
+
+	if ((options->shared || options->file) && options->size_bytes == 0)
+		return fail(ret_message, WEIR_ERR_ROOM, options->shared,
+			    "there is no such table, and to make one it needs a size");
+	if (lines == 0)
+		return fail_number(
+			ret_message, WEIR_ERR_ROOM, options->shared, "a table of ", options->size_bytes,
+			" bytes: with so many limits, and its arena, it needs at least ",
+			round_up(least_bytes(limits_max, options->file) + options->arena_bytes, weir__memory_page()));
+	if (lines > UINT32_MAX || options->size_bytes > SIZE_MAX / 2)
+		return fail_number(ret_message, WEIR_ERR_ROOM, options->shared, "a table of ", options->size_bytes,
+				   " bytes: the most is 64 bytes times ", UINT32_MAX);
+	return WEIR_OK;
+}
+
+static int open_private(struct weir__region *region, const struct weir_table_options *options,
+			struct weir_message *ret_message)
+{
+	void *memory;
+	int error = weir__region_check_size(options, ret_message);
+
+	if (error != WEIR_OK)
+		return error;
+	error = weir__memory_new(options->size_bytes, &memory);
+	if (error != 0)
+		return fail_system(ret_message, NULL, error);
+	error = weir__region_fill_in(region, memory, options, ret_message);
+	if (error != WEIR_OK)
+		weir__memory_free(memory, options->size_bytes);
+	return error;
+}
+
+int weir__region_check_header(const struct weir__region_header *header, size_t mapped,
+			      const struct weir_table_options *options, struct weir_message *ret_message)
+{
+	const bool in_file = header->made_for & WEIR__REGION_IN_FILE;
+	const char *const name = options->shared;
+
+	if (mapped < sizeof(*header) || memcmp(header->magic, magic, sizeof(magic)) != 0)
+		return fail(ret_message, WEIR_ERR_REGION, name, no_table);
+	if (header->byte_order != BYTE_ORDER_MARK)
+		return fail(ret_message, WEIR_ERR_REGION, name, "the table is of a machine with another byte order");
+	if (header->version != VERSION)
+		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table is of version ", header->version,
+				   ", this library makes and reads version ", VERSION);
+	if (header->size_bytes != mapped)
+		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table says that it has ",
+				   header->size_bytes, " bytes, but it has ", mapped);
+	if (header->stripes != STRIPES_ALL || header->limits_max == 0 || header->limits_max > limits_max_most ||
+	    header->arena_bytes > header->size_bytes || header->lines == 0 ||
+	    header->lines != lines_in(header->size_bytes, header->limits_max, header->arena_bytes, in_file) ||
+	    header->epoch > UINT64_MAX / 2 || header->check != weir__region_check_of(header))
+		return fail(ret_message, WEIR_ERR_REGION, name, "the table's header is damaged");
+	if (in_file != (options->file != NULL))
+		return fail(ret_message, WEIR_ERR_REGION, name,
+			    in_file ? "the table was made in a file, and is used by its path" :
+				      "the table was made in shared memory, and is used by its name");
+	if (options->size_bytes != 0 && options->size_bytes != header->size_bytes)
+		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table has ", header->size_bytes,
+				   " bytes; asked for were ", options->size_bytes);
+	if (options->limits_max != 0 && options->limits_max != header->limits_max)
+		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table has limits_max ", header->limits_max,
+				   "; asked for were ", options->limits_max);
+	if (options->arena_bytes != 0 && options->arena_bytes != header->arena_bytes)
+		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table has arena_bytes ",
+				   header->arena_bytes, "; asked for were ", options->arena_bytes);
+	return WEIR_OK;
+}
+
+/* WEIR_ERR_SYSTEM with *ret_missing set: there is no such memory. */
+static int attach(struct weir__region *region, const struct weir_table_options *options, bool *ret_missing,
+		  struct weir_message *ret_message)
+{
+	struct weir__region_header header = { 0 };
+	void *memory;
+	size_t mapped;
+	int error = weir__memory_attach(options->shared, options->mode, &memory, &mapped);
+
+	*ret_missing = error == ENOENT;
+	if (error == EINVAL)
+		return fail(ret_message, WEIR_ERR_REGION, options->shared, no_table);
+	if (error == EPERM)
+		return fail(ret_message, WEIR_ERR_REGION, options->shared,
+			    "it belongs to another user; ask for a mode with bits for others if that is meant");
+	if (error != 0)
+		return fail_system(ret_message, options->shared, error);
+	if (mapped >= sizeof(header))
+		memcpy(&header, memory, sizeof(header)); /* what is checked is what is used */
+	error = weir__region_check_header(&header, mapped, options, ret_message);
+	if (error == WEIR_OK)
+		weir__region_lay_out(region, memory, &header);
+	else
+		weir__memory_free(memory, mapped);
+	return error;
+}
+
+/* Made under no name and published whole, so nobody ever attaches to half a table. */
+static int make_shared(struct weir__region *region, const struct weir_table_options *options, bool *ret_exists,
+		       struct weir_message *ret_message)
+{
+	void *memory;
+	int file, error = weir__region_check_size(options, ret_message);
+
+	*ret_exists = false;
+	if (error != WEIR_OK)
+		return error;
+	error = weir__memory_new_shared(options->size_bytes, options->mode ? options->mode : MODE_DEFAULT, &memory,
+					&file);
+	if (error != 0)
+		return fail_system(ret_message, options->shared, error);
+	error = weir__region_fill_in(region, memory, options, ret_message);
+	if (error == WEIR_OK) {
+		error = weir__memory_publish(file, options->shared);
+		*ret_exists = error == EEXIST;
+		if (error != 0)
+			error = fail_system(ret_message, options->shared, error);
+	}
+	weir__memory_close(file);
+	if (error != WEIR_OK)
+		weir__memory_free(memory, options->size_bytes);
+	return error;
+}
+
+int weir__region_open(struct weir__region *region, const struct weir_table_options *asked,
+		      struct weir_message *ret_message)
+{
+	struct weir_table_options options = *asked;
+	bool again = true;
+	int error = check_options(&options, ret_message);
+
+	if (error != WEIR_OK)
+		return error;
+	options.size_bytes -= options.size_bytes % weir__memory_page(); /* the kernel gives whole pages: not one more */
+	if (options.file)
+		return weir__region_file_open(region, &options, ret_message);
+	if (options.shared == NULL)
+		return open_private(region, &options, ret_message);
+	/* Others may make and unlink it meanwhile; not for ever. */
+	for (int i = 0; again && i < ATTACH_TRIES; i++) {
+		error = attach(region, &options, &again, ret_message);
+		if (again)
+			error = make_shared(region, &options, &again, ret_message);
+	}
+	return error;
+}
+
+void weir__region_close(struct weir__region *region)
+{
+	if (region->file >= 0)
+		weir__region_file_close(region);
+	weir__memory_free(region->header, region->size_bytes);
+}
+
+int weir__region_unlink(const char *shared, struct weir_message *ret_message)
+{
+	const struct weir_table_options options = { .shared = shared };
+	int error = check_options(&options, ret_message);
+
+	if (error == WEIR_OK && shared == NULL)
+		error = fail(ret_message, WEIR_ERR_LIMIT, "", "a table without a name has none to remove");
+	if (error != WEIR_OK)
+		return error;
+	error = weir__memory_unlink(shared);
+	return error == 0 ? WEIR_OK : fail_system(ret_message, shared, error);
+}
+
+/* Words, so that two who write the same at once are no race; a text's last word is filled up with NULs. */
+static void write_words(uint64_t *words, const char *text)
+{
+	size_t left = strlen(text) + 1;
+
+	for (; left > 0; words++) {
+		const size_t n = left < sizeof(*words) ? left : sizeof(*words);
+		uint64_t word = 0;
+
+		memcpy(&word, text, n);
+		__atomic_store_n(words, word, __ATOMIC_RELAXED);
+		text += n;
+		left -= n;
+	}
+}
+
+/* A text is always ended, whatever the words are. */
+static void read_words(const uint64_t *words, char *ret_text, size_t size)
+{
+	for (size_t i = 0; i < size / sizeof(*words); i++) {
+		const uint64_t word = __atomic_load_n(&words[i], __ATOMIC_RELAXED);
+
+		memcpy(ret_text + i * sizeof(word), &word, sizeof(word));
+	}
+	ret_text[size - 1] = '\0';
+}
+
+/* The limit's text as it is now; false if somebody scribbled over it. */
+static bool current_text(const struct weir__region *region, struct weir__region_limit *entry,
+			 char text[WEIR_LIMIT_TEXT_MAX])
+{
+	struct weir__plans_limit last;
+	uint64_t number;
+
+	if (!weir__plans_read_last(region, entry, &number, &last) ||
+	    (unsigned)last.limit.algorithm > WEIR_SLIDING_COUNTER)
+		return false;
+	(void)weir_limit_print(&last.limit, text);
+	return true;
+}
+
+static int refuse_other_limit(const struct weir__region *region, struct weir__region_limit *entry, const char *name,
+			      struct weir_message *ret_message)
+{
+	struct weir__text why = weir__text_of_message(ret_message, 0);
+	char text[WEIR_LIMIT_TEXT_MAX];
+
+	if (!current_text(region, entry, text))
+		read_words(entry->text, text, sizeof(text));
+	weir__text_add(&why, "the table has a limit ");
+	weir__text_add_quoted(&why, name, strlen(name));
+	weir__text_add(&why, " of ");
+	weir__text_add(&why, text);
+	weir__text_add(&why, "; weir_table_change_limit changes it");
+	return WEIR_ERR_CHANGE;
+}
+
+static struct weir_state identity_of(const struct weir__region *region, const char *name, const char *text)
+{
+	return (struct weir_state){ .lo = weir__hash(&region->secret, name, strlen(name)) | 1,
+				    .hi = weir__hash(&region->secret, text, strlen(text)) };
+}
+
+/* Whether the limit, which may have been changed since it was added, is this one now. */
+static bool is_now(const struct weir__region *region, struct weir__region_limit *entry,
+		   const struct weir_state *identity, const char *text)
+{
+	char current[WEIR_LIMIT_TEXT_MAX];
+
+	if (weir__plans_number(entry) == 0)
+		return weir__slot_equal(weir__atomic16_load(&entry->identity), *identity);
+	return current_text(region, entry, current) && strcmp(current, text) == 0;
+}
+
+int weir__region_add_limit(struct weir__region *region, const char *name, const struct weir_limit *limit,
+			   uint32_t *ret_index, struct weir_message *ret_message)
+{
+	const struct weir_state free_entry = { 0, 0 };
+	char text[WEIR_LIMIT_TEXT_MAX] = "";
+	struct weir_state identity;
+
+	(void)weir_limit_print(limit, text);
+	identity = identity_of(region, name, text);
+	/* The first free entry from there on is the only one to take: so two who add the same meet. */
+	for (uint32_t n = 0; n < region->limits_max; n++) {
+		const uint32_t i = (uint32_t)((identity.lo + n) % region->limits_max);
+		struct weir__region_limit *const entry = &region->limits[i];
+		struct weir_state found = weir__atomic16_load(&entry->identity);
+
+		if (found.lo == 0 && !weir__atomic16_swap(&entry->identity, free_entry, identity))
+			found = weir__atomic16_load(&entry->identity);
+		if (found.lo != 0 && found.lo != identity.lo)
+			continue;
+		if (found.lo == 0 || weir__slot_equal(found, identity)) {
+			write_words(entry->name, name);
+			write_words(entry->text, text);
+			weir__plans_begin(entry, limit);
+			if (found.lo == 0 &&
+			    region->file >= 0) /* before what is charged under it: see region_recover.c */
+				(void)weir__file_sync_memory(entry, sizeof(*entry));
+		}
+		if (!is_now(region, entry, &identity, text))
+			return refuse_other_limit(region, entry, name, ret_message);
+		*ret_index = i;
+		return WEIR_OK;
+	}
+	return fail_number(ret_message, WEIR_ERR_FULL, NULL, "the table has ", region->limits_max,
+			   " limits, and limits_max is ", region->limits_max);
+}
+
+bool weir__region_find_limit(const struct weir__region *region, const char *name, uint32_t *ret_index)
+{
+	const uint64_t wanted = identity_of(region, name, "").lo;
+
+	for (uint32_t n = 0; n < region->limits_max; n++) {
+		const uint32_t i = (uint32_t)((wanted + n) % region->limits_max);
+		const uint64_t found = weir__atomic16_load(&region->limits[i].identity).lo;
+
+		if (found == 0)
+			return false;
+		if (found == wanted) {
+			*ret_index = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool weir__region_first_limit(const struct weir__region *region, uint32_t index, struct weir_limit *ret_limit)
+{
+	struct weir__region_limit *const entry = &region->limits[index];
+	struct weir__region_words words;
+
+	read_words(entry->name, words.name, sizeof(words.name));
+	read_words(entry->text, words.text, sizeof(words.text));
+	return weir__slot_equal(weir__atomic16_load(&entry->identity), identity_of(region, words.name, words.text)) &&
+	       weir_limit_parse(words.text, strlen(words.text), ret_limit, NULL) == WEIR_OK;
+}
+
+bool weir__region_read_limit(const struct weir__region *region, uint32_t index, struct weir__region_words *ret_words)
+{
+	struct weir__region_limit *const entry = &region->limits[index];
+	const struct weir_state identity = weir__atomic16_load(&entry->identity);
+
+	if (identity.lo == 0)
+		return false;
+	read_words(entry->name, ret_words->name, sizeof(ret_words->name));
+	read_words(entry->text, ret_words->text, sizeof(ret_words->text));
+	if (!weir__slot_equal(identity, identity_of(region, ret_words->name, ret_words->text)) ||
+	    (weir__plans_number(entry) > 0 && !current_text(region, entry, ret_words->text)))
+		ret_words->name[0] = ret_words->text[0] = '\0';
+	return true;
+}
+
+weir_ns weir__region_made_at(const struct weir__region *region)
+{
+	return region->epoch > 0 && region->epoch < UINT64_MAX / 2 ? region->epoch + before_made : 0;
+}

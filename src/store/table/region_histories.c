@@ -1,0 +1,100 @@
+/* region_histories.c: the arena of a table in a file, made sound by who is alone with it.
+ *
+ * Which chunks are taken is found out anew: those that the slots of keys lead to, each to its own. A slot whose root is not
+ * there, or is another key's, starts anew and is counted. What is in cells need not be checked, nor be there: an event that
+ * cannot be is not read, and its units count with the next. */
+#include "os/thread.h"
+#include "store/table/history.h"
+#include "store/table/region_file.h"
+#include "store/table/slot.h"
+
+enum {
+	MOVES_MOST = 2, /* somebody who was killed has left one, others one more */
+	TAKEN = 1,      /* any age will do for a chunk that is in use */
+};
+
+#define REF_IS_EMPTY (UINT32_C(1) << 31) /* see history.c */
+
+/* Takes a chunk; false if there is none of this number, or it is taken. */
+static bool take(const struct weir__arena *arena, uint32_t number)
+{
+	if (weir__arena_chunk(arena, number) == NULL || atomic_load(&arena->taken[number - 1]) != 0)
+		return false;
+	atomic_store(&arena->taken[number - 1], TAKEN);
+	return true;
+}
+
+/* A reference to what is not there, or is another one's, becomes one to nothing: the page that it is in is of another age
+ * than that of the chunk. */
+static void take_refs(const struct weir__arena *arena, _Atomic uint32_t *refs, uint32_t n, uint32_t level)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const uint32_t number = atomic_load(&refs[i]);
+
+		if (number & REF_IS_EMPTY)
+			continue;
+		if (!take(arena, number))
+			atomic_store(&refs[i], weir__thread_nonce() | REF_IS_EMPTY);
+		else if (level > 0)
+			take_refs(arena, weir__arena_chunk(arena, number)->refs, WEIR__CHUNK_REFS, level - 1);
+	}
+}
+
+/* The root that a slot leads to, which is its key's; 0 if there is none. */
+static uint32_t find_root(struct weir__arena *arena, struct weir_state slot, struct weir__history *ret_history)
+{
+	uint32_t number = weir__slot_own(slot);
+
+	for (int moves = 0; moves <= MOVES_MOST; moves++) {
+		const union weir__chunk *const chunk = weir__arena_chunk(arena, number);
+		uint64_t owner;
+
+		if (chunk == NULL)
+			return 0;
+		owner = atomic_load(&((struct weir__root *)(void *)(uintptr_t)chunk)->owner);
+		if (!weir__root_is_owned_by((const struct weir__root *)(const void *)chunk,
+					    weir__slot_fingerprint(slot)))
+			return 0;
+		switch (weir__history_look(arena, number, owner, ret_history, &number)) {
+		case WEIR__HISTORY_THERE:
+			return number;
+		case WEIR__HISTORY_MOVED:
+			break;
+		default:
+			return 0;
+		}
+	}
+	return 0;
+}
+
+static bool take_history(struct weir__arena *arena, struct weir_state *slot)
+{
+	struct weir__history history;
+	const uint32_t number = find_root(arena, *slot, &history);
+
+	if (number == 0 || !take(arena, number))
+		return false;
+	take_refs(arena, history.root->refs, WEIR__ROOT_REFS, history.shape.depth);
+	*slot = weir__slot_make(weir__slot_fingerprint(*slot), number, weir__slot_full_at(*slot), WEIR__SLOT_ARENA);
+	return true;
+}
+
+void weir__region_recover_histories(struct weir__region *region)
+{
+	struct weir__arena *const arena = &region->arena;
+
+	for (uint32_t i = 0; i < arena->n; i++)
+		if (atomic_load(&arena->taken[i]) != 0) /* what is 0 need not be written again */
+			atomic_store(&arena->taken[i], 0);
+	for (uint64_t i = 0; i < region->lines * WEIR__LINE_SLOTS; i++) {
+		struct weir_state slot = region->slots[i].state;
+
+		if (weir__slot_tag(slot) != WEIR__SLOT_ARENA)
+			continue;
+		if (!take_history(arena, &slot)) {
+			atomic_fetch_add(&region->header->damaged_slots, 1);
+			slot = (struct weir_state){ 0, 0 };
+		}
+		region->slots[i].state = slot;
+	}
+}

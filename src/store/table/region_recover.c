@@ -1,0 +1,322 @@
+/* region_recover.c: makes a sound table of what is found in a file, and leaves one behind that can be checked.
+ *
+ * Closed cleanly, all pages must be as their checksums say. Else a page must have its mark, and each slot be one that the
+ * table can have written. What cannot be true starts anew and is counted, never guessed at.
+ *
+ * After a power cut the pages of a file are of different ages. A key may have been whole and lost its slot in a younger
+ * page, and be charged in another since: then it has two, of which the one that is found first is whole. So slots of whole
+ * keys are emptied, which they are as good as anyway. */
+#include "core/wide.h"
+#include "os/file.h"
+#include "store/table/plans.h"
+#include "store/table/region_file.h"
+#include "store/table/table.h"
+
+/* A table whose times began so long ago gets a later epoch: times are good for 9 years. */
+static const weir_ns old_ns = UINT64_C(126230400000000000); /* 4 years */
+
+/* A clock that has gone on by more since the table was last used is believed the next time, if it says so still. */
+static const weir_ns jump_ns = UINT64_C(31557600000000000); /* a year */
+
+static const struct weir_state nobodys = { 0, 0 };
+
+/* What is known of the times in slots, since the epoch. */
+struct times {
+	uint64_t now;    /* whole until then: is emptied */
+	uint64_t latest; /* whole after then: no limit of this table can have done that */
+	uint64_t ahead;  /* by which slots of histories are beyond it at most */
+};
+
+static uint64_t pages_of(const struct weir__region *region)
+{
+	return region->lines * WEIR__LINE_SLOTS / WEIR__PAGE_SLOTS;
+}
+
+static union weir__atomic16 *page_at(const struct weir__region *region, uint64_t page)
+{
+	return region->slots + page * WEIR__PAGE_SLOTS;
+}
+
+/* --- marks ------------------------------------------------------------------------------------------------------ */
+
+static uint32_t own_of_mark(const struct weir__region *region, uint64_t page)
+{
+	return (uint32_t)weir__hash(&region->secret, &page, sizeof(page));
+}
+
+static struct weir_state mark_with_sum(const struct weir__region *region, uint64_t page)
+{
+	const union weir__atomic16 *const slots = page_at(region, page);
+	const uint64_t sum = weir__hash(&region->secret, slots + 1, WEIR__PAGE_BYTES - sizeof(*slots));
+
+	return weir__slot_mark(own_of_mark(region, page), (uint32_t)sum >> WEIR__SLOT_TAG_BITS);
+}
+
+static bool is_marked(const struct weir__region *region, uint64_t page)
+{
+	const struct weir_state mark = page_at(region, page)->state;
+
+	return weir__slot_is_mark(mark) && weir__slot_own(mark) == own_of_mark(region, page);
+}
+
+void weir__region_mark_pages(const struct weir__region *region)
+{
+	for (uint64_t page = 0; page < pages_of(region); page++)
+		page_at(region, page)->state = weir__slot_mark(own_of_mark(region, page), 0);
+}
+
+static void check_page(const struct weir__region *region, uint64_t page, bool was_closed)
+{
+	union weir__atomic16 *const slots = page_at(region, page);
+
+	if (is_marked(region, page) && (!was_closed || weir__slot_equal(slots->state, mark_with_sum(region, page))))
+		return;
+	atomic_fetch_add(&region->header->damaged_pages, 1);
+	memset(slots, 0, WEIR__PAGE_BYTES);
+	slots->state = mark_with_sum(region, page);
+}
+
+int weir__region_seal(struct weir__region *region)
+{
+	int error;
+
+	for (uint64_t page = 0; page < pages_of(region); page++) {
+		const struct weir_state mark = mark_with_sum(region, page);
+
+		/* A page that is as it was is not written again. */
+		if (is_marked(region, page) && !weir__slot_equal(page_at(region, page)->state, mark))
+			page_at(region, page)->state = mark;
+	}
+	error = weir__file_sync(region->file);
+	if (error != 0)
+		return error;
+	atomic_store(&region->header->is_closed, 1);
+	return weir__file_sync_memory(region->header, sizeof(*region->header));
+}
+
+/* --- slots ------------------------------------------------------------------------------------------------------ */
+
+/* The longest that a key can owe under a limit as it is, or as it was when a slot was last written that can still be read.
+ * One that cannot be read may be any. */
+static uint64_t longest_under(const struct weir__region *region, struct weir__region_limit *entry)
+{
+	const uint64_t number = weir__plans_number(entry);
+	uint64_t longest = 0;
+
+	for (uint64_t ago = 0; ago < WEIR__PLANS - 1 && ago <= number; ago++) {
+		struct weir__plans_limit of_then;
+		struct weir_plan plan;
+
+		if (!weir__plans_read(region, entry, number - ago, &of_then) ||
+		    weir_plan_compile(&of_then.limit, &plan, NULL) != WEIR_OK)
+			return WEIR_TABLE_DURATION_MAX;
+		if (weir__slot_longest(&plan) > longest)
+			longest = weir__slot_longest(&plan);
+	}
+	return longest;
+}
+
+/* The longest that a key of any limit here can owe. */
+static uint64_t longest_used(const struct weir__region *region)
+{
+	uint64_t longest = 0;
+
+	for (uint32_t i = 0; i < region->limits_max; i++) {
+		struct weir__region_limit *const entry = &region->limits[i];
+		const uint64_t under = weir__atomic16_load(&entry->identity).lo ? longest_under(region, entry) : 0;
+
+		if (under > longest)
+			longest = under;
+	}
+	return longest > 0 ? weir__min(longest, WEIR_TABLE_DURATION_MAX) : WEIR_TABLE_DURATION_MAX;
+}
+
+static uint64_t since_epoch(const struct weir__region *region, weir_ns at)
+{
+	return at > region->epoch ? weir__min(at - region->epoch, WEIR__SLOT_TIME_MAX) : 0;
+}
+
+/* A machine may not know the time yet when it starts. Then the last time that the table knew counts: else all keys would
+ * seem to owe what they cannot. */
+static struct times times_of(const struct weir__region *region, weir_ns now, bool was_closed)
+{
+	const uint64_t moved_at = since_epoch(region, weir__clock_anchor_moved_at(&region->header->clock));
+	struct times times = { .now = was_closed ? 0 : since_epoch(region, now), .latest = since_epoch(region, now) };
+
+	if (region->header->made_for & WEIR__REGION_REPLAYS)
+		return (struct times){ .now = 0, .latest = UINT64_MAX };
+	if (moved_at > times.latest)
+		times.latest = moved_at;
+	times.ahead = longest_used(region) / 8; /* see table_history.c */
+	/* A wait takes ahead, and a clock that went back lets keys owe more: each by a minute at most. */
+	times.latest += longest_used(region) + 2 * WEIR__STEP_BACK_MAX;
+	return times;
+}
+
+static bool can_be(struct weir_state slot, const struct times *times)
+{
+	if (weir__slot_fingerprint(slot) == 0)
+		return weir__slot_equal(slot, nobodys);
+	switch (weir__slot_tag(slot)) {
+	case WEIR__SLOT_CLAIMED:
+		return true;
+	case WEIR__SLOT_ARENA:
+		return weir__slot_full_at(slot) <= weir__add_saturating(times->latest, times->ahead);
+	default: /* of any generation of its limit */
+		return weir__slot_full_at(slot) <= times->latest;
+	}
+}
+
+/* Whoever had claimed it is gone, or its key owes nothing, whatever its limit has been changed to. */
+static bool is_left_over(struct weir_state slot, const struct times *times, const struct weir_state *hold)
+{
+	return weir__slot_tag(slot) == WEIR__SLOT_CLAIMED ||
+	       (weir__slot_full_at(slot) <= times->now && !weir__table_holds(hold, slot, times->now));
+}
+
+static void check_slots(const struct weir__region *region, uint64_t page, const struct times *times)
+{
+	const struct weir_state hold = region->header->hold.state;
+	union weir__atomic16 *const slots = page_at(region, page);
+
+	for (uint32_t i = 1; i < WEIR__PAGE_SLOTS; i++) {
+		const struct weir_state slot = slots[i].state;
+
+		if (weir__slot_equal(slot, nobodys))
+			continue;
+		if (!can_be(slot, times))
+			atomic_fetch_add(&region->header->damaged_slots, 1);
+		else if (!is_left_over(slot, times, &hold))
+			continue;
+		slots[i].state = nobodys;
+	}
+}
+
+/* --- the epoch -------------------------------------------------------------------------------------------------- */
+
+static uint64_t check_of_epoch(const struct weir__region *region, weir_ns epoch)
+{
+	return weir__hash(&region->secret, &epoch, sizeof(epoch));
+}
+
+static void set_epoch(struct weir__region *region, weir_ns epoch)
+{
+	struct weir__region_header next;
+	const struct weir_state before = { .lo = region->header->epoch, .hi = region->header->check };
+
+	memcpy(&next, region->header, sizeof(next));
+	next.epoch = epoch;
+	next.check = weir__region_check_of(&next);
+	(void)weir__atomic16_swap((union weir__atomic16 *)(void *)&region->header->epoch, before,
+				  (struct weir_state){ .lo = next.epoch, .hi = next.check });
+	region->epoch = epoch;
+}
+
+/* Moves slots to the epoch that the header announces, those that have not been: before, all are whole after `past`, and
+ * then all before it. */
+static int finish_move(struct weir__region *region)
+{
+	const struct weir_state next = region->header->next_epoch.state;
+	const uint64_t shift = next.lo - region->epoch;
+	const uint64_t past = weir__region_made_at(region) - region->epoch + shift;
+	int error;
+
+	if (next.lo > region->epoch && next.lo <= UINT64_MAX / 2 && next.hi == check_of_epoch(region, next.lo)) {
+		for (uint64_t i = 0; i < region->lines * WEIR__LINE_SLOTS; i++) {
+			struct weir_state *const slot = &region->slots[i].state;
+
+			if (!weir__slot_is_mark(*slot) && weir__slot_full_at(*slot) > past)
+				slot->hi -= shift << WEIR__SLOT_TAG_BITS;
+		}
+		error = weir__file_sync(region->file);
+		if (error != 0)
+			return error;
+		set_epoch(region, next.lo);
+		region->header->hold.state =
+			(struct weir_state){ 0, 0 }; /* keys that owe until after then were not moved */
+		error = weir__file_sync_memory(region->header, sizeof(*region->header));
+		if (error != 0)
+			return error;
+	}
+	region->header->next_epoch.state = nobodys;
+	return 0;
+}
+
+/* Empties the slots of keys that owe nothing; false if one owes until `end` or longer, or has a history, which is full of
+ * times. */
+static bool keep_before(const struct weir__region *region, uint64_t now, uint64_t end)
+{
+	bool all = true;
+
+	for (uint64_t i = 0; i < region->lines * WEIR__LINE_SLOTS; i++) {
+		struct weir_state *const slot = &region->slots[i].state;
+
+		if (weir__slot_is_mark(*slot))
+			continue;
+		if (weir__slot_full_at(*slot) <= now)
+			*slot = nobodys;
+		all &= weir__slot_full_at(*slot) < end && weir__slot_tag(*slot) != WEIR__SLOT_ARENA;
+	}
+	return all;
+}
+
+/* As if the table were made now. It is announced first, and each step is on the disk before the next: so wherever it is
+ * cut off, it can go on. If a key owes for longer than the table is old, it would not be known whether its slot has been
+ * moved: then nothing is, until that is so no more. */
+static int move_epoch(struct weir__region *region, weir_ns now, weir_ns used_at)
+{
+	const weir_ns made_at = weir__region_made_at(region), epoch = region->epoch, age = now - made_at;
+	int error;
+
+	if (region->header->made_for & WEIR__REGION_REPLAYS || made_at == 0 || now < made_at || age < old_ns ||
+	    now - used_at > jump_ns || region->header->hold.state.hi > now - epoch ||
+	    !keep_before(region, now - epoch, now - epoch + age))
+		return 0;
+	error = weir__file_sync(region->file);
+	if (error != 0)
+		return error;
+	region->header->next_epoch.state = (struct weir_state){ .lo = epoch + age,
+								.hi = check_of_epoch(region, epoch + age) };
+	error = weir__file_sync_memory(region->header, sizeof(*region->header));
+	return error == 0 ? finish_move(region) : error;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t damages(const struct weir__region *region)
+{
+	return atomic_load(&region->header->damaged_pages) + atomic_load(&region->header->damaged_slots);
+}
+
+int weir__region_recover(struct weir__region *region, weir_ns now)
+{
+	struct weir__region_header *const header = region->header;
+	const bool was_closed = atomic_load(&header->is_closed) == 1;
+	const weir_ns used_at = weir__clock_anchor_moved_at(&header->clock);
+	const uint64_t damages_before = damages(region);
+	struct times times;
+	int error;
+
+	for (uint64_t page = 0; page < pages_of(region); page++)
+		check_page(region, page, was_closed);
+	/* On the disk before anything changes: or a power cut leaves checksums of what was. */
+	atomic_store(&header->is_closed, 0);
+	error = weir__file_sync_memory(header, sizeof(*header));
+	if (error == 0)
+		error = finish_move(region);
+	if (error != 0)
+		return error;
+	times = times_of(region, now, was_closed);
+	if (header->hold.state.hi > times.latest) /* no change of a limit can have said that */
+		header->hold.state = nobodys;
+	for (uint64_t page = 0; page < pages_of(region); page++)
+		check_slots(region, page, &times);
+	weir__region_recover_histories(region);
+	if (damages(region) != damages_before)
+		atomic_store(&header->damaged_at, now);
+	for (uint32_t i = 0; i < WEIR__STRIPES;
+	     i++) /* threads of another boot, or of the file that this is a copy of */
+		atomic_store(&weir__region_stripe(region, i)->owner, 0);
+	weir__clock_anchor_init(&header->clock);
+	return move_epoch(region, now, used_at);
+}

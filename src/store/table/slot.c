@@ -1,0 +1,212 @@
+/* slot.c: every kind of state packed into a slot, and the limits that cannot be. */
+#include "store/table/slot.h"
+
+#include <weir/table.h>
+
+#include "core/segments.h"
+#include "core/text.h"
+
+_Static_assert(WEIR_TABLE_DURATION_MAX + 2 * WEIR__STEP_BACK_MAX <= UINT64_C(1) << 59,
+	       "what is owed at the last instant, by a clock that went back, must fit the slot");
+
+static const uint32_t count_mask = (UINT32_C(1) << WEIR__SLOT_LEVEL_SHIFT) - 1;
+static const uint32_t window_mask = (UINT32_C(1) << WEIR__SLOT_WINDOW_BITS) - 1;
+
+_Static_assert(WEIR_TABLE_COUNT_MAX == (UINT32_C(1) << WEIR__SLOT_LEVEL_SHIFT) - 1, "see table.h");
+_Static_assert(WEIR_TABLE_SLIDING_MAX == (UINT32_C(1) << WEIR__SLOT_WINDOW_BITS) - 1, "see table.h");
+
+/* A slot that is another key's, of another limit, may say anything: then it is one burst that is missing, at most. */
+static struct weir_state unpack_interval(const struct weir_plan *plan, uint32_t counted, weir_ns full_at)
+{
+	const uint64_t missing = weir__min(counted, plan->most);
+	const weir__u128 duration = weir__mul((uint64_t)weir__div_up(missing, plan->count), plan->period);
+
+	return (struct weir_state){ .lo = duration < full_at ? full_at - (weir_ns)duration : 0, .hi = missing };
+}
+
+static struct weir_state unpack_counter(const struct weir_plan *plan, uint32_t counted, weir_ns forgotten_at)
+{
+	const uint32_t previous = counted >> WEIR__SLOT_WINDOW_BITS, current = counted & window_mask;
+	const uint64_t number = forgotten_at / plan->period, ahead = current ? 2 : 1;
+
+	return (struct weir_state){ .lo = weir__counter_pack(previous, current),
+				    .hi = number > ahead ? number - ahead : 0 };
+}
+
+struct weir_state weir__slot_unpack(const struct weir__slot_format *format, struct weir_state slot)
+{
+	const weir_ns full_at = weir__slot_full_at(slot) + format->epoch;
+	const uint32_t counted = weir__slot_own(slot) & count_mask;
+
+	if (weir__slot_fingerprint(slot) == 0 || (weir__slot_is_counted(slot) && weir__slot_own(slot) == 0))
+		return (struct weir_state){ 0, 0 };
+	switch (format->plan.kind) {
+	case WEIR_KIND_BUCKET:
+		return weir__slot_unpack_bucket(format, slot);
+	case WEIR_KIND_INTERVAL:
+		return unpack_interval(&format->plan, counted, full_at);
+	case WEIR_KIND_COUNTER:
+		return unpack_counter(&format->plan, counted, full_at);
+	default:
+		return (struct weir_state){ .lo = full_at > format->plan.period ? full_at - format->plan.period : 0,
+					    .hi = counted };
+	}
+}
+
+/* Own bits of a counted kind, of which so much is used. */
+static uint64_t with_level(const struct weir__slot_format *format, uint64_t counted, uint64_t used)
+{
+	const uint64_t level = used >= format->plan.most ?
+				       WEIR__SLOT_LEVEL_MOST :
+				       weir__min((used * format->levels) >> 32, WEIR__SLOT_LEVEL_MOST - 1);
+
+	return counted | level << WEIR__SLOT_LEVEL_SHIFT;
+}
+
+/* The state's fresh_at in Unix time and its own bits. */
+static weir_ns pack_state(const struct weir__slot_format *format, const struct weir_state *state, uint64_t *ret_own)
+{
+	const struct weir_plan *const plan = &format->plan;
+	uint64_t previous, current, counted;
+	weir_ns full_at;
+
+	switch (plan->kind) {
+	case WEIR_KIND_BUCKET:
+		full_at = (weir_ns)weir__div_up(weir__state_wide(state), plan->count);
+		*ret_own = (uint64_t)(weir__mul(full_at, plan->count) - weir__state_wide(state));
+		return full_at;
+	case WEIR_KIND_INTERVAL:
+		*ret_own = with_level(format, state->hi, state->hi);
+		return state->lo + (uint64_t)weir__div_up(state->hi, plan->count) * plan->period;
+	case WEIR_KIND_COUNTER:
+		previous = state->lo >> 32;
+		current = state->lo & UINT32_MAX;
+		*ret_own = with_level(format, previous << WEIR__SLOT_WINDOW_BITS | current, previous + current);
+		return (state->hi + (current ? 2 : 1)) * plan->period;
+	default:
+		counted = weir__min(state->hi, WEIR_TABLE_COUNT_MAX); /* count all stops there */
+		*ret_own = with_level(format, counted, counted);
+		return state->lo + plan->period;
+	}
+}
+
+static bool uses_nothing(const struct weir_plan *plan, const struct weir_state *state)
+{
+	if (plan->kind == WEIR_KIND_BUCKET)
+		return state->lo == 0 && state->hi == 0;
+	return (plan->kind == WEIR_KIND_COUNTER ? state->lo : state->hi) == 0;
+}
+
+struct weir_state weir__slot_pack(const struct weir__slot_format *format, uint32_t fingerprint,
+				  const struct weir_state *state)
+{
+	weir_ns full_at;
+	uint64_t own;
+
+	if (uses_nothing(&format->plan, state))
+		return (struct weir_state){ 0, 0 };
+	full_at = pack_state(format, state, &own);
+	if (full_at <= format->epoch)
+		return (struct weir_state){ 0, 0 };
+	WEIR__HOLDS(own <= UINT32_MAX && (full_at - format->epoch) >> 60 == 0);
+	return weir__slot_make(fingerprint, (uint32_t)own, full_at - format->epoch, format->tag);
+}
+
+static int refuse(struct weir_message *ret_message, const char *what, uint64_t most)
+{
+	struct weir__text why = weir__text_of_message(ret_message, 0);
+
+	weir__text_add(&why, "in a table ");
+	weir__text_add(&why, what);
+	weir__text_add(&why, " is at most ");
+	weir__text_add_number(&why, most);
+	return WEIR_ERR_MAXIMUM;
+}
+
+static int refuse_duration(struct weir_message *ret_message, weir_ns most)
+{
+	const weir_ns day = UINT64_C(86400000000000);
+	struct weir__text why = weir__text_of_message(ret_message, 0);
+
+	weir__text_add(&why, "in a table the time until a used-up key owes nothing is at most ");
+	weir__text_add_number(&why, most);
+	weir__text_add(&why, " ns: ");
+	weir__text_add_number(&why, most / day);
+	weir__text_add(&why, " whole days");
+	return WEIR_ERR_MAXIMUM;
+}
+
+static int refuse_without_arena(struct weir_message *ret_message)
+{
+	struct weir__text why = weir__text_of_message(ret_message, 0);
+
+	weir__text_add(
+		&why,
+		"a sliding_log, and a sliding_counter with segments, count all or more than 16383, is kept in the table's arena, and this table has none: make it with arena_bytes");
+	return WEIR_ERR_UNSUPPORTED;
+}
+
+static weir__u128 longest(const struct weir_plan *plan)
+{
+	switch (plan->kind) {
+	case WEIR_KIND_BUCKET:
+		return weir__div_up(weir__mul(plan->most, plan->period), plan->count);
+	case WEIR_KIND_INTERVAL:
+		return weir__mul((uint64_t)weir__div_up(plan->most, plan->count), plan->period);
+	case WEIR_KIND_COUNTER:
+		return weir__mul(2, plan->period);
+	case WEIR_KIND_SEGMENTS:
+		return weir__mul(plan->room + 1, plan->period);
+	default:
+		return plan->period;
+	}
+}
+
+/* An eighth of it more may be in a slot. */
+int weir__slot_format_init_histories(struct weir__slot_format *format, const struct weir_plan *plan, weir_ns epoch,
+				     struct weir_message *ret_message)
+{
+	const weir_ns duration_max = WEIR_TABLE_DURATION_MAX / 8 * 7;
+
+	if (plan->most > WEIR_TABLE_ARENA_MAX)
+		return refuse(ret_message, "a count", WEIR_TABLE_ARENA_MAX);
+	*format = (struct weir__slot_format){ .plan = *plan, .epoch = epoch, .tag = WEIR__SLOT_ARENA };
+	if (plan->kind == WEIR_KIND_COUNTER)
+		weir__segments_widen(&format->plan);
+	if (format->plan.kind == WEIR_KIND_SEGMENTS && format->plan.room > WEIR_TABLE_SEGMENTS_MAX)
+		return refuse(ret_message, "the number of segments", WEIR_TABLE_SEGMENTS_MAX);
+	if (longest(&format->plan) > duration_max)
+		return refuse_duration(ret_message, duration_max);
+	return WEIR_OK;
+}
+
+weir_ns weir__slot_longest(const struct weir_plan *plan)
+{
+	return weir__saturate(longest(plan));
+}
+
+int weir__slot_format_init(struct weir__slot_format *format, const struct weir_plan *plan, weir_ns epoch,
+			   bool has_arena, struct weir_message *ret_message)
+{
+	const bool is_bucket = plan->kind == WEIR_KIND_BUCKET;
+
+	if (plan->kind >= WEIR_KIND_SEGMENTS ||
+	    (plan->kind == WEIR_KIND_COUNTER && plan->most > WEIR_TABLE_SLIDING_MAX))
+		return has_arena ? weir__slot_format_init_histories(format, plan, epoch, ret_message) :
+				   refuse_without_arena(ret_message);
+	if (is_bucket && plan->count > WEIR_TABLE_RATE_MAX)
+		return refuse(ret_message, "the count of a rate in lowest terms", WEIR_TABLE_RATE_MAX);
+	if (!is_bucket && plan->most > WEIR_TABLE_COUNT_MAX)
+		return refuse(ret_message, "a count or burst", WEIR_TABLE_COUNT_MAX);
+	if (longest(plan) > WEIR_TABLE_DURATION_MAX)
+		return refuse_duration(ret_message, WEIR_TABLE_DURATION_MAX);
+	*format = (struct weir__slot_format){ .plan = *plan, .epoch = epoch };
+	if (is_bucket) {
+		format->unit_ns = (uint64_t)weir__div_up(plan->period, plan->count);
+		format->unit_rest = (uint64_t)(weir__mul(format->unit_ns, plan->count) - plan->period);
+	} else {
+		format->tag = WEIR__SLOT_COUNTED;
+		format->levels = ((uint64_t)WEIR__SLOT_LEVEL_MOST << 32) / plan->most;
+	}
+	return WEIR_OK;
+}

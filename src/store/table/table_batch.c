@@ -1,0 +1,105 @@
+/* table_batch.c: many independent requests, decided in order.
+ *
+ * What a decision waits for is memory. So of each group all keys are hashed and their home lines fetched, then the other
+ * lines of those that are not at home, the roots of those that have a history, its cells, and only then are they
+ * decided. */
+#include "store/table/table.h"
+
+enum { GROUP = 32 };
+
+/* Fetches the root of a key's history, if that is in the home line, and returns its number. */
+static uint32_t fetch_root(const struct weir_table *table, uint64_t hash)
+{
+	const struct weir__place place = weir__line_find(weir__table_home(table, hash), weir__fingerprint(hash), NULL);
+
+	if (place.slot == NULL || weir__slot_tag(place.seen) != WEIR__SLOT_ARENA)
+		return 0;
+	weir__history_fetch_root(&table->region.arena, weir__slot_own(place.seen));
+	return weir__slot_own(place.seen);
+}
+
+static void fetch_histories(struct weir_table *table, const struct weir_claim *claims, size_t n,
+			    const uint64_t hashes[])
+{
+	uint32_t roots[GROUP];
+
+	for (size_t i = 0; i < n; i++)
+		roots[i] = weir__format_has_histories(&claims[i].limit->first) ? fetch_root(table, hashes[i]) : 0;
+	for (size_t i = 0; i < n; i++) {
+		struct weir__history history;
+		uint32_t moved_to;
+
+		if (roots[i] != 0 && weir__history_look(&table->region.arena, roots[i], hashes[i], &history,
+							&moved_to) == WEIR__HISTORY_THERE)
+			weir__history_fetch_cells(&history);
+	}
+}
+
+static void hash_group(struct weir_table *table, const struct weir_claim *claims, size_t n, uint64_t hashes[])
+{
+	for (size_t i = 0; i < n; i++) {
+		hashes[i] = weir__hash(&claims[i].limit->secret, claims[i].key, claims[i].key_length);
+		__builtin_prefetch(weir__table_home(table, hashes[i]), 1);
+	}
+	for (size_t i = 0; i < n; i++)
+		weir__table_prefetch_rest(table, claims[i].limit, hashes[i]);
+	if (table->region.arena.n > 0)
+		fetch_histories(table, claims, n, hashes);
+}
+
+/* Counts what has been decided of claims with the same limit, at once. */
+static void count_group(const struct weir_table *table, const struct weir_claim *claims, size_t n, const bool *allowed)
+{
+	const struct weir__stripe_in_use in_use = weir__stripe_of(&table->region);
+	size_t first = 0;
+
+	while (first < n) {
+		struct weir__limit_counters *const counters = &in_use.stripe->limits[claims[first].limit->index];
+		uint64_t of[2] = { 0, 0 };
+		size_t i = first;
+
+		for (; i < n && claims[i].limit == claims[first].limit; i++)
+			of[allowed[i]]++;
+		for (int answer = 0; answer < 2; answer++)
+			if (of[answer] > 0)
+				weir__stripe_add(in_use.is_own, &counters->of[answer], of[answer]);
+		first = i;
+	}
+}
+
+void weir_table_allow_batch(struct weir_table *table, const struct weir_claim *claims, size_t n, weir_ns now,
+			    bool *ret_allowed)
+{
+	uint64_t hashes[GROUP];
+
+	for (size_t done = 0; done < n; done += GROUP) {
+		const size_t group = n - done < GROUP ? n - done : GROUP;
+
+		hash_group(table, claims + done, group, hashes);
+		for (size_t i = 0; i < group; i++)
+			ret_allowed[done + i] = weir__table_allow_hashed(table, claims[done + i].limit, hashes[i], now,
+									 claims[done + i].cost);
+		count_group(table, claims + done, group, ret_allowed + done);
+	}
+}
+
+void weir_table_take_batch(struct weir_table *table, const struct weir_claim *claims, size_t n, weir_ns now,
+			   struct weir_verdict *ret_verdicts)
+{
+	uint64_t hashes[GROUP];
+	bool allowed[GROUP];
+
+	for (size_t done = 0; done < n; done += GROUP) {
+		const size_t group = n - done < GROUP ? n - done : GROUP;
+
+		hash_group(table, claims + done, group, hashes);
+		for (size_t i = 0; i < group; i++) {
+			const struct weir_claim *const claim = &claims[done + i];
+
+			weir__table_take_hashed(table, claim->limit, hashes[i], now, claim->cost,
+						&ret_verdicts[done + i]);
+			allowed[i] = ret_verdicts[done + i].allowed;
+		}
+		count_group(table, claims + done, group, allowed);
+	}
+}

@@ -1,0 +1,364 @@
+/* table_find.c: who has which slot.
+ *
+ * A key has at most one settled slot. To look one up takes several reads, during which others insert, so a new slot is
+ * taken in two swaps:
+ *
+ *   1. claim: put {fingerprint, a nonce of this claim} into a slot, CLAIMED
+ *   2. look at all other candidates once more. Settled there: withdraw. Claimed there: of two claims the one at the
+ *      lower address goes on and removes the other, the other withdraws.
+ *   3. settle: swap the claim for the charged state. This is when the key is charged.
+ *
+ * Of two who insert the same key at once, at least one does step 2 after the other's step 1, and so sees it. Anybody may
+ * remove a claim at any time: its owner then fails at step 3 and begins again. So a process that dies leaves nothing
+ * that others wait for. The nonce keeps a late step 3 from settling somebody else's claim.
+ *
+ * Whoever charges a key's slot that was reclaimed meanwhile fails to swap. tests/models/table_slots.pml is this as a
+ * model. */
+#include "os/pause.h"
+#include "store/table/table.h"
+
+enum {
+	LINES = WEIR__LINES, /* home, the other one of that pair, the two of the alternate pair */
+	CANDIDATES = LINES * WEIR__LINE_SLOTS,
+	PAIR_SLOTS = 2 * WEIR__LINE_SLOTS,
+	/* A home pair with fewer taken slots gets the key without a look at how full the alternate pair is. More lets
+	 * more keys be in the line that is looked at first, less lets fewer give way when the table is nearly full; at
+	 * two thirds 6 gives 86 % and 16 ppm, 7 gives 89 % and 334 ppm, 5 gives 82 % and 0.4 ppm. */
+	PAIR_CROWDED = 6,
+	PATIENCE = 64, /* pauses for a claim of somebody else, who needs about one */
+};
+
+/* What is fresh for less than this may yet owe by another clock, or by the time that a thread has read before it lost
+ * its processor for a while. */
+static const weir_ns clocks_differ_ns = 100000000;
+
+struct candidates {
+	union weir__atomic16 *lines[LINES];
+};
+
+static struct candidates candidates_of(const struct weir_table *table, uint64_t hash)
+{
+	struct candidates candidates;
+
+	weir__table_lines(table, hash, candidates.lines);
+	return candidates;
+}
+
+static union weir__atomic16 *candidate(const struct candidates *candidates, unsigned i)
+{
+	return candidates->lines[i / WEIR__LINE_SLOTS] + i % WEIR__LINE_SLOTS;
+}
+
+/* As weir__line_matches counts; none if the slot is in another line. */
+static unsigned bit_in_line(const union weir__atomic16 *line, const union weir__atomic16 *slot)
+{
+	const uintptr_t at = ((uintptr_t)slot - (uintptr_t)line) / sizeof(*slot);
+
+	return at < WEIR__LINE_SLOTS ? 1u << at : 0;
+}
+
+/* A slot of the key other than the own claim: a settled one if one is seen, else a claim. */
+static void look_for(const struct candidates *candidates, uint32_t fingerprint, const union weir__atomic16 *own_claim,
+		     struct weir__place *ret_place)
+{
+	unsigned matches = 0;
+
+	weir__place_set(ret_place, NULL, (struct weir_state){ 0, 0 }, LINES);
+	for (unsigned line = 0; line < LINES; line++)
+		matches |= weir__line_matches(candidates->lines[line], fingerprint) &
+			   ~bit_in_line(candidates->lines[line], own_claim);
+	for (unsigned line = 0; matches != 0 && line < LINES; line++) {
+		const struct weir__place place = weir__line_find(candidates->lines[line], fingerprint, own_claim);
+
+		if (place.slot == NULL)
+			continue;
+		weir__place_set(ret_place, place.slot, place.seen, line);
+		if (!weir__place_is_claim(&place))
+			return;
+	}
+}
+
+/* Of this era or the one before. That is looked for first: a slot may come to have this era's fingerprint while it is
+ * looked for, never the other way. If there are two, this era's is the key's. */
+static void look(const struct candidates *candidates, const struct weir__key *key,
+		 const union weir__atomic16 *own_claim, struct weir__place *ret_place)
+{
+	struct weir__place before;
+
+	if (WEIR__LIKELY(key->previous == key->fingerprint)) {
+		look_for(candidates, key->fingerprint, own_claim, ret_place);
+		return;
+	}
+	look_for(candidates, key->previous, own_claim, &before);
+	look_for(candidates, key->fingerprint, own_claim, ret_place);
+	if (before.slot && (ret_place->slot == NULL || weir__place_is_claim(ret_place)))
+		*ret_place = before;
+}
+
+static bool remove_claim(const struct weir__place *claim)
+{
+	return weir__atomic16_swap(claim->slot, claim->seen, (struct weir_state){ 0, 0 });
+}
+
+/* Its owner is at work, most likely; or was killed. */
+static void await_claim(const struct weir__place *claim)
+{
+	for (int i = 0; i < PATIENCE; i++) {
+		weir__pause();
+		if (!weir__slot_equal(weir__atomic16_load(claim->slot), claim->seen))
+			return;
+	}
+	remove_claim(claim);
+}
+
+static void prefetch_rest(const struct candidates *candidates)
+{
+	for (unsigned i = 1; i < LINES; i++)
+		__builtin_prefetch(candidates->lines[i], 1);
+}
+
+void weir__table_prefetch_rest(const struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash)
+{
+	const uint32_t fingerprint = weir__fingerprint_in(hash, WEIR__VIEW_WORD(limit, era_mark));
+	struct candidates candidates;
+
+	if (WEIR__LIKELY(weir__line_matches(weir__table_home(table, hash), fingerprint) != 0))
+		return;
+	candidates = candidates_of(table, hash);
+	prefetch_rest(&candidates);
+}
+
+/* Whether the limit is as the key's view says, after all that was looked at before. */
+static bool is_current(const struct weir__key *key)
+{
+	weir__read_barrier();
+	return weir__plans_number(key->limit->entry) == key->view.number;
+}
+
+static void find_slot(struct weir__key *key, struct weir__place *ret_place)
+{
+	const struct candidates candidates = candidates_of(key->table, key->hash);
+
+	prefetch_rest(&candidates);
+	for (;;) {
+		look(&candidates, key, NULL, ret_place);
+		if (weir__place_is_claim(ret_place))
+			await_claim(ret_place);
+		else if (ret_place->slot || WEIR__LIKELY(is_current(key)))
+			return;
+		else /* it may be there, but of a later era */
+			weir__key_init(key, key->table, key->limit, key->hash);
+	}
+}
+
+void weir__table_find_anywhere(struct weir__key *key, struct weir__place *ret_place, struct weir_state *ret_state)
+{
+	for (;;) {
+		find_slot(key, ret_place);
+		ret_state->lo = key->view.absent.lo;
+		ret_state->hi = key->view.absent.hi;
+		if (ret_place->slot == NULL || weir__format_has_histories(&key->view.format) ||
+		    weir__view_unpack(key->limit, &key->view, ret_place->seen,
+				      weir__slot_fingerprint(ret_place->seen) == key->fingerprint, ret_state,
+				      &ret_place->is_old))
+			return;
+		weir__key_init(key, key->table, key->limit, key->hash);
+	}
+}
+
+/* Owes nothing by this clock, whatever its limit has been changed to. The mark of a file's page is nobody's, but not
+ * zero. */
+static bool is_reusable(struct weir_state slot, uint64_t now)
+{
+	const unsigned was_never = slot.hi == 0, is_somebodys = weir__slot_fingerprint(slot) != 0;
+	const unsigned is_full = weir__slot_full_at(slot) <= now;
+
+	return was_never | (is_somebodys & is_full); /* without branches: see first_reusable_of */
+}
+
+/* And by any other clock. */
+static bool is_free(struct weir_state slot, uint64_t now)
+{
+	return slot.hi == 0 || weir__slot_full_at(slot) + clocks_differ_ns <= now;
+}
+
+enum { PAIR = (1 << PAIR_SLOTS) - 1, ALL = (1 << CANDIDATES) - 1 };
+
+/* What was seen in the candidates, each half for itself: of the one that is chosen both are compared, when it is swapped. In
+ * two arrays, since to put a slot together in memory costs more than to read it. */
+struct seen {
+	uint64_t lo[CANDIDATES], hi[CANDIDATES];
+};
+
+static struct weir_state slot_of(const struct seen *seen, unsigned i)
+{
+	return (struct weir_state){ seen->lo[i], seen->hi[i] };
+}
+
+_Static_assert(CANDIDATES == 1 << WEIR__SLOT_TAG_BITS, "the number of a candidate takes the place of its tag");
+
+/* The first to be fresh of some candidates, a bit each, of which there is one at least. Here and below no branch depends on
+ * which it is: that cannot be foretold. */
+static unsigned first_reusable_of(const struct seen *seen, unsigned of)
+{
+	uint64_t least = UINT64_MAX;
+
+#pragma GCC unroll 16
+	for (unsigned i = 0; i < CANDIDATES; i++) {
+		const uint64_t is_other = (of >> i & 1) - UINT64_C(1);
+		const uint64_t numbered = ((seen->hi[i] & ~(uint64_t)WEIR__SLOT_TAG_MASK) | i) | is_other;
+
+		least = numbered < least ? numbered : least;
+	}
+	return (unsigned)least & WEIR__SLOT_TAG_MASK;
+}
+
+/* Of two counted keys, the one of lower rank gives way: it has used less of its window, whatever of that is left. Else
+ * strangers who ask once would wash out those who have used theirs up. */
+static weir__u128 rank(struct weir_state slot)
+{
+	return (weir__u128)((uint64_t)weir__slot_level(slot) << (64 - WEIR__SLOT_TAG_BITS) | weir__slot_full_at(slot))
+		       << 32 |
+	       weir__slot_own(slot);
+}
+
+static unsigned lowest_ranked_of(const struct seen *seen, unsigned of)
+{
+	weir__u128 least = ~(weir__u128)0;
+	unsigned lowest = 0;
+
+	for (; of; of &= of - 1) {
+		const unsigned i = (unsigned)__builtin_ctz(of);
+		const weir__u128 its = rank(slot_of(seen, i));
+		const bool is_lower = its < least;
+
+		least = is_lower ? its : least;
+		lowest = is_lower ? i : lowest;
+	}
+	return lowest;
+}
+
+/* The key that is closest to fresh, where all owe something. */
+static unsigned closest_to_full(const struct seen *seen)
+{
+	unsigned counted = 0, plain_first, counted_lowest;
+
+	for (unsigned i = 0; i < CANDIDATES; i++)
+		counted |= (unsigned)weir__slot_is_counted(slot_of(seen, i)) << i;
+	if (WEIR__LIKELY(counted == 0))
+		return first_reusable_of(seen, ALL);
+	counted_lowest = lowest_ranked_of(seen, counted);
+	if (counted == ALL)
+		return counted_lowest;
+	plain_first = first_reusable_of(seen, ~counted);
+	return seen->hi[counted_lowest] < seen->hi[plain_first] ? counted_lowest : plain_first;
+}
+
+/* Those of the whole ones that are held. */
+static unsigned held_of(const struct seen *seen, unsigned whole, uint64_t now, const struct weir_state *hold)
+{
+	unsigned held = 0;
+
+	for (unsigned i = 0; i < CANDIDATES && now < hold->hi; i++)
+		held |= (unsigned)weir__table_holds(hold, slot_of(seen, i), now) << i;
+	return held & whole;
+}
+
+/* How many of a pair are not among these. */
+static unsigned others_of_pair(unsigned these, unsigned pair)
+{
+	return PAIR_SLOTS - (unsigned)__builtin_popcount(these >> (pair * PAIR_SLOTS) & PAIR);
+}
+
+/* Where a new key goes: what is whole longest, first of all what was never used, so that a clock that steps back finds what
+ * it knew. In a full table it is one that is held, else the slot of the key that is closest to fresh; so never a mark,
+ * which is furthest. */
+static void choose(const struct candidates *candidates, uint64_t now, const struct weir_state *hold,
+		   struct weir__place *ret_place)
+{
+	unsigned whole = 0, held, free, chosen;
+	struct seen seen;
+
+	for (unsigned line = 0, i = 0; line < LINES; line++) {
+#pragma GCC unroll 4
+		for (unsigned slot = 0; slot < WEIR__LINE_SLOTS; slot++, i++) {
+			const struct weir_state *const at = &candidates->lines[line][slot].state;
+
+			seen.lo[i] = __atomic_load_n(&at->lo, __ATOMIC_RELAXED);
+			seen.hi[i] = __atomic_load_n(&at->hi, __ATOMIC_RELAXED);
+			whole |= (unsigned)is_reusable(slot_of(&seen, i), now) << i;
+		}
+	}
+	held = held_of(&seen, whole, now, hold);
+	free = whole & ~held;
+	if (free == 0) {
+		chosen = held ? first_reusable_of(&seen, held) : closest_to_full(&seen);
+	} else {
+		const unsigned taken = others_of_pair(free, 0);
+		const bool is_home = (free & PAIR) != 0 && (taken < PAIR_CROWDED || taken <= others_of_pair(free, 1));
+
+		chosen = first_reusable_of(&seen, is_home || free <= PAIR ? free & PAIR : free & ~(unsigned)PAIR);
+	}
+	weir__place_set(ret_place, candidate(candidates, chosen), slot_of(&seen, chosen), 0);
+}
+
+/* Steps 2 and 3. */
+static bool settle(const struct weir__key *key, const struct candidates *candidates, const struct weir__place *mine,
+		   struct weir_state content)
+{
+	struct weir__place other;
+
+	for (;;) {
+		look(candidates, key, mine->slot, &other);
+		if (other.slot == NULL && is_current(key))
+			return weir__atomic16_swap(mine->slot, mine->seen, content);
+		if (other.slot == NULL || !weir__place_is_claim(&other) || other.slot < mine->slot) {
+			remove_claim(mine);
+			return false;
+		}
+		remove_claim(&other);
+	}
+}
+
+/* Settled, but so late that the limit has come to the next era but one, in which nobody looks for this slot: then it is
+ * taken back, unless somebody has found it before. */
+static bool is_out_of_sight(const struct weir__key *key, union weir__atomic16 *slot, struct weir_state content)
+{
+	const uint64_t era = key->view.number / WEIR__SLOT_GENERATIONS;
+
+	return WEIR__UNLIKELY(weir__plans_number(key->limit->entry) / WEIR__SLOT_GENERATIONS > era + 1) &&
+	       !weir__format_has_histories(&key->view.format) &&
+	       weir__atomic16_swap(slot, content, (struct weir_state){ 0, 0 });
+}
+
+bool weir__table_claim(const struct weir__key *key, struct weir_state content, weir_ns now,
+		       union weir__atomic16 **ret_slot)
+{
+	struct weir_table *const table = key->table;
+	const struct candidates candidates = candidates_of(table, key->hash);
+	const struct weir_state claim = weir__slot_make(weir__slot_fingerprint(content), weir__thread_nonce(),
+							weir__slot_full_at(content), WEIR__SLOT_CLAIMED);
+	const struct weir_state hold = weir__atomic16_load(&table->region.header->hold);
+	const uint64_t since_epoch = now - table->epoch;
+	struct weir__place mine;
+	bool used;
+
+	choose(&candidates, since_epoch, &hold, &mine);
+	used = !is_reusable(mine.seen, since_epoch);
+	/* The key itself, settled by somebody since it was not found. */
+	if (weir__slot_fingerprint(mine.seen) == key->fingerprint || weir__slot_fingerprint(mine.seen) == key->previous)
+		return false;
+	if (!is_free(mine.seen, since_epoch) || weir__table_holds(&hold, mine.seen, since_epoch))
+		atomic_fetch_add(weir__table_forgiven(table, weir__slot_fingerprint(mine.seen)), 1);
+	if (!weir__atomic16_swap(mine.slot, mine.seen, claim))
+		return false;
+	weir__table_forget_history(table, mine.seen);
+	mine.seen = claim;
+	if (used)
+		WEIR__COUNT(&table->region, evicted, 1);
+	if (!settle(key, &candidates, &mine, content) || is_out_of_sight(key, mine.slot, content))
+		return false;
+	WEIR__COUNT(&table->region, inserted, 1);
+	*ret_slot = mine.slot;
+	return true;
+}

@@ -1,0 +1,689 @@
+/* table_history.c: decisions of limits whose keys have a history in the arena.
+ *
+ * The slot of such a key refers to the root of its history, and is only changed when that is replaced, or when the key
+ * would seem to owe nothing too early: fresh_at is set ahead by an eighth, before what makes it necessary is charged.
+ *
+ * A decision looks at the history, unpacks it into the state that core works on, takes core's step and makes what came
+ * of it so: most often that is one more event, or units more in the newest one. What else can happen (refunds, clocks
+ * that are set back) makes a new history. Logs are asked and charged without all that: see decide_log. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/segments.h"
+#include "os/pause.h"
+#include "store/table/table.h"
+
+enum {
+	FOLLOWS_MOST = 100,   /* so many moves in a row are none: the memory is damaged */
+	TRIES_MOST = 1 << 16, /* and nobody is outrun so often */
+	LATER_NS = 1 << 20,
+	SCRATCH = 4096,
+};
+
+/* A request that cannot be recorded is told to come back after so long. */
+static const weir_ns no_room_retry = 1000000000;
+
+/* What somebody is at work on. */
+struct work {
+	struct weir__key key; /* its limit as of when it was last looked for */
+	const struct weir__epoch_check *epoch_check;
+	weir_ns now;
+	struct weir__place place;
+	struct weir__history history;
+	bool has_history;
+	/* events as they were; totals from 0 on */
+	struct weir__event *before;
+	uint64_t n_before, skipped; /* events of the history before these */
+	/* what core works on, and where it is */
+	void *state;
+	struct weir_plan plan;
+	void *heap;
+	union {
+		uint64_t align;
+		unsigned char bytes[SCRATCH];
+	} scratch;
+};
+
+/* The scratch is left as it is. */
+static void begin(struct work *work, const struct weir__epoch_check *epoch_check, struct weir_table *table,
+		  const struct weir_table_limit *limit, uint64_t hash, weir_ns now)
+{
+	work->epoch_check = epoch_check;
+	work->key.table = table;
+	work->key.limit = limit;
+	work->key.hash = hash;
+	work->now = now;
+	work->place.slot = NULL;
+	work->heap = NULL;
+}
+
+static bool is_log(const struct weir_plan *plan)
+{
+	return plan->kind == WEIR_KIND_LOG;
+}
+
+/* Instants of events are kept less this. */
+static uint64_t base_of(const struct weir__slot_format *format)
+{
+	return is_log(&format->plan) ? format->epoch : format->epoch / format->plan.period;
+}
+
+/* From the newest event on so long, in its units, an event counts. */
+static uint64_t duration_of(const struct weir_plan *plan)
+{
+	return is_log(plan) ? plan->period : plan->room + 1;
+}
+
+/* When a key whose newest event is this owes nothing; since the epoch. */
+static uint64_t full_at(const struct weir__slot_format *format, uint64_t newest)
+{
+	const struct weir_plan *const plan = &format->plan;
+
+	if (is_log(plan))
+		return newest + plan->period;
+	return (newest + base_of(format) + duration_of(plan)) * plan->period - format->epoch;
+}
+
+struct weir__shape weir__table_shape(const struct weir_plan *plan)
+{
+	if (is_log(plan))
+		return weir__history_shape(plan->most, plan->period, plan->most);
+	return weir__history_shape(plan->room + 2, duration_of(plan),
+				   plan->flags & WEIR_PLAN_COUNT_ALL ? WEIR__UNITS_MOST : plan->most);
+}
+
+static uint32_t take_chunk(void *context)
+{
+	const struct work *const work = context;
+
+	return weir__table_take_chunk(work->key.table, work->now, work->place.slot);
+}
+
+/* A slot that refers to a root. Its time is a little later than need be, by another little each time, so that a slot that
+ * comes to refer to the same root again is another one. */
+static struct weir_state slot_of(uint32_t fingerprint, uint32_t root, uint64_t full_at)
+{
+	return weir__slot_make(fingerprint, root, full_at + 1 + weir__thread_nonce() % LATER_NS, WEIR__SLOT_ARENA);
+}
+
+/* The slot refers to another root now, and whoever makes it so gives back the old one. */
+static void follow_move(struct weir_table *table, const struct weir__place *place, uint32_t moved_to)
+{
+	const struct weir_state next = slot_of(weir__slot_fingerprint(place->seen), moved_to,
+					       weir__slot_full_at(place->seen));
+
+	if (weir__atomic16_swap(place->slot, place->seen, next))
+		weir__history_discard(&table->region.arena, weir__slot_own(place->seen));
+}
+
+/* Finds the key and its history, if it has one. What a slot of this fingerprint refers to may be gone, or may be no
+ * history at all: then it is as good as none, and will be replaced. */
+static void find(struct work *work)
+{
+	for (int follows = 0;; follows++) {
+		uint32_t moved_to = 0;
+		struct weir_state ignored;
+		enum weir__history_found found = WEIR__HISTORY_GONE;
+
+		weir__key_init(&work->key, work->key.table, work->key.limit, work->key.hash);
+		weir__table_find(&work->key, &work->place, &ignored);
+		if (work->place.slot && weir__slot_tag(work->place.seen) == WEIR__SLOT_ARENA) {
+			weir__history_fetch_root(&work->key.table->region.arena, weir__slot_own(work->place.seen));
+			found = weir__history_look(&work->key.table->region.arena, weir__slot_own(work->place.seen),
+						   work->key.hash, &work->history, &moved_to);
+		}
+		work->has_history = found == WEIR__HISTORY_THERE;
+		if (found == WEIR__HISTORY_THERE || work->place.slot == NULL || follows > FOLLOWS_MOST)
+			return;
+		if (found == WEIR__HISTORY_GONE) {
+			if (weir__slot_equal(weir__atomic16_load(work->place.slot), work->place.seen))
+				return;
+			continue; /* it was given up for another one meanwhile */
+		}
+		follow_move(work->key.table, &work->place, moved_to);
+	}
+}
+
+static void *scratch(struct work *work, size_t size)
+{
+	if (size <= sizeof(work->scratch.bytes))
+		return work->scratch.bytes;
+	free(work->heap);
+	work->heap = malloc(size);
+	return work->heap;
+}
+
+/* Events that may be in the history. */
+static uint64_t events_at_most(const struct work *work)
+{
+	const uint32_t cells = weir__shape_cells(&work->history.shape);
+
+	return (work->history.newest.position + cells - work->history.oldest.position) % cells + 1;
+}
+
+/* The events that count when the newest one happens, in order. */
+static void read_events(struct work *work)
+{
+	const struct weir__history *const history = &work->history;
+	const uint64_t duration = duration_of(&work->key.view.format.plan), base = base_of(&work->key.view.format);
+	uint64_t n = 0, before = history->oldest.total;
+	struct weir__point point;
+
+	work->n_before = work->skipped = 0;
+	if (!work->has_history)
+		return;
+	point = weir__history_first(history);
+	do {
+		if (history->newest.at - point.at >= duration) {
+			work->skipped++;
+			before = point.total;
+		} else {
+			work->before[n++] = (struct weir__event){ point.at + base,
+								  (point.total - before) & WEIR__TOTAL_MASK };
+		}
+	} while (weir__history_next(history, &point));
+	work->n_before = n;
+}
+
+static uint64_t units_of(const struct weir__event *events, uint64_t i, uint64_t before)
+{
+	return events[i].total - (i ? events[i - 1].total : before);
+}
+
+static void unpack_segments(struct work *work)
+{
+	struct weir__segments *const segments = work->state;
+
+	for (uint64_t i = 0; i < work->n_before; i++) {
+		segments->newest = work->before[i].at;
+		segments->counts[work->before[i].at % (work->plan.room + 1)] = units_of(work->before, i, 0);
+	}
+}
+
+/* Lays the events out twice: as they were, and as the state that core will change. False: no memory. */
+static bool unpack(struct work *work)
+{
+	const uint64_t most = work->has_history ? events_at_most(work) : 0;
+	const size_t before_size = (size_t)(most + 1) * sizeof(struct weir__event);
+	size_t state_size;
+	unsigned char *memory;
+
+	work->plan = work->key.view.format.plan;
+	if (is_log(&work->plan))
+		work->plan.room = most + 2; /* of a new clock, and of the request */
+	state_size = weir_plan_state_size(&work->plan);
+	memory = scratch(work, before_size + state_size);
+	if (memory == NULL)
+		return false;
+	work->before = (struct weir__event *)(void *)memory;
+	work->state = memory + before_size;
+	read_events(work);
+	memset(work->state, 0, is_log(&work->plan) ? sizeof(struct weir__log) : state_size);
+	if (is_log(&work->plan)) {
+		((struct weir__log *)work->state)->entries = work->n_before;
+		memcpy(((struct weir__log *)work->state)->events, work->before,
+		       work->n_before * sizeof(struct weir__event));
+	} else {
+		unpack_segments(work);
+	}
+	return true;
+}
+
+/* Segments' state as events, those in which something was counted and the newest. Returns how many. */
+static uint64_t list_segments(const struct work *work, struct weir__event *events)
+{
+	const struct weir__segments *const segments = work->state;
+	const uint64_t room = work->plan.room;
+	uint64_t n = 0, total = 0;
+
+	for (uint64_t ago = weir__min(room, segments->newest) + 1; ago-- > 0;) {
+		const uint64_t number = segments->newest - ago;
+		const uint64_t units = weir__min(segments->counts[number % (room + 1)], WEIR__UNITS_MOST);
+
+		total += units;
+		if (units > 0 || (ago == 0 && n > 0))
+			events[n++] = (struct weir__event){ number, total };
+	}
+	return n;
+}
+
+/* What core has made of the state. */
+struct outcome {
+	const struct weir__event *events;
+	uint64_t n;
+	uint64_t gone; /* total before them */
+	struct weir__event *heap;
+};
+
+/* False: no memory. */
+static bool list_outcome(const struct work *work, struct outcome *ret_outcome)
+{
+	struct weir__log *const log = work->state;
+
+	*ret_outcome = (struct outcome){ .n = 0 };
+	if (!is_log(&work->plan)) {
+		ret_outcome->heap = malloc((size_t)(work->plan.room + 2) * sizeof(struct weir__event));
+		ret_outcome->events = ret_outcome->heap;
+		ret_outcome->n = ret_outcome->heap ? list_segments(work, ret_outcome->heap) : 0;
+		return ret_outcome->heap != NULL;
+	}
+	ret_outcome->n = log->entries;
+	ret_outcome->gone = log->gone;
+	if (log->first + log->entries > work->plan.room) { /* goes round: the room is one larger than ever needed */
+		ret_outcome->heap = calloc((size_t)ret_outcome->n, sizeof(struct weir__event));
+		if (ret_outcome->heap == NULL)
+			return false;
+		for (uint64_t i = 0; i < ret_outcome->n; i++)
+			ret_outcome->heap[i] = log->events[(log->first + i) % work->plan.room];
+		ret_outcome->events = ret_outcome->heap;
+	} else {
+		ret_outcome->events = log->events + log->first;
+	}
+	return true;
+}
+
+static bool is_same(const struct work *work, const struct outcome *outcome, uint64_t skip, uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++)
+		if (outcome->events[i].at != work->before[skip + i].at ||
+		    units_of(outcome->events, i, outcome->gone) != units_of(work->before, skip + i, 0))
+			return false;
+	return true;
+}
+
+/* How the outcome comes from the events before: `dropped` of them, which are over, are left out, the newest is changed,
+ * or a new one comes after it. */
+enum manner { AS_IT_WAS, MERGED, PUSHED, OTHERWISE };
+
+static enum manner compare(const struct work *work, const struct outcome *outcome, uint64_t *ret_dropped)
+{
+	const uint64_t n = outcome->n, n_before = work->n_before, duration = duration_of(&work->plan);
+	uint64_t last, kept;
+
+	if (n_before == 0 || n == 0)
+		return n == n_before ? AS_IT_WAS : OTHERWISE;
+	last = outcome->events[n - 1].at;
+	if (last < work->before[n_before - 1].at)
+		return OTHERWISE;
+	kept = last == work->before[n_before - 1].at ? n : n - 1;
+	if (kept > n_before)
+		return OTHERWISE;
+	*ret_dropped = n_before - kept;
+	for (uint64_t i = 0; i < *ret_dropped; i++)
+		if (last - work->before[i].at < duration)
+			return OTHERWISE;
+	if (!is_same(work, outcome, *ret_dropped, n - 1))
+		return OTHERWISE;
+	if (kept < n)
+		return PUSHED;
+	return *ret_dropped == 0 && is_same(work, outcome, 0, n) ? AS_IT_WAS : MERGED;
+}
+
+/* The slot says that the key owes until then, at least. */
+static bool extend(struct work *work, uint64_t newest)
+{
+	const uint64_t until = full_at(&work->key.view.format, newest), slack = (until - newest) / 8;
+	struct weir_state next;
+
+	if (weir__slot_full_at(work->place.seen) >= until)
+		return true;
+	next = weir__slot_make(weir__slot_fingerprint(work->place.seen), weir__slot_own(work->place.seen),
+			       until + (is_log(&work->key.view.format.plan) ? slack : 0), WEIR__SLOT_ARENA);
+	if (!weir__atomic16_swap(work->place.slot, work->place.seen, next))
+		return false;
+	work->place.seen = next;
+	return true;
+}
+
+/* The first event that is kept when so many are not, and the total before it. If none is, the next one to come. */
+static struct weir__point oldest_after(const struct work *work, uint64_t skip, uint64_t at)
+{
+	const struct weir__history *const history = &work->history;
+	struct weir__point point = weir__history_first(history);
+	uint64_t before = history->oldest.total;
+
+	for (; skip > 0; skip--) {
+		before = point.total;
+		if (!weir__history_next(history, &point)) {
+			const uint32_t next = point.position + 1;
+
+			return (struct weir__point){ at, before,
+						     next == weir__shape_cells(&history->shape) ? 0 : next };
+		}
+	}
+	return (struct weir__point){ point.at, before, point.position };
+}
+
+/* A history made anew of these events takes the place of the one there was, or is the key's first. */
+static enum weir__history_done replace(struct work *work, const struct outcome *outcome)
+{
+	const struct weir__event *const events = outcome->events;
+	const uint64_t n = outcome->n;
+	const struct weir__shape shape = weir__table_shape(&work->key.view.format.plan);
+	const uint64_t base = base_of(&work->key.view.format), newest = events[n - 1].at - base;
+	struct weir__arena *const arena = &work->key.table->region.arena;
+	const uint32_t number = n < weir__shape_cells(&shape) ?
+					weir__history_new(arena, work->key.hash, &shape, events, n, outcome->gone, base,
+							  take_chunk, work) :
+					0;
+	struct weir_state content;
+
+	if (number == 0)
+		return WEIR__HISTORY_FULL;
+	if (work->has_history && number == work->history.number) /* given up meanwhile; or else the memory is damaged */
+		(void)weir__atomic16_swap(work->place.slot, work->place.seen, (struct weir_state){ 0, 0 });
+	content = slot_of(weir__fingerprint(work->key.hash), number, full_at(&work->key.view.format, newest));
+	if (work->has_history) {
+		if (extend(work, newest) && weir__history_move(&work->history, number)) {
+			follow_move(work->key.table, &work->place, number);
+			return WEIR__HISTORY_DONE;
+		}
+	} else if (weir__table_put(&work->key, &work->place, content, work->now)) {
+		return WEIR__HISTORY_DONE;
+	}
+	weir__history_discard(arena, number);
+	return WEIR__HISTORY_OUTRUN;
+}
+
+/* Makes the outcome so by a change of the newest event. */
+static enum weir__history_done change_newest(struct work *work, const struct outcome *outcome, enum manner manner,
+					     uint64_t dropped)
+{
+	const struct weir__history *const history = &work->history;
+	const uint64_t at = outcome->events[outcome->n - 1].at - base_of(&work->key.view.format);
+	const uint64_t units = units_of(outcome->events, outcome->n - 1, outcome->gone);
+	struct weir__point oldest;
+
+	if (manner == MERGED && units < units_of(work->before, work->n_before - 1, 0))
+		return replace(work, outcome); /* in its place a total only grows: see file_newest */
+	if (!extend(work, at))
+		return WEIR__HISTORY_OUTRUN;
+	if (manner == MERGED)
+		return weir__history_merge(
+			history, at, history->newest.total + units - units_of(work->before, work->n_before - 1, 0));
+	oldest = oldest_after(work, work->skipped + dropped, at);
+	return weir__history_push(history, at, history->newest.total + units, &oldest, take_chunk, work);
+}
+
+/* The key owes nothing any more. The slot may have another time by now, but while it refers to this root it must not
+ * stay: the chunk would be a root of this key again, and be found, before that is told of. */
+static enum weir__history_done forget(struct work *work)
+{
+	const uint32_t number = work->history.number;
+	struct weir_state seen;
+
+	if (!weir__history_move(&work->history, 0))
+		return WEIR__HISTORY_OUTRUN;
+	do
+		seen = weir__atomic16_load(work->place.slot);
+	while (weir__slot_tag(seen) == WEIR__SLOT_ARENA && weir__slot_own(seen) == number &&
+	       !weir__atomic16_swap(work->place.slot, seen, (struct weir_state){ 0, 0 }));
+	weir__history_discard(&work->key.table->region.arena, number);
+	return WEIR__HISTORY_DONE;
+}
+
+/* There is no room for another event: the units count with the newest, which becomes later. That admits nothing extra. */
+static enum weir__history_done squeeze(struct work *work, const struct outcome *outcome)
+{
+	const uint64_t n = outcome->n, units = units_of(outcome->events, n - 1, outcome->gone);
+	const uint64_t at = outcome->events[n - 1].at - base_of(&work->key.view.format);
+
+	if (!extend(work, at))
+		return WEIR__HISTORY_OUTRUN;
+	return weir__history_merge(&work->history, at, work->history.newest.total + units);
+}
+
+/* Its cells are too small for what the limit lets it count, since that was raised. */
+static bool is_too_narrow(const struct work *work)
+{
+	return work->has_history && work->history.shape.time_bits != 0 &&
+	       weir__table_shape(&work->key.view.format.plan).time_bits == 0;
+}
+
+static enum weir__history_done make_so(struct work *work, const struct outcome *outcome, uint64_t *ret_event_at)
+{
+	uint64_t dropped = 0;
+	const enum manner manner = compare(work, outcome, &dropped);
+	enum weir__history_done done;
+
+	*ret_event_at = outcome->n ? outcome->events[outcome->n - 1].at : 0;
+	if (manner == AS_IT_WAS)
+		return !work->has_history || weir__history_is_unchanged(&work->history) ? WEIR__HISTORY_DONE :
+											  WEIR__HISTORY_OUTRUN;
+	if (outcome->n == 0)
+		return forget(work);
+	if (manner == OTHERWISE || is_too_narrow(work))
+		return replace(work, outcome);
+	done = change_newest(work, outcome, manner, dropped);
+	if (done != WEIR__HISTORY_FULL)
+		return done;
+	if (manner == MERGED)
+		return done;
+	done = replace(work, outcome); /* a limit that was raised needs a larger ring */
+	return done == WEIR__HISTORY_FULL ? squeeze(work, outcome) : done;
+}
+
+/* Whether to begin again. */
+static bool is_outrun(enum weir__history_done done, uint32_t *tries)
+{
+	if (done != WEIR__HISTORY_OUTRUN || ++*tries > TRIES_MOST)
+		return false;
+	weir__back_off();
+	return true;
+}
+
+static struct weir_verdict no_room(const struct weir_plan *plan)
+{
+	return (struct weir_verdict){ .limit = plan->most, .retry_after = no_room_retry };
+}
+
+/* Takes a step. FULL: the answer is a denial, and nothing was changed. */
+static enum weir__history_done take_step(struct work *work, weir__step *step, uint64_t cost,
+					 struct weir_verdict *ret_verdict, uint64_t *ret_event_at)
+{
+	struct outcome outcome;
+	enum weir__history_done done;
+
+	find(work);
+	if (!weir__epoch_check_holds(work->epoch_check))
+		return WEIR__HISTORY_STALE;
+	if (!unpack(work))
+		return WEIR__HISTORY_FULL;
+	*ret_verdict = step(&work->plan, work->state, work->now, cost);
+	if (!list_outcome(work, &outcome))
+		return WEIR__HISTORY_FULL;
+	if (weir__step_forgives(step))
+		atomic_fetch_add(weir__table_forgiven(work->key.table, weir__fingerprint(work->key.hash)), 1);
+	done = make_so(work, &outcome, ret_event_at);
+	free(outcome.heap);
+	return done;
+}
+
+/* Takes units out of the event in which they were counted, if it has so many. */
+static enum weir__history_done take_out(struct work *work, uint64_t event_at, uint64_t units, uint64_t forgiven)
+{
+	struct outcome outcome;
+	enum weir__history_done done = WEIR__HISTORY_DONE;
+	uint64_t kept = 0, i = 0, ignored;
+	struct weir__event *events;
+
+	find(work);
+	/* Whoever forgives something after this makes the swap fail. */
+	if (atomic_load(weir__table_forgiven(work->key.table, weir__fingerprint(work->key.hash))) != forgiven ||
+	    !work->has_history || !unpack(work))
+		return WEIR__HISTORY_DONE;
+	while (i < work->n_before && work->before[i].at != event_at)
+		i++;
+	if (i == work->n_before || units_of(work->before, i, 0) < units)
+		return weir__history_is_unchanged(&work->history) ? WEIR__HISTORY_DONE : WEIR__HISTORY_OUTRUN;
+	events = malloc((size_t)work->n_before * sizeof(*events));
+	if (events == NULL)
+		return WEIR__HISTORY_DONE;
+	for (uint64_t j = 0; j < work->n_before; j++) {
+		const uint64_t total = work->before[j].total - (j >= i ? units : 0);
+
+		if (j != i || units_of(work->before, i, 0) > units || j + 1 == work->n_before)
+			events[kept++] = (struct weir__event){ work->before[j].at, total };
+	}
+	outcome = (struct outcome){ .events = events, .n = kept };
+	done = kept == 1 && events[0].total == 0 ? forget(work) : make_so(work, &outcome, &ignored);
+	free(events);
+	return done;
+}
+
+void weir__table_take_back_event(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
+				 weir_ns now, uint64_t event_at, uint64_t units, uint64_t forgiven)
+{
+	uint32_t tries = 0;
+	struct work work;
+
+	begin(&work, NULL, table, limit, hash, now);
+	while (is_outrun(take_out(&work, event_at, units, forgiven), &tries))
+		;
+	free(work.heap);
+}
+
+/* The first event of a log that counts at `when`, with the total before it. If none does, the next one to come. */
+static struct weir__point first_live(const struct weir__history *history, weir_ns period, uint64_t when)
+{
+	struct weir__point live = history->oldest, point;
+
+	if (when - live.at < period || live.at > when)
+		return live;
+	for (point = weir__history_first(history); when - point.at >= period;) {
+		live.total = point.total;
+		if (!weir__history_next(history, &point)) {
+			const uint32_t next = point.position + 1;
+
+			live.at = when;
+			live.position = next == weir__shape_cells(&history->shape) ? 0 : next;
+			return live;
+		}
+		live.at = point.at;
+		live.position = point.position;
+	}
+	return live;
+}
+
+/* When so many units of a log have left, of those that count from this event on. */
+static uint64_t left_at(const struct weir__history *history, const struct weir__point *live, uint64_t units,
+			weir_ns period)
+{
+	struct weir__point point = *live;
+
+	if (live->position == history->oldest.position)
+		point = weir__history_first(history);
+	else if (live->position == history->newest.position)
+		point = history->newest;
+	else
+		weir__history_read(history, live, &point);
+	while (((point.total - live->total) & WEIR__TOTAL_MASK) < units && weir__history_next(history, &point))
+		;
+	return point.at + period;
+}
+
+/* What is to be said of a log after the decision. */
+static void explain_log(const struct work *work, const struct weir__point *live, uint64_t used, uint64_t newest,
+			uint64_t cost, bool allowed, struct weir_verdict *verdict)
+{
+	const struct weir_plan *const plan = &work->key.view.format.plan;
+	const uint64_t now = work->now - work->key.view.format.epoch;
+
+	*verdict = (struct weir_verdict){ .allowed = allowed, .limit = plan->most, .granted = allowed ? cost : 0 };
+	verdict->remaining = plan->most - weir__min(plan->most, used);
+	verdict->reset_after = used == 0 ? 0 : newest + plan->period - now;
+	if (allowed)
+		return;
+	verdict->never = cost > plan->most;
+	verdict->retry_after = verdict->never ?
+				       WEIR_NEVER :
+				       left_at(&work->history, live, used - (plan->most - cost), plan->period) - now;
+}
+
+/* Decides for a log that is there, without the way through core's state. WHOLE: go that way. */
+static enum weir__log_answer decide_log(struct work *work, uint64_t cost, struct weir_verdict *ret_verdict)
+{
+	const struct weir_plan *const plan = &work->key.view.format.plan;
+	const struct weir__history *const history = &work->history;
+	const uint64_t now = work->now - work->key.view.format.epoch, newest = history->newest.at;
+	const uint64_t when = now > newest ? now : newest;
+	enum weir__history_done done;
+	struct weir__point live;
+	uint64_t used, total;
+
+	if (when - now > WEIR__STEP_BACK_MAX || is_too_narrow(work))
+		return WEIR__LOG_WHOLE;
+	weir__history_fetch_cells(history);
+	live = first_live(history, plan->period, when);
+	used = (history->newest.total - live.total) & WEIR__TOTAL_MASK;
+	if (used > plan->most || cost > plan->most - used) {
+		if (ret_verdict)
+			explain_log(work, &live, used, newest, cost, false, ret_verdict);
+		return weir__history_is_unchanged(history) ? WEIR__LOG_DENIED : WEIR__LOG_WHOLE;
+	}
+	if (!extend(work, when))
+		return WEIR__LOG_WHOLE;
+	total = history->newest.total + cost;
+	done = newest == when ? weir__history_merge(history, when, total) :
+				weir__history_push(history, when, total, &live, take_chunk, work);
+	if (done != WEIR__HISTORY_DONE)
+		return WEIR__LOG_WHOLE;
+	if (ret_verdict)
+		explain_log(work, &live, used + cost, when, cost, true, ret_verdict);
+	return WEIR__LOG_ALLOWED;
+}
+
+/* Logs that count what they deny go the whole way. */
+static bool has_short_way(const struct weir_plan *plan, uint64_t cost)
+{
+	return is_log(plan) && !(plan->flags & WEIR_PLAN_COUNT_ALL) && cost > 0;
+}
+
+static enum weir__log_answer decide_short(struct work *work, uint64_t cost, struct weir_verdict *ret_verdict)
+{
+	find(work);
+	if (!work->has_history || !weir__epoch_check_holds(work->epoch_check))
+		return WEIR__LOG_WHOLE;
+	return decide_log(work, cost, ret_verdict);
+}
+
+bool weir__table_step_history(const struct weir__epoch_check *epoch_check, struct weir_table *table,
+			      const struct weir_table_limit *limit, uint64_t hash, weir__step *step, weir_ns now,
+			      uint64_t cost, struct weir_verdict *ret_verdict, struct weir__change *ret_change)
+{
+	enum weir__history_done done = WEIR__HISTORY_DONE;
+	uint64_t event_at = 0;
+	uint32_t tries = 0;
+	struct work work;
+
+	begin(&work, epoch_check, table, limit, hash, now);
+	if (step == weir_step_take && has_short_way(&limit->first.plan, cost) &&
+	    decide_short(&work, cost, ret_verdict) != WEIR__LOG_WHOLE) {
+		const weir_ns newest = work.history.newest.at + limit->first.epoch;
+
+		event_at = now > newest ? now : newest;
+	} else {
+		do
+			done = take_step(&work, step, cost, ret_verdict, &event_at);
+		while (is_outrun(done, &tries));
+		if (done != WEIR__HISTORY_DONE)
+			*ret_verdict = no_room(&work.key.view.format.plan);
+	}
+	free(work.heap);
+	if (ret_change)
+		*ret_change = (struct weir__change){ .number = work.key.view.number,
+						     .slot = ret_verdict->allowed && cost > 0 ? work.place.slot : NULL,
+						     .event_at = event_at };
+	return done != WEIR__HISTORY_STALE;
+}
+
+enum weir__log_answer weir__table_allow_log(struct weir_table *table, const struct weir_table_limit *limit,
+					    uint64_t hash, weir_ns now, uint64_t cost)
+{
+	struct work work;
+
+	if (!has_short_way(&limit->first.plan, cost))
+		return WEIR__LOG_WHOLE;
+	begin(&work, NULL, table, limit, hash, now);
+	return decide_short(&work, cost, NULL);
+}

@@ -1,0 +1,112 @@
+/* table_stats.c: what a table says of itself. */
+#include "store/table/region_file.h"
+#include "store/table/table.h"
+
+/* In the first so many slots. */
+static uint64_t count_live(const struct weir_table *table, uint64_t now, uint64_t slots)
+{
+	uint64_t live = 0;
+
+	for (uint64_t i = 0; i < slots; i++) {
+		const uint64_t hi = __atomic_load_n(&table->region.slots[i].state.hi, __ATOMIC_RELAXED);
+
+		live += hi >> WEIR__SLOT_TAG_BITS > now && hi >> 32 != UINT32_MAX; /* and not a mark */
+	}
+	return live;
+}
+
+static uint64_t read_counter(_Atomic uint64_t *counter)
+{
+	return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static uint32_t count_limits(const struct weir__region *region)
+{
+	uint32_t limits = 0;
+
+	for (uint32_t i = 0; i < region->limits_max; i++)
+		limits += weir__atomic16_load(&region->limits[i].identity).lo != 0;
+	return limits;
+}
+
+void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_stats *ret_stats)
+{
+	const struct weir__region *const region = &table->region;
+	struct weir_table_stats stats = {
+		.capacity = region->lines * WEIR__LINE_SLOTS - weir__region_marks(region),
+		.live = count_live(table, weir__table_clamp(table, now) - table->epoch,
+				   region->lines * WEIR__LINE_SLOTS),
+		.size_bytes = region->size_bytes,
+		.limits = count_limits(region),
+		.limits_max = region->limits_max,
+		.arena_bytes = region->arena_bytes,
+		.arena_used = (size_t)weir__arena_used(&region->arena) * (WEIR__CHUNK_BYTES + 1),
+		.damaged_pages = read_counter(&region->header->damaged_pages),
+		.damaged_slots = read_counter(&region->header->damaged_slots),
+		.damaged_at = read_counter(&region->header->damaged_at),
+	};
+	uint64_t decisions = 0, elsewhere;
+
+	for (uint32_t i = 0; i < WEIR__STRIPES + WEIR__STRIPES_COMMON; i++) {
+		struct weir__stripe *const stripe = weir__region_stripe(region, i);
+
+		stats.inserted += read_counter(&stripe->inserted);
+		stats.evicted += read_counter(&stripe->evicted);
+		stats.regained += read_counter(&stripe->regained);
+		stats.lost_races += read_counter(&stripe->lost_races);
+		stats.absent += read_counter(&stripe->probes[WEIR__LINES - 1]);
+		for (int line = 1; line < WEIR__LINES; line++)
+			stats.probes[line] += read_counter(&stripe->probes[line - 1]);
+		for (uint32_t limit = 0; limit < stats.limits_max; limit++)
+			decisions += read_counter(&stripe->limits[limit].of[false]) +
+				     read_counter(&stripe->limits[limit].of[true]);
+	}
+	/* Not counted where it would cost each decision something: what is nowhere else was at home. */
+	elsewhere = stats.absent + stats.probes[1] + stats.probes[2] + stats.probes[3];
+	stats.probes[0] = decisions > elsewhere ? decisions - elsewhere : 0;
+	*ret_stats = stats;
+}
+
+/* Keys fall on slots by their hash: a part of them is like any other. */
+void weir__table_look(struct weir_table *table, weir_ns now, uint64_t slots_most,
+		      struct weir__table_key_count *ret_glance)
+{
+	const struct weir__region *const region = &table->region;
+	const uint64_t slots = region->lines * WEIR__LINE_SLOTS;
+	const uint64_t looked = slots < slots_most ? slots : slots_most;
+	const uint64_t live = count_live(table, weir__table_clamp(table, now) - table->epoch, looked);
+	struct weir__table_key_count key_count = { .capacity = slots - weir__region_marks(region),
+						   .live = (uint64_t)((unsigned __int128)live * slots / looked),
+						   .seen = live,
+						   .is_exact = looked == slots };
+
+	for (uint32_t i = 0; i < WEIR__STRIPES + WEIR__STRIPES_COMMON; i++) {
+		struct weir__stripe *const stripe = weir__region_stripe(region, i);
+
+		key_count.inserted += read_counter(&stripe->inserted);
+		key_count.evicted += read_counter(&stripe->evicted);
+	}
+	if (key_count.live >
+	    key_count.inserted) /* of few keys a part tells little; other processes may have counted more */
+		key_count.live = key_count.inserted;
+	*ret_glance = key_count;
+}
+
+void weir__table_limit_stats(const struct weir_table *table, uint32_t index, struct weir_table_limit_stats *ret_stats)
+{
+	struct weir_table_limit_stats stats = { 0, 0 };
+
+	for (uint32_t i = 0; i < WEIR__STRIPES + WEIR__STRIPES_COMMON; i++) {
+		struct weir__limit_counters *const counters = &weir__region_stripe(&table->region, i)->limits[index];
+
+		stats.allowed += read_counter(&counters->of[true]);
+		stats.denied += read_counter(&counters->of[false]);
+	}
+	*ret_stats = stats;
+}
+
+void weir_table_limit_stats(struct weir_table *table, const struct weir_table_limit *limit,
+			    struct weir_table_limit_stats *ret_stats)
+{
+	weir__table_limit_stats(table, limit->index, ret_stats);
+}

@@ -1,0 +1,184 @@
+/* table_wait.c: waiting for a key.
+ *
+ * A slot has no list of those who wait. A bucket can do without: a wait of less than half a minute takes its tokens at
+ * once, before they have come, and sleeps until they have. The slot then owes more than a burst, as it would after a step
+ * back of the clock, and everybody else is denied until it owes less; beyond a minute it would be taken for a new clock.
+ * Whoever would wait longer sleeps until that is no longer so and asks again, as those who wait for windows do. */
+#include "store/table/table_wait.h"
+
+#include "os/canceller.h"
+#include "store/table/table.h"
+
+/* What a slot may owe beyond its burst. The other half of a minute is left for clocks that step back meanwhile. */
+static const weir_ns ahead_max = WEIR__STEP_BACK_MAX / 2;
+
+struct wait {
+	struct weir_table *table;
+	const struct weir_table_limit *limit;
+	uint64_t hash, cost;
+	weir_ns deadline;
+	struct weir_canceller *canceller;
+	bool is_first; /* under count all a denied question counts, so after the first it is only asked when it fits */
+	bool is_too_late;        /* denied, and not before the deadline either */
+	struct weir_state taken; /* the state right after tokens were taken ahead */
+	uint64_t taken_by;       /* the number of the limit's plan then */
+};
+
+typedef struct weir_verdict take_ahead(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
+				       uint64_t cost, weir_ns max_wait, struct weir_reservation *ret_reservation);
+
+static weir_ns time_left(weir_ns now, weir_ns deadline)
+{
+	return deadline > now ? deadline - now : 0;
+}
+
+static struct weir_verdict reserve(struct wait *wait, take_ahead *take, weir_ns now, weir_ns max_wait,
+				   struct weir_reservation *ret_reservation)
+{
+	struct weir_state before, state, next;
+	struct weir_verdict verdict;
+	struct weir__place place;
+	struct weir__key key;
+
+	do {
+		weir__key_init(&key, wait->table, wait->limit, wait->hash);
+		weir__table_find(&key, &place, &state);
+		before = state;
+		verdict = take(&key.view.format.plan, &state, now, wait->cost, max_wait, ret_reservation);
+		next = place.is_old || !weir__slot_equal(before, state) ? weir__key_pack(&key, &state) : place.seen;
+	} while (!weir__table_put(&key, &place, next, now));
+	wait->taken = state;
+	wait->taken_by = key.view.number;
+	return verdict;
+}
+
+/* If the slot owes less than right after the tokens were taken, somebody has forgiven them since: then nothing. Nor if the
+ * limit has been changed: what they were is not what they would be now. */
+static void give_back(const struct wait *wait, weir_ns now, struct weir_reservation *reservation)
+{
+	struct weir__place place;
+	struct weir__key key;
+	struct weir_state state;
+
+	do {
+		weir__key_init(&key, wait->table, wait->limit, wait->hash);
+		weir__table_find(&key, &place, &state);
+		if (key.view.number != wait->taken_by || weir__state_wide(&state) < weir__state_wide(&wait->taken) ||
+		    weir__reserve_cancel(&key.view.format.plan, &state, now, reservation) == 0)
+			return;
+		weir__table_forgive(&key, &place);
+	} while (!weir__table_put(&key, &place, weir__key_pack(&key, &state), now));
+}
+
+/* Asks once. Denied: retry_after is when to ask again, unless that is too late. */
+static struct weir_verdict ask(struct wait *wait, weir_ns now, struct weir_reservation *ret_reservation)
+{
+	const struct weir_plan *const plan = &wait->limit->first.plan; /* its kind, which stays */
+	const bool shapes = plan->flags & WEIR_PLAN_SHAPE, was_first = wait->is_first;
+	const weir_ns left = time_left(now, wait->deadline);
+	struct weir_verdict verdict;
+	weir_ns ahead = 0;
+
+	wait->is_first = false;
+	*ret_reservation = (struct weir_reservation){ .act_at = now };
+	if (plan->kind == WEIR_KIND_BUCKET && !shapes) {
+		ahead = weir__min(left, ahead_max);
+		verdict = reserve(wait, weir__reserve_take, now, ahead, ret_reservation);
+	} else {
+		verdict = weir__table_step(wait->table, wait->limit, wait->hash,
+					   was_first && !shapes ? weir_step_take : weir_step_peek, now, wait->cost,
+					   NULL);
+		if (verdict.allowed && shapes) {
+			verdict = reserve(wait, weir__reserve_departure, now, left, ret_reservation);
+			ahead = verdict.delay > 0 ? left : 0; /* denied with a delay: there is room, but too late */
+		} else if (verdict.allowed && !was_first) {
+			verdict = weir__table_step(wait->table, wait->limit, wait->hash, weir_step_take, now,
+						   wait->cost, NULL);
+		}
+	}
+	wait->is_too_late = !verdict.allowed && weir__add_saturating(ahead, verdict.retry_after) > left;
+	return verdict;
+}
+
+/* Sleeps until what was taken ahead may go. */
+static int sleep_until_act(const struct wait *wait, struct weir_reservation *reservation)
+{
+	for (;;) {
+		const uint32_t word = weir__canceller_word(wait->canceller);
+		const weir_ns now = weir_table_now(wait->table);
+
+		if (reservation->act_at <= now)
+			return WEIR_OK;
+		if (weir__canceller_says_cancelled(word)) {
+			give_back(wait, now, reservation);
+			return WEIR_ERR_CANCELLED;
+		}
+		weir__canceller_sleep_until(wait->canceller, word, now, reservation->act_at);
+	}
+}
+
+static int wait_for(struct wait *wait)
+{
+	for (;;) {
+		const uint32_t word = weir__canceller_word(wait->canceller);
+		const weir_ns now = weir__table_clamp(wait->table, weir_table_now(wait->table));
+		struct weir_reservation reservation;
+		struct weir_verdict verdict;
+
+		if (weir__canceller_says_cancelled(word))
+			return WEIR_ERR_CANCELLED;
+		verdict = ask(wait, now, &reservation);
+		if (verdict.allowed || verdict.never || wait->is_too_late)
+			weir__table_count(wait->table, wait->limit, verdict.allowed);
+		if (verdict.allowed)
+			return sleep_until_act(wait, &reservation);
+		if (verdict.never)
+			return WEIR_ERR_NEVER;
+		if (wait->is_too_late)
+			return WEIR_ERR_DEADLINE;
+		weir__canceller_sleep_until(wait->canceller, word, now, weir__add_saturating(now, verdict.retry_after));
+	}
+}
+
+int weir_table_wait(struct weir_table *table, const struct weir_table_limit *limit, const void *key, size_t key_length,
+		    uint64_t cost, weir_ns deadline, struct weir_canceller *canceller)
+{
+	struct weir_canceller own = { 0 };
+	struct wait wait = {
+		.table = table,
+		.limit = limit,
+		.hash = weir__hash(&limit->secret, key, key_length),
+		.cost = cost,
+		.deadline = deadline,
+		.canceller = canceller ? canceller : &own,
+		.is_first = true,
+	};
+
+	if (weir_canceller_is_cancelled(wait.canceller))
+		return WEIR_ERR_CANCELLED;
+	return cost == 0 ? WEIR_OK : wait_for(&wait);
+}
+
+struct weir_verdict weir__table_depart(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
+				       weir_ns now, uint64_t cost, weir_ns max_wait,
+				       struct weir__departure *ret_departure)
+{
+	struct wait wait = { .table = table, .limit = limit, .hash = hash, .cost = cost };
+	const struct weir_verdict verdict = reserve(&wait, weir__reserve_departure, weir__table_clamp(table, now),
+						    max_wait, &ret_departure->reservation);
+
+	weir__table_count(table, limit, verdict.allowed);
+	ret_departure->taken = wait.taken;
+	ret_departure->taken_by = wait.taken_by;
+	return verdict;
+}
+
+void weir__table_depart_not(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash, weir_ns now,
+			    struct weir__departure *departure)
+{
+	const struct wait wait = {
+		.table = table, .limit = limit, .hash = hash, .taken = departure->taken, .taken_by = departure->taken_by
+	};
+
+	give_back(&wait, weir__table_clamp(table, now), &departure->reservation);
+}

@@ -1,0 +1,160 @@
+/* redis_plan_test.c: which plans can be in Redis, and what becomes of one when its limit changes. */
+#include "store/redis/redis_plan.h"
+
+#include "check.h"
+#include "core/wide.h"
+
+static struct weir_plan plan_of(const char *text)
+{
+	struct weir_limit limit;
+	struct weir_plan plan = { 0 };
+	struct weir_message why = { 0 };
+
+	if (weir_limit_parse(text, strlen(text), &limit, &why) != WEIR_OK ||
+	    weir_plan_compile(&limit, &plan, &why) != WEIR_OK)
+		check_fail(__FILE__, __LINE__, why.text);
+	return plan;
+}
+
+static struct weir__redis_plan redis_plan_of(const char *text)
+{
+	const struct weir_plan plan = plan_of(text);
+	struct weir__redis_plan redis_plan = { 0 };
+
+	CHECK(weir__redis_plan_init(&redis_plan, &plan, NULL) == WEIR_OK);
+	return redis_plan;
+}
+
+/* "" if it can be. */
+static const char *refusal(const char *text)
+{
+	static struct weir_message why;
+	const struct weir_plan plan = plan_of(text);
+	struct weir__redis_plan redis_plan;
+	const int error = weir__redis_plan_init(&redis_plan, &plan, &why);
+
+	CHECK(error == WEIR_OK || error == WEIR_ERR_MAXIMUM);
+	return error == WEIR_OK ? "" : why.text;
+}
+
+static void everyday_limits_can_be(void)
+{
+	static const char *const texts[] = {
+		"100/min burst 20",
+		"7/min",
+		"9999/day",
+		"999983/s burst 1000000",
+		"1/365day burst 60",
+		"10/s leaky queue 50",
+		"5/s leaky",
+		"1000000/s refill interval burst 5000000",
+		"100/min sliding_counter",
+		"1000000/day sliding_counter segments 1440",
+		"1000/hour sliding_log",
+		"10/s fixed_window align first count all",
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		CHECK_TEXT(refusal(texts[i]), "");
+}
+
+/* The last that can be, the first that cannot, and why. */
+static void what_needs_more_than_53_bits_is_refused(void)
+{
+	static const struct {
+		const char *last, *first, *why;
+	} rows[] = {
+		{ "1000000000/s burst 281474976710655", "1000000000/s burst 281474976710656",
+		  "a burst of 281474976710656: in Redis it is at most 281474976710655" },
+		{ "281474976710655/s fixed_window", "281474976710656/s fixed_window",
+		  "a count of 281474976710656: in Redis it is at most 281474976710655" },
+		{ "281474976710655/s refill interval burst 5", "281474976710656/s refill interval burst 5",
+		  "a count of 281474976710656: in Redis it is at most 281474976710655" },
+		{ "4294967291/s", "4294967297/s",
+		  "a rate with, in lowest terms of count/period, a count of 4294967297: in Redis that is at most 4294967295" },
+		{ "65535/ns burst 1", "65536/ns burst 1",
+		  "a rate per nanosecond of 65536: in Redis that is less than 65536" },
+		{ "1000000/s sliding_log", "1000001/s sliding_log",
+		  "a count of 1000001: in Redis a sliding_counter can have more than that, a sliding_log at most 1000000" },
+		{ "5/s sliding_counter segments 4000", "5/s sliding_counter segments 5000",
+		  "a number of segments of 5000: in Redis there are at most 4096" },
+		{ "187649984473770/s sliding_counter segments 2", "187649984473771/s sliding_counter segments 2",
+		  "a count of 187649984473771: in Redis with so many segments it is at most 187649984473770" },
+		{ "1/2251799813685247us fixed_window", "1/2251799813685248us fixed_window",
+		  "a limit that is whole again after 2251799813685248 us: in Redis that takes at most 2251799813685247 us, 71 years; lower its burst, or its period" },
+		{ "1/day burst 26062", "1/day burst 26063",
+		  "a limit that is whole again after 2251843200000000 us: in Redis that takes at most 2251799813685247 us, 71 years; lower its burst, or its period" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		CHECK_TEXT(refusal(rows[i].last), "");
+		CHECK_TEXT(refusal(rows[i].first), rows[i].why);
+	}
+}
+
+/* 7/min, burst 10: a token takes 60 s / 7, which is 8571428 us and 4000 of 7000 parts of one. */
+static void bytes_are_what_the_script_reads(void)
+{
+	static const unsigned char expected[WEIR__REDIS_PLAN_BYTES] = {
+		1,    0,    0,                   /* version, a bucket, no options */
+		7,    0,    0,    0,    0, 0,    /* count */
+		0x24, 0xca, 0x82, 0,    0, 0, 0, /* a token: microseconds */
+		0xa0, 0x0f, 0,    0,    0, 0,    /* and a rest */
+		10,   0,    0,    0,    0, 0,    /* burst */
+		0x6d, 0xe5, 0x1b, 0x05, 0, 0, 0, /* ten of them: 85714285 us */
+		0x88, 0x13, 0,    0,    0, 0,    /* and 5000 of 7000 */
+	};
+	const struct weir__redis_plan plan = redis_plan_of("7/min burst 10");
+
+	for (size_t i = 0; i < sizeof(expected); i++)
+		CHECK_EQ(plan.bytes[i], expected[i]);
+}
+
+static void a_raised_burst_gives_new_keys_nothing(void)
+{
+	struct weir__redis_plan plan = redis_plan_of("10/s burst 5");
+	struct weir_plan to = plan_of("10/s burst 8");
+
+	CHECK_EQ(plan.untouched.lo, 0);
+	CHECK(weir__redis_plan_change(&plan, &to, 5000000000, NULL) == WEIR_OK);
+	CHECK_EQ(plan.plan.most, 8);
+	CHECK_EQ(plan.untouched.lo, UINT64_C(5300000000)); /* three tokens at 100 ms each */
+	to = plan_of("10/s burst 6");
+	CHECK(weir__redis_plan_change(&plan, &to, 5000000000, NULL) == WEIR_OK);
+	CHECK_EQ(plan.untouched.lo, UINT64_C(5100000000));
+}
+
+static void a_refused_change_changes_nothing(void)
+{
+	struct weir__redis_plan plan = redis_plan_of("10/s fixed_window");
+	const struct weir__redis_plan before = plan;
+	const struct weir_plan other_period = plan_of("10/min fixed_window"),
+			       too_many = plan_of("281474976710656/s fixed_window"),
+			       right = plan_of("11/s fixed_window");
+
+	CHECK(weir__redis_plan_change(&plan, &other_period, 1000, NULL) == WEIR_ERR_CHANGE);
+	CHECK(weir__redis_plan_change(&plan, &too_many, 1000, NULL) == WEIR_ERR_MAXIMUM);
+	CHECK(weir__redis_plan_change(&plan, &right, UINT64_MAX, NULL) == WEIR_ERR_MAXIMUM);
+	CHECK(memcmp(&plan, &before, sizeof(plan)) == 0);
+	CHECK(weir__redis_plan_change(&plan, &right, 1000, NULL) == WEIR_OK);
+	CHECK_EQ(plan.plan.most, 11);
+}
+
+/* In memory a log has the room that it was made with, and a counter of more than 32 bits is another kind. */
+static void what_only_memory_refuses_can_be_changed(void)
+{
+	struct weir__redis_plan plan = redis_plan_of("10/s sliding_log");
+	struct weir_plan to = plan_of("5000/s sliding_log");
+
+	CHECK(weir__redis_plan_change(&plan, &to, 1000, NULL) == WEIR_OK);
+	plan = redis_plan_of("10/s sliding_counter");
+	to = plan_of("10000000000/s sliding_counter");
+	CHECK(weir__redis_plan_change(&plan, &to, 1000, NULL) == WEIR_OK);
+	to = plan_of("10/s sliding_counter");
+	CHECK(weir__redis_plan_change(&plan, &to, 1000, NULL) == WEIR_OK);
+	CHECK_EQ(plan.plan.most, 10);
+}
+
+TESTS(TEST(everyday_limits_can_be), TEST(what_needs_more_than_53_bits_is_refused),
+      TEST(bytes_are_what_the_script_reads), TEST(a_raised_burst_gives_new_keys_nothing),
+      TEST(a_refused_change_changes_nothing), TEST(what_only_memory_refuses_can_be_changed))

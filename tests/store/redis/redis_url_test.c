@@ -1,0 +1,223 @@
+/* redis_url_test.c: URLs of Redis, good ones and bad ones. */
+#include "store/redis/redis_url.h"
+
+#include <stdlib.h>
+
+#include "check.h"
+
+#define SECRET "hunter2"
+
+static int read_url(const char *text, struct weir__redis_url *ret_url, struct weir_message *ret_message)
+{
+	return weir__redis_url_read(text, strlen(text), ret_url, ret_message);
+}
+
+/* clang-format off */
+static const struct {
+	const char *text, *shown;
+} good[] = {
+	{ "redis://localhost",                                "redis://localhost:6379" },
+	{ "redis://localhost/",                               "redis://localhost:6379" },
+	{ "redis://127.0.0.1:7000/3",                         "redis://127.0.0.1:7000/3" },
+	{ "redis://h?database=4",                             "redis://h:6379/4" },
+	{ "redis://h/?database=4",                            "redis://h:6379/4" },
+	{ "rediss://redis.example.com",                       "rediss://redis.example.com:6379" },
+	{ "redis://[::1]",                                    "redis://[::1]:6379" },
+	{ "redis://[fe80::1%eth0]:6380",                      "redis://[fe80::1%eth0]:6380" },
+	{ "redis://:" SECRET "@h",                            "redis://:***@h:6379" },
+	{ "redis://ann:" SECRET "@h:1/2",                     "redis://ann:***@h:1/2" },
+	{ "redis://a%3Ab:%40%2F%3F%25" SECRET "@h",           "redis://a:b:***@h:6379" },
+	{ "redis+sentinel://a/main",                          "redis+sentinel://a:26379/main" },
+	{ "redis+sentinel://u:" SECRET "@a:1,[::2]:3,c/main/5", "redis+sentinel://u:***@a:1,[::2]:3,c:26379/main/5" },
+	{ "redis+sentinel://a/main?sentinel_user=s&sentinel_password=" SECRET, "redis+sentinel://a:26379/main" },
+	{ "rediss+sentinel://a/my%20main",                    "rediss+sentinel://a:26379/my main" },
+	{ "redis+unix:///run/redis.sock",                     "redis+unix:///run/redis.sock" },
+	{ "unix:///run/re%20dis.sock?database=1",             "redis+unix:///run/re dis.sock?database=1" },
+	{ "redis+unix://u:" SECRET "@/r",                     "redis+unix://u:***@/r" },
+	{ "redis://h?",                                       "redis://h:6379" },
+};
+
+static const struct {
+	const char *text;
+	size_t at;
+	const char *message;
+} bad[] = {
+	{ "",                             0,  "a URL of Redis begins with redis://, rediss://, redis+sentinel://, "
+	                                      "rediss+sentinel://, redis+unix:// or unix://" },
+	{ "http://" SECRET,               0,  "a URL of Redis begins with redis://, rediss://, redis+sentinel://, "
+	                                      "rediss+sentinel://, redis+unix:// or unix://" },
+	{ "redis://",                     8,  "a host is missing, such as localhost:6379" },
+	{ "redis://:6379",                8,  "a host is missing, such as localhost:6379" },
+	{ "redis://[]",                   8,  "a host is missing, such as localhost:6379" },
+	{ "redis://[::1",                 8,  "the ] of an IPv6 address is missing" },
+	{ "redis://[::1]6379",            14, "a port is a number from 1 to 65535" },
+	{ "redis://h:",                   10, "a port is a number from 1 to 65535" },
+	{ "redis://h:0",                  10, "a port is a number from 1 to 65535" },
+	{ "redis://h:65536",              10, "a port is a number from 1 to 65535" },
+	{ "redis://h:+1",                 10, "a port is a number from 1 to 65535" },
+	{ "redis://u:" SECRET,            10, "a port is a number from 1 to 65535" },
+	{ "redis://a b",                  9,  "a host has letters, digits, '.', '-' and '_'; an IPv6 address stands in []" },
+	{ "redis://a,b",                  9,  "a host has letters, digits, '.', '-' and '_'; an IPv6 address stands in []" },
+	{ "redis://::1",                  8,  "a host is missing, such as localhost:6379" },
+	{ "redis://" SECRET "@h",         8,  "before the @ stand a user and a password, user:password, or :password" },
+	{ "redis://ann:@h",               8,  "before the @ stand a user and a password, user:password, or :password" },
+	{ "redis://ann:" SECRET "/x@h",   8,  "in users, passwords and options / is written %2F, ? %3F, # %23, & %26 and @ %40" },
+	{ "redis://ann:" SECRET "?x@h",   8,  "in users, passwords and options / is written %2F, ? %3F, # %23, & %26 and @ %40" },
+	{ "redis://ann:" SECRET "#x@h",   8,  "in users, passwords and options / is written %2F, ? %3F, # %23, & %26 and @ %40" },
+	{ "redis://ann:" SECRET "@x@h",   8,  "in users, passwords and options / is written %2F, ? %3F, # %23, & %26 and @ %40" },
+	{ "redis://ann:" SECRET "%4@h",   19, "% is followed by two hexadecimal digits; % itself is %25" },
+	{ "redis://ann:%zz@h",            12, "% is followed by two hexadecimal digits; % itself is %25" },
+	{ "redis://ann:a%00@h",           13, "there can be no NUL in it" },
+	{ "redis://h/x",                  10, "a database is a number, such as 0" },
+	{ "redis://h/1/2",                10, "a database is a number, such as 0" },
+	{ "redis://h/-1",                 10, "a database is a number, such as 0" },
+	{ "redis://h/2147483648",         10, "a database is a number, such as 0" },
+	{ "redis://h/1?database=1",       21, "the database is said twice" },
+	{ "redis://h#x",                  9,  "a # has no meaning here; within a word it is %23" },
+	{ "redis://h?pool",               10, "an option is name=value, such as pool=4" },
+	{ "redis://h?pool=0",             15, "pool \"0\": 1 to 16 connections can be" },
+	{ "redis://h?pool=17",            15, "pool \"17\": 1 to 16 connections can be" },
+	{ "redis://h?pool=",              15, "pool \"\": 1 to 16 connections can be" },
+	{ "redis://h?pool=1&pool=1",      17, "option \"pool\": it is said twice" },
+	{ "redis://h?timeout=10",         18, "a time of \"10\": 100us to 10s can be, such as 10ms" },
+	{ "redis://h?timeout=99us",       18, "a time of \"99us\": 100us to 10s can be, such as 10ms" },
+	{ "redis://h?timeout=11s",        18, "a time of \"11s\": 100us to 10s can be, such as 10ms" },
+	{ "redis://h?timeout=ms",         18, "a time of \"ms\": 100us to 10s can be, such as 10ms" },
+	{ "redis://h?connect_timeout=2min", 26, "a time of \"2min\": 1ms to 60s can be, such as 500ms" },
+	{ "redis://h?&pool=1",            10, "an option is name=value, such as pool=4" },
+	{ "redis://h?pol=1",              10, "there is no such option; there are prefix, pool, timeout, connect_timeout, "
+	                                      "database, sentinel_user, sentinel_password, ca, cert, key, tls_name and verify" },
+	{ "redis://h?ca=x",               10, "option \"ca\": it is for TLS: rediss:// or rediss+sentinel://" },
+	{ "rediss://h?cert=x",            17, "a certificate of a client needs both cert=FILE and key=FILE" },
+	{ "rediss://h?verify=no",         18, "verify \"no\": none or full can be" },
+	{ "redis://h?sentinel_user=x",    10, "option \"sentinel_user\": it is for redis+sentinel:// or rediss+sentinel://" },
+	{ "redis+sentinel://a/m?sentinel_user=x", 36, "sentinel_user needs sentinel_password" },
+	{ "redis+sentinel://a",           18, "the name of the primary is missing: redis+sentinel://host:26379/NAME" },
+	{ "redis+sentinel://a/",          19, "the name of the primary is missing: redis+sentinel://host:26379/NAME" },
+	{ "redis+sentinel://a,/m",        19, "a host is missing, such as localhost:6379" },
+	{ "redis+sentinel://a,b,c,d,e,f,g,h,i/m", 33, "at most 8 sentinels can be named; each of them knows the others" },
+	{ "redis+unix://host/x",          13, "a socket has no host: three slashes, as in redis+unix:///run/redis.sock" },
+	{ "redis+unix:///",               13, "a path of 2 to 107 bytes is needed, as in redis+unix:///run/redis.sock" },
+	{ "unix://",                      7,  "a path of 2 to 107 bytes is needed, as in redis+unix:///run/redis.sock" },
+};
+/* clang-format on */
+
+static void good_ones_are_read_and_shown(void)
+{
+	char shown[WEIR__REDIS_SHOWN_SIZE];
+	struct weir_message message;
+	struct weir__redis_url url;
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		message.text[0] = '\0';
+		CHECK_EQ(read_url(good[i].text, &url, &message), WEIR_OK);
+		CHECK_TEXT(message.text, "");
+		weir__redis_url_show(&url, shown, sizeof(shown));
+		CHECK_TEXT(shown, good[i].shown);
+		CHECK(strstr(shown, SECRET) == NULL);
+	}
+}
+
+static void bad_ones_are_explained(void)
+{
+	struct weir_message message;
+	struct weir__redis_url url;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		message = (struct weir_message){ 0 };
+		CHECK_EQ(read_url(bad[i].text, &url, &message), WEIR_ERR_SYNTAX);
+		CHECK_TEXT(message.text, bad[i].message);
+		if (!CHECK_EQ(message.at, bad[i].at))
+			printf("# of %s\n", bad[i].text);
+		CHECK(strstr(message.text, SECRET) == NULL);
+		CHECK_EQ(read_url(bad[i].text, &url, NULL), WEIR_ERR_SYNTAX);
+	}
+}
+
+static void what_is_not_said_has_a_value(void)
+{
+	struct weir__redis_url url;
+
+	CHECK_EQ(read_url("redis://h", &url, NULL), WEIR_OK);
+	CHECK(!url.is_sentinel && url.verifies);
+	CHECK_EQ(url.n_places, 1);
+	CHECK(!url.places[0].is_path && !url.places[0].is_tls);
+	CHECK_TEXT(url.prefix, "weir:");
+	CHECK_TEXT(url.user, "");
+	CHECK_EQ(url.pool, 2);
+	CHECK_EQ(url.budget, 10000000);
+	CHECK_EQ(url.connect_timeout, 500000000);
+	CHECK_EQ(url.database, 0);
+}
+
+static void every_option_arrives(void)
+{
+	struct weir__redis_url url;
+
+	CHECK_EQ(
+		read_url(
+			"rediss+sentinel://us%65r:p%3Aw@a:1,b/main/7?prefix=%3Aw%3A&pool=16&timeout=250us"
+			"&connect_timeout=2s&sentinel_user=su&sentinel_password=s%26p&ca=/c.pem&cert=d&key=e&tls_name=n"
+			"&verify=none",
+			&url, NULL),
+		WEIR_OK);
+	CHECK(url.is_sentinel && !url.verifies);
+	CHECK_EQ(url.n_places, 2);
+	CHECK(url.places[0].is_tls && url.places[1].is_tls);
+	CHECK_EQ(url.places[1].port, 26379);
+	CHECK_TEXT(url.primary, "main");
+	CHECK_EQ(url.database, 7);
+	CHECK_TEXT(url.user, "user");
+	CHECK_TEXT(url.password, "p:w");
+	CHECK_TEXT(url.prefix, ":w:");
+	CHECK_EQ(url.pool, 16);
+	CHECK_EQ(url.budget, 250000);
+	CHECK_EQ(url.connect_timeout, 2000000000);
+	CHECK_TEXT(url.sentinel_user, "su");
+	CHECK_TEXT(url.sentinel_password, "s&p");
+	CHECK_TEXT(url.ca, "/c.pem");
+	CHECK_TEXT(url.certificate, "d");
+	CHECK_TEXT(url.key, "e");
+	CHECK_TEXT(url.tls_name, "n");
+}
+
+static void words_have_a_longest(void)
+{
+	char text[600] = "redis://h?prefix=";
+	const size_t begin = strlen(text);
+	struct weir__redis_url url;
+
+	memset(text + begin, 'p', WEIR__REDIS_WORD_SIZE);
+	CHECK_EQ(weir__redis_url_read(text, begin + WEIR__REDIS_WORD_SIZE - 1, &url, NULL), WEIR_OK);
+	CHECK_EQ(strlen(url.prefix), WEIR__REDIS_WORD_SIZE - 1);
+	CHECK_EQ(weir__redis_url_read(text, begin + WEIR__REDIS_WORD_SIZE, &url, NULL), WEIR_ERR_SYNTAX);
+	memset(text, 'h', sizeof(text));
+	memcpy(text, "redis://", 8);
+	CHECK_EQ(weir__redis_url_read(text, 8 + WEIR__REDIS_HOST_SIZE - 1, &url, NULL), WEIR_OK);
+	CHECK_EQ(weir__redis_url_read(text, 8 + WEIR__REDIS_HOST_SIZE, &url, NULL), WEIR_ERR_SYNTAX);
+	memcpy(text, "unix:///", 8);
+	CHECK_EQ(weir__redis_url_read(text, 7 + 107, &url, NULL), WEIR_OK);
+	CHECK_EQ(weir__redis_url_read(text, 7 + 108, &url, NULL), WEIR_ERR_SYNTAX);
+}
+
+/* Any prefix of any URL is read within its bytes, which a sanitizer checks. */
+static void a_text_may_end_anywhere(void)
+{
+	struct weir__redis_url url;
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		for (size_t length = 1; length < strlen(good[i].text); length++) {
+			char *const bytes = malloc(length);
+
+			if (bytes == NULL)
+				abort();
+			memcpy(bytes, good[i].text, length);
+			(void)weir__redis_url_read(bytes, length, &url, NULL);
+			free(bytes);
+		}
+	CHECK_EQ(weir__redis_url_read("redis://h:12", 11, &url, NULL), WEIR_OK);
+	CHECK_EQ(url.places[0].port, 1);
+}
+
+TESTS(TEST(good_ones_are_read_and_shown), TEST(bad_ones_are_explained), TEST(what_is_not_said_has_a_value),
+      TEST(every_option_arrives), TEST(words_have_a_longest), TEST(a_text_may_end_anywhere))

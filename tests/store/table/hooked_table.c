@@ -1,0 +1,13 @@
+/* hooked_table.c: the files of the table compiled once more, each access to a slot, to `forgiven` and to the list
+ * of limits with a call before it. What counts for statistics alone has none. */
+#include "hooked_accesses.h"
+
+void (*table_hook)(const void *at);
+
+#include "store/table/plans.c"
+#include "store/table/region.c"
+#include "store/table/table.c"
+#include "store/table/table_change.c"
+#include "store/table/table_decide.c"
+#include "store/table/table_find.c"
+#include "store/table/view.c"

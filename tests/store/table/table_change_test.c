@@ -1,0 +1,538 @@
+/* table_change_test.c: limits that change while keys live. A limiter, or a state of the core, that is changed at once shows
+ * what keys must answer that are carried over only when they are next touched. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tables.h"
+
+static void change_to(struct weir_table *table, const struct weir_table_limit *limit, const char *text, weir_ns now)
+{
+	struct weir_message why = { 0, "" };
+
+	if (weir_table_change_limit_text(table, limit, text, now, &why) != WEIR_OK) {
+		check_fail(__FILE__, __LINE__, text);
+		printf("# %s\n", why.text);
+	}
+}
+
+static uint64_t left(struct weir_table *table, const struct weir_table_limit *limit, const char *key, weir_ns now)
+{
+	return weir_table_peek(table, limit, key, strlen(key), now, 0).remaining;
+}
+
+static bool takes(struct weir_table *table, const struct weir_table_limit *limit, const char *key, weir_ns now,
+		  uint64_t cost)
+{
+	return weir_table_allow(table, limit, key, strlen(key), now, cost);
+}
+
+/* A table that two have attached to. */
+static void share(struct weir_table *ret_tables[2])
+{
+	struct weir_table_options options = { .size_bytes = weir_table_size(1000, 0), .made_at = MADE_AT };
+	char name[40];
+
+	(void)snprintf(name, sizeof(name), "weir-table-change-test-%d", (int)getpid());
+	options.shared = name;
+	ret_tables[0] = table_with(&options);
+	ret_tables[1] = table_with(&options);
+	CHECK_EQ(weir_table_unlink(name, NULL), WEIR_OK);
+}
+
+/* --- what changes ----------------------------------------------------------------------------------------------- */
+
+static void a_bucket_keeps_its_tokens_cut_to_the_burst(void)
+{
+	struct weir_table *const table = table_for(1000, MADE_AT);
+	const struct weir_table_limit *const limit = limit_in(table, "1/s burst 10");
+
+	CHECK(takes(table, limit, "few", MADE_AT, 8));
+	CHECK(takes(table, limit, "many", MADE_AT, 1));
+	change_to(table, limit, "1/s burst 5", MADE_AT);
+	CHECK_EQ(left(table, limit, "few", MADE_AT), 2);
+	CHECK_EQ(left(table, limit, "many", MADE_AT), 5);
+	CHECK_EQ(left(table, limit, "new", MADE_AT), 5);
+	change_to(table, limit, "2/s burst 20", MADE_AT + S(1));
+	CHECK_EQ(left(table, limit, "few", MADE_AT + S(1)), 3);
+	CHECK_EQ(left(table, limit, "few", MADE_AT + S(2)), 5);
+	CHECK_EQ(left(table, limit, "many", MADE_AT + S(2)), 7);
+	CHECK_EQ(left(table, limit, "new", MADE_AT + S(2)), 7); /* what it had, and what has come since */
+	CHECK_EQ(left(table, limit, "new", MADE_AT + S(60)), 20);
+	weir_table_free(table);
+}
+
+static void a_window_keeps_what_it_counted(void)
+{
+	static const char *const texts[][3] = {
+		{ "10/min fixed_window", "5/min fixed_window", "20/min fixed_window" },
+		{ "10/min fixed_window align first", "5/min fixed_window align first",
+		  "20/min fixed_window align first" },
+		{ "10/min sliding_counter", "5/min sliding_counter", "20/min sliding_counter" },
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct weir_table *const table = table_for(1000, MADE_AT);
+		const struct weir_table_limit *const limit = limit_in(table, texts[i][0]);
+
+		CHECK(takes(table, limit, "key", MADE_AT, 7));
+		change_to(table, limit, texts[i][1], MADE_AT + S(1));
+		CHECK_EQ(left(table, limit, "key", MADE_AT + S(1)), 0);
+		CHECK(!takes(table, limit, "key", MADE_AT + S(1), 1));
+		change_to(table, limit, texts[i][2], MADE_AT + S(2));
+		CHECK_EQ(left(table, limit, "key", MADE_AT + S(2)), 13);
+		CHECK_EQ(left(table, limit, "new", MADE_AT + S(2)), 20);
+		weir_table_free(table);
+	}
+}
+
+static void what_cannot_change_is_refused(void)
+{
+	static const struct {
+		const char *from, *to;
+		int error;
+	} rows[] = {
+		{ "10/s", "10/s fixed_window", WEIR_ERR_CHANGE },
+		{ "10/s", "10/s refill interval", WEIR_ERR_CHANGE },
+		{ "10/s leaky queue 5", "10/s leaky burst 5", WEIR_ERR_CHANGE },
+		{ "10/s fixed_window", "10/min fixed_window", WEIR_ERR_CHANGE },
+		{ "10/s fixed_window", "10/s fixed_window count all", WEIR_ERR_CHANGE },
+		{ "10/s fixed_window", "10/s fixed_window align first", WEIR_ERR_CHANGE },
+		{ "10/s sliding_counter", "20000/s sliding_counter", WEIR_ERR_MAXIMUM },
+		{ "10/s fixed_window", "268435456/s fixed_window", WEIR_ERR_MAXIMUM },
+		{ "10/s", "1/day burst 10000000", WEIR_ERR_MAXIMUM },
+		{ "10/s", "0/s", WEIR_ERR_LIMIT },
+		{ "10/s", "10/fortnight", WEIR_ERR_SYNTAX },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct weir_table *const table = table_for(1000, MADE_AT);
+		const struct weir_table_limit *const limit = limit_in(table, rows[i].from);
+		struct weir_message why = { 0, "" };
+		char text[WEIR_LIMIT_TEXT_MAX];
+		struct weir_limit now;
+
+		CHECK_EQ(weir_table_change_limit_text(table, limit, rows[i].to, MADE_AT, &why), rows[i].error);
+		CHECK(why.text[0] != '\0');
+		now = weir_table_limit_limit(limit);
+		(void)weir_limit_print(&now, text);
+		CHECK_TEXT(text, rows[i].from);
+		weir_table_free(table);
+	}
+}
+
+static void the_same_limit_changes_nothing(void)
+{
+	struct weir_table *const table = table_for(1000, MADE_AT);
+	const struct weir_table_limit *const limit = limit_in(table, "1/day burst 10");
+
+	CHECK(takes(table, limit, "key", MADE_AT, 10));
+	for (int i = 0; i < 100; i++) /* as somebody does who reads the same settings again and again */
+		change_to(table, limit, "1/day burst 10", MADE_AT + S(1));
+	CHECK_EQ(left(table, limit, "key", MADE_AT + S(1)), 0);
+	weir_table_free(table);
+}
+
+/* --- many changes ----------------------------------------------------------------------------------------------- */
+
+/* Of a kind, the i-th limit that it is changed to. */
+static struct weir_limit varied(const struct weir_limit *limit, uint64_t i)
+{
+	struct weir_limit other = *limit;
+
+	other.count += i * i % 5;
+	other.burst += i * 7 % 9;
+	if (limit->algorithm <= WEIR_LEAKY_BUCKET && i % 3 == 0)
+		other.period += i;
+	return other;
+}
+
+/* A state of the core that is changed at once. */
+struct twin {
+	struct weir_plan plan;
+	struct weir_state state;
+};
+
+static void change_twin(struct twin *twin, const struct weir_limit *limit, weir_ns now)
+{
+	struct weir_plan plan;
+
+	if (weir_plan_compile(limit, &plan, NULL) != WEIR_OK)
+		abort();
+	weir_step_convert(&twin->plan, &plan, &twin->state, now);
+	twin->plan = plan;
+}
+
+static struct weir_limit begin_twin(struct twin *twin, const char *text)
+{
+	struct weir_limit limit;
+
+	if (weir_limit_parse(text, strlen(text), &limit, NULL) != WEIR_OK ||
+	    weir_plan_compile(&limit, &twin->plan, NULL) != WEIR_OK)
+		abort();
+	twin->state = (struct weir_state){ 0, 0 };
+	return limit;
+}
+
+/* Changes it so many times, 10 ms apart; then it must answer as its twin, or as one that was never used. */
+static void untouched_through(const char *text, uint64_t first, uint64_t changes, bool starts_anew)
+{
+	struct weir_table *const table = table_for(1000, MADE_AT);
+	const struct weir_table_limit *const limit = limit_in(table, text);
+	struct weir_verdict expected, found;
+	struct weir_limit was, is;
+	weir_ns now = MADE_AT;
+	struct twin twin;
+
+	was = begin_twin(&twin, text);
+	for (uint64_t i = 1; i <= first + changes; i++) {
+		if (i == first + 1)
+			expected = weir_step_take(&twin.plan, &twin.state, now, 3),
+			found = weir_table_take(table, limit, "key", 3, now, 3), CHECK_VERDICT(text, &found, &expected);
+		now += MS(10);
+		is = varied(&was, i);
+		CHECK_EQ(weir__table_change_limit(table, limit, &is, now, true, NULL), WEIR_OK);
+		change_twin(&twin, &is, now);
+	}
+	if (starts_anew) {
+		found = weir_table_peek(table, limit, "key", 3, now, 1);
+		expected = weir_table_peek(table, limit, "another", 7, now, 1);
+		CHECK(!weir_table_inspect(table, limit, "key", 3, now).is_stored);
+		CHECK_VERDICT(text, &found, &expected);
+	} else {
+		CHECK(weir_table_inspect(table, limit, "key", 3, now).is_stored);
+		for (int i = 0; i < 5; i++, now += MS(30)) {
+			expected = weir_step_take(&twin.plan, &twin.state, now, 1);
+			found = weir_table_take(table, limit, "key", 3, now, 1);
+			CHECK_VERDICT(text, &found, &expected);
+		}
+	}
+	weir_table_free(table);
+}
+
+static void keys_that_are_not_touched_through_many(void)
+{
+	for (size_t kind = 0; kind < KINDS; kind++) {
+		for (uint64_t changes = 1; changes <= 13; changes++)
+			untouched_through(of_each_kind[kind], 0, changes, false);
+		for (uint64_t first = 0; first < 30; first++) {
+			for (uint64_t changes = 1; changes <= 7; changes++)
+				untouched_through(of_each_kind[kind], first, changes, false);
+			untouched_through(of_each_kind[kind], first, 14, true);
+			untouched_through(of_each_kind[kind], first, 15, true);
+			untouched_through(of_each_kind[kind], first, 100, true);
+		}
+	}
+}
+
+/* Keys that are touched every now and then, by any operation, are carried over however often the limit changes. */
+static void keys_that_are_touched_keep_up(void)
+{
+	enum { KEYS = 8 };
+	static const struct {
+		struct weir_verdict (*of_table)(struct weir_table *table, const struct weir_table_limit *limit,
+						const void *key, size_t key_length, weir_ns now, uint64_t cost);
+		struct weir_verdict (*of_core)(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost);
+	} operations[] = { { weir_table_take, weir_step_take },
+			   { weir_table_upto, weir_step_upto },
+			   { weir_table_peek, weir_step_peek },
+			   { weir_table_refund, weir_step_refund } };
+
+	for (size_t kind = 0; kind < KINDS; kind++) {
+		struct weir_table *const table = table_for(1000, MADE_AT);
+		const struct weir_table_limit *const limit = limit_in(table, of_each_kind[kind]);
+		struct twin twins[KEYS];
+		struct weir_limit was, is;
+		weir_ns now = MADE_AT;
+
+		for (size_t i = 0; i < KEYS; i++)
+			was = begin_twin(&twins[i], of_each_kind[kind]);
+		for (uint64_t changes = 1; changes <= 1000; changes++) {
+			now += below(MS(40));
+			is = varied(&was, any() % 1000);
+			CHECK_EQ(weir__table_change_limit(table, limit, &is, now, true, NULL), WEIR_OK);
+			for (uint32_t i = 0; i < KEYS; i++)
+				change_twin(&twins[i], &is, now);
+			for (uint32_t i = 0; i < KEYS; i++) {
+				const size_t operation = below(4);
+				const uint64_t cost = below(4);
+				struct weir_verdict found, expected;
+
+				if (changes % 7 != i % 7 && below(3) != 0)
+					continue;
+				now += below(MS(10));
+				found = operations[operation].of_table(table, limit, &i, sizeof(i), now, cost);
+				expected = operations[operation].of_core(&twins[i].plan, &twins[i].state, now, cost);
+				CHECK_VERDICT(of_each_kind[kind], &found, &expected);
+			}
+			if (check_failed)
+				break;
+		}
+		weir_table_free(table);
+	}
+}
+
+/* A throttled key is denied again and again, which must carry it over as well. */
+static void denied_keys_keep_up(void)
+{
+	struct weir_table *const table = table_for(1000, MADE_AT);
+	const struct weir_table_limit *const limit = limit_in(table, "10/day burst 10");
+
+	CHECK(takes(table, limit, "key", MADE_AT, 10));
+	for (uint64_t i = 1; i <= 100; i++) {
+		change_to(table, limit, i % 2 ? "20/day burst 20" : "10/day burst 10", MADE_AT + MS(1) * i);
+		CHECK(!takes(table, limit, "key", MADE_AT + MS(1) * i, 1));
+	}
+	weir_table_free(table);
+}
+
+/* Lowered and raised again and again, a limit gives nobody tokens: neither keys that are kept nor those that are not. */
+static void to_and_fro_gives_nothing_away(void)
+{
+	struct weir_table *const table = table_for(1000, MADE_AT);
+	const struct weir_table_limit *const limit = limit_in(table, "10/s burst 20");
+	uint64_t admitted = 0;
+	weir_ns now = MADE_AT;
+
+	for (uint64_t i = 1; i <= 1000; i++, now += MS(1)) {
+		admitted += weir_table_upto(table, limit, "key", 3, now, 20).granted;
+		change_to(table, limit, i % 2 ? "10/s burst 1" : "10/s burst 20", now);
+	}
+	CHECK(admitted <= 20 + 10);
+	CHECK(admitted >= 20 + 9);
+	weir_table_free(table);
+}
+
+/* --- slots ------------------------------------------------------------------------------------------------------ */
+
+/* By the old rate it would be whole, and its slot free; by the new one it is not. */
+static void a_slower_rate_keeps_slots(void)
+{
+	struct weir_table *const table = tiny_table();
+	const struct weir_table_limit *const limit = limit_in(table, "10/s burst 10");
+	struct weir_table_stats stats;
+
+	CHECK(takes(table, limit, "key", MADE_AT, 10));
+	change_to(table, limit, "10/min burst 10", MADE_AT);
+	for (uint32_t i = 0; i < 15; i++) /* the rest of all slots, and then some of them again */
+		CHECK(weir_table_allow(table, limit, &i, sizeof(i), MADE_AT + S(2), 1));
+	CHECK_EQ(left(table, limit, "key", MADE_AT + S(5)), 0);
+	CHECK_EQ(left(table, limit, "key", MADE_AT + S(6)), 1);
+	stats = stats_of(table, MADE_AT + S(2));
+	CHECK_EQ(stats.evicted, 0);
+	weir_table_free(table);
+}
+
+/* What is only held gives way before a key that owes. */
+static void held_slots_give_way_first(void)
+{
+	struct weir_table *const table = tiny_table();
+	const struct weir_table_limit *const day = limit_in(table, "10/day fixed_window"), *const second = limit_in(
+												   table,
+												   "10/s burst 10");
+
+	for (uint32_t i = 0; i < 8; i++)
+		CHECK(weir_table_allow(table, day, &i, sizeof(i), MADE_AT, 1));
+	for (uint32_t i = 0; i < 8; i++)
+		CHECK(weir_table_allow(table, second, &i, sizeof(i), MADE_AT, 1));
+	change_to(table, second, "10/hour burst 10", MADE_AT);
+	for (uint32_t i = 8; i < 16; i++)
+		CHECK(weir_table_allow(table, day, &i, sizeof(i), MADE_AT + S(1), 1));
+	for (uint32_t i = 0; i < 16; i++)
+		CHECK_EQ(weir_table_peek(table, day, &i, sizeof(i), MADE_AT + S(1), 1).remaining, 9);
+	CHECK_EQ(stats_of(table, MADE_AT + S(1)).evicted, 0);
+	weir_table_free(table);
+}
+
+/* A key that was given back all it owes stays whole, though a new one would not be. */
+static void refunded_keys_are_whole(void)
+{
+	static const char *const texts[][2] = { { "1/min burst 2", "1/min burst 9" },
+						{ "1/min refill interval burst 2", "1/min refill interval burst 9" } };
+
+	for (size_t i = 0; i < 2; i++) {
+		struct weir_table *const table = table_for(1000, MADE_AT);
+		const struct weir_table_limit *const limit = limit_in(table, texts[i][0]);
+
+		change_to(table, limit, texts[i][1], MADE_AT);
+		CHECK_EQ(left(table, limit, "key", MADE_AT), 2);
+		CHECK_EQ(weir_table_refund(table, limit, "key", 3, MADE_AT, 9).remaining, 9);
+		CHECK_EQ(left(table, limit, "key", MADE_AT), 9);
+		CHECK(takes(table, limit, "key", MADE_AT, 4));
+		CHECK_EQ(left(table, limit, "key", MADE_AT), 5);
+		CHECK(weir_table_reset(table, limit, "key", 3)); /* as new */
+		CHECK_EQ(left(table, limit, "key", MADE_AT), 2);
+		weir_table_free(table);
+	}
+}
+
+/* However many changes, a key has one slot. */
+static void a_key_has_one_slot(void)
+{
+	struct weir_table *const table = tiny_table();
+	const struct weir_table_limit *const limit = limit_in(table, "10/day burst 10");
+
+	CHECK(takes(table, limit, "key", MADE_AT, 1));
+	for (uint64_t i = 1; i <= 50; i++) {
+		change_to(table, limit, i % 2 ? "10/day burst 11" : "10/day burst 10", MADE_AT);
+		CHECK(weir_table_inspect(table, limit, "key", 3, MADE_AT).is_stored);
+		(void)takes(table, limit, "key", MADE_AT, 1);
+		CHECK_EQ(stats_of(table, MADE_AT).live, 1);
+	}
+	CHECK(weir_table_reset(table, limit, "key", 3));
+	CHECK(!weir_table_reset(table, limit, "key", 3));
+	CHECK_EQ(stats_of(table, MADE_AT).live, 0);
+	weir_table_free(table);
+}
+
+static void inspect_tells_of_the_new_limit(void)
+{
+	struct weir_table *const table = table_for(1000, MADE_AT);
+	const struct weir_table_limit *const limit = limit_in(table, "10/s burst 10");
+
+	CHECK(takes(table, limit, "key", MADE_AT, 10));
+	change_to(table, limit, "1/s burst 10", MADE_AT);
+	CHECK_EQ(weir_table_inspect(table, limit, "key", 3, MADE_AT).full_at, MADE_AT + S(10));
+	weir_table_free(table);
+}
+
+/* --- several processes ------------------------------------------------------------------------------------------ */
+
+static void all_decide_by_the_new_limit(void)
+{
+	const struct weir_table_limit *limits[2], *again = NULL;
+	struct weir_message why = { 0, "" };
+	struct weir_table *tables[2];
+
+	share(tables);
+	limits[0] = limit_in(tables[0], "10/day burst 10");
+	limits[1] = limit_in(tables[1], "10/day burst 10");
+	CHECK(takes(tables[0], limits[0], "key", MADE_AT, 4));
+	for (uint64_t i = 1; i <= 40; i++) {
+		const int by = i % 3 == 0;
+
+		change_to(tables[by], limits[by], i % 2 ? "20/day burst 20" : "10/day burst 10", MADE_AT);
+		CHECK_EQ(left(tables[!by], limits[!by], "key", MADE_AT), 6);
+		CHECK_EQ(weir_table_limit_limit(limits[!by]).burst, i % 2 ? 20 : 10);
+	}
+	change_to(tables[0], limits[0], "5/day burst 7", MADE_AT);
+	CHECK_EQ(weir_table_add_limit_text(tables[1], "10/day burst 10", "10/day burst 10", &again, &why),
+		 WEIR_ERR_CHANGE);
+	CHECK_TEXT(why.text,
+		   "the table has a limit \"10/day burst 10\" of 5/day burst 7; weir_table_change_limit changes it");
+	CHECK_EQ(weir_table_add_limit_text(tables[1], "10/day burst 10", "5/day burst 7", &again, &why), WEIR_OK);
+	CHECK(again == limits[1]);
+	weir_table_free(tables[0]);
+	weir_table_free(tables[1]);
+}
+
+/* One that attaches after many changes. */
+static void who_comes_late_knows_all(void)
+{
+	const struct weir_table_limit *limit, *late = NULL;
+	struct weir_table *tables[2];
+
+	for (uint64_t changes = 0; changes <= 30; changes++) {
+		char text[40];
+
+		share(tables);
+		limit = limit_in(tables[0], "10/day burst 10");
+		for (uint64_t i = 1; i <= changes; i++) {
+			if (i + 5 == changes)
+				CHECK(takes(tables[0], limit, "key", MADE_AT, 4));
+			(void)snprintf(text, sizeof(text), "10/day burst %d", (int)(10 + i));
+			change_to(tables[0], limit, text, MADE_AT);
+		}
+		(void)snprintf(text, sizeof(text), "10/day burst %d", (int)(10 + changes));
+		CHECK_EQ(weir_table_add_limit_text(tables[1], "10/day burst 10", text, &late, NULL), WEIR_OK);
+		CHECK_EQ(left(tables[1], late, "key", MADE_AT), left(tables[0], limit, "key", MADE_AT));
+		CHECK_EQ(left(tables[1], late, "new", MADE_AT), left(tables[0], limit, "new", MADE_AT));
+		weir_table_free(tables[0]);
+		weir_table_free(tables[1]);
+	}
+}
+
+/* A process that is killed while it changes a limit leaves its claim, and any part of the plan. */
+static void the_dead_block_nobody(void)
+{
+	for (int written = 0; written <= WEIR__PLAN_WORDS; written++) {
+		struct weir_table *const table = table_for(1000, MADE_AT);
+		const struct weir_table_limit *const limit = limit_in(table, "10/day burst 10");
+
+		CHECK(takes(table, limit, "key", MADE_AT, 4));
+		CHECK(weir__atomic16_swap(&limit->entry->change, (struct weir_state){ 0, 0 },
+					  (struct weir_state){ 0, 12345 }));
+		for (int i = 0; i < written; i++)
+			weir__plans_place(&table->region, limit->entry, 1)->words[i].state =
+				(struct weir_state){ any(), UINT64_C(77) << 32 | 0x180 };
+		CHECK_EQ(left(table, limit, "key", MADE_AT), 6);
+		change_to(table, limit, "10/day burst 8", MADE_AT);
+		CHECK_EQ(left(table, limit, "key", MADE_AT), 6);
+		CHECK_EQ(left(table, limit, "new", MADE_AT), 8);
+		weir_table_free(table);
+	}
+}
+
+/* Whatever is written over the plans, nobody hangs, and nobody is led out of the table. */
+static void scribbled_plans_lead_nobody_astray(void)
+{
+	for (int round = 0; round < 2000; round++) {
+		struct weir_table *const table = tiny_table();
+		const struct weir_table_limit *const limit = limit_in(table, of_each_kind[below(KINDS)]);
+		const size_t plan_words = sizeof(struct weir__region_plan) / 8;
+		struct weir_limit to = weir_table_limit_limit(limit);
+		struct weir_message why;
+		char key[] = "a";
+
+		for (int i = 0; i < 20; i++) {
+			to.count = 1 + below(20);
+			(void)weir_table_change_limit(table, limit, &to, MADE_AT, &why);
+			for (key[0] = 'a'; key[0] < 'e'; key[0]++)
+				(void)weir_table_take(table, limit, key, 1, MADE_AT, 1);
+			((uint64_t *)(void *)weir__plans_place(&table->region, limit->entry,
+							       below(WEIR__PLANS)))[below(plan_words)] =
+				below(2) ? any() : any() % 4;
+		}
+		weir_table_free(table);
+	}
+}
+
+/* --- what others do meanwhile ----------------------------------------------------------------------------------- */
+
+static void waits_go_on(void)
+{
+	const struct weir_table_options options = { .size_bytes = weir_table_size(1000, 0) };
+	struct weir_table *const table = table_with(&options);
+	const struct weir_table_limit *const limit = limit_in(table, "1/s burst 1");
+	const weir_ns now = weir_table_now(table);
+
+	CHECK(takes(table, limit, "key", now, 1));
+	change_to(table, limit, "1000/s burst 1", now);
+	CHECK_EQ(weir_table_wait(table, limit, "key", 3, 1, now + S(60), NULL), WEIR_OK);
+	CHECK(weir_table_now(table) < now + MS(900));
+	weir_table_free(table);
+}
+
+static void joint_decisions_go_by_the_new_limit(void)
+{
+	struct weir_table *const table = table_for(1000, MADE_AT);
+	const struct weir_table_limit *const a = limit_in(table, "10/day burst 10"), *const b = limit_in(table,
+													 "5/day");
+	const struct weir_claim claims[] = { { a, "key", 3, 4 }, { b, "key", 3, 1 } };
+	struct weir_decision decision;
+
+	for (uint64_t i = 0; i < 20; i++) {
+		change_to(table, a, i % 2 ? "10/day burst 10" : "10/day burst 4", MADE_AT);
+		CHECK_EQ(weir_table_decide(table, claims, 2, MADE_AT, NULL, &decision), WEIR_OK);
+		CHECK_EQ(decision.verdict.allowed, i == 0);
+	}
+	CHECK_EQ(left(table, b, "key", MADE_AT), 4);
+	weir_table_free(table);
+}
+
+TESTS(TEST(a_bucket_keeps_its_tokens_cut_to_the_burst), TEST(a_window_keeps_what_it_counted),
+      TEST(what_cannot_change_is_refused), TEST(the_same_limit_changes_nothing),
+      TEST(keys_that_are_not_touched_through_many), TEST(keys_that_are_touched_keep_up), TEST(denied_keys_keep_up),
+      TEST(to_and_fro_gives_nothing_away), TEST(a_slower_rate_keeps_slots), TEST(held_slots_give_way_first),
+      TEST(refunded_keys_are_whole), TEST(a_key_has_one_slot), TEST(inspect_tells_of_the_new_limit),
+      TEST(all_decide_by_the_new_limit), TEST(who_comes_late_knows_all), TEST(the_dead_block_nobody),
+      TEST(scribbled_plans_lead_nobody_astray), TEST(waits_go_on), TEST(joint_decisions_go_by_the_new_limit))
