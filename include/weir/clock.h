@@ -1,10 +1,12 @@
 /* clock.h: the time of day as rate limiters need it.
  *
- * Unix time that never steps back and runs evenly: anchored to the wall clock once, carried on by the processor's
- * counter where the kernel trusts it (x86-64, clocksource tsc), else by CLOCK_MONOTONIC, and steered gently (at most
- * 500 ppm) towards the wall clock. If the wall clock is set forward by more than a second it follows at once; if it
- * is set back, this clock slows down until they meet. It never goes back for a thread; one that reads it right after it
- * saw what another thread did may read some nanoseconds less than that one has, which no decision minds.
+ * Unix time that never steps back and runs evenly. The clock is anchored to the wall clock once. The processor's
+ * counter drives it where the kernel trusts that counter (x86-64, clocksource tsc), else CLOCK_MONOTONIC. It is steered
+ * gently, by at most 500 ppm, towards the wall clock. If the wall clock is set forward by more than a second, this
+ * clock follows at once. If the wall clock is set back, this clock slows down until they meet.
+ *
+ * The clock never goes back for one thread. A thread that reads it right after it saw the effect of another thread may
+ * read a few nanoseconds less than that thread did. No decision depends on that.
  *
  * Every function that decides takes `now` as an argument, so tests and replays need none of this. */
 #ifndef WEIR_CLOCK_H
@@ -16,10 +18,11 @@
 extern "C" {
 #endif
 
-/* Now. Safe from any thread and across fork. The first call in a process takes about 200 us to calibrate. */
+/* Returns the time now. Safe from any thread and across fork. The first call in a process takes about 200 us to
+ * calibrate. */
 WEIR_API weir_ns weir_clock_now(void);
 
-/* "tsc" or "monotonic": what carries the clock on. */
+/* Returns what drives the clock: "tsc" or "monotonic". */
 WEIR_API const char *weir_clock_source(void);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
-/* guard.h: a policy before a table: requests are given by their attributes, and all limits that apply to one are decided
- * together.
+/* guard.h: a policy in front of a table. The caller describes a request by its attributes, and the guard decides all
+ * limits that apply to it together.
  *
- * The policy may be changed for another one at any time, from any thread: those who decide take no lock and do not wait,
- * and all that an answer says is of one of the two. What keys owe stays, by the names of limits, with what
- * weir_table_change_limit does to it. */
+ * Any thread may replace the policy at any time. Threads that decide take no lock and do not wait, and each decision
+ * uses either the old or the new policy throughout. Keys keep their usage, by the names of limits, as described at
+ * weir_table_change_limit. */
 #ifndef WEIR_GUARD_H
 #define WEIR_GUARD_H
 
@@ -17,67 +17,71 @@ extern "C" {
 struct weir_guard;
 
 struct weir_guard_answer {
-	struct weir_verdict
-		verdict;      /* of the enforced limits, joined, but limit and remaining of the one that is decided_by;
-					allowed if there are none */
-	weir_ns reset_after;  /* of that one alone */
-	size_t limits;        /* that apply, those in shadow among them */
-	size_t shadow_denied; /* limits in shadow that would have denied it */
-	bool is_limited;      /* an enforced limit applies: then decided_by is its name */
-	char decided_by[64];  /* as struct weir_decision says; of an override the name of its plan */
-	const struct weir_table_limit *limit; /* the one that is decided_by, as the table has it; NULL: there is none */
+	/* The verdicts of the enforced limits, joined, except that limit and remaining belong to decided_by. Allowed if
+	 * no enforced limit applies. */
+	struct weir_verdict verdict;
+	weir_ns reset_after;                  /* of decided_by alone; not set unless is_limited */
+	size_t limits;                        /* that apply, including those in shadow */
+	size_t shadow_denied;                 /* limits in shadow that would have denied the request */
+	bool is_limited;                      /* an enforced limit applies; then decided_by is its name */
+	char decided_by[64];                  /* see struct weir_decision; for an override, the name of its plan */
+	const struct weir_table_limit *limit; /* the table's limit of decided_by; NULL if no enforced limit applies */
 };
 
-/* Takes the policy over, also when it fails. The table must outlive the guard. WEIR_ERR_...: a limit cannot be in this
- * table, as weir_table_add_limit tells. */
+/* Makes a guard. It takes ownership of the policy, even when it fails. The table must outlive the guard. Errors: a
+ * limit does not fit this table, as described at weir_table_add_limit. */
 WEIR_API int weir_guard_new(struct weir_table *table, struct weir_policy *policy, struct weir_guard **ret_guard,
 			    struct weir_message *ret_message);
 
-/* No other thread uses the guard any more. NULL is allowed. */
+/* No other thread may use the guard any more. NULL is allowed. */
 WEIR_API void weir_guard_free(struct weir_guard *guard);
 
-/* Takes the policy over and puts it in the place of the one before, which is freed when nobody decides by it any more: this
- * waits for that, they do not. If it fails the policy is freed, and nothing has changed but that some of its limits may
- * have been added to the table. */
+/* Replaces the policy, and takes ownership of the new one. The old one is freed when no thread decides by it any more.
+ * This call waits for that; threads that decide do not wait. If it fails, the new policy is freed and nothing has
+ * changed, except that some of its limits may have been added to the table. */
 WEIR_API int weir_guard_change(struct weir_guard *guard, struct weir_policy *policy, weir_ns now,
 			       struct weir_message *ret_message);
 
-/* Changes one limit, by the name of its plan, until the next policy comes. WEIR_ERR_LIMIT: there is none of this name. */
+/* Changes one limit, by the name of its plan, until the policy is replaced. WEIR_ERR_LIMIT: no plan has this name. */
 WEIR_API int weir_guard_change_limit(struct weir_guard *guard, const char *plan, const struct weir_limit *to,
 				     weir_ns now, struct weir_message *ret_message);
 
-/* Decides. Limits in shadow have their own state: it is charged if they and all that are enforced admit. WEIR_ERR_LIMIT: as
- * weir_policy_match; then nothing was decided. */
+/* Decides a request. Limits in shadow have their own state, which is charged if they and all enforced limits allow the
+ * request. WEIR_ERR_LIMIT: as weir_policy_match; then nothing was decided. */
 WEIR_API int weir_guard_check(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
 			      uint64_t cost, weir_ns now, struct weir_guard_answer *ret_answer,
 			      struct weir_message *ret_message);
 
-/* Different limits that may come with requests, as long as the guard lives. Each becomes a limit of the table. */
+/* The most different inline limits (limits stated in requests) over the life of a guard. Each becomes a limit of the
+ * table. */
 #define WEIR_GUARD_GIVEN_MAX 64
 
-/* What a descriptor came to. */
+/* The result for one descriptor. */
 struct weir_guard_status {
-	struct weir_descriptor_claim claim; /* what applies; its key says nothing any more */
-	/* Its own, also in shadow and of a quota, where it is what it would have said; allowed if nothing applies or it is
-	 * unlimited. */
+	struct weir_descriptor_claim claim; /* what applies; its key is not valid any more */
+	/* The descriptor's own verdict. In shadow, and for a quota, it is the verdict that would have applied. Allowed
+	 * if no limit applies, or if the limit is unlimited. */
 	struct weir_verdict verdict;
 };
 
-/* Decides descriptors, by a policy of Envoy's form. All limits that apply are decided together, and a request that is
- * denied is counted nowhere; with WEIR_ENVOY_COUNT_EACH every descriptor counts it, whatever the others say. Quotas deny
- * only together, if all of the request's are used up. ret_statuses has room for n. WEIR_ERR_LIMIT, WEIR_ERR_UNSUPPORTED: as
- * weir_policy_match_descriptors; also if more than WEIR_TABLE_CLAIMS_MAX limits are to be decided together. WEIR_ERR_FULL: a
- * limit that comes with the request is one too many; others as weir_table_add_limit. Then nothing was decided. */
+/* Decides descriptors, by a policy in Envoy's format. All limits that apply are decided together, and a denied request
+ * is counted nowhere. With WEIR_ENVOY_COUNT_EACH every descriptor counts it, whatever the others decide. Quotas deny
+ * only together, if all quotas of the request are used up. ret_statuses must have room for n.
+ *
+ * WEIR_ERR_LIMIT, WEIR_ERR_UNSUPPORTED: as weir_policy_match_descriptors, or more than WEIR_TABLE_CLAIMS_MAX limits
+ * would be decided together. WEIR_ERR_FULL: there are already WEIR_GUARD_GIVEN_MAX inline limits. Other errors as
+ * weir_table_add_limit. On any error nothing was decided. */
 WEIR_API int weir_guard_check_descriptors(struct weir_guard *guard, const char *domain, size_t domain_length,
 					  const struct weir_descriptor *descriptors, size_t n, uint64_t hits,
 					  weir_ns now, struct weir_guard_answer *ret_answer,
 					  struct weir_guard_status *ret_statuses, struct weir_message *ret_message);
 
-/* weir_policy_explain of the policy as it is now; of a limit that was changed since, both: `60/hour, changed to 70/hour`. */
+/* Calls weir_policy_explain for the current policy. If a limit was changed since, both are shown: `60/hour, changed to
+ * 70/hour`. */
 WEIR_API void weir_guard_explain(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
 				 weir_policy_report *report, void *context);
 
-/* How often the policy has been changed. */
+/* Returns how often the policy has been replaced. */
 WEIR_API uint64_t weir_guard_changes(const struct weir_guard *guard);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /* limit.h: a limit as a person states it, and its notation as text.
  *
- * A limit is plain data. Nothing here decides a request: weir_plan_compile (plan.h) checks a limit once and turns it
- * into what the steps run on; weir_limiter_init (limiter.h) does that for you.
+ * A limit is plain data, and nothing here decides a request. weir_plan_compile (plan.h) checks a limit once and turns
+ * it into a plan, which the steps run on. weir_limiter_init (limiter.h) does that for you.
  *
  *     RATE [ALGORITHM] [OPTION VALUE]...
  *
@@ -16,8 +16,8 @@
  *     10/s fixed_window align first       windows start at a key's first request, not on the clock
  *     10/s fixed_window count all         denied requests count too
  *
- * RATE is COUNT/PERIOD; a period is ns, us, ms, s, min, hour or day, with a number before it if it is not one of
- * them: 10/30s, 1/250ms, 500/2day. Words are separated by spaces, options come in any order, once each. */
+ * RATE is COUNT/PERIOD. A period is ns, us, ms, s, min, hour or day, optionally with a number before it: 10/30s,
+ * 1/250ms, 500/2day. Words are separated by spaces. Options come in any order, once each. */
 #ifndef WEIR_LIMIT_H
 #define WEIR_LIMIT_H
 
@@ -31,34 +31,34 @@ enum weir_algorithm {
 	WEIR_TOKEN_BUCKET,    /* tokens flow in at the rate, up to burst; a request takes its cost */
 	WEIR_LEAKY_BUCKET,    /* water leaks out at the rate; a request adds its cost, up to burst */
 	WEIR_FIXED_WINDOW,    /* at most count in each period */
-	WEIR_SLIDING_LOG,     /* at most count in any period; remembers every event */
-	WEIR_SLIDING_COUNTER, /* at most count by estimate: this window plus the weighted one before */
+	WEIR_SLIDING_LOG,     /* at most count in any period; remembers every request */
+	WEIR_SLIDING_COUNTER, /* at most count by estimate: this window plus the weighted previous one */
 };
 
-/* Options left zero have the meaning of the comment's first alternative. burst and segments have no such default:
- * start from weir_limit_of, or from text. */
+/* An option that is zero or false has the first meaning in its comment. burst and segments have no such default: start
+ * from weir_limit_of, or from text. */
 struct weir_limit {
 	enum weir_algorithm algorithm;
-	uint64_t count;       /* the rate is count per period, an exact rational; 1 or more */
+	uint64_t count;       /* the rate is count per period, an exact fraction; 1 or more */
 	weir_ns period;       /* 1 or more */
-	uint64_t burst;       /* buckets: most that can be taken at once; 1 or more */
-	uint64_t segments;    /* sliding counter: sub-windows of a period, which they divide; others: 1 */
+	uint64_t burst;       /* buckets: the most that one request can take at once; 1 or more */
+	uint64_t segments;    /* sliding counter: sub-windows in a period; must divide it. others: 1 */
 	bool refill_interval; /* token bucket: tokens flow in smoothly | count at once, each period */
 	bool shape;           /* leaky bucket: police | shape, the verdict carries the delay until departure */
 	bool align_first;     /* fixed window: starts at multiples of the period | at a key's first request */
-	bool count_all;       /* windows: admitted requests count | denied ones too, also those that never fit */
+	bool count_all;       /* windows: only allowed requests count | denied ones too, even if they can never fit */
 };
 
-/* Maxima; compile refuses what lies beyond, nothing is ever rounded. Any count, period and burst up to 2^64-1 is legal,
- * except that smooth buckets, with count/period in lowest terms, need 2^64 * count + burst * period <= 2^128 (which
- * only numbers near 2^64 can miss), and these: */
-#define WEIR_LOG_COUNT_MAX UINT64_C(0xffffffff) /* sliding log: its state is 24 bytes plus 16 for each of count */
-#define WEIR_SEGMENTS_MAX UINT64_C(1048576)     /* sliding counter: its state is 16 bytes plus 8 a sub-window */
+/* Maxima. weir_plan_compile rejects a limit beyond them; it never rounds. Any count, period and burst up to 2^64-1 is
+ * legal, with these exceptions. Smooth buckets, with count/period in lowest terms, need 2^64 * count + burst * period
+ * <= 2^128, which only numbers near 2^64 exceed. The others are: */
+#define WEIR_LOG_COUNT_MAX UINT64_C(0xffffffff) /* sliding log: its state is 24 bytes, plus 16 per unit of count */
+#define WEIR_SEGMENTS_MAX UINT64_C(1048576)     /* sliding counter: its state is 16 bytes, plus 8 per sub-window */
 
-/* The longest text that weir_limit_print makes, with its NUL. */
+/* The longest text that weir_limit_print writes, including the NUL. */
 #define WEIR_LIMIT_TEXT_MAX 160
 
-/* count per period with every option at its default: burst = count, segments = 1. */
+/* Returns a limit of count per period with every option at its default: burst = count, segments = 1. */
 static inline struct weir_limit weir_limit_of(enum weir_algorithm algorithm, uint64_t count, weir_ns period)
 {
 	struct weir_limit limit;
@@ -75,18 +75,18 @@ static inline struct weir_limit weir_limit_of(enum weir_algorithm algorithm, uin
 	return limit;
 }
 
-/* Reads the notation above from text[0..length), which needs no NUL and is not kept.
- * WEIR_ERR_SYNTAX: message->at is the position, the text says what was expected. What parses may still be a limit that
- * cannot be (0/s, say): compile tells. */
+/* Parses the notation above from text[0..length). The text needs no NUL and is not kept. WEIR_ERR_SYNTAX: message->at
+ * is the position, and the message says what was expected. A text that parses may still be an invalid limit, such as
+ * 0/s: weir_plan_compile checks that. */
 WEIR_API int weir_limit_parse(const char *text, size_t length, struct weir_limit *ret_limit,
 			      struct weir_message *ret_message);
 
-/* Writes the limit in the notation above, shortest form, NUL included, into text, which has room for
- * WEIR_LIMIT_TEXT_MAX bytes. Returns the length without the NUL. Parsing it gives the same limit again, and a text
- * in shortest form prints back to itself. Options that the algorithm does not have are not written. */
+/* Writes the limit in the notation above, in its shortest form and with a NUL, into text, which must have room for
+ * WEIR_LIMIT_TEXT_MAX bytes. Returns the length without the NUL. Parsing that text gives the same limit again, and a
+ * text in shortest form prints back to itself. Options that the algorithm does not have are not written. */
 WEIR_API size_t weir_limit_print(const struct weir_limit *limit, char *text);
 
-/* "token_bucket", "leaky_bucket", ...: for metrics and messages. (The notation says leaky.) */
+/* Returns "token_bucket", "leaky_bucket" and so on, for metrics and messages. (The notation says leaky.) */
 WEIR_API const char *weir_algorithm_name(enum weir_algorithm algorithm);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /* plan.h: a limit, checked once and ready to decide.
  *
- * A plan is plain data without pointers: copy it, share it between threads and processes, keep it in a file of the
- * same version. All refusals of bad limits happen in weir_plan_compile; no step can fail. */
+ * A plan is plain data without pointers. You can copy it, share it between threads and processes, and keep it in a file
+ * that only the same version reads. Only weir_plan_compile rejects invalid limits; no step can fail. */
 #ifndef WEIR_PLAN_H
 #define WEIR_PLAN_H
 
@@ -11,13 +11,14 @@
 extern "C" {
 #endif
 
-/* How a plan decides. Several kinds serve one algorithm, chosen by compile; users need not look. */
+/* How a plan decides. weir_plan_compile chooses the kind; several kinds may implement one algorithm. Users need not
+ * look at it. */
 enum weir_kind {
 	WEIR_KIND_BUCKET,   /* token and leaky buckets, smooth */
-	WEIR_KIND_INTERVAL, /* token bucket that refills count at once */
+	WEIR_KIND_INTERVAL, /* token bucket that refills count tokens at once */
 	WEIR_KIND_WINDOW,   /* fixed window */
 	WEIR_KIND_COUNTER,  /* sliding counter that fits 16 bytes */
-	WEIR_KIND_SEGMENTS, /* sliding counter of several sub-windows, large counts, or counting denied requests */
+	WEIR_KIND_SEGMENTS, /* sliding counter with several sub-windows, large counts, or denied requests counted */
 	WEIR_KIND_LOG,      /* sliding log */
 	WEIR_KIND_COUNT_
 };
@@ -25,26 +26,28 @@ enum weir_kind {
 struct weir_plan {
 	uint32_t kind;  /* enum weir_kind */
 	uint32_t flags; /* WEIR_PLAN_... */
-	uint64_t count; /* buckets: of the rate in lowest terms */
-	weir_ns period; /* buckets: of the rate in lowest terms. segments: of one sub-window */
-	uint64_t most;  /* what one request may cost: burst of a bucket, count of a window */
-	uint64_t room;  /* segments: sub-windows in a period. log: entries that its state has room for. else 0 */
+	uint64_t count; /* buckets: count of the rate in lowest terms */
+	weir_ns period; /* buckets: period of the rate in lowest terms. segments: length of one sub-window */
+	uint64_t most;  /* the most that one request may cost: burst of a bucket, count of a window */
+	uint64_t room;  /* segments: sub-windows in a period. log: entries that fit its state. others: 0 */
 };
 
 enum {
-	WEIR_PLAN_SLIM = 1u << 0,      /* every state leaves the top 16 bits of `hi` clear: see state in step.h */
+	WEIR_PLAN_SLIM = 1u << 0,      /* no state uses the top 16 bits of `hi`: see struct weir_state in step.h */
 	WEIR_PLAN_SHAPE = 1u << 1,     /* verdicts carry the delay until departure */
 	WEIR_PLAN_FIRST = 1u << 2,     /* windows start at the first request */
 	WEIR_PLAN_COUNT_ALL = 1u << 3, /* denied requests are counted */
-	WEIR_PLAN_DEBT = 1u << 4,      /* set by a store that reserves: what is owed is debt, no step back */
+	WEIR_PLAN_DEBT = 1u << 4,      /* set by stores: usage above the burst is reserved; the clock did not go back */
 };
 
-/* Checks limit and makes its plan. WEIR_ERR_LIMIT: a count, period, burst or number of segments of 0, segments that
- * do not divide the period. WEIR_ERR_MAXIMUM: see limit.h. The plan is written only on success. */
+/* Checks the limit and makes its plan. WEIR_ERR_LIMIT: an unknown algorithm; a count, period, burst or number of
+ * segments of 0; segments that do not divide the period; or an option of another algorithm. WEIR_ERR_MAXIMUM: see
+ * limit.h. The plan is written only on success. */
 WEIR_API int weir_plan_compile(const struct weir_limit *limit, struct weir_plan *ret_plan,
 			       struct weir_message *ret_message);
 
-/* Bytes of state that the steps of this plan work on: 16, but for sliding logs and segments. A multiple of 8. */
+/* Returns the size in bytes of the state that the steps of this plan work on, a multiple of 8. It is 16, except for
+ * sliding logs and segments. */
 WEIR_API size_t weir_plan_state_size(const struct weir_plan *plan);
 
 #ifdef __cplusplus

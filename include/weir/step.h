@@ -1,21 +1,23 @@
 /* step.h: the algorithms as arithmetic.
  *
- * A step is (plan, state, now, cost) -> (state, answer). It reads no clock, takes no lock, allocates nothing and
- * cannot fail. Where state lives, and what makes a step atomic, is a store's business: limiter.h is the smallest one.
+ * A step is (plan, state, now, cost) -> (state, verdict). It reads no clock, takes no lock, allocates nothing and
+ * cannot fail. A store decides where state lives and what makes a step atomic; limiter.h is the smallest store.
  *
- * State is weir_plan_state_size bytes, aligned to 8 (16 for the atomics of stores). All zero is fresh: a key that was
- * never seen, a bucket that is whole, a window that is over. Forgetting a fresh key changes no answer. State holds no
- * pointers; it means something only under the plan it was made by (weir_step_convert carries it over to another).
+ * State is weir_plan_state_size bytes, aligned to 8 (16 for the atomics of stores). All zero means nothing is used: a
+ * key that was never seen, a full bucket, a window that has reset. Dropping the state of such a key changes no
+ * decision. State holds no pointers. It has a meaning only under the plan it was made by; weir_step_convert carries it
+ * over to another plan.
  *
  * Rules for all:
- * - A denial leaves the state as it was (but see clocks below). Under count_all a take counts whatever the answer, so a
- *   store that decides several limits together and is denied by one takes from those that count all.
- * - A cost of 0 is always admitted and changes nothing. A cost above plan->most is denied for ever.
- * - `now` may be earlier than before. By up to 60 s, nothing extra is admitted: instants stand where they were. By
- *   more it is a new clock: what is owed is kept, but never more than one full burst or window from that moment on.
- *   Noticing a new clock changes the state even where the request is denied, or only peeks.
- * - The step back is what the state shows: from the time at which a bucket that owes so much was empty, from the
- *   start of a window or interval, from the newest event of a log. */
+ * - A denial leaves the state unchanged (but see clocks below). Under count_all a take counts whether it is allowed or
+ *   denied. A store that decides several limits together, and is denied by one of them, must therefore still take from
+ *   the limits that count all.
+ * - A cost of 0 is always allowed and changes nothing. A cost above plan->most is always denied.
+ * - `now` may be earlier than before. If it steps back by up to 60 s, nothing extra is allowed: the instants in the
+ *   state stay. If it steps back further, it is a new clock: usage is kept, but cut to one burst or window from that
+ *   moment on. Noticing a new clock changes the state even if the request is denied or only peeks.
+ * - The size of a step back is measured against the state: from the instant at which a bucket with this usage was
+ *   empty, from the start of a window or interval, or from the newest event of a log. */
 #ifndef WEIR_STEP_H
 #define WEIR_STEP_H
 
@@ -26,39 +28,42 @@
 extern "C" {
 #endif
 
-/* The state of every constant-size kind, 128 bits. What the words hold is private to the kind; stores may rely on
- * this: zero is fresh, and under a plan with WEIR_PLAN_SLIM the top 16 bits of hi are always 0. */
+/* The 128-bit state of every kind whose state has a constant size. What the words hold is private to the kind. Stores
+ * may rely on two facts: all zero means nothing is used, and under a plan with WEIR_PLAN_SLIM the top 16 bits of hi are
+ * always 0. */
 struct weir_state {
 	uint64_t lo, hi;
 };
 
-/* Admits and charges cost, or not. The fastest step: no division on the common path, nothing else is told. */
+/* Allows and charges cost, or denies. Returns whether it was allowed. The fastest step: it does not divide on the
+ * common path and returns nothing else. */
 WEIR_API bool weir_step_allow(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost);
 
-/* The same decision with everything there is to say about it. */
+/* The same decision with the full verdict. */
 WEIR_API struct weir_verdict weir_step_take(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost);
 
-/* Charges as many as there are, at most cost; verdict.granted tells. None there: denied, and retry_after is until
- * there is one. */
+/* Charges as many units as are left, at most cost, and returns their number in verdict.granted. If none is left, the
+ * request is denied and retry_after is the time until one unit is left. */
 WEIR_API struct weir_verdict weir_step_upto(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost);
 
-/* What take would answer, without charging: remaining and reset_after are those of now. Counts nothing even under
- * count_all. */
+/* Returns the verdict that take would give, without charging. remaining and reset_after describe the state now. Peeking
+ * counts nothing, even under count_all. */
 WEIR_API struct weir_verdict weir_step_peek(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost);
 
-/* Gives n back, never above full: always allowed. A log gives back its newest events, a sliding counter first what
- * the current window counted. */
+/* Gives back n units, at most what is used. The verdict is always allowed. A log gives back its newest events. A
+ * sliding counter first gives back what the current window counted. */
 WEIR_API struct weir_verdict weir_step_refund(const struct weir_plan *plan, void *state, weir_ns now, uint64_t n);
 
-/* Carries state over from one plan to another of the same limit with another rate or burst. A bucket keeps its tokens,
- * cut to the new burst; one that was full is not, under a larger burst. What it owes beyond empty stays owed. With
- * refill interval a new period starts at the change. A window keeps what it has counted.
- * Only what weir_step_convertible accepts may be converted, in memory that has room for either state; a log keeps its
- * ring, so `to->room` must be set to `from->room`. */
+/* Carries state over from one plan of a limit to another with a different rate or burst. A bucket keeps its tokens, at
+ * most the new burst, so a full bucket is not full under a larger burst. Usage beyond an empty bucket stays. With
+ * refill interval, if the period changes, a new interval starts at the change. A window keeps what it has counted.
+ *
+ * Convert only what weir_step_convertible accepts, in memory that has room for both states. A log keeps its ring, so
+ * set `to->room` to `from->room`. */
 WEIR_API void weir_step_convert(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now);
 
-/* 0, or WEIR_ERR_CHANGE: the kind, the options or, for windows, the period would change. WEIR_ERR_ROOM: the state has
- * no room for so many events. */
+/* Returns 0 if the state can be converted. WEIR_ERR_CHANGE: the kind, the options or, for windows, the period would
+ * change. WEIR_ERR_ROOM: the log's state has no room for that many events. */
 WEIR_API int weir_step_convertible(const struct weir_plan *from, const struct weir_plan *to,
 				   struct weir_message *ret_message);
 

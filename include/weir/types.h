@@ -1,10 +1,10 @@
-/* types.h: the words that every other header uses, and the one list of errors.
+/* types.h: the types that every other header uses, and the one list of errors.
  *
- * Times are nanoseconds since the Unix epoch; spans of time are nanoseconds. Both are unsigned 64-bit numbers, all of
- * whose values are legal: sums saturate, they never wrap.
+ * Times are nanoseconds since the Unix epoch. Durations are nanoseconds, too. Both are unsigned 64-bit numbers, and
+ * every value is legal: sums saturate, they never wrap.
  *
- * A denial is an answer, not an error: functions that decide return a verdict, functions that can fail return one of
- * the codes below, 0 or negative. */
+ * A denial is a result, not an error. Functions that decide return a verdict. Functions that can fail return one of the
+ * codes below, 0 or negative. */
 #ifndef WEIR_TYPES_H
 #define WEIR_TYPES_H
 
@@ -22,10 +22,10 @@ extern "C" {
 #define WEIR_API
 #endif
 
-/* Nanoseconds: an instant since 1970-01-01T00:00:00Z, or a span. */
+/* Nanoseconds: an instant since 1970-01-01T00:00:00Z, or a duration. */
 typedef uint64_t weir_ns;
 
-/* What retry_after holds when no wait will help. It is also the longest span there is (584 years), so ask
+/* The value of retry_after when no wait will help. It is also the longest duration (584 years), so check
  * `verdict.never` to tell the two apart. */
 #define WEIR_NEVER UINT64_MAX
 
@@ -54,13 +54,13 @@ enum weir_error {
 #undef WEIR_ERROR_ENUM
 };
 
-/* The meaning of a code in a few words; never NULL, also for numbers that are no code. */
+/* Returns the meaning of a code in a few words. Never NULL, also for a number that is not a code. */
 WEIR_API const char *weir_strerror(int error);
 
-/* Why something was refused, for people: what was wrong, where, and what would be right. Functions that take one
- * accept NULL, fill it only when they fail, and always end the text with a NUL, cutting what does not fit. */
+/* Why a call failed, for people: what was wrong, where, and what would be right. Functions that take a message accept
+ * NULL, fill it only when they fail, and always end the text with a NUL. Text that does not fit is cut. */
 struct weir_message {
-	size_t at; /* byte of the text that was parsed at which the trouble begins; 0 where there was no text */
+	size_t at; /* offset in bytes of the error in the text that was parsed; 0 if there was no text */
 	char text[240];
 };
 

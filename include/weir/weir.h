@@ -1,15 +1,15 @@
-/* weir.h: everything. Weir decides, for every request: go, wait, or no.
+/* weir.h: includes every header of libweir. Weir decides, for every request: go, wait, or no.
  *
  * Where to start:
- *   limit.h    how a limit is written
- *   limiter.h  one limit for many threads
- *   table.h    limits for millions of keys, for threads and processes
- *   clock.h    the time to pass in
- *   verdict.h  what comes back
- *   queue.h    items that wait, and leave at a constant rate
- *   canceller.h  ends waits
- *   types.h    times, and the one list of errors
- *   plan.h, step.h  the bare arithmetic, for your own stores */
+ *     limit.h         how a limit is written
+ *     limiter.h       one limit for many threads
+ *     table.h         limits for millions of keys, for threads and processes
+ *     clock.h         the time to pass in
+ *     verdict.h       what comes back
+ *     queue.h         items that wait, and leave at a constant rate
+ *     canceller.h     ends waits
+ *     types.h         times, and the one list of errors
+ *     plan.h, step.h  the bare arithmetic, for your own stores */
 #ifndef WEIR_WEIR_H
 #define WEIR_WEIR_H
 

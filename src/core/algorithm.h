@@ -1,23 +1,24 @@
-/* algorithm.h: what each kind of plan must provide; step.c makes the public steps of these.
+/* algorithm.h: what each kind of plan must provide; step.c builds the public steps from it.
  *
- * `state` points to weir_plan_state_size bytes. Functions with a const state change nothing and may be called only after
- * `notice` at the same now. */
+ * `state` points to weir_plan_state_size bytes. Functions with a const state change nothing, and may be called only
+ * after `notice` at the same now. */
 #ifndef WEIR_CORE_ALGORITHM_H
 #define WEIR_CORE_ALGORITHM_H
 
 #include "core/wide.h"
 
 struct weir__algorithm {
-	/* Recognises a new clock and cuts what is owed to one burst or window from now. */
+	/* Detects a new clock, and cuts the usage to one burst or window from now. */
 	void (*notice)(const struct weir_plan *plan, void *state, weir_ns now);
 
-	/* Decides, and charges cost if admitted. Notices by itself. */
+	/* Decides, and charges cost if allowed. Calls notice itself. */
 	bool (*allow)(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost);
 
-	/* Decides only. NULL for kinds with a struct weir_state, where a copy is allowed instead. */
+	/* Decides without charging. NULL for kinds with a struct weir_state, where step.c calls allow on a copy
+	 * instead. */
 	bool (*fits)(const struct weir_plan *plan, const void *state, weir_ns now, uint64_t cost);
 
-	/* How long until cost fits; cost does not fit now and is at most plan->most. */
+	/* Returns the time until cost fits. Call it only if cost does not fit now and is at most plan->most. */
 	weir_ns (*retry_after)(const struct weir_plan *plan, const void *state, weir_ns now, uint64_t cost);
 
 	/* Fills in remaining and reset_after. */
@@ -28,7 +29,8 @@ struct weir__algorithm {
 
 	void (*refund)(const struct weir_plan *plan, void *state, weir_ns now, uint64_t n);
 
-	/* Gives back up to n of what was charged at that instant, and returns how much that was. NULL for kinds that do not know. */
+	/* Gives back up to n units of what was charged at charged_at, and returns how many. NULL for kinds that do not
+	 * record when they were charged. */
 	uint64_t (*refund_of)(const struct weir_plan *plan, void *state, weir_ns charged_at, uint64_t n);
 
 	void (*convert)(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now);

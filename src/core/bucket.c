@@ -1,4 +1,4 @@
-/* bucket.c: what is asked of a smooth bucket besides yes or no; the decision itself is inline in bucket.h. */
+/* bucket.c: all operations of a smooth bucket except the decision, which is inline in bucket.h. */
 #include "core/bucket.h"
 
 #include "core/algorithm.h"
@@ -39,9 +39,10 @@ static void refund(const struct weir_plan *plan, void *state, weir_ns now, uint6
 	weir__state_set_wide(state, full_at);
 }
 
-/* In tokens, missing' = burst' - min(burst - missing, burst'). Rounded up to the new unit of 1/count ns, which changes
- * no answer: everything that is asked of the sum is a whole multiple of that unit, rounded the same way. A bucket that
- * owes more than its burst without debt is empty and behind its own time; it stays behind by as much. */
+/* In tokens, missing' = burst' - min(burst - missing, burst'). The result is rounded up to the new unit of 1/count ns.
+ * That changes no decision: everything that is compared with the sum is a whole multiple of that unit, rounded the same
+ * way. A bucket with more usage than its burst, and without reservations, is empty, and its clock is behind the state;
+ * it stays behind by as much. */
 static void convert(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now)
 {
 	const uint64_t cut = from->most > to->most ? from->most - to->most : 0;
@@ -61,7 +62,8 @@ static void convert(const struct weir_plan *from, const struct weir_plan *to, vo
 		return;
 	}
 	used = weir__mul_div_up(used, to->period, from->period);
-	/* Only debt can carry these sums beyond the state; it then owes as much as the state can hold. */
+	/* Only reservations can make these sums overflow the state. The usage is then the most that the state can
+	 * hold. */
 	if (__builtin_add_overflow(used, weir__mul(grown, to->period), &used) ||
 	    __builtin_add_overflow(used, weir__mul(now, to->count) + behind, &full_at))
 		full_at = WEIR__U128_MAX;

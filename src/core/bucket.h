@@ -1,20 +1,20 @@
 /* bucket.h: token and leaky buckets that flow smoothly.
  *
- * The state is one 128-bit number: the instant at which the bucket is whole again, in units of 1/count ns, where
+ * The state is one 128-bit number: the instant at which the bucket is full again, in units of 1/count ns, where
  * count/period is the rate in lowest terms. In these units a token takes exactly `period`, so nothing is ever rounded
- * and no step divides. An instant that has passed is a whole bucket; 0 is fresh. */
+ * and no decision divides. If that instant has passed, the bucket is full; 0 means nothing is used. */
 #ifndef WEIR_CORE_BUCKET_H
 #define WEIR_CORE_BUCKET_H
 
 #include "core/wide.h"
 
-/* From empty to whole. */
+/* The time from empty to full, in units of 1/count ns. */
 static inline weir__u128 weir__bucket_duration(const struct weir_plan *plan)
 {
 	return weir__mul(plan->most, plan->period);
 }
 
-/* What is missing from a whole bucket, in units of 1/count ns. */
+/* What is missing from a full bucket, in units of 1/count ns. */
 static inline weir__u128 weir__bucket_used(const struct weir_plan *plan, const struct weir_state *state, weir_ns now)
 {
 	const weir__u128 present = weir__mul(now, plan->count);
@@ -23,7 +23,7 @@ static inline weir__u128 weir__bucket_used(const struct weir_plan *plan, const s
 	return full_at > present ? full_at - present : 0;
 }
 
-/* What is left, and until when it is not all there. */
+/* Fills in remaining and reset_after. */
 static inline void weir__bucket_level(const struct weir_plan *plan, const struct weir_state *state, weir_ns now,
 				      struct weir_verdict *verdict)
 {
@@ -34,7 +34,7 @@ static inline void weir__bucket_level(const struct weir_plan *plan, const struct
 	verdict->reset_after = weir__saturate(weir__div_up(used, plan->count));
 }
 
-/* Of one that was denied a cost that it can have. */
+/* Call it only for a cost that was denied and is at most the burst. */
 static inline weir_ns weir__bucket_retry_after(const struct weir_plan *plan, const struct weir_state *state,
 					       weir_ns now, uint64_t cost)
 {
@@ -43,19 +43,19 @@ static inline weir_ns weir__bucket_retry_after(const struct weir_plan *plan, con
 	return weir__saturate(weir__div_up(weir__bucket_used(plan, state, now) - may_be_used, plan->count));
 }
 
-/* Decides, and charges the state if admitted. */
+/* Decides, and charges the state if allowed. */
 static inline enum weir__answer weir__bucket_decide(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
 						    uint64_t cost, bool noticed)
 {
 	const weir__u128 present = weir__mul(now, plan->count);
 	weir__u128 full_at = weir__state_wide(state);
 
-	if (WEIR__UNLIKELY(cost - 1 >= plan->most)) /* 0 wraps: always admitted; more than the burst never is */
+	if (WEIR__UNLIKELY(cost - 1 >= plan->most)) /* 0 wraps and is always allowed; more than the burst never is */
 		return cost == 0 ? WEIR__ALLOWED : WEIR__DENIED;
 	if (full_at > present) {
 		const weir__u128 used = full_at - present;
 
-		/* Nothing can owe more than a burst unless it was reserved, or the clock went back. */
+		/* Usage exceeds the burst only by reservations, or if the clock went back. */
 		if (used > weir__mul(plan->most - cost, plan->period))
 			return !noticed && WEIR__UNLIKELY(used > weir__bucket_duration(plan)) ? WEIR__BEHIND :
 												WEIR__DENIED;

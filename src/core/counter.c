@@ -1,4 +1,4 @@
-/* counter.c: what is asked of a sliding counter besides yes or no; the decision itself is inline in counter.h. */
+/* counter.c: all operations of a sliding counter except the decision, which is inline in counter.h. */
 #include "core/counter.h"
 
 #include "core/algorithm.h"
@@ -45,8 +45,8 @@ static void level(const struct weir_plan *plan, const void *state, weir_ns now, 
 	verdict->reset_after = leaving + counter.current == 0 ? 0 : retry_after(plan, state, now, plan->most);
 }
 
-/* Gives back without turning to a later window, in which nothing was counted yet: of two windows that the state holds,
- * one that has left is not touched. */
+/* Refunds without moving the state on to a later window, because nothing was counted there yet. A window in the state
+ * that no longer counts at now is left unchanged. */
 static void refund(const struct weir_plan *plan, void *state_, weir_ns now, uint64_t n)
 {
 	struct weir_state *state = state_;
@@ -64,7 +64,8 @@ static void refund(const struct weir_plan *plan, void *state_, weir_ns now, uint
 		state->hi = 0;
 }
 
-/* What was charged by a clock that was behind the window's start counts in that window, and is not found. */
+/* A charge made by a clock that was behind the start of the window was counted in that window. It is not found here,
+ * and not refunded. */
 static uint64_t refund_of(const struct weir_plan *plan, void *state_, weir_ns charged_at, uint64_t n)
 {
 	struct weir_state *state = state_;

@@ -1,16 +1,17 @@
 /* counter.h: a sliding counter in 16 bytes.
  *
- * State: hi is the number of the current window, counted from the epoch; lo holds what the previous window counted in
- * its upper and what the current one did in its lower 32 bits. Nothing in either is fresh. */
+ * State: hi is the number of the current window, counted from the epoch. lo holds the count of the previous window in
+ * its upper 32 bits, and the count of the current window in its lower 32 bits. If both counts are 0, nothing is
+ * used. */
 #ifndef WEIR_CORE_COUNTER_H
 #define WEIR_CORE_COUNTER_H
 
 #include "core/sliding.h"
 
 struct weir__counter {
-	uint64_t number; /* of the current window */
+	uint64_t number; /* number of the current window */
 	uint64_t previous, current;
-	weir_ns elapsed; /* in the current window; 0 while the clock is behind its start */
+	weir_ns elapsed; /* time since the start of the current window; 0 while the clock is behind it */
 };
 
 static inline uint64_t weir__counter_pack(uint64_t previous, uint64_t current)
@@ -18,7 +19,7 @@ static inline uint64_t weir__counter_pack(uint64_t previous, uint64_t current)
 	return previous << 32 | current;
 }
 
-/* The state as it stands at now, which a new clock is not yet noticed in. */
+/* Returns the state as of now. Does not check for a new clock. */
 static inline struct weir__counter weir__counter_at(const struct weir_plan *plan, const struct weir_state *state,
 						    weir_ns now)
 {
@@ -44,14 +45,14 @@ static inline struct weir__counter weir__counter_at(const struct weir_plan *plan
 	return counter;
 }
 
-/* Decides, and counts cost if admitted. */
+/* Decides, and counts cost if allowed. */
 static inline enum weir__answer weir__counter_decide(const struct weir_plan *plan, struct weir_state *state,
 						     weir_ns now, uint64_t cost, bool noticed)
 {
 	struct weir__counter counter;
 	uint64_t wanted;
 
-	if (WEIR__UNLIKELY(cost - 1 >= plan->most)) /* 0 wraps: always admitted; more than the count never is */
+	if (WEIR__UNLIKELY(cost - 1 >= plan->most)) /* 0 wraps and is always allowed; more than the count never is */
 		return cost == 0 ? WEIR__ALLOWED : WEIR__DENIED;
 	if (!noticed && WEIR__UNLIKELY(now < state->hi * plan->period))
 		return WEIR__BEHIND;

@@ -2,7 +2,7 @@
 #ifndef WEIR_CORE_HEX_H
 #define WEIR_CORE_HEX_H
 
-/* Of either case; -1: it is none. */
+/* Returns the value of a digit, of either case, or -1 if it is not one. */
 static inline int weir__hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')

@@ -1,4 +1,4 @@
-/* interval.c: what is asked of an interval bucket besides yes or no; the decision itself is inline in interval.h. */
+/* interval.c: all operations of an interval bucket except the decision, which is inline in interval.h. */
 #include "core/interval.h"
 
 #include "core/algorithm.h"
@@ -21,7 +21,7 @@ static struct weir_state settled(const struct weir_plan *plan, const struct weir
 	return copy;
 }
 
-/* When so many of the missing tokens will have come. */
+/* Returns the time until this many of the missing tokens are refilled. */
 static weir_ns until_refilled(const struct weir_plan *plan, const struct weir_state *state, weir_ns now,
 			      uint64_t tokens)
 {

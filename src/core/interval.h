@@ -1,13 +1,13 @@
 /* interval.h: a token bucket that gets `count` tokens at once, each period from its first use.
  *
- * State: lo is the start of the running interval, hi the tokens that are missing. Nothing missing is fresh: the next
- * charge starts the first interval anew. */
+ * State: lo is the start of the current interval, hi the number of missing tokens. If none is missing, nothing is used,
+ * and the next charge starts the first interval again. */
 #ifndef WEIR_CORE_INTERVAL_H
 #define WEIR_CORE_INTERVAL_H
 
 #include "core/wide.h"
 
-/* Refills that have happened by now, put into the state: changes no answer. */
+/* Applies the refills up to now to the state. Changes no decision. */
 static inline void weir__interval_settle(const struct weir_plan *plan, struct weir_state *state, weir_ns now)
 {
 	uint64_t intervals, refill;
@@ -24,13 +24,13 @@ static inline void weir__interval_settle(const struct weir_plan *plan, struct we
 	}
 }
 
-/* Decides, and charges the state if admitted. */
+/* Decides, and charges the state if allowed. */
 static inline enum weir__answer weir__interval_decide(const struct weir_plan *plan, struct weir_state *state,
 						      weir_ns now, uint64_t cost, bool noticed)
 {
 	struct weir_state settled = *state;
 
-	if (WEIR__UNLIKELY(cost - 1 >= plan->most)) /* 0 wraps: always admitted; more than the burst never is */
+	if (WEIR__UNLIKELY(cost - 1 >= plan->most)) /* 0 wraps and is always allowed; more than the burst never is */
 		return cost == 0 ? WEIR__ALLOWED : WEIR__DENIED;
 	if (settled.hi > 0) {
 		if (!noticed && WEIR__UNLIKELY(now < settled.lo))

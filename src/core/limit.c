@@ -1,4 +1,4 @@
-/* limit.c: the words of the notation, and a limit printed in them. */
+/* limit.c: the words of the notation, and printing a limit in them. */
 #include <weir/limit.h>
 
 #include "core/notation.h"
@@ -36,14 +36,14 @@ static void add_period(struct weir__text *text, weir_ns period)
 {
 	const struct weir__period_word *unit = weir__period_words;
 
-	while (period % unit->period != 0) /* ends at ns at the latest */
+	while (period % unit->period != 0) /* stops at ns at the latest */
 		unit++;
 	if (period != unit->period)
 		weir__text_add_number(text, period / unit->period);
 	weir__text_add(text, unit->word);
 }
 
-/* The option with its number, or with the word that is not its default. */
+/* Adds the option with its number, or with the word that is not its default. */
 static void add_option(struct weir__text *text, enum weir__option option, uint64_t number)
 {
 	const struct weir__option_word *const words = &weir__option_words[option];
@@ -60,7 +60,7 @@ static void add_option(struct weir__text *text, enum weir__option option, uint64
 size_t weir_limit_print(const struct weir_limit *limit, char *text)
 {
 	const unsigned algorithm = BIT((unsigned)limit->algorithm % WEIR__ALGORITHMS);
-	/* Which options differ from what parsing the text without them would give. */
+	/* Options whose values differ from what the parser assumes without them. */
 	const bool differs[WEIR__OPTIONS] = {
 		[WEIR__OPTION_BURST] = !limit->shape && limit->burst != limit->count,
 		[WEIR__OPTION_QUEUE] = limit->shape,

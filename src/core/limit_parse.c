@@ -1,4 +1,4 @@
-/* limit_parse.c: reads the notation of limit.h. Every refusal names the place and what was expected there. */
+/* limit_parse.c: parses the notation of limit.h. Every error names the position and what was expected there. */
 #include <weir/limit.h>
 
 #include "core/notation.h"
@@ -17,7 +17,8 @@ struct word {
 	size_t at;
 };
 
-/* `found` is quoted if there is any; begins and leaves to the caller what was expected. */
+/* Begins an error message. It quotes the word `found`, unless the text has ended. The caller may append what was
+ * expected. */
 static struct weir__text refusal(const struct parser *parser, const struct word *found, const char *what)
 {
 	struct weir__text why = weir__text_of_message(parser->ret_message, found->at);
@@ -41,7 +42,7 @@ static int refuse(const struct parser *parser, const struct word *found, const c
 	return WEIR_ERR_SYNTAX;
 }
 
-/* The next word, empty at the end. */
+/* Returns the next word, empty at the end. */
 static struct word next_word(struct parser *parser)
 {
 	struct word word;
@@ -64,12 +65,12 @@ static struct word rest_of(const struct word *word, size_t skipped)
 static bool is(const struct word *word, const char *name)
 {
 	for (size_t i = 0; i < word->length; i++)
-		if (name[i] == '\0' || word->start[i] != name[i]) /* a word may hold a NUL, too */
+		if (name[i] == '\0' || word->start[i] != name[i]) /* a word may also contain a NUL */
 			return false;
 	return name[word->length] == '\0';
 }
 
-/* Reads digits; returns how many there were, 0 also if the number is above 2^64-1. */
+/* Reads digits. Returns how many there were, or 0 if the number is above 2^64-1. */
 static size_t read_number(const struct word *word, uint64_t *ret_number)
 {
 	uint64_t number = 0;

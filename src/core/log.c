@@ -1,7 +1,7 @@
 /* log.c: sliding logs.
  *
- * Decisions are made at the later of now and the newest event, so that a clock that is a little behind finds what it
- * would have found then; an event that comes in such a moment is recorded with the newest. */
+ * Decisions are made at `now` or at the newest event, whichever is later. A clock that is a little behind thus gets the
+ * same decision as at the newest event, and what it charges is recorded with that event. */
 #include "core/log.h"
 
 #include "core/algorithm.h"
@@ -16,7 +16,7 @@ static struct weir__event *event_to_change(const struct weir_plan *plan, struct 
 	return &log->events[(log->first + i) % plan->room];
 }
 
-/* Running total before entry i; of all that was ever recorded if i is the number of entries. */
+/* Returns the running total before entry i. If i is the number of entries, that is the total of all ever recorded. */
 static uint64_t total_before(const struct weir_plan *plan, const struct weir__log *log, uint64_t i)
 {
 	return i == 0 ? log->gone : event_at(plan, log, i - 1)->total;
@@ -29,7 +29,7 @@ static weir_ns newest(const struct weir_plan *plan, const struct weir__log *log)
 
 typedef bool predicate(const struct weir__event *event, uint64_t a, uint64_t b);
 
-/* Has not left by `when`, which is not before the newest event. */
+/* The event still counts at `when`, which is not before the newest event. */
 static bool is_live(const struct weir__event *event, weir_ns when, weir_ns period)
 {
 	return when - event->at < period;
@@ -41,13 +41,14 @@ static bool is_after(const struct weir__event *event, weir_ns when, uint64_t unu
 	return event->at > when;
 }
 
-/* With this entry at least `units` have left since the running total was `start`. */
+/* Up to and including this entry, at least `units` were recorded since the running total was `start`. */
 static bool frees(const struct weir__event *event, uint64_t start, uint64_t units)
 {
 	return event->total - start >= units;
 }
 
-/* The first entry, `below` or later, for which the predicate holds, as it then does for all after it. */
+/* Returns the first entry, from `below` on, for which the predicate holds. It must hold for all entries after that,
+ * too. */
 static uint64_t first_entry(const struct weir_plan *plan, const struct weir__log *log, uint64_t below, predicate *holds,
 			    uint64_t a, uint64_t b)
 {
@@ -64,7 +65,7 @@ static uint64_t first_entry(const struct weir_plan *plan, const struct weir__log
 	return below;
 }
 
-/* What counts at now, and from where in the log. */
+/* What counts at an instant, and where it begins in the log. */
 struct view {
 	weir_ns when;
 	uint64_t live; /* first entry that counts */
@@ -83,7 +84,7 @@ static struct view view_at(const struct weir_plan *plan, const struct weir__log 
 	return view;
 }
 
-/* Events that lie ahead of a new clock count as of now: they become one entry. */
+/* Events that are in the future of a new clock are merged into one entry at now. */
 static void notice(const struct weir_plan *plan, void *state, weir_ns now)
 {
 	struct weir__log *log = state;
@@ -142,8 +143,8 @@ static bool allow(const struct weir_plan *plan, void *state, weir_ns now, uint64
 	return true;
 }
 
-/* Of more than `most` units the newest decide everything: they are the last to leave. The older are dropped, first to
- * make room for the entry, then what is too much. */
+/* If more than `most` units are counted, only the newest decide, because they are the last to leave. The expired
+ * entries and the excess are dropped first, oldest first, which makes room for the new entry. */
 static void count_denied(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
 {
 	struct weir__log *log = state;
@@ -201,7 +202,7 @@ static void refund(const struct weir_plan *plan, void *state, weir_ns now, uint6
 	}
 }
 
-/* What was charged by a clock that was a little behind is with an event a little later. */
+/* A charge by a clock that was a little behind was recorded with a slightly later event. */
 static uint64_t refund_of(const struct weir_plan *plan, void *state, weir_ns charged_at, uint64_t n)
 {
 	struct weir__log *log = state;

@@ -1,4 +1,4 @@
-/* notation.h: the words of a limit's notation, as tables that both parsing (limit_parse.c) and printing (limit.c) walk. */
+/* notation.h: the words of a limit's notation, as tables for both parsing (limit_parse.c) and printing (limit.c). */
 #ifndef WEIR_CORE_NOTATION_H
 #define WEIR_CORE_NOTATION_H
 
@@ -9,7 +9,8 @@ struct weir__period_word {
 	weir_ns period;
 };
 
-/* Longest first: a period prints in the first unit that divides it. libweir-redis has its times in the same words. */
+/* Longest first: a period prints in the first unit that divides it. libweir-redis parses its durations by the same
+ * table. */
 #define WEIR__PERIOD_WORDS 7
 extern WEIR_API const struct weir__period_word weir__period_words[WEIR__PERIOD_WORDS];
 
@@ -28,8 +29,8 @@ enum weir__option {
 
 struct weir__option_word {
 	const char *word;
-	unsigned algorithms;       /* 1 << algorithm for each that has it */
-	const char *plain, *other; /* the two words it may have as value; NULL: a number */
+	unsigned algorithms;       /* 1 << algorithm for each algorithm that has the option */
+	const char *plain, *other; /* the two words that it accepts as value; NULL: it takes a number */
 };
 
 extern const struct weir__option_word weir__option_words[WEIR__OPTIONS];

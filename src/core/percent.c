@@ -1,4 +1,4 @@
-/* percent.c: one byte after the other. */
+/* percent.c: percent-decoding, byte by byte. */
 #include "core/percent.h"
 
 #include "core/hex.h"

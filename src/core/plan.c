@@ -1,4 +1,5 @@
-/* plan.c: checks a limit and turns it into what the steps run on. All refusals of limits that cannot be are here. */
+/* plan.c: checks a limit and compiles it into the plan that the steps run on. All checks for invalid limits are
+ * here. */
 #include <weir/plan.h>
 
 #include "core/log.h"
@@ -79,8 +80,8 @@ static int check(const struct weir_limit *limit, struct weir_message *ret_messag
 	return WEIR_OK;
 }
 
-/* The largest state is a bucket found empty at the last instant there is. In this unit, 1/count ns, it may take all 128
- * bits; most take fewer than 112. */
+/* The largest state is an empty bucket at the last possible instant. In units of 1/count ns it may need all 128 bits;
+ * most limits need fewer than 112. */
 static int compile_bucket(const struct weir_limit *limit, struct weir_plan *plan, struct weir_message *ret_message)
 {
 	const uint64_t divisor = greatest_common_divisor(limit->count, limit->period);
@@ -131,7 +132,7 @@ int weir_plan_compile(const struct weir_limit *limit, struct weir_plan *ret_plan
 	} else if (limit->algorithm == WEIR_SLIDING_LOG) {
 		plan.kind = WEIR_KIND_LOG;
 		plan.room = limit->count;
-	} else { /* refill interval, fixed window: the tokens missing or the requests counted are in hi */
+	} else { /* refill interval and fixed window: hi holds the missing tokens or the counted requests */
 		plan.kind = limit->refill_interval ? WEIR_KIND_INTERVAL : WEIR_KIND_WINDOW;
 		if (plan.most <= WEIR__SLIM_HI_MAX)
 			plan.flags |= WEIR_PLAN_SLIM;

@@ -1,15 +1,15 @@
-/* reserve.c: reservations of token buckets and their cancelling. */
+/* reserve.c: reservations of token buckets, and cancelling them. */
 #include "core/reserve.h"
 
 #include "core/algorithm.h"
 #include "core/bucket.h"
 #include "core/interval.h"
 
-/* A reservation of a smooth bucket keeps its act time in units of 1/count ns, and that count; one of an interval bucket
- * acts on whole nanoseconds. */
+/* Indexes into private_ of a reservation. A smooth bucket stores the instant at which it may act in units of 1/count
+ * ns, and that count. An interval bucket acts on whole nanoseconds and stores nothing here. */
 enum { ACT_LO, ACT_HI, ACT_COUNT };
 
-/* The instant at which the bucket is whole again, in ns, rounded up. */
+/* Returns the instant at which the bucket is full again, in ns, rounded up. */
 static weir_ns full_at_ns(const struct weir_plan *plan, const struct weir_state *state)
 {
 	if (plan->kind == WEIR_KIND_INTERVAL)
@@ -44,7 +44,7 @@ static weir__u128 largest_state(const struct weir_plan *plan)
 	return plan->flags & WEIR_PLAN_SLIM ? ((weir__u128)1 << WEIR__SLIM_BITS) - 1 : WEIR__U128_MAX;
 }
 
-/* Puts cost into the state, and says when it may act; false if the state cannot hold it. */
+/* Charges cost to the state, and fills in when it may act. Returns false if the state cannot hold it. */
 static bool bucket_charge(const struct weir_plan *plan, struct weir_state *state, weir_ns now, uint64_t cost,
 			  struct weir_reservation *reservation)
 {
@@ -65,7 +65,7 @@ static bool bucket_charge(const struct weir_plan *plan, struct weir_state *state
 	return true;
 }
 
-/* When an interval bucket that owes beyond empty will no longer. */
+/* Returns the instant at which an interval bucket with more usage than its burst is back at empty. */
 static weir__u128 interval_act(const struct weir_plan *plan, const struct weir_state *state)
 {
 	return weir__mul((uint64_t)weir__div_up(state->hi - plan->most, plan->count), plan->period) + state->lo;
@@ -147,7 +147,7 @@ static uint64_t bucket_cancel(const struct weir_plan *plan, struct weir_state *s
 	const weir__u128 price = weir__mul(reservation->cost, plan->period);
 	const weir__u128 used = weir__bucket_used(plan, state, now), duration = weir__bucket_duration(plan);
 	const weir__u128 full_at = weir__state_wide(state);
-	/* A departure is kept as the instant after it, so what was built upon it is all that came since. */
+	/* A departure stores the state right after its charge, so all later charges were built upon it. */
 	const weir__u128 held_back = plan->flags & WEIR_PLAN_SHAPE ? 0 : duration;
 	const weir__u128 newest_act = full_at > held_back ? full_at - held_back : 0;
 	weir__u128 act = (weir__u128)reservation->private_[ACT_HI] << 64 | reservation->private_[ACT_LO];
@@ -190,7 +190,7 @@ static uint64_t interval_cancel(const struct weir_plan *plan, struct weir_state 
 uint64_t weir__reserve_cancel(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
 			      const struct weir_reservation *reservation)
 {
-	weir_step_peek(plan, state, now, 0); /* notices a new clock */
+	weir_step_peek(plan, state, now, 0); /* detects a new clock */
 	if (reservation->cost == 0 || now > reservation->act_at)
 		return 0;
 	return (plan->kind == WEIR_KIND_INTERVAL ? interval_cancel : bucket_cancel)(plan, state, now, reservation);

@@ -1,4 +1,5 @@
-/* segments.c: sliding counters of n sub-windows. Here plan->period is the width of one, plan->room their number. */
+/* segments.c: sliding counters of n sub-windows. Here plan->period is the length of one sub-window, and plan->room is
+ * n. */
 #include "core/segments.h"
 
 #include <string.h>
@@ -6,12 +7,12 @@
 #include "core/algorithm.h"
 #include "core/sliding.h"
 
-/* A look at the ring from the sub-window that now falls in, or the newest if the clock is behind that. */
+/* The ring as seen from the sub-window of now, or from the newest one if the clock is behind that. */
 struct view {
 	uint64_t number;
 	weir_ns elapsed;
 	uint64_t leaving; /* counted n sub-windows ago */
-	weir__u128 newer; /* counted in the n since */
+	weir__u128 newer; /* counted in the n sub-windows since */
 };
 
 static uint64_t *place(const struct weir_plan *plan, struct weir__segments *segments, uint64_t number)
@@ -19,7 +20,7 @@ static uint64_t *place(const struct weir_plan *plan, struct weir__segments *segm
 	return &segments->counts[number % (plan->room + 1)];
 }
 
-/* What the sub-window that is `ago`, at most n, before number counted. */
+/* Returns the count of the sub-window that is `ago` (at most n) before number. */
 static uint64_t counted(const struct weir_plan *plan, const struct weir__segments *segments, uint64_t number,
 			uint64_t ago)
 {
@@ -28,7 +29,7 @@ static uint64_t counted(const struct weir_plan *plan, const struct weir__segment
 	return segments->counts[(number - ago) % (plan->room + 1)];
 }
 
-/* The sum over the n sub-windows that end with number, which is not before the newest. */
+/* Returns the sum of the n sub-windows that end with number. number is not before the newest. */
 static weir__u128 sum_of_newer(const struct weir_plan *plan, const struct weir__segments *segments, uint64_t number)
 {
 	uint64_t at = segments->newest % (plan->room + 1);
@@ -54,7 +55,7 @@ static struct view view_at(const struct weir_plan *plan, const struct weir__segm
 	return view;
 }
 
-/* Clears the places of sub-windows that have passed since, so that number is the newest. */
+/* Makes number the newest sub-window, and clears the places of those that have passed since. */
 static void advance(const struct weir_plan *plan, struct weir__segments *segments, uint64_t number)
 {
 	const uint64_t passed = weir__min(number - segments->newest, plan->room + 1);
@@ -117,7 +118,8 @@ static bool allow(const struct weir_plan *plan, void *state, weir_ns now, uint64
 	return true;
 }
 
-/* Walks ahead, sub-window by sub-window: with each the next count begins to leave. After n of them all does. */
+/* Walks ahead, sub-window by sub-window. With each step the next count begins to leave. After n steps every count has
+ * begun to leave. */
 static weir_ns retry_after(const struct weir_plan *plan, const void *state, weir_ns now, uint64_t cost)
 {
 	struct view view = view_at(plan, state, now);
@@ -143,7 +145,7 @@ static void level(const struct weir_plan *plan, const void *state, weir_ns now, 
 	verdict->reset_after = estimate == 0 ? 0 : retry_after(plan, state, now, plan->most);
 }
 
-/* Gives back without turning to a later sub-window, in which nothing was counted yet. */
+/* Refunds without moving the state on to a later sub-window, because nothing was counted there yet. */
 static void refund(const struct weir_plan *plan, void *state, weir_ns now, uint64_t n)
 {
 	struct weir__segments *segments = state;

@@ -1,7 +1,8 @@
 /* segments.h: a sliding counter over n sub-windows, or with counts that need 64 bits.
  *
- * State: a header, then n + 1 counts in a ring, of which the sub-window with number k has place k % (n + 1). Sub-windows
- * that passed without a request hold an older one's count until something is counted again; the number tells. */
+ * State: a header, then a ring of n + 1 counts. The sub-window with number k is at k % (n + 1). The place of a
+ * sub-window without a request holds the count of an older one until something is counted again; compare with `newest`
+ * to tell. */
 #ifndef WEIR_CORE_SEGMENTS_H
 #define WEIR_CORE_SEGMENTS_H
 
@@ -17,10 +18,10 @@ static inline size_t weir__segments_size(uint64_t sub_windows)
 	return sizeof(struct weir__segments) + ((size_t)sub_windows + 1) * sizeof(uint64_t);
 }
 
-/* The plan of a plain sliding counter with room for any count. */
+/* Turns the plan of a plain sliding counter into one with room for any count. */
 void weir__segments_widen(struct weir_plan *plan);
 
-/* Turns the state of a plain sliding counter into that of its widened plan, in place: 24 bytes instead of 16. */
+/* Converts the state of a plain sliding counter to its widened plan, in place: 24 bytes instead of 16. */
 void weir__segments_from_counter(void *state);
 
 #endif

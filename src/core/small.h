@@ -7,7 +7,7 @@
 #include "core/interval.h"
 #include "core/window.h"
 
-/* plan->kind is none of those with more state. */
+/* Call it only for plans for which weir__small_has is true. */
 static inline enum weir__answer weir__small_decide(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
 						   uint64_t cost)
 {

@@ -1,4 +1,4 @@
-/* step.c: the public steps, made of what each kind of plan provides (algorithm.h). */
+/* step.c: the public steps, built from what each kind of plan provides (algorithm.h). */
 #include "core/step.h"
 
 #include "core/algorithm.h"
@@ -16,17 +16,18 @@ static bool counts_denied(const struct weir_plan *plan)
 	return plan->flags & WEIR_PLAN_COUNT_ALL;
 }
 
-/* Of a kind with more state, or with the clock behind. Out of line, so that the others need no stack frame for it. */
+/* For kinds with more state, and when the clock is behind. Out of line, so that the other paths need no stack frame for
+ * it. */
 static __attribute__((noinline)) bool allow_whole(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
 {
 	if (algorithms[plan->kind]->allow(plan, state, now, cost))
 		return true;
-	if (counts_denied(plan) && !weir__small_has(plan)) /* windows have counted it */
+	if (counts_denied(plan) && !weir__small_has(plan)) /* a fixed window has already counted it */
 		algorithms[plan->kind]->count_denied(plan, state, now, cost);
 	return false;
 }
 
-/* A function each, so that each saves only the registers that it needs. */
+/* One function per kind, so that each saves only the registers that it needs. */
 #define ALLOW(kind)                                                                                                    \
 	static bool allow_##kind(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)                \
 	{                                                                                                              \
@@ -53,7 +54,7 @@ bool weir_step_allow(const struct weir_plan *plan, void *state, weir_ns now, uin
 	return allow[plan->kind](plan, state, now, cost);
 }
 
-/* For kinds with a struct weir_state, admitting on a copy is the question whether it fits. */
+/* Kinds with a struct weir_state have no fits: allow on a copy gives the same result. */
 static bool fits(const struct weir_plan *plan, const void *state, weir_ns now, uint64_t cost)
 {
 	const struct weir__algorithm *const algorithm = algorithms[plan->kind];
@@ -74,7 +75,7 @@ static struct weir_verdict verdict_before(const struct weir_plan *plan, const vo
 	return verdict;
 }
 
-/* What is said of a request that was denied, after a store that counts it has. */
+/* Fills in the fields of a denial. Under count_all, call it after the denied cost is counted. */
 static void explain_denial(const struct weir_plan *plan, const void *state, weir_ns now, uint64_t cost,
 			   struct weir_verdict *verdict)
 {

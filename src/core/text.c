@@ -1,4 +1,4 @@
-/* text.c: puts short texts together without stdio, which the core must not need. */
+/* text.c: builds short texts without stdio, which the core must not depend on. */
 #include "core/text.h"
 
 static void add_byte(struct weir__text *text, char byte)
@@ -17,7 +17,7 @@ void weir__text_add(struct weir__text *text, const char *words)
 
 void weir__text_add_number(struct weir__text *text, uint64_t number)
 {
-	char digits[20]; /* of 2^64-1 */
+	char digits[20]; /* enough for 2^64-1 */
 	size_t n = 0;
 
 	do {

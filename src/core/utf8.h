@@ -1,4 +1,4 @@
-/* utf8.h: which bytes are characters. Names and keys may be any bytes; terminals and JSON take characters only. */
+/* utf8.h: decodes UTF-8. Names and keys may be any bytes; terminals and JSON accept only valid characters. */
 #ifndef WEIR_CORE_UTF8_H
 #define WEIR_CORE_UTF8_H
 
@@ -8,11 +8,12 @@
 
 struct weir__utf8 {
 	bool is_character;
-	size_t length;      /* 1 or more; of what is no character: as far as it could have become one */
-	uint32_t character; /* if it is one */
+	size_t length;      /* 1 or more; for an invalid sequence, the bytes that could still have become a character */
+	uint32_t character; /* only if is_character */
 };
 
-/* What bytes[0..n) begin with, n >= 1. No overlong forms, no surrogates, nothing beyond U+10FFFF. */
+/* Decodes the first character of bytes[0..n), n >= 1. Overlong forms, surrogates and values beyond U+10FFFF are
+ * invalid. */
 static inline struct weir__utf8 weir__utf8_first(const unsigned char *bytes, size_t n)
 {
 	const unsigned char lead = bytes[0];
@@ -34,8 +35,8 @@ static inline struct weir__utf8 weir__utf8_first(const unsigned char *bytes, siz
 	return first;
 }
 
-/* How many of these bytes stand for themselves wherever text is quoted: characters of ASCII, but controls, " and \\. Most
- * texts are nothing else. */
+/* Returns how many of the first bytes need no escape wherever text is quoted: ASCII except controls, " and \\. Most
+ * texts consist only of those. */
 static inline size_t weir__utf8_plain(const unsigned char *bytes, size_t n)
 {
 	size_t plain = 0;
@@ -45,13 +46,14 @@ static inline size_t weir__utf8_plain(const unsigned char *bytes, size_t n)
 	return plain;
 }
 
-/* What a terminal obeys instead of showing it. */
+/* Whether a terminal interprets the character instead of showing it. */
 static inline bool weir__utf8_is_control(uint32_t character)
 {
 	return character < ' ' || (character >= 0x7f && character < 0xa0);
 }
 
-/* What nobody sees, but which moves or joins what is beside it: separators of lines, directions, characters of no width. */
+/* Whether the character is invisible but moves or joins its neighbours: line separators, directions, zero-width
+ * characters. */
 static inline bool weir__utf8_is_unseen(uint32_t character)
 {
 	return character == 0xad || character == 0x61c || (character >= 0x180b && character <= 0x180f) ||

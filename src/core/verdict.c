@@ -1,4 +1,4 @@
-/* verdict.c: one answer out of several. */
+/* verdict.c: joins several verdicts into one. */
 #include <weir/verdict.h>
 
 static weir_ns longer(weir_ns a, weir_ns b)

@@ -11,12 +11,12 @@ __extension__ typedef unsigned __int128 weir__u128;
 #define WEIR__LIKELY(x) __builtin_expect(!!(x), 1)
 #define WEIR__UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* What the decision of a small kind answers. BEHIND: the clock may have gone back far; nothing was changed, notice that
- * first and ask again with `noticed`. So the decision itself calls nothing, and a store that inlines it keeps plan and
- * state in registers. */
+/* The result of deciding a small kind. BEHIND: the clock may have gone far back. Nothing was changed; call notice, then
+ * decide again with `noticed`. The decision itself thus calls nothing, and a store that inlines it keeps plan and state
+ * in registers. */
 enum weir__answer { WEIR__DENIED, WEIR__ALLOWED, WEIR__BEHIND };
 
-/* What must hold and always does: told to the analyzer, asserted in debug builds, nothing in others. */
+/* An invariant: the static analyzer assumes it, debug builds assert it, other builds ignore it. */
 #if defined(__clang_analyzer__)
 #define WEIR__HOLDS(condition) ((condition) ? (void)0 : __builtin_unreachable())
 #else
@@ -24,14 +24,14 @@ enum weir__answer { WEIR__DENIED, WEIR__ALLOWED, WEIR__BEHIND };
 #define WEIR__HOLDS(condition) assert(condition)
 #endif
 
-/* Bits of a state under WEIR_PLAN_SLIM: the store has the others. */
+/* The bits of a state under WEIR_PLAN_SLIM. The store may use the rest. */
 #define WEIR__SLIM_BITS 112
 #define WEIR__SLIM_HI_MAX ((UINT64_C(1) << (WEIR__SLIM_BITS - 64)) - 1)
 
 /* A clock that steps back by more than this is a new clock. */
 #define WEIR__STEP_BACK_MAX UINT64_C(60000000000)
 
-/* The clocks of threads and processes that use the same state differ by less. */
+/* The clocks of threads and processes that use the same state differ by less than this. */
 #define WEIR__CLOCKS_DIFFER_MAX UINT64_C(1000000)
 
 static inline weir__u128 weir__mul(uint64_t a, uint64_t b)
@@ -56,7 +56,7 @@ static inline uint64_t weir__min(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Most numbers that meet here fit 64 bits, where a division is one instruction instead of a call of libgcc's. */
+/* Most numbers here fit 64 bits, where a division is one instruction instead of a call into libgcc. */
 static inline weir__u128 weir__div(weir__u128 a, uint64_t b)
 {
 	return a <= UINT64_MAX ? (uint64_t)a / b : a / b;
@@ -67,7 +67,7 @@ static inline weir__u128 weir__div_up(weir__u128 a, uint64_t b)
 	return a == 0 ? 0 : weir__div(a - 1, b) + 1;
 }
 
-/* a * b / c, rounded up, saturating; exact though the product may need 192 bits. */
+/* Returns a * b / c, rounded up and saturating. It is exact, although the product may need 192 bits. */
 static inline weir__u128 weir__mul_div_up(weir__u128 a, uint64_t b, uint64_t c)
 {
 	const weir__u128 low = weir__mul((uint64_t)a, b);
@@ -77,7 +77,7 @@ static inline weir__u128 weir__mul_div_up(weir__u128 a, uint64_t b, uint64_t c)
 
 	if (quotient_high > UINT64_MAX)
 		return WEIR__U128_MAX;
-	return (quotient_high << 64) + weir__div_up(rest, c); /* rest / c < 2^64, so only the sum can carry over */
+	return (quotient_high << 64) + weir__div_up(rest, c); /* rest / c < 2^64, so only the sum can carry */
 }
 
 static inline weir__u128 weir__state_wide(const struct weir_state *state)
@@ -91,7 +91,7 @@ static inline void weir__state_set_wide(struct weir_state *state, weir__u128 val
 	state->hi = (uint64_t)(value >> 64);
 }
 
-/* `end` may lie beyond 2^64-1; an end that has passed is no time away. */
+/* Returns the time until `end`, which may lie beyond 2^64-1; 0 if it has passed. */
 static inline weir_ns weir__until(weir__u128 end, weir_ns now)
 {
 	return end <= now ? 0 : weir__saturate(end - now);

@@ -1,4 +1,4 @@
-/* window.c: what is asked of a fixed window besides yes or no; the decision itself is inline in window.h. */
+/* window.c: all operations of a fixed window except the decision, which is inline in window.h. */
 #include "core/window.h"
 
 #include "core/algorithm.h"
@@ -22,7 +22,7 @@ static weir_ns until_over(const struct weir_plan *plan, const struct weir_state 
 
 static weir_ns retry_after(const struct weir_plan *plan, const void *state, weir_ns now, uint64_t cost)
 {
-	(void)cost; /* whatever does not fit waits for the next window */
+	(void)cost; /* any cost that does not fit waits for the next window */
 	return until_over(plan, state, now);
 }
 

@@ -1,6 +1,6 @@
 /* window.h: at most count in a fixed window.
  *
- * State: lo is the window's start, hi what it has counted. Nothing counted is fresh. */
+ * State: lo is the start of the window, hi its count. If the count is 0, nothing is used. */
 #ifndef WEIR_CORE_WINDOW_H
 #define WEIR_CORE_WINDOW_H
 
@@ -16,7 +16,7 @@ static inline bool weir__window_is_new_clock(const struct weir_state *state, wei
 	return now < state->lo && state->lo - now > WEIR__STEP_BACK_MAX;
 }
 
-/* The window that a request at now counts in: the state's own, or a new one. */
+/* Returns the window in which a request at now counts: the window in the state, or a new one. */
 static inline struct weir_state weir__window_at(const struct weir_plan *plan, const struct weir_state *state,
 						weir_ns now)
 {
@@ -34,7 +34,7 @@ static inline struct weir_state weir__window_at(const struct weir_plan *plan, co
 	return window;
 }
 
-/* What is counted with a denied cost; it stops at what the state can hold. */
+/* Returns the count with a denied cost added, at most what the state can hold. */
 static inline uint64_t weir__window_count_denied(const struct weir_plan *plan, uint64_t counted, uint64_t cost)
 {
 	const uint64_t most = plan->flags & WEIR_PLAN_SLIM ? WEIR__SLIM_HI_MAX : UINT64_MAX;
@@ -42,7 +42,7 @@ static inline uint64_t weir__window_count_denied(const struct weir_plan *plan, u
 	return weir__min(weir__add_saturating(counted, cost), most);
 }
 
-/* Decides, and counts cost if it is admitted, or denied and all is counted. */
+/* Decides. Counts cost if it is allowed, or if denied requests count, too. */
 static inline enum weir__answer weir__window_decide(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
 						    uint64_t cost, bool noticed)
 {

@@ -1,12 +1,12 @@
 /* limiter.c: one limit with one state for many threads.
  *
  * A slot of 16 bytes holds the state and, in the top 16 bits that slim plans leave clear, the generation of the limit.
- * A step is: read the slot, read the plan of its generation, compute, compare-and-swap. Whoever read a plan that was
- * being replaced fails to swap, because the generation has moved on; whoever has nothing to write looks at the
- * generation once more. There are two places for plans, used in turn.
+ * A step reads the slot, reads the plan of its generation, computes, and does a compare-and-swap. A thread that read a
+ * plan while it was being replaced fails to swap, because the generation has moved on. A thread that has nothing to
+ * write checks the generation once more. There are two places for plans, used in turn.
  *
- * What does not fit a slot (logs, segments, limits near 2^64) is decided under the lock: the slot then says so by the
- * generation LOCKED, and a change of the limit may move a limiter from one way to the other. */
+ * State that does not fit a slot (logs, segments, limits near 2^64) is decided under the lock. The slot then has the
+ * generation LOCKED. A change of the limit may move a limiter from one mode to the other. */
 #include "limiter/limiter.h"
 
 #include <stdatomic.h>
@@ -23,7 +23,7 @@
 
 enum {
 	GENERATION_SHIFT = WEIR__SLIM_BITS - 64,
-	GENERATIONS = 0xfffe, /* an even number: the two places for plans are used in turn, also when it wraps */
+	GENERATIONS = 0xfffe, /* even, so that the two places for plans alternate also when it wraps */
 	LOCKED = 0xffff,
 	LEAST_STATE = 24,
 };
@@ -35,13 +35,13 @@ struct shared_plan {
 
 struct weir_limiter {
 	union weir__atomic16 slot;
-	_Atomic weir_ns debt_at, debt_until; /* struct weir__debt; written under the lock or before the swap */
-	struct shared_plan plans[2];         /* of even and odd generations */
+	_Atomic weir_ns debt_at, debt_until; /* a struct weir__debt; written under the lock or before the swap */
+	struct shared_plan plans[2];         /* for even and odd generations */
 	struct weir__lock lock;
-	uint32_t generation;          /* under the lock: the newest that was in the slot */
+	uint32_t generation;          /* under the lock: the newest generation that was in the slot */
 	struct weir_limit limit;      /* under the lock */
 	struct weir__waiters waiters; /* under the lock */
-	/* Under the lock: at least LEAST_STATE bytes, so that a plain sliding counter may widen. */
+	/* Under the lock: at least LEAST_STATE bytes, so that a plain sliding counter can be widened. */
 	uint64_t state[] __attribute__((aligned(64)));
 };
 
@@ -57,8 +57,8 @@ static void publish_plan(struct shared_plan *place, const struct weir_plan *plan
 	atomic_store_explicit(&place->room, plan->room, memory_order_release);
 }
 
-/* Acquire: that the slot still has the generation must be looked up after these. Words of two plans may come mixed, all
- * of them of valid plans of the same kind; then the generation has moved on and nothing comes of them. */
+/* Acquire, because the generation in the slot must be checked after these loads. The words may be a mix of two plans.
+ * Each word is of a valid plan of the same kind, but the generation has then moved on and the result is discarded. */
 static inline struct weir_plan read_plan(struct shared_plan *place)
 {
 	const uint64_t kind_and_flags = atomic_load_explicit(&place->kind_and_flags, memory_order_acquire);
@@ -89,8 +89,9 @@ static void raise_to(_Atomic weir_ns *instant, weir_ns least)
 		;
 }
 
-/* Before a state that owes by reservation is put into the slot, so that nobody finds it there unexplained. On one clock
- * both instants only rise: of two threads that reserve at once the slower must not hide what the other owes. */
+/* Call this before a state with reserved usage is put into the slot, so that no thread finds it there unexplained. On
+ * one clock both instants only rise: when two threads reserve at once, the slower must not hide the reservation of the
+ * other. */
 static void note_debt(struct weir_limiter *limiter, const struct weir_plan *plan, const struct weir_state *state,
 		      weir_ns now)
 {
@@ -111,7 +112,7 @@ static inline bool has_debt(struct weir_limiter *limiter)
 	return atomic_load_explicit(&limiter->debt_at, memory_order_acquire) != 0;
 }
 
-/* Marks the plan if what is owed was reserved. Limiters that never reserved pay one comparison. */
+/* Marks the plan if the usage was reserved. Costs one comparison for a limiter that never reserved. */
 static inline void mark_debt(struct weir_limiter *limiter, struct weir_plan *plan, const struct weir_state *state,
 			     weir_ns now)
 {
@@ -130,7 +131,7 @@ struct attempt {
 	struct weir_plan plan;
 };
 
-/* False: the slot is not in use, take the lock. */
+/* Returns false if the slot is not in use; then take the lock. */
 static bool begin(struct weir_limiter *limiter, struct attempt *attempt, weir_ns now)
 {
 	attempt->seen = weir__atomic16_load(&limiter->slot);
@@ -144,13 +145,13 @@ static bool begin(struct weir_limiter *limiter, struct attempt *attempt, weir_ns
 	return true;
 }
 
-/* Nothing to write: what was decided holds if the limit has not changed meanwhile. */
+/* For decisions with nothing to write: they hold if the limit has not changed meanwhile. */
 static inline bool is_still(struct weir_limiter *limiter, uint64_t generation)
 {
 	return __atomic_load_n(&limiter->slot.state.hi, __ATOMIC_ACQUIRE) >> GENERATION_SHIFT == generation;
 }
 
-/* False: somebody else was faster. */
+/* Returns false if another thread was faster. */
 static inline bool swap(struct weir_limiter *limiter, struct weir_state seen, struct weir_state next,
 			uint64_t generation)
 {
@@ -158,7 +159,7 @@ static inline bool swap(struct weir_limiter *limiter, struct weir_state seen, st
 	return WEIR__LIKELY(weir__atomic16_swap(&limiter->slot, seen, next));
 }
 
-/* What was decided becomes so. False: begin again. */
+/* Publishes a decision. Returns false if the step must begin again. */
 static inline bool put(struct weir_limiter *limiter, struct weir_state seen, struct weir_state next,
 		       uint64_t generation)
 {
@@ -175,7 +176,7 @@ static bool finish(struct weir_limiter *limiter, const struct attempt *attempt)
 	return put(limiter, attempt->seen, attempt->next, attempt->generation);
 }
 
-/* Takes the lock if the limiter is decided under it. */
+/* Takes the lock if the limiter decides under it. Returns whether it did. */
 static bool lock_if_locked(struct weir_limiter *limiter)
 {
 	weir__lock_acquire(&limiter->lock);
@@ -185,13 +186,13 @@ static bool lock_if_locked(struct weir_limiter *limiter)
 	return false;
 }
 
-/* Under the lock: the state of a small kind. */
+/* Under the lock. The state of a small kind. */
 static struct weir_state *locked_state(struct weir_limiter *limiter)
 {
 	return (struct weir_state *)(void *)limiter->state;
 }
 
-/* Under the lock: the plan that is now in force. */
+/* Under the lock. The plan in force. */
 static struct weir_plan locked_plan(struct weir_limiter *limiter, weir_ns now)
 {
 	struct shared_plan *const place = &limiter->plans[limiter->generation & 1];
@@ -230,14 +231,14 @@ static struct weir_verdict allow_only(const struct weir_plan *plan, void *state,
 	return (struct weir_verdict){ .allowed = weir_step_allow(plan, state, now, cost) };
 }
 
-/* Every way there is. Out of line: it passes plan and state on by address, which would keep those of the common way in
+/* Handles every case. Out of line: it passes plan and state by address, which would keep those of the common path in
  * memory instead of registers. */
 static __attribute__((noinline)) bool allow_whole(struct weir_limiter *limiter, weir_ns now, uint64_t cost)
 {
 	return run(limiter, allow_only, now, cost).allowed;
 }
 
-/* As often as it takes, without a lock. */
+/* Retries until it succeeds, without a lock. */
 static __attribute__((noinline)) bool allow_small(struct weir_limiter *limiter, weir_ns now, uint64_t cost)
 {
 	for (;;) {
@@ -264,8 +265,8 @@ static __attribute__((noinline)) bool allow_after_back_off(struct weir_limiter *
 	return allow_small(limiter, now, cost);
 }
 
-/* The first attempt at a smooth bucket, the default, is inline and calls nothing but as its last act: so it saves few
- * registers. A loop in which every kind has its place was 10 % slower. */
+/* The first attempt at a smooth bucket, the default, is inline. It makes only tail calls, so it saves few registers.
+ * One loop for all kinds was 10 % slower. */
 bool weir_limiter_allow(struct weir_limiter *limiter, weir_ns now, uint64_t cost)
 {
 	const struct weir_state seen = weir__atomic16_load(&limiter->slot);
@@ -356,7 +357,8 @@ int weir_limiter_init(void *memory, size_t size, const struct weir_limit *limit,
 		return refuse_room(ret_message, needed);
 	if (plan.kind == WEIR_KIND_LOG)
 		plan.room += (size - needed) / sizeof(struct weir__event);
-	/* Of a log only the head: its entries are written before they are read, and need not be touched before that. */
+	/* For a log, clear only the header: entries are written before they are read, so their pages need not be
+	 * touched yet. */
 	memset(limiter, 0, plan.kind == WEIR_KIND_LOG ? sizeof(*limiter) + weir__log_size(0) : needed);
 	limiter->limit = *limit;
 	publish_plan(&limiter->plans[0], &plan);
@@ -386,14 +388,14 @@ struct weir_limit weir_limiter_limit(struct weir_limiter *limiter)
 	return limit;
 }
 
-/* Under the lock: still waits for its reservation. */
+/* Under the lock. Whether the waiter still waits for its reservation. */
 static bool is_pending(const struct weir__waiter *waiter, weir_ns now)
 {
 	return waiter->cost > 0 && waiter->reservation.cost > 0 && waiter->reservation.act_at > now;
 }
 
-/* Under the lock: converts a state, and the debt that explains it if any does. What waiting threads have reserved is
- * given back first and reserved again, in the same order, under the new limit. */
+/* Under the lock. Converts a state, and the debt that explains it, if any. The reservations of waiting threads are
+ * first given back, then made again in the same order under the new limit. */
 static void convert(struct weir_limiter *limiter, const struct weir_plan *from, const struct weir_plan *to, void *state,
 		    weir_ns now)
 {
@@ -414,7 +416,7 @@ static void convert(struct weir_limiter *limiter, const struct weir_plan *from, 
 		note_debt(limiter, to, state, now);
 }
 
-/* Under the lock, after a change: tells those who wait. */
+/* Under the lock, after a change. Passes the new instants to the waiting threads and wakes them. */
 static void tell_waiters(struct weir_limiter *limiter, weir_ns now)
 {
 	for (struct weir__waiter *waiter = limiter->waiters.first; waiter; waiter = waiter->next) {
@@ -430,7 +432,7 @@ static void tell_waiters(struct weir_limiter *limiter, weir_ns now)
 	}
 }
 
-/* Under the lock: swaps the slot, in which others decide meanwhile, to the new plan. */
+/* Under the lock. Swaps the slot to the new plan, while other threads decide in it. */
 static void change_slot(struct weir_limiter *limiter, weir_ns now, const struct weir_plan *to, uint32_t generation)
 {
 	struct attempt attempt;
@@ -438,7 +440,7 @@ static void change_slot(struct weir_limiter *limiter, weir_ns now, const struct 
 	do {
 		const bool is_open = begin(limiter, &attempt, now);
 
-		WEIR__HOLDS(is_open); /* only the holder of the lock closes the slot */
+		WEIR__HOLDS(is_open); /* only the thread that holds the lock closes the slot */
 		(void)is_open;
 		*locked_state(limiter) = attempt.next;
 		convert(limiter, &attempt.plan, to, limiter->state, now);
@@ -451,7 +453,7 @@ static void change_slot(struct weir_limiter *limiter, weir_ns now, const struct 
 	} while (!weir__atomic16_swap(&limiter->slot, attempt.seen, attempt.next));
 }
 
-/* Under the lock, which decides too: the slot is closed. Opens it if the new plan is slim. */
+/* Under the lock, for a limiter whose slot is closed. Opens the slot if the new plan is slim. */
 static void change_locked(struct weir_limiter *limiter, weir_ns now, const struct weir_plan *from,
 			  const struct weir_plan *to, uint32_t generation)
 {
@@ -478,9 +480,9 @@ int weir_limiter_change(struct weir_limiter *limiter, weir_ns now, const struct 
 		return error;
 	weir__lock_acquire(&limiter->lock);
 	from = locked_plan(limiter, now);
+	/* Once wide, a counter stays wide: it may have counted more than fits 32 bits. */
 	if (from.kind == WEIR_KIND_SEGMENTS && to.kind == WEIR_KIND_COUNTER)
-		weir__segments_widen(
-			&to); /* once wide, a counter stays so: it may have counted more than 32 bits hold */
+		weir__segments_widen(&to);
 	error = weir_step_convertible(&from, &to, ret_message);
 	if (error == WEIR_OK) {
 		if (to.kind == WEIR_KIND_LOG)

@@ -1,4 +1,4 @@
-/* limiter.h: what limiter.c shows to limiter_wait.c. */
+/* limiter.h: the parts of limiter.c that limiter_wait.c uses. */
 #ifndef WEIR_LIMITER_LIMITER_H
 #define WEIR_LIMITER_LIMITER_H
 
@@ -7,15 +7,16 @@
 #include "core/wide.h"
 #include "os/lock.h"
 
-/* A thread that waits, on its own stack; in the limiter's list, in order of arrival, under the limiter's lock. */
+/* A waiting thread, on its own stack. It is in the limiter's list, in order of arrival; the limiter's lock protects
+ * that. */
 struct weir__waiter {
 	struct weir__waiter *previous, *next;
-	struct weir_canceller *canceller;     /* it sleeps on this one's word */
-	uint64_t cost;                        /* reserved; 0 if it only waits to ask again */
-	uint64_t inherited;                   /* under the lock: of cancelled waits, and held back by later ones */
+	struct weir_canceller *canceller;     /* the thread sleeps on this canceller's word */
+	uint64_t cost;                        /* cost reserved; 0 if it waits to try again */
+	uint64_t inherited;                   /* under the lock: units of cancelled earlier waits, not given back yet */
 	struct weir_reservation reservation;  /* under the lock */
 	struct weir_reservation after_change; /* under the lock */
-	weir_ns act_at;                       /* atomic; WEIR_NEVER: a change left it without hope */
+	weir_ns act_at;                       /* atomic; WEIR_NEVER: after a change of the limit no wait will help */
 };
 
 struct weir__waiters {
@@ -24,7 +25,7 @@ struct weir__waiters {
 
 struct weir__lock *weir__limiter_lock(struct weir_limiter *limiter);
 
-/* These hold the lock. */
+/* Call these with the lock held. */
 struct weir__waiters *weir__limiter_waiters(struct weir_limiter *limiter);
 struct weir_verdict weir__limiter_reserve_held(struct weir_limiter *limiter, weir_ns now, uint64_t cost,
 					       weir_ns max_wait, struct weir_reservation *ret_reservation);
@@ -32,7 +33,7 @@ struct weir_verdict weir__limiter_reserve_held(struct weir_limiter *limiter, wei
 void weir__limiter_refund_held(struct weir_limiter *limiter, weir_ns now, uint64_t n);
 uint64_t weir__limiter_cancel_held(struct weir_limiter *limiter, weir_ns now, struct weir_reservation *reservation);
 
-/* Without the lock: of a limiter that shapes, as weir__reserve_departure. */
+/* Call these without the lock. For a limiter that shapes: see weir__reserve_departure. */
 bool weir__limiter_shapes(struct weir_limiter *limiter);
 struct weir_verdict weir__limiter_depart(struct weir_limiter *limiter, weir_ns now, uint64_t cost, weir_ns max_wait,
 					 struct weir_reservation *ret_departure);

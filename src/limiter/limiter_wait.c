@@ -1,9 +1,9 @@
 /* limiter_wait.c: waiting for a limiter.
  *
- * Where a limiter can reserve, a wait is a reservation: made once, in order of arrival, and then slept on until its own
- * instant; nobody polls and nobody is woken for another. A bucket that shapes has departures in that place. Else the
- * thread sleeps for the exact retry_after and asks again. Either way it is in the limiter's list meanwhile, so that a
- * change of the limit finds it. */
+ * If the limiter can reserve, a wait is a reservation. The thread makes it once, in order of arrival, and sleeps until
+ * its own instant; no thread polls, and none is woken for another. A bucket that shapes has departures instead of
+ * reservations. For all other limits the thread sleeps for the exact retry_after and tries again. Either way the thread
+ * is in the limiter's list meanwhile, so that a change of the limit finds it. */
 #include "limiter/limiter.h"
 
 #include "os/canceller.h"
@@ -22,11 +22,11 @@ static void leave(struct weir__waiters *waiters, struct weir__waiter *self)
 	*(self->next ? &self->next->previous : &waiters->last) = self->previous;
 }
 
-/* Sleeps until the reservation may act, or need not be waited for any more. */
+/* Sleeps until the reservation may act, or the wait must end. */
 static int sleep_until_act(struct weir__waiter *self, weir_ns deadline)
 {
 	for (;;) {
-		/* The word first: a change stores act_at before it changes the word. */
+		/* Read the word first: a change stores act_at before it changes the word. */
 		const uint32_t word = weir__canceller_word(self->canceller);
 		const weir_ns act_at = __atomic_load_n(&self->act_at, __ATOMIC_ACQUIRE);
 		const weir_ns now = weir_clock_now();
@@ -48,8 +48,9 @@ static weir_ns time_left(weir_ns now, weir_ns deadline)
 	return deadline > now ? deadline - now : 0;
 }
 
-/* Gives back what a wait has reserved. What later ones have built upon stays with the next of them: it comes back when
- * that one is cancelled, too, or the limit changes; if that one is served, time has passed that nobody used. */
+/* Gives back what a wait has reserved. The part that later waits were built upon passes to the next of them. It comes
+ * back when that wait is cancelled, too, or when the limit changes. If that wait is served instead, the time has passed
+ * unused. */
 static void give_back(struct weir_limiter *limiter, struct weir__waiter *self, weir_ns now)
 {
 	const uint64_t given = weir__limiter_cancel_held(limiter, now, &self->reservation);
@@ -61,13 +62,13 @@ static void give_back(struct weir_limiter *limiter, struct weir__waiter *self, w
 							     self->cost - given + self->inherited);
 }
 
-/* How a wait for a reservation ends is decided under the lock, where no change can move it meanwhile. False: a change
- * has moved it, sleep on. */
+/* Decides under the lock, where no change can move the reservation, how a wait ends. Returns false if a change has
+ * moved it: sleep on. */
 static bool settle(struct weir_limiter *limiter, struct weir__waiter *self, int *error)
 {
 	const weir_ns now = weir_clock_now();
 
-	if (self->reservation.cost == 0) /* given back by a change that left no hope */
+	if (self->reservation.cost == 0) /* a change gave it back, and no wait will help */
 		*error = WEIR_ERR_NEVER;
 	else if (self->reservation.act_at <= now)
 		*error = WEIR_OK;
@@ -88,7 +89,7 @@ static int wait_by_reservation(struct weir_limiter *limiter, struct weir__waiter
 	int error;
 
 	weir__lock_acquire(lock);
-	now = weir_clock_now(); /* under the lock: the order of the list is the order of time */
+	now = weir_clock_now(); /* under the lock, so that the list is in order of time */
 	verdict = weir__limiter_reserve_held(limiter, now, self->cost, time_left(now, deadline), &self->reservation);
 	self->act_at = self->reservation.act_at;
 	if (verdict.allowed && verdict.delay > 0)
@@ -107,7 +108,7 @@ static int wait_by_reservation(struct weir_limiter *limiter, struct weir__waiter
 	return error;
 }
 
-/* A request that was admitted departs at its time, whatever becomes of the limit. */
+/* An allowed request departs at its time, even if the limit changes. */
 static int wait_for_departure(struct weir_limiter *limiter, struct weir__waiter *self,
 			      struct weir_reservation *departure, weir_ns deadline)
 {
@@ -128,7 +129,7 @@ static int wait_for_departure(struct weir_limiter *limiter, struct weir__waiter 
 	return error;
 }
 
-/* Asks once. Under count_all a question that is denied counts, so after the first it is only asked when it fits. */
+/* Tries once. Under count_all a denied attempt counts, so after the first attempt it takes only what a peek allows. */
 static struct weir_verdict ask(struct weir_limiter *limiter, weir_ns now, uint64_t cost, weir_ns deadline,
 			       bool is_first, struct weir_reservation *ret_departure)
 {
@@ -147,7 +148,7 @@ static struct weir_verdict ask(struct weir_limiter *limiter, weir_ns now, uint64
 static int wait_by_asking(struct weir_limiter *limiter, struct weir__waiter *self, uint64_t cost, weir_ns deadline)
 {
 	for (bool is_first = true;; is_first = false) {
-		/* The word first: a change after the question changes it, and the sleep is none. */
+		/* Read the word first: a change after the attempt changes it, and the sleep returns at once. */
 		const uint32_t word = weir__canceller_word(self->canceller);
 		const weir_ns now = weir_clock_now();
 		struct weir_reservation departure = { 0 };
@@ -161,7 +162,7 @@ static int wait_by_asking(struct weir_limiter *limiter, struct weir__waiter *sel
 							 wait_for_departure(limiter, self, &departure, deadline);
 		if (verdict.never)
 			return WEIR_ERR_NEVER;
-		/* Denied with a delay: there is room, but its departure is too late. */
+		/* Denied with a delay: there is room, but the departure would be too late. */
 		if (verdict.delay > 0 || weir__add_saturating(now, verdict.retry_after) > deadline)
 			return WEIR_ERR_DEADLINE;
 		weir__canceller_sleep_until(self->canceller, word, now, weir__add_saturating(now, verdict.retry_after));

@@ -1,13 +1,13 @@
 /* queue.c: a FIFO queue that leaks.
  *
- * Departures follow a timetable: each is due one period/count after the one before, exactly, in units of 1/count ns.
- * A consumer that comes late by less than that finds the next departure where it was, so that the delays of waking up do
- * not add up; one that comes later, or an item that comes into an empty queue, begins a new timetable: nothing is saved
- * up.
+ * Departures follow a timetable: each is due exactly one period/count after the one before, in units of 1/count ns. If
+ * a consumer is late by less than that, the next departure stays where it was, so that wake-up delays do not add up. If
+ * it is later, or an item enters an empty queue, a new timetable begins. Nothing is saved up.
  *
- * Threads that must wait stand in two lines, producers and consumers, each in order of arrival and each asleep on a word
- * of its own. Only the first of a line can get on: whoever changes something wakes just that one, and whoever leaves the
- * front of a line wakes the next. The first consumer sleeps until the next departure, the others until they are first. */
+ * Threads that must wait stand in two lines, producers and consumers, each in order of arrival and each asleep on its
+ * own word. Only the first of a line can proceed. A thread that changes something wakes just the first, and a thread
+ * that leaves the front of a line wakes the next. The first consumer sleeps until the next departure, the others until
+ * they are first. */
 #include <weir/queue.h>
 
 #include <errno.h>
@@ -32,10 +32,10 @@ struct line {
 };
 
 struct weir_queue {
-	struct weir__lock lock; /* for all below */
+	struct weir__lock lock; /* protects all fields below */
 	bool is_closed;
-	int fd;         /* -1: none was asked for */
-	uint64_t count; /* of the rate, in lowest terms */
+	int fd;         /* -1: weir_queue_fd was not called yet */
+	uint64_t count; /* count of the rate, in lowest terms */
 	weir_ns period;
 	weir__u128 due; /* the next departure, in units of 1/count ns */
 	struct weir_queue_clock clock;
@@ -65,7 +65,7 @@ static void join(struct line *line, struct waiter *self)
 	line->end = &self->next;
 }
 
-/* Whoever is first now may have something to do. */
+/* Wakes the thread that is first now, because it may be able to proceed. */
 static void leave(struct line *line, struct waiter *self)
 {
 	struct waiter **place = &line->first;
@@ -86,7 +86,7 @@ static void wake_all(struct line *line)
 
 /* --- under the lock --- */
 
-/* Until an item with so many before it may depart. */
+/* Returns the time until an item with `before` items ahead of it may depart. */
 static weir_ns until_departure_after(const struct weir_queue *queue, weir_ns now, size_t before)
 {
 	const weir__u128 present = weir__mul(now, queue->count);
@@ -95,13 +95,13 @@ static weir_ns until_departure_after(const struct weir_queue *queue, weir_ns now
 	return due <= present ? 0 : weir__saturate(weir__div_up(due - present, queue->count));
 }
 
-/* Until the first item, if there is one, may depart. */
+/* Returns the time until the first item, if there is one, may depart. */
 static weir_ns until_departure(const struct weir_queue *queue, weir_ns now)
 {
 	return until_departure_after(queue, now, 0);
 }
 
-/* A clock that went back by more than a minute is a new one, on which the next departure is one period away. */
+/* A clock that went back by more than a minute is a new clock. The next departure is then one period/count away. */
 static void notice_new_clock(struct weir_queue *queue, weir_ns now)
 {
 	const weir__u128 soonest = weir__mul(now, queue->count) + queue->period;
@@ -110,7 +110,8 @@ static void notice_new_clock(struct weir_queue *queue, weir_ns now)
 		queue->due = soonest;
 }
 
-/* A departure that has been due for so long begins a new timetable: what was missed is not made up for. */
+/* If a departure has been due for `long_ago` (in units of 1/count ns) or more, a new timetable begins: missed
+ * departures are not made up for. */
 static void forget_if_due_for(struct weir_queue *queue, weir_ns now, weir_ns long_ago)
 {
 	const weir__u128 present = weir__mul(now, queue->count);
@@ -119,8 +120,7 @@ static void forget_if_due_for(struct weir_queue *queue, weir_ns now, weir_ns lon
 		queue->due = present;
 }
 
-/* Lets the descriptor become readable when there is something to do. Arming it for a time that has passed makes it
- * readable at once; nothing to come disarms it. */
+/* Sets the descriptor's timer. A time that has passed makes it readable at once; WEIR_NEVER disarms it. */
 static void arm(struct weir_queue *queue, weir_ns now)
 {
 	weir_ns wait = WEIR_NEVER;
@@ -149,7 +149,7 @@ static void describe(const struct weir_queue *queue, weir_ns now, bool is_full, 
 	};
 }
 
-/* `self` is the producer's place in line, NULL if it does not wait: nobody pushes past those who do. */
+/* `self` is the producer's place in line, NULL if it does not wait. A producer cannot push past those that wait. */
 static int push_held(struct weir_queue *queue, const struct waiter *self, weir_ns now, void *item,
 		     struct weir_verdict *ret_verdict)
 {
@@ -189,7 +189,7 @@ static int pop_held(struct weir_queue *queue, weir_ns now, void **ret_item, weir
 	notice_new_clock(queue, now);
 	*ret_wait = until_departure(queue, now);
 	if (*ret_wait > 0) {
-		arm(queue, now); /* the timer may have fired a little before this clock gets there */
+		arm(queue, now); /* the timer may fire slightly before this clock gets there */
 		return WEIR_ERR_DEADLINE;
 	}
 	forget_if_due_for(queue, now, queue->period);
@@ -202,7 +202,8 @@ static int pop_held(struct weir_queue *queue, weir_ns now, void **ret_item, weir
 
 /* --- waiting --- */
 
-/* Sleeps, the lock let go meanwhile, until somebody pokes or it is time; or not, if cancelled or past the deadline. */
+/* Sleeps, with the lock released, until the thread is woken or the time has come. Does not sleep if it is cancelled or
+ * past the deadline. */
 static int sleep_in_line(struct weir_queue *queue, struct waiter *self, weir_ns now, weir_ns wait, weir_ns deadline)
 {
 	const uint32_t word = weir__canceller_word(self->canceller);
@@ -233,7 +234,7 @@ int weir_queue_push(struct weir_queue *queue, void *item, weir_ns deadline, stru
 		const weir_ns now = queue->clock.now(queue->clock.context);
 
 		error = push_held(queue, &self, now, item, ret_verdict);
-		/* Returns at once where even the earliest place comes past the deadline. */
+		/* Give up at once if even the earliest place comes after the deadline. */
 		if (error == WEIR_ERR_FULL)
 			waited = weir__add_saturating(now, until_departure(queue, now)) > deadline ?
 					 WEIR_ERR_DEADLINE :
@@ -262,7 +263,7 @@ int weir_queue_pop(struct weir_queue *queue, void **ret_item, weir_ns deadline, 
 		if (queue->consumers.first == &self)
 			error = pop_held(queue, now, ret_item, &wait);
 		if (error == WEIR_ERR_DEADLINE) {
-			/* Returns at once where waiting would pass the deadline. */
+			/* Give up at once if the departure comes after the deadline. */
 			if (wait != WEIR_NEVER && weir__add_saturating(now, wait) > deadline)
 				break;
 			waited = sleep_in_line(queue, &self, now, wait, deadline);
@@ -315,7 +316,7 @@ size_t weir_queue_drain(struct weir_queue *queue, void **ret_items, size_t n)
 		ret_items[taken++] = take_first(queue);
 	arm(queue, queue->clock.now(queue->clock.context));
 	wake_first(&queue->producers);
-	wake_all(&queue->consumers); /* of a closed queue that is empty now */
+	wake_all(&queue->consumers); /* a closed queue may be empty now */
 	weir__lock_release(&queue->lock);
 	return taken;
 }
@@ -361,7 +362,7 @@ static size_t needed_size(uint64_t places)
 	return sizeof(struct weir_queue) + (size_t)places * sizeof(void *);
 }
 
-/* Places that an address space can hold. */
+/* Also rejects more places than an address space can hold. */
 static bool is_queue(const struct weir_limit *limit)
 {
 	return limit->algorithm == WEIR_LEAKY_BUCKET && limit->shape && limit->burst <= UINT64_MAX / 16;

@@ -1,9 +1,9 @@
 /* atomic16.h: 16 bytes changed at once.
  *
- * gcc sends its 16-byte __atomic operations to libatomic, which the library must not need; the older __sync builtins
- * compile to cmpxchg16b (with -mcx16) or, on aarch64, to libgcc's own compare-and-swap. A load by compare-and-swap
- * writes, so readers would fight for the line: where the processor promises that aligned 16-byte vector loads are atomic
- * (x86-64 with AVX, by both vendors' manuals), that is used. */
+ * gcc compiles 16-byte __atomic operations to calls of libatomic, which the library must not depend on. The older
+ * __sync builtins compile to cmpxchg16b (with -mcx16) or, on aarch64, to libgcc's own compare-and-swap. A load by
+ * compare-and-swap writes, so readers would contend for the cache line. Where the processor guarantees that aligned
+ * 16-byte vector loads are atomic (x86-64 with AVX, by both vendors' manuals), the load uses those. */
 #ifndef WEIR_OS_ATOMIC16_H
 #define WEIR_OS_ATOMIC16_H
 
@@ -15,7 +15,7 @@
 
 __extension__ typedef unsigned __int128 weir__u128_slot;
 
-/* A struct weir_state that threads share: aligned, and touched only by the functions here. */
+/* A struct weir_state that threads share. It is aligned, and only the functions here access it. */
 union weir__atomic16 {
 	struct weir_state state;
 	weir__u128_slot word;
@@ -26,7 +26,7 @@ static inline weir__u128_slot weir__atomic16_word(struct weir_state state)
 	return (weir__u128_slot)state.hi << 64 | state.lo;
 }
 
-/* The builtin promises a full barrier, but on aarch64 clang makes acquire and release of it. */
+/* The builtin promises a full barrier, but on aarch64 clang compiles it to acquire and release only. */
 static inline void weir__atomic16_barrier(void)
 {
 #if defined(__aarch64__)
@@ -34,7 +34,8 @@ static inline void weir__atomic16_barrier(void)
 #endif
 }
 
-/* What was loaded before is older than what is loaded after. Elsewhere than on aarch64 only compilers mix them up. */
+/* Orders the loads before it before the loads after it. Only aarch64 needs an instruction for that; elsewhere only the
+ * compiler could reorder them. */
 static inline void weir__read_barrier(void)
 {
 #if defined(__aarch64__)
@@ -50,7 +51,7 @@ static inline bool weir__atomic16_swap(union weir__atomic16 *slot, struct weir_s
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 	bool swapped;
 
-	/* The builtin wants both numbers as 128 bits put together first, which costs a trip through memory. */
+	/* The builtin needs both numbers assembled as 128 bits first, which goes through memory. */
 	__asm__ volatile("lock cmpxchg16b %1"
 			 : "=@ccz"(swapped), "+m"(*slot), "+a"(expected.lo), "+d"(expected.hi)
 			 : "b"(next.lo), "c"(next.hi)
@@ -66,8 +67,8 @@ static inline bool weir__atomic16_swap(union weir__atomic16 *slot, struct weir_s
 #endif
 }
 
-/* Acquire, by a swap of what was read for itself: on processors that promise no other way. It must succeed: where a swap
- * is a pair of instructions, what a failed one has read may be torn. */
+/* Acquire. Swaps the value that was read for itself, for processors that guarantee no other atomic load. The swap must
+ * succeed: where a swap is a pair of instructions, a failed one may have read a torn value. */
 static __attribute__((noinline, unused)) struct weir_state weir__atomic16_load_by_swap(union weir__atomic16 *slot)
 {
 	struct weir_state seen;
@@ -87,7 +88,8 @@ static inline struct weir_state weir__atomic16_load(union weir__atomic16 *slot)
 		struct weir_state state;
 		__m128i both;
 
-		/* Written out: gcc would take the upper half by way of memory, which others wait for. */
+		/* In assembly, because gcc would extract the upper half through memory, and later instructions would
+		 * wait for that. */
 		__asm__ volatile("movdqa %3, %0\n\tmovq %0, %1\n\tpunpckhqdq %0, %0\n\tmovq %0, %2"
 				 : "=&x"(both), "=&r"(state.lo), "=r"(state.hi)
 				 : "m"(*slot)
@@ -96,8 +98,8 @@ static inline struct weir_state weir__atomic16_load(union weir__atomic16 *slot)
 	}
 #endif
 #if defined(__SANITIZE_THREAD__)
-	/* The sanitizer swaps under a lock that halves are not stored under: to swap a slot for itself could undo that. Its
-	 * load only reads. */
+	/* ThreadSanitizer swaps 16 bytes under a lock, but stores to one half do not take that lock. Swapping a slot
+	 * for itself could undo such a store. Its 16-byte load only reads. */
 	const weir__u128_slot word = __atomic_load_n(&slot->word, __ATOMIC_ACQUIRE);
 
 	return (struct weir_state){ (uint64_t)word, (uint64_t)(word >> 64) };

@@ -1,4 +1,4 @@
-/* canceller.c: sleeping until told otherwise. */
+/* canceller.c: sleeping on a canceller's word, and waking. */
 #include "os/canceller.h"
 
 #include "os/futex.h"

@@ -1,5 +1,6 @@
-/* canceller.h: the word that a waiting thread sleeps on. Its lowest bit says cancelled; the rest counts how often somebody
- * wanted the thread to look again. Read the word, look, then sleep on what was read: nothing is missed. */
+/* canceller.h: the word that a waiting thread sleeps on. Its lowest bit means cancelled. The other bits count how often
+ * the thread was told to look again. Read the word, look, then sleep on the word that you read: this misses no
+ * wake-up. */
 #ifndef WEIR_OS_CANCELLER_H
 #define WEIR_OS_CANCELLER_H
 
@@ -15,10 +16,10 @@ static inline bool weir__canceller_says_cancelled(uint32_t word)
 	return word & 1;
 }
 
-/* Sleeps unless the word has changed since, at most until `when`, a time of weir_clock_now. */
+/* Sleeps until `when`, a time of weir_clock_now, at most. Returns at once if the word has changed. */
 void weir__canceller_sleep_until(struct weir_canceller *canceller, uint32_t word, weir_ns now, weir_ns when);
 
-/* Makes whoever sleeps on it look again. */
+/* Wakes all threads that sleep on it, so that they look again. */
 void weir__canceller_poke(struct weir_canceller *canceller);
 
 #endif

@@ -1,6 +1,6 @@
-/* clock.c: the process's clock, and clocks that processes share. Readers take no lock and never wait: there are two
- * places for the line of time (timeline.h), and a number whose lowest bit says which one is current. Now and then a
- * reader steers the line. */
+/* clock.c: the process's clock, and clocks that processes share. Readers take no lock and never block. There are two
+ * places for the timeline (timeline.h), and a number whose lowest bit says which one is current. Now and then a reader
+ * steers the timeline. */
 #include "os/clock.h"
 
 #include <pthread.h>
@@ -15,11 +15,11 @@
 #include "os/pause.h"
 
 enum {
-	CALIBRATE_NS = 200000, /* two readings 200 us apart tell the rate to about 100 ppm; steering does the rest */
+	CALIBRATE_NS = 200000, /* two readings 200 us apart give the rate to about 100 ppm; steering does the rest */
 	STEER_EACH_NS = 100000000,
-	BEND_AHEAD_NS = 10000000, /* longer than a new line takes to be seen by all cores */
+	BEND_AHEAD_NS = 10000000, /* longer than a new line takes to become visible on all cores */
 	SAMPLE_TRIES = 5,
-	IDLE_NS = 1000000000, /* nobody has read the clock for so long: it is off by what its rate is */
+	IDLE_NS = 1000000000, /* a clock that was not read for this long is off by the error of its rate */
 	STEER_PATIENCE = 2000,
 	READ_TOGETHER_NS = 100000,
 };
@@ -28,7 +28,7 @@ static struct weir__clock process_clock;
 static pthread_once_t started = PTHREAD_ONCE_INIT, forks_watched = PTHREAD_ONCE_INIT;
 static _Atomic bool is_started;
 
-/* Counts up in every child: a thread that was steering in the parent does not exist there. */
+/* Incremented in every child, because a thread that was steering in the parent does not exist there. */
 static _Atomic uint32_t process_number = 1;
 
 static weir_ns kernel_clock(clockid_t id)
@@ -39,8 +39,8 @@ static weir_ns kernel_clock(clockid_t id)
 	return (weir_ns)at.tv_sec * 1000000000 + (weir_ns)at.tv_nsec;
 }
 
-/* Reading the counter is not a fence: it may be read a few nanoseconds before what stands before it in the program. A
- * fenced reading costs twice as much, and no decision needs it: a clock that is a little behind admits nothing extra. */
+/* Reading the counter is not a fence: the processor may read it a few nanoseconds before earlier instructions. A fenced
+ * reading costs twice as much, and no decision needs it: a clock that is a little behind allows nothing extra. */
 static inline uint64_t read_ticks(const struct weir__clock *clock)
 {
 #if defined(__x86_64__)
@@ -51,13 +51,13 @@ static inline uint64_t read_ticks(const struct weir__clock *clock)
 	return kernel_clock(CLOCK_MONOTONIC) * 2; /* ticks must be shorter than 1 ns */
 }
 
-/* What a clock follows. */
+/* The clock that this one follows. */
 static weir_ns read_target(const struct weir__clock *clock, weir_ns monotonic)
 {
 	return clock->anchor ? monotonic : kernel_clock(CLOCK_REALTIME);
 }
 
-/* The three clocks at one moment, as nearly as can be: of a few tries the one in which they were read fastest. */
+/* Reads the three clocks at one moment, as nearly as possible: of a few tries it takes the fastest. */
 static struct weir__clock_sample take_sample(const struct weir__clock *clock)
 {
 	struct weir__clock_sample best = { 0, 0, 0 };
@@ -104,7 +104,7 @@ static void publish(struct weir__clock *clock, const struct weir__timeline *line
 	atomic_store_explicit(&clock->number, number, memory_order_release);
 }
 
-/* Acquire, so that whether the place was current is looked up after them. */
+/* Acquire, so that the check whether the place is still current comes after these loads. */
 static inline struct weir__timeline read_line(struct weir__clock_line *place)
 {
 	return (struct weir__timeline){
@@ -120,7 +120,8 @@ static uint64_t ticks_of(weir_ns span, uint64_t rate)
 	return (uint64_t)(((weir__ticks_wide)span << WEIR__RATE_SHIFT) / rate);
 }
 
-/* The two clocks are read one after the other: if this thread was stopped in between, that says nothing. */
+/* Reads the two clocks one after the other. Returns false if this thread was interrupted in between; then the pair is
+ * useless. */
 static bool read_together(weir_ns *ret_monotonic, weir_ns *ret_wall)
 {
 	*ret_monotonic = kernel_clock(CLOCK_MONOTONIC);
@@ -147,7 +148,7 @@ static void watch_forks(void)
 	(void)pthread_atfork(NULL, NULL, note_fork);
 }
 
-/* Two readings tell the rate. */
+/* Measures the rate by two readings. */
 static uint64_t measure_rate(const struct weir__clock *clock, struct weir__clock_sample *ret_last)
 {
 	const struct weir__clock_sample first = take_sample(clock);
@@ -200,7 +201,7 @@ static bool is_steering_due(const struct weir__clock *clock, const struct weir__
 	return went_back(clock, line, ticks) || (ticks >= line->bend && ticks - line->bend > clock->ticks_to_steer);
 }
 
-/* False: somebody else is at it. */
+/* Returns false if another thread is steering. */
 static bool begin_steering(struct weir__clock *clock)
 {
 	const uint32_t self = atomic_load_explicit(&process_number, memory_order_relaxed);
@@ -229,11 +230,12 @@ static void steer(struct weir__clock *clock)
 	weir_ns monotonic, wall;
 
 	line = read_line(&clock->lines[atomic_load(&clock->number) & 1]);
-	if (!is_steering_due(clock, &line, read_ticks(clock))) /* somebody else just has */
+	if (!is_steering_due(clock, &line, read_ticks(clock))) /* another thread just did */
 		return;
 	sample = take_sample(clock);
 	next = steered(clock, &line, &sample);
-	/* If this thread slept meanwhile the bend may be past, and readers beyond it: then leave it to the next one. */
+	/* If this thread slept meanwhile, the bend may have passed, and readers may be beyond it. Then leave it to the
+	 * next reader. */
 	if (read_ticks(clock) - sample.ticks < clock->ticks_to_bend) {
 		clock->last = sample;
 		publish(clock, &next);
@@ -242,7 +244,7 @@ static void steer(struct weir__clock *clock)
 		weir__clock_anchor_move(clock->anchor, monotonic, wall);
 }
 
-/* Steers, or waits a little until somebody else has. */
+/* Steers, or waits a little until another thread has. */
 static void have_steered(struct weir__clock *clock, uint64_t number)
 {
 	if (begin_steering(clock)) {
@@ -268,7 +270,7 @@ static struct weir__timeline read_current(struct weir__clock *clock, uint64_t *r
 	return line;
 }
 
-/* Every way there is. */
+/* Handles every case. */
 static __attribute__((noinline)) weir_ns read_whole(struct weir__clock *clock)
 {
 	uint64_t number, ticks;
@@ -277,14 +279,15 @@ static __attribute__((noinline)) weir_ns read_whole(struct weir__clock *clock)
 	if (is_steering_due(clock, &line, ticks)) {
 		have_steered(clock, number);
 		line = read_current(clock, &ticks, &number);
-		/* A counter that started over says nothing by the old line: time stands still until there is a new one. */
+		/* A counter that started over has no meaning on the old line. Time stands still until there is a new
+		 * line. */
 		if (went_back(clock, &line, ticks))
 			return line.at_bend;
 	}
 	return weir__timeline_at(&line, ticks);
 }
 
-/* The common way calls nothing and so saves no registers: the counter is past the bend, and steering is not due. */
+/* The common path calls nothing, so it saves no registers: the counter is past the bend, and steering is not due. */
 static inline bool read_fast(struct weir__clock *clock, weir_ns *ret_now)
 {
 #if defined(__x86_64__)
@@ -294,7 +297,7 @@ static inline bool read_fast(struct weir__clock *clock, weir_ns *ret_now)
 		const uint64_t bend = atomic_load_explicit(&place->bend, memory_order_acquire);
 		const weir_ns at_bend = atomic_load_explicit(&place->at_bend, memory_order_acquire);
 		const uint64_t rate = atomic_load_explicit(&place->rate_after, memory_order_acquire);
-		const uint64_t past = __rdtsc() - bend; /* before the bend: more than any time to steer */
+		const uint64_t past = __rdtsc() - bend; /* before the bend this wraps, to more than ticks_to_steer */
 
 		*ret_now = at_bend + (weir_ns)((weir__ticks_wide)past * rate >> WEIR__RATE_SHIFT);
 		return __builtin_expect(past <= clock->ticks_to_steer, 1) &&

@@ -1,16 +1,17 @@
-/* clock_anchor.c: how far the time of day is ahead of CLOCK_MONOTONIC, for several processes.
+/* clock_anchor.c: the offset of the time of day from CLOCK_MONOTONIC, for several processes.
  *
- * Two lines, of which the next one holds from its instant on. To move: once the next one holds, it becomes the current
- * one, too; then the place of the next is free for one that begins a little later, and agrees with it there unless it is
- * a jump. Each is one swap of 16 bytes, and whoever comes too late with one fails. */
+ * There are two lines; the next one is valid from its instant on. To move the anchor once the next line is valid, copy
+ * it over the current line. The place of the next line is then free for a line that begins a little later, and that
+ * agrees with the old one there, unless it is a jump. Each of the two is one 16-byte swap, and a process that comes too
+ * late with its swap fails. */
 #include "os/clock.h"
 
 enum {
 	NS_A_MS = 1000000,
 	MOVE_EACH_MS = 100,
-	BEGIN_AHEAD_MS = 20, /* longer than a swap takes to be seen by all */
-	/* Longer than a process that reads its clock goes without looking at the anchor: that is each time. But what was
-	 * read before a jump must have been used by then. */
+	BEGIN_AHEAD_MS = 20, /* longer than a swap takes to become visible to all */
+	/* A process looks at the anchor each time it reads its clock, so it sees the jump early enough. But a time that
+	 * was read before the jump must have been used by then. */
 	JUMP_AHEAD_MS = 200,
 	RATE_BITS = 22,
 	RATE_SHIFT = 30,
@@ -42,7 +43,8 @@ static struct line unpack(struct weir_state word)
 			      .rate = (int64_t)biased - (INT64_C(1) << (RATE_BITS - 1)) };
 }
 
-/* A rate holds for a second, in which it has done what it was for: if nobody moves the anchor after that, it stays. */
+/* A rate is valid for one second, in which it corrects the error that it was set for. If nothing moves the anchor after
+ * that, the offset stays. */
 static uint64_t line_at(const struct line *line, weir_ns monotonic)
 {
 	const weir_ns from = line->from_ms * NS_A_MS;
@@ -87,7 +89,7 @@ static struct line next_line(const struct line *now, weir_ns monotonic, weir_ns 
 		return next;
 	}
 	next.ahead = line_at(now, next.from_ms * NS_A_MS);
-	/* Taken out over a second, or as fast as is allowed. */
+	/* Corrects the error over one second, or as fast as the maximum rate allows. */
 	if (error > 500000 || error < -500000)
 		next.rate = error > 0 ? RATE_MAX : -RATE_MAX;
 	else

@@ -1,4 +1,4 @@
-/* curl_socket.c: SOCK_CLOEXEC, which libcurl does not set. */
+/* curl_socket.c: opens sockets with SOCK_CLOEXEC, which libcurl does not set. */
 #include "os/curl_socket.h"
 
 #include <sys/socket.h>

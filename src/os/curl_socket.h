@@ -1,4 +1,4 @@
-/* curl_socket.h: sockets for libcurl that a program which is started later does not inherit. */
+/* curl_socket.h: sockets for libcurl that child programs do not inherit. */
 #ifndef WEIR_OS_CURL_SOCKET_H
 #define WEIR_OS_CURL_SOCKET_H
 

@@ -6,10 +6,11 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Whether something can be written without a wait; waits for that, for so long at most. */
+/* Waits until something can be written without blocking, for timeout_ms at most. Returns false if there is still no
+ * room. */
 bool weir__descriptor_has_room(int descriptor, int timeout_ms);
 
-/* How many bytes were written, perhaps 0; or -1: no more can be written. */
+/* Returns the number of bytes written, perhaps 0, or -1 if no more can be written. */
 ssize_t weir__descriptor_write(int descriptor, const void *bytes, size_t n);
 
 #endif

@@ -16,7 +16,7 @@
 
 enum { TRY_EACH_MS = 1, NAME_TRIES = 100 };
 
-/* The folder of a path, as something that can be opened. */
+/* Writes the directory of a path, in a form that can be opened. */
 static int folder_of(const char *path, char folder[WEIR__FILE_PATH_MAX + 1])
 {
 	const char *const slash = strrchr(path, '/');
@@ -29,7 +29,7 @@ static int folder_of(const char *path, char folder[WEIR__FILE_PATH_MAX + 1])
 	return 0;
 }
 
-/* For file systems that know no file without a name. */
+/* For file systems without O_TMPFILE. */
 static int open_temporary(const char *path, struct weir__new_file *new_file)
 {
 	uint32_t number;
@@ -63,14 +63,14 @@ int weir__file_new(const char *path, size_t size, uint32_t mode, struct weir__ne
 	if (error != 0)
 		return error;
 	error = weir__memory_set_aside(ret_new->file, size);
-	if (error == 0 && fchmod(ret_new->file, (mode_t)mode) != 0) /* the mode asked for, whatever the umask */
+	if (error == 0 && fchmod(ret_new->file, (mode_t)mode) != 0) /* the exact mode, whatever the umask */
 		error = errno;
 	if (error != 0)
 		weir__file_drop(ret_new);
 	return error;
 }
 
-/* So that the name is there after a power cut. Some file systems cannot, and then have nothing to do. */
+/* Makes the name survive a power cut. Some file systems do not support this (EINVAL), and then need nothing. */
 static int sync_folder(const char *path)
 {
 	char folder[WEIR__FILE_PATH_MAX + 1];
@@ -80,7 +80,7 @@ static int sync_folder(const char *path)
 		return error;
 	file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (file < 0)
-		return errno == EACCES ? 0 : errno; /* one may write a folder and not read it */
+		return errno == EACCES ? 0 : errno; /* a directory may be writable and not readable */
 	if (fsync(file) != 0 && errno != EINVAL)
 		error = errno;
 	close(file);

@@ -7,8 +7,8 @@
 
 bool weir__folder_is(const char *path);
 
-/* Paths of the files in a directory whose names end in one of `endings`, of which the last is NULL; not those of hidden files. In
- * the order of the bytes of their names, whatever the locale. 0 or an errno. */
+/* Lists the paths of the files in a directory whose names end in one of `endings`, a list that ends with NULL. Hidden
+ * files are left out. The order is by the bytes of their names, whatever the locale. Returns 0 or an errno. */
 struct weir__folder_files {
 	char **paths;
 	size_t n;

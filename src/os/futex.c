@@ -8,7 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Longer spans overflow the kernel's arithmetic in places; who sleeps for years looks again once a year. */
+/* Longer durations overflow the kernel's arithmetic in places. A thread that sleeps for years wakes up once a year and
+ * looks again. */
 static const weir_ns longest = (weir_ns)365 * 86400 * 1000000000;
 
 void weir__futex_wait(uint32_t *word, uint32_t seen, weir_ns at_most)

@@ -4,7 +4,7 @@
 
 #include <weir/types.h>
 
-/* Sleeps while *word is `seen`, at most this long; WEIR_NEVER: without end. */
+/* Sleeps while *word is `seen`, for at_most at most. WEIR_NEVER: no time limit. */
 void weir__futex_wait(uint32_t *word, uint32_t seen, weir_ns at_most);
 
 void weir__futex_wake_all(uint32_t *word);

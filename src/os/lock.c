@@ -1,9 +1,9 @@
-/* lock.c: the slow side of lock.h. */
+/* lock.c: the slow path of lock.h. */
 #include "os/lock.h"
 
 #include "os/futex.h"
 
-/* Critical sections are shorter than a trip into the kernel: try a little before going there. */
+/* Critical sections are shorter than a system call, so spin a little before making one. */
 enum { TRIES = 100 };
 
 static void relax(void)

@@ -1,12 +1,12 @@
-/* lock.h: a mutex of four bytes for memory that its users provide. Waiters sleep in the kernel. Not for memory shared
- * between processes: a process killed while it holds one would keep it. */
+/* lock.h: a mutex of four bytes in memory that its users provide. Waiting threads sleep in the kernel. Do not use it in
+ * memory shared between processes: a process killed while it holds the lock would never release it. */
 #ifndef WEIR_OS_LOCK_H
 #define WEIR_OS_LOCK_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* 0: free. 1: held. 2: held, and somebody may be asleep. All zero is a free lock. */
+/* 0: free. 1: held. 2: held, and a thread may be asleep. All zero is a free lock. */
 struct weir__lock {
 	uint32_t word;
 };

@@ -1,4 +1,4 @@
-/* loop.c: epoll, level-triggered: what is not read to its end is told again. */
+/* loop.c: epoll, level-triggered: a descriptor that is not read to its end is reported again. */
 #include "os/loop.h"
 
 #include <errno.h>
@@ -77,7 +77,7 @@ void weir__loop_spin(struct weir__loop *loop, uint64_t most_ns)
 	loop->spin = (struct weir__spin){ .most_ns = most_ns };
 }
 
-/* How often another thread has had the processor of this one. */
+/* Returns how often this thread has given up its processor. */
 static uint64_t thread_switches(void)
 {
 	struct rusage used;
@@ -85,7 +85,7 @@ static uint64_t thread_switches(void)
 	return getrusage(RUSAGE_THREAD, &used) == 0 ? (uint64_t)used.ru_nvcsw + (uint64_t)used.ru_nivcsw : 0;
 }
 
-/* Until something is there; awake for as long as that pays, and then asleep. */
+/* Waits until there is an event: spinning for as long as that pays, then asleep. */
 static int wait_for_some(struct weir__loop *loop, struct epoll_event found[WEIR__LOOP_EVENTS])
 {
 	const bool is_awake = weir__spin_is_on(&loop->spin);
@@ -97,7 +97,7 @@ static int wait_for_some(struct weir__loop *loop, struct epoll_event found[WEIR_
 	switches = is_awake ? thread_switches() : 0;
 	since = now = weir__monotonic_ns();
 	while (is_awake && n == 0 && now - since <= loop->spin.most_ns) {
-		(void)sched_yield(); /* whoever else wants this processor has it: that shows below */
+		(void)sched_yield(); /* lets other threads have this processor; thread_switches below detects that */
 		n = epoll_wait(loop->epoll, found, WEIR__LOOP_EVENTS, 0);
 		now = weir__monotonic_ns();
 	}

@@ -1,4 +1,4 @@
-/* mailbox.c: a list under a lock, which lives as long as a task may return to it. */
+/* mailbox.c: a list under a lock. The mailbox lives as long as a task may return to it. */
 #include "os/mailbox.h"
 
 #include <pthread.h>
@@ -7,7 +7,7 @@
 
 struct weir__mailbox {
 	pthread_mutex_t lock;
-	struct weir__loop *loop; /* NULL: it is closed */
+	struct weir__loop *loop; /* NULL: closed */
 	struct weir__task *first, *last;
 	uint32_t under_way; /* tasks that have not returned */
 };

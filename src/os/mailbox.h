@@ -1,7 +1,7 @@
 /* mailbox.h: how one thread gives work to another and gets it back.
  *
- * A task leaves from a mailbox and returns to it, from any thread; the loop of its owner is woken then. A mailbox that is
- * closed takes nothing back: a task that returns later is freed, so the owner may end while tasks are under way. */
+ * A task is sent from a mailbox and returns to it, from any thread; that wakes the loop of the owner. A closed mailbox
+ * takes nothing back: a task that returns later is freed, so the owner may end while tasks are under way. */
 #ifndef WEIR_OS_MAILBOX_H
 #define WEIR_OS_MAILBOX_H
 
@@ -20,19 +20,19 @@ struct weir__task {
 /* NULL: no memory. */
 struct weir__mailbox *weir__mailbox_new(struct weir__loop *loop);
 
-/* By the owner, once. NULL is allowed. */
+/* The owner calls this once. Tasks in the mailbox are freed. NULL is allowed. */
 void weir__mailbox_close(struct weir__mailbox *mailbox);
 
-/* A task leaves from here. */
+/* Registers a task that is about to leave. */
 void weir__mailbox_send(struct weir__mailbox *mailbox, struct weir__task *task);
 
-/* It did not leave after all: it is freed. */
+/* Frees a task that was registered, but did not leave. */
 void weir__mailbox_cancel(struct weir__task *task);
 
-/* It is done; from any thread. The loop is woken, unless something waits in the mailbox already. */
+/* Returns a task that is done, from any thread. Wakes the loop, unless the mailbox already has an unread task. */
 void weir__mailbox_return(struct weir__task *task);
 
-/* All that returned, the first one first, linked by next; NULL: nothing did. They are the owner's again. */
+/* Takes all tasks that returned, oldest first, linked by next; NULL if there are none. The owner owns them again. */
 struct weir__task *weir__mailbox_take(struct weir__mailbox *mailbox);
 
 #endif

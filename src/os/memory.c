@@ -1,4 +1,4 @@
-/* memory.c: mappings, and shared memory in the file system that Linux has for it. */
+/* memory.c: mappings, and shared memory in /dev/shm. */
 #include "os/memory.h"
 
 #include <dirent.h>
@@ -14,19 +14,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* With what the names of its files begin: others keep theirs there, too. */
+/* The prefix of file names, because other programs use the directory, too. */
 static const char folder[] = "/dev/shm", prefix[] = "weir.";
 
 enum { HUGE_PAGE = 2 << 20, PATH_SIZE = NAME_MAX + sizeof(folder), PIECE = 16 << 20 };
 
-/* Only advice: where there are none, small pages do. */
+/* Only advice: without huge pages, small ones do. */
 static void ask_for_huge_pages(void *memory, size_t size)
 {
 	if (size >= HUGE_PAGE)
 		(void)madvise(memory, size, MADV_HUGEPAGE);
 }
 
-/* A mapping that begins where a huge page can. */
+/* The mapping begins at a multiple of the huge page size. */
 int weir__memory_new(size_t size, void **ret_memory)
 {
 	const size_t spare = size >= HUGE_PAGE ? HUGE_PAGE : 0;
@@ -57,7 +57,7 @@ int weir__memory_map(int file, size_t size, void **ret_memory)
 	return 0;
 }
 
-/* In pieces: some kernels undo the whole of it at any signal. */
+/* In pieces, because some kernels undo the entire allocation at any signal. */
 int weir__memory_set_aside(int file, size_t size)
 {
 	for (size_t done = 0; done < size;) {
@@ -80,7 +80,7 @@ int weir__memory_new_shared(size_t size, uint32_t mode, void **ret_memory, int *
 	if (file < 0)
 		return errno;
 	error = weir__memory_set_aside(file, size);
-	if (error == 0 && fchmod(file, (mode_t)mode) != 0) /* not open's: the mode asked for, whatever the umask */
+	if (error == 0 && fchmod(file, (mode_t)mode) != 0) /* not by open: the exact mode, whatever the umask */
 		error = errno;
 	if (error == 0)
 		error = weir__memory_map(file, size, ret_memory);

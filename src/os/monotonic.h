@@ -1,5 +1,5 @@
-/* monotonic.h: the kernel's clocks, in ns: one that nobody sets, for timeouts, and Unix time, for people. Decisions use
- * neither: their clock is os/clock.h. */
+/* monotonic.h: the kernel's clocks, in ns: one that is never set, for timeouts, and Unix time, for people. Decisions
+ * use neither: their clock is os/clock.h. */
 #ifndef WEIR_OS_MONOTONIC_H
 #define WEIR_OS_MONOTONIC_H
 

@@ -41,7 +41,7 @@ static bool split(const char *where, char host[HOST_SIZE], char port[PORT_SIZE])
 		where++;
 		length -= 2;
 	} else if (memchr(where, ':', length)) {
-		return false; /* an IPv6 address needs brackets: which colon is the port's? */
+		return false; /* an IPv6 address needs brackets, to tell which colon is the port's */
 	}
 	if (length >= HOST_SIZE)
 		return false;
@@ -122,10 +122,11 @@ static int path_address(const char *where, struct sockaddr_un *address)
 	return 0;
 }
 
-/* A socket that nobody listens at any more is in the way: a server that was killed has left it. */
+/* Whether a socket at this path has no listener any more. A server that was killed leaves one behind, and it would be
+ * in the way. */
 static bool is_dead(const struct sockaddr_un *address)
 {
-	const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); /* who is alive may be busy */
+	const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); /* a live one may be busy */
 	struct stat status;
 	bool dead;
 
@@ -156,7 +157,7 @@ int weir__net_listen_at_path(const char *path, mode_t mode, int *ret_socket)
 	return 0;
 }
 
-/* A client whose machine has gone without a word is noticed after some minutes, as Redis does. Whoever is accepted has it
+/* Detects after some minutes that a client's machine has gone silently, as Redis does. Accepted sockets inherit this
  * from the listener. */
 static void watch_peers(int listener)
 {
@@ -242,7 +243,7 @@ int weir__net_accept(int listener, int *ret_socket)
 
 	if (accepted < 0)
 		return errno == EWOULDBLOCK ? EAGAIN : errno;
-	/* Answers leave in one write, and at once. A socket with a path has no such option. */
+	/* A response leaves in one write, and must leave at once. Unix sockets do not have this option. */
 	(void)setsockopt(accepted, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	*ret_socket = accepted;
 	return 0;
@@ -270,7 +271,7 @@ int weir__net_peer(int socket, struct weir__net_peer *ret_peer)
 
 ssize_t weir__net_read(int socket, void *bytes, size_t size)
 {
-	const ssize_t n = recv(socket, bytes, size, 0); /* a read would go by way of files */
+	const ssize_t n = recv(socket, bytes, size, 0); /* faster than read, which goes through the file layer */
 
 	return n < 0 ? -errno : n;
 }
@@ -343,7 +344,7 @@ bool weir__net_has_arrived(int socket)
 	socklen_t length = sizeof(int);
 	int family, waiting;
 
-	/* What was written to a socket with a path is at its other end already. */
+	/* What was written to a Unix socket is at its other end already. */
 	return getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &family, &length) != 0 || family == AF_UNIX ||
 	       ioctl(socket, SIOCOUTQ, &waiting) != 0 || waiting == 0;
 }
@@ -423,7 +424,7 @@ int weir__net_begin_to_connect(const struct weir__net_address *address, int *ret
 
 	if (begun < 0)
 		return errno;
-	(void)setsockopt(begun, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)); /* a path has no such option */
+	(void)setsockopt(begun, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)); /* Unix sockets do not have this option */
 	if (connect(begun, where, address->length) != 0 && errno != EINPROGRESS)
 		return fail_and_close(begun, errno);
 	*ret_socket = begun;

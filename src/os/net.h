@@ -1,5 +1,5 @@
-/* net.h: sockets of servers and clients: TCP on an address, or a path. All are closed on exec, and do not block unless it
- * says so. Functions return 0 or an errno. */
+/* net.h: sockets of servers and clients: TCP, or Unix sockets by path. All are closed on exec, and do not block unless
+ * stated. Functions return 0 or an errno. */
 #ifndef WEIR_OS_NET_H
 #define WEIR_OS_NET_H
 
@@ -10,80 +10,81 @@
 
 enum { WEIR__NET_NAME_SIZE = 128 };
 
-/* What was asked for: HOST:PORT, where a host may be an address in brackets; a port of 0 is any that is free. A word with a
- * slash is the path of a socket. EINVAL: it is neither. *ret_name is what it became. Several sockets may listen at the same
- * port, and the kernel deals connections out to them: of those a program opens the first as such, which fails if anybody
- * listens there already, by whatever kind of socket. */
+/* Listens at `where`: HOST:PORT, where the host may be an address in brackets, and port 0 means any free one; or, with
+ * a slash in it, the path of a Unix socket. EINVAL: neither. ret_name is the actual address. With FIRST and TOO several
+ * sockets listen at the same port, and the kernel distributes connections among them. A program opens its first socket
+ * with FIRST, which fails if any other socket already listens there, and the others with TOO. */
 enum weir__net_sharing { WEIR__LISTEN_ALONE, WEIR__LISTEN_FIRST, WEIR__LISTEN_TOO };
 int weir__net_listen(const char *where, enum weir__net_sharing sharing, int *ret_socket,
 		     char ret_name[WEIR__NET_NAME_SIZE]);
 
-/* The addresses that a HOST:PORT stands for, each as HOST:PORT, none twice. EINVAL: there is no such host; E2BIG: it has more
- * addresses. */
+/* Lists the addresses of a HOST:PORT, each as HOST:PORT, without duplicates. EINVAL: unknown host. E2BIG: it has more
+ * than WEIR__NET_ADDRESSES. */
 enum { WEIR__NET_ADDRESSES = 8 };
 int weir__net_addresses(const char *where, char ret_names[WEIR__NET_ADDRESSES][WEIR__NET_NAME_SIZE], size_t *ret_n);
 
-/* Likewise at a path alone, which gets the mode before anybody can connect; 0 is what the umask leaves of it. */
+/* Listens at a path. The path gets the mode before any client can connect; 0: the mode follows from the umask. */
 int weir__net_listen_at_path(const char *path, mode_t mode, int *ret_socket);
 
-/* Whether only this machine can reach it. */
+/* Returns whether only this machine can reach it. */
 bool weir__net_is_local(const char *where);
 
-/* EAGAIN: nobody is waiting. */
+/* EAGAIN: no connection is waiting. */
 int weir__net_accept(int listener, int *ret_socket);
 
-/* Who is connected: an address as the network has it, or a path. */
+/* The peer of a connection: an address in network byte order, or a Unix socket. */
 struct weir__net_peer {
 	bool is_path, is_v6;
-	unsigned char address[16]; /* of IPv4 the first four */
+	unsigned char address[16]; /* IPv4: the first four bytes */
 };
 
 int weir__net_peer(int socket, struct weir__net_peer *ret_peer);
 
-/* Both ends of a connection, with their ports; of one by a path that path and a port of 0, as Redis tells it. What cannot be told is
- * empty. */
+/* Writes both ends of a connection, with their ports. For a Unix socket that is the path and port 0, as in Redis. An
+ * end that is unknown is empty. */
 void weir__net_ends(int socket, char ret_peer[WEIR__NET_NAME_SIZE], char ret_here[WEIR__NET_NAME_SIZE],
 		    bool *ret_is_path);
 
-/* Bytes, 0 at the end, or -errno. EAGAIN: not now. */
+/* Return the number of bytes, 0 at the end, or -errno. EAGAIN: not now. */
 ssize_t weir__net_read(int socket, void *bytes, size_t size);
 ssize_t weir__net_write(int socket, const void *bytes, size_t size);
 
 void weir__net_close(int socket);
 
-/* Where a socket listens, as weir__net_listen tells it. False: it is none of TCP or with a path. */
+/* Writes the address of a listener, as weir__net_listen does. Returns false if it is neither TCP nor a Unix socket with
+ * a path. */
 bool weir__net_name(int listener, char ret_name[WEIR__NET_NAME_SIZE]);
 
-/* Whether it is a socket that listens. If so, it does not block from now on. */
+/* Returns whether it is a listening socket. If so, it does not block from now on. */
 bool weir__net_is_listener(int descriptor);
 
-/* Nobody can connect to a listener any more; those whose turn has not come are refused. */
+/* Stops a listener: no client can connect any more, and connections that were not accepted yet are refused. */
 void weir__net_stop_listening(int listener);
 
-/* Says that no more will be written, and whether all that was written has arrived: until then, to close a socket that has
- * something to read may lose it. */
+/* The first announces that no more will be written. The second returns whether all that was written has arrived. Before
+ * that, closing a socket that has something to read may lose what was written. */
 void weir__net_end_writing(int socket);
 bool weir__net_has_arrived(int socket);
 
-/* Connects to the first address of `where` that answers. The socket blocks, and so does this: in each case for timeout_ms at
- * most, 0 for ever. Reads and writes that take longer return -EAGAIN. */
+/* Connects to the first address of `where` that accepts. The socket blocks, and so does this call, each time for
+ * timeout_ms at most (0: no limit). Reads and writes that take longer return -EAGAIN. */
 int weir__net_connect(const char *where, uint32_t timeout_ms, int *ret_socket);
 
-/* Where to connect to: what a name stands for (os/resolve.h), or a path. */
+/* An address to connect to: resolved from a name (os/resolve.h), or a path. */
 struct weir__net_address {
 	unsigned length;
-	_Alignas(8) unsigned char bytes[128]; /* as the kernel has it */
+	_Alignas(8) unsigned char bytes[128]; /* a struct sockaddr */
 };
 
-/* ENAMETOOLONG: no path of a socket is that long. */
+/* ENAMETOOLONG: too long for the path of a socket. */
 int weir__net_address_of_path(const char *path, struct weir__net_address *ret_address);
 
-/* Begins to connect, and does not wait. When there is room to write, or the socket is over, weir__net_connected says what
- * became of it: 0, or an errno. */
+/* Begins to connect, and does not wait. When there is room to write, or the socket is over, weir__net_connected returns
+ * the result: 0, or an errno. */
 int weir__net_begin_to_connect(const struct weir__net_address *address, int *ret_socket);
 int weir__net_connected(int socket);
 
-/* From now on it does not block. */
+/* Makes a socket non-blocking. */
 int weir__net_unblock(int socket);
 
 #endif

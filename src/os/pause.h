@@ -1,4 +1,4 @@
-/* pause.h: tells the processor that this thread only waits for another. */
+/* pause.h: tells the processor that this thread is only waiting for another. */
 #ifndef WEIR_OS_PAUSE_H
 #define WEIR_OS_PAUSE_H
 
@@ -19,8 +19,8 @@ static inline void weir__yield(void)
 	(void)sched_yield();
 }
 
-/* After a lost swap: lets whoever has the cache line go on with it for a while. Two threads that snatch it from each
- * other for every decision get less done than one alone. Of 1 to 256 pauses, 16 to 64 did best. */
+/* Call this after a lost swap: it leaves the cache line to the thread that has it for a while. Two threads that take it
+ * from each other for every decision get less done than one alone. Of 1 to 256 pauses, 16 to 64 did best. */
 static inline void weir__back_off(void)
 {
 	for (int i = 0; i < 32; i++)

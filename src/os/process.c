@@ -1,4 +1,5 @@
-/* process.c: what the kernel tells of this process; and posix_spawn, which a program of many threads may call, as it may not do much after a fork. */
+/* process.c: resource usage of this process, and starting programs by posix_spawn. After a fork, a program with many
+ * threads may do only little; posix_spawn is safe. */
 #include "os/process.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The second number of this file is that of the pages. */
+/* The second number in this file is the resident pages. */
 static uint64_t resident_pages(void)
 {
 	char text[128] = "";
@@ -46,7 +47,7 @@ int weir__process_start(char *const argv[], char *const environment[], const int
 
 	if (error != 0)
 		return error;
-	for (size_t i = 0; error == 0 && i < n; i++) /* to itself: then it is not closed on exec */
+	for (size_t i = 0; error == 0 && i < n; i++) /* duplicated to itself, it is not closed on exec */
 		error = posix_spawn_file_actions_adddup2(&actions, kept[i], kept[i]);
 	if (error == 0)
 		error = posix_spawnp(ret_pid, argv[0], &actions, NULL, argv, environment);

@@ -1,4 +1,4 @@
-/* process.h: what this program has used; and one that is started beside it, with some of its descriptors. */
+/* process.h: the resource usage of this process, and starting a child program that inherits some descriptors. */
 #ifndef WEIR_OS_PROCESS_H
 #define WEIR_OS_PROCESS_H
 
@@ -7,21 +7,22 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What this process has used, all threads of it. */
+/* Resources used by all threads of this process. */
 struct weir__process_usage {
 	uint64_t cpu_ns;
 	uint64_t resident_bytes; /* 0: not known */
 };
 struct weir__process_usage weir__process_usage(void);
 
-/* Starts argv[0], which is searched for as a shell does. Of the descriptors that are closed on exec it keeps these. The
- * mask of signals is that of the caller. 0 or an errno: that of a program that is not there or cannot be run, too. */
+/* Starts argv[0], which is looked up in PATH. The child keeps these descriptors, even if they are marked close-on-exec,
+ * and inherits the caller's signal mask. Returns 0 or an errno, also if the program does not exist or cannot be run. */
 int weir__process_start(char *const argv[], char *const environment[], const int *kept, size_t n, pid_t *ret_pid);
 
-/* Whether a child has ended; then ret_how tells how, as "exit status 2". Only once for each. */
+/* Returns whether a child has ended. If so, ret_how says how, as in "exit status 2". Returns true only once per
+ * child. */
 bool weir__process_has_ended(pid_t pid, char *ret_how, size_t size);
 
-/* Kills a child, and waits until it is gone. */
+/* Kills a child, and waits until it has ended. */
 void weir__process_kill(pid_t pid);
 
 #endif

@@ -16,7 +16,7 @@ enum { HOST_SIZE = 256, PORT_SIZE = 8 };
 
 struct weir__resolve {
 	pthread_mutex_t lock;
-	struct weir__loop *loop; /* NULL: nobody wants to know; then the thread frees this */
+	struct weir__loop *loop; /* NULL: the result is not wanted any more, and the thread frees this */
 	bool is_over;
 	char host[HOST_SIZE], port[PORT_SIZE];
 	const char *why;
@@ -58,7 +58,8 @@ static void forget(struct weir__resolve *resolve)
 	free(resolve);
 }
 
-/* Only this thread touches the answer until it is over. The loop is woken under the lock, so that it is still there. */
+/* Only this thread touches the result until it is over. It wakes the loop under the lock, so that the loop still
+ * exists. */
 static void *run(void *context)
 {
 	struct weir__resolve *const resolve = context;

@@ -1,7 +1,8 @@
-/* resolve.h: what the name of a machine stands for, without waiting for it.
+/* resolve.h: resolves host names without blocking.
  *
- * The system's own lookup may take many seconds, and cannot be cut short. So each name is looked up by a thread of its own,
- * which is left alone when nobody wants the answer any more. Addresses need no thread: they are known at once. */
+ * The system's own lookup may take many seconds, and cannot be interrupted. So each name is looked up by a thread of
+ * its own, which is abandoned when its result is not wanted any more. Numeric addresses need no thread: they are
+ * resolved at once. */
 #ifndef WEIR_OS_RESOLVE_H
 #define WEIR_OS_RESOLVE_H
 
@@ -9,22 +10,23 @@
 #include "os/net.h"
 
 enum {
-	WEIR__RESOLVE_ADDRESSES = 8, /* of a name; others are not told */
-	WEIR__RESOLVE_THREADS = 32,  /* of this process, with those that were left alone */
+	WEIR__RESOLVE_ADDRESSES = 8, /* of one name; further ones are dropped */
+	WEIR__RESOLVE_THREADS = 32,  /* of this process, including abandoned ones */
 };
 
 struct weir__resolve;
 
-/* Begins; the loop is woken when it is over. EAGAIN: too many are under way. ENOMEM, and what else threads fail with. */
+/* Begins a lookup. The loop is woken when it is over; numeric addresses are over at once, without that. EAGAIN: too
+ * many lookups are under way. ENOMEM, or the errno of starting a thread. */
 int weir__resolve_new(const char *host, uint16_t port, struct weir__loop *loop, struct weir__resolve **ret_resolve);
 
-/* Is it over? Then *ret_n says how many addresses there are, and *ret_why, if there is none, why; it is good until the
- * free. */
+/* Returns whether the lookup is over. If so, *ret_n is the number of addresses. If that is 0, *ret_why is the reason,
+ * valid until weir__resolve_free. */
 bool weir__resolve_is_over(struct weir__resolve *resolve,
 			   struct weir__net_address ret_addresses[WEIR__RESOLVE_ADDRESSES], unsigned *ret_n,
 			   const char **ret_why);
 
-/* Over or not. The loop is not woken any more. NULL is allowed. */
+/* May be called before the lookup is over. The loop is then not woken any more. NULL is allowed. */
 void weir__resolve_free(struct weir__resolve *resolve);
 
 #endif

@@ -1,7 +1,7 @@
-/* spin.c: when to begin, and when to stop. */
+/* spin.c: when to start spinning, and when to stop. */
 #include "os/spin.h"
 
-enum { SHRINKS = 256 /* of a rest one part for each wait that pays: half of it after some 180 */ };
+enum { SHRINKS = 256 /* each wait that pays shortens the rest by 1/256: by half after some 180 */ };
 
 static void note_sleep(struct weir__spin *spin, bool is_short, uint64_t now)
 {

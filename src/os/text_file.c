@@ -1,4 +1,4 @@
-/* text_file.c: reads until there is no more; the size that a file claims to have is a hint. */
+/* text_file.c: reads to the end of the file; the size from stat is only a hint. */
 #include "os/text_file.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ struct reading {
 	size_t length, size;
 };
 
-/* 0: go on. */
+/* Reads once. Returns 0 or an errno; *ret_is_all is set at the end of the file. */
 static int read_more(int file, struct reading *reading, size_t most, bool *ret_is_all)
 {
 	ssize_t n;

@@ -1,10 +1,11 @@
-/* text_file.h: a whole file, read into memory. */
+/* text_file.h: reads an entire file into memory. */
 #ifndef WEIR_OS_TEXT_FILE_H
 #define WEIR_OS_TEXT_FILE_H
 
 #include <stddef.h>
 
-/* 0, or an errno: EFBIG if it has more than `most` bytes. What is read has a NUL behind it and is freed by the caller. */
+/* Returns 0 or an errno: EFBIG if the file has more than `most` bytes. The text ends with a NUL, and the caller frees
+ * it. */
 int weir__text_file_read(const char *path, size_t most, char **ret_text, size_t *ret_length);
 
 #endif

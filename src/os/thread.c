@@ -13,7 +13,7 @@
 __thread uint32_t weir__thread_number_ __attribute__((tls_model("initial-exec")));
 
 static __thread uint32_t nonce __attribute__((tls_model("initial-exec")));
-static __thread uint32_t nonce_step __attribute__((tls_model("initial-exec"))); /* odd; 0: none yet */
+static __thread uint32_t nonce_step __attribute__((tls_model("initial-exec"))); /* odd; 0: not set yet */
 
 static _Atomic uint32_t next_number;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -25,12 +25,12 @@ static uint32_t random_number(void)
 
 	if (weir__memory_random(&number, sizeof(number)) == 0)
 		return number;
-	/* Forbidden, as some sandboxes do. */
+	/* getrandom is forbidden, as in some sandboxes */
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return ((uint32_t)getpid() << 16 ^ (uint32_t)((uintptr_t)&nonce >> 6) ^ (uint32_t)now.tv_nsec) * 0x9e3779b1u;
 }
 
-/* The child's thread is not the parent's. */
+/* The child's thread is a different one from the parent's. */
 static void begin_anew(void)
 {
 	atomic_store(&next_number, random_number());
@@ -70,7 +70,7 @@ bool weir__thread_is_alive(uint64_t identity)
 uint32_t weir__thread_nonce(void)
 {
 	if (nonce_step == 0) {
-		weir__thread_number(); /* so that fork is watched */
+		weir__thread_number(); /* registers the fork handler */
 		nonce = random_number();
 		nonce_step = random_number() | 1;
 	}

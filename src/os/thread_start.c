@@ -1,4 +1,4 @@
-/* thread_start.c: a thread inherits the signal mask of the one that starts it. */
+/* thread_start.c: a thread inherits the signal mask of the thread that starts it. */
 #include "os/thread_start.h"
 
 #include <signal.h>

@@ -1,9 +1,9 @@
-/* timeline.c: how a line of time is steered. */
+/* timeline.c: how a timeline is steered. */
 #include "os/timeline.h"
 
 enum {
 	STEER_MAX_PPM = 500,
-	/* An error is taken out over this time, or as fast as the above allows. */
+	/* An error is corrected over this time, or as fast as STEER_MAX_PPM allows. */
 	STEER_OVER_NS = 1000000000,
 };
 
@@ -25,7 +25,7 @@ struct weir__timeline weir__timeline_start(const struct weir__clock_sample *samp
 	return (struct weir__timeline){ .bend = sample->ticks, .at_bend = sample->wall, .rate_after = rate };
 }
 
-/* The measured rate if it is within 1 % of the one before, as that of a sound counter always is. */
+/* Returns the measured rate if it is within 1 % of the rate before, as with any sound counter; else the rate before. */
 static uint64_t plausible_rate(uint64_t before, uint64_t measured)
 {
 	const uint64_t tolerance = before / 100;
@@ -33,7 +33,7 @@ static uint64_t plausible_rate(uint64_t before, uint64_t measured)
 	return measured > before - tolerance && measured < before + tolerance ? measured : before;
 }
 
-/* The rate until the next sample, which most likely is as far away as the last one was. */
+/* Returns the rate until the next sample, which is most likely as far away as the last one was. */
 static uint64_t steered_rate(uint64_t rate, weir_ns ours, weir_ns wall, weir_ns elapsed)
 {
 	const bool behind = wall > ours;
@@ -51,7 +51,7 @@ struct weir__timeline weir__timeline_steer(const struct weir__timeline *line, co
 	const uint64_t rate = plausible_rate(line->rate_after, weir__timeline_rate(last, sample));
 	const weir_ns elapsed = sample->monotonic - last->monotonic;
 	const bool went_back = sample->ticks < last->ticks;
-	/* Where the counter went back, the monotonic clock tells how far readers may have come. */
+	/* If the counter went back, the monotonic clock shows how far readers may have come. */
 	const weir_ns ours = went_back ? weir__timeline_at(line, last->ticks) + elapsed + elapsed / 1000 :
 					 weir__timeline_at(line, sample->ticks);
 	const bool is_far_behind = sample->wall > ours && sample->wall - ours > follow_at_once_ns;
@@ -63,7 +63,7 @@ struct weir__timeline weir__timeline_steer(const struct weir__timeline *line, co
 		next.rate_before = 0;
 	} else {
 		next.bend = sample->ticks + ahead;
-		/* One more than the old line says there makes up for both lines' rounding down before it. */
+		/* One more than the old line at the bend makes up for the rounding down of both lines before it. */
 		next.at_bend = weir__timeline_at(line, next.bend) + 1;
 		next.rate_before = line->rate_after;
 	}

@@ -1,8 +1,8 @@
-/* timeline.h: ticks of a counter turned into Unix time, steered towards the wall clock. Pure: the ticks and the wall
- * clock are arguments.
+/* timeline.h: converts the ticks of a counter to Unix time, steered towards the wall clock. Pure: the ticks and the
+ * wall clock are arguments.
  *
- * A line bends at one tick, which lies a little ahead when the line is published. Readers with the old and with the new
- * line agree up to the bend, so time never goes back however late a reader learns of the new line. */
+ * A line bends at one tick, which lies a little ahead when the line is published. Up to the bend the old and the new
+ * line agree, so time never goes back, however late a reader sees the new line. */
 #ifndef WEIR_OS_TIMELINE_H
 #define WEIR_OS_TIMELINE_H
 
@@ -10,20 +10,21 @@
 
 __extension__ typedef unsigned __int128 weir__ticks_wide;
 
-/* Rates are nanoseconds a tick, times 2^64: the upper half of a product is the time. A tick must be shorter than 1 ns. */
+/* Rates are nanoseconds per tick, times 2^64: the upper half of a product is the time. A tick must be shorter than 1
+ * ns. */
 #define WEIR__RATE_SHIFT 64
 
 struct weir__timeline {
-	uint64_t bend; /* tick */
+	uint64_t bend; /* a tick */
 	weir_ns at_bend;
 	uint64_t rate_before; /* 0: until the bend, time stands still at at_bend */
 	uint64_t rate_after;
 };
 
-/* What the clocks said at one moment. */
+/* What the clocks read at one moment. */
 struct weir__clock_sample {
 	uint64_t ticks;
-	weir_ns monotonic; /* measures how fast the counter runs */
+	weir_ns monotonic; /* to measure how fast the counter runs */
 	weir_ns wall;
 };
 
@@ -36,20 +37,21 @@ static inline weir_ns weir__timeline_at(const struct weir__timeline *line, uint6
 	       (weir_ns)((weir__ticks_wide)(line->bend - ticks) * line->rate_before >> WEIR__RATE_SHIFT);
 }
 
-/* The rate between two samples, 0 if they are too close, the counter went back, or its ticks are too long. */
+/* Returns the rate between two samples, or 0 if they are too close, the counter went back, or its ticks are too
+ * long. */
 uint64_t weir__timeline_rate(const struct weir__clock_sample *from, const struct weir__clock_sample *to);
 
-/* A line that starts at the sample and runs at the rate. */
+/* Returns a line that starts at the sample and runs at the rate. */
 struct weir__timeline weir__timeline_start(const struct weir__clock_sample *sample, uint64_t rate);
 
-/* The next line, which bends `ahead` ticks after the sample: it runs at the rate measured since the last sample, plus
- * at most 500 ppm towards the wall clock. A wall clock more than a second ahead is followed at once; a counter that
- * stopped, jumped or went back (suspend, another host) is given its old rate. */
+/* Returns the next line, which bends `ahead` ticks after the sample. It runs at the rate measured since the last
+ * sample, plus at most 500 ppm towards the wall clock. A wall clock more than a second ahead is followed at once. A
+ * counter that stopped, jumped or went back (suspend, another host) keeps its old rate. */
 struct weir__timeline weir__timeline_steer(const struct weir__timeline *line, const struct weir__clock_sample *last,
 					   const struct weir__clock_sample *sample, uint64_t ahead);
 
-/* The next line after one that nobody has read for long: it begins at what the sample says, but not before what the old
- * one has said until `given_out` ticks after its bend. */
+/* Returns the next line after a line that was not read for long. It begins at the time of the sample, but not before
+ * the time that the old line gives `given_out` ticks after its bend. */
 struct weir__timeline weir__timeline_restart(const struct weir__timeline *line, const struct weir__clock_sample *last,
 					     const struct weir__clock_sample *sample, uint64_t given_out);
 

@@ -20,7 +20,7 @@ void weir__timer_set(int timer, weir_ns after)
 	struct itimerspec at = { { 0, 0 }, { 0, 0 } };
 
 	if (after != WEIR_NEVER) {
-		const weir_ns wait = after > 0 ? after : 1; /* 0 would unset it */
+		const weir_ns wait = after > 0 ? after : 1; /* 0 would disarm it */
 
 		at.it_value.tv_sec = (time_t)(wait / 1000000000);
 		at.it_value.tv_nsec = (long)(wait % 1000000000);

@@ -4,11 +4,11 @@
 
 #include <weir/types.h>
 
-/* Not set. -1: errno tells why not. */
+/* Returns a timer that is not set, or -1: see errno. */
 int weir__timer_new(void);
 void weir__timer_free(int timer); /* -1 is allowed */
 
-/* Readable after so many ns, 0 is at once; WEIR_NEVER: it is not set any more. */
+/* Makes it readable after this many ns, 0 at once. WEIR_NEVER disarms it. */
 void weir__timer_set(int timer, weir_ns after);
 
 #endif

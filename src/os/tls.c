@@ -1,4 +1,4 @@
-/* tls.c: OpenSSL, and its way to a socket. */
+/* tls.c: OpenSSL, and its connection to a socket. */
 #include "os/tls.h"
 
 #include <arpa/inet.h>
@@ -15,7 +15,7 @@
 
 struct weir__tls_context {
 	SSL_CTX *ssl;
-	BIO_METHOD *way; /* of bytes to the socket: OpenSSL's own would raise SIGPIPE */
+	BIO_METHOD *way; /* passes bytes to the socket; OpenSSL's own BIO would raise SIGPIPE */
 };
 
 struct weir__tls {
@@ -55,7 +55,7 @@ static long way_control(BIO *way, int command, long number, void *pointer)
 	(void)way;
 	(void)number;
 	(void)pointer;
-	return command == BIO_CTRL_FLUSH; /* nothing is kept back */
+	return command == BIO_CTRL_FLUSH; /* nothing is buffered */
 }
 
 static BIO_METHOD *new_way(void)
@@ -71,7 +71,7 @@ static BIO_METHOD *new_way(void)
 
 /* --- contexts ---------------------------------------------------------------------------------------------------- */
 
-/* Nobody is at a terminal to be asked. */
+/* There is no terminal to prompt for a password. */
 static int no_password(char *buffer, int size, int is_for_writing, void *context)
 {
 	(void)buffer;
@@ -81,7 +81,7 @@ static int no_password(char *buffer, int size, int is_for_writing, void *context
 	return -1;
 }
 
-/* The first error is the cause, those behind it tell who minded. */
+/* The first error is the cause. The later ones only say which functions failed because of it. */
 static const char *reason(void)
 {
 	const unsigned long error = ERR_get_error();
@@ -147,7 +147,7 @@ int weir__tls_context_new(const struct weir__tls_files *files, bool verifies, st
 		goto fail;
 	if (SSL_CTX_set_min_proto_version(context->ssl, TLS1_2_VERSION) != 1)
 		goto fail;
-	/* What is to be written grows while it waits, and may move. */
+	/* The data to write grows while it waits, and may move. */
 	(void)SSL_CTX_set_mode(context->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	SSL_CTX_set_verify(context->ssl, verifies ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
 	error = load_authorities(context->ssl, files->ca, ret_why);
@@ -225,8 +225,8 @@ void weir__tls_free(struct weir__tls *tls)
 	free(tls);
 }
 
-/* Why it is over. Who shakes hands by TLS 1.3 hears only behind that whether its certificate is liked, and may lose the
- * words with the connection. */
+/* Writes why the connection is over. With TLS 1.3 a client learns only after the handshake whether the server accepts
+ * its certificate, and may lose that message with the connection. */
 static void explain(struct weir__tls *tls, int error)
 {
 	const long verified = SSL_get_verify_result(tls->ssl);
@@ -245,7 +245,7 @@ static void explain(struct weir__tls *tls, int error)
 	ERR_clear_error();
 }
 
-/* The errno for what OpenSSL has returned, 0 for a success. */
+/* Returns the errno for a result of OpenSSL, 0 for success. */
 static int judge(struct weir__tls *tls, int result)
 {
 	const int error = SSL_get_error(tls->ssl, result);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 enum {
-	LINKS_MAX = 8, /* one after another */
+	LINKS_MAX = 8, /* links in a row */
 	CHANGES = IN_CREATE | IN_MODIFY | IN_ATTRIB | IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE |
 		  IN_DELETE_SELF | IN_MOVE_SELF,
 };
@@ -65,7 +65,8 @@ static void watch_folder(struct weir__watch *watch, const char *folder, const ch
 	(void)snprintf(known->name, sizeof(known->name), "%s", name);
 }
 
-/* Splits a path into what it is in and its name there. False: that is not in the text, as of "/", "." and "..". */
+/* Splits a path into its directory and its name there. Returns false if the text does not show them, as for "/", "."
+ * and "..". */
 static bool split(const char *path, char folder[PATH_MAX], char name[WEIR__WATCH_NAME_SIZE])
 {
 	size_t end = strlen(path), begin;
@@ -85,7 +86,7 @@ static bool split(const char *path, char folder[PATH_MAX], char name[WEIR__WATCH
 	return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-/* All that happens in it, and that it is moved away or made anew. */
+/* Watches everything in a directory, and that the directory itself is moved away or made again. */
 static void watch_whole_folder(struct weir__watch *watch, const char *folder)
 {
 	char above[PATH_MAX], name[WEIR__WATCH_NAME_SIZE];
@@ -95,7 +96,7 @@ static void watch_whole_folder(struct weir__watch *watch, const char *folder)
 		watch_folder(watch, above, name);
 }
 
-/* Where a symbolic link leads; false: it is none. */
+/* Reads the target of a symbolic link. Returns false if it is not one. */
 static bool read_link(const char *path, const char *folder, char ret_target[PATH_MAX])
 {
 	char text[PATH_MAX];
@@ -157,7 +158,7 @@ static bool concerns(const struct weir__watch *watch, const struct inotify_event
 {
 	const struct weir__watched_folder *const folder = find(watch, event->wd);
 
-	if (event->mask & IN_Q_OVERFLOW) /* some were not told */
+	if (event->mask & IN_Q_OVERFLOW) /* some events were lost */
 		return true;
 	if (folder == NULL || (event->mask & IN_IGNORED))
 		return false;
