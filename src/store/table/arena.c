@@ -1,32 +1,32 @@
-/* arena.c: chunks taken, given back and found again. */
+/* arena.c: takes chunks, gives them back and reclaims lost ones. */
 #include "store/table/arena.h"
 
 #include "core/wide.h"
 
 enum {
-	SHORT_LOOKS = 1024, /* after one round that has found nothing */
+	SHORT_LOOKS = 1024, /* after one full search that found nothing */
 	SHORT_LOOK = 4096,
 	STAMPS = 255,    /* 1 to 255 */
-	STAMPS_OLD = 56, /* an hour: a chunk that is older has been put to use, or was lost */
+	STAMPS_OLD = 56, /* an hour: an older chunk has been put to use or was lost */
 	STAMPS_LONG = 30,
 	STAMPS_APART = 2,
-	STAMPS_NEW = 200, /* so much older than now is newer than now: the stamps went round */
+	STAMPS_NEW = 200, /* an age this large means newer, since stamps wrap around */
 };
 
-/* A stamp lasts for so long, unless a test wants another. */
+/* How long a stamp lasts, unless a test sets another duration. */
 static const weir_ns stamp_ns_default = UINT64_C(64000000000);
 
 uint32_t weir__arena_chunks(size_t bytes)
 {
 	const size_t chunks = bytes / (WEIR__CHUNK_BYTES + 1);
 
-	/* the bytes are rounded up to a chunk */
+	/* one less, since the bytes in front are rounded up to a chunk */
 	return chunks <= 1 ? 0 : (uint32_t)weir__min(chunks - 1, INT32_MAX);
 }
 
 size_t weir__arena_bytes(uint64_t chunks)
 {
-	/* Some to spare, or a free one is hard to find among the last. */
+	/* Some to spare, since a free chunk is hard to find when almost all are taken. */
 	return (chunks + chunks / 32 + 64) * (WEIR__CHUNK_BYTES + 1);
 }
 
@@ -50,7 +50,8 @@ static uint8_t stamp_of(const struct weir__arena *arena, weir_ns now)
 	return (uint8_t)(now / arena->stamp_ns % STAMPS + 1);
 }
 
-/* From n on, or n itself if all are taken. Eight bytes at a time where they are. */
+/* Returns the index of the first free chunk from `from` on, or `until` if all are taken. Reads eight bytes at a time
+ * where they are aligned. */
 static uint32_t find_free(const struct weir__arena *arena, uint32_t from, uint32_t until)
 {
 	for (uint32_t i = from; i < until;) {
@@ -79,7 +80,7 @@ static bool take_this(struct weir__arena *arena, uint32_t i, uint8_t stamp)
 	return atomic_compare_exchange_strong(&arena->taken[i], &free_byte, stamp);
 }
 
-/* How far to look: round the whole arena, but not again and again while it is full. */
+/* How many chunks to search: all of the arena, but not every time while it is full. */
 static uint32_t look_at_most(struct weir__arena *arena)
 {
 	const uint32_t short_looks = atomic_load_explicit(&arena->short_looks, memory_order_relaxed);

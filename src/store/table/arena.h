@@ -1,8 +1,9 @@
-/* arena.h: memory for what does not fit a slot: chunks of 64 bytes, and a byte for each that tells whether it is taken.
+/* arena.h: memory for what does not fit a slot, in chunks of 64 bytes, with one byte per chunk that tells whether it is
+ * taken.
  *
- * Taking a chunk is one swap of its byte, giving it back is one store: so a process that is killed can only ever leave a
- * chunk that is taken and that nothing refers to. The byte of a taken chunk tells roughly when it was taken; those that
- * were taken long ago and to which nothing refers are given back by a sweep, a little at a time. */
+ * Taking a chunk is one swap of its byte, and giving it back is one store. So all that a killed process can leave
+ * behind is a chunk that is taken and that nothing refers to. The byte of a taken chunk holds a stamp of roughly when
+ * it was taken. A sweep, a little at a time, gives back chunks that were taken long ago and that nothing refers to. */
 #ifndef WEIR_STORE_TABLE_ARENA_H
 #define WEIR_STORE_TABLE_ARENA_H
 
@@ -23,50 +24,52 @@ union weir__chunk {
 	_Atomic uint32_t refs[WEIR__CHUNK_REFS];
 } __attribute__((aligned(WEIR__CHUNK_BYTES)));
 
-/* What a process knows of it. Chunks have numbers from 1 to n; 0 is none. */
+/* The arena as a process sees it. Chunks are numbered from 1 to n; 0 means no chunk. */
 struct weir__arena {
-	_Atomic uint8_t *taken; /* by number - 1 */
+	_Atomic uint8_t *taken; /* indexed by number - 1 */
 	union weir__chunk *chunks;
 	uint32_t n;
 	weir_ns stamp_ns;             /* how long a stamp lasts */
-	_Atomic uint32_t next;        /* where to look for a free one */
-	_Atomic uint32_t given;       /* one that was just given back, perhaps */
-	_Atomic uint32_t short_looks; /* so many more, before all is looked at again */
+	_Atomic uint32_t next;        /* where to search for a free chunk */
+	_Atomic uint32_t given;       /* a chunk that was just given back and may still be free; 0: none */
+	_Atomic uint32_t short_looks; /* short searches left before the next full one */
 	_Atomic uint32_t takes;
 };
 
-/* So many fit in this many bytes. */
+/* How many chunks fit in this many bytes. */
 uint32_t weir__arena_chunks(size_t bytes);
 
-/* The bytes that so many need. */
+/* How many bytes this many chunks need. */
 size_t weir__arena_bytes(uint64_t chunks);
 
-/* Memory of `bytes`, aligned to a chunk. */
+/* The memory has `bytes` bytes and is aligned to a chunk. */
 void weir__arena_init(struct weir__arena *arena, void *memory, size_t bytes);
 
-/* NULL: there is none of this number. */
+/* NULL: there is no chunk with this number. */
 static inline union weir__chunk *weir__arena_chunk(const struct weir__arena *arena, uint32_t number)
 {
 	return number - 1 < arena->n ? &arena->chunks[number - 1] : NULL;
 }
 
-/* 0: it is full, as far as was looked. What the chunk holds is anything. Now is that of a clock that all who take share,
- * whatever times they decide for. */
+/* Takes a chunk, whose contents are undefined. Returns 0 if the part of the arena that was searched is full. `now`
+ * comes from one clock that all callers share, whatever times they decide for. */
 uint32_t weir__arena_take(struct weir__arena *arena, weir_ns now);
 
 void weir__arena_give(struct weir__arena *arena, uint32_t number);
 
-/* Whether the chunk was taken so long before `since`, an hour, that whoever took it has put it to use, or never will. */
+/* Whether the chunk was taken an hour or more before `since`. By then the thread that took it has put it to use or
+ * never will. */
 bool weir__arena_is_old(const struct weir__arena *arena, uint32_t number, weir_ns since);
 
-/* Gives back one that is old, if it has not been given back and taken again meanwhile. */
+/* Gives back an old chunk. Returns false if the chunk is not old, or was given back or taken again meanwhile. */
 bool weir__arena_reclaim(struct weir__arena *arena, uint32_t number, weir_ns since);
 
-/* Whether so much time has passed that one may look again; and so much that what was taken since could seem old. */
+/* Whether enough time has passed since `since` to begin another sweep, and whether so much has passed that chunks taken
+ * since then could seem old. */
 bool weir__arena_is_next(const struct weir__arena *arena, weir_ns now, weir_ns since);
 bool weir__arena_is_long_after(const struct weir__arena *arena, weir_ns now, weir_ns since);
 
-/* Taken chunks. Reads a byte for each. */
+/* The number of taken chunks. Reads a byte for each chunk. */
 uint32_t weir__arena_used(const struct weir__arena *arena);
 
 #endif

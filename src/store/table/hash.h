@@ -1,6 +1,6 @@
-/* hash.h: SipHash-1-3, a hash keyed with a secret: who does not know it cannot choose keys that fall together.
+/* hash.h: SipHash-1-3, a hash keyed with a secret. Without the secret, an attacker cannot choose keys that collide.
  *
- * Written here because the library needs nothing but libc, which has none. */
+ * It is implemented here because the library depends on libc only, which has no such hash. */
 #ifndef WEIR_STORE_TABLE_HASH_H
 #define WEIR_STORE_TABLE_HASH_H
 

@@ -7,16 +7,16 @@
 enum {
 	POSITION_LOW_BITS = 16,
 	REF_BITS = 4,
-	CELL_BITS = 61, /* for the time and the total of a cell of one word */
+	CELL_BITS = 61, /* for the time and the total of a one-word cell */
 	TIME_BITS_LEAST = 40,
 	WIDE_TIME_BITS = 60,
 	DEPTH_MOST = 4,
 };
 
-/* Where the newest event of a root would be. */
+/* In place of a root's newest event: the root is gone or has moved. */
 static const uint64_t gone = UINT64_MAX;
 
-/* A cell has a bit that is always set; and one that tells that nothing was written yet. */
+/* Bits 0 and 62 are set in every cell. Bit 63 is set as long as nothing was written to it. */
 static const uint64_t cell_bits = UINT64_C(1) << 62 | 1;
 static const uint64_t cell_is_empty = UINT64_C(1) << 63;
 
@@ -37,7 +37,7 @@ static uint32_t cells_a_leaf(const struct weir__shape *shape)
 	return shape->time_bits ? WEIR__CHUNK_WORDS : WEIR__CHUNK_PAIRS;
 }
 
-/* Events that no longer count may stay for as long again, and some units with them: hence the spare bits. */
+/* Events that no longer count may stay for as long again, and some units with them. The spare bits are for these. */
 struct weir__shape weir__history_shape(uint64_t events, uint64_t duration, uint64_t units)
 {
 	struct weir__shape shape = { .time_bits = bits_of(duration) + 2 };
@@ -47,7 +47,7 @@ struct weir__shape weir__history_shape(uint64_t events, uint64_t duration, uint6
 		shape.time_bits = TIME_BITS_LEAST;
 	if (shape.time_bits + bits_of(units) + 3 > CELL_BITS)
 		shape.time_bits = 0;
-	leaves = events / cells_a_leaf(&shape) + 1; /* one event more: it comes before the oldest is forgotten */
+	leaves = events / cells_a_leaf(&shape) + 1; /* one more event, which is added before the oldest is forgotten */
 	shape.leaves = (uint32_t)weir__min(leaves, WEIR__CELLS_MOST / cells_a_leaf(&shape));
 	while (shape.depth < DEPTH_MOST && shape.leaves > (uint32_t)WEIR__ROOT_REFS << REF_BITS * shape.depth)
 		shape.depth++;
@@ -65,7 +65,7 @@ uint64_t weir__history_chunks(const struct weir__shape *shape, uint64_t events)
 	return chunks;
 }
 
-/* Both halves are never 0. */
+/* Neither half is ever 0. */
 static uint64_t pack_shape(const struct weir__shape *shape)
 {
 	return (uint64_t)shape->leaves << 32 | UINT32_C(1) << 31 | shape->depth << 8 | shape->time_bits;
@@ -99,7 +99,7 @@ static struct weir__point unpack_point(struct weir_state packed)
 						 (uint32_t)(packed.hi & mask_of(high_bits)) << POSITION_LOW_BITS };
 }
 
-/* A cell; of one word only lo is used. */
+/* Packs a cell. A one-word cell uses only lo. */
 static struct weir_state pack_cell(const struct weir__shape *shape, const struct weir__point *point)
 {
 	const uint32_t total_bits = CELL_BITS - shape->time_bits;
@@ -111,7 +111,8 @@ static struct weir_state pack_cell(const struct weir__shape *shape, const struct
 				    0 };
 }
 
-/* False: nothing was written there. Times and totals are those nearest before the newest. */
+/* Returns false if nothing was written to the cell. A one-word cell holds the low bits of the time and the total. They
+ * are extended to the nearest values not after the newest event. */
 static bool unpack_cell(const struct weir__history *history, struct weir_state cell, struct weir__point *point)
 {
 	const uint32_t time_bits = history->shape.time_bits, total_bits = CELL_BITS - time_bits;
@@ -167,12 +168,12 @@ bool weir__history_is_unchanged(const struct weir__history *history)
 {
 	struct weir_state seen;
 
-	weir__read_barrier(); /* what was read before was read before */
+	weir__read_barrier(); /* orders all reads before it before this load */
 	seen = weir__atomic16_load(&history->root->newest);
 	return seen.lo == history->newest_seen.lo && seen.hi == history->newest_seen.hi;
 }
 
-/* Where a leaf is referred to. NULL: an index on the way is missing. */
+/* Finds the reference to a leaf. NULL: an index on the path is missing. */
 static _Atomic uint32_t *find_ref(const struct weir__history *history, uint32_t leaf)
 {
 	_Atomic uint32_t *refs = history->root->refs;
@@ -198,7 +199,7 @@ static union weir__chunk *find_leaf(const struct weir__history *history, uint32_
 	return ref ? weir__arena_chunk(history->arena, atomic_load(ref)) : NULL;
 }
 
-/* The first index of a root is most often the chunk after it. */
+/* The first index of a root is usually the chunk after it. */
 void weir__history_fetch_root(const struct weir__arena *arena, uint32_t number)
 {
 	const union weir__chunk *const chunk = weir__arena_chunk(arena, number);
@@ -247,7 +248,8 @@ static bool is_before(uint64_t total, uint64_t other)
 	return ((other - total) & WEIR__TOTAL_MASK) < UINT64_C(1) << (WEIR__TOTAL_BITS - 1);
 }
 
-/* An event lies in time and total between those around it, or it is damaged. */
+/* The time and total of an event lie between those of the events around it. Returns false if they do not, which means
+ * damage, or if nothing was written. */
 static bool read_event(const struct weir__history *history, uint32_t position, const struct weir__point *previous,
 		       struct weir__point *ret_point)
 {
@@ -301,7 +303,7 @@ enum weir__history_done weir__history_merge(const struct weir__history *history,
 	const struct weir__point next = { at, total, history->newest.position };
 	const struct weir__point oldest = { at, history->oldest.total, history->oldest.position };
 
-	/* The oldest event is the newest, and becomes later. */
+	/* The newest event is also the oldest, and moves to a later instant. */
 	if (history->oldest.position == history->newest.position && history->oldest.at != at &&
 	    !weir__atomic16_swap(&history->root->oldest, history->oldest_seen, pack_point(&oldest)))
 		return WEIR__HISTORY_OUTRUN;
@@ -318,7 +320,8 @@ static void empty_leaf(union weir__chunk *leaf)
 		atomic_store_explicit(&leaf->words[i], nonce | cell_is_empty | cell_bits, memory_order_relaxed);
 }
 
-/* A reference to nothing is another one each time, so that nobody who is late puts one in. There is no such chunk. */
+/* An empty reference has a different nonce each time, so that the swap of a late thread fails. No chunk has such a
+ * number. */
 static void empty_refs(_Atomic uint32_t *refs, uint32_t n)
 {
 	const uint32_t nothing = weir__thread_nonce() | ref_is_empty;
@@ -327,7 +330,8 @@ static void empty_refs(_Atomic uint32_t *refs, uint32_t n)
 		atomic_store_explicit(&refs[i], nothing, memory_order_relaxed);
 }
 
-/* The chunk that a reference is to, made if there is none. 0: no room. */
+/* Returns the chunk that a reference refers to, and makes it if there is none. Returns 0 if there is no room or the
+ * history has changed. */
 static uint32_t make_ref(const struct weir__history *history, _Atomic uint32_t *ref, bool is_leaf,
 			 weir__history_take *take, void *context)
 {
@@ -336,7 +340,7 @@ static uint32_t make_ref(const struct weir__history *history, _Atomic uint32_t *
 
 	if (!(seen & ref_is_empty))
 		return seen;
-	if (!weir__history_is_unchanged(history)) /* else this may be no reference, but what is kept there now */
+	if (!weir__history_is_unchanged(history)) /* then the chunk may hold other data here, not a reference */
 		return 0;
 	number = take(context);
 	chunk = weir__arena_chunk(history->arena, number);
@@ -370,7 +374,7 @@ static union weir__chunk *make_leaf(const struct weir__history *history, uint32_
 	}
 }
 
-/* The newest event, still the newest, gets its cell. */
+/* Writes the newest event to its cell while it is still the newest. */
 static enum weir__history_done file_newest(const struct weir__history *history, weir__history_take *take, void *context)
 {
 	const struct weir_state filed = pack_cell(&history->shape, &history->newest);
@@ -381,7 +385,7 @@ static enum weir__history_done file_newest(const struct weir__history *history, 
 	if (leaf == NULL)
 		return weir__history_is_unchanged(history) ? WEIR__HISTORY_FULL : WEIR__HISTORY_OUTRUN;
 	seen = read_cell(&history->shape, leaf, position);
-	if (!weir__history_is_unchanged(history)) /* else what was seen may be of a later round */
+	if (!weir__history_is_unchanged(history)) /* then the cell may be of a later round of the ring */
 		return WEIR__HISTORY_OUTRUN;
 	if (seen.lo == filed.lo && seen.hi == filed.hi)
 		return WEIR__HISTORY_DONE;
@@ -398,14 +402,15 @@ enum weir__history_done weir__history_push(const struct weir__history *history, 
 	const uint32_t position = history->newest.position + 1 == cells ? 0 : history->newest.position + 1;
 	const struct weir__point next = { at, total, position };
 	const bool moves = oldest->position != history->oldest.position || oldest->at != history->oldest.at;
-	/* If its place is needed, or its time could be mistaken for a later one. Else after the new event is there: should
-	 * that never be, nothing was forgotten by a clock that was ahead. */
+	/* Whether the oldest event is moved before the new one is added: if its position is needed, or if its time
+	 * could be mistaken for a later one. Otherwise it is moved afterwards. If the new event is never added, a clock
+	 * that was ahead has then made the history forget nothing. */
 	const bool is_first = position == history->oldest.position ||
 			      (history->shape.time_bits &&
 			       (at - history->oldest.at) >> (history->shape.time_bits - 1) != 0);
 	enum weir__history_done done;
 
-	/* Full, unless nothing is kept: then the oldest event is the one that is pushed. */
+	/* The ring is full, unless no event is kept: then the event that is pushed becomes the oldest. */
 	if (position == oldest->position && oldest->total != history->newest.total)
 		return WEIR__HISTORY_FULL;
 	done = file_newest(history, take, context);
@@ -415,12 +420,12 @@ enum weir__history_done weir__history_push(const struct weir__history *history, 
 		return WEIR__HISTORY_OUTRUN;
 	if (!weir__atomic16_swap(&history->root->newest, history->newest_seen, pack_point(&next)))
 		return WEIR__HISTORY_OUTRUN;
-	if (moves && !is_first) /* or whoever comes next does */
+	if (moves && !is_first) /* if this fails, a later push moves it */
 		(void)weir__atomic16_swap(&history->root->oldest, history->oldest_seen, pack_point(oldest));
 	return WEIR__HISTORY_DONE;
 }
 
-/* Of a root that nobody knows of yet, but for those who knew what it was before. */
+/* For a root that is not published yet. Only threads that knew the chunk in its previous use may still read it. */
 static void set_pair(union weir__atomic16 *pair, struct weir_state state)
 {
 	__atomic_store_n(&pair->state.lo, state.lo, __ATOMIC_SEQ_CST);
@@ -449,7 +454,7 @@ uint32_t weir__history_new(struct weir__arena *arena, uint64_t owner, const stru
 	atomic_store(&history.root->owner, owner);
 	atomic_store(&history.root->shape, pack_shape(shape));
 	set_pair(&history.root->oldest, pack_point(&point));
-	if (shape->depth > 0) /* now, so that it comes to lie beside the root */
+	if (shape->depth > 0) /* made now so that it is usually the chunk next to the root */
 		(void)make_ref(&history, &history.root->refs[0], false, take, context);
 	for (uint64_t i = 0; i < n; i++) {
 		point.at = events[i].at - base;
@@ -490,7 +495,7 @@ static void visit_refs(const struct weir__arena *arena, _Atomic uint32_t *refs, 
 	}
 }
 
-/* What hangs on a root, then the root itself. */
+/* Visits the chunks below a root, then the root itself. */
 static void visit_root(const struct weir__arena *arena, uint32_t number, void (*visit)(void *context, uint32_t number),
 		       void *context)
 {
@@ -517,7 +522,8 @@ void weir__history_visit(const struct weir__arena *arena, uint32_t number,
 	}
 }
 
-/* References become others to nothing, so that whoever is late with one more chunk fails, and gives that back itself. */
+/* Each reference becomes a different empty one. A late thread that adds another chunk then fails and gives it back
+ * itself. */
 static void give_refs(struct weir__arena *arena, _Atomic uint32_t *refs, uint32_t n, uint32_t level)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -559,7 +565,7 @@ void weir__history_give_up(struct weir__arena *arena, uint32_t number, uint32_t 
 		const struct weir_state newest = weir__atomic16_load(&root->newest);
 
 		if (!weir__root_is_owned_by(root, fingerprint) || (newest.hi == gone && newest.lo == 0))
-			return; /* somebody else has */
+			return; /* another thread has given it up, or the chunk has another owner */
 		if (!weir__atomic16_swap(&root->newest, newest, (struct weir_state){ 0, gone }))
 			continue;
 		weir__history_discard(arena, number);

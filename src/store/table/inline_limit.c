@@ -1,4 +1,5 @@
-/* inline_limit.c: a handle like those of the table's own limits, but for the entry: one that is never changed. */
+/* inline_limit.c: makes handles like those of the table's own limits. Their entry is a static one that never
+ * changes. */
 #include "store/table/inline_limit.h"
 
 #include <stdio.h>

@@ -1,12 +1,12 @@
-/* plans.c: plans written and read word by word, and whole nevertheless. */
+/* plans.c: writes and reads plans word by word, such that a torn plan is never used. */
 #include "store/table/plans.h"
 
 #include "os/pause.h"
 #include "os/thread.h"
 
 enum {
-	CHANGE_PATIENCE = 4096, /* pauses for somebody else's claim, who needs some 10 */
-	/* A mark: who wrote it, which plan it is, and in its lowest bits the options. */
+	CHANGE_PATIENCE = 4096, /* pauses to wait for another thread's claim, which takes about 10 */
+	/* A mark holds the nonce of its writer, the number of the plan and, in its lowest bits, the options. */
 	NONCE_SHIFT = 32,
 	NUMBER_SHIFT = 8,
 	NUMBER_MASK = 0xffffff,
@@ -15,7 +15,7 @@ enum {
 	SHAPE = 1 << 4,
 	ALIGN_FIRST = 1 << 5,
 	COUNT_ALL = 1 << 6,
-	WRITTEN = 1 << 7, /* so that no mark is 0 */
+	WRITTEN = 1 << 7, /* so that a mark is never 0 */
 };
 
 static uint64_t mark_of(uint64_t number, uint32_t nonce, const struct weir_limit *limit)
@@ -31,7 +31,7 @@ static void words_of(const struct weir__plans_limit *of, uint64_t words[WEIR__PL
 	words[0] = of->limit.count;
 	words[1] = of->limit.period;
 	words[2] = of->limit.algorithm <= WEIR_LEAKY_BUCKET ? of->limit.burst :
-							      of->limit.segments; /* has one of both */
+							      of->limit.segments; /* a limit has one of the two */
 	words[3] = of->changed_at;
 }
 
@@ -83,7 +83,8 @@ bool weir__plans_read(const struct weir__region *region, struct weir__region_lim
 	return true;
 }
 
-/* What was never changed has none, and owes nothing. */
+/* A limit that was never changed has no `absent`: a key without a slot has used nothing. Returns false if it is
+ * corrupt. */
 static bool read_absent(struct weir__region_limit *entry, uint64_t number, struct weir_state *ret_absent)
 {
 	const struct weir_state lo = weir__atomic16_load(&entry->absent[number % 2][0]);
@@ -116,8 +117,8 @@ static bool is_claimed_by(struct weir__region_limit *entry, const struct weir_st
 	return seen.lo == claim->lo && seen.hi == claim->hi;
 }
 
-/* What is in the word is read before the claim is known to be still there: so whoever takes over writes later, and this
- * swap fails then. */
+/* Reads the word before it checks that the claim is still held. A thread that takes the claim over therefore writes
+ * after this read, and then this swap fails. Returns false if the claim is lost. */
 static bool write_word(struct weir__region_limit *entry, const struct weir_state *claim, union weir__atomic16 *at,
 		       uint64_t word, uint64_t mark)
 {
@@ -146,7 +147,7 @@ static bool write_plan(const struct weir__region *region, struct weir__region_li
 	       write_word(entry, claim, &absent[1], to->absent.hi, mark);
 }
 
-/* Its owner is at work, or was killed. */
+/* The owner is at work or was killed. */
 static void await_change(struct weir__region_limit *entry, const struct weir_state *claim)
 {
 	for (int i = 0; i < CHANGE_PATIENCE && is_claimed_by(entry, claim); i++)

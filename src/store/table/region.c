@@ -1,4 +1,4 @@
-/* region.c: makes the memory of a table, attaches to it, and refuses what is none. */
+/* region.c: creates the memory of a table, attaches to it, and rejects memory that is not a table. */
 #include "store/table/region.h"
 
 #include <errno.h>
@@ -16,14 +16,14 @@ static const char no_table[] = "this is no table of Weir's";
 
 enum {
 	BYTE_ORDER_MARK = 0x01020304,
-	VERSION = 5, /* of the layout: whoever changes that, counts it up */
+	VERSION = 5, /* of the layout: increment it with every change of the layout */
 	LIMITS_MAX_DEFAULT = 64,
 	MODE_DEFAULT = 0600,
 	ATTACH_TRIES = 100,
 	STRIPES_ALL = WEIR__STRIPES + WEIR__STRIPES_COMMON,
 };
 
-/* More limits than anybody has, few enough that no sum of sizes wraps. */
+/* More limits than anyone needs, and few enough that no sum of sizes overflows. */
 static const uint32_t limits_max_most = 1u << 20;
 
 static const size_t line_bytes = WEIR__LINE_BYTES;
@@ -71,13 +71,13 @@ static size_t round_up(size_t n, size_t multiple)
 	return (n + multiple - 1) / multiple * multiple;
 }
 
-/* Two lines apart, so that no two threads' counters share what processors fetch together. */
+/* A multiple of two lines, so that the counters of two threads never share what processors fetch together. */
 static size_t stripe_bytes(uint32_t limits_max)
 {
 	return round_up(sizeof(struct weir__stripe) + limits_max * sizeof(struct weir__limit_counters), 2 * line_bytes);
 }
 
-/* Bytes before the slots. */
+/* The size of everything before the slots. */
 static size_t overhead_bytes(uint32_t limits_max, bool in_file)
 {
 	const size_t bytes = sizeof(struct weir__region_header) +
@@ -87,7 +87,7 @@ static size_t overhead_bytes(uint32_t limits_max, bool in_file)
 	return in_file ? round_up(bytes, WEIR__PAGE_BYTES) : bytes;
 }
 
-/* The smallest table with so many limits. */
+/* The size of the smallest table with this many limits. */
 static size_t least_bytes(uint32_t limits_max, bool in_file)
 {
 	const size_t slots_bytes = in_file ? WEIR__PAGE_BYTES : WEIR__LINES_LEAST * line_bytes;
@@ -99,7 +99,7 @@ size_t weir__region_size(uint64_t keys, uint32_t limits_max)
 {
 	size_t bytes;
 
-	/* 23.5 bytes a key: of 10 million, about 30 in a million give way while they are inserted. */
+	/* 23.5 bytes per key: of 10 million keys, about 30 in a million are evicted while they are inserted. */
 	if (__builtin_mul_overflow(keys / 2 + 1, (size_t)47, &bytes) || bytes > SIZE_MAX / 2)
 		return SIZE_MAX;
 	return round_up(bytes, weir__memory_page()) + least_bytes(limits_max ? limits_max : LIMITS_MAX_DEFAULT, false);
@@ -113,7 +113,7 @@ static uint64_t lines_in(size_t size, uint32_t limits_max, size_t arena_bytes, b
 	return size <= overhead ? 0 : (size - overhead) / line_bytes / multiple * multiple;
 }
 
-/* Where everything lies in memory, by numbers that were checked. */
+/* Sets where everything is in memory, from numbers that were checked. */
 void weir__region_lay_out(struct weir__region *region, void *memory, const struct weir__region_header *checked)
 {
 	const bool in_file = checked->made_for & WEIR__REGION_IN_FILE;
@@ -164,7 +164,7 @@ static int check_options(const struct weir_table_options *options, struct weir_m
 
 uint64_t weir__region_check_of(const struct weir__region_header *header)
 {
-	static const struct weir__hash_secret known = { 0, 0 }; /* against accidents, not against people */
+	static const struct weir__hash_secret known = { 0, 0 }; /* protects against accidents, not against attackers */
 
 	return weir__hash(&known, header, offsetof(struct weir__region_header, check));
 }
@@ -268,7 +268,7 @@ int weir__region_check_header(const struct weir__region_header *header, size_t m
 	return WEIR_OK;
 }
 
-/* WEIR_ERR_SYSTEM with *ret_missing set: there is no such memory. */
+/* WEIR_ERR_SYSTEM with *ret_missing set: there is no such shared memory. */
 static int attach(struct weir__region *region, const struct weir_table_options *options, bool *ret_missing,
 		  struct weir_message *ret_message)
 {
@@ -286,7 +286,7 @@ static int attach(struct weir__region *region, const struct weir_table_options *
 	if (error != 0)
 		return fail_system(ret_message, options->shared, error);
 	if (mapped >= sizeof(header))
-		memcpy(&header, memory, sizeof(header)); /* what is checked is what is used */
+		memcpy(&header, memory, sizeof(header)); /* the copy is both checked and used */
 	error = weir__region_check_header(&header, mapped, options, ret_message);
 	if (error == WEIR_OK)
 		weir__region_lay_out(region, memory, &header);
@@ -295,7 +295,7 @@ static int attach(struct weir__region *region, const struct weir_table_options *
 	return error;
 }
 
-/* Made under no name and published whole, so nobody ever attaches to half a table. */
+/* The memory has no name until it is complete, so no process attaches to half a table. */
 static int make_shared(struct weir__region *region, const struct weir_table_options *options, bool *ret_exists,
 		       struct weir_message *ret_message)
 {
@@ -331,12 +331,12 @@ int weir__region_open(struct weir__region *region, const struct weir_table_optio
 
 	if (error != WEIR_OK)
 		return error;
-	options.size_bytes -= options.size_bytes % weir__memory_page(); /* the kernel gives whole pages: not one more */
+	options.size_bytes -= options.size_bytes % weir__memory_page(); /* rounded down: the kernel gives whole pages */
 	if (options.file)
 		return weir__region_file_open(region, &options, ret_message);
 	if (options.shared == NULL)
 		return open_private(region, &options, ret_message);
-	/* Others may make and unlink it meanwhile; not for ever. */
+	/* Other processes may create and unlink it meanwhile, but the number of tries is limited. */
 	for (int i = 0; again && i < ATTACH_TRIES; i++) {
 		error = attach(region, &options, &again, ret_message);
 		if (again)
@@ -365,7 +365,8 @@ int weir__region_unlink(const char *shared, struct weir_message *ret_message)
 	return error == 0 ? WEIR_OK : fail_system(ret_message, shared, error);
 }
 
-/* Words, so that two who write the same at once are no race; a text's last word is filled up with NULs. */
+/* Writes word by word, so that two threads that write the same text at once do not race. The last word is padded with
+ * NULs. */
 static void write_words(uint64_t *words, const char *text)
 {
 	size_t left = strlen(text) + 1;
@@ -381,7 +382,7 @@ static void write_words(uint64_t *words, const char *text)
 	}
 }
 
-/* A text is always ended, whatever the words are. */
+/* The text always ends with a NUL, whatever the words are. */
 static void read_words(const uint64_t *words, char *ret_text, size_t size)
 {
 	for (size_t i = 0; i < size / sizeof(*words); i++) {
@@ -392,7 +393,7 @@ static void read_words(const uint64_t *words, char *ret_text, size_t size)
 	ret_text[size - 1] = '\0';
 }
 
-/* The limit's text as it is now; false if somebody scribbled over it. */
+/* Prints the limit as it is now. Returns false if it is corrupt. */
 static bool current_text(const struct weir__region *region, struct weir__region_limit *entry,
 			 char text[WEIR_LIMIT_TEXT_MAX])
 {
@@ -428,7 +429,7 @@ static struct weir_state identity_of(const struct weir__region *region, const ch
 				    .hi = weir__hash(&region->secret, text, strlen(text)) };
 }
 
-/* Whether the limit, which may have been changed since it was added, is this one now. */
+/* Whether the limit, which may have been changed since it was added, is now the one with this text. */
 static bool is_now(const struct weir__region *region, struct weir__region_limit *entry,
 		   const struct weir_state *identity, const char *text)
 {
@@ -448,7 +449,8 @@ int weir__region_add_limit(struct weir__region *region, const char *name, const 
 
 	(void)weir_limit_print(limit, text);
 	identity = identity_of(region, name, text);
-	/* The first free entry from there on is the only one to take: so two who add the same meet. */
+	/* Only the first free entry from there on may be taken. So two threads that add the same limit find the same
+	 * entry. */
 	for (uint32_t n = 0; n < region->limits_max; n++) {
 		const uint32_t i = (uint32_t)((identity.lo + n) % region->limits_max);
 		struct weir__region_limit *const entry = &region->limits[i];
@@ -462,8 +464,7 @@ int weir__region_add_limit(struct weir__region *region, const char *name, const 
 			write_words(entry->name, name);
 			write_words(entry->text, text);
 			weir__plans_begin(entry, limit);
-			if (found.lo == 0 &&
-			    region->file >= 0) /* before what is charged under it: see region_recover.c */
+			if (found.lo == 0 && region->file >= 0) /* before any charge under it: see region_recover.c */
 				(void)weir__file_sync_memory(entry, sizeof(*entry));
 		}
 		if (!is_now(region, entry, &identity, text))

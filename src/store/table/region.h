@@ -1,10 +1,11 @@
-/* region.h: the memory of a table, private, shared or a file's: what lies where, made once, checked by all who attach.
+/* region.h: the memory of a table, which is private, shared or a file. It defines the layout, which one process creates
+ * and every process checks when it attaches.
  *
- *     header | limits: one entry each | their later plans | stripes: counters of threads | slots, 4 a cache line, 8 a pair of lines |
- *     arena
+ *     header | limits: one entry each | their later plans | stripes: counters of threads |
+ *     slots, 4 per cache line, 8 per pair of lines | arena
  *
- * It holds no pointers and no locks, so a process may map it anywhere and may die at any time. In a file the slots begin
- * with a page, and the first of every page is a mark: see region_file.h. */
+ * The region holds no pointers and no locks, so a process may map it anywhere and may die at any time. In a file the
+ * slots begin on a page boundary, and the first slot of every page is a mark: see region_file.h. */
 #ifndef WEIR_STORE_TABLE_REGION_H
 #define WEIR_STORE_TABLE_REGION_H
 
@@ -20,19 +21,19 @@
 enum {
 	WEIR__LINE_SLOTS = 4,
 	WEIR__LINE_BYTES = 64,
-	WEIR__LINES = 4,          /* that a key may be in: two pairs */
+	WEIR__LINES = 4,          /* lines that a key may be in: two pairs */
 	WEIR__LINES_LEAST = 4,    /* two pairs; the number of lines is a multiple of this */
-	WEIR__STRIPES = 16,       /* of one thread each */
-	WEIR__STRIPES_COMMON = 4, /* of all that have none */
+	WEIR__STRIPES = 16,       /* owned by one thread each */
+	WEIR__STRIPES_COMMON = 4, /* shared by the threads that own none */
 	WEIR__FORGIVEN = 1024,
-	WEIR__PLANS = 16, /* of a limit: those of slots that are still known, see view.h, and the one being written */
+	WEIR__PLANS = 16, /* per limit: those of slots that are still readable, see view.h, and the one being written */
 	WEIR__PLAN_WORDS = 4,
 };
 
-/* What a table was made for: constant. */
+/* What a table was made for. Constant. */
 enum {
 	WEIR__REGION_IN_FILE = 1,
-	WEIR__REGION_REPLAYS = 2, /* made_at was given, so its times have nothing to do with what time it is */
+	WEIR__REGION_REPLAYS = 2, /* made_at was given, so its times are unrelated to the time of day */
 };
 
 struct weir__region_header {
@@ -44,76 +45,76 @@ struct weir__region_header {
 	uint64_t arena_bytes;
 	uint64_t made_for;
 
-	/* Both at once, by who is alone: see region_recover.c. */
+	/* Swapped together, by a process that has the file to itself: see region_recover.c. */
 	weir_ns epoch __attribute__((aligned(16)));
-	uint64_t check; /* a hash of all before it */
+	uint64_t check; /* a hash of all members before it */
 
-	/* Of a file: what to know before it is used again, and what was found damaged ever since it was made. */
-	union weir__atomic16 next_epoch; /* lo: the epoch that slots are being moved to, hi: a hash of it; 0: none is */
-	_Atomic uint64_t is_closed;      /* cleanly: the marks hold checksums of their pages */
+	/* For a file: what the next process to open it needs to know, and the damage found since it was made. */
+	union weir__atomic16 next_epoch; /* lo: the epoch that slots are being moved to, hi: a hash of it; 0: no move */
+	_Atomic uint64_t is_closed;      /* 1: closed cleanly, and the marks hold checksums of their pages */
 	_Atomic uint64_t damaged_pages, damaged_slots;
-	_Atomic weir_ns damaged_at; /* found last; 0: never */
+	_Atomic weir_ns damaged_at; /* when damage was last found; 0: never */
 
-	/* Since a limit changed, slots may say that their keys are whole, by the limit as it was, which are not. Until hi,
-	 * those that say so of an instant after lo, which is 0 now, are not free: see table_find.c. Both in ns since the
-	 * epoch. */
+	/* After a change of a limit, the full_at of a slot may be too early, since it follows the limit as it was.
+	 * Until hi, slots whose full_at has passed are not free if it is later than lo, which is always 0 at present:
+	 * see table_find.c. Both are in ns since the epoch. */
 	union weir__atomic16 hold;
 
 	struct weir__clock_anchor clock __attribute__((aligned(WEIR__LINE_BYTES)));
 
-	/* Counts what is taken from slots without having leaked, before it is: resets, refunds, keys that give way. One
-	 * for all keys with the same lowest bits of the fingerprint: see table_decide.c. */
+	/* Counts what is forgiven, which is usage removed from slots without having leaked: resets, refunds, evictions.
+	 * It is incremented before the removal. Keys with the same lowest bits of the fingerprint share a counter: see
+	 * table_decide.c. */
 	_Atomic uint64_t forgiven[WEIR__FORGIVEN] __attribute__((aligned(WEIR__LINE_BYTES)));
 } __attribute__((aligned(256)));
 
-/* A limit as it was from one change to the next; see plans.h. */
+/* A limit as it was between two changes; see plans.h. */
 struct weir__region_plan {
-	union weir__atomic16 words[WEIR__PLAN_WORDS]; /* lo: a word; hi: a mark, the same in all */
+	union weir__atomic16 words[WEIR__PLAN_WORDS]; /* lo: a word; hi: a mark, the same in all words */
 };
 
-/* A limit that was added. The identity is taken at once; the words that follow are for people, and whoever adds the
- * same limit writes the same ones. */
+/* A limit that was added. The identity is written in one swap. The words that follow are for people, and every thread
+ * that adds the same limit writes the same words. */
 struct weir__region_limit {
-	union weir__atomic16 identity; /* keyed hashes, lo of the name, hi of the text; 0: free */
-	union weir__atomic16 change;   /* lo: how often it was changed; hi: who is about to, or 0 */
+	union weir__atomic16 identity; /* keyed hashes: lo of the name, hi of the text; 0: free */
+	union weir__atomic16 change;   /* lo: how often it was changed; hi: the claim of its changer, or 0 */
 	uint64_t name[(WEIR_TABLE_NAME_MAX + 1) / sizeof(uint64_t)];
-	uint64_t text[WEIR_LIMIT_TEXT_MAX / sizeof(uint64_t)]; /* as it was added */
-	union weir__atomic16 absent[2]
-				   [2]; /* the two words of a state, with marks; of plans with even and odd numbers */
-	struct weir__region_plan first; /* of the ring of plans: see plans.h */
+	uint64_t text[WEIR_LIMIT_TEXT_MAX / sizeof(uint64_t)]; /* the limit as it was added */
+	union weir__atomic16 absent[2][2]; /* two words of a state, with marks; for even and odd plans */
+	struct weir__region_plan first;    /* the first plan of the ring: see plans.h */
 } __attribute__((aligned(WEIR__LINE_BYTES)));
 
-/* The others of the ring. They are elsewhere, since most limits never change: then no memory is behind them. */
+/* The other plans of the ring. They are kept apart because most limits never change, and then no memory backs them. */
 struct weir__region_plans {
 	struct weir__region_plan later[WEIR__PLANS - 1];
 };
 
-/* Decisions, by answer: denied and allowed. */
+/* Decisions: denied and allowed. */
 struct weir__limit_counters {
 	_Atomic uint64_t of[2];
 };
 
-/* What a thread has counted, or several. */
+/* What one thread, or several, have counted. */
 struct weir__stripe {
-	_Atomic uint64_t owner; /* see stripe.h; 0: nobody */
+	_Atomic uint64_t owner; /* see stripe.h; 0: no owner */
 	_Atomic uint64_t inserted, evicted, lost_races, regained;
-	_Atomic uint64_t probes[4]; /* beyond the home line: in the other three, and nowhere */
+	_Atomic uint64_t probes[4]; /* decisions beyond the home line: in the other three lines, and without a slot */
 	struct weir__limit_counters limits[] __attribute__((aligned(WEIR__LINE_BYTES)));
 };
 
-/* What a process knows of it. Copied from the header when that was checked, so that whoever scribbles over shared memory
- * later leads nobody out of it. */
+/* The region as a process sees it. The numbers are copied from the header after the check. So if shared memory is
+ * corrupted later, no process is led out of the region. */
 struct weir__region {
 	struct weir__region_header *header;
-	uint64_t serial; /* another one for each in this process; never 0 */
+	uint64_t serial; /* unique in this process; never 0 */
 	size_t size_bytes;
-	int file;       /* -1: none */
-	uint32_t forks; /* when the file was opened: see region_file.c */
+	int file;       /* -1: not in a file */
+	uint32_t forks; /* number of forks when the file was opened: see region_file.c */
 	uint32_t limits_max;
 	weir_ns epoch;
 	struct weir__hash_secret secret;
 	struct weir__region_limit *limits;
-	struct weir__region_plans *plans; /* of each */
+	struct weir__region_plans *plans; /* of each limit */
 	unsigned char *stripes;
 	size_t stripe_bytes;
 	union weir__atomic16 *slots;
@@ -122,39 +123,40 @@ struct weir__region {
 	struct weir__arena arena;
 };
 
-/* As the functions of table.h. */
+/* See weir_table_size and weir_table_unlink. */
 size_t weir__region_size(uint64_t keys, uint32_t limits_max);
 int weir__region_unlink(const char *shared, struct weir_message *ret_message);
 
-/* Private memory, or that of the name or file: made, or attached to if it is there. */
+/* Opens private memory, or shared memory or a file by its name. Attaches if that exists and creates it otherwise. */
 int weir__region_open(struct weir__region *region, const struct weir_table_options *asked,
 		      struct weir_message *ret_message);
 
 void weir__region_close(struct weir__region *region);
 
-/* The number of the limit's entry, new or found. */
+/* Adds a limit or finds it. *ret_index is the index of its entry. */
 int weir__region_add_limit(struct weir__region *region, const char *name, const struct weir_limit *limit,
 			   uint32_t *ret_index, struct weir_message *ret_message);
 
-/* Where the limit of this name has its entry. Adds nothing. */
+/* Finds the entry of the limit with this name. Adds nothing. Returns false if there is none. */
 bool weir__region_find_limit(const struct weir__region *region, const char *name, uint32_t *ret_index);
 
 struct weir__region_words {
 	char name[WEIR_TABLE_NAME_MAX + 1], text[WEIR_LIMIT_TEXT_MAX];
 };
 
-/* The limit as it was when it was first added, whatever it has been changed to. False: it cannot be read. */
+/* Reads the limit as it was first added, whatever it has been changed to. Returns false if it cannot be read. */
 bool weir__region_first_limit(const struct weir__region *region, uint32_t index, struct weir_limit *ret_limit);
 
-/* What an entry says for people, the limit as it is now; false if it is free. Both are empty if they are not those of
- * its identity: whoever took it has not written them yet or was killed before, or somebody scribbled over them. */
+/* Reads the name and the current limit of an entry. Returns false if the entry is free. Both are empty if they do not
+ * match the entry's identity: the process that took the entry has not written them yet or was killed before, or they
+ * are corrupt. */
 bool weir__region_read_limit(const struct weir__region *region, uint32_t index, struct weir__region_words *ret_words);
 
-/* When it was made, or what made_at said; 0 if the epoch does not tell. */
+/* When the table was made, or its made_at. 0: the epoch does not tell. */
 weir_ns weir__region_made_at(const struct weir__region *region);
 
-/* What region_file.c needs of region.c. Whether a table can have such a size; zeroed memory made a table; whether memory
- * is one, and the one that is asked for; and where all lies in it. */
+/* For region_file.c. check_size: whether a table can have this size. fill_in: makes zeroed memory a table.
+ * check_header: whether memory is a table and matches the options. lay_out: sets where everything is. */
 int weir__region_check_size(const struct weir_table_options *options, struct weir_message *ret_message);
 int weir__region_fill_in(struct weir__region *region, void *memory, const struct weir_table_options *options,
 			 struct weir_message *ret_message);
@@ -162,10 +164,10 @@ int weir__region_check_header(const struct weir__region_header *header, size_t m
 			      const struct weir_table_options *options, struct weir_message *ret_message);
 void weir__region_lay_out(struct weir__region *region, void *memory, const struct weir__region_header *checked);
 
-/* What `check` of this header must be. */
+/* The value that `check` of this header must have. */
 uint64_t weir__region_check_of(const struct weir__region_header *header);
 
-/* Of the first STRIPES each belongs to a thread; the others are common. */
+/* Each of the first STRIPES belongs to one thread. The others are shared. */
 static inline struct weir__stripe *weir__region_stripe(const struct weir__region *region, uint32_t number)
 {
 	return (struct weir__stripe *)(void *)(region->stripes + number * region->stripe_bytes);

@@ -1,13 +1,14 @@
-/* region_file.c: opens the file of a table, or makes it.
+/* region_file.c: opens the file of a table, or creates it.
  *
- * Two bytes of the file are locked. IN_USE is locked by all who have it open, shared; who gets it exclusively is alone. Who
- * opens or closes the file asks for that behind GATE, which is passed one at a time: so whoever is not alone comes to a
- * table that somebody has recovered, also if others were killed while they were at it. Locks belong to the opening of the
- * file and go with it, so the dead hold none. Nobody waits without end.
+ * Two bytes of the file are locked. Every process that has the file open holds a shared lock on IN_USE. A process that
+ * gets it exclusively is alone. Processes try for that when they open or close the file, and only while they hold GATE,
+ * which one process holds at a time. So a process that is not alone always finds a table that has been recovered, even
+ * if others were killed during recovery. Locks belong to the open file description and end with it, so dead processes
+ * hold none. No wait is unlimited.
  *
- * A child after fork has the same opening. The file is in use until both have closed it, as it should be; but each of them
- * would get the exclusive lock while the other one decides. So who has forked does not close cleanly: whoever opens the
- * file next then looks at all slots instead of checksums. */
+ * After a fork, the child shares the open file description. The file is in use until both have closed it, as it should
+ * be. But each of them would get the exclusive lock while the other still decides. So a process that has forked does
+ * not close cleanly. The next process that opens the file then checks all slots instead of the checksums. */
 #include "store/table/region_file.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@ enum {
 	GATE = 1,
 	MODE_DEFAULT = 0600,
 	OPEN_TRIES = 100,
-	/* To pass the gate: somebody may be reading all of the file, at 64 MiB a second at least. */
+	/* How long to wait for GATE. Its holder may be reading all of the file, at 64 MiB per second or more. */
 	PATIENCE_MS = 5000,
 };
 
@@ -30,7 +31,7 @@ static uint64_t patience_ms(size_t size)
 	return PATIENCE_MS + (size >> 16);
 }
 
-/* Says of which file it is. */
+/* Puts the path of the file in front of the message. */
 static int name_file(struct weir_message *ret_message, const char *path, int error)
 {
 	struct weir_message why;
@@ -76,7 +77,7 @@ static int fail_to_open(struct weir_message *ret_message, int system_error)
 	}
 }
 
-/* Through the gate, which stays locked. */
+/* Locks GATE, then IN_USE. GATE stays locked. */
 static int lock_in_use(int file, size_t size, bool *ret_is_alone)
 {
 	int error = weir__file_lock_within(file, GATE, WEIR__FILE_EXCLUSIVE, patience_ms(size));
@@ -88,7 +89,7 @@ static int lock_in_use(int file, size_t size, bool *ret_is_alone)
 	return error == EAGAIN ? weir__file_lock(file, IN_USE, WEIR__FILE_SHARED) : error;
 }
 
-/* Behind the gate. */
+/* The caller holds GATE. */
 static int attach_locked(struct weir__region *region, const struct weir_table_options *options, int file, size_t size,
 			 bool is_alone, struct weir_message *ret_message)
 {
@@ -99,7 +100,7 @@ static int attach_locked(struct weir__region *region, const struct weir_table_op
 	if (error != 0)
 		return fail_system(ret_message, error);
 	if (size >= sizeof(header))
-		memcpy(&header, memory, sizeof(header)); /* what is checked is what is used */
+		memcpy(&header, memory, sizeof(header)); /* the copy is both checked and used */
 	error = weir__region_check_header(&header, size, options, ret_message);
 	if (error == WEIR_OK) {
 		weir__region_lay_out(region, memory, &header);
@@ -140,13 +141,13 @@ static int attach(struct weir__region *region, const struct weir_table_options *
 		weir__file_close(file);
 		return error;
 	}
-	/* From exclusive to shared, and out of the way: neither has to wait. */
+	/* From exclusive to shared, then release GATE. Neither call has to wait. */
 	(void)weir__file_lock(file, IN_USE, WEIR__FILE_SHARED);
 	(void)weir__file_lock(file, GATE, WEIR__FILE_UNLOCKED);
 	return WEIR_OK;
 }
 
-/* Whole, and in use by this process, before others can see it. */
+/* The file is complete, and locked as in use by this process, before other processes can see it. */
 static int make(struct weir__region *region, const struct weir_table_options *options, bool *ret_exists,
 		struct weir_message *ret_message)
 {
@@ -191,7 +192,7 @@ int weir__region_file_open(struct weir__region *region, const struct weir_table_
 	bool again = length > 0 && length <= WEIR__FILE_PATH_MAX;
 	int error = again ? WEIR_OK : fail(ret_message, WEIR_ERR_LIMIT, "a path has 1 to 4095 bytes");
 
-	/* Others may make and remove it meanwhile; not for ever. */
+	/* Other processes may create and remove it meanwhile, but the number of tries is limited. */
 	for (int i = 0; again && i < OPEN_TRIES; i++) {
 		error = attach(region, options, &again, ret_message);
 		if (again)
@@ -204,7 +205,7 @@ void weir__region_file_close(struct weir__region *region)
 {
 	const int file = region->file;
 
-	/* If the gate is locked somebody is about to use the file: then this one is not the last. */
+	/* If GATE is locked, another process is about to use the file, so this process is not the last. */
 	if (region->forks == weir__file_forks() && weir__file_lock(file, GATE, WEIR__FILE_EXCLUSIVE) == 0 &&
 	    weir__file_lock(file, IN_USE, WEIR__FILE_EXCLUSIVE) == 0)
 		(void)weir__region_seal(region);

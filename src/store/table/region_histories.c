@@ -1,21 +1,21 @@
-/* region_histories.c: the arena of a table in a file, made sound by who is alone with it.
+/* region_histories.c: recovers the arena of a table in a file. The caller is alone with the file.
  *
- * Which chunks are taken is found out anew: those that the slots of keys lead to, each to its own. A slot whose root is not
- * there, or is another key's, starts anew and is counted. What is in cells need not be checked, nor be there: an event that
- * cannot be is not read, and its units count with the next. */
+ * Which chunks are taken is determined anew: those that the slots of keys lead to, each chunk for one key only. A slot
+ * whose root is missing or belongs to another key is emptied and counted as damaged. The contents of cells need not be
+ * checked, nor be there. An event that is impossible is not read, and its units count with the next event. */
 #include "os/thread.h"
 #include "store/table/history.h"
 #include "store/table/region_file.h"
 #include "store/table/slot.h"
 
 enum {
-	MOVES_MOST = 2, /* somebody who was killed has left one, others one more */
-	TAKEN = 1,      /* any age will do for a chunk that is in use */
+	MOVES_MOST = 2, /* a killed thread has left one move, other threads one more */
+	TAKEN = 1,      /* any stamp will do for a chunk that is in use */
 };
 
 #define REF_IS_EMPTY (UINT32_C(1) << 31) /* see history.c */
 
-/* Takes a chunk; false if there is none of this number, or it is taken. */
+/* Takes a chunk. Returns false if there is no chunk with this number or it is taken already. */
 static bool take(const struct weir__arena *arena, uint32_t number)
 {
 	if (weir__arena_chunk(arena, number) == NULL || atomic_load(&arena->taken[number - 1]) != 0)
@@ -24,8 +24,8 @@ static bool take(const struct weir__arena *arena, uint32_t number)
 	return true;
 }
 
-/* A reference to what is not there, or is another one's, becomes one to nothing: the page that it is in is of another age
- * than that of the chunk. */
+/* A reference to a chunk that does not exist or is taken already becomes empty: its page is of a different age than the
+ * chunk's page. */
 static void take_refs(const struct weir__arena *arena, _Atomic uint32_t *refs, uint32_t n, uint32_t level)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -40,7 +40,7 @@ static void take_refs(const struct weir__arena *arena, _Atomic uint32_t *refs, u
 	}
 }
 
-/* The root that a slot leads to, which is its key's; 0 if there is none. */
+/* Finds the root that a slot leads to and that belongs to its key. Returns 0 if there is none. */
 static uint32_t find_root(struct weir__arena *arena, struct weir_state slot, struct weir__history *ret_history)
 {
 	uint32_t number = weir__slot_own(slot);
@@ -84,7 +84,7 @@ void weir__region_recover_histories(struct weir__region *region)
 	struct weir__arena *const arena = &region->arena;
 
 	for (uint32_t i = 0; i < arena->n; i++)
-		if (atomic_load(&arena->taken[i]) != 0) /* what is 0 need not be written again */
+		if (atomic_load(&arena->taken[i]) != 0) /* avoid writing pages that are zero already */
 			atomic_store(&arena->taken[i], 0);
 	for (uint64_t i = 0; i < region->lines * WEIR__LINE_SLOTS; i++) {
 		struct weir_state slot = region->slots[i].state;

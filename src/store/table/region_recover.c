@@ -1,30 +1,33 @@
-/* region_recover.c: makes a sound table of what is found in a file, and leaves one behind that can be checked.
+/* region_recover.c: repairs what is found in a table's file, and closes the file such that it can be checked.
  *
- * Closed cleanly, all pages must be as their checksums say. Else a page must have its mark, and each slot be one that the
- * table can have written. What cannot be true starts anew and is counted, never guessed at.
+ * If the file was closed cleanly, all pages must match their checksums. Otherwise each page must have its mark, and
+ * each slot must be one that the table can have written. What is impossible is emptied and counted as damaged, never
+ * guessed at.
  *
- * After a power cut the pages of a file are of different ages. A key may have been whole and lost its slot in a younger
- * page, and be charged in another since: then it has two, of which the one that is found first is whole. So slots of whole
- * keys are emptied, which they are as good as anyway. */
+ * After a power cut the pages of a file are of different ages. A key may have become full and lost its slot in a newer
+ * page, and have been charged in another slot since. If the page of its first slot is an older version, the key has two
+ * slots, and a lookup may find the full one first. So slots of full keys are emptied, which changes nothing else, since
+ * a full key needs no slot. */
 #include "core/wide.h"
 #include "os/file.h"
 #include "store/table/plans.h"
 #include "store/table/region_file.h"
 #include "store/table/table.h"
 
-/* A table whose times began so long ago gets a later epoch: times are good for 9 years. */
+/* A table that was made, or last moved, this long ago gets a later epoch, since times are good for 9 years. */
 static const weir_ns old_ns = UINT64_C(126230400000000000); /* 4 years */
 
-/* A clock that has gone on by more since the table was last used is believed the next time, if it says so still. */
+/* If the clock has advanced by more than this since the table was last used, it is believed only the next time, if it
+ * still says so. */
 static const weir_ns jump_ns = UINT64_C(31557600000000000); /* a year */
 
 static const struct weir_state nobodys = { 0, 0 };
 
-/* What is known of the times in slots, since the epoch. */
+/* Bounds for full_at in slots, in ns since the epoch. */
 struct times {
-	uint64_t now;    /* whole until then: is emptied */
-	uint64_t latest; /* whole after then: no limit of this table can have done that */
-	uint64_t ahead;  /* by which slots of histories are beyond it at most */
+	uint64_t now;    /* full by then: the slot is emptied */
+	uint64_t latest; /* full after then: no limit of this table allows that */
+	uint64_t ahead;  /* how much later than `latest` slots of histories may be */
 };
 
 static uint64_t pages_of(const struct weir__region *region)
@@ -83,7 +86,7 @@ int weir__region_seal(struct weir__region *region)
 	for (uint64_t page = 0; page < pages_of(region); page++) {
 		const struct weir_state mark = mark_with_sum(region, page);
 
-		/* A page that is as it was is not written again. */
+		/* Do not write a page that has not changed. */
 		if (is_marked(region, page) && !weir__slot_equal(page_at(region, page)->state, mark))
 			page_at(region, page)->state = mark;
 	}
@@ -96,8 +99,8 @@ int weir__region_seal(struct weir__region *region)
 
 /* --- slots ------------------------------------------------------------------------------------------------------ */
 
-/* The longest that a key can owe under a limit as it is, or as it was when a slot was last written that can still be read.
- * One that cannot be read may be any. */
+/* The longest time in which a key becomes full under a limit as it is, or under one of its earlier plans whose slots
+ * can still be read. A plan that cannot be read may have been any plan. */
 static uint64_t longest_under(const struct weir__region *region, struct weir__region_limit *entry)
 {
 	const uint64_t number = weir__plans_number(entry);
@@ -116,7 +119,7 @@ static uint64_t longest_under(const struct weir__region *region, struct weir__re
 	return longest;
 }
 
-/* The longest that a key of any limit here can owe. */
+/* The longest time in which a key of any limit of this table becomes full. */
 static uint64_t longest_used(const struct weir__region *region)
 {
 	uint64_t longest = 0;
@@ -136,8 +139,8 @@ static uint64_t since_epoch(const struct weir__region *region, weir_ns at)
 	return at > region->epoch ? weir__min(at - region->epoch, WEIR__SLOT_TIME_MAX) : 0;
 }
 
-/* A machine may not know the time yet when it starts. Then the last time that the table knew counts: else all keys would
- * seem to owe what they cannot. */
+/* A machine may not know the time yet when it starts. Then the last time that the table knew is used. Otherwise all
+ * keys would seem to have used more than they can. */
 static struct times times_of(const struct weir__region *region, weir_ns now, bool was_closed)
 {
 	const uint64_t moved_at = since_epoch(region, weir__clock_anchor_moved_at(&region->header->clock));
@@ -148,7 +151,7 @@ static struct times times_of(const struct weir__region *region, weir_ns now, boo
 	if (moved_at > times.latest)
 		times.latest = moved_at;
 	times.ahead = longest_used(region) / 8; /* see table_history.c */
-	/* A wait takes ahead, and a clock that went back lets keys owe more: each by a minute at most. */
+	/* A wait takes tokens ahead, and a clock that went back lets keys use more. Each adds at most a minute. */
 	times.latest += longest_used(region) + 2 * WEIR__STEP_BACK_MAX;
 	return times;
 }
@@ -167,7 +170,8 @@ static bool can_be(struct weir_state slot, const struct times *times)
 	}
 }
 
-/* Whoever had claimed it is gone, or its key owes nothing, whatever its limit has been changed to. */
+/* Whether the thread that claimed the slot is gone, or the slot's key has used nothing and is not held after a change
+ * of its limit. */
 static bool is_left_over(struct weir_state slot, const struct times *times, const struct weir_state *hold)
 {
 	return weir__slot_tag(slot) == WEIR__SLOT_CLAIMED ||
@@ -212,8 +216,8 @@ static void set_epoch(struct weir__region *region, weir_ns epoch)
 	region->epoch = epoch;
 }
 
-/* Moves slots to the epoch that the header announces, those that have not been: before, all are whole after `past`, and
- * then all before it. */
+/* Moves to the epoch that the header announces all slots that have not been moved yet. Slots that have not been moved
+ * are full after `past`, and slots that have been moved are full before it. */
 static int finish_move(struct weir__region *region)
 {
 	const struct weir_state next = region->header->next_epoch.state;
@@ -232,8 +236,7 @@ static int finish_move(struct weir__region *region)
 		if (error != 0)
 			return error;
 		set_epoch(region, next.lo);
-		region->header->hold.state =
-			(struct weir_state){ 0, 0 }; /* keys that owe until after then were not moved */
+		region->header->hold.state = (struct weir_state){ 0, 0 }; /* holds were over before the move */
 		error = weir__file_sync_memory(region->header, sizeof(*region->header));
 		if (error != 0)
 			return error;
@@ -242,8 +245,8 @@ static int finish_move(struct weir__region *region)
 	return 0;
 }
 
-/* Empties the slots of keys that owe nothing; false if one owes until `end` or longer, or has a history, which is full of
- * times. */
+/* Empties the slots of keys that have used nothing. Returns false if a key is full only at `end` or later, or if a key
+ * has a history, which contains many times. */
 static bool keep_before(const struct weir__region *region, uint64_t now, uint64_t end)
 {
 	bool all = true;
@@ -260,9 +263,9 @@ static bool keep_before(const struct weir__region *region, uint64_t now, uint64_
 	return all;
 }
 
-/* As if the table were made now. It is announced first, and each step is on the disk before the next: so wherever it is
- * cut off, it can go on. If a key owes for longer than the table is old, it would not be known whether its slot has been
- * moved: then nothing is, until that is so no more. */
+/* Moves the epoch as if the table were made now. The move is announced first, and each step is on the disk before the
+ * next, so it can be continued wherever it was interrupted. If a key takes longer to become full than the table is old,
+ * it would be unknown whether its slot has been moved. Then nothing is moved until that is no longer the case. */
 static int move_epoch(struct weir__region *region, weir_ns now, weir_ns used_at)
 {
 	const weir_ns made_at = weir__region_made_at(region), epoch = region->epoch, age = now - made_at;
@@ -299,7 +302,8 @@ int weir__region_recover(struct weir__region *region, weir_ns now)
 
 	for (uint64_t page = 0; page < pages_of(region); page++)
 		check_page(region, page, was_closed);
-	/* On the disk before anything changes: or a power cut leaves checksums of what was. */
+	/* This must be on the disk before anything changes. Otherwise a power cut could leave checksums of the old
+	 * contents. */
 	atomic_store(&header->is_closed, 0);
 	error = weir__file_sync_memory(header, sizeof(*header));
 	if (error == 0)
@@ -307,7 +311,7 @@ int weir__region_recover(struct weir__region *region, weir_ns now)
 	if (error != 0)
 		return error;
 	times = times_of(region, now, was_closed);
-	if (header->hold.state.hi > times.latest) /* no change of a limit can have said that */
+	if (header->hold.state.hi > times.latest) /* no change of a limit can have set that */
 		header->hold.state = nobodys;
 	for (uint64_t page = 0; page < pages_of(region); page++)
 		check_slots(region, page, &times);
@@ -315,7 +319,7 @@ int weir__region_recover(struct weir__region *region, weir_ns now)
 	if (damages(region) != damages_before)
 		atomic_store(&header->damaged_at, now);
 	for (uint32_t i = 0; i < WEIR__STRIPES;
-	     i++) /* threads of another boot, or of the file that this is a copy of */
+	     i++) /* the owners are threads of another boot, or of the file that this is a copy of */
 		atomic_store(&weir__region_stripe(region, i)->owner, 0);
 	weir__clock_anchor_init(&header->clock);
 	return move_epoch(region, now, used_at);

@@ -1,4 +1,4 @@
-/* slot.c: every kind of state packed into a slot, and the limits that cannot be. */
+/* slot.c: packs every kind of state into a slot, and rejects the limits whose states do not fit. */
 #include "store/table/slot.h"
 
 #include <weir/table.h>
@@ -15,7 +15,8 @@ static const uint32_t window_mask = (UINT32_C(1) << WEIR__SLOT_WINDOW_BITS) - 1;
 _Static_assert(WEIR_TABLE_COUNT_MAX == (UINT32_C(1) << WEIR__SLOT_LEVEL_SHIFT) - 1, "see table.h");
 _Static_assert(WEIR_TABLE_SLIDING_MAX == (UINT32_C(1) << WEIR__SLOT_WINDOW_BITS) - 1, "see table.h");
 
-/* A slot that is another key's, of another limit, may say anything: then it is one burst that is missing, at most. */
+/* On a hash collision the slot may belong to a key of another limit and hold any value. So at most one burst counts as
+ * missing. */
 static struct weir_state unpack_interval(const struct weir_plan *plan, uint32_t counted, weir_ns full_at)
 {
 	const uint64_t missing = weir__min(counted, plan->most);
@@ -53,7 +54,7 @@ struct weir_state weir__slot_unpack(const struct weir__slot_format *format, stru
 	}
 }
 
-/* Own bits of a counted kind, of which so much is used. */
+/* The own bits of a counted kind: the count and the level for `used` units. */
 static uint64_t with_level(const struct weir__slot_format *format, uint64_t counted, uint64_t used)
 {
 	const uint64_t level = used >= format->plan.most ?
@@ -63,7 +64,7 @@ static uint64_t with_level(const struct weir__slot_format *format, uint64_t coun
 	return counted | level << WEIR__SLOT_LEVEL_SHIFT;
 }
 
-/* The state's fresh_at in Unix time and its own bits. */
+/* Returns the state's full_at in Unix time, and its own bits in *ret_own. */
 static weir_ns pack_state(const struct weir__slot_format *format, const struct weir_state *state, uint64_t *ret_own)
 {
 	const struct weir_plan *const plan = &format->plan;
@@ -84,7 +85,7 @@ static weir_ns pack_state(const struct weir__slot_format *format, const struct w
 		*ret_own = with_level(format, previous << WEIR__SLOT_WINDOW_BITS | current, previous + current);
 		return (state->hi + (current ? 2 : 1)) * plan->period;
 	default:
-		counted = weir__min(state->hi, WEIR_TABLE_COUNT_MAX); /* count all stops there */
+		counted = weir__min(state->hi, WEIR_TABLE_COUNT_MAX); /* with count all, counting stops there */
 		*ret_own = with_level(format, counted, counted);
 		return state->lo + plan->period;
 	}
@@ -162,7 +163,7 @@ static weir__u128 longest(const struct weir_plan *plan)
 	}
 }
 
-/* An eighth of it more may be in a slot. */
+/* 7/8 of the maximum, since table_history.c may set a slot's full_at later by an eighth of the duration. */
 int weir__slot_format_init_histories(struct weir__slot_format *format, const struct weir_plan *plan, weir_ns epoch,
 				     struct weir_message *ret_message)
 {

@@ -1,24 +1,27 @@
 /* slot.h: the state of one key in 16 bytes.
  *
- *     lo   bits  0..31   fingerprint of the key; 0: nobody's
- *          bits 32..63   the algorithm's own
+ *     lo   bits  0..31   fingerprint of the key; 0: no key
+ *          bits 32..63   own: meaning depends on the algorithm
  *     hi   bits  0..3    tag: generation of the limit, 0 to 6, and whether own is COUNTED; or ARENA or CLAIMED
- *          bits  4..63   fresh_at: from then on the key owes nothing, in ns since the table's epoch
+ *          bits  4..63   full_at: from then on the key has used nothing, in ns since the table's epoch
  *
- * fresh_at means the same for every algorithm, so whether a slot is free, and which is closest to it, is known without
- * any plan; and `hi` of two slots compares as their fresh_at does. All zero is a free slot.
+ * full_at means the same for every algorithm. So no plan is needed to tell whether a slot is free and which slot is
+ * free next, and `hi` of two slots compares as their full_at does. A free slot is all zero.
  *
- *     bucket     whole again at fresh_at - own/count ns: own counts down from the whole nanosecond, in 1/count ns
- *     interval   whole again at fresh_at; own tokens are missing
- *     window     over at fresh_at; own is counted
- *     counter    own is what the previous (upper 14 bits) and the current window counted; the end of the window
- *                after the current one is fresh_at, or of the current one if only the previous counted
+ *     bucket     full at full_at - own/count ns: own counts back from the rounded-up nanosecond, in 1/count ns
+ *     interval   full at full_at; own tokens are missing
+ *     window     ends at full_at; own is the count
+ *     counter    own is the count of the previous window (upper 14 bits) and of the current one; full_at is the end of
+ *                the window after the current one, or of the current one if only the previous window has a count
  *
- * The last three are COUNTED. What is COUNTED and has 0 of its own owes nothing, also a bucket, however late fresh_at is:
- * so keys are written where those without a slot do owe something, see view.h. However little of a window is used, it is over at the same time; so the upper 4 of their
- * own bits tell how much: when slots are short, a key that has used little gives way before one that has used all.
+ * The last three are COUNTED. A COUNTED slot whose own is 0 has used nothing, even if the limit is a bucket and however
+ * late full_at is. Keys that have used nothing are stored this way where a key without a slot counts as having used
+ * something, see view.h.
  *
- * Pure. Packing what core says and unpacking it again gives the same state. */
+ * A window ends at the same time however little of it is used. So the upper 4 own bits of the COUNTED kinds hold the
+ * level, how much is used. When slots are short, a key that has used little is evicted before one that has used all.
+ *
+ * Pure. Packing a state of core and unpacking it again gives the same state. */
 #ifndef WEIR_STORE_TABLE_SLOT_H
 #define WEIR_STORE_TABLE_SLOT_H
 
@@ -35,19 +38,20 @@ enum {
 	WEIR__SLOT_ARENA = 7, /* own is the number of a root: see history.h */
 	WEIR__SLOT_LEVEL_SHIFT = 28,
 	WEIR__SLOT_LEVEL_MOST = 15,
-	WEIR__SLOT_WINDOW_BITS = 14, /* of a counter's two windows, each */
+	WEIR__SLOT_WINDOW_BITS = 14, /* for each of a counter's two windows */
 };
 
-/* Times are from epoch to epoch + TIME_MAX; what is owed then fits behind it: see WEIR_TABLE_DURATION_MAX. */
+/* Times are from epoch to epoch + TIME_MAX. The full_at of a key that is charged at the last instant still fits the
+ * slot, see WEIR_TABLE_DURATION_MAX. */
 #define WEIR__SLOT_TIME_MAX (UINT64_C(1) << 59)
 
 /* How the states of one limit are packed. */
 struct weir__slot_format {
 	struct weir_plan plan;
 	weir_ns epoch;
-	uint64_t levels;    /* counted kinds: levels a unit, times 2^32 */
-	uint64_t unit_ns;   /* buckets: what one unit takes, rounded up */
-	uint64_t unit_rest; /* buckets: by so many 1/count ns it was rounded up */
+	uint64_t levels;    /* counted kinds: levels per unit, times 2^32 */
+	uint64_t unit_ns;   /* buckets: ns per unit, rounded up */
+	uint64_t unit_rest; /* buckets: what rounding up has added, in 1/count ns */
 	uint32_t tag;
 };
 
@@ -71,19 +75,19 @@ static inline bool weir__slot_is_counted(struct weir_state slot)
 	return slot.hi & WEIR__SLOT_COUNTED && weir__slot_tag(slot) != WEIR__SLOT_CLAIMED;
 }
 
-/* How much of a counted slot is used: 0 to LEVEL_MOST, which is all. */
+/* How much of a counted slot is used, from 0 to LEVEL_MOST. LEVEL_MOST: all of it. */
 static inline uint32_t weir__slot_level(struct weir_state slot)
 {
 	return weir__slot_own(slot) >> WEIR__SLOT_LEVEL_SHIFT;
 }
 
-/* By how many changes of its era the limit was the one that it was packed by; what is nobody's is no generation. */
+/* The number of the plan that packed the slot, modulo GENERATIONS. 7 (an ARENA or CLAIMED slot) is not a generation. */
 static inline uint32_t weir__slot_generation(struct weir_state slot)
 {
 	return (uint32_t)slot.hi & WEIR__SLOT_GENERATION_MASK;
 }
 
-/* Since the epoch. */
+/* In ns since the epoch. */
 static inline uint64_t weir__slot_full_at(struct weir_state slot)
 {
 	return slot.hi >> WEIR__SLOT_TAG_BITS;
@@ -95,8 +99,8 @@ static inline struct weir_state weir__slot_make(uint32_t fingerprint, uint32_t o
 				    .hi = full_at << WEIR__SLOT_TAG_BITS | tag };
 }
 
-/* What a page of slots in a file begins with: nobody's, and fresh later than anything. No key's fingerprint is 0, so it is
- * found by none; it is not free; and all others give way before it. */
+/* The first slot of every page of slots in a file. Its fingerprint is 0, which no key has, so no lookup finds it. Its
+ * full_at is later than any key's, so it is not free and every other slot is evicted before it. */
 static inline struct weir_state weir__slot_mark(uint32_t own, uint32_t sum)
 {
 	return (struct weir_state){ .lo = (uint64_t)own << 32,
@@ -123,8 +127,8 @@ static inline struct weir_state weir__slot_unpack_bucket(const struct weir__slot
 	return state;
 }
 
-/* The slot of a bucket that was at `slot` and has just been charged at now: it was whole, or it was not. The division
- * is that of the cost; one unit needs none. */
+/* Returns the slot of a bucket that was at `slot` and is charged at now. was_full: the bucket was full at now. A cost
+ * of 1 needs no division. */
 static inline struct weir_state weir__slot_charge_bucket(const struct weir__slot_format *format, struct weir_state slot,
 							 bool was_full, weir_ns now, uint64_t cost)
 {
@@ -149,28 +153,28 @@ static inline struct weir_state weir__slot_charge_bucket(const struct weir__slot
 	return weir__slot_make(weir__slot_fingerprint(slot), (uint32_t)own, full_at, format->tag);
 }
 
-/* What core goes on from; a free slot is fresh. */
+/* Returns the state that core continues from. A free slot unpacks to a full bucket or a reset window. */
 struct weir_state weir__slot_unpack(const struct weir__slot_format *format, struct weir_state slot);
 
-/* All zero if the state owes nothing. */
+/* Returns all zero if the state has used nothing. */
 struct weir_state weir__slot_pack(const struct weir__slot_format *format, uint32_t fingerprint,
 				  const struct weir_state *state);
 
-/* The keys of this limit have a history each. */
+/* Whether each key of this limit has a history in the arena. */
 static inline bool weir__format_has_histories(const struct weir__slot_format *format)
 {
 	return format->tag == WEIR__SLOT_ARENA;
 }
 
-/* How long a key can owe something at most. */
+/* The longest time that a key takes from all used to nothing used. */
 weir_ns weir__slot_longest(const struct weir_plan *plan);
 
-/* Checks that the states of a plan can be packed, and how: into the slot, or into a history in the arena. WEIR_ERR_MAXIMUM,
- * or WEIR_ERR_UNSUPPORTED if there is no arena. */
+/* Checks that the states of a plan can be packed, and chooses where: into the slot, or into a history in the arena.
+ * Returns WEIR_ERR_MAXIMUM if the plan is too large, WEIR_ERR_UNSUPPORTED if it needs an arena and there is none. */
 int weir__slot_format_init(struct weir__slot_format *format, const struct weir_plan *plan, weir_ns epoch,
 			   bool has_arena, struct weir_message *ret_message);
 
-/* Into a history, also what would fit the slot. */
+/* The same, but always into a history, even if the state would fit the slot. */
 int weir__slot_format_init_histories(struct weir__slot_format *format, const struct weir_plan *plan, weir_ns epoch,
 				     struct weir_message *ret_message);
 

@@ -1,4 +1,4 @@
-/* stripe.c: which thread counts where. */
+/* stripe.c: decides which thread counts in which stripe. */
 #include "store/table/stripe.h"
 
 __thread struct weir__stripe_in_use weir__stripe_in_use_ __attribute__((tls_model("initial-exec")));
@@ -8,7 +8,8 @@ static bool take(struct weir__stripe *stripe, uint64_t owner, uint64_t self)
 	return owner == self || atomic_compare_exchange_strong(&stripe->owner, &owner, self);
 }
 
-/* One that is this thread's, or nobody's, or of a thread that is gone; NULL if there is none. */
+/* Returns a stripe that this thread owns already, or else one without an owner, or else one whose owner has ended.
+ * NULL: none is left. */
 static struct weir__stripe *find_own(const struct weir__region *region)
 {
 	const uint64_t self = weir__thread_identity();

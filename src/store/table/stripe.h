@@ -1,15 +1,17 @@
 /* stripe.h: counters that cost next to nothing.
  *
- * A locked addition would take as long again as the swap before it. So a thread has a stripe of its own, in which it
- * counts by plain loads and stores; the stripe of one that is gone is taken over, with what it has counted. Threads for
- * which none is left share some, and add atomically. Whoever reads sums all up. */
+ * A locked addition would take as long as the compare-and-swap of the decision before it. So each thread owns a stripe,
+ * in which it counts by relaxed loads and stores, without a locked instruction. When a thread ends, another thread
+ * takes over its stripe with the counts in it. Threads that find no stripe left share some common ones and add
+ * atomically. A reader sums all stripes. */
 #ifndef WEIR_STORE_TABLE_STRIPE_H
 #define WEIR_STORE_TABLE_STRIPE_H
 
 #include "os/thread.h"
 #include "store/table/region.h"
 
-/* The stripe that this thread last counted in: of the table with this serial number, by the thread with this number. */
+/* The stripe that this thread last counted in. It is valid for the table with this serial number and the thread with
+ * this number. */
 struct weir__stripe_in_use {
 	uint64_t serial;
 	struct weir__stripe *stripe;
@@ -21,10 +23,10 @@ extern __thread struct weir__stripe_in_use weir__stripe_in_use_ __attribute__((t
 
 void weir__stripe_find(const struct weir__region *region);
 
-/* By value: the address of what belongs to a thread is nothing to carry about. */
+/* Returns a copy, since the address of thread-local data should not be passed around. */
 static inline struct weir__stripe_in_use weir__stripe_of(const struct weir__region *region)
 {
-	/* After a fork the thread has another number. */
+	/* A fork gives the thread a new number. */
 	if (__builtin_expect(weir__stripe_in_use_.serial != region->serial ||
 				     weir__stripe_in_use_.thread != weir__thread_number(),
 			     0))

@@ -1,4 +1,5 @@
-/* table.c: one limit, one key, one decision; and a table's beginning and end. Who has which slot: table_find.c. */
+/* table.c: one decision on one key under one limit; and how a table is made and freed. table_find.c decides which key
+ * has which slot. */
 #include "store/table/table.h"
 
 #include <errno.h>
@@ -33,12 +34,12 @@ int weir_table_unlink(const char *shared, struct weir_message *ret_message)
 }
 
 enum {
-	/* Whole lines, so that what decisions look at takes no more of them than it must. */
+	/* Whole cache lines, so that the members that decisions read take as few lines as possible. */
 	HANDLE_BYTES = (sizeof(struct weir_table_limit) + WEIR__LINE_BYTES - 1) / WEIR__LINE_BYTES * WEIR__LINE_BYTES,
 	MANY_LIMITS = 10000,
 };
 
-/* If there is no memory, each is taken by itself. */
+/* If there is no memory for the block, each handle is allocated separately. */
 static void make_room_for_handles(struct weir_table *table)
 {
 	const size_t bytes = (size_t)table->region.limits_max * HANDLE_BYTES;
@@ -55,7 +56,8 @@ static bool is_among_handles(const struct weir_table *table, const struct weir_t
 	return (uintptr_t)limit - (uintptr_t)table->handles < table->handles_bytes;
 }
 
-/* What is taken among the others and not used after all stays unused: so may be the last ones, taken by themselves. */
+/* A handle that is taken from the block and then not needed stays unused. So the last handles may have to be allocated
+ * separately. NULL: no memory. */
 static struct weir_table_limit *new_handle(struct weir_table *table)
 {
 	size_t used = atomic_load(&table->handles_used);
@@ -110,7 +112,7 @@ int weir_table_new(const struct weir_table_options *options, struct weir_table *
 	table->is_shared = options->shared || options->file;
 	if (table->is_shared)
 		weir__clock_init(&table->clock, &region.header->clock);
-	if (region.arena.n > 0) /* without it nothing that was lost is found again; else all is well */
+	if (region.arena.n > 0) /* may be NULL: then lost chunks are not reclaimed, all else works */
 		table->sweep = new_sweep(&region.arena);
 	*ret_table = table;
 	return WEIR_OK;
@@ -162,7 +164,7 @@ struct weir__hash_secret weir__limit_secret(const struct weir__hash_secret *of_t
 					   weir__hash(&other, space, space_length) };
 }
 
-/* Of several threads that add the same limit at once, one is remembered. */
+/* If several threads add the same limit at once, one handle is kept. */
 static int remember_limit(struct weir_table *table, const struct weir_table_limit *limit,
 			  const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
 {
@@ -219,7 +221,7 @@ int weir_table_add_limit(struct weir_table *table, const char *name, const struc
 	if (error != WEIR_OK)
 		return error;
 	added.entry = &table->region.limits[added.index];
-	/* Where its keys are kept was settled when it was first added. */
+	/* Whether its keys are in slots or in histories was settled when the limit was first added. */
 	if (weir__plans_number(added.entry) > 0 &&
 	    weir__region_first_limit(&table->region, added.index, &added.added)) {
 		error = compile(&added, ret_message);
@@ -258,7 +260,7 @@ bool weir__table_put(const struct weir__key *key, struct weir__place *place, str
 	return false;
 }
 
-/* In which line a decision found its key, unless that was the first. */
+/* Counts in which line a decision found its key, unless it was the home line. */
 static void count_probe(const struct weir_table *table, const struct weir__place *place)
 {
 	if (place->line > 0)
@@ -313,8 +315,8 @@ static struct weir_verdict allow_only(const struct weir_plan *plan, void *state,
 
 enum found { DENIED, ALLOWED, OUTRUN, NOT_HERE };
 
-/* Decides for a bucket if its slot is in this line, packed by the newest plan, and the premise holds. *ret_state is what it
- * then owes by *ret_plan, of which only these numbers are set. */
+/* Decides for a bucket if its slot is in this line and packed by the newest plan, and the epoch check holds. *ret_state
+ * is the state after the decision under *ret_plan, of which only count, period and most are set. */
 static inline enum found decide_in_line(const struct weir__epoch_check *epoch_check, const struct weir_table *table,
 					const struct weir_table_limit *limit, uint64_t hash, union weir__atomic16 *line,
 					weir_ns now, uint64_t cost, struct weir_plan *ret_plan,
@@ -326,7 +328,8 @@ static inline enum found decide_in_line(const struct weir__epoch_check *epoch_ch
 
 	if (WEIR__LIKELY(matches != 0 && limit->first.plan.kind == WEIR_KIND_BUCKET &&
 			 now - table->epoch <= WEIR__SLOT_TIME_MAX)) {
-		/* What is needed of the view, where it is needed; whether that was a whole is asked when all is read. */
+		/* Each word of the view is read only where it is needed. Whether they all belong to one view is checked
+		 * after all reads. */
 		struct weir__slot_format format = { .plan = { .count = WEIR__VIEW_WORD(limit, format.plan.count),
 							      .period = WEIR__VIEW_WORD(limit, format.plan.period),
 							      .most = WEIR__VIEW_WORD(limit, format.plan.most) },
@@ -367,7 +370,7 @@ static inline enum found allow_in_line(const struct weir_table *table, const str
 	return decide_in_line(NULL, table, limit, hash, line, now, cost, &plan, &state);
 }
 
-/* A key that is not in its home line, or not to be decided the common way. */
+/* For a key that is not in its home line or that the common path cannot decide. */
 static __attribute__((noinline)) bool allow_elsewhere(struct weir_table *table, const struct weir_table_limit *limit,
 						      uint64_t hash, weir_ns now, uint64_t cost, enum found found)
 {
@@ -399,7 +402,7 @@ static __attribute__((noinline)) bool allow_elsewhere(struct weir_table *table, 
 	return weir__table_step(table, limit, hash, allow_only, weir__table_clamp(table, now), cost, NULL).allowed;
 }
 
-/* The common way: a bucket whose slot is in its home line. */
+/* The common path: a bucket whose slot is in its home line. */
 static inline bool allow_hashed(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
 				weir_ns now, uint64_t cost)
 {
@@ -445,7 +448,7 @@ static inline bool take_hashed(const struct weir__epoch_check *epoch_check, stru
 	if (WEIR__LIKELY(!(limit->first.plan.flags & WEIR_PLAN_SHAPE)))
 		found = decide_in_line(epoch_check, table, limit, hash, weir__table_home(table, hash), now, cost, &plan,
 				       &state);
-	/* What costs more than there ever is may have met a clock that went back: that is for core to say. */
+	/* A cost above the burst was denied without a check for a clock that went back. Core makes that check. */
 	if (WEIR__UNLIKELY(found > ALLOWED || cost > plan.most))
 		return weir__table_step_while(epoch_check, table, limit, hash, weir_step_take,
 					      weir__table_clamp(table, now), cost, ret_verdict, NULL);

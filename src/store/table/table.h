@@ -1,8 +1,8 @@
 /* table.h: what the files of the table share.
  *
- * A key has 16 candidate slots: 8 in its home pair of cache lines, 8 in an alternate pair. Most are found in the first
- * line of the first pair, at the cost of one miss. All that changes a slot is one compare-and-swap of its 16 bytes;
- * table_find.c says what that may be, and tests/models checks it. */
+ * A key has 16 candidate slots: 8 in its home pair of cache lines and 8 in an alternate pair. Most keys are found in
+ * the first line of the home pair, at the cost of one cache miss. Every change of a slot is one compare-and-swap of its
+ * 16 bytes. table_find.c says which changes are allowed, and tests/models checks them. */
 #ifndef WEIR_STORE_TABLE_TABLE_H
 #define WEIR_STORE_TABLE_TABLE_H
 
@@ -13,70 +13,71 @@
 #include "store/table/stripe.h"
 #include "store/table/view.h"
 
-/* How far this process has come in its search for chunks that nothing refers to. */
+/* The progress of this process in its search for chunks that nothing refers to. */
 struct weir__sweep {
 	_Atomic bool is_at_work;
 	weir_ns since;
 	uint64_t line;
 	uint32_t chunk;
 	size_t marks_bytes;
-	unsigned char marks[]; /* and after these, what was not marked the last time */
+	unsigned char marks[]; /* followed by the chunks that the last sweep suspected */
 };
 
 struct weir_table {
 	struct weir__region region;
 	weir_ns epoch;
 	bool is_shared;
-	struct weir__clock clock;  /* of a shared one */
-	struct weir__sweep *sweep; /* of one with an arena */
+	struct weir__clock clock;  /* of a shared table */
+	struct weir__sweep *sweep; /* of a table with an arena; may be NULL */
 	_Atomic uint64_t evict_next;
-	/* Where there may be very many limits, their handles lie side by side, on huge pages; else NULL. */
+	/* With a large limits_max, the handles of limits lie side by side, on huge pages. Otherwise NULL. */
 	unsigned char *handles;
 	size_t handles_bytes;
 	_Atomic size_t handles_used;
 	struct weir_table_limit *_Atomic limits[];
 };
 
-/* A key that is looked for, under a limit as it is by now. */
+/* A key to look up, under the limit as it is now. */
 struct weir__key {
 	struct weir_table *table;
 	const struct weir_table_limit *limit;
 	uint64_t hash;
-	uint32_t fingerprint, previous; /* of this era, and of the one before; the same if there is none */
+	uint32_t fingerprint, previous; /* of this era and of the previous one; equal if there is none */
 	struct weir__view view;
 };
 
-/* Where a key is, and what was there. */
+/* Where a key is, and what its slot contained. */
 struct weir__place {
-	union weir__atomic16 *slot; /* NULL: nowhere */
-	struct weir_state seen;     /* all zero if nowhere */
-	unsigned line;              /* of its candidates; LINES: nowhere */
+	union weir__atomic16 *slot; /* NULL: the key has no slot */
+	struct weir_state seen;     /* all zero if the key has no slot */
+	unsigned line;              /* index among its candidate lines; LINES: no slot */
 	bool is_old;                /* packed by an older plan */
 };
 
-/* One change of a slot, to be able to take it back. */
+/* A change of a slot, recorded so that it can be taken back. */
 struct weir__change {
-	uint64_t number;                 /* of the limit's plan that it went by */
+	uint64_t number;                 /* of the limit's plan that was applied */
 	union weir__atomic16 *slot;      /* NULL: nothing was changed */
-	struct weir_state before, after; /* of keys that are in their slot */
-	struct weir__slot_format format; /* by which it was packed */
-	uint64_t event_at;               /* of keys that have a history */
+	struct weir_state before, after; /* for keys whose state is in the slot */
+	struct weir__slot_format format; /* which packed `after` */
+	uint64_t event_at;               /* for keys that have a history */
 };
 
-/* What a decision rests on: it is made only while the word is this. Who changes limits together changes the word first: so
- * whoever has looked at the plans, and then finds the word as it was, has seen none of those that came after it. */
+/* A condition of a decision: it is made only while the word has this value. A thread that changes several limits
+ * together changes the word first. So a thread that reads the plans and then finds the word unchanged has seen none of
+ * the plans that came after the change of the word. */
 struct weir__epoch_check {
 	void *const _Atomic *word;
 	const void *is;
 };
 
-/* NULL: it rests on nothing. */
+/* NULL: no condition. Acquire. */
 static inline bool weir__epoch_check_holds(const struct weir__epoch_check *epoch_check)
 {
 	return epoch_check == NULL || atomic_load_explicit(epoch_check->word, memory_order_acquire) == epoch_check->is;
 }
 
-/* A verdict on a key as that of a limit of so many, of which as much is used. */
+/* Restates a verdict for another limit, with the same number of units used. */
 static inline void weir__verdict_as_of(struct weir_verdict *verdict, uint64_t limit)
 {
 	const uint64_t used = verdict->limit - weir__min(verdict->limit, verdict->remaining);
@@ -85,7 +86,7 @@ static inline void weir__verdict_as_of(struct weir_verdict *verdict, uint64_t li
 	verdict->remaining = limit - weir__min(limit, used);
 }
 
-/* Which of two claims has decided. Denied: whoever denies longest. Allowed: whoever has least left. */
+/* Which of two claims decides. If denied, the one that denies longest; if allowed, the one with the least remaining. */
 static inline bool weir__verdict_decides_more(const struct weir_verdict *a, const struct weir_verdict *b)
 {
 	if (a->allowed != b->allowed)
@@ -116,7 +117,7 @@ static inline uint32_t weir__fingerprint_in(uint64_t hash, uint32_t era_mark)
 	return bits ? bits : 1;
 }
 
-/* In the first era. */
+/* The fingerprint in the first era. */
 static inline uint32_t weir__fingerprint(uint64_t hash)
 {
 	return weir__fingerprint_in(hash, 0);
@@ -132,13 +133,13 @@ static inline union weir__atomic16 *weir__table_home(const struct weir_table *ta
 	return weir__table_line(table, hash >> 32);
 }
 
-/* The first line of the alternate pair, unless that is the home pair. */
+/* The first line of the alternate pair, unless the two pairs are the same: see weir__table_lines. */
 static inline union weir__atomic16 *weir__table_alternate(const struct weir_table *table, uint64_t hash)
 {
 	return weir__table_line(table, (hash ^ hash >> 32) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
 }
 
-/* The lines that a key may be in: home, the other one of that pair, the two of the alternate pair. */
+/* The lines that a key may be in: its home line, the other line of that pair, and the two of the alternate pair. */
 static inline void weir__table_lines(const struct weir_table *table, uint64_t hash,
 				     union weir__atomic16 *ret_lines[WEIR__LINES])
 {
@@ -146,7 +147,7 @@ static inline void weir__table_lines(const struct weir_table *table, uint64_t ha
 	const size_t home = (size_t)(weir__table_home(table, hash) - slots) / WEIR__LINE_SLOTS;
 	size_t other = (size_t)(weir__table_alternate(table, hash) - slots) / WEIR__LINE_SLOTS;
 
-	if ((home ^ other) < 2) /* the same pair; lines come in fours */
+	if ((home ^ other) < 2) /* the same pair; the number of lines is a multiple of four */
 		other ^= 2;
 	ret_lines[0] = slots + home * WEIR__LINE_SLOTS;
 	ret_lines[1] = slots + (home ^ 1) * WEIR__LINE_SLOTS;
@@ -154,8 +155,9 @@ static inline void weir__table_lines(const struct weir_table *table, uint64_t ha
 	ret_lines[3] = slots + (other ^ 1) * WEIR__LINE_SLOTS;
 }
 
-/* Which of a line's slots have this fingerprint, a bit each. Without branches: which one it is cannot be foretold. What
- * is found is looked at again, all 16 bytes at once, so these reads need not be atomic together. */
+/* Which slots of a line have this fingerprint, one bit each. There are no branches, since the processor could not
+ * predict which slot it is. The caller reads a match again, all 16 bytes at once, so these reads need not be atomic
+ * together. */
 static inline unsigned weir__line_matches(union weir__atomic16 *line, uint32_t fingerprint)
 {
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
@@ -174,7 +176,7 @@ static inline unsigned weir__line_matches(union weir__atomic16 *line, uint32_t f
 #endif
 }
 
-/* A slot of a line with this fingerprint, other than `except`; settled, if there is one. */
+/* Finds a slot of a line with this fingerprint, other than `except`. Prefers a settled slot to a claim. */
 static inline struct weir__place weir__line_find(union weir__atomic16 *line, uint32_t fingerprint,
 						 const union weir__atomic16 *except)
 {
@@ -194,8 +196,9 @@ static inline struct weir__place weir__line_find(union weir__atomic16 *line, uin
 	return claim;
 }
 
-/* Field by field: a copy of the whole would wait until what was just written in parts has left the processor's store
- * buffer. That is why places and states are not returned, but written where they are wanted. */
+/* Writes field by field. A copy of the struct would wait until the parts that were just written have left the
+ * processor's store buffer. For the same reason places and states are written to where they are wanted, not
+ * returned. */
 static inline void weir__place_set(struct weir__place *place, union weir__atomic16 *slot, struct weir_state seen,
 				   unsigned line)
 {
@@ -211,13 +214,13 @@ static inline bool weir__place_is_claim(const struct weir__place *place)
 	return place->slot && weir__slot_tag(place->seen) == WEIR__SLOT_CLAIMED;
 }
 
-/* What is taken from the slots of keys with this fingerprint without having leaked. */
+/* Counts what is forgiven to keys with this fingerprint: usage removed from their slots without having leaked. */
 static inline _Atomic uint64_t *weir__table_forgiven(const struct weir_table *table, uint32_t fingerprint)
 {
 	return &table->region.header->forgiven[fingerprint % WEIR__FORGIVEN];
 }
 
-/* The key as its limit is now. */
+/* Prepares the key for a lookup, under its limit as it is now. */
 static inline void weir__key_init(struct weir__key *key, struct weir_table *table, const struct weir_table_limit *limit,
 				  uint64_t hash)
 {
@@ -229,11 +232,11 @@ static inline void weir__key_init(struct weir__key *key, struct weir_table *tabl
 	key->previous = weir__fingerprint_in(hash, key->view.previous_mark);
 }
 
-/* Where the key is, and what it owes: if it is nowhere, what a key owes that was never used. Removes a claim that nobody
- * seems to be at work on. If the limit was changed meanwhile, the key is looked for anew. */
+/* Finds the slot of the key and its state. Without a slot, the state is that of a key that was never charged. Removes a
+ * claim that no thread seems to be working on. If the limit was changed meanwhile, starts again with the new view. */
 void weir__table_find_anywhere(struct weir__key *key, struct weir__place *ret_place, struct weir_state *ret_state);
 
-/* The same, quickly if it is in its home line and packed by the newest plan. */
+/* The same, with a fast path for a key in its home line that was packed by the newest plan. */
 static inline void weir__table_find(struct weir__key *key, struct weir__place *ret_place, struct weir_state *ret_state)
 {
 	const struct weir__place place = weir__line_find(weir__table_home(key->table, key->hash), key->fingerprint,
@@ -248,15 +251,17 @@ static inline void weir__table_find(struct weir__key *key, struct weir__place *r
 	weir__place_set(ret_place, place.slot, place.seen, 0);
 }
 
-/* Whether a slot that says its key is whole now may be that of one that is not. It goes by the plan that it was packed by.
- * If the limit has been changed since, to a slower rate or a larger burst, that is too early: so the change holds such
- * slots until no key can owe anything from before. All of them, as long as a clock is behind the change. */
+/* Whether a slot whose full_at has passed may belong to a key that is not full. full_at follows the plan that packed
+ * the slot. If the limit has since been changed to a slower rate or a larger burst, full_at is too early. So the change
+ * holds such slots until no key can have usage from before it. While a clock is behind the change (now < hold->lo), all
+ * slots are held. */
 static inline bool weir__table_holds(const struct weir_state *hold, struct weir_state slot, uint64_t now)
 {
 	return now < hold->hi && (now < hold->lo || weir__slot_full_at(slot) > hold->lo);
 }
 
-/* Says that something is about to be taken from the key's slot. */
+/* Announces that usage is about to be removed from the key's slot. Call it after the key was found and before the
+ * swap. */
 static inline void weir__table_forgive(const struct weir__key *key, const struct weir__place *place)
 {
 	atomic_fetch_add(
@@ -264,17 +269,18 @@ static inline void weir__table_forgive(const struct weir__key *key, const struct
 		1);
 }
 
-/* Fetches what find will need beyond the home line, unless the key is there. */
+/* Prefetches what weir__table_find will need beyond the home line, unless the key is in its home line. */
 void weir__table_prefetch_rest(const struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash);
 
-/* Gives a key that is nowhere a slot with this content. False: something changed, begin again from find. */
+/* Gives a key without a slot a slot with this content. Returns false if something changed: start again from
+ * weir__table_find. */
 bool weir__table_claim(const struct weir__key *key, struct weir_state content, weir_ns now,
 		       union weir__atomic16 **ret_slot);
 
-/* What was decided becomes so, and place says where. False: something changed, begin again. */
+/* Puts a decision into effect; place->slot is then the key's slot. Returns false if something changed: start again. */
 bool weir__table_put(const struct weir__key *key, struct weir__place *place, struct weir_state next, weir_ns now);
 
-/* The key's slot as it is when it owes this. */
+/* Packs the key's slot for this state. */
 static inline struct weir_state weir__key_pack(const struct weir__key *key, const struct weir_state *state)
 {
 	return weir__view_pack(&key->view, key->fingerprint, state);
@@ -282,15 +288,15 @@ static inline struct weir_state weir__key_pack(const struct weir__key *key, cons
 
 typedef struct weir_verdict weir__step(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost);
 
-/* Takes something from a key that has not leaked: see table_decide.c. */
+/* Whether the step removes usage that has not leaked: see table_decide.c. */
 static inline bool weir__step_forgives(weir__step *step)
 {
 	return step == weir_step_refund || step == weir__step_refund_of;
 }
 
-/* Takes a step for a key. A key that was packed by an older plan is packed by the newest even where nothing else changes,
- * denied or only looked at: so as long as it is touched, its plan is known. ret_change may be NULL. False: the premise does
- * not hold, and nothing was decided. */
+/* Takes a step for a key. A key that was packed by an older plan is packed by the newest, even if nothing else changes
+ * because the step denies or only peeks. So the plan of a key stays known as long as the key is touched. ret_change may
+ * be NULL. Returns false if the epoch check fails; nothing was decided then. */
 bool weir__table_step_while(const struct weir__epoch_check *epoch_check, struct weir_table *table,
 			    const struct weir_table_limit *limit, uint64_t hash, weir__step *step, weir_ns now,
 			    uint64_t cost, struct weir_verdict *ret_verdict, struct weir__change *ret_change);
@@ -310,16 +316,17 @@ static inline struct weir_verdict weir__table_step(struct weir_table *table, con
 	return verdict;
 }
 
-/* How the events of a key's history are kept. */
+/* How the events of a key's history are laid out. */
 struct weir__shape weir__table_shape(const struct weir_plan *plan);
 
-/* Bytes of arena for so many keys with so many events. */
+/* Bytes of arena for this many keys with this many events each. SIZE_MAX: too many. */
 size_t weir__history_arena_size(const struct weir_plan *plan, uint64_t keys, uint64_t events);
 
-/* A chunk, for which keys that are closer to fresh give way, but for that of one slot; 0 if there is none to be had. */
+/* Takes a chunk. If none is free, evicts the keys that are closest to full, but never the one in slot `except`. Returns
+ * 0 if there is no chunk. */
 uint32_t weir__table_take_chunk(struct weir_table *table, weir_ns now, const union weir__atomic16 *except);
 
-/* A slot that was taken from its key: what it refers to is given up. */
+/* Gives up the history that a slot refers to, if any. Call it after the slot was taken from its key. */
 void weir__table_forget_history(struct weir_table *table, struct weir_state slot);
 
 /* Takes units out of the event in which they were counted, unless something was forgiven since. */
@@ -328,24 +335,25 @@ void weir__table_take_back_event(struct weir_table *table, const struct weir_tab
 
 enum weir__log_answer { WEIR__LOG_DENIED, WEIR__LOG_ALLOWED, WEIR__LOG_WHOLE };
 
-/* The short way for a sliding log. WHOLE: nothing was decided, take the other. */
+/* The short path for a sliding log. WHOLE: nothing was decided, take the long path. */
 enum weir__log_answer weir__table_allow_log(struct weir_table *table, const struct weir_table_limit *limit,
 					    uint64_t hash, weir_ns now, uint64_t cost);
 
-/* Looks for some more chunks that nothing refers to. */
+/* Continues the search for chunks that nothing refers to, by a bounded amount of work. */
 void weir__table_sweep(struct weir_table *table, weir_ns clock);
 
-/* weir_table_inspect, but with the verdict of a peek of this cost: both of one moment. */
+/* weir_table_inspect, but with the verdict of a peek of this cost. For a key whose state is in its slot, both are of
+ * one moment. */
 struct weir_table_key weir__table_inspect(struct weir_table *table, const struct weir_table_limit *limit,
 					  const void *key, size_t key_length, weir_ns now, uint64_t cost);
 
-/* weir_table_change_limit. also_same: a change to the limit as it is counts as one, too, and carries keys over. */
+/* weir_table_change_limit. also_same: a change to an equal limit also counts as a change and converts keys. */
 int weir__table_change_limit(struct weir_table *table, const struct weir_table_limit *limit,
 			     const struct weir_limit *to, weir_ns now, bool also_same,
 			     struct weir_message *ret_message);
 
-/* The same in two steps: the plan is written, then it becomes the limit's. If nothing is to be changed nothing is staged.
- * False: that is so already, by another thread, or somebody else has changed the limit instead. */
+/* The same in two steps: stage writes the plan, settle puts it into force. If the limit is the same already, nothing is
+ * staged. settle returns false if another thread has put the plan into force or has changed the limit instead. */
 WEIR__BETWEEN_LIBRARIES int weir__table_stage_limit(struct weir_table *table, const struct weir_table_limit *limit,
 						    const struct weir_limit *to, weir_ns now, bool also_same,
 						    struct weir__plans_staged *ret_staged,
@@ -353,35 +361,35 @@ WEIR__BETWEEN_LIBRARIES int weir__table_stage_limit(struct weir_table *table, co
 WEIR__BETWEEN_LIBRARIES bool weir__table_settle_limit(struct weir_table *table, const struct weir_table_limit *limit,
 						      const struct weir__plans_staged *staged);
 
-/* Gives back up to n of what a key of a sliding counter or log was charged at that instant, and nothing that it was charged
- * later. Returns how much that was. */
+/* Gives back up to n of what a key of a sliding counter or log was charged at that instant, and nothing that it was
+ * charged later. Returns how much was given back. */
 uint64_t weir__table_refund_of(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
 			       size_t key_length, weir_ns charged_at, uint64_t n);
 
-/* The secret of a limit: two hashes of its name, or of what else tells its keys from others. */
+/* The secret of a limit: two hashes of its name, or of other bytes that set its keys apart. */
 struct weir__hash_secret weir__limit_secret(const struct weir__hash_secret *of_table, const void *space,
 					    size_t space_length);
 
-/* What is soon known of a table, however large it is: `live` is reckoned from so many slots at most, each of which takes some
- * 1 ns. */
+/* Key counts that are quick to get, however large the table is. `live` is estimated from at most slots_most slots, at
+ * about 1 ns per slot. */
 struct weir__table_key_count {
 	uint64_t capacity, live, inserted, evicted; /* as in struct weir_table_stats */
-	uint64_t seen;                              /* live keys in these slots */
-	bool is_exact;                              /* they are all there are */
+	uint64_t seen;                              /* live keys in the slots that were read */
+	bool is_exact;                              /* all slots were read */
 };
 
 void weir__table_look(struct weir_table *table, weir_ns now, uint64_t slots_most,
 		      struct weir__table_key_count *ret_glance);
 
-/* weir_table_limit_stats of the limit that has this entry. */
+/* weir_table_limit_stats for the limit with this index. */
 void weir__table_limit_stats(const struct weir_table *table, uint32_t index, struct weir_table_limit_stats *ret_stats);
 
-/* weir_table_take of a key that has been hashed. The caller counts. */
+/* weir_table_take for a key that is already hashed. The caller counts the decision. */
 void weir__table_take_hashed(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash, weir_ns now,
 			     uint64_t cost, struct weir_verdict *ret_verdict);
 
-/* weir_table_take and weir_table_decide, of keys that have been hashed, while the premise holds; hashes may be NULL. False,
- * WEIR_ERR_CHANGE: it does not; then nothing was decided. */
+/* weir_table_take and weir_table_decide for keys that are already hashed, as long as the epoch check holds. hashes may
+ * be NULL. If the check fails they return false and WEIR_ERR_CHANGE, and nothing was decided. */
 bool weir__table_take_while(const struct weir__epoch_check *epoch_check, struct weir_table *table,
 			    const struct weir_table_limit *limit, uint64_t hash, weir_ns now, uint64_t cost,
 			    struct weir_verdict *ret_verdict);
@@ -389,11 +397,11 @@ int weir__table_decide_while(const struct weir__epoch_check *epoch_check, struct
 			     const struct weir_claim *claims, const uint64_t *hashes, size_t n, weir_ns now,
 			     struct weir_verdict *verdicts, struct weir_decision *ret_decision);
 
-/* Asks for the slots that a key with this hash may be in first, and for the counters of the limit with this entry. */
+/* Prefetches the home line of a key with this hash, and the counters of the limit with this entry. */
 WEIR__BETWEEN_LIBRARIES void weir__table_prefetch_take(const struct weir_table *table,
 						       const struct weir__region_limit *entry, uint64_t hash);
 
-/* weir_table_allow of a key that has been hashed. The caller counts. */
+/* weir_table_allow for a key that is already hashed. The caller counts the decision. */
 bool weir__table_allow_hashed(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
 			      weir_ns now, uint64_t cost);
 

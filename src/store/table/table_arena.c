@@ -1,13 +1,14 @@
-/* table_arena.c: chunks of a table's arena for histories: keys that give way for one, and those that nothing refers to. */
+/* table_arena.c: takes chunks of a table's arena for histories, evicts keys to free some, and reclaims those that
+ * nothing refers to. */
 #include <string.h>
 
 #include "store/table/table.h"
 
 enum {
-	EVICT_TRIES = 8,  /* keys that give way for one chunk at most */
-	EVICT_LINES = 32, /* lines in which the one that is closest to fresh is looked for */
+	EVICT_TRIES = 8,  /* the most keys that are evicted for one chunk */
+	EVICT_LINES = 32, /* lines that are searched for the key closest to full */
 	EVICT_LINES_MOST = 1 << 16,
-	SWEEP_EACH = 16, /* chunks taken: then a bit of the table is swept */
+	SWEEP_EACH = 16, /* chunks taken between two parts of a sweep */
 	SWEEP_LINES = 256,
 	SWEEP_CHUNKS = 2048,
 };
@@ -24,7 +25,7 @@ size_t weir__history_arena_size(const struct weir_plan *plan, uint64_t keys, uin
 	return weir__arena_bytes(all);
 }
 
-/* Slots that refer to a history, in some lines: the one that is closest to fresh. */
+/* Finds the slot that refers to a history and is closest to full, in this line or `closest` from the lines before. */
 static struct weir__place closest_in(struct weir_table *table, uint64_t line, const union weir__atomic16 *except,
 				     struct weir__place closest)
 {
@@ -39,7 +40,8 @@ static struct weir__place closest_in(struct weir_table *table, uint64_t line, co
 	return closest;
 }
 
-/* Lets one key give way. Where the search goes on is where it ended, so all come to be looked at. */
+/* Evicts one key. Each search starts after the lines of the one before, so that all lines get their turn. Returns false
+ * if no key was found. */
 static bool evict(struct weir_table *table, weir_ns now, const union weir__atomic16 *except)
 {
 	struct weir__place closest = { NULL, { 0, 0 }, 0, false };
@@ -79,17 +81,19 @@ static bool is_marked(const unsigned char *marks, uint32_t number)
 	return marks[(number - 1) / 8] >> (number - 1) % 8 & 1;
 }
 
-/* Marks what some slots refer to; when all have been looked at, what is not marked is suspected, and given back if it was
- * when that was last done. One thread at a time. A chunk that was taken before this began and is in use has been referred
- * to by the same slot all the time. One that is suspected may be somebody's who has just taken it out of use, and is about
- * to give it back; hence the second look. What is left to trust in is that nobody sleeps for an hour between taking a chunk
- * and referring to it, or for two stamps between taking one out of use and giving it back. */
+/* Marks the chunks that some slots refer to. Once all slots have been read, old chunks that are not marked are
+ * suspected. A chunk that the previous sweep suspected, too, is given back. Only one thread sweeps at a time.
+ *
+ * A chunk that was taken before the sweep began and is in use has been referred to by the same slot all the time. A
+ * suspected chunk may belong to a thread that has just taken it out of use and is about to give it back. The second
+ * sweep is for these. What remains is an assumption: no thread sleeps for an hour between taking a chunk and referring
+ * to it, or for two stamps between taking one out of use and giving it back. */
 static void sweep_some(struct weir_table *table, struct weir__sweep *sweep, weir_ns clock)
 {
 	struct weir__arena *const arena = &table->region.arena;
 	unsigned char *const suspects = sweep->marks + sweep->marks_bytes;
 
-	if (weir__arena_is_long_after(arena, clock, sweep->since)) /* ages would no longer be told apart: begin anew */
+	if (weir__arena_is_long_after(arena, clock, sweep->since)) /* ages would become ambiguous: start over */
 		sweep->line = sweep->chunk = 0;
 	if (sweep->line == 0 && sweep->chunk == 0) {
 		if (!weir__arena_is_next(arena, clock, sweep->since))

@@ -1,13 +1,13 @@
 /* table_batch.c: many independent requests, decided in order.
  *
- * What a decision waits for is memory. So of each group all keys are hashed and their home lines fetched, then the other
- * lines of those that are not at home, the roots of those that have a history, its cells, and only then are they
- * decided. */
+ * A decision mostly waits for memory. So for each group, all keys are hashed and their home lines prefetched. Then come
+ * the other lines of keys that are not in their home line, the roots of keys that have a history, and the cells of
+ * those histories. Only then are the requests decided. */
 #include "store/table/table.h"
 
 enum { GROUP = 32 };
 
-/* Fetches the root of a key's history, if that is in the home line, and returns its number. */
+/* Prefetches the root of a key's history, if the key is in its home line. Returns the root's number, or 0. */
 static uint32_t fetch_root(const struct weir_table *table, uint64_t hash)
 {
 	const struct weir__place place = weir__line_find(weir__table_home(table, hash), weir__fingerprint(hash), NULL);
@@ -47,7 +47,7 @@ static void hash_group(struct weir_table *table, const struct weir_claim *claims
 		fetch_histories(table, claims, n, hashes);
 }
 
-/* Counts what has been decided of claims with the same limit, at once. */
+/* Counts the decisions of consecutive claims with the same limit in one addition. */
 static void count_group(const struct weir_table *table, const struct weir_claim *claims, size_t n, const bool *allowed)
 {
 	const struct weir__stripe_in_use in_use = weir__stripe_of(&table->region);

@@ -1,4 +1,4 @@
-/* table_change.c: a limit changed while its keys live. What becomes of them: view.h. */
+/* table_change.c: changes a limit while its keys are in use. view.h says what becomes of them. */
 #include "core/text.h"
 #include "os/file.h"
 #include "store/table/table.h"
@@ -13,7 +13,7 @@ static int refuse_region(struct weir_message *ret_message)
 	return WEIR_ERR_REGION;
 }
 
-/* Whether no key can be whole later by the new plan than it would have been by the old one. */
+/* Whether every key is full under the new plan no later than it would have been under the old one. */
 static bool is_full_as_soon(const struct weir_plan *from, const struct weir_plan *to)
 {
 	switch (from->kind) {
@@ -23,13 +23,13 @@ static bool is_full_as_soon(const struct weir_plan *from, const struct weir_plan
 	case WEIR_KIND_INTERVAL:
 		return false;
 	default:
-		return true; /* windows end when they would have */
+		return true; /* windows end when they would have ended anyway */
 	}
 }
 
-/* From this change on slots that say they are whole, by whatever plan, are held: also those that said so before it, since
- * they may be written later by a clock that has gone back behind it. Before it is counted, so that there is no instant at
- * which they are free. */
+/* From this change on, slots whose full_at has passed are held, whichever plan packed them. This includes slots that
+ * were full before the change, since a clock that has gone back behind the change may write them later. Call it before
+ * the plan is counted, so that there is no instant at which these slots are free. */
 static void hold_slots(struct weir_table *table, const struct weir__slot_format *to, weir_ns changed_at)
 {
 	union weir__atomic16 *const hold = &table->region.header->hold;
@@ -76,7 +76,7 @@ int weir__table_stage_limit(struct weir_table *table, const struct weir_table_li
 		if (!weir__format_has_histories(&format))
 			weir_step_convert(&from.plan, &format.plan, &next.absent, next.changed_at);
 	} while (!weir__plans_stage(&table->region, limit->entry, number, &next, ret_staged));
-	if (table->region.file >= 0) /* before it is counted: what counts a plan that is not there cannot be read */
+	if (table->region.file >= 0) /* before the plan is counted: a limit that counts a missing plan is unreadable */
 		(void)weir__file_sync_memory(weir__plans_place(&table->region, limit->entry, number + 1),
 					     sizeof(struct weir__region_plan));
 	return WEIR_OK;
@@ -87,7 +87,7 @@ bool weir__table_settle_limit(struct weir_table *table, const struct weir_table_
 {
 	const bool is_settled = weir__plans_settle(limit->entry, staged);
 
-	if (table->region.file >= 0) /* before slots that are packed by it: see region_recover.c */
+	if (table->region.file >= 0) /* before any slot that this plan packs: see region_recover.c */
 		(void)weir__file_sync_memory(limit->entry, sizeof(*limit->entry));
 	return is_settled;
 }
@@ -145,7 +145,7 @@ struct weir_limit weir_table_limit_limit(const struct weir_table_limit *limit)
 	struct weir__plans_limit last;
 	uint64_t number;
 
-	if (limit->name[0] == '\0') /* one that came with a request: it never changes */
+	if (limit->name[0] == '\0') /* an inline limit, which never changes */
 		return limit->added;
 	return weir__plans_read_last(&limit->table->region, limit->entry, &number, &last) ? last.limit : limit->added;
 }

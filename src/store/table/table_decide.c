@@ -1,19 +1,20 @@
-/* table_decide.c: several limits, one answer.
+/* table_decide.c: one decision on several limits.
  *
- * Look at all; if one denies, nothing is charged. Else charge one after the other, the one with least left first, since
- * that is the one which others may exhaust meanwhile. If one is, the charges before it are taken back.
+ * Look at all of them. If one denies, nothing is charged. Otherwise charge one after the other, the one with the least
+ * remaining first, since it is the one that other requests may exhaust meanwhile. If one is exhausted, the charges
+ * before it are taken back.
  *
- * Taking back must never give more than was charged and is still there, or more than the limit would be admitted:
- *  - A bucket leaks from the charge on, and others may have built upon it since: what has leaked is not given back.
+ * Taking back must never return more than was charged and is still there, nor let through more than the limit allows:
+ *  - A bucket leaks from the charge on, and other requests may have built upon it since. What has leaked is not given
+ *    back.
  *  - A window, interval or counter gives back only within the window it was charged in.
- *  - Whoever resets or refunds a key, or lets it give way, has found its slot, then counts up `forgiven`, then swaps. If
- *    that moved since before the charge, nobody knows what became of the charge, and it stays. (Here the slot is read
- *    first, then `forgiven`: a swap in between makes this one fail, unless the same bits are there again. So it is
- *    looked at once more after the swap.)
- *  - If the limit was changed since and the key touched, what it was charged is not what it would be charged now: that
- *    stays, too.
- *  - Nothing is taken out of a bucket that shapes, or that others wait for: they build on what it owes.
- *  - If the caller's time is not that of the table's clock, nobody knows how much has leaked. */
+ *  - A thread that resets, refunds or evicts a key finds its slot, then increments `forgiven`, then swaps. If
+ *    `forgiven` has moved since before the charge, it is unknown what became of the charge, and the charge stays. (This
+ *    file reads the slot first, then `forgiven`. A swap in between makes its own swap fail, unless the same bits are
+ *    there again. So it reads `forgiven` once more after the swap.)
+ *  - If the limit was changed since and the key was touched, the charge is not what it would be now. It stays, too.
+ *  - Nothing is taken out of a bucket that shapes or that others wait for, since they build on what it has used.
+ *  - If the caller's time is not the time of the table's clock, it is unknown how much has leaked. */
 #include "core/bucket.h"
 #include "os/pause.h"
 #include "store/table/table.h"
@@ -21,8 +22,8 @@
 struct part {
 	const struct weir_table_limit *limit;
 	uint64_t hash, cost;
-	uint64_t forgiven;    /* before it was charged */
-	uint32_t fingerprint; /* at that time */
+	uint64_t forgiven;    /* before the charge */
+	uint32_t fingerprint; /* before the charge */
 	struct weir_verdict verdict;
 	struct weir__change change;
 	uint64_t number; /* of its plan when it was first looked at */
@@ -35,10 +36,10 @@ struct joint {
 	weir_ns now;
 	struct part parts[WEIR_TABLE_CLAIMS_MAX];
 	size_t n;
-	unsigned char part_of[WEIR_TABLE_CLAIMS_MAX]; /* the part that answers for a claim */
+	unsigned char part_of[WEIR_TABLE_CLAIMS_MAX]; /* the part that each claim belongs to */
 };
 
-/* The same key under the same limit is one part, with the costs added. */
+/* Claims for the same key under the same limit become one part, with their costs added. */
 static void join_claims(struct joint *joint, const struct weir_claim *claims, const uint64_t *hashes, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -69,8 +70,8 @@ static bool is_changed(const struct part *part)
 	return part->change.number != part->number;
 }
 
-/* If the limit was changed since the part was first looked at, the step is by the new plan, but the numbers that are told
- * are those of the old one: so that all of an answer is as of one moment. */
+/* If the limit was changed since the part was first looked at, the step follows the new plan, but the verdict reports
+ * the numbers of the old one. So all verdicts of a decision are of one moment. */
 static void step_part(struct joint *joint, struct part *part, weir__step *step)
 {
 	const uint64_t limit = part->verdict.limit;
@@ -95,7 +96,7 @@ static bool all_would_allow(struct joint *joint)
 	return all;
 }
 
-/* Parts by what would be left, least first. */
+/* Orders parts by what would remain, least first. */
 static void order_parts(const struct joint *joint, unsigned char order[])
 {
 	for (size_t i = 0; i < joint->n; i++) {
@@ -108,7 +109,8 @@ static void order_parts(const struct joint *joint, unsigned char order[])
 	}
 }
 
-/* Takes cost out of a state that was `charged` right after it was charged. False: it is not known to be in there. */
+/* Takes cost out of a state. `charged` is what the state was right after the charge. Returns false if it is not known
+ * whether the cost is still in there. */
 static bool take_out(const struct weir_plan *plan, const struct weir_state *charged, struct weir_state *state,
 		     uint64_t cost, weir_ns elapsed)
 {
@@ -133,7 +135,7 @@ static bool take_out(const struct weir_plan *plan, const struct weir_state *char
 	return true;
 }
 
-/* The state less the part, if that is known to be in there still. */
+/* Computes the state without the part. Returns false if it is not known whether the part is still in there. */
 static bool state_without(const struct joint *joint, const struct part *part, const struct weir_state *seen,
 			  struct weir_state *ret_state)
 {
@@ -152,7 +154,7 @@ static bool state_without(const struct joint *joint, const struct part *part, co
 			clock - joint->now + (joint->table->is_shared ? WEIR__CLOCKS_DIFFER_MAX : 0));
 }
 
-/* What was taken out of a key is put in again, as far as its slot can hold it; into a new one if it has none. */
+/* Puts back what was taken out of a key, as far as its slot can hold it. A key without a slot gets a new one. */
 static void put_back(const struct joint *joint, const struct part *part)
 {
 	const struct weir_state charged = weir__slot_unpack(&part->change.format, part->change.after);
@@ -210,14 +212,15 @@ static void take_back(struct joint *joint, const struct part *part)
 			break;
 		weir__back_off();
 	}
-	/* Forgiven and charged to the same bits while this thread was on its way to the swap: that charge was another's. */
+	/* The key was forgiven and then charged to the same bits just before the swap. The charge taken out was another
+	 * thread's. */
 	if (atomic_load(weir__table_forgiven(joint->table, fingerprint)) != part->forgiven)
 		put_back(joint, part);
 }
 
 enum outcome { ALL_DENIED, ALL_CHARGED, STALE };
 
-/* Takes back what was charged of the parts before that of this place in the order. */
+/* Takes back the charges of the parts before this place in the order. */
 static void take_back_before(struct joint *joint, const unsigned char order[], size_t place)
 {
 	while (place-- > 0)
@@ -227,8 +230,9 @@ static void take_back_before(struct joint *joint, const unsigned char order[], s
 		}
 }
 
-/* Charges all, or none if somebody else was faster at one. A limit that would have admitted, and was changed to one that
- * does not, says nothing of those it was asked with. */
+/* Charges all, or none if another thread exhausts one of them first. If a limit would have allowed but was changed to
+ * one that denies, its denial says nothing about the limits it was decided with. The result is then STALE, if the epoch
+ * check fails. */
 static enum outcome charge_all(struct joint *joint)
 {
 	unsigned char order[WEIR_TABLE_CLAIMS_MAX] = { 0 };
@@ -252,7 +256,8 @@ static enum outcome charge_all(struct joint *joint)
 	return ALL_CHARGED;
 }
 
-/* Before anything is charged, all has been looked at: if the premise holds then, all that was seen rests on it. */
+/* All parts are looked at before anything is charged. If the epoch check holds after that, it held for all that was
+ * seen. */
 static enum outcome decide_all(struct joint *joint)
 {
 	struct part *const first = &joint->parts[0];
@@ -272,8 +277,9 @@ static enum outcome decide_all(struct joint *joint)
 	return would_allow ? charge_all(joint) : ALL_DENIED;
 }
 
-/* Denied: only limits that count all are charged, those that have not been yet; what they say is what is left now. One
- * that has denied does not admit after all because others have moved on meanwhile. */
+/* After a denial, charges only the limits with count all, if they have not been charged yet. Their verdicts report what
+ * remains now. A limit that has denied does not become one that allows because other threads have moved its key on
+ * meanwhile. */
 static void count_attempt(struct joint *joint)
 {
 	for (size_t i = 0; i < joint->n; i++) {
@@ -289,7 +295,7 @@ static void count_attempt(struct joint *joint)
 	}
 }
 
-/* The claim that decided. */
+/* The index of the claim that decided. */
 static size_t decider(const struct joint *joint, size_t n_claims)
 {
 	size_t decided_by = 0;

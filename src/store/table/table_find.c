@@ -1,35 +1,38 @@
-/* table_find.c: who has which slot.
+/* table_find.c: which key has which slot.
  *
- * A key has at most one settled slot. To look one up takes several reads, during which others insert, so a new slot is
- * taken in two swaps:
+ * A key has at most one settled slot. A lookup takes several reads, during which other threads insert keys. So a new
+ * slot is taken in two swaps:
  *
  *   1. claim: put {fingerprint, a nonce of this claim} into a slot, CLAIMED
- *   2. look at all other candidates once more. Settled there: withdraw. Claimed there: of two claims the one at the
- *      lower address goes on and removes the other, the other withdraws.
+ *   2. look at all other candidates once more. If the key is settled there, withdraw. If it is claimed there, the claim
+ *      at the lower address goes on and removes the other one, and the other one withdraws. If the limit was changed
+ *      meanwhile, withdraw.
  *   3. settle: swap the claim for the charged state. This is when the key is charged.
  *
- * Of two who insert the same key at once, at least one does step 2 after the other's step 1, and so sees it. Anybody may
- * remove a claim at any time: its owner then fails at step 3 and begins again. So a process that dies leaves nothing
- * that others wait for. The nonce keeps a late step 3 from settling somebody else's claim.
+ * If two threads insert the same key at once, at least one of them does step 2 after the other's step 1, and so sees
+ * it. Any thread may remove a claim at any time. The owner of the claim then fails at step 3 and starts again. So a
+ * process that dies leaves nothing that others wait for. The nonce keeps a late step 3 from settling another thread's
+ * claim.
  *
- * Whoever charges a key's slot that was reclaimed meanwhile fails to swap. tests/models/table_slots.pml is this as a
- * model. */
+ * If a key's slot is reclaimed while a thread is about to charge it, the thread's swap fails.
+ * tests/models/table_slots.pml is a model of this protocol. */
 #include "os/pause.h"
 #include "store/table/table.h"
 
 enum {
-	LINES = WEIR__LINES, /* home, the other one of that pair, the two of the alternate pair */
+	LINES = WEIR__LINES, /* home, the other line of that pair, the two of the alternate pair */
 	CANDIDATES = LINES * WEIR__LINE_SLOTS,
 	PAIR_SLOTS = 2 * WEIR__LINE_SLOTS,
-	/* A home pair with fewer taken slots gets the key without a look at how full the alternate pair is. More lets
-	 * more keys be in the line that is looked at first, less lets fewer give way when the table is nearly full; at
-	 * two thirds 6 gives 86 % and 16 ppm, 7 gives 89 % and 334 ppm, 5 gives 82 % and 0.4 ppm. */
+	/* A home pair with fewer taken slots than this gets the key without a look at how full the alternate pair is. A
+	 * larger number puts more keys into the line that is read first. A smaller number evicts fewer keys when the
+	 * table is nearly full. At two thirds full, 6 gives 86 % and 16 ppm, 7 gives 89 % and 334 ppm, 5 gives 82 % and
+	 * 0.4 ppm. */
 	PAIR_CROWDED = 6,
-	PATIENCE = 64, /* pauses for a claim of somebody else, who needs about one */
+	PATIENCE = 64, /* pauses to wait for another thread's claim, which takes about one */
 };
 
-/* What is fresh for less than this may yet owe by another clock, or by the time that a thread has read before it lost
- * its processor for a while. */
+/* A key that has been full for less than this may still have usage by another clock, or by the time that a thread read
+ * before it was descheduled for a while. */
 static const weir_ns clocks_differ_ns = 100000000;
 
 struct candidates {
@@ -49,7 +52,7 @@ static union weir__atomic16 *candidate(const struct candidates *candidates, unsi
 	return candidates->lines[i / WEIR__LINE_SLOTS] + i % WEIR__LINE_SLOTS;
 }
 
-/* As weir__line_matches counts; none if the slot is in another line. */
+/* The bit of the slot as in weir__line_matches. 0 if the slot is in another line. */
 static unsigned bit_in_line(const union weir__atomic16 *line, const union weir__atomic16 *slot)
 {
 	const uintptr_t at = ((uintptr_t)slot - (uintptr_t)line) / sizeof(*slot);
@@ -57,7 +60,7 @@ static unsigned bit_in_line(const union weir__atomic16 *line, const union weir__
 	return at < WEIR__LINE_SLOTS ? 1u << at : 0;
 }
 
-/* A slot of the key other than the own claim: a settled one if one is seen, else a claim. */
+/* Finds a slot of the key other than the caller's own claim. Prefers a settled slot to a claim. */
 static void look_for(const struct candidates *candidates, uint32_t fingerprint, const union weir__atomic16 *own_claim,
 		     struct weir__place *ret_place)
 {
@@ -78,8 +81,9 @@ static void look_for(const struct candidates *candidates, uint32_t fingerprint, 
 	}
 }
 
-/* Of this era or the one before. That is looked for first: a slot may come to have this era's fingerprint while it is
- * looked for, never the other way. If there are two, this era's is the key's. */
+/* Finds a slot of this era or of the previous one. The previous era is searched first, since a slot may get this
+ * era's fingerprint during the search, but never the reverse. If both are found, the settled slot of this era is the
+ * key's. */
 static void look(const struct candidates *candidates, const struct weir__key *key,
 		 const union weir__atomic16 *own_claim, struct weir__place *ret_place)
 {
@@ -100,7 +104,7 @@ static bool remove_claim(const struct weir__place *claim)
 	return weir__atomic16_swap(claim->slot, claim->seen, (struct weir_state){ 0, 0 });
 }
 
-/* Its owner is at work, most likely; or was killed. */
+/* The owner is most likely at work, or it was killed. */
 static void await_claim(const struct weir__place *claim)
 {
 	for (int i = 0; i < PATIENCE; i++) {
@@ -128,7 +132,7 @@ void weir__table_prefetch_rest(const struct weir_table *table, const struct weir
 	prefetch_rest(&candidates);
 }
 
-/* Whether the limit is as the key's view says, after all that was looked at before. */
+/* Whether the limit is still as the key's view says. The barrier orders all earlier reads before this check. */
 static bool is_current(const struct weir__key *key)
 {
 	weir__read_barrier();
@@ -146,7 +150,7 @@ static void find_slot(struct weir__key *key, struct weir__place *ret_place)
 			await_claim(ret_place);
 		else if (ret_place->slot || WEIR__LIKELY(is_current(key)))
 			return;
-		else /* it may be there, but of a later era */
+		else /* the key may have a slot of a later era */
 			weir__key_init(key, key->table, key->limit, key->hash);
 	}
 }
@@ -166,8 +170,8 @@ void weir__table_find_anywhere(struct weir__key *key, struct weir__place *ret_pl
 	}
 }
 
-/* Owes nothing by this clock, whatever its limit has been changed to. The mark of a file's page is nobody's, but not
- * zero. */
+/* Whether the slot was never used, or its key has used nothing by this clock and by the plan that packed it. Holds are
+ * not considered. The mark of a file's page has fingerprint 0 but is not zero, so it is not reusable. */
 static bool is_reusable(struct weir_state slot, uint64_t now)
 {
 	const unsigned was_never = slot.hi == 0, is_somebodys = weir__slot_fingerprint(slot) != 0;
@@ -176,7 +180,7 @@ static bool is_reusable(struct weir_state slot, uint64_t now)
 	return was_never | (is_somebodys & is_full); /* without branches: see first_reusable_of */
 }
 
-/* And by any other clock. */
+/* Whether the key has used nothing by any other clock either. */
 static bool is_free(struct weir_state slot, uint64_t now)
 {
 	return slot.hi == 0 || weir__slot_full_at(slot) + clocks_differ_ns <= now;
@@ -184,8 +188,8 @@ static bool is_free(struct weir_state slot, uint64_t now)
 
 enum { PAIR = (1 << PAIR_SLOTS) - 1, ALL = (1 << CANDIDATES) - 1 };
 
-/* What was seen in the candidates, each half for itself: of the one that is chosen both are compared, when it is swapped. In
- * two arrays, since to put a slot together in memory costs more than to read it. */
+/* The contents of the candidates. The two halves are read separately; the swap compares both halves of the one that is
+ * chosen. There are two arrays because to assemble a slot in memory costs more than to read it. */
 struct seen {
 	uint64_t lo[CANDIDATES], hi[CANDIDATES];
 };
@@ -197,8 +201,8 @@ static struct weir_state slot_of(const struct seen *seen, unsigned i)
 
 _Static_assert(CANDIDATES == 1 << WEIR__SLOT_TAG_BITS, "the number of a candidate takes the place of its tag");
 
-/* The first to be fresh of some candidates, a bit each, of which there is one at least. Here and below no branch depends on
- * which it is: that cannot be foretold. */
+/* The candidate with the earliest full_at of those in `of`, one bit each, at least one. Here and below no branch
+ * depends on which one it is, since the processor could not predict that. */
 static unsigned first_reusable_of(const struct seen *seen, unsigned of)
 {
 	uint64_t least = UINT64_MAX;
@@ -213,8 +217,8 @@ static unsigned first_reusable_of(const struct seen *seen, unsigned of)
 	return (unsigned)least & WEIR__SLOT_TAG_MASK;
 }
 
-/* Of two counted keys, the one of lower rank gives way: it has used less of its window, whatever of that is left. Else
- * strangers who ask once would wash out those who have used theirs up. */
+/* Of two counted keys, the one with the lower rank is evicted. It has used less of its window, however much time of the
+ * window is left. Otherwise new keys with one request each would evict keys that have used up theirs. */
 static weir__u128 rank(struct weir_state slot)
 {
 	return (weir__u128)((uint64_t)weir__slot_level(slot) << (64 - WEIR__SLOT_TAG_BITS) | weir__slot_full_at(slot))
@@ -238,7 +242,7 @@ static unsigned lowest_ranked_of(const struct seen *seen, unsigned of)
 	return lowest;
 }
 
-/* The key that is closest to fresh, where all owe something. */
+/* The key that is closest to full, if all candidates have used something. */
 static unsigned closest_to_full(const struct seen *seen)
 {
 	unsigned counted = 0, plain_first, counted_lowest;
@@ -254,7 +258,7 @@ static unsigned closest_to_full(const struct seen *seen)
 	return seen->hi[counted_lowest] < seen->hi[plain_first] ? counted_lowest : plain_first;
 }
 
-/* Those of the whole ones that are held. */
+/* Which of the reusable candidates are held. */
 static unsigned held_of(const struct seen *seen, unsigned whole, uint64_t now, const struct weir_state *hold)
 {
 	unsigned held = 0;
@@ -264,15 +268,15 @@ static unsigned held_of(const struct seen *seen, unsigned whole, uint64_t now, c
 	return held & whole;
 }
 
-/* How many of a pair are not among these. */
+/* How many slots of a pair are not in `these`. */
 static unsigned others_of_pair(unsigned these, unsigned pair)
 {
 	return PAIR_SLOTS - (unsigned)__builtin_popcount(these >> (pair * PAIR_SLOTS) & PAIR);
 }
 
-/* Where a new key goes: what is whole longest, first of all what was never used, so that a clock that steps back finds what
- * it knew. In a full table it is one that is held, else the slot of the key that is closest to fresh; so never a mark,
- * which is furthest. */
+/* Chooses the slot for a new key. It takes the slot that has been full longest, and a slot that was never used before
+ * all others, so that a clock that steps back still finds its keys. If no candidate is free, it takes one that is held,
+ * or else the key that is closest to full. It never takes a mark, whose full_at is the latest. */
 static void choose(const struct candidates *candidates, uint64_t now, const struct weir_state *hold,
 		   struct weir__place *ret_place)
 {
@@ -302,7 +306,7 @@ static void choose(const struct candidates *candidates, uint64_t now, const stru
 	weir__place_set(ret_place, candidate(candidates, chosen), slot_of(&seen, chosen), 0);
 }
 
-/* Steps 2 and 3. */
+/* Steps 2 and 3. Returns false if the claim was withdrawn or removed. */
 static bool settle(const struct weir__key *key, const struct candidates *candidates, const struct weir__place *mine,
 		   struct weir_state content)
 {
@@ -320,8 +324,8 @@ static bool settle(const struct weir__key *key, const struct candidates *candida
 	}
 }
 
-/* Settled, but so late that the limit has come to the next era but one, in which nobody looks for this slot: then it is
- * taken back, unless somebody has found it before. */
+/* Whether the slot was settled so late that its limit has reached the next era but one, in which no lookup finds the
+ * slot. Then the slot is freed again, unless another thread has found it before. */
 static bool is_out_of_sight(const struct weir__key *key, union weir__atomic16 *slot, struct weir_state content)
 {
 	const uint64_t era = key->view.number / WEIR__SLOT_GENERATIONS;
@@ -345,7 +349,7 @@ bool weir__table_claim(const struct weir__key *key, struct weir_state content, w
 
 	choose(&candidates, since_epoch, &hold, &mine);
 	used = !is_reusable(mine.seen, since_epoch);
-	/* The key itself, settled by somebody since it was not found. */
+	/* The key itself, which another thread has settled since the lookup. */
 	if (weir__slot_fingerprint(mine.seen) == key->fingerprint || weir__slot_fingerprint(mine.seen) == key->previous)
 		return false;
 	if (!is_free(mine.seen, since_epoch) || weir__table_holds(&hold, mine.seen, since_epoch))

@@ -1,11 +1,12 @@
 /* table_history.c: decisions of limits whose keys have a history in the arena.
  *
- * The slot of such a key refers to the root of its history, and is only changed when that is replaced, or when the key
- * would seem to owe nothing too early: fresh_at is set ahead by an eighth, before what makes it necessary is charged.
+ * The slot of such a key refers to the root of its history. It changes only when the root is replaced, or when its
+ * full_at would be too early. full_at is moved before the charge that makes it necessary, and for logs by an eighth
+ * more than needed.
  *
- * A decision looks at the history, unpacks it into the state that core works on, takes core's step and makes what came
- * of it so: most often that is one more event, or units more in the newest one. What else can happen (refunds, clocks
- * that are set back) makes a new history. Logs are asked and charged without all that: see decide_log. */
+ * A decision looks at the history, unpacks it into a state of core, takes core's step and puts the outcome into effect.
+ * Most often that is one more event, or more units in the newest one. Any other outcome (refunds, clocks that are set
+ * back) makes a new history. Logs are decided and charged without all that: see decide_log. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,27 +15,27 @@
 #include "store/table/table.h"
 
 enum {
-	FOLLOWS_MOST = 100,   /* so many moves in a row are none: the memory is damaged */
-	TRIES_MOST = 1 << 16, /* and nobody is outrun so often */
+	FOLLOWS_MOST = 100,   /* this many moves in a row mean that the memory is damaged */
+	TRIES_MOST = 1 << 16, /* so does losing this many races in a row */
 	LATER_NS = 1 << 20,
 	SCRATCH = 4096,
 };
 
-/* A request that cannot be recorded is told to come back after so long. */
+/* The retry_after of a request that is denied because it cannot be recorded. */
 static const weir_ns no_room_retry = 1000000000;
 
-/* What somebody is at work on. */
+/* One decision in progress. */
 struct work {
-	struct weir__key key; /* its limit as of when it was last looked for */
+	struct weir__key key; /* with its limit as of the last lookup */
 	const struct weir__epoch_check *epoch_check;
 	weir_ns now;
 	struct weir__place place;
 	struct weir__history history;
 	bool has_history;
-	/* events as they were; totals from 0 on */
+	/* the events as they were; totals start from 0 */
 	struct weir__event *before;
-	uint64_t n_before, skipped; /* events of the history before these */
-	/* what core works on, and where it is */
+	uint64_t n_before, skipped; /* events of the history that come before these and no longer count */
+	/* the state that core works on, and its memory */
 	void *state;
 	struct weir_plan plan;
 	void *heap;
@@ -44,7 +45,7 @@ struct work {
 	} scratch;
 };
 
-/* The scratch is left as it is. */
+/* Does not initialise the scratch memory. */
 static void begin(struct work *work, const struct weir__epoch_check *epoch_check, struct weir_table *table,
 		  const struct weir_table_limit *limit, uint64_t hash, weir_ns now)
 {
@@ -62,19 +63,19 @@ static bool is_log(const struct weir_plan *plan)
 	return plan->kind == WEIR_KIND_LOG;
 }
 
-/* Instants of events are kept less this. */
+/* Events store their instants minus this. */
 static uint64_t base_of(const struct weir__slot_format *format)
 {
 	return is_log(&format->plan) ? format->epoch : format->epoch / format->plan.period;
 }
 
-/* From the newest event on so long, in its units, an event counts. */
+/* How long an event counts, in the unit of its instant. */
 static uint64_t duration_of(const struct weir_plan *plan)
 {
 	return is_log(plan) ? plan->period : plan->room + 1;
 }
 
-/* When a key whose newest event is this owes nothing; since the epoch. */
+/* When a key with this newest event has used nothing any more, in ns since the epoch. */
 static uint64_t full_at(const struct weir__slot_format *format, uint64_t newest)
 {
 	const struct weir_plan *const plan = &format->plan;
@@ -99,14 +100,15 @@ static uint32_t take_chunk(void *context)
 	return weir__table_take_chunk(work->key.table, work->now, work->place.slot);
 }
 
-/* A slot that refers to a root. Its time is a little later than need be, by another little each time, so that a slot that
- * comes to refer to the same root again is another one. */
+/* Makes a slot that refers to a root. Its full_at is a little later than needed, by a different amount each time. So a
+ * slot that refers to the same root again has different bits. */
 static struct weir_state slot_of(uint32_t fingerprint, uint32_t root, uint64_t full_at)
 {
 	return weir__slot_make(fingerprint, root, full_at + 1 + weir__thread_nonce() % LATER_NS, WEIR__SLOT_ARENA);
 }
 
-/* The slot refers to another root now, and whoever makes it so gives back the old one. */
+/* Makes the slot refer to the root that the history has moved to. The thread whose swap succeeds gives back the old
+ * root. */
 static void follow_move(struct weir_table *table, const struct weir__place *place, uint32_t moved_to)
 {
 	const struct weir_state next = slot_of(weir__slot_fingerprint(place->seen), moved_to,
@@ -116,8 +118,8 @@ static void follow_move(struct weir_table *table, const struct weir__place *plac
 		weir__history_discard(&table->region.arena, weir__slot_own(place->seen));
 }
 
-/* Finds the key and its history, if it has one. What a slot of this fingerprint refers to may be gone, or may be no
- * history at all: then it is as good as none, and will be replaced. */
+/* Finds the key and its history, if it has one. What a slot with this fingerprint refers to may be gone, or may not be
+ * a history at all. It then counts as none and will be replaced. */
 static void find(struct work *work)
 {
 	for (int follows = 0;; follows++) {
@@ -138,7 +140,7 @@ static void find(struct work *work)
 		if (found == WEIR__HISTORY_GONE) {
 			if (weir__slot_equal(weir__atomic16_load(work->place.slot), work->place.seen))
 				return;
-			continue; /* it was given up for another one meanwhile */
+			continue; /* the history was given up and the slot changed meanwhile */
 		}
 		follow_move(work->key.table, &work->place, moved_to);
 	}
@@ -153,7 +155,7 @@ static void *scratch(struct work *work, size_t size)
 	return work->heap;
 }
 
-/* Events that may be in the history. */
+/* The most events that the history can have. */
 static uint64_t events_at_most(const struct work *work)
 {
 	const uint32_t cells = weir__shape_cells(&work->history.shape);
@@ -161,7 +163,7 @@ static uint64_t events_at_most(const struct work *work)
 	return (work->history.newest.position + cells - work->history.oldest.position) % cells + 1;
 }
 
-/* The events that count when the newest one happens, in order. */
+/* Reads the events that count at the instant of the newest one, in order. */
 static void read_events(struct work *work)
 {
 	const struct weir__history *const history = &work->history;
@@ -200,7 +202,8 @@ static void unpack_segments(struct work *work)
 	}
 }
 
-/* Lays the events out twice: as they were, and as the state that core will change. False: no memory. */
+/* Unpacks the events twice: as they were, and as the state that core will change. Returns false if there is no
+ * memory. */
 static bool unpack(struct work *work)
 {
 	const uint64_t most = work->has_history ? events_at_most(work) : 0;
@@ -210,7 +213,7 @@ static bool unpack(struct work *work)
 
 	work->plan = work->key.view.format.plan;
 	if (is_log(&work->plan))
-		work->plan.room = most + 2; /* of a new clock, and of the request */
+		work->plan.room = most + 2; /* one for a new clock, one for the request */
 	state_size = weir_plan_state_size(&work->plan);
 	memory = scratch(work, before_size + state_size);
 	if (memory == NULL)
@@ -229,7 +232,7 @@ static bool unpack(struct work *work)
 	return true;
 }
 
-/* Segments' state as events, those in which something was counted and the newest. Returns how many. */
+/* Lists the sub-windows in which something was counted, and the newest, as events. Returns how many there are. */
 static uint64_t list_segments(const struct work *work, struct weir__event *events)
 {
 	const struct weir__segments *const segments = work->state;
@@ -247,15 +250,15 @@ static uint64_t list_segments(const struct work *work, struct weir__event *event
 	return n;
 }
 
-/* What core has made of the state. */
+/* The state after core's step, as events. */
 struct outcome {
 	const struct weir__event *events;
 	uint64_t n;
-	uint64_t gone; /* total before them */
+	uint64_t gone; /* the total before them */
 	struct weir__event *heap;
 };
 
-/* False: no memory. */
+/* Returns false if there is no memory. */
 static bool list_outcome(const struct work *work, struct outcome *ret_outcome)
 {
 	struct weir__log *const log = work->state;
@@ -269,7 +272,7 @@ static bool list_outcome(const struct work *work, struct outcome *ret_outcome)
 	}
 	ret_outcome->n = log->entries;
 	ret_outcome->gone = log->gone;
-	if (log->first + log->entries > work->plan.room) { /* goes round: the room is one larger than ever needed */
+	if (log->first + log->entries > work->plan.room) { /* wraps; not expected, as one place is to spare */
 		ret_outcome->heap = calloc((size_t)ret_outcome->n, sizeof(struct weir__event));
 		if (ret_outcome->heap == NULL)
 			return false;
@@ -291,8 +294,8 @@ static bool is_same(const struct work *work, const struct outcome *outcome, uint
 	return true;
 }
 
-/* How the outcome comes from the events before: `dropped` of them, which are over, are left out, the newest is changed,
- * or a new one comes after it. */
+/* How the outcome follows from the events before. `dropped` of them have expired and are left out. Then the newest is
+ * changed, or a new one comes after it. */
 enum manner { AS_IT_WAS, MERGED, PUSHED, OTHERWISE };
 
 static enum manner compare(const struct work *work, const struct outcome *outcome, uint64_t *ret_dropped)
@@ -319,7 +322,7 @@ static enum manner compare(const struct work *work, const struct outcome *outcom
 	return *ret_dropped == 0 && is_same(work, outcome, 0, n) ? AS_IT_WAS : MERGED;
 }
 
-/* The slot says that the key owes until then, at least. */
+/* Makes the slot's full_at late enough for a newest event at `newest`. Returns false if the slot has changed. */
 static bool extend(struct work *work, uint64_t newest)
 {
 	const uint64_t until = full_at(&work->key.view.format, newest), slack = (until - newest) / 8;
@@ -335,7 +338,8 @@ static bool extend(struct work *work, uint64_t newest)
 	return true;
 }
 
-/* The first event that is kept when so many are not, and the total before it. If none is, the next one to come. */
+/* The first event that is kept if this many are skipped, and the total before it. If none is kept, the next event to
+ * come. */
 static struct weir__point oldest_after(const struct work *work, uint64_t skip, uint64_t at)
 {
 	const struct weir__history *const history = &work->history;
@@ -354,7 +358,7 @@ static struct weir__point oldest_after(const struct work *work, uint64_t skip, u
 	return (struct weir__point){ point.at, before, point.position };
 }
 
-/* A history made anew of these events takes the place of the one there was, or is the key's first. */
+/* Makes a new history of these events. It replaces the key's history or is the key's first. */
 static enum weir__history_done replace(struct work *work, const struct outcome *outcome)
 {
 	const struct weir__event *const events = outcome->events;
@@ -370,7 +374,7 @@ static enum weir__history_done replace(struct work *work, const struct outcome *
 
 	if (number == 0)
 		return WEIR__HISTORY_FULL;
-	if (work->has_history && number == work->history.number) /* given up meanwhile; or else the memory is damaged */
+	if (work->has_history && number == work->history.number) /* given up meanwhile, or the memory is damaged */
 		(void)weir__atomic16_swap(work->place.slot, work->place.seen, (struct weir_state){ 0, 0 });
 	content = slot_of(weir__fingerprint(work->key.hash), number, full_at(&work->key.view.format, newest));
 	if (work->has_history) {
@@ -385,7 +389,7 @@ static enum weir__history_done replace(struct work *work, const struct outcome *
 	return WEIR__HISTORY_OUTRUN;
 }
 
-/* Makes the outcome so by a change of the newest event. */
+/* Puts the outcome into effect by a change of the newest event. */
 static enum weir__history_done change_newest(struct work *work, const struct outcome *outcome, enum manner manner,
 					     uint64_t dropped)
 {
@@ -395,7 +399,7 @@ static enum weir__history_done change_newest(struct work *work, const struct out
 	struct weir__point oldest;
 
 	if (manner == MERGED && units < units_of(work->before, work->n_before - 1, 0))
-		return replace(work, outcome); /* in its place a total only grows: see file_newest */
+		return replace(work, outcome); /* a total may only grow in place: see file_newest */
 	if (!extend(work, at))
 		return WEIR__HISTORY_OUTRUN;
 	if (manner == MERGED)
@@ -405,8 +409,9 @@ static enum weir__history_done change_newest(struct work *work, const struct out
 	return weir__history_push(history, at, history->newest.total + units, &oldest, take_chunk, work);
 }
 
-/* The key owes nothing any more. The slot may have another time by now, but while it refers to this root it must not
- * stay: the chunk would be a root of this key again, and be found, before that is told of. */
+/* The key has used nothing any more. The slot's full_at may have changed by now, but the slot must not stay while it
+ * refers to this root. Otherwise the chunk could become a root of this key again, and be found before it is
+ * published. */
 static enum weir__history_done forget(struct work *work)
 {
 	const uint32_t number = work->history.number;
@@ -422,7 +427,8 @@ static enum weir__history_done forget(struct work *work)
 	return WEIR__HISTORY_DONE;
 }
 
-/* There is no room for another event: the units count with the newest, which becomes later. That admits nothing extra. */
+/* There is no room for another event. The units count with the newest, which becomes later. This allows nothing
+ * extra. */
 static enum weir__history_done squeeze(struct work *work, const struct outcome *outcome)
 {
 	const uint64_t n = outcome->n, units = units_of(outcome->events, n - 1, outcome->gone);
@@ -433,7 +439,7 @@ static enum weir__history_done squeeze(struct work *work, const struct outcome *
 	return weir__history_merge(&work->history, at, work->history.newest.total + units);
 }
 
-/* Its cells are too small for what the limit lets it count, since that was raised. */
+/* Whether the limit was raised so much that the history's cells are too small for what it may now count. */
 static bool is_too_narrow(const struct work *work)
 {
 	return work->has_history && work->history.shape.time_bits != 0 &&
@@ -463,7 +469,7 @@ static enum weir__history_done make_so(struct work *work, const struct outcome *
 	return done == WEIR__HISTORY_FULL ? squeeze(work, outcome) : done;
 }
 
-/* Whether to begin again. */
+/* Whether to start again. */
 static bool is_outrun(enum weir__history_done done, uint32_t *tries)
 {
 	if (done != WEIR__HISTORY_OUTRUN || ++*tries > TRIES_MOST)
@@ -477,7 +483,7 @@ static struct weir_verdict no_room(const struct weir_plan *plan)
 	return (struct weir_verdict){ .limit = plan->most, .retry_after = no_room_retry };
 }
 
-/* Takes a step. FULL: the answer is a denial, and nothing was changed. */
+/* Takes a step. FULL: the request is denied and nothing was changed. */
 static enum weir__history_done take_step(struct work *work, weir__step *step, uint64_t cost,
 					 struct weir_verdict *ret_verdict, uint64_t *ret_event_at)
 {
@@ -499,7 +505,7 @@ static enum weir__history_done take_step(struct work *work, weir__step *step, ui
 	return done;
 }
 
-/* Takes units out of the event in which they were counted, if it has so many. */
+/* Takes units out of the event in which they were counted, if it has that many. */
 static enum weir__history_done take_out(struct work *work, uint64_t event_at, uint64_t units, uint64_t forgiven)
 {
 	struct outcome outcome;
@@ -508,7 +514,7 @@ static enum weir__history_done take_out(struct work *work, uint64_t event_at, ui
 	struct weir__event *events;
 
 	find(work);
-	/* Whoever forgives something after this makes the swap fail. */
+	/* If another thread forgives something after this load, the swap below fails. */
 	if (atomic_load(weir__table_forgiven(work->key.table, weir__fingerprint(work->key.hash))) != forgiven ||
 	    !work->has_history || !unpack(work))
 		return WEIR__HISTORY_DONE;
@@ -543,7 +549,7 @@ void weir__table_take_back_event(struct weir_table *table, const struct weir_tab
 	free(work.heap);
 }
 
-/* The first event of a log that counts at `when`, with the total before it. If none does, the next one to come. */
+/* The first event of a log that counts at `when`, with the total before it. If none counts, the next event to come. */
 static struct weir__point first_live(const struct weir__history *history, weir_ns period, uint64_t when)
 {
 	struct weir__point live = history->oldest, point;
@@ -565,7 +571,7 @@ static struct weir__point first_live(const struct weir__history *history, weir_n
 	return live;
 }
 
-/* When so many units of a log have left, of those that count from this event on. */
+/* When `units` of the units that count from the event `live` on will have expired. */
 static uint64_t left_at(const struct weir__history *history, const struct weir__point *live, uint64_t units,
 			weir_ns period)
 {
@@ -582,7 +588,7 @@ static uint64_t left_at(const struct weir__history *history, const struct weir__
 	return point.at + period;
 }
 
-/* What is to be said of a log after the decision. */
+/* Fills in the verdict on a log after the decision. */
 static void explain_log(const struct work *work, const struct weir__point *live, uint64_t used, uint64_t newest,
 			uint64_t cost, bool allowed, struct weir_verdict *verdict)
 {
@@ -600,7 +606,7 @@ static void explain_log(const struct work *work, const struct weir__point *live,
 				       left_at(&work->history, live, used - (plan->most - cost), plan->period) - now;
 }
 
-/* Decides for a log that is there, without the way through core's state. WHOLE: go that way. */
+/* Decides for a log that has a history, without unpacking it into core's state. WHOLE: take the long path. */
 static enum weir__log_answer decide_log(struct work *work, uint64_t cost, struct weir_verdict *ret_verdict)
 {
 	const struct weir_plan *const plan = &work->key.view.format.plan;
@@ -633,7 +639,7 @@ static enum weir__log_answer decide_log(struct work *work, uint64_t cost, struct
 	return WEIR__LOG_ALLOWED;
 }
 
-/* Logs that count what they deny go the whole way. */
+/* Logs with count all take the long path. */
 static bool has_short_way(const struct weir_plan *plan, uint64_t cost)
 {
 	return is_log(plan) && !(plan->flags & WEIR_PLAN_COUNT_ALL) && cost > 0;

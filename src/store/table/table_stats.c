@@ -1,8 +1,8 @@
-/* table_stats.c: what a table says of itself. */
+/* table_stats.c: statistics of a table. */
 #include "store/table/region_file.h"
 #include "store/table/table.h"
 
-/* In the first so many slots. */
+/* Counts live keys in the first `slots` slots. */
 static uint64_t count_live(const struct weir_table *table, uint64_t now, uint64_t slots)
 {
 	uint64_t live = 0;
@@ -61,13 +61,13 @@ void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_s
 			decisions += read_counter(&stripe->limits[limit].of[false]) +
 				     read_counter(&stripe->limits[limit].of[true]);
 	}
-	/* Not counted where it would cost each decision something: what is nowhere else was at home. */
+	/* Decisions in the home line are not counted, since that would slow down each of them. They are the rest. */
 	elsewhere = stats.absent + stats.probes[1] + stats.probes[2] + stats.probes[3];
 	stats.probes[0] = decisions > elsewhere ? decisions - elsewhere : 0;
 	*ret_stats = stats;
 }
 
-/* Keys fall on slots by their hash: a part of them is like any other. */
+/* Keys are spread over slots by their hash, so any part of the table is representative. */
 void weir__table_look(struct weir_table *table, weir_ns now, uint64_t slots_most,
 		      struct weir__table_key_count *ret_glance)
 {
@@ -87,7 +87,7 @@ void weir__table_look(struct weir_table *table, weir_ns now, uint64_t slots_most
 		key_count.evicted += read_counter(&stripe->evicted);
 	}
 	if (key_count.live >
-	    key_count.inserted) /* of few keys a part tells little; other processes may have counted more */
+	    key_count.inserted) /* a sample of few keys is inexact; other processes may have counted more */
 		key_count.live = key_count.inserted;
 	*ret_glance = key_count;
 }

@@ -1,15 +1,17 @@
 /* table_wait.c: waiting for a key.
  *
- * A slot has no list of those who wait. A bucket can do without: a wait of less than half a minute takes its tokens at
- * once, before they have come, and sleeps until they have. The slot then owes more than a burst, as it would after a step
- * back of the clock, and everybody else is denied until it owes less; beyond a minute it would be taken for a new clock.
- * Whoever would wait longer sleeps until that is no longer so and asks again, as those who wait for windows do. */
+ * A slot has no list of waiters, and a bucket does not need one. A wait of less than half a minute takes its tokens at
+ * once, before they have refilled, and sleeps until they have. The slot has then used more than a burst, as after a
+ * step back of the clock, and every other request is denied until it has used less. If it had used more by over a
+ * minute, it would be taken for a new clock. A caller that would wait longer sleeps until the wait is short enough and
+ * tries again. Callers that wait for windows do the same. */
 #include "store/table/table_wait.h"
 
 #include "os/canceller.h"
 #include "store/table/table.h"
 
-/* What a slot may owe beyond its burst. The other half of a minute is left for clocks that step back meanwhile. */
+/* How much a slot may use beyond its burst, as time. The other half of a minute is left for clocks that step back
+ * meanwhile. */
 static const weir_ns ahead_max = WEIR__STEP_BACK_MAX / 2;
 
 struct wait {
@@ -18,10 +20,10 @@ struct wait {
 	uint64_t hash, cost;
 	weir_ns deadline;
 	struct weir_canceller *canceller;
-	bool is_first; /* under count all a denied question counts, so after the first it is only asked when it fits */
-	bool is_too_late;        /* denied, and not before the deadline either */
+	bool is_first;           /* with count all a denied try counts, so later tries take only what a peek allows */
+	bool is_too_late;        /* denied, and would not be allowed before the deadline either */
 	struct weir_state taken; /* the state right after tokens were taken ahead */
-	uint64_t taken_by;       /* the number of the limit's plan then */
+	uint64_t taken_by;       /* the number of the limit's plan at that time */
 };
 
 typedef struct weir_verdict take_ahead(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
@@ -52,8 +54,9 @@ static struct weir_verdict reserve(struct wait *wait, take_ahead *take, weir_ns 
 	return verdict;
 }
 
-/* If the slot owes less than right after the tokens were taken, somebody has forgiven them since: then nothing. Nor if the
- * limit has been changed: what they were is not what they would be now. */
+/* Gives nothing back in two cases. If the bucket is now full earlier than right after the tokens were taken, another
+ * thread has forgiven them since. If the limit has been changed, the tokens taken are not the tokens that it would
+ * charge now. */
 static void give_back(const struct wait *wait, weir_ns now, struct weir_reservation *reservation)
 {
 	struct weir__place place;
@@ -70,10 +73,11 @@ static void give_back(const struct wait *wait, weir_ns now, struct weir_reservat
 	} while (!weir__table_put(&key, &place, weir__key_pack(&key, &state), now));
 }
 
-/* Asks once. Denied: retry_after is when to ask again, unless that is too late. */
+/* Tries once. If denied, retry_after is the time until the next try, and is_too_late says that it is past the
+ * deadline. */
 static struct weir_verdict ask(struct wait *wait, weir_ns now, struct weir_reservation *ret_reservation)
 {
-	const struct weir_plan *const plan = &wait->limit->first.plan; /* its kind, which stays */
+	const struct weir_plan *const plan = &wait->limit->first.plan; /* for its kind and flags, which never change */
 	const bool shapes = plan->flags & WEIR_PLAN_SHAPE, was_first = wait->is_first;
 	const weir_ns left = time_left(now, wait->deadline);
 	struct weir_verdict verdict;
@@ -100,7 +104,7 @@ static struct weir_verdict ask(struct wait *wait, weir_ns now, struct weir_reser
 	return verdict;
 }
 
-/* Sleeps until what was taken ahead may go. */
+/* Sleeps until the request that took tokens ahead may go. Returns WEIR_ERR_CANCELLED after giving them back. */
 static int sleep_until_act(const struct wait *wait, struct weir_reservation *reservation)
 {
 	for (;;) {

@@ -1,4 +1,4 @@
-/* view.c: views made of the plans that a table keeps, and states carried over from one plan to the next. */
+/* view.c: makes views of the plans that a table keeps, and converts states from one plan to the next. */
 #include "store/table/view.h"
 
 #include "core/bucket.h"
@@ -9,13 +9,14 @@
 
 static const uint64_t being_written = UINT64_C(1) << 63;
 
-/* Other fingerprints in each era; in era 0 as they are. */
+/* Gives each era different fingerprints. Era 0 leaves them as they are. */
 static uint32_t mark_of_era(uint64_t era)
 {
 	return (uint32_t)era * 0x9e3779b1u;
 }
 
-/* Somebody may have scribbled over it: times are those that slots can hold, and nothing owes more than it ever can. */
+/* The shared memory may be corrupt. So time_of clamps times to those that slots can hold, and absent_of clamps usage to
+ * the most that a key can have. */
 static weir_ns time_of(const struct weir_table_limit *limit, const struct weir__plans_limit *of)
 {
 	const weir_ns epoch = limit->first.epoch;
@@ -53,7 +54,7 @@ int weir__view_format(const struct weir_table_limit *limit, const struct weir_li
 	struct weir_plan from = limit->plan, plan;
 	int error = weir_plan_compile(to, &plan, ret_message);
 
-	if (from.kind == WEIR_KIND_LOG) /* here it grows as it needs to */
+	if (from.kind == WEIR_KIND_LOG) /* in a table a log grows as needed */
 		from.room = UINT64_MAX;
 	if (error == WEIR_OK && from.kind == WEIR_KIND_SEGMENTS && plan.kind == WEIR_KIND_COUNTER)
 		weir__segments_widen(&plan);
@@ -73,7 +74,8 @@ static void set_generation(struct weir__slot_format *format, uint64_t number)
 		format->tag |= (uint32_t)(number % WEIR__SLOT_GENERATIONS);
 }
 
-/* What a slot owes that was packed by the plan with this number, by that of a later one. False: a plan is not there. */
+/* Unpacks a slot that the plan `number` packed, and converts it to the plan `last`. Returns false if a plan is
+ * missing. */
 static bool carry_over(const struct weir_table_limit *limit, struct weir_state slot, uint64_t number, uint64_t last,
 		       struct weir_state *ret_state)
 {
@@ -94,8 +96,8 @@ static bool carry_over(const struct weir_table_limit *limit, struct weir_state s
 	return true;
 }
 
-/* Makes it the process's own, unless that is newer or somebody else is at it. One who wrote it in a process that this one
- * was forked from does not exist here. */
+/* Keeps the view for the process, unless the kept view is as new or another thread is writing it. If the writer was a
+ * thread of the process that this one was forked from, it does not exist here, and its claim is taken over. */
 static void keep_view(struct weir_table_limit *limit, const struct weir__view *view)
 {
 	const uint64_t claim = being_written | weir__thread_process();
@@ -108,11 +110,11 @@ static void keep_view(struct weir_table_limit *limit, const struct weir__view *v
 	if (!__atomic_compare_exchange_n(&limit->view.number, &seen, claim, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 		return;
 	for (int i = 1; i < WEIR__VIEW_WORDS; i++)
-		__atomic_store_n(&to[i], from[i], __ATOMIC_RELEASE); /* later than the claim */
+		__atomic_store_n(&to[i], from[i], __ATOMIC_RELEASE); /* release: not visible before the claim */
 	__atomic_store_n(&limit->view.number, view->number, __ATOMIC_RELEASE);
 }
 
-/* Where somebody scribbled over the plan, the limit is as it was added. */
+/* If the plan in the table's memory is corrupt, the limit is taken as it was added. */
 static void make_view(const struct weir_table_limit *limit, struct weir__view *view)
 {
 	struct weir__plans_limit of;
@@ -134,7 +136,7 @@ static void make_view(const struct weir_table_limit *limit, struct weir__view *v
 void weir__view_make(const struct weir_table_limit *limit, struct weir__view *ret_view)
 {
 	make_view(limit, ret_view);
-	keep_view((struct weir_table_limit *)limit, ret_view); /* handles are const to those who use them only */
+	keep_view((struct weir_table_limit *)limit, ret_view); /* callers have const handles */
 }
 
 void weir__view_init(struct weir_table_limit *limit)
@@ -153,7 +155,8 @@ bool weir__view_unpack(const struct weir_table_limit *limit, const struct weir__
 		*ret_state = weir__slot_unpack(&view->format, slot);
 		return true;
 	}
-	/* More than there are: packed by a newer plan, or the slot of another limit's key. */
+	/* An impossible age means that a newer plan packed the slot (its age wraps), or that the slot is another
+	 * limit's. */
 	if (then < WEIR__SLOT_GENERATIONS && age < 2 * WEIR__SLOT_GENERATIONS &&
 	    carry_over(limit, slot, view->number - age, view->number, ret_state))
 		return true;
