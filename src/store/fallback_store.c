@@ -1,23 +1,23 @@
-/* fallback_store.c: limits of a table in the place of those that another store does not decide. */
+/* fallback_store.c: decides with a table what the store behind did not decide. */
 #include "store/fallback_store.h"
 
 #include <stdlib.h>
 
 #include "store/table/inline_limit.h"
 
-static const weir_ns closed_ns = 1000000000;     /* when to try again */
-static const weir_ns count_nodes_ns = 100000000; /* how often to ask the store for the number of servers */
+static const weir_ns closed_ns = 1000000000;     /* retry_after and reset_after of a closed limit */
+static const weir_ns count_nodes_ns = 100000000; /* how often to read the number of servers from the store */
 
-/* What is known of a limit of the table. */
+/* A cached rule of a limit of the table. */
 struct known {
-	uint64_t version; /* of the rules when it was asked for, and 1; 0: it was not */
+	uint64_t version; /* version of the rules when this was read, plus 1; 0: not read yet */
 	struct weir__fallback_rule rule;
 };
 
 struct fallback {
-	struct weir__store store; /* the first: so it leads here */
+	struct weir__store store; /* first member: the two convert by a cast */
 	struct weir__fallback_options options;
-	uint32_t nodes; /* servers that share a limit, as the store last said; 1 and up */
+	uint32_t nodes; /* servers that share a limit, as the store last reported; at least 1 */
 	weir_ns counted_at;
 	struct known known[];
 };
@@ -44,7 +44,8 @@ static const struct weir__fallback_rule *rule_of(struct fallback *fallback, cons
 
 /* --- without the store ------------------------------------------------------------------------------------------- */
 
-/* This server's part of a limit. Its keys are told from others by what it is a part of, and of how many. */
+/* This server's share of a limit. The key space contains the limit and the number of servers, so that different
+ * shares have different keys. */
 static bool make_share(const struct fallback *fallback, const struct weir_table_limit *of,
 		       struct weir_table_limit *ret_limit)
 {
@@ -76,14 +77,14 @@ static bool make_share(const struct fallback *fallback, const struct weir_table_
 	       WEIR_OK;
 }
 
-/* Claims that are decided here, each by its rule: those that the table decides are put together. */
+/* Claims to decide here, each by its rule. The table decides its claims together. */
 struct here {
 	enum weir__fallback_mode modes[WEIR_TABLE_CLAIMS_MAX];
 	struct weir_claim claims[WEIR_TABLE_CLAIMS_MAX]; /* .limit NULL: the mode alone decides */
 	struct weir_table_limit made[WEIR_TABLE_CLAIMS_MAX];
 };
 
-/* The same limit twice is one: so the table knows a key that comes twice. */
+/* A limit that comes twice gets one object, so that the table recognizes a key that comes twice. */
 static const struct weir_table_limit *share_of(const struct fallback *fallback, struct here *here,
 					       const struct weir_claim *claims, size_t i)
 {
@@ -93,7 +94,7 @@ static const struct weir_table_limit *share_of(const struct fallback *fallback, 
 	return make_share(fallback, claims[i].limit, &here->made[i]) ? &here->made[i] : NULL;
 }
 
-/* A share that the table cannot have is closed. */
+/* A share that the table cannot represent counts as closed. */
 static void find_limits(struct fallback *fallback, const struct weir_claim *claims, size_t n, struct here *here)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -111,7 +112,7 @@ static void find_limits(struct fallback *fallback, const struct weir_claim *clai
 	}
 }
 
-/* Of a limit that the table does not decide. */
+/* The verdict for a claim that the table does not decide. */
 static struct weir_verdict by_mode(enum weir__fallback_mode mode, const struct weir_claim *claim)
 {
 	const struct weir_limit limit = weir_table_limit_limit(claim->limit);
@@ -125,7 +126,7 @@ static struct weir_verdict by_mode(enum weir__fallback_mode mode, const struct w
 	return (struct weir_verdict){ .limit = most, .retry_after = closed_ns, .reset_after = closed_ns };
 }
 
-/* All, or nothing: what is closed lets nothing be charged anywhere. */
+/* All or nothing: if one claim is closed, nothing is charged. */
 static void take(const struct fallback *fallback, const struct here *here, const struct weir_claim *claims,
 		 size_t n_claims, weir_ns now, struct weir_verdict *ret_verdicts, bool *ret_is_closed)
 {
@@ -153,7 +154,7 @@ static void take(const struct fallback *fallback, const struct here *here, const
 						       verdicts[i];
 }
 
-/* Claims that are decided together, or one that is decided alone. */
+/* Decides claims together, or a single one. */
 static void decide_here(struct fallback *fallback, const struct weir__store_request *request,
 			const struct weir_claim *claims, uint32_t n, struct weir_verdict *ret_verdicts,
 			bool *ret_is_closed)
@@ -170,7 +171,7 @@ static void decide_here(struct fallback *fallback, const struct weir__store_requ
 	if (request->operation == WEIR__STORE_TAKE) {
 		take(fallback, &here, claims, n, asked.now, ret_verdicts, ret_is_closed);
 	} else if (here.claims[0].limit) {
-		if (asked.operation == WEIR__STORE_UNDO) /* when it was charged is not known here */
+		if (asked.operation == WEIR__STORE_UNDO) /* the time of the charge is unknown here */
 			asked.operation = WEIR__STORE_REFUND;
 		asked.claims = here.claims;
 		weir__table_store_decide(table, &asked);
@@ -184,7 +185,7 @@ static void decide_here(struct fallback *fallback, const struct weir__store_requ
 
 /* --- the store --------------------------------------------------------------------------------------------------- */
 
-/* Units that were allowed here while the store was certainly not called are charged there later. */
+/* Units that were allowed here while the store was certainly not called are charged to the store later. */
 static void defer(const struct fallback *fallback, const struct weir_claim *claims, const struct weir_verdict *verdicts,
 		  uint32_t n)
 {
@@ -219,7 +220,7 @@ static void decide_without(struct fallback *fallback, struct weir__store_request
 
 	count_nodes(fallback);
 	for (uint32_t i = 0; i < request->n; i += n) {
-		bool is_closed = false; /* what is closed to one of several requests is nothing to the others */
+		bool is_closed = false; /* per group: a closed claim does not affect the other requests */
 
 		decide_here(fallback, request, &request->claims[i], n, &request->verdicts[i], &is_closed);
 		request->is_closed |= is_closed;

@@ -1,11 +1,13 @@
-/* store.h: where the state of limits is kept, behind one interface: a table, Redis, or a store with others behind it.
+/* store.h: one interface to the place where limits keep their state: a table, Redis, or a store in front of another.
  *
- * A request completes now or later, and its caller need not know which. A store that completes it now fills it in where it
- * lies, and submit returns true. A store that completes it later first calls `keep`, so that the request moves to memory that
- * stays, and submit returns false; then it calls `complete` once, whatever happens, by the thread that submitted it.
+ * A request completes now or later, and its caller need not know which. A store that completes it now fills the request
+ * in place, and submit returns true. A store that completes it later first calls `keep`, which moves the request to
+ * memory that stays valid, and submit returns false. It then calls `complete` exactly once, whatever happens, on the
+ * thread that submitted the request.
  *
- * A store handle belongs to one thread, the submitter. Requests of one submitter take effect in the order in which they were
- * submitted; only their completions may come in another order. What is submitted may be gathered until `flush`. */
+ * A store handle belongs to one thread, the submitter. Requests of one submitter take effect in the order in which they
+ * were submitted. Only their completions may come in a different order. A store may gather submitted requests until
+ * `flush`. */
 #ifndef WEIR_STORE_STORE_H
 #define WEIR_STORE_STORE_H
 
@@ -16,101 +18,104 @@ enum weir__store_operation {
 	WEIR__STORE_UPTO,
 	WEIR__STORE_PEEK,
 	WEIR__STORE_REFUND,
-	WEIR__STORE_UNDO,    /* refunds what was charged at `charged_at`: verdict.granted is how much that was */
-	WEIR__STORE_RESET,   /* allowed: there was something to forget */
-	WEIR__STORE_INSPECT, /* the verdict of a peek at no cost, is_stored and full_at */
+	WEIR__STORE_UNDO,    /* refunds what was charged at `charged_at`; verdict.granted: units refunded */
+	WEIR__STORE_RESET,   /* verdict.allowed: the key had a state to forget */
+	WEIR__STORE_INSPECT, /* verdict of a peek at cost 0; sets is_stored and full_at */
 };
 
 enum weir__store_outcome {
 	WEIR__STORE_DECIDED,
-	WEIR__STORE_STALE,      /* the premise did not hold: nothing was decided. Only by a store that completes now */
+	WEIR__STORE_STALE,      /* the epoch check failed: nothing was decided. Only from stores that complete now */
 	WEIR__STORE_UNREACHED,  /* the store could not be called: certainly nothing was charged */
-	WEIR__STORE_UNANSWERED, /* it was called, and did not reply in time: it may have charged */
+	WEIR__STORE_UNANSWERED, /* the store was called and did not reply in time: it may have charged */
 };
 
 struct weir__store;
 struct weir__store_caller;
 
-/* Claims to decide, and what comes of them. Arrays are the caller's. */
+/* Claims to decide, and the result. The caller owns the arrays. */
 struct weir__store_request {
 	enum weir__store_operation operation;
-	bool is_each; /* each claim is a request of its own; else all are decided together, which only a take may be */
-	uint32_t n;   /* claims: 1 to WEIR_TABLE_CLAIMS_MAX together, any number of each */
+	bool is_each; /* each claim is decided on its own. False: all together, all or nothing, for a take only */
+	uint32_t n;   /* claims: 1 to WEIR_TABLE_CLAIMS_MAX if decided together, any number if is_each */
 	const struct weir_claim *claims;
 	struct weir_verdict *verdicts; /* room for n */
 	weir_ns now;                   /* for a store without a clock of its own */
-	weir_ns charged_at;            /* of UNDO */
+	weir_ns charged_at;            /* for UNDO */
 
-	/* What a store that completes now may use, and others ignore. */
-	const uint64_t *hashes;                      /* of the keys; NULL: not known */
-	const struct weir__epoch_check *epoch_check; /* NULL: it rests on nothing */
+	/* Only stores that complete now use these. */
+	const uint64_t *hashes;                      /* of the keys; NULL: unknown */
+	const struct weir__epoch_check *epoch_check; /* NULL: decide in any case */
 
-	/* What came of it. */
+	/* The result. */
 	enum weir__store_outcome outcome;
-	bool is_closed;                /* denied because a limit is closed while its store fails */
-	bool is_stored;                /* of INSPECT: the store has a state for the key, */
-	weir_ns full_at;               /* that is full again at this instant; 0: it has none */
-	uint32_t n_current;            /* of each with a premise: those before it were decided while the premise held */
-	struct weir_decision decision; /* of several together */
+	bool is_closed;                /* denied because the limit's fallback is `closed` and the store failed */
+	bool is_stored;                /* INSPECT: the store has a state for the key */
+	weir_ns full_at;               /* INSPECT: when the key is full again; 0: no state */
+	uint32_t n_current;            /* is_each with an epoch check: leading claims decided while it held */
+	struct weir_decision decision; /* of claims decided together */
 
 	const struct weir__store_caller *caller;
 
-	/* Of stores. */
+	/* Used by stores. */
 	struct weir__store_request *next;
-	weir_ns budget; /* how long to wait for a reply; 0: as long as the store likes */
+	weir_ns budget; /* how long to wait for a reply; set by the store in front (fallback_store.c) */
 };
 
-/* What a store that completes later calls. */
+/* What a store calls if it completes a request later. */
 struct weir__store_caller {
-	/* The same request in memory that stays until it is complete: the store goes on with that one. NULL: no memory. */
+	/* Returns the same request in memory that stays valid until it is complete. The store goes on with the returned
+	 * request. NULL: no memory. */
 	struct weir__store_request *(*keep)(struct weir__store_request *request);
 	void (*complete)(struct weir__store_request *request);
 };
 
-/* How a store does, for people. What a kind of store does not have is 0. */
+/* Health and counters, for status pages and metrics. A field that a kind of store lacks is 0. */
 enum weir__store_health { WEIR__STORE_UP, WEIR__STORE_DOWN, WEIR__STORE_PROBING };
 
 enum { WEIR__STORE_LATENCIES = 16, WEIR__STORE_LATENCY_FIRST_US = 64, WEIR__STORE_ERROR_SIZE = 256 };
 
 struct weir__store_status {
 	enum weir__store_health health;
-	uint32_t nodes;                               /* servers that share the state, this one among them */
-	uint64_t calls, requests;                     /* sent; a call has several requests */
+	uint32_t nodes;                               /* servers that share the state, including this one */
+	uint64_t calls, requests;                     /* sent; a call carries several requests */
 	uint64_t decided, unreached, unanswered;      /* requests; a retry is not counted again */
-	uint64_t script_loads, failovers, damaged;    /* damaged: keys that began anew */
-	uint64_t deferred_keys;                       /* with charges that are still to be made */
+	uint64_t script_loads, failovers, damaged;    /* damaged: keys reset because their value was unreadable */
+	uint64_t deferred_keys;                       /* keys with deferred charges still to be made */
 	uint64_t charged, excess, uncertain, dropped; /* units of deferred charges: see redis_backlog.h */
-	uint64_t latency_counts
-		[WEIR__STORE_LATENCIES]; /* by duration: up to 2^i * 64 us; the last also what took longer */
+	/* Decided requests by duration: up to 2^i * 64 us; the last one also counts longer ones. */
+	uint64_t latency_counts[WEIR__STORE_LATENCIES];
 	uint64_t latency_sum_us;
-	char last_error[WEIR__STORE_ERROR_SIZE]; /* empty: none yet */
+	char last_error[WEIR__STORE_ERROR_SIZE]; /* empty: no error yet */
 };
 
 struct weir__store {
-	/* The table that keeps the state, which completes at once and can be looked at; NULL: it is kept elsewhere. */
+	/* The table that keeps the state; it completes at once and can be read directly. NULL: the state is
+	 * elsewhere. */
 	struct weir_table *table;
 
-	bool converts_on_look; /* to look at a key by another plan than its own changes the key */
-	struct weir__store
-		*front; /* the store in front of this one, which sees first what came of a request; NULL: none */
+	bool converts_on_look; /* a peek with a plan other than the key's own converts the key */
+	/* The store in front of this one, which gets finished requests first. NULL: none. */
+	struct weir__store *front;
 
-	/* True: it is complete. False: it completes later. */
+	/* Returns true if the request is complete, false if it completes later. */
 	bool (*submit)(struct weir__store *store, struct weir__store_request *request);
 
-	/* Sends what was gathered; and completes what was replied since. NULL: the store completes at once. */
+	/* flush sends what was gathered. collect completes what was replied since. NULL: the store completes at
+	 * once. */
 	void (*flush)(struct weir__store *store);
 	void (*collect)(struct weir__store *store);
 
-	/* Sees what came of a request of the store behind this one, and then completes it. */
+	/* Called by the store behind this one with a finished request. Completes the request. */
 	void (*completed)(struct weir__store *store, struct weir__store_request *request);
 
-	/* Charges units that were allowed without the store, when it can. NULL: it cannot. */
+	/* Charges units that were allowed without the store, as soon as the store is reachable. NULL: not supported. */
 	void (*defer)(struct weir__store *store, const struct weir_claim *claim, uint64_t units);
 
-	/* NULL: the store has nothing to say. */
+	/* NULL: no status. */
 	void (*status)(struct weir__store *store, struct weir__store_status *ret_status);
 
-	/* Nothing is under way any more. */
+	/* No request may be under way. */
 	void (*free)(struct weir__store *store);
 };
 
@@ -131,7 +136,7 @@ static inline void weir__store_collect(struct weir__store *store)
 		store->collect(store);
 }
 
-/* By the store that has decided, or has failed to: the request goes back to its caller. */
+/* Called by the store that decided the request, or failed to: passes it to the store in front, or to its caller. */
 static inline void weir__store_complete(const struct weir__store *store, struct weir__store_request *request)
 {
 	if (store->front)
@@ -145,21 +150,21 @@ static inline bool weir__store_charges(enum weir__store_operation operation)
 	return operation == WEIR__STORE_TAKE || operation == WEIR__STORE_UPTO;
 }
 
-/* One decision of verdicts that came one by one, as a table joins them. */
+/* Joins verdicts that were made one by one into one decision, as a table does. */
 WEIR__BETWEEN_LIBRARIES struct weir_decision weir__store_join(const struct weir_verdict *verdicts, size_t n);
 
-/* --- a table as a store: table_store.c ----------------------------------------------------------------------------- */
+/* --- a table as a store: table_store.c --------------------------------------------------------------------------- */
 
 /* Decides at once. */
 WEIR__BETWEEN_LIBRARIES void weir__table_store_decide(struct weir_table *table, struct weir__store_request *request);
 
-/* Counts, with the limits of a table, what another store has decided: of claims that were decided together all if they are
- * allowed, else those that denied. */
+/* Adds what another store decided to the counters of a table's limits. Claims that were decided together all count as
+ * allowed if all are allowed. Otherwise only those that denied count. */
 WEIR__BETWEEN_LIBRARIES void weir__table_store_count(const struct weir_table *table,
 						     const struct weir__store_request *request);
 
 struct weir__table_store {
-	struct weir__store store; /* the first: so it leads here */
+	struct weir__store store; /* first member: the two convert by a cast */
 };
 
 void weir__table_store_init(struct weir__table_store *store, struct weir_table *table);

@@ -1,4 +1,4 @@
-/* table_store.c: a table as a store. It completes everything at once, in groups where it can. */
+/* table_store.c: a table as a store. It completes every request at once, in batches where possible. */
 #include "store/store.h"
 
 struct weir_decision weir__store_join(const struct weir_verdict *verdicts, size_t n)
@@ -33,7 +33,7 @@ static void take_together(struct weir_table *table, struct weir__store_request *
 	request->outcome = is_decided ? WEIR__STORE_DECIDED : WEIR__STORE_STALE;
 }
 
-/* The first decides whether the premise holds. Once something is charged, the others are charged, too. */
+/* Only the first claim decides whether the epoch check holds. Once something is charged, the others are charged too. */
 static void take_each(struct weir_table *table, struct weir__store_request *request)
 {
 	const struct weir__epoch_check *epoch_check = request->epoch_check;
@@ -58,7 +58,7 @@ static void take_each(struct weir_table *table, struct weir__store_request *requ
 	}
 }
 
-/* Sliding logs and counters know which units were charged when. */
+/* Sliding logs and counters know when units were charged, so they refund the units of that time. */
 static struct weir_verdict undo(struct weir_table *table, const struct weir_claim *claim, weir_ns charged_at,
 				weir_ns now)
 {

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { WEIR__DIGITS_MOST = 20 /* of 2^64-1, or of -2^63 */ };
+enum { WEIR__DIGITS_MOST = 20 /* of 2^64-1, or of -2^63 with its sign */ };
 
 static inline unsigned weir__count_digits(uint64_t number)
 {
@@ -16,7 +16,7 @@ static inline unsigned weir__count_digits(uint64_t number)
 	return n + (number >= 10) + (number >= 100) + (number >= 1000);
 }
 
-/* Returns what is behind the last digit. */
+/* Returns the position after the last digit. */
 static inline char *weir__put_digits(char *to, uint64_t number)
 {
 	static const char pairs[200] = "0001020304050607080910111213141516171819"

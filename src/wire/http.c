@@ -1,7 +1,7 @@
-/* http.c: what llhttp says of a request, and what it leaves to be refused.
+/* http.c: parses requests with llhttp, and rejects what llhttp accepts too easily.
  *
- * llhttp accepts LF without CR in some places, headers that are continued on another line, and other things that the
- * programs before and behind a server may understand otherwise: all line ends are looked at again here. */
+ * llhttp accepts LF without CR in some places, headers continued on the next line, and other things that proxies and
+ * servers in a chain may parse differently. So all line ends are checked again here. */
 #include "wire/http.h"
 
 #include <string.h>
@@ -35,14 +35,14 @@ const char *weir__http_error_reason(const struct weir__http_reader *reader)
 	return reader->fault == WEIR__HTTP_ERROR_SYNTAX ? llhttp_get_error_reason(&reader->parser) : NULL;
 }
 
-/* --- what llhttp calls ------------------------------------------------------------------------------------------ */
+/* --- llhttp callbacks ------------------------------------------------------------------------------------------- */
 
 static struct weir__http_reader *reader_of(llhttp_t *parser)
 {
-	return (struct weir__http_reader *)parser; /* it is the first member */
+	return (struct weir__http_reader *)parser; /* the parser is the first member */
 }
 
-/* Any number but 0 and those that llhttp knows ends its reading. */
+/* HPE_USER ends llhttp's parsing. */
 static int fail(struct weir__http_reader *reader, enum weir__http_error fault, size_t at)
 {
 	if (reader->fault == WEIR__HTTP_ERROR_NONE) {
@@ -57,7 +57,7 @@ static uint32_t offset_of(const struct weir__http_reader *reader, const char *at
 	return reader->base + (uint32_t)(at - reader->piece);
 }
 
-/* A span comes in pieces if it was read in pieces: they lie one behind the other. */
+/* If a span was read in pieces, the pieces are adjacent. */
 static void extend(const struct weir__http_reader *reader, struct weir__http_span *span, const char *at, size_t length)
 {
 	if (span->length == 0)
@@ -73,7 +73,7 @@ static int on_target(llhttp_t *parser, const char *at, size_t length)
 	return 0;
 }
 
-/* Each line ends with CR LF, and none is continued on the next. */
+/* Checks that each line ends with CR LF, and none is continued on the next. */
 static bool check_lines(struct weir__http_reader *reader, const char *end)
 {
 	const char *from = reader->framing;
@@ -99,13 +99,13 @@ static bool check_lines(struct weir__http_reader *reader, const char *end)
 	return true;
 }
 
-/* What was wrong before comes first, in how many pieces ever it came. */
+/* An earlier error is reported first, in however many pieces the request came. */
 static int fail_behind(struct weir__http_reader *reader, enum weir__http_error fault, const char *at)
 {
 	return check_lines(reader, at) ? fail(reader, fault, offset_of(reader, at)) : HPE_USER;
 }
 
-/* Bytes that nobody reads must end all the same. */
+/* Bounds the bytes that are skipped. */
 static int pass_over(struct weir__http_reader *reader, const char *at, size_t length)
 {
 	reader->extra += (uint32_t)length;
@@ -131,7 +131,8 @@ static int on_name(llhttp_t *parser, const char *at, size_t length)
 	return 0;
 }
 
-/* Not before a name is whole: one that was read in pieces would be refused for its number, and at once for its bytes. */
+/* Checks only once a name is complete. Otherwise an invalid byte in that name would be reported if it came at once, but
+ * the number of headers if it came in pieces. */
 static int on_whole_name(llhttp_t *parser)
 {
 	struct weir__http_reader *const reader = reader_of(parser);
@@ -175,7 +176,7 @@ static int on_chunk(llhttp_t *parser)
 	return 0;
 }
 
-/* Chunks are joined where the first of them lies. */
+/* Joins the chunks where the first of them begins. */
 static int on_body(llhttp_t *parser, const char *at, size_t length)
 {
 	struct weir__http_reader *const reader = reader_of(parser);
@@ -265,7 +266,7 @@ static enum weir__http_error check_headers(struct weir__http_reader *reader, con
 	return hosts == 0 && reader->parser.http_minor > 0 ? WEIR__HTTP_ERROR_NO_HOST : WEIR__HTTP_ERROR_NONE;
 }
 
-/* llhttp knows other protocols of this form, too, and a request line without any. */
+/* llhttp also accepts other protocols of this form, and a request line without a version. */
 static bool has_version(const struct weir__http_reader *reader, const char *bytes)
 {
 	const char *const behind = bytes + reader->target.at + reader->target.length;
@@ -281,7 +282,7 @@ static enum weir__http_error check_head(struct weir__http_reader *reader, const 
 	reader->fault_at = reader->target.at;
 	if (parser->method == HTTP_CONNECT || parser->method == HTTP_PRI)
 		return WEIR__HTTP_ERROR_METHOD;
-	/* Behind the target there are at least a line end and an empty line: 10 bytes may be looked at if there are 10. */
+	/* The head may end less than 10 bytes after the target. */
 	if (reader->target.at + reader->target.length + 10 > reader->head_length || !has_version(reader, bytes))
 		return WEIR__HTTP_ERROR_VERSION;
 	if (memchr(bytes + reader->target.at, '#', reader->target.length))
@@ -294,8 +295,8 @@ static enum weir__http_error check_head(struct weir__http_reader *reader, const 
 
 /* --- reading ---------------------------------------------------------------------------------------------------- */
 
-/* Reads the bytes from `at` on. What llhttp refuses is looked at for line ends, too, up to where it stopped: so it makes
- * no difference in how many pieces a request came. */
+/* Parses the bytes from `at` on. Where llhttp reports an error, the line ends up to there are checked, too, so that the
+ * result does not depend on the pieces in which a request came. */
 static llhttp_errno_t execute(struct weir__http_reader *reader, char *bytes, size_t at, size_t n)
 {
 	const char *end = bytes + n;
@@ -353,7 +354,7 @@ static enum weir__http_status read_head(struct weir__http_reader *reader, char *
 	reader->phase = reader->parser.flags & F_CHUNKED ? IN_CHUNKS : IN_LENGTH;
 	if (reader->phase == IN_LENGTH)
 		reader->body_wanted = (uint32_t)reader->parser.content_length;
-	reader->parser.upgrade = 0; /* not done, and so not asked for */
+	reader->parser.upgrade = 0; /* upgrades are not supported, so the header is ignored */
 	return WEIR__HTTP_COMPLETE;
 }
 
@@ -382,7 +383,7 @@ static enum weir__http_status read_chunks(struct weir__http_reader *reader, char
 	return WEIR__HTTP_COMPLETE;
 }
 
-/* A target is a path or begins with a scheme and an authority, as those are that proxies get. */
+/* A target is a path, or begins with a scheme and an authority as in requests to a proxy. */
 static void split_target(char *bytes, const struct weir__http_span *target, struct weir__http_request *ret_request)
 {
 	char *path = bytes + target->at, *const end = path + target->length;

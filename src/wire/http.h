@@ -1,8 +1,8 @@
-/* http.h: requests of HTTP/1.1, as llhttp reads them. Pure: bytes in, a request out.
+/* http.h: parses HTTP/1.1 requests with llhttp. Pure: bytes in, a request out.
  *
- * A request is read where it lies. What has come of it is given again with what comes next, at any address, since the
- * reader keeps offsets: so a connection that is idle needs no reader, and one that sends byte by byte is read once.
- * Whatever two readers could understand in two ways is refused: see the list of faults. */
+ * A request is read in place. The caller passes the bytes read so far again, together with new ones, at any address,
+ * because the reader keeps offsets. So an idle connection needs no reader, and a request that comes byte by byte is
+ * parsed only once. What two parsers could understand differently is rejected: see WEIR__HTTP_ERRORS. */
 #ifndef WEIR_WIRE_HTTP_H
 #define WEIR_WIRE_HTTP_H
 
@@ -12,13 +12,13 @@
 #include <stdint.h>
 
 enum {
-	WEIR__HTTP_HEAD_MAX = 16 * 1024,  /* request line and headers, with the empty line behind them */
-	WEIR__HTTP_BODY_MAX = 128 * 1024, /* of the body itself, without what chunks have around it */
+	WEIR__HTTP_HEAD_MAX = 16 * 1024,  /* request line and headers, with the empty line at the end */
+	WEIR__HTTP_BODY_MAX = 128 * 1024, /* the body itself, without chunk framing */
 	WEIR__HTTP_HEADERS_MAX = 64,
-	WEIR__HTTP_EXTRA_MAX = 16 * 1024, /* names and values of chunk extensions and trailers, which nobody reads */
+	WEIR__HTTP_EXTRA_MAX = 16 * 1024, /* names and values of chunk extensions and trailers, which are ignored */
 };
 
-/* name, status, what is said of it */
+/* name, status, text */
 #define WEIR__HTTP_ERRORS(X)                                                                                           \
 	X(NONE, 0, "")                                                                                                 \
 	X(SYNTAX, 400, "this is not HTTP/1.1 as RFC 9112 has it")                                                      \
@@ -47,36 +47,37 @@ enum weir__http_error {
 enum weir__http_status { WEIR__HTTP_COMPLETE, WEIR__HTTP_MORE, WEIR__HTTP_BAD };
 
 struct weir__http_slice {
-	char *bytes; /* in what was read: whoever reads it may decode it in place */
+	char *bytes; /* in the caller's buffer; may be decoded in place */
 	size_t length;
 };
 
 struct weir__http_span {
-	uint32_t at, length; /* from the beginning of the request */
+	uint32_t at, length; /* offset from the beginning of the request */
 };
 
 struct weir__http_header {
 	struct weir__http_span name, value;
 };
 
-/* A request that is not whole yet. Not to be zeroed as a whole: the headers are most of it. */
+/* The state of an incomplete request. Do not clear the whole struct: most of it is headers, and clearing them takes
+ * time. */
 struct weir__http_reader {
 	llhttp_t parser;
-	size_t length; /* of what is to be given again: the head, or the head and as much of the body as has come */
+	size_t length; /* bytes to pass again: the head, and as much of the body as has come */
 	uint32_t head_length, body_length, body_wanted;
-	uint32_t extra; /* bytes of extensions and trailers */
-	uint32_t base;  /* where what is being read begins */
+	uint32_t extra; /* bytes of chunk extensions and trailers */
+	uint32_t base;  /* offset of `piece` */
 	const char *piece;
 	char *bytes;
-	const char *name;    /* where the last one begins, as far as it was read at once */
-	const char *framing; /* from here on nothing was looked at for its line ends */
-	char before;         /* the last byte of what was */
+	const char *name;    /* start of the latest piece of a header name */
+	const char *framing; /* line ends from here on are not checked yet */
+	char before;         /* the byte before `framing` */
 	uint8_t phase;
-	bool is_value;         /* the last span was one */
-	bool is_kept_alive;    /* once the head is whole */
-	bool expects_continue; /* the client waits to be told to send the body; to be cleared by who does */
+	bool is_value;         /* the last span was a value */
+	bool is_kept_alive;    /* valid once the head is complete */
+	bool expects_continue; /* the client waits for 100 Continue; the caller clears it after sending that */
 	uint8_t fault;
-	uint32_t fault_at; /* the byte of the request where it is wrong; of chunks, where they begin */
+	uint32_t fault_at; /* offset of the error in the request; in chunks: where they begin */
 	struct weir__http_span target;
 	uint32_t n;
 	struct weir__http_header headers[WEIR__HTTP_HEADERS_MAX];
@@ -84,7 +85,7 @@ struct weir__http_reader {
 
 struct weir__http_request {
 	llhttp_method_t method;
-	struct weir__http_slice path, query, body; /* without the ?; nothing is decoded */
+	struct weir__http_slice path, query, body; /* not decoded; the query is without the ? */
 	bool is_kept_alive;
 	const struct weir__http_reader *reader;
 	char *bytes;
@@ -92,25 +93,27 @@ struct weir__http_request {
 
 void weir__http_init(struct weir__http_reader *reader);
 
-/* The first reader->length of the n bytes are those of before; the others are new. WHOLE: *ret_request is in the bytes, of
- * which *ret_used are done with. MORE: all were read; the first reader->length are needed again. BAD: the fault tells. */
+/* The first reader->length of the n bytes are those of the last call, the others are new. COMPLETE: *ret_request points
+ * into the bytes, and the first *ret_used of them are used up. MORE: all were read; pass the first reader->length
+ * again. BAD: see reader->fault. */
 enum weir__http_status weir__http_read(struct weir__http_reader *reader, char *bytes, size_t n, size_t *ret_used,
 				       struct weir__http_request *ret_request);
 
-/* The value of the first header of this name, which is in small letters. False: there is none. */
+/* Finds the first header of this name, which is in lower case. Returns false if there is none. */
 bool weir__http_find(const struct weir__http_request *request, const char *name, struct weir__http_slice *ret_value);
 
-/* Whether there are two headers of this name with different values: nobody knows which one others believe. */
+/* Whether two headers of this name have different values: other servers may use either. */
 bool weir__http_is_disputed(const struct weir__http_request *request, const char *name);
 
 unsigned weir__http_error_status(enum weir__http_error fault);
 const char *weir__http_error_words(enum weir__http_error fault);
-/* What llhttp has to say of it; NULL: nothing. */
+/* llhttp's explanation of a syntax error; NULL: none. */
 const char *weir__http_error_reason(const struct weir__http_reader *reader);
 
-/* Decodes %XX in place, and + as a space, as forms write queries. False: a % is not followed by two hexadecimal digits. */
+/* Decodes %XX, and + as a space, in place, as in queries of forms. Returns false if a % is not followed by two
+ * hexadecimal digits. */
 bool weir__http_decode(struct weir__http_slice *slice);
-/* Likewise of a path, where a + is a +. */
+/* The same for a path, where a + stays a +. */
 bool weir__http_decode_path(struct weir__http_slice *slice);
 
 #endif

@@ -1,4 +1,4 @@
-/* http_reply.c: heads, bodies, and JSON as it is written. */
+/* http_reply.c: writes response heads, bodies and JSON. */
 #include "wire/http_reply.h"
 
 #include <stdio.h>
@@ -234,7 +234,7 @@ static char *put_status(char *to, unsigned status)
 	return WEIR__PUT(to, "\r\n");
 }
 
-/* Its longest: a status line of 60 bytes, Date of 40, Content-Type of 60, Content-Length of 40, Connection of 30. */
+/* The longest head: status line 60 bytes, Date 40, Content-Type 60, Content-Length 40, Connection 30. */
 _Static_assert((int)WEIR__REPLY_HEAD_ROOM >= (int)WEIR__REPLY_HEADERS_SIZE + 60 + 40 + 60 + 40 + 30 + 2, "heads fit");
 
 void weir__reply_end(struct weir__http_reply *reply, unsigned status, const char *type)

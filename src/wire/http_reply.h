@@ -1,7 +1,7 @@
-/* http_reply.h: an answer of HTTP, written straight to where it is sent from.
+/* http_reply.h: an HTTP response, written directly to the output buffer.
  *
- * The body is written first, behind room for the head; when all is known the head is put in its place. Nothing is
- * allocated. What does not fit makes the answer a 500, which does. */
+ * The body is written first, after room for the head. When all is known the head is written and the body moved next to
+ * it. Nothing is allocated. A response that does not fit becomes a 500, which always fits. */
 #ifndef WEIR_WIRE_HTTP_REPLY_H
 #define WEIR_WIRE_HTTP_REPLY_H
 
@@ -13,32 +13,32 @@
 #include <string.h>
 
 enum {
-	WEIR__REPLY_HEADERS_SIZE = 1536, /* of headers that an answer has beside those of all */
+	WEIR__REPLY_HEADERS_SIZE = 1536, /* bytes of headers besides those that every response has */
 	WEIR__REPLY_HEAD_ROOM = WEIR__REPLY_HEADERS_SIZE + 512,
 	WEIR__REPLY_DATE_SIZE = 40,
 };
 
 /* The Date header, which changes once a second. */
 struct weir__http_date {
-	uint64_t second; /* of Unix time, 0: none was written */
+	uint64_t second; /* Unix time; 0: not written yet */
 	char text[WEIR__REPLY_DATE_SIZE];
 	size_t length;
 };
 
 struct weir__http_reply {
-	char *bytes;   /* where it begins */
-	size_t size;   /* room from there on, WEIR__REPLY_HEAD_ROOM or more */
-	size_t length; /* of all of it, when it has ended */
+	char *bytes;   /* start of the response */
+	size_t size;   /* room from there on, at least WEIR__REPLY_HEAD_ROOM */
+	size_t length; /* of the whole response, once it has ended */
 	size_t body_length, headers_length;
 	bool is_full;         /* something did not fit */
-	bool is_without_body; /* to HEAD */
-	bool says_close;      /* the connection is closed behind it */
-	bool says_keep_alive; /* to who would not expect it: HTTP/1.0 */
+	bool is_without_body; /* response to HEAD */
+	bool says_close;      /* the connection is closed after it */
+	bool says_keep_alive; /* for HTTP/1.0, where it is not the default */
 	const struct weir__http_date *date;
 	char headers[WEIR__REPLY_HEADERS_SIZE];
 };
 
-/* One that begins here. */
+/* Begins a response at `bytes`. */
 static inline void weir__reply_init(struct weir__http_reply *reply, char *bytes, size_t size,
 				    const struct weir__http_date *date)
 {
@@ -51,7 +51,7 @@ static inline void weir__reply_init(struct weir__http_reply *reply, char *bytes,
 
 void weir__http_date_set(struct weir__http_date *date, weir_ns now);
 
-/* Writing piece by piece: `to` is what was written before, and what is behind the new piece is returned. */
+/* Writes piece by piece: `to` is where to write. Returns the position after the new piece. */
 static inline char *weir__put(char *to, const char *bytes, size_t n)
 {
 	memcpy(to, bytes, n);
@@ -60,48 +60,48 @@ static inline char *weir__put(char *to, const char *bytes, size_t n)
 
 #define WEIR__PUT(to, literal) weir__put(to, "" literal, sizeof(literal) - 1)
 
-/* Where so many bytes of the body, or of the headers, can be written piece by piece; NULL: there is no room. They are part
- * of it once the end of what was written is told. */
+/* Returns where n bytes of the body, or of the headers, can be written piece by piece; NULL: no room. They become part
+ * of it when weir__reply_wrote or weir__reply_head_wrote gets the end of what was written. */
 char *weir__reply_room(struct weir__http_reply *reply, size_t n);
 void weir__reply_wrote(struct weir__http_reply *reply, const char *end);
 char *weir__reply_head_room(struct weir__http_reply *reply, size_t n);
 void weir__reply_head_wrote(struct weir__http_reply *reply, const char *end);
 
-/* How many bytes of valid UTF-8 beyond ASCII are here, as one character; 0: none. n is 1 or more. */
+/* Returns the bytes of the valid UTF-8 character beyond ASCII that is at `at`; 0: none. n is at least 1. */
 size_t weir__reply_utf8(const unsigned char *at, size_t n);
 
-/* A string of JSON in quotes, at most 6 n + 2 bytes. */
+/* Writes a JSON string with quotes, at most 6 n + 2 bytes. */
 char *weir__put_string(char *to, const char *bytes, size_t n);
 
-/* Writing to the body. */
+/* Append to the body. */
 void weir__reply_add(struct weir__http_reply *reply, const char *bytes, size_t n);
 void weir__reply_add_text(struct weir__http_reply *reply, const char *text);
 void weir__reply_add_number(struct weir__http_reply *reply, uint64_t number);
-/* As JSON has it in a string; what is no UTF-8 becomes U+FFFD. The second one adds the quotes. */
+/* Append text as in a JSON string; invalid UTF-8 becomes U+FFFD. The second function adds the quotes. */
 void weir__reply_add_escaped(struct weir__http_reply *reply, const char *bytes, size_t n);
 void weir__reply_add_string(struct weir__http_reply *reply, const char *bytes, size_t n);
 
-/* A member of an object: `name` is with its quotes, what comes before it, and the colon. */
+/* Append a member of an object: `name` includes its quotes, any comma or brace before it, and the colon. */
 void weir__reply_add_member(struct weir__http_reply *reply, const char *name, uint64_t number);
 void weir__reply_add_word(struct weir__http_reply *reply, const char *name, const char *word);
 
-/* A literal, the length of which is known. */
+/* A literal, whose length is known at compile time. */
 #define WEIR__REPLY_ADD(reply, literal) weir__reply_add(reply, "" literal, sizeof(literal) - 1)
 
-/* Writing to the headers: name, value and line end are all the caller's. */
+/* Append to the headers. The caller writes name, value and line end. */
 void weir__reply_head(struct weir__http_reply *reply, const char *bytes, size_t n);
 void weir__reply_head_text(struct weir__http_reply *reply, const char *text);
 void weir__reply_head_number(struct weir__http_reply *reply, uint64_t number);
 
 #define WEIR__REPLY_HEAD(reply, literal) weir__reply_head(reply, "" literal, sizeof(literal) - 1)
 
-/* Ends it. */
+/* Ends the response: writes its head. */
 void weir__reply_end(struct weir__http_reply *reply, unsigned status, const char *type);
 
-/* A problem of RFC 9457: what has been written of a body is dropped, headers stay. Also ends it. */
+/* Ends the response with a problem document (RFC 9457). The body written so far is dropped, headers stay. */
 void weir__reply_problem(struct weir__http_reply *reply, unsigned status, const char *detail);
 
-/* The words of a status, such as Not Found. */
+/* The reason phrase of a status, such as "Not Found". */
 const char *weir__reply_words(unsigned status);
 
 #define WEIR__TYPE_JSON "application/json"

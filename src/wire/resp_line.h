@@ -1,4 +1,4 @@
-/* resp_line.h: what requests and replies have in common: lines that end in CR, and the numbers on them. */
+/* resp_line.h: what requests and replies share: lines that end in CR, and the numbers in them. */
 #ifndef WEIR_WIRE_RESP_LINE_H
 #define WEIR_WIRE_RESP_LINE_H
 
@@ -7,11 +7,11 @@
 #include "wire/resp.h"
 
 enum {
-	WEIR__RESP_NUMBER_BYTES = 20, /* of -2^63 */
+	WEIR__RESP_NUMBER_BYTES = 20, /* bytes of -2^63 in decimal */
 	WEIR__RESP_LINE_SHORT = 16,
 };
 
-/* Nothing seen of the next line. */
+/* Moves to the next line or bulk, at `at`. */
 static inline void weir__resp_place_next(struct weir__resp_place *place, size_t at)
 {
 	place->at = at;
@@ -19,18 +19,19 @@ static inline void weir__resp_place_next(struct weir__resp_place *place, size_t 
 	place->bulk = -1;
 }
 
-/* Looks for the first `end` of the line at `place`. WHOLE: `scanned` is the length before it. MORE: there is none yet. BAD:
- * it is beyond line_max, however the bytes came; Redis refuses such a line only if it has not come at once. */
+/* Looks for the first `end` in the line at `place`. COMPLETE: `scanned` is the length before it. MORE: not found yet.
+ * BAD: it is beyond line_max, in whatever pieces the bytes came. Redis rejects such a line only if it did not come at
+ * once. */
 static inline enum weir__resp_status weir__resp_line(struct weir__resp_place *place, const char *buffer, size_t size,
 						     char end, size_t line_max)
 {
 	const char *line = buffer + place->at;
 	const size_t left = size - place->at;
-	const size_t most = line_max < left ? line_max + 1 : left; /* the end itself may lie behind line_max bytes */
+	const size_t most = line_max < left ? line_max + 1 : left; /* line_max bytes may be followed by the end */
 	const char *found;
 	size_t at = place->scanned;
 
-	/* Most lines end before a call of memchr would have begun. */
+	/* Most lines end before a call of memchr would pay off. */
 	while (at < most && at < WEIR__RESP_LINE_SHORT && line[at] != end)
 		at++;
 	if (at < most && line[at] != end) {
@@ -43,7 +44,7 @@ static inline enum weir__resp_status weir__resp_line(struct weir__resp_place *pl
 	return left > line_max ? WEIR__RESP_BAD : WEIR__RESP_MORE;
 }
 
-/* A number as Redis takes it: no plus, no leading zeros, no -0. */
+/* Reads a number as Redis does: no plus, no leading zeros, no -0. */
 static inline bool weir__resp_number(const char *digits, size_t n, int64_t *ret_number)
 {
 	const bool is_negative = n > 0 && digits[0] == '-';
@@ -65,8 +66,8 @@ static inline bool weir__resp_number(const char *digits, size_t n, int64_t *ret_
 	return true;
 }
 
-/* Where a slice of a buffer lies, now that the buffer lies elsewhere. By numbers: of memory that is no more, pointers
- * must not be compared. */
+/* Returns the new address of a slice after its buffer has moved. Uses integers, because pointers to freed memory must
+ * not be compared or subtracted. */
 static inline const char *weir__resp_moved(const char *bytes, uintptr_t from, const char *to)
 {
 	return to + ((uintptr_t)bytes - from);

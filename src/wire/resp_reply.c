@@ -1,15 +1,15 @@
-/* resp_reply.c: replies, read as a client. */
+/* resp_reply.c: reads replies, for a client. */
 #include "wire/resp_line.h"
 
 enum form {
 	NO_FORM,
 	FORM_LINE,     /* the value is on the line */
-	FORM_BULK,     /* the line has its length */
-	FORM_ELEMENTS, /* the line has their number */
+	FORM_BULK,     /* the line has the length */
+	FORM_ELEMENTS, /* the line has the number of elements */
 	FORM_PAIRS,
 };
 
-/* By the first byte. */
+/* Indexed by the first byte. */
 static const struct {
 	unsigned char form, type;
 } kinds[256] = {
@@ -91,7 +91,7 @@ static bool is_double(const char *text, size_t n)
 	return end == n;
 }
 
-/* Whether the text is a value of the token's type. */
+/* Parses the text as a value of the token's type. Returns false if it is not one. */
 static bool read_value(struct weir__resp_token *token)
 {
 	const char *text = token->text.bytes;
@@ -118,7 +118,7 @@ static bool read_value(struct weir__resp_token *token)
 
 /* --- tokens ----------------------------------------------------------------------------------------------------- */
 
-/* One element less is missing where we are; what then is complete knows its span. */
+/* A value is complete: one less is missing at this level. A parent that is complete thereby gets its span. */
 static void count_value(struct weir__resp_reply *reply)
 {
 	for (;;) {
@@ -129,7 +129,7 @@ static void count_value(struct weir__resp_reply *reply)
 			return;
 		first = reply->levels[--reply->depth].token;
 		reply->tokens[first].span = reply->n - first;
-		/* An attribute is no value: what it belongs to is still missing. */
+		/* An attribute is not a value: the value it belongs to is still missing. */
 		if (reply->tokens[first].type == WEIR__RESP_ATTRIBUTE)
 			return;
 	}
@@ -153,7 +153,7 @@ static enum weir__resp_status begin_elements(struct weir__resp_reply *reply, str
 	return WEIR__RESP_COMPLETE;
 }
 
-/* The bytes of the bulk whose token is the newest; `at` is on the first of them. */
+/* Reads the bytes of a bulk, whose token is the newest. `at` is at the first of them. */
 static enum weir__resp_status read_bulk(struct weir__resp_reply *reply, const char *buffer, size_t size)
 {
 	struct weir__resp_place *place = &reply->place;
@@ -176,7 +176,7 @@ static enum weir__resp_status read_bulk(struct weir__resp_reply *reply, const ch
 	return WEIR__RESP_COMPLETE;
 }
 
-/* What the line of a token says, its type apart; `at` is behind it. */
+/* Interprets the line of a token, without its type byte. `at` is after the line. */
 static enum weir__resp_status read_text(struct weir__resp_reply *reply, struct weir__resp_token *token, enum form form)
 {
 	int64_t number;
@@ -252,7 +252,7 @@ enum weir__resp_status weir__resp_reply_read(struct weir__resp_reply *reply, con
 	struct weir__resp_place *place = &reply->place;
 
 	*ret_used = 0;
-	if (reply->missing == 0) { /* the reply of the last call was whole */
+	if (reply->missing == 0) { /* the last call completed a reply */
 		reply->n = 0;
 		reply->missing = 1;
 	} else if (place->buffer != buffer) {

@@ -1,7 +1,6 @@
-/* resp_request.c: requests, as multibulks that programs send and as lines that people type.
+/* resp_request.c: reads requests: multibulks, which programs send, and inline commands, which people type.
  *
- * The path to be fast on is a multibulk that has come whole, with lengths of one to three digits; all else may take its
- * time. */
+ * The fast path is a multibulk that has arrived completely, with lengths of one to three digits. */
 #include "wire/resp_line.h"
 
 #include "core/hex.h"
@@ -29,7 +28,7 @@ static bool is_space(char byte)
 	return byte == ' ' || (byte >= '\t' && byte <= '\r');
 }
 
-/* Within a line only these end a word; \v and \f do not, though words may follow them. */
+/* Only these end a word within a line. \v and \f do not, although they are skipped before a word. */
 static bool ends_word(char byte)
 {
 	return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
@@ -53,8 +52,8 @@ static char escaped(char letter)
 	}
 }
 
-/* What is between quotes, from behind the first to behind the last; *to is where its bytes go. NULL: they do not end, or
- * something other than a space follows. */
+/* Reads a quoted string, from after the opening quote, and returns the position after the closing one. The unescaped
+ * bytes go to *to. NULL: the quote is not closed, or something other than a space follows it. */
 static const char *unquote(char quote, const char *from, const char *end, char **to)
 {
 	while (from < end && *from != quote) {
@@ -77,7 +76,8 @@ static const char *unquote(char quote, const char *from, const char *end, char *
 	return from + 1;
 }
 
-/* One word, from its first byte to behind its last. A quote may open anywhere in it, but its end is the word's. */
+/* Reads one word, and returns the position after it. A quote may open anywhere in a word, but where it closes the word
+ * ends. NULL: unbalanced quotes. */
 static char *read_word(char *word, const char *end, struct weir__resp_slice *ret_word)
 {
 	const char *from = word;
@@ -138,7 +138,8 @@ static inline unsigned digit_of(char byte)
 	return (unsigned char)byte - (unsigned)'0';
 }
 
-/* The length on the line at `at`, if it has one to three digits and is all there: the bytes of the line, else 0. */
+/* Reads the length on a line if it has one to three digits and the line is complete. Returns the bytes of the line; 0:
+ * use read_long. */
 static inline size_t read_short(const char *line, size_t left, int64_t *ret_number)
 {
 	unsigned number, digit;
@@ -161,7 +162,7 @@ static inline size_t read_short(const char *line, size_t left, int64_t *ret_numb
 	return 0;
 }
 
-/* The same for any line. Redis looks at a line when it has its CR and one byte more. */
+/* The same for any line. Like Redis, looks at a line once its CR and one more byte have arrived. */
 static enum weir__resp_status read_long(struct weir__resp_request *request, const char *buffer, size_t size,
 					enum weir__resp_error too_long, enum weir__resp_error no_number,
 					int64_t *ret_number)
@@ -179,14 +180,14 @@ static enum weir__resp_status read_long(struct weir__resp_request *request, cons
 		request->got = line[0];
 		return refuse(request, WEIR__RESP_ERROR_NO_BULK);
 	}
-	/* A CR may be the first byte only where a '$' was expected. */
+	/* The first byte can be a CR only where a '$' was expected. */
 	if (!weir__resp_number(line + 1, length - 1, ret_number))
 		return refuse(request, no_number);
 	weir__resp_place_next(place, place->at + length + 2);
 	return WEIR__RESP_COMPLETE;
 }
 
-/* `wanted` stays 0 if there are none. */
+/* `wanted` stays 0 for a multibulk without arguments. */
 static enum weir__resp_status read_head(struct weir__resp_request *request, const char *buffer, size_t size)
 {
 	struct weir__resp_place *place = &request->place;
@@ -211,7 +212,7 @@ static enum weir__resp_status read_head(struct weir__resp_request *request, cons
 	return WEIR__RESP_COMPLETE;
 }
 
-/* The length of the bulk at `at`, which then is behind the line. */
+/* Reads the length of the bulk at `at`, and moves `at` after the line. */
 static enum weir__resp_status read_length(struct weir__resp_request *request, const char *buffer, size_t size)
 {
 	int64_t number;
@@ -228,7 +229,7 @@ static enum weir__resp_status read_length(struct weir__resp_request *request, co
 	return WEIR__RESP_COMPLETE;
 }
 
-/* What read_short can tell is below what strangers may send; only a bulk_max may be less. */
+/* What read_short can read is below what unauthenticated clients may send. Only bulk_max may be lower. */
 _Static_assert(WEIR__RESP_UNAUTHENTICATED_BULK > 999, "three digits need no look at is_stranger");
 
 static enum weir__resp_status read_bulks(struct weir__resp_request *request, const char *buffer, size_t size)

@@ -1,11 +1,11 @@
-/* resp_write.c: replies. */
+/* resp_write.c: writes replies. */
 #include <string.h>
 
 #include "wire/digits.h"
 #include "wire/resp.h"
 
 enum {
-	LINE_MOST = 1 + WEIR__DIGITS_MOST + 1 + 2 /* a type, a number with its point, CR LF */
+	LINE_MOST = 1 + WEIR__DIGITS_MOST + 1 + 2 /* type, number with sign and point, CR LF */
 };
 
 static const char *const words[] = {
@@ -49,9 +49,9 @@ static inline char *put_integer(char *to, int64_t number)
 	return put_end(put_number(to + 1, number));
 }
 
-/* --- into what room there is ------------------------------------------------------------------------------------ */
+/* --- appending -------------------------------------------------------------------------------------------------- */
 
-/* Counts n bytes more; where they go, or NULL if there is no room for them. */
+/* Counts n more bytes. Returns where they go, or NULL if there is no room. */
 static char *claim(struct weir__resp_writer *writer, size_t n)
 {
 	const size_t before = writer->length;
@@ -153,7 +153,7 @@ bool weir__resp_write_integers_first(struct weir__resp_writer *writer, size_t el
 	return true;
 }
 
-/* A number that RESP2 has no type for: a bulk there. */
+/* Writes a number of a type that RESP2 lacks: there it is a bulk. */
 static bool add_digits(struct weir__resp_writer *writer, char type, const char *digits, size_t n)
 {
 	if (writer->protocol < 3)
@@ -184,7 +184,8 @@ bool weir__resp_write_double(struct weir__resp_writer *writer, int64_t number, u
 		*to++ = '-';
 	to = weir__put_digits(to, whole / scale);
 	if (places > 0) {
-		/* With a 1 before it, which the point then replaces, it keeps its leading zeros. */
+		/* Prints the fraction with a 1 in front, which keeps its leading zeros; the point then replaces the
+		 * 1. */
 		char *point = to;
 
 		to = weir__put_digits(to, whole % scale + scale);
@@ -271,7 +272,7 @@ bool weir__resp_write_protocol_error(struct weir__resp_writer *writer, const str
 	const char *text = words[request->fault];
 	const size_t n = strlen(text);
 	const bool is_got = request->fault == WEIR__RESP_ERROR_NO_BULK;
-	char got[] = { request->got, '\'' }; /* in the place of the question mark, which ends the text */
+	char got[] = { request->got, '\'' }; /* replaces the question mark and quote at the end of the text */
 
 	if (got[0] == '\r' || got[0] == '\n')
 		got[0] = ' ';

@@ -1,17 +1,17 @@
--- bucket.lua: token and leaky buckets that flow smoothly, as src/core/bucket.h. State: the instant at which it is whole
--- again, `at` and `rest`.
+-- bucket.lua: smooth token and leaky buckets, as src/core/bucket.h. State: the instant at which the bucket is full
+-- again, `at` and `rest`. `owed` is the time from now until then.
 
 local function make_bucket()
 	local bucket = {}
 
-	-- Whole tokens in one that owes so much.
+	-- Whole tokens left in a bucket that is full after this time.
 	local function left(plan, owed, owed_rest)
 		local whole, rest = minus(plan.span, plan.span_rest, owed, owed_rest, plan.grain)
 		return whole < 0 and 0 or divide(plan, whole, rest)
 	end
 
-	-- Answers of this and of step.lua: allowed, what is left, granted, until retry or departure, until it is whole again;
-	-- spans as microseconds and nanoseconds. No retry at all: never.
+	-- Returns, like `step` in step.lua: allowed, remaining, granted, time until retry or departure, time until
+	-- full. Times are microseconds and nanoseconds. No retry time means never.
 	function bucket.step(plan, state, operation, cost)
 		local grain, count, span, span_rest = plan.grain, plan.a, plan.span, plan.span_rest
 		local owed, rest = state.at - now, state.rest
@@ -120,8 +120,8 @@ local function make_bucket()
 			state.at, state.rest = 0, 0
 			return
 		end
-		-- owed * period' / period, rounded up: whole tokens, and of the part of one that remains what that is in whole
-		-- microseconds and in the rest of period'.
+		-- owed * period' / period, rounded up. This takes whole tokens first. Of the remaining part of a token
+		-- it takes the share of period' in whole microseconds, then the share of its rest.
 		local tokens = divide(from, owed, rest)
 		local whole, units = times(from, tokens)
 		local part, part_rest = minus(owed, rest, whole, units, from.grain)

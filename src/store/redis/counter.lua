@@ -1,7 +1,7 @@
--- counter.lua: a sliding counter of `a` sub-windows, each of which is a period long, as src/core/segments.c. State: the
--- newest one's start, `at` and `rest`; counts, from the newest on, without zeros at the end. Its view is that from the
--- sub-window that now falls in: how many have begun since the newest, what has passed of it, what is leaving, and what
--- the newer ones have counted.
+-- counter.lua: a sliding counter of `a` sub-windows, each one period long, as src/core/segments.c. State: the start of
+-- the newest sub-window, `at` and `rest`, and the counts from the newest on, without zeros at the end. The view is
+-- relative to the sub-window that contains now: how many sub-windows have begun since the newest, the time passed in
+-- the current one, the count that is sliding out, and the sum of the newer counts.
 
 local function make_counter()
 	local HEAD_FORM, HEAD_BYTES, COUNT_BYTES = '<c28I7I2', TAG_BYTES + 9, 6
@@ -20,8 +20,8 @@ local function make_counter()
 		return (portion(leaving, stays, stays_rest, plan.whole, plan.rest, 1000))
 	end
 
-	-- What has passed of a sub-window when the weight of what is leaving comes down to room, which is less than that:
-	-- period - (ceil((room + 1) * period / leaving) - 1 ns)
+	-- The time passed in a sub-window when the weight of the leaving count has fallen to `room`, which is less than
+	-- that count: period - (ceil((room + 1) * period / leaving) - 1 ns)
 	local function when_weight_is(plan, leaving, room)
 		local product = (room + 1) * plan.sum
 		if product < EXACT then
@@ -77,7 +77,7 @@ local function make_counter()
 		end
 	end
 
-	-- Makes the sub-window that now falls in the newest.
+	-- Makes the sub-window that contains now the newest one.
 	local function advance(plan, state)
 		local counts, before, turned = { 0 }, state.counts, state.turned
 		for i = 2, turned <= plan.a and turned or 1 do
@@ -101,7 +101,7 @@ local function make_counter()
 
 	counter.count_denied = counter.charge
 
-	-- Walks ahead, sub-window by sub-window: with each the next count begins to leave.
+	-- Walks ahead, sub-window by sub-window. With each one the next count begins to leave.
 	function counter.retry(plan, state, cost)
 		local may_stay, ahead, leaving, newer = plan.most - cost, 0, state.leaving, state.newer
 		local at, rest = state.at, state.rest
@@ -124,7 +124,7 @@ local function make_counter()
 		return counter.retry(plan, state, plan.most)
 	end
 
-	-- Without turning to a later sub-window, in which nothing was counted yet.
+	-- Does not advance to a later sub-window, in which nothing was counted yet.
 	function counter.refund(plan, state, n)
 		local counts, kept = state.counts, 0
 		for i = 1, #counts do

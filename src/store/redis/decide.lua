@@ -1,31 +1,34 @@
--- decide.lua: the core's decisions (src/core) a second time, inside Redis: many requests in one call, each of up to 16
--- claims, all or nothing, in the order given. What it is asked and what it answers is written and read by redis_call.c;
--- plans are made by redis_plan.c, which refuses what the numbers here cannot hold.
+-- decide.lua: the decisions of src/core, implemented again inside Redis. One call decides many requests in order, each
+-- with up to 16 claims, all or nothing. redis_call.c writes the arguments and reads the reply. redis_plan.c makes the
+-- plans, and rejects those that the numbers here cannot hold.
 --
--- KEYS: one a claim, in order; the same key may come again. ARGV[1]: requests. ARGV[2]: plans. ARGV[3], in tests alone:
--- the time in microseconds; without it the server's clock counts. Keys then do not expire, as their time is not Redis's.
+-- KEYS: one per claim, in order. A key may occur more than once. ARGV[1]: requests. ARGV[2]: plans. ARGV[3], only in
+-- tests: the time in microseconds, instead of the server's clock. Keys then do not expire, because their time is not
+-- Redis's.
 --
--- Exact. Numbers are doubles, so whole numbers are good up to 2^53. An instant or a span is a pair: whole microseconds,
--- and a rest in units of which a microsecond has `grain`: 1000 for all but smooth buckets, which count in 1/count ns as
--- the core does. What may still be more is multiplied bit by bit (times_any, portion). floor(a / b) of whole numbers is
--- exact up to 2^53, too: the quotient cannot be rounded up to the next whole number, which is at least 1 / b away.
+-- Exact. Numbers are doubles, so integers are exact up to 2^53. An instant or a duration is a pair: whole microseconds,
+-- and a rest in units of 1/grain microsecond. `grain` is 1000 except for smooth buckets, which count in 1/count ns as
+-- the core does. Products that may be larger are computed bit by bit (times_any, portion). floor(a / b) of integers is
+-- exact up to 2^53, too: the quotient cannot be rounded up to the next integer, which is at least 1 / b away.
 --
--- Fast. One MGET for all keys, one SET for each that was charged. A call makes all functions at its outermost level anew,
--- so there is but one, which holds all that a plain take from a smooth bucket, the loop at the end, does not need.
+-- Fast. One MGET for all keys, one SET for each charged key. Each call creates the functions at the top level of the
+-- script again, so there is only one, make_general. It contains everything that the fast path does not need. The fast
+-- path is a plain take from a smooth bucket, in the loop at the end.
 local read, pack, floor, ceil, call = struct.unpack, struct.pack, math.floor, math.ceil, redis.call
 local TAKE, BUCKET = 1, 0
 local EXACT = 2 ^ 53
-local STEP_BACK = 60000000 -- a clock that steps back by more is a new clock
--- A key outlives what it owes by this, so that clocks of two servers may differ a little; and by up to a sixteenth of the
--- longest that it can: a call says few different times to Redis, as making a text of a number takes half of a SET.
+local STEP_BACK = 60000000 -- a clock that steps back further is a new clock
+-- A key expires GRACE_MS after it is full, so that the clocks of two servers may differ a little. It lives longer by up
+-- to 1/16 (EXPIRIES) of its longest lifetime. So a call uses few different expiry times: formatting a number takes half
+-- as long as a SET.
 local GRACE_MS, EXPIRIES = 100, 16
--- A plan's tag is kept with the state, to tell by which plan that was packed: version (1, or 2 after every
--- other change to itself), kind, options, a, period, most.
+-- A plan's tag is stored with the state, to tell which plan the state was packed by: version (1 or 2, flipped by a
+-- change that keeps all other fields), kind, options, a, period, most.
 local TAG_BYTES, PLAN_BYTES = 28, 67
 local BUCKET_FORM, BUCKET_BYTES = '<c28I7I6', 41
--- An answer: what follows, and whether it is allowed; what is left; until it is whole again.
+-- A verdict: flags, remaining, time until full.
 local ANSWER_FORM, ALLOWED, NEVER, HAS_WAIT, HAS_GRANTED = '<BI6I7I2', 1, 2, 4, 8
-local WAIT_FORM = ANSWER_FORM .. 'I7I2' -- and until retry, or departure
+local WAIT_FORM = ANSWER_FORM .. 'I7I2' -- plus the time until retry or departure
 
 local requests, plan_bytes, now = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local is_test = now ~= nil
@@ -33,12 +36,12 @@ if not is_test then
 	local time = call('TIME')
 	now = time[1] * 1000000 + time[2]
 end
--- Whether no key comes twice; and whether one is that of a log, which is not read as a whole.
+-- Whether no key comes twice, and whether there are logs, whose values are not read completely.
 local is_distinct, has_logs = read('<B', requests) % 2 == 1, read('<B', requests) >= 2
 local values, answers = not has_logs and call('MGET', unpack(KEYS)), {}
--- What the loop at the end has written for a key that may come again.
+-- What the loop at the end has written, by key, because a key may come again.
 local written = not is_distinct and {}
-local anew = 0 -- values that were not ours, or damaged: their keys started anew
+local anew = 0 -- values that were damaged or not Weir's; their keys were reset
 
 local function make_general()
 	-- include numbers.lua
@@ -53,7 +56,7 @@ local function make_general()
 	return general
 end
 
--- Requests, or runs of them that differ in nothing but their keys.
+-- Requests, or runs of requests that differ only in their keys.
 local n, at, bytes, general = 0, 2, #requests, nil
 while at <= bytes do
 	local operation, claims, place, cost, repeats
@@ -63,18 +66,18 @@ while at <= bytes do
 	local grain = count * 1000
 	if operation == TAKE and claims == 1 and values and kind == BUCKET and options == 0 and cost > 0 and
 		cost <= most and (span + STEP_BACK) * grain + span_rest < EXACT and raised + raised_rest == 0 then
-		-- All that may be owed is one number here: see bucket.lua for the same in pairs.
+		-- Here the time until full (`owed`) fits one number. bucket.lua does the same with pairs.
 		local tag = read('<c28', plan_bytes, place * PLAN_BYTES + 1)
 		local token, full = whole * grain + rest, span * grain + span_rest
 		local price, latest = cost * token, span + STEP_BACK
-		local room = full - price -- owed and price together may be too much for one number
+		local room = full - price -- owed + price may be too large for one number
 		local step_ms, expiries = ceil((span + 1) / (1000 * EXPIRIES)), {}
 		for i = n + 1, n + repeats do
 			local key, value, owed = KEYS[i], values[i], 0
 			if written then
 				value = written[key] or value
 				if general and general.holds(key) then
-					owed, value = nil, false -- what that has decided is not written yet
+					owed, value = nil, false -- the general path has a newer state, not written yet
 				end
 			end
 			if value then
@@ -111,7 +114,7 @@ while at <= bytes do
 					if value then
 						call('SET', key, stored, 'PX', expiry)
 					elseif not call('SET', key, stored, 'PX', expiry, 'NX') then
-						anew = anew + 1 -- it is no string, and MGET has not told
+						anew = anew + 1 -- the value is not a string, which MGET does not report
 						call('SET', key, stored, 'PX', expiry)
 					end
 				end

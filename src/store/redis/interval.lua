@@ -1,5 +1,6 @@
--- interval.lua: a bucket that gets `a` tokens at once, each period, as src/core/interval.h. State: the running interval's
--- start, `at` and `rest`; n, the tokens that are missing. Its view is the same with the refills until now.
+-- interval.lua: a bucket that gets `a` tokens at once, every period, as src/core/interval.h. State: the start of the
+-- current interval, `at` and `rest`, and the number of missing tokens, n. The view is the same, with the refills until
+-- now.
 
 local function make_interval()
 	local interval = { read = read_instant, write = write_instant, is_fresh = is_fresh_instant }

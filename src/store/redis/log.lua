@@ -1,17 +1,18 @@
--- log.lua: a log of events, as src/core/log.c. What is stored: a head, then events one after the other: the instant in
--- whole microseconds, and the running total of units up to and with it. Totals wrap at 2^48; differences do not care.
--- A log may be long, so it is neither read nor written as a whole: a decision looks at the head and the oldest events, and
--- writes the head and one event. Events that are gone stay in front until they are more than those that count.
+-- log.lua: a log of events, as src/core/log.c. Stored is a head, then the events: each has its instant in whole
+-- microseconds, and the running total of units including it. Totals wrap at 2^48, and only their differences matter. A
+-- log may be long, so it is neither read nor written completely: a decision reads the head and the oldest events, and
+-- writes the head and one event. Expired events stay in front until they outnumber the live ones.
 --
--- State: n events, of which `base` are stored, from the place `first` on (from 0), and the others wait in `tail` to be;
--- gone, the running total before the oldest; the newest one's instant and total. Its view: the later of now and the newest
--- event, at which is decided; the first event that counts then, the running total before it, and the units used since.
+-- State: n events, of which `base` are stored from the place `first` on (counted from 0), and the others wait in
+-- `tail`; `gone`, the running total before the oldest event; instant and total of the newest event. View: `when`, the
+-- later of now and the newest event, is the time of the decision; the first event that is live then; the running total
+-- before it; the units used since.
 
 local function make_log()
-	-- The tag; gone, first, n; the newest one's instant and total; when it expires, in ms.
+	-- Tag; gone, first, n; instant and total of the newest event; expiry in ms.
 	local HEAD_FORM, HEAD_BYTES, EVENT_FORM, EVENT_BYTES, TOTAL = '<c28I6I4I4I7I6I6', 61, '<I7I6', 13, 2 ^ 48
-	local AHEAD, GONE_MOST = 4, 64 -- events that are read at once; those gone that may be more than those that count
-	local PLACES_MOST = 2 ^ 22 -- more than the longest log ever has
+	local AHEAD, GONE_MOST = 4, 64 -- events read at once; by how many expired events may outnumber live ones
+	local PLACES_MOST = 2 ^ 22 -- more than the longest log has
 	local log = {}
 
 	local function bytes_at(state, first, n)
@@ -31,7 +32,7 @@ local function make_log()
 			state.seen, state.seen_first, state.seen_n, from = bytes_at(state, place, n), place, n, 0
 		end
 		if #state.seen < (from + 1) * EVENT_BYTES then
-			return 0, 0 -- of a value that is damaged
+			return 0, 0 -- the value is damaged
 		end
 		return read(EVENT_FORM, state.seen, from * EVENT_BYTES + 1)
 	end
@@ -44,7 +45,7 @@ local function make_log()
 		return total
 	end
 
-	-- The first event that is later than an instant, or the one behind all.
+	-- The first event later than an instant, or n + 1.
 	local function first_after(state, instant)
 		local first, behind = 1, state.n + 1
 		while first < behind do
@@ -58,8 +59,8 @@ local function make_log()
 		return first
 	end
 
-	-- The first event from `first` on, with which so many units have come since the running total was `gone`; the last if
-	-- there is none, as may be in a value that is damaged.
+	-- The first event, from `first` on, with which at least `units` units have come since the running total was
+	-- `gone`. The last event if there is none, which may happen if the value is damaged.
 	local function first_with(state, first, gone, units)
 		local last = state.n
 		while first < last do
@@ -74,12 +75,12 @@ local function make_log()
 		return last
 	end
 
-	-- A damaged one may be later than the newest.
+	-- In a damaged value an event may be later than the newest one.
 	local function instant_of(state, i)
 		return min((event(state, i)), state.newest)
 	end
 
-	-- Events leave from the front, and most often few: those are read at once.
+	-- Events expire from the front, usually few at a time, so the first few are read at once.
 	local function first_live(state, gone_until)
 		local live = 1
 		while live <= AHEAD and live <= state.n and event(state, live) <= gone_until do
@@ -88,7 +89,7 @@ local function make_log()
 		return live > AHEAD and first_after(state, gone_until) or live
 	end
 
-	-- An event is gone a period later: in whole microseconds, rounded up.
+	-- An event expires one period later, in whole microseconds, rounded up.
 	function log.look(plan, state)
 		local when = state.newest > now and state.newest or now
 		local live = first_live(state, when - (plan.rest > 0 and plan.whole + 1 or plan.whole))
@@ -106,7 +107,7 @@ local function make_log()
 		state.gone, state.live, state.live_gone = gone, 1, gone
 	end
 
-	-- n events, and one more.
+	-- Keeps the first n events, and appends one.
 	local function keep(state, n, at, total)
 		for i = state.n, n + 1, -1 do
 			state.tail[i - state.base] = nil
@@ -126,7 +127,7 @@ local function make_log()
 		keep(state, is_one_more and state.n or state.n - 1, state.when, (before + units) % TOTAL)
 	end
 
-	-- Events that lie ahead of a new clock count as of now: they become one.
+	-- Events in the future of a new clock count as of now. They become one event.
 	function log.notice(_, state)
 		if state.newest - now > STEP_BACK then
 			keep(state, first_after(state, now) - 1, now, state.newest_total)
@@ -140,7 +141,7 @@ local function make_log()
 		state.used = state.used + cost
 	end
 
-	-- Of more than `most` units the newest decide everything: the older are dropped.
+	-- If more than `most` units are in the log, the newest decide, so older ones are dropped.
 	function log.count_denied(plan, state, cost)
 		local units = min(cost, plan.most)
 		local too_many = state.used - (plan.most - units)
@@ -192,7 +193,7 @@ local function make_log()
 		return state
 	end
 
-	-- Only the head: nil if there is none, and an error if it is no string.
+	-- Reads only the head. Returns nil if there is none, and an error if the value is not a string.
 	function log.fetch(key)
 		local value = redis.pcall('GETRANGE', key, 0, HEAD_BYTES - 1)
 		return value ~= '' and value or nil
@@ -217,8 +218,8 @@ local function make_log()
 		return table.concat(bytes)
 	end
 
-	-- Anew where it is not stored, or too much of it is gone; else in its place, where what it has is kept longer only
-	-- now and then.
+	-- Writes the whole value if it is not stored, or too many of its events have expired. Otherwise writes in
+	-- place, and extends the expiry only when needed.
 	function log.store(key, plan, state)
 		local expires_ms = not is_test and expiry(plan, log.lasts(plan, state))
 		local is_to_make = not state.is_stored or state.first > state.base + GONE_MOST or state.key ~= key

@@ -2,7 +2,7 @@
 
 local INTERVAL, WINDOW, COUNTER, LOG = 1, 2, 3, 4
 local UP_TO, PEEK, REFUND, RESET = 2, 3, 4, 5
-local COUNT_MOST, COUNTS_MOST = 2 ^ 48 - 1, 2 ^ 49 - 1 -- where counting of denied requests stops
+local COUNT_MOST, COUNTS_MOST = 2 ^ 48 - 1, 2 ^ 49 - 1 -- counting of denied requests stops here
 local sub, min = string.sub, math.min
 
 local function is_less(whole, rest, than, than_rest)
@@ -16,7 +16,7 @@ local function minus(whole, rest, less, less_rest, grain)
 	return whole - less, rest - less_rest
 end
 
--- From the top bit of n down. Beyond 2^53 the microseconds are rounded, which is far beyond all that they are
+-- From the highest bit of n down. Beyond 2^53 the microseconds are rounded, which is far above anything they are
 -- compared with.
 local function times_any(plan, n)
 	local whole, rest, bit = 0, 0, 1
@@ -44,7 +44,7 @@ local function times(plan, n)
 	return n * plan.whole + carry, rest - carry * plan.grain
 end
 
--- Periods in a span. More than 2^49 is not exact: nothing is that many.
+-- Periods in a duration. Not exact above 2^49, which no count reaches.
 local function divide(plan, whole, rest)
 	local sum = whole * plan.grain + rest
 	local n = floor(sum / plan.sum)
@@ -64,8 +64,8 @@ local function divide(plan, whole, rest)
 	return n
 end
 
--- floor(n * part / all) and what remains of that division, where part is at most all. The sum of all is at most 2^51
--- microseconds with a rest, and n at most 2^52.
+-- floor(n * part / all) and the remainder of that division, where part is at most all. `all` is at most 2^51
+-- microseconds and a rest, and n at most 2^52.
 local function portion(n, part, part_rest, all, all_rest, grain)
 	local part_sum, all_sum = part * grain + part_rest, all * grain + all_rest
 	local product = n * part_sum
@@ -102,7 +102,7 @@ local function elapsed_at_now(plan)
 	return minus(now, 0, times(plan, divide(plan, now, 0)))
 end
 
--- From now until an instant; 0 if that has passed.
+-- From now until an instant; 0 if it has passed.
 local function until_instant(at, rest)
 	if at < now then
 		return 0, 0
@@ -143,7 +143,8 @@ local function is_fresh_instant(state)
 	return state.n == 0
 end
 
--- When a key is to expire that is whole so much later: as a text, of which a call needs few.
+-- The expiry of a key that is full in `whole_in` microseconds, as text. It is rounded up, so that a call needs few
+-- texts.
 local function expiry(plan, whole_in)
 	local step_ms = ceil((plan.span + 1) / (1000 * EXPIRIES))
 	local k = floor(math.max(0, whole_in) / (1000 * step_ms)) + 1

@@ -1,4 +1,4 @@
-/* redis.c: the store for programs: each question waits for its answer. */
+/* redis.c: the public blocking API: each call waits for its reply. */
 #include <weir/redis.h>
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ _Static_assert(WEIR_REDIS_BATCH_MAX <= (int)WEIR__REDIS_CALL_PLANS_MAX, "each ma
 struct weir_redis_limit {
 	struct weir_redis_limit *next;
 	struct weir_redis *redis;
-	struct weir__redis_plan plan; /* under the lock: it may change */
+	struct weir__redis_plan plan; /* guarded by redis->lock: it may change */
 	size_t name_length;
 	char name[];
 };
@@ -25,9 +25,9 @@ struct weir_redis_limit {
 struct weir_redis {
 	struct weir__redis_url url;
 	struct weir__redis_thread *store;
-	struct weir__lock lock; /* of what follows */
+	struct weir__lock lock; /* protects the fields below */
 	struct weir_redis_limit *limits;
-	weir_ns decided_at, answered_at; /* Redis's clock, and when that was on this machine's; 0: not known yet */
+	weir_ns decided_at, answered_at; /* Redis's clock, and this machine's at that time; 0: unknown */
 };
 
 static int refuse(struct weir_message *ret_message, int error, const char *what)
@@ -165,10 +165,10 @@ int weir_redis_add_limit_text(struct weir_redis *redis, const char *name, const 
 	return error == WEIR_OK ? weir_redis_add_limit(redis, name, &limit, ret_limit, ret_message) : error;
 }
 
-/* --- questions --------------------------------------------------------------------------------------------------- */
+/* --- calls ------------------------------------------------------------------------------------------------------- */
 
-/* Copies of plans, since a limit may change while its question is on its way; one for each limit, since a key has one plan
- * in a request. */
+/* Copies of plans, since a limit may change while a call is under way. Each limit is copied once, because a key must
+ * have one plan in a request. */
 struct plans {
 	size_t n;
 	const struct weir_redis_limit *limits[WEIR_REDIS_BATCH_MAX];
@@ -286,7 +286,7 @@ int weir_redis_reset(struct weir_redis *redis, const struct weir_redis_limit *li
 	return error;
 }
 
-/* As weir_decision says. */
+/* The order that struct weir_decision documents. */
 static bool decides_more(const struct weir_verdict *a, const struct weir_verdict *b)
 {
 	if (a->allowed != b->allowed)
@@ -344,7 +344,7 @@ int weir_redis_take_batch(struct weir_redis *redis, const struct weir_redis_clai
 
 /* --- changes ----------------------------------------------------------------------------------------------------- */
 
-/* Redis's time is asked for if no answer has told it yet; a key of no bytes costs nothing. */
+/* Gets Redis's time with a peek if no earlier reply contained it. A peek at the empty key costs nothing. */
 static int know_time(struct weir_redis *redis, const struct weir_redis_limit *limit)
 {
 	struct weir_verdict ignored;

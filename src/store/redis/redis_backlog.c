@@ -1,4 +1,5 @@
-/* redis_backlog.c: two tables of chains, of limits and of their keys, and the keys in the order in which they came. */
+/* redis_backlog.c: two hash tables with chains, of limits and of their keys. A list has the keys in order of
+ * arrival. */
 #include "store/redis/redis_backlog.h"
 
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 
 enum {
 	CHAINS = 65536,
-	CHAIN_MOST = 64, /* whoever finds keys that meet in one chain gets no more than this much of a thread's time */
+	CHAIN_MOST = 64, /* bounds the time a thread spends on keys chosen to hash to one chain */
 };
 
 _Static_assert((int)WEIR__REDIS_PAYMENT_PLANS <= (int)WEIR__REDIS_CALL_PLANS_MAX, "a payment is a call");
@@ -17,15 +18,15 @@ _Static_assert((int)WEIR__REDIS_PAYMENT_PLANS <= (int)WEIR__REDIS_CALL_PLANS_MAX
 struct limit {
 	struct limit *next;
 	uint64_t hash;
-	uint32_t keys; /* that owe under it */
+	uint32_t keys; /* with deferred charges */
 	struct weir__redis_plan plan;
 	size_t name_length;
 	char name[];
 };
 
 struct weir__redis_backlog_key {
-	struct weir__redis_backlog_key *next;          /* of its chain */
-	struct weir__redis_backlog_key *older, *newer; /* of all */
+	struct weir__redis_backlog_key *next;          /* in its chain */
+	struct weir__redis_backlog_key *older, *newer; /* in the list of all keys */
 	struct limit *limit;
 	uint64_t hash;
 	uint64_t cost;
@@ -37,7 +38,7 @@ struct weir__redis_backlog {
 	struct weir__lock lock;
 	uint64_t seed;
 	size_t bytes;
-	struct weir__redis_backlog_info info; /* keys: also those on their way */
+	struct weir__redis_backlog_info info; /* info.keys also counts keys whose charge is on its way */
 	struct weir__redis_backlog_key *oldest, *newest;
 	struct limit *limits[CHAINS];
 	struct weir__redis_backlog_key *keys[CHAINS];
@@ -99,7 +100,7 @@ static size_t limit_bytes(const struct limit *limit)
 	return sizeof(*limit) + limit->name_length;
 }
 
-/* Memory, if there may be so much more of it. */
+/* Allocates within the memory bound. NULL: no memory, or beyond the bound. */
 static void *more_memory(struct weir__redis_backlog *backlog, size_t bytes)
 {
 	void *const memory = bytes <= WEIR__REDIS_BACKLOG_BYTES - backlog->bytes ? malloc(bytes) : NULL;
@@ -109,7 +110,7 @@ static void *more_memory(struct weir__redis_backlog *backlog, size_t bytes)
 	return memory;
 }
 
-/* NULL: there is no room for another one. */
+/* Finds or adds a limit, and updates its plan. NULL: no room. */
 static struct limit *find_limit(struct weir__redis_backlog *backlog, const struct weir__redis_plan *plan,
 				struct weir__resp_slice name)
 {
@@ -170,7 +171,7 @@ static struct weir__redis_backlog_key *find_key(struct weir__redis_backlog *back
 	return NULL;
 }
 
-/* As the newest. */
+/* Adds an entry to its chain and, as the newest, to the list. */
 static void link_entry(struct weir__redis_backlog *backlog, struct weir__redis_backlog_key *entry)
 {
 	struct weir__redis_backlog_key **const chain = &backlog->keys[chain_of(entry->hash)];
@@ -264,9 +265,10 @@ bool weir__redis_backlog_add(struct weir__redis_backlog *backlog, const struct w
 	return is_first && entry;
 }
 
-/* --- paid -------------------------------------------------------------------------------------------------------- */
+/* --- charges ----------------------------------------------------------------------------------------------------- */
 
-/* The plan as it is now, since a change may come while the payment is on its way. NULL: there are too many for a call. */
+/* Copies the current plan of a limit, since the limit may change while the charge is on its way. NULL: the call has no
+ * room for more plans. */
 static const struct weir__redis_plan *plan_for(struct weir__redis_backlog_charge *charge, const struct limit *limit)
 {
 	size_t i = 0;
@@ -316,7 +318,7 @@ bool weir__redis_backlog_begin(struct weir__redis_backlog *backlog, struct weir_
 	return charge->n > 0;
 }
 
-/* Owed again: meanwhile the key may owe more. */
+/* The charge waits again. Meanwhile more units may have been deferred for its key. */
 static void put_back(struct weir__redis_backlog *backlog, struct weir__redis_backlog_key *entry)
 {
 	struct weir__redis_backlog_key *other;

@@ -1,7 +1,7 @@
-/* redis_backlog.h: what was admitted without Redis, and is to be taken there when it is back.
+/* redis_backlog.h: deferred charges: units that were allowed without Redis and are charged there when it is back.
  *
- * A bounded map: of a key of a limit, how much. Whoever admits adds to it, from any thread; one thread pays, many keys in a
- * call. What does not fit is counted as forgotten. */
+ * A bounded map from a limit's key to units. Any thread adds. One thread sends the charges, many keys in a call. Units
+ * that do not fit count as dropped. */
 #ifndef WEIR_STORE_REDIS_REDIS_BACKLOG_H
 #define WEIR_STORE_REDIS_REDIS_BACKLOG_H
 
@@ -9,24 +9,24 @@
 
 enum {
 	WEIR__REDIS_BACKLOG_KEYS = 65536,
-	WEIR__REDIS_BACKLOG_BYTES = 1 << 25, /* of names, keys and what is known of them */
+	WEIR__REDIS_BACKLOG_BYTES = 1 << 25, /* memory for names, keys and bookkeeping */
 	WEIR__REDIS_PAYMENT_KEYS = 128,
-	WEIR__REDIS_PAYMENT_PLANS = 64, /* a call may have as many */
+	WEIR__REDIS_PAYMENT_PLANS = 64, /* plans in one call */
 };
 
 struct weir__redis_backlog;
 struct weir__redis_backlog_key;
 
-/* Units but for the first. */
+/* All in units, except `keys`. */
 struct weir__redis_backlog_info {
-	uint64_t keys;      /* that are still to be paid in */
-	uint64_t charged;   /* taken there */
-	uint64_t excess;    /* more than was left there */
-	uint64_t uncertain; /* sent to be taken, and no answer came: it is not sent again */
-	uint64_t dropped;   /* no room to remember */
+	uint64_t keys;      /* keys with charges still to be made */
+	uint64_t charged;   /* charged in Redis */
+	uint64_t excess;    /* more than was left in Redis */
+	uint64_t uncertain; /* sent, and no reply came; not sent again */
+	uint64_t dropped;   /* there was no room to remember them */
 };
 
-/* Some of it on its way. Large: there is one. */
+/* Charges on their way to Redis. Large: there is one per thread. */
 struct weir__redis_backlog_charge {
 	struct weir__redis_job job;
 	size_t n;
@@ -36,24 +36,24 @@ struct weir__redis_backlog_charge {
 	struct weir_verdict verdicts[WEIR__REDIS_PAYMENT_KEYS];
 	size_t n_plans;
 	struct weir__redis_plan plans[WEIR__REDIS_PAYMENT_PLANS];
-	const void *limits[WEIR__REDIS_PAYMENT_PLANS]; /* whose plans they are */
+	const void *limits[WEIR__REDIS_PAYMENT_PLANS]; /* the limits that the plans belong to */
 };
 
-/* NULL: no memory. The seed is a secret: with it, keys could be found that meet in one place. */
+/* NULL: no memory. The seed must stay secret: knowing it, a client could choose keys that hash to one chain. */
 struct weir__redis_backlog *weir__redis_backlog_new(uint64_t seed);
 
-/* No payment is on its way. */
+/* No charge may be on its way. */
 void weir__redis_backlog_free(struct weir__redis_backlog *backlog);
 
-/* Adds to what the key owes. A limit is known by its name; the plan that came last is paid by. True: before, nothing was
- * owed at all. */
+/* Adds units to a key's deferred charge. Limits are identified by name, and the latest plan of a limit is used. Returns
+ * true if no charge was waiting before. */
 bool weir__redis_backlog_add(struct weir__redis_backlog *backlog, const struct weir__redis_plan *plan,
 			     struct weir__resp_slice name, struct weir__resp_slice key, uint64_t cost);
 
-/* Takes out what has been owed longest, as requests of a job. False: there is nothing. */
+/* Takes out the oldest charges, as requests of a job. Returns false if there are none. */
 bool weir__redis_backlog_begin(struct weir__redis_backlog *backlog, struct weir__redis_backlog_charge *charge);
 
-/* The job is done: what was not asked for is owed as before. */
+/* The job is done. If Redis was not called (UNREACHED), the charges wait again. */
 void weir__redis_backlog_end(struct weir__redis_backlog *backlog, struct weir__redis_backlog_charge *charge);
 
 void weir__redis_backlog_info(struct weir__redis_backlog *backlog, struct weir__redis_backlog_info *ret_info);

@@ -1,16 +1,16 @@
-/* redis_batch.c: jobs that travel together, in one call of the script. */
+/* redis_batch.c: jobs that are sent together, in one call of the script. */
 #include <string.h>
 
 #include "store/redis/redis_client_internal.h"
 
-/* --- there ------------------------------------------------------------------------------------------------------- */
+/* --- sending ----------------------------------------------------------------------------------------------------- */
 
 static struct weir__redis_lane *lane_of(struct weir__redis_client *client, uint32_t lane)
 {
 	return &client->lanes[lane % WEIR__REDIS_LANES];
 }
 
-/* Whether jobs of its lane are under way by another link: then it follows them there. */
+/* Whether jobs of the lane are under way on a different link: then its other jobs must follow on that link. */
 static bool is_elsewhere(struct weir__redis_client *client, const struct weir__redis_link *link, uint32_t lane)
 {
 	return lane != 0 && lane_of(client, lane)->under_way > 0 && lane_of(client, lane)->link != link;
@@ -41,8 +41,8 @@ static void board(struct weir__redis_client *client, const struct weir__redis_li
 	batch->entries[batch->n_entries++] = number;
 }
 
-/* As many as there are, fit one call, and at most so many. Jobs whose lane is elsewhere hold up no others. Returns the number of
- * claims. */
+/* Moves waiting jobs into a batch: at most `most` jobs, and no more claims than fit one call. Jobs whose lane is on a
+ * different link do not hold up others. Returns the number of claims. */
 static uint32_t board_all(struct weir__redis_client *client, const struct weir__redis_link *link,
 			  struct weir__redis_batch *batch, uint32_t most)
 {
@@ -129,18 +129,18 @@ bool weir__redis_batch_depart(struct weir__redis_client *client, struct weir__re
 	for (;;) {
 		claims = board_all(client, link, batch, most);
 		if (batch->n_entries == 0)
-			return false; /* it goes by another link */
+			return false; /* all waiting jobs belong to lanes of other links */
 		if (write_call(client, link, batch))
 			break;
 		put_all_back(client, batch);
 		if (batch->n_entries == 1 && link->output_length > 0)
-			return false; /* there will be more room when that is sent */
+			return false; /* there will be more room when the output is sent */
 		if (batch->n_entries == 1) {
 			weir__redis_client_tell(client, &link->place, "there is no room for one job in a call");
 			weir__redis_client_fail(client, client->jobs.first, WEIR__REDIS_JOB_UNREACHED);
 			return true;
 		}
-		most = batch->n_entries / 2; /* all together are too long, or one of them cannot be */
+		most = batch->n_entries / 2; /* together they are too long, or one of them is invalid */
 	}
 	batch->is_used = true;
 	client->info.calls++;
@@ -149,13 +149,13 @@ bool weir__redis_batch_depart(struct weir__redis_client *client, struct weir__re
 	return true;
 }
 
-/* --- and back ---------------------------------------------------------------------------------------------------- */
+/* --- replies ----------------------------------------------------------------------------------------------------- */
 
 void weir__redis_batch_forget(struct weir__redis_client *client, int32_t entry)
 {
 	struct weir__redis_entry *const dropped = &client->jobs.entries[entry];
 
-	leave_lane(client, dropped); /* what came of it does not matter any more */
+	leave_lane(client, dropped); /* its order no longer matters */
 
 	for (size_t i = 0; i < dropped->job->n; i++) {
 		struct weir__redis_request *const request = &dropped->batch->requests[dropped->first_request + i];
@@ -197,7 +197,7 @@ static void deliver(struct weir__redis_client *client, struct weir__redis_batch 
 	batch->is_used = false;
 }
 
-/* Nothing was done: all that are still awaited are asked once more, behind the script. */
+/* Redis did nothing. Jobs that still wait are sent once more, after the script. */
 static void ask_again(struct weir__redis_client *client, struct weir__redis_batch *batch)
 {
 	for (uint32_t i = 0; i < client->n_data; i++)

@@ -3,14 +3,16 @@
 
 #include "store/redis/redis_random.h"
 
-/* So many jobs, over so many budgets: one hiccup of a full call is not yet trouble. */
+/* The breaker opens after this many failed jobs in a row, over at least this many budgets. One slow call that carries
+ * many jobs is not enough. */
 enum { FAILURES = 5, FAILING_BUDGETS = 3 };
 
-/* The longest, with its jitter, leaves 200 ms for the probe itself: Redis is in use again within 1 s of its return. */
+/* The longest pause with its jitter leaves 200 ms for the probe itself: Redis is in use again within 1 s of its
+ * return. */
 #define PAUSE_FIRST (100 * WEIR__REDIS_MS)
 #define PAUSE_MOST (640 * WEIR__REDIS_MS)
 
-/* A probe must be answered as fast as a decision, or decisions would be too late again. */
+/* Redis must reply to a probe as fast as to a decision, otherwise decisions would be too late again. */
 #define PROBE_LEAST (10 * WEIR__REDIS_MS)
 #define PROBE_MOST (200 * WEIR__REDIS_MS)
 

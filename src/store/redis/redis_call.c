@@ -1,4 +1,4 @@
-/* redis_call.c: calls of the script. */
+/* redis_call.c: encodes calls of the script, and decodes their replies. */
 #include "store/redis/redis_call.h"
 
 #include <string.h>
@@ -6,26 +6,26 @@
 #include "core/wide.h"
 
 enum {
-	RUN_BYTES = 13, /* its operation, how many claims; which plan, the cost; how often */
+	RUN_BYTES = 13, /* operation, number of claims, plan, cost, repeats */
 	RUN_MAX = UINT16_MAX,
 	REQUESTS_BYTES = 1 + WEIR__REDIS_CALL_CLAIMS_MAX * RUN_BYTES,
-	SEEN_BITS = 10, /* twice as many places as there are claims */
+	SEEN_BITS = 10, /* twice as many places as claims */
 	SEEN_TRIES = 8,
 	HEAD_BYTES = 12,
 	VERSION = 1,
-	NS = 1000, /* in a microsecond */
+	NS = 1000, /* per microsecond */
 	NUMBER_BYTES = 20,
 };
 
-/* More than any limit ever has is all the same; the script's sums stay whole. */
+/* A higher cost exceeds every limit just the same. The cap keeps the script's sums exact. */
 static const uint64_t cost_most = UINT64_C(1) << 52;
 
-/* A request's claims, of which those of one key are one part. */
+/* The claims of a request, grouped into parts: claims with the same key are one part. */
 struct parts {
 	size_t n;
 	uint64_t costs[WEIR__REDIS_CLAIMS_MAX];
-	size_t first[WEIR__REDIS_CLAIMS_MAX]; /* the claim that a part comes from */
-	size_t of[WEIR__REDIS_CLAIMS_MAX];    /* the part of a claim */
+	size_t first[WEIR__REDIS_CLAIMS_MAX]; /* the first claim of each part */
+	size_t of[WEIR__REDIS_CLAIMS_MAX];    /* the part of each claim */
 };
 
 static bool is_same(struct weir__resp_slice a, struct weir__resp_slice b)
@@ -70,9 +70,9 @@ size_t weir__redis_call_answers(const struct weir__redis_request *request)
 	return parts_of(request, &parts) == WEIR_OK ? parts.n : 0;
 }
 
-/* --- written ----------------------------------------------------------------------------------------------------- */
+/* --- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Which keys have come, by a hash; a place has the number of the claim, from 1. */
+/* A hash table of the keys in a call. A place has the number of the claim, counted from 1; 0: free. */
 struct seen {
 	bool is_distinct;
 	const struct weir__redis_claim *claims[WEIR__REDIS_CALL_CLAIMS_MAX];
@@ -80,9 +80,9 @@ struct seen {
 };
 
 struct draft {
-	size_t claims, length; /* parts of all requests; bytes that tell of them */
+	size_t claims, length; /* parts of all requests; bytes used */
 	unsigned char bytes[REQUESTS_BYTES];
-	size_t run; /* where the run begins that the last request is of; 0: none */
+	size_t run; /* offset of the run that the last request belongs to; 0: none */
 	size_t plans;
 	const struct weir__redis_plan *plan[WEIR__REDIS_CALL_PLANS_MAX];
 	bool has_logs;
@@ -96,7 +96,8 @@ static uint64_t mix(uint64_t hash, struct weir__resp_slice slice)
 	return hash ^ hash >> 32;
 }
 
-/* Whoever chooses keys that meet in one place only makes the call one that takes longer. */
+/* Gives up after SEEN_TRIES collisions and reports the keys as not distinct: keys chosen to collide only make the
+ * script slower. */
 static void note_key(struct seen *seen, const struct weir__redis_claim *claim, size_t n)
 {
 	const uint64_t hash = mix(mix(1, claim->name), claim->key) * UINT64_C(0x9e3779b97f4a7c15);
@@ -116,7 +117,7 @@ static void note_key(struct seen *seen, const struct weir__redis_claim *claim, s
 static void draft_init(struct draft *draft)
 {
 	draft->claims = draft->run = draft->plans = 0;
-	draft->length = 1; /* behind what is true of all */
+	draft->length = 1; /* the first byte is for flags */
 	draft->has_logs = false;
 	draft->seen.is_distinct = true;
 	memset(draft->seen.places, 0, sizeof(draft->seen.places));
@@ -134,8 +135,8 @@ static void put(struct draft *draft, uint64_t number, unsigned bytes)
 	draft->length += bytes;
 }
 
-/* Its place among the plans of the call; that behind the last one if there is no room. Most calls have few, and most
- * claims the newest. */
+/* Returns the index of a plan in the call, or WEIR__REDIS_CALL_PLANS_MAX if there is no room. Checks the newest plan
+ * first: most calls have few plans, and most claims use the newest. */
 static size_t place_of(struct draft *draft, const struct weir__redis_plan *plan)
 {
 	size_t i = 0;
@@ -149,7 +150,8 @@ static size_t place_of(struct draft *draft, const struct weir__redis_plan *plan)
 	return i;
 }
 
-/* One more of the run before it, if it differs in nothing but its key. How often stands at the end of a run. */
+/* If the request differs from the run before it only in its key, extends that run. A run ends with its number of
+ * repeats. */
 static void end_run(struct draft *draft, size_t begin)
 {
 	enum { REPEATS_AT = RUN_BYTES - 2 };
@@ -241,7 +243,7 @@ static bool is_time(weir_ns now)
 
 int weir__redis_call_write(const struct weir__redis_call *call, struct weir__resp_writer *writer)
 {
-	enum { FIXED_ARGUMENTS = 5 }; /* EVALSHA, the script, how many keys; requests, plans */
+	enum { FIXED_ARGUMENTS = 5 }; /* EVALSHA, SHA-1, number of keys, requests, plans */
 	struct draft draft;
 	int error;
 
@@ -266,9 +268,9 @@ int weir__redis_call_write(const struct weir__redis_call *call, struct weir__res
 	return writer->length <= writer->size ? WEIR_OK : WEIR_ERR_ROOM;
 }
 
-/* --- read -------------------------------------------------------------------------------------------------------- */
+/* --- reading ----------------------------------------------------------------------------------------------------- */
 
-/* What is left to read. Behind its end there is nothing but zeros, and `is_short`. */
+/* The unread part of a reply. Reading past its end yields 0 and sets `is_short`. */
 struct answers {
 	const unsigned char *at;
 	size_t left;
@@ -290,7 +292,7 @@ static uint64_t get(struct answers *answers, unsigned bytes)
 	return number;
 }
 
-/* Microseconds, and nanoseconds of which there may be a whole one of those by rounding up. */
+/* Microseconds, then nanoseconds, which may be 1000 because they are rounded up. */
 static weir_ns get_duration(struct answers *answers, bool *is_strange)
 {
 	const uint64_t us = get(answers, 7), ns = get(answers, 2);
@@ -301,7 +303,7 @@ static weir_ns get_duration(struct answers *answers, bool *is_strange)
 
 enum { ALLOWED = 1, NEVER = 2, HAS_WAIT = 4, HAS_GRANTED = 8, WORDS = 16 };
 
-/* Of claims that are gone: there is nothing that the fields could be held to. */
+/* Skips a verdict whose claim is gone. Without the claim only the ranges of the fields can be checked. */
 static bool skip_verdict(struct answers *answers)
 {
 	const uint64_t word = get(answers, 1);
@@ -316,7 +318,7 @@ static bool skip_verdict(struct answers *answers)
 	return !answers->is_short && !is_strange;
 }
 
-/* The fields must be those of a verdict of this claim. */
+/* Returns false if the fields are impossible for a verdict on this claim. */
 static bool get_verdict(struct answers *answers, enum weir__redis_operation operation, const struct weir_plan *plan,
 			uint64_t cost, struct weir_verdict *verdict)
 {
@@ -324,7 +326,7 @@ static bool get_verdict(struct answers *answers, enum weir__redis_operation oper
 	bool is_strange = word >= WORDS || (word & ALLOWED && word & NEVER) || (word & NEVER && word & HAS_WAIT);
 	weir_ns wait = 0;
 
-	is_strange |= operation == WEIR__REDIS_RESET && (word & ~(uint64_t)HAS_GRANTED) != ALLOWED; /* it never waits */
+	is_strange |= operation == WEIR__REDIS_RESET && (word & ~(uint64_t)HAS_GRANTED) != ALLOWED; /* never waits */
 	*verdict = (struct weir_verdict){ .allowed = word & ALLOWED, .never = word & NEVER, .limit = plan->most };
 	verdict->remaining = get(answers, 6);
 	verdict->reset_after = get_duration(answers, &is_strange);
@@ -338,7 +340,7 @@ static bool get_verdict(struct answers *answers, enum weir__redis_operation oper
 		verdict->delay = plan->flags & WEIR_PLAN_SHAPE ? wait : 0;
 	else
 		verdict->retry_after = verdict->never ? WEIR_NEVER : wait;
-	if (operation == WEIR__REDIS_RESET) { /* whether there was something comes as what was granted */
+	if (operation == WEIR__REDIS_RESET) { /* for a reset, `granted` says whether the key had a state */
 		verdict->allowed = verdict->granted == 1;
 		verdict->granted = 0;
 	}
@@ -346,7 +348,7 @@ static bool get_verdict(struct answers *answers, enum weir__redis_operation oper
 	       (verdict->allowed || verdict->granted == 0);
 }
 
-/* Of all requests, in their order. */
+/* The verdicts of all requests, in order. Returns false if they are not valid. */
 static bool get_verdicts(const struct weir__redis_call *call, struct answers *answers, struct weir_verdict *verdicts)
 {
 	struct weir_verdict of_parts[WEIR__REDIS_CLAIMS_MAX];

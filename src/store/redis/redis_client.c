@@ -1,4 +1,4 @@
-/* redis_client.c: the machine as a whole: jobs, answers, the breaker. */
+/* redis_client.c: jobs, replies and the breaker of a client. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,8 @@
 #include "store/redis/redis_client_internal.h"
 #include "store/redis/redis_sentinel.h"
 
-/* A link that answers nothing is given up after so many budgets, but not before a Redis that forks may have gone on. */
+/* A link without a reply is closed after this many budgets, but not before 250 ms: a Redis that forks may pause that
+ * long. */
 enum { PATIENCE_BUDGETS = 2 };
 #define PATIENCE_LEAST (250 * WEIR__REDIS_MS)
 
@@ -74,7 +75,7 @@ struct weir__redis_client *weir__redis_client_new_for_queries(const struct weir_
 	client->links[WEIR__REDIS_QUERY_LINK].bulk_max = bulk_max;
 	client->links[WEIR__REDIS_SUBSCRIPTION_LINK].is_off = true;
 	client->beat_at = WEIR_NEVER;
-	weir__redis_breaker_close(&client->breaker, now); /* and so it stays: only jobs and heartbeats open it */
+	weir__redis_breaker_close(&client->breaker, now); /* stays closed: only jobs and heartbeats open it */
 	weir__redis_connect_settle(client);
 	return client;
 }
@@ -163,9 +164,9 @@ void weir__redis_client_refused(struct weir__redis_client *client, struct weir__
 		weir__redis_client_open_breaker(client);
 }
 
-/* --- answers ----------------------------------------------------------------------------------------------------- */
+/* --- replies ----------------------------------------------------------------------------------------------------- */
 
-/* The probe has come back, if this was one. An error that is no refusal is an answer, too. */
+/* If this heartbeat was the probe, closes the breaker, even on an error reply that does not mean Redis is down. */
 static void beat_answered(struct weir__redis_client *client, struct weir__redis_link *link,
 			  const struct weir__resp_token *tokens)
 {
@@ -189,7 +190,7 @@ static void beat_answered(struct weir__redis_client *client, struct weir__redis_
 	}
 }
 
-/* Calls behind a script that could not be loaded are refused themselves. */
+/* If the script could not be loaded, the calls after it get their own errors. */
 static void load_answered(struct weir__redis_client *client, struct weir__redis_link *link,
 			  const struct weir__resp_token *tokens, uint32_t n)
 {
@@ -227,14 +228,15 @@ static void pushed(struct weir__redis_client *client, struct weir__redis_link *l
 		weir__redis_connect_move(client, &place);
 	} else if (link->state == WEIR__REDIS_HANDSHAKE && weir__redis_link_has(link, WEIR__REDIS_SUBSCRIBE) &&
 		   weir__redis_link_answered(link, client->now, &flight)) {
-		/* Other than to all else, what answers this comes out of band, and nothing else does before it. */
+		/* The reply to SUBSCRIBE comes out of band, unlike all others. Nothing else comes out of band before
+		 * it. */
 		weir__redis_connect_greeted(client, link, flight.command, tokens, n);
 	} else if (!link->is_sentinel && link->state == WEIR__REDIS_READY) {
 		client->has_news = true;
 	}
 }
 
-/* RESP2 has no type for what comes out of band; but where a link has subscribed, nothing else comes. */
+/* RESP2 has no type for out-of-band messages, but on a link that has subscribed nothing else comes. */
 static bool is_pushed(const struct weir__redis_link *link, const struct weir__resp_token *tokens)
 {
 	return tokens->type == WEIR__RESP_PUSH ||
@@ -281,7 +283,7 @@ static bool is_open(const struct weir__redis_client *client, uint32_t link)
 	       !client->links[link].wants_close;
 }
 
-/* Reads all replies that are whole. False: the link is no more. */
+/* Handles all complete replies. Returns false if the link was closed. */
 static bool read_replies(struct weir__redis_client *client, uint32_t number, struct weir__resp_slice *bytes)
 {
 	struct weir__redis_link *const link = &client->links[number];
@@ -329,7 +331,7 @@ struct weir__resp_slice weir__redis_client_output(struct weir__redis_client *cli
 	if (!is_open(client, link))
 		return (struct weir__resp_slice){ NULL, 0 };
 	from = &client->links[link];
-	/* What is not sent yet could not be taken back: the next jobs wait until it is. */
+	/* Bytes that were written cannot be taken back, so jobs wait until the previous output is sent. */
 	if (from->state == WEIR__REDIS_READY && !from->is_sentinel && !from->is_leaving &&
 	    client->breaker.health == WEIR__REDIS_UP && from->output_at == from->output_length)
 		while (weir__redis_batch_depart(client, from))
@@ -345,7 +347,7 @@ void weir__redis_client_sent(struct weir__redis_client *client, uint32_t link, s
 		client->links[link].output_at += n;
 }
 
-/* --- times ------------------------------------------------------------------------------------------------------- */
+/* --- time -------------------------------------------------------------------------------------------------------- */
 
 static void expire(struct weir__redis_client *client)
 {

@@ -1,23 +1,23 @@
-/* redis_connect.c: links that come and go: opened, greeted, given up; and where the primary is. */
+/* redis_connect.c: opening, handshake and closing of links, heartbeats, and the address of the primary. */
 #include <stdio.h>
 #include <string.h>
 
 #include "store/redis/redis_client_internal.h"
 
-/* With its jitter the longest pause, and what a connection may take to be opened, are less than 1 s together. */
+/* The longest pause with its jitter, plus the default connect_timeout, is less than 1 s. */
 #define PAUSE_FIRST (50 * WEIR__REDIS_MS)
 #define PAUSE_MOST (320 * WEIR__REDIS_MS)
 
-/* Of a subscription, which may be denied for good. Nobody waits for it. */
+/* Pause before subscribing again, which an ACL may deny for good. No request waits for a subscription. */
 #define SUBSCRIBE_EVERY (1000 * WEIR__REDIS_MS)
 
 #define BEAT_EVERY (10000 * WEIR__REDIS_MS)
 #define ASK_EVERY (1000 * WEIR__REDIS_MS)
-#define ASK_OFTEN (250 * WEIR__REDIS_MS) /* while Redis is away */
+#define ASK_OFTEN (250 * WEIR__REDIS_MS) /* while Redis is down */
 
 enum { WHY_SIZE = 128 };
 
-/* Nodes by when they were last seen, on Redis's clock. What it keeps goes with the last of them. */
+/* A sorted set of the nodes by when they were last seen, on Redis's clock. The set expires after its last node. */
 static const char beat_script[] = "local time = redis.call('TIME')\n"
 				  "local now = time[1] * 1000 + math.floor(time[2] / 1000)\n"
 				  "redis.call('ZADD', KEYS[1], now, ARGV[1])\n"
@@ -55,7 +55,8 @@ bool weir__redis_connect_beat(struct weir__redis_client *client, struct weir__re
 	return true;
 }
 
-/* The next link that can have one; idle links are so known to be alive, in turn. */
+/* Sends a heartbeat on the next link that can send one. Taking turns also shows whether idle links are alive. Returns
+ * the link, or NULL. */
 static struct weir__redis_link *beat_next(struct weir__redis_client *client)
 {
 	for (uint32_t i = 1; i <= client->n_data; i++) {
@@ -98,10 +99,10 @@ static weir_ns pause_after(struct weir__redis_client *client, const struct weir_
 	return weir__redis_jittered(pause < PAUSE_MOST ? pause : PAUSE_MOST, &client->seed);
 }
 
-/* From when the last attempt began: one that took long has been a pause already. */
+/* Counted from when the last attempt began: an attempt that took long was already a pause. */
 static weir_ns retry_at(struct weir__redis_client *client, const struct weir__redis_link *link)
 {
-	const uint32_t all = client->url->n_places; /* sentinels, each of which is tried before any again */
+	const uint32_t all = client->url->n_places; /* sentinels; each is tried once before any is tried again */
 	const uint32_t failures = !link->is_sentinel   ? link->failures :
 				  link->failures < all ? 0 :
 							 link->failures - all + 2;
@@ -117,7 +118,7 @@ static void fail_calls(struct weir__redis_client *client, struct weir__redis_lin
 			weir__redis_batch_fail(client, &link->batches[i], WEIR__REDIS_JOB_UNANSWERED);
 }
 
-/* Makes a link idle. */
+/* Closes a link without scheduling a pause. */
 static void drop(struct weir__redis_client *client, struct weir__redis_link *link, bool is_told)
 {
 	link->state = WEIR__REDIS_IDLE;
@@ -129,7 +130,7 @@ static void drop(struct weir__redis_client *client, struct weir__redis_link *lin
 	weir__redis_query_dropped(client, link);
 }
 
-/* Whoever waits would wait in vain: Redis cannot be reached, or nobody says where it is. */
+/* Whether waiting is pointless: Redis cannot be reached, or no sentinel knows where it is. */
 static bool is_in_vain(const struct weir__redis_client *client, const struct weir__redis_link *link, bool was_attempt)
 {
 	if (link->is_for_queries)
@@ -152,7 +153,7 @@ void weir__redis_connect_close(struct weir__redis_client *client, struct weir__r
 	if (link->is_sentinel)
 		client->sentinel = (client->sentinel + 1) % client->url->n_places;
 	else
-		client->ask_at = client->now; /* the primary may be elsewhere */
+		client->ask_at = client->now; /* the primary may have moved */
 	if (was_probed || is_in_vain(client, link, was_attempt))
 		weir__redis_client_open_breaker(client);
 }
@@ -198,10 +199,10 @@ void weir__redis_connect_move(struct weir__redis_client *client, const struct we
 		link->at = client->now;
 	}
 	if (client->probed != WEIR__REDIS_NO_LINK)
-		weir__redis_client_open_breaker(client); /* the probe was of another one */
+		weir__redis_client_open_breaker(client); /* the probe went to the old primary */
 }
 
-/* --- greeted ----------------------------------------------------------------------------------------------------- */
+/* --- handshake --------------------------------------------------------------------------------------------------- */
 
 static void become_ready(struct weir__redis_client *client, struct weir__redis_link *link)
 {
@@ -267,9 +268,9 @@ bool weir__redis_client_wish(struct weir__redis_client *client, struct weir__red
 	return false;
 }
 
-/* --- times ------------------------------------------------------------------------------------------------------- */
+/* --- time -------------------------------------------------------------------------------------------------------- */
 
-/* When a link is given up, or opened. */
+/* When to open a link, or to give it up. */
 static weir_ns link_next(const struct weir__redis_client *client, const struct weir__redis_link *link)
 {
 	switch (link->state) {

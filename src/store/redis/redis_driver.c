@@ -1,4 +1,4 @@
-/* redis_driver.c: a socket for each connection of the client. */
+/* redis_driver.c: a socket for each link of the client. */
 #include "store/redis/redis_driver.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 enum {
 	READ_BYTES = 1 << 16,
-	WISHES = 64, /* in a row; then others have their turn */
+	WISHES = 64, /* wishes fulfilled in a row, before events get their turn */
 	WHY_SIZE = 400,
 };
 
@@ -26,13 +26,15 @@ struct link {
 	struct weir__resolve *resolve;
 	struct weir__net_address addresses[WEIR__RESOLVE_ADDRESSES];
 	unsigned n_addresses;
-	unsigned tried; /* of them */
-	unsigned first; /* where to begin, the next time: who does not answer is not asked first for ever */
+	unsigned tried; /* addresses tried so far */
+	/* Index of the address to begin with. It advances with each attempt, so that an address that does not respond
+	 * is not always the first one tried. */
+	unsigned first;
 	int socket;
-	uint64_t since; /* the turn in which the loop was told of it: that one's events are of the socket before */
+	uint64_t since; /* turn in which the socket was added: events of that turn belong to the previous socket */
 	struct weir__tls *tls;
-	bool is_full;       /* no room to write */
-	bool hears_of_room; /* the loop tells when there is */
+	bool is_full;       /* the socket has no room to write */
+	bool hears_of_room; /* the loop reports when there is room */
 };
 
 struct weir__redis_driver {
@@ -45,7 +47,7 @@ struct weir__redis_driver {
 	char bytes[READ_BYTES];
 };
 
-/* --- the beginning and the end of a connection -------------------------------------------------------------------- */
+/* --- opening and closing a connection ----------------------------------------------------------------------------- */
 
 static void close_socket(struct weir__redis_driver *driver, struct link *link)
 {
@@ -71,7 +73,7 @@ static void lose(struct weir__redis_driver *driver, struct link *link, const cha
 {
 	char words[WHY_SIZE];
 
-	(void)snprintf(words, sizeof(words), "%s", why); /* it may be of what is closed now */
+	(void)snprintf(words, sizeof(words), "%s", why); /* `why` may point into what is closed now */
 	close_link(driver, link);
 	weir__redis_client_lost(driver->client, link->number, words, now);
 }
@@ -87,7 +89,7 @@ static void opened(struct weir__redis_driver *driver, struct link *link, weir_ns
 	weir__redis_client_opened(driver->client, link->number, now);
 }
 
-/* What the loop is to tell. Errors cannot be: the socket is known to it. */
+/* Sets whether the loop reports room to write. Cannot fail: the socket is registered with the loop. */
 static void hear(struct weir__redis_driver *driver, struct link *link, bool of_room)
 {
 	if (link->hears_of_room == of_room)
@@ -128,7 +130,7 @@ static void connected(struct weir__redis_driver *driver, struct link *link, weir
 	shake(driver, link, now);
 }
 
-/* Tries the next address, and those behind it as long as they are refused at once. */
+/* Tries the next addresses until one does not fail at once. */
 static void connect_to_next(struct weir__redis_driver *driver, struct link *link, int error, weir_ns now)
 {
 	while (link->tried < link->n_addresses) {
@@ -190,7 +192,7 @@ static void open_link(struct weir__redis_driver *driver, struct link *link, weir
 		error = weir__resolve_new(link->place.host, link->place.port, driver->loop, &link->resolve);
 		if (error == 0) {
 			link->state = LOOKING_UP;
-			resolved(driver, link, now); /* an address is known at once */
+			resolved(driver, link, now); /* a numeric address needs no lookup */
 		}
 	}
 	if (error != 0)
@@ -199,7 +201,8 @@ static void open_link(struct weir__redis_driver *driver, struct link *link, weir
 
 /* --- wishes ------------------------------------------------------------------------------------------------------ */
 
-/* At once, whenever the client may have some: of a link that it wants closed it is to hear nothing more. */
+/* Called whenever the client may have wishes, because the driver must not report on a link that the client wants
+ * closed. Returns false if wishes are left. */
 static bool fulfil_wishes(struct weir__redis_driver *driver, weir_ns now)
 {
 	struct weir__redis_wish wish;
@@ -243,7 +246,8 @@ static void lose_by(struct weir__redis_driver *driver, struct link *link, ssize_
 		lose_by_errno(driver, link, (int)-error, now);
 }
 
-/* What the socket still has is told again by the loop; what TLS has of it is not. */
+/* The loop reports again what the socket still has. Bytes that TLS has already taken from the socket must be read
+ * now. */
 static void receive(struct weir__redis_driver *driver, struct link *link, weir_ns now)
 {
 	do {
@@ -304,7 +308,7 @@ void weir__redis_driver_event(struct weir__redis_driver *driver, const struct we
 	} else if (link->state == SHAKING) {
 		shake(driver, link, now);
 	} else if (link->state == OPEN) {
-		link->is_full = false; /* TLS may have waited for something to read */
+		link->is_full = false; /* TLS may have needed to read before it could write */
 		if (event->can_read)
 			receive(driver, link, now);
 	}
@@ -367,7 +371,7 @@ int weir__redis_driver_new(const struct weir__redis_url *url, struct weir__redis
 	for (uint32_t i = 0; i < WEIR__REDIS_LINKS_MAX; i++) {
 		driver->links[i].number = i;
 		driver->links[i].socket = -1;
-		driver->links[i].first = UINT32_MAX; /* the first time begins with the first */
+		driver->links[i].first = UINT32_MAX; /* begin_to_connect increments it to 0 */
 	}
 	error = prepare_tls(driver, ret_message);
 	if (error != WEIR_OK)

@@ -1,4 +1,4 @@
-/* redis_handshake.c: what is said on a connection that is new, and what must be answered. */
+/* redis_handshake.c: the commands sent on a new connection, and the replies they must get. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,9 +23,9 @@ bool weir__redis_is_error(const struct weir__resp_token *token, const char *code
 	       memcmp(token->text.bytes, code, length) == 0;
 }
 
-/* --- said -------------------------------------------------------------------------------------------------------- */
+/* --- commands ---------------------------------------------------------------------------------------------------- */
 
-/* Without a user it is "default", for which an old Redis has no name. */
+/* HELLO needs a user: "default" if the URL has none. AUTH omits it, because Redis before version 6 has no users. */
 static size_t credentials(const struct weir__redis_link *link, const struct weir__redis_url *url, bool needs_user,
 			  struct weir__resp_slice *ret_words)
 {
@@ -42,7 +42,7 @@ static size_t credentials(const struct weir__redis_link *link, const struct weir
 	return n;
 }
 
-/* The words of a command of the greeting; 0: it is not said here. */
+/* Returns the number of words of a handshake command; 0: it is not needed on this link. */
 static size_t words_of(const struct weir__redis_link *link, const struct weir__redis_url *url,
 		       enum weir__redis_command command, char database[12], struct weir__resp_slice *ret_words)
 {
@@ -85,7 +85,7 @@ static size_t words_of(const struct weir__redis_link *link, const struct weir__r
 								    weir__redis_script.length };
 		}
 		break;
-	case WEIR__REDIS_SUBSCRIBE: /* in RESP2 a sentinel could not be asked after that */
+	case WEIR__REDIS_SUBSCRIBE: /* in RESP2 a sentinel cannot be queried after SUBSCRIBE */
 		if (link->channel != NULL && (!link->is_sentinel || link->protocol == 3)) {
 			ret_words[n++] = slice_of("SUBSCRIBE");
 			ret_words[n++] = slice_of(link->channel);
@@ -107,7 +107,7 @@ enum weir__redis_command weir__redis_link_greet(struct weir__redis_link *link, c
 		const enum weir__redis_command next = (enum weir__redis_command)command;
 		const size_t n = words_of(link, url, next, database, words);
 
-		/* Without room for it there is no answer either: the link is given up as one that answers nothing. */
+		/* If there is no room, no reply comes either, and the link is closed as one that does not reply. */
 		if (n > 0) {
 			(void)weir__redis_link_say(link, next, words, n, now);
 			return next;
@@ -116,7 +116,7 @@ enum weir__redis_command weir__redis_link_greet(struct weir__redis_link *link, c
 	return WEIR__REDIS_GREETED;
 }
 
-/* --- answered ---------------------------------------------------------------------------------------------------- */
+/* --- replies ----------------------------------------------------------------------------------------------------- */
 
 static const char *const command_words[] = {
 	[WEIR__REDIS_HELLO] = "HELLO",         [WEIR__REDIS_AUTH] = "AUTH", [WEIR__REDIS_SET_NAME] = "CLIENT SETNAME",
@@ -128,7 +128,7 @@ static bool is_right(struct weir__redis_link *link, enum weir__redis_command com
 		     const struct weir__resp_token *tokens, uint32_t n)
 {
 	switch (command) {
-	case WEIR__REDIS_HELLO: /* before Redis 6 there is none, and it may be denied to whom nobody knows yet */
+	case WEIR__REDIS_HELLO: /* Redis before version 6 does not have it, and an ACL may deny it before AUTH */
 		if (weir__redis_is_error(tokens, "ERR unknown command") || weir__redis_is_error(tokens, "NOPROTO") ||
 		    weir__redis_is_error(tokens, "NOPERM"))
 			link->protocol = 2;
@@ -136,13 +136,13 @@ static bool is_right(struct weir__redis_link *link, enum weir__redis_command com
 	case WEIR__REDIS_AUTH:
 	case WEIR__REDIS_SELECT:
 		return is_text(tokens, "OK");
-	case WEIR__REDIS_ROLE: /* a user may be denied it; READONLY will tell the same */
+	case WEIR__REDIS_ROLE: /* an ACL may deny it; a replica will then reply READONLY to calls */
 		return weir__redis_is_error(tokens, "NOPERM") || (n > 1 && is_text(&tokens[1], "master"));
 	case WEIR__REDIS_LOAD:
 		return is_text(tokens, weir__redis_script.sha1);
-	case WEIR__REDIS_SUBSCRIBE: /* sentinels are asked every second, too */
+	case WEIR__REDIS_SUBSCRIBE: /* optional for a sentinel, which is also queried every second */
 		return link->is_sentinel || tokens->type != WEIR__RESP_ERROR;
-	default: /* a name is good to have */
+	default: /* the client name is optional */
 		return true;
 	}
 }

@@ -1,28 +1,30 @@
-/* redis_job.h: what is asked of Redis together and answered together. */
+/* redis_job.h: requests that are sent to Redis together and decided together. */
 #ifndef WEIR_STORE_REDIS_REDIS_JOB_H
 #define WEIR_STORE_REDIS_REDIS_JOB_H
 
 #include "store/redis/redis_call.h"
 
 enum weir__redis_outcome {
-	WEIR__REDIS_JOB_DECIDED,   /* by Redis: the verdicts say what */
-	WEIR__REDIS_JOB_UNREACHED, /* Redis was not reachable in time, or refused: certainly nothing is charged there */
-	WEIR__REDIS_JOB_UNANSWERED /* it was asked, and no answer came in time: perhaps it is charged */
+	WEIR__REDIS_JOB_DECIDED,   /* Redis decided: see the verdicts */
+	WEIR__REDIS_JOB_UNREACHED, /* not called in time, or Redis refused the call: certainly nothing was charged */
+	WEIR__REDIS_JOB_UNANSWERED /* Redis was called, and no reply came in time: it may have charged */
 };
 
-/* All memory is the caller's, and stays as it is until the job is done. */
+/* The caller owns all memory, which stays unchanged until the job is done. */
 struct weir__redis_job {
-	struct weir__redis_job *next; /* of whoever has the job */
+	struct weir__redis_job *next; /* used by the current holder of the job */
 	const struct weir__redis_request *requests;
-	size_t n;       /* 1 and up; all claims of all of them: at most WEIR__REDIS_CALL_CLAIMS_MAX */
-	weir_ns budget; /* from when it is given on; then it is done, whatever there is. A store takes off what it waited */
-	uint32_t lane;           /* jobs of one lane reach Redis in the order in which they were given; 0: of none */
-	weir_ns given_at;        /* of the store */
-	bool is_deferred_charge; /* counted in units by redis_backlog.h, and not as requests */
-	struct weir_verdict *verdicts; /* room for one for each claim of each request, in order */
+	size_t n; /* at least 1; claims of all requests together: at most WEIR__REDIS_CALL_CLAIMS_MAX */
+	/* Time until the job is done in any case, counted from when the client gets it. redis_thread.c subtracts the
+	 * time that the job waited for the thread. */
+	weir_ns budget;
+	uint32_t lane;    /* jobs of one lane reach Redis in the order in which they were handed in; 0: no lane */
+	weir_ns given_at; /* set by redis_thread.c */
+	bool is_deferred_charge;       /* redis_backlog.h counts it in units; it is not counted as requests */
+	struct weir_verdict *verdicts; /* room for all claims of all requests, in order */
 	enum weir__redis_outcome outcome;
-	weir_ns decided_at;                        /* Redis's clock */
-	void (*done)(struct weir__redis_job *job); /* by the thread of the store; the job is the caller's again */
+	weir_ns decided_at;                        /* on Redis's clock */
+	void (*done)(struct weir__redis_job *job); /* called by the Redis thread; the job is the caller's again */
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* redis_jobs.c: jobs by their order and by their deadlines. */
+/* redis_jobs.c: a queue of waiting jobs, and a heap of deadlines. */
 #include "store/redis/redis_jobs.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ void weir__redis_jobs_fini(struct weir__redis_jobs *jobs)
 	free(jobs->heap);
 }
 
-/* --- by deadlines ------------------------------------------------------------------------------------------------ */
+/* --- the heap of deadlines --------------------------------------------------------------------------------------- */
 
 static bool is_before(const struct weir__redis_jobs *jobs, int32_t a, int32_t b)
 {
@@ -29,7 +29,7 @@ static void heap_set(struct weir__redis_jobs *jobs, uint32_t at, int32_t entry)
 	jobs->entries[entry].heap_at = at;
 }
 
-/* Puts an entry where it belongs: at this place, which is free, or above or below it. */
+/* Places an entry in the heap at the free place `at`, or above or below it as the order requires. */
 static void heap_settle(struct weir__redis_jobs *jobs, uint32_t at, int32_t entry)
 {
 	while (at > 0 && is_before(jobs, entry, jobs->heap[(at - 1) / 2])) {
@@ -57,9 +57,9 @@ static void heap_remove(struct weir__redis_jobs *jobs, uint32_t at)
 		heap_settle(jobs, at, last);
 }
 
-/* --- by order ---------------------------------------------------------------------------------------------------- */
+/* --- the queue of waiting jobs ----------------------------------------------------------------------------------- */
 
-/* Links an entry in between two that wait, or at an end. */
+/* Links an entry between two waiting ones. WEIR__REDIS_NO_JOB: it becomes the first or the last. */
 static void wait_between(struct weir__redis_jobs *jobs, int32_t previous, int32_t entry, int32_t next)
 {
 	jobs->entries[entry].previous = previous;
@@ -103,7 +103,7 @@ static bool grow(struct weir__redis_jobs *jobs)
 	return true;
 }
 
-/* All claims of a job that can be asked; 0 if it cannot. */
+/* Returns the number of claims of a job; 0: the job is invalid. */
 static uint32_t claims_of(const struct weir__redis_job *job)
 {
 	size_t claims = 0;

@@ -1,5 +1,5 @@
-/* redis_jobs.h: the jobs that a client has: those that wait, in order; those that were asked; and when each has to be
- * done. Pure, but for memory, which grows with the jobs up to a bound. */
+/* redis_jobs.h: the jobs of a client: a queue of waiting jobs, the jobs that were sent, and a heap of deadlines. Pure
+ * except for memory, which grows with the number of jobs up to a bound. */
 #ifndef WEIR_STORE_REDIS_REDIS_JOBS_H
 #define WEIR_STORE_REDIS_REDIS_JOBS_H
 
@@ -9,24 +9,24 @@ enum { WEIR__REDIS_JOBS_MAX = 16384, WEIR__REDIS_NO_JOB = -1 };
 
 struct weir__redis_batch;
 
-/* One job, from when it is given until nobody refers to it any more. Entries are known by their numbers. */
+/* One job, from when it is handed in until no call refers to it. Entries are identified by index. */
 struct weir__redis_entry {
-	struct weir__redis_job *job; /* NULL: it is done, and only its place in a call is left */
+	struct weir__redis_job *job; /* NULL: the job is done, only its place in a call remains */
 	weir_ns deadline;
-	uint64_t sequence;      /* in which they were given */
-	uint32_t lane;          /* under way there; 0: none */
-	int32_t previous, next; /* of those that wait, or that are free */
+	uint64_t sequence;      /* order in which jobs were handed in */
+	uint32_t lane;          /* lane in which it is under way; 0: none */
+	int32_t previous, next; /* in the queue of waiting jobs; next also in the free list */
 	uint32_t heap_at;
 	uint32_t claims;
 	bool is_waiting;
-	bool is_again;                   /* it was asked, and Redis did not have the script */
-	struct weir__redis_batch *batch; /* with which it travels, if it does not wait */
-	uint32_t first_request;          /* there */
+	bool is_again;                   /* it was sent once, and Redis did not have the script */
+	struct weir__redis_batch *batch; /* the batch it was sent with; unused while it waits */
+	uint32_t first_request;          /* index of its first request in the batch */
 };
 
 struct weir__redis_jobs {
 	struct weir__redis_entry *entries;
-	int32_t *heap; /* of all that are not done, the one that is due first on top */
+	int32_t *heap; /* of all unfinished jobs, earliest deadline on top */
 	uint32_t size, n_heap;
 	int32_t free, first, last;
 	uint64_t sequence;
@@ -37,29 +37,29 @@ struct weir__redis_jobs {
 void weir__redis_jobs_init(struct weir__redis_jobs *jobs);
 void weir__redis_jobs_fini(struct weir__redis_jobs *jobs);
 
-/* Behind all that wait. False: it cannot be asked, or there is no room. */
+/* Appends to the waiting jobs. Returns false if the job is invalid, or there is no room. */
 bool weir__redis_jobs_add(struct weir__redis_jobs *jobs, struct weir__redis_job *job, weir_ns deadline);
 
-/* One of those that wait waits no longer. */
+/* Removes an entry from the waiting jobs. */
 void weir__redis_jobs_take(struct weir__redis_jobs *jobs, int32_t entry);
 
-/* Before those that wait and were given after it. */
+/* Puts an entry back among the waiting jobs, in the order in which they were handed in. */
 void weir__redis_jobs_put_back(struct weir__redis_jobs *jobs, int32_t entry);
 
-/* The job is done. The entry is free if it was waiting, else when it is released. */
+/* Finishes the job. A waiting entry becomes free at once, a sent one when it is released. */
 void weir__redis_jobs_finish(struct weir__redis_jobs *jobs, int32_t entry, enum weir__redis_outcome outcome);
 void weir__redis_jobs_release(struct weir__redis_jobs *jobs, int32_t entry);
 
-/* A job that never became an entry. */
+/* Finishes, as UNREACHED, a job that never became an entry. */
 void weir__redis_jobs_refuse(struct weir__redis_jobs *jobs, struct weir__redis_job *job);
 
-/* One whose deadline is not after now, or WEIR__REDIS_NO_JOB. */
+/* Returns an entry whose deadline is at or before now, or WEIR__REDIS_NO_JOB. */
 int32_t weir__redis_jobs_due(const struct weir__redis_jobs *jobs, weir_ns now);
 
-/* The first deadline, or WEIR_NEVER. */
+/* Returns the earliest deadline, or WEIR_NEVER. */
 weir_ns weir__redis_jobs_next(const struct weir__redis_jobs *jobs);
 
-/* The job that was done first and not yet given out, or NULL. */
+/* Removes and returns the job that was finished first, or NULL. */
 struct weir__redis_job *weir__redis_jobs_done(struct weir__redis_jobs *jobs);
 
 #endif

@@ -1,4 +1,4 @@
-/* redis_link.c: bytes and commands of one connection. */
+/* redis_link.c: the bytes and commands of one connection. */
 #include "store/redis/redis_link.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static void forget(char **bytes, size_t *size)
 
 void weir__redis_link_fini(struct weir__redis_link *link)
 {
-	forget(&link->output, &link->output_size); /* passwords */
+	forget(&link->output, &link->output_size); /* contains passwords */
 	forget(&link->input, &link->input_size);
 }
 
@@ -35,7 +35,7 @@ void weir__redis_link_reset(struct weir__redis_link *link)
 	weir__resp_reply_init(&link->reply);
 }
 
-/* Room for `size` bytes in all, up to `most`. */
+/* Grows the buffer to hold `size` bytes in all. Returns false if that is more than `most`, or there is no memory. */
 static bool reserve(char **bytes, size_t *has, size_t size, size_t first, size_t most)
 {
 	size_t grown = *has == 0 ? first : *has;
@@ -87,7 +87,7 @@ void weir__redis_link_end(struct weir__redis_link *link, const struct weir__resp
 bool weir__redis_link_say(struct weir__redis_link *link, enum weir__redis_command command,
 			  const struct weir__resp_slice *words, size_t n, weir_ns now)
 {
-	enum { HEAD = 32 }; /* of an array, or of a bulk, with its end */
+	enum { HEAD = 32 }; /* type, length and CR LF of an array or a bulk */
 	struct weir__resp_writer writer;
 	size_t size = HEAD;
 
@@ -140,7 +140,7 @@ bool weir__redis_link_gather(struct weir__redis_link *link, struct weir__resp_sl
 		*ret_bytes = came;
 		return true;
 	}
-	/* Beyond the bound by what comes at once: what is kept may end in it. */
+	/* May exceed the bound by what came at once, because that may complete the buffered reply. */
 	if (!reserve(&link->input, &link->input_size, link->input_length + came.length, INPUT_FIRST,
 		     link->input_length + came.length))
 		return false;
@@ -157,12 +157,12 @@ bool weir__redis_link_keep(struct weir__redis_link *link, struct weir__resp_slic
 	link->input_length = 0;
 	if (rest.length == 0) {
 		if (link->input_size > (size_t)2 * WEIR__REDIS_BULK_MAX)
-			forget(&link->input, &link->input_size); /* a long reply is rare */
+			forget(&link->input, &link->input_size); /* long replies are rare */
 		return true;
 	}
 	if (rest.length > most || !reserve(&link->input, &link->input_size, rest.length, INPUT_FIRST, most))
 		return false;
-	if (rest.bytes != link->input) /* of a long reply each piece would move all before it */
+	if (rest.bytes != link->input) /* else in place: a long reply is not moved for each of its pieces */
 		memmove(link->input, rest.bytes, rest.length);
 	link->input_length = rest.length;
 	return true;

@@ -1,4 +1,4 @@
-/* redis_log.c: lines for people. */
+/* redis_log.c: log lines about the state of Redis. */
 #include "store/redis/redis_log.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 
 enum { LINE_SIZE = 1200, MS = 1000000 };
 
-/* 20 lines at once, and one each 6 s. */
+/* A burst of 20 lines, then one every 6 s. */
 static const struct weir_limit lines = {
 	.algorithm = WEIR_TOKEN_BUCKET, .count = 10, .period = UINT64_C(60000000000), .burst = 20, .segments = 1
 };
@@ -76,7 +76,7 @@ static void say_events(struct weir__redis_log *log, const struct weir__redis_cli
 		    client->anew - told->anew);
 }
 
-/* Once all is paid. */
+/* Logs the totals once no charge is left. */
 static void say_backlog(struct weir__redis_log *log, const struct weir__redis_thread_info *info, weir_ns now)
 {
 	const struct weir__redis_thread_info *const told = &log->told;

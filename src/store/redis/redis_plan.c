@@ -1,4 +1,4 @@
-/* redis_plan.c: what the script gets to know of a plan. */
+/* redis_plan.c: encodes a plan for the script. */
 #include "store/redis/redis_plan.h"
 
 #include <string.h>
@@ -7,18 +7,18 @@
 #include "core/text.h"
 #include "core/wide.h"
 
-/* As decide.lua knows them. */
+/* The same numbers as in decide.lua. */
 enum kind { KIND_BUCKET, KIND_INTERVAL, KIND_WINDOW, KIND_COUNTER, KIND_LOG };
 
 enum {
-	VERSION = 1, /* or one more: see is_turned */
+	VERSION = 1, /* or 2: see is_turned */
 	TAG_BYTES = 28,
-	OPTION = 1, /* buckets: shape. Windows: they start at the first request */
+	OPTION = 1, /* buckets: shape. Windows: start at the first request */
 	OPTION_COUNT_ALL = 2,
-	GRAIN = 1000, /* of a microsecond, in ns */
+	GRAIN = 1000, /* ns per microsecond */
 };
 
-/* A span or an instant: microseconds, and a rest of which a microsecond has `grain`. */
+/* A duration or an instant: whole microseconds, and a rest in units of 1/grain us. */
 struct pair {
 	uint64_t whole, rest;
 };
@@ -26,9 +26,9 @@ struct pair {
 struct numbers {
 	enum kind kind;
 	unsigned options;
-	uint64_t a; /* buckets: count of the rate. Sliding counter: segments. Else 1 */
+	uint64_t a; /* buckets: count of the rate. Sliding counter: segments. Others: 1 */
 	uint64_t grain;
-	weir__u128 duration; /* in 1/grain us: from used up to fresh */
+	weir__u128 duration; /* from used up to full, in 1/grain us */
 	struct pair period;
 };
 
@@ -91,7 +91,7 @@ static int refuse_duration(struct weir_message *ret_message, uint64_t duration_u
 	return WEIR_ERR_MAXIMUM;
 }
 
-/* Rates before spans, which are not known without. */
+/* Checks rates before durations, which are computed correctly only if the rate fits. */
 static int check(const struct weir_plan *plan, const struct numbers *numbers, struct weir_message *ret_message)
 {
 	const uint64_t duration_us = pair_of(numbers->duration, numbers->grain).whole;
@@ -121,7 +121,7 @@ static int check(const struct weir_plan *plan, const struct numbers *numbers, st
 	return WEIR_OK;
 }
 
-/* --- bytes, least first ------------------------------------------------------------------------------------------ */
+/* --- bytes, little-endian ---------------------------------------------------------------------------------------- */
 
 static unsigned char *put(unsigned char *to, uint64_t number, unsigned bytes)
 {
@@ -137,7 +137,7 @@ static struct pair untouched_of(const struct weir__redis_plan *plan, const struc
 	return pair_of(plan->untouched.lo, GRAIN);
 }
 
-/* In the order of PLAN_FORM there. The first seven are the tag. */
+/* In the order in which plan_at (state.lua) reads them. The first seven fields are the tag. */
 static void write_bytes(struct weir__redis_plan *plan, const struct numbers *numbers)
 {
 	const struct pair duration = pair_of(numbers->duration, numbers->grain);
@@ -153,7 +153,7 @@ static void write_bytes(struct weir__redis_plan *plan, const struct numbers *num
 	to = put(to, plan->plan.most, 6);
 	to = put(to, duration.whole, 7);
 	to = put(to, duration.rest, 6);
-	to = put(to, plan->is_changed ? plan->changed_at / GRAIN + 1 : 0, 7); /* 0: never, and the epoch is a time */
+	to = put(to, plan->is_changed ? plan->changed_at / GRAIN + 1 : 0, 7); /* 0: never; times start at 1 */
 	to = put(to, untouched.whole, 7);
 	to = put(to, untouched.rest, 6);
 	put(to, numbers->kind == KIND_INTERVAL ? plan->untouched.hi : 0, 6);
@@ -172,7 +172,7 @@ int weir__redis_plan_init(struct weir__redis_plan *ret_plan, const struct weir_p
 	return WEIR_OK;
 }
 
-/* There a sliding counter is one kind, and a log has any room. */
+/* In Redis all sliding counters are one kind, and a log has no fixed room. */
 static int check_change(const struct weir__redis_plan *plan, struct weir_plan *to, struct weir_message *ret_message)
 {
 	struct weir_plan from = plan->plan;

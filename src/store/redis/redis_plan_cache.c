@@ -1,4 +1,5 @@
-/* redis_plan_cache.c: a list by the numbers of the table's limits; for others a table by hash with one place for each. */
+/* redis_plan_cache.c: plans of the table's limits in an array by index, plans of inline limits in a hash table with one
+ * entry per place. */
 #include "store/redis/redis_plan_cache.h"
 
 #include <ctype.h>
@@ -8,7 +9,7 @@
 
 enum { KEPT = 256, ANEW_LENGTH = 17 };
 
-static const weir_ns tell_ns = 100000000; /* how often it is worth a lock */
+static const weir_ns tell_ns = 100000000; /* interval between clock updates: each takes the lock */
 
 void weir__redis_shared_plan_drop(struct weir__redis_shared_plan *plan)
 {
@@ -34,15 +35,15 @@ int weir__redis_check_limit(const struct weir_limit *limit, struct weir_message 
 
 /* --- names ------------------------------------------------------------------------------------------------------- */
 
-/* A limit comes with requests if it has no name. */
+/* An inline limit has no name. */
 static bool is_inline(const struct weir_table_limit *limit)
 {
 	return limit->name[0] == '\0';
 }
 
-/* The name of the plan. That of a limit whose keys were to start anew has a ~ and a hash before it (guard/bound_policy.c), which
- * other nodes, that were started later, do not have; in Redis a key that is of another kind starts anew by itself. A name
- * that may have been cut is left as it is. */
+/* The name of the plan. If the keys of a limit were to be reset, its name has a ~ and a hash in front
+ * (guard/bound_policy.c). Nodes that were started later do not have this prefix, so it is cut off. In Redis a key of a
+ * different kind is reset anyway. A name that may have been truncated is left as it is. */
 const char *weir__redis_limit_name(const struct weir_table_limit *limit)
 {
 	const char *const name = limit->name;
@@ -53,7 +54,7 @@ const char *weir__redis_limit_name(const struct weir_table_limit *limit)
 	return name[0] == '~' && hex == ANEW_LENGTH && strlen(name) < WEIR_TABLE_NAME_MAX ? name + ANEW_LENGTH : name;
 }
 
-/* A colon ends the name in Redis: one within it is written in another way. */
+/* A colon ends the name in Redis, so a colon within the name is percent-encoded. */
 static void write_name(struct weir__redis_shared_plan *plan, const char *name)
 {
 	size_t length = 0;
@@ -64,16 +65,16 @@ static void write_name(struct weir__redis_shared_plan *plan, const char *name)
 	plan->name_length = length;
 }
 
-/* --- of all workers ---------------------------------------------------------------------------------------------- */
+/* --- shared by all workers --------------------------------------------------------------------------------------- */
 
 struct weir__redis_plan_cache {
 	pthread_mutex_t lock;
 	struct weir_table *table;
-	_Atomic weir_ns told_at; /* by the table's clock; 0: never */
-	weir_ns told;            /* Redis's clock by then */
+	_Atomic weir_ns told_at; /* on the table's clock; 0: never */
+	weir_ns told;            /* Redis's clock at told_at */
 	uint32_t n;
 	struct page {
-		uint64_t number; /* of the limit's changes */
+		uint64_t number; /* version of the limit */
 		struct weir__redis_shared_plan *plan;
 	} pages[];
 };
@@ -114,7 +115,8 @@ void weir__redis_plan_cache_set_clock(struct weir__redis_plan_cache *cache, weir
 	(void)pthread_mutex_unlock(&cache->lock);
 }
 
-/* A plan as it is by its number. If Redis's clock is not known, Redis finds itself what keys were stored by. */
+/* Makes the plan of a limit's current version. If Redis's clock is unknown, the plan has no time of change, and the
+ * script converts each key as of its next use. */
 static struct weir__redis_shared_plan *make(const struct weir__redis_plan_cache *cache,
 					    const struct weir_table_limit *limit,
 					    const struct weir__redis_shared_plan *before)
@@ -146,7 +148,7 @@ static struct weir__redis_shared_plan *make(const struct weir__redis_plan_cache 
 	return NULL;
 }
 
-/* The newest, counted. */
+/* Returns the newest plan, with a reference added. */
 static struct weir__redis_shared_plan *get(struct weir__redis_plan_cache *cache, const struct weir_table_limit *limit,
 					   uint64_t number)
 {
@@ -165,15 +167,15 @@ static struct weir__redis_shared_plan *get(struct weir__redis_plan_cache *cache,
 	return plan;
 }
 
-/* --- of one worker ------------------------------------------------------------------------------------------------- */
+/* --- of one worker ----------------------------------------------------------------------------------------------- */
 
 struct weir__redis_plan_lookup {
 	struct weir__redis_plan_cache *cache;
-	struct weir__hash_secret cell; /* of CL.THROTTLE */
+	struct weir__hash_secret cell; /* secret of CL.THROTTLE */
 	struct kept {
 		struct weir__hash_secret secret;
 		struct weir_plan plan;
-		struct weir__redis_shared_plan *shared; /* NULL: the place is free */
+		struct weir__redis_shared_plan *shared; /* NULL: free */
 	} kept[KEPT];
 	struct of_table {
 		uint64_t number;
@@ -216,7 +218,7 @@ static bool is_same_plan(const struct weir_plan *a, const struct weir_plan *b)
 	       a->most == b->most && a->room == b->room;
 }
 
-/* No name of a policy begins with a ~. */
+/* The ~ keeps these names apart: names in a policy never begin with it. */
 static void name_inline(const struct weir__redis_plan_lookup *lookup, const struct weir_table_limit *limit,
 			char *ret_name, size_t size)
 {

@@ -1,9 +1,9 @@
-/* redis_plan_cache.h: limits as Redis knows them: their plans, and their names there.
+/* redis_plan_cache.h: limits as Redis knows them: their plans, and their names in Redis.
  *
- * A limit of the table may be changed at any time. The cache, of all workers, has its newest plan, which tells when it was
- * changed by Redis's clock. Each worker has a lookup with the plans that it uses, and checks that they are still the newest.
- * Inline limits never change: a lookup makes their plans itself. Plans are counted, and live as long as something uses them:
- * the cache, a lookup, a call that is under way. */
+ * A limit of the table may change at any time. The cache, shared by all workers, has the newest plan of each limit,
+ * which records when it changed on Redis's clock. Each worker has a lookup with the plans that it uses, and checks that
+ * they are still the newest. Inline limits never change, so a lookup makes their plans itself. Plans are
+ * reference-counted: the cache, a lookup or a call under way keeps them alive. */
 #ifndef WEIR_STORE_REDIS_REDIS_PLAN_CACHE_H
 #define WEIR_STORE_REDIS_REDIS_PLAN_CACHE_H
 
@@ -18,19 +18,19 @@ struct weir__redis_shared_plan {
 	_Atomic uint32_t users;
 	struct weir__redis_plan redis;
 	size_t name_length;
-	char name[WEIR__REDIS_LIMIT_NAME_SIZE]; /* what keys in Redis begin with */
+	char name[WEIR__REDIS_LIMIT_NAME_SIZE]; /* prefix of the limit's keys in Redis */
 };
 
-/* One user is done with it. NULL is allowed. */
+/* Drops one reference. NULL is allowed. */
 void weir__redis_shared_plan_drop(struct weir__redis_shared_plan *plan);
 
-/* Can it be in Redis? WEIR_ERR_...: no, and the message tells what would be right. */
+/* Checks whether a limit fits Redis. WEIR_ERR_...: it does not, and the message says what would. */
 int weir__redis_check_limit(const struct weir_limit *limit, struct weir_message *ret_message);
 
-/* Where the state of a limit is found in Redis: the name of its plan in a policy. */
+/* The name of a limit in Redis: the name of its plan in a policy. */
 const char *weir__redis_limit_name(const struct weir_table_limit *limit);
 
-/* --- of all workers ---------------------------------------------------------------------------------------------- */
+/* --- shared by all workers --------------------------------------------------------------------------------------- */
 
 struct weir__redis_plan_cache;
 
@@ -38,21 +38,21 @@ struct weir__redis_plan_cache;
 struct weir__redis_plan_cache *weir__redis_plan_cache_new(struct weir_table *table);
 void weir__redis_plan_cache_free(struct weir__redis_plan_cache *cache); /* NULL is allowed */
 
-/* What Redis's clock was a moment ago. */
+/* Reports the current time of Redis's clock. */
 void weir__redis_plan_cache_set_clock(struct weir__redis_plan_cache *cache, weir_ns redis_now);
 
 /* --- of one worker ----------------------------------------------------------------------------------------------- */
 
 struct weir__redis_plan_lookup;
 
-/* Inline limits that share one state for all their numbers have this secret, of CL.THROTTLE, or else THROTTLE's. NULL: no
- * memory. */
+/* throttle_secret identifies the inline limits of CL.THROTTLE. Like those of THROTTLE, they share one state per key,
+ * whatever their numbers. NULL: no memory. */
 struct weir__redis_plan_lookup *weir__redis_plan_lookup_new(struct weir__redis_plan_cache *cache,
 							    struct weir__hash_secret throttle_secret);
 void weir__redis_plan_lookup_free(struct weir__redis_plan_lookup *lookup); /* NULL is allowed */
 
-/* The plan of a limit as it is now. Count it to use it for longer than until the next call. NULL: there is none, or no
- * memory. */
+/* Returns the current plan of a limit, valid until the next call. Add a reference to use it for longer. NULL: the limit
+ * does not fit Redis, or no memory. */
 struct weir__redis_shared_plan *weir__redis_plan_lookup_find(struct weir__redis_plan_lookup *lookup,
 							     const struct weir_table_limit *limit);
 

@@ -1,4 +1,4 @@
-/* redis_query.c: the query that is under way, and what the subscription told. */
+/* redis_query.c: the query under way, and the messages of the subscription. */
 #include "store/redis/redis_client_internal.h"
 
 enum { ERROR_SIZE = 128 };
@@ -31,9 +31,9 @@ bool weir__redis_query_is_done(const struct weir__redis_query *query)
 	return query->state >= WEIR__REDIS_QUERY_IS_ANSWERED;
 }
 
-/* --- there ------------------------------------------------------------------------------------------------------- */
+/* --- sending ----------------------------------------------------------------------------------------------------- */
 
-/* If it waits, and there is a connection. */
+/* Sends the query if it waits and the link is ready. */
 static void depart(struct weir__redis_client *client)
 {
 	struct weir__redis_link *const link = &client->links[WEIR__REDIS_QUERY_LINK];
@@ -67,7 +67,7 @@ void weir__redis_query_ready(struct weir__redis_client *client, struct weir__red
 	}
 }
 
-/* --- and back ---------------------------------------------------------------------------------------------------- */
+/* --- replies ----------------------------------------------------------------------------------------------------- */
 
 void weir__redis_query_answered(struct weir__redis_client *client, struct weir__redis_link *link,
 				const struct weir__resp_token *tokens, uint32_t n)
@@ -109,14 +109,14 @@ void weir__redis_query_dropped(struct weir__redis_client *client, const struct w
 	}
 }
 
-/* --- times ------------------------------------------------------------------------------------------------------- */
+/* --- time -------------------------------------------------------------------------------------------------------- */
 
 weir_ns weir__redis_query_next(const struct weir__redis_client *client)
 {
 	return client->query != NULL ? client->query->deadline : WEIR_NEVER;
 }
 
-/* A reply that would come later must not be taken for that to the next query: so its connection is closed. */
+/* After a timeout the link is closed, so that a late reply is not taken for the reply to the next query. */
 void weir__redis_query_tick(struct weir__redis_client *client)
 {
 	struct weir__redis_link *const link = &client->links[WEIR__REDIS_QUERY_LINK];

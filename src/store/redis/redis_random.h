@@ -1,4 +1,5 @@
-/* redis_random.h: chance that comes from a seed, so that a run can be repeated; and times that nodes do not share. */
+/* redis_random.h: random numbers from a seed, so that a run can be repeated, and durations jittered so that nodes do
+ * not act in step. */
 #ifndef WEIR_STORE_REDIS_REDIS_RANDOM_H
 #define WEIR_STORE_REDIS_REDIS_RANDOM_H
 
@@ -17,7 +18,7 @@ static inline uint64_t weir__redis_random(uint64_t *seed)
 	return word ^ word >> 31;
 }
 
-/* From three quarters of a span, at least 2 ns, up to five quarters. */
+/* A random duration from 3/4 to 5/4 of the given one, which is at least 2 ns. */
 static inline weir_ns weir__redis_jittered(weir_ns duration, uint64_t *seed)
 {
 	return duration - duration / 4 + weir__redis_random(seed) % (duration / 2);

@@ -1,10 +1,10 @@
-/* redis_refusal.c: errors of Redis. */
+/* redis_refusal.c: the table of Redis errors. */
 #include "store/redis/redis_refusal.h"
 
 #include <string.h>
 
-/* The script writes nothing before what may be refused (save in state.lua), and Redis looks at memory, at its role and at
- * its replicas before the first write alone: so none of these comes when something was done. */
+/* Redis returns none of these after it has done something. The script does first the writes that may be rejected (save
+ * in state.lua), and Redis checks memory, role and replicas only before a script's first write. */
 static const struct weir__redis_refusal refusals[] = {
 	{ "READONLY", true, true, true, "this is a replica now; the primary is another one" },
 	{ "LOADING", true, true, false, "it is still loading its data" },

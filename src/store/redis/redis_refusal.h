@@ -1,4 +1,4 @@
-/* redis_refusal.h: what an error of Redis means to a client. Pure. */
+/* redis_refusal.h: what an error reply of Redis means to a client. Pure. */
 #ifndef WEIR_STORE_REDIS_REDIS_REFUSAL_H
 #define WEIR_STORE_REDIS_REDIS_REFUSAL_H
 
@@ -6,13 +6,13 @@
 
 struct weir__redis_refusal {
 	const char *code;
-	bool is_certain; /* refused before anything was done. Else it may have been */
-	bool is_down;    /* whatever is asked next is refused, too */
-	bool leaves;     /* another connection may be better: to another server, or as another user */
+	bool is_certain; /* Redis did nothing. False: it may have executed the call */
+	bool is_down;    /* the next calls would get the same error */
+	bool leaves;     /* reconnect: a different server or user may succeed */
 	const char *words;
 };
 
-/* Never NULL: what is not known is not certain. */
+/* Never NULL. An unknown error is not certain. */
 const struct weir__redis_refusal *weir__redis_refusal_of(struct weir__resp_slice error);
 
 #endif

@@ -1,4 +1,4 @@
-/* redis_sentinel.c: places out of the mouths of sentinels. */
+/* redis_sentinel.c: parses addresses in a sentinel's replies. */
 #include "store/redis/redis_sentinel.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static bool is_text(const struct weir__resp_token *token, const char *text)
 	       memcmp(token->text.bytes, text, strlen(text)) == 0;
 }
 
-/* An address or a name: whatever it is, a resolver is to be asked nothing strange. */
+/* An address or a name. Other characters must not reach the resolver. */
 static bool is_host(struct weir__resp_slice host)
 {
 	if (host.length == 0 || host.length >= WEIR__REDIS_HOST_SIZE)
@@ -43,7 +43,7 @@ bool weir__redis_sentinel_told(const struct weir__resp_token *tokens, uint32_t n
 	       tokens[2].type == WEIR__RESP_BULK && make_place(tokens[1].text, tokens[2].text, is_tls, ret_place);
 }
 
-/* The next word, which a space or the end ends. */
+/* Removes the next word, up to a space or the end. */
 static struct weir__resp_slice next_word(struct weir__resp_slice *rest)
 {
 	const char *const space = memchr(rest->bytes, ' ', rest->length);
@@ -56,7 +56,7 @@ static struct weir__resp_slice next_word(struct weir__resp_slice *rest)
 	return word;
 }
 
-/* NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT */
+/* The message is: NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT */
 bool weir__redis_sentinel_switched(const struct weir__resp_token *tokens, uint32_t n, const char *primary, bool is_tls,
 				   struct weir__redis_place *ret_place)
 {

@@ -1,4 +1,4 @@
-/* redis_store.c: requests gathered into batches, and batches that return. */
+/* redis_store.c: gathers requests into batches, and completes them when a batch returns. */
 #include "store/redis/redis_store.h"
 
 #include <stdio.h>
@@ -8,33 +8,34 @@
 #include "os/mailbox.h"
 
 enum {
-	SPARE_MOST = 16,         /* batches that are kept for the next */
-	SPARE_CLAIMS = 512,      /* and for how many claims at most */
-	KEYS_MOST = 1024 * 1024, /* bytes of keys in a batch, unless it is one key that is longer */
-	FIRST_ROOM = 32,         /* of a batch: claims */
+	SPARE_MOST = 16,         /* batches kept for reuse */
+	SPARE_CLAIMS = 512,      /* a larger batch is not kept for reuse */
+	KEYS_MOST = 1024 * 1024, /* bytes of keys in a batch; a single longer request is a batch of its own */
+	FIRST_ROOM = 32,         /* claims in a new batch */
 };
 
-/* Requests that go to Redis together. Their claims and keys are the requests' own, which stay until they are complete. */
+/* Requests that go to Redis together. Claims and keys belong to the requests, which stay valid until they are
+ * complete. */
 struct batch {
-	struct weir__task task; /* the first: so it leads here */
+	struct weir__task task; /* first member: the two convert by a cast */
 	struct weir__redis_job job;
 	struct batch *next_spare;
 	struct weir__store_request *first, *last;
 	uint32_t n_requests, n_claims, room, n_plans, plans_room;
 	size_t keys_bytes;
 	weir_ns budget;
-	struct weir__redis_request *requests; /* room for one a claim */
+	struct weir__redis_request *requests; /* room for one per claim */
 	struct weir__redis_claim *claims;
 	struct weir_verdict *verdicts;
-	struct weir__redis_shared_plan **plans; /* each counted once */
+	struct weir__redis_shared_plan **plans; /* one reference each */
 };
 
 struct redis_store {
-	struct weir__store store; /* the first: so it leads here */
+	struct weir__store store; /* first member: the two convert by a cast */
 	struct weir__redis_store_options options;
 	struct weir__redis_plan_lookup *plans;
 	struct weir__mailbox *mailbox;
-	struct batch *open; /* what is gathered; NULL: nothing is */
+	struct batch *open; /* the batch being gathered; NULL: none */
 	struct batch *spare;
 	uint32_t n_spare;
 };
@@ -58,7 +59,7 @@ static void free_batch(struct batch *batch)
 	free(batch);
 }
 
-/* The worker has ended, and with it all that was submitted. */
+/* The worker has ended, and all its requests with it. */
 static void free_task(struct weir__task *task)
 {
 	free_batch((struct batch *)(void *)task);
@@ -94,7 +95,7 @@ static void recycle(struct redis_store *store, struct batch *batch)
 	store->n_spare++;
 }
 
-/* Room for n more claims, and as many requests. */
+/* Makes room for n more claims, and as many requests. Returns false if there is no memory. */
 static bool make_room(struct batch *batch, uint32_t n)
 {
 	uint32_t room = batch->room ? batch->room : FIRST_ROOM;
@@ -119,10 +120,10 @@ static bool make_room(struct batch *batch, uint32_t n)
 	return true;
 }
 
-/* The batch uses the plan until it is done. False: no memory. */
+/* Keeps the plan alive until the batch is done. Returns false if there is no memory. */
 static bool use_plan(struct batch *batch, struct weir__redis_shared_plan *plan)
 {
-	for (uint32_t i = batch->n_plans; i > 0; i--) /* mostly it is the last one */
+	for (uint32_t i = batch->n_plans; i > 0; i--) /* mostly the last one matches */
 		if (batch->plans[i - 1] == plan)
 			return true;
 	if (batch->n_plans == batch->plans_room) {
@@ -157,21 +158,21 @@ static bool fits(const struct batch *batch, const struct weir__store_request *re
 	       batch->keys_bytes + keys_bytes <= KEYS_MOST;
 }
 
-/* Where the request goes. NULL: no memory. */
+/* Returns the batch for a request, after sending a full one. NULL: no memory. */
 static struct batch *batch_for(struct redis_store *store, const struct weir__store_request *request, size_t keys_bytes)
 {
 	if (store->open && !fits(store->open, request, keys_bytes))
 		store->store.flush(&store->store);
 	if (store->open == NULL)
 		store->open = new_batch(store);
-	if (store->open && store->open->n_requests == 0) { /* those that it was begun for may not have been kept */
+	if (store->open && store->open->n_requests == 0) { /* its first request was not kept */
 		drop_plans(store->open);
 		store->open->budget = request->budget;
 	}
 	return store->open && make_room(store->open, request->n) ? store->open : NULL;
 }
 
-/* Claims as Redis takes them. False: no memory, or a limit that cannot be in Redis. */
+/* Writes claims in Redis's form. Returns false if there is no memory, or a limit does not fit Redis. */
 static bool add_claims(struct redis_store *store, struct batch *batch, const struct weir__store_request *request)
 {
 	const struct weir_table_limit *limit = NULL;
@@ -215,7 +216,7 @@ static void add_requests(struct batch *batch, const struct weir__store_request *
 	batch->n_claims += request->n;
 }
 
-/* A key is where it will be when the request has been kept: so claims are written only then. */
+/* `keep` may move the keys, so the claims then get the addresses of the kept ones. */
 static bool submit(struct weir__store *store_, struct weir__store_request *request)
 {
 	struct redis_store *const store = (struct redis_store *)(void *)store_;
@@ -284,7 +285,7 @@ static void take_verdicts(const struct redis_store *store, struct weir__store_re
 		weir__table_store_count(store->options.table, request);
 	if (!request->is_each && request->n > 1)
 		request->decision = weir__store_join(verdicts, request->n);
-	if (request->operation == WEIR__STORE_UNDO) /* the script cannot tell charges apart */
+	if (request->operation == WEIR__STORE_UNDO) /* the script cannot refund the units of one charge */
 		request->verdicts[0].granted = request->claims[0].cost;
 	if (request->operation == WEIR__STORE_INSPECT) {
 		request->is_stored = verdicts[0].reset_after > 0;

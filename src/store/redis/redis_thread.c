@@ -1,4 +1,4 @@
-/* redis_thread.c: the thread. */
+/* redis_thread.c: the thread that runs the Redis client. */
 #include "store/redis/redis_thread.h"
 
 #include <pthread.h>
@@ -21,8 +21,8 @@
 
 enum { LATENCY_FIRST_US = 64, US = 1000 };
 
-/* A payment does not hurry: nobody waits for it. After one that failed there is a pause. At the end, what is owed is paid
- * for so long at most. */
+/* Deferred charges get a long budget, because no request waits for them. After a failed one there is a pause. At
+ * shutdown, charges are started for at most last_charges. */
 static const weir_ns charge_budget = 1000000000, charge_pause = 100000000, last_charges = 1000000000;
 
 struct weir__redis_thread {
@@ -33,25 +33,26 @@ struct weir__redis_thread {
 	struct weir__redis_backlog *backlog;
 	struct weir__redis_log log;
 	pthread_t thread;
-	_Atomic(struct weir__redis_job *) given; /* the last one first */
+	_Atomic(struct weir__redis_job *) given; /* a stack, the latest job first */
 	_Atomic bool is_ending;
 
-	/* Of the thread: */
-	uint64_t asked; /* jobs that are not done */
+	/* Used by the thread only: */
+	uint64_t asked; /* jobs under way */
 	weir_ns alarm_at;
 	weir_ns charges_from, charges_until;
 	bool is_charging;
 	struct weir__redis_backlog_charge charge;
 	struct weir__redis_thread_info info;
 
-	struct weir__lock lock; /* of what was published: */
+	struct weir__lock lock; /* protects `published` */
 	struct weir__redis_thread_info published;
-	uint32_t changes; /* of its health: a word to wait for */
+	uint32_t changes; /* futex word; incremented when Redis becomes reachable or unreachable */
 };
 
 /* --- from any thread --------------------------------------------------------------------------------------------- */
 
-/* Whoever gives the first one wakes the thread; it then takes all that there are. */
+/* The job that finds the stack empty wakes the thread, which then takes all jobs. The release pairs with the acquire in
+ * take_jobs. */
 void weir__redis_thread_ask(struct weir__redis_thread *store, struct weir__redis_job *job)
 {
 	struct weir__redis_job *last = atomic_load_explicit(&store->given, memory_order_relaxed);
@@ -75,7 +76,7 @@ static void end_waiting(struct weir__redis_job *job)
 	struct waiting *const waiting = (struct waiting *)(void *)job;
 
 	__atomic_store_n(&waiting->is_done, 1, __ATOMIC_RELEASE);
-	weir__futex_wake_all(&waiting->is_done); /* which may be gone by now: then nobody sleeps there */
+	weir__futex_wake_all(&waiting->is_done); /* `waiting` may be gone by now: then no thread sleeps on it */
 }
 
 void weir__redis_thread_ask_and_wait(struct weir__redis_thread *store, struct weir__redis_job *job)
@@ -137,7 +138,8 @@ void weir__redis_thread_defer(struct weir__redis_thread *store, const struct wei
 
 /* --- the thread -------------------------------------------------------------------------------------------------- */
 
-/* In the order in which they came. What a job has waited here is of its budget. */
+/* Hands the jobs to the client in the order in which they came. The time that a job waited here counts against its
+ * budget. */
 static void take_jobs(struct weir__redis_thread *store, weir_ns now)
 {
 	struct weir__redis_job *last = atomic_exchange_explicit(&store->given, NULL, memory_order_acquire);
@@ -162,7 +164,7 @@ static void take_jobs(struct weir__redis_thread *store, weir_ns now)
 	}
 }
 
-/* When the next payment may begin, WEIR_NEVER: not as things are. */
+/* When the next charge may begin. WEIR_NEVER: not in the current state. */
 static weir_ns next_charge(const struct weir__redis_thread *store)
 {
 	const bool may = !store->is_charging && store->info.deferred_keys > 0 && can_be_asked(&store->info) &&
@@ -181,7 +183,7 @@ static void begin_charge(struct weir__redis_thread *store, weir_ns now)
 	charge->job.budget = charge_budget;
 	charge->job.given_at = now;
 	charge->job.is_deferred_charge = true;
-	charge->job.done = NULL; /* see done_jobs */
+	charge->job.done = NULL; /* done_jobs recognizes it by its address */
 	store->asked++;
 	weir__redis_client_ask(store->client, &charge->job, now);
 }
@@ -206,7 +208,7 @@ static void count_latency(struct weir__redis_thread *store, const struct weir__r
 	store->info.latency_sum_us += took_us * job->n;
 }
 
-/* Jobs that are done, in order; they are their owners' once this has told them. */
+/* Returns the finished jobs in order. A job belongs to its owner again once `done` is called. */
 static struct weir__redis_job *done_jobs(struct weir__redis_thread *store, weir_ns now)
 {
 	struct weir__redis_job *first = NULL, **end = &first, *job;
@@ -253,7 +255,7 @@ static void set_alarm(struct weir__redis_thread *store, weir_ns now)
 {
 	const weir_ns next = weir__min(weir__redis_client_next(store->client), next_charge(store));
 
-	/* One that rings too early does no harm, and to set it costs a call of the kernel. */
+	/* An alarm that rings too early does no harm, and setting it costs a system call. */
 	if (store->loop.has_rung || next < store->alarm_at) {
 		store->loop.has_rung = false;
 		store->alarm_at = next;
@@ -302,7 +304,7 @@ static void *run(void *context)
 	return NULL;
 }
 
-/* --- the beginning and the end ----------------------------------------------------------------------------------- */
+/* --- start and end ----------------------------------------------------------------------------------------------- */
 
 static int refuse(struct weir_message *ret_message, const char *what)
 {
@@ -312,7 +314,7 @@ static int refuse(struct weir_message *ret_message, const char *what)
 	return WEIR_ERR_SYSTEM;
 }
 
-/* What was made is freed, with the store. */
+/* Frees everything that was created, and the store. */
 static void fini(struct weir__redis_thread *store)
 {
 	weir__redis_driver_free(store->driver);

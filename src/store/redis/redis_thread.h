@@ -1,7 +1,7 @@
-/* redis_thread.h: a thread that calls Redis, with a loop, sockets and TLS around redis_client.h.
+/* redis_thread.h: a thread that runs a Redis client (redis_client.h) with an event loop, sockets and TLS.
  *
- * Jobs come from any thread; none waits for another. Also what was admitted without Redis is paid in here when it is
- * back. */
+ * Jobs come from any thread, and none waits for another. The thread also charges to Redis what was allowed during an
+ * outage, as soon as Redis is back. */
 #ifndef WEIR_STORE_REDIS_REDIS_THREAD_H
 #define WEIR_STORE_REDIS_REDIS_THREAD_H
 
@@ -9,26 +9,28 @@
 
 struct weir__redis_thread;
 
-/* Starts the thread; does not wait for Redis. The URL is copied. log is called with lines for people, by the thread; NULL:
- * nobody reads them. WEIR_ERR_SYSTEM: no memory, no thread. WEIR_ERR_LIMIT: a file of the URL (CA, certificate, key)
- * cannot be used. ret_message tells. */
+/* Starts the thread. Does not wait for Redis. The URL is copied. The thread calls log with log lines; NULL: no log.
+ * WEIR_ERR_SYSTEM: no memory, or no thread. WEIR_ERR_LIMIT: a file named in the URL (CA, certificate, key) cannot be
+ * used. ret_message has the details. */
 int weir__redis_thread_new(const struct weir__redis_url *url, void (*log)(void *context, const char *line),
 			   void *context, struct weir__redis_thread **ret_store, struct weir_message *ret_message);
 
-/* Nobody asks any more. All jobs are done first, which takes their budgets at most. NULL is allowed. */
+/* No thread may use it any more. Finishes all jobs first, which takes at most their budgets, and sends deferred charges
+ * for at most 1 s, plus 1 s for the last reply. NULL is allowed. */
 void weir__redis_thread_free(struct weir__redis_thread *store);
 
-/* From any thread; job->done is called by the store's. */
+/* May be called from any thread. The Redis thread calls job->done. */
 void weir__redis_thread_ask(struct weir__redis_thread *store, struct weir__redis_job *job);
 
-/* The same, and waits until it is done; job->done is not called. */
+/* The same, but waits until the job is done. job->done is not called. */
 void weir__redis_thread_ask_and_wait(struct weir__redis_thread *store, struct weir__redis_job *job);
 
-/* Waits until Redis can be asked, at most so long. False: it cannot yet. */
+/* Waits until Redis can be called, for at most this long. Returns false if it still cannot. */
 bool weir__redis_thread_wait(struct weir__redis_thread *store, weir_ns at_most);
 
-/* This much was admitted for a key while Redis was not asked: it is taken there (up to what is left) when Redis is back.
- * What there is no room to remember is counted as lost. Plan, name and key are copied. From any thread. */
+/* Units of a key that were allowed while Redis was not called: they are charged to Redis, up to what is left there,
+ * when it is back. Units that do not fit the backlog count as dropped. Plan, name and key are copied. May be called
+ * from any thread. */
 void weir__redis_thread_defer(struct weir__redis_thread *store, const struct weir__redis_plan *plan,
 			      struct weir__resp_slice name, struct weir__resp_slice key, uint64_t cost);
 
@@ -36,14 +38,14 @@ enum { WEIR__REDIS_LATENCIES = 16 };
 
 struct weir__redis_thread_info {
 	struct weir__redis_client_info client;
-	uint64_t deferred_keys;                       /* that are still to be paid in */
-	uint64_t charged, excess, uncertain, dropped; /* units: as in struct weir__redis_backlog_info */
-	/* Jobs that were decided, by how long they took: up to 2^i * 64 us; the last one also what took longer. */
+	uint64_t deferred_keys;                       /* keys with charges still to be made */
+	uint64_t charged, excess, uncertain, dropped; /* units, as in struct weir__redis_backlog_info */
+	/* Decided requests by duration: up to 2^i * 64 us; the last one also counts longer ones. */
 	uint64_t latency_counts[WEIR__REDIS_LATENCIES];
 	uint64_t latency_sum_us;
 };
 
-/* As of when the thread last did something. From any thread. */
+/* As of the thread's last turn. May be called from any thread. */
 void weir__redis_thread_info(struct weir__redis_thread *store, struct weir__redis_thread_info *ret_info);
 
 #endif

@@ -1,4 +1,4 @@
-/* redis_url.c: URLs of Redis, read and shown. A message never quotes what may be a part of a password. */
+/* redis_url.c: parses and displays URLs of Redis. A message never quotes what may be part of a password. */
 #include "store/redis/redis_url.h"
 
 #include <stdio.h>
@@ -12,16 +12,16 @@ enum { REDIS_PORT = 6379, SENTINEL_PORT = 26379, DATABASE_MAX = INT32_MAX, SOCKE
 
 static const weir_ns ms = 1000000, second = 1000000000;
 
-/* What is read, and where the message goes. */
+/* The URL being parsed, and where messages go. */
 struct reading {
 	const char *text;
 	struct weir__redis_url *url;
 	struct weir_message *ret_message;
 	bool is_unix, is_tls, has_database;
-	unsigned seen; /* options that came: 1 << their place in the table */
+	unsigned seen; /* options seen: bit i is options[i] */
 };
 
-/* A part of the text: from `at` on, before `end`. */
+/* A part of the text, from `at` up to but not including `end`. */
 struct part {
 	size_t at, end;
 };
@@ -46,7 +46,7 @@ static int refuse_quoted(const struct reading *reading, struct part part, const 
 	return WEIR_ERR_SYNTAX;
 }
 
-/* Where the first of these characters is; the end if there is none. */
+/* Returns the position of the first of these characters, or the end. */
 static size_t find(const struct reading *reading, struct part part, const char *characters)
 {
 	while (part.at < part.end &&
@@ -60,7 +60,7 @@ static bool is_word(const struct reading *reading, struct part part, const char 
 	return part.end - part.at == strlen(word) && memcmp(reading->text + part.at, word, strlen(word)) == 0;
 }
 
-/* Percent-encoding undone. */
+/* Decodes percent-encoding. */
 static int read_word(const struct reading *reading, struct part part, char *ret_word, size_t size)
 {
 	size_t at;
@@ -71,7 +71,7 @@ static int read_word(const struct reading *reading, struct part part, char *ret_
 	return why != NULL ? refuse(reading, part.at + at, why) : WEIR_OK;
 }
 
-/* Digits alone. */
+/* Reads a number of digits only. */
 static bool read_number(const struct reading *reading, struct part part, uint64_t most, uint64_t *ret_number)
 {
 	uint64_t number = 0;
@@ -152,11 +152,11 @@ static int read_verify(struct reading *reading, struct part part)
 	return WEIR_OK;
 }
 
-/* An option is a word of the URL, unless it has a function. */
+/* An option without a function is a string, stored at offset `at` of the URL. */
 static const struct option {
 	const char *name;
 	bool is_for_tls, is_for_sentinels;
-	size_t at; /* of the word in the URL */
+	size_t at; /* offset in struct weir__redis_url */
 	int (*read)(struct reading *reading, struct part part);
 } options[] = {
 	{ "prefix", false, false, offsetof(struct weir__redis_url, prefix), NULL },
@@ -219,7 +219,7 @@ static int read_options(struct reading *reading, struct part part)
 	return WEIR_OK;
 }
 
-/* --- who, and where ---------------------------------------------------------------------------------------------- */
+/* --- user and hosts ---------------------------------------------------------------------------------------------- */
 
 static int read_user(struct reading *reading, struct part part)
 {
@@ -285,7 +285,7 @@ static int read_places(struct reading *reading, struct part part)
 	}
 }
 
-/* What stands before the path: user:password@ and hosts. */
+/* The part before the path: user:password@ and hosts. */
 static int read_authority(struct reading *reading, struct part part)
 {
 	const size_t sign = find(reading, part, "@");
@@ -360,8 +360,8 @@ static const struct scheme *scheme_of(const char *text, size_t length)
 	return NULL;
 }
 
-/* The parts behind the scheme. Whoever writes a password with a slash as it is has ended the hosts in the midst of it: an @
- * behind them tells, before anything is quoted. */
+/* The parts after the scheme. A password with an unescaped slash ends the hosts too early. An @ after them reveals
+ * that, before anything is quoted. */
 static int read_parts(struct reading *reading, struct part all)
 {
 	const struct part authority = { all.at, find(reading, all, "/?#") };
@@ -406,7 +406,7 @@ int weir__redis_url_read(const char *text, size_t length, struct weir__redis_url
 	return error;
 }
 
-/* --- shown ------------------------------------------------------------------------------------------------------- */
+/* --- display ----------------------------------------------------------------------------------------------------- */
 
 void weir__redis_place_show(const struct weir__redis_place *place, char *ret_text, size_t size)
 {

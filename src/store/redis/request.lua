@@ -1,6 +1,6 @@
--- request.lua: requests of all kinds, and their answers.
+-- request.lua: requests of all kinds, and their verdicts.
 
--- What was granted is told where it is not what a take has asked for.
+-- An allowed take needs no `granted`: it is the cost.
 local function answer(operation, allowed, remaining, granted, wait, wait_rest, reset, reset_rest)
 	if not wait then
 		return pack(ANSWER_FORM, NEVER, remaining, reset, reset_rest)
@@ -17,7 +17,7 @@ local function answer(operation, allowed, remaining, granted, wait, wait_rest, r
 	return pack(ANSWER_FORM, word, remaining, reset, reset_rest) .. told_wait .. told_granted
 end
 
--- Whether there was something is told as what was granted.
+-- Returns as `granted` whether the key had a state.
 local function reset_key(plan, i)
 	local before, state = state_for(i, plan), untouched(plan)
 	local was_there = before.is_changed == true or (before.is_stored and before.is_changed ~= 'gone')
@@ -29,7 +29,7 @@ end
 
 local general = { save = save }
 
--- Whether it has decided on this key, which is written at the end.
+-- Whether this key's state is held here, to be written at the end.
 function general.holds(key)
 	return states[key] ~= nil
 end
@@ -42,8 +42,8 @@ function general.decide(operation, place, cost, i)
 	return answer(operation, plan.functions.step(plan, state_for(i, plan), operation, cost))
 end
 
--- Looks at all; only if all would admit, charges all. Limits that count all count a denied attempt, too, and answer as
--- they are after that; but one that has denied does not admit after all.
+-- Peeks at all claims, and charges all only if all would allow. Limits with count_all also count a denied attempt, and
+-- return their verdict after that. But a limit that denied before does not allow after all.
 function general.take_together(place, cost, claims, n, from)
 	local plans_of, costs, states_of, verdicts, all = {}, {}, {}, {}, true
 	for i = 1, claims do

@@ -1,8 +1,8 @@
--- state.lua: plans as they come, and states as they are stored: the tag of the plan by which one was packed, then its own
--- numbers. What is not ours, or damaged, is none.
+-- state.lua: decodes plans, and reads and writes states. A stored state is the tag of the plan it was packed by, then
+-- its own numbers. A value that is damaged or not Weir's counts as missing.
 
 local SPAN_MOST, RATE_MOST = 2 ^ 51, 2 ^ 32
-local plans, states = {}, {} -- by place, by key
+local plans, states = {}, {} -- by index, by key
 
 local function derive(plan)
 	plan.grain = plan.kind == BUCKET and plan.a * 1000 or 1000
@@ -24,7 +24,7 @@ local function plan_at(place)
 	return plan
 end
 
--- The plan that a value was packed by, or nil if it cannot have been.
+-- The plan that a value was packed by. nil: not a valid plan.
 local function plan_of_value(value)
 	local plan = {}
 	plan.version, plan.kind, plan.options, plan.a, plan.whole, plan.rest, plan.most = read('<BBBI6I7I6I6', value)
@@ -37,7 +37,8 @@ local function plan_of_value(value)
 	return (plan.kind ~= BUCKET or plan.span <= SPAN_MOST) and plan or nil
 end
 
--- Of a key that is not stored. It is whole, unless the limit's burst was raised a moment ago: that gives nobody tokens.
+-- The state of a key that is not stored. It is full, unless the limit's burst was raised recently: a raise must not
+-- hand out tokens at once.
 local function untouched(plan)
 	if plan.kind == COUNTER then
 		return { at = 0, rest = 0, counts = {} }
@@ -65,7 +66,7 @@ local function state_in(plan, value, key)
 	return state
 end
 
--- Calls with logs have not read all keys at once: a log is long.
+-- Calls with logs do not read all keys at once, because a log is long.
 local function fetch(plan, i)
 	if values then
 		return written and written[KEYS[i]] or values[i]
@@ -75,7 +76,7 @@ local function fetch(plan, i)
 	return call('MGET', KEYS[i])[1]
 end
 
--- The state of the i-th claim's key, as it is stored or was left by a claim before.
+-- The state of the i-th claim's key, as stored, or as an earlier claim left it.
 local function state_for(i, plan)
 	local key = KEYS[i]
 	local state = states[key]
@@ -103,7 +104,7 @@ local function state_for(i, plan)
 	return state
 end
 
--- A state that is whole is stored only where a key that is not would be taken for one that is not whole.
+-- A full state is stored only if a missing key would be read as not full.
 local function is_to_delete(plan, state)
 	if state.is_changed == 'gone' then
 		return true
@@ -128,12 +129,12 @@ local function store(key, state)
 	if state.is_stored then
 		call('SET', key, value, 'PX', expires_ms)
 	elseif not call('SET', key, value, 'PX', expires_ms, 'NX') then
-		anew = anew + 1 -- it is no string, and MGET has not told
+		anew = anew + 1 -- the value is not a string, which MGET does not report
 		call('SET', key, value, 'PX', expires_ms)
 	end
 end
 
--- What may be refused for want of memory comes first: then nothing was done.
+-- Writes that Redis may reject for lack of memory come first: if it rejects them, nothing was done.
 local function save()
 	local to_delete = {}
 	for i = 1, #KEYS do

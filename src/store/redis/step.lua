@@ -1,6 +1,6 @@
--- step.lua: what all kinds share, as src/core/step.c; and states that are carried over to another plan.
+-- step.lua: what all kinds share, as src/core/step.c, and the conversion of states to a different plan.
 
--- Of all kinds but smooth buckets, which have their own. What is left tells what fits.
+-- For all kinds except smooth buckets, which have their own. A cost fits if it is at most what remains.
 local function step(plan, state, operation, cost)
 	local kind = plan.functions
 	kind.notice(plan, state)
@@ -55,8 +55,8 @@ local function is_convertible(from, to)
 		(from.kind <= INTERVAL or (from.whole == to.whole and from.rest == to.rest and (from.kind ~= COUNTER or from.a == to.a)))
 end
 
--- Carries a state over to another plan of the same limit, as of the instant of the change; but as of now if it has been
--- used since by the other plan, as by a node that has not heard of the change.
+-- Converts a state to a different plan of the same limit, as of the instant of the change. If the old plan has used the
+-- key since, for example on a node that does not know of the change yet, converts as of now.
 local function convert(from, to, state)
 	local really_now, changed = now, to.changed_at - 1
 	local since = (state.newest or state.at) - changed - (from.kind == BUCKET and from.span or 0)

@@ -1,5 +1,5 @@
--- window.lua: at most `most` in a fixed window, as src/core/window.h. State: its start, `at` and `rest`; n, what it has
--- counted. Its view is the window that now falls in.
+-- window.lua: at most `most` in a fixed window, as src/core/window.h. State: the start of the window, `at` and `rest`,
+-- and its count, n. The view is the window that contains now.
 
 local function make_window()
 	local window = { read = read_instant, write = write_instant, is_fresh = is_fresh_instant }
@@ -43,7 +43,7 @@ local function make_window()
 
 	window.count_denied = window.charge
 
-	-- Whatever does not fit waits for the next window.
+	-- A cost that does not fit waits for the next window.
 	function window.retry(plan, state)
 		return until_instant(plus(state.view_at, state.view_rest, plan.whole, plan.rest))
 	end
