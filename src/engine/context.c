@@ -1,4 +1,4 @@
-/* context.c: what the requests of one worker work with. */
+/* context.c: init of the per-worker context. */
 #include "engine/context.h"
 
 void weir__context_init(struct weir__context *context, struct weir_table *table,

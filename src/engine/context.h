@@ -1,4 +1,4 @@
-/* context.h: what the requests of one worker work with; and a client, as all protocols know it. No sockets here. */
+/* context.h: what a worker's requests share, and a client as all protocols see it. No sockets here. */
 #ifndef WEIR_ENGINE_CONTEXT_H
 #define WEIR_ENGINE_CONTEXT_H
 
@@ -12,8 +12,10 @@
 
 enum {
 	WEIR__CLIENT_NAME_MAX = 63,
-	WEIR__IN_FLIGHT_MAX = 16384, /* requests of a worker that are answered later; the fallback decides others */
-	WEIR__CLIENT_IN_FLIGHT_MAX = 1024, /* of a connection, which is not read until some are answered */
+	/* Requests of a worker that wait for a later completion. Beyond it, the store's fallback decides at once. */
+	WEIR__IN_FLIGHT_MAX = 16384,
+	/* The same for one connection. At this number the server stops reading from it until some requests complete. */
+	WEIR__CLIENT_IN_FLIGHT_MAX = 1024,
 };
 
 struct weir__client;
@@ -32,53 +34,54 @@ struct weir__tracer_set;
 
 struct weir__context {
 	struct weir_table *table;
-	struct weir__store *store;             /* what decides; after init, the table */
-	const struct weir__settings *settings; /* NULL: none to show */
-	const struct weir__users *users;       /* NULL: there are none, as if it were empty */
+	struct weir__store *store;             /* decides requests; after init, the table's store */
+	const struct weir__settings *settings; /* NULL: no settings to show */
+	const struct weir__users *users;       /* NULL: no users, same as an empty list */
 	struct weir__inline_limits limits;
-	/* Keys of the policy's limits, of requests that are being decoded, if they had to be written. */
+	/* Keys of the policy's limits that had to be built, for requests that are being decoded. */
 	char keys[2 * WEIR__GUARD_KEY_ROOM];
 	size_t keys_used;
-	struct weir__holds *holds;               /* of all workers; NULL after init: there is room for none */
-	struct weir__waiting *waiting;           /* likewise, of this worker */
-	struct weir__policy_loader *loader;      /* of all workers; NULL after init: there is no policy */
-	struct weir_guard *guard;                /* of these policies; NULL likewise */
-	struct weir__counters_set *counters_set; /* of all workers, and its own; NULL after init: nothing is counted */
+	struct weir__holds *holds;               /* shared by all workers; NULL after init: no room for holds */
+	struct weir__waiting *waiting;           /* this worker's own; NULL after init: no room for waits */
+	struct weir__policy_loader *loader;      /* shared by all workers; NULL after init: no policy */
+	struct weir_guard *guard;                /* decides by the loader's policy; NULL after init: no policy */
+	struct weir__counters_set *counters_set; /* shared by all workers; both NULL after init: no counting */
 	struct weir__counters *counters;
-	struct weir__limit_stats_set *stats_set; /* likewise; NULL after init: nothing is observed */
+	struct weir__limit_stats_set *stats_set; /* likewise; NULL after init: no statistics */
 	struct weir__limit_stats *stats;
-	struct weir__tracer_set *tracers; /* likewise; NULL after init: nothing is traced or logged */
+	struct weir__tracer_set *tracers; /* likewise; NULL after init: no tracing, no rejection log */
 	struct weir__tracer *tracer;
-	struct weir__log *log;         /* of all workers; NULL after init: there is none */
-	struct weir__mailbox *mailbox; /* of this worker; NULL after init: it has none */
-	struct weir__key_count_cache
-		*key_count_cache; /* likewise; NULL after init: a part of the table tells of all of it */
+	struct weir__log *log;         /* shared by all workers; NULL after init: no log */
+	struct weir__mailbox *mailbox; /* this worker's own; NULL after init: no mailbox */
+	/* This worker's own; NULL after init: key counts are estimated from a part of the table. */
+	struct weir__key_count_cache *key_count_cache;
 
-	bool hides_keys;      /* log lines have a hash of a key instead of the key */
-	uint32_t n_in_flight; /* requests that are answered later */
-	/* Called when the first request of a client is done. NULL after init. */
+	bool hides_keys;      /* log lines show a hash instead of the key */
+	uint32_t n_in_flight; /* requests that wait for a later completion */
+	/* Called when the first request in a client's queue is done. NULL after init. */
 	void (*ready)(void *worker, struct weir__client *client);
 	void *worker;
 	struct weir__table_store table_store;
 };
 
-/* Until the store is set, the table decides. `counted_as` is a limit of the table that counts the decisions on inline limits. */
+/* The table decides until the caller sets another store. `counted_as` is a limit of the table that counts the decisions
+ * on inline limits. */
 void weir__context_init(struct weir__context *context, struct weir_table *table,
 			const struct weir_table_limit *counted_as);
 
 struct weir__client {
-	int resp_version; /* of RESP: 2 or 3 */
+	int resp_version; /* RESP: 2 or 3 */
 	uint64_t number;
-	/* Its address, or "unix". NULL: it has none. */
+	/* Writes the client's address, or "unix". NULL: the client has no address. */
 	void (*write_peer)(const struct weir__client *client, char ret_peer[WEIR__AUDIT_PEER]);
-	bool is_leaving;               /* after what is being written */
-	const struct weir__user *user; /* NULL: has not authenticated */
-	/* Requests that are answered later, in the order in which they came; no other may be answered before. */
+	bool is_leaving;               /* close after the current output is written */
+	const struct weir__user *user; /* NULL: not authenticated */
+	/* Requests that wait for a later completion, in order of arrival. Replies are sent in this order. */
 	struct weir__request *first, *last;
-	uint32_t n_in_flight, n_unanswered;    /* these; and how many replies they are */
-	struct weir__transaction *transaction; /* of RESP: between MULTI and EXEC, or while EXEC runs; NULL: neither */
-	struct weir__deferred *deferred;       /* of RESP: a command that waits for those before it; NULL: none does */
-	char name[WEIR__CLIENT_NAME_MAX + 1];  /* as it calls itself */
+	uint32_t n_in_flight, n_unanswered;    /* length of this queue; replies it will produce */
+	struct weir__transaction *transaction; /* RESP: from MULTI until EXEC has run; NULL: no transaction */
+	struct weir__deferred *deferred;       /* RESP: a command that waits for earlier ones; NULL: none */
+	char name[WEIR__CLIENT_NAME_MAX + 1];  /* the name the client gave itself */
 };
 
 static inline bool weir__client_is_waiting(const struct weir__client *client)
@@ -86,7 +89,7 @@ static inline bool weir__client_is_waiting(const struct weir__client *client)
 	return client->first != NULL;
 }
 
-/* Whether it must authenticate before it gets a reply to anything else. */
+/* Whether the client must authenticate before the server replies to anything else. */
 static inline bool weir__client_is_unauthenticated(const struct weir__context *context,
 						   const struct weir__client *client)
 {

@@ -1,14 +1,14 @@
-/* errors.h: every error that a request can be answered with, in one list: what is said, and when. HELP ERRORS and the
- * documentation are made of it.
+/* errors.h: every error reply in one list, with its text and when it occurs. HELP ERRORS and the documentation are
+ * generated from it.
  *
- * An error begins with its code, as with Redis: programs look at that, people at the rest. Where a detail follows, the row
- * says in brackets what it is. */
+ * An error begins with its code, as in Redis. Programs read the code, people read the rest. Where a detail follows the
+ * text, the row describes it in angle brackets. */
 #ifndef WEIR_ENGINE_ERRORS_H
 #define WEIR_ENGINE_ERRORS_H
 
 #include <stddef.h>
 
-/* name, what is said, what follows it, when */
+/* name, text, detail that follows the text, when it occurs */
 /* clang-format off */
 #define WEIR__ERRORS(X) \
 	X(PROTOCOL, "ERR Protocol error: ", "<what>", "the bytes are not RESP; the connection is closed") \

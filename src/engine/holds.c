@@ -1,6 +1,6 @@
-/* holds.c: a table of ids by hash, and a heap of when they end.
+/* holds.c: a hash table of ids, and a heap of expiry times.
  *
- * Locks: that of an id's shard first, then that of the heap. */
+ * Lock order: the shard of an id first, then the heap. */
 #include "engine/holds.h"
 
 #include <stdlib.h>
@@ -12,17 +12,18 @@ enum { SHARDS = 64, ENDED_A_TURN = 2 };
 
 struct weir__hold {
 	uint64_t hash;
-	struct weir__hold *next; /* of the same hash place; or another free one */
-	uint32_t place;          /* in the heap */
+	struct weir__hold *next; /* in the same hash chain, or in the free list */
+	uint32_t place;          /* index in the heap */
 	uint32_t id_length, key_length;
 	bool is_settled;
-	bool is_pending; /* the store is asked, for the hold or to settle it: it is not forgotten meanwhile */
-	bool is_taken;   /* else it is not a hold yet */
-	const struct weir_table_limit *named; /* as it was asked for: by name, or NULL: by text; */
-	struct weir_limit stated;             /* and as it was then */
+	bool is_pending; /* the store is deciding the take or the settlement: do not forget the hold */
+	bool is_taken;   /* false: reserved, the store has not decided the take yet */
+	const struct weir_table_limit *named; /* the limit named in the request; NULL: an inline limit */
+	struct weir_limit stated;             /* the inline limit, or the named limit at the time of the take */
 	uint64_t cost;
 	weir_ns lasts, ends_at;
-	weir_ns regained_at; /* the limit, as it was, owes nothing any more of what was owed when it was taken */
+	/* When all usage that the key had right after the take has refilled, by the limit of that time. */
+	weir_ns regained_at;
 	struct weir_verdict verdict;
 	struct weir__settlement settlement;
 	char id[WEIR__HOLD_ID_MAX], key[WEIR__HOLD_KEY_MAX];
@@ -34,14 +35,14 @@ struct shard {
 
 struct weir__holds {
 	struct weir__hash_secret secret;
-	uint64_t places; /* a power of 2 of at least SHARDS, so that a place has one shard */
+	uint64_t places; /* a power of 2, at least SHARDS, so that a chain belongs to one shard */
 	struct weir__hold **by_hash;
 	struct shard shards[SHARDS];
-	struct weir__lock lock; /* of what follows */
-	uint32_t n, most;       /* in the heap; holds there are */
-	uint32_t touched;       /* those from here on were never used */
+	struct weir__lock lock; /* protects the fields below */
+	uint32_t n, most;       /* holds in the heap; capacity */
+	uint32_t touched;       /* holds[touched] and later were never used */
 	struct weir__hold *holds, *free;
-	struct weir__hold **heap; /* the one that ends first comes first */
+	struct weir__hold **heap; /* the earliest ends_at first */
 };
 
 struct weir__holds *weir__holds_new(uint32_t most)
@@ -85,7 +86,7 @@ uint32_t weir__holds_n(struct weir__holds *holds)
 	return n;
 }
 
-/* --- which ends first: under the lock of the heap --------------------------------------------------------------- */
+/* --- the heap of expiry times: callers hold the heap's lock ----------------------------------------------------- */
 
 static void put(struct weir__holds *holds, uint32_t place, struct weir__hold *hold)
 {
@@ -145,7 +146,7 @@ static struct weir__hold *get_free(struct weir__holds *holds)
 	return hold;
 }
 
-/* --- ids: under the lock of a shard ----------------------------------------------------------------------------- */
+/* --- ids: callers hold the lock of the id's shard --------------------------------------------------------------- */
 
 static struct weir__lock *lock_of(struct weir__holds *holds, uint64_t hash)
 {
@@ -183,7 +184,7 @@ static void forget(struct weir__holds *holds, struct weir__hold *hold)
 	weir__lock_release(&holds->lock);
 }
 
-/* One whose time is over is none. */
+/* Forgets a hold that has expired and returns NULL for it. */
 static struct weir__hold *find(struct weir__holds *holds, uint64_t hash, const void *id, size_t id_length, weir_ns now)
 {
 	struct weir__hold *hold = *place_of(holds, hash);
@@ -197,7 +198,8 @@ static struct weir__hold *find(struct weir__holds *holds, uint64_t hash, const v
 	return hold;
 }
 
-/* Whose shard to lock is only known from the heap, whose lock comes later: so what was seen is looked for again. */
+/* The heap says which shard to lock, but the shard's lock comes before the heap's. So the hold is looked up again under
+ * the shard's lock. */
 static bool end_one(struct weir__holds *holds, weir_ns now)
 {
 	uint64_t hash = 0;
@@ -241,7 +243,8 @@ static void fill(struct weir__hold *hold, uint64_t hash, const struct weir__hold
 	hold->stated = request->named ? weir_table_limit_limit(request->named) : *request->stated;
 	hold->cost = request->cost;
 	hold->lasts = request->lasts;
-	hold->ends_at = WEIR_NEVER; /* its time begins when the store has decided: until then it is the last to end */
+	/* The hold's duration begins when the store has decided. Until then it sorts last. */
+	hold->ends_at = WEIR_NEVER;
 	memcpy(hold->id, request->id, request->id_length);
 	memcpy(hold->key, request->key, request->key_length);
 }
@@ -313,8 +316,9 @@ void weir__holds_took(struct weir__holds *holds, struct weir__hold *hold, const 
 
 /* --- settling --------------------------------------------------------------------------------------------------- */
 
-/* How much of what was owed once it was taken has not come back by itself; what was held comes back last. More must not be
- * given back: what the limit has regained since may be taken already. A fixed window regains all at once. */
+/* How much of the usage right after the take has not refilled yet. The held units refill last. A refund must not exceed
+ * this: units that have refilled since may have been taken by others. A window resets all at once, so windows have no
+ * bound (UINT64_MAX). */
 static uint64_t still_owed(const struct weir__hold *hold, weir_ns now)
 {
 	const struct weir_limit *const limit = &hold->stated;
@@ -333,7 +337,8 @@ static uint64_t still_owed(const struct weir__hold *hold, weir_ns now)
 	return owed - weir__min(owed, weir__saturate((periods - periods_left) * limit->count));
 }
 
-/* Sliding windows know which units were charged when; a store that does not takes what is newest. */
+/* Sliding windows need charged_at: they know which units were charged when. A store that does not know refunds the
+ * newest units. */
 static void make_question(const struct weir__hold *hold, uint64_t actual, weir_ns now,
 			  struct weir__hold_store_call *question)
 {

@@ -1,13 +1,14 @@
-/* holds.h: costs that were taken as an estimate, to be settled later. Of all threads.
+/* holds.h: costs that were taken as an estimate and are settled later, like a card authorisation. Shared by all
+ * threads.
  *
- * A hold has an id, which its client chooses: to ask again with the same one is answered the same, and charged once. It is
- * remembered, whether settled or not, until its time is over; from then on its id is unknown, and what was taken stays
- * taken. Nobody needs to come back for it: whoever adds a hold first ends two that are over, and if there is room for no
- * other one, none is over.
+ * The client chooses the id of a hold. A repeated request with the same id gets the same reply and is charged once. A
+ * hold is remembered, settled or not, until it expires. After that its id is unknown, and the cost stays charged. There
+ * is no cleanup thread: each new hold first forgets up to two expired ones. WEIR__HOLD_FULL therefore means that no
+ * remembered hold has expired, unless the one that ends first is being settled.
  *
- * Memory for all is set aside when the registry is made. Ids are found by a keyed hash, under one of many locks; which hold
- * ends first, and which places are free, has a lock of its own. No lock is held while a store decides: the id is reserved
- * meanwhile, and another request for it is told that it is busy. */
+ * All memory is allocated when the registry is made. Ids are found by a keyed hash, under one of many shard locks. The
+ * heap of expiry times and the free list have a lock of their own. No lock is held while a store decides: the id is
+ * reserved in the meantime, and other requests for it get WEIR__HOLD_BUSY. */
 #ifndef WEIR_ENGINE_HOLDS_H
 #define WEIR_ENGINE_HOLDS_H
 
@@ -21,29 +22,29 @@ struct weir__holds;
 struct weir__hold_request {
 	const void *id, *key;
 	size_t id_length, key_length;         /* up to the maxima above */
-	const struct weir_table_limit *named; /* of the table; NULL: what follows */
-	const struct weir_limit *stated;      /* as text */
+	const struct weir_table_limit *named; /* a limit of the table; NULL: use `stated` */
+	const struct weir_limit *stated;      /* the inline limit */
 	uint64_t cost;
 	weir_ns lasts;
 };
 
-/* What became of a hold. */
+/* The outcome of settling a hold. */
 struct weir__settlement {
 	uint64_t held, actual;
-	uint64_t charged;  /* beyond what was held */
-	uint64_t refunded; /* without what the limit has regained of it by itself */
-	uint64_t beyond;   /* what the limit had no more of: neither charged nor owed */
+	uint64_t charged;  /* in addition to what was held */
+	uint64_t refunded; /* minus what has refilled since */
+	uint64_t beyond;   /* the limit had no more: neither charged nor carried over */
 	struct weir_verdict verdict;
 };
 
 enum weir__hold_result {
-	WEIR__HOLD_BEGUN,    /* ask the store, and tell what it said */
-	WEIR__HOLD_ANSWERED, /* it was settled so before: the settlement tells */
-	WEIR__HOLD_REPEATED, /* the same was asked for before: the verdict tells what was answered then */
-	WEIR__HOLD_OTHER,    /* the id is that of another hold; or the hold was settled with another cost */
+	WEIR__HOLD_BEGUN,    /* call the store, then report its verdict */
+	WEIR__HOLD_ANSWERED, /* already settled with this cost: the settlement is set */
+	WEIR__HOLD_REPEATED, /* the same take was made before: the verdict is the first one's */
+	WEIR__HOLD_OTHER,    /* the id has other arguments, or was settled with another cost */
 	WEIR__HOLD_FULL,
-	WEIR__HOLD_BUSY,    /* another request for it is under way */
-	WEIR__HOLD_UNKNOWN, /* no such id */
+	WEIR__HOLD_BUSY,    /* another request for this id is in progress */
+	WEIR__HOLD_UNKNOWN, /* unknown id */
 };
 
 struct weir__hold;
@@ -52,30 +53,30 @@ struct weir__hold;
 struct weir__holds *weir__holds_new(uint32_t most);
 void weir__holds_free(struct weir__holds *holds); /* NULL is allowed */
 
-/* How many are remembered. */
+/* Returns the number of remembered holds. */
 uint32_t weir__holds_n(struct weir__holds *holds);
 
-/* Reserves the id. BEGUN: take the cost, then weir__holds_took with the hold. */
+/* Reserves the id. On BEGUN, take the cost from the store, then call weir__holds_took. */
 enum weir__hold_result weir__holds_take(struct weir__holds *holds, const struct weir__hold_request *request,
 					weir_ns now, struct weir__hold **ret_hold, struct weir_verdict *ret_verdict);
 
-/* What came of it: what is denied is not remembered. */
+/* Reports the store's verdict on the take. A denied take is forgotten. */
 void weir__holds_took(struct weir__holds *holds, struct weir__hold *hold, const struct weir_verdict *verdict,
 		      weir_ns now);
 
-/* What to ask the store to settle a hold: to charge what the actual cost is above the estimate, as far as the limit has it; or to
- * give back what it is below, as far as the limit has not regained that by itself. */
+/* What to call the store with to settle a hold. If the actual cost is above the estimate: charge the difference, as far
+ * as the limit has it. If it is below: refund the difference, minus what has refilled since. */
 struct weir__hold_store_call {
 	enum weir__store_operation operation;
-	const struct weir_table_limit *named; /* NULL: what follows */
+	const struct weir_table_limit *named; /* a limit of the table; NULL: use `stated` */
 	struct weir_limit stated;
-	const void *key; /* good until it is settled */
+	const void *key; /* valid until the hold is settled */
 	size_t key_length;
 	uint64_t cost;
 	weir_ns charged_at;
 };
 
-/* BEGUN: ask, then weir__holds_settled with the hold. */
+/* On BEGUN, call the store with *ret_question, then call weir__holds_settled. */
 enum weir__hold_result weir__holds_settle(struct weir__holds *holds, const void *id, size_t id_length, uint64_t actual,
 					  weir_ns now, struct weir__hold **ret_hold,
 					  struct weir__hold_store_call *ret_question,
@@ -85,7 +86,8 @@ void weir__holds_settled(struct weir__holds *holds, struct weir__hold *hold,
 			 const struct weir__hold_store_call *question, uint64_t actual,
 			 const struct weir_verdict *verdict, struct weir__settlement *ret_settlement);
 
-/* The store could not be asked after all, as its limit is refused: the hold is as it was. */
+/* Cancels a settlement that was begun, because its limit is invalid and the store was not called. The hold is as
+ * before. */
 void weir__holds_settle_not(struct weir__holds *holds, struct weir__hold *hold);
 
 #endif

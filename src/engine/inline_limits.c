@@ -1,4 +1,4 @@
-/* inline_limits.c: a table by hash with one place for each limit; who comes to a place that is taken takes it. */
+/* inline_limits.c: a hash table with one entry per place; a new limit evicts the one in its place. */
 #include "engine/inline_limits.h"
 
 #include <stdio.h>
@@ -51,7 +51,7 @@ bool weir__inline_limits_will_drop(const struct weir__inline_limits *limits, enu
 	return kept->is_used && (kept->space != space || !weir__inline_limits_is_same(&kept->stated, stated));
 }
 
-/* No name of a limit begins with a NUL. */
+/* The leading NUL keeps these apart from names of limits, which never begin with one. */
 static const char *const spaces[] = { [WEIR__SPACE_CELL] = "\0cell", [WEIR__SPACE_THROTTLE] = "\0throttle" };
 
 struct weir__hash_secret weir__inline_limits_secret(const struct weir_table *table, enum weir__space space)
@@ -95,7 +95,7 @@ int weir__inline_limits_find(struct weir__inline_limits *limits, enum weir__spac
 		return WEIR_OK;
 	}
 	kept->is_used = false;
-	limits->last.limit = NULL; /* it may be the one that goes */
+	limits->last.limit = NULL; /* it may point to the evicted entry */
 	error = weir__inline_limits_make(limits, space, stated, &kept->made, ret_message);
 	if (error != WEIR_OK)
 		return error;

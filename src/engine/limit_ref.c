@@ -1,4 +1,4 @@
-/* limit_ref.c: limits that requests state, and costs that they hold. */
+/* limit_ref.c: parsing of limits and holds in requests. */
 #include "engine/limit_ref.h"
 
 #include <inttypes.h>
@@ -50,7 +50,7 @@ const struct weir_table_limit *weir__limit_ref_find_named(const struct weir__con
 	return limit;
 }
 
-/* `name` comes without its @. */
+/* `name` is without the @. */
 static bool read_named(struct weir__context *context, const char *name, size_t length, struct weir__limit_ref *ref,
 		       struct weir__refusal *ret_refusal)
 {
@@ -106,7 +106,7 @@ bool weir__limit_ref_find(struct weir__context *context, const char *text, size_
 	return true;
 }
 
-/* --- limits in numbers ------------------------------------------------------------------------------------------ */
+/* --- limits as numbers ------------------------------------------------------------------------------------------ */
 
 _Static_assert(WEIR_TABLE_DURATION_MAX / UINT64_C(86400000000000) == 6671,
 	       "CELL_DURATION and THROTTLE_DURATION of errors.h say so");
@@ -152,7 +152,8 @@ bool weir__limit_ref_throttle(const int64_t numbers[WEIR__THROTTLE_ARGUMENTS], s
 	}
 }
 
-/* Of a quantity above the limit: as throttlecrab, that nobody who sleeps for so long and asks again asks all the time. */
+/* The retry_after of a quantity above the limit, as in throttlecrab. It keeps a client that sleeps for it and retries
+ * from a busy loop. */
 static weir__u128 retry_never(const struct weir_claim *claim, const struct weir_verdict *verdict)
 {
 	const uint64_t beyond = claim->cost > verdict->limit ? claim->cost - verdict->limit : 0;
@@ -177,7 +178,7 @@ void weir__limit_ref_throttle_numbers(const struct weir_claim *claim, const stru
 	ret_numbers[4] = whole_seconds(verdict->never ? retry_never(claim, verdict) : verdict->retry_after);
 }
 
-/* --- several ---------------------------------------------------------------------------------------------------- */
+/* --- several limits --------------------------------------------------------------------------------------------- */
 
 static const struct weir_table_limit *find_for_refs(struct weir__limit_refs *refs, struct weir__inline_limits *limits,
 						    struct weir_message *ret_why)
@@ -197,7 +198,7 @@ static const struct weir_table_limit *find_for_refs(struct weir__limit_refs *ref
 	return error == WEIR_OK ? limit : NULL;
 }
 
-/* No text says the same as the limit of a name, whose count is 0 here. */
+/* A named limit gets a `stated` with count 0, which equals no inline limit. */
 bool weir__limit_refs_add(struct weir__limit_refs *refs, struct weir__context *context,
 			  const struct weir__limit_ref *ref, uint64_t cost, struct weir__refusal *ret_refusal)
 {
@@ -239,7 +240,7 @@ bool weir__limit_ref_change(struct weir__context *context, const struct weir__au
 
 	if (limit == NULL)
 		return false;
-	memcpy(plan, name, length); /* there is one of this name: so it fits */
+	memcpy(plan, name, length); /* it fits, because a limit of this name exists */
 	plan[length] = '\0';
 	ret_refusal->error = WEIR__ERROR_LIMIT;
 	before = weir_table_limit_limit(limit);

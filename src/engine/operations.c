@@ -1,11 +1,11 @@
-/* operations.c: what requests do, as small state machines. */
+/* operations.c: the operations, as small state machines. */
 #include "engine/operations.h"
 
 #include "observe/limit_stats.h"
 #include "observe/tracer.h"
 #include "os/pause.h"
 
-/* --- who may ------------------------------------------------------------------------------------------------------- */
+/* --- permissions ------------------------------------------------------------------------------------------------- */
 
 bool weir__operation_needs_admin(enum weir__operation operation)
 {
@@ -18,9 +18,9 @@ bool weir__operation_needs_admin(enum weir__operation operation)
 	return needs[operation];
 }
 
-/* --- what they share ----------------------------------------------------------------------------------------------- */
+/* --- shared by all operations ------------------------------------------------------------------------------------ */
 
-/* A decision that the store made at once is over: one of some is timed. */
+/* Times one in WEIR__LIMIT_STATS_TIMED of the decisions that the store completes at once. */
 static void time_decision(const struct weir__request *request)
 {
 	struct weir__context *const context = request->context;
@@ -33,7 +33,7 @@ static void time_decision(const struct weir__request *request)
 					now > request->store_request.now ? now - request->store_request.now : 0, 1);
 }
 
-/* One question about all claims. */
+/* Submits all claims in one store request. */
 static bool ask(struct weir__request *request, enum weir__store_operation operation, bool is_each)
 {
 	struct weir__store_request *const store_request = &request->store_request;
@@ -68,7 +68,7 @@ static void observe_together(struct weir__request *request)
 	weir__request_swap_trace_context(request);
 }
 
-/* --- claims -------------------------------------------------------------------------------------------------------- */
+/* --- claims ------------------------------------------------------------------------------------------------------ */
 
 static bool advance_each(struct weir__request *request)
 {
@@ -102,14 +102,14 @@ bool weir__take_each_run(struct weir__request *request, struct weir__client *cli
 	return true;
 }
 
-/* Of several claims, limit and remaining are those of the one that decided. */
+/* For several claims, limit and remaining come from the one that decided. */
 static void take_decision(struct weir__decide *decide)
 {
 	const struct weir__store_request *const store_request = &decide->request.store_request;
 	const struct weir_verdict *decider;
 
 	decide->is_closed = store_request->is_closed;
-	if (decide->operation == WEIR__STORE_INSPECT) { /* for others, stores do not set them */
+	if (decide->operation == WEIR__STORE_INSPECT) { /* stores set these for INSPECT only */
 		decide->is_stored = store_request->is_stored;
 		decide->full_at = store_request->full_at;
 	}
@@ -121,7 +121,7 @@ static void take_decision(struct weir__decide *decide)
 	decide->verdict.remaining = decider->remaining;
 }
 
-/* Who has asked for a change, while it is there. */
+/* Records who requested the change, while the client is still connected. */
 static void know_who(struct weir__decide *decide)
 {
 	const struct weir__request *const request = &decide->request;
@@ -191,9 +191,10 @@ enum weir__run_result weir__decide_run(struct weir__decide *decide, enum weir__s
 	return weir__request_run(&decide->request) ? WEIR__RUN_DONE : WEIR__RUN_LATER;
 }
 
-/* --- by the policy ------------------------------------------------------------------------------------------------- */
+/* --- checks by the policy ---------------------------------------------------------------------------------------- */
 
-/* The witness sees all claims of a request as one whole. A request that has not moved was opened with its attributes. */
+/* The tracer joins all claims of a request into one span. A request that has not moved was opened earlier, with its
+ * attributes. */
 static void open_whole(struct weir__request *request)
 {
 	if (!request->has_moved)
@@ -231,13 +232,13 @@ static void observe_check(struct weir__check *check)
 		close_whole(request, &check->check.answer);
 }
 
-/* What limits in shadow say changes no reply. */
+/* Verdicts of limits in shadow do not change the reply. */
 static void note_closed(struct weir__check *check)
 {
 	check->is_closed |= check->request.store_request.is_closed && !check->request.store_request.is_each;
 }
 
-/* Returns WEIR_OK, and *ret_is_done: it has ended. */
+/* Returns WEIR_OK or the guard's error. *ret_is_done is false if the request waits for the store. */
 static int go_on_with_check(struct weir__check *check, bool *ret_is_done, struct weir_message *ret_why)
 {
 	struct weir__request *const request = &check->request;
@@ -260,7 +261,7 @@ static int go_on_with_check(struct weir__check *check, bool *ret_is_done, struct
 	return error;
 }
 
-/* Once it has moved it cannot be refused. */
+/* A check that has moved can no longer fail with an error. */
 static bool advance_check(struct weir__request *request)
 {
 	struct weir__check *const check = (struct weir__check *)(void *)request;
@@ -308,7 +309,7 @@ enum weir__run_result weir__check_run(struct weir__check *check, struct weir_gua
 	return is_done ? WEIR__RUN_DONE : WEIR__RUN_LATER;
 }
 
-/* --- descriptors --------------------------------------------------------------------------------------------------- */
+/* --- descriptors ------------------------------------------------------------------------------------------------- */
 
 struct observing {
 	struct weir__limit_stats *stats;
@@ -405,7 +406,7 @@ enum weir__run_result weir__descriptors_run(struct weir__descriptors_check *chec
 	return is_done ? WEIR__RUN_DONE : WEIR__RUN_LATER;
 }
 
-/* --- looking ------------------------------------------------------------------------------------------------------- */
+/* --- explaining -------------------------------------------------------------------------------------------------- */
 
 static bool advance_look(struct weir__request *request)
 {
@@ -417,7 +418,7 @@ static bool advance_look(struct weir__request *request)
 	return true;
 }
 
-/* A look that is not shown leaves the policy, too. */
+/* Leaves the policy's epoch when the look is freed without being reported. */
 static void tell_nobody(void *context, const struct weir__guard_view *view)
 {
 	(void)context;
@@ -461,11 +462,11 @@ void weir__look_tell(struct weir__look *look, void (*tell)(void *context, const 
 	weir__guard_look_tell(&look->look, look->request.claims, look->request.verdicts, tell, context);
 }
 
-/* --- holds --------------------------------------------------------------------------------------------------------- */
+/* --- holds ------------------------------------------------------------------------------------------------------- */
 
 enum { TRIES_MOST = 1000 };
 
-/* `other` is what HOLD_OTHER means. */
+/* `other` is the error for WEIR__HOLD_OTHER. */
 static enum weir__run_result refuse_hold(enum weir__hold_result result, enum weir__error_number other,
 					 struct weir__refusal *ret_refusal)
 {
@@ -477,7 +478,7 @@ static enum weir__run_result refuse_hold(enum weir__hold_result result, enum wei
 	return WEIR__RUN_REFUSED;
 }
 
-/* A store that completes at once is busy for a moment alone. */
+/* A store that completes at once is busy for a moment only, so retrying is worthwhile. */
 static bool is_worth_another_try(const struct weir__context *context, enum weir__hold_result result, int tries)
 {
 	if (result != WEIR__HOLD_BUSY || context->store->table == NULL || tries >= TRIES_MOST)
@@ -494,8 +495,9 @@ static bool advance_hold(struct weir__request *request)
 		return false;
 	take->verdict = request->verdicts[0];
 	take->is_closed = request->store_request.is_closed;
-	/* The store charges at asked.now, or soon after. By the instant of the reply, a settlement would give back units that the
-	 * limit has regained, and would not find the charge in a log. */
+	/* The store charges at store_request.now, or soon after. Use that instant, not the time of the reply: with the
+	 * latter, a settlement would refund units that have already refilled, and would not find the charge in a
+	 * sliding log. */
 	weir__holds_took(request->context->holds, take->hold, &take->verdict, request->store_request.now);
 	observe_each(request);
 	return true;
@@ -514,7 +516,7 @@ void weir__hold_take_init(struct weir__hold_take *take, struct weir__context *co
 	take->is_closed = false;
 }
 
-/* The limit of a claim: a named one, or an inline limit. */
+/* Finds the named limit, or the inline limit. */
 static bool find_limit(struct weir__context *context, const struct weir_table_limit *named,
 		       const struct weir_limit *store_request, const struct weir_table_limit **ret_limit,
 		       struct weir__refusal *ret_refusal)
@@ -602,7 +604,7 @@ enum weir__run_result weir__hold_settle_run(struct weir__hold_settle *settle, co
 	return weir__request_run(&settle->request) ? WEIR__RUN_DONE : WEIR__RUN_LATER;
 }
 
-/* --- waiting ------------------------------------------------------------------------------------------------------- */
+/* --- waiting ----------------------------------------------------------------------------------------------------- */
 
 static bool cancel_wait(struct weir__request *request)
 {
@@ -623,7 +625,6 @@ void weir__wait_init(struct weir__wait *wait, struct weir__context *context, str
 	wait->request.write = write;
 }
 
-/* It is over, and done. */
 static void end_wait(struct weir__wait *wait, const struct weir_verdict *verdict)
 {
 	struct weir__context *const context = wait->request.context;
@@ -699,7 +700,7 @@ void weir__waits_deny(struct weir__context *context, struct weir__client *client
 	}
 }
 
-/* --- limits -------------------------------------------------------------------------------------------------------- */
+/* --- limits ------------------------------------------------------------------------------------------------------ */
 
 void weir__limit_row(const struct weir__context *context, const struct weir__guard_row *row,
 		     struct weir__limit_row *ret_row)

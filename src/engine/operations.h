@@ -1,8 +1,9 @@
-/* operations.h: what requests do, whatever protocol they came by: the claims they make, the questions they ask the store, and what
- * is observed of them. Protocols decode into operations, and encode what comes of them.
+/* operations.h: the operations that requests perform, independent of the protocol. They make the claims, call the store
+ * and count the results. Protocols decode requests into operations and encode the results.
  *
- * Each function that runs an operation says one of three things. DONE: what came of it is in the operation. LATER: it has moved,
- * and its `write` is called when it is done. REFUSED: nothing was done, and the refusal tells why. */
+ * A function that runs an operation returns one of three results. DONE: the result is in the operation. LATER: the
+ * request has moved to the heap, and its `write` is called when it is done. REFUSED: nothing was done, and the refusal
+ * gives the error. */
 #ifndef WEIR_ENGINE_OPERATIONS_H
 #define WEIR_ENGINE_OPERATIONS_H
 
@@ -13,10 +14,10 @@
 
 enum weir__run_result { WEIR__RUN_DONE, WEIR__RUN_LATER, WEIR__RUN_REFUSED };
 
-/* --- which there are, and who may use them ------------------------------------------------------------------------- */
+/* --- the operations, and who may use them ------------------------------------------------------------------------ */
 
 enum weir__operation {
-	WEIR__OP_CONNECTION, /* about the connection itself, or what anybody may know */
+	WEIR__OP_CONNECTION, /* about the connection itself, or public information */
 	WEIR__OP_CHECK,
 	WEIR__OP_TAKE,
 	WEIR__OP_PEEK,
@@ -37,51 +38,54 @@ enum weir__operation {
 	WEIR__OPERATIONS,
 };
 
-/* Whether it changes or shows the state of others: then only users with the role admin may use it. */
+/* Whether the operation changes or shows the state of other users. Such operations require the role admin. */
 bool weir__operation_needs_admin(enum weir__operation operation);
 
-/* --- claims -------------------------------------------------------------------------------------------------------- */
+/* --- claims ------------------------------------------------------------------------------------------------------ */
 
-/* Takes of each claim of a request, by itself. It may be run again and again: a store that completes later has a copy. */
+/* Takes each claim of a request by itself. The request can be run repeatedly: a store that completes later works on a
+ * copy. */
 void weir__take_each_init(struct weir__request *request, size_t size, struct weir__context *context,
 			  struct weir_claim *claims, struct weir_verdict *verdicts);
 
-/* Of the first n claims. True: it is done. */
+/* Runs the first n claims. Returns true if it is done, false if it completes later. */
 bool weir__take_each_run(struct weir__request *request, struct weir__client *client, uint32_t n);
 
-/* Something of one claim, or a take of several together. */
+/* An operation on one claim, or a take of several claims together. */
 struct weir__decide {
 	struct weir__request request;
 	enum weir__store_operation operation;
 	enum weir__protocol protocol;
-	size_t decided_by; /* of several: limit, remaining and reset_after are those of this one */
+	/* Index of the claim that decided, if there are several. limit, remaining and reset_after are its own. */
+	size_t decided_by;
 	weir_ns reset_after;
 	struct weir_verdict verdict;
 	bool is_stored, is_closed; /* see struct weir__store_request */
 	weir_ns full_at;
-	int64_t repeated; /* of the protocol: a number of the request that the reply repeats */
-	/* Once it has moved, of a reset or a refund: whether it is audited, and for whom. The client may be gone by then. */
+	int64_t repeated; /* for the protocol: a number from the request that the reply needs */
+	/* For a reset or refund that has moved: whether to audit it, and for whom. The client may be gone by the time
+	 * it is done. */
 	bool is_audited;
 	struct weir__audit_who who;
-	/* Until it has moved; then request.claims and request.verdicts are elsewhere. */
+	/* Used until the request moves; then request.claims and request.verdicts point elsewhere. */
 	struct weir_claim claims[WEIR_TABLE_CLAIMS_MAX];
 	struct weir_verdict verdicts[WEIR_TABLE_CLAIMS_MAX];
 };
 
-/* The request's client, write and what it says of replies are set by weir__decide_init and the caller. */
+/* Sets the request's client, protocol and write. The caller sets the fields that shape the reply. */
 void weir__decide_init(struct weir__decide *decide, struct weir__context *context, struct weir__client *client,
 		       enum weir__protocol protocol, void (*write)(struct weir__request *request, void *to));
 
-/* Never refused. */
+/* Returns DONE or LATER, never REFUSED. */
 enum weir__run_result weir__decide_run(struct weir__decide *decide, enum weir__store_operation operation,
 				       const struct weir_claim *claims, size_t n);
 
-/* --- by the policy ------------------------------------------------------------------------------------------------- */
+/* --- checks by the policy ---------------------------------------------------------------------------------------- */
 
 struct weir__check {
 	struct weir__request request;
-	struct weir__guard_check check;  /* its answer */
-	struct weir__guard_match *match; /* until it has moved */
+	struct weir__guard_check check;  /* has the result */
+	struct weir__guard_match *match; /* until the request moves */
 	bool is_closed;
 };
 
@@ -95,16 +99,16 @@ static inline void weir__check_init(struct weir__check *check, struct weir__cont
 	check->is_closed = false;
 }
 
-/* Refused: why tells. */
+/* On REFUSED, *ret_why gives the reason. */
 enum weir__run_result weir__check_run(struct weir__check *check, struct weir_guard *guard,
 				      const struct weir_attribute *attributes, size_t n, uint64_t cost,
 				      struct weir_message *ret_why);
 
 struct weir__descriptors_check {
 	struct weir__request request;
-	struct weir__guard_descriptors check;                    /* its answer */
-	struct weir_descriptors_answer *matched;                 /* until it has moved */
-	struct weir_guard_status statuses[WEIR_DESCRIPTORS_MAX]; /* as many as there are descriptors */
+	struct weir__guard_descriptors check;                    /* has the result */
+	struct weir_descriptors_answer *matched;                 /* until the request moves */
+	struct weir_guard_status statuses[WEIR_DESCRIPTORS_MAX]; /* only as many as there are descriptors are copied */
 };
 
 void weir__descriptors_init(struct weir__descriptors_check *check, struct weir__context *context,
@@ -121,13 +125,13 @@ struct weir__descriptors {
 enum weir__run_result weir__descriptors_run(struct weir__descriptors_check *check, struct weir_guard *guard,
 					    const struct weir__descriptors *descriptors, struct weir_message *ret_why);
 
-/* What each limit that applies would say: weir__look_tell, once, when it is done. */
+/* What each limit that applies to a request would decide. When it is done, call weir__look_tell once. */
 struct weir__look {
 	struct weir__request request;
 	struct weir__guard_look look;
 	struct weir_claim claims[WEIR__GUARD_LOOK_CLAIMS];
 	struct weir_verdict verdicts[WEIR__GUARD_LOOK_CLAIMS];
-	struct weir_policy_answer matched; /* which has the keys */
+	struct weir_policy_answer matched; /* holds the keys */
 };
 
 void weir__look_init(struct weir__look *look, struct weir__context *context, struct weir__client *client,
@@ -138,15 +142,15 @@ enum weir__run_result weir__look_run(struct weir__look *look, struct weir_guard 
 void weir__look_tell(struct weir__look *look, void (*tell)(void *context, const struct weir__guard_view *view),
 		     void *context);
 
-/* --- holds --------------------------------------------------------------------------------------------------------- */
+/* --- holds ------------------------------------------------------------------------------------------------------- */
 
 struct weir__hold_take {
 	struct weir__request request;
 	struct weir__hold *hold;
 	struct weir_verdict verdict;
 	bool is_closed;
-	char decided_by[64];     /* of the protocol: the limit as it was asked for */
-	struct weir_claim claim; /* until it has moved; then request.claims is elsewhere */
+	char decided_by[64];     /* for the protocol: the limit as the request stated it */
+	struct weir_claim claim; /* until the request moves; then request.claims points elsewhere */
 	struct weir_verdict of_claim;
 };
 
@@ -161,7 +165,7 @@ struct weir__hold_settle {
 	struct weir__hold_store_call question;
 	uint64_t actual;
 	struct weir__settlement settlement;
-	struct weir_claim claim; /* until it has moved; then request.claims is elsewhere */
+	struct weir_claim claim; /* until the request moves; then request.claims points elsewhere */
 	struct weir_verdict of_claim;
 };
 
@@ -170,12 +174,12 @@ void weir__hold_settle_init(struct weir__hold_settle *settle, struct weir__conte
 enum weir__run_result weir__hold_settle_run(struct weir__hold_settle *settle, const void *id, size_t id_length,
 					    uint64_t actual, struct weir__refusal *ret_refusal);
 
-/* --- waiting ------------------------------------------------------------------------------------------------------- */
+/* --- waiting ----------------------------------------------------------------------------------------------------- */
 
-/* A take that waits until it may go. */
+/* A take that waits at the server until it is allowed. */
 struct weir__wait {
 	struct weir__request request;
-	struct weir__waiter *waiter; /* NULL: it is over */
+	struct weir__waiter *waiter; /* NULL: the wait is over */
 	weir_ns since;
 	struct weir_verdict verdict;
 };
@@ -185,16 +189,16 @@ void weir__wait_init(struct weir__wait *wait, struct weir__context *context, str
 enum weir__run_result weir__wait_run(struct weir__wait *wait, const struct weir__limit_ref *ref, uint64_t cost,
 				     weir_ns patience, struct weir__refusal *ret_refusal);
 
-/* Those that are over by now are done; and all, as denied. */
+/* Finishes the waits that are over by now. weir__waits_deny ends all waits of a client as denied. */
 void weir__waits_end(struct weir__context *context);
 void weir__waits_deny(struct weir__context *context, struct weir__client *client);
 
-/* --- limits -------------------------------------------------------------------------------------------------------- */
+/* --- limits ------------------------------------------------------------------------------------------------------ */
 
-/* A limit or override of the policy, as people see it. */
+/* A limit or override of the policy, for display. */
 struct weir__limit_row {
 	const char *name, *mode, *key;
-	char text[WEIR_LIMIT_TEXT_MAX]; /* as it is now */
+	char text[WEIR_LIMIT_TEXT_MAX]; /* the current limit */
 	uint64_t allowed, denied;
 };
 

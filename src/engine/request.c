@@ -1,4 +1,4 @@
-/* request.c: requests that move, wait, and are done. */
+/* request.c: moving requests to the heap, waiting, completion. */
 #include "engine/request.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 enum {
 	ALIGNMENT = 16,
-	PATH_MOST = 1024, /* bytes of a path that are kept for the log, which shows fewer */
+	PATH_MOST = 1024, /* bytes of a path kept for the log, which shows fewer */
 };
 
 static size_t align(size_t n)
@@ -18,20 +18,20 @@ static size_t align(size_t n)
 
 /* --- moving ------------------------------------------------------------------------------------------------------ */
 
-/* How much of a request is copied when it moves. */
+/* How much to copy when a request moves. */
 struct extent {
 	size_t keys_bytes, n_limits;
 	size_t state_bytes, path_bytes;
 	const struct weir__trace_context *trace_context;
 };
 
-/* A limit without a name is an inline one: another may take its place among those that the worker keeps. */
+/* A limit without a name is inline: it lives in the worker's cache and may be evicted. */
 static bool is_inline(const struct weir_table_limit *limit)
 {
 	return limit && limit->name[0] == '\0';
 }
 
-/* The first claim with the same limit. Mostly that is the one before. */
+/* Index of the first claim with the same limit; often that is the previous claim, so it is tried first. */
 static uint32_t first_with_limit(const struct weir__request *request, uint32_t i)
 {
 	const struct weir_table_limit *const limit = request->claims[i].limit;
@@ -84,7 +84,7 @@ static char *copy_asking(struct weir__request *moved, const struct extent *exten
 	return to + extent->path_bytes;
 }
 
-/* Claims with their limits and keys. */
+/* Copies the claims with their inline limits and keys. */
 static void copy_claims(struct weir__request *moved, const struct weir__request *request, char *to)
 {
 	for (uint32_t i = 0; i < request->n_claims; i++) {
@@ -108,7 +108,7 @@ static void copy_claims(struct weir__request *moved, const struct weir__request 
 	}
 }
 
-/* Limits, which want to be aligned, come before what does not. */
+/* The limits need alignment, so they come before the keys. */
 static struct weir__request *copy(const struct weir__request *request)
 {
 	const size_t size = align(request->size), claims = align(request->n_claims * sizeof(struct weir_claim));
@@ -129,7 +129,7 @@ static struct weir__request *copy(const struct weir__request *request)
 	moved->verdicts = (struct weir_verdict *)(void *)(to + claims);
 	to += claims + verdicts;
 	copy_claims(moved, request, to);
-	if (request->n_claims > 0) /* some may be decided, by a store that completed what was asked before at once */
+	if (request->n_claims > 0) /* a store may have completed an earlier store request at once */
 		memcpy(moved->verdicts, request->verdicts, request->n_claims * sizeof(struct weir_verdict));
 	if (extent.trace_context)
 		(void)copy_asking(
@@ -138,7 +138,6 @@ static struct weir__request *copy(const struct weir__request *request)
 	return moved;
 }
 
-/* One more is under way, or one less. */
 static void count_in_flight(struct weir__context *context, int32_t n)
 {
 	context->n_in_flight += (uint32_t)n;
@@ -180,7 +179,7 @@ struct weir__request *weir__request_move(struct weir__request *request)
 	if (moved->kind->moved)
 		moved->kind->moved(moved);
 	if (moved->done)
-		moved->client = NULL; /* the larger request knows it */
+		moved->client = NULL; /* the larger request has the client */
 	else if (moved->client)
 		append(moved->client, moved);
 	return moved;
@@ -272,7 +271,7 @@ void weir__requests_abandon(struct weir__client *client)
 	client->n_in_flight = client->n_unanswered = 0;
 }
 
-/* --- replies that wait ------------------------------------------------------------------------------------------- */
+/* --- prepared replies -------------------------------------------------------------------------------------------- */
 
 struct ready_replies {
 	struct weir__request request;
@@ -308,7 +307,7 @@ const char *weir__request_replies(const struct weir__request *request, size_t *r
 	return replies->bytes;
 }
 
-/* --- observing --------------------------------------------------------------------------------------------------- */
+/* --- tracing ----------------------------------------------------------------------------------------------------- */
 
 void weir__request_swap_trace_context(struct weir__request *request)
 {

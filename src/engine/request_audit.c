@@ -1,4 +1,4 @@
-/* request_audit.c: who, what, and the result. */
+/* request_audit.c: who made a change, what it was, and the result. */
 #include "engine/request_audit.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ void weir__audit_who_of(const struct weir__client *client, enum weir__protocol p
 	ret_who->by = protocol == WEIR__PROTOCOL_HTTP ? "http" : "resp";
 }
 
-/* As settings say for rejections: who does not want keys in the log does not want them here. */
+/* Follows the setting for the rejection log: an operator who hides keys there hides them here. */
 static void add_key(struct weir__log_line *line, const struct weir__context *context, const struct weir_claim *claim)
 {
 	const bool is_of_policy = context->guard && claim->limit->index != context->limits.counted_as->index;

@@ -9,19 +9,18 @@
 void weir__audit_who_of(const struct weir__client *client, enum weir__protocol protocol,
 			struct weir__audit_who *ret_who);
 
-/* Whether a line is written for the operation: for a reset, and for a refund unless the user may only decide. For such users a
- * refund is a part of deciding, and can be as frequent as decisions. */
+/* Whether the operation gets a log line: a reset does, and a refund does unless the user has the role decide. For such
+ * users a refund is a part of deciding, and can be as frequent as decisions. */
 bool weir__audit_has_line(const struct weir__context *context, const struct weir__client *client,
 			  enum weir__store_operation operation);
 
-/* A key was reset, or a cost refunded to it. */
+/* Logs that a key was reset, or that a cost was refunded to it. */
 void weir__audit_key(const struct weir__context *context, const struct weir__audit_who *who,
 		     enum weir__store_operation operation, const struct weir_claim *claim,
 		     const struct weir_verdict *verdict);
 
-/* A client has sent a wrong password or token. It is counted; there are as many lines as counters.h allows. `claimed` is the
- * user whose name was sent; NULL if there is no such user. An unknown name is not logged: it may be a password in the wrong
- * place. */
+/* Counts a wrong password or token, and logs it as often as counters.h allows. `claimed` is the user whose name the
+ * client sent; NULL: unknown user. An unknown name is not logged, because it may be a password in the wrong field. */
 void weir__audit_auth_failure(const struct weir__context *context, const struct weir__client *client,
 			      enum weir__protocol protocol, const struct weir__user *claimed);
 

@@ -1,4 +1,4 @@
-/* users.c: names, roles, and passwords as libcrypto hashes and compares them. */
+/* users.c: names and roles; passwords are hashed and compared by libcrypto. */
 #include "engine/users.h"
 
 #include <ctype.h>
@@ -57,7 +57,7 @@ bool weir__users_read_digest(const char *text, size_t length, unsigned char ret_
 const struct weir__user *weir__users_check(const struct weir__users *users, const char *name, size_t name_length,
 					   const void *password, size_t length)
 {
-	static const struct weir__user nobody; /* compared with all the same */
+	static const struct weir__user nobody; /* compared with for unknown users, so that they take as long */
 	const struct weir__user *const user = weir__users_find(users, name, name_length);
 	unsigned char digest[WEIR__DIGEST_BYTES];
 	bool is_right;

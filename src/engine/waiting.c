@@ -1,4 +1,4 @@
-/* waiting.c: a heap of instants, and a line for each key. */
+/* waiting.c: a heap of due times, and a queue per key. */
 #include "engine/waiting.h"
 
 #include <stdlib.h>
@@ -9,36 +9,37 @@
 
 enum { LINES = 1024 };
 
-/* Nobody is woken up in time. Who is late by less than this is charged as of when it was due, or each wait would be as late
- * as the one before and some more, and the rate would not be reached. */
+/* Timers fire late. A wait that is late by at most this (ns) is charged at the instant when it was due. Otherwise the
+ * lateness of each wait would add to the next, and the rate would not be reached. */
 static const weir_ns late_max = 1000000000;
 
 static const weir_ns look_again_after = 1000000000;
 
 struct weir__waiter {
 	void *owner;
-	uint64_t hash, cost; /* the hash of the key under the limit: of which line it is */
+	uint64_t hash, cost; /* the key's hash under its limit; identifies the queue */
 	weir_ns deadline;
-	weir_ns due;    /* when to look at it */
-	uint32_t place; /* in the heap */
-	bool is_first;  /* in its line: asks the table when it is due; others are too late then */
-	bool departs;   /* has a departure, and is in no line */
+	weir_ns due;    /* when to look at it next */
+	uint32_t place; /* index in the heap */
+	bool is_first;  /* of its queue: tries the table when due; others time out when due */
+	bool departs;   /* has a departure time, and is in no queue */
 	struct weir__departure departure;
-	struct weir__waiter *behind, *ahead;  /* in the line */
-	struct weir__waiter *last;            /* of the first: the end of the line */
-	struct weir__waiter *next_line;       /* of the first: another line in the same place */
-	const struct weir_table_limit *limit; /* one of the table, or this: */
+	struct weir__waiter *behind, *ahead;  /* in the queue */
+	struct weir__waiter *last;            /* of the first: the end of the queue */
+	struct weir__waiter *next_line;       /* of the first: the next queue in the same bucket */
+	const struct weir_table_limit *limit; /* a limit of the table, or &made */
 	struct weir_table_limit made;
-	struct weir__trace_context trace_context; /* what is known of the request, if somebody wants to know */
+	/* Context for the trace span and the rejection log, if either is on. */
+	struct weir__trace_context trace_context;
 };
 
 struct weir__waiting {
 	struct weir_table *table;
-	struct weir__limit_stats *stats; /* NULL: nobody looks */
+	struct weir__limit_stats *stats; /* NULL: no statistics */
 	uint32_t n, most;
 	bool is_ended;
 	struct weir__waiter *lines[LINES];
-	struct weir__waiter *heap[]; /* the soonest first */
+	struct weir__waiter *heap[]; /* the earliest `due` first */
 };
 
 struct weir__waiting *weir__waiting_new(struct weir_table *table, uint32_t most)
@@ -85,7 +86,7 @@ static void put(struct weir__waiting *waiting, uint32_t place, struct weir__wait
 	waiter->place = place;
 }
 
-/* Moves a waiter whose instant has changed to where it belongs. */
+/* Moves a waiter whose `due` has changed to its position. */
 static void sift(struct weir__waiting *waiting, struct weir__waiter *waiter)
 {
 	uint32_t place = waiter->place;
@@ -129,9 +130,9 @@ static void pull(struct weir__waiting *waiting, struct weir__waiter *waiter)
 	sift(waiting, moved);
 }
 
-/* --- lines ------------------------------------------------------------------------------------------------------ */
+/* --- queues ----------------------------------------------------------------------------------------------------- */
 
-/* Where the first of the key's line is, or would be. */
+/* Where the first waiter of the key's queue is, or would be. */
 static struct weir__waiter **line_of(struct weir__waiting *waiting, uint64_t hash)
 {
 	struct weir__waiter **line = &waiting->lines[hash % LINES];
@@ -156,7 +157,7 @@ static void join(struct weir__waiting *waiting, struct weir__waiter *waiter)
 	first->last = waiter;
 }
 
-/* The next one asks at once: it may be that it needs less. */
+/* The next waiter tries at once, because it may need less. */
 static void leave(struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now)
 {
 	struct weir__waiter **const line = line_of(waiting, waiter->hash), *const next = waiter->behind;
@@ -181,7 +182,7 @@ static void leave(struct weir__waiting *waiting, struct weir__waiter *waiter, we
 	set_due(waiting, next, now);
 }
 
-/* --- asking ----------------------------------------------------------------------------------------------------- */
+/* --- trying ----------------------------------------------------------------------------------------------------- */
 
 static bool shapes(const struct weir_table_limit *limit)
 {
@@ -195,7 +196,7 @@ static struct weir_verdict step(struct weir__waiting *waiting, const struct weir
 				weir__table_clamp(waiting->table, now), cost, NULL);
 }
 
-/* What is said to one that may go now. */
+/* The verdict for a waiter that may go now. */
 static struct weir_verdict going(struct weir__waiting *waiting, const struct weir__waiter *waiter, weir_ns now)
 {
 	struct weir_verdict verdict = step(waiting, waiter, weir_step_peek, now, 0);
@@ -205,7 +206,8 @@ static struct weir_verdict going(struct weir__waiting *waiting, const struct wei
 	return verdict;
 }
 
-/* What is said to one that may not. A bucket that shapes would have let it depart later. */
+/* The verdict for a waiter that may not. A shaping bucket would have allowed it later, so its delay becomes
+ * retry_after. */
 static struct weir_verdict denied(struct weir__waiting *waiting, const struct weir__waiter *waiter, weir_ns now)
 {
 	struct weir_verdict verdict = step(waiting, waiter, weir_step_peek, now, waiter->cost);
@@ -223,7 +225,7 @@ static weir_ns time_left(const struct weir__waiter *waiter, weir_ns now)
 	return waiter->deadline > now ? waiter->deadline - now : 0;
 }
 
-/* Under count all a denied take counts: so who asks again looks first. */
+/* With count_all a denied take counts too. So a retry peeks first. */
 static struct weir_verdict ask(struct weir__waiting *waiting, const struct weir__waiter *waiter, weir_ns now,
 			       bool is_again)
 {
@@ -242,7 +244,8 @@ static bool is_hopeless(const struct weir__waiter *waiter, const struct weir_ver
 	return verdict->never || verdict->retry_after > time_left(waiter, now);
 }
 
-/* When one that is denied asks again. A limit that is named may be changed meanwhile, which nobody tells. */
+/* When a denied waiter tries again. A named limit may change in the meantime without notice, so it is checked at least
+ * every look_again_after. */
 static weir_ns next_look(const struct weir__waiter *waiter, weir_ns now, const struct weir_verdict *verdict)
 {
 	const bool may_change = waiter->limit != &waiter->made;
@@ -256,7 +259,7 @@ static struct weir__trace_context *asking_of(const struct weir__waiting *waiting
 	return waiting->stats ? weir__tracer_context(waiting->stats->tracer) : NULL;
 }
 
-/* For when it is over. */
+/* Saves the context of the request until the wait is over. */
 static void keep_asking(const struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now)
 {
 	const struct weir__trace_context *const trace_context = asking_of(waiting);
@@ -269,7 +272,7 @@ static void keep_asking(const struct weir__waiting *waiting, struct weir__waiter
 	waiter->trace_context.hash = waiter->hash;
 }
 
-/* Which key it was is not kept, but for its hash. */
+/* Reports the outcome. The key itself is not kept, only its hash. */
 static void show(struct weir__waiting *waiting, const struct weir__waiter *waiter, const struct weir_verdict *verdict,
 		 weir_ns now)
 {
@@ -286,7 +289,8 @@ static void show(struct weir__waiting *waiting, const struct weir__waiter *waite
 		*trace_context = before;
 }
 
-/* Who depends on others that wait already joins their line, unless that is in vain. */
+/* Joins the queue of the key, unless the waiter may go now or could not go in time. A waiter behind others does not
+ * take, it only peeks. Returns true if it waits. */
 static bool begin_in_line(struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now,
 			  struct weir_verdict *ret_verdict)
 {
@@ -367,14 +371,14 @@ static void end(struct weir__waiting *waiting, struct weir__waiter *waiter, weir
 	free(waiter);
 }
 
-/* Looks at one that is due. True: its wait is over. */
+/* Looks at a waiter that is due. Returns true if its wait is over. */
 static bool look(struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now,
 		 struct weir_verdict *ret_verdict)
 {
 	const weir_ns was_due = now - waiter->due > late_max ? now - late_max : waiter->due;
 	struct weir_verdict verdict;
 
-	if (waiter->departs) { /* it was counted when it was taken */
+	if (waiter->departs) { /* the table counted it when it took */
 		*ret_verdict = going(waiting, waiter, now);
 		end(waiting, waiter, now, false, ret_verdict);
 		return true;

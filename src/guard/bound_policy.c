@@ -1,4 +1,4 @@
-/* bound_policy.c: the limits of a policy found in a table, or added to it, and their changes made ready. */
+/* bound_policy.c: finds a policy's limits in a table, or adds them, and stages their changes. */
 #include "guard/bound_policy.h"
 
 #include <errno.h>
@@ -27,7 +27,8 @@ static int no_memory(struct weir_message *ret_message)
 	return WEIR_ERR_SYSTEM;
 }
 
-/* Another name for a limit whose keys cannot be carried over to it from the one of its own name: its keys start anew. */
+/* A different table name for a limit whose keys cannot be converted from the limit of the plan's own name. Its keys
+ * start full. */
 static void name_anew(const struct weir_policy_plan *plan, char ret_name[WEIR_TABLE_NAME_MAX + 1])
 {
 	const struct weir_limit *const limit = &plan->limit;
@@ -42,7 +43,7 @@ static void name_anew(const struct weir_policy_plan *plan, char ret_name[WEIR_TA
 		       plan->name);
 }
 
-/* Most limits of a policy are new, or as they were: then there is nothing to change. */
+/* Most limits of a policy are new or unchanged. Then there is nothing to stage. */
 static int find_limit(struct weir_table *table, const struct weir_policy_plan *plan,
 		      const struct weir_table_limit **ret_limit, bool *ret_differs, struct weir_message *ret_message)
 {
@@ -86,7 +87,7 @@ static int stage_changes(struct weir_table *table, struct weir__bound_policy *bo
 	return error;
 }
 
-/* First all limits that the table can have are added or found; only if that went well are changes written. */
+/* Adds or finds all limits first. Changes are staged only if that succeeded. */
 static int bind_plans(struct weir_table *table, struct weir__bound_policy *bound, weir_ns now,
 		      struct weir_message *ret_message)
 {
@@ -113,8 +114,8 @@ void weir__bound_policy_settle_all(struct weir_table *table, struct weir__bound_
 
 _Static_assert((int)WEIR__AHEAD_BYTES == (int)WEIR__LIMIT_HOT_BYTES, "what decisions look at is fetched ahead");
 
-/* A limit, what the table knows of it, and the slot of the key, which its secret tells, lie far apart: all are to be on
- * their way at once. */
+/* A limit, its entry in the table, and the slot of the key, which depends on the limit's secret, lie far apart. With
+ * their addresses known ahead, a decision fetches all three at once. */
 static void look_ahead(struct weir__bound_policy *bound)
 {
 	for (uint32_t i = 0; i < bound->policy->n_limits; i++) {
@@ -167,7 +168,7 @@ const struct weir_table_limit *weir__bound_policy_limit_named(const struct weir_
 	return number == WEIR_POLICY_NO_PLAN ? NULL : weir__bound_policy_limit(bound, number);
 }
 
-/* Says which limit it is. */
+/* The message names the limit. */
 static int check_plans(const struct weir_policy *policy, weir__bound_policy_check *check,
 		       struct weir_message *ret_message)
 {

@@ -1,10 +1,11 @@
-/* bound_policy.h: a policy with the limit of the table for each of its plans.
+/* bound_policy.h: a policy with the table's limit for each of its plans.
  *
- * A limit of the table has one plan, whoever asks. So that no request is decided by the limits of one policy and the
- * numbers of the next, those that differ are changed when the next is in its place: their plans are staged before, and
- * become the limits' right after, one by one. Whoever decides by the new policy meanwhile helps with those that it needs;
- * whoever began by the old one and sees that it is no longer in its place asks the new one, unless it has charged
- * something: then it has seen all limits before, as they were. */
+ * A limit of the table has one plan at a time, for all requests. No request may be decided by the rules of one policy
+ * and the numbers of the next. So the plans that differ are staged first, then the new policy becomes the current one,
+ * and then the staged plans take effect, one by one. A thread that decides by the new policy in the meantime applies
+ * the staged plans that it needs. A thread that began with the old policy and finds that it is no longer current starts
+ * over with the new one, unless it has already charged something. In that case it read all its limits before they
+ * changed. */
 #ifndef WEIR_GUARD_BOUND_POLICY_H
 #define WEIR_GUARD_BOUND_POLICY_H
 
@@ -17,27 +18,31 @@
 
 struct weir__bound_policy {
 	struct weir_policy *policy;
-	_Atomic bool is_settled; /* all that was staged is the limits' */
-	uint32_t *places; /* plans by hash of their names: number + 1, or 0; a power of two, at least twice as many */
+	_Atomic bool is_settled; /* all staged plans have taken effect */
+	/* Plans by hash of their names: number + 1, or 0. The size is a power of two, at least twice the number of
+	 * plans. */
+	uint32_t *places;
 	uint64_t n_places;
-	struct weir__plans_staged *staged; /* of each plan */
-	struct weir__ahead *ahead; /* of each limit: what a decision by its own plan looks at. In the policy's pool */
-	const struct weir_table_limit *limits[]; /* NULL: unlimited */
+	struct weir__plans_staged *staged; /* for each plan */
+	/* For each limit, what a decision by the limit's own plan reads. In the policy's pool. */
+	struct weir__ahead *ahead;
+	const struct weir_table_limit *limits[]; /* for each plan; NULL: unlimited */
 };
 
-/* Whether a limit can be where its state is kept beside the table. WEIR_ERR_...: no, and why. */
+/* Whether a store outside the table supports a limit. Returns WEIR_OK, or an error and the reason. */
 typedef int weir__bound_policy_check(const struct weir_limit *limit, struct weir_message *ret_message);
 
-/* Takes the policy over, also when it fails. What differs is staged at this time. All limits must pass the check, if there is
- * one, but for those that are decided by the table alone. WEIR_ERR_...: as weir_guard_new; then nothing is. */
+/* Takes ownership of the policy, also on failure. Plans that differ from the table's are staged as of `now`. All limits
+ * must pass the check, if there is one, except unlimited ones and those that only the table decides (is_local). Returns
+ * errors as weir_guard_new does; then nothing stays staged, but some limits may have been added to the table. */
 int weir__bound_policy_new(struct weir_table *table, struct weir_policy *policy, weir__bound_policy_check *check,
 			   weir_ns now, struct weir__bound_policy **ret_bound, struct weir_message *ret_message);
 
-/* Nobody uses it any more. NULL is allowed. */
+/* No thread may use it any more. NULL is allowed. */
 void weir__bound_policy_free(struct weir__bound_policy *bound);
 
-/* Makes all that was staged the limits', once the policy is in its place. What another process has changed in between is
- * changed again. */
+/* Makes all staged plans take effect, once the policy is the current one. A limit that another process changed in the
+ * meantime is changed again. */
 void weir__bound_policy_settle_all(struct weir_table *table, struct weir__bound_policy *bound, weir_ns now);
 
 static inline bool weir__bound_policy_is_settled(const struct weir__bound_policy *bound)
@@ -45,7 +50,7 @@ static inline bool weir__bound_policy_is_settled(const struct weir__bound_policy
 	return atomic_load_explicit(&bound->is_settled, memory_order_acquire);
 }
 
-/* The limit of a plan, changed to what the policy says. NULL: unlimited. */
+/* The limit of a plan, after its staged plan has taken effect. NULL: unlimited. */
 static inline const struct weir_table_limit *weir__bound_policy_limit(const struct weir__bound_policy *bound,
 								      uint32_t plan)
 {
@@ -56,7 +61,7 @@ static inline const struct weir_table_limit *weir__bound_policy_limit(const stru
 	return limit;
 }
 
-/* The limit that decides when a plan's store fails. NULL: the plan has none for that. */
+/* The limit that decides when the store of a plan fails. NULL: the plan has no such limit. */
 static inline const struct weir_table_limit *weir__bound_policy_local(const struct weir__bound_policy *bound,
 								      uint32_t plan)
 {
@@ -65,10 +70,10 @@ static inline const struct weir_table_limit *weir__bound_policy_local(const stru
 	return local == WEIR_POLICY_NO_PLAN ? NULL : weir__bound_policy_limit(bound, local);
 }
 
-/* The number of the plan of this name, or WEIR_POLICY_NO_PLAN. */
+/* Returns the number of the plan with this name, or WEIR_POLICY_NO_PLAN. */
 uint32_t weir__bound_policy_plan_named(const struct weir__bound_policy *bound, const char *plan, size_t length);
 
-/* The limit of the plan of this name; NULL: there is none, or it is unlimited. */
+/* Returns the limit of the plan with this name. NULL: unknown plan, or unlimited. */
 const struct weir_table_limit *weir__bound_policy_limit_named(const struct weir__bound_policy *bound, const char *plan,
 							      size_t length);
 

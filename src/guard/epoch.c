@@ -1,4 +1,4 @@
-/* epoch.c: the side that waits. */
+/* epoch.c: the waiting side. */
 #include "guard/epoch.h"
 
 #include <time.h>
@@ -10,7 +10,7 @@ uint32_t weir__epoch_reader_number_new(void)
 	static _Atomic uint32_t last;
 
 	weir__epoch_reader_number_ = atomic_fetch_add(&last, 1) + 1;
-	if (weir__epoch_reader_number_ == 0) /* after 2^32 threads */
+	if (weir__epoch_reader_number_ == 0) /* the counter wrapped, after 2^32 threads */
 		weir__epoch_reader_number_ = 1;
 	return weir__epoch_reader_number_;
 }

@@ -1,9 +1,9 @@
-/* epoch.h: who still looks at what is to be freed. Readers take no lock and never wait.
+/* epoch.h: waits until no reader uses an object that is to be freed. Readers take no lock and never wait.
  *
- * A reader counts itself in before it looks, under the phase that it finds, and out when it is done. Whoever has put
- * something else in the place of what readers look at turns the phase over and waits until nobody is counted under the
- * one before; twice, since a reader may have read the phase and not yet counted itself. Counts are spread over lines, so
- * that threads do not meet. */
+ * A reader increments a counter of the current phase before it reads the pointer, and decrements it when it is done. A
+ * writer replaces the pointer, flips the phase, and waits until the counters of the previous phase are 0. It does so
+ * twice, because a reader may have read the phase and not yet incremented the counter. The counters are spread over
+ * cache lines, so that threads do not contend. */
 #ifndef WEIR_GUARD_EPOCH_H
 #define WEIR_GUARD_EPOCH_H
 
@@ -20,7 +20,7 @@ struct weir__epoch {
 	} lines[WEIR__EPOCH_LINES];
 };
 
-/* Where this thread counts itself: a number, 1 and up; 0: it has none yet. */
+/* This thread's reader number, which selects its counters: 1 and up; 0: not assigned yet. */
 extern __thread uint32_t weir__epoch_reader_number_;
 uint32_t weir__epoch_reader_number_new(void);
 
@@ -31,7 +31,7 @@ static inline uint32_t weir__epoch_line(void)
 	return (__builtin_expect(number != 0, 1) ? number : weir__epoch_reader_number_new()) % WEIR__EPOCH_LINES;
 }
 
-/* Returns what to leave with. */
+/* Returns the phase to pass to weir__epoch_leave. */
 static inline uint32_t weir__epoch_enter(struct weir__epoch *epoch)
 {
 	const uint32_t phase = atomic_load(&epoch->phase) & 1;
@@ -45,7 +45,7 @@ static inline void weir__epoch_leave(struct weir__epoch *epoch, uint32_t phase)
 	atomic_fetch_sub(&epoch->lines[weir__epoch_line()].n[phase], 1);
 }
 
-/* Waits until all who entered before have left. One at a time. */
+/* Waits until all readers that entered before the call have left. One caller at a time. */
 void weir__epoch_wait(struct weir__epoch *epoch);
 
 #endif

@@ -1,4 +1,4 @@
-/* guard.c: decisions by a policy that is bound to the limits of a table, and its change for another. */
+/* guard.c: creating a guard, replacing its policy, and listing its plans. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ void weir_guard_free(struct weir_guard *guard)
 	free(guard);
 }
 
-/* Nobody finds it any more; who has found it before is waited for. */
+/* The policy is no longer current. Waits for the threads that still use it, then frees it. */
 static void end_bound(struct weir_guard *guard, struct weir__bound_policy *bound)
 {
 	if (bound == NULL)
@@ -112,7 +112,7 @@ uint64_t weir_guard_changes(const struct weir_guard *guard)
 	return atomic_load(&guard->changes);
 }
 
-/* --- what there is ---------------------------------------------------------------------------------------------- */
+/* --- listing ---------------------------------------------------------------------------------------------------- */
 
 const struct weir_table_limit *weir__guard_limit(struct weir_guard *guard, const char *plan, size_t length)
 {
@@ -166,7 +166,7 @@ const struct weir__policy_limit *weir__guard_limit_of_plan(const struct weir_pol
 {
 	uint32_t low = 0, high = policy->n_limits;
 
-	if (policy->n_plans == policy->n_limits) /* nothing applies instead of any */
+	if (policy->n_plans == policy->n_limits) /* no limit has overrides */
 		return &policy->limits[plan];
 	while (high - low > 1) {
 		const uint32_t middle = low + (high - low) / 2;
@@ -191,7 +191,7 @@ static void describe(const struct weir__bound_policy *bound, uint32_t plan, stru
 					 .on_store_failure = what->on_store_failure,
 					 .is_local = what->is_local,
 					 .store_budget = what->store_budget };
-	if (policy->n_limits == 0) { /* a dialect that has plans alone */
+	if (policy->n_limits == 0) { /* Envoy's form has plans only */
 		row->is_keyed = true;
 		row->mode = what->is_shadow ? WEIR_MODE_SHADOW : WEIR_MODE_ENFORCE;
 		return;

@@ -1,4 +1,4 @@
-/* guard_check.c: a request that a policy decides, question by question. */
+/* guard_check.c: a policy check, one store request at a time. */
 #include "guard/guard_check.h"
 
 #include "guard/guard_internal.h"
@@ -20,7 +20,8 @@ static void leave(struct weir__guard_check *check)
 
 /* --- claims ------------------------------------------------------------------------------------------------------ */
 
-/* The limit of the table that a claim is for; NULL: unlimited. Most requests meet a limit's own plan, which was looked up ahead. */
+/* The table's limit for a claim; NULL: unlimited. Most requests match a limit's own plan, which was looked up when the
+ * policy was bound. */
 static const struct weir_table_limit *limit_of(const struct weir__bound_policy *bound,
 					       const struct weir__guard_match *match, size_t claim)
 {
@@ -29,7 +30,8 @@ static const struct weir_table_limit *limit_of(const struct weir__bound_policy *
 	return weir__bound_policy_limit(bound, match->answer.claims[claim].plan);
 }
 
-/* As the table hashes it. Where the limit was looked up ahead, its slot is prefetched, too. */
+/* Returns the hash that the table uses for the key. For a limit that was looked up ahead, also prefetches the key's
+ * slot. */
 static uint64_t hash_ahead(const struct weir_guard *guard, const struct weir__guard_match *match, size_t claim,
 			   const struct weir_table_limit *limit)
 {
@@ -107,7 +109,7 @@ int weir__guard_check_begin(struct weir__guard_check *check, struct weir_guard *
 	return match_request(check, match, claims, ret_message);
 }
 
-/* --- questions --------------------------------------------------------------------------------------------------- */
+/* --- store requests ---------------------------------------------------------------------------------------------- */
 
 static bool ask_enforced(struct weir__guard_check *check, struct weir_claim *claims, struct weir_verdict *verdicts,
 			 struct weir__store_request *store_request)
@@ -137,7 +139,8 @@ static bool ask_shadows(struct weir__guard_check *check, struct weir_claim *clai
 	return true;
 }
 
-/* The name of a plan is that of its limit, which was just looked at, unless that had to be another (name_anew). */
+/* The plan's name equals the limit's, which is in the cache by now, unless the limit has another name in the table
+ * (name_anew). */
 static const char *name_of(const struct weir__guard_check *check, const struct weir_table_limit *limit, size_t claim)
 {
 	const char *const name = weir_table_limit_name(limit);
@@ -157,7 +160,8 @@ static void take_answer(struct weir__guard_check *check, const struct weir_claim
 	weir__guard_write_decider(answer, &verdicts[decider], name_of(check, claims[decider].limit, decider));
 }
 
-/* A limit that the next policy has changed by now is charged all the same, but what it says would be that policy's. */
+/* If the next policy is already current, its changed limits were charged all the same. But their verdicts may be by the
+ * next policy's numbers, so they are not counted. */
 static void count_shadows(struct weir__guard_check *check, const struct weir_verdict *verdicts)
 {
 	if (!check->is_kept && !weir__epoch_check_holds(&check->epoch_check))

@@ -1,4 +1,4 @@
-/* guard_descriptors.c: decisions on descriptors, by a policy of Envoy's form, question by question. */
+/* guard_descriptors.c: checks of descriptors, by a policy in Envoy's form, one store request at a time. */
 #include <stdio.h>
 
 #include "core/text.h"
@@ -15,7 +15,7 @@ static bool is_enforced(const struct weir_descriptor_claim *claim)
 	return claim->applies && claim->mode == WEIR_MODE_ENFORCE && !claim->is_quota;
 }
 
-/* The descriptor has a limit that is decided. */
+/* Whether the descriptor has a limit to decide. */
 static bool is_claimed(const struct weir__guard_descriptors *check, size_t i)
 {
 	return check->claim_of[i] > 0;
@@ -32,7 +32,7 @@ static bool is_enforced_claim(const struct weir__guard_descriptors *check, const
 	return is_claimed(check, i) && is_enforced(&room->statuses[i].claim);
 }
 
-/* --- limits that come with requests ------------------------------------------------------------------------------ */
+/* --- inline limits ----------------------------------------------------------------------------------------------- */
 
 static const struct weir_table_limit *find_given(const struct weir_guard *guard, const struct weir_limit *store_request)
 {
@@ -49,7 +49,8 @@ static const struct weir_table_limit *find_given(const struct weir_guard *guard,
 static int add_given(struct weir_guard *guard, const struct weir_limit *store_request,
 		     const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
 {
-	char name[WEIR_LIMIT_TEXT_MAX + 8] = "~given "; /* as no plan of a policy begins; windows are short */
+	/* No plan's name begins with ~. The text of a window is short enough for a limit's name. */
+	char name[WEIR_LIMIT_TEXT_MAX + 8] = "~given ";
 	const uint32_t n = atomic_load(&guard->n_given);
 	struct weir__text why;
 	int error;
@@ -71,7 +72,7 @@ static int add_given(struct weir_guard *guard, const struct weir_limit *store_re
 	return WEIR_OK;
 }
 
-/* The same limit has the same keys, whichever request it comes with. */
+/* Equal limits share their keys, whichever request states them. */
 static int take_given(struct weir_guard *guard, const struct weir_limit *store_request,
 		      const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
 {
@@ -90,7 +91,7 @@ static int take_given(struct weir_guard *guard, const struct weir_limit *store_r
 
 /* --- claims ------------------------------------------------------------------------------------------------------ */
 
-/* The limit of a descriptor; NULL: nothing is to be decided. */
+/* The limit of a descriptor. *ret_limit NULL: nothing to decide. */
 static int find_limit(const struct weir__guard_descriptors *check, const struct weir_descriptor_claim *of,
 		      const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
 {
@@ -103,7 +104,7 @@ static int find_limit(const struct weir__guard_descriptors *check, const struct 
 	return WEIR_OK;
 }
 
-/* The enforced ones, or the others, behind those that are there. */
+/* Appends the enforced claims, or all others. */
 static int add_claims(struct weir__guard_descriptors *check, const weir__room *room, bool are_enforced,
 		      struct weir_message *ret_message)
 {
@@ -189,9 +190,9 @@ int weir__guard_descriptors_begin(struct weir__guard_descriptors *check, struct 
 	return match(check, room, ret_message);
 }
 
-/* --- questions --------------------------------------------------------------------------------------------------- */
+/* --- store requests ---------------------------------------------------------------------------------------------- */
 
-/* About the claims from `first` on. False: there are none of those. */
+/* Fills in the store request of a stage. Returns false if the stage has no claims. */
 static bool ask(struct weir__guard_descriptors *check, const weir__room *room, enum stage stage,
 		struct weir__store_request *store_request)
 {
@@ -217,7 +218,7 @@ static bool is_current(const struct weir__guard_descriptors *check)
 	return check->is_kept || weir__epoch_check_holds(&check->epoch_check);
 }
 
-/* What was just decided of the enforced ones, or of the others. */
+/* Copies the verdicts of the last store request to the statuses of its descriptors. */
 static void note_verdicts(const struct weir__guard_descriptors *check, const weir__room *room,
 			  const struct weir__store_request *store_request)
 {
@@ -231,7 +232,7 @@ static void note_verdicts(const struct weir__guard_descriptors *check, const wei
 	}
 }
 
-/* There are some, and each denies. */
+/* Whether there are quotas, and each of them denies. */
 static bool are_quotas_used_up(const struct weir__guard_descriptors *check, const weir__room *room)
 {
 	bool is_any = false;
@@ -244,13 +245,14 @@ static bool are_quotas_used_up(const struct weir__guard_descriptors *check, cons
 	return is_any;
 }
 
-/* A limit that the next policy has changed since others were charged was charged, too. What is told of it is what was seen
- * before that, or else its numbers as they were. */
+/* The next policy changed this limit after other limits of the request were charged, so this one was charged as well.
+ * Reports the verdict seen before the change. If it was not seen before, reports the charge with the old policy's
+ * numbers. */
 static void tell_as_seen(struct weir_guard_status *status, const struct weir_verdict *decided, bool is_seen,
 			 const struct weir__bound_policy *bound)
 {
 	const uint64_t cost = status->claim.cost, plan = status->claim.plan;
-	struct weir_verdict *const verdict = &status->verdict; /* as it was seen */
+	struct weir_verdict *const verdict = &status->verdict; /* as seen before */
 
 	if (is_seen) {
 		verdict->granted = verdict->allowed ? cost : 0;
@@ -258,7 +260,7 @@ static void tell_as_seen(struct weir_guard_status *status, const struct weir_ver
 		return;
 	}
 	*verdict = *decided;
-	if (plan != WEIR_POLICY_NO_PLAN) /* of Envoy's limits, which are windows */
+	if (plan != WEIR_POLICY_NO_PLAN) /* a limit of Envoy's form is a window */
 		weir__verdict_as_of(verdict, weir_policy_plan_of(bound->policy, (uint32_t)plan)->limit.count);
 }
 
@@ -290,7 +292,7 @@ static bool do_enforced_allow(const struct weir__guard_descriptors *check, const
 	return true;
 }
 
-/* Takes what was answered. Returns what comes next; BEGUN: nothing does. */
+/* Reads the store's verdicts. Returns the next stage; BEGUN: no more stages. */
 static enum stage take_answer(struct weir__guard_descriptors *check, const weir__room *room,
 			      const struct weir__store_request *store_request)
 {
@@ -327,7 +329,7 @@ static enum stage take_answer(struct weir__guard_descriptors *check, const weir_
 
 /* --- the end ----------------------------------------------------------------------------------------------------- */
 
-/* Whether a verdict says more of the whole than another: it denies, and longer; or has less left. */
+/* Whether verdict `a` is more relevant than `b`: it denies, for longer; or it allows, with less remaining. */
 static bool says_more(const struct weir_verdict *a, const struct weir_verdict *b)
 {
 	if (a->allowed != b->allowed)
@@ -358,8 +360,8 @@ static void join_statuses(struct weir__guard_descriptors *check, const weir__roo
 	if (n == 0)
 		return;
 	answer->verdict = weir_verdict_join(verdicts, n);
-	answer->verdict.allowed =
-		check->is_allowed; /* a request that lost a race is denied, even if each limit would allow it now */
+	/* A request that lost a race is denied, even if each limit would allow it now. */
+	answer->verdict.allowed = check->is_allowed;
 	if (!check->is_allowed)
 		answer->verdict.granted = 0;
 	answer->is_limited = true;
@@ -375,13 +377,13 @@ static void join_statuses(struct weir__guard_descriptors *check, const weir__roo
 static void end(struct weir__guard_descriptors *check, const weir__room *room)
 {
 	for (size_t i = 0; i < check->n; i++)
-		if (room->statuses[i].claim.is_closed) /* its limit is 0, whatever stands for that */
+		if (room->statuses[i].claim.is_closed) /* its limit is 0; the table's limit is a stand-in */
 			room->statuses[i].verdict.limit = room->statuses[i].verdict.remaining = 0;
 	join_statuses(check, room);
 	leave(check);
 }
 
-/* The policy changed before anything was charged: the next one decides. */
+/* The policy changed before anything was charged, so the new policy decides. */
 static bool start_over(struct weir__guard_descriptors *check, const weir__room *room, int *ret_error,
 		       struct weir_message *ret_message)
 {
@@ -390,8 +392,8 @@ static bool start_over(struct weir__guard_descriptors *check, const weir__room *
 	return *ret_error == WEIR_OK;
 }
 
-/* Quotas are looked at first, since what all of them deny is counted nowhere. One that is used up in between by others is
- * not exact to the last request: it denies nothing by itself. */
+/* Quotas are peeked at first, because a request that all of them deny is counted nowhere. If others use up a quota in
+ * between, it may be exceeded by the last requests: a quota denies nothing by itself. */
 bool weir__guard_descriptors_next(struct weir__guard_descriptors *check, const weir__room *room,
 				  struct weir__store_request *store_request, int *ret_error,
 				  struct weir_message *ret_message)
@@ -410,7 +412,7 @@ bool weir__guard_descriptors_next(struct weir__guard_descriptors *check, const w
 			next = take_answer(check, room, store_request);
 		}
 		if (next == BEGUN) {
-			/* Where nothing was charged, what was looked at is as of the policy if that is in place still. */
+			/* If nothing was charged, the verdicts are consistent only if the policy is still current. */
 			if (check->is_charged || is_current(check))
 				break;
 			if (!start_over(check, room, ret_error, ret_message))

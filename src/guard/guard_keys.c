@@ -1,4 +1,4 @@
-/* guard_keys.c: keys of the policy's limits as text. */
+/* guard_keys.c: writes keys of the policy's limits as text. */
 #include "guard/guard_internal.h"
 #include "policy/key_text.h"
 
@@ -19,7 +19,8 @@ size_t weir__key_text(const void *key, size_t length, size_t whole, char *text, 
 	return weir__guard_write_key(NULL, 0, key, length, whole, text, size);
 }
 
-/* A limit whose keys began anew has another name in the table: a sign, 16 digits and that of the plan (bound_policy.c). */
+/* A limit whose keys started anew has another name in the table: ~, 16 hexadecimal digits and the plan's name
+ * (name_anew in bound_policy.c). */
 static uint32_t plan_of(const struct weir__bound_policy *bound, const char *name)
 {
 	const size_t length = strlen(name), anew = name[0] == '~' && length > 17 ? 17 : 0;

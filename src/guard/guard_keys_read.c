@@ -1,11 +1,11 @@
-/* guard_keys_read.c: keys of the policy's limits, given as text. */
+/* guard_keys_read.c: parses keys of the policy's limits from text. */
 #include "core/hex.h"
 #include "core/text.h"
 #include "guard/guard_internal.h"
 #include "policy/envoy.h"
 #include "policy/key_text.h"
 
-/* Where a key is written. */
+/* The output buffer of a key. */
 struct room {
 	char *at;
 	size_t size, used;
@@ -18,12 +18,12 @@ static bool write_bytes(struct room *room, const void *bytes, size_t n)
 	if (room->is_full)
 		return false;
 	if (n > 0)
-		memmove(room->at + room->used, bytes, n); /* perhaps from where it was normalised */
+		memmove(room->at + room->used, bytes, n); /* may overlap: values are normalised in the room */
 	room->used += n;
 	return true;
 }
 
-/* The byte that \xHH at the beginning stands for; -1: there is none. */
+/* The byte that a leading \xHH stands for; -1: not an escape. */
 static int escape_at(struct weir__slice text)
 {
 	int high, low;
@@ -58,7 +58,7 @@ static bool write_unescaped(struct room *room, struct weir__slice text)
 	return true;
 }
 
-/* As a request's value; what is no address stands for itself if it `may` be none. */
+/* Writes an address as a request's value would be. Text that is not an address is written as it is if `may_be_none`. */
 static bool write_address(struct room *room, const struct weir__key_part *part, struct weir__slice text,
 			  bool may_be_none)
 {
@@ -76,7 +76,8 @@ static bool write_address(struct room *room, const struct weir__key_part *part, 
 	return write_bytes(room, &length, 1) && write_bytes(room, address.bytes, weir__address_length(&address));
 }
 
-/* `is_shown`: it stands behind its name, and may have escapes. False: it is no value of such a part, or does not fit. */
+/* `is_shown`: the text follows its NAME=, and may have escapes. Returns false if it is not a value of this part, or
+ * does not fit. */
 static bool write_value(struct room *room, const struct weir_policy *policy, const struct weir__key_part *part,
 			struct weir__slice text, bool is_shown)
 {
@@ -84,18 +85,19 @@ static bool write_value(struct room *room, const struct weir_policy *policy, con
 
 	if (is_shown && (text.n == 0 || has_escape(text)))
 		return (!part->is_address || write_bytes(room, "", 1)) && write_unescaped(room, text);
-	if (text.n + 2 > room->size - room->used) { /* as much is written at most, but for addresses: they are short */
+	/* A value needs at most this; an address may need more than its text, but is short. */
+	if (text.n + 2 > room->size - room->used) {
 		room->is_full = true;
 		return false;
 	}
-	/* Made behind where it is to stand: an address, or a byte that says there is none, may come before. */
+	/* Normalise one byte further on: an address's length, or a 0 for "not an address", may go in front. */
 	text = weir__attribute_normalise(attribute, text, room->at + room->used + 1);
 	if (part->is_address)
 		return write_address(room, part, text, is_shown);
 	return write_bytes(room, text.at, text.n);
 }
 
-/* Whether it begins with NAME=, which is then taken off. */
+/* Removes a leading NAME=. Returns false if the text does not begin with it. */
 static bool take_name(struct weir__slice *text, struct weir__slice name)
 {
 	if (!weir__slice_begins_with(*text, name) || text->n == name.n || text->at[name.n] != '=')
@@ -104,7 +106,8 @@ static bool take_name(struct weir__slice *text, struct weir__slice name)
 	return true;
 }
 
-/* What is before the next name, which *text then begins with; without a next name, all of it. False: it is not there. */
+/* Splits off the value before the next name; *text then begins with that name. Without a next name, the value is all of
+ * it. Returns false if the next name is not found. */
 static bool take_value(struct weir__slice *text, struct weir__slice next, struct weir__slice *ret_value)
 {
 	*ret_value = *text;
@@ -135,14 +138,14 @@ static bool read_parts(struct room *room, const struct weir_policy *policy, cons
 		    !take_value(&text, weir__key_part_name(policy, limit, i + 1), &value) ||
 		    !write_bytes(room, "\0", 2) || !write_value(room, policy, &limit->parts[i], value, true))
 			return false;
-		n = room->used - begin - 2; /* less than the room, which two bytes tell */
+		n = room->used - begin - 2; /* less than the room, so it fits in two bytes */
 		room->at[begin] = (char)(n & 0xff);
 		room->at[begin + 1] = (char)(n >> 8);
 	}
 	return true;
 }
 
-/* A text as it stands is not copied. */
+/* Text that needs no change is not copied. */
 static bool read_part(struct room *room, const struct weir_policy *policy, const struct weir__key_part *part,
 		      struct weir__slice text, struct weir__guard_key *ret_key)
 {
@@ -161,7 +164,7 @@ static bool read_part(struct room *room, const struct weir_policy *policy, const
 	return true;
 }
 
-/* Whether another entry begins at a space: what is up to the next one has a sign between a name and a value. */
+/* Whether the text begins with a space and another entry: a = comes before the next space. */
 static bool begins_entry(struct weir__slice text)
 {
 	for (size_t i = 1; text.at[0] == ' ' && i < text.n && text.at[i] != ' '; i++)
@@ -170,7 +173,7 @@ static bool begins_entry(struct weir__slice text)
 	return false;
 }
 
-/* One of Envoy's entries, NAME=VALUE up to the next, unescaped into the room. */
+/* Splits off one of Envoy's entries, NAME=VALUE, and unescapes it into the room. */
 static bool take_entry(struct room *room, struct weir__slice *text, struct weir_attribute *ret_entry)
 {
 	const char *const sign = memchr(text->at, '=', text->n);
@@ -190,12 +193,12 @@ static bool take_entry(struct room *room, struct weir__slice *text, struct weir_
 	*ret_entry = (struct weir_attribute){ room->at + begin, name_length, room->at + begin + name_length,
 					      room->used - begin - name_length };
 	*text = (struct weir__slice){ text->at + entry.n, text->n - entry.n };
-	if (text->n > 0) /* a space */
+	if (text->n > 0) /* the separator */
 		*text = (struct weir__slice){ text->at + 1, text->n - 1 };
 	return true;
 }
 
-/* The key of the request that has these entries, if it is one of this plan. */
+/* Makes the key of a request with these entries. Returns false if it is not a key of this plan. */
 static bool read_descriptor(struct room *room, const struct weir_policy *policy, uint32_t plan, struct weir__slice text)
 {
 	struct weir_attribute entries[WEIR__ENVOY_ENTRIES_MAX + 1];
@@ -230,9 +233,9 @@ static bool read_key(struct room *room, const struct weir_policy *policy, uint32
 	return true;
 }
 
-/* --- what would be right --------------------------------------------------------------------------------------------- */
+/* --- error messages ---------------------------------------------------------------------------------------------- */
 
-/* An example of a part, as it is written. */
+/* Writes an example of a part. */
 static void write_example(const struct weir_policy *policy, const struct weir__key_part *part, char *text, size_t size)
 {
 	static const unsigned char bytes[4] = { 192, 0, 2, 1 };
@@ -251,7 +254,7 @@ static void write_example(const struct weir_policy *policy, const struct weir__k
 	(void)weir__key_part_text(policy, part, example, text, size);
 }
 
-/* What the keys of a limit are made of, and an example. */
+/* Writes what the keys of a limit consist of, and an example. */
 static void explain_key(const struct weir_policy *policy, const struct weir__policy_limit *limit,
 			struct weir__text *why)
 {

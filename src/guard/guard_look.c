@@ -1,4 +1,4 @@
-/* guard_look.c: what limits of the policy are and would say, for those who look on. Nothing is decided here. */
+/* guard_look.c: what the policy's limits are and would decide, for observers. Charges nothing. */
 #include <stdio.h>
 
 #include "guard/guard_check.h"
@@ -19,7 +19,7 @@ void weir__guard_walk(struct weir_guard *guard, uint32_t most,
 
 /* --- views ------------------------------------------------------------------------------------------------------- */
 
-/* A chosen key as a claim. False: there is nothing to look at. */
+/* Makes a claim of the chosen key. Returns false if there is nothing to look at. */
 static bool claim_chosen(const struct weir__bound_policy *bound, const struct weir__guard_chosen *chosen,
 			 const struct weir_policy_answer *matched, uint64_t cost, struct weir_policy_claim *ret_claim)
 {
@@ -56,7 +56,7 @@ int weir__guard_look_begin(struct weir__guard_look *look, struct weir_guard *gua
 	*look = (struct weir__guard_look){ .guard = guard, .phase = weir__epoch_enter(&guard->epoch) };
 	look->bound = atomic_load(&guard->bound);
 	matched->n = 0;
-	if (!(chosen && n == 0 && look->bound->policy->envoy)) /* whose requests say their domain at least */
+	if (!(chosen && n == 0 && look->bound->policy->envoy)) /* a request in Envoy's form needs a domain at least */
 		error = weir_policy_match(look->bound->policy, attributes, n, cost, matched, ret_message);
 	if (error != WEIR_OK) {
 		weir__epoch_leave(&guard->epoch, look->phase);
@@ -70,7 +70,7 @@ int weir__guard_look_begin(struct weir__guard_look *look, struct weir_guard *gua
 	return WEIR_OK;
 }
 
-/* Claims that are unlimited have no limit to look at: they are left out one by one. */
+/* An unlimited claim has no limit to peek at. It gets its verdict here. */
 bool weir__guard_look_next(struct weir__guard_look *look, const struct weir_claim *claims,
 			   struct weir_verdict *verdicts, struct weir__store_request *store_request)
 {
@@ -138,13 +138,13 @@ int weir__guard_view(struct weir_guard *guard, const struct weir_attribute *attr
 
 /* --- explanations ------------------------------------------------------------------------------------------------ */
 
-/* A limit that was changed since its policy came. */
+/* A limit that was changed after its policy was loaded. */
 struct changed {
 	const char *name;
 	char before[WEIR_LIMIT_TEXT_MAX], now[WEIR_LIMIT_TEXT_MAX];
 };
 
-/* Those of a request, and who is told. */
+/* The changed limits of a request, and the callback. */
 struct explaining {
 	struct changed changed[WEIR_POLICY_CLAIMS_MAX];
 	size_t n;
@@ -169,7 +169,8 @@ static void note_changed(const struct weir__bound_policy *bound, const struct we
 	explaining->n += strcmp(changed->before, changed->now) != 0;
 }
 
-/* Where in `NAME: applies: LIMIT`, perhaps with its mode behind `applies`, the limit ends; NULL: the line is of another. */
+/* Where the limit ends in `NAME: applies: LIMIT`; a mode may follow `applies`. NULL: the line is about another
+ * limit. */
 static const char *end_of_limit(const struct changed *changed, const char *line)
 {
 	static const char applies[] = ": applies";
@@ -206,7 +207,7 @@ static void tell_line(void *explaining_, const char *line)
 typedef void explain_policy(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
 			    weir_policy_report *report, void *context);
 
-/* The policy tells limits as they came with it. */
+/* The policy reports limits as they were loaded; tell_line adds the changes. */
 static void explain_by(explain_policy *by, struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
 		       weir_policy_report *report, void *context)
 {

@@ -1,4 +1,4 @@
-/* audit.c: who, what, and the result. */
+/* audit.c: who made a change, what it was, and the result. */
 #include "observe/audit.h"
 
 struct weir__audit_who weir__audit_nobody(const char *by)

@@ -1,6 +1,6 @@
 /* audit.h: a log line for each administrative change: who made it, what it was, and its result.
  *
- * No line is left out, except when the log itself has no room. engine/request_audit.h writes those of requests. */
+ * No line is left out, except when the log itself has no room. engine/request_audit.h writes the lines of requests. */
 #ifndef WEIR_OBSERVE_AUDIT_H
 #define WEIR_OBSERVE_AUDIT_H
 
@@ -8,24 +8,25 @@
 
 enum { WEIR__AUDIT_USER = 64, WEIR__AUDIT_PEER = 64 };
 
-/* A copy, because the change may be made after the client has gone. */
+/* A copy, because the change may be made after the client has disconnected. */
 struct weir__audit_who {
-	char user[WEIR__AUDIT_USER]; /* - if there is none */
+	char user[WEIR__AUDIT_USER]; /* - if there is no user */
 	char peer[WEIR__AUDIT_PEER]; /* an address, unix, or - */
 	const char *by;              /* resp, http, file or signal */
 };
 
-/* Not a client: a file has changed, or a signal came. */
+/* For a change that no client made: a file changed, or a signal arrived. */
 struct weir__audit_who weir__audit_nobody(const char *by);
 
-/* Begins a line. The caller adds what is known of the change, then ends it. */
+/* Begins a line. The caller adds fields that describe the change, then ends the line. */
 void weir__audit_begin(struct weir__log_line *line, const struct weir__log *log, const struct weir__audit_who *who,
 		       const char *what);
 
 /* `why_not` is NULL if the change was made. */
 void weir__audit_end(struct weir__log_line *line, struct weir__log *log, const char *why_not);
 
-/* The policy was read again, and has so many limits now; with a fault in it, nothing has changed. */
+/* Logs that the policy was reloaded and now has this many limits. A non-empty fault means that the file is invalid and
+ * nothing has changed. */
 void weir__audit_policy(struct weir__log *log, uint64_t limits, const char *fault);
 
 #endif

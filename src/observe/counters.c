@@ -10,17 +10,17 @@
 
 #include "os/monotonic.h"
 
-/* Lines of the log about one kind of thing. */
+/* The rate limit of one kind of log line. */
 struct lines {
 	struct weir_limiter *limiter;
-	_Atomic uint64_t left_out; /* since one was written */
+	_Atomic uint64_t left_out; /* since the last line */
 	_Alignas(WEIR_LIMITER_ALIGN) unsigned char room[WEIR_LIMITER_SIZE];
 };
 
 struct weir__counters_set {
 	uint32_t n;
-	time_t made;    /* by a clock that nobody sets */
-	time_t made_at; /* of Unix time */
+	time_t made;    /* monotonic */
+	time_t made_at; /* Unix time */
 	struct lines lines[WEIR__COUNTERS_LINE_N];
 	struct weir__counters of[];
 };

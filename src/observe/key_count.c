@@ -1,13 +1,14 @@
-/* key_count.c: a look at a part of the table, and at more of it. */
+/* key_count.c: estimates from a small and a large scan of the table. */
 #include "observe/key_count.h"
 
 enum {
-	SLOTS = 1 << 16,      /* that are looked at each time: 16 times that in a turn of a connection is 1 ms */
-	MORE_SLOTS = 1 << 21, /* all, if there is room for up to 1.4 million keys */
-	FEW = 64,             /* so many are 12 % off by chance, as the root of them */
+	/* Scanned by each call. A connection may make 16 calls in one turn, which take 1 ms. */
+	SLOTS = 1 << 16,
+	MORE_SLOTS = 1 << 21, /* the entire table, if it has room for up to 1.4 million keys */
+	FEW = 64,             /* the error of n sampled keys is their square root: 12 % for 64 */
 };
 
-static const weir_ns pause_ns = 100000000; /* from one look at more to the next */
+static const weir_ns pause_ns = 100000000; /* between two large scans */
 
 void weir__key_count(struct weir_table *table, struct weir__key_count_cache *before, weir_ns now,
 		     struct weir__table_key_count *ret_glance)
@@ -17,7 +18,7 @@ void weir__key_count(struct weir_table *table, struct weir__key_count_cache *bef
 	weir__table_look(table, now, SLOTS, ret_glance);
 	if (ret_glance->is_exact || ret_glance->seen >= FEW || ret_glance->inserted == 0 || before == NULL)
 		return;
-	if (now - before->at >= pause_ns) { /* also if the clock was set back */
+	if (now - before->at >= pause_ns) { /* also true if the clock was set back */
 		weir__table_look(table, now, MORE_SLOTS, ret_glance);
 		*before = (struct weir__key_count_cache){ now, ret_glance->live, ret_glance->inserted };
 	}

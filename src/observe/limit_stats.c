@@ -1,4 +1,4 @@
-/* limit_stats.c: counting what is decided and answered. */
+/* limit_stats.c: statistics of decisions and replies. */
 #include "observe/limit_stats.h"
 
 #include <stdlib.h>
@@ -11,11 +11,11 @@ enum { SECOND_NS = 1000000000 };
 
 struct weir__limit_stats_set {
 	uint32_t n, top_keys;
-	uint32_t limits_max; /* of the table */
+	uint32_t limits_max; /* the table's */
 	struct weir__limit_stats *of;
 };
 
-/* --- all of them ------------------------------------------------------------------------------------------------- */
+/* --- the set ----------------------------------------------------------------------------------------------------- */
 
 struct weir__limit_stats_set *weir__limit_stats_set_new(const struct weir_table *table, uint32_t workers,
 							uint32_t top_keys)
@@ -80,14 +80,14 @@ uint32_t weir__limit_stats_set_workers(const struct weir__limit_stats_set *stats
 	return stats_set->n;
 }
 
-/* --- spans ------------------------------------------------------------------------------------------------------- */
+/* --- durations --------------------------------------------------------------------------------------------------- */
 
 uint64_t weir__limit_stats_histogram_bound(unsigned place)
 {
 	return place + 1 < WEIR__LIMIT_STATS_PLACES ? (uint64_t)WEIR__LIMIT_STATS_LEAST_NS << place : UINT64_MAX;
 }
 
-/* The first whose bound it does not exceed. */
+/* The first bucket whose bound is not below ns. */
 static unsigned place_of(uint64_t ns)
 {
 	const uint64_t steps = ns == 0 ? 0 : (ns - 1) / WEIR__LIMIT_STATS_LEAST_NS;
@@ -96,7 +96,7 @@ static unsigned place_of(uint64_t ns)
 	return place < WEIR__LIMIT_STATS_PLACES ? place : WEIR__LIMIT_STATS_PLACES - 1;
 }
 
-/* By the one who writes. */
+/* Only by the thread that owns the counter. */
 static void add64(_Atomic uint64_t *counter, uint64_t n)
 {
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
@@ -147,7 +147,7 @@ void weir__limit_stats_set_durations(struct weir__limit_stats_set *stats_set, en
 
 /* --- limits ------------------------------------------------------------------------------------------------------ */
 
-/* Keys take memory: those of all limits of a worker so much at most. */
+/* The top keys of all limits of a worker take at most WEIR__LIMIT_STATS_TOP_KEYS_MOST bytes. */
 static struct weir__top_keys *make_talkers(struct weir__limit_stats *stats)
 {
 	const uint32_t most = stats->stats_set->top_keys;
@@ -162,13 +162,14 @@ static struct weir__top_keys *make_talkers(struct weir__limit_stats *stats)
 	return made;
 }
 
-/* Seconds between two; a clock that was set back is as far off as one that was set forward. */
+/* Seconds between two instants. A clock that was set back counts like one that was set forward. */
 static uint32_t apart(uint32_t a, uint32_t b)
 {
 	return a - b < b - a ? a - b : b - a;
 }
 
-/* One that nobody has asked for as long as is remembered gives way. Looking for it takes a while: once in a second. */
+/* Evicts a limit that had no decisions for WEIR__LIMIT_STATS_SECONDS. The search is slow, so it runs at most once a
+ * second. */
 static struct weir__limit_stats_limit *find_room(struct weir__limit_stats *stats, uint32_t second, uint32_t *ret_place)
 {
 	const uint32_t n = atomic_load_explicit(&stats->n_limits, memory_order_relaxed);
@@ -202,7 +203,7 @@ static struct weir__limit_stats_limit *find_room(struct weir__limit_stats *stats
 	return NULL;
 }
 
-/* NULL: there is no room for it now. */
+/* NULL: no room for the limit now. */
 static struct weir__limit_stats_limit *begin_limit(struct weir__limit_stats *stats, uint32_t limit, uint32_t second)
 {
 	uint32_t place = 0;
@@ -211,7 +212,7 @@ static struct weir__limit_stats_limit *begin_limit(struct weir__limit_stats *sta
 	if (of == NULL)
 		return NULL;
 	atomic_store_explicit(&of->limit, 0, memory_order_relaxed);
-	/* Whoever reads something of the next limit also reads that it is no longer this one. */
+	/* Release: a reader that sees a value of the next limit also sees that `limit` has changed. */
 	atomic_store_explicit(&of->delayed, 0, memory_order_release);
 	atomic_store_explicit(&of->delay_ns, 0, memory_order_release);
 	for (unsigned i = 0; i < WEIR__LIMIT_STATS_SECONDS; i++)
@@ -224,7 +225,7 @@ static struct weir__limit_stats_limit *begin_limit(struct weir__limit_stats *sta
 	return of;
 }
 
-/* As the worker itself finds it. */
+/* For the worker itself. */
 static inline struct weir__limit_stats_limit *limit_of(struct weir__limit_stats *stats, uint32_t limit, uint32_t second)
 {
 	const uint32_t place = atomic_load_explicit(&stats->places[limit], memory_order_relaxed);
@@ -235,7 +236,7 @@ static inline struct weir__limit_stats_limit *limit_of(struct weir__limit_stats 
 
 static void clear_second(struct weir__limit_stats_second *at, uint32_t second)
 {
-	/* Each is released behind the first: who reads one of the new numbers sees that the second is another. */
+	/* Release: a reader that sees one of the new numbers also sees that `at` has changed. */
 	atomic_store_explicit(&at->at, 0, memory_order_relaxed);
 	atomic_store_explicit(&at->decided, 0, memory_order_release);
 	atomic_store_explicit(&at->rejected, 0, memory_order_release);
@@ -256,8 +257,8 @@ static inline struct weir__limit_stats_second *second_of(struct weir__limit_stat
 	return at;
 }
 
-/* Chooses the next key that is looked at: 1 to 2 n - 1 claims from here, of which n is the mean: not in step with those who
- * ask in turns. */
+/* Chooses the next key to sample: 1 to 2 n - 1 claims from here, n on average. Random, so as not to be in step with
+ * clients that take turns. */
 static void choose_key(struct weir__limit_stats *stats)
 {
 	if (stats->weight == 1) {
@@ -268,12 +269,12 @@ static void choose_key(struct weir__limit_stats *stats)
 	stats->until_talker = 1 + (uint32_t)((stats->random >> 32) * (2 * stats->weight - 1) >> 32);
 }
 
-/* One is looked at. Returns how often it counts. */
+/* Counts a sampled key. Returns its weight. */
 static uint32_t weigh(struct weir__limit_stats *stats)
 {
 	const uint32_t weight = stats->weight;
 
-	/* It has become more than was reckoned with. */
+	/* More decisions than expected. */
 	if (++stats->looked == 2 * WEIR__LIMIT_STATS_EXACT && weight < WEIR__LIMIT_STATS_WEIGHT_MOST) {
 		stats->looked = 0;
 		stats->weight *= 4;
@@ -282,7 +283,7 @@ static uint32_t weigh(struct weir__limit_stats *stats)
 	return weight;
 }
 
-/* A clock that was set back a little comes to the same second again, whose numbers stay. */
+/* If the clock was set back a little, the same second comes again. Its numbers stay. */
 static void clear_requests(struct weir__limit_stats *stats, uint32_t second)
 {
 	struct weir__limit_stats_second *const at = &stats->seconds[second % WEIR__LIMIT_STATS_SECONDS];
@@ -291,7 +292,7 @@ static void clear_requests(struct weir__limit_stats *stats, uint32_t second)
 		clear_second(at, second);
 }
 
-/* As much is reckoned with as there was in the second before. */
+/* Expects as many decisions as in the previous second. */
 static void begin_second(struct weir__limit_stats *stats, uint32_t second)
 {
 	const uint32_t expected = second == stats->second + 1 ? stats->decided : 0,
@@ -306,7 +307,7 @@ static void begin_second(struct weir__limit_stats *stats, uint32_t second)
 	choose_key(stats);
 }
 
-/* Requests as wholes, in the second that has begun. */
+/* Counts requests, not claims, in the current second. */
 static inline void see_requests(struct weir__limit_stats *stats, uint32_t n, uint32_t rejected, uint32_t delayed)
 {
 	struct weir__limit_stats_second *const at = &stats->seconds[stats->second % WEIR__LIMIT_STATS_SECONDS];
@@ -324,7 +325,8 @@ static inline void see_requests(struct weir__limit_stats *stats, uint32_t n, uin
 	stats->throttled += rejected + delayed;
 }
 
-/* A share of the whole, which seldom is another one: so there is no division. Nothing is decided by it: it may be rounded. */
+/* The fill ratio, in units of 1/WEIR__FILL_ONE. The limit seldom changes, so its reciprocal is cached to save a
+ * division. Rounding is harmless: nothing is decided by it. */
 static inline uint64_t share_of(struct weir__limit_stats_limit *of, double left, uint64_t whole)
 {
 	if (WEIR__UNLIKELY(of->whole != whole)) {
@@ -353,7 +355,7 @@ static void look_at_key(struct weir__limit_stats *stats, struct weir__limit_stat
 				   claim->key, claim->key_length, weight, !is_allowed, now);
 }
 
-/* One claim. Whether who asked is told to wait. */
+/* Counts one claim. Returns whether the request is delayed. */
 static inline bool see(struct weir__limit_stats *stats, const struct weir_claim *claim,
 		       const struct weir_verdict *verdict, bool is_allowed, uint32_t second, weir_ns now)
 {
@@ -376,7 +378,7 @@ static inline bool see(struct weir__limit_stats *stats, const struct weir_claim 
 	return is_delayed;
 }
 
-/* How many claims from here on are of the same limit, as it is. */
+/* How many claims, from the first on, have the same limit with the same numbers. */
 static size_t run_of(const struct weir_claim *claims, const struct weir_verdict *verdicts, size_t n)
 {
 	size_t run = 1;
@@ -399,7 +401,7 @@ static void look_at_keys(struct weir__limit_stats *stats, struct weir__limit_sta
 	stats->until_talker = (uint32_t)(next + 1 - n);
 }
 
-/* Claims of one limit, as it is: of all of them the whole is the same. */
+/* Counts claims of one limit. All verdicts have the same limit, so one share_of is enough. */
 static void see_run(struct weir__limit_stats *stats, const struct weir_claim *claims,
 		    const struct weir_verdict *verdicts, size_t n, uint32_t second, weir_ns now)
 {
@@ -447,7 +449,7 @@ void weir__limit_stats_each(struct weir__limit_stats *stats, const struct weir_c
 		weir__tracer_each(stats->tracer, claims, verdicts, n, now);
 }
 
-/* As the table counts: all if it is allowed, else those that denied. */
+/* Counts as the table does: all claims if the request is allowed, otherwise those that denied. */
 void weir__limit_stats_together(struct weir__limit_stats *stats, const struct weir_claim *claims,
 				const struct weir_verdict *verdicts, size_t n, bool is_shadow, weir_ns now)
 {
@@ -469,9 +471,9 @@ void weir__limit_stats_together(struct weir__limit_stats *stats, const struct we
 		weir__tracer_together(stats->tracer, claims, verdicts, n, is_shadow, now);
 }
 
-/* --- by anybody -------------------------------------------------------------------------------------------------- */
+/* --- reading, from any thread ------------------------------------------------------------------------------------ */
 
-/* NULL: the worker does not see it. */
+/* NULL: the worker has no statistics of this limit. */
 static struct weir__limit_stats_limit *find(const struct weir__limit_stats *stats, uint32_t limit)
 {
 	const uint32_t place = atomic_load_explicit(&stats->places[limit], memory_order_acquire);
@@ -481,7 +483,7 @@ static struct weir__limit_stats_limit *find(const struct weir__limit_stats *stat
 	return of && atomic_load_explicit(&of->limit, memory_order_acquire) == limit + 1 ? of : NULL;
 }
 
-/* Whether it is still of this limit: what was read of it before then is. */
+/* Whether the entry still belongs to this limit. If so, what was read from it before this call does too. */
 static bool is_still(const struct weir__limit_stats_limit *of, const struct weir_table_limit *limit)
 {
 	return atomic_load_explicit(&of->limit, memory_order_acquire) == limit->index + 1;
@@ -619,6 +621,6 @@ size_t weir__limit_stats_set_top_keys(struct weir__limit_stats_set *stats_set, c
 	found = weir__top_keys_read(of, n, kind, now, ret_talkers, most, ret_since);
 	for (size_t i = 0; i < n; i++)
 		if (!is_still(seen[i], limit))
-			found = 0; /* what was read may be of another limit: nothing is known of this one any more */
+			found = 0; /* it may be of another limit: this limit was evicted */
 	return found;
 }

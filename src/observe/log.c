@@ -1,4 +1,4 @@
-/* log.c: a ring of lines, and the thread that writes them. */
+/* log.c: a ring buffer of lines, and the thread that writes them. */
 #include "observe/log.h"
 
 #include <errno.h>
@@ -18,30 +18,30 @@
 
 enum {
 	PREFIX_LENGTH = sizeof(PREFIX) - 1,
-	TAIL = 24,         /* of a line: what closes it, if it is cut, too */
-	ESCAPED_MOST = 20, /* bytes that a character becomes: four that are written as \xHH, or \\xHH */
-	LOOK_MS = 50,      /* how often is looked whether whoever reads takes something */
+	TAIL = 24,         /* reserved at the end of a line to close it, also when it is cut */
+	ESCAPED_MOST = 20, /* bytes that one character can become: four times \xHH, or \\xHH */
+	LOOK_MS = 50,      /* how often to check whether the reader takes something */
 };
 
-/* Lines lie in it one behind the other, each behind its length, and go on at the beginning behind the end. */
+/* The ring has lines one after the other, each preceded by its length. It wraps at the end. */
 struct weir__log {
 	int descriptor;
 	bool is_json;
 	pthread_t thread;
-	pthread_mutex_t lock; /* of what follows; held for copying a line, never for writing it */
+	pthread_mutex_t lock; /* of the fields below; held to copy a line, never to write it */
 	pthread_cond_t has_more;
 	bool is_ending, is_asleep;
-	size_t first, waiting; /* where the oldest begins, and bytes that there are */
-	uint64_t untold;       /* lines that were left out since that was told */
+	size_t first, waiting; /* where the oldest line begins; bytes in use */
+	uint64_t untold;       /* lines left out since that was last reported */
 	char *ring;
 	_Atomic uint64_t left_out;
 	struct stream {
 		struct weir__log *log;
 		enum weir__log_level level;
 		FILE *file;
-		struct weir__lock
-			lock;  /* libc's own of the file would do, but nobody sees that one who looks for races */
-		size_t length; /* of the line that has begun */
+		/* libc's own lock of the FILE would do, but race detectors do not see it. */
+		struct weir__lock lock;
+		size_t length; /* of the incomplete line */
 		char begun[WEIR__LOG_LINE];
 	} streams[WEIR__LOG_LEVELS];
 };
@@ -93,7 +93,7 @@ static void add_bytes_escaped(struct weir__log_line *line, const unsigned char *
 	}
 }
 
-/* `quote` is what else is not to come as it is; a backslash has another one before it wherever there is a quote. */
+/* `quote` is escaped by a backslash, and so is a backslash. NUL: neither is. */
 static void add_escaped(struct weir__log_line *line, const void *bytes_, size_t n, char quote)
 {
 	const unsigned char *const bytes = bytes_;
@@ -128,7 +128,7 @@ size_t weir__log_escape(const void *bytes, size_t n, char *ret_text, size_t size
 	add_escaped(&line, bytes, n, '\0');
 	length = line.length < size ? line.length : size - 1;
 	while (length > 0 && length < line.length && ((unsigned char)line.bytes[length] & 0xc0) == 0x80)
-		length--; /* no part of a character */
+		length--; /* do not cut a character */
 	memcpy(ret_text, line.bytes, length);
 	ret_text[length] = '\0';
 	return length;
@@ -185,7 +185,7 @@ static void add_name(struct weir__log_line *line, const char *name)
 	add_word(line, line->is_json ? "\":" : "=");
 }
 
-/* What needs no quotes in a line of text. */
+/* Whether the bytes need no quotes in a line of text. */
 static bool is_plain(const unsigned char *bytes, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -206,7 +206,7 @@ void weir__log_text(struct weir__log_line *line, const char *name, const void *b
 		return;
 	}
 	add(line, "\"", 1);
-	if (line->is_cut) { /* not even its name */
+	if (line->is_cut) { /* not even the name fits */
 		line->length = before;
 		return;
 	}
@@ -244,7 +244,7 @@ void weir__log_truth(struct weir__log_line *line, const char *name, bool is_true
 	add_bare(line, name, is_true ? "true" : "false");
 }
 
-/* Into the room that was left for it. */
+/* Writes into the reserved tail. */
 static void close_line(struct weir__log_line *line)
 {
 	const char *const end = line->is_json ? (line->is_cut ? ",\"cut\":true}\n" : "}\n") :
@@ -260,7 +260,7 @@ void weir__log_print(struct weir__log_line *line, FILE *out)
 	(void)fwrite(line->bytes, 1, line->length, out);
 }
 
-/* --- the ring ------------------------------------------------------------------------------------------------------ */
+/* --- the ring ---------------------------------------------------------------------------------------------------- */
 
 static void copy_in(struct weir__log *log, const void *bytes, size_t n)
 {
@@ -309,9 +309,9 @@ void weir__log_end(struct weir__log_line *line, struct weir__log *log)
 	hand_over(log, line);
 }
 
-/* --- sentences ----------------------------------------------------------------------------------------------------- */
+/* --- sentences --------------------------------------------------------------------------------------------------- */
 
-/* With the prefix or without, as it came. */
+/* Text keeps its prefix, if it has one. JSON drops it. */
 static void make_sentence(struct weir__log_line *line, bool is_json, enum weir__log_level level, const char *words,
 			  size_t n)
 {
@@ -377,10 +377,10 @@ FILE *weir__log_stream(struct weir__log *log, enum weir__log_level level)
 	return log ? log->streams[level].file : stderr;
 }
 
-/* --- the thread ---------------------------------------------------------------------------------------------------- */
+/* --- the thread -------------------------------------------------------------------------------------------------- */
 
-/* Whether something can be written without a wait. A pipe that has room has it for a line, since a line is no longer than
- * what is written to it whole. False: the log ends, and nobody reads. */
+/* Waits until a write would not block. A pipe that has room takes a full line, because a line is no longer than an
+ * atomic write. Returns false if the log is ending and the reader takes nothing. */
 static bool wait_for_room(struct weir__log *log)
 {
 	uint64_t until = 0;
@@ -399,7 +399,8 @@ static bool wait_for_room(struct weir__log *log)
 	return true;
 }
 
-/* False: nobody reads, and it is the end. What cannot be written at all, as to a pipe that was closed, is left out. */
+/* Returns false if the log is ending and the reader takes nothing. A line that cannot be written at all, for example to
+ * a closed pipe, is left out. */
 static bool write_line(struct weir__log *log, const char *bytes, size_t n)
 {
 	while (n > 0) {
@@ -420,7 +421,8 @@ static bool write_line(struct weir__log *log, const char *bytes, size_t n)
 	return true;
 }
 
-/* The next line, or that some were left out, when all before these is written. False: it is the end. */
+/* Takes the next line. When all lines are written, makes a line that reports how many were left out. Returns false at
+ * the end. */
 static bool take(struct weir__log *log, struct weir__log_line *ret_line)
 {
 	uint64_t untold = 0;

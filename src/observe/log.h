@@ -1,8 +1,8 @@
-/* log.h: lines that the running daemon writes, as text, or as JSON with one object a line.
+/* log.h: the daemon's log lines, as text or as JSON with one object per line.
  *
- * Whoever has a line hands it over and goes on; a thread writes it. So nobody waits for whoever reads the log: what does not
- * fit between the two is left out and counted, and how many lines that were is told once there is room again. Control
- * characters, and what is no UTF-8, never come out as they are: keys and paths are any bytes that a stranger chose. */
+ * A caller hands a line over and goes on; a thread writes it. So no caller waits for the log's reader. A line that does
+ * not fit in the buffer is left out and counted, and the number is logged once there is room again. Control characters
+ * and invalid UTF-8 are always escaped, because keys and paths are bytes that a client chose. */
 #ifndef WEIR_OBSERVE_LOG_H
 #define WEIR_OBSERVE_LOG_H
 
@@ -12,42 +12,42 @@
 #include <stdio.h>
 
 enum {
-	WEIR__LOG_LINE = 2048,       /* bytes of a line with its end, at most: as many as a pipe takes whole */
-	WEIR__LOG_WAITING = 1 << 20, /* bytes of lines that wait to be written, at most */
-	WEIR__LOG_LAST_MS = 2000,    /* at the end, for a reader that takes none of what waits */
+	WEIR__LOG_LINE = 2048,       /* maximum bytes of a line with its newline; a pipe takes this much atomically */
+	WEIR__LOG_WAITING = 1 << 20, /* maximum bytes of lines waiting to be written */
+	WEIR__LOG_LAST_MS = 2000,    /* how long to wait at the end for a reader that takes nothing */
 };
 
 enum weir__log_level { WEIR__LOG_INFO, WEIR__LOG_WARNING, WEIR__LOG_ERROR, WEIR__LOG_AUDIT, WEIR__LOG_LEVELS };
 
 struct weir__log;
 
-/* Begins to write to a descriptor, which stays the caller's. NULL: no memory, or no thread. In all that follows a log that
- * is NULL takes nothing. */
+/* Starts writing to a descriptor, which stays the caller's. NULL: no memory, or no thread. All functions below accept a
+ * NULL log and then do nothing. */
 struct weir__log *weir__log_new(int descriptor, bool is_json);
 
-/* Writes what waits, and ends. Nobody has a line for it any more. */
+/* Writes the lines that wait, and ends. No thread may use the log any more. */
 void weir__log_free(struct weir__log *log);
 
 bool weir__log_is_json(const struct weir__log *log);
 
-/* A sentence. In text it is written behind "weir serve: ". */
+/* Logs a sentence. In text it follows "weir serve: ". */
 __attribute__((format(printf, 3, 4))) void weir__log_say(struct weir__log *log, enum weir__log_level level,
 							 const char *words, ...);
 
-/* For those who write to a stream: each of its lines is one of the log. Text is as it is written there; JSON has it without
- * "weir serve: ". Ends with the log. Without a log it is stderr. */
+/* A stream for code that writes to a FILE. Each of its lines becomes a log line: in text as it is, in JSON without
+ * "weir serve: ". It ends with the log. Without a log it is stderr. */
 FILE *weir__log_stream(struct weir__log *log, enum weir__log_level level);
 
-/* Lines that were left out since the start. */
+/* Lines left out since the start. */
 uint64_t weir__log_left_out(const struct weir__log *log);
 
-/* Bytes as a line of text would have them, for others who take characters alone; as many as there is room for, with a NUL.
- * Returns their length. */
+/* Escapes bytes as a text line does, for other formats that need valid characters. Writes as many as fit, and a NUL.
+ * Returns the length. */
 size_t weir__log_escape(const void *bytes, size_t n, char *ret_text, size_t size);
 
-/* --- lines of parts ----------------------------------------------------------------------------------------------- */
+/* --- lines with fields -------------------------------------------------------------------------------------------- */
 
-/* An event with what is known of it. What does not fit is cut off: then the line says so at its end. */
+/* An event and its fields. What does not fit is cut off, and the line says so at its end. */
 struct weir__log_line {
 	bool is_json, is_cut;
 	size_t length;
@@ -60,7 +60,7 @@ void weir__log_word(struct weir__log_line *line, const char *name, const char *w
 void weir__log_number(struct weir__log_line *line, const char *name, uint64_t number);
 void weir__log_truth(struct weir__log_line *line, const char *name, bool is_true);
 
-/* Hands it over, or prints it where it is not the log that is to have it. */
+/* Hands the line over to the log. weir__log_print writes it to a stream instead. */
 void weir__log_end(struct weir__log_line *line, struct weir__log *log);
 void weir__log_print(struct weir__log_line *line, FILE *out);
 

@@ -1,4 +1,4 @@
-/* metrics.c: the rows, and how they are written. */
+/* metrics.c: the table of metrics, and writing them. */
 #include "observe/metrics.h"
 
 #include <string.h>
@@ -25,7 +25,8 @@ const char *weir__metric_suffix(enum weir__metric_type type)
 
 /* --- labels ------------------------------------------------------------------------------------------------------ */
 
-/* The character at `at` as it is written. Returns its length there, and that of what stands for it. */
+/* Writes the character at `at`, escaped if necessary. Returns the number of bytes read; *ret_length is the number
+ * written. */
 static size_t escape(const unsigned char *at, size_t n, char to[8], size_t *ret_length)
 {
 	static const char digits[] = "0123456789ABCDEF";
@@ -104,7 +105,7 @@ struct weir__decimal weir__decimal_of_ns(uint64_t ns)
 
 enum { DECIMAL_MOST = WEIR__DIGITS_MOST + 1 + BILLIONTHS_DIGITS };
 
-/* Without zeros at its end. */
+/* Without trailing zeros. */
 static char *put_decimal(char *to, struct weir__decimal decimal)
 {
 	uint32_t rest = decimal.billionths;
@@ -131,7 +132,7 @@ static void add_line(struct weir__http_reply *reply, const char *what, const cha
 		weir__reply_add_text(reply, words[i]);
 }
 
-/* OpenMetrics' infos are gauges of the text format. */
+/* The text format has no info type; it uses gauge. */
 static const char *type_word(enum weir__metric_type type, bool is_openmetrics)
 {
 	switch (type) {
@@ -158,7 +159,7 @@ void weir__metrics_begin(struct weir__metrics *metrics, enum weir__metric metric
 		add_line(metrics->reply, "UNIT", row->name, "", row->unit);
 }
 
-/* Up to the value. */
+/* Writes a sample up to its value. */
 static void begin_sample(struct weir__metrics *metrics, const char *suffix, const char *labels, size_t n)
 {
 	weir__reply_add_text(metrics->reply, weir__metric_rows[metrics->metric].name);
@@ -213,7 +214,7 @@ void weir__metrics_one(struct weir__metrics *metrics, enum weir__metric metric, 
 
 /* --- histograms -------------------------------------------------------------------------------------------------- */
 
-/* The count is that of the last place: so both agree, whatever is counted meanwhile. */
+/* _count is the sum of the buckets, so that it equals the last bucket even while others are counting. */
 void weir__metrics_add_histogram(struct weir__metrics *metrics, const char *labels, size_t n,
 				 const struct weir__metrics_histogram *spans)
 {

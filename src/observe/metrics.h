@@ -1,8 +1,9 @@
-/* metrics.h: what Prometheus is told: one row for each metric, and how heads, labels and samples are written, in the text
- * format of Prometheus (0.0.4) or as OpenMetrics (1.0).
+/* metrics.h: the metrics that Prometheus scrapes, one row each, and writing them in the Prometheus text format (0.0.4)
+ * or as OpenMetrics (1.0).
  *
- * The formats differ in heads: a counter has the suffix _total in OpenMetrics' samples alone, and a unit has a line of its
- * own. Numbers are written from integers, so both have the same digits, and so has every locale. */
+ * The formats differ in the metadata lines. In OpenMetrics a counter has the suffix _total in its samples only, and a
+ * unit has a line of its own. Numbers are written from integers, so both formats and all locales have the same
+ * digits. */
 #ifndef WEIR_OBSERVE_METRICS_H
 #define WEIR_OBSERVE_METRICS_H
 
@@ -12,7 +13,7 @@
 
 #include "wire/http_reply.h"
 
-/* Names are those of families, without the suffix: _total of counters, _info of infos. With a unit, the name ends in it.
+/* Names are family names, without the suffix _total of counters or _info of infos. With a unit, the name ends in it.
  *
  * X(id, name, type, unit, labels, help) */
 /* clang-format off */
@@ -128,18 +129,18 @@ enum weir__metric_type {
 struct weir__metric_row {
 	const char *name;
 	enum weir__metric_type type;
-	const char *unit;   /* empty: none */
-	const char *labels; /* their names, for people; le of histograms is not among them */
+	const char *unit;   /* empty: no unit */
+	const char *labels; /* names, for the documentation; without le of histograms */
 	const char *help;
 };
 
 extern const struct weir__metric_row weir__metric_rows[WEIR__METRICS_N];
 
-/* _total, _info, or nothing: what samples have behind the name; those of histograms have others. */
+/* The suffix of sample names: _total, _info or empty. Histograms have suffixes of their own. */
 const char *weir__metric_suffix(enum weir__metric_type type);
 
-/* Labels as they are written between the braces. Values may be any bytes: what is no UTF-8 becomes \xHH, and what there is no
- * room for is cut off. */
+/* Labels in the form between the braces. Values may be any bytes: invalid UTF-8 becomes \xHH, and what does not fit is
+ * cut off. */
 enum { WEIR__LABELS_SIZE = 8192 };
 
 struct weir__labels {
@@ -147,43 +148,43 @@ struct weir__labels {
 	char at[WEIR__LABELS_SIZE];
 };
 
-/* `name` is short, and of letters. The first one begins where n is 0. */
+/* `name` is short and consists of letters. Set labels->n to 0 before the first label. */
 void weir__labels_add(struct weir__labels *labels, const char *name, const char *value);
 
 /* A page that is being written. */
 struct weir__metrics {
 	struct weir__http_reply *reply;
 	bool is_openmetrics;
-	enum weir__metric metric; /* whose samples are written */
+	enum weir__metric metric; /* of the samples that follow */
 };
 
-/* The head of a metric, to which the samples that follow belong. */
+/* Writes HELP, TYPE and UNIT of a metric. The samples that follow belong to it. */
 void weir__metrics_begin(struct weir__metrics *metrics, enum weir__metric metric);
 
-/* A sample with these labels, n bytes; 0: without. */
+/* Writes a sample. `n` is the length of the labels; 0: no labels. */
 void weir__metrics_add(struct weir__metrics *metrics, const char *labels, size_t n, uint64_t value);
 
-/* Likewise, of a number with digits behind the point. */
+/* The same for a decimal number. */
 struct weir__decimal {
 	uint64_t whole;
 	uint32_t billionths; /* below 10^9 */
 };
 void weir__metrics_add_decimal(struct weir__metrics *metrics, const char *labels, size_t n, struct weir__decimal value);
 
-/* a / b, to the nearest millionth; b of 0 makes 0. */
+/* a / b, to the nearest millionth; 0 if b is 0. */
 struct weir__decimal weir__decimal_of_share(uint64_t a, uint64_t b);
 struct weir__decimal weir__decimal_of_ns(uint64_t ns);
-/* So many in a period, as so many a second. What is too large is the largest there is. */
+/* A rate per second. Saturates at the largest number. */
 struct weir__decimal weir__decimal_of_rate(uint64_t count, uint64_t period_ns);
 
-/* A sample with one label. */
+/* Writes a sample with one label. */
 void weir__metrics_add_word(struct weir__metrics *metrics, const char *label, const char *word, uint64_t value);
 
-/* A metric that has one sample, without labels. */
+/* Writes a metric that has one sample, without labels. */
 void weir__metrics_one(struct weir__metrics *metrics, enum weir__metric metric, uint64_t value);
 
-/* A histogram: how often in each place alone. The bound of the first is `least_ns`, that of each other twice the one before; the
- * last has none. */
+/* A histogram. `counts` are by bucket, not cumulative. The bound of the first bucket is `least_ns`, each next bound is
+ * twice the last, and the last bucket has none. */
 struct weir__metrics_histogram {
 	const uint64_t *counts;
 	unsigned n;
@@ -192,7 +193,7 @@ struct weir__metrics_histogram {
 void weir__metrics_add_histogram(struct weir__metrics *metrics, const char *labels, size_t n,
 				 const struct weir__metrics_histogram *spans);
 
-/* The last line, and the type of what was written. */
+/* Writes the last line, and the content type. */
 void weir__metrics_end(struct weir__metrics *metrics);
 
 #endif

@@ -1,6 +1,8 @@
-/* otlp.c: requests are written by hand: at a million decisions a second, one in a hundred traced, a library that makes a tree
- * of each span takes a third of a processor. Answers, which are few, are read by jansson. Numbers of 64 bits are strings, as
- * protobuf writes them in JSON. */
+/* otlp.c: spans as JSON.
+ *
+ * Requests are written by hand. At a million decisions a second, with one in a hundred traced, a library that builds a
+ * tree for each span takes a third of a CPU. Responses are few and are parsed by jansson. 64-bit numbers are strings,
+ * as in protobuf's JSON. */
 #include "observe/otlp.h"
 
 #include <jansson.h>
@@ -13,16 +15,16 @@
 
 enum { KIND_INTERNAL = 1, KIND_SERVER = 2 };
 
-/* Of the field `flags`: what traceparent says, and that it is known whether the parent is another program's. */
+/* Bits of the field `flags`: sampled, as in traceparent; whether it is known if the parent is remote; and if it is. */
 enum { FLAG_SAMPLED = 1, FLAG_KNOWS_REMOTE = 0x100, FLAG_IS_REMOTE = 0x200 };
 
 enum {
 	BYTE_MOST = 6,     /* of a byte of text: \u0000 */
-	FIXED_MOST = 1024, /* all of a span but its texts; all that is around them but the resource's */
+	FIXED_MOST = 1024, /* a span without its texts; also the envelope without the resource's */
 	SPAN_MOST = (int)FIXED_MOST + (int)BYTE_MOST * ((int)WEIR__SPAN_LIMIT + (int)WEIR__TRACESTATE_MAX),
 };
 
-/* What is no character becomes U+FFFD. */
+/* Invalid UTF-8 becomes U+FFFD. */
 static char *put_text(char *to, const char *text)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -54,7 +56,7 @@ static char *put_hex(char *to, const unsigned char *bytes, size_t n)
 	return to + 2 * n;
 }
 
-/* The first digit first. */
+/* In big-endian order. */
 static char *put_hash(char *to, uint64_t hash)
 {
 	unsigned char bytes[sizeof(hash)];
@@ -64,7 +66,7 @@ static char *put_hash(char *to, uint64_t hash)
 	return put_hex(to, bytes, sizeof(bytes));
 }
 
-/* Rounded up: who has waited has waited for something. */
+/* Rounded up, so that a delay never becomes 0. */
 static uint64_t ms_of(weir_ns span)
 {
 	return span / 1000000 + (span % 1000000 != 0);
@@ -149,7 +151,7 @@ char *weir__otlp_write(const struct weir__otlp_resource *resource, const struct 
 	return text;
 }
 
-/* It is a string, or a number, by whoever writes it. */
+/* rejectedSpans is a string or a number, depending on the collector. */
 uint64_t weir__otlp_rejected(const char *answer, size_t length)
 {
 	json_t *const root = json_loadb(answer, length, 0, NULL);

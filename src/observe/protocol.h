@@ -1,4 +1,4 @@
-/* protocol.h: the protocols that the server speaks, by number: counters, settings and log lines are by protocol. */
+/* protocol.h: the protocols that the server speaks. Counters, settings and log lines are by protocol. */
 #ifndef WEIR_OBSERVE_PROTOCOL_H
 #define WEIR_OBSERVE_PROTOCOL_H
 

@@ -1,4 +1,4 @@
-/* span_exporter.c: batches, posted by libcurl. */
+/* span_exporter.c: sends batches of spans with libcurl. */
 #include "observe/span_exporter.h"
 
 #include <weir/types.h>
@@ -18,13 +18,13 @@
 #include "os/monotonic.h"
 
 enum {
-	LOOK_MS = 25, /* how often is looked at the rings: no worker has to wake anybody */
+	LOOK_MS = 25, /* how often to poll the rings, so that workers need not wake the thread */
 	ANSWER_MOST = 64 * 1024,
 	INSTANCE_SIZE = 37, /* a UUID */
 	SERVICE_SIZE = 1024,
 };
 
-/* What became of sending a batch. */
+/* The outcome of sending a batch. */
 enum outcome { TAKEN, COME_AGAIN, REFUSED };
 
 struct weir__span_exporter {
@@ -39,8 +39,8 @@ struct weir__span_exporter {
 	pthread_mutex_t lock; /* of is_ending */
 	pthread_cond_t wake;
 	bool is_ending;
-	uint64_t until_ms; /* from the end on: when it is over */
-	bool is_lost;      /* and that was told */
+	uint64_t until_ms; /* with is_ending: the deadline */
+	bool is_lost;      /* the last send failed, and a warning was logged */
 	_Atomic uint64_t sent, dropped;
 	size_t n;
 	struct weir__span batch[WEIR__SPAN_EXPORTER_BATCH];
@@ -51,7 +51,7 @@ struct weir__span_exporter {
 	struct weir__span_ring *rings[];
 };
 
-/* --- the URL ------------------------------------------------------------------------------------------------------- */
+/* --- the URL ----------------------------------------------------------------------------------------------------- */
 
 #define RIGHT_URL "use a URL such as http://localhost:4318/v1/traces"
 
@@ -89,9 +89,9 @@ int weir__span_exporter_check(const char *url, struct weir_message *ret_message)
 	return fault ? WEIR_ERR_LIMIT : WEIR_OK;
 }
 
-/* --- time ---------------------------------------------------------------------------------------------------------- */
+/* --- time -------------------------------------------------------------------------------------------------------- */
 
-/* When all is to be over; UINT64_MAX: the end has not come. */
+/* The deadline for everything; UINT64_MAX: not ending. */
 static uint64_t end_ms(struct weir__span_exporter *traces)
 {
 	uint64_t until;
@@ -102,7 +102,7 @@ static uint64_t end_ms(struct weir__span_exporter *traces)
 	return until;
 }
 
-/* So long, or until the end comes. False: it has. */
+/* Sleeps for ms, or until the exporter is ending. Returns false if it is ending. */
 static bool pause_for(struct weir__span_exporter *traces, uint64_t ms)
 {
 	const uint64_t until = weir__monotonic_ms() + ms;
@@ -118,9 +118,9 @@ static bool pause_for(struct weir__span_exporter *traces, uint64_t ms)
 	return !is_ending;
 }
 
-/* --- posting ------------------------------------------------------------------------------------------------------- */
+/* --- posting ----------------------------------------------------------------------------------------------------- */
 
-/* What does not fit is not looked at. */
+/* What does not fit is ignored. */
 static size_t take_answer(char *bytes, size_t one, size_t n, void *traces_)
 {
 	struct weir__span_exporter *const traces = traces_;
@@ -156,7 +156,7 @@ static bool init_curl(struct weir__span_exporter *traces)
 	return true;
 }
 
-/* False: the end came first. */
+/* Returns false if the deadline came first. */
 static bool transfer(struct weir__span_exporter *traces, CURLcode *ret_code)
 {
 	int running = 1, n;
@@ -173,7 +173,7 @@ static bool transfer(struct weir__span_exporter *traces, CURLcode *ret_code)
 	return !running;
 }
 
-/* As OTLP says which are to be sent again. */
+/* OTLP defines which statuses to retry. */
 static enum outcome outcome_of(long status)
 {
 	if (status >= 200 && status < 300)
@@ -191,7 +191,7 @@ static void tell(struct weir__span_exporter *traces, enum outcome outcome, const
 	traces->is_lost = outcome != TAKEN;
 }
 
-/* *ret_pause_ms is what the collector wants to be left alone for, or 0. */
+/* *ret_pause_ms is the collector's Retry-After, or 0. */
 static enum outcome post(struct weir__span_exporter *traces, const char *body, uint64_t *ret_pause_ms,
 			 struct weir_message *why)
 {
@@ -217,7 +217,7 @@ static enum outcome post(struct weir__span_exporter *traces, const char *body, u
 	return outcome_of(status);
 }
 
-/* Not all are the same: servers that came back together would not come together again. */
+/* With jitter, so that servers do not retry at the same time. */
 static uint64_t pause_before(unsigned try, uint64_t asked_ms, unsigned char random)
 {
 	const uint64_t usual = (uint64_t)WEIR__SPAN_EXPORTER_PAUSE_MS << try;
@@ -261,7 +261,7 @@ static void send_batch(struct weir__span_exporter *traces)
 	free(body);
 }
 
-/* --- the thread ---------------------------------------------------------------------------------------------------- */
+/* --- the thread -------------------------------------------------------------------------------------------------- */
 
 static void gather(struct weir__span_exporter *traces)
 {
@@ -286,12 +286,12 @@ static void *keep(void *traces_)
 			since = weir__monotonic_ms();
 		}
 	} while (pause_for(traces, traces->n == WEIR__SPAN_EXPORTER_BATCH ? 0 : LOOK_MS));
-	for (gather(traces); traces->n > 0; gather(traces)) /* without the time to send them they are dropped there */
+	for (gather(traces); traces->n > 0; gather(traces)) /* past the deadline, send_batch drops them */
 		send_batch(traces);
 	return NULL;
 }
 
-/* Version 4: that it is random. */
+/* A UUID of version 4, random. */
 static void make_instance(char ret_text[INSTANCE_SIZE])
 {
 	unsigned char bytes[16] = { 0 };

@@ -1,4 +1,4 @@
-/* top_keys.c: counters for a few keys of many. */
+/* top_keys.c: counters for a few of many keys. */
 #include "observe/top_keys.h"
 
 #include <stdlib.h>
@@ -6,16 +6,16 @@
 
 #include "os/lock.h"
 
-/* Keys are found by chains of those whose hashes end alike. Counts lie side by side, and only grow: so whoever looks for the
- * smallest goes on where it was last found, and looks at all only when none is as small any more. */
+/* Keys are found by hash chains. Counts are in one array, and only grow. So the search for the smallest count goes on
+ * where the last one ended, and scans all only when no count is that small any more. */
 struct summary {
 	uint32_t n, buckets;
-	uint64_t span;  /* which one since 1970 */
+	uint64_t span;  /* number of the period, since 1970 */
 	uint64_t least; /* no count is below it */
-	uint32_t at;    /* where to look for one that is it */
+	uint32_t at;    /* where to continue looking for a count equal to `least` */
 	uint64_t *hashes, *counts;
 	struct weir__top_key *top_keys; /* their keys and errors */
-	uint16_t *first, *next;         /* of a bucket, and behind a key: number + 1, or 0 */
+	uint16_t *first, *next;         /* chains, of a bucket and after a key: index + 1, or 0 */
 };
 
 struct weir__top_keys {
@@ -27,7 +27,7 @@ struct weir__top_keys {
 
 static const uint64_t span_ns = WEIR__TOP_KEYS_PERIOD_S * UINT64_C(1000000000);
 
-/* A power of two: a key has half a bucket at most. */
+/* A power of two, at least two buckets per key. */
 static uint32_t buckets_for(uint32_t most)
 {
 	uint32_t buckets = 4;
@@ -37,7 +37,7 @@ static uint32_t buckets_for(uint32_t most)
 	return buckets;
 }
 
-/* In words of 8 bytes, so that another one may follow. */
+/* Rounded up to 8 bytes, for the alignment of what follows. */
 static size_t links_size(uint32_t most)
 {
 	return (((size_t)buckets_for(most) + most) * sizeof(uint16_t) + 7) / 8 * 8;
@@ -97,8 +97,9 @@ void weir__top_keys_clear(struct weir__top_keys *top_keys)
 	weir__lock_release(&top_keys->lock);
 }
 
-/* The span that runs is the one of this instant. Who adds and who reads have looked at the clock at different times: a span
- * that has just begun is not left again for one who is a little late. A clock that was set back further begins anew. */
+/* Makes the period of this instant the current one. Writer and readers read the clock at slightly different times, so a
+ * period that has just begun is not left for a caller that is a little late. If the clock was set back further,
+ * counting starts anew. */
 static void turn(struct summary *now, struct summary *before, weir_ns at)
 {
 	const uint64_t span = at / span_ns;
@@ -121,7 +122,7 @@ static uint16_t *bucket_of(const struct summary *summary, uint64_t hash)
 	return &summary->first[hash & (summary->buckets - 1)];
 }
 
-/* Where it is; n: nowhere. */
+/* Returns the index of the key; n: not found. */
 static uint32_t find(const struct summary *summary, uint64_t hash)
 {
 	uint32_t link = *bucket_of(summary, hash);
@@ -140,7 +141,7 @@ static uint64_t least_of(const struct summary *summary)
 	return least;
 }
 
-/* One of those that have the smallest count. */
+/* The index of a key with the smallest count. */
 static uint32_t smallest(struct summary *summary)
 {
 	for (;;) {
@@ -212,15 +213,16 @@ void weir__top_keys_add(struct weir__top_keys *top_keys, uint64_t hash, const vo
 
 /* --- reading ----------------------------------------------------------------------------------------------------- */
 
-/* What several summaries have, side by side. */
+/* Keys of several summaries, concatenated. */
 struct pile {
 	struct weir__top_key *of;
 	size_t n;
-	uint64_t unseen; /* how often a key that none of them has may have been counted */
+	uint64_t unseen; /* how often a key in none of them may have been counted */
 };
 
-/* A copy. What a full summary has beyond its smallest count is told instead of the whole: so the sum of all, and of what a
- * key may have been counted where it is missing, is the sum of these and of `unseen`. Differences may wrap; sums do not. */
+/* Copies a summary. In a full one, a missing key may have been counted up to the smallest count. That goes to `unseen`,
+ * and is subtracted from the keys it has. So for each key, the sum over all summaries plus `unseen` is its count,
+ * including what it may have been counted where it is missing. Differences may wrap; sums do not. */
 static void pile_up(struct pile *pile, const struct summary *summary, uint32_t most)
 {
 	const uint64_t unseen = summary->n == most ? least_of(summary) : 0;
@@ -248,7 +250,7 @@ static void pile_up_locked(struct pile *pile, struct weir__top_keys *top_keys, e
 	weir__lock_release(&top_keys->lock);
 }
 
-/* Each key once: those that came before are found by hash, in places of which at least half stay free. */
+/* Merges equal keys. Earlier keys are found by hash, in a table that is at most half full. */
 static void add_up(struct pile *pile, uint32_t *places, size_t n_places)
 {
 	size_t n = 0;
@@ -275,7 +277,7 @@ static void add_up(struct pile *pile, uint32_t *places, size_t n_places)
 	}
 }
 
-/* Of what is certain the most first; of those that are alike always the same. */
+/* Orders by the certain part of the count, highest first. Ties have a fixed order. */
 static bool is_before(const struct weir__top_key *a, const struct weir__top_key *b)
 {
 	const uint64_t of_a = a->count - a->error, of_b = b->count - b->error;
@@ -285,7 +287,7 @@ static bool is_before(const struct weir__top_key *a, const struct weir__top_key 
 	return a->count != b->count ? a->count > b->count : a->hash < b->hash;
 }
 
-/* Few are chosen of many: each that comes before the last of them is put in its place. Returns how many. */
+/* Selects the first `most` by insertion. Returns how many. */
 static size_t choose(const struct pile *pile, const struct weir__top_key **chosen, size_t most)
 {
 	size_t n = 0;
@@ -304,7 +306,7 @@ static size_t choose(const struct pile *pile, const struct weir__top_key **chose
 	return n;
 }
 
-/* Memory for n keys, and for what it takes to add them up: the places behind the pointers, and these behind the keys. */
+/* Memory for n keys, then `most` pointers, then the hash table of add_up. */
 static struct weir__top_key *room_for(size_t n, size_t most, size_t n_places)
 {
 	return calloc(1, n * sizeof(struct weir__top_key) + most * sizeof(struct weir__top_key *) +

@@ -1,14 +1,16 @@
-/* top_keys.h: the keys of a limit that ask most, and those that are denied most, in memory of a fixed size.
+/* top_keys.h: the keys of a limit with the most decisions, and those with the most denials, in a fixed amount of
+ * memory.
  *
- * Space-saving (Metwally, Agrawal, El Abbadi): of `most` counters the smallest is given to a key that has none, which
- * inherits its count as the error. So no key that was counted more than 1/most of all is missing, and a count is too high
- * by its error at most, never too low. Counts are of the span that runs and of the one before it: what was long ago does
- * not hide what is now.
+ * Space-saving (Metwally, Agrawal, El Abbadi): a key without a counter takes over the smallest of the `most` counters
+ * and inherits its count as the error. So no key with more than 1/most of the total count is missing. A count is too
+ * high by its error at most, and never too low. Counts cover the current period and the previous one, so that old
+ * traffic does not hide new traffic.
  *
- * Each worker has its own, and who reads adds them up. A key that a full summary does not have may have been counted there as
- * often as its smallest count says: that is added to count and error, so that both rules hold of the sum, too.
+ * Each worker has its own summary, and a reader adds them up. A key that is missing in a full summary may have been
+ * counted there up to the smallest count. The reader adds that to its count and error, so that both guarantees hold for
+ * the sum.
  *
- * One thread adds and others read: each takes a lock, for as long as it takes to add one, or to copy all. */
+ * One thread adds and others read. Each takes a lock, to add one key or to copy all. */
 #ifndef WEIR_OBSERVE_TOP_KEYS_H
 #define WEIR_OBSERVE_TOP_KEYS_H
 
@@ -18,39 +20,39 @@
 #include <stddef.h>
 
 enum {
-	WEIR__TOP_KEY_KEY_SIZE = 64, /* bytes of a key that are kept: longer ones are told apart by their hash */
+	WEIR__TOP_KEY_KEY_SIZE = 64, /* bytes of a key that are kept; longer ones are distinguished by hash */
 	WEIR__TOP_KEYS_PERIOD_S = 30,
-	WEIR__TOP_KEYS_JOINED_MAX = 256, /* that are read together: one for each worker */
+	WEIR__TOP_KEYS_JOINED_MAX = 256, /* read together: one for each worker */
 };
 
 struct weir__top_keys;
 
 struct weir__top_key {
-	uint64_t hash; /* of the whole key, by the secret of its limit: the one of logs and spans */
+	uint64_t hash; /* of the full key, with its limit's secret; the same as in logs and spans */
 	uint64_t count, error;
-	uint32_t key_length; /* of the whole key */
+	uint32_t key_length; /* of the full key */
 	char key[WEIR__TOP_KEY_KEY_SIZE];
 };
 
 enum weir__top_keys_kind { WEIR__TOP_KEYS_BUSY, WEIR__TOP_KEYS_DENIED, WEIR__TOP_KEYS_KINDS };
 
-/* Bytes that those with room for so many keys take. */
+/* Bytes that weir__top_keys_new(most) allocates. */
 size_t weir__top_keys_size(uint32_t most);
 
-/* Room for so many keys of each kind. NULL: no memory. */
+/* Room for `most` keys of each kind. NULL: no memory. */
 struct weir__top_keys *weir__top_keys_new(uint32_t most);
 void weir__top_keys_free(struct weir__top_keys *top_keys); /* NULL is allowed */
 
-/* Forgets all: from now on it is another limit's. */
+/* Forgets all keys, for reuse by another limit. */
 void weir__top_keys_clear(struct weir__top_keys *top_keys);
 
-/* A key of this hash has asked, which counts so often. */
+/* Adds `weight` to the count of the key with this hash. */
 void weir__top_keys_add(struct weir__top_keys *top_keys, uint64_t hash, const void *key, size_t length, uint64_t weight,
 			bool is_denied, weir_ns now);
 
-/* Up to `most` keys of the running span and the one before, of all of these together: what was counted for certain, count less
- * error, is most of the first. `since` is when that began; 0 and no keys if there is no memory. Each is locked for as long
- * as it takes to copy it. Returns how many. */
+/* Reads up to `most` keys of the current and the previous period, over all n summaries. They are sorted by count minus
+ * error, the part that is certain, highest first. *ret_since is when the previous period began; without memory it is 0,
+ * and there are no keys. Each summary is locked while it is copied. Returns the number of keys. */
 size_t weir__top_keys_read(struct weir__top_keys *const *top_keys, size_t n, enum weir__top_keys_kind kind, weir_ns now,
 			   struct weir__top_key *ret_talkers, size_t most, weir_ns *ret_since);
 

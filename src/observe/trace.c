@@ -1,12 +1,12 @@
-/* trace.c: traceparent as https://www.w3.org/TR/trace-context/ says, and a ring. */
+/* trace.c: traceparent, as in https://www.w3.org/TR/trace-context/, and a ring of spans. */
 #include "observe/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* --- traceparent --------------------------------------------------------------------------------------------------- */
+/* --- traceparent ------------------------------------------------------------------------------------------------- */
 
-/* Capitals are none. */
+/* Lower case only, as the standard requires. */
 static int digit_of(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -67,7 +67,7 @@ void weir__trace_write_hex(const unsigned char *bytes, size_t n, char *ret_text)
 	ret_text[2 * n] = '\0';
 }
 
-/* --- the ring ------------------------------------------------------------------------------------------------------ */
+/* --- the ring ---------------------------------------------------------------------------------------------------- */
 
 struct weir__span_ring *weir__span_ring_new(void)
 {
@@ -81,7 +81,8 @@ struct weir__span_ring *weir__span_ring_new(void)
 	return ring;
 }
 
-/* Acquire: what was read is copied by then. Release: so is what is written. */
+/* Acquire: the reader has finished copying the entry that is overwritten. Release: the span is written before the
+ * reader sees it. */
 bool weir__span_ring_put(struct weir__span_ring *ring, const struct weir__span *span)
 {
 	const uint32_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);

@@ -1,4 +1,4 @@
-/* tracer.c: spans and lines of rejections, made of decisions. */
+/* tracer.c: makes spans and rejection log lines of decisions. */
 #include "observe/tracer.h"
 
 #include <weir/limiter.h>
@@ -18,34 +18,34 @@ enum { NAME_SIZE = WEIR_LIMIT_TEXT_MAX > WEIR_TABLE_NAME_MAX ? WEIR_LIMIT_TEXT_M
 
 struct weir__tracer {
 	_Alignas(64) struct weir__tracer_set *all;
-	struct weir__span_ring *ring; /* NULL: nothing is traced */
-	struct weir_guard *guard;     /* of whose limits keys are; NULL: there is none */
-	uint64_t until_sampled;       /* requests, the one that is sampled with them; 0: none is */
+	struct weir__span_ring *ring; /* NULL: tracing is off */
+	struct weir_guard *guard;     /* whose limits the keys belong to; NULL: no policy */
+	uint64_t until_sampled;       /* requests up to and including the next sampled one; 0: none is sampled */
 	uint64_t random[2];
-	_Atomic uint64_t left_out; /* lines; written by this worker alone */
+	_Atomic uint64_t left_out; /* log lines; written by this worker only */
 	struct weir__trace_context trace_context;
-	/* Of a request that a policy decides. */
-	bool is_open, is_chosen, is_sampled; /* by the first that was heard of it */
+	/* The request that a policy is deciding. */
+	bool is_open, is_chosen, is_sampled; /* set by the request's first decision */
 	bool has_span;
-	const char *path_before; /* that of HTTP, while it is the attribute's */
+	const char *path_before; /* HTTP's, while trace_context.path is the attribute */
 	size_t path_before_length;
 	struct weir__span span;
 };
 
 struct weir__tracer_set {
 	struct weir_table *table;
-	const struct weir_table_limit *counted_as; /* under which limits that come with requests are */
+	const struct weir_table_limit *counted_as; /* the limit that counts inline limits */
 	struct weir__log *log;
-	struct weir__span_exporter *traces; /* NULL: nothing is traced */
+	struct weir__span_exporter *traces; /* NULL: tracing is off */
 	uint64_t one_in;
 	enum weir__log_rejections rejections;
-	struct weir_limiter *limiter; /* of their lines; NULL: there are none */
-	_Atomic uint64_t told;        /* of those that were left out */
+	struct weir_limiter *limiter; /* of rejection lines; NULL: they are off */
+	_Atomic uint64_t told;        /* left-out lines that have been reported */
 	uint32_t n;
 	struct weir__tracer of[];
 };
 
-/* --- all of them --------------------------------------------------------------------------------------------------- */
+/* --- the set ----------------------------------------------------------------------------------------------------- */
 
 static bool init_limiter(struct weir__tracer_set *tracers, const char *text)
 {
@@ -64,7 +64,7 @@ static bool init_limiter(struct weir__tracer_set *tracers, const char *text)
 	return false;
 }
 
-/* xoroshiro128+: nothing depends on that nobody guesses it, but no two servers may say the same. */
+/* xoroshiro128+. It need not be unpredictable, but ids must be unique among servers. */
 static uint64_t next_random(struct weir__tracer *tracer)
 {
 	const uint64_t first = tracer->random[0], mixed = first ^ tracer->random[1], sum = first + tracer->random[1];
@@ -74,7 +74,7 @@ static uint64_t next_random(struct weir__tracer *tracer)
 	return sum;
 }
 
-/* 1 to 2 n - 1, which is n on average: not in step with those who ask in turns. */
+/* 1 to 2 n - 1, which is n on average. Random, so as not to be in step with clients that take turns. */
 static uint64_t next_step(struct weir__tracer *tracer)
 {
 	const uint64_t n = tracer->all->one_in;
@@ -90,7 +90,7 @@ static void init_witness(struct weir__tracer_set *tracers, uint32_t number)
 	tracer->ring = tracers->traces ? weir__span_exporter_ring(tracers->traces, number) : NULL;
 	if (weir__memory_random(tracer->random, sizeof(tracer->random)) != 0)
 		tracer->random[0] = weir_table_now(tracers->table);
-	tracer->random[1] |= 1; /* all of it 0 would stay so */
+	tracer->random[1] |= 1; /* an all-zero state would stay zero */
 	tracer->until_sampled = next_step(tracer);
 }
 
@@ -160,7 +160,7 @@ void weir__tracer_set_info(const struct weir__tracer_set *tracers, struct weir__
 	ret_info->rejections_left_out = count_left_out(tracers);
 }
 
-/* --- the request --------------------------------------------------------------------------------------------------- */
+/* --- the request ------------------------------------------------------------------------------------------------- */
 
 void weir__tracer_know(struct weir__tracer *tracer, struct weir_guard *guard)
 {
@@ -195,7 +195,7 @@ bool weir__tracer_has_parent(const struct weir__tracer *tracer)
 	return tracer && tracer->trace_context.has_parent;
 }
 
-/* --- limits and keys ----------------------------------------------------------------------------------------------- */
+/* --- limits and keys --------------------------------------------------------------------------------------------- */
 
 static size_t write_limit(const struct weir__tracer_set *tracers, const struct weir_table_limit *limit,
 			  char ret_name[NAME_SIZE])
@@ -210,9 +210,9 @@ static uint64_t hash_of(const struct weir__tracer *tracer, const struct weir_cla
 						weir__hash(&claim->limit->secret, claim->key, claim->key_length);
 }
 
-/* --- spans --------------------------------------------------------------------------------------------------------- */
+/* --- spans ------------------------------------------------------------------------------------------------------- */
 
-/* Whether the next request that brings no traceparent is traced. */
+/* Whether to trace this request, which has no traceparent. */
 static bool is_next_sampled(struct weir__tracer *tracer)
 {
 	if (tracer->until_sampled == 0 || --tracer->until_sampled > 0)
@@ -232,7 +232,7 @@ static void put_random(struct weir__tracer *tracer, unsigned char *bytes, size_t
 	for (size_t i = 0; i < n; i += sizeof(uint64_t)) {
 		uint64_t word = next_random(tracer);
 
-		word += word == 0; /* no id is all zero */
+		word += word == 0; /* an id must not be all zero */
 		memcpy(bytes + i, &word, sizeof(word));
 	}
 }
@@ -256,8 +256,8 @@ static void put_ids(struct weir__tracer *tracer, struct weir__span *span)
 	}
 }
 
-/* Of HTTP, and of what brings a traceparent, the span is of the request; of other requests of RESP, which come in groups, it is
- * of the decision. */
+/* For HTTP, and for requests with a traceparent, the span covers the request. Other RESP requests come in groups; there
+ * it covers the decision. */
 static void make_span(struct weir__tracer *tracer, const struct weir_claim *claim, const struct weir_verdict *verdict,
 		      weir_ns now)
 {
@@ -284,7 +284,7 @@ static void put_span(struct weir__tracer *tracer, struct weir__span *span)
 	(void)weir__span_ring_put(tracer->ring, span);
 }
 
-/* --- rejections ---------------------------------------------------------------------------------------------------- */
+/* --- rejections -------------------------------------------------------------------------------------------------- */
 
 static void add_key(struct weir__log_line *line, const struct weir__tracer *tracer, const struct weir_claim *claim)
 {
@@ -316,7 +316,8 @@ static void add_asking(struct weir__log_line *line, const struct weir__trace_con
 	}
 }
 
-/* How many were left out that no line has told of: of two workers that ask at once only one is told of each. */
+/* The number of left-out lines that no line has reported yet. If two workers call this at once, only one of them
+ * reports each. */
 static uint64_t take_untold(struct weir__tracer_set *tracers)
 {
 	const uint64_t left_out = count_left_out(tracers);
@@ -354,13 +355,14 @@ static void log_rejection(struct weir__tracer *tracer, const struct weir_claim *
 	if (untold > 0)
 		weir__log_number(&line, "left_out", untold);
 	add_asking(&line, &tracer->trace_context);
-	add_key(&line, tracer, claim); /* what may be long comes last: a line that is too long is cut */
+	/* Long fields come last, because a line that is too long is cut. */
+	add_key(&line, tracer, claim);
 	if (tracer->trace_context.path)
 		weir__log_text(&line, "path", tracer->trace_context.path, tracer->trace_context.path_length);
 	weir__log_end(&line, all->log);
 }
 
-/* --- hearing ------------------------------------------------------------------------------------------------------- */
+/* --- decisions --------------------------------------------------------------------------------------------------- */
 
 void weir__tracer_each(struct weir__tracer *tracer, const struct weir_claim *claims,
 		       const struct weir_verdict *verdicts, size_t n, weir_ns now)
@@ -379,7 +381,7 @@ void weir__tracer_each(struct weir__tracer *tracer, const struct weir_claim *cla
 	}
 }
 
-/* Whether the request is one of those that are traced: the first that is heard of it chooses. */
+/* Whether to trace the request. The first decision of a request chooses. */
 static bool is_chosen(struct weir__tracer *tracer)
 {
 	if (!tracer->is_open || !tracer->is_chosen)
@@ -388,7 +390,7 @@ static bool is_chosen(struct weir__tracer *tracer)
 	return tracer->is_sampled;
 }
 
-/* Enforced limits are heard of first, mostly together. One that denies says more than one that does not. */
+/* Enforced limits come first, mostly together. A denial replaces the span of an allowed decision. */
 static void trace(struct weir__tracer *tracer, const struct weir_claim *claim, const struct weir_verdict *verdict,
 		  bool is_shadow, weir_ns now)
 {
@@ -427,7 +429,7 @@ void weir__tracer_open(struct weir__tracer *tracer, const struct weir_attribute 
 	tracer->is_chosen = tracer->has_span = false;
 	tracer->path_before = tracer->trace_context.path;
 	tracer->path_before_length = tracer->trace_context.path_length;
-	for (size_t i = 0; i < n && tracer->all->limiter; i++) /* only lines tell of it */
+	for (size_t i = 0; i < n && tracer->all->limiter; i++) /* only the log uses the path */
 		if (attributes[i].name_length == 4 && memcmp(attributes[i].name, "path", 4) == 0) {
 			tracer->trace_context.path = attributes[i].value;
 			tracer->trace_context.path_length = attributes[i].value_length;
