@@ -1,4 +1,4 @@
-/* accept_balancer.c: a door for each worker. */
+/* accept_balancer.c: an inbox for each worker. */
 #include "server/accept_balancer.h"
 
 #include <pthread.h>
@@ -6,9 +6,9 @@
 #include <stdlib.h>
 
 struct inbox {
-	_Alignas(64) _Atomic uint32_t connections; /* that the worker has, with those at its door */
+	_Alignas(64) _Atomic uint32_t connections; /* of the worker, including those in its inbox */
 	pthread_mutex_t lock;
-	struct weir__loop *loop; /* NULL: it is shut */
+	struct weir__loop *loop; /* NULL: the inbox is shut */
 	struct weir__accepted accepted[WEIR__ACCEPT_BALANCER_SOCKETS];
 	uint32_t n;
 };
@@ -105,7 +105,7 @@ bool weir__accept_balancer_hand(struct weir__accept_balancer *balancer, uint32_t
 			who = i;
 		}
 	}
-	atomic_fetch_add(&balancer->inboxes[who].connections, 1); /* before it can be closed */
+	atomic_fetch_add(&balancer->inboxes[who].connections, 1); /* count it before the other worker can close it */
 	if (who == me || put_at(&balancer->inboxes[who], accepted))
 		return who != me;
 	atomic_fetch_sub(&balancer->inboxes[who].connections, 1);

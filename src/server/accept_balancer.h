@@ -1,7 +1,8 @@
-/* accept_balancer.h: connections dealt out among workers, so that all have about as many.
+/* accept_balancer.h: spreads connections over the workers, so that each has about the same number.
  *
- * The kernel deals those of a port out by chance, and those of a path to whoever is awake, which is most often the same
- * worker. So whoever accepts one hands it to the worker that has fewest, through its door: a short list under a lock. */
+ * The kernel distributes the connections of a port at random. It gives those of a path to a worker that is awake, most
+ * often the same one. So the worker that accepts a connection hands it to the worker with the fewest connections,
+ * through that worker's inbox: a short list under a lock. */
 #ifndef WEIR_SERVER_ACCEPT_BALANCER_H
 #define WEIR_SERVER_ACCEPT_BALANCER_H
 
@@ -24,36 +25,35 @@ struct weir__accepted {
 /* NULL: no memory. */
 struct weir__accept_balancer *weir__accept_balancer_new(uint32_t workers);
 
-/* When all workers have ended. */
+/* To be called when all workers have ended. */
 void weir__accept_balancer_free(struct weir__accept_balancer *balancer);
 
-/* That all workers have, with those at their doors. */
+/* The connections of all workers, including those that wait in inboxes. */
 uint32_t weir__accept_balancer_connections(struct weir__accept_balancer *balancer);
 
-/* Wakes the loops of all. */
+/* Wakes the loops of all workers. */
 void weir__accept_balancer_wake(struct weir__accept_balancer *balancer);
 
-/* From now on the worker takes what is handed to it; the loop is woken when that is something. */
+/* From now on worker `me` takes what is handed to it. Its loop is woken when its inbox gets a connection. */
 void weir__accept_balancer_open(struct weir__accept_balancer *balancer, uint32_t me, struct weir__loop *loop);
 
-/* Nothing is handed to it any more; what was, is to be taken. */
+/* Nothing is handed to worker `me` any more. It still has to take what is in its inbox. */
 void weir__accept_balancer_shut(struct weir__accept_balancer *balancer, uint32_t me);
 
-/* Of a connection that was accepted: true if another worker gets it, else it is the worker's own. It is counted as that of
- * whoever gets it. */
+/* Assigns an accepted connection to the worker with the fewest, and counts it there. Returns true if another worker
+ * gets it. Returns false if it stays with worker `me`, also because the other inbox is full or shut. */
 bool weir__accept_balancer_hand(struct weir__accept_balancer *balancer, uint32_t me, struct weir__accepted accepted);
 
-/* Takes what was handed; returns how many. */
+/* Empties the inbox of worker `me`. Returns how many connections were in it. */
 uint32_t weir__accept_balancer_take(struct weir__accept_balancer *balancer, uint32_t me,
 				    struct weir__accepted ret_arrivals[WEIR__ACCEPT_BALANCER_SOCKETS]);
 
-/* How many workers there are. */
 uint32_t weir__accept_balancer_workers(const struct weir__accept_balancer *balancer);
 
-/* Whether another worker than this one can be handed one more, of so many at most. */
+/* Whether a worker other than `me` has fewer than `most` connections and room in its inbox. */
 bool weir__accept_balancer_has_room(struct weir__accept_balancer *balancer, uint32_t me, uint32_t most);
 
-/* The worker has closed one. */
+/* Worker `me` has closed a connection. */
 void weir__accept_balancer_leave(struct weir__accept_balancer *balancer, uint32_t me);
 
 #endif

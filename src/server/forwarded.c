@@ -1,4 +1,4 @@
-/* forwarded.c: chains of proxies, read from their right end. */
+/* forwarded.c: reads chains of proxies from their right end. */
 #include "server/forwarded.h"
 
 #include <stdio.h>
@@ -71,8 +71,8 @@ static bool is_port(struct weir__slice text)
 	return port <= 65535;
 }
 
-/* ADDRESS, 192.0.2.1:PORT, [2001:db8::1] or [2001:db8::1]:PORT. Without brackets a colon may be the address's own: a port
- * is what is behind the only one. */
+/* Reads ADDRESS, 192.0.2.1:PORT, [2001:db8::1] or [2001:db8::1]:PORT. Without brackets a port follows only if there is
+ * exactly one colon: several belong to an IPv6 address. */
 static bool read_hop(struct weir__slice text, struct weir__address *ret_address)
 {
 	const char *const end = text.at + text.n;
@@ -91,7 +91,7 @@ static bool read_hop(struct weir__slice text, struct weir__address *ret_address)
 	return weir__address_read((struct weir__slice){ text.at, (size_t)(colon - text.at) }, ret_address);
 }
 
-/* Follows one line to the left. False: the chain ends in it. */
+/* Follows one line to the left. Returns false if the chain ends in it. */
 static bool follow(const struct weir__proxies *proxies, struct weir__slice line, bool *is_known,
 		   struct weir__address *client)
 {

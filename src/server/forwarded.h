@@ -1,8 +1,8 @@
-/* forwarded.h: who a request is from that came through proxies. Pure: addresses in, an address out.
+/* forwarded.h: finds the client of a request that came through proxies. Pure: addresses in, an address out.
  *
- * Each proxy adds whom it was asked by at the right end of X-Forwarded-For; what is left of that was there before, and may
- * be the client's own invention. So the chain is read from the right, and each address in it is believed because the one
- * right of it is a proxy that is known. */
+ * Each proxy appends the address of its peer at the right end of X-Forwarded-For. The addresses before that came with
+ * the request, and the client may have invented them. So the chain is read from the right: an address is trusted only
+ * if the one to its right is a trusted proxy. */
 #ifndef WEIR_SERVER_FORWARDED_H
 #define WEIR_SERVER_FORWARDED_H
 
@@ -10,32 +10,33 @@
 
 enum {
 	WEIR__PROXIES_MAX = 32,
-	WEIR__PROXY_SHOWN = 52, /* bytes of one as text, with a comma */
+	WEIR__PROXY_SHOWN = 52, /* bytes of one as text, including a comma */
 };
 
-/* Whose X-Forwarded-For is believed. */
+/* The proxies whose X-Forwarded-For is trusted. */
 struct weir__proxies {
 	struct weir__network networks[WEIR__PROXIES_MAX];
 	size_t n;
-	bool has_unix; /* also whoever connects by the path of a socket */
+	bool has_unix; /* also trust clients of Unix sockets */
 };
 
-/* Adds a network, an address or the word unix. False: it is none of them, or does not fit. */
+/* Adds a network, an address or the word unix. Returns false if the text is anything else, or there is no room. */
 bool weir__proxies_add(struct weir__proxies *proxies, const char *text, size_t length);
 
-/* All, with commas. Returns the length. */
+/* Writes all, separated by commas. Returns the length. */
 size_t weir__proxies_show(const struct weir__proxies *proxies, char *ret_text, size_t size);
 
-/* Who is connected. */
+/* The peer of a connection. */
 struct weir__caller {
 	bool is_unix;
-	bool has_address; /* false: of a socket with a path, or nobody knows */
+	bool has_address; /* false: a Unix socket, or the address is unknown */
 	struct weir__address address;
 };
 
-/* The right-most address that is no proxy; if all are proxies, the left-most. What is no address ends the chain, and so do
- * its beginning and a caller that is no proxy. `lines` are the values of X-Forwarded-For, in their order. False: nobody
- * knows, since the caller has no address and nothing follows it. */
+/* Finds the right-most address that is not a proxy, or the left-most if all are proxies. The chain ends at its
+ * beginning, at text that is not an address, and at once if the caller is not a proxy. `lines` are the values of
+ * X-Forwarded-For, in order. Returns false if the client is unknown: the caller has no address and no address follows
+ * it. */
 bool weir__forwarded_client(const struct weir__proxies *proxies, const struct weir__caller *caller,
 			    const struct weir__slice *lines, size_t n, struct weir__address *ret_client);
 

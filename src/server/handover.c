@@ -1,9 +1,10 @@
-/* handover.c: the variable written and read, and the next server watched until it serves.
+/* handover.c: writes and reads the variable, and watches the next server until it serves.
  *
- * WEIR_HANDOVER=PIPE,WIRE,ASKED,NAME,SOCKET SOCKET ...,WIRE,ASKED,... No address to listen at has a comma in it. Behind the wire of
- * one that is lent comes a +.
+ * WEIR_HANDOVER=PIPE,PROTOCOL,SETTING,NAME,SOCKET SOCKET ...,PROTOCOL,SETTING,... No listen address contains a comma.
+ * The protocol of a lent socket is followed by +.
  *
- * The same is done for sockets of systemd: LISTEN_FDS of them, from 3 on, for the process LISTEN_PID. */
+ * Sockets from systemd are received as well: LISTEN_FDS of them, from descriptor 3 on, if LISTEN_PID is this
+ * process. */
 #include "server/handover.h"
 
 #include <weir/clock.h>
@@ -20,7 +21,7 @@
 
 static const weir_ns patience_ns = UINT64_C(60000000000);
 
-/* --- of the next server ----------------------------------------------------------------------------------------- */
+/* --- the next server -------------------------------------------------------------------------------------------- */
 
 static bool read_descriptor(const char *text, int *ret_descriptor)
 {
@@ -86,7 +87,7 @@ static bool read_sites(char *rest, struct weir__listeners *listeners)
 	return true;
 }
 
-/* A number from the environment; 0 if there is none. */
+/* A number from the environment; 0 if it is not set. */
 static unsigned long number_of(const char *variable)
 {
 	const char *const text = getenv(variable);
@@ -94,7 +95,7 @@ static unsigned long number_of(const char *variable)
 	return text ? strtoul(text, NULL, 10) : 0;
 }
 
-/* Which of the two wires each is for is told by the settings, which have the same name. */
+/* Their protocols are still unknown here: the setting with the same address decides. */
 static bool receive_lent(struct weir__listeners *listeners, FILE *errors)
 {
 	enum { FIRST = 3 };
@@ -124,7 +125,7 @@ static bool receive_lent(struct weir__listeners *listeners, FILE *errors)
 static bool receive_handed(struct weir__listeners *ret_sites, int *ret_pipe, FILE *errors)
 {
 	const char *const value = getenv(VARIABLE);
-	const bool is_set = value && *value; /* one that is empty counts as one that is not there */
+	const bool is_set = value && *value; /* empty counts as unset */
 	char *const text = is_set ? strdup(value) : NULL;
 	char *rest = text;
 	bool is_right = true;
@@ -154,7 +155,7 @@ void weir__handover_tell(int pipe)
 	close(pipe);
 }
 
-/* --- of the server that is there ---------------------------------------------------------------------------------- */
+/* --- the running server ------------------------------------------------------------------------------------------- */
 
 static char *write_variable(int pipe, const struct weir__listeners *listeners)
 {
@@ -252,7 +253,7 @@ bool weir__handover_begin(struct weir__handover *handover, char *const argv[], c
 	return true;
 }
 
-/* It has closed the pipe: mostly since it has ended, which may take another moment. */
+/* The pipe is closed, mostly because the process has exited. It may take another moment until that can be seen. */
 static bool is_gone(struct weir__handover *handover, FILE *errors)
 {
 	char how[64];

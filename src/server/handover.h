@@ -1,7 +1,8 @@
-/* handover.h: a server starts the next one, and hands its listening sockets over.
+/* handover.h: a server starts the next one and hands over its listening sockets.
  *
- * They are inherited, and named in one variable of the environment, with where they listen. The next server says through a
- * pipe that it serves; if it ends before, or says nothing for a minute, this one goes on as if nothing had been. */
+ * The next server inherits the sockets; one environment variable names them and where they listen. The next server
+ * reports through a pipe that it serves. If it exits before that, or reports nothing for a minute, this server goes on
+ * as before. */
 #ifndef WEIR_SERVER_HANDOVER_H
 #define WEIR_SERVER_HANDOVER_H
 
@@ -11,37 +12,37 @@
 
 #include "server/listeners.h"
 
-/* --- of the next server ----------------------------------------------------------------------------------------- */
+/* --- the next server -------------------------------------------------------------------------------------------- */
 
-/* The sockets that were handed over, or lent by systemd, if any, and what is told through: -1 if nobody waits for it. The variable is removed.
- * False: it is wrong, and that was told. */
+/* Reads the sockets that were handed over or passed by systemd, if any, and the pipe to report through; -1: no server
+ * waits. Unsets the variable. Returns false if the environment is wrong, after reporting that. */
 bool weir__handover_receive(struct weir__listeners *ret_sites, int *ret_pipe, FILE *errors);
 
-/* Says that it serves. */
+/* Reports that this server serves. */
 void weir__handover_tell(int pipe);
 
-/* --- of the server that is there ---------------------------------------------------------------------------------- */
+/* --- the running server ------------------------------------------------------------------------------------------- */
 
 struct weir__handover {
-	pid_t next; /* 0: none was started */
+	pid_t next; /* 0: not started */
 	int pipe;
 	weir_ns until;
 };
 
-/* Starts argv[0] with these sockets. False: it cannot be, and that was told. */
+/* Starts argv[0] with these sockets. Returns false if that failed, after reporting it. */
 bool weir__handover_begin(struct weir__handover *handover, char *const argv[], const struct weir__listeners *listeners,
 			  FILE *errors);
 
 enum weir__handover_state {
 	WEIR__HANDOVER_WAITS,
-	WEIR__HANDOVER_DONE,   /* the next one serves */
-	WEIR__HANDOVER_FAILED, /* and there is none any more: that was told */
+	WEIR__HANDOVER_DONE,   /* the next server serves */
+	WEIR__HANDOVER_FAILED, /* the next server is gone, and that was reported */
 };
 
-/* How it stands; does not wait. */
+/* The current state. Does not wait. */
 enum weir__handover_state weir__handover_look(struct weir__handover *handover, FILE *errors);
 
-/* Kills a server that does not serve yet. */
+/* Kills the next server, which does not serve yet. */
 void weir__handover_cancel(struct weir__handover *handover);
 
 #endif

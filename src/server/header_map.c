@@ -1,11 +1,11 @@
-/* header_map.c: headers that are attributes. */
+/* header_map.c: headers that become attributes. */
 #include "server/header_map.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Attributes that /v1/authorize gives by itself. */
+/* Attributes that /v1/authorize sets by itself. */
 static const char *const taken[] = { "ip", "method", "path", "host" };
 
 static bool is_header(const char *text, size_t length)

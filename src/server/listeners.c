@@ -1,4 +1,4 @@
-/* listeners.c: sockets opened, taken over, dealt out to workers and closed. */
+/* listeners.c: opens sockets, takes them over, assigns them to workers and closes them. */
 #include "server/listeners.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ static bool is_path(const char *where)
 	return strchr(where, '/') != NULL;
 }
 
-/* At any port. */
+/* Compares without the port. */
 static bool is_same_host(const char *name, const char *other)
 {
 	const size_t n = (size_t)(strrchr(name, ':') - name);
@@ -29,7 +29,7 @@ static bool is_same_host(const char *name, const char *other)
 	return strncmp(name, other, n + 1) == 0 && strchr(other + n + 1, ':') == NULL;
 }
 
-/* `where`: a path or an address; NULL: any that these words stood for. */
+/* `where` is a path or an address; NULL: any address of this setting. */
 static struct weir__listen_address *find(struct weir__listeners *inherited, enum weir__protocol protocol,
 					 const char *setting, const char *where)
 {
@@ -57,7 +57,7 @@ static bool take_over(struct weir__listeners *inherited, enum weir__protocol pro
 	return true;
 }
 
-/* A path has one socket, with its mode from the beginning. */
+/* A path has one socket, created with its mode. */
 static int listen_once_more(const struct weir__listen_address *address, const char *where, mode_t mode, int *ret_socket,
 			    char ret_name[WEIR__NET_NAME_SIZE])
 {
@@ -68,7 +68,7 @@ static int listen_once_more(const struct weir__listen_address *address, const ch
 				address->n == 0 ? WEIR__LISTEN_FIRST : WEIR__LISTEN_TOO, ret_socket, ret_name);
 }
 
-/* The address that was taken over, or begun, gets as many sockets as it needs. */
+/* Opens as many sockets as the address still needs. */
 static int complete(struct weir__listeners *listeners, const char *where, uint32_t workers)
 {
 	struct weir__listen_address *const address = &listeners->at[listeners->n];
@@ -78,7 +78,7 @@ static int complete(struct weir__listeners *listeners, const char *where, uint32
 	if (listeners->mode != 0 && is_path(where) && address->is_inherited && !address->is_lent &&
 	    chmod(address->name, listeners->mode) != 0)
 		error = errno;
-	if (address->is_lent) /* others may not listen there, too */
+	if (address->is_lent) /* the kernel may not let another socket listen there */
 		wanted = 1;
 	while (address->n < wanted && error == 0) {
 		char name[WEIR__NET_NAME_SIZE];
@@ -89,7 +89,7 @@ static int complete(struct weir__listeners *listeners, const char *where, uint32
 			address->n++;
 		}
 	}
-	listeners->n += address->n > 0; /* also if there are too few: to be closed */
+	listeners->n += address->n > 0; /* also on an error: the caller closes them */
 	return error;
 }
 
@@ -107,7 +107,7 @@ static int open_one(struct weir__listeners *listeners, struct weir__listeners *i
 	return complete(listeners, where, workers);
 }
 
-/* Nobody knows now what the name stands for, as a server did that knew it: so this one listens where that one does. */
+/* The name cannot be resolved now, but the previous server could. So this server listens where that one does. */
 static int open_unknown(struct weir__listeners *listeners, struct weir__listeners *inherited,
 			enum weir__protocol protocol, const char *setting, uint32_t workers)
 {
@@ -166,7 +166,7 @@ size_t weir__listeners_of_worker(const struct weir__listeners *listeners, uint32
 	for (size_t i = 0; i < listeners->n; i++) {
 		const struct weir__listen_address *const address = &listeners->at[i];
 
-		/* More sockets than workers: each worker has several. Fewer: several workers have the same. */
+		/* With more sockets than workers, a worker has several. With fewer, several workers share one. */
 		for (uint32_t j = worker % address->n; j < address->n; j += workers) {
 			if (ret)
 				ret[n] = (struct weir__listener){ address->sockets[j], address->protocol,

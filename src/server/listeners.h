@@ -1,13 +1,12 @@
 /* listeners.h: where a server listens, with the sockets of all its workers.
  *
- * A name is listened at by all addresses that it stands for, each of which is a address: at one port, also if that is any which is
- * free. An address of it that this machine does not have, such as that of IPv6 where there is none, is left out if another one
- * is there.
+ * The server listens at every address that a name stands for, at one port, also if that is port 0 (any free one). It
+ * skips an address that this machine does not have, such as IPv6 where there is none, if the name has another.
  *
- * At a port each worker has a socket of its own, and the kernel deals connections out to them; a path has one, which they
- * share. A server that takes over from another one gets its sockets, with whoever has connected and not been accepted yet:
- * none of them may be closed as long as its address is still listened at, however many workers there are. Sockets that a manager
- * such as systemd has opened stay open there, and are its own to remove. */
+ * At a port each worker has a socket of its own, and the kernel distributes connections among them. A path has one
+ * socket that the workers share. A server that takes over from another gets its sockets, including connections that are
+ * not accepted yet. So none of them may be closed while the server still listens at its address, however many workers
+ * there are. Sockets that a manager such as systemd has opened stay open there, and only the manager removes them. */
 #ifndef WEIR_SERVER_LISTENERS_H
 #define WEIR_SERVER_LISTENERS_H
 
@@ -22,37 +21,37 @@ enum {
 
 struct weir__listen_address {
 	enum weir__protocol protocol;
-	char setting[WEIR__NET_NAME_SIZE]; /* as the setting has it, */
-	char name[WEIR__NET_NAME_SIZE];    /* and what it became: a port of 0 is one that was free */
+	char setting[WEIR__NET_NAME_SIZE]; /* as written in the setting */
+	char name[WEIR__NET_NAME_SIZE];    /* the actual address, with the port that replaced 0 */
 	int sockets[WEIR__WORKERS_MAX];
 	uint32_t n;
 	bool is_inherited;
-	bool is_lent; /* by the system's manager: of either wire, and never closed or removed for others */
+	bool is_lent; /* by systemd: for either protocol, and never shut down or removed here */
 };
 
 struct weir__listeners {
 	struct weir__listen_address at[WEIR__LISTEN_ADDRESSES_MAX];
 	size_t n;
-	mode_t mode; /* of paths; 0: as the umask has it */
+	mode_t mode; /* of paths; 0: the umask decides */
 };
 
-/* The word of a wire, as in messages and settings: resp, http. */
+/* The name of a protocol in messages and settings: resp, http. */
 const char *weir__listeners_protocol_word(enum weir__protocol protocol);
 
-/* Listens at one more place, for so many workers: by the sockets of inherited listeners that were asked for by the same words, and
- * are at the same addresses, which are taken out of `inherited`. 0 or an errno; E2BIG: there are too many addresses. */
+/* Listens at one more setting, for this many workers. Takes over, and removes from `inherited`, the sockets of
+ * inherited listeners with the same setting and address. Returns 0 or an errno; E2BIG: too many addresses. */
 int weir__listeners_open(struct weir__listeners *listeners, struct weir__listeners *inherited,
 			 enum weir__protocol protocol, const char *setting, uint32_t workers);
 
-/* The sockets that a worker listens at, at most WEIR__LISTEN_ADDRESSES_MAX * WEIR__WORKERS_MAX. Returns how many. If ret is NULL they
- * are counted only. */
+/* The sockets that a worker listens at, at most WEIR__LISTEN_ADDRESSES_MAX * WEIR__WORKERS_MAX. Returns how many. If
+ * `ret` is NULL, it only counts them. */
 size_t weir__listeners_of_worker(const struct weir__listeners *listeners, uint32_t worker, uint32_t workers,
 				 struct weir__listener *ret);
 
-/* Nobody listens any more at what is left of these. */
+/* Closes the inherited sockets that were not taken over, and removes their paths. */
 void weir__listeners_close(struct weir__listeners *inherited);
 
-/* Removes the paths. */
+/* Removes the paths of Unix sockets, but not lent ones. */
 void weir__listeners_unlink(const struct weir__listeners *listeners, bool with_inherited);
 
 #endif

@@ -1,4 +1,4 @@
-/* live.c: the live document, piece by piece. */
+/* live.c: writes the live document, part by part. */
 #include "server/live.h"
 
 #include <stdio.h>
@@ -13,14 +13,14 @@
 #include "server/policy_loader.h"
 #include "server/settings.h"
 
-enum { TAIL_MOST = 4096 /* bytes of all that comes behind the limits */ };
+enum { TAIL_MOST = 4096 /* bytes of all that follows the limits */ };
 
 static const uint64_t second_ns = 1000000000;
 
-/* What limits that come with requests are called together: no limit of a policy has brackets in its name. */
+/* The name of all inline limits together. No limit of a policy has brackets in its name. */
 static const char inline_name[] = "(inline)";
 
-/* --- what is asked for ------------------------------------------------------------------------------------------- */
+/* --- query options ----------------------------------------------------------------------------------------------- */
 
 void weir__live_query_init(struct weir__live_query *query)
 {
@@ -76,9 +76,9 @@ const char *weir__live_query_set(struct weir__live_query *query, const char *nam
 enum { INLINE_PLAN = UINT32_MAX };
 
 struct candidate {
-	uint32_t plan; /* its number, or INLINE_PLAN */
+	uint32_t plan; /* its number in the policy, or INLINE_PLAN */
 	const struct weir_table_limit *limit;
-	uint64_t rank; /* decisions of the last seconds, and 1; 0: no worker has seen it */
+	uint64_t rank; /* decisions of the last seconds, plus 1; 0: no worker has seen it */
 };
 
 /* A document that is being written. */
@@ -87,8 +87,8 @@ struct live {
 	struct weir__http_reply *reply;
 	const struct weir__live_query *query;
 	weir_ns now;
-	uint32_t last;     /* the last whole second */
-	uint32_t n, found; /* of candidates; and of limits that could be */
+	uint32_t last;     /* the last full second */
+	uint32_t n, found; /* candidates; limits that match the query */
 	uint32_t keys;
 	struct candidate candidates[WEIR__LIVE_LIMITS_MAX];
 	struct weir__top_key top_keys[WEIR__LIVE_KEYS_MAX];
@@ -106,7 +106,7 @@ static uint64_t rank(const struct live *live, const struct weir_table_limit *lim
 	return seen.decided + 1;
 }
 
-/* Whether a name has this in it, whatever the case of its letters. */
+/* Whether a name contains this, ignoring case. */
 static bool has(const char *name, const char *part, size_t length)
 {
 	const size_t n = strlen(name);
@@ -117,7 +117,8 @@ static bool has(const char *name, const char *part, size_t length)
 	return false;
 }
 
-/* A limit whose keys began anew has a sign and 16 digits before its name in the table (guard_look.c). */
+/* After a change that could not carry its keys over, a limit has a ~ and 16 digits before its name in the table
+ * (bound_policy.c). */
 static bool passes(const struct live *live, uint32_t plan, const struct weir_table_limit *limit)
 {
 	const char *const name = plan == INLINE_PLAN ? inline_name : weir_table_limit_name(limit);
@@ -126,7 +127,7 @@ static bool passes(const struct live *live, uint32_t plan, const struct weir_tab
 	return has(name + anew, live->query->filter, live->query->filter_length);
 }
 
-/* Behind those that are as busy: so that limits that are not keep the order of the file. */
+/* Inserts behind candidates of the same rank, so that equally busy limits keep the order of the file. */
 static void add_candidate(void *live_, uint32_t plan, const struct weir_table_limit *limit)
 {
 	struct live *const live = live_;
@@ -163,9 +164,9 @@ static void find_all(struct live *live)
 		weir__guard_walk(guard, WEIR__LIVE_PLANS_MAX, add_candidate, live);
 }
 
-/* --- pieces ------------------------------------------------------------------------------------------------------ */
+/* --- helpers ----------------------------------------------------------------------------------------------------- */
 
-/* A fraction, by integers: so many parts, of which `one` are 1, with so many digits behind the point. */
+/* Writes parts / one as a decimal fraction, with integers only, and this many digits after the point. */
 static void add_decimal(struct weir__http_reply *reply, const char *name, uint64_t parts, uint64_t one, unsigned digits)
 {
 	char text[24] = ".";
@@ -216,7 +217,7 @@ static uint64_t uptime_s(const struct live *live)
 	return live->context->counters_set ? weir__counters_set_age_s(live->context->counters_set) : 0;
 }
 
-/* Returns since when. */
+/* Returns since when they are counted. */
 static weir_ns add_keys(struct live *live, const char *name, const struct weir_table_limit *limit,
 			const char *limit_name, enum weir__top_keys_kind kind)
 {
@@ -244,7 +245,7 @@ static void add_top(struct live *live, const struct weir_table_limit *limit, con
 	}
 	(void)add_keys(live, ",\"top\":{\"busy\":[", limit, name, WEIR__TOP_KEYS_BUSY);
 	since_s = add_keys(live, ",\"denied\":[", limit, name, WEIR__TOP_KEYS_DENIED) / second_ns;
-	/* Spans begin with half minutes, servers at any time. */
+	/* Top keys are counted from the start of a half minute, which may be before the server started. */
 	weir__reply_add_member(live->reply, ",\"since\":", since_s > 0 && since_s < begun_s ? begun_s : since_s);
 	WEIR__REPLY_ADD(live->reply, "}");
 }
@@ -262,7 +263,7 @@ static void add_line(struct live *live, const char *name, size_t offset)
 	WEIR__REPLY_ADD(live->reply, "]");
 }
 
-/* What is in live->series, without the bracket behind it. */
+/* Writes live->series, without the closing brace. */
 static void add_lines(struct live *live)
 {
 	for (uint64_t i = 0; i < live->query->seconds; i++)
@@ -272,7 +273,7 @@ static void add_lines(struct live *live)
 	add_line(live, ",\"delayed\":[", offsetof(struct weir__limit_stats_sum, delayed));
 }
 
-/* False: nothing was seen in that time. */
+/* Returns false, and writes nothing, if no decision was seen in that time. */
 static bool add_series(struct live *live, const struct weir_table_limit *limit)
 {
 	bool is_seen = false;
@@ -289,7 +290,7 @@ static bool add_series(struct live *live, const struct weir_table_limit *limit)
 	return true;
 }
 
-/* What workers have seen of it. */
+/* What the workers have seen of the limit. */
 static void add_seen(struct live *live, const struct weir_table_limit *limit, const char *name)
 {
 	struct weir__limit_stats_set *const stats_set = live->context->stats_set;
@@ -357,7 +358,7 @@ static void begin_rows(void *live, uint32_t n)
 	(void)n;
 }
 
-/* False: there is no room for it, and it is not there. One that is gone, since the policy has changed, takes none. */
+/* Returns false, and writes nothing, if the limit does not fit or is gone because the policy changed. */
 static bool add_one(struct live *live, const struct candidate *candidate, bool is_first)
 {
 	struct weir__http_reply *const reply = live->reply;
@@ -390,8 +391,8 @@ static void add_limits(struct live *live)
 
 /* --- the server -------------------------------------------------------------------------------------------------- */
 
-/* How long so many of a thousand took at most: reckoned from places of a histogram, evenly within one. Of the last, which has
- * no bound, where it begins. */
+/* The duration in ns that of_1000 thousandths of all do not exceed, interpolated linearly within a bucket of the
+ * histogram. The last bucket has no upper bound, so its lower bound is returned. */
 static uint64_t percentile(const struct weir__limit_stats_histogram_sum *sum, uint64_t of_1000)
 {
 	const uint64_t rank = sum->n / 1000 * of_1000 + (sum->n % 1000 * of_1000 + 999) / 1000;
@@ -411,7 +412,7 @@ static uint64_t percentile(const struct weir__limit_stats_histogram_sum *sum, ui
 	return 0;
 }
 
-/* Requests as wholes: sums over limits would count one for each limit that admitted it. */
+/* Counts requests. A sum over limits would count a request once for each of its limits. */
 static void add_requests(struct live *live)
 {
 	struct weir__limit_stats_set *const stats_set = live->context->stats_set;
@@ -530,7 +531,7 @@ static void add_policy(struct live *live)
 	WEIR__REPLY_ADD(live->reply, "}");
 }
 
-/* --- all of it --------------------------------------------------------------------------------------------------- */
+/* --- the document ------------------------------------------------------------------------------------------------ */
 
 static void add_head(struct live *live)
 {
@@ -559,7 +560,7 @@ static void find_row(void *one_, const struct weir__guard_row *row)
 	}
 }
 
-/* False: there is none of this name. */
+/* Returns false if there is no limit of this name. */
 static bool add_limit_alone(struct live *live)
 {
 	const struct weir__live_query *const query = live->query;

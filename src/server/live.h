@@ -1,7 +1,8 @@
-/* live.h: the live document: what the server sees of its limits now, as JSON. For weir top, the page and whoever else looks.
+/* live.h: the live document: the current state of limits as JSON, for weir top, the page and any other client.
  *
- * It is bounded: by LIMITS limits, and by the room that there is for it. The busiest come first, and how many were left out
- * is said. To read it takes no lock but those of talkers, each for as long as it takes to copy one. */
+ * It is bounded by WEIR__LIVE_LIMITS_MAX limits and by the room of the reply. The busiest limits come first, and the
+ * document says how many were left out. To write it takes only short locks, such as those of the top keys, each while
+ * one is copied. */
 #ifndef WEIR_SERVER_LIVE_H
 #define WEIR_SERVER_LIVE_H
 
@@ -11,27 +12,27 @@
 enum {
 	WEIR__LIVE_SECONDS_MAX = 120,
 	WEIR__LIVE_LIMITS_MAX = 200,
-	WEIR__LIVE_KEYS = 10,         /* of each limit, if nothing is said; */
-	WEIR__LIVE_KEYS_MAX = 64,     /* and of one limit alone */
+	WEIR__LIVE_KEYS = 10,         /* per limit, by default */
+	WEIR__LIVE_KEYS_MAX = 64,     /* at most; the default for a single limit */
 	WEIR__LIVE_PLANS_MAX = 65536, /* of the policy that are looked at */
 };
 
 struct weir__live_query {
 	uint64_t seconds, keys;
-	const char *limit; /* this one alone; NULL: all */
+	const char *limit; /* only this one; NULL: all */
 	size_t limit_length;
-	const char *filter; /* those that have this in their names */
+	const char *filter; /* only limits with this in their names */
 	size_t filter_length;
 };
 
-/* What is asked for if nothing is said. */
+/* Sets the defaults. */
 void weir__live_query_init(struct weir__live_query *query);
 
-/* An option by its name: seconds, keys, limit or filter. NULL, or what would be right. */
+/* Sets an option by its name: seconds, keys, limit or filter. Returns NULL, or what would be right. */
 const char *weir__live_query_set(struct weir__live_query *query, const char *name, size_t name_length,
 				 const char *value, size_t length);
 
-/* Writes it to the body. False: there is no limit of this name, and nothing was written. */
+/* Writes the document to the body. Returns false, and writes nothing, if there is no limit of this name. */
 bool weir__live_write(struct weir__context *context, const struct weir__live_query *query,
 		      struct weir__http_reply *reply);
 

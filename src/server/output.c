@@ -1,4 +1,4 @@
-/* output.c: one stretch of memory for what waits, given back when nothing does. */
+/* output.c: one block of memory for what is buffered, freed when it is empty. */
 #include "server/output.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 
 #include "os/net.h"
 
-/* How many of the bytes the socket takes, or SIZE_MAX if it is lost. */
+/* Returns how many bytes the socket took, or SIZE_MAX if the connection is lost. */
 static size_t write_some(int socket, const char *bytes, size_t n)
 {
 	size_t done = 0;
@@ -24,7 +24,8 @@ static size_t write_some(int socket, const char *bytes, size_t n)
 	return done;
 }
 
-/* Room for n bytes more: behind what is there, else where it begins, else twice as much. */
+/* Makes room for n more bytes: at the end, else by moving what waits to the front, else in a new block of twice the
+ * need. */
 static bool make_room(struct weir__output *output, size_t n)
 {
 	const size_t waiting = weir__output_waiting(output), needed = waiting + n;

@@ -1,4 +1,4 @@
-/* output.h: answers on their way to a client: what its socket does not take at once is kept, in order. */
+/* output.h: replies on their way to a client. What the socket does not take at once is buffered, in order. */
 #ifndef WEIR_SERVER_OUTPUT_H
 #define WEIR_SERVER_OUTPUT_H
 
@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 struct weir__output {
-	char *bytes; /* NULL: nothing waits */
+	char *bytes; /* NULL: nothing is buffered */
 	size_t start, end, size;
 };
 
@@ -15,10 +15,11 @@ static inline size_t weir__output_waiting(const struct weir__output *output)
 	return output->end - output->start;
 }
 
-/* Writes what the socket takes, if nothing waits, and keeps the rest. False: the connection is lost, or there is no memory. */
+/* Writes what the socket takes, if nothing is buffered, and buffers the rest. Returns false if the connection is lost
+ * or there is no memory. */
 bool weir__output_write(struct weir__output *output, int socket, const char *bytes, size_t n);
 
-/* Writes what waits, as far as the socket takes it. False: the connection is lost. */
+/* Writes what is buffered, as far as the socket takes it. Returns false if the connection is lost. */
 bool weir__output_send(struct weir__output *output, int socket);
 
 void weir__output_drop(struct weir__output *output);

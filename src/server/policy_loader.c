@@ -1,4 +1,5 @@
-/* policy_loader.c: looks when something tells it to, and once what is written has been left alone for a moment. */
+/* policy_loader.c: reads the policy when it is notified of a change, once the files have been left alone for a
+ * moment. */
 #include "server/policy_loader.h"
 
 #include <pthread.h>
@@ -19,13 +20,13 @@
 #include "server/stores.h"
 
 static const weir_ns ms = 1000000;
-static const weir_ns quiet_ns = UINT64_C(100000000);     /* of which files must have been left alone, */
-static const weir_ns patience_ns = UINT64_C(2000000000); /* unless that takes so long */
-static const weir_ns poll_ns = UINT64_C(2000000000);     /* where nothing tells of changes */
+static const weir_ns quiet_ns = UINT64_C(100000000);     /* without a change before a read */
+static const weir_ns patience_ns = UINT64_C(2000000000); /* the longest that a change waits */
+static const weir_ns poll_ns = UINT64_C(2000000000);     /* between reads without notification */
 
 enum { PLANS_LEAST = 1024 };
 
-/* What was wrong with a version. */
+/* What is wrong with a version. */
 struct report {
 	char first[WEIR__POLICY_ERROR_SIZE];
 	uint64_t hash; /* of all lines */
@@ -36,22 +37,22 @@ struct report {
 
 struct weir__policy_loader {
 	struct weir__policy_source *source;
-	bool has_settings; /* in the same file: the names of these are no faults */
+	bool has_settings; /* the file also holds settings: their names are not errors */
 	bool may_lack_limits;
-	uint32_t envoy; /* WEIR_ENVOY_..., by which policies of that form are read */
-	FILE *errors;   /* where faults are told */
+	uint32_t envoy; /* WEIR_ENVOY_..., for policies in Envoy's form */
+	FILE *errors;   /* where errors are reported */
 	struct weir__log *log;
-	struct weir__settings *started; /* what the file said of settings at the start */
-	struct weir__settings *said;    /* and says now */
-	uint64_t differences;           /* of the two, that were told: a bit for each */
-	struct weir_policy *first;      /* until there is a guard */
-	char *copy;                     /* where each good version of a server's is written; NULL: nowhere */
+	struct weir__settings *started; /* the settings of the file at the start */
+	struct weir__settings *said;    /* the settings of the file now */
+	uint64_t differences;           /* between the two, as last reported: a bit for each setting */
+	struct weir_policy *first;      /* NULL once there is a guard */
+	char *copy;                     /* where each valid version of a remote source is written; NULL: nowhere */
 	uint64_t plans_set;
 	struct weir__policy_identity current;
-	bool is_put;    /* in force is one that came with a request; `current` is what the source last had */
-	uint64_t wrong; /* hash of what was last told to be wrong */
+	bool is_put;    /* the policy in force was uploaded; `current` is what the source last had */
+	uint64_t wrong; /* hash of the errors that were last reported */
 	struct weir_table *table;
-	bool has_store; /* which must be able to have all limits */
+	bool has_store; /* limits must be such that the store can hold them */
 	struct weir_guard *guard;
 
 	struct weir__loop loop;
@@ -59,15 +60,15 @@ struct weir__policy_loader {
 	bool is_running;
 	_Atomic bool is_stopping;
 	_Atomic uint64_t asked;
-	weir_ns changed_at, touched_at; /* first and last that was told and not looked at; 0: nothing was */
+	weir_ns changed_at, touched_at; /* first and last notification since the last look; 0: none */
 	weir_ns looked_at;
 	struct weir__policy_upload_queue *uploads;
 	struct weir__policy_text *shown;
-	pthread_mutex_t lock; /* of the next */
+	pthread_mutex_t lock; /* of `info` */
 	struct weir__policy_loader_info info;
 };
 
-/* --- faults ----------------------------------------------------------------------------------------------------- */
+/* --- errors ----------------------------------------------------------------------------------------------------- */
 
 static bool report_init(struct report *report)
 {
@@ -87,7 +88,7 @@ static void add_line(void *report_, const char *line)
 	struct report *const report = report_;
 
 	fflush(report->lines);
-	if (strstr(report->text, line)) /* the settings' reader has said so, too */
+	if (strstr(report->text, line)) /* reading the settings has reported it already */
 		return;
 	if (report->first[0] == '\0')
 		(void)snprintf(report->first, sizeof(report->first), "%s", line);
@@ -116,7 +117,7 @@ static bool is_same_setting(const struct weir__setting *setting, const struct we
 	return strcmp(of_a, of_b) == 0;
 }
 
-/* Told once for each set of them. Users may change (user_reload.h). */
+/* Reports each set of changed settings once. Users may change (user_reload.h). */
 static void tell_differences(struct weir__policy_loader *loader, const char *file)
 {
 	char names[512] = "";
@@ -147,7 +148,7 @@ static void forward_lines(char *text, struct weir__diagnostics *diagnostics)
 			diagnostics->report(diagnostics->context, line);
 }
 
-/* False: it is no YAML, and to read it as a policy would only say so again. */
+/* Returns false if the text is not YAML: reading it as a policy would only repeat that error. */
 static bool read_settings(const struct weir__policy_part *part, struct weir__settings *settings,
 			  struct weir__diagnostics *diagnostics)
 {
@@ -172,7 +173,6 @@ static bool read_settings(const struct weir__policy_part *part, struct weir__set
 
 /* --- versions ----------------------------------------------------------------------------------------------------- */
 
-/* Reads a version as a policy. */
 static struct weir_policy *compile(struct weir__policy_loader *loader, const struct weir__policy_version *version,
 				   struct weir__diagnostics *diagnostics)
 {
@@ -197,7 +197,7 @@ static void show(struct weir__policy_loader *loader, const struct weir__policy_v
 			      loader->has_settings ? "it is in the file of the settings, which is not shown" : NULL);
 }
 
-/* --- the first ---------------------------------------------------------------------------------------------------- */
+/* --- the first version -------------------------------------------------------------------------------------------- */
 
 static struct weir__policy_loader *new_of_path(const char *path, bool has_settings, FILE *errors, struct weir__log *log)
 {
@@ -222,7 +222,7 @@ static struct weir__policy_loader *new_of_path(const char *path, bool has_settin
 	return NULL;
 }
 
-/* That it cannot be written is told; the policy is as good without. */
+/* An error is only reported: the policy works without a copy. */
 static void keep_copy(struct weir__policy_loader *loader, const struct weir__policy_version *version)
 {
 	const int error = loader->copy ? weir__policy_copy_write(loader->copy, version) : 0;
@@ -232,7 +232,8 @@ static void keep_copy(struct weir__policy_loader *loader, const struct weir__pol
 			strerror(error));
 }
 
-/* The last good one of a source that has none now. It is taken for the source's: that may have the same again. */
+/* Reads the copy: the last valid version of a source that has none now. It counts as the source's own version, so that
+ * the same version from the source is not a change. */
 static struct weir_policy *read_copy(struct weir__policy_loader *loader, struct weir__diagnostics *diagnostics)
 {
 	struct weir__policy_version version;
@@ -277,7 +278,7 @@ static struct weir_policy *read_first(struct weir__policy_loader *loader, struct
 	return policy;
 }
 
-/* A first version, with all that is wrong told. */
+/* Reads a first version, and reports all that is wrong with it. */
 static bool load(struct weir__policy_loader *loader,
 		 struct weir_policy *(*read)(struct weir__policy_loader *loader, struct weir__diagnostics *diagnostics))
 {
@@ -343,7 +344,7 @@ struct weir_policy *weir__policy_loader_check(const char *path, FILE *errors)
 		fputs("weir: no memory for a policy\n", errors);
 		return NULL;
 	}
-	loader->may_lack_limits = !is_folder; /* it may be a file of settings */
+	loader->may_lack_limits = !is_folder; /* it may have settings only */
 	if (load_first(loader))
 		policy = loader->first;
 	loader->first = NULL;
@@ -362,10 +363,10 @@ uint32_t weir__policy_loader_limits(const struct weir__policy_loader *loader)
 	if (loader->plans_set > 0)
 		most = loader->plans_set;
 	return most < WEIR__LIMITS_MAX ? (uint32_t)most + 1 :
-					 WEIR__LIMITS_MAX; /* one that counts is the daemon's own */
+					 WEIR__LIMITS_MAX; /* + 1: the daemon's own limit, which counts inline limits */
 }
 
-/* --- others ------------------------------------------------------------------------------------------------------- */
+/* --- reloading ---------------------------------------------------------------------------------------------------- */
 
 static void follow(struct weir__policy_loader *loader)
 {
@@ -392,7 +393,7 @@ static void note_good(struct weir__policy_loader *loader, bool is_change)
 	loader->wrong = 0;
 }
 
-/* What is as wrong as before, as when something else in the directory has changed, is not told again. */
+/* Errors that were reported before, as when something else in the directory changed, are not reported again. */
 static void note_wrong(struct weir__policy_loader *loader, struct report *report,
 		       const struct weir__diagnostics *diagnostics)
 {
@@ -408,7 +409,7 @@ static void note_wrong(struct weir__policy_loader *loader, struct report *report
 	(void)pthread_mutex_unlock(&loader->lock);
 }
 
-/* Of what the table says, what the one can do who has set the server up. */
+/* What the operator can do about an error of the table. */
 static const char *hint_of(int error)
 {
 	return error == WEIR_ERR_FULL ?
@@ -446,7 +447,7 @@ static bool change(struct weir__policy_loader *loader, const struct weir__policy
 	return true;
 }
 
-/* What came with a request stays until the source has something else, or is asked for. */
+/* An uploaded policy stays in force until the source changes, or a reload is requested. */
 static bool look_at(struct weir__policy_loader *loader, bool is_asked, struct weir__diagnostics *diagnostics,
 		    bool *ret_is_change)
 {
@@ -472,17 +473,17 @@ static void look(struct weir__policy_loader *loader, bool is_asked)
 		return;
 	diagnostics.context = &report;
 	loader->changed_at = loader->touched_at = 0;
-	follow(loader); /* first: what changes from here on is told */
+	follow(loader); /* first: notifies of later changes */
 	if (look_at(loader, is_asked, &diagnostics, &is_change))
 		note_good(loader, is_change);
 	else
 		note_wrong(loader, &report, &diagnostics);
 	report_fini(&report);
-	follow(loader); /* also what this version names */
+	follow(loader); /* now also the files that this version names */
 	loader->looked_at = weir_clock_now();
 }
 
-/* --- those that come with requests ---------------------------------------------------------------------------------- */
+/* --- uploads ------------------------------------------------------------------------------------------------------ */
 
 static void note_put(void *loader_, const char *text, size_t length, uint64_t version)
 {

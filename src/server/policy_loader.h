@@ -1,7 +1,7 @@
-/* policy_loader.h: the policy that a daemon decides by, and the thread that puts another one in its place.
+/* policy_loader.h: the policy of a daemon, and the thread that replaces it when its source changes.
  *
- * All reading is done in that thread. Workers ask the guard, which has one whole policy at any time. A version that is
- * wrong in anything changes nothing; one that is the same as the current one changes nothing either. */
+ * After the first version, only that thread reads policies. Workers use the guard, which has one complete policy at any
+ * time. A version with any error changes nothing, and neither does one that equals the current version. */
 #ifndef WEIR_SERVER_POLICY_LOADER_H
 #define WEIR_SERVER_POLICY_LOADER_H
 
@@ -13,47 +13,48 @@ struct weir__policy_loader;
 struct weir__policy_upload;
 struct weir__policy_text;
 
-/* Reads the first version: where settings say, which must be somewhere (weir__policy_loader_is_set). NULL: something is wrong,
- * and all of it was told to settings->errors. */
+/* Reads the first version from where the settings say; weir__policy_loader_is_set must be true. Returns NULL if
+ * anything is wrong, after reporting all of it to settings->errors. */
 bool weir__policy_loader_is_set(const struct weir__settings *settings);
 struct weir__policy_loader *weir__policy_loader_new(const struct weir__settings *settings);
 
-/* Limits that a table needs room for, with those to come. */
+/* How many limits the table needs room for, including those of later versions. */
 uint32_t weir__policy_loader_limits(const struct weir__policy_loader *loader);
 
-/* Begins to decide by it, and to look for other versions. False: that was told. */
+/* Puts the first version in force, and begins to watch for others. Returns false if that failed, after reporting it. */
 bool weir__policy_loader_start(struct weir__policy_loader *loader, struct weir_table *table);
 
-/* Nobody uses the guard any more. NULL is allowed. */
+/* To be called when the guard is no longer in use. NULL is allowed. */
 void weir__policy_loader_free(struct weir__policy_loader *loader);
 
 struct weir_guard *weir__policy_loader_guard(struct weir__policy_loader *loader);
 
-/* Lets it look now; from any thread, without a wait. Returns what `reloads` below will be when that is done. */
+/* Requests a reload, from any thread; does not wait. Returns the value that `reloads` below will have when it is
+ * done. */
 uint64_t weir__policy_loader_reload(struct weir__policy_loader *loader);
 
-/* Lets it look at a policy that came with a request, or put it in force until the source has another one or a reload is
- * asked for. From any thread, without a wait; the errand comes back to its door. False: too many wait. */
+/* Lets the thread validate an uploaded policy, or put it in force until the source changes or a reload is requested.
+ * From any thread; does not wait. The upload returns to the mailbox of its worker. Returns false if too many wait. */
 bool weir__policy_loader_send(struct weir__policy_loader *loader, struct weir__policy_upload *upload);
 
-/* The text of the one in force. */
+/* The text of the policy in force. */
 struct weir__policy_text *weir__policy_loader_text(struct weir__policy_loader *loader);
 
 enum { WEIR__POLICY_ERROR_SIZE = 512 };
 
 struct weir__policy_loader_info {
 	uint64_t changes;                         /* versions that came into force after the first */
-	uint64_t failures;                        /* versions that were wrong */
-	uint64_t reloads;                         /* of those that were asked for, how many are done */
+	uint64_t failures;                        /* versions with errors */
+	uint64_t reloads;                         /* requested reloads that are done */
 	weir_ns loaded_at;                        /* when the current version came into force */
-	uint32_t limits;                          /* that it has */
-	char last_error[WEIR__POLICY_ERROR_SIZE]; /* the first fault of the latest version; empty: it is in force */
+	uint32_t limits;                          /* in the current version */
+	char last_error[WEIR__POLICY_ERROR_SIZE]; /* the first error of the latest version; empty: it is in force */
 };
 
 void weir__policy_loader_info(struct weir__policy_loader *loader, struct weir__policy_loader_info *ret_info);
 
-/* All that is wrong with a file of settings, limits or both, or with a directory of limits, told to `errors`. The policy,
- * for the caller to free, or NULL. */
+/* Reports to `errors` all that is wrong with a file of settings, limits or both, or with a directory of limits. Returns
+ * the policy, which the caller frees, or NULL. */
 struct weir_policy *weir__policy_loader_check(const char *path, FILE *errors);
 
 #endif

@@ -1,4 +1,4 @@
-/* policy_upload.c: reads a policy that came with a request, and puts it in the place of the one in force, if it is to. */
+/* policy_upload.c: reads an uploaded policy and, if requested, replaces the one in force. */
 #include "server/policy_upload.h"
 
 #include <pthread.h>
@@ -48,7 +48,7 @@ static void add_name(struct weir__policy_lines *lines, const char *name)
 	add_line(lines, name, WEIR__POLICY_NAMES_MAX);
 }
 
-/* Without the name of a file, since it came in none. */
+/* Removes the file name: an upload has none. */
 static void add_fault(void *outcome_, const char *line)
 {
 	struct weir__policy_outcome *const outcome = outcome_;
@@ -59,7 +59,7 @@ static void add_fault(void *outcome_, const char *line)
 		 WEIR__DIAGNOSTICS_MOST);
 }
 
-/* --- errands ---------------------------------------------------------------------------------------------------- */
+/* --- uploads ---------------------------------------------------------------------------------------------------- */
 
 static void free_errand(struct weir__task *errand_)
 {
@@ -155,9 +155,9 @@ void weir__policy_upload_queue_free(struct weir__policy_upload_queue *uploads)
 	free(uploads);
 }
 
-/* --- what changes ----------------------------------------------------------------------------------------------- */
+/* --- comparison of policies ------------------------------------------------------------------------------------- */
 
-/* The plans of the new policy by their names, and what the old one says of each. */
+/* The plans of the new policy by name, and how the old policy differs in each. */
 struct comparison {
 	const struct weir_policy *policy;
 	struct weir__policy_outcome *outcome;
@@ -165,9 +165,9 @@ struct comparison {
 	struct side {
 		uint32_t plan;
 		bool is_old, differs;
-		uint64_t rest; /* mode and key of the old one, as a hash */
-	} * sides;             /* by name */
-	uint32_t *places;      /* where each plan is among them */
+		uint64_t rest; /* hash of the old plan's mode, key and store settings */
+	} * sides;             /* sorted by name */
+	uint32_t *places;      /* index in `sides`, by number of the plan */
 };
 
 static int compare_sides(const void *a, const void *b, void *policy)
@@ -270,9 +270,10 @@ static void look_at_new(void *comparison_, const struct weir__guard_row *row)
 		add_name(&comparison->outcome->changed, row->name);
 }
 
-/* --- doing them ------------------------------------------------------------------------------------------------- */
+/* --- running an upload ------------------------------------------------------------------------------------------ */
 
-/* Takes the policy over. Only this thread changes the guard's policy: what it lists is the one before, then the new one. */
+/* Takes ownership of the policy. Only this thread changes the guard's policy, so the guard lists the old one before the
+ * change and the new one after it. */
 static bool replace(struct weir_guard *guard, struct weir_table *table, struct weir_policy *policy,
 		    struct weir__policy_outcome *outcome)
 {

@@ -1,4 +1,4 @@
-/* settings.c: the table of settings, how values are read and written, and flags and environment. */
+/* settings.c: the table of settings, reading and writing of values, and flags and environment. */
 #include "server/settings.h"
 
 #include <ctype.h>
@@ -154,7 +154,7 @@ bool weir__settings_is_list(const struct weir__setting *setting)
 	       setting->kind == WEIR__SETTING_HEADERS;
 }
 
-/* --- faults ----------------------------------------------------------------------------------------------------- */
+/* --- errors ----------------------------------------------------------------------------------------------------- */
 
 static void write_upper(FILE *out, const char *name)
 {
@@ -162,7 +162,7 @@ static void write_upper(FILE *out, const char *name)
 		putc(toupper((unsigned char)*name), out);
 }
 
-/* As it was written: --keys, WEIR_KEYS, weir.yaml:3:7: keys. */
+/* Writes the name as the user wrote it: --keys, WEIR_KEYS, weir.yaml:3:7: keys. */
 static void write_place(FILE *out, const struct weir__settings *settings, struct weir__setting_place place,
 			const char *name)
 {
@@ -211,7 +211,7 @@ static void refuse(struct weir__settings *settings, const struct weir__setting *
 	weir__settings_error(settings, place, setting->name, "\"%s\": %s", shown, right);
 }
 
-/* Whether it can be a place to listen at; what host that is, if any, is seen when it is listened at. */
+/* Whether it looks like a listen address. Whether the host exists shows when the server listens there. */
 static bool is_where(const char *text, size_t length)
 {
 	const char *const colon = memrchr(text, ':', length);
@@ -254,7 +254,7 @@ static bool add_where(struct weir__settings *settings, const struct weir__settin
 	return true;
 }
 
-/* Adds to the proxies or to the headers. */
+/* Adds to the trusted proxies or to the headers. */
 static bool add_item(struct weir__settings *settings, const struct weir__setting *setting,
 		     struct weir__setting_place place, const char *text, size_t length)
 {
@@ -279,7 +279,7 @@ static bool add_item(struct weir__settings *settings, const struct weir__setting
 	return proxies ? weir__proxies_add(proxies, text, length) : weir__header_map_add(map, text, length);
 }
 
-/* The word of this number, and how long it is; NULL: there are fewer. */
+/* The word at this index, and its length; NULL: there are fewer words. */
 static const char *choice_of(const struct weir__setting *setting, uint64_t number, size_t *ret_length)
 {
 	const char *word = setting->words;
@@ -315,7 +315,7 @@ static bool put_text(char *value, const char *text, size_t length)
 	return true;
 }
 
-/* What is wrong is told without the text, which may have a password in it. */
+/* The error does not repeat the text, which may contain a password. */
 static bool put_url(struct weir__settings *settings, const struct weir__setting *setting,
 		    struct weir__setting_place place, const char *text, size_t length)
 {
@@ -464,7 +464,7 @@ void weir__settings_init(struct weir__settings *settings, FILE *errors)
 		settings->workers = WEIR__WORKERS_MAX;
 }
 
-/* A variable that is empty counts as one that is not there: that is how many programs unset what they pass on. */
+/* An empty variable counts as unset, since many programs unset variables that way. */
 static const char *variable(const char *name)
 {
 	char whole[64];
@@ -497,7 +497,7 @@ static void read_environment(struct weir__settings *settings)
 	}
 }
 
-/* Splits --name=value, or takes the next argument as the value. False: there is none. */
+/* Splits --name=value, or takes the next argument as the value. Returns false if there is no value. */
 static bool split_flag(int argc, char **argv, int *at, const char **ret_name, size_t *ret_length,
 		       const char **ret_value)
 {
@@ -517,7 +517,7 @@ static bool is_config(const char *name, size_t length)
 	return length == 6 && memcmp(name, "config", 6) == 0;
 }
 
-/* --log-format is --log_format: habits differ. */
+/* Accepts --log-format and --log_format. */
 static const struct weir__setting *find_flag(const char *name, size_t length)
 {
 	char spelled[64];
@@ -537,7 +537,7 @@ static void refuse_unknown(struct weir__settings *settings, const char *name, si
 			     name);
 }
 
-/* The last word, without a value. */
+/* The last flag has no value. */
 static void refuse_lonely(struct weir__settings *settings, const char *name, size_t length)
 {
 	const struct weir__setting_place place = { .from = WEIR__FROM_FLAG };
@@ -582,7 +582,7 @@ static void read_flags(struct weir__settings *settings, int argc, char **argv)
 	}
 }
 
-/* Which file: it must be known before the others are read. */
+/* Finds the configuration file, which is read before the other settings. */
 static void find_config(struct weir__settings *settings, int argc, char **argv)
 {
 	struct weir__setting_place *const place = &settings->config_place;

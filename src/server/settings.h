@@ -1,8 +1,8 @@
-/* settings.h: what can be set when the daemon starts, as one table: from it come the flags, the variables of the
- * environment, the keys of the file, CONFIG GET, --help, the man page and docs/settings.md.
+/* settings.h: the settings of the daemon as one table. The flags, the environment variables, the keys of the file,
+ * CONFIG GET, --help, the man page and docs/settings.md are all made from it.
  *
- * A flag beats the environment, that beats the file, and that the default. All that is wrong is told, not only the first
- * of it, and where it was said. Everything has a fixed size: values are copied, and nothing is to be freed. */
+ * A flag overrides the environment, which overrides the file, which overrides the default. All errors are reported with
+ * their places, not only the first. Everything has a fixed size: values are copied, and nothing has to be freed. */
 #ifndef WEIR_SERVER_SETTINGS_H
 #define WEIR_SERVER_SETTINGS_H
 
@@ -19,42 +19,42 @@
 enum {
 	WEIR__SETTINGS = 37,
 	WEIR__WORKERS_MAX = 256,
-	WEIR__SETTING_TEXT_SIZE = 1024,             /* of a path or a name, with its NUL */
-	WEIR__SETTING_ERRORS_MAX = 50,              /* that are told */
-	WEIR__SETTINGS_FILE_MAX = 16 * 1024 * 1024, /* bytes, with the limits that are in it */
+	WEIR__SETTING_TEXT_SIZE = 1024,             /* of a path or a name, including its NUL */
+	WEIR__SETTING_ERRORS_MAX = 50,              /* that are reported */
+	WEIR__SETTINGS_FILE_MAX = 16 * 1024 * 1024, /* bytes, including the limits in it */
 };
 
 enum weir__setting_kind {
 	WEIR__SETTING_COUNT,    /* uint64_t; 500k, 5m */
 	WEIR__SETTING_BYTES,    /* uint64_t; 64KiB, 4MiB */
-	WEIR__SETTING_DURATION, /* uint64_t, in ns; 30s, 5min; without a unit seconds */
-	WEIR__SETTING_CHOICE,   /* uint64_t: which of the words, from 0 */
-	WEIR__SETTING_MODE,     /* uint64_t: who may read and write, as chmod has it in octal digits; 0 is none */
-	WEIR__SETTING_TEXT,     /* char[WEIR__SETTING_TEXT_SIZE]; empty is none */
-	WEIR__SETTING_URL,      /* likewise: of a store, which may have a password in it, that is not shown */
-	WEIR__SETTING_WHERE,    /* struct weir__setting_list; if `least` is 0, the word none is an empty one */
-	WEIR__SETTING_PROXIES,  /* struct weir__proxies; the word none is an empty one */
-	WEIR__SETTING_HEADERS,  /* struct weir__header_map; likewise */
-	WEIR__SETTING_USERS,    /* struct weir__users; in the file alone, since others see flags and environments */
+	WEIR__SETTING_DURATION, /* uint64_t, in ns; 30s, 5min; seconds without a unit */
+	WEIR__SETTING_CHOICE,   /* uint64_t: index of the word */
+	WEIR__SETTING_MODE,     /* uint64_t: file mode in octal digits, as for chmod; 0: not set */
+	WEIR__SETTING_TEXT,     /* char[WEIR__SETTING_TEXT_SIZE]; empty: not set */
+	WEIR__SETTING_URL,      /* the same: URL of a store; its password is not shown */
+	WEIR__SETTING_WHERE,    /* struct weir__setting_list; if `least` is 0, the word none empties it */
+	WEIR__SETTING_PROXIES,  /* struct weir__proxies; the word none empties it */
+	WEIR__SETTING_HEADERS,  /* struct weir__header_map; the word none empties it */
+	WEIR__SETTING_USERS,    /* struct weir__users; only in the file, since others can see flags and environments */
 };
 
 struct weir__setting {
 	const char *name; /* in the file; --name as a flag, WEIR_NAME as a variable */
 	enum weir__setting_kind kind;
-	uint64_t least, most; /* of a number; items of a list, users */
-	const char *unset;    /* the value if nobody gives one, as it is written; "" is none */
+	uint64_t least, most; /* of a number; of the items of a list, or of users */
+	const char *unset;    /* the default, as it is written; "": none */
 	size_t offset;        /* of the value in struct weir__settings */
-	const char *value;    /* what stands for a value in help */
-	const char *means;    /* a sentence */
-	const char *words;    /* of a choice, with spaces between them */
+	const char *value;    /* placeholder for the value in help */
+	const char *means;    /* its description, as a sentence */
+	const char *words;    /* of a choice, separated by spaces */
 };
 
 extern const struct weir__setting weir__setting_rows[WEIR__SETTINGS];
 
-/* How descriptors of Envoy's ratelimit count: the words of the setting envoy_counts. */
+/* The words of the setting envoy_counts: how descriptors of Envoy's ratelimit count. */
 enum weir__envoy_counts { WEIR__COUNTS_TOGETHER, WEIR__COUNTS_EACH };
 
-/* Which headers tell of limits: the words of the setting ratelimit_headers. */
+/* The words of the setting ratelimit_headers: which headers report limits. */
 enum weir__ratelimit_headers {
 	WEIR__HEADERS_DRAFT11,
 	WEIR__HEADERS_X,
@@ -62,7 +62,7 @@ enum weir__ratelimit_headers {
 	WEIR__HEADERS_NONE,
 };
 
-/* What decides without the store: the words of the setting on_store_failure. */
+/* The words of the setting on_store_failure: what decides without the store. */
 enum weir__on_failure {
 	WEIR__ON_FAILURE_SHARE,
 	WEIR__ON_FAILURE_OPEN,
@@ -108,55 +108,57 @@ struct weir__settings {
 	struct weir__header_map authorize_headers;
 	struct weir__users users;
 
-	struct weir__setting_place places[WEIR__SETTINGS]; /* where each was said last */
-	char config[WEIR__SETTING_TEXT_SIZE];              /* the path of the file; empty: there is none */
+	struct weir__setting_place places[WEIR__SETTINGS]; /* where each was last set */
+	char config[WEIR__SETTING_TEXT_SIZE];              /* path of the file; empty: none */
 	struct weir__setting_place config_place;
-	bool has_policy;   /* the file has limits or attributes in it */
-	bool lacks_policy; /* it has settings, and neither of these */
+	bool has_policy;   /* the file has limits or attributes */
+	bool lacks_policy; /* the file has settings, but neither limits nor attributes */
 	FILE *errors;
-	struct weir__log *log; /* where a server that runs tells what it tells; NULL: to `errors` */
+	struct weir__log *log; /* of a running server; NULL: it reports to `errors` */
 	uint32_t faults;
 };
 
-/* The defaults. What is wrong will be told to `errors`, a line for each fault. */
+/* Sets the defaults. Errors will be reported to `errors`, one line each. */
 void weir__settings_init(struct weir__settings *settings, FILE *errors);
 
-/* The file, the environment and the flags, of which argv[0] is none; then whether they fit together. False: something is
- * wrong, and was told. */
+/* Reads the file, the environment and the flags (from argv[1] on), then checks the settings against each other. Returns
+ * false if anything is wrong, after reporting it. */
 bool weir__settings_read(struct weir__settings *settings, int argc, char **argv);
 
-/* settings_file.c: the file of settings->config. */
+/* settings_file.c: reads the file settings->config. */
 void weir__settings_read_file(struct weir__settings *settings);
 
-/* The same from its text. False: it is no YAML, and whoever reads it for something else would only say so again. */
+/* The same, from its text. Returns false if it is not YAML: to read it as a policy would only repeat that error. */
 bool weir__settings_read_text(struct weir__settings *settings, const char *text, size_t length);
 
 const struct weir__setting *weir__settings_find(const char *name, size_t length);
 
-/* Where the setting of this name, which there is, was said. */
+/* Where the setting of this name was set. There must be such a setting. */
 struct weir__setting_place weir__settings_place(const struct weir__settings *settings, const char *name);
 
-/* Sets one, or adds to a list, which begins anew when it comes from elsewhere than what it has. */
+/* Sets a value, or adds to a list. A list starts empty when the value comes from another kind of place than its
+ * items. */
 void weir__settings_put(struct weir__settings *settings, const struct weir__setting *setting,
 			struct weir__setting_place place, const char *text, size_t length);
 
-/* Tells a fault: where, then `name` if it is not NULL, then the words. */
+/* Reports an error: the place, then `name` if it is not NULL, then the words. */
 __attribute__((format(printf, 4, 5))) void weir__settings_error(struct weir__settings *settings,
 								struct weir__setting_place place, const char *name,
 								const char *words, ...);
 
-/* A list: in the file one, with commas in the environment, a flag for each. */
+/* Whether it is a list: a YAML list in the file, separated by commas in the environment, one flag per item. */
 bool weir__settings_is_list(const struct weir__setting *setting);
 
-/* What would be right for it, as "use ...". */
+/* Writes what would be right for it, as "use ...". */
 void weir__settings_write_right(const struct weir__setting *setting, char *ret_text, size_t size);
 
-/* settings_numbers.c: a number as it is written: 4MiB, 30s. False: it is none. */
+/* settings_numbers.c: reads and writes a number with its unit, such as 4MiB or 30s. Reading returns false if it is
+ * invalid. */
 bool weir__settings_read_number(enum weir__setting_kind kind, const char *text, size_t length, uint64_t *ret_number);
 void weir__settings_write_number(enum weir__setting_kind kind, uint64_t number, char *ret_text, size_t size);
 
-/* The value as text, for CONFIG GET: numbers without units, times in seconds as far as they are whole, lists with
- * commas; of users their names and roles, and nothing else. Returns its length, which is below WEIR__SETTING_SHOWN. */
+/* Writes the value as text, for CONFIG GET: numbers without units, durations in seconds if they are whole seconds,
+ * lists with commas, users with only their names and roles. Returns the length, which is below WEIR__SETTING_SHOWN. */
 enum { WEIR__SETTING_SHOWN = 2560 };
 size_t weir__settings_show(const struct weir__settings *settings, const struct weir__setting *setting,
 			   char ret_text[WEIR__SETTING_SHOWN]);

@@ -1,6 +1,7 @@
-/* settings_file.c: settings from a file of YAML, with the line and column of whatever is wrong.
+/* settings_file.c: reads settings from a YAML file, and reports errors with line and column.
  *
- * The file may hold passwords: no message repeats what stands where one might be, and its bytes are wiped. */
+ * The file may hold passwords. So no message repeats text where a password might be, and the bytes are wiped after
+ * use. */
 #include "server/settings.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 #include "policy/document.h"
 #include "policy/envoy.h"
 
-/* What the tree of a file may take: a key and its value are some hundred bytes. */
+/* Bound for the parsed tree: a key and its value take some hundred bytes. */
 static const size_t document_most = (size_t)1 << 30;
 
 static struct weir__setting_place place_of(const struct weir__node *node)
@@ -27,7 +28,7 @@ static bool is_word(const struct weir__node *node, const char *word)
 	return node->kind == WEIR__NODE_TEXT && weir__slice_is(node->text, word);
 }
 
-/* What YAML takes for null. A # that is not quoted begins a comment, which leaves that. */
+/* What YAML takes for null. An unquoted # begins a comment, which leaves an empty value. */
 static bool is_nothing(const struct weir__node *node)
 {
 	return node->kind == WEIR__NODE_TEXT && !node->is_quoted &&
@@ -41,13 +42,13 @@ static const char *kind_of(const struct weir__node *node)
 	return node->kind == WEIR__NODE_TEXT ? "a value" : weir__node_kind_words(node);
 }
 
-/* A file of nothing but faults is not read to its end. */
+/* Stops reading a file with too many errors. */
 static bool is_enough(const struct weir__settings *settings)
 {
 	return settings->faults > WEIR__SETTING_ERRORS_MAX;
 }
 
-/* At most so many bytes of a key, for messages. */
+/* Bytes of a key to show in messages. */
 enum { SHOWN = 40 };
 
 /* --- users ------------------------------------------------------------------------------------------------------ */
@@ -58,7 +59,7 @@ static const char *const user_keys[USER_KEYS] = {
 	"password", "password_file", "sha256", "token", "token_sha256", "role"
 };
 
-/* What a user has been given so far. */
+/* How many secrets a user has so far. */
 struct secrets {
 	unsigned passwords, tokens;
 };
@@ -68,7 +69,7 @@ static bool put_password(struct weir__user *user, const char *text, size_t lengt
 	return length >= 1 && length <= WEIR__PASSWORD_MAX && weir__users_digest(text, length, user->digest);
 }
 
-/* The first line of a file, which is what secrets are mounted as. */
+/* Takes the first line of the file: secrets are mounted as such files. */
 static const char *read_password_file(struct weir__user *user, const char *path)
 {
 	char text[WEIR__PASSWORD_MAX + 2];
@@ -117,7 +118,7 @@ static const char *read_user_value(struct weir__user *user, enum user_key key, c
 	}
 }
 
-/* Whether one letter too many, too few or of another kind, or two that are swapped, is all that is wrong. */
+/* Whether the text differs from the word by one letter added, missing or changed, or by two letters swapped. */
 static bool is_nearly(struct weir__slice text, const char *word)
 {
 	const size_t n = strlen(word);
@@ -152,7 +153,8 @@ static void read_user_member(struct weir__settings *settings, struct weir__user 
 						     user_keys[i], fault);
 			return;
 		}
-	/* A key that is nearly one of these is misspelt. Another one is not repeated: it may be a password in the wrong place. */
+	/* A key close to one of these is a typo. Any other key is not repeated: it may be a password in the wrong
+	 * place. */
 	for (enum user_key i = 0; i < USER_KEYS; i++)
 		if (is_nearly(value->key->text, user_keys[i])) {
 			weir__settings_error(settings, place_of(value->key), NULL,
@@ -268,7 +270,7 @@ static void read_list(struct weir__settings *settings, const struct weir__settin
 
 static void refuse_unknown(struct weir__settings *settings, const struct weir__node *key)
 {
-	enum { NAME_MOST = 32 }; /* of a setting, with what follows it */
+	enum { NAME_MOST = 32 }; /* a name and the comma after it */
 	char names[WEIR__SETTINGS * NAME_MOST] = "";
 	size_t length = 0;
 
@@ -278,7 +280,7 @@ static void refuse_unknown(struct weir__settings *settings, const struct weir__n
 			     "%.*s: found an unknown setting; use %slimits or attributes", SHOWN, key->text.at, names);
 }
 
-/* The limits and attributes of a policy are read by whoever decides by them. */
+/* Limits and attributes are left to the policy loader: only their presence is noted. */
 static void read_setting(struct weir__settings *settings, const struct weir__node *node)
 {
 	const struct weir__setting *const setting = weir__settings_find(node->key->text.at, node->key->text.n);
@@ -308,7 +310,7 @@ static void wipe(const struct weir__node *node)
 	}
 }
 
-/* The line has its place already. */
+/* The line already says where. */
 static void pass_on(void *settings_, const char *line)
 {
 	struct weir__settings *const settings = settings_;
@@ -327,7 +329,7 @@ bool weir__settings_read_text(struct weir__settings *settings, const char *text,
 		weir__settings_error(settings, place_of(root), NULL,
 				     "found %s; use a map of settings, such as keys: 5m", kind_of(root));
 	if (root && weir__envoy_is(root))
-		settings->has_policy = true; /* and nothing else */
+		settings->has_policy = true; /* an Envoy policy has no settings */
 	for (const struct weir__node *member = root && !weir__envoy_is(root) ? root->members : NULL;
 	     member && !is_enough(settings); member = member->next)
 		if (root->kind == WEIR__NODE_MAP)

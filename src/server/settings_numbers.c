@@ -1,4 +1,4 @@
-/* settings_numbers.c: numbers with their units, read and written, and what would be right for a setting. */
+/* settings_numbers.c: reads and writes numbers with units, and says what would be right for a setting. */
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
@@ -15,7 +15,7 @@ struct unit {
 
 enum { UNITS = 8 };
 
-/* The largest first, and the one of numbers without a unit last. */
+/* Largest unit first. The last one is for numbers without a unit. */
 static void units_of(enum weir__setting_kind kind, struct unit units[UNITS])
 {
 	static const struct unit of_counts[UNITS] = { { "g", 1000000000 }, { "m", 1000000 }, { "k", 1000 }, { "", 1 } };
@@ -27,7 +27,7 @@ static void units_of(enum weir__setting_kind kind, struct unit units[UNITS])
 		memcpy(units, of_counts, sizeof(of_counts));
 	} else if (kind == WEIR__SETTING_BYTES) {
 		memcpy(units, of_bytes, sizeof(of_bytes));
-	} else { /* as limits have them */
+	} else { /* durations, with the units of limits */
 		_Static_assert((int)UNITS == (int)WEIR__PERIOD_WORDS + 1, "and one without a word");
 		for (size_t i = 0; i < WEIR__PERIOD_WORDS; i++)
 			units[i] = (struct unit){ weir__period_words[i].word, weir__period_words[i].period };

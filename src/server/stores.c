@@ -58,7 +58,7 @@ int weir__stores_new(struct weir__settings *settings, struct weir_table *table, 
 	}
 	if (weir__settings_place(settings, "store_budget").from == WEIR__FROM_DEFAULT)
 		settings->store_budget_ns = url.budget;
-	url.budget = settings->store_budget_ns; /* how long a connection may be silent depends on it */
+	url.budget = settings->store_budget_ns; /* it also bounds how long a connection may be silent */
 	stores->table = table;
 	stores->settings = settings;
 	stores->plans = weir__redis_plan_cache_new(table);
@@ -80,7 +80,7 @@ void weir__stores_free(struct weir__stores *stores)
 	free(stores);
 }
 
-/* --- of a worker --------------------------------------------------------------------------------------------------- */
+/* --- the store of a worker ---------------------------------------------------------------------------------------- */
 
 static void find_rule(void *guard, const struct weir_table_limit *limit, struct weir__fallback_rule *rule)
 {

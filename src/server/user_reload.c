@@ -1,4 +1,4 @@
-/* user_reload.c: users put in the place of others, and the thread that reads them. */
+/* user_reload.c: replaces the users, and the thread that reads them. */
 #include "server/user_reload.h"
 
 #include <weir/clock.h>
@@ -16,9 +16,9 @@
 #include "server/accept_balancer.h"
 
 static const weir_ns ms = 1000000;
-static const weir_ns quiet_ns = UINT64_C(100000000);     /* of which the file must have been left alone, */
-static const weir_ns patience_ns = UINT64_C(2000000000); /* unless that takes so long */
-static const weir_ns poll_ns = UINT64_C(2000000000);     /* where nothing tells of changes */
+static const weir_ns quiet_ns = UINT64_C(100000000);     /* without a change before a read */
+static const weir_ns patience_ns = UINT64_C(2000000000); /* the longest that a change waits */
+static const weir_ns poll_ns = UINT64_C(2000000000);     /* between reads without notification */
 
 struct version {
 	uint64_t number;
@@ -26,21 +26,21 @@ struct version {
 };
 
 struct weir__user_reload {
-	struct weir__epoch readers; /* of the next */
+	struct weir__epoch readers; /* of `current` */
 	struct version *_Atomic current;
-	_Atomic uint64_t number; /* of that */
+	_Atomic uint64_t number; /* of `current` */
 
 	const struct weir__settings *started;
 	struct weir__policy_source *source;
 	struct weir__settings *said;
-	char *wrong;      /* what was last told to be */
-	bool lacks_users; /* that is all that is wrong */
+	char *wrong;      /* the errors that were last reported */
+	bool lacks_users; /* the only error is that the file has no users */
 	struct weir__accept_balancer *balancer;
 	struct weir__loop loop;
 	pthread_t thread;
 	bool is_running;
 	_Atomic bool is_stopping, is_asked;
-	weir_ns changed_at, touched_at; /* first and last that was told and not looked at; 0: nothing was */
+	weir_ns changed_at, touched_at; /* first and last notification since the last look; 0: none */
 	weir_ns looked_at;
 };
 
@@ -108,7 +108,7 @@ static void add_line(void *errors, const char *line)
 	fprintf(errors, "%s\n", line);
 }
 
-/* What the file says. False: something is wrong, and was told to `errors`. */
+/* Reads the file. Returns false if anything is wrong, after reporting it to `errors`. */
 static bool read_file(struct weir__user_reload *user_reload, FILE *errors)
 {
 	struct weir__settings *const said = user_reload->said;
@@ -140,7 +140,7 @@ static bool is_same(const struct weir__users *a, const struct weir__users *b)
 	return is_same;
 }
 
-/* How many there were before, and why nothing has changed, if so. */
+/* `before` is how many users there were. `why_not` is why nothing changed, or NULL. */
 static void audit(const struct weir__user_reload *user_reload, size_t before, const char *why_not)
 {
 	const struct weir__audit_who nobody = weir__audit_nobody("file");
@@ -172,7 +172,8 @@ static void take_users(struct weir__user_reload *user_reload)
 	audit(user_reload, before, NULL);
 }
 
-/* Once for the same. If there are limits in the file, too, whoever reads those tells the faults, but that users are missing. */
+/* Reports the same errors once. If the file also has limits, the policy loader reports its errors, but not missing
+ * users. */
 static void tell_wrong(struct weir__user_reload *user_reload, char *text)
 {
 	if (user_reload->wrong && strcmp(user_reload->wrong, text) == 0)
@@ -201,7 +202,7 @@ static void look(struct weir__user_reload *user_reload)
 	user_reload->changed_at = user_reload->touched_at = 0;
 	if (errors == NULL)
 		return;
-	(void)user_reload->source->follow(user_reload->source, NULL, 0); /* first: what changes from here on is told */
+	(void)user_reload->source->follow(user_reload->source, NULL, 0); /* first: notifies of later changes */
 	is_right = read_file(user_reload, errors);
 	fclose(errors);
 	if (is_right)
@@ -214,7 +215,7 @@ static void look(struct weir__user_reload *user_reload)
 
 /* --- the thread ------------------------------------------------------------------------------------------------- */
 
-/* The instant from which to look. */
+/* When to read the file next. */
 static weir_ns due_at(const struct weir__user_reload *user_reload)
 {
 	weir_ns at = user_reload->source->is_blind ? user_reload->looked_at + poll_ns : WEIR_NEVER;
@@ -279,7 +280,7 @@ bool weir__user_reload_start(struct weir__user_reload *user_reload, struct weir_
 		return false;
 	(void)user_reload->source->follow(user_reload->source, NULL, 0);
 	user_reload->changed_at = user_reload->touched_at = user_reload->looked_at =
-		weir_clock_now(); /* since it was read */
+		weir_clock_now(); /* it may have changed since it was read */
 	user_reload->is_running = start_thread(user_reload);
 	return user_reload->is_running;
 }

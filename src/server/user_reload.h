@@ -1,8 +1,8 @@
-/* user_reload.h: the users that there are now. They are read again when the file of settings changes, and when it is asked for.
+/* user_reload.h: the current users. They are read again when the configuration file changes, and on request.
  *
- * Workers have a copy each, which they take anew between requests when they are told that users have changed. A file that
- * is wrong in anything but its limits changes nothing; neither does one without users, if there were any: it may be one that
- * is just being written. */
+ * Each worker has a copy, which it replaces between requests when it is notified of a change. A file with any error
+ * outside of its limits changes nothing. Neither does one without users, if there were any: it may be in the middle of
+ * being written. */
 #ifndef WEIR_SERVER_USER_RELOAD_H
 #define WEIR_SERVER_USER_RELOAD_H
 
@@ -11,23 +11,23 @@
 struct weir__user_reload;
 struct weir__accept_balancer;
 
-/* With the users of these settings. NULL: no memory. */
+/* Starts with the users of these settings. NULL: no memory. */
 struct weir__user_reload *weir__user_reload_new(const struct weir__settings *settings);
 
-/* Begins to look for other versions of the file, if there is one; workers of the crew will be told. False: there is no thread,
- * or no descriptor. */
+/* Begins to watch the file, if there is one, and will wake the workers of the balancer. Returns false if there is no
+ * thread, no descriptor or no memory. */
 bool weir__user_reload_start(struct weir__user_reload *user_reload, struct weir__accept_balancer *balancer);
 
-/* When all workers have ended. NULL is allowed. */
+/* To be called when all workers have ended. NULL is allowed. */
 void weir__user_reload_free(struct weir__user_reload *user_reload);
 
-/* Lets it read the file now; from any thread, without a wait. */
+/* Requests a reload of the file, from any thread; does not wait. */
 void weir__user_reload_reload(struct weir__user_reload *user_reload);
 
-/* Goes up when users change. */
+/* Increases when users change. */
 uint64_t weir__user_reload_version(const struct weir__user_reload *user_reload);
 
-/* The users of now. Returns their version. Takes no lock. */
+/* Copies the current users. Returns their version. Takes no lock. */
 uint64_t weir__user_reload_copy(struct weir__user_reload *user_reload, struct weir__users *ret_users);
 
 #endif

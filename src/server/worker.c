@@ -1,10 +1,10 @@
-/* worker.c: connections of one thread.
+/* worker.c: the connections of one thread.
  *
- * What is read goes through one buffer of the worker, and so does what is written: a connection that is idle has none. Only
- * what is left of a request that is not whole, or of answers that the client does not take, is kept with it. Clients that
- * send a long pipeline before they read anything are answered all the same, up to a bound; from there on no more is read
- * from them until they take some, and who takes nothing for long is cut off, alone. Nor is anything read while a request
- * waits, since answers have the order of requests. */
+ * All reads go through one buffer of the worker, and so do all writes: an idle connection has no buffer. A connection
+ * keeps only the rest of an incomplete request and replies that the client does not take yet. A client that sends a
+ * long pipeline before it reads still gets its replies buffered, up to a bound. From there on nothing is read from it
+ * until it takes some, and a client that takes nothing for long is closed, without harm to others. Nothing is read
+ * while a request waits either, since replies keep the order of requests. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,16 +22,16 @@
 #include "server/stores.h"
 
 enum {
-	OUTPUT_MAX = 16 * 1024 * 1024, /* unless the options say otherwise */
+	OUTPUT_MAX = 16 * 1024 * 1024, /* default of the option */
 	WAITERS_MAX = 4096,
 	READS_A_TURN = 4,
-	ACCEPTS_A_TURN = 1, /* of those who come together others get some, too: a socket with a path is all workers' */
+	ACCEPTS_A_TURN = 1, /* leave some of a burst to others: all workers share the socket of a path */
 };
 
-static const weir_ns stall_ns = 30000000000;  /* unless the options say otherwise */
-static const weir_ns late_ns = 10000000000;   /* likewise */
-static const weir_ns drain_ns = 5000000000;   /* for clients to take their last answers */
-static const weir_ns drain_look_ns = 1000000; /* how often is looked whether they have arrived */
+static const weir_ns stall_ns = 30000000000;  /* default of the option */
+static const weir_ns late_ns = 10000000000;   /* default of the option */
+static const weir_ns drain_ns = 5000000000;   /* for clients to take their last replies */
+static const weir_ns drain_look_ns = 1000000; /* how often to check whether these have arrived */
 
 const struct weir__protocol_handler *const weir__protocol_handlers[WEIR__PROTOCOLS] = {
 	[WEIR__PROTOCOL_RESP] = &weir__protocol_resp, [WEIR__PROTOCOL_HTTP] = &weir__protocol_http
@@ -159,14 +159,14 @@ void weir__worker_close(struct weir__worker *worker, struct weir__connection *co
 		weir__worker_hear_listeners(worker, true);
 }
 
-/* --- answers ---------------------------------------------------------------------------------------------------- */
+/* --- replies ---------------------------------------------------------------------------------------------------- */
 
 static bool has_to_go_on(const struct weir__connection *connection)
 {
 	return weir__output_waiting(&connection->output) > 0 || connection->has_requests;
 }
 
-/* Keeps count of who has to take answers before it goes on; has_moved: it has taken some. */
+/* Keeps n_behind, the number of connections that are behind. has_moved: the client has taken some of its replies. */
 static void note_behind(struct weir__worker *worker, struct weir__connection *connection, bool has_moved)
 {
 	const bool is_behind = has_to_go_on(connection);
@@ -178,7 +178,8 @@ static void note_behind(struct weir__worker *worker, struct weir__connection *co
 	connection->is_behind = is_behind;
 }
 
-/* What was answered is seen. Who has to wait for the next answer does so since it was asked for. */
+/* Records how long the replies took: from asked_at if a request waited, else from when the loop returned. A request
+ * that waits from now on counts from here. */
 static void note_answers(struct weir__worker *worker, struct weir__connection *connection, size_t length)
 {
 	struct weir__limit_stats *const stats = worker->context.stats;
@@ -227,7 +228,7 @@ static bool keep_unread(struct weir__connection *connection, const char *bytes, 
 	return true;
 }
 
-enum reading { READ_SOME, READ_ALL, READ_END /* the connection is to be closed */ };
+enum reading { READ_SOME, READ_ALL, READ_END /* close the connection */ };
 
 static enum reading read_once(struct weir__worker *worker, struct weir__connection *connection, bool *ret_is_short)
 {
@@ -249,7 +250,7 @@ static enum reading read_once(struct weir__worker *worker, struct weir__connecti
 		return READ_ALL;
 	if (n == -EINTR)
 		return READ_SOME;
-	if (n == 0 && weir__output_waiting(&connection->output) > 0) { /* it has said all, but not heard all */
+	if (n == 0 && weir__output_waiting(&connection->output) > 0) { /* it has sent all, but not read all */
 		connection->client.is_leaving = true;
 		return READ_ALL;
 	}
@@ -276,7 +277,7 @@ static enum reading read_some(struct weir__worker *worker, struct weir__connecti
 	return reading;
 }
 
-/* What was read and not answered comes next. */
+/* Runs what was read before and not run yet. */
 static bool answer_unread(struct weir__worker *worker, struct weir__connection *connection)
 {
 	const size_t n = connection->unread.n;
@@ -289,13 +290,14 @@ static bool answer_unread(struct weir__worker *worker, struct weir__connection *
 	       keep_unread(connection, worker->in + used, n - used);
 }
 
-/* A request waits for an instant, which may be far: then its client may leave before. */
+/* The first request waits for a limit (WAIT), maybe for long: the client may leave before. A barrier is not always the
+ * last request: a protocol error may follow it. */
 static bool may_wait_long(const struct weir__connection *connection)
 {
-	return connection->client.first && connection->client.first->is_barrier; /* behind it a protocol error may be */
+	return connection->client.first && connection->client.first->is_barrier;
 }
 
-/* Tells the loop what is waited for, if that is another thing than before. */
+/* Tells the loop which events are needed, if that has changed. */
 static void hear(struct weir__worker *worker, struct weir__connection *connection)
 {
 	const bool has_output = weir__output_waiting(&connection->output) > 0;
@@ -319,21 +321,21 @@ static void hear(struct weir__worker *worker, struct weir__connection *connectio
 		(void)weir__loop_change(&worker->loop, connection->socket, connection, reads, writes);
 }
 
-/* Who has requests left has its next turn as soon as there is room for answers, which may be at once. False: the connection
- * is to be closed. */
+/* A connection with requests left has its next turn as soon as its output is empty, which may be at once. Returns false
+ * if the connection is to be closed. */
 static bool send_and_go_on(struct weir__worker *worker, struct weir__connection *connection)
 {
 	if (!send_waiting(worker, connection))
 		return false;
 	if (connection->has_requests && weir__output_waiting(&connection->output) == 0) {
-		connection->taken_at = worker->now; /* there was room */
+		connection->taken_at = worker->now; /* the output is empty: it is not stalled */
 		return answer_unread(worker, connection);
 	}
 	return !(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0) ||
 	       weir__worker_is_waiting(connection);
 }
 
-/* What comes from a client that has its last answer. False: that was all. */
+/* Discards what a client sends after its last reply. Returns false at the end of it. */
 static bool pass_over(struct weir__worker *worker, const struct weir__connection *connection)
 {
 	for (int turn = 0; turn < READS_A_TURN; turn++) {
@@ -345,7 +347,8 @@ static bool pass_over(struct weir__worker *worker, const struct weir__connection
 	return true;
 }
 
-/* Instead of closing: until the client has heard the last answer and closes, or takes too long. True: so it is. */
+/* Instead of closing, waits until the client has read the last reply and closes, or takes too long. Returns true if
+ * so. */
 static bool linger(struct weir__worker *worker, struct weir__connection *connection)
 {
 	if (!connection->lingers || connection->is_finished || weir__output_waiting(&connection->output) > 0)
@@ -362,7 +365,7 @@ static void serve(struct weir__worker *worker, struct weir__connection *connecti
 {
 	const bool was_waiting = weir__worker_is_waiting(connection);
 	bool is_alive = !(may_wait_long(connection) && event->has_left) &&
-			!(was_waiting && event->is_over); /* a client that has sent all may wait for a reply */
+			!(was_waiting && event->is_over); /* has_left: it may still wait for a reply */
 
 	if (connection->is_finished) {
 		if (event->is_over || (event->can_read && !pass_over(worker, connection)))
@@ -377,13 +380,14 @@ static void serve(struct weir__worker *worker, struct weir__connection *connecti
 		weir__worker_close(worker, connection);
 		return;
 	}
-	/* A store replies soon, mostly before the client sends more: only if that comes first is it worth a call. */
+	/* A store mostly replies before the client sends more. So the loop's events are not changed for that wait: if
+	 * the client does send first, the event that follows (was_waiting) changes them. */
 	if (was_waiting || !weir__worker_is_waiting(connection) || may_wait_long(connection))
 		hear(worker, connection);
 	weir__worker_touch(worker, connection);
 }
 
-/* --- requests that were answered later --------------------------------------------------------------------------- */
+/* --- requests that waited ---------------------------------------------------------------------------------------- */
 
 static void go_on(struct weir__worker *worker, struct weir__connection *connection)
 {
@@ -396,7 +400,7 @@ static void go_on(struct weir__worker *worker, struct weir__connection *connecti
 		is_alive = answer_unread(worker, connection);
 	is_alive = is_alive && (weir__worker_is_waiting(connection) ||
 				!(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0));
-	if (is_alive || linger(worker, connection)) /* then what it still sends is read, and passed over */
+	if (is_alive || linger(worker, connection)) /* when it lingers, what it sends is read and discarded */
 		hear(worker, connection);
 	else
 		weir__worker_close(worker, connection);
@@ -416,7 +420,7 @@ void weir__worker_answer_ready(struct weir__worker *worker)
 	weir__store_flush(worker->context.store);
 }
 
-/* What other threads have done for this one. */
+/* Collects what other threads have done for this worker. */
 static void collect(struct weir__worker *worker)
 {
 	struct weir__task *next = weir__mailbox_take(worker->context.mailbox);
@@ -430,7 +434,7 @@ static void collect(struct weir__worker *worker)
 	weir__store_collect(worker->context.store);
 }
 
-/* --- the end ---------------------------------------------------------------------------------------------------- */
+/* --- shutdown --------------------------------------------------------------------------------------------------- */
 
 static bool is_listener(const struct weir__worker *worker, const void *what)
 {
@@ -439,7 +443,7 @@ static bool is_listener(const struct weir__worker *worker, const void *what)
 	return one >= listeners && one < listeners + worker->options.n_listeners;
 }
 
-/* Sockets that another server listens at must go on, and who waits there is that one's. */
+/* Does not shut the sockets down: another server listens there, and their backlogs are its own. */
 static void leave_listeners(struct weir__worker *worker)
 {
 	for (size_t i = 0; i < worker->options.n_listeners; i++)
@@ -463,7 +467,8 @@ static void stop_listening(struct weir__worker *worker)
 	}
 }
 
-/* Answers some of what a client has sent. True: there is nothing more, and all is answered; or the connection is lost. */
+/* Runs some of what a client has sent. Returns true if nothing is left and all replies are sent, or if the connection
+ * is lost. */
 static bool answer_last(struct weir__worker *worker, struct weir__connection *connection, bool *ret_is_lost)
 {
 	enum reading reading = READ_ALL;
@@ -482,7 +487,7 @@ static bool answer_last(struct weir__worker *worker, struct weir__connection *co
 	return true;
 }
 
-/* A step towards the end of a connection; others have theirs in between. True: it can be closed. */
+/* Takes one step towards the end of a connection, so that all get their turns. Returns true if it can be closed. */
 static bool finish(struct weir__worker *worker, struct weir__connection *connection)
 {
 	bool is_lost;
@@ -496,13 +501,13 @@ static bool finish(struct weir__worker *worker, struct weir__connection *connect
 			return !linger(worker, connection);
 		weir__net_end_writing(connection->socket);
 		connection->is_finished = true;
-		weir__loop_remove(&worker->loop, connection->socket); /* it is looked at from time to time */
+		weir__loop_remove(&worker->loop, connection->socket); /* from now on drain looks at it */
 	}
-	(void)pass_over(worker, connection); /* too late for an answer */
+	(void)pass_over(worker, connection); /* too late for a reply */
 	return weir__net_has_arrived(connection->socket);
 }
 
-/* What clients have sent before is answered; who has more to say will find the door closed. */
+/* Replies to what clients have sent so far, then closes. */
 static void drain(struct weir__worker *worker)
 {
 	const weir_ns deadline = weir_table_now(worker->options.table) + drain_ns;
@@ -534,11 +539,11 @@ static void drain(struct weir__worker *worker)
 			(void)weir__loop_wait(&worker->loop, -1, events);
 		}
 	}
-	while (worker->context.n_in_flight > 0) { /* clients have gone, but stores complete what they were asked */
+	while (worker->context.n_in_flight > 0) { /* the clients are gone, but stores complete their requests */
 		weir__loop_set_alarm(&worker->loop, drain_look_ns);
 		(void)weir__loop_wait(&worker->loop, -1, events);
 		collect(worker);
-		weir__store_flush(worker->context.store); /* a request may ask the store more than once */
+		weir__store_flush(worker->context.store); /* a request may call the store more than once */
 	}
 }
 
@@ -569,8 +574,7 @@ static void *work(void *worker_)
 		weir__worker_do_what_is_due(worker);
 	}
 	drain(worker);
-	weir__mailbox_close(
-		worker->context.mailbox); /* before the loop is closed, which a task that returns would wake */
+	weir__mailbox_close(worker->context.mailbox); /* before the loop is closed: a task that returns would wake it */
 	worker->context.mailbox = NULL;
 	return NULL;
 }

@@ -1,5 +1,5 @@
-/* worker.h: one thread that serves its connections: reads, decides, answers. Workers share the table
- * and the holds, and nothing else. */
+/* worker.h: a thread that serves its connections: it reads, decides and replies. Workers share the table, and what the
+ * options below mark as "of all workers". */
 #ifndef WEIR_SERVER_WORKER_H
 #define WEIR_SERVER_WORKER_H
 
@@ -11,12 +11,12 @@
 #include "observe/protocol.h"
 #include "os/loop.h"
 
-enum { WEIR__LISTENERS_MAX = 16 /* of each wire */ };
+enum { WEIR__LISTENERS_MAX = 16 /* of each protocol */ };
 
 struct weir__listener {
 	int socket;
 	enum weir__protocol protocol;
-	bool is_lent; /* another program listens again when this one does not: the socket is left as it is */
+	bool is_lent; /* another program listens again when this one stops: do not shut the socket down */
 };
 
 struct weir__accept_balancer;
@@ -32,49 +32,49 @@ struct weir__tracer_set;
 
 struct weir__worker_options {
 	struct weir_table *table;
-	const struct weir_table_limit *counted_as; /* decisions on limits that come with requests */
-	struct weir__listener *listeners;          /* where the worker listens; they stay the caller's */
+	const struct weir_table_limit *counted_as; /* counts the decisions on inline limits */
+	struct weir__listener *listeners;          /* owned by the caller */
 	size_t n_listeners;
 	uint32_t connections_max;
-	struct weir__accept_balancer *balancer; /* of all workers, among whom connections are dealt out, */
-	uint32_t number;                        /* and which one of them this is, from 0 */
-	uint64_t spin_ns; /* looks for requests for so long before it sleeps, while that pays; 0 is never */
-	uint64_t idle_ns[WEIR__PROTOCOLS]; /* a connection that asks nothing for so long is closed; 0 is never */
-	size_t output_max; /* bytes of answers that wait for a client, beyond which it gets no more; 0 is 16 MiB */
-	uint64_t stall_ns; /* a client that takes nothing of what waits for so long is cut off; 0 is 30 s */
-	uint64_t
-		late_ns; /* a request that is not whole so long after its first byte, or its connection, is refused; 0 is 10 s */
-	struct weir__holds *holds;               /* of all workers; NULL: there is room for none */
-	struct weir__policy_loader *loader;      /* likewise; NULL: there is none */
+	struct weir__accept_balancer *balancer; /* of all workers: spreads connections over them */
+	uint32_t number;                        /* of this worker, from 0 */
+	uint64_t spin_ns; /* polls this long for requests before it sleeps, while that pays; 0: never */
+	uint64_t idle_ns[WEIR__PROTOCOLS]; /* closes a connection that is silent this long; 0: never */
+	size_t output_max;                 /* bytes of buffered replies at which a connection gets no more; 0: 16 MiB */
+	uint64_t stall_ns;         /* closes a client that takes none of its buffered replies this long; 0: 30 s */
+	uint64_t late_ns;          /* deadline of a request from its first byte, or of a new connection; 0: 10 s */
+	struct weir__holds *holds; /* of all workers; NULL: no room for holds */
+	struct weir__policy_loader *loader;      /* of all workers; NULL: no policy */
 	struct weir__counters_set *counters_set; /* of all workers; NULL: nothing is counted */
-	struct weir__limit_stats_set *stats_set; /* likewise; NULL: nothing is looked at */
-	struct weir__tracer_set *tracers;        /* likewise; they hear if something is looked at */
-	struct weir__log *log;                   /* of all; NULL: there is none */
-	const struct weir__settings *settings;   /* for CONFIG GET; NULL: none to show */
-	struct weir__user_reload *user_reload;   /* who may ask; NULL: everybody */
+	struct weir__limit_stats_set *stats_set; /* of all workers; NULL: nothing is observed */
+	struct weir__tracer_set *tracers;        /* of all workers; they get decisions only with stats_set */
+	struct weir__log *log;                   /* of all workers; NULL: no log */
+	const struct weir__settings *settings;   /* for CONFIG GET; NULL: nothing to show */
+	struct weir__user_reload *user_reload;   /* who may connect; NULL: everyone */
 	struct weir__stores *stores;             /* of all workers; NULL: the table decides */
 };
 
 struct weir__worker;
 
-/* Starts a thread. 0 or an errno. */
+/* Starts a thread. Returns 0 or an errno. */
 int weir__worker_start(const struct weir__worker_options *options, struct weir__worker **ret_worker);
 
-/* It goes on, and says to who asks whether it is ready that it is about to end. */
+/* It serves on, but /readyz reports that it is about to end. */
 void weir__worker_retire(struct weir__worker *worker);
 
-/* Lets it end: takes the connections that have come, and no more; denies those who wait; answers what was sent, for some
- * seconds at most; closes. */
+/* Begins to end the worker: it takes connections that have arrived, but no more, denies requests that wait for a limit,
+ * replies to what was sent, for some seconds at most, and closes. */
 void weir__worker_end(struct weir__worker *worker);
 
-/* Lets it listen no more, since another server does, by the same sockets: they and who waits there are left as they are. The
- * connections that it has are served on; in answers of HTTP clients are told to close them. */
+/* Stops listening, since another server listens at the same sockets: the sockets and their backlogs are left as they
+ * are. Existing connections are served on. HTTP responses tell clients to close them. */
 void weir__worker_leave(struct weir__worker *worker);
 
-/* Whether it listens no more. */
+/* Whether it has stopped listening. */
 bool weir__worker_has_left(const struct weir__worker *worker);
 
-/* Lets it end, and waits for the thread. Of several, let all end first: then they need no longer than one. */
+/* Ends the worker and waits for its thread. Call weir__worker_end for all workers first: they then end at the same
+ * time. */
 void weir__worker_stop(struct weir__worker *worker);
 
 #endif

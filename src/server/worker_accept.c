@@ -1,4 +1,4 @@
-/* worker_accept.c: those who connect: accepted, handed to the worker that has fewest, and opened. */
+/* worker_accept.c: accepts connections, hands them to the worker with the fewest, and opens them. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "server/accept_balancer.h"
 #include "server/connection.h"
 
-static const weir_ns pause_ns = 100000000; /* when there is no room left, before others are accepted */
+static const weir_ns pause_ns = 100000000; /* how long accepting pauses when there is no room */
 
 void weir__worker_hear_listeners(struct weir__worker *worker, bool hear)
 {
@@ -50,10 +50,10 @@ static void open_connection(struct weir__worker *worker, struct weir__accepted a
 		return;
 	}
 	connection->socket = accepted.socket;
-	connection->interest = WEIR__HEAR_REQUESTS; /* as it is added to the loop */
+	connection->interest = WEIR__HEAR_REQUESTS; /* as weir__loop_add sets it */
 	connection->protocol = weir__protocol_handlers[accepted.protocol];
 	connection->client = (struct weir__client){ .resp_version = 2, .write_peer = write_peer };
-	connection->client.number = /* no other worker's */
+	connection->client.number = /* unique among all workers */
 		worker->accepted++ * weir__accept_balancer_workers(worker->options.balancer) + worker->options.number +
 		1;
 	weir__worker_join(worker, connection);
@@ -75,7 +75,7 @@ static void pause_accepting(struct weir__worker *worker)
 	worker->accept_at = worker->now + pause_ns;
 }
 
-/* Somebody waits to be accepted, and is not; error: what the kernel said, or 0. */
+/* A connection may wait that cannot be accepted. `error` is the errno of accept, or 0: all workers are full. */
 static void tell_of_pause(struct weir__worker *worker, int error)
 {
 	const struct weir__worker_options *const options = &worker->options;
@@ -99,9 +99,9 @@ static void tell_of_pause(struct weir__worker *worker, int error)
 			      "connections: %s; new ones wait until the system has room%s", strerror(error), before);
 }
 
-/* Who is full accepts for others, since the kernel does not know who has room. Out of that, of descriptors or of memory,
- * those who are connected are served on; there may be room again when one of them leaves, or after a pause, since another
- * worker, and others of the machine, may have some then. */
+/* A full worker accepts for the others, since the kernel does not know which of them has room. When all are full, or
+ * descriptors or memory run out, accepting pauses, and open connections are served on. It resumes when a connection of
+ * this worker closes. It also resumes after pause_ns, since another worker or process may have made room by then. */
 void weir__worker_accept(struct weir__worker *worker, const struct weir__listener *listener, uint32_t most)
 {
 	int socket, error;
@@ -113,7 +113,7 @@ void weir__worker_accept(struct weir__worker *worker, const struct weir__listene
 		if (n == most)
 			return;
 		error = weir__net_accept(listener->socket, &socket);
-		if (error == EAGAIN || error == EINVAL) /* EINVAL: it was stopped */
+		if (error == EAGAIN || error == EINVAL) /* EINVAL: it was shut down */
 			return;
 		if (error == ECONNABORTED || error == EINTR)
 			continue;
@@ -126,7 +126,7 @@ void weir__worker_accept(struct weir__worker *worker, const struct weir__listene
 						(struct weir__accepted){ socket, listener->protocol }))
 			open_connection(worker, (struct weir__accepted){ socket, listener->protocol });
 	}
-	if (n == 0) /* else it has just become full, and perhaps nobody else is there */
+	if (n == 0) /* else it has just become full, and perhaps no connection waits */
 		tell_of_pause(worker, 0);
 	pause_accepting(worker);
 }

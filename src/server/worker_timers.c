@@ -1,4 +1,5 @@
-/* worker_timers.c: what a worker does when its time has come: who waits, is idle, late or stalled. */
+/* worker_timers.c: what a worker does when its alarm rings: ends waits, and closes idle, late and stalled
+ * connections. */
 #include "engine/operations.h"
 #include "server/connection.h"
 
@@ -12,8 +13,8 @@ static weir_ns idle_at(const struct weir__worker *worker, size_t protocol)
 	return weir__add_saturating(ring->next->active_at, idle_ns + idle_ns / WEIR__IDLE_PARTS);
 }
 
-/* Who waits is not idle: it is the server that takes its time. Nor is who does not read: for that there is a time of its
- * own. Returns when to look next. */
+/* A client that waits for the server is not idle. Neither is one that does not read its replies: stall_ns is for that.
+ * Returns when to look next. */
 static weir_ns end_idle(struct weir__worker *worker, size_t protocol)
 {
 	weir_ns at;
@@ -36,7 +37,7 @@ static weir_ns late_at(const struct weir__worker *worker)
 	return weir__add_saturating(worker->begun.later->begun_at, worker->options.late_ns);
 }
 
-/* Who sends a request by and by would keep what is kept of it for ever; who sends none, a place among the connections. */
+/* A client that sends a request slowly would hold its memory forever. One that sends none would hold a connection. */
 static void end_late(struct weir__worker *worker)
 {
 	while (late_at(worker) <= worker->now) {
@@ -48,7 +49,7 @@ static void end_late(struct weir__worker *worker)
 	}
 }
 
-/* Who takes nothing of what waits for it is not there any more, or stuck. */
+/* A client that takes none of its buffered replies is gone or stuck. */
 static void end_stalled(struct weir__worker *worker)
 {
 	const weir_ns patience = worker->options.stall_ns;
@@ -64,7 +65,7 @@ static void end_stalled(struct weir__worker *worker)
 	worker->look_at = WEIR_NEVER;
 }
 
-/* An alarm that is too early does no harm: it is left as it is. */
+/* An alarm that is set too early is left as it is: it does no harm. */
 static void set_alarm(struct weir__worker *worker, weir_ns at)
 {
 	const weir_ns now = weir_table_now(worker->options.table);
@@ -85,8 +86,7 @@ void weir__worker_do_what_is_due(struct weir__worker *worker)
 
 	if (worker->context.n_in_flight > 0 || worker->first_ready) {
 		weir__waits_end(&worker->context);
-		weir__worker_answer_ready(
-			worker); /* which may begin other waits: so they come before the alarm is set */
+		weir__worker_answer_ready(worker); /* before the alarm is set: it may begin other waits */
 	}
 	for (size_t protocol = 0; protocol < WEIR__PROTOCOLS; protocol++)
 		next = weir__min(next, end_idle(worker, protocol));

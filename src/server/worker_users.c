@@ -1,14 +1,14 @@
-/* worker_users.c: the users that a worker knows, and what becomes of connections when they change.
+/* worker_users.c: a worker's copy of the users, and what happens to connections when they change.
  *
- * As with ACL LOAD of Redis: who is gone, or has another password or role, is cut off; others notice nothing. Over HTTP each
- * request says who asks, so there is nothing to be taken back. */
+ * As with ACL LOAD in Redis, connections of a user that is gone, or has another password or role, are closed; others
+ * notice nothing. Over HTTP each request authenticates itself, so no connection has to be closed. */
 #include <string.h>
 
 #include "os/memory.h"
 #include "server/connection.h"
 #include "server/user_reload.h"
 
-/* The user as whom a connection goes on. NULL: it does not. */
+/* The user as which a connection goes on. NULL: it is to be closed. */
 static const struct weir__user *still(const struct weir__users *users, const struct weir__user *before)
 {
 	const struct weir__user *const now = weir__users_find(users, before->name, strlen(before->name));
@@ -19,7 +19,7 @@ static const struct weir__user *still(const struct weir__users *users, const str
 		       NULL;
 }
 
-/* Who has to say who it is has some time for that, from now on. */
+/* Starts the deadline of a connection that must authenticate now, and ends that of others. */
 static void watch_stranger(struct weir__worker *worker, struct weir__connection *connection)
 {
 	if (connection->protocol != &weir__protocol_resp || connection->is_finished)
@@ -46,7 +46,7 @@ void weir__worker_take_users(struct weir__worker *worker)
 		following = weir__worker_next(worker, connection);
 		if (user && now == NULL && connection->protocol == &weir__protocol_resp)
 			weir__worker_close(worker, connection);
-		else /* at the same place of what becomes the worker's own */
+		else /* the same index in worker->users, which `next` replaces below */
 			connection->client.user = now ? &worker->users.at[now - next.at] : NULL;
 	}
 	worker->users = next;

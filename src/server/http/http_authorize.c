@@ -1,8 +1,9 @@
-/* http_authorize.c: forward auth. A proxy asks, before it passes a request on, whether it may, and tells in headers what
- * the request is: method, target and host, and X-Forwarded-For of whom it has it.
+/* http_authorize.c: forward auth. Before a proxy passes a request on, it calls /v1/authorize and describes the request
+ * in headers: method, target, host, and X-Forwarded-For.
  *
- * Proxies name these headers differently, and pass on what clients send by names that they do not set themselves. So what
- * is said twice must be the same twice, or it is refused: one of the two may be the client's invention. */
+ * Proxies name these headers differently, and pass on what clients send under names that they do not set themselves. So
+ * a part that two headers state must be the same in both, or it is an error: the client may have invented one of
+ * them. */
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
@@ -37,9 +38,9 @@ static const char *const contradictions[PARTS] = {
 	"X-Original-Host and X-Forwarded-Host differ: let the proxy set one, and remove the other",
 };
 
-/* What is known of the request that the proxy has. */
+/* What is known of the proxied request. */
 struct original {
-	struct weir__http_slice parts[PARTS]; /* .bytes NULL: was not said */
+	struct weir__http_slice parts[PARTS]; /* .bytes NULL: not stated */
 	struct weir__slice chain[WEIR__HTTP_HEADERS_MAX];
 	size_t n_chain;
 	struct weir_attribute attributes[ATTRIBUTES_MAX];
@@ -76,7 +77,7 @@ static bool is_of_host(char c)
 	return isalnum((unsigned char)c) || (c != '\0' && strchr(".-_:[]", c));
 }
 
-/* Names and addresses, in small letters and without the port: all spellings of one. */
+/* Takes a name or an address in lower case and without the port, so that all spellings of a host are one. */
 static const char *take_host(struct original *original, struct weir__http_slice value)
 {
 	const char *const colon = memrchr(value.bytes, ':', value.length);
@@ -95,7 +96,7 @@ static const char *take_host(struct original *original, struct weir__http_slice 
 	return put_part(original, HOST, value);
 }
 
-/* Behind SCHEME://, or NULL: what is no URL may have one in its query. */
+/* What follows SCHEME://, or NULL. The scheme must be at the start: a plain path may contain a URL in its query. */
 static char *behind_scheme(struct weir__http_slice value)
 {
 	size_t n = 0;
@@ -105,7 +106,7 @@ static char *behind_scheme(struct weir__http_slice value)
 	return n > 0 && value.length - n > 3 && memcmp(value.bytes + n, "://", 3) == 0 ? value.bytes + n + 3 : NULL;
 }
 
-/* A path with its query, or a whole URL: then that tells the host, too. */
+/* Takes a path with its query, or a full URL, which then also states the host. */
 static const char *take_target(struct original *original, struct weir__http_slice value)
 {
 	char *const end = value.bytes + value.length, *const host = behind_scheme(value);
@@ -123,7 +124,7 @@ static const char *take_target(struct original *original, struct weir__http_slic
 
 static const char *take_source(struct original *original, enum part part, struct weir__http_slice value)
 {
-	if (value.length == 0) /* as if it were not there */
+	if (value.length == 0) /* counts as missing */
 		return NULL;
 	if (part == METHOD)
 		return take_method(original, value);
@@ -142,7 +143,8 @@ static void add(struct original *original, const char *name, size_t name_length,
 	original->attributes[original->n++] = (struct weir_attribute){ name, name_length, value, length };
 }
 
-/* One that the settings name. Of two with different values nobody knows which one the service behind the proxy takes. */
+/* Takes a header that the settings name. With two different values it is unknown which one the service behind the proxy
+ * uses. */
 static const char *take_named(struct original *original, const struct weir__header_row *row,
 			      struct weir__http_slice value)
 {
@@ -179,7 +181,7 @@ static const char *take_header(struct original *original, const struct weir__hea
 	return NULL;
 }
 
-/* NULL, or what is wrong. */
+/* Returns NULL, or what is wrong. */
 static const char *read_headers(const struct weir__http_request *request, const struct weir__header_map *map,
 				struct original *original)
 {
@@ -245,14 +247,14 @@ static void add_parts(struct original *original)
 	    query ? (size_t)(query - parts[TARGET].bytes) : parts[TARGET].length);
 }
 
-/* What a denial is answered with: 403 is for nginx, to which any other status but 401 is an error. Other words of the query
- * are not looked at: a proxy may have passed on the client's. */
+/* The status of a denial. 403 is for nginx, for which any status but 401 and 403 is an error. Other parameters of the
+ * query are ignored: a proxy may have passed on the client's query. */
 static unsigned denied_status(struct weir__http_slice query)
 {
 	return query.length == 8 && memcmp(query.bytes, "deny=403", 8) == 0 ? 403 : 429;
 }
 
-/* One of them may be the client's. */
+/* deny= twice is an error: one of them may be the client's. */
 static bool is_deny_twice(struct weir__http_slice query)
 {
 	const char *const end = query.bytes + query.length;

@@ -1,4 +1,4 @@
-/* http_batch.c: items, counted until all are done. */
+/* http_batch.c: counts items until all are done. */
 #include "server/http/http_batch.h"
 
 #include <stdio.h>

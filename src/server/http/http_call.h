@@ -1,4 +1,4 @@
-/* http_call.h: what the files of HTTP share: a request that is being answered, and the rows of the routes. */
+/* http_call.h: what the HTTP files share: a request that is being served, and the table of routes. */
 #ifndef WEIR_SERVER_HTTP_HTTP_CALL_H
 #define WEIR_SERVER_HTTP_HTTP_CALL_H
 
@@ -12,13 +12,13 @@ enum { WEIR__PARAMETERS_MAX = 2 };
 
 struct weir__http_call {
 	struct weir__context *context;
-	struct weir__client *client;        /* its user is who asks now */
-	struct weir__http_request *request; /* NULL: it was answered later, and only its reply is written */
+	struct weir__client *client;        /* client->user is the user of this request */
+	struct weir__http_request *request; /* NULL: the request waited, and only its response is written now */
 	struct weir__http_slice parameters[WEIR__PARAMETERS_MAX]; /* of the path, decoded */
 	struct weir__http_reply *reply;
-	int socket;       /* of who is connected */
-	bool is_ending;   /* the server answers what has come, and ends */
-	bool is_retiring; /* it will end soon */
+	int socket;       /* of the connection */
+	bool is_ending;   /* the server responds to what has arrived, and ends */
+	bool is_retiring; /* the server will end soon */
 };
 
 typedef void weir__run_route(struct weir__http_call *call);
@@ -50,58 +50,62 @@ weir__run_route weir__http_get_explain, weir__http_post_explain;
 
 enum {
 	WEIR__ROUTE_OPEN = 2, /* also for clients that have not authenticated */
-	WEIR__ROUTE_ANY = 4,  /* of GET: also for any other method */
+	WEIR__ROUTE_ANY = 4,  /* a GET row that takes any other method, too */
 };
 
 enum {
-	WEIR__REPLY_MOST = 64 * 1024,  /* bytes of an answer, if its row does not say more */
-	WEIR__CHECK_MOST = 896 * 1024, /* of one to a batch */
+	WEIR__REPLY_MOST = 64 * 1024,  /* bytes of a response, unless its row says more */
+	WEIR__CHECK_MOST = 896 * 1024, /* bytes of a response to a batch */
 };
 
-/* One for each path and method. A path may end with parameters, as in /v1/limits/{name}: their names are for people. */
+/* A row for each path and method. A path may end with parameters, as in /v1/limits/{name}: their names are for readers
+ * only. */
 struct weir__route {
 	llhttp_method_t method;
-	enum weir__operation operation; /* which says who may use it */
+	enum weir__operation operation; /* says which role may use it */
 	const char *path;
 	weir__run_route *run;
 	int flags;
-	uint32_t most; /* bytes of an answer, with its head; 0 is WEIR__REPLY_MOST */
+	uint32_t most; /* bytes of a response, including its head; 0: WEIR__REPLY_MOST */
 	const char *does;
 };
 
 extern const struct weir__route weir__routes[];
 extern const size_t weir__routes_n;
 
-/* The guard of the policy. NULL: there is none, and that was answered. (http_check.c, with all that follows.) */
+/* The guard of the policy. Returns NULL, after writing the error response, if there is no policy. (http_check.c, as
+ * what follows.) */
 struct weir_guard *weir__http_guard(struct weir__http_call *call);
 
 enum { WEIR__HTTP_ATTRIBUTES_MAX = 32, WEIR__BATCH_MAX = 1000 };
 
-/* What a request says of itself. */
+/* The attributes and the cost of a request. */
 struct weir__http_query {
 	struct weir_attribute attributes[WEIR__HTTP_ATTRIBUTES_MAX];
 	size_t n;
 	uint64_t cost;
-	bool has_cost; /* it was said, in a query */
-	char why[112]; /* what is wrong with a query, if that has a name in it */
+	bool has_cost; /* the query states the cost */
+	char why[112]; /* buffer for an error that names a parameter */
 };
 
-/* What the query says, whose names and values are decoded where they lie: NULL, or what is wrong with it. */
+/* Reads the query, whose names and values are decoded in place. Returns NULL, or what is wrong with it. */
 const char *weir__http_read_query(struct weir__http_slice query, struct weir__http_query *ret_question);
 
-/* The same, and the guard to ask. NULL: there is none, or the
- * query is wrong, and that was answered. */
+/* The guard, and the query. Returns NULL, after writing the error response, if there is no policy or the query is
+ * wrong. */
 struct weir_guard *weir__http_guard_and_query(struct weir__http_call *call, struct weir__http_query *ret_question);
 
-/* The reply to a request that is run: what is known of it that its reply needs. */
+/* Copies to the request what its response will need: keep-alive, and whether it has no body (HEAD). */
 void weir__http_begin(const struct weir__http_call *call, struct weir__request *request);
 
-/* An operation that is done is answered, one that is refused with 400; one that is neither will be answered later. */
+/* Ends a run: writes the response of a request that is done, or 400 for one that was refused. A request that waits gets
+ * its response later. */
 void weir__http_end_run(struct weir__http_call *call, enum weir__run_result result, struct weir__request *request,
 			const struct weir_message *why);
 
-/* A decision, with the headers of its limit: 200, or this status if that is a denial; 503 if a limit is closed since its store
- * fails. `more` is put behind the members that it has, before the brace. */
+/* A decision to write, with the headers of its limit: 200 if allowed, else denied_status. If that is 429 and the
+ * limit is closed because its store fails, the status is 503. `more` is added behind the members, before the closing
+ * brace. */
 struct weir__http_decision {
 	const struct weir_guard_answer *answer;
 	unsigned denied_status;
@@ -110,24 +114,24 @@ struct weir__http_decision {
 };
 void weir__http_say(struct weir__http_call *call, const struct weir__http_decision *decision);
 
-/* Decides by the policy, and says so. (http_check.c) */
+/* Decides by the policy, and writes the response. */
 void weir__http_run_check(struct weir__http_call *call, struct weir_guard *guard,
 			  const struct weir_attribute *attributes, size_t n, uint64_t cost, unsigned denied_status);
 
-/* The members of a decision, from the brace on to the last. */
+/* Writes the members of a decision, without braces. */
 void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_guard_answer *answer);
 
-/* Answers with an error that other wires say, too; `where` comes before it. Returns false. (http_json.c) */
+/* Writes an error response for an error that RESP has, too, with `where` before it. Returns false. (http_json.c) */
 struct weir__refusal;
 bool weir__http_refuse_as(struct weir__http_call *call, const char *where, const struct weir__refusal *refusal);
 
-/* Before the first request. */
+/* To be called before the first request. */
 void weir__routes_init(void);
 
-/* The row for a request. NULL: that was answered. HEAD is done as GET. */
+/* The row for a request. Returns NULL after writing the error response. HEAD uses the row of GET. */
 const struct weir__route *weir__routes_find(struct weir__http_call *call);
 
-/* Whether who asks may. False: that was answered. */
+/* Whether the client may use the route. Returns false after writing the error response. */
 bool weir__routes_permit(struct weir__http_call *call, const struct weir__route *route);
 
 #endif

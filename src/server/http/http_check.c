@@ -1,4 +1,4 @@
-/* http_check.c: decisions by the policy, and the headers that tell of them. */
+/* http_check.c: decisions by the policy, and the headers that report them. */
 #include <weir/guard.h>
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 static const uint64_t second_ns = 1000000000;
 
-/* Whole seconds, never before the instant itself. */
+/* Rounded up to full seconds, so that a client does not come back too early. */
 static uint64_t seconds_up(weir_ns span)
 {
 	return span / second_ns + (span % second_ns != 0);
@@ -30,10 +30,10 @@ struct weir_guard *weir__http_guard(struct weir__http_call *call)
 	return NULL;
 }
 
-/* --- answers ---------------------------------------------------------------------------------------------------- */
+/* --- responses -------------------------------------------------------------------------------------------------- */
 
-/* In how many seconds as much as there can be at once comes back: those of the window, or those in which the rate makes a
- * burst. Rounded up, so that nobody expects more than there is. */
+/* The seconds in which the full quota comes back: the window, or for a bucket the time to refill the burst. Rounded up,
+ * so that a client never expects more than there is. */
 static uint64_t window_of(const struct weir_limit *limit)
 {
 	const bool is_bucket = limit->algorithm == WEIR_TOKEN_BUCKET || limit->algorithm == WEIR_LEAKY_BUCKET;
@@ -46,15 +46,15 @@ static uint64_t window_of(const struct weir_limit *limit)
 
 enum {
 	NAME_MOST = sizeof(((struct weir_guard_answer *)NULL)->decided_by) - 1,
-	HEADERS_MOST = 128 + 2 * (2 * NAME_MOST + 2) + 7 * WEIR__DIGITS_MOST, /* all that tell of limits */
-	MEMBERS_MOST = 256 + 6 * NAME_MOST + 9 * WEIR__DIGITS_MOST,           /* of an answer */
+	HEADERS_MOST = 128 + 2 * (2 * NAME_MOST + 2) + 7 * WEIR__DIGITS_MOST, /* all headers that report limits */
+	MEMBERS_MOST = 256 + 6 * NAME_MOST + 9 * WEIR__DIGITS_MOST,           /* of a decision */
 	BATCH_MOST = (int)WEIR__REPLY_HEAD_ROOM + (int)WEIR__BATCH_MAX * ((int)MEMBERS_MOST + 4) + 4,
 };
 
 _Static_assert((int)BATCH_MOST <= (int)WEIR__CHECK_MOST, "all answers fit");
 
-/* A name as a String of RFC 8941. Names of limits have letters, digits and signs alone; those of Envoy's form may have
- * anything in them. */
+/* Writes a name as a String of RFC 8941. Limits have names of letters, digits and signs, but those in Envoy's form may
+ * have any bytes. */
 static char *put_name(char *to, const char *name)
 {
 	*to++ = '"';
@@ -91,7 +91,7 @@ static char *put_draft11(char *to, const struct weir_guard_answer *answer, uint6
 	return WEIR__PUT(to, "\r\n");
 }
 
-/* As most services have them; the reset is a span. */
+/* The headers of most services. The reset is a duration in seconds. */
 static char *put_x(char *to, const struct weir_guard_answer *answer, uint64_t reset)
 {
 	to = WEIR__PUT(to, "X-RateLimit-Limit: ");
@@ -103,7 +103,8 @@ static char *put_x(char *to, const struct weir_guard_answer *answer, uint64_t re
 	return WEIR__PUT(to, "\r\n");
 }
 
-/* Who is denied may come back after retry_after: that is when there is more; others learn when all of it is there. */
+/* A denied client learns when the same request would be allowed (retry_after), others when the limit is full
+ * (reset_after). */
 static void head_limits(const struct weir__http_call *call, const struct weir_guard_answer *answer)
 {
 	const struct weir__settings *const settings = call->context->settings;
@@ -167,8 +168,8 @@ static void say_allowed(struct weir__http_call *call, const struct weir_guard_an
 	weir__reply_end(call->reply, 200, WEIR__TYPE_JSON);
 }
 
-/* A proxy that does not pass on the body of a denial, as nginx, passes it on from a header: so a problem is one line. What
- * it says is what the client is told, whatever status the proxy wants. */
+/* nginx does not pass on the body of a denial, but can copy it from a header. So the problem is one line. It reports
+ * 429 to the client, whatever status the proxy wants. */
 static void head_problem(struct weir__http_reply *reply)
 {
 	WEIR__REPLY_HEAD(reply, "Weir-Problem: ");
@@ -204,7 +205,7 @@ static void say_denied(struct weir__http_call *call, const struct weir_guard_ans
 	weir__reply_end(reply, status, WEIR__TYPE_PROBLEM);
 }
 
-/* Not the client's fault: nobody knows what it has used. */
+/* 503, since the denial is not due to the client: its usage is unknown. */
 static void say_closed(struct weir__http_call *call, const struct weir_guard_answer *answer, const char *more)
 {
 	struct weir__http_reply *const reply = call->reply;
@@ -309,8 +310,8 @@ static const char *take_cost(struct weir__http_query *question, struct weir__htt
 						    "the query: cost is a whole number, 0 to 9223372036854775807";
 }
 
-/* NULL, or what is wrong with a name and its value. What is there twice is refused: of two, whoever reads the query before
- * or behind this may take the other one. */
+/* Takes a name and its value. Returns NULL, or what is wrong. A name that is there twice is an error: a proxy or a
+ * service that reads the same query may use the other value. */
 static const char *take_pair(struct weir__http_query *question, struct weir__http_slice name,
 			     struct weir__http_slice value)
 {
@@ -399,7 +400,7 @@ bool weir__json_read_attributes(const struct weir__json *json, json_t *object, s
 	return true;
 }
 
-/* False: that was answered. What it says points into the JSON. */
+/* Returns false after writing the error response. The result points into the JSON. */
 static bool read_question(const struct weir__json *json, json_t *object, struct weir__http_query *question)
 {
 	static const char *const members[] = { "attributes", "cost", NULL };
@@ -414,12 +415,12 @@ static bool read_question(const struct weir__json *json, json_t *object, struct 
 	       weir__json_read_attributes(json, json_object_get(object, "attributes"), question);
 }
 
-/* --- several at once --------------------------------------------------------------------------------------------- */
+/* --- batches ----------------------------------------------------------------------------------------------------- */
 
-/* What the items of a batch say: all are read before one is decided, so a request that is wrong in anything charges nothing. */
+/* The items of a batch. All are read before the first is decided, so that a batch with any error charges nothing. */
 struct questions {
 	size_t n_attributes, room;
-	struct weir_attribute *attributes; /* of all, one behind another */
+	struct weir_attribute *attributes; /* of all items, one after another */
 	struct {
 		size_t first, n;
 		uint64_t cost;
@@ -455,7 +456,7 @@ static bool add_question(struct questions *questions, size_t item, const struct 
 	return true;
 }
 
-/* NULL: that was answered. */
+/* Returns NULL after writing the error response. */
 static struct questions *read_questions(struct weir__http_call *call, json_t *array)
 {
 	struct weir__json json = { call, 0, NULL };

@@ -1,7 +1,7 @@
 /* http_connection.c: HTTP/1.1 on the connections of a worker.
  *
- * A request that was read whole is answered where it lies. The beginning of one is kept with its reader until the rest has
- * come; a connection without a request has neither. */
+ * A request that arrives in one read is served from the read buffer. An incomplete request is kept with its reader
+ * until the rest arrives. A connection without a request has neither. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,18 +14,18 @@
 #include "server/http/http_call.h"
 
 enum {
-	PIECE = 16 * 1024, /* that is added to the beginning of a request at a time: others may be behind it */
-	PART_SIZE = 512,   /* the least that is kept for one */
+	PIECE = 16 * 1024, /* bytes added to an incomplete request at a time: other requests may follow it */
+	PART_SIZE = 512,   /* the least memory for an incomplete request */
 	SENT_AT_ONCE = 256 * 1024,
 };
 
-/* Of a worker. */
+/* Per worker. */
 struct http {
-	struct weir__http_reader reader; /* of requests that come whole */
+	struct weir__http_reader reader; /* for requests that arrive in one read */
 	struct weir__http_date date;
 };
 
-/* The beginning of a request. */
+/* An incomplete request. */
 struct part {
 	struct weir__http_reader reader;
 	char *bytes;
@@ -57,7 +57,7 @@ static void forget(struct weir__connection *connection)
 	connection->of_protocol = NULL;
 }
 
-/* --- answers ---------------------------------------------------------------------------------------------------- */
+/* --- responses -------------------------------------------------------------------------------------------------- */
 
 static void begin_reply(struct weir__worker *worker, size_t at, struct weir__http_reply *ret_reply)
 {
@@ -66,8 +66,8 @@ static void begin_reply(struct weir__worker *worker, size_t at, struct weir__htt
 	weir__reply_init(ret_reply, worker->out + at, WEIR__OUT_SIZE - at, &http->date);
 }
 
-/* When another server has taken over, clients are to take a new connection. That is said with the last answer to what has
- * come, since requests behind one that is told so would be lost. */
+/* After another server has taken over, clients should open a new connection. Only the response to the last request that
+ * has arrived says so: if an earlier one did, the requests behind it would be lost. */
 static bool is_to_leave(const struct weir__worker *worker, bool is_last)
 {
 	return is_last && atomic_load_explicit(&worker->leaving, memory_order_relaxed) != WEIR__STAYS;
@@ -80,7 +80,7 @@ static bool is_header(const struct weir__http_request *request, const struct wei
 	       strncasecmp(request->bytes + header->name.at, name, header->name.length) == 0;
 }
 
-/* Two of them are none. */
+/* Two traceparent headers count as none, and so do two tracestate headers. */
 static void show_trace(struct weir__tracer *tracer, const struct weir__http_request *request)
 {
 	struct weir__trace_context *const trace_context = weir__tracer_context(tracer);
@@ -119,7 +119,7 @@ static void show_request(struct weir__worker *worker, const struct weir__connect
 		show_trace(worker->context.tracer, request);
 }
 
-/* Answers behind the *length bytes that are in `out` already, which may be sent first. Returns the length of the answer. */
+/* Writes the response behind the *length bytes in `out`, which may be sent first to make room. Returns its length. */
 static size_t answer_request(struct weir__worker *worker, struct weir__connection *connection,
 			     struct weir__http_request *request, bool is_last, size_t *length, bool *is_alive)
 {
@@ -142,7 +142,7 @@ static size_t answer_request(struct weir__worker *worker, struct weir__connectio
 	reply.is_without_body = request->method == HTTP_HEAD;
 	route = weir__routes_find(&call);
 	if (route && weir__routes_permit(&call, route)) {
-		if (route->most > reply.size) { /* what was answered before goes first */
+		if (route->most > reply.size) { /* make room: send the earlier responses */
 			*is_alive = weir__worker_flush(worker, connection, *length);
 			reply.bytes = worker->out;
 			reply.size = WEIR__OUT_SIZE;
@@ -155,7 +155,7 @@ static size_t answer_request(struct weir__worker *worker, struct weir__connectio
 	return reply.length;
 }
 
-/* --- refusals ---------------------------------------------------------------------------------------------------- */
+/* --- errors ------------------------------------------------------------------------------------------------------ */
 
 static size_t refuse(struct weir__worker *worker, struct weir__connection *connection, unsigned status,
 		     const char *detail, size_t length)
@@ -195,7 +195,7 @@ static void refuse_late(struct weir__worker *worker, struct weir__connection *co
 
 /* --- requests --------------------------------------------------------------------------------------------------- */
 
-/* Keeps what the reader needs again. False: no memory. */
+/* Keeps the reader and the bytes that it still needs. Returns false if there is no memory. */
 static bool keep(struct weir__connection *connection, const struct weir__http_reader *reader, const char *bytes)
 {
 	struct part *const part = malloc(sizeof(*part));
@@ -211,7 +211,7 @@ static bool keep(struct weir__connection *connection, const struct weir__http_re
 	return part->bytes != NULL;
 }
 
-/* Room for n bytes behind what is kept. */
+/* Makes room for n more bytes. Returns false if there is no memory. */
 static bool make_room(struct part *part, size_t n)
 {
 	const size_t needed = part->reader.length + n;
@@ -227,7 +227,7 @@ static bool make_room(struct part *part, size_t n)
 	return true;
 }
 
-/* What was found at some place of `in`. */
+/* What was read at some place of `in`. */
 struct found {
 	enum weir__http_status status;
 	struct weir__http_request request;
@@ -235,7 +235,7 @@ struct found {
 	size_t used; /* bytes of `in` */
 };
 
-/* A request that begins here. False: no memory. */
+/* Reads a request that begins here. Returns false if there is no memory. */
 static bool read_first(struct weir__worker *worker, struct weir__connection *connection, char *bytes, size_t n,
 		       struct found *found)
 {
@@ -251,7 +251,7 @@ static bool read_first(struct weir__worker *worker, struct weir__connection *con
 	return keep(connection, &http->reader, bytes);
 }
 
-/* The rest of a request, or some of it. False: no memory. */
+/* Reads the rest of an incomplete request, or some of it. Returns false if there is no memory. */
 static bool read_rest(struct weir__connection *connection, const char *bytes, size_t n, struct found *found)
 {
 	struct part *const part = connection->of_protocol;
@@ -266,7 +266,7 @@ static bool read_rest(struct weir__connection *connection, const char *bytes, si
 	return true;
 }
 
-/* A client that waits to be told to send its body is told. */
+/* Writes 100 Continue if the client waits for it before it sends its body. */
 static size_t let_go_on(struct weir__worker *worker, struct weir__connection *connection, size_t length)
 {
 	static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -279,7 +279,7 @@ static size_t let_go_on(struct weir__worker *worker, struct weir__connection *co
 	return length + sizeof(text) - 1;
 }
 
-/* Returns how much is in `out` then. */
+/* Returns how many bytes are in `out` then. */
 static size_t answer_whole(struct weir__worker *worker, struct weir__connection *connection,
 			   struct weir__http_request *request, bool is_last, size_t length, bool *is_alive)
 {
@@ -334,7 +334,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 		!(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0));
 }
 
-/* There is one at a time: requests behind it are not read before it is answered. */
+/* There is only one: the next request is not read before this one has its response. */
 static size_t answer_ready(struct weir__worker *worker, struct weir__connection *connection, bool *ret_is_alive)
 {
 	struct http *const http = worker->of_protocols[WEIR__PROTOCOL_HTTP];

@@ -1,7 +1,8 @@
-/* http_envoy.c: POST /json, as Envoy's ratelimit has it: a RateLimitRequest as protojson, decided by a policy of that form.
+/* http_envoy.c: POST /json, as in Envoy's ratelimit: a RateLimitRequest as protojson, decided by a policy in Envoy's
+ * form.
  *
- * Members have either of their names, hitsAddend or hits_addend; a number may be a string; null is as if it were not there;
- * what is not known is refused. As there, the Content-Type is not looked at. */
+ * Members may have either of their names, hitsAddend or hits_addend. A number may be a string, null counts as missing,
+ * and an unknown member is an error. As in Envoy's ratelimit, the Content-Type is ignored. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ static const struct unit {
 
 enum { UNITS = sizeof(units) / sizeof(units[0]) };
 
-/* A request; what it points to is in the JSON. */
+/* A request, which points into the JSON. */
 struct request {
 	const char *domain;
 	size_t domain_length;
@@ -38,7 +39,7 @@ struct request {
 
 /* --- reading ---------------------------------------------------------------------------------------------------- */
 
-/* NULL: there is none. */
+/* NULL: missing, or null. */
 static json_t *member(const json_t *object, const char *name, const char *other)
 {
 	json_t *value = json_object_get(object, name);
@@ -48,7 +49,7 @@ static json_t *member(const json_t *object, const char *name, const char *other)
 	return json_is_null(value) ? NULL : value;
 }
 
-/* A missing one is empty. */
+/* A missing member is empty. */
 static bool read_text(const struct weir__json *json, const json_t *object, const char *name, const char **ret_text,
 		      size_t *ret_length)
 {
@@ -59,7 +60,7 @@ static bool read_text(const struct weir__json *json, const json_t *object, const
 	return *ret_text != NULL || weir__json_refuse(json, name, value, "use a string");
 }
 
-/* A missing one is 0. */
+/* A missing member is 0. */
 static bool read_number(const struct weir__json *json, const char *name, const json_t *value, uint64_t most,
 			uint64_t *ret_number)
 {
@@ -93,7 +94,7 @@ static bool read_unit(const struct weir__json *json, const json_t *value, enum w
 	return true;
 }
 
-/* A limit that comes with the request. */
+/* An inline limit. */
 static bool read_limit(const struct weir__json *json, const json_t *object, struct weir_descriptor *descriptor)
 {
 	static const char *const members[] = { "requestsPerUnit", "requests_per_unit", "unit", NULL };
@@ -171,12 +172,12 @@ static bool read_request(struct weir__http_call *call, const json_t *root, struc
 	    !read_text(&json, root, "domain", &request->domain, &request->domain_length) ||
 	    !read_number(&json, "hitsAddend", member(root, "hitsAddend", "hits_addend"), UINT32_MAX, &request->hits))
 		return false;
-	if (request->hits == 0) /* as on the wire, where 0 and nothing are the same */
+	if (request->hits == 0) /* as in protobuf, where 0 and missing are the same */
 		request->hits = 1;
 	return read_descriptors(call, member(root, "descriptors", NULL), request);
 }
 
-/* --- answers ---------------------------------------------------------------------------------------------------- */
+/* --- responses -------------------------------------------------------------------------------------------------- */
 
 static void add_limit(struct weir__http_reply *reply, const struct weir_guard_status *status)
 {
@@ -193,7 +194,7 @@ static void add_limit(struct weir__http_reply *reply, const struct weir_guard_st
 	WEIR__REPLY_ADD(reply, "\"}");
 }
 
-/* What is 0 is left out, as protojson does. */
+/* Zeros are left out, as in protojson. */
 static void add_status(struct weir__http_reply *reply, const struct weir_guard_status *status)
 {
 	const struct weir_verdict *const verdict = &status->verdict;

@@ -1,12 +1,12 @@
-/* http_explain.c: of each limit of the policy why it applies to a request, or why it does not; those that apply come first,
- * since of many limits there is room for some. */
+/* http_explain.c: why each limit of the policy applies to a request, or why it does not. Limits that apply come first,
+ * since there may be too many limits for one response. */
 #include <string.h>
 
 #include "guard/guard.h"
 #include "server/http/http_call.h"
 #include "server/http/http_json.h"
 
-enum { LINES_MOST = 40 * 1024 }; /* bytes of them */
+enum { LINES_MOST = 40 * 1024 }; /* bytes */
 
 struct lines {
 	struct weir__http_reply *reply;

@@ -1,8 +1,8 @@
-/* http_health.c: whether the server lives and is ready, and the description of its API. */
+/* http_health.c: liveness, readiness, and the description of the API. */
 #include "server/http/http_call.h"
 #include "server/settings.h"
 
-/* docs/openapi.json, as it was when this was built. */
+/* docs/openapi.json, as it was at build time. */
 extern const char weir__openapi[];
 extern const unsigned long weir__openapi_length;
 

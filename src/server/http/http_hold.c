@@ -1,4 +1,4 @@
-/* http_hold.c: costs that are estimated now and settled later, over HTTP. */
+/* http_hold.c: holds over HTTP: an estimated cost is held now and settled later. */
 #include <stdio.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ static bool read_needed(const struct weir__json *json, const json_t *object, con
 
 /* --- taking ----------------------------------------------------------------------------------------------------- */
 
-/* What a hold says; what it points to is in the JSON. */
+/* A hold, which points into the JSON. */
 struct hold {
 	struct weir__json_text id, key, text;
 	struct weir__limit_ref ref;

@@ -1,4 +1,4 @@
-/* http_json.c: bodies of requests. */
+/* http_json.c: JSON bodies of requests. */
 #include "server/http/http_json.h"
 
 #include <inttypes.h>
@@ -8,9 +8,9 @@
 
 #include "engine/limit_ref.h"
 
-enum { SHOWN = 40 /* bytes of what was found, in messages */ };
+enum { SHOWN = 40 /* bytes of a wrong value, in messages */ };
 
-/* A page in somebody's browser cannot say that it sends JSON, unless the server has agreed before. */
+/* A web page of another origin cannot send this Content-Type, unless the server has agreed to it (CORS). */
 static bool says_json(const struct weir__http_call *call)
 {
 	static const char type[] = "application/json";
@@ -22,7 +22,7 @@ static bool says_json(const struct weir__http_call *call)
 	       (value.length == length || value.bytes[length] == ';' || value.bytes[length] == ' ');
 }
 
-/* Of that jansson speaks in the words of its own interface. */
+/* jansson describes this error in terms of its own API. */
 static bool is_nul(const json_error_t *error)
 {
 	const enum json_error_code code = json_error_code(error);
@@ -159,7 +159,7 @@ bool weir__json_read_number(const struct weir__json *json, const char *member, c
 bool weir__json_read_text(const struct weir__json *json, const json_t *object, const char *member, const char *right,
 			  struct weir__json_text *ret_text)
 {
-	const char *const name = strrchr(member, '.'); /* of all[2].limit it is the limit */
+	const char *const name = strrchr(member, '.'); /* the member of all[2].limit is limit */
 	const json_t *const value = json_object_get(object, name ? name + 1 : member);
 	char text[256];
 
@@ -171,7 +171,7 @@ bool weir__json_read_text(const struct weir__json *json, const json_t *object, c
 	return weir__json_refuse(json, member, value, text);
 }
 
-/* --- errors of other wires -------------------------------------------------------------------------------------- */
+/* --- errors shared with RESP ------------------------------------------------------------------------------------ */
 
 static unsigned status_of(enum weir__error_number error)
 {
@@ -191,7 +191,7 @@ static unsigned status_of(enum weir__error_number error)
 	}
 }
 
-/* Without the code that they begin with: the status says as much. */
+/* Leaves out the error code at the beginning: the status says as much. */
 bool weir__http_refuse_as(struct weir__http_call *call, const char *where, const struct weir__refusal *refusal)
 {
 	const char *const text = weir__error_rows[refusal->error].text;

@@ -1,7 +1,7 @@
-/* http_keys.c: what is known of a key, and forgetting it. The path has the limit, as text or by @name, and the key. */
+/* http_keys.c: the state of a key, and its reset. The path has the limit, as text or by @name, and the key. */
 #include "server/http/http_call.h"
 
-/* False: that was answered. */
+/* Returns false after writing the error response. */
 static bool read_path(struct weir__http_call *call, struct weir_claim *ret_claim)
 {
 	const struct weir__http_slice *const text = &call->parameters[0], *const key = &call->parameters[1];

@@ -1,4 +1,4 @@
-/* http_limits.c: the limits of the policy: listed, read, and one of them changed. */
+/* http_limits.c: lists the limits of the policy, shows one of them, and changes one. */
 #include <string.h>
 
 #include "engine/request_audit.h"
@@ -8,7 +8,7 @@
 
 enum { ROWS_MAX = 50 };
 
-/* Names and keys of Envoy's form are any bytes, each of which may become six in JSON. */
+/* Names and keys in Envoy's form may have any bytes, each of which may become six in JSON. */
 _Static_assert((int)ROWS_MAX *(6 * (64 + (int)WEIR__GUARD_KEY_SIZE) + (int)WEIR_LIMIT_TEXT_MAX + 192) +
 			       (int)WEIR__REPLY_HEAD_ROOM <=
 		       256 * 1024,
@@ -43,7 +43,7 @@ static void begin_rows(void *listing_, uint32_t n)
 	listing->n = n;
 }
 
-/* One more than is told is asked for: so it is known whether there are others. */
+/* The guard lists one row more than is written, so that the response can say whether there are more. */
 static void tell_row(void *listing_, const struct weir__guard_row *row)
 {
 	struct listing *const listing = listing_;
@@ -57,7 +57,7 @@ static void tell_row(void *listing_, const struct weir__guard_row *row)
 
 /* --- routes ----------------------------------------------------------------------------------------------------- */
 
-/* The query has `first` alone. */
+/* `first` is the only parameter of the query. */
 static bool read_first(struct weir__http_call *call, uint32_t *ret_first)
 {
 	static const char name[] = "first=";
@@ -107,7 +107,7 @@ static void tell_one(void *call_, const struct weir__guard_row *row)
 	WEIR__REPLY_ADD(call->reply, "\n");
 }
 
-/* The name may be written as elsewhere, behind an @. */
+/* The name may have an @ before it, as elsewhere. */
 static struct weir__http_slice name_of(const struct weir__http_call *call)
 {
 	struct weir__http_slice name = call->parameters[0];
@@ -140,7 +140,7 @@ void weir__http_get_limit(struct weir__http_call *call)
 		say_limit(call, guard);
 }
 
-/* False: that was answered. */
+/* Returns false after writing the error response. */
 static bool read_change(struct weir__http_call *call, const json_t *root, struct weir_limit *ret_limit)
 {
 	static const char *const members[] = { "limit", NULL };

@@ -1,4 +1,4 @@
-/* http_live.c: what the server sees now, and what it would say to a request. */
+/* http_live.c: the live document, and what each limit would decide about a request. */
 #include <stdio.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ void weir__http_live(struct weir__http_call *call)
 	}
 }
 
-/* --- what would be said ------------------------------------------------------------------------------------------ */
+/* --- /v1/live/key ------------------------------------------------------------------------------------------------ */
 
 /* The limits that apply to a request, one by one. */
 struct views {
@@ -90,11 +90,11 @@ static void add_view(void *views_, const struct weir__guard_view *view)
 		views->is_allowed = views->is_allowed && view->verdict.allowed;
 }
 
-/* A limit and the bytes of one of its keys, as the live document tells them. */
+/* A limit and the bytes of one of its keys, as in the live document. */
 struct pointed {
 	struct weir__guard_chosen chosen;
 	bool is_limited;
-	char key[WEIR__TOP_KEY_KEY_SIZE]; /* longer ones are not told */
+	char key[WEIR__TOP_KEY_KEY_SIZE]; /* the live document has no raw bytes of longer keys */
 };
 
 static int digit_of(char c)
@@ -104,7 +104,7 @@ static int digit_of(char c)
 	return c >= '0' && c <= '9' ? c - '0' : low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
 }
 
-/* NULL, or what would be right. */
+/* Returns NULL, or what would be right. */
 static const char *read_raw(const struct weir_attribute *raw, struct pointed *pointed)
 {
 	const size_t length = raw->value_length / 2;
@@ -123,7 +123,7 @@ static const char *read_raw(const struct weir_attribute *raw, struct pointed *po
 	return NULL;
 }
 
-/* Takes an attribute out of a question. False: there is none of this name. */
+/* Removes an attribute from a query. Returns false if it has none of this name. */
 static bool take_out(struct weir__http_query *question, const char *name, struct weir_attribute *ret_attribute)
 {
 	for (size_t i = 0; i < question->n; i++)
@@ -146,7 +146,8 @@ static void note_mode(void *pointed_, const struct weir__guard_row *row)
 	pointed->chosen.mode = row->mode;
 }
 
-/* What `limit` and `raw` of the query point at: without `raw` both are attributes like any other. False: that was answered. */
+/* Finds the limit and the key that `limit` and `raw` of the query name. Without `raw`, `limit` is an attribute like any
+ * other, and *ret_chosen is NULL. Returns false after writing the error response. */
 static bool find_pointed(struct weir__http_call *call, struct weir_guard *guard, struct weir__http_query *question,
 			 struct pointed *pointed, const struct weir__guard_chosen **ret_chosen)
 {

@@ -1,7 +1,8 @@
-/* http_metrics.c: GET /metrics, in the text format of Prometheus, or as OpenMetrics for who asks for that.
+/* http_metrics.c: GET /metrics, in the Prometheus text format, or as OpenMetrics for clients that accept it.
  *
- * Series are bounded: those of limits by the policy, and by the room for the answer (http_metrics_limits.c). Keys are in none.
- * Nothing here looks at all of a large table: what it does not count it reckons from a part. */
+ * The number of series is bounded: for limits, by the policy and by the room of the response (http_metrics_limits.c).
+ * No series has a key as a label. Nothing here scans all of a large table: what is not counted is estimated from a part
+ * of it. */
 #include "server/http/http_metrics.h"
 #include "observe/key_count.h"
 
@@ -17,17 +18,17 @@
 #include "server/policy_loader.h"
 #include "server/settings.h"
 
-/* --- which format ------------------------------------------------------------------------------------------------ */
+/* --- content negotiation ----------------------------------------------------------------------------------------- */
 
 enum { WHOLE = 1000 /* a quality of 1 */ };
 
-/* A part of a header, without the spaces around it. */
+/* A part of a header, without surrounding spaces. */
 struct piece {
 	const char *at;
 	size_t n;
 };
 
-/* What comes before the next separator; *rest is what comes behind it. */
+/* Returns what comes before the next separator; *rest becomes what follows it. */
 static struct piece next_piece(struct piece *rest, char separator)
 {
 	const char *const end = memchr(rest->at, separator, rest->n);
@@ -47,7 +48,7 @@ static bool is_word(struct piece piece, const char *word)
 	return piece.n == strlen(word) && strncasecmp(piece.at, word, piece.n) == 0;
 }
 
-/* 0, 0.75, 1.000: in thousandths. What is none of that is 0, which is never chosen. */
+/* Reads 0, 0.75 or 1.000, in thousandths. An invalid quality is 0, which is never chosen. */
 static unsigned quality_of(struct piece text)
 {
 	unsigned quality = 0, unit = WHOLE;
@@ -66,11 +67,11 @@ static unsigned quality_of(struct piece text)
 }
 
 struct wanted {
-	unsigned openmetrics, text; /* the best quality of each; 0: it is not wanted */
+	unsigned openmetrics, text; /* the best quality of each; 0: not accepted */
 };
 
-/* One of the types that are accepted, with its parameters. Of OpenMetrics there is the version 1.0.0, which is also written
- * for who names none. */
+/* Reads one accepted type with its parameters. Only version 1.0.0 of OpenMetrics is written, also for a client that
+ * names no version. */
 static void read_accepted(struct piece accepted, struct wanted *wanted)
 {
 	const struct piece type = next_piece(&accepted, ';');
@@ -95,7 +96,7 @@ static void read_accepted(struct piece accepted, struct wanted *wanted)
 		*which = quality;
 }
 
-/* Who accepts anything, or neither, gets the text. */
+/* A client that accepts anything, or neither format, gets the text format. */
 static bool wants_openmetrics(const struct weir__http_request *request)
 {
 	struct weir__http_slice value;

@@ -1,4 +1,4 @@
-/* http_metrics.h: the parts of the page at /metrics. */
+/* http_metrics.h: parts of the response of /metrics. */
 #ifndef WEIR_SERVER_HTTP_HTTP_METRICS_H
 #define WEIR_SERVER_HTTP_HTTP_METRICS_H
 
@@ -6,7 +6,7 @@
 
 struct weir__http_call;
 
-/* http_metrics_limits.c: all metrics of limits. False: no memory, and nothing was written. */
+/* http_metrics_limits.c: writes all metrics of limits. Returns false, and writes nothing, if there is no memory. */
 bool weir__http_metrics_limits(struct weir__http_call *call, struct weir__metrics *metrics);
 
 #endif

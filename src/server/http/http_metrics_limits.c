@@ -1,7 +1,7 @@
 /* http_metrics_limits.c: the metrics of limits.
  *
- * Which limits there are, and all their numbers, are taken once, before anything is written: so each page is of one policy,
- * and requests are what was allowed and rejected. As many limits are told as there is room for, the first ones. */
+ * All limits and their numbers are collected once, before anything is written. So a response is of one policy, and
+ * requests are the sum of allowed and rejected. If there is not enough room, the first limits are written. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +15,8 @@
 
 enum {
 	LIMITS_MAX = 1000,
-	LABELS_ROOM = 192 * 1024, /* of all limits: six samples of each, and the labels alone fill the answer */
-	OTHERS_MOST = 64 * 1024,  /* of the answer, for all that is told beside limits */
+	LABELS_ROOM = 192 * 1024, /* of all limits: at six samples each, these fill the response */
+	OTHERS_MOST = 64 * 1024,  /* of the response, for all other metrics */
 };
 
 static const enum weir__metric of_limits[] = {
@@ -36,17 +36,17 @@ struct row {
 	struct weir__decimal fill, rate;
 };
 
-/* What is told in a page. */
+/* A response that is being collected. */
 struct page {
 	struct weir__http_call *call;
 	weir_ns now;
 	size_t room;    /* bytes of samples that may still be written */
-	uint32_t n;     /* rows, */
-	uint32_t asked; /* and limits that were looked at, with those that there was no room for */
+	uint32_t n;     /* rows */
+	uint32_t asked; /* limits that were looked at, including those that did not fit */
 	uint32_t left_out;
 	size_t labels_used;
 	struct weir__labels one;
-	struct row rows[LIMITS_MAX + 1]; /* with that of limits that come with requests */
+	struct row rows[LIMITS_MAX + 1]; /* + 1: inline limits */
 	char labels[LABELS_ROOM];
 };
 
@@ -102,14 +102,14 @@ static size_t length_of(const struct row *row, enum weir__metric metric)
 	const struct weir__metric_row *const what = &weir__metric_rows[metric];
 	const struct weir__decimal value = value_of(row, metric);
 
-	/* Braces, the space before the value, and the line's end; a point and nine digits. */
+	/* 4: two braces, the space before the value, and the line break. 10: a point and nine digits. */
 	return strlen(what->name) + strlen(weir__metric_suffix(what->type)) + row->labels_length + 4 +
 	       weir__count_digits(value.whole) + (value.billionths ? 10 : 0);
 }
 
 /* --- collecting -------------------------------------------------------------------------------------------------- */
 
-/* Adds it, if there is room for all its samples. */
+/* Adds the limit, if there is room for all its samples. */
 static void add_row(struct page *page, const char *name, const char *algorithm, const struct row *told)
 {
 	const struct weir__settings *const settings = page->call->context->settings;
@@ -136,24 +136,24 @@ static void add_row(struct page *page, const char *name, const char *algorithm, 
 	page->n++;
 }
 
-/* What the workers have seen of it. */
+/* What the workers have seen of the limit. */
 static void look(const struct page *page, const struct weir_table_limit *limit, struct row *row)
 {
 	struct weir__limit_stats_set *const stats_set = page->call->context->stats_set;
 	struct weir__limit_stats_sum seen;
 
 	if (stats_set == NULL) {
-		row->is_delaying = false; /* nobody counts that */
+		row->is_delaying = false; /* nothing counts delays */
 		return;
 	}
 	weir__limit_stats_set_delays(stats_set, limit, &row->delayed, &row->delay_ns);
 	row->has_fill = weir__limit_stats_set_limit(stats_set, limit, (uint32_t)(page->now / 1000000000),
 						    WEIR__LIMIT_STATS_FILL_SECONDS, &seen);
-	if (row->has_fill) /* each was cut to a unit: so half of one more is the mean */
+	if (row->has_fill) /* each share was rounded down, by half a unit on average: add that */
 		row->fill = weir__decimal_of_share(seen.fill + seen.decided / 2, seen.decided * WEIR__FILL_ONE);
 }
 
-/* A limit that all requests share has one level, which the table knows. Another store would have to be asked, and waited for. */
+/* A limit without keys has one level, which the table knows. Any other store would have to be called and waited for. */
 static void look_at_level(const struct page *page, const struct weir_table_limit *limit, struct row *row)
 {
 	const struct weir__context *const context = page->call->context;
@@ -210,7 +210,7 @@ static void begin(void *page, uint32_t n)
 	(void)n;
 }
 
-/* Of a policy that has more limits than are told, the others are not looked at. */
+/* Limits beyond LIMITS_MAX are counted as left out, without a look at them. */
 static void collect_policy(struct page *page)
 {
 	struct weir_guard *const guard = page->call->context->guard;

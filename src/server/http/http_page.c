@@ -1,6 +1,6 @@
-/* http_page.c: the live page at /, as page/ was when this was built (scripts/bundle_page.py).
+/* http_page.c: the live page at /, as page/ was at build time (scripts/bundle_page.py).
  *
- * It has no secrets: what it shows it asks for as any client does, with a token if there are users. */
+ * It contains no secrets: it fetches what it shows like any client, with a token if there are users. */
 #include <string.h>
 #include <strings.h>
 
@@ -20,7 +20,7 @@ static struct weir__http_slice trim(struct weir__http_slice text)
 	return text;
 }
 
-/* Takes what is before the separator off the list. */
+/* Removes from the list what comes before the separator, and returns it. */
 static struct weir__http_slice next_of(struct weir__http_slice *list, char separator)
 {
 	char *const end = memchr(list->bytes, separator, list->length);
@@ -31,7 +31,7 @@ static struct weir__http_slice next_of(struct weir__http_slice *list, char separ
 	return trim(first);
 }
 
-/* q=0 in any number of digits: this is what is not wanted. */
+/* q=0 with any number of digits: the encoding is not wanted. */
 static bool is_nought(struct weir__http_slice parameter)
 {
 	if (parameter.length < 3 || strncasecmp(parameter.bytes, "q=0", 3) != 0)
@@ -42,7 +42,7 @@ static bool is_nought(struct weir__http_slice parameter)
 	return true;
 }
 
-/* Whoever says nothing of gzip, or anything by *, gets the page as it is. */
+/* A client that does not name gzip, or only accepts *, gets the page uncompressed. */
 static bool takes_gzip(const struct weir__http_call *call)
 {
 	struct weir__http_slice list;
@@ -63,7 +63,7 @@ static bool takes_gzip(const struct weir__http_call *call)
 	return false;
 }
 
-/* By the weak comparison of RFC 9110: W/ makes no difference. */
+/* The weak comparison of RFC 9110: W/ makes no difference. */
 static bool has_it_already(const struct weir__http_call *call, const char *tag, size_t length)
 {
 	struct weir__http_slice list;
@@ -83,7 +83,7 @@ static bool has_it_already(const struct weir__http_call *call, const char *tag, 
 	return false;
 }
 
-/* In quotes; what gzip wrote is another representation, so it has another one. */
+/* Writes the tag in quotes. The gzip variant is another representation, so it has another tag. */
 static size_t write_tag(char *to, bool is_gzip)
 {
 	char *at = WEIR__PUT(to, "\"");
@@ -97,7 +97,7 @@ void weir__http_page(struct weir__http_call *call)
 {
 	struct weir__http_reply *const reply = call->reply;
 	const bool is_gzip = takes_gzip(call);
-	char tag[64]; /* of 32 digits, and what is around them */
+	char tag[64]; /* 32 digits, the quotes and -gzip */
 	const size_t tag_length = write_tag(tag, is_gzip);
 
 	WEIR__REPLY_HEAD(reply, "ETag: ");

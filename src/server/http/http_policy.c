@@ -1,6 +1,7 @@
-/* http_policy.c: the policy over HTTP: read, looked at, and another one put in its place.
+/* http_policy.c: shows, validates and replaces the policy over HTTP.
  *
- * To read one may take long, so that is done by the thread of policies, and the connection is answered when it is done. */
+ * Reading a policy may take long, so the policy loader's thread does it, and the client gets its response when that is
+ * done. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,9 +70,9 @@ void weir__http_get_policy(struct weir__http_call *call)
 	weir__reply_end(reply, 200, WEIR__TYPE_JSON);
 }
 
-/* --- what became of one ----------------------------------------------------------------------------------------- */
+/* --- outcome of an upload --------------------------------------------------------------------------------------- */
 
-/* LINE:COLUMN: what; what is of no place has neither. */
+/* LINE:COLUMN: what is wrong. Without a place, line and column are 1. */
 static void add_fault(struct weir__http_reply *reply, const char *line)
 {
 	char *end;
@@ -124,7 +125,7 @@ static void say_wrong(struct weir__http_reply *reply, const struct weir__policy_
 	weir__reply_end(reply, 422, WEIR__TYPE_PROBLEM);
 }
 
-/* A policy that was sent to the thread of policies. */
+/* A policy that was sent to the policy loader's thread. */
 struct sent {
 	struct weir__request request;
 	struct weir__policy_upload *upload;
@@ -155,7 +156,7 @@ static void write_put(struct weir__request *request, void *call)
 	weir__reply_end(reply, 200, WEIR__TYPE_JSON);
 }
 
-/* Whether a policy is right is what was asked: so both are 200. */
+/* 200 also for an invalid policy: the validation itself succeeded. */
 static void write_valid(struct weir__request *request, void *call)
 {
 	const struct weir__policy_outcome *const outcome =
@@ -170,9 +171,9 @@ static void write_valid(struct weir__request *request, void *call)
 	weir__reply_end(reply, 200, WEIR__TYPE_JSON);
 }
 
-/* --- asking ----------------------------------------------------------------------------------------------------- */
+/* --- sending ---------------------------------------------------------------------------------------------------- */
 
-/* The errand goes on, and is freed when it returns. */
+/* The upload goes on, and is freed when it returns. */
 static bool cancel_sent(struct weir__request *request)
 {
 	struct sent *const sent = (struct sent *)(void *)request;
@@ -192,7 +193,7 @@ static void fini_sent(struct weir__request *request)
 
 static const struct weir__request_kind sent_kind = { .cancel = cancel_sent, .fini = fini_sent };
 
-/* False: there is no memory for it. */
+/* Returns false if there is no memory, or too many requests are in flight. */
 static bool begin(struct weir__http_call *call, bool replaces, struct sent **ret_sent)
 {
 	const struct weir__http_slice body = call->request->body;
@@ -233,7 +234,7 @@ static void send(struct weir__http_call *call, bool replaces)
 	weir__mailbox_send(call->context->mailbox, &upload->task);
 	if (weir__policy_loader_send(call->context->loader, upload))
 		return;
-	weir__requests_abandon(call->client); /* this one: there is no other */
+	weir__requests_abandon(call->client); /* this request is the only one */
 	weir__mailbox_cancel(&upload->task);
 	WEIR__REPLY_HEAD(call->reply, "Retry-After: 1\r\n");
 	weir__reply_problem(call->reply, 503, "16 policies wait to be read already; come back in 1 s");

@@ -1,6 +1,6 @@
-/* http_routes.c: one row for each path and method, found by a hash; who may ask for which.
+/* http_routes.c: a row for each path and method, found by a hash, and which clients may use it.
  *
- * A path with parameters is found by what is before them: two words between slashes, as in /v1/limits/. */
+ * A path with parameters is found by what precedes them: two words between slashes, as in /v1/limits/. */
 #include <pthread.h>
 #include <string.h>
 #include <strings.h>
@@ -64,10 +64,10 @@ enum { PLACES = 256, PLACE_BITS = 8, METHODS = 5 };
 
 static const llhttp_method_t methods[METHODS] = { HTTP_GET, HTTP_POST, HTTP_PUT, HTTP_DELETE, HTTP_PATCH };
 
-/* A path, or what of it is before parameters, with the last slash. */
+/* A path, or the part of it before its parameters, including the last slash. */
 struct place {
 	const char *path;
-	size_t length; /* 0: nobody is here */
+	size_t length; /* 0: empty */
 	unsigned parameters;
 	const struct weir__route *rows[METHODS];
 };
@@ -90,7 +90,7 @@ static size_t place_of(const char *path, size_t length, unsigned parameters)
 	return (size_t)((hash ^ word) * factor >> (64 - PLACE_BITS));
 }
 
-/* The place of a path, or the free one where it would be. */
+/* The entry of a path, or the empty entry where it would be. */
 static struct place *find_place(const char *path, size_t length, unsigned parameters)
 {
 	for (size_t i = place_of(path, length, parameters);; i = (i + 1) % PLACES)
@@ -132,7 +132,7 @@ void weir__routes_init(void)
 	(void)pthread_once(&places_once, fill_places);
 }
 
-/* Splits what is behind the third slash. False: there are too many parts, or one cannot be decoded. */
+/* Splits what follows the third slash. Returns false if there are too many parts, or one cannot be decoded. */
 static bool read_parameters(struct weir__http_call *call, struct weir__http_slice rest, unsigned *ret_n)
 {
 	const char *const end = rest.bytes + rest.length;
@@ -215,9 +215,9 @@ const struct weir__route *weir__routes_find(struct weir__http_call *call)
 	return NULL;
 }
 
-/* --- who may ---------------------------------------------------------------------------------------------------- */
+/* --- permission ------------------------------------------------------------------------------------------------- */
 
-/* Each request says who asks: behind one connection of a proxy there may be many. */
+/* Each request authenticates itself: one connection of a proxy may carry requests of many users. */
 static const struct weir__user *user_of(const struct weir__http_call *call)
 {
 	static const char scheme[] = "bearer ";
@@ -244,7 +244,8 @@ static void refuse_stranger(struct weir__http_call *call)
 			    "say who you are: Authorization: Bearer TOKEN, with the token of a user of the settings");
 }
 
-/* An address or localhost, with a port or without: no name whose owner can say where it leads. */
+/* Whether the host is an address or localhost, with or without a port. The owner of any other name decides where it
+ * leads. */
 static bool is_plain_host(struct weir__http_slice host)
 {
 	static const char local[] = "localhost";
@@ -261,8 +262,8 @@ static bool is_plain_host(struct weir__http_slice host)
 	return n > 0;
 }
 
-/* Where nobody need say who asks, a page in somebody's browser could, if its own name leads here (DNS rebinding): the Host
- * that the browser then sends is that name. Sockets with a path are out of its reach. */
+/* Without users, a web page could send requests if its own host name resolves to this server (DNS rebinding). The
+ * browser then sends that name as Host. A page cannot reach Unix sockets. */
 static bool is_asked_by_name(const struct weir__http_call *call)
 {
 	struct weir__http_slice host;

@@ -1,4 +1,4 @@
-/* http_take.c: decisions on limits that requests state: POST /v1/take. */
+/* http_take.c: POST /v1/take: decisions on inline limits, or on limits by @name. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,20 +20,20 @@ static const struct mode {
 #define RIGHT_MODE "use \"take\", \"upto\", \"peek\" or \"refund\""
 #define RIGHT_ALL "use an array of 1 to 16 objects with limit, key and cost"
 
-/* One limit that a request asks about. Its texts are in the JSON; a key that had to be written is in `written`. */
+/* One limit of a request. It points into the JSON; a key that had to be composed is in `written`. */
 struct part {
 	struct weir__limit_ref ref;
 	uint64_t cost;
 	struct weir__json_text text; /* of the limit */
-	char *written;               /* NULL: none had to be */
+	char *written;               /* NULL: the key is in the JSON */
 };
 
-/* What requests ask, as they were read: all of them before one is decided. */
+/* The requests of a body. All are read before the first is decided. */
 struct requests {
 	size_t n, n_parts, room;
-	struct part *parts; /* of all, one behind another */
+	struct part *parts; /* of all requests, one after another */
 	struct request {
-		const struct mode *mode; /* NULL: all of several, or none */
+		const struct mode *mode; /* NULL: the request has `all` */
 		size_t first, n;
 	} of[];
 };
@@ -73,7 +73,7 @@ static bool read_mode(const struct weir__json *json, const json_t *object, const
 	return weir__json_refuse(json, "mode", value, RIGHT_MODE);
 }
 
-/* Room for one more, whose key stays. False: no memory. */
+/* Adds a part, with a copy of a key that is in the context's buffer. Returns false if there is no memory. */
 static bool add_part(const struct weir__json *json, struct requests *requests, const struct part *part)
 {
 	const struct weir__context *const context = json->call->context;
@@ -101,7 +101,7 @@ static bool add_part(const struct weir__json *json, struct requests *requests, c
 	return true;
 }
 
-/* Whether the limit can be decided by. */
+/* Whether the limit is valid. */
 static bool check_limit(const struct weir__json *json, const struct part *part, struct weir__refusal *ret_refusal)
 {
 	const struct weir_table_limit *limit;
@@ -111,7 +111,7 @@ static bool check_limit(const struct weir__json *json, const struct part *part, 
 							   &part->ref.limit, &limit, &ret_refusal->why) == WEIR_OK;
 }
 
-/* `prefix` is where the object is, as in "all[2].", or nothing. */
+/* `prefix` is where the object is, such as "all[2].", or empty. */
 static bool read_part(const struct weir__json *json, const json_t *object, const char *prefix,
 		      struct requests *requests)
 {
@@ -178,7 +178,7 @@ static bool read_object(const struct weir__json *json, const json_t *object, str
 	return read_mode(json, object, &requests->of[requests->n].mode) && read_part(json, object, "", requests);
 }
 
-/* Behind those that are there. False: that was answered. */
+/* Adds a request to those already read. Returns false after writing the error response. */
 static bool read_request(const struct weir__json *json, const json_t *object, struct requests *requests)
 {
 	struct request *const request = &requests->of[requests->n];
@@ -194,7 +194,7 @@ static bool read_request(const struct weir__json *json, const json_t *object, st
 
 /* --- deciding --------------------------------------------------------------------------------------------------- */
 
-/* The claims of a request. The limits were found before; one that is gone from those that the worker keeps is made again. */
+/* Makes the claims of a request. The limits were found before; one that the worker has dropped since is made again. */
 static bool make_claims(struct weir__context *context, const struct requests *requests, const struct request *request,
 			struct weir__limit_refs *several, struct weir__refusal *ret_refusal)
 {
@@ -208,7 +208,7 @@ static bool make_claims(struct weir__context *context, const struct requests *re
 	return true;
 }
 
-/* A decision as an answer of the policy. A limit is called as it was asked for, as far as there is room. */
+/* Converts a decision to the form of the guard. decided_by is the limit as the request wrote it, as far as it fits. */
 static void make_answer(const struct weir__decide *decide, const char *text, struct weir_guard_answer *ret_answer)
 {
 	const struct weir__request *const request = &decide->request;
@@ -222,7 +222,7 @@ static void make_answer(const struct weir__decide *decide, const char *text, str
 		       text + (weir__limit_ref_is_named(text, strlen(text)) ? 1 : 0));
 }
 
-/* The number of the item is what the decision repeats. */
+/* decide->repeated holds the number of the item. */
 static void note_take(struct weir__request *request)
 {
 	const struct weir__decide *const decide = (const struct weir__decide *)(const void *)request;

@@ -1,5 +1,5 @@
-/* http_throttle.c: POST /throttle, as throttlecrab has it: 200 also if it is denied, 500 if it cannot be, members that it
- * does not know are not looked at. */
+/* http_throttle.c: POST /throttle, as in throttlecrab: 200 also for a denial, 500 for an invalid limit, and unknown
+ * members are ignored. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ enum { QUANTITY = WEIR__THROTTLE_ARGUMENTS - 1 };
 
 static const char *const members[WEIR__THROTTLE_ARGUMENTS] = { "max_burst", "count_per_period", "period", "quantity" };
 
-/* False: that was answered. Only the quantity may be missing. */
+/* Returns false after writing the error response. Only the quantity may be missing. */
 static bool read_types(struct weir__http_call *call, const json_t *object, int64_t numbers[WEIR__THROTTLE_ARGUMENTS])
 {
 	char text[96] = "the body.key: use a string";
@@ -32,7 +32,7 @@ static bool read_types(struct weir__http_call *call, const json_t *object, int64
 	return false;
 }
 
-/* Without the code, which is RESP's. */
+/* Leaves out the error code, which is for RESP. */
 static void say_refusal(struct weir__http_call *call, const struct weir__refusal *refusal)
 {
 	const char *const said = weir__error_rows[refusal->error].text;
@@ -46,7 +46,7 @@ static void say_refusal(struct weir__http_call *call, const struct weir__refusal
 	weir__reply_end(call->reply, 500, WEIR__TYPE_JSON);
 }
 
-/* NULL: that was answered. */
+/* Returns NULL after writing the error response. */
 static const struct weir_table_limit *find(struct weir__http_call *call,
 					   const int64_t numbers[WEIR__THROTTLE_ARGUMENTS])
 {

@@ -1,4 +1,4 @@
-/* client_info.c: the line of a connection. */
+/* client_info.c: the line that describes a connection. */
 #include "server/resp/client_info.h"
 
 #include <inttypes.h>

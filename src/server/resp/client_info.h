@@ -1,10 +1,11 @@
-/* client_info.h: what is known of a connection, as a line, for CLIENT INFO. */
+/* client_info.h: describes a connection in one line, for CLIENT INFO. */
 #ifndef WEIR_SERVER_RESP_CLIENT_INFO_H
 #define WEIR_SERVER_RESP_CLIENT_INFO_H
 
 #include "engine/context.h"
 
-/* Of a client that has a socket, as Redis writes it, with the fields that are known here; ends with a newline. Returns its length. */
+/* Writes the line as Redis does, with the fields that are known here, and a newline at its end. The client must have a
+ * socket. Returns the length. */
 enum { WEIR__CLIENT_INFO_SIZE = 640 };
 size_t weir__client_info(const struct weir__context *context, const struct weir__client *client,
 			 char ret_line[WEIR__CLIENT_INFO_SIZE]);

@@ -1,4 +1,4 @@
-/* resp_client.c: commands about a connection and who is at its other end. */
+/* resp_client.c: commands about a connection and its user. */
 #include "server/resp/resp_command.h"
 
 #include <stdio.h>
@@ -42,12 +42,12 @@ static void say_hello(const struct weir__call *call)
 	weir__resp_write_array(call->writer, 0);
 }
 
-/* --- who -------------------------------------------------------------------------------------------------------- */
+/* --- users ------------------------------------------------------------------------------------------------------ */
 
-/* Who is meant if no name is given. */
+/* The user if no name is given. */
 static const struct weir__resp_slice unnamed = { WEIR__USER_DEFAULT, sizeof(WEIR__USER_DEFAULT) - 1 };
 
-/* As a Redis whose default user needs no password, if there are no users at all. */
+/* Authenticates the client. Without any users, it behaves like a Redis whose default user needs no password. */
 static bool pass(struct weir__call *call, const struct weir__resp_slice *name, const struct weir__resp_slice *password)
 {
 	const struct weir__users *const users = call->context->users;
@@ -90,7 +90,7 @@ static bool is_graphic(const struct weir__resp_slice *text)
 	return true;
 }
 
-/* False: refused. An empty name is none. */
+/* Returns false after writing the error reply. An empty name removes the name. */
 static bool set_name(struct weir__call *call, const struct weir__resp_slice *name)
 {
 	if (!is_graphic(name)) {
@@ -114,7 +114,7 @@ static void refuse_option(struct weir__call *call, const struct weir__resp_slice
 	weir__refuse_with(call, WEIR__ERROR_HELLO_OPTION, text);
 }
 
-/* Does them one after the other, as Redis: what was done before one that is refused stays. */
+/* Applies the options one after another, as in Redis: what was applied before an error stays. */
 static bool do_hello_options(struct weir__call *call)
 {
 	for (uint32_t i = 2; i < call->n; i++) {
@@ -154,7 +154,7 @@ void weir__hello(struct weir__call *call)
 	}
 }
 
-/* As the connection was when it was new: who shares connections in a pool asks for that. */
+/* Resets the connection to its initial state, for clients that share connections in a pool. */
 void weir__reset_connection(struct weir__call *call)
 {
 	struct weir__client *const client = call->client;
@@ -194,7 +194,7 @@ void weir__select(struct weir__call *call)
 		weir__say_ok(call);
 }
 
-/* What clients of a cluster ask, to learn that this is none. */
+/* Cluster clients send these to learn whether this is a cluster. */
 void weir__cluster(struct weir__call *call)
 {
 	weir__refuse(call, WEIR__ERROR_CLUSTER);
@@ -225,7 +225,8 @@ static void client_set_name(struct weir__call *call)
 		weir__say_ok(call);
 }
 
-/* What clients tell of themselves as they connect: there is nothing to do. The texts are those of Redis. */
+/* Clients describe themselves when they connect. The values are checked and ignored; the error texts are those of
+ * Redis. */
 static void client_set_info(struct weir__call *call)
 {
 	const struct weir__resp_slice *const name = &call->arguments[2], *const value = name + 1;
@@ -244,7 +245,7 @@ static void client_set_info(struct weir__call *call)
 	}
 }
 
-/* Whether keys are to be spared: there is nothing to do. */
+/* NO-EVICT and NO-TOUCH are accepted and ignored. */
 static void client_switch(struct weir__call *call)
 {
 	if (weir__is_word(&call->arguments[2], "ON") || weir__is_word(&call->arguments[2], "OFF"))
@@ -253,7 +254,7 @@ static void client_switch(struct weir__call *call)
 		weir__refuse(call, WEIR__ERROR_SYNTAX);
 }
 
-/* All that is known of this connection: nothing, if there is no socket. */
+/* Describes this connection. The reply is empty if it has no socket. */
 static void client_info(struct weir__call *call)
 {
 	char line[WEIR__CLIENT_INFO_SIZE];
@@ -277,7 +278,7 @@ void weir__client_command(struct weir__call *call)
 	weir__run_subcommand(call, "client", rows, sizeof(rows) / sizeof(rows[0]));
 }
 
-/* --- parts of commands ------------------------------------------------------------------------------------------ */
+/* --- subcommands ------------------------------------------------------------------------------------------------ */
 
 static void help_subcommands(struct weir__call *call, const struct weir__subcommand *rows, size_t n)
 {

@@ -1,4 +1,4 @@
-/* resp_commands.c: one row for each command, from which help, COMMAND and the checks of arguments are made. */
+/* resp_commands.c: a row for each command. Help, COMMAND and the checks of arguments are made from it. */
 #include "server/resp/resp_command.h"
 
 #include <ctype.h>
@@ -173,23 +173,24 @@ bool weir__read_number(struct weir__call *call, uint32_t place, uint64_t most, e
 	return true;
 }
 
-/* --- which ------------------------------------------------------------------------------------------------------ */
+/* --- finding a command ------------------------------------------------------------------------------------------ */
 
-/* A name of up to 16 bytes as two words, which overlap unless it has 16: with its length that is all of it. */
+/* A name of up to 16 bytes as two words: its first and its last bytes, which may overlap. With the length, they
+ * identify it. */
 struct name {
 	uint64_t first, last;
 };
 
 enum { NAME_MOST = WEIR__COMMAND_NAME_SIZE - 1, PLACES = 128, PLACE_BITS = 7 };
 
-static const uint64_t capitals = UINT64_C(0x2020202020202020); /* the bit in which letters differ from them */
+static const uint64_t capitals = UINT64_C(0x2020202020202020); /* the bit that differs between upper and lower case */
 
-/* Rows by hash, no two in one place: to find one is to look at one. */
+/* Rows by hash, each in a slot of its own, so that a lookup reads one slot. */
 static struct {
 	uint64_t factor;
 	struct place {
-		struct name name, letters; /* of `letters` the bits that do not count */
-		size_t length;             /* 0: nobody is here */
+		struct name name, letters; /* letters: the bits to ignore, which are the case of letters */
+		size_t length;             /* 0: empty */
 		const struct weir__command_row *row;
 	} places[PLACES];
 } directory;
@@ -245,7 +246,7 @@ static bool fill_directory(void)
 	return true;
 }
 
-/* Tries factors until no two rows meet: for these rows always the same ones. */
+/* Tries factors until no two rows share a slot. The same rows always give the same factor. */
 static void make_directory(void)
 {
 	directory.factor = UINT64_C(0x9e3779b97f4a7c15);
@@ -268,14 +269,14 @@ const struct weir__command_row *weir__command_named(const struct weir__resp_slic
 	return place->row;
 }
 
-/* A browser that was made to talk to us begins with one of these. As Redis does, nothing of it is answered, nor is what
- * follows looked at. */
+/* The first words of HTTP requests that a browser was tricked into sending. As in Redis, the connection is closed
+ * without a reply, and nothing after them is read. */
 static bool is_of_http(const struct weir__resp_slice *name)
 {
 	return weir__is_word(name, "POST") || weir__is_word(name, "Host:");
 }
 
-/* As Redis says it: with the first words of what was meant, of which 128 bytes are enough. */
+/* The error of Redis, with up to 128 bytes of the command, and as many of its arguments. */
 static void refuse_unknown(struct weir__call *call)
 {
 	char text[512];
@@ -303,7 +304,7 @@ static void refuse_arity(struct weir__call *call, const struct weir__command_row
 	weir__refuse_with(call, WEIR__ERROR_ARITY, text);
 }
 
-/* --- who may ---------------------------------------------------------------------------------------------------- */
+/* --- permission ------------------------------------------------------------------------------------------------- */
 
 static bool may(const struct weir__call *call, const struct weir__command_row *row)
 {
@@ -359,7 +360,7 @@ static inline void run(struct weir__call *call, const struct weir__command_row *
 		row->run(call);
 }
 
-/* Whoever hears of the decision knows where the request comes from; those that were gathered before it come from elsewhere. */
+/* Sets the traceparent for this command only: takes gathered before it do not have it, so the group ends first. */
 __attribute__((noinline)) static void run_traced(struct weir__call *call, const struct weir__command_row *row)
 {
 	const struct weir__resp_slice *const value = &call->arguments[call->n - 1];
@@ -382,9 +383,9 @@ static inline void run_any(struct weir__call *call, const struct weir__command_r
 		run(call, row);
 }
 
-/* --- behind others ----------------------------------------------------------------------------------------------- */
+/* --- deferred commands ------------------------------------------------------------------------------------------- */
 
-/* A command that waits, with its arguments. */
+/* A deferred command, with its arguments. */
 struct weir__deferred {
 	uint32_t n;
 	struct weir__resp_slice arguments[];
@@ -400,7 +401,7 @@ void weir__resp_defer(struct weir__call *call)
 		bytes += call->arguments[i].length;
 	deferred = malloc(sizeof(*deferred) + call->n * sizeof(deferred->arguments[0]) + bytes);
 	if (deferred == NULL) {
-		call->client->is_leaving = true; /* without memory nothing can be said in its turn */
+		call->client->is_leaving = true; /* without memory its reply cannot be kept in order */
 		return;
 	}
 	deferred->n = call->n;
@@ -452,7 +453,7 @@ void weir__commands_run(struct weir__call *call)
 		weir__resp_hold_back(call->resp, call->client, call->writer, 1);
 }
 
-/* Between MULTI and EXEC. */
+/* Queues a command between MULTI and EXEC. */
 __attribute__((noinline)) static void run_later(struct weir__call *call, const struct weir__command_row *row)
 {
 	weir__resp_end_group(call->resp, call->client, call->writer);
@@ -461,13 +462,13 @@ __attribute__((noinline)) static void run_later(struct weir__call *call, const s
 	weir__transaction_add(call, row);
 }
 
-/* Not a decision: the group ends first. */
+/* Not a decision: the group ends before it. */
 static bool runs_alone(const struct weir__command_row *row)
 {
 	return row == NULL || !(row->flags & WEIR__IS_DECISION);
 }
 
-/* Behind requests that are under way only those are run that change nothing but what they decide. */
+/* Only commands that just decide may run while requests are in flight. */
 static bool must_wait(const struct weir__client *client, const struct weir__command_row *row)
 {
 	return client->transaction || client->last->is_barrier || row == NULL || !(row->flags & WEIR__MAY_OVERLAP);
@@ -483,7 +484,7 @@ static void run_command(struct weir__call *call, const struct weir__command_row 
 		run_any(call, row);
 }
 
-/* Behind requests that are under way, or not a decision. */
+/* Runs a command behind requests in flight, in a transaction, or one that is not a decision. */
 __attribute__((noinline)) static void run_apart(struct weir__call *call, const struct weir__command_row *row,
 						size_t most)
 {

@@ -1,4 +1,4 @@
-/* resp_config.c: CONFIG: the settings with which the server was started. */
+/* resp_config.c: CONFIG, which shows the settings that the server was started with. */
 #include "server/resp/resp_command.h"
 #include "server/settings.h"
 
@@ -16,8 +16,8 @@ static int letter(char c)
 	return tolower((unsigned char)c);
 }
 
-/* Whether a set in brackets, behind its bracket, has the character; goes on behind it. As in Redis, one that does not end
- * ends with the pattern, and the ends of a range may be swapped. */
+/* Whether a set in brackets contains the character. *set is behind its opening bracket, and moves behind the closing
+ * one. As in Redis, a set without a closing bracket ends with the pattern, and the ends of a range may be swapped. */
 static bool has(struct pattern *set, int c)
 {
 	const bool is_not = set->at < set->end && *set->at == '^';
@@ -39,7 +39,7 @@ static bool has(struct pattern *set, int c)
 	return found != is_not;
 }
 
-/* Whether one step of the pattern, which is no star, takes the character; goes on behind it. */
+/* Whether one step of the pattern, other than a star, matches the character. *pattern moves behind the step. */
 static bool takes(struct pattern *pattern, int c)
 {
 	const char step = *pattern->at++;
@@ -53,7 +53,7 @@ static bool takes(struct pattern *pattern, int c)
 	return letter(step) == c;
 }
 
-/* Only the last star ever has to take more, so this needs no more than pattern times name steps. */
+/* Only the last star ever has to match more, so this takes at most pattern length times name length steps. */
 bool weir__matches(const struct weir__resp_slice *wanted, const char *name)
 {
 	struct pattern pattern = { wanted->bytes, wanted->bytes + wanted->length };
@@ -77,16 +77,17 @@ bool weir__matches(const struct weir__resp_slice *wanted, const char *name)
 	return pattern.at == pattern.end;
 }
 
-/* --- get -------------------------------------------------------------------------------------------------------- */
+/* --- CONFIG GET ------------------------------------------------------------------------------------------------- */
 
-/* What redis-cli and redis-benchmark ask of any server: nothing is saved as Redis would. */
+/* redis-cli and redis-benchmark read these from any server. Weir saves nothing the way Redis does. */
 static const struct {
 	const char *name, *value;
 } of_redis[] = { { "save", "" }, { "appendonly", "no" } };
 
 enum { OF_REDIS = sizeof(of_redis) / sizeof(of_redis[0]) };
 
-/* The list, the users, three texts, and the others. */
+/* Counts two long values, three texts and 1 KiB for the rest. There are five long values and eight texts by now, which
+ * also fit. */
 _Static_assert(2 * (int)WEIR__SETTING_SHOWN + 3 * (int)WEIR__SETTING_TEXT_SIZE + 1024 <= (int)WEIR__ANSWER_MOST,
 	       "all of them fit an answer");
 
@@ -98,7 +99,7 @@ static bool is_wanted(const struct weir__call *call, const char *name)
 	return false;
 }
 
-/* Users are those of now; other settings are those of the start. */
+/* Shows the current users, but all other settings as they were at the start. */
 static size_t show(const struct weir__call *call, const struct weir__setting *setting, char text[WEIR__SETTING_SHOWN])
 {
 	return setting->kind == WEIR__SETTING_USERS && call->context->users ?

@@ -7,12 +7,12 @@
 #include "server/resp/resp_command.h"
 
 enum {
-	ARGUMENTS_MAX = 128, /* of WEIR.CHECK with 32 attributes 69, and some more, so that too many are told of */
+	ARGUMENTS_MAX = 128, /* WEIR.CHECK with 32 attributes has 69; the rest is room to report too many */
 	BULK_MAX = 64 * 1024,
-	OUT_SIZE = 256 * 1024, /* that are sent at once: more would not stay in a cache */
+	OUT_SIZE = 256 * 1024, /* sent at once: more would not stay in a cache */
 };
 
-/* Of a worker. */
+/* Per worker. */
 struct of_worker {
 	struct weir__resp resp;
 	struct weir__resp_slice arguments[ARGUMENTS_MAX];
@@ -38,7 +38,7 @@ static void forget(struct weir__connection *connection)
 	weir__resp_forget(&connection->client);
 }
 
-/* The request that begins here. */
+/* Reads the request that begins here. */
 static enum weir__resp_status read_request(struct weir__worker *worker, const struct weir__client *client, size_t at,
 					   size_t n, struct weir__resp_request *request, size_t *ret_used)
 {
@@ -53,7 +53,8 @@ static enum weir__resp_status read_request(struct weir__worker *worker, const st
 	return weir__resp_request_read(request, worker->in + at, n - at, ret_used);
 }
 
-/* Told what was answered, and not read any further. */
+/* Closes an unauthenticated client that gets too many bytes. It gets the replies written so far, and nothing more is
+ * read. */
 static void check_stranger(const struct weir__worker *worker, struct weir__client *client,
 			   const struct weir__resp_request *request, const struct weir__resp_writer *writer)
 {
@@ -62,7 +63,7 @@ static void check_stranger(const struct weir__worker *worker, struct weir__clien
 		client->is_leaving = true;
 }
 
-/* Sends what was answered, and makes room for more. False: the connection is lost. */
+/* Sends the replies written so far, to make room for more. Returns false if the connection is lost. */
 static bool make_room(struct weir__worker *worker, struct weir__connection *connection,
 		      struct weir__resp_writer *writer, bool *ret_is_held)
 {
@@ -73,7 +74,7 @@ static bool make_room(struct weir__worker *worker, struct weir__connection *conn
 	return is_alive;
 }
 
-/* Whether another request may be run: none waits for those before it, and not too many are under way. */
+/* Whether another request may run: none waits for earlier ones, and not too many are in flight. */
 static bool may_run(const struct weir__client *client)
 {
 	return client->first == NULL ||
@@ -85,7 +86,7 @@ static void count_answers(struct weir__worker *worker, uint64_t n_done, uint32_t
 	weir__limit_stats_answered(worker->context.stats, n_done > n_unanswered ? n_done - n_unanswered : 0);
 }
 
-/* A client that has not authenticated, or not again after RESET, has some time to do so. */
+/* Starts the deadline of a client that has not authenticated, or not again after RESET, and ends that of others. */
 static void watch_stranger(struct weir__worker *worker, struct weir__connection *connection)
 {
 	if (WEIR__UNLIKELY(weir__client_is_unauthenticated(&worker->context, &connection->client)))
@@ -111,7 +112,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 		const enum weir__resp_status status = read_request(worker, client, at, n, &request, &used);
 
 		if (status == WEIR__RESP_MORE) {
-			at += used; /* lines that say nothing */
+			at += used; /* empty lines */
 			break;
 		}
 		if (status == WEIR__RESP_BAD) {
@@ -121,7 +122,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 		if (!weir__resp_do(resp, client, request.arguments, request.n, &writer)) {
 			weir__resp_end_group(resp, client, &writer);
 			is_alive = make_room(worker, connection, &writer, &is_held);
-			continue; /* with the same request */
+			continue; /* try the same request again */
 		}
 		at += used;
 		n_done++;
@@ -132,7 +133,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 	weir__worker_count(worker, WEIR__PROTOCOL_RESP, n_done);
 	count_answers(worker, (uint64_t)n_done, client->n_unanswered - n_unanswered);
 	connection->has_requests = is_held &&
-				   client->first == NULL; /* behind those that are under way they come after them */
+				   client->first == NULL; /* while requests are in flight, the rest is run after them */
 	*ret_used = at;
 	is_alive = is_alive && weir__worker_flush(worker, connection, writer.length) &&
 		   (client->first || !(client->is_leaving && weir__output_waiting(&connection->output) == 0));
@@ -140,7 +141,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 	return is_alive;
 }
 
-/* Those that are done, in order; then what waited for them. */
+/* Writes the replies that are ready, in order, then runs what waited for them. */
 static size_t answer_ready(struct weir__worker *worker, struct weir__connection *connection, bool *ret_is_alive)
 {
 	struct weir__resp *const resp = &((struct of_worker *)worker->of_protocols[WEIR__PROTOCOL_RESP])->resp;
@@ -171,7 +172,7 @@ static size_t answer_ready(struct weir__worker *worker, struct weir__connection 
 	return writer.length;
 }
 
-/* The last that is said, behind the answers that wait. */
+/* Writes a last error behind the buffered replies. */
 static bool say_last(struct weir__worker *worker, struct weir__connection *connection, const char *text)
 {
 	struct weir__resp_writer writer = { worker->out, OUT_SIZE, 0, connection->client.resp_version };
@@ -181,14 +182,14 @@ static bool say_last(struct weir__worker *worker, struct weir__connection *conne
 	return weir__worker_flush(worker, connection, writer.length);
 }
 
-/* Each argument may be as long as it is, but not all of them together. To tell is all that can be done. */
+/* Each argument may have its full length, but not all of them together. An error is all that can be done. */
 static bool refuse_size(struct weir__worker *worker, struct weir__connection *connection)
 {
 	_Static_assert(WEIR__IN_SIZE == 262144, "the text says how much");
 	return say_last(worker, connection, "ERR Protocol error: too big request, 262144 bytes are the most");
 }
 
-/* Who does not say who it is takes a place from those who would. */
+/* A client that does not authenticate would hold a connection that others need. */
 static void refuse_late(struct weir__worker *worker, struct weir__connection *connection)
 {
 	(void)say_last(worker, connection, weir__error_rows[WEIR__ERROR_NOAUTH_LATE].text);

@@ -1,4 +1,5 @@
-/* resp_decide.c: commands that decide, decoded and encoded. Takes are gathered; what must know the replies before it is not. */
+/* resp_decide.c: commands that decide: reads their arguments and writes their replies. Takes are gathered. Commands
+ * that must come after earlier replies are not. */
 #include "server/resp/resp_command.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 /* --- decisions -------------------------------------------------------------------------------------------------- */
 
-/* Rounded as redis-cell does: up, if there is a millisecond more. */
+/* Rounded as in redis-cell: up, if at least a millisecond is left. */
 static int64_t seconds_of_cell(weir_ns span)
 {
 	const int64_t s = (int64_t)(span / 1000000000);
@@ -64,7 +65,7 @@ static const char *const names_of_verdict[] = { "allowed",     "limit",       "r
 						"retry_after", "reset_after", "delay",     "decided_by" };
 enum { VERDICT_NUMBERS = 7 };
 
-/* retry is -1 if no wait will help. */
+/* retry_after is -1 if the request can never be allowed. */
 static void numbers_of_verdict(const struct weir_verdict *verdict, int64_t numbers[VERDICT_NUMBERS])
 {
 	numbers[0] = verdict->allowed;
@@ -162,7 +163,7 @@ void weir__resp_end_group(struct weir__resp *resp, struct weir__client *client, 
 		weir__resp_mark_reply(resp, client, writer);
 }
 
-/* An operation that is done is answered; one that is not will be. */
+/* Writes the reply or the error of an operation. One that is still in flight gets its reply later. */
 static void end_run(struct weir__call *call, enum weir__run_result result, struct weir__request *request,
 		    const struct weir__refusal *refusal)
 {
@@ -172,13 +173,12 @@ static void end_run(struct weir__call *call, enum weir__run_result result, struc
 		(void)weir__refuse_as(call, refusal);
 }
 
-/* A decision that is written as it is. */
 static void write_verdict(struct weir__request *request, void *writer)
 {
 	weir__answer_verdict(&((const struct weir__decide *)(const void *)request)->verdict, writer);
 }
 
-/* Decides one claim, or several together, behind what was gathered. Written now, or later. */
+/* Decides one claim, or several together, after the group. The reply is written now or later. */
 static void decide(struct weir__call *call, enum weir__store_operation operation, const struct weir_claim *claims,
 		   size_t n, void (*write)(struct weir__request *request, void *writer))
 {
@@ -190,7 +190,7 @@ static void decide(struct weir__call *call, enum weir__store_operation operation
 		write(&decide.request, call->writer);
 }
 
-/* A limit found or made. NULL: that was answered. */
+/* Finds or makes an inline limit. Returns NULL after writing the error reply. */
 static const struct weir_table_limit *find_limit(struct weir__call *call, enum weir__space space,
 						 const struct weir_limit *ref)
 {
@@ -198,7 +198,7 @@ static const struct weir_table_limit *find_limit(struct weir__call *call, enum w
 	const struct weir_table_limit *limit;
 	struct weir_message why;
 
-	if (weir__inline_limits_will_drop(&context->limits, space, ref)) /* it may be one that was gathered */
+	if (weir__inline_limits_will_drop(&context->limits, space, ref)) /* maybe one of the group */
 		weir__resp_end_group(call->resp, call->client, call->writer);
 	if (weir__inline_limits_find(&context->limits, space, ref, &limit, &why) == WEIR_OK)
 		return limit;
@@ -214,7 +214,7 @@ static void gather_claim(struct weir__call *call, const struct weir_claim *claim
 	resp->claims[n] = *claim;
 	resp->group.forms[n] = (uint8_t)form;
 	resp->n = n + 1;
-	/* A request with a traceparent has a span of its own. */
+	/* A request with a traceparent has a trace span of its own, so it is decided alone. */
 	if (WEIR__UNLIKELY(call->context->tracer != NULL) && weir__tracer_has_parent(call->context->tracer)) {
 		resp->n = n;
 		weir__resp_end_group(resp, call->client, call->writer);
@@ -235,7 +235,7 @@ static void gather(struct weir__call *call, const struct weir_table_limit *limit
 	gather_claim(call, &claim, form);
 }
 
-/* The words of a limit in three numbers, with what is between them. */
+/* The three numbers of a limit as they were sent, with the protocol bytes between them: the cache key of the limit. */
 struct numbers {
 	const char *bytes;
 	size_t n;
@@ -250,7 +250,7 @@ static inline struct numbers numbers_of(const struct weir__call *call)
 				 (uint64_t)of[0].length << 32 | (uint64_t)of[1].length << 16 | of[2].length };
 }
 
-/* With as much of the argument as is enough; what would end the line of an error is written as a space. */
+/* Repeats up to 128 bytes of the argument. The writer replaces line breaks, which would end the error. */
 __attribute__((noinline)) static void refuse_cell_number(struct weir__call *call, const struct weir__resp_slice *word)
 {
 	char text[129];
@@ -259,7 +259,7 @@ __attribute__((noinline)) static void refuse_cell_number(struct weir__call *call
 	weir__refuse_with(call, WEIR__ERROR_CELL_NUMBER, text);
 }
 
-/* When the key has reset, of a limit that allows nothing. */
+/* The reply for a limit that allows nothing: always denied, with the time until the key is full. */
 static void write_cell_denied(struct weir__request *request, void *writer)
 {
 	const struct weir__decide *const decide = (const struct weir__decide *)(const void *)request;
@@ -268,9 +268,9 @@ static void write_cell_denied(struct weir__request *request, void *writer)
 	weir__resp_write_integers(writer, numbers, sizeof(numbers) / sizeof(numbers[0]));
 }
 
-/* A max_burst below 0 is a limit that allows nothing, ever. When the key has reset is told by another limit of the same rate, of
- * which more is taken than it ever has: so nothing is stored, and it is observed as denied. A store that would carry the key
- * over to that limit is not asked. */
+/* A max_burst below 0 is a limit that never allows anything. The reset time comes from a limit of the same rate with a
+ * burst of 1: a cost of 2 never fits it, so nothing is stored, and the request is observed as denied. A store that
+ * would convert the key to that limit is not called, and the reset time is 0. */
 static void deny_cell(struct weir__call *call, const struct weir_table_limit *limit, int64_t max_burst)
 {
 	const struct weir_claim claim = { limit, call->arguments[1].bytes, call->arguments[1].length, 2 };
@@ -285,7 +285,7 @@ static void deny_cell(struct weir__call *call, const struct weir_table_limit *li
 		write_cell_denied(&decide.request, call->writer);
 }
 
-/* NULL: that was answered. The quantity stays as it is if none is given. */
+/* Returns NULL after writing a reply. *quantity stays as it is if the command has none. */
 __attribute__((noinline)) static const struct weir_table_limit *read_cell(struct weir__call *call, int64_t *quantity)
 {
 	const struct weir_table_limit *limit;
@@ -318,7 +318,7 @@ static void write_cell(struct weir__request *request, void *writer)
 	answer_cell(&((const struct weir__decide *)(const void *)request)->verdict, writer);
 }
 
-/* A quantity below 0 moves the instant of redis-cell back; here no further than to now. */
+/* A quantity below 0 is a refund. redis-cell moves its arrival time back by it; here the key becomes full at most. */
 __attribute__((noinline)) static void give_back_cell(struct weir__call *call, const struct weir_table_limit *limit,
 						     int64_t quantity)
 {
@@ -370,7 +370,7 @@ static bool read_throttle_number(struct weir__call *call, uint32_t place, int64_
 	return false;
 }
 
-/* NULL: that was answered. */
+/* Returns NULL after writing the error reply. */
 static const struct weir_table_limit *read_throttle(struct weir__call *call, int64_t *quantity)
 {
 	int64_t numbers[WEIR__THROTTLE_ARGUMENTS] = { 0, 0, 0, 1 };
@@ -437,7 +437,7 @@ bool weir__read_limit_ref(struct weir__call *call, uint32_t place, uint32_t key_
 	       weir__refuse_as(call, &refusal);
 }
 
-/* The limit and the key of a command. False: that was answered. */
+/* Reads the limit and the key of a command. Returns false after writing the error reply. */
 static bool read_key(struct weir__call *call, struct weir_claim *ret_claim)
 {
 	struct weir__context *const context = call->context;
@@ -450,7 +450,7 @@ static bool read_key(struct weir__call *call, struct weir_claim *ret_claim)
 					  .key_length = call->arguments[1].length };
 	if (ret_claim->limit)
 		return true;
-	if (WEIR__UNLIKELY(context->keys_used > WEIR__GUARD_KEY_ROOM)) /* for any key there is room then */
+	if (WEIR__UNLIKELY(context->keys_used > WEIR__GUARD_KEY_ROOM)) /* the end of the group frees room for any key */
 		weir__resp_end_group(call->resp, call->client, call->writer);
 	if (!weir__read_limit_ref(call, 2, 1, &ref))
 		return false;
@@ -634,7 +634,7 @@ void weir__all(struct weir__call *call)
 	decide(call, WEIR__STORE_TAKE, several.claims, n, write_all);
 }
 
-/* --- by the policy ------------------------------------------------------------------------------------------------ */
+/* --- the policy --------------------------------------------------------------------------------------------------- */
 
 enum { CHECK_NUMBERS = VERDICT_NUMBERS + 2 };
 
@@ -672,14 +672,14 @@ static void write_check(struct weir__request *request, void *writer_)
 	weir__resp_write_bulk(writer, answer->decided_by, strlen(answer->decided_by));
 }
 
-/* What stands before the attributes. */
+/* The options before the attributes. */
 struct preface {
 	uint64_t cost;
-	uint32_t end; /* where the attributes begin */
+	uint32_t end; /* index of the first attribute */
 };
 
-/* COST and TRACEPARENT, each once at most, in any order. The traceparent is for this request alone: those that were gathered
- * before have another. False: that was answered. */
+/* Reads COST and TRACEPARENT, each at most once, in any order. The traceparent is for this request only, so the group
+ * ends first. Returns false after writing the error reply. */
 static bool read_preface(struct weir__call *call, struct preface *ret)
 {
 	bool has_cost = false, has_trace = false;
@@ -703,7 +703,7 @@ static bool read_preface(struct weir__call *call, struct preface *ret)
 	return true;
 }
 
-/* Whichever was taken, somebody would have meant the other one. */
+/* Neither value can be preferred: the client may have meant the other one. */
 static void refuse_twice(struct weir__call *call, const struct weir__resp_slice *name)
 {
 	char shown[160];
@@ -743,7 +743,7 @@ struct weir_guard *weir__guard_of(struct weir__call *call)
 	return NULL;
 }
 
-/* Decided at once and not gathered: nothing is asked of the kernel in between all the same. */
+/* Decided at once, not gathered. A pipeline of these makes no system calls in between either. */
 void weir__check_command(struct weir__call *call)
 {
 	struct weir_attribute attributes[WEIR__RESP_ATTRIBUTES_MAX];

@@ -1,4 +1,4 @@
-/* resp_info.c: what the server and its commands are. */
+/* resp_info.c: INFO, HELP, TIME and DBSIZE. */
 #include "server/resp/resp_command.h"
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 
 /* --- INFO ------------------------------------------------------------------------------------------------------- */
 
-/* A section of INFO writes itself as snprintf does, and returns what that returns. */
+/* Writes a section of INFO like snprintf, and returns what that returns. */
 typedef int describe_fn(const struct weir__context *context, char *text, size_t size);
 
 static int describe_server(const struct weir__context *context, char *text, size_t size)
@@ -29,7 +29,7 @@ static int describe_server(const struct weir__context *context, char *text, size
 			context->counters_set ? weir__counters_set_age_s(context->counters_set) : 0);
 }
 
-/* Those of RESP, of all workers; as many as the settings allow each. */
+/* RESP connections of all workers. maxclients is the bound per worker times the workers. */
 static int describe_clients(const struct weir__context *context, char *text, size_t size)
 {
 	const struct weir__settings *const settings = context->settings;
@@ -44,7 +44,7 @@ static int describe_clients(const struct weir__context *context, char *text, siz
 			sum.auth_failures[WEIR__PROTOCOL_RESP] + sum.auth_failures[WEIR__PROTOCOL_HTTP]);
 }
 
-/* Clients that look for the one to write to ask this of any server. */
+/* Clients that look for the primary read this from any server. */
 static int describe_replication(const struct weir__context *context, char *text, size_t size)
 {
 	(void)context;
@@ -74,7 +74,7 @@ static int describe_table(const struct weir__context *context, char *text, size_
 			key_count.live, key_count.capacity, key_count.inserted, key_count.evicted);
 }
 
-/* Without a policy there is nothing to tell. */
+/* Empty without a policy. */
 static int describe_policy(const struct weir__context *context, char *text, size_t size)
 {
 	struct weir__policy_loader_info info;
@@ -89,7 +89,7 @@ static int describe_policy(const struct weir__context *context, char *text, size
 		info.limits, info.changes, info.failures, info.reloads, info.loaded_at / 1000000000, info.last_error);
 }
 
-/* Likewise of a store. */
+/* Empty without a store. */
 static int describe_store(const struct weir__context *context, char *text, size_t size)
 {
 	static const char *const states[] = {
@@ -112,7 +112,7 @@ static int describe_store(const struct weir__context *context, char *text, size_
 			status.uncertain, status.dropped, status.last_error);
 }
 
-/* What was lost on the way to whoever looks. */
+/* What was lost on the way to traces and logs. */
 static int describe_observing(const struct weir__context *context, char *text, size_t size)
 {
 	struct weir__tracer_set_info info;
@@ -148,14 +148,14 @@ static bool is_asked_for(const struct weir__call *call, const char *section)
 	return is;
 }
 
-/* As Redis does it: sections that there are not have no lines. */
+/* As in Redis, an unknown section has no lines. */
 void weir__info(struct weir__call *call)
 {
 	char text[4096];
 	size_t length = 0;
 
 	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
-		const size_t gap = length > 0 ? 2 : 0; /* an empty line between two */
+		const size_t gap = length > 0 ? 2 : 0; /* an empty line between sections */
 		const size_t room = sizeof(text) - length - gap;
 		int n;
 
@@ -169,7 +169,7 @@ void weir__info(struct weir__call *call)
 	weir__resp_write_verbatim(call->writer, "txt", text, length);
 }
 
-/* --- numbers of Redis ------------------------------------------------------------------------------------------- */
+/* --- TIME and DBSIZE -------------------------------------------------------------------------------------------- */
 
 static void say_digits(const struct weir__call *call, uint64_t number)
 {
@@ -179,7 +179,7 @@ static void say_digits(const struct weir__call *call, uint64_t number)
 	weir__say_word(call, digits);
 }
 
-/* Of the clock that everybody has: that of the table may be another one. */
+/* Uses the system clock: the table may have another clock. */
 void weir__time(struct weir__call *call)
 {
 	const weir_ns now = weir__unix_ns();

@@ -1,9 +1,9 @@
-/* resp_introspect.c: COMMAND, which tells clients what commands there are, in the shapes of Redis 7. */
+/* resp_introspect.c: COMMAND, which describes the commands to clients, in the format of Redis 7. */
 #include "server/resp/resp_command.h"
 
 #include <ctype.h>
 
-/* --- as numbers ------------------------------------------------------------------------------------------------- */
+/* --- COMMAND INFO ----------------------------------------------------------------------------------------------- */
 
 static void say_names(const struct weir__call *call, const char *const names[], uint64_t n)
 {
@@ -12,7 +12,7 @@ static void say_names(const struct weir__call *call, const char *const names[], 
 		weir__resp_write_simple(call->writer, names[i], strlen(names[i]));
 }
 
-/* As Redis names them; as categories each has an @ before it. */
+/* The flags by the names of Redis; as ACL categories, with an @ before each. */
 static uint64_t flags_of(const struct weir__command_row *row, bool as_categories, const char *names[3])
 {
 	uint64_t n = 0;
@@ -41,7 +41,7 @@ static void say_member(const struct weir__call *call, const char *name, int64_t 
 	weir__resp_write_integer(call->writer, number);
 }
 
-/* Where keys are: from an index on, up to another, each so many. */
+/* Where the keys are: from the first index to the last, in steps. */
 static void say_key_specs(const struct weir__call *call, const struct weir__command_row *row)
 {
 	static const char *const flags[] = { "RW", "access", "update" };
@@ -86,16 +86,16 @@ static void describe(const struct weir__call *call, const struct weir__command_r
 	weir__resp_write_array(call->writer, 0); /* subcommands */
 }
 
-/* --- as words --------------------------------------------------------------------------------------------------- */
+/* --- COMMAND DOCS ----------------------------------------------------------------------------------------------- */
 
-/* A part of a usage: a word, or what is in brackets. */
+/* A part of a usage: a word, or a group in brackets. */
 struct part {
 	struct weir__resp_slice name;
-	struct weir__resp_slice token; /* said as it is, before it; or empty */
+	struct weir__resp_slice token; /* literal word before it; may be empty */
 	bool is_optional, is_multiple;
 };
 
-/* Reads the part at *at, and moves on to the next one. False: there is none. */
+/* Reads the part at *at, and moves *at to the next one. Returns false at the end. */
 static bool next_part(const char **at, struct part *ret_part)
 {
 	const char *begin = *at, *end;
@@ -186,7 +186,7 @@ static void document(const struct weir__call *call, const struct weir__command_r
 		say_part(call, &part);
 }
 
-/* --- questions -------------------------------------------------------------------------------------------------- */
+/* --- subcommands ------------------------------------------------------------------------------------------------ */
 
 static void say_all(struct weir__call *call)
 {
@@ -212,7 +212,7 @@ static void say_info(struct weir__call *call)
 	}
 }
 
-/* Redis leaves those out which it does not know. */
+/* As in Redis, unknown commands are left out. */
 static void say_docs(struct weir__call *call)
 {
 	uint64_t known = 0;
@@ -241,7 +241,7 @@ static bool has_category(const struct weir__command_row *row, const struct weir_
 	return false;
 }
 
-/* Of a module there are none: as HELLO says, there are no modules. */
+/* FILTERBY MODULE matches no command: there are no modules, as HELLO says. */
 static bool is_listed(const struct weir__call *call, const struct weir__command_row *row)
 {
 	if (call->n == 2)
@@ -275,7 +275,7 @@ static void say_keys(struct weir__call *call)
 {
 	const struct weir__command_row *const row = weir__command_named(&call->arguments[2]);
 	uint64_t keys = 0, bytes = 0;
-	int64_t n, last; /* n of the request that is asked about, its command with it */
+	int64_t n, last; /* n: arguments of the command in question, including its name */
 
 	if (row == NULL || row->key == 0) {
 		weir__refuse(call, row ? WEIR__ERROR_KEYS_NONE : WEIR__ERROR_KEYS_COMMAND);

@@ -11,13 +11,13 @@
 
 enum {
 	ROWS_MAX = 50,          /* of WEIR.LIMITS in one reply */
-	LINES_SIZE = 32 * 1024, /* of WEIR.EXPLAIN */
-	NAME_MOST = 63,         /* of a plan */
+	LINES_SIZE = 32 * 1024, /* bytes, of WEIR.EXPLAIN */
+	NAME_MOST = 63,         /* bytes, of a limit */
 };
 
 /* --- explain ----------------------------------------------------------------------------------------------------- */
 
-/* Lines, until there is no more room for them. */
+/* Lines, as many as fit. */
 struct lines {
 	char text[LINES_SIZE];
 	size_t length, n, left_out;
@@ -102,7 +102,7 @@ void weir__limits_command(struct weir__call *call)
 	weir__guard_list(guard, (uint32_t)first, ROWS_MAX, begin_rows, say_row, call);
 }
 
-/* The name may be written as elsewhere, behind an @. */
+/* The name may have an @ before it, as elsewhere. */
 void weir__change(struct weir__call *call)
 {
 	const struct weir__resp_slice *const name = &call->arguments[1];
@@ -135,7 +135,7 @@ void weir__reload(struct weir__call *call)
 
 /* --- the live document ------------------------------------------------------------------------------------------- */
 
-/* Seconds, then options by name. False: that was answered. */
+/* Reads seconds, then options by name. Returns false after writing the error reply. */
 static bool read_query(struct weir__call *call, struct weir__live_query *query)
 {
 	const uint32_t first = call->n % 2 == 0 ? 2 : 1;
@@ -168,7 +168,7 @@ void weir__live_command(struct weir__call *call)
 		weir__refuse_with(call, WEIR__ERROR_LIVE, "no memory for it");
 		return;
 	}
-	/* As much as is left for an answer, when the line before it is written. */
+	/* 32 bytes are for the bulk header before the document. */
 	weir__reply_init(&reply, room, WEIR__ANSWER_LONG - 32, NULL);
 	if (read_query(call, &query)) {
 		if (!weir__live_write(call->context, &query, &reply)) {

@@ -1,4 +1,4 @@
-/* resp_transaction.c: commands kept until EXEC, with their arguments. */
+/* resp_transaction.c: commands that are queued until EXEC, with their arguments. */
 #include "server/resp/resp_transaction.h"
 
 #include <stdlib.h>
@@ -7,12 +7,12 @@ enum { ARGUMENTS_MAX = 128, GROWTH = 4096 };
 
 struct weir__transaction {
 	uint32_t n;
-	bool is_spoiled; /* one was refused: EXEC runs none of them */
-	bool is_running; /* by EXEC, and from here on: */
+	bool is_spoiled; /* a command was refused: EXEC runs none */
+	bool is_running; /* EXEC has begun, and goes on at `at` */
 	size_t at;
-	size_t answers; /* bytes that their replies may take */
+	size_t answers; /* the most bytes that the replies may take */
 	size_t length, size;
-	char bytes[]; /* of each: how many arguments, their lengths, and all of their bytes */
+	char bytes[]; /* for each command: number of arguments, their lengths, then their bytes */
 };
 
 void weir__transaction_drop(struct weir__client *client)
@@ -59,7 +59,7 @@ void weir__discard(struct weir__call *call)
 	weir__say_ok(call);
 }
 
-/* --- keeping ----------------------------------------------------------------------------------------------------- */
+/* --- queueing ---------------------------------------------------------------------------------------------------- */
 
 static void put(struct weir__transaction *kept, const void *bytes, size_t n)
 {
@@ -68,12 +68,12 @@ static void put(struct weir__transaction *kept, const void *bytes, size_t n)
 	kept->length += n;
 }
 
-/* False: there is no room for it. */
+/* Returns false if there is no room for the command. */
 static bool keep(const struct weir__call *call, const struct weir__command_row *row)
 {
 	const bool repeats = (row->flags & WEIR__IN_MULTI) && call->n > 1;
 	const size_t answer = WEIR__DECISION_MOST + (repeats ? call->arguments[1].length : 0);
-	size_t most = 32; /* of the command; and of each argument */
+	size_t most = 32; /* for the command, and below for each argument: more than their numbers take */
 	struct weir__transaction *kept = call->client->transaction;
 
 	for (uint32_t i = 0; i < call->n; i++)
@@ -94,7 +94,7 @@ static bool keep(const struct weir__call *call, const struct weir__command_row *
 	return true;
 }
 
-/* The command at this place; returns where the next one is. */
+/* Reads the command at this offset. Returns the offset of the next one. */
 static size_t get(const struct weir__transaction *kept, size_t at, struct weir__resp_slice *arguments, uint32_t *ret_n)
 {
 	uint32_t n;
@@ -116,7 +116,7 @@ void weir__transaction_add(struct weir__call *call, const struct weir__command_r
 	struct weir__transaction *const kept = call->client->transaction;
 
 	if (row == NULL || !weir__commands_accept(call, row)) {
-		kept->is_spoiled = true; /* and that was answered */
+		kept->is_spoiled = true; /* the error reply is written */
 	} else if (!(row->flags & (WEIR__IS_DECISION | WEIR__IN_MULTI))) {
 		kept->is_spoiled = true;
 		weir__refuse(call, WEIR__ERROR_MULTI_OTHER);
@@ -135,7 +135,7 @@ bool weir__transaction_is_running(const struct weir__client *client)
 	return client->transaction && client->transaction->is_running;
 }
 
-/* Behind requests that are under way, as outside of a transaction. */
+/* Behind requests in flight, as outside of a transaction. */
 static bool must_wait(const struct weir__client *client, const struct weir__resp_slice *name)
 {
 	return client->first && (client->last->is_barrier || !(weir__command_named(name)->flags & WEIR__MAY_OVERLAP));
