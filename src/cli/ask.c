@@ -1,4 +1,4 @@
-/* ask.c: a server asked from a shell: weir take, and the others of the table here. */
+/* ask.c: the commands that send one request to a server: weir take, and the others in the table below. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -18,21 +18,22 @@ enum {
 	FAILED = 3,
 	GO_ON = -1,
 	OPERANDS_MAX = 48,
-	ATTRIBUTES_MAX = 30,              /* with their values, the command and a cost: all that a request may have */
-	WORDS_MAX = 2 * OPERANDS_MAX + 3, /* the command itself, WAIT or COST, and how long or how much */
+	ATTRIBUTES_MAX = 30, /* with their values, the command and COST, the most that a request may have */
+	WORDS_MAX = 2 * OPERANDS_MAX + 3, /* the command, WAIT or COST, and its number */
 
-	PATIENCE_MS = 10000,     /* for what should take a millisecond */
-	WAIT_MS_MOST = 86400000, /* as long as a server lets anybody wait */
+	PATIENCE_MS = 10000,     /* the time limit for a reply that should take a millisecond */
+	WAIT_MS_MOST = 86400000, /* the longest wait that a server accepts */
 };
 
 static const char here[] = "127.0.0.1:6380";
 
-/* What can be asked. In `operands` those in brackets may be left out; with `repeats` all may come again. */
+/* The requests that can be sent. Operands in brackets are optional. With `repeats`, the full list of operands may be
+ * repeated. */
 static const struct question {
 	const char *name, *command, *operands, *does;
 	int least, most;
 	bool repeats, can_wait, has_attributes; /* operands are NAME=VALUE */
-	int cost_at;                            /* place of the operand of which part may be granted, or -1 */
+	int cost_at;                            /* index of the operand that may be granted in part, or -1 */
 	struct weir__ask_words words;
 } questions[] = {
 	/* clang-format off */
@@ -120,7 +121,7 @@ static int read_wait(struct arguments *arguments)
 	return GO_ON;
 }
 
-/* Where the value of an option goes, or NULL if it is none that has one. */
+/* Where the value of an option goes. NULL: unknown option, or an option without a value. */
 static const char **place_of(struct arguments *arguments, const char *option)
 {
 	const struct {
@@ -140,7 +141,7 @@ static const char **place_of(struct arguments *arguments, const char *option)
 	return NULL;
 }
 
-/* GO_ON, or the exit code. *i moves on to the value, if the option has one. */
+/* Returns GO_ON or the exit code. Advances *i to the value if the option has one. */
 static int read_option(int argc, char **argv, int *i, struct arguments *arguments)
 {
 	const char *const option = argv[*i];
@@ -166,7 +167,7 @@ static int read_option(int argc, char **argv, int *i, struct arguments *argument
 
 /* --- operands ---------------------------------------------------------------------------------------------------- */
 
-/* Whether what stands at this place is a number, as the usage names it. */
+/* Whether the operand at this position is a number, judged by its name in the usage text. */
 static bool is_number_at(const struct question *question, int place)
 {
 	static const char *const numbers[] = { "COST", "[COST]", "N", "ACTUAL", "TTL_MS" };
@@ -231,7 +232,7 @@ static int check_operands(const struct arguments *arguments)
 	return CALLED_WRONGLY;
 }
 
-/* A number below 0 is no option, but what it would be is told. */
+/* A negative number in place of a number is not an option: check_numbers reports it with the valid range. */
 static bool is_option(const struct arguments *arguments, const char *word)
 {
 	const bool is_below = word[0] == '-' && word[1] >= '0' && word[1] <= '9';
@@ -260,7 +261,7 @@ static int read_arguments(int argc, char **argv, struct arguments *arguments)
 	return check_operands(arguments);
 }
 
-/* GO_ON, or the exit code. *ret_password is NULL if there is none. */
+/* Returns GO_ON or the exit code. *ret_password is NULL if no password is set. */
 static int read_password(const struct arguments *arguments, char memory[WEIR__PASSWORD_SIZE], const char **ret_password)
 {
 	const char *word;
@@ -270,9 +271,9 @@ static int read_password(const struct arguments *arguments, char memory[WEIR__PA
 	return right ? complain(arguments->question, word, right) : GO_ON;
 }
 
-/* --- asking ----------------------------------------------------------------------------------------------------- */
+/* --- the request ------------------------------------------------------------------------------------------------ */
 
-/* A cost is always said: so an attribute may have that name, too. */
+/* Sends COST always, so that an attribute may also be named cost. */
 static size_t words_of_attributes(const struct arguments *arguments, struct weir__resp_slice words[WORDS_MAX])
 {
 	const char *const cost = arguments->cost ? arguments->cost : "1";
@@ -330,7 +331,7 @@ static int report(const struct arguments *arguments, const struct weir__resp_tok
 
 static int ask(const struct arguments *arguments, const char *password)
 {
-	static struct weir__link link; /* too large for a stack */
+	static struct weir__link link; /* too large for the stack */
 	struct weir__resp_slice words[WORDS_MAX];
 	const size_t n = words_of(arguments, words);
 	enum weir__link_result result = weir__link_open(&link, arguments->at, arguments->user, password,

@@ -1,5 +1,5 @@
-/* ask_report.c: answers in words. A decision is told in a sentence; of any other map each member has a line. So what a
- * later server adds to its answers is shown, and not lost. */
+/* ask_report.c: prints replies. A decision becomes a sentence. Any other map is printed with one line per member, so
+ * that members that a later server adds are shown, too. */
 #include "cli/ask_report.h"
 
 #include <ctype.h>
@@ -12,10 +12,10 @@
 
 enum { NAME_SIZE = 64 };
 
-/* Members that are spans: ns on the wire, where -1 is: never. */
+/* Members that are durations: ns in the reply, -1 for never. */
 static const char *const spans[] = { "retry_after", "reset_after", "delay" };
 
-/* And one that is an instant: ns of Unix time, where 0 is: none. */
+/* A member that is a point in time: Unix time in ns, 0 for none. */
 static const char instant[] = "whole_at";
 
 static bool is_text(const struct weir__resp_token *token, const char *text)
@@ -69,7 +69,7 @@ bool weir__ask_report_admits(const struct weir__resp_token *answer)
 
 /* --- for programs ----------------------------------------------------------------------------------------------- */
 
-/* What may stand in JSON without quotes; a server that names its members otherwise gets no say in that. */
+/* Replaces every byte that is not a letter or digit, so that a name from the server cannot break the JSON. */
 static void write_name(const struct weir__resp_token *token, char name[NAME_SIZE])
 {
 	size_t n = 0;
@@ -172,7 +172,7 @@ static void print_span(const char *before, int64_t ns)
 	printf(", %s %s", before, text);
 }
 
-/* By which limit of a policy: the one that has denied, or has least left. */
+/* The name of the policy's limit that decided: the one that denied, or the one with the least left. */
 static void print_name(const char *before, const struct weir__resp_token *decided_by)
 {
 	fputs(before, stdout);

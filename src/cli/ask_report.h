@@ -1,19 +1,20 @@
-/* ask_report.h: what a server has answered, for people in a sentence and for programs in JSON. */
+/* ask_report.h: prints a server's reply, as a sentence for people or as JSON for programs. */
 #ifndef WEIR_CLI_ASK_REPORT_H
 #define WEIR_CLI_ASK_REPORT_H
 
 #include "wire/resp.h"
 
-/* How an answer begins, by what was asked. */
+/* The first words of the output, by type of reply. */
 struct weir__ask_words {
-	const char *allowed, *denied; /* of a decision */
-	const char *one, *zero;       /* of an answer that is a number */
+	const char *allowed, *denied; /* for a decision */
+	const char *one, *zero;       /* for an integer reply */
 };
 
-/* Whether the answer admits: only a decision can do otherwise. */
+/* Whether the reply allows the request. Replies that are not decisions count as allowed. */
 bool weir__ask_report_admits(const struct weir__resp_token *answer);
 
-/* Prints it to standard output. `asked` is the cost that was asked for, or 0 if that is of no matter. */
+/* Prints the reply to standard output. `asked` is the requested cost, to print "granted of asked", or 0 to leave it
+ * out. */
 void weir__ask_report(const struct weir__resp_token *answer, const struct weir__ask_words *words, uint64_t asked,
 		      bool is_json);
 

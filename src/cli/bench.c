@@ -1,4 +1,4 @@
-/* bench.c: measures a server that runs already, on the machine of whoever asks. */
+/* bench.c: measures a server that is already running, from the machine that this command runs on. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static const char help[] = "usage: weir bench resp [OPTION...]\n"
 			   "Exit status: 0 done; 1 some answers were errors; 2 wrong usage; 3 there is no\n"
 			   "server, or the connection to it was lost.\n";
 
-/* Both limits: a unit in 3 minutes, a burst of 3000000. */
+/* Both limits allow one unit per 3 minutes with a burst of 3000000. */
 static const char *const cl_throttle[] = { "CL.THROTTLE", WEIR__BENCH_KEY, "2999999", "1", "180", NULL };
 static const char *const weir_take[] = { "WEIR.TAKE", WEIR__BENCH_KEY, "1/3min burst 3000000", NULL };
 static const char *const ping[] = { "PING", NULL };
@@ -66,7 +66,7 @@ static int complain(const char *word, const char *right)
 	return CALLED_WRONGLY;
 }
 
-/* Digits, and perhaps k or m. */
+/* Digits, optionally followed by k or m. */
 static bool read_number(const char *text, uint64_t most, uint64_t *ret_number)
 {
 	const size_t digits = strspn(text, "0123456789");
@@ -179,7 +179,7 @@ static const struct {
 
 static uint64_t per_second(const struct weir__bench_result *result)
 {
-	/* In us, so that 10^10 answers do not overflow. */
+	/* In us, so that 10^10 replies do not overflow. */
 	return result->answers * 1000000 / (result->elapsed_ns / 1000);
 }
 
@@ -233,7 +233,7 @@ int weir__bench(int argc, char **argv)
 					     .pipeline = 1,
 					     .seconds = 5,
 					     .keys = 1000000 } };
-	static struct weir__bench_result result; /* too large for a stack */
+	static struct weir__bench_result result; /* too large for the stack */
 	char memory[WEIR__PASSWORD_SIZE];
 	const char *word, *wrong;
 	const int code = read_options(argc, argv, &options);

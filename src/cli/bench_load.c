@@ -1,5 +1,6 @@
-/* bench_load.c: each connection sends a pipeline, and the next one when all of it is answered: no request waits in line
- * for one that is late, so what is told is what a caller sees who does the same, and not how a fixed rate would fare. */
+/* bench_load.c: a closed loop. Each connection sends a pipeline, and the next one when all replies to it have arrived.
+ * No request queues behind a late one, so the latency is what a client that works the same way sees, not the latency at
+ * a fixed request rate. */
 #include "cli/bench_load.h"
 
 #include <errno.h>
@@ -16,8 +17,8 @@
 enum {
 	KEY_DIGITS = 12,
 	REQUEST_MAX = 512,
-	AUTH_WORD_MAX = 1024, /* of AUTH: user and password */
-	IN_SIZE = 32 * 1024,  /* an answer is some hundred bytes at most */
+	AUTH_WORD_MAX = 1024, /* bytes of the user or password in AUTH */
+	IN_SIZE = 32 * 1024,  /* a reply has a few hundred bytes at most */
 	TOKENS_MAX = 64,
 	CONNECT_MS = 10000,
 };
@@ -27,7 +28,7 @@ struct connection {
 	uint32_t awaited;
 	bool is_writing;
 	uint64_t sent_at;
-	size_t sent; /* of `out` */
+	size_t sent; /* bytes of `out` that are sent */
 	size_t n;    /* bytes in `in` */
 	struct weir__resp_reply reply;
 	struct weir__resp_token tokens[TOKENS_MAX];
@@ -44,7 +45,7 @@ struct load {
 	uint64_t now;
 	char request[REQUEST_MAX];
 	size_t request_size;
-	size_t key_at; /* where in a request the digits of the key are; 0 if it has none */
+	size_t key_at; /* offset of the key's digits in a request; 0: the request has no key */
 };
 
 static bool fail(struct load *load, const char *what, int error)
@@ -73,7 +74,7 @@ static void make_request(struct load *load)
 	load->request_size = writer.length;
 }
 
-/* xorshift64*: the keys of a run are always the same ones. */
+/* xorshift64*, with a fixed seed: every run uses the same sequence of keys. */
 static uint64_t next_key(struct load *load)
 {
 	load->random ^= load->random >> 12;
@@ -120,7 +121,7 @@ static bool send_pipeline(struct load *load, struct connection *connection)
 	return send_rest(load, connection);
 }
 
-/* --- answers ---------------------------------------------------------------------------------------------------- */
+/* --- replies ---------------------------------------------------------------------------------------------------- */
 
 static void note_answer(struct load *load, const struct connection *connection)
 {
@@ -180,7 +181,7 @@ static bool receive(struct load *load, struct connection *connection)
 
 /* --- connections ------------------------------------------------------------------------------------------------ */
 
-/* While the socket blocks, for as long as to connect may take. */
+/* The socket still blocks here, for at most CONNECT_MS. */
 static bool write_all(struct load *load, const struct connection *connection, const char *bytes, size_t size)
 {
 	for (size_t sent = 0; sent < size;) {
@@ -282,7 +283,7 @@ static void close_all(struct load *load)
 	}
 }
 
-/* --- the whole -------------------------------------------------------------------------------------------------- */
+/* --- run -------------------------------------------------------------------------------------------------------- */
 
 static bool run(struct load *load)
 {

@@ -1,4 +1,4 @@
-/* command.c: a command by its name, or the one that was meant. */
+/* command.c: finds a command by its name, or suggests the nearest one. */
 #include "cli/command.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ static size_t same_start(const char *a, const char *b)
 	return n;
 }
 
-/* The command that begins most like word; NULL if none has its first letter. */
+/* The command that shares the longest prefix with `word`. NULL if no command begins with the same letter. */
 static const char *nearest(const struct weir__command *commands, size_t n, const char *word)
 {
 	const char *name = NULL;

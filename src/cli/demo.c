@@ -1,5 +1,5 @@
-/* demo.c: the five algorithms side by side. Reads the arguments and keeps the pace; what is decided is demo_traffic.c,
- * how it looks demo_screen.c in a terminal and demo_report.c elsewhere. */
+/* demo.c: the five algorithms side by side. Reads the arguments and paces the run. demo_traffic.c makes the decisions;
+ * demo_screen.c draws them in a terminal, demo_report.c prints them elsewhere. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +15,14 @@
 
 #define SPEED_LEAST 0.1
 #define SPEED_MOST 1000.0
-#define FRAME_NS (40.0 * 1e6)            /* of real time, from one frame to the next */
-#define STEP_UNPACED (200 * DEMO_MS)     /* of simulated time, where real time does not matter */
-#define LATE_NS (INT64_C(500) * 1000000) /* later than this, time was stopped: go on from here, do not catch up */
+#define FRAME_NS (40.0 * 1e6)            /* real time between two frames */
+#define STEP_UNPACED (200 * DEMO_MS)     /* simulated time per frame if nothing waits for real time */
+#define LATE_NS (INT64_C(500) * 1000000) /* beyond this, the process was suspended: do not catch up */
 
-/* Simulated time against real time. */
+/* Maps simulated time to real time. */
 struct pace {
 	double speed;  /* 0: do not wait */
-	int64_t start; /* of the demo, in real time */
+	int64_t start; /* real time at which the demo started */
 };
 
 static const char usage[] = "usage: weir demo [--speed N]\n"
@@ -52,7 +52,7 @@ static bool read_speed(const char *text, double *ret_speed)
 	return true;
 }
 
-/* -1 to go on, else the exit code. */
+/* Returns -1 to continue, else the exit code. */
 static int read_arguments(int argc, char **argv, double *ret_speed)
 {
 	for (int i = 1; i < argc; i++) {
@@ -134,7 +134,8 @@ static void run_lines(struct demo_traffic *traffic, struct pace *pace)
 int weir__demo(int argc, char **argv)
 {
 	static struct demo_traffic traffic;
-	static char buffer[1 << 16]; /* a frame goes out in one write, so that none is seen half drawn */
+	/* Holds a full frame, so that each goes out in one write and none appears half drawn. */
+	static char buffer[1 << 16];
 	struct pace pace = { 1, (int64_t)weir__monotonic_ns() };
 	struct demo_screen screen;
 	struct weir_message why;

@@ -1,5 +1,5 @@
-/* demo_redis.c: starts a private Redis and two servers in a folder of their own, asks these in turn, and ends all three by
- * their processes, whatever happens. */
+/* demo_redis.c: starts a private Redis and two servers in a temporary directory, sends requests to the servers in turn,
+ * and always kills all three processes by their ids at the end. */
 #include "cli/demo_redis.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ struct demo {
 	size_t n_links;
 };
 
-/* What was said to end the demo. */
+/* Set by SIGINT and SIGTERM. */
 static volatile sig_atomic_t is_ended;
 
 static void note_signal(int signal)
@@ -58,7 +58,7 @@ static void pause_ms(long ms)
 
 /* --- processes --------------------------------------------------------------------------------------------------- */
 
-/* What they print goes to a file of the folder: the demo has its own words. */
+/* The output of the processes goes to a log file in the temporary directory, so that only the demo prints. */
 static bool start(struct demo *demo, char *const argv[])
 {
 	char command[PATH_SIZE];
@@ -77,7 +77,7 @@ static bool start(struct demo *demo, char *const argv[])
 	return true;
 }
 
-/* Until it is there, unless the process that was started last ends before. */
+/* Waits until is_there. Returns false if the process started last ends first, after PATIENCE_MS, or on a signal. */
 static bool wait_for(struct demo *demo, bool (*is_there)(struct demo *demo), const char *what)
 {
 	char how[64];
@@ -94,7 +94,7 @@ static bool wait_for(struct demo *demo, bool (*is_there)(struct demo *demo), con
 	return fail(what, is_ended ? "interrupted" : "it did not come up in 30 s");
 }
 
-/* Where a program is, as a shell would find it. */
+/* Searches PATH, as a shell does. */
 static bool find_program(const char *name, char ret_path[PATH_MAX])
 {
 	const char *folder = getenv("PATH");
@@ -110,7 +110,8 @@ static bool find_program(const char *name, char ret_path[PATH_MAX])
 	return false;
 }
 
-/* Debian's redis-tools has the server, under the name of one of its tools, and does what it is called. */
+/* Debian's redis-tools package has the server's executable under the name redis-check-rdb. The executable acts by the
+ * name that it is started under, so a symlink named redis-server makes it a server. */
 static bool find_redis(struct demo *demo, char ret_path[PATH_MAX])
 {
 	char tool[PATH_MAX];
@@ -173,7 +174,7 @@ static void stop(struct demo *demo)
 
 /* --- the client -------------------------------------------------------------------------------------------------- */
 
-/* An answer of RESP3 is a map, whose first value says whether it is allowed. */
+/* The reply in RESP3 is a map whose first value says whether the request is allowed. */
 static bool ask(struct weir__link *link, bool *ret_allowed)
 {
 	static const struct weir__resp_slice words[] = { { "WEIR.TAKE", 9 },

@@ -1,4 +1,4 @@
-/* demo_report.c: lines and tables of the demo. Every number in them is counted from what the limiters answered. */
+/* demo_report.c: prints the demo's lines and tables. Every number is counted from the limiters' verdicts. */
 #include "cli/demo_report.h"
 
 #include <errno.h>
@@ -22,7 +22,8 @@ static size_t longer(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* A limit stands above its column in two lines. Where the space between them is, so that the column is narrowest. */
+/* The heading of a column shows the limit in two lines. Returns the index of the space at which to break it, so that
+ * the column is as narrow as possible. */
 static size_t split(const char *text)
 {
 	size_t length = strlen(text), best = 0;
@@ -55,7 +56,7 @@ void weir__demo_report_head(const struct demo_traffic *traffic)
 void weir__demo_report_second(const struct demo_traffic *traffic)
 {
 	weir_ns until = traffic->now, from = until - DEMO_SECOND;
-	int blank = 0; /* what the columns before left free for a number of denied: lines end without blanks */
+	int blank = 0; /* width reserved for a denied count that was not printed: lines have no trailing blanks */
 
 	printf("%6u  %4zu", (unsigned)(from / DEMO_SECOND),
 	       weir__demo_instants_within(&traffic->arrivals, from, until));
@@ -106,7 +107,8 @@ void weir__demo_report_table(const struct demo_traffic *traffic, bool coloured)
 		table_row(&traffic->lanes[i], coloured);
 }
 
-/* A window's edge doubles it: says how many were let through on each side of the edge in the fullest second. */
+/* A fixed window allows twice its limit around a window edge: prints how many requests passed on each side of the edge
+ * within the fullest second. */
 static void note_window(const struct demo_lane *lane)
 {
 	struct demo_peak peak = weir__demo_instants_peak(&lane->through);

@@ -1,4 +1,4 @@
-/* demo_screen.c: frames, colours, and leaving the terminal as it was found. */
+/* demo_screen.c: frames, colours, and restoring the terminal. */
 #include "cli/demo_screen.h"
 
 #include <signal.h>
@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define HIDE "\033[?25l\033[?7l" /* cursor, wrapping of long lines */
+#define HIDE "\033[?25l\033[?7l" /* hides the cursor and turns line wrapping off */
 #define SHOW "\033[0m\033[?7h\033[?25h"
 
 #define LABEL_COLUMNS 22
@@ -17,25 +17,25 @@
 #define CELL_FINE (100 * DEMO_MS)
 #define CELL_COARSE (200 * DEMO_MS)
 
-/* Where a frame's columns are in time. */
+/* The range of time that a frame shows, and the duration of a column. */
 struct timeline {
 	weir_ns cell, from, now;
 	unsigned cells;
 };
 
-/* Remembers the ink that is on, so that a run of one colour costs one escape sequence. */
+/* Remembers the current ink, so that a run of one colour costs one escape sequence. */
 struct pen {
 	bool coloured;
 	enum demo_ink ink;
 };
 
-static volatile sig_atomic_t was_stopped; /* others may have written below the frame since */
+static volatile sig_atomic_t was_stopped; /* other programs may have written below the frame meanwhile */
 
 /* --- terminal --------------------------------------------------------------------------------------------------- */
 
 static void tell_terminal(const char *text)
 {
-	/* Nothing better can be done about a terminal that is gone; this runs in signal handlers. */
+	/* The result is ignored: this runs in signal handlers, and a terminal that is gone cannot be helped. */
 	ssize_t ignored = write(STDOUT_FILENO, text, strlen(text));
 
 	(void)ignored;
@@ -44,7 +44,7 @@ static void tell_terminal(const char *text)
 static void on_end(int signal_number)
 {
 	tell_terminal(SHOW "\n");
-	raise(signal_number); /* SA_RESETHAND: this time it ends the process */
+	raise(signal_number); /* SA_RESETHAND restored the default action: this time the signal ends the process */
 }
 
 static void on_stop(int signal_number)
@@ -136,7 +136,7 @@ static void end_line(struct pen *pen)
 	put(pen, DEMO_INK_NONE, "\033[K\n");
 }
 
-/* Few are told apart exactly, many roughly: the legend says this scale. */
+/* Exact up to 5, coarser above. The legend shows this scale. */
 static const char *bar(size_t n)
 {
 	static const char *const bars[] = { " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
@@ -144,8 +144,8 @@ static const char *bar(size_t n)
 	return bars[n <= 5 ? n : n < 10 ? 6 : n < 16 ? 7 : 8];
 }
 
-/* The instants of each cell as bars, or, where there is a mark, as that; a faint dot on each whole second that has
- * none. What is yet to come stays blank. */
+/* Draws the number of instants in each cell as a bar, or as `mark` if it is not NULL. Without a mark, a cell that
+ * starts a second and has no instants gets a faint dot. Cells in the future stay blank. */
 static void draw_cells(struct pen *pen, const struct timeline *line, const struct demo_instants *instants,
 		       enum demo_ink with, const char *mark)
 {
@@ -182,7 +182,8 @@ static void draw_axis(struct pen *pen, const struct timeline *line)
 	end_line(pen);
 }
 
-/* In width columns, blanks after it included: the widths of a line make LABEL_COLUMNS. */
+/* Draws a name and a number in `width` columns, trailing blanks included. The widths of one line add up to
+ * LABEL_COLUMNS. */
 static void draw_count(struct pen *pen, const char *name, enum demo_ink with, size_t n, int width)
 {
 	put(pen, DEMO_INK_DIM, name);
@@ -206,7 +207,7 @@ static void draw_lane(struct pen *pen, const struct timeline *line, struct demo_
 
 /* --- frames ----------------------------------------------------------------------------------------------------- */
 
-/* All of the demo if it fits, in the finer columns if those do; else the latest part of it. */
+/* Shows all of the demo if it fits, in fine columns if those fit; else the latest part of it. */
 static struct timeline fit(const struct demo_screen *screen, weir_ns now)
 {
 	unsigned least = LABEL_COLUMNS + 1 + CELLS_MIN;
@@ -261,7 +262,7 @@ void weir__demo_screen_draw(struct demo_screen *screen, struct demo_traffic *tra
 	size_of_terminal(&columns, &rows);
 	if (columns != screen->columns || rows != screen->rows || rows <= FRAME_LINES || was_stopped)
 		fputs("\033[H\033[2J",
-		      stdout); /* the frame before may be moved, wrapped or cut: no drawing over that */
+		      stdout); /* the terminal may have moved, wrapped or cut the last frame, so clear it */
 	else if (screen->lines > 0)
 		printf("\033[%uA\r", screen->lines);
 	was_stopped = 0;

@@ -1,22 +1,22 @@
-/* demo_traffic.c: arrivals, the five limiters, and counting what they did. */
+/* demo_traffic.c: the arrivals, the five limiters, and counting their verdicts. */
 #include "cli/demo_traffic.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* 2023-11-14T22:13:20Z: any whole second would do. */
+/* 2023-11-14T22:13:20Z. Any whole second would do. */
 #define EPOCH (UINT64_C(1700000000) * DEMO_SECOND)
 
 static const char *const limits[DEMO_LANES] = {
-	[DEMO_BUCKET] = "10/s burst 20",         /* passes a burst at once */
-	[DEMO_QUEUE] = "10/s leaky queue 20",    /* admits the same, spreads it out */
-	[DEMO_WINDOW] = "10/s fixed_window",     /* twice the count around an edge */
+	[DEMO_BUCKET] = "10/s burst 20",         /* allows a burst at once */
+	[DEMO_QUEUE] = "10/s leaky queue 20",    /* allows the same number, spread out over time */
+	[DEMO_WINDOW] = "10/s fixed_window",     /* up to twice the limit around a window edge */
 	[DEMO_LOG] = "10/s sliding_log",         /* exact */
-	[DEMO_COUNTER] = "10/s sliding_counter", /* nearly that, in 16 bytes */
+	[DEMO_COUNTER] = "10/s sliding_counter", /* nearly exact, in 16 bytes */
 };
 
-/* Starts and spacing in ms; a phase ends where the next one starts. After the overload the silence is long enough for
- * every limit to be whole again, so the burst at 6.9 s meets them all fresh. */
+/* Start and spacing in ms. A phase ends where the next one starts. The silence after the overload is long enough for
+ * every limit to become full or reset, so all limits meet the burst at 6.9 s without usage. */
 static const struct phase {
 	unsigned from, every, n;
 	const char *says;
@@ -115,7 +115,7 @@ struct demo_peak weir__demo_instants_peak(const struct demo_instants *instants)
 {
 	struct demo_peak peak = { 0, 0, 0 };
 
-	/* The fullest second can be taken to start at an instant. */
+	/* The fullest second starts at one of the instants, without loss of generality. */
 	for (size_t i = 0; i < instants->n; i++) {
 		size_t n = weir__demo_instants_within(instants, instants->at[i], instants->at[i] + DEMO_SECOND);
 

@@ -1,4 +1,4 @@
-/* histogram.c: a place is the power of 2 of a number and the bits behind its highest one. */
+/* histogram.c: the place of a number is its power of 2 and the BITS bits after its highest bit. */
 #include "cli/histogram.h"
 
 #include "core/wide.h"
@@ -19,7 +19,7 @@ static unsigned place_of(uint64_t number)
 	return (shift << BITS) + (unsigned)(number >> shift);
 }
 
-/* The largest number of a place. */
+/* The largest number in a place. */
 static uint64_t end_of(unsigned place)
 {
 	const unsigned shift = place >> BITS > 1 ? (place >> BITS) - 1 : 0;
@@ -38,7 +38,7 @@ void weir__histogram_add(struct weir__histogram *histogram, uint64_t number)
 
 uint64_t weir__histogram_at(const struct weir__histogram *histogram, unsigned per_mille)
 {
-	/* Rounded up, and in this order so that it does not overflow. */
+	/* Rounded up. This order of operations does not overflow. */
 	const uint64_t wanted = histogram->n / 1000 * per_mille + (histogram->n % 1000 * per_mille + 999) / 1000;
 	uint64_t seen = 0;
 

@@ -1,5 +1,5 @@
-/* histogram.h: how often which number came, in memory of a fixed size: numbers that differ by less than 1/128 of them may
- * share a place. Integers only. */
+/* histogram.h: a histogram of integers in memory of a fixed size. Numbers that differ by less than 1/128 may share a
+ * place. Uses integers only. */
 #ifndef WEIR_CLI_HISTOGRAM_H
 #define WEIR_CLI_HISTOGRAM_H
 
@@ -11,7 +11,7 @@ enum {
 	WEIR__HISTOGRAM_PLACES = (64 - WEIR__HISTOGRAM_BITS + 1) << WEIR__HISTOGRAM_BITS,
 };
 
-/* All zero is an empty one. */
+/* All zero is an empty histogram. */
 struct weir__histogram {
 	uint64_t n, most;
 	uint64_t places[WEIR__HISTOGRAM_PLACES];
@@ -19,7 +19,8 @@ struct weir__histogram {
 
 void weir__histogram_add(struct weir__histogram *histogram, uint64_t number);
 
-/* The number that `per_mille` of 1000 of all do not exceed, not below it and at most 1/128 above; 0 if there are none. */
+/* Returns the number that per_mille/1000 of all numbers do not exceed, rounded up by at most 1/128; 0 if the histogram
+ * is empty. */
 uint64_t weir__histogram_at(const struct weir__histogram *histogram, unsigned per_mille);
 
 #endif

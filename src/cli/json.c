@@ -6,7 +6,7 @@
 
 #include "core/utf8.h"
 
-/* Up to where a value begins. */
+/* Writes everything that precedes a value: the comma, the indent and the name. */
 static void begin(struct weir__json *json, const char *name)
 {
 	if (json->has_members)
@@ -49,7 +49,7 @@ void weir__json_number(struct weir__json *json, const char *name, uint64_t numbe
 	fprintf(json->out, "%" PRIu64, number);
 }
 
-/* Returns whether all of it were characters. */
+/* Returns whether all bytes were UTF-8. */
 static bool write_string(FILE *out, const unsigned char *at, size_t n)
 {
 	bool is_utf8 = true;

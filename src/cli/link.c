@@ -1,4 +1,4 @@
-/* link.c: one question, one answer. */
+/* link.c: one request, one reply. */
 #include "cli/link.h"
 
 #include <errno.h>
@@ -65,7 +65,7 @@ static enum weir__link_result send_all(struct weir__link *link, const char *byte
 	return WEIR__LINK_OK;
 }
 
-/* Reads until a reply is whole. What is out of band is none of ours, and skipped. */
+/* Reads until a reply is complete. Out-of-band (push) messages are skipped. */
 static enum weir__link_result receive(struct weir__link *link)
 {
 	struct weir__resp_reply reply = { .tokens = link->tokens,

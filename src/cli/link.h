@@ -1,35 +1,36 @@
-/* link.h: a connection to a server, of a program that asks one thing at a time and waits for the answer. RESP3, so that
- * answers name what they hold. */
+/* link.h: a client connection to a server that sends one request at a time and waits for the reply. It uses RESP3,
+ * whose replies name their members. */
 #ifndef WEIR_CLI_LINK_H
 #define WEIR_CLI_LINK_H
 
 #include "wire/resp.h"
 
-/* Answers beyond that are refused: none of ours comes near. */
+/* A longer reply is an error. The server's replies are far below these sizes. */
 enum { WEIR__LINK_BYTES = 256 * 1024, WEIR__LINK_TOKENS = 1024, WEIR__LINK_WHY_SIZE = 512 };
 
 struct weir__link {
 	int socket;
-	size_t used; /* bytes of the last answer */
-	size_t n;    /* bytes that have come */
+	size_t used; /* bytes of the last reply */
+	size_t n;    /* bytes received */
 	struct weir__resp_token tokens[WEIR__LINK_TOKENS];
 	char bytes[WEIR__LINK_BYTES];
-	char why[WEIR__LINK_WHY_SIZE]; /* after a failure: what happened, in a sentence without its full stop */
+	char why[WEIR__LINK_WHY_SIZE]; /* after a failure: the reason, as a sentence without a full stop */
 };
 
 enum weir__link_result {
 	WEIR__LINK_OK,
-	WEIR__LINK_WRONG,  /* what was asked for makes no sense: no address, for one */
-	WEIR__LINK_FAILED, /* no server, none that answers in time, or one that does not speak RESP3 */
+	WEIR__LINK_WRONG,  /* wrong arguments, such as an invalid address */
+	WEIR__LINK_FAILED, /* no server, no reply in time, or the server does not speak RESP3 */
 };
 
-/* Connects, and says who it is if `password` is not NULL; `user` may be NULL for the default one. Whatever is waited for,
- * it is for timeout_ms at most. On success, weir__link_close it. */
+/* Connects, and authenticates if `password` is not NULL. `user` may be NULL for the default user. Each wait on the
+ * connection lasts at most timeout_ms, now and in later requests. On success, close with weir__link_close. */
 enum weir__link_result weir__link_open(struct weir__link *link, const char *where, const char *user,
 				       const char *password, uint32_t timeout_ms);
 void weir__link_close(struct weir__link *link);
 
-/* Asks. The answer begins at link->tokens[0] and is good until the next question; an error is an answer, too. */
+/* Sends a request. The reply begins at link->tokens[0] and stays valid until the next request. An error reply also
+ * returns WEIR__LINK_OK. */
 enum weir__link_result weir__link_ask(struct weir__link *link, const struct weir__resp_slice *words, size_t n);
 
 #endif

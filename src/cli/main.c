@@ -1,4 +1,4 @@
-/* main.c: the one binary, `weir`. Each subcommand is a file of its own and a row of the table here. */
+/* main.c: the one binary, `weir`. Each subcommand has a file of its own and a row in the table below. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* password.c: the first line of a file, or a variable. */
+/* password.c: reads the first line of a file, or an environment variable. */
 #include "cli/password.h"
 
 #include <errno.h>

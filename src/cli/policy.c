@@ -1,5 +1,5 @@
-/* policy.c: policies without a server: `weir check-config` says all that is wrong with one, `weir explain` what it says of
- * a request. */
+/* policy.c: policies without a server. `weir check-config` lists all errors of a policy, `weir explain` shows which
+ * limits apply to a request. */
 #include <weir/policy.h>
 
 #include <stdio.h>

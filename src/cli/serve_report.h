@@ -1,4 +1,4 @@
-/* serve_report.h: what weir serve prints once it serves: where, and what to try. */
+/* serve_report.h: what weir serve prints when it has started: its addresses, and commands to try. */
 #ifndef WEIR_CLI_SERVE_REPORT_H
 #define WEIR_CLI_SERVE_REPORT_H
 
@@ -12,7 +12,7 @@ struct weir__serve_started {
 	bool has_policy, has_store;
 };
 
-/* On standard output: as people read it, or as lines of JSON if those of the log are. */
+/* Prints to standard output, as text, or as lines of JSON if the log is JSON. */
 void weir__serve_report(const struct weir__serve_started *told);
 
 #endif

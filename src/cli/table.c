@@ -1,7 +1,7 @@
-/* table.c: looks into shared tables, and those in files, while others use them. Reads the arguments, finds what is meant, and says what is
- * not there; how the answers look is table_report.c. It attaches as any process does, never makes a table or adds a
- * limit, counts nothing, and holds nobody up: those who use the table do not notice. A file that nobody uses is recovered,
- * as by whoever opens it first. */
+/* table.c: inspects shared tables and table files while other processes use them. Reads the arguments, finds the table,
+ * limit and key, and reports what is missing; table_report.c prints the results. It attaches like any process. It never
+ * creates a table or adds a limit, counts nothing, and never blocks the processes that use the table. Opening a file
+ * that no process uses recovers the file, as any first open does. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 enum { DONE = 0, NOT_FOUND = 1, FAILED = 2, GO_ON = -1, OPERANDS_MAX = 3, NAMES_SHOWN = 10 };
 
-/* Whoever looks decides nothing by what it sees, and is told whose table it is: so those of all users will do. */
+/* Accepts tables of any owner: this command makes no decisions by their contents, and it shows the owner. */
 static const uint32_t any_owner = 0666;
 
 static const char help_head[] =
@@ -67,7 +67,7 @@ static void help(FILE *out)
 	fputs(help_tail, out);
 }
 
-/* One line on standard error: what, perhaps about which bytes, and what would be right. */
+/* Prints one line to standard error: the problem, the quoted bytes that it is about, and what would be right. */
 static void complain(const char *before, const char *bytes, const char *after)
 {
 	fprintf(stderr, "weir table: %s", before);
@@ -75,7 +75,7 @@ static void complain(const char *before, const char *bytes, const char *after)
 	fprintf(stderr, "%s\n", after);
 }
 
-/* What the library says may quote names, and what others wrote into the table. */
+/* A message of the library may quote names and what other processes wrote into the table. */
 static void pass_on(const struct weir_message *why, const char *after)
 {
 	fputs("weir table: ", stderr);
@@ -106,7 +106,7 @@ static int read_option(const char *word, bool takes_hex, struct arguments *argum
 	return FAILED;
 }
 
-/* As many operands as names of them are given, in any order with the options. GO_ON, or the exit code. */
+/* Reads as many operands as `names` has, in any order with the options. Returns GO_ON or the exit code. */
 static int read_arguments(int argc, char **argv, const char *const names[], struct arguments *ret_arguments)
 {
 	struct arguments arguments = { .is_json = false };
@@ -139,7 +139,7 @@ static int read_arguments(int argc, char **argv, const char *const names[], stru
 	return GO_ON;
 }
 
-/* 16: none. */
+/* Returns 16 if `c` is not a hexadecimal digit. */
 static unsigned digit_of(char c)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -148,7 +148,7 @@ static unsigned digit_of(char c)
 	return found ? (unsigned)(found - digits) : 16;
 }
 
-/* In place: bytes take less room than their digits. */
+/* Decodes in place: the bytes are shorter than their digits. */
 static int read_key(const struct arguments *arguments, struct weir__key_report *report)
 {
 	char *const text = arguments->operands[2];
@@ -181,7 +181,7 @@ static int status_of(const char *table, struct weir__memory_status *ret_status)
 	return is_file(table) ? weir__memory_file_status(table, ret_status) : weir__memory_status(table, ret_status);
 }
 
-/* A size of 0 attaches and does not make. */
+/* A size of 0 attaches to a table and never creates one. */
 static int open_table(const char *name, struct weir_table **ret_table)
 {
 	const struct weir_table_options options = { .shared = is_file(name) ? NULL : name,
@@ -205,7 +205,7 @@ static int open_table(const char *name, struct weir_table **ret_table)
 	return FAILED;
 }
 
-/* What names the table has instead. */
+/* Prints the names of the limits that the table has. */
 static void list_limits(const struct weir_table *table)
 {
 	struct weir__limit_rows limits;
@@ -228,7 +228,8 @@ static void list_limits(const struct weir_table *table)
 	fputs(shown == 0 ? "; it has none yet\n" : "\n", stderr);
 }
 
-/* Adding a limit that is there finds it; what is not there must not be added. */
+/* To get a handle, adds the limit again, which finds an existing one. First checks that the limit exists, so that
+ * nothing is added. */
 static int find_limit(struct weir_table *table, const char *table_name, const char *name,
 		      struct weir__region_words *ret_words, const struct weir_table_limit **ret_limit)
 {
@@ -287,7 +288,7 @@ static void list_one(void *list, const char *name)
 	int error;
 
 	if (weir__memory_status(name, &status) != 0)
-		return; /* it is gone */
+		return; /* removed meanwhile */
 	error = weir__region_open(&region, &options, NULL);
 	if (error == WEIR_ERR_ROOM)
 		return;
@@ -327,7 +328,7 @@ static int info(int argc, char **argv)
 		code = open_table(arguments.operands[0], &table);
 	if (code != GO_ON)
 		return code;
-	if (status_of(arguments.operands[0], &status) != 0) { /* since it was attached to */
+	if (status_of(arguments.operands[0], &status) != 0) { /* removed after it was attached */
 		complain("the table ", arguments.operands[0], " was just removed");
 		code = NOT_FOUND;
 	} else if (!weir__table_report_info(table, arguments.operands[0], &status, arguments.is_json)) {
@@ -340,7 +341,7 @@ static int info(int argc, char **argv)
 	return code;
 }
 
-/* A key that was looked at, and where. */
+/* A key that was looked up, with its table and limit. */
 struct look {
 	struct arguments arguments;
 	struct weir_table *table;
@@ -349,7 +350,7 @@ struct look {
 	struct weir__key_report report;
 };
 
-/* GO_ON with a table to free, or the exit code. */
+/* Returns GO_ON with a table to free, or the exit code. */
 static int look_up(int argc, char **argv, struct look *look)
 {
 	static const char *const names[OPERANDS_MAX] = { "TABLE", "LIMIT", "KEY" };
@@ -371,7 +372,7 @@ static int look_up(int argc, char **argv, struct look *look)
 	report->table = operands[0];
 	report->limit = look->words.name;
 	report->text = look->words.text;
-	report->now = weir__table_clamp(look->table, weir_table_now(look->table)); /* as the table reckons */
+	report->now = weir__table_clamp(look->table, weir_table_now(look->table)); /* as the table counts time */
 	report->known = weir__table_inspect(look->table, look->limit, report->key, report->key_length, report->now, 1);
 	return GO_ON;
 }
@@ -396,7 +397,7 @@ static int reset(int argc, char **argv)
 
 	if (code != GO_ON)
 		return code;
-	/* What was stored a moment ago may have given way since. */
+	/* The key may have been evicted since it was looked up. */
 	if (report->known.is_stored && weir_table_reset(look.table, look.limit, report->key, report->key_length)) {
 		weir__table_report_forgotten(report, look.arguments.is_json);
 		code = end();
@@ -412,7 +413,7 @@ static int reset(int argc, char **argv)
 	return code;
 }
 
-/* Whoever may write the memory or file may cut it short, and then to read it is this signal. */
+/* SIGBUS: a process that may write the memory or file can truncate it, and reading it then raises this signal. */
 static void memory_is_gone(int signal_number)
 {
 	static const char why[] = "weir table: the table was cut short while it was read\n";

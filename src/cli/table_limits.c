@@ -1,9 +1,9 @@
-/* table_limits.c: the limits that others have added to a table, in an order that does not depend on its secret. */
+/* table_limits.c: lists the limits of a table by name, an order that does not depend on the table's secret. */
 #include "cli/table_limits.h"
 
 #include <stdlib.h>
 
-/* What is no limit has no words, whoever wrote them. */
+/* Other processes may have written anything: text that is not a valid limit is cleared. */
 static bool read_row(const struct weir_table *table, uint32_t index, struct weir__limit_row *row)
 {
 	struct weir__region_words *const words = &row->words;

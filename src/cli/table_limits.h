@@ -1,21 +1,21 @@
-/* table_limits.h: the limits that others have added to a table. */
+/* table_limits.h: the limits that other processes have added to a table. */
 #ifndef WEIR_CLI_TABLE_LIMITS_H
 #define WEIR_CLI_TABLE_LIMITS_H
 
 #include "store/table/table.h"
 
 struct weir__limit_row {
-	struct weir__region_words words; /* empty if they cannot be read */
+	struct weir__region_words words; /* empty if the limit cannot be read */
 	struct weir_table_limit_stats counted;
 };
 
-/* By name. */
+/* Sorted by name. */
 struct weir__limit_rows {
 	struct weir__limit_row *rows;
 	size_t n;
 };
 
-/* False: no memory. Limits that are added meanwhile may be left out. */
+/* Returns false if there is no memory. Limits that are added meanwhile may be missing. */
 bool weir__limit_rows_init(struct weir__limit_rows *limits, const struct weir_table *table);
 
 void weir__limit_rows_fini(struct weir__limit_rows *limits);

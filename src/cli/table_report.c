@@ -1,5 +1,5 @@
-/* table_report.c: what weir table prints. Whoever may write a table may have put any bytes into it: what is printed of
- * them is quoted, and no number of theirs is an index. */
+/* table_report.c: what weir table prints. Any process that may write a table can put any bytes into it. So text from a
+ * table is printed quoted, and a number from a table is never used as an index. */
 #include "cli/table_report.h"
 
 #include <grp.h>
@@ -32,7 +32,7 @@ static const char *group_name(const struct weir__memory_status *status)
 	return account ? account->gr_name : NULL;
 }
 
-/* A name, or else the number. */
+/* Returns the name, or the number as text if `name` is NULL. */
 static const char *name_or_number(const char *name, uint32_t number, char *text)
 {
 	if (name)
@@ -129,7 +129,7 @@ static void print_limits(const struct info *info)
 	}
 }
 
-/* Of a file. */
+/* For tables in files. */
 static void print_damage(const struct weir_table_stats *stats)
 {
 	char text[WEIR__WORDS_SIZE];

@@ -6,25 +6,26 @@
 #include "os/memory.h"
 #include "store/table/table.h"
 
-/* A key under a limit, at an instant. */
+/* A key under a limit, at one point in time. */
 struct weir__key_report {
 	const char *table, *limit, *text;
 	const void *key;
 	size_t key_length;
-	struct weir_table_key known; /* with the verdict of a peek of 1 */
+	struct weir_table_key known; /* includes the verdict of a peek with cost 1 */
 	weir_ns now;
 };
 
-/* All about a table that is known by this name. False: no memory for its limits; nothing was printed. */
+/* Prints everything about a table that was opened by this name. Returns false if there is no memory for its limits;
+ * nothing is printed then. */
 bool weir__table_report_info(struct weir_table *table, const char *name, const struct weir__memory_status *status,
 			     bool is_json);
 
 void weir__table_report_key(const struct weir__key_report *report, bool is_json);
 
-/* That it was forgotten, and what it owed. */
+/* Prints that the key was reset, and what it had used. */
 void weir__table_report_forgotten(const struct weir__key_report *report, bool is_json);
 
-/* A list of tables: begun, a row for each, ended. `problem` is NULL if it can be used. */
+/* A list of tables: call begin, then add for each table, then end. `problem` is NULL if the table can be used. */
 struct weir__table_list {
 	struct weir__json json;
 	bool is_json;

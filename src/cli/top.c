@@ -1,4 +1,4 @@
-/* top.c: weir top: what a server sees of its limits now, in a terminal. */
+/* top.c: weir top: a live view of a server's limits, in a terminal. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,12 +20,12 @@ static const unsigned intervals_ms[] = { 250, 500, 1000, 2000, 5000, 10000 };
 
 enum { INTERVALS = sizeof(intervals_ms) / sizeof(intervals_ms[0]), INTERVAL_FIRST = 2 };
 
-/* All of it is too large for a stack. */
+/* Static, since it is too large for the stack. */
 static struct top {
 	const char *user, *password_file, *password;
 	bool is_once, is_json, is_open;
-	bool is_partial;   /* there are more limits than a document tells: what is filtered is asked for */
-	unsigned interval; /* which of intervals_ms */
+	bool is_partial;   /* the server has more limits than one document holds, so the server applies the filter */
+	unsigned interval; /* index into intervals_ms */
 	struct weir__top_state state;
 	struct weir__top_view view;
 	struct weir__top_screen screen;
@@ -102,7 +102,7 @@ static int read_arguments(int argc, char **argv)
 	return GO_ON;
 }
 
-/* --- asking ------------------------------------------------------------------------------------------------------ */
+/* --- requests --------------------------------------------------------------------------------------------------- */
 
 static void close_link(void)
 {
@@ -111,14 +111,15 @@ static void close_link(void)
 	top.is_open = false;
 }
 
-/* False: top.link.why says why not. */
+/* Stores the reason in top.link.why. Always returns false. */
 static bool fail(const char *why)
 {
 	(void)snprintf(top.link.why, sizeof(top.link.why), "%s", why);
 	return false;
 }
 
-/* The document that these words ask for. An error is told, and what came with it is the last of this connection. */
+/* Sends a request whose reply is a JSON document. Returns false, also for an error reply, with the reason in
+ * top.link.why. The document stays valid until the next request. */
 static bool ask(const char *const *texts, size_t n, const char **ret_json, size_t *ret_length)
 {
 	struct weir__resp_slice words[8];
@@ -152,7 +153,7 @@ static enum weir__link_result open_link(void)
 	return result;
 }
 
-/* Of the limit that is selected, which may be gone by now: then nothing is known of it. */
+/* Fetches the keys of the selected limit. A limit that no longer exists is not an error: its keys stay unknown. */
 static bool ask_for_keys(void)
 {
 	const char *const words[] = { "WEIR.LIVE", "1", "KEYS", "20", "LIMIT", top.view.selected };
@@ -184,7 +185,7 @@ static bool ask_for_all(void)
 	return ask_for_keys();
 }
 
-/* Once more; what was known stays until something else is. */
+/* Fetches everything again. On failure the last known state stays on the screen. */
 static void refresh(void)
 {
 	const bool is_good = (top.is_open || open_link() == WEIR__LINK_OK) && ask_for_all();
@@ -207,7 +208,7 @@ static int say_failure(enum weir__link_result result)
 	return result == WEIR__LINK_WRONG ? CALLED_WRONGLY : FAILED;
 }
 
-/* Where nobody looks at decisions, it takes two looks to know rates. */
+/* With `observe` off the server reports no rates. They are computed from two documents, one second apart. */
 static bool look_once(void)
 {
 	const struct timespec second = { .tv_sec = 1 };
@@ -245,7 +246,7 @@ static int show_once(void)
 
 /* --- the screen -------------------------------------------------------------------------------------------------- */
 
-/* Bytes of a character that is typed come one by one. */
+/* UTF-8 continuation bytes belong to the character before them: typed characters arrive byte by byte. */
 static void erase_character(char *text)
 {
 	size_t n = strlen(text);
@@ -281,7 +282,7 @@ static void move(long by)
 		close_link();
 }
 
-/* False: that is the end. */
+/* Handles a key outside of the filter line. Returns false to quit. */
 static bool obey(int key)
 {
 	const long page = top.screen.rows / 2;
@@ -359,7 +360,7 @@ static bool draw(void)
 	return weir__top_screen_show(&top.screen);
 }
 
-/* Until somebody quits. While it is paused keys are answered, and the server is left alone. */
+/* Runs until the user quits. While paused, it reacts to keys but sends no periodic requests. */
 static void watch(void)
 {
 	uint64_t next = 0;

@@ -17,15 +17,15 @@
 enum {
 	NAME_LEAST = 16,
 	NAME_MOST = 40,
-	KEYS_LEAST = 3, /* lines of keys, if there is room for few */
+	KEYS_LEAST = 3, /* lines of keys on a small screen */
 	KEYS_MOST = 10,
-	FRAME = 6, /* lines that are always there: four of the server, the head of the limits, the last one */
+	FRAME = 6, /* lines that are always shown: four for the server, the heading of the limits, the last line */
 };
 
 /* How lines are drawn. */
 struct style {
 	bool is_coloured;
-	unsigned widths[WEIR__TOP_COLUMNS]; /* 0: it is not shown */
+	unsigned widths[WEIR__TOP_COLUMNS]; /* 0: the column is not shown */
 };
 
 static const struct {
@@ -52,13 +52,14 @@ static void ink(struct weir__top_text *text, const struct style *style, const ch
 
 /* --- which columns ----------------------------------------------------------------------------------------------- */
 
-/* Those that say most come first; what is left is for the names, then for the picture. */
+/* Adds columns in order of importance while they fit. The rest of the width goes to the names up to 24 columns, then to
+ * the minute's chart, then to the names. */
 static void choose_columns(struct style *style, unsigned room)
 {
 	static const enum weir__top_column by_worth[] = { WEIR__TOP_NAME,  WEIR__TOP_ALLOWED, WEIR__TOP_REJECTED,
 							  WEIR__TOP_SHARE, WEIR__TOP_FILL,    WEIR__TOP_MINUTE,
 							  WEIR__TOP_MODE,  WEIR__TOP_DELAYED, WEIR__TOP_ALGORITHM };
-	unsigned left = room - 2; /* for the sign of the selected one */
+	unsigned left = room - 2; /* the mark of the selected limit */
 
 	memset(style->widths, 0, sizeof(style->widths));
 	for (size_t i = 0; i < WEIR__TOP_COLUMNS; i++) {
@@ -106,7 +107,7 @@ static void add_words(struct weir__top_text *text, const char *words)
 	weir__top_text_put(text, words, (unsigned)strlen(words));
 }
 
-/* So many of something that has a plural in s. */
+/* Adds a number and a noun, with a plural s if the number is not 1. */
 static void add_some(struct weir__top_text *text, const char *before, uint64_t number, const char *what)
 {
 	add_number(text, before, number, what);
@@ -161,7 +162,7 @@ static void add_table(struct weir__top_text *text, const struct weir__top_view *
 		add_number(text, ", ", view->server.evicted, " gave way");
 }
 
-/* A rate, from what came in as many seconds as rates are of. */
+/* Adds a rate per second. `sum` is the total of the last WEIR__TOP_RATE_SECONDS. */
 static void add_rate(struct weir__top_text *text, uint64_t sum, unsigned width)
 {
 	char digits[WEIR__TOP_NUMBER_SIZE];
@@ -170,7 +171,7 @@ static void add_rate(struct weir__top_text *text, uint64_t sum, unsigned width)
 	weir__top_text_right(text, digits, width);
 }
 
-/* What came of requests. */
+/* Adds the rates of allowed, rejected and delayed requests. */
 static void add_requests(struct weir__top_text *text, const struct weir__top_view *view)
 {
 	const struct weir__top_server *const server = &view->server;
@@ -239,7 +240,8 @@ static void add_state(struct weir__top_text *text, const struct weir__top_view *
 
 /* --- limits ------------------------------------------------------------------------------------------------------ */
 
-/* The column that is sorted by has a sign: behind its name, or, of numbers, in the place of the blank behind them. */
+/* Marks the column that the limits are sorted by. The mark follows the name of a text column and replaces the blank
+ * after a number column. */
 static void add_head(struct weir__top_text *text, const struct style *style, const struct weir__top_view *view)
 {
 	add_words(text, "  ");
@@ -271,10 +273,11 @@ static void add_fill(struct weir__top_text *text, int fill, unsigned width)
 	}
 	(void)snprintf(digits, sizeof(digits), "%d%%", fill / 10);
 	weir__top_text_bar(text, (unsigned)fill, width - 5);
-	weir__top_text_right(text, digits, 5); /* up to 100%, behind a blank */
+	weir__top_text_right(text, digits, 5); /* up to 100%, with a blank before it */
 }
 
-/* Each second as high as it is busy, beside the busiest of that minute; red if something was denied in it. */
+/* One column per second: its height is the decisions relative to the busiest second of the minute, red if any were
+ * denied. */
 static void add_minute(struct weir__top_text *text, const struct style *style, const struct weir__top_limit *limit,
 		       unsigned width)
 {
@@ -295,7 +298,7 @@ static void add_minute(struct weir__top_text *text, const struct style *style, c
 		ink(text, style, PLAIN);
 }
 
-/* Where there is no room for modes, a name says that its limit only watches. */
+/* If the mode column does not fit, a limit that is not enforced shows its mode after its name. */
 static void add_name(struct weir__top_text *text, const struct style *style, const struct weir__top_limit *limit)
 {
 	const unsigned width = style->widths[WEIR__TOP_NAME], end = text->columns + width;
@@ -373,7 +376,7 @@ static void add_limit(struct weir__top_text *text, const struct style *style, co
 
 /* --- keys -------------------------------------------------------------------------------------------------------- */
 
-/* A count that may be too high is marked so. */
+/* A ~ marks a count that may be too high. */
 static void add_key(struct weir__top_text *text, const struct weir__top_busy_keys *talkers, size_t i, unsigned width)
 {
 	char digits[WEIR__TOP_NUMBER_SIZE];
@@ -442,7 +445,7 @@ static void draw_server(struct weir__top_screen *screen, const struct style *sty
 	}
 }
 
-/* That the filter leaves none, and whether there may be some all the same. */
+/* Says that no limit matches the filter, and how many limits the server left out of the document. */
 static void add_none(struct weir__top_text *text, const struct weir__top_view *view)
 {
 	if (view->server.left_out > 0)
@@ -451,7 +454,7 @@ static void add_none(struct weir__top_text *text, const struct weir__top_view *v
 		add_words(text, "  no limit has this in its name: Esc shows all");
 }
 
-/* So many lines of limits, the selected one among them. */
+/* Draws `lines` lines of limits, the selected limit among them. */
 static void draw_limits(struct weir__top_screen *screen, const struct style *style, const struct weir__top_view *view,
 			unsigned lines)
 {

@@ -1,23 +1,23 @@
-/* top_draw.h: what weir top shows of a view: as a screen, or once as a plain table. */
+/* top_draw.h: draws the view of weir top, as a screen or once as a plain table. */
 #ifndef WEIR_CLI_TOP_DRAW_H
 #define WEIR_CLI_TOP_DRAW_H
 
 #include "cli/top_screen.h"
 #include "cli/top_view.h"
 
-/* What is not of the server. */
+/* State of weir top itself, not from the server. */
 struct weir__top_state {
-	const char *where;     /* the server is */
-	char trouble[512];     /* why there is no answer; empty: there is one */
-	bool is_paused, helps; /* that its keys are explained */
-	bool is_typing;        /* the filter */
+	const char *where;     /* the server's address */
+	char trouble[512];     /* why the last request failed; empty: it succeeded */
+	bool is_paused, helps; /* helps: the list of keyboard commands is shown */
+	bool is_typing;        /* a filter is being typed */
 	unsigned interval_ms;
 };
 
-/* Which columns there is room for: bits, one for each. */
+/* Returns a bit mask of the columns that fit into `room` terminal columns. */
 unsigned weir__top_draw_shown(unsigned room);
 
-/* Draws a frame; begin and show are the caller's. */
+/* Draws a frame. The caller calls weir__top_screen_begin before it and weir__top_screen_show after it. */
 void weir__top_draw(struct weir__top_screen *screen, const struct weir__top_view *view,
 		    const struct weir__top_state *state);
 

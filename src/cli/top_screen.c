@@ -1,4 +1,4 @@
-/* top_screen.c: escape sequences that every terminal of today knows, signals, and keys. */
+/* top_screen.c: escape sequences that all current terminals support, signals, and keys. */
 #include "cli/top_screen.h"
 
 #include <errno.h>
@@ -11,17 +11,17 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* Another screen, no cursor, no wrapping of long lines. */
+/* Alternate screen, no cursor, no line wrapping. */
 #define ENTER "\033[?1049h\033[?25l\033[?7l\033[H\033[2J"
 #define LEAVE "\033[0m\033[?7h\033[?25h\033[?1049l"
 
 static struct termios as_found;
 static bool has_keys;                  /* standard input is a terminal */
-static volatile sig_atomic_t is_stale; /* what is on the screen is not known */
+static volatile sig_atomic_t is_stale; /* the content of the screen is unknown: redraw all of it */
 
 /* --- the terminal ------------------------------------------------------------------------------------------------ */
 
-/* Also by handlers of signals. Nothing better can be done about a terminal that is gone. */
+/* Also called in signal handlers. The result is ignored: a terminal that is gone cannot be helped. */
 static void tell(const char *text)
 {
 	const ssize_t ignored = write(STDOUT_FILENO, text, strlen(text));
@@ -29,7 +29,7 @@ static void tell(const char *text)
 	(void)ignored;
 }
 
-/* Keys come as they are pressed, and are not shown; those that send signals still do. */
+/* Turns line buffering and echo off. Keys that send signals still do. */
 static void take_terminal(void)
 {
 	struct termios raw = as_found;
@@ -52,7 +52,7 @@ static void give_terminal_back(void)
 static void on_end(int number)
 {
 	give_terminal_back();
-	(void)raise(number); /* SA_RESETHAND: this time it ends the process */
+	(void)raise(number); /* SA_RESETHAND restored the default action: this time the signal ends the process */
 }
 
 static void on_stop(int number)
@@ -65,7 +65,7 @@ static void on_stop(int number)
 	errno = before;
 }
 
-/* Behind SIGTSTP, and behind a SIGSTOP of which nobody was told. */
+/* SIGCONT: after SIGTSTP, and after a SIGSTOP, which cannot be caught. */
 static void on_go_on(int number)
 {
 	const int before = errno;
@@ -90,7 +90,7 @@ static void handle(int number, void (*handler)(int), int flags)
 	action.sa_handler = handler;
 	action.sa_flags = flags;
 	(void)sigfillset(&action.sa_mask);
-	(void)sigdelset(&action.sa_mask, number); /* so that to raise it is not to wait for it */
+	(void)sigdelset(&action.sa_mask, number); /* so that raise() in the handler takes effect at once */
 	(void)sigaction(number, &action, NULL);
 }
 
@@ -169,7 +169,7 @@ bool weir__top_screen_show(struct weir__top_screen *screen)
 
 /* --- keys -------------------------------------------------------------------------------------------------------- */
 
-/* A byte that has come, or -1. */
+/* Returns the next byte, -1 if none came in time, -2 at the end of input. */
 static int next_byte(int wait_ms)
 {
 	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
@@ -180,7 +180,8 @@ static int next_byte(int wait_ms)
 	return read(STDIN_FILENO, &byte, 1) == 1 ? byte : -2;
 }
 
-/* Behind an escape: one of the sequences of the keys with arrows. What is none is nothing. */
+/* Called after an escape byte. Returns the key of a known escape sequence, WEIR__TOP_KEY_ESCAPE if no byte follows, and
+ * WEIR__TOP_KEY_NONE for an unknown sequence. */
 static int read_sequence(void)
 {
 	static const struct {
@@ -192,7 +193,7 @@ static int read_sequence(void)
 		     { "[H", WEIR__TOP_KEY_FIRST },    { "OH", WEIR__TOP_KEY_FIRST },
 		     { "[1~", WEIR__TOP_KEY_FIRST },   { "[F", WEIR__TOP_KEY_LAST },
 		     { "OF", WEIR__TOP_KEY_LAST },     { "[4~", WEIR__TOP_KEY_LAST } };
-	enum { PATIENCE_MS = 25 }; /* what is one key comes at once, also from far away */
+	enum { PATIENCE_MS = 25 }; /* the bytes of one key arrive together, also over a slow connection */
 	char bytes[8] = "";
 	size_t n = 0;
 	int byte = next_byte(PATIENCE_MS);

@@ -1,7 +1,7 @@
-/* top_screen.h: the terminal of weir top: another screen than the shell's, keys as they are pressed, and all of it as it was
- * found when the program ends, is stopped or is killed by a signal that can be caught.
+/* top_screen.h: the terminal of weir top. It uses the alternate screen and reads keys as they are pressed. The terminal
+ * is restored when the program ends, is stopped, or is killed by a signal that can be caught.
  *
- * Only lines that differ from those before are written: few bytes, for terminals that are far away. */
+ * Writes only the lines that changed since the last frame, to save bytes on slow connections. */
 #ifndef WEIR_CLI_TOP_SCREEN_H
 #define WEIR_CLI_TOP_SCREEN_H
 
@@ -14,33 +14,33 @@ enum {
 	WEIR__TOP_COLUMNS_LEAST = 60,
 };
 
-/* Large: one for the program. */
+/* Large; the program has one. */
 struct weir__top_screen {
 	bool is_utf8, is_coloured;
 	unsigned columns, rows;
-	unsigned n; /* lines of the frame that is being drawn */
+	unsigned n; /* lines of the current frame so far */
 	char lines[WEIR__TOP_ROWS_MAX][WEIR__TOP_LINE_SIZE];
 	char shown[WEIR__TOP_ROWS_MAX][WEIR__TOP_LINE_SIZE];
 };
 
-/* Whether standard output can show it: a terminal, and not a dumb one. */
+/* Returns whether standard output is a terminal that is not dumb. */
 bool weir__top_screen_init(struct weir__top_screen *screen);
 
 void weir__top_screen_enter(void);
 void weir__top_screen_leave(void);
 
-/* Begins a frame, of the size that the terminal has now. */
+/* Begins a frame in the terminal's current size. */
 void weir__top_screen_begin(struct weir__top_screen *screen);
 
-/* The next line of it; behind the last row there is one that nobody sees. */
+/* Returns the next line of the frame. After the last row, returns a line that is never shown. */
 struct weir__top_text weir__top_screen_line(struct weir__top_screen *screen);
 
-/* Shows it. False: the terminal is gone. */
+/* Shows the frame. Returns false if the terminal is gone. */
 bool weir__top_screen_show(struct weir__top_screen *screen);
 
 enum weir__top_key {
-	WEIR__TOP_KEY_NONE = 0, /* in this time none was pressed, or something else happened, as another size */
-	/* What has a character is that. */
+	WEIR__TOP_KEY_NONE = 0, /* no key was pressed in this time, or a signal arrived, such as a change of size */
+	/* Keys that are characters have the character's value. */
 	WEIR__TOP_KEY_ENTER = '\n',
 	WEIR__TOP_KEY_ESCAPE = 27,
 	WEIR__TOP_KEY_ERASE = 127,
@@ -50,10 +50,10 @@ enum weir__top_key {
 	WEIR__TOP_KEY_PAGE_DOWN,
 	WEIR__TOP_KEY_FIRST,
 	WEIR__TOP_KEY_LAST,
-	WEIR__TOP_KEY_END, /* there will be no more */
+	WEIR__TOP_KEY_END, /* end of input */
 };
 
-/* Waits for a key, so many ms at most. */
+/* Waits for a key, for at most wait_ms. */
 int weir__top_screen_key(unsigned wait_ms);
 
 #endif

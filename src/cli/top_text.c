@@ -1,4 +1,4 @@
-/* top_text.c: cells of text, cut and filled up. */
+/* top_text.c: cells of text, cut and padded. */
 #include "cli/top_text.h"
 
 #include <inttypes.h>
@@ -35,15 +35,15 @@ void weir__top_text_put(struct weir__top_text *text, const char *bytes, unsigned
 	append(text, bytes, strlen(bytes), columns);
 }
 
-/* What is shown for what the bytes begin with. */
+/* The text to show for the first character of some bytes. */
 struct piece {
 	char bytes[32];
 	size_t length;
 	unsigned columns;
-	size_t used; /* of those that it is for */
+	size_t used; /* input bytes that it stands for */
 };
 
-/* As itself, if it is a character that takes room and that the terminal has; else its bytes in hexadecimal. */
+/* Returns the character itself if it has a width and the terminal can show it; else its bytes in hexadecimal. */
 static struct piece next_piece(const struct weir__top_text *text, const char *bytes, size_t n)
 {
 	const struct weir__utf8 first = weir__utf8_first((const unsigned char *)bytes, n);
@@ -139,7 +139,7 @@ void weir__top_text_height(struct weir__top_text *text, unsigned eighths)
 
 /* --- numbers ----------------------------------------------------------------------------------------------------- */
 
-/* To the nearest part; nothing overflows. */
+/* Rounds to the nearest multiple of `part`, without overflow. */
 static uint64_t rounded(uint64_t number, uint64_t part)
 {
 	return number / part + (number % part >= part - part / 2);

@@ -1,4 +1,4 @@
-/* top_view.c: reading the live document, sorting and selecting. */
+/* top_view.c: reads the live document, sorts and selects. */
 #include "cli/top_view.h"
 
 #include <jansson.h>
@@ -9,7 +9,7 @@
 
 /* --- reading ----------------------------------------------------------------------------------------------------- */
 
-/* What is missing, or is something else than it should be, is empty or 0: a newer server may say more, and others. */
+/* A member that is missing or has another type reads as empty or 0, since a newer server may send other members. */
 static void copy_text(char *to, size_t size, const json_t *object, const char *name)
 {
 	const char *const text = json_string_value(json_object_get(object, name));
@@ -26,7 +26,7 @@ static uint64_t number_of(const json_t *object, const char *name)
 	return number > 0 ? (uint64_t)number : 0;
 }
 
-/* A decimal number, in parts of so many to 1. Shown and never decided by. */
+/* A decimal number, multiplied by `one` and rounded. For display only, never for decisions. */
 static uint64_t parts_of(const json_t *object, const char *name, double one)
 {
 	const double number = json_number_value(json_object_get(object, name)) * one;
@@ -34,7 +34,7 @@ static uint64_t parts_of(const json_t *object, const char *name, double one)
 	return number > 0 && number < 1e18 ? (uint64_t)(number + 0.5) : 0;
 }
 
-/* Numbers of a series from its end: those before its beginning are 0. */
+/* The number `back` places before the end of a series; 0 before its beginning. */
 static uint32_t second_of(const json_t *series, size_t back)
 {
 	const size_t n = json_array_size(series);
@@ -129,7 +129,8 @@ static void read_server(const json_t *root, struct weir__top_server *server)
 	server->answer_p999_ns = parts_of(answer, "p999", 1e9);
 }
 
-/* Requests since the document before. A server that was started anew has counted fewer: then there are no rates yet. */
+/* Rates are the requests since the previous document. A server that restarted has counted fewer: then no rates are
+ * known yet. */
 static void find_rates(struct weir__top_view *view, const struct weir__top_server *before)
 {
 	const struct weir__top_server *const now = &view->server;
@@ -154,7 +155,7 @@ static void keep_totals(struct weir__top_view *view)
 	}
 }
 
-/* NULL: the limit was not there, or has begun anew since. */
+/* NULL: the limit is new, or its totals restarted. */
 static const struct weir__top_totals *totals_before(const struct weir__top_view *view,
 						    const struct weir__top_limit *limit)
 {
@@ -169,8 +170,8 @@ static const struct weir__top_totals *totals_before(const struct weir__top_view 
 	return NULL;
 }
 
-/* Where nobody looks at decisions, rates are what totals have grown by. All together are decisions of limits that are enforced:
- * of requests as wholes nothing is known. */
+/* With `observe` off, rates are the growth of the totals. The server's rates are then the sums over the limits in
+ * enforce mode: nothing is known of whole requests. */
 static void find_rates_by_totals(struct weir__top_view *view, uint64_t ms)
 {
 	for (size_t i = 0; i < view->n; i++) {
@@ -218,7 +219,7 @@ bool weir__top_view_read(struct weir__top_view *view, const char *json, size_t l
 	return true;
 }
 
-/* Long keys may look the same, cut as they are: their hash comes first. */
+/* Long keys are cut and may look alike, so their hash is put before them. */
 static void read_key(const json_t *from, struct weir__top_busy_key *talker)
 {
 	const char *const hash = json_string_value(json_object_get(from, "hash"));
@@ -266,7 +267,7 @@ unsigned weir__top_share(uint64_t allowed, uint64_t rejected)
 	return allowed + rejected == 0 ? 0 : (unsigned)(rejected * 1000 / (allowed + rejected));
 }
 
-/* What a column sorts by; those that are text by that. */
+/* The number that a column sorts by. Text columns sort by their text. */
 static uint64_t weight(const struct weir__top_limit *limit, enum weir__top_column column)
 {
 	switch (column) {
@@ -278,7 +279,8 @@ static uint64_t weight(const struct weir__top_limit *limit, enum weir__top_colum
 		return weir__top_share(limit->allowed, limit->rejected);
 	case WEIR__TOP_DELAYED:
 		return limit->delayed;
-	case WEIR__TOP_FILL: /* the emptiest first; of those that nobody asks nothing is known */
+	/* The lowest fill first. Limits without decisions have an unknown fill and come last. */
+	case WEIR__TOP_FILL:
 		return limit->fill < 0 ? 0 : (uint64_t)(1001 - limit->fill);
 	default:
 		return limit->allowed + limit->rejected;
@@ -293,7 +295,7 @@ static const char *text_of(const struct weir__top_limit *limit, enum weir__top_c
 					       NULL;
 }
 
-/* The most first, or by the alphabet; those that are alike by their names, so that they do not jump. */
+/* The largest number first, or alphabetically. Equal limits are ordered by name, so that they do not jump. */
 static int compare(const void *a_, const void *b_, void *view_)
 {
 	const struct weir__top_view *const view = view_;
@@ -319,7 +321,7 @@ static void select_at(struct weir__top_view *view, size_t place)
 	if (view->n_ordered == 0)
 		return;
 	if (strcmp(view->selected, view->limits[view->order[place]].name) != 0)
-		view->busy.n = view->denied.n = 0; /* they are another limit's */
+		view->busy.n = view->denied.n = 0; /* the keys belong to another limit */
 	memcpy(view->selected, view->limits[view->order[place]].name, sizeof(view->selected));
 }
 
@@ -349,7 +351,7 @@ void weir__top_view_move(struct weir__top_view *view, long by)
 		select_at(view, (size_t)(wanted < 0 ? 0 : wanted > last ? last : wanted));
 }
 
-/* The last column has a picture: it stands for how much is asked. */
+/* The minute column, a chart, sorts by the number of decisions. */
 void weir__top_view_sort_next(struct weir__top_view *view, unsigned shown)
 {
 	do

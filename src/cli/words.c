@@ -1,4 +1,4 @@
-/* words.c: bytes, times and sizes as people read them. */
+/* words.c: bytes, times and sizes in a form for people. */
 #include "cli/words.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #define HOUR (60 * MINUTE)
 #define DAY (24 * HOUR)
 
-/* `escaped` are characters that get a backslash. */
+/* A backslash is put before each of the characters in `escaped`. */
 static void write_safe(FILE *out, const unsigned char *at, size_t n, const char *escaped)
 {
 	while (n > 0) {
@@ -73,7 +73,7 @@ void weir__words_instant(weir_ns at, char *text)
 	(void)snprintf(text + length, WEIR__WORDS_SIZE - length, ".%09uZ", (unsigned)(at % SECOND));
 }
 
-/* Below a span, so many of a unit and a part of it: a tenth if that has no name. */
+/* Durations below `below` are printed as units and parts; a part without a name is a tenth of the unit. */
 static const struct {
 	weir_ns below, unit, part;
 	const char *unit_name, *part_name;

@@ -1,4 +1,4 @@
-/* address.c: libc reads addresses; the rest is masks. */
+/* address.c: libc parses addresses; the rest is masks. */
 #include "policy/address.h"
 
 #include <arpa/inet.h>
@@ -17,8 +17,8 @@ static struct weir__slice without_brackets_and_zone(struct weir__slice text)
 	return text;
 }
 
-/* Four numbers up to 255 without zeros before them, as inet_pton reads them. Most requests have such an address: it is read
- * where it lies, without a copy that has a NUL behind it. */
+/* Four numbers up to 255 without leading zeros, as inet_pton reads them. Most requests have such an address, so it is
+ * parsed in place, without the NUL-terminated copy that inet_pton needs. */
 static bool read_v4(struct weir__slice text, unsigned char ret_bytes[4])
 {
 	size_t at = 0;
@@ -113,7 +113,8 @@ static bool read_bits(struct weir__slice text, unsigned most, unsigned *ret_bits
 	return bits <= most;
 }
 
-/* Of an IPv4 address in the form of IPv6 the 96 bits before it count, too. False: there are fewer. */
+/* The prefix of an IPv4-mapped IPv6 network includes the 96 bits before the IPv4 address. Returns false if it is
+ * shorter than that. */
 static bool count_mapped(struct weir__slice text, struct weir__network *network)
 {
 	const unsigned before = 8 * sizeof(mapped);
@@ -136,7 +137,7 @@ bool weir__network_read(struct weir__slice text, struct weir__network *ret_netwo
 	*ret_is_host_bits = false;
 	if (!weir__address_read(address, &ret_network->address))
 		return false;
-	most = memchr(address.at, ':', address.n) ? 128 : 32; /* as it is written */
+	most = memchr(address.at, ':', address.n) ? 128 : 32; /* by the form in which it is written */
 	ret_network->bits = most;
 	if (slash && !read_bits((struct weir__slice){ slash + 1, text.n - address.n - 1 }, most, &ret_network->bits))
 		return false;

@@ -1,4 +1,4 @@
-/* condition.c: patterns, one by one, but for lists of values, which are searched by halves. */
+/* condition.c: tries the patterns one by one, except for exact values, which a binary search finds. */
 #include "policy/condition.h"
 
 #include <stdlib.h>

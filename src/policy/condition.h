@@ -1,15 +1,15 @@
-/* condition.h: what must be so of one attribute for a limit, or an override, to apply. */
+/* condition.h: a condition on one attribute that must hold for a limit or an override to apply. */
 #ifndef WEIR_POLICY_CONDITION_H
 #define WEIR_POLICY_CONDITION_H
 
 #include "policy/values.h"
 
 enum weir__pattern_kind {
-	WEIR__PATTERN_IS,      /* exactly this */
-	WEIR__PATTERN_PREFIX,  /* begins with this */
-	WEIR__PATTERN_GLOB,    /* see path.h; of a path by its segments */
-	WEIR__PATTERN_NETWORK, /* an address of it */
-	WEIR__PATTERN_PRESENT, /* anything */
+	WEIR__PATTERN_IS,      /* equal to the text */
+	WEIR__PATTERN_PREFIX,  /* begins with the text */
+	WEIR__PATTERN_GLOB,    /* see path.h; a path is matched by segments */
+	WEIR__PATTERN_NETWORK, /* an address within the network */
+	WEIR__PATTERN_PRESENT, /* any value */
 };
 
 struct weir__pattern {
@@ -18,15 +18,15 @@ struct weir__pattern {
 	struct weir__network network;
 };
 
-/* Holds if one of the patterns fits; negated, if none does. Of a missing attribute only the negation of PRESENT holds:
- * what is not there is neither gold nor other than gold. */
+/* Holds if one of the patterns matches; if negated, when none matches. For a missing attribute only the negation of
+ * PRESENT holds: a request without `plan` matches neither `plan: gold` nor `plan: {not: gold}`. */
 struct weir__condition {
 	unsigned attribute;
-	bool is_path; /* the attribute's type */
+	bool is_path; /* the attribute is of type path */
 	bool is_negated;
 	struct weir__pattern *patterns;
 	size_t n;
-	size_t n_exact; /* the first ones are of kind IS, sorted: see weir__condition_sort */
+	size_t n_exact; /* the first n_exact patterns are of kind IS and sorted, see weir__condition_sort */
 };
 
 void weir__condition_sort(struct weir__condition *condition);

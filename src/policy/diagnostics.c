@@ -1,4 +1,4 @@
-/* diagnostics.c: lines of reports. */
+/* diagnostics.c: formats the lines of reports. */
 #include "policy/diagnostics.h"
 
 #include <stdarg.h>
@@ -18,7 +18,7 @@ void weir__diagnostics_add(struct weir__diagnostics *diagnostics, struct weir__m
 	va_start(arguments, format);
 	(void)vsnprintf(line + length, sizeof(line) - (size_t)length, format, arguments);
 	va_end(arguments);
-	for (char *c = line; *c; c++) /* what a person wrote may hold anything */
+	for (char *c = line; *c; c++) /* quoted parts of a file may contain any bytes */
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
 			*c = '?';
 	diagnostics->report(diagnostics->context, line);

@@ -1,4 +1,4 @@
-/* diagnostics.h: everything that is wrong with a configuration, reported at once. */
+/* diagnostics.h: reports all errors of a configuration at once. */
 #ifndef WEIR_POLICY_DIAGNOSTICS_H
 #define WEIR_POLICY_DIAGNOSTICS_H
 
@@ -6,19 +6,19 @@
 
 enum { WEIR__DIAGNOSTICS_LINE = 512, WEIR__DIAGNOSTICS_MOST = 100 };
 
-/* Where something was written; both from 1 on. */
+/* A position in a file, counted from 1. Both are 0 if a file cannot be opened. */
 struct weir__mark {
 	uint32_t line, column;
 };
 
 struct weir__diagnostics {
-	const char *file; /* for people */
+	const char *file; /* name to show in messages */
 	void (*report)(void *context, const char *line);
 	void *context;
-	uint32_t n; /* so far; beyond the most they are counted only */
+	uint32_t n; /* errors so far; those beyond WEIR__DIAGNOSTICS_MOST are only counted */
 };
 
-/* FILE:LINE:COLUMN: what was found, what would be right. */
+/* Reports FILE:LINE:COLUMN, what was found, and what would be right. */
 void weir__diagnostics_add(struct weir__diagnostics *diagnostics, struct weir__mark at, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

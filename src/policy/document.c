@@ -1,14 +1,14 @@
-/* document.c: libyaml's events to a tree. */
+/* document.c: builds a tree from libyaml's events. */
 #include "policy/document.h"
 
 #include <yaml.h>
 
 enum { DEPTH_MOST = 32, MEMBERS_MOST = 4096 /* of a map */ };
 
-/* A list or map that has begun. */
+/* A list or map whose end has not been read. */
 struct level {
-	struct weir__node *node, *last; /* of its members */
-	struct weir__node *key;         /* of a map: read, its value is to come */
+	struct weir__node *node, *last; /* `last` is its last member */
+	struct weir__node *key;         /* in a map: a key whose value has not been read */
 };
 
 struct reading {
@@ -17,8 +17,8 @@ struct reading {
 	struct weir__node *root;
 	struct level levels[DEPTH_MOST];
 	unsigned depth;
-	bool is_over;   /* nothing more can be made of it, */
-	bool is_broken; /* nor of what there is */
+	bool is_over;   /* parsing ends here */
+	bool is_broken; /* the tree is unusable */
 };
 
 static struct weir__mark mark_of(yaml_mark_t mark)
@@ -45,7 +45,7 @@ static struct weir__node *new_node(struct reading *reading, enum weir__node_kind
 	return node;
 }
 
-/* Maps of policies are short: what is long is a list. A hostile one is bounded by MEMBERS_MOST. */
+/* A linear search: maps in policies are short, long data is in lists. MEMBERS_MOST bounds a hostile map. */
 static bool is_known(const struct weir__node *map, struct weir__slice key, struct weir__mark *ret_first)
 {
 	for (const struct weir__node *member = map->members; member; member = member->next)
@@ -88,7 +88,7 @@ static void add_member(struct level *level, struct weir__node *node)
 	level->node->n++;
 }
 
-/* Puts a node where it belongs. */
+/* Adds a node to the list or map that is open, as a key, a value or an item, or makes it the root. */
 static void add_node(struct reading *reading, struct weir__node *node)
 {
 	struct level *const level = reading->depth ? &reading->levels[reading->depth - 1] : NULL;
@@ -184,7 +184,7 @@ static void take_event(struct reading *reading, const yaml_event_t *event)
 	}
 }
 
-/* Bytes that are no characters have an offset alone, of which the line is made here. */
+/* For bytes that are not UTF-8 libyaml reports only an offset. The line and column are counted here. */
 static void refuse_syntax(const yaml_parser_t *parser, struct weir__slice text, struct weir__diagnostics *diagnostics)
 {
 	struct weir__mark at = mark_of(parser->problem_mark);

@@ -1,7 +1,8 @@
-/* entries.c: open addressing, half full at most. */
+/* entries.c: open addressing; the table is at most half full. */
 #include "policy/entries.h"
 
-/* Several values as one key: each with its length before it, so that no two lists make the same. 0: too long. */
+/* Joins values into one key. Each value has its length before it, so that different lists give different keys. Returns
+ * 0 if the key is too long. */
 static size_t join(const struct weir__slice *values, unsigned n, char key[static WEIR__ENTRY_KEY_MAX])
 {
 	size_t length = 0;
@@ -61,7 +62,7 @@ struct weir__entry *weir__entries_add(struct weir__entries *entries, struct weir
 	return entry;
 }
 
-/* What a column is compared by. .at NULL: the request has nothing that an entry could have. */
+/* The bytes by which a column is compared. .at NULL: the request has no value that an entry could match. */
 static struct weir__slice compared_by(const struct weir__value *value, bool is_address)
 {
 	if (value->text.at == NULL || !is_address)

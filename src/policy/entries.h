@@ -1,4 +1,5 @@
-/* entries.h: overrides by value, as many as there are customers: found by one look into a table. */
+/* entries.h: overrides by value, one for each customer, say. A hash table finds an entry in one lookup, however many
+ * there are. */
 #ifndef WEIR_POLICY_ENTRIES_H
 #define WEIR_POLICY_ENTRIES_H
 
@@ -9,28 +10,29 @@
 enum { WEIR__ENTRY_COLUMNS_MAX = 4, WEIR__ENTRY_KEY_MAX = 1024 };
 
 struct weir__entry {
-	uint32_t hash; /* upper bits of it */
-	uint32_t what; /* the caller's */
+	uint32_t hash; /* upper 32 bits */
+	uint32_t what; /* for the caller's use */
 	struct weir__slice key;
 };
 
 struct weir__entries {
-	unsigned columns[WEIR__ENTRY_COLUMNS_MAX]; /* attributes */
+	unsigned columns[WEIR__ENTRY_COLUMNS_MAX]; /* numbers of the attributes that are compared */
 	bool is_address[WEIR__ENTRY_COLUMNS_MAX];  /* of type address: compared by its bytes, whatever the spelling */
-	unsigned n_columns;                        /* 0: there are none */
-	struct weir__entry *of;                    /* a power of two; key.at NULL: free */
+	unsigned n_columns;                        /* 0: the limit has no entries */
+	struct weir__entry *of;                    /* a power of two of slots; key.at NULL: free */
 	uint64_t size, n;
 };
 
-/* Makes room for n. False: no memory. */
+/* Makes room for n entries. Returns false if there is no memory. */
 bool weir__entries_init(struct weir__entries *entries, struct weir__pool *pool, uint64_t n);
 
-/* The entry with these values, in the order of the columns, as they are normalised, of addresses the bytes; added if it is
- * not there, which *ret_is_new tells. NULL: no memory, or the values are too long together. */
+/* Finds or adds the entry with these values, one for each column in order. Values are normalised, and addresses are
+ * bytes. *ret_is_new says whether the entry was added. NULL: no memory, no free slot, or the values are too long
+ * together. */
 struct weir__entry *weir__entries_add(struct weir__entries *entries, struct weir__pool *pool,
 				      const struct weir__slice *values, bool *ret_is_new);
 
-/* NULL: there is none for what the request has. */
+/* Returns the entry for the request's values, or NULL. */
 const struct weir__entry *weir__entries_find(const struct weir__entries *entries, const struct weir__values *values);
 
 #endif

@@ -1,4 +1,4 @@
-/* envoy.c: from the descriptors of a request to the limits that apply to them. */
+/* envoy.c: finds the limits that apply to the descriptors of a request. */
 #include "policy/envoy.h"
 
 #include "core/text.h"
@@ -10,7 +10,7 @@ static uint64_t hash_of(const struct weir__envoy *envoy, uint32_t parent, struct
 	return weir__policy_hash(parent == WEIR__ENVOY_NONE ? domain_seed : envoy->nodes[parent].hash, name.at, name.n);
 }
 
-/* Where a node lies in the places, or the free one where it would. */
+/* Returns the place of a node in the hash table, or the free place to put it. */
 static uint32_t place_of(const struct weir__envoy *envoy, uint32_t parent, struct weir__slice name, uint64_t hash)
 {
 	const uint32_t mask = envoy->places_size - 1;
@@ -30,7 +30,7 @@ uint32_t weir__envoy_find(const struct weir__envoy *envoy, uint32_t parent, stru
 {
 	if (envoy->n == 0)
 		return WEIR__ENVOY_NONE;
-	/* None is 0, and its number the largest. */
+	/* A free place has number 0, and 0 - 1 is WEIR__ENVOY_NONE. */
 	return envoy->places[place_of(envoy, parent, name, hash_of(envoy, parent, name))].number - 1;
 }
 
@@ -81,7 +81,7 @@ uint32_t weir__envoy_add(struct weir__envoy *envoy, struct weir__pool *pool, uin
 
 /* --- one descriptor --------------------------------------------------------------------------------------------- */
 
-/* Only the value is a pattern: a '*' in the key is a star. */
+/* Only the value is a pattern: a '*' in the key is literal. */
 static bool fits(const struct weir__envoy_node *node, struct weir__slice name)
 {
 	const struct weir__slice key = { node->name.at, node->name.n - node->value.n };
@@ -111,13 +111,13 @@ uint32_t weir__envoy_step(const struct weir__envoy *envoy, uint32_t parent, cons
 	return weir__envoy_find(envoy, parent, key);
 }
 
-/* Where keys are written. */
+/* The buffer for keys. */
 struct room {
 	char *at;
 	size_t size, used;
 };
 
-/* With its length before it, so that other parts make another key. */
+/* Appends a part of a key. Its length comes first, so that different parts give different keys. */
 static bool put(struct room *room, const char *bytes, size_t n)
 {
 	if (room->size - room->used < 2 || n > room->size - room->used - 2 || n > UINT16_MAX)
@@ -130,7 +130,8 @@ static bool put(struct room *room, const char *bytes, size_t n)
 	return true;
 }
 
-/* Goes down by the entries and writes the key; false: it does not fit. *ret_node is NONE if nothing is there. */
+/* Walks down the tree by the entries of a descriptor and appends the key. *ret_node is NONE if no node matches, or if
+ * the descriptor has an inline limit, which needs no node. Returns false if the key does not fit. */
 static bool walk(const struct weir__envoy *envoy, uint32_t domain, const struct weir_descriptor *descriptor,
 		 struct room *room, uint32_t *ret_node)
 {
@@ -164,7 +165,7 @@ static int refuse(struct weir_message *ret_message, int error, const char *what)
 	return error;
 }
 
-/* *ret_node is that of the limit that applies, if it is one of the policy. */
+/* *ret_node is the node that the descriptor leads to, or NONE. */
 static int match_one(const struct weir_policy *policy, uint32_t domain, const struct weir_descriptor *descriptor,
 		     uint64_t hits, struct room *room, struct weir_descriptor_claim *claim, uint32_t *ret_node,
 		     struct weir_message *ret_message)
@@ -216,7 +217,7 @@ static bool replaces(const struct weir__envoy_node *node, struct weir__slice nam
 	return false;
 }
 
-/* One that is replaced replaces others nonetheless; what is unlimited stays so. */
+/* A limit that is itself replaced still replaces others. An unlimited one is never replaced. */
 static void drop_replaced(const struct weir__envoy *envoy, const uint32_t *nodes,
 			  struct weir_descriptors_answer *answer)
 {
@@ -290,7 +291,7 @@ bool weir__envoy_split(const struct weir_attribute *attributes, size_t n, struct
 const char weir__envoy_request[] =
 	"a request to this policy says its domain, as in domain=NAME, and has at most 64 attributes besides";
 
-/* A quota alone is as a limit. */
+/* There is only one descriptor, so a quota counts as a limit. */
 int weir__envoy_match(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
 		      uint64_t cost, struct weir_policy_answer *ret_answer, struct weir_message *ret_message)
 {

@@ -1,11 +1,11 @@
-/* envoy_explain.c: what a policy of Envoy's form makes of a request, level by level. */
+/* envoy_explain.c: explains how a policy in Envoy's format matches a request, level by level. */
 #include <stdio.h>
 
 #include "policy/envoy.h"
 
 enum { LINE = 1024, SHOWN = 60, ROOM = 16384 };
 
-/* At most SHOWN bytes, and what is no printable byte as '?'. */
+/* At most SHOWN bytes, control characters as '?'. */
 static const char *shown(char to[SHOWN + 4], const char *bytes, size_t n)
 {
 	const size_t length = n < SHOWN ? n : SHOWN;

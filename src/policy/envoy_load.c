@@ -1,4 +1,4 @@
-/* envoy_load.c: configurations of Envoy's ratelimit service from files. */
+/* envoy_load.c: loads configurations of Envoy's ratelimit service from files. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void read_one(struct weir__policy_reading *reading, struct weir__slice te
 	weir__pool_free(&pool);
 }
 
-/* 0, or an errno that was reported. */
+/* Returns 0, or an errno that has been reported. */
 static int load_one(struct weir__policy_reading *reading, const char *path, uint32_t options)
 {
 	size_t length;

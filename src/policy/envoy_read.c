@@ -1,5 +1,5 @@
-/* envoy_read.c: configurations of Envoy's ratelimit service. What that one accepts is accepted, and what it refuses is
- * reported, all of it at once. */
+/* envoy_read.c: parses configurations of Envoy's ratelimit service. It accepts what that service accepts. What the
+ * service rejects is reported, all errors at once. */
 #include <weir/table.h>
 
 #include <stdio.h>
@@ -34,7 +34,7 @@ struct weir_limit weir__envoy_limit(uint32_t options, enum weir_unit unit, uint6
 	return limit;
 }
 
-/* --- what YAML says --------------------------------------------------------------------------------------------- */
+/* --- YAML values ------------------------------------------------------------------------------------------------ */
 
 static bool is_word(const struct weir__node *node, const char *const *words)
 {
@@ -45,7 +45,7 @@ static bool is_word(const struct weir__node *node, const char *const *words)
 	return *words != NULL;
 }
 
-/* The value of a key; what is there and says nothing is as if it were not. */
+/* Returns the value of a key. NULL if the key is missing or its value is empty or null. */
 static const struct weir__node *member(const struct weir__node *map, const char *key)
 {
 	static const char *const nothing[] = { "", "~", "null", "Null", "NULL", NULL };
@@ -109,7 +109,7 @@ static uint64_t read_requests(const struct weir__policy_reading *reading, const 
 	return is_number ? number : 0;
 }
 
-/* The members of a list, or NULL. */
+/* Returns the first member of a list, or NULL. */
 static const struct weir__node *read_list(const struct weir__policy_reading *reading, const struct weir__node *map,
 					  const char *key)
 {
@@ -123,7 +123,7 @@ static const struct weir__node *read_list(const struct weir__policy_reading *rea
 	return NULL;
 }
 
-/* Keys are looked at wherever they stand: one that stands where it means nothing is accepted, as Envoy's service does. */
+/* A known key is accepted at any place, even where it has no meaning, as Envoy's service does. */
 static void check_keys(struct weir__diagnostics *diagnostics, const struct weir__node *map)
 {
 	static const char *const keys[] = { "domain",
@@ -146,7 +146,7 @@ static void check_keys(struct weir__diagnostics *diagnostics, const struct weir_
 
 	(void)weir__node_check_keys(diagnostics, map, "a configuration of Envoy's", keys);
 	for (const struct weir__node *value = map->members; value; value = value->next) {
-		if (weir__slice_is(value->key->text, "metadata")) /* anything: it is for the one who asks */
+		if (weir__slice_is(value->key->text, "metadata")) /* any value: Weir does not use it */
 			continue;
 		if (value->kind == WEIR__NODE_MAP)
 			check_keys(diagnostics, value);
@@ -162,7 +162,7 @@ static void check_keys(struct weir__diagnostics *diagnostics, const struct weir_
 
 /* --- limits ----------------------------------------------------------------------------------------------------- */
 
-/* NONE: it is none, also if it is not there. */
+/* Returns NONE if the word is missing or not a unit. */
 static enum weir_unit unit_of(struct weir__slice word)
 {
 	for (unsigned i = 0; i < UNITS; i++) {
@@ -195,7 +195,7 @@ static void read_replaces(const struct weir__policy_reading *reading, const stru
 	for (const struct weir__node *node = first; node; node = node->next) {
 		struct weir__slice name;
 
-		if (node->kind != WEIR__NODE_MAP) /* which was reported */
+		if (node->kind != WEIR__NODE_MAP) /* it was reported */
 			continue;
 		name = read_text(reading, node, "name");
 		if (name.n == 0)
@@ -208,7 +208,8 @@ static void read_replaces(const struct weir__policy_reading *reading, const stru
 	}
 }
 
-/* Names down to a node, as they are written, with '|' between; how long that is, of which at most `size` was written. */
+/* Writes the names from the domain down to a node, with '|' between them. Returns the length, of which at most `size`
+ * bytes were written. Clears *is_plain if a name has a character that makes the path ambiguous. */
 static size_t write_path(const struct weir__envoy *envoy, uint32_t number, char *room, size_t size, bool *is_plain)
 {
 	const struct weir__envoy_node *const node = &envoy->nodes[number];
@@ -230,7 +231,7 @@ static size_t write_path(const struct weir__envoy *envoy, uint32_t number, char 
 	return length;
 }
 
-/* What is too long, or could be read as other names, is told from others by a hash. */
+/* A path that is too long, or is ambiguous, gets a hash at its end, to distinguish it from others. */
 static const char *plan_name(const struct weir__policy_reading *reading, const struct weir__envoy *envoy,
 			     uint32_t number)
 {
@@ -285,7 +286,7 @@ static void refuse_again(const struct weir__policy_reading *reading, const struc
 			      before->file, before->at.line);
 }
 
-/* KEY_VALUE, or KEY; .at is NULL if there is no memory. */
+/* Returns KEY_VALUE, or KEY if there is no value. .at NULL: no memory. */
 static struct weir__slice name_of(const struct weir__policy_reading *reading, struct weir__slice key,
 				  struct weir__slice value)
 {
@@ -352,7 +353,7 @@ static void read_descriptor(struct weir__policy_reading *reading, const struct w
 	(void)read_bool(reading, map, "value_to_metric");
 	if (key.n == 0) {
 		if (member(map, "key") == NULL ||
-		    member(map, "key")->kind == WEIR__NODE_TEXT) /* else it was reported */
+		    member(map, "key")->kind == WEIR__NODE_TEXT) /* otherwise it was reported */
 			weir__diagnostics_add(reading->diagnostics, map->at, "a descriptor has a key: key: NAME");
 		return;
 	}
@@ -379,11 +380,11 @@ static void read_descriptor(struct weir__policy_reading *reading, const struct w
 	read_descriptors(reading, map, number);
 }
 
-/* As deep as documents may be. */
+/* The recursion is as deep as the document, which document.c bounds. */
 static void read_descriptors(struct weir__policy_reading *reading, const struct weir__node *map, uint32_t parent)
 {
 	for (const struct weir__node *node = read_list(reading, map, "descriptors"); node; node = node->next)
-		if (node->kind == WEIR__NODE_MAP) /* else it was reported */
+		if (node->kind == WEIR__NODE_MAP) /* otherwise it was reported */
 			read_descriptor(reading, node, parent);
 }
 

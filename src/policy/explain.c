@@ -1,4 +1,4 @@
-/* explain.c: of each limit, whether it applies to a request, and why. */
+/* explain.c: says for each limit whether it applies to a request, and why. */
 #include <stdio.h>
 
 #include "policy/envoy.h"
@@ -6,7 +6,7 @@
 
 enum { LINE = 1280, SHOWN = 64, KEY_SHOWN = 128 };
 
-/* Text of a request may hold anything. */
+/* The text of a request may contain any bytes. */
 static void print_value(char *line, size_t size, struct weir__slice text)
 {
 	size_t length = 0;
@@ -24,7 +24,7 @@ static void print_value(char *line, size_t size, struct weir__slice text)
 		memcpy(line + length, "...", 4);
 }
 
-/* The first condition that does not hold, or NULL. */
+/* Returns the first condition that does not hold, or NULL. */
 static const struct weir__condition *failed(const struct weir__rule *rule, const struct weir__values *values)
 {
 	for (size_t i = 0; i < rule->n; i++)
@@ -48,7 +48,7 @@ static void explain_failed(const struct weir_policy *policy, const struct weir__
 	(void)snprintf(line, size, "does not apply: %s is '%s'", name, shown);
 }
 
-/* The key, as it is shown everywhere; of a long one the beginning. */
+/* Prints the key in the form that is used everywhere; of a long key only the beginning. */
 static void print_key(const struct weir_policy *policy, const struct weir__policy_limit *limit,
 		      const struct weir__values *values, char *line, size_t size)
 {
@@ -64,7 +64,7 @@ static void print_key(const struct weir_policy *policy, const struct weir__polic
 	(void)weir__policy_key_text(policy, limit, &key, line, size);
 }
 
-/* What decides when the store does not answer, as far as the policy says it. */
+/* Prints what decides if the store fails, where the policy sets it. */
 static void print_failure(const struct weir_policy *policy, const struct weir_policy_plan *plan, char *line,
 			  size_t size)
 {
@@ -83,7 +83,7 @@ static void print_failure(const struct weir_policy *policy, const struct weir_po
 	(void)snprintf(line, size, "%s%s%s", words[plan->on_store_failure], text, budget);
 }
 
-/* Returns whether it applies. */
+/* Returns whether the limit applies. */
 static bool explain_limit(const struct weir_policy *policy, uint32_t number, const struct weir__values *values,
 			  char *line, size_t size)
 {
@@ -121,7 +121,7 @@ static bool explain_limit(const struct weir_policy *policy, uint32_t number, con
 	return true;
 }
 
-/* To whom the lines of a request go. */
+/* A request, and the callback for its lines. */
 struct telling {
 	const struct weir_policy *policy;
 	struct weir__values values;
@@ -129,7 +129,7 @@ struct telling {
 	void *context;
 };
 
-/* False: that was told already. */
+/* Returns false if nothing is left to report: the policy is in Envoy's format, or an attribute is too long. */
 static bool begin(struct telling *telling, const struct weir_attribute *attributes, size_t n)
 {
 	const struct weir__attributes *const known = &telling->policy->attributes;
@@ -148,7 +148,7 @@ static bool begin(struct telling *telling, const struct weir_attribute *attribut
 	return false;
 }
 
-/* Returns whether it was told: with `only_if_applies`, only then. */
+/* Reports a limit. With `only_if_applies`, only if it applies. Returns whether it was reported. */
 static bool tell(const struct telling *telling, uint32_t number, bool only_if_applies)
 {
 	char line[LINE], why[LINE - 2 * WEIR__LIMIT_NAME_MAX];

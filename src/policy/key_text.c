@@ -1,4 +1,4 @@
-/* key_text.c: a key taken apart as it was put together by weir__policy_key, or by envoy.c. */
+/* key_text.c: splits a key into the parts from which weir__policy_key or envoy.c built it. */
 #include "policy/key_text.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include "core/utf8.h"
 #include "policy/envoy.h"
 
-/* --- values -------------------------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------------------------- */
 
 bool weir__key_network(struct weir__slice text, struct weir__address *ret_address, unsigned *ret_bits)
 {
@@ -34,7 +34,8 @@ bool weir__key_network(struct weir__slice text, struct weir__address *ret_addres
 
 enum { NORMALISED_MOST = 1024 };
 
-/* Whether a value that stands in a key and is no address is read as these bytes; of one that is long it is not tried. */
+/* Whether a value of a key that is not an address would be parsed into the same bytes. Returns false without trying if
+ * it has to be normalised and is too long for that. */
 static bool reads_as_itself(const struct weir__key_part *part, const struct weir__attribute *attribute,
 			    struct weir__slice value)
 {
@@ -51,16 +52,16 @@ static bool reads_as_itself(const struct weir__key_part *part, const struct weir
 	return value.n < sizeof(room) && weir__slice_equal(weir__attribute_normalise(attribute, value, room), value);
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------------------------- */
 
-/* Text that is cut where it does not fit. */
+/* Text that is cut if it does not fit. */
 struct words {
 	char *at;
-	size_t size, length; /* one byte is for the NUL */
+	size_t size, length; /* one byte is reserved for the NUL */
 	bool is_full;
 };
 
-/* Pieces are not cut: they may be one character. */
+/* A piece is written completely or not at all: it may be a multi-byte character. */
 static void put(struct words *words, const char *bytes, size_t n)
 {
 	words->is_full = words->is_full || n >= words->size - words->length;
@@ -75,16 +76,16 @@ static void put_text(struct words *words, const char *text)
 	put(words, text, strlen(text));
 }
 
-/* What would be taken for the end of a value. */
+/* What a parser would take for the end of a value. */
 struct ends {
-	const char *bytes;       /* any of these, or NULL */
-	struct weir__slice name; /* or a space and this name; .at NULL: none */
+	const char *bytes;       /* any of these bytes; NULL: none */
+	struct weir__slice name; /* a space and this name; .at NULL: none */
 	bool is_marked;          /* the first byte is escaped, whatever it is */
-	bool is_entry;           /* or a space, if what follows could be another entry of Envoy's */
+	bool is_entry;           /* a space, if the rest could be another entry in Envoy's format */
 };
 
-/* Whether a value goes on, behind a space, as if the next name followed. A backslash of the name may be like that of an
- * escape, and at the end of the value the name itself follows. */
+/* Whether the rest of a value, after a space, could be taken for the next name. A backslash in the name may look like
+ * an escape. If the value ends early, the name itself follows it in the text. */
 static bool is_like_name(struct weir__slice rest, struct weir__slice name)
 {
 	for (size_t i = 0; i < name.n && i < rest.n && name.at[i] != '\\'; i++)
@@ -105,7 +106,7 @@ static bool ends_value(const struct ends *ends, struct weir__slice rest)
 
 static const struct ends no_ends = { .bytes = NULL };
 
-/* Any bytes, as a value. */
+/* Writes any bytes as a value. */
 static void put_bytes(struct words *words, struct weir__slice bytes, const struct ends *ends)
 {
 	char hex[8];
@@ -128,15 +129,16 @@ static void put_bytes(struct words *words, struct weir__slice bytes, const struc
 	}
 }
 
-/* A key that is taken apart. */
+/* A key that is being split. */
 struct parts {
 	const unsigned char *at;
-	size_t n;      /* bytes that are left */
-	size_t beyond; /* bytes of it that are not known, behind these */
-	bool is_cut;   /* some of those were of the last part that was taken */
+	size_t n;      /* bytes left */
+	size_t beyond; /* bytes of the key after these that are unknown */
+	bool is_cut;   /* some of the unknown bytes belong to the last part taken */
 };
 
-/* The next part, with its length before it. False: there is none. Of a part whose end is not known what is known is all. */
+/* Takes the next part, which has its length before it. Returns false if there is none. If the end of a part is unknown,
+ * returns its known beginning. */
 static bool take_part(struct parts *parts, struct weir__slice *ret_part)
 {
 	size_t n;
@@ -177,7 +179,7 @@ static bool put_address(struct words *words, const struct weir__key_part *part, 
 	return true;
 }
 
-/* `next` is the name behind it. False: the policy does not make such a part. */
+/* `next` is the name of the next part. Returns false if the policy cannot have made such a part. */
 static bool put_part(struct words *words, const struct weir_policy *policy, const struct weir__key_part *part,
 		     struct weir__slice bytes, struct weir__slice next, bool is_cut)
 {
@@ -188,7 +190,7 @@ static bool put_part(struct words *words, const struct weir_policy *policy, cons
 	put_text(words, "=");
 	if (part->is_address && (bytes.n == 0 || bytes.at[0] != 0))
 		return put_address(words, part, bytes) || is_cut;
-	if (part->is_address) /* what should be an address and is none */
+	if (part->is_address) /* the value of an address attribute that is not an address */
 		bytes = (struct weir__slice){ bytes.at + 1, bytes.n - 1 };
 	ends.is_marked = !reads_as_itself(part, attribute, bytes);
 	put_bytes(words, bytes, &ends);
@@ -226,7 +228,7 @@ static bool put_key(struct words *words, const struct weir_policy *policy, const
 	return parts.n == 0 && parts.beyond == 0;
 }
 
-/* The domain, then names and values of entries. */
+/* The domain, then the names and values of the entries. */
 static bool put_descriptor(struct words *words, struct parts parts)
 {
 	static const struct ends of_name = { .bytes = " =" }, of_value = { .is_entry = true };

@@ -1,9 +1,9 @@
-/* path.c: one pass over the bytes; segments that are taken away again are just overwritten. */
+/* path.c: one pass over the bytes. Dropped segments are overwritten. */
 #include "policy/path.h"
 
 #include "core/hex.h"
 
-/* The byte at text[*at], of which %XX is one; *at is then behind it. */
+/* Returns the byte at text[*at], with %XX decoded, and advances *at past it. */
 static char next_byte(struct weir__slice text, size_t *at)
 {
 	const char c = text.at[(*at)++];
@@ -19,7 +19,8 @@ static char next_byte(struct weir__slice text, size_t *at)
 	return (char)(high << 4 | low);
 }
 
-/* Ends the segment that begins behind the slash at `slash`; returns how long the path is without what it takes away. */
+/* Ends the segment that begins after `slash`. Returns the length of the path after `.`, `..` and empty segments are
+ * applied. */
 static size_t end_segment(const char *room, size_t slash, size_t length)
 {
 	const struct weir__slice segment = { room + slash + 1, length - slash - 1 };
@@ -28,7 +29,7 @@ static size_t end_segment(const char *room, size_t slash, size_t length)
 		return slash;
 	if (!weir__slice_is(segment, ".."))
 		return length;
-	while (slash > 0 && room[slash - 1] != '/') /* the segment before, */
+	while (slash > 0 && room[slash - 1] != '/') /* drops the segment before it */
 		slash--;
 	return slash > 0 ? slash - 1 : 0; /* and its slash */
 }
@@ -49,8 +50,7 @@ struct weir__slice weir__path_normalise(struct weir__slice text, char *room)
 		}
 	}
 	length = end_segment(room, slash, length);
-	return (struct weir__slice){ room,
-				     length > 0 ? length : 1 }; /* the first is a slash, whatever was taken away */
+	return (struct weir__slice){ room, length > 0 ? length : 1 }; /* room[0] is a slash even if all was dropped */
 }
 
 void weir__path_split(struct weir__slice normalised, struct weir__path *ret_path)
@@ -62,7 +62,7 @@ void weir__path_split(struct weir__slice normalised, struct weir__path *ret_path
 			ret_path->ends[ret_path->n++] = (uint16_t)i;
 }
 
-/* What is before the next slash; *text is what follows it, or ends. */
+/* Returns the bytes up to the next slash and advances *text past that slash. */
 static struct weir__slice take_segment(struct weir__slice *text)
 {
 	const char *const slash = text->n > 0 ? memchr(text->at, '/', text->n) : NULL;
@@ -84,7 +84,7 @@ bool weir__glob_fits(struct weir__slice pattern, struct weir__slice text)
 		} else if (p < pattern.n && pattern.at[p] == text.at[t]) {
 			p++;
 			t++;
-		} else if (star != SIZE_MAX) { /* the last star takes one byte more */
+		} else if (star != SIZE_MAX) { /* the last star takes one more byte */
 			p = star + 1;
 			t = ++resumed;
 		} else {
@@ -129,7 +129,7 @@ bool weir__path_fits(struct weir__slice pattern, struct weir__slice path)
 		}
 		if (!has_stars || resumed.n == 0)
 			return false;
-		take_segment(&resumed); /* the last stars take one segment more */
+		take_segment(&resumed); /* the last `**` takes one more segment */
 		path = resumed;
 		pattern = behind_stars;
 	}

@@ -1,8 +1,8 @@
-/* path.h: paths of requests in one spelling, so that another spelling escapes no limit.
+/* path.h: normalises the paths of requests, so that no spelling of a path escapes a limit.
  *
- * What follows a '?' or '#' is no part of it. Every %XX is read, once, also %2F. Then `//` is `/`, a segment `.` is none,
- * `..` takes away the one before it, and a slash at the end is none, but for that of `/` alone. A path begins with one.
- * Upper and lower case differ. */
+ * The path ends at '?' or '#'. Every %XX is decoded once, %2F included. After that, `//` becomes `/`, a segment `.` is
+ * dropped, `..` drops the segment before it, and a slash at the end is dropped, except in `/` itself. A path begins
+ * with a slash. Upper and lower case are different. */
 #ifndef WEIR_POLICY_PATH_H
 #define WEIR_POLICY_PATH_H
 
@@ -12,22 +12,23 @@ enum { WEIR__SEGMENTS_MAX = 32 };
 
 struct weir__path {
 	struct weir__slice text;
-	/* Where segments end, the first ones: text[0..ends[0]) is the first with its slash, [0..ends[1]) two of them. */
+	/* Where the first segments end: text[0..ends[0]) is the first segment with its slash, text[0..ends[1]) the
+	 * first two. */
 	uint16_t ends[WEIR__SEGMENTS_MAX];
-	unsigned n; /* of ends */
+	unsigned n; /* number of ends */
 };
 
-/* Writes into `room`, which has text.n + 1 bytes, what of the text is the path. */
+/* Writes the normalised path into `room`, which has text.n + 1 bytes. */
 struct weir__slice weir__path_normalise(struct weir__slice text, char *room);
 
-/* Finds the segments of a path that was normalised. */
+/* Finds the segments of a normalised path. */
 void weir__path_split(struct weir__slice normalised, struct weir__path *ret_path);
 
-/* Whether a pattern, normalised as a path is, fits a path: `*` stands for what has no slash in it, `**`, alone between
- * slashes, for any number of segments, also none. */
+/* Whether a pattern, normalised like a path, matches a path. `*` matches any bytes without a slash. `**` as a full
+ * segment matches any number of segments, including none. */
 bool weir__path_fits(struct weir__slice pattern, struct weir__slice path);
 
-/* Whether a pattern fits a text: `*` stands for anything, also for nothing. */
+/* Whether a pattern matches a text. `*` matches any bytes, including none. */
 bool weir__glob_fits(struct weir__slice pattern, struct weir__slice text);
 
 #endif

@@ -1,4 +1,4 @@
-/* policy.c: from a request to the limits that apply to it. */
+/* policy.c: finds the limits that apply to a request. */
 #include "policy/policy.h"
 
 #include <stdlib.h>
@@ -61,7 +61,8 @@ struct weir__override weir__policy_resolve(const struct weir__policy_limit *limi
 	return applies;
 }
 
-/* What of a value is part of a key. An address is cut to its network; what should be one and is not stands for itself. */
+/* Writes the part of a key for one value. An address is cut to its network. A value of an address attribute that is not
+ * an address is used as it is. Returns SIZE_MAX if it does not fit. */
 static size_t write_part(const struct weir__key_part *part, const struct weir__value *value, char *room, size_t size)
 {
 	struct weir__slice bytes = value->text.at ? value->text : part->fallback;
@@ -84,7 +85,7 @@ static size_t write_part(const struct weir__key_part *part, const struct weir__v
 bool weir__policy_key(const struct weir__policy_limit *limit, const struct weir__values *values, char *room,
 		      size_t size, size_t *ret_length, int *ret_missing)
 {
-	const size_t head = limit->n_parts > 1 ? 2 : 0; /* each part of several with its length before it */
+	const size_t head = limit->n_parts > 1 ? 2 : 0; /* in a key of several parts each has its length before it */
 	size_t length = 0;
 
 	*ret_missing = -1;
@@ -153,7 +154,7 @@ static int find_cost(const struct weir_policy *policy, const struct weir__policy
 	return WEIR_OK;
 }
 
-/* What is beside a rule is all that the simplest limits need; of others it is the beginning. */
+/* The bytes beside a rule are all that the simplest limits need. For other limits they are only the beginning. */
 static const struct weir__policy_limit *limit_of(const struct weir_policy *policy, const struct weir__found *found)
 {
 	const struct weir__policy_limit *const beside = found->beside;
@@ -161,7 +162,7 @@ static const struct weir__policy_limit *limit_of(const struct weir_policy *polic
 	return beside->n_parts <= 1 && beside->instead == NULL ? beside : &policy->limits[found->number];
 }
 
-/* What one limit that matches comes to. */
+/* Adds the claim of one limit that matches. */
 static int claim(const struct weir_policy *policy, const struct weir__found *found, const struct weir__values *values,
 		 uint64_t cost, struct weir_policy_answer *answer, size_t *used, const struct weir__ahead **ret_ahead,
 		 struct weir_message *ret_message)

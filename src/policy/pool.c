@@ -1,4 +1,4 @@
-/* pool.c: blocks, each larger than what does not fit the last. */
+/* pool.c: allocates from the last block, or from a new one if the request does not fit there. */
 #include "policy/pool.h"
 
 #include <stdint.h>
@@ -6,8 +6,8 @@
 
 #include "os/memory.h"
 
-/* A large policy has large blocks, on huge pages: a request that looks at ten places of it would else miss as many times in
- * the processor's table of pages. */
+/* A large policy has large blocks on huge pages. Otherwise a request that reads ten places of it would have as many TLB
+ * misses. */
 enum { BLOCK = 64 * 1024, BLOCK_MOST = 32 << 20, HUGE_BLOCK = 2 << 20, ALIGNED = 16 };
 
 struct weir__pool_block {
@@ -16,7 +16,8 @@ struct weir__pool_block {
 	_Alignas(ALIGNED) unsigned char bytes[];
 };
 
-/* Of a block that has room for so many bytes, with itself. A quarter of what there is bounds what stays unused. */
+/* Returns the size of a new block with room for `bytes`, header included. Blocks of a quarter of the pool bound the
+ * memory that stays unused. */
 static size_t size_of_block(const struct weir__pool *pool, size_t bytes)
 {
 	const size_t wanted = pool->used / 4 < BLOCK_MOST ? pool->used / 4 : BLOCK_MOST;
@@ -90,7 +91,7 @@ void *weir__pool_take_lines(struct weir__pool *pool, size_t n, size_t bytes)
 	if (block && gap + all <= block->size - block->used)
 		taken = weir__pool_take(pool, gap + all);
 	else
-		taken = weir__pool_take(pool, all + WEIR__POOL_LINE); /* of another block, at any place */
+		taken = weir__pool_take(pool, all + WEIR__POOL_LINE); /* from a new block, whose alignment is unknown */
 	return taken ? taken + to_next_line(taken) : NULL;
 }
 

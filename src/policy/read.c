@@ -1,5 +1,5 @@
-/* read.c: Weir's own policies: a list of limits, and what attributes are. Everything that is wrong is reported; only a file
- * in which nothing is becomes a policy. */
+/* read.c: reads policies in Weir's own format: a list of limits, and the declarations of attributes. All errors are
+ * reported. A policy is made only if there are none. */
 #include "policy/read.h"
 
 #include <errno.h>
@@ -262,7 +262,7 @@ static void read_cost(const struct weir__policy_reading *reading, const struct w
 	if (otherwise)
 		(void)read_number(reading->diagnostics, otherwise, INT64_MAX, &limit->cost);
 	if (limit->cost_attribute < 0)
-		limit->cost = UINT64_MAX; /* what is wrong with it was told: no limit is too small for it */
+		limit->cost = UINT64_MAX; /* the error was reported; this skips check_cost */
 }
 
 /* --- limits ----------------------------------------------------------------------------------------------------- */
@@ -365,7 +365,7 @@ static void refuse_name(const struct weir__policy_reading *reading, const struct
 			      is_elsewhere ? before->file : "");
 }
 
-/* State is kept by name: each has its own. */
+/* State is stored by the limit's name, so names must be unique. */
 static void check_names(const struct weir__policy_reading *reading)
 {
 	const struct weir_policy *const policy = reading->policy;
@@ -384,7 +384,7 @@ static void check_names(const struct weir__policy_reading *reading)
 	free(sorted);
 }
 
-/* How many there are in a file; none if that is wrong. */
+/* Returns the number of limits in a file; 0 after a report. */
 static uint32_t count_limits(const struct weir__policy_reading *reading, const struct weir__node *list)
 {
 	if (list == NULL)
@@ -446,7 +446,7 @@ static void finish_limits(const struct weir__policy_reading *reading, const stru
 				offsetof(struct weir__policy_limit, parts[1]));
 }
 
-/* --- the whole -------------------------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------------------------ */
 
 static void check_top(struct weir__diagnostics *diagnostics, const struct weir__node *root)
 {
@@ -464,7 +464,7 @@ static size_t folder_of(const char *file)
 	return slash ? (size_t)(slash + 1 - file) : 0;
 }
 
-/* The files of a policy, as far as they are maps. */
+/* The documents of a policy's files. NULL: the file has errors, or is in Envoy's format. */
 struct documents {
 	struct weir__pool pool;
 	const struct weir__node *roots[WEIR__POLICY_FILES_MAX];
@@ -518,7 +518,7 @@ static uint64_t read_documents(struct weir__policy_reading *reading, const struc
 	return limits;
 }
 
-/* All attributes come before all limits: what one is must not depend on the order of files. */
+/* Reads all attributes before all limits, so that an attribute's type does not depend on the order of files. */
 static void read_parts(struct weir__policy_reading *reading, const struct weir__policy_part *parts, size_t n,
 		       uint32_t options, struct documents *documents)
 {

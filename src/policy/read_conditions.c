@@ -1,15 +1,15 @@
-/* read_conditions.c: `match` and `when`: for each attribute what it must be.
+/* read_conditions.c: `match` and `when`, which map attributes to conditions.
  *
  *     method: POST                   exactly; a list: one of them
  *     path: /v1/orders/ **            with a star: a pattern (without the blank)
- *     ip: 10.0.0.0/8                 of an address: a network
+ *     ip: 10.0.0.0/8                 for an address: a network
  *     plan: {present: false}
  *     plan: {not: [gold, silver]}
- *     name: {is: 'a*b'}              exactly, whatever is in it
+ *     name: {is: 'a*b'}              exactly, a star is literal
  *     name: {prefix: 'a*'}           begins with these bytes */
 #include "policy/read.h"
 
-/* One pattern of a text, by the attribute's type. */
+/* Reads one pattern, according to the attribute's type. */
 static bool read_pattern(const struct weir__policy_reading *reading, const struct weir__attribute *attribute,
 			 const struct weir__node *node, enum weir__pattern_kind kind, struct weir__pattern *ret_pattern)
 {
@@ -48,7 +48,7 @@ static bool read_pattern(const struct weir__policy_reading *reading, const struc
 	room = weir__pool_take(&reading->policy->pool, 2 * (word->text.n + 1));
 	if (room == NULL)
 		return weir__policy_no_memory(reading, node->at);
-	memcpy(room, word->text.at, word->text.n); /* the document does not stay */
+	memcpy(room, word->text.at, word->text.n); /* the document is freed after reading */
 	ret_pattern->kind = kind;
 	ret_pattern->text = weir__attribute_normalise(attribute, (struct weir__slice){ room, word->text.n },
 						      room + word->text.n + 1);
@@ -134,8 +134,8 @@ static bool read_condition(const struct weir__policy_reading *reading, const str
 	return is_good;
 }
 
-/* How far what a rule is made of reaches: patterns and their texts lie behind the conditions, unless they are in another
- * block of the pool. Of long ones only the first are worth to be asked for together. */
+/* The number of bytes, from the conditions on, that hold the rule's data: its patterns and texts follow the conditions,
+ * unless they are in another block of the pool. For a long rule only the first bytes are worth a prefetch. */
 static uint32_t bytes_of(struct weir__pool *pool, const struct weir__rule *rule)
 {
 	enum { MOST = 512 };
@@ -167,7 +167,7 @@ bool weir__policy_read_rule(const struct weir__policy_reading *reading, const st
 	return is_good;
 }
 
-/* --- what conditions have to do with one another ---------------------------------------------------------------- */
+/* --- relations between conditions ------------------------------------------------------------------------------- */
 
 static bool pattern_implies(const struct weir__pattern *a, const struct weir__pattern *b, bool is_path)
 {
@@ -196,7 +196,7 @@ static bool condition_implies(const struct weir__condition *a, const struct weir
 {
 	if (a->is_negated != b->is_negated)
 		return false;
-	if (a->is_negated) { /* then the other way round */
+	if (a->is_negated) { /* for negations the implication is reversed */
 		const struct weir__condition *const swapped = a;
 
 		a = b;
@@ -222,7 +222,7 @@ bool weir__rule_implies(const struct weir__rule *rule, const struct weir__rule *
 	return true;
 }
 
-/* Holds for what is missing, and for nothing else. */
+/* Holds only for a missing attribute. */
 static bool is_absence(const struct weir__condition *condition)
 {
 	return condition->is_negated && condition->n == 1 && condition->patterns[0].kind == WEIR__PATTERN_PRESENT;
@@ -239,7 +239,7 @@ static bool patterns_exclude(const struct weir__pattern *a, const struct weir__p
 	return false;
 }
 
-/* Nothing that fits the pattern meets the condition, as far as can be told. */
+/* Whether no value that matches the pattern meets the condition. False if that is unknown. */
 static bool is_excluded(const struct weir__pattern *pattern, const struct weir__condition *by)
 {
 	if (is_absence(by))

@@ -1,7 +1,8 @@
-/* read_crowd.c: whether more limits can apply to one request than may.
+/* read_crowd.c: checks whether more limits can apply to one request than are allowed.
  *
- * To find the request to which most apply is hard; so some are tried: for each limit one that meets it, and has for all
- * other attributes what most limits ask of them. What this does not find is refused when it comes. */
+ * Finding the request to which the most limits apply is hard, so a few requests are tried. For each limit, one request
+ * meets it and has, for all other attributes, the values that most limits want. Requests that this check does not find
+ * are errors when they arrive. */
 #include <stdlib.h>
 
 #include "policy/read.h"
@@ -13,7 +14,7 @@ struct trial {
 	char texts[WEIR__ATTRIBUTES_MAX][TEXT_ROOM];
 };
 
-/* A text that fits a pattern: without `**` segments, and with something for each star. */
+/* A text that matches a pattern: `**` segments are dropped, and each other star is replaced by a character. */
 static struct weir__slice text_for(const struct weir__pattern *pattern, bool is_path, char room[TEXT_ROOM])
 {
 	size_t length = 0;
@@ -32,7 +33,7 @@ static struct weir__slice text_for(const struct weir__pattern *pattern, bool is_
 	return (struct weir__slice){ room, length };
 }
 
-/* Makes the condition hold, as far as that is easy. */
+/* Sets the attribute so that the condition holds, in the simple cases. */
 static void meet(struct trial *trial, const struct weir__condition *condition)
 {
 	const struct weir__pattern *const pattern = &condition->patterns[0];
@@ -62,7 +63,8 @@ static bool asks_the_same(const struct weir__condition *a, const struct weir__co
 	       weir__slice_equal(of_a->text, of_b->text) && weir__network_equal(&of_a->network, &of_b->network);
 }
 
-/* What most ask of each attribute: if more than half ask the same, it is that. */
+/* Boyer-Moore majority vote: finds the condition on each attribute that more than half of its conditions are equal to.
+ * Without such a majority, it is any condition. */
 static void find_usual(const struct weir_policy *policy, const struct weir__condition *usual[WEIR__ATTRIBUTES_MAX])
 {
 	uint32_t lead[WEIR__ATTRIBUTES_MAX] = { 0 };

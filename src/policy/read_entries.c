@@ -4,8 +4,8 @@
  *     a81f,1000/s burst 2000,
  *     77c0,,off
  *
- * The first line names the columns: one to four attributes, and limit, mode or both. A value with a comma or a quote in it
- * is in quotes, with each quote within twice. */
+ * The first line names the columns: one to four attributes, and limit, mode or both. A value with a comma or a quote is
+ * written in quotes, with each inner quote doubled. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 enum {
 	COLUMNS_MAX = WEIR__ENTRY_COLUMNS_MAX + 2,
-	DIFFERENT_MAX = 4096, /* limits in one file; entries may be many, plans not */
+	DIFFERENT_MAX = 4096, /* different limits in one file; there may be many entries, but few plans */
 	PATH_ROOM = 4096,
 };
 
@@ -24,28 +24,29 @@ static const size_t file_most = (size_t)1 << 30;
 struct table {
 	struct weir__policy_reading *reading;
 	struct weir__policy_limit *limit;
-	struct weir__diagnostics diagnostics; /* of this file */
+	struct weir__diagnostics diagnostics; /* for this file */
 	struct weir__slice text;
 	size_t at;
-	size_t begin; /* of the line that is read, which has this number: */
+	size_t begin; /* where the current line begins */
 	uint32_t line;
-	uint32_t more_lines; /* within its quotes */
-	/* What the columns are. */
-	int attributes[COLUMNS_MAX]; /* or -1 */
+	uint32_t more_lines; /* line breaks within quotes of the current line */
+	/* The meaning of the columns. */
+	int attributes[COLUMNS_MAX]; /* attribute number, or -1 */
 	int limit_column, mode_column;
 	unsigned n_columns;
-	/* What entries come to, each once. */
+	/* The different plans and modes of the entries, each once. */
 	struct weir__override *different;
-	struct weir__slice *texts; /* limits of these */
+	struct weir__slice *texts; /* their limits as text */
 	uint32_t n_different;
 };
 
 /* --- lines ------------------------------------------------------------------------------------------------------ */
 
-/* A field in quotes, which are taken away in place. What follows stays where it is: faults tell its place. */
+/* Reads a quoted field and removes its quotes in place. The text after the field does not move, so that errors report
+ * the right position. */
 static struct weir__slice unquote(struct table *table)
 {
-	char *const text = (char *)table->text.at; /* it is our own */
+	char *const text = (char *)table->text.at; /* the text is this module's own copy */
 	const size_t begin = table->at + 1, n = table->text.n;
 	size_t length = 0, i = begin;
 
@@ -70,7 +71,8 @@ static size_t end_of_field(const char *text, size_t n, size_t at)
 	return at;
 }
 
-/* The fields of the next line that is not empty; 0: there are no more. More than there is room for are counted. */
+/* Reads the fields of the next line that is not empty. Returns their number; 0: end of the file. Fields beyond
+ * COLUMNS_MAX are counted but not stored. */
 static unsigned next_line(struct table *table, struct weir__slice fields[COLUMNS_MAX])
 {
 	const char *const text = table->text.at;
@@ -109,7 +111,7 @@ static unsigned next_line(struct table *table, struct weir__slice fields[COLUMNS
 	return n;
 }
 
-/* Where a field of the line begins. Columns are characters, as in YAML. */
+/* Where a field of the current line begins. Columns count characters, as in YAML. */
 static struct weir__mark mark_of(const struct table *table, struct weir__slice field)
 {
 	struct weir__mark mark = { table->line, 1 };
@@ -118,7 +120,7 @@ static struct weir__mark mark_of(const struct table *table, struct weir__slice f
 		if (*at == '\n')
 			mark = (struct weir__mark){ mark.line + 1, 1 };
 		else
-			mark.column += ((unsigned char)*at & 0xc0) != 0x80; /* not within a character */
+			mark.column += ((unsigned char)*at & 0xc0) != 0x80; /* UTF-8 continuation bytes do not count */
 	return mark;
 }
 
@@ -135,7 +137,7 @@ static void fault_of_line(struct table *table, const char *what)
 
 static const char first_line[] = "the first line names 1 to 4 attributes, and limit, mode or both";
 
-/* One that is an attribute. */
+/* Reads a column that is an attribute. */
 static bool read_column(struct table *table, struct weir__slice field, int *ret_attribute)
 {
 	struct weir__entries *const entries = &table->limit->entries;
@@ -187,13 +189,13 @@ static bool read_columns(struct table *table)
 	return true;
 }
 
-/* The number of what an entry comes to, or UINT32_MAX after a report. */
+/* Returns the index of the entry's plan and mode in `different`, or UINT32_MAX after a report. */
 static uint32_t find_different(struct table *table, struct weir__slice text, enum weir_mode mode)
 {
 	struct weir__policy_reading *const reading = table->reading;
 	struct weir__override *const one = &table->different[table->n_different];
 
-	for (uint32_t i = table->n_different; i-- > 0;) /* most often the one before */
+	for (uint32_t i = table->n_different; i-- > 0;) /* most often the same as in the line before */
 		if (table->different[i].mode == mode && weir__slice_equal(table->texts[i], text))
 			return i;
 	if (table->n_different == DIFFERENT_MAX) {
@@ -228,7 +230,7 @@ static uint32_t find_different(struct table *table, struct weir__slice text, enu
 	return table->n_different++;
 }
 
-/* An address as its bytes. */
+/* Reads an address into its bytes. */
 static bool read_address(struct table *table, struct weir__slice field, char *room, struct weir__slice *ret_value)
 {
 	struct weir__address address;
@@ -246,7 +248,7 @@ static bool read_address(struct table *table, struct weir__slice field, char *ro
 	return true;
 }
 
-/* In the form in which it is compared. False: that was reported. */
+/* Normalises a value for comparison. Returns false after a report. */
 static bool read_value(struct table *table, unsigned column, struct weir__slice field, char *room,
 		       struct weir__slice *ret_value)
 {
@@ -348,7 +350,7 @@ static bool find_path(const struct weir__policy_reading *reading, const struct w
 	return true;
 }
 
-/* Whoever watches a policy watches the files that it names, too. */
+/* Records the file, so that the code that watches the policy also watches this file. */
 static void note_file(const struct table *table, const char *path)
 {
 	struct weir_policy *const policy = table->reading->policy;

@@ -1,4 +1,4 @@
-/* read_failure.c: what becomes of decisions whose store does not answer: on_store_failure and store_budget. */
+/* read_failure.c: on_store_failure and store_budget: what decides when the store does not reply. */
 #include <stdio.h>
 
 #include "policy/read.h"
@@ -16,7 +16,7 @@ static void set(const struct weir__policy_reading *reading, uint32_t plan, enum 
 	reading->policy->plans[plan].local = local;
 }
 
-/* NAME~local, and of an override NAME~local|WHEN: names of limits have neither sign in them, so nothing else is called so. */
+/* NAME~local, for an override NAME~local|WHEN. Names of limits contain neither ~ nor |, so the name is unique. */
 static struct weir__slice local_name(const struct weir__policy_reading *reading, struct weir__slice limit,
 				     struct weir__slice apart)
 {
@@ -77,7 +77,7 @@ static void read_failure(struct weir__policy_reading *reading, const struct weir
 				      weir__node_kind_words(node), right);
 }
 
-/* A whole number of ms or s, in ns; 0: it is none. */
+/* A whole number of ms or s, in ns. Returns 0 if the text is not one. */
 static weir_ns time_of(struct weir__slice text)
 {
 	struct weir__slice unit;

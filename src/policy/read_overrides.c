@@ -1,7 +1,7 @@
-/* read_overrides.c: what applies instead of a limit, and overrides that never would. */
+/* read_overrides.c: reads the overrides of a limit, and reports those that can never apply. */
 #include "policy/read.h"
 
-/* What sets an override apart, for its name: the conditions as they were written. */
+/* Writes the conditions of an override as they are in the file, to distinguish its name. */
 static size_t describe(const struct weir__node *node, char *room, size_t size, size_t length)
 {
 	if (length + 2 >= size)
@@ -25,7 +25,8 @@ static size_t describe(const struct weir__node *node, char *room, size_t size, s
 	return length;
 }
 
-/* A part of the limit's key without which there is no key, and which the rule wants to be missing. NULL: there is none. */
+/* Returns an attribute that the limit's key requires and the rule requires to be missing. NULL: there is no
+ * conflict. */
 static const struct weir__attribute *missing_part(const struct weir__policy_reading *reading,
 						  const struct weir__policy_limit *limit, const struct weir__rule *rule)
 {

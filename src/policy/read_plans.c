@@ -1,4 +1,4 @@
-/* read_plans.c: limits as they are written, and the names of their plans. */
+/* read_plans.c: parses limits, and names their plans. */
 #include <weir/plan.h>
 #include <weir/table.h>
 
@@ -33,7 +33,7 @@ enum weir_mode weir__policy_read_mode(struct weir__diagnostics *diagnostics, con
 	return mode;
 }
 
-/* Names are short. One that is too long is told from others by a hash. */
+/* A name that is too long ends in a hash, to distinguish it from others. */
 struct weir__slice weir__policy_plan_name(const struct weir__policy_reading *reading, struct weir__slice limit,
 					  struct weir__slice apart)
 {
@@ -82,7 +82,7 @@ uint32_t weir__policy_add_plan(struct weir__policy_reading *reading, const struc
 	return policy->n_plans++;
 }
 
-/* A cost that is always the same must fit what the limit has at once. */
+/* A fixed cost must not exceed the most that the limit can have at once. */
 static bool check_cost(const struct weir__policy_reading *reading, const struct weir__policy_limit *of,
 		       const struct weir_plan *plan, struct weir__slice text, struct weir__mark at)
 {

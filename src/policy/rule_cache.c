@@ -1,12 +1,12 @@
-/* rule_cache.c: rules are copied with all that they are made of. */
+/* rule_cache.c: copies rules with all of their data into entries of one size. */
 #include "policy/rule_cache.h"
 
 #include <stddef.h>
 #include <string.h>
 
 enum {
-	RULE_MOST = 256,      /* bytes of a rule on a card */
-	CARDS_MOST = 1 << 27, /* of all cards: 128 MiB */
+	RULE_MOST = 256,      /* bytes of a rule's data in an entry */
+	CARDS_MOST = 1 << 27, /* bytes of all entries: 128 MiB */
 };
 
 _Static_assert(sizeof(struct weir__rule_cache_entry) == WEIR__POOL_LINE, "a card begins with one line");
@@ -24,7 +24,7 @@ size_t weir__rule_cache_entry_room(const struct weir__rule *rule)
 	return room <= RULE_MOST ? room : SIZE_MAX;
 }
 
-/* Conditions, then the patterns of all, then their texts. */
+/* Copies the conditions, then the patterns of all conditions, then their texts. */
 static struct weir__condition *copy_rule(const struct weir__rule *rule, unsigned char *room)
 {
 	struct weir__condition *const conditions = (struct weir__condition *)room;
@@ -64,7 +64,7 @@ bool weir__rule_cache_init(struct weir__rule_cache *rule_cache, struct weir__poo
 	*rule_cache = (struct weir__rule_cache){ .card_bytes = round_up(rule_at + rule_bytes, WEIR__POOL_LINE),
 						 .beside_bytes = beside_bytes,
 						 .rule_at = rule_at };
-	while (4 * places < 5 * (uint64_t)n) /* tags are looked through quickly, so few places need be free */
+	while (4 * places < 5 * (uint64_t)n) /* scanning tags is fast, so the places may be up to 80% full */
 		places *= 2;
 	if (places * rule_cache->card_bytes > CARDS_MOST)
 		return false;

@@ -1,9 +1,9 @@
-/* rule_cache.h: for rules that are found alone, all that is looked at in one place.
+/* rule_cache.h: a copy of each rule that is alone under its hash, with everything that a lookup reads in one place.
  *
- * Of 100,000 rules hardly anything is in the cache. Where the index, the conditions, and what the caller knows of the rule are
- * in three places, each tells where the next is, and a request waits for memory three times. A card has all of it, so that
- * it can be asked for at once as soon as the hash is known; where it is, a byte for each place tells, which do stay in the
- * cache. */
+ * With 100,000 rules hardly anything is in the CPU's cache. If the index, the conditions and the caller's data of a
+ * rule are in three places, each is found through the one before, and a request waits for memory three times. An entry
+ * here holds all three, so it can be prefetched at once as soon as the hash is known. Its place is found through an
+ * array with one byte (tag) per place, which does stay in the CPU's cache. */
 #ifndef WEIR_POLICY_RULE_CACHE_H
 #define WEIR_POLICY_RULE_CACHE_H
 
@@ -13,42 +13,42 @@
 struct weir__rule {
 	struct weir__condition *conditions;
 	uint32_t n;
-	uint32_t bytes; /* of these, with what was made for them right behind */
+	uint32_t bytes; /* size of the conditions, and of the patterns and texts directly after them */
 };
 
-/* Memory that somebody will look at if a rule holds, AHEAD_BYTES of it and a line more: it is on its way while the rule is
- * checked. */
+/* Memory that the caller will read if a rule holds: AHEAD_BYTES at `at`, and the cache line at `line`. Both are
+ * prefetched while the rule is checked. */
 enum { WEIR__AHEAD_BYTES = 256 };
 
 struct weir__ahead {
 	const void *at, *line;
-	uint64_t own[2]; /* whatever that one wants to know at once */
+	uint64_t own[2]; /* for the caller's use */
 };
 
 struct weir__rule_cache_entry {
 	uint64_t hash;
-	uint32_t number; /* of the rule */
+	uint32_t number; /* the rule's number */
 	struct weir__rule rule;
 	struct weir__ahead ahead;
-	_Alignas(WEIR__POOL_LINE) unsigned char beside
-		[]; /* what the caller keeps; behind it, what the rule is made of */
+	_Alignas(WEIR__POOL_LINE) unsigned char beside[]; /* the caller's hot bytes, then the rule's data */
 };
 
 struct weir__rule_cache {
-	uint8_t *tags;     /* a power of two of them; each 0, or of the hash of the card at this place */
-	uint32_t n_places; /* 0: there are no cards */
+	uint8_t *tags;     /* one per place, a power of two; 0: free, else from the entry's hash */
+	uint32_t n_places; /* 0: the cache is not used */
 	unsigned char *rule_cache;
-	size_t card_bytes, beside_bytes, rule_at; /* the last: where in a card the rule is */
+	/* The size of an entry, the size of the caller's bytes in it, and the offset of the rule's data in it. */
+	size_t card_bytes, beside_bytes, rule_at;
 };
 
-/* Bytes that a rule takes on a card; SIZE_MAX: too many for one. */
+/* Returns the bytes that a rule takes in an entry. SIZE_MAX: too large for one. */
 size_t weir__rule_cache_entry_room(const struct weir__rule *rule);
 
-/* Room for n cards with so many bytes each. False: no memory, or it were too much. */
+/* Makes room for n entries. Returns false if there is no memory, or the cache would be too large. */
 bool weir__rule_cache_init(struct weir__rule_cache *rule_cache, struct weir__pool *pool, uint32_t n,
 			   size_t beside_bytes, size_t rule_bytes);
 
-/* The rule is copied, and so is what is beside it. */
+/* Copies the rule and the caller's bytes. */
 void weir__rule_cache_add(struct weir__rule_cache *rule_cache, uint64_t hash, uint32_t number,
 			  const struct weir__rule *rule, const void *beside);
 
@@ -65,7 +65,7 @@ static inline uint8_t weir__rule_cache_entry_tag(uint64_t hash)
 	return tag ? tag : 1;
 }
 
-/* NULL: there is none. */
+/* NULL: not found. */
 static inline const struct weir__rule_cache_entry *weir__rule_cache_find(const struct weir__rule_cache *rule_cache,
 									 uint64_t hash)
 {
@@ -80,7 +80,8 @@ static inline const struct weir__rule_cache_entry *weir__rule_cache_find(const s
 	return NULL;
 }
 
-/* Asks for memory; NULL is allowed. It must be part of its caller: a compiler that sees a function do nothing else may leave out the call. */
+/* Prefetches memory. NULL is allowed. It must be inlined: a compiler that sees a function without effect may drop the
+ * call. */
 __attribute__((always_inline)) static inline void weir__fetch(const void *memory, size_t bytes)
 {
 	const uintptr_t end = (uintptr_t)memory + bytes;
@@ -91,7 +92,8 @@ __attribute__((always_inline)) static inline void weir__fetch(const void *memory
 		__builtin_prefetch((const void *)at);
 }
 
-/* Asks for the card that this hash will find, or most likely will. False: there is none. */
+/* Prefetches the entry that this hash will find, most likely: only the tag is compared. Returns false if there is
+ * none. */
 __attribute__((always_inline)) static inline bool weir__rule_cache_fetch(const struct weir__rule_cache *rule_cache,
 									 uint64_t hash)
 {

@@ -1,10 +1,10 @@
-/* rules.c: the index. Anchors are told apart by their hashes alone; two with the same have their rules in one list, which
- * costs a look more and changes nothing. */
+/* rules.c: the index. Anchors are compared by their hashes alone. Two anchors with the same hash share one list of
+ * rules, which costs a check more and changes no result. */
 #include "policy/rules.h"
 
 #include <stdlib.h>
 
-enum { PREFIX_MOST = 64 }; /* longer prefixes are found by their first bytes */
+enum { PREFIX_MOST = 64 }; /* longer prefixes are indexed by their first bytes */
 
 static uint64_t hash_of(const struct weir__probe *probe, const void *bytes, size_t n)
 {
@@ -15,9 +15,9 @@ static uint64_t hash_of(const struct weir__probe *probe, const void *bytes, size
 	return hash ? hash : 1;
 }
 
-/* --- what a pattern is found by --------------------------------------------------------------------------------- */
+/* --- anchors ---------------------------------------------------------------------------------------------------- */
 
-/* The first segments of a path's pattern that have no star. */
+/* Returns how many segments at the start of a path's pattern have no star. */
 static unsigned plain_segments(struct weir__slice pattern, size_t *ret_bytes)
 {
 	struct weir__path path;
@@ -30,7 +30,7 @@ static unsigned plain_segments(struct weir__slice pattern, size_t *ret_bytes)
 	return n;
 }
 
-/* False: by nothing. */
+/* Returns false if the pattern cannot be indexed. */
 static bool find_anchor(const struct weir__condition *condition, const struct weir__pattern *pattern,
 			struct weir__probe *ret_probe, uint64_t *ret_hash)
 {
@@ -102,7 +102,7 @@ static struct weir__anchor *anchor_of(struct weir__rules *rules, uint64_t hash)
 	return anchor;
 }
 
-/* Calls for the anchors of all patterns of a condition. */
+/* Calls `call` for the anchors of all patterns of a condition. */
 static void each_anchor(struct weir__rules *rules, const struct weir__condition *condition,
 			void (*call)(struct weir__rules *rules, struct weir__anchor *anchor,
 				     const struct weir__probe *probe, uint32_t rule),
@@ -126,7 +126,7 @@ static void count(struct weir__rules *rules, struct weir__anchor *anchor, const 
 	anchor->n++;
 }
 
-/* How many others are found with a rule that is found by this condition, at most. */
+/* The largest number of rules that share an anchor with this condition. */
 static uint32_t crowd_of(const struct weir__rules *rules, const struct weir__condition *condition)
 {
 	uint32_t most = 0;
@@ -144,7 +144,8 @@ static uint32_t crowd_of(const struct weir__rules *rules, const struct weir__con
 	return most;
 }
 
-/* The condition by which a rule is found: the one that is shared by fewest others. NULL: none will do. */
+/* Returns the condition that becomes the rule's anchor: the one that the fewest rules share. NULL: none can be an
+ * anchor. */
 static const struct weir__condition *choose(const struct weir__rules *rules, const struct weir__rule *rule)
 {
 	const struct weir__condition *best = NULL;
@@ -182,7 +183,7 @@ static void count_chosen(struct weir__rules *rules, struct weir__anchor *anchor,
 	note_probe(rules, probe);
 }
 
-/* A rule of which two patterns have the same anchor is there once. */
+/* If two patterns of a rule have the same anchor, the rule is listed once. */
 static void enlist(struct weir__rules *rules, struct weir__anchor *anchor, const struct weir__probe *probe,
 		   uint32_t rule)
 {
@@ -201,7 +202,7 @@ static size_t patterns_of(const struct weir__rule *of, uint32_t n)
 	return patterns;
 }
 
-/* Kinds of probes that there can be: of each attribute one for each length, and two more. */
+/* The largest number of different probes: for each attribute one per length, and two without a length. */
 static size_t probes_most(size_t patterns)
 {
 	const size_t all = (size_t)WEIR__ATTRIBUTES_MAX *
@@ -226,7 +227,7 @@ static bool make_room(struct weir__rules *rules, struct weir__pool *pool, size_t
 	return rules->anchors && rules->lists && rules->probes && rules->others;
 }
 
-/* Where lists begin, of as many as were counted; what was counted is then to be put in. */
+/* Sets where lists begin, from the counts, and resets the counts for filling the lists. */
 static void lay_out_lists(struct weir__rules *rules)
 {
 	uint32_t first = 0;
@@ -238,7 +239,7 @@ static void lay_out_lists(struct weir__rules *rules)
 	}
 }
 
-/* Most anchors have one rule: then there is no list to look at. */
+/* Most anchors have a single rule, which is stored in the anchor: no list is read for it. */
 static void name_single_rules(struct weir__rules *rules)
 {
 	for (uint32_t i = 0; i < rules->n_anchors; i++)
@@ -279,7 +280,7 @@ bool weir__rules_init(struct weir__rules *rules, struct weir__pool *pool, const 
 	return true;
 }
 
-/* Of an index that stays in the cache nothing need be asked for. */
+/* A smaller index stays in the CPU's cache, so nothing is prefetched. */
 enum { FETCH_BYTES = 256 * 1024, FETCH_PROBES = 4 };
 
 static bool is_large(const struct weir__rules *rules)
@@ -287,7 +288,7 @@ static bool is_large(const struct weir__rules *rules)
 	return rules->n_anchors >= FETCH_BYTES / sizeof(struct weir__anchor);
 }
 
-/* Whether there is a card for this anchor, and how much room its rule takes. */
+/* Whether the anchor's rule fits into the rule cache, and how many bytes it takes there. */
 static bool has_card(const struct weir__anchor *anchor, size_t *ret_room)
 {
 	*ret_room = anchor->n == 1 ? weir__rule_cache_entry_room(&anchor->only) : SIZE_MAX;
@@ -346,7 +347,7 @@ bool weir__rule_holds(const struct weir__rule *rule, const struct weir__values *
 	return true;
 }
 
-/* What of the request is looked up by this probe. False: nothing. */
+/* Hashes the part of a value that this probe looks up. Returns false if the value has no such part. */
 static bool hash_by(const struct weir__probe *probe, const struct weir__value *value, uint64_t *ret_hash)
 {
 	struct weir__slice bytes = value->text;
@@ -400,7 +401,7 @@ static const void *beside_of(const struct weir__rules *rules, uint32_t number)
 	return rules->beside ? (const char *)rules->beside + number * rules->beside_bytes : NULL;
 }
 
-/* One of the rules of an anchor. Most have one: then there is no list to look at. */
+/* Returns rule k of an anchor. A single rule is in the anchor itself, without a list. */
 static struct weir__rule rule_at(const struct weir__rules *rules, const struct weir__anchor *anchor, uint32_t k,
 				 uint32_t *ret_number)
 {
@@ -416,7 +417,7 @@ static bool holds(const struct weir__rules *rules, const struct weir__rule *rule
 	return weir__rule_holds(rule, values);
 }
 
-/* Puts it into its place among those found, unless it is there. */
+/* Inserts a rule in order of its number, unless it is there already. Returns the new number of rules found. */
 static uint32_t put_in(struct weir__found *found, uint32_t n, uint32_t most, const struct weir__found *one)
 {
 	uint32_t place = n < most ? n : most;
@@ -440,7 +441,7 @@ static uint32_t put_number_in(const struct weir__rules *rules, struct weir__foun
 		&(struct weir__found){ number, beside_of(rules, number), rules->ahead ? &rules->ahead[number] : NULL });
 }
 
-/* By the card with this hash, which has all that is looked at. */
+/* Checks the rule of an entry of the rule cache, which has all that is read. */
 static uint32_t put_card_in(const struct weir__rules *rules, const struct weir__rule_cache_entry *entry,
 			    const struct weir__values *values, struct weir__found *found, uint32_t n, uint32_t most)
 {
@@ -452,7 +453,7 @@ static uint32_t put_card_in(const struct weir__rules *rules, const struct weir__
 		      &(struct weir__found){ entry->number, entry->beside, rules->ahead ? &entry->ahead : NULL });
 }
 
-/* By the rules that an anchor has. */
+/* Checks the rules of an anchor. */
 static uint32_t put_anchor_in(const struct weir__rules *rules, const struct weir__anchor *anchor,
 			      const struct weir__values *values, struct weir__found *found, uint32_t n, uint32_t most)
 {

@@ -1,4 +1,4 @@
-/* slice.h: bytes that somebody else keeps. */
+/* slice.h: bytes that are borrowed: the slice does not own them. */
 #ifndef WEIR_POLICY_SLICE_H
 #define WEIR_POLICY_SLICE_H
 

@@ -1,7 +1,7 @@
-/* values.c: names to numbers, and values to their one spelling. */
+/* values.c: maps names to numbers, and normalises values. */
 #include "policy/values.h"
 
-/* Names are few, and a policy's own: their ends and their length tell most of them apart. */
+/* There are few names, and the policy chooses them: their first and last bytes and their length distinguish most. */
 static unsigned place_of(struct weir__slice name)
 {
 	const unsigned first = name.n ? (unsigned char)name.at[0] : 0,
@@ -10,7 +10,7 @@ static unsigned place_of(struct weir__slice name)
 	return (first * 7 + last * 3 + (unsigned)name.n) % WEIR__NAMES_SIZE;
 }
 
-/* Where the name is, or would be. */
+/* Returns the place of the name in the hash table, or the free place for it. */
 static unsigned char *find_place(struct weir__attributes *attributes, struct weir__slice name)
 {
 	unsigned place = place_of(name);
@@ -23,7 +23,7 @@ static unsigned char *find_place(struct weir__attributes *attributes, struct wei
 
 int weir__attributes_find(const struct weir__attributes *attributes, struct weir__slice name)
 {
-	return *find_place((struct weir__attributes *)attributes, name) - 1; /* it changes nothing */
+	return *find_place((struct weir__attributes *)attributes, name) - 1; /* find_place changes nothing */
 }
 
 int weir__attributes_add(struct weir__attributes *attributes, struct weir__slice name)
@@ -80,7 +80,7 @@ void weir__values_begin(const struct weir__attributes *attributes, const struct 
 			ret_values->of[i].text = attributes->of[i].fallback;
 }
 
-/* From what was given to the form in which it is looked at. */
+/* Normalises a value. Returns false if there is no room. */
 static bool end_value(const struct weir__attribute *attribute, struct weir__values *values, struct weir__value *value)
 {
 	const bool is_written = attribute->type == WEIR__PATH_ATTRIBUTE || attribute->is_lowered;

@@ -1,4 +1,4 @@
-/* etcd_url.c: from left to right; the first that is wrong is told. */
+/* etcd_url.c: parses from left to right and reports the first error. */
 #include "policy/source/etcd_url.h"
 
 #include <stddef.h>
@@ -8,7 +8,7 @@
 #include "core/percent.h"
 #include "core/text.h"
 
-/* Bytes of the URL, from `at` to before `end`. */
+/* A range of the URL, from `at` up to but not including `end`. */
 struct part {
 	size_t at, end;
 };
@@ -30,7 +30,7 @@ static int refuse(const struct reading *reading, size_t at, const char *words)
 	return WEIR_ERR_SYNTAX;
 }
 
-/* Where a byte is in a part, or its end. */
+/* Returns the position of a byte in a part, or the part's end. */
 static size_t find(const struct reading *reading, struct part part, char byte)
 {
 	const char *const found = memchr(reading->text + part.at, byte, part.end - part.at);
@@ -43,7 +43,7 @@ static bool is_word(const struct reading *reading, struct part part, const char 
 	return strlen(word) == part.end - part.at && memcmp(reading->text + part.at, word, part.end - part.at) == 0;
 }
 
-/* With %XX undone. */
+/* Decodes %XX. */
 static int read_word(const struct reading *reading, struct part part, char ret_word[WEIR__ETCD_WORD_SIZE])
 {
 	size_t at = 0;
@@ -59,7 +59,7 @@ static bool is_host_byte(char c)
 	       c == '_';
 }
 
-/* Where the host ends that begins a place; 0: it is none. */
+/* Returns the end of the host at the start of a part; 0: not a host. */
 static size_t end_of_host(const struct reading *reading, struct part part)
 {
 	size_t at = part.at;
@@ -137,7 +137,7 @@ static int read_option(const struct reading *reading, struct part part)
 {
 	static const struct {
 		const char *name;
-		size_t at; /* of the word in the URL */
+		size_t at; /* offset in the struct */
 	} files[] = { { "ca", offsetof(struct weir__etcd_url, ca) },
 		      { "cert", offsetof(struct weir__etcd_url, certificate) },
 		      { "key", offsetof(struct weir__etcd_url, private_key) } };

@@ -1,4 +1,5 @@
-/* policy_copy.c: written beside it, then renamed: a power cut leaves the one or the other. */
+/* policy_copy.c: writes a temporary file beside the copy, then renames it, so that after a power cut the file is either
+ * the old or the new copy. */
 #include "policy/source/policy_copy.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@ int weir__policy_copy_write(const char *path, const struct weir__policy_version 
 
 	if (snprintf(beside, sizeof(beside), "%s.XXXXXX", path) >= (int)sizeof(beside))
 		return ENAMETOOLONG;
-	file = mkostemp(beside, O_CLOEXEC); /* which others may not read */
+	file = mkostemp(beside, O_CLOEXEC); /* mode 0600: other users may not read it */
 	if (file < 0)
 		return errno;
 	error = write_all(file, version->parts[0].text.at, version->parts[0].text.n);

@@ -1,7 +1,7 @@
-/* policy_etcd.c: a policy that etcd has, over the JSON gateway of its version 3.4 and later, by libcurl.
+/* policy_etcd.c: a policy in etcd, read with libcurl through the JSON gateway of etcd 3.4 and later.
  *
- * A range tells the value and the revision of the store; a watch from the next revision on tells of everything later. What
- * the watch says is only taken for a hint, and the value asked for again: so there is one way by which it comes. */
+ * A range request returns the value and the store's revision. A watch from the next revision on reports every later
+ * change. An event of the watch is only a hint to read the value again, so the value arrives in one way only. */
 #include <weir/clock.h>
 
 #include <curl/curl.h>
@@ -15,8 +15,8 @@
 #include "policy/source/policy_remote.h"
 
 enum {
-	BODY_MOST = WEIR__POLICY_REMOTE_MOST / 3 * 4 + 65536, /* in base64, with what is around it */
-	LINE_MOST = 4096,                                     /* of the first of a watch */
+	BODY_MOST = WEIR__POLICY_REMOTE_MOST / 3 * 4 + 65536, /* the value in base64, and the JSON around it */
+	LINE_MOST = 4096,                                     /* of the first line of a watch */
 	KEY_CODED = WEIR__ETCD_WORD_SIZE / 3 * 4 + 8,
 	REQUEST_SIZE = KEY_CODED + 128,
 	AT_SIZE = WEIR__ETCD_PLACE_SIZE + 64,
@@ -25,30 +25,30 @@ enum {
 };
 
 struct body {
-	char *bytes; /* with a NUL behind them */
+	char *bytes; /* followed by a NUL */
 	size_t length;
 	bool is_too_long;
 };
 
 struct etcd {
-	struct weir__policy_remote remote; /* the first: so it leads here */
+	struct weir__policy_remote remote; /* first, so that a pointer to it is one to the struct */
 	struct weir__etcd_url url;
-	uint32_t place; /* that has answered last */
+	uint32_t place; /* index of the member that replied last */
 	char key[KEY_CODED];
 	CURL *easy;
-	struct curl_slist *token; /* the header with it; NULL: none is there yet */
+	struct curl_slist *token; /* the Authorization header; NULL: no token yet */
 	char error[CURL_ERROR_SIZE];
-	uint64_t revision; /* of the store when the value was told; 0: it was not */
+	uint64_t revision; /* of the store when the value was read; 0: not read */
 
-	CURLM *multi; /* of the watch */
-	CURL *watch;  /* NULL: there is none */
+	CURLM *multi; /* for the watch */
+	CURL *watch;  /* NULL: no watch */
 	char request[REQUEST_SIZE];
-	char line[LINE_MOST]; /* its first: that it was created, or why not */
+	char line[LINE_MOST]; /* its first line: that it was created, or why not */
 	size_t line_length;
 	bool is_created, is_broken, is_told;
 };
 
-/* --- asking ----------------------------------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------------------------- */
 
 static size_t add_bytes(char *bytes, size_t one, size_t n, void *body_)
 {
@@ -77,7 +77,7 @@ static int is_over(void *etcd_, curl_off_t a, curl_off_t b, curl_off_t c, curl_o
 	return atomic_load(&etcd->remote.is_stopping);
 }
 
-/* What all requests have in common. */
+/* Sets the options that all requests have in common. */
 static void set_options(struct etcd *etcd, CURL *easy, const char *path, const char *request)
 {
 	const struct weir__etcd_url *const url = &etcd->url;
@@ -111,14 +111,14 @@ static void say(struct weir__policy_remote_answer *answer, enum weir__policy_rem
 	(void)snprintf(answer->why, sizeof(answer->why), "%s", why);
 }
 
-/* Whether an answer is about the request; others, such as that of a server which is about to end, are about the server, and
- * another member of the cluster, or the same one later, answers otherwise. */
+/* Whether a response is about the request. Other responses, such as from a server that shuts down, are about the
+ * server: another member of the cluster, or the same one later, responds differently. */
 static bool is_final(long status)
 {
 	return status == STATUS_GOOD || (status >= 400 && status <= 404) || status == 412;
 }
 
-/* What etcd says of a request that it has refused. */
+/* Copies etcd's error message for a failed request. */
 static void say_refusal(struct weir__policy_remote_answer *answer, long status, const json_t *json)
 {
 	const char *const words = json_string_value(json_object_get(json, "message"));
@@ -128,7 +128,7 @@ static void say_refusal(struct weir__policy_remote_answer *answer, long status, 
 		       words ? words : "without saying why");
 }
 
-/* The answer as JSON; NULL: there is none, and `answer` says why. */
+/* Returns the response as JSON. NULL: `answer` has the reason. */
 static json_t *post(struct etcd *etcd, const char *path, const char *request, long *ret_status,
 		    struct weir__policy_remote_answer *answer)
 {
@@ -157,7 +157,7 @@ static json_t *post(struct etcd *etcd, const char *path, const char *request, lo
 	return json;
 }
 
-/* Who has said who they are gets a token, for a while. */
+/* Logs in and stores the token, which is valid for a while. */
 static bool authenticate(struct etcd *etcd, struct weir__policy_remote_answer *answer)
 {
 	json_t *const who = json_pack("{ss,ss}", "name", etcd->url.user, "password", etcd->url.password);
@@ -190,9 +190,9 @@ static bool authenticate(struct etcd *etcd, struct weir__policy_remote_answer *a
 	return header != NULL;
 }
 
-/* --- the value -------------------------------------------------------------------------------------------------------- */
+/* --- the value -------------------------------------------------------------------------------------------------- */
 
-/* Base64 as text; false: it is none, or there is no memory. */
+/* Decodes base64. Returns false if the text is not base64, or there is no memory. */
 static bool decode(const char *coded, size_t length, char **ret_text, size_t *ret_length)
 {
 	char *const text = malloc(length / 4 * 3 + 4);
@@ -233,7 +233,7 @@ static void read_value(struct etcd *etcd, const json_t *json, struct weir__polic
 		answer->found = WEIR__FAR_FOUND;
 }
 
-/* Of the member at etcd->place. A token may have expired: then it is asked for once more. */
+/* Reads the value from the member at etcd->place. If the token has expired, logs in again once. */
 static void ask_place(struct etcd *etcd, struct weir__policy_remote_answer *answer)
 {
 	char request[REQUEST_SIZE];
@@ -261,7 +261,7 @@ static void ask_place(struct etcd *etcd, struct weir__policy_remote_answer *answ
 	}
 }
 
-/* --- the watch -------------------------------------------------------------------------------------------------------- */
+/* --- the watch -------------------------------------------------------------------------------------------------- */
 
 static void end_watch(struct etcd *etcd)
 {
@@ -283,7 +283,7 @@ static bool says_created(const char *line)
 	return is_created;
 }
 
-/* A line for each event. The first says that the watch was created; whatever follows says that something has happened. */
+/* Each event is a line. The first says that the watch was created. Any later one says that something changed. */
 static size_t take_lines(char *bytes, size_t one, size_t n, void *etcd_)
 {
 	struct etcd *const etcd = etcd_;
@@ -329,9 +329,9 @@ static bool begin_watch(struct etcd *etcd)
 	return false;
 }
 
-/* --- the conversation -------------------------------------------------------------------------------------------------- */
+/* --- struct weir__policy_remote --------------------------------------------------------------------------------- */
 
-/* The members of a cluster are asked in turn, beginning with the one that has answered last. */
+/* Tries the members of the cluster in turn, beginning with the one that replied last. */
 static void ask(struct weir__policy_remote *remote, struct weir__policy_remote_answer *ret_answer)
 {
 	struct etcd *const etcd = (void *)remote;

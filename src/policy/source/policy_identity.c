@@ -1,4 +1,4 @@
-/* policy_identity.c: versions of a policy told apart by what is in all their files. */
+/* policy_identity.c: compares versions of a policy by the content of all their files. */
 #include "policy/source/policy_identity.h"
 
 #include <stdlib.h>

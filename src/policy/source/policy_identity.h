@@ -1,5 +1,5 @@
-/* policy_identity.h: what tells a version of a policy from others: 64 bits of hash, of its files and of those that they name.
- * That two of them are taken for one is not to be expected. */
+/* policy_identity.h: identifies a version of a policy by a 64-bit hash of its files and of the files that they name.
+ * Collisions are ignored as too unlikely. */
 #ifndef WEIR_POLICY_SOURCE_POLICY_IDENTITY_H
 #define WEIR_POLICY_SOURCE_POLICY_IDENTITY_H
 
@@ -19,15 +19,16 @@ struct weir__policy_identity {
 	size_t n;
 };
 
-/* Of the files of a version alone. */
+/* Hashes the version's own files, without the files that they name. */
 uint64_t weir__policy_version_hash(const struct weir__policy_version *version);
 
-/* Without memory a version that is the same will be taken for another one: that is no harm. */
+/* If there is no memory, the identity matches no version. An unchanged policy is then loaded again, which does no
+ * harm. */
 struct weir__policy_identity weir__policy_identify(const struct weir__policy_version *version,
 						   const struct weir_policy *policy);
 void weir__policy_forget(struct weir__policy_identity *identity);
 
-/* Whether it is that of the version, and the files that it names are as they were. */
+/* Whether the version has this identity and the named files have not changed. */
 bool weir__policy_is_current(const struct weir__policy_identity *current, const struct weir__policy_version *version);
 
 #endif

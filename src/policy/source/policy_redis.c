@@ -1,7 +1,7 @@
-/* policy_redis.c: a policy that Redis has under a key of strings, read by a client of its own (src/redis).
+/* policy_redis.c: a policy in a string key of Redis, read with a Redis client of its own (src/store/redis).
  *
- * Redis tells of changes only if notify-keyspace-events says so. That setting is read with each value: where it is off, or
- * this user may not read it, the value is read each second. */
+ * Redis reports changes only if notify-keyspace-events is set accordingly. That setting is read with each value. If it
+ * is off, or this user may not read it, the value is read each second. */
 #include <openssl/crypto.h>
 #include <stdlib.h>
 #include <time.h>
@@ -19,23 +19,23 @@ enum {
 	KEY_SIZE = 512, /* with the NUL */
 	CHANNEL_SIZE = KEY_SIZE + 64,
 	WORDS_MAX = 3,
-	ERROR_SHOWN = 300, /* bytes of what Redis says */
+	ERROR_SHOWN = 300, /* bytes of Redis' error message that are shown */
 };
 
 static const weir_ns ms = 1000000;
 
 struct redis {
-	struct weir__policy_remote remote; /* the first: so it leads here */
+	struct weir__policy_remote remote; /* first, so that a pointer to it is one to the struct */
 	struct weir__redis_url url;
 	char key[KEY_SIZE];
-	char channel[CHANNEL_SIZE]; /* on which Redis tells of changes of the key */
+	char channel[CHANNEL_SIZE]; /* the channel on which Redis reports changes of the key */
 	struct weir__redis_client *client;
 	struct weir__redis_driver *driver;
-	bool is_settled; /* the driver has nothing to do without an event */
+	bool is_settled; /* the driver has nothing to do until an event */
 	struct weir__redis_query query;
 };
 
-/* --- URLs --------------------------------------------------------------------------------------------------------- */
+/* --- URLs ------------------------------------------------------------------------------------------------------- */
 
 static int refuse(struct weir_message *ret_message, const char *words)
 {
@@ -45,7 +45,7 @@ static int refuse(struct weir_message *ret_message, const char *words)
 	return WEIR_ERR_SYNTAX;
 }
 
-/* Takes the option policy_key out, which is ours, and leaves a URL as redis_url.h has it. */
+/* Removes the option policy_key, which redis_url.h does not know, from the URL. */
 static int take_key(const char *url, char ret_rest[WEIR__POLICY_REMOTE_NAME], char ret_key[KEY_SIZE],
 		    struct weir_message *ret_message)
 {
@@ -62,7 +62,7 @@ static int take_key(const char *url, char ret_rest[WEIR__POLICY_REMOTE_NAME], ch
 	why = weir__percent_undo(value, (size_t)(end - value), ret_key, KEY_SIZE, &where);
 	if (why || ret_key[0] == '\0')
 		return refuse(ret_message, why ? why : "policy_key is the name of a key, of 1 to 511 bytes");
-	if (*at == '?' && *end == '&') /* the next option is the first */
+	if (*at == '?' && *end == '&') /* the next option becomes the first */
 		(void)snprintf(ret_rest, WEIR__POLICY_REMOTE_NAME, "%.*s%s", (int)(at + 1 - url), url, end + 1);
 	else
 		(void)snprintf(ret_rest, WEIR__POLICY_REMOTE_NAME, "%.*s%s", (int)(at - url), url, end);
@@ -91,10 +91,10 @@ int weir__policy_redis_check(const char *url, struct weir_message *ret_message)
 	return error;
 }
 
-/* --- the client ------------------------------------------------------------------------------------------------------- */
+/* --- the client ------------------------------------------------------------------------------------------------- */
 
-/* Made when it is first needed, since the loop is there then. If it cannot be made, the next question tries again: a file of
- * certificates may be there by then. */
+/* Makes the client when it is first needed, since the loop exists only then. If that fails, the next request tries
+ * again: a certificate file may exist by then. */
 static bool make_client(struct redis *redis, struct weir__policy_remote_answer *answer)
 {
 	struct weir_message why = { .text = "there is no memory for connections" };
@@ -114,7 +114,7 @@ static bool make_client(struct redis *redis, struct weir__policy_remote_answer *
 	return false;
 }
 
-/* Waits for sockets, or until the loop is woken, but not beyond `until`; then does what is to be done. */
+/* Waits for sockets, or until the loop is woken, but not beyond `until`, then handles events and timers. */
 static void turn(struct redis *redis, weir_ns until)
 {
 	const weir_ns most = WEIR__POLICY_REMOTE_CHECK_MS;
@@ -135,7 +135,7 @@ static void turn(struct redis *redis, weir_ns until)
 
 typedef void take_reply(struct weir__redis_query *query, const struct weir__resp_token *tokens, uint32_t n);
 
-/* Sends a command, and waits for what becomes of it. */
+/* Sends a command and waits for its result. */
 static enum weir__redis_query_state run_query(struct redis *redis, weir_ns deadline, const char *const words[WORDS_MAX],
 					      take_reply *take, void *context)
 {
@@ -151,13 +151,13 @@ static enum weir__redis_query_state run_query(struct redis *redis, weir_ns deadl
 	redis->is_settled = false;
 	while (!weir__redis_query_is_done(&redis->query)) {
 		if (atomic_load(&redis->remote.is_stopping))
-			return WEIR__REDIS_QUERY_HAS_FAILED; /* it is the last one */
+			return WEIR__REDIS_QUERY_HAS_FAILED; /* it is the last query: the client is freed next */
 		turn(redis, WEIR_NEVER);
 	}
 	return redis->query.state;
 }
 
-/* --- the value -------------------------------------------------------------------------------------------------------- */
+/* --- the value -------------------------------------------------------------------------------------------------- */
 
 static void say(struct weir__policy_remote_answer *answer, enum weir__policy_remote_found found, const char *why)
 {
@@ -165,7 +165,7 @@ static void say(struct weir__policy_remote_answer *answer, enum weir__policy_rem
 	(void)snprintf(answer->why, sizeof(answer->why), "%s", why);
 }
 
-/* Errors that pass by themselves, or elsewhere. */
+/* Errors that are temporary, or that another server does not have. */
 static bool is_passing(struct weir__resp_slice error)
 {
 	static const char *const codes[] = { "LOADING", "MASTERDOWN", "BUSY", "CLUSTERDOWN", "TRYAGAIN" };
@@ -206,7 +206,7 @@ static void take_value(struct weir__redis_query *query, const struct weir__resp_
 	answer->found = WEIR__FAR_FOUND;
 }
 
-/* The setting has a letter for the channels of keys, K, and one for strings, $, or for all types, A. */
+/* The setting contains the letter K for keyspace channels, and $ for strings or A for all types. */
 static void take_setting(struct weir__redis_query *query, const struct weir__resp_token *tokens, uint32_t n)
 {
 	const struct weir__resp_slice letters = n == 3 ? tokens[2].text : (struct weir__resp_slice){ "", 0 };
@@ -230,7 +230,7 @@ static void ask(struct weir__policy_remote *remote, struct weir__policy_remote_a
 	*ret_answer = (struct weir__policy_remote_answer){ .found = WEIR__FAR_LOST };
 	if (!make_client(redis, ret_answer))
 		return;
-	(void)weir__redis_query_take_news(redis->client); /* what has changed by now is in the value */
+	(void)weir__redis_query_take_news(redis->client); /* the value read next includes all earlier changes */
 	state = run_query(redis, deadline, get, take_value, ret_answer);
 	weir__redis_client_info(redis->client, &info);
 	if (state == WEIR__REDIS_QUERY_IS_TOO_LARGE)
@@ -242,9 +242,10 @@ static void ask(struct weir__policy_remote *remote, struct weir__policy_remote_a
 	weir__redis_query_subscribe(redis->client, notifies ? redis->channel : NULL, weir__monotonic_ns());
 }
 
-/* --- changes ---------------------------------------------------------------------------------------------------------- */
+/* --- changes ---------------------------------------------------------------------------------------------------- */
 
-/* The connections are served all the while. A subscription that begins is news. Without one the value is read each second. */
+/* Serves the connections while it waits. The start of a subscription counts as a change. Without a subscription it
+ * returns after one second, so that the value is polled. */
 static bool wait_for_change(struct weir__policy_remote *remote)
 {
 	struct redis *const redis = (void *)remote;
@@ -264,7 +265,7 @@ static bool wait_for_change(struct weir__policy_remote *remote)
 	return true;
 }
 
-/* --- the beginning and the end ---------------------------------------------------------------------------------------- */
+/* --- new and free ----------------------------------------------------------------------------------------------- */
 
 static void free_redis(struct weir__policy_remote *remote)
 {
@@ -290,7 +291,7 @@ struct weir__policy_remote *weir__policy_redis_new(const char *url)
 		return NULL;
 	}
 	redis->url.connect_timeout = WEIR__POLICY_REMOTE_CONNECT_MS * ms;
-	redis->url.budget = WEIR__POLICY_REMOTE_ANSWER_MS * ms / 2; /* a connection is given up after two budgets */
+	redis->url.budget = WEIR__POLICY_REMOTE_ANSWER_MS * ms / 2; /* a connection is closed after two budgets */
 	(void)snprintf(redis->channel, sizeof(redis->channel), "__keyspace@%u__:%s", redis->url.database, redis->key);
 	return &redis->remote;
 }

@@ -1,4 +1,4 @@
-/* policy_remote.c: the thread that watches a server's policy, and what it knows. */
+/* policy_remote.c: the thread that watches a server's policy, and the state that it shares with readers. */
 #include "policy/source/policy_remote.h"
 
 #include <pthread.h>
@@ -11,26 +11,26 @@
 enum { PAUSE_LEAST_MS = 50, PAUSE_MOST_MS = 1000, READ_MOST_S = 15 };
 
 struct remote_source {
-	struct weir__policy_source source; /* the first: so it leads here */
+	struct weir__policy_source source; /* first, so that a pointer to it is one to the struct */
 	struct weir__policy_remote *remote;
 	FILE *errors;
-	struct weir__loop loop; /* the watching thread's; whoever wakes it wants something */
-	struct weir__loop told; /* what it wakes is the descriptor of the source */
+	struct weir__loop loop; /* of the watching thread; a reader wakes it to request a read */
+	struct weir__loop told; /* its descriptor is the source's: woken when the policy changed */
 	pthread_t thread;
-	bool is_watched; /* by the thread; before, whoever reads asks itself */
+	bool is_watched; /* the thread runs; before that, read_far itself queries the server */
 
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* guards everything below */
 	pthread_cond_t has_answered;
 	struct weir__policy_remote_answer latest;
-	bool is_new;              /* and was not read yet */
-	bool is_lost;             /* and that was told */
-	uint64_t known;           /* hash of the latest that was not LOST */
-	uint64_t asked, answered; /* by whoever reads */
+	bool is_new;              /* `latest` changed and was not read yet */
+	bool is_lost;             /* the server does not reply, and that was reported */
+	uint64_t known;           /* hash of the latest result that was not LOST */
+	uint64_t asked, answered; /* number of reads requested by read_far; of those done */
 };
 
-/* --- URLs --------------------------------------------------------------------------------------------------------- */
+/* --- URLs ------------------------------------------------------------------------------------------------------- */
 
-/* Of a scheme the letters before "://"; 0: there is none. */
+/* Returns the length of the scheme before "://"; 0: not a URL. */
 static size_t scheme_of(const char *text)
 {
 	const size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789+.-");
@@ -53,8 +53,8 @@ static bool is_redis(const char *url)
 	return strncmp(url, "redis", 5) == 0 || strncmp(url, "unix://", 7) == 0;
 }
 
-/* A password is between the first colon and the last @; where that is not quite so, too much is kept back and not too
- * little. Of options, which may be passwords, too, only the key is shown. */
+/* A password is between the first colon and the last @. If the URL has another form, too much is hidden rather than too
+ * little. Options may contain passwords, too, so only policy_key is shown. */
 void weir__policy_remote_show(const char *url, char *ret_text, size_t size)
 {
 	const size_t scheme = scheme_of(url);
@@ -86,7 +86,7 @@ int weir__policy_remote_check(const char *url, struct weir_message *ret_message)
 	return WEIR_ERR_SYNTAX;
 }
 
-/* --- what is known -------------------------------------------------------------------------------------------------- */
+/* --- shared state ----------------------------------------------------------------------------------------------- */
 
 static uint64_t hash_of(const struct weir__policy_remote_answer *answer)
 {
@@ -94,7 +94,7 @@ static uint64_t hash_of(const struct weir__policy_remote_answer *answer)
 						  weir__policy_hash(2, answer->why, strlen(answer->why));
 }
 
-/* Texts of others' files may hold what is nobody's business. */
+/* Wipes the text: files of other people may contain secrets. */
 static void forget(struct weir__policy_remote_answer *answer)
 {
 	if (answer->text)
@@ -115,7 +115,7 @@ static void tell_loss(struct remote_source *source, const struct weir__policy_re
 	fflush(source->errors);
 }
 
-/* Takes the answer over. With the lock. Returns whether it is another one than before. */
+/* Takes ownership of the result. Call it with the lock held. Returns whether it differs from the one before. */
 static bool note(struct remote_source *source, struct weir__policy_remote_answer *answer)
 {
 	const bool is_lost = answer->found == WEIR__FAR_LOST, was_lost = source->is_lost;
@@ -129,9 +129,9 @@ static bool note(struct remote_source *source, struct weir__policy_remote_answer
 	return is_other;
 }
 
-/* --- the thread ------------------------------------------------------------------------------------------------------ */
+/* --- the thread ------------------------------------------------------------------------------------------------- */
 
-/* Whether there is a question that the last answer is none to. */
+/* Whether a reader waits for a newer result than the last. */
 static bool is_wanted(struct remote_source *source)
 {
 	bool is_wanted;
@@ -142,7 +142,7 @@ static bool is_wanted(struct remote_source *source)
 	return is_wanted;
 }
 
-/* Until it is woken, for so long at most. */
+/* Waits until the loop is woken, for at most pause_ms. */
 static void pause_for(struct remote_source *source, int pause_ms)
 {
 	struct weir__loop_event events[WEIR__LOOP_EVENTS];
@@ -175,7 +175,7 @@ static void ask_once(struct remote_source *source)
 		weir__loop_wake(&source->told);
 }
 
-/* Who wants something says so before it wakes the loop: so nothing is missed that comes between the two. */
+/* A reader increments `asked` before it wakes the loop, so no request is missed between the check and the wait. */
 static void *watch(void *source_)
 {
 	struct remote_source *const source = source_;
@@ -185,7 +185,7 @@ static void *watch(void *source_)
 		ask_once(source);
 		if (is_wanted(source) || atomic_load(&source->remote->is_stopping))
 			continue;
-		if (source->is_lost) { /* written by this thread alone */
+		if (source->is_lost) { /* only this thread writes it */
 			pause_for(source, pause_ms);
 			pause_ms = 2 * pause_ms < PAUSE_MOST_MS ? 2 * pause_ms : PAUSE_MOST_MS;
 			continue;
@@ -197,9 +197,9 @@ static void *watch(void *source_)
 	return NULL;
 }
 
-/* --- the source ------------------------------------------------------------------------------------------------------ */
+/* --- the source ------------------------------------------------------------------------------------------------- */
 
-/* Waits for an answer to a question that is put from here on. With the lock. False: it takes too long. */
+/* Requests a new read and waits for it. Call it with the lock held. Returns false after READ_MOST_S. */
 static bool ask_anew(struct remote_source *source)
 {
 	const uint64_t wanted = ++source->asked;
@@ -249,7 +249,8 @@ static bool copy_latest(struct remote_source *source, struct weir__diagnostics *
 	return true;
 }
 
-/* What has come and was not read yet is given at once. Who reads without that wants to know what there is now. */
+/* Returns a change that was not read yet at once. Without one, the caller wants the current state, so the server is
+ * read again. */
 static bool read_far(struct weir__policy_source *source_, struct weir__diagnostics *diagnostics,
 		     struct weir__policy_version *ret_version)
 {
@@ -281,7 +282,8 @@ static bool take(struct weir__policy_source *source_)
 	return source->told.was_woken;
 }
 
-/* It names no files. The first call begins to watch; without a thread the source is blind, and is asked now and then. */
+/* The policy names no files. The first call starts the watching thread. If there is no thread, the source is blind, and
+ * the caller polls it. */
 static bool follow(struct weir__policy_source *source_, const char *const *files, size_t n)
 {
 	struct remote_source *const source = (void *)source_;
@@ -312,7 +314,7 @@ static void free_source(struct weir__policy_source *source_)
 	free(source);
 }
 
-/* So that a wall clock that is set makes nobody wait. */
+/* Uses the monotonic clock, so that setting the wall clock does not prolong a wait. */
 static void init_condition(pthread_cond_t *condition)
 {
 	pthread_condattr_t attributes;

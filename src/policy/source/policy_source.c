@@ -12,21 +12,22 @@
 #include "os/text_file.h"
 #include "os/watch.h"
 
-/* Of a file; all that a policy may have is bounded by what it is made into. */
+/* Bytes per file. The policy's memory bounds all files together. */
 static const size_t text_most = (size_t)1 << 30;
 
-enum { NAMED_MAX = 64, LINKS_MAX = 64 }; /* files that are watched; there may be more */
+enum { NAMED_MAX = 64, LINKS_MAX = 64 }; /* files that are watched; a policy may have more */
 
 struct path_source {
-	struct weir__policy_source source; /* the first: so it leads here */
+	struct weir__policy_source source; /* first, so that a pointer to it is one to the struct */
 	struct weir__watch watch;
 	char path[PATH_MAX];
-	char *links[LINKS_MAX]; /* files of a directory that are symbolic links, as last read: they lead elsewhere */
+	/* Files of the directory that were symbolic links when last read. Their targets are watched, too. */
+	char *links[LINKS_MAX];
 	size_t n_links;
 	bool has_more_links;
 };
 
-/* The files may hold passwords: those of settings do. */
+/* Wipes the texts: files of settings may contain passwords. */
 void weir__policy_version_free(struct weir__policy_version *version)
 {
 	for (size_t i = 0; i < version->n; i++) {
@@ -38,7 +39,7 @@ void weir__policy_version_free(struct weir__policy_version *version)
 	*version = (struct weir__policy_version){ NULL, 0 };
 }
 
-/* One without a list of limits may be one that is just being written. */
+/* A policy without a list of limits may be a file that is being written. */
 bool weir__policy_has_limits(const struct weir_policy *policy, struct weir__diagnostics *diagnostics)
 {
 	if (!policy->has_list)
@@ -54,7 +55,7 @@ static bool refuse(struct weir__diagnostics *diagnostics, const char *path, cons
 	return false;
 }
 
-/* Takes the name over. */
+/* Takes ownership of the name. */
 static bool add_file(struct weir__diagnostics *diagnostics, char *name, struct weir__policy_version *version)
 {
 	size_t length;
@@ -63,7 +64,7 @@ static bool add_file(struct weir__diagnostics *diagnostics, char *name, struct w
 
 	if (error != 0) {
 		(void)refuse(diagnostics, name ? name : "policy", strerror(error));
-		diagnostics->file = "policy"; /* the name is gone */
+		diagnostics->file = "policy"; /* the name was freed */
 		free(name);
 		return false;
 	}
@@ -86,7 +87,7 @@ static bool read_folder(const char *path, struct weir__diagnostics *diagnostics,
 		is_good = refuse(diagnostics, path, "there are more than 256 files in it whose names end in .yaml");
 	for (size_t i = 0; i < files.n && is_good; i++) {
 		is_good = add_file(diagnostics, files.paths[i], version);
-		files.paths[i] = NULL; /* the version's, or freed */
+		files.paths[i] = NULL; /* owned by the version now, or freed */
 	}
 	weir__folder_free(&files);
 	return is_good;
