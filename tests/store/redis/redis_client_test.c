@@ -423,6 +423,34 @@ static void jobs_of_a_lane_keep_their_order(void)
 	end();
 }
 
+/* The job that fails is the one that is too long, not one before it that waits for its lane's link. */
+static void a_job_that_is_too_long_fails_alone(void)
+{
+	static char long_key[1 << 20];
+
+	memset(long_key, 'k', sizeof(long_key));
+	come_up();
+	lane = 3;
+	for (size_t i = 0; i < 3; i++) {
+		ask(i, 1, MS(10));
+		CHECK_TEXT(said(0), i < 2 ? "EVALSHA 1" : ""); /* a link has two calls in flight */
+	}
+	lane = 4;
+	ask(3, 1, MS(10));
+	jobs[3].claims[0].key = (struct weir__resp_slice){ long_key, sizeof(long_key) };
+	CHECK_TEXT(said(1), "");
+	take_done();
+	check_done(3, WEIR__REDIS_JOB_UNREACHED);
+	CHECK_EQ(jobs[2].done, 0);
+	admit(0, 1, 9);
+	CHECK_TEXT(said(0), "EVALSHA 1");
+	admit(0, 1, 8);
+	admit(0, 1, 7);
+	for (size_t i = 0; i < 3; i++)
+		check_done(i, WEIR__REDIS_JOB_DECIDED);
+	end();
+}
+
 /* A call that has lost its meaning holds nobody up. */
 static void a_lane_does_not_wait_for_what_is_over_budget(void)
 {
@@ -1044,10 +1072,11 @@ static void an_old_sentinel_is_asked_again_and_again(void)
 TESTS(TEST(who_one_is_and_which_database), TEST(before_redis_6_there_is_no_hello),
       TEST(a_greeting_that_goes_wrong_is_told), TEST(jobs_of_a_round_travel_together),
       TEST(more_gather_while_calls_are_in_flight), TEST(jobs_of_a_lane_keep_their_order),
-      TEST(a_lane_does_not_wait_for_what_is_over_budget), TEST(jobs_that_are_sent_again_keep_their_order),
-      TEST(what_is_not_sent_yet_has_nothing_behind_it), TEST(an_answer_may_come_in_any_pieces),
-      TEST(over_budget_before_it_was_asked), TEST(over_budget_when_it_was_asked),
-      TEST(no_script_is_loaded_and_asked_again), TEST(no_script_twice_is_not_asked), TEST(refusals_have_their_meaning),
+      TEST(a_job_that_is_too_long_fails_alone), TEST(a_lane_does_not_wait_for_what_is_over_budget),
+      TEST(jobs_that_are_sent_again_keep_their_order), TEST(what_is_not_sent_yet_has_nothing_behind_it),
+      TEST(an_answer_may_come_in_any_pieces), TEST(over_budget_before_it_was_asked),
+      TEST(over_budget_when_it_was_asked), TEST(no_script_is_loaded_and_asked_again),
+      TEST(no_script_twice_is_not_asked), TEST(refusals_have_their_meaning),
       TEST(a_link_that_leaves_waits_for_its_answers), TEST(a_lost_link_has_not_answered),
       TEST(what_was_not_asked_for_closes), TEST(links_that_are_gone_are_not_listened_to), TEST(more_jobs_than_can_wait),
       TEST(a_call_has_a_longest), TEST(jobs_that_cannot_be), TEST(silence_opens_the_breaker),
