@@ -3,7 +3,7 @@
 
     ./dev bench all [--rounds N] [--seconds S] [--write] [--report-only] [--quick]
 
-A limit of 100 a minute on 100,000 keys asked for at random, by each algorithm: weir_table_allow in one thread; WEIR.TAKE of
+A limit of 100 a minute on 100,000 keys chosen at random, by each algorithm: weir_table_allow in one thread; WEIR.TAKE of
 the daemon with its table; WEIR.TAKE of the daemon with its state in a Redis. The daemons and Redis have one processor,
 redis-benchmark, with 50 connections and 16 requests at once, has another; where there is a Redis, the daemon shares that.
 
@@ -38,7 +38,7 @@ BEGIN, END = "<!-- made by ./dev bench all --write -->", "<!-- end -->"
 
 @contextlib.contextmanager
 def daemons(cpus, load_cpus):
-    """(who is asked, whose processor is looked at) by place."""
+    """(the server that gets requests, the one whose processor is measured) by place."""
     port, remote = str(serve_peers.free_port()), str(serve_peers.free_port())
     with serve_peers.redis(cpus) as store:
         local = [*serve_peers.weir_command(f"127.0.0.1:{port}", 4 * KEYS), "--arena", "512MiB", *serve_peers.ASLEEP]

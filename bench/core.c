@@ -2,8 +2,8 @@
  *
  *     core scenarios                      the kinds and modes of `step` and `take`, one a line
  *     core step KIND MODE [OPTION]...     weir_step_allow by itself; time is made up
- *     core take KIND MODE [OPTION]...     weir_step_take, the whole verdict
- *     core hot allow|used|deny [OPTION]...  one limiter that every thread asks, clock included
+ *     core take KIND MODE [OPTION]...     weir_step_take, the full verdict
+ *     core hot allow|used|deny [OPTION]...  one limiter that every thread calls, clock included
  *     core clock [OPTION]...              weir_clock_now by itself
  *     core cas [OPTION]...                one 16-byte load and compare-and-swap by themselves
  *     core clock_cas [OPTION]...          the least a limiter can do: the clock, one 16-byte load, one compare-and-swap
@@ -140,8 +140,8 @@ static const struct {
 	const char *mode, *limit;
 	bool is_allowed;
 } hot_limits[] = {
-	{ "allow", "1000000000/s burst 1000000000", true }, /* refilled faster than anybody asks */
-	{ "used", "1/s burst 1000000000000", true },        /* never whole again, and never empty in this life */
+	{ "allow", "1000000000/s burst 1000000000", true }, /* refilled faster than requests come */
+	{ "used", "1/s burst 1000000000000", true },        /* never full again, and never empty in this run */
 	{ "deny", "1/hour burst 1", false },                /* emptied before */
 };
 
@@ -222,7 +222,7 @@ int main(int argc, char **argv)
 			errx(2, "no such option, or none without a value: %s", argv[i]);
 	}
 	work_check(&work);
-	weir_clock_now(); /* it calibrates itself when it is first asked */
+	weir_clock_now(); /* it calibrates itself when it is first read */
 	work_measure(&work, "");
 	return 0;
 }

@@ -49,7 +49,7 @@ PROMISES = [
 # --- time -----------------------------------------------------------------------------------------------------------
 
 def neighbours(hot):
-    """Sorts so that those admitted stand beside others with as many threads, those denied beside themselves."""
+    """Sorts so that allowed decisions stand beside others with as many threads, denied ones beside themselves."""
     mode, threads, name = hot
     order = list(HOT).index(name)
     return (HOT_MODES.index(mode), *((order, threads) if mode == "deny" else (threads, order)))
@@ -169,7 +169,7 @@ def print_hot(times, counts):
 
 NOTES = """
 hot_vs_clock_plus_cas is against "clock, load, 16-byte CAS" in one loop, where the processor overlaps them.
-allow: tokens come faster than anybody asks. used: a bucket never whole again. deny: an empty bucket.
+allow: tokens come faster than requests. used: a bucket that is never full again. deny: an empty bucket.
 share: what the slower of two threads got of the total; 50 % is fair.
 turn: the first request of the next window or interval. idle: after a time in which everything came back.
 Instructions of the Go programs include their loop; of Weir, what the functions do until they return."""

@@ -5,7 +5,7 @@
 
 Redis has one processor; the daemon with --store and redis-benchmark share another. CL.THROTTLE of the daemon, which decides
 in Redis, and bench/bucket.lua, by EVALSHA straight from redis-benchmark, are driven by the same commands, which are printed,
-over 1 M keys from 50 connections. Each is asked once a round, in turn.
+over 1 M keys from 50 connections. Each is measured once a round, in turn.
 
 Ratios compare decisions for a second of Redis's processor: that is what many daemons share, and what runs out first. The
 other processor has all the work of client, daemon and the kernel, so Redis is not busy all the time; its share is shown.
@@ -31,8 +31,8 @@ PIPELINES = [16, 64]
 CONNECTIONS = 50
 KEYS, KEYS_QUICK = 1_000_000, 1000
 KEY = "key:__rand_int__"
-# All are admitted and write, and no key is ever whole: 1/3min burst 10000. (A limit that takes longer than 100 days to become
-# whole, of one a period, is reckoned in pairs of numbers, which takes Redis twice as long.)
+# All are allowed and write, and no key is ever full: 1/3min burst 10000. (A limit that takes longer than 100 days to become
+# full, of one a period, is reckoned in pairs of numbers, which takes Redis twice as long.)
 THROTTLE = ["CL.THROTTLE", KEY, "9999", "1", "180"]
 BUCKET = ["10000", "1", "180000000", "1"]
 LABELS = {"weir": "Weir on Redis, CL.THROTTLE", "lua": "Redis, token bucket in Lua"}
@@ -57,12 +57,12 @@ def script_calls(server):
 def decided_elsewhere(server):
     """Of the daemon: jobs that Redis did not decide."""
     said = info(server, "store")
-    return number(said, r"^store_not_asked:(\d+)") + number(said, r"^store_not_answered:(\d+)")
+    return number(said, r"^store_unreached:(\d+)") + number(said, r"^store_unanswered:(\d+)")
 
 
 @contextlib.contextmanager
 def all_servers(redis_cpus, other_cpus, keys):
-    """Contender -> (who is asked, the Redis that decides, the request). Both hold every key."""
+    """Contender -> (the server that gets requests, the Redis that decides, the request). Both hold every key."""
     with serve_peers.redis(redis_cpus) as scripted, serve_peers.redis(redis_cpus) as store:
         port = str(serve_peers.free_port())
         command = serve_peers.weir_command(f"127.0.0.1:{port}", 1000)
@@ -101,7 +101,7 @@ def measure(servers, load_cpu, keys, arguments):
                 runs.setdefault((pipeline, name), []).append(drive(server, redis, command, n))
     elsewhere = decided_elsewhere(servers["weir"][0])
     if elsewhere:
-        raise SystemExit(f"{elsewhere} jobs were not decided by Redis: what was measured is not what is asked for")
+        raise SystemExit(f"{elsewhere} jobs were not decided by Redis: the measurement is not valid")
     return {name: summarize(one) for name, one in runs.items()}
 
 

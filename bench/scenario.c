@@ -1,6 +1,6 @@
 /* scenario.c: the table of scenarios.
  *
- * "allow" and "deny" take the longest of the common ways: the bucket is neither whole nor empty, the previous window
+ * "allow" and "deny" take the longest of the common ways: the bucket is neither full nor empty, the previous window
  * weighs in. "turn": each decision is the first of the next window or interval. "idle": each comes after a time in
  * which everything has come back. */
 #include "scenario.h"

@@ -11,11 +11,11 @@ CL.THROTTLE, GET and a token bucket in Lua; then GET /v1/check (bench/serve_http
 costs to be looked at (bench/serve_observed.py), or with --observed that alone.
 
 Each server has one processor, redis-benchmark, or wrk, has another, and all servers are driven by the same commands, which are
-printed. Each is asked once a round, in turn.
+printed. Each is measured once a round, in turn.
 
-Ratios compare requests a second. redis-benchmark takes as long to read an answer of five integers as a good server to
+Ratios compare requests a second. redis-benchmark takes as long to read a reply of five integers as a good server to
 make it: a fast server waits for it, as "server busy" shows of one that sleeps meanwhile (--spin 0), and its rate is that of
-redis-benchmark. So what a request takes of the processor of such a server, which is what it could do if it were asked fast
+redis-benchmark. So what a request takes of the processor of such a server, which is what it could do if requests came fast
 enough, is compared beside: *_cpu_vs_*.
 
 Ratios compare each contender's fastest round: other users of the machine only ever add time. Tables show the median of
@@ -52,7 +52,7 @@ PIPELINES = [1, 16, 64]
 CONNECTIONS = 50
 KEYS, KEYS_QUICK = 1_000_000, 1000
 KEY = "key:__rand_int__"
-# All are admitted and write, and no key is ever whole: 1/3min burst 3000000.
+# All are allowed and write, and no key is ever full: 1/3min burst 3000000.
 THROTTLE = ["CL.THROTTLE", KEY, "2999999", "1", "180"]
 BUCKET = ["3000000", "1", "180000000", "1"]
 # contender -> label, and requests a second that a measurement reckons with, by pipeline
@@ -129,7 +129,7 @@ def ratios_of(ns, word="", weir="weir"):
 
 
 def by_rate(times):
-    """From one answer to the next, instead of what it takes of the server's processor."""
+    """From one reply to the next, instead of what it takes of the server's processor."""
     return {name: {"ns_of_rounds": [1e9 / rate for rate in one["per_second_of_rounds"]]} for name, one in times.items()}
 
 
@@ -154,7 +154,7 @@ NOTES = """
 server ns: of the server's processor for a request, in all of its threads, what the kernel does for it included.
 server busy: its share of that processor, in the idlest round; the start of redis-benchmark is part of it. Weir is busy while
 it looks for requests, too, which it does not with --spin 0: that one's ns are what requests take.
-GET finds 3 bytes under each key. The bucket in Lua is bench/bucket.lua, by EVALSHA; CL.THROTTLE and it admit all and write.
+GET finds 3 bytes under each key. The bucket in Lua is bench/bucket.lua, by EVALSHA; CL.THROTTLE and it allow all and write.
 An echo reads and sends back by the same epoll: no server that reads requests can take less."""
 
 

@@ -29,7 +29,7 @@ CONTENDERS = {
     "try_files": "nginx, limit_req + try_files",
     "haproxy": "HAProxy, stick-table",
     "static": "nginx, a file",
-    "authorize": "nginx, a file + Weir asked",
+    "authorize": "nginx, a file + Weir called",
 }
 LIMITING = ["weir", "asleep", "limit_req", "try_files", "haproxy", "authorize"]
 
@@ -67,7 +67,7 @@ http {{
 ZONE = "limit_req_zone $arg_api_key zone=each:256m rate=10r/m; limit_req_status 429;"
 LIMIT = "limit_req zone=each burst=100 nodelay;"
 # The request to Weir has no query of its own: the key is handed on in $each.
-# try_files ends at a name of its own: return in the same location would answer before limit_req is asked.
+# try_files ends at a name of its own: return in the same location would respond before limit_req runs.
 LOCATIONS = {
     "return": ("", "location = /v1/check { return 200 ok; }"),
     "limit_req": (ZONE, "location = /v1/check { " + LIMIT + " empty_gif; }"),
@@ -250,5 +250,5 @@ def print_table(times):
 
 NOTES = """
 All but return and the file limit each key to 10 a minute, 100 at once; that they deny was tried before. With a million keys
-all are admitted. Where the server is not busy all the time, wrk is the limit: then the ns compare servers (*_cpu_vs_*).
-Of a file with Weir asked, ns are those of nginx; Weir shares the processor with it."""
+all are allowed. Where the server is not busy all the time, wrk is the limit: then the ns compare servers (*_cpu_vs_*).
+For a file with a call to Weir, ns are those of nginx; Weir shares the processor with it."""

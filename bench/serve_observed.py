@@ -1,9 +1,9 @@
 """What it costs to be looked at, for ./dev bench serve: the same server with `observe off`, and with everything that there is
-to see: metrics that are scraped, a page that is open, one of 100 requests traced to a collector, and top talkers. Not a
+to see: metrics that are scraped, a page that is open, one of 100 requests traced to a collector, and top keys. Not a
 bench itself.
 
-Both are asked in turn by the same commands. Compared is what a request takes of the server's processor, in all of its
-threads, so that what those do who write traces or answer the page counts, too."""
+Both get the same commands in turn. Compared is what a request takes of the server's processor, in all of its
+threads, so that what those do who write traces or serve the page counts, too."""
 
 import contextlib
 import http.client
@@ -22,7 +22,7 @@ from harness import percent, summarize
 
 CONNECTIONS = 50
 KEY = "key:__rand_int__"
-LOOK_S = 1  # how often the page asks and metrics are scraped: more often than Prometheus does
+LOOK_S = 1  # how often the page sends a request and metrics are scraped: more often than Prometheus does
 POLICY = """limits:
   - name: everyone
     limit: 1000000000/s
@@ -71,7 +71,7 @@ def collector():
 
 @contextlib.contextmanager
 def onlooker(port):
-    """Who has the page open, and who scrapes. Yields how often both were answered."""
+    """An open page, and a scraper. Yields how often each got a response."""
     seen, over = {"/v1/live": 0, "/metrics": 0}, threading.Event()
 
     def look():
@@ -137,7 +137,7 @@ def measure(arguments, cpus, load_cpus, keys):
                     runs.setdefault((case, name), []).append(serve_peers.drive(servers[name], command, n))
         print(f"spans: {told_spans(servers['observed'])}")
     if not arguments.quick and (spans.taken == 0 or 0 in seen.values()):
-        raise SystemExit(f"nobody looked: {spans.taken} bytes of spans, answers {seen}")
+        raise SystemExit(f"nobody looked: {spans.taken} bytes of spans, responses {seen}")
     return {name: summarize(one) for name, one in runs.items()}
 
 

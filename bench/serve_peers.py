@@ -53,7 +53,7 @@ def raise_descriptors():
 
 @contextlib.contextmanager
 def started(command, where, cpus, is_served=answers):
-    """A server that answers, and is gone when this is left, however it is."""
+    """A server that replies, and is gone when this is left, however it is."""
     def prepare():
         os.sched_setaffinity(0, cpus)
         raise_descriptors()

@@ -12,7 +12,7 @@ from harness import ROOT, run
 PIPELINE, CONNECTIONS, KEYS = 64, 50, 1_000_000
 KEYS_COUNTED = 1000  # under valgrind: all are there after FEW requests
 FEW, MANY = 32_000, 160_000
-RATE = 1_200_000  # requests a second that a measurement reckons with, for each processor that asks
+RATE = 1_200_000  # requests a second that a measurement reckons with, for each processor that sends them
 
 
 def measure(arguments, words):
@@ -20,11 +20,11 @@ def measure(arguments, words):
     if len(usable) >= 4:
         return by_rate(arguments, words, usable)
     count, shared = by_instructions(words), by_processor(arguments, words, set(usable))
-    # Two are as fast as the busier one, so it matters how evenly they are asked.
+    # Two are as fast as the busier one, so it matters how evenly requests are spread.
     return {**count, **shared, "ratio": count["one"] / count["two"] / (1 - shared["least_share"])}
 
 
-# --- four processors: two serve, two ask ----------------------------------------------------------------------------
+# --- four processors: two serve, two send requests ----------------------------------------------------------------------------
 
 def rate(workers, cpus, load_cpus, words, seconds):
     n = int(RATE * seconds)
@@ -51,7 +51,7 @@ def by_rate(arguments, words, usable):
 # --- fewer: instructions --------------------------------------------------------------------------------------------
 
 def collected(workers, n, words):
-    """Instructions of a server that has answered n requests."""
+    """Instructions of a server that has handled n requests."""
     with tempfile.TemporaryDirectory(prefix="weir-bench-") as folder:
         path, log = os.path.join(folder, "socket"), os.path.join(folder, "log")
         server = subprocess.Popen(
@@ -80,7 +80,7 @@ def by_instructions(words):
 
 def by_processor(arguments, words, cpus):
     """ns of processors for a request, while the load has to share them. How far two workers get into each other's way
-    shows here, and whether both are asked."""
+    shows here, and whether both get requests."""
     found = {}
     n = max(CONNECTIONS * PIPELINE, int(RATE * arguments.seconds))
     for workers in (1, 2):

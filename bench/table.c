@@ -8,7 +8,7 @@
  *     --keys N      (1000000); all of them are in the table before time is taken
  *     --limit TEXT  another one than that of keys.h; some are denied then
  *     --file PATH   the table is in this file, which must not be there and is removed again
- *     --zipf        some keys are asked for more often than others: see keys.h
+ *     --zipf        some keys get more requests than others: see keys.h
  *     --seconds S, --count N, --threads N: see workers.h
  *
  * The line tells, too, what the keys take of memory, and what weir_table_stats says once all are in. */
@@ -160,7 +160,7 @@ static void insert_all(const struct subject *subject)
 	}
 }
 
-/* For keys that have asked for all that they may. */
+/* For keys that have used up their limit. */
 static size_t arena_size(const struct subject *subject)
 {
 	struct weir_message why;
@@ -191,9 +191,9 @@ static void begin_table(struct subject *subject, char more[static MORE_MAX])
 	weir_table_stats(subject->table, weir_table_now(subject->table), &stats);
 	/* Two keys in ten million may share a fingerprint and a place. */
 	if (stats.live + stats.evicted + 10 < subject->keys)
-		errx(1, "%" PRIu64 " keys live and %" PRIu64 " gave way, of %" PRIu32, stats.live, stats.evicted,
+		errx(1, "%" PRIu64 " keys live and %" PRIu64 " evicted, of %" PRIu32, stats.live, stats.evicted,
 		     subject->keys);
-	snprintf(more, MORE_MAX, ", \"bytes_per_key\": %.3f, \"gave_way_ppm\": %.3f, \"size_bytes\": %zu",
+	snprintf(more, MORE_MAX, ", \"bytes_per_key\": %.3f, \"evicted_ppm\": %.3f, \"size_bytes\": %zu",
 		 (after - before) / subject->keys, 1e6 * (double)stats.evicted / subject->keys, stats.size_bytes);
 }
 
@@ -260,7 +260,7 @@ int main(int argc, char **argv)
 	work_check(&work);
 	if (subject.keys < 1 || subject.keys > KEYS_MAX)
 		errx(2, "keys are 1 to %d", KEYS_MAX);
-	weir_clock_now(); /* it calibrates itself when it is first asked */
+	weir_clock_now(); /* it calibrates itself when it is first read */
 	if (is_bare)
 		begin_bare(&subject);
 	else

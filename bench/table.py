@@ -4,7 +4,7 @@
     ./dev bench table [--rounds N] [--seconds S] [--spray-keys N] [--report-only] [--quick]
     ./dev bench table --curve [--rounds N] [--seconds S] [--quick]
 
-Every contender is asked for the same keys in the same order, each written into a buffer on the stack right before, and
+Every contender decides the same keys in the same order, each written into a buffer on the stack right before, and
 holds all of them before time is taken. Each is a process of its own, run once a round, in turn, on processors of its
 own. Tables show the median of the rounds, and as noise (largest - smallest) / median. Ratios compare each contender's
 fastest round: other users of the machine only ever add time, and rarely to all alike. Of memory, and of keys that gave
@@ -62,13 +62,13 @@ PROMISES = [
     ("batch_10m_vs_xtime", ">=", 10.0),
     ("bytes_per_key_1m", "<=", 24.0),
     ("bytes_per_key_10m", "<=", 24.0),
-    ("gave_way_ppm_10m", "<=", 100.0),
+    ("evicted_ppm_10m", "<=", 100.0),
     ("spray_vs_uniform", "<=", 2.0),
     ("crafted_vs_random", "<=", 1.1),
 ]
 HELD_ABOVE_MOST = 0.01
 GROWTH_BYTES_MOST = 1 << 20
-CRAFTED_GAVE_WAY_PPM_MOST = 100
+CRAFTED_EVICTED_PPM_MOST = 100
 
 
 # --- measuring ------------------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def other_ratios(times, crafted):
         for names, suffix in ((("one", "batch"), ""), (("xtime",), "_xtime")):
             ratios[f"bytes_per_key_{keys}{suffix}"] = max(
                 one["bytes_per_key"] for name, one in of_this_size.items() if name[-1] in names)
-    ratios["gave_way_ppm_10m"] = max(times[("10m", "uniform", 1, name)]["gave_way_ppm"] for name in ("one", "batch"))
+    ratios["evicted_ppm_10m"] = max(times[("10m", "uniform", 1, name)]["evicted_ppm"] for name in ("one", "batch"))
     worst = max(one["ns"] for name, one in crafted.items() if name != "random")
     ratios["crafted_vs_random"] = worst / crafted["random"]["ns"]
     return ratios
@@ -140,15 +140,15 @@ def other_ratios(times, crafted):
 def judge(ratios, ranges, times, crafted):
     spray = times[SPRAY]
     above, growth = spray["held_most_above_limit"], spray["resident_growth_bytes"]
-    gave_way = max(one["gave_way_ppm"] for one in crafted.values())
+    evicted = max(one["evicted_ppm"] for one in crafted.values())
     return [
         *judge_ratios(PROMISES, ratios, ranges),
         (above <= HELD_ABOVE_MOST,
-         f"beside the spray no throttled key is admitted above its limit by more than {percent(HELD_ABOVE_MOST)}: "
+         f"beside the spray no throttled key is allowed above its limit by more than {percent(HELD_ABOVE_MOST)}: "
          f"{100 * above:.2f} %"),
         (growth <= GROWTH_BYTES_MOST, f"memory grows by {growth:.0f} bytes while sprayed, at most {GROWTH_BYTES_MOST}"),
-        (gave_way <= CRAFTED_GAVE_WAY_PPM_MOST,
-         f"of crafted keys {gave_way:.0f} in a million give way, at most {CRAFTED_GAVE_WAY_PPM_MOST}"),
+        (evicted <= CRAFTED_EVICTED_PPM_MOST,
+         f"of crafted keys {evicted:.0f} in a million are evicted, at most {CRAFTED_EVICTED_PPM_MOST}"),
     ]
 
 
@@ -175,30 +175,30 @@ def print_file(times):
 
 
 def print_ten_million(times):
-    print(f"\n{'10 M keys':<30} {'uniform, 1 thread: ns':>21} {'noise':>6}  {'bytes a key':>11} {'gave way, ppm':>14}")
+    print(f"\n{'10 M keys':<30} {'uniform, 1 thread: ns':>21} {'noise':>6}  {'bytes a key':>11} {'evicted, ppm':>14}")
     for name in TEN_MILLION:
         one = times[("10m", "uniform", 1, name)]
-        held, gave_way = one.get("bytes_per_key"), one.get("gave_way_ppm")
+        held, evicted = one.get("bytes_per_key"), one.get("evicted_ppm")
         print(f"{CONTENDERS[name][0]:<30} {one['ns']:>21.1f} {percent(one['noise']):>6}  "
-              f"{f'{held:.1f}' if held else '':>11} {f'{gave_way:.1f}' if gave_way is not None else '':>14}")
+              f"{f'{held:.1f}' if held else '':>11} {f'{evicted:.1f}' if evicted is not None else '':>14}")
 
 
 def print_attacks(times, crafted):
     spray = times[SPRAY]
     print(f"\nspray: {spray['strangers']} strangers at {spray['ns']:.1f} ns (noise {percent(spray['noise'])}), "
-          f"{spray['live']} of {spray['capacity']} slots live at the end, {spray['gave_way']} gave way;\n"
-          f"  of {spray['held_limit']:.1f} that each of 1000 throttled keys may have had they were admitted "
+          f"{spray['live']} of {spray['capacity']} slots live at the end, {spray['evicted']} evicted;\n"
+          f"  of {spray['held_limit']:.1f} that each of 1000 throttled keys may have had they were allowed "
           f"{100 * spray['held_above_limit']:+.2f} %, the luckiest {100 * spray['held_most_above_limit']:+.2f} %")
-    print("crafted: " + ", ".join(f"{name} {one['ns']:.1f} ns ({one['gave_way_ppm']:.0f} ppm gave way)"
+    print("crafted: " + ", ".join(f"{name} {one['ns']:.1f} ns ({one['evicted_ppm']:.0f} ppm evicted)"
                                   for name, one in crafted.items()))
 
 
 NOTES = """
-Limit of every key: 1/3min burst 3000000 (spray: 10/min burst 100): all are admitted and write, none is whole.
+Limit of every key: 1/3min burst 3000000 (spray: 10/min burst 100): all are allowed and write, none is full.
 one: weir_table_allow with weir_table_now. batch: 32 keys are written and claims filled in, then one clock reading and
 weir_table_allow_batch. bare: the table's hash, clock, memory and huge pages, and one 16-byte load and swap at a place
 that the hash gives: no table can do less. Batches of it fetch all 32 places, then swap.
-x/time/rate: map[string]*rate.Limiter; looks up or makes the limiter under the mutex, asks Allow after it. Shards are
+x/time/rate: map[string]*rate.Limiter; looks up or makes the limiter under the mutex, calls Allow after it. Shards are
 chosen by hash/maphash, each has its map and mutex. No garbage is collected while time is taken. Goroutines are not tied
 to threads, which would slow the mutex down.
 bytes a key: what the process grew by while all keys were inserted; of Go after all garbage was given back.

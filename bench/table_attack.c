@@ -37,8 +37,8 @@ static struct weir_table_stats stats_of(struct weir_table *table)
 
 /* --- spray -------------------------------------------------------------------------------------------------------- */
 
-/* A stranger that was admitted once owes 6 s: soon more strangers owe something than the table has slots. Throttled
- * keys owe up to ten minutes. */
+/* A stranger that was allowed once is in use for 6 s: soon more strangers are in use than the table has slots. Throttled
+ * keys are in use for up to ten minutes. */
 #define SPRAY_LIMIT "10/min burst 100"
 static const double spray_burst = 100, spray_per_second = 10.0 / 60;
 
@@ -74,7 +74,7 @@ static void ask_held(struct spray *spray, uint32_t n)
 	}
 }
 
-/* Strangers from `from` on; returns how many were admitted. */
+/* Strangers from `from` on; returns how many were allowed. */
 static uint64_t ask_strangers(struct spray *spray, const char *prefix, uint64_t from, uint64_t n)
 {
 	uint64_t admitted = 0;
@@ -94,7 +94,7 @@ static void print_spray(const struct spray *spray, double elapsed)
 		sum += spray->held_admitted[i];
 		most = spray->held_admitted[i] > most ? spray->held_admitted[i] : most;
 	}
-	printf(", \"held_above_limit\": %.5f, \"held_most_above_limit\": %.5f, \"held_limit\": %.1f, \"gave_way\": %" PRIu64
+	printf(", \"held_above_limit\": %.5f, \"held_most_above_limit\": %.5f, \"held_limit\": %.1f, \"evicted\": %" PRIu64
 	       ", \"live\": %" PRIu64 ", \"capacity\": %" PRIu64 "}\n",
 	       (double)sum / HELD / held_limit - 1, (double)most / held_limit - 1, held_limit, stats.evicted,
 	       stats.live, stats.capacity);
@@ -330,7 +330,7 @@ static void measure_crafted(uint32_t n)
 		}
 	}
 	for (size_t i = 0; i < KINDS; i++) {
-		printf("%s\"%s\": {\"ns\": %.4f, \"gave_way_ppm\": %.2f}", i == 0 ? "{" : ", ", kinds[i].name,
+		printf("%s\"%s\": {\"ns\": %.4f, \"evicted_ppm\": %.2f}", i == 0 ? "{" : ", ", kinds[i].name,
 		       kinds[i].fastest_ns, 1e6 * (double)kinds[i].evicted / n);
 		weir_table_free(kinds[i].table);
 		free(kinds[i].keys);

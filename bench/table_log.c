@@ -117,7 +117,7 @@ static void begin(struct subject *subject, char more[static MORE_MAX])
 	make_table(subject);
 	events = log_load_warm_up(&subject->load, ask, subject);
 	weir_table_stats(subject->table, subject->start + log_load_ns(&subject->load, 0), &stats);
-	snprintf(more, MORE_MAX, ", \"events\": %" PRIu64 ", \"gave_way\": %" PRIu64, events, stats.evicted);
+	snprintf(more, MORE_MAX, ", \"events\": %" PRIu64 ", \"evicted\": %" PRIu64, events, stats.evicted);
 }
 
 static void measure_full(struct subject *subject)
@@ -165,7 +165,7 @@ int main(int argc, char **argv)
 	if (work.threads != 1)
 		errx(2, "one thread: the requests have one order");
 	subject.load = log_load_of(keys);
-	weir_clock_now(); /* it calibrates itself when it is first asked */
+	weir_clock_now(); /* it calibrates itself when it is first read */
 	if (work.batch) {
 		begin(&subject, more);
 		work_measure(&work, more);

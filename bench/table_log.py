@@ -1,7 +1,7 @@
 """Sliding logs for ./dev bench table, beside a Go map of slices and the sorted sets of Redis. Not a bench itself.
 
 The load is that of bench/log_load.h. One Redis server, on a socket of its own and without persistence, serves all
-rounds. It has one processor, who asks it has another; the others have that one alone."""
+rounds. It has one processor, its client has another; the other contenders have only that one."""
 
 import contextlib
 import json
@@ -41,7 +41,7 @@ NOTES = """logs: 100/min sliding_log; each key is offered 150 a minute, of a tim
 The clock is read all the same. Logs are full before time is taken, and about two thirds are allowed.
 Go: map[string]*entry, each a []int64: what has expired is cut off in front, what is allowed appended, under one mutex.
 Redis: EVALSHA of ZREMRANGEBYSCORE, ZCARD, ZADD, PEXPIRE by a client in C over a Unix socket, on a processor of its own.
-Pipelined: 32 are sent at once, and the next 32 before the answers are read. The faster of the two counts.
+Pipelined: 32 are sent at once, and the next 32 before the replies are read. The faster of the two counts.
 bytes an event: what the process grew by; of Weir when all logs are full, less 32 a key, of Go after all garbage was
 given back."""
 

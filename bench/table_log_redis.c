@@ -2,9 +2,9 @@
  * bench/table_log.py starts the server, and runs this.
  *
  *     table_log_redis fill OPTION...     puts into an empty server what the warm-up of log_load.h leaves
- *     table_log_redis ask OPTION...      waits for the answer to each request before it sends the next
+ *     table_log_redis ask OPTION...      waits for the reply to each request before it sends the next
  *     table_log_redis pipeline OPTION... sends TOGETHER requests at once, and the next as many before it reads the
- *                                        answers: the server always has something to do
+ *                                        replies: the server always has something to do
  *
  *     --socket PATH   of the server
  *     --keys N        (100000), the same for all runs on a server
@@ -67,7 +67,7 @@ static void send_all(int server, const char *bytes, size_t n)
 	}
 }
 
-/* Answers to requests, all of the same length; returns how many are 1. */
+/* Replies to requests, all of the same length; returns how many are 1. */
 static uint64_t read_answers(int server, size_t n)
 {
 	char replies[TOGETHER * REPLY];
@@ -78,7 +78,7 @@ static uint64_t read_answers(int server, size_t n)
 		const ssize_t got = read(server, replies + have, n * REPLY - have);
 
 		if (got <= 0)
-			errx(1, "redis: no answer");
+			errx(1, "redis: no reply");
 		have += (size_t)got;
 		if (replies[0] != ':')
 			errx(1, "redis: %.*s", (int)have, replies);

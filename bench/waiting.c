@@ -176,7 +176,7 @@ static void measure_crowd(size_t n, double seconds, bool has_limiter)
 	       ", \"seconds\": %.3f, \"cpu\": %.4f, \"most_by_model\": %.0f}\n",
 	       total, least, most, elapsed, used / elapsed, elapsed * CROWD_RATE + 1);
 	if (has_limiter && (double)total > elapsed * CROWD_RATE + 1)
-		errx(1, "admitted more than the limit");
+		errx(1, "allowed more than the limit");
 }
 
 int main(int argc, char **argv)

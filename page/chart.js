@@ -1,10 +1,10 @@
-// chart.js: what was allowed, delayed and rejected, a step for each second, one upon the other: the height is all that came.
+// chart.js: what was allowed, delayed and denied, a step for each second, one upon the other: the height is all that came.
 "use strict";
 
 // A page that was built where uPlot could not be had has its numbers alone.
 const HAS_CHARTS = typeof uPlot !== "undefined";
 
-// From the back to the front: each is drawn from the bottom, so that of the one behind it the rest is seen. What was delayed
+// From the back to the front: each is drawn from the bottom and leaves the top of the one behind it visible. What was delayed
 // was allowed.
 const LAYERS = [
 	{ kind: "rejected", height: (allowed, rejected) => allowed + rejected },

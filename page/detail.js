@@ -1,7 +1,10 @@
-// detail.js: the limit that was chosen: its chart, what it is, and who asks it most.
+// detail.js: the limit that was chosen: its chart, what it is, and its top keys.
 "use strict";
 
-const INLINE = "(inline)"; // limits that come with requests, together
+const INLINE = "(inline)"; // all inline limits, together
+
+// Names of kinds as people read them: JSON says rejected.
+const LABELS = { allowed: "allowed", rejected: "denied", delayed: "delayed" };
 
 const LEGEND = [["allowed", ""], ["delayed", "Of those that were allowed"], ["rejected", ""]];
 
@@ -19,7 +22,7 @@ class Detail {
 		this.#onKey = onKey;
 		byId("legend").append(...LEGEND.map(([kind, title]) => {
 			this.#values[kind] = make("b");
-			return make("li", { className: kind, title }, make("i", { "aria-hidden": "true" }), `${kind} `, this.#values[kind]);
+			return make("li", { className: kind, title }, make("i", { "aria-hidden": "true" }), `${LABELS[kind]} `, this.#values[kind]);
 		}), make("li", {}, this.#when));
 	}
 
@@ -30,7 +33,7 @@ class Detail {
 		byId("detail-mode").hidden = limit.mode === "enforce";
 		setText(byId("detail-mode"), limit.mode);
 		setText(byId("detail-text"), [plain(limit.limit), limit.algorithm.replaceAll("_", " "),
-			limit.name === INLINE ? "keys of limits that come with requests" :
+			limit.name === INLINE ? "keys of inline limits" :
 				limit.key ? `a key is ${plain(limit.key)}` : "one for all requests"].join(" · "));
 		this.#chart.draw(this.#times, this.#series);
 		this.#legend();
@@ -59,12 +62,12 @@ class Detail {
 	}
 
 	#describe() {
-		const sums = KINDS.map(kind => `${formatCount(sumOf(this.#series[kind], SECONDS))} ${kind}`);
+		const sums = KINDS.map(kind => `${formatCount(sumOf(this.#series[kind], SECONDS))} ${LABELS[kind]}`);
 		byId("chart").setAttribute("aria-label", `Decisions of the last two minutes, second by second: ${sums.join(", ")}`);
 	}
 
 	#facts(limit) {
-		const rows = [["allowed", limit.allowed_total], ["rejected", limit.rejected_total], ["delayed", limit.delayed_total]];
+		const rows = [["allowed", limit.allowed_total], ["denied", limit.rejected_total], ["delayed", limit.delayed_total]];
 		setChildren(byId("detail-facts"), rows.map(([name, n]) =>
 			make("div", {}, make("dt", {}, `${name} in all`), make("dd", {}, formatCount(n)))));
 	}
@@ -82,11 +85,11 @@ class Detail {
 		setText(byId("top-note"), top ? `Since ${formatTime(top.since)}.${isRough ? " ≤ 40 −3 is 37 to 40." : ""}` : "");
 	}
 
-	/** Of one that is longer than what is kept, the rest is not known: its hash tells it from others, and nothing can be asked of it. */
+	/** A key that is longer than what the server keeps is cut: its hash tells it from others, and it cannot be inspected. */
 	#key(limit, entry) {
 		const name = make("bdi", {}, plain(entry.key) || "(all requests)");
 		const key = entry.raw === null ? make("span", { className: "key" }, name, make("small", { className: "hash", title: "The hash that logs and spans have" }, ` #${entry.hash}`)) :
-			make("button", { type: "button", className: "key", title: "Why is it refused?" }, name);
+			make("button", { type: "button", className: "key", title: "Why is it denied?" }, name);
 		if (entry.raw !== null)
 			key.addEventListener("click", () => this.#onKey({ attributes: attributesOf(limit, entry.key) ?? [], limit: limit.name, key: entry.key, raw: entry.raw }));
 		return make("li", {}, key, make("span", { className: "count" },

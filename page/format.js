@@ -8,7 +8,7 @@ const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-dig
 /** 12,345 in full; from a million on 1.23M. */
 const formatCount = n => n < 1e6 ? wholes.format(n) : shorts.format(n);
 
-/** part/whole as a percentage; a dash if there is no whole. What is not nothing is never shown as 0 %. */
+/** part/whole as a percentage; a dash if whole is 0. A part above 0 is never shown as 0 %. */
 function formatShare(part, whole) {
 	if (!whole)
 		return "–";
@@ -28,7 +28,7 @@ function formatLatency(seconds) {
 	return `${Number(seconds.toPrecision(3))} s`;
 }
 
-/** A span to wait or to look back upon: 0.4 s, 12.0 s, 3 min 20 s, 5 h 2 min, 3 d 4 h. Rounded up: who waits so long is not early. */
+/** A duration: 0.4 s, 12.0 s, 3 min 20 s, 5 h 2 min, 3 d 4 h. Rounded up, so that a client that waits for it is not early. */
 function formatSpan(seconds) {
 	if (seconds < 60)
 		return `${(Math.ceil(seconds * 10) / 10).toFixed(1)} s`;

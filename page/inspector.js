@@ -1,4 +1,4 @@
-// inspector.js: why a client is refused, and when it may come back. Peeks, so that looking costs the client nothing.
+// inspector.js: why a client is denied, and when it may come back. Peeks, so that looking costs the client nothing.
 "use strict";
 
 const USUAL_NAMES = ["ip", "api_key", "user", "path", "method", "cost"];
@@ -9,15 +9,15 @@ const KEPT_KEYS = 64; // that a server tells of a limit
 function sentenceOf({ denied, mode, capacity, remaining, retry_after_s, reset_after_s, delay_s, applies }) {
 	const left = `${applies ? "" : "For requests that it applies to: "}${formatCount(remaining)} of ${formatCount(capacity)} left`;
 	if (denied && retry_after_s === null)
-		return `${left}. It never has as much as is asked for: no wait will help.`;
+		return `${left}. The request costs more than the limit ever has: no wait will help.`;
 	if (denied)
-		return `${left}. ${mode === "shadow" ? "Would refuse, but only watches" : "Refuses"}.`;
-	return `${left}.${delay_s > 0 ? ` Lets through after ${formatSpan(delay_s)}.` : ""}` +
-		(reset_after_s > 0 ? ` Whole again in ${formatSpan(reset_after_s)}.` : "");
+		return `${left}. ${mode === "shadow" ? "Would deny, but only watches" : "Denies"}.`;
+	return `${left}.${delay_s > 0 ? ` Allows it with a delay of ${formatSpan(delay_s)}.` : ""}` +
+		(reset_after_s > 0 ? ` Full again in ${formatSpan(reset_after_s)}.` : "");
 }
 
-/** What has happened to a key of a limit, if it is among those that are rejected most: { limit, count, error, since }, or null. */
-async function rejectionsOf(limit, key) {
+/** What has happened to a key of a limit, if it is among those that are denied most: { limit, count, error, since }, or null. */
+async function denialsOf(limit, key) {
 	const alone = await ask(`v1/live?seconds=1&keys=${KEPT_KEYS}&limit=${encodeURIComponent(limit)}`).catch(() => null);
 	const top = alone?.limits[0]?.top, entry = top?.denied.find(entry => entry.raw !== null && entry.key === key);
 	return entry ? { limit: alone.limits[0], count: entry.count, error: entry.error, since: top.since } : null;
@@ -25,11 +25,11 @@ async function rejectionsOf(limit, key) {
 
 const isPaused = () => byId("pause").ariaPressed === "true";
 
-/** Whether findings stay as they are: nobody sees them, or somebody wants that, or has selected something of them. */
+/** Whether findings stay as they are: the page is hidden or paused, or the reader has selected a part of them. */
 const isLeftAlone = () => document.hidden || isPaused() ||
 	!getSelection().isCollapsed && byId("findings").contains(getSelection().anchorNode);
 
-/** A span that runs down to an instant, by the clock of this page. */
+/** A countdown to an instant, by the clock of this page. */
 class Countdown {
 	#end;
 	#text;
@@ -118,7 +118,7 @@ class Inspector {
 		let isRefused = false;
 		try {
 			const elements = await (question.limit === INLINE ? this.#inline(question) : this.#found(question));
-			if (this.#asked !== question) // something else was asked meanwhile
+			if (this.#asked !== question) // another question came meanwhile
 				return;
 			this.#stop();
 			this.#say(...elements());
@@ -131,7 +131,7 @@ class Inspector {
 				this.#say(...this.#fault(fault));
 			isRefused = fault instanceof Refusal;
 		}
-		if (!isRefused) { // else it would be refused again
+		if (!isRefused) { // else it would fail again
 			this.#timer = setInterval(() => this.#tick(question), 100);
 			this.#again = setInterval(() => isLeftAlone() || this.#look(question, true), AGAIN_MS);
 		}
@@ -142,18 +142,18 @@ class Inspector {
 	async #found({ attributes, limit, raw }) {
 		const pointed = raw === undefined ? [] : [["limit", limit], ["raw", raw]];
 		const found = await ask(`v1/live/key?${new URLSearchParams([...attributes, ...pointed])}`);
-		const past = await Promise.all(found.limits.filter(({ key }) => key !== "").map(({ name, key }) => rejectionsOf(name, key)));
-		const isRefusing = limit => limit.denied && limit.mode === "enforce";
-		const refusing = found.limits.filter(isRefusing), others = found.limits.filter(limit => !isRefusing(limit));
-		return () => [...this.#past(past), this.#verdict(found, refusing),
-			make("ul", { className: "findings" }, ...[...refusing, ...others].map(limit => this.#finding(limit))),
+		const past = await Promise.all(found.limits.filter(({ key }) => key !== "").map(({ name, key }) => denialsOf(name, key)));
+		const isDenying = limit => limit.denied && limit.mode === "enforce";
+		const denying = found.limits.filter(isDenying), others = found.limits.filter(limit => !isDenying(limit));
+		return () => [...this.#past(past), this.#verdict(found, denying),
+			make("ul", { className: "findings" }, ...[...denying, ...others].map(limit => this.#finding(limit))),
 			make("p", { className: "note" }, `As of ${formatTime(Date.now() / 1000)}.`)];
 	}
 
-	/** Which limits such a key has is known to those who ask alone. */
+	/** Only the client that sends the requests knows which inline limits a key has. */
 	async #inline({ key }) {
-		const past = await rejectionsOf(INLINE, key);
-		return () => [...this.#past([past]), ...this.#howToLook("The limit of this key comes with each request.", key)];
+		const past = await denialsOf(INLINE, key);
+		return () => [...this.#past([past]), ...this.#howToLook("The limit of this key is inline: each request states it.", key)];
 	}
 
 	#howToLook(why, key) {
@@ -162,30 +162,30 @@ class Inspector {
 	}
 
 	/** What happened, above what would happen now. */
-	#past(rejections) {
-		return rejections.filter(Boolean).map(({ limit, count, error, since }) => make("p", { className: "past" },
-			limit.mode === "enforce" ? "Rejected " : "Would have been rejected ",
+	#past(denials) {
+		return denials.filter(Boolean).map(({ limit, count, error, since }) => make("p", { className: "past" },
+			limit.mode === "enforce" ? "Denied " : "Would have been denied ",
 			make("b", {}, `${error > 0 ? "at most " : ""}${formatCount(count)} ${count === 1 ? "time" : "times"}`),
 			` since ${formatTime(since)} by `, make("bdi", {}, plain(limit.name)), limit.mode === "enforce" ? "." : ", which only watches."));
 	}
 
 	#fault(fault) {
-		if (fault instanceof Refusal && fault.status === 409) // there is no policy
-			return this.#howToLook("There is no policy: the limit of a key comes with each request.", "KEY");
-		return [make("p", { className: "verdict fault" }, fault instanceof Refusal ? plain(fault.message) : "The server does not answer.")];
+		if (fault instanceof Refusal && fault.status === 409) // without a policy
+			return this.#howToLook("This server has no policy: each request states its limit inline.", "KEY");
+		return [make("p", { className: "verdict fault" }, fault instanceof Refusal ? plain(fault.message) : "The server does not respond.")];
 	}
 
-	#verdict(found, refusing) {
+	#verdict(found, denying) {
 		if (found.limits.length === 0)
-			return make("p", { className: "verdict" }, "No limit applies to such a request: it is let through.");
-		if (refusing.length === 0)
-			return make("p", { className: "verdict good" }, "Such a request would be let through now.");
-		const names = refusing.flatMap((limit, i) => [i === 0 ? "" : ", ", make("bdi", {}, plain(limit.name))]);
-		const verdict = make("p", { className: "verdict bad" }, "Refused by ", ...names, ". ");
-		if (refusing.some(limit => limit.retry_after_s === null))
-			verdict.append("No wait will help: it asks for more than there ever is.");
+			return make("p", { className: "verdict" }, "No limit applies to such a request: it is allowed.");
+		if (denying.length === 0)
+			return make("p", { className: "verdict good" }, "Such a request would be allowed now.");
+		const names = denying.flatMap((limit, i) => [i === 0 ? "" : ", ", make("bdi", {}, plain(limit.name))]);
+		const verdict = make("p", { className: "verdict bad" }, "Denied by ", ...names, ". ");
+		if (denying.some(limit => limit.retry_after_s === null))
+			verdict.append("No wait will help: it costs more than the limit ever has.");
 		else
-			verdict.append("It may come back in ", this.#countDown(Math.max(...refusing.map(limit => limit.retry_after_s))), ".");
+			verdict.append("It may come back in ", this.#countDown(Math.max(...denying.map(limit => limit.retry_after_s))), ".");
 		return verdict;
 	}
 
@@ -195,7 +195,7 @@ class Inspector {
 			make("span", { className: "text" }, make("bdi", {}, [limit.limit, limit.key].filter(Boolean).map(plain).join(" · "))),
 			make("span", { className: "says" }, sentenceOf(limit)));
 		if (limit.denied && limit.retry_after_s !== null)
-			finding.lastChild.append(" Lets it in again in ", this.#countDown(limit.retry_after_s), `, at ${formatTime(Date.now() / 1000 + limit.retry_after_s)}.`);
+			finding.lastChild.append(" Allows it again in ", this.#countDown(limit.retry_after_s), `, at ${formatTime(Date.now() / 1000 + limit.retry_after_s)}.`);
 		return finding;
 	}
 

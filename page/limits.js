@@ -1,7 +1,7 @@
 // limits.js: a row for each limit, sorted and filtered. Rows that are not on the screen are not drawn: there may be hundreds.
 "use strict";
 
-const SHARE_SECONDS = 60; // over which the share of rejections is told
+const SHARE_SECONDS = 60; // over which the share of denials is computed
 
 /** What a row shows, worked out once for each document. */
 function numbersOf(limit, series) {
@@ -21,9 +21,9 @@ const COLUMNS = [
 	{ id: "name", name: "Limit", sort: (a, b) => a.limit.name.localeCompare(b.limit.name) },
 	{ id: "spark", name: "Last 2 min", choice: "Busiest", sort: (a, b) => b.numbers.came - a.numbers.came },
 	{ id: "allowed", name: "Allowed/s", sort: (a, b) => b.numbers.allowed - a.numbers.allowed },
-	{ id: "rejected", name: "Rejected/s", sort: (a, b) => b.numbers.rejected - a.numbers.rejected },
+	{ id: "rejected", name: "Denied/s", sort: (a, b) => b.numbers.rejected - a.numbers.rejected },
 	{ id: "delayed", name: "Delayed/s", sort: (a, b) => b.numbers.delayed - a.numbers.delayed },
-	{ id: "share", name: "Rejected", title: "Of the last minute", choice: "Share rejected", sort: (a, b) => (b.numbers.share ?? -1) - (a.numbers.share ?? -1) },
+	{ id: "share", name: "Denied", title: "Of the last minute", choice: "Share denied", sort: (a, b) => (b.numbers.share ?? -1) - (a.numbers.share ?? -1) },
 	{ id: "fill", name: "Left", title: "Of what the limit has: the mean over decisions of the last 10 s",
 		sort: (a, b) => (a.numbers.fill ?? 2) - (b.numbers.fill ?? 2) },
 ];
@@ -168,7 +168,7 @@ class LimitTable {
 		setChildren(this.#body, this.#sorted().filter(row => this.#matches(row.limit)).map(row => row.element));
 		if (this.#filter && this.#body.childElementCount === 0)
 			this.#body.append(make("tr", {}, make("td", { colSpan: COLUMNS.length, className: "none" }, this.#leftOut > 0 ?
-				`None of these has this in its name, key or text. ${formatCount(this.#leftOut)} more limits are not among them; they are asked for by name.` :
+				`None of these has this in its name, key or text. ${formatCount(this.#leftOut)} more limits are not among them; the server is queried for them by name.` :
 				"No limit has this in its name, key or text.")));
 	}
 

@@ -1,4 +1,4 @@
-// page.js: the page as a whole: what is asked for, what is shown, and what is said when that cannot be.
+// page.js: the page: what it requests, what it shows, and what it says when that fails.
 "use strict";
 
 const KEYS = 10; // of each list of the limit that is chosen
@@ -17,7 +17,7 @@ let isPartial = false; // there are more limits than a document tells
 
 // --- what is shown ---------------------------------------------------------------------------------------------------
 
-/** Limits that come with requests are one row, which says nothing if there are none and a policy has others. */
+/** All inline limits are one row, which is left out if a policy is in force and no request has stated one. */
 const isWorthARow = (limit, policy) => policy === null || limit.name !== "(inline)" || limit.allowed_total + limit.rejected_total > 0;
 
 function show(told) {
@@ -49,10 +49,10 @@ function showChosen() {
 	showKeys(limit.name);
 }
 
-/** Keys are asked for by themselves, of one limit: those of all would be most of the document. */
+/** Keys are requested separately, for one limit: those of all limits would be most of the document. */
 async function showKeys(name) {
 	const alone = await ask(`v1/live?seconds=1&keys=${KEYS}&limit=${encodeURIComponent(name)}`).catch(() => null);
-	if (alone && name === chosen) // what keeps the server from answering is told by the watch
+	if (alone && name === chosen) // the watch reports why the server does not respond
 		detail.showKeys(alone.limits[0]);
 }
 
@@ -111,15 +111,15 @@ function sayTrouble(text, button, run) {
 function sayAway(detail) {
 	say("away");
 	sayTrouble(detail ? `The server cannot tell: ${plain(detail)}` :
-		`The server does not answer${live ? `; what is shown is of ${formatTime(live.at)}` : ""}. It is asked again and again.`,
-	"Ask now", () => pause(false));
+		`The server does not respond${live ? `; what is shown is of ${formatTime(live.at)}` : ""}. Retrying.`,
+	"Retry now", () => pause(false));
 }
 
 function askForToken(refusal) {
 	const dialog = byId("token-dialog");
 	const isWrong = token.get() !== null;
 	say("refused", "no token");
-	sayTrouble("The server wants to know who asks.", "Give a token", () => askForToken(refusal));
+	sayTrouble("Authentication required.", "Give a token", () => askForToken(refusal));
 	setText(byId("token-fault"), !isWrong ? "" : refusal.status === 403 ?
 		"The user of this token does not have the role admin." : "The server does not know this token.");
 	watch.stop();

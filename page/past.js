@@ -1,10 +1,10 @@
-// past.js: the last two minutes of each limit, second by second. The server is asked only for the seconds that are not
-// here yet; one that nobody could tell is null, which charts show as a gap.
+// past.js: the last two minutes of each limit, second by second. The page requests only the seconds that are
+// missing here; an unknown one is null, which charts show as a gap.
 "use strict";
 
 const SECONDS = 120;
 const KINDS = ["allowed", "rejected", "delayed"];
-const OVERLAP = 3; // seconds that are asked for again, since answers take time
+const OVERLAP = 3; // seconds that are requested again, since responses take time
 
 class Past {
 	#newest = null; // second of Unix time that is the last of each series
@@ -12,13 +12,13 @@ class Past {
 	#limits = new Map();
 	#before = null; // the last document, for totals
 
-	/** What comes next is of other limits: all of it is to be asked for. */
+	/** What comes next is of other limits: all of it must be requested. */
 	forget() {
 		this.#newest = null;
 		this.#limits = new Map();
 	}
 
-	/** How many seconds are to be asked for. */
+	/** How many seconds to request. */
 	missing() {
 		if (this.#newest === null)
 			return SECONDS;
@@ -64,19 +64,19 @@ function turn(series, n) {
 		series[kind].copyWithin(0, n).fill(null, SECONDS - n);
 }
 
-/** The last `seconds` of each. A limit without series was not asked in that time. */
+/** The last `seconds` of each. A limit without series had no requests in that time. */
 function fillIn(series, told, seconds) {
 	for (const kind of KINDS)
 		for (let back = 1; back <= seconds; back++)
 			series[kind][SECONDS - back] = told ? told[kind].at(-back) ?? null : 0;
 }
 
-/** What totals of a limit have grown by in a second, where nobody looks at decisions; null: there is nothing to compare with. */
+/** How much the totals of a limit have grown in a second, if observe is off; null: there is nothing to compare with. */
 function ratesOf(limit, before, live) {
-	const then = before?.limits.find(({ name }) => name === limit.name), span = before ? live.at - before.at : 0;
-	if (!then || span <= 0 || live.uptime_s < before.uptime_s)
+	const then = before?.limits.find(({ name }) => name === limit.name), seconds = before ? live.at - before.at : 0;
+	if (!then || seconds <= 0 || live.uptime_s < before.uptime_s)
 		return null;
-	const rate = total => Math.max(0, (limit[total] - then[total]) / span);
+	const rate = total => Math.max(0, (limit[total] - then[total]) / seconds);
 	return { allowed: rate("allowed_total"), rejected: rate("rejected_total"), delayed: null };
 }
 

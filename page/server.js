@@ -1,10 +1,10 @@
-// server.js: the server that has sent this page, which is the only one that is ever asked.
+// server.js: calls to the server that has sent this page, and to no other.
 "use strict";
 
-const ANSWER_MS = 10_000; // that an answer may take
-const AWAY_MOST_S = 15; // between two tries while the server does not answer
+const RESPONSE_MS = 10_000; // that a response may take
+const AWAY_MOST_S = 15; // between two tries while the server does not respond
 
-/** The server has answered, and not with what was asked for. */
+/** The server has responded with an error. */
 class Refusal extends Error {
 	constructor(status, detail) {
 		super(detail);
@@ -26,21 +26,21 @@ const token = {
 	},
 };
 
-/** What the server answers, as JSON. Paths begin where the page is, which may be behind a proxy. Throws a Refusal, or another
- * error if the server does not answer. */
+/** The response of the server, as JSON. Paths begin where the page is, which may be behind a proxy. Throws a Refusal, or another
+ * error if the server does not respond. */
 async function ask(path) {
 	const headers = { Accept: "application/json" };
 	if (token.get() !== null)
 		headers.Authorization = `Bearer ${token.get()}`;
-	const answer = await fetch(path, { headers, cache: "no-store", credentials: "omit", redirect: "error",
-		signal: AbortSignal.timeout(ANSWER_MS) });
-	if (answer.ok)
-		return answer.json();
-	const problem = await answer.json().catch(() => ({}));
-	throw new Refusal(answer.status, problem.detail ?? `the server has answered ${answer.status}`);
+	const response = await fetch(path, { headers, cache: "no-store", credentials: "omit", redirect: "error",
+		signal: AbortSignal.timeout(RESPONSE_MS) });
+	if (response.ok)
+		return response.json();
+	const problem = await response.json().catch(() => ({}));
+	throw new Refusal(response.status, problem.detail ?? `the server has responded with ${response.status}`);
 }
 
-/** Asks for the live document once a second, while somebody looks and it is not paused. When the server does not answer,
+/** Requests the live document once a second, while the page is visible and not paused. When the server does not respond,
  * less and less often. `onDocument(document)`, `onRefused(refusal)` and `onAway(what the server says instead, or null)` tell. */
 class Watch {
 	#past;
@@ -49,7 +49,7 @@ class Watch {
 	#isAsking = false;
 	#failures = 0;
 	filter = ""; // of names of limits, by the server
-	#isStopped = false; // by the reader: paused; or by a refusal, until the token is another one
+	#isStopped = false; // by the reader: paused; or by a Refusal, until the token is another one
 
 	constructor(past, tell) {
 		this.#past = past;
@@ -100,7 +100,7 @@ class Watch {
 	}
 }
 
-/** A second is told once it is whole: so the next one is asked for shortly after its end. */
+/** The server reports a second once it is complete, so the next one is requested shortly after its end. */
 function untilNextSecond(at) {
 	const rest = 1.05 - at % 1;
 	return rest < 0.5 ? rest + 1 : rest;

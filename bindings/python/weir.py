@@ -8,22 +8,22 @@
         per_user = table.add_limit("per user", "100/min burst 20")
         verdict = per_user.take("alice")
         if not verdict:
-            refuse(retry_after=verdict.retry_seconds)
+            deny(retry_after=verdict.retry_seconds)
 
-This is libweir through ctypes: one file, no compiler, nothing else to install. The library is that of the environment
-variable WEIR_LIBRARY, else libweir.so next to this file, else the one that is installed.
+This is libweir through ctypes: one file, no compiler, nothing else to install. The library is the one that the
+environment variable WEIR_LIBRARY names, else libweir.so next to this file, else the installed one.
 
 Limits are text: "100/min burst 20", "5/s leaky queue 50", "10/s fixed_window", "1000/hour sliding_log", and more. Costs
-and counts are 0 to 2**64-1. Times are whole nanoseconds since 1970 and spans are nanoseconds, as in C, where names do
-not say seconds. `now` may be given to any decision, for tests and replays; None is the clock.
+and counts are 0 to 2**64-1. Times are nanoseconds since 1970 and durations are nanoseconds, as in C, unless the name
+says seconds. `now` may be given to any decision, for tests and replays; None is the clock.
 
-A denial is an answer, never an exception. weir.Error is raised where something cannot be done.
+A denial is a result, never an exception. weir.Error is raised where something cannot be done.
 
 Threads. Everything may be used by any number of threads without a lock, and ctypes lets other threads run during every
 call. A table that is closed while calls are under way lives until they have ended. A wait ends early by its timeout, by
 a Canceller, and in the main thread by what a signal handler raises, such as KeyboardInterrupt.
 
-Fork. A limiter, or a table without `shared`, is two afterwards, each of which admits the whole limit. A shared table
+Fork. A limiter, or a table without `shared`, is two afterwards, each of which allows the full limit. A shared table
 goes on being one, through the same objects. Fork before other threads use a limiter: one that is locked just then (by
 sliding logs, waits and changes) would stay locked in the child."""
 
@@ -46,7 +46,7 @@ __all__ = ["Limiter", "Table", "Limit", "Claim", "Key", "Verdict", "Decision", "
 
 Key = Union[str, bytes]  # str is UTF-8
 
-NEVER = 2**64 - 1  # retry_after when no wait will help; also the longest span: ask Verdict.never to tell them apart
+NEVER = 2**64 - 1  # retry_after when no wait will help; also the longest duration: Verdict.never tells them apart
 
 # Error.code; types.h says what each means.
 ERR_SYNTAX = -1
@@ -214,22 +214,22 @@ class Error(Exception):
         super().__init__(code, text, errno)
         self.code = code  # ERR_...
         self.text = text
-        self.errno = errno  # why the system refused, with ERR_SYSTEM; else 0
+        self.errno = errno  # why the system call failed, with ERR_SYSTEM; else 0
 
     def __str__(self) -> str:
         return self.text
 
 
 class Verdict(NamedTuple):
-    """The answer to one request. True if it is allowed. Spans count from the `now` of the call, rounded up."""
+    """The decision on one request. True if it is allowed. Durations count from the `now` of the call, rounded up."""
 
-    allowed: bool  # admitted, and charged (peek: would be)
+    allowed: bool  # allowed, and charged (peek: would be)
     never: bool  # not allowed, and no wait will help: it costs more than the limit ever has at once
     limit: int  # the most there can be: burst of a bucket, count of a window
-    remaining: int  # whole units left after the decision (peek: left now)
+    remaining: int  # units left after the decision (peek: left now)
     granted: int  # units charged: the cost, or what upto found; 0 when not allowed
-    retry_after: int  # ns. Not allowed: denied until then, admitted at it, if nobody else came; else 0
-    reset_after: int  # ns until nothing is used, if nobody else came
+    retry_after: int  # ns. If denied: until the same request would be allowed, absent other requests; else 0
+    reset_after: int  # ns until nothing is used, absent other requests
     delay: int  # ns until departure, of a leaky bucket with a queue; else 0
 
     def __bool__(self) -> bool:
@@ -264,15 +264,15 @@ class Waited(enum.Enum):
 class KeyState(NamedTuple):
     """What a table knows of a key."""
 
-    is_stored: bool  # false: never charged, whole again and forgotten, or gave way
-    full_at: int  # it owes nothing from this instant on at the latest; 0 if it is not stored
-    verdict: Verdict  # that of peek with a cost of 0
+    is_stored: bool  # false: never charged, full again, or evicted
+    full_at: int  # when it is full or reset, at the latest; 0 if it is not stored
+    verdict: Verdict  # as peek with a cost of 0 returns it
 
 
 class Decision(NamedTuple):
-    """The answer to several claims together. True if all admit, and then all were charged."""
+    """The decision on several claims together. True if all allow the request, and then all were charged."""
 
-    verdict: Verdict  # joined: remaining of the one with least, the longest of the spans
+    verdict: Verdict  # joined: remaining of the one with least, the longest of the durations
     decided_by: int  # which claim: denied, the one that does so longest; allowed, the one with least left
     verdicts: List[Verdict]  # one for each claim
 
@@ -284,19 +284,19 @@ class TableStats(NamedTuple):
     """How a table does. If evicted rises, it is too small."""
 
     capacity: int  # slots
-    live: int  # slots of keys that owe something now
+    live: int  # slots of keys that are in use now
     size_bytes: int
     limits: int
     limits_max: int
     inserted: int  # keys that were given a slot
-    evicted: int  # keys that still owed something and lost theirs to another
+    evicted: int  # keys that lost their slot to another while in use
     probes: Tuple[int, ...]  # keys found in the first, second, third and fourth cache line that was looked at
     absent: int  # keys found nowhere
     arena_bytes: int  # for histories of keys
     arena_used: int  # what of it they have
     regained: int  # chunks of 64 bytes that killed processes had left unused
     lost_races: int  # decisions on several limits that were taken back because another was faster
-    damaged_pages: int  # of a file, since it was made: found damaged when it was opened, and started anew
+    damaged_pages: int  # of a file, since it was made: found damaged when it was opened, and cleared
     damaged_slots: int
     damaged_at: int  # when that was found last; 0: never
 
@@ -323,7 +323,7 @@ def _check(code: int, message: _weir_message) -> None:
 
 
 def _number(value: int, bits: int = 64) -> int:
-    """ctypes would cut what does not fit, and admit a cost of 2**64."""
+    """ctypes would cut what does not fit, and allow a cost of 2**64."""
     value = index(value)
     if value < 0 or value >> bits:
         raise OverflowError(f"{value} is none of 0 to 2**{bits}-1")
@@ -371,7 +371,7 @@ def _print(limit: _weir_limit) -> str:
 
 
 def now() -> int:
-    """The clock: Unix time in ns that never steps back. Table.now is that of a shared table."""
+    """The clock: Unix time in ns that never steps back. Table.now is the clock of a shared table."""
     return _library.weir_clock_now()
 
 
@@ -460,11 +460,11 @@ class _Pointer(c_void_p):
 class Limiter:
     """One limit with one state, for any number of threads: Limiter("100/min burst 20"). It begins full.
 
-    Error: ERR_SYNTAX, the text is no limit; ERR_LIMIT, ERR_MAXIMUM: no such limit can be."""
+    Error: ERR_SYNTAX, the text is not a limit; ERR_LIMIT, ERR_MAXIMUM: invalid limit."""
 
     def __init__(self, text: str) -> None:
         limit, message, pointer = _parse(text), _weir_message(), _Pointer()
-        size = _library.weir_limiter_size(_ref(limit))  # 0: refused, and init says why
+        size = _library.weir_limiter_size(_ref(limit))  # 0: invalid, and init says why
         self._pointer = pointer
         self._memory = ctypes.create_string_buffer(size + _LIMITER_ALIGN)
         at = ctypes.addressof(self._memory)
@@ -476,7 +476,7 @@ class Limiter:
         return _library.weir_limiter_allow(self._pointer, _time(now), _number(cost))
 
     def take(self, cost: int = 1, now: Optional[int] = None) -> Verdict:
-        """The same with the whole verdict."""
+        """The same with the full verdict."""
         return _verdict(_library.weir_limiter_take(self._pointer, _time(now), _number(cost)))
 
     def upto(self, cost: int, now: Optional[int] = None) -> Verdict:
@@ -484,7 +484,7 @@ class Limiter:
         return _verdict(_library.weir_limiter_upto(self._pointer, _time(now), _number(cost)))
 
     def peek(self, cost: int = 1, now: Optional[int] = None) -> Verdict:
-        """What take would answer; charges nothing."""
+        """What take would return; charges nothing."""
         return _verdict(_library.weir_limiter_peek(self._pointer, _time(now), _number(cost)))
 
     def refund(self, n: int = 1, now: Optional[int] = None) -> Verdict:
@@ -492,7 +492,7 @@ class Limiter:
         return _verdict(_library.weir_limiter_refund(self._pointer, _time(now), _number(n)))
 
     def tokens(self, now: Optional[int] = None) -> int:
-        """Whole units left now."""
+        """Units left now, rounded down."""
         return _library.weir_limiter_tokens(self._pointer, _time(now))
 
     def change(self, text: str, now: Optional[int] = None) -> None:
@@ -541,19 +541,19 @@ class Claim(NamedTuple):
 class Table:
     """Limits for millions of keys, in memory of a fixed size, for any number of threads and processes.
 
-    keys: how many owe something at the same time, at most; 24 bytes each. When there are more, the one that owes least
-        gives way (stats().evicted). 0: attach to a table that is there, whatever its size.
-    shared: the name of shared memory. Who comes first makes the table, all others attach to it; it stays until
+    keys: how many are in use at the same time, at most; 24 bytes each. When there are more, the one with the least
+        usage is evicted (stats().evicted). 0: attach to an existing table, whatever its size.
+    shared: the name of shared memory. The first process makes the table, all others attach to it; it stays until
         Table.unlink or a reboot. None: memory of this process.
     file: the path of a file instead, in which it stays also after a reboot.
-    mode: permission bits of shared memory or a file that is made; 0 is 0o600. Another user's table is refused unless
+    mode: permission bits of shared memory or a file that is made; 0 is 0o600. Another user's table is an error unless
         they have bits for others.
     limits_max: how many limits there may be; 0 is 64.
-    arena_bytes: memory beside that of the keys, for sliding logs and sliding counters with segments; see arena_size.
+    arena_bytes: memory in addition to the keys, for sliding logs and sliding counters with segments; see arena_size.
     made_at: the time around which times are good, by 9 years; 0 is now. For replays and tests.
 
-    Error: ERR_ROOM, ERR_REGION (the memory or file is no table, another one, or another user's), ERR_LIMIT (a name or
-    number that cannot be), ERR_SYSTEM."""
+    Error: ERR_ROOM, ERR_REGION (the memory or file is not a table, another one, or another user's), ERR_LIMIT (an
+    invalid name or number), ERR_SYSTEM."""
 
     def __init__(self, keys: int = 0, *, shared: Optional[str] = None, file: Union[str, bytes, os.PathLike, None] = None,
                  mode: int = 0, limits_max: int = 0, arena_bytes: int = 0, made_at: int = 0) -> None:
@@ -570,15 +570,15 @@ class Table:
 
     @staticmethod
     def arena_size(text: str, keys: int, events: int = 0) -> int:
-        """Bytes of arena for so many keys under this limit that remember so many events each; 0: as many as the limit
-        lets them."""
+        """Bytes of arena for this number of keys under this limit, with this number of events each; 0: as many as the
+        limit allows."""
         return _library.weir_table_arena_size(_ref(_parse(text)), _number(keys), _number(events))
 
     @staticmethod
     def unlink(name: str) -> None:
         """Removes the name of a shared table. Those who are attached keep it until they close it.
 
-        Error: ERR_SYSTEM, with errno.ENOENT if there is none; ERR_LIMIT: no name can be so."""
+        Error: ERR_SYSTEM, with errno.ENOENT if it does not exist; ERR_LIMIT: invalid name."""
         message = _weir_message()
         _check(_library.weir_table_unlink(_name(name), _ref(message)), message)
 
@@ -613,8 +613,8 @@ class Table:
         return _library.weir_table_now(self._use())
 
     def decide(self, claims: Iterable[Tuple[Limit, Key, int]], now: Optional[int] = None) -> Decision:
-        """Decides 1 to 16 claims (limit, key, cost) together: allowed only if all admit, and charged nowhere if one
-        denies."""
+        """Decides 1 to 16 claims (limit, key, cost) together: allowed only if all allow it, and charged nowhere if
+        one denies."""
         handle, array = self._use(), self._claims(claims)
         n = len(array)
         if not 1 <= n <= _CLAIMS_MAX:
@@ -632,7 +632,7 @@ class Table:
         return list(allowed)
 
     def take_batch(self, claims: Iterable[Tuple[Limit, Key, int]], now: Optional[int] = None) -> List[Verdict]:
-        """The same with the whole verdicts."""
+        """The same with the full verdicts."""
         handle, array = self._use(), self._claims(claims)
         verdicts = (_weir_verdict * len(array))()
         _library.weir_table_take_batch(handle, array, len(array), _time_of(handle, now), verdicts)
@@ -697,7 +697,7 @@ class Limit:
         return self._ask(_library.weir_table_allow, key, cost, now)
 
     def take(self, key: Key, cost: int = 1, now: Optional[int] = None) -> Verdict:
-        """The same with the whole verdict."""
+        """The same with the full verdict."""
         return _verdict(self._ask(_library.weir_table_take, key, cost, now))
 
     def upto(self, key: Key, cost: int, now: Optional[int] = None) -> Verdict:
@@ -705,7 +705,7 @@ class Limit:
         return _verdict(self._ask(_library.weir_table_upto, key, cost, now))
 
     def peek(self, key: Key, cost: int = 1, now: Optional[int] = None) -> Verdict:
-        """What take would answer; charges nothing."""
+        """What take would return; charges nothing."""
         return _verdict(self._ask(_library.weir_table_peek, key, cost, now))
 
     def refund(self, key: Key, n: int = 1, now: Optional[int] = None) -> Verdict:
@@ -713,7 +713,7 @@ class Limit:
         return _verdict(self._ask(_library.weir_table_refund, key, n, now))
 
     def reset(self, key: Key) -> bool:
-        """Forgets what the key owes: it is as new. False if nothing was stored."""
+        """Clears the usage of the key: it is full again. False if nothing was stored."""
         handle, encoded = self.table._use(), _key(key)
         return _library.weir_table_reset(handle, self._pointer, encoded, len(encoded))
 

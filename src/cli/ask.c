@@ -37,7 +37,7 @@ static const struct question {
 	struct weir__ask_words words;
 } questions[] = {
 	/* clang-format off */
-	{ "take", "WEIR.TAKE", "KEY LIMIT [COST]", "admits and charges, or denies", 2, 3, false, true, false, -1,
+	{ "take", "WEIR.TAKE", "KEY LIMIT [COST]", "allows and charges, or denies", 2, 3, false, true, false, -1,
 	  { "allowed", "denied", NULL, NULL } },
 	{ "upto", "WEIR.UPTO", "KEY LIMIT COST", "charges as many as there are, at most COST", 3, 3, false, false, false, 2,
 	  { "allowed", "denied", NULL, NULL } },
@@ -45,7 +45,7 @@ static const struct question {
 	  { "would be allowed", "would be denied", NULL, NULL } },
 	{ "refund", "WEIR.REFUND", "KEY LIMIT N", "gives N back, never above full", 3, 3, false, false, false, -1,
 	  { "given back", "not given back", NULL, NULL } },
-	{ "reset", "WEIR.RESET", "KEY LIMIT", "forgets what a key owes", 2, 2, false, false, false, -1,
+	{ "reset", "WEIR.RESET", "KEY LIMIT", "forgets what a key has used", 2, 2, false, false, false, -1,
 	  { NULL, NULL, "forgotten", "there was nothing to forget" } },
 	{ "inspect", "WEIR.INSPECT", "KEY LIMIT", "the state of a key", 2, 2, false, false, false, -1,
 	  { NULL, NULL, NULL, NULL } },
@@ -88,14 +88,14 @@ static int help(const struct question *question)
 	       "                        is WEIR_PASSWORD from the environment, if set\n",
 	       question->does, here);
 	if (question->can_wait)
-		printf("  --wait MS             wait up to this many milliseconds to be admitted\n");
+		printf("  --wait MS             wait up to this many milliseconds to be allowed\n");
 	if (question->has_attributes)
 		printf("  --cost N              the cost, for limits that do not take it from an attribute. Default: 1\n");
 	printf("  --json                output for programs: times in UTC, durations in ns\n"
 	       "  --                    ends the options, for a KEY that begins with a dash\n"
 	       "  --help                show this\n"
 	       "\n"
-	       "Exit status: 0 admitted, or done; 1 denied; 2 wrong usage; 3 there is no server, or it\n"
+	       "Exit status: 0 allowed, or done; 1 denied; 2 wrong usage; 3 there is no server, or it\n"
 	       "answered with an error.\n");
 	return ADMITTED;
 }

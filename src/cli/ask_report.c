@@ -13,20 +13,20 @@
 enum { NAME_SIZE = 64 };
 
 /* Members that are durations: ns in the reply, -1 for never. */
-static const char *const spans[] = { "retry_after", "reset_after", "delay" };
+static const char *const durations[] = { "retry_after", "reset_after", "delay" };
 
 /* A member that is a point in time: Unix time in ns, 0 for none. */
-static const char instant[] = "whole_at";
+static const char instant[] = "full_at";
 
 static bool is_text(const struct weir__resp_token *token, const char *text)
 {
 	return token->text.length == strlen(text) && memcmp(token->text.bytes, text, token->text.length) == 0;
 }
 
-static bool is_span(const struct weir__resp_token *name)
+static bool is_duration(const struct weir__resp_token *name)
 {
-	for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++)
-		if (is_text(name, spans[i]))
+	for (size_t i = 0; i < sizeof(durations) / sizeof(durations[0]); i++)
+		if (is_text(name, durations[i]))
 			return true;
 	return false;
 }
@@ -76,10 +76,11 @@ static void write_name(const struct weir__resp_token *token, char name[NAME_SIZE
 
 	for (; n < token->text.length && n < NAME_SIZE - 4; n++)
 		name[n] = isalnum((unsigned char)token->text.bytes[n]) ? token->text.bytes[n] : '_';
-	(void)snprintf(name + n, NAME_SIZE - n, "%s", is_span(token) ? "_ns" : "");
+	(void)snprintf(name + n, NAME_SIZE - n, "%s", is_duration(token) ? "_ns" : "");
 }
 
-static void json_value(struct weir__json *json, const char *name, const struct weir__resp_token *value, bool is_a_span);
+static void json_value(struct weir__json *json, const char *name, const struct weir__resp_token *value,
+		       bool is_a_duration);
 
 static void json_instant(struct weir__json *json, const char *name, const struct weir__resp_token *value)
 {
@@ -104,7 +105,7 @@ static void json_members(struct weir__json *json, const struct weir__resp_token 
 		if (is_instant(at, value))
 			json_instant(json, name, value);
 		else
-			json_value(json, name, value, is_span(at));
+			json_value(json, name, value, is_duration(at));
 		at = value + value->span;
 	}
 }
@@ -119,14 +120,15 @@ static void json_elements(struct weir__json *json, const struct weir__resp_token
 	}
 }
 
-static void json_value(struct weir__json *json, const char *name, const struct weir__resp_token *value, bool is_a_span)
+static void json_value(struct weir__json *json, const char *name, const struct weir__resp_token *value,
+		       bool is_a_duration)
 {
 	char number[24];
 
 	switch (value->type) {
 	case WEIR__RESP_INTEGER:
 		(void)snprintf(number, sizeof(number), "%" PRId64, value->number);
-		weir__json_word(json, name, is_a_span && value->number < 0 ? "null" : number);
+		weir__json_word(json, name, is_a_duration && value->number < 0 ? "null" : number);
 		break;
 	case WEIR__RESP_BOOLEAN:
 		weir__json_word(json, name, value->number ? "true" : "false");
@@ -164,7 +166,7 @@ static void json_answer(const struct weir__resp_token *answer)
 
 /* --- for people ------------------------------------------------------------------------------------------------- */
 
-static void print_span(const char *before, int64_t ns)
+static void print_duration(const char *before, int64_t ns)
 {
 	char text[WEIR__WORDS_SIZE];
 
@@ -209,18 +211,18 @@ static void print_decision(const struct weir__resp_token *answer, const struct w
 		print_name(" by ", by);
 	printf(", %" PRId64 " of %" PRId64 " left", number_of(answer, "remaining"), number_of(answer, "limit"));
 	if (is_allowed && delay > 0)
-		print_span("departs in", delay);
+		print_duration("departs in", delay);
 	if (!is_allowed && retry >= 0)
-		print_span("retry in", retry);
+		print_duration("retry in", retry);
 	if (reset > 0)
-		print_span("whole again in", reset);
+		print_duration("full again in", reset);
 	if (!is_allowed && retry < 0)
 		fputs("; no wait will help: it is more than there ever is at once", stdout);
 	print_shadows(number_of(answer, "shadow_denied"));
 	putchar('\n');
 }
 
-static void print_value(const struct weir__resp_token *value, bool is_a_span);
+static void print_value(const struct weir__resp_token *value, bool is_a_duration);
 
 static void print_elements(const struct weir__resp_token *value)
 {
@@ -233,14 +235,14 @@ static void print_elements(const struct weir__resp_token *value)
 	}
 }
 
-static void print_value(const struct weir__resp_token *value, bool is_a_span)
+static void print_value(const struct weir__resp_token *value, bool is_a_duration)
 {
 	char text[WEIR__WORDS_SIZE];
 
 	switch (value->type) {
 	case WEIR__RESP_INTEGER:
 		weir__words_span(value->number > 0 ? (weir_ns)value->number : 0, text);
-		if (is_a_span)
+		if (is_a_duration)
 			fputs(value->number < 0 ? "never" : text, stdout);
 		else
 			printf("%" PRId64, value->number);
@@ -278,13 +280,13 @@ static void print_members(const struct weir__resp_token *map)
 		const struct weir__resp_token *const value = at + at->span;
 
 		write_name(at, name);
-		if (is_span(at))
+		if (is_duration(at))
 			name[strlen(name) - strlen("_ns")] = '\0';
 		printf("%-12s ", name);
 		if (is_instant(at, value))
 			print_instant(value->number);
 		else
-			print_value(value, is_span(at));
+			print_value(value, is_duration(at));
 		putchar('\n');
 		at = value + value->span;
 	}

@@ -59,7 +59,7 @@ static bool fail(struct load *load, const char *what, int error)
 
 static void make_request(struct load *load)
 {
-	struct weir__resp_writer writer = { .bytes = load->request, .size = REQUEST_MAX, .protocol = 2 };
+	struct weir__resp_writer writer = { .bytes = load->request, .size = REQUEST_MAX, .resp_version = 2 };
 	const char *const *const words = load->plan->words;
 	size_t n = 0;
 
@@ -216,7 +216,7 @@ static bool say_who(struct load *load, const struct connection *connection)
 {
 	const char *const user = load->plan->user, *const password = load->plan->password;
 	char bytes[REQUEST_MAX + 2 * AUTH_WORD_MAX], line[WEIR__BENCH_TEXT_SIZE];
-	struct weir__resp_writer writer = { .bytes = bytes, .size = sizeof(bytes), .protocol = 2 };
+	struct weir__resp_writer writer = { .bytes = bytes, .size = sizeof(bytes), .resp_version = 2 };
 
 	if (password == NULL)
 		return true;

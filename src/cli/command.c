@@ -45,9 +45,9 @@ void weir__command_refuse(const struct weir__command *commands, size_t n, const 
 {
 	const char *const meant = nearest(commands, n, word);
 
-	fprintf(stderr, "%s: ", whose);
+	fprintf(stderr, "%s: unknown command ", whose);
 	weir__words_quoted(stderr, word, strlen(word));
-	fputs(" is no command; ", stderr);
+	fputs("; ", stderr);
 	if (meant)
 		fprintf(stderr, "did you mean %s? ", meant);
 	fprintf(stderr, "%s lists them\n", see);

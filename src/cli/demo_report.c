@@ -74,7 +74,7 @@ void weir__demo_report_second(const struct demo_traffic *traffic)
 
 /* --- the end ---------------------------------------------------------------------------------------------------- */
 
-static const char *span_text(weir_ns span, char text[SPAN_MAX])
+static const char *duration_text(weir_ns span, char text[SPAN_MAX])
 {
 	if (span == 0)
 		snprintf(text, SPAN_MAX, "-");
@@ -95,8 +95,8 @@ static void table_row(const struct demo_lane *lane, bool coloured)
 	printf("%s%8zu%s", weir__demo_screen_ink(coloured, DEMO_INK_THROUGH), lane->through.n, normal);
 	printf("%s%8zu%s", weir__demo_screen_ink(coloured, DEMO_INK_DENIED), lane->denied.n, normal);
 	printf("%s%17zu%s", weir__demo_screen_ink(coloured && most > DEMO_RATE, DEMO_INK_OVER), most, normal);
-	printf("%14s", span_text(lane->longest_wait, wait));
-	printf("%11s\n", span_text(weir__demo_instants_closest(&lane->through), closest));
+	printf("%14s", duration_text(lane->longest_wait, wait));
+	printf("%11s\n", duration_text(weir__demo_instants_closest(&lane->through), closest));
 }
 
 void weir__demo_report_table(const struct demo_traffic *traffic, bool coloured)
@@ -130,6 +130,6 @@ void weir__demo_report_notes(const struct demo_traffic *traffic)
 	       weir__demo_instants_peak(&log->through).n, weir__demo_instants_peak(&counter->through).n);
 	printf("- burst 20 admits %zu, up to %zu in a second; queue 20 admits %zu, %s apart.\n", bucket->through.n,
 	       weir__demo_instants_peak(&bucket->through).n, queue->through.n,
-	       span_text(weir__demo_instants_closest(&queue->through), apart));
+	       duration_text(weir__demo_instants_closest(&queue->through), apart));
 	printf("Try %s demo --speed 4, ./dev vectors tests/vectors/worked_examples.vec\n", program_invocation_name);
 }

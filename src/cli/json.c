@@ -80,7 +80,7 @@ void weir__json_bytes(struct weir__json *json, const char *name, const void *byt
 	const unsigned char *const at = bytes;
 
 	begin(json, name);
-	if (write_string(json->out, at, n))
+	if (write_string(json->out, at, n) || name == NULL) /* an element of an array has no room for a second form */
 		return;
 	fprintf(json->out, ",\n%*s\"%s_hex\": \"", 2 * json->depth, "", name);
 	for (size_t i = 0; i < n; i++)

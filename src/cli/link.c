@@ -101,11 +101,11 @@ static enum weir__link_result receive(struct weir__link *link)
 
 enum weir__link_result weir__link_ask(struct weir__link *link, const struct weir__resp_slice *words, size_t n)
 {
-	struct weir__resp_writer writer = { .protocol = 3 };
+	struct weir__resp_writer writer = { .resp_version = 3 };
 	enum weir__link_result result;
 
 	(void)write_request(&writer, words, n);
-	writer = (struct weir__resp_writer){ .bytes = malloc(writer.length), .size = writer.length, .protocol = 3 };
+	writer = (struct weir__resp_writer){ .bytes = malloc(writer.length), .size = writer.length, .resp_version = 3 };
 	if (writer.bytes == NULL)
 		return fail(link, WEIR__LINK_FAILED, "no memory for the request");
 	(void)write_request(&writer, words, n);

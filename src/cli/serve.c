@@ -1,564 +1,24 @@
-/* serve.c: the daemon: reads its settings, opens a table and sockets, starts workers, and waits to be told to end, or to hand
- * over to the next. */
-#include <weir/clock.h>
-
+/* serve.c: weir serve: reads settings from flags, environment and file, and runs the server. */
 #include <ctype.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/serve_help.h"
 #include "cli/serve_report.h"
 #include "cli/words.h"
-#include "core/wide.h"
-#include "engine/holds.h"
-#include "observe/audit.h"
-#include "observe/counters.h"
-#include "observe/limit_stats.h"
-#include "observe/tracer.h"
-#include "os/net.h"
-#include "server/accept_balancer.h"
-#include "server/handover.h"
-#include "server/listeners.h"
-#include "server/policy_loader.h"
-#include "server/settings.h"
-#include "server/stores.h"
-#include "server/user_reload.h"
-#include "server/worker.h"
-#include "store/table/table.h"
 
-enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2 };
+enum { DONE = 0, CALLED_WRONGLY = 2 };
 
-struct server {
-	struct weir__settings settings;
-	struct weir_table *table;
-	const struct weir_table_limit *counted_as;
-	struct weir__holds *holds;
-	struct weir__accept_balancer *balancer;
-	struct weir__user_reload *user_reload;
-	struct weir__counters_set *counters_set;
-	struct weir__limit_stats_set *stats_set; /* NULL: nothing is looked at */
-	struct weir__tracer_set *tracers;        /* NULL: nobody hears of decisions */
-	struct weir__log *log;
-	struct weir__policy_loader *loader; /* NULL: there is none */
-	struct weir__stores *stores;        /* NULL: the table decides */
-	struct weir__worker *workers[WEIR__WORKERS_MAX];
-	uint32_t n_workers;
-	struct weir__listeners listeners;
-	struct weir__listener *worker_listeners[WEIR__WORKERS_MAX];
-
-	char **argv; /* that the next server is started with */
-	struct weir__listeners inherited;
-	int pipe; /* to the server before; -1: there is none, or it was told that this one serves */
-	struct weir__handover handover;
-	bool is_handing, is_handed, is_retiring;
-	weir_ns drain_until, retire_until;
-};
-
-/* The settings that say where to listen, by wire. */
-static const char *const setting_names[WEIR__PROTOCOLS] = {
-	[WEIR__PROTOCOL_RESP] = "listen", [WEIR__PROTOCOL_HTTP] = "http"
-};
-
-static const struct weir__setting_list *list_of(const struct weir__settings *settings, enum weir__protocol protocol)
-{
-	return protocol == WEIR__PROTOCOL_RESP ? &settings->listen : &settings->http;
-}
-
-/* What makes the table what it is: who is told that there can be none looks for this. */
-static const char *table_setting(const struct weir__settings *settings)
-{
-	if (settings->file[0] != '\0')
-		return "file";
-	return settings->shared[0] != '\0' ? "shared" : "keys";
-}
-
-/* How many limits the table is made for; 0: as many as tables have. */
-static uint32_t limits_for(const struct server *server)
-{
-	const uint64_t plans = server->settings.plans;
-
-	if (server->loader)
-		return weir__policy_loader_limits(server->loader);
-	return plans > 0 ? (uint32_t)plans + 1 : 0; /* one that counts is the daemon's own */
-}
-
-/* For which setting a table has this size: of those that come to the same, since it has whole pages, the one with the most
- * zeros at its end, as people choose them. */
-static uint64_t keys_of(const struct weir__region *region)
-{
-	const size_t size_bytes = region->size_bytes - region->arena_bytes;
-	uint64_t least = 1, above = size_bytes, round = 1;
-
-	while (least < above) {
-		const uint64_t middle = least + (above - least) / 2;
-
-		if (weir_table_size(middle, region->limits_max) < size_bytes)
-			least = middle + 1;
-		else
-			above = middle;
-	}
-	while (weir_table_size((least + 10 * round - 1) / (10 * round) * (10 * round), region->limits_max) ==
-	       size_bytes)
-		round *= 10;
-	return (least + round - 1) / round * round;
-}
-
-enum { MADE_SIZE = 192 };
-
-/* A table that stays may have been made for another number of limits, by a policy that was another one then. False: `made` says
- * with what else it was made, or is empty. */
-static bool attach_as_it_is(struct server *server, const struct weir_table_options *asked, char made[MADE_SIZE])
-{
-	const struct weir__settings *const settings = &server->settings;
-	const struct weir_table_options options = { .shared = asked->shared, .file = asked->file };
-	const struct weir__region *region;
-
-	if ((asked->shared == NULL && asked->file == NULL) || weir_table_new(&options, &server->table, NULL) != WEIR_OK)
-		return false;
-	region = &server->table->region;
-	if (settings->plans == 0 && region->arena_bytes == settings->arena &&
-	    region->size_bytes == weir_table_size(settings->keys, region->limits_max) + settings->arena)
-		return true;
-	(void)snprintf(made, MADE_SIZE, "; it was made with keys %llu, arena %llu and plans %u: use these, or %s",
-		       (unsigned long long)keys_of(region), (unsigned long long)region->arena_bytes,
-		       (unsigned)region->limits_max - 1,
-		       asked->file ? "remove the file, which forgets all keys" : "another name");
-	weir_table_free(server->table);
-	server->table = NULL;
-	return false;
-}
-
-static int open_table(struct server *server)
-{
-	struct weir__settings *const settings = &server->settings;
-	const char *const name = table_setting(settings);
-	const uint32_t limits = limits_for(server);
-	const size_t keys_bytes = weir_table_size(settings->keys, limits);
-	const struct weir_table_options options = {
-		.size_bytes = keys_bytes + settings->arena,
-		.arena_bytes = settings->arena,
-		.limits_max = limits,
-		.shared = settings->shared[0] != '\0' ? settings->shared : NULL,
-		.file = settings->file[0] != '\0' ? settings->file : NULL,
-	};
-	/* Nobody is decided by this: it counts, and tells who recovers a file that keys may owe for as long as can be. */
-	static const char longest[] = "1/576460632303423488ns";
-	struct weir_message why;
-	const int error = weir_table_new(&options, &server->table, &why);
-	char made[MADE_SIZE] = "";
-	const bool is_open = error == WEIR_OK || (error == WEIR_ERR_REGION && attach_as_it_is(server, &options, made));
-
-	if (is_open && weir_table_add_limit_text(server->table, "limits that come with requests", longest,
-						 &server->counted_as, &why) == WEIR_OK)
-		return DONE;
-	weir__settings_error(settings, weir__settings_place(settings, name), name, "%s%s", why.text, made);
-	return FAILED;
-}
-
-static const char *why_not(int error, const char *where)
-{
-	struct stat status;
-
-	if (error == EINVAL)
-		return "there is no such host";
-	if (error == E2BIG)
-		return "it stands for more addresses than can be listened at; name some of them";
-	if (error == EADDRINUSE && strchr(where, '/') && lstat(where, &status) == 0 && !S_ISSOCK(status.st_mode))
-		return "it exists and is no socket; use another path, or remove it";
-	return strerror(error);
-}
-
-/* Whoever can connect may do everything as long as there are no users. */
-static int refuse_reach(struct weir__settings *settings, enum weir__protocol protocol, size_t i)
-{
-	static const char *const ports[WEIR__PROTOCOLS] = {
-		[WEIR__PROTOCOL_RESP] = "6380", [WEIR__PROTOCOL_HTTP] = "8080"
-	};
-	const struct weir__setting_list *const list = list_of(settings, protocol);
-
-	weir__settings_error(settings, list->places[i], setting_names[protocol],
-			     "%s: not an address of this machine alone, and there are no users; name some "
-			     "in a file (weir serve --config FILE), or use 127.0.0.1:%s, [::1]:%s or "
-			     "./socket",
-			     list->at[i], ports[protocol], ports[protocol]);
-	return CALLED_WRONGLY;
-}
-
-/* Of the listeners from this one on. */
-static bool are_local(const struct weir__listeners *listeners, size_t first)
-{
-	bool all = true;
-
-	for (size_t i = first; i < listeners->n; i++)
-		all &= weir__net_is_local(listeners->at[i].name);
-	return all;
-}
-
-static int listen_for(struct server *server, enum weir__protocol protocol)
-{
-	const struct weir__setting_list *const list = list_of(&server->settings, protocol);
-
-	for (size_t i = 0; i < list->n; i++) {
-		const size_t first = server->listeners.n;
-		const int error = weir__listeners_open(&server->listeners, &server->inherited, protocol, list->at[i],
-						       (uint32_t)server->settings.workers);
-
-		/* What a name stands for may have changed since it was looked at. */
-		if (error == 0 && server->settings.users.n == 0 && !are_local(&server->listeners, first))
-			return refuse_reach(&server->settings, protocol, i);
-		if (error == 0)
-			continue;
-		if (error == EADDRINUSE && protocol == WEIR__PROTOCOL_HTTP &&
-		    list->places[i].from == WEIR__FROM_DEFAULT) {
-			weir__log_say(server->log, WEIR__LOG_WARNING,
-				      "http: %s is in use: not served; say --http WHERE or --http none", list->at[i]);
-			server->settings.http.n = 0; /* the default is one place */
-			return DONE;
-		}
-		weir__settings_error(
-			&server->settings, list->places[i], setting_names[protocol], "%s: %s%s", list->at[i],
-			why_not(error, list->at[i]),
-			error == EADDRINUSE && protocol == WEIR__PROTOCOL_HTTP ? "; use another one, or none" : "");
-		return FAILED;
-	}
-	return DONE;
-}
-
-static int check_reach(struct weir__settings *settings)
-{
-	int result = DONE;
-
-	for (enum weir__protocol protocol = 0; protocol < WEIR__PROTOCOLS && settings->users.n == 0; protocol++) {
-		const struct weir__setting_list *const list = list_of(settings, protocol);
-
-		for (size_t i = 0; i < list->n; i++)
-			if (!weir__net_is_local(list->at[i]))
-				result = refuse_reach(settings, protocol, i);
-	}
-	return result;
-}
-
-static int read_policy(struct server *server)
-{
-	if (!weir__policy_loader_is_set(&server->settings))
-		return DONE;
-	server->loader = weir__policy_loader_new(&server->settings);
-	return server->loader ? DONE : CALLED_WRONGLY;
-}
-
-static int start_policy(struct server *server)
-{
-	return server->loader == NULL || weir__policy_loader_start(server->loader, server->table) ? DONE : FAILED;
-}
-
-static int start_store(struct server *server)
-{
-	struct weir__settings *const settings = &server->settings;
-	struct weir_message why;
-
-	if (settings->store[0] == '\0' ||
-	    weir__stores_new(settings, server->table, server->log, &server->stores, &why) == WEIR_OK)
-		return DONE;
-	weir__settings_error(settings, weir__settings_place(settings, "store"), "store", "%s", why.text);
-	return FAILED;
-}
-
-static int make_holds(struct server *server)
-{
-	server->holds = weir__holds_new((uint32_t)server->settings.holds);
-	if (server->holds)
-		return DONE;
-	weir__settings_error(&server->settings, weir__settings_place(&server->settings, "holds"), "holds",
-			     "there is no memory for so many; use fewer");
-	return FAILED;
-}
-
-/* A connection is a descriptor, and 1024, as systems begin with for select's sake, are few. What cannot be had is not had:
- * who connects then waits until others have gone. */
-static void raise_descriptors(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-		limit.rlim_cur = limit.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
-
-static int start_worker(struct server *server, uint32_t number)
-{
-	const struct weir__settings *const settings = &server->settings;
-	const uint32_t workers = (uint32_t)settings->workers;
-	struct weir__worker_options options = { .table = server->table,
-						.counted_as = server->counted_as,
-						.connections_max = (uint32_t)settings->connections,
-						.balancer = server->balancer,
-						.counters_set = server->counters_set,
-						.stats_set = server->stats_set,
-						.tracers = server->tracers,
-						.log = server->log,
-						.number = number,
-						.spin_ns = settings->spin_ns,
-						.idle_ns = { [WEIR__PROTOCOL_RESP] = settings->idle_ns,
-							     [WEIR__PROTOCOL_HTTP] = settings->http_idle_ns },
-						.output_max = settings->output,
-						.stall_ns = settings->stall_ns,
-						.late_ns = settings->header_time_ns,
-						.holds = server->holds,
-						.loader = server->loader,
-						.settings = settings,
-						.stores = server->stores,
-						.user_reload = server->user_reload };
-	int error = ENOMEM;
-
-	options.n_listeners = weir__listeners_of_worker(&server->listeners, number, workers, NULL);
-	options.listeners = server->worker_listeners[number] = calloc(options.n_listeners, sizeof(*options.listeners));
-	if (options.listeners) {
-		(void)weir__listeners_of_worker(&server->listeners, number, workers, options.listeners);
-		error = weir__worker_start(&options, &server->workers[number]);
-	}
-	if (error == 0)
-		return DONE;
-	fprintf(stderr, "weir serve: a worker: %s\n", strerror(error));
-	return FAILED;
-}
-
-static int make_roster(struct server *server)
-{
-	server->user_reload = weir__user_reload_new(&server->settings);
-	if (server->user_reload)
-		return DONE;
-	fputs("weir serve: no memory for users\n", stderr);
-	return FAILED;
-}
-
-static int start_roster(struct server *server)
-{
-	if (weir__user_reload_start(server->user_reload, server->balancer))
-		return DONE;
-	fputs("weir serve: there is no thread, or no descriptor, to watch users\n", stderr);
-	return FAILED;
-}
-
-static bool make_tracers(struct server *server)
-{
-	const struct weir__settings *const settings = &server->settings;
-	const struct weir__tracer_set_options options = {
-		.table = server->table,
-		.counted_as = server->counted_as,
-		.log = server->log,
-		.workers = (uint32_t)settings->workers,
-		.trace_to = settings->trace_to,
-		.service = settings->service,
-		.trace_one_in = settings->trace_one_in,
-		.rejections = (enum weir__log_rejections)settings->log_rejections,
-		.rejections_limit = settings->log_rejections_limit,
-	};
-
-	return weir__tracer_set_new(&options, &server->tracers);
-}
-
-static int start(struct server *server)
-{
-	const struct weir__settings *const settings = &server->settings;
-	int error = DONE;
-
-	server->balancer = weir__accept_balancer_new((uint32_t)settings->workers);
-	server->counters_set = weir__counters_set_new((uint32_t)settings->workers);
-	if (settings->observe == WEIR__OBSERVE_ON)
-		server->stats_set = weir__limit_stats_set_new(server->table, (uint32_t)settings->workers,
-							      (uint32_t)settings->top_keys);
-	if (server->balancer == NULL || server->counters_set == NULL ||
-	    (server->stats_set == NULL && settings->observe == WEIR__OBSERVE_ON)) {
-		fprintf(stderr, "weir serve: no memory for %llu workers\n", (unsigned long long)settings->workers);
-		return FAILED;
-	}
-	if (server->stats_set && !make_tracers(server)) {
-		fputs("weir serve: there is no memory, or no thread, for traces and the log of rejections\n", stderr);
-		return FAILED;
-	}
-	server->listeners.mode = (mode_t)settings->socket_mode;
-	for (enum weir__protocol protocol = 0; protocol < WEIR__PROTOCOLS && error == DONE; protocol++)
-		error = listen_for(server, protocol);
-	while (error == DONE && server->n_workers < settings->workers) {
-		error = start_worker(server, server->n_workers);
-		server->n_workers += error == DONE;
-	}
-	return error == DONE ? start_roster(server) : error;
-}
-
-/* --- the next server -------------------------------------------------------------------------------------------- */
-
-static void tell_before(struct server *server)
-{
-	weir__listeners_close(&server->inherited);
-	weir__handover_tell(server->pipe);
-	server->pipe = -1;
-}
-
-static void begin_handover(struct server *server)
-{
-	if (server->is_handing || server->is_handed)
-		weir__log_say(server->log, WEIR__LOG_WARNING, "SIGUSR2: the next server has been started already");
-	else
-		server->is_handing = server->argv &&
-				     weir__handover_begin(&server->handover, server->argv, &server->listeners,
-							  weir__log_stream(server->log, WEIR__LOG_ERROR));
-}
-
-/* What came by a signal. */
-static void audit(const struct server *server, const char *what, uint64_t process)
-{
-	const struct weir__audit_who nobody = weir__audit_nobody("signal");
-	struct weir__log_line line;
-
-	weir__audit_begin(&line, server->log, &nobody, what);
-	if (process > 0)
-		weir__log_number(&line, "to_process", process);
-	weir__audit_end(&line, server->log, NULL);
-}
-
-/* Told once it is so: whoever reads it may count on it. */
-static void leave(struct server *server)
-{
-	const struct weir__settings *const settings = &server->settings;
-	const bool is_private = server->stores == NULL && settings->shared[0] == '\0' && settings->file[0] == '\0';
-	char drain[32];
-
-	server->is_handed = true;
-	server->drain_until = weir__add_saturating(weir_clock_now(), settings->drain_ns);
-	for (uint32_t i = 0; i < server->n_workers; i++)
-		weir__worker_leave(server->workers[i]);
-	weir__settings_write_number(WEIR__SETTING_DURATION, settings->drain_ns, drain, sizeof(drain));
-	weir__log_say(server->log, WEIR__LOG_INFO,
-		      "process %d serves now; this one serves its connections for %s more at most, and ends",
-		      (int)server->handover.next, drain);
-	weir__log_say(
-		server->log, WEIR__LOG_INFO, "%s",
-		is_private ?
-			"its table was made anew, since none is shared or in a file: all keys are whole, and holds are unknown" :
-		server->stores ? "it decides by the same store; holds made here are unknown to it" :
-				 "it decides by the same table; holds made here are unknown to it");
-	audit(server, "handed_over", (uint64_t)server->handover.next);
-}
-
-static void look_at_handover(struct server *server)
-{
-	const enum weir__handover_state state = weir__handover_look(&server->handover,
-								    weir__log_stream(server->log, WEIR__LOG_ERROR));
-
-	server->is_handing = state == WEIR__HANDOVER_WAITS;
-	if (state == WEIR__HANDOVER_DONE)
-		leave(server);
-}
-
-static bool is_drained(const struct server *server)
-{
-	bool have_left = true;
-
-	for (uint32_t i = 0; i < server->n_workers; i++)
-		have_left = have_left && weir__worker_has_left(server->workers[i]);
-	return (have_left && weir__accept_balancer_connections(server->balancer) == 0) ||
-	       weir_clock_now() >= server->drain_until;
-}
-
-/* --- until the end ---------------------------------------------------------------------------------------------- */
-
-/* The next one, or 0 after a moment if there is something to look at meanwhile. */
-static int next_signal(const struct server *server, const sigset_t *signals)
-{
-	const struct timespec moment = { .tv_nsec = 20000000 };
-	int signal = 0;
-
-	if (server->is_handing || server->is_handed || server->is_retiring)
-		signal = sigtimedwait(signals, NULL, &moment);
-	else
-		(void)sigwait(signals, &signal);
-	return signal < 0 ? 0 : signal;
-}
-
-static void reload(struct server *server)
-{
-	audit(server, "reload_asked", 0);
-	weir__user_reload_reload(server->user_reload);
-	if (server->loader)
-		(void)weir__policy_loader_reload(server->loader);
-}
-
-static void retire(struct server *server)
-{
-	char delay[32];
-
-	server->is_retiring = true;
-	server->retire_until = weir__add_saturating(weir_clock_now(), server->settings.end_delay_ns);
-	for (uint32_t i = 0; i < server->n_workers; i++)
-		weir__worker_retire(server->workers[i]);
-	weir__settings_write_number(WEIR__SETTING_DURATION, server->settings.end_delay_ns, delay, sizeof(delay));
-	weir__log_say(server->log, WEIR__LOG_INFO, "ends in %s; until then it serves on, and is not ready", delay);
-}
-
-/* Until it is to end. */
-static void wait_for_signals(struct server *server, const sigset_t *signals)
-{
-	for (;;) {
-		const int signal = next_signal(server, signals);
-		const bool is_told_to_end = signal == SIGTERM || signal == SIGINT;
-
-		if (signal == SIGHUP)
-			reload(server);
-		if (signal == SIGUSR2)
-			begin_handover(server);
-		if (server->is_handing)
-			look_at_handover(server);
-		if (is_told_to_end && server->settings.end_delay_ns > 0 && !server->is_retiring && !server->is_handed)
-			retire(server);
-		else if (is_told_to_end || (server->is_handed && is_drained(server)) ||
-			 (server->is_retiring && weir_clock_now() >= server->retire_until))
-			return;
-	}
-}
-
-/* Paths, and sockets, that another server has are left as they are. */
-static void end(struct server *server)
-{
-	const bool is_others = server->is_handed || server->pipe >= 0;
-
-	if (server->is_handing) /* else it would serve at sockets that are shut */
-		weir__handover_cancel(&server->handover);
-	/* First: when workers have stopped listening, the next server may have put its own socket there. */
-	if (!server->is_handed)
-		weir__listeners_unlink(&server->listeners, !is_others);
-	for (uint32_t i = 0; i < server->n_workers && is_others; i++)
-		weir__worker_leave(server->workers[i]);
-	for (uint32_t i = 0; i < server->n_workers; i++)
-		weir__worker_end(server->workers[i]);
-	for (uint32_t i = 0; i < server->n_workers; i++)
-		weir__worker_stop(server->workers[i]);
-	for (uint32_t i = 0; i < WEIR__WORKERS_MAX; i++)
-		free(server->worker_listeners[i]);
-	weir__user_reload_free(server->user_reload);
-	weir__accept_balancer_free(server->balancer);
-	weir__counters_set_free(server->counters_set);
-	weir__limit_stats_set_free(server->stats_set);
-	weir__tracer_set_free(server->tracers);
-	weir__stores_free(server->stores);
-	weir__policy_loader_free(server->loader);
-	weir__holds_free(server->holds);
-	weir_table_free(server->table);
-	weir__log_free(server->log); /* the last: others tell of their end */
-}
-
-/* The setting that a variable of the environment is meant to be, in small letters. */
+/* Whether an environment variable, without WEIR_, names a setting. */
 static bool is_known(const char *name, size_t length)
 {
-	static const char *const others[] = { "config", "password" }; /* which file; of who asks */
+	static const char *const others[] = {
+		"config", "password"
+	}; /* the configuration file; the password of weir take and others */
 	char small[64];
 
 	if (length >= sizeof(small))
@@ -572,59 +32,19 @@ static bool is_known(const char *name, size_t length)
 	return weir__settings_find(small, length) != NULL;
 }
 
-/* Somebody has misspelt a setting, or the variable is another program's: so it is told, and the server starts. */
-static void warn_of_variables(FILE *out)
+/* An unknown variable may be a misspelt setting, or belong to another program. So it is a warning, and the server starts. */
+static void warn(const struct weir__settings *settings, FILE *out)
 {
+	weir__settings_warn_of_old_names(settings, out);
 	for (char **one = environ; *one; one++) {
 		const size_t length = strcspn(*one, "=");
 
 		if (strncmp(*one, "WEIR_", 5) != 0 || is_known(*one + 5, length - 5))
 			continue;
-		fputs("weir serve: warning: ", out);
+		fputs("weir serve: warning: unknown environment variable ", out);
 		weir__words_quoted(out, *one, length);
-		fputs(" of the environment is no setting; weir serve --help lists them\n", out);
+		fputs("; weir serve --help lists the settings\n", out);
 	}
-}
-
-static int start_log(struct server *server)
-{
-	struct weir__settings *const settings = &server->settings;
-
-	server->log = settings->log = weir__log_new(STDERR_FILENO, settings->log_format == WEIR__LOG_FORMAT_JSON);
-	if (server->log) {
-		warn_of_variables(weir__log_stream(server->log, WEIR__LOG_WARNING));
-		return DONE;
-	}
-	fputs("weir serve: there is no memory, or no thread, for the log\n", stderr);
-	return FAILED;
-}
-
-static int run(struct server *server)
-{
-	static int (*const steps[])(struct server *) = { start_log,   read_policy, open_table,  start_policy,
-							 start_store, make_holds,  make_roster, start };
-	sigset_t signals;
-	int error;
-
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGHUP);
-	sigaddset(&signals, SIGUSR2);
-	(void)pthread_sigmask(SIG_BLOCK, &signals, NULL); /* workers inherit that */
-	(void)signal(SIGPIPE, SIG_IGN); /* who started the server before may be gone, and nobody read what is printed */
-	raise_descriptors();
-	error = check_reach(&server->settings);
-	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && error == DONE; i++)
-		error = steps[i](server);
-	if (error == DONE) {
-		weir__serve_report(&(struct weir__serve_started){ &server->settings, &server->listeners, server->log,
-								  server->loader != NULL, server->stores != NULL });
-		tell_before(server);
-		wait_for_signals(server, &signals);
-	}
-	end(server);
-	return error;
 }
 
 static void print_version(FILE *out)
@@ -632,7 +52,7 @@ static void print_version(FILE *out)
 	fputs("weir " WEIR_VERSION "\n", out);
 }
 
-/* A page that was asked for, whatever else was said. */
+/* Prints the page that a flag such as --help wants, whatever the other flags are. Returns false if there is no such flag. */
 static bool print_page(int argc, char **argv)
 {
 	static const struct {
@@ -652,7 +72,7 @@ static bool print_page(int argc, char **argv)
 	return false;
 }
 
-/* With the program before its subcommand. NULL: no memory. */
+/* The command line with the program before its subcommand. NULL: no memory. */
 static char **whole_command(int argc, char **argv)
 {
 	char **const whole = calloc((size_t)argc + 2, sizeof(char *));
@@ -666,18 +86,17 @@ static char **whole_command(int argc, char **argv)
 
 int weir__serve(int argc, char **argv)
 {
-	static struct server server;
+	static struct weir__settings settings;
+	struct weir__server_options options = { .warn = warn, .started = weir__serve_report };
 	int status;
 
 	if (print_page(argc, argv))
 		return DONE;
-	weir__settings_init(&server.settings, stderr);
-	if (!weir__settings_read(&server.settings, argc, argv))
+	weir__settings_init(&settings, stderr);
+	if (!weir__settings_read(&settings, argc, argv))
 		return CALLED_WRONGLY;
-	server.argv = whole_command(argc, argv);
-	if (!weir__handover_receive(&server.inherited, &server.pipe, stderr))
-		return CALLED_WRONGLY;
-	status = run(&server);
-	free((void *)server.argv);
+	options.argv = whole_command(argc, argv);
+	status = weir__server_run(&settings, &options);
+	free((void *)options.argv);
 	return status;
 }

@@ -1,16 +1,17 @@
 /* serve_help.c: the settings as pages: --help, the man page and docs/settings.md, from the same rows and paragraphs.
  *
  * In texts, what a person would type stands between backticks: bold in the man page, left out in --help. */
-#include "server/settings.h"
+#include "cli/serve_help.h"
 
 #include <ctype.h>
 #include <string.h>
 
 #include "server/resp/resp_command.h"
+#include "server/settings.h"
 
-enum { HELP_WIDTH = 88, MARKDOWN_WIDTH = 120, TEXTS = 5 };
+enum { HELP_WIDTH = 88, MARKDOWN_WIDTH = 120, TEXTS = 5, FLAG_SIZE = 64 };
 
-/* A section of the pages; --help leaves them out. The last one is that of users. */
+/* A section of the pages; --help leaves them out. The last one is about users. */
 struct section {
 	const char *title, *head; /* in the man page, in markdown */
 	const char *texts[TEXTS];
@@ -21,7 +22,7 @@ static const char summary[] = "Decides about requests: for any Redis client, ove
 static const char precedence[] =
 	"Each option but `--config` is also an environment variable, `WEIR_KEYS` for `--keys`, with commas in lists, and a "
 	"key of the file, `keys`. Flags override the environment, the environment overrides the file, and the file "
-	"overrides the defaults; a list is replaced as a whole. Flags may have dashes for underscores, as in "
+	"overrides the defaults; a list is replaced as a whole. In flags, `--log_format` is the same as "
 	"`--log-format`. An empty variable counts as not set; the server warns about one that begins with `WEIR_` and is "
 	"not a setting.";
 static const char ending[] =
@@ -64,7 +65,7 @@ static const struct section sections[] = {
 	    "For HTTP a user has a `token`, or the `token_sha256` of one, beside the password or instead of it: a request "
 	    "has the header `Authorization: Bearer TOKEN`. Make one with `openssl rand -hex 32`.",
 	    "The `role` is `decide`, the default, or `admin`, who may also see and change what is not the client's own. "
-	    "`decide` may also refund: whoever took something may give it back, and the server does not know whose it was. "
+	    "`decide` may also refund: a client may give back what it took, and the server does not know which client took it. "
 	    "A client that you do not trust with that should have no direct access.",
 	    "Users come only from the file: other users of the machine can read flags, and often environments. Let "
 	    "nobody else read the file. RESP is not encrypted: between machines, use a network that nobody can listen to." },
@@ -127,7 +128,7 @@ static void write_range(const struct weir__setting *setting, char *text, size_t 
 	(void)snprintf(text, size, " %s to %s.", least, most);
 }
 
-/* Which commands a role is for, as the rows of the commands say it. */
+/* The commands that need a role, from the table of commands. */
 static const char *describe_admin(char *text, size_t size)
 {
 	size_t length = (size_t)snprintf(text, size, "Only `admin` may use");
@@ -151,7 +152,7 @@ static const char *describe_admin(char *text, size_t size)
 	return text;
 }
 
-/* All there is to say of a setting. */
+/* The description of a setting with its range and default. */
 static const char *describe(const struct weir__setting *setting, char *text, size_t size)
 {
 	char range[128], unset[64];
@@ -162,12 +163,23 @@ static const char *describe(const struct weir__setting *setting, char *text, siz
 	return text;
 }
 
+/* A flag: --log-format for the setting log_format. */
+static const char *flag_of(const char *name, char ret_flag[FLAG_SIZE])
+{
+	(void)snprintf(ret_flag, FLAG_SIZE, "--%s", name);
+	for (char *at = ret_flag; *at; at++)
+		if (*at == '_')
+			*at = '-';
+	return ret_flag;
+}
+
 /* --- help ------------------------------------------------------------------------------------------------------- */
 
 static void help_row(FILE *out, const char *flag, const char *value, const char *text)
 {
 	enum { INDENT = 24 };
-	const int length = fprintf(out, "  --%s%s%s", flag, value ? " " : "", value ? value : "");
+	char text_of_flag[FLAG_SIZE];
+	const int length = fprintf(out, "  %s%s%s", flag_of(flag, text_of_flag), value ? " " : "", value ? value : "");
 
 	if (length < INDENT)
 		fprintf(out, "%*s", INDENT - length, "");
@@ -234,7 +246,12 @@ static void man_sample(FILE *out, const char *sample)
 
 static void man_row(FILE *out, const char *flag, const char *value, const char *text)
 {
-	fprintf(out, ".TP\n\\fB\\-\\-%s\\fR \\fI%s\\fR\n", flag, value);
+	char text_of_flag[FLAG_SIZE];
+
+	fputs(".TP\n\\fB", out);
+	for (const char *at = flag_of(flag, text_of_flag); *at; at++)
+		fputs(*at == '-' ? "\\-" : (char[]){ *at, '\0' }, out);
+	fprintf(out, "\\fR \\fI%s\\fR\n", value);
 	man_text(out, text);
 }
 
@@ -276,11 +293,11 @@ void weir__serve_help_man(FILE *out)
 
 static void markdown_row(FILE *out, const struct weir__setting *setting)
 {
-	char text[512];
+	char text[512], flag[FLAG_SIZE];
 
 	fprintf(out, "| `%s` | ", setting->name);
 	if (setting->kind != WEIR__SETTING_USERS) {
-		fprintf(out, "`--%s %s` | `WEIR_", setting->name, setting->value);
+		fprintf(out, "`%s %s` | `WEIR_", flag_of(setting->name, flag), setting->value);
 		for (const char *c = setting->name; *c; c++)
 			putc(toupper((unsigned char)*c), out);
 		fputs("` | ", out);

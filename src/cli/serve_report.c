@@ -1,4 +1,4 @@
-/* serve_report.c: places, and commands that can be pasted into a shell. */
+/* serve_report.c: listen addresses, and commands that can be pasted into a shell. */
 #include "cli/serve_report.h"
 
 #include <stdio.h>
@@ -15,10 +15,10 @@ static const char *first_name(const struct weir__listeners *listeners, enum weir
 	return "";
 }
 
-static void tell_http(const struct weir__serve_started *told, const char *where)
+static void tell_http(const struct weir__server_started *started, const char *where)
 {
-	const char *const what = told->has_policy ? "v1/check?ip=203.0.113.7" : "readyz";
-	const char *const who = told->settings->users.n > 0 ? "-H 'Authorization: Bearer TOKEN' " : "";
+	const char *const what = started->has_policy ? "v1/check?ip=203.0.113.7" : "readyz";
+	const char *const who = started->settings->users.n > 0 ? "-H 'Authorization: Bearer TOKEN' " : "";
 
 	if (strchr(where, '/')) {
 		printf("     curl %s--unix-socket ", who);
@@ -29,29 +29,29 @@ static void tell_http(const struct weir__serve_started *told, const char *where)
 	}
 }
 
-static void tell_store(const struct weir__serve_started *told)
+static void tell_store(const struct weir__server_started *started)
 {
 	const struct weir__setting *const setting = weir__settings_find("store", strlen("store"));
 	char shown[WEIR__SETTING_SHOWN];
 
-	if (told->has_store && weir__settings_show(told->settings, setting, shown) > 0)
+	if (started->has_store && weir__settings_show(started->settings, setting, shown) > 0)
 		printf("weir serve: limits are kept in %s\n", shown);
 }
 
-/* A line for each place. */
+/* A line of JSON for each address. */
 static void tell_json(const struct weir__listeners *listeners)
 {
 	for (size_t i = 0; i < listeners->n; i++) {
 		struct weir__log_line line;
 
 		weir__log_begin(&line, true, WEIR__LOG_INFO, "listening");
-		weir__log_word(&line, "wire", weir__listeners_protocol_word(listeners->at[i].protocol));
+		weir__log_word(&line, "protocol", weir__protocol_word(listeners->at[i].protocol));
 		weir__log_word(&line, "at", listeners->at[i].name);
 		weir__log_print(&line, stdout);
 	}
 }
 
-/* Where redis-cli finds it, which looks at 127.0.0.1 unless it is told; who listens everywhere listens there, too. */
+/* The options of redis-cli for this address. Its default is 127.0.0.1, where a server on all addresses listens, too. */
 static void tell_where(const char *where)
 {
 	const char *const colon = strrchr(where, ':');
@@ -71,33 +71,33 @@ static void tell_where(const char *where)
 	printf("-p %s", colon ? colon + 1 : "6380");
 }
 
-static void tell_try(const struct weir__serve_started *told, const char *head, const char *request)
+static void tell_try(const struct weir__server_started *started, const char *head, const char *request)
 {
 	printf("%s redis-cli ", head);
-	tell_where(first_name(told->listeners, WEIR__PROTOCOL_RESP));
-	if (told->settings->users.n > 0)
-		printf(" --user %s --askpass", told->settings->users.at[0].name);
+	tell_where(first_name(started->listeners, WEIR__PROTOCOL_RESP));
+	if (started->settings->users.n > 0)
+		printf(" --user %s --askpass", started->settings->users.at[0].name);
 	printf(" %s\n", request);
 }
 
-void weir__serve_report(const struct weir__serve_started *told)
+void weir__serve_report(const struct weir__server_started *started)
 {
-	const struct weir__listeners *const listeners = told->listeners;
+	const struct weir__listeners *const listeners = started->listeners;
 	const char *const http = first_name(listeners, WEIR__PROTOCOL_HTTP);
 
-	if (weir__log_is_json(told->log)) {
+	if (weir__log_is_json(started->log)) {
 		tell_json(listeners);
 	} else {
 		for (size_t i = 0; i < listeners->n; i++)
 			printf("weir serve: %s at %s\n",
 			       listeners->at[i].protocol == WEIR__PROTOCOL_RESP ? "RESP" : "HTTP",
 			       listeners->at[i].name);
-		tell_store(told);
-		tell_try(told, "try:", "CL.THROTTLE user:42 15 30 60");
-		tell_try(told, "    ", "WEIR.TAKE user:42 '100/min burst 20'");
-		tell_try(told, "    ", "WEIR.INSPECT user:42 '100/min burst 20'");
+		tell_store(started);
+		tell_try(started, "try:", "CL.THROTTLE user:42 15 30 60");
+		tell_try(started, "    ", "WEIR.TAKE user:42 '100/min burst 20'");
+		tell_try(started, "    ", "WEIR.INSPECT user:42 '100/min burst 20'");
 		if (*http)
-			tell_http(told, http);
+			tell_http(started, http);
 	}
 	fflush(stdout);
 }

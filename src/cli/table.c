@@ -48,7 +48,7 @@ static const struct weir__command commands[] = {
 	{ "list", list, "all shared tables" },
 	{ "info", info, "size, fill, limits and counters; reads the whole table, about 0.1 s per GiB" },
 	{ "get", get, "the state of a key, and when one more request may go; charges nothing" },
-	{ "reset", reset, "forgets what a key owes, and says what that was" },
+	{ "reset", reset, "forgets what a key has used, and says what that was" },
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

@@ -155,7 +155,7 @@ static void print_info(const struct info *info)
 	printf("slots        %" PRIu64 "\n", stats->capacity);
 	printf("live keys    %" PRIu64 " (%.1f %%)\n", stats->live, percent(stats->live, stats->capacity));
 	printf("inserted     %" PRIu64 "\n", stats->inserted);
-	printf("gave way     %" PRIu64 "\n", stats->evicted);
+	printf("evicted      %" PRIu64 "\n", stats->evicted);
 	if (stats->arena_bytes > 0) {
 		weir__words_size(stats->arena_bytes, text);
 		printf("arena        %s (%zu bytes), %.1f %% used\n", text, stats->arena_bytes,
@@ -204,7 +204,7 @@ static void json_stats(struct weir__json *json, const struct weir_table_stats *s
 	(void)snprintf(text, sizeof(text), "%.4f", percent(stats->live, stats->capacity));
 	weir__json_word(json, "fill_percent", text);
 	weir__json_number(json, "inserted", stats->inserted);
-	weir__json_number(json, "gave_way", stats->evicted);
+	weir__json_number(json, "evicted", stats->evicted);
 	weir__json_number(json, "arena_bytes", stats->arena_bytes);
 	weir__json_number(json, "arena_used", stats->arena_used);
 	weir__json_number(json, "regained", stats->regained);
@@ -278,7 +278,7 @@ bool weir__table_report_info(struct weir_table *table, const char *name, const s
 
 /* --- get and reset ---------------------------------------------------------------------------------------------- */
 
-static weir_ns whole_in(const struct weir__key_report *report)
+static weir_ns full_in(const struct weir__key_report *report)
 {
 	return report->known.full_at > report->now ? report->known.full_at - report->now : 0;
 }
@@ -291,15 +291,15 @@ static void quote_key(const struct weir__key_report *report)
 	printf(": %s\n", report->text);
 }
 
-static void print_whole(const char *label, const struct weir__key_report *report)
+static void print_full_at(const char *label, const struct weir__key_report *report)
 {
 	char at[WEIR__WORDS_SIZE], in[WEIR__WORDS_SIZE];
 
 	weir__words_instant(report->known.full_at, at);
-	weir__words_span(whole_in(report), in);
+	weir__words_span(full_in(report), in);
 	if (!report->known.is_stored)
 		printf("%s now\n", label);
-	else if (whole_in(report) == 0)
+	else if (full_in(report) == 0)
 		printf("%s %s: its slot is free for others\n", label, at);
 	else
 		printf("%s %s, in %s\n", label, at, in);
@@ -324,10 +324,10 @@ static void json_key(const struct weir__key_report *report)
 		weir__json_number(&json, "retry_after_ns", verdict->retry_after);
 	weir__json_number(&json, "delay_ns", verdict->delay);
 	if (report->known.is_stored)
-		json_instant(&json, "whole_at", report->known.full_at);
+		json_instant(&json, "full_at", report->known.full_at);
 	else
-		weir__json_word(&json, "whole_at", "null");
-	weir__json_number(&json, "whole_in_ns", whole_in(report));
+		weir__json_word(&json, "full_at", "null");
+	weir__json_number(&json, "full_in_ns", full_in(report));
 	weir__json_close(&json, '}');
 }
 
@@ -349,7 +349,7 @@ void weir__table_report_key(const struct weir__key_report *report, bool is_json)
 	weir__words_span(verdict->delay, text);
 	if (verdict->delay > 0)
 		printf("departs in   %s, if one came now\n", text);
-	print_whole("whole at    ", report);
+	print_full_at("full at     ", report);
 }
 
 void weir__table_report_forgotten(const struct weir__key_report *report, bool is_json)
@@ -362,8 +362,8 @@ void weir__table_report_forgotten(const struct weir__key_report *report, bool is
 	}
 	fputs("forgotten    ", stdout);
 	quote_key(report);
-	printf("owed         %" PRIu64 " of %" PRIu64 "\n", verdict->limit - verdict->remaining, verdict->limit);
-	print_whole("until       ", report);
+	printf("used         %" PRIu64 " of %" PRIu64 "\n", verdict->limit - verdict->remaining, verdict->limit);
+	print_full_at("until       ", report);
 }
 
 /* --- list ------------------------------------------------------------------------------------------------------- */

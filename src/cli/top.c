@@ -148,7 +148,7 @@ static enum weir__link_result open_link(void)
 
 	top.is_open = result == WEIR__LINK_OK;
 	if (!top.is_open && strstr(top.link.why, "NOAUTH"))
-		(void)fail("the server wants to know who asks: say --user, of a user with the role admin, and set "
+		(void)fail("authentication required: use --user with a user that has the role admin, and set "
 			   "WEIR_PASSWORD or say --password-file");
 	return result;
 }

@@ -135,7 +135,7 @@ static void add_title(struct weir__top_text *text, const struct style *style, co
 	weir__top_text_add(text, where, 40);
 }
 
-static void add_wires(struct weir__top_text *text, const struct weir__top_view *view)
+static void add_protocols(struct weir__top_text *text, const struct weir__top_view *view)
 {
 	static const char *const names[2] = { "RESP ", "HTTP " };
 	char digits[WEIR__TOP_NUMBER_SIZE];
@@ -159,7 +159,7 @@ static void add_table(struct weir__top_text *text, const struct weir__top_view *
 	add_some(text, "", view->server.live_keys, " key");
 	add_number(text, " of ", view->server.capacity_keys, "");
 	if (view->server.evicted > 0)
-		add_number(text, ", ", view->server.evicted, " gave way");
+		add_number(text, ", ", view->server.evicted, " evicted");
 }
 
 /* Adds a rate per second. `sum` is the total of the last WEIR__TOP_RATE_SECONDS. */
@@ -199,7 +199,7 @@ static void add_requests(struct weir__top_text *text, const struct weir__top_vie
 	add_words(text, "/s");
 }
 
-static void add_span(struct weir__top_text *text, const char *before, uint64_t ns)
+static void add_duration(struct weir__top_text *text, const char *before, uint64_t ns)
 {
 	char words[48];
 
@@ -229,12 +229,12 @@ static void add_state(struct weir__top_text *text, const struct weir__top_view *
 		add_words(text, "; store ");
 		weir__top_text_add(text, server->store, 12);
 		add_some(text, ", ", server->store_nodes, " node");
-		add_some(text, ", ", server->store_owed, " key");
-		add_words(text, " owed");
+		add_some(text, ", ", server->store_deferred, " key");
+		add_words(text, " with deferred charges");
 	}
 	if (server->has_latency) {
-		add_span(text, "; answers p50 ", server->answer_p50_ns);
-		add_span(text, ", p99 ", server->answer_p99_ns);
+		add_duration(text, "; p50 ", server->answer_p50_ns);
+		add_duration(text, ", p99 ", server->answer_p99_ns);
 	}
 }
 
@@ -377,16 +377,16 @@ static void add_limit(struct weir__top_text *text, const struct style *style, co
 /* --- keys -------------------------------------------------------------------------------------------------------- */
 
 /* A ~ marks a count that may be too high. */
-static void add_key(struct weir__top_text *text, const struct weir__top_busy_keys *talkers, size_t i, unsigned width)
+static void add_key(struct weir__top_text *text, const struct weir__top_busy_keys *busy_keys, size_t i, unsigned width)
 {
 	char digits[WEIR__TOP_NUMBER_SIZE];
 
-	if (i >= talkers->n)
+	if (i >= busy_keys->n)
 		return;
-	weir__top_number(talkers->of[i].count, digits);
+	weir__top_number(busy_keys->of[i].count, digits);
 	weir__top_text_right(text, digits, 8);
-	add_words(text, talkers->of[i].error > 0 ? "~ " : "  ");
-	weir__top_text_add(text, talkers->of[i].key, width - 10);
+	add_words(text, busy_keys->of[i].error > 0 ? "~ " : "  ");
+	weir__top_text_add(text, busy_keys->of[i].key, width - 10);
 }
 
 static void add_keys_title(struct weir__top_text *text, const struct style *style, const struct weir__top_view *view,
@@ -428,7 +428,7 @@ static void draw_server(struct weir__top_screen *screen, const struct style *sty
 	}
 	text = weir__top_screen_line(screen);
 	if (view->server.at_ms > 0) {
-		add_wires(&text, view);
+		add_protocols(&text, view);
 		add_words(&text, "; ");
 		add_table(&text, view);
 	}
@@ -575,7 +575,7 @@ void weir__top_print(const struct weir__top_view *view, const char *where, bool 
 	style.widths[WEIR__TOP_MINUTE] = 0;
 	add_title(&text, &style, view, where);
 	print_line(&text);
-	add_wires(&text, view);
+	add_protocols(&text, view);
 	add_words(&text, "; ");
 	add_table(&text, view);
 	print_line(&text);

@@ -95,7 +95,7 @@ static void read_server(const json_t *root, struct weir__top_server *server)
 {
 	const json_t *const table = json_object_get(root, "table"), *const store = json_object_get(root, "store");
 	const json_t *const policy = json_object_get(root, "policy");
-	const json_t *const answer = json_object_get(json_object_get(root, "latency"), "answer");
+	const json_t *const answer = json_object_get(json_object_get(root, "latency"), "request");
 	const json_t *const all = json_object_get(root, "all");
 
 	memset(server, 0, sizeof(*server));
@@ -108,11 +108,11 @@ static void read_server(const json_t *root, struct weir__top_server *server)
 	read_pair(root, "requests_total", server->requests);
 	server->live_keys = number_of(table, "live_keys");
 	server->capacity_keys = number_of(table, "capacity_keys");
-	server->evicted = number_of(table, "gave_way_total");
+	server->evicted = number_of(table, "evicted_total");
 	server->has_store = json_is_object(store);
 	copy_text(server->store, sizeof(server->store), store, "state");
 	server->store_nodes = number_of(store, "nodes");
-	server->store_owed = number_of(store, "owed_keys");
+	server->store_deferred = number_of(store, "deferred_keys");
 	server->has_policy = json_is_object(policy);
 	server->policy_limits = number_of(policy, "limits");
 	server->policy_changes = number_of(policy, "changes");
@@ -220,27 +220,27 @@ bool weir__top_view_read(struct weir__top_view *view, const char *json, size_t l
 }
 
 /* Long keys are cut and may look alike, so their hash is put before them. */
-static void read_key(const json_t *from, struct weir__top_busy_key *talker)
+static void read_key(const json_t *from, struct weir__top_busy_key *busy_key)
 {
 	const char *const hash = json_string_value(json_object_get(from, "hash"));
-	char text[sizeof(talker->key)];
+	char text[sizeof(busy_key->key)];
 
-	copy_text(talker->key, sizeof(talker->key), from, "key");
+	copy_text(busy_key->key, sizeof(busy_key->key), from, "key");
 	if (hash && json_is_null(json_object_get(from, "raw"))) {
-		memcpy(text, talker->key, sizeof(text));
-		(void)snprintf(talker->key, sizeof(talker->key), "#%.16s %.480s", hash, text);
+		memcpy(text, busy_key->key, sizeof(text));
+		(void)snprintf(busy_key->key, sizeof(busy_key->key), "#%.16s %.480s", hash, text);
 	}
 }
 
-static void read_talkers(const json_t *array, struct weir__top_busy_keys *talkers)
+static void read_top_keys(const json_t *array, struct weir__top_busy_keys *busy_keys)
 {
-	talkers->n = json_array_size(array) < WEIR__TOP_KEYS_MAX ? json_array_size(array) : WEIR__TOP_KEYS_MAX;
-	for (size_t i = 0; i < talkers->n; i++) {
+	busy_keys->n = json_array_size(array) < WEIR__TOP_KEYS_MAX ? json_array_size(array) : WEIR__TOP_KEYS_MAX;
+	for (size_t i = 0; i < busy_keys->n; i++) {
 		const json_t *const from = json_array_get(array, i);
 
-		read_key(from, &talkers->of[i]);
-		talkers->of[i].count = number_of(from, "count");
-		talkers->of[i].error = number_of(from, "error");
+		read_key(from, &busy_keys->of[i]);
+		busy_keys->of[i].count = number_of(from, "count");
+		busy_keys->of[i].error = number_of(from, "error");
 	}
 }
 
@@ -253,8 +253,8 @@ bool weir__top_view_read_keys(struct weir__top_view *view, const char *json, siz
 
 	if (root == NULL)
 		return false;
-	read_talkers(json_object_get(top, "busy"), &view->busy);
-	read_talkers(json_object_get(top, "denied"), &view->denied);
+	read_top_keys(json_object_get(top, "busy"), &view->busy);
+	read_top_keys(json_object_get(top, "denied"), &view->denied);
 	view->keys_for_s = now > since && since > 0 ? now - since : 0;
 	json_decref(root);
 	return true;

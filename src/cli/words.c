@@ -77,7 +77,7 @@ void weir__words_instant(weir_ns at, char *text)
 static const struct {
 	weir_ns below, unit, part;
 	const char *unit_name, *part_name;
-} spans[] = {
+} durations[] = {
 	{ US, 1, 1, "ns", "" },
 	{ MS, US, US / 10, "us", NULL },
 	{ SECOND, MS, MS / 10, "ms", NULL },
@@ -93,22 +93,23 @@ void weir__words_span(weir_ns span, char *text)
 	uint64_t parts, per_unit, units, rest;
 
 	for (;; row++) {
-		parts = span / spans[row].part + (span % spans[row].part != 0);
-		if (spans[row].below == UINT64_MAX || parts < spans[row].below / spans[row].part)
+		parts = span / durations[row].part + (span % durations[row].part != 0);
+		if (durations[row].below == UINT64_MAX || parts < durations[row].below / durations[row].part)
 			break;
 	}
-	per_unit = spans[row].unit / spans[row].part;
+	per_unit = durations[row].unit / durations[row].part;
 	units = parts / per_unit;
 	rest = parts % per_unit;
 	if (span == 0)
 		(void)snprintf(text, WEIR__WORDS_SIZE, "0 s");
 	else if (rest == 0)
-		(void)snprintf(text, WEIR__WORDS_SIZE, "%" PRIu64 " %s", units, spans[row].unit_name);
-	else if (spans[row].part_name == NULL)
-		(void)snprintf(text, WEIR__WORDS_SIZE, "%" PRIu64 ".%" PRIu64 " %s", units, rest, spans[row].unit_name);
+		(void)snprintf(text, WEIR__WORDS_SIZE, "%" PRIu64 " %s", units, durations[row].unit_name);
+	else if (durations[row].part_name == NULL)
+		(void)snprintf(text, WEIR__WORDS_SIZE, "%" PRIu64 ".%" PRIu64 " %s", units, rest,
+			       durations[row].unit_name);
 	else
-		(void)snprintf(text, WEIR__WORDS_SIZE, "%" PRIu64 " %s %" PRIu64 " %s", units, spans[row].unit_name,
-			       rest, spans[row].part_name);
+		(void)snprintf(text, WEIR__WORDS_SIZE, "%" PRIu64 " %s %" PRIu64 " %s", units, durations[row].unit_name,
+			       rest, durations[row].part_name);
 }
 
 void weir__words_size(uint64_t bytes, char *text)

@@ -35,4 +35,10 @@ struct weir__option_word {
 
 extern const struct weir__option_word weir__option_words[WEIR__OPTIONS];
 
+/* Whether the limit is a bucket: its burst counts. Others are windows: their count counts. */
+static inline bool weir__limit_is_bucket(const struct weir_limit *limit)
+{
+	return limit->algorithm == WEIR_TOKEN_BUCKET || limit->algorithm == WEIR_LEAKY_BUCKET;
+}
+
 #endif

@@ -1,8 +1,10 @@
 /* plan.c: checks a limit and compiles it into the plan that the steps run on. All checks for invalid limits are
- * here. */
+ * here.
+ * The reasons are in docs/internals/core.md. */
 #include <weir/plan.h>
 
 #include "core/log.h"
+#include "core/notation.h"
 #include "core/segments.h"
 #include "core/text.h"
 #include "core/wide.h"
@@ -40,11 +42,6 @@ static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
 	return a;
 }
 
-static bool is_bucket(const struct weir_limit *limit)
-{
-	return limit->algorithm == WEIR_TOKEN_BUCKET || limit->algorithm == WEIR_LEAKY_BUCKET;
-}
-
 static int check(const struct weir_limit *limit, struct weir_message *ret_message)
 {
 	if ((unsigned)limit->algorithm > WEIR_SLIDING_COUNTER)
@@ -54,7 +51,7 @@ static int check(const struct weir_limit *limit, struct weir_message *ret_messag
 		return refuse(ret_message, WEIR_ERR_LIMIT, "a count", 0, "a rate needs 1 or more");
 	if (limit->period == 0)
 		return refuse(ret_message, WEIR_ERR_LIMIT, "a period", 0, "a rate needs 1 ns or more");
-	if (is_bucket(limit) && limit->burst == 0)
+	if (weir__limit_is_bucket(limit) && limit->burst == 0)
 		return refuse(ret_message, WEIR_ERR_LIMIT, "a burst", 0, "a bucket needs room for 1 or more");
 	if (limit->segments == 0)
 		return refuse(ret_message, WEIR_ERR_LIMIT, "a number of segments", 0, "1 is the plain sliding counter");
@@ -75,7 +72,7 @@ static int check(const struct weir_limit *limit, struct weir_message *ret_messag
 		return refuse_option(ret_message, "queue", "leaky");
 	if (limit->align_first && limit->algorithm != WEIR_FIXED_WINDOW)
 		return refuse_option(ret_message, "align first", "fixed_window");
-	if (limit->count_all && is_bucket(limit))
+	if (limit->count_all && weir__limit_is_bucket(limit))
 		return refuse_option(ret_message, "count all", "windows");
 	return WEIR_OK;
 }
@@ -120,10 +117,10 @@ int weir_plan_compile(const struct weir_limit *limit, struct weir_plan *ret_plan
 		return error;
 	plan.count = limit->count;
 	plan.period = limit->period;
-	plan.most = is_bucket(limit) ? limit->burst : limit->count;
+	plan.most = weir__limit_is_bucket(limit) ? limit->burst : limit->count;
 	plan.flags = (limit->shape ? WEIR_PLAN_SHAPE : 0u) | (limit->align_first ? WEIR_PLAN_FIRST : 0u) |
 		     (limit->count_all ? WEIR_PLAN_COUNT_ALL : 0u);
-	if (is_bucket(limit) && !limit->refill_interval) {
+	if (weir__limit_is_bucket(limit) && !limit->refill_interval) {
 		error = compile_bucket(limit, &plan, ret_message);
 		if (error != WEIR_OK)
 			return error;

@@ -1,4 +1,5 @@
-/* step.c: the public steps, built from what each kind of plan provides (algorithm.h). */
+/* step.c: the public steps, built from what each kind of plan provides (algorithm.h).
+ * The reasons are in docs/internals/core.md. */
 #include "core/step.h"
 
 #include "core/algorithm.h"

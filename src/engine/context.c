@@ -1,6 +1,8 @@
 /* context.c: init of the per-worker context. */
 #include "engine/context.h"
 
+#include "engine/request.h"
+
 void weir__context_init(struct weir__context *context, struct weir_table *table,
 			const struct weir_table_limit *counted_as)
 {
@@ -23,9 +25,16 @@ void weir__context_init(struct weir__context *context, struct weir_table *table,
 	context->key_count_cache = NULL;
 	context->hides_keys = false;
 	context->n_in_flight = 0;
+	context->spare_requests = NULL;
+	context->n_spare_requests = 0;
 	context->ready = NULL;
 	context->worker = NULL;
 	weir__table_store_init(&context->table_store, table);
 	context->store = &context->table_store.store;
 	weir__inline_limits_init(&context->limits, table, counted_as);
+}
+
+void weir__context_fini(struct weir__context *context)
+{
+	weir__requests_free_spare(context);
 }

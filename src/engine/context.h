@@ -56,8 +56,10 @@ struct weir__context {
 	/* This worker's own; NULL after init: key counts are estimated from a part of the table. */
 	struct weir__key_count_cache *key_count_cache;
 
-	bool hides_keys;      /* log lines show a hash instead of the key */
-	uint32_t n_in_flight; /* requests that wait for a later completion */
+	bool hides_keys;                      /* log lines show a hash instead of the key */
+	uint32_t n_in_flight;                 /* requests that wait for a later completion */
+	struct weir__request *spare_requests; /* memory for the next requests that move, linked by `next` */
+	uint32_t n_spare_requests;
 	/* Called when the first request in a client's queue is done. NULL after init. */
 	void (*ready)(void *worker, struct weir__client *client);
 	void *worker;
@@ -68,6 +70,8 @@ struct weir__context {
  * on inline limits. */
 void weir__context_init(struct weir__context *context, struct weir_table *table,
 			const struct weir_table_limit *counted_as);
+
+void weir__context_fini(struct weir__context *context);
 
 struct weir__client {
 	int resp_version; /* RESP: 2 or 3 */

@@ -75,7 +75,7 @@
 	  "an argument of CL.THROTTLE is not a 64-bit integer") \
 	X(CELL_ZERO, "Cell error: Store error: Zero rates are not supported", "", \
 	  "count or period of CL.THROTTLE is 0 or less, or the rate is above one per ns") \
-	X(CELL_DURATION, "Cell error: a key would take more than 6671 days to be whole again; lower max_burst or period", "", \
+	X(CELL_DURATION, "Cell error: a key would take more than 6671 days to be full again; lower max_burst or period", "", \
 	  "the numbers of CL.THROTTLE make a limit that no table can hold") \
 	X(CELL_LIMIT, "Cell error: ", "<why>", "the numbers of CL.THROTTLE make a limit that the store cannot hold") \
 	X(THROTTLE_BURST, "ERR invalid max_burst", "", "an argument of THROTTLE is not a 64-bit integer") \
@@ -88,7 +88,7 @@
 	  "max_burst, count or period of THROTTLE is 0 or less") \
 	X(THROTTLE_RATE, "ERR more than one in each ns is not supported; lower the count, or raise the period", "", \
 	  "the count of THROTTLE is too large for its period") \
-	X(THROTTLE_DURATION, "ERR a key would take more than 6671 days to be whole again; lower max_burst or period", "", \
+	X(THROTTLE_DURATION, "ERR a key would take more than 6671 days to be full again; lower max_burst or period", "", \
 	  "the numbers of THROTTLE make a limit that no table can hold") \
 	X(NOAUTH, "NOAUTH Authentication required.", "", "there are users, and the client has not authenticated") \
 	X(NOAUTH_LATE, "NOAUTH Authentication required, and it took too long.", "", \

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "core/notation.h"
 #include "os/lock.h"
 #include "os/memory.h"
 
@@ -319,14 +320,14 @@ void weir__holds_took(struct weir__holds *holds, struct weir__hold *hold, const 
 /* How much of the usage right after the take has not refilled yet. The held units refill last. A refund must not exceed
  * this: units that have refilled since may have been taken by others. A window resets all at once, so windows have no
  * bound (UINT64_MAX). */
-static uint64_t still_owed(const struct weir__hold *hold, weir_ns now)
+static uint64_t still_used(const struct weir__hold *hold, weir_ns now)
 {
 	const struct weir_limit *const limit = &hold->stated;
 	const uint64_t owed = hold->verdict.limit - hold->verdict.remaining;
 	const weir_ns left = hold->regained_at - now;
 	weir__u128 periods, periods_left;
 
-	if (limit->algorithm != WEIR_TOKEN_BUCKET && limit->algorithm != WEIR_LEAKY_BUCKET)
+	if (!weir__limit_is_bucket(limit))
 		return UINT64_MAX;
 	if (!limit->refill_interval)
 		return weir__saturate(weir__mul_div_up(left, limit->count, limit->period));
@@ -353,7 +354,7 @@ static void make_question(const struct weir__hold *hold, uint64_t actual, weir_n
 		question->cost = actual - hold->cost;
 	} else if (actual < hold->cost && now < hold->regained_at) {
 		question->operation = WEIR__STORE_UNDO;
-		question->cost = weir__min(hold->cost - actual, still_owed(hold, now));
+		question->cost = weir__min(hold->cost - actual, still_used(hold, now));
 	}
 }
 

@@ -29,7 +29,7 @@ static void time_decision(const struct weir__request *request)
 	if (request->has_moved || !weir__limit_stats_is_timed(context->stats))
 		return;
 	now = weir_table_now(context->table);
-	weir__limit_stats_histogram_add(&context->stats->spans[WEIR__DURATION_DECISION],
+	weir__limit_stats_histogram_add(&context->stats->histograms[WEIR__DURATION_DECISION],
 					now > request->store_request.now ? now - request->store_request.now : 0, 1);
 }
 
@@ -634,7 +634,7 @@ static void end_wait(struct weir__wait *wait, const struct weir_verdict *verdict
 	wait->waiter = NULL;
 	wait->verdict = *verdict;
 	if (stats) {
-		weir__limit_stats_histogram_add(&stats->spans[WEIR__DURATION_WAIT],
+		weir__limit_stats_histogram_add(&stats->histograms[WEIR__DURATION_WAIT],
 						now > wait->since ? now - wait->since : 0, 1);
 		stats->throttled++;
 	}

@@ -3,7 +3,8 @@
  *
  * A function that runs an operation returns one of three results. DONE: the result is in the operation. LATER: the
  * request has moved to the heap, and its `write` is called when it is done. REFUSED: nothing was done, and the refusal
- * gives the error. */
+ * gives the error.
+ * The reasons are in docs/internals/road.md. */
 #ifndef WEIR_ENGINE_OPERATIONS_H
 #define WEIR_ENGINE_OPERATIONS_H
 

@@ -9,6 +9,9 @@
 enum {
 	ALIGNMENT = 16,
 	PATH_MOST = 1024, /* bytes of a path kept for the log, which shows fewer */
+	/* A moved request of usual size takes memory of this size, which then serves the next. With malloc, which has
+	 * no quick list above 1 KiB, a request on Redis costs 6 % more instructions. */
+	SPARE_BYTES = 4096,
 };
 
 static size_t align(size_t n)
@@ -61,7 +64,7 @@ static void measure(const struct weir__request *request, struct extent *extent)
 	extent->path_bytes = trace_context->path ? weir__min(trace_context->path_length, PATH_MOST) : 0;
 }
 
-static char *copy_asking(struct weir__request *moved, const struct extent *extent, char *to)
+static char *copy_trace_context(struct weir__request *moved, const struct extent *extent, char *to)
 {
 	struct weir__trace_context *const trace_context = (struct weir__trace_context *)(void *)to;
 
@@ -108,6 +111,43 @@ static void copy_claims(struct weir__request *moved, const struct weir__request 
 	}
 }
 
+static struct weir__request *new_request(struct weir__context *context, size_t size)
+{
+	struct weir__request *request = context->spare_requests;
+	const bool is_pooled = size <= SPARE_BYTES;
+
+	if (is_pooled && request) {
+		context->spare_requests = request->next;
+		context->n_spare_requests--;
+		return request;
+	}
+	return malloc(is_pooled ? SPARE_BYTES : size);
+}
+
+static void free_memory(struct weir__request *request)
+{
+	struct weir__context *const context = request->context;
+
+	if (!request->is_pooled || context->n_spare_requests == WEIR__SPARE_REQUESTS_MAX) {
+		free(request);
+		return;
+	}
+	request->next = context->spare_requests;
+	context->spare_requests = request;
+	context->n_spare_requests++;
+}
+
+void weir__requests_free_spare(struct weir__context *context)
+{
+	while (context->spare_requests) {
+		struct weir__request *const spare = context->spare_requests;
+
+		context->spare_requests = spare->next;
+		free(spare);
+	}
+	context->n_spare_requests = 0;
+}
+
 /* The limits need alignment, so they come before the keys. */
 static struct weir__request *copy(const struct weir__request *request)
 {
@@ -115,15 +155,18 @@ static struct weir__request *copy(const struct weir__request *request)
 	const size_t verdicts = align(request->n_claims * sizeof(struct weir_verdict));
 	struct weir__request *moved;
 	struct extent extent;
+	size_t total;
 	char *to;
 
 	measure(request, &extent);
-	moved = malloc(size + claims + verdicts + extent.n_limits * align(sizeof(struct weir_table_limit)) +
-		       extent.keys_bytes + extent.state_bytes + extent.path_bytes +
-		       (extent.trace_context ? align(sizeof(struct weir__trace_context)) + ALIGNMENT : 0));
+	total = size + claims + verdicts + extent.n_limits * align(sizeof(struct weir_table_limit)) +
+		extent.keys_bytes + extent.state_bytes + extent.path_bytes +
+		(extent.trace_context ? align(sizeof(struct weir__trace_context)) + ALIGNMENT : 0);
+	moved = new_request(request->context, total);
 	if (moved == NULL)
 		return NULL;
 	memcpy(moved, request, request->size);
+	moved->is_pooled = total <= SPARE_BYTES;
 	to = (char *)moved + size;
 	moved->claims = (struct weir_claim *)(void *)to;
 	moved->verdicts = (struct weir_verdict *)(void *)(to + claims);
@@ -132,7 +175,7 @@ static struct weir__request *copy(const struct weir__request *request)
 	if (request->n_claims > 0) /* a store may have completed an earlier store request at once */
 		memcpy(moved->verdicts, request->verdicts, request->n_claims * sizeof(struct weir_verdict));
 	if (extent.trace_context)
-		(void)copy_asking(
+		(void)copy_trace_context(
 			moved, &extent,
 			to + align(extent.n_limits * align(sizeof(struct weir_table_limit)) + extent.keys_bytes));
 	return moved;
@@ -160,6 +203,7 @@ static void append(struct weir__client *client, struct weir__request *request)
 void weir__request_wait(struct weir__request *request)
 {
 	request->has_moved = true;
+	request->is_pooled = false;
 	count_in_flight(request->context, 1);
 	append(request->client, request);
 }
@@ -218,7 +262,7 @@ static void free_request(struct weir__request *request)
 {
 	if (request->kind->fini)
 		request->kind->fini(request);
-	free(request);
+	free_memory(request);
 }
 
 void weir__request_finish(struct weir__request *request)
@@ -293,6 +337,7 @@ bool weir__request_add_replies(struct weir__context *context, struct weir__clien
 	replies->request.n_claims = 0;
 	replies->request.n_replies = n_replies;
 	replies->request.has_moved = replies->request.is_done = true;
+	replies->request.is_pooled = false;
 	replies->length = n;
 	memcpy(replies->bytes, bytes, n);
 	append(client, &replies->request);

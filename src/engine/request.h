@@ -8,13 +8,21 @@
  *                                          -> false: it has moved. The store completes it -> weir__request_kind.advance
  *                                             -> done -> context->ready -> write, in order
  *
- * Each kind of request is a struct that begins with struct weir__request, and a small state machine, `advance`. */
+ * Each kind of request is a struct that begins with struct weir__request, and a small state machine, `advance`.
+ * The reasons are in docs/internals/road.md. */
 #ifndef WEIR_ENGINE_REQUEST_H
 #define WEIR_ENGINE_REQUEST_H
 
 #include "engine/context.h"
 
 struct weir__trace_context;
+
+/* Memory of requests that have moved, kept for the next ones of a worker. */
+#if defined(__SANITIZE_ADDRESS__)
+enum { WEIR__SPARE_REQUESTS_MAX = 0 }; /* so that a use after free is found */
+#else
+enum { WEIR__SPARE_REQUESTS_MAX = 64 };
+#endif
 
 struct weir__request_kind {
 	/* Runs the next step, from the start or with the store's verdict. Returns true if the request is done. Returns
@@ -50,6 +58,7 @@ struct weir__request {
 	uint32_t size;                             /* of the struct that begins with this one */
 	struct weir__trace_context *trace_context; /* once it has moved; NULL: tracing is off */
 	bool has_moved, is_done;
+	bool is_pooled;       /* once it has moved: its memory can serve the next request */
 	bool is_barrier;      /* later requests wait until this one is written */
 	uint8_t stage;        /* state of `advance`, defined by the kind */
 	uint8_t form;         /* of the reply, defined by the protocol */
@@ -106,6 +115,9 @@ void weir__request_free_first(struct weir__client *client);
 
 /* The client disconnects. Its requests are cancelled, or complete without it. */
 void weir__requests_abandon(struct weir__client *client);
+
+/* At the end of a worker. */
+void weir__requests_free_spare(struct weir__context *context);
 
 /* Queues finished replies behind those of earlier requests. `write` gets them by weir__request_replies. Returns false
  * if there is no memory. */

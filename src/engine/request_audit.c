@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "observe/counters.h"
+#include "observe/log_key.h"
 
 _Static_assert((int)WEIR__USER_NAME_MAX < (int)WEIR__AUDIT_USER, "a name fits");
 
@@ -15,28 +16,7 @@ void weir__audit_who_of(const struct weir__client *client, enum weir__protocol p
 		client->write_peer(client, ret_who->peer);
 	else
 		(void)snprintf(ret_who->peer, sizeof(ret_who->peer), "-");
-	ret_who->by = protocol == WEIR__PROTOCOL_HTTP ? "http" : "resp";
-}
-
-/* Follows the setting for the rejection log: an operator who hides keys there hides them here. */
-static void add_key(struct weir__log_line *line, const struct weir__context *context, const struct weir_claim *claim)
-{
-	const bool is_of_policy = context->guard && claim->limit->index != context->limits.counted_as->index;
-	char text[WEIR__KEY_TEXT_SIZE], hash[17];
-
-	if (!context->hides_keys) {
-		if (is_of_policy)
-			weir__log_text(line, "key", text,
-				       weir__guard_key_text(context->guard, weir_table_limit_name(claim->limit),
-							    claim->key, claim->key_length, claim->key_length, text,
-							    sizeof(text)));
-		else
-			weir__log_text(line, "key", claim->key, claim->key_length);
-		return;
-	}
-	(void)snprintf(hash, sizeof(hash), "%016llx",
-		       (unsigned long long)weir__hash(&claim->limit->secret, claim->key, claim->key_length));
-	weir__log_word(line, "key_hash", hash);
+	ret_who->by = weir__protocol_word(protocol);
 }
 
 bool weir__audit_has_line(const struct weir__context *context, const struct weir__client *client,
@@ -59,7 +39,11 @@ void weir__audit_key(const struct weir__context *context, const struct weir__aud
 	weir__audit_begin(&line, context->log, who, is_reset ? "key_reset" : "key_refunded");
 	weir__inline_limit_write_name(context->limits.counted_as, claim->limit, name, sizeof(name));
 	weir__log_word(&line, "limit", name);
-	add_key(&line, context, claim);
+	/* As the setting log_rejections has it: without keys in the log of rejections there are none here. */
+	if (context->hides_keys)
+		weir__log_key_hash(&line, weir__hash(&claim->limit->secret, claim->key, claim->key_length));
+	else
+		weir__log_key(&line, context->guard, context->limits.counted_as, claim);
 	if (is_reset) {
 		weir__log_truth(&line, "was_stored", verdict->allowed);
 	} else {

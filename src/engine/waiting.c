@@ -254,15 +254,15 @@ static weir_ns next_look(const struct weir__waiter *waiter, weir_ns now, const s
 						      verdict->retry_after);
 }
 
-static struct weir__trace_context *asking_of(const struct weir__waiting *waiting)
+static struct weir__trace_context *trace_context_of(const struct weir__waiting *waiting)
 {
 	return waiting->stats ? weir__tracer_context(waiting->stats->tracer) : NULL;
 }
 
 /* Saves the context of the request until the wait is over. */
-static void keep_asking(const struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now)
+static void keep_trace_context(const struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now)
 {
-	const struct weir__trace_context *const trace_context = asking_of(waiting);
+	const struct weir__trace_context *const trace_context = trace_context_of(waiting);
 
 	if (trace_context == NULL)
 		return;
@@ -277,7 +277,7 @@ static void show(struct weir__waiting *waiting, const struct weir__waiter *waite
 		 weir_ns now)
 {
 	const struct weir_claim claim = { .limit = waiter->limit, .cost = waiter->cost };
-	struct weir__trace_context *const trace_context = asking_of(waiting);
+	struct weir__trace_context *const trace_context = trace_context_of(waiting);
 	struct weir__trace_context before;
 
 	if (trace_context) {
@@ -341,7 +341,7 @@ enum weir__wait_result weir__waiting_begin(struct weir__waiting *waiting, const 
 	waiter->hash = weir__hash(&waiter->limit->secret, request->key, request->key_length);
 	waiter->cost = request->cost;
 	waiter->deadline = weir__add_saturating(now, request->patience);
-	keep_asking(waiting, waiter, now);
+	keep_trace_context(waiting, waiter, now);
 	if (!(shapes(waiter->limit) ? begin_departure : begin_in_line)(waiting, waiter, now, ret_verdict)) {
 		show(waiting, waiter, ret_verdict, now);
 		free(waiter);

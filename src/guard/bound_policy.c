@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/notation.h"
 #include "core/text.h"
 
 void weir__bound_policy_free(struct weir__bound_policy *bound)
@@ -32,7 +33,7 @@ static int no_memory(struct weir_message *ret_message)
 static void name_anew(const struct weir_policy_plan *plan, char ret_name[WEIR_TABLE_NAME_MAX + 1])
 {
 	const struct weir_limit *const limit = &plan->limit;
-	const bool is_bucket = limit->algorithm == WEIR_TOKEN_BUCKET || limit->algorithm == WEIR_LEAKY_BUCKET;
+	const bool is_bucket = weir__limit_is_bucket(limit);
 	const uint64_t what[] = { limit->algorithm, is_bucket ? 0 : limit->period,
 				  limit->segments,  limit->refill_interval,
 				  limit->shape,     limit->align_first,

@@ -1,4 +1,5 @@
-/* guard.h: what the daemon needs of a guard beyond weir/guard.h. */
+/* guard.h: what the daemon needs of a guard beyond weir/guard.h.
+ * The reasons are in docs/internals/policies.md. */
 #ifndef WEIR_GUARD_GUARD_H
 #define WEIR_GUARD_GUARD_H
 

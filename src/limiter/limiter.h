@@ -1,4 +1,5 @@
-/* limiter.h: the parts of limiter.c that limiter_wait.c uses. */
+/* limiter.h: the parts of limiter.c that limiter_wait.c uses.
+ * The reasons are in docs/internals/limiter.md. */
 #ifndef WEIR_LIMITER_LIMITER_H
 #define WEIR_LIMITER_LIMITER_H
 

@@ -7,7 +7,8 @@
  * Threads that must wait stand in two lines, producers and consumers, each in order of arrival and each asleep on its
  * own word. Only the first of a line can proceed. A thread that changes something wakes just the first, and a thread
  * that leaves the front of a line wakes the next. The first consumer sleeps until the next departure, the others until
- * they are first. */
+ * they are first.
+ * The reasons are in docs/internals/limiter.md. */
 #include <weir/queue.h>
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* audit.c: who made a change, what it was, and the result. */
 #include "observe/audit.h"
 
-struct weir__audit_who weir__audit_nobody(const char *by)
+struct weir__audit_who weir__audit_system(const char *by)
 {
 	return (struct weir__audit_who){ "-", "-", by };
 }
@@ -23,7 +23,7 @@ void weir__audit_end(struct weir__log_line *line, struct weir__log *log, const c
 
 void weir__audit_policy(struct weir__log *log, uint64_t limits, const char *fault)
 {
-	const struct weir__audit_who nobody = weir__audit_nobody("file");
+	const struct weir__audit_who nobody = weir__audit_system("file");
 	struct weir__log_line line;
 
 	weir__audit_begin(&line, log, &nobody, "policy_reloaded");

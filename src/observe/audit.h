@@ -16,7 +16,7 @@ struct weir__audit_who {
 };
 
 /* For a change that no client made: a file changed, or a signal arrived. */
-struct weir__audit_who weir__audit_nobody(const char *by);
+struct weir__audit_who weir__audit_system(const char *by);
 
 /* Begins a line. The caller adds fields that describe the change, then ends the line. */
 void weir__audit_begin(struct weir__log_line *line, const struct weir__log *log, const struct weir__audit_who *who,

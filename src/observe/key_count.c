@@ -11,17 +11,17 @@ enum {
 static const weir_ns pause_ns = 100000000; /* between two large scans */
 
 void weir__key_count(struct weir_table *table, struct weir__key_count_cache *before, weir_ns now,
-		     struct weir__table_key_count *ret_glance)
+		     struct weir__table_key_count *ret_count)
 {
 	uint64_t live;
 
-	weir__table_look(table, now, SLOTS, ret_glance);
-	if (ret_glance->is_exact || ret_glance->seen >= FEW || ret_glance->inserted == 0 || before == NULL)
+	weir__table_look(table, now, SLOTS, ret_count);
+	if (ret_count->is_exact || ret_count->seen >= FEW || ret_count->inserted == 0 || before == NULL)
 		return;
 	if (now - before->at >= pause_ns) { /* also true if the clock was set back */
-		weir__table_look(table, now, MORE_SLOTS, ret_glance);
-		*before = (struct weir__key_count_cache){ now, ret_glance->live, ret_glance->inserted };
+		weir__table_look(table, now, MORE_SLOTS, ret_count);
+		*before = (struct weir__key_count_cache){ now, ret_count->live, ret_count->inserted };
 	}
-	live = before->live + (ret_glance->inserted - before->inserted);
-	ret_glance->live = live < ret_glance->inserted ? live : ret_glance->inserted;
+	live = before->live + (ret_count->inserted - before->inserted);
+	ret_count->live = live < ret_count->inserted ? live : ret_count->inserted;
 }

@@ -16,6 +16,6 @@ struct weir__key_count_cache {
 
 /* `before` NULL: no large scans, the count is always estimated from a part of the table. */
 void weir__key_count(struct weir_table *table, struct weir__key_count_cache *before, weir_ns now,
-		     struct weir__table_key_count *ret_glance);
+		     struct weir__table_key_count *ret_count);
 
 #endif

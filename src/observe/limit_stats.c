@@ -36,7 +36,7 @@ struct weir__limit_stats_set *weir__limit_stats_set_new(const struct weir_table 
 		struct weir__limit_stats *const stats = &stats_set->of[stats_set->n];
 
 		stats->stats_set = stats_set;
-		stats->until_timed = stats->until_talker = stats->weight = 1;
+		stats->until_timed = stats->until_top_key = stats->weight = 1;
 		stats->random = stats_set->n + 1;
 		stats->places = calloc(stats_set->limits_max, sizeof(stats->places[0]));
 		if (stats->places == NULL) {
@@ -47,7 +47,7 @@ struct weir__limit_stats_set *weir__limit_stats_set_new(const struct weir_table 
 	return stats_set;
 }
 
-static void free_sight(struct weir__limit_stats *stats)
+static void free_stats(struct weir__limit_stats *stats)
 {
 	for (uint32_t i = 0; i < WEIR__LIMIT_STATS_LIMITS_MAX; i++) {
 		struct weir__limit_stats_limit *const of = atomic_load_explicit(&stats->limits[i],
@@ -65,7 +65,7 @@ void weir__limit_stats_set_free(struct weir__limit_stats_set *stats_set)
 	if (stats_set == NULL)
 		return;
 	for (uint32_t i = 0; i < stats_set->n; i++)
-		free_sight(&stats_set->of[i]);
+		free_stats(&stats_set->of[i]);
 	free(stats_set->of);
 	free(stats_set);
 }
@@ -84,7 +84,7 @@ uint32_t weir__limit_stats_set_workers(const struct weir__limit_stats_set *stats
 
 uint64_t weir__limit_stats_histogram_bound(unsigned place)
 {
-	return place + 1 < WEIR__LIMIT_STATS_PLACES ? (uint64_t)WEIR__LIMIT_STATS_LEAST_NS << place : UINT64_MAX;
+	return place + 1 < WEIR__LIMIT_STATS_BUCKETS ? (uint64_t)WEIR__LIMIT_STATS_LEAST_NS << place : UINT64_MAX;
 }
 
 /* The first bucket whose bound is not below ns. */
@@ -93,7 +93,7 @@ static unsigned place_of(uint64_t ns)
 	const uint64_t steps = ns == 0 ? 0 : (ns - 1) / WEIR__LIMIT_STATS_LEAST_NS;
 	const unsigned place = steps == 0 ? 0 : 64 - (unsigned)__builtin_clzll(steps);
 
-	return place < WEIR__LIMIT_STATS_PLACES ? place : WEIR__LIMIT_STATS_PLACES - 1;
+	return place < WEIR__LIMIT_STATS_BUCKETS ? place : WEIR__LIMIT_STATS_BUCKETS - 1;
 }
 
 /* Only by the thread that owns the counter. */
@@ -107,10 +107,10 @@ static void add32(_Atomic uint32_t *counter, uint32_t n)
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
 }
 
-void weir__limit_stats_histogram_add(struct weir__limit_stats_histogram *spans, uint64_t ns, uint64_t times)
+void weir__limit_stats_histogram_add(struct weir__limit_stats_histogram *histogram, uint64_t ns, uint64_t times)
 {
-	add64(&spans->counts[place_of(ns)], times);
-	add64(&spans->sum_ns, ns * times);
+	add64(&histogram->counts[place_of(ns)], times);
+	add64(&histogram->sum_ns, ns * times);
 }
 
 void weir__limit_stats_sent(struct weir__limit_stats *stats, weir_ns since, weir_ns now)
@@ -122,9 +122,10 @@ void weir__limit_stats_sent(struct weir__limit_stats *stats, weir_ns since, weir
 		return;
 	throttled = stats->throttled < stats->answered ? stats->throttled : stats->answered;
 	if (stats->answered > throttled)
-		weir__limit_stats_histogram_add(&stats->spans[WEIR__DURATION_REQUEST], ns, stats->answered - throttled);
+		weir__limit_stats_histogram_add(&stats->histograms[WEIR__DURATION_REQUEST], ns,
+						stats->answered - throttled);
 	if (throttled > 0)
-		weir__limit_stats_histogram_add(&stats->spans[WEIR__DURATION_THROTTLED], ns, throttled);
+		weir__limit_stats_histogram_add(&stats->histograms[WEIR__DURATION_THROTTLED], ns, throttled);
 	stats->answered = stats->throttled = 0;
 }
 
@@ -133,32 +134,32 @@ void weir__limit_stats_set_durations(struct weir__limit_stats_set *stats_set, en
 {
 	*ret_sum = (struct weir__limit_stats_histogram_sum){ .n = 0 };
 	for (uint32_t i = 0; i < stats_set->n; i++) {
-		struct weir__limit_stats_histogram *const spans = &stats_set->of[i].spans[which];
+		struct weir__limit_stats_histogram *const histogram = &stats_set->of[i].histograms[which];
 
-		for (unsigned place = 0; place < WEIR__LIMIT_STATS_PLACES; place++) {
-			const uint64_t n = atomic_load_explicit(&spans->counts[place], memory_order_relaxed);
+		for (unsigned place = 0; place < WEIR__LIMIT_STATS_BUCKETS; place++) {
+			const uint64_t n = atomic_load_explicit(&histogram->counts[place], memory_order_relaxed);
 
 			ret_sum->counts[place] += n;
 			ret_sum->n += n;
 		}
-		ret_sum->sum_ns += atomic_load_explicit(&spans->sum_ns, memory_order_relaxed);
+		ret_sum->sum_ns += atomic_load_explicit(&histogram->sum_ns, memory_order_relaxed);
 	}
 }
 
 /* --- limits ------------------------------------------------------------------------------------------------------ */
 
 /* The top keys of all limits of a worker take at most WEIR__LIMIT_STATS_TOP_KEYS_MOST bytes. */
-static struct weir__top_keys *make_talkers(struct weir__limit_stats *stats)
+static struct weir__top_keys *make_top_keys(struct weir__limit_stats *stats)
 {
 	const uint32_t most = stats->stats_set->top_keys;
 	const size_t size = weir__top_keys_size(most);
 	struct weir__top_keys *made;
 
-	if (most == 0 || size > WEIR__LIMIT_STATS_TOP_KEYS_MOST - stats->of_talkers)
+	if (most == 0 || size > WEIR__LIMIT_STATS_TOP_KEYS_MOST - stats->of_top_keys)
 		return NULL;
 	made = weir__top_keys_new(most);
 	if (made)
-		stats->of_talkers += size;
+		stats->of_top_keys += size;
 	return made;
 }
 
@@ -179,7 +180,7 @@ static struct weir__limit_stats_limit *find_room(struct weir__limit_stats *stats
 
 		if (made == NULL)
 			return NULL;
-		made->top_keys = make_talkers(stats);
+		made->top_keys = make_top_keys(stats);
 		*ret_place = n;
 		atomic_store_explicit(&stats->limits[n], made, memory_order_release);
 		atomic_store_explicit(&stats->n_limits, n + 1, memory_order_release);
@@ -262,11 +263,11 @@ static inline struct weir__limit_stats_second *second_of(struct weir__limit_stat
 static void choose_key(struct weir__limit_stats *stats)
 {
 	if (stats->weight == 1) {
-		stats->until_talker = 1;
+		stats->until_top_key = 1;
 		return;
 	}
 	stats->random = stats->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-	stats->until_talker = 1 + (uint32_t)((stats->random >> 32) * (2 * stats->weight - 1) >> 32);
+	stats->until_top_key = 1 + (uint32_t)((stats->random >> 32) * (2 * stats->weight - 1) >> 32);
 }
 
 /* Counts a sampled key. Returns its weight. */
@@ -372,7 +373,7 @@ static inline bool see(struct weir__limit_stats *stats, const struct weir_claim 
 		add32(&at->rejected, 1);
 	if (WEIR__UNLIKELY(is_delayed))
 		add_delays(of, at, 1, verdict->delay);
-	if (claim->key_length > 0 && WEIR__UNLIKELY(--stats->until_talker == 0))
+	if (claim->key_length > 0 && WEIR__UNLIKELY(--stats->until_top_key == 0))
 		look_at_key(stats, of, claim, is_allowed, now);
 	stats->decided++;
 	return is_delayed;
@@ -392,13 +393,13 @@ static size_t run_of(const struct weir_claim *claims, const struct weir_verdict 
 static void look_at_keys(struct weir__limit_stats *stats, struct weir__limit_stats_limit *of,
 			 const struct weir_claim *claims, const struct weir_verdict *verdicts, size_t n, weir_ns now)
 {
-	size_t next = stats->until_talker - 1;
+	size_t next = stats->until_top_key - 1;
 
 	while (next < n) {
 		look_at_key(stats, of, &claims[next], verdicts[next].allowed, now);
-		next += stats->until_talker;
+		next += stats->until_top_key;
 	}
-	stats->until_talker = (uint32_t)(next + 1 - n);
+	stats->until_top_key = (uint32_t)(next + 1 - n);
 }
 
 /* Counts claims of one limit. All verdicts have the same limit, so one share_of is enough. */
@@ -604,7 +605,7 @@ void weir__limit_stats_set_delays(struct weir__limit_stats_set *stats_set, const
 }
 
 size_t weir__limit_stats_set_top_keys(struct weir__limit_stats_set *stats_set, const struct weir_table_limit *limit,
-				      enum weir__top_keys_kind kind, weir_ns now, struct weir__top_key *ret_talkers,
+				      enum weir__top_keys_kind kind, weir_ns now, struct weir__top_key *ret_top_keys,
 				      size_t most, weir_ns *ret_since)
 {
 	const struct weir__limit_stats_limit *stats, *seen[WEIR__TOP_KEYS_JOINED_MAX];
@@ -618,7 +619,7 @@ size_t weir__limit_stats_set_top_keys(struct weir__limit_stats_set *stats_set, c
 			of[n++] = stats->top_keys;
 		}
 	}
-	found = weir__top_keys_read(of, n, kind, now, ret_talkers, most, ret_since);
+	found = weir__top_keys_read(of, n, kind, now, ret_top_keys, most, ret_since);
 	for (size_t i = 0; i < n; i++)
 		if (!is_still(seen[i], limit))
 			found = 0; /* it may be of another limit: this limit was evicted */

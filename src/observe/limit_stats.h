@@ -3,7 +3,8 @@
  * Each worker writes its own with plain loads and stores, and a reader adds up those of all workers. So a decision
  * never waits. Memory is bounded: a worker tracks at most WEIR__LIMIT_STATS_LIMITS_MAX limits at a time, and evicts one
  * without recent decisions for a new one. Permanent counters, such as allowed and denied per limit, are the table's
- * (weir_table_limit_stats). */
+ * (weir_table_limit_stats).
+ * The reasons are in docs/internals/observing.md. */
 #ifndef WEIR_OBSERVE_LIMIT_STATS_H
 #define WEIR_OBSERVE_LIMIT_STATS_H
 
@@ -17,7 +18,7 @@ enum {
 	WEIR__LIMIT_STATS_SECONDS = 128,     /* kept per limit; a power of two */
 	WEIR__LIMIT_STATS_FILL_SECONDS = 10, /* over which the fill ratio is averaged */
 	WEIR__LIMIT_STATS_LIMITS_MAX = 1024, /* tracked at a time */
-	WEIR__LIMIT_STATS_PLACES = 27,       /* buckets of a histogram; the last has no bound */
+	WEIR__LIMIT_STATS_BUCKETS = 27,      /* buckets of a histogram; the last has no bound */
 	WEIR__LIMIT_STATS_LEAST_NS = 256,    /* bound of the first bucket; each next bound is twice the last */
 	WEIR__LIMIT_STATS_TIMED = 16,        /* one in this many store calls is timed */
 	/* Up to this many decisions a second, a worker counts the key of each decision. Above, it samples about this
@@ -30,7 +31,7 @@ enum {
 
 /* Durations by bucket. */
 struct weir__limit_stats_histogram {
-	_Atomic uint64_t counts[WEIR__LIMIT_STATS_PLACES];
+	_Atomic uint64_t counts[WEIR__LIMIT_STATS_BUCKETS];
 	_Atomic uint64_t sum_ns;
 };
 
@@ -69,10 +70,10 @@ struct weir__limit_stats_limit {
 
 /* The statistics of one worker. */
 struct weir__limit_stats {
-	_Alignas(64) struct weir__limit_stats_histogram spans[WEIR__LIMIT_STATS_DURATIONS];
+	_Alignas(64) struct weir__limit_stats_histogram histograms[WEIR__LIMIT_STATS_DURATIONS];
 	struct weir__limit_stats_set *stats_set;
 	struct weir__tracer *tracer; /* also gets each decision; NULL: no tracing */
-	uint32_t until_timed, until_talker;
+	uint32_t until_timed, until_top_key;
 	uint32_t second, decided, looked; /* the current second; in it: claims decided, keys sampled at this weight */
 	uint32_t weight;                  /* how many decisions the next sampled key counts for */
 	uint64_t random;
@@ -80,7 +81,7 @@ struct weir__limit_stats {
 	_Atomic uint64_t requests, rejected, delayed; /* requests, not claims, since the start; by second below */
 	struct weir__limit_stats_second seconds[WEIR__LIMIT_STATS_SECONDS];
 	_Atomic uint32_t n_limits;
-	size_t of_talkers;        /* bytes used by top keys */
+	size_t of_top_keys;       /* bytes used by top keys */
 	uint32_t looked_for_room; /* the second of the last search for a limit to evict */
 	_Atomic uint16_t *places; /* for each limit of the table: index in `limits` plus 1; 0: not tracked */
 	struct weir__limit_stats_limit *_Atomic limits[WEIR__LIMIT_STATS_LIMITS_MAX];
@@ -106,7 +107,7 @@ void weir__limit_stats_each(struct weir__limit_stats *stats, const struct weir_c
 void weir__limit_stats_together(struct weir__limit_stats *stats, const struct weir_claim *claims,
 				const struct weir_verdict *verdicts, size_t n, bool is_shadow, weir_ns now);
 
-void weir__limit_stats_histogram_add(struct weir__limit_stats_histogram *spans, uint64_t ns, uint64_t times);
+void weir__limit_stats_histogram_add(struct weir__limit_stats_histogram *histogram, uint64_t ns, uint64_t times);
 
 /* Whether to time the next store call, with weir__limit_stats_histogram_add. */
 static inline bool weir__limit_stats_is_timed(struct weir__limit_stats *stats)
@@ -130,7 +131,7 @@ void weir__limit_stats_sent(struct weir__limit_stats *stats, weir_ns since, weir
 /* --- reading: from any thread ------------------------------------------------------------------------------------- */
 
 struct weir__limit_stats_histogram_sum {
-	uint64_t counts[WEIR__LIMIT_STATS_PLACES]; /* by bucket, not cumulative */
+	uint64_t counts[WEIR__LIMIT_STATS_BUCKETS]; /* by bucket, not cumulative */
 	uint64_t sum_ns, n;
 };
 
@@ -176,7 +177,7 @@ void weir__limit_stats_set_delays(struct weir__limit_stats_set *stats_set, const
 
 /* The top keys of a limit over all workers, by decisions or by denials: see weir__top_keys_read. */
 size_t weir__limit_stats_set_top_keys(struct weir__limit_stats_set *stats_set, const struct weir_table_limit *limit,
-				      enum weir__top_keys_kind kind, weir_ns now, struct weir__top_key *ret_talkers,
+				      enum weir__top_keys_kind kind, weir_ns now, struct weir__top_key *ret_top_keys,
 				      size_t most, weir_ns *ret_since);
 
 #endif

@@ -2,7 +2,8 @@
  *
  * A caller hands a line over and goes on; a thread writes it. So no caller waits for the log's reader. A line that does
  * not fit in the buffer is left out and counted, and the number is logged once there is room again. Control characters
- * and invalid UTF-8 are always escaped, because keys and paths are bytes that a client chose. */
+ * and invalid UTF-8 are always escaped, because keys and paths are bytes that a client chose.
+ * The reasons are in docs/internals/observing.md. */
 #ifndef WEIR_OBSERVE_LOG_H
 #define WEIR_OBSERVE_LOG_H
 

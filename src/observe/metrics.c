@@ -216,16 +216,16 @@ void weir__metrics_one(struct weir__metrics *metrics, enum weir__metric metric, 
 
 /* _count is the sum of the buckets, so that it equals the last bucket even while others are counting. */
 void weir__metrics_add_histogram(struct weir__metrics *metrics, const char *labels, size_t n,
-				 const struct weir__metrics_histogram *spans)
+				 const struct weir__metrics_histogram *histogram)
 {
 	struct weir__labels bounded;
 	uint64_t sum = 0;
 	char bound[DECIMAL_MOST + 1];
 
-	for (unsigned i = 0; i < spans->n; i++) {
-		sum += spans->counts[i];
-		if (i + 1 < spans->n)
-			*put_decimal(bound, weir__decimal_of_ns(spans->least_ns << i)) = '\0';
+	for (unsigned i = 0; i < histogram->n; i++) {
+		sum += histogram->counts[i];
+		if (i + 1 < histogram->n)
+			*put_decimal(bound, weir__decimal_of_ns(histogram->least_ns << i)) = '\0';
 		else
 			memcpy(bound, "+Inf", sizeof("+Inf"));
 		memcpy(bounded.at, labels, n);
@@ -233,7 +233,7 @@ void weir__metrics_add_histogram(struct weir__metrics *metrics, const char *labe
 		weir__labels_add(&bounded, "le", bound);
 		add_sample(metrics, "_bucket", bounded.at, bounded.n, (struct weir__decimal){ sum, 0 });
 	}
-	add_sample(metrics, "_sum", labels, n, weir__decimal_of_ns(spans->sum_ns));
+	add_sample(metrics, "_sum", labels, n, weir__decimal_of_ns(histogram->sum_ns));
 	add_sample(metrics, "_count", labels, n, (struct weir__decimal){ sum, 0 });
 }
 

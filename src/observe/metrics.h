@@ -3,7 +3,8 @@
  *
  * The formats differ in the metadata lines. In OpenMetrics a counter has the suffix _total in its samples only, and a
  * unit has a line of its own. Numbers are written from integers, so both formats and all locales have the same
- * digits. */
+ * digits.
+ * The reasons are in docs/internals/observing.md. */
 #ifndef WEIR_OBSERVE_METRICS_H
 #define WEIR_OBSERVE_METRICS_H
 
@@ -19,15 +20,15 @@
 /* clang-format off */
 #define WEIR__METRICS(X) \
 	X(REQUESTS, "rate_limiter_requests", COUNTER, "", "algorithm, service, limit", \
-	  "Decisions by a limit, admitted or not; (inline) stands for all limits stated in requests.") \
+	  "Decisions by a limit, allowed or not; (inline) stands for all limits stated in requests.") \
 	X(ALLOWED, "rate_limiter_allowed", COUNTER, "", "algorithm, service, limit", \
-	  "Decisions that admitted, by enforced limits.") \
+	  "Decisions that allowed the request, by enforced limits.") \
 	X(REJECTED, "rate_limiter_rejected", COUNTER, "", "algorithm, service, limit", \
-	  "Decisions that denied, by enforced limits.") \
+	  "Decisions that denied the request, by enforced limits.") \
 	X(SHADOW_REJECTED, "rate_limiter_shadow_rejected", COUNTER, "", "algorithm, service, limit", \
-	  "Decisions that would have denied, by limits in shadow.") \
+	  "Decisions that would have denied the request, by limits in shadow.") \
 	X(DELAYED, "rate_limiter_delayed", COUNTER, "", "algorithm, service, limit", \
-	  "Decisions that admitted with a delay, by leaky buckets with a queue.") \
+	  "Decisions that allowed the request with a delay, by leaky buckets with a queue.") \
 	X(DELAY_SECONDS, "rate_limiter_delay_seconds", COUNTER, "seconds", "algorithm, service, limit", \
 	  "The sum of these delays.") \
 	X(FILL, "rate_limiter_bucket_fill_ratio", GAUGE, "ratio", "algorithm, service, limit", \
@@ -41,13 +42,13 @@
 	  "Requests decided, each counted once however many limits apply: allowed, or rejected by an enforced limit.") \
 	X(LIMITS_LEFT_OUT, "rate_limiter_limits_left_out", GAUGE, "", "", \
 	  "Limits and overrides of the policy without series here, because there are more than 1000 or their names are too long.") \
-	X(DECISION_SECONDS, "rate_limiter_decision_seconds", HISTOGRAM, "seconds", "", \
+	X(DECISION_SECONDS, "rate_limiter_decision_duration_seconds", HISTOGRAM, "seconds", "", \
 	  "How long decisions by the table took; one call of 16 is timed.") \
-	X(REQUEST_SECONDS, "rate_limiter_answer_seconds", HISTOGRAM, "seconds", "throttled", \
+	X(REQUEST_SECONDS, "rate_limiter_request_duration_seconds", HISTOGRAM, "seconds", "throttled", \
 	  "Time from when the kernel reported a request until the answer was written; throttled: denied, delayed or made to wait.") \
-	X(WAIT_SECONDS, "rate_limiter_wait_seconds", HISTOGRAM, "seconds", "", \
+	X(WAIT_SECONDS, "rate_limiter_wait_duration_seconds", HISTOGRAM, "seconds", "", \
 	  "How long WEIR.TAKE with WAIT waited at the server.") \
-	X(CONNECTIONS, "rate_limiter_connections", GAUGE, "", "wire", "Open connections.") \
+	X(CONNECTIONS, "rate_limiter_connections", GAUGE, "", "protocol", "Open connections.") \
 	X(CONNECTIONS_MOST, "rate_limiter_connections_limit", GAUGE, "", "", \
 	  "The most connections that may be open, over RESP and HTTP together: the setting connections times the workers.") \
 	X(ACCEPT_PAUSES, "rate_limiter_accept_pauses", COUNTER, "", "reason", \
@@ -57,15 +58,15 @@
 	  "Requests that wait for a store, for WAIT or for a policy to be read.") \
 	X(OVERFLOWS, "rate_limiter_requests_overflow", COUNTER, "", "", \
 	  "Requests decided without the store because 16384 of their worker were in flight.") \
-	X(REPLIES, "rate_limiter_answers", COUNTER, "", "wire", "Requests answered, of any kind.") \
-	X(AUTH_FAILURES, "rate_limiter_auth_failures", COUNTER, "", "wire", \
+	X(REPLIES, "rate_limiter_responses", COUNTER, "", "protocol", "Requests answered, of any kind.") \
+	X(AUTH_FAILURES, "rate_limiter_auth_failures", COUNTER, "", "protocol", \
 	  "Attempts with a wrong user name, password or token.") \
 	X(TABLE_CAPACITY, "rate_limiter_table_capacity_keys", GAUGE, "keys", "", "Keys that the table has room for.") \
 	X(TABLE_LIVE, "rate_limiter_table_live_keys", GAUGE, "keys", "", \
-	  "Keys that owe something now; in large tables estimated from 65536 slots, or from 2097152 if few keys live.") \
+	  "Keys with part of a limit in use now; in large tables estimated from 65536 slots, or from 2097152 if few keys live.") \
 	X(TABLE_INSERTED, "rate_limiter_table_inserted", COUNTER, "", "", "Keys that were given a slot.") \
-	X(TABLE_EVICTED, "rate_limiter_table_gave_way", COUNTER, "", "", \
-	  "Keys that were evicted while they still owed something.") \
+	X(TABLE_EVICTED, "rate_limiter_table_evicted", COUNTER, "", "", \
+	  "Keys that were evicted while part of their limit was in use.") \
 	X(POLICY_LIMITS, "rate_limiter_policy_limits", GAUGE, "", "", "Limits of the policy.") \
 	X(POLICY_CHANGES, "rate_limiter_policy_changes", COUNTER, "", "", \
 	  "New versions of the policy that took effect, after the first.") \
@@ -86,24 +87,24 @@
 	X(STORE_UP, "rate_limiter_store_up", GAUGE, "", "", "1 if the store decides, else 0.") \
 	X(STORE_BREAKER, "rate_limiter_store_breaker", GAUGE, "", "state", "1 for the state of the circuit breaker, 0 for the others.") \
 	X(STORE_DECISIONS, "rate_limiter_store_decisions", COUNTER, "", "outcome", \
-	  "Requests for the store, by outcome: decided, not_asked or not_answered.") \
+	  "Requests for the store, by outcome: decided, unreached or unanswered.") \
 	X(STORE_NODES, "rate_limiter_store_nodes", GAUGE, "", "", "Servers that use the store, including this one.") \
 	X(STORE_CALLS, "rate_limiter_store_calls", COUNTER, "", "", "Calls of the script in the store.") \
 	X(STORE_REQUESTS, "rate_limiter_store_requests", COUNTER, "", "", "Requests in these calls.") \
 	X(STORE_SCRIPT_RELOADS, "rate_limiter_store_script_reloads", COUNTER, "", "", \
 	  "How often the script was missing in the store and was loaded again.") \
 	X(STORE_FAILOVERS, "rate_limiter_store_failovers", COUNTER, "", "", "How often the store moved to another Redis server.") \
-	X(STORE_KEYS_DAMAGED, "rate_limiter_store_keys_anew", COUNTER, "", "", \
+	X(STORE_KEYS_DAMAGED, "rate_limiter_store_keys_damaged", COUNTER, "", "", \
 	  "Keys whose value in the store was damaged or not Weir's, and was replaced.") \
-	X(STORE_DEFERRED_KEYS, "rate_limiter_store_owed_keys", GAUGE, "keys", "", \
-	  "Keys with units admitted here that are still to be charged in the store.") \
-	X(STORE_DEFERRED_CHARGED, "rate_limiter_store_paid", COUNTER, "", "", "Units admitted here and charged in the store later.") \
-	X(STORE_DEFERRED_EXCESS, "rate_limiter_store_drift", COUNTER, "", "", "Units admitted here beyond what the limit had left in the store.") \
-	X(STORE_DEFERRED_UNCERTAIN, "rate_limiter_store_unsure", COUNTER, "", "", \
+	X(STORE_DEFERRED_KEYS, "rate_limiter_store_deferred_keys", GAUGE, "keys", "", \
+	  "Keys with units allowed here that are still to be charged in the store.") \
+	X(STORE_DEFERRED_CHARGED, "rate_limiter_store_deferred_charged", COUNTER, "", "", "Units allowed here and charged in the store later.") \
+	X(STORE_DEFERRED_EXCESS, "rate_limiter_store_deferred_excess", COUNTER, "", "", "Units allowed here beyond what the limit had left in the store.") \
+	X(STORE_DEFERRED_UNCERTAIN, "rate_limiter_store_deferred_uncertain", COUNTER, "", "", \
 	  "Units sent to be charged in the store for which no answer came; they are not sent again.") \
-	X(STORE_DEFERRED_DROPPED, "rate_limiter_store_forgotten", COUNTER, "", "", \
+	X(STORE_DEFERRED_DROPPED, "rate_limiter_store_deferred_dropped", COUNTER, "", "", \
 	  "Units that there was no room to remember; they are not charged in the store.") \
-	X(STORE_SECONDS, "rate_limiter_store_decision_seconds", HISTOGRAM, "seconds", "", \
+	X(STORE_SECONDS, "rate_limiter_store_decision_duration_seconds", HISTOGRAM, "seconds", "", \
 	  "How long the store took to decide a request.") \
 	X(PROCESS_CPU, "process_cpu_seconds", COUNTER, "seconds", "", "CPU time used by all threads of the server.") \
 	X(PROCESS_MEMORY, "process_resident_memory_bytes", GAUGE, "bytes", "", "Resident memory of the server.") \
@@ -191,7 +192,7 @@ struct weir__metrics_histogram {
 	uint64_t least_ns, sum_ns;
 };
 void weir__metrics_add_histogram(struct weir__metrics *metrics, const char *labels, size_t n,
-				 const struct weir__metrics_histogram *spans);
+				 const struct weir__metrics_histogram *histogram);
 
 /* Writes the last line, and the content type. */
 void weir__metrics_end(struct weir__metrics *metrics);

@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 
+#include "core/hex.h"
 #include "core/utf8.h"
 #include "wire/digits.h"
 #include "wire/http_reply.h"
@@ -27,7 +28,6 @@ enum {
 /* Invalid UTF-8 becomes U+FFFD. */
 static char *put_text(char *to, const char *text)
 {
-	static const char digits[] = "0123456789abcdef";
 	const size_t n = strlen(text), plain = weir__utf8_plain((const unsigned char *)text, n);
 
 	to = weir__put(to, text, plain);
@@ -39,8 +39,7 @@ static char *put_text(char *to, const char *text)
 			to = WEIR__PUT(to, "\\ufffd");
 		} else if (next.character < 0x20 || next.character == '"' || next.character == '\\') {
 			to = WEIR__PUT(to, "\\u00");
-			*to++ = digits[next.character >> 4];
-			*to++ = digits[next.character & 15];
+			to = weir__hex_write(to, &(unsigned char){ (unsigned char)next.character }, 1);
 		} else {
 			to = weir__put(to, text, next.length);
 		}

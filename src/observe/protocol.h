@@ -4,4 +4,14 @@
 
 enum weir__protocol { WEIR__PROTOCOL_RESP, WEIR__PROTOCOL_HTTP, WEIR__PROTOCOLS };
 
+/* Its name in settings, metrics and log lines. */
+static inline const char *weir__protocol_word(enum weir__protocol protocol)
+{
+	static const char *const words[WEIR__PROTOCOLS] = {
+		[WEIR__PROTOCOL_RESP] = "resp", [WEIR__PROTOCOL_HTTP] = "http"
+	};
+
+	return words[protocol];
+}
+
 #endif

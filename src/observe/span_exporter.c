@@ -71,7 +71,7 @@ static const char *fault_in(CURLU *url, const char *text)
 	if (url == NULL)
 		return "no memory";
 	if (curl_url_set(url, CURLUPART_URL, text, 0) != CURLUE_OK)
-		return "it is no URL; " RIGHT_URL;
+		return "not a URL; " RIGHT_URL;
 	if (has_part(url, CURLUPART_USER) || has_part(url, CURLUPART_PASSWORD))
 		return "a user or password in it would be shown to others; use a URL without, such as that of a collector "
 		       "on this machine, http://localhost:4318/v1/traces";

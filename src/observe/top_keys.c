@@ -10,9 +10,9 @@
  * where the last one ended, and scans all only when no count is that small any more. */
 struct summary {
 	uint32_t n, buckets;
-	uint64_t span;  /* number of the period, since 1970 */
-	uint64_t least; /* no count is below it */
-	uint32_t at;    /* where to continue looking for a count equal to `least` */
+	uint64_t period; /* number of the period, since 1970 */
+	uint64_t least;  /* no count is below it */
+	uint32_t at;     /* where to continue looking for a count equal to `least` */
 	uint64_t *hashes, *counts;
 	struct weir__top_key *top_keys; /* their keys and errors */
 	uint16_t *first, *next;         /* chains, of a bucket and after a key: index + 1, or 0 */
@@ -102,18 +102,18 @@ void weir__top_keys_clear(struct weir__top_keys *top_keys)
  * counting starts anew. */
 static void turn(struct summary *now, struct summary *before, weir_ns at)
 {
-	const uint64_t span = at / span_ns;
+	const uint64_t period = at / span_ns;
 	struct summary free_one;
 
-	if (now->span == span || now->span == span + 1)
+	if (now->period == period || now->period == period + 1)
 		return;
 	free_one = *before;
 	*before = *now;
 	*now = free_one;
-	if (before->span + 1 != span)
+	if (before->period + 1 != period)
 		empty(before);
-	before->span = span - 1;
-	now->span = span;
+	before->period = period - 1;
+	now->period = period;
 	empty(now);
 }
 
@@ -314,7 +314,7 @@ static struct weir__top_key *room_for(size_t n, size_t most, size_t n_places)
 }
 
 size_t weir__top_keys_read(struct weir__top_keys *const *top_keys, size_t n, enum weir__top_keys_kind kind, weir_ns now,
-			   struct weir__top_key *ret_talkers, size_t most, weir_ns *ret_since)
+			   struct weir__top_key *ret_top_keys, size_t most, weir_ns *ret_since)
 {
 	struct pile pile = { .n = 0 };
 	size_t room = 1, n_places = 2, n_chosen;
@@ -334,7 +334,7 @@ size_t weir__top_keys_read(struct weir__top_keys *const *top_keys, size_t n, enu
 	add_up(&pile, (uint32_t *)(void *)(chosen + most), n_places);
 	n_chosen = choose(&pile, chosen, most);
 	for (size_t i = 0; i < n_chosen; i++)
-		ret_talkers[i] = *chosen[i];
+		ret_top_keys[i] = *chosen[i];
 	free(pile.of);
 	return n_chosen;
 }

@@ -54,6 +54,6 @@ void weir__top_keys_add(struct weir__top_keys *top_keys, uint64_t hash, const vo
  * error, the part that is certain, highest first. *ret_since is when the previous period began; without memory it is 0,
  * and there are no keys. Each summary is locked while it is copied. Returns the number of keys. */
 size_t weir__top_keys_read(struct weir__top_keys *const *top_keys, size_t n, enum weir__top_keys_kind kind, weir_ns now,
-			   struct weir__top_key *ret_talkers, size_t most, weir_ns *ret_since);
+			   struct weir__top_key *ret_top_keys, size_t most, weir_ns *ret_since);
 
 #endif

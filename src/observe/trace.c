@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/hex.h"
+
 /* --- traceparent ------------------------------------------------------------------------------------------------- */
 
 /* Lower case only, as the standard requires. */
 static int digit_of(char c)
 {
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+	return c >= 'A' && c <= 'F' ? -1 : weir__hex_digit(c);
 }
 
 static bool read_hex(const char *text, size_t n, unsigned char *ret_bytes)
@@ -58,13 +58,7 @@ bool weir__traceparent_read(const char *text, size_t length, struct weir__trace_
 
 void weir__trace_write_hex(const unsigned char *bytes, size_t n, char *ret_text)
 {
-	static const char digits[] = "0123456789abcdef";
-
-	for (size_t i = 0; i < n; i++) {
-		ret_text[2 * i] = digits[bytes[i] >> 4];
-		ret_text[2 * i + 1] = digits[bytes[i] & 15];
-	}
-	ret_text[2 * n] = '\0';
+	*weir__hex_write(ret_text, bytes, n) = '\0';
 }
 
 /* --- the ring ---------------------------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "guard/guard.h"
-#include "observe/log.h"
+#include "observe/log_key.h"
 #include "observe/span_exporter.h"
 #include "os/memory.h"
 #include "store/store.h"
@@ -82,7 +82,7 @@ static uint64_t next_step(struct weir__tracer *tracer)
 	return n == 0 ? 0 : 1 + next_random(tracer) % (2 * n - 1);
 }
 
-static void init_witness(struct weir__tracer_set *tracers, uint32_t number)
+static void init_tracer(struct weir__tracer_set *tracers, uint32_t number)
 {
 	struct weir__tracer *const tracer = &tracers->of[number];
 
@@ -94,13 +94,13 @@ static void init_witness(struct weir__tracer_set *tracers, uint32_t number)
 	tracer->until_sampled = next_step(tracer);
 }
 
-bool weir__tracer_set_new(const struct weir__tracer_set_options *options, struct weir__tracer_set **ret_witnesses)
+bool weir__tracer_set_new(const struct weir__tracer_set_options *options, struct weir__tracer_set **ret_tracers)
 {
 	const bool has_traces = options->trace_to[0] != '\0', has_log = options->rejections != WEIR__REJECTIONS_OFF;
 	const uint32_t n = options->workers;
 	struct weir__tracer_set *tracers;
 
-	*ret_witnesses = NULL;
+	*ret_tracers = NULL;
 	if (!has_traces && !has_log)
 		return true;
 	tracers = aligned_alloc(_Alignof(struct weir__tracer_set), sizeof(*tracers) + n * sizeof(tracers->of[0]));
@@ -119,8 +119,8 @@ bool weir__tracer_set_new(const struct weir__tracer_set_options *options, struct
 		return false;
 	}
 	for (; tracers->n < n; tracers->n++)
-		init_witness(tracers, tracers->n);
-	*ret_witnesses = tracers;
+		init_tracer(tracers, tracers->n);
+	*ret_tracers = tracers;
 	return true;
 }
 
@@ -288,28 +288,17 @@ static void put_span(struct weir__tracer *tracer, struct weir__span *span)
 
 static void add_key(struct weir__log_line *line, const struct weir__tracer *tracer, const struct weir_claim *claim)
 {
-	const bool is_of_policy = tracer->guard && claim->limit->index != tracer->all->counted_as->index;
-	char text[WEIR__KEY_TEXT_SIZE], hash[17];
-
-	if (tracer->all->rejections == WEIR__REJECTIONS_KEY && !tracer->trace_context.has_hash) {
-		if (is_of_policy)
-			weir__log_text(line, "key", text,
-				       weir__guard_key_text(tracer->guard, weir_table_limit_name(claim->limit),
-							    claim->key, claim->key_length, claim->key_length, text,
-							    sizeof(text)));
-		else
-			weir__log_text(line, "key", claim->key, claim->key_length);
-		return;
-	}
-	(void)snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)hash_of(tracer, claim));
-	weir__log_word(line, "key_hash", hash);
+	if (tracer->all->rejections == WEIR__REJECTIONS_KEY && !tracer->trace_context.has_hash)
+		weir__log_key(line, tracer->guard, tracer->all->counted_as, claim);
+	else
+		weir__log_key_hash(line, hash_of(tracer, claim));
 }
 
-static void add_asking(struct weir__log_line *line, const struct weir__trace_context *trace_context)
+static void add_trace_context(struct weir__log_line *line, const struct weir__trace_context *trace_context)
 {
 	char trace[2 * WEIR__TRACE_ID + 1];
 
-	weir__log_word(line, "wire", trace_context->protocol == WEIR__PROTOCOL_HTTP ? "http" : "resp");
+	weir__log_word(line, "protocol", weir__protocol_word(trace_context->protocol));
 	if (trace_context->has_parent) {
 		weir__trace_write_hex(trace_context->parent.trace, WEIR__TRACE_ID, trace);
 		weir__log_word(line, "trace_id", trace);
@@ -354,7 +343,7 @@ static void log_rejection(struct weir__tracer *tracer, const struct weir_claim *
 	untold = take_untold(all);
 	if (untold > 0)
 		weir__log_number(&line, "left_out", untold);
-	add_asking(&line, &tracer->trace_context);
+	add_trace_context(&line, &tracer->trace_context);
 	/* Long fields come last, because a line that is too long is cut. */
 	add_key(&line, tracer, claim);
 	if (tracer->trace_context.path)

@@ -2,7 +2,8 @@
  * one, if either is on. It gets the decisions from the worker's limit_stats.
  *
  * A span covers a decided request. If a request has a traceparent, its sampled flag decides whether there is a span. Of
- * other requests, one in trace_one_in is sampled, by a countdown. */
+ * other requests, one in trace_one_in is sampled, by a countdown.
+ * The reasons are in docs/internals/observing.md. */
 #ifndef WEIR_OBSERVE_TRACER_H
 #define WEIR_OBSERVE_TRACER_H
 
@@ -50,9 +51,9 @@ struct weir__tracer_set_options {
 	const char *rejections_limit; /* a rate limit on rejection lines, as text */
 };
 
-/* *ret_witnesses is NULL if neither tracing nor the rejection log is on. Returns false if there is no memory, or no
+/* *ret_tracers is NULL if neither tracing nor the rejection log is on. Returns false if there is no memory, or no
  * thread. */
-bool weir__tracer_set_new(const struct weir__tracer_set_options *options, struct weir__tracer_set **ret_witnesses);
+bool weir__tracer_set_new(const struct weir__tracer_set_options *options, struct weir__tracer_set **ret_tracers);
 void weir__tracer_set_free(struct weir__tracer_set *tracers); /* NULL is allowed */
 
 /* Returns the tracer of a worker; NULL if tracers is NULL. */

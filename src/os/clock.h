@@ -5,7 +5,8 @@
  * in memory that they share. The anchor follows the wall clock by at most 500 ppm. If the wall clock is more than a
  * second ahead, the anchor jumps, but announces that beforehand, so that all processes jump at the same instant.
  * Threads that read the clock move the anchor now and then. No particular process has to, and a process that is killed
- * while doing so leaves nothing behind. */
+ * while doing so leaves nothing behind.
+ * The reasons are in docs/internals/clock.md. */
 #ifndef WEIR_OS_CLOCK_H
 #define WEIR_OS_CLOCK_H
 

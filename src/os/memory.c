@@ -238,7 +238,8 @@ size_t weir__memory_page(void)
 
 void weir__memory_wipe(void *bytes, size_t n)
 {
-	explicit_bzero(bytes, n);
+	if (n > 0) /* bytes may be NULL */
+		explicit_bzero(bytes, n);
 }
 
 int weir__memory_random(void *bytes, size_t n)

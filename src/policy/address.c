@@ -3,6 +3,8 @@
 
 #include <arpa/inet.h>
 
+#include "core/decimal.h"
+
 static const unsigned char mapped[12] = { [10] = 0xff, [11] = 0xff };
 
 static struct weir__slice without_brackets_and_zone(struct weir__slice text)
@@ -100,17 +102,12 @@ struct weir__address weir__address_mask(const struct weir__address *address, uns
 
 static bool read_bits(struct weir__slice text, unsigned most, unsigned *ret_bits)
 {
-	unsigned bits = 0;
+	uint64_t bits;
 
-	if (text.n == 0 || text.n > 3)
+	if (text.n > 3 || !weir__decimal_read(text.at, text.n, most, &bits))
 		return false;
-	for (size_t i = 0; i < text.n; i++) {
-		if (text.at[i] < '0' || text.at[i] > '9')
-			return false;
-		bits = bits * 10 + (unsigned)(text.at[i] - '0');
-	}
-	*ret_bits = bits;
-	return bits <= most;
+	*ret_bits = (unsigned)bits;
+	return true;
 }
 
 /* The prefix of an IPv4-mapped IPv6 network includes the 96 bits before the IPv4 address. Returns false if it is

@@ -196,7 +196,7 @@ static void refuse_syntax(const yaml_parser_t *parser, struct weir__slice text, 
 			at.line += text.at[i] == '\n';
 		}
 	}
-	weir__diagnostics_add(diagnostics, at, "this is no YAML: %s%s%s",
+	weir__diagnostics_add(diagnostics, at, "not valid YAML: %s%s%s",
 			      parser->problem ? parser->problem : "no memory", parser->context ? " " : "",
 			      parser->context ? parser->context : "");
 }

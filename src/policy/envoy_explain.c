@@ -39,7 +39,7 @@ static void explain_limit(const struct weir_policy *policy, const struct weir__e
 		       node->is_quota  ? " as a quota" :
 					 "",
 		       plan->is_unlimited ? "unlimited" :
-		       plan->is_closed    ? "nothing is admitted" :
+		       plan->is_closed    ? "nothing is allowed" :
 					    text,
 		       node->is_shared ? ", one for all that fit the pattern" : "");
 }

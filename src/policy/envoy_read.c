@@ -104,7 +104,7 @@ static uint64_t read_requests(const struct weir__policy_reading *reading, const 
 	else if (number > WEIR_TABLE_COUNT_MAX)
 		weir__diagnostics_add(
 			reading->diagnostics, node->at,
-			"requests_per_unit %s: windows count up to %llu; 'unlimited: true' admits everything",
+			"requests_per_unit %s: windows count up to %llu; 'unlimited: true' allows everything",
 			node->text.at, (unsigned long long)WEIR_TABLE_COUNT_MAX);
 	return is_number ? number : 0;
 }

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "core/decimal.h"
 #include "core/utf8.h"
 #include "policy/envoy.h"
 
@@ -12,6 +13,7 @@ bool weir__key_network(struct weir__slice text, struct weir__address *ret_addres
 {
 	const char *slash;
 	struct weir__slice bits;
+	uint64_t number;
 
 	*ret_bits = UINT32_MAX;
 	if (weir__address_read(text, ret_address))
@@ -21,15 +23,10 @@ bool weir__key_network(struct weir__slice text, struct weir__address *ret_addres
 	    !weir__address_read((struct weir__slice){ text.at, (size_t)(slash - text.at) }, ret_address))
 		return false;
 	bits = (struct weir__slice){ slash + 1, text.n - (size_t)(slash + 1 - text.at) };
-	if (bits.n == 0 || bits.n > 3)
+	if (!weir__decimal_read(bits.at, bits.n, 999, &number))
 		return false;
-	*ret_bits = 0;
-	for (size_t i = 0; i < bits.n; i++) {
-		if (bits.at[i] < '0' || bits.at[i] > '9')
-			return false;
-		*ret_bits = *ret_bits * 10 + (unsigned)(bits.at[i] - '0');
-	}
-	return true;
+	*ret_bits = (unsigned)number;
+	return bits.n <= 3;
 }
 
 enum { NORMALISED_MOST = 1024 };

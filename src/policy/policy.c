@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "core/decimal.h"
 #include "core/text.h"
 #include "policy/envoy.h"
 
@@ -113,21 +114,6 @@ bool weir__policy_key(const struct weir__policy_limit *limit, const struct weir_
 	return true;
 }
 
-static bool read_number(struct weir__slice text, uint64_t *ret_number)
-{
-	uint64_t number = 0;
-
-	for (size_t i = 0; i < text.n; i++) {
-		const unsigned digit = (unsigned)(unsigned char)text.at[i] - '0';
-
-		if (digit > 9 || __builtin_mul_overflow(number, 10, &number) ||
-		    __builtin_add_overflow(number, digit, &number))
-			return false;
-	}
-	*ret_number = number;
-	return text.n > 0;
-}
-
 static int refuse(struct weir_message *ret_message, const char *what, struct weir__slice name, const char *right)
 {
 	struct weir__text why = weir__text_of_message(ret_message, 0);
@@ -145,7 +131,7 @@ static int find_cost(const struct weir_policy *policy, const struct weir__policy
 	const struct weir__value *const value = limit->cost_attribute < 0 ? NULL : &values->of[limit->cost_attribute];
 
 	if (value && value->text.at) {
-		if (read_number(value->text, ret_cost))
+		if (weir__decimal_read(value->text.at, value->text.n, UINT64_MAX, ret_cost))
 			return WEIR_OK;
 		return refuse(ret_message, "the attribute ", policy->attributes.of[limit->cost_attribute].name,
 			      " is a cost: a whole number, 0 or more");

@@ -1,4 +1,5 @@
-/* policy.h: a policy in memory. read.c (Weir's own YAML) or envoy_read.c makes it; after that it never changes. */
+/* policy.h: a policy in memory. read.c (Weir's own YAML) or envoy_read.c makes it; after that it never changes.
+ * The reasons are in docs/internals/policies.md. */
 #ifndef WEIR_POLICY_POLICY_H
 #define WEIR_POLICY_POLICY_H
 

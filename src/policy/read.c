@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/decimal.h"
 #include "os/text_file.h"
 #include "policy/envoy.h"
 
@@ -25,7 +26,7 @@ static void refuse_key(struct weir__diagnostics *diagnostics, const struct weir_
 
 	for (; *keys && length < sizeof(known); keys++)
 		length += (size_t)snprintf(known + length, sizeof(known) - length, "%s%s", length ? ", " : "", *keys);
-	weir__diagnostics_add(diagnostics, key->at, "'%s' is nothing that %s has: %s", key->text.at, what, known);
+	weir__diagnostics_add(diagnostics, key->at, "unknown key '%s' in %s; use %s", key->text.at, what, known);
 }
 
 bool weir__node_check_keys(struct weir__diagnostics *diagnostics, const struct weir__node *map, const char *what,
@@ -67,22 +68,11 @@ static bool read_bool(struct weir__diagnostics *diagnostics, const struct weir__
 static bool read_number(struct weir__diagnostics *diagnostics, const struct weir__node *node, uint64_t most,
 			uint64_t *ret_number)
 {
-	uint64_t number = 0;
-	bool is_number = node->kind == WEIR__NODE_TEXT && node->text.n > 0;
-
-	for (size_t i = 0; is_number && i < node->text.n; i++) {
-		const unsigned digit = (unsigned)(unsigned char)node->text.at[i] - '0';
-
-		is_number = digit <= 9 && !__builtin_mul_overflow(number, 10, &number) &&
-			    !__builtin_add_overflow(number, digit, &number);
-	}
-	if (!is_number || number > most) {
-		weir__diagnostics_add(diagnostics, node->at, "'%s' is a whole number, 0 to %llu", node->key->text.at,
-				      (unsigned long long)most);
-		return false;
-	}
-	*ret_number = number;
-	return true;
+	if (node->kind == WEIR__NODE_TEXT && weir__decimal_read(node->text.at, node->text.n, most, ret_number))
+		return true;
+	weir__diagnostics_add(diagnostics, node->at, "'%s' is a whole number, 0 to %llu", node->key->text.at,
+			      (unsigned long long)most);
+	return false;
 }
 
 /* --- attributes ------------------------------------------------------------------------------------------------- */
@@ -453,7 +443,7 @@ static void check_top(struct weir__diagnostics *diagnostics, const struct weir__
 	for (const struct weir__node *member = root->members; member; member = member->next)
 		if (!weir__slice_is(member->key->text, "limits") && !weir__slice_is(member->key->text, "attributes"))
 			weir__diagnostics_add(diagnostics, member->key->at,
-					      "'%s' is nothing that a policy has: limits, attributes",
+					      "unknown key '%s' in a policy; use limits, attributes",
 					      member->key->text.at);
 }
 

@@ -30,11 +30,11 @@ static bool read_pattern(const struct weir__policy_reading *reading, const struc
 			ret_pattern->kind = WEIR__PATTERN_NETWORK;
 			return true;
 		}
-		weir__diagnostics_add(reading->diagnostics, word->at,
-				      has_host_bits ?
-					      "'%s' has bits set beyond its length; 10.1.0.0/16 has none" :
-					      "'%s' is no address and no network; 192.0.2.1 and 2001:db8::/32 are",
-				      word->text.at);
+		weir__diagnostics_add(
+			reading->diagnostics, word->at,
+			has_host_bits ? "'%s' has bits set beyond its length; 10.1.0.0/16 has none" :
+					"'%s' is neither an address nor a network; 192.0.2.1 and 2001:db8::/32 are",
+			word->text.at);
 		return false;
 	}
 	if (kind == WEIR__PATTERN_GLOB && memchr(word->text.at, '*', word->text.n) == NULL)

@@ -90,7 +90,7 @@ static bool check_cost(const struct weir__policy_reading *reading, const struct 
 		return true;
 	weir__diagnostics_add(
 		reading->diagnostics, at,
-		"limit '%.80s' of '%s' never admits a cost of %llu: it has at most %llu; use a lower cost or more "
+		"limit '%.80s' of '%s' never allows a cost of %llu: it has at most %llu; use a lower cost or more "
 		"at once",
 		text.at, of->name.at, (unsigned long long)of->cost, (unsigned long long)plan->most);
 	return false;

@@ -2,7 +2,8 @@
  *
  * The worker reads, buffers replies that a client does not take yet, and knows which connections are idle, stalled or
  * late (worker.c). A protocol handler knows what the bytes mean: it finds requests in what was read and writes their
- * replies. */
+ * replies.
+ * The reasons are in docs/internals/server.md. */
 #ifndef WEIR_SERVER_CONNECTION_H
 #define WEIR_SERVER_CONNECTION_H
 
@@ -98,8 +99,8 @@ struct weir__protocol_handler {
 
 	/* Both report an error before the connection is closed. refuse_size: a request does not fit `in`. Only for a
 	 * protocol that can leave that much unread. Returns false if the connection is lost. refuse_late: a request was
-	 * not complete, or the client not authenticated, in time. Only for a protocol that calls
-	 * weir__worker_request_begun. */
+	 * not complete, or the client not authenticated, in time. Every protocol has it: while there are users, each
+	 * connection has a deadline for authenticating. */
 	bool (*refuse_size)(struct weir__worker *worker, struct weir__connection *connection);
 	void (*refuse_late)(struct weir__worker *worker, struct weir__connection *connection);
 

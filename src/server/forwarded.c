@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "core/decimal.h"
+
 /* --- proxies ---------------------------------------------------------------------------------------------------- */
 
 bool weir__proxies_add(struct weir__proxies *proxies, const char *text, size_t length)
@@ -59,16 +61,9 @@ static struct weir__slice trimmed(struct weir__slice text)
 
 static bool is_port(struct weir__slice text)
 {
-	unsigned port = 0;
+	uint64_t port;
 
-	if (text.n == 0 || text.n > 5)
-		return false;
-	for (size_t i = 0; i < text.n; i++) {
-		if (text.at[i] < '0' || text.at[i] > '9')
-			return false;
-		port = port * 10 + (unsigned)(text.at[i] - '0');
-	}
-	return port <= 65535;
+	return text.n <= 5 && weir__decimal_read(text.at, text.n, 65535, &port);
 }
 
 /* Reads ADDRESS, 192.0.2.1:PORT, [2001:db8::1] or [2001:db8::1]:PORT. Without brackets a port follows only if there is

@@ -47,7 +47,7 @@ static bool read_sockets(char *text, struct weir__listen_address *address)
 	return address->n > 0;
 }
 
-static bool read_wire(char *word, struct weir__listen_address *address)
+static bool read_protocol(char *word, struct weir__listen_address *address)
 {
 	char *const plus = strchr(word, '+');
 
@@ -55,7 +55,7 @@ static bool read_wire(char *word, struct weir__listen_address *address)
 	if (plus)
 		*plus = '\0';
 	for (enum weir__protocol protocol = 0; protocol < WEIR__PROTOCOLS; protocol++)
-		if (strcmp(word, weir__listeners_protocol_word(protocol)) == 0) {
+		if (strcmp(word, weir__protocol_word(protocol)) == 0) {
 			address->protocol = protocol;
 			return true;
 		}
@@ -70,13 +70,13 @@ static bool read_where(const char *word, char where[WEIR__NET_NAME_SIZE])
 	return true;
 }
 
-static bool read_sites(char *rest, struct weir__listeners *listeners)
+static bool read_listeners(char *rest, struct weir__listeners *listeners)
 {
 	for (char *word = strsep(&rest, ","); word; word = strsep(&rest, ",")) {
 		struct weir__listen_address *const address = &listeners->at[listeners->n];
 		char *sockets;
 
-		if (listeners->n == WEIR__LISTEN_ADDRESSES_MAX || !read_wire(word, address) ||
+		if (listeners->n == WEIR__LISTEN_ADDRESSES_MAX || !read_protocol(word, address) ||
 		    !read_where(strsep(&rest, ","), address->setting) || !read_where(strsep(&rest, ","), address->name))
 			return false;
 		sockets = strsep(&rest, ",");
@@ -122,7 +122,7 @@ static bool receive_lent(struct weir__listeners *listeners, FILE *errors)
 	return true;
 }
 
-static bool receive_handed(struct weir__listeners *ret_sites, int *ret_pipe, FILE *errors)
+static bool receive_handed(struct weir__listeners *ret_listeners, int *ret_pipe, FILE *errors)
 {
 	const char *const value = getenv(VARIABLE);
 	const bool is_set = value && *value; /* empty counts as unset */
@@ -132,7 +132,7 @@ static bool receive_handed(struct weir__listeners *ret_sites, int *ret_pipe, FIL
 
 	*ret_pipe = -1;
 	if (is_set)
-		is_right = text && read_descriptor(strsep(&rest, ","), ret_pipe) && read_sites(rest, ret_sites);
+		is_right = text && read_descriptor(strsep(&rest, ","), ret_pipe) && read_listeners(rest, ret_listeners);
 	if (!is_right)
 		fputs("weir serve: " VARIABLE
 		      ": found what no server has set; it is for servers that hand over to the next, so unset it\n",
@@ -142,9 +142,9 @@ static bool receive_handed(struct weir__listeners *ret_sites, int *ret_pipe, FIL
 	return is_right;
 }
 
-bool weir__handover_receive(struct weir__listeners *ret_sites, int *ret_pipe, FILE *errors)
+bool weir__handover_receive(struct weir__listeners *ret_listeners, int *ret_pipe, FILE *errors)
 {
-	return receive_handed(ret_sites, ret_pipe, errors) && receive_lent(ret_sites, errors);
+	return receive_handed(ret_listeners, ret_pipe, errors) && receive_lent(ret_listeners, errors);
 }
 
 void weir__handover_tell(int pipe)
@@ -169,8 +169,8 @@ static char *write_variable(int pipe, const struct weir__listeners *listeners)
 	for (size_t i = 0; i < listeners->n; i++) {
 		const struct weir__listen_address *const address = &listeners->at[i];
 
-		fprintf(out, ",%s%s,%s,%s,", weir__listeners_protocol_word(address->protocol),
-			address->is_lent ? "+" : "", address->setting, address->name);
+		fprintf(out, ",%s%s,%s,%s,", weir__protocol_word(address->protocol), address->is_lent ? "+" : "",
+			address->setting, address->name);
 		for (uint32_t j = 0; j < address->n; j++)
 			fprintf(out, "%s%d", j ? " " : "", address->sockets[j]);
 	}

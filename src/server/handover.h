@@ -2,7 +2,8 @@
  *
  * The next server inherits the sockets; one environment variable names them and where they listen. The next server
  * reports through a pipe that it serves. If it exits before that, or reports nothing for a minute, this server goes on
- * as before. */
+ * as before.
+ * The reasons are in docs/internals/server.md. */
 #ifndef WEIR_SERVER_HANDOVER_H
 #define WEIR_SERVER_HANDOVER_H
 
@@ -16,7 +17,7 @@
 
 /* Reads the sockets that were handed over or passed by systemd, if any, and the pipe to report through; -1: no server
  * waits. Unsets the variable. Returns false if the environment is wrong, after reporting that. */
-bool weir__handover_receive(struct weir__listeners *ret_sites, int *ret_pipe, FILE *errors);
+bool weir__handover_receive(struct weir__listeners *ret_listeners, int *ret_pipe, FILE *errors);
 
 /* Reports that this server serves. */
 void weir__handover_tell(int pipe);

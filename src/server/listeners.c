@@ -7,15 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const char *weir__listeners_protocol_word(enum weir__protocol protocol)
-{
-	static const char *const words[WEIR__PROTOCOLS] = {
-		[WEIR__PROTOCOL_RESP] = "resp", [WEIR__PROTOCOL_HTTP] = "http"
-	};
-
-	return words[protocol];
-}
-
 static bool is_path(const char *where)
 {
 	return strchr(where, '/') != NULL;
@@ -44,15 +35,15 @@ static struct weir__listen_address *find(struct weir__listeners *inherited, enum
 }
 
 static bool take_over(struct weir__listeners *inherited, enum weir__protocol protocol, const char *setting,
-		      const char *where, struct weir__listen_address *ret_site)
+		      const char *where, struct weir__listen_address *ret_address)
 {
 	struct weir__listen_address *const one = find(inherited, protocol, setting, where);
 
 	if (one == NULL)
 		return false;
-	*ret_site = *one;
-	ret_site->protocol = protocol;
-	ret_site->is_inherited = true;
+	*ret_address = *one;
+	ret_address->protocol = protocol;
+	ret_address->is_inherited = true;
 	one->n = 0;
 	return true;
 }

@@ -35,9 +35,6 @@ struct weir__listeners {
 	mode_t mode; /* of paths; 0: the umask decides */
 };
 
-/* The name of a protocol in messages and settings: resp, http. */
-const char *weir__listeners_protocol_word(enum weir__protocol protocol);
-
 /* Listens at one more setting, for this many workers. Takes over, and removes from `inherited`, the sockets of
  * inherited listeners with the same setting and address. Returns 0 or an errno; E2BIG: too many addresses. */
 int weir__listeners_open(struct weir__listeners *listeners, struct weir__listeners *inherited,

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/decimal.h"
+#include "core/hex.h"
 #include "engine/limit_ref.h"
 #include "guard/guard.h"
 #include "observe/counters.h"
@@ -29,17 +31,7 @@ void weir__live_query_init(struct weir__live_query *query)
 
 static bool read_number(const char *text, size_t length, uint64_t least, uint64_t most, uint64_t *ret_number)
 {
-	uint64_t number = 0;
-
-	for (size_t i = 0; i < length; i++) {
-		const unsigned digit = (unsigned)(text[i] - '0');
-
-		if (digit > 9 || number > most)
-			return false;
-		number = number * 10 + digit;
-	}
-	*ret_number = number;
-	return length > 0 && number >= least && number <= most;
+	return weir__decimal_read(text, length, most, ret_number) && *ret_number >= least;
 }
 
 static bool is(const char *bytes, size_t length, const char *word)
@@ -185,7 +177,6 @@ static void add_decimal(struct weir__http_reply *reply, const char *name, uint64
 
 static void add_key(struct live *live, const char *limit, const struct weir__top_key *top_key)
 {
-	static const char digits[] = "0123456789abcdef";
 	const size_t kept = top_key->key_length < WEIR__TOP_KEY_KEY_SIZE ? top_key->key_length : WEIR__TOP_KEY_KEY_SIZE;
 	struct weir_guard *const guard = guard_of(live);
 	struct weir__http_reply *const reply = live->reply;
@@ -196,10 +187,7 @@ static void add_key(struct live *live, const char *limit, const struct weir__top
 	else
 		(void)weir__key_text(top_key->key, kept, top_key->key_length, text, sizeof(text));
 	weir__reply_add_word(reply, "{\"key\":", text);
-	for (size_t i = 0; i < kept; i++) {
-		raw[2 * i] = digits[(unsigned char)top_key->key[i] >> 4];
-		raw[2 * i + 1] = digits[(unsigned char)top_key->key[i] & 15];
-	}
+	(void)weir__hex_write(raw, top_key->key, kept);
 	WEIR__REPLY_ADD(reply, ",\"raw\":");
 	if (kept == top_key->key_length)
 		weir__reply_add_string(reply, raw, 2 * kept);
@@ -398,7 +386,7 @@ static uint64_t percentile(const struct weir__limit_stats_histogram_sum *sum, ui
 	const uint64_t rank = sum->n / 1000 * of_1000 + (sum->n % 1000 * of_1000 + 999) / 1000;
 	uint64_t before = 0;
 
-	for (unsigned place = 0; place < WEIR__LIMIT_STATS_PLACES; place++) {
+	for (unsigned place = 0; place < WEIR__LIMIT_STATS_BUCKETS; place++) {
 		const uint64_t low = place ? weir__limit_stats_histogram_bound(place - 1) : 0,
 			       high = weir__limit_stats_histogram_bound(place);
 		const uint64_t n = sum->counts[place];
@@ -437,10 +425,10 @@ static void add_latency(struct live *live)
 	static const struct {
 		const char *name;
 		enum weir__limit_stats_duration which;
-	} spans[] = { { "\"decision\":{\"n\":", WEIR__DURATION_DECISION },
-		      { ",\"answer\":{\"n\":", WEIR__DURATION_REQUEST },
-		      { ",\"throttled\":{\"n\":", WEIR__DURATION_THROTTLED },
-		      { ",\"wait\":{\"n\":", WEIR__DURATION_WAIT } };
+	} histograms[] = { { "\"decision\":{\"n\":", WEIR__DURATION_DECISION },
+			   { ",\"request\":{\"n\":", WEIR__DURATION_REQUEST },
+			   { ",\"throttled\":{\"n\":", WEIR__DURATION_THROTTLED },
+			   { ",\"wait\":{\"n\":", WEIR__DURATION_WAIT } };
 	static const struct {
 		const char *name;
 		uint64_t of_1000;
@@ -452,9 +440,9 @@ static void add_latency(struct live *live)
 		return;
 	}
 	WEIR__REPLY_ADD(live->reply, ",\n\"latency\":{");
-	for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++) {
-		weir__limit_stats_set_durations(live->context->stats_set, spans[i].which, &sum);
-		weir__reply_add_member(live->reply, spans[i].name, sum.n);
+	for (size_t i = 0; i < sizeof(histograms) / sizeof(histograms[0]); i++) {
+		weir__limit_stats_set_durations(live->context->stats_set, histograms[i].which, &sum);
+		weir__reply_add_member(live->reply, histograms[i].name, sum.n);
 		for (size_t j = 0; j < sizeof(points) / sizeof(points[0]); j++) {
 			if (sum.n > 0) {
 				add_decimal(live->reply, points[j].name, percentile(&sum, points[j].of_1000), second_ns,
@@ -469,7 +457,7 @@ static void add_latency(struct live *live)
 	WEIR__REPLY_ADD(live->reply, "}");
 }
 
-static void add_wires(struct live *live)
+static void add_protocols(struct live *live)
 {
 	struct weir__counters_sum sum = { .connections = { 0 } };
 
@@ -489,7 +477,7 @@ static void add_table(struct live *live)
 	weir__key_count(live->context->table, live->context->key_count_cache, live->now, &key_count);
 	weir__reply_add_member(live->reply, ",\n\"table\":{\"live_keys\":", key_count.live);
 	weir__reply_add_member(live->reply, ",\"capacity_keys\":", key_count.capacity);
-	weir__reply_add_member(live->reply, ",\"gave_way_total\":", key_count.evicted);
+	weir__reply_add_member(live->reply, ",\"evicted_total\":", key_count.evicted);
 	WEIR__REPLY_ADD(live->reply, "}");
 }
 
@@ -509,7 +497,7 @@ static void add_store(struct live *live)
 	store->status(store, &status);
 	weir__reply_add_word(live->reply, "{\"state\":", states[status.health]);
 	weir__reply_add_member(live->reply, ",\"nodes\":", status.nodes);
-	weir__reply_add_member(live->reply, ",\"owed_keys\":", status.deferred_keys);
+	weir__reply_add_member(live->reply, ",\"deferred_keys\":", status.deferred_keys);
 	WEIR__REPLY_ADD(live->reply, "}");
 }
 
@@ -597,7 +585,7 @@ bool weir__live_write(struct weir__context *context, const struct weir__live_que
 		add_limits(&live);
 	}
 	add_latency(&live);
-	add_wires(&live);
+	add_protocols(&live);
 	add_table(&live);
 	add_store(&live);
 	add_policy(&live);

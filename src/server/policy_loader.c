@@ -63,7 +63,7 @@ struct weir__policy_loader {
 	weir_ns changed_at, touched_at; /* first and last notification since the last look; 0: none */
 	weir_ns looked_at;
 	struct weir__policy_upload_queue *uploads;
-	struct weir__policy_text *shown;
+	struct weir__policy_text *policy_text;
 	pthread_mutex_t lock; /* of `info` */
 	struct weir__policy_loader_info info;
 };
@@ -99,7 +99,7 @@ static void add_line(void *report_, const char *line)
 static void print_report(struct report *report, const struct weir__diagnostics *diagnostics, FILE *errors)
 {
 	if (diagnostics->n > WEIR__DIAGNOSTICS_MOST)
-		fprintf(report->lines, "there is more; mend these first\n");
+		fprintf(report->lines, "more errors follow; fix these first\n");
 	fflush(report->lines);
 	fputs(report->text, errors);
 	fflush(errors);
@@ -193,7 +193,7 @@ static struct weir_policy *compile(struct weir__policy_loader *loader, const str
 
 static void show(struct weir__policy_loader *loader, const struct weir__policy_version *version)
 {
-	weir__policy_text_set(loader->shown, version, weir__policy_version_hash(version), false,
+	weir__policy_text_set(loader->policy_text, version, weir__policy_version_hash(version), false,
 			      loader->has_settings ? "it is in the file of the settings, which is not shown" : NULL);
 }
 
@@ -214,9 +214,9 @@ static struct weir__policy_loader *new_of_path(const char *path, bool has_settin
 				 weir__policy_source_of_url(path, weir__log_stream(loader->log, WEIR__LOG_WARNING)) :
 				 weir__policy_source_of_path(path);
 	loader->uploads = weir__policy_upload_queue_new();
-	loader->shown = weir__policy_text_new();
+	loader->policy_text = weir__policy_text_new();
 	(void)pthread_mutex_init(&loader->lock, NULL);
-	if (loader->started && loader->said && loader->source && loader->uploads && loader->shown)
+	if (loader->started && loader->said && loader->source && loader->uploads && loader->policy_text)
 		return loader;
 	weir__policy_loader_free(loader);
 	return NULL;
@@ -320,7 +320,7 @@ struct weir__policy_loader *weir__policy_loader_new(const struct weir__settings 
 		fputs("weir serve: no memory for a policy\n", settings->errors);
 		return NULL;
 	}
-	loader->plans_set = settings->plans;
+	loader->plans_set = settings->limits_max;
 	loader->envoy = settings->envoy_counts == WEIR__COUNTS_EACH ? WEIR_ENVOY_COUNT_EACH : 0;
 	loader->has_store = settings->store[0] != '\0';
 	if (settings->policy_copy[0] != '\0')
@@ -347,6 +347,8 @@ struct weir_policy *weir__policy_loader_check(const char *path, FILE *errors)
 	loader->may_lack_limits = !is_folder; /* it may have settings only */
 	if (load_first(loader))
 		policy = loader->first;
+	if (loader->has_settings)
+		weir__settings_warn_of_old_names(loader->said, errors);
 	loader->first = NULL;
 	weir__policy_loader_free(loader);
 	return policy;
@@ -413,7 +415,7 @@ static void note_wrong(struct weir__policy_loader *loader, struct report *report
 static const char *hint_of(int error)
 {
 	return error == WEIR_ERR_FULL ?
-		       ": the setting plans says how many a table is made for, those of earlier policies "
+		       ": the setting limits_max says how many a table is made for, those of earlier policies "
 		       "among them" :
 		       "";
 }
@@ -491,11 +493,11 @@ static void note_put(void *loader_, const char *text, size_t length, uint64_t ve
 	struct weir__policy_part part = { .text = { text, length }, .file = "body" };
 
 	loader->is_put = true;
-	weir__policy_text_set(loader->shown, &(struct weir__policy_version){ &part, 1 }, version, true, NULL);
+	weir__policy_text_set(loader->policy_text, &(struct weir__policy_version){ &part, 1 }, version, true, NULL);
 	note_good(loader, true);
 }
 
-static void do_errands(struct weir__policy_loader *loader)
+static void do_uploads(struct weir__policy_loader *loader)
 {
 	while (weir__policy_upload_queue_do(loader->uploads, loader->guard, loader->table, note_put, loader))
 		;
@@ -514,7 +516,7 @@ bool weir__policy_loader_send(struct weir__policy_loader *loader, struct weir__p
 
 struct weir__policy_text *weir__policy_loader_text(struct weir__policy_loader *loader)
 {
-	return loader->shown;
+	return loader->policy_text;
 }
 
 /* --- the thread --------------------------------------------------------------------------------------------------- */
@@ -555,7 +557,7 @@ static void *keep(void *loader_)
 			if (loader->changed_at == 0)
 				loader->changed_at = now;
 		}
-		do_errands(loader);
+		do_uploads(loader);
 		if (asked > loader->info.reloads || is_due(loader, now)) {
 			look(loader, asked > loader->info.reloads);
 			(void)pthread_mutex_lock(&loader->lock);
@@ -617,7 +619,7 @@ void weir__policy_loader_free(struct weir__policy_loader *loader)
 	weir_guard_free(loader->guard);
 	weir_policy_free(loader->first);
 	weir__policy_upload_queue_free(loader->uploads);
-	weir__policy_text_free(loader->shown);
+	weir__policy_text_free(loader->policy_text);
 	if (loader->source)
 		loader->source->free(loader->source);
 	weir__policy_forget(&loader->current);

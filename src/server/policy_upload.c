@@ -61,9 +61,9 @@ static void add_fault(void *outcome_, const char *line)
 
 /* --- uploads ---------------------------------------------------------------------------------------------------- */
 
-static void free_errand(struct weir__task *errand_)
+static void free_upload(struct weir__task *upload_)
 {
-	struct weir__policy_upload *const upload = (void *)errand_;
+	struct weir__policy_upload *const upload = (void *)upload_;
 
 	free(upload->text);
 	free(upload->outcome.diagnostics.text);
@@ -79,7 +79,7 @@ struct weir__policy_upload *weir__policy_upload_new(const char *text, size_t len
 
 	if (upload == NULL)
 		return NULL;
-	upload->task.free = free_errand;
+	upload->task.free = free_upload;
 	upload->replaces = replaces;
 	upload->length = length;
 	upload->text = malloc(length + 1);

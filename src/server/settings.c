@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "core/decimal.h"
 #include "core/notation.h"
 #include "observe/span_exporter.h"
 #include "policy/source/policy_remote.h"
@@ -29,8 +30,8 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "Who may connect to sockets with a path, as for chmod: 0660 is the owner and the group. Without it the umask "
 	  "decides.", NULL },
 	{ "keys", WEIR__SETTING_COUNT, 1, UINT64_C(10000000000), "1000000", PLACE(keys), "N",
-	  "How many keys can owe at the same time, that is, have part of a limit used up: 24 bytes each. When the table is "
-	  "full, the key that owes least is evicted.", NULL },
+	  "How many keys can have part of a limit in use at the same time: 24 bytes each. When the table is full, the key "
+	  "that has used the least is evicted.", NULL },
 	{ "arena", WEIR__SETTING_BYTES, 0, 1024 * GIB, "16MiB", PLACE(arena), "BYTES",
 	  "Memory for the events of sliding logs and sub-windows, in addition to that of the keys: about 8 bytes an event. "
 	  "Other limits need none.", NULL },
@@ -46,7 +47,7 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "How long a decision waits for the store, at most, unless the policy says otherwise for its limit.", NULL },
 	{ "on_store_failure", WEIR__SETTING_CHOICE, 0, 0, "share", PLACE(on_store_failure), "HOW",
 	  "What decides when the store does not, unless the policy says otherwise for the limit: share, the limit "
-	  "divided by the number of servers seen; open, which admits; closed, which denies.", "share open closed" },
+	  "divided by the number of servers seen; open, which allows; closed, which denies.", "share open closed" },
 	{ "workers", WEIR__SETTING_COUNT, 1, WEIR__WORKERS_MAX, "", PLACE(workers), "N",
 	  "Threads that serve; by default one per processor.", NULL },
 	{ "spin", WEIR__SETTING_DURATION, 0, 1000000, "50us", PLACE(spin_ns), "TIME",
@@ -67,9 +68,9 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "ratelimit_headers", WEIR__SETTING_CHOICE, 0, 0, "draft11", PLACE(ratelimit_headers), "WHICH",
 	  "HTTP headers that report limits: draft11, RateLimit and RateLimit-Policy of the IETF's draft 11; x, "
 	  "X-RateLimit-Limit, -Remaining and -Reset; both; or none.", "draft11 x both none" },
-	{ "proxies", WEIR__SETTING_PROXIES, 0, WEIR__PROXIES_MAX, "127.0.0.0/8,::1,unix", PLACE(proxies), "NETWORK",
+	{ "trusted_proxies", WEIR__SETTING_PROXIES, 0, WEIR__PROXIES_MAX, "127.0.0.0/8,::1,unix", PLACE(trusted_proxies), "NETWORK",
 	  "Whose X-Forwarded-For /v1/authorize trusts: networks, addresses, and unix for clients of sockets with a path; "
-	  "none trusts nobody.", NULL },
+	  "none trusts no proxy.", NULL },
 	{ "authorize_headers", WEIR__SETTING_HEADERS, 0, WEIR__HEADER_MAP_MAX, "", PLACE(authorize_headers), "HEADER",
 	  "Headers that become attributes for /v1/authorize: x-api-key=api_key, or x-api-key for the attribute x_api_key.", NULL },
 	{ "output", WEIR__SETTING_BYTES, 65536, GIB, "16MiB", PLACE(output), "BYTES",
@@ -95,7 +96,7 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "envoy_counts", WEIR__SETTING_CHOICE, 0, 0, "together", PLACE(envoy_counts), "HOW",
 	  "How the descriptors of an Envoy ratelimit policy count: together, so that a request that one of them denies is "
 	  "counted nowhere; or each for itself, including what it denies, as Envoy's service does.", "together each" },
-	{ "plans", WEIR__SETTING_COUNT, 0, 1000000, "0", PLACE(plans), "N",
+	{ "limits_max", WEIR__SETTING_COUNT, 0, 1000000, "0", PLACE(limits_max), "N",
 	  "How many limits and overrides all policies since the table was made may have, together: 2 KiB each. 0 is "
 	  "twice as many as the first policy has, at least 1024. A table that outlives the server needs a fixed number.", NULL },
 	{ "service", WEIR__SETTING_TEXT, 0, 0, "weir", PLACE(service), "NAME",
@@ -134,13 +135,57 @@ static struct weir__setting_place *place_of(struct weir__settings *settings, con
 	return &settings->places[setting - weir__setting_rows];
 }
 
+/* Settings that were renamed. The earlier name still works, with a warning at the start. */
+static const struct {
+	const char *before, *name;
+} renamed[WEIR__SETTINGS_RENAMED] = {
+	{ "plans", "limits_max" },
+	{ "proxies", "trusted_proxies" },
+};
+
+static bool is_name(const char *setting, const char *name, size_t length)
+{
+	return strlen(setting) == length && memcmp(setting, name, length) == 0;
+}
+
 const struct weir__setting *weir__settings_find(const char *name, size_t length)
 {
+	for (size_t i = 0; i < WEIR__SETTINGS_RENAMED; i++)
+		if (is_name(renamed[i].before, name, length))
+			return weir__settings_find(renamed[i].name, strlen(renamed[i].name));
 	for (size_t i = 0; i < WEIR__SETTINGS; i++)
-		if (strlen(weir__setting_rows[i].name) == length &&
-		    memcmp(weir__setting_rows[i].name, name, length) == 0)
+		if (is_name(weir__setting_rows[i].name, name, length))
 			return &weir__setting_rows[i];
 	return NULL;
+}
+
+/* Both names in one place would be two values, of which one would be lost, or a list of both. */
+void weir__settings_note_name(struct weir__settings *settings, struct weir__setting_place place, const char *name,
+			      size_t length)
+{
+	const uint8_t from = (uint8_t)(1U << place.from);
+
+	for (size_t i = 0; i < WEIR__SETTINGS_RENAMED; i++) {
+		const bool is_before = is_name(renamed[i].before, name, length);
+
+		if (!is_before && !is_name(renamed[i].name, name, length))
+			continue;
+		if ((is_before ? settings->given_by_name[i] : settings->given_by_old_name[i]) & from)
+			weir__settings_error(settings, place, NULL, "%s was renamed to %s: use the new name alone",
+					     renamed[i].before, renamed[i].name);
+		if (is_before)
+			settings->given_by_old_name[i] = (uint8_t)(settings->given_by_old_name[i] | from);
+		else
+			settings->given_by_name[i] = (uint8_t)(settings->given_by_name[i] | from);
+	}
+}
+
+void weir__settings_warn_of_old_names(const struct weir__settings *settings, FILE *out)
+{
+	for (size_t i = 0; i < WEIR__SETTINGS_RENAMED; i++)
+		if (settings->given_by_old_name[i])
+			fprintf(out, "weir serve: warning: the setting %s is now named %s\n", renamed[i].before,
+				renamed[i].name);
 }
 
 struct weir__setting_place weir__settings_place(const struct weir__settings *settings, const char *name)
@@ -162,6 +207,13 @@ static void write_upper(FILE *out, const char *name)
 		putc(toupper((unsigned char)*name), out);
 }
 
+static void write_flag(FILE *out, const char *name)
+{
+	fputs("--", out);
+	for (; *name; name++)
+		putc(*name == '_' ? '-' : *name, out);
+}
+
 /* Writes the name as the user wrote it: --keys, WEIR_KEYS, weir.yaml:3:7: keys. */
 static void write_place(FILE *out, const struct weir__settings *settings, struct weir__setting_place place,
 			const char *name)
@@ -178,7 +230,11 @@ static void write_place(FILE *out, const struct weir__settings *settings, struct
 		write_upper(out, name);
 		fputs(": ", out);
 	} else if (name) {
-		fprintf(out, "%s%s: ", place.from == WEIR__FROM_FLAG ? "--" : "", name);
+		if (place.from == WEIR__FROM_FLAG)
+			write_flag(out, name);
+		else
+			fputs(name, out);
+		fputs(": ", out);
 	}
 }
 
@@ -187,7 +243,7 @@ void weir__settings_error(struct weir__settings *settings, struct weir__setting_
 {
 	va_list arguments;
 
-	if (settings->faults++ >= WEIR__SETTING_ERRORS_MAX)
+	if (settings->n_errors++ >= WEIR__SETTING_ERRORS_MAX)
 		return;
 	write_place(settings->errors, settings, place, name);
 	va_start(arguments, words);
@@ -215,7 +271,7 @@ static void refuse(struct weir__settings *settings, const struct weir__setting *
 static bool is_where(const char *text, size_t length)
 {
 	const char *const colon = memrchr(text, ':', length);
-	uint64_t port = 0;
+	uint64_t port;
 
 	if (length == 0 || length >= WEIR__NET_NAME_SIZE || memchr(text, '\0', length) || memchr(text, ',', length))
 		return false;
@@ -223,12 +279,7 @@ static bool is_where(const char *text, size_t length)
 		return true;
 	if (colon == NULL || colon == text || colon + 1 == text + length)
 		return false;
-	for (const char *digit = colon + 1; digit < text + length; digit++) {
-		if (!isdigit((unsigned char)*digit) || port > 65535)
-			return false;
-		port = port * 10 + (uint64_t)(*digit - '0');
-	}
-	return port <= 65535;
+	return weir__decimal_read(colon + 1, (size_t)(text + length - (colon + 1)), 65535, &port);
 }
 
 static bool add_where(struct weir__settings *settings, const struct weir__setting *setting,
@@ -477,24 +528,30 @@ static const char *variable(const char *name)
 	return text && *text ? text : NULL;
 }
 
-static void read_environment(struct weir__settings *settings)
+static void read_variable(struct weir__settings *settings, const char *name)
 {
 	const struct weir__setting_place place = { .from = WEIR__FROM_ENVIRONMENT };
+	const struct weir__setting *const setting = weir__settings_find(name, strlen(name));
+	const char *const text = variable(name);
 
-	for (size_t i = 0; i < WEIR__SETTINGS; i++) {
-		const struct weir__setting *const setting = &weir__setting_rows[i];
-		const char *const text = variable(setting->name);
+	if (text == NULL)
+		return;
+	weir__settings_note_name(settings, place, name, strlen(name));
+	if (setting->kind == WEIR__SETTING_USERS)
+		weir__settings_error(settings, place, setting->name,
+				     "users come from the file alone, since others may see the environment");
+	else if (weir__settings_is_list(setting))
+		put_listed(settings, setting, place, text);
+	else
+		weir__settings_put(settings, setting, place, text, strlen(text));
+}
 
-		if (text == NULL)
-			continue;
-		if (setting->kind == WEIR__SETTING_USERS)
-			weir__settings_error(settings, place, setting->name,
-					     "users come from the file alone, since others may see the environment");
-		else if (weir__settings_is_list(setting))
-			put_listed(settings, setting, place, text);
-		else
-			weir__settings_put(settings, setting, place, text, strlen(text));
-	}
+static void read_environment(struct weir__settings *settings)
+{
+	for (size_t i = 0; i < WEIR__SETTINGS_RENAMED; i++)
+		read_variable(settings, renamed[i].before);
+	for (size_t i = 0; i < WEIR__SETTINGS; i++)
+		read_variable(settings, weir__setting_rows[i].name);
 }
 
 /* Splits --name=value, or takes the next argument as the value. Returns false if there is no value. */
@@ -518,14 +575,16 @@ static bool is_config(const char *name, size_t length)
 }
 
 /* Accepts --log-format and --log_format. */
-static const struct weir__setting *find_flag(const char *name, size_t length)
+static const struct weir__setting *find_flag(struct weir__settings *settings, const char *name, size_t length)
 {
+	const struct weir__setting_place place = { .from = WEIR__FROM_FLAG };
 	char spelled[64];
 
 	if (length >= sizeof(spelled))
 		return NULL;
 	for (size_t i = 0; i < length; i++)
 		spelled[i] = (char)(name[i] == '-' ? '_' : name[i]);
+	weir__settings_note_name(settings, place, spelled, length);
 	return weir__settings_find(spelled, length);
 }
 
@@ -541,7 +600,7 @@ static void refuse_unknown(struct weir__settings *settings, const char *name, si
 static void refuse_lonely(struct weir__settings *settings, const char *name, size_t length)
 {
 	const struct weir__setting_place place = { .from = WEIR__FROM_FLAG };
-	const struct weir__setting *const setting = find_flag(name, length);
+	const struct weir__setting *const setting = find_flag(settings, name, length);
 
 	if (setting == NULL && !is_config(name, length))
 		refuse_unknown(settings, name, length);
@@ -553,7 +612,7 @@ static void refuse_lonely(struct weir__settings *settings, const char *name, siz
 static void read_flag(struct weir__settings *settings, const char *name, size_t length, const char *value)
 {
 	const struct weir__setting_place place = { .from = WEIR__FROM_FLAG };
-	const struct weir__setting *const setting = find_flag(name, length);
+	const struct weir__setting *const setting = find_flag(settings, name, length);
 
 	if (setting == NULL)
 		refuse_unknown(settings, name, length);
@@ -573,8 +632,8 @@ static void read_flags(struct weir__settings *settings, int argc, char **argv)
 		size_t length;
 
 		if (strncmp(argv[i], "--", 2) != 0)
-			weir__settings_error(settings, place, NULL, "%s is no option; weir serve --help lists them",
-					     argv[i]);
+			weir__settings_error(settings, place, NULL,
+					     "unknown argument %s; weir serve --help lists the options", argv[i]);
 		else if (!split_flag(argc, argv, &i, &name, &length, &value))
 			refuse_lonely(settings, name, length);
 		else if (!is_config(name, length))
@@ -603,16 +662,16 @@ static void find_config(struct weir__settings *settings, int argc, char **argv)
 
 static void check_policy(struct weir__settings *settings)
 {
-	const bool is_far = weir__policy_remote_is(settings->policy);
+	const bool is_remote = weir__policy_remote_is(settings->policy);
 	char shown[WEIR__SETTING_SHOWN];
 	struct weir_message why;
 
-	if (is_far && weir__policy_remote_check(settings->policy, &why) != WEIR_OK) {
+	if (is_remote && weir__policy_remote_check(settings->policy, &why) != WEIR_OK) {
 		weir__policy_remote_show(settings->policy, shown, sizeof(shown));
 		weir__settings_error(settings, weir__settings_place(settings, "policy"), "policy", "\"%s\": %s", shown,
 				     why.text);
 	}
-	if (settings->policy_copy[0] != '\0' && !is_far)
+	if (settings->policy_copy[0] != '\0' && !is_remote)
 		weir__settings_error(settings, weir__settings_place(settings, "policy_copy"), "policy_copy",
 				     "it is for a policy of etcd or Redis, and the policy is none; leave it out");
 }
@@ -655,7 +714,9 @@ bool weir__settings_read(struct weir__settings *settings, int argc, char **argv)
 	read_environment(settings);
 	read_flags(settings, argc, argv);
 	check_together(settings);
-	if (settings->faults > WEIR__SETTING_ERRORS_MAX)
-		fputs("weir serve: there is more; mend these first\n", settings->errors);
-	return settings->faults == 0;
+	if (settings->n_errors > WEIR__SETTING_ERRORS_MAX)
+		fputs("weir serve: more errors follow; fix these first\n", settings->errors);
+	if (settings->n_errors > 0) /* errors have the new names */
+		weir__settings_warn_of_old_names(settings, settings->errors);
+	return settings->n_errors == 0;
 }

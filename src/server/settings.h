@@ -2,7 +2,8 @@
  * CONFIG GET, --help, the man page and docs/settings.md are all made from it.
  *
  * A flag overrides the environment, which overrides the file, which overrides the default. All errors are reported with
- * their places, not only the first. Everything has a fixed size: values are copied, and nothing has to be freed. */
+ * their places, not only the first. Everything has a fixed size: values are copied, and nothing has to be freed.
+ * The reasons are in docs/internals/settings.md. */
 #ifndef WEIR_SERVER_SETTINGS_H
 #define WEIR_SERVER_SETTINGS_H
 
@@ -18,6 +19,7 @@
 
 enum {
 	WEIR__SETTINGS = 37,
+	WEIR__SETTINGS_RENAMED = 2,
 	WEIR__WORKERS_MAX = 256,
 	WEIR__SETTING_TEXT_SIZE = 1024,             /* of a path or a name, including its NUL */
 	WEIR__SETTING_ERRORS_MAX = 50,              /* that are reported */
@@ -98,24 +100,26 @@ struct weir__log;
 struct weir__settings {
 	struct weir__setting_list listen, http;
 	uint64_t keys, workers, spin_ns, connections, idle_ns, http_idle_ns, header_time_ns, ratelimit_headers,
-		envoy_counts, output, stall_ns, end_delay_ns, drain_ns, arena, holds, plans, store_budget_ns,
+		envoy_counts, output, stall_ns, end_delay_ns, drain_ns, arena, holds, limits_max, store_budget_ns,
 		on_store_failure, observe, top_keys, trace_one_in, log_format, log_rejections, socket_mode;
 	char shared[WEIR__SETTING_TEXT_SIZE], file[WEIR__SETTING_TEXT_SIZE], policy[WEIR__SETTING_TEXT_SIZE],
 		policy_copy[WEIR__SETTING_TEXT_SIZE], service[WEIR__SETTING_TEXT_SIZE],
 		trace_to[WEIR__SETTING_TEXT_SIZE], log_rejections_limit[WEIR__SETTING_TEXT_SIZE];
 	char store[WEIR__SETTING_TEXT_SIZE];
-	struct weir__proxies proxies;
+	struct weir__proxies trusted_proxies;
 	struct weir__header_map authorize_headers;
 	struct weir__users users;
 
 	struct weir__setting_place places[WEIR__SETTINGS]; /* where each was last set */
 	char config[WEIR__SETTING_TEXT_SIZE];              /* path of the file; empty: none */
 	struct weir__setting_place config_place;
+	/* Of the settings that were renamed: a bit of enum weir__setting_from for each place that gives it. */
+	uint8_t given_by_name[WEIR__SETTINGS_RENAMED], given_by_old_name[WEIR__SETTINGS_RENAMED];
 	bool has_policy;   /* the file has limits or attributes */
 	bool lacks_policy; /* the file has settings, but neither limits nor attributes */
 	FILE *errors;
 	struct weir__log *log; /* of a running server; NULL: it reports to `errors` */
-	uint32_t faults;
+	uint32_t n_errors;
 };
 
 /* Sets the defaults. Errors will be reported to `errors`, one line each. */
@@ -131,7 +135,14 @@ void weir__settings_read_file(struct weir__settings *settings);
 /* The same, from its text. Returns false if it is not YAML: to read it as a policy would only repeat that error. */
 bool weir__settings_read_text(struct weir__settings *settings, const char *text, size_t length);
 
+/* By its name, or by the one it had before. NULL: there is no such setting. */
 const struct weir__setting *weir__settings_find(const char *name, size_t length);
+
+/* Remembers that a setting was given by this name. It is an error if one place gives both names of a setting that was
+ * renamed. The second function warns of old names. */
+void weir__settings_note_name(struct weir__settings *settings, struct weir__setting_place place, const char *name,
+			      size_t length);
+void weir__settings_warn_of_old_names(const struct weir__settings *settings, FILE *out);
 
 /* Where the setting of this name was set. There must be such a setting. */
 struct weir__setting_place weir__settings_place(const struct weir__settings *settings, const char *name);
@@ -163,10 +174,5 @@ enum { WEIR__SETTING_SHOWN = 2560 };
 size_t weir__settings_show(const struct weir__settings *settings, const struct weir__setting *setting,
 			   char ret_text[WEIR__SETTING_SHOWN]);
 size_t weir__settings_show_users(const struct weir__users *users, char ret_text[WEIR__SETTING_SHOWN]);
-
-/* serve_help.c */
-void weir__serve_help(FILE *out);
-void weir__serve_help_man(FILE *out);
-void weir__serve_help_markdown(FILE *out);
 
 #endif

@@ -45,7 +45,7 @@ static const char *kind_of(const struct weir__node *node)
 /* Stops reading a file with too many errors. */
 static bool is_enough(const struct weir__settings *settings)
 {
-	return settings->faults > WEIR__SETTING_ERRORS_MAX;
+	return settings->n_errors > WEIR__SETTING_ERRORS_MAX;
 }
 
 /* Bytes of a key to show in messages. */
@@ -285,6 +285,7 @@ static void read_setting(struct weir__settings *settings, const struct weir__nod
 {
 	const struct weir__setting *const setting = weir__settings_find(node->key->text.at, node->key->text.n);
 
+	weir__settings_note_name(settings, place_of(node->key), node->key->text.at, node->key->text.n);
 	if (is_word(node->key, "limits") || is_word(node->key, "attributes"))
 		settings->has_policy = true;
 	else if (setting == NULL)
@@ -315,15 +316,16 @@ static void pass_on(void *settings_, const char *line)
 {
 	struct weir__settings *const settings = settings_;
 
-	if (settings->faults++ < WEIR__SETTING_ERRORS_MAX)
+	if (settings->n_errors++ < WEIR__SETTING_ERRORS_MAX)
 		fprintf(settings->errors, "%s\n", line);
 }
 
 bool weir__settings_read_text(struct weir__settings *settings, const char *text, size_t length)
 {
 	struct weir__pool pool = weir__pool_of(document_most);
-	struct weir__diagnostics faults = { settings->config, pass_on, settings, 0 };
-	const struct weir__node *const root = weir__document_read(&pool, (struct weir__slice){ text, length }, &faults);
+	struct weir__diagnostics diagnostics = { settings->config, pass_on, settings, 0 };
+	const struct weir__node *const root = weir__document_read(&pool, (struct weir__slice){ text, length },
+								  &diagnostics);
 
 	if (root && root->kind != WEIR__NODE_MAP && !is_nothing(root))
 		weir__settings_error(settings, place_of(root), NULL,

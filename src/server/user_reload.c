@@ -112,23 +112,23 @@ static void add_line(void *errors, const char *line)
 static bool read_file(struct weir__user_reload *user_reload, FILE *errors)
 {
 	struct weir__settings *const said = user_reload->said;
-	struct weir__diagnostics faults = { .file = user_reload->started->config,
-					    .report = add_line,
-					    .context = errors };
+	struct weir__diagnostics diagnostics = { .file = user_reload->started->config,
+						 .report = add_line,
+						 .context = errors };
 	struct weir__policy_version version;
 
-	if (!user_reload->source->read(user_reload->source, &faults, &version))
+	if (!user_reload->source->read(user_reload->source, &diagnostics, &version))
 		return false;
 	weir__settings_init(said, errors);
 	memcpy(said->config, user_reload->started->config, sizeof(said->config));
 	(void)weir__settings_read_text(said, version.parts[0].text.at, version.parts[0].text.n);
 	weir__policy_version_free(&version);
-	user_reload->lacks_users = said->faults == 0 && said->users.n == 0 &&
+	user_reload->lacks_users = said->n_errors == 0 && said->users.n == 0 &&
 				   atomic_load(&user_reload->current)->users.n > 0;
 	if (user_reload->lacks_users)
 		weir__settings_error(said, (struct weir__setting_place){ WEIR__FROM_FILE, 1, 1 }, "users",
 				     "there are none in it; to have none any more, start the server anew");
-	return said->faults == 0;
+	return said->n_errors == 0;
 }
 
 static bool is_same(const struct weir__users *a, const struct weir__users *b)
@@ -143,7 +143,7 @@ static bool is_same(const struct weir__users *a, const struct weir__users *b)
 /* `before` is how many users there were. `why_not` is why nothing changed, or NULL. */
 static void audit(const struct weir__user_reload *user_reload, size_t before, const char *why_not)
 {
-	const struct weir__audit_who nobody = weir__audit_nobody("file");
+	const struct weir__audit_who nobody = weir__audit_system("file");
 	struct weir__log *const log = user_reload->started->log;
 	struct weir__log_line line;
 
@@ -237,9 +237,9 @@ static int timeout_ms(const struct weir__user_reload *user_reload)
 	return at <= now ? 0 : (int)((at - now) / ms) + 1;
 }
 
-static void *keep(void *roster_)
+static void *keep(void *reload_)
 {
-	struct weir__user_reload *const user_reload = roster_;
+	struct weir__user_reload *const user_reload = reload_;
 	struct weir__loop_event events[WEIR__LOOP_EVENTS];
 
 	while (!atomic_load(&user_reload->is_stopping)) {

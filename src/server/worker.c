@@ -600,7 +600,7 @@ static int start(struct weir__worker *worker)
 	return error;
 }
 
-static bool start_wires(struct weir__worker *worker)
+static bool start_protocols(struct weir__worker *worker)
 {
 	bool is_whole = true;
 
@@ -633,6 +633,7 @@ static void free_worker(struct weir__worker *worker)
 	weir__mailbox_close(worker->context.mailbox);
 	if (worker->context.store && worker->context.store->free)
 		worker->context.store->free(worker->context.store);
+	weir__context_fini(&worker->context);
 	free(worker);
 }
 
@@ -680,7 +681,7 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	if (worker->context.waiting)
 		weir__waiting_show(worker->context.waiting, worker->context.stats);
 	worker->context.mailbox = weir__mailbox_new(&worker->loop);
-	error = worker->context.waiting && worker->context.mailbox && open_store(worker) && start_wires(worker) ?
+	error = worker->context.waiting && worker->context.mailbox && open_store(worker) && start_protocols(worker) ?
 			start(worker) :
 			ENOMEM;
 	if (error != 0) {

@@ -1,5 +1,6 @@
 /* worker.h: a thread that serves its connections: it reads, decides and replies. Workers share the table, and what the
- * options below mark as "of all workers". */
+ * options below mark as "of all workers".
+ * The reasons are in docs/internals/server.md. */
 #ifndef WEIR_SERVER_WORKER_H
 #define WEIR_SERVER_WORKER_H
 

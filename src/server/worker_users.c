@@ -20,7 +20,7 @@ static const struct weir__user *still(const struct weir__users *users, const str
 }
 
 /* Starts the deadline of a connection that must authenticate now, and ends that of others. */
-static void watch_stranger(struct weir__worker *worker, struct weir__connection *connection)
+static void watch_unauthenticated(struct weir__worker *worker, struct weir__connection *connection)
 {
 	if (connection->protocol != &weir__protocol_resp || connection->is_finished)
 		return;
@@ -53,5 +53,5 @@ void weir__worker_take_users(struct weir__worker *worker)
 	weir__memory_wipe(&next, sizeof(next));
 	for (struct weir__connection *connection = weir__worker_next(worker, NULL); connection;
 	     connection = weir__worker_next(worker, connection))
-		watch_stranger(worker, connection);
+		watch_unauthenticated(worker, connection);
 }

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "core/notation.h"
 #include "store/table/inline_limit.h"
 
 static const weir_ns closed_ns = 1000000000;     /* retry_after and reset_after of a closed limit */
@@ -116,7 +117,7 @@ static void find_limits(struct fallback *fallback, const struct weir_claim *clai
 static struct weir_verdict by_mode(enum weir__fallback_mode mode, const struct weir_claim *claim)
 {
 	const struct weir_limit limit = weir_table_limit_limit(claim->limit);
-	const bool is_bucket = limit.algorithm == WEIR_TOKEN_BUCKET || limit.algorithm == WEIR_LEAKY_BUCKET;
+	const bool is_bucket = weir__limit_is_bucket(&limit);
 	const uint64_t most = is_bucket ? limit.burst : limit.count;
 
 	if (mode == WEIR__FALLBACK_OPEN)

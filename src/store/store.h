@@ -7,7 +7,8 @@
  *
  * A store handle belongs to one thread, the submitter. Requests of one submitter take effect in the order in which they
  * were submitted. Only their completions may come in a different order. A store may gather submitted requests until
- * `flush`. */
+ * `flush`.
+ * The reasons are in docs/internals/road.md. */
 #ifndef WEIR_STORE_STORE_H
 #define WEIR_STORE_STORE_H
 

@@ -2,7 +2,8 @@
  *
  * A request is read in place. The caller passes the bytes read so far again, together with new ones, at any address,
  * because the reader keeps offsets. So an idle connection needs no reader, and a request that comes byte by byte is
- * parsed only once. What two parsers could understand differently is rejected: see WEIR__HTTP_ERRORS. */
+ * parsed only once. What two parsers could understand differently is rejected: see WEIR__HTTP_ERRORS.
+ * The reasons are in docs/internals/protocols.md. */
 #ifndef WEIR_WIRE_HTTP_H
 #define WEIR_WIRE_HTTP_H
 

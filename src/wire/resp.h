@@ -5,7 +5,8 @@
  *
  * Bytes may come in any pieces. A reader that needs more remembers its position: it looks at no byte of a line or a
  * bulk twice, however many calls it takes. Between two calls the caller may move the bytes, or the array of slices or
- * tokens, if it keeps their contents. */
+ * tokens, if it keeps their contents.
+ * The reasons are in docs/internals/protocols.md. */
 #ifndef WEIR_WIRE_RESP_H
 #define WEIR_WIRE_RESP_H
 
@@ -70,7 +71,7 @@ struct weir__resp_request {
 	uint32_t arguments_max;
 	uint32_t line_max; /* bytes of an inline command, or of a line with a length, without its end; at least 4 */
 	int64_t bulk_max;  /* bytes of an argument */
-	bool is_stranger;  /* the client has not passed AUTH */
+	bool is_unauthenticated; /* the client has not passed AUTH */
 
 	/* COMPLETE: number of arguments, at least 1. */
 	uint32_t n;
@@ -103,7 +104,7 @@ struct weir__resp_writer {
 	char *bytes;
 	size_t size;
 	size_t length;
-	int protocol; /* 2 or 3; types that RESP2 lacks are written as Redis does */
+	int resp_version; /* 2 or 3; types that RESP2 lacks are written as Redis does */
 };
 
 /* A text of one line: CR and LF become spaces. An error begins with its code: "ERR no such limit". */

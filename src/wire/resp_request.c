@@ -205,7 +205,7 @@ static enum weir__resp_status read_head(struct weir__resp_request *request, cons
 	}
 	if (number > (int64_t)request->arguments_max)
 		return refuse(request, WEIR__RESP_ERROR_MULTIBULK_LENGTH);
-	if (number > WEIR__RESP_UNAUTHENTICATED_ARGUMENTS && request->is_stranger)
+	if (number > WEIR__RESP_UNAUTHENTICATED_ARGUMENTS && request->is_unauthenticated)
 		return refuse(request, WEIR__RESP_ERROR_UNAUTHENTICATED_MULTIBULK);
 	request->n = 0;
 	request->wanted = number > 0 ? (uint32_t)number : 0;
@@ -223,7 +223,7 @@ static enum weir__resp_status read_length(struct weir__resp_request *request, co
 		return status;
 	if (number < 0 || number > request->bulk_max)
 		return refuse(request, WEIR__RESP_ERROR_BULK_LENGTH);
-	if (number > WEIR__RESP_UNAUTHENTICATED_BULK && request->is_stranger)
+	if (number > WEIR__RESP_UNAUTHENTICATED_BULK && request->is_unauthenticated)
 		return refuse(request, WEIR__RESP_ERROR_UNAUTHENTICATED_BULK);
 	request->place.bulk = number;
 	return WEIR__RESP_COMPLETE;

@@ -156,7 +156,7 @@ bool weir__resp_write_integers_first(struct weir__resp_writer *writer, size_t el
 /* Writes a number of a type that RESP2 lacks: there it is a bulk. */
 static bool add_digits(struct weir__resp_writer *writer, char type, const char *digits, size_t n)
 {
-	if (writer->protocol < 3)
+	if (writer->resp_version < 3)
 		return weir__resp_write_bulk(writer, digits, n);
 	return add_line(writer, type, digits, n);
 }
@@ -221,7 +221,7 @@ bool weir__resp_write_verbatim(struct weir__resp_writer *writer, const char *for
 {
 	enum { FORMAT_BYTES = 3 };
 
-	if (writer->protocol < 3)
+	if (writer->resp_version < 3)
 		return weir__resp_write_bulk(writer, bytes, length);
 	add_head(writer, '=', (uint64_t)length + FORMAT_BYTES + 1);
 	add(writer, format, FORMAT_BYTES);
@@ -231,19 +231,19 @@ bool weir__resp_write_verbatim(struct weir__resp_writer *writer, const char *for
 
 bool weir__resp_write_boolean(struct weir__resp_writer *writer, bool is_true)
 {
-	if (writer->protocol < 3)
+	if (writer->resp_version < 3)
 		return weir__resp_write_integer(writer, is_true);
 	return add(writer, is_true ? "#t\r\n" : "#f\r\n", 4);
 }
 
 bool weir__resp_write_null(struct weir__resp_writer *writer)
 {
-	return writer->protocol < 3 ? add(writer, "$-1\r\n", 5) : add(writer, "_\r\n", 3);
+	return writer->resp_version < 3 ? add(writer, "$-1\r\n", 5) : add(writer, "_\r\n", 3);
 }
 
 bool weir__resp_write_null_array(struct weir__resp_writer *writer)
 {
-	return writer->protocol < 3 ? add(writer, "*-1\r\n", 5) : add(writer, "_\r\n", 3);
+	return writer->resp_version < 3 ? add(writer, "*-1\r\n", 5) : add(writer, "_\r\n", 3);
 }
 
 bool weir__resp_write_array(struct weir__resp_writer *writer, uint64_t n)
@@ -253,17 +253,17 @@ bool weir__resp_write_array(struct weir__resp_writer *writer, uint64_t n)
 
 bool weir__resp_write_map(struct weir__resp_writer *writer, uint64_t n)
 {
-	return writer->protocol < 3 ? add_head(writer, '*', 2 * n) : add_head(writer, '%', n);
+	return writer->resp_version < 3 ? add_head(writer, '*', 2 * n) : add_head(writer, '%', n);
 }
 
 bool weir__resp_write_set(struct weir__resp_writer *writer, uint64_t n)
 {
-	return add_head(writer, writer->protocol < 3 ? '*' : '~', n);
+	return add_head(writer, writer->resp_version < 3 ? '*' : '~', n);
 }
 
 bool weir__resp_write_push(struct weir__resp_writer *writer, uint64_t n)
 {
-	return add_head(writer, writer->protocol < 3 ? '*' : '>', n);
+	return add_head(writer, writer->resp_version < 3 ? '*' : '>', n);
 }
 
 bool weir__resp_write_protocol_error(struct weir__resp_writer *writer, const struct weir__resp_request *request)

@@ -2,6 +2,8 @@
 """weir take, and the others that ask a server, as they are met in a shell.
 
     ask_test.py WEIR"""
+# Covers: src/cli/ask.c, src/cli/ask_report.c, src/cli/command.c, src/cli/json.c, src/cli/link.c, src/cli/main.c,
+# src/cli/password.c
 
 import contextlib
 import json
@@ -68,16 +70,16 @@ def decisions_are_told_in_a_sentence():
     with server() as (address, path):
         for where in (address, path):
             key, limit, at = f"by {where}", "20/day", ("--at", where)
-            expect(0, f"allowed, 19 of 20 left, whole again in {SPAN}", "take", key, limit, *at)
-            expect(0, f"allowed, 14 of 20 left, whole again in {SPAN}", "take", key, limit, "5", *at)
-            expect(1, f"denied, 14 of 20 left, retry in {SPAN}, whole again in {SPAN}", "take", *at, key, limit, "15")
-            expect(1, f"denied, 14 of 20 left, whole again in {SPAN}; no wait will help: it is more than there ever is "
+            expect(0, f"allowed, 19 of 20 left, full again in {SPAN}", "take", key, limit, *at)
+            expect(0, f"allowed, 14 of 20 left, full again in {SPAN}", "take", key, limit, "5", *at)
+            expect(1, f"denied, 14 of 20 left, retry in {SPAN}, full again in {SPAN}", "take", *at, key, limit, "15")
+            expect(1, f"denied, 14 of 20 left, full again in {SPAN}; no wait will help: it is more than there ever is "
                    "at once", "take", key, limit, "21", *at)
-            expect(0, f"would be allowed, 14 of 20 left, whole again in {SPAN}", "peek", key, limit, *at)
-            expect(1, f"would be denied, 14 of 20 left, retry in {SPAN}, whole again in {SPAN}", "peek", key, limit,
+            expect(0, f"would be allowed, 14 of 20 left, full again in {SPAN}", "peek", key, limit, *at)
+            expect(1, f"would be denied, 14 of 20 left, retry in {SPAN}, full again in {SPAN}", "peek", key, limit,
                    "15", *at)
-            expect(0, f"allowed 14 of 100, 0 of 20 left, whole again in {SPAN}", "upto", key, limit, "100", *at)
-            expect(0, f"given back, 3 of 20 left, whole again in {SPAN}", "refund", key, limit, "3", *at)
+            expect(0, f"allowed 14 of 100, 0 of 20 left, full again in {SPAN}", "upto", key, limit, "100", *at)
+            expect(0, f"given back, 3 of 20 left, full again in {SPAN}", "refund", key, limit, "3", *at)
             expect(0, "forgotten", "reset", key, limit, *at)
             expect(0, "there was nothing to forget", "reset", key, limit, *at)
             expect(0, "PONG", "ping", *at)
@@ -164,10 +166,10 @@ def members_and_words_of_strangers_are_kept_harmless():
 
 
 def instants_are_dates():
-    answer = b"%2\r\n+whole_at\r\n:1794808653069819151\r\n+other\r\n%1\r\n+whole_at\r\n:0\r\n"
+    answer = b"%2\r\n+full_at\r\n:1794808653069819151\r\n+other\r\n%1\r\n+full_at\r\n:0\r\n"
     with stranger(b"+OK\r\n" + answer) as where:
         done = weir("inspect", "key", "1/s", "--json", "--at", where)
-        assert json.loads(done.stdout) == {"whole_at": "2026-11-16T05:57:33.069819151Z", "other": {"whole_at": None}}, done
+        assert json.loads(done.stdout) == {"full_at": "2026-11-16T05:57:33.069819151Z", "other": {"full_at": None}}, done
 
 
 def clients_are_unblocked():
@@ -176,22 +178,22 @@ def clients_are_unblocked():
         policy.flush()
         with server("--policy", policy.name) as (_, path):
             at = ("--at", path)
-            expect(0, f'allowed by "logins", 0 of 3 left, whole again in {SPAN}', "check", "ip=2001:db8::1", "--cost", "3", *at)
+            expect(0, f'allowed by "logins", 0 of 3 left, full again in {SPAN}', "check", "ip=2001:db8::1", "--cost", "3", *at)
             for key in ("2001:db8::1", "ip=2001:db8::/64", "2001:DB8:0:0::2"):
-                expect(1, f"would be denied, 0 of 3 left, retry in {SPAN}, whole again in {SPAN}", "peek", key, "@logins", *at)
+                expect(1, f"would be denied, 0 of 3 left, retry in {SPAN}, full again in {SPAN}", "peek", key, "@logins", *at)
                 assert re.search(r"^is_stored +yes$", weir("inspect", key, "@logins", *at).stdout, re.M), key
             expect(3, 'weir reset: the server says: ERR the key: "2001:db8::/48" is none of @logins, whose keys are made of ip, as in '
                    r"ip=192\.0\.2\.1 or 192\.0\.2\.1", "reset", "2001:db8::/48", "@logins", *at)
             expect(0, "forgotten", "reset", "2001:db8::2", "@logins", *at)
             expect(0, "there was nothing to forget", "reset", "2001:db8::2", "@logins", *at)
-            expect(0, f'allowed by "logins", 2 of 3 left, whole again in {SPAN}', "check", "ip=2001:db8::1", *at)
+            expect(0, f'allowed by "logins", 2 of 3 left, full again in {SPAN}', "check", "ip=2001:db8::1", *at)
 
 
 def several_limits_say_which_refused():
     answer = (b"%8\r\n+allowed\r\n#f\r\n+limit\r\n:3\r\n+remaining\r\n:1\r\n+granted\r\n:0\r\n+retry_after\r\n:20000000000\r\n"
               b"+reset_after\r\n:40000000000\r\n+delay\r\n:0\r\n+decided_by\r\n:2\r\n")
     with stranger(b"+OK\r\n" + answer) as where:
-        expect(1, "denied by limit 2, 1 of 3 left, retry in 20 s, whole again in 40 s", "all", "a", "1/s", "1", "b", "3/min",
+        expect(1, "denied by limit 2, 1 of 3 left, retry in 20 s, full again in 40 s", "all", "a", "1/s", "1", "b", "3/min",
                "2", "--at", where)
 
 

@@ -2,6 +2,7 @@
 """weir bench resp: that it counts what a server answers, and ends. Not how fast anything is.
 
     bench_test.py WEIR"""
+# Covers: src/cli/bench.c, src/cli/bench_load.c
 
 import contextlib
 import json

@@ -2,6 +2,8 @@
 """weir demo as a user meets it: piped, in a terminal, interrupted, and called wrongly.
 
     demo_test.py WEIR"""
+# Covers: src/cli/demo.c, src/cli/demo_redis.c, src/cli/demo_report.c, src/cli/demo_screen.c,
+# src/cli/demo_traffic.c
 
 import fcntl
 import os

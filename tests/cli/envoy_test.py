@@ -2,6 +2,7 @@
 """weir check-config and weir explain of configurations of Envoy's ratelimit service.
 
     envoy_test.py WEIR EXAMPLES"""
+# Covers: src/cli/policy.c
 
 import subprocess
 import sys
@@ -35,7 +36,7 @@ class Envoy(unittest.TestCase):
         lines = err.splitlines()
         self.assertEqual(len(lines), 3)
         self.assertEqual(lines[0], f"{first}:4:24: unit 'moment'; it is second, minute, hour, day, week, month or year")
-        self.assertTrue(lines[1].startswith(f"{second}:2:1: 'limit' is nothing that"))
+        self.assertTrue(lines[1].startswith(f"{second}:2:1: unknown key 'limit' in"))
         self.assertEqual(lines[2], f"{second}:1:1: the domain 'a' again; it was given in {first}:1")
 
     def test_one_descriptor(self):

@@ -5,6 +5,7 @@
 
 POLICY is examples/policies/shop.yaml. With --record the screen that OBSERVE.MD shows is printed; without, what the page shows
 is compared with what there is."""
+# Covers: src/cli/top.c, src/cli/top_draw.c, src/cli/top_screen.c, src/cli/top_view.c
 
 import concurrent.futures
 import contextlib

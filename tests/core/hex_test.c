@@ -22,4 +22,13 @@ static void each_byte_is_a_digit_or_none(void)
 	}
 }
 
-TESTS(TEST(each_byte_is_a_digit_or_none))
+static void bytes_are_two_digits(void)
+{
+	char text[9] = "";
+
+	*weir__hex_write(text, "\x00\x7f\xa5\xff", 4) = '\0';
+	CHECK_TEXT(text, "007fa5ff");
+	CHECK(weir__hex_write(text, "", 0) == text);
+}
+
+TESTS(TEST(each_byte_is_a_digit_or_none), TEST(bytes_are_two_digits))

@@ -1,5 +1,6 @@
 /* request_test.c: requests whose store completes them later, in any order, or some of them at once. The address sanitizer finds
  * what is not freed. */
+/* Covers: src/engine/context.c, src/engine/operations.c, src/os/mailbox.c */
 #include "engine/request.h"
 
 #include "engine/operations.h"
@@ -120,6 +121,7 @@ static void check_idle(const struct fixture *fixture)
 static void unmake(struct fixture *fixture)
 {
 	check_idle(fixture);
+	weir__context_fini(&fixture->context);
 	weir_table_free(fixture->table);
 }
 
@@ -177,6 +179,24 @@ static void replies_have_the_order_of_requests(void)
 		check_idle(&fixture);
 		(void)weir_table_reset(fixture.table, fixture.hundred, "a", 1);
 	}
+	unmake(&fixture);
+}
+
+static void memory_of_a_request_serves_the_next(void)
+{
+	struct fixture fixture;
+	uint32_t spare = WEIR__SPARE_REQUESTS_MAX < 5 ? WEIR__SPARE_REQUESTS_MAX : 5;
+
+	make(&fixture);
+	for (int64_t i = 0; i < 5; i++)
+		CHECK_EQ(take(&fixture, i, "a"), WEIR__RUN_LATER);
+	CHECK_EQ(fixture.context.n_spare_requests, 0);
+	complete_all(&fixture.late);
+	CHECK_EQ(fixture.context.n_spare_requests, spare);
+	CHECK_EQ(take(&fixture, 0, "b"), WEIR__RUN_LATER);
+	CHECK_EQ(fixture.context.n_spare_requests, spare > 0 ? spare - 1 : 0);
+	complete_all(&fixture.late);
+	CHECK_EQ(fixture.context.n_spare_requests, spare);
 	unmake(&fixture);
 }
 
@@ -583,9 +603,10 @@ static void a_check_goes_on_without_its_client(void)
 	}
 }
 
-TESTS(TEST(replies_have_the_order_of_requests), TEST(the_first_does_not_wait_for_the_others),
-      TEST(replies_that_are_there_wait_for_those_before_them), TEST(a_group_takes_its_keys_and_limits_along),
-      TEST(a_request_of_parts_is_answered_with_the_last), TEST(who_leaves_is_charged_and_leaves_nothing_behind),
-      TEST(beyond_the_most_the_store_is_not_reached), TEST(then_the_fallback_decides), TEST(holds_are_settled_later),
-      TEST(a_hold_stays_when_its_client_leaves), TEST(checks_ask_twice_now_or_later),
-      TEST(a_second_question_has_its_own_time), TEST(a_check_goes_on_without_its_client))
+TESTS(TEST(replies_have_the_order_of_requests), TEST(memory_of_a_request_serves_the_next),
+      TEST(the_first_does_not_wait_for_the_others), TEST(replies_that_are_there_wait_for_those_before_them),
+      TEST(a_group_takes_its_keys_and_limits_along), TEST(a_request_of_parts_is_answered_with_the_last),
+      TEST(who_leaves_is_charged_and_leaves_nothing_behind), TEST(beyond_the_most_the_store_is_not_reached),
+      TEST(then_the_fallback_decides), TEST(holds_are_settled_later), TEST(a_hold_stays_when_its_client_leaves),
+      TEST(checks_ask_twice_now_or_later), TEST(a_second_question_has_its_own_time),
+      TEST(a_check_goes_on_without_its_client))

@@ -392,11 +392,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		ASAN_UNPOISON_MEMORY_REGION(bytes + come, more);
 		come += more;
-		writer.protocol = client.resp_version;
+		writer.resp_version = client.resp_version;
 		done += answer(&client, bytes + done, come - done, &writer);
 		fuzz_clock_ahead += span;
 	}
 	ASAN_UNPOISON_MEMORY_REGION(bytes, size);
 	weir__resp_forget(&client);
+	weir__context_fini(&context);
 	return 0;
 }

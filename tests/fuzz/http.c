@@ -68,7 +68,7 @@ static void make_settings(void)
 	(void)snprintf(settings.policy, sizeof(settings.policy), "%s", path);
 	require(weir__header_map_add(&settings.authorize_headers, "x-user=user", 11) &&
 			weir__header_map_add(&settings.authorize_headers, "items", 5) &&
-			weir__proxies_add(&settings.proxies, "10.0.0.0/8", 10),
+			weir__proxies_add(&settings.trusted_proxies, "10.0.0.0/8", 10),
 		"no settings");
 	require(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "no sockets");
 	with_users = settings;
@@ -234,5 +234,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fuzz_clock_ahead += spans[data[0] >> 3 & 3];
 		at += used;
 	}
+	weir__context_fini(&context);
 	return 0;
 }

@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size == 0 || size > 1 << 13)
 		return 0;
 	each = (data[0] >> 3) + 1U;
-	request.is_stranger = data[0] & 1;
+	request.is_unauthenticated = data[0] & 1;
 	request.arguments_max = limits[data[0] >> 1 & 3].arguments_max;
 	request.line_max = limits[data[0] >> 1 & 3].line_max;
 	request.bulk_max = limits[data[0] >> 1 & 3].bulk_max;

@@ -1,4 +1,5 @@
 /* Descriptors decided by a policy of Envoy's form before a table. */
+/* Covers: src/guard/guard_descriptors.c */
 #include <weir/guard.h>
 
 #include <pthread.h>

@@ -1,4 +1,5 @@
 /* guard_keys_test.c: keys as text, and back. */
+/* Covers: src/guard/guard_keys_read.c, src/policy/key_text.c */
 #include "guard/guard.h"
 
 #include "keyed_policies.h"

@@ -4,6 +4,7 @@
  * policies change.
  *
  *     guard_swap_test [CHANGES] */
+/* Covers: src/guard/epoch.c */
 #include <weir/guard.h>
 
 #include <pthread.h>

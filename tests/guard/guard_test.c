@@ -1,6 +1,7 @@
 /* A policy before a table, changed while threads decide.
  *
  *     guard_test [CHANGES] */
+/* Covers: src/guard/bound_policy.c, src/guard/guard_check.c */
 #include <weir/guard.h>
 
 #include <pthread.h>

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""ARCHITECTURE.md fits a map, and every path that it, CONTRIBUTING.md and docs/internals/*.md name exists.
+"""ARCHITECTURE.md fits a map, and every path that it, CONTRIBUTING.md and docs/internals/*.md name exists. Files
+in src or tests name each page of docs/internals.
 
     architecture_paths.py [ROOT]
 
@@ -69,9 +70,18 @@ def faults_of_map(root):
         yield 'ARCHITECTURE.md: no section "Where is...?"'
 
 
+def faults_of_links(root):
+    """Each page of docs/internals is named by a file that it is about."""
+    files = [file for folder in ("src", "tests") for ending in ("*.[ch]", "meson.build") for file in (root / folder).rglob(ending)]
+    sources = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    for page in sorted((root / "docs/internals").glob("*.md")):
+        if str(page.relative_to(root)) not in sources:
+            yield f"{page.relative_to(root)}:1: no file in src or tests names this page"
+
+
 def main(root):
     names = {file.name for folder in FOLDERS for file in (root / folder).rglob("*")} | {file.name for file in root.iterdir()}
-    faults, checked = list(faults_of_map(root)), 0
+    faults, checked = [*faults_of_map(root), *faults_of_links(root)], 0
     for page in pages(root):
         of_page, n = faults_of(root, page, names)
         faults += of_page

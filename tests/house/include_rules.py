@@ -26,7 +26,7 @@ FOLDERS = {
     "guard": ("core os policy store store/table", False, "a policy bound to a table, swapped while it decides"),
     "observe": ("core os wire policy store store/table guard", False, "statistics, top keys, tracing, metrics, log, audit"),
     "engine": ("core os policy store store/table guard observe", False, "operations on policy and store; no protocol, no socket"),
-    "server": ("core os wire limiter policy policy/source store store/table store/redis guard observe engine", True,
+    "server": ("core os wire policy policy/source store store/table store/redis guard observe engine", True,
                "the process: workers, connections, listeners, settings, users, loading of policies"),
     "server/resp": ("core os wire policy store store/table guard observe engine server", False, "commands of RESP"),
     "server/http": ("core os wire policy policy/source store store/table guard observe engine server", False, "routes of HTTP"),

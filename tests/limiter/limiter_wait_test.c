@@ -1,5 +1,6 @@
 /* limiter_wait_test.c: waiting for a limiter. No test measures how long anything took: what must not wait would wait for
  * an hour, and the suite would end it. */
+/* Covers: src/os/canceller.c */
 #include <weir/weir.h>
 
 #include <pthread.h>

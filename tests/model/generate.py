@@ -357,7 +357,7 @@ def owes_until(limit, now, cost):
     if isinstance(limit, weir_model.IntervalBucket):
         intervals = (limit.missing + cost) // limit.count + 1
         return max(limit.anchor, now) + intervals * limit.period
-    return max(limit.whole_at, now) + limit.span_of(cost)
+    return max(limit.full_at, now) + limit.span_of(cost)
 
 
 def change_in_debt(trace, name, limit, made):

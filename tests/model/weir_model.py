@@ -245,8 +245,8 @@ class SmoothBucket(Bucket):
 
     def __init__(self, count, period, burst, initial=None):
         super().__init__(count, period, burst, initial)
-        self.whole_at = 0
-        self.owed = 0  # whole_at - now, or 0 if that is less: as of the last notice
+        self.full_at = 0
+        self.owed = 0  # full_at - now, or 0 if that is less: as of the last notice
         self._derive()
 
     def _derive(self):
@@ -270,31 +270,31 @@ class SmoothBucket(Bucket):
         return Fraction(tokens * self.period, self.count)
 
     def whole_ns(self):
-        return min(ceil(self.whole_at), MAX)
+        return min(ceil(self.full_at), MAX)
 
     def notice(self, now):
         if self.initial is not None:
             self.start(now)
-        owed = self.whole_at - now
+        owed = self.full_at - now
         if owed <= 0:
             owed = 0
         elif owed > self.owed_max and not self.is_debt(now):
             owed = self.full_span
-            self.whole_at = now + owed
+            self.full_at = now + owed
         self.owed = owed
 
     def room(self, now):
         return max(0, self.most - ceil(self.owed * self.rate))
 
     def charge(self, now, cost):
-        self.whole_at = max(self.whole_at, now) + self.span_of(cost)
-        self.owed = self.whole_at - now
+        self.full_at = max(self.full_at, now) + self.span_of(cost)
+        self.owed = self.full_at - now
 
     def give(self, now, n):
-        self.whole_at -= n / self.rate
-        if self.whole_at <= now:
-            self.whole_at = 0
-        self.owed = max(0, self.whole_at - now)
+        self.full_at -= n / self.rate
+        if self.full_at <= now:
+            self.full_at = 0
+        self.owed = max(0, self.full_at - now)
 
     def retry(self, now, cost):
         return span_up(self.owed - self.span_of(self.most - cost))
@@ -303,10 +303,10 @@ class SmoothBucket(Bucket):
         return span_up(self.owed)
 
     def act_at(self, now, cost):
-        return max(now, max(self.whole_at, now) + self.span_of(cost) - self.full_span)
+        return max(now, max(self.full_at, now) + self.span_of(cost) - self.full_span)
 
     def built_upon(self, act):
-        return max(0, self.whole_at - self.full_span - act) * self.rate
+        return max(0, self.full_at - self.full_span - act) * self.rate
 
     def change(self, now, count, period, burst):
         behind = 0
@@ -317,11 +317,11 @@ class SmoothBucket(Bucket):
         self.count, self.period, self.most = count, period, burst
         self._derive()
         if tokens == burst:
-            self.whole_at = 0
+            self.full_at = 0
         else:
             exact = now + behind + (burst - tokens) / self.rate
-            self.whole_at = Fraction(ceil(exact * self.count), self.count)
-        self.owed = max(0, self.whole_at - now)
+            self.full_at = Fraction(ceil(exact * self.count), self.count)
+        self.owed = max(0, self.full_at - now)
 
 
 class LeakyBucket(SmoothBucket):

@@ -1,4 +1,4 @@
-/* sight_test.c: what a worker sees is what readers are told, at times of the test's own. */
+/* limit_stats_test.c: what a worker counts is what readers get, at times of the test's own. */
 #include "observe/limit_stats.h"
 
 #include <pthread.h>
@@ -239,8 +239,8 @@ static void places_end_at_their_bounds(void)
 
 		weir__limit_stats_set_durations(stats_set, WEIR__DURATION_WAIT, &sum);
 		before = sum.counts[rows[i].place];
-		weir__limit_stats_histogram_add(&weir__limit_stats_set_of(stats_set, i % 2)->spans[WEIR__DURATION_WAIT],
-						rows[i].ns, 3);
+		weir__limit_stats_histogram_add(
+			&weir__limit_stats_set_of(stats_set, i % 2)->histograms[WEIR__DURATION_WAIT], rows[i].ns, 3);
 		weir__limit_stats_set_durations(stats_set, WEIR__DURATION_WAIT, &sum);
 		if (!CHECK_EQ(sum.counts[rows[i].place], before + 3))
 			printf("# %" PRIu64 " ns\n", rows[i].ns);
@@ -248,7 +248,7 @@ static void places_end_at_their_bounds(void)
 		CHECK(rows[i].ns <= weir__limit_stats_histogram_bound(rows[i].place));
 		CHECK(rows[i].place == 0 || rows[i].ns > weir__limit_stats_histogram_bound(rows[i].place - 1));
 	}
-	CHECK(weir__limit_stats_histogram_bound(WEIR__LIMIT_STATS_PLACES - 1) == UINT64_MAX &&
+	CHECK(weir__limit_stats_histogram_bound(WEIR__LIMIT_STATS_BUCKETS - 1) == UINT64_MAX &&
 	      weir__limit_stats_histogram_bound(0) == WEIR__LIMIT_STATS_LEAST_NS);
 	end(stats_set);
 }

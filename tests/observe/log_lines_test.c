@@ -1,4 +1,5 @@
 /* log_lines_test.c: lines as text and as JSON, and what becomes of them when nobody reads. */
+/* Covers: src/observe/log.c, src/os/descriptor.c */
 #include "observe/log.h"
 
 #include <fcntl.h>

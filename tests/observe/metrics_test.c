@@ -121,16 +121,17 @@ static void heads_are_those_of_the_format(void)
 static void histograms_add_up(void)
 {
 	static const uint64_t counts[] = { 2, 0, 3 };
-	const struct weir__metrics_histogram spans = { counts, 3, 64000, 1500000 };
+	const struct weir__metrics_histogram histograms = { counts, 3, 64000, 1500000 };
 
 	begin(false);
 	metrics.metric = WEIR__METRIC_WAIT_SECONDS;
-	weir__metrics_add_histogram(&metrics, "a=\"b\"", 5, &spans);
-	CHECK_TEXT(written(),
-		   "rate_limiter_wait_seconds_bucket{a=\"b\",le=\"0.000064\"} 2\n"
-		   "rate_limiter_wait_seconds_bucket{a=\"b\",le=\"0.000128\"} 2\n"
-		   "rate_limiter_wait_seconds_bucket{a=\"b\",le=\"+Inf\"} 5\n"
-		   "rate_limiter_wait_seconds_sum{a=\"b\"} 0.0015\nrate_limiter_wait_seconds_count{a=\"b\"} 5\n");
+	weir__metrics_add_histogram(&metrics, "a=\"b\"", 5, &histograms);
+	CHECK_TEXT(
+		written(),
+		"rate_limiter_wait_duration_seconds_bucket{a=\"b\",le=\"0.000064\"} 2\n"
+		"rate_limiter_wait_duration_seconds_bucket{a=\"b\",le=\"0.000128\"} 2\n"
+		"rate_limiter_wait_duration_seconds_bucket{a=\"b\",le=\"+Inf\"} 5\n"
+		"rate_limiter_wait_duration_seconds_sum{a=\"b\"} 0.0015\nrate_limiter_wait_duration_seconds_count{a=\"b\"} 5\n");
 }
 
 static bool ends_with(const char *text, const char *end)

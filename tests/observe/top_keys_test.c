@@ -1,4 +1,4 @@
-/* talkers_test.c: a few counters for many keys, against an exact count of each. */
+/* top_keys_test.c: a few counters for many keys, against an exact count of each. */
 #include "observe/top_keys.h"
 
 #include <pthread.h>
@@ -49,11 +49,11 @@ static uint32_t uniform(void)
 }
 
 static size_t read_one(struct weir__top_keys *top_keys, enum weir__top_keys_kind kind, weir_ns now,
-		       struct weir__top_key *ret_talkers, size_t most)
+		       struct weir__top_key *ret_top_keys, size_t most)
 {
 	weir_ns since;
 
-	return weir__top_keys_read(&top_keys, 1, kind, now, ret_talkers, most, &since);
+	return weir__top_keys_read(&top_keys, 1, kind, now, ret_top_keys, most, &since);
 }
 
 static void add_bytes(struct weir__top_keys *top_keys, const void *key, size_t length, uint64_t times, bool is_denied,

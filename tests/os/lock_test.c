@@ -1,4 +1,5 @@
 /* lock_test.c: one at a time, and nobody is forgotten. */
+/* Covers: src/os/futex.c */
 #include "os/lock.h"
 
 #include <pthread.h>

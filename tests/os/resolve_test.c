@@ -1,4 +1,5 @@
 /* resolve_test.c: addresses at once, names by a thread, and answers that nobody waits for. Connections without waiting. */
+/* Covers: src/os/net.c, src/os/thread_start.c */
 #include "os/resolve.h"
 
 #include <errno.h>

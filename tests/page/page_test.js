@@ -4,6 +4,7 @@
 //
 // FOLDER keeps playwright-core for the next time. No request may leave for elsewhere, and nothing may be wrong on the console,
 // in any of the tests.
+// Covers: src/server/http/http_page.c
 "use strict";
 
 const assert = require("node:assert/strict");
@@ -210,13 +211,13 @@ async function aRefusalIsExplained() {
 		await row(page, "per-client").getByRole("button").click();
 		await page.locator("#denied").getByRole("button", { name: "203.0.113.9" }).click();
 		const verdict = page.locator(".verdict");
-		await verdict.getByText("Refused by per-client.").waitFor();
+		await verdict.getByText("Denied by per-client.").waitFor();
 		assert.deepEqual(await page.locator(".attribute input").evaluateAll(inputs => inputs.map(input => input.value)), ["ip", "203.0.113.9"]);
 		assert.match(await verdict.textContent(), /It may come back in (11|12) min \d+ s\.$/);
 		const findings = await page.locator(".findings li").allTextContents();
 		assert.equal(findings.length, 3);
-		assert.match(findings[0], /^per-client5\/hour · ip=203\.0\.113\.90 of 5 left\. Refuses\. Lets it in again in 1[12] min \d+ s, at [\d:]+\.$/);
-		assert.match(findings[2], /^canary.*0 of 2 left\. Would refuse, but only watches\./);
+		assert.match(findings[0], /^per-client5\/hour · ip=203\.0\.113\.90 of 5 left\. Denies\. Allows it again in 1[12] min \d+ s, at [\d:]+\.$/);
+		assert.match(findings[2], /^canary.*0 of 2 left\. Would deny, but only watches\./);
 		const before = await verdict.textContent();
 		await until("it counts down", async () => await verdict.textContent() !== before);
 		const [first, second] = [before, await verdict.textContent()].map(text => text.match(/(\d+) min (\d+) s/)).map(([, minutes, seconds]) => 60 * minutes + +seconds);
@@ -229,9 +230,9 @@ async function aRefusalIsExplained() {
 		await until("it is seen within the time in which it is refused", async () => {
 			await server.check({ api_key: "k" });
 			await page.keyboard.press("Enter");
-			return verdict.getByText("Refused by brief.").waitFor({ timeout: 2500 }).then(() => true, () => false);
+			return verdict.getByText("Denied by brief.").waitFor({ timeout: 2500 }).then(() => true, () => false);
 		});
-		await verdict.getByText("Such a request would be let through now.").waitFor();
+		await verdict.getByText("Such a request would be allowed now.").waitFor();
 	}));
 }
 
@@ -246,9 +247,9 @@ async function aKeyIsExplainedWithoutItsRequests() {
 		await row(page, "logins").getByRole("button").click();
 		await page.locator("#denied").getByRole("button", { name: "user=ann net=home" }).click();
 		const verdict = page.locator(".verdict"), past = page.locator(".past");
-		await verdict.getByText("Refused by logins.").waitFor();
-		assert.match(await past.textContent(), /^Rejected 4 times since [\d:]+ by logins\.$/);
-		assert.match(await page.locator(".findings li").first().textContent(), /For requests that it applies to: 0 of 2 left\. Refuses\./);
+		await verdict.getByText("Denied by logins.").waitFor();
+		assert.match(await past.textContent(), /^Denied 4 times since [\d:]+ by logins\.$/);
+		assert.match(await page.locator(".findings li").first().textContent(), /For requests that it applies to: 0 of 2 left\. Denies\./);
 		await until("the verdict is on the screen", () => verdict.evaluate(element => {
 			const { top, bottom } = element.getBoundingClientRect();
 			return top >= 0 && bottom <= innerHeight;
@@ -267,13 +268,13 @@ async function keysOfRequestsLimitsAreExplained() {
 		for (const key of ["me too", "me too", `${long}a`, `${long}b`])
 			await server.take("1/hour", key);
 		await row(page, "(inline)").getByRole("button").click();
-		await page.locator("#detail-text").getByText("keys of limits that come with requests").waitFor();
+		await page.locator("#detail-text").getByText("keys of inline limits").waitFor();
 		await page.locator("#denied").getByRole("button", { name: "me too" }).click();
 		await page.locator("#findings").getByText("WEIR.INSPECT \"me too\" '10/min'").waitFor();
-		assert.match(await page.locator(".past").textContent(), /^Rejected 1 time since [\d:]+ by \(inline\)\.$/);
+		assert.match(await page.locator(".past").textContent(), /^Denied 1 time since [\d:]+ by \(inline\)\.$/);
 		await until("long keys are told apart", async () => new Set(await page.locator("#busy .hash").allTextContents()).size === 2);
 		await page.getByRole("button", { name: "Look", exact: true }).click();
-		await page.locator("#findings").getByText("There is no policy").waitFor();
+		await page.locator("#findings").getByText("This server has no policy").waitFor();
 		await page.locator("#findings").getByText("WEIR.INSPECT KEY").waitFor();
 	}));
 }
@@ -293,7 +294,7 @@ async function requestsAreToldAsWholes() {
 			const done = run();
 			try {
 				// With nobody who looks, two limits admit what is allowed: 2 of 5.
-				await tile(page, "Rejected/s").getByText(settings ? /^60 % by limits$/ : /^75 %$/).waitFor({ timeout: 30_000 });
+				await tile(page, "Denied/s").getByText(settings ? /^60 % by limits$/ : /^75 %$/).waitFor({ timeout: 30_000 });
 				await until("so much is allowed", async () => Number((await tile(page, "Allowed/s").locator("b").textContent()).replaceAll(",", "")) > 0);
 				await row(page, "per-client").locator("td.rejected:not(.nought)").waitFor();
 			} finally {
@@ -307,18 +308,18 @@ async function whatIsNoLongerWrongIsNotRed() {
 	await withServer(POLICY, "", server => withPage(server, {}, async page => {
 		await tile(page, "Policy").getByText("unchanged").waitFor();
 		server.write(`${POLICY}  - {name: canary, limit: 1/s}\n`);
-		await tile(page, "Policy").locator(".wrong", { hasText: "the latest is refused" }).waitFor();
+		await tile(page, "Policy").locator(".wrong", { hasText: "the latest has errors" }).waitFor();
 		server.write(`${POLICY}  - {name: another, limit: 1/s}\n`);
 		await tile(page, "Policy").getByText("changed 1 time").waitFor();
 		assert.equal(await page.locator("#summary .wrong").count(), 0);
 
-		// Keys that gave way are told for a while: documents as a server would send them then.
+		// Evicted keys are shown for a while: documents as a server would send them then.
 		await page.getByRole("button", { name: "Pause" }).click();
-		const told = (seconds, gave_way_total) => page.evaluate(([seconds, gave_way_total]) =>
-			summary.show({ ...live, at: live.at + seconds, table: { ...live.table, gave_way_total } }, past), [seconds, gave_way_total]);
+		const told = (seconds, evicted_total) => page.evaluate(([seconds, evicted_total]) =>
+			summary.show({ ...live, at: live.at + seconds, table: { ...live.table, evicted_total } }, past), [seconds, evicted_total]);
 		await told(1, 7);
 		await told(2, 12);
-		assert.equal(await tile(page, "Keys").locator(".wrong").textContent(), "12 gave way just now");
+		assert.equal(await tile(page, "Keys").locator(".wrong").textContent(), "12 evicted just now");
 		await told(60, 12);
 		assert.equal(await tile(page, "Keys").locator(".wrong").count(), 1);
 		await told(200, 12);
@@ -380,8 +381,8 @@ async function aRestartIsSurvived() {
 		await isLive(page);
 		await page.evaluate(() => window.isSamePage = true);
 		await server.end();
-		await page.getByText("The server does not answer").waitFor();
-		await page.getByRole("button", { name: "Ask now" }).click();
+		await page.getByText("The server does not respond").waitFor();
+		await page.getByRole("button", { name: "Retry now" }).click();
 		await page.waitForSelector("[data-state=away]");
 		await server.start();
 		await isLive(page);
@@ -493,7 +494,7 @@ async function itFitsAPhoneByDayAndNight() {
 				await page.locator("#busy li", { hasText: "a-user" }).waitFor();
 				await row(page, "per-client").getByRole("button").click();
 				await page.locator("#denied").getByRole("button", { name: "203.0.113.9" }).click();
-				await page.getByText("Refused by per-client.").waitFor();
+				await page.getByText("Denied by per-client.").waitFor();
 				for (const selector of ["html", ".scroll"])
 					assert.ok(await page.locator(selector).evaluate(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth), `${selector} at ${width}`);
 				assert.deepEqual(await faintTexts(page), [], colorScheme);
@@ -524,7 +525,7 @@ const TESTS = [
 	["a second is drawn wherever it is", aSecondIsDrawnWhereverItIs],
 	["a refusal is explained, and counts down", aRefusalIsExplained],
 	["a key is explained without its requests", aKeyIsExplainedWithoutItsRequests],
-	["keys of limits that come with requests are explained", keysOfRequestsLimitsAreExplained],
+	["keys of inline limits are explained", keysOfRequestsLimitsAreExplained],
 	["requests are told as wholes", requestsAreToldAsWholes],
 	["what is no longer wrong is not red", whatIsNoLongerWrongIsNotRed],
 	["limits that are left out are found", limitsThatAreLeftOutAreFound],

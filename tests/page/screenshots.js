@@ -76,7 +76,7 @@ function makeSmall(name) {
 async function arrange(page, isPhone) {
 	await page.getByRole("button", { name: "login", exact: true }).click();
 	await page.locator("#denied button").first().click();
-	await page.getByText("Refused by login.").waitFor();
+	await page.getByText("Denied by login.").waitFor();
 	await page.getByRole("button", { name: "per-client", exact: true }).click();
 	await until("its keys are shown", async () => await page.locator("#busy").getAttribute("data-limit") === "per-client");
 	await page.mouse.move(2, 2);

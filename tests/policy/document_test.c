@@ -60,9 +60,9 @@ static void what_is_refused(void)
 		{ "a: !!int 1\n", "f:1:4: an anchor (&) or tag (!): not used here; write it out", false },
 		{ "a: 1\n---\nb: 2\n", "f:2:1: a second document; a file has one", false },
 		{ "[a]: 1\n", "f:1:1: a list as a key; a key is a text", false },
-		{ "a: [1\n", "f:2:1: this is no YAML: did not find expected ',' or ']' while parsing a flow sequence",
+		{ "a: [1\n", "f:2:1: not valid YAML: did not find expected ',' or ']' while parsing a flow sequence",
 		  false },
-		{ "a: 1\nb: \xff\n", "f:2:4: this is no YAML: invalid leading UTF-8 octet", false },
+		{ "a: 1\nb: \xff\n", "f:2:4: not valid YAML: invalid leading UTF-8 octet", false },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -48,7 +48,7 @@ static void all_that_is_said(void)
 		   "free=1: matches free, by its key alone, of e.yaml:3\nd|free: applies: unlimited\n");
 	CHECK_TEXT(explained(policy, WORDS("domain=d", "closed=1")),
 		   "closed=1: matches closed, by its key alone, of e.yaml:4\n"
-		   "d|closed: applies: nothing is admitted\n");
+		   "d|closed: applies: nothing is allowed\n");
 	CHECK_TEXT(explained(policy, WORDS("domain=d", "quota=1")),
 		   "quota=1: matches quota, by its key alone, of e.yaml:5\n"
 		   "d|quota: applies as a quota: 1/s fixed_window\n");

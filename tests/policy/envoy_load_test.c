@@ -1,4 +1,5 @@
 /* Configurations of Envoy's ratelimit service from files. */
+/* Covers: src/os/text_file.c */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -64,8 +65,7 @@ static void files_that_are_wrong(void)
 	reported[0] = '\0';
 	CHECK_EQ(weir_policy_load_envoy(folder, 0, report_into, NULL, &policy), WEIR_ERR_SYNTAX);
 	(void)sprintf(expected,
-		      "%s/a.yaml:2:14: a text; descriptors is a list\n%s/b.yaml:2:1: this is no YAML: ", folder,
-		      folder);
+		      "%s/a.yaml:2:14: a text; descriptors is a list\n%s/b.yaml:2:1: not valid YAML: ", folder, folder);
 	CHECK(strncmp(reported, expected, strlen(expected)) == 0);
 	CHECK(strstr(reported, "c.yaml") == NULL);
 	/* one that is there and cannot be read */

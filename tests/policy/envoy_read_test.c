@@ -24,7 +24,7 @@ static void mistakes_are_all_told(void)
 		       0) == NULL);
 	CHECK_TEXT(
 		reported,
-		"e.yaml:8:5: 'ratelimit' is nothing that a configuration of Envoy's has: domain, descriptors, key, value, "
+		"e.yaml:8:5: unknown key 'ratelimit' in a configuration of Envoy's; use domain, descriptors, key, value, "
 		"rate_limit, unit, requests_per_unit, unlimited, name, replaces, shadow_mode, quota_mode, "
 		"detailed_metric, value_to_metric, share_threshold, metadata\n"
 		"e.yaml:11:78: a text; lists have maps in them\n"
@@ -43,7 +43,7 @@ static void mistakes_are_all_told(void)
 		"e.yaml:14:60: shadow_mode is true or false\n"
 		"e.yaml:14:79: a text; rate_limit is a map\n"
 		"e.yaml:16:27: a map; descriptors is a list\n"
-		"e.yaml:17:60: requests_per_unit 4294967295: windows count up to 268435455; 'unlimited: true' admits everything\n"
+		"e.yaml:17:60: requests_per_unit 4294967295: windows count up to 268435455; 'unlimited: true' allows everything\n"
 		"e.yaml:18:11: a list; key is a text\n");
 }
 

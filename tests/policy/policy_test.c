@@ -1,4 +1,5 @@
 /* Which limits of a policy apply to a request, and with which keys and costs. */
+/* Covers: src/policy/rules.c, src/policy/values.c */
 #include "policies.h"
 
 static void the_example(void)

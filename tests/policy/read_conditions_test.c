@@ -36,7 +36,7 @@ static void mistakes(void)
 		{ "limits: [{name: a, limit: 1/s, match: {plan: [[gold]]}}]",
 		  "p.yaml:1:47: a list; a value to compare with is a text\n" },
 		{ "limits: [{name: a, limit: 1/s, match: {ip: local}}]",
-		  "p.yaml:1:44: 'local' is no address and no network; 192.0.2.1 and 2001:db8::/32 are\n" },
+		  "p.yaml:1:44: 'local' is neither an address nor a network; 192.0.2.1 and 2001:db8::/32 are\n" },
 		{ "limits: [{name: a, limit: 1/s, match: {ip: 192.0.2.1/24}}]",
 		  "p.yaml:1:44: '192.0.2.1/24' has bits set beyond its length; 10.1.0.0/16 has none\n" },
 		{ "limits: [{name: a, limit: 1/s, match: {path: {is: '/a?b'}}}]",
@@ -59,7 +59,7 @@ static void mistakes(void)
 
 	CHECK_MISTAKES(rows);
 	CHECK(policy_of("limits: [{name: a, limit: 1/s, match: {plan: {ends: b}}}]") == NULL);
-	CHECK(strstr(reported, "p.yaml:1:47: 'ends' is nothing that a condition has: is, not, prefix, present\n"));
+	CHECK(strstr(reported, "p.yaml:1:47: unknown key 'ends' in a condition; use is, not, prefix, present\n"));
 }
 
 /* A second override is refused if the first one matches whenever it would. */

@@ -86,7 +86,7 @@ static void mistakes_about_stores_are_all_told(void)
 		"or day, as in 10/30s\n"
 		"p.yaml:3:61: limit '0/s': a count of 0: a rate needs 1 or more\n"
 		"p.yaml:3:81: store_budget '11s'; it is a time from 1ms to 10s, such as 5ms\n"
-		"p.yaml:6:24: 'share' is nothing that on_store_failure has: local\n"
+		"p.yaml:6:24: unknown key 'share' in on_store_failure; use local\n"
 		"p.yaml:6:23: on_store_failure has no local limit; it is share, open, closed, or {local: 200/s burst 400}\n"
 		"p.yaml:7:19: a list; store_budget is a text\n"
 		"p.yaml:9:35: on_store_failure goes with a limit, and there is none beside it\n"

@@ -28,8 +28,8 @@ static void mistakes_are_all_told(void)
 		      "speed: 3\n") == NULL);
 	CHECK_TEXT(
 		reported,
-		"p.yaml:18:1: 'speed' is nothing that a policy has: limits, attributes\n"
-		"p.yaml:4:5: 'rate' is nothing that a limit has: name, limit, key, match, cost, mode, overrides, overrides_from, on_store_failure, store_budget\n"
+		"p.yaml:18:1: unknown key 'speed' in a policy; use limits, attributes\n"
+		"p.yaml:4:5: unknown key 'rate' in a limit; use name, limit, key, match, cost, mode, overrides, overrides_from, on_store_failure, store_budget\n"
 		"p.yaml:2:11: 'a b': a name has 1 to 40 letters, digits and -_./:\n"
 		"p.yaml:3:16: limit '100/fortnight': at 4: \"fortnight\": unknown period; use ns, us, ms, s, min, hour or day, as in 10/30s\n"
 		"p.yaml:7:11: mode 'on'; it is enforce, shadow or off\n"
@@ -77,7 +77,7 @@ static void kinds_that_are_wrong(void)
 		{ "attributes: [ip]", "p.yaml:1:13: a list; attributes is a map\n" },
 		{ "attributes: {user: text}", "p.yaml:1:20: a text; an attribute is a map\n" },
 		{ "attributes: {user: {size: 5}}",
-		  "p.yaml:1:21: 'size' is nothing that an attribute has: type, lower, default\n" },
+		  "p.yaml:1:21: unknown key 'size' in an attribute; use type, lower, default\n" },
 		{ "attributes: {user: {type: name}}", "p.yaml:1:27: type 'name'; it is text, ip or path\n" },
 		{ "attributes: {user: {type: [ip]}}", "p.yaml:1:27: a list; type is a text\n" },
 		{ "attributes: {user: {lower: 1}}", "p.yaml:1:28: lower is true or false\n" },
@@ -97,7 +97,7 @@ static void mistakes_in_keys_and_costs(void)
 		{ "limits: [{name: a, limit: 1/s, key: [b, ip, {attribute: b}]}]",
 		  "p.yaml:1:45: the attribute is in this key already\n" },
 		{ "limits: [{name: a, limit: 1/s, key: {attribute: ip, bits: 8}}]",
-		  "p.yaml:1:53: 'bits' is nothing that a part of a key has: attribute, ipv4, ipv6, default\n" },
+		  "p.yaml:1:53: unknown key 'bits' in a part of a key; use attribute, ipv4, ipv6, default\n" },
 		{ "limits: [{name: a, limit: 1/s, key: {attribute: ip, ipv4: 33}}]",
 		  "p.yaml:1:59: 'ipv4' is a whole number, 0 to 32\n" },
 		{ "limits: [{name: a, limit: 1/s, key: {attribute: ip, ipv6: [64]}}]",
@@ -111,7 +111,7 @@ static void mistakes_in_keys_and_costs(void)
 		{ "limits: [{name: a, limit: 1/s, cost: {default: 3}}]",
 		  "p.yaml:1:38: a cost is a number, or says which attribute: {attribute: items}\n" },
 		{ "limits: [{name: a, limit: 1/s, cost: {attribute: n, most: 3}}]",
-		  "p.yaml:1:53: 'most' is nothing that a cost has: attribute, default\n" },
+		  "p.yaml:1:53: unknown key 'most' in a cost; use attribute, default\n" },
 	};
 
 	CHECK_MISTAKES(rows);

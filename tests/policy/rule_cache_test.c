@@ -1,4 +1,4 @@
-/* Cards: what is on them is found by its hash, and is what the rule and the limit say. */
+/* rule_cache_test.c: an entry is found by its hash, and has what the rule and the limit say. */
 #include "policy/policy.h"
 
 #include <stdio.h>

@@ -10,7 +10,7 @@ static struct weir__accepted of(int socket)
 	return (struct weir__accepted){ socket, WEIR__PROTOCOL_RESP };
 }
 
-static struct weir__accept_balancer *crew_of(uint32_t n)
+static struct weir__accept_balancer *balancer_of(uint32_t n)
 {
 	struct weir__accept_balancer *const balancer = weir__accept_balancer_new(n);
 
@@ -37,7 +37,7 @@ static uint32_t taken(struct weir__accept_balancer *balancer, uint32_t me)
 
 static void all_get_as_many(void)
 {
-	struct weir__accept_balancer *const balancer = crew_of(3);
+	struct weir__accept_balancer *const balancer = balancer_of(3);
 	uint32_t own = 0;
 
 	for (int i = 0; i < 30; i++)
@@ -54,7 +54,7 @@ static void all_get_as_many(void)
 static void who_is_handed_something_is_woken(void)
 {
 	struct weir__loop_event events[WEIR__LOOP_EVENTS];
-	struct weir__accept_balancer *const balancer = crew_of(2);
+	struct weir__accept_balancer *const balancer = balancer_of(2);
 	struct weir__accepted accepted[WEIR__ACCEPT_BALANCER_SOCKETS];
 
 	CHECK(!weir__accept_balancer_hand(balancer, 0, of(7)));
@@ -69,7 +69,7 @@ static void who_is_handed_something_is_woken(void)
 
 static void who_loses_some_gets_the_next(void)
 {
-	struct weir__accept_balancer *const balancer = crew_of(2);
+	struct weir__accept_balancer *const balancer = balancer_of(2);
 
 	for (int i = 0; i < 8; i++)
 		(void)weir__accept_balancer_hand(balancer, 0, of(i));
@@ -84,7 +84,7 @@ static void who_loses_some_gets_the_next(void)
 
 static void a_shut_or_crowded_door_is_passed_by(void)
 {
-	struct weir__accept_balancer *const balancer = crew_of(2);
+	struct weir__accept_balancer *const balancer = balancer_of(2);
 	uint32_t own = 0;
 
 	weir__accept_balancer_shut(balancer, 1);

@@ -9,6 +9,7 @@ Not asked, because the answers are known to differ. To strangers: PING with two 
 that there is not, where Redis and Weir differ in which of two faults they tell; more arguments than Weir takes of
 anybody, which Weir calls an invalid length; and hundreds of requests at once, which Redis cuts off later. To all: CONFIG
 GET SAVE, where Redis repeats the name as it was asked for, and Weir tells its own."""
+# Covers: src/engine/users.c, src/server/resp/resp_config.c
 
 import contextlib
 import hashlib
@@ -327,7 +328,7 @@ def patterns_are_those_of_redis():
     """Names of settings are keys of a Redis: KEYS matches as CONFIG GET does."""
     dice = random.Random(SEED)
     names = ["listen", "http", "keys", "arena", "shared", "file", "workers", "spin", "connections", "idle", "http_idle", "socket_mode", "header_time",
-             "ratelimit_headers", "proxies", "authorize_headers", "output", "stall", "end_delay", "drain", "holds", "policy", "policy_copy", "envoy_counts", "plans", "users",
+             "ratelimit_headers", "trusted_proxies", "authorize_headers", "output", "stall", "end_delay", "drain", "holds", "policy", "policy_copy", "envoy_counts", "limits_max", "users",
              "store", "store_budget", "on_store_failure", "service", "observe", "top_keys", "trace_to", "trace_one_in",
              "log_format", "log_rejections", "log_rejections_limit", "save", "appendonly"]
     with redis("") as theirs, weir("") as ours, theirs.connect() as their, ours.connect() as our:

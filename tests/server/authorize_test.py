@@ -2,6 +2,7 @@
 """/v1/authorize, as proxies ask for it: whose request it is, what it is, and how it is answered.
 
     authorize_test.py WEIR"""
+# Covers: src/server/http/http_authorize.c
 
 import contextlib
 import http.client
@@ -97,7 +98,7 @@ def what_is_said_twice_is_the_same_twice():
 
 
 def chains_are_read_from_the_right():
-    with policy_daemon("--proxies", "127.0.0.0/8", "--proxies", "10.0.0.0/8", policy=POLICY) as one:
+    with policy_daemon("--trusted-proxies", "127.0.0.0/8", "--trusted-proxies", "10.0.0.0/8", policy=POLICY) as one:
         client = client_of(one)
         assert left(client) == 999  # 127.0.0.1 itself
         assert left(client, "203.0.113.7") == 999
@@ -112,7 +113,7 @@ def chains_are_read_from_the_right():
 
 
 def who_is_no_proxy_is_not_believed():
-    with policy_daemon("--proxies", "none", policy=POLICY) as one:
+    with policy_daemon("--trusted-proxies", "none", policy=POLICY) as one:
         client = client_of(one)
         assert [left(client, f"203.0.113.{i}") for i in range(3)] == [999, 998, 997]
 
@@ -134,7 +135,7 @@ def a_path_is_a_proxy():
         with open(policy, "w", encoding="utf-8") as file:
             file.write(POLICY)
         for proxies, limit in (("unix", "clients"), ("127.0.0.0/8", None)):
-            with daemon(WEIR, "--keys", "1000", "--policy", policy, "--proxies", proxies, http=path):
+            with daemon(WEIR, "--keys", "1000", "--policy", policy, "--trusted-proxies", proxies, http=path):
                 client = UnixConnection(path)
                 assert decided(client, [("X-Forwarded-For", "203.0.113.7")])[0] == limit
                 assert decided(client)[0] is None  # nobody knows the client: no limit of clients applies

@@ -4,6 +4,9 @@
     commands_test.py WEIR
 
 Nothing here measures time: a wait is tested by what happens before it is over, and by its end."""
+# Covers: src/engine/errors.c, src/engine/limit_ref.c, src/engine/inline_limits.c, src/server/resp/client_info.c,
+# src/server/resp/resp_client.c, src/server/resp/resp_commands.c, src/server/resp/resp_decide.c,
+# src/server/resp/resp_info.c, src/server/resp/resp_introspect.c, src/server/resp/resp_transaction.c
 
 import contextlib
 import os
@@ -34,12 +37,12 @@ def left(client, key, limit):
 def a_key_is_inspected():
     with server() as one, Client(one) as client, Client(one, protocol=3) as third:
         assert client.ask("WEIR.INSPECT", "k", HOUR) == [
-            "is_stored", 0, "whole_at", 0, "limit", 10, "remaining", 10, "reset_after", 0, "algorithm", "token_bucket",
+            "is_stored", 0, "full_at", 0, "limit", 10, "remaining", 10, "reset_after", 0, "algorithm", "token_bucket",
             "text", HOUR]
         client.ask("WEIR.TAKE", "k", HOUR, 4)
         known = third.ask("WEIR.INSPECT", "k", "10/60min")
         assert known["is_stored"] is True and known["remaining"] == 6 and known["text"] == HOUR, known
-        assert known["whole_at"] > 10**18 and 0 < known["reset_after"] <= HOUR_NS, known
+        assert known["full_at"] > 10**18 and 0 < known["reset_after"] <= HOUR_NS, known
 
 
 def all_or_none_are_charged():
@@ -295,7 +298,7 @@ def info_has_sections():
         client.ask("WEIR.TAKE", "a", "1/day")
         told = client.info()
         assert int(told["process_id"]) == one.process.pid and int(told["uptime_in_seconds"]) >= 0, told
-        assert (told["table_live_keys"], told["table_inserted_keys"], told["table_gave_way_keys"]) == ("1", "1", "0"), told
+        assert (told["table_live_keys"], told["table_inserted_keys"], told["table_evicted_keys"]) == ("1", "1", "0"), told
         assert int(told["table_capacity_keys"]) >= 1000 and told["role"] == "master", told
     with server("--keys", "1m", "--workers", "1") as one, Client(one) as client:  # of which a part would tell nothing of few keys
         assert client.ask("DBSIZE") == 0

@@ -3,6 +3,10 @@
 servers of rate limits answer.
 
     http_api_test.py WEIR"""
+# Covers: src/server/http/http_batch.c, src/server/http/http_check.c, src/server/http/http_explain.c,
+# src/server/http/http_hold.c, src/server/http/http_json.c, src/server/http/http_keys.c,
+# src/server/http/http_limits.c, src/server/http/http_policy.c, src/server/http/http_routes.c,
+# src/server/http/http_take.c, src/server/http/http_throttle.c
 
 import contextlib
 import http.client
@@ -221,7 +225,7 @@ def keys_are_inspected_and_reset():
         ask.good("POST", "/v1/take", {"limit": "10/hour", "key": "a/b c"})
         answer = ask.good("GET", key_path("10/hour", "a/b c"))
         assert answer["is_stored"] and answer["remaining"] == 9 and answer["algorithm"] == "token_bucket", answer
-        assert answer["text"] == "10/hour" and answer["whole_at_ns"] > time.time_ns(), answer
+        assert answer["text"] == "10/hour" and answer["full_at_ns"] > time.time_ns(), answer
         assert ask.good("DELETE", key_path("10/hour", "a/b c")) == {"reset": True}
         assert ask.good("DELETE", key_path("10/hour", "a/b c")) == {"reset": False}
         resp(one, "WEIR.TAKE", b"\x00\xff", "@writes", 2)
@@ -300,16 +304,16 @@ def explained_line_by_line():
 def policies_are_validated():
     with serving() as (_, ask, _):
         before = ask.good("GET", "/v1/policy")
-        assert ask.good("POST", "/v1/policy/validate", POLICY) == {"valid": True, "limits": 2, "faults": []}
+        assert ask.good("POST", "/v1/policy/validate", POLICY) == {"valid": True, "limits": 2, "errors": []}
         answer = ask.good("POST", "/v1/policy/validate", "limits:\n  - name: a\n    limit: 5/fortnight\n  - limit: 5/s\n")
         assert not answer["valid"], answer
-        assert [(row["line"], row["column"]) for row in answer["faults"]] == [(3, 14), (4, 5)], answer
-        assert "unknown period" in answer["faults"][0]["detail"], answer
+        assert [(row["line"], row["column"]) for row in answer["errors"]] == [(3, 14), (4, 5)], answer
+        assert "unknown period" in answer["errors"][0]["detail"], answer
         for text in ("", "a: [", "users: []", "limits: [{name: a, limit: 1/s, key: [u], overrides_from: /etc/passwd}]"):
             answer = ask.good("POST", "/v1/policy/validate", text)
-            assert not answer["valid"] and answer["faults"], (text, answer)
+            assert not answer["valid"] and answer["errors"], (text, answer)
         answer = ask.good("POST", "/v1/policy/validate", "limits:\n" + 5000 * "  - {x: 1}\n")
-        assert len(answer["faults"]) == 100, len(answer["faults"])
+        assert len(answer["errors"]) == 100, len(answer["errors"])
         assert ask.good("GET", "/v1/policy") == before
 
 
@@ -326,7 +330,7 @@ def policies_are_replaced_whole_or_not():
         assert (shown["version"], shown["from"], shown["files"][0]["text"]) == (answer["version"], "request", new), shown
         assert ask.good("GET", key_path("@per-client", "ip=10.0.0.1"))["limit"] == 10  # and it still owes what it owed
         wrong = ask.bad(422, "nothing was changed", "PUT", "/v1/policy", "limits: [{name: a}]")
-        assert wrong["faults"], wrong
+        assert wrong["errors"], wrong
         assert ask.good("GET", "/v1/policy") == shown
         moded = new.replace("limit: 5/s", "limit: 5/s, mode: shadow")
         assert ask.good("PUT", "/v1/policy", moded)["changed"] == {"count": 1, "names": ["extra"]}
@@ -449,7 +453,7 @@ def as_throttlecrab():
                            ({"count_per_period": 2**62},
                             "more than one in each ns is not supported; lower the count, or raise the period"),
                            ({"period": 2**62},
-                            "a key would take more than 6671 days to be whole again; lower max_burst or period")):
+                            "a key would take more than 6671 days to be full again; lower max_burst or period")):
             got, answer = ask("POST", "/throttle", {**body, **more})
             assert (got, answer) == (500, {"error": "Internal server error: " + said}), (more, got, answer)
         ask.bad(422, "the body.max_burst: use a whole number", "POST", "/throttle", {**body, "max_burst": "3"})

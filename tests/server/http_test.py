@@ -2,6 +2,7 @@
 """weir serve over HTTP, as clients see it: http.client, and raw sockets where bytes matter.
 
     http_test.py WEIR"""
+# Covers: src/server/http/http_connection.c, src/server/http/http_health.c
 
 import contextlib
 import hashlib

@@ -3,6 +3,7 @@
 what would be decided, and charges nothing.
 
     live_test.py WEIR"""
+# Covers: src/server/http/http_live.c, src/server/live.c
 
 import concurrent.futures
 import contextlib

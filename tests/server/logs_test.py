@@ -2,6 +2,7 @@
 """What weir serve writes to its log: sentences, rejections, and who has changed what.
 
     logs_test.py WEIR"""
+# Covers: src/engine/request_audit.c, src/observe/audit.c, src/observe/log_key.c
 
 import contextlib
 import http.client
@@ -35,7 +36,7 @@ class Json:
     def __init__(self, process, folder):
         self.process, self.path = process, os.path.join(folder, "socket")
         places = [json.loads(process.stdout.readline()) for _ in range(2)]
-        assert [(one["event"], one["wire"]) for one in places] == [("listening", "resp"), ("listening", "http")], places
+        assert [(one["event"], one["protocol"]) for one in places] == [("listening", "resp"), ("listening", "http")], places
         self.http_at = places[1]["at"]
 
     def connect(self):
@@ -104,7 +105,7 @@ def rejections_as_text():
         for key, line in zip(HOSTILE, texts_of(server.said(), "rejected")):
             assert unescaped(line["key"][1:-1].encode()) == key, (key, line)
             assert (line["limit"], line["cost"], line["retry_after"]) == ("1/hour", "2", "never"), line
-            assert (line["wire"], line["shadow"]) == ("resp", "false") and "path" not in line, line
+            assert (line["protocol"], line["shadow"]) == ("resp", "false") and "path" not in line, line
 
 
 def rejections_as_json():
@@ -134,13 +135,13 @@ def what_is_known_of_a_request():
             assert client.ask("WEIR.HOLD", "id", "jane", "1/day", 9, 1000)[0] == 0
             until(lambda: len(server.lines()) == 6, "a line each")
             first, shadow, taken, checked, waited, held = server.lines()
-            assert (first["limit"], first["path"], first["wire"]) == ("per-client", "/pay\n", "http"), first
+            assert (first["limit"], first["path"], first["protocol"]) == ("per-client", "/pay\n", "http"), first
             assert first["trace_id"] == SAMPLED.split("-")[1] and not first["shadow"], first
             assert 0 < first["retry_after_ns"] <= 3600 * 10**9 and first["cost"] == 1, first
             assert (shadow["limit"], shadow["shadow"], shadow["path"]) == ("tried", True, "/v1/check"), shadow
             assert "trace_id" not in shadow, shadow
             assert (taken["limit"], taken["path"], taken["cost"]) == ("1/day", "/v1/take", 9), taken
-            assert (checked["limit"], checked["path"], checked["wire"]) == ("per-client", "/other", "resp"), checked
+            assert (checked["limit"], checked["path"], checked["protocol"]) == ("per-client", "/other", "resp"), checked
             assert checked["key_hash"] == first["key_hash"] != taken["key_hash"] == held["key_hash"], (first, taken, held)
             assert waited["limit"] == "1/hour" and waited["cost"] == 5 and "path" not in waited, waited
             for line in server.lines():
@@ -185,7 +186,7 @@ def lines_are_limited():
         assert 0 < sum(line.get("left_out", 0) for line in server.lines()) <= left_out
     got = subprocess.run([WEIR, "serve", "--log_rejections_limit", "many"], capture_output=True, text=True,
                          timeout=TIMEOUT_S)
-    assert got.returncode == 2 and "weir serve: --log_rejections_limit: " in got.stderr, got
+    assert got.returncode == 2 and "weir serve: --log-rejections-limit: " in got.stderr, got
     assert "expected a rate, COUNT/PERIOD" in got.stderr, got
 
 

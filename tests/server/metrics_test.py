@@ -2,6 +2,8 @@
 """What weir serve tells at /metrics: every number is what was asked, in both formats, and the series are those of the policy.
 
     metrics_test.py WEIR"""
+# Covers: src/observe/counters.c, src/observe/key_count.c, src/server/http/http_metrics.c,
+# src/server/http/http_metrics_limits.c
 
 import contextlib
 import http.client
@@ -132,11 +134,11 @@ def without_a_policy():
             client.ask("PING")
             client.refusal("AUTH", "nobody", "x")
             page = ask.page()
-            assert page.get("rate_limiter_connections", wire="resp") == 1
+            assert page.get("rate_limiter_connections", protocol="resp") == 1
         expect(page, "(inline)", **counts(3, 1), limit_capacity=None, limit_units_per_second=None)
-        assert page.get("rate_limiter_answers_total", wire="resp") == 5
-        assert [page.get("rate_limiter_auth_failures_total", wire=wire) for wire in ("resp", "http")] == [1, 0]
-        assert page.get("rate_limiter_answers_total", wire="http") == ask.asked  # this page among them
+        assert page.get("rate_limiter_responses_total", protocol="resp") == 5
+        assert [page.get("rate_limiter_auth_failures_total", protocol=protocol) for protocol in ("resp", "http")] == [1, 0]
+        assert page.get("rate_limiter_responses_total", protocol="http") == ask.asked  # this page among them
         assert page.get("rate_limiter_table_live_keys") == 1 and page.get("rate_limiter_policy_limits") is None
         assert page.get("process_cpu_seconds_total") > 0 and page.get("process_resident_memory_bytes") > 2**20
         assert 0 <= time.time() - page.get("process_start_time_seconds") < 3600
@@ -223,10 +225,10 @@ def answers_are_timed():
         before = ask.asked
         page = ask.page()
         # The page is in OpenMetrics first, and is not answered while it is written.
-        quick, throttled = (page.get("rate_limiter_answer_seconds_count", throttled=word) for word in ("false", "true"))
+        quick, throttled = (page.get("rate_limiter_request_duration_seconds_count", throttled=word) for word in ("false", "true"))
         assert (quick, throttled) == (before - 3 + 1 + 1, 3 + 1), (quick, throttled)
-        assert page.get("rate_limiter_wait_seconds_count") == 1 and page.get("rate_limiter_wait_seconds_sum") > 0
-        assert page.get("rate_limiter_decision_seconds_count") >= 1
+        assert page.get("rate_limiter_wait_duration_seconds_count") == 1 and page.get("rate_limiter_wait_duration_seconds_sum") > 0
+        assert page.get("rate_limiter_decision_duration_seconds_count") >= 1
 
 
 def what_is_not_looked_at_is_not_told():
@@ -327,7 +329,7 @@ def with_a_store():
         if time.monotonic() - begun < FILL_S - 2:
             expect(page, "everyone", bucket_fill_ratio=0.965)  # 0.99, 0.98 ... 0.94
         assert page.get("rate_limiter_store_up") == 1 and page.get("rate_limiter_store_breaker", state="up") == 1
-        assert page.get("rate_limiter_store_decision_seconds_count") == \
+        assert page.get("rate_limiter_store_decision_duration_seconds_count") == \
             page.get("rate_limiter_store_decisions_total", outcome="decided") > 0
         server.end()
         ask.check(1, ip="192.0.2.2")

@@ -2,6 +2,7 @@
 """Policies of weir serve that an etcd or a Redis has: taken over when they change, and kept when the server is gone.
 
     policy_far_test.py WEIR"""
+# Covers: src/policy/source/policy_copy.c, src/policy/source/policy_etcd.c, src/policy/source/policy_redis.c
 
 import base64
 import concurrent.futures

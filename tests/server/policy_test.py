@@ -2,6 +2,8 @@
 """Policies of weir serve: decided by attributes, and changed while it runs, in every way that files are changed.
 
     policy_test.py WEIR"""
+# Covers: src/policy/source/policy_identity.c, src/policy/source/policy_source.c, src/policy/source/policy_text.c,
+# src/server/policy_loader.c, src/server/policy_upload.c, src/server/resp/resp_policy.c
 
 import contextlib
 import json
@@ -527,12 +529,12 @@ def a_bad_version_changes_nothing():
         for name in ("policy_changes", "policy_loaded_at", "policy_limits"):
             assert info[name] == before[name], info
         assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 8
-        until(lambda: f"{path}:5:5: 'kee' is nothing" in server.told(), "what is wrong")
+        until(lambda: f"{path}:5:5: unknown key 'kee' in a limit" in server.told(), "what is wrong")
         said = server.told()
         assert f"{path}:4:" in said and "unknown period" in said, said
         ticket = client.ask("WEIR.RELOAD")
         until(lambda: int(client.info()["policy_reloads"]) >= ticket, "the same bad version")
-        assert client.info()["policy_failures"] == "1" and server.told().count("'kee' is nothing") == 1, "told once"
+        assert client.info()["policy_failures"] == "1" and server.told().count("unknown key 'kee' in a limit") == 1, "told once"
         replace(path, "# nothing\n")
         until(lambda: "write limits: []" in client.info()["policy_last_error"], "an empty file")
         os.unlink(path)
@@ -550,7 +552,7 @@ def a_policy_that_the_table_cannot_have():
     with tempfile.TemporaryDirectory(prefix="weir-policy-") as folder:
         path = os.path.join(folder, "policy.yaml")
         write(path, one_limit("10/day"))
-        with daemon(WEIR, "--policy", path, "--plans", "2", "--workers", "1") as server:
+        with daemon(WEIR, "--policy", path, "--limits-max", "2", "--workers", "1") as server:
             client = Client(server, protocol=3)
             for i in range(2):
                 replace(path, one_limit("10/day", f"name-{i}"))
@@ -578,8 +580,8 @@ def variables_that_are_no_settings_are_told():
     with serving(one_limit("10/day"), env=kept | {"WEIR_POLCY": "p.yaml", "WEIR_CONNECTIONS": "100", "WEIR_PASSWORD": "x",
                                                   "WEIRD": "1"}) as (server, client, _):
         assert client.ask("CONFIG", "GET", "connections") == {"connections": "100"}
-        until(lambda: server.said() == ('weir serve: warning: "WEIR_POLCY" of the environment is no setting; weir serve '
-                                        '--help lists them\n'), "it is not told")
+        until(lambda: server.said() == ('weir serve: warning: unknown environment variable "WEIR_POLCY"; weir serve --help '
+                                        'lists the settings\n'), "it is not told")
 
 
 def a_bad_policy_does_not_start():
@@ -608,6 +610,8 @@ def check_config_checks_both():
         done = check("keys: 5m\n" + EXAMPLE)
         assert done.returncode == 0 and done.stdout == f"{path}: good: limits: 4, with overrides: 5\n", done
         assert check("keys: 5m\n").returncode == 0
+        done = check("plans: 7\n" + EXAMPLE)
+        assert done.returncode == 0 and done.stderr == "weir serve: warning: the setting plans is now named limits_max\n", done
         for text in ("", "# nothing yet\n", "attributes: {user: {lower: true}}\n", "keys: 5m\nattributes: {}\n"):
             done = check(text)
             assert done.returncode == 1, done

@@ -6,6 +6,7 @@ and ends in the midst of work. Nothing here is judged by how long it takes.
 
 Memory is measured in plain builds alone: sanitizers keep their own beside. The thread sanitizer swaps 16 bytes in two
 steps under a lock, between which a process can be killed: there nothing is."""
+# Covers: src/server/output.c
 
 import contextlib
 import os

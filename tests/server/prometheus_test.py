@@ -190,10 +190,10 @@ def expected(instance):
         of("rate_limiter_rejected_total", "per-ip"): 2, of("rate_limiter_requests_total", "everyone"): 3,
         of("rate_limiter_shadow_rejected_total", "canary"): 2, of("rate_limiter_delayed_total", "shaped"): 2,
         of("rate_limiter_limit_capacity", "everyone"): 100,
-        f'rate_limiter_answer_seconds_count{{instance="{instance}",throttled="true"}}': 3 + 1,
+        f'rate_limiter_request_duration_seconds_count{{instance="{instance}",throttled="true"}}': 3 + 1,
         f'rate_limiter_store_up{{instance="{instance}"}}': 1, f'rate_limiter_policy_refused{{instance="{instance}"}}': 0,
         f'count(rate_limiter_build_info{{instance="{instance}",service="shop"}})': 1,
-        f'count(rate_limiter_answer_seconds_bucket{{instance="{instance}",throttled="false"}})': 27,
+        f'count(rate_limiter_request_duration_seconds_bucket{{instance="{instance}",throttled="false"}})': 27,
     }
 
 

@@ -402,7 +402,7 @@ TOKEN = "a-token-of-a-test"
 def connections_to_weir(stage):
     """Besides the one that asks."""
     with urllib.request.urlopen(f"http://127.0.0.1:{stage.weir_port}/metrics", timeout=TIMEOUT_S) as page:
-        return int(re.search(r'^rate_limiter_connections\{wire="http"\} (\d+)', page.read().decode(), re.MULTILINE)[1]) - 1
+        return int(re.search(r'^rate_limiter_connections\{protocol="http"\} (\d+)', page.read().decode(), re.MULTILINE)[1]) - 1
 
 
 def keeps_its_connection():

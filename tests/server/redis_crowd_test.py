@@ -195,7 +195,7 @@ def environment(clock):
 def all_of_redis(servers):
     for server in servers:
         info = server.client.info()
-        assert info["store_not_asked"] == info["store_not_answered"] == "0", info
+        assert info["store_unreached"] == info["store_unanswered"] == "0", info
 
 
 def crowd(weir, requests, clocks):
@@ -215,8 +215,8 @@ def check_clocks(servers, clocks, clock):
     """That they are what they are said to be: an instant in an answer is by the server's own clock."""
     for server, offset in zip(servers, clocks):
         server.client.ask("WEIR.TAKE", f"clock{offset}", "60/hour")
-        whole_at = server.client.ask("WEIR.INSPECT", f"clock{offset}", "60/hour")[3]
-        off_us = whole_at // 1000 - redis_us(clock)
+        full_at = server.client.ask("WEIR.INSPECT", f"clock{offset}", "60/hour")[3]
+        off_us = full_at // 1000 - redis_us(clock)
         expected = 0 if offset is None else int(offset.rstrip("h")) * 3600 * US
         assert abs(off_us - expected) < 1800 * US, (offset, off_us)
 

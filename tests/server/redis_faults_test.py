@@ -135,7 +135,7 @@ def is_up(client):
 def unsure(client):
     """At most how many requests and payments Redis may have counted without a reply."""
     info = client.info()
-    return int(info["store_not_answered"]) + int(info["store_unsure"]) + int(info["store_forgotten"])
+    return int(info["store_unanswered"]) + int(info["store_deferred_uncertain"]) + int(info["store_deferred_dropped"])
 
 
 def is_deciding(client):
@@ -160,7 +160,7 @@ class Judge:
 
     def lacking(self):
         info = self.client.info()
-        return info["store_not_asked"], info["store_not_answered"]
+        return info["store_unreached"], info["store_unanswered"]
 
 
 # --- faults: each begins, lasts, and ends; what is known by then is that Redis would answer ----------------------------
@@ -258,7 +258,7 @@ def suffer(scene, fault, server, client, judge):
         took = time.monotonic() - returned
         load.waits_for(100)
         load.end()
-    until(lambda: number(client, "store_owed_keys") == 0, "all that is owed is paid in")
+    until(lambda: number(client, "store_deferred_keys") == 0, "all that is owed is paid in")
     compare(load, before, judge, unsure(client) - unsure_before)
     return f"{load.asked} answers, {judged(scene, load, took)}, at most {unsure(client) - unsure_before} not answered"
 
@@ -368,7 +368,7 @@ def patience(weir):
         store.go_on()
         assert client.read()[:3] == [1, 5, 4]
         info = client.info()
-        assert (info["store_decided"], info["store_not_asked"], info["store_not_answered"]) == ("1", "0", "0"), info
+        assert (info["store_decided"], info["store_unreached"], info["store_unanswered"]) == ("1", "0", "0"), info
 
 
 def failover_when_killed(weir):

@@ -4,6 +4,8 @@
     serve_test.py WEIR
 
 Each test starts a server of its own, on a free port and a socket in a folder of its own, and ends it by its pid."""
+# Covers: src/cli/serve.c, src/cli/serve_report.c, src/server/server.c, src/server/worker.c,
+# src/server/worker_accept.c, src/server/resp/resp_connection.c
 
 import contextlib
 import os
@@ -100,7 +102,7 @@ def cell_gives_back_as_redis_cell():
 
 
 USAGE = b"Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]"
-SPAN = b"a key would take more than 6671 days to be whole again; lower max_burst or period"
+SPAN = b"a key would take more than 6671 days to be full again; lower max_burst or period"
 
 
 def cell_refuses_as_redis_cell():
@@ -410,16 +412,16 @@ def what_is_in_the_way_is_told():
         with open(path, "w", encoding="utf-8") as file:
             file.write("precious")
         _, said, status = started("--listen", path, "--http", "none")
-        assert status == 1 and f"{path}: it exists and is no socket; use another path, or remove it\n" in said, said
+        assert status == 1 and f"{path}: it exists and is not a socket; use another path, or remove it\n" in said, said
         with open(path, encoding="utf-8") as file:
             assert file.read() == "precious"
         here = ("--listen", "127.0.0.1:0", "--http", "none", "--file", table)
         assert started(*here, "--keys", "50k", "--arena", "1MiB")[2] == 0
-        made = "; it was made with keys 50000, arena 1048576 and plans 63: use these, or remove the file, which forgets all keys\n"
-        for other in (("--keys", "60k"), ("--keys", "50k"), ("--keys", "50k", "--arena", "1MiB", "--plans", "99")):
+        made = "; it was made with keys 50000, arena 1048576 and limits_max 63: use these, or remove the file, which forgets all keys\n"
+        for other in (("--keys", "60k"), ("--keys", "50k"), ("--keys", "50k", "--arena", "1MiB", "--limits-max", "99")):
             _, said, status = started(*here, *other)
             assert status == 1 and said.startswith("weir serve: --file: ") and said.endswith(made), (other, said)
-        assert started(*here, "--keys", "50000", "--arena", "1048576", "--plans", "63")[2] == 0
+        assert started(*here, "--keys", "50000", "--arena", "1048576", "--limits-max", "63")[2] == 0
         with open(table, "r+b") as file:
             file.write(b"x" * 8)
         _, said, status = started(*here)

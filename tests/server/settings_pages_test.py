@@ -2,6 +2,7 @@
 """The pages that are made of the settings: the man page is one, docs/settings.md is not stale, and help knows them all.
 
     settings_pages_test.py WEIR MAN_PAGE MARKDOWN"""
+# Covers: src/cli/serve_help.c
 
 import os
 import re
@@ -57,8 +58,9 @@ def pages_name_every_setting():
     assert len(names) > 5 and "users" in names, names
     for name in names:
         if name != "users":
-            assert f"  --{name} " in page("--help"), name
-            assert f"\\fB\\-\\-{name}\\fR" in page("--help-man"), name
+            flag = name.replace("_", "-")
+            assert f"  --{flag} " in page("--help"), name
+            assert "\\fB\\-\\-" + flag.replace("-", "\\-") + "\\fR" in page("--help-man"), name
 
 
 def help_fits_a_terminal():

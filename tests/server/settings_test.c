@@ -1,4 +1,5 @@
 /* settings_test.c: values of every kind and from every place, and what is told of those that cannot be. */
+/* Covers: src/server/settings_file.c, src/server/settings_numbers.c */
 #include "server/settings.h"
 
 #include <stdlib.h>
@@ -144,16 +145,16 @@ static const struct {
 	{ "http", "none", "" },
 	{ "http", "127.0.0.1:0", "127.0.0.1:0" },
 	{ "http", "nothing", NULL },
-	{ "proxies", "10.0.0.0/8", "10.0.0.0/8" },
-	{ "proxies", "192.0.2.7", "192.0.2.7/32" },
-	{ "proxies", "::ffff:192.0.2.7", "192.0.2.7/32" },
-	{ "proxies", "2001:DB8::/32", "2001:db8::/32" },
-	{ "proxies", "unix", "unix" },
-	{ "proxies", "none", "" },
-	{ "proxies", "10.0.0.1/8", NULL },
-	{ "proxies", "10.0.0.0/33", NULL },
-	{ "proxies", "localhost", NULL },
-	{ "proxies", "", NULL },
+	{ "trusted_proxies", "10.0.0.0/8", "10.0.0.0/8" },
+	{ "trusted_proxies", "192.0.2.7", "192.0.2.7/32" },
+	{ "trusted_proxies", "::ffff:192.0.2.7", "192.0.2.7/32" },
+	{ "trusted_proxies", "2001:DB8::/32", "2001:db8::/32" },
+	{ "trusted_proxies", "unix", "unix" },
+	{ "trusted_proxies", "none", "" },
+	{ "trusted_proxies", "10.0.0.1/8", NULL },
+	{ "trusted_proxies", "10.0.0.0/33", NULL },
+	{ "trusted_proxies", "localhost", NULL },
+	{ "trusted_proxies", "", NULL },
 	{ "authorize_headers", "X-API-Key=api_key", "x-api-key=api_key" },
 	{ "authorize_headers", "X-API-Key", "x-api-key=x_api_key" },
 	{ "authorize_headers", "none", "" },
@@ -182,6 +183,9 @@ static void values_of_all_kinds(void)
 
 		(void)snprintf(flag, sizeof(flag), "--%s=%s", values[i].name, values[i].text);
 		(void)snprintf(begin, sizeof(begin), "weir serve: --%s: \"", values[i].name);
+		for (char *at = begin; *at; at++)
+			if (*at == '_') /* messages have flags as help does */
+				*at = '-';
 		told = read_all(NULL, NULL, NULL, flags);
 		if (values[i].shown) {
 			CHECK_TEXT(told->errors, "");
@@ -211,9 +215,44 @@ static void defaults_are_those_of_the_table(void)
 	CHECK_TEXT(shown(told, "stall"), "30");
 	CHECK_TEXT(shown(told, "holds"), "65536");
 	CHECK_TEXT(shown(told, "policy"), "");
-	CHECK_TEXT(shown(told, "plans"), "0");
+	CHECK_TEXT(shown(told, "limits_max"), "0");
 	CHECK_TEXT(shown(told, "users"), "");
 	CHECK(told->settings.workers >= 1 && told->settings.workers <= WEIR__WORKERS_MAX);
+}
+
+static void old_names_are_warned_about_once(void)
+{
+	static const char *const flags[] = { "--plans", "5", "--plans=6", NULL };
+	const struct told *const told = read_all("plans: 7\n", "WEIR_PROXIES", "unix", flags);
+	char warnings[512] = "";
+	FILE *const out = fmemopen(warnings, sizeof(warnings), "w");
+
+	CHECK_TEXT(told->errors, "");
+	weir__settings_warn_of_old_names(&told->settings, out);
+	(void)fclose(out);
+	CHECK_TEXT(warnings, "weir serve: warning: the setting plans is now named limits_max\n"
+			     "weir serve: warning: the setting proxies is now named trusted_proxies\n");
+	weir__settings_warn_of_old_names(&read_all("limits_max: 7\n", NULL, NULL, NULL)->settings, stdout);
+}
+
+static void one_place_has_one_name(void)
+{
+	static const char *const flags[] = { "--plans", "5", "--limits-max=6", NULL };
+	static const char again[] = "plans was renamed to limits_max: use the new name alone\n",
+			  warning[] = "weir serve: warning: the setting plans is now named limits_max\n";
+	char expected[512];
+
+	(void)snprintf(expected, sizeof(expected), "%s:2:1: %s%s", config_path, again, warning);
+	CHECK_TEXT(read_all("plans: 7\nlimits_max: 8\n", NULL, NULL, NULL)->errors, expected);
+	CHECK_TEXT(read_all("limits_max: 7\nplans: 8\n", NULL, NULL, NULL)->errors, expected);
+	(void)snprintf(expected, sizeof(expected), "weir serve: %s%s", again, warning);
+	CHECK_TEXT(read_all(NULL, NULL, NULL, flags)->errors, expected);
+	CHECK_TEXT(read_all("plans: 7\n", "WEIR_LIMITS_MAX", "8", NULL)->errors, "");
+	(void)snprintf(
+		expected, sizeof(expected),
+		"weir serve: WEIR_LIMITS_MAX: \"abc\": use a whole number from 0 to 1000000, written as 1000, 500k or 5m\n%s",
+		warning);
+	CHECK_TEXT(read_all(NULL, "WEIR_PLANS", "abc", NULL)->errors, expected);
 }
 
 /* --- which wins -------------------------------------------------------------------------------------------------- */
@@ -236,10 +275,23 @@ static const struct {
 	{ NULL, NULL, NULL, { "--listen", "e:5", "--listen=./f" }, "listen", "e:5,./f" },
 	{ "http: [a:1, b:2]", NULL, NULL, { "--http", "none" }, "http", "" },
 	{ "http: none", NULL, NULL, { "--http", "e:5" }, "http", "e:5" },
-	{ NULL, NULL, NULL, { NULL }, "proxies", "127.0.0.0/8,::1/128,unix" },
-	{ NULL, NULL, NULL, { "--proxies=unix", "--proxies=10.0.0.1" }, "proxies", "10.0.0.1/32,unix" },
-	{ "proxies: [10.0.0.0/8, unix]", "WEIR_PROXIES", "::1,192.0.2.1", { NULL }, "proxies", "::1/128,192.0.2.1/32" },
+	{ NULL, NULL, NULL, { NULL }, "trusted_proxies", "127.0.0.0/8,::1/128,unix" },
+	{ NULL,
+	  NULL,
+	  NULL,
+	  { "--trusted_proxies=unix", "--trusted_proxies=10.0.0.1" },
+	  "trusted_proxies",
+	  "10.0.0.1/32,unix" },
+	{ "trusted_proxies: [10.0.0.0/8, unix]",
+	  "WEIR_TRUSTED_PROXIES",
+	  "::1,192.0.2.1",
+	  { NULL },
+	  "trusted_proxies",
+	  "::1/128,192.0.2.1/32" },
 	{ "authorize_headers: [a, b-c=d]", NULL, NULL, { NULL }, "authorize_headers", "a=a,b-c=d" },
+	{ "plans: 7", NULL, NULL, { NULL }, "limits_max", "7" }, /* names they had before */
+	{ "plans: 7", "WEIR_PROXIES", "unix", { NULL }, "trusted_proxies", "unix" },
+	{ "limits_max: 7", "WEIR_PLANS", "8", { "--plans=9" }, "limits_max", "9" },
 	{ "", NULL, NULL, { NULL }, "keys", "1000000" },
 	{ "# nothing\n---\n", NULL, NULL, { NULL }, "keys", "1000000" },
 	{ "limits: []\nkeys: 7\nattributes: {}\n", NULL, NULL, { NULL }, "keys", "7" }, /* a policy is not read here */
@@ -276,7 +328,7 @@ static void the_environment_names_the_file(void)
 /* Of a file, FILE stands for its path. */
 static const struct {
 	const char *file, *variable, *value, *flags[ARGUMENTS], *errors;
-} faults[] = {
+} n_errors[] = {
 	{ NULL, NULL, NULL, { "--keys", "none" }, "weir serve: --keys: \"none\": " KEYS_RIGHT },
 	{ NULL, "WEIR_KEYS", "none", { NULL }, "weir serve: WEIR_KEYS: \"none\": " KEYS_RIGHT },
 	{ "keys: none", NULL, NULL, { NULL }, "FILE:1:7: keys: \"none\": " KEYS_RIGHT },
@@ -294,7 +346,7 @@ static const struct {
 	  "weir serve: --config needs a value: FILE; weir serve --help tells more\n" },
 	{ NULL, NULL, NULL, { "--foo" }, "weir serve: unknown option --foo; weir serve --help lists them\n" },
 	{ NULL, NULL, NULL, { "--what", "x" }, "weir serve: unknown option --what; weir serve --help lists them\n" },
-	{ NULL, NULL, NULL, { "keys" }, "weir serve: keys is no option; weir serve --help lists them\n" },
+	{ NULL, NULL, NULL, { "keys" }, "weir serve: unknown argument keys; weir serve --help lists the options\n" },
 	{ NULL,
 	  NULL,
 	  NULL,
@@ -337,7 +389,7 @@ static const struct {
 	  "FILE:8:1: 'keys' again; it was given in line 1\n"
 	  "FILE:1:7: keys: found a list; " KEYS_RIGHT
 	  "FILE:2:1: keyz: found an unknown setting; use listen, http, socket_mode, keys, arena, shared, file, store, store_budget, on_store_failure, workers, spin, connections, idle, http_idle, "
-	  "header_time, ratelimit_headers, proxies, authorize_headers, output, stall, end_delay, drain, holds, policy, policy_copy, envoy_counts, plans, service, observe, top_keys, trace_to, trace_one_in, log_format, log_rejections, log_rejections_limit, users, limits or attributes\n"
+	  "header_time, ratelimit_headers, trusted_proxies, authorize_headers, output, stall, end_delay, drain, holds, policy, policy_copy, envoy_counts, limits_max, service, observe, top_keys, trace_to, trace_one_in, log_format, log_rejections, log_rejections_limit, users, limits or attributes\n"
 	  "FILE:3:7: idle: \"5m\": use a time from 0 to 365day, written as 30s, 5min or 1hour\n"
 	  "FILE:5:3: listen: \"x\": " WHERE_RIGHT "FILE:7:2: listen: found nothing; " WHERE_RIGHT
 	  "FILE:9:8: arena: found a map; use bytes from 0 to 1TiB, written as 65536, 64KiB or 4MiB\n" },
@@ -356,8 +408,8 @@ static const struct {
 	  NULL,
 	  NULL,
 	  { NULL },
-	  "FILE:3:1: this is no YAML: did not find expected node content while parsing a flow node\n" },
-	{ "keys: 1\nfile: a\xff\n", NULL, NULL, { NULL }, "FILE:2:8: this is no YAML: invalid leading UTF-8 octet\n" },
+	  "FILE:3:1: not valid YAML: did not find expected node content while parsing a flow node\n" },
+	{ "keys: 1\nfile: a\xff\n", NULL, NULL, { NULL }, "FILE:2:8: not valid YAML: invalid leading UTF-8 octet\n" },
 	/* users; nothing repeats what may be a password */
 	{ "users: hunter2",
 	  NULL,
@@ -448,12 +500,12 @@ static char *with_path(const char *text)
 
 static void faults_tell_where_and_what_would_be_right(void)
 {
-	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
-		const struct told *const told = read_all(faults[i].file, faults[i].variable, faults[i].value,
-							 faults[i].flags);
+	for (size_t i = 0; i < sizeof(n_errors) / sizeof(n_errors[0]); i++) {
+		const struct told *const told = read_all(n_errors[i].file, n_errors[i].variable, n_errors[i].value,
+							 n_errors[i].flags);
 
 		CHECK(!told->is_right);
-		CHECK_TEXT(told->errors, with_path(faults[i].errors));
+		CHECK_TEXT(told->errors, with_path(n_errors[i].errors));
 	}
 }
 
@@ -476,7 +528,7 @@ static void faults_are_bounded(void)
 		length += (size_t)snprintf(file + length, sizeof(file) - length, "unknown%d: 1\n", i);
 	told = read_all(file, NULL, NULL, NULL);
 	CHECK_EQ(lines_of(told->errors), WEIR__SETTING_ERRORS_MAX + 1);
-	CHECK(strstr(told->errors, "weir serve: there is more; mend these first\n") != NULL);
+	CHECK(strstr(told->errors, "weir serve: more errors follow; fix these first\n") != NULL);
 }
 
 static void a_file_that_cannot_be_read(void)
@@ -570,6 +622,8 @@ static void passwords_have_a_longest(void)
 static const struct check_test all[] = {
 	TEST(values_of_all_kinds),
 	TEST(defaults_are_those_of_the_table),
+	TEST(old_names_are_warned_about_once),
+	TEST(one_place_has_one_name),
 	TEST(a_flag_beats_the_environment_beats_the_file),
 	TEST(the_environment_names_the_file),
 	TEST(faults_tell_where_and_what_would_be_right),

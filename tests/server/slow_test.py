@@ -6,6 +6,7 @@
 With a number of connections it is the full-size check: then others must also be served as fast, which wrk tells: its p99 is
 at most twice that of a server without slow clients. Both are asked in turn while slowhttptest runs, which needs a processor
 itself, and the best of several tries counts, since other programs of the machine only ever add."""
+# Covers: src/server/worker_timers.c
 
 import contextlib
 import http.client

@@ -257,7 +257,7 @@ class Followed:
         if granted and remaining == self.burst - granted:
             since = self.now + max(0, sent - self.read) * (10**6 - DRIFT_PPM) // 10**6
             return max(self.bucket.whole_ns(), since)
-        return -(-(self.bucket.whole_at + charged - reset_after) // 1)
+        return -(-(self.bucket.full_at + charged - reset_after) // 1)
 
     def follow(self, cost, answer, sent, read):
         allowed, _, remaining, granted, retry_after, reset_after = answer[:6]

@@ -4,6 +4,7 @@
     store_test.py WEIR
 
 What is asked of the store is asked of a server with a table, too: both must answer alike."""
+# Covers: src/server/stores.c, src/store/redis/redis_plan_cache.c, src/store/redis/redis_store.c
 
 import contextlib
 import http.client
@@ -90,7 +91,7 @@ def timeless(value):
     """Without what depends on when it was asked."""
     if isinstance(value, dict):
         return {name: timeless(one) for name, one in value.items()
-                if name not in ("retry_after_ns", "reset_after_ns", "whole_at_ns", "reset_after", "retry_after",
+                if name not in ("retry_after_ns", "reset_after_ns", "full_at_ns", "reset_after", "retry_after",
                                 "durationUntilReset", "detail", "loaded_at")}
     if isinstance(value, list):
         # Times are large, and so is nothing else that is asked for here.
@@ -385,15 +386,15 @@ def each_limit_says_what_decides_without():
         # Decided at once, but each by itself: what is closed to one is nothing to those behind it.
         taken = client.pipeline([("WEIR.TAKE", "d", "@closed")] + [("WEIR.TAKE", "d", "@local")] * 6)
         assert [answer[0] for answer in taken] == [0, 1, 1, 1, 0, 0, 0], taken
-        assert int(client.info()["store_owed_keys"]) > 0
+        assert int(client.info()["store_deferred_keys"]) > 0
         server.start()
         for each in (client, other):
             until(lambda each=each: is_up(each), "it is back")
-            until(lambda each=each: each.info()["store_owed_keys"] == "0", "what was admitted meanwhile is paid in")
+            until(lambda each=each: each.info()["store_deferred_keys"] == "0", "what was admitted meanwhile is paid in")
         until(lambda: client.ask("WEIR.PEEK", "a", "@share")[2] == 0, "both have paid")
         assert client.ask("WEIR.PEEK", "a", "@local")[2] == 97
         assert client.ask("WEIR.PEEK", "a", "@open")[2] == 0
-        assert int(client.info()["store_drift"]) >= 5  # of /open
+        assert int(client.info()["store_deferred_excess"]) >= 5  # of /open
         assert admitted(client, "/share", "c", 6) == 4
         assert visit(one, "GET", "/readyz")[1] == "ready\n"
 

@@ -233,7 +233,7 @@ def without_instants(replies):
 
 def http_is_answered_the_same():
     chance, n_requests = random.Random(toy.SEED), 0
-    with both("--proxies", "127.0.0.1") as servers:
+    with both("--trusted-proxies", "127.0.0.1") as servers:
         for n in range(ROUNDS):
             count = chance.choice((1, 5, 30))
             n_requests += count

@@ -2,6 +2,7 @@
 """Spans of weir serve, as a collector gets them.
 
     traces_test.py WEIR"""
+# Covers: src/observe/span_exporter.c, src/observe/tracer.c, src/os/curl_socket.c
 
 import contextlib
 import http.client
@@ -346,10 +347,10 @@ def at_the_end():
 
 def wrong_settings():
     for url, why in (("localhost:4318", "it begins with neither http:// nor https://"),
-                     ("http://", "it is no URL"), ("http://me:secret@localhost/", "a user or password in it"),
+                     ("http://", "not a URL"), ("http://me:secret@localhost/", "a user or password in it"),
                      ("http://localhost/v1/traces#x", "what is behind # is never sent")):
         got = subprocess.run([WEIR, "serve", "--trace_to", url], capture_output=True, text=True, timeout=TIMEOUT_S)
-        assert got.returncode == 2 and f'weir serve: --trace_to: "{url}": {why}' in got.stderr, got
+        assert got.returncode == 2 and f'weir serve: --trace-to: "{url}": {why}' in got.stderr, got
         assert "http://localhost:4318/v1/traces" in got.stderr, got
     with traced("--observe", "off") as (server, spans), Client(server) as client:
         client.ask("WEIR.TAKE", "k", "9/hour", "TRACEPARENT", SAMPLED)

@@ -4,6 +4,7 @@
     upgrade_test.py WEIR plain|sanitized|thread
 
 The thread sanitizer swaps 16 bytes under a lock of the process: two on one table may then admit too much."""
+# Covers: src/os/process.c, src/server/handover.c
 
 import contextlib
 import ctypes

@@ -2,6 +2,7 @@
 """Users of weir serve that change while it is asked.
 
     users_test.py WEIR"""
+# Covers: src/server/user_reload.c, src/server/worker_users.c
 
 import contextlib
 import http.client

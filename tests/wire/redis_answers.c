@@ -23,9 +23,9 @@ static bool is(struct weir__resp_slice slice, const char *word)
 
 static void answer(struct weir__resp_writer *writer, const struct weir__resp_request *request)
 {
-	if (!request->is_stranger && request->n == 2 && is(request->arguments[0], "echo")) {
+	if (!request->is_unauthenticated && request->n == 2 && is(request->arguments[0], "echo")) {
 		weir__resp_write_bulk(writer, request->arguments[1].bytes, request->arguments[1].length);
-	} else if (!request->is_stranger && request->n >= 3 && is(request->arguments[0], "eval") &&
+	} else if (!request->is_unauthenticated && request->n >= 3 && is(request->arguments[0], "eval") &&
 		   is(request->arguments[1], "return ARGV") && is(request->arguments[2], "0")) {
 		weir__resp_write_array(writer, request->n - 3);
 		for (uint32_t i = 3; i < request->n; i++)
@@ -35,13 +35,13 @@ static void answer(struct weir__resp_writer *writer, const struct weir__resp_req
 	}
 }
 
-static size_t play(bool is_stranger, size_t piece, size_t size)
+static size_t play(bool is_unauthenticated, size_t piece, size_t size)
 {
 	struct weir__resp_request request = { .arguments = arguments,
 					      .arguments_max = ARGUMENTS_MAX,
 					      .line_max = WEIR__RESP_LINE_MAX,
 					      .bulk_max = 512 << 20,
-					      .is_stranger = is_stranger };
+					      .is_unauthenticated = is_unauthenticated };
 	struct weir__resp_writer writer = { output, sizeof(output), 0, 2 };
 	enum weir__resp_status status = WEIR__RESP_MORE;
 	size_t at = 0, used;

@@ -158,9 +158,9 @@ static void strangers_may_send_less(void)
 		ROW("1 2 3 4 5 6 7 8 9 10 11\n", "1 2 3 4 5 6 7 8 9 10 11\n0 left"),
 	};
 
-	request.is_stranger = true;
+	request.is_unauthenticated = true;
 	CHECK_ROWS(read_requests, rows);
-	request.is_stranger = false;
+	request.is_unauthenticated = false;
 }
 
 static void faults_have_answers(void)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/decimal.h"
 #include "core/percent.h"
 #include "core/text.h"
 
@@ -76,18 +77,11 @@ static size_t end_of_host(const struct reading *reading, struct part part)
 
 static bool read_port(const struct reading *reading, struct part part, unsigned *ret_port)
 {
-	unsigned port = 0;
+	uint64_t port;
 
-	for (size_t i = part.at; i < part.end; i++) {
-		const unsigned digit = (unsigned char)reading->text[i] - (unsigned)'0';
-
-		if (digit > 9)
-			return false;
-		port = 10 * port + digit;
-		if (port > 65535)
-			return false;
-	}
-	*ret_port = port;
+	if (!weir__decimal_read(reading->text + part.at, part.end - part.at, 65535, &port))
+		return false;
+	*ret_port = (unsigned)port;
 	return port > 0;
 }
 

@@ -123,7 +123,7 @@ static void say_refusal(struct weir__policy_remote_answer *answer, long status, 
 {
 	const char *const words = json_string_value(json_object_get(json, "message"));
 
-	answer->found = is_final(status) ? WEIR__FAR_WRONG : WEIR__FAR_LOST;
+	answer->found = is_final(status) ? WEIR__POLICY_REMOTE_INVALID : WEIR__POLICY_REMOTE_LOST;
 	(void)snprintf(answer->why, sizeof(answer->why), "it answers with the status %ld: %.300s", status,
 		       words ? words : "without saying why");
 }
@@ -147,11 +147,11 @@ static json_t *post(struct etcd *etcd, const char *path, const char *request, lo
 	code = curl_easy_perform(etcd->easy);
 	(void)curl_easy_getinfo(etcd->easy, CURLINFO_RESPONSE_CODE, ret_status);
 	if (body.is_too_long)
-		say(answer, WEIR__FAR_WRONG, "it is too long: a policy of etcd has at most 16 MiB");
+		say(answer, WEIR__POLICY_REMOTE_INVALID, "it is too long: a policy of etcd has at most 16 MiB");
 	else if (code != CURLE_OK)
-		say(answer, WEIR__FAR_LOST, etcd->error[0] ? etcd->error : curl_easy_strerror(code));
+		say(answer, WEIR__POLICY_REMOTE_LOST, etcd->error[0] ? etcd->error : curl_easy_strerror(code));
 	else if ((json = json_loadb(body.bytes ? body.bytes : "", body.length, 0, NULL)) == NULL)
-		say(answer, is_final(*ret_status) ? WEIR__FAR_WRONG : WEIR__FAR_LOST,
+		say(answer, is_final(*ret_status) ? WEIR__POLICY_REMOTE_INVALID : WEIR__POLICY_REMOTE_LOST,
 		    "it does not answer as etcd's JSON gateway does; the policy may be at another port");
 	free(body.bytes);
 	return json;
@@ -173,14 +173,15 @@ static bool authenticate(struct etcd *etcd, struct weir__policy_remote_answer *a
 	if (request)
 		json = post(etcd, "/v3/auth/authenticate", request, &status, answer);
 	else
-		say(answer, WEIR__FAR_WRONG, "user and password of the URL are no UTF-8, or there is no memory");
+		say(answer, WEIR__POLICY_REMOTE_INVALID,
+		    "user and password of the URL are no UTF-8, or there is no memory");
 	token = json_string_value(json_object_get(json, "token"));
 	if (token) {
 		char line[1024];
 
 		if (snprintf(line, sizeof(line), "Authorization: %s", token) < (int)sizeof(line))
 			header = curl_slist_append(NULL, line);
-		say(answer, WEIR__FAR_LOST, "there is no memory for its token");
+		say(answer, WEIR__POLICY_REMOTE_LOST, "there is no memory for its token");
 	} else if (json) {
 		say_refusal(answer, status, json);
 	}
@@ -221,16 +222,16 @@ static void read_value(struct etcd *etcd, const json_t *json, struct weir__polic
 
 	etcd->revision = revision ? strtoull(revision, NULL, 10) : 0;
 	if (etcd->revision == 0)
-		say(answer, WEIR__FAR_WRONG, "it does not answer as etcd does: there is no revision");
+		say(answer, WEIR__POLICY_REMOTE_INVALID, "it does not answer as etcd does: there is no revision");
 	else if (found == NULL)
-		say(answer, WEIR__FAR_WRONG, "there is no such key");
+		say(answer, WEIR__POLICY_REMOTE_INVALID, "there is no such key");
 	else if (!decode(value ? json_string_value(value) : "", value ? json_string_length(value) : 0, &answer->text,
 			 &answer->length))
-		say(answer, WEIR__FAR_WRONG, "the value is no base64, or there is no memory for it");
+		say(answer, WEIR__POLICY_REMOTE_INVALID, "the value is no base64, or there is no memory for it");
 	else if (answer->length > WEIR__POLICY_REMOTE_MOST)
-		say(answer, WEIR__FAR_WRONG, "it is too long: a policy of etcd has at most 16 MiB");
+		say(answer, WEIR__POLICY_REMOTE_INVALID, "it is too long: a policy of etcd has at most 16 MiB");
 	else
-		answer->found = WEIR__FAR_FOUND;
+		answer->found = WEIR__POLICY_REMOTE_FOUND;
 }
 
 /* Reads the value from the member at etcd->place. If the token has expired, logs in again once. */
@@ -337,9 +338,9 @@ static void ask(struct weir__policy_remote *remote, struct weir__policy_remote_a
 	struct etcd *const etcd = (void *)remote;
 
 	for (uint32_t i = 0; i < etcd->url.n_places; i++) {
-		*ret_answer = (struct weir__policy_remote_answer){ .found = WEIR__FAR_LOST };
+		*ret_answer = (struct weir__policy_remote_answer){ .found = WEIR__POLICY_REMOTE_LOST };
 		ask_place(etcd, ret_answer);
-		if (ret_answer->found != WEIR__FAR_LOST || atomic_load(&remote->is_stopping))
+		if (ret_answer->found != WEIR__POLICY_REMOTE_LOST || atomic_load(&remote->is_stopping))
 			return;
 		end_watch(etcd);
 		curl_slist_free_all(etcd->token);

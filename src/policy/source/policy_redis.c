@@ -1,4 +1,4 @@
-/* policy_redis.c: a policy in a string key of Redis, read with a Redis client of its own (src/store/redis).
+/* policy_redis.c: a policy that Redis has under a key of strings, read by a client of its own (src/store/redis).
  *
  * Redis reports changes only if notify-keyspace-events is set accordingly. That setting is read with each value. If it
  * is off, or this user may not read it, the value is read each second. */
@@ -186,24 +186,24 @@ static void take_value(struct weir__redis_query *query, const struct weir__resp_
 
 	(void)n;
 	if (tokens[0].type == WEIR__RESP_ERROR) {
-		answer->found = is_passing(text) ? WEIR__FAR_LOST : WEIR__FAR_WRONG;
+		answer->found = is_passing(text) ? WEIR__POLICY_REMOTE_LOST : WEIR__POLICY_REMOTE_INVALID;
 		(void)snprintf(answer->why, sizeof(answer->why), "it answers: %.*s",
 			       (int)weir__min(text.length, ERROR_SHOWN), text.bytes);
 		return;
 	}
 	if (tokens[0].type != WEIR__RESP_BULK) {
-		say(answer, WEIR__FAR_WRONG, "there is no such key");
+		say(answer, WEIR__POLICY_REMOTE_INVALID, "there is no such key");
 		return;
 	}
 	answer->text = malloc(text.length + 1);
 	if (answer->text == NULL) {
-		say(answer, WEIR__FAR_WRONG, "there is no memory for it");
+		say(answer, WEIR__POLICY_REMOTE_INVALID, "there is no memory for it");
 		return;
 	}
 	memcpy(answer->text, text.bytes, text.length);
 	answer->length = text.length;
 	answer->text[answer->length] = '\0';
-	answer->found = WEIR__FAR_FOUND;
+	answer->found = WEIR__POLICY_REMOTE_FOUND;
 }
 
 /* The setting contains the letter K for keyspace channels, and $ for strings or A for all types. */
@@ -227,17 +227,17 @@ static void ask(struct weir__policy_remote *remote, struct weir__policy_remote_a
 	enum weir__redis_query_state state;
 	bool notifies = false;
 
-	*ret_answer = (struct weir__policy_remote_answer){ .found = WEIR__FAR_LOST };
+	*ret_answer = (struct weir__policy_remote_answer){ .found = WEIR__POLICY_REMOTE_LOST };
 	if (!make_client(redis, ret_answer))
 		return;
 	(void)weir__redis_query_take_news(redis->client); /* the value read next includes all earlier changes */
 	state = run_query(redis, deadline, get, take_value, ret_answer);
 	weir__redis_client_info(redis->client, &info);
 	if (state == WEIR__REDIS_QUERY_IS_TOO_LARGE)
-		say(ret_answer, WEIR__FAR_WRONG, "it is too long: a policy of Redis has at most 16 MiB");
+		say(ret_answer, WEIR__POLICY_REMOTE_INVALID, "it is too long: a policy of Redis has at most 16 MiB");
 	if (state == WEIR__REDIS_QUERY_HAS_FAILED)
-		say(ret_answer, WEIR__FAR_LOST, info.last_error);
-	if (ret_answer->found != WEIR__FAR_LOST && info.links_ready > 0)
+		say(ret_answer, WEIR__POLICY_REMOTE_LOST, info.last_error);
+	if (ret_answer->found != WEIR__POLICY_REMOTE_LOST && info.links_ready > 0)
 		(void)run_query(redis, deadline, get_setting, take_setting, &notifies);
 	weir__redis_query_subscribe(redis->client, notifies ? redis->channel : NULL, weir__monotonic_ns());
 }

@@ -90,8 +90,8 @@ int weir__policy_remote_check(const char *url, struct weir_message *ret_message)
 
 static uint64_t hash_of(const struct weir__policy_remote_answer *answer)
 {
-	return answer->found == WEIR__FAR_FOUND ? weir__policy_hash(1, answer->text, answer->length) :
-						  weir__policy_hash(2, answer->why, strlen(answer->why));
+	return answer->found == WEIR__POLICY_REMOTE_FOUND ? weir__policy_hash(1, answer->text, answer->length) :
+							    weir__policy_hash(2, answer->why, strlen(answer->why));
 }
 
 /* Wipes the text: files of other people may contain secrets. */
@@ -105,7 +105,7 @@ static void forget(struct weir__policy_remote_answer *answer)
 
 static void tell_loss(struct remote_source *source, const struct weir__policy_remote_answer *answer)
 {
-	const bool is_lost = answer->found == WEIR__FAR_LOST;
+	const bool is_lost = answer->found == WEIR__POLICY_REMOTE_LOST;
 
 	if (is_lost && !source->is_lost)
 		fprintf(source->errors, "weir serve: %s: %s; the policy stays as it is until that answers\n",
@@ -118,7 +118,7 @@ static void tell_loss(struct remote_source *source, const struct weir__policy_re
 /* Takes ownership of the result. Call it with the lock held. Returns whether it differs from the one before. */
 static bool note(struct remote_source *source, struct weir__policy_remote_answer *answer)
 {
-	const bool is_lost = answer->found == WEIR__FAR_LOST, was_lost = source->is_lost;
+	const bool is_lost = answer->found == WEIR__POLICY_REMOTE_LOST, was_lost = source->is_lost;
 	const uint64_t hash = is_lost ? source->known : hash_of(answer);
 	const bool is_other = !is_lost && (hash != source->known || was_lost);
 
@@ -152,7 +152,7 @@ static void pause_for(struct remote_source *source, int pause_ms)
 
 static void ask_once(struct remote_source *source)
 {
-	struct weir__policy_remote_answer answer = { .found = WEIR__FAR_LOST };
+	struct weir__policy_remote_answer answer = { .found = WEIR__POLICY_REMOTE_LOST };
 	uint64_t asked;
 	bool is_other;
 
@@ -228,7 +228,7 @@ static bool copy_latest(struct remote_source *source, struct weir__diagnostics *
 	struct weir__policy_version version = { NULL, 0 };
 	char *text;
 
-	if (latest->found != WEIR__FAR_FOUND)
+	if (latest->found != WEIR__POLICY_REMOTE_FOUND)
 		return refuse(source, diagnostics, latest->why);
 	text = malloc(latest->length + 1);
 	version.parts = calloc(1, sizeof(*version.parts));
@@ -251,11 +251,11 @@ static bool copy_latest(struct remote_source *source, struct weir__diagnostics *
 
 /* Returns a change that was not read yet at once. Without one, the caller wants the current state, so the server is
  * read again. */
-static bool read_far(struct weir__policy_source *source_, struct weir__diagnostics *diagnostics,
-		     struct weir__policy_version *ret_version)
+static bool read_remote(struct weir__policy_source *source_, struct weir__diagnostics *diagnostics,
+			struct weir__policy_version *ret_version)
 {
 	struct remote_source *const source = (void *)source_;
-	struct weir__policy_remote_answer answer = { .found = WEIR__FAR_LOST };
+	struct weir__policy_remote_answer answer = { .found = WEIR__POLICY_REMOTE_LOST };
 	bool is_answered = true, is_good;
 
 	if (!source->is_watched)
@@ -357,7 +357,7 @@ struct weir__policy_source *weir__policy_source_of_url(const char *url, FILE *er
 	init_condition(&source->has_answered);
 	source->source = (struct weir__policy_source){ .descriptor = source->told.epoll,
 						       .name = source->remote->name,
-						       .read = read_far,
+						       .read = read_remote,
 						       .take = take,
 						       .follow = follow,
 						       .free = free_source };

@@ -23,9 +23,9 @@ enum {
 };
 
 enum weir__policy_remote_found {
-	WEIR__FAR_FOUND, /* the server has a text */
-	WEIR__FAR_WRONG, /* the server replied, but has no valid text */
-	WEIR__FAR_LOST,  /* the server did not reply */
+	WEIR__POLICY_REMOTE_FOUND,   /* the server has a text */
+	WEIR__POLICY_REMOTE_INVALID, /* the server replied, but has no valid text */
+	WEIR__POLICY_REMOTE_LOST,    /* the server did not reply */
 };
 
 /* The result of reading the policy. */

@@ -12,20 +12,20 @@ struct weir__policy_text {
 
 struct weir__policy_text *weir__policy_text_new(void)
 {
-	struct weir__policy_text *const shown = calloc(1, sizeof(*shown));
+	struct weir__policy_text *const policy_text = calloc(1, sizeof(*policy_text));
 
-	if (shown)
-		(void)pthread_mutex_init(&shown->lock, NULL);
-	return shown;
+	if (policy_text)
+		(void)pthread_mutex_init(&policy_text->lock, NULL);
+	return policy_text;
 }
 
-void weir__policy_text_free(struct weir__policy_text *shown)
+void weir__policy_text_free(struct weir__policy_text *policy_text)
 {
-	if (shown == NULL)
+	if (policy_text == NULL)
 		return;
-	weir__policy_version_free(&shown->copy);
-	(void)pthread_mutex_destroy(&shown->lock);
-	free(shown);
+	weir__policy_version_free(&policy_text->copy);
+	(void)pthread_mutex_destroy(&policy_text->lock);
+	free(policy_text);
 }
 
 static size_t size_of(const struct weir__policy_version *version)
@@ -66,8 +66,8 @@ static struct weir__policy_version copy_version(const struct weir__policy_versio
 	return copy;
 }
 
-void weir__policy_text_set(struct weir__policy_text *shown, const struct weir__policy_version *version, uint64_t hash,
-			   bool is_put, const char *hidden)
+void weir__policy_text_set(struct weir__policy_text *policy_text, const struct weir__policy_version *version,
+			   uint64_t hash, bool is_put, const char *hidden)
 {
 	struct weir__policy_version copy = { NULL, 0 }, old;
 
@@ -77,18 +77,18 @@ void weir__policy_text_set(struct weir__policy_text *shown, const struct weir__p
 		copy = copy_version(version);
 	if (hidden == NULL && copy.parts == NULL)
 		hidden = "there was no memory to keep it";
-	(void)pthread_mutex_lock(&shown->lock);
-	old = shown->copy;
-	shown->copy = copy;
-	shown->view = (struct weir__policy_view){ hash, is_put, hidden, copy.parts, copy.n };
-	(void)pthread_mutex_unlock(&shown->lock);
+	(void)pthread_mutex_lock(&policy_text->lock);
+	old = policy_text->copy;
+	policy_text->copy = copy;
+	policy_text->view = (struct weir__policy_view){ hash, is_put, hidden, copy.parts, copy.n };
+	(void)pthread_mutex_unlock(&policy_text->lock);
 	weir__policy_version_free(&old);
 }
 
-void weir__policy_text_look(struct weir__policy_text *shown,
+void weir__policy_text_look(struct weir__policy_text *policy_text,
 			    void (*look)(void *context, const struct weir__policy_view *view), void *context)
 {
-	(void)pthread_mutex_lock(&shown->lock);
-	look(context, &shown->view);
-	(void)pthread_mutex_unlock(&shown->lock);
+	(void)pthread_mutex_lock(&policy_text->lock);
+	look(context, &policy_text->view);
+	(void)pthread_mutex_unlock(&policy_text->lock);
 }

@@ -18,14 +18,14 @@ struct weir__policy_view {
 	size_t n;
 };
 
-struct weir__policy_text *weir__policy_text_new(void);        /* NULL: no memory */
-void weir__policy_text_free(struct weir__policy_text *shown); /* NULL is allowed */
+struct weir__policy_text *weir__policy_text_new(void);              /* NULL: no memory */
+void weir__policy_text_free(struct weir__policy_text *policy_text); /* NULL is allowed */
 
 /* Copies the text. `hidden` is the reason why it may not be kept, or NULL. */
-void weir__policy_text_set(struct weir__policy_text *shown, const struct weir__policy_version *version, uint64_t hash,
-			   bool is_put, const char *hidden);
+void weir__policy_text_set(struct weir__policy_text *policy_text, const struct weir__policy_version *version,
+			   uint64_t hash, bool is_put, const char *hidden);
 
-void weir__policy_text_look(struct weir__policy_text *shown,
+void weir__policy_text_look(struct weir__policy_text *policy_text,
 			    void (*look)(void *context, const struct weir__policy_view *view), void *context);
 
 #endif

@@ -224,7 +224,7 @@ static void add_client(const struct weir__http_call *call, struct original *orig
 	const struct weir__caller caller = caller_of(call->socket);
 	struct weir__address client;
 
-	if (!weir__forwarded_client(settings ? &settings->proxies : &nobody, &caller, original->chain,
+	if (!weir__forwarded_client(settings ? &settings->trusted_proxies : &nobody, &caller, original->chain,
 				    original->n_chain, &client))
 		return;
 	weir__address_write(&client, text);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/notation.h"
 #include "server/http/http_batch.h"
 #include "server/http/http_call.h"
 #include "server/http/http_json.h"
@@ -36,7 +37,7 @@ struct weir_guard *weir__http_guard(struct weir__http_call *call)
  * so that a client never expects more than there is. */
 static uint64_t window_of(const struct weir_limit *limit)
 {
-	const bool is_bucket = limit->algorithm == WEIR_TOKEN_BUCKET || limit->algorithm == WEIR_LEAKY_BUCKET;
+	const bool is_bucket = weir__limit_is_bucket(limit);
 	uint64_t span = limit->period;
 
 	if (is_bucket && limit->burst != limit->count && !__builtin_mul_overflow(limit->burst, limit->period, &span))

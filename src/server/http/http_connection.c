@@ -190,7 +190,7 @@ static void refuse_late(struct weir__worker *worker, struct weir__connection *co
 	(void)weir__worker_flush(
 		worker, connection,
 		refuse(worker, connection, 408,
-		       "the request was not whole in time; the setting header_time says how long one may take", 0));
+		       "the request was not complete in time; the setting header_time says how long one may take", 0));
 }
 
 /* --- requests --------------------------------------------------------------------------------------------------- */

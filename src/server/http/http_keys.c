@@ -23,7 +23,7 @@ static void write_key(struct weir__request *request, void *call_)
 
 	(void)weir_limit_print(&stated, text);
 	weir__reply_add_text(reply, decide->is_stored ? "{\"is_stored\":true" : "{\"is_stored\":false");
-	weir__reply_add_member(reply, ",\"whole_at_ns\":", decide->full_at);
+	weir__reply_add_member(reply, ",\"full_at_ns\":", decide->full_at);
 	weir__reply_add_member(reply, ",\"limit\":", decide->verdict.limit);
 	weir__reply_add_member(reply, ",\"remaining\":", decide->verdict.remaining);
 	weir__reply_add_member(reply, ",\"reset_after_ns\":", decide->verdict.reset_after);

@@ -1,6 +1,7 @@
 /* http_limits.c: lists the limits of the policy, shows one of them, and changes one. */
 #include <string.h>
 
+#include "core/decimal.h"
 #include "engine/request_audit.h"
 #include "guard/guard.h"
 #include "server/http/http_call.h"
@@ -67,12 +68,9 @@ static bool read_first(struct weir__http_call *call, uint32_t *ret_first)
 	*ret_first = 0;
 	if (query.length == 0)
 		return true;
-	for (size_t i = sizeof(name) - 1; i < query.length && first <= UINT32_MAX; i++) {
-		const unsigned digit = (unsigned)(query.bytes[i] - '0');
-
-		first = digit > 9 ? UINT64_MAX : first * 10 + digit;
-	}
-	if (query.length < sizeof(name) || memcmp(query.bytes, name, sizeof(name) - 1) != 0 || first > UINT32_MAX) {
+	if (query.length < sizeof(name) || memcmp(query.bytes, name, sizeof(name) - 1) != 0 ||
+	    !weir__decimal_read(query.bytes + sizeof(name) - 1, query.length - (sizeof(name) - 1), UINT32_MAX,
+				&first)) {
 		weir__reply_problem(call->reply, 400, "the query: use first=N, the number of a limit, 0 to 4294967295");
 		return false;
 	}

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/hex.h"
 #include "guard/guard.h"
 #include "observe/top_keys.h"
 #include "server/http/http_call.h"
@@ -97,13 +98,6 @@ struct pointed {
 	char key[WEIR__TOP_KEY_KEY_SIZE]; /* the live document has no raw bytes of longer keys */
 };
 
-static int digit_of(char c)
-{
-	const char low = (char)(c | 0x20);
-
-	return c >= '0' && c <= '9' ? c - '0' : low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
-}
-
 /* Returns NULL, or what would be right. */
 static const char *read_raw(const struct weir_attribute *raw, struct pointed *pointed)
 {
@@ -112,7 +106,7 @@ static const char *read_raw(const struct weir_attribute *raw, struct pointed *po
 	if (raw->value_length % 2 || length > sizeof(pointed->key))
 		return "the query: raw is two digits for each byte of a key, up to 64 of them";
 	for (size_t i = 0; i < length; i++) {
-		const int high = digit_of(raw->value[2 * i]), low = digit_of(raw->value[2 * i + 1]);
+		const int high = weir__hex_digit(raw->value[2 * i]), low = weir__hex_digit(raw->value[2 * i + 1]);
 
 		if (high < 0 || low < 0)
 			return "the query: raw is hexadecimal, two digits for each byte of a key";

@@ -112,18 +112,15 @@ static bool wants_openmetrics(const struct weir__http_request *request)
 
 /* --- the server ------------------------------------------------------------------------------------------------- */
 
-static void add_by_wire(struct weir__metrics *metrics, enum weir__metric metric, const uint64_t values[WEIR__PROTOCOLS])
+static void add_by_protocol(struct weir__metrics *metrics, enum weir__metric metric,
+			    const uint64_t values[WEIR__PROTOCOLS])
 {
-	static const char *const wires[WEIR__PROTOCOLS] = {
-		[WEIR__PROTOCOL_RESP] = "resp", [WEIR__PROTOCOL_HTTP] = "http"
-	};
-
 	weir__metrics_begin(metrics, metric);
-	for (int protocol = 0; protocol < WEIR__PROTOCOLS; protocol++)
-		weir__metrics_add_word(metrics, "wire", wires[protocol], values[protocol]);
+	for (enum weir__protocol protocol = 0; protocol < WEIR__PROTOCOLS; protocol++)
+		weir__metrics_add_word(metrics, "protocol", weir__protocol_word(protocol), values[protocol]);
 }
 
-static void add_wires(struct weir__http_call *call, struct weir__metrics *metrics)
+static void add_protocols(struct weir__http_call *call, struct weir__metrics *metrics)
 {
 	const struct weir__settings *const settings = call->context->settings;
 	struct weir__counters_sum sum;
@@ -131,7 +128,7 @@ static void add_wires(struct weir__http_call *call, struct weir__metrics *metric
 	if (call->context->counters_set == NULL)
 		return;
 	weir__counters_set_sum(call->context->counters_set, &sum);
-	add_by_wire(metrics, WEIR__METRIC_CONNECTIONS, sum.connections);
+	add_by_protocol(metrics, WEIR__METRIC_CONNECTIONS, sum.connections);
 	if (settings)
 		weir__metrics_one(metrics, WEIR__METRIC_CONNECTIONS_MOST, settings->connections * settings->workers);
 	weir__metrics_begin(metrics, WEIR__METRIC_ACCEPT_PAUSES);
@@ -139,8 +136,8 @@ static void add_wires(struct weir__http_call *call, struct weir__metrics *metric
 	weir__metrics_add_word(metrics, "reason", "kernel", sum.pauses[WEIR__PAUSE_KERNEL]);
 	weir__metrics_one(metrics, WEIR__METRIC_IN_FLIGHT, sum.in_flight);
 	weir__metrics_one(metrics, WEIR__METRIC_OVERFLOWS, sum.overflows);
-	add_by_wire(metrics, WEIR__METRIC_REPLIES, sum.requests);
-	add_by_wire(metrics, WEIR__METRIC_AUTH_FAILURES, sum.auth_failures);
+	add_by_protocol(metrics, WEIR__METRIC_REPLIES, sum.requests);
+	add_by_protocol(metrics, WEIR__METRIC_AUTH_FAILURES, sum.auth_failures);
 }
 
 static void add_spans(struct weir__metrics *metrics, struct weir__limit_stats_set *stats_set,
@@ -150,7 +147,7 @@ static void add_spans(struct weir__metrics *metrics, struct weir__limit_stats_se
 
 	weir__limit_stats_set_durations(stats_set, which, &sum);
 	weir__metrics_add_histogram(metrics, labels, strlen(labels),
-				    &(struct weir__metrics_histogram){ sum.counts, WEIR__LIMIT_STATS_PLACES,
+				    &(struct weir__metrics_histogram){ sum.counts, WEIR__LIMIT_STATS_BUCKETS,
 								       WEIR__LIMIT_STATS_LEAST_NS, sum.sum_ns });
 }
 
@@ -261,8 +258,8 @@ static void add_store_state(struct weir__metrics *metrics, const struct weir__st
 		weir__metrics_add_word(metrics, "state", states[i].word, status->health == states[i].health);
 	weir__metrics_begin(metrics, WEIR__METRIC_STORE_DECISIONS);
 	weir__metrics_add_word(metrics, "outcome", "decided", status->decided);
-	weir__metrics_add_word(metrics, "outcome", "not_asked", status->unreached);
-	weir__metrics_add_word(metrics, "outcome", "not_answered", status->unanswered);
+	weir__metrics_add_word(metrics, "outcome", "unreached", status->unreached);
+	weir__metrics_add_word(metrics, "outcome", "unanswered", status->unanswered);
 }
 
 static void add_store_numbers(struct weir__metrics *metrics, const struct weir__store_status *status)
@@ -317,7 +314,7 @@ void weir__http_metrics(struct weir__http_call *call)
 	}
 	add_decisions(call, &metrics);
 	add_times(call, &metrics);
-	add_wires(call, &metrics);
+	add_protocols(call, &metrics);
 	add_table(call, &metrics);
 	add_policy(call, &metrics);
 	if (call->context->holds)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/notation.h"
 #include "guard/guard.h"
 #include "observe/limit_stats.h"
 #include "server/http/http_call.h"
@@ -166,11 +167,6 @@ static void look_at_level(const struct page *page, const struct weir_table_limit
 	row->fill = weir__decimal_of_share(level.remaining, level.limit);
 }
 
-static bool is_bucket(const struct weir_limit *limit)
-{
-	return limit->algorithm == WEIR_TOKEN_BUCKET || limit->algorithm == WEIR_LEAKY_BUCKET;
-}
-
 static void collect(void *page_, const struct weir__guard_row *told)
 {
 	struct page *const page = page_;
@@ -184,7 +180,7 @@ static void collect(void *page_, const struct weir__guard_row *told)
 	row = (struct row){ .is_shadow = told->mode == WEIR_MODE_SHADOW,
 			    .is_delaying = limit.shape,
 			    .has_plan = true,
-			    .capacity = is_bucket(&limit) ? limit.burst : limit.count,
+			    .capacity = weir__limit_is_bucket(&limit) ? limit.burst : limit.count,
 			    .rate = weir__decimal_of_rate(limit.count, limit.period) };
 	weir_table_limit_stats(page->call->context->table, told->limit, &row.stats);
 	look(page, told->limit, &row);

@@ -90,11 +90,11 @@ static void add_fault(struct weir__http_reply *reply, const char *line)
 	WEIR__REPLY_ADD(reply, "}");
 }
 
-static void add_faults(struct weir__http_reply *reply, const struct weir__policy_lines *diagnostics)
+static void add_errors(struct weir__http_reply *reply, const struct weir__policy_lines *diagnostics)
 {
 	const char *line = diagnostics->text;
 
-	WEIR__REPLY_ADD(reply, "\"faults\":[");
+	WEIR__REPLY_ADD(reply, "\"errors\":[");
 	for (uint32_t i = 0; i < diagnostics->n; i++, line += strlen(line) + 1) {
 		weir__reply_add_text(reply, i == 0 ? "" : ",\n");
 		add_fault(reply, line);
@@ -120,7 +120,7 @@ static void say_wrong(struct weir__http_reply *reply, const struct weir__policy_
 {
 	WEIR__REPLY_ADD(reply, "{\"type\":\"about:blank\",\"title\":\"Unprocessable Content\",\"status\":422,"
 			       "\"detail\":\"the policy is wrong, and nothing was changed\",");
-	add_faults(reply, &outcome->diagnostics);
+	add_errors(reply, &outcome->diagnostics);
 	WEIR__REPLY_ADD(reply, "}\n");
 	weir__reply_end(reply, 422, WEIR__TYPE_PROBLEM);
 }
@@ -166,7 +166,7 @@ static void write_valid(struct weir__request *request, void *call)
 	weir__reply_add_text(reply, outcome->is_good ? "{\"valid\":true,\"limits\":" : "{\"valid\":false,\"limits\":");
 	weir__reply_add_number(reply, outcome->limits);
 	WEIR__REPLY_ADD(reply, ",");
-	add_faults(reply, &outcome->diagnostics);
+	add_errors(reply, &outcome->diagnostics);
 	WEIR__REPLY_ADD(reply, "}\n");
 	weir__reply_end(reply, 200, WEIR__TYPE_JSON);
 }

@@ -22,7 +22,7 @@ const struct weir__route weir__routes[] = {
 	{ HTTP_POST, WEIR__OP_SETTLE, "/v1/release", weir__http_release, 0, 0, "gives back what is held" },
 	{ HTTP_GET, WEIR__OP_INSPECT, "/v1/keys/{limit}/{key}", weir__http_get_key, 0, 0, "the state of a key" },
 	{ HTTP_DELETE, WEIR__OP_RESET, "/v1/keys/{limit}/{key}", weir__http_delete_key, 0, 0,
-	  "forgets what a key owes" },
+	  "forgets what a key has used" },
 	{ HTTP_GET, WEIR__OP_LIMITS, "/v1/limits", weir__http_get_limits, 0, 256 * 1024,
 	  "limits and overrides of the policy, 50 at a time, from number `first` on" },
 	{ HTTP_GET, WEIR__OP_LIMITS, "/v1/limits/{name}", weir__http_get_limit, 0, 0, "one of them" },
@@ -230,7 +230,7 @@ static const struct weir__user *user_of(const struct weir__http_call *call)
 	return weir__users_by_token(call->context->users, value.bytes + length, value.length - length);
 }
 
-static void refuse_stranger(struct weir__http_call *call)
+static void refuse_unauthenticated(struct weir__http_call *call)
 {
 	struct weir__http_slice value;
 
@@ -240,8 +240,9 @@ static void refuse_stranger(struct weir__http_call *call)
 		weir__audit_auth_failure(call->context, call->client, WEIR__PROTOCOL_HTTP, NULL);
 	}
 	WEIR__REPLY_HEAD(call->reply, "\r\n");
-	weir__reply_problem(call->reply, 401,
-			    "say who you are: Authorization: Bearer TOKEN, with the token of a user of the settings");
+	weir__reply_problem(
+		call->reply, 401,
+		"authentication required: send Authorization: Bearer TOKEN, with the token of a user of the settings");
 }
 
 /* Whether the host is an address or localhost, with or without a port. The owner of any other name decides where it
@@ -294,7 +295,7 @@ bool weir__routes_permit(struct weir__http_call *call, const struct weir__route 
 	}
 	call->client->user = user_of(call);
 	if (call->client->user == NULL) {
-		refuse_stranger(call);
+		refuse_unauthenticated(call);
 		return false;
 	}
 	if (weir__operation_needs_admin(route->operation) && call->client->user->role != WEIR__ROLE_ADMIN) {

@@ -149,7 +149,7 @@ void weir__hello(struct weir__call *call)
 	} else if (weir__client_is_unauthenticated(call->context, call->client)) {
 		weir__refuse(call, WEIR__ERROR_NOAUTH_HELLO);
 	} else {
-		call->client->resp_version = call->writer->protocol = (int)protocol;
+		call->client->resp_version = call->writer->resp_version = (int)protocol;
 		say_hello(call);
 	}
 }
@@ -162,7 +162,7 @@ void weir__reset_connection(struct weir__call *call)
 	weir__transaction_drop(client);
 	client->user = NULL;
 	client->name[0] = '\0';
-	client->resp_version = call->writer->protocol = 2;
+	client->resp_version = call->writer->resp_version = 2;
 	weir__resp_write_simple(call->writer, "RESET", 5);
 }
 

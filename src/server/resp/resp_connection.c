@@ -49,16 +49,16 @@ static enum weir__resp_status read_request(struct weir__worker *worker, const st
 	request->arguments_max = ARGUMENTS_MAX;
 	request->line_max = WEIR__RESP_LINE_MAX;
 	request->bulk_max = BULK_MAX;
-	request->is_stranger = weir__client_is_unauthenticated(&worker->context, client);
+	request->is_unauthenticated = weir__client_is_unauthenticated(&worker->context, client);
 	return weir__resp_request_read(request, worker->in + at, n - at, ret_used);
 }
 
 /* Closes an unauthenticated client that gets too many bytes. It gets the replies written so far, and nothing more is
  * read. */
-static void check_stranger(const struct weir__worker *worker, struct weir__client *client,
-			   const struct weir__resp_request *request, const struct weir__resp_writer *writer)
+static void check_unauthenticated(const struct weir__worker *worker, struct weir__client *client,
+				  const struct weir__resp_request *request, const struct weir__resp_writer *writer)
 {
-	if (request->is_stranger && writer->length > WEIR__UNAUTHENTICATED_OUTPUT &&
+	if (request->is_unauthenticated && writer->length > WEIR__UNAUTHENTICATED_OUTPUT &&
 	    weir__client_is_unauthenticated(&worker->context, client))
 		client->is_leaving = true;
 }
@@ -87,7 +87,7 @@ static void count_answers(struct weir__worker *worker, uint64_t n_done, uint32_t
 }
 
 /* Starts the deadline of a client that has not authenticated, or not again after RESET, and ends that of others. */
-static void watch_stranger(struct weir__worker *worker, struct weir__connection *connection)
+static void watch_unauthenticated(struct weir__worker *worker, struct weir__connection *connection)
 {
 	if (WEIR__UNLIKELY(weir__client_is_unauthenticated(&worker->context, &connection->client)))
 		weir__worker_request_begun(worker, connection);
@@ -126,7 +126,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 		}
 		at += used;
 		n_done++;
-		check_stranger(worker, client, &request, &writer);
+		check_unauthenticated(worker, client, &request, &writer);
 		is_held = weir__turn_is_over(&turn, worker->options.table) && at < n;
 	}
 	weir__resp_end_group(resp, client, &writer);
@@ -137,7 +137,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 	*ret_used = at;
 	is_alive = is_alive && weir__worker_flush(worker, connection, writer.length) &&
 		   (client->first || !(client->is_leaving && weir__output_waiting(&connection->output) == 0));
-	watch_stranger(worker, connection);
+	watch_unauthenticated(worker, connection);
 	return is_alive;
 }
 
@@ -166,9 +166,9 @@ static size_t answer_ready(struct weir__worker *worker, struct weir__connection 
 		} else {
 			break;
 		}
-		writer.protocol = client->resp_version;
+		writer.resp_version = client->resp_version;
 	}
-	watch_stranger(worker, connection);
+	watch_unauthenticated(worker, connection);
 	return writer.length;
 }
 

@@ -46,7 +46,7 @@ static void answer_throttle(const struct weir_claim *claim, const struct weir_ve
 void weir__answer_numbers(struct weir__resp_writer *writer, const char *const names[], const int64_t numbers[],
 			  size_t n, bool begins_with_truth)
 {
-	if (writer->protocol < 3) {
+	if (writer->resp_version < 3) {
 		weir__resp_write_integers(writer, numbers, n);
 		return;
 	}
@@ -576,7 +576,7 @@ static void write_inspected(struct weir__request *request, void *writer)
 	weir__resp_write_map(writer, 7);
 	write_word(writer, "is_stored");
 	weir__resp_write_boolean(writer, decide->is_stored);
-	write_number(writer, "whole_at", decide->full_at);
+	write_number(writer, "full_at", decide->full_at);
 	write_number(writer, "limit", decide->verdict.limit);
 	write_number(writer, "remaining", decide->verdict.remaining);
 	write_number(writer, "reset_after", decide->verdict.reset_after);
@@ -665,7 +665,7 @@ static void write_check(struct weir__request *request, void *writer_)
 	numbers_of_verdict(&answer->verdict, numbers);
 	numbers[VERDICT_NUMBERS] = (int64_t)answer->limits;
 	numbers[VERDICT_NUMBERS + 1] = (int64_t)answer->shadow_denied;
-	if (writer->protocol >= 3)
+	if (writer->resp_version >= 3)
 		write_check_names(writer, numbers);
 	else
 		weir__resp_write_integers_first(writer, CHECK_NUMBERS + 1, numbers, CHECK_NUMBERS);

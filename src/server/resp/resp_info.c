@@ -70,7 +70,7 @@ static int describe_table(const struct weir__context *context, char *text, size_
 	weir__key_count(context->table, context->key_count_cache, weir_table_now(context->table), &key_count);
 	return snprintf(text, size,
 			"# Table\r\ntable_live_keys:%" PRIu64 "\r\ntable_capacity_keys:%" PRIu64
-			"\r\ntable_inserted_keys:%" PRIu64 "\r\ntable_gave_way_keys:%" PRIu64 "\r\n",
+			"\r\ntable_inserted_keys:%" PRIu64 "\r\ntable_evicted_keys:%" PRIu64 "\r\n",
 			key_count.live, key_count.capacity, key_count.inserted, key_count.evicted);
 }
 
@@ -103,9 +103,10 @@ static int describe_store(const struct weir__context *context, char *text, size_
 	store->status(store, &status);
 	return snprintf(text, size,
 			"# Store\r\nstore_state:%s\r\nstore_nodes:%" PRIu32 "\r\nstore_calls:%" PRIu64
-			"\r\nstore_requests:%" PRIu64 "\r\nstore_decided:%" PRIu64 "\r\nstore_not_asked:%" PRIu64
-			"\r\nstore_not_answered:%" PRIu64 "\r\nstore_owed_keys:%" PRIu64 "\r\nstore_paid:%" PRIu64
-			"\r\nstore_drift:%" PRIu64 "\r\nstore_unsure:%" PRIu64 "\r\nstore_forgotten:%" PRIu64
+			"\r\nstore_requests:%" PRIu64 "\r\nstore_decided:%" PRIu64 "\r\nstore_unreached:%" PRIu64
+			"\r\nstore_unanswered:%" PRIu64 "\r\nstore_deferred_keys:%" PRIu64
+			"\r\nstore_deferred_charged:%" PRIu64 "\r\nstore_deferred_excess:%" PRIu64
+			"\r\nstore_deferred_uncertain:%" PRIu64 "\r\nstore_deferred_dropped:%" PRIu64
 			"\r\nstore_last_error:%s\r\n",
 			states[status.health], status.nodes, status.calls, status.requests, status.decided,
 			status.unreached, status.unanswered, status.deferred_keys, status.charged, status.excess,

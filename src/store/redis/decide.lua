@@ -81,14 +81,14 @@ while at <= bytes do
 				end
 			end
 			if value then
-				local value_tag, whole_at, units = nil, 0, 0
+				local value_tag, full_at, units = nil, 0, 0
 				if #value == BUCKET_BYTES then
-					value_tag, whole_at, units = read(BUCKET_FORM, value)
+					value_tag, full_at, units = read(BUCKET_FORM, value)
 				end
-				if value_tag ~= tag or units >= grain or whole_at - now >= latest then
+				if value_tag ~= tag or units >= grain or full_at - now >= latest then
 					owed = nil
-				elseif whole_at >= now then
-					owed = (whole_at - now) * grain + units
+				elseif full_at >= now then
+					owed = (full_at - now) * grain + units
 				end
 			end
 			if not owed then

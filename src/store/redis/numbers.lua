@@ -143,11 +143,11 @@ local function is_fresh_instant(state)
 	return state.n == 0
 end
 
--- The expiry of a key that is full in `whole_in` microseconds, as text. It is rounded up, so that a call needs few
+-- The expiry of a key that is full in `full_in` microseconds, as text. It is rounded up, so that a call needs few
 -- texts.
-local function expiry(plan, whole_in)
+local function expiry(plan, full_in)
 	local step_ms = ceil((plan.span + 1) / (1000 * EXPIRIES))
-	local k = floor(math.max(0, whole_in) / (1000 * step_ms)) + 1
+	local k = floor(math.max(0, full_in) / (1000 * step_ms)) + 1
 	local text = plan.expiries[k] or string.format('%d', k * step_ms + GRACE_MS)
 	plan.expiries[k] = text
 	return text

@@ -13,7 +13,7 @@ enum {
 	CHAIN_MOST = 64, /* bounds the time a thread spends on keys chosen to hash to one chain */
 };
 
-_Static_assert((int)WEIR__REDIS_PAYMENT_PLANS <= (int)WEIR__REDIS_CALL_PLANS_MAX, "a payment is a call");
+_Static_assert((int)WEIR__REDIS_CHARGE_PLANS <= (int)WEIR__REDIS_CALL_PLANS_MAX, "the charges of a call fit");
 
 struct limit {
 	struct limit *next;
@@ -275,7 +275,7 @@ static const struct weir__redis_plan *plan_for(struct weir__redis_backlog_charge
 
 	while (i < charge->n_plans && charge->limits[i] != limit)
 		i++;
-	if (i == WEIR__REDIS_PAYMENT_PLANS)
+	if (i == WEIR__REDIS_CHARGE_PLANS)
 		return NULL;
 	if (i == charge->n_plans) {
 		charge->limits[i] = limit;
@@ -285,12 +285,12 @@ static const struct weir__redis_plan *plan_for(struct weir__redis_backlog_charge
 	return &charge->plans[i];
 }
 
-static void add_to_payment(struct weir__redis_backlog_charge *charge, struct weir__redis_backlog_key *entry,
-			   const struct weir__redis_plan *plan)
+static void add_to_charge(struct weir__redis_backlog_charge *charge, struct weir__redis_backlog_key *entry,
+			  const struct weir__redis_plan *plan)
 {
 	const size_t i = charge->n++;
 
-	charge->backlog[i] = entry;
+	charge->keys[i] = entry;
 	charge->claims[i] = (struct weir__redis_claim){ .plan = plan,
 							.name = { entry->limit->name, entry->limit->name_length },
 							.key = { entry->key, entry->key_length },
@@ -302,14 +302,14 @@ bool weir__redis_backlog_begin(struct weir__redis_backlog *backlog, struct weir_
 {
 	charge->n = charge->n_plans = 0;
 	weir__lock_acquire(&backlog->lock);
-	while (charge->n < WEIR__REDIS_PAYMENT_KEYS && backlog->oldest) {
+	while (charge->n < WEIR__REDIS_CHARGE_KEYS && backlog->oldest) {
 		struct weir__redis_backlog_key *const entry = backlog->oldest;
 		const struct weir__redis_plan *const plan = plan_for(charge, entry->limit);
 
 		if (plan == NULL)
 			break;
 		unlink_entry(backlog, entry);
-		add_to_payment(charge, entry, plan);
+		add_to_charge(charge, entry, plan);
 	}
 	weir__lock_release(&backlog->lock);
 	charge->job.requests = charge->requests;
@@ -347,7 +347,7 @@ void weir__redis_backlog_end(struct weir__redis_backlog *backlog, struct weir__r
 {
 	weir__lock_acquire(&backlog->lock);
 	for (size_t i = 0; i < charge->n; i++) {
-		struct weir__redis_backlog_key *const entry = charge->backlog[i];
+		struct weir__redis_backlog_key *const entry = charge->keys[i];
 
 		if (charge->job.outcome == WEIR__REDIS_JOB_UNREACHED) {
 			put_back(backlog, entry);

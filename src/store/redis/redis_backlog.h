@@ -10,8 +10,8 @@
 enum {
 	WEIR__REDIS_BACKLOG_KEYS = 65536,
 	WEIR__REDIS_BACKLOG_BYTES = 1 << 25, /* memory for names, keys and bookkeeping */
-	WEIR__REDIS_PAYMENT_KEYS = 128,
-	WEIR__REDIS_PAYMENT_PLANS = 64, /* plans in one call */
+	WEIR__REDIS_CHARGE_KEYS = 128,
+	WEIR__REDIS_CHARGE_PLANS = 64, /* plans in one call */
 };
 
 struct weir__redis_backlog;
@@ -30,13 +30,13 @@ struct weir__redis_backlog_info {
 struct weir__redis_backlog_charge {
 	struct weir__redis_job job;
 	size_t n;
-	struct weir__redis_backlog_key *backlog[WEIR__REDIS_PAYMENT_KEYS];
-	struct weir__redis_claim claims[WEIR__REDIS_PAYMENT_KEYS];
-	struct weir__redis_request requests[WEIR__REDIS_PAYMENT_KEYS];
-	struct weir_verdict verdicts[WEIR__REDIS_PAYMENT_KEYS];
+	struct weir__redis_backlog_key *keys[WEIR__REDIS_CHARGE_KEYS];
+	struct weir__redis_claim claims[WEIR__REDIS_CHARGE_KEYS];
+	struct weir__redis_request requests[WEIR__REDIS_CHARGE_KEYS];
+	struct weir_verdict verdicts[WEIR__REDIS_CHARGE_KEYS];
 	size_t n_plans;
-	struct weir__redis_plan plans[WEIR__REDIS_PAYMENT_PLANS];
-	const void *limits[WEIR__REDIS_PAYMENT_PLANS]; /* the limits that the plans belong to */
+	struct weir__redis_plan plans[WEIR__REDIS_CHARGE_PLANS];
+	const void *limits[WEIR__REDIS_CHARGE_PLANS]; /* the limits that the plans belong to */
 };
 
 /* NULL: no memory. The seed must stay secret: knowing it, a client could choose keys that hash to one chain. */

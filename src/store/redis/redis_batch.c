@@ -89,7 +89,7 @@ static bool write_call(struct weir__redis_client *client, struct weir__redis_lin
 	return true;
 }
 
-static struct weir__redis_batch *free_passage(struct weir__redis_link *link)
+static struct weir__redis_batch *unused_batch(struct weir__redis_link *link)
 {
 	for (size_t i = 0; i < WEIR__REDIS_DEPTH; i++)
 		if (!link->batches[i].is_used)
@@ -120,7 +120,7 @@ static bool load_script(struct weir__redis_client *client, struct weir__redis_li
 
 bool weir__redis_batch_depart(struct weir__redis_client *client, struct weir__redis_link *link)
 {
-	struct weir__redis_batch *const batch = free_passage(link);
+	struct weir__redis_batch *const batch = unused_batch(link);
 	uint32_t claims, most = WEIR__REDIS_CALL_CLAIMS_MAX;
 
 	if (batch == NULL || client->jobs.first == WEIR__REDIS_NO_JOB ||
@@ -243,7 +243,7 @@ void weir__redis_batch_answered(struct weir__redis_client *client, struct weir__
 		break;
 	case WEIR__REDIS_STRANGE:
 		weir__redis_batch_fail(client, batch, WEIR__REDIS_JOB_UNANSWERED);
-		weir__redis_connect_close(client, link, "the script was answered by what it never says", false);
+		weir__redis_connect_close(client, link, "unexpected reply from the script", false);
 		break;
 	}
 }

@@ -6,7 +6,8 @@
  * One round of a driver: report what happened (opened, lost, received) and hand in all jobs; tick; then for each link
  * fulfil the wishes and send the output; then take the jobs that are done. Waiting jobs are put into calls when output
  * is requested, so jobs handed in during one round share one call. A job is over its budget only when a tick says so: a
- * reply reported before that tick still counts. */
+ * reply reported before that tick still counts.
+ * The reasons are in docs/internals/redis.md. */
 #ifndef WEIR_STORE_REDIS_REDIS_CLIENT_H
 #define WEIR_STORE_REDIS_REDIS_CLIENT_H
 

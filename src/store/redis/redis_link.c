@@ -71,7 +71,7 @@ bool weir__redis_link_begin(struct weir__redis_link *link, size_t size, struct w
 		return false;
 	*ret_writer = (struct weir__resp_writer){ .bytes = link->output + link->output_length,
 						  .size = link->output_size - link->output_length,
-						  .protocol = 2 };
+						  .resp_version = 2 };
 	return true;
 }
 

@@ -84,8 +84,8 @@ static void say_backlog(struct weir__redis_log *log, const struct weir__redis_th
 
 	if (!has_entries && log->has_entries) {
 		say(log, now,
-		    "what was admitted without Redis is paid in: %" PRIu64 " units, and %" PRIu64
-		    " more than were left there; of %" PRIu64 " it is not known, %" PRIu64 " were forgotten",
+		    "deferred charges are made: %" PRIu64 " units in Redis, %" PRIu64
+		    " beyond what was left there, %" PRIu64 " uncertain, %" PRIu64 " dropped",
 		    info->charged - told->charged, info->excess - told->excess, info->uncertain - told->uncertain,
 		    info->dropped - told->dropped);
 		log->told.charged = info->charged;
@@ -107,6 +107,7 @@ void weir__redis_log_look(struct weir__redis_log *log, const struct weir__redis_
 void weir__redis_log_end(struct weir__redis_log *log, const struct weir__redis_thread_info *info, weir_ns now)
 {
 	if (info->deferred_keys > 0)
-		say(log, now, "what was admitted without Redis for %" PRIu64 " keys is not paid in: this ends before",
+		say(log, now,
+		    "deferred charges of %" PRIu64 " keys are lost: this ends before they could be made in Redis",
 		    info->deferred_keys);
 }

@@ -83,7 +83,7 @@ static int refuse_duration(struct weir_message *ret_message, uint64_t duration_u
 {
 	struct weir__text why = weir__text_of_message(ret_message, 0);
 
-	weir__text_add(&why, "a limit that is whole again after ");
+	weir__text_add(&why, "a limit that is full again after ");
 	weir__text_add_number(&why, duration_us);
 	weir__text_add(&why, " us: in Redis that takes at most ");
 	weir__text_add_number(&why, WEIR__REDIS_DURATION_MAX_US);

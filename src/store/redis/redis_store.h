@@ -2,7 +2,8 @@
  *
  * What the worker submits before a flush goes to Redis as one batch. The thread of redis_thread.h sends it together
  * with batches of other workers. A batch is a task: it returns to the worker's mailbox with the verdicts. Requests that
- * Redis did not decide in time complete as UNREACHED or UNANSWERED, and fallback_store.h handles them. */
+ * Redis did not decide in time complete as UNREACHED or UNANSWERED, and fallback_store.h handles them.
+ * The reasons are in docs/internals/redis.md. */
 #ifndef WEIR_STORE_REDIS_REDIS_STORE_H
 #define WEIR_STORE_REDIS_REDIS_STORE_H
 

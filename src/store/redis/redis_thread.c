@@ -98,7 +98,7 @@ void weir__redis_thread_info(struct weir__redis_thread *store, struct weir__redi
 	weir__lock_release(&store->lock);
 }
 
-static bool can_be_asked(const struct weir__redis_thread_info *info)
+static bool can_be_called(const struct weir__redis_thread_info *info)
 {
 	return info->client.health == WEIR__REDIS_UP && info->client.links_ready > 0;
 }
@@ -108,7 +108,7 @@ static bool is_up(struct weir__redis_thread *store)
 	bool is;
 
 	weir__lock_acquire(&store->lock);
-	is = can_be_asked(&store->published);
+	is = can_be_called(&store->published);
 	weir__lock_release(&store->lock);
 	return is;
 }
@@ -167,7 +167,7 @@ static void take_jobs(struct weir__redis_thread *store, weir_ns now)
 /* When the next charge may begin. WEIR_NEVER: not in the current state. */
 static weir_ns next_charge(const struct weir__redis_thread *store)
 {
-	const bool may = !store->is_charging && store->info.deferred_keys > 0 && can_be_asked(&store->info) &&
+	const bool may = !store->is_charging && store->info.deferred_keys > 0 && can_be_called(&store->info) &&
 			 store->charges_from < store->charges_until;
 
 	return may ? store->charges_from : WEIR_NEVER;
@@ -241,10 +241,10 @@ static void publish(struct weir__redis_thread *store, weir_ns now)
 	info->uncertain = backlog.uncertain;
 	info->dropped = backlog.dropped;
 	weir__lock_acquire(&store->lock);
-	was_up = can_be_asked(&store->published);
+	was_up = can_be_called(&store->published);
 	store->published = *info;
 	weir__lock_release(&store->lock);
-	if (can_be_asked(info) != was_up) {
+	if (can_be_called(info) != was_up) {
 		__atomic_add_fetch(&store->changes, 1, __ATOMIC_RELEASE);
 		weir__futex_wake_all(&store->changes);
 	}

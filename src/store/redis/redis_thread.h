@@ -1,7 +1,8 @@
 /* redis_thread.h: a thread that runs a Redis client (redis_client.h) with an event loop, sockets and TLS.
  *
  * Jobs come from any thread, and none waits for another. The thread also charges to Redis what was allowed during an
- * outage, as soon as Redis is back. */
+ * outage, as soon as Redis is back.
+ * The reasons are in docs/internals/redis.md. */
 #ifndef WEIR_STORE_REDIS_REDIS_THREAD_H
 #define WEIR_STORE_REDIS_REDIS_THREAD_H
 

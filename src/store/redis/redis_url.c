@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/decimal.h"
 #include "core/notation.h"
 #include "core/percent.h"
 #include "core/text.h"
@@ -74,19 +75,7 @@ static int read_word(const struct reading *reading, struct part part, char *ret_
 /* Reads a number of digits only. */
 static bool read_number(const struct reading *reading, struct part part, uint64_t most, uint64_t *ret_number)
 {
-	uint64_t number = 0;
-
-	for (size_t i = part.at; i < part.end; i++) {
-		const unsigned digit = (unsigned char)reading->text[i] - (unsigned)'0';
-
-		if (digit > 9)
-			return false;
-		number = number * 10 + digit;
-		if (number > most)
-			return false;
-	}
-	*ret_number = number;
-	return part.at < part.end;
+	return weir__decimal_read(reading->text + part.at, part.end - part.at, most, ret_number);
 }
 
 static int read_database(struct reading *reading, struct part part)

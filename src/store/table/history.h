@@ -14,7 +14,8 @@
  * event for a word that says so. A thread that was about to change the root then fails. Totals begin at a random
  * number, so that no two roots that ever used the same chunk look the same.
  *
- * Totals compensate for what a torn file has lost: units of an event that cannot be read count with the next event. */
+ * Totals compensate for what a torn file has lost: units of an event that cannot be read count with the next event.
+ * The reasons are in docs/internals/table.md. */
 #ifndef WEIR_STORE_TABLE_HISTORY_H
 #define WEIR_STORE_TABLE_HISTORY_H
 

@@ -12,7 +12,7 @@
 #include "store/table/slot.h"
 
 static const char magic[8] = "weirtab";
-static const char no_table[] = "this is no table of Weir's";
+static const char no_table[] = "not a table of Weir";
 
 enum {
 	BYTE_ORDER_MARK = 0x01020304,

@@ -68,7 +68,7 @@ static int fail_to_open(struct weir_message *ret_message, int system_error)
 {
 	switch (system_error) {
 	case EINVAL:
-		return fail(ret_message, WEIR_ERR_REGION, "this is no table of Weir's");
+		return fail(ret_message, WEIR_ERR_REGION, "not a table of Weir");
 	case EPERM:
 		return fail(ret_message, WEIR_ERR_REGION,
 			    "it belongs to another user; ask for a mode with bits for others if that is meant");

@@ -8,7 +8,8 @@
  * So a page of slots begins with a mark, a slot that belongs to no key. It holds 32 bits of a keyed hash of the page's
  * number and 28 bits of a keyed hash of its contents. The latter count only if the table was closed cleanly. A page
  * without its mark was damaged and is emptied. A slot never crosses a disk sector, so whatever happened to its page, it
- * has either its old or its new content. */
+ * has either its old or its new content.
+ * The reasons are in docs/internals/table-files.md. */
 #ifndef WEIR_STORE_TABLE_REGION_FILE_H
 #define WEIR_STORE_TABLE_REGION_FILE_H
 

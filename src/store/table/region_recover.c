@@ -7,7 +7,8 @@
  * After a power cut the pages of a file are of different ages. A key may have become full and lost its slot in a newer
  * page, and have been charged in another slot since. If the page of its first slot is an older version, the key has two
  * slots, and a lookup may find the full one first. So slots of full keys are emptied, which changes nothing else, since
- * a full key needs no slot. */
+ * a full key needs no slot.
+ * The reasons are in docs/internals/table-files.md. */
 #include "core/wide.h"
 #include "os/file.h"
 #include "store/table/plans.h"
@@ -21,7 +22,7 @@ static const weir_ns old_ns = UINT64_C(126230400000000000); /* 4 years */
  * still says so. */
 static const weir_ns jump_ns = UINT64_C(31557600000000000); /* a year */
 
-static const struct weir_state nobodys = { 0, 0 };
+static const struct weir_state unowned = { 0, 0 };
 
 /* Bounds for full_at in slots, in ns since the epoch. */
 struct times {
@@ -159,7 +160,7 @@ static struct times times_of(const struct weir__region *region, weir_ns now, boo
 static bool can_be(struct weir_state slot, const struct times *times)
 {
 	if (weir__slot_fingerprint(slot) == 0)
-		return weir__slot_equal(slot, nobodys);
+		return weir__slot_equal(slot, unowned);
 	switch (weir__slot_tag(slot)) {
 	case WEIR__SLOT_CLAIMED:
 		return true;
@@ -186,13 +187,13 @@ static void check_slots(const struct weir__region *region, uint64_t page, const 
 	for (uint32_t i = 1; i < WEIR__PAGE_SLOTS; i++) {
 		const struct weir_state slot = slots[i].state;
 
-		if (weir__slot_equal(slot, nobodys))
+		if (weir__slot_equal(slot, unowned))
 			continue;
 		if (!can_be(slot, times))
 			atomic_fetch_add(&region->header->damaged_slots, 1);
 		else if (!is_left_over(slot, times, &hold))
 			continue;
-		slots[i].state = nobodys;
+		slots[i].state = unowned;
 	}
 }
 
@@ -241,7 +242,7 @@ static int finish_move(struct weir__region *region)
 		if (error != 0)
 			return error;
 	}
-	region->header->next_epoch.state = nobodys;
+	region->header->next_epoch.state = unowned;
 	return 0;
 }
 
@@ -257,7 +258,7 @@ static bool keep_before(const struct weir__region *region, uint64_t now, uint64_
 		if (weir__slot_is_mark(*slot))
 			continue;
 		if (weir__slot_full_at(*slot) <= now)
-			*slot = nobodys;
+			*slot = unowned;
 		all &= weir__slot_full_at(*slot) < end && weir__slot_tag(*slot) != WEIR__SLOT_ARENA;
 	}
 	return all;
@@ -312,7 +313,7 @@ int weir__region_recover(struct weir__region *region, weir_ns now)
 		return error;
 	times = times_of(region, now, was_closed);
 	if (header->hold.state.hi > times.latest) /* no change of a limit can have set that */
-		header->hold.state = nobodys;
+		header->hold.state = unowned;
 	for (uint64_t page = 0; page < pages_of(region); page++)
 		check_slots(region, page, &times);
 	weir__region_recover_histories(region);

@@ -129,7 +129,7 @@ static int refuse_duration(struct weir_message *ret_message, weir_ns most)
 	const weir_ns day = UINT64_C(86400000000000);
 	struct weir__text why = weir__text_of_message(ret_message, 0);
 
-	weir__text_add(&why, "in a table the time until a used-up key owes nothing is at most ");
+	weir__text_add(&why, "in a table a used-up key is full again after at most ");
 	weir__text_add_number(&why, most);
 	weir__text_add(&why, " ns: ");
 	weir__text_add_number(&why, most / day);

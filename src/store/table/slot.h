@@ -21,7 +21,8 @@
  * A window ends at the same time however little of it is used. So the upper 4 own bits of the COUNTED kinds hold the
  * level, how much is used. When slots are short, a key that has used little is evicted before one that has used all.
  *
- * Pure. Packing a state of core and unpacking it again gives the same state. */
+ * Pure. Packing a state of core and unpacking it again gives the same state.
+ * The reasons are in docs/internals/table.md. */
 #ifndef WEIR_STORE_TABLE_SLOT_H
 #define WEIR_STORE_TABLE_SLOT_H
 

@@ -382,7 +382,7 @@ static __attribute__((noinline)) bool allow_elsewhere(struct weir_table *table, 
 		const enum weir__log_answer answer = weir__table_allow_log(table, limit, hash,
 									   weir__table_clamp(table, now), cost);
 
-		if (WEIR__LIKELY(answer != WEIR__LOG_WHOLE))
+		if (WEIR__LIKELY(answer != WEIR__LOG_UNDECIDED))
 			return answer == WEIR__LOG_ALLOWED;
 	}
 	weir__table_lines(table, hash, lines);

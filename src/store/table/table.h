@@ -2,7 +2,8 @@
  *
  * A key has 16 candidate slots: 8 in its home pair of cache lines and 8 in an alternate pair. Most keys are found in
  * the first line of the home pair, at the cost of one cache miss. Every change of a slot is one compare-and-swap of its
- * 16 bytes. table_find.c says which changes are allowed, and tests/models checks them. */
+ * 16 bytes. table_find.c says which changes are allowed, and tests/models checks them.
+ * The reasons are in docs/internals/table.md. */
 #ifndef WEIR_STORE_TABLE_TABLE_H
 #define WEIR_STORE_TABLE_TABLE_H
 
@@ -333,7 +334,7 @@ void weir__table_forget_history(struct weir_table *table, struct weir_state slot
 void weir__table_take_back_event(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
 				 weir_ns now, uint64_t event_at, uint64_t units, uint64_t forgiven);
 
-enum weir__log_answer { WEIR__LOG_DENIED, WEIR__LOG_ALLOWED, WEIR__LOG_WHOLE };
+enum weir__log_answer { WEIR__LOG_DENIED, WEIR__LOG_ALLOWED, WEIR__LOG_UNDECIDED };
 
 /* The short path for a sliding log. WHOLE: nothing was decided, take the long path. */
 enum weir__log_answer weir__table_allow_log(struct weir_table *table, const struct weir_table_limit *limit,
@@ -379,7 +380,7 @@ struct weir__table_key_count {
 };
 
 void weir__table_look(struct weir_table *table, weir_ns now, uint64_t slots_most,
-		      struct weir__table_key_count *ret_glance);
+		      struct weir__table_key_count *ret_count);
 
 /* weir_table_limit_stats for the limit with this index. */
 void weir__table_limit_stats(const struct weir_table *table, uint32_t index, struct weir_table_limit_stats *ret_stats);

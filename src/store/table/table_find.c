@@ -15,7 +15,8 @@
  * claim.
  *
  * If a key's slot is reclaimed while a thread is about to charge it, the thread's swap fails.
- * tests/models/table_slots.pml is a model of this protocol. */
+ * tests/models/table_slots.pml is a model of this protocol.
+ * The reasons are in docs/internals/table.md. */
 #include "os/pause.h"
 #include "store/table/table.h"
 
@@ -174,10 +175,10 @@ void weir__table_find_anywhere(struct weir__key *key, struct weir__place *ret_pl
  * not considered. The mark of a file's page has fingerprint 0 but is not zero, so it is not reusable. */
 static bool is_reusable(struct weir_state slot, uint64_t now)
 {
-	const unsigned was_never = slot.hi == 0, is_somebodys = weir__slot_fingerprint(slot) != 0;
+	const unsigned was_never = slot.hi == 0, is_owned = weir__slot_fingerprint(slot) != 0;
 	const unsigned is_full = weir__slot_full_at(slot) <= now;
 
-	return was_never | (is_somebodys & is_full); /* without branches: see first_reusable_of */
+	return was_never | (is_owned & is_full); /* without branches: see first_reusable_of */
 }
 
 /* Whether the key has used nothing by any other clock either. */

@@ -618,22 +618,22 @@ static enum weir__log_answer decide_log(struct work *work, uint64_t cost, struct
 	uint64_t used, total;
 
 	if (when - now > WEIR__STEP_BACK_MAX || is_too_narrow(work))
-		return WEIR__LOG_WHOLE;
+		return WEIR__LOG_UNDECIDED;
 	weir__history_fetch_cells(history);
 	live = first_live(history, plan->period, when);
 	used = (history->newest.total - live.total) & WEIR__TOTAL_MASK;
 	if (used > plan->most || cost > plan->most - used) {
 		if (ret_verdict)
 			explain_log(work, &live, used, newest, cost, false, ret_verdict);
-		return weir__history_is_unchanged(history) ? WEIR__LOG_DENIED : WEIR__LOG_WHOLE;
+		return weir__history_is_unchanged(history) ? WEIR__LOG_DENIED : WEIR__LOG_UNDECIDED;
 	}
 	if (!extend(work, when))
-		return WEIR__LOG_WHOLE;
+		return WEIR__LOG_UNDECIDED;
 	total = history->newest.total + cost;
 	done = newest == when ? weir__history_merge(history, when, total) :
 				weir__history_push(history, when, total, &live, take_chunk, work);
 	if (done != WEIR__HISTORY_DONE)
-		return WEIR__LOG_WHOLE;
+		return WEIR__LOG_UNDECIDED;
 	if (ret_verdict)
 		explain_log(work, &live, used + cost, when, cost, true, ret_verdict);
 	return WEIR__LOG_ALLOWED;
@@ -649,7 +649,7 @@ static enum weir__log_answer decide_short(struct work *work, uint64_t cost, stru
 {
 	find(work);
 	if (!work->has_history || !weir__epoch_check_holds(work->epoch_check))
-		return WEIR__LOG_WHOLE;
+		return WEIR__LOG_UNDECIDED;
 	return decide_log(work, cost, ret_verdict);
 }
 
@@ -664,7 +664,7 @@ bool weir__table_step_history(const struct weir__epoch_check *epoch_check, struc
 
 	begin(&work, epoch_check, table, limit, hash, now);
 	if (step == weir_step_take && has_short_way(&limit->first.plan, cost) &&
-	    decide_short(&work, cost, ret_verdict) != WEIR__LOG_WHOLE) {
+	    decide_short(&work, cost, ret_verdict) != WEIR__LOG_UNDECIDED) {
 		const weir_ns newest = work.history.newest.at + limit->first.epoch;
 
 		event_at = now > newest ? now : newest;
@@ -689,7 +689,7 @@ enum weir__log_answer weir__table_allow_log(struct weir_table *table, const stru
 	struct work work;
 
 	if (!has_short_way(&limit->first.plan, cost))
-		return WEIR__LOG_WHOLE;
+		return WEIR__LOG_UNDECIDED;
 	begin(&work, NULL, table, limit, hash, now);
 	return decide_short(&work, cost, NULL);
 }

@@ -69,7 +69,7 @@ void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_s
 
 /* Keys are spread over slots by their hash, so any part of the table is representative. */
 void weir__table_look(struct weir_table *table, weir_ns now, uint64_t slots_most,
-		      struct weir__table_key_count *ret_glance)
+		      struct weir__table_key_count *ret_count)
 {
 	const struct weir__region *const region = &table->region;
 	const uint64_t slots = region->lines * WEIR__LINE_SLOTS;
@@ -89,7 +89,7 @@ void weir__table_look(struct weir_table *table, weir_ns now, uint64_t slots_most
 	if (key_count.live >
 	    key_count.inserted) /* a sample of few keys is inexact; other processes may have counted more */
 		key_count.live = key_count.inserted;
-	*ret_glance = key_count;
+	*ret_count = key_count;
 }
 
 void weir__table_limit_stats(const struct weir_table *table, uint32_t index, struct weir_table_limit_stats *ret_stats)

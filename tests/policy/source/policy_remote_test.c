@@ -1,4 +1,4 @@
-/* policy_far_test.c: what is a URL of a policy, what is wrong with one, and that none shows a password. */
+/* policy_remote_test.c: what is a URL of a policy, what is wrong with one, and that none shows a password. */
 #include "policy/source/policy_remote.h"
 
 #include "check.h"

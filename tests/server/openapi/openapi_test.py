@@ -7,6 +7,7 @@ An example is a name: the value of that name in the request body and in the para
 that name is what must come back, with its status and type: the same shape, and the same values where they do not depend on
 time or on what else was asked. Examples are executed in their order. FOLDER keeps the linter for the next time; if it is
 empty nothing is linted."""
+# Covers: src/server/http/http_envoy.c
 
 import fcntl
 import http.client
@@ -29,7 +30,7 @@ with open(FILE, encoding="utf-8") as file:
     SPEC = json.load(file)
 METHODS = ("get", "post", "put", "delete", "patch")
 # Of these only the type is compared: times, and what depends on where the server is or on what else was asked.
-LOOSE = {"retry_after_ns", "reset_after_ns", "whole_at_ns", "loaded_at", "version", "name", "reset_after", "retry_after",
+LOOSE = {"retry_after_ns", "reset_after_ns", "full_at_ns", "loaded_at", "version", "name", "reset_after", "retry_after",
          "durationUntilReset", "changes"}
 # Of these of /v1/live the schema says enough: they may be null, or depend on which second it is.
 SEEN = {"all", "at", "uptime_s", "fill", "series", "top", "latency", "connections", "requests_total", "table", "policy"}

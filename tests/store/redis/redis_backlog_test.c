@@ -1,4 +1,4 @@
-/* redis_debt_test.c: what is owed is remembered, paid once, and bounded. */
+/* redis_backlog_test.c: deferred charges are remembered, made once, and bounded. */
 #include "store/redis/redis_backlog.h"
 
 #include <pthread.h>
@@ -135,7 +135,7 @@ static void pay_all(struct weir__redis_backlog *backlog, uint64_t *ret_keys)
 {
 	*ret_keys = 0;
 	while (weir__redis_backlog_begin(backlog, &charge)) {
-		CHECK(charge.n <= WEIR__REDIS_PAYMENT_KEYS && charge.n_plans <= WEIR__REDIS_PAYMENT_PLANS);
+		CHECK(charge.n <= WEIR__REDIS_CHARGE_KEYS && charge.n_plans <= WEIR__REDIS_CHARGE_PLANS);
 		*ret_keys += charge.n;
 		end(backlog, WEIR__REDIS_JOB_DECIDED, UINT64_MAX);
 	}
@@ -188,12 +188,12 @@ static void many_limits_are_several_payments(void)
 	struct weir__redis_backlog *const backlog = weir__redis_backlog_new(6);
 	char name[16];
 
-	for (int i = 0; i < WEIR__REDIS_PAYMENT_PLANS + 6; i++) {
+	for (int i = 0; i < WEIR__REDIS_CHARGE_PLANS + 6; i++) {
 		(void)snprintf(name, sizeof(name), "limit-%d", i);
 		defer(backlog, name, "k", 1);
 	}
 	CHECK(weir__redis_backlog_begin(backlog, &charge));
-	CHECK_EQ(charge.n, WEIR__REDIS_PAYMENT_PLANS);
+	CHECK_EQ(charge.n, WEIR__REDIS_CHARGE_PLANS);
 	end(backlog, WEIR__REDIS_JOB_DECIDED, 1);
 	CHECK(weir__redis_backlog_begin(backlog, &charge));
 	CHECK_EQ(charge.n, 6);

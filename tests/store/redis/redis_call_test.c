@@ -39,7 +39,7 @@ static struct weir__resp_slice arguments[1100];
 static uint32_t written(const struct weir__redis_call *call)
 {
 	static char bytes[1 << 17];
-	struct weir__resp_writer writer = { .bytes = bytes, .size = sizeof(bytes), .protocol = 2 };
+	struct weir__resp_writer writer = { .bytes = bytes, .size = sizeof(bytes), .resp_version = 2 };
 	struct weir__resp_request request = {
 		.arguments = arguments, .arguments_max = 1100, .line_max = 100, .bulk_max = 1 << 16
 	};
@@ -132,7 +132,7 @@ static void claims_of_one_key_are_one(void)
 static int refused(const struct weir__redis_call *call)
 {
 	static char bytes[1 << 17];
-	struct weir__resp_writer writer = { .bytes = bytes, .size = sizeof(bytes), .protocol = 2 };
+	struct weir__resp_writer writer = { .bytes = bytes, .size = sizeof(bytes), .resp_version = 2 };
 
 	return weir__redis_call_write(call, &writer);
 }
@@ -178,7 +178,7 @@ static void what_does_not_fit_one_call(void)
 	static struct weir__redis_request requests[WEIR__REDIS_CALL_CLAIMS_MAX + 1];
 	static char keys[WEIR__REDIS_CALL_CLAIMS_MAX + 1][8];
 	struct weir__redis_call call = call_of(requests, WEIR__REDIS_CALL_CLAIMS_MAX + 1);
-	struct weir__resp_writer small = { .bytes = keys[0], .size = 1, .protocol = 2 };
+	struct weir__resp_writer small = { .bytes = keys[0], .size = 1, .resp_version = 2 };
 
 	use_plan("10/s");
 	for (size_t i = 0; i <= WEIR__REDIS_CALL_CLAIMS_MAX; i++) {

@@ -1,5 +1,8 @@
 /* redis_client_test.c: the client against a Redis that says what the test wants. No sockets, no clock: each row of a
  * conversation is what was said, and what is answered. */
+/* Covers: src/store/redis/redis_batch.c, src/store/redis/redis_breaker.c, src/store/redis/redis_connect.c,
+ * src/store/redis/redis_handshake.c, src/store/redis/redis_jobs.c, src/store/redis/redis_link.c,
+ * src/store/redis/redis_refusal.c, src/store/redis/redis_sentinel.c */
 #include "store/redis/redis_client.h"
 
 #include <stdlib.h>

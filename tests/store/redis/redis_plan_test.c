@@ -81,9 +81,9 @@ static void what_needs_more_than_53_bits_is_refused(void)
 		{ "187649984473770/s sliding_counter segments 2", "187649984473771/s sliding_counter segments 2",
 		  "a count of 187649984473771: in Redis with so many segments it is at most 187649984473770" },
 		{ "1/2251799813685247us fixed_window", "1/2251799813685248us fixed_window",
-		  "a limit that is whole again after 2251799813685248 us: in Redis that takes at most 2251799813685247 us, 71 years; lower its burst, or its period" },
+		  "a limit that is full again after 2251799813685248 us: in Redis that takes at most 2251799813685247 us, 71 years; lower its burst, or its period" },
 		{ "1/day burst 26062", "1/day burst 26063",
-		  "a limit that is whole again after 2251843200000000 us: in Redis that takes at most 2251799813685247 us, 71 years; lower its burst, or its period" },
+		  "a limit that is full again after 2251843200000000 us: in Redis that takes at most 2251799813685247 us, 71 years; lower its burst, or its period" },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

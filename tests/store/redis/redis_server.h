@@ -154,7 +154,7 @@ static inline void redis_server_start(struct redis_server *server)
 	const pid_t parent = getpid();
 
 	*server = (struct redis_server){ .in = malloc(REDIS_IN) };
-	server->out = (struct weir__resp_writer){ .bytes = malloc(REDIS_OUT), .size = REDIS_OUT, .protocol = 2 };
+	server->out = (struct weir__resp_writer){ .bytes = malloc(REDIS_OUT), .size = REDIS_OUT, .resp_version = 2 };
 	if (server->in == NULL || server->out.bytes == NULL)
 		err(1, "memory for the replies of Redis");
 	test_folder_new(server->folder, "redis");

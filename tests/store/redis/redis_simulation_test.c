@@ -302,7 +302,7 @@ static void serve(struct sim_connection *connection)
 	while (connection->has_server && is_serving(connection) && at < connection->input_length) {
 		struct weir__resp_writer reply = { .bytes = bytes,
 						   .size = sizeof(bytes),
-						   .protocol = connection->protocol };
+						   .resp_version = connection->protocol };
 
 		weir__resp_request_init(&request);
 		if (weir__resp_request_read(&request, connection->input + at, connection->input_length - at, &used) !=
@@ -313,7 +313,7 @@ static void serve(struct sim_connection *connection)
 			execute_at_sentinel(connection, words, &reply);
 		else
 			sim_execute(&world.servers[connection->host], words, request.n, world.now, &reply);
-		connection->protocol = reply.protocol;
+		connection->protocol = reply.resp_version;
 		trace_bytes(bytes, reply.length);
 		reply_to(connection, bytes, reply.length);
 	}

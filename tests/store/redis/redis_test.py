@@ -4,6 +4,7 @@
     redis_test.py ASKER EXAMPLE THEME|TEST...
 
 ASKER is the program of redis_asker.c, EXAMPLE that of examples/redis.c; themes are at the end of this file. Servers have ports of their own; nothing here asserts how long anything takes."""
+# Covers: src/store/redis/redis.c
 
 import contextlib
 import os

@@ -1,5 +1,6 @@
-/* redis_thread_test.c: the thread in front of a real Redis: jobs from many threads, what is owed and paid in, ends with
+/* redis_thread_test.c: the thread in front of a real Redis: jobs from many threads, deferred charges, ends with
  * jobs under way, and what people are told. */
+/* Covers: src/store/redis/redis_driver.c, src/store/redis/redis_log.c */
 #include "redis_server.h"
 
 #include <pthread.h>
@@ -268,7 +269,7 @@ static void what_is_owed_is_paid_in(void)
 	wait_for_payment(12);
 	CHECK_EQ(info().charged, 10);
 	CHECK_EQ(info().excess, 2);
-	wait_to_be_told("units, and 2 more than were left there");
+	wait_to_be_told("units in Redis, 2 beyond what was left there");
 	weir__redis_thread_free(store);
 }
 
@@ -294,7 +295,7 @@ static void gone_and_back(void)
 	wait_to_be_told("Redis is back after ");
 	wait_for_payment(12);
 	wait_to_be_told(
-		"is paid in: 11 units, and 1 more than were left there; of 0 it is not known, 0 were forgotten");
+		"deferred charges are made: 11 units in Redis, 1 beyond what was left there, 0 uncertain, 0 dropped");
 	CHECK_EQ(ask(WEIR__REDIS_PEEK, "a", 1, &verdict), WEIR__REDIS_JOB_DECIDED);
 	CHECK_EQ(verdict.remaining, 9); /* the new one knows nothing of the first take */
 	CHECK_EQ(ask(WEIR__REDIS_PEEK, "b", 1, &verdict), WEIR__REDIS_JOB_DECIDED);
@@ -341,7 +342,7 @@ static void an_end_without_a_beginning(void)
 	defer("a", 1);
 	forget_lines();
 	weir__redis_thread_free(store);
-	CHECK(was_told("for 1 keys is not paid in"));
+	CHECK(was_told("deferred charges of 1 keys are lost"));
 	start_server_again();
 	weir__redis_thread_free(NULL);
 	(void)snprintf(text, sizeof(text), "rediss://localhost?ca=%%2Fno%%2Fsuch%%2Ffile");

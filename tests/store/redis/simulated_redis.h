@@ -253,7 +253,7 @@ static void sim_hello(const struct sim_redis *redis, struct weir__resp_writer *r
 		sim_error(reply, "ERR unknown command `HELLO`, with args beginning with: `3`");
 		return;
 	}
-	reply->protocol = 3;
+	reply->resp_version = 3;
 	weir__resp_write_map(reply, 1);
 	weir__resp_write_bulk(reply, "server", 6);
 	weir__resp_write_bulk(reply, "redis", 5);

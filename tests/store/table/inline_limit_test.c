@@ -1,4 +1,4 @@
-/* inline_limit_test.c: limits that come with requests. */
+/* inline_limit_test.c: inline limits. */
 #include "store/table/inline_limit.h"
 
 #include "tables.h"

@@ -37,8 +37,8 @@ static void headers_that_are_refused(void)
 		uint64_t value;
 		const char *why;
 	} rows[] = {
-		{ WORD(magic), 0, "this is no table of Weir's" },
-		{ WORD(magic), UINT64_C(0x0162617472696577), "this is no table of Weir's" }, /* "weirtab", but no NUL */
+		{ WORD(magic), 0, "not a table of Weir" },
+		{ WORD(magic), UINT64_C(0x0162617472696577), "not a table of Weir" }, /* "weirtab", but no NUL */
 		{ WORD(byte_order), 0x04030201, "the table is of a machine with another byte order" },
 		{ WORD(version), 0, "the table is of version 0, this library makes and reads version 5" },
 		{ WORD(version), 6, "the table is of version 6, this library makes and reads version 5" },
@@ -111,7 +111,7 @@ static void make_file(size_t size, const char *bytes)
 static void what_is_no_table(void)
 {
 	const struct weir_table_options options = shared_options();
-	const char *const why = text_of("shared memory \"%s\": this is no table of Weir's", name);
+	const char *const why = text_of("shared memory \"%s\": not a table of Weir", name);
 	static const size_t sizes[] = { 0, 1, 8, sizeof(struct weir__region_header) - 1, 4096, 100000 };
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -145,8 +145,7 @@ static void links_are_not_followed(void)
 	(void)snprintf(link_path, sizeof(link_path), "%s/%s%s", shared_folder, file_prefix, link_name);
 	CHECK_EQ(symlink(path, link_path), 0);
 	options.shared = link_name;
-	check_refused(&options, WEIR_ERR_REGION,
-		      text_of("shared memory \"%s\": this is no table of Weir's", link_name));
+	check_refused(&options, WEIR_ERR_REGION, text_of("shared memory \"%s\": not a table of Weir", link_name));
 	unlink(link_path);
 	weir__region_close(&region);
 	clean_up();

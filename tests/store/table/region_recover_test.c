@@ -1,4 +1,5 @@
 /* region_recover_test.c: what becomes of a file that nobody closed, that was damaged, or that is old. */
+/* Covers: src/store/table/region_histories.c */
 #include <fcntl.h>
 
 #include "files.h"
@@ -170,7 +171,7 @@ static void slots_that_cannot_be(void)
 	static const struct {
 		const char *what;
 		uint32_t fingerprint, own;
-		int64_t whole_in; /* from now on, in ns */
+		int64_t full_in; /* from now on, in ns */
 		uint32_t tag;
 		int found, found_if_closed;
 	} rows[] = {
@@ -198,7 +199,7 @@ static void slots_that_cannot_be(void)
 		(void)limit_in(table, limit_text);
 		(void)limit_in(table, short_text);
 		slot = weir__slot_make(rows[i / 2].fingerprint, rows[i / 2].own,
-				       rows[i / 2].whole_in == INT64_MIN ? 0 : now + (uint64_t)rows[i / 2].whole_in,
+				       rows[i / 2].full_in == INT64_MIN ? 0 : now + (uint64_t)rows[i / 2].full_in,
 				       rows[i / 2].tag);
 		page_at(table, 1)[3].state = slot;
 		(is_closed ? weir_table_free : leave)(table);

@@ -308,7 +308,7 @@ static void a_charged_bucket_is_the_charged_state_packed(void)
 
 #define COUNT_OF_RATE "in a table the count of a rate in lowest terms is at most 4294967295"
 #define COUNT_OR_BURST "in a table a count or burst is at most 268435455"
-#define SPAN "in a table the time until a used-up key owes nothing is at most 576460632303423488 ns: 6671 whole days"
+#define SPAN "in a table a used-up key is full again after at most 576460632303423488 ns: 6671 whole days"
 #define KIND                                                                                                           \
 	"a sliding_log, and a sliding_counter with segments, count all or more than 16383, is kept in the table's arena, and this table has none: make it with arena_bytes"
 

@@ -1,5 +1,6 @@
 /* table_change_test.c: limits that change while keys live. A limiter, or a state of the core, that is changed at once shows
  * what keys must answer that are carried over only when they are next touched. */
+/* Covers: src/store/table/plans.c, src/store/table/view.c */
 #include <stdlib.h>
 #include <unistd.h>
 

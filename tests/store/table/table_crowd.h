@@ -303,7 +303,7 @@ static inline void check_arena(const struct balancer *balancer)
 	struct weir_table_stats stats;
 
 	weir_table_stats(table, weir_table_now(table), &stats);
-	printf("# of %zu bytes of arena %zu are used, %" PRIu64 " keys gave way\n", stats.arena_bytes, stats.arena_used,
+	printf("# of %zu bytes of arena %zu are used, %" PRIu64 " keys evicted\n", stats.arena_bytes, stats.arena_used,
 	       stats.evicted);
 	CHECK(stats.arena_used <= stats.arena_bytes);
 }

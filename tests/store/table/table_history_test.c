@@ -1,5 +1,6 @@
 /* table_history_test.c: sliding logs and sliding counters of any size in a table: what core answers, the table answers,
  * and what keys remember comes back when they are forgotten. One thread; table_threads_test.c has more. */
+/* Covers: src/store/table/table_arena.c */
 #include <time.h>
 
 #include "core/segments.h"

@@ -386,7 +386,7 @@ static void a_crowded_table_outlives_kills(void)
 	}
 	end = time_in(yard, &balancer.table);
 	weir_table_stats(balancer.table.table, end, &stats);
-	printf("# %u kills, %" PRIu64 " slots, %" PRIu64 " insertions, %" PRIu64 " gave way\n", rounds * ROUND_KILLS,
+	printf("# %u kills, %" PRIu64 " slots, %" PRIu64 " insertions, %" PRIu64 " evicted\n", rounds * ROUND_KILLS,
 	       stats.capacity, stats.inserted, stats.evicted);
 	CHECK(stats.live <= stats.capacity);
 	CHECK(stats.evicted > 0);
@@ -589,7 +589,7 @@ static void a_small_arena_outlives_kills(void)
 		lost += take_census(balancer.table.table).lost;
 		sweep_all(balancer.table.table);
 	}
-	printf("# %u kills, %" PRIu64 " keys gave way; chunks lost by the dead: %" PRIu64 "\n", rounds * ROUND_KILLS,
+	printf("# %u kills, %" PRIu64 " keys evicted; chunks lost by the dead: %" PRIu64 "\n", rounds * ROUND_KILLS,
 	       stats.evicted, lost);
 	CHECK(stats.evicted > 0);
 	if (!check_failed)

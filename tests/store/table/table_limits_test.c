@@ -143,9 +143,9 @@ static void limits_are_checked_without_a_table(void)
 		  "in a table the count of a rate in lowest terms is at most 4294967295" },
 		{ "4294967295/s fixed_window", WEIR_ERR_MAXIMUM, "in a table a count or burst is at most 268435455" },
 		{ "1/10000day", WEIR_ERR_MAXIMUM,
-		  "in a table the time until a used-up key owes nothing is at most 576460632303423488 ns: 6671 whole days" },
+		  "in a table a used-up key is full again after at most 576460632303423488 ns: 6671 whole days" },
 		{ "1/6000day sliding_log", WEIR_ERR_MAXIMUM,
-		  "in a table the time until a used-up key owes nothing is at most 504403053265495552 ns: 5837 whole days" },
+		  "in a table a used-up key is full again after at most 504403053265495552 ns: 5837 whole days" },
 	};
 	const struct weir_limit none = { .algorithm = WEIR_TOKEN_BUCKET };
 

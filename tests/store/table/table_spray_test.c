@@ -143,7 +143,7 @@ static void rage(const char *text, uint64_t n)
 	rage_until(storm, storm->in_all);
 	after = resident_bytes();
 	weir_table_stats(storm->table, now_in(storm), &stats);
-	printf("# %" PRIu64 " keys sprayed on %" PRIu64 " slots: %" PRIu64 " gave way, %" PRIu64
+	printf("# %" PRIu64 " keys sprayed on %" PRIu64 " slots: %" PRIu64 " evicted, %" PRIu64
 	       " owe; resident %" PRIu64 " KiB, %+" PRId64 " KiB\n",
 	       storm->sprayed, stats.capacity, stats.evicted, stats.live, after / 1024,
 	       ((int64_t)after - (int64_t)before) / 1024);

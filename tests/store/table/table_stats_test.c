@@ -1,4 +1,4 @@
-/* table_stats_test.c: what a table tells of itself, as a whole and at a glance. */
+/* table_stats_test.c: what a table tells of itself, as a whole and by a sample. */
 #include "store/table/tables.h"
 
 enum { KEYS = 200, ALL = 1 << 30 };
@@ -56,7 +56,7 @@ static void keys_live_while_they_owe(void)
 }
 
 /* A part is reckoned up to the whole, and never to more than was ever there. */
-static void a_glance_looks_at_a_part(void)
+static void a_count_looks_at_a_part(void)
 {
 	const struct weir_table_limit *limit;
 	struct weir_table *const table = filled(&limit);
@@ -74,4 +74,4 @@ static void a_glance_looks_at_a_part(void)
 	weir_table_free(table);
 }
 
-TESTS(TEST(decisions_are_counted_by_limit), TEST(keys_live_while_they_owe), TEST(a_glance_looks_at_a_part))
+TESTS(TEST(decisions_are_counted_by_limit), TEST(keys_live_while_they_owe), TEST(a_count_looks_at_a_part))

@@ -1,5 +1,6 @@
 /* table_test.c: one key, one decision: a table answers as core does with a state for each key. What happens when there
  * is no room is in table_full_test.c. Time is given; nothing sleeps. */
+/* Covers: src/store/table/table_find.c */
 #include <stdlib.h>
 
 #include "tables.h"

@@ -415,7 +415,7 @@ static void another_key_takes_its_slot(void)
 	CHECK(place.slot && weir__atomic16_swap(place.slot, place.seen, auth_failures));
 }
 
-static void a_key_that_gave_way_is_left_alone(void)
+static void an_evicted_key_is_left_alone(void)
 {
 	for (size_t i = 0; i < TENS; i++) {
 		bool is_there = false;
@@ -469,7 +469,7 @@ int main(void)
 		TEST(what_is_forgiven_is_watched_from_before_the_charge),
 		TEST(what_was_forgiven_is_not_given_back),
 		TEST(what_was_reset_stays_fresh),
-		TEST(a_key_that_gave_way_is_left_alone),
+		TEST(an_evicted_key_is_left_alone),
 		TEST(count_all_keeps_the_attempt),
 		TEST(the_answers_of_a_lost_race),
 	};

@@ -1,0 +1,608 @@
+/* server.c: opens a table and sockets, starts workers, and waits for a signal to end or to hand over to the next server. */
+#include "server/server.h"
+
+#include <weir/clock.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/wide.h"
+#include "engine/holds.h"
+#include "observe/audit.h"
+#include "observe/counters.h"
+#include "observe/limit_stats.h"
+#include "observe/tracer.h"
+#include "os/net.h"
+#include "server/accept_balancer.h"
+#include "server/handover.h"
+#include "server/listeners.h"
+#include "server/policy_loader.h"
+#include "server/settings.h"
+#include "server/stores.h"
+#include "server/user_reload.h"
+#include "server/worker.h"
+#include "store/table/table.h"
+
+enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2 };
+
+struct server {
+	struct weir__settings *settings;
+	const struct weir__server_options *options;
+	struct weir_table *table;
+	const struct weir_table_limit *counted_as;
+	struct weir__holds *holds;
+	struct weir__accept_balancer *balancer;
+	struct weir__user_reload *user_reload;
+	struct weir__counters_set *counters_set;
+	struct weir__limit_stats_set *stats_set; /* NULL: no statistics */
+	struct weir__tracer_set *tracers;        /* NULL: no tracing, no rejection log */
+	struct weir__log *log;
+	struct weir__policy_loader *loader; /* NULL: no policy */
+	struct weir__stores *stores;        /* NULL: the table decides */
+	struct weir__worker *workers[WEIR__WORKERS_MAX];
+	uint32_t n_workers;
+	struct weir__listeners listeners;
+	struct weir__listener *worker_listeners[WEIR__WORKERS_MAX];
+
+	struct weir__listeners inherited;
+	int pipe; /* to the previous server; -1: there is none, or it knows that this one serves */
+	struct weir__handover handover;
+	bool is_handing, is_handed, is_retiring;
+	weir_ns drain_until, retire_until;
+};
+
+/* The settings with the listen addresses, by protocol. */
+static const char *const setting_names[WEIR__PROTOCOLS] = {
+	[WEIR__PROTOCOL_RESP] = "listen", [WEIR__PROTOCOL_HTTP] = "http"
+};
+
+static const struct weir__setting_list *list_of(const struct weir__settings *settings, enum weir__protocol protocol)
+{
+	return protocol == WEIR__PROTOCOL_RESP ? &settings->listen : &settings->http;
+}
+
+/* The setting that an error about the table should name. */
+static const char *table_setting(const struct weir__settings *settings)
+{
+	if (settings->file[0] != '\0')
+		return "file";
+	return settings->shared[0] != '\0' ? "shared" : "keys";
+}
+
+/* How many limits the table has room for; 0: the default of tables. */
+static uint32_t limits_for(const struct server *server)
+{
+	const uint64_t limits_max = server->settings->limits_max;
+
+	if (server->loader)
+		return weir__policy_loader_limits(server->loader);
+	return limits_max > 0 ? (uint32_t)limits_max + 1 :
+				0; /* + 1: the server's own limit, which counts inline limits */
+}
+
+/* The setting `keys` that makes a table of this size. Several do, because a table has whole pages: this is the one that ends in the
+ * most zeros, as people write them. */
+static uint64_t keys_of(const struct weir__region *region)
+{
+	const size_t size_bytes = region->size_bytes - region->arena_bytes;
+	uint64_t least = 1, above = size_bytes, round = 1;
+
+	while (least < above) {
+		const uint64_t middle = least + (above - least) / 2;
+
+		if (weir_table_size(middle, region->limits_max) < size_bytes)
+			least = middle + 1;
+		else
+			above = middle;
+	}
+	while (weir_table_size((least + 10 * round - 1) / (10 * round) * (10 * round), region->limits_max) ==
+	       size_bytes)
+		round *= 10;
+	return (least + round - 1) / round * round;
+}
+
+enum { MADE_SIZE = 192 };
+
+/* Attaches a table that was made for another number of limits, by an earlier policy. Returns false if it differs in something else:
+ * `made` then says with what it was made, or is empty. */
+static bool attach_as_it_is(struct server *server, const struct weir_table_options *asked, char made[MADE_SIZE])
+{
+	const struct weir__settings *const settings = server->settings;
+	const struct weir_table_options options = { .shared = asked->shared, .file = asked->file };
+	const struct weir__region *region;
+
+	if ((asked->shared == NULL && asked->file == NULL) || weir_table_new(&options, &server->table, NULL) != WEIR_OK)
+		return false;
+	region = &server->table->region;
+	if (settings->limits_max == 0 && region->arena_bytes == settings->arena &&
+	    region->size_bytes == weir_table_size(settings->keys, region->limits_max) + settings->arena)
+		return true;
+	(void)snprintf(made, MADE_SIZE, "; it was made with keys %llu, arena %llu and limits_max %u: use these, or %s",
+		       (unsigned long long)keys_of(region), (unsigned long long)region->arena_bytes,
+		       (unsigned)region->limits_max - 1,
+		       asked->file ? "remove the file, which forgets all keys" : "another name");
+	weir_table_free(server->table);
+	server->table = NULL;
+	return false;
+}
+
+static int open_table(struct server *server)
+{
+	struct weir__settings *const settings = server->settings;
+	const char *const name = table_setting(settings);
+	const uint32_t limits = limits_for(server);
+	const size_t keys_bytes = weir_table_size(settings->keys, limits);
+	const struct weir_table_options options = {
+		.size_bytes = keys_bytes + settings->arena,
+		.arena_bytes = settings->arena,
+		.limits_max = limits,
+		.shared = settings->shared[0] != '\0' ? settings->shared : NULL,
+		.file = settings->file[0] != '\0' ? settings->file : NULL,
+	};
+	/* Decides nothing: it counts inline limits, and its duration tells the recovery of a file that keys of inline limits may
+	 * stay in use for as long as a table allows. */
+	static const char longest[] = "1/576460632303423488ns";
+	struct weir_message why;
+	const int error = weir_table_new(&options, &server->table, &why);
+	char made[MADE_SIZE] = "";
+	const bool is_open = error == WEIR_OK || (error == WEIR_ERR_REGION && attach_as_it_is(server, &options, made));
+
+	if (is_open &&
+	    weir_table_add_limit_text(server->table, "inline limits", longest, &server->counted_as, &why) == WEIR_OK)
+		return DONE;
+	weir__settings_error(settings, weir__settings_place(settings, name), name, "%s%s", why.text, made);
+	return FAILED;
+}
+
+static const char *why_not(int error, const char *where)
+{
+	struct stat status;
+
+	if (error == EINVAL)
+		return "there is no such host";
+	if (error == E2BIG)
+		return "it stands for more addresses than can be listened at; name some of them";
+	if (error == EADDRINUSE && strchr(where, '/') && lstat(where, &status) == 0 && !S_ISSOCK(status.st_mode))
+		return "it exists and is not a socket; use another path, or remove it";
+	return strerror(error);
+}
+
+/* Without users, every client may do everything, so the server listens on local addresses only. */
+static int refuse_reach(struct weir__settings *settings, enum weir__protocol protocol, size_t i)
+{
+	static const char *const ports[WEIR__PROTOCOLS] = {
+		[WEIR__PROTOCOL_RESP] = "6380", [WEIR__PROTOCOL_HTTP] = "8080"
+	};
+	const struct weir__setting_list *const list = list_of(settings, protocol);
+
+	weir__settings_error(settings, list->places[i], setting_names[protocol],
+			     "%s: not an address of this machine alone, and there are no users; name some "
+			     "in a file (weir serve --config FILE), or use 127.0.0.1:%s, [::1]:%s or "
+			     "./socket",
+			     list->at[i], ports[protocol], ports[protocol]);
+	return CALLED_WRONGLY;
+}
+
+/* Whether all listen addresses from `first` on are local. */
+static bool are_local(const struct weir__listeners *listeners, size_t first)
+{
+	bool all = true;
+
+	for (size_t i = first; i < listeners->n; i++)
+		all &= weir__net_is_local(listeners->at[i].name);
+	return all;
+}
+
+static int listen_for(struct server *server, enum weir__protocol protocol)
+{
+	const struct weir__setting_list *const list = list_of(server->settings, protocol);
+
+	for (size_t i = 0; i < list->n; i++) {
+		const size_t first = server->listeners.n;
+		const int error = weir__listeners_open(&server->listeners, &server->inherited, protocol, list->at[i],
+						       (uint32_t)server->settings->workers);
+
+		/* The host name may resolve to other addresses than when it was checked. */
+		if (error == 0 && server->settings->users.n == 0 && !are_local(&server->listeners, first))
+			return refuse_reach(server->settings, protocol, i);
+		if (error == 0)
+			continue;
+		if (error == EADDRINUSE && protocol == WEIR__PROTOCOL_HTTP &&
+		    list->places[i].from == WEIR__FROM_DEFAULT) {
+			weir__log_say(server->log, WEIR__LOG_WARNING,
+				      "http: %s is in use: not served; say --http WHERE or --http none", list->at[i]);
+			server->settings->http.n = 0; /* the default is one address */
+			return DONE;
+		}
+		weir__settings_error(
+			server->settings, list->places[i], setting_names[protocol], "%s: %s%s", list->at[i],
+			why_not(error, list->at[i]),
+			error == EADDRINUSE && protocol == WEIR__PROTOCOL_HTTP ? "; use another one, or none" : "");
+		return FAILED;
+	}
+	return DONE;
+}
+
+static int check_reach(struct weir__settings *settings)
+{
+	int result = DONE;
+
+	for (enum weir__protocol protocol = 0; protocol < WEIR__PROTOCOLS && settings->users.n == 0; protocol++) {
+		const struct weir__setting_list *const list = list_of(settings, protocol);
+
+		for (size_t i = 0; i < list->n; i++)
+			if (!weir__net_is_local(list->at[i]))
+				result = refuse_reach(settings, protocol, i);
+	}
+	return result;
+}
+
+static int read_policy(struct server *server)
+{
+	if (!weir__policy_loader_is_set(server->settings))
+		return DONE;
+	server->loader = weir__policy_loader_new(server->settings);
+	return server->loader ? DONE : CALLED_WRONGLY;
+}
+
+static int start_policy(struct server *server)
+{
+	return server->loader == NULL || weir__policy_loader_start(server->loader, server->table) ? DONE : FAILED;
+}
+
+static int start_store(struct server *server)
+{
+	struct weir__settings *const settings = server->settings;
+	struct weir_message why;
+
+	if (settings->store[0] == '\0' ||
+	    weir__stores_new(settings, server->table, server->log, &server->stores, &why) == WEIR_OK)
+		return DONE;
+	weir__settings_error(settings, weir__settings_place(settings, "store"), "store", "%s", why.text);
+	return FAILED;
+}
+
+static int make_holds(struct server *server)
+{
+	server->holds = weir__holds_new((uint32_t)server->settings->holds);
+	if (server->holds)
+		return DONE;
+	weir__settings_error(server->settings, weir__settings_place(server->settings, "holds"), "holds",
+			     "not enough memory; use fewer");
+	return FAILED;
+}
+
+/* A connection needs a descriptor, and the usual soft limit of 1024 is low. If it cannot be raised, further clients wait until others
+ * have gone. */
+static void raise_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+static int start_worker(struct server *server, uint32_t number)
+{
+	const struct weir__settings *const settings = server->settings;
+	const uint32_t workers = (uint32_t)settings->workers;
+	struct weir__worker_options options = { .table = server->table,
+						.counted_as = server->counted_as,
+						.connections_max = (uint32_t)settings->connections,
+						.balancer = server->balancer,
+						.counters_set = server->counters_set,
+						.stats_set = server->stats_set,
+						.tracers = server->tracers,
+						.log = server->log,
+						.number = number,
+						.spin_ns = settings->spin_ns,
+						.idle_ns = { [WEIR__PROTOCOL_RESP] = settings->idle_ns,
+							     [WEIR__PROTOCOL_HTTP] = settings->http_idle_ns },
+						.output_max = settings->output,
+						.stall_ns = settings->stall_ns,
+						.late_ns = settings->header_time_ns,
+						.holds = server->holds,
+						.loader = server->loader,
+						.settings = settings,
+						.stores = server->stores,
+						.user_reload = server->user_reload };
+	int error = ENOMEM;
+
+	options.n_listeners = weir__listeners_of_worker(&server->listeners, number, workers, NULL);
+	options.listeners = server->worker_listeners[number] = calloc(options.n_listeners, sizeof(*options.listeners));
+	if (options.listeners) {
+		(void)weir__listeners_of_worker(&server->listeners, number, workers, options.listeners);
+		error = weir__worker_start(&options, &server->workers[number]);
+	}
+	if (error == 0)
+		return DONE;
+	fprintf(stderr, "weir serve: a worker: %s\n", strerror(error));
+	return FAILED;
+}
+
+static int make_user_reload(struct server *server)
+{
+	server->user_reload = weir__user_reload_new(server->settings);
+	if (server->user_reload)
+		return DONE;
+	fputs("weir serve: no memory for users\n", stderr);
+	return FAILED;
+}
+
+static int start_user_reload(struct server *server)
+{
+	if (weir__user_reload_start(server->user_reload, server->balancer))
+		return DONE;
+	fputs("weir serve: there is no thread, or no descriptor, to watch users\n", stderr);
+	return FAILED;
+}
+
+static bool make_tracers(struct server *server)
+{
+	const struct weir__settings *const settings = server->settings;
+	const struct weir__tracer_set_options options = {
+		.table = server->table,
+		.counted_as = server->counted_as,
+		.log = server->log,
+		.workers = (uint32_t)settings->workers,
+		.trace_to = settings->trace_to,
+		.service = settings->service,
+		.trace_one_in = settings->trace_one_in,
+		.rejections = (enum weir__log_rejections)settings->log_rejections,
+		.rejections_limit = settings->log_rejections_limit,
+	};
+
+	return weir__tracer_set_new(&options, &server->tracers);
+}
+
+static int start(struct server *server)
+{
+	const struct weir__settings *const settings = server->settings;
+	int error = DONE;
+
+	server->balancer = weir__accept_balancer_new((uint32_t)settings->workers);
+	server->counters_set = weir__counters_set_new((uint32_t)settings->workers);
+	if (settings->observe == WEIR__OBSERVE_ON)
+		server->stats_set = weir__limit_stats_set_new(server->table, (uint32_t)settings->workers,
+							      (uint32_t)settings->top_keys);
+	if (server->balancer == NULL || server->counters_set == NULL ||
+	    (server->stats_set == NULL && settings->observe == WEIR__OBSERVE_ON)) {
+		fprintf(stderr, "weir serve: no memory for %llu workers\n", (unsigned long long)settings->workers);
+		return FAILED;
+	}
+	if (server->stats_set && !make_tracers(server)) {
+		fputs("weir serve: there is no memory, or no thread, for traces and the log of rejections\n", stderr);
+		return FAILED;
+	}
+	server->listeners.mode = (mode_t)settings->socket_mode;
+	for (enum weir__protocol protocol = 0; protocol < WEIR__PROTOCOLS && error == DONE; protocol++)
+		error = listen_for(server, protocol);
+	while (error == DONE && server->n_workers < settings->workers) {
+		error = start_worker(server, server->n_workers);
+		server->n_workers += error == DONE;
+	}
+	return error == DONE ? start_user_reload(server) : error;
+}
+
+/* --- the next server -------------------------------------------------------------------------------------------- */
+
+static void tell_before(struct server *server)
+{
+	weir__listeners_close(&server->inherited);
+	weir__handover_tell(server->pipe);
+	server->pipe = -1;
+}
+
+static void begin_handover(struct server *server)
+{
+	if (server->is_handing || server->is_handed)
+		weir__log_say(server->log, WEIR__LOG_WARNING, "SIGUSR2: the next server has been started already");
+	else
+		server->is_handing = server->options->argv &&
+				     weir__handover_begin(&server->handover, server->options->argv, &server->listeners,
+							  weir__log_stream(server->log, WEIR__LOG_ERROR));
+}
+
+/* Writes the audit line of a change that a signal caused. */
+static void audit(const struct server *server, const char *what, uint64_t process)
+{
+	const struct weir__audit_who nobody = weir__audit_system("signal");
+	struct weir__log_line line;
+
+	weir__audit_begin(&line, server->log, &nobody, what);
+	if (process > 0)
+		weir__log_number(&line, "to_process", process);
+	weir__audit_end(&line, server->log, NULL);
+}
+
+/* Logged only once the other server serves, so that a reader of the log can rely on it. */
+static void leave(struct server *server)
+{
+	const struct weir__settings *const settings = server->settings;
+	const bool is_private = server->stores == NULL && settings->shared[0] == '\0' && settings->file[0] == '\0';
+	char drain[32];
+
+	server->is_handed = true;
+	server->drain_until = weir__add_saturating(weir_clock_now(), settings->drain_ns);
+	for (uint32_t i = 0; i < server->n_workers; i++)
+		weir__worker_leave(server->workers[i]);
+	weir__settings_write_number(WEIR__SETTING_DURATION, settings->drain_ns, drain, sizeof(drain));
+	weir__log_say(server->log, WEIR__LOG_INFO,
+		      "process %d serves now; this one serves its connections for %s more at most, and ends",
+		      (int)server->handover.next, drain);
+	weir__log_say(
+		server->log, WEIR__LOG_INFO, "%s",
+		is_private ?
+			"its table was made anew, since none is shared or in a file: all keys are full, and holds are unknown" :
+		server->stores ? "it decides by the same store; holds made here are unknown to it" :
+				 "it decides by the same table; holds made here are unknown to it");
+	audit(server, "handed_over", (uint64_t)server->handover.next);
+}
+
+static void look_at_handover(struct server *server)
+{
+	const enum weir__handover_state state = weir__handover_look(&server->handover,
+								    weir__log_stream(server->log, WEIR__LOG_ERROR));
+
+	server->is_handing = state == WEIR__HANDOVER_WAITS;
+	if (state == WEIR__HANDOVER_DONE)
+		leave(server);
+}
+
+static bool is_drained(const struct server *server)
+{
+	bool have_left = true;
+
+	for (uint32_t i = 0; i < server->n_workers; i++)
+		have_left = have_left && weir__worker_has_left(server->workers[i]);
+	return (have_left && weir__accept_balancer_connections(server->balancer) == 0) ||
+	       weir_clock_now() >= server->drain_until;
+}
+
+/* --- until the end ---------------------------------------------------------------------------------------------- */
+
+/* Returns the next signal, or 0 after 20 ms if a hand-over or a delayed end has to be checked meanwhile. */
+static int next_signal(const struct server *server, const sigset_t *signals)
+{
+	const struct timespec moment = { .tv_nsec = 20000000 };
+	int signal = 0;
+
+	if (server->is_handing || server->is_handed || server->is_retiring)
+		signal = sigtimedwait(signals, NULL, &moment);
+	else
+		(void)sigwait(signals, &signal);
+	return signal < 0 ? 0 : signal;
+}
+
+static void reload(struct server *server)
+{
+	audit(server, "reload_asked", 0);
+	weir__user_reload_reload(server->user_reload);
+	if (server->loader)
+		(void)weir__policy_loader_reload(server->loader);
+}
+
+static void retire(struct server *server)
+{
+	char delay[32];
+
+	server->is_retiring = true;
+	server->retire_until = weir__add_saturating(weir_clock_now(), server->settings->end_delay_ns);
+	for (uint32_t i = 0; i < server->n_workers; i++)
+		weir__worker_retire(server->workers[i]);
+	weir__settings_write_number(WEIR__SETTING_DURATION, server->settings->end_delay_ns, delay, sizeof(delay));
+	weir__log_say(server->log, WEIR__LOG_INFO, "shutting down in %s; still serving, not ready", delay);
+}
+
+/* Returns when the server must end. */
+static void wait_for_signals(struct server *server, const sigset_t *signals)
+{
+	for (;;) {
+		const int signal = next_signal(server, signals);
+		const bool is_told_to_end = signal == SIGTERM || signal == SIGINT;
+
+		if (signal == SIGHUP)
+			reload(server);
+		if (signal == SIGUSR2)
+			begin_handover(server);
+		if (server->is_handing)
+			look_at_handover(server);
+		if (is_told_to_end && server->settings->end_delay_ns > 0 && !server->is_retiring && !server->is_handed)
+			retire(server);
+		else if (is_told_to_end || (server->is_handed && is_drained(server)) ||
+			 (server->is_retiring && weir_clock_now() >= server->retire_until))
+			return;
+	}
+}
+
+/* Leaves paths and sockets alone that another server uses. */
+static void end(struct server *server)
+{
+	const bool is_others = server->is_handed || server->pipe >= 0;
+
+	if (server->is_handing) /* or the next server would serve on closed sockets */
+		weir__handover_cancel(&server->handover);
+	/* Before the workers stop listening: after that, a new server may already have put its own socket there. */
+	if (!server->is_handed)
+		weir__listeners_unlink(&server->listeners, !is_others);
+	for (uint32_t i = 0; i < server->n_workers && is_others; i++)
+		weir__worker_leave(server->workers[i]);
+	for (uint32_t i = 0; i < server->n_workers; i++)
+		weir__worker_end(server->workers[i]);
+	for (uint32_t i = 0; i < server->n_workers; i++)
+		weir__worker_stop(server->workers[i]);
+	for (uint32_t i = 0; i < WEIR__WORKERS_MAX; i++)
+		free(server->worker_listeners[i]);
+	weir__user_reload_free(server->user_reload);
+	weir__accept_balancer_free(server->balancer);
+	weir__counters_set_free(server->counters_set);
+	weir__limit_stats_set_free(server->stats_set);
+	weir__tracer_set_free(server->tracers);
+	weir__stores_free(server->stores);
+	weir__policy_loader_free(server->loader);
+	weir__holds_free(server->holds);
+	weir_table_free(server->table);
+	weir__log_free(server->log); /* last, because the others log their end */
+}
+
+static int start_log(struct server *server)
+{
+	struct weir__settings *const settings = server->settings;
+
+	server->log = settings->log = weir__log_new(STDERR_FILENO, settings->log_format == WEIR__LOG_FORMAT_JSON);
+	if (server->log) {
+		server->options->warn(server->settings, weir__log_stream(server->log, WEIR__LOG_WARNING));
+		return DONE;
+	}
+	fputs("weir serve: there is no memory, or no thread, for the log\n", stderr);
+	return FAILED;
+}
+
+static int run(struct server *server)
+{
+	static int (*const steps[])(struct server *) = { start_log,   read_policy, open_table,       start_policy,
+							 start_store, make_holds,  make_user_reload, start };
+	sigset_t signals;
+	int error;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
+	sigaddset(&signals, SIGUSR2);
+	(void)pthread_sigmask(SIG_BLOCK, &signals, NULL); /* workers inherit the mask */
+	(void)signal(SIGPIPE, SIG_IGN);                   /* the reader of standard output may be gone */
+	raise_descriptors();
+	error = check_reach(server->settings);
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && error == DONE; i++)
+		error = steps[i](server);
+	if (error == DONE) {
+		server->options->started(&(struct weir__server_started){ server->settings, &server->listeners,
+									 server->log, server->loader != NULL,
+									 server->stores != NULL });
+		tell_before(server);
+		wait_for_signals(server, &signals);
+	}
+	end(server);
+	return error;
+}
+
+int weir__server_run(struct weir__settings *settings, const struct weir__server_options *options)
+{
+	static struct server server;
+
+	server.settings = settings;
+	server.options = options;
+	if (!weir__handover_receive(&server.inherited, &server.pipe, stderr))
+		return CALLED_WRONGLY;
+	return run(&server);
+}
