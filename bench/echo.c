@@ -15,7 +15,7 @@
 
 static char bytes[256 * 1024];
 
-/* Waits where there is no room: the client reads. False: the connection is over. */
+/* Waits until the client reads, if the socket is full. Returns false if the connection is lost. */
 static bool send_back(int socket, size_t n)
 {
 	for (size_t sent = 0; sent < n;) {

@@ -137,7 +137,7 @@ def measure(arguments, cpus, load_cpus, keys):
                     runs.setdefault((case, name), []).append(serve_peers.drive(servers[name], command, n))
         print(f"spans: {told_spans(servers['observed'])}")
     if not arguments.quick and (spans.taken == 0 or 0 in seen.values()):
-        raise SystemExit(f"nobody looked: {spans.taken} bytes of spans, responses {seen}")
+        raise SystemExit(f"nothing was observed: {spans.taken} bytes of spans, responses {seen}")
     return {name: summarize(one) for name, one in runs.items()}
 
 

@@ -552,7 +552,7 @@ class Table:
     arena_bytes: memory in addition to the keys, for sliding logs and sliding counters with segments; see arena_size.
     made_at: the time around which times are good, by 9 years; 0 is now. For replays and tests.
 
-    Error: ERR_ROOM, ERR_REGION (the memory or file is not a table, another one, or another user's), ERR_LIMIT (an
+    Error: ERR_ROOM, ERR_REGION (the memory or file is not a table, has other sizes, or belongs to another user), ERR_LIMIT (an
     invalid name or number), ERR_SYSTEM."""
 
     def __init__(self, keys: int = 0, *, shared: Optional[str] = None, file: Union[str, bytes, os.PathLike, None] = None,
