@@ -34,7 +34,7 @@ class Detail {
 		setText(byId("detail-mode"), limit.mode);
 		setText(byId("detail-text"), [plain(limit.limit), limit.algorithm.replaceAll("_", " "),
 			limit.name === INLINE ? "keys of inline limits" :
-				limit.key ? `a key is ${plain(limit.key)}` : "one for all requests"].join(" · "));
+				limit.key ? `a key is ${plain(limit.key)}` : "one for all requests", ...changeOf(limit)].join(" · "));
 		this.#chart.draw(this.#times, this.#series);
 		this.#legend();
 		this.#describe();
@@ -95,6 +95,14 @@ class Detail {
 		return make("li", {}, key, make("span", { className: "count" },
 			entry.error > 0 ? `≤ ${formatCount(entry.count)} −${formatCount(entry.error)}` : formatCount(entry.count)));
 	}
+}
+
+/** Since the policy was loaded: where a limit was changed, by whom and when. */
+function changeOf({ changed }) {
+	if (!changed)
+		return [];
+	return [["changed", changed.servers === "all" ? "on all servers" : "", changed.by && `by ${plain(changed.by)}`,
+		changed.at && `at ${formatInstant(changed.at)}`].filter(Boolean).join(" ")];
 }
 
 /** The attributes of requests with this key, if it is made of one; else null: where one value ends is not told. */

@@ -4,6 +4,7 @@
 const wholes = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const shorts = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const calendar = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 
 /** 12,345 in full; from a million on 1.23M. */
 const formatCount = n => n < 1e6 ? wholes.format(n) : shorts.format(n);
@@ -45,3 +46,6 @@ const formatAge = seconds => seconds < 60 ? `${Math.floor(seconds)} s` : formatS
 
 /** The time of day of an instant of Unix time, here. */
 const formatTime = unix => clock.format(unix * 1000);
+
+/** The same with its date: 31 Jan 2026, 10:00:00. */
+const formatInstant = unix => calendar.format(unix * 1000);

@@ -6,6 +6,7 @@
 #include "core/log.h"
 #include "core/reserve.h"
 #include "core/segments.h"
+#include "core/step.h"
 #include "vector_engine.h"
 #include "vector_memory.h"
 
@@ -95,6 +96,14 @@ static struct weir_verdict refund(void *subject_, weir_ns now, uint64_t n)
 	return weir_step_refund(&plan, subject->state, now, n);
 }
 
+static struct weir_verdict undo(void *subject_, weir_ns now, uint64_t n, weir_ns charged_at, uint64_t cost)
+{
+	struct subject *subject = subject_;
+	const struct weir_plan plan = plan_at(subject, now);
+
+	return weir__step_undo(&plan, subject->state, now, &(struct weir__charge){ charged_at, cost }, n);
+}
+
 static void note_debt(struct subject *subject, weir_ns now)
 {
 	const struct weir__debt before = subject->debt;
@@ -158,6 +167,7 @@ const struct vector_engine core_engine = {
 	.upto = upto,
 	.peek = peek,
 	.refund = refund,
+	.undo = undo,
 	.change = change,
 	.reserve = reserve,
 	.cancel = cancel,

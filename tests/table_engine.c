@@ -84,20 +84,6 @@ static const char *skips_limit(const struct weir_limit *limit, uint64_t costs)
 	return weir__slot_format_init(&format, &plan, 0, true, NULL) == WEIR_OK ? NULL : "limits beyond the maxima";
 }
 
-static bool has_histories(const struct weir_limit *limit)
-{
-	struct weir__slot_format format;
-	struct weir_plan plan;
-
-	return weir_plan_compile(limit, &plan, NULL) == WEIR_OK &&
-	       weir__slot_format_init(&format, &plan, 0, true, NULL) == WEIR_OK && weir__format_has_histories(&format);
-}
-
-static const char *skips_change(const struct weir_limit *from, const struct weir_limit *to)
-{
-	return has_histories(to) && !has_histories(from) ? "sliding counters raised beyond the maxima of slots" : NULL;
-}
-
 static const char *skips_times(weir_ns earliest, weir_ns latest)
 {
 	return latest - earliest > WEIR__SLOT_TIME_MAX || earliest > UINT64_MAX / 2 ||
@@ -134,20 +120,31 @@ static struct weir_verdict refund(void *subject_, weir_ns now, uint64_t n)
 	return weir_table_refund(subject->table, subject->limit, key, sizeof(key), now, n);
 }
 
+static struct weir_verdict undo(void *subject_, weir_ns now, uint64_t n, weir_ns charged_at, uint64_t cost)
+{
+	const struct subject *const subject = subject_;
+
+	return weir__table_undo(subject->table, subject->limit, key, sizeof(key), now,
+				&(struct weir__charge){ charged_at, cost }, n);
+}
+
 /* To the vectors also what changes nothing is a change, which later steps of the clock can tell. Histories are not carried
  * over: if it is a new clock, they are cut to the limit by which they are next looked at. */
 static int change(void *subject_, weir_ns now, const struct weir_limit *limit)
 {
 	const struct subject *const subject = subject_;
 	struct weir__slot_format format;
+	struct weir__view view;
 
-	if (weir__format_has_histories(&subject->limit->first) &&
-	    weir__view_format(subject->limit, limit, &format, NULL) == WEIR_OK)
+	weir__view_load(subject->limit, &view);
+	if (weir__view_format(subject->limit, limit, false, &format, NULL) == WEIR_OK &&
+	    (weir__format_has_histories(&view.format) || weir__format_has_histories(&format)))
 		(void)weir_table_peek(subject->table, subject->limit, key, sizeof(key), now, 0);
 	return weir__table_change_limit(subject->table, subject->limit, limit, now, true, NULL);
 }
 
-static struct weir_verdict all(void *const *subjects, const uint64_t *costs, size_t n, weir_ns now)
+static struct weir_decision all(void *const *subjects, const uint64_t *costs, size_t n, weir_ns now,
+				struct weir_verdict *verdicts)
 {
 	struct weir_table *const table = ((const struct subject *)subjects[0])->table;
 	struct weir_claim claims[VECTOR_CLAIMS_MAX];
@@ -156,9 +153,9 @@ static struct weir_verdict all(void *const *subjects, const uint64_t *costs, siz
 	for (size_t i = 0; i < n; i++)
 		claims[i] = (struct weir_claim){ ((const struct subject *)subjects[i])->limit, key, sizeof(key),
 						 costs[i] };
-	if (weir_table_decide(table, claims, n, now, NULL, &decision) != WEIR_OK)
+	if (weir_table_decide(table, claims, n, now, verdicts, &decision) != WEIR_OK)
 		abort();
-	return decision.verdict;
+	return decision;
 }
 
 static void begin_private(weir_ns earliest, weir_ns latest)
@@ -313,7 +310,6 @@ static void end_file(void)
 		.end = end_##kind,                                                                                     \
 		.between = evict_function,                                                                             \
 		.skips_limit = skips_limit,                                                                            \
-		.skips_change = skips_change,                                                                          \
 		.skips_times = skips_times,                                                                            \
 		.make = make_##kind,                                                                                   \
 		.drop = free,                                                                                          \
@@ -321,6 +317,7 @@ static void end_file(void)
 		.upto = upto,                                                                                          \
 		.peek = peek,                                                                                          \
 		.refund = refund,                                                                                      \
+		.undo = undo,                                                                                          \
 		.change = change,                                                                                      \
 		.all = all,                                                                                            \
 		.name = #kind " table",                                                                                \

@@ -20,8 +20,6 @@ struct vector_engine {
 	 * NULL if it is. A NULL function: everything is. An operation below that is NULL is one that the engine does not
 	 * have. */
 	const char *(*skips_limit)(const struct weir_limit *limit, uint64_t costs);
-	const char *(*skips_change)(const struct weir_limit *from,
-				    const struct weir_limit *to); /* from the first one */
 	const char *(*skips_times)(weir_ns earliest, weir_ns latest);
 
 	/* A subject is one limit with one key. log_room: events a sliding log must be able to hold, whatever its limit is
@@ -33,13 +31,15 @@ struct vector_engine {
 	struct weir_verdict (*upto)(void *subject, weir_ns now, uint64_t cost);
 	struct weir_verdict (*peek)(void *subject, weir_ns now, uint64_t cost);
 	struct weir_verdict (*refund)(void *subject, weir_ns now, uint64_t n);
+	struct weir_verdict (*undo)(void *subject, weir_ns now, uint64_t n, weir_ns charged_at, uint64_t cost);
 	int (*change)(void *subject, weir_ns now, const struct weir_limit *limit);
 	int (*reserve)(void *subject, weir_ns now, uint64_t cost, struct weir_reservation *ret_reservation,
 		       struct weir_verdict *ret_verdict);
 	void (*cancel)(void *subject, weir_ns now, struct weir_reservation *reservation);
 
-	/* Decides several together, as one call; NULL: it is done by peek and take. */
-	struct weir_verdict (*all)(void *const *subjects, const uint64_t *costs, size_t n, weir_ns now);
+	/* Decides several together, as one call; the same may come twice. NULL: it is done by peek and take. */
+	struct weir_decision (*all)(void *const *subjects, const uint64_t *costs, size_t n, weir_ns now,
+				    struct weir_verdict *verdicts);
 };
 
 /* Those that a program plays on. */

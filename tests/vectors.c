@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/table/decision.h"
 #include "vector_engine.h"
 
 /* Engines that are made anew for each vector play MANY, and from then on every SAMPLEth. */
@@ -26,7 +27,9 @@ static const char *const verdict_words[] = { "allow", "deny", "never", "error" }
 
 struct answer {
 	enum verdict_word word;
-	struct weir_verdict verdict;
+	struct weir_verdict verdict; /* of several limits: joined */
+	const char *by;              /* several limits: the name of the one that decided; else NULL */
+	bool is_shown_otherwise;     /* the decision's numbers are not those of the limit that decided */
 };
 
 struct limit {
@@ -226,48 +229,117 @@ static struct answer run_reserve(size_t engine, struct limit *limit, weir_ns now
 	return answer;
 }
 
-/* Decides several limits together. A denied request is charged nowhere; limits that count all count it. */
-static struct answer run_all(size_t engine, const size_t *chosen, const uint64_t *costs, size_t n, weir_ns now)
+static struct answer run_undo(size_t engine, struct limit *limit, weir_ns now, uint64_t n, weir_ns charged_at,
+			      uint64_t cost)
 {
-	struct weir_verdict verdicts[LIMITS_MAX];
-	struct answer answer;
-	bool never;
+	void *const subject = subject_of(engine, limit, now);
+	struct answer answer = { .word = ERROR };
 
-	for (size_t i = 0; i < n; i++)
-		if (now_at.limits[chosen[i]].subjects[engine] == NULL)
-			return (struct answer){ .word = ERROR };
-	if (vector_engines[engine]->all && n <= VECTOR_CLAIMS_MAX) {
-		void *subjects[VECTOR_CLAIMS_MAX];
-
-		for (size_t i = 0; i < n; i++)
-			subjects[i] = subject_of(engine, &now_at.limits[chosen[i]], now);
-		answer.verdict = vector_engines[engine]->all(subjects, costs, n, now);
+	if (subject) {
+		answer.verdict = vector_engines[engine]->undo(subject, now, n, charged_at, cost);
 		answer.word = word_of(&answer.verdict);
-		return answer;
 	}
-	for (size_t i = 0; i < n; i++)
-		verdicts[i] = run_step(engine, &now_at.limits[chosen[i]], vector_engines[engine]->peek, now, costs[i])
-				      .verdict;
-	answer.verdict = weir_verdict_join(verdicts, n);
-	never = answer.verdict.never;
-	for (size_t i = 0; i < n; i++) {
-		struct limit *const limit = &now_at.limits[chosen[i]];
-
-		if (answer.verdict.allowed)
-			verdicts[i] = run_step(engine, limit, vector_engines[engine]->take, now, costs[i]).verdict;
-		else if (limit->limit.count_all) {
-			run_step(engine, limit, vector_engines[engine]->take, now, costs[i]);
-			verdicts[i] = run_step(engine, limit, vector_engines[engine]->peek, now, costs[i]).verdict;
-		}
-	}
-	answer.word = never ? NEVER : answer.verdict.allowed ? ALLOW : DENY;
-	answer.verdict = weir_verdict_join(verdicts, n);
 	return answer;
 }
 
-static bool is_stated_so(const char *word, const struct weir_verdict *verdict)
+/* The claims of an `all` row, in its order. A limit may be among them twice. */
+struct claims {
+	size_t n, limits[LIMITS_MAX];
+	uint64_t costs[LIMITS_MAX];
+};
+
+/* Claims of the same limit are one claim with their costs added. */
+static struct claims merge(const struct claims *claims)
 {
+	struct claims merged = { .n = 0 };
+
+	for (size_t i = 0; i < claims->n; i++) {
+		size_t place = 0;
+
+		while (place < merged.n && merged.limits[place] != claims->limits[i])
+			place++;
+		if (place == merged.n)
+			merged.limits[merged.n++] = claims->limits[i];
+		if (__builtin_add_overflow(merged.costs[place], claims->costs[i], &merged.costs[place]))
+			merged.costs[place] = UINT64_MAX;
+	}
+	return merged;
+}
+
+/* Decides by peeks and takes. A denied request is charged nowhere; limits that count all count it. */
+static struct weir_decision decide_one_by_one(size_t engine, const struct claims *claims, weir_ns now,
+					      struct weir_verdict *verdicts)
+{
+	const struct vector_engine *const e = vector_engines[engine];
+	bool allowed = true;
+
+	for (size_t i = 0; i < claims->n; i++) {
+		verdicts[i] =
+			run_step(engine, &now_at.limits[claims->limits[i]], e->peek, now, claims->costs[i]).verdict;
+		allowed = allowed && verdicts[i].allowed;
+	}
+	for (size_t i = 0; i < claims->n; i++) {
+		struct limit *const limit = &now_at.limits[claims->limits[i]];
+		const bool was_allowed = verdicts[i].allowed;
+
+		if (!allowed && !limit->limit.count_all)
+			continue;
+		verdicts[i] = run_step(engine, limit, e->take, now, claims->costs[i]).verdict;
+		if (!allowed)
+			verdicts[i] = run_step(engine, limit, e->peek, now, claims->costs[i]).verdict;
+		verdicts[i].allowed = was_allowed;
+	}
+	return weir__decision_of(verdicts, claims->n);
+}
+
+static struct weir_decision decide_at_once(size_t engine, const struct claims *claims, weir_ns now,
+					   struct weir_verdict *verdicts)
+{
+	void *subjects[VECTOR_CLAIMS_MAX];
+
+	for (size_t i = 0; i < claims->n; i++)
+		subjects[i] = subject_of(engine, &now_at.limits[claims->limits[i]], now);
+	return vector_engines[engine]->all(subjects, claims->costs, claims->n, now, verdicts);
+}
+
+/* Whether a decision says what its limit says, and only of the delay what all of them say. */
+static bool is_of_decider(const struct weir_decision *decision, const struct weir_verdict *joined,
+			  const struct weir_verdict *decider)
+{
+	const struct weir_verdict *const shown = &decision->verdict;
+
+	return shown->allowed == joined->allowed && shown->never == joined->never && shown->delay == joined->delay &&
+	       shown->limit == decider->limit && shown->remaining == decider->remaining &&
+	       shown->granted == decider->granted && shown->retry_after == decider->retry_after &&
+	       shown->reset_after == decider->reset_after;
+}
+
+static struct answer run_all(size_t engine, const struct claims *named, weir_ns now)
+{
+	const bool is_at_once = vector_engines[engine]->all && named->n <= VECTOR_CLAIMS_MAX;
+	const struct claims claims = is_at_once ? *named : merge(named);
+	struct weir_verdict verdicts[LIMITS_MAX];
+	struct weir_decision decision;
+	struct answer answer;
+
+	for (size_t i = 0; i < claims.n; i++)
+		if (now_at.limits[claims.limits[i]].subjects[engine] == NULL)
+			return (struct answer){ .word = ERROR };
+	decision = (is_at_once ? decide_at_once : decide_one_by_one)(engine, &claims, now, verdicts);
+	answer.verdict = weir_verdict_join(verdicts, claims.n);
+	answer.word = word_of(&answer.verdict);
+	answer.by = now_at.limits[claims.limits[decision.decided_by]].name;
+	answer.is_shown_otherwise = !is_of_decider(&decision, &answer.verdict, &verdicts[decision.decided_by]);
+	return answer;
+}
+
+static bool is_stated_so(const char *word, const struct answer *answer)
+{
+	const struct weir_verdict *const verdict = &answer->verdict;
 	const char *value;
+
+	if ((value = value_of(word, "by")))
+		return answer->by && strcmp(value, answer->by) == 0;
 
 	if ((value = value_of(word, "remaining")))
 		return number_of(value) == verdict->remaining;
@@ -288,8 +360,8 @@ static void compare(size_t engine, const struct answer *answer, size_t stated)
 	bool is_right = strcmp(now_at.words[stated], verdict_words[answer->word]) == 0;
 
 	for (size_t i = stated + 1; i < now_at.n_words; i++)
-		is_right &= is_stated_so(now_at.words[i], &answer->verdict);
-	if (is_right)
+		is_right &= is_stated_so(now_at.words[i], answer);
+	if (is_right && !answer->is_shown_otherwise)
 		return;
 	now_at.has_failed[engine] = true;
 	if (shown++ >= MISMATCHES_SHOWN)
@@ -298,9 +370,11 @@ static void compare(size_t engine, const struct answer *answer, size_t stated)
 	for (size_t i = 0; i < now_at.n_words; i++)
 		printf(" %s", now_at.words[i]);
 	printf("\n    answered: %s remaining=%" PRIu64 " retry=%" PRIu64 " reset=%" PRIu64 " delay=%" PRIu64
-	       " granted=%" PRIu64 "\n",
+	       " granted=%" PRIu64 " by=%s%s\n",
 	       verdict_words[answer->word], answer->verdict.remaining, answer->verdict.retry_after,
-	       answer->verdict.reset_after, answer->verdict.delay, answer->verdict.granted);
+	       answer->verdict.reset_after, answer->verdict.delay, answer->verdict.granted,
+	       answer->by ? answer->by : "none",
+	       answer->is_shown_otherwise ? ", but the decision shows other numbers than those of that limit" : "");
 }
 
 static size_t reservation_tagged(const char *tag, bool is_new, size_t limit)
@@ -328,31 +402,26 @@ static size_t n_pending;
 
 static void play_all(const char *names, const char *costs, weir_ns now, size_t stated)
 {
-	size_t chosen[LIMITS_MAX], n = 0;
-	uint64_t claimed[LIMITS_MAX] = { 0 };
+	struct claims claims = { .n = 0 };
 	const bool is_one_cost = strchr(costs, ',') == NULL;
 
 	while (*names) {
 		const size_t length = strcspn(names, ","), cost_length = strcspn(costs, ",");
-		const size_t limit = limit_named(names, length);
 		char cost[32] = "";
-		size_t place = 0;
 
+		if (claims.n == LIMITS_MAX)
+			malformed("more than %d limits", LIMITS_MAX);
 		if (cost_length < sizeof(cost))
 			memcpy(cost, costs, cost_length);
-		while (place < n && chosen[place] != limit)
-			place++;
-		if (place == n)
-			chosen[n++] = limit;
-		if (__builtin_add_overflow(claimed[place], number_of(cost), &claimed[place]))
-			claimed[place] = UINT64_MAX;
+		claims.limits[claims.n] = limit_named(names, length);
+		claims.costs[claims.n++] = number_of(cost);
 		names += length + (names[length] == ',');
 		if (!is_one_cost)
 			costs += cost_length + (costs[cost_length] == ',');
 	}
 	for_each_playing_engine(engine)
 	{
-		const struct answer answer = run_all(engine, chosen, claimed, n, now);
+		const struct answer answer = run_all(engine, &claims, now);
 
 		compare(engine, &answer, stated);
 	}
@@ -401,6 +470,23 @@ static void play_set(struct limit *limit, weir_ns now, size_t first, size_t stat
 		limit->limit = changed;
 }
 
+/* N of=COST charged=INSTANT */
+static void play_undo(struct limit *limit, weir_ns now, size_t first, size_t stated)
+{
+	const char *const cost = value_of(now_at.words[first + 1], "of");
+	const char *const charged_at = cost ? value_of(now_at.words[first + 2], "charged") : NULL;
+
+	if (charged_at == NULL)
+		malformed("expected: at NOW undo [NAME] N of=COST charged=INSTANT -> VERDICT");
+	for_each_playing_engine(engine)
+	{
+		const struct answer answer = run_undo(engine, limit, now, number_of(now_at.words[first]),
+						      number_of(charged_at), number_of(cost));
+
+		compare(engine, &answer, stated);
+	}
+}
+
 /* at NOW OP [NAME] ARGUMENT... -> VERDICT FIELD... */
 static void play_row(void)
 {
@@ -438,6 +524,8 @@ static void play_row(void)
 	limit = limit_of_row(&argument);
 	if (strcmp(op, "set") == 0) {
 		play_set(limit, now, argument, stated);
+	} else if (strcmp(op, "undo") == 0) {
+		play_undo(limit, now, argument, stated);
 	} else if (strcmp(op, "reserve") == 0) {
 		const char *const tag = value_of(now_at.words[argument + 1], "tag");
 		const size_t tagged = reservation_tagged(tag ? tag : "", true, (size_t)(limit - now_at.limits));
@@ -518,7 +606,7 @@ struct outline {
 	weir_ns earliest, latest;
 	weir_ns grain;  /* all times are multiples of this */
 	uint64_t costs; /* of all rows, saturating */
-	bool has_reserve;
+	bool has_reserve, has_undo;
 };
 
 /* The costs of a row, which are its last word before the arrow: one number, or several. */
@@ -565,6 +653,7 @@ static struct outline outline_of_rows(void)
 		outline.latest = now > outline.latest ? now : outline.latest;
 		outline.grain = common_divisor(outline.grain, now);
 		outline.has_reserve |= strcmp(now_at.words[2], "reserve") == 0;
+		outline.has_undo |= strcmp(now_at.words[2], "undo") == 0;
 		if (strcmp(now_at.words[2], "set") != 0)
 			add_costs(&outline);
 		free(copy);
@@ -588,13 +677,10 @@ static const char *skips_sets(const struct vector_engine *engine, const struct o
 		split(copy);
 		if (strcmp(now_at.words[2], "set") == 0) {
 			struct weir_limit *const limit = &limits[limit_of_row(&argument) - now_at.limits];
-			const struct weir_limit *const first = &now_at.limits[limit - limits].limit;
 			const struct weir_limit changed = read_set(limit, argument);
 			struct weir_plan from, to;
 
 			why = engine->skips_limit(&changed, outline->costs);
-			if (why == NULL && engine->skips_change)
-				why = engine->skips_change(first, &changed);
 			if (weir_plan_compile(limit, &from, NULL) == WEIR_OK &&
 			    weir_plan_compile(&changed, &to, NULL) == WEIR_OK &&
 			    weir_step_convertible(&from, &to, NULL) == WEIR_OK)
@@ -613,6 +699,8 @@ static const char *reason_to_skip(const struct vector_engine *engine, const stru
 		return "for want of time";
 	if (outline->has_reserve && engine->reserve == NULL)
 		return "reserve";
+	if (outline->has_undo && engine->undo == NULL)
+		return "undo";
 	if (engine->grain && outline->grain % engine->grain != 0)
 		return "times between its grains";
 	if (engine->skips_times)

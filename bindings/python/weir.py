@@ -116,7 +116,7 @@ class _weir_table_stats(ctypes.Structure):
                 ("limits_max", c_uint32), ("inserted", c_uint64), ("evicted", c_uint64), ("probes", c_uint64 * 4),
                 ("absent", c_uint64), ("arena_bytes", c_size_t), ("arena_used", c_size_t), ("regained", c_uint64),
                 ("lost_races", c_uint64), ("damaged_pages", c_uint64), ("damaged_slots", c_uint64),
-                ("damaged_at", c_uint64)]
+                ("damaged_at", c_uint64), ("plans_lost", c_uint64)]
 
 
 class _weir_table_limit_stats(ctypes.Structure):
@@ -272,7 +272,7 @@ class KeyState(NamedTuple):
 class Decision(NamedTuple):
     """The decision on several claims together. True if all allow the request, and then all were charged."""
 
-    verdict: Verdict  # joined: remaining of the one with least, the longest of the durations
+    verdict: Verdict  # of the claim that decided, with the longest delay of all
     decided_by: int  # which claim: denied, the one that does so longest; allowed, the one with least left
     verdicts: List[Verdict]  # one for each claim
 
@@ -299,6 +299,7 @@ class TableStats(NamedTuple):
     damaged_pages: int  # of a file, since it was made: found damaged when it was opened, and cleared
     damaged_slots: int
     damaged_at: int  # when that was found last; 0: never
+    plans_lost: int  # earlier forms of changed limits, forgotten while keys may have been in use under them
 
 
 class LimitStats(NamedTuple):
@@ -497,7 +498,7 @@ class Limiter:
 
     def change(self, text: str, now: Optional[int] = None) -> None:
         """Changes the limit while others use it: the rate and burst of buckets, the count of windows. A bucket keeps
-        its tokens, cut to the new burst; a window keeps what it has counted.
+        what was used, cut to the new burst; a window keeps what it has counted.
 
         Error, and nothing changes: as for Limiter(); ERR_CHANGE if something else would change; ERR_ROOM if a sliding
         log would have to remember more than the one that was made."""
@@ -685,7 +686,7 @@ class Limit:
 
     def change(self, text: str, now: Optional[int] = None) -> None:
         """Changes the limit while keys live, for all threads and processes: the rate and burst of a bucket, the count of
-        a window. A bucket keeps its tokens, cut to the new burst; a window keeps what it has counted.
+        a window. A bucket keeps what was used, cut to the new burst; a window keeps what it has counted.
 
         Error, and nothing changes: as for Table.add_limit; ERR_CHANGE if something else would change."""
         limit, message, handle = _parse(text), _weir_message(), self.table._use()

@@ -17,10 +17,9 @@ extern "C" {
 struct weir_guard;
 
 struct weir_guard_answer {
-	/* The verdicts of the enforced limits, joined, except that limit and remaining belong to decided_by. Allowed if
-	 * no enforced limit applies. */
+	/* The verdict of decided_by, with the longest delay of all enforced limits: see struct weir_decision. Allowed
+	 * if no enforced limit applies. */
 	struct weir_verdict verdict;
-	weir_ns reset_after;                  /* of decided_by alone; not set unless is_limited */
 	size_t limits;                        /* that apply, including those in shadow */
 	size_t shadow_denied;                 /* limits in shadow that would have denied the request */
 	bool is_limited;                      /* an enforced limit applies; then decided_by is its name */

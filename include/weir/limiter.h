@@ -66,9 +66,9 @@ WEIR_API struct weir_verdict weir_limiter_refund(struct weir_limiter *limiter, w
 WEIR_API uint64_t weir_limiter_tokens(struct weir_limiter *limiter, weir_ns now);
 
 /* Changes the limit while other threads use it. No thread waits, and each decides entirely by the old limit or entirely
- * by the new one. The rate and burst of a bucket and the count of a window may change. A bucket keeps its tokens, at
- * most the new burst. A window keeps what it has counted. (A token bucket and a leaky bucket that polices decide alike,
- * so one may become the other.)
+ * by the new one. The rate and burst of a bucket and the count of a window may change. A bucket keeps what was
+ * used, cut to the new burst. A window keeps what it has counted. (A token bucket and a leaky bucket that polices decide
+ * alike, so one may become the other.)
  *
  * On failure nothing changes. Fails as weir_plan_compile does, with WEIR_ERR_CHANGE if anything else would change, or
  * with WEIR_ERR_ROOM if a log's new count needs more memory than it was given. */

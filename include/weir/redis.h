@@ -73,8 +73,9 @@ WEIR_API int weir_redis_add_limit(struct weir_redis *redis, const char *name, co
 WEIR_API int weir_redis_add_limit_text(struct weir_redis *redis, const char *name, const char *text,
 				       const struct weir_redis_limit **ret_limit, struct weir_message *ret_message);
 
-/* Changes a limit for this process, as of now on Redis's clock. Keys are carried over as weir_table_change_limit
- * describes. Other processes change their own limit, each at its own time. WEIR_ERR_CHANGE: the algorithm, an option or
+/* Changes a limit as of now, on Redis's clock. Keys are carried over as weir_table_change_limit describes, when they are
+ * next used. Of several processes with different limits of one name, the one that added or changed its limit last
+ * decides, for all keys that are stored: verdict.limit tells by which limit a request was decided. WEIR_ERR_CHANGE: the algorithm, an option or
  * the period of a window would change. WEIR_ERR_LIMIT and WEIR_ERR_MAXIMUM as weir_redis_add_limit.
  * WEIR_ERR_UNREACHABLE and WEIR_ERR_UNANSWERED, because Redis may have to be queried for its time. */
 WEIR_API int weir_redis_change_limit(struct weir_redis *redis, const struct weir_redis_limit *limit,

@@ -17,7 +17,12 @@
  *   state stay. If it steps back further, it is a new clock: usage is kept, but cut to one burst or window from that
  *   moment on. Noticing a new clock changes the state even if the request is denied or only peeks.
  * - The size of a step back is measured against the state: from the instant at which a bucket with this usage was
- *   empty, from the start of a window or interval, or from the newest event of a log. */
+ *   empty, from the start of a window or interval, or from the newest event of a log.
+ *
+ * Refill interval: the first charge of a full bucket starts an interval of one period. At the end of each interval
+ * `count` tokens flow in at once, up to the burst, and the next interval starts, until the bucket is full again. A denial
+ * or a cost of 0 starts nothing. The state holds the interval of the last charge, refund or change: only these move it
+ * on. After a step back of up to 60 s no tokens flow in before its end. A new clock starts a new interval. */
 #ifndef WEIR_STEP_H
 #define WEIR_STEP_H
 
@@ -54,9 +59,11 @@ WEIR_API struct weir_verdict weir_step_peek(const struct weir_plan *plan, void *
  * sliding counter first gives back what the current window counted. */
 WEIR_API struct weir_verdict weir_step_refund(const struct weir_plan *plan, void *state, weir_ns now, uint64_t n);
 
-/* Carries state over from one plan of a limit to another with a different rate or burst. A bucket keeps its tokens, at
- * most the new burst, so a full bucket is not full under a larger burst. Usage beyond an empty bucket stays. With
- * refill interval, if the period changes, a new interval starts at the change. A window keeps what it has counted.
+/* Carries state over from one plan of a limit to another with a different rate or burst. A bucket keeps what was
+ * used, cut to the new burst, so a full bucket stays full. What reservations owe beyond the burst stays owed. A fraction
+ * that the new unit of 1/count ns cannot hold is rounded up, towards waiting longer. With refill interval, tokens that
+ * are due at the change flow in by the old plan. If the period stays, the current interval goes on and ends with the new
+ * count of tokens. If the period changes, a new interval starts at the change. A window keeps what it has counted.
  *
  * Convert only what weir_step_convertible accepts, in memory that has room for both states. A log keeps its ring, so
  * set `to->room` to `from->room`. */

@@ -21,8 +21,8 @@
  * throttled, and every allowed request is recorded.
  *
  * The table does not store the names of keys, only 32 bits of a hash that is keyed with a secret of the table. A lookup
- * meets the slot of another key with a probability of at most 16 / 2^32 = 3.7e-9, or twice that under a limit that has
- * been changed 7 times or more. The two keys then share the slot. If they belong to two limits, each reads the usage of
+ * meets the slot of another key with a probability of at most 16 / 2^32 = 3.7e-9. For each 7 changes of the limit, as
+ * long as keys from before them may have used something, as much is added. The two keys then share the slot. If they belong to two limits, each reads the usage of
  * the other by its own rate, as one burst or window at most.
  *
  * Maxima are WEIR_TABLE_... below; weir_table_add_limit rejects a limit beyond them. Times are valid from 9 years
@@ -160,19 +160,21 @@ WEIR_API int weir_table_find_limit(struct weir_table *table, const char *name, c
 
 /* Changes a limit at `now`, while keys are in use: the rate and burst of a bucket, or the count of a window. All
  * threads and processes decide by the new limit from their next decision on. Handles and the name stay valid. No thread
- * waits: each key is carried over when it is next touched, as weir_step_convert does at `now`. A bucket keeps its
- * tokens, at most the new burst. A larger burst gives no key tokens at once, not even a new key. A window keeps what it
+ * waits: each key is carried over when it is next touched, as weir_step_convert does at `now`. A bucket keeps what was
+ * used, cut to the new burst, so a full bucket stays full, and a new key has the whole new burst. A window keeps what it
  * has counted.
  *
- * A key that is not touched or looked at during 7 changes of its limit is still carried over. After 14 changes it
- * starts over as a new key, and it may do so from the 8th on. (Sliding logs and segments are carried over through any
- * number of changes.) A thread that already waits, and a decision in progress, may go by the old limit. What such a
- * decision on several limits has charged, and what a cancelled wait has taken ahead, stays charged.
+ * A key that is not touched is carried over through any number of changes, as long as the table remembers the limits in
+ * between: 12 for each of limits_max, and at least 256, for all limits together, oldest first, and only those from which
+ * a key may have used something. Beyond that the key starts over as a new key, and weir_table_stats.plans_lost counts
+ * it. (Sliding logs and segments need none of this.) A thread that already waits, and a decision in progress, may go by
+ * the old limit. What such a decision on several limits has charged, and what a cancelled wait has taken ahead, stays
+ * charged.
  *
  * Safe from any thread and process; of several changes at once the last one stays. A change to the same limit does
  * nothing. WEIR_ERR_CHANGE: the algorithm, an option or the period of a window would change. WEIR_ERR_LIMIT and
- * WEIR_ERR_MAXIMUM as weir_table_add_limit; a sliding counter that was added with at most WEIR_TABLE_SLIDING_MAX must
- * stay within it. WEIR_ERR_REGION: the shared memory is damaged. */
+ * WEIR_ERR_MAXIMUM as weir_table_add_limit. WEIR_ERR_UNSUPPORTED: a sliding counter would need an arena, which the
+ * table does not have. WEIR_ERR_REGION: the shared memory is damaged. */
 WEIR_API int weir_table_change_limit(struct weir_table *table, const struct weir_table_limit *limit,
 				     const struct weir_limit *to, weir_ns now, struct weir_message *ret_message);
 
@@ -231,15 +233,20 @@ struct weir_claim {
 };
 
 struct weir_decision {
-	struct weir_verdict verdict; /* joined: see weir_verdict_join */
-	/* Index of the claim that decided. Denied: the one with the longest retry_after. Allowed: the one with the
-	 * least remaining. */
+	/* The verdict of the claim that decided. Only the delay is the longest of all claims, if the request is
+	 * allowed. weir_verdict_join joins the verdicts of all claims. */
+	struct weir_verdict verdict;
+	/* Index of the claim that decided. If the request is denied: of the claims that deny it, one with `never`, else
+	 * the one with the longest retry_after. If it is allowed: the claim with the least remaining. Of equals, the
+	 * first. */
 	size_t decided_by;
 };
 
 /* Decides n claims together, 1 to WEIR_TABLE_CLAIMS_MAX. The request is allowed only if all limits allow it. If one
  * denies it, nothing is charged (but limits with count all count the attempt). The same key of the same limit twice is
- * one claim with the costs added; both get the same verdict. verdicts, unless NULL, gets one verdict per claim.
+ * one claim with the costs added; both get the same verdict. verdicts, unless NULL, gets one verdict per claim. Its
+ * `allowed` is what that limit says of the request. If a limit with count all has counted a denied attempt, its
+ * remaining, retry_after and reset_after are those after counting, even if it would have allowed the request.
  *
  * The table checks all claims, then charges them all, and undoes its charges if another thread took from one of them in
  * between. Under contention, a request may therefore be denied that would have been allowed a moment later. The table
@@ -272,6 +279,8 @@ struct weir_table_stats {
 	/* Of a file, since it was made: what was found damaged on opening and started over. A page has 255 slots. */
 	uint64_t damaged_pages, damaged_slots;
 	weir_ns damaged_at; /* when damage was last found; 0: never */
+	/* Earlier forms of changed limits that were forgotten although keys may have been in use under them. */
+	uint64_t plans_lost;
 };
 
 /* Fills in the statistics. Counting live keys reads the whole table (about 0.1 s per GiB). The other numbers are sums

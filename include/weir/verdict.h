@@ -15,7 +15,8 @@ struct weir_verdict {
 	uint64_t limit;      /* the most there can be: burst of a bucket, count of a window */
 	uint64_t remaining;  /* whole units left after the decision (peek: left now) */
 	uint64_t granted;    /* units charged: the cost, or less from an `upto` call; 0 if denied (peek: 0) */
-	weir_ns retry_after; /* denied: time until the same request would be allowed, absent other requests; else 0 */
+	weir_ns retry_after; /* denied: time until the same request would be allowed, absent other requests; else 0,
+			      * but see weir_table_decide for limits with count all */
 	weir_ns reset_after; /* time until the bucket is full or the window reset, absent other requests */
 	weir_ns delay;       /* shaping leaky bucket: until departure. reservation: until it may act. others: 0 */
 };

@@ -213,6 +213,7 @@ static void json_stats(struct weir__json *json, const struct weir_table_stats *s
 		       stats->probes[1], stats->probes[2], stats->probes[3]);
 	weir__json_word(json, "probes", text);
 	weir__json_number(json, "absent", stats->absent);
+	weir__json_number(json, "plans_lost", stats->plans_lost);
 }
 
 static void json_damage(struct weir__json *json, const struct weir_table_stats *stats)

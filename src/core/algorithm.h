@@ -5,6 +5,7 @@
 #ifndef WEIR_CORE_ALGORITHM_H
 #define WEIR_CORE_ALGORITHM_H
 
+#include "core/step.h"
 #include "core/wide.h"
 
 struct weir__algorithm {
@@ -29,9 +30,10 @@ struct weir__algorithm {
 
 	void (*refund)(const struct weir_plan *plan, void *state, weir_ns now, uint64_t n);
 
-	/* Gives back up to n units of what was charged at charged_at, and returns how many. NULL for kinds that do not
-	 * record when they were charged. */
-	uint64_t (*refund_of)(const struct weir_plan *plan, void *state, weir_ns charged_at, uint64_t n);
+	/* Gives back up to n units of one charge, and returns how many. n is at most the cost of the charge. Call it
+	 * after notice. */
+	uint64_t (*undo)(const struct weir_plan *plan, void *state, weir_ns now, const struct weir__charge *charge,
+			 uint64_t n);
 
 	void (*convert)(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now);
 };

@@ -39,33 +39,55 @@ static void refund(const struct weir_plan *plan, void *state, weir_ns now, uint6
 	weir__state_set_wide(state, full_at);
 }
 
-/* In tokens, missing' = burst' - min(burst - missing, burst'). The result is rounded up to the new unit of 1/count ns.
- * That changes no decision: everything that is compared with the sum is a whole multiple of that unit, rounded the same
- * way. A bucket with more usage than its burst, and without reservations, is empty, and its clock is behind the state;
- * it stays behind by as much. */
+/* Without the charge, the bucket would have been fuller since, and full at most. So the tokens that have refilled since
+ * the charge may be lost without it, and are not given back. What is given back then leaves the bucket exactly as it
+ * would be if the charge had been that much smaller. It need not be a whole number of units: the rest of the last unit has
+ * refilled by itself, so that unit counts as given back. */
+static uint64_t undo(const struct weir_plan *plan, void *state, weir_ns now, const struct weir__charge *charge,
+		     uint64_t n)
+{
+	const weir__u128 price = weir__mul(charge->cost, plan->period);
+	const weir__u128 refilled = weir__mul(now > charge->at ? now - charge->at : 0, plan->count);
+	const weir__u128 used = weir__bucket_used(plan, state, now), asked = weir__mul(n, plan->period);
+	weir__u128 given = price > refilled ? price - refilled : 0;
+
+	if (given > used) /* the usage was refunded or reset meanwhile */
+		given = used;
+	if (given > asked)
+		given = asked;
+	if (given > 0)
+		weir__state_set_wide(state, given == used ? 0 : weir__state_wide(state) - given);
+	return (uint64_t)weir__div_up(given, plan->period);
+}
+
+/* In tokens, used' = min(used, burst, burst') + max(0, used - burst). The result is rounded up to the new unit of 1/count
+ * ns. A bucket with more usage than its burst, and without reservations, is empty, and its clock is behind the state; it
+ * stays behind by as much. */
 static void convert(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now)
 {
-	const uint64_t cut = from->most > to->most ? from->most - to->most : 0;
-	const uint64_t grown = to->most > from->most ? to->most - from->most : 0;
 	const weir__u128 duration = weir__bucket_duration(from);
-	weir__u128 used, behind = 0, full_at;
+	weir__u128 used, beyond = 0, full_at;
 
 	notice(from, state, now);
 	used = weir__bucket_used(from, state, now);
-	if (used > duration && !(from->flags & WEIR_PLAN_DEBT)) {
-		behind = weir__mul_div_up(used - duration, to->count, from->count);
-		used = duration;
-	}
-	used -= used < weir__mul(cut, from->period) ? used : weir__mul(cut, from->period);
-	if (used == 0 && grown == 0) {
+	if (used == 0) {
 		weir__state_set_wide(state, 0);
 		return;
 	}
+	if (used > duration) {
+		const bool is_reserved = from->flags & WEIR_PLAN_DEBT;
+
+		beyond = weir__mul_div_up(used - duration, is_reserved ? to->period : to->count,
+					  is_reserved ? from->period : from->count);
+		used = duration;
+	}
 	used = weir__mul_div_up(used, to->period, from->period);
+	if (used > weir__bucket_duration(to))
+		used = weir__bucket_duration(to);
 	/* Only reservations can make these sums overflow the state. The usage is then the most that the state can
 	 * hold. */
-	if (__builtin_add_overflow(used, weir__mul(grown, to->period), &used) ||
-	    __builtin_add_overflow(used, weir__mul(now, to->count) + behind, &full_at))
+	if (__builtin_add_overflow(used, beyond, &used) ||
+	    __builtin_add_overflow(used, weir__mul(now, to->count), &full_at))
 		full_at = WEIR__U128_MAX;
 	if (to->flags & WEIR_PLAN_SLIM && full_at >> WEIR__SLIM_BITS)
 		full_at = ((weir__u128)1 << WEIR__SLIM_BITS) - 1;
@@ -78,5 +100,6 @@ const struct weir__algorithm weir__bucket_algorithm = {
 	.retry_after = retry_after,
 	.level = level,
 	.refund = refund,
+	.undo = undo,
 	.convert = convert,
 };

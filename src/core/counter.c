@@ -64,22 +64,21 @@ static void refund(const struct weir_plan *plan, void *state_, weir_ns now, uint
 		state->hi = 0;
 }
 
-/* A charge made by a clock that was behind the start of the window was counted in that window. It is not found here,
- * and not refunded. */
-static uint64_t refund_of(const struct weir_plan *plan, void *state_, weir_ns charged_at, uint64_t n)
+static uint64_t undo(const struct weir_plan *plan, void *state_, weir_ns now, const struct weir__charge *charge,
+		     uint64_t n)
 {
 	struct weir_state *state = state_;
-	const uint64_t number = charged_at / plan->period;
+	const uint64_t number = charge->at / plan->period;
 	uint64_t previous = state->lo >> 32, current = state->lo & UINT32_MAX, back;
 
+	if (number > state->hi || weir__counter_at(plan, state, now).number - number > 1)
+		return 0;
 	if (number == state->hi) {
 		back = weir__min(n, current);
 		current -= back;
-	} else if (number + 1 == state->hi) {
+	} else {
 		back = weir__min(n, previous);
 		previous -= back;
-	} else {
-		back = 0;
 	}
 	state->lo = weir__counter_pack(previous, current);
 	if (state->lo == 0)
@@ -100,6 +99,6 @@ const struct weir__algorithm weir__counter_algorithm = {
 	.retry_after = retry_after,
 	.level = level,
 	.refund = refund,
-	.refund_of = refund_of,
+	.undo = undo,
 	.convert = convert,
 };

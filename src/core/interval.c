@@ -62,21 +62,40 @@ static void refund(const struct weir_plan *plan, void *state_, weir_ns now, uint
 		state->hi -= n;
 }
 
+/* As for a smooth bucket, with the refills after the charge. The bucket may have been full since, and its intervals have
+ * started anew. Counted back from the current interval, there are at least as many starts as there were refills. */
+static uint64_t undo(const struct weir_plan *plan, void *state, weir_ns now, const struct weir__charge *charge,
+		     uint64_t n)
+{
+	const struct weir_state at_now = settled(plan, state, now);
+	const uint64_t refills = at_now.lo > charge->at ? (at_now.lo - charge->at - 1) / plan->period + 1 : 0;
+	const uint64_t refilled = weir__saturate(weir__mul(refills, plan->count));
+
+	n = weir__min(n, charge->cost - weir__min(charge->cost, refilled));
+	n = weir__min(n, at_now.hi);
+	if (n > 0)
+		refund(plan, state, now, n);
+	return n;
+}
+
+/* As in bucket.c: keeps what is missing, cut to the new burst, and all that reservations owe beyond the old one. */
 static void convert(const struct weir_plan *from, const struct weir_plan *to, void *state_, weir_ns now)
 {
-	const uint64_t cut = from->most > to->most ? from->most - to->most : 0;
-	const uint64_t grown = to->most > from->most ? to->most - from->most : 0;
 	const uint64_t missing_max = to->flags & WEIR_PLAN_SLIM ? WEIR__SLIM_HI_MAX : UINT64_MAX;
 	struct weir_state *state = state_;
+	uint64_t beyond;
 
 	notice(from, state, now);
 	weir__interval_settle(from, state, now);
-	if (state->hi == 0 || from->period != to->period)
-		state->lo = now;
-	state->hi -= weir__min(state->hi, cut);
-	state->hi = weir__min(weir__add_saturating(state->hi, grown), missing_max);
-	if (state->hi == 0)
+	if (state->hi == 0) {
 		state->lo = 0;
+		return;
+	}
+	if (from->period != to->period)
+		state->lo = now;
+	beyond = state->hi > from->most ? state->hi - from->most : 0;
+	state->hi = weir__min(weir__min(state->hi, from->most), to->most);
+	state->hi = weir__min(weir__add_saturating(state->hi, beyond), missing_max);
 }
 
 const struct weir__algorithm weir__interval_algorithm = {
@@ -85,5 +104,6 @@ const struct weir__algorithm weir__interval_algorithm = {
 	.retry_after = retry_after,
 	.level = level,
 	.refund = refund,
+	.undo = undo,
 	.convert = convert,
 };

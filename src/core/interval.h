@@ -1,7 +1,8 @@
-/* interval.h: a token bucket that gets `count` tokens at once, each period from its first use.
+/* interval.h: a token bucket that gets `count` tokens at once, each period from its first charge.
  *
- * State: lo is the start of the current interval, hi the number of missing tokens. If none is missing, nothing is used,
- * and the next charge starts the first interval again. */
+ * State: lo is the start of an interval, hi the number of tokens missing in it. A charge, a refund and a change of the
+ * limit first move both on to the interval of their own time. Everything else moves on a copy. If no token is missing,
+ * nothing is used, and the next charge starts the first interval again. */
 #ifndef WEIR_CORE_INTERVAL_H
 #define WEIR_CORE_INTERVAL_H
 

@@ -202,19 +202,24 @@ static void refund(const struct weir_plan *plan, void *state, weir_ns now, uint6
 	}
 }
 
-/* A charge by a clock that was a little behind was recorded with a slightly later event. */
-static uint64_t refund_of(const struct weir_plan *plan, void *state, weir_ns charged_at, uint64_t n)
+/* A charge by a clock that was a little behind was recorded with a slightly later event. When the charge no longer
+ * counts, such an event may belong to another charge. */
+static uint64_t undo(const struct weir_plan *plan, void *state, weir_ns now, const struct weir__charge *charge,
+		     uint64_t n)
 {
 	struct weir__log *log = state;
-	const uint64_t first = charged_at > 0 ? first_entry(plan, log, 0, is_after, charged_at - 1, 0) : 0;
+	const weir_ns last = newest(plan, log), when = now > last ? now : last;
+	const uint64_t first = charge->at > 0 ? first_entry(plan, log, 0, is_after, charge->at - 1, 0) : 0;
 	uint64_t before = total_before(plan, log, first), kept = first, back = 0;
 
+	if (when - charge->at >= plan->period)
+		return 0;
 	for (uint64_t i = first; i < log->entries; i++) {
 		const struct weir__event event = *event_at(plan, log, i);
 		uint64_t units = event.total - before;
 
 		before = event.total;
-		if (event.at - charged_at <= WEIR__CLOCKS_DIFFER_MAX) {
+		if (event.at - charge->at <= WEIR__CLOCKS_DIFFER_MAX) {
 			const uint64_t here = weir__min(n - back, units);
 
 			units -= here;
@@ -241,6 +246,6 @@ const struct weir__algorithm weir__log_algorithm = {
 	.level = level,
 	.count_denied = count_denied,
 	.refund = refund,
-	.refund_of = refund_of,
+	.undo = undo,
 	.convert = convert,
 };

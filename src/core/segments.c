@@ -166,14 +166,15 @@ static void refund(const struct weir_plan *plan, void *state, weir_ns now, uint6
 		segments->newest = 0;
 }
 
-static uint64_t refund_of(const struct weir_plan *plan, void *state, weir_ns charged_at, uint64_t n)
+static uint64_t undo(const struct weir_plan *plan, void *state, weir_ns now, const struct weir__charge *charge,
+		     uint64_t n)
 {
 	struct weir__segments *segments = state;
-	const uint64_t number = charged_at / plan->period;
+	const uint64_t number = charge->at / plan->period;
 	uint64_t *const count_then = place(plan, segments, number);
 	uint64_t back, left = 0;
 
-	if (number > segments->newest || segments->newest - number > plan->room)
+	if (number > segments->newest || view_at(plan, segments, now).number - number > plan->room)
 		return 0;
 	back = weir__min(n, *count_then);
 	*count_then -= back;
@@ -215,6 +216,6 @@ const struct weir__algorithm weir__segments_algorithm = {
 	.level = level,
 	.count_denied = count,
 	.refund = refund,
-	.refund_of = refund_of,
+	.undo = undo,
 	.convert = convert,
 };

@@ -147,15 +147,16 @@ struct weir_verdict weir_step_refund(const struct weir_plan *plan, void *state, 
 	return verdict;
 }
 
-struct weir_verdict weir__step_refund_of(const struct weir_plan *plan, void *state, weir_ns charged_at, uint64_t n)
+struct weir_verdict weir__step_undo(const struct weir_plan *plan, void *state, weir_ns now,
+				    const struct weir__charge *charge, uint64_t n)
 {
-	const struct weir__algorithm *const algorithm = algorithms[plan->kind];
+	struct weir_verdict verdict = { .allowed = true, .limit = plan->most };
 
-	return (struct weir_verdict){ .allowed = true,
-				      .limit = plan->most,
-				      .granted = algorithm->refund_of ?
-							 algorithm->refund_of(plan, state, charged_at, n) :
-							 0 };
+	algorithms[plan->kind]->notice(plan, state, now);
+	if (!counts_denied(plan))
+		verdict.granted = algorithms[plan->kind]->undo(plan, state, now, charge, weir__min(n, charge->cost));
+	algorithms[plan->kind]->level(plan, state, now, &verdict);
+	return verdict;
 }
 
 void weir_step_convert(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now)

@@ -53,6 +53,19 @@ static void refund(const struct weir_plan *plan, void *state, weir_ns now, uint6
 	*(struct weir_state *)state = window;
 }
 
+static uint64_t undo(const struct weir_plan *plan, void *state, weir_ns now, const struct weir__charge *charge,
+		     uint64_t n)
+{
+	const struct weir_state window = weir__window_at(plan, state, now);
+
+	if (charge->at < window.lo || charge->at - window.lo >= plan->period)
+		return 0;
+	n = weir__min(n, window.hi);
+	if (n > 0)
+		refund(plan, state, now, n);
+	return n;
+}
+
 static void convert(const struct weir_plan *from, const struct weir_plan *to, void *state_, weir_ns now)
 {
 	struct weir_state *state = state_;
@@ -69,5 +82,6 @@ const struct weir__algorithm weir__window_algorithm = {
 	.level = level,
 	.count_denied = count_denied,
 	.refund = refund,
+	.undo = undo,
 	.convert = convert,
 };

@@ -25,6 +25,7 @@ struct weir__mailbox;
 struct weir__policy_loader;
 struct weir__request;
 struct weir__settings;
+struct weir__shared_changes;
 struct weir__limit_stats;
 struct weir__limit_stats_set;
 struct weir__counters_set;
@@ -45,6 +46,7 @@ struct weir__context {
 	struct weir__waiting *waiting;           /* this worker's own; NULL after init: no room for waits */
 	struct weir__policy_loader *loader;      /* shared by all workers; NULL after init: no policy */
 	struct weir_guard *guard;                /* decides by the loader's policy; NULL after init: no policy */
+	struct weir__shared_changes *changes;    /* shared by all workers; NULL after init: limits change here only */
 	struct weir__counters_set *counters_set; /* shared by all workers; both NULL after init: no counting */
 	struct weir__counters *counters;
 	struct weir__limit_stats_set *stats_set; /* likewise; NULL after init: no statistics */

@@ -47,6 +47,14 @@
 	X(NO_POLICY, "NOPOLICY there is no policy: start weir serve with --policy, or with limits in the file of --config", "", \
 	  "the command needs a policy, or names a limit of one") \
 	X(NO_LIMIT, "NOLIMIT the policy has no limit named ", "<name>", "there is none, or it is unlimited") \
+	X(CHANGE_WORD, "ERR after the limit comes HERE, to change this server alone, or nothing", "", \
+	  "something else follows the limit of WEIR.CHANGE") \
+	X(CHANGES_WAIT, "BUSY too many changes of limits wait, or memory ran out; nothing was changed", "", \
+	  "64 changes wait to be stored for all servers") \
+	X(UNSHARED, "UNSHARED the store did not take the change, so nothing was changed; HERE changes this server alone: ", \
+	  "<why>", "Redis cannot be reached, or replied with an error") \
+	X(UNSHARED_PERHAPS, "UNSHARED the store did not reply, so all servers may be changed soon; see WEIR.LIMITS before you try again: ", \
+	  "<why>", "the connection was lost, or Redis was too slow, after the change was sent") \
 	X(ATTRIBUTES, "ERR attributes come as names and values, up to 32 of them", "", \
 	  "a value is missing, or there are too many attributes") \
 	X(ATTRIBUTE_TWICE, "ERR an attribute is given twice: ", "<name>", \

@@ -20,11 +20,13 @@ struct weir__hold {
 	bool is_pending; /* the store is deciding the take or the settlement: do not forget the hold */
 	bool is_taken;   /* false: reserved, the store has not decided the take yet */
 	const struct weir_table_limit *named; /* the limit named in the request; NULL: an inline limit */
-	struct weir_limit stated;             /* the inline limit, or the named limit at the time of the take */
+	struct weir_limit stated;             /* the inline limit, or the named limit as it was */
+	uint64_t changes;                     /* of the named limit, when it was held */
 	uint64_t cost;
-	weir_ns lasts, ends_at;
-	/* When all usage that the key had right after the take has refilled, by the limit of that time. */
-	weir_ns regained_at;
+	/* ends_at is WEIR_NEVER while the store decides the take, and if the hold expires while it is being settled. */
+	weir_ns taken_at, lasts, ends_at;
+	weir_ns charged_at;     /* by the clock of the store */
+	uint32_t charged_nodes; /* see struct weir__store_request */
 	struct weir_verdict verdict;
 	struct weir__settlement settlement;
 	char id[WEIR__HOLD_ID_MAX], key[WEIR__HOLD_KEY_MAX];
@@ -199,29 +201,50 @@ static struct weir__hold *find(struct weir__holds *holds, uint64_t hash, const v
 	return hold;
 }
 
-/* The heap says which shard to lock, but the shard's lock comes before the heap's. So the hold is looked up again under
+static void set_end(struct weir__holds *holds, struct weir__hold *hold, weir_ns ends_at)
+{
+	weir__lock_acquire(&holds->lock);
+	hold->ends_at = ends_at;
+	rise(holds, hold);
+	sink(holds, hold);
+	weir__lock_release(&holds->lock);
+}
+
+static bool first_expired(struct weir__holds *holds, weir_ns now, uint64_t *ret_hash)
+{
+	bool is_expired;
+
+	weir__lock_acquire(&holds->lock);
+	is_expired = holds->n > 0 && holds->heap[0]->ends_at <= now;
+	if (is_expired)
+		*ret_hash = holds->heap[0]->hash;
+	weir__lock_release(&holds->lock);
+	return is_expired;
+}
+
+/* Forgets an expired hold. One that is being settled is moved to the end of the heap instead, until it is settled, so
+ * that it does not keep those behind it. That happens once to each settlement.
+ * The heap says which shard to lock, but the shard's lock comes before the heap's. So the hold is looked up again under
  * the shard's lock. */
 static bool end_one(struct weir__holds *holds, weir_ns now)
 {
-	uint64_t hash = 0;
+	bool is_forgotten = false;
 	struct weir__hold *hold;
-	bool is_over;
+	uint64_t hash;
 
-	weir__lock_acquire(&holds->lock);
-	is_over = holds->n > 0 && holds->heap[0]->ends_at <= now;
-	if (is_over)
-		hash = holds->heap[0]->hash;
-	weir__lock_release(&holds->lock);
-	if (!is_over)
-		return false;
-	weir__lock_acquire(lock_of(holds, hash));
-	hold = *place_of(holds, hash);
-	while (hold && (hold->hash != hash || hold->ends_at > now || hold->is_pending))
-		hold = hold->next;
-	if (hold)
-		forget(holds, hold);
-	weir__lock_release(lock_of(holds, hash));
-	return hold != NULL;
+	while (!is_forgotten && first_expired(holds, now, &hash)) {
+		weir__lock_acquire(lock_of(holds, hash));
+		hold = *place_of(holds, hash);
+		while (hold && (hold->hash != hash || hold->ends_at > now))
+			hold = hold->next;
+		is_forgotten = hold && !hold->is_pending;
+		if (is_forgotten)
+			forget(holds, hold);
+		else if (hold)
+			set_end(holds, hold, WEIR_NEVER);
+		weir__lock_release(lock_of(holds, hash));
+	}
+	return is_forgotten;
 }
 
 /* --- taking ----------------------------------------------------------------------------------------------------- */
@@ -241,6 +264,7 @@ static void fill(struct weir__hold *hold, uint64_t hash, const struct weir__hold
 	hold->is_settled = hold->is_taken = false;
 	hold->is_pending = true;
 	hold->named = request->named;
+	hold->changes = request->named ? weir__plans_number(request->named->entry) : 0;
 	hold->stated = request->named ? weir_table_limit_limit(request->named) : *request->stated;
 	hold->cost = request->cost;
 	hold->lasts = request->lasts;
@@ -288,28 +312,24 @@ enum weir__hold_result weir__holds_take(struct weir__holds *holds, const struct 
 	return result;
 }
 
-static void begin_time(struct weir__holds *holds, struct weir__hold *hold, const struct weir_verdict *verdict,
-		       weir_ns now)
+static void begin_time(struct weir__holds *holds, struct weir__hold *hold, const struct weir__store_request *take)
 {
 	hold->is_pending = false;
 	hold->is_taken = true;
-	hold->regained_at = weir__add_saturating(now, verdict->reset_after);
-	hold->verdict = *verdict;
-	weir__lock_acquire(&holds->lock);
-	hold->ends_at = weir__add_saturating(now, hold->lasts);
-	rise(holds, hold);
-	sink(holds, hold);
-	weir__lock_release(&holds->lock);
+	hold->charged_at = take->decided_at;
+	hold->charged_nodes = take->fallback_nodes;
+	hold->verdict = take->verdicts[0];
+	hold->taken_at = take->now;
+	set_end(holds, hold, weir__add_saturating(hold->taken_at, hold->lasts));
 }
 
-void weir__holds_took(struct weir__holds *holds, struct weir__hold *hold, const struct weir_verdict *verdict,
-		      weir_ns now)
+void weir__holds_took(struct weir__holds *holds, struct weir__hold *hold, const struct weir__store_request *take)
 {
 	const uint64_t hash = hold->hash;
 
 	weir__lock_acquire(lock_of(holds, hash));
-	if (verdict->allowed)
-		begin_time(holds, hold, verdict, now);
+	if (take->verdicts[0].allowed)
+		begin_time(holds, hold, take);
 	else
 		forget(holds, hold);
 	weir__lock_release(lock_of(holds, hash));
@@ -317,45 +337,49 @@ void weir__holds_took(struct weir__holds *holds, struct weir__hold *hold, const 
 
 /* --- settling --------------------------------------------------------------------------------------------------- */
 
-/* How much of the usage right after the take has not refilled yet. The held units refill last. A refund must not exceed
- * this: units that have refilled since may have been taken by others. A window resets all at once, so windows have no
- * bound (UINT64_MAX). */
-static uint64_t still_used(const struct weir__hold *hold, weir_ns now)
+/* Whether it is unknown how much of the charge has refilled, or was cut, because the limit was changed since. At a faster
+ * rate the store assumes that more has refilled than has. */
+static bool is_changed_too_much(const struct weir__hold *hold)
 {
-	const struct weir_limit *const limit = &hold->stated;
-	const uint64_t owed = hold->verdict.limit - hold->verdict.remaining;
-	const weir_ns left = hold->regained_at - now;
-	weir__u128 periods, periods_left;
+	const struct weir_limit *const was = &hold->stated;
+	uint64_t changes;
+	struct weir_limit is;
 
-	if (!weir__limit_is_bucket(limit))
-		return UINT64_MAX;
-	if (!limit->refill_interval)
-		return weir__saturate(weir__mul_div_up(left, limit->count, limit->period));
-	periods = weir__div_up(owed, limit->count);
-	periods_left = weir__div_up(left, limit->period);
-	if (periods <= periods_left)
-		return owed;
-	return owed - weir__min(owed, weir__saturate((periods - periods_left) * limit->count));
+	if (hold->named == NULL || !weir__limit_is_bucket(was))
+		return false;
+	is = weir_table_limit_limit(hold->named);
+	changes = weir__plans_number(hold->named->entry) - hold->changes;
+	return changes > 1 ||
+	       (changes == 1 && (is.burst < was->burst || (was->refill_interval && is.period != was->period) ||
+				 weir__mul(is.count, was->period) < weir__mul(was->count, is.period)));
 }
 
-/* Sliding windows need charged_at: they know which units were charged when. A store that does not know refunds the
- * newest units. */
-static void make_question(const struct weir__hold *hold, uint64_t actual, weir_ns now,
-			  struct weir__hold_store_call *question)
+static void make_question(const struct weir__hold *hold, uint64_t actual, struct weir__hold_store_call *question)
 {
 	*question = (struct weir__hold_store_call){ .operation = WEIR__STORE_PEEK,
 						    .named = hold->named,
-						    .stated = hold->stated,
 						    .key = hold->key,
 						    .key_length = hold->key_length,
-						    .charged_at = hold->ends_at - hold->lasts };
+						    .charged_at = hold->charged_at,
+						    .charged_cost = hold->cost,
+						    .charged_nodes = hold->charged_nodes };
+	if (hold->named == NULL)
+		question->stated = hold->stated;
 	if (actual > hold->cost) {
 		question->operation = WEIR__STORE_UPTO;
 		question->cost = actual - hold->cost;
-	} else if (actual < hold->cost && now < hold->regained_at) {
+	} else if (actual < hold->cost && !is_changed_too_much(hold)) {
 		question->operation = WEIR__STORE_UNDO;
-		question->cost = weir__min(hold->cost - actual, still_used(hold, now));
+		question->cost = hold->cost - actual;
 	}
+}
+
+/* The store has settled the hold, or was not called. */
+static void end_pending(struct weir__holds *holds, struct weir__hold *hold)
+{
+	hold->is_pending = false;
+	if (hold->ends_at == WEIR_NEVER) /* end_one has set it so */
+		set_end(holds, hold, weir__add_saturating(hold->taken_at, hold->lasts));
 }
 
 enum weir__hold_result weir__holds_settle(struct weir__holds *holds, const void *id, size_t id_length, uint64_t actual,
@@ -376,7 +400,7 @@ enum weir__hold_result weir__holds_settle(struct weir__holds *holds, const void 
 		result = hold->is_taken ? WEIR__HOLD_BUSY : WEIR__HOLD_UNKNOWN;
 	} else if (hold) {
 		hold->is_pending = true;
-		make_question(hold, actual, now, ret_question);
+		make_question(hold, actual, ret_question);
 		*ret_hold = hold;
 		result = WEIR__HOLD_BEGUN;
 	}
@@ -398,7 +422,7 @@ void weir__holds_settled(struct weir__holds *holds, struct weir__hold *hold,
 		settlement.refunded = verdict->granted;
 	}
 	weir__lock_acquire(lock_of(holds, hash));
-	hold->is_pending = false;
+	end_pending(holds, hold);
 	hold->is_settled = true;
 	hold->settlement = settlement;
 	weir__lock_release(lock_of(holds, hash));
@@ -410,6 +434,6 @@ void weir__holds_settle_not(struct weir__holds *holds, struct weir__hold *hold)
 	const uint64_t hash = hold->hash;
 
 	weir__lock_acquire(lock_of(holds, hash));
-	hold->is_pending = false;
+	end_pending(holds, hold);
 	weir__lock_release(lock_of(holds, hash));
 }

@@ -4,7 +4,7 @@
  * The client chooses the id of a hold. A repeated request with the same id gets the same reply and is charged once. A
  * hold is remembered, settled or not, until it expires. After that its id is unknown, and the cost stays charged. There
  * is no cleanup thread: each new hold first forgets up to two expired ones. WEIR__HOLD_FULL therefore means that no
- * remembered hold has expired, unless the one that ends first is being settled.
+ * remembered hold has expired, except those that are being settled.
  *
  * All memory is allocated when the registry is made. Ids are found by a keyed hash, under one of many shard locks. The
  * heap of expiry times and the free list have a lock of their own. No lock is held while a store decides: the id is
@@ -32,7 +32,7 @@ struct weir__hold_request {
 struct weir__settlement {
 	uint64_t held, actual;
 	uint64_t charged;  /* in addition to what was held */
-	uint64_t refunded; /* minus what has refilled since */
+	uint64_t refunded; /* as far as the charge still counted */
 	uint64_t beyond;   /* the limit had no more: neither charged nor carried over */
 	struct weir_verdict verdict;
 };
@@ -60,12 +60,11 @@ uint32_t weir__holds_n(struct weir__holds *holds);
 enum weir__hold_result weir__holds_take(struct weir__holds *holds, const struct weir__hold_request *request,
 					weir_ns now, struct weir__hold **ret_hold, struct weir_verdict *ret_verdict);
 
-/* Reports the store's verdict on the take. A denied take is forgotten. */
-void weir__holds_took(struct weir__holds *holds, struct weir__hold *hold, const struct weir_verdict *verdict,
-		      weir_ns now);
+/* Reports the completed take. If it was denied, the hold is forgotten. Otherwise its duration begins at take->now. */
+void weir__holds_took(struct weir__holds *holds, struct weir__hold *hold, const struct weir__store_request *take);
 
 /* What to call the store with to settle a hold. If the actual cost is above the estimate: charge the difference, as far
- * as the limit has it. If it is below: refund the difference, minus what has refilled since. */
+ * as the limit has it. If it is below: undo the difference, as far as the charge still counts (core/step.h). */
 struct weir__hold_store_call {
 	enum weir__store_operation operation;
 	const struct weir_table_limit *named; /* a limit of the table; NULL: use `stated` */
@@ -73,7 +72,9 @@ struct weir__hold_store_call {
 	const void *key; /* valid until the hold is settled */
 	size_t key_length;
 	uint64_t cost;
-	weir_ns charged_at;
+	weir_ns charged_at; /* these three are for UNDO: see store.h */
+	uint64_t charged_cost;
+	uint32_t charged_nodes;
 };
 
 /* On BEGUN, call the store with *ret_question, then call weir__holds_settled. */

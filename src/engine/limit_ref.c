@@ -1,6 +1,8 @@
 /* limit_ref.c: parsing of limits and holds in requests. */
 #include "engine/limit_ref.h"
 
+#include <weir/clock.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -215,39 +217,50 @@ bool weir__limit_refs_add(struct weir__limit_refs *refs, struct weir__context *c
 
 /* --- changes ---------------------------------------------------------------------------------------------------- */
 
-static void audit_change(const struct weir__context *context, const struct weir__audit_who *who, const char *plan,
-			 const struct weir_limit *from, const struct weir_limit *to, const char *why_not)
+/* Copies the name of a limit that exists, so that it fits. */
+static void copy_name(const char *name, size_t length, char ret_plan[WEIR_TABLE_NAME_MAX + 1])
 {
-	char before[WEIR_LIMIT_TEXT_MAX], after[WEIR_LIMIT_TEXT_MAX];
-	struct weir__log_line line;
-
-	(void)weir_limit_print(from, before);
-	(void)weir_limit_print(to, after);
-	weir__audit_begin(&line, context->log, who, "limit_changed");
-	weir__log_word(&line, "limit", plan);
-	weir__log_word(&line, "before", before);
-	weir__log_word(&line, "after", after);
-	weir__audit_end(&line, context->log, why_not);
+	memcpy(ret_plan, name, length);
+	ret_plan[length] = '\0';
 }
 
 bool weir__limit_ref_change(struct weir__context *context, const struct weir__audit_who *who, const char *name,
 			    size_t length, const struct weir_limit *to, struct weir__refusal *ret_refusal)
 {
+	struct weir__limit_change change = { .to = *to, .at = weir_clock_now() };
+	char plan[WEIR_TABLE_NAME_MAX + 1];
+	struct weir_limit before = *to;
+	bool is_made;
+
+	if (weir__limit_ref_find_named(context, name, length, ret_refusal) == NULL)
+		return false;
+	copy_name(name, length, plan);
+	(void)snprintf(change.user, sizeof(change.user), "%s", who->user);
+	(void)snprintf(change.peer, sizeof(change.peer), "%s", who->peer);
+	ret_refusal->error = WEIR__ERROR_LIMIT;
+	(void)weir__guard_change_limit(context->guard, plan, &change, 0, weir_table_now(context->table), &is_made,
+				       &before, &ret_refusal->why);
+	weir__audit_change(context->log, who, plan, &before, to, false, is_made ? NULL : ret_refusal->why.text);
+	return is_made;
+}
+
+bool weir__limit_ref_check_change(struct weir__context *context, const struct weir__audit_who *who, const char *name,
+				  size_t length, const struct weir_limit *to, struct weir__refusal *ret_refusal)
+{
 	const struct weir_table_limit *const limit = weir__limit_ref_find_named(context, name, length, ret_refusal);
 	char plan[WEIR_TABLE_NAME_MAX + 1];
 	struct weir_limit before;
-	bool is_done;
 
 	if (limit == NULL)
 		return false;
-	memcpy(plan, name, length); /* it fits, because a limit of this name exists */
-	plan[length] = '\0';
+	copy_name(name, length, plan);
 	ret_refusal->error = WEIR__ERROR_LIMIT;
+	if (weir__guard_check_change(context->guard, plan, to, weir_table_now(context->table), &ret_refusal->why) ==
+	    WEIR_OK)
+		return true;
 	before = weir_table_limit_limit(limit);
-	is_done = weir_guard_change_limit(context->guard, plan, to, weir_table_now(context->table),
-					  &ret_refusal->why) == WEIR_OK;
-	audit_change(context, who, plan, &before, to, is_done ? NULL : ret_refusal->why.text);
-	return is_done;
+	weir__audit_change(context->log, who, plan, &before, to, true, ret_refusal->why.text);
+	return false;
 }
 
 /* --- holds ------------------------------------------------------------------------------------------------------ */

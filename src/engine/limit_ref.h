@@ -93,10 +93,15 @@ struct weir__limit_refs {
 bool weir__limit_refs_add(struct weir__limit_refs *refs, struct weir__context *context,
 			  const struct weir__limit_ref *ref, uint64_t cost, struct weir__refusal *ret_refusal);
 
-/* Changes the policy's limit of this name, until the next policy is loaded. */
+/* Changes the policy's limit of this name on this server, until the next policy is loaded. */
 struct weir__audit_who;
 bool weir__limit_ref_change(struct weir__context *context, const struct weir__audit_who *who, const char *name,
 			    size_t length, const struct weir_limit *to, struct weir__refusal *ret_refusal);
+
+/* Whether the policy's limit of this name can be changed so, on all servers. A refusal is logged as the change would
+ * be. */
+bool weir__limit_ref_check_change(struct weir__context *context, const struct weir__audit_who *who, const char *name,
+				  size_t length, const struct weir_limit *to, struct weir__refusal *ret_refusal);
 
 /* Checks the id, key and duration of a hold and sets request->lasts from lasts_ms. Returns false if one is out of
  * range. */

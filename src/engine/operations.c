@@ -46,6 +46,7 @@ static bool ask(struct weir__request *request, enum weir__store_operation operat
 	store_request->hashes = NULL;
 	store_request->epoch_check = NULL;
 	store_request->now = weir_table_now(request->context->table);
+	store_request->fallback_nodes = 0;
 	request->stage = 1;
 	return weir__request_submit(request);
 }
@@ -102,11 +103,9 @@ bool weir__take_each_run(struct weir__request *request, struct weir__client *cli
 	return true;
 }
 
-/* For several claims, limit and remaining come from the one that decided. */
 static void take_decision(struct weir__decide *decide)
 {
 	const struct weir__store_request *const store_request = &decide->request.store_request;
-	const struct weir_verdict *decider;
 
 	decide->is_closed = store_request->is_closed;
 	if (decide->operation == WEIR__STORE_INSPECT) { /* stores set these for INSPECT only */
@@ -114,11 +113,7 @@ static void take_decision(struct weir__decide *decide)
 		decide->full_at = store_request->full_at;
 	}
 	decide->decided_by = store_request->n > 1 ? store_request->decision.decided_by : 0;
-	decider = &store_request->verdicts[decide->decided_by];
-	decide->reset_after = decider->reset_after;
-	decide->verdict = store_request->n > 1 ? store_request->decision.verdict : *decider;
-	decide->verdict.limit = decider->limit;
-	decide->verdict.remaining = decider->remaining;
+	decide->verdict = store_request->n > 1 ? store_request->decision.verdict : store_request->verdicts[0];
 }
 
 /* Records who requested the change, while the client is still connected. */
@@ -495,10 +490,7 @@ static bool advance_hold(struct weir__request *request)
 		return false;
 	take->verdict = request->verdicts[0];
 	take->is_closed = request->store_request.is_closed;
-	/* The store charges at store_request.now, or soon after. Use that instant, not the time of the reply: with the
-	 * latter, a settlement would refund units that have already refilled, and would not find the charge in a
-	 * sliding log. */
-	weir__holds_took(request->context->holds, take->hold, &take->verdict, request->store_request.now);
+	weir__holds_took(request->context->holds, take->hold, &request->store_request);
 	observe_each(request);
 	return true;
 }
@@ -556,6 +548,8 @@ static bool advance_settle(struct weir__request *request)
 
 	if (request->stage == 0) {
 		request->store_request.charged_at = settle->question.charged_at;
+		request->store_request.charged_cost = settle->question.charged_cost;
+		request->store_request.charged_nodes = settle->question.charged_nodes;
 		if (!ask(request, settle->question.operation, false))
 			return false;
 	}
@@ -708,11 +702,18 @@ void weir__limit_row(const struct weir__context *context, const struct weir__gua
 	struct weir_table_limit_stats stats = { 0, 0 };
 	struct weir_limit now;
 
-	*ret_row = (struct weir__limit_row){
-		.name = row->name, .mode = weir__limit_ref_mode_word(row->mode), .key = row->key, .text = "unlimited"
-	};
+	*ret_row = (struct weir__limit_row){ .name = row->name,
+					     .mode = weir__limit_ref_mode_word(row->mode),
+					     .key = row->key,
+					     .text = "unlimited",
+					     .changed = "" };
 	if (row->limit == NULL)
 		return;
+	if (row->is_changed) {
+		ret_row->changed = row->change.version > 0 ? "all" : "here";
+		weir__limit_change_by(&row->change, ret_row->changed_by);
+		ret_row->changed_at_s = row->change.at / 1000000000;
+	}
 	now = weir_table_limit_limit(row->limit);
 	(void)weir_limit_print(&now, ret_row->text);
 	weir_table_limit_stats(context->table, row->limit, &stats);

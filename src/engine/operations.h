@@ -57,11 +57,9 @@ struct weir__decide {
 	struct weir__request request;
 	enum weir__store_operation operation;
 	enum weir__protocol protocol;
-	/* Index of the claim that decided, if there are several. limit, remaining and reset_after are its own. */
-	size_t decided_by;
-	weir_ns reset_after;
-	struct weir_verdict verdict;
-	bool is_stored, is_closed; /* see struct weir__store_request */
+	size_t decided_by;           /* index of the claim that decided, if there are several */
+	struct weir_verdict verdict; /* see struct weir_decision */
+	bool is_stored, is_closed;   /* see struct weir__store_request */
 	weir_ns full_at;
 	int64_t repeated; /* for the protocol: a number from the request that the reply needs */
 	/* For a reset or refund that has moved: whether to audit it, and for whom. The client may be gone by the time
@@ -201,6 +199,9 @@ struct weir__limit_row {
 	const char *name, *mode, *key;
 	char text[WEIR_LIMIT_TEXT_MAX]; /* the current limit */
 	uint64_t allowed, denied;
+	const char *changed; /* where it was changed since the policy was loaded: all, here, or empty */
+	char changed_by[WEIR__CHANGE_BY_SIZE];
+	uint64_t changed_at_s; /* Unix time; 0: not known */
 };
 
 void weir__limit_row(const struct weir__context *context, const struct weir__guard_row *row,

@@ -53,6 +53,23 @@ void weir__audit_key(const struct weir__context *context, const struct weir__aud
 	weir__audit_end(&line, context->log, NULL);
 }
 
+void weir__audit_change(struct weir__log *log, const struct weir__audit_who *who, const char *plan,
+			const struct weir_limit *from, const struct weir_limit *to, bool is_shared, const char *why_not)
+{
+	char before[WEIR_LIMIT_TEXT_MAX] = "", after[WEIR_LIMIT_TEXT_MAX];
+	struct weir__log_line line;
+
+	if (from)
+		(void)weir_limit_print(from, before);
+	(void)weir_limit_print(to, after);
+	weir__audit_begin(&line, log, who, "limit_changed");
+	weir__log_word(&line, "limit", plan);
+	weir__log_word(&line, "before", before);
+	weir__log_word(&line, "after", after);
+	weir__log_word(&line, "servers", is_shared ? "all" : "here");
+	weir__audit_end(&line, log, why_not);
+}
+
 void weir__audit_auth_failure(const struct weir__context *context, const struct weir__client *client,
 			      enum weir__protocol protocol, const struct weir__user *claimed)
 {

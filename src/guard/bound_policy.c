@@ -13,9 +13,13 @@ void weir__bound_policy_free(struct weir__bound_policy *bound)
 {
 	if (bound == NULL)
 		return;
+	for (uint32_t i = 0; bound->changes && i < bound->policy->n_plans; i++)
+		free(bound->changes[i]);
+	free(bound->changes);
 	weir_policy_free(bound->policy);
 	free(bound->places);
 	free(bound->staged);
+	free(bound->since);
 	free(bound);
 }
 
@@ -46,29 +50,43 @@ static void name_anew(const struct weir_policy_plan *plan, char ret_name[WEIR_TA
 
 /* Most limits of a policy are new or unchanged. Then there is nothing to stage. */
 static int find_limit(struct weir_table *table, const struct weir_policy_plan *plan,
-		      const struct weir_table_limit **ret_limit, bool *ret_differs, struct weir_message *ret_message)
+		      const struct weir_table_limit **ret_limit, bool *ret_differs, bool *ret_is_anew,
+		      struct weir_message *ret_message)
 {
 	char name[WEIR_TABLE_NAME_MAX + 1];
+	struct weir_table_limit_stats used;
 	int error = weir_table_add_limit(table, plan->name, &plan->limit, ret_limit, ret_message);
 
+	*ret_is_anew = false;
 	*ret_differs = error == WEIR_ERR_CHANGE;
 	if (error == WEIR_ERR_CHANGE)
 		error = weir_table_find_limit(table, plan->name, &plan->limit, ret_limit, ret_message);
 	if (error != WEIR_ERR_CHANGE)
 		return error;
 	name_anew(plan, name);
-	return weir_table_find_limit(table, name, &plan->limit, ret_limit, ret_message);
+	error = weir_table_find_limit(table, name, &plan->limit, ret_limit, ret_message);
+	if (error == WEIR_OK) {
+		weir_table_limit_stats(table, *ret_limit, &used);
+		*ret_is_anew = used.allowed == 0 && used.denied == 0;
+	}
+	return error;
 }
 
 static int find_limits(struct weir_table *table, struct weir__bound_policy *bound, bool *ret_differs,
 		       struct weir_message *ret_message)
 {
 	const struct weir_policy *const policy = bound->policy;
+	bool is_anew;
 	int error = WEIR_OK;
 
-	for (uint32_t i = 0; i < policy->n_plans && error == WEIR_OK; i++)
-		if (!policy->plans[i].is_unlimited)
-			error = find_limit(table, &policy->plans[i], &bound->limits[i], &ret_differs[i], ret_message);
+	for (uint32_t i = 0; i < policy->n_plans && error == WEIR_OK; i++) {
+		if (policy->plans[i].is_unlimited)
+			continue;
+		error = find_limit(table, &policy->plans[i], &bound->limits[i], &ret_differs[i], &is_anew, ret_message);
+		if (is_anew && bound->n_anew < WEIR__BOUND_POLICY_ANEW)
+			bound->anew[bound->n_anew] = i;
+		bound->n_anew += is_anew;
+	}
 	return error;
 }
 
@@ -97,7 +115,11 @@ static int bind_plans(struct weir_table *table, struct weir__bound_policy *bound
 	int error;
 
 	bound->staged = calloc(n + 1, sizeof(bound->staged[0]));
-	error = differs && bound->staged ? find_limits(table, bound, differs, ret_message) : no_memory(ret_message);
+	bound->since = calloc(n + 1, sizeof(bound->since[0]));
+	for (size_t i = 0; bound->since && i < n; i++)
+		bound->since[i] = now;
+	error = differs && bound->staged && bound->since ? find_limits(table, bound, differs, ret_message) :
+							   no_memory(ret_message);
 	if (error == WEIR_OK)
 		error = stage_changes(table, bound, differs, now, ret_message);
 	free(differs);
@@ -167,6 +189,17 @@ const struct weir_table_limit *weir__bound_policy_limit_named(const struct weir_
 	const uint32_t number = weir__bound_policy_plan_named(bound, plan, length);
 
 	return number == WEIR_POLICY_NO_PLAN ? NULL : weir__bound_policy_limit(bound, number);
+}
+
+void weir__bound_policy_follow(struct weir__bound_policy *bound, const struct weir__bound_policy *before)
+{
+	for (uint32_t i = 0; i < weir_policy_plans(bound->policy); i++) {
+		const char *const name = weir_policy_plan_of(bound->policy, i)->name;
+		const uint32_t then = weir__bound_policy_plan_named(before, name, strlen(name));
+
+		if (then != WEIR_POLICY_NO_PLAN && bound->limits[i] == before->limits[then])
+			bound->since[i] = before->since[then];
+	}
 }
 
 /* The message names the limit. */

@@ -16,14 +16,25 @@
 #include "policy/policy.h"
 #include "store/table/table.h"
 
+enum { WEIR__BOUND_POLICY_ANEW = 10 };
+
+struct weir__plan_changes;
+
 struct weir__bound_policy {
 	struct weir_policy *policy;
+	/* For each plan, its changes since the policy was loaded, or NULL. The array itself is NULL until the first
+	 * change. Protected by the guard's lock `noting`. */
+	struct weir__plan_changes **changes;
 	_Atomic bool is_settled; /* all staged plans have taken effect */
 	/* Plans by hash of their names: number + 1, or 0. The size is a power of two, at least twice the number of
 	 * plans. */
 	uint32_t *places;
 	uint64_t n_places;
 	struct weir__plans_staged *staged; /* for each plan */
+	weir_ns *since;                    /* for each plan: when it got its limit of the table, on the table's clock */
+	/* The first plans whose keys start anew, because the table has another limit of the same name that cannot be
+	 * converted; and how many there are. */
+	uint32_t anew[WEIR__BOUND_POLICY_ANEW], n_anew;
 	/* For each limit, what a decision by the limit's own plan reads. In the policy's pool. */
 	struct weir__ahead *ahead;
 	const struct weir_table_limit *limits[]; /* for each plan; NULL: unlimited */
@@ -37,6 +48,10 @@ typedef int weir__bound_policy_check(const struct weir_limit *limit, struct weir
  * errors as weir_guard_new does; then nothing stays staged, but some limits may have been added to the table. */
 int weir__bound_policy_new(struct weir_table *table, struct weir_policy *policy, weir__bound_policy_check *check,
 			   weir_ns now, struct weir__bound_policy **ret_bound, struct weir_message *ret_message);
+
+/* A plan that had the same limit of the table in the policy before has had it since then. Call it before the policy
+ * becomes the current one. */
+void weir__bound_policy_follow(struct weir__bound_policy *bound, const struct weir__bound_policy *before);
 
 /* No thread may use it any more. NULL is allowed. */
 void weir__bound_policy_free(struct weir__bound_policy *bound);

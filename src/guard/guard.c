@@ -35,6 +35,7 @@ int weir__guard_new(struct weir_table *table, struct weir_policy *policy, weir__
 	(void)pthread_mutex_init(&guard->changing, NULL);
 	(void)pthread_mutex_init(&guard->ending, NULL);
 	(void)pthread_mutex_init(&guard->giving, NULL);
+	(void)pthread_mutex_init(&guard->noting, NULL);
 	*ret_guard = guard;
 	return WEIR_OK;
 }
@@ -53,6 +54,7 @@ void weir_guard_free(struct weir_guard *guard)
 	(void)pthread_mutex_destroy(&guard->changing);
 	(void)pthread_mutex_destroy(&guard->ending);
 	(void)pthread_mutex_destroy(&guard->giving);
+	(void)pthread_mutex_destroy(&guard->noting);
 	free(guard);
 }
 
@@ -76,6 +78,7 @@ int weir_guard_change(struct weir_guard *guard, struct weir_policy *policy, weir
 	(void)pthread_mutex_lock(&guard->changing);
 	error = weir__bound_policy_new(guard->table, policy, guard->check, now, &next, ret_message);
 	if (error == WEIR_OK) {
+		weir__bound_policy_follow(next, atomic_load(&guard->bound));
 		before = atomic_exchange(&guard->bound, next);
 		weir__bound_policy_settle_all(guard->table, next, now);
 		atomic_fetch_add(&guard->changes, 1);
@@ -85,26 +88,27 @@ int weir_guard_change(struct weir_guard *guard, struct weir_policy *policy, weir
 	return error;
 }
 
-int weir_guard_change_limit(struct weir_guard *guard, const char *plan, const struct weir_limit *to, weir_ns now,
-			    struct weir_message *ret_message)
+bool weir__guard_compare(struct weir_guard *guard, const struct weir_policy *next, weir__policy_compare_report *report,
+			 void *context)
 {
-	const struct weir_table_limit *limit;
-	struct weir__text why;
-	int error = WEIR_ERR_LIMIT;
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
+	const bool is_done = weir__policy_compare(bound->policy, next, report, context);
 
-	(void)pthread_mutex_lock(&guard->changing);
-	limit = weir__bound_policy_limit_named(atomic_load(&guard->bound), plan, strlen(plan));
-	if (limit)
-		error = guard->check ? guard->check(to, ret_message) : WEIR_OK;
-	if (limit && error == WEIR_OK)
-		error = weir_table_change_limit(guard->table, limit, to, now, ret_message);
-	(void)pthread_mutex_unlock(&guard->changing);
-	if (limit)
-		return error;
-	why = weir__text_of_message(ret_message, 0);
-	weir__text_add(&why, "the policy has no limit ");
-	weir__text_add_quoted(&why, plan, strlen(plan));
-	return error;
+	weir__epoch_leave(&guard->epoch, phase);
+	return is_done;
+}
+
+uint32_t weir__guard_list_anew(struct weir_guard *guard, void (*tell)(void *context, const char *plan), void *context)
+{
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
+	const uint32_t n = bound->n_anew;
+
+	for (uint32_t i = 0; i < n && i < WEIR__BOUND_POLICY_ANEW; i++)
+		tell(context, bound->policy->plans[bound->anew[i]].name);
+	weir__epoch_leave(&guard->epoch, phase);
+	return n;
 }
 
 uint64_t weir_guard_changes(const struct weir_guard *guard)
@@ -122,6 +126,19 @@ const struct weir_table_limit *weir__guard_limit(struct weir_guard *guard, const
 
 	weir__epoch_leave(&guard->epoch, phase);
 	return limit;
+}
+
+weir_ns weir__guard_limit_since(struct weir_guard *guard, const char *plan, size_t length,
+				const struct weir_table_limit *limit)
+{
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
+	const uint32_t number = weir__bound_policy_plan_named(bound, plan, length);
+	const weir_ns since = number != WEIR_POLICY_NO_PLAN && bound->limits[number] == limit ? bound->since[number] :
+												0;
+
+	weir__epoch_leave(&guard->epoch, phase);
+	return since;
 }
 
 void weir__guard_failure(struct weir_guard *guard, const char *plan, size_t length,
@@ -162,24 +179,8 @@ uint32_t weir__guard_plans(struct weir_guard *guard)
 	return n;
 }
 
-const struct weir__policy_limit *weir__guard_limit_of_plan(const struct weir_policy *policy, uint32_t plan)
-{
-	uint32_t low = 0, high = policy->n_limits;
-
-	if (policy->n_plans == policy->n_limits) /* no limit has overrides */
-		return &policy->limits[plan];
-	while (high - low > 1) {
-		const uint32_t middle = low + (high - low) / 2;
-
-		if (policy->limits[middle].plan <= plan)
-			low = middle;
-		else
-			high = middle;
-	}
-	return &policy->limits[low];
-}
-
-static void describe(const struct weir__bound_policy *bound, uint32_t plan, struct weir__guard_row *row)
+static void describe(struct weir_guard *guard, const struct weir__bound_policy *bound, uint32_t plan,
+		     struct weir__guard_row *row)
 {
 	const struct weir_policy *const policy = bound->policy;
 	const struct weir_policy_plan *const what = weir_policy_plan_of(policy, plan);
@@ -191,12 +192,13 @@ static void describe(const struct weir__bound_policy *bound, uint32_t plan, stru
 					 .on_store_failure = what->on_store_failure,
 					 .is_local = what->is_local,
 					 .store_budget = what->store_budget };
+	row->is_changed = weir__guard_change_of(guard, bound, plan, &row->change);
 	if (policy->n_limits == 0) { /* Envoy's form has plans only */
 		row->is_keyed = true;
 		row->mode = what->is_shadow ? WEIR_MODE_SHADOW : WEIR_MODE_ENFORCE;
 		return;
 	}
-	limit = weir__guard_limit_of_plan(policy, plan);
+	limit = weir__policy_limit_of_plan(policy, plan);
 	row->is_keyed = limit->n_parts > 0;
 	row->mode = limit->mode;
 	for (uint32_t i = 0; i < limit->overrides.n && plan != limit->plan; i++)
@@ -216,7 +218,7 @@ bool weir__guard_row(struct weir_guard *guard, const char *plan, size_t length,
 	struct weir__guard_row row;
 
 	if (number != WEIR_POLICY_NO_PLAN) {
-		describe(bound, number, &row);
+		describe(guard, bound, number, &row);
 		tell(context, &row);
 	}
 	weir__epoch_leave(&guard->epoch, phase);
@@ -234,7 +236,7 @@ void weir__guard_list(struct weir_guard *guard, uint32_t first, uint32_t most, v
 
 	begin(context, n);
 	for (uint32_t i = first; i < first + n; i++) {
-		describe(bound, i, &row);
+		describe(guard, bound, i, &row);
 		tell(context, &row);
 	}
 	weir__epoch_leave(&guard->epoch, phase);

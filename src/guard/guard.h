@@ -6,8 +6,19 @@
 #include <weir/guard.h>
 
 #include "guard/bound_policy.h"
+#include "policy/compare.h"
 
-enum { WEIR__GUARD_KEY_SIZE = 8 * 64 };
+enum { WEIR__GUARD_KEY_SIZE = 8 * 64, WEIR__CHANGE_USER = 64, WEIR__CHANGE_PEER = 64 };
+
+/* A change of a limit after its policy was loaded. */
+struct weir__limit_change {
+	struct weir_limit to;
+	char user[WEIR__CHANGE_USER]; /* who made it; "-" or empty: not known */
+	char peer[WEIR__CHANGE_PEER]; /* from where; the same */
+	weir_ns at;                   /* Unix time; 0: not known */
+	/* Of a change on all servers of a store: a number that grows with each change. 0: on this server alone. */
+	uint64_t version;
+};
 
 /* A limit or override of the policy. */
 struct weir__guard_row {
@@ -19,6 +30,8 @@ struct weir__guard_row {
 	bool is_keyed;                  /* false: all requests share one state, of the empty key */
 	weir_ns store_budget;           /* 0: not set in the policy */
 	char key[WEIR__GUARD_KEY_SIZE]; /* names of attributes, separated by commas; empty in Envoy's form */
+	bool is_changed;                /* since the policy was loaded, as `change` says */
+	struct weir__limit_change change;
 };
 
 /* weir_guard_new, with a check that every limit of every policy must pass. */
@@ -27,6 +40,11 @@ int weir__guard_new(struct weir_table *table, struct weir_policy *policy, weir__
 
 /* Returns the limit of the plan with this name. It lives as long as the table. NULL: unknown plan, or unlimited. */
 const struct weir_table_limit *weir__guard_limit(struct weir_guard *guard, const char *plan, size_t length);
+
+/* Since when the plan of this name has had this limit of the table, through all policies, on the table's clock. 0: it does
+ * not have it. */
+weir_ns weir__guard_limit_since(struct weir_guard *guard, const char *plan, size_t length,
+				const struct weir_table_limit *limit);
 
 /* What a plan says about a failed store. */
 struct weir__guard_failure {
@@ -46,6 +64,46 @@ void weir__guard_list(struct weir_guard *guard, uint32_t first, uint32_t most, v
 /* Reports the plan with this name. Returns false if it is unknown. */
 bool weir__guard_row(struct weir_guard *guard, const char *plan, size_t length,
 		     void (*tell)(void *context, const struct weir__guard_row *row), void *context);
+
+/* Compares the policy in force with one that is to replace it. Returns false, and reports nothing, if memory ran
+ * out. */
+bool weir__guard_compare(struct weir_guard *guard, const struct weir_policy *next, weir__policy_compare_report *report,
+			 void *context);
+
+/* Reports the first plans of the policy in force whose limits could not be converted from those that the table had
+ * under the same names, and have decided nothing yet. Returns their number, including those that are not reported. */
+uint32_t weir__guard_list_anew(struct weir_guard *guard, void (*tell)(void *context, const char *plan), void *context);
+
+/* --- changes of single limits: guard_changes.c --------------------------------------------------------------------- */
+
+/* weir_guard_change_limit, which also notes by whom and when. A change on all servers is made only if the policy in
+ * force has this identity and no later one was made. A change on this server alone ignores the identity. Returns
+ * WEIR_OK, also if nothing was to be done: ret_is_made says whether the change was made, and ret_before has the limit
+ * before it. WEIR_ERR_CHANGE: also if the policy in force has another identity. */
+int weir__guard_change_limit(struct weir_guard *guard, const char *plan, const struct weir__limit_change *change,
+			     uint64_t identity, weir_ns now, bool *ret_is_made, struct weir_limit *ret_before,
+			     struct weir_message *ret_message);
+
+/* Whether a limit can be changed to this one. Returns WEIR_OK, or the error that the change would return. */
+int weir__guard_check_change(struct weir_guard *guard, const char *plan, const struct weir_limit *to, weir_ns now,
+			     struct weir_message *ret_message);
+
+/* Identifies what the policy in force says. */
+uint64_t weir__guard_identity(struct weir_guard *guard);
+
+/* Reports the latest change on all servers of each limit, if the policy in force has this identity. */
+void weir__guard_list_shared(struct weir_guard *guard, uint64_t identity,
+			     void (*tell)(void *context, const char *plan, const struct weir__limit_change *change),
+			     void *context);
+
+/* The number of limits that were changed since the policy was loaded. */
+uint32_t weir__guard_changed(struct weir_guard *guard);
+
+/* Writes who made a change, as `alice (192.0.2.1:5000)` or `192.0.2.1:5000`, and when, as `2026-01-31T10:00:00Z`. Empty:
+ * not known. */
+enum { WEIR__CHANGE_BY_SIZE = WEIR__CHANGE_USER + WEIR__CHANGE_PEER + 4, WEIR__CHANGE_AT_SIZE = 32 };
+void weir__limit_change_by(const struct weir__limit_change *change, char ret_by[WEIR__CHANGE_BY_SIZE]);
+void weir__limit_change_at(const struct weir__limit_change *change, char ret_at[WEIR__CHANGE_AT_SIZE]);
 
 /* --- keys as text: guard_keys.c, guard_keys_read.c ---------------------------------------------------------------- */
 

@@ -151,13 +151,11 @@ static const char *name_of(const struct weir__guard_check *check, const struct w
 static void take_answer(struct weir__guard_check *check, const struct weir_claim *claims,
 			const struct weir_verdict *verdicts, const struct weir__store_request *store_request)
 {
-	struct weir_guard_answer *const answer = &check->answer;
 	const size_t decider = check->n_enforced == 1 ? 0 : store_request->decision.decided_by;
+	const struct weir_table_limit *const limit = claims[decider].limit;
 
-	answer->verdict = check->n_enforced == 1 ? verdicts[0] : store_request->decision.verdict;
-	answer->is_limited = true;
-	answer->limit = claims[decider].limit;
-	weir__guard_write_decider(answer, &verdicts[decider], name_of(check, claims[decider].limit, decider));
+	check->answer.verdict = check->n_enforced == 1 ? verdicts[0] : store_request->decision.verdict;
+	weir__guard_write_decider(&check->answer, limit, name_of(check, limit, decider));
 }
 
 /* If the next policy is already current, its changed limits were charged all the same. But their verdicts may be by the

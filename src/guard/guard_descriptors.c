@@ -5,6 +5,7 @@
 #include "guard/guard_check.h"
 #include "guard/guard_internal.h"
 #include "policy/envoy.h"
+#include "store/table/decision.h"
 
 enum stage { BEGUN, LOOKING, TAKING, LOOKING_INSTEAD, CHARGING, TAKING_EACH };
 
@@ -329,21 +330,16 @@ static enum stage take_answer(struct weir__guard_descriptors *check, const weir_
 
 /* --- the end ----------------------------------------------------------------------------------------------------- */
 
-/* Whether verdict `a` is more relevant than `b`: it denies, for longer; or it allows, with less remaining. */
-static bool says_more(const struct weir_verdict *a, const struct weir_verdict *b)
-{
-	if (a->allowed != b->allowed)
-		return !a->allowed;
-	return a->allowed ? a->remaining < b->remaining : a->retry_after > b->retry_after;
-}
-
+/* Only enforced limits decide; quotas do when all of them are used up. */
 static void join_statuses(struct weir__guard_descriptors *check, const weir__room *room)
 {
 	struct weir_verdict verdicts[WEIR_DESCRIPTORS_MAX];
 	const bool is_by_quotas = !check->is_allowed && are_quotas_used_up(check, room);
 	struct weir_guard_answer *const answer = &check->answer;
+	const struct weir_guard_status *decider;
 	const struct weir_table_limit *limit;
-	size_t n = 0, decider = 0;
+	struct weir_decision decision;
+	size_t of[WEIR_DESCRIPTORS_MAX], n = 0; /* of: the descriptor that each verdict belongs to */
 
 	*answer = (struct weir_guard_answer){ .verdict = { .allowed = true, .granted = check->hits } };
 	for (size_t i = 0; i < check->n; i++) {
@@ -353,25 +349,23 @@ static void join_statuses(struct weir__guard_descriptors *check, const weir__roo
 		answer->shadow_denied += status->claim.mode == WEIR_MODE_SHADOW && !status->verdict.allowed;
 		if (!is_enforced_claim(check, room, i) && !(is_by_quotas && is_quota(check, room, i)))
 			continue;
-		if (n == 0 || says_more(&status->verdict, &room->statuses[decider].verdict))
-			decider = i;
+		of[n] = i;
 		verdicts[n++] = status->verdict;
 	}
 	if (n == 0)
 		return;
-	answer->verdict = weir_verdict_join(verdicts, n);
+	decision = weir__decision_of(verdicts, n);
+	answer->verdict = decision.verdict;
 	/* A request that lost a race is denied, even if each limit would allow it now. */
 	answer->verdict.allowed = check->is_allowed;
 	if (!check->is_allowed)
-		answer->verdict.granted = 0;
-	answer->is_limited = true;
-	limit = room->claims[check->claim_of[decider] - 1].limit;
-	answer->limit = limit;
-	weir__guard_write_decider(
-		answer, &room->statuses[decider].verdict,
-		room->statuses[decider].claim.plan == WEIR_POLICY_NO_PLAN ?
-			weir_table_limit_name(limit) :
-			weir_policy_plan_of(check->bound->policy, room->statuses[decider].claim.plan)->name);
+		answer->verdict.granted = answer->verdict.delay = 0;
+	decider = &room->statuses[of[decision.decided_by]];
+	limit = room->claims[check->claim_of[of[decision.decided_by]] - 1].limit;
+	weir__guard_write_decider(answer, limit,
+				  decider->claim.plan == WEIR_POLICY_NO_PLAN ?
+					  weir_table_limit_name(limit) :
+					  weir_policy_plan_of(check->bound->policy, decider->claim.plan)->name);
 }
 
 static void end(struct weir__guard_descriptors *check, const weir__room *room)

@@ -25,23 +25,30 @@ struct weir_guard {
 	 * first. */
 	pthread_mutex_t ending;
 	pthread_mutex_t giving; /* serialises adding to `given` */
+	pthread_mutex_t noting; /* protects the changes that bound policies note; deciding threads do not take it */
 	struct weir__given given[WEIR_GUARD_GIVEN_MAX];
 	_Atomic uint32_t n_given; /* given[0..n_given) never change */
 };
 
 /* Plan names are no longer than limit names, so decided_by has room for them. */
-static inline void weir__guard_write_decider(struct weir_guard_answer *answer, const struct weir_verdict *decider,
+static inline void weir__guard_write_decider(struct weir_guard_answer *answer, const struct weir_table_limit *limit,
 					     const char *name)
 {
-	answer->verdict.limit = decider->limit;
-	answer->verdict.remaining = decider->remaining;
-	answer->reset_after = decider->reset_after;
+	answer->is_limited = true;
+	answer->limit = limit;
 	memcpy(answer->decided_by, name, strlen(name) + 1);
 }
 
-/* The limit that a plan belongs to, in a policy that has limits. The plans of a limit's overrides follow its own plan,
- * before the next limit's plan. */
-const struct weir__policy_limit *weir__guard_limit_of_plan(const struct weir_policy *policy, uint32_t plan);
+/* The changes of a plan since its policy was loaded. */
+struct weir__plan_changes {
+	struct weir__limit_change shared; /* on all servers of the store; version 0: none */
+	struct weir__limit_change here;   /* on this server alone */
+	bool is_here;                     /* `here` was made, and after `shared` */
+};
+
+/* Copies the change that is in force for a plan. Returns false if the plan was not changed. Call it within an epoch. */
+bool weir__guard_change_of(struct weir_guard *guard, const struct weir__bound_policy *bound, uint32_t plan,
+			   struct weir__limit_change *ret_change);
 
 /* weir__guard_key_text by this policy; NULL: without a policy. */
 size_t weir__guard_write_key(const struct weir_policy *policy, uint32_t plan, const void *key, size_t length,

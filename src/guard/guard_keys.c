@@ -8,7 +8,7 @@ size_t weir__guard_write_key(const struct weir_policy *policy, uint32_t plan, co
 	const struct weir__key_bytes bytes = { key, length, whole };
 	const bool is_known = policy && plan != WEIR_POLICY_NO_PLAN && (policy->envoy || policy->n_limits > 0);
 	const struct weir__policy_limit *const limit = is_known && !policy->envoy ?
-							       weir__guard_limit_of_plan(policy, plan) :
+							       weir__policy_limit_of_plan(policy, plan) :
 							       NULL;
 
 	return weir__policy_key_text(is_known ? policy : NULL, limit, &bytes, text, size);

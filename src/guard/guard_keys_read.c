@@ -217,7 +217,7 @@ static bool read_descriptor(struct room *room, const struct weir_policy *policy,
 static bool read_key(struct room *room, const struct weir_policy *policy, uint32_t plan, struct weir__slice text,
 		     struct weir__guard_key *ret_key)
 {
-	const struct weir__policy_limit *const limit = policy->envoy ? NULL : weir__guard_limit_of_plan(policy, plan);
+	const struct weir__policy_limit *const limit = policy->envoy ? NULL : weir__policy_limit_of_plan(policy, plan);
 
 	ret_key->bytes = text.at;
 	ret_key->length = text.n;
@@ -278,7 +278,7 @@ static void explain_key(const struct weir_policy *policy, const struct weir__pol
 
 static void explain_keys(const struct weir_policy *policy, uint32_t plan, struct weir__text *why)
 {
-	const struct weir__policy_limit *const limit = policy->envoy ? NULL : weir__guard_limit_of_plan(policy, plan);
+	const struct weir__policy_limit *const limit = policy->envoy ? NULL : weir__policy_limit_of_plan(policy, plan);
 
 	if (limit && limit->n_parts == 0) {
 		weir__text_add(why, ", where all requests share the empty key");

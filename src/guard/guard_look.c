@@ -142,6 +142,8 @@ int weir__guard_view(struct weir_guard *guard, const struct weir_attribute *attr
 struct changed {
 	const char *name;
 	char before[WEIR_LIMIT_TEXT_MAX], now[WEIR_LIMIT_TEXT_MAX];
+	/* Where, by whom and when; empty: not known. */
+	char how[32 + WEIR__CHANGE_BY_SIZE + WEIR__CHANGE_AT_SIZE];
 };
 
 /* The changed limits of a request, and the callback. */
@@ -152,16 +154,30 @@ struct explaining {
 	void *context;
 };
 
-static void note_changed(const struct weir__bound_policy *bound, const struct weir_policy_claim *claim,
-			 struct explaining *explaining)
+static void write_how(const struct weir__limit_change *change, char *ret_how, size_t size)
+{
+	char by[WEIR__CHANGE_BY_SIZE], at[WEIR__CHANGE_AT_SIZE];
+
+	weir__limit_change_by(change, by);
+	weir__limit_change_at(change, at);
+	(void)snprintf(ret_how, size, "%s%s%s%s%s", change->version > 0 ? " on all servers" : "", by[0] ? " by " : "",
+		       by, at[0] ? " at " : "", at);
+}
+
+static void note_changed(struct weir_guard *guard, const struct weir__bound_policy *bound,
+			 const struct weir_policy_claim *claim, struct explaining *explaining)
 {
 	const struct weir_policy_plan *const plan = weir_policy_plan_of(bound->policy, claim->plan);
 	const struct weir_table_limit *const limit = weir__bound_policy_limit(bound, claim->plan);
 	struct changed *const changed = &explaining->changed[explaining->n];
+	struct weir__limit_change change;
 	struct weir_limit now;
 
 	if (limit == NULL)
 		return;
+	changed->how[0] = '\0';
+	if (weir__guard_change_of(guard, bound, claim->plan, &change))
+		write_how(&change, changed->how, sizeof(changed->how));
 	now = weir_table_limit_limit(limit);
 	(void)weir_limit_print(&plan->limit, changed->before);
 	(void)weir_limit_print(&now, changed->now);
@@ -195,8 +211,8 @@ static void tell_line(void *explaining_, const char *line)
 		const char *const end = end_of_limit(changed, line);
 
 		if (end) {
-			(void)snprintf(longer, sizeof(longer), "%.*s, changed to %s%s", (int)(end - line), line,
-				       changed->now, end);
+			(void)snprintf(longer, sizeof(longer), "%.*s, changed to %s%s%s", (int)(end - line), line,
+				       changed->now, changed->how, end);
 			line = longer;
 			break;
 		}
@@ -218,7 +234,7 @@ static void explain_by(explain_policy *by, struct weir_guard *guard, const struc
 
 	if (weir_policy_match(bound->policy, attributes, n, 1, &matched, NULL) == WEIR_OK)
 		for (size_t i = 0; i < matched.n; i++)
-			note_changed(bound, &matched.claims[i], &explaining);
+			note_changed(guard, bound, &matched.claims[i], &explaining);
 	by(bound->policy, attributes, n, tell_line, &explaining);
 	weir__epoch_leave(&guard->epoch, phase);
 }

@@ -21,12 +21,13 @@ void weir__audit_end(struct weir__log_line *line, struct weir__log *log, const c
 	weir__log_end(line, log);
 }
 
-void weir__audit_policy(struct weir__log *log, uint64_t limits, const char *fault)
+void weir__audit_policy(struct weir__log *log, uint64_t limits, uint64_t anew, const char *fault)
 {
 	const struct weir__audit_who nobody = weir__audit_system("file");
 	struct weir__log_line line;
 
 	weir__audit_begin(&line, log, &nobody, "policy_reloaded");
 	weir__log_number(&line, "limits", limits);
+	weir__log_number(&line, "anew", anew);
 	weir__audit_end(&line, log, *fault ? fault : NULL);
 }

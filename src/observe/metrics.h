@@ -67,6 +67,8 @@
 	X(TABLE_INSERTED, "rate_limiter_table_inserted", COUNTER, "", "", "Keys that were given a slot.") \
 	X(TABLE_EVICTED, "rate_limiter_table_evicted", COUNTER, "", "", \
 	  "Keys that were evicted while part of their limit was in use.") \
+	X(TABLE_PLANS_LOST, "rate_limiter_table_plans_lost", COUNTER, "", "", \
+	  "Earlier forms of changed limits that were forgotten while keys may have been in use under them.") \
 	X(POLICY_LIMITS, "rate_limiter_policy_limits", GAUGE, "", "", "Limits of the policy.") \
 	X(POLICY_CHANGES, "rate_limiter_policy_changes", COUNTER, "", "", \
 	  "New versions of the policy that took effect, after the first.") \

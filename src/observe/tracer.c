@@ -12,6 +12,7 @@
 #include "observe/span_exporter.h"
 #include "os/memory.h"
 #include "store/store.h"
+#include "store/table/decision.h"
 #include "store/table/inline_limit.h"
 
 enum { NAME_SIZE = WEIR_LIMIT_TEXT_MAX > WEIR_TABLE_NAME_MAX ? WEIR_LIMIT_TEXT_MAX : WEIR_TABLE_NAME_MAX + 1 };
@@ -403,7 +404,7 @@ void weir__tracer_together(struct weir__tracer *tracer, const struct weir_claim 
 
 	if (n == 0 || WEIR__LIKELY(!is_traced && tracer->all->limiter == NULL))
 		return;
-	decision = weir__store_join(verdicts, n);
+	decision = weir__decision_of(verdicts, n);
 	if (is_traced)
 		trace(tracer, &claims[decision.decided_by], &decision.verdict, is_shadow, now);
 	if (!decision.verdict.allowed && tracer->all->limiter)

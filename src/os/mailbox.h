@@ -15,6 +15,8 @@ struct weir__task {
 	struct weir__task *next;
 	struct weir__mailbox *mailbox;
 	void (*free)(struct weir__task *task);
+	/* For the owner to call when it has taken the task back. */
+	void (*returned)(struct weir__task *task);
 };
 
 /* NULL: no memory. */

@@ -62,6 +62,13 @@ struct weir__entry *weir__entries_add(struct weir__entries *entries, struct weir
 	return entry;
 }
 
+const struct weir__entry *weir__entries_find_key(const struct weir__entries *entries, struct weir__slice key)
+{
+	const struct weir__entry *const entry = place_of(entries, key, weir__policy_hash(1, key.at, key.n));
+
+	return entry->key.at ? entry : NULL;
+}
+
 /* The bytes by which a column is compared. .at NULL: the request has no value that an entry could match. */
 static struct weir__slice compared_by(const struct weir__value *value, bool is_address)
 {

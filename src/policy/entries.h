@@ -32,6 +32,9 @@ bool weir__entries_init(struct weir__entries *entries, struct weir__pool *pool, 
 struct weir__entry *weir__entries_add(struct weir__entries *entries, struct weir__pool *pool,
 				      const struct weir__slice *values, bool *ret_is_new);
 
+/* Returns the entry with the key of another entry, whose columns must be the same, or NULL. */
+const struct weir__entry *weir__entries_find_key(const struct weir__entries *entries, struct weir__slice key);
+
 /* Returns the entry for the request's values, or NULL. */
 const struct weir__entry *weir__entries_find(const struct weir__entries *entries, const struct weir__values *values);
 

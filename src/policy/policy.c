@@ -37,6 +37,23 @@ const struct weir_policy_plan *weir_policy_plan_of(const struct weir_policy *pol
 	return plan < policy->n_plans ? &policy->plans[plan] : NULL;
 }
 
+const struct weir__policy_limit *weir__policy_limit_of_plan(const struct weir_policy *policy, uint32_t plan)
+{
+	uint32_t low = 0, high = policy->n_limits;
+
+	if (policy->n_plans == policy->n_limits) /* no limit has overrides */
+		return &policy->limits[plan];
+	while (high - low > 1) {
+		const uint32_t middle = low + (high - low) / 2;
+
+		if (policy->limits[middle].plan <= plan)
+			low = middle;
+		else
+			high = middle;
+	}
+	return &policy->limits[low];
+}
+
 struct weir__override weir__policy_resolve(const struct weir__policy_limit *limit, const struct weir__values *values)
 {
 	struct weir__override applies = { limit->plan, limit->mode };

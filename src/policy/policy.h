@@ -72,6 +72,8 @@ struct weir_policy {
 	struct weir_policy_plan *plans;
 	uint32_t n_plans;
 	struct weir__policy_file *files; /* one for each time that a file is named */
+	/* Hash of what the policy says. The same for files with other names, comments or settings. */
+	uint64_t identity;
 };
 
 /* weir_policy_match. ret_ahead gets, for each claim, what weir__rules_look_ahead set for the limit, or NULL if another
@@ -84,6 +86,10 @@ int weir__policy_match(const struct weir_policy *policy, const struct weir_attri
  * limits apply than a request may have, the request is an error, and all limits are in the order of the file. */
 void weir__policy_explain_what_applies_first(const struct weir_policy *policy, const struct weir_attribute *attributes,
 					     size_t n, weir_policy_report *report, void *context);
+
+/* The limit that a plan belongs to, in a policy that has limits. The plans of a limit's overrides follow its own plan,
+ * before the next limit's plan. */
+const struct weir__policy_limit *weir__policy_limit_of_plan(const struct weir_policy *policy, uint32_t plan);
 
 /* Returns the plan and mode of a limit for a request that it matches. */
 struct weir__override weir__policy_resolve(const struct weir__policy_limit *limit, const struct weir__values *values);

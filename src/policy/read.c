@@ -467,6 +467,40 @@ static void begin_part(struct weir__policy_reading *reading, const struct weir__
 	reading->folder_length = folder_of(reading->folder);
 }
 
+/* Depth first. Kinds and numbers of members keep texts of different places apart. */
+static uint64_t hash_node(uint64_t hash, const struct weir__node *node)
+{
+	const uint64_t what[] = { (uint64_t)node->kind, node->is_quoted, node->n };
+
+	hash = weir__policy_hash(hash, what, sizeof(what));
+	if (node->key)
+		hash = weir__policy_hash(hash, node->key->text.at, node->key->text.n);
+	if (node->kind == WEIR__NODE_TEXT)
+		return weir__policy_hash(hash, node->text.at, node->text.n);
+	for (const struct weir__node *member = node->members; member; member = member->next)
+		hash = hash_node(hash, member);
+	return hash;
+}
+
+/* Settings in the same file are not part of the policy. */
+static void identify(struct weir_policy *policy, const struct weir__node *root, uint32_t options)
+{
+	const uint64_t what = options & ~(uint64_t)WEIR__POLICY_HAS_OTHERS;
+	const bool is_envoy = weir__envoy_is(root);
+
+	policy->identity = weir__policy_hash(policy->identity, &what, sizeof(what));
+	for (const struct weir__node *member = root->members; member; member = member->next)
+		if (is_envoy || weir__slice_is(member->key->text, "limits") ||
+		    weir__slice_is(member->key->text, "attributes"))
+			policy->identity = hash_node(policy->identity, member);
+}
+
+static void identify_named_files(struct weir_policy *policy)
+{
+	for (const struct weir__policy_file *file = policy->files; file; file = file->next)
+		policy->identity = weir__policy_hash(policy->identity, &file->hash, sizeof(file->hash));
+}
+
 static uint64_t read_documents(struct weir__policy_reading *reading, const struct weir__policy_part *parts, size_t n,
 			       uint32_t options, struct documents *documents)
 {
@@ -486,6 +520,7 @@ static uint64_t read_documents(struct weir__policy_reading *reading, const struc
 		documents->roots[i] = NULL;
 		if (root == NULL)
 			continue;
+		identify(reading->policy, root, options);
 		if (weir__envoy_is(root)) {
 			weir__envoy_read(reading, root, options);
 			envoys++;
@@ -542,6 +577,7 @@ struct weir_policy *weir__policy_of_parts(const struct weir__policy_part *parts,
 	add_known_attributes(&policy->attributes);
 	read_parts(&reading, parts, n, options, &documents);
 	weir__pool_free(&documents.pool);
+	identify_named_files(policy);
 	if (diagnostics->n == 0)
 		return policy;
 	weir_policy_free(policy);

@@ -300,6 +300,21 @@ static void add_seen(struct live *live, const struct weir_table_limit *limit, co
 	add_top(live, limit, name);
 }
 
+static void add_changed(struct live *live, const struct weir__guard_row *row)
+{
+	char by[WEIR__CHANGE_BY_SIZE];
+
+	if (row == NULL || !row->is_changed) {
+		WEIR__REPLY_ADD(live->reply, ",\"changed\":null");
+		return;
+	}
+	weir__limit_change_by(&row->change, by);
+	weir__reply_add_word(live->reply, ",\"changed\":{\"servers\":", row->change.version > 0 ? "all" : "here");
+	weir__reply_add_word(live->reply, ",\"by\":", by);
+	weir__reply_add_member(live->reply, ",\"at\":", row->change.at / second_ns);
+	WEIR__REPLY_ADD(live->reply, "}");
+}
+
 static void add_limit(struct live *live, const char *name, const char *mode, const char *algorithm, const char *text,
 		      const char *key, const struct weir_table_limit *limit)
 {
@@ -320,6 +335,7 @@ static void add_inline(struct live *live)
 	const struct weir_table_limit *const limit = live->context->limits.counted_as;
 
 	add_limit(live, inline_name, "enforce", "any", "as requests say", "", limit);
+	add_changed(live, NULL);
 	add_seen(live, limit, NULL);
 	WEIR__REPLY_ADD(live->reply, "}");
 }
@@ -336,6 +352,7 @@ static void add_row(void *live_, const struct weir__guard_row *row)
 	(void)weir_limit_print(&limit, text);
 	add_limit(live, row->name, weir__limit_ref_mode_word(row->mode), weir_algorithm_name(limit.algorithm), text,
 		  row->key, row->limit);
+	add_changed(live, row);
 	add_seen(live, row->limit, row->name);
 	WEIR__REPLY_ADD(live->reply, "}");
 }

@@ -404,7 +404,7 @@ static void note_wrong(struct weir__policy_loader *loader, struct report *report
 	loader->wrong = report->hash;
 	fputs("weir serve: the policy stays as it is, since what was read is wrong:\n", loader->errors);
 	print_report(report, diagnostics, loader->errors);
-	weir__audit_policy(loader->log, weir__guard_limits(loader->guard), report->first);
+	weir__audit_policy(loader->log, weir__guard_limits(loader->guard), 0, report->first);
 	(void)pthread_mutex_lock(&loader->lock);
 	loader->info.failures++;
 	memcpy(loader->info.last_error, report->first, sizeof(report->first));
@@ -420,28 +420,95 @@ static const char *hint_of(int error)
 		       "";
 }
 
+/* Limits whose keys start anew: the first are reported, all are counted. */
+struct anew {
+	FILE *lines; /* in memory */
+	char *text;
+	size_t size;
+	uint32_t n;
+};
+
+static void note_anew(void *anew_, const struct weir__policy_difference *difference)
+{
+	struct anew *const anew = anew_;
+	char line[WEIR__POLICY_DIFFERENCE_SIZE];
+
+	if (!weir__policy_difference_is_anew(difference))
+		return;
+	weir__policy_difference_write(difference, line);
+	if (anew->n++ < WEIR__BOUND_POLICY_ANEW && anew->lines)
+		fprintf(anew->lines, "weir serve: the policy: %s\n", line);
+}
+
+static void tell_anew(struct weir__policy_loader *loader, struct anew *anew)
+{
+	if (anew->n > WEIR__BOUND_POLICY_ANEW && anew->lines)
+		fprintf(anew->lines, "weir serve: the policy: keys of %u more limits start anew\n",
+			anew->n - WEIR__BOUND_POLICY_ANEW);
+	if (anew->lines) {
+		fflush(anew->lines);
+		fputs(anew->text, loader->errors);
+		fflush(loader->errors);
+	}
+	(void)pthread_mutex_lock(&loader->lock);
+	loader->info.anew = anew->n;
+	(void)pthread_mutex_unlock(&loader->lock);
+}
+
+static void anew_fini(struct anew *anew)
+{
+	if (anew->lines)
+		fclose(anew->lines);
+	free(anew->text);
+}
+
+static void tell_plan_anew(void *loader_, const char *plan)
+{
+	const struct weir__policy_loader *const loader = loader_;
+
+	fprintf(loader->errors,
+		"weir serve: the policy: %s: keys start anew, since the table has a limit of this name whose algorithm, "
+		"period of the window, or options differ\n",
+		plan);
+}
+
+/* At the start nothing says what the last policy was, but a table that outlived the server has its limits. */
+static void tell_anew_at_start(struct weir__policy_loader *loader)
+{
+	loader->info.anew = weir__guard_list_anew(loader->guard, tell_plan_anew, loader);
+	if (loader->info.anew > WEIR__BOUND_POLICY_ANEW)
+		fprintf(loader->errors, "weir serve: the policy: keys of %u more limits start anew\n",
+			loader->info.anew - WEIR__BOUND_POLICY_ANEW);
+}
+
 static bool change(struct weir__policy_loader *loader, const struct weir__policy_version *version,
 		   struct weir__diagnostics *diagnostics)
 {
 	struct weir_policy *const policy = compile(loader, version, diagnostics);
 	struct weir__policy_identity identity;
 	struct weir_message why;
+	struct anew anew = { .n = 0 };
 	int error;
 
 	if (policy == NULL)
 		return false;
 	identity = weir__policy_identify(version, policy);
+	anew.lines = open_memstream(&anew.text, &anew.size);
+	(void)weir__guard_compare(loader->guard, policy, note_anew, &anew); /* before the guard owns the policy */
 	error = weir_guard_change(loader->guard, policy, weir_table_now(loader->table), &why);
 	if (error != WEIR_OK) {
 		diagnostics->file = version->parts[0].file;
 		weir__diagnostics_add(diagnostics, (struct weir__mark){ 1, 1 }, "%s%s", why.text, hint_of(error));
 		weir__policy_forget(&identity);
+		anew_fini(&anew);
 		return false;
 	}
+	tell_anew(loader, &anew);
+	anew_fini(&anew);
 	weir__policy_forget(&loader->current);
 	loader->current = identity;
 	loader->is_put = false;
-	weir__audit_policy(loader->log, weir__guard_limits(loader->guard), "");
+	weir__audit_policy(loader->log, weir__guard_limits(loader->guard), anew.n, "");
 	show(loader, version);
 	keep_copy(loader, version);
 	if (loader->has_settings)
@@ -487,13 +554,25 @@ static void look(struct weir__policy_loader *loader, bool is_asked)
 
 /* --- uploads ------------------------------------------------------------------------------------------------------ */
 
-static void note_put(void *loader_, const char *text, size_t length, uint64_t version)
+static void note_put(void *loader_, const struct weir__policy_upload *upload)
 {
 	struct weir__policy_loader *const loader = loader_;
-	struct weir__policy_part part = { .text = { text, length }, .file = "body" };
+	struct weir__policy_part part = { .text = { upload->text, upload->length }, .file = "body" };
+	const struct weir__policy_lines *const anew = &upload->outcome.anew;
+	const char *line = anew->text;
 
+	for (uint32_t i = 0; i < anew->n && i < WEIR__BOUND_POLICY_ANEW; i++, line += strlen(line) + 1)
+		fprintf(loader->errors, "weir serve: the policy: %s\n", line);
+	if (anew->n + anew->more > WEIR__BOUND_POLICY_ANEW)
+		fprintf(loader->errors, "weir serve: the policy: keys of %llu more limits start anew\n",
+			(unsigned long long)(anew->n + anew->more - WEIR__BOUND_POLICY_ANEW));
+	fflush(loader->errors);
+	(void)pthread_mutex_lock(&loader->lock);
+	loader->info.anew = (uint32_t)(anew->n + anew->more);
+	(void)pthread_mutex_unlock(&loader->lock);
 	loader->is_put = true;
-	weir__policy_text_set(loader->policy_text, &(struct weir__policy_version){ &part, 1 }, version, true, NULL);
+	weir__policy_text_set(loader->policy_text, &(struct weir__policy_version){ &part, 1 }, upload->outcome.version,
+			      true, NULL);
 	note_good(loader, true);
 }
 
@@ -599,6 +678,7 @@ bool weir__policy_loader_start(struct weir__policy_loader *loader, struct weir_t
 	}
 	loader->info.loaded_at = loader->looked_at = weir_clock_now();
 	loader->info.limits = weir__guard_limits(loader->guard);
+	tell_anew_at_start(loader);
 	follow(loader);
 	loader->is_running = start_thread(loader);
 	if (!loader->is_running)

@@ -48,6 +48,7 @@ struct weir__policy_loader_info {
 	uint64_t reloads;                         /* requested reloads that are done */
 	weir_ns loaded_at;                        /* when the current version came into force */
 	uint32_t limits;                          /* in the current version */
+	uint32_t anew;                            /* of these, limits whose keys started anew with it */
 	char last_error[WEIR__POLICY_ERROR_SIZE]; /* the first error of the latest version; empty: it is in force */
 };
 

@@ -70,7 +70,19 @@ static void free_upload(struct weir__task *upload_)
 	free(upload->outcome.added.text);
 	free(upload->outcome.removed.text);
 	free(upload->outcome.changed.text);
+	free(upload->outcome.anew.text);
 	free(upload);
+}
+
+/* The upload is back in the mailbox of its worker: its request is done. */
+static void returned(struct weir__task *task)
+{
+	struct weir__policy_upload *const upload = (void *)task;
+
+	if (upload->request)
+		weir__request_finish(upload->request);
+	else
+		task->free(task);
 }
 
 struct weir__policy_upload *weir__policy_upload_new(const char *text, size_t length, bool replaces)
@@ -80,6 +92,7 @@ struct weir__policy_upload *weir__policy_upload_new(const char *text, size_t len
 	if (upload == NULL)
 		return NULL;
 	upload->task.free = free_upload;
+	upload->task.returned = returned;
 	upload->replaces = replaces;
 	upload->length = length;
 	upload->text = malloc(length + 1);
@@ -90,16 +103,6 @@ struct weir__policy_upload *weir__policy_upload_new(const char *text, size_t len
 	memcpy(upload->text, text, length);
 	upload->text[length] = '\0';
 	return upload;
-}
-
-void weir__policy_upload_returned(struct weir__task *task)
-{
-	struct weir__policy_upload *const upload = (void *)task;
-
-	if (upload->request)
-		weir__request_finish(upload->request);
-	else
-		task->free(task);
 }
 
 struct weir__policy_upload_queue *weir__policy_upload_queue_new(void)
@@ -272,6 +275,17 @@ static void look_at_new(void *comparison_, const struct weir__guard_row *row)
 
 /* --- running an upload ------------------------------------------------------------------------------------------ */
 
+static void note_anew(void *outcome_, const struct weir__policy_difference *difference)
+{
+	struct weir__policy_outcome *const outcome = outcome_;
+	char line[WEIR__POLICY_DIFFERENCE_SIZE];
+
+	if (!weir__policy_difference_is_anew(difference))
+		return;
+	weir__policy_difference_write(difference, line);
+	add_line(&outcome->anew, line, WEIR__BOUND_POLICY_ANEW);
+}
+
 /* Takes ownership of the policy. Only this thread changes the guard's policy, so the guard lists the old one before the
  * change and the new one after it. */
 static bool replace(struct weir_guard *guard, struct weir_table *table, struct weir_policy *policy,
@@ -283,6 +297,7 @@ static bool replace(struct weir_guard *guard, struct weir_table *table, struct w
 
 	if (is_good) {
 		weir__guard_list(guard, 0, UINT32_MAX, begin_rows, look_at_old, &comparison);
+		(void)weir__guard_compare(guard, policy, note_anew, outcome);
 		is_good = weir_guard_change(guard, policy, weir_table_now(table), &why) == WEIR_OK;
 	} else {
 		weir_policy_free(policy);
@@ -319,6 +334,7 @@ static void audit(const struct weir__policy_upload *upload)
 		weir__log_number(&line, "added", outcome->added.n + outcome->added.more);
 		weir__log_number(&line, "removed", outcome->removed.n + outcome->removed.more);
 		weir__log_number(&line, "changed", outcome->changed.n + outcome->changed.more);
+		weir__log_number(&line, "anew", outcome->anew.n + outcome->anew.more);
 	}
 	weir__audit_end(&line, upload->log,
 			outcome->is_good       ? NULL :
@@ -328,8 +344,7 @@ static void audit(const struct weir__policy_upload *upload)
 
 bool weir__policy_upload_queue_do(struct weir__policy_upload_queue *uploads, struct weir_guard *guard,
 				  struct weir_table *table,
-				  void (*put)(void *context, const char *text, size_t length, uint64_t version),
-				  void *context)
+				  void (*put)(void *context, const struct weir__policy_upload *upload), void *context)
 {
 	struct weir__policy_upload *const upload = take_first(uploads);
 	struct weir__policy_outcome *outcome;
@@ -352,7 +367,7 @@ bool weir__policy_upload_queue_do(struct weir__policy_upload_queue *uploads, str
 	if (upload->replaces)
 		audit(upload);
 	if (is_put)
-		put(context, upload->text, upload->length, outcome->version);
+		put(context, upload);
 	weir__mailbox_return(&upload->task);
 	return true;
 }

@@ -27,6 +27,7 @@ struct weir__policy_outcome {
 	uint32_t limits;
 	uint64_t version;
 	struct weir__policy_lines added, removed, changed; /* names of limits, if it is in force */
+	struct weir__policy_lines anew;                    /* limits whose keys started anew, and why; the same */
 };
 
 struct weir__request;
@@ -46,9 +47,6 @@ struct weir__policy_upload {
 /* Copies the text. Free it with task.free. Returns NULL if there is no memory. */
 struct weir__policy_upload *weir__policy_upload_new(const char *text, size_t length, bool replaces);
 
-/* The upload is back in the mailbox of its worker: its request is done. */
-void weir__policy_upload_returned(struct weir__task *task);
-
 /* Uploads that wait, in order. */
 struct weir__policy_upload_queue;
 
@@ -62,7 +60,6 @@ bool weir__policy_upload_queue_add(struct weir__policy_upload_queue *uploads, st
  * returns to its worker. */
 bool weir__policy_upload_queue_do(struct weir__policy_upload_queue *uploads, struct weir_guard *guard,
 				  struct weir_table *table,
-				  void (*put)(void *context, const char *text, size_t length, uint64_t version),
-				  void *context);
+				  void (*put)(void *context, const struct weir__policy_upload *upload), void *context);
 
 #endif

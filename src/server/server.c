@@ -25,6 +25,7 @@
 #include "server/listeners.h"
 #include "server/policy_loader.h"
 #include "server/settings.h"
+#include "server/shared_changes.h"
 #include "server/stores.h"
 #include "server/user_reload.h"
 #include "server/worker.h"
@@ -44,8 +45,9 @@ struct server {
 	struct weir__limit_stats_set *stats_set; /* NULL: no statistics */
 	struct weir__tracer_set *tracers;        /* NULL: no tracing, no rejection log */
 	struct weir__log *log;
-	struct weir__policy_loader *loader; /* NULL: no policy */
-	struct weir__stores *stores;        /* NULL: the table decides */
+	struct weir__policy_loader *loader;   /* NULL: no policy */
+	struct weir__stores *stores;          /* NULL: the table decides */
+	struct weir__shared_changes *changes; /* NULL: no policy, or no store */
 	struct weir__worker *workers[WEIR__WORKERS_MAX];
 	uint32_t n_workers;
 	struct weir__listeners listeners;
@@ -269,6 +271,24 @@ static int start_store(struct server *server)
 	return FAILED;
 }
 
+static int start_changes(struct server *server)
+{
+	const struct weir__redis_url *const url = server->stores && server->loader ?
+							  weir__stores_redis(server->stores) :
+							  NULL;
+	struct weir_message why;
+
+	if (url == NULL)
+		return DONE;
+	server->changes = weir__shared_changes_new(url, weir__policy_loader_guard(server->loader), server->table,
+						   server->log, &why);
+	if (server->changes)
+		return DONE;
+	weir__settings_error(server->settings, weir__settings_place(server->settings, "store"), "store", "%s",
+			     why.text);
+	return FAILED;
+}
+
 static int make_holds(struct server *server)
 {
 	server->holds = weir__holds_new((uint32_t)server->settings->holds);
@@ -314,6 +334,7 @@ static int start_worker(struct server *server, uint32_t number)
 						.loader = server->loader,
 						.settings = settings,
 						.stores = server->stores,
+						.changes = server->changes,
 						.user_reload = server->user_reload };
 	int error = ENOMEM;
 
@@ -547,6 +568,7 @@ static void end(struct server *server)
 	weir__counters_set_free(server->counters_set);
 	weir__limit_stats_set_free(server->stats_set);
 	weir__tracer_set_free(server->tracers);
+	weir__shared_changes_free(server->changes);
 	weir__stores_free(server->stores);
 	weir__policy_loader_free(server->loader);
 	weir__holds_free(server->holds);
@@ -569,8 +591,9 @@ static int start_log(struct server *server)
 
 static int run(struct server *server)
 {
-	static int (*const steps[])(struct server *) = { start_log,   read_policy, open_table,       start_policy,
-							 start_store, make_holds,  make_user_reload, start };
+	static int (*const steps[])(struct server *) = { start_log,    read_policy,      open_table,
+							 start_policy, start_store,      start_changes,
+							 make_holds,   make_user_reload, start };
 	sigset_t signals;
 	int error;
 

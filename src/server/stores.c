@@ -15,6 +15,7 @@ struct weir__stores {
 	const struct weir__settings *settings;
 	struct weir__redis_thread *thread;
 	struct weir__redis_plan_cache *plans;
+	struct weir__redis_url url;
 };
 
 int weir__stores_check_url(const char *url, size_t length, struct weir_message *ret_message)
@@ -61,6 +62,7 @@ int weir__stores_new(struct weir__settings *settings, struct weir_table *table, 
 	url.budget = settings->store_budget_ns; /* it also bounds how long a connection may be silent */
 	stores->table = table;
 	stores->settings = settings;
+	stores->url = url;
 	stores->plans = weir__redis_plan_cache_new(table);
 	error = stores->plans ? weir__redis_thread_new(&url, log_line, log, &stores->thread, ret_message) :
 				WEIR_ERR_SYSTEM;
@@ -78,6 +80,11 @@ void weir__stores_free(struct weir__stores *stores)
 	weir__redis_thread_free(stores->thread);
 	weir__redis_plan_cache_free(stores->plans);
 	free(stores);
+}
+
+const struct weir__redis_url *weir__stores_redis(const struct weir__stores *stores)
+{
+	return &stores->url;
 }
 
 /* --- the store of a worker ---------------------------------------------------------------------------------------- */
@@ -100,9 +107,17 @@ static void find_rule(void *guard, const struct weir_table_limit *limit, struct 
 		rule->budget = failure.budget;
 }
 
+static weir_ns find_since(void *guard, const struct weir_table_limit *limit)
+{
+	const char *const name = weir__redis_limit_name(limit);
+
+	return weir__guard_limit_since(guard, name, strlen(name), limit);
+}
+
+/* A server without a policy has no guard. */
 static uint64_t count_changes(void *guard)
 {
-	return weir_guard_changes(guard);
+	return guard ? weir_guard_changes(guard) : 0;
 }
 
 struct weir__store *weir__stores_open(struct weir__stores *stores, uint32_t worker, struct weir_guard *guard,
@@ -115,6 +130,7 @@ struct weir__store *weir__stores_open(struct weir__stores *stores, uint32_t work
 	const struct weir__redis_store_options of_redis = { .table = stores->table,
 							    .thread = stores->thread,
 							    .plans = stores->plans,
+							    .source = { count_changes, find_since, guard },
 							    .throttle_secret = weir__inline_limits_secret(
 								    stores->table, WEIR__SPACE_CELL),
 							    .loop = loop,

@@ -17,7 +17,6 @@
 #include "server/accept_balancer.h"
 #include "server/connection.h"
 #include "server/policy_loader.h"
-#include "server/policy_upload.h"
 #include "server/settings.h"
 #include "server/stores.h"
 
@@ -429,7 +428,7 @@ static void collect(struct weir__worker *worker)
 		struct weir__task *const task = next;
 
 		next = task->next;
-		weir__policy_upload_returned(task);
+		task->returned(task);
 	}
 	weir__store_collect(worker->context.store);
 }
@@ -665,6 +664,7 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	weir__worker_take_users(worker);
 	worker->context.holds = options->holds;
 	worker->context.loader = options->loader;
+	worker->context.changes = options->changes;
 	worker->context.guard = options->loader ? weir__policy_loader_guard(options->loader) : NULL;
 	worker->context.counters_set = options->counters_set;
 	worker->context.counters = weir__counters_set_of(options->counters_set, options->number);

@@ -26,6 +26,7 @@ struct weir__policy_loader;
 struct weir__user_reload;
 struct weir__stores;
 struct weir__settings;
+struct weir__shared_changes;
 struct weir__limit_stats_set;
 struct weir__counters_set;
 struct weir__log;
@@ -53,6 +54,7 @@ struct weir__worker_options {
 	const struct weir__settings *settings;   /* for CONFIG GET; NULL: nothing to show */
 	struct weir__user_reload *user_reload;   /* who may connect; NULL: everyone */
 	struct weir__stores *stores;             /* of all workers; NULL: the table decides */
+	struct weir__shared_changes *changes;    /* of all workers; NULL: limits change on this server only */
 };
 
 struct weir__worker;

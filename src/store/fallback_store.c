@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/notation.h"
+#include "store/table/decision.h"
 #include "store/table/inline_limit.h"
 
 static const weir_ns closed_ns = 1000000000;     /* retry_after and reset_after of a closed limit */
@@ -45,9 +46,9 @@ static const struct weir__fallback_rule *rule_of(struct fallback *fallback, cons
 
 /* --- without the store ------------------------------------------------------------------------------------------- */
 
-/* This server's share of a limit. The key space contains the limit and the number of servers, so that different
- * shares have different keys. */
-static bool make_share(const struct fallback *fallback, const struct weir_table_limit *of,
+/* The share of a limit for one of `nodes` servers. The key space contains the limit and the number of servers, so
+ * that different shares have different keys. */
+static bool make_share(const struct fallback *fallback, const struct weir_table_limit *of, uint32_t nodes,
 		       struct weir_table_limit *ret_limit)
 {
 	struct {
@@ -57,7 +58,6 @@ static bool make_share(const struct fallback *fallback, const struct weir_table_
 		uint64_t nodes;
 	} space;
 	struct weir_limit limit = weir_table_limit_limit(of);
-	const uint64_t nodes = fallback->nodes;
 
 	memset(&space, 0, sizeof(space));
 	memcpy(space.word, "\0share", 7);
@@ -87,16 +87,17 @@ struct here {
 
 /* A limit that comes twice gets one object, so that the table recognizes a key that comes twice. */
 static const struct weir_table_limit *share_of(const struct fallback *fallback, struct here *here,
-					       const struct weir_claim *claims, size_t i)
+					       const struct weir_claim *claims, size_t i, uint32_t nodes)
 {
 	for (size_t j = 0; j < i; j++)
 		if (claims[j].limit == claims[i].limit)
 			return here->claims[j].limit;
-	return make_share(fallback, claims[i].limit, &here->made[i]) ? &here->made[i] : NULL;
+	return make_share(fallback, claims[i].limit, nodes, &here->made[i]) ? &here->made[i] : NULL;
 }
 
 /* A share that the table cannot represent counts as closed. */
-static void find_limits(struct fallback *fallback, const struct weir_claim *claims, size_t n, struct here *here)
+static void find_limits(struct fallback *fallback, const struct weir_claim *claims, size_t n, uint32_t nodes,
+			struct here *here)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct weir__fallback_rule *const rule = rule_of(fallback, claims[i].limit);
@@ -105,7 +106,7 @@ static void find_limits(struct fallback *fallback, const struct weir_claim *clai
 		if (rule->mode == WEIR__FALLBACK_LOCAL && rule->local)
 			limit = rule->local;
 		else if (rule->mode == WEIR__FALLBACK_SHARE || rule->mode == WEIR__FALLBACK_LOCAL)
-			limit = share_of(fallback, here, claims, i);
+			limit = share_of(fallback, here, claims, i, nodes);
 		here->claims[i] = claims[i];
 		here->claims[i].limit = limit;
 		here->modes[i] = limit == NULL && rule->mode != WEIR__FALLBACK_OPEN ? WEIR__FALLBACK_CLOSED :
@@ -155,6 +156,25 @@ static void take(const struct fallback *fallback, const struct here *here, const
 						       verdicts[i];
 }
 
+/* A charge is undone where it was made. A charge of the store is not in the table, so nothing is given back here. */
+static void undo(const struct fallback *fallback, const struct here *here, const struct weir__store_request *request,
+		 struct weir_verdict *ret_verdict)
+{
+	struct weir_claim claim = here->claims[0];
+	struct weir__store_request asked = { .operation = WEIR__STORE_UNDO,
+					     .is_each = true,
+					     .n = 1,
+					     .claims = &claim,
+					     .verdicts = ret_verdict,
+					     .now = request->decided_at,
+					     .charged_at = request->charged_at,
+					     .charged_cost = request->charged_cost };
+
+	if (request->charged_nodes == 0)
+		claim.cost = 0;
+	weir__table_store_decide(fallback->options.table, &asked);
+}
+
 /* Decides claims together, or a single one. */
 static void decide_here(struct fallback *fallback, const struct weir__store_request *request,
 			const struct weir_claim *claims, uint32_t n, struct weir_verdict *ret_verdicts,
@@ -165,21 +185,21 @@ static void decide_here(struct fallback *fallback, const struct weir__store_requ
 					     .is_each = true,
 					     .n = 1,
 					     .verdicts = ret_verdicts,
-					     .now = weir_table_now(table) };
+					     .now = request->decided_at };
 	struct here here;
 
-	find_limits(fallback, claims, n, &here);
+	find_limits(fallback, claims, n, request->fallback_nodes, &here);
 	if (request->operation == WEIR__STORE_TAKE) {
 		take(fallback, &here, claims, n, asked.now, ret_verdicts, ret_is_closed);
+	} else if (here.claims[0].limit && request->operation == WEIR__STORE_UNDO) {
+		undo(fallback, &here, request, ret_verdicts);
 	} else if (here.claims[0].limit) {
-		if (asked.operation == WEIR__STORE_UNDO) /* the time of the charge is unknown here */
-			asked.operation = WEIR__STORE_REFUND;
 		asked.claims = here.claims;
 		weir__table_store_decide(table, &asked);
-		if (request->operation == WEIR__STORE_UNDO)
-			ret_verdicts[0].granted = claims[0].cost;
 	} else {
 		ret_verdicts[0] = by_mode(here.modes[0], &claims[0]);
+		if (request->operation == WEIR__STORE_UNDO)
+			ret_verdicts[0].granted = 0;
 		*ret_is_closed |= !ret_verdicts[0].allowed;
 	}
 }
@@ -213,6 +233,11 @@ static void count_nodes(struct fallback *fallback)
 	fallback->counted_at = now;
 }
 
+static bool is_undo_here(const struct weir__store_request *request)
+{
+	return request->operation == WEIR__STORE_UNDO && request->charged_nodes > 0;
+}
+
 static void decide_without(struct fallback *fallback, struct weir__store_request *request)
 {
 	const bool is_deferred = request->outcome == WEIR__STORE_UNREACHED && fallback->options.store->defer &&
@@ -220,6 +245,8 @@ static void decide_without(struct fallback *fallback, struct weir__store_request
 	const uint32_t n = request->is_each ? 1 : request->n;
 
 	count_nodes(fallback);
+	request->decided_at = weir_table_now(fallback->options.table);
+	request->fallback_nodes = is_undo_here(request) ? request->charged_nodes : fallback->nodes;
 	for (uint32_t i = 0; i < request->n; i += n) {
 		bool is_closed = false; /* per group: a closed claim does not affect the other requests */
 
@@ -229,11 +256,9 @@ static void decide_without(struct fallback *fallback, struct weir__store_request
 			defer(fallback, &request->claims[i], &request->verdicts[i], n);
 	}
 	if (!request->is_each && request->n > 1)
-		request->decision = weir__store_join(request->verdicts, request->n);
+		request->decision = weir__decision_of(request->verdicts, request->n);
 	request->is_stored = request->n == 1 && request->verdicts[0].reset_after > 0;
-	request->full_at = request->is_stored ?
-				   weir_table_now(fallback->options.table) + request->verdicts[0].reset_after :
-				   0;
+	request->full_at = request->is_stored ? request->decided_at + request->verdicts[0].reset_after : 0;
 	request->outcome = WEIR__STORE_DECIDED;
 }
 
@@ -247,6 +272,13 @@ static bool submit(struct weir__store *store, struct weir__store_request *reques
 	struct fallback *const fallback = (struct fallback *)(void *)store;
 	const struct weir_table_limit *limit = NULL;
 
+	request->fallback_nodes = 0;
+	if (is_undo_here(request)) {
+		request->outcome = WEIR__STORE_UNREACHED;
+		request->is_closed = false;
+		decide_without(fallback, request);
+		return true;
+	}
 	request->budget = WEIR_NEVER;
 	for (uint32_t i = 0; i < request->n; i++)
 		if (request->claims[i].limit != limit) {

@@ -19,7 +19,7 @@ enum weir__store_operation {
 	WEIR__STORE_UPTO,
 	WEIR__STORE_PEEK,
 	WEIR__STORE_REFUND,
-	WEIR__STORE_UNDO,    /* refunds what was charged at `charged_at`; verdict.granted: units refunded */
+	WEIR__STORE_UNDO,    /* gives back up to the claim's cost of one charge; verdict.granted: units given back */
 	WEIR__STORE_RESET,   /* verdict.allowed: the key had a state to forget */
 	WEIR__STORE_INSPECT, /* verdict of a peek at cost 0; sets is_stored and full_at */
 };
@@ -42,7 +42,10 @@ struct weir__store_request {
 	const struct weir_claim *claims;
 	struct weir_verdict *verdicts; /* room for n */
 	weir_ns now;                   /* for a store without a clock of its own */
-	weir_ns charged_at;            /* for UNDO */
+	/* For UNDO: the charge. charged_at and charged_nodes are decided_at and fallback_nodes of its TAKE. */
+	weir_ns charged_at;
+	uint64_t charged_cost;
+	uint32_t charged_nodes;
 
 	/* Only stores that complete now use these. */
 	const uint64_t *hashes;                      /* of the keys; NULL: unknown */
@@ -50,6 +53,8 @@ struct weir__store_request {
 
 	/* The result. */
 	enum weir__store_outcome outcome;
+	weir_ns decided_at;            /* by the clock of the store that decided */
+	uint32_t fallback_nodes;       /* 0: the store decided; n: its fallback did, as one of n servers */
 	bool is_closed;                /* denied because the limit's fallback is `closed` and the store failed */
 	bool is_stored;                /* INSPECT: the store has a state for the key */
 	weir_ns full_at;               /* INSPECT: when the key is full again; 0: no state */
@@ -150,9 +155,6 @@ static inline bool weir__store_charges(enum weir__store_operation operation)
 {
 	return operation == WEIR__STORE_TAKE || operation == WEIR__STORE_UPTO;
 }
-
-/* Joins verdicts that were made one by one into one decision, as a table does. */
-WEIR__BETWEEN_LIBRARIES struct weir_decision weir__store_join(const struct weir_verdict *verdicts, size_t n);
 
 /* --- a table as a store: table_store.c --------------------------------------------------------------------------- */
 

@@ -1,16 +1,6 @@
 /* table_store.c: a table as a store. It completes every request at once, in batches where possible. */
 #include "store/store.h"
 
-struct weir_decision weir__store_join(const struct weir_verdict *verdicts, size_t n)
-{
-	struct weir_decision decision = { weir_verdict_join(verdicts, n), 0 };
-
-	for (size_t i = 1; i < n; i++)
-		if (weir__verdict_decides_more(&verdicts[i], &verdicts[decision.decided_by]))
-			decision.decided_by = i;
-	return decision;
-}
-
 static uint64_t hash_of(const struct weir__store_request *request, size_t i)
 {
 	const struct weir_claim *const claim = &request->claims[i];
@@ -58,23 +48,12 @@ static void take_each(struct weir_table *table, struct weir__store_request *requ
 	}
 }
 
-/* Sliding logs and counters know when units were charged, so they refund the units of that time. */
-static struct weir_verdict undo(struct weir_table *table, const struct weir_claim *claim, weir_ns charged_at,
-				weir_ns now)
+static struct weir_verdict undo(struct weir_table *table, const struct weir_claim *claim,
+				const struct weir__store_request *request)
 {
-	const enum weir_algorithm algorithm = weir_table_limit_limit(claim->limit).algorithm;
-	struct weir_verdict verdict;
-	uint64_t refunded = claim->cost;
+	const struct weir__charge charge = { request->charged_at, request->charged_cost };
 
-	if (algorithm == WEIR_SLIDING_LOG || algorithm == WEIR_SLIDING_COUNTER) {
-		refunded = weir__table_refund_of(table, claim->limit, claim->key, claim->key_length, charged_at,
-						 claim->cost);
-		verdict = weir_table_peek(table, claim->limit, claim->key, claim->key_length, now, 0);
-	} else {
-		verdict = weir_table_refund(table, claim->limit, claim->key, claim->key_length, now, claim->cost);
-	}
-	verdict.granted = refunded;
-	return verdict;
+	return weir__table_undo(table, claim->limit, claim->key, claim->key_length, request->now, &charge, claim->cost);
 }
 
 static struct weir_verdict inspect(struct weir_table *table, const struct weir_claim *claim,
@@ -100,7 +79,7 @@ static struct weir_verdict decide_one(struct weir_table *table, const struct wei
 	case WEIR__STORE_REFUND:
 		return weir_table_refund(table, limit, claim->key, claim->key_length, now, claim->cost);
 	case WEIR__STORE_UNDO:
-		return undo(table, claim, request->charged_at, now);
+		return undo(table, claim, request);
 	case WEIR__STORE_RESET:
 		return (struct weir_verdict){ .allowed = weir_table_reset(table, limit, claim->key,
 									  claim->key_length) };
@@ -114,6 +93,8 @@ static struct weir_verdict decide_one(struct weir_table *table, const struct wei
 static inline void decide(struct weir_table *table, struct weir__store_request *request)
 {
 	request->outcome = WEIR__STORE_DECIDED;
+	request->decided_at = request->now;
+	request->fallback_nodes = 0;
 	request->is_closed = false;
 	if (WEIR__UNLIKELY(request->operation != WEIR__STORE_TAKE)) {
 		for (uint32_t i = 0; i < request->n; i++)

@@ -295,8 +295,9 @@ def text_of(words):
 
 
 def play(limiter, now, operation, argument):
-    if operation == "set":  # of a rate, which is all that this file does
-        limiter.change(f"{argument.removeprefix('rate=')}ns {limiter.text.partition(' ')[2]}", now)
+    if operation == "set":  # of a rate, which is all that this file does; a text without a burst has the count
+        rate, _, burst = limiter.text.partition(" burst ")
+        limiter.change(f"{argument.removeprefix('rate=')}ns burst {burst or rate.partition('/')[0]}", now)
         return limiter.peek(0, now)
     return getattr(limiter, operation)(int(argument), now)
 
@@ -421,8 +422,8 @@ def table_changes():
     limit = table.add_limit("per user", "10/s burst 3")
     assert limit.take("alice", 2, THEN).remaining == 1
     limit.change("20/s burst 9", THEN)
-    assert limit.text == "20/s burst 9" and limit.peek("alice", 1, THEN).remaining == 1
-    assert limit.peek("alice", 1, THEN + 100 * MS).remaining == 3 and limit.peek("bob", 1, THEN).remaining == 3
+    assert limit.text == "20/s burst 9" and limit.peek("alice", 1, THEN).remaining == 7
+    assert limit.peek("alice", 1, THEN + 50 * MS).remaining == 8 and limit.peek("bob", 1, THEN).remaining == 9
     refused(weir.ERR_CHANGE, limit.change, "20/s fixed_window", THEN)
     assert table.add_limit("per user", "20/s burst 9").text == limit.text
 

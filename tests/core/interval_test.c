@@ -43,7 +43,7 @@ static void clocks_that_step_back(void)
 }
 /* clang-format on */
 
-static void a_changed_bucket_keeps_its_tokens(void)
+static void a_changed_bucket_keeps_what_was_used(void)
 {
 	struct weir_plan plan = plan_of("3/min refill interval burst 9");
 	struct weir_state state = { 0, 0 };
@@ -52,19 +52,22 @@ static void a_changed_bucket_keeps_its_tokens(void)
 	weir_step_allow(&plan, &state, S(10), 4);
 	change(&plan, &state, S(20), "4/min refill interval burst 12");
 	v = weir_step_peek(&plan, &state, S(20), 12);
-	CHECK_EQ(v.remaining, 5);
-	CHECK_EQ(v.retry_after, S(110)); /* the running minute goes on */
+	CHECK_EQ(v.remaining, 8);
+	CHECK_EQ(v.retry_after, S(50)); /* the running minute goes on */
 	change(&plan, &state, S(20), "4/s refill interval burst 12");
 	v = weir_step_peek(&plan, &state, S(20), 12);
-	CHECK_EQ(v.remaining, 5);
-	CHECK_EQ(v.retry_after, S(2)); /* a new period starts at the change */
-	change(&plan, &state, S(20), "4/s refill interval burst 5");
-	CHECK_EQ(weir_step_peek(&plan, &state, S(20), 0).remaining, 5);
-	CHECK_EQ(state.hi, 0);
+	CHECK_EQ(v.remaining, 8);
+	CHECK_EQ(v.retry_after, S(1));                               /* a new period starts at the change */
+	change(&plan, &state, S(20), "4/s refill interval burst 3"); /* cut to the burst */
+	CHECK_EQ(weir_step_peek(&plan, &state, S(20), 0).remaining, 0);
+	CHECK_EQ(state.hi, 3);
 	change(&plan, &state, S(20), "4/s refill interval burst 6");
-	v = weir_step_peek(&plan, &state, S(20), 6); /* to lower and raise a limit gives nothing away */
-	CHECK_EQ(v.remaining, 5);
+	v = weir_step_peek(&plan, &state, S(20), 6);
+	CHECK_EQ(v.remaining, 3);
 	CHECK_EQ(v.retry_after, S(1));
+	change(&plan, &state, S(21), "4/s refill interval burst 60"); /* a full bucket stays full */
+	CHECK_EQ(weir_step_peek(&plan, &state, S(21), 0).remaining, 60);
+	CHECK_EQ(state.hi | state.lo, 0);
 }
 
 static void debt_too_large_for_the_state_saturates(void)
@@ -72,15 +75,20 @@ static void debt_too_large_for_the_state_saturates(void)
 	struct weir_plan plan = plan_of("1/s refill interval burst 1000");
 	struct weir_plan slim = plan_of("1/s refill interval burst 281474976710655");
 	struct weir_plan wide = plan_of("1/s refill interval burst 18446744073709551615");
-	struct weir_state state = { S(1), 2000 };
+	struct weir_state state = { S(1), UINT64_MAX };
 
 	plan.flags |= WEIR_PLAN_DEBT;
 	weir_step_convert(&plan, &slim, &state, S(1));
 	CHECK_EQ(state.hi, (UINT64_C(1) << 48) - 1);
-	state.hi = 2000;
+	state.hi = UINT64_MAX;
 	weir_step_convert(&plan, &wide, &state, S(1));
 	CHECK_EQ(state.hi, UINT64_MAX);
+	state.hi = 2000;
+	plan.most = 1000;
+	wide.most = 300;
+	weir_step_convert(&plan, &wide, &state, S(1)); /* what is owed beyond the burst stays owed */
+	CHECK_EQ(state.hi, 1300);
 }
 
 TESTS(TEST(three_a_minute_all_at_once), TEST(a_bucket_of_several_refills), TEST(clocks_that_step_back),
-      TEST(a_changed_bucket_keeps_its_tokens), TEST(debt_too_large_for_the_state_saturates))
+      TEST(a_changed_bucket_keeps_what_was_used), TEST(debt_too_large_for_the_state_saturates))

@@ -69,11 +69,12 @@ static void a_yes_or_no_counts_denials_too(void)
 }
 
 /* Of two that are charged the same, one is charged something more for a while. */
-static void check_as_if_never_charged(const struct weir_plan *plan, uint64_t *random)
+static void check_as_if_charged_less(const struct weir_plan *plan, uint64_t *random)
 {
 	void *const state = fresh_state(plan), *const other = fresh_state(plan);
-	const uint64_t held = 1 + *random % 7;
-	weir_ns now = S(1000), held_at = 0;
+	const uint64_t undone = 1 + *random % 7, used = 200;
+	struct weir__charge charge = { 0, undone + used };
+	weir_ns now = S(1000);
 
 	for (unsigned i = 0; i < 40; i++) {
 		struct weir_verdict a, b;
@@ -81,11 +82,16 @@ static void check_as_if_never_charged(const struct weir_plan *plan, uint64_t *ra
 		*random = *random * 6364136223846793005 + 1442695040888963407;
 		now += *random >> 33 & 1 ? 0 : MS(2) + (*random >> 34) % S(1);
 		if (i == 10) {
-			held_at = now;
-			CHECK(weir_step_take(plan, state, now, held).allowed);
+			charge.at = now;
+			CHECK(weir_step_take(plan, state, now, charge.cost).allowed);
+			CHECK(weir_step_take(plan, other, now, used).allowed);
 		}
-		if (i == 25)
-			CHECK_EQ(weir__step_refund_of(plan, state, held_at, held).granted, held);
+		if (i == 25) {
+			a = weir__step_undo(plan, state, now, &charge, undone);
+			b = weir_step_peek(plan, other, now, 0);
+			CHECK(a.allowed && a.granted == undone && a.limit == b.limit && a.remaining == b.remaining &&
+			      a.reset_after == b.reset_after);
+		}
 		if (*random >> 40 & 1) {
 			CHECK(weir_step_take(plan, state, now, *random >> 60).allowed);
 			CHECK(weir_step_take(plan, other, now, *random >> 60).allowed);
@@ -98,60 +104,123 @@ static void check_as_if_never_charged(const struct weir_plan *plan, uint64_t *ra
 	free(other);
 }
 
-static void what_was_charged_at_an_instant_can_be_given_back(void)
+static void after_an_undo_all_is_as_if_less_had_been_charged(void)
 {
-	static const char *const limits[] = { "1000/60s sliding_log", "1000/20s sliding_counter",
-					      "1000/60s sliding_counter segments 20" };
+	static const char *const limits[] = {
+		"10/s burst 1000",          "10/s leaky_bucket burst 1000",        "10/s burst 1000 refill interval",
+		"1000/100s fixed_window",   "1000/50s fixed_window align first",   "1000/60s sliding_log",
+		"1000/20s sliding_counter", "1000/60s sliding_counter segments 20"
+	};
 	uint64_t random = 1;
 
 	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
 		const struct weir_plan plan = plan_of(limits[i]);
 
 		for (int round = 0; round < 100; round++)
-			check_as_if_never_charged(&plan, &random);
+			check_as_if_charged_less(&plan, &random);
 	}
 }
 
-static void but_no_more_than_is_still_there(void)
+static void an_undo_finds_its_own_charge_only(void)
 {
 	static const struct {
 		const char *what, *limit;
-		weir_ns first, second; /* one is charged at each */
+		weir_ns first, second; /* one is charged at each; at the second it is undone */
 		weir_ns charged_at;
-		uint64_t n, granted, left;
+		uint64_t cost, n, granted, left;
 	} rows[] = {
-		{ "a bucket does not know", "9/10s", S(50), S(51), S(50), 1, 0, 7 },
-		{ "an event", "9/10s sliding_log", S(50), S(51), S(50), 1, 1, 8 },
-		{ "it alone", "9/10s sliding_log", S(50), S(51), S(50), 9, 1, 8 },
-		{ "and one of a clock just ahead", "9/10s sliding_log", S(51) - MS(1), S(51), S(51) - MS(1), 9, 2, 9 },
-		{ "but not later", "9/10s sliding_log", S(51) - MS(1), S(51), S(51) - MS(1) - 1, 9, 1, 8 },
-		{ "nor earlier", "9/10s sliding_log", S(50), S(51), S(50) + 1, 9, 0, 7 },
-		{ "from the first instant on", "9/10s sliding_log", 0, S(1), 0, 1, 1, 8 },
-		{ "this window", "9/10s sliding_counter", S(50), S(51), S(52), 9, 2, 9 },
-		{ "the one before", "9/10s sliding_counter", S(45), S(50), S(41), 9, 1, 8 },
-		{ "long ago", "9/10s sliding_counter", S(45), S(50), S(39), 9, 0, 7 },
-		{ "not yet", "9/10s sliding_counter", S(45), S(50), S(60), 9, 0, 7 },
-		{ "all of it", "9/10s sliding_counter segments 2", S(50), S(51), S(52), 9, 2, 9 },
-		{ "a sub-window", "9/10s sliding_counter segments 2", S(40), S(50), S(44), 9, 1, 8 },
-		{ "long ago", "9/10s sliding_counter segments 2", S(40), S(50), S(39), 9, 0, 7 },
-		{ "not yet", "9/10s sliding_counter segments 2", S(40), S(50), S(55), 9, 0, 7 },
+		{ "an event", "9/10s sliding_log", S(50), S(51), S(50), 1, 1, 1, 8 },
+		{ "it alone", "9/10s sliding_log", S(50), S(51), S(50), 9, 9, 1, 8 },
+		{ "and one of a clock just ahead", "9/10s sliding_log", S(51) - MS(1), S(51), S(51) - MS(1), 9, 9, 2,
+		  9 },
+		{ "but not later", "9/10s sliding_log", S(51) - MS(1), S(51), S(51) - MS(1) - 1, 9, 9, 1, 8 },
+		{ "nor earlier", "9/10s sliding_log", S(50), S(51), S(50) + 1, 9, 9, 0, 7 },
+		{ "nor more than it was", "9/10s sliding_log", S(50), S(50), S(50), 1, 9, 1, 8 },
+		{ "from the first instant on", "9/10s sliding_log", 0, S(1), 0, 1, 1, 1, 8 },
+		{ "an event that is still there", "9/1us sliding_log", S(50), S(50) + 999, S(50), 1, 1, 1, 8 },
+		{ "not the next after it is gone", "9/1us sliding_log", S(50), S(50) + 1000, S(50), 1, 1, 0, 8 },
+		{ "one of a clock behind", "9/10s sliding_log", S(51), S(50), S(51), 9, 9, 2, 9 },
+		{ "this window", "9/10s sliding_counter", S(50), S(51), S(52), 9, 9, 2, 9 },
+		{ "the one before", "9/10s sliding_counter", S(45), S(50), S(41), 9, 9, 1, 8 },
+		{ "long ago", "9/10s sliding_counter", S(45), S(50), S(39), 9, 9, 0, 7 },
+		{ "not yet", "9/10s sliding_counter", S(45), S(50), S(60), 9, 9, 0, 7 },
+		{ "all of it", "9/10s sliding_counter segments 2", S(50), S(51), S(52), 9, 9, 2, 9 },
+		{ "a sub-window", "9/10s sliding_counter segments 2", S(40), S(50), S(44), 9, 9, 1, 8 },
+		{ "long ago", "9/10s sliding_counter segments 2", S(40), S(50), S(39), 9, 9, 0, 7 },
+		{ "not yet", "9/10s sliding_counter segments 2", S(40), S(50), S(55), 9, 9, 0, 7 },
+		{ "this window", "9/10s fixed_window", S(50), S(51), S(50), 9, 9, 2, 9 },
+		{ "no more than it was", "9/10s fixed_window", S(50), S(51), S(50), 1, 9, 1, 8 },
+		{ "until its end", "9/10s fixed_window", S(50), S(60) - 1, S(60) - 1, 1, 1, 1, 8 },
+		{ "not the next", "9/10s fixed_window", S(50), S(60), S(60) - 1, 1, 1, 0, 8 },
+		{ "not the one before", "9/10s fixed_window", S(50), S(51), S(60), 1, 1, 0, 7 },
+		{ "a window from the first", "9/10s fixed_window align first", S(55), S(64), S(64), 9, 1, 1, 8 },
+		{ "another from the first", "9/10s fixed_window align first", S(55), S(65), S(64), 9, 9, 0, 8 },
+		{ "all are counted", "9/10s fixed_window count all", S(50), S(51), S(50), 1, 1, 0, 7 },
+		{ "all are counted", "9/10s sliding_log count all", S(50), S(51), S(50), 1, 1, 0, 7 },
+		{ "all are counted", "9/10s sliding_counter count all", S(50), S(51), S(50), 1, 1, 0, 7 },
+		{ "all of a bucket", "1/s burst 9", S(50), S(50), S(50), 2, 2, 2, 9 },
+		{ "no more than is used", "1/s burst 9", S(50), S(50), S(50), 5, 5, 2, 9 },
+		{ "no more than it was", "1/s burst 9", S(50), S(50), S(50), 1, 2, 1, 8 },
+		{ "no more than is asked", "1/s burst 9", S(50), S(50), S(50), 2, 1, 1, 8 },
+		{ "a part of a token counts as one", "1/s burst 9", S(50), S(50), S(50) - 1, 2, 2, 2, 8 },
+		{ "after its time", "1/s burst 9", S(50), S(50), S(49), 1, 1, 0, 7 },
+		{ "long after its time", "1/s burst 9", S(50), S(50), 0, 1, 1, 0, 7 },
+		{ "a clock behind the charge", "1/s burst 9", S(50), S(50), UINT64_MAX, 1, 1, 1, 8 },
+		{ "ends of 64 bits", "1/s burst 9", S(50), S(50), 0, UINT64_MAX, UINT64_MAX, 2, 9 },
+		{ "nothing is used", "1/ns burst 9", S(50), S(50) + 1, S(50) + 1, 1, 0, 0, 8 },
+		{ "all at intervals", "1/s burst 9 refill interval", S(50), S(50), S(50), 2, 2, 2, 9 },
+		{ "no more than is used", "1/s burst 9 refill interval", S(50), S(50), S(50), 5, 5, 2, 9 },
+		{ "before a refill", "1/s burst 9 refill interval", S(50), S(51) - 1, S(50), 1, 1, 1, 8 },
+		{ "after a refill", "1/s burst 9 refill interval", S(50), S(51), S(50), 1, 1, 0, 8 },
+		{ "after one before it", "1/s burst 9 refill interval", S(50), S(51), S(51), 1, 1, 1, 9 },
+		{ "after several", "1/s burst 9 refill interval", S(50), S(55), S(52), 4, 4, 1, 9 },
+		{ "and part of one", "1/s burst 9 refill interval", S(50), S(55), S(53) - 1, 4, 4, 1, 9 },
+		{ "ends of 64 bits", "9/ns burst 9 refill interval", S(50), S(50), 0, UINT64_MAX, 1, 1, 8 },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct weir_plan plan = plan_of(rows[i].limit);
+		const struct weir__charge charge = { rows[i].charged_at, rows[i].cost };
 		void *const state = fresh_state(&plan);
+		struct weir_verdict verdict;
 
 		CHECK(weir_step_take(&plan, state, rows[i].first, 1).allowed);
 		CHECK(weir_step_take(&plan, state, rows[i].second, 1).allowed);
-		if (!CHECK_EQ(weir__step_refund_of(&plan, state, rows[i].charged_at, rows[i].n).granted,
-			      rows[i].granted) ||
+		verdict = weir__step_undo(&plan, state, rows[i].second, &charge, rows[i].n);
+		if (!CHECK_EQ(verdict.granted, rows[i].granted) || !CHECK_EQ(verdict.remaining, rows[i].left) ||
 		    !CHECK_EQ(weir_step_peek(&plan, state, rows[i].second, 0).remaining, rows[i].left))
-			printf("# %s\n", rows[i].what);
+			printf("# %s: %s\n", rows[i].limit, rows[i].what);
 		if (rows[i].left == 9)
 			CHECK_EQ(weir_step_peek(&plan, state, rows[i].second, 0).reset_after, 0);
 		free(state);
 	}
 }
 
+/* What no longer counts is not given back, even if nothing was charged since. */
+static void an_undo_of_what_is_gone_gives_nothing(void)
+{
+	static const char *const limits[] = { "9/10s",
+					      "9/10s refill interval",
+					      "9/10s fixed_window",
+					      "9/10s fixed_window align first",
+					      "9/10s sliding_log",
+					      "9/10s sliding_counter",
+					      "9/10s sliding_counter segments 2" };
+	const struct weir__charge charge = { S(50), 4 };
+
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		const struct weir_plan plan = plan_of(limits[i]);
+		void *const state = fresh_state(&plan);
+
+		CHECK_EQ(weir__step_undo(&plan, state, S(50), &charge, 4).granted, 0);
+		CHECK(weir_step_take(&plan, state, S(50), 4).allowed);
+		CHECK_EQ(weir__step_undo(&plan, state, S(70), &charge, 4).granted, 0);
+		CHECK_EQ(weir__step_undo(&plan, state, S(50), &charge, 4).granted, 4);
+		CHECK_EQ(weir__step_undo(&plan, state, S(50), &charge, 4).granted, 0);
+		free(state);
+	}
+}
+
 TESTS(TEST(only_rate_and_burst_may_change), TEST(a_take_says_what_was_granted), TEST(a_yes_or_no_counts_denials_too),
-      TEST(what_was_charged_at_an_instant_can_be_given_back), TEST(but_no_more_than_is_still_there))
+      TEST(after_an_undo_all_is_as_if_less_had_been_charged), TEST(an_undo_finds_its_own_charge_only),
+      TEST(an_undo_of_what_is_gone_gives_nothing))

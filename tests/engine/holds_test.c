@@ -40,22 +40,13 @@ static struct weir_limit parsed(const char *text)
 }
 
 /* Asks the table at once, as an operation does whose store completes at once. */
-static struct weir_verdict ask_table(struct weir_table *table, struct weir__inline_limits *limits,
-				     const struct weir_limit *limit, enum weir__store_operation operation,
-				     const void *key, size_t key_length, uint64_t cost, weir_ns charged_at, weir_ns now)
+static void ask_table(struct weir_table *table, struct weir__inline_limits *limits, const struct weir_limit *limit,
+		      struct weir_claim *claim, struct weir__store_request *request)
 {
-	struct weir_claim claim = { NULL, key, key_length, cost };
-	struct weir_verdict verdict;
-	struct weir__store_request stated = { .operation = operation,
-					      .n = 1,
-					      .claims = &claim,
-					      .verdicts = &verdict,
-					      .now = now,
-					      .charged_at = charged_at };
-
-	CHECK_EQ(weir__inline_limits_find(limits, WEIR__SPACE_TEXT, limit, &claim.limit, NULL), WEIR_OK);
-	weir__table_store_decide(table, &stated);
-	return verdict;
+	request->n = 1;
+	request->claims = claim;
+	CHECK_EQ(weir__inline_limits_find(limits, WEIR__SPACE_TEXT, limit, &claim->limit, NULL), WEIR_OK);
+	weir__table_store_decide(table, request);
 }
 
 /* Whoever meets another in between tries again. */
@@ -63,6 +54,8 @@ static enum weir__hold_result take_hold(struct fixture *fixture, struct weir__in
 					const struct weir__hold_request *request, weir_ns now,
 					struct weir_verdict *ret_verdict)
 {
+	struct weir__store_request take = { .operation = WEIR__STORE_TAKE, .verdicts = ret_verdict, .now = now };
+	struct weir_claim claim = { NULL, request->key, request->key_length, request->cost };
 	enum weir__hold_result result;
 	struct weir__hold *hold;
 
@@ -70,9 +63,8 @@ static enum weir__hold_result take_hold(struct fixture *fixture, struct weir__in
 		(void)sched_yield();
 	if (result != WEIR__HOLD_BEGUN)
 		return result;
-	*ret_verdict = ask_table(fixture->table, limits, request->stated, WEIR__STORE_TAKE, request->key,
-				 request->key_length, request->cost, 0, now);
-	weir__holds_took(fixture->holds, hold, ret_verdict, now);
+	ask_table(fixture->table, limits, request->stated, &claim, &take);
+	weir__holds_took(fixture->holds, hold, &take);
 	return WEIR__HOLD_ANSWERED;
 }
 
@@ -90,8 +82,13 @@ static enum weir__hold_result settle_hold(struct fixture *fixture, struct weir__
 		(void)sched_yield();
 	if (result != WEIR__HOLD_BEGUN)
 		return result;
-	verdict = ask_table(fixture->table, limits, &question.stated, question.operation, question.key,
-			    question.key_length, question.cost, question.charged_at, now);
+	ask_table(fixture->table, limits, &question.stated,
+		  &(struct weir_claim){ NULL, question.key, question.key_length, question.cost },
+		  &(struct weir__store_request){ .operation = question.operation,
+						 .verdicts = &verdict,
+						 .now = now,
+						 .charged_at = question.charged_at,
+						 .charged_cost = question.charged_cost });
 	weir__holds_settled(fixture->holds, hold, &question, actual, &verdict, ret_settlement);
 	return WEIR__HOLD_ANSWERED;
 }
@@ -278,14 +275,17 @@ static void what_has_come_back_in_part_is_given_back_in_part(void)
 	} rows[] = {
 		{ "half of it", "10/10s", 0, 10, 5, S(5), 0, 5, 5 },
 		{ "half of it, and nobody came", "10/10s", 0, 10, 0, S(5), 0, 5, 10 },
-		{ "a part of a token is one", "10/10s", 0, 10, 4, S(4) + S(1) / 2, 0, 6, 6 },
+		{ "a part of a token counts as one", "10/10s", 0, 10, 4, S(4) + S(1) / 2, 0, 6, 6 },
 		{ "some of it was used", "10/10s", 0, 10, 5, S(5), 8, 2, 2 },
-		{ "what was owed before comes back first", "10/10s", 5, 5, 5, S(5), 0, 5, 5 },
+		{ "what came back may be of any", "10/10s", 5, 5, 5, S(5), 0, 0, 0 },
+		{ "as much as has not come back", "10/10s", 5, 5, 2, S(2), 0, 3, 3 },
 		{ "of a leaky bucket", "10/10s leaky burst 10", 0, 10, 5, S(5), 0, 5, 5 },
 		{ "at intervals", "2/s burst 10 refill interval", 0, 10, 4, S(2), 0, 6, 6 },
 		{ "just before an interval", "2/s burst 10 refill interval", 0, 10, 2, S(2) - 1, 0, 8, 8 },
 		{ "the last interval brings less", "4/s burst 10 refill interval", 0, 10, 4, S(1), 0, 6, 6 },
+		{ "what came back at intervals, too", "2/s burst 10 refill interval", 5, 5, 2, S(1), 0, 3, 3 },
 		{ "none of a window", "10/min fixed_window align first", 0, 6, 4, S(59), 0, 6, 6 },
+		{ "nothing where all is counted", "10/min fixed_window count all", 0, 6, 4, S(1), 0, 0, 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -301,6 +301,72 @@ static void what_has_come_back_in_part_is_given_back_in_part(void)
 		CHECK_EQ(settle(fixture, "a", rows[i].actual, later, &settlement), WEIR__HOLD_ANSWERED);
 		if (settlement.refunded != rows[i].refunded || left(fixture, rows[i].text, later) != rows[i].left)
 			check_fail(__FILE__, __LINE__, rows[i].what);
+		unmake(fixture);
+	}
+}
+
+/* The first release lowers the usage that the second hold saw, so the second one's units refill sooner than it could tell
+ * then. They are taken by another by the time it is released. */
+static void what_another_took_is_not_given_back(void)
+{
+	struct fixture *const fixture = made();
+	const struct weir_table_limit *const limit = limit_of(fixture, "1/s burst 3");
+	struct weir__settlement settlement = { 0 };
+	struct weir_verdict verdict;
+
+	CHECK_EQ(hold(fixture, "a", "1/s burst 3", 2, S(60), MADE_AT, &verdict), WEIR__HOLD_ANSWERED);
+	CHECK_EQ(hold(fixture, "b", "1/s burst 3", 1, S(60), MADE_AT, &verdict), WEIR__HOLD_ANSWERED);
+	CHECK_EQ(settle(fixture, "a", 0, MADE_AT, &settlement), WEIR__HOLD_ANSWERED);
+	CHECK_EQ(settlement.refunded, 2);
+	CHECK(weir_table_take(fixture->table, limit, "key", 3, MADE_AT + S(1), 3).allowed);
+	CHECK_EQ(settle(fixture, "b", 0, MADE_AT + S(1), &settlement), WEIR__HOLD_ANSWERED);
+	CHECK_EQ(settlement.refunded, 0);
+	CHECK(!weir_table_take(fixture->table, limit, "key", 3, MADE_AT + S(1), 1).allowed);
+	unmake(fixture);
+}
+
+/* A bucket that was made slower or smaller has refilled, or was cut, by more than its limit says now. */
+static void of_a_changed_limit_only_what_is_certain(void)
+{
+	static const struct {
+		const char *before, *after[2];
+		bool gives_back;
+	} rows[] = {
+		{ "10/s burst 10", { NULL, NULL }, true },
+		{ "10/s burst 10", { "20/s burst 10", NULL }, true },
+		{ "10/s burst 10", { "10/s burst 30", NULL }, true },
+		{ "10/s burst 10", { "1/hour burst 10", NULL }, false },
+		{ "10/s burst 10", { "10/s burst 4", NULL }, false },
+		{ "10/s burst 10", { "10/s burst 4", "10/s burst 10" }, false },
+		{ "10/s refill interval", { "100/10s refill interval burst 10", NULL }, false },
+		{ "10/s fixed_window", { "5/s fixed_window", "10/s fixed_window" }, true },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct fixture *const fixture = made();
+		const struct weir_table_limit *const limit = limit_in(fixture->table, rows[i].before);
+		const struct weir__hold_request request = { "a", "key", 1, 3, limit, NULL, 8, S(60) };
+		struct weir__store_request take = { .operation = WEIR__STORE_TAKE, .n = 1, .now = MADE_AT };
+		const struct weir_claim claim = { limit, "key", 3, 8 };
+		struct weir__settlement settlement = { 0 };
+		struct weir__hold_store_call question;
+		struct weir_verdict verdict;
+		struct weir__hold *hold;
+
+		take.claims = &claim;
+		take.verdicts = &verdict;
+		CHECK_EQ(weir__holds_take(fixture->holds, &request, MADE_AT, &hold, &verdict), WEIR__HOLD_BEGUN);
+		weir__table_store_decide(fixture->table, &take);
+		weir__holds_took(fixture->holds, hold, &take);
+		for (int change = 0; change < 2 && rows[i].after[change]; change++)
+			CHECK_EQ(weir_table_change_limit_text(fixture->table, limit, rows[i].after[change], MADE_AT,
+							      NULL),
+				 WEIR_OK);
+		CHECK_EQ(weir__holds_settle(fixture->holds, "a", 1, 0, MADE_AT, &hold, &question, &settlement),
+			 WEIR__HOLD_BEGUN);
+		if ((question.operation == WEIR__STORE_UNDO) != rows[i].gives_back)
+			check_fail(__FILE__, __LINE__, rows[i].after[0] ? rows[i].after[0] : rows[i].before);
+		weir__holds_settle_not(fixture->holds, hold);
 		unmake(fixture);
 	}
 }
@@ -397,6 +463,10 @@ static void an_id_is_busy_while_its_store_decides(void)
 	const struct weir_limit limit = parsed("10/day");
 	const struct weir__hold_request request = { "a", "key", 1, 3, NULL, &limit, 4, S(1) };
 	struct weir_verdict verdict = { .allowed = true, .limit = 10, .remaining = 6, .granted = 4 };
+	const struct weir__store_request take = { .verdicts = &verdict,
+						  .now = MADE_AT + S(5),
+						  .decided_at = MADE_AT + S(3), /* by another clock */
+						  .fallback_nodes = 7 };
 	struct weir__settlement settlement;
 	struct weir__hold_store_call question;
 	struct weir__hold *hold, *other;
@@ -407,12 +477,17 @@ static void an_id_is_busy_while_its_store_decides(void)
 		 WEIR__HOLD_UNKNOWN);
 	/* It is not forgotten, however long that takes; its time begins with the decision. */
 	CHECK_EQ(weir__holds_take(fixture->holds, &request, MADE_AT + S(5), &other, &verdict), WEIR__HOLD_BUSY);
-	weir__holds_took(fixture->holds, hold, &verdict, MADE_AT + S(5));
+	weir__holds_took(fixture->holds, hold, &take);
 	CHECK_EQ(weir__holds_take(fixture->holds, &request, MADE_AT + S(5), &other, &verdict), WEIR__HOLD_REPEATED);
 	CHECK_EQ(weir__holds_settle(fixture->holds, "a", 1, 0, MADE_AT + S(5), &hold, &question, &settlement),
 		 WEIR__HOLD_BEGUN);
 	CHECK_EQ(weir__holds_settle(fixture->holds, "a", 1, 0, MADE_AT + S(9), &other, &question, &settlement),
 		 WEIR__HOLD_BUSY);
+	CHECK_EQ(question.operation, WEIR__STORE_UNDO);
+	CHECK_EQ(question.cost, 4);
+	CHECK_EQ(question.charged_at, MADE_AT + S(3));
+	CHECK_EQ(question.charged_cost, 4);
+	CHECK_EQ(question.charged_nodes, 7);
 	weir__holds_settle_not(fixture->holds, hold);
 	CHECK_EQ(weir__holds_settle(fixture->holds, "a", 1, 9, MADE_AT + S(5), &hold, &question, &settlement),
 		 WEIR__HOLD_BEGUN);
@@ -425,6 +500,30 @@ static void an_id_is_busy_while_its_store_decides(void)
 	CHECK_EQ(weir__holds_settle(fixture->holds, "a", 1, 9, MADE_AT + S(5), &other, &question, &settlement),
 		 WEIR__HOLD_ANSWERED);
 	CHECK_EQ(settlement.charged, 3);
+	unmake(fixture);
+}
+
+/* However long its store takes to settle the hold that ends first, those that end after it make room. */
+static void a_settlement_keeps_no_other_hold(void)
+{
+	struct fixture *const fixture = made();
+	struct weir__settlement settlement;
+	struct weir__hold_store_call question;
+	struct weir_verdict verdict;
+	struct weir__hold *settled;
+	char id[] = "a";
+
+	for (unsigned i = 0; i < MOST; i++, id[0]++)
+		CHECK_EQ(hold(fixture, id, "100/day", 1, S(1) * (1 + i), MADE_AT, &verdict), WEIR__HOLD_ANSWERED);
+	CHECK_EQ(weir__holds_settle(fixture->holds, "a", 1, 0, MADE_AT, &settled, &question, &settlement),
+		 WEIR__HOLD_BEGUN);
+	CHECK_EQ(hold(fixture, "x", "100/day", 1, S(100), MADE_AT + S(1), &verdict), WEIR__HOLD_FULL);
+	CHECK_EQ(hold(fixture, "y", "100/day", 1, S(100), MADE_AT + S(2), &verdict), WEIR__HOLD_ANSWERED);
+	weir__holds_settled(fixture->holds, settled, &question, 0, &verdict, &settlement);
+	CHECK_EQ(weir__holds_n(fixture->holds), MOST);
+	/* It has ended long ago, and is forgotten with the next that comes. */
+	CHECK_EQ(hold(fixture, "z", "100/day", 1, S(100), MADE_AT + S(2), &verdict), WEIR__HOLD_ANSWERED);
+	CHECK_EQ(hold(fixture, "x", "100/day", 1, S(100), MADE_AT + S(2), &verdict), WEIR__HOLD_FULL);
 	unmake(fixture);
 }
 
@@ -513,7 +612,8 @@ static void of_several_at_once_one_is_charged(void)
 }
 
 /* Many ids at once, each released by the one who holds it, in a registry that is always full: what was taken is given
- * back. The threads' times differ, so some holds are over for one and not yet for another: those stay charged. */
+ * back. The threads' times differ, so some holds are over for one and not yet for another: those stay charged. So does a
+ * hold of which a part has come back already by the time of its thread. */
 static uint64_t stayed;
 
 static void *hold_many(void *party_)
@@ -541,7 +641,7 @@ static void *hold_many(void *party_)
 		CHECK(verdict.allowed);
 		result = settle_hold(party->fixture, &party->limits, id, length, 0, now, &settlement);
 		CHECK(result == WEIR__HOLD_ANSWERED || result == WEIR__HOLD_UNKNOWN);
-		if (result == WEIR__HOLD_UNKNOWN)
+		if (result == WEIR__HOLD_UNKNOWN || settlement.refunded == 0)
 			(void)__atomic_fetch_add(&stayed, 1, __ATOMIC_RELAXED);
 	}
 	return NULL;
@@ -568,6 +668,7 @@ static void many_at_once_in_little_room(void)
 TESTS(TEST(a_hold_takes_its_estimate_once), TEST(an_id_is_of_one_hold), TEST(what_is_denied_is_not_remembered),
       TEST(settling_charges_or_gives_back_the_difference), TEST(a_hold_ends_as_it_was_estimated),
       TEST(what_has_come_back_by_itself_is_not_given_back), TEST(what_has_come_back_in_part_is_given_back_in_part),
+      TEST(what_another_took_is_not_given_back), TEST(of_a_changed_limit_only_what_is_certain),
       TEST(a_sliding_window_gives_back_what_was_held), TEST(what_is_full_has_room_when_one_is_over),
-      TEST(any_order_of_ends), TEST(an_id_is_busy_while_its_store_decides), TEST(of_several_at_once_one_is_charged),
-      TEST(many_at_once_in_little_room))
+      TEST(any_order_of_ends), TEST(an_id_is_busy_while_its_store_decides), TEST(a_settlement_keeps_no_other_hold),
+      TEST(of_several_at_once_one_is_charged), TEST(many_at_once_in_little_room))

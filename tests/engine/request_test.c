@@ -483,10 +483,10 @@ static void a_hold_stays_when_its_client_leaves(void)
 	weir__requests_abandon(&fixture.client);
 	complete_all(&fixture.late);
 	CHECK_EQ(weir__holds_n(fixture.context.holds), 1);
-	CHECK_EQ(settle(&fixture, 0, &refusal), WEIR__RUN_LATER);
+	CHECK_EQ(settle(&fixture, 1, &refusal), WEIR__RUN_LATER);
 	weir__requests_abandon(&fixture.client);
 	complete_all(&fixture.late);
-	CHECK_EQ(left_of(&fixture, "a"), 100);
+	CHECK_EQ(left_of(&fixture, "a"), 99);
 	weir__holds_free(fixture.context.holds);
 	unmake(&fixture);
 }

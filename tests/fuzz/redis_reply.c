@@ -1,9 +1,10 @@
 /* redis_reply.c: any bytes as what a Redis answers to a call of the script. What is decided must be a verdict that can be.
  *
  * The first byte of an input says which call is answered, and its top bit whether the rest is the reply as it comes or
- * what the script has returned. */
+ * what the script has returned. The latter is also read as changes of limits. */
 #include "require.h"
 #include "store/redis/redis_call.h"
+#include "store/redis/redis_changes.h"
 
 enum { TOKENS_MAX = 16, BYTES_MAX = 1 << 12, CLAIMS = 4, IS_BARE = 0x80 };
 
@@ -67,6 +68,24 @@ static void answer(const struct weir__redis_call *call, const struct weir__resp_
 				      call->requests[i].n);
 }
 
+/* A change that can be read is written and read as the same. */
+static void read_changes(struct weir__resp_slice rest)
+{
+	struct weir__resp_slice field, value;
+	struct weir__redis_change change, again;
+	char written[WEIR__REDIS_CHANGE_VALUE], rewritten[WEIR__REDIS_CHANGE_VALUE];
+
+	while (weir__redis_changes_next(&rest, &field, &value)) {
+		if (!weir__redis_change_read(field, value, &change))
+			continue;
+		require(change.version > 0 && change.name[0] != '\0', "a change without version or name");
+		value = (struct weir__resp_slice){ written, weir__redis_change_write(&change, written) };
+		require(weir__redis_change_read(field, value, &again), "what was written cannot be read");
+		(void)weir__redis_change_write(&again, rewritten);
+		require(strcmp(written, rewritten) == 0, "it is read as another change");
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct weir__resp_token tokens[TOKENS_MAX];
@@ -88,6 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 						       .span = 1,
 						       .text = { (const char *)data + 1, size - 1 } };
 		answer(&call, tokens, 1);
+		read_changes(tokens[0].text);
 		return 0;
 	}
 	weir__resp_reply_init(&reply);

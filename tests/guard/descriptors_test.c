@@ -65,6 +65,28 @@ static void all_or_nothing(void)
 	end_guard(guard, table);
 }
 
+/* The numbers of an answer are those of the limit that it names. */
+static void numbers_are_of_the_decider(void)
+{
+	static const char two[] = "domain: shop\n"
+				  "descriptors:\n"
+				  "  - {key: day, rate_limit: {unit: day, requests_per_unit: 3}}\n"
+				  "  - {key: minute, rate_limit: {unit: minute, requests_per_unit: 2}}\n";
+	struct weir_guard *const guard = guard_over(envoy_of(two, 0), start, &table);
+
+	for (int i = 0; i < 3; i++) {
+		const struct weir_guard_answer answer = ask(guard, WORDS("day=1", "minute=1"));
+		const struct weir_verdict *const own = &statuses[1].verdict;
+
+		CHECK_EQ(answer.verdict.allowed, i < 2);
+		CHECK_TEXT(answer.decided_by, "shop|minute");
+		CHECK(answer.verdict.limit == 2 && answer.verdict.remaining == own->remaining);
+		CHECK(answer.verdict.retry_after == own->retry_after && answer.verdict.reset_after == own->reset_after);
+		CHECK(statuses[0].verdict.reset_after > own->reset_after);
+	}
+	end_guard(guard, table);
+}
+
 static void each_counts(void)
 {
 	struct weir_guard *const guard = guard_over(envoy_of(config, WEIR_ENVOY_COUNT_EACH), start, &table);
@@ -240,6 +262,6 @@ static void many_bring_the_same(void)
 	end_guard(guard, table);
 }
 
-TESTS(TEST(all_or_nothing), TEST(each_counts), TEST(what_applies_and_does_not_deny), TEST(none_at_all),
-      TEST(quotas_deny_together), TEST(limits_that_come_with_requests), TEST(too_many_together),
+TESTS(TEST(all_or_nothing), TEST(numbers_are_of_the_decider), TEST(each_counts), TEST(what_applies_and_does_not_deny),
+      TEST(none_at_all), TEST(quotas_deny_together), TEST(limits_that_come_with_requests), TEST(too_many_together),
       TEST(many_bring_the_same))

@@ -92,7 +92,7 @@ static void each_question(void)
 	}
 }
 
-static void changes_keep_tokens_and_counts(void)
+static void changes_keep_what_was_used(void)
 {
 	struct weir_limiter *const limiter = limiter_of("10/s burst 10", 0);
 	char text[WEIR_LIMIT_TEXT_MAX];
@@ -100,10 +100,10 @@ static void changes_keep_tokens_and_counts(void)
 
 	weir_limiter_allow(limiter, S(1), 4);
 	CHECK_EQ(change(limiter, S(1), "1/s burst 20"), WEIR_OK);
-	CHECK_EQ(weir_limiter_tokens(limiter, S(1)), 6);
+	CHECK_EQ(weir_limiter_tokens(limiter, S(1)), 16);
 	CHECK_EQ(change(limiter, S(1), "0/s"), WEIR_ERR_LIMIT);
 	CHECK_EQ(change(limiter, S(1), "1/s fixed_window"), WEIR_ERR_CHANGE);
-	CHECK_EQ(weir_limiter_tokens(limiter, S(1)), 6);
+	CHECK_EQ(weir_limiter_tokens(limiter, S(1)), 16);
 	limit = weir_limiter_limit(limiter);
 	weir_limit_print(&limit, text);
 	CHECK_TEXT(text, "1/s burst 20");
@@ -122,8 +122,6 @@ static void changes_across_the_two_ways_of_deciding(void)
 
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
 		struct weir_limiter *const limiter = limiter_of(pairs[i][0], 0);
-		const bool is_window = i >= 2;
-
 		CHECK(weir_limiter_allow(limiter, S(60), 100));
 		for (unsigned round = 0; round < 70000; round++) { /* more than there are generations */
 			CHECK_EQ(change(limiter, S(60), pairs[i][1 - round % 2]), WEIR_OK);
@@ -135,7 +133,7 @@ static void changes_across_the_two_ways_of_deciding(void)
 		CHECK(!weir_limiter_allow(limiter, S(60), 901));
 		CHECK(weir_limiter_allow(limiter, S(60), 900));
 		CHECK_EQ(change(limiter, S(60), pairs[i][1]), WEIR_OK);
-		CHECK_EQ(weir_limiter_allow(limiter, S(60), 1), is_window);
+		CHECK(weir_limiter_allow(limiter, S(60), 1));
 		free(limiter);
 	}
 }
@@ -196,8 +194,8 @@ static void debt_survives_time_and_changes(void)
 		limit = weir_limiter_limit(limiter);
 		limit.burst = 2;
 		CHECK_EQ(weir_limiter_change(limiter, S(1000), &limit, NULL), WEIR_OK);
-		CHECK_EQ(weir_limiter_peek(limiter, S(1000), 1).retry_after, S(200));
-		CHECK_EQ(weir_limiter_peek(limiter, S(940), 1).retry_after, S(260));
+		CHECK_EQ(weir_limiter_peek(limiter, S(1000), 1).retry_after, S(199));
+		CHECK_EQ(weir_limiter_peek(limiter, S(940), 1).retry_after, S(259));
 		CHECK(weir_limiter_peek(limiter, S(900), 1).retry_after <= S(2)); /* a new clock */
 		free(limiter);
 	}
@@ -221,6 +219,6 @@ static void only_token_buckets_reserve(void)
 }
 
 TESTS(TEST(a_limiter_needs_so_much_memory), TEST(bad_beginnings_say_why), TEST(each_question),
-      TEST(changes_keep_tokens_and_counts), TEST(changes_across_the_two_ways_of_deciding),
+      TEST(changes_keep_what_was_used), TEST(changes_across_the_two_ways_of_deciding),
       TEST(a_log_grows_into_the_memory_it_has), TEST(reservations), TEST(debt_survives_time_and_changes),
       TEST(only_token_buckets_reserve))

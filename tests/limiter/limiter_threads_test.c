@@ -142,7 +142,8 @@ static void clocks_that_differ_admit_nothing_extra(void)
 }
 
 /* While the limit changes between two, also from the slot to the lock and back, no decision mixes them: at one instant,
- * at most the larger burst is ever admitted, and all that was admitted is still missing in the end. */
+ * at most the larger burst is ever admitted, and all that was admitted is still missing in the end. Buckets keep their
+ * burst: to lower it cuts what was used. */
 static void *ask_while_it_changes(void *shared_)
 {
 	struct shared *shared = shared_;
@@ -157,8 +158,8 @@ static void *ask_while_it_changes(void *shared_)
 static void changes_under_load_lose_nothing(void)
 {
 	static const char *const pairs[][2] = {
-		{ "1/s burst 100000", "7/13s burst 90000" },
-		{ "1/s burst 100000", "1/36500day burst 18446744073709551615" },
+		{ "1/s burst 100000", "7/13s burst 100000" },
+		{ "1/s burst 18446744073709551615", "1/36500day burst 18446744073709551615" },
 		{ "100000/hour fixed_window", "90000/hour fixed_window" },
 		{ "100000/hour sliding_counter", "90000/hour sliding_counter" },
 		{ "10000/hour sliding_log", "9000/hour sliding_log" },
@@ -183,10 +184,9 @@ static void changes_under_load_lose_nothing(void)
 		weir_limiter_change(shared.limiter, S(1000), &both[0], NULL);
 		tokens = weir_limiter_tokens(shared.limiter, S(1000));
 		CHECK(atomic_load(&shared.admitted) <= most);
-		/* A bucket that was cut and grown again may have lost tokens, but found none. */
 		CHECK(tokens <= most - atomic_load(&shared.admitted));
-		if (i >= 2)
-			CHECK_EQ(tokens, most - atomic_load(&shared.admitted));
+		/* Changes of a rate round up what was used, each by next to nothing. */
+		CHECK(tokens + (i < 2) >= most - atomic_load(&shared.admitted));
 		free(shared.limiter);
 	}
 }

@@ -9,7 +9,7 @@ import sys
 
 import weir_model
 
-FIELDS = {'remaining', 'retry', 'reset', 'delay', 'granted'}
+FIELDS = {'remaining', 'retry', 'reset', 'delay', 'granted', 'by'}
 
 
 class Player:
@@ -42,7 +42,8 @@ class Player:
             names, costs = args[0].split(','), [int(cost) for cost in args[1].split(',')]
             if len(costs) == 1:
                 costs *= len(names)
-            return weir_model.take_all(now, [self.limits[name] for name in names], costs)
+            answer = weir_model.take_all(now, [self.limits[name] for name in names], costs)
+            return answer if answer.by is None else answer._replace(by=names[answer.by])
         limit = self.limits[args[0]]
         if op == 'set':
             changes = dict(word.split('=') for word in args[1:])
@@ -52,6 +53,9 @@ class Player:
         if op == 'reserve':
             answer, self.reservations[args[2]] = limit.reserve(now, int(args[1]))
             return answer
+        if op == 'undo':
+            charge = dict(word.split('=') for word in args[2:])
+            return limit.undo(now, int(args[1]), int(charge['charged']), int(charge['of']))
         return getattr(limit, op)(now, int(args[1]))
 
 
@@ -62,7 +66,7 @@ def mismatches(answer, words):
         name, value = word.split('=')
         if name not in FIELDS:
             raise ValueError(f'unknown field {name}')
-        if getattr(answer, name) != int(value):
+        if str(getattr(answer, name)) != value:
             wrong.append(f'{name}={getattr(answer, name)}')
     return wrong
 

@@ -1,10 +1,15 @@
 #!/bin/sh
-# compare.sh VECTORS ALGORITHM STEPS SEED [--redis]: random traces of the model through the engine that VECTORS plays them on.
+# compare.sh PLAYER ALGORITHM STEPS SEED [--redis | --nodes]: random traces of the model through the program that plays them:
+# those of generate.py, or of nodes.py.
 set -eu
 here=$(dirname "$0")
 fifo=$(mktemp -u)
 mkfifo "$fifo"
 trap 'rm -f "$fifo"' EXIT
-python3 "$here/generate.py" --algorithm "$2" --steps "$3" --seed "$4" ${5+"$5"} >"$fifo" &
+if [ "${5-}" = --nodes ]; then
+	python3 "$here/nodes.py" --algorithm "$2" --steps "$3" --seed "$4" >"$fifo" &
+else
+	python3 "$here/generate.py" --algorithm "$2" --steps "$3" --seed "$4" ${5+"$5"} >"$fifo" &
+fi
 "$1" "$fifo"
 wait $!

@@ -11,6 +11,7 @@ numbers."""
 import argparse
 import random
 import sys
+from math import ceil
 
 import weir_model
 from weir_model import ALLOW, MAX, STEP_BACK_MAX
@@ -168,7 +169,7 @@ class Trace:
 
     def print_row(self, request, answer):
         self.last = answer
-        verdict, remaining, retry, reset, delay, granted = answer
+        verdict, remaining, retry, reset, delay, granted, by = answer
         text = f'at {self.now} {request} -> {verdict}'
         if remaining is not None:
             text += f' remaining={remaining}'
@@ -180,6 +181,8 @@ class Trace:
             text += f' delay={delay}'
         if granted is not None:
             text += f' granted={granted}'
+        if by is not None:
+            text += f' by={by}'
         self.lines.append(text + '\n')
         self.rows += 1
 
@@ -381,6 +384,128 @@ def change_in_debt(trace, name, limit, made):
     return done
 
 
+# Holds: charges of which a part is undone later.
+
+class Charge:
+    """What was charged when, how much of it was given back, and when the window or the intervals of that time began."""
+    __slots__ = ('at', 'cost', 'given', 'actual', 'began')
+
+    def __init__(self, at, cost, began):
+        self.at, self.cost, self.given, self.actual, self.began = at, cost, 0, cost, began
+
+
+def play_holds(trace, _):
+    """Every charge may be settled once, soon or late, with all, some or nothing of it used. As long as no clock steps back
+    and the limit is not changed, all is then as if only the rest had been charged in the first place."""
+    trace.may_start_low = False
+    name, limit = trace.one_of(HELD)(trace)
+    change = change_bucket if isinstance(limit, weir_model.Bucket) else change_window
+    is_steady = trace.random() < 0.6
+    charges, open_holds = [], []
+    trace.begin()
+    for _ in range(20 + trace.below(41)):
+        before = trace.now
+        trace.move()
+        if is_steady:
+            trace.set_now(max(before, trace.now))
+        now = trace.now
+        u = trace.random()
+        if u < 0.03 and not is_steady and change(trace, name, limit):
+            continue
+        if u < 0.45 and open_holds:
+            settle(trace, name, limit, open_holds)
+        else:
+            cost = trace.cost(limit.most, trace.last.remaining)
+            op = 'take' if u < 0.9 else 'upto'
+            answer = getattr(limit, op)(now, cost)
+            trace.print_row(f'{op} {name} {cost}', answer)
+            charged = answer.granted if op == 'upto' else cost if answer.verdict == ALLOW else 0
+            if charged:
+                charges.append(Charge(now, charged, beginning_of(limit)))
+                open_holds.append(charges[-1])
+        if is_steady and not limit.count_all:
+            try:
+                check_never_over(limit, charges, now)
+            except AssertionError as error:
+                raise AssertionError(f'{"".join(trace.lines)}{error}') from None
+
+
+def settle(trace, name, limit, open_holds):
+    """An undo of what was not used of a charge, mostly one of the newest."""
+    charge = open_holds.pop(-1 - min(trace.below(len(open_holds)), trace.below(len(open_holds))))
+    charge.actual = trace.one_of((0, 0, charge.cost - 1, trace.below(charge.cost + 1)))
+    unused = charge.cost - charge.actual
+    answer = limit.undo(trace.now, unused, charge.at, charge.cost)
+    charge.given = limit.given
+    trace.print_row(f'undo {name} {unused} of={charge.cost} charged={charge.at}', answer)
+    if not charge.given <= (0 if limit.count_all else unused):
+        raise AssertionError(f'{"".join(trace.lines)}more was given back than was unused')
+
+
+def beginning_of(limit):
+    if isinstance(limit, weir_model.IntervalBucket):
+        return limit.anchor
+    return limit.began if isinstance(limit, weir_model.FixedWindow) else None
+
+
+def check_never_over(limit, charges, now):
+    """What was charged and not given back fits the limit, charge by charge, and leaves as much room as there is: no undo
+    gave anything to others that they could not have had. Nor do the actual costs alone exceed the limit."""
+    most = room_after([(charge.at, charge.cost - ceil(charge.given), charge.began) for charge in charges], limit, now)
+    parts = sum(charge.given != ceil(charge.given) for charge in charges)  # each is less than one unit
+    if not most - parts <= limit.room(now) <= most:
+        raise AssertionError(f'the room at {now} is not that of the charges without what was given back')
+    room_after([(charge.at, charge.actual, charge.began) for charge in charges], limit, now)
+
+
+def room_after(charges, limit, now):
+    """Charges a new limit like this one; raises if one does not fit. Windows and intervals begin when they did: their first
+    request was allowed, even if nothing of it was used."""
+    if isinstance(limit, weir_model.IntervalBucket):
+        rest = refill(charges, limit, now)
+    elif isinstance(limit, weir_model.FixedWindow):
+        rest = turn(charges, limit, now)
+    else:
+        fresh = fresh_like(limit)
+        for at, cost, _ in charges:
+            if fresh.take(at, cost).verdict != ALLOW:
+                raise AssertionError(f'over the limit at {at}')
+        fresh.notice(now)
+        return fresh.room(now)
+    return limit.most - rest
+
+
+def refill(charges, limit, now):
+    """How many tokens miss at now. Refills are at began + k * period, for the newest charge's began."""
+    missing = since = began = 0
+    for at, cost, next_began in [*charges, (now, 0, None)]:
+        refills = (at - began) // limit.period - (since - began) // limit.period
+        missing = max(0, missing - refills * limit.count) + cost
+        if missing > limit.most:
+            raise AssertionError(f'over the limit at {at}')
+        since, began = at, next_began
+    return missing
+
+
+def turn(charges, limit, now):
+    """What is counted in the window at now."""
+    used, began = 0, None
+    for at, cost, next_began in charges:
+        used = cost + (used if next_began == began else 0)
+        if used > limit.most:
+            raise AssertionError(f'over the limit at {at}')
+        began = next_began
+    return used if began is not None and now < began + limit.period else 0
+
+
+def fresh_like(limit):
+    if isinstance(limit, weir_model.SmoothBucket):
+        return type(limit)(limit.count, limit.period, limit.most)
+    if isinstance(limit, weir_model.SlidingCounter):
+        return weir_model.SlidingCounter(limit.count, limit.period, segments=limit.segments)
+    return weir_model.SlidingLog(limit.count, limit.period)
+
+
 # Several limits.
 
 def play_multi(trace, _):
@@ -431,8 +556,13 @@ def play_all(trace, now, limits, names):
     if sum(costs) > MAX and len(set(chosen)) < len(chosen):
         costs, text = [1] * len(chosen), '1'
     answer = weir_model.take_all(now, [limits[name] for name in chosen], costs)
+    if answer.by is not None:
+        answer = answer._replace(by=chosen[answer.by])
     trace.print_row(f'all {",".join(chosen)} {text}', answer)
 
+
+HELD = [make_token_bucket, make_interval, make_leaky_bucket, make_fixed_window, make_sliding_log, make_sliding_counter,
+        make_segments]
 
 ALGORITHMS = {
     'token_bucket': (play_one, make_token_bucket),
@@ -444,6 +574,7 @@ ALGORITHMS = {
     'segments': (play_one, make_segments),
     'reserve': (play_reserve, make_token_bucket),
     'reserve_interval': (play_reserve, make_interval),
+    'holds': (play_holds, None),
     'multi': (play_multi, None),
 }
 
@@ -477,6 +608,7 @@ def main():
     args = parser.parse_args()
     if args.redis:
         Trace.grain, Trace.latest, Trace.ends = REDIS_GRAIN, REDIS_TIME_MAX, REDIS_ENDS
+        weir_model.CLOCKS_DIFFER_MAX = 0  # Redis has one clock
     generate(args.algorithm, args.steps, args.seed, sys.stdout.write)
 
 

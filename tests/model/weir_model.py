@@ -26,7 +26,13 @@ Readings, where the rules leave room:
   remaining, retry and reset are those after counting. A log counts at most `count` of it and keeps its newest `count`
   units. A fixed window stops counting at 2^48-1 if its count is below 2^48, else at 2^64-1; a sub-window at 2^64-1.
 - Recording in a log forgets the events that are gone; so does giving back.
-- Several limits: the same limit twice is one claim of both costs.
+- An undo gives back units of one charge, never more than the charge was, and only what still counts: of a bucket
+  at most the cost minus all that has flowed in since the charge, and at most what is used, where the last unit may have
+  flowed in in part and counts as given; of a window only in the one,
+  and of a sliding counter only in the sub-window, in which the instant of the charge lies; of a log only from the events
+  at that instant, or a little later, where a clock that is behind is counted. With count=all nothing.
+- Several limits: the same limit twice is one claim of both costs. Which one decided is told by the retries and what
+  remains after counting, but only a limit that denied before counting has denied.
 """
 
 from fractions import Fraction
@@ -35,6 +41,7 @@ from typing import NamedTuple, Optional
 
 MAX = 2**64 - 1
 STEP_BACK_MAX = 60 * 10**9
+CLOCKS_DIFFER_MAX = 10**6
 LOG_COUNT_MAX = 2**32 - 1
 SEGMENTS_MAX = 2**20
 SLIM_COUNT_MAX = 2**48 - 1
@@ -49,6 +56,7 @@ class Answer(NamedTuple):
     reset: Optional[int] = None
     delay: Optional[int] = None
     granted: Optional[int] = None
+    by: Optional[int] = None  # several limits: the index of the one that decided
 
 
 REFUSED = Answer(ERROR)
@@ -89,6 +97,14 @@ class Limit:
 
     def give(self, now, n):
         raise NotImplementedError
+
+    def still_charged(self, now, at, cost):
+        """How much of a charge of cost made at an instant still counts."""
+        raise NotImplementedError
+
+    def give_charged(self, now, at, n):
+        """Gives back n of what was charged at an instant, which still count."""
+        self.give(now, n)
 
     def retry(self, now, cost):
         """How long until cost fits, which does not fit now but will."""
@@ -147,6 +163,15 @@ class Limit:
         self.notice(now)
         self.give(now, n)
         return Answer(ALLOW, self.room(now), None, self.reset(now))
+
+    def undo(self, now, n, at, cost):
+        """Gives back up to n of a charge of cost made at an instant. Afterwards `given` is how much, exactly."""
+        self.notice(now)
+        given = 0 if self.count_all else min(n, cost, self.still_charged(now, at, cost))
+        if given:
+            self.give_charged(now, at, given)
+        self.given = given
+        return Answer(ALLOW, self.room(now), None, self.reset(now), None, ceil(given))
 
     def reserve(self, now, cost):
         """Returns (answer, reservation)."""
@@ -296,6 +321,9 @@ class SmoothBucket(Bucket):
             self.full_at = 0
         self.owed = max(0, self.full_at - now)
 
+    def still_charged(self, now, at, cost):
+        return max(0, min(cost - max(0, now - at) * self.rate, self.owed * self.rate))
+
     def retry(self, now, cost):
         return span_up(self.owed - self.span_of(self.most - cost))
 
@@ -309,17 +337,18 @@ class SmoothBucket(Bucket):
         return max(0, self.full_at - self.full_span - act) * self.rate
 
     def change(self, now, count, period, burst):
-        behind = 0
-        if self.owed > self.full_span and not self.is_debt(now):
-            tokens, behind = 0, self.owed - self.full_span
+        used, behind = self.owed * self.rate, 0
+        kept = min(used, self.most, burst)
+        if self.is_debt(now):
+            kept += max(0, used - self.most)
         else:
-            tokens = min(self.most - self.owed * self.rate, burst)
+            behind = max(0, self.owed - self.full_span)
         self.count, self.period, self.most = count, period, burst
         self._derive()
-        if tokens == burst:
+        if kept == 0:
             self.full_at = 0
         else:
-            exact = now + behind + (burst - tokens) / self.rate
+            exact = now + behind + kept / self.rate
             self.full_at = Fraction(ceil(exact * self.count), self.count)
         self.owed = max(0, self.full_at - now)
 
@@ -376,6 +405,11 @@ class IntervalBucket(Bucket):
         self.anchor, self.missing = self.settled(now)
         self.missing = max(0, self.missing - n)
 
+    def still_charged(self, now, at, cost):
+        anchor, missing = self.settled(now)
+        refills = max(0, ceil(Fraction(anchor - at, self.period)))
+        return max(0, min(cost - refills * self.count, missing))
+
     def retry(self, now, cost):
         return self.until_refilled(now, self.settled(now)[1] - (self.most - cost))
 
@@ -406,11 +440,11 @@ class IntervalBucket(Bucket):
 
     def change(self, now, count, period, burst):
         anchor, missing = self.settled(now)
-        tokens = min(self.most - missing, burst)
+        kept = min(missing, self.most, burst) + max(0, missing - self.most)
         if period != self.period or not missing:
             anchor = now
         self.count, self.period, self.most = count, period, burst
-        self.anchor, self.missing = anchor, min(burst - tokens, self.missing_max())
+        self.anchor, self.missing = anchor, min(kept, self.missing_max())
 
 
 class Window(Limit):
@@ -479,6 +513,10 @@ class FixedWindow(Window):
         self.began, self.used = self.settled(now)
         self.used = max(0, self.used - n)
 
+    def still_charged(self, now, at, cost):
+        began, used = self.settled(now)
+        return used if began <= at < began + self.period else 0
+
     def retry(self, now, cost):
         return self.reset(now)
 
@@ -536,6 +574,23 @@ class SlidingLog(Window):
             if units > n:
                 self.events.append((at, units - n))
             n -= min(n, units)
+
+    def is_charge(self, event_at, at):
+        return 0 <= event_at - at <= CLOCKS_DIFFER_MAX
+
+    def still_charged(self, now, at, cost):
+        if self.decided_at(now) - at >= self.period:
+            return 0
+        return sum(units for event_at, units in self.events if self.is_charge(event_at, at))
+
+    def give_charged(self, now, at, n):
+        kept = []
+        for event_at, units in self.events:
+            back = min(n, units) if self.is_charge(event_at, at) else 0
+            n -= back
+            if units > back:
+                kept.append((event_at, units - back))
+        self.events = kept
 
     def retry(self, now, cost):
         live = self.live(now)
@@ -607,6 +662,15 @@ class SlidingCounter(Window):
             if not self.counted[i]:
                 del self.counted[i]
 
+    def still_charged(self, now, at, cost):
+        return dict(self.live(self.current(now)[0])).get(at // self.width, 0)
+
+    def give_charged(self, now, at, n):
+        index = at // self.width
+        self.counted[index] -= n
+        if not self.counted[index]:
+            del self.counted[index]
+
     def retry(self, now, cost):
         """While sub-window i is the oldest, which it is `segments` after its own time, its weight sinks from whole to
         nothing and the newer ones stand. The cost fits when floor(counted * left / width) <= spare."""
@@ -628,6 +692,9 @@ class Refused:
         return REFUSED
 
     peek = upto = refund = take
+
+    def undo(self, now, n, at, cost):
+        return REFUSED
 
     def reserve(self, now, cost):
         return REFUSED, Reservation(self, 0, now)
@@ -667,13 +734,27 @@ def take_all(now, limits, costs):
         claims[limit] = claims.get(limit, 0) + cost
     if any(isinstance(limit, Refused) for limit in claims):
         return REFUSED
-    verdicts = {limit.verdict(now, cost) for limit, cost in claims.items()}
-    if verdicts == {ALLOW}:
-        return _join(ALLOW, [limit.take(now, cost) for limit, cost in claims.items()])
-    for limit, cost in claims.items():
-        if limit.count_all:
-            limit.count_denied(now, cost)
-    return _join(NEVER if NEVER in verdicts else DENY, [limit.peek(now, cost) for limit, cost in claims.items()])
+    verdicts = [limit.verdict(now, cost) for limit, cost in claims.items()]
+    if set(verdicts) == {ALLOW}:
+        answers = [limit.take(now, cost) for limit, cost in claims.items()]
+        joined = _join(ALLOW, answers)
+    else:
+        for limit, cost in claims.items():
+            if limit.count_all:
+                limit.count_denied(now, cost)
+        answers = [limit.peek(now, cost) for limit, cost in claims.items()]
+        joined = _join(NEVER if NEVER in verdicts else DENY, answers)
+    return joined._replace(by=limits.index(list(claims)[_decider(verdicts, answers)]))
+
+
+def _decider(verdicts, answers):
+    """Which claim decided. A limit that allowed does not deny because it counted the attempt."""
+    places = range(len(answers))
+    if NEVER in verdicts:
+        return verdicts.index(NEVER)
+    if DENY in verdicts:
+        return max((i for i in places if verdicts[i] == DENY), key=lambda i: answers[i].retry)
+    return min(places, key=lambda i: answers[i].remaining)
 
 
 def _join(verdict, answers):

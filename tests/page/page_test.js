@@ -262,6 +262,16 @@ async function aKeyIsExplainedWithoutItsRequests() {
 	}));
 }
 
+async function aChangedLimitSaysWhoChangedIt() {
+	await withServer(POLICY, "", server => withPage(server, {}, async page => {
+		await row(page, "per-client").getByRole("button").click();
+		await page.locator("#detail-text").getByText("a key is ip").waitFor();
+		assert.doesNotMatch(await page.locator("#detail-text").textContent(), /changed/);
+		await server.json("/v1/limits/per-client", { method: "PUT", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ limit: "7/hour" }) });
+		await page.locator("#detail-text").getByText(/^7\/hour · .* · changed by 127\.0\.0\.1 at \d+ \w+ 20\d\d, \d\d:\d\d:\d\d$/).waitFor();
+	}));
+}
+
 async function keysOfRequestsLimitsAreExplained() {
 	await withServer(null, "", server => withPage(server, { mayFail: true }, async page => {
 		const long = "k".repeat(70);
@@ -525,6 +535,7 @@ const TESTS = [
 	["a second is drawn wherever it is", aSecondIsDrawnWhereverItIs],
 	["a refusal is explained, and counts down", aRefusalIsExplained],
 	["a key is explained without its requests", aKeyIsExplainedWithoutItsRequests],
+	["a changed limit says who changed it", aChangedLimitSaysWhoChangedIt],
 	["keys of inline limits are explained", keysOfRequestsLimitsAreExplained],
 	["requests are told as wholes", requestsAreToldAsWholes],
 	["what is no longer wrong is not red", whatIsNoLongerWrongIsNotRed],

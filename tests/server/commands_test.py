@@ -102,6 +102,33 @@ def holds_are_settled_by_anybody_once():
             assert client.ask("WEIR.SETTLE", "more", 100)[:7] == [4, 100, 5, 0, 91, 10, 0]
 
 
+# A limit for which time stands still, and how much of a hold of 4 comes back when it is released.
+RELEASED = {"10/1000day": 4, "10/1000day leaky_bucket": 4, "10/1000day refill interval": 4,
+            "10/1000day fixed_window align first": 4, "10/1000day sliding_log": 4, "10/1000day fixed_window align first count all": 0,
+            "10/1000day sliding_log count all": 0}
+
+
+def a_release_gives_back_what_still_counts():
+    with server("--workers", "2") as one, Client(one) as client:
+        for limit, refunded in RELEASED.items():
+            assert client.ask("WEIR.HOLD", limit, "k", limit, 4, 60000)[0] == 1, limit
+            assert client.ask("WEIR.TAKE", "k", limit, 5)[0] == 1, limit
+            released = client.ask("WEIR.RELEASE", limit)
+            assert (released[3], released[6]) == (refunded, 1 + refunded), (limit, released)
+
+
+def what_another_took_is_not_given_back():
+    """When all has come back by itself, nothing is left of a hold, and others may have taken it."""
+    with server("--workers", "2") as one, Client(one) as client:
+        limit = "10/s burst 30"
+        assert client.ask("WEIR.HOLD", "a", "k", limit, 20, 60000)[0] == 1
+        assert client.ask("WEIR.HOLD", "b", "k", limit, 10, 60000)[0] == 1
+        client.ask("WEIR.RELEASE", "a")
+        while client.ask("WEIR.TAKE", "k", limit, 30)[0] == 0:
+            pass
+        assert client.ask("WEIR.RELEASE", "b")[3] == 0
+
+
 def bad_holds_are_refused():
     with server() as one, Client(one) as client:
         for words, error in ((("WEIR.HOLD", "", "k", HOUR, 1, 1), "ERR an id has 1 to 64 bytes"),
@@ -137,7 +164,7 @@ def holds_are_bounded():
             except Refused as error:
                 assert str(error).startswith("BUSY ") and left(client, "k", HOUR) == 8, error
         assert client.refusal("WEIR.HOLD", "d", "k", HOUR, 1, 3600000).startswith("BUSY ")
-        assert left(client, "k", HOUR) == 7 and client.ask("WEIR.RELEASE", "a")[3] == 1
+        assert left(client, "k", HOUR) == 7 and client.ask("WEIR.RELEASE", "a")[:2] == [1, 0]
 
 
 # --- waits -------------------------------------------------------------------------------------------------------
@@ -508,7 +535,7 @@ def multi_keeps_what_decides_nothing_in_its_place():
 
 
 TESTS = [a_key_is_inspected, multi_charges_with_exec_or_not_at_all, multi_keeps_what_decides_nothing_in_its_place, all_or_none_are_charged, limits_of_one_request_do_not_displace_each_other,
-         holds_are_settled_by_anybody_once, bad_holds_are_refused, holds_are_bounded, a_wait_holds_up_its_connection_alone,
+         holds_are_settled_by_anybody_once, a_release_gives_back_what_still_counts, what_another_took_is_not_given_back, bad_holds_are_refused, holds_are_bounded, a_wait_holds_up_its_connection_alone,
          waits_go_in_the_order_in_which_they_came, a_wait_that_is_in_vain_is_denied,
          who_leaves_while_it_waits_leaves_nothing,
          sigterm_denies_who_waits_and_answers_the_rest, commands_are_described_as_redis_does,

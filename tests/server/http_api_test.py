@@ -220,6 +220,29 @@ def holds_are_settled():
         ask.bad(400, "the body.actual: missing", "POST", "/v1/settle", {"id": "h"})
 
 
+def a_release_gives_back_what_still_counts():
+    """The limits are such that time stands still; what comes back of a hold of 4 when it is released is stated."""
+    with serving(POLICY) as (_, ask, _):
+        for limit, refunded in (("10/1000day", 4), ("10/1000day refill interval", 4), ("10/1000day sliding_log", 4),
+                                ("10/1000day fixed_window align first", 4), ("10/1000day sliding_log count all", 0)):
+            ask.good("POST", "/v1/hold", {"id": limit, "key": "u", "limit": limit, "cost": 4, "ttl_ms": 60000})
+            ask.good("POST", "/v1/take", {"key": "u", "limit": limit, "cost": 5})
+            answer = ask.good("POST", "/v1/release", {"id": limit})
+            assert (answer["refunded"], answer["remaining"]) == (refunded, 1 + refunded), (limit, answer)
+
+
+def what_another_took_is_not_given_back():
+    """When all has come back by itself, nothing is left of a hold, and others may have taken it."""
+    with serving(POLICY) as (_, ask, _):
+        limit = {"key": "u", "limit": "10/s burst 30"}
+        ask.good("POST", "/v1/hold", {**limit, "id": "a", "cost": 20, "ttl_ms": 60000})
+        ask.good("POST", "/v1/hold", {**limit, "id": "b", "cost": 10, "ttl_ms": 60000})
+        ask.good("POST", "/v1/release", {"id": "a"})
+        while ask("POST", "/v1/take", {**limit, "cost": 30})[0] == 429:
+            pass
+        assert ask.good("POST", "/v1/release", {"id": "b"})["refunded"] == 0
+
+
 def keys_are_inspected_and_reset():
     with serving() as (one, ask, _):
         ask.good("POST", "/v1/take", {"limit": "10/hour", "key": "a/b c"})
@@ -326,12 +349,18 @@ def policies_are_replaced_whole_or_not():
         answer = ask.good("PUT", "/v1/policy", new)
         assert answer["limits"] == 2 and answer["added"] == {"count": 1, "names": ["extra"]}, answer
         assert answer["changed"] == {"count": 1, "names": ["per-client"]} and answer["removed"]["count"] == 2, answer
+        assert answer["anew"] == {"count": 0, "why": []}, answer
         shown = ask.good("GET", "/v1/policy")
         assert (shown["version"], shown["from"], shown["files"][0]["text"]) == (answer["version"], "request", new), shown
         assert ask.good("GET", key_path("@per-client", "ip=10.0.0.1"))["limit"] == 10  # and it still owes what it owed
         wrong = ask.bad(422, "nothing was changed", "PUT", "/v1/policy", "limits: [{name: a}]")
         assert wrong["errors"], wrong
         assert ask.good("GET", "/v1/policy") == shown
+        windows = new.replace("limit: 5/s", "limit: 5/s fixed_window")
+        assert ask.good("PUT", "/v1/policy", windows)["anew"] == {
+            "count": 1, "why": ["extra: keys start anew, since the algorithm differs: 5/s fixed_window, before 5/s"]}
+        assert "extra: keys start anew, since the algorithm differs" in one.said()
+        ask.good("PUT", "/v1/policy", new)
         moded = new.replace("limit: 5/s", "limit: 5/s, mode: shadow")
         assert ask.good("PUT", "/v1/policy", moded)["changed"] == {"count": 1, "names": ["extra"]}
         # Not what is beside the file, but the file itself, ends it.
@@ -518,6 +547,8 @@ TESTS = [
     ("all charge, or none", all_charge_or_none),
     ("batches are decided in order, or not at all", batches_are_decided_in_order_or_not_at_all),
     ("holds are settled", holds_are_settled),
+    ("a release gives back what still counts", a_release_gives_back_what_still_counts),
+    ("what another took is not given back", what_another_took_is_not_given_back),
     ("keys are inspected and reset", keys_are_inspected_and_reset),
     ("keys of the policy are given as they are shown", keys_of_the_policy_are_given_as_they_are_shown),
     ("limits are listed and changed", limits_are_listed_and_changed),

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import resp_client
@@ -123,7 +124,7 @@ def shadows_deny_nothing():
         assert [answer["shadow_denied"] for answer in answers] == [0] * 5 + [1] * 2, answers
         row = next(row for row in client.ask("WEIR.LIMITS") if row["name"] == "signup-canary")
         assert row == {"name": "signup-canary", "limit": "5/hour sliding_log", "mode": "shadow", "key": "ip",
-                       "allowed": 5, "denied": 2}, row
+                       "allowed": 5, "denied": 2, "changed": "", "changed_by": "", "changed_at": 0}, row
 
 
 def resp2_has_numbers_in_the_same_order():
@@ -191,10 +192,10 @@ def keys_are_given_as_they_are_shown():
         assert client.ask("WEIR.ALL", "192.0.2.1", "@client", 1, "ip=192.0.2.2", "@client", 1, "Shop", "@host", 1)["remaining"] == 92
         waits = () if toy.skips_part(toy.WAIT) else ("WAIT", 60000)
         assert client.ask("WEIR.TAKE", "192.0.2.1", "@client", 1, *waits)["remaining"] == 91
-        assert client.ask("WEIR.HOLD", "i", "ip=192.0.2.1", "@client", 1, 60000)["remaining"] == 90
-        assert client.ask("WEIR.HOLD", "i", "192.0.2.1", "@client", 1, 60000)["remaining"] == 90  # the same one
-        assert client.ask("WEIR.SETTLE", "i", 0)["remaining"] == 91
-        assert client.ask("WEIR.REFUND", "192.0.2.1", "@client", 1)["remaining"] == 92
+        assert client.ask("WEIR.HOLD", "i", "ip=192.0.2.1", "@client", 2, 60000)["remaining"] == 89
+        assert client.ask("WEIR.HOLD", "i", "192.0.2.1", "@client", 2, 60000)["remaining"] == 89  # the same one
+        assert client.ask("WEIR.SETTLE", "i", 1)["remaining"] == 90
+        assert client.ask("WEIR.REFUND", "192.0.2.1", "@client", 1)["remaining"] == 91
         assert [client.ask("WEIR.RESET", "192.0.2.1", "@client") for _ in range(2)] == [1, 0]
         assert client.ask("WEIR.CHECK", "ip", "192.0.2.1")["remaining"] == 99
 
@@ -251,13 +252,14 @@ def named_limits_are_held():
         assert client.ask(*hold)["remaining"] == 90  # the same one
         assert client.refusal("WEIR.HOLD", "i", "a", "100/day", 10, 60000).startswith("HELDOTHER "), "another limit"
         assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 89
-        replace(path, one_limit("100/day burst 95"))
-        until(lambda: client.limit() == "100/day burst 95", "another burst")
-        settled = client.ask("WEIR.SETTLE", "i", 4)
-        assert settled["refunded"] == 6 and settled["limit"] == 95 and settled["remaining"] == 95, settled
-        assert client.ask("WEIR.HOLD", "j", "b", "@per-user", 10, 60000)["remaining"] == 85
+        replace(path, one_limit("100/day burst 105"))
+        until(lambda: client.limit() == "100/day burst 105", "another burst")
+        before = client.ask("WEIR.PEEK", "a", "@per-user")["remaining"]
+        settled = client.ask("WEIR.SETTLE", "i", 5)
+        assert settled["refunded"] == 5 and settled["limit"] == 105 and settled["remaining"] == before + 5, settled
+        assert client.ask("WEIR.HOLD", "j", "b", "@per-user", 10, 60000)["remaining"] == 95
         settled = client.ask("WEIR.SETTLE", "j", 15)
-        assert settled["charged"] == 5 and settled["remaining"] == 80, settled
+        assert settled["charged"] == 5 and settled["remaining"] == 90, settled
         assert client.refusal("WEIR.HOLD", "k", "a", "@other", 1, 1000).startswith("NOLIMIT "), "no such limit"
 
 
@@ -265,10 +267,16 @@ def one_limit_changes_by_call():
     with serving(one_limit("10/day")) as (_, client, path):
         assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 9
         assert client.ask("WEIR.CHANGE", "per-user", "5/day") == "OK"
-        assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 4
+        assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 3
         assert client.limit() == "5/day"
         assert client.ask("WEIR.CHANGE", "@per-user", "6/day") == "OK"
-        assert client.ask("WEIR.EXPLAIN", "user", "a") == ["per-user: applies: 10/day, changed to 6/day, key user=a"]
+        row = client.ask("WEIR.LIMITS")[0]
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(row["changed_at"]))
+        assert row["changed"] == "here" and row["changed_by"] == "127.0.0.1" and abs(row["changed_at"] - time.time()) < 3600, row
+        assert client.ask("WEIR.EXPLAIN", "user", "a") == [
+            f"per-user: applies: 10/day, changed to 6/day by 127.0.0.1 at {at}, key user=a"]
+        assert client.ask("WEIR.CHANGE", "per-user", "6/day", "HERE") == "OK"  # without a store this is all there is
+        assert "HERE" in client.refusal("WEIR.CHANGE", "per-user", "6/day", "THERE")
         assert "no limit" in client.refusal("WEIR.CHANGE", "other", "5/day")
         assert "no limit" in client.refusal("WEIR.CHANGE", 64 * "x", "5/day")
         assert client.refusal("WEIR.CHANGE", "per-user", "5/fortnight").startswith("ERR the limit: ")
@@ -512,10 +520,11 @@ def state_is_kept():
         assert client.ask("WEIR.CHECK", "COST", 4, "user", "a")["remaining"] == 6
         replace(path, one_limit("5/day"))
         until(lambda: client.limit() == "5/day", "less")
-        assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 4
+        assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 0
         replace(path, one_limit("10/day", "another") + one_limit("5/day")[len("limits:\n"):])
         until(lambda: client.limit("another") == "10/day", "one more")
-        assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 3
+        assert not client.ask("WEIR.CHECK", "user", "a")["allowed"]
+        assert client.ask("WEIR.CHECK", "user", "b")["remaining"] == 4
 
 
 def a_bad_version_changes_nothing():
@@ -632,6 +641,69 @@ def check_config_checks_both():
         assert done.returncode == 1 and f"{folder}/weir.yaml:" in done.stderr, done
 
 
+ANEW = "per-user: keys start anew, since the period of the window differs: 5/5000day fixed_window, before 5/4000day fixed_window"
+
+
+def check_config_says_what_becomes_of_keys():
+    with tempfile.TemporaryDirectory(prefix="weir-policy-") as folder:
+        paths = [os.path.join(folder, name) for name in ("old.yaml", "new.yaml")]
+
+        def check(*words):
+            return subprocess.run([WEIR, "check-config", *words], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        write(paths[0], one_limit("5/4000day fixed_window") + "  - {name: b, limit: 5/s}\n  - {name: c, limit: 5/s}\n  - {name: d, limit: 5/s}\n")
+        write(paths[1], "keys: 5m\n" + one_limit("5/5000day fixed_window") + "  - {name: b, limit: 6/s}\n  - {name: c, limit: 5/s}\n  - {name: e, limit: 5/s}\n")
+        wanted = (f"{paths[1]}: good: limits: 4, with overrides: 4\nif it replaces {paths[0]}:\n  {ANEW}\n"
+                  "  b: converted, keys keep what they have used: 6/s, before 5/s\n  c: kept: 5/s\n  e: new: 5/s\n  d: removed: 5/s\n"
+                  "  kept: 1, converted: 1, anew: 1, new: 1, removed: 1\n")
+        for words in (("--against", paths[0], paths[1]), (paths[1], "--against", paths[0])):
+            done = check(*words)
+            assert (done.returncode, done.stdout, done.stderr) == (0, wanted, ""), done
+        for words in (("--against",), ("--against", paths[0]), (paths[1], "--against"), ("--against", paths[0], "--against", paths[0], paths[1])):
+            assert check(*words).returncode == 2, words
+        write(paths[0], one_limit("5/fortnight"))
+        done = check("--against", paths[0], paths[1])
+        assert done.returncode == 1 and f"{paths[0]}:" in done.stderr and f"--against {paths[0]}: it has errors" in done.stderr, done
+        assert done.stdout == f"{paths[1]}: good: limits: 4, with overrides: 4\n", done
+        done = check("--against", paths[1], paths[0])
+        assert done.returncode == 1 and "--against" not in done.stderr and f"{paths[0]}:" in done.stderr, done
+
+
+def who_starts_anew_is_said():
+    with serving(one_limit("5/4000day fixed_window")) as (server, client, path):
+        assert client.info()["policy_anew_limits"] == "0"
+        assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 4
+        replace(path, one_limit("6/4000day fixed_window"))
+        until(lambda: client.limit() == "6/4000day fixed_window", "another count")
+        assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 4 and "start anew" not in server.said()
+        replace(path, one_limit("5/4000day fixed_window"))
+        until(lambda: client.limit() == "5/4000day fixed_window", "the first count")
+        replace(path, one_limit("5/5000day fixed_window"))
+        until(lambda: client.limit() == "5/5000day fixed_window", "another period")
+        assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 4
+        until(lambda: client.info()["policy_anew_limits"] == "1", "it is counted")
+        assert f"weir serve: the policy: {ANEW}\n" in server.said(), server.said()
+        assert "anew=1" in [line for line in server.said().splitlines() if "policy_reloaded" in line][-1]
+        many = "limits:\n" + "".join(f"  - {{name: l{i}, match: {{path: /{i}}}, limit: 5/4000day fixed_window}}\n" for i in range(50))
+        replace(path, many)
+        until(lambda: client.limit("l49") is not None, "many limits")
+        replace(path, many.replace("4000day", "5000day"))
+        until(lambda: client.info()["policy_anew_limits"] == "50", "they are counted")
+        assert server.said().count("start anew, since") == 11, server.said()
+        assert "keys of 40 more limits start anew" in server.said()
+
+
+def who_starts_anew_in_a_file_is_said():
+    with tempfile.TemporaryDirectory(prefix="weir-policy-") as folder:
+        options = ("--file", os.path.join(folder, "table"), "--keys", "1000", "--limits-max", "100")
+        for limit, says in (("5/4000day fixed_window", False), ("6/4000day fixed_window", False), ("5/5000day fixed_window", True)):
+            path = os.path.join(folder, "policy.yaml")
+            write(path, one_limit(limit))
+            with daemon(WEIR, "--policy", path, *options) as server, Client(server, protocol=3) as client:
+                assert client.ask("WEIR.CHECK", "user", "a")["allowed"]
+                assert ("per-user: keys start anew, since the table has" in server.said()) == says, server.said()
+                assert client.info()["policy_anew_limits"] == str(int(says))
+
+
 # --- under load ---------------------------------------------------------------------------------------------------
 
 
@@ -716,6 +788,7 @@ TESTS = (the_example_decides, shadows_deny_nothing, resp2_has_numbers_in_the_sam
          files_that_a_policy_names, by_signal_and_by_command, state_is_kept,
          a_bad_version_changes_nothing, a_policy_that_the_table_cannot_have, settings_stay,
          variables_that_are_no_settings_are_told, a_bad_policy_does_not_start,
+         check_config_says_what_becomes_of_keys, who_starts_anew_is_said, who_starts_anew_in_a_file_is_said,
          check_config_checks_both, nobody_notices)
 
 if __name__ == "__main__":

@@ -113,7 +113,10 @@ COMMANDS = [
     ("CL.THROTTLE", "u", "2", "3", "3600", "-2"),
     ("CL.THROTTLE", "u", "-1", "3", "3600"),
     *[("CL.THROTTLE", "u", "2", "3", "3600")] * 3,
+    *[("CL.THROTTLE", "v", *numbers, cost) for numbers in (("9", "10", "86400"), ("2", "3", "86400"), ("99", "7", "3600"),
+                                                           ("9", "10", "86400"), ("0", "1", "86400")) for cost in "123"],
     *[("THROTTLE", "u", "3", "10", "3600", "2")] * 3,
+    *[("THROTTLE", "v", *numbers, "2") for numbers in (("9", "10", "86400"), ("50", "70", "3600"), ("9", "10", "86400"))],
     ("THROTTLE", "u", "3", "10", "3600", "7"),
     ("THROTTLE", "u", "3", "10", "3600", "-7"),
     *[("WEIR.TAKE", "k", "5/hour", "2")] * 4,
@@ -457,11 +460,89 @@ def a_policy_changes_while_it_is_asked():
         for thread in threads:
             thread.join(TIMEOUT_S)
         assert not faults and int(client.info()["policy_changes"]) >= 6, faults[:3]
-        # A raised limit gives nobody what it did not have: as with the table.
+        # What was used stays used, and no more.
         assert client.ask("WEIR.CHANGE", "per-user", "10/day") == "OK"
         assert client.ask("WEIR.TAKE", "fresh", "@per-user", "4")[1:3] == [10, 6]
         assert client.ask("WEIR.CHANGE", "per-user", "20/day burst 20") == "OK"
-        assert client.ask("WEIR.PEEK", "fresh", "@per-user")[1:3] == [20, 6]
+        assert client.ask("WEIR.PEEK", "fresh", "@per-user")[1:3] == [20, 16]
+        assert client.ask("WEIR.PEEK", "never-seen", "@per-user")[1:3] == [20, 20]
+
+
+def per_user(limit):
+    return f"limits:\n  - {{name: per-user, key: [user], limit: {limit}}}\n"
+
+
+def reload(client, path, text):
+    """The server of this client has the new policy when it returns."""
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.rename(path + ".new", path)
+    ticket = client.ask("WEIR.RELOAD")
+    until(lambda: int(client.info()["policy_reloads"]) >= ticket, "it was read")
+
+
+def take(client, user, cost=1):
+    return client.ask("WEIR.TAKE", user, "@per-user", str(cost))[:3]
+
+
+def two_servers_with_different_limits_mint_nothing():
+    """A rolling reload, of which one server has heard: both decide by the limit that was set last."""
+    with written(per_user("50/day")) as old, written(per_user("50/day"), "other.yaml") as new, redis() as server, \
+            stored(server, *PATIENT, "--policy", old) as (_, behind), \
+            stored(server, *PATIENT, "--policy", new) as (_, ahead):
+        assert take(behind, "u", 20) == [1, 50, 30]
+        assert take(ahead, "u", 20) == [1, 50, 10]
+        reload(ahead, new, per_user("5/day"))
+        for _ in range(10):
+            assert take(ahead, "u") == [0, 5, 0]
+            assert take(behind, "u") == [0, 5, 0]
+        # A key that only the server with the old limit has seen is cut once, not again and again.
+        assert take(behind, "v", 3) == [1, 50, 47]
+        assert take(ahead, "v") == [1, 5, 1]
+        assert take(behind, "v") == [1, 5, 0]
+        assert [take(one, "v") for one in (ahead, behind)] == [[0, 5, 0]] * 2
+        # The other one follows: the numbers are the same, and nothing changes.
+        reload(behind, old, per_user("5/day"))
+        assert [take(one, "v") for one in (ahead, behind)] == [[0, 5, 0]] * 2
+        # And is the first to be raised.
+        reload(behind, old, per_user("9/day"))
+        assert take(behind, "v") == [1, 9, 3]
+        assert take(ahead, "v") == [1, 9, 2]
+
+
+def a_limit_of_another_kind_and_back():
+    """The policy that was loaded last decides, although its limit has been there before."""
+    with written(per_user("50/day")) as old, written(per_user("50/day"), "other.yaml") as new, redis() as server, \
+            stored(server, *PATIENT, "--policy", old) as (_, behind), \
+            stored(server, *PATIENT, "--policy", new) as (one, ahead):
+        assert take(ahead, "u", 2) == [1, 50, 48]
+        reload(ahead, new, per_user("7/5000day fixed_window"))
+        assert take(ahead, "u") == [1, 7, 6]
+        assert take(behind, "u") == [1, 7, 5]
+        reload(ahead, new, per_user("50/day"))
+        assert take(ahead, "u") == [1, 50, 49]
+        assert take(behind, "u") == [1, 50, 48]
+        assert "\nrate_limiter_store_keys_damaged_total 0\n" in visit(one, "GET", "/metrics")[1]
+
+
+def a_server_that_starts_with_another_limit():
+    """Its first decision is by the limit that it was started with. One that has started before it and could not reach Redis
+    does not take the limit back."""
+    with written(per_user("50/day")) as old, written(per_user("5/day"), "new.yaml") as new, redis() as server, \
+            stored(server, *PATIENT, "--policy", old) as (_, first):
+        assert take(first, "u", 20) == [1, 50, 30]
+        server.end()
+        until(lambda: is_up(first, "down"), "the first server has noticed")
+        with stored(server, *PATIENT, "--policy", old, is_asked=False) as (_, waiting):
+            assert take(waiting, "u")[0] == 1  # by itself
+            server.start()
+            until(lambda: is_up(first), "Redis is back")
+            assert take(first, "w", 20) == [1, 50, 30]
+            with stored(server, *PATIENT, "--policy", new, is_asked=False) as (_, second):
+                assert take(second, "w") == [0, 5, 0]
+                until(lambda: is_up(waiting), "Redis is back for all")
+                for one in (waiting, first, second):
+                    assert take(one, "w") == [0, 5, 0]
 
 
 def a_limit_changes_while_a_policy_waits_for_requests():
@@ -478,7 +559,7 @@ def a_limit_changes_while_a_policy_waits_for_requests():
         os.rename(path + ".new", path)
         client.ask("WEIR.RELOAD")
         until(lambda: client.ask("WEIR.LIMITS")[0][3] == "2000/hour", "the new one is in place")
-        assert client.ask("WEIR.CHANGE", "everyone", "3000/hour") == "OK"
+        assert client.ask("WEIR.CHANGE", "everyone", "3000/hour", "HERE") == "OK"
         server.tell(signal.SIGCONT)
         assert [asker.read()[0] for asker in askers] == [1] * 8
 
@@ -641,6 +722,9 @@ if __name__ == "__main__":
         ("nobody waits for one that is stuck", nobody_waits_for_one_that_is_stuck),
         ("a store that never was", a_store_that_never_was),
         ("a policy changes while it is asked", a_policy_changes_while_it_is_asked),
+        ("two servers with different limits mint nothing", two_servers_with_different_limits_mint_nothing),
+        ("a limit of another kind and back", a_limit_of_another_kind_and_back),
+        ("a server that starts with another limit", a_server_that_starts_with_another_limit),
         ("a limit changes while a policy waits for requests", a_limit_changes_while_a_policy_waits_for_requests),
         ("who sends more while it waits is not looked at", who_sends_more_while_it_waits_is_not_looked_at),
         ("who sends more behind its last request is answered", who_sends_more_behind_its_last_request_is_answered),

@@ -98,3 +98,9 @@ struct weir__store *weir__stores_open(struct weir__stores *stores, uint32_t work
 		store->status = status;
 	return store;
 }
+
+const struct weir__redis_url *weir__stores_redis(const struct weir__stores *stores)
+{
+	(void)stores;
+	return NULL;
+}

@@ -270,7 +270,7 @@ static void every_operation_has_a_reply(void)
 	CHECK(!ask_one(&fixture, WEIR__STORE_PEEK, fixture.ten, 1).verdicts[0].allowed);
 	CHECK_EQ(ask_one(&fixture, WEIR__STORE_REFUND, fixture.ten, 1).verdicts[0].remaining, 1);
 	asked = ask_one(&fixture, WEIR__STORE_UNDO, fixture.ten, 1);
-	CHECK(asked.verdicts[0].remaining == 2 && asked.verdicts[0].granted == 1);
+	CHECK(asked.verdicts[0].remaining == 1 && asked.verdicts[0].granted == 0);
 	asked = ask_one(&fixture, WEIR__STORE_INSPECT, fixture.ten, 0);
 	CHECK(asked.request.is_stored && asked.request.full_at > weir_table_now(fixture.table));
 	CHECK(ask_one(&fixture, WEIR__STORE_RESET, fixture.ten, 0).verdicts[0].allowed);
@@ -279,6 +279,75 @@ static void every_operation_has_a_reply(void)
 	CHECK(ask_one(&fixture, WEIR__STORE_PEEK, fixture.open, 9).verdicts[0].allowed);
 	CHECK(ask_one(&fixture, WEIR__STORE_PEEK, fixture.closed, 1).request.is_closed);
 	CHECK_EQ(fixture.behind.deferred, 3); /* of these, only UPTO charges */
+	unmake(&fixture);
+}
+
+/* --- an undo ------------------------------------------------------------------------------------------------------ */
+
+/* Of a charge of a limit, two units, while the store behind has this outcome. */
+static struct asked undo_two(struct fixture *fixture, enum weir__store_outcome outcome,
+			     const struct weir_table_limit *limit, weir_ns charged_at, uint32_t charged_nodes)
+{
+	struct asked asked;
+
+	memset(&asked, 0, sizeof(asked));
+	fixture->behind.outcome = outcome;
+	asked.claims[0] = (struct weir_claim){ limit, "k", 1, 2 };
+	asked.request = (struct weir__store_request){ .operation = WEIR__STORE_UNDO,
+						      .n = 1,
+						      .claims = asked.claims,
+						      .verdicts = asked.verdicts,
+						      .charged_at = charged_at,
+						      .charged_cost = 3,
+						      .charged_nodes = charged_nodes,
+						      .caller = &caller };
+	CHECK(weir__store_submit(fixture->store, &asked.request));
+	CHECK_EQ(asked.request.outcome, WEIR__STORE_DECIDED);
+	return asked;
+}
+
+static void a_charge_is_undone_where_it_was_made(void)
+{
+	const weir_ns before = weir_clock_now();
+	struct fixture fixture;
+	struct asked taken, undone;
+	uint32_t n;
+
+	make(&fixture);
+	taken = ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 3);
+	CHECK(taken.verdicts[0].allowed);
+	CHECK(taken.request.decided_at >= before && taken.request.decided_at <= weir_clock_now());
+	CHECK_EQ(taken.request.fallback_nodes, 4);
+	/* The store had charged it: the table has not, whatever it has used otherwise. */
+	undone = undo_two(&fixture, WEIR__STORE_UNREACHED, fixture.ten, taken.request.decided_at, 0);
+	CHECK(undone.verdicts[0].granted == 0 && undone.verdicts[0].remaining == 0);
+	/* The table had charged it: the store is not asked, even if it is back, and keeps what it is charged later. */
+	n = fixture.behind.n_submitted;
+	undone = undo_two(&fixture, WEIR__STORE_DECIDED, fixture.ten, taken.request.decided_at, 4);
+	CHECK(undone.verdicts[0].granted == 2 && undone.verdicts[0].remaining == 2);
+	CHECK_EQ(fixture.behind.n_submitted, n);
+	CHECK_EQ(fixture.behind.deferred, 3);
+	/* The share of another number of servers has other keys. */
+	undone = undo_two(&fixture, WEIR__STORE_DECIDED, fixture.ten, taken.request.decided_at, 5);
+	CHECK_EQ(undone.verdicts[0].granted, 0);
+	undone = undo_two(&fixture, WEIR__STORE_DECIDED, fixture.ten, taken.request.decided_at, 0);
+	CHECK_EQ(fixture.behind.n_submitted, n + 1);
+	CHECK_EQ(undone.request.fallback_nodes, 0);
+	unmake(&fixture);
+}
+
+static void an_undo_where_nothing_was_charged_gives_nothing(void)
+{
+	struct fixture fixture;
+	struct asked taken, undone;
+
+	make(&fixture);
+	taken = ask_one(&fixture, WEIR__STORE_TAKE, fixture.open, 3);
+	undone = undo_two(&fixture, WEIR__STORE_UNREACHED, fixture.open, taken.request.decided_at, 4);
+	CHECK(undone.verdicts[0].allowed && !undone.request.is_closed);
+	CHECK_EQ(undone.verdicts[0].granted, 0);
+	undone = undo_two(&fixture, WEIR__STORE_UNREACHED, fixture.closed, taken.request.decided_at, 0);
+	CHECK_EQ(undone.verdicts[0].granted, 0);
 	unmake(&fixture);
 }
 
@@ -476,9 +545,9 @@ static void the_status_is_that_of_the_store_behind(void)
 }
 
 TESTS(TEST(a_share_is_this_servers_part), TEST(alone_the_share_is_all), TEST(open_allows_and_closed_denies),
-      TEST(local_is_another_limit), TEST(every_operation_has_a_reply),
-      TEST(only_what_was_certainly_not_charged_is_charged_later), TEST(together_all_are_charged_or_none),
-      TEST(the_same_key_twice_is_one), TEST(each_is_decided_by_its_own_rule),
+      TEST(local_is_another_limit), TEST(every_operation_has_a_reply), TEST(a_charge_is_undone_where_it_was_made),
+      TEST(an_undo_where_nothing_was_charged_gives_nothing), TEST(only_what_was_certainly_not_charged_is_charged_later),
+      TEST(together_all_are_charged_or_none), TEST(the_same_key_twice_is_one), TEST(each_is_decided_by_its_own_rule),
       TEST(the_budget_is_the_least_of_the_rules), TEST(rules_are_looked_up_when_they_change),
       TEST(inline_limits_have_no_rule_of_their_own), TEST(what_is_decided_is_left_as_it_is),
       TEST(a_request_may_fail_later), TEST(the_status_is_that_of_the_store_behind))

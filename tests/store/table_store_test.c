@@ -1,5 +1,6 @@
 /* table_store_test.c: what a store answers, by the store that is a table. */
 #include "store/store.h"
+#include "store/table/decision.h"
 
 #include "tables.h"
 
@@ -56,10 +57,13 @@ static struct weir_verdict ask(struct fixture *fixture, enum weir__store_operati
 					       .claims = &claim,
 					       .verdicts = &verdict,
 					       .now = now,
-					       .charged_at = MADE_AT };
+					       .charged_at = MADE_AT,
+					       .charged_cost = 2 };
 
 	submit(fixture, &request);
 	CHECK_EQ(request.outcome, WEIR__STORE_DECIDED);
+	CHECK_EQ(request.decided_at, now);
+	CHECK_EQ(request.fallback_nodes, 0);
 	CHECK(!request.is_closed);
 	return verdict;
 }
@@ -120,12 +124,16 @@ static void to_inspect_tells_when_a_key_is_full(void)
 	unmake(&fixture);
 }
 
-/* A log knows what was charged when: others at the same key stay. */
+/* What is still there of it, and not what others were charged at the same key. */
 static void an_undo_finds_its_own_charge(void)
 {
 	struct fixture fixture;
 
 	make(&fixture);
+	(void)ask(&fixture, WEIR__STORE_TAKE, fixture.ten, MADE_AT, 2);
+	(void)ask(&fixture, WEIR__STORE_TAKE, fixture.ten, MADE_AT + S(600), 3);
+	CHECK_EQ(ask(&fixture, WEIR__STORE_UNDO, fixture.ten, MADE_AT + S(600), 5).granted, 1);
+	CHECK_EQ(ask(&fixture, WEIR__STORE_UNDO, fixture.ten, MADE_AT + S(300), 5).granted, 2);
 	(void)ask(&fixture, WEIR__STORE_TAKE, fixture.log, MADE_AT, 2);
 	(void)ask(&fixture, WEIR__STORE_TAKE, fixture.log, MADE_AT + S(60), 3);
 	CHECK_EQ(ask(&fixture, WEIR__STORE_UNDO, fixture.log, MADE_AT + S(120), 5).granted, 2);
@@ -193,7 +201,7 @@ static void decisions_are_joined_as_a_table_joins_them(void)
 			claims[i] = claim_of(below(2) ? fixture.ten : fixture.three, &"abcdefgh"[below(8)], below(5));
 		request.now += below(S(600));
 		submit(&fixture, &request);
-		joined = weir__store_join(verdicts, CLAIMS);
+		joined = weir__decision_of(verdicts, CLAIMS);
 		CHECK_EQ(joined.decided_by, request.decision.decided_by);
 		CHECK_VERDICT("the same", &joined.verdict, &request.decision.verdict);
 	}

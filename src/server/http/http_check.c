@@ -112,7 +112,7 @@ static void head_limits(const struct weir__http_call *call, const struct weir_gu
 	const uint64_t which = settings ? settings->ratelimit_headers : WEIR__HEADERS_DRAFT11;
 	const struct weir_verdict *const verdict = &answer->verdict;
 	const bool waits = !verdict->allowed && !verdict->never;
-	const uint64_t reset = seconds_up(waits ? verdict->retry_after : answer->reset_after);
+	const uint64_t reset = seconds_up(waits ? verdict->retry_after : verdict->reset_after);
 	char *to = answer->limit ? weir__reply_head_room(call->reply, HEADERS_MOST) : NULL;
 
 	if (to == NULL)

@@ -72,11 +72,9 @@ static void end_run(struct weir__http_call *call, enum weir__run_result result, 
 static void write_hold(struct weir__request *request, void *call)
 {
 	const struct weir__hold_take *const take = (const struct weir__hold_take *)(const void *)request;
-	struct weir_guard_answer answer = { .verdict = take->verdict,
-					    .reset_after = take->verdict.reset_after,
-					    .limits = 1,
-					    .is_limited = true,
-					    .limit = request->claims[0].limit };
+	struct weir_guard_answer answer = {
+		.verdict = take->verdict, .limits = 1, .is_limited = true, .limit = request->claims[0].limit
+	};
 
 	(void)snprintf(answer.decided_by, sizeof(answer.decided_by), "%s", take->decided_by);
 	weir__http_say(call, &(struct weir__http_decision){ &answer, 429, take->is_closed, "" });

@@ -185,6 +185,9 @@ static unsigned status_of(enum weir__error_number error)
 		return 409;
 	case WEIR__ERROR_HOLD_BUSY:
 	case WEIR__ERROR_HOLD_FULL:
+	case WEIR__ERROR_CHANGES_WAIT:
+	case WEIR__ERROR_UNSHARED:
+	case WEIR__ERROR_UNSHARED_PERHAPS:
 		return 503;
 	default:
 		return 400;

@@ -6,11 +6,13 @@
 #include "guard/guard.h"
 #include "server/http/http_call.h"
 #include "server/http/http_json.h"
+#include "server/shared_changes.h"
 
 enum { ROWS_MAX = 50 };
 
 /* Names and keys in Envoy's form may have any bytes, each of which may become six in JSON. */
-_Static_assert((int)ROWS_MAX *(6 * (64 + (int)WEIR__GUARD_KEY_SIZE) + (int)WEIR_LIMIT_TEXT_MAX + 192) +
+_Static_assert((int)ROWS_MAX *(6 * (64 + (int)WEIR__GUARD_KEY_SIZE + (int)WEIR__CHANGE_BY_SIZE) +
+			       (int)WEIR_LIMIT_TEXT_MAX + 256) +
 			       (int)WEIR__REPLY_HEAD_ROOM <=
 		       256 * 1024,
 	       "all rows fit what the route says");
@@ -29,7 +31,14 @@ static void add_row(struct weir__http_call *call, const struct weir__guard_row *
 	weir__reply_add_word(reply, ",\"key\":", shown.key);
 	weir__reply_add_member(reply, ",\"allowed\":", shown.allowed);
 	weir__reply_add_member(reply, ",\"denied\":", shown.denied);
-	WEIR__REPLY_ADD(reply, "}");
+	if (*shown.changed) {
+		weir__reply_add_word(reply, ",\"changed\":{\"servers\":", shown.changed);
+		weir__reply_add_word(reply, ",\"by\":", shown.changed_by);
+		weir__reply_add_member(reply, ",\"at\":", shown.changed_at_s);
+		WEIR__REPLY_ADD(reply, "}}");
+	} else {
+		WEIR__REPLY_ADD(reply, ",\"changed\":null}");
+	}
 }
 
 struct listing {
@@ -117,9 +126,8 @@ static struct weir__http_slice name_of(const struct weir__http_call *call)
 	return name;
 }
 
-static void say_limit(struct weir__http_call *call, struct weir_guard *guard)
+static void say_limit(struct weir__http_call *call, struct weir_guard *guard, struct weir__http_slice name)
 {
-	const struct weir__http_slice name = name_of(call);
 	struct weir__refusal refusal;
 
 	if (weir__guard_row(guard, name.bytes, name.length, tell_one, call)) {
@@ -135,7 +143,7 @@ void weir__http_get_limit(struct weir__http_call *call)
 	struct weir_guard *const guard = weir__http_guard(call);
 
 	if (guard)
-		say_limit(call, guard);
+		say_limit(call, guard, name_of(call));
 }
 
 /* Returns false after writing the error response. */
@@ -153,19 +161,64 @@ static bool read_change(struct weir__http_call *call, const json_t *root, struct
 	       weir__json_refuse_as(&json, "limit", &refusal);
 }
 
+/* The query is empty, or here=true. Returns false after writing the error response. */
+static bool read_here(struct weir__http_call *call, bool *ret_is_here)
+{
+	static const char yes[] = "here=true", no[] = "here=false";
+	const struct weir__http_slice query = call->request->query;
+
+	*ret_is_here = query.length == sizeof(yes) - 1 && memcmp(query.bytes, yes, query.length) == 0;
+	if (query.length == 0 || *ret_is_here ||
+	    (query.length == sizeof(no) - 1 && memcmp(query.bytes, no, query.length) == 0))
+		return true;
+	weir__reply_problem(call->reply, 400, "the query: use here=true to change this server alone, or no query");
+	return false;
+}
+
+static void write_shared(struct weir__request *request, void *call_)
+{
+	struct weir__shared_change *const change = ((struct weir__change_request *)(void *)request)->change;
+	struct weir__http_call *const call = call_;
+
+	if (change->is_made)
+		say_limit(call, call->context->guard, (struct weir__http_slice){ change->plan, strlen(change->plan) });
+	else
+		(void)weir__http_refuse_as(call, "", &change->refusal);
+}
+
+/* The response comes when the store has the change. */
+static void change_all(struct weir__http_call *call, const struct weir__audit_who *who, struct weir__http_slice name,
+		       const struct weir_limit *to)
+{
+	struct weir__change_request request;
+	struct weir__refusal refusal;
+
+	if (weir__change_request_init(&request, call->context, call->client, who, name.bytes, name.length, to,
+				      &refusal)) {
+		request.request.write = write_shared;
+		weir__http_begin(call, &request.request);
+		if (weir__change_request_send(&request, &refusal))
+			return;
+	}
+	(void)weir__http_refuse_as(call, "", &refusal);
+}
+
 void weir__http_put_limit(struct weir__http_call *call)
 {
 	struct weir_guard *const guard = weir__http_guard(call);
 	const struct weir__http_slice name = name_of(call);
-	json_t *const root = guard ? weir__json_of_body(call) : NULL;
 	struct weir__audit_who who;
 	struct weir__refusal refusal;
 	struct weir_limit to;
+	bool is_here;
+	json_t *const root = guard && read_here(call, &is_here) ? weir__json_of_body(call) : NULL;
 
 	if (root && read_change(call, root, &to)) {
 		weir__audit_who_of(call->client, WEIR__PROTOCOL_HTTP, &who);
-		if (weir__limit_ref_change(call->context, &who, name.bytes, name.length, &to, &refusal))
-			say_limit(call, guard);
+		if (call->context->changes && !is_here)
+			change_all(call, &who, name, &to);
+		else if (weir__limit_ref_change(call->context, &who, name.bytes, name.length, &to, &refusal))
+			say_limit(call, guard, name);
 		else
 			(void)weir__http_refuse_as(call, "", &refusal);
 	}

@@ -188,6 +188,7 @@ static void add_table(struct weir__http_call *call, struct weir__metrics *metric
 	weir__metrics_one(metrics, WEIR__METRIC_TABLE_LIVE, key_count.live);
 	weir__metrics_one(metrics, WEIR__METRIC_TABLE_INSERTED, key_count.inserted);
 	weir__metrics_one(metrics, WEIR__METRIC_TABLE_EVICTED, key_count.evicted);
+	weir__metrics_one(metrics, WEIR__METRIC_TABLE_PLANS_LOST, key_count.plans_lost);
 }
 
 static void add_policy(struct weir__http_call *call, struct weir__metrics *metrics)

@@ -102,18 +102,24 @@ static void add_errors(struct weir__http_reply *reply, const struct weir__policy
 	WEIR__REPLY_ADD(reply, "]");
 }
 
-static void add_names(struct weir__http_reply *reply, const char *what, const struct weir__policy_lines *names)
+static void add_lines(struct weir__http_reply *reply, const char *what, const char *which,
+		      const struct weir__policy_lines *lines)
 {
-	const char *name = names->text;
+	const char *line = lines->text;
 
 	weir__reply_add_text(reply, what);
-	weir__reply_add_number(reply, names->n + names->more);
-	WEIR__REPLY_ADD(reply, ",\"names\":[");
-	for (uint32_t i = 0; i < names->n; i++, name += strlen(name) + 1) {
+	weir__reply_add_number(reply, lines->n + lines->more);
+	weir__reply_add_text(reply, which);
+	for (uint32_t i = 0; i < lines->n; i++, line += strlen(line) + 1) {
 		weir__reply_add_text(reply, i == 0 ? "" : ",");
-		weir__reply_add_string(reply, name, strlen(name));
+		weir__reply_add_string(reply, line, strlen(line));
 	}
 	WEIR__REPLY_ADD(reply, "]}");
+}
+
+static void add_names(struct weir__http_reply *reply, const char *what, const struct weir__policy_lines *names)
+{
+	add_lines(reply, what, ",\"names\":[", names);
 }
 
 static void say_wrong(struct weir__http_reply *reply, const struct weir__policy_outcome *outcome)
@@ -152,6 +158,7 @@ static void write_put(struct weir__request *request, void *call)
 	add_names(reply, ",\"added\":{\"count\":", &outcome->added);
 	add_names(reply, ",\"removed\":{\"count\":", &outcome->removed);
 	add_names(reply, ",\"changed\":{\"count\":", &outcome->changed);
+	add_lines(reply, ",\"anew\":{\"count\":", ",\"why\":[", &outcome->anew);
 	WEIR__REPLY_ADD(reply, "}\n");
 	weir__reply_end(reply, 200, WEIR__TYPE_JSON);
 }

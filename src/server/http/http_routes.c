@@ -27,7 +27,7 @@ const struct weir__route weir__routes[] = {
 	  "limits and overrides of the policy, 50 at a time, from number `first` on" },
 	{ HTTP_GET, WEIR__OP_LIMITS, "/v1/limits/{name}", weir__http_get_limit, 0, 0, "one of them" },
 	{ HTTP_PUT, WEIR__OP_CHANGE, "/v1/limits/{name}", weir__http_put_limit, 0, 0,
-	  "changes it, until the policy changes" },
+	  "changes it, until the policy changes, on all servers of the store or, with `here=true`, on this one" },
 	{ HTTP_GET, WEIR__OP_EXPLAIN, "/v1/explain", weir__http_get_explain, 0, 0,
 	  "a line for each limit of the policy, those that apply first: its key, or why it does not apply" },
 	{ HTTP_POST, WEIR__OP_EXPLAIN, "/v1/explain", weir__http_post_explain, 0, 0, "the same, from JSON" },

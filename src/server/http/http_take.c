@@ -214,7 +214,6 @@ static void make_answer(const struct weir__decide *decide, const char *text, str
 	const struct weir__request *const request = &decide->request;
 
 	*ret_answer = (struct weir_guard_answer){ .verdict = decide->verdict,
-						  .reset_after = decide->reset_after,
 						  .limits = request->n_claims,
 						  .is_limited = true,
 						  .limit = request->claims[decide->decided_by].limit };

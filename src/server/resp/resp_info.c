@@ -70,8 +70,10 @@ static int describe_table(const struct weir__context *context, char *text, size_
 	weir__key_count(context->table, context->key_count_cache, weir_table_now(context->table), &key_count);
 	return snprintf(text, size,
 			"# Table\r\ntable_live_keys:%" PRIu64 "\r\ntable_capacity_keys:%" PRIu64
-			"\r\ntable_inserted_keys:%" PRIu64 "\r\ntable_evicted_keys:%" PRIu64 "\r\n",
-			key_count.live, key_count.capacity, key_count.inserted, key_count.evicted);
+			"\r\ntable_inserted_keys:%" PRIu64 "\r\ntable_evicted_keys:%" PRIu64
+			"\r\ntable_plans_lost:%" PRIu64 "\r\n",
+			key_count.live, key_count.capacity, key_count.inserted, key_count.evicted,
+			key_count.plans_lost);
 }
 
 /* Empty without a policy. */
@@ -82,11 +84,13 @@ static int describe_policy(const struct weir__context *context, char *text, size
 	if (context->loader == NULL)
 		return 0;
 	weir__policy_loader_info(context->loader, &info);
-	return snprintf(
-		text, size,
-		"# Policy\r\npolicy_limits:%" PRIu32 "\r\npolicy_changes:%" PRIu64 "\r\npolicy_failures:%" PRIu64
-		"\r\npolicy_reloads:%" PRIu64 "\r\npolicy_loaded_at:%" PRIu64 "\r\npolicy_last_error:%s\r\n",
-		info.limits, info.changes, info.failures, info.reloads, info.loaded_at / 1000000000, info.last_error);
+	return snprintf(text, size,
+			"# Policy\r\npolicy_limits:%" PRIu32 "\r\npolicy_changes:%" PRIu64
+			"\r\npolicy_failures:%" PRIu64 "\r\npolicy_reloads:%" PRIu64 "\r\npolicy_loaded_at:%" PRIu64
+			"\r\npolicy_changed_limits:%" PRIu32 "\r\npolicy_anew_limits:%" PRIu32
+			"\r\npolicy_last_error:%s\r\n",
+			info.limits, info.changes, info.failures, info.reloads, info.loaded_at / 1000000000,
+			weir__guard_changed(context->guard), info.anew, info.last_error);
 }
 
 /* Empty without a store. */

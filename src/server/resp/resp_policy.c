@@ -8,6 +8,7 @@
 #include "engine/request_audit.h"
 #include "server/live.h"
 #include "server/policy_loader.h"
+#include "server/shared_changes.h"
 
 enum {
 	ROWS_MAX = 50,          /* of WEIR.LIMITS in one reply */
@@ -73,7 +74,7 @@ static void say_row(void *call_, const struct weir__guard_row *row)
 	struct weir__limit_row shown;
 
 	weir__limit_row(call->context, row, &shown);
-	weir__resp_write_map(call->writer, 6);
+	weir__resp_write_map(call->writer, 9);
 	weir__say_word(call, "name");
 	weir__say_word(call, shown.name);
 	weir__say_word(call, "limit");
@@ -86,10 +87,16 @@ static void say_row(void *call_, const struct weir__guard_row *row)
 	weir__resp_write_integer(call->writer, weir__signed_of(shown.allowed));
 	weir__say_word(call, "denied");
 	weir__resp_write_integer(call->writer, weir__signed_of(shown.denied));
+	weir__say_word(call, "changed");
+	weir__say_word(call, shown.changed);
+	weir__say_word(call, "changed_by");
+	weir__say_word(call, shown.changed_by);
+	weir__say_word(call, "changed_at");
+	weir__resp_write_integer(call->writer, weir__signed_of(shown.changed_at_s));
 }
 
-_Static_assert((int)ROWS_MAX *((int)NAME_MOST + (int)WEIR_LIMIT_TEXT_MAX + (int)WEIR__GUARD_KEY_SIZE + 192) <=
-		       (int)WEIR__ANSWER_MOST,
+_Static_assert((int)ROWS_MAX *((int)NAME_MOST + (int)WEIR_LIMIT_TEXT_MAX + (int)WEIR__GUARD_KEY_SIZE +
+			       (int)WEIR__CHANGE_BY_SIZE + 256) <= (int)WEIR__ANSWER_MOST,
 	       "all rows fit an answer");
 
 void weir__limits_command(struct weir__call *call)
@@ -102,21 +109,60 @@ void weir__limits_command(struct weir__call *call)
 	weir__guard_list(guard, (uint32_t)first, ROWS_MAX, begin_rows, say_row, call);
 }
 
+static void write_shared(struct weir__request *request, void *writer)
+{
+	const struct weir__shared_change *const change = ((const struct weir__change_request *)(void *)request)->change;
+	char text[512];
+	int length;
+
+	if (change->is_made) {
+		weir__resp_write_simple(writer, "OK", 2);
+		return;
+	}
+	length = snprintf(text, sizeof(text), "%s%s", weir__error_rows[change->refusal.error].text,
+			  change->refusal.why.text);
+	weir__resp_write_error(writer, text, weir__min((size_t)length, sizeof(text) - 1));
+}
+
+/* The reply comes when the store has the change. */
+static bool change_all(struct weir__call *call, const struct weir__audit_who *who, const char *name, size_t length,
+		       const struct weir_limit *to, struct weir__refusal *ret_refusal)
+{
+	struct weir__change_request request;
+
+	if (!weir__change_request_init(&request, call->context, call->client, who, name, length, to, ret_refusal))
+		return false;
+	request.request.write = write_shared;
+	return weir__change_request_send(&request, ret_refusal);
+}
+
 /* The name may have an @ before it, as elsewhere. */
 void weir__change(struct weir__call *call)
 {
 	const struct weir__resp_slice *const name = &call->arguments[1];
 	const size_t sign = weir__limit_ref_is_named(name->bytes, name->length) ? 1 : 0;
+	const bool is_here = call->n > 3 && weir__is_word(&call->arguments[3], "HERE");
 	struct weir__audit_who who;
 	struct weir__refusal refusal;
 	struct weir_limit to;
+	bool is_begun;
 
 	if (weir__guard_of(call) == NULL || !weir__read_limit(call, 2, &to))
 		return;
+	if (call->n > 3 && !is_here) {
+		weir__refuse(call, WEIR__ERROR_CHANGE_WORD);
+		return;
+	}
 	weir__audit_who_of(call->client, WEIR__PROTOCOL_RESP, &who);
-	if (weir__limit_ref_change(call->context, &who, name->bytes + sign, name->length - sign, &to, &refusal))
-		weir__say_ok(call);
-	else
+	if (call->context->changes == NULL || is_here) {
+		is_begun = weir__limit_ref_change(call->context, &who, name->bytes + sign, name->length - sign, &to,
+						  &refusal);
+		if (is_begun)
+			weir__say_ok(call);
+	} else {
+		is_begun = change_all(call, &who, name->bytes + sign, name->length - sign, &to, &refusal);
+	}
+	if (!is_begun)
 		(void)weir__refuse_as(call, &refusal);
 }
 

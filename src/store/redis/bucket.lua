@@ -1,5 +1,5 @@
 -- bucket.lua: smooth token and leaky buckets, as src/core/bucket.h. State: the instant at which the bucket is full
--- again, `at` and `rest`. `owed` is the time from now until then.
+-- again, `at` and `rest`, and the instant of the last use. `owed` is the time from now until the bucket is full.
 
 local function make_bucket()
 	local bucket = {}
@@ -10,31 +10,59 @@ local function make_bucket()
 		return whole < 0 and 0 or divide(plan, whole, rest)
 	end
 
+	-- Gives back what refills in a time. Returns the time from now until the bucket is full.
+	local function refund(plan, state, owed, rest, given, given_rest)
+		owed, rest = minus(owed, rest, given, given_rest, plan.grain)
+		if owed < 0 or (owed == 0 and rest == 0) then
+			owed, rest = 0, 0
+			state.at, state.rest = 0, 0
+		else
+			state.at, state.rest = now + owed, rest
+		end
+		state.used_at, state.is_changed = now, true
+		return owed, rest
+	end
+
+	-- How much of a charge has not refilled since, at most n tokens, as the time in which it refills; and how many tokens
+	-- that is. A part of a token counts as one: the rest has refilled.
+	local function undoable(plan, owed, rest, n, charge)
+		local given, given_rest = times(plan, charge.cost)
+		local asked, asked_rest = times(plan, n)
+		given = given - math.max(0, now - charge.at)
+		if is_less(owed, rest, given, given_rest) then
+			given, given_rest = owed, rest
+		end
+		if is_less(asked, asked_rest, given, given_rest) then
+			given, given_rest = asked, asked_rest
+		end
+		if given < 0 then
+			return 0, 0, 0
+		end
+		local tokens = divide(plan, given, given_rest)
+		local whole, whole_rest = times(plan, tokens)
+		return given, given_rest, is_less(whole, whole_rest, given, given_rest) and tokens + 1 or tokens
+	end
+
 	-- Returns, like `step` in step.lua: allowed, remaining, granted, time until retry or departure, time until
 	-- full. Times are microseconds and nanoseconds. No retry time means never.
-	function bucket.step(plan, state, operation, cost)
+	function bucket.step(plan, state, operation, cost, charge)
 		local grain, count, span, span_rest = plan.grain, plan.a, plan.span, plan.span_rest
 		local owed, rest = state.at - now, state.rest
 		if owed < 0 then
 			owed, rest = 0, 0
-		elseif owed >= span + STEP_BACK and (owed > span + STEP_BACK or rest > span_rest) then
+		elseif not plan.is_shared and owed >= span + STEP_BACK and (owed > span + STEP_BACK or rest > span_rest) then
 			owed, rest = span, span_rest
-			state.at, state.rest, state.is_changed = now + span, span_rest, true
+			state.at, state.rest, state.used_at, state.is_changed = now + span, span_rest, now, true
 		end
 		if operation == REFUND then
-			local given, given_rest = times(plan, cost)
-			owed, rest = owed - given, rest - given_rest
-			if rest < 0 then
-				owed, rest = owed - 1, rest + grain
-			end
-			if owed < 0 or (owed == 0 and rest == 0) then
-				owed, rest = 0, 0
-				state.at, state.rest = 0, 0
-			else
-				state.at, state.rest = now + owed, rest
-			end
-			state.is_changed = true
+			owed, rest = refund(plan, state, owed, rest, times(plan, cost))
 			return true, left(plan, owed, rest), 0, 0, 0, owed, ceil(rest / count)
+		elseif operation == UNDO then
+			local given, given_rest, tokens = undoable(plan, owed, rest, cost, charge)
+			if tokens > 0 then
+				owed, rest = refund(plan, state, owed, rest, given, given_rest)
+			end
+			return true, left(plan, owed, rest), tokens, 0, 0, owed, ceil(rest / count)
 		end
 		local wanted, delay, delay_rest = cost, 0, 0
 		if plan.option then
@@ -63,7 +91,7 @@ local function make_bucket()
 			return true, left(plan, owed, rest), 0, delay, delay_rest, owed, ceil(rest / count)
 		end
 		if wanted > 0 then
-			state.at, state.rest, state.is_changed = now + after, after_rest, true
+			state.at, state.rest, state.used_at, state.is_changed = now + after, after_rest, now, true
 		end
 		return true, left(plan, after, after_rest), wanted, delay, delay_rest, after, ceil(after_rest / count)
 	end
@@ -72,15 +100,15 @@ local function make_bucket()
 		if #value ~= BUCKET_BYTES then
 			return nil
 		end
-		local _, at, rest = read(BUCKET_FORM, value)
-		if at > EXACT or rest >= plan.grain then
+		local _, set_at, at, rest, used_at = read(BUCKET_FORM, value)
+		if at > EXACT or rest >= plan.grain or (plan.is_shared and at - now > SPAN_MOST) then
 			return nil
 		end
-		return { at = at, rest = rest }
+		return { set_at = set_at, at = at, rest = rest, used_at = used_at }
 	end
 
 	function bucket.write(plan, state)
-		return pack(BUCKET_FORM, plan.tag, state.at, state.rest)
+		return pack(BUCKET_FORM, plan.tag, state.set_at, state.at, state.rest, state.used_at)
 	end
 
 	function bucket.is_fresh(state)
@@ -91,37 +119,21 @@ local function make_bucket()
 		return state.at - now
 	end
 
-	-- In tokens, missing' = burst' - min(burst - missing, burst'): see convert in src/core/bucket.c.
-	function bucket.convert(from, to, state)
-		local owed, rest = state.at - now, state.rest
-		local behind, behind_rest = 0, 0
-		if owed < 0 then
-			owed, rest = 0, 0
-		end
-		if is_less(from.span + STEP_BACK, from.span_rest, owed, rest) then
-			owed, rest = from.span, from.span_rest
-		end
-		if is_less(from.span, from.span_rest, owed, rest) then
-			behind, behind_rest = minus(owed, rest, from.span, from.span_rest, from.grain)
-			owed, rest = from.span, from.span_rest
-			-- 1/count ns into 1/count' ns, rounded up.
-			local whole = floor(behind_rest / from.a)
-			local units, remains = portion(to.a, behind_rest - whole * from.a, 0, from.a, 0, 1)
-			behind_rest = whole * to.a + units + (remains > 0 and 1 or 0)
-		end
-		local cut, cut_rest = times(from, math.max(0, from.most - to.most))
-		if is_less(owed, rest, cut, cut_rest) then
-			owed, rest = 0, 0
-		else
-			owed, rest = minus(owed, rest, cut, cut_rest, from.grain)
-		end
-		local grown = math.max(0, to.most - from.most)
-		if owed == 0 and rest == 0 and grown == 0 then
-			state.at, state.rest = 0, 0
-			return
-		end
-		-- owed * period' / period, rounded up. This takes whole tokens first. Of the remaining part of a token
-		-- it takes the share of period' in whole microseconds, then the share of its rest.
+	-- A rest in units of 1/count ns in those of another plan, rounded up.
+	local function rest_in(to, from, rest)
+		local whole = floor(rest / from.a)
+		local units, remains = portion(to.a, rest - whole * from.a, 0, from.a, 0, 1)
+		return whole * to.a + units + (remains > 0 and 1 or 0)
+	end
+
+	local function set(plan, state, at, rest)
+		local carry = floor(rest / plan.grain)
+		state.at, state.rest = at + carry, rest - carry * plan.grain
+	end
+
+	-- owed * period' / period, rounded up: whole tokens first. Of the remaining part of a token it takes the share of
+	-- period' in whole microseconds, then the share of its rest.
+	local function rescale(from, to, owed, rest)
 		local tokens = divide(from, owed, rest)
 		local whole, units = times(from, tokens)
 		local part, part_rest = minus(owed, rest, whole, units, from.grain)
@@ -136,10 +148,35 @@ local function make_bucket()
 		if is_less(from.whole, from.rest, over, over_rest) then
 			up = 2
 		end
-		whole, units = times(to, tokens + grown)
-		units = units + by_grain + by_rest + up + behind_rest
-		local carry = floor(units / to.grain)
-		state.at, state.rest = now + whole + by_whole + behind + carry, units - carry * to.grain
+		whole, units = times(to, tokens)
+		return whole + by_whole, units + by_grain + by_rest + up
+	end
+
+	-- In tokens, used' = min(used, burst, burst') + max(0, used - burst): see convert in src/core/bucket.c. A key that
+	-- other plans charge, too, keeps the instant at which it is full.
+	function bucket.convert(from, to, state)
+		local owed, rest = state.at - now, state.rest
+		if owed < 0 or (owed == 0 and rest == 0) then
+			state.at, state.rest = 0, 0
+			return
+		elseif to.is_shared then
+			set(to, state, state.at, rest_in(to, from, rest))
+			return
+		end
+		if is_less(from.span + STEP_BACK, from.span_rest, owed, rest) then
+			owed, rest = from.span, from.span_rest
+		end
+		local behind, behind_rest = 0, 0
+		if is_less(from.span, from.span_rest, owed, rest) then
+			behind, behind_rest = minus(owed, rest, from.span, from.span_rest, from.grain)
+			owed, rest, behind_rest = from.span, from.span_rest, rest_in(to, from, behind_rest)
+		end
+		if is_less(owed, rest, times(from, to.most)) then
+			owed, rest = rescale(from, to, owed, rest)
+		else
+			owed, rest = to.span, to.span_rest
+		end
+		set(to, state, now + owed + behind, rest + behind_rest)
 	end
 
 	return bucket

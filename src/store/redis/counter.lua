@@ -4,7 +4,7 @@
 -- the current one, the count that is sliding out, and the sum of the newer counts.
 
 local function make_counter()
-	local HEAD_FORM, HEAD_BYTES, COUNT_BYTES = '<c28I7I2', TAG_BYTES + 9, 6
+	local HEAD_FORM, HEAD_BYTES, COUNT_BYTES = '<c28I7I7I2', TAG_BYTES + 16, 6
 	local counter = {}
 
 	-- floor(leaving * (period - passed) / period)
@@ -124,17 +124,42 @@ local function make_counter()
 		return counter.retry(plan, state, plan.most)
 	end
 
-	-- Does not advance to a later sub-window, in which nothing was counted yet.
-	function counter.refund(plan, state, n)
-		local counts, kept = state.counts, 0
-		for i = 1, #counts do
-			local back = state.turned + i <= plan.a + 1 and min(n, counts[i]) or 0
-			counts[i], n = counts[i] - back, n - back
-			kept = kept + counts[i]
+	local function forget_zeros(state)
+		local kept = 0
+		for i = 1, #state.counts do
+			kept = kept + state.counts[i]
 		end
 		if kept == 0 then
 			state.counts = {}
 		end
+	end
+
+	-- Does not advance to a later sub-window, in which nothing was counted yet.
+	function counter.refund(plan, state, n)
+		local counts = state.counts
+		for i = 1, #counts do
+			local back = state.turned + i <= plan.a + 1 and min(n, counts[i]) or 0
+			counts[i], n = counts[i] - back, n - back
+		end
+		forget_zeros(state)
+	end
+
+	-- Only in the sub-window that the charge was counted in, while it counts.
+	function counter.undo(plan, state, n, charge)
+		local since, since_rest = minus(charge.at, 0, state.at, state.rest)
+		local i = 1
+		if since < 0 then
+			since, since_rest = minus(state.at, state.rest, charge.at, 1)
+			i = divide(plan, since, since_rest) + 2
+		elseif not is_less(since, since_rest, plan.whole, plan.rest) then
+			return 0
+		end
+		local back = state.turned + i <= plan.a + 1 and min(n, state.counts[i] or 0) or 0
+		if back > 0 then
+			state.counts[i] = state.counts[i] - back
+			forget_zeros(state)
+		end
+		return back
 	end
 
 	function counter.convert() end
@@ -145,10 +170,10 @@ local function make_counter()
 			return nil
 		end
 		local fields = { read(HEAD_FORM .. string.rep('I6', n), value) }
-		if fields[2] > EXACT or fields[3] >= 1000 then
+		if fields[3] > EXACT or fields[4] >= 1000 then
 			return nil
 		end
-		return { at = fields[2], rest = fields[3], counts = { unpack(fields, 4, n + 3) } }
+		return { set_at = fields[2], at = fields[3], rest = fields[4], counts = { unpack(fields, 5, n + 4) } }
 	end
 
 	function counter.write(plan, state)
@@ -157,7 +182,7 @@ local function make_counter()
 		while counts[n] == 0 do
 			n = n - 1
 		end
-		return pack(HEAD_FORM .. string.rep('I6', n), plan.tag, state.at, state.rest, unpack(counts, 1, n))
+		return pack(HEAD_FORM .. string.rep('I6', n), plan.tag, state.set_at, state.at, state.rest, unpack(counts, 1, n))
 	end
 
 	function counter.is_fresh(state)

@@ -15,19 +15,22 @@
 -- script again, so there is only one, make_general. It contains everything that the fast path does not need. The fast
 -- path is a plain take from a smooth bucket, in the loop at the end.
 local read, pack, floor, ceil, call = struct.unpack, struct.pack, math.floor, math.ceil, redis.call
-local TAKE, BUCKET = 1, 0
+local TAKE, UNDO, BUCKET = 1, 6, 0
 local EXACT = 2 ^ 53
 local STEP_BACK = 60000000 -- a clock that steps back further is a new clock
 -- A key expires GRACE_MS after it is full, so that the clocks of two servers may differ a little. It lives longer by up
 -- to 1/16 (EXPIRIES) of its longest lifetime. So a call uses few different expiry times: formatting a number takes half
 -- as long as a SET.
 local GRACE_MS, EXPIRIES = 100, 16
--- A plan's tag is stored with the state, to tell which plan the state was packed by: version (1 or 2, flipped by a
--- change that keeps all other fields), kind, options, a, period, most.
-local TAG_BYTES, PLAN_BYTES = 28, 67
-local BUCKET_FORM, BUCKET_BYTES = '<c28I7I6', 41
+-- A plan's tag is stored with the state, to tell which plan the state was packed by: version, kind, options, a, period,
+-- most. In a call the plan's duration follows, and the instant at which the plan was set. A value has that instant, too.
+local TAG_BYTES, PLAN_BYTES = 28, 48
+local AGES = 2 ^ 55 -- from here on, the instant of a plan in a call is its age instead: Redis's clock was not known
+local SHARED = 4 -- an option: other plans charge the key, too
+-- Tag, instant of the plan, instant at which the bucket is full, instant of the last use.
+local BUCKET_FORM, BUCKET_BYTES = '<c28I7I7I6I7', 55
 -- A verdict: flags, remaining, time until full.
-local ANSWER_FORM, ALLOWED, NEVER, HAS_WAIT, HAS_GRANTED = '<BI6I7I2', 1, 2, 4, 8
+local ANSWER_FORM, ALLOWED, NEVER, HAS_WAIT, HAS_GRANTED, HAS_LIMIT, IS_RETRY = '<BI6I7I2', 1, 2, 4, 8, 16, 32
 local WAIT_FORM = ANSWER_FORM .. 'I7I2' -- plus the time until retry or departure
 
 local requests, plan_bytes, now = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -61,19 +64,22 @@ local n, at, bytes, general = 0, 2, #requests, nil
 while at <= bytes do
 	local operation, claims, place, cost, repeats
 	operation, claims, place, cost, repeats, at = read('<BBI2I7I2', requests, at)
-	local kind, options, count, whole, rest, most, span, span_rest, _, raised, raised_rest =
-		read('<BBI6I7I6I6I7I6I7I7I6', plan_bytes, place * PLAN_BYTES + 2)
+	local kind, options, count, whole, rest, most, span, span_rest, set_at =
+		read('<BBI6I7I6I6I7I6I7', plan_bytes, place * PLAN_BYTES + 2)
 	local grain = count * 1000
-	if operation == TAKE and claims == 1 and values and kind == BUCKET and options == 0 and cost > 0 and
-		cost <= most and (span + STEP_BACK) * grain + span_rest < EXACT and raised + raised_rest == 0 then
+	if operation == TAKE and claims == 1 and values and kind == BUCKET and options % SHARED == 0 and cost > 0 and
+		cost <= most and (span + STEP_BACK) * grain + span_rest < EXACT then
 		-- Here the time until full (`owed`) fits one number. bucket.lua does the same with pairs.
 		local tag = read('<c28', plan_bytes, place * PLAN_BYTES + 1)
 		local token, full = whole * grain + rest, span * grain + span_rest
 		local price, latest = cost * token, span + STEP_BACK
 		local room = full - price -- owed + price may be too large for one number
 		local step_ms, expiries = ceil((span + 1) / (1000 * EXPIRIES)), {}
+		if set_at >= AGES then
+			set_at = math.max(1, now - (set_at - AGES))
+		end
 		for i = n + 1, n + repeats do
-			local key, value, owed = KEYS[i], values[i], 0
+			local key, value, owed, since = KEYS[i], values[i], 0, set_at
 			if written then
 				value = written[key] or value
 				if general and general.holds(key) then
@@ -83,12 +89,15 @@ while at <= bytes do
 			if value then
 				local value_tag, full_at, units = nil, 0, 0
 				if #value == BUCKET_BYTES then
-					value_tag, full_at, units = read(BUCKET_FORM, value)
+					value_tag, since, full_at, units = read(BUCKET_FORM, value)
 				end
-				if value_tag ~= tag or units >= grain or full_at - now >= latest then
+				if value_tag ~= tag or units >= grain or full_at - now >= latest or since > EXACT then
 					owed = nil
 				elseif full_at >= now then
 					owed = (full_at - now) * grain + units
+					if since < set_at and owed > room then
+						owed = nil -- the newer instant is to be stored, although nothing is charged
+					end
 				end
 			end
 			if not owed then
@@ -104,7 +113,7 @@ while at <= bytes do
 				local reset = floor(after / grain)
 				local units = after - reset * grain
 				answers[i] = pack(ANSWER_FORM, ALLOWED, floor((full - after) / token), reset, ceil(units / count))
-				local stored = pack(BUCKET_FORM, tag, now + reset, units)
+				local stored = pack(BUCKET_FORM, tag, since > set_at and since or set_at, now + reset, units, now)
 				if is_test then
 					call('SET', key, stored)
 				else
@@ -126,7 +135,12 @@ while at <= bytes do
 		n = n + repeats
 	else
 		general = general or make_general()
-		if claims == 1 then
+		if operation == UNDO then
+			local charged_at, charged
+			charged_at, charged, at = read('<I7I7', requests, at)
+			n = n + 1
+			answers[n] = general.undo(place, cost, n, charged_at, charged)
+		elseif claims == 1 then
 			for i = n + 1, n + repeats do
 				answers[i] = general.decide(operation, place, cost, i)
 			end

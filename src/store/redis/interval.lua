@@ -1,13 +1,14 @@
 -- interval.lua: a bucket that gets `a` tokens at once, every period, as src/core/interval.h. State: the start of the
--- current interval, `at` and `rest`, and the number of missing tokens, n. The view is the same, with the refills until
--- now.
+-- current interval, `at` and `rest`, the number of missing tokens, n, and the instant of the last use. The view is the
+-- same, with the refills until now.
 
 local function make_interval()
 	local interval = { read = read_instant, write = write_instant, is_fresh = is_fresh_instant }
 
 	function interval.notice(plan, state)
 		if state.n > 0 and is_new_clock(state) then
-			state.at, state.rest, state.n, state.is_changed = now, 0, min(state.n, plan.most), true
+			state.at, state.rest, state.n = now, 0, min(state.n, plan.most)
+			state.used_at, state.is_changed = now, true
 		end
 	end
 
@@ -37,7 +38,7 @@ local function make_interval()
 			state.view_at, state.view_rest = now, 0
 		end
 		state.view_n = state.view_n + cost
-		state.at, state.rest, state.n = state.view_at, state.view_rest, state.view_n
+		state.at, state.rest, state.n, state.used_at = state.view_at, state.view_rest, state.view_n, now
 	end
 
 	function interval.retry(plan, state, cost)
@@ -50,23 +51,37 @@ local function make_interval()
 
 	function interval.refund(_, state, n)
 		local missing = state.view_n - min(state.view_n, n)
-		state.at, state.rest, state.n = state.view_at, state.view_rest, missing
+		state.at, state.rest, state.n, state.used_at = state.view_at, state.view_rest, missing, now
 		if missing == 0 then
 			state.at, state.rest = 0, 0
 		end
 	end
 
+	-- The bucket may have been full since the charge, and its intervals have started anew. Counted back from the
+	-- current interval, there are at least as many starts as there were refills.
+	function interval.undo(plan, state, n, charge)
+		local since, since_rest = minus(state.view_at, state.view_rest, charge.at, 0)
+		local refills = 0
+		if since > 0 or (since == 0 and since_rest > 0) then
+			since, since_rest = minus(since, since_rest, 0, 1)
+			refills = divide(plan, since, since_rest) + 1
+		end
+		n = min(n, charge.cost - min(charge.cost, refills * plan.a), state.view_n)
+		if n > 0 then
+			interval.refund(plan, state, n)
+		end
+		return n
+	end
+
 	function interval.convert(from, to, state)
 		interval.look(from, state)
 		local at, rest, missing = state.view_at, state.view_rest, state.view_n
-		if missing == 0 or from.whole ~= to.whole or from.rest ~= to.rest then
-			at, rest = now, 0
-		end
-		missing = missing - min(missing, math.max(0, from.most - to.most)) + math.max(0, to.most - from.most)
 		if missing == 0 then
 			at, rest = 0, 0
+		elseif from.whole ~= to.whole or from.rest ~= to.rest then
+			at, rest = now, 0
 		end
-		state.at, state.rest, state.n = at, rest, missing
+		state.at, state.rest, state.n = at, rest, min(missing, from.most, to.most)
 	end
 
 	function interval.lasts(plan, state)

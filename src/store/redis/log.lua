@@ -9,14 +9,15 @@
 -- before it; the units used since.
 
 local function make_log()
-	-- Tag; gone, first, n; instant and total of the newest event; expiry in ms.
-	local HEAD_FORM, HEAD_BYTES, EVENT_FORM, EVENT_BYTES, TOTAL = '<c28I6I4I4I7I6I6', 61, '<I7I6', 13, 2 ^ 48
+	-- Tag, instant of the plan; gone, first, n; instant and total of the newest event; expiry in ms.
+	local HEAD_FORM, HEAD_BYTES, EVENT_FORM, EVENT_BYTES, TOTAL = '<c28I7I6I4I4I7I6I6', 68, '<I7I6', 13, 2 ^ 48
 	local AHEAD, GONE_MOST = 4, 64 -- events read at once; by how many expired events may outnumber live ones
+	local UNDO_MOST = 10000 -- a charge with more events after it is not undone: all of them would have to be written
 	local PLACES_MOST = 2 ^ 22 -- more than the longest log has
 	local log = {}
 
 	local function bytes_at(state, first, n)
-		local from = HEAD_BYTES + first * EVENT_BYTES
+		local from = state.head_bytes + first * EVENT_BYTES
 		return call('GETRANGE', state.key, from, from + n * EVENT_BYTES - 1)
 	end
 
@@ -185,28 +186,67 @@ local function make_log()
 		end
 	end
 
+	-- Only the event of the charge, while it counts. All totals from it on become less.
+	function log.undo(_, state, n, charge)
+		local i = first_after(state, charge.at - 1)
+		if i < state.live or i > state.n or state.n - i > UNDO_MOST or event(state, i) ~= charge.at then
+			return 0
+		end
+		local before = total_before(state, i)
+		local _, total = event(state, i)
+		local back = min(n, (total - before) % TOTAL)
+		if back == 0 then
+			return 0
+		end
+		local later, is_last = {}, (total - before) % TOTAL == back
+		for k = is_last and i + 1 or i, state.n do
+			local at_k, total_k = event(state, k)
+			later[#later + 1] = { at = at_k, total = (total_k - back) % TOTAL }
+		end
+		if i == 1 and #later == 0 then
+			empty(state)
+			return back
+		end
+		if #later == 0 then
+			state.newest, state.newest_total = instant_of(state, i - 1), before
+		else
+			state.newest_total = later[#later].total
+		end
+		local waiting = i - 1 - min(i - 1, state.base)
+		state.base, state.tail = i - 1 - waiting, { unpack(state.tail, 1, waiting) }
+		for k = 1, #later do
+			state.tail[waiting + k] = later[k]
+		end
+		state.n = i - 1 + #later
+		return back
+	end
+
 	function log.convert() end
 
 	function log.untouched()
-		local state = { gone = 0, seen_first = 0, seen_n = 0, expires = 0 }
+		local state = { gone = 0, seen_first = 0, seen_n = 0, expires = 0, head_bytes = HEAD_BYTES }
 		empty(state)
 		return state
 	end
 
-	-- Reads only the head. Returns nil if there is none, and an error if the value is not a string.
+	-- Reads only the head of a log. Returns nil without a value, and an error if the value is not a string.
 	function log.fetch(key)
 		local value = redis.pcall('GETRANGE', key, 0, HEAD_BYTES - 1)
+		if type(value) == 'string' and #value == HEAD_BYTES and value:byte(2) ~= LOG then
+			return call('GET', key)
+		end
 		return value ~= '' and value or nil
 	end
 
-	function log.read(_, value, key)
-		if #value ~= HEAD_BYTES then
+	function log.read(_, value, key, is_old)
+		if #value < HEAD_BYTES then
 			return nil
 		end
 		local state = { key = key, tail = {}, seen_first = 0, seen_n = 0 }
 		local _
-		_, state.gone, state.first, state.n, state.newest, state.newest_total, state.expires = read(HEAD_FORM, value)
-		state.base = state.n
+		_, state.set_at, state.gone, state.first, state.n, state.newest, state.newest_total, state.expires =
+			read(HEAD_FORM, value)
+		state.base, state.head_bytes = state.n, is_old and HEAD_BYTES - SET_AT_BYTES or HEAD_BYTES
 		return state.n > 0 and state.first + state.n <= PLACES_MOST and state or nil
 	end
 
@@ -222,7 +262,8 @@ local function make_log()
 	-- place, and extends the expiry only when needed.
 	function log.store(key, plan, state)
 		local expires_ms = not is_test and expiry(plan, log.lasts(plan, state))
-		local is_to_make = not state.is_stored or state.first > state.base + GONE_MOST or state.key ~= key
+		local is_to_make = not state.is_stored or state.first > state.base + GONE_MOST or state.key ~= key or
+			state.head_bytes ~= HEAD_BYTES
 		local is_to_expire = is_to_make or state.expires * 1000 < now + log.lasts(plan, state) + GRACE_MS * 1000
 		local kept, first = '', state.first
 		if is_to_make then
@@ -231,7 +272,8 @@ local function make_log()
 		if expires_ms and is_to_expire then
 			state.expires = floor(now / 1000) + expires_ms
 		end
-		local head = pack(HEAD_FORM, plan.tag, state.gone, first, state.n, state.newest, state.newest_total, state.expires)
+		local head = pack(HEAD_FORM, plan.tag, state.set_at, state.gone, first, state.n, state.newest,
+			state.newest_total, state.expires)
 		if is_to_make then
 			call('SET', key, head .. kept .. tail_bytes(state))
 		else

@@ -2,6 +2,7 @@
 
 local INTERVAL, WINDOW, COUNTER, LOG = 1, 2, 3, 4
 local UP_TO, PEEK, REFUND, RESET = 2, 3, 4, 5
+local VERSION, SET_AT_BYTES, SPAN_MOST, SEGMENTS_MOST = 3, 7, 2 ^ 51, 4096
 local COUNT_MOST, COUNTS_MOST = 2 ^ 48 - 1, 2 ^ 49 - 1 -- counting of denied requests stops here
 local sub, min = string.sub, math.min
 
@@ -123,20 +124,23 @@ local function is_new_clock(state)
 	return ahead > STEP_BACK or (ahead == STEP_BACK and state.rest > 0)
 end
 
--- Intervals and windows: an instant and a number.
+-- Intervals and windows: an instant and a number. Intervals also have the instant of the last use.
+local INSTANT_FORM, INSTANT_BYTES = '<c28I7I7I2I6', 50
+
 local function read_instant(plan, value)
-	if #value ~= TAG_BYTES + 15 then
+	if #value ~= INSTANT_BYTES + (plan.kind == INTERVAL and 7 or 0) then
 		return nil
 	end
-	local _, at, rest, n = read('<c28I7I2I6', value)
+	local _, set_at, at, rest, n, from = read(INSTANT_FORM, value)
 	if at > EXACT or rest >= 1000 or (plan.kind == INTERVAL and n > plan.most) then
 		return nil
 	end
-	return { at = at, rest = rest, n = n }
+	return { set_at = set_at, at = at, rest = rest, n = n, used_at = plan.kind == INTERVAL and read('<I7', value, from) }
 end
 
 local function write_instant(plan, state)
-	return pack('<c28I7I2I6', plan.tag, state.at, state.rest, state.n)
+	local value = pack(INSTANT_FORM, plan.tag, state.set_at, state.at, state.rest, state.n)
+	return plan.kind == INTERVAL and value .. pack('<I7', state.used_at) or value
 end
 
 local function is_fresh_instant(state)

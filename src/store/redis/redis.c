@@ -10,6 +10,7 @@
 #include "os/lock.h"
 #include "os/monotonic.h"
 #include "store/redis/redis_thread.h"
+#include "store/table/decision.h"
 
 _Static_assert(WEIR_REDIS_CLAIMS_MAX == (int)WEIR__REDIS_CLAIMS_MAX, "a decision is one request");
 _Static_assert(WEIR_REDIS_BATCH_MAX <= (int)WEIR__REDIS_CALL_PLANS_MAX, "each may have another limit");
@@ -18,6 +19,7 @@ struct weir_redis_limit {
 	struct weir_redis_limit *next;
 	struct weir_redis *redis;
 	struct weir__redis_plan plan; /* guarded by redis->lock: it may change */
+	weir_ns added_at;             /* on this machine's clock */
 	size_t name_length;
 	char name[];
 };
@@ -111,6 +113,16 @@ static bool is_same_plan(const struct weir__redis_plan *a, const struct weir__re
 	return memcmp(&a->plan, &b->plan, sizeof(a->plan)) == 0;
 }
 
+/* Sets when the limit was added, on Redis's clock, which is known. Call it with the lock. */
+static void date_plan(struct weir_redis_limit *limit)
+{
+	const struct weir_redis *const redis = limit->redis;
+	const weir_ns ago = redis->answered_at > limit->added_at ? redis->answered_at - limit->added_at : 0;
+	const weir_ns ahead = limit->added_at > redis->answered_at ? limit->added_at - redis->answered_at : 0;
+
+	weir__redis_plan_set_at(&limit->plan, redis->decided_at > ago ? redis->decided_at - ago + ahead : 0);
+}
+
 static int add_limit(struct weir_redis *redis, const char *name, const struct weir__redis_plan *plan,
 		     struct weir_redis_limit **ret_limit, struct weir_message *ret_message)
 {
@@ -125,10 +137,13 @@ static int add_limit(struct weir_redis *redis, const char *name, const struct we
 			return refuse(ret_message, WEIR_ERR_SYSTEM, "no memory for a limit");
 		limit->redis = redis;
 		limit->plan = *plan;
+		limit->added_at = weir__monotonic_ns();
 		limit->name_length = length;
 		memcpy(limit->name, name, length + 1);
 		limit->next = redis->limits;
 		redis->limits = limit;
+		if (redis->answered_at != 0)
+			date_plan(limit);
 	} else if (!is_same_plan(&limit->plan, plan)) {
 		return refuse(ret_message, WEIR_ERR_CHANGE,
 			      "there is another limit of this name: weir_redis_change_limit changes it");
@@ -175,6 +190,16 @@ struct plans {
 	struct weir__redis_plan plans[WEIR_REDIS_BATCH_MAX];
 };
 
+/* Until Redis's clock is known, the plan has its age. Call it with the lock. */
+static struct weir__redis_plan dated_plan(const struct weir_redis_limit *limit)
+{
+	struct weir__redis_plan plan = limit->plan;
+
+	if (plan.set_at == 0)
+		weir__redis_plan_set_age(&plan, weir__monotonic_ns() - limit->added_at);
+	return plan;
+}
+
 static const struct weir__redis_plan *copy_of(struct plans *plans, const struct weir_redis_limit *limit)
 {
 	size_t i = 0;
@@ -183,7 +208,7 @@ static const struct weir__redis_plan *copy_of(struct plans *plans, const struct 
 		i++;
 	if (i == plans->n) {
 		plans->limits[i] = limit;
-		plans->plans[i] = limit->plan;
+		plans->plans[i] = dated_plan(limit);
 		plans->n++;
 	}
 	return &plans->plans[i];
@@ -205,13 +230,18 @@ static void write_claims(struct weir_redis *redis, const struct weir_redis_claim
 	weir__lock_release(&redis->lock);
 }
 
+/* The first reply dates the limits that were added before it. */
 static void note_time(struct weir_redis *redis, weir_ns decided_at)
 {
 	const weir_ns now = weir__monotonic_ns();
+	bool is_first;
 
 	weir__lock_acquire(&redis->lock);
+	is_first = redis->answered_at == 0;
 	redis->decided_at = decided_at;
 	redis->answered_at = now;
+	for (struct weir_redis_limit *limit = redis->limits; limit && is_first; limit = limit->next)
+		date_plan(limit);
 	weir__lock_release(&redis->lock);
 }
 
@@ -243,7 +273,7 @@ static int ask_one(struct weir_redis *redis, enum weir__redis_operation operatio
 	int error;
 
 	weir__lock_acquire(&redis->lock);
-	plan = limit->plan;
+	plan = dated_plan(limit);
 	weir__lock_release(&redis->lock);
 	error = ask(redis, &request, 1, &verdict);
 	if (error == WEIR_OK)
@@ -286,16 +316,6 @@ int weir_redis_reset(struct weir_redis *redis, const struct weir_redis_limit *li
 	return error;
 }
 
-/* The order that struct weir_decision documents. */
-static bool decides_more(const struct weir_verdict *a, const struct weir_verdict *b)
-{
-	if (a->allowed != b->allowed)
-		return !a->allowed;
-	if (a->allowed)
-		return a->remaining < b->remaining;
-	return a->never != b->never ? a->never : a->retry_after > b->retry_after;
-}
-
 int weir_redis_decide(struct weir_redis *redis, const struct weir_redis_claim *claims, size_t n,
 		      struct weir_verdict *verdicts, struct weir_decision *ret_decision)
 {
@@ -311,12 +331,7 @@ int weir_redis_decide(struct weir_redis *redis, const struct weir_redis_claim *c
 	error = ask(redis, &request, 1, found);
 	if (error != WEIR_OK)
 		return error;
-	ret_decision->decided_by = 0;
-	for (size_t i = 1; i < n; i++) {
-		if (decides_more(&found[i], &found[ret_decision->decided_by]))
-			ret_decision->decided_by = i;
-	}
-	ret_decision->verdict = weir_verdict_join(found, n);
+	*ret_decision = weir__decision_of(found, n);
 	if (verdicts)
 		memcpy(verdicts, found, n * sizeof(found[0]));
 	return WEIR_OK;

@@ -6,9 +6,10 @@
 #include "core/wide.h"
 
 enum {
-	RUN_BYTES = 13, /* operation, number of claims, plan, cost, repeats */
+	RUN_BYTES = 13,    /* operation, number of claims, plan, cost, repeats */
+	CHARGE_BYTES = 14, /* for an undo: when, and how many units */
 	RUN_MAX = UINT16_MAX,
-	REQUESTS_BYTES = 1 + WEIR__REDIS_CALL_CLAIMS_MAX * RUN_BYTES,
+	REQUESTS_BYTES = 1 + WEIR__REDIS_CALL_CLAIMS_MAX * (RUN_BYTES + CHARGE_BYTES),
 	SEEN_BITS = 10, /* twice as many places as claims */
 	SEEN_TRIES = 8,
 	HEAD_BYTES = 12,
@@ -168,6 +169,15 @@ static void end_run(struct draft *draft, size_t begin)
 	}
 }
 
+/* An undo is a run of its own. */
+static void end_undo(struct draft *draft, const struct weir__redis_claim *claim)
+{
+	put(draft, 1, 2);
+	put(draft, weir__min(claim->charged_at / NS, WEIR__REDIS_TIME_MAX_US), 7);
+	put(draft, weir__min(claim->charged_cost, cost_most), 7);
+	draft->run = 0;
+}
+
 static int add_request(struct draft *draft, const struct weir__redis_request *request)
 {
 	const size_t begin = draft->length;
@@ -193,7 +203,9 @@ static int add_request(struct draft *draft, const struct weir__redis_request *re
 		if (i == 0 && parts.n > 1)
 			put(draft, 1, 2);
 	}
-	if (parts.n == 1)
+	if (request->operation == WEIR__REDIS_UNDO)
+		end_undo(draft, &request->claims[0]);
+	else if (parts.n == 1)
 		end_run(draft, begin);
 	else
 		draft->run = 0;
@@ -301,7 +313,7 @@ static weir_ns get_duration(struct answers *answers, bool *is_strange)
 	return us * NS + ns;
 }
 
-enum { ALLOWED = 1, NEVER = 2, HAS_WAIT = 4, HAS_GRANTED = 8, WORDS = 16 };
+enum { ALLOWED = 1, NEVER = 2, HAS_WAIT = 4, HAS_GRANTED = 8, HAS_LIMIT = 16, IS_RETRY = 32, WORDS = 64 };
 
 /* Skips a verdict whose claim is gone. Without the claim only the ranges of the fields can be checked. */
 static bool skip_verdict(struct answers *answers)
@@ -315,15 +327,19 @@ static bool skip_verdict(struct answers *answers)
 		get_duration(answers, &is_strange);
 	if (word & HAS_GRANTED)
 		get(answers, 6);
+	if (word & HAS_LIMIT)
+		get(answers, 6);
 	return !answers->is_short && !is_strange;
 }
 
-/* Returns false if the fields are impossible for a verdict on this claim. */
+/* Returns false if the fields are impossible for a verdict on this claim. HAS_LIMIT: the key was decided by a plan that
+ * another node has set later. */
 static bool get_verdict(struct answers *answers, enum weir__redis_operation operation, const struct weir_plan *plan,
 			uint64_t cost, struct weir_verdict *verdict)
 {
 	const uint64_t word = get(answers, 1);
-	bool is_strange = word >= WORDS || (word & ALLOWED && word & NEVER) || (word & NEVER && word & HAS_WAIT);
+	bool is_strange = word >= WORDS || (word & ALLOWED && word & NEVER) || (word & NEVER && word & HAS_WAIT) ||
+			  (word & IS_RETRY && !(word & ALLOWED));
 	weir_ns wait = 0;
 
 	is_strange |= operation == WEIR__REDIS_RESET && (word & ~(uint64_t)HAS_GRANTED) != ALLOWED; /* never waits */
@@ -336,15 +352,20 @@ static bool get_verdict(struct answers *answers, enum weir__redis_operation oper
 		verdict->granted = get(answers, 6);
 	else if (verdict->allowed && operation == WEIR__REDIS_TAKE)
 		verdict->granted = cost;
-	if (verdict->allowed)
-		verdict->delay = plan->flags & WEIR_PLAN_SHAPE ? wait : 0;
-	else
+	if (word & HAS_LIMIT)
+		verdict->limit = get(answers, 6);
+	if (verdict->allowed) {
+		/* IS_RETRY: the limit counts all and allowed a request that another one denied. It was counted. */
+		verdict->retry_after = word & IS_RETRY ? wait : 0;
+		verdict->delay = !(word & IS_RETRY) && (plan->flags & WEIR_PLAN_SHAPE || word & HAS_LIMIT) ? wait : 0;
+	} else {
 		verdict->retry_after = verdict->never ? WEIR_NEVER : wait;
+	}
 	if (operation == WEIR__REDIS_RESET) { /* for a reset, `granted` says whether the key had a state */
 		verdict->allowed = verdict->granted == 1;
 		verdict->granted = 0;
 	}
-	return !answers->is_short && !is_strange && verdict->remaining <= plan->most && verdict->granted <= cost &&
+	return !answers->is_short && !is_strange && verdict->remaining <= verdict->limit && verdict->granted <= cost &&
 	       (verdict->allowed || verdict->granted == 0);
 }
 

@@ -33,6 +33,7 @@ enum weir__redis_operation {
 	WEIR__REDIS_PEEK,
 	WEIR__REDIS_REFUND,
 	WEIR__REDIS_RESET, /* the verdict of a full key; allowed: the key had a state to forget */
+	WEIR__REDIS_UNDO,  /* gives back up to `cost` units of one charge, as far as they still count: `granted` */
 };
 
 /* The key in Redis is the prefix, then "name:key". */
@@ -41,6 +42,10 @@ struct weir__redis_claim {
 	struct weir__resp_slice name; /* of the limit */
 	struct weir__resp_slice key;
 	uint64_t cost;
+
+	/* For UNDO, the charge: decided_at of its job (redis_job.h), and how many units. */
+	weir_ns charged_at;
+	uint64_t charged_cost;
 };
 
 /* Only a take may have several claims. Claims with the same name and key count as one claim with the sum of their

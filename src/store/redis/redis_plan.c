@@ -1,8 +1,6 @@
 /* redis_plan.c: encodes a plan for the script. */
 #include "store/redis/redis_plan.h"
 
-#include <string.h>
-
 #include "core/segments.h"
 #include "core/text.h"
 #include "core/wide.h"
@@ -11,12 +9,17 @@
 enum kind { KIND_BUCKET, KIND_INTERVAL, KIND_WINDOW, KIND_COUNTER, KIND_LOG };
 
 enum {
-	VERSION = 1, /* or 2: see is_turned */
-	TAG_BYTES = 28,
+	VERSION = 3, /* 1 and 2 had no set_at */
+	SET_AT_PLACE = 41,
+	SET_AT_BYTES = 7,
 	OPTION = 1, /* buckets: shape. Windows: start at the first request */
 	OPTION_COUNT_ALL = 2,
-	GRAIN = 1000, /* ns per microsecond */
+	OPTION_SHARED = 4, /* other plans charge the key, too */
+	GRAIN = 1000,      /* ns per microsecond */
 };
+
+/* The latest instant of a plan, in microseconds. An age instead of an instant: `ages` is added. */
+static const uint64_t set_at_most = UINT64_C(1) << 53, ages = UINT64_C(1) << 55;
 
 /* A duration or an instant: whole microseconds, and a rest in units of 1/grain us. */
 struct pair {
@@ -50,6 +53,8 @@ static struct numbers numbers_of(const struct weir_plan *plan)
 		numbers.options |= OPTION;
 	if (plan->flags & WEIR_PLAN_COUNT_ALL)
 		numbers.options |= OPTION_COUNT_ALL;
+	if (plan->flags & WEIR_PLAN_DEBT)
+		numbers.options |= OPTION_SHARED;
 	if (plan->kind == WEIR_KIND_BUCKET) {
 		numbers.a = plan->count;
 		numbers.grain = GRAIN * weir__min(plan->count, WEIR__REDIS_RATE_MAX);
@@ -130,21 +135,13 @@ static unsigned char *put(unsigned char *to, uint64_t number, unsigned bytes)
 	return to + bytes;
 }
 
-static struct pair untouched_of(const struct weir__redis_plan *plan, const struct numbers *numbers)
-{
-	if (numbers->kind == KIND_BUCKET)
-		return pair_of(weir__state_wide(&plan->untouched), numbers->grain);
-	return pair_of(plan->untouched.lo, GRAIN);
-}
-
 /* In the order in which plan_at (state.lua) reads them. The first seven fields are the tag. */
 static void write_bytes(struct weir__redis_plan *plan, const struct numbers *numbers)
 {
 	const struct pair duration = pair_of(numbers->duration, numbers->grain);
-	const struct pair untouched = untouched_of(plan, numbers);
 	unsigned char *to = plan->bytes;
 
-	to = put(to, VERSION + plan->is_turned, 1);
+	to = put(to, VERSION, 1);
 	to = put(to, numbers->kind, 1);
 	to = put(to, numbers->options, 1);
 	to = put(to, numbers->a, 6);
@@ -153,10 +150,21 @@ static void write_bytes(struct weir__redis_plan *plan, const struct numbers *num
 	to = put(to, plan->plan.most, 6);
 	to = put(to, duration.whole, 7);
 	to = put(to, duration.rest, 6);
-	to = put(to, plan->is_changed ? plan->changed_at / GRAIN + 1 : 0, 7); /* 0: never; times start at 1 */
-	to = put(to, untouched.whole, 7);
-	to = put(to, untouched.rest, 6);
-	put(to, numbers->kind == KIND_INTERVAL ? plan->untouched.hi : 0, 6);
+	put(to, 0, SET_AT_BYTES);
+}
+
+void weir__redis_plan_set_at(struct weir__redis_plan *plan, weir_ns at)
+{
+	const uint64_t us = weir__min(at / GRAIN, set_at_most);
+
+	plan->set_at = us * GRAIN;
+	put(plan->bytes + SET_AT_PLACE, us, SET_AT_BYTES);
+}
+
+void weir__redis_plan_set_age(struct weir__redis_plan *plan, weir_ns age)
+{
+	plan->set_at = 0;
+	put(plan->bytes + SET_AT_PLACE, ages + weir__min(age / GRAIN, WEIR__REDIS_TIME_MAX_US), SET_AT_BYTES);
 }
 
 int weir__redis_plan_init(struct weir__redis_plan *ret_plan, const struct weir_plan *plan,
@@ -189,7 +197,6 @@ int weir__redis_plan_change(struct weir__redis_plan *plan, const struct weir_pla
 {
 	struct weir__redis_plan changed;
 	struct weir_plan next = *to;
-	struct numbers numbers;
 	int error;
 
 	if (now / GRAIN > WEIR__REDIS_TIME_MAX_US)
@@ -200,19 +207,7 @@ int weir__redis_plan_change(struct weir__redis_plan *plan, const struct weir_pla
 		error = weir__redis_plan_init(&changed, &next, ret_message);
 	if (error != WEIR_OK)
 		return error;
-	changed.is_changed = true;
-	changed.changed_at = now;
-	if (next.kind <= WEIR_KIND_INTERVAL) {
-		changed.untouched = plan->untouched;
-		weir_step_convert(&plan->plan, &next, &changed.untouched, now);
-	}
-	numbers = numbers_of(&next);
-	changed.is_turned = plan->is_turned;
-	write_bytes(&changed, &numbers);
-	if (memcmp(changed.bytes, plan->bytes, TAG_BYTES) == 0) {
-		changed.is_turned = !plan->is_turned;
-		write_bytes(&changed, &numbers);
-	}
+	weir__redis_plan_set_at(&changed, now > plan->set_at + GRAIN ? now : plan->set_at + GRAIN);
 	*plan = changed;
 	return WEIR_OK;
 }

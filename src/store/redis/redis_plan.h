@@ -17,25 +17,30 @@
 #define WEIR__REDIS_SEGMENTS_MAX UINT64_C(4096)               /* every decision reads and writes all of them */
 #define WEIR__REDIS_LOG_MAX UINT64_C(1000000)                 /* events of a log: at most 13 MB */
 
-enum { WEIR__REDIS_PLAN_BYTES = 67 };
+enum { WEIR__REDIS_PLAN_BYTES = 48 };
 
 struct weir__redis_plan {
 	struct weir_plan plan;
-	struct weir_state untouched; /* state of a key never seen: 0, unless the burst was raised */
-	bool is_changed;             /* at least once, most recently at changed_at */
-	weir_ns changed_at;
-	/* A tag exists in two versions that mean the same. A change that would keep the tag flips this, so that the
-	 * script notices the change. */
-	bool is_turned;
+	/* The instant on Redis's clock at which the limit was set to this plan, in whole microseconds. Of the plans that
+	 * nodes have for one key, the one that was set last decides. 0: before all others, or not known yet. */
+	weir_ns set_at;
 	unsigned char bytes[WEIR__REDIS_PLAN_BYTES]; /* the plan as the script reads it */
 };
 
-/* WEIR_ERR_MAXIMUM: the plan does not fit Redis, and ret_message says what would. */
+/* set_at is 0. WEIR_ERR_MAXIMUM: the plan does not fit Redis, and ret_message says what would. */
 int weir__redis_plan_init(struct weir__redis_plan *ret_plan, const struct weir_plan *plan,
 			  struct weir_message *ret_message);
 
-/* Changes the plan as of now, a time on Redis's clock. Stored keys are converted when they are next used, all others at
- * once. Nothing changes on an error: WEIR_ERR_MAXIMUM, or WEIR_ERR_CHANGE as in weir_step_convertible. */
+/* Sets the instant, a time on Redis's clock. After the year 2255 all instants are the same. */
+void weir__redis_plan_set_at(struct weir__redis_plan *plan, weir_ns at);
+
+/* For a plan that is sent while Redis's clock is not known: tells the script how long ago the plan was set. The instant
+ * then depends on how long the call takes. */
+void weir__redis_plan_set_age(struct weir__redis_plan *plan, weir_ns age);
+
+/* Changes the plan as of now, a time on Redis's clock. Keys are converted when they are next used. If now is not later
+ * than the instant of the plan before, because the clock went back, the new one is a microsecond later than the old.
+ * Nothing changes on an error: WEIR_ERR_MAXIMUM, or WEIR_ERR_CHANGE as in weir_step_convertible. */
 int weir__redis_plan_change(struct weir__redis_plan *plan, const struct weir_plan *to, weir_ns now,
 			    struct weir_message *ret_message);
 

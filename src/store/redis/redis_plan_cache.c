@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { KEPT = 256, ANEW_LENGTH = 17 };
+enum { KEPT = 256, ANEW_LENGTH = 17, US = 1000 };
 
 static const weir_ns tell_ns = 100000000; /* interval between clock updates: each takes the lock */
 
@@ -70,11 +70,13 @@ static void write_name(struct weir__redis_shared_plan *plan, const char *name)
 struct weir__redis_plan_cache {
 	pthread_mutex_t lock;
 	struct weir_table *table;
+	weir_ns made_at;         /* on the table's clock: limits without a time are as old as this process */
 	_Atomic weir_ns told_at; /* on the table's clock; 0: never */
 	weir_ns told;            /* Redis's clock at told_at */
 	uint32_t n;
 	struct page {
 		uint64_t number; /* version of the limit */
+		weir_ns set_at;  /* on the table's clock */
 		struct weir__redis_shared_plan *plan;
 	} pages[];
 };
@@ -87,6 +89,7 @@ struct weir__redis_plan_cache *weir__redis_plan_cache_new(struct weir_table *tab
 	if (cache == NULL)
 		return NULL;
 	cache->table = table;
+	cache->made_at = weir_table_now(table);
 	cache->n = n;
 	(void)pthread_mutex_init(&cache->lock, NULL);
 	return cache;
@@ -115,52 +118,91 @@ void weir__redis_plan_cache_set_clock(struct weir__redis_plan_cache *cache, weir
 	(void)pthread_mutex_unlock(&cache->lock);
 }
 
-/* Makes the plan of a limit's current version. If Redis's clock is unknown, the plan has no time of change, and the
- * script converts each key as of its next use. */
+/* A time of the table's clock on Redis's. The clock is known. */
+static weir_ns on_redis(const struct weir__redis_plan_cache *cache, weir_ns at)
+{
+	const weir_ns told_at = atomic_load(&cache->told_at);
+
+	if (at >= told_at)
+		return cache->told + (at - told_at);
+	return cache->told > told_at - at ? cache->told - (told_at - at) : 0;
+}
+
+/* A plan without an instant has its age instead: the clock of Redis was not known. */
+static bool has_age(const struct weir__redis_shared_plan *plan)
+{
+	return plan->redis.set_at == 0;
+}
+
+/* A plan that follows another one was set later, even if the clock went back. */
+static void date(const struct weir__redis_plan_cache *cache, struct weir__redis_plan *plan, weir_ns set_at,
+		 const struct weir__redis_shared_plan *before)
+{
+	const weir_ns now = weir_table_now(cache->table), earliest = (before ? before->redis.set_at : 0) + US;
+	weir_ns at;
+
+	if (atomic_load(&cache->told_at) == 0) {
+		weir__redis_plan_set_age(plan, now > set_at ? now - set_at : 0);
+		return;
+	}
+	at = on_redis(cache, set_at);
+	weir__redis_plan_set_at(plan, at > earliest ? at : earliest);
+}
+
+/* Makes the plan of a limit's current version. */
 static struct weir__redis_shared_plan *make(const struct weir__redis_plan_cache *cache,
-					    const struct weir_table_limit *limit,
+					    const struct weir_table_limit *limit, weir_ns set_at,
 					    const struct weir__redis_shared_plan *before)
 {
 	const struct weir_limit stated = weir_table_limit_limit(limit);
-	const weir_ns told_at = atomic_load(&cache->told_at), now = weir_table_now(cache->table);
 	struct weir__redis_shared_plan *const plan = calloc(1, sizeof(*plan));
 	struct weir_plan compiled;
-	int error = WEIR_ERR_CHANGE;
 
 	if (plan == NULL)
 		return NULL;
-	atomic_init(&plan->users, 1);
-	write_name(plan, weir__redis_limit_name(limit));
-	if (weir_plan_compile(&stated, &compiled, NULL) != WEIR_OK) {
+	if (weir_plan_compile(&stated, &compiled, NULL) != WEIR_OK ||
+	    weir__redis_plan_init(&plan->redis, &compiled, NULL) != WEIR_OK) {
 		free(plan);
 		return NULL;
 	}
-	if (before && told_at != 0) {
-		plan->redis = before->redis;
-		error = weir__redis_plan_change(&plan->redis, &compiled,
-						cache->told + (now > told_at ? now - told_at : 0), NULL);
-	}
-	if (error != WEIR_OK)
-		error = weir__redis_plan_init(&plan->redis, &compiled, NULL);
-	if (error == WEIR_OK)
-		return plan;
-	free(plan);
-	return NULL;
+	atomic_init(&plan->users, 1);
+	write_name(plan, weir__redis_limit_name(limit));
+	date(cache, &plan->redis, set_at, before);
+	return plan;
+}
+
+static weir_ns later(weir_ns a, weir_ns b)
+{
+	return a > b ? a : b;
+}
+
+/* When the limit was set to its current version: when it changed, when it was put into force, or when this process
+ * started, whichever was last. */
+static weir_ns set_at_of(const struct weir__redis_plan_cache *cache, const struct weir_table_limit *limit,
+			 weir_ns since)
+{
+	struct weir__plans_limit last;
+	uint64_t number;
+
+	if (!weir__plans_read_last(&cache->table->region, limit->entry, &number, &last))
+		last.changed_at = 0;
+	return later(later(last.changed_at, since), cache->made_at);
 }
 
 /* Returns the newest plan, with a reference added. */
 static struct weir__redis_shared_plan *get(struct weir__redis_plan_cache *cache, const struct weir_table_limit *limit,
-					   uint64_t number)
+					   uint64_t number, weir_ns since)
 {
 	struct page *const page = &cache->pages[limit->index];
 	struct weir__redis_shared_plan *plan;
+	weir_ns set_at;
 
 	(void)pthread_mutex_lock(&cache->lock);
-	if (page->plan == NULL || page->number != number) {
-		plan = make(cache, limit, page->plan);
+	set_at = later(set_at_of(cache, limit, since), page->set_at);
+	if (page->plan == NULL || page->number != number || page->set_at != set_at || has_age(page->plan)) {
+		plan = make(cache, limit, set_at, page->plan);
 		weir__redis_shared_plan_drop(page->plan);
-		page->plan = plan;
-		page->number = number;
+		*page = (struct page){ number, set_at, plan };
 	}
 	plan = use(page->plan);
 	(void)pthread_mutex_unlock(&cache->lock);
@@ -172,6 +214,9 @@ static struct weir__redis_shared_plan *get(struct weir__redis_plan_cache *cache,
 struct weir__redis_plan_lookup {
 	struct weir__redis_plan_cache *cache;
 	struct weir__hash_secret cell; /* secret of CL.THROTTLE */
+	struct weir__redis_plan_source source;
+	uint64_t changes; /* of the source, when the plans were last all dropped */
+	bool has_ages;
 	struct kept {
 		struct weir__hash_secret secret;
 		struct weir_plan plan;
@@ -184,7 +229,8 @@ struct weir__redis_plan_lookup {
 };
 
 struct weir__redis_plan_lookup *weir__redis_plan_lookup_new(struct weir__redis_plan_cache *cache,
-							    struct weir__hash_secret throttle_secret)
+							    struct weir__hash_secret throttle_secret,
+							    const struct weir__redis_plan_source *source)
 {
 	struct weir__redis_plan_lookup *const lookup = calloc(1,
 							      sizeof(*lookup) + cache->n * sizeof(lookup->of_table[0]));
@@ -193,6 +239,7 @@ struct weir__redis_plan_lookup *weir__redis_plan_lookup_new(struct weir__redis_p
 		return NULL;
 	lookup->cache = cache;
 	lookup->cell = throttle_secret;
+	lookup->source = *source;
 	return lookup;
 }
 
@@ -266,6 +313,26 @@ static struct weir__redis_shared_plan *find_inline(struct weir__redis_plan_looku
 	return kept->shared;
 }
 
+void weir__redis_plan_lookup_begin(struct weir__redis_plan_lookup *lookup)
+{
+	const struct weir__redis_plan_source *const source = &lookup->source;
+	const uint64_t changes = source->changes(source->context);
+	const bool is_changed = changes != lookup->changes;
+
+	if (!is_changed && !lookup->has_ages)
+		return;
+	lookup->changes = changes;
+	lookup->has_ages = false;
+	for (uint32_t i = 0; i < lookup->cache->n; i++) {
+		struct of_table *const known = &lookup->of_table[i];
+
+		if (known->plan && (is_changed || has_age(known->plan))) {
+			weir__redis_shared_plan_drop(known->plan);
+			known->plan = NULL;
+		}
+	}
+}
+
 struct weir__redis_shared_plan *weir__redis_plan_lookup_find(struct weir__redis_plan_lookup *lookup,
 							     const struct weir_table_limit *limit)
 {
@@ -277,9 +344,12 @@ struct weir__redis_shared_plan *weir__redis_plan_lookup_find(struct weir__redis_
 	known = &lookup->of_table[limit->index];
 	number = weir__plans_number(limit->entry);
 	if (known->plan == NULL || known->number != number) {
+		const struct weir__redis_plan_source *const source = &lookup->source;
+
 		weir__redis_shared_plan_drop(known->plan);
-		known->plan = get(lookup->cache, limit, number);
+		known->plan = get(lookup->cache, limit, number, source->since(source->context, limit));
 		known->number = number;
+		lookup->has_ages |= known->plan && has_age(known->plan);
 	}
 	return known->plan;
 }

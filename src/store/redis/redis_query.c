@@ -42,8 +42,10 @@ static void depart(struct weir__redis_client *client)
 	if (query == NULL || query->state != WEIR__REDIS_QUERY_WAITS || link->state != WEIR__REDIS_READY)
 		return;
 	query->state = WEIR__REDIS_QUERY_IS_SENT;
+	query->was_sent = true;
 	if (!weir__redis_link_say(link, WEIR__REDIS_QUERY, query->words, query->n, client->now)) {
 		weir__redis_client_tell(client, &link->place, "there is no room for the command");
+		query->was_sent = query->is_again;
 		weir__redis_query_fail(client);
 	}
 }
@@ -52,7 +54,7 @@ void weir__redis_query_send(struct weir__redis_client *client, struct weir__redi
 {
 	client->now = now > client->now ? now : client->now;
 	query->state = WEIR__REDIS_QUERY_WAITS;
-	query->is_again = false;
+	query->is_again = query->was_sent = false;
 	client->query = query;
 	depart(client);
 }
@@ -101,7 +103,7 @@ void weir__redis_query_dropped(struct weir__redis_client *client, const struct w
 
 	if (!is_of(client, link) || query->state != WEIR__REDIS_QUERY_IS_SENT)
 		return;
-	if (query->is_again) {
+	if (query->is_again || query->is_once) {
 		weir__redis_query_fail(client);
 	} else {
 		query->state = WEIR__REDIS_QUERY_WAITS;
@@ -116,13 +118,13 @@ weir_ns weir__redis_query_next(const struct weir__redis_client *client)
 	return client->query != NULL ? client->query->deadline : WEIR_NEVER;
 }
 
-/* After a timeout the link is closed, so that a late reply is not taken for the reply to the next query. */
-void weir__redis_query_tick(struct weir__redis_client *client)
+/* The link is closed, so that a late reply is not taken for the reply to the next query. */
+static void give_up(struct weir__redis_client *client)
 {
 	struct weir__redis_link *const link = &client->links[WEIR__REDIS_QUERY_LINK];
 	bool was_sent;
 
-	if (weir__redis_query_next(client) > client->now)
+	if (client->query == NULL)
 		return;
 	was_sent = client->query->state == WEIR__REDIS_QUERY_IS_SENT;
 	weir__redis_query_fail(client);
@@ -131,6 +133,27 @@ void weir__redis_query_tick(struct weir__redis_client *client)
 	else
 		weir__redis_client_tell(client, link->state != WEIR__REDIS_IDLE ? &link->place : NULL,
 					"has not answered in time");
+}
+
+void weir__redis_query_tick(struct weir__redis_client *client)
+{
+	if (weir__redis_query_next(client) <= client->now)
+		give_up(client);
+}
+
+void weir__redis_query_give_up(struct weir__redis_client *client, weir_ns now)
+{
+	client->now = now > client->now ? now : client->now;
+	give_up(client);
+}
+
+void weir__redis_query_leave(struct weir__redis_client *client, weir_ns now)
+{
+	struct weir__redis_link *const link = &client->links[WEIR__REDIS_QUERY_LINK];
+
+	client->now = now > client->now ? now : client->now;
+	if (link->state == WEIR__REDIS_READY)
+		weir__redis_connect_close(client, link, client->info.last_error, false);
 }
 
 /* --- the subscription -------------------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "os/mailbox.h"
+#include "store/table/decision.h"
 
 enum {
 	SPARE_MOST = 16,         /* batches kept for reuse */
@@ -165,8 +166,9 @@ static struct batch *batch_for(struct redis_store *store, const struct weir__sto
 		store->store.flush(&store->store);
 	if (store->open == NULL)
 		store->open = new_batch(store);
-	if (store->open && store->open->n_requests == 0) { /* its first request was not kept */
+	if (store->open && store->open->n_requests == 0) { /* new, or its first request was not kept */
 		drop_plans(store->open);
+		weir__redis_plan_lookup_begin(store->plans);
 		store->open->budget = request->budget;
 	}
 	return store->open && make_room(store->open, request->n) ? store->open : NULL;
@@ -194,7 +196,9 @@ static bool add_claims(struct redis_store *store, struct batch *batch, const str
 			(struct weir__redis_claim){ .plan = &plan->redis,
 						    .name = { plan->name, plan->name_length },
 						    .key = { claim->key, claim->key_length },
-						    .cost = claim->cost };
+						    .cost = claim->cost,
+						    .charged_at = request->charged_at,
+						    .charged_cost = request->charged_cost };
 	}
 	return true;
 }
@@ -204,7 +208,7 @@ static void add_requests(struct batch *batch, const struct weir__store_request *
 	static const enum weir__redis_operation operations[] = {
 		[WEIR__STORE_TAKE] = WEIR__REDIS_TAKE,    [WEIR__STORE_UPTO] = WEIR__REDIS_UP_TO,
 		[WEIR__STORE_PEEK] = WEIR__REDIS_PEEK,    [WEIR__STORE_REFUND] = WEIR__REDIS_REFUND,
-		[WEIR__STORE_UNDO] = WEIR__REDIS_REFUND,  [WEIR__STORE_RESET] = WEIR__REDIS_RESET,
+		[WEIR__STORE_UNDO] = WEIR__REDIS_UNDO,    [WEIR__STORE_RESET] = WEIR__REDIS_RESET,
 		[WEIR__STORE_INSPECT] = WEIR__REDIS_PEEK,
 	};
 	const uint32_t n = request->is_each ? request->n : 1;
@@ -284,9 +288,7 @@ static void take_verdicts(const struct redis_store *store, struct weir__store_re
 	if (weir__store_charges(request->operation))
 		weir__table_store_count(store->options.table, request);
 	if (!request->is_each && request->n > 1)
-		request->decision = weir__store_join(verdicts, request->n);
-	if (request->operation == WEIR__STORE_UNDO) /* the script cannot refund the units of one charge */
-		request->verdicts[0].granted = request->claims[0].cost;
+		request->decision = weir__decision_of(verdicts, request->n);
 	if (request->operation == WEIR__STORE_INSPECT) {
 		request->is_stored = verdicts[0].reset_after > 0;
 		request->full_at = request->is_stored ? weir_table_now(store->options.table) + verdicts[0].reset_after :
@@ -310,6 +312,7 @@ static void complete(struct redis_store *store, struct batch *batch)
 
 		next = request->next;
 		request->outcome = outcome;
+		request->decided_at = batch->job.decided_at;
 		if (outcome == WEIR__STORE_DECIDED)
 			take_verdicts(store, request, verdicts);
 		verdicts += request->n;
@@ -335,11 +338,16 @@ static void defer(struct weir__store *store_, const struct weir_claim *claim, ui
 {
 	struct redis_store *const store = (struct redis_store *)(void *)store_;
 	const struct weir__redis_shared_plan *const plan = weir__redis_plan_lookup_find(store->plans, claim->limit);
+	struct weir__redis_plan charged;
 
-	if (plan)
-		weir__redis_thread_defer(store->options.thread, &plan->redis,
-					 (struct weir__resp_slice){ plan->name, plan->name_length },
-					 (struct weir__resp_slice){ claim->key, claim->key_length }, units);
+	if (plan == NULL)
+		return;
+	charged = plan->redis;
+	if (charged.set_at == 0) /* an age would be wrong by how long the charge waits */
+		weir__redis_plan_set_at(&charged, 0);
+	weir__redis_thread_defer(store->options.thread, &charged,
+				 (struct weir__resp_slice){ plan->name, plan->name_length },
+				 (struct weir__resp_slice){ claim->key, claim->key_length }, units);
 }
 
 /* --- the store --------------------------------------------------------------------------------------------------- */
@@ -409,7 +417,7 @@ struct weir__store *weir__redis_store_new(const struct weir__redis_store_options
 					     .defer = defer,
 					     .status = status,
 					     .free = free_store };
-	store->plans = weir__redis_plan_lookup_new(options->plans, options->throttle_secret);
+	store->plans = weir__redis_plan_lookup_new(options->plans, options->throttle_secret, &options->source);
 	store->mailbox = weir__mailbox_new(options->loop);
 	if (store->plans && store->mailbox)
 		return &store->store;

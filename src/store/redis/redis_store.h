@@ -16,6 +16,7 @@ struct weir__redis_store_options {
 	struct weir_table *table; /* the table of the limits; counts what Redis decides */
 	struct weir__redis_thread *thread;
 	struct weir__redis_plan_cache *plans;
+	struct weir__redis_plan_source source;
 	struct weir__hash_secret throttle_secret; /* see weir__redis_plan_lookup_new */
 	struct weir__loop *loop;                  /* the worker's; woken when there is something to collect */
 	uint32_t worker;                          /* index of the worker, from 0; its requests take effect in order */

@@ -17,12 +17,25 @@ local function answer(operation, allowed, remaining, granted, wait, wait_rest, r
 	return pack(ANSWER_FORM, word, remaining, reset, reset_rest) .. told_wait .. told_granted
 end
 
--- Returns as `granted` whether the key had a state.
+-- A verdict by a plan that is not the request's own says what that plan allows.
+local function with_limit(plan, state, verdict)
+	if state.plan.tag == plan.tag then
+		return verdict
+	end
+	return string.char(verdict:byte() + HAS_LIMIT) .. sub(verdict, 2) .. pack('<I6', state.plan.most)
+end
+
+-- The wait of an allowed verdict is the time until departure. Here it is the time until retry, after counting all.
+local function with_retry(verdict)
+	return string.char(verdict:byte() + IS_RETRY) .. sub(verdict, 2)
+end
+
+-- Returns as `granted` whether the key had a state. A key without one has no plan either.
 local function reset_key(plan, i)
 	local before, state = state_for(i, plan), untouched(plan)
-	local was_there = before.is_changed == true or (before.is_stored and before.is_changed ~= 'gone')
+	local was_there = not before.plan.functions.is_fresh(before) or (before.is_stored and not before.is_changed)
 	local _, remaining, _, _, _, reset, reset_rest = plan.functions.step(plan, state, PEEK, 0)
-	state.plan, state.is_stored, state.is_changed = plan, before.is_stored, 'gone'
+	state.is_stored, state.is_changed = before.is_stored, true
 	states[KEYS[i]] = state
 	return answer(RESET, true, remaining, was_there and 1 or 0, 0, 0, reset, reset_rest)
 end
@@ -39,19 +52,30 @@ function general.decide(operation, place, cost, i)
 	if operation == RESET then
 		return reset_key(plan, i)
 	end
-	return answer(operation, plan.functions.step(plan, state_for(i, plan), operation, cost))
+	local state = state_for(i, plan)
+	return with_limit(plan, state, answer(operation, state.plan.functions.step(state.plan, state, operation, cost)))
+end
+
+-- Gives back up to n units of one charge, as far as they still count.
+function general.undo(place, n, i, charged_at, charged)
+	local plan = plan_at(place)
+	local state = state_for(i, plan)
+	local charge = { at = charged_at, cost = charged }
+	return with_limit(plan, state,
+		answer(UNDO, state.plan.functions.step(state.plan, state, UNDO, min(n, charged), charge)))
 end
 
 -- Peeks at all claims, and charges all only if all would allow. Limits with count_all also count a denied attempt, and
--- return their verdict after that. But a limit that denied before does not allow after all.
+-- return their numbers after that. But `allowed` stays their answer to this request.
 function general.take_together(place, cost, claims, n, from)
-	local plans_of, costs, states_of, verdicts, all = {}, {}, {}, {}, true
+	local plans_of, places, costs, states_of, verdicts, all = {}, {}, {}, {}, {}, true
 	for i = 1, claims do
 		if i > 1 then
 			place, cost, from = read('<I2I7', requests, from)
 		end
-		local plan = plan_at(place)
-		plans_of[i], costs[i], states_of[i] = plan, cost, state_for(n + i, plan)
+		local state = state_for(n + i, plan_at(place))
+		local plan = state.plan
+		plans_of[i], places[i], costs[i], states_of[i] = plan, place, cost, state
 		verdicts[i] = { plan.functions.step(plan, states_of[i], PEEK, cost) }
 		all = all and verdicts[i][1]
 	end
@@ -62,9 +86,13 @@ function general.take_together(place, cost, claims, n, from)
 		elseif plan.counts_all then
 			step_one(plan, states_of[i], TAKE, costs[i])
 			verdicts[i] = { step_one(plan, states_of[i], PEEK, costs[i]) }
-			verdicts[i][1] = verdicts[i][1] and was_allowed
+			verdicts[i][1] = was_allowed
 		end
-		answers[n + i] = answer(all and TAKE or PEEK, unpack(verdicts[i], 1, 7))
+		local verdict = answer(all and TAKE or PEEK, unpack(verdicts[i], 1, 7))
+		if not all and plan.counts_all and was_allowed then
+			verdict = with_retry(verdict)
+		end
+		answers[n + i] = with_limit(plan_at(places[i]), states_of[i], verdict)
 	end
 	return from
 end

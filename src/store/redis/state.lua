@@ -1,13 +1,15 @@
--- state.lua: decodes plans, and reads and writes states. A stored state is the tag of the plan it was packed by, then
--- its own numbers. A value that is damaged or not Weir's counts as missing.
+-- state.lua: decodes plans, and reads and writes states. A stored state is the tag of the plan it was packed by and the
+-- instant at which that plan was set, then the state's own numbers. A value that is damaged or not Weir's counts as
+-- missing.
 
-local SPAN_MOST, RATE_MOST = 2 ^ 51, 2 ^ 32
-local plans, states = {}, {} -- by index, by key
+local RATE_MOST = 2 ^ 32
+local plans, states = {}, {} -- by index and by tag, by key
 
 local function derive(plan)
 	plan.grain = plan.kind == BUCKET and plan.a * 1000 or 1000
 	plan.sum = plan.whole * plan.grain + plan.rest
-	plan.option, plan.counts_all = plan.options % 2 == 1, plan.options >= 2
+	plan.option, plan.counts_all = plan.options % 2 == 1, plan.options % SHARED >= 2
+	plan.is_shared = plan.options >= SHARED
 	return plan
 end
 
@@ -15,54 +17,68 @@ local function plan_at(place)
 	local plan, from = plans[place], place * PLAN_BYTES
 	if not plan then
 		plan = { tag = read('<c28', plan_bytes, from + 1), expiries = {} }
-		plan.kind, plan.options, plan.a, plan.whole, plan.rest, plan.most, plan.span, plan.span_rest, plan.changed_at,
-			plan.at, plan.at_rest, plan.n = read('<BBI6I7I6I6I7I6I7I7I6I6', plan_bytes, from + 2)
-		plan.is_raised = plan.at + plan.at_rest + plan.n > 0
+		plan.kind, plan.options, plan.a, plan.whole, plan.rest, plan.most, plan.span, plan.span_rest, plan.set_at =
+			read('<BBI6I7I6I6I7I6I7', plan_bytes, from + 2)
+		if plan.set_at >= AGES then
+			plan.set_at = math.max(1, now - (plan.set_at - AGES))
+		end
 		plan.functions = kind_of(plan)
 		plans[place] = derive(plan)
 	end
 	return plan
 end
 
--- The plan that a value was packed by. nil: not a valid plan.
-local function plan_of_value(value)
-	local plan = {}
-	plan.version, plan.kind, plan.options, plan.a, plan.whole, plan.rest, plan.most = read('<BBBI6I7I6I6', value)
+-- nil: not a valid plan.
+local function plan_of_tag(tag)
+	local plan = { tag = tag, expiries = {} }
+	plan.kind, plan.options, plan.a, plan.whole, plan.rest, plan.most = read('<BBI6I7I6I6', tag, 2)
 	derive(plan)
-	if (plan.version ~= 1 and plan.version ~= 2) or plan.a < 1 or plan.most < 1 or plan.whole + plan.rest == 0 or
-		plan.rest >= plan.grain or plan.whole > SPAN_MOST or (plan.kind == BUCKET and plan.a > RATE_MOST) then
+	if plan.kind > LOG or plan.options >= 2 * SHARED or plan.a < 1 or plan.most < 1 or plan.whole + plan.rest == 0 or
+		plan.rest >= plan.grain or plan.whole > SPAN_MOST or (plan.kind == BUCKET and plan.a > RATE_MOST) or
+		(plan.kind == COUNTER and plan.a > SEGMENTS_MOST) then
 		return nil
 	end
-	plan.span, plan.span_rest = times(plan, plan.most)
-	return (plan.kind ~= BUCKET or plan.span <= SPAN_MOST) and plan or nil
+	plan.functions = kind_of(plan)
+	if plan.kind <= INTERVAL then
+		plan.span, plan.span_rest = times(plan, plan.kind == BUCKET and plan.most or ceil(plan.most / plan.a))
+	elseif plan.kind == COUNTER then
+		plan.span, plan.span_rest = times(plan, plan.a + 1)
+	else
+		plan.span, plan.span_rest = plan.whole, plan.rest
+	end
+	return plan.span <= SPAN_MOST and plan or nil
 end
 
--- The state of a key that is not stored. It is full, unless the limit's burst was raised recently: a raise must not
--- hand out tokens at once.
+-- The state of a key that is not stored.
 local function untouched(plan)
-	if plan.kind == COUNTER then
-		return { at = 0, rest = 0, counts = {} }
-	elseif plan.kind == LOG then
-		return plan.functions.untouched()
-	end
-	return { at = plan.at, rest = plan.at_rest, n = plan.n }
+	local state = plan.kind == LOG and plan.functions.untouched() or { at = 0, rest = 0, n = 0, counts = {} }
+	state.plan, state.set_at, state.used_at = plan, plan.set_at, plan.kind <= INTERVAL and 0
+	return state
 end
 
-local function state_in(plan, value, key)
-	local from = plan
-	if type(value) ~= 'string' or #value < TAG_BYTES then
+-- A value of versions 1 and 2, which had no instants of the plan and of the last use. The key may have been used a moment
+-- ago.
+local function renewed(value)
+	local used_at = value:byte(2) <= INTERVAL and pack('<I7', now) or ''
+	return string.char(VERSION) .. sub(value, 2, TAG_BYTES) .. string.rep('\0', SET_AT_BYTES) .. sub(value, TAG_BYTES + 1) ..
+		used_at
+end
+
+-- nil: the value cannot be read. Its plan is most often the request's.
+local function state_in(value, key, asked)
+	if type(value) ~= 'string' or #value <= TAG_BYTES then
 		return nil
 	end
-	if sub(value, 1, TAG_BYTES) ~= plan.tag then
-		from = plan_of_value(value)
-		if not from or not is_convertible(from, plan) then
-			return nil
-		end
+	local is_old = value:byte(1) < VERSION
+	value = is_old and renewed(value) or value
+	local tag = sub(value, 1, TAG_BYTES)
+	local plan = asked.tag == tag and asked or plans[tag] or (value:byte(1) == VERSION and plan_of_tag(tag))
+	plans[tag] = plan or nil
+	local state = plan and plan.functions.read(plan, value, key, is_old)
+	if not state or state.set_at > EXACT or (state.used_at or 0) > EXACT then
+		return nil
 	end
-	local state = plan.functions.read(from, value, key)
-	if state and from ~= plan then
-		convert(from, plan, state)
-	end
+	state.plan = plan
 	return state
 end
 
@@ -76,41 +92,25 @@ local function fetch(plan, i)
 	return call('MGET', KEYS[i])[1]
 end
 
--- The state of the i-th claim's key, as stored, or as an earlier claim left it.
+-- The state of the i-th claim's key, as stored, or as an earlier claim left it. The request is decided by the state's plan.
 local function state_for(i, plan)
 	local key = KEYS[i]
 	local state = states[key]
-	local value, is_stored, is_changed
+	local is_stored, is_changed
 	if state then
 		is_stored, is_changed = state.is_stored, state.is_changed
-		if state.plan.tag == plan.tag then
-			return state
-		elseif is_convertible(state.plan, plan) then
-			convert(state.plan, plan, state)
-			state.plan = plan
-			return state
-		end
-		state, is_changed = nil, true
+		state = not state.plan.functions.is_fresh(state) and state or nil
 	else
-		value = fetch(plan, i)
-		is_stored = value and true
-		state = value and state_in(plan, value, key)
+		local value = fetch(plan, i)
+		is_stored, state = value and true, value and state_in(value, key, plan)
+		anew = anew + (value and not state and 1 or 0)
 	end
-	if not state then
-		anew, state = anew + (is_stored and 1 or 0), untouched(plan)
+	if not state or not choose_plan(state, plan) then
+		state = untouched(plan)
 	end
-	state.plan, state.is_stored, state.is_changed = plan, is_stored, state.is_changed or is_changed
+	state.is_stored, state.is_changed = is_stored, state.is_changed or is_changed
 	states[key] = state
 	return state
-end
-
--- A full state is stored only if a missing key would be read as not full.
-local function is_to_delete(plan, state)
-	if state.is_changed == 'gone' then
-		return true
-	end
-	return plan.functions.is_fresh(state) and
-		not (plan.is_raised and (is_test or plan.functions.lasts(plan, untouched(plan)) >= 0))
 end
 
 local function store(key, state)
@@ -125,7 +125,7 @@ local function store(key, state)
 		call('SET', key, value)
 		return
 	end
-	local expires_ms = expiry(plan, kind.lasts(plan, kind.is_fresh(state) and untouched(plan) or state))
+	local expires_ms = expiry(plan, kind.lasts(plan, state))
 	if state.is_stored then
 		call('SET', key, value, 'PX', expires_ms)
 	elseif not call('SET', key, value, 'PX', expires_ms, 'NX') then
@@ -141,7 +141,7 @@ local function save()
 		local key = KEYS[i]
 		local state = states[key]
 		if state and state.is_changed then
-			if not is_to_delete(state.plan, state) then
+			if not state.plan.functions.is_fresh(state) then
 				store(key, state)
 			elseif state.is_stored then
 				to_delete[#to_delete + 1] = key

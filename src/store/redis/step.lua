@@ -1,7 +1,7 @@
 -- step.lua: what all kinds share, as src/core/step.c, and the conversion of states to a different plan.
 
 -- For all kinds except smooth buckets, which have their own. A cost fits if it is at most what remains.
-local function step(plan, state, operation, cost)
+local function step(plan, state, operation, cost, charge)
 	local kind = plan.functions
 	kind.notice(plan, state)
 	local remaining = kind.look(plan, state)
@@ -10,6 +10,12 @@ local function step(plan, state, operation, cost)
 		state.is_changed = true
 		remaining = kind.look(plan, state)
 		return true, remaining, 0, 0, 0, kind.reset(plan, state)
+	end
+	if operation == UNDO then
+		local back = plan.counts_all and 0 or kind.undo(plan, state, cost, charge)
+		state.is_changed = state.is_changed or back > 0
+		remaining = kind.look(plan, state)
+		return true, remaining, back, 0, 0, kind.reset(plan, state)
 	end
 	local granted, asked = cost, cost
 	if operation == UP_TO then
@@ -51,21 +57,33 @@ end
 
 -- As src/core/step.c: windows keep their period.
 local function is_convertible(from, to)
-	return from.kind == to.kind and from.options == to.options and
+	return from.kind == to.kind and from.options % SHARED == to.options % SHARED and
 		(from.kind <= INTERVAL or (from.whole == to.whole and from.rest == to.rest and (from.kind ~= COUNTER or from.a == to.a)))
 end
 
--- Converts a state to a different plan of the same limit, as of the instant of the change. If the old plan has used the
--- key since, for example on a node that does not know of the change yet, converts as of now.
-local function convert(from, to, state)
-	local really_now, changed = now, to.changed_at - 1
-	local since = (state.newest or state.at) - changed - (from.kind == BUCKET and from.span or 0)
-	if changed >= 0 and changed < now and since <= STEP_BACK then
-		now = changed
+-- Converts a state to a plan that was set later, as of that instant. If the key was used since, by a node that did not
+-- know of the change yet, converts as of now.
+local function convert(state, to)
+	local from, really_now = state.plan, now
+	if from.kind <= INTERVAL and state.used_at <= to.set_at and to.set_at < now then
+		now = to.set_at
 	end
 	if from.kind ~= BUCKET then
 		to.functions.notice(from, state)
 	end
 	to.functions.convert(from, to, state)
+	state.plan, state.set_at, state.used_at = to, to.set_at, state.used_at and now
 	now, state.is_changed = really_now, true
+end
+
+-- Decides which plan the request is decided by: the one that was set later, and of two at the same instant the state's.
+-- Returns false if the key has to start anew. A change to the same numbers converts, too: it forgets what has refilled.
+local function choose_plan(state, plan)
+	if state.set_at >= plan.set_at and (state.plan.tag == plan.tag or not plan.is_shared) then
+		return true
+	elseif not is_convertible(state.plan, plan) then
+		return false
+	end
+	convert(state, plan)
+	return true
 end

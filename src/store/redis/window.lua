@@ -59,6 +59,19 @@ local function make_window()
 		state.at, state.rest, state.n = state.view_at, state.view_rest, state.view_n - min(state.view_n, n)
 	end
 
+	-- Only in the window that the charge was counted in.
+	function window.undo(plan, state, n, charge)
+		local since, since_rest = minus(charge.at, 0, state.view_at, state.view_rest)
+		if since < 0 or not is_less(since, since_rest, plan.whole, plan.rest) then
+			return 0
+		end
+		n = min(n, state.view_n)
+		if n > 0 then
+			window.refund(plan, state, n)
+		end
+		return n
+	end
+
 	function window.convert() end
 
 	function window.lasts(plan, state)

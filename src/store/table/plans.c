@@ -1,8 +1,11 @@
 /* plans.c: writes and reads plans word by word, such that a torn plan is never used. */
 #include "store/table/plans.h"
 
+#include "core/wide.h"
+#include "os/file.h"
 #include "os/pause.h"
 #include "os/thread.h"
+#include "store/table/slot.h"
 
 enum {
 	CHANGE_PATIENCE = 4096, /* pauses to wait for another thread's claim, which takes about 10 */
@@ -15,8 +18,14 @@ enum {
 	SHAPE = 1 << 4,
 	ALIGN_FIRST = 1 << 5,
 	COUNT_ALL = 1 << 6,
-	WRITTEN = 1 << 7, /* so that a mark is never 0 */
+	WRITTEN = 1 << 7,       /* so that a mark is never 0 */
+	OWNER_LIMIT_SHIFT = 40, /* the owner of an old plan: the limit's index, plus 1, and the number of the plan */
+	KEEP_TRIES = 64,
 };
+
+#define OWNER_NUMBER_MASK ((UINT64_C(1) << OWNER_LIMIT_SHIFT) - 1)
+#define BEING_WRITTEN (UINT64_C(1) << 32) /* in the claim of an old plan's writer, beside its nonce */
+#define IN_ARENA (UINT64_C(1) << 63)      /* beside the number of segments, which is much less */
 
 static uint64_t mark_of(uint64_t number, uint32_t nonce, const struct weir_limit *limit)
 {
@@ -30,20 +39,21 @@ static void words_of(const struct weir__plans_limit *of, uint64_t words[WEIR__PL
 {
 	words[0] = of->limit.count;
 	words[1] = of->limit.period;
-	words[2] = of->limit.algorithm <= WEIR_LEAKY_BUCKET ? of->limit.burst :
-							      of->limit.segments; /* a limit has one of the two */
+	words[2] = of->limit.algorithm <= WEIR_LEAKY_BUCKET ?
+			   of->limit.burst :
+			   of->limit.segments | (of->in_arena ? IN_ARENA : 0); /* a limit has one of the two */
 	words[3] = of->changed_at;
 }
 
 void weir__plans_begin(struct weir__region_limit *entry, const struct weir_limit *limit)
 {
-	const struct weir__plans_limit first = { *limit, 0, { 0, 0 } };
+	const struct weir__plans_limit first = { *limit, 0, false };
 	const uint64_t mark = mark_of(0, 0, limit);
 	uint64_t words[WEIR__PLAN_WORDS];
 
 	words_of(&first, words);
 	for (int i = 0; i < WEIR__PLAN_WORDS; i++)
-		(void)weir__atomic16_swap(&entry->first.words[i], (struct weir_state){ 0, 0 },
+		(void)weir__atomic16_swap(&entry->plans[0].words[i], (struct weir_state){ 0, 0 },
 					  (struct weir_state){ words[i], mark });
 }
 
@@ -52,15 +62,15 @@ static bool is_mark_of(uint64_t mark, uint64_t number)
 	return mark & WRITTEN && ((mark >> NUMBER_SHIFT ^ number) & NUMBER_MASK) == 0;
 }
 
-bool weir__plans_read(const struct weir__region *region, struct weir__region_limit *entry, uint64_t number,
-		      struct weir__plans_limit *ret_limit)
+/* Reads a plan from one place. Returns false if this plan is not there, or is being written. */
+static bool read_at(struct weir__region_plan *at, uint64_t number, struct weir__plans_limit *ret_limit)
 {
 	struct weir_state words[WEIR__PLAN_WORDS];
 	uint64_t mark;
 	bool is_bucket;
 
 	for (int i = 0; i < WEIR__PLAN_WORDS; i++)
-		words[i] = weir__atomic16_load(&weir__plans_place(region, entry, number)->words[i]);
+		words[i] = weir__atomic16_load(&at->words[i]);
 	mark = words[0].hi;
 	for (int i = 1; i < WEIR__PLAN_WORDS; i++)
 		if (words[i].hi != mark)
@@ -73,25 +83,61 @@ bool weir__plans_read(const struct weir__region *region, struct weir__region_lim
 		.count = words[0].lo,
 		.period = words[1].lo,
 		.burst = words[is_bucket ? 2 : 0].lo,
-		.segments = is_bucket ? 1 : words[2].lo,
+		.segments = is_bucket ? 1 : words[2].lo & ~IN_ARENA,
 		.refill_interval = mark & REFILL_INTERVAL,
 		.shape = mark & SHAPE,
 		.align_first = mark & ALIGN_FIRST,
 		.count_all = mark & COUNT_ALL,
 	};
 	ret_limit->changed_at = words[3].lo;
+	ret_limit->in_arena = !is_bucket && words[2].lo & IN_ARENA;
 	return true;
 }
 
-/* A limit that was never changed has no `absent`: a key without a slot has used nothing. Returns false if it is
- * corrupt. */
-static bool read_absent(struct weir__region_limit *entry, uint64_t number, struct weir_state *ret_absent)
+static uint64_t owner_of(const struct weir__region *region, const struct weir__region_limit *entry, uint64_t number)
 {
-	const struct weir_state lo = weir__atomic16_load(&entry->absent[number % 2][0]);
-	const struct weir_state hi = weir__atomic16_load(&entry->absent[number % 2][1]);
+	return (uint64_t)(entry - region->limits + 1) << OWNER_LIMIT_SHIFT | (number & OWNER_NUMBER_MASK);
+}
 
-	*ret_absent = number > 0 ? (struct weir_state){ lo.lo, hi.lo } : (struct weir_state){ 0, 0 };
-	return number == 0 || (lo.hi == hi.hi && is_mark_of(lo.hi, number));
+/* The plans of a limit are in one set after the other, so that a limit alone fills all sets alike. */
+static struct weir__region_old_plan *set_of(const struct weir__region *region, uint64_t owner)
+{
+	const uint64_t sets = region->n_old_plans / WEIR__OLD_PLANS_SET;
+	const uint64_t first = (owner >> OWNER_LIMIT_SHIFT) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+
+	return region->old_plans + (first + (owner & OWNER_NUMBER_MASK)) % sets * WEIR__OLD_PLANS_SET;
+}
+
+static bool read_old(struct weir__region_old_plan *old, uint64_t owner, struct weir__plans_limit *ret_limit)
+{
+	const struct weir_state before = weir__atomic16_load(&old->owner);
+	struct weir_state after;
+
+	if (before.lo != owner || before.hi & BEING_WRITTEN ||
+	    !read_at(&old->plan, owner & OWNER_NUMBER_MASK, ret_limit))
+		return false;
+	after = weir__atomic16_load(&old->owner);
+	return after.lo == before.lo && after.hi == before.hi;
+}
+
+static struct weir__region_old_plan *find_old(const struct weir__region *region, uint64_t owner,
+					      struct weir__plans_limit *ret_limit)
+{
+	struct weir__region_old_plan *const set = set_of(region, owner);
+
+	for (int i = 0; i < WEIR__OLD_PLANS_SET; i++)
+		if (read_old(&set[i], owner, ret_limit))
+			return &set[i];
+	return NULL;
+}
+
+/* A plan is copied to the old ones before it is overwritten in the entry. So what has just left the entry is found. */
+bool weir__plans_read(const struct weir__region *region, struct weir__region_limit *entry, uint64_t number,
+		      struct weir__plans_limit *ret_limit)
+{
+	return read_at(&entry->plans[number % 2], number, ret_limit) ||
+	       (number < weir__plans_number(entry) &&
+		find_old(region, owner_of(region, entry, number), ret_limit) != NULL);
 }
 
 bool weir__plans_read_last(const struct weir__region *region, struct weir__region_limit *entry, uint64_t *ret_number,
@@ -101,8 +147,7 @@ bool weir__plans_read_last(const struct weir__region *region, struct weir__regio
 
 	do {
 		number = weir__plans_number(entry);
-		if (weir__plans_read(region, entry, number, ret_limit) &&
-		    read_absent(entry, number, &ret_limit->absent)) {
+		if (weir__plans_read(region, entry, number, ret_limit)) {
 			*ret_number = number;
 			return true;
 		}
@@ -110,53 +155,147 @@ bool weir__plans_read_last(const struct weir__region *region, struct weir__regio
 	return false;
 }
 
-static bool is_claimed_by(struct weir__region_limit *entry, const struct weir_state *claim)
+weir_ns weir__plans_longest(const struct weir_limit *limit)
 {
-	const struct weir_state seen = weir__atomic16_load(&entry->change);
+	struct weir_plan plan;
+
+	return weir_plan_compile(limit, &plan, NULL) == WEIR_OK ? weir__slot_longest(&plan) : WEIR_NEVER;
+}
+
+static bool is_claimed_by(union weir__atomic16 *at, const struct weir_state *claim)
+{
+	const struct weir_state seen = weir__atomic16_load(at);
 
 	return seen.lo == claim->lo && seen.hi == claim->hi;
 }
 
-/* Reads the word before it checks that the claim is still held. A thread that takes the claim over therefore writes
- * after this read, and then this swap fails. Returns false if the claim is lost. */
-static bool write_word(struct weir__region_limit *entry, const struct weir_state *claim, union weir__atomic16 *at,
-		       uint64_t word, uint64_t mark)
+/* Writes a plan while the claim holds. Reads each word before it checks that. A thread that takes the claim over
+ * therefore writes after this read, and then this swap fails. Returns false if the claim is lost. */
+static bool write_at(struct weir__region_plan *at, uint64_t number, const struct weir__plans_limit *of,
+		     union weir__atomic16 *claimed, const struct weir_state *claim)
 {
+	const uint64_t mark = mark_of(number, weir__thread_nonce(), &of->limit);
+	uint64_t words[WEIR__PLAN_WORDS];
 	struct weir_state seen;
 
-	do {
-		seen = weir__atomic16_load(at);
-		if (!is_claimed_by(entry, claim))
-			return false;
-	} while (!weir__atomic16_swap(at, seen, (struct weir_state){ word, mark }));
+	words_of(of, words);
+	for (int i = 0; i < WEIR__PLAN_WORDS; i++)
+		do {
+			seen = weir__atomic16_load(&at->words[i]);
+			if (!is_claimed_by(claimed, claim))
+				return false;
+		} while (!weir__atomic16_swap(&at->words[i], seen, (struct weir_state){ words[i], mark }));
 	return true;
 }
 
-static bool write_plan(const struct weir__region *region, struct weir__region_limit *entry,
-		       const struct weir_state *claim, const struct weir__plans_limit *to)
-{
-	const uint64_t number = claim->lo + 1, mark = mark_of(number, weir__thread_nonce(), &to->limit);
-	union weir__atomic16 *const absent = entry->absent[number % 2];
-	uint64_t words[WEIR__PLAN_WORDS];
+/* --- old plans --------------------------------------------------------------------------------------------------- */
 
-	words_of(to, words);
-	for (int i = 0; i < WEIR__PLAN_WORDS; i++)
-		if (!write_word(entry, claim, &weir__plans_place(region, entry, number)->words[i], words[i], mark))
-			return false;
-	return write_word(entry, claim, &absent[0], to->absent.lo, mark) &&
-	       write_word(entry, claim, &absent[1], to->absent.hi, mark);
+/* When the keys that an old plan packed are full, roughly: twice as long after its end as a key takes, since further
+ * changes may have slowed keys down. 0: the plan is of no use. */
+static weir_ns full_by(const struct weir__region *region, struct weir__region_old_plan *old, uint64_t owner)
+{
+	const uint64_t index = (owner >> OWNER_LIMIT_SHIFT) - 1, number = owner & OWNER_NUMBER_MASK;
+	struct weir__plans_limit of, next;
+	weir_ns longest, longest_next;
+
+	if (owner == 0 || index >= region->limits_max || !read_old(old, owner, &of))
+		return 0;
+	if (number >= weir__plans_number(&region->limits[index]))
+		return WEIR_NEVER; /* about to become an old plan */
+	if (!weir__plans_read(region, &region->limits[index], number + 1, &next))
+		return 0;
+	longest = weir__plans_longest(&of.limit);
+	longest_next = weir__plans_longest(&next.limit);
+	longest = longest > longest_next ? longest : longest_next;
+	return weir__add_saturating(next.changed_at, weir__add_saturating(longest, longest));
 }
+
+/* Overwrites a place of the set. Returns false if another thread was faster. */
+static bool keep_in(const struct weir__region *region, struct weir__region_old_plan *old, struct weir_state seen,
+		    uint64_t owner, const struct weir__plans_limit *of)
+{
+	const uint32_t nonce = weir__thread_nonce();
+	const struct weir_state claim = { owner, BEING_WRITTEN | nonce };
+
+	if (!weir__atomic16_swap(&old->owner, seen, claim) ||
+	    !write_at(&old->plan, owner & OWNER_NUMBER_MASK, of, &old->owner, &claim) ||
+	    !weir__atomic16_swap(&old->owner, claim, (struct weir_state){ owner, nonce }))
+		return false;
+	if (region->file >= 0)
+		(void)weir__file_sync_memory(old, sizeof(*old));
+	return true;
+}
+
+static bool is_same(const struct weir__plans_limit *a, const struct weir__plans_limit *b)
+{
+	uint64_t words[2][WEIR__PLAN_WORDS];
+
+	words_of(a, words[0]);
+	words_of(b, words[1]);
+	return memcmp(words[0], words[1], sizeof(words[0])) == 0 &&
+	       mark_of(0, 0, &a->limit) == mark_of(0, 0, &b->limit);
+}
+
+/* After a power cut, an old plan may have the number of one that was made again. */
+static bool is_kept(const struct weir__region *region, uint64_t owner, const struct weir__plans_limit *of)
+{
+	struct weir__plans_limit found;
+	struct weir__region_old_plan *const old = find_old(region, owner, &found);
+	struct weir_state seen;
+
+	if (old == NULL || is_same(&found, of))
+		return old != NULL;
+	seen = weir__atomic16_load(&old->owner);
+	if (seen.lo == owner)
+		(void)weir__atomic16_swap(&old->owner, seen, (struct weir_state){ 0, 0 });
+	return false;
+}
+
+/* Copies a plan of an entry to the old ones, before the limit is changed at `now`. */
+static void keep(const struct weir__region *region, struct weir__region_limit *entry, uint64_t number, weir_ns now)
+{
+	const uint64_t owner = owner_of(region, entry, number);
+	struct weir__region_old_plan *const set = set_of(region, owner);
+	struct weir__plans_limit of;
+
+	for (int tries = 0; tries < KEEP_TRIES; tries++) {
+		struct weir__region_old_plan *first = NULL;
+		struct weir_state seen = { 0, 0 };
+		weir_ns earliest = WEIR_NEVER;
+
+		if (!read_at(&entry->plans[number % 2], number, &of) || is_kept(region, owner, &of))
+			return;
+		for (int i = 0; i < WEIR__OLD_PLANS_SET; i++) {
+			const struct weir_state is = weir__atomic16_load(&set[i].owner);
+			const weir_ns full = full_by(region, &set[i], is.lo);
+
+			if (first == NULL || full < earliest) {
+				first = &set[i];
+				seen = is;
+				earliest = full;
+			}
+		}
+		if (!keep_in(region, first, seen, owner, &of))
+			continue;
+		if (earliest > now)
+			atomic_fetch_add(&region->header->plans_lost, 1);
+		return;
+	}
+}
+
+/* --- changes ----------------------------------------------------------------------------------------------------- */
 
 /* The owner is at work or was killed. */
 static void await_change(struct weir__region_limit *entry, const struct weir_state *claim)
 {
-	for (int i = 0; i < CHANGE_PATIENCE && is_claimed_by(entry, claim); i++)
+	for (int i = 0; i < CHANGE_PATIENCE && is_claimed_by(&entry->change, claim); i++)
 		weir__pause();
 }
 
 bool weir__plans_stage(const struct weir__region *region, struct weir__region_limit *entry, uint64_t number,
 		       const struct weir__plans_limit *to, struct weir__plans_staged *ret_staged)
 {
+	keep(region, entry, number, to->changed_at);
 	for (;;) {
 		const struct weir_state claim = { number, UINT64_C(1) << 32 | weir__thread_nonce() };
 		const struct weir_state seen = weir__atomic16_load(&entry->change);
@@ -165,7 +304,8 @@ bool weir__plans_stage(const struct weir__region *region, struct weir__region_li
 			return false;
 		if (seen.hi != 0)
 			await_change(entry, &seen);
-		if (weir__atomic16_swap(&entry->change, seen, claim) && write_plan(region, entry, &claim, to)) {
+		if (weir__atomic16_swap(&entry->change, seen, claim) &&
+		    write_at(&entry->plans[(number + 1) % 2], number + 1, to, &entry->change, &claim)) {
 			*ret_staged = (struct weir__plans_staged){ number, claim.hi };
 			return true;
 		}

@@ -16,7 +16,7 @@ static const char no_table[] = "not a table of Weir";
 
 enum {
 	BYTE_ORDER_MARK = 0x01020304,
-	VERSION = 5, /* of the layout: increment it with every change of the layout */
+	VERSION = 6, /* of the layout: increment it with every change of the layout */
 	LIMITS_MAX_DEFAULT = 64,
 	MODE_DEFAULT = 0600,
 	ATTACH_TRIES = 100,
@@ -77,11 +77,19 @@ static size_t stripe_bytes(uint32_t limits_max)
 	return round_up(sizeof(struct weir__stripe) + limits_max * sizeof(struct weir__limit_counters), 2 * line_bytes);
 }
 
+/* A table with few limits has as many old plans as one of them needs that is changed all the time. */
+static uint32_t count_old_plans(uint32_t limits_max)
+{
+	const uint32_t n = limits_max * WEIR__OLD_PLANS_EACH;
+
+	return n < WEIR__OLD_PLANS_LEAST ? WEIR__OLD_PLANS_LEAST : (uint32_t)round_up(n, WEIR__OLD_PLANS_SET);
+}
+
 /* The size of everything before the slots. */
 static size_t overhead_bytes(uint32_t limits_max, bool in_file)
 {
-	const size_t bytes = sizeof(struct weir__region_header) +
-			     limits_max * (sizeof(struct weir__region_limit) + sizeof(struct weir__region_plans)) +
+	const size_t bytes = sizeof(struct weir__region_header) + limits_max * sizeof(struct weir__region_limit) +
+			     round_up(count_old_plans(limits_max) * sizeof(struct weir__region_old_plan), line_bytes) +
 			     STRIPES_ALL * stripe_bytes(limits_max);
 
 	return in_file ? round_up(bytes, WEIR__PAGE_BYTES) : bytes;
@@ -130,8 +138,9 @@ void weir__region_lay_out(struct weir__region *region, void *memory, const struc
 	region->secret = checked->secret;
 	region->limits = (struct weir__region_limit *)(void *)at;
 	at += limits_max * sizeof(struct weir__region_limit);
-	region->plans = (struct weir__region_plans *)(void *)at;
-	at += limits_max * sizeof(struct weir__region_plans);
+	region->old_plans = (struct weir__region_old_plan *)(void *)at;
+	region->n_old_plans = count_old_plans(limits_max);
+	at += round_up(region->n_old_plans * sizeof(struct weir__region_old_plan), line_bytes);
 	region->stripes = at;
 	region->stripe_bytes = stripe_bytes(limits_max);
 	at = (unsigned char *)memory + overhead_bytes(limits_max, in_file);
@@ -242,8 +251,10 @@ int weir__region_check_header(const struct weir__region_header *header, size_t m
 	if (header->byte_order != BYTE_ORDER_MARK)
 		return fail(ret_message, WEIR_ERR_REGION, name, "the table is of a machine with another byte order");
 	if (header->version != VERSION)
-		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table is of version ", header->version,
-				   ", this library makes and reads version ", VERSION);
+		return fail_number(
+			ret_message, WEIR_ERR_REGION, name, "the table is of version ", header->version,
+			"; remove it, and one is made in which all keys start anew: this Weir reads only version ",
+			VERSION);
 	if (header->size_bytes != mapped)
 		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table says that it has ",
 				   header->size_bytes, " bytes, but it has ", mapped);

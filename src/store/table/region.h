@@ -1,7 +1,7 @@
 /* region.h: the memory of a table, which is private, shared or a file. It defines the layout, which one process creates
  * and every process checks when it attaches.
  *
- *     header | limits: one entry each | their later plans | stripes: counters of threads |
+ *     header | limits: one entry each | old plans of all limits | stripes: counters of threads |
  *     slots, 4 per cache line, 8 per pair of lines | arena
  *
  * The region holds no pointers and no locks, so a process may map it anywhere and may die at any time. In a file the
@@ -26,8 +26,10 @@ enum {
 	WEIR__STRIPES = 16,       /* owned by one thread each */
 	WEIR__STRIPES_COMMON = 4, /* shared by the threads that own none */
 	WEIR__FORGIVEN = 1024,
-	WEIR__PLANS = 16, /* per limit: those of slots that are still readable, see view.h, and the one being written */
 	WEIR__PLAN_WORDS = 4,
+	WEIR__OLD_PLANS_SET = 16, /* places in which the same old plan may be: see plans.h */
+	WEIR__OLD_PLANS_EACH = 12,
+	WEIR__OLD_PLANS_LEAST = 256,
 };
 
 /* What a table was made for. Constant. */
@@ -53,7 +55,8 @@ struct weir__region_header {
 	union weir__atomic16 next_epoch; /* lo: the epoch that slots are being moved to, hi: a hash of it; 0: no move */
 	_Atomic uint64_t is_closed;      /* 1: closed cleanly, and the marks hold checksums of their pages */
 	_Atomic uint64_t damaged_pages, damaged_slots;
-	_Atomic weir_ns damaged_at; /* when damage was last found; 0: never */
+	_Atomic weir_ns damaged_at;  /* when damage was last found; 0: never */
+	_Atomic uint64_t plans_lost; /* old plans that were overwritten although keys packed by them were in use */
 
 	/* After a change of a limit, the full_at of a slot may be too early, since it follows the limit as it was.
 	 * Until hi, slots whose full_at has passed are not free if it is later than lo, which is always 0 at present:
@@ -80,13 +83,14 @@ struct weir__region_limit {
 	union weir__atomic16 change;   /* lo: how often it was changed; hi: the claim of its changer, or 0 */
 	uint64_t name[(WEIR_TABLE_NAME_MAX + 1) / sizeof(uint64_t)];
 	uint64_t text[WEIR_LIMIT_TEXT_MAX / sizeof(uint64_t)]; /* the limit as it was added */
-	union weir__atomic16 absent[2][2]; /* two words of a state, with marks; for even and odd plans */
-	struct weir__region_plan first;    /* the first plan of the ring: see plans.h */
+	struct weir__region_plan plans[2];                     /* plan n is at n % 2: the newest, and one more */
 } __attribute__((aligned(WEIR__LINE_BYTES)));
 
-/* The other plans of the ring. They are kept apart because most limits never change, and then no memory backs them. */
-struct weir__region_plans {
-	struct weir__region_plan later[WEIR__PLANS - 1];
+/* A plan that a limit had before. Old plans are kept apart because most limits never change, and then no memory backs
+ * them. */
+struct weir__region_old_plan {
+	union weir__atomic16 owner; /* lo: the limit and the plan's number; hi: the claim of its writer. lo 0: free */
+	struct weir__region_plan plan;
 };
 
 /* Decisions: denied and allowed. */
@@ -114,7 +118,8 @@ struct weir__region {
 	weir_ns epoch;
 	struct weir__hash_secret secret;
 	struct weir__region_limit *limits;
-	struct weir__region_plans *plans; /* of each limit */
+	struct weir__region_old_plan *old_plans;
+	uint32_t n_old_plans; /* a multiple of OLD_PLANS_SET */
 	unsigned char *stripes;
 	size_t stripe_bytes;
 	union weir__atomic16 *slots;

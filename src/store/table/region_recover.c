@@ -101,21 +101,19 @@ int weir__region_seal(struct weir__region *region)
 /* --- slots ------------------------------------------------------------------------------------------------------ */
 
 /* The longest time in which a key becomes full under a limit as it is, or under one of its earlier plans whose slots
- * can still be read. A plan that cannot be read may have been any plan. */
+ * can still be read. If not even the newest plan can be read, it may be any plan. */
 static uint64_t longest_under(const struct weir__region *region, struct weir__region_limit *entry)
 {
 	const uint64_t number = weir__plans_number(entry);
 	uint64_t longest = 0;
 
-	for (uint64_t ago = 0; ago < WEIR__PLANS - 1 && ago <= number; ago++) {
+	for (uint64_t ago = 0; ago <= number && ago <= region->n_old_plans; ago++) {
 		struct weir__plans_limit of_then;
-		struct weir_plan plan;
 
-		if (!weir__plans_read(region, entry, number - ago, &of_then) ||
-		    weir_plan_compile(&of_then.limit, &plan, NULL) != WEIR_OK)
-			return WEIR_TABLE_DURATION_MAX;
-		if (weir__slot_longest(&plan) > longest)
-			longest = weir__slot_longest(&plan);
+		if (!weir__plans_read(region, entry, number - ago, &of_then))
+			return ago == 0 ? WEIR_TABLE_DURATION_MAX : longest;
+		if (weir__plans_longest(&of_then.limit) > longest)
+			longest = weir__plans_longest(&of_then.limit);
 	}
 	return longest;
 }

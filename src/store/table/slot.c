@@ -39,7 +39,7 @@ struct weir_state weir__slot_unpack(const struct weir__slot_format *format, stru
 	const weir_ns full_at = weir__slot_full_at(slot) + format->epoch;
 	const uint32_t counted = weir__slot_own(slot) & count_mask;
 
-	if (weir__slot_fingerprint(slot) == 0 || (weir__slot_is_counted(slot) && weir__slot_own(slot) == 0))
+	if (weir__slot_fingerprint(slot) == 0)
 		return (struct weir_state){ 0, 0 };
 	switch (format->plan.kind) {
 	case WEIR_KIND_BUCKET:

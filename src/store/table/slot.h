@@ -14,9 +14,7 @@
  *     counter    own is the count of the previous window (upper 14 bits) and of the current one; full_at is the end of
  *                the window after the current one, or of the current one if only the previous window has a count
  *
- * The last three are COUNTED. A COUNTED slot whose own is 0 has used nothing, even if the limit is a bucket and however
- * late full_at is. Keys that have used nothing are stored this way where a key without a slot counts as having used
- * something, see view.h.
+ * The last three are COUNTED.
  *
  * A window ends at the same time however little of it is used. So the upper 4 own bits of the COUNTED kinds hold the
  * level, how much is used. When slots are short, a key that has used little is evicted before one that has used all.
@@ -119,12 +117,15 @@ static inline bool weir__slot_equal(struct weir_state a, struct weir_state b)
 	return a.lo == b.lo && a.hi == b.hi;
 }
 
+/* If another limit of the same space packed the slot (inline_limit.h), own may be in other units, and is less than a
+ * nanosecond all the same. */
 static inline struct weir_state weir__slot_unpack_bucket(const struct weir__slot_format *format, struct weir_state slot)
 {
 	const weir_ns full_ns = weir__slot_full_at(slot) + format->epoch;
+	const uint64_t rest = weir__min(weir__slot_own(slot), format->plan.count - 1);
 	struct weir_state state;
 
-	weir__state_set_wide(&state, weir__mul(full_ns, format->plan.count) - weir__slot_own(slot));
+	weir__state_set_wide(&state, weir__mul(full_ns, format->plan.count) - rest);
 	return state;
 }
 
@@ -135,7 +136,7 @@ static inline struct weir_state weir__slot_charge_bucket(const struct weir__slot
 {
 	const uint64_t count = format->plan.count;
 	uint64_t full_at = was_full ? now - format->epoch : weir__slot_full_at(slot);
-	uint64_t own = was_full ? 0 : weir__slot_own(slot);
+	uint64_t own = was_full ? 0 : weir__min(weir__slot_own(slot), count - 1); /* as in unpack_bucket */
 
 	if (WEIR__LIKELY(cost == 1)) {
 		full_at += format->unit_ns;

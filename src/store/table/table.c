@@ -274,15 +274,17 @@ bool weir__table_step_while(const struct weir__epoch_check *epoch_check, struct 
 	const bool forgives = weir__step_forgives(step), decides = !forgives && step != weir_step_peek;
 	struct weir__key key;
 
-	if (weir__format_has_histories(&limit->first))
-		return weir__table_step_history(epoch_check, table, limit, hash, step, now, cost, ret_verdict,
-						ret_change);
 	for (;;) {
 		struct weir_state state, before, next;
 		struct weir__place place;
 
 		weir__key_init(&key, table, limit, hash);
+		if (weir__format_has_histories(&key.view.format))
+			return weir__table_step_history(epoch_check, table, limit, hash, step, now, cost, ret_verdict,
+							ret_change);
 		weir__table_find(&key, &place, &state);
+		if (WEIR__UNLIKELY(weir__format_has_histories(&key.view.format)))
+			continue; /* changed meanwhile */
 		if (!weir__epoch_check_holds(epoch_check))
 			return false;
 		before = state;
@@ -514,10 +516,31 @@ struct weir_verdict weir_table_refund(struct weir_table *table, const struct wei
 	return step_key(table, limit, key, key_length, weir_step_refund, now, n);
 }
 
-uint64_t weir__table_refund_of(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
-			       size_t key_length, weir_ns charged_at, uint64_t n)
+struct weir_verdict weir__table_undo(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
+				     size_t key_length, weir_ns now, const struct weir__charge *charge, uint64_t n)
 {
-	return step_key(table, limit, key, key_length, weir__step_refund_of, charged_at, n).granted;
+	const uint64_t hash = weir__hash(&limit->secret, key, key_length);
+	const struct weir__charge charged = { weir__table_clamp(table, charge->at), charge->cost };
+	struct weir_state state, before, next;
+	struct weir_verdict verdict;
+	struct weir__place place;
+	struct weir__key found;
+
+	now = weir__table_clamp(table, now);
+	do {
+		weir__key_init(&found, table, limit, hash);
+		weir__table_find(&found, &place, &state);
+		if (weir__format_has_histories(&found.view.format))
+			return weir__table_undo_history(table, limit, hash, now, &charged, n);
+		before = state;
+		next = place.seen;
+		verdict = weir__step_undo(&found.view.format.plan, &state, now, &charged, n);
+		if (place.is_old || !weir__slot_equal(before, state))
+			next = weir__key_pack(&found, &state);
+		if (verdict.granted > 0) /* after the key was found, before it changes: see table_decide.c */
+			weir__table_forgive(&found, &place);
+	} while (!weir__table_put(&found, &place, next, now));
+	return verdict;
 }
 
 bool weir_table_reset(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
@@ -550,7 +573,7 @@ struct weir_table_key weir__table_inspect(struct weir_table *table, const struct
 	now = weir__table_clamp(table, now);
 	weir__key_init(&found, table, limit, hash);
 	weir__table_find(&found, &place, &state);
-	if (weir__format_has_histories(&limit->first)) {
+	if (weir__format_has_histories(&found.view.format)) {
 		const struct weir_verdict verdict = weir__table_step(table, limit, hash, weir_step_peek, now, cost,
 								     NULL);
 

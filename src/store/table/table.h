@@ -43,7 +43,7 @@ struct weir__key {
 	struct weir_table *table;
 	const struct weir_table_limit *limit;
 	uint64_t hash;
-	uint32_t fingerprint, previous; /* of this era and of the previous one; equal if there is none */
+	uint32_t fingerprint; /* of this era */
 	struct weir__view view;
 };
 
@@ -53,6 +53,7 @@ struct weir__place {
 	struct weir_state seen;     /* all zero if the key has no slot */
 	unsigned line;              /* index among its candidate lines; LINES: no slot */
 	bool is_old;                /* packed by an older plan */
+	uint64_t era;               /* of its fingerprint */
 };
 
 /* A change of a slot, recorded so that it can be taken back. */
@@ -85,16 +86,6 @@ static inline void weir__verdict_as_of(struct weir_verdict *verdict, uint64_t li
 
 	verdict->limit = limit;
 	verdict->remaining = limit - weir__min(limit, used);
-}
-
-/* Which of two claims decides. If denied, the one that denies longest; if allowed, the one with the least remaining. */
-static inline bool weir__verdict_decides_more(const struct weir_verdict *a, const struct weir_verdict *b)
-{
-	if (a->allowed != b->allowed)
-		return !a->allowed;
-	if (a->allowed)
-		return a->remaining < b->remaining;
-	return a->never != b->never ? a->never : a->retry_after > b->retry_after;
 }
 
 static inline void weir__table_count(const struct weir_table *table, const struct weir_table_limit *limit, bool allowed)
@@ -181,7 +172,7 @@ static inline unsigned weir__line_matches(union weir__atomic16 *line, uint32_t f
 static inline struct weir__place weir__line_find(union weir__atomic16 *line, uint32_t fingerprint,
 						 const union weir__atomic16 *except)
 {
-	struct weir__place claim = { NULL, { 0, 0 }, 0, false };
+	struct weir__place claim = { NULL, { 0, 0 }, 0, false, 0 };
 	unsigned matches = weir__line_matches(line, fingerprint);
 
 	for (; matches; matches &= matches - 1) {
@@ -191,8 +182,8 @@ static inline struct weir__place weir__line_find(union weir__atomic16 *line, uin
 		if (slot == except || weir__slot_fingerprint(seen) != fingerprint)
 			continue;
 		if (WEIR__LIKELY(weir__slot_tag(seen) != WEIR__SLOT_CLAIMED))
-			return (struct weir__place){ slot, seen, 0, false };
-		claim = (struct weir__place){ slot, seen, 0, false };
+			return (struct weir__place){ slot, seen, 0, false, 0 };
+		claim = (struct weir__place){ slot, seen, 0, false, 0 };
 	}
 	return claim;
 }
@@ -230,11 +221,11 @@ static inline void weir__key_init(struct weir__key *key, struct weir_table *tabl
 	key->hash = hash;
 	weir__view_load(limit, &key->view);
 	key->fingerprint = weir__fingerprint_in(hash, key->view.era_mark);
-	key->previous = weir__fingerprint_in(hash, key->view.previous_mark);
 }
 
-/* Finds the slot of the key and its state. Without a slot, the state is that of a key that was never charged. Removes a
- * claim that no thread seems to be working on. If the limit was changed meanwhile, starts again with the new view. */
+/* Finds the slot of the key and its state. Without a slot, nothing is used. The state of a key that has a history is not
+ * set. If a key is in a slot although its limit now has histories, it is that of a plain counter. Removes a claim that
+ * no thread seems to be working on. If the limit was changed meanwhile, starts again with the new view. */
 void weir__table_find_anywhere(struct weir__key *key, struct weir__place *ret_place, struct weir_state *ret_state);
 
 /* The same, with a fast path for a key in its home line that was packed by the newest plan. */
@@ -284,7 +275,7 @@ bool weir__table_put(const struct weir__key *key, struct weir__place *place, str
 /* Packs the key's slot for this state. */
 static inline struct weir_state weir__key_pack(const struct weir__key *key, const struct weir_state *state)
 {
-	return weir__view_pack(&key->view, key->fingerprint, state);
+	return weir__slot_pack(&key->view.format, key->fingerprint, state);
 }
 
 typedef struct weir_verdict weir__step(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost);
@@ -292,7 +283,7 @@ typedef struct weir_verdict weir__step(const struct weir_plan *plan, void *state
 /* Whether the step removes usage that has not leaked: see table_decide.c. */
 static inline bool weir__step_forgives(weir__step *step)
 {
-	return step == weir_step_refund || step == weir__step_refund_of;
+	return step == weir_step_refund;
 }
 
 /* Takes a step for a key. A key that was packed by an older plan is packed by the newest, even if nothing else changes
@@ -306,6 +297,10 @@ bool weir__table_step_while(const struct weir__epoch_check *epoch_check, struct 
 bool weir__table_step_history(const struct weir__epoch_check *epoch_check, struct weir_table *table,
 			      const struct weir_table_limit *limit, uint64_t hash, weir__step *step, weir_ns now,
 			      uint64_t cost, struct weir_verdict *ret_verdict, struct weir__change *ret_change);
+
+/* weir__table_undo for limits whose keys have a history. */
+struct weir_verdict weir__table_undo_history(struct weir_table *table, const struct weir_table_limit *limit,
+					     uint64_t hash, weir_ns now, const struct weir__charge *charge, uint64_t n);
 
 static inline struct weir_verdict weir__table_step(struct weir_table *table, const struct weir_table_limit *limit,
 						   uint64_t hash, weir__step *step, weir_ns now, uint64_t cost,
@@ -362,10 +357,10 @@ WEIR__BETWEEN_LIBRARIES int weir__table_stage_limit(struct weir_table *table, co
 WEIR__BETWEEN_LIBRARIES bool weir__table_settle_limit(struct weir_table *table, const struct weir_table_limit *limit,
 						      const struct weir__plans_staged *staged);
 
-/* Gives back up to n of what a key of a sliding counter or log was charged at that instant, and nothing that it was
- * charged later. Returns how much was given back. */
-uint64_t weir__table_refund_of(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
-			       size_t key_length, weir_ns charged_at, uint64_t n);
+/* Gives back up to n units of one charge of a key: see weir__step_undo. If the limit was changed since the charge, what
+ * has refilled is computed by the limit as it is now. */
+struct weir_verdict weir__table_undo(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
+				     size_t key_length, weir_ns now, const struct weir__charge *charge, uint64_t n);
 
 /* The secret of a limit: two hashes of its name, or of other bytes that set its keys apart. */
 struct weir__hash_secret weir__limit_secret(const struct weir__hash_secret *of_table, const void *space,
@@ -374,9 +369,9 @@ struct weir__hash_secret weir__limit_secret(const struct weir__hash_secret *of_t
 /* Key counts that are quick to get, however large the table is. `live` is estimated from at most slots_most slots, at
  * about 1 ns per slot. */
 struct weir__table_key_count {
-	uint64_t capacity, live, inserted, evicted; /* as in struct weir_table_stats */
-	uint64_t seen;                              /* live keys in the slots that were read */
-	bool is_exact;                              /* all slots were read */
+	uint64_t capacity, live, inserted, evicted, plans_lost; /* as in struct weir_table_stats */
+	uint64_t seen;                                          /* live keys in the slots that were read */
+	bool is_exact;                                          /* all slots were read */
 };
 
 void weir__table_look(struct weir_table *table, weir_ns now, uint64_t slots_most,

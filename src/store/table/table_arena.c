@@ -35,7 +35,7 @@ static struct weir__place closest_in(struct weir_table *table, uint64_t line, co
 
 		if (slot != except && weir__slot_tag(seen) == WEIR__SLOT_ARENA &&
 		    (closest.slot == NULL || seen.hi < closest.seen.hi))
-			closest = (struct weir__place){ slot, seen, 0, false };
+			closest = (struct weir__place){ slot, seen, 0, false, 0 };
 	}
 	return closest;
 }
@@ -44,7 +44,7 @@ static struct weir__place closest_in(struct weir_table *table, uint64_t line, co
  * if no key was found. */
 static bool evict(struct weir_table *table, weir_ns now, const union weir__atomic16 *except)
 {
-	struct weir__place closest = { NULL, { 0, 0 }, 0, false };
+	struct weir__place closest = { NULL, { 0, 0 }, 0, false, 0 };
 	uint64_t line = atomic_fetch_add(&table->evict_next, EVICT_LINES) % table->region.lines;
 
 	for (uint32_t looked = 0; looked < EVICT_LINES_MOST && looked < table->region.lines; looked++) {

@@ -13,15 +13,15 @@ static int refuse_region(struct weir_message *ret_message)
 	return WEIR_ERR_REGION;
 }
 
-/* Whether every key is full under the new plan no later than it would have been under the old one. */
+/* Whether every key is full under the new plan no later than it would have been under the old one. What was used is
+ * kept at most, so only the rate matters. */
 static bool is_full_as_soon(const struct weir_plan *from, const struct weir_plan *to)
 {
 	switch (from->kind) {
 	case WEIR_KIND_BUCKET:
-		return to->most <= from->most &&
-		       weir__mul(to->count, from->period) >= weir__mul(from->count, to->period);
+		return weir__mul(to->count, from->period) >= weir__mul(from->count, to->period);
 	case WEIR_KIND_INTERVAL:
-		return false;
+		return to->count >= from->count && to->period == from->period;
 	default:
 		return true; /* windows end when they would have ended anyway */
 	}
@@ -55,16 +55,17 @@ int weir__table_stage_limit(struct weir_table *table, const struct weir_table_li
 			    weir_ns now, bool also_same, struct weir__plans_staged *ret_staged,
 			    struct weir_message *ret_message)
 {
-	struct weir__plans_limit next = { *to, weir__table_clamp(table, now), { 0, 0 } }, last;
+	struct weir__plans_limit next = { *to, weir__table_clamp(table, now), false }, last;
 	struct weir__slot_format from, format;
 	uint64_t number;
-	const int error = weir__view_format(limit, to, &format, ret_message);
+	int error;
 
-	if (error != WEIR_OK)
-		return error;
 	do {
+		error = weir__view_format(limit, to, next.in_arena, &format, ret_message);
+		if (error != WEIR_OK)
+			return error;
 		if (!weir__plans_read_last(&table->region, limit->entry, &number, &last) ||
-		    weir__view_format(limit, &last.limit, &from, NULL) != WEIR_OK)
+		    weir__view_format(limit, &last.limit, last.in_arena, &from, NULL) != WEIR_OK)
 			return refuse_region(ret_message);
 		if (!also_same && is_same_limit(&last.limit, to)) {
 			*ret_staged = (struct weir__plans_staged){ number, 0 };
@@ -72,13 +73,10 @@ int weir__table_stage_limit(struct weir_table *table, const struct weir_table_li
 		}
 		if (!is_full_as_soon(&from.plan, &format.plan))
 			hold_slots(table, &format, next.changed_at);
-		next.absent = last.absent;
-		if (!weir__format_has_histories(&format))
-			weir_step_convert(&from.plan, &format.plan, &next.absent, next.changed_at);
+		next.in_arena = weir__format_has_histories(&from) || weir__format_has_histories(&format);
 	} while (!weir__plans_stage(&table->region, limit->entry, number, &next, ret_staged));
 	if (table->region.file >= 0) /* before the plan is counted: a limit that counts a missing plan is unreadable */
-		(void)weir__file_sync_memory(weir__plans_place(&table->region, limit->entry, number + 1),
-					     sizeof(struct weir__region_plan));
+		(void)weir__file_sync_memory(limit->entry, sizeof(*limit->entry));
 	return WEIR_OK;
 }
 
@@ -135,7 +133,7 @@ int weir_table_find_limit(struct weir_table *table, const char *name, const stru
 			return refuse_region(ret_message);
 		error = weir_table_add_limit(table, name, &now, ret_limit, ret_message);
 		if (error == WEIR_OK)
-			return weir__view_format(*ret_limit, limit, &format, ret_message);
+			return weir__view_format(*ret_limit, limit, false, &format, ret_message);
 	}
 	return error;
 }

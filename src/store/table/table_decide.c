@@ -17,6 +17,7 @@
  *  - If the caller's time is not the time of the table's clock, it is unknown how much has leaked. */
 #include "core/bucket.h"
 #include "os/pause.h"
+#include "store/table/decision.h"
 #include "store/table/table.h"
 
 struct part {
@@ -83,6 +84,19 @@ static void step_part(struct joint *joint, struct part *part, weir__step *step)
 	else if (is_changed(part))
 		weir__verdict_as_of(&part->verdict, limit);
 	part->is_seen = true;
+}
+
+/* After a denial. The limit's answer to this request stands, whatever its key can do now: the attempt was counted, or
+ * other threads have moved the key on. */
+static void look_again(struct joint *joint, struct part *part)
+{
+	const struct weir_verdict before = part->verdict;
+
+	step_part(joint, part, weir_step_peek);
+	if (part->verdict.never != before.never) /* the limit was changed */
+		part->verdict.retry_after = before.retry_after;
+	part->verdict.allowed = before.allowed;
+	part->verdict.never = before.never;
 }
 
 static bool all_would_allow(struct joint *joint)
@@ -167,6 +181,11 @@ static void put_back(const struct joint *joint, const struct part *part)
 		weir__key_init(&key, joint->table, part->limit, part->hash);
 		weir__table_find(&key, &place, &state);
 		plan = &key.view.format.plan;
+		if (weir__format_has_histories(&key.view.format)) { /* since the charge */
+			(void)weir__table_step(joint->table, part->limit, part->hash, weir_step_take, joint->now,
+					       part->cost, NULL);
+			return;
+		}
 		if (plan->kind == WEIR_KIND_BUCKET) {
 			const weir__u128 now = weir__mul(joint->now, plan->count), full_at = weir__state_wide(&state);
 
@@ -191,7 +210,7 @@ static void take_back(struct joint *joint, const struct part *part)
 
 	if (change->slot == NULL)
 		return;
-	if (weir__format_has_histories(&part->limit->first)) {
+	if (weir__format_has_histories(format)) {
 		weir__table_take_back_event(joint->table, part->limit, part->hash, joint->now, change->event_at,
 					    part->cost, part->forgiven);
 		return;
@@ -223,11 +242,15 @@ enum outcome { ALL_DENIED, ALL_CHARGED, STALE };
 /* Takes back the charges of the parts before this place in the order. */
 static void take_back_before(struct joint *joint, const unsigned char order[], size_t place)
 {
-	while (place-- > 0)
-		if (!counts_all(&joint->parts[order[place]])) {
-			take_back(joint, &joint->parts[order[place]]);
-			step_part(joint, &joint->parts[order[place]], weir_step_peek);
-		}
+	while (place-- > 0) {
+		struct part *const part = &joint->parts[order[place]];
+
+		if (counts_all(part))
+			continue;
+		take_back(joint, part);
+		look_again(joint, part);
+		part->verdict.retry_after = 0; /* it allowed the request, and has not counted it */
+	}
 }
 
 /* Charges all, or none if another thread exhausts one of them first. If a limit would have allowed but was changed to
@@ -278,33 +301,20 @@ static enum outcome decide_all(struct joint *joint)
 }
 
 /* After a denial, charges only the limits with count all, if they have not been charged yet. Their verdicts report what
- * remains now. A limit that has denied does not become one that allows because other threads have moved its key on
- * meanwhile. */
+ * remains now. */
 static void count_attempt(struct joint *joint)
 {
 	for (size_t i = 0; i < joint->n; i++) {
 		struct part *const part = &joint->parts[i];
-		const bool denied = !part->verdict.allowed;
+		const struct weir_verdict verdict = part->verdict;
 
 		if (!counts_all(part))
 			continue;
 		if (!part->is_charged)
 			step_part(joint, part, weir_step_take);
-		step_part(joint, part, weir_step_peek);
-		part->verdict.allowed &= !denied;
+		part->verdict = verdict;
+		look_again(joint, part);
 	}
-}
-
-/* The index of the claim that decided. */
-static size_t decider(const struct joint *joint, size_t n_claims)
-{
-	size_t decided_by = 0;
-
-	for (size_t i = 1; i < n_claims; i++)
-		if (weir__verdict_decides_more(&joint->parts[joint->part_of[i]].verdict,
-					       &joint->parts[joint->part_of[decided_by]].verdict))
-			decided_by = i;
-	return decided_by;
 }
 
 static void count_decision(const struct joint *joint, bool allowed)
@@ -314,24 +324,13 @@ static void count_decision(const struct joint *joint, bool allowed)
 			weir__table_count(joint->table, joint->parts[i].limit, allowed);
 }
 
-static struct weir_verdict join_verdicts(const struct joint *joint, bool allowed)
-{
-	struct weir_verdict of_parts[WEIR_TABLE_CLAIMS_MAX], joined;
-
-	for (size_t i = 0; i < joint->n; i++)
-		of_parts[i] = joint->parts[i].verdict;
-	joined = weir_verdict_join(of_parts, joint->n);
-	joined.allowed = allowed;
-	return joined;
-}
-
 int weir__table_decide_while(const struct weir__epoch_check *epoch_check, struct weir_table *table,
 			     const struct weir_claim *claims, const uint64_t *hashes, size_t n, weir_ns now,
 			     struct weir_verdict *verdicts, struct weir_decision *ret_decision)
 {
+	struct weir_verdict found[WEIR_TABLE_CLAIMS_MAX];
 	struct joint joint;
 	enum outcome outcome;
-	bool allowed;
 
 	if (n < 1 || n > WEIR_TABLE_CLAIMS_MAX)
 		return WEIR_ERR_LIMIT;
@@ -343,14 +342,13 @@ int weir__table_decide_while(const struct weir__epoch_check *epoch_check, struct
 	outcome = decide_all(&joint);
 	if (outcome == STALE)
 		return WEIR_ERR_CHANGE;
-	allowed = outcome == ALL_CHARGED;
-	ret_decision->decided_by = decider(&joint, n);
-	count_decision(&joint, allowed);
-	if (!allowed)
+	count_decision(&joint, outcome == ALL_CHARGED);
+	if (outcome == ALL_DENIED)
 		count_attempt(&joint);
-	ret_decision->verdict = join_verdicts(&joint, allowed);
-	for (size_t i = 0; verdicts && i < n; i++)
+	verdicts = verdicts ? verdicts : found;
+	for (size_t i = 0; i < n; i++)
 		verdicts[i] = joint.parts[joint.part_of[i]].verdict;
+	*ret_decision = weir__decision_of(verdicts, n);
 	return WEIR_OK;
 }
 

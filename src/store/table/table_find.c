@@ -82,22 +82,42 @@ static void look_for(const struct candidates *candidates, uint32_t fingerprint, 
 	}
 }
 
-/* Finds a slot of this era or of the previous one. The previous era is searched first, since a slot may get this
- * era's fingerprint during the search, but never the reverse. If both are found, the settled slot of this era is the
+static uint32_t fingerprint_of_era(const struct weir__key *key, uint64_t era)
+{
+	return weir__fingerprint_in(key->hash, weir__era_mark(era));
+}
+
+/* Finds a slot of this era or of an earlier one. Earlier eras are searched first, since a slot may get this era's
+ * fingerprint during the search, but never the reverse. If several are found, the settled slot of the latest era is the
  * key's. */
 static void look(const struct candidates *candidates, const struct weir__key *key,
 		 const union weir__atomic16 *own_claim, struct weir__place *ret_place)
 {
-	struct weir__place before;
+	const struct weir__view *const view = &key->view;
+	struct weir__place before, found;
 
-	if (WEIR__LIKELY(key->previous == key->fingerprint)) {
-		look_for(candidates, key->fingerprint, own_claim, ret_place);
-		return;
+	weir__place_set(&before, NULL, (struct weir_state){ 0, 0 }, LINES);
+	for (uint32_t i = 0; WEIR__UNLIKELY(i < view->n_eras); i++) {
+		look_for(candidates, fingerprint_of_era(key, view->first_era + i), own_claim, &found);
+		found.era = view->first_era + i;
+		if (found.slot &&
+		    (before.slot == NULL || weir__place_is_claim(&before) || !weir__place_is_claim(&found)))
+			before = found;
 	}
-	look_for(candidates, key->previous, own_claim, &before);
 	look_for(candidates, key->fingerprint, own_claim, ret_place);
-	if (before.slot && (ret_place->slot == NULL || weir__place_is_claim(ret_place)))
+	ret_place->era = weir__format_has_histories(&view->format) ? 0 : view->number / WEIR__SLOT_GENERATIONS;
+	if (WEIR__UNLIKELY(before.slot != NULL) && (ret_place->slot == NULL || weir__place_is_claim(ret_place)))
 		*ret_place = before;
+}
+
+/* Whether a slot with this fingerprint may be the key's. */
+static bool may_own(const struct weir__key *key, uint32_t fingerprint)
+{
+	bool may = fingerprint == key->fingerprint;
+
+	for (uint32_t i = 0; !may && WEIR__UNLIKELY(i < key->view.n_eras); i++)
+		may = fingerprint == fingerprint_of_era(key, key->view.first_era + i);
+	return may;
 }
 
 static bool remove_claim(const struct weir__place *claim)
@@ -160,11 +180,11 @@ void weir__table_find_anywhere(struct weir__key *key, struct weir__place *ret_pl
 {
 	for (;;) {
 		find_slot(key, ret_place);
-		ret_state->lo = key->view.absent.lo;
-		ret_state->hi = key->view.absent.hi;
-		if (ret_place->slot == NULL || weir__format_has_histories(&key->view.format) ||
-		    weir__view_unpack(key->limit, &key->view, ret_place->seen,
-				      weir__slot_fingerprint(ret_place->seen) == key->fingerprint, ret_state,
+		ret_state->lo = ret_state->hi = 0;
+		if (ret_place->slot == NULL ||
+		    (weir__format_has_histories(&key->view.format) &&
+		     weir__slot_tag(ret_place->seen) == WEIR__SLOT_ARENA) ||
+		    weir__view_unpack(key->limit, &key->view, ret_place->seen, ret_place->era, ret_state,
 				      &ret_place->is_old))
 			return;
 		weir__key_init(key, key->table, key->limit, key->hash);
@@ -325,14 +345,16 @@ static bool settle(const struct weir__key *key, const struct candidates *candida
 	}
 }
 
-/* Whether the slot was settled so late that its limit has reached the next era but one, in which no lookup finds the
- * slot. Then the slot is freed again, unless another thread has found it before. */
+/* Whether the slot was settled so late that its limit has reached an era in which no lookup finds the slot. Then the
+ * slot is freed again, unless another thread has found it before. */
 static bool is_out_of_sight(const struct weir__key *key, union weir__atomic16 *slot, struct weir_state content)
 {
-	const uint64_t era = key->view.number / WEIR__SLOT_GENERATIONS;
+	struct weir__view newest;
 
-	return WEIR__UNLIKELY(weir__plans_number(key->limit->entry) / WEIR__SLOT_GENERATIONS > era + 1) &&
-	       !weir__format_has_histories(&key->view.format) &&
+	if (WEIR__LIKELY(is_current(key)) || weir__format_has_histories(&key->view.format))
+		return false;
+	weir__view_load(key->limit, &newest);
+	return !weir__view_sees(&newest, key->view.number) &&
 	       weir__atomic16_swap(slot, content, (struct weir_state){ 0, 0 });
 }
 
@@ -351,7 +373,7 @@ bool weir__table_claim(const struct weir__key *key, struct weir_state content, w
 	choose(&candidates, since_epoch, &hold, &mine);
 	used = !is_reusable(mine.seen, since_epoch);
 	/* The key itself, which another thread has settled since the lookup. */
-	if (weir__slot_fingerprint(mine.seen) == key->fingerprint || weir__slot_fingerprint(mine.seen) == key->previous)
+	if (may_own(key, weir__slot_fingerprint(mine.seen)))
 		return false;
 	if (!is_free(mine.seen, since_epoch) || weir__table_holds(&hold, mine.seen, since_epoch))
 		atomic_fetch_add(weir__table_forgiven(table, weir__slot_fingerprint(mine.seen)), 1);
@@ -365,5 +387,7 @@ bool weir__table_claim(const struct weir__key *key, struct weir_state content, w
 		return false;
 	WEIR__COUNT(&table->region, inserted, 1);
 	*ret_slot = mine.slot;
+	if (WEIR__UNLIKELY(key->view.n_eras > 0) && now >= key->view.eras_until)
+		weir__view_forget_eras(key->limit, &key->view);
 	return true;
 }

@@ -19,6 +19,7 @@ enum {
 	TRIES_MOST = 1 << 16, /* so does losing this many races in a row */
 	LATER_NS = 1 << 20,
 	SCRATCH = 4096,
+	COUNTER_WINDOWS = 2,
 };
 
 /* The retry_after of a request that is denied because it cannot be recorded. */
@@ -28,10 +29,12 @@ static const weir_ns no_room_retry = 1000000000;
 struct work {
 	struct weir__key key; /* with its limit as of the last lookup */
 	const struct weir__epoch_check *epoch_check;
+	const struct weir__charge *undone; /* the charge to undo; NULL if a step is taken */
 	weir_ns now;
 	struct weir__place place;
 	struct weir__history history;
 	bool has_history;
+	struct weir_state counter; /* without a history: the state of a plain counter, from the time before histories */
 	/* the events as they were; totals start from 0 */
 	struct weir__event *before;
 	uint64_t n_before, skipped; /* events of the history that come before these and no longer count */
@@ -50,6 +53,7 @@ static void begin(struct work *work, const struct weir__epoch_check *epoch_check
 		  const struct weir_table_limit *limit, uint64_t hash, weir_ns now)
 {
 	work->epoch_check = epoch_check;
+	work->undone = NULL;
 	work->key.table = table;
 	work->key.limit = limit;
 	work->key.hash = hash;
@@ -124,11 +128,10 @@ static void find(struct work *work)
 {
 	for (int follows = 0;; follows++) {
 		uint32_t moved_to = 0;
-		struct weir_state ignored;
 		enum weir__history_found found = WEIR__HISTORY_GONE;
 
 		weir__key_init(&work->key, work->key.table, work->key.limit, work->key.hash);
-		weir__table_find(&work->key, &work->place, &ignored);
+		weir__table_find(&work->key, &work->place, &work->counter);
 		if (work->place.slot && weir__slot_tag(work->place.seen) == WEIR__SLOT_ARENA) {
 			weir__history_fetch_root(&work->key.table->region.arena, weir__slot_own(work->place.seen));
 			found = weir__history_look(&work->key.table->region.arena, weir__slot_own(work->place.seen),
@@ -155,12 +158,34 @@ static void *scratch(struct work *work, size_t size)
 	return work->heap;
 }
 
+/* Whether the key is in a slot, since it has not been charged since its limit has histories. */
+static bool has_counter(const struct work *work)
+{
+	return !work->has_history && work->place.slot && weir__slot_tag(work->place.seen) != WEIR__SLOT_ARENA &&
+	       work->counter.lo != 0;
+}
+
 /* The most events that the history can have. */
 static uint64_t events_at_most(const struct work *work)
 {
 	const uint32_t cells = weir__shape_cells(&work->history.shape);
 
 	return (work->history.newest.position + cells - work->history.oldest.position) % cells + 1;
+}
+
+/* The two windows of a plain counter, as events. */
+static void read_counter(struct work *work)
+{
+	const uint64_t previous = work->counter.lo >> 32, current = work->counter.lo & UINT32_MAX;
+	uint64_t n = 0;
+
+	if (!has_counter(work))
+		return;
+	if (previous > 0)
+		work->before[n++] = (struct weir__event){ work->counter.hi - 1, previous };
+	if (current > 0)
+		work->before[n++] = (struct weir__event){ work->counter.hi, previous + current };
+	work->n_before = n;
 }
 
 /* Reads the events that count at the instant of the newest one, in order. */
@@ -172,8 +197,10 @@ static void read_events(struct work *work)
 	struct weir__point point;
 
 	work->n_before = work->skipped = 0;
-	if (!work->has_history)
+	if (!work->has_history) {
+		read_counter(work);
 		return;
+	}
 	point = weir__history_first(history);
 	do {
 		if (history->newest.at - point.at >= duration) {
@@ -206,7 +233,7 @@ static void unpack_segments(struct work *work)
  * memory. */
 static bool unpack(struct work *work)
 {
-	const uint64_t most = work->has_history ? events_at_most(work) : 0;
+	const uint64_t most = work->has_history ? events_at_most(work) : COUNTER_WINDOWS;
 	const size_t before_size = (size_t)(most + 1) * sizeof(struct weir__event);
 	size_t state_size;
 	unsigned char *memory;
@@ -427,6 +454,14 @@ static enum weir__history_done forget(struct work *work)
 	return WEIR__HISTORY_DONE;
 }
 
+/* The same for a key that is still in a slot. */
+static enum weir__history_done free_slot(struct work *work)
+{
+	return weir__atomic16_swap(work->place.slot, work->place.seen, (struct weir_state){ 0, 0 }) ?
+		       WEIR__HISTORY_DONE :
+		       WEIR__HISTORY_OUTRUN;
+}
+
 /* There is no room for another event. The units count with the newest, which becomes later. This allows nothing
  * extra. */
 static enum weir__history_done squeeze(struct work *work, const struct outcome *outcome)
@@ -453,12 +488,14 @@ static enum weir__history_done make_so(struct work *work, const struct outcome *
 	enum weir__history_done done;
 
 	*ret_event_at = outcome->n ? outcome->events[outcome->n - 1].at : 0;
+	if (manner == AS_IT_WAS && has_counter(work)) /* a peek carries it over, too: see weir__table_step_while */
+		return replace(work, outcome) == WEIR__HISTORY_OUTRUN ? WEIR__HISTORY_OUTRUN : WEIR__HISTORY_DONE;
 	if (manner == AS_IT_WAS)
 		return !work->has_history || weir__history_is_unchanged(&work->history) ? WEIR__HISTORY_DONE :
 											  WEIR__HISTORY_OUTRUN;
 	if (outcome->n == 0)
-		return forget(work);
-	if (manner == OTHERWISE || is_too_narrow(work))
+		return work->has_history ? forget(work) : free_slot(work);
+	if (!work->has_history || manner == OTHERWISE || is_too_narrow(work))
 		return replace(work, outcome);
 	done = change_newest(work, outcome, manner, dropped);
 	if (done != WEIR__HISTORY_FULL)
@@ -483,7 +520,7 @@ static struct weir_verdict no_room(const struct weir_plan *plan)
 	return (struct weir_verdict){ .limit = plan->most, .retry_after = no_room_retry };
 }
 
-/* Takes a step. FULL: the request is denied and nothing was changed. */
+/* Takes a step. If it is NULL, undoes up to `cost` units of a charge. FULL: the request is denied and nothing was changed. */
 static enum weir__history_done take_step(struct work *work, weir__step *step, uint64_t cost,
 					 struct weir_verdict *ret_verdict, uint64_t *ret_event_at)
 {
@@ -495,10 +532,11 @@ static enum weir__history_done take_step(struct work *work, weir__step *step, ui
 		return WEIR__HISTORY_STALE;
 	if (!unpack(work))
 		return WEIR__HISTORY_FULL;
-	*ret_verdict = step(&work->plan, work->state, work->now, cost);
+	*ret_verdict = step ? step(&work->plan, work->state, work->now, cost) :
+			      weir__step_undo(&work->plan, work->state, work->now, work->undone, cost);
 	if (!list_outcome(work, &outcome))
 		return WEIR__HISTORY_FULL;
-	if (weir__step_forgives(step))
+	if (step ? weir__step_forgives(step) : ret_verdict->granted > 0)
 		atomic_fetch_add(weir__table_forgiven(work->key.table, weir__fingerprint(work->key.hash)), 1);
 	done = make_so(work, &outcome, ret_event_at);
 	free(outcome.heap);
@@ -679,8 +717,29 @@ bool weir__table_step_history(const struct weir__epoch_check *epoch_check, struc
 	if (ret_change)
 		*ret_change = (struct weir__change){ .number = work.key.view.number,
 						     .slot = ret_verdict->allowed && cost > 0 ? work.place.slot : NULL,
+						     .format = work.key.view.format,
 						     .event_at = event_at };
 	return done != WEIR__HISTORY_STALE;
+}
+
+struct weir_verdict weir__table_undo_history(struct weir_table *table, const struct weir_table_limit *limit,
+					     uint64_t hash, weir_ns now, const struct weir__charge *charge, uint64_t n)
+{
+	enum weir__history_done done;
+	struct weir_verdict verdict;
+	uint32_t tries = 0;
+	uint64_t ignored;
+	struct work work;
+
+	begin(&work, NULL, table, limit, hash, now);
+	work.undone = charge;
+	do
+		done = take_step(&work, NULL, n, &verdict, &ignored);
+	while (is_outrun(done, &tries));
+	if (done != WEIR__HISTORY_DONE)
+		verdict = no_room(&work.key.view.format.plan);
+	free(work.heap);
+	return verdict;
 }
 
 enum weir__log_answer weir__table_allow_log(struct weir_table *table, const struct weir_table_limit *limit,

@@ -44,6 +44,7 @@ void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_s
 		.damaged_pages = read_counter(&region->header->damaged_pages),
 		.damaged_slots = read_counter(&region->header->damaged_slots),
 		.damaged_at = read_counter(&region->header->damaged_at),
+		.plans_lost = read_counter(&region->header->plans_lost),
 	};
 	uint64_t decisions = 0, elsewhere;
 
@@ -77,6 +78,7 @@ void weir__table_look(struct weir_table *table, weir_ns now, uint64_t slots_most
 	const uint64_t live = count_live(table, weir__table_clamp(table, now) - table->epoch, looked);
 	struct weir__table_key_count key_count = { .capacity = slots - weir__region_marks(region),
 						   .live = (uint64_t)((unsigned __int128)live * slots / looked),
+						   .plans_lost = read_counter(&region->header->plans_lost),
 						   .seen = live,
 						   .is_exact = looked == slots };
 

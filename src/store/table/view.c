@@ -1,7 +1,6 @@
 /* view.c: makes views of the plans that a table keeps, and converts states from one plan to the next. */
 #include "store/table/view.h"
 
-#include "core/bucket.h"
 #include "core/segments.h"
 #include "core/text.h"
 #include "os/thread.h"
@@ -9,14 +8,10 @@
 
 static const uint64_t being_written = UINT64_C(1) << 63;
 
-/* Gives each era different fingerprints. Era 0 leaves them as they are. */
-static uint32_t mark_of_era(uint64_t era)
-{
-	return (uint32_t)era * 0x9e3779b1u;
-}
+/* A slot may be written by a clock that is behind, and a wait takes tokens ahead. Each adds at most a minute. */
+static const weir_ns late_ns = 2 * WEIR__STEP_BACK_MAX;
 
-/* The shared memory may be corrupt. So time_of clamps times to those that slots can hold, and absent_of clamps usage to
- * the most that a key can have. */
+/* The shared memory may be corrupt, so this clamps times to those that slots can hold. */
 static weir_ns time_of(const struct weir_table_limit *limit, const struct weir__plans_limit *of)
 {
 	const weir_ns epoch = limit->first.epoch;
@@ -24,31 +19,7 @@ static weir_ns time_of(const struct weir_table_limit *limit, const struct weir__
 	return of->changed_at < epoch ? epoch : weir__min(of->changed_at, epoch + WEIR__SLOT_TIME_MAX);
 }
 
-static struct weir_state absent_of(const struct weir_plan *plan, const struct weir_state *absent, weir_ns changed_at)
-{
-	const weir_ns latest = weir__add_saturating(changed_at, WEIR__STEP_BACK_MAX);
-	const weir__u128 full_at = weir__mul(latest, plan->count) + weir__bucket_duration(plan);
-	struct weir_state state = *absent;
-
-	if (plan->kind == WEIR_KIND_BUCKET && weir__state_wide(&state) > full_at)
-		weir__state_set_wide(&state, full_at);
-	else if (plan->kind == WEIR_KIND_INTERVAL)
-		state = (struct weir_state){ weir__min(state.lo, latest), weir__min(state.hi, plan->most) };
-	else if (plan->kind != WEIR_KIND_BUCKET)
-		state = (struct weir_state){ 0, 0 };
-	return state;
-}
-
-static int refuse_history(struct weir_message *ret_message)
-{
-	struct weir__text why = weir__text_of_message(ret_message, 0);
-
-	weir__text_add(&why,
-		       "a sliding_counter that was added with at most 16383 keeps to that; more needs another name");
-	return WEIR_ERR_MAXIMUM;
-}
-
-int weir__view_format(const struct weir_table_limit *limit, const struct weir_limit *to,
+int weir__view_format(const struct weir_table_limit *limit, const struct weir_limit *to, bool in_arena,
 		      struct weir__slot_format *ret_format, struct weir_message *ret_message)
 {
 	struct weir_plan from = limit->plan, plan;
@@ -62,10 +33,10 @@ int weir__view_format(const struct weir_table_limit *limit, const struct weir_li
 		error = weir_step_convertible(&from, &plan, ret_message);
 	if (error != WEIR_OK)
 		return error;
-	if (weir__format_has_histories(&limit->first))
+	if (in_arena || weir__format_has_histories(&limit->first))
 		return weir__slot_format_init_histories(ret_format, &plan, limit->first.epoch, ret_message);
-	error = weir__slot_format_init(ret_format, &plan, limit->first.epoch, true, ret_message);
-	return error == WEIR_OK && weir__format_has_histories(ret_format) ? refuse_history(ret_message) : error;
+	return weir__slot_format_init(ret_format, &plan, limit->first.epoch, limit->table->region.arena.n > 0,
+				      ret_message);
 }
 
 static void set_generation(struct weir__slot_format *format, uint64_t number)
@@ -74,22 +45,29 @@ static void set_generation(struct weir__slot_format *format, uint64_t number)
 		format->tag |= (uint32_t)(number % WEIR__SLOT_GENERATIONS);
 }
 
-/* Unpacks a slot that the plan `number` packed, and converts it to the plan `last`. Returns false if a plan is
- * missing. */
+static bool read_plan(const struct weir_table_limit *limit, uint64_t number, struct weir__plans_limit *ret_limit,
+		      struct weir__slot_format *ret_format)
+{
+	return weir__plans_read(&limit->table->region, limit->entry, number, ret_limit) &&
+	       weir__view_format(limit, &ret_limit->limit, ret_limit->in_arena, ret_format, NULL) == WEIR_OK;
+}
+
+/* Unpacks a slot that the plan `number` packed, and converts it to the plan `last`, or to the last plan whose keys are
+ * in slots. Returns false if a plan is missing. */
 static bool carry_over(const struct weir_table_limit *limit, struct weir_state slot, uint64_t number, uint64_t last,
 		       struct weir_state *ret_state)
 {
 	struct weir__slot_format format, next;
 	struct weir__plans_limit of;
 
-	if (!weir__plans_read(&limit->table->region, limit->entry, number, &of) ||
-	    weir__view_format(limit, &of.limit, &format, NULL) != WEIR_OK)
+	if (!read_plan(limit, number, &of, &format) || weir__format_has_histories(&format))
 		return false;
 	*ret_state = weir__slot_unpack(&format, slot);
 	while (number < last) {
-		if (!weir__plans_read(&limit->table->region, limit->entry, ++number, &of) ||
-		    weir__view_format(limit, &of.limit, &next, NULL) != WEIR_OK)
+		if (!read_plan(limit, ++number, &of, &next))
 			return false;
+		if (weir__format_has_histories(&next))
+			return true; /* the counts stay as they are */
 		weir_step_convert(&format.plan, &next.plan, ret_state, time_of(limit, &of));
 		format = next;
 	}
@@ -114,23 +92,65 @@ static void keep_view(struct weir_table_limit *limit, const struct weir__view *v
 	__atomic_store_n(&limit->view.number, view->number, __ATOMIC_RELEASE);
 }
 
+/* The first plan whose keys may have used something when the limit was last changed. Keys of all plans before one that
+ * was in force for as long as a key takes to be full have used nothing. */
+static uint64_t first_in_use(const struct weir_table_limit *limit, uint64_t number, weir_ns changed_at,
+			     bool *ret_in_arena)
+{
+	struct weir__slot_format format;
+	struct weir__plans_limit of;
+
+	*ret_in_arena = false;
+	for (uint32_t i = 0; i < limit->table->region.n_old_plans && number > 0; i++) {
+		weir_ns began_at;
+
+		if (!read_plan(limit, number - 1, &of, &format))
+			break;
+		number--;
+		began_at = time_of(limit, &of);
+		*ret_in_arena = weir__format_has_histories(&format);
+		if (changed_at > began_at &&
+		    changed_at - began_at >= weir__add_saturating(weir__slot_longest(&format.plan), late_ns))
+			break;
+		changed_at = began_at;
+	}
+	return number;
+}
+
+/* Finds the eras before this one in which slots may be in use. */
+static void find_eras(const struct weir_table_limit *limit, weir_ns changed_at, struct weir__view *view)
+{
+	const uint64_t era = view->number / WEIR__SLOT_GENERATIONS;
+	const bool has_histories = weir__format_has_histories(&view->format);
+	bool in_arena;
+
+	view->era_mark = has_histories ? 0 : weir__era_mark(era);
+	view->n_eras = 0;
+	view->first_era = era;
+	view->eras_until = weir__add_saturating(changed_at,
+						weir__add_saturating(weir__slot_longest(&view->format.plan), late_ns));
+	if (weir__format_has_histories(&limit->first) || view->number == 0)
+		return;
+	view->first_era = first_in_use(limit, view->number, changed_at, &in_arena) / WEIR__SLOT_GENERATIONS;
+	if (!has_histories)
+		view->n_eras = (uint32_t)(era - view->first_era);
+	else if (!in_arena)
+		view->n_eras = (uint32_t)(era - view->first_era + 1);
+}
+
 /* If the plan in the table's memory is corrupt, the limit is taken as it was added. */
 static void make_view(const struct weir_table_limit *limit, struct weir__view *view)
 {
 	struct weir__plans_limit of;
-	uint64_t era;
 
 	if (!weir__plans_read_last(&limit->table->region, limit->entry, &view->number, &of) ||
-	    weir__view_format(limit, &of.limit, &view->format, NULL) != WEIR_OK) {
+	    weir__view_format(limit, &of.limit, of.in_arena, &view->format, NULL) != WEIR_OK) {
 		view->number = weir__plans_number(limit->entry);
 		view->format = limit->first;
 		of = (struct weir__plans_limit){ .changed_at = 0 };
 	}
-	view->absent = absent_of(&view->format.plan, &of.absent, time_of(limit, &of));
 	set_generation(&view->format, view->number);
-	era = weir__format_has_histories(&view->format) ? 0 : view->number / WEIR__SLOT_GENERATIONS;
-	view->era_mark = mark_of_era(era);
-	view->previous_mark = mark_of_era(era > 0 ? era - 1 : 0);
+	find_eras(limit, time_of(limit, &of), view);
 }
 
 void weir__view_make(const struct weir_table_limit *limit, struct weir__view *ret_view)
@@ -144,36 +164,51 @@ void weir__view_init(struct weir_table_limit *limit)
 	make_view(limit, &limit->view);
 }
 
-bool weir__view_unpack(const struct weir_table_limit *limit, const struct weir__view *view, struct weir_state slot,
-		       bool is_of_this_era, struct weir_state *ret_state, bool *ret_is_old)
+bool weir__view_sees(const struct weir__view *view, uint64_t number)
 {
-	const uint32_t now = view->format.tag & WEIR__SLOT_GENERATION_MASK, then = weir__slot_generation(slot);
-	const uint32_t age = is_of_this_era ? now - then : now + WEIR__SLOT_GENERATIONS - then;
+	const uint64_t era = number / WEIR__SLOT_GENERATIONS;
+	const bool has_histories = weir__format_has_histories(&view->format);
 
-	*ret_is_old = age != 0;
-	if (WEIR__LIKELY(age == 0)) {
+	return era - view->first_era < view->n_eras ||
+	       era == (has_histories ? 0 : view->number / WEIR__SLOT_GENERATIONS);
+}
+
+/* The two words of four bytes are one to readers, see weir__view_load. If another thread keeps a newer view meanwhile,
+ * either its mark is another, and the swap fails, or it is of the same era and need not search earlier ones either. */
+void weir__view_forget_eras(const struct weir_table_limit *limit, const struct weir__view *view)
+{
+	struct weir_table_limit *const handle = (struct weir_table_limit *)limit; /* callers have const handles */
+	weir__view_word *const word = (weir__view_word *)(void *)&handle->view.era_mark;
+	weir__view_word before, after;
+	struct weir__view next = *view;
+
+	_Static_assert(offsetof(struct weir__view, n_eras) == offsetof(struct weir__view, era_mark) + 4 &&
+			       offsetof(struct weir__view, era_mark) % sizeof(*word) == 0,
+		       "one word");
+	before = *(const weir__view_word *)(const void *)&next.era_mark;
+	next.n_eras = 0;
+	after = *(const weir__view_word *)(const void *)&next.era_mark;
+	(void)__atomic_compare_exchange_n(word, &before, after, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
+bool weir__view_unpack(const struct weir_table_limit *limit, const struct weir__view *view, struct weir_state slot,
+		       uint64_t era, struct weir_state *ret_state, bool *ret_is_old)
+{
+	const bool has_histories = weir__format_has_histories(&view->format);
+	const uint32_t generation = weir__slot_generation(slot);
+	const bool has_generation = generation < WEIR__SLOT_GENERATIONS;
+	const uint64_t number = era * WEIR__SLOT_GENERATIONS + generation;
+
+	*ret_is_old = true;
+	if (WEIR__LIKELY(has_generation && number == view->number && !has_histories)) {
+		*ret_is_old = false;
 		*ret_state = weir__slot_unpack(&view->format, slot);
 		return true;
 	}
-	/* An impossible age means that a newer plan packed the slot (its age wraps), or that the slot is another
-	 * limit's. */
-	if (then < WEIR__SLOT_GENERATIONS && age < 2 * WEIR__SLOT_GENERATIONS &&
-	    carry_over(limit, slot, view->number - age, view->number, ret_state))
+	/* A later number means that a newer plan packed the slot, or that the slot is another limit's. */
+	if (has_generation && number < view->number && carry_over(limit, slot, number, view->number, ret_state))
 		return true;
-	*ret_state = weir__slot_unpack(&view->format, slot);
 	*ret_is_old = false;
+	*ret_state = has_histories ? (struct weir_state){ 0, 0 } : weir__slot_unpack(&view->format, slot);
 	return weir__plans_number(limit->entry) == view->number;
-}
-
-struct weir_state weir__view_pack(const struct weir__view *view, uint32_t fingerprint, const struct weir_state *state)
-{
-	const struct weir_state slot = weir__slot_pack(&view->format, fingerprint, state);
-	struct weir_state absent;
-
-	if (WEIR__LIKELY(weir__slot_fingerprint(slot) != 0))
-		return slot;
-	absent = weir__slot_pack(&view->format, fingerprint, &view->absent);
-	if (weir__slot_fingerprint(absent) == 0)
-		return slot;
-	return weir__slot_make(fingerprint, 0, weir__slot_full_at(absent), view->format.tag | WEIR__SLOT_COUNTED);
 }

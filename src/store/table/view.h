@@ -2,17 +2,15 @@
  *
  * A limit that was changed n times has plan n (plans.h). A slot records the plan that packed it in two parts. Its tag
  * holds the generation, n % 7, and its fingerprint is mixed with the era, n / 7. A lookup searches for the fingerprints
- * of this era and of the one before, so it knows the plan of the slot that it finds. It converts the state from change
- * to change and writes it back in place, packed by the newest plan. A key is thus converted when it is next touched, by
- * the swap that charges it. A key that is not touched from one era to the next but one is no longer found and starts
- * anew, like a key without a slot.
- *
- * A key without a slot has used as much as a key that was never charged. That is nothing, unless the burst has grown,
- * since a larger burst gives no key extra tokens at once. This state, `absent`, is the same for all keys without a
- * slot. The thread that changes the limit converts it.
+ * of this era and of the earlier ones in which a key may still have used something, so it knows the plan of the slot
+ * that it finds. It converts the state from change to change and writes it back in place, packed by the newest plan. A
+ * key is thus converted when it is next touched, by the swap that charges it. Only a key whose plan was overwritten
+ * (plans.h) is no longer found and starts anew. A key without a slot has used nothing, whatever the limit was changed
+ * to.
  *
  * The keys of sliding logs and segments have histories, which mean the same under any count. Their slots have no
- * generation and no era.
+ * generation and no era. The keys of a sliding counter are in slots until its count first exceeds what fits there. From
+ * then on they have histories: a key that is found in a slot gets one when it is next charged.
  *
  * Each process keeps the newest view it has seen in the limit's handle. The view is read and written word by word, and
  * is valid if its number is the same before and after. This needs no lock and frees nothing. A thread that finds the
@@ -28,9 +26,17 @@
 struct weir__view {
 	uint64_t number; /* of changes; while being written: the writing process, with the highest bit set */
 	struct weir__slot_format format;
-	struct weir_state absent;
-	uint32_t era_mark, previous_mark; /* mixed into fingerprints; equal if there is no previous era */
+	uint64_t first_era; /* the first of the earlier eras that are searched, */
+	weir_ns eras_until; /* which need not be searched any more from then on */
+	uint32_t era_mark;  /* mixed into fingerprints */
+	uint32_t n_eras;    /* how many earlier eras are searched. May become 0 while the view is in use */
 };
+
+/* Gives each era different fingerprints. Era 0 leaves them as they are. */
+static inline uint32_t weir__era_mark(uint64_t era)
+{
+	return (uint32_t)era * 0x9e3779b1u;
+}
 
 /* The handle of a limit in this process. Only the functions here touch the view. The members that decisions read come
  * first, within LIMIT_HOT_BYTES: with very many limits, each of these cache lines is a miss. */
@@ -82,21 +88,24 @@ static inline void weir__view_load(const struct weir_table_limit *limit, struct 
 		weir__view_make(limit, ret_view);
 }
 
-/* Finds how states are packed under `to`, a limit that this one has been or is to be changed to. Returns
- * WEIR_ERR_CHANGE or another error if this limit cannot become `to`. */
-int weir__view_format(const struct weir_table_limit *limit, const struct weir_limit *to,
+/* Finds how states are packed under `to`, a limit that this one has been or is to be changed to. in_arena: its keys have
+ * histories since an earlier change. Returns WEIR_ERR_CHANGE or another error if this limit cannot become `to`. */
+int weir__view_format(const struct weir_table_limit *limit, const struct weir_limit *to, bool in_arena,
 		      struct weir__slot_format *ret_format, struct weir_message *ret_message);
 
 /* Makes the first view of a limit that no other thread knows yet. */
 void weir__view_init(struct weir_table_limit *limit);
 
-/* Unpacks the state of a key from its slot, whose fingerprint is of this era or else of the one before. Sets
- * *ret_is_old if an older plan packed the slot. Returns false if the view is no longer current. */
-bool weir__view_unpack(const struct weir_table_limit *limit, const struct weir__view *view, struct weir_state slot,
-		       bool is_of_this_era, struct weir_state *ret_state, bool *ret_is_old);
+/* Whether a lookup under this view finds the slots that this plan packed. */
+bool weir__view_sees(const struct weir__view *view, uint64_t number);
 
-/* Packs the state of a key into a slot. A state with nothing used gives all zero, unless a key without a slot counts as
- * having used something: then the key needs a slot that says otherwise. */
-struct weir_state weir__view_pack(const struct weir__view *view, uint32_t fingerprint, const struct weir_state *state);
+/* Stops searching earlier eras, from eras_until on. */
+void weir__view_forget_eras(const struct weir_table_limit *limit, const struct weir__view *view);
+
+/* Unpacks the state of a key from its slot, whose fingerprint is of this era. Sets *ret_is_old if an older plan packed
+ * the slot. For a view with histories, the slot is not one of a history, and the state is that of a plain counter.
+ * Returns false if the view is no longer current. */
+bool weir__view_unpack(const struct weir_table_limit *limit, const struct weir__view *view, struct weir_state slot,
+		       uint64_t era, struct weir_state *ret_state, bool *ret_is_old);
 
 #endif

@@ -100,6 +100,24 @@ static void runs_differ_in_nothing_but_keys(void)
 	check_argument(7, "\1\1\1\0\0\1\0\0\0\0\0\0\2\0\1\1\0\0\2\0\0\0\0\0\0\1\0\3\1\0\0\2\0\0\0\0\0\0\1\0", 40);
 }
 
+/* An undo carries its charge, and is never part of a run. */
+static void an_undo_has_its_charge(void)
+{
+	struct weir__redis_claim claims[] = { claim_of(use_plan("10/s"), "a", 1), claim_of(&plans[0], "b", 1) };
+	const struct weir__redis_request requests[] = { { WEIR__REDIS_UNDO, &claims[0], 1 },
+							{ WEIR__REDIS_UNDO, &claims[1], 1 } };
+	const struct weir__redis_call call = call_of(requests, 2);
+
+	claims[0].charged_at = 258999;
+	claims[0].charged_cost = 3;
+	claims[1].charged_at = claims[1].charged_cost = UINT64_MAX;
+	CHECK_EQ(written(&call), 7);
+	check_argument(5,
+		       "\1\6\1\0\0\1\0\0\0\0\0\0\1\0\2\1\0\0\0\0\0\3\0\0\0\0\0\0"
+		       "\6\1\0\0\1\0\0\0\0\0\0\1\0\0\0\0\0\0\0\20\0\0\0\0\0\0\20",
+		       55);
+}
+
 static void a_key_that_comes_again_is_told(void)
 {
 	const struct weir__redis_plan *const plan = use_plan("10/s");
@@ -198,7 +216,7 @@ static void what_does_not_fit_one_call(void)
 	CHECK(refused(&call) == WEIR_ERR_FULL);
 	call.n = 1;
 	CHECK(weir__redis_call_write(&call, &small) == WEIR_ERR_ROOM);
-	CHECK_EQ(small.length, 177);
+	CHECK_EQ(small.length, 158);
 }
 
 /* --- read -------------------------------------------------------------------------------------------------------- */
@@ -259,6 +277,34 @@ static void a_wait_of_one_that_shapes_is_its_delay(void)
 	CHECK(verdict.allowed);
 	CHECK_EQ(verdict.delay, 2001);
 	CHECK_EQ(verdict.retry_after, 0);
+}
+
+/* Another node has changed the limit: it decides, whatever the plan of the claim says. */
+static void a_verdict_by_another_plan_has_its_limit(void)
+{
+	static const char bytes[] = HEAD
+		"\21\17\0\0\0\0\0\3\0\0\0\0\0\0\350\3\20\0\0\0\0\0"               /* allowed: 15 of 16 */
+		"\25\0\0\0\0\0\0\5\0\0\0\0\0\0\0\0\2\0\0\0\0\0\0\1\0\5\0\0\0\0\0" /* departs in 2001 ns */
+		"\22\4\0\0\0\0\0\0\0\0\0\0\0\0\0\0\4\0\0\0\0\0";                  /* never */
+	const struct weir__redis_plan *const plan = use_plan("10/s");
+	const struct weir__redis_claim claims[] = { claim_of(plan, "a", 1), claim_of(plan, "b", 1),
+						    claim_of(plan, "c", 5) };
+	const struct weir__redis_request requests[] = { { WEIR__REDIS_TAKE, &claims[0], 1 },
+							{ WEIR__REDIS_TAKE, &claims[1], 1 },
+							{ WEIR__REDIS_TAKE, &claims[2], 1 } };
+	const struct weir__redis_request forgotten[] = { { WEIR__REDIS_FORGOTTEN, NULL, 2 },
+							 { WEIR__REDIS_TAKE, &claims[2], 1 } };
+	const struct weir__redis_call call = call_of(requests, 3), rest = call_of(forgotten, 2);
+	struct weir_verdict verdicts[3];
+
+	CHECK_EQ(answer_to(&call, WEIR__RESP_BULK, bytes, sizeof(bytes) - 1, verdicts).answer, WEIR__REDIS_DECIDED);
+	CHECK(verdicts[0].allowed && verdicts[0].limit == 16 && verdicts[0].remaining == 15);
+	CHECK(verdicts[1].allowed && verdicts[1].limit == 5 && verdicts[1].delay == 2001);
+	CHECK(verdicts[2].never && verdicts[2].limit == 4 && verdicts[2].remaining == 4);
+	CHECK_EQ(answer_to(&rest, WEIR__RESP_BULK, bytes, sizeof(bytes) - 1, verdicts).answer, WEIR__REDIS_DECIDED);
+	CHECK(verdicts[0].never && verdicts[0].limit == 4);
+	for (size_t length = 12; length < sizeof(bytes) - 1; length++)
+		CHECK_EQ(answer_to(&call, WEIR__RESP_BULK, bytes, length, verdicts).answer, WEIR__REDIS_STRANGE);
 }
 
 /* Of the others nothing is known any more but how many answers they have. */
@@ -322,7 +368,8 @@ static void what_the_script_does_not_say(void)
 	} faults[] = {
 		{ 0, 2 },     /* another version */
 		{ 11, 0x11 }, /* a time beyond all */
-		{ 12, 16 },   /* a word that is none */
+		{ 12, 32 },   /* a word that is none */
+		{ 12, 28 },   /* a limit that does not follow */
 		{ 12, 15 },   /* allowed, and never */
 		{ 12, 14 },   /* never, and a wait */
 		{ 13, 11 },   /* more left than the limit */
@@ -373,7 +420,8 @@ static void a_reset_is_never_refused(void)
 }
 
 TESTS(TEST(a_request_is_keys_runs_and_plans), TEST(a_time_is_for_tests_alone), TEST(runs_differ_in_nothing_but_keys),
-      TEST(a_key_that_comes_again_is_told), TEST(claims_of_one_key_are_one), TEST(what_cannot_be_asked),
-      TEST(what_does_not_fit_one_call), TEST(an_answer_becomes_a_verdict), TEST(a_wait_of_one_that_shapes_is_its_delay),
+      TEST(an_undo_has_its_charge), TEST(a_verdict_by_another_plan_has_its_limit), TEST(a_key_that_comes_again_is_told),
+      TEST(claims_of_one_key_are_one), TEST(what_cannot_be_asked), TEST(what_does_not_fit_one_call),
+      TEST(an_answer_becomes_a_verdict), TEST(a_wait_of_one_that_shapes_is_its_delay),
       TEST(answers_of_the_forgotten_are_skipped), TEST(a_request_has_an_answer_for_each_key),
       TEST(errors_are_told_apart), TEST(what_the_script_does_not_say), TEST(a_reset_is_never_refused))

@@ -3,6 +3,7 @@
 #include "redis_server.h"
 
 #include "store/redis/redis_call.h"
+#include "store/table/decision.h"
 #include "vector_engine.h"
 
 enum { GRAIN_NS = 1000, NAME_SIZE = 24 };
@@ -126,6 +127,18 @@ static struct weir_verdict refund(void *subject, weir_ns now, uint64_t n)
 	return step(subject, WEIR__REDIS_REFUND, now, n);
 }
 
+static struct weir_verdict undo(void *subject, weir_ns now, uint64_t n, weir_ns charged_at, uint64_t cost)
+{
+	struct weir__redis_claim claim = claim_of(subject, n);
+	const struct weir__redis_request request = { .operation = WEIR__REDIS_UNDO, .claims = &claim, .n = 1 };
+	struct weir_verdict verdict;
+
+	claim.charged_at = charged_at;
+	claim.charged_cost = cost;
+	decide(&request, now, &verdict);
+	return verdict;
+}
+
 /* The key is carried over by whoever looks at it next, which the vectors do at once. */
 static int change(void *subject_, weir_ns now, const struct weir_limit *limit)
 {
@@ -136,16 +149,16 @@ static int change(void *subject_, weir_ns now, const struct weir_limit *limit)
 	return error != WEIR_OK ? error : weir__redis_plan_change(&subject->plan, &plan, now, NULL);
 }
 
-static struct weir_verdict all(void *const *subjects, const uint64_t *costs, size_t n, weir_ns now)
+static struct weir_decision all(void *const *subjects, const uint64_t *costs, size_t n, weir_ns now,
+				struct weir_verdict *verdicts)
 {
 	struct weir__redis_claim claims[VECTOR_CLAIMS_MAX];
 	const struct weir__redis_request request = { .operation = WEIR__REDIS_TAKE, .claims = claims, .n = n };
-	struct weir_verdict verdicts[VECTOR_CLAIMS_MAX];
 
 	for (size_t i = 0; i < n; i++)
 		claims[i] = claim_of(subjects[i], costs[i]);
 	decide(&request, now, verdicts);
-	return weir_verdict_join(verdicts, n);
+	return weir__decision_of(verdicts, n);
 }
 
 static void end(void)
@@ -166,6 +179,7 @@ static const struct vector_engine redis_engine = {
 	.upto = upto,
 	.peek = peek,
 	.refund = refund,
+	.undo = undo,
 	.change = change,
 	.all = all,
 };

@@ -96,13 +96,14 @@ static void what_needs_more_than_53_bits_is_refused(void)
 static void bytes_are_what_the_script_reads(void)
 {
 	static const unsigned char expected[WEIR__REDIS_PLAN_BYTES] = {
-		1,    0,    0,                   /* version, a bucket, no options */
+		3,    0,    0,                   /* version, a bucket, no options */
 		7,    0,    0,    0,    0, 0,    /* count */
 		0x24, 0xca, 0x82, 0,    0, 0, 0, /* a token: microseconds */
 		0xa0, 0x0f, 0,    0,    0, 0,    /* and a rest */
 		10,   0,    0,    0,    0, 0,    /* burst */
 		0x6d, 0xe5, 0x1b, 0x05, 0, 0, 0, /* ten of them: 85714285 us */
 		0x88, 0x13, 0,    0,    0, 0,    /* and 5000 of 7000 */
+		0,    0,    0,    0,    0, 0, 0, /* set before all others */
 	};
 	const struct weir__redis_plan plan = redis_plan_of("7/min burst 10");
 
@@ -110,18 +111,39 @@ static void bytes_are_what_the_script_reads(void)
 		CHECK_EQ(plan.bytes[i], expected[i]);
 }
 
-static void a_raised_burst_gives_new_keys_nothing(void)
+/* As the script reads it: the last 7 bytes, in microseconds. */
+static uint64_t told_instant(const struct weir__redis_plan *plan)
+{
+	uint64_t instant = 0;
+
+	for (size_t i = 0; i < 7; i++)
+		instant |= (uint64_t)plan->bytes[WEIR__REDIS_PLAN_BYTES - 7 + i] << (8 * i);
+	return instant;
+}
+
+static void a_plan_says_when_it_was_set(void)
 {
 	struct weir__redis_plan plan = redis_plan_of("10/s burst 5");
-	struct weir_plan to = plan_of("10/s burst 8");
+	const struct weir_plan to = plan_of("10/s burst 8");
+	const uint64_t ages = UINT64_C(1) << 55;
 
-	CHECK_EQ(plan.untouched.lo, 0);
-	CHECK(weir__redis_plan_change(&plan, &to, 5000000000, NULL) == WEIR_OK);
+	CHECK_EQ(plan.set_at, 0);
+	CHECK(weir__redis_plan_change(&plan, &to, 5000000999, NULL) == WEIR_OK);
 	CHECK_EQ(plan.plan.most, 8);
-	CHECK_EQ(plan.untouched.lo, UINT64_C(5300000000)); /* three tokens at 100 ms each */
-	to = plan_of("10/s burst 6");
-	CHECK(weir__redis_plan_change(&plan, &to, 5000000000, NULL) == WEIR_OK);
-	CHECK_EQ(plan.untouched.lo, UINT64_C(5100000000));
+	CHECK_EQ(plan.set_at, 5000000000);
+	CHECK_EQ(told_instant(&plan), 5000000);
+	/* Each change is later than the one before, whatever the clock says, and even if it changes nothing. */
+	CHECK(weir__redis_plan_change(&plan, &to, 4000000000, NULL) == WEIR_OK);
+	CHECK_EQ(told_instant(&plan), 5000001);
+	CHECK(weir__redis_plan_change(&plan, &to, 5000001000, NULL) == WEIR_OK);
+	CHECK_EQ(told_instant(&plan), 5000002);
+	weir__redis_plan_set_age(&plan, 7000999);
+	CHECK_EQ(plan.set_at, 0);
+	CHECK_EQ(told_instant(&plan), ages + 7000);
+	weir__redis_plan_set_age(&plan, UINT64_MAX);
+	CHECK_EQ(told_instant(&plan), ages + WEIR__REDIS_TIME_MAX_US);
+	weir__redis_plan_set_at(&plan, UINT64_MAX);
+	CHECK_EQ(told_instant(&plan), UINT64_C(1) << 53);
 }
 
 static void a_refused_change_changes_nothing(void)
@@ -156,5 +178,5 @@ static void what_only_memory_refuses_can_be_changed(void)
 }
 
 TESTS(TEST(everyday_limits_can_be), TEST(what_needs_more_than_53_bits_is_refused),
-      TEST(bytes_are_what_the_script_reads), TEST(a_raised_burst_gives_new_keys_nothing),
-      TEST(a_refused_change_changes_nothing), TEST(what_only_memory_refuses_can_be_changed))
+      TEST(bytes_are_what_the_script_reads), TEST(a_plan_says_when_it_was_set), TEST(a_refused_change_changes_nothing),
+      TEST(what_only_memory_refuses_can_be_changed))

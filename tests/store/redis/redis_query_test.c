@@ -264,6 +264,62 @@ static void a_lost_connection_is_made_up_for_once(void)
 	end();
 }
 
+/* A script that writes must not run twice. */
+static void what_may_not_be_repeated_fails_with_its_connection(void)
+{
+	come_up();
+	send_get(MS(1000));
+	query.is_once = true;
+	CHECK(query.was_sent);
+	CHECK_TEXT(said(0), "GET key");
+	weir__redis_client_lost(client, 0, "reset", now);
+	CHECK_EQ(query.state, WEIR__REDIS_QUERY_HAS_FAILED);
+	CHECK(query.was_sent);
+	send_get(MS(1000));
+	CHECK(!query.was_sent); /* there is no connection yet */
+	CHECK_TEXT(wishes(), "+0 h:6379");
+	greet_again(0);
+	CHECK_TEXT(said(0), "GET key");
+	end();
+}
+
+static void what_is_given_up_leaves_no_reply_behind(void)
+{
+	come_up();
+	weir__redis_query_give_up(client, now); /* there is nothing to give up */
+	CHECK_TEXT(wishes(), "");
+	send_get(MS(1000));
+	CHECK_TEXT(said(0), "GET key");
+	weir__redis_query_give_up(client, now);
+	CHECK_EQ(query.state, WEIR__REDIS_QUERY_HAS_FAILED);
+	weir__redis_client_tick(client, now);
+	CHECK_TEXT(wishes(), "-0 +0 h:6379");
+	send_get(MS(1000));
+	greet_again(0);
+	CHECK_TEXT(said(0), "GET key");
+	hear(0, "$1\r\nx\r\n");
+	CHECK_TEXT(taken, "x ");
+	end();
+}
+
+static void a_server_is_left(void)
+{
+	come_up();
+	send_get(MS(1000));
+	CHECK_TEXT(said(0), "GET key");
+	hear(0, "-READONLY it is a replica\r\n");
+	CHECK_TEXT(wishes(), "");
+	weir__redis_query_leave(client, now);
+	weir__redis_client_tick(client, now);
+	CHECK_TEXT(wishes(), "-0 +0 h:6379");
+	weir__redis_query_leave(client, now); /* there is nothing to leave */
+	CHECK_TEXT(wishes(), "");
+	send_get(MS(1000));
+	greet_again(0);
+	CHECK_TEXT(said(0), "GET key");
+	end();
+}
+
 static void what_cannot_be_reached_fails_at_once(void)
 {
 	begin("redis://h");
@@ -522,9 +578,10 @@ static void sentinels_that_are_gone_do_not_matter(void)
 }
 
 TESTS(TEST(greeted_without_script_and_role), TEST(nothing_is_sent_unasked), TEST(replies_of_all_kinds),
-      TEST(a_long_reply), TEST(a_lost_connection_is_made_up_for_once), TEST(what_cannot_be_reached_fails_at_once),
-      TEST(an_error_of_the_greeting_is_the_reply), TEST(a_deadline_while_it_waits), TEST(a_deadline_when_it_is_sent),
-      TEST(a_command_that_has_no_room), TEST(messages_are_news), TEST(messages_of_an_old_redis),
-      TEST(a_subscription_that_is_denied), TEST(a_subscription_that_is_lost_begins_again),
-      TEST(a_sentinel_tells_the_primary), TEST(no_sentinel_knows_the_primary),
-      TEST(sentinels_that_are_gone_do_not_matter))
+      TEST(a_long_reply), TEST(a_lost_connection_is_made_up_for_once),
+      TEST(what_may_not_be_repeated_fails_with_its_connection), TEST(what_is_given_up_leaves_no_reply_behind),
+      TEST(a_server_is_left), TEST(what_cannot_be_reached_fails_at_once), TEST(an_error_of_the_greeting_is_the_reply),
+      TEST(a_deadline_while_it_waits), TEST(a_deadline_when_it_is_sent), TEST(a_command_that_has_no_room),
+      TEST(messages_are_news), TEST(messages_of_an_old_redis), TEST(a_subscription_that_is_denied),
+      TEST(a_subscription_that_is_lost_begins_again), TEST(a_sentinel_tells_the_primary),
+      TEST(no_sentinel_knows_the_primary), TEST(sentinels_that_are_gone_do_not_matter))

@@ -1,11 +1,13 @@
 /* redis_script_test.c: the script in a real Redis: many requests in a call against the core, keys that expire, values that
  * are not its own, scripts that are gone, memory that is full. Single steps are the vectors' business (redis_engine.c). */
+#include "core/step.h"
 #include "redis_server.h"
 
 #include "check.h"
 #include "core/wide.h"
 #include "plans.h"
 #include "store/redis/redis_call.h"
+#include "store/table/inline_limit.h"
 
 enum { US = 1000, MS = 1000000, ROUNDS = 400, REQUESTS_MOST = 64, CLAIMS_MOST = 5, KEYS = 3, DAMAGES = 300 };
 
@@ -153,7 +155,7 @@ static void core_together(const struct asked *together, size_t n, weir_ns now, s
 		} else if (core_plan(&together[i])->flags & WEIR_PLAN_COUNT_ALL) {
 			core_step(WEIR__REDIS_TAKE, &together[i], now);
 			verdicts[i] = core_step(WEIR__REDIS_PEEK, &together[i], now);
-			verdicts[i].allowed &= was_allowed;
+			verdicts[i].allowed = was_allowed;
 		}
 	}
 }
@@ -391,7 +393,6 @@ static void a_value_of_others_starts_anew_and_is_told(void)
 	need_server();
 	for (size_t kind = 0; kind < KINDS; kind++) {
 		const struct weir__redis_plan plan = plan_of(all_kinds[kind]);
-		const struct weir__redis_plan other = plan_of(kind < 5 ? "10/s fixed_window" : "10/s burst 5");
 		struct weir_verdict verdict;
 		struct weir__redis_reply reply;
 
@@ -402,10 +403,6 @@ static void a_value_of_others_starts_anew_and_is_told(void)
 		reply = ask_one(WEIR__REDIS_TAKE, &plan, 1, &now, &verdict);
 		CHECK(reply.answer == WEIR__REDIS_DECIDED && reply.anew == 0);
 		CHECK_EQ(verdict.remaining, plan.plan.most - 2);
-		/* A limit of another kind cannot be carried over. */
-		reply = ask_one(WEIR__REDIS_TAKE, &other, 1, &now, &verdict);
-		CHECK(reply.answer == WEIR__REDIS_DECIDED && reply.anew == 1 && verdict.allowed);
-		CHECK_EQ(verdict.remaining, other.plan.most - 1);
 		REDIS_COMMAND(&server, "DEL", "p:l:k");
 		REDIS_COMMAND(&server, "HSET", "p:l:k", "a", "b");
 		reply = ask_one(WEIR__REDIS_TAKE, &plan, 1, NULL, &verdict);
@@ -440,7 +437,7 @@ static void damaged_values_do_no_harm(void)
 			const size_t cut = below(8) ? length : below(length);
 			const weir_ns then = now + below(1000) * MS;
 			const enum weir__redis_operation operation = (enum weir__redis_operation)(WEIR__REDIS_TAKE +
-												  below(5));
+												  below(6));
 			struct weir__redis_reply reply;
 
 			memcpy(damaged, value, length);
@@ -472,12 +469,13 @@ static const struct {
 	{ "20/min sliding_log", "30/min sliding_log" },
 };
 
-/* So many are taken, then the limit changes, then two more are taken much later. If nobody has told when it changed, it
- * did when the key is next touched. */
-static void check_change(size_t row, unsigned cost, bool is_told)
+/* So many are taken, then the limit changes, then two more are taken much later. If the old plan has taken once more after
+ * the change, the key is converted as of its next use. */
+static void check_change(size_t row, unsigned cost, bool is_used_since)
 {
 	const weir_ns start = UINT64_C(1790000000000000000), late = start + UINT64_C(777) * MS;
-	const weir_ns change = is_told ? start + UINT64_C(123) * MS : late;
+	const weir_ns told = start + UINT64_C(123) * MS, since = told + 200 * MS;
+	const weir_ns change = is_used_since ? late : told;
 	struct weir__redis_plan plan = plan_of(changes[row].from);
 	const struct weir_plan to = plan_of(changes[row].to).plan;
 	struct weir_plan from = plan.plan;
@@ -488,10 +486,12 @@ static void check_change(size_t row, unsigned cost, bool is_told)
 		from.room = to.room;
 	weir_step_take(&from, state, start, cost);
 	CHECK(is_decided(WEIR__REDIS_TAKE, &plan, cost, &start, &found));
-	if (is_told)
-		CHECK(weir__redis_plan_change(&plan, &to, change, NULL) == WEIR_OK);
-	else
-		plan = plan_of(changes[row].to);
+	if (is_used_since) {
+		expected = weir_step_take(&from, state, since, 1);
+		CHECK(is_decided(WEIR__REDIS_TAKE, &plan, 1, &since, &found));
+		check_same(&found, &expected, false);
+	}
+	CHECK(weir__redis_plan_change(&plan, &to, told, NULL) == WEIR_OK);
 	weir_step_convert(&from, &to, state, change);
 	expected = weir_step_take(&to, state, late, 2);
 	CHECK(is_decided(WEIR__REDIS_TAKE, &plan, 2, &late, &found));
@@ -505,9 +505,9 @@ static void a_key_is_carried_over_as_of_the_change(void)
 	need_server();
 	for (size_t row = 0; row < sizeof(changes) / sizeof(changes[0]); row++)
 		for (unsigned cost = 0; cost <= 10; cost += 5) {
-			check_change(row, cost, true);
-			if (cost > 0)
-				check_change(row, cost, false);
+			check_change(row, cost, false);
+			if (cost == 5)
+				check_change(row, cost, true);
 		}
 }
 
@@ -531,6 +531,441 @@ static void a_node_that_lags_behind_a_change_forgives_nothing(void)
 		CHECK(granted <= (to.most > old_plan.plan.most ? to.most : old_plan.plan.most));
 		REDIS_COMMAND(&server, "DEL", "p:l:k");
 	}
+}
+
+/* Which plan decides, by instants: of two nodes whose plans differ, the one that was set last, for both. */
+
+static struct weir__redis_plan plan_set_at(const char *text, weir_ns at)
+{
+	struct weir__redis_plan plan = plan_of(text);
+
+	weir__redis_plan_set_at(&plan, at);
+	return plan;
+}
+
+static void forget(void)
+{
+	REDIS_COMMAND(&server, "DEL", "p:l:k");
+}
+
+/* The instant of the plan in the stored value, in ns. */
+static weir_ns stored_instant(void)
+{
+	const struct weir__resp_token *const token = REDIS_COMMAND(&server, "GETRANGE", "p:l:k", "28", "34");
+	uint64_t us = 0;
+
+	for (size_t i = 0; i < token->text.length; i++)
+		us |= (uint64_t)(unsigned char)token->text.bytes[i] << (8 * i);
+	return us * US;
+}
+
+/* All kinds against all others. The node with the older plan gets the verdict that the other one would. */
+static void an_older_plan_is_not_asked(void)
+{
+	const weir_ns now = UINT64_C(1790000000000000000), before = now - 2000 * US, after = now - 1000 * US;
+
+	need_server();
+	for (size_t stored = 0; stored < KINDS; stored++)
+		for (size_t asks = 0; asks < KINDS; asks++) {
+			const struct weir__redis_plan newer = plan_set_at(all_kinds[stored], after);
+			const struct weir__redis_plan older = plan_set_at(all_kinds[asks], asks % 2 ? after : before);
+			static const enum weir__redis_operation operations[] = {
+				WEIR__REDIS_TAKE,   WEIR__REDIS_PEEK, WEIR__REDIS_UP_TO,
+				WEIR__REDIS_REFUND, WEIR__REDIS_TAKE,
+			};
+
+			forget();
+			for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++) {
+				struct weir_verdict expected, found;
+
+				/* What the node with the newer plan would get, then the other, from the same state. */
+				forget();
+				for (size_t taken = 0; taken < 3; taken++)
+					CHECK(is_decided(WEIR__REDIS_TAKE, &newer, 1, &now, &found));
+				CHECK(is_decided(operations[i], &newer, 2, &now, &expected));
+				forget();
+				for (size_t taken = 0; taken < 3; taken++)
+					CHECK(is_decided(WEIR__REDIS_TAKE, &newer, 1, &now, &found));
+				CHECK(is_decided(operations[i], &older, 2, &now, &found));
+				check_same(&found, &expected, false);
+				CHECK_EQ(stored_instant(), after);
+			}
+		}
+}
+
+static void a_newer_plan_of_another_kind_starts_anew(void)
+{
+	const weir_ns now = UINT64_C(1790000000000000000), before = now - 2000 * US, after = now - 1000 * US;
+
+	need_server();
+	for (size_t kind = 0; kind < KINDS; kind++) {
+		const struct weir__redis_plan older = plan_set_at(all_kinds[kind], before);
+		const struct weir__redis_plan newer = plan_set_at(kind < 5 ? "10/s fixed_window" : "10/s burst 5",
+								  after);
+		struct weir_verdict found;
+
+		if (older.plan.kind == newer.plan.kind)
+			continue;
+		forget();
+		CHECK(is_decided(WEIR__REDIS_TAKE, &older, 2, &now, &found));
+		CHECK(is_decided(WEIR__REDIS_PEEK, &newer, 1, &now, &found)); /* not told as damaged */
+		CHECK_EQ(found.remaining, newer.plan.most);
+		CHECK_EQ(stored_instant(), before);
+		CHECK(is_decided(WEIR__REDIS_TAKE, &newer, 1, &now, &found));
+		CHECK_EQ(found.remaining, newer.plan.most - 1);
+		CHECK_EQ(stored_instant(), after);
+		CHECK(is_decided(WEIR__REDIS_TAKE, &older, 1, &now, &found));
+		CHECK_EQ(found.limit, newer.plan.most);
+		CHECK_EQ(found.remaining, newer.plan.most - 2);
+	}
+}
+
+/* Servers that load the same policy one after another have the same numbers, set at different instants. */
+static void the_latest_instant_of_the_same_plan_stays(void)
+{
+	const weir_ns now = UINT64_C(1790000000000000000);
+
+	need_server();
+	for (size_t kind = 0; kind < KINDS; kind++) {
+		const struct weir__redis_plan first = plan_set_at(all_kinds[kind], now - 3000 * US);
+		const struct weir__redis_plan second = plan_set_at(all_kinds[kind], now - 2000 * US);
+		const struct weir__redis_plan third = plan_set_at(all_kinds[kind], now - 1000 * US);
+		struct weir_verdict found;
+
+		forget();
+		CHECK(is_decided(WEIR__REDIS_TAKE, &second, 1, &now, &found));
+		CHECK(is_decided(WEIR__REDIS_TAKE, &first, 1, &now, &found));
+		CHECK_EQ(found.remaining, first.plan.most - 2);
+		CHECK_EQ(stored_instant(), second.set_at);
+		/* Also by a request that is denied. */
+		CHECK(is_decided(WEIR__REDIS_TAKE, &third, third.plan.most - 1, &now, &found));
+		CHECK(!found.allowed);
+		CHECK_EQ(stored_instant(), third.set_at);
+	}
+}
+
+/* Joint decisions, and many plans of a key in one call. */
+static void requests_of_one_call_have_one_plan_each(void)
+{
+	const weir_ns now = UINT64_C(1790000000000000000);
+	const struct weir__redis_plan older = plan_set_at("10/s burst 50", now - 2000 * US);
+	const struct weir__redis_plan newer = plan_set_at("10/s burst 5", now - 1000 * US);
+	const struct weir__redis_plan window = plan_set_at("3/s fixed_window", 0);
+	const struct weir__redis_claim by_older[] = {
+		{ .plan = &older, .name = { "l", 1 }, .key = { "k", 1 }, .cost = 2 },
+		{ .plan = &window, .name = { "w", 1 }, .key = { "k", 1 }, .cost = 1 },
+	};
+	const struct weir__redis_claim by_newer = { .plan = &newer, .name = { "l", 1 }, .key = { "k", 1 }, .cost = 2 };
+	const struct weir__redis_request call[] = {
+		{ WEIR__REDIS_TAKE, &by_older[0], 1 }, { WEIR__REDIS_TAKE, &by_newer, 1 },
+		{ WEIR__REDIS_TAKE, by_older, 2 },     { WEIR__REDIS_RESET, &by_older[0], 1 },
+		{ WEIR__REDIS_TAKE, &by_older[0], 1 },
+	};
+	struct weir_verdict found[6];
+
+	need_server();
+	CHECK_EQ(ask(call, 5, &now, found).answer, WEIR__REDIS_DECIDED);
+	CHECK(found[0].limit == 50 && found[0].remaining == 48);
+	CHECK(found[1].limit == 5 && found[1].remaining == 1); /* 2 were used, and 2 more */
+	CHECK(found[2].limit == 5 && !found[2].allowed && found[2].remaining == 1);
+	CHECK(found[3].limit == 3 && found[3].remaining == 3);
+	CHECK(found[4].allowed); /* there was something to forget */
+	CHECK(found[5].limit == 50 && found[5].remaining == 48);
+}
+
+/* A node that does not know Redis's clock says how long ago its plan was set. */
+static void a_plan_may_say_its_age(void)
+{
+	const weir_ns now = UINT64_C(1790000000000000000);
+
+	need_server();
+	for (size_t kind = 0; kind < KINDS; kind++) {
+		struct weir__redis_plan plan = plan_of(all_kinds[kind]);
+		struct weir_verdict found;
+
+		forget();
+		weir__redis_plan_set_age(&plan, 5 * MS);
+		CHECK(is_decided(WEIR__REDIS_TAKE, &plan, 1, &now, &found));
+		CHECK_EQ(stored_instant(), now - 5 * MS);
+		weir__redis_plan_set_age(&plan, UINT64_MAX); /* before the clock began */
+		CHECK(is_decided(WEIR__REDIS_TAKE, &plan, 1, &now, &found));
+		CHECK_EQ(stored_instant(), now - 5 * MS);
+		forget();
+		CHECK(is_decided(WEIR__REDIS_TAKE, &plan, 1, &now, &found));
+		CHECK_EQ(stored_instant(), US);
+	}
+}
+
+/* --- values of earlier versions ------------------------------------------------------------------------------------ */
+
+/* Cuts a value to what versions 1 and 2 wrote: no instant of the plan, and for the two kinds of buckets none of the last
+ * use at the end. */
+static void make_old(unsigned char version, bool is_bucket)
+{
+	const struct weir__resp_token *const token = REDIS_COMMAND(&server, "GET", "p:l:k");
+	enum { TAG = 28, SET_AT = 7, USED_AT = 7 };
+	char value[512];
+	size_t length = token->text.length - SET_AT;
+
+	CHECK(token->text.length > TAG + SET_AT && token->text.length < sizeof(value));
+	memcpy(value, token->text.bytes, TAG);
+	memcpy(value + TAG, token->text.bytes + TAG + SET_AT, length - TAG);
+	value[0] = (char)version;
+	set_value(value, is_bucket ? length - USED_AT : length);
+}
+
+static void values_of_earlier_versions_are_read(void)
+{
+	const weir_ns now = UINT64_C(1790000000000000000), late = now + 30 * MS;
+
+	need_server();
+	for (size_t kind = 0; kind < KINDS; kind++)
+		for (unsigned char version = 1; version <= 2; version++) {
+			const struct weir__redis_plan plan = plan_set_at(all_kinds[kind], now - 1000 * US);
+			const bool is_bucket = plan.plan.kind <= WEIR_KIND_INTERVAL;
+			struct weir_verdict found, expected;
+
+			for (unsigned is_old = 0; is_old < 2; is_old++) {
+				forget();
+				for (unsigned i = 0; i < 3; i++) {
+					const weir_ns then = now + i * 2 * MS;
+
+					CHECK(is_decided(WEIR__REDIS_TAKE, &plan, 1, &then, &found));
+				}
+				if (is_old)
+					make_old(version, is_bucket);
+				CHECK(is_decided(WEIR__REDIS_TAKE, &plan, 1, &late, is_old ? &found : &expected));
+			}
+			check_same(&found, &expected, false);
+			CHECK_EQ(stored_instant(), plan.set_at);
+			CHECK(is_decided(WEIR__REDIS_PEEK, &plan, 1, &late, &found));
+			CHECK_EQ(found.remaining, expected.remaining);
+		}
+}
+
+/* A bucket as version 1 wrote it: version, kind, options; count, microseconds of a token, rest, burst; full at (set below),
+ * rest. */
+static void an_old_value_has_these_bytes(void)
+{
+	unsigned char value[41] = { 1, 0, 0, 1, 0, 0, 0, 0, 0, 0xa0, 0x86, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10 };
+	const weir_ns now = UINT64_C(1790000000000000000);
+	struct weir__redis_plan plan = plan_of("10/s burst 10");
+	const struct weir_plan to = plan_of("10/s burst 20").plan;
+	const uint64_t full_at = (now + 500 * MS) / US;
+	struct weir_verdict found;
+
+	need_server();
+	for (size_t i = 0; i < 7; i++)
+		value[28 + i] = (unsigned char)(full_at >> (8 * i));
+	set_value((const char *)value, sizeof(value));
+	CHECK(is_decided(WEIR__REDIS_PEEK, &plan, 1, &now, &found));
+	CHECK(found.remaining == 5 && found.reset_after == 500 * MS);
+	CHECK(weir__redis_plan_change(&plan, &to, now - 1000 * US, NULL) == WEIR_OK);
+	CHECK(is_decided(WEIR__REDIS_TAKE, &plan, 1, &now, &found));
+	CHECK(found.remaining == 14 && found.limit == 20);
+}
+
+/* --- keys that other plans charge, too ---------------------------------------------------------------------------- */
+
+/* CL.THROTTLE with other numbers is not a change: the instant at which the key is full stays. As the table does it, whose
+ * times are whole nanoseconds. */
+static void shared_keys_are_as_in_a_table(void)
+{
+	static const char *const texts[] = { "1/s burst 5", "30/min burst 30", "1/min burst 2", "10/s burst 100",
+					     "1/hour burst 3" };
+	enum { TEXTS = sizeof(texts) / sizeof(texts[0]) };
+	const struct weir_table_options options = { .size_bytes = weir_table_size(1000, 4), .limits_max = 4 };
+	struct weir_table *table;
+	const struct weir_table_limit *counted_as;
+	struct weir_table_limit limits[TEXTS];
+	struct weir__redis_plan shared[TEXTS];
+	weir_ns now;
+
+	need_server();
+	CHECK(weir_table_new(&options, &table, NULL) == WEIR_OK);
+	CHECK(weir_table_add_limit_text(table, "inline", "1/s", &counted_as, NULL) == WEIR_OK);
+	for (size_t i = 0; i < TEXTS; i++) {
+		struct weir_limit limit;
+
+		CHECK(weir_limit_parse(texts[i], strlen(texts[i]), &limit, NULL) == WEIR_OK);
+		CHECK(weir__inline_limit_init(&limits[i], table, "\0cell", 5, &limit, counted_as, NULL) == WEIR_OK);
+		weir__inline_limit_share(&limits[i]);
+		CHECK(weir__redis_plan_init(&shared[i], &limits[i].plan, NULL) == WEIR_OK);
+	}
+	now = weir_table_now(table) / US * US;
+	for (unsigned round = 0; round < ROUNDS && !check_failed; round++) {
+		const size_t i = below(TEXTS);
+		const uint64_t cost = below(4) ? 1 : below(40);
+		struct weir_verdict expected = weir_table_take(table, &limits[i], "k", 1, now, cost), found;
+
+		CHECK(is_decided(WEIR__REDIS_TAKE, &shared[i], cost, &now, &found));
+		check_same(&found, &expected, false);
+		now += below(10) ? below(3000) * MS + below(1000) * US : below(100000) * MS;
+	}
+	weir_table_free(table);
+}
+
+/* --- one charge, undone -------------------------------------------------------------------------------------------- */
+
+enum { CHARGES = 12 };
+
+static struct charge {
+	weir_ns at;
+	uint64_t cost;
+} charges[CHARGES];
+
+static uint64_t undone(const struct weir__redis_plan *plan, const struct charge *charge, uint64_t n, weir_ns now)
+{
+	const struct weir__redis_claim claim = { .plan = plan,
+						 .name = { "l", 1 },
+						 .key = { "k", 1 },
+						 .cost = n,
+						 .charged_at = charge->at,
+						 .charged_cost = charge->cost };
+	const struct weir__redis_request request = { WEIR__REDIS_UNDO, &claim, 1 };
+	struct weir_verdict verdict = { 0 };
+	const struct weir__redis_reply reply = ask(&request, 1, &now, &verdict);
+
+	if (reply.answer != WEIR__REDIS_DECIDED)
+		printf("# %.*s\n", (int)reply.error.length, reply.error.bytes);
+	CHECK(reply.answer == WEIR__REDIS_DECIDED && verdict.allowed);
+	return verdict.granted;
+}
+
+/* What the core has after the same undo: a part of a token is given back, too. */
+static void check_as_core(const struct weir__redis_plan *plan, size_t which, uint64_t n, uint64_t back, weir_ns now)
+{
+	const struct weir__charge charge = { charges[which].at, charges[which].cost };
+	struct weir_state state = { 0, 0 };
+	struct weir_verdict found, expected;
+
+	for (size_t i = 0; i < CHARGES; i++)
+		if (charges[i].cost > 0)
+			CHECK(weir_step_take(&plan->plan, &state, charges[i].at, charges[i].cost).allowed);
+	CHECK_EQ(weir__step_undo(&plan->plan, &state, now, &charge, n).granted, back);
+	expected = weir_step_peek(&plan->plan, &state, now, 1);
+	CHECK(is_decided(WEIR__REDIS_PEEK, plan, 1, &now, &found));
+	check_same(&found, &expected, false);
+}
+
+/* What the core has if one of the charges was less by so many units. */
+static void check_as_if_less(const struct weir__redis_plan *plan, size_t which, uint64_t less, weir_ns now)
+{
+	/* These two may have started their interval or window later without the charge. */
+	const bool is_anchored = plan->plan.kind == WEIR_KIND_INTERVAL || plan->plan.flags & WEIR_PLAN_FIRST;
+	uint64_t *const state = calloc(1, weir_plan_state_size(&plan->plan));
+	struct weir_verdict found, expected;
+
+	for (size_t i = 0; i < CHARGES; i++)
+		if (charges[i].cost > (i == which ? less : 0))
+			CHECK(weir_step_take(&plan->plan, state, charges[i].at,
+					     charges[i].cost - (i == which ? less : 0))
+				      .allowed);
+	expected = weir_step_peek(&plan->plan, state, now, 1);
+	CHECK(is_decided(WEIR__REDIS_PEEK, plan, 1, &now, &found));
+	if (is_anchored)
+		CHECK_EQ(found.remaining, expected.remaining);
+	else
+		check_same(&found, &expected, false);
+	free(state);
+}
+
+static weir_ns charge_often(const struct weir__redis_plan *plan)
+{
+	const weir_ns step = weir__saturate(weir__mul(plan->plan.period, 3) /
+					    (plan->plan.kind <= WEIR_KIND_INTERVAL ? plan->plan.count : 10)) +
+			     2000;
+	weir_ns now = UINT64_C(1790000000000000000);
+
+	for (size_t i = 0; i < CHARGES; i++) {
+		struct weir_verdict found;
+
+		now += (1 + below(step)) / US * US;
+		CHECK(is_decided(WEIR__REDIS_UP_TO, plan, 1 + below(4), &now, &found));
+		charges[i] = (struct charge){ now, found.granted };
+	}
+	return now + below(2 * step) / US * US;
+}
+
+static void an_undo_leaves_what_a_smaller_charge_would(void)
+{
+	uint64_t given = 0;
+
+	need_server();
+	for (size_t kind = 0; kind < KINDS; kind++) {
+		const struct weir__redis_plan plan = plan_of(all_kinds[kind]);
+		const bool counts_all = plan.plan.flags & WEIR_PLAN_COUNT_ALL;
+
+		for (unsigned round = 0; round < 60 && !check_failed; round++) {
+			const weir_ns now = charge_often(&plan);
+			const size_t which = CHARGES - 1 - below(round % 2 ? CHARGES : 3);
+			const uint64_t n = below(6), back = undone(&plan, &charges[which], n, now);
+
+			CHECK(back <= n && back <= charges[which].cost && (back == 0 || !counts_all));
+			if (plan.plan.kind == WEIR_KIND_BUCKET)
+				check_as_core(&plan, which, n, back, now);
+			else if (!counts_all)
+				check_as_if_less(&plan, which, back, now);
+			given += back;
+			forget();
+		}
+	}
+	CHECK(given > 200);
+}
+
+/* What is given back at once is all of it, and by and by less. */
+static void an_undo_gives_back_what_has_not_refilled(void)
+{
+	static const struct {
+		const char *limit;
+		weir_ns after;
+		uint64_t back; /* of 4 */
+	} rows[] = {
+		{ "10/s burst 10", 0, 4 },
+		{ "10/s burst 10", 100 * MS, 3 },
+		{ "10/s burst 10", 101 * MS, 3 },
+		{ "10/s burst 10", 400 * MS, 0 },
+		{ "10/s leaky queue 9", 101 * MS, 3 },
+		{ "3/s refill interval burst 10", 999 * MS, 4 },
+		{ "3/s refill interval burst 10", 1000 * MS, 1 },
+		{ "3/s refill interval burst 10", UINT64_C(2000) * MS, 0 },
+		{ "10/s fixed_window", 999 * MS, 4 },
+		{ "10/s fixed_window", 1000 * MS, 0 },
+		{ "10/s fixed_window count all", 0, 0 },
+		{ "10/s sliding_counter", UINT64_C(1999) * MS, 4 },
+		{ "10/s sliding_counter", UINT64_C(2000) * MS, 0 },
+		{ "10/s sliding_log", 999 * MS, 4 },
+		{ "10/s sliding_log", 1000 * MS, 0 },
+	};
+	const struct charge charge = { UINT64_C(1790000000000000000), 4 };
+
+	need_server();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct weir__redis_plan plan = plan_of(rows[i].limit);
+		struct weir_verdict found;
+
+		CHECK(is_decided(WEIR__REDIS_TAKE, &plan, charge.cost, &charge.at, &found) && found.allowed);
+		CHECK_EQ(undone(&plan, &charge, 9, charge.at + rows[i].after), rows[i].back);
+		forget();
+	}
+}
+
+/* Burst 3, 1/s: of two charges the first is undone at once. After a second all 3 are there, and taken. Then nothing of the
+ * other charge is left to undo. */
+static void an_undo_gives_nothing_that_is_not_its_own(void)
+{
+	const weir_ns start = UINT64_C(1790000000000000000), later = start + 1000 * MS;
+	const struct weir__redis_plan plan = plan_of("1/s burst 3");
+	const struct charge two = { start, 2 }, one = { start, 1 };
+	struct weir_verdict found;
+
+	need_server();
+	CHECK(is_decided(WEIR__REDIS_TAKE, &plan, 2, &start, &found) && found.allowed);
+	CHECK(is_decided(WEIR__REDIS_TAKE, &plan, 1, &start, &found) && found.allowed);
+	CHECK_EQ(undone(&plan, &two, 2, start), 2);
+	CHECK(is_decided(WEIR__REDIS_TAKE, &plan, 3, &later, &found) && found.allowed);
+	CHECK_EQ(undone(&plan, &one, 1, later), 0);
+	CHECK(is_decided(WEIR__REDIS_TAKE, &plan, 1, &later, &found) && !found.allowed);
 }
 
 /* --- a Redis that has lost something ------------------------------------------------------------------------------ */
@@ -586,5 +1021,10 @@ TESTS(TEST(many_requests_in_a_call_are_decided_one_by_one), TEST(a_long_run_of_o
       TEST(keys_come_again_in_a_call), TEST(keys_expire_when_they_are_whole),
       TEST(what_is_given_back_or_forgotten_needs_no_key), TEST(a_value_of_others_starts_anew_and_is_told),
       TEST(damaged_values_do_no_harm), TEST(a_key_is_carried_over_as_of_the_change),
-      TEST(a_node_that_lags_behind_a_change_forgives_nothing), TEST(a_script_that_is_gone_is_loaded_again),
-      TEST(a_full_memory_charges_nobody))
+      TEST(a_node_that_lags_behind_a_change_forgives_nothing), TEST(an_older_plan_is_not_asked),
+      TEST(a_newer_plan_of_another_kind_starts_anew), TEST(the_latest_instant_of_the_same_plan_stays),
+      TEST(requests_of_one_call_have_one_plan_each), TEST(a_plan_may_say_its_age),
+      TEST(values_of_earlier_versions_are_read), TEST(an_old_value_has_these_bytes),
+      TEST(shared_keys_are_as_in_a_table), TEST(an_undo_leaves_what_a_smaller_charge_would),
+      TEST(an_undo_gives_back_what_has_not_refilled), TEST(an_undo_gives_nothing_that_is_not_its_own),
+      TEST(a_script_that_is_gone_is_loaded_again), TEST(a_full_memory_charges_nobody))

@@ -244,9 +244,18 @@ def a_limit_changes():
         assert one.take("a", "k", 4).remaining == 6
         one.ask("change a 20/hour")
         changed = one.take("a", "k")
-        assert (changed.limit, changed.remaining) == (20, 5), changed
+        assert (changed.limit, changed.remaining) == (20, 15), changed
+        behind = other.take("a", "k")  # decided by the limit that was set last
+        assert (behind.limit, behind.remaining) == (20, 14), behind
         other.ask("change a 20/hour")  # as of its own time
-        assert other.take("a", "k").remaining == 4
+        assert other.take("a", "k").remaining == 13
+        with asker(url_of(server)) as third:  # the first decision of a program that was started later
+            third.ask("limit a 9/hour")
+            last = third.take("a", "k")
+            assert (last.limit, last.remaining) == (9, 1), last
+        for each in (one, other):
+            found = each.take("a", "k", how="peek")
+            assert (found.limit, found.remaining) == (9, 1), found
         refused(-4, one.ask, "change a 20/hour fixed_window")
         refused(-3, one.ask, f"change a {2**50}/hour")
 

@@ -38,6 +38,14 @@ static inline uint64_t refund_one(void)
 	return weir_table_refund(stage.table, stage.limit, "key", 3, MADE_AT, 1).remaining;
 }
 
+static inline uint64_t undo_two(void)
+{
+	const struct weir__charge charge = { MADE_AT, 2 };
+	const struct weir_verdict verdict = weir__table_undo(stage.table, stage.limit, "key", 3, MADE_AT, &charge, 2);
+
+	return verdict.granted * 100u + verdict.remaining;
+}
+
 static inline uint64_t reset(void)
 {
 	return weir_table_reset(stage.table, stage.limit, "key", 3);

@@ -51,6 +51,36 @@ static void what_other_limits_charged_is_owed(void)
 	weir_table_free(table);
 }
 
+/* The instant at which a key is full stays, to the nanosecond, whatever the numbers of the limit that looks. */
+static void another_unit_keeps_the_instant(void)
+{
+	static const char *const texts[] = { "1000003/hour burst 50", "1/s burst 3", "7/min burst 3",
+					     "999999937/hour burst 9" };
+
+	for (size_t from = 0; from < 4; from++)
+		for (size_t to = 0; to < 4; to++) {
+			struct weir_table *const table = table_for(100, MADE_AT);
+			struct weir_table_limit first, second;
+			weir_ns before, after, charged;
+
+			CHECK_EQ(make(&first, table, "a", texts[from]), WEIR_OK);
+			CHECK_EQ(make(&second, table, "a", texts[to]), WEIR_OK);
+			weir__inline_limit_share(&first);
+			weir__inline_limit_share(&second);
+			CHECK(weir_table_allow(table, &first, "key", 3, MADE_AT, 2));
+			before = weir_table_peek(table, &first, "key", 3, MADE_AT, 0).reset_after;
+			after = weir_table_peek(table, &second, "key", 3, MADE_AT, 0).reset_after;
+			CHECK(after <= before && before - after <= 1);
+			if (weir_table_allow(table, &second, "key", 3, MADE_AT, 1)) {
+				charged = weir_table_peek(table, &second, "key", 3, MADE_AT, 0).reset_after;
+				CHECK(charged > after);
+				after = weir_table_peek(table, &first, "key", 3, MADE_AT, 0).reset_after;
+				CHECK(after <= charged && charged - after <= 1);
+			}
+			weir_table_free(table);
+		}
+}
+
 static void decisions_are_counted_with_another_limit(void)
 {
 	struct weir_table *const table = table_for(100, MADE_AT);
@@ -76,4 +106,5 @@ static void what_the_table_cannot_hold_is_refused(void)
 }
 
 TESTS(TEST(the_space_says_whose_key_it_is), TEST(what_other_limits_charged_is_owed),
-      TEST(decisions_are_counted_with_another_limit), TEST(what_the_table_cannot_hold_is_refused))
+      TEST(another_unit_keeps_the_instant), TEST(decisions_are_counted_with_another_limit),
+      TEST(what_the_table_cannot_hold_is_refused))

@@ -31,7 +31,7 @@ static void headers_that_are_refused(void)
 {
 #define WORD(field) offsetof(struct weir__region_header, field), sizeof(((struct weir__region_header *)0)->field)
 #define DAMAGED "the table's header is damaged"
-	enum { SIZE = 32768 }; /* for pages of up to as much */
+	enum { SIZE = 65536 }; /* for pages of up to as much */
 	static const struct {
 		size_t offset, size;
 		uint64_t value;
@@ -40,13 +40,15 @@ static void headers_that_are_refused(void)
 		{ WORD(magic), 0, "not a table of Weir" },
 		{ WORD(magic), UINT64_C(0x0162617472696577), "not a table of Weir" }, /* "weirtab", but no NUL */
 		{ WORD(byte_order), 0x04030201, "the table is of a machine with another byte order" },
-		{ WORD(version), 0, "the table is of version 0, this library makes and reads version 5" },
-		{ WORD(version), 6, "the table is of version 6, this library makes and reads version 5" },
-		{ WORD(size_bytes), 0, "the table says that it has 0 bytes, but it has 32768" },
-		{ WORD(size_bytes), SIZE - 1, "the table says that it has 32767 bytes, but it has 32768" },
-		{ WORD(size_bytes), SIZE + 1, "the table says that it has 32769 bytes, but it has 32768" },
+		{ WORD(version), 0,
+		  "the table is of version 0; remove it, and one is made in which all keys start anew: this Weir reads only version 6" },
+		{ WORD(version), 5,
+		  "the table is of version 5; remove it, and one is made in which all keys start anew: this Weir reads only version 6" },
+		{ WORD(size_bytes), 0, "the table says that it has 0 bytes, but it has 65536" },
+		{ WORD(size_bytes), SIZE - 1, "the table says that it has 65535 bytes, but it has 65536" },
+		{ WORD(size_bytes), SIZE + 1, "the table says that it has 65537 bytes, but it has 65536" },
 		{ WORD(size_bytes), UINT64_MAX,
-		  "the table says that it has 18446744073709551615 bytes, but it has 32768" },
+		  "the table says that it has 18446744073709551615 bytes, but it has 65536" },
 		{ WORD(lines), 0, DAMAGED },
 		{ WORD(lines), 8, DAMAGED },
 		{ WORD(limits_max), 0, DAMAGED },

@@ -221,7 +221,8 @@ static void headers_that_are_refused(void)
 	} rows[] = {
 		{ WORD(magic), 0, "not a table of Weir" },
 		{ WORD(byte_order), 0x04030201, "the table is of a machine with another byte order" },
-		{ WORD(version), 1, "the table is of version 1, this library makes and reads version 5" },
+		{ WORD(version), 1,
+		  "the table is of version 1; remove it, and one is made in which all keys start anew: this Weir reads only version 6" },
 		{ WORD(limits_max), 5, DAMAGED },
 		{ WORD(lines), 1 << 20, DAMAGED },
 		{ WORD(made_for), 0, DAMAGED },

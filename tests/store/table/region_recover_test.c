@@ -225,7 +225,7 @@ static void limits_that_cannot_be_read(void)
 		slot = weir__slot_make(1, 0, weir_table_now(table) - table->epoch + 10 * YEAR, 0);
 		page_at(table, 1)[3].state = slot;
 		if (damage)
-			table->region.limits[limit->index].first.words[0].state.hi ^= 1;
+			table->region.limits[limit->index].plans[0].words[0].state.hi ^= 1;
 		else
 			memset(&table->region.limits[limit->index], 0, sizeof(struct weir__region_limit));
 		leave(table);

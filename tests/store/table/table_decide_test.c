@@ -48,17 +48,19 @@ static const struct {
 	uint64_t used[3], costs[3];
 	bool allowed;
 	size_t decided_by;
-	uint64_t remaining;
-	weir_ns retry_after; /* WEIR_NEVER: never */
+	uint64_t limit, remaining; /* these and the times are those of the limit that decided */
+	weir_ns retry_after;       /* WEIR_NEVER: never */
+	weir_ns reset_after;
 } deciders[] = {
 	/* clang-format off */
-	{ "the one with least left",   { "9/s", "5/s", "7/s" },       { 0, 0, 0 }, { 1, 1, 1 }, true,  1, 4, 0 },
-	{ "after the charge",          { "9/s", "5/s", "7/s" },       { 0, 0, 0 }, { 8, 1, 1 }, true,  0, 1, 0 },
-	{ "of equals the first",       { "9/s", "5/s", "7/s" },       { 6, 2, 4 }, { 1, 1, 1 }, true,  0, 2, 0 },
-	{ "the one that denies",       { "9/s", "5/s", "8/s" },       { 0, 0, 8 }, { 1, 1, 1 }, false, 2, 0, MS(125) },
-	{ "of several the longest",    { "1/s", "1/min", "1/ms" },    { 1, 1, 1 }, { 1, 1, 1 }, false, 1, 0, S(60) },
-	{ "of equally long the first", { "9/s", "1/s", "1/s leaky" }, { 0, 1, 1 }, { 1, 1, 1 }, false, 1, 0, S(1) },
-	{ "never is the longest",      { "1/day", "5/s", "7/s" },     { 1, 0, 0 }, { 1, 6, 1 }, false, 1, 0, WEIR_NEVER },
+	{ "the one with least left",   { "8/s", "5/s", "7/min" },     { 0, 0, 0 }, { 1, 1, 1 }, true,  1, 5, 4, 0,          MS(200) },
+	{ "after the charge",          { "8/s", "5/min", "7/s" },     { 0, 0, 0 }, { 7, 1, 1 }, true,  0, 8, 1, 0,          MS(875) },
+	{ "of equals the first",       { "8/s", "5/s", "7/min" },     { 5, 2, 4 }, { 1, 1, 1 }, true,  0, 8, 2, 0,          MS(750) },
+	{ "the one that denies",       { "9/s", "5/hour", "8/s" },    { 0, 4, 8 }, { 1, 1, 1 }, false, 2, 8, 0, MS(125),    S(1) },
+	{ "with most left of all",     { "1/s", "2/min", "8/s" },     { 0, 1, 4 }, { 1, 1, 8 }, false, 2, 8, 4, MS(500),    MS(500) },
+	{ "of several the longest",    { "1/s", "1/min", "1/ms" },    { 1, 1, 1 }, { 1, 1, 1 }, false, 1, 1, 0, S(60),      S(60) },
+	{ "of equally long the first", { "9/s", "1/s", "1/s leaky" }, { 0, 1, 1 }, { 1, 1, 1 }, false, 1, 1, 0, S(1),       S(1) },
+	{ "never is the longest",      { "1/day", "5/s", "7/s" },     { 1, 1, 0 }, { 1, 6, 1 }, false, 1, 5, 4, WEIR_NEVER, MS(200) },
 	/* clang-format on */
 };
 
@@ -76,9 +78,10 @@ static void it_names_the_limit_that_decided(void)
 			CHECK(weir_table_allow(table, limit, "key", 3, MADE_AT, deciders[i].used[k]));
 		}
 		decision = decide(table, claims, 3, MADE_AT);
-		if (decision.verdict.allowed != deciders[i].allowed ||
+		if (decision.verdict.allowed != deciders[i].allowed || decision.verdict.limit != deciders[i].limit ||
 		    decision.verdict.remaining != deciders[i].remaining ||
-		    decision.verdict.retry_after != deciders[i].retry_after)
+		    decision.verdict.retry_after != deciders[i].retry_after ||
+		    decision.verdict.reset_after != deciders[i].reset_after)
 			check_fail(__FILE__, (int)i, deciders[i].what);
 		if (!CHECK_EQ(decision.decided_by, deciders[i].decided_by))
 			printf("# %s\n", deciders[i].what);
@@ -144,6 +147,29 @@ static void count_all_counts_the_attempt(void)
 	/* Alone, an attempt counts once, not twice. */
 	CHECK(!decide(table, &(struct weir_claim){ counts, "b", 1, 6 }, 1, MADE_AT).verdict.allowed);
 	CHECK_EQ(weir_table_refund(table, counts, "b", 1, MADE_AT, 5).remaining, 4);
+	weir_table_free(table);
+}
+
+/* The attempt uses up what is left of a limit that allowed it. That limit did not deny. */
+static void a_limit_that_counts_all_and_allowed_is_not_named(void)
+{
+	struct weir_table *const table = table_for(100, MADE_AT);
+	const struct weir_table_limit *const counts = limit_in(table, "1/min fixed_window align first count all");
+	const struct weir_table_limit *const other = limit_in(table, "1/s");
+	const struct weir_claim claims[] = { { counts, "a", 1, 1 }, { other, "a", 1, 1 } };
+	struct weir_table_limit_stats stats;
+	struct weir_verdict verdicts[2];
+	struct weir_decision decision;
+
+	CHECK(weir_table_allow(table, other, "a", 1, MADE_AT, 1));
+	CHECK_EQ(weir_table_decide(table, claims, 2, MADE_AT, verdicts, &decision), WEIR_OK);
+	CHECK(!decision.verdict.allowed && decision.decided_by == 1);
+	CHECK(decision.verdict.retry_after == S(1) && decision.verdict.reset_after == S(1));
+	CHECK(verdicts[0].allowed && verdicts[0].remaining == 0 && verdicts[0].retry_after == S(60));
+	weir_table_limit_stats(table, counts, &stats);
+	CHECK(stats.allowed == 0 && stats.denied == 0);
+	CHECK_EQ(weir_table_decide(table, claims, 2, MADE_AT, verdicts, &decision), WEIR_OK);
+	CHECK(!verdicts[0].allowed && decision.decided_by == 0 && decision.verdict.retry_after == S(60));
 	weir_table_free(table);
 }
 
@@ -223,19 +249,22 @@ static struct weir_decision model(struct subject *const *of_claims, size_t n, st
 	for (size_t i = 0; allowed && i < n_subjects; i++)
 		if (subjects[i].is_claimed)
 			subjects[i].verdict = step(&subjects[i], weir_step_take, now);
-	for (size_t i = 1; i < n; i++)
-		if (decides_more(&of_claims[i]->verdict, &of_claims[decision.decided_by]->verdict))
-			decision.decided_by = i;
 	for (size_t i = 0; !allowed && i < n_subjects; i++) {
+		const bool was_allowed = subjects[i].verdict.allowed;
+
 		if (!subjects[i].is_claimed || !weir_table_limit_limit(subjects[i].limit).count_all)
 			continue;
 		step(&subjects[i], weir_step_take, now);
 		subjects[i].verdict = step(&subjects[i], weir_step_peek, now);
+		subjects[i].verdict.allowed = was_allowed;
 	}
+	for (size_t i = 1; i < n; i++)
+		if (decides_more(&of_claims[i]->verdict, &of_claims[decision.decided_by]->verdict))
+			decision.decided_by = i;
 	for (size_t i = 0; i < n; i++)
 		verdicts[i] = of_claims[i]->verdict;
-	decision.verdict = weir_verdict_join(verdicts, n);
-	decision.verdict.allowed = allowed;
+	decision.verdict = verdicts[decision.decided_by];
+	decision.verdict.delay = weir_verdict_join(verdicts, n).delay;
 	return decision;
 }
 
@@ -261,7 +290,7 @@ static bool check_decision(struct weir_table *table, struct subject *subjects, s
 	}
 	CHECK_EQ(weir_table_decide(table, claims, n, now, verdicts, &found), WEIR_OK);
 	expected = model(of_claims, n, subjects, n_subjects, now);
-	CHECK_VERDICT("joined", &found.verdict, &expected.verdict);
+	CHECK_VERDICT("decided", &found.verdict, &expected.verdict);
 	CHECK_EQ(found.decided_by, expected.decided_by);
 	for (size_t i = 0; i < n; i++) {
 		CHECK_VERDICT("of a claim", &verdicts[i], &of_claims[i]->verdict);
@@ -291,5 +320,5 @@ static void decisions_are_those_of_the_model(void)
 }
 
 TESTS(TEST(all_or_nothing), TEST(it_names_the_limit_that_decided), TEST(duplicates_are_one_claim),
-      TEST(count_all_counts_the_attempt), TEST(one_to_sixteen_claims), TEST(nothing_costs_nothing),
-      TEST(decisions_are_those_of_the_model))
+      TEST(count_all_counts_the_attempt), TEST(a_limit_that_counts_all_and_allowed_is_not_named),
+      TEST(one_to_sixteen_claims), TEST(nothing_costs_nothing), TEST(decisions_are_those_of_the_model))

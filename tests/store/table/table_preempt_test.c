@@ -110,7 +110,7 @@ static uint64_t allow_stranger(void)
 static const struct act acts[] = {
 	{ "allow 2", allow_two },          { "take 3", take_three }, { "up to 9", up_to_nine },
 	{ "refund 1", refund_one },        { "reset", reset },       { "peek", look },
-	{ "another key", allow_stranger },
+	{ "another key", allow_stranger }, { "undo 2", undo_two },
 };
 
 #define ACTS (sizeof(acts) / sizeof(acts[0]))

@@ -129,7 +129,8 @@ static struct weir_decision decide_and_lose(void (*others)(void))
 	CHECK_EQ(weir_table_decide(stage.table, claims, 2, stage.now, verdicts, &decision), WEIR_OK);
 	CHECK_EQ(stage.acts, 2);
 	CHECK(!decision.verdict.allowed && decision.verdict.granted == 0);
-	CHECK(!verdicts[0].allowed);
+	CHECK(!verdicts[0].allowed && verdicts[1].allowed);
+	CHECK_EQ(decision.decided_by, 0); /* the charged one had allowed it, whatever became of its key */
 	CHECK_EQ(stats_of(stage.table, stage.now).lost_races, 1);
 	return decision;
 }
@@ -436,6 +437,10 @@ static void count_all_keeps_the_attempt(void)
 	decide_and_lose(NULL);
 	CHECK_EQ(left_at(stage.now), 8); /* counted, and once */
 	end();
+	begin("2/min fixed_window count all", weir_clock_now());
+	decide_and_lose(NULL);
+	CHECK_EQ(left_at(stage.now), 0);
+	end();
 }
 
 /* The limit that was charged answers what it has now; only the one that denied counts a denial. */
@@ -446,7 +451,6 @@ static void the_answers_of_a_lost_race(void)
 
 	begin("10/min", weir_clock_now());
 	decision = decide_and_lose(NULL);
-	CHECK_EQ(decision.decided_by, 0);
 	CHECK_EQ(decision.verdict.retry_after, S(3600) / 1000);
 	CHECK_EQ(decision.verdict.remaining, 0);
 	weir_table_limit_stats(stage.table, stage.charged, &stats);

@@ -1,0 +1,45 @@
+/* compare.h: what becomes of the usage of keys when one policy replaces another.
+ *
+ * A limit keeps the usage of its keys by its name, as far as the old state can be converted. What decides that is
+ * weir_step_convertible, as in the table and in Redis. */
+#ifndef WEIR_POLICY_COMPARE_H
+#define WEIR_POLICY_COMPARE_H
+
+#include "policy/policy.h"
+
+enum weir__policy_fate {
+	WEIR__FATE_KEPT,      /* the limit is the same */
+	WEIR__FATE_CONVERTED, /* the limit differs, and keys keep what they have used */
+	WEIR__FATE_ANEW,      /* keys start anew */
+	WEIR__FATE_ADDED,
+	WEIR__FATE_REMOVED,
+	WEIR__FATES
+};
+
+/* A limit or override of either policy. */
+struct weir__policy_difference {
+	enum weir__policy_fate fate;
+	const char *name;                                             /* of the plan */
+	char before[WEIR_LIMIT_TEXT_MAX], after[WEIR_LIMIT_TEXT_MAX]; /* empty: not in that policy */
+	const char *why;                                              /* ANEW: what differs, as a sentence */
+	/* Rows of the limit's CSV file by which another limit applies than before. Their keys start anew, whatever the
+	 * fate of the limit itself. */
+	uint64_t rows;
+};
+
+/* Reports each plan of `after` in the order of the file, then those that only `before` has. Returns false, and reports
+ * nothing, if memory ran out. */
+typedef void weir__policy_compare_report(void *context, const struct weir__policy_difference *difference);
+bool weir__policy_compare(const struct weir_policy *before, const struct weir_policy *after,
+			  weir__policy_compare_report *report, void *context);
+
+/* Whether keys start anew, all or some. */
+bool weir__policy_difference_is_anew(const struct weir__policy_difference *difference);
+
+/* Writes what becomes of the keys, with a NUL, as in
+ * `per-ip: keys start anew, since the period of the window differs: 5/hour fixed_window, before 5/min fixed_window`. */
+enum { WEIR__POLICY_DIFFERENCE_SIZE = 768 };
+void weir__policy_difference_write(const struct weir__policy_difference *difference,
+				   char ret_text[WEIR__POLICY_DIFFERENCE_SIZE]);
+
+#endif
