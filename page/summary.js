@@ -26,7 +26,7 @@ function requestsOf(live, past) {
 	return { allowed: sum("allowed"), rejected: sum("rejected"), delayed: null, isRough: true };
 }
 
-const EVICTED_S = 120; // how long the page shows evicted keys
+const EVICTED_S = 120; // how long the page shows evicted and folded keys
 
 // Each: its name, and what it tells as [number, the rest in small, whether something is wrong].
 const TILES = [
@@ -44,9 +44,10 @@ const TILES = [
 	["Connections", ({ live: { connections } }) => [
 		formatCount(Object.values(connections).reduce((sum, n) => sum + n, 0)),
 		Object.entries(connections).map(([protocol, n]) => `${protocol.toUpperCase()} ${formatCount(n)}`).join(", ")]],
-	["Keys", ({ live: { table }, evicted }) => [formatCount(table.live_keys),
+	["Keys", ({ live: { table }, evicted, folded }) => [formatCount(table.live_keys),
 		evicted > 0 ? `${formatCount(evicted)} evicted just now` :
-			`${formatShare(table.live_keys, table.capacity_keys)} of ${shorts.format(table.capacity_keys)}`, evicted > 0]],
+			folded > 0 ? `${formatCount(folded)} folded just now: the arena is full` :
+				`${formatShare(table.live_keys, table.capacity_keys)} of ${shorts.format(table.capacity_keys)}`, evicted > 0 || folded > 0]],
 	["Store", ({ live: { store } }) => store === null ? ["memory", "of this server"] :
 		[store.state, `${store.nodes} ${store.nodes === 1 ? "server" : "servers"}` +
 			(store.deferred_keys > 0 ? `, ${formatCount(store.deferred_keys)} keys with deferred charges` : ""), store.state !== "up"]],
@@ -58,7 +59,7 @@ const TILES = [
 
 class Summary {
 	#before = null;
-	#evicted = []; // [at, total], the oldest first
+	#lost = []; // [at, keys evicted, keys folded], the oldest first
 	#tiles = TILES.map(([name, tell]) => ({ tell, value: make("b"), rest: make("small"), name }));
 	#rows = new Map();
 
@@ -72,18 +73,19 @@ class Summary {
 		}
 	}
 
-	/** How many keys were evicted lately while this page was open. */
-	#evictedLately({ at, uptime_s, table: { evicted_total } }) {
+	/** How many keys were evicted, and folded, lately while this page was open. */
+	#lostLately({ at, uptime_s, table: { evicted_total, folded_total } }) {
 		if (this.#before && uptime_s < this.#before.uptime_s)
-			this.#evicted = []; // the server was restarted
-		this.#evicted = [...this.#evicted.filter(([then]) => then > at - EVICTED_S), [at, evicted_total]];
-		return evicted_total - this.#evicted[0][1];
+			this.#lost = []; // the server was restarted
+		this.#lost = [...this.#lost.filter(([then]) => then > at - EVICTED_S), [at, evicted_total, folded_total]];
+		const [, evicted, folded] = this.#lost[0];
+		return { evicted: evicted_total - evicted, folded: folded_total - folded };
 	}
 
 	show(live, past) {
-		const rates = requestRates(live, this.#before), requests = requestsOf(live, past), evicted = this.#evictedLately(live);
+		const rates = requestRates(live, this.#before), requests = requestsOf(live, past), lost = this.#lostLately(live);
 		for (const { tell, value, rest } of this.#tiles) {
-			const [number, more, isWrong = false] = tell({ live, rates, requests, evicted });
+			const [number, more, isWrong = false] = tell({ live, rates, requests, ...lost });
 			setText(value, number);
 			setText(rest, more);
 			rest.classList.toggle("wrong", isWrong);

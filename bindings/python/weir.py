@@ -96,7 +96,7 @@ class _weir_canceller(ctypes.Structure):
 
 class _weir_table_options(ctypes.Structure):
     _fields_ = [("size_bytes", c_size_t), ("shared", c_char_p), ("file", c_char_p), ("mode", c_uint32),
-                ("limits_max", c_uint32), ("arena_bytes", c_size_t), ("made_at", c_uint64)]
+                ("limits_max", c_uint32), ("arena_bytes", c_size_t), ("made_at", c_uint64), ("overcommit", c_bool)]
 
 
 class _weir_table_key(ctypes.Structure):
@@ -114,8 +114,9 @@ class _weir_decision(ctypes.Structure):
 class _weir_table_stats(ctypes.Structure):
     _fields_ = [("capacity", c_uint64), ("live", c_uint64), ("size_bytes", c_size_t), ("limits", c_uint32),
                 ("limits_max", c_uint32), ("inserted", c_uint64), ("evicted", c_uint64), ("probes", c_uint64 * 4),
-                ("absent", c_uint64), ("arena_bytes", c_size_t), ("arena_used", c_size_t), ("regained", c_uint64),
+                ("absent", c_uint64), ("arena_bytes", c_size_t), ("arena_used", c_size_t), ("regained", c_uint64), ("folded", c_uint64),
                 ("lost_races", c_uint64), ("damaged_pages", c_uint64), ("damaged_slots", c_uint64),
+                ("damaged_limits", c_uint64), ("damaged_fields", c_uint64),
                 ("damaged_at", c_uint64), ("plans_lost", c_uint64)]
 
 
@@ -295,9 +296,12 @@ class TableStats(NamedTuple):
     arena_bytes: int  # for histories of keys
     arena_used: int  # what of it they have
     regained: int  # chunks of 64 bytes that killed processes had left unused
+    folded: int  # times that a key kept in its slot what it had used, without its history, because the arena was full
     lost_races: int  # decisions on several limits that were taken back because another was faster
     damaged_pages: int  # of a file, since it was made: found damaged when it was opened, and cleared
     damaged_slots: int
+    damaged_limits: int  # gone until they are added again
+    damaged_fields: int  # counters, words of the header, earlier forms of changed limits
     damaged_at: int  # when that was found last; 0: never
     plans_lost: int  # earlier forms of changed limits, forgotten while keys may have been in use under them
 
@@ -552,17 +556,18 @@ class Table:
     limits_max: how many limits there may be; 0 is 64.
     arena_bytes: memory in addition to the keys, for sliding logs and sliding counters with segments; see arena_size.
     made_at: the time around which times are good, by 9 years; 0 is now. For replays and tests.
+    overcommit: make the table even if it does not fit into the available memory.
 
     Error: ERR_ROOM, ERR_REGION (the memory or file is not a table, has other sizes, or belongs to another user), ERR_LIMIT (an
     invalid name or number), ERR_SYSTEM."""
 
     def __init__(self, keys: int = 0, *, shared: Optional[str] = None, file: Union[str, bytes, os.PathLike, None] = None,
-                 mode: int = 0, limits_max: int = 0, arena_bytes: int = 0, made_at: int = 0) -> None:
+                 mode: int = 0, limits_max: int = 0, arena_bytes: int = 0, made_at: int = 0, overcommit: bool = False) -> None:
         limits_max = _number(limits_max, 32)
         size_bytes = _library.weir_table_size(_number(keys), limits_max) + _number(arena_bytes) if keys else 0
         options = _weir_table_options(size_bytes, None if shared is None else _name(shared),
                                       None if file is None else _path(file), _number(mode, 32), limits_max,
-                                      _number(arena_bytes), _number(made_at))
+                                      _number(arena_bytes), _number(made_at), bool(overcommit))
         handle, message = _Handle(), _weir_message()
         _check(_library.weir_table_new(_ref(options), _ref(handle), _ref(message)), message)
         self._handle: Optional[_Handle] = handle

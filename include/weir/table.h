@@ -18,12 +18,13 @@
  * When full. A key can be in any of 16 slots. If keys in use have all of them, one is evicted: among buckets the one
  * that will be full soonest, among windows the one that has used least. The evicted key starts over as a new key, and
  * weir_table_stats.evicted counts it. New keys under the same limit can therefore not evict a key that is being
- * throttled, and every allowed request is recorded.
+ * throttled, and every allowed request is recorded. If the arena is full, a key is folded: its slot keeps how much it has
+ * used, all of it as of its newest event, which denies too much for at most a period. weir_table_stats.folded counts it.
  *
- * The table does not store the names of keys, only 32 bits of a hash that is keyed with a secret of the table. A lookup
- * meets the slot of another key with a probability of at most 16 / 2^32 = 3.7e-9. For each 7 changes of the limit, as
- * long as keys from before them may have used something, as much is added. The two keys then share the slot. If they belong to two limits, each reads the usage of
- * the other by its own rate, as one burst or window at most.
+ * The table does not store the names of keys, only 31 bits of a hash that is keyed with a secret of the table. A lookup
+ * meets the slot of another key with a probability of at most 16 / 2^31 = 7.5e-9. For each 7 changes of the limit, as
+ * long as keys from before them may have used something, as much is added. The two keys then share the slot. If they
+ * belong to two limits, each reads the usage of the other by its own rate, as one burst or window at most.
  *
  * Maxima are WEIR_TABLE_... below; weir_table_add_limit rejects a limit beyond them. Times are valid from 9 years
  * before the table was made until 9 years after. Outside of that, time stands still.
@@ -78,9 +79,10 @@ struct weir_table_options {
 	/* Permission bits of the shared memory or the file. 0 means 0600. A table that another user made is rejected
 	 * unless these bits allow for it: see weir_table_new. */
 	uint32_t mode;
-	uint32_t limits_max; /* the most limits, 1664 bytes each; 0 means 64 */
+	uint32_t limits_max; /* the most limits, 1672 bytes each; 0 means 64 */
 	size_t arena_bytes;  /* part of size_bytes for sliding logs and segments; see weir_table_arena_size. 0: none */
 	weir_ns made_at;     /* the time around which times are valid; 0 means now. For replays and tests */
+	bool overcommit;     /* make the table even if it does not fit into the available memory: see weir_table_new */
 };
 
 /* Returns the bytes for this many keys in use at once, and this many limits (0: 64). That is 23.5 bytes per key. With
@@ -112,7 +114,11 @@ WEIR_API size_t weir_table_arena_size(const struct weir_limit *limit, uint64_t k
  *
  * After fork, a private table becomes two tables. Parent and child may both use a shared table, or one in a file.
  *
- * WEIR_ERR_ROOM: size_bytes is too small, too large, or 0 where no table exists. WEIR_ERR_REGION: the memory or file is
+ * A new table must fit into the memory that is available now: MemAvailable of /proc/meminfo, and what the memory limits
+ * of this process's cgroups leave. Shared memory and files must also fit into their file system. With `overcommit`, only
+ * the file system has the last word, and memory that is missing later may end this or another process.
+ *
+ * WEIR_ERR_ROOM: size_bytes is too small, too large, does not fit, or is 0 where no table exists. WEIR_ERR_REGION: the memory or file is
  * not a table, has another version, size_bytes, limits_max or arena_bytes, or belongs to another user. You can attach
  * to a table of another user (other than root) only if you pass a mode with bits for others, or with bits for the group
  * if the table has a group of this process and is not writable by others. WEIR_ERR_LIMIT: an invalid name or number.
@@ -275,9 +281,13 @@ struct weir_table_stats {
 	uint64_t absent;                /* keys that were not found */
 	size_t arena_bytes, arena_used; /* for histories of keys, and how much of it they use */
 	uint64_t regained;              /* chunks of 64 bytes reclaimed from killed processes */
+	/* Times that the arena was full, and a key kept in its slot what it had used, without its history. */
+	uint64_t folded;
 	uint64_t lost_races; /* decisions on several limits that were undone because another thread was faster */
-	/* Of a file, since it was made: what was found damaged on opening and started over. A page has 255 slots. */
-	uint64_t damaged_pages, damaged_slots;
+	/* Of a file, since it was made: what was found damaged on opening and started over. A page has 255 slots. A
+	 * limit that was damaged is gone until it is added again. Fields are counters, words of the header, and earlier
+	 * forms of changed limits. */
+	uint64_t damaged_pages, damaged_slots, damaged_limits, damaged_fields;
 	weir_ns damaged_at; /* when damage was last found; 0: never */
 	/* Earlier forms of changed limits that were forgotten although keys may have been in use under them. */
 	uint64_t plans_lost;

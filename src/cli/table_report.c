@@ -135,7 +135,8 @@ static void print_damage(const struct weir_table_stats *stats)
 	char text[WEIR__WORDS_SIZE];
 
 	weir__words_instant(stats->damaged_at, text);
-	printf("damaged      %" PRIu64 " pages, %" PRIu64 " slots%s%s\n", stats->damaged_pages, stats->damaged_slots,
+	printf("damaged      %" PRIu64 " pages, %" PRIu64 " slots, %" PRIu64 " limits, %" PRIu64 " fields%s%s\n",
+	       stats->damaged_pages, stats->damaged_slots, stats->damaged_limits, stats->damaged_fields,
 	       stats->damaged_at ? "; started anew, last at " : "", stats->damaged_at ? text : "");
 }
 
@@ -160,7 +161,7 @@ static void print_info(const struct info *info)
 		weir__words_size(stats->arena_bytes, text);
 		printf("arena        %s (%zu bytes), %.1f %% used\n", text, stats->arena_bytes,
 		       percent(stats->arena_used, stats->arena_bytes));
-		printf("regained     %" PRIu64 "\n", stats->regained);
+		printf("regained     %" PRIu64 "\nfolded       %" PRIu64 "\n", stats->regained, stats->folded);
 	}
 	printf("lost races   %" PRIu64 "\n", stats->lost_races);
 	if (info->table->region.file >= 0)
@@ -208,6 +209,7 @@ static void json_stats(struct weir__json *json, const struct weir_table_stats *s
 	weir__json_number(json, "arena_bytes", stats->arena_bytes);
 	weir__json_number(json, "arena_used", stats->arena_used);
 	weir__json_number(json, "regained", stats->regained);
+	weir__json_number(json, "folded", stats->folded);
 	weir__json_number(json, "lost_races", stats->lost_races);
 	(void)snprintf(text, sizeof(text), "[%" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64 "]", stats->probes[0],
 		       stats->probes[1], stats->probes[2], stats->probes[3]);
@@ -220,6 +222,8 @@ static void json_damage(struct weir__json *json, const struct weir_table_stats *
 {
 	weir__json_number(json, "damaged_pages", stats->damaged_pages);
 	weir__json_number(json, "damaged_slots", stats->damaged_slots);
+	weir__json_number(json, "damaged_limits", stats->damaged_limits);
+	weir__json_number(json, "damaged_fields", stats->damaged_fields);
 	if (stats->damaged_at)
 		json_instant(json, "damaged_at", stats->damaged_at);
 	else

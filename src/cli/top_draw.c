@@ -160,6 +160,8 @@ static void add_table(struct weir__top_text *text, const struct weir__top_view *
 	add_number(text, " of ", view->server.capacity_keys, "");
 	if (view->server.evicted > 0)
 		add_number(text, ", ", view->server.evicted, " evicted");
+	if (view->server.folded > 0)
+		add_number(text, ", ", view->server.folded, " folded");
 }
 
 /* Adds a rate per second. `sum` is the total of the last WEIR__TOP_RATE_SECONDS. */

@@ -109,6 +109,7 @@ static void read_server(const json_t *root, struct weir__top_server *server)
 	server->live_keys = number_of(table, "live_keys");
 	server->capacity_keys = number_of(table, "capacity_keys");
 	server->evicted = number_of(table, "evicted_total");
+	server->folded = number_of(table, "folded_total");
 	server->has_store = json_is_object(store);
 	copy_text(server->store, sizeof(server->store), store, "state");
 	server->store_nodes = number_of(store, "nodes");

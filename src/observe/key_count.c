@@ -10,6 +10,11 @@ enum {
 
 static const weir_ns pause_ns = 100000000; /* between two large scans */
 
+const char *const weir__damage_words[WEIR__DAMAGES] = { [WEIR__DAMAGED_PAGES] = "pages",
+							[WEIR__DAMAGED_SLOTS] = "slots",
+							[WEIR__DAMAGED_LIMITS] = "limits",
+							[WEIR__DAMAGED_FIELDS] = "fields" };
+
 void weir__key_count(struct weir_table *table, struct weir__key_count_cache *before, weir_ns now,
 		     struct weir__table_key_count *ret_count)
 {

@@ -14,6 +14,9 @@ struct weir__key_count_cache {
 	uint64_t live, inserted;
 };
 
+/* The parts that are counted in `damaged`, in words. */
+extern const char *const weir__damage_words[WEIR__DAMAGES];
+
 /* `before` NULL: no large scans, the count is always estimated from a part of the table. */
 void weir__key_count(struct weir_table *table, struct weir__key_count_cache *before, weir_ns now,
 		     struct weir__table_key_count *ret_count);

@@ -67,8 +67,21 @@
 	X(TABLE_INSERTED, "rate_limiter_table_inserted", COUNTER, "", "", "Keys that were given a slot.") \
 	X(TABLE_EVICTED, "rate_limiter_table_evicted", COUNTER, "", "", \
 	  "Keys that were evicted while part of their limit was in use.") \
+	X(TABLE_FOLDED, "rate_limiter_table_folded", COUNTER, "", "", \
+	  "Times that the arena was full, so that a key gave up when it was used and kept how much: it may be denied too much.") \
 	X(TABLE_PLANS_LOST, "rate_limiter_table_plans_lost", COUNTER, "", "", \
 	  "Earlier forms of changed limits that were forgotten while keys may have been in use under them.") \
+	X(TABLE_DAMAGED, "rate_limiter_table_damaged", COUNTER, "", "part", \
+	  "Parts of the table's file that were found damaged when it was opened, and started over: pages, slots, limits, or " \
+	  "fields, which are counters, words of the header and earlier forms of limits.") \
+	X(TABLE_TRUNCATIONS, "rate_limiter_table_truncations", COUNTER, "", "", \
+	  "How often the table's file was truncated while this server used it. Keys in the lost part started over.") \
+	X(TABLE_DETACHED, "rate_limiter_table_detached", GAUGE, "", "", \
+	  "1 if the table has lost its file or shared memory, because that was removed or could not be extended after a " \
+	  "truncation, else 0. What this server decides is then lost when it ends.") \
+	X(ARENA_BYTES, "rate_limiter_arena_bytes", GAUGE, "bytes", "", \
+	  "Memory for the events of sliding logs and sub-windows: the setting arena.") \
+	X(ARENA_USED, "rate_limiter_arena_used_bytes", GAUGE, "bytes", "", "How much of it keys use.") \
 	X(POLICY_LIMITS, "rate_limiter_policy_limits", GAUGE, "", "", "Limits of the policy.") \
 	X(POLICY_CHANGES, "rate_limiter_policy_changes", COUNTER, "", "", \
 	  "New versions of the policy that took effect, after the first.") \

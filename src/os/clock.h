@@ -13,6 +13,7 @@
 #include <weir/clock.h>
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "os/atomic16.h"
 #include "os/timeline.h"
@@ -42,6 +43,9 @@ struct weir__clock {
 
 void weir__clock_anchor_init(struct weir__clock_anchor *anchor);
 void weir__clock_anchor_begin(struct weir__clock_anchor *anchor, weir_ns monotonic, weir_ns wall);
+
+/* Whether the anchor can have been written by these functions. Random words are found out almost always. */
+bool weir__clock_anchor_is_sound(struct weir__clock_anchor *anchor);
 
 /* Returns the time of day when the anchor was last moved. */
 weir_ns weir__clock_anchor_moved_at(struct weir__clock_anchor *anchor);

@@ -20,6 +20,7 @@ enum {
 
 static const int64_t jump_ns = 1000000000;
 static const weir_ns taken_out_over_ns = 1000000000;
+static const uint64_t from_most_ms = UINT64_C(3155760000000); /* no machine has been running for 100 years */
 
 struct line {
 	uint64_t ahead;
@@ -59,6 +60,15 @@ void weir__clock_anchor_begin(struct weir__clock_anchor *anchor, weir_ns monoton
 	const struct line line = { .ahead = wall - monotonic, .from_ms = monotonic / NS_A_MS };
 
 	anchor->current.state = anchor->next.state = pack(&line);
+}
+
+bool weir__clock_anchor_is_sound(struct weir__clock_anchor *anchor)
+{
+	const struct line next = unpack(weir__atomic16_load(&anchor->next));
+	const struct line current = unpack(weir__atomic16_load(&anchor->current));
+
+	return current.rate >= -RATE_MAX && current.rate <= RATE_MAX && next.rate >= -RATE_MAX &&
+	       next.rate <= RATE_MAX && current.from_ms <= next.from_ms && next.from_ms <= from_most_ms;
 }
 
 weir_ns weir__clock_anchor_moved_at(struct weir__clock_anchor *anchor)

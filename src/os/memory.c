@@ -17,7 +17,7 @@
 /* The prefix of file names, because other programs use the directory, too. */
 static const char folder[] = "/dev/shm", prefix[] = "weir.";
 
-enum { HUGE_PAGE = 2 << 20, PATH_SIZE = NAME_MAX + sizeof(folder), PIECE = 16 << 20 };
+enum { HUGE_PAGE = 2 << 20, PIECE = 16 << 20 };
 
 /* Only advice: without huge pages, small ones do. */
 static void ask_for_huge_pages(void *memory, size_t size)
@@ -91,17 +91,17 @@ int weir__memory_new_shared(size_t size, uint32_t mode, void **ret_memory, int *
 	return error;
 }
 
-static int path_of(const char *name, char *path, size_t size)
+int weir__memory_path(const char *name, char ret_path[WEIR__MEMORY_PATH_SIZE])
 {
-	const int length = snprintf(path, size, "%s/%s%s", folder, prefix, name);
+	const int length = snprintf(ret_path, WEIR__MEMORY_PATH_SIZE, "%s/%s%s", folder, prefix, name);
 
-	return length < 0 || (size_t)length >= size ? ENAMETOOLONG : 0;
+	return length < 0 || length >= WEIR__MEMORY_PATH_SIZE ? ENAMETOOLONG : 0;
 }
 
 int weir__memory_publish(int file, const char *name)
 {
-	char from[64], to[PATH_SIZE];
-	int error = path_of(name, to, sizeof(to));
+	char from[64], to[WEIR__MEMORY_PATH_SIZE];
+	int error = weir__memory_path(name, to);
 
 	if (error != 0)
 		return error;
@@ -157,9 +157,9 @@ int weir__memory_open(const char *path, uint32_t mode, int *ret_file, size_t *re
 
 int weir__memory_attach(const char *name, uint32_t mode, void **ret_memory, size_t *ret_size)
 {
-	char path[PATH_SIZE];
+	char path[WEIR__MEMORY_PATH_SIZE];
 	size_t size = 0;
-	int file = -1, error = path_of(name, path, sizeof(path));
+	int file = -1, error = weir__memory_path(name, path);
 
 	if (error == 0)
 		error = weir__memory_open(path, mode, &file, &size);
@@ -174,18 +174,23 @@ int weir__memory_attach(const char *name, uint32_t mode, void **ret_memory, size
 
 int weir__memory_unlink(const char *name)
 {
-	char path[PATH_SIZE];
-	const int error = path_of(name, path, sizeof(path));
+	char path[WEIR__MEMORY_PATH_SIZE];
+	const int error = weir__memory_path(name, path);
 
 	if (error != 0)
 		return error;
 	return unlink(path) == 0 ? 0 : errno;
 }
 
+const char *weir__memory_folder(void)
+{
+	return folder;
+}
+
 int weir__memory_status(const char *name, struct weir__memory_status *ret_status)
 {
-	char path[PATH_SIZE];
-	const int error = path_of(name, path, sizeof(path));
+	char path[WEIR__MEMORY_PATH_SIZE];
+	const int error = weir__memory_path(name, path);
 
 	return error == 0 ? weir__memory_file_status(path, ret_status) : error;
 }

@@ -34,6 +34,13 @@ int weir__memory_set_aside(int file, size_t size);
 
 int weir__memory_unlink(const char *name);
 
+/* Writes the path of shared memory. ENAMETOOLONG: a name of more than 250 bytes. */
+enum { WEIR__MEMORY_PATH_SIZE = 264 };
+int weir__memory_path(const char *name, char ret_path[WEIR__MEMORY_PATH_SIZE]);
+
+/* The directory that has the shared memory. */
+const char *weir__memory_folder(void);
+
 /* What `ls -l` shows of named memory; mode is the permission bits. ENOENT: not found. */
 struct weir__memory_status {
 	uint64_t size_bytes;

@@ -495,6 +495,9 @@ static void add_table(struct live *live)
 	weir__reply_add_member(live->reply, ",\n\"table\":{\"live_keys\":", key_count.live);
 	weir__reply_add_member(live->reply, ",\"capacity_keys\":", key_count.capacity);
 	weir__reply_add_member(live->reply, ",\"evicted_total\":", key_count.evicted);
+	weir__reply_add_member(live->reply, ",\"folded_total\":", key_count.folded);
+	weir__reply_add_member(live->reply, ",\"arena_bytes\":", key_count.arena_bytes);
+	weir__reply_add_member(live->reply, ",\"arena_used_bytes\":", key_count.arena_used);
 	WEIR__REPLY_ADD(live->reply, "}");
 }
 

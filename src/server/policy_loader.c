@@ -16,6 +16,7 @@
 #include "policy/source/policy_remote.h"
 #include "policy/source/policy_source.h"
 #include "policy/source/policy_text.h"
+#include "server/arena_plan.h"
 #include "server/policy_upload.h"
 #include "server/stores.h"
 
@@ -48,6 +49,7 @@ struct weir__policy_loader {
 	struct weir_policy *first;      /* NULL once there is a guard */
 	char *copy;                     /* where each valid version of a remote source is written; NULL: nowhere */
 	uint64_t plans_set;
+	uint64_t keys; /* that limits are to have room for in the arena; 0: a store decides */
 	struct weir__policy_identity current;
 	bool is_put;    /* the policy in force was uploaded; `current` is what the source last had */
 	uint64_t wrong; /* hash of the errors that were last reported */
@@ -323,6 +325,7 @@ struct weir__policy_loader *weir__policy_loader_new(const struct weir__settings 
 	loader->plans_set = settings->limits_max;
 	loader->envoy = settings->envoy_counts == WEIR__COUNTS_EACH ? WEIR_ENVOY_COUNT_EACH : 0;
 	loader->has_store = settings->store[0] != '\0';
+	loader->keys = loader->has_store ? 0 : settings->keys;
 	if (settings->policy_copy[0] != '\0')
 		loader->copy = strdup(settings->policy_copy);
 	if (load_first(loader)) {
@@ -331,6 +334,17 @@ struct weir__policy_loader *weir__policy_loader_new(const struct weir__settings 
 	}
 	weir__policy_loader_free(loader);
 	return NULL;
+}
+
+/* If the size of the arena is set. Otherwise it depends on the machine that serves. */
+static void check_arena(const struct weir__settings *settings, const char *path, const struct weir_policy *policy,
+			FILE *errors)
+{
+	char line[WEIR__ARENA_WARNING_SIZE];
+
+	if (weir__settings_place(settings, "arena").from != WEIR__FROM_DEFAULT && settings->store[0] == '\0' &&
+	    weir__arena_plan_warn(policy, settings->keys, settings->arena, line))
+		fprintf(errors, "%s: warning: %s\n", path, line);
 }
 
 struct weir_policy *weir__policy_loader_check(const char *path, FILE *errors)
@@ -349,6 +363,8 @@ struct weir_policy *weir__policy_loader_check(const char *path, FILE *errors)
 		policy = loader->first;
 	if (loader->has_settings)
 		weir__settings_warn_of_old_names(loader->said, errors);
+	if (loader->has_settings && policy)
+		check_arena(loader->said, path, policy, errors);
 	loader->first = NULL;
 	weir__policy_loader_free(loader);
 	return policy;
@@ -366,6 +382,11 @@ uint32_t weir__policy_loader_limits(const struct weir__policy_loader *loader)
 		most = loader->plans_set;
 	return most < WEIR__LIMITS_MAX ? (uint32_t)most + 1 :
 					 WEIR__LIMITS_MAX; /* + 1: the daemon's own limit, which counts inline limits */
+}
+
+size_t weir__policy_loader_arena(const struct weir__policy_loader *loader)
+{
+	return loader->first && loader->keys > 0 ? weir__arena_plan_size(loader->first, loader->keys) : 0;
 }
 
 /* --- reloading ---------------------------------------------------------------------------------------------------- */
@@ -418,6 +439,23 @@ static const char *hint_of(int error)
 		       ": the setting limits_max says how many a table is made for, those of earlier policies "
 		       "among them" :
 		       "";
+}
+
+/* Writes the warning that a policy does not fit the arena. Empty: it fits, or a store decides. */
+static void warn_of_arena(const struct weir__policy_loader *loader, const struct weir_policy *policy,
+			  char ret_line[WEIR__ARENA_WARNING_SIZE])
+{
+	if (loader->keys == 0 ||
+	    !weir__arena_plan_warn(policy, loader->keys, loader->table->region.arena_bytes, ret_line))
+		ret_line[0] = '\0';
+}
+
+static void tell_warning(const struct weir__policy_loader *loader, const char *line)
+{
+	if (line[0] == '\0')
+		return;
+	fprintf(loader->errors, "weir serve: the policy: warning: %s\n", line);
+	fflush(loader->errors);
 }
 
 /* Limits whose keys start anew: the first are reported, all are counted. */
@@ -488,11 +526,13 @@ static bool change(struct weir__policy_loader *loader, const struct weir__policy
 	struct weir__policy_identity identity;
 	struct weir_message why;
 	struct anew anew = { .n = 0 };
+	char warning[WEIR__ARENA_WARNING_SIZE];
 	int error;
 
 	if (policy == NULL)
 		return false;
 	identity = weir__policy_identify(version, policy);
+	warn_of_arena(loader, policy, warning);
 	anew.lines = open_memstream(&anew.text, &anew.size);
 	(void)weir__guard_compare(loader->guard, policy, note_anew, &anew); /* before the guard owns the policy */
 	error = weir_guard_change(loader->guard, policy, weir_table_now(loader->table), &why);
@@ -505,6 +545,7 @@ static bool change(struct weir__policy_loader *loader, const struct weir__policy
 	}
 	tell_anew(loader, &anew);
 	anew_fini(&anew);
+	tell_warning(loader, warning);
 	weir__policy_forget(&loader->current);
 	loader->current = identity;
 	loader->is_put = false;
@@ -567,6 +608,7 @@ static void note_put(void *loader_, const struct weir__policy_upload *upload)
 		fprintf(loader->errors, "weir serve: the policy: keys of %llu more limits start anew\n",
 			(unsigned long long)(anew->n + anew->more - WEIR__BOUND_POLICY_ANEW));
 	fflush(loader->errors);
+	tell_warning(loader, upload->outcome.warning);
 	(void)pthread_mutex_lock(&loader->lock);
 	loader->info.anew = (uint32_t)(anew->n + anew->more);
 	(void)pthread_mutex_unlock(&loader->lock);
@@ -587,6 +629,7 @@ bool weir__policy_loader_send(struct weir__policy_loader *loader, struct weir__p
 	bool has_room;
 
 	upload->envoy = loader->envoy;
+	upload->keys = loader->keys;
 	has_room = weir__policy_upload_queue_add(loader->uploads, upload);
 	if (has_room)
 		weir__loop_wake(&loader->loop);
@@ -668,8 +711,11 @@ bool weir__policy_loader_start(struct weir__policy_loader *loader, struct weir_t
 	struct weir_message why;
 	int error;
 
+	char warning[WEIR__ARENA_WARNING_SIZE];
+
 	loader->first = NULL;
 	loader->table = table;
+	warn_of_arena(loader, first, warning);
 	error = weir__guard_new(table, first, loader->has_store ? weir__stores_check_limit : NULL, &loader->guard,
 				&why);
 	if (error != WEIR_OK) {
@@ -679,6 +725,7 @@ bool weir__policy_loader_start(struct weir__policy_loader *loader, struct weir_t
 	loader->info.loaded_at = loader->looked_at = weir_clock_now();
 	loader->info.limits = weir__guard_limits(loader->guard);
 	tell_anew_at_start(loader);
+	tell_warning(loader, warning);
 	follow(loader);
 	loader->is_running = start_thread(loader);
 	if (!loader->is_running)

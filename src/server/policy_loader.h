@@ -21,6 +21,9 @@ struct weir__policy_loader *weir__policy_loader_new(const struct weir__settings 
 /* How many limits the table needs room for, including those of later versions. */
 uint32_t weir__policy_loader_limits(const struct weir__policy_loader *loader);
 
+/* Bytes of arena that the first version needs, see arena_plan.h. 0: none, or a store decides. */
+size_t weir__policy_loader_arena(const struct weir__policy_loader *loader);
+
 /* Puts the first version in force, and begins to watch for others. Returns false if that failed, after reporting it. */
 bool weir__policy_loader_start(struct weir__policy_loader *loader, struct weir_table *table);
 

@@ -6,6 +6,7 @@
 
 #include "observe/audit.h"
 #include "os/mailbox.h"
+#include "server/arena_plan.h"
 
 enum {
 	WEIR__POLICY_UPLOADS_MAX = 16, /* that wait; beyond that, the response is 503 with Retry-After */
@@ -28,6 +29,7 @@ struct weir__policy_outcome {
 	uint64_t version;
 	struct weir__policy_lines added, removed, changed; /* names of limits, if it is in force */
 	struct weir__policy_lines anew;                    /* limits whose keys started anew, and why; the same */
+	char warning[WEIR__ARENA_WARNING_SIZE];            /* that a limit does not fit the arena; may be empty */
 };
 
 struct weir__request;
@@ -37,6 +39,7 @@ struct weir__policy_upload {
 	struct weir__request *request; /* that waits for it; only its worker uses it; NULL: the client has gone */
 	bool replaces;                 /* else it is only validated */
 	uint32_t envoy;                /* WEIR_ENVOY_..., for a policy in Envoy's form */
+	uint64_t keys;                 /* that limits are to have room for in the arena; 0: a store decides */
 	char *text;
 	size_t length;
 	struct weir__policy_outcome outcome;

@@ -19,8 +19,10 @@
 #include "observe/counters.h"
 #include "observe/limit_stats.h"
 #include "observe/tracer.h"
+#include "os/memory_room.h"
 #include "os/net.h"
 #include "server/accept_balancer.h"
+#include "server/arena_plan.h"
 #include "server/handover.h"
 #include "server/listeners.h"
 #include "server/policy_loader.h"
@@ -32,6 +34,8 @@
 #include "store/table/table.h"
 
 enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2 };
+
+static const weir_ns second_ns = 1000000000;
 
 struct server {
 	struct weir__settings *settings;
@@ -57,6 +61,8 @@ struct server {
 	int pipe; /* to the previous server; -1: there is none, or it knows that this one serves */
 	struct weir__handover handover;
 	bool is_handing, is_handed, is_retiring;
+	struct weir__mapping_state mapping; /* of the table, as it was last logged */
+	weir_ns table_seen_at;
 	weir_ns drain_until, retire_until;
 };
 
@@ -135,6 +141,71 @@ static bool attach_as_it_is(struct server *server, const struct weir_table_optio
 	return false;
 }
 
+/* Logs the damage that was found when the table was opened, now or earlier. */
+static void log_damage(const struct server *server)
+{
+	const struct weir__region *const region = &server->table->region;
+	uint64_t now = 0, ever = 0, counts[WEIR__DAMAGES];
+
+	for (int i = 0; i < WEIR__DAMAGES; i++) {
+		counts[i] = weir__region_count(region, (enum weir__region_count)i);
+		now += region->damaged[i];
+		ever += counts[i];
+	}
+	if (now > 0)
+		memcpy(counts, region->damaged, sizeof(counts));
+	if (ever > 0)
+		weir__log_say(
+			server->log, now > 0 ? WEIR__LOG_WARNING : WEIR__LOG_INFO,
+			"file: %llu pages, %llu slots, %llu limits and %llu fields of the table %s: their keys started over",
+			(unsigned long long)counts[WEIR__DAMAGED_PAGES],
+			(unsigned long long)counts[WEIR__DAMAGED_SLOTS],
+			(unsigned long long)counts[WEIR__DAMAGED_LIMITS],
+			(unsigned long long)counts[WEIR__DAMAGED_FIELDS],
+			now > 0 ? "were damaged" : "have been damaged since it was made");
+}
+
+static bool is_private(const struct weir__settings *settings)
+{
+	return settings->shared[0] == '\0' && settings->file[0] == '\0';
+}
+
+/* What there is to say about the table that was opened. */
+static void watch_table(struct server *server, const struct weir_table_options *options)
+{
+	struct weir__region *const region = &server->table->region;
+	const int error = weir__region_guard(region, options);
+
+	if (error != 0)
+		weir__log_say(server->log, WEIR__LOG_WARNING, "%s: %s: a truncation of it would end the server",
+			      table_setting(server->settings), strerror(error));
+	server->mapping = weir__region_look(region);
+	log_damage(server);
+	if (server->pipe >= 0 && region->is_new && !is_private(server->settings))
+		weir__log_say(
+			server->log, WEIR__LOG_WARNING,
+			"%s: the table of the previous server was removed: this one decides by a new one, and all keys are full",
+			table_setting(server->settings));
+}
+
+/* Unless it is set, a table that ends with the server has an arena that the policy fits. Its memory is taken only as
+ * events come. A table that outlives the server has a fixed size, since later policies attach to it. */
+static int size_arena(struct server *server)
+{
+	struct weir__settings *const settings = server->settings;
+	const size_t keys_bytes = weir_table_size(settings->keys, limits_for(server));
+	struct weir__memory_room room;
+
+	if (server->loader == NULL || !is_private(settings) ||
+	    weir__settings_place(settings, "arena").from != WEIR__FROM_DEFAULT)
+		return DONE;
+	weir__memory_room("", NULL, &room);
+	settings->arena = weir__arena_plan_choose(
+		weir__policy_loader_arena(server->loader), settings->arena,
+		room.bytes > keys_bytes && room.bytes < UINT64_MAX ? room.bytes - keys_bytes : 0);
+	return DONE;
+}
+
 static int open_table(struct server *server)
 {
 	struct weir__settings *const settings = server->settings;
@@ -147,6 +218,7 @@ static int open_table(struct server *server)
 		.limits_max = limits,
 		.shared = settings->shared[0] != '\0' ? settings->shared : NULL,
 		.file = settings->file[0] != '\0' ? settings->file : NULL,
+		.overcommit = settings->overcommit == WEIR__OVERCOMMIT_TRUE,
 	};
 	/* Decides nothing: it counts inline limits, and its duration tells the recovery of a file that keys of inline limits may
 	 * stay in use for as long as a table allows. */
@@ -156,9 +228,13 @@ static int open_table(struct server *server)
 	char made[MADE_SIZE] = "";
 	const bool is_open = error == WEIR_OK || (error == WEIR_ERR_REGION && attach_as_it_is(server, &options, made));
 
+	if (is_open)
+		weir__table_set_inline_share(server->table, (uint32_t)settings->inline_share);
 	if (is_open &&
-	    weir_table_add_limit_text(server->table, "inline limits", longest, &server->counted_as, &why) == WEIR_OK)
+	    weir_table_add_limit_text(server->table, "inline limits", longest, &server->counted_as, &why) == WEIR_OK) {
+		watch_table(server, &options);
 		return DONE;
+	}
 	weir__settings_error(settings, weir__settings_place(settings, name), name, "%s%s", why.text, made);
 	return FAILED;
 }
@@ -433,6 +509,35 @@ static void begin_handover(struct server *server)
 							  weir__log_stream(server->log, WEIR__LOG_ERROR));
 }
 
+/* --- the table --------------------------------------------------------------------------------------------------- */
+
+/* Each second: whether the table's file or shared memory was truncated or removed. */
+static void look_at_table(struct server *server)
+{
+	const struct weir__mapping_state before = server->mapping;
+	const char *const name = table_setting(server->settings);
+
+	if (is_private(server->settings) || weir_clock_now() - server->table_seen_at < second_ns)
+		return;
+	server->table_seen_at = weir_clock_now();
+	server->mapping = weir__region_look(&server->table->region);
+	if (server->mapping.is_detached && !before.is_detached)
+		weir__log_say(
+			server->log, WEIR__LOG_ERROR,
+			"%s: the table was truncated, and the file system has no room to extend it: serving from memory, which is lost at the end; make room and restart the server",
+			name);
+	else if (server->mapping.truncations > before.truncations)
+		weir__log_say(
+			server->log, WEIR__LOG_ERROR,
+			"%s: the table was truncated while in use: it was extended again, and keys in the lost part start over",
+			name);
+	if (!server->mapping.is_named && before.is_named && !server->is_handed)
+		weir__log_say(
+			server->log, WEIR__LOG_ERROR,
+			"%s: the table was removed while in use: what is decided from now on is lost at the end; restart the server to make a new one",
+			name);
+}
+
 /* Writes the audit line of a change that a signal caused. */
 static void audit(const struct server *server, const char *what, uint64_t process)
 {
@@ -449,9 +554,17 @@ static void audit(const struct server *server, const char *what, uint64_t proces
 static void leave(struct server *server)
 {
 	const struct weir__settings *const settings = server->settings;
-	const bool is_private = server->stores == NULL && settings->shared[0] == '\0' && settings->file[0] == '\0';
+	const char *next_table = "it decides by the same table; holds made here are unknown to it";
 	char drain[32];
 
+	if (server->stores)
+		next_table = "it decides by the same store; holds made here are unknown to it";
+	else if (is_private(settings))
+		next_table =
+			"its table was made anew, since none is shared or in a file: all keys are full, and holds are unknown";
+	else if (!weir__region_look(&server->table->region).is_named)
+		next_table =
+			"its table was made anew, since the one of this server was removed: all keys are full, and holds are unknown";
 	server->is_handed = true;
 	server->drain_until = weir__add_saturating(weir_clock_now(), settings->drain_ns);
 	for (uint32_t i = 0; i < server->n_workers; i++)
@@ -460,12 +573,7 @@ static void leave(struct server *server)
 	weir__log_say(server->log, WEIR__LOG_INFO,
 		      "process %d serves now; this one serves its connections for %s more at most, and ends",
 		      (int)server->handover.next, drain);
-	weir__log_say(
-		server->log, WEIR__LOG_INFO, "%s",
-		is_private ?
-			"its table was made anew, since none is shared or in a file: all keys are full, and holds are unknown" :
-		server->stores ? "it decides by the same store; holds made here are unknown to it" :
-				 "it decides by the same table; holds made here are unknown to it");
+	weir__log_say(server->log, WEIR__LOG_INFO, "%s", next_table);
 	audit(server, "handed_over", (uint64_t)server->handover.next);
 }
 
@@ -491,14 +599,17 @@ static bool is_drained(const struct server *server)
 
 /* --- until the end ---------------------------------------------------------------------------------------------- */
 
-/* Returns the next signal, or 0 after 20 ms if a hand-over or a delayed end has to be checked meanwhile. */
+/* Returns the next signal, or 0 after 20 ms if a hand-over or a delayed end has to be checked meanwhile, or after a second
+ * to look at the table. */
 static int next_signal(const struct server *server, const sigset_t *signals)
 {
-	const struct timespec moment = { .tv_nsec = 20000000 };
+	const struct timespec moment = { .tv_nsec = 20000000 }, second = { .tv_sec = 1 };
 	int signal = 0;
 
 	if (server->is_handing || server->is_handed || server->is_retiring)
 		signal = sigtimedwait(signals, NULL, &moment);
+	else if (!is_private(server->settings))
+		signal = sigtimedwait(signals, NULL, &second);
 	else
 		(void)sigwait(signals, &signal);
 	return signal < 0 ? 0 : signal;
@@ -531,6 +642,7 @@ static void wait_for_signals(struct server *server, const sigset_t *signals)
 		const int signal = next_signal(server, signals);
 		const bool is_told_to_end = signal == SIGTERM || signal == SIGINT;
 
+		look_at_table(server);
 		if (signal == SIGHUP)
 			reload(server);
 		if (signal == SIGUSR2)
@@ -591,9 +703,9 @@ static int start_log(struct server *server)
 
 static int run(struct server *server)
 {
-	static int (*const steps[])(struct server *) = { start_log,    read_policy,      open_table,
-							 start_policy, start_store,      start_changes,
-							 make_holds,   make_user_reload, start };
+	static int (*const steps[])(struct server *) = { start_log,        read_policy, size_arena,    open_table,
+							 start_policy,     start_store, start_changes, make_holds,
+							 make_user_reload, start };
 	sigset_t signals;
 	int error;
 
@@ -604,6 +716,7 @@ static int run(struct server *server)
 	sigaddset(&signals, SIGUSR2);
 	(void)pthread_sigmask(SIG_BLOCK, &signals, NULL); /* workers inherit the mask */
 	(void)signal(SIGPIPE, SIG_IGN);                   /* the reader of standard output may be gone */
+	(void)signal(SIGXFSZ, SIG_IGN);                   /* a file that may not grow is an error, not the end */
 	raise_descriptors();
 	error = check_reach(server->settings);
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && error == DONE; i++)

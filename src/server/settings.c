@@ -33,12 +33,19 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "How many keys can have part of a limit in use at the same time: 24 bytes each. When the table is full, the key "
 	  "that has used the least is evicted.", NULL },
 	{ "arena", WEIR__SETTING_BYTES, 0, 1024 * GIB, "16MiB", PLACE(arena), "BYTES",
-	  "Memory for the events of sliding logs and sub-windows, in addition to that of the keys: about 8 bytes an event. "
-	  "Other limits need none.", NULL },
+	  "Memory for the events of sliding logs and sub-windows, in addition to that of the keys: about 10 bytes an event. "
+	  "Other limits need none. Unless it is set, and unless the table is shared or in a file, it is as much as the limits of "
+	  "the policy need for keys that have used all, up to an eighth of the memory that is left, if that is more.", NULL },
+	{ "inline_share", WEIR__SETTING_COUNT, 1, 99, "25", PLACE(inline_share), "PERCENT",
+	  "How much of a full table is for the keys of inline limits, which requests state. New keys of either kind evict "
+	  "keys of the kind that has more than its share.", NULL },
 	{ "shared", WEIR__SETTING_TEXT, 0, 0, "", PLACE(shared), "NAME",
 	  "Keep the table in shared memory of this name, which outlives the server.", NULL },
 	{ "file", WEIR__SETTING_TEXT, 0, 0, "", PLACE(file), "PATH",
 	  "Keep the table in this file, which survives a reboot. Without shared or file the table is gone with the server.", NULL },
+	{ "overcommit", WEIR__SETTING_CHOICE, 0, 0, "false", PLACE(overcommit), "true",
+	  "With true, make the table even if it does not fit into the memory that the machine, the cgroup or the file system has "
+	  "left. If memory runs out later, the kernel ends this or another process.", "false true" },
 	{ "store", WEIR__SETTING_URL, 0, 0, "", PLACE(store), "URL",
 	  "A Redis that decides, so that several servers share their limits: redis://HOST:PORT, rediss:// with TLS, "
 	  "redis+sentinel://, redis+unix://. Without it the table decides. If it has a password, put it in the file or the "

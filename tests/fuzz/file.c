@@ -95,6 +95,18 @@ int weir__memory_publish(int file, const char *name)
 	return ENOENT;
 }
 
+int weir__memory_path(const char *name, char ret_path[WEIR__MEMORY_PATH_SIZE])
+{
+	(void)name;
+	(void)ret_path;
+	return ENAMETOOLONG;
+}
+
+const char *weir__memory_folder(void)
+{
+	return ".";
+}
+
 int weir__memory_unlink(const char *name)
 {
 	(void)name;

@@ -9,11 +9,13 @@
 #include "store/table/table.h"
 
 enum {
-	IS_WHOLE = 1,    /* the file itself */
-	MEND_HEADER = 2, /* its checksum */
-	MEND_MARKS = 4,  /* marks of all pages */
-	MEND_CLOSED = 8, /* closed cleanly, with sound checksums */
-	MEND_NEXT = 16,  /* the hash of the epoch that is announced */
+	IS_WHOLE = 1,     /* the file itself */
+	MEND_HEADER = 2,  /* its checksum */
+	MEND_MARKS = 4,   /* marks of all pages */
+	MEND_CLOSED = 8,  /* closed cleanly, with sound checksums */
+	MEND_NEXT = 16,   /* the hash of the epoch that is announced */
+	MEND_LIMITS = 32, /* the identities of limits: those of their names and texts */
+	CHANGES = 3,      /* of the first limit in the sound file, so that there are old plans */
 	PLACE_BYTES = 3,
 	KEYS = 8, /* that owe in the sound file */
 	ARENA_BYTES = 4096,
@@ -37,13 +39,21 @@ struct limits {
 	size_t n;
 };
 
-static struct limits add_limits(struct weir_table *table)
+/* is_ours: all limits in the file are these, so there is room for all of them, whatever the damage. */
+static struct limits add_limits(struct weir_table *table, bool is_ours)
 {
 	struct limits limits = { .n = 0 };
 
-	for (size_t i = 0; i < LIMITS; i++)
-		if (weir_table_add_limit_text(table, texts[i], texts[i], &limits.at[limits.n], NULL) == WEIR_OK)
-			limits.n++;
+	for (size_t i = 0; i < LIMITS; i++) {
+		struct weir_limit limit;
+		int error = weir_limit_parse(texts[i], strlen(texts[i]), &limit, NULL);
+
+		if (error == WEIR_OK)
+			error = weir_table_find_limit(table, texts[i], &limit, &limits.at[limits.n], NULL);
+		limits.n += error == WEIR_OK;
+		require(!is_ours || error != WEIR_ERR_FULL || table->region.limits_max < LIMITS,
+			"a damaged limit takes the place of another");
+	}
 	return limits;
 }
 
@@ -74,6 +84,7 @@ static void use(struct weir_table *table, const struct limits *limits, uint32_t 
 	}
 	weir_table_stats(table, now, &stats);
 	require(stats.live <= stats.capacity, "more keys than slots");
+	require(stats.limits <= stats.limits_max, "more limits than places");
 }
 
 /* The file that inputs change: a table in which some keys owe. */
@@ -93,13 +104,31 @@ static void make_sound(void)
 	header->secret = table->region.secret = secret;
 	header->check = weir__region_check_of(header);
 	weir__region_mark_pages(&table->region);
-	limits = add_limits(table);
+	limits = add_limits(table, true);
 	use(table, &limits, KEYS, made_at);
+	for (int i = 0; i < CHANGES; i++)
+		require(weir_table_change_limit_text(table, limits.at[0], i % 2 ? texts[0] : "11/s burst 5", made_at,
+						     NULL) == WEIR_OK,
+			"a change");
 	sound_size = table->region.size_bytes;
 	weir_table_free(table);
 	require(weir_table_new(&options, &table, NULL) == WEIR_OK, "it does not open again");
 	memcpy(sound, table->region.header, sound_size);
 	weir_table_free(table);
+}
+
+static void mend_limits(const struct weir__region *region)
+{
+	for (uint32_t i = 0; i < region->limits_max; i++) {
+		struct weir__region_limit *const entry = &region->limits[i];
+		const char *const name = (const char *)entry->name, *const text = (const char *)entry->text;
+
+		if (entry->identity.state.lo == 0)
+			continue;
+		entry->identity.state.lo = weir__hash(&region->secret, name, strnlen(name, sizeof(entry->name) - 1)) |
+					   1;
+		entry->identity.state.hi = weir__hash(&region->secret, text, strnlen(text, sizeof(entry->text) - 1));
+	}
 }
 
 static void mend(unsigned char *file, size_t size, unsigned what)
@@ -116,14 +145,18 @@ static void mend(unsigned char *file, size_t size, unsigned what)
 	if (what & MEND_HEADER)
 		header.check = weir__region_check_of(&header);
 	memcpy(file, &header, sizeof(header));
-	if (!(what & (MEND_MARKS | MEND_CLOSED)) ||
+	if (!(what & (MEND_MARKS | MEND_CLOSED | MEND_LIMITS)) ||
 	    weir__region_check_header(&header, size, &(struct weir_table_options){ .file = path }, NULL) != WEIR_OK)
 		return;
 	weir__region_lay_out(&region, file, &header);
+	if (what & MEND_LIMITS)
+		mend_limits(&region);
+	if (!(what & (MEND_MARKS | MEND_CLOSED)))
+		return;
 	weir__region_mark_pages(&region);
+	region.header->closed.state = (struct weir_state){ 0, 0 };
 	if (what & MEND_CLOSED)
 		(void)weir__region_seal(&region);
-	atomic_store(&((struct weir__region_header *)(void *)file)->is_closed, what & MEND_CLOSED ? 1 : 0);
 }
 
 static void change_sound(const uint8_t *data, size_t size)
@@ -170,7 +203,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	write_file(data, size);
 	if (weir_table_new(&options, &table, NULL) != WEIR_OK)
 		return 0;
-	limits = add_limits(table);
+	/* A name that was changed and got its identity is another limit. */
+	limits = add_limits(table, !(data[0] & (IS_WHOLE | MEND_LIMITS)));
 	use(table, &limits, 2, weir_table_now(table));
 	use(table, &limits, 2, made_at);
 	weir_table_free(table);

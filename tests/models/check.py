@@ -3,7 +3,7 @@
 
     check.py MODEL small|full DIRECTORY [WORD...]
 
-MODEL is table_slots or table_joint, whose heads say what is checked. `small` takes seconds and `full` minutes; WORDs
+MODEL is table_slots, table_joint or table_fold, whose heads say what is checked. `small` takes seconds and `full` minutes; WORDs
 run only what has one of them in its name. All files are made in DIRECTORY. Prints TAP.
 
 A search that ends early, for lack of memory or depth, fails. A fault that is not found fails: a check that cannot fail
@@ -56,6 +56,12 @@ HOLDS = {
         Run("full", "buckets, two requests each", "-DBUCKET -DREQUESTS=2"),
         Run("full", "buckets, a reset, clocks that differ", "-DBUCKET -DRESETS=1 -DDRIFT=1"),
     ],
+    "table_fold": [
+        Run("both", "2 charge, 1 folds twice", "-DCHARGES=1 -DCRASHES=0"),
+        Run("both", "2 charge, 1 folds, a crash", "-DCHARGES=1 -DFOLDS=1"),
+        Run("full", "2 charge, 1 folds twice, a crash", "-DCHARGES=1"),
+        Run("full", "2 charge twice, 1 folds", "-DFOLDS=1 -DCRASHES=0"),
+    ],
 }
 
 # Mutations, and what is known not to hold.
@@ -87,6 +93,12 @@ FAILS = {
         Run("full", "buckets go back to what they were", "-DBUCKET -DREQUESTS=2 -DBACK_TO_BEFORE"),
         Run("full", "windows whose words come back", "-DRESETS=1 -DABA"),
         Run("full", "buckets whose words come back", "-DBUCKET -DREQUESTS=2 -DABA"),
+    ],
+    "table_fold": [
+        Run("both", "swap the slot before the root", "-DSLOT_FIRST"),
+        Run("both", "fold without the units", "-DROOT_LOST"),
+        Run("both", "charge without comparing", "-DBLIND"),
+        Run("both", "do not read the slot again", "-DNO_RECHECK"),
     ],
 }
 

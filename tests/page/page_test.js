@@ -334,6 +334,8 @@ async function whatIsNoLongerWrongIsNotRed() {
 		assert.equal(await tile(page, "Keys").locator(".wrong").count(), 1);
 		await told(200, 12);
 		assert.equal(await tile(page, "Keys").locator(".wrong").count(), 0);
+		await page.evaluate(() => summary.show({ ...live, at: live.at + 201, table: { ...live.table, evicted_total: 12, folded_total: 3 } }, past));
+		assert.equal(await tile(page, "Keys").locator(".wrong").textContent(), "3 folded just now: the arena is full");
 	}));
 }
 

@@ -327,6 +327,7 @@ def info_has_sections():
         assert int(told["process_id"]) == one.process.pid and int(told["uptime_in_seconds"]) >= 0, told
         assert (told["table_live_keys"], told["table_inserted_keys"], told["table_evicted_keys"]) == ("1", "1", "0"), told
         assert int(told["table_capacity_keys"]) >= 1000 and told["role"] == "master", told
+        assert (told["table_folded_keys"], told["arena_used_bytes"], told["arena_bytes"]) == ("0", "0", str(16 << 20)), told
     with server("--keys", "1m", "--workers", "1") as one, Client(one) as client:  # of which a part would tell nothing of few keys
         assert client.ask("DBSIZE") == 0
         for n in range(1, 8):

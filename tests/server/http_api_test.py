@@ -327,7 +327,7 @@ def explained_line_by_line():
 def policies_are_validated():
     with serving() as (_, ask, _):
         before = ask.good("GET", "/v1/policy")
-        assert ask.good("POST", "/v1/policy/validate", POLICY) == {"valid": True, "limits": 2, "errors": []}
+        assert ask.good("POST", "/v1/policy/validate", POLICY) == {"valid": True, "limits": 2, "errors": [], "warnings": []}
         answer = ask.good("POST", "/v1/policy/validate", "limits:\n  - name: a\n    limit: 5/fortnight\n  - limit: 5/s\n")
         assert not answer["valid"], answer
         assert [(row["line"], row["column"]) for row in answer["errors"]] == [(3, 14), (4, 5)], answer
@@ -349,7 +349,7 @@ def policies_are_replaced_whole_or_not():
         answer = ask.good("PUT", "/v1/policy", new)
         assert answer["limits"] == 2 and answer["added"] == {"count": 1, "names": ["extra"]}, answer
         assert answer["changed"] == {"count": 1, "names": ["per-client"]} and answer["removed"]["count"] == 2, answer
-        assert answer["anew"] == {"count": 0, "why": []}, answer
+        assert answer["anew"] == {"count": 0, "why": []} and answer["warnings"] == [], answer
         shown = ask.good("GET", "/v1/policy")
         assert (shown["version"], shown["from"], shown["files"][0]["text"]) == (answer["version"], "request", new), shown
         assert ask.good("GET", key_path("@per-client", "ip=10.0.0.1"))["limit"] == 10  # and it still owes what it owed
@@ -360,6 +360,10 @@ def policies_are_replaced_whole_or_not():
         assert ask.good("PUT", "/v1/policy", windows)["anew"] == {
             "count": 1, "why": ["extra: keys start anew, since the algorithm differs: 5/s fixed_window, before 5/s"]}
         assert "extra: keys start anew, since the algorithm differs" in one.said()
+        logs = "limits: [{name: extra, key: [ip], limit: 100000/hour sliding_log}]"
+        for warnings in (ask.good("POST", "/v1/policy/validate", logs)["warnings"], ask.good("PUT", "/v1/policy", logs)["warnings"]):
+            assert len(warnings) == 1 and warnings[0].startswith("extra: an arena of "), warnings
+        assert f"weir serve: the policy: warning: {warnings[0]}\n" in one.said()
         ask.good("PUT", "/v1/policy", new)
         moded = new.replace("limit: 5/s", "limit: 5/s, mode: shadow")
         assert ask.good("PUT", "/v1/policy", moded)["changed"] == {"count": 1, "names": ["extra"]}

@@ -145,6 +145,19 @@ def without_a_policy():
         assert page.get("rate_limiter_store_up") is None and page.get("rate_limiter_build_info", service="weir") == 1
 
 
+def a_full_arena_is_seen():
+    with daemon(WEIR, "--keys", "20000", "--workers", "1", "--arena", "128KiB", http="127.0.0.1:0") as one, Client(one) as client:
+        ask = Asker(one)
+        size = ask.page().get("rate_limiter_arena_bytes")
+        assert size == 128 << 10 and ask.page().get("rate_limiter_arena_used_bytes") == 0
+        client.pipeline([("WEIR.TAKE", f"k{i}", "5/day sliding_log") for i in range(5000)])
+        page, info = ask.page(), client.info()
+        used, folded = page.get("rate_limiter_arena_used_bytes"), page.get("rate_limiter_table_folded_total")
+        assert size / 2 < used <= size and folded > 2000, (used, folded)
+        assert page.get("rate_limiter_table_evicted_total") == 0
+        assert (int(info["arena_bytes"]), int(info["arena_used_bytes"]), int(info["table_folded_keys"])) == (size, used, folded), info
+
+
 def who_waits_to_be_accepted_is_counted():
     with serving(None, "--connections", "2") as (one, ask, _), Client(one) as first, Client(one) as second, Client(one) as third:
         assert first.ask("PING") == second.ask("PING") == "PONG"
@@ -357,6 +370,7 @@ class Quiet:
 
 TESTS = [
     ("without a policy", without_a_policy),
+    ("a full arena is seen", a_full_arena_is_seen),
     ("who waits to be accepted is counted", who_waits_to_be_accepted_is_counted),
     ("every algorithm", every_algorithm),
     ("a rate is of a second", a_rate_is_of_a_second),

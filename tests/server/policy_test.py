@@ -312,6 +312,24 @@ def many_limits_are_listed_in_parts():
         assert lines[-1] == f"and {1000 - len(lines) + 1} more, for which there is no room", lines[-1]
 
 
+def inline_limits_do_not_evict_keys_of_the_policy():
+    """Keys of an inline limit of 16 years, twenty times as many as the table is for, in each way to state one."""
+    limits = {"bucket": "5/hour", "leaky": "5/hour leaky burst 5", "window": "5/day fixed_window", "counter": "5/hour sliding_counter",
+              "log": "5/hour sliding_log"}
+    policy = "keys: 1000\nlimits:\n" + "".join(f"  - name: {name}\n    key: [user]\n    limit: {limit}\n" for name, limit in limits.items())
+    ways = (lambda i: ("WEIR.TAKE", f"t{i}", "1/6000day"), lambda i: ("WEIR.TAKE", f"w{i}", "1/5000day fixed_window"),
+            lambda i: ("WEIR.TAKE", f"l{i}", "1/5000day sliding_log"), lambda i: ("CL.THROTTLE", f"c{i}", 0, 1, 6000 * 86400))
+    with serving(policy, option="--config") as (_, client, _path):
+        for name in limits:
+            assert client.ask("WEIR.TAKE", "victim", f"@{name}", 5)["allowed"] is True
+        for way in ways:
+            for first in range(0, 5000, 1000):
+                client.pipeline([way(i) for i in range(first, first + 1000)])
+        assert int(client.info()["table_evicted_keys"]) > 15000
+        for name in limits:
+            assert client.ask("WEIR.TAKE", "victim", f"@{name}")["allowed"] is False, name
+
+
 def bad_requests_are_told_so():
     with serving(EXAMPLE) as (_, client, _path):
         assert client.refusal("WEIR.CHECK", "ip", "1.2.3.4", "path").startswith("ERR attributes come as names and values")
@@ -608,6 +626,28 @@ def a_bad_policy_does_not_start():
         assert f"--policy: there are limits or attributes in {path}, too; leave one out" in said, said
 
 
+def logs_that_do_not_fit_the_arena_are_told():
+    """At the start, when the file changes, when a policy is uploaded, and by check-config."""
+    text, warning = one_limit("100/hour sliding_log"), "an arena of 1048576 bytes holds {} of 20000 keys that have used all of "
+    with serving("keys: 20000\narena: 1MiB\n" + text, option="--config", http="127.0.0.1:0") as (server, client, path):
+        line = "weir serve: the policy: warning: per-user: " + warning.format(1038) + "100/hour sliding_log; "
+        until(lambda: line in server.said(), "a warning at the start")
+        done = subprocess.run([WEIR, "check-config", path], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        assert done.returncode == 0 and done.stderr.startswith(f"{path}: warning: per-user: " + warning.format(1038)), done
+        assert client.info()["arena_bytes"] == str(1 << 20)
+        replace(path, "keys: 20000\narena: 1MiB\n" + one_limit("50/hour sliding_log"))
+        until(lambda: "used all of 50/hour sliding_log; " in server.said(), "a warning for the new version")
+        replace(path, "keys: 20000\narena: 1MiB\n" + one_limit("50/hour"))
+        until(lambda: client.limit() == "50/hour", "a version that fits")
+        assert server.said().count("warning: ") == 2, server.said()
+    with serving("keys: 20000\n" + text, option="--config") as (server, client, _):  # by itself it is large enough
+        needed = int(client.info()["arena_bytes"])
+        assert 20000 * 975 <= needed < 20000 * 1100 and "warning" not in server.said(), (needed, server.said())
+        assert client.ask("CONFIG", "GET", "arena") == {"arena": str(needed)}
+    with serving("keys: 20000\n" + one_limit("100/hour"), option="--config") as (_, client, _):
+        assert client.info()["arena_bytes"] == str(16 << 20)
+
+
 def check_config_checks_both():
     with tempfile.TemporaryDirectory(prefix="weir-policy-") as folder:
         path = os.path.join(folder, "weir.yaml")
@@ -783,13 +823,14 @@ def nobody_notices():
 TESTS = (the_example_decides, shadows_deny_nothing, resp2_has_numbers_in_the_same_order, a_pipeline_is_answered_in_order,
          limits_have_names, keys_are_given_as_they_are_shown, keys_of_a_pipeline_do_not_meet, named_limits_answer_for_themselves,
          named_limits_are_waited_for, named_limits_are_held, one_limit_changes_by_call, explained_line_by_line, many_limits_are_listed_in_parts,
+         inline_limits_do_not_evict_keys_of_the_policy,
          bad_requests_are_told_so, without_a_policy, admins_alone_change_it, weir_check_asks, every_habit_of_editors,
          a_configmap, a_directory_is_one_policy, links_of_a_directory, where_nothing_can_be_watched,
          files_that_a_policy_names, by_signal_and_by_command, state_is_kept,
          a_bad_version_changes_nothing, a_policy_that_the_table_cannot_have, settings_stay,
          variables_that_are_no_settings_are_told, a_bad_policy_does_not_start,
          check_config_says_what_becomes_of_keys, who_starts_anew_is_said, who_starts_anew_in_a_file_is_said,
-         check_config_checks_both, nobody_notices)
+         logs_that_do_not_fit_the_arena_are_told, check_config_checks_both, nobody_notices)
 
 if __name__ == "__main__":
     sys.exit(run([(test.__name__.replace("_", " "), test) for test in TESTS]))

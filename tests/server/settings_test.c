@@ -98,6 +98,10 @@ static const struct {
 	{ "arena", "1025GiB", NULL },
 	{ "arena", "64k", NULL },
 	{ "arena", "64KB", NULL },
+	{ "inline_share", "1", "1" },
+	{ "inline_share", "99", "99" },
+	{ "inline_share", "0", NULL },
+	{ "inline_share", "100", NULL },
 	{ "output", "65536", "65536" },
 	{ "output", "65535", NULL },
 	{ "output", "1GiB", "1073741824" },
@@ -131,6 +135,9 @@ static const struct {
 	{ "shared", "shop", "shop" },
 	{ "file", "some where/table", "some where/table" },
 	{ "file", "", NULL },
+	{ "overcommit", "true", "true" },
+	{ "overcommit", "false", "false" },
+	{ "overcommit", "yes", NULL },
 	{ "listen", "127.0.0.1:0", "127.0.0.1:0" },
 	{ "listen", "[::1]:65535", "[::1]:65535" },
 	{ "listen", "./socket", "./socket" },
@@ -388,7 +395,7 @@ static const struct {
 	  { NULL },
 	  "FILE:8:1: 'keys' again; it was given in line 1\n"
 	  "FILE:1:7: keys: found a list; " KEYS_RIGHT
-	  "FILE:2:1: keyz: found an unknown setting; use listen, http, socket_mode, keys, arena, shared, file, store, store_budget, on_store_failure, workers, spin, connections, idle, http_idle, "
+	  "FILE:2:1: keyz: found an unknown setting; use listen, http, socket_mode, keys, arena, inline_share, shared, file, overcommit, store, store_budget, on_store_failure, workers, spin, connections, idle, http_idle, "
 	  "header_time, ratelimit_headers, trusted_proxies, authorize_headers, output, stall, end_delay, drain, holds, policy, policy_copy, envoy_counts, limits_max, service, observe, top_keys, trace_to, trace_one_in, log_format, log_rejections, log_rejections_limit, users, limits or attributes\n"
 	  "FILE:3:7: idle: \"5m\": use a time from 0 to 365day, written as 30s, 5min or 1hour\n"
 	  "FILE:5:3: listen: \"x\": " WHERE_RIGHT "FILE:7:2: listen: found nothing; " WHERE_RIGHT

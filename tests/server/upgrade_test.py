@@ -449,6 +449,26 @@ def a_table_in_a_file_goes_on():
                     expect(other, bulks("WEIR.RESET", "k", "1/day"), b":1\r\n")
                     expect(client, bulks("WEIR.RESET", "k", "1/day"), b":0\r\n")
             assert one.ended(before) == 0, one.said()
+            assert "decides by the same table" in one.said() and "was removed" not in one.said(), one.said()
+
+
+def a_table_that_was_removed_is_told():
+    name = f"weir-upgrade-removed-{os.getpid()}"
+    with tempfile.TemporaryDirectory(prefix="weir-upgrade-") as folder:
+        for setting, value, path in (("file", os.path.join(folder, "table"), os.path.join(folder, "table")),
+                                     ("shared", name, f"/dev/shm/weir.{name}")):
+            try:
+                with line(settings_of(f"{setting}: {value}")) as one:
+                    os.unlink(path)
+                    before = one.upgrade()
+                    assert one.ended(before) == 0, one.said()
+                    said = one.said()
+                    assert f"{setting}: the table of the previous server was removed: this one decides by a new one" in said, said
+                    assert "its table was made anew, since the one of this server was removed" in said, said
+                    assert "decides by the same table" not in said, said
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
 
 
 def lent(listeners, *options):
@@ -512,6 +532,7 @@ TESTS = [
     ("a private table begins anew", a_private_table_begins_anew),
     ("limits in Redis go on", limits_in_redis_go_on),
     ("a table in a file goes on", a_table_in_a_file_goes_on),
+    ("a table that was removed is told", a_table_that_was_removed_is_told),
     ("patience has an end", patience_has_an_end),
     ("both end before the next one serves", both_end_before_the_next_one_serves),
     ("nobody need read what is printed", nobody_need_read_what_is_printed),

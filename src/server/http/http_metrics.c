@@ -188,7 +188,16 @@ static void add_table(struct weir__http_call *call, struct weir__metrics *metric
 	weir__metrics_one(metrics, WEIR__METRIC_TABLE_LIVE, key_count.live);
 	weir__metrics_one(metrics, WEIR__METRIC_TABLE_INSERTED, key_count.inserted);
 	weir__metrics_one(metrics, WEIR__METRIC_TABLE_EVICTED, key_count.evicted);
+	weir__metrics_one(metrics, WEIR__METRIC_TABLE_FOLDED, key_count.folded);
 	weir__metrics_one(metrics, WEIR__METRIC_TABLE_PLANS_LOST, key_count.plans_lost);
+	weir__metrics_begin(metrics, WEIR__METRIC_TABLE_DAMAGED);
+	for (int i = 0; i < WEIR__DAMAGES; i++)
+		weir__metrics_add_word(metrics, "part", weir__damage_words[i], key_count.damaged[i]);
+	weir__metrics_one(metrics, WEIR__METRIC_TABLE_TRUNCATIONS, key_count.mapping.truncations);
+	weir__metrics_one(metrics, WEIR__METRIC_TABLE_DETACHED,
+			  key_count.mapping.is_detached || !key_count.mapping.is_named);
+	weir__metrics_one(metrics, WEIR__METRIC_ARENA_BYTES, key_count.arena_bytes);
+	weir__metrics_one(metrics, WEIR__METRIC_ARENA_USED, key_count.arena_used);
 }
 
 static void add_policy(struct weir__http_call *call, struct weir__metrics *metrics)

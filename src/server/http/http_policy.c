@@ -122,6 +122,14 @@ static void add_names(struct weir__http_reply *reply, const char *what, const st
 	add_lines(reply, what, ",\"names\":[", names);
 }
 
+static void add_warnings(struct weir__http_reply *reply, const struct weir__policy_outcome *outcome)
+{
+	WEIR__REPLY_ADD(reply, ",\"warnings\":[");
+	if (outcome->warning[0] != '\0')
+		weir__reply_add_string(reply, outcome->warning, strlen(outcome->warning));
+	WEIR__REPLY_ADD(reply, "]");
+}
+
 static void say_wrong(struct weir__http_reply *reply, const struct weir__policy_outcome *outcome)
 {
 	WEIR__REPLY_ADD(reply, "{\"type\":\"about:blank\",\"title\":\"Unprocessable Content\",\"status\":422,"
@@ -159,6 +167,7 @@ static void write_put(struct weir__request *request, void *call)
 	add_names(reply, ",\"removed\":{\"count\":", &outcome->removed);
 	add_names(reply, ",\"changed\":{\"count\":", &outcome->changed);
 	add_lines(reply, ",\"anew\":{\"count\":", ",\"why\":[", &outcome->anew);
+	add_warnings(reply, outcome);
 	WEIR__REPLY_ADD(reply, "}\n");
 	weir__reply_end(reply, 200, WEIR__TYPE_JSON);
 }
@@ -174,6 +183,7 @@ static void write_valid(struct weir__request *request, void *call)
 	weir__reply_add_number(reply, outcome->limits);
 	WEIR__REPLY_ADD(reply, ",");
 	add_errors(reply, &outcome->diagnostics);
+	add_warnings(reply, outcome);
 	WEIR__REPLY_ADD(reply, "}\n");
 	weir__reply_end(reply, 200, WEIR__TYPE_JSON);
 }

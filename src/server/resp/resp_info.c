@@ -71,9 +71,16 @@ static int describe_table(const struct weir__context *context, char *text, size_
 	return snprintf(text, size,
 			"# Table\r\ntable_live_keys:%" PRIu64 "\r\ntable_capacity_keys:%" PRIu64
 			"\r\ntable_inserted_keys:%" PRIu64 "\r\ntable_evicted_keys:%" PRIu64
-			"\r\ntable_plans_lost:%" PRIu64 "\r\n",
-			key_count.live, key_count.capacity, key_count.inserted, key_count.evicted,
-			key_count.plans_lost);
+			"\r\ntable_folded_keys:%" PRIu64 "\r\ntable_plans_lost:%" PRIu64 "\r\narena_bytes:%" PRIu64
+			"\r\narena_used_bytes:%" PRIu64 "\r\ntable_damaged_pages:%" PRIu64
+			"\r\ntable_damaged_slots:%" PRIu64 "\r\ntable_damaged_limits:%" PRIu64
+			"\r\ntable_damaged_fields:%" PRIu64 "\r\ntable_truncations:%" PRIu64
+			"\r\ntable_detached:%d\r\n",
+			key_count.live, key_count.capacity, key_count.inserted, key_count.evicted, key_count.folded,
+			key_count.plans_lost, key_count.arena_bytes, key_count.arena_used,
+			key_count.damaged[WEIR__DAMAGED_PAGES], key_count.damaged[WEIR__DAMAGED_SLOTS],
+			key_count.damaged[WEIR__DAMAGED_LIMITS], key_count.damaged[WEIR__DAMAGED_FIELDS],
+			key_count.mapping.truncations, key_count.mapping.is_detached || !key_count.mapping.is_named);
 }
 
 /* Empty without a policy. */

@@ -21,7 +21,7 @@ uint32_t weir__arena_chunks(size_t bytes)
 	const size_t chunks = bytes / (WEIR__CHUNK_BYTES + 1);
 
 	/* one less, since the bytes in front are rounded up to a chunk */
-	return chunks <= 1 ? 0 : (uint32_t)weir__min(chunks - 1, INT32_MAX);
+	return chunks <= 1 ? 0 : (uint32_t)weir__min(chunks - 1, WEIR__CHUNKS_MOST);
 }
 
 size_t weir__arena_bytes(uint64_t chunks)

@@ -16,6 +16,7 @@ enum {
 	WEIR__CHUNK_PAIRS = 4,
 	WEIR__CHUNK_WORDS = 8,
 	WEIR__CHUNK_REFS = 16,
+	WEIR__CHUNKS_MOST = (1 << 27) - 1, /* a slot has 27 bits for the number of a root */
 };
 
 union weir__chunk {

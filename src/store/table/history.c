@@ -13,8 +13,11 @@ enum {
 	DEPTH_MOST = 4,
 };
 
-/* In place of a root's newest event: the root is gone or has moved. */
+/* In place of a root's newest event: the root is gone or has moved, or is folded. */
 static const uint64_t gone = UINT64_MAX;
+
+/* In place of the root that it has moved to. The upper half of the word are the units. */
+static const uint32_t folded = UINT32_MAX;
 
 /* Bits 0 and 62 are set in every cell. Bit 63 is set as long as nothing was written to it. */
 static const uint64_t cell_bits = UINT64_C(1) << 62 | 1;
@@ -151,6 +154,8 @@ enum weir__history_found weir__history_look(struct weir__arena *arena, uint32_t 
 	if (atomic_load(&root->owner) != owner)
 		return WEIR__HISTORY_GONE;
 	if (history->newest_seen.hi == gone) {
+		if ((uint32_t)history->newest_seen.lo == folded)
+			return WEIR__HISTORY_FOLDED;
 		*ret_moved_to = (uint32_t)history->newest_seen.lo;
 		return *ret_moved_to ? WEIR__HISTORY_MOVED : WEIR__HISTORY_GONE;
 	}
@@ -550,11 +555,62 @@ void weir__history_discard(struct weir__arena *arena, uint32_t number)
 	weir__arena_give(arena, number);
 }
 
+bool weir__history_is_folded(const struct weir__arena *arena, uint32_t number, uint32_t fingerprint,
+			     uint32_t *ret_units)
+{
+	struct weir__root *const root = root_of(arena, number);
+	struct weir_state newest;
+
+	if (root == NULL)
+		return false;
+	newest = weir__atomic16_load(&root->newest);
+	*ret_units = (uint32_t)(newest.lo >> 32);
+	return newest.hi == gone && (uint32_t)newest.lo == folded && weir__root_is_owned_by(root, fingerprint);
+}
+
+/* The oldest event may lag behind, so the units are those that counted at the newest event, or some more. */
+static uint64_t units_since_oldest(struct weir__root *root, struct weir_state newest)
+{
+	return (unpack_point(newest).total - unpack_point(weir__atomic16_load(&root->oldest)).total) & WEIR__TOTAL_MASK;
+}
+
+uint64_t weir__history_units(const struct weir__arena *arena, uint32_t number)
+{
+	struct weir__root *const root = root_of(arena, number);
+	struct weir_state newest;
+
+	if (root == NULL)
+		return 0;
+	newest = weir__atomic16_load(&root->newest);
+	if (newest.hi != gone)
+		return units_since_oldest(root, newest);
+	return (uint32_t)newest.lo == folded ? newest.lo >> 32 : 0;
+}
+
+bool weir__history_fold(const struct weir__arena *arena, uint32_t number, uint32_t fingerprint, uint32_t *ret_units)
+{
+	struct weir__root *const root = root_of(arena, number);
+
+	for (;;) {
+		struct weir_state newest;
+
+		if (root == NULL || weir__history_is_folded(arena, number, fingerprint, ret_units))
+			return root != NULL;
+		newest = weir__atomic16_load(&root->newest);
+		if (newest.hi == gone || !weir__root_is_owned_by(root, fingerprint))
+			return false;
+		*ret_units = (uint32_t)weir__min(units_since_oldest(root, newest), UINT32_MAX);
+		if (weir__atomic16_swap(&root->newest, newest,
+					(struct weir_state){ (uint64_t)*ret_units << 32 | folded, gone }))
+			return true;
+	}
+}
+
 bool weir__root_is_owned_by(const struct weir__root *root, uint32_t fingerprint)
 {
 	const uint32_t bits = (uint32_t)atomic_load(&root->owner);
 
-	return bits == fingerprint || (bits == 0 && fingerprint == 1); /* as in weir__fingerprint */
+	return (bits | 1) == (fingerprint | 1); /* the lowest bit is the group's: see weir__fingerprint_in */
 }
 
 void weir__history_give_up(struct weir__arena *arena, uint32_t number, uint32_t fingerprint)

@@ -35,7 +35,7 @@ enum {
 #define WEIR__UNITS_MOST (UINT64_C(1) << (WEIR__TOTAL_BITS - 2))
 
 struct weir__root {
-	union weir__atomic16 newest; /* a point; or GONE, or the root that it has moved to */
+	union weir__atomic16 newest; /* a point; or GONE, or the root that it has moved to, or how much was folded */
 	union weir__atomic16 oldest; /* a point with the total before the event. It may lag behind, never lead */
 	_Atomic uint64_t owner;      /* hash of the key */
 	_Atomic uint64_t shape;
@@ -83,7 +83,8 @@ uint64_t weir__history_chunks(const struct weir__shape *shape, uint64_t events);
 enum weir__history_found {
 	WEIR__HISTORY_THERE,
 	WEIR__HISTORY_MOVED, /* to *ret_moved_to */
-	WEIR__HISTORY_GONE,  /* or it belongs to another key, or is damaged */
+	WEIR__HISTORY_FOLDED,
+	WEIR__HISTORY_GONE, /* or it belongs to another key, or is damaged */
 };
 
 enum weir__history_found weir__history_look(struct weir__arena *arena, uint32_t number, uint64_t owner,
@@ -134,6 +135,18 @@ uint32_t weir__history_new(struct weir__arena *arena, uint64_t owner, const stru
 /* Makes the root `to` hold the history from now on. 0: the history is gone. Returns false if the history has
  * changed. */
 bool weir__history_move(const struct weir__history *history, uint32_t to);
+
+/* Ends the history of a key with this fingerprint, and leaves in its root how many units it had, which is all that its
+ * slot needs: see slot.h. Any thread that finds such a root must change the slot next. Returns false if the history is
+ * gone or has moved. */
+bool weir__history_fold(const struct weir__arena *arena, uint32_t number, uint32_t fingerprint, uint32_t *ret_units);
+
+/* The units of a history, or somewhat more: see weir__history_fold. 0: it is gone. */
+uint64_t weir__history_units(const struct weir__arena *arena, uint32_t number);
+
+/* Whether a root was folded. */
+bool weir__history_is_folded(const struct weir__arena *arena, uint32_t number, uint32_t fingerprint,
+			     uint32_t *ret_units);
 
 /* Whether the owner of the root may be the key of a slot with this fingerprint. */
 bool weir__root_is_owned_by(const struct weir__root *root, uint32_t fingerprint);

@@ -23,6 +23,7 @@ int weir__inline_limit_init(struct weir_table_limit *inline_limit, struct weir_t
 		return error;
 	inline_limit->entry = &unchanged;
 	inline_limit->index = counted_as->index;
+	inline_limit->group_mark = 1;
 	inline_limit->secret = weir__limit_secret(&table->region.secret, space, space_length);
 	weir__view_init(inline_limit);
 	return WEIR_OK;

@@ -25,6 +25,7 @@ enum {
 
 #define OWNER_NUMBER_MASK ((UINT64_C(1) << OWNER_LIMIT_SHIFT) - 1)
 #define BEING_WRITTEN (UINT64_C(1) << 32) /* in the claim of an old plan's writer, beside its nonce */
+#define SUM_SHIFT 33                      /* above that, when it is written: a hash of the old plan */
 #define IN_ARENA (UINT64_C(1) << 63)      /* beside the number of segments, which is much less */
 
 static uint64_t mark_of(uint64_t number, uint32_t nonce, const struct weir_limit *limit)
@@ -210,6 +211,18 @@ static weir_ns full_by(const struct weir__region *region, struct weir__region_ol
 	return weir__add_saturating(next.changed_at, weir__add_saturating(longest, longest));
 }
 
+/* The hash of an old plan, where the claim of its writer has it. */
+static uint64_t sum_of(const struct weir__region *region, uint64_t owner, uint32_t nonce,
+		       const struct weir__plans_limit *of)
+{
+	uint64_t hashed[WEIR__PLAN_WORDS + 2];
+
+	words_of(of, hashed);
+	hashed[WEIR__PLAN_WORDS] = mark_of(0, nonce, &of->limit);
+	hashed[WEIR__PLAN_WORDS + 1] = owner;
+	return weir__hash(&region->secret, hashed, sizeof(hashed)) << SUM_SHIFT;
+}
+
 /* Overwrites a place of the set. Returns false if another thread was faster. */
 static bool keep_in(const struct weir__region *region, struct weir__region_old_plan *old, struct weir_state seen,
 		    uint64_t owner, const struct weir__plans_limit *of)
@@ -219,7 +232,8 @@ static bool keep_in(const struct weir__region *region, struct weir__region_old_p
 
 	if (!weir__atomic16_swap(&old->owner, seen, claim) ||
 	    !write_at(&old->plan, owner & OWNER_NUMBER_MASK, of, &old->owner, &claim) ||
-	    !weir__atomic16_swap(&old->owner, claim, (struct weir_state){ owner, nonce }))
+	    !weir__atomic16_swap(&old->owner, claim,
+				 (struct weir_state){ owner, nonce | sum_of(region, owner, nonce, of) }))
 		return false;
 	if (region->file >= 0)
 		(void)weir__file_sync_memory(old, sizeof(*old));
@@ -278,9 +292,69 @@ static void keep(const struct weir__region *region, struct weir__region_limit *e
 		if (!keep_in(region, first, seen, owner, &of))
 			continue;
 		if (earliest > now)
-			atomic_fetch_add(&region->header->plans_lost, 1);
+			weir__region_add_count(region, WEIR__PLANS_LOST, 1);
 		return;
 	}
+}
+
+/* --- recovery ---------------------------------------------------------------------------------------------------- */
+
+static bool is_zero(const void *bytes, size_t n)
+{
+	const unsigned char *const at = bytes;
+
+	return n == 0 || (at[0] == 0 && memcmp(at, at + 1, n - 1) == 0);
+}
+
+/* Whether a table can have this limit. */
+static bool is_possible(const struct weir__region *region, const struct weir_limit *limit)
+{
+	struct weir__slot_format format;
+	struct weir_plan plan;
+
+	return (unsigned)limit->algorithm <= WEIR_SLIDING_COUNTER && weir_plan_compile(limit, &plan, NULL) == WEIR_OK &&
+	       weir__slot_format_init(&format, &plan, region->epoch, region->arena.n > 0, NULL) == WEIR_OK;
+}
+
+/* Whether a limit can have been changed from the one to the other. */
+static bool is_change_of(const struct weir_limit *a, const struct weir_limit *b)
+{
+	return mark_of(0, 0, a) == mark_of(0, 0, b) &&
+	       (a->algorithm <= WEIR_LEAKY_BUCKET || (a->period == b->period && a->segments == b->segments));
+}
+
+enum weir__plans_state weir__plans_check(const struct weir__region *region, struct weir__region_limit *entry,
+					 const struct weir_limit *first)
+{
+	const struct weir__plans_limit added = { *first, 0, false };
+	const uint64_t number = weir__plans_number(entry);
+	struct weir__plans_limit last;
+
+	for (int i = 0; i < WEIR__PLAN_WORDS && number == 0; i++)
+		if (is_zero(&entry->plans[0].words[i], sizeof(entry->plans[0].words[i])))
+			return WEIR__PLANS_UNWRITTEN;
+	if (number > OWNER_NUMBER_MASK || !read_at(&entry->plans[number % 2], number, &last) ||
+	    !is_possible(region, &last.limit) || !is_change_of(first, &last.limit) ||
+	    (number == 0 && !is_same(&added, &last)))
+		return WEIR__PLANS_DAMAGED;
+	return WEIR__PLANS_SOUND;
+}
+
+enum weir__plans_state weir__plans_check_old(const struct weir__region *region, struct weir__region_old_plan *old)
+{
+	const struct weir_state owner = old->owner.state;
+	const uint64_t index = (owner.lo >> OWNER_LIMIT_SHIFT) - 1;
+	struct weir__plans_limit of;
+
+	if (is_zero(old, sizeof(*old)))
+		return WEIR__PLANS_FREE;
+	if (owner.lo == 0 || owner.hi >> SUM_SHIFT == 0)
+		return owner.lo == 0 || owner.hi & BEING_WRITTEN ? WEIR__PLANS_UNWRITTEN : WEIR__PLANS_DAMAGED;
+	if (index >= region->limits_max || !read_old(old, owner.lo, &of) ||
+	    (owner.hi ^ sum_of(region, owner.lo, (uint32_t)owner.hi, &of)) >> SUM_SHIFT != 0 ||
+	    !is_possible(region, &of.limit))
+		return WEIR__PLANS_DAMAGED;
+	return weir__limit_is_used(region->limits[index].identity.state.lo) ? WEIR__PLANS_SOUND : WEIR__PLANS_UNWRITTEN;
 }
 
 /* --- changes ----------------------------------------------------------------------------------------------------- */

@@ -49,6 +49,20 @@ WEIR__BETWEEN_LIBRARIES bool weir__plans_read_last(const struct weir__region *re
 /* The longest time that a key takes from all used to nothing used. WEIR_NEVER: the limit is invalid. */
 weir_ns weir__plans_longest(const struct weir_limit *limit);
 
+/* For recovery, by a process that has the file to itself. */
+enum weir__plans_state {
+	WEIR__PLANS_FREE,
+	WEIR__PLANS_SOUND,
+	WEIR__PLANS_UNWRITTEN, /* left by a thread that was killed, or of no use: may be emptied */
+	WEIR__PLANS_DAMAGED,
+};
+
+/* Whether the newest plan of a limit is one that the limit can have, if `first` was the limit when it was added. */
+enum weir__plans_state weir__plans_check(const struct weir__region *region, struct weir__region_limit *entry,
+					 const struct weir_limit *first);
+
+enum weir__plans_state weir__plans_check_old(const struct weir__region *region, struct weir__region_old_plan *old);
+
 /* A plan that is written but not yet in force. */
 struct weir__plans_staged {
 	uint64_t number; /* of the plan before it */

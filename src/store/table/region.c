@@ -7,12 +7,13 @@
 #include "core/wide.h"
 #include "os/file.h"
 #include "os/memory.h"
+#include "os/memory_room.h"
 #include "store/table/plans.h"
 #include "store/table/region_file.h"
 #include "store/table/slot.h"
 
 static const char magic[8] = "weirtab";
-static const char no_table[] = "not a table of Weir";
+static const char no_table[] = "not a table of Weir; use another name, or remove it if it was one";
 
 enum {
 	BYTE_ORDER_MARK = 0x01020304,
@@ -89,6 +90,7 @@ static uint32_t count_old_plans(uint32_t limits_max)
 static size_t overhead_bytes(uint32_t limits_max, bool in_file)
 {
 	const size_t bytes = sizeof(struct weir__region_header) + limits_max * sizeof(struct weir__region_limit) +
+			     round_up(limits_max * sizeof(uint64_t), line_bytes) +
 			     round_up(count_old_plans(limits_max) * sizeof(struct weir__region_old_plan), line_bytes) +
 			     STRIPES_ALL * stripe_bytes(limits_max);
 
@@ -133,11 +135,17 @@ void weir__region_lay_out(struct weir__region *region, void *memory, const struc
 	region->serial = atomic_fetch_add(&regions, 1) + 1;
 	region->size_bytes = checked->size_bytes;
 	region->file = -1;
+	region->is_new = false;
+	region->guard = NULL;
+	region->truncations_seen = 0;
+	memset(region->damaged, 0, sizeof(region->damaged));
 	region->limits_max = limits_max;
 	region->epoch = checked->epoch;
 	region->secret = checked->secret;
 	region->limits = (struct weir__region_limit *)(void *)at;
 	at += limits_max * sizeof(struct weir__region_limit);
+	region->sums = (uint64_t *)(void *)at;
+	at += round_up(limits_max * sizeof(uint64_t), line_bytes);
 	region->old_plans = (struct weir__region_old_plan *)(void *)at;
 	region->n_old_plans = count_old_plans(limits_max);
 	at += round_up(region->n_old_plans * sizeof(struct weir__region_old_plan), line_bytes);
@@ -201,7 +209,63 @@ int weir__region_fill_in(struct weir__region *region, void *memory, const struct
 	header->check = weir__region_check_of(header);
 	weir__clock_anchor_init(&header->clock);
 	weir__region_lay_out(region, memory, header);
+	region->is_new = true;
 	return WEIR_OK;
+}
+
+static uint64_t hash_of_count(const struct weir__region *region, enum weir__region_count which, uint64_t count)
+{
+	const uint64_t hashed[] = { count, which };
+
+	return weir__hash(&region->secret, hashed, sizeof(hashed));
+}
+
+static bool is_count(const struct weir__region *region, enum weir__region_count which, struct weir_state seen)
+{
+	return (seen.lo == 0 && seen.hi == 0) || seen.hi == hash_of_count(region, which, seen.lo);
+}
+
+bool weir__region_count_is_sound(const struct weir__region *region, enum weir__region_count which)
+{
+	return is_count(region, which, weir__atomic16_load(&region->header->counts[which]));
+}
+
+uint64_t weir__region_count(const struct weir__region *region, enum weir__region_count which)
+{
+	const struct weir_state seen = weir__atomic16_load(&region->header->counts[which]);
+
+	return is_count(region, which, seen) ? seen.lo : 0;
+}
+
+void weir__region_add_count(const struct weir__region *region, enum weir__region_count which, uint64_t n)
+{
+	struct weir_state seen, next;
+
+	do {
+		seen = weir__atomic16_load(&region->header->counts[which]);
+		next.lo = (is_count(region, which, seen) ? seen.lo : 0) + n;
+		next.hi = hash_of_count(region, which, next.lo);
+	} while (!weir__atomic16_swap(&region->header->counts[which], seen, next));
+}
+
+/* Before anything is reserved: reserving more memory than there is ends other processes. */
+static int check_room(const struct weir_table_options *options, struct weir_message *ret_message)
+{
+	struct weir__memory_room room;
+	char words[200] = "";
+	struct weir__text why = { words, 0, sizeof(words) };
+
+	weir__memory_room("", options->shared ? weir__memory_folder() : options->file, &room);
+	if (options->size_bytes <= room.bytes)
+		return WEIR_OK;
+	weir__text_add(&why, "a table of ");
+	weir__text_add_number(&why, options->size_bytes);
+	weir__text_add(&why, " bytes does not fit: ");
+	weir__text_add(&why, room.where);
+	weir__text_add(&why, " has ");
+	weir__text_add_number(&why, room.bytes);
+	weir__text_add(&why, " left; make it smaller, or set overcommit if you know better");
+	return fail(ret_message, WEIR_ERR_ROOM, options->shared, words);
 }
 
 int weir__region_check_size(const struct weir_table_options *options, struct weir_message *ret_message)
@@ -220,7 +284,7 @@ int weir__region_check_size(const struct weir_table_options *options, struct wei
 	if (lines > UINT32_MAX || options->size_bytes > SIZE_MAX / 2)
 		return fail_number(ret_message, WEIR_ERR_ROOM, options->shared, "a table of ", options->size_bytes,
 				   " bytes: the most is 64 bytes times ", UINT32_MAX);
-	return WEIR_OK;
+	return options->overcommit ? WEIR_OK : check_room(options, ret_message);
 }
 
 static int open_private(struct weir__region *region, const struct weir_table_options *options,
@@ -249,20 +313,24 @@ int weir__region_check_header(const struct weir__region_header *header, size_t m
 	if (mapped < sizeof(*header) || memcmp(header->magic, magic, sizeof(magic)) != 0)
 		return fail(ret_message, WEIR_ERR_REGION, name, no_table);
 	if (header->byte_order != BYTE_ORDER_MARK)
-		return fail(ret_message, WEIR_ERR_REGION, name, "the table is of a machine with another byte order");
+		return fail(
+			ret_message, WEIR_ERR_REGION, name,
+			"the table is of a machine with another byte order; remove it, and one is made in which all keys start anew");
 	if (header->version != VERSION)
 		return fail_number(
 			ret_message, WEIR_ERR_REGION, name, "the table is of version ", header->version,
 			"; remove it, and one is made in which all keys start anew: this Weir reads only version ",
 			VERSION);
 	if (header->size_bytes != mapped)
-		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table says that it has ",
-				   header->size_bytes, " bytes, but it has ", mapped);
+		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table was made with ", header->size_bytes,
+				   " bytes; remove it, and one is made in which all keys start anew: this one now has ",
+				   mapped);
 	if (header->stripes != STRIPES_ALL || header->limits_max == 0 || header->limits_max > limits_max_most ||
 	    header->arena_bytes > header->size_bytes || header->lines == 0 ||
 	    header->lines != lines_in(header->size_bytes, header->limits_max, header->arena_bytes, in_file) ||
 	    header->epoch > UINT64_MAX / 2 || header->check != weir__region_check_of(header))
-		return fail(ret_message, WEIR_ERR_REGION, name, "the table's header is damaged");
+		return fail(ret_message, WEIR_ERR_REGION, name,
+			    "the table's header is damaged; remove it, and one is made in which all keys start anew");
 	if (in_file != (options->file != NULL))
 		return fail(ret_message, WEIR_ERR_REGION, name,
 			    in_file ? "the table was made in a file, and is used by its path" :
@@ -360,7 +428,37 @@ void weir__region_close(struct weir__region *region)
 {
 	if (region->file >= 0)
 		weir__region_file_close(region);
+	weir__mapping_guard_free(region->guard);
 	weir__memory_free(region->header, region->size_bytes);
+}
+
+int weir__region_guard(struct weir__region *region, const struct weir_table_options *options)
+{
+	const size_t head_bytes = (size_t)((unsigned char *)region->slots - (unsigned char *)region->header);
+	char path[WEIR__MEMORY_PATH_SIZE];
+	int error = 0;
+
+	if (options->shared)
+		error = weir__memory_path(options->shared, path);
+	if (error != 0 || (options->shared == NULL && options->file == NULL))
+		return error;
+	return weir__mapping_guard_new(region->header, region->size_bytes, options->shared ? path : options->file,
+				       head_bytes, &region->guard);
+}
+
+struct weir__mapping_state weir__region_look(struct weir__region *region)
+{
+	const struct weir__mapping_state sound = { .is_named = true };
+	uint64_t before;
+
+	if (region->guard == NULL)
+		return sound;
+	before = region->truncations_seen;
+	weir__mapping_guard_look(region->guard);
+	region->truncations_seen = weir__mapping_guard_state(region->guard).truncations;
+	if (region->file >= 0 && region->truncations_seen != before)
+		weir__region_mark_lost_pages(region);
+	return weir__mapping_guard_state(region->guard);
 }
 
 int weir__region_unlink(const char *shared, struct weir_message *ret_message)
@@ -451,58 +549,72 @@ static bool is_now(const struct weir__region *region, struct weir__region_limit 
 	return current_text(region, entry, current) && strcmp(current, text) == 0;
 }
 
+/* Finds the entry whose name has this hash, or else the first free entry. Returns false if there is neither. */
+static bool find_place(const struct weir__region *region, uint64_t wanted, uint32_t *ret_index,
+		       struct weir_state *ret_found)
+{
+	bool has_place = false;
+
+	for (uint32_t n = 0; n < region->limits_max; n++) {
+		const uint32_t i = (uint32_t)((wanted + n) % region->limits_max);
+		const struct weir_state found = weir__atomic16_load(&region->limits[i].identity);
+
+		if (found.lo == wanted || (!has_place && !weir__limit_is_used(found.lo))) {
+			*ret_index = i;
+			*ret_found = found;
+			has_place = true;
+		}
+		if (found.lo == wanted || found.lo == 0)
+			break;
+	}
+	return has_place;
+}
+
 int weir__region_add_limit(struct weir__region *region, const char *name, const struct weir_limit *limit,
 			   uint32_t *ret_index, struct weir_message *ret_message)
 {
-	const struct weir_state free_entry = { 0, 0 };
 	char text[WEIR_LIMIT_TEXT_MAX] = "";
-	struct weir_state identity;
+	struct weir__region_limit *entry;
+	struct weir_state identity, found;
+	uint32_t i;
 
 	(void)weir_limit_print(limit, text);
 	identity = identity_of(region, name, text);
-	/* Only the first free entry from there on may be taken. So two threads that add the same limit find the same
-	 * entry. */
-	for (uint32_t n = 0; n < region->limits_max; n++) {
-		const uint32_t i = (uint32_t)((identity.lo + n) % region->limits_max);
-		struct weir__region_limit *const entry = &region->limits[i];
-		struct weir_state found = weir__atomic16_load(&entry->identity);
-
-		if (found.lo == 0 && !weir__atomic16_swap(&entry->identity, free_entry, identity))
-			found = weir__atomic16_load(&entry->identity);
-		if (found.lo != 0 && found.lo != identity.lo)
-			continue;
-		if (found.lo == 0 || weir__slot_equal(found, identity)) {
-			write_words(entry->name, name);
-			write_words(entry->text, text);
-			weir__plans_begin(entry, limit);
-			if (found.lo == 0 && region->file >= 0) /* before any charge under it: see region_recover.c */
-				(void)weir__file_sync_memory(entry, sizeof(*entry));
-		}
-		if (!is_now(region, entry, &identity, text))
-			return refuse_other_limit(region, entry, name, ret_message);
-		*ret_index = i;
-		return WEIR_OK;
+	/* Only the first free entry may be taken, and entries become free only in recovery. So two threads that add the
+	 * same limit try to take the same entry. */
+	do {
+		if (!find_place(region, identity.lo, &i, &found))
+			return fail_number(ret_message, WEIR_ERR_FULL, NULL, "the table has ", region->limits_max,
+					   " limits, and limits_max is ", region->limits_max);
+		entry = &region->limits[i];
+	} while (found.lo != identity.lo && !weir__atomic16_swap(&entry->identity, found, identity));
+	if (found.lo != identity.lo || weir__slot_equal(found, identity)) {
+		write_words(entry->name, name);
+		write_words(entry->text, text);
+		weir__plans_begin(entry, limit);
+		if (found.lo != identity.lo && region->file >= 0) /* before any charge under it: see region_recover.c */
+			(void)weir__file_sync_memory(entry, sizeof(*entry));
 	}
-	return fail_number(ret_message, WEIR_ERR_FULL, NULL, "the table has ", region->limits_max,
-			   " limits, and limits_max is ", region->limits_max);
+	if (!is_now(region, entry, &identity, text))
+		return refuse_other_limit(region, entry, name, ret_message);
+	*ret_index = i;
+	return WEIR_OK;
+}
+
+bool weir__region_find_identity(const struct weir__region *region, uint64_t wanted, uint32_t *ret_index)
+{
+	struct weir_state found;
+	uint32_t index;
+
+	if (!find_place(region, wanted, &index, &found) || found.lo != wanted)
+		return false;
+	*ret_index = index;
+	return true;
 }
 
 bool weir__region_find_limit(const struct weir__region *region, const char *name, uint32_t *ret_index)
 {
-	const uint64_t wanted = identity_of(region, name, "").lo;
-
-	for (uint32_t n = 0; n < region->limits_max; n++) {
-		const uint32_t i = (uint32_t)((wanted + n) % region->limits_max);
-		const uint64_t found = weir__atomic16_load(&region->limits[i].identity).lo;
-
-		if (found == 0)
-			return false;
-		if (found == wanted) {
-			*ret_index = i;
-			return true;
-		}
-	}
-	return false;
+	return weir__region_find_identity(region, identity_of(region, name, "").lo, ret_index);
 }
 
 bool weir__region_first_limit(const struct weir__region *region, uint32_t index, struct weir_limit *ret_limit)
@@ -521,7 +633,7 @@ bool weir__region_read_limit(const struct weir__region *region, uint32_t index, 
 	struct weir__region_limit *const entry = &region->limits[index];
 	const struct weir_state identity = weir__atomic16_load(&entry->identity);
 
-	if (identity.lo == 0)
+	if (!weir__limit_is_used(identity.lo))
 		return false;
 	read_words(entry->name, ret_words->name, sizeof(ret_words->name));
 	read_words(entry->text, ret_words->text, sizeof(ret_words->text));

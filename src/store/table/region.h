@@ -1,8 +1,8 @@
 /* region.h: the memory of a table, which is private, shared or a file. It defines the layout, which one process creates
  * and every process checks when it attaches.
  *
- *     header | limits: one entry each | old plans of all limits | stripes: counters of threads |
- *     slots, 4 per cache line, 8 per pair of lines | arena
+ *     header | limits: one entry each | checksums of the entries | old plans of all limits |
+ *     stripes: counters of threads | slots, 4 per cache line, 8 per pair of lines | arena
  *
  * The region holds no pointers and no locks, so a process may map it anywhere and may die at any time. In a file the
  * slots begin on a page boundary, and the first slot of every page is a mark: see region_file.h. */
@@ -15,13 +15,15 @@
 
 #include "os/atomic16.h"
 #include "os/clock.h"
+#include "os/mapping_guard.h"
 #include "store/table/arena.h"
 #include "store/table/hash.h"
 
 enum {
 	WEIR__LINE_SLOTS = 4,
 	WEIR__LINE_BYTES = 64,
-	WEIR__LINES = 4,          /* lines that a key may be in: two pairs */
+	WEIR__LINES = 4, /* lines that a key may be in: two pairs */
+	WEIR__CANDIDATES = WEIR__LINES * WEIR__LINE_SLOTS,
 	WEIR__LINES_LEAST = 4,    /* two pairs; the number of lines is a multiple of this */
 	WEIR__STRIPES = 16,       /* owned by one thread each */
 	WEIR__STRIPES_COMMON = 4, /* shared by the threads that own none */
@@ -38,6 +40,19 @@ enum {
 	WEIR__REGION_REPLAYS = 2, /* made_at was given, so its times are unrelated to the time of day */
 };
 
+/* Counts that are written rarely, so that each has a hash. A random value does not pass for a count. */
+enum weir__region_count {
+	/* What recovery found damaged, since the table was made. */
+	WEIR__DAMAGED_PAGES,
+	WEIR__DAMAGED_SLOTS,
+	WEIR__DAMAGED_LIMITS,
+	WEIR__DAMAGED_FIELDS, /* old plans, counters and words of the header */
+	WEIR__DAMAGES,
+	WEIR__DAMAGED_AT = WEIR__DAMAGES, /* when damage was last found; 0: never */
+	WEIR__PLANS_LOST,                 /* old plans that were overwritten although keys packed by them were in use */
+	WEIR__REGION_COUNTS,
+};
+
 struct weir__region_header {
 	char magic[8];
 	uint32_t byte_order, version;
@@ -51,12 +66,14 @@ struct weir__region_header {
 	weir_ns epoch __attribute__((aligned(16)));
 	uint64_t check; /* a hash of all members before it */
 
-	/* For a file: what the next process to open it needs to know, and the damage found since it was made. */
-	union weir__atomic16 next_epoch; /* lo: the epoch that slots are being moved to, hi: a hash of it; 0: no move */
-	_Atomic uint64_t is_closed;      /* 1: closed cleanly, and the marks hold checksums of their pages */
-	_Atomic uint64_t damaged_pages, damaged_slots;
-	_Atomic weir_ns damaged_at;  /* when damage was last found; 0: never */
-	_Atomic uint64_t plans_lost; /* old plans that were overwritten although keys packed by them were in use */
+	/* For a file: what the next process to open it needs to know. In both, hi is a keyed hash of lo. */
+	union weir__atomic16 next_epoch; /* lo: the epoch that slots are being moved to; 0: no move */
+	/* lo: the numbers of limits and of old plans, and that the file was closed cleanly, so that all checksums are
+	 * valid. 0: the file is in use, or the last process was killed. */
+	union weir__atomic16 closed;
+	uint64_t words_sum; /* checksum of `hold` and `clock`, if the file was closed cleanly */
+
+	union weir__atomic16 counts[WEIR__REGION_COUNTS]; /* lo: the count; hi: a keyed hash of it. All zero: 0 */
 
 	/* After a change of a limit, the full_at of a slot may be too early, since it follows the limit as it was.
 	 * Until hi, slots whose full_at has passed are not free if it is later than lo, which is always 0 at present:
@@ -66,8 +83,8 @@ struct weir__region_header {
 	struct weir__clock_anchor clock __attribute__((aligned(WEIR__LINE_BYTES)));
 
 	/* Counts what is forgiven, which is usage removed from slots without having leaked: resets, refunds, evictions.
-	 * It is incremented before the removal. Keys with the same lowest bits of the fingerprint share a counter: see
-	 * table_decide.c. */
+	 * It is incremented before the removal. Keys with the same lowest bits of the fingerprint, not counting
+	 * the group's bit, share a counter: see table_decide.c. */
 	_Atomic uint64_t forgiven[WEIR__FORGIVEN] __attribute__((aligned(WEIR__LINE_BYTES)));
 } __attribute__((aligned(256)));
 
@@ -79,7 +96,7 @@ struct weir__region_plan {
 /* A limit that was added. The identity is written in one swap. The words that follow are for people, and every thread
  * that adds the same limit writes the same words. */
 struct weir__region_limit {
-	union weir__atomic16 identity; /* keyed hashes: lo of the name, hi of the text; 0: free */
+	union weir__atomic16 identity; /* keyed hashes: lo of the name, hi of the text. lo 0: free; lo EMPTIED: free */
 	union weir__atomic16 change;   /* lo: how often it was changed; hi: the claim of its changer, or 0 */
 	uint64_t name[(WEIR_TABLE_NAME_MAX + 1) / sizeof(uint64_t)];
 	uint64_t text[WEIR_LIMIT_TEXT_MAX / sizeof(uint64_t)]; /* the limit as it was added */
@@ -93,6 +110,15 @@ struct weir__region_old_plan {
 	struct weir__region_plan plan;
 };
 
+/* The identity of an entry that is free while others that come after it are in use. A search does not end here, see
+ * weir__region_add_limit. The lo of a limit is odd. */
+enum { WEIR__LIMIT_EMPTIED = 2 };
+
+static inline bool weir__limit_is_used(uint64_t identity_lo)
+{
+	return identity_lo != 0 && identity_lo != WEIR__LIMIT_EMPTIED;
+}
+
 /* Decisions: denied and allowed. */
 struct weir__limit_counters {
 	_Atomic uint64_t of[2];
@@ -101,8 +127,9 @@ struct weir__limit_counters {
 /* What one thread, or several, have counted. */
 struct weir__stripe {
 	_Atomic uint64_t owner; /* see stripe.h; 0: no owner */
-	_Atomic uint64_t inserted, evicted, lost_races, regained;
+	_Atomic uint64_t inserted, evicted, lost_races, regained, folded;
 	_Atomic uint64_t probes[4]; /* decisions beyond the home line: in the other three lines, and without a slot */
+	uint64_t sum;               /* checksum of all counters, if the file was closed cleanly */
 	struct weir__limit_counters limits[] __attribute__((aligned(WEIR__LINE_BYTES)));
 };
 
@@ -117,7 +144,12 @@ struct weir__region {
 	uint32_t limits_max;
 	weir_ns epoch;
 	struct weir__hash_secret secret;
+	struct weir__mapping_guard *guard; /* NULL: none, see weir__region_guard */
+	uint64_t truncations_seen;
+	bool is_new;                     /* this process made it */
+	uint64_t damaged[WEIR__DAMAGES]; /* found when this process opened the file */
 	struct weir__region_limit *limits;
+	uint64_t *sums; /* checksums of the entries of limits, if the file was closed cleanly; 0: the entry is free */
 	struct weir__region_old_plan *old_plans;
 	uint32_t n_old_plans; /* a multiple of OLD_PLANS_SET */
 	unsigned char *stripes;
@@ -142,8 +174,27 @@ void weir__region_close(struct weir__region *region);
 int weir__region_add_limit(struct weir__region *region, const char *name, const struct weir_limit *limit,
 			   uint32_t *ret_index, struct weir_message *ret_message);
 
+/* Reads a count. A damaged count is 0. */
+uint64_t weir__region_count(const struct weir__region *region, enum weir__region_count which);
+
+/* Whether the count is one that was written. */
+bool weir__region_count_is_sound(const struct weir__region *region, enum weir__region_count which);
+
+/* Adds to a count. Safe from any thread. A damaged count begins at 0. */
+void weir__region_add_count(const struct weir__region *region, enum weir__region_count which, uint64_t n);
+
+/* Finds the entry of the limit whose name has this keyed hash. */
+bool weir__region_find_identity(const struct weir__region *region, uint64_t wanted, uint32_t *ret_index);
+
 /* Finds the entry of the limit with this name. Adds nothing. Returns false if there is none. */
 bool weir__region_find_limit(const struct weir__region *region, const char *name, uint32_t *ret_index);
+
+/* Protects the process from a truncation of the file or of the shared memory, see os/mapping_guard.h. Nothing to do for
+ * private memory. Returns 0 or an errno. */
+int weir__region_guard(struct weir__region *region, const struct weir_table_options *options);
+
+/* Call it each second, from one thread. Looks for a truncation and completes the repair. Without a guard, all is well. */
+struct weir__mapping_state weir__region_look(struct weir__region *region);
 
 struct weir__region_words {
 	char name[WEIR_TABLE_NAME_MAX + 1], text[WEIR_LIMIT_TEXT_MAX];

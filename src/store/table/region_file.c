@@ -68,7 +68,8 @@ static int fail_to_open(struct weir_message *ret_message, int system_error)
 {
 	switch (system_error) {
 	case EINVAL:
-		return fail(ret_message, WEIR_ERR_REGION, "not a table of Weir");
+		return fail(ret_message, WEIR_ERR_REGION,
+			    "not a table of Weir; use another name, or remove it if it was one");
 	case EPERM:
 		return fail(ret_message, WEIR_ERR_REGION,
 			    "it belongs to another user; ask for a mode with bits for others if that is meant");
@@ -201,12 +202,19 @@ int weir__region_file_open(struct weir__region *region, const struct weir_table_
 	return name_file(ret_message, options->file, error);
 }
 
+/* Whether parts of the memory are not in the file, which then cannot be closed cleanly. */
+static bool is_detached(const struct weir__region *region)
+{
+	return region->guard && weir__mapping_guard_state(region->guard).is_detached;
+}
+
 void weir__region_file_close(struct weir__region *region)
 {
 	const int file = region->file;
 
 	/* If GATE is locked, another process is about to use the file, so this process is not the last. */
-	if (region->forks == weir__file_forks() && weir__file_lock(file, GATE, WEIR__FILE_EXCLUSIVE) == 0 &&
+	if (region->forks == weir__file_forks() && !is_detached(region) &&
+	    weir__file_lock(file, GATE, WEIR__FILE_EXCLUSIVE) == 0 &&
 	    weir__file_lock(file, IN_USE, WEIR__FILE_EXCLUSIVE) == 0)
 		(void)weir__region_seal(region);
 	weir__file_close(file);

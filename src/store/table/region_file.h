@@ -39,9 +39,25 @@ static inline uint64_t weir__region_marks(const struct weir__region *region)
 /* Writes the marks of new memory. */
 void weir__region_mark_pages(const struct weir__region *region);
 
+/* Writes the marks of pages that were lost while the table is in use. A key that got the place of a mark is lost. */
+void weir__region_mark_lost_pages(const struct weir__region *region);
+
 /* Repairs the table that is found in a file. The caller must be alone with it. If it is killed at any point, recovery
  * can simply run again. `now` is the time of day. Returns 0 or an errno from writing to the disk. */
 int weir__region_recover(struct weir__region *region, weir_ns now);
+
+/* Counts damage that recovery has found. */
+void weir__region_count_damage(struct weir__region *region, enum weir__region_count which, uint64_t n);
+
+/* The part of recovery for all that is before the slots. `closed` is the word of the header, from before it was
+ * cleared. */
+void weir__region_recover_limits(struct weir__region *region, uint64_t closed);
+
+/* Writes the checksums of all that is before the slots. Returns the word `closed` of the header. */
+struct weir_state weir__region_seal_limits(struct weir__region *region);
+
+/* Reads lo of `closed`. 0: the file was not closed cleanly. A damaged word is counted. */
+uint64_t weir__region_read_closed(struct weir__region *region);
 
 /* The part of recovery for histories. Their slots have been checked already. */
 void weir__region_recover_histories(struct weir__region *region);

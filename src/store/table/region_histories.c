@@ -43,7 +43,7 @@ static void take_refs(const struct weir__arena *arena, _Atomic uint32_t *refs, u
 /* Finds the root that a slot leads to and that belongs to its key. Returns 0 if there is none. */
 static uint32_t find_root(struct weir__arena *arena, struct weir_state slot, struct weir__history *ret_history)
 {
-	uint32_t number = weir__slot_own(slot);
+	uint32_t number = weir__slot_root(slot);
 
 	for (int moves = 0; moves <= MOVES_MOST; moves++) {
 		const union weir__chunk *const chunk = weir__arena_chunk(arena, number);
@@ -71,11 +71,19 @@ static bool take_history(struct weir__arena *arena, struct weir_state *slot)
 {
 	struct weir__history history;
 	const uint32_t number = find_root(arena, *slot, &history);
+	uint32_t units;
 
+	if (number == 0 &&
+	    weir__history_is_folded(arena, weir__slot_root(*slot), weir__slot_fingerprint(*slot), &units)) {
+		*slot = weir__slot_make_folded(weir__slot_fingerprint(*slot), units, weir__slot_level(*slot),
+					       weir__slot_full_at(*slot));
+		return true;
+	}
 	if (number == 0 || !take(arena, number))
 		return false;
 	take_refs(arena, history.root->refs, WEIR__ROOT_REFS, history.shape.depth);
-	*slot = weir__slot_make(weir__slot_fingerprint(*slot), number, weir__slot_full_at(*slot), WEIR__SLOT_ARENA);
+	*slot = weir__slot_make_root(weir__slot_fingerprint(*slot), number, weir__slot_level(*slot),
+				     weir__slot_full_at(*slot));
 	return true;
 }
 
@@ -89,10 +97,10 @@ void weir__region_recover_histories(struct weir__region *region)
 	for (uint64_t i = 0; i < region->lines * WEIR__LINE_SLOTS; i++) {
 		struct weir_state slot = region->slots[i].state;
 
-		if (weir__slot_tag(slot) != WEIR__SLOT_ARENA)
+		if (weir__slot_tag(slot) != WEIR__SLOT_ARENA || weir__slot_is_folded(slot))
 			continue;
 		if (!take_history(arena, &slot)) {
-			atomic_fetch_add(&region->header->damaged_slots, 1);
+			weir__region_count_damage(region, WEIR__DAMAGED_SLOTS, 1);
 			slot = (struct weir_state){ 0, 0 };
 		}
 		region->slots[i].state = slot;

@@ -69,19 +69,32 @@ void weir__region_mark_pages(const struct weir__region *region)
 		page_at(region, page)->state = weir__slot_mark(own_of_mark(region, page), 0);
 }
 
-static void check_page(const struct weir__region *region, uint64_t page, bool was_closed)
+void weir__region_mark_lost_pages(const struct weir__region *region)
+{
+	for (uint64_t page = 0; page < pages_of(region); page++) {
+		union weir__atomic16 *const at = page_at(region, page);
+		struct weir_state seen = weir__atomic16_load(at);
+
+		while (!weir__slot_is_mark(seen) &&
+		       !weir__atomic16_swap(at, seen, weir__slot_mark(own_of_mark(region, page), 0)))
+			seen = weir__atomic16_load(at);
+	}
+}
+
+static void check_page(struct weir__region *region, uint64_t page, bool was_closed)
 {
 	union weir__atomic16 *const slots = page_at(region, page);
 
 	if (is_marked(region, page) && (!was_closed || weir__slot_equal(slots->state, mark_with_sum(region, page))))
 		return;
-	atomic_fetch_add(&region->header->damaged_pages, 1);
+	weir__region_count_damage(region, WEIR__DAMAGED_PAGES, 1);
 	memset(slots, 0, WEIR__PAGE_BYTES);
 	slots->state = mark_with_sum(region, page);
 }
 
 int weir__region_seal(struct weir__region *region)
 {
+	const struct weir_state closed = weir__region_seal_limits(region);
 	int error;
 
 	for (uint64_t page = 0; page < pages_of(region); page++) {
@@ -94,7 +107,7 @@ int weir__region_seal(struct weir__region *region)
 	error = weir__file_sync(region->file);
 	if (error != 0)
 		return error;
-	atomic_store(&region->header->is_closed, 1);
+	region->header->closed.state = closed;
 	return weir__file_sync_memory(region->header, sizeof(*region->header));
 }
 
@@ -118,14 +131,15 @@ static uint64_t longest_under(const struct weir__region *region, struct weir__re
 	return longest;
 }
 
-/* The longest time in which a key of any limit of this table becomes full. */
+/* The longest time in which a key of any limit of this table becomes full. If limits were damaged, it may be any
+ * time. */
 static uint64_t longest_used(const struct weir__region *region)
 {
-	uint64_t longest = 0;
+	uint64_t longest = region->damaged[WEIR__DAMAGED_LIMITS] > 0 ? WEIR_TABLE_DURATION_MAX : 0;
 
 	for (uint32_t i = 0; i < region->limits_max; i++) {
 		struct weir__region_limit *const entry = &region->limits[i];
-		const uint64_t under = weir__atomic16_load(&entry->identity).lo ? longest_under(region, entry) : 0;
+		const uint64_t under = weir__limit_is_used(entry->identity.state.lo) ? longest_under(region, entry) : 0;
 
 		if (under > longest)
 			longest = under;
@@ -177,7 +191,7 @@ static bool is_left_over(struct weir_state slot, const struct times *times, cons
 	       (weir__slot_full_at(slot) <= times->now && !weir__table_holds(hold, slot, times->now));
 }
 
-static void check_slots(const struct weir__region *region, uint64_t page, const struct times *times)
+static void check_slots(struct weir__region *region, uint64_t page, const struct times *times)
 {
 	const struct weir_state hold = region->header->hold.state;
 	union weir__atomic16 *const slots = page_at(region, page);
@@ -188,7 +202,7 @@ static void check_slots(const struct weir__region *region, uint64_t page, const 
 		if (weir__slot_equal(slot, unowned))
 			continue;
 		if (!can_be(slot, times))
-			atomic_fetch_add(&region->header->damaged_slots, 1);
+			weir__region_count_damage(region, WEIR__DAMAGED_SLOTS, 1);
 		else if (!is_left_over(slot, times, &hold))
 			continue;
 		slots[i].state = unowned;
@@ -240,6 +254,8 @@ static int finish_move(struct weir__region *region)
 		if (error != 0)
 			return error;
 	}
+	weir__region_count_damage(region, WEIR__DAMAGED_FIELDS,
+				  !weir__slot_equal(next, unowned) && next.hi != check_of_epoch(region, next.lo));
 	region->header->next_epoch.state = unowned;
 	return 0;
 }
@@ -285,38 +301,58 @@ static int move_epoch(struct weir__region *region, weir_ns now, weir_ns used_at)
 
 /* ---------------------------------------------------------------------------------------------------------------- */
 
-static uint64_t damages(const struct weir__region *region)
+/* A hold that ends later than slots of any limit is of a change that did not reach the disk, or is damaged. */
+static void check_hold(struct weir__region *region, const struct times *times)
 {
-	return atomic_load(&region->header->damaged_pages) + atomic_load(&region->header->damaged_slots);
+	struct weir_state *const hold = &region->header->hold.state;
+	const uint64_t possible = weir__add_saturating(times->latest, WEIR_TABLE_DURATION_MAX);
+
+	if (hold->hi <= times->latest && hold->lo <= hold->hi)
+		return;
+	weir__region_count_damage(region, WEIR__DAMAGED_FIELDS, hold->hi > possible || hold->lo > hold->hi);
+	*hold = unowned;
+}
+
+static void note_damage(const struct weir__region *region, weir_ns now)
+{
+	uint64_t damages = 0;
+
+	for (int i = 0; i < WEIR__DAMAGES; i++)
+		damages += region->damaged[i];
+	if (damages == 0)
+		return;
+	region->header->counts[WEIR__DAMAGED_AT].state = unowned;
+	weir__region_add_count(region, WEIR__DAMAGED_AT, now);
 }
 
 int weir__region_recover(struct weir__region *region, weir_ns now)
 {
 	struct weir__region_header *const header = region->header;
-	const bool was_closed = atomic_load(&header->is_closed) == 1;
-	const weir_ns used_at = weir__clock_anchor_moved_at(&header->clock);
-	const uint64_t damages_before = damages(region);
+	const uint64_t closed = weir__region_read_closed(region);
+	const bool was_closed = closed != 0;
 	struct times times;
+	weir_ns used_at;
 	int error;
 
 	for (uint64_t page = 0; page < pages_of(region); page++)
 		check_page(region, page, was_closed);
 	/* This must be on the disk before anything changes. Otherwise a power cut could leave checksums of the old
 	 * contents. */
-	atomic_store(&header->is_closed, 0);
+	header->closed.state = unowned;
 	error = weir__file_sync_memory(header, sizeof(*header));
-	if (error == 0)
-		error = finish_move(region);
+	if (error != 0)
+		return error;
+	weir__region_recover_limits(region, closed);
+	used_at = weir__clock_anchor_moved_at(&header->clock);
+	error = finish_move(region);
 	if (error != 0)
 		return error;
 	times = times_of(region, now, was_closed);
-	if (header->hold.state.hi > times.latest) /* no change of a limit can have set that */
-		header->hold.state = unowned;
+	check_hold(region, &times);
 	for (uint64_t page = 0; page < pages_of(region); page++)
 		check_slots(region, page, &times);
 	weir__region_recover_histories(region);
-	if (damages(region) != damages_before)
-		atomic_store(&header->damaged_at, now);
+	note_damage(region, now);
 	for (uint32_t i = 0; i < WEIR__STRIPES;
 	     i++) /* the owners are threads of another boot, or of the file that this is a copy of */
 		atomic_store(&weir__region_stripe(region, i)->owner, 0);

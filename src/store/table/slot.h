@@ -1,6 +1,6 @@
 /* slot.h: the state of one key in 16 bytes.
  *
- *     lo   bits  0..31   fingerprint of the key; 0: no key
+ *     lo   bits  0..31   fingerprint of the key; 0: no key. Bit 0 is the group: see weir__fingerprint_in
  *          bits 32..63   own: meaning depends on the algorithm
  *     hi   bits  0..3    tag: generation of the limit, 0 to 6, and whether own is COUNTED; or ARENA or CLAIMED
  *          bits  4..63   full_at: from then on the key has used nothing, in ns since the table's epoch
@@ -14,10 +14,13 @@
  *     counter    own is the count of the previous window (upper 14 bits) and of the current one; full_at is the end of
  *                the window after the current one, or of the current one if only the previous window has a count
  *
- * The last three are COUNTED.
+ * The last three are COUNTED. The slot of a key that has a history is tagged ARENA; own is the number of its root. If the
+ * arena is full, the key is FOLDED: own is how many units it has used, all of them counted at the latest instant that
+ * full_at allows. It errs towards denying, for at most a period.
  *
- * A window ends at the same time however little of it is used. So the upper 4 own bits of the COUNTED kinds hold the
- * level, how much is used. When slots are short, a key that has used little is evicted before one that has used all.
+ * A window ends at the same time however little of it is used. So the upper 4 own bits of the COUNTED and ARENA kinds
+ * hold the level, how much is used. When slots or the arena are short, a key that has used little gives way before one
+ * that has used all.
  *
  * Pure. Packing a state of core and unpacking it again gives the same state.
  * The reasons are in docs/internals/table.md. */
@@ -34,11 +37,14 @@ enum {
 	WEIR__SLOT_COUNTED = 8,
 	WEIR__SLOT_GENERATIONS = 7,
 	WEIR__SLOT_GENERATION_MASK = 7,
-	WEIR__SLOT_ARENA = 7, /* own is the number of a root: see history.h */
+	WEIR__SLOT_ARENA = 7, /* own is the number of a root, see history.h, or FOLDED and units */
 	WEIR__SLOT_LEVEL_SHIFT = 28,
 	WEIR__SLOT_LEVEL_MOST = 15,
 	WEIR__SLOT_WINDOW_BITS = 14, /* for each of a counter's two windows */
 };
+
+#define WEIR__SLOT_FOLDED (UINT32_C(1) << 27)
+#define WEIR__SLOT_ROOT_MASK (WEIR__SLOT_FOLDED - 1) /* for the number of a root, or for folded units */
 
 /* Times are from epoch to epoch + TIME_MAX. The full_at of a key that is charged at the last instant still fits the
  * slot, see WEIR_TABLE_DURATION_MAX. */
@@ -69,12 +75,14 @@ static inline uint32_t weir__slot_tag(struct weir_state slot)
 	return (uint32_t)slot.hi & WEIR__SLOT_TAG_MASK;
 }
 
-static inline bool weir__slot_is_counted(struct weir_state slot)
+static inline bool weir__slot_has_level(struct weir_state slot)
 {
-	return slot.hi & WEIR__SLOT_COUNTED && weir__slot_tag(slot) != WEIR__SLOT_CLAIMED;
+	const uint32_t tag = weir__slot_tag(slot);
+
+	return tag >= WEIR__SLOT_ARENA && tag != WEIR__SLOT_CLAIMED;
 }
 
-/* How much of a counted slot is used, from 0 to LEVEL_MOST. LEVEL_MOST: all of it. */
+/* How much is used of a slot that has a level, from 0 to LEVEL_MOST. LEVEL_MOST: all of it. */
 static inline uint32_t weir__slot_level(struct weir_state slot)
 {
 	return weir__slot_own(slot) >> WEIR__SLOT_LEVEL_SHIFT;
@@ -96,6 +104,48 @@ static inline struct weir_state weir__slot_make(uint32_t fingerprint, uint32_t o
 {
 	return (struct weir_state){ .lo = fingerprint | (uint64_t)own << 32,
 				    .hi = full_at << WEIR__SLOT_TAG_BITS | tag };
+}
+
+static inline bool weir__slot_is_folded(struct weir_state slot)
+{
+	return weir__slot_tag(slot) == WEIR__SLOT_ARENA && weir__slot_own(slot) & WEIR__SLOT_FOLDED;
+}
+
+/* The number of the root that an ARENA slot refers to. 0: it is folded. */
+static inline uint32_t weir__slot_root(struct weir_state slot)
+{
+	return weir__slot_is_folded(slot) ? 0 : weir__slot_own(slot) & WEIR__SLOT_ROOT_MASK;
+}
+
+/* A slot of a key whose history is in the arena. */
+static inline struct weir_state weir__slot_make_root(uint32_t fingerprint, uint32_t root, uint32_t level,
+						     uint64_t full_at)
+{
+	return weir__slot_make(fingerprint, root | level << WEIR__SLOT_LEVEL_SHIFT, full_at, WEIR__SLOT_ARENA);
+}
+
+/* The slot of a key that has used this many units, without its history. More than fit are told by the level alone. */
+static inline struct weir_state weir__slot_make_folded(uint32_t fingerprint, uint64_t units, uint32_t level,
+						       uint64_t full_at)
+{
+	return weir__slot_make_root(fingerprint, (uint32_t)weir__min(units, WEIR__SLOT_ROOT_MASK) | WEIR__SLOT_FOLDED,
+				    level, full_at);
+}
+
+/* The level for this many used units of a limit of `most`. */
+static inline uint32_t weir__slot_level_of(uint64_t used, uint64_t most)
+{
+	return used >= most ? WEIR__SLOT_LEVEL_MOST : (uint32_t)(weir__mul(used, WEIR__SLOT_LEVEL_MOST) / most);
+}
+
+/* The units of a folded slot, of a limit of `most`. If they did not fit, the most that its level allows. */
+static inline uint64_t weir__slot_folded_units(struct weir_state slot, uint64_t most)
+{
+	const uint64_t units = weir__slot_own(slot) & WEIR__SLOT_ROOT_MASK;
+	const uint64_t by_level = weir__saturate(
+		weir__div_up(weir__mul(most, weir__slot_level(slot) + 1), WEIR__SLOT_LEVEL_MOST));
+
+	return units < WEIR__SLOT_ROOT_MASK ? units : by_level > units ? by_level : units;
 }
 
 /* The first slot of every page of slots in a file. Its fingerprint is 0, which no key has, so no lookup finds it. Its

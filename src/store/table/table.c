@@ -84,6 +84,14 @@ static struct weir__sweep *new_sweep(const struct weir__arena *arena)
 	return sweep;
 }
 
+/* Both groups have at least one of 16 candidates, so that a new key of either group finds a slot. */
+void weir__table_set_inline_share(struct weir_table *table, uint32_t percent)
+{
+	const uint32_t slots = (percent * WEIR__CANDIDATES + 99) / 100;
+
+	table->inline_slots = slots == 0 ? 1 : slots < WEIR__CANDIDATES ? slots : WEIR__CANDIDATES - 1;
+}
+
 int weir_table_new(const struct weir_table_options *options, struct weir_table **ret_table,
 		   struct weir_message *ret_message)
 {
@@ -108,6 +116,7 @@ int weir_table_new(const struct weir_table_options *options, struct weir_table *
 	memset(table, 0, size);
 	table->region = region;
 	table->epoch = region.epoch;
+	weir__table_set_inline_share(table, WEIR__INLINE_SHARE);
 	make_room_for_handles(table);
 	table->is_shared = options->shared || options->file;
 	if (table->is_shared)
@@ -325,7 +334,7 @@ static inline enum found decide_in_line(const struct weir__epoch_check *epoch_ch
 					struct weir_state *ret_state)
 {
 	const uint64_t number = WEIR__VIEW_WORD(limit, number);
-	const uint32_t fingerprint = weir__fingerprint_in(hash, WEIR__VIEW_WORD(limit, era_mark));
+	const uint32_t fingerprint = weir__fingerprint_in(hash, WEIR__VIEW_WORD(limit, mark));
 	const unsigned matches = weir__line_matches(line, fingerprint);
 
 	if (WEIR__LIKELY(matches != 0 && limit->first.plan.kind == WEIR_KIND_BUCKET &&
@@ -377,7 +386,7 @@ static __attribute__((noinline)) bool allow_elsewhere(struct weir_table *table, 
 						      uint64_t hash, weir_ns now, uint64_t cost, enum found found)
 {
 	const unsigned lines_to_try = limit->first.plan.kind == WEIR_KIND_BUCKET ? WEIR__LINES : 0;
-	const uint32_t fingerprint = weir__fingerprint_in(hash, WEIR__VIEW_WORD(limit, era_mark));
+	const uint32_t fingerprint = weir__fingerprint_in(hash, WEIR__VIEW_WORD(limit, mark));
 	union weir__atomic16 *lines[WEIR__LINES];
 
 	if (limit->first.plan.kind == WEIR_KIND_LOG) {

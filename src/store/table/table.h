@@ -31,6 +31,7 @@ struct weir_table {
 	struct weir__clock clock;  /* of a shared table */
 	struct weir__sweep *sweep; /* of a table with an arena; may be NULL */
 	_Atomic uint64_t evict_next;
+	uint32_t inline_slots; /* of 16 candidates, how many are the share of inline limits */
 	/* With a large limits_max, the handles of limits lie side by side, on huge pages. Otherwise NULL. */
 	unsigned char *handles;
 	size_t handles_bytes;
@@ -102,17 +103,25 @@ static inline weir_ns weir__table_clamp(const struct weir_table *table, weir_ns 
 	return now < table->epoch ? table->epoch : table->epoch + WEIR__SLOT_TIME_MAX;
 }
 
-static inline uint32_t weir__fingerprint_in(uint64_t hash, uint32_t era_mark)
+/* The lowest bit tells the group: 1 for the table's own limits, 0 for inline limits. The other 31 bits tell keys apart. 0
+ * means that a slot has no key. So of 2^31 inline keys one counts with the table's own. */
+static inline uint32_t weir__fingerprint_in(uint64_t hash, uint32_t mark)
 {
-	const uint32_t bits = (uint32_t)hash ^ era_mark;
+	const uint32_t bits = ((uint32_t)hash | 1) ^ mark;
 
 	return bits ? bits : 1;
 }
 
-/* The fingerprint in the first era. */
+/* The fingerprint of a key of the table's own limits, in the first era. */
 static inline uint32_t weir__fingerprint(uint64_t hash)
 {
 	return weir__fingerprint_in(hash, 0);
+}
+
+/* Whether a key of an inline limit has the slot. */
+static inline bool weir__slot_is_inline(struct weir_state slot)
+{
+	return weir__slot_fingerprint(slot) != 0 && !(weir__slot_fingerprint(slot) & 1);
 }
 
 static inline union weir__atomic16 *weir__table_line(const struct weir_table *table, uint64_t bits)
@@ -209,7 +218,7 @@ static inline bool weir__place_is_claim(const struct weir__place *place)
 /* Counts what is forgiven to keys with this fingerprint: usage removed from their slots without having leaked. */
 static inline _Atomic uint64_t *weir__table_forgiven(const struct weir_table *table, uint32_t fingerprint)
 {
-	return &table->region.header->forgiven[fingerprint % WEIR__FORGIVEN];
+	return &table->region.header->forgiven[(fingerprint >> 1) % WEIR__FORGIVEN];
 }
 
 /* Prepares the key for a lookup, under its limit as it is now. */
@@ -220,7 +229,7 @@ static inline void weir__key_init(struct weir__key *key, struct weir_table *tabl
 	key->limit = limit;
 	key->hash = hash;
 	weir__view_load(limit, &key->view);
-	key->fingerprint = weir__fingerprint_in(hash, key->view.era_mark);
+	key->fingerprint = weir__fingerprint_in(hash, key->view.mark);
 }
 
 /* Finds the slot of the key and its state. Without a slot, nothing is used. The state of a key that has a history is not
@@ -318,9 +327,13 @@ struct weir__shape weir__table_shape(const struct weir_plan *plan);
 /* Bytes of arena for this many keys with this many events each. SIZE_MAX: too many. */
 size_t weir__history_arena_size(const struct weir_plan *plan, uint64_t keys, uint64_t events);
 
-/* Takes a chunk. If none is free, evicts the keys that are closest to full, but never the one in slot `except`. Returns
- * 0 if there is no chunk. */
+/* Takes a chunk. If none is free, folds the keys that have used least into their slots, but never the one in slot
+ * `except`. Returns 0 if there is no chunk. */
 uint32_t weir__table_take_chunk(struct weir_table *table, weir_ns now, const union weir__atomic16 *except);
+
+/* Folds the key of a place into its slot. If anything has changed meanwhile, nothing happens, or another thread folds
+ * it. */
+void weir__table_fold(struct weir_table *table, const struct weir__place *place);
 
 /* Gives up the history that a slot refers to, if any. Call it after the slot was taken from its key. */
 void weir__table_forget_history(struct weir_table *table, struct weir_state slot);
@@ -362,6 +375,12 @@ WEIR__BETWEEN_LIBRARIES bool weir__table_settle_limit(struct weir_table *table, 
 struct weir_verdict weir__table_undo(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
 				     size_t key_length, weir_ns now, const struct weir__charge *charge, uint64_t n);
 
+enum { WEIR__INLINE_SHARE = 25 }; /* unless it is set */
+
+/* Sets how much of a full table is for the keys of inline limits, in percent from 1 to 99. Call it before the table is
+ * used. */
+void weir__table_set_inline_share(struct weir_table *table, uint32_t percent);
+
 /* The secret of a limit: two hashes of its name, or of other bytes that set its keys apart. */
 struct weir__hash_secret weir__limit_secret(const struct weir__hash_secret *of_table, const void *space,
 					    size_t space_length);
@@ -369,9 +388,12 @@ struct weir__hash_secret weir__limit_secret(const struct weir__hash_secret *of_t
 /* Key counts that are quick to get, however large the table is. `live` is estimated from at most slots_most slots, at
  * about 1 ns per slot. */
 struct weir__table_key_count {
-	uint64_t capacity, live, inserted, evicted, plans_lost; /* as in struct weir_table_stats */
-	uint64_t seen;                                          /* live keys in the slots that were read */
-	bool is_exact;                                          /* all slots were read */
+	/* As in struct weir_table_stats. */
+	uint64_t capacity, live, inserted, evicted, folded, plans_lost, arena_bytes, arena_used;
+	uint64_t damaged[WEIR__DAMAGES];    /* by enum weir__region_count */
+	struct weir__mapping_state mapping; /* of a table with a guard */
+	uint64_t seen;                      /* live keys in the slots that were read */
+	bool is_exact;                      /* all slots were read */
 };
 
 void weir__table_look(struct weir_table *table, weir_ns now, uint64_t slots_most,

@@ -1,12 +1,12 @@
-/* table_arena.c: takes chunks of a table's arena for histories, evicts keys to free some, and reclaims those that
- * nothing refers to. */
+/* table_arena.c: takes chunks of a table's arena for histories, folds keys into their slots to free some, and reclaims
+ * those that nothing refers to. */
 #include <string.h>
 
 #include "store/table/table.h"
 
 enum {
-	EVICT_TRIES = 8,  /* the most keys that are evicted for one chunk */
-	EVICT_LINES = 32, /* lines that are searched for the key closest to full */
+	EVICT_TRIES = 8,  /* the most keys that give up their histories for one chunk */
+	EVICT_LINES = 32, /* lines that are searched for the key that has used least */
 	EVICT_LINES_MOST = 1 << 16,
 	SWEEP_EACH = 16, /* chunks taken between two parts of a sweep */
 	SWEEP_LINES = 256,
@@ -20,47 +20,111 @@ size_t weir__history_arena_size(const struct weir_plan *plan, uint64_t keys, uin
 	const uint64_t chunks = weir__history_chunks(&shape, events == 0 ? most : weir__min(events, most));
 	uint64_t all;
 
-	if (__builtin_mul_overflow(chunks, keys, &all) || all > UINT32_MAX - 4)
+	if (__builtin_mul_overflow(chunks, keys, &all) || all > WEIR__CHUNKS_MOST)
 		return SIZE_MAX;
 	return weir__arena_bytes(all);
 }
 
-/* Finds the slot that refers to a history and is closest to full, in this line or `closest` from the lines before. */
-static struct weir__place closest_in(struct weir_table *table, uint64_t line, const union weir__atomic16 *except,
-				     struct weir__place closest)
+/* Whether the first of two keys is to give up its history. First those that have used nothing any more, then the one that
+ * has used least of its limit. */
+static bool is_lower(const struct weir__arena *arena, struct weir_state a, struct weir_state b, uint64_t now)
+{
+	const bool a_is_full = weir__slot_full_at(a) <= now, b_is_full = weir__slot_full_at(b) <= now;
+
+	if (a_is_full != b_is_full)
+		return a_is_full;
+	if (!a_is_full && weir__slot_level(a) != weir__slot_level(b))
+		return weir__slot_level(a) < weir__slot_level(b);
+	if (!a_is_full) {
+		const uint64_t of_a = weir__history_units(arena, weir__slot_root(a));
+		const uint64_t of_b = weir__history_units(arena, weir__slot_root(b));
+
+		if (of_a != of_b)
+			return of_a < of_b;
+	}
+	return a.hi < b.hi;
+}
+
+/* The slots that refer to histories, of one group of limits. */
+struct group {
+	struct weir__place lowest; /* of those looked at, the first to give up its history */
+	uint32_t n;
+};
+
+enum { OWN, INLINE, GROUPS };
+
+/* Looks at the slots of a line. */
+static void look_at_line(struct weir_table *table, uint64_t line, const union weir__atomic16 *except, uint64_t now,
+			 struct group groups[GROUPS])
 {
 	for (uint32_t i = 0; i < WEIR__LINE_SLOTS; i++) {
 		union weir__atomic16 *const slot = table->region.slots + line * WEIR__LINE_SLOTS + i;
 		const struct weir_state seen = weir__atomic16_load(slot);
+		struct group *const group = &groups[weir__slot_is_inline(seen) ? INLINE : OWN];
 
-		if (slot != except && weir__slot_tag(seen) == WEIR__SLOT_ARENA &&
-		    (closest.slot == NULL || seen.hi < closest.seen.hi))
-			closest = (struct weir__place){ slot, seen, 0, false, 0 };
+		if (slot == except || weir__slot_tag(seen) != WEIR__SLOT_ARENA || weir__slot_root(seen) == 0)
+			continue;
+		group->n++;
+		if (group->lowest.slot == NULL || is_lower(&table->region.arena, seen, group->lowest.seen, now))
+			group->lowest = (struct weir__place){ slot, seen, 0, false, 0 };
 	}
-	return closest;
 }
 
-/* Evicts one key. Each search starts after the lines of the one before, so that all lines get their turn. Returns false
- * if no key was found. */
-static bool evict(struct weir_table *table, weir_ns now, const union weir__atomic16 *except)
+/* Which of the two keys gives up its history. First one that has used nothing any more, then one of inline limits if
+ * these have more than their share. slot is NULL if none was found. */
+static struct weir__place lowest_of(const struct weir_table *table, const struct group groups[GROUPS], uint64_t now)
 {
-	struct weir__place closest = { NULL, { 0, 0 }, 0, false, 0 };
+	const struct weir__place own = groups[OWN].lowest, inlined = groups[INLINE].lowest;
+	const uint32_t all = groups[OWN].n + groups[INLINE].n;
+
+	if (own.slot == NULL || inlined.slot == NULL)
+		return own.slot ? own : inlined;
+	if (weir__slot_full_at(own.seen) <= now)
+		return own;
+	if (weir__slot_full_at(inlined.seen) <= now)
+		return inlined;
+	return groups[INLINE].n * WEIR__CANDIDATES > all * table->inline_slots ? inlined : own;
+}
+
+void weir__table_fold(struct weir_table *table, const struct weir__place *place)
+{
+	const uint32_t fingerprint = weir__slot_fingerprint(place->seen), root = weir__slot_root(place->seen);
+	uint32_t units;
+
+	if (weir__history_fold(&table->region.arena, root, fingerprint, &units) &&
+	    weir__atomic16_swap(place->slot, place->seen,
+				weir__slot_make_folded(fingerprint, units, weir__slot_level(place->seen),
+						       weir__slot_full_at(place->seen)))) {
+		WEIR__COUNT(&table->region, folded, 1);
+		weir__history_discard(&table->region.arena, root);
+	}
+}
+
+/* Takes the history of one key. The key is forgotten if it has used nothing any more, and otherwise folded. Each search
+ * starts after the lines of the one before, so that all lines get their turn. Returns false if no key was found. */
+static bool free_history(struct weir_table *table, weir_ns now, const union weir__atomic16 *except)
+{
+	const uint64_t since_epoch = now - table->epoch;
+	struct group groups[GROUPS] = { 0 };
+	struct weir__place lowest;
 	uint64_t line = atomic_fetch_add(&table->evict_next, EVICT_LINES) % table->region.lines;
 
 	for (uint32_t looked = 0; looked < EVICT_LINES_MOST && looked < table->region.lines; looked++) {
-		if (looked >= EVICT_LINES && closest.slot)
+		if (looked >= EVICT_LINES && groups[OWN].n + groups[INLINE].n > 0)
 			break;
-		closest = closest_in(table, line, except, closest);
+		look_at_line(table, line, except, since_epoch, groups);
 		line = line + 1 == table->region.lines ? 0 : line + 1;
 	}
-	if (closest.slot == NULL)
+	lowest = lowest_of(table, groups, since_epoch);
+	if (lowest.slot == NULL)
 		return false;
-	atomic_fetch_add(weir__table_forgiven(table, weir__slot_fingerprint(closest.seen)), 1);
-	if (!weir__atomic16_swap(closest.slot, closest.seen, (struct weir_state){ 0, 0 }))
+	if (weir__slot_full_at(lowest.seen) > since_epoch) {
+		weir__table_fold(table, &lowest);
 		return true;
-	if (weir__slot_full_at(closest.seen) > now - table->epoch)
-		WEIR__COUNT(&table->region, evicted, 1);
-	weir__table_forget_history(table, closest.seen);
+	}
+	atomic_fetch_add(weir__table_forgiven(table, weir__slot_fingerprint(lowest.seen)), 1);
+	if (weir__atomic16_swap(lowest.slot, lowest.seen, (struct weir_state){ 0, 0 }))
+		weir__table_forget_history(table, lowest.seen);
 	return true;
 }
 
@@ -107,7 +171,7 @@ static void sweep_some(struct weir_table *table, struct weir__sweep *sweep, weir
 									   sweep->line * WEIR__LINE_SLOTS + j);
 
 			if (weir__slot_tag(seen) == WEIR__SLOT_ARENA && weir__slot_fingerprint(seen) != 0)
-				weir__history_visit(arena, weir__slot_own(seen), mark, sweep->marks);
+				weir__history_visit(arena, weir__slot_root(seen), mark, sweep->marks);
 		}
 	if (sweep->line < table->region.lines)
 		return;
@@ -149,7 +213,7 @@ uint32_t weir__table_take_chunk(struct weir_table *table, weir_ns now, const uni
 	if (atomic_fetch_add_explicit(&arena->takes, 1, memory_order_relaxed) % SWEEP_EACH == 0)
 		weir__table_sweep(table, clock);
 	for (int i = 0; number == 0 && i < EVICT_TRIES; i++) {
-		if (!evict(table, now, except))
+		if (!free_history(table, now, except))
 			return 0;
 		number = weir__arena_take(arena, clock);
 	}
@@ -159,5 +223,5 @@ uint32_t weir__table_take_chunk(struct weir_table *table, weir_ns now, const uni
 void weir__table_forget_history(struct weir_table *table, struct weir_state slot)
 {
 	if (weir__slot_tag(slot) == WEIR__SLOT_ARENA)
-		weir__history_give_up(&table->region.arena, weir__slot_own(slot), weir__slot_fingerprint(slot));
+		weir__history_give_up(&table->region.arena, weir__slot_root(slot), weir__slot_fingerprint(slot));
 }

@@ -8,14 +8,15 @@
 enum { GROUP = 32 };
 
 /* Prefetches the root of a key's history, if the key is in its home line. Returns the root's number, or 0. */
-static uint32_t fetch_root(const struct weir_table *table, uint64_t hash)
+static uint32_t fetch_root(const struct weir_table *table, uint64_t hash, uint32_t group_mark)
 {
-	const struct weir__place place = weir__line_find(weir__table_home(table, hash), weir__fingerprint(hash), NULL);
+	const struct weir__place place = weir__line_find(weir__table_home(table, hash),
+							 weir__fingerprint_in(hash, group_mark), NULL);
 
 	if (place.slot == NULL || weir__slot_tag(place.seen) != WEIR__SLOT_ARENA)
 		return 0;
-	weir__history_fetch_root(&table->region.arena, weir__slot_own(place.seen));
-	return weir__slot_own(place.seen);
+	weir__history_fetch_root(&table->region.arena, weir__slot_root(place.seen));
+	return weir__slot_root(place.seen);
 }
 
 static void fetch_histories(struct weir_table *table, const struct weir_claim *claims, size_t n,
@@ -24,7 +25,9 @@ static void fetch_histories(struct weir_table *table, const struct weir_claim *c
 	uint32_t roots[GROUP];
 
 	for (size_t i = 0; i < n; i++)
-		roots[i] = weir__format_has_histories(&claims[i].limit->first) ? fetch_root(table, hashes[i]) : 0;
+		roots[i] = weir__format_has_histories(&claims[i].limit->first) ?
+				   fetch_root(table, hashes[i], claims[i].limit->group_mark) :
+				   0;
 	for (size_t i = 0; i < n; i++) {
 		struct weir__history history;
 		uint32_t moved_to;

@@ -264,7 +264,7 @@ static enum outcome charge_all(struct joint *joint)
 	for (size_t i = 0; i < joint->n; i++) {
 		struct part *const part = &joint->parts[order[i]];
 
-		part->fingerprint = weir__fingerprint_in(part->hash, WEIR__VIEW_WORD(part->limit, era_mark));
+		part->fingerprint = weir__fingerprint_in(part->hash, WEIR__VIEW_WORD(part->limit, mark));
 		part->forgiven = atomic_load(weir__table_forgiven(joint->table, part->fingerprint));
 		step_part(joint, part, weir_step_take);
 		part->is_charged = true;

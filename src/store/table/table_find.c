@@ -22,7 +22,7 @@
 
 enum {
 	LINES = WEIR__LINES, /* home, the other line of that pair, the two of the alternate pair */
-	CANDIDATES = LINES * WEIR__LINE_SLOTS,
+	CANDIDATES = WEIR__CANDIDATES,
 	PAIR_SLOTS = 2 * WEIR__LINE_SLOTS,
 	/* A home pair with fewer taken slots than this gets the key without a look at how full the alternate pair is. A
 	 * larger number puts more keys into the line that is read first. A smaller number evicts fewer keys when the
@@ -84,7 +84,7 @@ static void look_for(const struct candidates *candidates, uint32_t fingerprint, 
 
 static uint32_t fingerprint_of_era(const struct weir__key *key, uint64_t era)
 {
-	return weir__fingerprint_in(key->hash, weir__era_mark(era));
+	return weir__fingerprint_in(key->hash, weir__era_mark(era) | key->limit->group_mark);
 }
 
 /* Finds a slot of this era or of an earlier one. Earlier eras are searched first, since a slot may get this era's
@@ -144,7 +144,7 @@ static void prefetch_rest(const struct candidates *candidates)
 
 void weir__table_prefetch_rest(const struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash)
 {
-	const uint32_t fingerprint = weir__fingerprint_in(hash, WEIR__VIEW_WORD(limit, era_mark));
+	const uint32_t fingerprint = weir__fingerprint_in(hash, WEIR__VIEW_WORD(limit, mark));
 	struct candidates candidates;
 
 	if (WEIR__LIKELY(weir__line_matches(weir__table_home(table, hash), fingerprint) != 0))
@@ -238,23 +238,34 @@ static unsigned first_reusable_of(const struct seen *seen, unsigned of)
 	return (unsigned)least & WEIR__SLOT_TAG_MASK;
 }
 
-/* Of two counted keys, the one with the lower rank is evicted. It has used less of its window, however much time of the
- * window is left. Otherwise new keys with one request each would evict keys that have used up theirs. */
-static weir__u128 rank(struct weir_state slot)
+/* What a key has counted, to tell keys of one level apart. */
+static uint64_t units_of(const struct weir_table *table, struct weir_state slot)
 {
-	return (weir__u128)((uint64_t)weir__slot_level(slot) << (64 - WEIR__SLOT_TAG_BITS) | weir__slot_full_at(slot))
-		       << 32 |
-	       weir__slot_own(slot);
+	const uint64_t own = weir__slot_own(slot) & ((UINT32_C(1) << WEIR__SLOT_LEVEL_SHIFT) - 1);
+
+	if (weir__slot_tag(slot) != WEIR__SLOT_ARENA)
+		return own;
+	if (weir__slot_is_folded(slot))
+		return own & WEIR__SLOT_ROOT_MASK;
+	return weir__history_units(&table->region.arena, weir__slot_root(slot));
 }
 
-static unsigned lowest_ranked_of(const struct seen *seen, unsigned of)
+/* Of two keys with levels, the one with the lower rank is evicted. It has used less of its window, however much time of the
+ * window is left. Otherwise new keys with one request each would evict keys that have used up theirs. */
+static weir__u128 rank(const struct weir_table *table, struct weir_state slot)
+{
+	return (weir__u128)((uint64_t)weir__slot_level(slot) << WEIR__TOTAL_BITS | units_of(table, slot)) << 64 |
+	       weir__slot_full_at(slot);
+}
+
+static unsigned lowest_ranked_of(const struct weir_table *table, const struct seen *seen, unsigned of)
 {
 	weir__u128 least = ~(weir__u128)0;
 	unsigned lowest = 0;
 
 	for (; of; of &= of - 1) {
 		const unsigned i = (unsigned)__builtin_ctz(of);
-		const weir__u128 its = rank(slot_of(seen, i));
+		const weir__u128 its = rank(table, slot_of(seen, i));
 		const bool is_lower = its < least;
 
 		least = is_lower ? its : least;
@@ -263,20 +274,36 @@ static unsigned lowest_ranked_of(const struct seen *seen, unsigned of)
 	return lowest;
 }
 
-/* The key that is closest to full, if all candidates have used something. */
-static unsigned closest_to_full(const struct seen *seen)
+/* The key that is closest to full of those in `of`, if all candidates have used something. */
+static unsigned closest_to_full(const struct weir_table *table, const struct seen *seen, unsigned of)
 {
 	unsigned counted = 0, plain_first, counted_lowest;
 
 	for (unsigned i = 0; i < CANDIDATES; i++)
-		counted |= (unsigned)weir__slot_is_counted(slot_of(seen, i)) << i;
+		counted |= (unsigned)weir__slot_has_level(slot_of(seen, i)) << i;
+	counted &= of;
 	if (WEIR__LIKELY(counted == 0))
-		return first_reusable_of(seen, ALL);
-	counted_lowest = lowest_ranked_of(seen, counted);
-	if (counted == ALL)
+		return first_reusable_of(seen, of);
+	counted_lowest = lowest_ranked_of(table, seen, counted);
+	if (counted == of)
 		return counted_lowest;
-	plain_first = first_reusable_of(seen, ~counted);
+	plain_first = first_reusable_of(seen, of & ~counted);
 	return seen->hi[counted_lowest] < seen->hi[plain_first] ? counted_lowest : plain_first;
+}
+
+/* The candidates of the group that has to evict a key: inline limits if they would have more than their share with the
+ * new key, else the table's own limits. If that group has none, all. Marks belong to neither. */
+static unsigned group_to_evict(const struct seen *seen, const struct weir__key *key)
+{
+	unsigned own = 0, inlined = 0;
+
+	for (unsigned i = 0; i < CANDIDATES; i++) {
+		own |= (unsigned)(seen->lo[i] & 1) << i;
+		inlined |= (unsigned)weir__slot_is_inline(slot_of(seen, i)) << i;
+	}
+	if ((unsigned)__builtin_popcount(inlined) + key->limit->group_mark > key->table->inline_slots)
+		return inlined ? inlined : ALL;
+	return own ? own : ALL;
 }
 
 /* Which of the reusable candidates are held. */
@@ -297,9 +324,10 @@ static unsigned others_of_pair(unsigned these, unsigned pair)
 
 /* Chooses the slot for a new key. It takes the slot that has been full longest, and a slot that was never used before
  * all others, so that a clock that steps back still finds its keys. If no candidate is free, it takes one that is held,
- * or else the key that is closest to full. It never takes a mark, whose full_at is the latest. */
-static void choose(const struct candidates *candidates, uint64_t now, const struct weir_state *hold,
-		   struct weir__place *ret_place)
+ * or else the key that is closest to full, of the group that has more than its share. It never takes a mark, whose
+ * full_at is the latest. */
+static void choose(const struct candidates *candidates, const struct weir__key *key, uint64_t now,
+		   const struct weir_state *hold, struct weir__place *ret_place)
 {
 	unsigned whole = 0, held, free, chosen;
 	struct seen seen;
@@ -317,7 +345,8 @@ static void choose(const struct candidates *candidates, uint64_t now, const stru
 	held = held_of(&seen, whole, now, hold);
 	free = whole & ~held;
 	if (free == 0) {
-		chosen = held ? first_reusable_of(&seen, held) : closest_to_full(&seen);
+		chosen = held ? first_reusable_of(&seen, held) :
+				closest_to_full(key->table, &seen, group_to_evict(&seen, key));
 	} else {
 		const unsigned taken = others_of_pair(free, 0);
 		const bool is_home = (free & PAIR) != 0 && (taken < PAIR_CROWDED || taken <= others_of_pair(free, 1));
@@ -370,7 +399,7 @@ bool weir__table_claim(const struct weir__key *key, struct weir_state content, w
 	struct weir__place mine;
 	bool used;
 
-	choose(&candidates, since_epoch, &hold, &mine);
+	choose(&candidates, key, since_epoch, &hold, &mine);
 	used = !is_reusable(mine.seen, since_epoch);
 	/* The key itself, which another thread has settled since the lookup. */
 	if (may_own(key, weir__slot_fingerprint(mine.seen)))

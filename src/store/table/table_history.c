@@ -106,9 +106,9 @@ static uint32_t take_chunk(void *context)
 
 /* Makes a slot that refers to a root. Its full_at is a little later than needed, by a different amount each time. So a
  * slot that refers to the same root again has different bits. */
-static struct weir_state slot_of(uint32_t fingerprint, uint32_t root, uint64_t full_at)
+static struct weir_state slot_of(uint32_t fingerprint, uint32_t root, uint32_t level, uint64_t full_at)
 {
-	return weir__slot_make(fingerprint, root, full_at + 1 + weir__thread_nonce() % LATER_NS, WEIR__SLOT_ARENA);
+	return weir__slot_make_root(fingerprint, root, level, full_at + 1 + weir__thread_nonce() % LATER_NS);
 }
 
 /* Makes the slot refer to the root that the history has moved to. The thread whose swap succeeds gives back the old
@@ -116,10 +116,10 @@ static struct weir_state slot_of(uint32_t fingerprint, uint32_t root, uint64_t f
 static void follow_move(struct weir_table *table, const struct weir__place *place, uint32_t moved_to)
 {
 	const struct weir_state next = slot_of(weir__slot_fingerprint(place->seen), moved_to,
-					       weir__slot_full_at(place->seen));
+					       weir__slot_level(place->seen), weir__slot_full_at(place->seen));
 
 	if (weir__atomic16_swap(place->slot, place->seen, next))
-		weir__history_discard(&table->region.arena, weir__slot_own(place->seen));
+		weir__history_discard(&table->region.arena, weir__slot_root(place->seen));
 }
 
 /* Finds the key and its history, if it has one. What a slot with this fingerprint refers to may be gone, or may not be
@@ -133,19 +133,23 @@ static void find(struct work *work)
 		weir__key_init(&work->key, work->key.table, work->key.limit, work->key.hash);
 		weir__table_find(&work->key, &work->place, &work->counter);
 		if (work->place.slot && weir__slot_tag(work->place.seen) == WEIR__SLOT_ARENA) {
-			weir__history_fetch_root(&work->key.table->region.arena, weir__slot_own(work->place.seen));
-			found = weir__history_look(&work->key.table->region.arena, weir__slot_own(work->place.seen),
+			weir__history_fetch_root(&work->key.table->region.arena, weir__slot_root(work->place.seen));
+			found = weir__history_look(&work->key.table->region.arena, weir__slot_root(work->place.seen),
 						   work->key.hash, &work->history, &moved_to);
 		}
 		work->has_history = found == WEIR__HISTORY_THERE;
-		if (found == WEIR__HISTORY_THERE || work->place.slot == NULL || follows > FOLLOWS_MOST)
+		if (work->place.slot == NULL || follows > FOLLOWS_MOST)
 			return;
-		if (found == WEIR__HISTORY_GONE) {
-			if (weir__slot_equal(weir__atomic16_load(work->place.slot), work->place.seen))
-				return;
-			continue; /* the history was given up and the slot changed meanwhile */
-		}
-		follow_move(work->key.table, &work->place, moved_to);
+		/* If the slot has changed, the root was given up. Another thread may be about to use it again for this
+		 * key, and what is charged there before would be lost. */
+		if (!weir__slot_equal(weir__atomic16_load(work->place.slot), work->place.seen))
+			continue;
+		if (found == WEIR__HISTORY_THERE || found == WEIR__HISTORY_GONE)
+			return;
+		if (found == WEIR__HISTORY_FOLDED)
+			weir__table_fold(work->key.table, &work->place);
+		else
+			follow_move(work->key.table, &work->place, moved_to);
 	}
 }
 
@@ -165,6 +169,11 @@ static bool has_counter(const struct work *work)
 	       work->counter.lo != 0;
 }
 
+static bool is_folded(const struct work *work)
+{
+	return !work->has_history && work->place.slot && weir__slot_is_folded(work->place.seen);
+}
+
 /* The most events that the history can have. */
 static uint64_t events_at_most(const struct work *work)
 {
@@ -179,13 +188,24 @@ static void read_counter(struct work *work)
 	const uint64_t previous = work->counter.lo >> 32, current = work->counter.lo & UINT32_MAX;
 	uint64_t n = 0;
 
-	if (!has_counter(work))
-		return;
 	if (previous > 0)
 		work->before[n++] = (struct weir__event){ work->counter.hi - 1, previous };
 	if (current > 0)
 		work->before[n++] = (struct weir__event){ work->counter.hi, previous + current };
 	work->n_before = n;
+}
+
+/* The units of a folded key, as one event. The slot's full_at is up to an eighth of a period late, and so is the event. */
+static void read_folded(struct work *work)
+{
+	const struct weir__slot_format *const format = &work->key.view.format;
+	const struct weir_plan *const plan = &format->plan;
+	const weir_ns full = weir__slot_full_at(work->place.seen) + format->epoch;
+	const uint64_t then = is_log(plan) ? full : full / plan->period, lasts = duration_of(plan);
+
+	work->before[0] = (struct weir__event){ then > lasts ? then - lasts : 0,
+						weir__slot_folded_units(work->place.seen, plan->most) };
+	work->n_before = work->before[0].total > 0;
 }
 
 /* Reads the events that count at the instant of the newest one, in order. */
@@ -197,10 +217,12 @@ static void read_events(struct work *work)
 	struct weir__point point;
 
 	work->n_before = work->skipped = 0;
-	if (!work->has_history) {
+	if (has_counter(work))
 		read_counter(work);
+	else if (is_folded(work))
+		read_folded(work);
+	if (!work->has_history)
 		return;
-	}
 	point = weir__history_first(history);
 	do {
 		if (history->newest.at - point.at >= duration) {
@@ -349,16 +371,25 @@ static enum manner compare(const struct work *work, const struct outcome *outcom
 	return *ret_dropped == 0 && is_same(work, outcome, 0, n) ? AS_IT_WAS : MERGED;
 }
 
-/* Makes the slot's full_at late enough for a newest event at `newest`. Returns false if the slot has changed. */
-static bool extend(struct work *work, uint64_t newest)
+/* Makes the slot's full_at late enough for a newest event at `newest`, and its level high enough for the used units.
+ * Returns false if the slot has changed. */
+static bool extend(struct work *work, uint64_t newest, uint64_t used)
 {
+	const struct weir_plan *const plan = &work->key.view.format.plan;
 	const uint64_t until = full_at(&work->key.view.format, newest), slack = (until - newest) / 8;
+	const struct weir_state seen = work->place.seen;
+	const uint32_t level = weir__slot_level_of(used, plan->most);
 	struct weir_state next;
 
-	if (weir__slot_full_at(work->place.seen) >= until)
-		return true;
-	next = weir__slot_make(weir__slot_fingerprint(work->place.seen), weir__slot_own(work->place.seen),
-			       until + (is_log(&work->key.view.format.plan) ? slack : 0), WEIR__SLOT_ARENA);
+	if (WEIR__LIKELY(weir__slot_full_at(seen) >= until)) {
+		if (WEIR__LIKELY(weir__slot_level(seen) >= level))
+			return true;
+		next = weir__slot_make_root(weir__slot_fingerprint(seen), weir__slot_root(seen), level,
+					    weir__slot_full_at(seen));
+	} else {
+		next = weir__slot_make_root(weir__slot_fingerprint(seen), weir__slot_root(seen), level,
+					    until + (is_log(plan) ? slack : 0));
+	}
 	if (!weir__atomic16_swap(work->place.slot, work->place.seen, next))
 		return false;
 	work->place.seen = next;
@@ -385,6 +416,24 @@ static struct weir__point oldest_after(const struct work *work, uint64_t skip, u
 	return (struct weir__point){ point.at, before, point.position };
 }
 
+static uint64_t outcome_units(const struct outcome *outcome)
+{
+	return outcome->events[outcome->n - 1].total - outcome->gone;
+}
+
+/* The arena is full: the key stays in its slot, or gets one. */
+static enum weir__history_done put_folded(struct work *work, uint64_t newest, uint64_t used)
+{
+	const struct weir_state content = weir__slot_make_folded(work->key.fingerprint, used,
+								 weir__slot_level_of(used, work->plan.most),
+								 full_at(&work->key.view.format, newest));
+
+	if (!weir__table_put(&work->key, &work->place, content, work->now))
+		return WEIR__HISTORY_OUTRUN;
+	WEIR__COUNT(&work->key.table->region, folded, 1);
+	return WEIR__HISTORY_DONE;
+}
+
 /* Makes a new history of these events. It replaces the key's history or is the key's first. */
 static enum weir__history_done replace(struct work *work, const struct outcome *outcome)
 {
@@ -397,15 +446,17 @@ static enum weir__history_done replace(struct work *work, const struct outcome *
 					weir__history_new(arena, work->key.hash, &shape, events, n, outcome->gone, base,
 							  take_chunk, work) :
 					0;
+	const uint64_t used = outcome_units(outcome);
+	const uint32_t level = weir__slot_level_of(used, work->plan.most);
 	struct weir_state content;
 
 	if (number == 0)
-		return WEIR__HISTORY_FULL;
+		return work->has_history ? WEIR__HISTORY_FULL : put_folded(work, newest, used);
 	if (work->has_history && number == work->history.number) /* given up meanwhile, or the memory is damaged */
 		(void)weir__atomic16_swap(work->place.slot, work->place.seen, (struct weir_state){ 0, 0 });
-	content = slot_of(weir__fingerprint(work->key.hash), number, full_at(&work->key.view.format, newest));
+	content = slot_of(work->key.fingerprint, number, level, full_at(&work->key.view.format, newest));
 	if (work->has_history) {
-		if (extend(work, newest) && weir__history_move(&work->history, number)) {
+		if (extend(work, newest, used) && weir__history_move(&work->history, number)) {
 			follow_move(work->key.table, &work->place, number);
 			return WEIR__HISTORY_DONE;
 		}
@@ -427,7 +478,7 @@ static enum weir__history_done change_newest(struct work *work, const struct out
 
 	if (manner == MERGED && units < units_of(work->before, work->n_before - 1, 0))
 		return replace(work, outcome); /* a total may only grow in place: see file_newest */
-	if (!extend(work, at))
+	if (!extend(work, at, outcome_units(outcome)))
 		return WEIR__HISTORY_OUTRUN;
 	if (manner == MERGED)
 		return weir__history_merge(
@@ -448,7 +499,7 @@ static enum weir__history_done forget(struct work *work)
 		return WEIR__HISTORY_OUTRUN;
 	do
 		seen = weir__atomic16_load(work->place.slot);
-	while (weir__slot_tag(seen) == WEIR__SLOT_ARENA && weir__slot_own(seen) == number &&
+	while (weir__slot_tag(seen) == WEIR__SLOT_ARENA && weir__slot_root(seen) == number &&
 	       !weir__atomic16_swap(work->place.slot, seen, (struct weir_state){ 0, 0 }));
 	weir__history_discard(&work->key.table->region.arena, number);
 	return WEIR__HISTORY_DONE;
@@ -469,7 +520,7 @@ static enum weir__history_done squeeze(struct work *work, const struct outcome *
 	const uint64_t n = outcome->n, units = units_of(outcome->events, n - 1, outcome->gone);
 	const uint64_t at = outcome->events[n - 1].at - base_of(&work->key.view.format);
 
-	if (!extend(work, at))
+	if (!extend(work, at, outcome_units(outcome)))
 		return WEIR__HISTORY_OUTRUN;
 	return weir__history_merge(&work->history, at, work->history.newest.total + units);
 }
@@ -537,7 +588,7 @@ static enum weir__history_done take_step(struct work *work, weir__step *step, ui
 	if (!list_outcome(work, &outcome))
 		return WEIR__HISTORY_FULL;
 	if (step ? weir__step_forgives(step) : ret_verdict->granted > 0)
-		atomic_fetch_add(weir__table_forgiven(work->key.table, weir__fingerprint(work->key.hash)), 1);
+		atomic_fetch_add(weir__table_forgiven(work->key.table, work->key.fingerprint), 1);
 	done = make_so(work, &outcome, ret_event_at);
 	free(outcome.heap);
 	return done;
@@ -553,7 +604,7 @@ static enum weir__history_done take_out(struct work *work, uint64_t event_at, ui
 
 	find(work);
 	/* If another thread forgives something after this load, the swap below fails. */
-	if (atomic_load(weir__table_forgiven(work->key.table, weir__fingerprint(work->key.hash))) != forgiven ||
+	if (atomic_load(weir__table_forgiven(work->key.table, work->key.fingerprint)) != forgiven ||
 	    !work->has_history || !unpack(work))
 		return WEIR__HISTORY_DONE;
 	while (i < work->n_before && work->before[i].at != event_at)
@@ -665,7 +716,7 @@ static enum weir__log_answer decide_log(struct work *work, uint64_t cost, struct
 			explain_log(work, &live, used, newest, cost, false, ret_verdict);
 		return weir__history_is_unchanged(history) ? WEIR__LOG_DENIED : WEIR__LOG_UNDECIDED;
 	}
-	if (!extend(work, when))
+	if (!extend(work, when, used + cost))
 		return WEIR__LOG_UNDECIDED;
 	total = history->newest.total + cost;
 	done = newest == when ? weir__history_merge(history, when, total) :

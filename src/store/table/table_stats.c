@@ -25,8 +25,13 @@ static uint32_t count_limits(const struct weir__region *region)
 	uint32_t limits = 0;
 
 	for (uint32_t i = 0; i < region->limits_max; i++)
-		limits += weir__atomic16_load(&region->limits[i].identity).lo != 0;
+		limits += weir__limit_is_used(weir__atomic16_load(&region->limits[i].identity).lo);
 	return limits;
+}
+
+static size_t arena_used(const struct weir__region *region)
+{
+	return (size_t)weir__arena_used(&region->arena) * (WEIR__CHUNK_BYTES + 1);
 }
 
 void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_stats *ret_stats)
@@ -40,11 +45,13 @@ void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_s
 		.limits = count_limits(region),
 		.limits_max = region->limits_max,
 		.arena_bytes = region->arena_bytes,
-		.arena_used = (size_t)weir__arena_used(&region->arena) * (WEIR__CHUNK_BYTES + 1),
-		.damaged_pages = read_counter(&region->header->damaged_pages),
-		.damaged_slots = read_counter(&region->header->damaged_slots),
-		.damaged_at = read_counter(&region->header->damaged_at),
-		.plans_lost = read_counter(&region->header->plans_lost),
+		.arena_used = arena_used(region),
+		.damaged_pages = weir__region_count(region, WEIR__DAMAGED_PAGES),
+		.damaged_slots = weir__region_count(region, WEIR__DAMAGED_SLOTS),
+		.damaged_limits = weir__region_count(region, WEIR__DAMAGED_LIMITS),
+		.damaged_fields = weir__region_count(region, WEIR__DAMAGED_FIELDS),
+		.damaged_at = weir__region_count(region, WEIR__DAMAGED_AT),
+		.plans_lost = weir__region_count(region, WEIR__PLANS_LOST),
 	};
 	uint64_t decisions = 0, elsewhere;
 
@@ -54,6 +61,7 @@ void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_s
 		stats.inserted += read_counter(&stripe->inserted);
 		stats.evicted += read_counter(&stripe->evicted);
 		stats.regained += read_counter(&stripe->regained);
+		stats.folded += read_counter(&stripe->folded);
 		stats.lost_races += read_counter(&stripe->lost_races);
 		stats.absent += read_counter(&stripe->probes[WEIR__LINES - 1]);
 		for (int line = 1; line < WEIR__LINES; line++)
@@ -78,15 +86,22 @@ void weir__table_look(struct weir_table *table, weir_ns now, uint64_t slots_most
 	const uint64_t live = count_live(table, weir__table_clamp(table, now) - table->epoch, looked);
 	struct weir__table_key_count key_count = { .capacity = slots - weir__region_marks(region),
 						   .live = (uint64_t)((unsigned __int128)live * slots / looked),
-						   .plans_lost = read_counter(&region->header->plans_lost),
+						   .plans_lost = weir__region_count(region, WEIR__PLANS_LOST),
+						   .arena_bytes = region->arena_bytes,
+						   .arena_used = arena_used(region),
 						   .seen = live,
 						   .is_exact = looked == slots };
 
+	key_count.mapping = region->guard ? weir__mapping_guard_state(region->guard) :
+					    (struct weir__mapping_state){ .is_named = true };
+	for (int i = 0; i < WEIR__DAMAGES; i++)
+		key_count.damaged[i] = weir__region_count(region, (enum weir__region_count)i);
 	for (uint32_t i = 0; i < WEIR__STRIPES + WEIR__STRIPES_COMMON; i++) {
 		struct weir__stripe *const stripe = weir__region_stripe(region, i);
 
 		key_count.inserted += read_counter(&stripe->inserted);
 		key_count.evicted += read_counter(&stripe->evicted);
+		key_count.folded += read_counter(&stripe->folded);
 	}
 	if (key_count.live >
 	    key_count.inserted) /* a sample of few keys is inexact; other processes may have counted more */

@@ -124,7 +124,7 @@ static void find_eras(const struct weir_table_limit *limit, weir_ns changed_at, 
 	const bool has_histories = weir__format_has_histories(&view->format);
 	bool in_arena;
 
-	view->era_mark = has_histories ? 0 : weir__era_mark(era);
+	view->mark = limit->group_mark | (has_histories ? 0 : weir__era_mark(era));
 	view->n_eras = 0;
 	view->first_era = era;
 	view->eras_until = weir__add_saturating(changed_at,
@@ -178,16 +178,16 @@ bool weir__view_sees(const struct weir__view *view, uint64_t number)
 void weir__view_forget_eras(const struct weir_table_limit *limit, const struct weir__view *view)
 {
 	struct weir_table_limit *const handle = (struct weir_table_limit *)limit; /* callers have const handles */
-	weir__view_word *const word = (weir__view_word *)(void *)&handle->view.era_mark;
+	weir__view_word *const word = (weir__view_word *)(void *)&handle->view.mark;
 	weir__view_word before, after;
 	struct weir__view next = *view;
 
-	_Static_assert(offsetof(struct weir__view, n_eras) == offsetof(struct weir__view, era_mark) + 4 &&
-			       offsetof(struct weir__view, era_mark) % sizeof(*word) == 0,
+	_Static_assert(offsetof(struct weir__view, n_eras) == offsetof(struct weir__view, mark) + 4 &&
+			       offsetof(struct weir__view, mark) % sizeof(*word) == 0,
 		       "one word");
-	before = *(const weir__view_word *)(const void *)&next.era_mark;
+	before = *(const weir__view_word *)(const void *)&next.mark;
 	next.n_eras = 0;
-	after = *(const weir__view_word *)(const void *)&next.era_mark;
+	after = *(const weir__view_word *)(const void *)&next.mark;
 	(void)__atomic_compare_exchange_n(word, &before, after, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 

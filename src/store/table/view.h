@@ -28,14 +28,14 @@ struct weir__view {
 	struct weir__slot_format format;
 	uint64_t first_era; /* the first of the earlier eras that are searched, */
 	weir_ns eras_until; /* which need not be searched any more from then on */
-	uint32_t era_mark;  /* mixed into fingerprints */
+	uint32_t mark;      /* mixed into fingerprints: the era's, and the group's lowest bit */
 	uint32_t n_eras;    /* how many earlier eras are searched. May become 0 while the view is in use */
 };
 
-/* Gives each era different fingerprints. Era 0 leaves them as they are. */
+/* Gives each era different fingerprints. Era 0 leaves them as they are. No era changes the lowest bit. */
 static inline uint32_t weir__era_mark(uint64_t era)
 {
-	return (uint32_t)era * 0x9e3779b1u;
+	return (uint32_t)era * 0x9e3779b1u << 1;
 }
 
 /* The handle of a limit in this process. Only the functions here touch the view. The members that decisions read come
@@ -45,6 +45,7 @@ struct weir_table_limit {
 	struct weir__region_limit *entry;
 	struct weir__hash_secret secret; /* of this limit, so a key has a different hash under each limit */
 	uint32_t index;
+	uint32_t group_mark; /* 1 for an inline limit, else 0 */
 	struct weir__view view;
 	char name[WEIR_TABLE_NAME_MAX + 1];
 	struct weir__slot_format first; /* as the limit was first added to the table: the format, */

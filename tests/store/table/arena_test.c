@@ -40,7 +40,7 @@ static void chunks_fit_the_bytes(void)
 	CHECK_EQ(weir__arena_chunks(0), 0);
 	CHECK_EQ(weir__arena_chunks(2 * 65 - 1), 0);
 	CHECK_EQ(weir__arena_chunks(65 * 1001), 1000);
-	CHECK_EQ(weir__arena_chunks(SIZE_MAX), INT32_MAX);
+	CHECK_EQ(weir__arena_chunks(SIZE_MAX), WEIR__CHUNKS_MOST);
 }
 
 static void bytes_are_enough_for_the_chunks(void)
@@ -48,7 +48,7 @@ static void bytes_are_enough_for_the_chunks(void)
 	for (uint64_t chunks = 0; chunks < 5000; chunks++)
 		if (weir__arena_chunks(weir__arena_bytes(chunks)) < chunks)
 			CHECK_EQ(weir__arena_chunks(weir__arena_bytes(chunks)), chunks);
-	CHECK(weir__arena_chunks(weir__arena_bytes(UINT64_C(1) << 30)) >= UINT32_C(1) << 30);
+	CHECK_EQ(weir__arena_chunks(weir__arena_bytes(WEIR__CHUNKS_MOST)), WEIR__CHUNKS_MOST);
 }
 
 static void numbers_begin_at_one(void)

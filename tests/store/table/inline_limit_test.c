@@ -105,6 +105,146 @@ static void what_the_table_cannot_hold_is_refused(void)
 	weir_table_free(table);
 }
 
+/* Limits of each kind, and how much of them one request uses up. */
+static const struct {
+	const char *text;
+	uint64_t all;
+} used_up[] = {
+	{ "5/hour", 5 },
+	{ "100/hour burst 10", 10 },
+	{ "5/hour leaky queue 5", 5 },
+	{ "5/hour leaky burst 4", 4 },
+	{ "5/hour refill interval burst 12", 12 },
+	{ "5/hour fixed_window", 5 },
+	{ "5/hour fixed_window align first", 5 },
+	{ "20/hour sliding_counter", 20 },
+	{ "20/hour sliding_counter segments 6", 20 },
+	{ "5/hour sliding_log", 5 },
+};
+
+enum { USED_UP = sizeof(used_up) / sizeof(used_up[0]) };
+
+/* Keys of an inline limit of 16 years rank above all keys of the table's own limits. */
+static void inline_keys_leave_used_up_keys_of_other_limits_alone(void)
+{
+	static const char *const texts[] = { "1/6000day", "1/5000day fixed_window", "1/5000day sliding_log" };
+
+	for (size_t of = 0; of < sizeof(texts) / sizeof(texts[0]); of++) {
+		struct weir_table *const table = table_with_arena(10000, 1 << 20);
+		struct weir_table_limit limit;
+
+		CHECK_EQ(make(&limit, table, "a", texts[of]), WEIR_OK);
+		for (size_t i = 0; i < USED_UP; i++)
+			CHECK(weir_table_allow(table, limit_in(table, used_up[i].text), "victim", 6, MADE_AT,
+					       used_up[i].all));
+		for (uint32_t i = 0; i < 200000; i++)
+			CHECK(weir_table_allow(table, &limit, &i, sizeof(i), MADE_AT, 1));
+		CHECK(stats_of(table, MADE_AT).evicted > 100000);
+		for (size_t i = 0; i < USED_UP; i++)
+			CHECK(!weir_table_allow(table, limit_in(table, used_up[i].text), "victim", 6, MADE_AT, 1));
+		weir_table_free(table);
+	}
+}
+
+/* How many of these keys are denied because they are used up. */
+static uint32_t denied_of(struct weir_table *table, const struct weir_table_limit *limit, uint32_t n)
+{
+	uint32_t denied = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		denied += !weir_table_peek(table, limit, &i, sizeof(i), MADE_AT, 1).allowed;
+	return denied;
+}
+
+/* The other way round: the keys of long limits of the table do not evict those of a short inline limit. They
+ * have one of 75 slots. So hardly any has more than four neighbours among its 16 candidates. */
+static void inline_keys_keep_their_share(void)
+{
+	struct weir_table *const table = table_for(10000, MADE_AT);
+	const struct weir_table_limit *const longest = limit_in(table, "1/5000day");
+	struct weir_table_limit limit;
+
+	CHECK_EQ(make(&limit, table, "a", "1/min"), WEIR_OK);
+	for (uint32_t i = 0; i < 200; i++)
+		CHECK(weir_table_allow(table, &limit, &i, sizeof(i), MADE_AT, 1));
+	for (uint32_t i = 0; i < 200000; i++)
+		CHECK(weir_table_allow(table, longest, &i, sizeof(i), MADE_AT, 1));
+	CHECK(denied_of(table, &limit, 200) > 190);
+	weir_table_free(table);
+}
+
+/* Into a table of 16 slots that keys of the other group have filled, each group gets as many as are its own. */
+static void the_share_is_a_setting(void)
+{
+	static const struct {
+		uint32_t percent, slots;
+	} rows[] = { { 1, 1 }, { 6, 1 }, { 7, 2 }, { 25, 4 }, { 50, 8 }, { 99, 15 } };
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		for (int inline_first = 0; inline_first < 2; inline_first++) {
+			struct weir_table *const table = tiny_table();
+			const struct weir_table_limit *const own = limit_in(table, "1/day");
+			struct weir_table_limit limit;
+
+			CHECK_EQ(make(&limit, table, "a", "1/day"), WEIR_OK);
+			weir__table_set_inline_share(table, rows[i].percent);
+			for (uint32_t n = 0; n < 32; n++)
+				CHECK(weir_table_allow(table, inline_first ? &limit : own, &n, sizeof(n), MADE_AT, 1));
+			for (uint32_t n = 0; n < 32; n++)
+				CHECK(weir_table_allow(table, inline_first ? own : &limit, &n, sizeof(n), MADE_AT, 1));
+			CHECK_EQ(denied_of(table, &limit, 32), rows[i].slots);
+			CHECK_EQ(denied_of(table, own, 32), 16 - rows[i].slots);
+			weir_table_free(table);
+		}
+}
+
+/* Seven changes of a limit make an era, which is mixed into the fingerprints. */
+static void the_group_survives_changes_of_limits(void)
+{
+	struct weir_table *const table = tiny_table();
+	const struct weir_table_limit *const own = limit_in(table, "1/day");
+	struct weir_table_limit limit;
+
+	CHECK_EQ(make(&limit, table, "a", "1/6000day"), WEIR_OK);
+	CHECK(weir_table_allow(table, own, "victim", 6, MADE_AT, 1));
+	for (uint64_t burst = 2; burst < 40; burst++) {
+		char text[32];
+		struct weir_limit to;
+
+		(void)snprintf(text, sizeof(text), "1/day burst %d", (int)burst);
+		CHECK_EQ(weir_limit_parse(text, strlen(text), &to, NULL), WEIR_OK);
+		CHECK_EQ(weir_table_change_limit(table, own, &to, MADE_AT, NULL), WEIR_OK);
+		CHECK(weir_table_allow(table, own, "victim", 6, MADE_AT, 1));
+		for (uint32_t n = 0; n < 64; n++)
+			(void)weir_table_allow(table, &limit, &n, sizeof(n), MADE_AT, 1);
+		CHECK(!weir_table_peek(table, own, "victim", 6, MADE_AT, 1).allowed);
+	}
+	weir_table_free(table);
+}
+
+/* In an arena, too, each group gives up what it has beyond its share. A folded key may be denied early, so the keys of
+ * the table's own limit that keep their events are counted. */
+static void histories_of_inline_keys_are_folded_first(void)
+{
+	struct weir_table *const table = table_with_arena(10000, 1 << 18);
+	const struct weir_table_limit *const own = limit_in(table, "9/hour sliding_log");
+	struct weir_table_limit limit;
+	uint32_t kept = 0;
+
+	CHECK_EQ(make(&limit, table, "a", "2/day sliding_log"), WEIR_OK);
+	for (uint32_t i = 0; i < 500; i++)
+		CHECK(weir_table_allow(table, own, &i, sizeof(i), MADE_AT, 1));
+	for (uint32_t i = 0; i < 9000; i++)
+		CHECK(weir_table_allow(table, &limit, &i, sizeof(i), MADE_AT, 2));
+	CHECK(stats_of(table, MADE_AT).folded > 4000);
+	for (uint32_t i = 0; i < 500; i++)
+		kept += weir__slot_root(place_of(table, own, &i, sizeof(i)).seen) != 0;
+	CHECK(kept > 450);
+	weir_table_free(table);
+}
+
 TESTS(TEST(the_space_says_whose_key_it_is), TEST(what_other_limits_charged_is_owed),
       TEST(another_unit_keeps_the_instant), TEST(decisions_are_counted_with_another_limit),
-      TEST(what_the_table_cannot_hold_is_refused))
+      TEST(what_the_table_cannot_hold_is_refused), TEST(inline_keys_leave_used_up_keys_of_other_limits_alone),
+      TEST(inline_keys_keep_their_share), TEST(the_share_is_a_setting), TEST(the_group_survives_changes_of_limits),
+      TEST(histories_of_inline_keys_are_folded_first))

@@ -30,25 +30,27 @@ static void another_one_than_was_asked_for(void)
 static void headers_that_are_refused(void)
 {
 #define WORD(field) offsetof(struct weir__region_header, field), sizeof(((struct weir__region_header *)0)->field)
-#define DAMAGED "the table's header is damaged"
+#define NO_TABLE "not a table of Weir; use another name, or remove it if it was one"
+#define ANEW "; remove it, and one is made in which all keys start anew"
+#define DAMAGED "the table's header is damaged" ANEW
 	enum { SIZE = 65536 }; /* for pages of up to as much */
 	static const struct {
 		size_t offset, size;
 		uint64_t value;
 		const char *why;
 	} rows[] = {
-		{ WORD(magic), 0, "not a table of Weir" },
-		{ WORD(magic), UINT64_C(0x0162617472696577), "not a table of Weir" }, /* "weirtab", but no NUL */
-		{ WORD(byte_order), 0x04030201, "the table is of a machine with another byte order" },
+		{ WORD(magic), 0, NO_TABLE },
+		{ WORD(magic), UINT64_C(0x0162617472696577), NO_TABLE }, /* "weirtab", but no NUL */
+		{ WORD(byte_order), 0x04030201, "the table is of a machine with another byte order" ANEW },
 		{ WORD(version), 0,
 		  "the table is of version 0; remove it, and one is made in which all keys start anew: this Weir reads only version 6" },
 		{ WORD(version), 5,
 		  "the table is of version 5; remove it, and one is made in which all keys start anew: this Weir reads only version 6" },
-		{ WORD(size_bytes), 0, "the table says that it has 0 bytes, but it has 65536" },
-		{ WORD(size_bytes), SIZE - 1, "the table says that it has 65535 bytes, but it has 65536" },
-		{ WORD(size_bytes), SIZE + 1, "the table says that it has 65537 bytes, but it has 65536" },
+		{ WORD(size_bytes), 0, "the table was made with 0 bytes" ANEW ": this one now has 65536" },
+		{ WORD(size_bytes), SIZE - 1, "the table was made with 65535 bytes" ANEW ": this one now has 65536" },
+		{ WORD(size_bytes), SIZE + 1, "the table was made with 65537 bytes" ANEW ": this one now has 65536" },
 		{ WORD(size_bytes), UINT64_MAX,
-		  "the table says that it has 18446744073709551615 bytes, but it has 65536" },
+		  "the table was made with 18446744073709551615 bytes" ANEW ": this one now has 65536" },
 		{ WORD(lines), 0, DAMAGED },
 		{ WORD(lines), 8, DAMAGED },
 		{ WORD(limits_max), 0, DAMAGED },
@@ -113,7 +115,7 @@ static void make_file(size_t size, const char *bytes)
 static void what_is_no_table(void)
 {
 	const struct weir_table_options options = shared_options();
-	const char *const why = text_of("shared memory \"%s\": not a table of Weir", name);
+	const char *const why = text_of("shared memory \"%s\": " NO_TABLE, name);
 	static const size_t sizes[] = { 0, 1, 8, sizeof(struct weir__region_header) - 1, 4096, 100000 };
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -147,7 +149,7 @@ static void links_are_not_followed(void)
 	(void)snprintf(link_path, sizeof(link_path), "%s/%s%s", shared_folder, file_prefix, link_name);
 	CHECK_EQ(symlink(path, link_path), 0);
 	options.shared = link_name;
-	check_refused(&options, WEIR_ERR_REGION, text_of("shared memory \"%s\": not a table of Weir", link_name));
+	check_refused(&options, WEIR_ERR_REGION, text_of("shared memory \"%s\": " NO_TABLE, link_name));
 	unlink(link_path);
 	weir__region_close(&region);
 	clean_up();

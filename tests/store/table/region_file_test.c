@@ -35,7 +35,7 @@ static uint64_t word_of_file(size_t offset)
 
 static bool is_closed(void)
 {
-	return word_of_file(offsetof(struct weir__region_header, is_closed)) == 1;
+	return word_of_file(offsetof(struct weir__region_header, closed)) != 0;
 }
 
 static const char *named(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -213,14 +213,16 @@ static void write_at(size_t offset, const void *bytes, size_t n)
 static void headers_that_are_refused(void)
 {
 #define WORD(field) offsetof(struct weir__region_header, field), sizeof(((struct weir__region_header *)0)->field)
-#define DAMAGED "the table's header is damaged"
+#define NO_TABLE "not a table of Weir; use another name, or remove it if it was one"
+#define ANEW "; remove it, and one is made in which all keys start anew"
+#define DAMAGED "the table's header is damaged" ANEW
 	static const struct {
 		size_t offset, size;
 		uint64_t value;
 		const char *why;
 	} rows[] = {
-		{ WORD(magic), 0, "not a table of Weir" },
-		{ WORD(byte_order), 0x04030201, "the table is of a machine with another byte order" },
+		{ WORD(magic), 0, NO_TABLE },
+		{ WORD(byte_order), 0x04030201, "the table is of a machine with another byte order" ANEW },
 		{ WORD(version), 1,
 		  "the table is of version 1; remove it, and one is made in which all keys start anew: this Weir reads only version 6" },
 		{ WORD(limits_max), 5, DAMAGED },
@@ -269,18 +271,18 @@ static void another_size_is_refused(void)
 	options.limits_max = 0;
 	CHECK_EQ(truncate(path, (off_t)(size - page)), 0);
 	check_refused(&options, WEIR_ERR_REGION,
-		      named("the table says that it has %zu bytes, but it has %zu", size, size - page));
+		      named("the table was made with %zu bytes" ANEW ": this one now has %zu", size, size - page));
 	CHECK_EQ(truncate(path, 100), 0);
-	check_refused(&options, WEIR_ERR_REGION, named("not a table of Weir"));
+	check_refused(&options, WEIR_ERR_REGION, named(NO_TABLE));
 	CHECK_EQ(truncate(path, 0), 0);
-	check_refused(&options, WEIR_ERR_REGION, named("not a table of Weir"));
+	check_refused(&options, WEIR_ERR_REGION, named(NO_TABLE));
 	clean_up();
 }
 
 static void what_is_no_file_is_refused(void)
 {
 	const struct weir_table_options options = file_options(KEYS);
-	const char *const why = named("not a table of Weir");
+	const char *const why = named(NO_TABLE);
 
 	CHECK_EQ(mkfifo(path, 0600), 0); /* and nobody waits for a writer */
 	check_refused(&options, WEIR_ERR_REGION, why);

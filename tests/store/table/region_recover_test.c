@@ -370,7 +370,7 @@ static union weir__atomic16 *slot_of_log(struct weir_table *table, uint32_t key)
 static struct weir__root *root_of_log(struct weir_table *table, uint32_t key)
 {
 	return (struct weir__root *)(void *)weir__arena_chunk(&table->region.arena,
-							      weir__slot_own(slot_of_log(table, key)->state));
+							      weir__slot_root(slot_of_log(table, key)->state));
 }
 
 /* What a row does to a table of logs, how many keys then have all their events, and what is counted. */
@@ -393,15 +393,15 @@ static void forget_what_is_taken(struct weir_table *table)
 static void lead_to_another_key(struct weir_table *table)
 {
 	slot_of_log(table, 0)->state = weir__slot_make(
-		weir__slot_fingerprint(slot_of_log(table, 0)->state), weir__slot_own(slot_of_log(table, 1)->state),
+		weir__slot_fingerprint(slot_of_log(table, 0)->state), weir__slot_root(slot_of_log(table, 1)->state),
 		weir__slot_full_at(slot_of_log(table, 0)->state), WEIR__SLOT_ARENA);
 }
 
 static void lead_out_of_the_arena(struct weir_table *table)
 {
-	slot_of_log(table, 0)->state = weir__slot_make(weir__slot_fingerprint(slot_of_log(table, 0)->state), UINT32_MAX,
-						       weir__slot_full_at(slot_of_log(table, 0)->state),
-						       WEIR__SLOT_ARENA);
+	slot_of_log(table, 0)->state = weir__slot_make_root(weir__slot_fingerprint(slot_of_log(table, 0)->state),
+							    WEIR__SLOT_ROOT_MASK, 0,
+							    weir__slot_full_at(slot_of_log(table, 0)->state));
 }
 
 static void share_a_leaf(struct weir_table *table)
@@ -416,7 +416,7 @@ static void shape_it_wrongly(struct weir_table *table)
 
 static void move_in_a_circle(struct weir_table *table)
 {
-	root_of_log(table, 0)->newest.state = (struct weir_state){ weir__slot_own(slot_of_log(table, 0)->state),
+	root_of_log(table, 0)->newest.state = (struct weir_state){ weir__slot_root(slot_of_log(table, 0)->state),
 								   UINT64_MAX };
 }
 

@@ -276,6 +276,35 @@ static void a_mapping_is_no_larger_than_was_asked_for(void)
 	}
 }
 
+/* No machine that runs this has so much left. Nothing of it is reserved before it is refused. */
+static void what_does_not_fit_is_refused(void)
+{
+	struct weir_table_options options = { .size_bytes = (size_t)250 << 30 };
+	const char *const names[] = { NULL, name };
+	struct weir_message message;
+	struct weir__region region;
+	int error;
+
+	for (size_t i = 0; i < 2; i++) {
+		options.shared = names[i];
+		CHECK_EQ(weir__region_open(&region, &options, &message), WEIR_ERR_ROOM);
+		CHECK(strstr(message.text, "a table of 268435456000 bytes does not fit: the ") != NULL);
+		CHECK(strstr(message.text, " left; make it smaller, or set overcommit if you know better") != NULL);
+		CHECK(access(path, F_OK) != 0);
+	}
+	options = (struct weir_table_options){ .size_bytes = (size_t)250 << 30, .file = "no-such-table" };
+	CHECK_EQ(weir__region_open(&region, &options, &message), WEIR_ERR_ROOM);
+	CHECK(strstr(message.text, "file \"no-such-table\": a table of 268435456000 bytes does not fit: ") ==
+	      message.text);
+	CHECK(access("no-such-table", F_OK) != 0);
+	/* Private memory is given page by page, so this reserves next to nothing. The kernel may still refuse it. */
+	options = (struct weir_table_options){ .size_bytes = (size_t)250 << 30, .overcommit = true };
+	error = weir__region_open(&region, &options, &message);
+	CHECK(error == WEIR_OK || error == WEIR_ERR_SYSTEM);
+	if (error == WEIR_OK)
+		weir__region_close(&region);
+}
+
 int main(void)
 {
 	static const struct check_test tests[] = {
@@ -288,6 +317,7 @@ int main(void)
 		TEST(unlinked_memory_lives_with_those_who_have_it),
 		TEST(all_who_make_it_at_once_get_the_same_one),
 		TEST(a_mapping_is_no_larger_than_was_asked_for),
+		TEST(what_does_not_fit_is_refused),
 	};
 
 	choose_name();

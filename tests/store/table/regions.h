@@ -36,7 +36,7 @@ static inline size_t needed_size(uint32_t limits_max)
 	const size_t old_plans = limits_max < 22 ? 256 : (limits_max * 12 + 15) / 16 * 16;
 
 	return sizeof(struct weir__region_header) + limits_max * sizeof(struct weir__region_limit) +
-	       old_plans * sizeof(struct weir__region_old_plan) +
+	       (limits_max * sizeof(uint64_t) + 63) / 64 * 64 + old_plans * sizeof(struct weir__region_old_plan) +
 	       (WEIR__STRIPES + WEIR__STRIPES_COMMON) * ((counters + 127) / 128 * 128) + 256;
 }
 

@@ -105,7 +105,7 @@ static struct weir_state check_round_trip(const struct weir__slot_format *format
 	}
 	CHECK_EQ(weir__slot_fingerprint(slot), 7);
 	CHECK_EQ(weir__slot_tag(slot), format->tag);
-	CHECK_EQ(weir__slot_is_counted(slot), is_counted(&format->plan));
+	CHECK_EQ(weir__slot_has_level(slot), is_counted(&format->plan));
 	CHECK(weir__slot_equal(again, stored(&format->plan, state)));
 	CHECK(weir__slot_equal(weir__slot_pack(format, 7, &again), slot));
 	return again;

@@ -221,7 +221,7 @@ static struct census take_census(void)
 		const struct weir_state slot = weir__atomic16_load(&stage.table->region.slots[i]);
 
 		if (weir__slot_tag(slot) == WEIR__SLOT_ARENA)
-			weir__history_visit(arena, weir__slot_own(slot), count_visit, visits);
+			weir__history_visit(arena, weir__slot_root(slot), count_visit, visits);
 	}
 	for (uint32_t number = 1; number <= arena->n; number++) {
 		const bool is_taken = atomic_load(&arena->taken[number - 1]) != 0;
@@ -461,6 +461,73 @@ static void a_killed_process_is_not_missed(void)
 	check_kills("5/hour sliding_counter segments 360");
 }
 
+/* --- folded ------------------------------------------------------------------------------------------------------- */
+
+static void fold(void)
+{
+	struct weir_state ignored;
+	struct weir__place place;
+	struct weir__key key;
+
+	weir__key_init(&key, stage.table, stage.limit, weir__hash(&stage.limit->secret, "key", 3));
+	weir__table_find(&key, &place, &ignored);
+	if (place.slot && weir__slot_root(place.seen) != 0)
+		weir__table_fold(stage.table, &place);
+}
+
+static uint64_t left_now(void)
+{
+	return weir_table_peek(stage.table, stage.limit, "key", 3, MADE_AT + S(50), 0).remaining;
+}
+
+/* What was charged is never forgotten: no more is left than without a fold, whoever is stopped or killed. */
+static void check_folds_of(size_t beginning)
+{
+	const bool is_charge = first_act <= UP_TO;
+	uint64_t left;
+
+	begin(beginning);
+	do_first();
+	left = left_now();
+	for (int way = 0; way < 3 && is_charge;
+	     way++) { /* the act is stopped for a fold; a fold for the act; it is killed */
+		bool has_stopped = true;
+
+		for (unsigned accesses = 0; has_stopped && !check_failed; accesses++) {
+			begin(beginning);
+			if (way == 0) {
+				has_stopped = stop_after(accesses, do_first, fold);
+			} else {
+				has_stopped = stop_after(accesses, fold, way == 1 ? do_first : NULL);
+				if (way == 2 || !has_stopped)
+					do_first();
+			}
+			CHECK(left_now() <= left);
+			CHECK(check_census());
+			CHECK_EQ(slots_with(stage.table, stage.limit, "key", 3) > 1, 0);
+			if (check_failed)
+				tell(beginning, accesses);
+		}
+	}
+}
+
+static void a_fold_forgets_nothing(void)
+{
+	static const char *const limits[] = { "5/hour sliding_log", "5/hour sliding_log count all",
+					      "5/hour sliding_counter segments 360" };
+	static const int nobody[] = { -1 };
+
+	run_of_others = nobody;
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		open_stage(limits[i], CHUNKS);
+		for (size_t j = 0; j < BEGINNINGS * ACTS && !check_failed; j++) {
+			first_act = (int)(j % ACTS);
+			check_folds_of(j / ACTS);
+		}
+		weir_table_free(stage.table);
+	}
+}
+
 /* --- several limits ------------------------------------------------------------------------------------------------------------ */
 
 /* The log has less left than the bucket: it is charged first, and taken back if the bucket is used up meanwhile. */
@@ -594,6 +661,7 @@ int main(int argc, char **argv)
 		TEST(segments_are_asked_by_others_in_between),
 		TEST(keys_give_way_in_between),
 		TEST(a_killed_process_is_not_missed),
+		TEST(a_fold_forgets_nothing),
 		TEST(what_a_loser_takes_back_is_its_own),
 		TEST(nothing_of_anothers_is_taken_back),
 	};

@@ -362,12 +362,17 @@ static void slots_that_are_taken_over_return_all(void)
 	weir_table_free(table);
 }
 
+static struct weir__place place_of_key(struct weir_table *table, const struct weir_table_limit *limit, uint32_t key)
+{
+	return place_of(table, limit, &key, sizeof(key));
+}
+
 /* --- full ------------------------------------------------------------------------------------------------------------ */
 
-/* Far more keys than the arena has room for: new ones are admitted all the same, others give way, and are counted. */
-static void when_full_keys_give_way(void)
+/* Far more keys than the arena has room for: new ones are admitted all the same, others are folded, and counted. */
+static void when_full_keys_are_folded(void)
 {
-	struct weir_table *const table = table_with_arena(10000, 65 * 200);
+	struct weir_table *const table = table_with_arena(20000, 65 * 200); /* slots are not short */
 	const struct weir_table_limit *const limit = limit_in(table, "10/min sliding_log");
 	struct weir_table_stats stats;
 	uint64_t denied = 0;
@@ -381,38 +386,72 @@ static void when_full_keys_give_way(void)
 	}
 	stats = stats_of(table, MADE_AT + MS(200));
 	CHECK_EQ(denied, 0);
-	CHECK(stats.evicted > 9000);
-	CHECK(stats.live <= 200);
+	CHECK_EQ(stats.evicted, 0);
+	CHECK(stats.folded > 9000);
+	CHECK_EQ(stats.live, 10000);
+	for (uint32_t key = 0; key < 10000; key++)
+		CHECK_EQ(weir_table_peek(table, limit, &key, sizeof(key), MADE_AT + MS(200), 1).remaining, 8);
 	CHECK(stats.arena_used <= stats.arena_bytes);
 	CHECK(stats.arena_used > stats.arena_bytes / 2);
 	weir_table_free(table);
 }
 
-/* The one that is closest to fresh is the one whose newest event is oldest, of those that are looked at. */
-/* In a table that is looked through whole, and in which no key has to give way for want of a slot. */
-static void when_full_the_closest_to_fresh_gives_way(void)
+/* In a table that is looked through whole, and in which no key has to give way for want of a slot. First those are taken
+ * that have used nothing any more, then the one that has used the least part of its limit is folded. */
+static void when_full_the_least_used_is_folded(void)
 {
 	struct weir_table *const table = table_with_arena(80, 65 * 33);
-	const struct weir_table_limit *const limit = limit_in(table, "8/min sliding_log");
-	uint32_t gone = 0;
+	const struct weir_table_limit *const limit = limit_in(table, "27/min sliding_log");
 
-	for (uint32_t key = 0; key < 32; key++)
-		CHECK(allow(table, limit, key, MADE_AT + S(10) + MS(1) * (key ^ 21), 8));
+	for (uint32_t key = 0; key < 32; key++) /* eight of them have used nothing any more when others come */
+		CHECK(allow(table, limit, key, MADE_AT + (key < 8 ? 0 : S(50)), key < 8 ? 27 : key - 7));
 	CHECK_EQ(stats_of(table, MADE_AT).arena_used, 65 * 32);
-	for (uint32_t key = 32; key < 40; key++)
-		CHECK(allow(table, limit, key, MADE_AT + S(11), 1));
-	CHECK_EQ(stats_of(table, MADE_AT + S(11)).evicted, 8);
-	for (uint32_t key = 0; key < 32; key++) {
-		const bool is_there =
-			weir_table_inspect(table, limit, &key, sizeof(key), MADE_AT + S(11)).verdict.remaining == 0;
-
-		gone += !is_there;
-		if (!is_there && (key ^ 21) >= 8)
-			printf("# the %" PRIu32 "th was looked at\n", key ^ 21);
-		CHECK(is_there || (key ^ 21) < 8);
+	for (uint32_t key = 32; key < 48; key++)
+		CHECK(allow(table, limit, key, MADE_AT + S(80), 26));
+	CHECK_EQ(stats_of(table, MADE_AT + S(80)).evicted, 0);
+	CHECK_EQ(stats_of(table, MADE_AT + S(80)).folded, 8);
+	for (uint32_t key = 8; key < 32; key++) {
+		CHECK_EQ(weir__slot_is_folded(place_of_key(table, limit, key).seen), key < 16);
+		CHECK_EQ(weir_table_inspect(table, limit, &key, sizeof(key), MADE_AT + S(80)).verdict.remaining,
+			 34 - key);
 	}
-	CHECK_EQ(gone, 8);
 	weir_table_free(table);
+}
+
+/* A folded key counts all its units at its newest instant, or up to an eighth of a period later; and gets a history again
+ * when it is charged and there is room. */
+static void a_folded_key_errs_towards_denying(void)
+{
+	static const char *const texts[] = { "10/min sliding_log", "10/min sliding_log count all",
+					     "10/min sliding_counter segments 6", "10/min sliding_counter count all",
+					     "70368744177664/min sliding_counter" };
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct weir_table *const table = table_with_arena(1000, 65 * 200);
+		const struct weir_table_limit *const limit = limit_in(table, texts[i]);
+		const uint64_t most = weir_table_limit_limit(limit).count, unit = most / 10;
+		const uint32_t key = 7;
+		struct weir__place place;
+		uint64_t left;
+
+		for (uint32_t j = 0; j < 4; j++)
+			CHECK(allow(table, limit, key, MADE_AT + S(5) * j, unit));
+		left = weir_table_peek(table, limit, &key, sizeof(key), MADE_AT + S(16), 0).remaining;
+		place = place_of_key(table, limit, key);
+		weir__table_fold(table, &place);
+		CHECK(weir__slot_is_folded(place_of_key(table, limit, key).seen));
+		CHECK_EQ(arena_used(table), 0);
+		CHECK(weir_table_peek(table, limit, &key, sizeof(key), MADE_AT + S(16), 0).remaining <= left);
+		CHECK(weir_table_peek(table, limit, &key, sizeof(key), MADE_AT + S(16), 0).remaining + unit >= left);
+		/* a period after the first events it still counts them, and two periods after the last none of them */
+		if (i < 2)
+			CHECK(weir_table_peek(table, limit, &key, sizeof(key), MADE_AT + S(66), 0).remaining <= left);
+		CHECK_EQ(weir_table_peek(table, limit, &key, sizeof(key), MADE_AT + S(200), 0).remaining, most);
+		CHECK(allow(table, limit, key, MADE_AT + S(17), unit));
+		CHECK(!weir__slot_is_folded(place_of_key(table, limit, key).seen));
+		CHECK(weir_table_peek(table, limit, &key, sizeof(key), MADE_AT + S(17), 0).remaining <= left - unit);
+		weir_table_free(table);
+	}
 }
 
 /* A key that needs more than there is keeps what it can: what it does not tell apart counts until the latest of it
@@ -445,7 +484,7 @@ static void a_key_that_needs_more_than_the_arena(void)
 	}
 }
 
-/* Not even a root: the answer is a denial that says when to come back. */
+/* Not even a root: the key stays in its slot, and is limited all the same. */
 static void without_a_chunk_for_the_first_event(void)
 {
 	struct weir_table *const table = table_with_arena(100, 65 * 3);
@@ -454,11 +493,14 @@ static void without_a_chunk_for_the_first_event(void)
 
 	while (weir__arena_take(&table->region.arena, MADE_AT) != 0)
 		;
-	verdict = weir_table_take(table, limit, "key", 3, MADE_AT, 1);
+	for (uint32_t i = 0; i < 5; i++)
+		CHECK(weir_table_take(table, limit, "key", 3, MADE_AT + MS(100) * i, 1).allowed);
+	verdict = weir_table_take(table, limit, "key", 3, MADE_AT + MS(500), 1);
 	CHECK(!verdict.allowed && !verdict.never);
-	CHECK(verdict.retry_after > 0 && verdict.retry_after <= S(1));
-	CHECK(!weir_table_allow(table, limit, "key", 3, MADE_AT, 1));
-	CHECK(!weir_table_inspect(table, limit, "key", 3, MADE_AT).is_stored);
+	CHECK(verdict.retry_after > MS(500) && verdict.retry_after <= S(1)); /* as of its newest event */
+	CHECK(!weir_table_allow(table, limit, "key", 3, MADE_AT + S(1), 1));
+	CHECK(weir_table_inspect(table, limit, "key", 3, MADE_AT + S(1)).is_stored);
+	CHECK(weir_table_allow(table, limit, "key", 3, MADE_AT + S(2), 5));
 	weir_table_free(table);
 }
 
@@ -540,7 +582,8 @@ static void an_arena_that_was_lost_is_regained(void)
 	arena->stamp_ns = MS(1);
 	while (weir__arena_take(arena, weir_table_now(table)) != 0)
 		;
-	CHECK(!allow(table, limit, 1, MADE_AT, 1));
+	CHECK(allow(table, limit, 1, MADE_AT, 1));
+	CHECK(weir__slot_is_folded(place_of_key(table, limit, 1).seen));
 	for (int i = 0; i < 100000 && regained(table) < arena->n; i++) {
 		(void)allow(table, limit, 1, MADE_AT, 1);
 		(void)reset(table, limit, 1);
@@ -548,15 +591,11 @@ static void an_arena_that_was_lost_is_regained(void)
 	}
 	CHECK(regained(table) >= arena->n);
 	CHECK(allow(table, limit, 1, MADE_AT, 1));
+	CHECK(!weir__slot_is_folded(place_of_key(table, limit, 1).seen));
 	weir_table_free(table);
 }
 
 /* --- moved roots, and other damage ----------------------------------------------------------------------------------- */
-
-static struct weir__place place_of_key(struct weir_table *table, const struct weir_table_limit *limit, uint32_t key)
-{
-	return place_of(table, limit, &key, sizeof(key));
-}
 
 /* As by a process that was killed between the move of a root and the change of the slot. */
 static void a_root_that_was_moved_is_followed(void)
@@ -573,7 +612,7 @@ static void a_root_that_was_moved_is_followed(void)
 	before = place_of_key(table, limit, key);
 	(void)weir_table_refund(table, limit, &key, sizeof(key), MADE_AT + S(1), 3);
 	after = place_of_key(table, limit, key);
-	CHECK(weir__slot_own(before.seen) != weir__slot_own(after.seen));
+	CHECK(weir__slot_root(before.seen) != weir__slot_root(after.seen));
 	CHECK_EQ(weir_table_peek(table, limit, &key, sizeof(key), MADE_AT + S(1), 0).remaining, 8);
 	CHECK(arena_used(table) <= used);
 	reset(table, limit, key);
@@ -586,16 +625,16 @@ static void a_slot_that_refers_to_nothing_of_its_own(void)
 {
 	struct weir_table *const table = table_with_arena(100, ARENA);
 	const struct weir_table_limit *const limit = limit_in(table, "5/hour sliding_log");
-	uint32_t numbers[] = { 0, UINT32_MAX, 5000, 0 };
+	uint32_t numbers[] = { 0, WEIR__SLOT_ROOT_MASK, 5000, 0 };
 
 	CHECK(allow(table, limit, 2, MADE_AT, 3));
-	numbers[3] = weir__slot_own(place_of_key(table, limit, 2).seen);
+	numbers[3] = weir__slot_root(place_of_key(table, limit, 2).seen);
 	for (size_t i = 0; i < 4; i++) {
 		struct weir__place place;
 
 		CHECK(allow(table, limit, 1, MADE_AT, 5));
 		place = place_of_key(table, limit, 1);
-		weir__history_discard(&table->region.arena, weir__slot_own(place.seen));
+		weir__history_discard(&table->region.arena, weir__slot_root(place.seen));
 		CHECK(weir__atomic16_swap(place.slot, place.seen,
 					  weir__slot_make(weir__slot_fingerprint(place.seen), numbers[i],
 							  weir__slot_full_at(place.seen), WEIR__SLOT_ARENA)));
@@ -780,11 +819,12 @@ TESTS(TEST(allow_answers_as_core_does), TEST(allow_answers_as_core_does_where_ti
       TEST(requests_of_one_instant_share_an_entry), TEST(requests_of_a_clock_that_is_behind_share_an_entry),
       TEST(denials_take_nothing), TEST(a_key_in_use_for_ever_does_not_grow), TEST(the_size_that_is_reckoned_is_enough),
       TEST(sizes_of_what_cannot_be), TEST(without_an_arena_logs_are_refused), TEST(resets_return_all),
-      TEST(refunds_of_all_return_all), TEST(slots_that_are_taken_over_return_all), TEST(when_full_keys_give_way),
-      TEST(when_full_the_closest_to_fresh_gives_way), TEST(a_key_that_needs_more_than_the_arena),
-      TEST(without_a_chunk_for_the_first_event), TEST(buckets_do_not_give_way_to_logs),
-      TEST(a_sweep_regains_what_was_lost), TEST(an_arena_that_was_lost_is_regained),
-      TEST(a_root_that_was_moved_is_followed), TEST(a_slot_that_refers_to_nothing_of_its_own),
-      TEST(a_scribbled_table_still_answers), TEST(inspect_tells_what_is_known),
-      TEST(batches_answer_as_single_requests_do), TEST(several_limits_are_charged_together),
-      TEST(a_wait_for_a_log_ends_when_there_is_room), TEST(time_stands_still_at_its_ends))
+      TEST(refunds_of_all_return_all), TEST(slots_that_are_taken_over_return_all), TEST(when_full_keys_are_folded),
+      TEST(when_full_the_least_used_is_folded), TEST(a_folded_key_errs_towards_denying),
+      TEST(a_key_that_needs_more_than_the_arena), TEST(without_a_chunk_for_the_first_event),
+      TEST(buckets_do_not_give_way_to_logs), TEST(a_sweep_regains_what_was_lost),
+      TEST(an_arena_that_was_lost_is_regained), TEST(a_root_that_was_moved_is_followed),
+      TEST(a_slot_that_refers_to_nothing_of_its_own), TEST(a_scribbled_table_still_answers),
+      TEST(inspect_tells_what_is_known), TEST(batches_answer_as_single_requests_do),
+      TEST(several_limits_are_charged_together), TEST(a_wait_for_a_log_ends_when_there_is_room),
+      TEST(time_stands_still_at_its_ends))

@@ -446,7 +446,7 @@ static struct census take_census(const struct weir_table *table)
 		const struct weir_state slot = table->region.slots[i].state;
 
 		if (weir__slot_tag(slot) == WEIR__SLOT_ARENA)
-			weir__history_visit(arena, weir__slot_own(slot), count_visit, visits);
+			weir__history_visit(arena, weir__slot_root(slot), count_visit, visits);
 	}
 	for (uint32_t number = 1; number <= arena->n; number++) {
 		const bool is_taken = atomic_load(&arena->taken[number - 1]) != 0;
@@ -496,7 +496,7 @@ static void check_histories(const struct yard *yard)
 		for (uint64_t j = 0; j < t->table->region.lines * WEIR__LINE_SLOTS; j++)
 			if (weir__slot_fingerprint(slots[j].state) == weir__fingerprint(hash) &&
 			    weir__slot_tag(slots[j].state) == WEIR__SLOT_ARENA)
-				torn += torn_events(t->table, hash, weir__slot_own(slots[j].state));
+				torn += torn_events(t->table, hash, weir__slot_root(slots[j].state));
 	}
 	CHECK_EQ(torn, 0);
 }
