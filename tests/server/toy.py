@@ -13,6 +13,7 @@ if IS_TOY:
     os.environ["WEIR_TOY_SEED"] = SEED
 
 WAIT = "WAIT needs the table as the store"
+ARENA = "the arena matters where the table is the store"
 
 # By suite and test.
 TESTS = {
@@ -25,6 +26,7 @@ TESTS = {
     },
     "policy_test": {
         "named limits are waited for": WAIT,
+        "logs that do not fit the arena are told": ARENA,
     },
     "turns_test": {
         "a_turn_that_ends_with_a_wait_is_over": WAIT,
