@@ -77,6 +77,7 @@ inline load_root() {
 }
 
 #define SLOT_IS_SEEN (slot.is == seen.is && slot.value == seen.value && slot.stamp == seen.stamp)
+#define REFERS_AS_SEEN (slot.is == REFERS && slot.value == seen.value)
 #define ROOT_IS_WORD \
 	(roots[seen.value].is == word.is && roots[seen.value].units == word.units && roots[seen.value].life == word.life)
 
@@ -148,9 +149,10 @@ proctype charger() {
 			crash_or_go_on();
 			if
 #ifndef NO_RECHECK
-			:: !SLOT_IS_SEEN /* look again */
+			:: !SLOT_IS_SEEN && word.is != LIVE /* look again */
+			:: !REFERS_AS_SEEN && word.is == LIVE /* look again */
 			:: SLOT_IS_SEEN && word.is == FOLDED -> fold_slot()
-			:: SLOT_IS_SEEN && word.is == LIVE ->
+			:: REFERS_AS_SEEN && word.is == LIVE ->
 #else
 			:: word.is == FOLDED -> fold_slot()
 			:: word.is == LIVE ->

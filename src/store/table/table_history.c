@@ -122,6 +122,21 @@ static void follow_move(struct weir_table *table, const struct weir__place *plac
 		weir__history_discard(&table->region.arena, weir__slot_root(place->seen));
 }
 
+/* Whether the slot refers to the history that was looked at, whatever its full_at and level are by now. If it does not,
+ * the root was given up. Another thread may be about to use it again for this key, and what is charged there before
+ * would be lost. */
+static bool is_still_there(struct work *work)
+{
+	const struct weir_state now = weir__atomic16_load(work->place.slot);
+
+	if (!work->has_history || weir__slot_tag(now) != WEIR__SLOT_ARENA ||
+	    weir__slot_fingerprint(now) != weir__slot_fingerprint(work->place.seen) ||
+	    weir__slot_root(now) != weir__slot_root(work->place.seen))
+		return false;
+	work->place.seen = now;
+	return true;
+}
+
 /* Finds the key and its history, if it has one. What a slot with this fingerprint refers to may be gone, or may not be
  * a history at all. It then counts as none and will be replaced. */
 static void find(struct work *work)
@@ -138,13 +153,11 @@ static void find(struct work *work)
 						   work->key.hash, &work->history, &moved_to);
 		}
 		work->has_history = found == WEIR__HISTORY_THERE;
-		if (work->place.slot == NULL || follows > FOLLOWS_MOST)
+		if (work->place.slot == NULL || follows > FOLLOWS_MOST || is_still_there(work))
 			return;
-		/* If the slot has changed, the root was given up. Another thread may be about to use it again for this
-		 * key, and what is charged there before would be lost. */
 		if (!weir__slot_equal(weir__atomic16_load(work->place.slot), work->place.seen))
-			continue;
-		if (found == WEIR__HISTORY_THERE || found == WEIR__HISTORY_GONE)
+			continue; /* the history was given up and the slot changed meanwhile */
+		if (found == WEIR__HISTORY_GONE)
 			return;
 		if (found == WEIR__HISTORY_FOLDED)
 			weir__table_fold(work->key.table, &work->place);
