@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "os/memory.h"
@@ -20,6 +21,8 @@ enum {
 	GUARDS_MOST = 8,
 	REPEATS_MOST = 16,                  /* of one address, although the file has its size */
 	COPIED_EACH_TIME = 4 * 1024 * 1024, /* a larger head is copied less often */
+	NO_ROOM_TRIES = 50,                 /* a file system may have no room for a moment only */
+	NO_ROOM_PAUSE_NS = 1000000,
 };
 
 struct weir__mapping_guard {
@@ -51,14 +54,29 @@ static const unsigned char *head_of(const struct weir__mapping_guard *guard)
 	return guard->heads[atomic_load(&guard->head)];
 }
 
+/* Whether to try again what has failed with errno. */
+static bool is_to_retry(int *tries)
+{
+	const struct timespec pause = { .tv_nsec = NO_ROOM_PAUSE_NS };
+
+	if (errno == EINTR)
+		return true;
+	if (errno != ENOSPC || ++*tries > NO_ROOM_TRIES)
+		return false;
+	(void)nanosleep(&pause, NULL);
+	return true;
+}
+
 /* Writes the part of the head that was cut off, then extends the file. The other threads that touch the head meanwhile
  * wait in the handler, so they never see it empty. */
 static bool extend(const struct weir__mapping_guard *guard, size_t at)
 {
+	int tries = 0;
+
 	while (at < guard->head_bytes) {
 		const ssize_t n = pwrite(guard->file, head_of(guard) + at, guard->head_bytes - at, (off_t)at);
 
-		if (n <= 0 && errno != EINTR)
+		if (n <= 0 && !is_to_retry(&tries))
 			return false;
 		at += n > 0 ? (size_t)n : 0;
 	}
@@ -67,7 +85,7 @@ static bool extend(const struct weir__mapping_guard *guard, size_t at)
 			return true;
 		if (errno == EOPNOTSUPP)
 			return ftruncate(guard->file, (off_t)guard->size) == 0;
-		if (errno != EINTR)
+		if (!is_to_retry(&tries))
 			return false;
 	}
 }

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -152,15 +153,30 @@ static void a_file_that_lost_its_name(void)
 }
 
 static _Atomic bool is_over;
+static _Atomic uint64_t rounds[THREADS];
+static _Atomic int threads_begun;
 
 static void *touch(void *context)
 {
 	const struct mapping *const mapping = context;
+	const int index = threads_begun++;
 
-	while (!is_over)
+	for (; !is_over; rounds[index]++)
 		for (size_t i = 0; i < PAGES; i++)
 			(void)__atomic_fetch_add(&mapping->at[i * page + 64], 1, __ATOMIC_RELAXED);
 	return NULL;
+}
+
+/* Until no thread is in the handler any more: a file that is truncated again while it is mended may lose its head. */
+static void await_threads(void)
+{
+	uint64_t before[THREADS];
+
+	for (int i = 0; i < THREADS; i++)
+		before[i] = rounds[i];
+	for (int i = 0; i < THREADS; i++)
+		while (rounds[i] < before[i] + 2)
+			(void)sched_yield();
 }
 
 static void many_threads_touch_it(void)
@@ -174,6 +190,7 @@ static void many_threads_touch_it(void)
 	for (int i = 0; i < 200; i++) {
 		CHECK_EQ(truncate(path, (off_t)(i % 3 * (int)page)), 0);
 		weir__mapping_guard_look(mapping.guard);
+		await_threads();
 	}
 	is_over = true;
 	for (int i = 0; i < THREADS; i++)
