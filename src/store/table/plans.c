@@ -21,6 +21,7 @@ enum {
 	WRITTEN = 1 << 7,       /* so that a mark is never 0 */
 	OWNER_LIMIT_SHIFT = 40, /* the owner of an old plan: the limit's index, plus 1, and the number of the plan */
 	KEEP_TRIES = 64,
+	RECENT = 32, /* plans of a limit that are overwritten last */
 };
 
 #define OWNER_NUMBER_MASK ((UINT64_C(1) << OWNER_LIMIT_SHIFT) - 1)
@@ -223,6 +224,15 @@ static uint64_t sum_of(const struct weir__region *region, uint64_t owner, uint32
 	return weir__hash(&region->secret, hashed, sizeof(hashed)) << SUM_SHIFT;
 }
 
+/* Whether the plan is one of the last of its limit. Keys that are used at all have been packed by one of these, however
+ * fast the limit changes. */
+static bool is_recent(const struct weir__region *region, uint64_t owner)
+{
+	const struct weir__region_limit *const entry = &region->limits[(owner >> OWNER_LIMIT_SHIFT) - 1];
+
+	return weir__plans_number(entry) - (owner & OWNER_NUMBER_MASK) <= RECENT;
+}
+
 /* Overwrites a place of the set. Returns false if another thread was faster. */
 static bool keep_in(const struct weir__region *region, struct weir__region_old_plan *old, struct weir_state seen,
 		    uint64_t owner, const struct weir__plans_limit *of)
@@ -276,17 +286,20 @@ static void keep(const struct weir__region *region, struct weir__region_limit *e
 		struct weir__region_old_plan *first = NULL;
 		struct weir_state seen = { 0, 0 };
 		weir_ns earliest = WEIR_NEVER;
+		bool first_is_recent = true;
 
 		if (!read_at(&entry->plans[number % 2], number, &of) || is_kept(region, owner, &of))
 			return;
 		for (int i = 0; i < WEIR__OLD_PLANS_SET; i++) {
 			const struct weir_state is = weir__atomic16_load(&set[i].owner);
 			const weir_ns full = full_by(region, &set[i], is.lo);
+			const bool recent = full != 0 && is_recent(region, is.lo);
 
-			if (first == NULL || full < earliest) {
+			if (first == NULL || (recent == first_is_recent ? full < earliest : first_is_recent)) {
 				first = &set[i];
 				seen = is;
 				earliest = full;
+				first_is_recent = recent;
 			}
 		}
 		if (!keep_in(region, first, seen, owner, &of))

@@ -12,7 +12,7 @@
  * The entry has room for two plans: the newest and the one that is being written. Before a plan is overwritten there, it
  * is copied to the old plans, which all limits of the table share, so that the keys that it packed can still be read. A
  * plan may be in one of the OLD_PLANS_SET places of its set. If all are taken, the plan is overwritten whose keys are
- * full first. Each place is claimed and written in the same way as the plans of an entry. */
+ * full first, and the last plans of each limit after all others. Each place is claimed and written in the same way as the plans of an entry. */
 #ifndef WEIR_STORE_TABLE_PLANS_H
 #define WEIR_STORE_TABLE_PLANS_H
 
