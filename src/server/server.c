@@ -534,7 +534,7 @@ static void look_at_table(struct server *server)
 	if (!server->mapping.is_named && before.is_named && !server->is_handed)
 		weir__log_say(
 			server->log, WEIR__LOG_ERROR,
-			"%s: the table was removed while in use: what is decided from now on is lost at the end; restart the server to make a new one",
+			"%s: the table was removed while in use: its counts are lost when the server ends; restart the server to make a new table",
 			name);
 }
 

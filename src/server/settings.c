@@ -33,7 +33,7 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "How many keys can have part of a limit in use at the same time: 24 bytes each. When the table is full, the key "
 	  "that has used the least is evicted.", NULL },
 	{ "arena", WEIR__SETTING_BYTES, 0, 1024 * GIB, "16MiB", PLACE(arena), "BYTES",
-	  "Memory for the events of sliding logs and sub-windows, in addition to that of the keys: about 10 bytes an event. "
+	  "Memory for the events of sliding logs and sub-windows, besides the memory of the keys: about 10 bytes an event. "
 	  "Other limits need none. Unless it is set, and unless the table is shared or in a file, it is as much as the limits of "
 	  "the policy need for keys that have used all, up to an eighth of the memory that is left, if that is more.", NULL },
 	{ "inline_share", WEIR__SETTING_COUNT, 1, 99, "25", PLACE(inline_share), "PERCENT",

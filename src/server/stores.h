@@ -30,7 +30,7 @@ void weir__stores_free(struct weir__stores *stores); /* NULL is allowed */
 struct weir__store *weir__stores_open(struct weir__stores *stores, uint32_t worker, struct weir_guard *guard,
 				      struct weir__loop *loop);
 
-/* The Redis that servers share, for what is not a decision. NULL: the store is not a Redis. */
+/* Returns the URL of the store's Redis, for commands that decide nothing. NULL: the store is not Redis. */
 struct weir__redis_url;
 const struct weir__redis_url *weir__stores_redis(const struct weir__stores *stores);
 

@@ -134,7 +134,7 @@ static bool has_age(const struct weir__redis_shared_plan *plan)
 	return plan->redis.set_at == 0;
 }
 
-/* A plan that follows another one was set later, even if the clock went back. */
+/* Sets when the plan was set. It is later than the plan before it, even if the clock went back. */
 static void date(const struct weir__redis_plan_cache *cache, struct weir__redis_plan *plan, weir_ns set_at,
 		 const struct weir__redis_shared_plan *before)
 {
