@@ -114,7 +114,7 @@ WEIR_API size_t weir_table_arena_size(const struct weir_limit *limit, uint64_t k
  *
  * After fork, a private table becomes two tables. Parent and child may both use a shared table, or one in a file.
  *
- * A new table must fit into the memory that is available now: MemAvailable of /proc/meminfo, and what the memory limits
+ * A new table of 1 MiB or more must fit into the memory that is available now: MemAvailable of /proc/meminfo, and what the memory limits
  * of this process's cgroups leave. Shared memory and files must also fit into their file system. With `overcommit`, only
  * the file system has the last word, and memory that is missing later may end this or another process.
  *

@@ -83,8 +83,9 @@ static const struct act acts[] = {
 
 #define ACTS (sizeof(acts) / sizeof(acts[0]))
 
-/* Operations are stopped before each access, or each so many. */
-static unsigned stride = 1;
+/* Operations are stopped before every fourth access by default. The first stop differs between the combinations, so that together
+ * they stop everywhere. */
+static unsigned stride = 4, first_stop;
 
 static size_t first_act, second_act;
 
@@ -163,7 +164,7 @@ static void check_stops(size_t limit, enum beginning beginning, uint64_t before)
 		(i ? do_first : do_second)();
 		either[i] = outcome_and_end();
 	}
-	for (unsigned accesses = 0; has_stopped && !check_failed; accesses += stride) {
+	for (unsigned accesses = first_stop++ % stride; has_stopped && !check_failed; accesses += stride) {
 		begin_check(limit, beginning, before);
 		has_stopped = stop_after(accesses, do_first, do_second);
 		found = outcome_and_end();
