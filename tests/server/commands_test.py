@@ -324,6 +324,7 @@ def info_has_sections():
         assert heads("TABLE", "server") == ["Server", "Table"] and client.ask("INFO", "keyspace") == ""
         client.ask("WEIR.TAKE", "a", "1/day")
         told = client.info()
+        assert (told["allowed"], told["denied"]) == ("1", "0"), told
         assert int(told["process_id"]) == one.process.pid and int(told["uptime_in_seconds"]) >= 0, told
         assert (told["table_live_keys"], told["table_inserted_keys"], told["table_evicted_keys"]) == ("1", "1", "0"), told
         assert int(told["table_capacity_keys"]) >= 1000 and told["role"] == "master", told

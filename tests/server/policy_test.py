@@ -127,6 +127,15 @@ def shadows_deny_nothing():
                        "allowed": 5, "denied": 2, "changed": "", "changed_by": "", "changed_at": 0}, row
 
 
+def info_counts_requests_of_the_policy():
+    with serving(one_limit("2/day")) as (_, client, _path):
+        for _ in range(3):
+            client.ask("WEIR.CHECK", "user", "u")
+        client.ask("WEIR.TAKE", "u", "@per-user")
+        told = client.info()
+        assert (told["allowed"], told["denied"]) == ("2", "2"), told
+
+
 def resp2_has_numbers_in_the_same_order():
     with serving(EXAMPLE) as (server, _, _path):
         client = Client(server)
@@ -820,7 +829,7 @@ def nobody_notices():
         return f"{sum(one.asked for one in asking)} answers"
 
 
-TESTS = (the_example_decides, shadows_deny_nothing, resp2_has_numbers_in_the_same_order, a_pipeline_is_answered_in_order,
+TESTS = (the_example_decides, shadows_deny_nothing, info_counts_requests_of_the_policy, resp2_has_numbers_in_the_same_order, a_pipeline_is_answered_in_order,
          limits_have_names, keys_are_given_as_they_are_shown, keys_of_a_pipeline_do_not_meet, named_limits_answer_for_themselves,
          named_limits_are_waited_for, named_limits_are_held, one_limit_changes_by_call, explained_line_by_line, many_limits_are_listed_in_parts,
          inline_limits_do_not_evict_keys_of_the_policy,

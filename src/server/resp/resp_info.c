@@ -8,6 +8,7 @@
 
 #include "observe/counters.h"
 #include "observe/key_count.h"
+#include "observe/limit_stats.h"
 #include "observe/log.h"
 #include "observe/tracer.h"
 #include "os/monotonic.h"
@@ -51,15 +52,19 @@ static int describe_replication(const struct weir__context *context, char *text,
 	return snprintf(text, size, "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n");
 }
 
+/* With `observe: off`, requests are not counted. */
 static int describe_decisions(const struct weir__context *context, char *text, size_t size)
 {
-	struct weir_table_limit_stats decisions;
+	struct weir__limit_stats_sum requests;
+	char counts[80] = "";
 
-	weir_table_limit_stats(context->table, context->limits.counted_as, &decisions);
-	return snprintf(text, size,
-			"# Decisions\r\nallowed:%" PRIu64 "\r\ndenied:%" PRIu64 "\r\nholds:%" PRIu32
-			"\r\nwaiting_here:%" PRIu32 "\r\n",
-			decisions.allowed, decisions.denied, context->holds ? weir__holds_n(context->holds) : 0,
+	if (context->stats_set) {
+		weir__limit_stats_set_requests(context->stats_set, &requests);
+		(void)snprintf(counts, sizeof(counts), "allowed:%" PRIu64 "\r\ndenied:%" PRIu64 "\r\n",
+			       weir__limit_stats_allowed(&requests), requests.rejected);
+	}
+	return snprintf(text, size, "# Decisions\r\n%sholds:%" PRIu32 "\r\nwaiting_here:%" PRIu32 "\r\n", counts,
+			context->holds ? weir__holds_n(context->holds) : 0,
 			context->waiting ? weir__waiting_n(context->waiting) : 0);
 }
 
