@@ -25,6 +25,7 @@ sys.dont_write_bytecode = True
 
 from daemon import TIMEOUT_S, Daemon, bulks, connect_to, daemon, expect, receive, receive_all, run  # noqa: E402
 from redis_server import redis  # noqa: E402
+from resp_client import Client  # noqa: E402
 
 WEIR, IS_PLAIN, HAS_TRUE_SWAPS = sys.argv[1], sys.argv[2] == "plain", sys.argv[2] != "thread"
 PONG = b"+PONG\r\n"
@@ -407,10 +408,49 @@ def any_bytes_harm_nobody_else():
         return "300 clients"
 
 
+# --- strangers --------------------------------------------------------------------------------------------------------
+
+WASHED_KEYS, STRANGERS = 1000, 4000 if IS_PLAIN else 1000
+WASHED = ["5/1000day", "20/1000day leaky queue 20", "20/1000day refill interval", "5/1000day fixed_window align first",
+          "20/1000day sliding_counter", "5/1000day sliding_log", "100/1000day sliding_log", "20/1000day sliding_log count all",
+          "100/1000day sliding_counter segments 50", "20000/1000day sliding_counter"]
+
+
+def victim_gets(client, limit, most):
+    """How much a key is allowed that takes all it can, again and again, while others come twice each."""
+    allowed = 0
+    for first in range(0, STRANGERS, 100):
+        requests = [("WEIR.CHECK", "COST", cost, "kind", limit, "user", "victim") for cost in (most, 1)]
+        requests += [("WEIR.CHECK", "kind", limit, "user", f"stranger {i}") for i in range(first, first + 100)] * 2
+        replies = client.pipeline(requests)
+        allowed += most * replies[0][0] + replies[1][0]
+    return allowed
+
+
+def strangers_wash_out_no_limit():
+    """Of every algorithm, in a table and an arena that are too small for all keys."""
+    for arena in ("64KiB", "1MiB"):
+        with tempfile.TemporaryDirectory() as folder:
+            policy = os.path.join(folder, "policy.yaml")
+            with open(policy, "w", encoding="ascii") as out:
+                out.write("limits:\n")
+                for i, limit in enumerate(WASHED):
+                    out.write(f"  - {{name: l{i}, key: [user], match: {{kind: l{i}}}, limit: {limit}}}\n")
+            with daemon(WEIR, "--keys", str(WASHED_KEYS), "--arena", arena, "--policy", policy) as one, Client(one) as client:
+                for i, limit in enumerate(WASHED):
+                    most = int(limit.split("/")[0])
+                    got = victim_gets(client, f"l{i}", most)
+                    assert got == most, f"{limit}, arena {arena}: {got} of {most}"
+                info = client.ask("INFO")
+                assert "table_evicted_keys:0" not in info, info
+                assert ("table_folded_keys:0" not in info) == (arena == "64KiB"), info
+    return f"{len(WASHED)} limits, {STRANGERS} strangers each"
+
+
 TESTS = [idle_connections_cost_little, long_pipelines_are_answered, requests_may_be_cut_anywhere,
          who_does_not_read_is_cut_off_alone, who_reads_late_gets_all, requests_that_are_too_large_are_told, abandoned_connections_go,
          it_takes_what_descriptors_it_may, without_descriptors_it_goes_on, sigterm_answers_all_that_was_received,
-         rubbish_is_answered_as_redis_does, any_bytes_harm_nobody_else]
+         rubbish_is_answered_as_redis_does, any_bytes_harm_nobody_else, strangers_wash_out_no_limit]
 if HAS_TRUE_SWAPS:
     TESTS.append(killed_servers_admit_no_more_than_the_limit)
 

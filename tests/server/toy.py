@@ -13,6 +13,7 @@ if IS_TOY:
     os.environ["WEIR_TOY_SEED"] = SEED
 
 WAIT = "WAIT needs the table as the store"
+TABLE = "the toy keeps all keys, however small the table"
 ARENA = "the arena matters where the table is the store"
 
 # By suite and test.
@@ -27,6 +28,9 @@ TESTS = {
     "policy_test": {
         "named limits are waited for": WAIT,
         "logs that do not fit the arena are told": ARENA,
+    },
+    "pressure_test": {
+        "strangers_wash_out_no_limit": TABLE,
     },
     "turns_test": {
         "a_turn_that_ends_with_a_wait_is_over": WAIT,
