@@ -23,6 +23,7 @@ sys.dont_write_bytecode = True
 
 import toy  # noqa: E402
 from daemon import TIMEOUT_S, bulks, daemon, receive, receive_all, run  # noqa: E402
+from resp_client import until  # noqa: E402
 
 WEIR = sys.argv[1]
 JSON = {"Content-Type": "application/json"}
@@ -360,13 +361,13 @@ def policies_are_replaced_whole_or_not():
         windows = new.replace("limit: 5/s", "limit: 5/s fixed_window")
         assert ask.good("PUT", "/v1/policy", windows)["anew"] == {
             "count": 1, "why": ["extra: keys start anew, since the algorithm differs: 5/s fixed_window, before 5/s"]}
-        assert "extra: keys start anew, since the algorithm differs" in one.said()
+        until(lambda: "extra: keys start anew, since the algorithm differs" in one.said(), "a thread writes the log")
         logs = "limits: [{name: extra, key: [ip], limit: 100000/hour sliding_log}]"
         if not toy.skips_part(toy.ARENA):
             for warnings in (ask.good("POST", "/v1/policy/validate", logs)["warnings"],
                              ask.good("PUT", "/v1/policy", logs)["warnings"]):
                 assert len(warnings) == 1 and warnings[0].startswith("extra: an arena of "), warnings
-            assert f"weir serve: the policy: warning: {warnings[0]}\n" in one.said()
+            until(lambda: f"weir serve: the policy: warning: {warnings[0]}\n" in one.said(), "the warning is logged")
         ask.good("PUT", "/v1/policy", new)
         moded = new.replace("limit: 5/s", "limit: 5/s, mode: shadow")
         assert ask.good("PUT", "/v1/policy", moded)["changed"] == {"count": 1, "names": ["extra"]}

@@ -730,15 +730,15 @@ def who_starts_anew_is_said():
         until(lambda: client.limit() == "5/5000day fixed_window", "another period")
         assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 4
         until(lambda: client.info()["policy_anew_limits"] == "1", "it is counted")
-        assert f"weir serve: the policy: {ANEW}\n" in server.said(), server.said()
-        assert "anew=1" in [line for line in server.said().splitlines() if "policy_reloaded" in line][-1]
+        until(lambda: f"weir serve: the policy: {ANEW}\n" in server.said(), "it is said")
+        until(lambda: "anew=1" in [line for line in server.said().splitlines() if "policy_reloaded" in line][-1], "it is audited")
         many = "limits:\n" + "".join(f"  - {{name: l{i}, match: {{path: /{i}}}, limit: 5/4000day fixed_window}}\n" for i in range(50))
         replace(path, many)
         until(lambda: client.limit("l49") is not None, "many limits")
         replace(path, many.replace("4000day", "5000day"))
         until(lambda: client.info()["policy_anew_limits"] == "50", "they are counted")
+        until(lambda: "keys of 40 more limits start anew" in server.said(), "the last line")
         assert server.said().count("start anew, since") == 11, server.said()
-        assert "keys of 40 more limits start anew" in server.said()
 
 
 def who_starts_anew_in_a_file_is_said():
@@ -749,7 +749,8 @@ def who_starts_anew_in_a_file_is_said():
             write(path, one_limit(limit))
             with daemon(WEIR, "--policy", path, *options) as server, Client(server, protocol=3) as client:
                 assert client.ask("WEIR.CHECK", "user", "a")["allowed"]
-                assert ("per-user: keys start anew, since the table has" in server.said()) == says, server.said()
+                said = "per-user: keys start anew, since the table has"
+                until(lambda text=said, is_said=says: (text in server.said()) == is_said, "what starts anew")
                 assert client.info()["policy_anew_limits"] == str(int(says))
 
 
