@@ -80,6 +80,10 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "none trusts no proxy.", NULL },
 	{ "authorize_headers", WEIR__SETTING_HEADERS, 0, WEIR__HEADER_MAP_MAX, "", PLACE(authorize_headers), "HEADER",
 	  "Headers that become attributes for /v1/authorize: x-api-key=api_key, or x-api-key for the attribute x_api_key.", NULL },
+	{ "allowed_hosts", WEIR__SETTING_HOSTS, 0, WEIR__HOSTS_MAX, "", PLACE(allowed_hosts), "NAME",
+	  "Names by which HTTP clients may call this server, besides addresses and localhost: weir.example.com, *.example.com, or "
+	  "* for any. Without it, and without users, names without a dot and names below .localhost, .local, .internal, .svc and "
+	  ".cluster.local are allowed, so that no web page can call the server by its own name.", NULL },
 	{ "output", WEIR__SETTING_BYTES, 65536, GIB, "16MiB", PLACE(output), "BYTES",
 	  "Bytes of replies to buffer for a client that sends a long pipeline before it reads any. Beyond that the server "
 	  "stops reading from it until it takes some.", NULL },
@@ -203,7 +207,7 @@ struct weir__setting_place weir__settings_place(const struct weir__settings *set
 bool weir__settings_is_list(const struct weir__setting *setting)
 {
 	return setting->kind == WEIR__SETTING_WHERE || setting->kind == WEIR__SETTING_PROXIES ||
-	       setting->kind == WEIR__SETTING_HEADERS;
+	       setting->kind == WEIR__SETTING_HEADERS || setting->kind == WEIR__SETTING_HOSTS;
 }
 
 /* --- errors ----------------------------------------------------------------------------------------------------- */
@@ -312,29 +316,51 @@ static bool add_where(struct weir__settings *settings, const struct weir__settin
 	return true;
 }
 
-/* Adds to the trusted proxies or to the headers. */
+/* Adds to the list of a kind that has a type of its own. */
+static bool add_to(enum weir__setting_kind kind, void *list, const char *text, size_t length)
+{
+	switch (kind) {
+	case WEIR__SETTING_PROXIES:
+		return weir__proxies_add(list, text, length);
+	case WEIR__SETTING_HEADERS:
+		return weir__header_map_add(list, text, length);
+	default:
+		return weir__host_list_add(list, text, length);
+	}
+}
+
+static size_t *count_of(enum weir__setting_kind kind, void *list)
+{
+	switch (kind) {
+	case WEIR__SETTING_PROXIES:
+		return &((struct weir__proxies *)list)->n;
+	case WEIR__SETTING_HEADERS:
+		return &((struct weir__header_map *)list)->n;
+	default:
+		return &((struct weir__host_list *)list)->n;
+	}
+}
+
 static bool add_item(struct weir__settings *settings, const struct weir__setting *setting,
 		     struct weir__setting_place place, const char *text, size_t length)
 {
-	struct weir__proxies *const proxies = setting->kind == WEIR__SETTING_PROXIES ? value_of(settings, setting) :
-										       NULL;
-	struct weir__header_map *const map = proxies ? NULL : value_of(settings, setting);
+	void *const list = value_of(settings, setting);
+	size_t *const n = count_of(setting->kind, list);
 	const bool is_none = length == 4 && memcmp(text, "none", 4) == 0;
 
 	if (is_none || place_of(settings, setting)->from != place.from) {
-		if (proxies)
-			*proxies = (struct weir__proxies){ .n = 0 };
-		else
-			map->n = 0;
+		*n = 0;
+		if (setting->kind == WEIR__SETTING_PROXIES)
+			((struct weir__proxies *)list)->has_unix = false;
 	}
 	if (is_none)
 		return true;
-	if ((proxies ? proxies->n : map->n) == setting->most) {
+	if (*n == setting->most) {
 		weir__settings_error(settings, place, setting->name, "too many; there are at most %d",
 				     (int)setting->most);
 		return true;
 	}
-	return proxies ? weir__proxies_add(proxies, text, length) : weir__header_map_add(map, text, length);
+	return add_to(setting->kind, list, text, length);
 }
 
 /* The word at this index, and its length; NULL: there are fewer words. */
@@ -444,6 +470,7 @@ size_t weir__settings_show_users(const struct weir__users *users, char ret_text[
 _Static_assert((int)WEIR__LISTENERS_MAX *(int)WEIR__NET_NAME_SIZE < (int)WEIR__SETTING_SHOWN, "a list fits");
 _Static_assert((int)WEIR__PROXIES_MAX *(int)WEIR__PROXY_SHOWN < (int)WEIR__SETTING_SHOWN, "proxies fit");
 _Static_assert((int)WEIR__HEADER_MAP_MAX *(int)WEIR__HEADER_SHOWN < (int)WEIR__SETTING_SHOWN, "headers fit");
+_Static_assert((int)WEIR__HOSTS_MAX *(int)WEIR__HOST_SHOWN < (int)WEIR__SETTING_SHOWN, "hosts fit");
 _Static_assert((int)WEIR__USERS_MAX *((int)WEIR__USER_NAME_MAX + 8) < (int)WEIR__SETTING_SHOWN, "users fit");
 
 size_t weir__settings_show(const struct weir__settings *settings, const struct weir__setting *setting,
@@ -461,6 +488,8 @@ size_t weir__settings_show(const struct weir__settings *settings, const struct w
 		return weir__proxies_show(value, ret_text, WEIR__SETTING_SHOWN);
 	case WEIR__SETTING_HEADERS:
 		return weir__header_map_show(value, ret_text, WEIR__SETTING_SHOWN);
+	case WEIR__SETTING_HOSTS:
+		return weir__host_list_show(value, ret_text, WEIR__SETTING_SHOWN);
 	case WEIR__SETTING_USERS:
 		return weir__settings_show_users(value, ret_text);
 	case WEIR__SETTING_URL:

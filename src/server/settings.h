@@ -15,10 +15,11 @@
 #include "os/net.h"
 #include "server/forwarded.h"
 #include "server/header_map.h"
+#include "server/host_list.h"
 #include "server/worker.h"
 
 enum {
-	WEIR__SETTINGS = 39,
+	WEIR__SETTINGS = 40,
 	WEIR__SETTINGS_RENAMED = 2,
 	WEIR__WORKERS_MAX = 256,
 	WEIR__SETTING_TEXT_SIZE = 1024,             /* of a path or a name, including its NUL */
@@ -37,6 +38,7 @@ enum weir__setting_kind {
 	WEIR__SETTING_WHERE,    /* struct weir__setting_list; if `least` is 0, the word none empties it */
 	WEIR__SETTING_PROXIES,  /* struct weir__proxies; the word none empties it */
 	WEIR__SETTING_HEADERS,  /* struct weir__header_map; the word none empties it */
+	WEIR__SETTING_HOSTS,    /* struct weir__host_list; the word none empties it */
 	WEIR__SETTING_USERS,    /* struct weir__users; only in the file, since others can see flags and environments */
 };
 
@@ -112,6 +114,7 @@ struct weir__settings {
 	char store[WEIR__SETTING_TEXT_SIZE];
 	struct weir__proxies trusted_proxies;
 	struct weir__header_map authorize_headers;
+	struct weir__host_list allowed_hosts;
 	struct weir__users users;
 
 	struct weir__setting_place places[WEIR__SETTINGS]; /* where each was last set */

@@ -114,6 +114,10 @@ void weir__settings_write_right(const struct weir__setting *setting, char *ret_t
 		(void)snprintf(ret_text, size,
 			       "use HEADER=ATTRIBUTE, such as x-api-key=api_key, each attribute once, and none of "
 			       "ip, method, path and host; or none");
+	} else if (setting->kind == WEIR__SETTING_HOSTS) {
+		(void)snprintf(
+			ret_text, size,
+			"use a name without a port, such as weir.example.com or *.example.com, or * for any; or none");
 	} else {
 		(void)snprintf(ret_text, size, "use names, each with a password and a role, as docs/settings.md shows");
 	}

@@ -22,9 +22,9 @@ function fetchPlaywright(folder) {
 }
 
 /** Chromium has no sandbox for root, and asks for nothing by itself. */
-function launch(playwright) {
+function launch(playwright, more = []) {
 	return playwright.chromium.launch({ executablePath: "/usr/bin/chromium",
-		args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-gpu"] });
+		args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-gpu", ...more] });
 }
 
 module.exports = { fetchPlaywright, launch };

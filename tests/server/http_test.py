@@ -293,18 +293,67 @@ def others_reach_it_only_with_users():
     assert done.returncode == 2 and "--http: 0.0.0.0:0: not an address of this machine alone" in done.stderr, done
 
 
-def names_of_others_change_nothing():
-    """A page whose name was made to lead here sends that name as Host."""
+PAGES = ("/", "/openapi.json", "/healthz", "/readyz", "/metrics", "/v1/limits", "/v1/live", "/v1/policy", "/v1/explain?ip=1.2.3.4",
+         "/v1/check?ip=1.2.3.4", "/v1/keys/everyone/a")
+JSON = {"Content-Type": "application/json"}
+POSTS = (("POST", "/v1/check", '{"attributes": {"ip": "1.2.3.4"}}'), ("POST", "/v1/take", '{"limit": "5/day", "key": "k", "cost": 1}'),
+         ("POST", "/v1/hold", '{"limit": "5/day", "key": "k", "cost": 1, "ttl_ms": 1000}'), ("POST", "/v1/release", '{"id": "a"}'),
+         ("POST", "/throttle", "{}"), ("POST", "/json", "{}"), ("DELETE", "/v1/keys/everyone/a", None),
+         ("PUT", "/v1/limits/everyone", '{"limit": "7/s"}'), ("PUT", "/v1/policy", "limits: []"))
+
+
+def every_route(one, headers):
+    """The status of each, as a set."""
+    requests = [("GET", target, None) for target in PAGES] + list(POSTS)
+    return {ask(client_of(one), method, target, body, {**headers, **JSON})[0] for method, target, body in requests}
+
+
+def names_of_others_reach_nothing():
+    """A page whose name was made to lead here (DNS rebinding) sends that name as Host, and is of the same origin."""
     with policy_daemon() as one:
-        for host, status in (("evil.example", 403), ("evil.example:8080", 403), ("127.0.0.1.evil.example", 403), ("1.2.3.4x", 403),
-                             ("127.0.0.1", 200), ("127.0.0.1:8080", 200), ("LocalHost:99", 200), ("[::1]:8080", 200)):
+        for host in ("evil.example", "evil.example:8080", "127.0.0.1.evil.example", "1.2.3.4x.com"):
+            headers = {"Host": host, "Origin": f"http://{host}", "Sec-Fetch-Site": "same-origin"}
+            assert every_route(one, headers) == {403}, host
+            assert ask(client_of(one), "GET", "/v1/authorize", headers={**headers, "X-Forwarded-For": "1.2.3.4"})[0] in (200, 429)
+        for host in ("127.0.0.1", "127.0.0.1:8080", "LocalHost:99", "[::1]:8080", "weir:8080", "weir.prod.svc", "host.docker.internal"):
             headers = {"Host": host, "Origin": f"http://{host}"}
-            got, _, answer = ask_json(client_of(one), "GET", "/v1/live", headers=headers)
-            assert got == status, (host, answer)
-            got, _, answer = ask_json(client_of(one), "PUT", "/v1/limits/everyone", '{"limit": "7/s"}',
-                                      {**headers, "Content-Type": "application/json"})
-            assert got in (status, 404), (host, answer)
+            assert ask(client_of(one), "GET", "/v1/live", headers=headers)[0] == 200, host
             assert ask(client_of(one), "GET", "/v1/check?ip=1.2.3.4", headers=headers)[0] in (200, 429), host
+    with policy_daemon("--allowed-hosts", "weir.example.com", "--allowed-hosts", "*.limits.example") as one:
+        for host, is_allowed in (("weir.example.com", True), ("a.limits.example:80", True), ("localhost", True), ("evil.example", False),
+                                 ("weir", False)):
+            for target in ("/v1/live", "/v1/check?ip=1.2.3.4", "/v1/authorize", "/healthz"):
+                status = ask(client_of(one), "GET", target, headers={"Host": host, "X-Forwarded-For": "1.2.3.4"})[0]
+                assert (status != 403) == is_allowed, (host, target, status)
+
+
+def pages_of_others_reach_nothing():
+    """Of another origin; another port of the same host is one, too."""
+    with policy_daemon() as one:
+        foreign = ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": "http://localhost:3000"},
+                   {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
+                   {"Sec-Fetch-Site": "cross-site", "Origin": "http://localhost:8080"})
+        for headers in foreign:
+            assert every_route(one, {"Host": "localhost:8080", **headers}) == {403}, headers
+            assert ask(client_of(one), "GET", "/v1/authorize", headers={**headers, "X-Forwarded-For": "1.2.3.4"})[0] in (200, 429)
+        link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+        assert ask(client_of(one), "GET", "/", headers=link)[0] == 200  # a link to the page
+        assert ask(client_of(one), "GET", "/v1/check?ip=1.2.3.4", headers=link)[0] == 403
+        for headers in ({"Sec-Fetch-Site": "same-origin", "Origin": "https://weir.example.com"},  # behind a proxy that has another name
+                        {"Sec-Fetch-Site": "none"}, {"Origin": "http://localhost:8080"}):
+            assert ask(client_of(one), "GET", "/v1/live", headers={"Host": "localhost:8080", **headers})[0] == 200, headers
+        status, _, answer = ask_json(client_of(one), "GET", "/v1/live", headers={"Sec-Fetch-Site": "cross-site"})
+        assert status == 403 and "web page of another origin" in answer["detail"], answer
+
+
+def bodies_that_pages_can_send_are_refused():
+    """Without being permitted to, a page sends text and forms only. curl -d says that it sends a form."""
+    with policy_daemon() as one:
+        for target in ("/json", "/throttle"):
+            for kind in ("text/plain", "text/plain;charset=UTF-8", "multipart/form-data; boundary=a"):
+                status, _, answer = ask_json(client_of(one), "POST", target, "{}", {"Content-Type": kind})
+                assert status == 415, (target, kind, answer)
+        assert ask(client_of(one), "POST", "/json", "{}", {"Content-Type": "application/x-www-form-urlencoded"})[0] != 415
 
 
 # --- the protocol ----------------------------------------------------------------------------------------------------
@@ -572,7 +621,9 @@ TESTS = [
     ("tokens say who asks", tokens_say_who_asks),
     ("a place that is taken is told", a_place_that_is_taken_is_told),
     ("others reach it only with users", others_reach_it_only_with_users),
-    ("names of others change nothing", names_of_others_change_nothing),
+    ("names of others reach nothing", names_of_others_reach_nothing),
+    ("pages of others reach nothing", pages_of_others_reach_nothing),
+    ("bodies that pages can send are refused", bodies_that_pages_can_send_are_refused),
     ("it tells how it is", it_tells_how_it_is),
     ("what is not there is told", what_is_not_there_is_told),
     ("pipelines are answered in order", pipelines_are_answered_in_order),

@@ -298,7 +298,16 @@ def large_requests_are_answered(stage):
     assert len(stage.service.seen) == before
 
 
-CHECKS = [clients_are_limited, nothing_that_a_client_says_helps, what_a_request_is_cannot_be_spoofed, keys_are_limited,
+def browsers_of_visitors_are_limited_like_others(stage):
+    """A proxy forwards what a browser says of the page, and of the name of the site, to /v1/authorize."""
+    client = next(clients)
+    for i in range(20):
+        headers = [("Origin", "https://other.example"), ("Sec-Fetch-Site", ("cross-site", "same-site")[i % 2]), ("Sec-Fetch-Mode", "cors")]
+        assert stage.ask(client, "POST" if i % 3 else "GET", f"/page/{i}", headers)[0] == 200
+    check_told(stage.ask(client, headers=[("Origin", "https://other.example"), ("Sec-Fetch-Site", "cross-site")]), "per-client")
+
+
+CHECKS = [clients_are_limited, browsers_of_visitors_are_limited_like_others, nothing_that_a_client_says_helps, what_a_request_is_cannot_be_spoofed, keys_are_limited,
           chains_lead_to_the_client, what_no_limit_applies_to_reaches_the_service, what_is_exempt_is_what_the_service_sees,
           what_the_service_refuses_is_its_own, large_requests_are_answered]
 

@@ -162,6 +162,14 @@ static const struct {
 	{ "trusted_proxies", "10.0.0.0/33", NULL },
 	{ "trusted_proxies", "localhost", NULL },
 	{ "trusted_proxies", "", NULL },
+	{ "allowed_hosts", "Weir.example.com", "weir.example.com" },
+	{ "allowed_hosts", "*.example.com", "*.example.com" },
+	{ "allowed_hosts", "*", "*" },
+	{ "allowed_hosts", "none", "" },
+	{ "allowed_hosts", "weir.example.com:8080", NULL },
+	{ "allowed_hosts", "http://weir", NULL },
+	{ "allowed_hosts", "weir*", NULL },
+	{ "allowed_hosts", "", NULL },
 	{ "authorize_headers", "X-API-Key=api_key", "x-api-key=api_key" },
 	{ "authorize_headers", "X-API-Key", "x-api-key=x_api_key" },
 	{ "authorize_headers", "none", "" },
@@ -396,7 +404,7 @@ static const struct {
 	  "FILE:8:1: 'keys' again; it was given in line 1\n"
 	  "FILE:1:7: keys: found a list; " KEYS_RIGHT
 	  "FILE:2:1: keyz: found an unknown setting; use listen, http, socket_mode, keys, arena, inline_share, shared, file, overcommit, store, store_budget, on_store_failure, workers, spin, connections, idle, http_idle, "
-	  "header_time, ratelimit_headers, trusted_proxies, authorize_headers, output, stall, end_delay, drain, holds, policy, policy_copy, envoy_counts, limits_max, service, observe, top_keys, trace_to, trace_one_in, log_format, log_rejections, log_rejections_limit, users, limits or attributes\n"
+	  "header_time, ratelimit_headers, trusted_proxies, authorize_headers, allowed_hosts, output, stall, end_delay, drain, holds, policy, policy_copy, envoy_counts, limits_max, service, observe, top_keys, trace_to, trace_one_in, log_format, log_rejections, log_rejections_limit, users, limits or attributes\n"
 	  "FILE:3:7: idle: \"5m\": use a time from 0 to 365day, written as 30s, 5min or 1hour\n"
 	  "FILE:5:3: listen: \"x\": " WHERE_RIGHT "FILE:7:2: listen: found nothing; " WHERE_RIGHT
 	  "FILE:9:8: arena: found a map; use bytes from 0 to 1TiB, written as 65536, 64KiB or 4MiB\n" },

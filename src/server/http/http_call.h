@@ -125,6 +125,9 @@ void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_gua
 struct weir__refusal;
 bool weir__http_refuse_as(struct weir__http_call *call, const char *where, const struct weir__refusal *refusal);
 
+/* Whether a web page sent the request through a browser. Writes the error response then. (http_origin.c) */
+bool weir__http_is_from_page(struct weir__http_call *call, const struct weir__route *route);
+
 /* To be called before the first request. */
 void weir__routes_init(void);
 

@@ -2,7 +2,8 @@
  * form.
  *
  * Members may have either of their names, hitsAddend or hits_addend. A number may be a string, null counts as missing,
- * and an unknown member is an error. As in Envoy's ratelimit, the Content-Type is ignored. */
+ * and an unknown member is an error. The Content-Type may be missing, as for Envoy's ratelimit,
+ * but not one that only a web page would send. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -249,11 +250,11 @@ static void run(struct weir__http_call *call, struct weir_guard *guard, const st
 
 void weir__http_envoy(struct weir__http_call *call)
 {
-	struct weir_guard *const guard = weir__http_guard(call);
-	json_t *const root = guard ? weir__json_of_any_body(call) : NULL;
+	json_t *const root = weir__json_of_most_bodies(call);
+	struct weir_guard *const guard = root ? weir__http_guard(call) : NULL;
 	struct request request;
 
-	if (root && read_request(call, root, &request))
+	if (guard && read_request(call, root, &request))
 		run(call, guard, &request);
 	json_decref(root);
 }

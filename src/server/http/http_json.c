@@ -10,11 +10,9 @@
 
 enum { SHOWN = 40 /* bytes of a wrong value, in messages */ };
 
-/* A web page of another origin cannot send this Content-Type, unless the server has agreed to it (CORS). */
-static bool says_json(const struct weir__http_call *call)
+static bool says_type(const struct weir__http_call *call, const char *type)
 {
-	static const char type[] = "application/json";
-	const size_t length = sizeof(type) - 1;
+	const size_t length = strlen(type);
 	struct weir__http_slice value;
 
 	return weir__http_find(call->request, "content-type", &value) && value.length >= length &&
@@ -30,7 +28,7 @@ static bool is_nul(const json_error_t *error)
 	return code == json_error_null_character || code == json_error_null_byte_in_key;
 }
 
-json_t *weir__json_of_any_body(struct weir__http_call *call)
+static json_t *read_body(struct weir__http_call *call)
 {
 	const struct weir__http_slice body = call->request->body;
 	char why[JSON_ERROR_TEXT_LENGTH + 128];
@@ -45,12 +43,22 @@ json_t *weir__json_of_any_body(struct weir__http_call *call)
 	return NULL;
 }
 
-json_t *weir__json_of_body(struct weir__http_call *call)
+static json_t *refuse_type(struct weir__http_call *call)
 {
-	if (says_json(call))
-		return weir__json_of_any_body(call);
 	weir__reply_problem(call->reply, 415, "the body is JSON; say so: Content-Type: application/json");
 	return NULL;
+}
+
+/* A web page of another origin cannot send this type, unless the server has agreed to it (CORS). */
+json_t *weir__json_of_body(struct weir__http_call *call)
+{
+	return says_type(call, "application/json") ? read_body(call) : refuse_type(call);
+}
+
+json_t *weir__json_of_most_bodies(struct weir__http_call *call)
+{
+	return says_type(call, "text/plain") || says_type(call, "multipart/form-data") ? refuse_type(call) :
+											 read_body(call);
 }
 
 static void describe(const json_t *found, char *text, size_t size)

@@ -24,8 +24,9 @@ struct weir__json_text {
 /* Reads the body; free it with json_decref. Returns NULL, after writing the error response, if it is not JSON or its
  * Content-Type is another. */
 json_t *weir__json_of_body(struct weir__http_call *call);
-/* The same, with any Content-Type. */
-json_t *weir__json_of_any_body(struct weir__http_call *call);
+/* The same, also without a Content-Type, or with the one that curl -d sends. Types that a web page can send and a
+ * program does not (text/plain, multipart/form-data) are errors. */
+json_t *weir__json_of_most_bodies(struct weir__http_call *call);
 
 /* Writes an error response for a member; NULL: the entire object. It has `found`, unless that is NULL, and what would
  * be right. Returns false. */

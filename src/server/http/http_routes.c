@@ -6,7 +6,6 @@
 #include <strings.h>
 
 #include "engine/request_audit.h"
-#include "os/net.h"
 #include "server/http/http_call.h"
 
 /* clang-format off */
@@ -245,48 +244,14 @@ static void refuse_unauthenticated(struct weir__http_call *call)
 		"authentication required: send Authorization: Bearer TOKEN, with the token of a user of the settings");
 }
 
-/* Whether the host is an address or localhost, with or without a port. The owner of any other name decides where it
- * leads. */
-static bool is_plain_host(struct weir__http_slice host)
-{
-	static const char local[] = "localhost";
-	const char *const colon = memchr(host.bytes, ':', host.length);
-	const size_t n = colon ? (size_t)(colon - host.bytes) : host.length;
-
-	if (host.length > 0 && host.bytes[0] == '[')
-		return true;
-	if (n == sizeof(local) - 1 && strncasecmp(host.bytes, local, n) == 0)
-		return true;
-	for (size_t i = 0; i < n; i++)
-		if (host.bytes[i] != '.' && (host.bytes[i] < '0' || host.bytes[i] > '9'))
-			return false;
-	return n > 0;
-}
-
-/* Without users, a web page could send requests if its own host name resolves to this server (DNS rebinding). The
- * browser then sends that name as Host. A page cannot reach Unix sockets. */
-static bool is_asked_by_name(const struct weir__http_call *call)
-{
-	struct weir__http_slice host;
-	struct weir__net_peer peer;
-
-	return weir__http_find(call->request, "host", &host) && !is_plain_host(host) &&
-	       !(weir__net_peer(call->socket, &peer) == 0 && peer.is_path);
-}
-
 bool weir__routes_permit(struct weir__http_call *call, const struct weir__route *route)
 {
 	const struct weir__users *const users = call->context->users;
 	const bool has_users = users && users->n > 0;
 
 	call->client->user = NULL;
-	if (!has_users && weir__operation_needs_admin(route->operation) && is_asked_by_name(call)) {
-		weir__reply_problem(
-			call->reply, 403,
-			"the Host is a name, which may be a page's in somebody's browser: without users this is for "
-			"those who ask an address or localhost; docs/settings.md tells of users");
+	if (weir__http_is_from_page(call, route))
 		return false;
-	}
 	if (!has_users || (route->flags & WEIR__ROUTE_OPEN))
 		return true;
 	if (weir__http_is_disputed(call->request, "authorization")) {
