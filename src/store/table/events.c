@@ -1,0 +1,167 @@
+/* events.c: binary search in the events of a key. */
+#include "store/table/events.h"
+
+static uint64_t since_oldest(const struct weir__history *history, uint64_t total)
+{
+	return (total - history->oldest.total) & WEIR__TOTAL_MASK;
+}
+
+static uint64_t index_of(const struct weir__history *history, uint32_t position)
+{
+	const uint32_t cells = weir__shape_cells(&history->shape);
+
+	return (position + cells - history->oldest.position) % cells;
+}
+
+bool weir__events_init(struct weir__events *events, struct weir__history *history, uint64_t base, bool is_careful)
+{
+	if (is_careful && !weir__history_look_newest(history))
+		return false;
+	events->history = history;
+	events->base = base;
+	events->is_careful = is_careful;
+	events->is_lost = false;
+	events->newest = (struct weir__event){ history->newest.at + base, since_oldest(history, history->newest.total) };
+	events->n = events->newest.total == 0 ? 1 : index_of(history, history->newest.position) + 1;
+	return events->newest.total <= WEIR__TOTAL_MASK / 2; /* otherwise the oldest event was read too late */
+}
+
+/* An interval of events. All before `i` are too small. Those from `until` on are large enough. */
+struct interval {
+	uint64_t i, until;
+	struct weir__event below, above; /* the events around it, as far as they are known */
+	bool is_sure;                    /* whether all before `i` were too small when the newest event was read */
+};
+
+static bool is_reached(enum weir__events_by by, const struct weir__event *event, uint64_t least)
+{
+	return (by == WEIR__EVENTS_BY_INSTANT ? event->at : event->total) >= least;
+}
+
+static bool read_event(const struct weir__events *events, uint64_t i, struct weir__event *ret_event)
+{
+	const struct weir__history *const history = events->history;
+	struct weir__point point;
+	uint64_t position;
+
+	if (i == events->n - 1) {
+		*ret_event = events->newest;
+		return true;
+	}
+	if (history == NULL) {
+		*ret_event = events->few[i];
+		return true;
+	}
+	position = history->oldest.position + i;
+	if (position >= weir__shape_cells(&history->shape))
+		position -= weir__shape_cells(&history->shape);
+	if (!weir__history_read_at(history, (uint32_t)position, &point))
+		return false;
+	*ret_event = (struct weir__event){ point.at + events->base, since_oldest(history, point.total) };
+	return true;
+}
+
+/* Whether event i was overwritten, perhaps, before it was read. If so, the search goes on with the events that are kept
+ * now. Those before them were too small if their totals are. By instants that is not known: the thread that has
+ * forgotten them may have a later clock. */
+static bool is_passed(struct weir__events *events, enum weir__events_by by, uint64_t least, uint64_t i,
+		      struct interval *interval)
+{
+	const struct weir__point oldest = weir__history_oldest_now(events->history);
+	const uint64_t total = since_oldest(events->history, oldest.total);
+	const uint64_t first = index_of(events->history, oldest.position);
+
+	if (total == 0 && oldest.position == events->history->oldest.position)
+		return false;
+	if (total >= events->newest.total || first >= events->n || oldest.position >= weir__shape_cells(&events->history->shape)) {
+		events->is_lost = true;
+		return true;
+	}
+	if (first <= i)
+		return false;
+	if ((by == WEIR__EVENTS_BY_TOTAL && total >= least) || first > interval->until)
+		events->is_lost = true;
+	interval->i = first;
+	interval->below = (struct weir__event){ interval->below.at, total };
+	interval->is_sure = by == WEIR__EVENTS_BY_TOTAL;
+	return true;
+}
+
+/* Walks from the first event to the last and skips what cannot be read. */
+static struct weir__found walk(struct weir__events *events, enum weir__events_by by, uint64_t least)
+{
+	const struct weir__history *const history = events->history;
+	struct weir__point point = weir__history_first(history);
+	uint64_t before = 0;
+
+	do {
+		const struct weir__event event = { point.at + events->base, since_oldest(history, point.total) };
+
+		if (is_reached(by, &event, least))
+			return (struct weir__found){ weir__min(index_of(history, point.position), events->n - 1), event,
+						     before };
+		before = event.total;
+	} while (weir__history_next(history, &point));
+	return (struct weir__found){ .i = events->n, .before = before };
+}
+
+/* The first steps double, since what is searched for is most often among the oldest. */
+struct weir__found weir__events_find(struct weir__events *events, enum weir__events_by by, uint64_t least)
+{
+	struct interval interval = { .until = events->n - 1, .above = events->newest, .is_sure = true };
+	uint64_t step = 1;
+
+	if (events->n == 0 || !is_reached(by, &events->newest, least))
+		return (struct weir__found){ .i = events->n, .before = events->newest.total };
+	while (interval.i < interval.until && !events->is_lost) {
+		const uint64_t left = interval.until - interval.i;
+		const uint64_t i = interval.i + (step <= left / 2 ? step - 1 : left / 2);
+		struct weir__event event;
+		const bool is_read = read_event(events, i, &event);
+
+		step *= 2;
+		if (events->is_careful && is_passed(events, by, least, i, &interval))
+			continue;
+		if (!is_read || event.at < interval.below.at || event.total < interval.below.total ||
+		    event.at > interval.above.at || event.total > interval.above.total) {
+			if (weir__history_is_unchanged(events->history)) /* damage */
+				return walk(events, by, least);
+			events->is_lost = true;
+		} else if (is_reached(by, &event, least)) {
+			interval.until = i;
+			interval.above = event;
+			step = UINT64_MAX / 2; /* halve from here on */
+		} else {
+			interval.i = i + 1;
+			interval.below = event;
+			interval.is_sure = true;
+		}
+	}
+	events->is_lost |= !interval.is_sure;
+	return (struct weir__found){ interval.i, interval.above, interval.below.total };
+}
+
+struct weir__point weir__events_point(const struct weir__events *events, const struct weir__found *found)
+{
+	const struct weir__history *const history = events->history;
+	const uint64_t position = history->oldest.position + found->i, cells = weir__shape_cells(&history->shape);
+
+	return (struct weir__point){ found->event.at - events->base,
+				     (history->oldest.total + found->before) & WEIR__TOTAL_MASK,
+				     (uint32_t)(position >= cells ? position - cells : position) };
+}
+
+bool weir__events_hold(const struct weir__events *events)
+{
+	struct weir__point oldest;
+
+	if (events->is_lost)
+		return false;
+	if (events->history == NULL)
+		return true;
+	if (!events->is_careful)
+		return weir__history_is_unchanged(events->history);
+	/* A history that was made in the same root meanwhile begins with another total. */
+	oldest = weir__history_oldest_now(events->history);
+	return since_oldest(events->history, oldest.total) <= events->newest.total;
+}
