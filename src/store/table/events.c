@@ -8,9 +8,9 @@ static uint64_t since_oldest(const struct weir__history *history, uint64_t total
 
 static uint64_t index_of(const struct weir__history *history, uint32_t position)
 {
-	const uint32_t cells = weir__shape_cells(&history->shape);
-
-	return (position + cells - history->oldest.position) % cells;
+	return position >= history->oldest.position ?
+		       position - history->oldest.position :
+		       position + weir__shape_cells(&history->shape) - history->oldest.position;
 }
 
 bool weir__events_init(struct weir__events *events, struct weir__history *history, uint64_t base, bool is_careful)
@@ -21,7 +21,8 @@ bool weir__events_init(struct weir__events *events, struct weir__history *histor
 	events->base = base;
 	events->is_careful = is_careful;
 	events->is_lost = false;
-	events->newest = (struct weir__event){ history->newest.at + base, since_oldest(history, history->newest.total) };
+	events->newest = (struct weir__event){ history->newest.at + base,
+					       since_oldest(history, history->newest.total) };
 	events->n = events->newest.total == 0 ? 1 : index_of(history, history->newest.position) + 1;
 	return events->newest.total <= WEIR__TOTAL_MASK / 2; /* otherwise the oldest event was read too late */
 }
@@ -73,7 +74,8 @@ static bool is_passed(struct weir__events *events, enum weir__events_by by, uint
 
 	if (total == 0 && oldest.position == events->history->oldest.position)
 		return false;
-	if (total >= events->newest.total || first >= events->n || oldest.position >= weir__shape_cells(&events->history->shape)) {
+	if (total >= events->newest.total || first >= events->n ||
+	    oldest.position >= weir__shape_cells(&events->history->shape)) {
 		events->is_lost = true;
 		return true;
 	}

@@ -30,14 +30,21 @@ static uint32_t bits_of(uint64_t n)
 	return n == 0 ? 0 : 64 - (uint32_t)__builtin_clzll(n);
 }
 
+/* Fewer than 64 bits. */
 static uint64_t mask_of(uint32_t bits)
 {
-	return bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
+	return (UINT64_C(1) << bits) - 1;
 }
 
 static uint32_t cells_a_leaf(const struct weir__shape *shape)
 {
 	return shape->time_bits ? WEIR__CHUNK_WORDS : WEIR__CHUNK_PAIRS;
+}
+
+/* By shifts: a division takes longer than all else that a cell needs. */
+static uint32_t leaf_of(const struct weir__shape *shape, uint32_t position)
+{
+	return shape->time_bits ? position / WEIR__CHUNK_WORDS : position / WEIR__CHUNK_PAIRS;
 }
 
 /* Events that no longer count may stay for as long again, and some units with them. The spare bits are for these. */
@@ -213,7 +220,7 @@ static _Atomic uint32_t *find_ref(const struct weir__history *history, uint32_t 
 
 static union weir__chunk *find_leaf(const struct weir__history *history, uint32_t position)
 {
-	_Atomic uint32_t *const ref = find_ref(history, position / cells_a_leaf(&history->shape));
+	_Atomic uint32_t *const ref = find_ref(history, leaf_of(&history->shape, position));
 
 	return ref ? weir__arena_chunk(history->arena, atomic_load(ref)) : NULL;
 }
@@ -245,21 +252,17 @@ void weir__history_fetch_cells(const struct weir__history *history)
 
 static struct weir_state read_cell(const struct weir__shape *shape, union weir__chunk *leaf, uint32_t position)
 {
-	const uint32_t i = position % cells_a_leaf(shape);
-
 	if (shape->time_bits == 0)
-		return weir__atomic16_load(&leaf->pairs[i]);
-	return (struct weir_state){ atomic_load(&leaf->words[i]), 0 };
+		return weir__atomic16_load(&leaf->pairs[position % WEIR__CHUNK_PAIRS]);
+	return (struct weir_state){ atomic_load(&leaf->words[position % WEIR__CHUNK_WORDS]), 0 };
 }
 
 static bool swap_cell(const struct weir__shape *shape, union weir__chunk *leaf, uint32_t position,
 		      struct weir_state seen, struct weir_state next)
 {
-	const uint32_t i = position % cells_a_leaf(shape);
-
 	if (shape->time_bits == 0)
-		return weir__atomic16_swap(&leaf->pairs[i], seen, next);
-	return atomic_compare_exchange_strong(&leaf->words[i], &seen.lo, next.lo);
+		return weir__atomic16_swap(&leaf->pairs[position % WEIR__CHUNK_PAIRS], seen, next);
+	return atomic_compare_exchange_strong(&leaf->words[position % WEIR__CHUNK_WORDS], &seen.lo, next.lo);
 }
 
 static bool is_before(uint64_t total, uint64_t other)
@@ -388,7 +391,7 @@ static uint32_t make_ref(const struct weir__history *history, _Atomic uint32_t *
 static union weir__chunk *make_leaf(const struct weir__history *history, uint32_t position, weir__history_take *take,
 				    void *context)
 {
-	uint32_t leaf = position / cells_a_leaf(&history->shape);
+	uint32_t leaf = leaf_of(&history->shape, position);
 	_Atomic uint32_t *refs = history->root->refs;
 
 	for (uint32_t level = history->shape.depth;; level--) {
@@ -605,28 +608,56 @@ static uint64_t total_without(const struct weir__cut *cut, uint64_t total)
 	return total - cut->after <= cut->units ? cut->after : total - cut->units;
 }
 
-/* Adds all events that are left but the newest, which is *ret_newest. */
-static bool copy_events(const struct weir__history *history, const struct weir__point *first,
-			const struct weir__cut *cut, uint64_t start, struct copy *copy, struct weir__point *ret_oldest,
-			struct weir__point *ret_newest)
+/* Leaves in the order of their positions. References to 16 of them lie side by side. */
+struct leaf_walk {
+	const struct weir__history *history;
+	_Atomic uint32_t *ref; /* NULL: an index is missing */
+};
+
+static union weir__chunk *next_leaf(struct leaf_walk *walk, uint32_t leaf, bool is_first)
 {
-	const uint32_t cells = weir__shape_cells(&history->shape), each = cells_a_leaf(&history->shape);
+	const struct weir__history *const history = walk->history;
+	const uint32_t ahead = 4;
+
+	if (is_first || leaf % WEIR__CHUNK_REFS == 0)
+		walk->ref = find_ref(history, leaf);
+	else if (walk->ref)
+		walk->ref++;
+	if (walk->ref == NULL)
+		return NULL;
+	if (history->shape.depth > 0 && leaf % WEIR__CHUNK_REFS + ahead < WEIR__CHUNK_REFS) {
+		const uint32_t number = atomic_load_explicit(walk->ref + ahead, memory_order_relaxed);
+
+		__builtin_prefetch(weir__arena_chunk(history->arena, number));
+	}
+	return weir__arena_chunk(history->arena, atomic_load(walk->ref));
+}
+
+/* Adds all events that are left but the newest, which is *ret_newest. The compiler makes two functions of this, since it
+ * is most of what a refund takes. */
+static inline __attribute__((always_inline)) bool copy_cells(const struct weir__history *history, bool is_wide,
+							     const struct weir__point *first,
+							     const struct weir__cut *cut, uint64_t start,
+							     struct copy *copy, struct weir__point *ret_oldest,
+							     struct weir__point *ret_newest)
+{
+	const struct weir__shape shape = { .leaves = history->shape.leaves,
+					   .depth = history->shape.depth,
+					   .time_bits = is_wide ? 0 : history->shape.time_bits };
+	const struct weir__history of = { .newest = history->newest, .shape = shape };
+	const uint32_t cells = weir__shape_cells(&shape), each = cells_a_leaf(&shape);
+	struct leaf_walk walk = { .history = history };
 	struct weir__point previous = *first, next = { 0 };
 	uint64_t kept = 0;
 	bool has_next = false;
-	union weir__chunk *leaf = find_leaf(history, first->position);
+	union weir__chunk *leaf = next_leaf(&walk, leaf_of(&shape, first->position), true);
 
 	for (uint32_t position = first->position;;) {
-		const bool is_newest = position == history->newest.position;
-		struct weir__point point = { .position = position };
-		bool is_read = true;
+		const bool is_newest = position == of.newest.position;
+		struct weir__point point = of.newest;
 
-		if (is_newest)
-			point = history->newest;
-		else
-			is_read = leaf && unpack_cell(history, read_cell(&history->shape, leaf, position), &point) &&
-				  is_between(history, &previous, &point);
-		if (is_read) {
+		if (is_newest || (leaf && unpack_cell(&of, read_cell(&shape, leaf, position), &point) &&
+				  is_between(&of, &previous, &point))) {
 			const uint64_t total = total_without(cut, (point.total - first->total) & WEIR__TOTAL_MASK);
 
 			previous = point;
@@ -634,7 +665,7 @@ static bool copy_events(const struct weir__history *history, const struct weir__
 				if (has_next && !add_to_copy(copy, &next))
 					return false;
 				next = (struct weir__point){ point.at, (start + total) & WEIR__TOTAL_MASK,
-							     has_next ? next.position + 1 : 0 };
+							     next.position + has_next };
 				if (!has_next)
 					*ret_oldest = (struct weir__point){ point.at, start, 0 };
 				has_next = true;
@@ -644,11 +675,20 @@ static bool copy_events(const struct weir__history *history, const struct weir__
 		if (is_newest)
 			break;
 		position = position + 1 == cells ? 0 : position + 1;
-		if (position % each == 0)
-			leaf = find_leaf(history, position);
+		if ((position & (each - 1)) == 0)
+			leaf = next_leaf(&walk, leaf_of(&shape, position), false);
 	}
 	*ret_newest = next;
 	return has_next && next.position < weir__shape_cells(&copy->shape) && (copy->n_words == 0 || write_leaf(copy));
+}
+
+static bool copy_events(const struct weir__history *history, const struct weir__point *first,
+			const struct weir__cut *cut, uint64_t start, struct copy *copy, struct weir__point *ret_oldest,
+			struct weir__point *ret_newest)
+{
+	if (history->shape.time_bits == 0)
+		return copy_cells(history, true, first, cut, start, copy, ret_oldest, ret_newest);
+	return copy_cells(history, false, first, cut, start, copy, ret_oldest, ret_newest);
 }
 
 uint32_t weir__history_copy(const struct weir__history *history, const struct weir__shape *shape,

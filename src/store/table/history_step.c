@@ -90,8 +90,8 @@ static bool fits(const struct view *view, uint64_t cost)
 		return true;
 	if (view->newer > most || cost > most - view->newer)
 		return false;
-	return is_log(view->plan) || weir__sliding_fits(view->leaving, view->plan->period, view->elapsed,
-							most - view->newer - cost);
+	return is_log(view->plan) ||
+	       weir__sliding_fits(view->leaving, view->plan->period, view->elapsed, most - view->newer - cost);
 }
 
 /* The event up to which the total is at least `least`. One that units were added to is the last. */
