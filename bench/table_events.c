@@ -107,7 +107,8 @@ static bool undo(struct subject *subject)
 {
 	const struct weir__charge charge = { subject->now, 1 };
 
-	return weir__table_undo(subject->table, subject->limit, key, sizeof(key), subject->now, &charge, 1).granted == 1;
+	return weir__table_undo(subject->table, subject->limit, key, sizeof(key), subject->now, &charge, 1).granted ==
+	       1;
 }
 
 static const struct operation {

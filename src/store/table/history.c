@@ -48,15 +48,19 @@ static uint32_t leaf_of(const struct weir__shape *shape, uint32_t position)
 }
 
 /* Events that no longer count may stay for as long again, and some units with them. The spare bits are for these. */
+uint32_t weir__history_time_bits(uint64_t duration, uint64_t units)
+{
+	const uint32_t bits = bits_of(duration) + 2;
+	const uint32_t time_bits = bits < TIME_BITS_LEAST ? TIME_BITS_LEAST : bits;
+
+	return time_bits + bits_of(units) + 3 > CELL_BITS ? 0 : time_bits;
+}
+
 struct weir__shape weir__history_shape(uint64_t events, uint64_t duration, uint64_t units)
 {
-	struct weir__shape shape = { .time_bits = bits_of(duration) + 2 };
+	struct weir__shape shape = { .time_bits = weir__history_time_bits(duration, units) };
 	uint64_t leaves;
 
-	if (shape.time_bits < TIME_BITS_LEAST)
-		shape.time_bits = TIME_BITS_LEAST;
-	if (shape.time_bits + bits_of(units) + 3 > CELL_BITS)
-		shape.time_bits = 0;
 	leaves = events / cells_a_leaf(&shape) + 1; /* one more event, which is added before the oldest is forgotten */
 	shape.leaves = (uint32_t)weir__min(leaves, WEIR__CELLS_MOST / cells_a_leaf(&shape));
 	while (shape.depth < DEPTH_MOST && shape.leaves > (uint32_t)WEIR__ROOT_REFS << REF_BITS * shape.depth)

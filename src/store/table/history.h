@@ -68,6 +68,9 @@ struct weir__history {
 	struct weir__shape shape;
 };
 
+/* The bits for the time in a cell. 0: wide cells. */
+uint32_t weir__history_time_bits(uint64_t duration, uint64_t units);
+
 /* The shape for this many events over this duration, in which this many units are counted. */
 struct weir__shape weir__history_shape(uint64_t events, uint64_t duration, uint64_t units);
 

@@ -93,12 +93,15 @@ static uint64_t full_at(const struct weir__slot_format *format, uint64_t newest)
 	return (newest + base_of(format) + duration_of(plan)) * plan->period - format->epoch;
 }
 
+/* The most units that count at once. */
+static uint64_t units_most(const struct weir_plan *plan)
+{
+	return !is_log(plan) && plan->flags & WEIR_PLAN_COUNT_ALL ? WEIR__UNITS_MOST : plan->most;
+}
+
 struct weir__shape weir__table_shape(const struct weir_plan *plan)
 {
-	if (is_log(plan))
-		return weir__history_shape(plan->most, plan->period, plan->most);
-	return weir__history_shape(plan->room + 2, duration_of(plan),
-				   plan->flags & WEIR_PLAN_COUNT_ALL ? WEIR__UNITS_MOST : plan->most);
+	return weir__history_shape(is_log(plan) ? plan->most : plan->room + 2, duration_of(plan), units_most(plan));
 }
 
 static uint32_t take_chunk(void *context)
@@ -136,7 +139,7 @@ static void follow_move(struct weir_table *table, const struct weir__place *plac
 /* Whether the slot refers to the history that was looked at, whatever its full_at and level are by now. If it does not,
  * the root was given up. Another thread may be about to use it again for this key, and what is charged there before
  * would be lost. */
-static bool is_still_there(struct work *work)
+static inline __attribute__((always_inline)) bool is_still_there(struct work *work)
 {
 	const struct weir_state now = weir__atomic16_load(work->place.slot);
 
@@ -493,8 +496,10 @@ static enum weir__history_done squeeze(struct work *work, const struct outcome *
 /* Whether the limit was raised so much that the history's cells are too small for what it may now count. */
 static bool is_too_narrow(const struct work *work)
 {
+	const struct weir_plan *const plan = &work->key.view.format.plan;
+
 	return work->has_history && work->history.shape.time_bits != 0 &&
-	       weir__table_shape(&work->key.view.format.plan).time_bits == 0;
+	       weir__history_time_bits(duration_of(plan), units_most(plan)) == 0;
 }
 
 static enum weir__history_done make_so(struct work *work, const struct outcome *outcome, uint64_t *ret_event_at)
