@@ -21,6 +21,7 @@ bool weir__events_init(struct weir__events *events, struct weir__history *histor
 	events->base = base;
 	events->is_careful = is_careful;
 	events->is_lost = false;
+	events->first_at = history->oldest.at + base;
 	events->newest = (struct weir__event){ history->newest.at + base,
 					       since_oldest(history, history->newest.total) };
 	events->n = events->newest.total == 0 ? 1 : index_of(history, history->newest.position) + 1;

@@ -14,7 +14,7 @@
 
 #include "store/table/history.h"
 
-enum { WEIR__EVENTS_FEW = 2 };
+enum { WEIR__EVENTS_FEW = 1 }; /* of a key without a history: what was folded */
 
 /* Instants are absolute. Totals start from 0 before the first event. */
 struct weir__events {
@@ -22,6 +22,7 @@ struct weir__events {
 	struct weir__event few[WEIR__EVENTS_FEW];
 	uint64_t n;
 	uint64_t base;             /* added to the instants of the history */
+	uint64_t first_at;         /* instant of the first event, if n is more than 1 */
 	struct weir__event newest; /* all zero if n is 0 */
 	bool is_careful;
 	bool is_lost; /* an event that matters was overwritten: look again */

@@ -40,12 +40,14 @@ bool weir__history_step_is_new_clock(const struct weir_plan *plan, const struct 
 	return start > now && start - now > WEIR__STEP_BACK_MAX;
 }
 
-/* The first event that counts at `when`. */
+/* The first event that counts at `when`. Of a log only its instant is set, if it is the oldest one: the root has that. */
 static struct weir__found first_live(const struct weir_plan *plan, struct weir__events *events, uint64_t when)
 {
 	const uint64_t least = is_log(plan) ? (when >= plan->period ? when - plan->period + 1 : 0) :
 					      when - weir__min(when, plan->room);
 
+	if (is_log(plan) && events->n > 1 && events->first_at >= least)
+		return (struct weir__found){ .event = { .at = events->first_at } };
 	return weir__events_find(events, WEIR__EVENTS_BY_INSTANT, least);
 }
 
@@ -117,6 +119,9 @@ static weir_ns until_at_most(const struct view *view, uint64_t may_stay)
 	struct weir__found found;
 
 	if (is_log(plan)) {
+		/* The first unit is of the oldest event. A reader among writers could not read its cell in time. */
+		if (view->events->is_careful && view->events->n > 1 && view->total - may_stay == 1)
+			return weir__until((weir__u128)view->events->first_at + plan->period, view->now);
 		found = find_total(view, view->total - may_stay);
 		return weir__until((weir__u128)found.event.at + plan->period, view->now);
 	}
