@@ -773,8 +773,8 @@ static enum weir__history_done give_back(struct work *work, uint64_t n, uint32_t
 	if (work->undone == NULL || removal.units > 0)
 		atomic_fetch_add(weir__table_forgiven(work->key.table, work->key.fingerprint), 1);
 	*ret_event_at = events.newest.at;
-	/* A refund of a key that has used nothing any more forgets it. */
-	forgets = work->undone == NULL && events.n > 0 && events.newest.total == removal.first.before;
+	/* A refund, even of nothing, makes a log forget what has expired, in case the clock is set back later. */
+	forgets = work->undone == NULL && is_log(plan) && removal.first.before > 0;
 	if (removal.units > 0 || forgets)
 		return remove_units(work, &events, &removal, ret_verdict);
 	weir__history_step_level(plan, &events, work->now, ret_verdict);
