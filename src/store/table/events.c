@@ -28,13 +28,6 @@ bool weir__events_init(struct weir__events *events, struct weir__history *histor
 	return events->newest.total <= WEIR__TOTAL_MASK / 2; /* otherwise the oldest event was read too late */
 }
 
-/* An interval of events. All before `i` are too small. Those from `until` on are large enough. */
-struct interval {
-	uint64_t i, until;
-	struct weir__event below, above; /* the events around it, as far as they are known */
-	bool is_sure;                    /* whether all before `i` were too small when the newest event was read */
-};
-
 static bool is_reached(enum weir__events_by by, const struct weir__event *event, uint64_t least)
 {
 	return (by == WEIR__EVENTS_BY_INSTANT ? event->at : event->total) >= least;
@@ -63,33 +56,6 @@ static bool read_event(const struct weir__events *events, uint64_t i, struct wei
 	return true;
 }
 
-/* Whether event i was overwritten, perhaps, before it was read. If so, the search goes on with the events that are kept
- * now. Those before them were too small if their totals are. By instants that is not known: the thread that has
- * forgotten them may have a later clock. */
-static bool is_passed(struct weir__events *events, enum weir__events_by by, uint64_t least, uint64_t i,
-		      struct interval *interval)
-{
-	const struct weir__point oldest = weir__history_oldest_now(events->history);
-	const uint64_t total = since_oldest(events->history, oldest.total);
-	const uint64_t first = index_of(events->history, oldest.position);
-
-	if (total == 0 && oldest.position == events->history->oldest.position)
-		return false;
-	if (total >= events->newest.total || first >= events->n ||
-	    oldest.position >= weir__shape_cells(&events->history->shape)) {
-		events->is_lost = true;
-		return true;
-	}
-	if (first <= i)
-		return false;
-	if ((by == WEIR__EVENTS_BY_TOTAL && total >= least) || first > interval->until)
-		events->is_lost = true;
-	interval->i = first;
-	interval->below = (struct weir__event){ interval->below.at, total };
-	interval->is_sure = by == WEIR__EVENTS_BY_TOTAL;
-	return true;
-}
-
 /* Walks from the first event to the last and skips what cannot be read. */
 static struct weir__found walk(struct weir__events *events, enum weir__events_by by, uint64_t least)
 {
@@ -108,40 +74,38 @@ static struct weir__found walk(struct weir__events *events, enum weir__events_by
 	return (struct weir__found){ .i = events->n, .before = before };
 }
 
-/* The first steps double, since what is searched for is most often among the oldest. */
+/* The first steps double, since what is searched for is most often among the oldest. All events before `i` are too small,
+ * those from `until` on are large enough. A cell that was overwritten has a total after that of the newest event, and is
+ * not between the events around it: the bits of a total suffice for several rounds of the ring. */
 struct weir__found weir__events_find(struct weir__events *events, enum weir__events_by by, uint64_t least)
 {
-	struct interval interval = { .until = events->n - 1, .above = events->newest, .is_sure = true };
-	uint64_t step = 1;
+	struct weir__event below = { 0, 0 }, above = events->newest;
+	uint64_t i = 0, until = events->n - 1, step = 1;
 
 	if (events->n == 0 || !is_reached(by, &events->newest, least))
 		return (struct weir__found){ .i = events->n, .before = events->newest.total };
-	while (interval.i < interval.until && !events->is_lost) {
-		const uint64_t left = interval.until - interval.i;
-		const uint64_t i = interval.i + (step <= left / 2 ? step - 1 : left / 2);
+	while (i < until) {
+		const uint64_t half = (until - i) / 2, middle = i + (step <= half ? step - 1 : half);
 		struct weir__event event;
-		const bool is_read = read_event(events, i, &event);
 
 		step *= 2;
-		if (events->is_careful && is_passed(events, by, least, i, &interval))
-			continue;
-		if (!is_read || event.at < interval.below.at || event.total < interval.below.total ||
-		    event.at > interval.above.at || event.total > interval.above.total) {
+		if (!read_event(events, middle, &event) || event.at < below.at || event.total < below.total ||
+		    event.at > above.at || event.total > above.total) {
 			if (weir__history_is_unchanged(events->history)) /* damage */
 				return walk(events, by, least);
 			events->is_lost = true;
-		} else if (is_reached(by, &event, least)) {
-			interval.until = i;
-			interval.above = event;
+			break;
+		}
+		if (is_reached(by, &event, least)) {
+			until = middle;
+			above = event;
 			step = UINT64_MAX / 2; /* halve from here on */
 		} else {
-			interval.i = i + 1;
-			interval.below = event;
-			interval.is_sure = true;
+			i = middle + 1;
+			below = event;
 		}
 	}
-	events->is_lost |= !interval.is_sure;
-	return (struct weir__found){ interval.i, interval.above, interval.below.total };
+	return (struct weir__found){ i, above, below.total };
 }
 
 struct weir__point weir__events_point(const struct weir__events *events, const struct weir__found *found)
@@ -164,7 +128,8 @@ bool weir__events_hold(const struct weir__events *events)
 		return true;
 	if (!events->is_careful)
 		return weir__history_is_unchanged(events->history);
-	/* A history that was made in the same root meanwhile begins with another total. */
+	/* If the oldest event is not after the newest that was read, no cell has gone round the ring twice. A history
+	 * that was made in the same root meanwhile begins with another total. */
 	oldest = weir__history_oldest_now(events->history);
 	return since_oldest(events->history, oldest.total) <= events->newest.total;
 }

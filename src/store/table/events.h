@@ -5,9 +5,9 @@
  * weir__history_next does.
  *
  * A decision that changes the history is made by a swap of its newest event, which fails if anything has changed since.
- * A decision that changes nothing need only know that its own cells were not overwritten. A ring overwrites only cells
- * before its oldest event. So a reader that has lost a race reads with care: the oldest event first, then the newest,
- * and after each cell the oldest event again. Its result is that of the moment at which it read the newest event,
+ * A decision that changes nothing need only know that its own cells were not overwritten. So a reader that has lost a race
+ * reads with care: the oldest event first, then the newest, then cells, and the oldest event again. A cell that was
+ * overwritten is out of order, so the reader notices. Its result is that of the moment at which it read the newest event,
  * however many events others add meanwhile. */
 #ifndef WEIR_STORE_TABLE_EVENTS_H
 #define WEIR_STORE_TABLE_EVENTS_H
@@ -25,7 +25,7 @@ struct weir__events {
 	uint64_t first_at;         /* instant of the first event, if n is more than 1 */
 	struct weir__event newest; /* all zero if n is 0 */
 	bool is_careful;
-	bool is_lost; /* an event that matters was overwritten: look again */
+	bool is_lost; /* an event was overwritten before it was read: look again */
 };
 
 /* The result of a search: an event, and the total before it. If no event was found, i is n. */

@@ -116,7 +116,8 @@ static void check_searches(uint32_t number, bool is_careful)
 		const enum weir__events_by by = i % 2 ? WEIR__EVENTS_BY_TOTAL : WEIR__EVENTS_BY_INSTANT;
 		const uint64_t least = by == WEIR__EVENTS_BY_TOTAL ?
 					       below(events.newest.total + 3) :
-					       history.oldest.at + BASE + below(history.newest.at - history.oldest.at + 3);
+					       history.oldest.at + BASE +
+						       below(history.newest.at - history.oldest.at + 3);
 		const struct weir__found found = weir__events_find(&events, by, least);
 		const struct weir__found expected = walk(&history, events.n, by, least);
 
@@ -152,8 +153,7 @@ static void a_damaged_cell_makes_it_walk(void)
 
 		for (int j = 0; j < 1 + i % 4; j++) {
 			const struct weir__history history = seen_at(number);
-			union weir__chunk *const index = weir__arena_chunk(&arena,
-									   atomic_load(&history.root->refs[0]));
+			union weir__chunk *const index = weir__arena_chunk(&arena, atomic_load(&history.root->refs[0]));
 			union weir__chunk *const leaf = weir__arena_chunk(&arena, atomic_load(&index->refs[below(12)]));
 
 			leaf->words[below(8)] = 0; /* as if it had never been written */

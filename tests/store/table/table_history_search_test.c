@@ -321,8 +321,9 @@ static void check_reader(uint64_t each, uint64_t cost)
 	CHECK(is_found);
 	CHECK(accesses < 3000);
 	if (check_failed)
-		printf("# cost %" PRIu64 ", a write after each %" PRIu64 " accesses: %" PRIu64 " accesses, %zu moments\n", cost,
-		       each, accesses, readers.n);
+		printf("# cost %" PRIu64 ", a write after each %" PRIu64 " accesses: %" PRIu64
+		       " accesses, %zu moments\n",
+		       cost, each, accesses, readers.n);
 }
 
 static void check_readers(bool is_log, uint64_t events)
@@ -384,9 +385,12 @@ static void a_reader_without_a_chance_ends(void)
 int main(void)
 {
 	static const struct check_test tests[] = {
-		TEST(operations_on_logs_search),       TEST(operations_on_segments_search),
-		TEST(refunds_copy_once),               TEST(readers_of_logs_are_not_held_up),
-		TEST(readers_of_segments_are_not_held_up), TEST(a_reader_without_a_chance_ends),
+		TEST(operations_on_logs_search),
+		TEST(operations_on_segments_search),
+		TEST(refunds_copy_once),
+		TEST(readers_of_logs_are_not_held_up),
+		TEST(readers_of_segments_are_not_held_up),
+		TEST(a_reader_without_a_chance_ends),
 	};
 
 	table_hook = on_access;
