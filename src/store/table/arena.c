@@ -116,6 +116,31 @@ uint32_t weir__arena_take(struct weir__arena *arena, weir_ns now)
 	return 0;
 }
 
+/* In descending order: the caller takes them from the end. */
+uint32_t weir__arena_take_some(struct weir__arena *arena, weir_ns now, uint32_t *numbers, uint32_t n)
+{
+	const uint8_t stamp = stamp_of(arena, now);
+	uint32_t at = atomic_load_explicit(&arena->next, memory_order_relaxed), taken = 0;
+	uint32_t end;
+
+	if (at >= arena->n)
+		at = 0;
+	end = (uint32_t)weir__min(arena->n, (uint64_t)at + SHORT_LOOK);
+	while (taken < n && (at = find_free(arena, at, end)) < end) {
+		if (take_this(arena, at, stamp))
+			numbers[n - ++taken] = at + 1;
+		at++;
+	}
+	atomic_store_explicit(&arena->next, at, memory_order_relaxed);
+	for (uint32_t i = 0; i < taken && taken < n; i++)
+		numbers[i] = numbers[n - taken + i];
+	if (taken == 0 && n > 0) {
+		numbers[0] = weir__arena_take(arena, now);
+		taken = numbers[0] != 0;
+	}
+	return taken;
+}
+
 void weir__arena_give(struct weir__arena *arena, uint32_t number)
 {
 	if (number - 1 >= arena->n)

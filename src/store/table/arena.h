@@ -56,6 +56,9 @@ static inline union weir__chunk *weir__arena_chunk(const struct weir__arena *are
  * comes from one clock that all callers share, whatever times they decide for. */
 uint32_t weir__arena_take(struct weir__arena *arena, weir_ns now);
 
+/* Takes up to n chunks, most often ones that lie together. Returns how many. */
+uint32_t weir__arena_take_some(struct weir__arena *arena, weir_ns now, uint32_t *numbers, uint32_t n);
+
 void weir__arena_give(struct weir__arena *arena, uint32_t number);
 
 /* Whether the chunk was taken an hour or more before `since`. By then the thread that took it has put it to use or

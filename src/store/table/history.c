@@ -30,9 +30,10 @@ static uint32_t bits_of(uint64_t n)
 	return n == 0 ? 0 : 64 - (uint32_t)__builtin_clzll(n);
 }
 
+/* Fewer than 64 bits. */
 static uint64_t mask_of(uint32_t bits)
 {
-	return bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
+	return (UINT64_C(1) << bits) - 1;
 }
 
 static uint32_t cells_a_leaf(const struct weir__shape *shape)
@@ -40,16 +41,26 @@ static uint32_t cells_a_leaf(const struct weir__shape *shape)
 	return shape->time_bits ? WEIR__CHUNK_WORDS : WEIR__CHUNK_PAIRS;
 }
 
+/* By shifts: a division takes longer than all else that a cell needs. */
+static uint32_t leaf_of(const struct weir__shape *shape, uint32_t position)
+{
+	return shape->time_bits ? position / WEIR__CHUNK_WORDS : position / WEIR__CHUNK_PAIRS;
+}
+
 /* Events that no longer count may stay for as long again, and some units with them. The spare bits are for these. */
+uint32_t weir__history_time_bits(uint64_t duration, uint64_t units)
+{
+	const uint32_t bits = bits_of(duration) + 2;
+	const uint32_t time_bits = bits < TIME_BITS_LEAST ? TIME_BITS_LEAST : bits;
+
+	return time_bits + bits_of(units) + 3 > CELL_BITS ? 0 : time_bits;
+}
+
 struct weir__shape weir__history_shape(uint64_t events, uint64_t duration, uint64_t units)
 {
-	struct weir__shape shape = { .time_bits = bits_of(duration) + 2 };
+	struct weir__shape shape = { .time_bits = weir__history_time_bits(duration, units) };
 	uint64_t leaves;
 
-	if (shape.time_bits < TIME_BITS_LEAST)
-		shape.time_bits = TIME_BITS_LEAST;
-	if (shape.time_bits + bits_of(units) + 3 > CELL_BITS)
-		shape.time_bits = 0;
 	leaves = events / cells_a_leaf(&shape) + 1; /* one more event, which is added before the oldest is forgotten */
 	shape.leaves = (uint32_t)weir__min(leaves, WEIR__CELLS_MOST / cells_a_leaf(&shape));
 	while (shape.depth < DEPTH_MOST && shape.leaves > (uint32_t)WEIR__ROOT_REFS << REF_BITS * shape.depth)
@@ -178,6 +189,20 @@ bool weir__history_is_unchanged(const struct weir__history *history)
 	return seen.lo == history->newest_seen.lo && seen.hi == history->newest_seen.hi;
 }
 
+bool weir__history_look_newest(struct weir__history *history)
+{
+	weir__read_barrier();
+	history->newest_seen = weir__atomic16_load(&history->root->newest);
+	history->newest = unpack_point(history->newest_seen);
+	return history->newest_seen.hi != gone && history->newest.position < weir__shape_cells(&history->shape);
+}
+
+struct weir__point weir__history_oldest_now(const struct weir__history *history)
+{
+	weir__read_barrier();
+	return unpack_point(weir__atomic16_load(&history->root->oldest));
+}
+
 /* Finds the reference to a leaf. NULL: an index on the path is missing. */
 static _Atomic uint32_t *find_ref(const struct weir__history *history, uint32_t leaf)
 {
@@ -199,7 +224,7 @@ static _Atomic uint32_t *find_ref(const struct weir__history *history, uint32_t 
 
 static union weir__chunk *find_leaf(const struct weir__history *history, uint32_t position)
 {
-	_Atomic uint32_t *const ref = find_ref(history, position / cells_a_leaf(&history->shape));
+	_Atomic uint32_t *const ref = find_ref(history, leaf_of(&history->shape, position));
 
 	return ref ? weir__arena_chunk(history->arena, atomic_load(ref)) : NULL;
 }
@@ -231,21 +256,17 @@ void weir__history_fetch_cells(const struct weir__history *history)
 
 static struct weir_state read_cell(const struct weir__shape *shape, union weir__chunk *leaf, uint32_t position)
 {
-	const uint32_t i = position % cells_a_leaf(shape);
-
 	if (shape->time_bits == 0)
-		return weir__atomic16_load(&leaf->pairs[i]);
-	return (struct weir_state){ atomic_load_explicit(&leaf->words[i], memory_order_acquire), 0 };
+		return weir__atomic16_load(&leaf->pairs[position % WEIR__CHUNK_PAIRS]);
+	return (struct weir_state){ atomic_load(&leaf->words[position % WEIR__CHUNK_WORDS]), 0 };
 }
 
 static bool swap_cell(const struct weir__shape *shape, union weir__chunk *leaf, uint32_t position,
 		      struct weir_state seen, struct weir_state next)
 {
-	const uint32_t i = position % cells_a_leaf(shape);
-
 	if (shape->time_bits == 0)
-		return weir__atomic16_swap(&leaf->pairs[i], seen, next);
-	return atomic_compare_exchange_strong(&leaf->words[i], &seen.lo, next.lo);
+		return weir__atomic16_swap(&leaf->pairs[position % WEIR__CHUNK_PAIRS], seen, next);
+	return atomic_compare_exchange_strong(&leaf->words[position % WEIR__CHUNK_WORDS], &seen.lo, next.lo);
 }
 
 static bool is_before(uint64_t total, uint64_t other)
@@ -253,8 +274,15 @@ static bool is_before(uint64_t total, uint64_t other)
 	return ((other - total) & WEIR__TOTAL_MASK) < UINT64_C(1) << (WEIR__TOTAL_BITS - 1);
 }
 
-/* The time and total of an event lie between those of the events around it. Returns false if they do not, which means
- * damage, or if nothing was written. */
+/* The time and total of an event lie between those of the events around it, unless they are damaged. */
+static bool is_between(const struct weir__history *history, const struct weir__point *previous,
+		       const struct weir__point *point)
+{
+	return point->at >= previous->at && point->at <= history->newest.at &&
+	       is_before(previous->total, point->total) && is_before(point->total, history->newest.total);
+}
+
+/* Returns false if the event is damaged or nothing was written. */
 static bool read_event(const struct weir__history *history, uint32_t position, const struct weir__point *previous,
 		       struct weir__point *ret_point)
 {
@@ -262,18 +290,15 @@ static bool read_event(const struct weir__history *history, uint32_t position, c
 	struct weir__point point = { .position = position };
 
 	if (leaf == NULL || !unpack_cell(history, read_cell(&history->shape, leaf, position), &point) ||
-	    point.at < previous->at || point.at > history->newest.at || !is_before(previous->total, point.total) ||
-	    !is_before(point.total, history->newest.total))
+	    !is_between(history, previous, &point))
 		return false;
 	*ret_point = point;
 	return true;
 }
 
-void weir__history_read(const struct weir__history *history, const struct weir__point *start,
-			struct weir__point *ret_point)
+bool weir__history_read_at(const struct weir__history *history, uint32_t position, struct weir__point *ret_point)
 {
-	if (!read_event(history, start->position, start, ret_point))
-		*ret_point = *start;
+	return read_event(history, position, &(struct weir__point){ .total = history->oldest.total }, ret_point);
 }
 
 bool weir__history_next(const struct weir__history *history, struct weir__point *point)
@@ -315,6 +340,12 @@ enum weir__history_done weir__history_merge(const struct weir__history *history,
 	return weir__atomic16_swap(&history->root->newest, history->newest_seen, pack_point(&next)) ?
 		       WEIR__HISTORY_DONE :
 		       WEIR__HISTORY_OUTRUN;
+}
+
+void weir__history_forget(const struct weir__history *history, const struct weir__point *from,
+			  const struct weir__point *to)
+{
+	(void)weir__atomic16_swap(&history->root->oldest, pack_point(from), pack_point(to));
 }
 
 static void empty_leaf(union weir__chunk *leaf)
@@ -364,7 +395,7 @@ static uint32_t make_ref(const struct weir__history *history, _Atomic uint32_t *
 static union weir__chunk *make_leaf(const struct weir__history *history, uint32_t position, weir__history_take *take,
 				    void *context)
 {
-	uint32_t leaf = position / cells_a_leaf(&history->shape);
+	uint32_t leaf = leaf_of(&history->shape, position);
 	_Atomic uint32_t *refs = history->root->refs;
 
 	for (uint32_t level = history->shape.depth;; level--) {
@@ -406,7 +437,8 @@ enum weir__history_done weir__history_push(const struct weir__history *history, 
 	const uint32_t cells = weir__shape_cells(&history->shape);
 	const uint32_t position = history->newest.position + 1 == cells ? 0 : history->newest.position + 1;
 	const struct weir__point next = { at, total, position };
-	const bool moves = oldest->position != history->oldest.position || oldest->at != history->oldest.at;
+	const bool moves = oldest->position != history->oldest.position || oldest->at != history->oldest.at ||
+			   oldest->total != history->oldest.total;
 	/* Whether the oldest event is moved before the new one is added: if its position is needed, or if its time
 	 * could be mistaken for a later one. Otherwise it is moved afterwards. If the new event is never added, a clock
 	 * that was ahead has then made the history forget nothing. */
@@ -437,6 +469,14 @@ static void set_pair(union weir__atomic16 *pair, struct weir_state state)
 	__atomic_store_n(&pair->state.hi, state.hi, __ATOMIC_SEQ_CST);
 }
 
+static void begin_root(struct weir__root *root, uint64_t owner, const struct weir__shape *shape)
+{
+	set_pair(&root->newest, (struct weir_state){ 0, gone });
+	empty_refs(root->refs, WEIR__ROOT_REFS);
+	atomic_store(&root->owner, owner);
+	atomic_store(&root->shape, pack_shape(shape));
+}
+
 uint32_t weir__history_new(struct weir__arena *arena, uint64_t owner, const struct weir__shape *shape,
 			   const struct weir__event *events, uint64_t n, uint64_t before, uint64_t base,
 			   weir__history_take *take, void *context)
@@ -454,10 +494,7 @@ uint32_t weir__history_new(struct weir__arena *arena, uint64_t owner, const stru
 
 	if (history.root == NULL)
 		return 0;
-	set_pair(&history.root->newest, (struct weir_state){ 0, gone });
-	empty_refs(history.root->refs, WEIR__ROOT_REFS);
-	atomic_store(&history.root->owner, owner);
-	atomic_store(&history.root->shape, pack_shape(shape));
+	begin_root(history.root, owner, shape);
 	set_pair(&history.root->oldest, pack_point(&point));
 	if (shape->depth > 0) /* made now so that it is usually the chunk next to the root */
 		(void)make_ref(&history, &history.root->refs[0], false, take, context);
@@ -477,6 +514,215 @@ uint32_t weir__history_new(struct weir__arena *arena, uint64_t owner, const stru
 		}
 	}
 	(void)weir__atomic16_swap(&history.root->newest, (struct weir_state){ 0, gone }, pack_point(&point));
+	return number;
+}
+
+enum { RUN_MOST = 64 };
+
+/* A copy in progress: its events are added one after the other, and written leaf by leaf. The copy is not published, so
+ * plain stores are enough: of the threads that knew the chunks in their previous use, the swaps fail. */
+struct copy {
+	struct weir__arena *arena;
+	struct weir__root *root;
+	struct weir__shape shape;
+	_Atomic uint32_t *refs; /* to leaves: of the root, or of the index for `leaf` */
+	uint32_t leaf;
+	uint32_t n_words;
+	uint64_t words[WEIR__CHUNK_WORDS];
+	weir__history_take_some *take;
+	void *context;
+	uint32_t run[RUN_MOST], n_run; /* chunks that were taken together and not used yet */
+	uint64_t needed;               /* chunks still to be taken, at most */
+};
+
+static uint32_t take_from_run(struct copy *copy)
+{
+	if (copy->n_run == 0 && copy->needed > 0) {
+		copy->n_run = copy->take(copy->context, copy->run, (uint32_t)weir__min(copy->needed, RUN_MOST));
+		copy->needed -= copy->n_run;
+	}
+	return copy->n_run ? copy->run[--copy->n_run] : 0;
+}
+
+/* Makes the indexes above a leaf, as far as they are missing. Returns false if there is no room. */
+static bool make_indexes(struct copy *copy)
+{
+	uint32_t leaf = copy->leaf;
+
+	copy->refs = copy->root->refs;
+	for (uint32_t level = copy->shape.depth; level > 0; level--) {
+		_Atomic uint32_t *const ref = &copy->refs[leaf >> REF_BITS * level];
+		uint32_t number = atomic_load_explicit(ref, memory_order_relaxed);
+		union weir__chunk *index;
+
+		leaf &= (uint32_t)mask_of(REF_BITS * level);
+		if (number & ref_is_empty) {
+			number = take_from_run(copy);
+			index = weir__arena_chunk(copy->arena, number);
+			if (index == NULL)
+				return false;
+			empty_refs(index->refs, WEIR__CHUNK_REFS);
+			atomic_store_explicit(ref, number, memory_order_release);
+		}
+		index = weir__arena_chunk(copy->arena, number);
+		if (index == NULL)
+			return false;
+		copy->refs = index->refs;
+	}
+	return true;
+}
+
+static bool write_leaf(struct copy *copy)
+{
+	const bool is_first = copy->shape.depth > 0 && copy->leaf % WEIR__CHUNK_REFS == 0;
+	const uint32_t place = copy->shape.depth > 0 ? copy->leaf % WEIR__CHUNK_REFS : copy->leaf;
+	union weir__chunk *leaf;
+	uint32_t number;
+
+	if ((is_first || copy->leaf == 0) && !make_indexes(copy))
+		return false;
+	number = take_from_run(copy);
+	leaf = weir__arena_chunk(copy->arena, number);
+	if (leaf == NULL)
+		return false;
+	if (copy->n_words < WEIR__CHUNK_WORDS)
+		empty_leaf(leaf);
+	for (uint32_t i = 0; i < copy->n_words; i++)
+		atomic_store_explicit(&leaf->words[i], copy->words[i], memory_order_relaxed);
+	atomic_store_explicit(&copy->refs[place], number, memory_order_release);
+	copy->leaf++;
+	copy->n_words = 0;
+	return true;
+}
+
+static bool add_to_copy(struct copy *copy, const struct weir__point *point)
+{
+	const struct weir_state cell = pack_cell(&copy->shape, point);
+
+	copy->words[copy->n_words++] = cell.lo;
+	if (copy->shape.time_bits == 0)
+		copy->words[copy->n_words++] = cell.hi;
+	return copy->n_words < WEIR__CHUNK_WORDS || write_leaf(copy);
+}
+
+static uint64_t total_without(const struct weir__cut *cut, uint64_t total)
+{
+	if (total <= cut->after)
+		return total;
+	return total - cut->after <= cut->units ? cut->after : total - cut->units;
+}
+
+/* Leaves in the order of their positions. References to 16 of them lie side by side. */
+struct leaf_walk {
+	const struct weir__history *history;
+	_Atomic uint32_t *ref; /* NULL: an index is missing */
+};
+
+static union weir__chunk *next_leaf(struct leaf_walk *walk, uint32_t leaf, bool is_first)
+{
+	const struct weir__history *const history = walk->history;
+	const uint32_t ahead = 4;
+
+	if (is_first || leaf % WEIR__CHUNK_REFS == 0)
+		walk->ref = find_ref(history, leaf);
+	else if (walk->ref)
+		walk->ref++;
+	if (walk->ref == NULL)
+		return NULL;
+	if (history->shape.depth > 0 && leaf % WEIR__CHUNK_REFS + ahead < WEIR__CHUNK_REFS) {
+		const uint32_t number = atomic_load_explicit(walk->ref + ahead, memory_order_relaxed);
+
+		__builtin_prefetch(weir__arena_chunk(history->arena, number));
+	}
+	return weir__arena_chunk(history->arena, atomic_load(walk->ref));
+}
+
+/* Adds all events that are left but the newest, which is *ret_newest. The compiler makes two functions of this, since it
+ * is most of what a refund takes. */
+static inline __attribute__((always_inline)) bool copy_cells(const struct weir__history *history, bool is_wide,
+							     const struct weir__point *first,
+							     const struct weir__cut *cut, uint64_t start,
+							     struct copy *copy, struct weir__point *ret_oldest,
+							     struct weir__point *ret_newest)
+{
+	const struct weir__shape shape = { .leaves = history->shape.leaves,
+					   .depth = history->shape.depth,
+					   .time_bits = is_wide ? 0 : history->shape.time_bits };
+	const struct weir__history of = { .newest = history->newest, .shape = shape };
+	const uint32_t cells = weir__shape_cells(&shape), each = cells_a_leaf(&shape);
+	struct leaf_walk walk = { .history = history };
+	struct weir__point previous = *first, next = { 0 };
+	uint64_t kept = 0;
+	bool has_next = false;
+	union weir__chunk *leaf = next_leaf(&walk, leaf_of(&shape, first->position), true);
+
+	for (uint32_t position = first->position;;) {
+		const bool is_newest = position == of.newest.position;
+		struct weir__point point = of.newest;
+
+		if (is_newest || (leaf && unpack_cell(&of, read_cell(&shape, leaf, position), &point) &&
+				  is_between(&of, &previous, &point))) {
+			const uint64_t total = total_without(cut, (point.total - first->total) & WEIR__TOTAL_MASK);
+
+			previous = point;
+			if (total != kept || (is_newest && cut->keeps_newest)) {
+				if (has_next && !add_to_copy(copy, &next))
+					return false;
+				next = (struct weir__point){ point.at, (start + total) & WEIR__TOTAL_MASK,
+							     next.position + has_next };
+				if (!has_next)
+					*ret_oldest = (struct weir__point){ point.at, start, 0 };
+				has_next = true;
+				kept = total;
+			}
+		}
+		if (is_newest)
+			break;
+		position = position + 1 == cells ? 0 : position + 1;
+		if ((position & (each - 1)) == 0)
+			leaf = next_leaf(&walk, leaf_of(&shape, position), false);
+	}
+	*ret_newest = next;
+	return has_next && next.position < weir__shape_cells(&copy->shape) && (copy->n_words == 0 || write_leaf(copy));
+}
+
+static bool copy_events(const struct weir__history *history, const struct weir__point *first,
+			const struct weir__cut *cut, uint64_t start, struct copy *copy, struct weir__point *ret_oldest,
+			struct weir__point *ret_newest)
+{
+	if (history->shape.time_bits == 0)
+		return copy_cells(history, true, first, cut, start, copy, ret_oldest, ret_newest);
+	return copy_cells(history, false, first, cut, start, copy, ret_oldest, ret_newest);
+}
+
+uint32_t weir__history_copy(const struct weir__history *history, const struct weir__shape *shape,
+			    const struct weir__point *first, const struct weir__cut *cut, weir__history_take_some *take,
+			    void *context)
+{
+	const uint64_t start = ((uint64_t)weir__thread_nonce() << 32 | weir__thread_nonce()) & WEIR__TOTAL_MASK;
+	const uint32_t cells = weir__shape_cells(&history->shape);
+	const uint32_t n = (history->newest.position + cells - first->position) %
+			   cells; /* and the newest, in the root */
+	struct copy copy = { .arena = history->arena, .shape = *shape, .take = take, .context = context, .needed = 1 };
+	struct weir__point oldest, newest;
+	uint32_t number;
+
+	if (n > 0)
+		copy.needed = weir__history_chunks(shape, n - 1);
+	number = take_from_run(&copy);
+	copy.root = root_of(history->arena, number);
+	if (copy.root == NULL)
+		return 0;
+	begin_root(copy.root, atomic_load(&history->root->owner), shape);
+	if (copy_events(history, first, cut, start, &copy, &oldest, &newest)) {
+		set_pair(&copy.root->oldest, pack_point(&oldest));
+		(void)weir__atomic16_swap(&copy.root->newest, (struct weir_state){ 0, gone }, pack_point(&newest));
+	} else {
+		weir__history_discard(history->arena, number);
+		number = 0;
+	}
+	while (copy.n_run > 0)
+		weir__arena_give(history->arena, copy.run[--copy.n_run]);
 	return number;
 }
 

@@ -68,6 +68,9 @@ struct weir__history {
 	struct weir__shape shape;
 };
 
+/* The bits for the time in a cell. 0: wide cells. */
+uint32_t weir__history_time_bits(uint64_t duration, uint64_t units);
+
 /* The shape for this many events over this duration, in which this many units are counted. */
 struct weir__shape weir__history_shape(uint64_t events, uint64_t duration, uint64_t units);
 
@@ -97,14 +100,19 @@ void weir__history_fetch_cells(const struct weir__history *history);
 /* Whether the newest event is still the one that was seen. All reads before the call happen before this check. */
 bool weir__history_is_unchanged(const struct weir__history *history);
 
+/* Reads the newest event again, after the oldest. Returns false if the history is gone or was moved. */
+bool weir__history_look_newest(struct weir__history *history);
+
+/* The oldest event now, after all reads before the call. */
+struct weir__point weir__history_oldest_now(const struct weir__history *history);
+
+/* Reads the cell at a position before the newest. Returns false if nothing was written there, or if the cell is not of
+ * this history. */
+bool weir__history_read_at(const struct weir__history *history, uint32_t position, struct weir__point *ret_point);
+
 /* Moves point to the event that follows it. Returns false if point is the newest. Skips positions that cannot be
  * read. */
 bool weir__history_next(const struct weir__history *history, struct weir__point *point);
-
-/* Reads the event at the position of `start`, whose total is the one before the event. If it cannot be read, *ret_point
- * is `start`. */
-void weir__history_read(const struct weir__history *history, const struct weir__point *start,
-			struct weir__point *ret_point);
 
 /* The first event that is kept, with the total up to and including it. */
 struct weir__point weir__history_first(const struct weir__history *history);
@@ -119,8 +127,13 @@ enum weir__history_done {
 	WEIR__HISTORY_STALE,  /* the epoch check of the decision fails */
 };
 
-/* Makes `at` and `total` those of the newest event. The total must not shrink: see change_newest in table_history.c. */
+/* Makes `at` and `total` those of the newest event. The total must not shrink: see file_newest. */
 enum weir__history_done weir__history_merge(const struct weir__history *history, uint64_t at, uint64_t total);
+
+/* Forgets what is before `to`, after the history was changed so that it no longer counts. `from` is the oldest event that
+ * the change has left. If another thread has moved it meanwhile, nothing is changed: a later push forgets. */
+void weir__history_forget(const struct weir__history *history, const struct weir__point *from,
+			  const struct weir__point *to);
 
 /* Adds an event and forgets those before `oldest`. */
 enum weir__history_done weir__history_push(const struct weir__history *history, uint64_t at, uint64_t total,
@@ -131,6 +144,22 @@ enum weir__history_done weir__history_push(const struct weir__history *history, 
 uint32_t weir__history_new(struct weir__arena *arena, uint64_t owner, const struct weir__shape *shape,
 			   const struct weir__event *events, uint64_t n, uint64_t before, uint64_t base,
 			   weir__history_take *take, void *context);
+
+/* Takes up to n chunks at once. Returns how many. */
+typedef uint32_t weir__history_take_some(void *context, uint32_t *numbers, uint32_t n);
+
+/* Units to leave out of a copy, counted from the total before its first event. */
+struct weir__cut {
+	uint64_t after; /* the units up to this total stay */
+	uint64_t units; /* the next ones are left out, and with them events that have no others */
+	bool keeps_newest;
+};
+
+/* Makes a new root with the events from `first` on, whose total is the one before it, without the units of the cut. At
+ * least one event must be left. Returns 0 if there is no room. */
+uint32_t weir__history_copy(const struct weir__history *history, const struct weir__shape *shape,
+			    const struct weir__point *first, const struct weir__cut *cut, weir__history_take_some *take,
+			    void *context);
 
 /* Makes the root `to` hold the history from now on. 0: the history is gone. Returns false if the history has
  * changed. */

@@ -331,6 +331,10 @@ size_t weir__history_arena_size(const struct weir_plan *plan, uint64_t keys, uin
  * `except`. Returns 0 if there is no chunk. */
 uint32_t weir__table_take_chunk(struct weir_table *table, weir_ns now, const union weir__atomic16 *except);
 
+/* Takes up to n chunks in the same way, of which only the first may be one that was not free. Returns how many. */
+uint32_t weir__table_take_chunks(struct weir_table *table, weir_ns now, const union weir__atomic16 *except,
+				 uint32_t *numbers, uint32_t n);
+
 /* Folds the key of a place into its slot. If anything has changed meanwhile, nothing happens, or another thread folds
  * it. */
 void weir__table_fold(struct weir_table *table, const struct weir__place *place);

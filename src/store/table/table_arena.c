@@ -220,6 +220,22 @@ uint32_t weir__table_take_chunk(struct weir_table *table, weir_ns now, const uni
 	return number;
 }
 
+uint32_t weir__table_take_chunks(struct weir_table *table, weir_ns now, const union weir__atomic16 *except,
+				 uint32_t *numbers, uint32_t n)
+{
+	struct weir__arena *const arena = &table->region.arena;
+	const weir_ns clock = weir_table_now(table);
+	const uint32_t taken = weir__arena_take_some(arena, clock, numbers, n);
+
+	atomic_fetch_add_explicit(&arena->takes, taken, memory_order_relaxed);
+	for (uint32_t i = 0; i < taken; i += SWEEP_EACH)
+		weir__table_sweep(table, clock);
+	if (taken > 0)
+		return taken;
+	numbers[0] = weir__table_take_chunk(table, now, except);
+	return numbers[0] != 0;
+}
+
 void weir__table_forget_history(struct weir_table *table, struct weir_state slot)
 {
 	if (weir__slot_tag(slot) == WEIR__SLOT_ARENA)

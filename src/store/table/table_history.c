@@ -4,19 +4,23 @@
  * full_at would be too early. full_at is moved before the charge that makes it necessary, and for logs by an eighth
  * more than needed.
  *
- * A decision looks at the history, unpacks it into a state of core, takes core's step and puts the outcome into effect.
- * Most often that is one more event, or more units in the newest one. Any other outcome (refunds, clocks that are set
- * back) makes a new history. Logs are decided and charged without all that: see decide_log. */
+ * A decision looks at the history, searches it (history_step.h) and adds one event, or units to the newest one. Refunds
+ * and undone charges copy the history without these units. What is rare (a clock that was set back, a ring that a raised
+ * limit has made too small) unpacks the history into a state of core, takes core's step and makes a new history of the
+ * outcome. Most requests for logs are decided with even less: see decide_log. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/segments.h"
 #include "os/pause.h"
+#include "store/table/history_step.h"
 #include "store/table/table.h"
 
 enum {
 	FOLLOWS_MOST = 100,   /* this many moves in a row mean that the memory is damaged */
 	TRIES_MOST = 1 << 16, /* so does losing this many races in a row */
+	READS_MOST = 64,      /* after this many lost races a reader takes all units as of the newest event */
+	STEPS_MOST = 3,       /* events to walk before a search is worth it */
 	LATER_NS = 1 << 20,
 	SCRATCH = 4096,
 	COUNTER_WINDOWS = 2,
@@ -37,7 +41,7 @@ struct work {
 	struct weir_state counter; /* without a history: the state of a plain counter, from the time before histories */
 	/* the events as they were; totals start from 0 */
 	struct weir__event *before;
-	uint64_t n_before, skipped; /* events of the history that come before these and no longer count */
+	uint64_t n_before;
 	/* the state that core works on, and its memory */
 	void *state;
 	struct weir_plan plan;
@@ -89,12 +93,15 @@ static uint64_t full_at(const struct weir__slot_format *format, uint64_t newest)
 	return (newest + base_of(format) + duration_of(plan)) * plan->period - format->epoch;
 }
 
+/* The most units that count at once. */
+static uint64_t units_most(const struct weir_plan *plan)
+{
+	return !is_log(plan) && plan->flags & WEIR_PLAN_COUNT_ALL ? WEIR__UNITS_MOST : plan->most;
+}
+
 struct weir__shape weir__table_shape(const struct weir_plan *plan)
 {
-	if (is_log(plan))
-		return weir__history_shape(plan->most, plan->period, plan->most);
-	return weir__history_shape(plan->room + 2, duration_of(plan),
-				   plan->flags & WEIR_PLAN_COUNT_ALL ? WEIR__UNITS_MOST : plan->most);
+	return weir__history_shape(is_log(plan) ? plan->most : plan->room + 2, duration_of(plan), units_most(plan));
 }
 
 static uint32_t take_chunk(void *context)
@@ -102,6 +109,13 @@ static uint32_t take_chunk(void *context)
 	const struct work *const work = context;
 
 	return weir__table_take_chunk(work->key.table, work->now, work->place.slot);
+}
+
+static uint32_t take_chunks(void *context, uint32_t *numbers, uint32_t n)
+{
+	const struct work *const work = context;
+
+	return weir__table_take_chunks(work->key.table, work->now, work->place.slot, numbers, n);
 }
 
 /* Makes a slot that refers to a root. Its full_at is a little later than needed, by a different amount each time. So a
@@ -125,7 +139,7 @@ static void follow_move(struct weir_table *table, const struct weir__place *plac
 /* Whether the slot refers to the history that was looked at, whatever its full_at and level are by now. If it does not,
  * the root was given up. Another thread may be about to use it again for this key, and what is charged there before
  * would be lost. */
-static bool is_still_there(struct work *work)
+static inline __attribute__((always_inline)) bool is_still_there(struct work *work)
 {
 	const struct weir_state now = weir__atomic16_load(work->place.slot);
 
@@ -209,15 +223,20 @@ static void read_counter(struct work *work)
 }
 
 /* The units of a folded key, as one event. The slot's full_at is up to an eighth of a period late, and so is the event. */
-static void read_folded(struct work *work)
+static struct weir__event folded_event(const struct work *work)
 {
 	const struct weir__slot_format *const format = &work->key.view.format;
 	const struct weir_plan *const plan = &format->plan;
 	const weir_ns full = weir__slot_full_at(work->place.seen) + format->epoch;
 	const uint64_t then = is_log(plan) ? full : full / plan->period, lasts = duration_of(plan);
 
-	work->before[0] = (struct weir__event){ then > lasts ? then - lasts : 0,
-						weir__slot_folded_units(work->place.seen, plan->most) };
+	return (struct weir__event){ then > lasts ? then - lasts : 0,
+				     weir__slot_folded_units(work->place.seen, plan->most) };
+}
+
+static void read_folded(struct work *work)
+{
+	work->before[0] = folded_event(work);
 	work->n_before = work->before[0].total > 0;
 }
 
@@ -229,7 +248,7 @@ static void read_events(struct work *work)
 	uint64_t n = 0, before = history->oldest.total;
 	struct weir__point point;
 
-	work->n_before = work->skipped = 0;
+	work->n_before = 0;
 	if (has_counter(work))
 		read_counter(work);
 	else if (is_folded(work))
@@ -238,13 +257,11 @@ static void read_events(struct work *work)
 		return;
 	point = weir__history_first(history);
 	do {
-		if (history->newest.at - point.at >= duration) {
-			work->skipped++;
+		if (history->newest.at - point.at >= duration)
 			before = point.total;
-		} else {
+		else
 			work->before[n++] = (struct weir__event){ point.at + base,
 								  (point.total - before) & WEIR__TOTAL_MASK };
-		}
 	} while (weir__history_next(history, &point));
 	work->n_before = n;
 }
@@ -347,41 +364,15 @@ static bool list_outcome(const struct work *work, struct outcome *ret_outcome)
 	return true;
 }
 
-static bool is_same(const struct work *work, const struct outcome *outcome, uint64_t skip, uint64_t n)
+static bool is_as_it_was(const struct work *work, const struct outcome *outcome)
 {
-	for (uint64_t i = 0; i < n; i++)
-		if (outcome->events[i].at != work->before[skip + i].at ||
-		    units_of(outcome->events, i, outcome->gone) != units_of(work->before, skip + i, 0))
+	if (outcome->n != work->n_before)
+		return false;
+	for (uint64_t i = 0; i < outcome->n; i++)
+		if (outcome->events[i].at != work->before[i].at ||
+		    units_of(outcome->events, i, outcome->gone) != units_of(work->before, i, 0))
 			return false;
 	return true;
-}
-
-/* How the outcome follows from the events before. `dropped` of them have expired and are left out. Then the newest is
- * changed, or a new one comes after it. */
-enum manner { AS_IT_WAS, MERGED, PUSHED, OTHERWISE };
-
-static enum manner compare(const struct work *work, const struct outcome *outcome, uint64_t *ret_dropped)
-{
-	const uint64_t n = outcome->n, n_before = work->n_before, duration = duration_of(&work->plan);
-	uint64_t last, kept;
-
-	if (n_before == 0 || n == 0)
-		return n == n_before ? AS_IT_WAS : OTHERWISE;
-	last = outcome->events[n - 1].at;
-	if (last < work->before[n_before - 1].at)
-		return OTHERWISE;
-	kept = last == work->before[n_before - 1].at ? n : n - 1;
-	if (kept > n_before)
-		return OTHERWISE;
-	*ret_dropped = n_before - kept;
-	for (uint64_t i = 0; i < *ret_dropped; i++)
-		if (last - work->before[i].at < duration)
-			return OTHERWISE;
-	if (!is_same(work, outcome, *ret_dropped, n - 1))
-		return OTHERWISE;
-	if (kept < n)
-		return PUSHED;
-	return *ret_dropped == 0 && is_same(work, outcome, 0, n) ? AS_IT_WAS : MERGED;
 }
 
 /* Makes the slot's full_at late enough for a newest event at `newest`, and its level high enough for the used units.
@@ -409,26 +400,6 @@ static bool extend(struct work *work, uint64_t newest, uint64_t used)
 	return true;
 }
 
-/* The first event that is kept if this many are skipped, and the total before it. If none is kept, the next event to
- * come. */
-static struct weir__point oldest_after(const struct work *work, uint64_t skip, uint64_t at)
-{
-	const struct weir__history *const history = &work->history;
-	struct weir__point point = weir__history_first(history);
-	uint64_t before = history->oldest.total;
-
-	for (; skip > 0; skip--) {
-		before = point.total;
-		if (!weir__history_next(history, &point)) {
-			const uint32_t next = point.position + 1;
-
-			return (struct weir__point){ at, before,
-						     next == weir__shape_cells(&history->shape) ? 0 : next };
-		}
-	}
-	return (struct weir__point){ point.at, before, point.position };
-}
-
 static uint64_t outcome_units(const struct outcome *outcome)
 {
 	return outcome->events[outcome->n - 1].total - outcome->gone;
@@ -437,9 +408,9 @@ static uint64_t outcome_units(const struct outcome *outcome)
 /* The arena is full: the key stays in its slot, or gets one. */
 static enum weir__history_done put_folded(struct work *work, uint64_t newest, uint64_t used)
 {
-	const struct weir_state content = weir__slot_make_folded(work->key.fingerprint, used,
-								 weir__slot_level_of(used, work->plan.most),
-								 full_at(&work->key.view.format, newest));
+	const struct weir_state content = weir__slot_make_folded(
+		work->key.fingerprint, used, weir__slot_level_of(used, work->key.view.format.plan.most),
+		full_at(&work->key.view.format, newest));
 
 	if (!weir__table_put(&work->key, &work->place, content, work->now))
 		return WEIR__HISTORY_OUTRUN;
@@ -447,27 +418,15 @@ static enum weir__history_done put_folded(struct work *work, uint64_t newest, ui
 	return WEIR__HISTORY_DONE;
 }
 
-/* Makes a new history of these events. It replaces the key's history or is the key's first. */
-static enum weir__history_done replace(struct work *work, const struct outcome *outcome)
+/* Makes the slot refer to a new root, which replaces the key's history or is its first. */
+static enum weir__history_done publish(struct work *work, uint32_t number, uint64_t newest, uint64_t used)
 {
-	const struct weir__event *const events = outcome->events;
-	const uint64_t n = outcome->n;
-	const struct weir__shape shape = weir__table_shape(&work->key.view.format.plan);
-	const uint64_t base = base_of(&work->key.view.format), newest = events[n - 1].at - base;
-	struct weir__arena *const arena = &work->key.table->region.arena;
-	const uint32_t number = n < weir__shape_cells(&shape) ?
-					weir__history_new(arena, work->key.hash, &shape, events, n, outcome->gone, base,
-							  take_chunk, work) :
-					0;
-	const uint64_t used = outcome_units(outcome);
-	const uint32_t level = weir__slot_level_of(used, work->plan.most);
-	struct weir_state content;
+	const uint32_t level = weir__slot_level_of(used, work->key.view.format.plan.most);
+	const struct weir_state content = slot_of(work->key.fingerprint, number, level,
+						  full_at(&work->key.view.format, newest));
 
-	if (number == 0)
-		return work->has_history ? WEIR__HISTORY_FULL : put_folded(work, newest, used);
 	if (work->has_history && number == work->history.number) /* given up meanwhile, or the memory is damaged */
 		(void)weir__atomic16_swap(work->place.slot, work->place.seen, (struct weir_state){ 0, 0 });
-	content = slot_of(work->key.fingerprint, number, level, full_at(&work->key.view.format, newest));
 	if (work->has_history) {
 		if (extend(work, newest, used) && weir__history_move(&work->history, number)) {
 			follow_move(work->key.table, &work->place, number);
@@ -476,28 +435,24 @@ static enum weir__history_done replace(struct work *work, const struct outcome *
 	} else if (weir__table_put(&work->key, &work->place, content, work->now)) {
 		return WEIR__HISTORY_DONE;
 	}
-	weir__history_discard(arena, number);
+	weir__history_discard(&work->key.table->region.arena, number);
 	return WEIR__HISTORY_OUTRUN;
 }
 
-/* Puts the outcome into effect by a change of the newest event. */
-static enum weir__history_done change_newest(struct work *work, const struct outcome *outcome, enum manner manner,
-					     uint64_t dropped)
+/* Makes a new history of these events. */
+static enum weir__history_done replace(struct work *work, const struct outcome *outcome)
 {
-	const struct weir__history *const history = &work->history;
-	const uint64_t at = outcome->events[outcome->n - 1].at - base_of(&work->key.view.format);
-	const uint64_t units = units_of(outcome->events, outcome->n - 1, outcome->gone);
-	struct weir__point oldest;
+	const uint64_t n = outcome->n, used = outcome_units(outcome);
+	const struct weir__shape shape = weir__table_shape(&work->key.view.format.plan);
+	const uint64_t base = base_of(&work->key.view.format), newest = outcome->events[n - 1].at - base;
+	const uint32_t number = n < weir__shape_cells(&shape) ?
+					weir__history_new(&work->key.table->region.arena, work->key.hash, &shape,
+							  outcome->events, n, outcome->gone, base, take_chunk, work) :
+					0;
 
-	if (manner == MERGED && units < units_of(work->before, work->n_before - 1, 0))
-		return replace(work, outcome); /* a total may only grow in place: see file_newest */
-	if (!extend(work, at, outcome_units(outcome)))
-		return WEIR__HISTORY_OUTRUN;
-	if (manner == MERGED)
-		return weir__history_merge(
-			history, at, history->newest.total + units - units_of(work->before, work->n_before - 1, 0));
-	oldest = oldest_after(work, work->skipped + dropped, at);
-	return weir__history_push(history, at, history->newest.total + units, &oldest, take_chunk, work);
+	if (number == 0)
+		return work->has_history ? WEIR__HISTORY_FULL : put_folded(work, newest, used);
+	return publish(work, number, newest, used);
 }
 
 /* The key has used nothing any more. The slot's full_at may have changed by now, but the slot must not stay while it
@@ -541,33 +496,32 @@ static enum weir__history_done squeeze(struct work *work, const struct outcome *
 /* Whether the limit was raised so much that the history's cells are too small for what it may now count. */
 static bool is_too_narrow(const struct work *work)
 {
+	const struct weir_plan *const plan = &work->key.view.format.plan;
+
 	return work->has_history && work->history.shape.time_bits != 0 &&
-	       weir__table_shape(&work->key.view.format.plan).time_bits == 0;
+	       weir__history_time_bits(duration_of(plan), units_most(plan)) == 0;
 }
 
 static enum weir__history_done make_so(struct work *work, const struct outcome *outcome, uint64_t *ret_event_at)
 {
-	uint64_t dropped = 0;
-	const enum manner manner = compare(work, outcome, &dropped);
+	const uint64_t n = outcome->n, n_before = work->n_before;
 	enum weir__history_done done;
 
-	*ret_event_at = outcome->n ? outcome->events[outcome->n - 1].at : 0;
-	if (manner == AS_IT_WAS && has_counter(work)) /* a peek carries it over, too: see weir__table_step_while */
-		return replace(work, outcome) == WEIR__HISTORY_OUTRUN ? WEIR__HISTORY_OUTRUN : WEIR__HISTORY_DONE;
-	if (manner == AS_IT_WAS)
+	*ret_event_at = n ? outcome->events[n - 1].at : 0;
+	if (is_as_it_was(work, outcome)) {
+		if (has_counter(work)) /* a peek carries it over, too: see weir__table_step_while */
+			return replace(work, outcome) == WEIR__HISTORY_OUTRUN ? WEIR__HISTORY_OUTRUN :
+										WEIR__HISTORY_DONE;
 		return !work->has_history || weir__history_is_unchanged(&work->history) ? WEIR__HISTORY_DONE :
 											  WEIR__HISTORY_OUTRUN;
-	if (outcome->n == 0)
+	}
+	if (n == 0)
 		return work->has_history ? forget(work) : free_slot(work);
-	if (!work->has_history || manner == OTHERWISE || is_too_narrow(work))
-		return replace(work, outcome);
-	done = change_newest(work, outcome, manner, dropped);
-	if (done != WEIR__HISTORY_FULL)
-		return done;
-	if (manner == MERGED)
-		return done;
-	done = replace(work, outcome); /* a limit that was raised needs a larger ring */
-	return done == WEIR__HISTORY_FULL ? squeeze(work, outcome) : done;
+	done = replace(work, outcome);
+	/* the request has added an event */
+	if (done == WEIR__HISTORY_FULL && n_before > 0 && outcome->events[n - 1].at > work->before[n_before - 1].at)
+		return squeeze(work, outcome);
+	return done;
 }
 
 /* Whether to start again. */
@@ -607,36 +561,224 @@ static enum weir__history_done take_step(struct work *work, weir__step *step, ui
 	return done;
 }
 
+/* Makes the events of the key searchable. Returns false if the history has changed. */
+static bool open_events(struct work *work, bool is_careful, struct weir__events *ret_events)
+{
+	const struct weir__event event = is_folded(work) ? folded_event(work) : (struct weir__event){ 0, 0 };
+
+	if (work->has_history)
+		return weir__events_init(ret_events, &work->history, base_of(&work->key.view.format), is_careful);
+	*ret_events = (struct weir__events){ .few = { event }, .n = event.total > 0 };
+	if (ret_events->n > 0)
+		ret_events->newest = event;
+	return true;
+}
+
+/* The event that was found as a point, with the total before it. None: the event to come. */
+static struct weir__point point_of(const struct work *work, const struct weir__events *events,
+				   const struct weir__found *found, uint64_t at)
+{
+	const struct weir__history *const history = &work->history;
+	const uint32_t next = history->newest.position + 1;
+
+	if (found->i < events->n)
+		return weir__events_point(events, found);
+	return (struct weir__point){ at, (history->oldest.total + found->before) & WEIR__TOTAL_MASK,
+				     next == weir__shape_cells(&history->shape) ? 0 : next };
+}
+
+/* Adds units to the newest event of the history, or another event. A log that counts more than its limit forgets the
+ * excess afterwards: until then it counts too much, never too little. */
+static enum weir__history_done add_to_history(struct work *work, const struct weir__events *events,
+					      const struct weir__addition *addition)
+{
+	const struct weir__history *const history = &work->history;
+	const uint64_t at = addition->at - events->base, total = history->newest.total + addition->units;
+	const struct weir__point live = point_of(work, events, &addition->live, at);
+	const bool is_merged = at == history->newest.at;
+	struct weir__point kept = point_of(work, events, &addition->kept, at);
+	enum weir__history_done done;
+
+	if (!extend(work, at, addition->used))
+		return WEIR__HISTORY_OUTRUN;
+	if (is_merged)
+		done = weir__history_merge(history, at, total);
+	else
+		done = weir__history_push(history, at, total, &live, take_chunk, work);
+	if (done == WEIR__HISTORY_DONE && addition->kept.before != addition->live.before) {
+		if (is_merged && addition->kept.i == events->n)
+			kept.position = history->newest.position;
+		weir__history_forget(history, is_merged ? &history->oldest : &live, &kept);
+	}
+	return done;
+}
+
+/* The same for a key without a history. It gets one. */
+static enum weir__history_done add_to_few(struct work *work, const struct weir__events *events,
+					  const struct weir__addition *addition)
+{
+	struct weir__event after[WEIR__EVENTS_FEW + 1];
+	struct outcome outcome = { .events = after, .gone = addition->kept.before };
+
+	for (uint64_t i = addition->kept.i; i < events->n; i++)
+		after[outcome.n++] = events->few[i];
+	if (outcome.n == 0 || after[outcome.n - 1].at != addition->at)
+		outcome.n++;
+	after[outcome.n - 1] = (struct weir__event){ addition->at, events->newest.total + addition->units };
+	return replace(work, &outcome);
+}
+
+static enum weir__history_operation operation_of(weir__step *step)
+{
+	if (step == weir_step_peek)
+		return WEIR__HISTORY_PEEK;
+	return step == weir_step_upto ? WEIR__HISTORY_UPTO : WEIR__HISTORY_TAKE;
+}
+
+/* Whether what was read was there at one moment. */
+static bool is_valid(struct work *work, const struct weir__events *events)
+{
+	return (!events->is_careful || is_still_there(work)) && weir__events_hold(events);
+}
+
+/* Takes a step by searches. FULL: core has to take it. */
+static enum weir__history_done step_in_place(struct work *work, weir__step *step, uint64_t cost, uint32_t tries,
+					     struct weir_verdict *ret_verdict, uint64_t *ret_event_at)
+{
+	const struct weir_plan *const plan = &work->key.view.format.plan;
+	const enum weir__history_operation operation = operation_of(step);
+	struct weir__addition addition;
+	struct weir__events events;
+
+	find(work);
+	if (!weir__epoch_check_holds(work->epoch_check))
+		return WEIR__HISTORY_STALE;
+	if (has_counter(work))
+		return WEIR__HISTORY_FULL;
+	if (!open_events(work, tries > 0, &events))
+		return WEIR__HISTORY_OUTRUN;
+	if (weir__history_step_is_new_clock(plan, &events, work->now))
+		return WEIR__HISTORY_FULL;
+	*ret_verdict = weir__history_step(plan, &events, operation, work->now, cost, &addition);
+	*ret_event_at = addition.units ? addition.at : events.newest.at;
+	if (addition.units == 0 && !is_valid(work, &events)) {
+		if (tries < READS_MOST)
+			return WEIR__HISTORY_OUTRUN;
+		events = (struct weir__events){ .few = { events.newest }, .n = 1, .newest = events.newest };
+		*ret_verdict = weir__history_step(plan, &events, operation, work->now, cost, &addition);
+		return addition.units == 0 ? WEIR__HISTORY_DONE : WEIR__HISTORY_OUTRUN;
+	}
+	if (addition.units == 0)
+		return WEIR__HISTORY_DONE;
+	if (events.is_lost)
+		return WEIR__HISTORY_OUTRUN;
+	if (!work->has_history)
+		return add_to_few(work, &events, &addition);
+	return is_too_narrow(work) ? WEIR__HISTORY_FULL : add_to_history(work, &events, &addition);
+}
+
+/* The shape of a copy of the history: what the limit needs now, unless more events are kept. */
+static struct weir__shape shape_of_copy(const struct work *work, uint64_t n)
+{
+	const struct weir__shape shape = weir__table_shape(&work->key.view.format.plan);
+
+	return n < weir__shape_cells(&shape) || is_too_narrow(work) ? shape : work->history.shape;
+}
+
+/* Takes units out of the key's events, and fills in the verdict for what is left. FULL: there is no room for a copy. */
+static enum weir__history_done remove_units(struct work *work, struct weir__events *events,
+					    const struct weir__removal *removal, struct weir_verdict *verdict)
+{
+	const struct weir_plan *const plan = &work->key.view.format.plan;
+	const uint64_t left = events->newest.total - removal->first.before - removal->units;
+	const struct weir__cut cut = { removal->after - removal->first.before, removal->units, !is_log(plan) };
+	struct weir__events after = { .n = 0 };
+	struct weir__history copied;
+	struct weir__shape shape;
+	struct weir__point first;
+	uint32_t number, ignored;
+
+	if (left == 0) {
+		weir__history_step_level(plan, &after, work->now, verdict);
+		return work->has_history ? forget(work) : free_slot(work);
+	}
+	if (!work->has_history) {
+		const struct outcome outcome = { .events = after.few, .n = 1 };
+
+		after = (struct weir__events){ .few = { { events->newest.at, left } }, .n = 1 };
+		after.newest = after.few[0];
+		weir__history_step_level(plan, &after, work->now, verdict);
+		return replace(work, &outcome);
+	}
+	shape = shape_of_copy(work, events->n - removal->first.i);
+	first = weir__events_point(events, &removal->first);
+	number = weir__history_copy(&work->history, &shape, &first, &cut, take_chunks, work);
+	if (number == 0)
+		return weir__history_is_unchanged(&work->history) ? WEIR__HISTORY_FULL : WEIR__HISTORY_OUTRUN;
+	if (weir__history_look(work->history.arena, number, work->key.hash, &copied, &ignored) != WEIR__HISTORY_THERE ||
+	    !weir__events_init(&after, &copied, events->base, false)) {
+		weir__history_discard(work->history.arena, number);
+		return WEIR__HISTORY_OUTRUN;
+	}
+	weir__history_step_level(plan, &after, work->now, verdict);
+	return publish(work, number, copied.newest.at, left);
+}
+
 /* Takes units out of the event in which they were counted, if it has that many. */
 static enum weir__history_done take_out(struct work *work, uint64_t event_at, uint64_t units, uint64_t forgiven)
 {
-	struct outcome outcome;
-	enum weir__history_done done = WEIR__HISTORY_DONE;
-	uint64_t kept = 0, i = 0, ignored;
-	struct weir__event *events;
+	struct weir__removal removal;
+	struct weir_verdict ignored;
+	struct weir__events events;
 
 	find(work);
 	/* If another thread forgives something after this load, the swap below fails. */
-	if (atomic_load(weir__table_forgiven(work->key.table, work->key.fingerprint)) != forgiven ||
-	    !work->has_history || !unpack(work))
+	if (atomic_load(weir__table_forgiven(work->key.table, work->key.fingerprint)) != forgiven || !work->has_history)
 		return WEIR__HISTORY_DONE;
-	while (i < work->n_before && work->before[i].at != event_at)
-		i++;
-	if (i == work->n_before || units_of(work->before, i, 0) < units)
-		return weir__history_is_unchanged(&work->history) ? WEIR__HISTORY_DONE : WEIR__HISTORY_OUTRUN;
-	events = malloc((size_t)work->n_before * sizeof(*events));
-	if (events == NULL)
-		return WEIR__HISTORY_DONE;
-	for (uint64_t j = 0; j < work->n_before; j++) {
-		const uint64_t total = work->before[j].total - (j >= i ? units : 0);
+	if (!open_events(work, false, &events))
+		return WEIR__HISTORY_OUTRUN;
+	removal = weir__history_step_take_out(&work->key.view.format.plan, &events, event_at, units);
+	if (events.is_lost)
+		return WEIR__HISTORY_OUTRUN;
+	if (removal.units == 0)
+		return weir__events_hold(&events) ? WEIR__HISTORY_DONE : WEIR__HISTORY_OUTRUN;
+	return remove_units(work, &events, &removal, &ignored);
+}
 
-		if (j != i || units_of(work->before, i, 0) > units || j + 1 == work->n_before)
-			events[kept++] = (struct weir__event){ work->before[j].at, total };
-	}
-	outcome = (struct outcome){ .events = events, .n = kept };
-	done = kept == 1 && events[0].total == 0 ? forget(work) : make_so(work, &outcome, &ignored);
-	free(events);
-	return done;
+/* A refund or, if there is a charge to undo, up to n units of that. FULL: core has to take the step. */
+static enum weir__history_done give_back(struct work *work, uint64_t n, uint32_t tries,
+					 struct weir_verdict *ret_verdict, uint64_t *ret_event_at)
+{
+	const struct weir_plan *const plan = &work->key.view.format.plan;
+	struct weir__removal removal;
+	struct weir__events events;
+	bool forgets;
+
+	find(work);
+	if (!weir__epoch_check_holds(work->epoch_check))
+		return WEIR__HISTORY_STALE;
+	if (has_counter(work))
+		return WEIR__HISTORY_FULL;
+	if (!open_events(work, tries > 0, &events))
+		return WEIR__HISTORY_OUTRUN;
+	if (weir__history_step_is_new_clock(plan, &events, work->now))
+		return WEIR__HISTORY_FULL;
+	removal = work->undone ? weir__history_step_undo(plan, &events, work->now, work->undone, n) :
+				 weir__history_step_refund(plan, &events, work->now, n);
+	if (events.is_lost)
+		return WEIR__HISTORY_OUTRUN;
+	*ret_verdict = (struct weir_verdict){ .allowed = true, .limit = plan->most };
+	if (work->undone)
+		ret_verdict->granted = removal.units;
+	if (work->undone == NULL || removal.units > 0)
+		atomic_fetch_add(weir__table_forgiven(work->key.table, work->key.fingerprint), 1);
+	*ret_event_at = events.newest.at;
+	/* A refund, even of nothing, makes a log forget what has expired, in case the clock is set back later. */
+	forgets = work->undone == NULL && is_log(plan) && removal.first.before > 0;
+	if (removal.units > 0 || forgets)
+		return remove_units(work, &events, &removal, ret_verdict);
+	weir__history_step_level(plan, &events, work->now, ret_verdict);
+	return is_valid(work, &events) ? WEIR__HISTORY_DONE : WEIR__HISTORY_OUTRUN;
 }
 
 void weir__table_take_back_event(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
@@ -648,18 +790,32 @@ void weir__table_take_back_event(struct weir_table *table, const struct weir_tab
 	begin(&work, NULL, table, limit, hash, now);
 	while (is_outrun(take_out(&work, event_at, units, forgiven), &tries))
 		;
-	free(work.heap);
+}
+
+/* Searches for the first event of a log that counts at `when`. Out of line, because a walk of few steps mostly finds it. */
+static __attribute__((noinline)) struct weir__point search_live(struct work *work, weir_ns period, uint64_t when)
+{
+	struct weir__events events;
+	struct weir__found found;
+
+	(void)weir__events_init(&events, &work->history, 0, false); /* if it fails, the history has changed */
+	found = weir__events_find(&events, WEIR__EVENTS_BY_INSTANT, when >= period ? when - period + 1 : 0);
+	return point_of(work, &events, &found, when);
 }
 
 /* The first event of a log that counts at `when`, with the total before it. If none counts, the next event to come. */
-static struct weir__point first_live(const struct weir__history *history, weir_ns period, uint64_t when)
+static struct weir__point first_live(struct work *work, weir_ns period, uint64_t when)
 {
+	const struct weir__history *const history = &work->history;
 	struct weir__point live = history->oldest, point;
+	int steps = 0;
 
 	if (when - live.at < period || live.at > when)
 		return live;
 	for (point = weir__history_first(history); when - point.at >= period;) {
 		live.total = point.total;
+		if (++steps > STEPS_MOST)
+			return search_live(work, period, when);
 		if (!weir__history_next(history, &point)) {
 			const uint32_t next = point.position + 1;
 
@@ -674,24 +830,20 @@ static struct weir__point first_live(const struct weir__history *history, weir_n
 }
 
 /* When `units` of the units that count from the event `live` on will have expired. */
-static uint64_t left_at(const struct weir__history *history, const struct weir__point *live, uint64_t units,
-			weir_ns period)
+static uint64_t left_at(struct work *work, const struct weir__point *live, uint64_t units, weir_ns period)
 {
-	struct weir__point point = *live;
+	const struct weir__history *const history = &work->history;
+	struct weir__events events;
 
-	if (live->position == history->oldest.position)
-		point = weir__history_first(history);
-	else if (live->position == history->newest.position)
-		point = history->newest;
-	else
-		weir__history_read(history, live, &point);
-	while (((point.total - live->total) & WEIR__TOTAL_MASK) < units && weir__history_next(history, &point))
-		;
-	return point.at + period;
+	(void)weir__events_init(&events, &work->history, 0, false); /* if it fails, the history has changed */
+	return weir__events_find(&events, WEIR__EVENTS_BY_TOTAL,
+				 ((live->total - history->oldest.total) & WEIR__TOTAL_MASK) + units)
+		       .event.at +
+	       period;
 }
 
 /* Fills in the verdict on a log after the decision. */
-static void explain_log(const struct work *work, const struct weir__point *live, uint64_t used, uint64_t newest,
+static void explain_log(struct work *work, const struct weir__point *live, uint64_t used, uint64_t newest,
 			uint64_t cost, bool allowed, struct weir_verdict *verdict)
 {
 	const struct weir_plan *const plan = &work->key.view.format.plan;
@@ -703,9 +855,8 @@ static void explain_log(const struct work *work, const struct weir__point *live,
 	if (allowed)
 		return;
 	verdict->never = cost > plan->most;
-	verdict->retry_after = verdict->never ?
-				       WEIR_NEVER :
-				       left_at(&work->history, live, used - (plan->most - cost), plan->period) - now;
+	verdict->retry_after = verdict->never ? WEIR_NEVER :
+						left_at(work, live, used - (plan->most - cost), plan->period) - now;
 }
 
 /* Decides for a log that has a history, without unpacking it into core's state. WHOLE: take the long path. */
@@ -722,7 +873,7 @@ static enum weir__log_answer decide_log(struct work *work, uint64_t cost, struct
 	if (when - now > WEIR__STEP_BACK_MAX || is_too_narrow(work))
 		return WEIR__LOG_UNDECIDED;
 	weir__history_fetch_cells(history);
-	live = first_live(history, plan->period, when);
+	live = first_live(work, plan->period, when);
 	used = (history->newest.total - live.total) & WEIR__TOTAL_MASK;
 	if (used > plan->most || cost > plan->most - used) {
 		if (ret_verdict)
@@ -755,13 +906,32 @@ static enum weir__log_answer decide_short(struct work *work, uint64_t cost, stru
 	return decide_log(work, cost, ret_verdict);
 }
 
+/* Takes a step, or undoes up to `cost` units of a charge. */
+static enum weir__history_done take_any_step(struct work *work, weir__step *step, uint64_t cost,
+					     struct weir_verdict *ret_verdict, uint64_t *ret_event_at)
+{
+	enum weir__history_done done;
+	uint32_t tries = 0;
+
+	do
+		done = step && !weir__step_forgives(step) ?
+			       step_in_place(work, step, cost, tries, ret_verdict, ret_event_at) :
+			       give_back(work, cost, tries, ret_verdict, ret_event_at);
+	while (is_outrun(done, &tries));
+	if (done != WEIR__HISTORY_FULL)
+		return done;
+	do
+		done = take_step(work, step, cost, ret_verdict, ret_event_at);
+	while (is_outrun(done, &tries));
+	return done;
+}
+
 bool weir__table_step_history(const struct weir__epoch_check *epoch_check, struct weir_table *table,
 			      const struct weir_table_limit *limit, uint64_t hash, weir__step *step, weir_ns now,
 			      uint64_t cost, struct weir_verdict *ret_verdict, struct weir__change *ret_change)
 {
 	enum weir__history_done done = WEIR__HISTORY_DONE;
 	uint64_t event_at = 0;
-	uint32_t tries = 0;
 	struct work work;
 
 	begin(&work, epoch_check, table, limit, hash, now);
@@ -771,9 +941,7 @@ bool weir__table_step_history(const struct weir__epoch_check *epoch_check, struc
 
 		event_at = now > newest ? now : newest;
 	} else {
-		do
-			done = take_step(&work, step, cost, ret_verdict, &event_at);
-		while (is_outrun(done, &tries));
+		done = take_any_step(&work, step, cost, ret_verdict, &event_at);
 		if (done != WEIR__HISTORY_DONE)
 			*ret_verdict = no_room(&work.key.view.format.plan);
 	}
@@ -789,18 +957,13 @@ bool weir__table_step_history(const struct weir__epoch_check *epoch_check, struc
 struct weir_verdict weir__table_undo_history(struct weir_table *table, const struct weir_table_limit *limit,
 					     uint64_t hash, weir_ns now, const struct weir__charge *charge, uint64_t n)
 {
-	enum weir__history_done done;
 	struct weir_verdict verdict;
-	uint32_t tries = 0;
 	uint64_t ignored;
 	struct work work;
 
 	begin(&work, NULL, table, limit, hash, now);
 	work.undone = charge;
-	do
-		done = take_step(&work, NULL, n, &verdict, &ignored);
-	while (is_outrun(done, &tries));
-	if (done != WEIR__HISTORY_DONE)
+	if (take_any_step(&work, NULL, n, &verdict, &ignored) != WEIR__HISTORY_DONE)
 		verdict = no_room(&work.key.view.format.plan);
 	free(work.heap);
 	return verdict;

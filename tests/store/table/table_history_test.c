@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "core/segments.h"
+#include "core/step.h"
 #include "tables.h"
 
 enum { ARENA = 4 << 20, KEYS = 5, STEPS = 3000 };
@@ -107,6 +108,14 @@ static bool compare_one(const struct compared *both, uint32_t key, uint64_t oper
 	static const char *const names[] = { "take", "up to", "peek", "refund" };
 	struct weir_verdict found, expected;
 
+	if (operation == 5) {
+		const struct weir__charge charge = { now - below(S(2)), 1 + below(5) };
+
+		found = weir__table_undo(both->table, both->limit, &key, sizeof(key), now, &charge, cost);
+		expected = weir__step_undo(both->plan, both->states[key], now, &charge, cost);
+		CHECK_VERDICT("undo", &found, &expected);
+		return is_same_verdict(&found, &expected);
+	}
 	if (operation >= 4)
 		return CHECK_EQ(allow(both->table, both->limit, key, now, cost),
 				weir_step_allow(both->plan, both->states[key], now, cost));
