@@ -272,18 +272,19 @@ struct weir_store_stats {
 WEIR_API int weir_store_stats(struct weir_store *store, struct weir_store_stats *stats);
 
 struct weir_store_limit_stats {
-	const char *name; /* valid during the call */
-	struct weir_limit limit;
+	const char *name;
+	struct weir_limit limit; /* as it is now */
 	/* Decisions, by all processes that share the table, made by the table, Redis or the fallback. A denied decision
 	 * on several limits counts as denied for those limits that denied it. */
 	uint64_t allowed, denied;
 };
 
-/* Calls `tell` for each limit of the store's table. The struct may get more fields at its end. Takes no lock, and `tell`
- * may call the store. */
-WEIR_API void weir_store_each_limit(struct weir_store *store,
-				    void (*tell)(void *context, const struct weir_store_limit_stats *stats),
-				    void *context);
+/* The stats are valid during the call. */
+typedef void weir_store_limit_report(void *context, const struct weir_store_limit_stats *stats);
+
+/* Reports each limit of the store's table. The struct may get more fields at its end. Takes no lock, and `report` may call
+ * the store. */
+WEIR_API void weir_store_each_limit(struct weir_store *store, weir_store_limit_report *report, void *context);
 
 #ifdef __cplusplus
 }

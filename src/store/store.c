@@ -438,8 +438,7 @@ int weir_store_stats(struct weir_store *store, struct weir_store_stats *stats)
 	return WEIR_OK;
 }
 
-void weir_store_each_limit(struct weir_store *store,
-			   void (*tell)(void *context, const struct weir_store_limit_stats *stats), void *context)
+void weir_store_each_limit(struct weir_store *store, weir_store_limit_report *report, void *context)
 {
 	const struct weir__region *const region = &store->table->region;
 
@@ -455,6 +454,6 @@ void weir_store_each_limit(struct weir_store *store,
 		stats.name = words.name;
 		stats.allowed = counted.allowed;
 		stats.denied = counted.denied;
-		tell(context, &stats);
+		report(context, &stats);
 	}
 }
