@@ -151,8 +151,7 @@ static void what_cannot_be_made(void)
 		 WEIR_ERR_LIMIT);
 	CHECK(store == NULL);
 	CHECK_EQ(weir_store_redis("redis+unix:///nobody/listens/here", NULL, &store, &why), WEIR_OK);
-	CHECK_EQ(weir_store_add_limit_text(store, "large", "2000000/s sliding_log", &limit, &why),
-		 WEIR_ERR_MAXIMUM);
+	CHECK_EQ(weir_store_add_limit_text(store, "large", "2000000/s sliding_log", &limit, &why), WEIR_ERR_MAXIMUM);
 	CHECK_EQ(weir_store_wait(store, 1, &why), WEIR_ERR_UNREACHABLE);
 	weir_store_free(store);
 }
