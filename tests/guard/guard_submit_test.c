@@ -224,6 +224,43 @@ static void a_policy_says_what_happens_without_redis(void)
 	weir_store_free(store);
 }
 
+static void descriptors_are_decided_on_redis(void)
+{
+	static const char text[] = "domain: shop\n"
+				   "descriptors:\n"
+				   "  - key: ip\n"
+				   "    rate_limit: {unit: year, requests_per_unit: 3}\n";
+	const struct weir_attribute entry = { "ip", 2, "192.0.2.1", 9 };
+	const struct weir_descriptor descriptors[] = {
+		{ .entries = &entry, .n = 1 },
+		{ .entries = &entry, .n = 1, .unit = WEIR_UNIT_YEAR, .requests_per_unit = 5 }
+	};
+	struct weir_guard_status statuses[2];
+	struct weir_guard_answer answer;
+	struct weir_policy *policy;
+	struct weir_store *store;
+	struct weir_guard *guard;
+	int error;
+
+	redis_server_start(&server);
+	store = store_on("1s", WEIR_STORE_FAILURE_UNSET);
+	if (weir_policy_read_envoy(text, strlen(text), "shop.yaml", 0, report_into, NULL, &policy) != WEIR_OK ||
+	    weir_guard_new_on(store, policy, &guard, NULL) != WEIR_OK)
+		errx(1, "no guard: %s", reported);
+	for (int i = 0; i < 4; i++) {
+		CHECK_EQ(weir_guard_check_descriptors(guard, "shop", 4, descriptors, 2, 1, 0, &answer, statuses, NULL),
+			 WEIR_OK);
+		CHECK_EQ(answer.verdict.allowed, i < 3);
+		CHECK_EQ(answer.fallback_nodes, 0);
+	}
+	CHECK(!statuses[0].verdict.allowed && statuses[1].verdict.allowed);
+	redis_server_stop(&server);
+	error = weir_guard_check_descriptors(guard, "shop", 4, descriptors, 2, 1, 0, &answer, statuses, NULL);
+	CHECK(error == WEIR_ERR_UNREACHABLE || error == WEIR_ERR_UNANSWERED);
+	weir_guard_free(guard);
+	weir_store_free(store);
+}
+
 /* --- event loops ------------------------------------------------------------------------------------------------- */
 
 struct seen {
@@ -403,5 +440,6 @@ static void threads_share_a_guard(void)
 }
 
 TESTS(TEST(decides_on_redis_as_on_a_table), TEST(two_processes_share_a_limit), TEST(policies_and_limits_change),
-      TEST(a_policy_says_what_happens_without_redis), TEST(submits_to_redis_and_to_a_table),
-      TEST(changes_do_not_wait_for_submitted_requests), TEST(submitted_without_redis), TEST(threads_share_a_guard))
+      TEST(a_policy_says_what_happens_without_redis), TEST(descriptors_are_decided_on_redis),
+      TEST(submits_to_redis_and_to_a_table), TEST(changes_do_not_wait_for_submitted_requests),
+      TEST(submitted_without_redis), TEST(threads_share_a_guard))

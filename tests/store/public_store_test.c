@@ -1,4 +1,4 @@
-/* store_test.c: the public store on a table: it decides as the table does, and completes what is submitted exactly once.
+/* public_store_test.c: the public store on a table: it decides as the table does, and completes what is submitted exactly once.
  *
  * Covers: src/store/store.c, src/store/submitter.c */
 #include <weir/store.h>
