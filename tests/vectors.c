@@ -606,7 +606,7 @@ struct outline {
 	weir_ns earliest, latest;
 	weir_ns grain;  /* all times are multiples of this */
 	uint64_t costs; /* of all rows, saturating */
-	bool has_reserve, has_undo;
+	bool has_reserve, has_undo, has_set;
 };
 
 /* The costs of a row, which are its last word before the arrow: one number, or several. */
@@ -654,6 +654,7 @@ static struct outline outline_of_rows(void)
 		outline.grain = common_divisor(outline.grain, now);
 		outline.has_reserve |= strcmp(now_at.words[2], "reserve") == 0;
 		outline.has_undo |= strcmp(now_at.words[2], "undo") == 0;
+		outline.has_set |= strcmp(now_at.words[2], "set") == 0;
 		if (strcmp(now_at.words[2], "set") != 0)
 			add_costs(&outline);
 		free(copy);
@@ -701,6 +702,8 @@ static const char *reason_to_skip(const struct vector_engine *engine, const stru
 		return "reserve";
 	if (outline->has_undo && engine->undo == NULL)
 		return "undo";
+	if (outline->has_set && engine->change == NULL)
+		return "changes";
 	if (engine->grain && outline->grain % engine->grain != 0)
 		return "times between its grains";
 	if (engine->skips_times)

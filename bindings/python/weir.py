@@ -10,6 +10,12 @@
         if not verdict:
             deny(retry_after=verdict.retry_seconds)
 
+    with weir.Store("redis://127.0.0.1:6379", on_failure="share") as store:  # or weir.Store(table)
+        guard = weir.Guard(store, file="policy.yaml")
+        answer = guard.check({"ip": ip, "path": path})
+        if not answer:
+            deny(retry_after=answer.verdict.retry_seconds)
+
 This is libweir through ctypes: one file, no compiler, nothing else to install. The library is the one that the
 environment variable WEIR_LIBRARY names, else libweir.so next to this file, else the installed one.
 
@@ -25,7 +31,8 @@ a Canceller, and in the main thread by what a signal handler raises, such as Key
 
 Fork. A limiter, or a table without `shared`, is two afterwards, each of which allows the full limit. A shared table
 goes on being one, through the same objects. Fork before other threads use a limiter: one that is locked just then (by
-sliding logs, waits and changes) would stay locked in the child."""
+sliding logs, waits and changes) would stay locked in the child. Make a store on Redis after the fork: the thread that
+talks to Redis stays in the parent."""
 
 from __future__ import annotations
 
@@ -37,10 +44,11 @@ import os
 import threading
 from ctypes import c_bool, c_char, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from operator import index
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 __all__ = ["Limiter", "Table", "Limit", "Claim", "Key", "Verdict", "Decision", "KeyState", "TableStats", "LimitStats",
-           "Canceller", "Waited", "Error", "NEVER", "now", "ERR_SYNTAX", "ERR_LIMIT", "ERR_MAXIMUM", "ERR_CHANGE",
+           "Canceller", "Waited", "Store", "StoreLimit", "Answer", "StoreStats", "StoreLimitStats", "Guard", "GuardAnswer",
+           "Health", "Error", "NEVER", "now", "ERR_SYNTAX", "ERR_LIMIT", "ERR_MAXIMUM", "ERR_CHANGE",
            "ERR_ROOM", "ERR_UNSUPPORTED", "ERR_NEVER", "ERR_DEADLINE", "ERR_CANCELLED", "ERR_CLOSED", "ERR_FULL",
            "ERR_SYSTEM", "ERR_REGION", "ERR_UNREACHABLE", "ERR_UNANSWERED"]
 
@@ -68,6 +76,9 @@ ERR_UNANSWERED = -15
 _LIMITER_ALIGN = 64
 _LIMIT_TEXT_MAX = 160
 _CLAIMS_MAX = 16
+_BATCH_MAX = 64
+_LATENCIES = 16
+_LATENCY_FIRST_US = 64
 
 
 # --- the library ------------------------------------------------------------------------------------------------------
@@ -124,6 +135,44 @@ class _weir_table_limit_stats(ctypes.Structure):
     _fields_ = [("allowed", c_uint64), ("denied", c_uint64)]
 
 
+class _weir_store_options(ctypes.Structure):
+    _fields_ = [("on_failure", c_int), ("table", c_void_p), ("keys", c_uint64), ("limits_max", c_uint32),
+                ("arena_bytes", c_size_t)]
+
+
+class _weir_store_answer(ctypes.Structure):
+    _fields_ = [("verdict", _weir_verdict), ("decided_by", c_size_t), ("decided_at", c_uint64),
+                ("fallback_nodes", c_uint32), ("is_closed", c_bool)]
+
+
+class _weir_store_stats(ctypes.Structure):
+    _fields_ = [("size_bytes", c_size_t), ("health", c_int), ("nodes", c_uint32), ("calls", c_uint64),
+                ("requests", c_uint64), ("decided", c_uint64), ("unreached", c_uint64), ("unanswered", c_uint64),
+                ("by_fallback", c_uint64), ("script_loads", c_uint64), ("failovers", c_uint64), ("damaged", c_uint64),
+                ("deferred_keys", c_uint64), ("deferred_charged", c_uint64), ("deferred_excess", c_uint64),
+                ("deferred_uncertain", c_uint64), ("deferred_dropped", c_uint64),
+                ("latency_counts", c_uint64 * _LATENCIES), ("latency_sum_us", c_uint64), ("keys_capacity", c_uint64),
+                ("keys_live", c_uint64), ("keys_inserted", c_uint64), ("keys_evicted", c_uint64),
+                ("last_error", c_char * 256)]
+
+
+class _weir_store_limit_stats(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("limit", _weir_limit), ("allowed", c_uint64), ("denied", c_uint64)]
+
+
+class _weir_attribute(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("name_length", c_size_t), ("value", c_char_p), ("value_length", c_size_t)]
+
+
+class _weir_guard_answer(ctypes.Structure):
+    _fields_ = [("verdict", _weir_verdict), ("limits", c_size_t), ("shadow_denied", c_size_t), ("is_limited", c_bool),
+                ("decided_by", c_char * 64), ("limit", c_void_p), ("fallback_nodes", c_uint32), ("is_closed", c_bool)]
+
+
+_limit_report = ctypes.CFUNCTYPE(None, c_void_p, ctypes.POINTER(_weir_store_limit_stats))
+_policy_report = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
+
+_on_store = [c_void_p, c_void_p, c_char_p, c_size_t, c_uint64, c_void_p]  # store, limit, key, its length, cost, answer
 _on_limiter = [c_void_p, c_uint64, c_uint64]  # limiter, now, cost
 _on_key = [c_void_p, c_void_p, c_char_p, c_size_t, c_uint64, c_uint64]  # table, limit, key, its length, now, cost
 
@@ -169,6 +218,35 @@ _FUNCTIONS = {
     "weir_table_limit_stats": (None, [c_void_p, c_void_p, c_void_p]),
     "weir_table_limit_limit": (_weir_limit, [c_void_p]),
     "weir_table_limit_name": (c_char_p, [c_void_p]),
+    "weir_store_table": (c_int, [c_void_p, c_void_p, c_void_p]),
+    "weir_store_free": (None, [c_void_p]),
+    "weir_store_wait": (c_int, [c_void_p, c_uint64, c_void_p]),
+    "weir_store_add_limit": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p]),
+    "weir_store_change_limit": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "weir_store_set_failure": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_uint64, c_void_p]),
+    "weir_store_take": (c_int, _on_store),
+    "weir_store_upto": (c_int, _on_store),
+    "weir_store_peek": (c_int, _on_store),
+    "weir_store_refund": (c_int, _on_store),
+    "weir_store_reset": (c_int, [c_void_p, c_void_p, c_char_p, c_size_t, c_void_p]),
+    "weir_store_decide": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),
+    "weir_store_take_batch": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),
+    "weir_store_stats": (c_int, [c_void_p, c_void_p]),
+    "weir_store_each_limit": (None, [c_void_p, c_void_p, c_void_p]),
+}
+
+# Of libweir-redis and libweir-policy, which are loaded when they are first needed.
+_REDIS_FUNCTIONS = {
+    "weir_store_redis": (c_int, [c_char_p, c_void_p, c_void_p, c_void_p]),
+}
+_POLICY_FUNCTIONS = {
+    "weir_policy_read": (c_int, [c_char_p, c_size_t, c_char_p, c_void_p, c_void_p, c_void_p]),
+    "weir_policy_load": (c_int, [c_char_p, c_void_p, c_void_p, c_void_p]),
+    "weir_guard_new_on": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "weir_guard_free": (None, [c_void_p]),
+    "weir_guard_change": (c_int, [c_void_p, c_void_p, c_uint64, c_void_p]),
+    "weir_guard_change_limit": (c_int, [c_void_p, c_char_p, c_void_p, c_uint64, c_void_p]),
+    "weir_guard_check": (c_int, [c_void_p, c_void_p, c_size_t, c_uint64, c_uint64, c_void_p, c_void_p]),
 }
 
 
@@ -187,12 +265,12 @@ def _find() -> str:
                       "run ldconfig")
 
 
-def _load(path: str) -> ctypes.CDLL:
+def _load(path: str, functions: Dict[str, Tuple[Any, List[Any]]]) -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(path, use_errno=True)
     except OSError as fault:
         raise ImportError(f"{path} cannot be loaded: {fault}") from None
-    for name, (returns, takes) in _FUNCTIONS.items():
+    for name, (returns, takes) in functions.items():
         try:
             function = getattr(library, name)
         except AttributeError:
@@ -201,7 +279,23 @@ def _load(path: str) -> ctypes.CDLL:
     return library
 
 
-_library: Any = _load(_find())
+_PATH = _find()
+_library: Any = _load(_PATH, _FUNCTIONS)
+_companions: Dict[str, Any] = {}
+
+
+def _companion(name: str, functions: Dict[str, Tuple[Any, List[Any]]]) -> Any:
+    """libweir-NAME, next to libweir or installed."""
+    if name not in _companions:
+        near = os.path.join(os.path.dirname(_PATH), f"libweir-{name}.so")
+        path = next((each for each in (near, f"{near}.0") if os.path.exists(each)), None)
+        path = path or ctypes.util.find_library(f"weir-{name}")
+        if path is None:
+            raise ImportError(f"there is no libweir-{name}.so: put it next to libweir.so, or install it and run ldconfig")
+        _companions[name] = _load(path, functions)
+    return _companions[name]
+
+
 _ref = ctypes.byref
 
 
@@ -749,3 +843,360 @@ class Limit:
     def _ask(self, function: Any, key: Key, cost: int, now: Optional[int]) -> Any:
         handle, encoded = self.table._use(), _key(key)
         return function(handle, self._pointer, encoded, len(encoded), _time_of(handle, now), _number(cost))
+
+
+# --- limits wherever their state is kept ------------------------------------------------------------------------------
+
+_FAILURES = {None: 0, "share": 1, "open": 2, "closed": 3, "local": 4}
+
+
+class Health(enum.Enum):
+    UP = 0
+    DOWN = 1  # calls fail at once, or the fallback decides at once
+    PROBING = 2  # a probe was sent, to find out whether Redis is back
+
+
+class Answer(NamedTuple):
+    """What a store decided. True if it is allowed."""
+
+    verdict: Verdict  # of the claim that decided
+    decided_by: int  # which claim; 0 if there is one
+    decided_at: int  # ns, on the clock of the table or Redis that decided
+    fallback_nodes: int  # 0: the store decided; n: its fallback did, as one of n nodes that share Redis
+    is_closed: bool  # denied because Redis failed and the rule of the limit is "closed"
+    verdicts: List[Verdict]  # one for each claim
+
+    def __bool__(self) -> bool:
+        return self.verdict.allowed
+
+
+class StoreStats(NamedTuple):
+    """How a store does. Counters grow from its start."""
+
+    health: Health  # a table is always up
+    nodes: int  # programs and servers that share Redis now
+    calls: int  # to Redis; a call carries several requests
+    requests: int
+    decided: int  # requests to Redis, by outcome; 0 for a table
+    unreached: int
+    unanswered: int
+    by_fallback: int  # requests that the fallback decided
+    script_loads: int
+    failovers: int
+    damaged: int  # keys in Redis that were reset because they were unreadable
+    deferred_keys: int  # now: keys with charges still to be made in Redis
+    deferred_charged: int  # units charged later
+    deferred_excess: int  # units for which no room was left
+    deferred_uncertain: int  # units sent without a reply
+    deferred_dropped: int  # units that did not fit the memory
+    latency_counts: Tuple[int, ...]  # requests that Redis decided: the i-th in at most latency_seconds[i]; the last: the rest
+    latency_sum_us: int
+    keys_capacity: int  # of the table, now
+    keys_live: int
+    keys_inserted: int  # of the table, since it was made
+    keys_evicted: int
+    last_error: str  # of Redis; empty: none yet
+
+    @property
+    def latency_seconds(self) -> List[float]:
+        """Upper bounds of latency_counts; the last is infinite."""
+        return [(_LATENCY_FIRST_US << i) / 1e6 for i in range(_LATENCIES - 1)] + [math.inf]
+
+
+class StoreLimitStats(NamedTuple):
+    """Decisions on one limit, by all processes that share the table."""
+
+    name: str
+    text: str  # the limit as it is now
+    allowed: int
+    denied: int
+
+
+class _StoreHandle(_Pointer):
+    """A store of C's, with what must outlive it."""
+
+    table: Optional[_Handle] = None
+
+    def __del__(self, free: Any = _library.weir_store_free) -> None:
+        free(self.value)
+
+
+class Store:
+    """Limits, wherever their state is kept. `where` is a Table, or the URL of a Redis (docs/redis.md), such as
+    "redis://127.0.0.1:6379".
+
+    The rest is for Redis. Processes that use the same Redis, prefix, name and key share one state.
+    on_failure: what decides when Redis does not reply in time. "share": this node's share of the limit; "open": allow;
+        "closed": deny; None: a call raises Error with ERR_UNREACHABLE (certainly nothing was charged) or ERR_UNANSWERED.
+    table: for limits, counters and the fallback; None: the store makes one, for
+    keys: that are in use at once while Redis fails; 0 is 100,000.
+    limits_max: of that table; 0 is 64.
+
+    Does not wait for Redis: wait() does. Error: ERR_SYNTAX, ERR_LIMIT (the URL or an option cannot be used), ERR_SYSTEM.
+    ImportError: a URL needs libweir-redis.so."""
+
+    def __init__(self, where: Union[Table, str], *, on_failure: Optional[str] = None, table: Optional[Table] = None,
+                 keys: int = 0, limits_max: int = 0, arena_bytes: int = 0) -> None:
+        handle, message = _StoreHandle(), _weir_message()
+        if isinstance(where, Table):
+            handle.table = where._use()
+            _check(_library.weir_store_table(handle.table, _ref(handle), _ref(message)), message)
+        else:
+            handle.table = None if table is None else table._use()
+            options = _weir_store_options(_failure(on_failure), handle.table, _number(keys), _number(limits_max, 32),
+                                          _number(arena_bytes))
+            redis = _companion("redis", _REDIS_FUNCTIONS)
+            _check(redis.weir_store_redis(_name(where), _ref(options), _ref(handle), _ref(message)), message)
+        self._handle: Optional[_StoreHandle] = handle
+
+    def close(self) -> None:
+        """Frees the store, once calls that are under way have ended, and guards on it are closed. For at most 2 s, sends
+        charges that were deferred while Redis was away."""
+        self._handle = None
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def wait(self, timeout: float) -> None:
+        """Waits until Redis can be called, for at most this many seconds. Error: ERR_UNREACHABLE."""
+        message = _weir_message()
+        _check(_library.weir_store_wait(self._use(), _number(int(timeout * 1e9)), _ref(message)), message)
+
+    def add_limit(self, name: str, text: str) -> StoreLimit:
+        """Adds a limit, or finds it. Error: as Table.add_limit; ERR_MAXIMUM also if it does not fit Redis."""
+        limit, message, pointer, handle = _parse(text), _weir_message(), _Pointer(), self._use()
+        _check(_library.weir_store_add_limit(handle, _name(name), _ref(limit), _ref(pointer), _ref(message)), message)
+        return StoreLimit(self, pointer)
+
+    def decide(self, claims: Iterable[Tuple[StoreLimit, Key, int]]) -> Answer:
+        """Decides 1 to 16 claims (limit, key, cost) together: allowed only if all allow it, and charged nowhere if
+        one denies."""
+        handle, array = self._use(), self._claims(claims)
+        verdicts, answer = (_weir_verdict * max(len(array), 1))(), _weir_store_answer()
+        if not 1 <= len(array) <= _CLAIMS_MAX:
+            raise Error(ERR_LIMIT, f"{len(array)} claims to decide together; give 1 to {_CLAIMS_MAX}")
+        _check(_library.weir_store_decide(handle, array, len(array), verdicts, _ref(answer)), _weir_message())
+        return _answer(answer, [_verdict(each) for each in verdicts])
+
+    def take_batch(self, claims: Iterable[Tuple[StoreLimit, Key, int]]) -> List[Verdict]:
+        """Takes 1 to 64 independent claims, in order and in one call."""
+        handle, array = self._use(), self._claims(claims)
+        verdicts = (_weir_verdict * max(len(array), 1))()
+        if not 1 <= len(array) <= _BATCH_MAX:
+            raise Error(ERR_LIMIT, f"{len(array)} claims in a batch; give 1 to {_BATCH_MAX}")
+        _check(_library.weir_store_take_batch(handle, array, len(array), verdicts, None), _weir_message())
+        return [_verdict(each) for each in verdicts]
+
+    def stats(self) -> StoreStats:
+        """How the store does. May be called as often as you like."""
+        found = _weir_store_stats(size_bytes=ctypes.sizeof(_weir_store_stats))
+        _check(_library.weir_store_stats(self._use(), _ref(found)), _weir_message())
+        plain = {name: getattr(found, name) for name in StoreStats._fields}
+        return StoreStats(**{**plain, "health": Health(found.health), "latency_counts": tuple(found.latency_counts),
+                             "last_error": found.last_error.decode("utf-8", "replace")})
+
+    def limits(self) -> List[StoreLimitStats]:
+        """The limits of the store's table, and how they decided, by name."""
+        found = []
+
+        def report(_: Any, stats: Any) -> None:
+            of = stats.contents
+            found.append(StoreLimitStats(of.name.decode("utf-8", "replace"), _print(of.limit), of.allowed, of.denied))
+
+        called = _limit_report(report)
+        _library.weir_store_each_limit(self._use(), ctypes.cast(called, c_void_p), None)
+        return sorted(found)
+
+    def __repr__(self) -> str:
+        return f"<weir.Store{'' if self._handle else ', closed'}>"
+
+    def _use(self) -> _StoreHandle:
+        handle = self._handle
+        if handle is None:
+            raise ValueError("the store is closed")
+        return handle
+
+    def _claims(self, claims: Iterable[Tuple[StoreLimit, Key, int]]) -> Any:
+        rows = []
+        for limit, key, cost in claims:
+            if limit.store is not self:
+                raise ValueError(f"{limit!r} is of another store")
+            encoded = _key(key)
+            rows.append((limit._pointer, encoded, len(encoded), _number(cost)))
+        return (_weir_claim * len(rows))(*rows)
+
+
+def _failure(mode: Optional[str]) -> int:
+    if mode not in _FAILURES:
+        raise ValueError(f"on_failure is None, 'share', 'open', 'closed' or 'local', not {mode!r}")
+    return _FAILURES[mode]
+
+
+def _answer(found: _weir_store_answer, verdicts: Optional[List[Verdict]] = None) -> Answer:
+    verdict = _verdict(found.verdict)
+    return Answer(verdict, found.decided_by, found.decided_at, found.fallback_nodes, found.is_closed,
+                  verdicts or [verdict])
+
+
+class StoreLimit:
+    """A limit of a store, made by Store.add_limit: decides for each key by itself. Calls block until the store has
+    decided. Error: ERR_UNREACHABLE or ERR_UNANSWERED, if Redis does not decide and no fallback does."""
+
+    def __init__(self, store: Store, pointer: _Pointer) -> None:
+        self.store = store
+        self._pointer = pointer
+        self.name: str = _library.weir_table_limit_name(pointer).decode("utf-8", "replace")
+
+    @property
+    def text(self) -> str:
+        """The limit as it is now, in its shortest form."""
+        self.store._use()
+        return _print(_library.weir_table_limit_limit(self._pointer))
+
+    def change(self, text: str) -> None:
+        """Changes the limit while keys are in use, as Limit.change. In Redis, the latest change decides for all."""
+        limit, message = _parse(text), _weir_message()
+        _check(_library.weir_store_change_limit(self.store._use(), self._pointer, _ref(limit), _ref(message)), message)
+
+    def set_failure(self, on_failure: Optional[str], *, local: Optional[StoreLimit] = None, timeout: float = 0) -> None:
+        """What decides this limit when Redis fails: as Store(on_failure=), or "local", by another limit. timeout is how
+        many seconds a decision waits for Redis; 0: as the URL says."""
+        message = _weir_message()
+        _check(_library.weir_store_set_failure(self.store._use(), self._pointer, _failure(on_failure),
+                                               local and local._pointer, _number(int(timeout * 1e9)), _ref(message)),
+               message)
+
+    def take(self, key: Key, cost: int = 1) -> Answer:
+        """May a request of this cost go now? Charges the key if so."""
+        return self._ask(_library.weir_store_take, key, cost)
+
+    def upto(self, key: Key, cost: int) -> Answer:
+        """As many as there are, at most cost: answer.verdict.granted."""
+        return self._ask(_library.weir_store_upto, key, cost)
+
+    def peek(self, key: Key, cost: int = 1) -> Answer:
+        """What take would return; charges nothing."""
+        return self._ask(_library.weir_store_peek, key, cost)
+
+    def refund(self, key: Key, n: int = 1) -> Answer:
+        """Gives n back, never above full."""
+        return self._ask(_library.weir_store_refund, key, n)
+
+    def reset(self, key: Key) -> bool:
+        """Clears the usage of the key: it is full again. False if nothing was stored."""
+        handle, encoded, found = self.store._use(), _key(key), _weir_store_answer()
+        _check(_library.weir_store_reset(handle, self._pointer, encoded, len(encoded), _ref(found)), _weir_message())
+        return found.verdict.allowed
+
+    def __repr__(self) -> str:
+        return f"<weir.StoreLimit {self.name!r}: {self.text}>"
+
+    def _ask(self, function: Any, key: Key, cost: int) -> Answer:
+        handle, encoded, found = self.store._use(), _key(key), _weir_store_answer()
+        _check(function(handle, self._pointer, encoded, len(encoded), _number(cost), _ref(found)), _weir_message())
+        return _answer(found)
+
+
+# --- policies ---------------------------------------------------------------------------------------------------------
+
+
+class GuardAnswer(NamedTuple):
+    """What a policy decided. True if the request is allowed."""
+
+    verdict: Verdict  # of decided_by, with the longest delay of all enforced limits
+    decided_by: Optional[str]  # name of the limit; None if no enforced limit applies
+    limits: int  # that apply, including those in shadow
+    shadow_denied: int  # limits in shadow that would have denied the request
+    fallback_nodes: int  # as in Answer
+    is_closed: bool
+
+    def __bool__(self) -> bool:
+        return self.verdict.allowed
+
+
+class _GuardHandle(_Pointer):
+    """A guard of C's, with the store that must outlive it."""
+
+    store: Optional[_StoreHandle] = None
+
+    def now(self) -> int:
+        """The clock of the table that decides. Redis has its own."""
+        table = self.store and self.store.table
+        return _library.weir_table_now(table) if table else _library.weir_clock_now()
+
+    def __del__(self) -> None:
+        if self.value:
+            _companions["policy"].weir_guard_free(self.value)
+
+
+class Guard:
+    """A policy (docs/policies.md) in front of a store. Give its text, or the path of its file.
+
+    Error: ERR_SYNTAX, with all faults of the policy, a line each; or a limit does not fit the store. ImportError: it
+    needs libweir-policy.so."""
+
+    def __init__(self, store: Store, *, text: Optional[str] = None,
+                 file: Union[str, bytes, os.PathLike, None] = None) -> None:
+        self._policies = _companion("policy", _POLICY_FUNCTIONS)
+        handle, message = _GuardHandle(), _weir_message()
+        handle.store = store._use()
+        policy = self._read(text, file)
+        _check(self._policies.weir_guard_new_on(handle.store, policy, _ref(handle), _ref(message)), message)
+        self._handle: Optional[_GuardHandle] = handle
+
+    def close(self) -> None:
+        """Frees the guard, once calls that are under way have ended."""
+        self._handle = None
+
+    def __enter__(self) -> Guard:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def check(self, attributes: Mapping[str, Key], cost: int = 1) -> GuardAnswer:
+        """Decides a request by its attributes, such as {"ip": "192.0.2.1", "path": "/"}. All limits that apply are
+        decided together. Error: as StoreLimit.take, and ERR_LIMIT if the policy cannot match these attributes."""
+        handle, found, message = self._use(), _weir_guard_answer(), _weir_message()
+        rows = [(name.encode("utf-8", "surrogatepass"), _key(value)) for name, value in attributes.items()]
+        array = (_weir_attribute * len(rows))(*[(name, len(name), value, len(value)) for name, value in rows])
+        _check(self._policies.weir_guard_check(handle, array, len(rows), _number(cost), handle.now(), _ref(found),
+                                               _ref(message)), message)
+        return GuardAnswer(_verdict(found.verdict),
+                           found.decided_by.decode("utf-8", "replace") if found.is_limited else None, found.limits,
+                           found.shadow_denied, found.fallback_nodes, found.is_closed)
+
+    def change(self, *, text: Optional[str] = None, file: Union[str, bytes, os.PathLike, None] = None) -> None:
+        """Replaces the policy while other threads decide. Error: as Guard(); then nothing has changed."""
+        handle, policy, message = self._use(), self._read(text, file), _weir_message()
+        _check(self._policies.weir_guard_change(handle, policy, handle.now(), _ref(message)), message)
+
+    def change_limit(self, name: str, text: str) -> None:
+        """Changes one limit, until the policy is replaced."""
+        handle, limit, message = self._use(), _parse(text), _weir_message()
+        _check(self._policies.weir_guard_change_limit(handle, _name(name), _ref(limit), handle.now(), _ref(message)),
+               message)
+
+    def _use(self) -> _GuardHandle:
+        handle = self._handle
+        if handle is None:
+            raise ValueError("the guard is closed")
+        return handle
+
+    def _read(self, text: Optional[str], file: Union[str, bytes, os.PathLike, None]) -> _Pointer:
+        if (text is None) == (file is None):
+            raise TypeError("give the policy as text, or the path of its file")
+        policy, faults = _Pointer(), []
+        called = _policy_report(lambda _, line: faults.append(line.decode("utf-8", "replace")))
+        report = ctypes.cast(called, c_void_p)
+        if text is not None:
+            encoded = text.encode("utf-8", "surrogatepass")
+            code = self._policies.weir_policy_read(encoded, len(encoded), None, report, None, _ref(policy))
+        else:
+            code = self._policies.weir_policy_load(_path(file), report, None, _ref(policy))
+        if code != 0:
+            raise Error(code, "\n".join(faults) or "the policy cannot be read")
+        return policy

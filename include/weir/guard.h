@@ -1,5 +1,5 @@
-/* guard.h: a policy in front of a table. The caller describes a request by its attributes, and the guard decides all
- * limits that apply to it together.
+/* guard.h: a policy in front of a table, or of any store. The caller describes a request by its attributes, and the
+ * guard decides all limits that apply to it together.
  *
  * Any thread may replace the policy at any time. Threads that decide take no lock and do not wait, and each decision
  * uses either the old or the new policy throughout. Keys keep their usage, by the names of limits, as described at
@@ -8,6 +8,7 @@
 #define WEIR_GUARD_H
 
 #include <weir/policy.h>
+#include <weir/store.h>
 #include <weir/table.h>
 
 #ifdef __cplusplus
@@ -25,6 +26,8 @@ struct weir_guard_answer {
 	bool is_limited;                      /* an enforced limit applies; then decided_by is its name */
 	char decided_by[64];                  /* see struct weir_decision; for an override, the name of its plan */
 	const struct weir_table_limit *limit; /* the table's limit of decided_by; NULL if no enforced limit applies */
+	uint32_t fallback_nodes;              /* 0: the store decided. n: its fallback did, as one of n nodes */
+	bool is_closed;                       /* denied because the store failed and a limit's rule is CLOSED */
 };
 
 /* Makes a guard. It takes ownership of the policy, even when it fails. The table must outlive the guard. Errors: a
@@ -32,7 +35,19 @@ struct weir_guard_answer {
 WEIR_API int weir_guard_new(struct weir_table *table, struct weir_policy *policy, struct weir_guard **ret_guard,
 			    struct weir_message *ret_message);
 
-/* No other thread may use the guard any more. NULL is allowed. */
+/* Makes a guard on any store: store.h. It takes ownership of the policy, even when it fails. The store must outlive the
+ * guard. on_store_failure and store_budget of the policy's limits become the rules of the store, and limits without them
+ * have the default of the store. Errors: as weir_guard_new, and WEIR_ERR_MAXIMUM if a limit does not fit Redis.
+ *
+ * All functions below work with such a guard. Those that decide block until the store has decided, and return
+ * WEIR_ERR_UNREACHABLE or WEIR_ERR_UNANSWERED if it does not, and no fallback does. Several programs with the same policy
+ * on one Redis share its limits by their names. weir_guard_change_limit changes a limit for this program alone: in Redis,
+ * the latest change decides for all. */
+WEIR_API int weir_guard_new_on(struct weir_store *store, struct weir_policy *policy, struct weir_guard **ret_guard,
+			       struct weir_message *ret_message);
+
+/* No other thread may use the guard any more. Requests that were submitted by weir_guard_submit still complete. NULL is
+ * allowed. */
 WEIR_API void weir_guard_free(struct weir_guard *guard);
 
 /* Replaces the policy, and takes ownership of the new one. The old one is freed when no thread decides by it any more.
@@ -45,11 +60,23 @@ WEIR_API int weir_guard_change(struct weir_guard *guard, struct weir_policy *pol
 WEIR_API int weir_guard_change_limit(struct weir_guard *guard, const char *plan, const struct weir_limit *to,
 				     weir_ns now, struct weir_message *ret_message);
 
-/* Decides a request. Limits in shadow have their own state, which is charged if they and all enforced limits allow the
+/* Decides a request. `now` is for a table; Redis has its own clock. Limits in shadow have their own state, which is charged if they and all enforced limits allow the
  * request. WEIR_ERR_LIMIT: as weir_policy_match; then nothing was decided. */
 WEIR_API int weir_guard_check(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
 			      uint64_t cost, weir_ns now, struct weir_guard_answer *ret_answer,
 			      struct weir_message *ret_message);
+
+/* error is WEIR_OK, WEIR_ERR_UNREACHABLE or WEIR_ERR_UNANSWERED. The answer is valid during the call; NULL with an
+ * error. */
+typedef void weir_guard_done(void *context, int error, const struct weir_guard_answer *answer);
+
+/* weir_guard_check for a program with an event loop: the result comes by weir_submitter_dispatch, as store.h describes.
+ * The submitter must be one of the guard's store, or of a store on the guard's table. Attributes are copied. Errors as
+ * weir_submitter_submit, WEIR_ERR_LIMIT as weir_policy_match or because the submitter belongs to another store; the
+ * message says which. After an error `done` is not called. */
+WEIR_API int weir_guard_submit(struct weir_guard *guard, struct weir_submitter *submitter,
+			       const struct weir_attribute *attributes, size_t n, uint64_t cost, weir_guard_done *done,
+			       void *context, struct weir_message *ret_message);
 
 /* The most different inline limits (limits stated in requests) over the life of a guard. Each becomes a limit of the
  * table. */

@@ -12,6 +12,7 @@
 #define WEIR_POLICY_H
 
 #include <weir/limit.h>
+#include <weir/store.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,16 +34,6 @@ enum weir_mode {
 	WEIR_MODE_OFF,
 };
 
-/* How to decide when the store that keeps the state of a limit does not reply in time. A table cannot fail, so there
- * this has no effect. */
-enum weir_store_failure {
-	WEIR_STORE_FAILURE_UNSET,  /* the policy does not say */
-	WEIR_STORE_FAILURE_SHARE,  /* this node decides, by its share of the limit */
-	WEIR_STORE_FAILURE_OPEN,   /* fail open: requests are allowed */
-	WEIR_STORE_FAILURE_CLOSED, /* fail closed: requests are denied */
-	WEIR_STORE_FAILURE_LOCAL,  /* this node decides, by a separate local limit */
-};
-
 #define WEIR_POLICY_NO_PLAN UINT32_MAX
 
 struct weir_policy;
@@ -56,7 +47,7 @@ struct weir_policy_plan {
 	bool is_shadow;
 	/* It applies, and denies everything: `limit` is 1 per period, and every cost above 0 becomes 2. */
 	bool is_closed;
-	enum weir_store_failure on_store_failure;
+	enum weir_store_failure on_store_failure; /* UNSET: the policy does not say */
 	uint32_t local;       /* LOCAL: the plan of the local limit, which several plans may share. Else NO_PLAN */
 	bool is_local;        /* this plan is such a local limit, and applies to nothing else */
 	weir_ns store_budget; /* how long a decision waits for the store at most; 0: the policy does not say */

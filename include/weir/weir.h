@@ -4,6 +4,7 @@
  *     limit.h         how a limit is written
  *     limiter.h       one limit for many threads
  *     table.h         limits for millions of keys, for threads and processes
+ *     store.h         the same calls for a table and for Redis, blocking or for event loops
  *     clock.h         the time to pass in
  *     verdict.h       what comes back
  *     queue.h         items that wait, and leave at a constant rate
@@ -20,6 +21,7 @@
 #include <weir/plan.h>
 #include <weir/queue.h>
 #include <weir/step.h>
+#include <weir/store.h>
 #include <weir/table.h>
 #include <weir/types.h>
 #include <weir/verdict.h>

@@ -237,6 +237,7 @@ int weir__bound_policy_new(struct weir_table *table, struct weir_policy *policy,
 		return no_memory(ret_message);
 	}
 	bound->policy = policy;
+	atomic_init(&bound->holders, 1);
 	bound->ahead = weir__pool_take_lines(&policy->pool, policy->n_limits, sizeof(bound->ahead[0]));
 	error = bound->ahead && index_plans(bound) ? check_plans(policy, check, ret_message) : no_memory(ret_message);
 	if (error == WEIR_OK)

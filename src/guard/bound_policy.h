@@ -25,7 +25,8 @@ struct weir__bound_policy {
 	/* For each plan, its changes since the policy was loaded, or NULL. The array itself is NULL until the first
 	 * change. Protected by the guard's lock `noting`. */
 	struct weir__plan_changes **changes;
-	_Atomic bool is_settled; /* all staged plans have taken effect */
+	_Atomic uint32_t holders; /* the guard, and requests that were submitted and are not complete */
+	_Atomic bool is_settled;  /* all staged plans have taken effect */
 	/* Plans by hash of their names: number + 1, or 0. The size is a power of two, at least twice the number of
 	 * plans. */
 	uint32_t *places;
@@ -55,6 +56,13 @@ void weir__bound_policy_follow(struct weir__bound_policy *bound, const struct we
 
 /* No thread may use it any more. NULL is allowed. */
 void weir__bound_policy_free(struct weir__bound_policy *bound);
+
+/* Ends the use of one holder. The last one frees it. */
+static inline void weir__bound_policy_drop(struct weir__bound_policy *bound)
+{
+	if (atomic_fetch_sub(&bound->holders, 1) == 1)
+		weir__bound_policy_free(bound);
+}
 
 /* Makes all staged plans take effect, once the policy is the current one. A limit that another process changed in the
  * meantime is changed again. */

@@ -6,8 +6,25 @@
 #include "core/text.h"
 #include "guard/guard_internal.h"
 
-int weir__guard_new(struct weir_table *table, struct weir_policy *policy, weir__bound_policy_check *check,
-		    struct weir_guard **ret_guard, struct weir_message *ret_message)
+/* Tells the store how to decide when it fails, by each plan of the policy. Call it before the policy is the current
+ * one, so that no limit is decided without a rule that its policy has. */
+static void set_rules(struct weir_store *store, const struct weir__bound_policy *bound)
+{
+	for (uint32_t i = 0; store && i < bound->policy->n_plans; i++) {
+		const struct weir_policy_plan *const plan = &bound->policy->plans[i];
+		struct weir__store_rule rule = { .fallback = { .budget = plan->store_budget },
+						 .since = bound->since[i] };
+
+		rule.is_set = weir__store_fallback_mode(plan->on_store_failure, &rule.fallback.mode);
+		if (plan->local != WEIR_POLICY_NO_PLAN)
+			rule.fallback.local = bound->limits[plan->local];
+		weir__store_set_rules(store, &bound->limits[i], &rule, 1);
+	}
+}
+
+/* store: NULL if the table decides. */
+static int new_guard(struct weir_table *table, struct weir_store *store, struct weir_policy *policy,
+		     weir__bound_policy_check *check, struct weir_guard **ret_guard, struct weir_message *ret_message)
 {
 	struct weir_guard *const guard = aligned_alloc(64, (sizeof(*guard) + 63) / 64 * 64);
 	const weir_ns now = weir_table_now(table);
@@ -27,9 +44,11 @@ int weir__guard_new(struct weir_table *table, struct weir_policy *policy, weir__
 		free(guard);
 		return error;
 	}
+	set_rules(store, bound);
 	weir__bound_policy_settle_all(table, bound, now);
 	memset(guard, 0, sizeof(*guard));
 	guard->table = table;
+	guard->store = store;
 	guard->check = check;
 	atomic_init(&guard->bound, bound);
 	(void)pthread_mutex_init(&guard->changing, NULL);
@@ -38,6 +57,21 @@ int weir__guard_new(struct weir_table *table, struct weir_policy *policy, weir__
 	(void)pthread_mutex_init(&guard->noting, NULL);
 	*ret_guard = guard;
 	return WEIR_OK;
+}
+
+int weir__guard_new(struct weir_table *table, struct weir_policy *policy, weir__bound_policy_check *check,
+		    struct weir_guard **ret_guard, struct weir_message *ret_message)
+{
+	return new_guard(table, NULL, policy, check, ret_guard, ret_message);
+}
+
+int weir_guard_new_on(struct weir_store *store, struct weir_policy *policy, struct weir_guard **ret_guard,
+		      struct weir_message *ret_message)
+{
+	const struct weir__store_kind *const kind = store->kind;
+
+	return new_guard(store->table, kind ? store : NULL, policy, kind ? kind->check_limit : NULL, ret_guard,
+			 ret_message);
 }
 
 int weir_guard_new(struct weir_table *table, struct weir_policy *policy, struct weir_guard **ret_guard,
@@ -50,7 +84,7 @@ void weir_guard_free(struct weir_guard *guard)
 {
 	if (guard == NULL)
 		return;
-	weir__bound_policy_free(atomic_load(&guard->bound));
+	weir__bound_policy_drop(atomic_load(&guard->bound));
 	(void)pthread_mutex_destroy(&guard->changing);
 	(void)pthread_mutex_destroy(&guard->ending);
 	(void)pthread_mutex_destroy(&guard->giving);
@@ -58,7 +92,8 @@ void weir_guard_free(struct weir_guard *guard)
 	free(guard);
 }
 
-/* The policy is no longer current. Waits for the threads that still use it, then frees it. */
+/* The policy is no longer current. Waits for the threads that still use it. Then it is freed, unless submitted requests
+ * hold it. */
 static void end_bound(struct weir_guard *guard, struct weir__bound_policy *bound)
 {
 	if (bound == NULL)
@@ -66,7 +101,7 @@ static void end_bound(struct weir_guard *guard, struct weir__bound_policy *bound
 	(void)pthread_mutex_lock(&guard->ending);
 	weir__epoch_wait(&guard->epoch);
 	(void)pthread_mutex_unlock(&guard->ending);
-	weir__bound_policy_free(bound);
+	weir__bound_policy_drop(bound);
 }
 
 int weir_guard_change(struct weir_guard *guard, struct weir_policy *policy, weir_ns now,
@@ -79,6 +114,7 @@ int weir_guard_change(struct weir_guard *guard, struct weir_policy *policy, weir
 	error = weir__bound_policy_new(guard->table, policy, guard->check, now, &next, ret_message);
 	if (error == WEIR_OK) {
 		weir__bound_policy_follow(next, atomic_load(&guard->bound));
+		set_rules(guard->store, next);
 		before = atomic_exchange(&guard->bound, next);
 		weir__bound_policy_settle_all(guard->table, next, now);
 		atomic_fetch_add(&guard->changes, 1);

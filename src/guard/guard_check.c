@@ -14,8 +14,30 @@ static void enter(struct weir__guard_check *check)
 
 static void leave(struct weir__guard_check *check)
 {
-	weir__epoch_leave(&check->guard->epoch, check->phase);
+	if (WEIR__LIKELY(check->phase != WEIR__GUARD_HOLDS))
+		weir__epoch_leave(&check->guard->epoch, check->phase);
+	else
+		weir__bound_policy_drop((struct weir__bound_policy *)(uintptr_t)check->bound);
 	check->bound = NULL;
+}
+
+void weir__guard_check_hold(struct weir__guard_check *check)
+{
+	struct weir__bound_policy *const bound = (struct weir__bound_policy *)(uintptr_t)check->bound;
+
+	atomic_fetch_add(&bound->holders, 1);
+	weir__epoch_leave(&check->guard->epoch, check->phase);
+	check->phase = WEIR__GUARD_HOLDS;
+}
+
+void weir__guard_check_abandon(struct weir__guard_check *check)
+{
+	leave(check);
+}
+
+bool weir__guard_check_is_shadowing(const struct weir__guard_check *check)
+{
+	return check->stage == SHADOWING;
 }
 
 /* --- claims ------------------------------------------------------------------------------------------------------ */
@@ -194,6 +216,23 @@ bool weir__guard_check_next(struct weir__guard_check *check, struct weir__guard_
 	return false;
 }
 
+int weir__guard_call_store(const struct weir_guard *guard, struct weir__store_request *request,
+			   struct weir_guard_answer *answer)
+{
+	struct weir__store_request called = { .operation = request->operation,
+					      .is_each = request->is_each,
+					      .n = request->n,
+					      .claims = request->claims,
+					      .verdicts = request->verdicts };
+	const int error = weir__store_call(guard->store, &called);
+
+	request->outcome = called.outcome;
+	request->decision = called.decision;
+	if (error == WEIR_OK && answer)
+		weir__guard_note_fallback(answer, &called);
+	return error;
+}
+
 int weir_guard_check(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n, uint64_t cost,
 		     weir_ns now, struct weir_guard_answer *ret_answer, struct weir_message *ret_message)
 {
@@ -206,9 +245,24 @@ int weir_guard_check(struct weir_guard *guard, const struct weir_attribute *attr
 
 	if (error != WEIR_OK)
 		return error;
+	check.answer.fallback_nodes = 0;
+	check.answer.is_closed = false;
 	store_request.now = now;
-	while (weir__guard_check_next(&check, &match, claims, verdicts, &store_request, &error, ret_message))
-		weir__table_store_decide(guard->table, &store_request);
+	while (weir__guard_check_next(&check, &match, claims, verdicts, &store_request, &error, ret_message)) {
+		if (WEIR__LIKELY(guard->store == NULL)) {
+			weir__table_store_decide(guard->table, &store_request);
+			continue;
+		}
+		error = weir__guard_call_store(guard, &store_request,
+					       weir__guard_check_is_shadowing(&check) ? NULL : &check.answer);
+		if (error != WEIR_OK) {
+			weir__guard_check_abandon(&check);
+			if (!weir__guard_check_is_shadowing(&check))
+				return error;
+			error = WEIR_OK;
+			break;
+		}
+	}
 	if (error == WEIR_OK)
 		*ret_answer = check.answer;
 	return error;

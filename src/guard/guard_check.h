@@ -11,10 +11,13 @@
 #include "guard/guard.h"
 #include "store/store.h"
 
+/* Instead of a phase: the check holds the policy itself, so that a change of the policy need not wait for it. */
+enum { WEIR__GUARD_HOLDS = 2 };
+
 struct weir__guard_check {
 	struct weir_guard *guard;
 	const struct weir__bound_policy *bound; /* the policy in use; NULL: the check has ended */
-	uint32_t phase;                         /* the epoch's phase when it entered */
+	uint32_t phase; /* the epoch's phase when it entered; WEIR__GUARD_HOLDS: it has left the epoch */
 	uint8_t stage;
 	bool is_kept;           /* its attributes are gone: it cannot start over with another policy */
 	uint32_t n_enforced, n; /* claims: enforced first, then shadow */
@@ -53,6 +56,15 @@ static inline void weir__guard_check_kept(struct weir__guard_check *check)
 	check->is_kept = true;
 	check->attributes = NULL;
 }
+
+/* For a check that another event of the same thread completes: holds the policy instead of the epoch. */
+void weir__guard_check_hold(struct weir__guard_check *check);
+
+/* Ends a check that the store has failed. */
+void weir__guard_check_abandon(struct weir__guard_check *check);
+
+/* Whether the current store request is of limits in shadow. If it fails, the answer stands. */
+bool weir__guard_check_is_shadowing(const struct weir__guard_check *check);
 
 /* Whether limits in shadow were taken, not only peeked at. */
 static inline bool weir__guard_check_takes_shadows(const struct weir__guard_check *check)

@@ -460,15 +460,28 @@ int weir_guard_check_descriptors(struct weir_guard *guard, const char *domain, s
 	const weir__room room = { &matched, claims, verdicts, ret_statuses };
 	struct weir__guard_descriptors check;
 	struct weir__store_request store_request;
+	struct weir_guard_answer fallback = { .fallback_nodes = 0 };
 	int error = weir__guard_descriptors_begin(&check, guard, domain, domain_length, descriptors, n, hits, &room,
 						  ret_message);
 
 	if (error != WEIR_OK)
 		return error;
 	store_request.now = now;
-	while (weir__guard_descriptors_next(&check, &room, &store_request, &error, ret_message))
-		weir__table_store_decide(guard->table, &store_request);
-	if (error == WEIR_OK)
-		*ret_answer = check.answer;
-	return error;
+	while (weir__guard_descriptors_next(&check, &room, &store_request, &error, ret_message)) {
+		if (guard->store == NULL) {
+			weir__table_store_decide(guard->table, &store_request);
+			continue;
+		}
+		error = weir__guard_call_store(guard, &store_request, &fallback);
+		if (error != WEIR_OK) {
+			leave(&check);
+			return error;
+		}
+	}
+	if (error != WEIR_OK)
+		return error;
+	*ret_answer = check.answer;
+	ret_answer->fallback_nodes = fallback.fallback_nodes;
+	ret_answer->is_closed = fallback.is_closed;
+	return WEIR_OK;
 }

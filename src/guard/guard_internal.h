@@ -7,6 +7,7 @@
 #include "guard/bound_policy.h"
 #include "guard/epoch.h"
 #include "guard/guard.h"
+#include "store/store_internal.h"
 
 /* An inline limit, kept for later requests that state it too. */
 struct weir__given {
@@ -17,6 +18,7 @@ struct weir__given {
 struct weir_guard {
 	struct weir__epoch epoch; /* must be first: it is aligned to cache lines */
 	struct weir_table *table;
+	struct weir_store *store;        /* decides, unless it is NULL: then the table decides */
 	weir__bound_policy_check *check; /* NULL: no check */
 	void *_Atomic bound;             /* struct weir__bound_policy, the current one */
 	_Atomic uint64_t changes;
@@ -37,6 +39,20 @@ static inline void weir__guard_write_decider(struct weir_guard_answer *answer, c
 	answer->is_limited = true;
 	answer->limit = limit;
 	memcpy(answer->decided_by, name, strlen(name) + 1);
+}
+
+/* For blocking calls: decides a request by the guard's store. Returns the errors of weir__store_call. The answer gets
+ * only whether the fallback decided; NULL: it does not matter. */
+int weir__guard_call_store(const struct weir_guard *guard, struct weir__store_request *request,
+			   struct weir_guard_answer *answer);
+
+/* Adds to the answer that the fallback of the store has decided a request. */
+static inline void weir__guard_note_fallback(struct weir_guard_answer *answer,
+					     const struct weir__store_request *request)
+{
+	if (request->fallback_nodes > answer->fallback_nodes)
+		answer->fallback_nodes = request->fallback_nodes;
+	answer->is_closed |= request->is_closed;
 }
 
 /* The changes of a plan since its policy was loaded. */

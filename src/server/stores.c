@@ -7,8 +7,8 @@
 #include "guard/guard.h"
 #include "observe/log.h"
 #include "server/settings.h"
-#include "store/fallback_store.h"
 #include "store/redis/redis_store.h"
+#include "store/store_internal.h"
 
 struct weir__stores {
 	struct weir_table *table;
@@ -91,18 +91,12 @@ const struct weir__redis_url *weir__stores_redis(const struct weir__stores *stor
 
 static void find_rule(void *guard, const struct weir_table_limit *limit, struct weir__fallback_rule *rule)
 {
-	static const enum weir__fallback_mode modes[] = { [WEIR_STORE_FAILURE_SHARE] = WEIR__FALLBACK_SHARE,
-							  [WEIR_STORE_FAILURE_OPEN] = WEIR__FALLBACK_OPEN,
-							  [WEIR_STORE_FAILURE_CLOSED] = WEIR__FALLBACK_CLOSED,
-							  [WEIR_STORE_FAILURE_LOCAL] = WEIR__FALLBACK_LOCAL };
 	const char *const name = weir__redis_limit_name(limit);
 	struct weir__guard_failure failure;
 
 	weir__guard_failure(guard, name, strlen(name), &failure);
-	if (failure.mode != WEIR_STORE_FAILURE_UNSET) {
-		rule->mode = modes[failure.mode];
+	if (weir__store_fallback_mode(failure.mode, &rule->mode))
 		rule->local = failure.local;
-	}
 	if (failure.budget != 0)
 		rule->budget = failure.budget;
 }

@@ -262,9 +262,19 @@ static void decide_without(struct fallback *fallback, struct weir__store_request
 	request->outcome = WEIR__STORE_DECIDED;
 }
 
-static bool is_decided(const struct weir__store_request *request)
+static bool has_rules(struct fallback *fallback, const struct weir__store_request *request)
 {
-	return request->outcome != WEIR__STORE_UNREACHED && request->outcome != WEIR__STORE_UNANSWERED;
+	for (uint32_t i = 0; i < request->n; i++)
+		if (rule_of(fallback, request->claims[i].limit)->mode == WEIR__FALLBACK_NONE)
+			return false;
+	return true;
+}
+
+/* Whether the fallback is to decide: the store has not, and every limit has a rule. */
+static bool is_left_here(struct fallback *fallback, const struct weir__store_request *request)
+{
+	return (request->outcome == WEIR__STORE_UNREACHED || request->outcome == WEIR__STORE_UNANSWERED) &&
+	       has_rules(fallback, request);
 }
 
 static bool submit(struct weir__store *store, struct weir__store_request *request)
@@ -287,15 +297,17 @@ static bool submit(struct weir__store *store, struct weir__store_request *reques
 		}
 	if (!weir__store_submit(fallback->options.store, request))
 		return false;
-	if (!is_decided(request))
+	if (is_left_here(fallback, request))
 		decide_without(fallback, request);
 	return true;
 }
 
 static void completed(struct weir__store *store, struct weir__store_request *request)
 {
-	if (!is_decided(request))
-		decide_without((struct fallback *)(void *)store, request);
+	struct fallback *const fallback = (struct fallback *)(void *)store;
+
+	if (is_left_here(fallback, request))
+		decide_without(fallback, request);
 	weir__store_complete(store, request);
 }
 

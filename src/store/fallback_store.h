@@ -8,7 +8,13 @@
 
 #include "store/store.h"
 
-enum weir__fallback_mode { WEIR__FALLBACK_SHARE, WEIR__FALLBACK_OPEN, WEIR__FALLBACK_CLOSED, WEIR__FALLBACK_LOCAL };
+enum weir__fallback_mode {
+	WEIR__FALLBACK_SHARE,
+	WEIR__FALLBACK_OPEN,
+	WEIR__FALLBACK_CLOSED,
+	WEIR__FALLBACK_LOCAL,
+	WEIR__FALLBACK_NONE, /* requests with such a limit stay undecided: they complete as the store left them */
+};
 
 struct weir__fallback_rule {
 	enum weir__fallback_mode mode;
@@ -28,6 +34,6 @@ struct weir__fallback_options {
 };
 
 /* NULL: no memory; the store behind it is then not freed. */
-struct weir__store *weir__fallback_store_new(const struct weir__fallback_options *options);
+WEIR__BETWEEN_LIBRARIES struct weir__store *weir__fallback_store_new(const struct weir__fallback_options *options);
 
 #endif

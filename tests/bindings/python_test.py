@@ -5,6 +5,7 @@
 
 WEIR_LIBRARY names the library and PYTHONPATH the folder of weir.py. CC, or gcc, compiles what prints the layouts."""
 
+import contextlib
 import copy
 import ctypes
 import errno
@@ -25,6 +26,8 @@ from pathlib import Path
 import weir
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/server"))
+from redis_server import redis
 HEADERS = sorted((ROOT / "include" / "weir").glob("*.h"))
 MS, S, HOUR = 10**6, 10**9, 3600 * 10**9
 THEN = 1_790_000_000 * S
@@ -95,6 +98,11 @@ def numbers():
     found["WEIR_LIMITER_ALIGN"] = weir._LIMITER_ALIGN
     found["WEIR_LIMIT_TEXT_MAX"] = weir._LIMIT_TEXT_MAX
     found["WEIR_TABLE_CLAIMS_MAX"] = weir._CLAIMS_MAX
+    found["WEIR_STORE_BATCH_MAX"] = weir._BATCH_MAX
+    found["WEIR_STORE_LATENCIES"] = weir._LATENCIES
+    found["WEIR_STORE_LATENCY_FIRST_US"] = weir._LATENCY_FIRST_US
+    found |= {f"WEIR_STORE_FAILURE_{(mode or 'unset').upper()}": value for mode, value in weir._FAILURES.items()}
+    found |= {f"WEIR_STORE_{health.name}": health.value for health in weir.Health}
     for name, struct in structs().items():
         found[f"sizeof(struct {name})"] = ctypes.sizeof(struct)
         found[f"_Alignof(struct {name})"] = ctypes.alignment(struct)
@@ -108,7 +116,7 @@ def layouts_are_those_of_c():
     expected = numbers()
     assert len(structs()) >= 10 and len(expected) > 100, expected
     rows = "\n".join(f'\tprintf("%llu\\n", (unsigned long long)({expression}));' for expression in expected)
-    source = f"#include <stdio.h>\n#include <weir/weir.h>\nint main(void)\n{{\n{rows}\n}}\n"
+    source = f"#include <stdio.h>\n#include <weir/weir.h>\n#include <weir/guard.h>\nint main(void)\n{{\n{rows}\n}}\n"
     with tempfile.TemporaryDirectory() as folder:
         program = os.path.join(folder, "layouts")
         subprocess.run([os.environ.get("CC", "gcc"), "-std=c11", "-I", ROOT / "include", "-x", "c", "-", "-o", program],
@@ -141,7 +149,7 @@ def errors_are_those_of_c():
 
 
 PLAIN = {"bool": ctypes.c_bool, "int": ctypes.c_int, "uint32_t": ctypes.c_uint32, "uint64_t": ctypes.c_uint64,
-         "weir_ns": ctypes.c_uint64, "size_t": ctypes.c_size_t, "void": None}
+         "weir_ns": ctypes.c_uint64, "size_t": ctypes.c_size_t, "enum": ctypes.c_int, "void": None}
 
 
 def python_type(declaration):
@@ -159,7 +167,7 @@ def functions_are_those_of_c():
     def plain(kind):
         return "pointer" if kind in (ctypes.c_void_p, ctypes.c_char_p) else kind
 
-    for name, (returns, takes) in weir._FUNCTIONS.items():
+    for name, (returns, takes) in {**weir._FUNCTIONS, **weir._REDIS_FUNCTIONS, **weir._POLICY_FUNCTIONS}.items():
         c_returns, c_takes = declared[name]
         assert plain(returns) == python_type(c_returns), f"{name} returns {c_returns}"
         arguments = [] if c_takes == "void" else c_takes.split(",")
@@ -618,6 +626,127 @@ def threads_share_exactly():
     assert limit.stats() == (500, 300)
 
 
+# --- stores and policies ----------------------------------------------------------------------------------------------
+
+SHOP = """
+limits:
+  - name: all
+    limit: 50/day
+  - name: each
+    key: [ip]
+    limit: 20/day
+  - name: canary
+    key: [ip]
+    limit: 5/day
+    mode: shadow
+"""
+
+
+@contextlib.contextmanager
+def on_redis(timeout="10s", **options):
+    """A store on a Redis of its own, and the Redis."""
+    with redis() as server, weir.Store(f"{server.url}?timeout={timeout}", **options) as store:
+        store.wait(PATIENCE_S)
+        yield store, server
+
+
+def a_store_on_a_table_decides():
+    with weir.Table(keys=100) as table, weir.Store(table) as store:
+        decides_in(store)
+        assert store.stats().health is weir.Health.UP and store.stats().keys_live > 0
+        assert [(each.name, each.text, each.allowed) for each in store.limits()] == \
+            [("per user", "10/day", 4), ("twice", "20/day", 2)]
+        assert table.add_limit("per user", "10/day").peek("a").remaining == 10
+
+
+def a_store_on_redis_decides():
+    with on_redis() as (store, _):
+        decides_in(store)
+        stats = store.stats()
+        assert stats.decided == sum(stats.latency_counts) == 12 and stats.by_fallback == 0, stats
+        assert len(stats.latency_seconds) == len(stats.latency_counts) and stats.latency_seconds[0] == 64e-6
+        assert [each.name for each in store.limits()] == ["per user", "twice"]
+
+
+def decides_in(store):
+    limit, twice = store.add_limit("per user", "10/day"), store.add_limit("twice", "20/day")
+    answer = limit.take("a", 4)
+    assert answer and answer.verdict.remaining == 6 and answer.fallback_nodes == 0 and answer.decided_at > THEN / 2
+    assert limit.upto("a", 99).verdict.granted == 6 and not limit.take("a")
+    assert limit.refund("a", 3).verdict.remaining == 3 and limit.peek("a", 3)
+    assert limit.reset("a") and not limit.reset("a")
+    joint = store.decide([(limit, "b", 11), (twice, "b", 1)])
+    assert not joint and joint.decided_by == 0 and joint.verdicts[1].allowed and joint.verdict.never
+    assert store.decide([weir.Claim(limit, "b"), weir.Claim(twice, "b")])
+    assert [bool(each) for each in store.take_batch([(limit, "c", 9), (limit, "c", 9), (twice, "c", 1)])] == [True, False, True]
+    assert "give 1 to 16" in refused(weir.ERR_LIMIT, store.decide, [])
+    assert "give 1 to 64" in refused(weir.ERR_LIMIT, store.take_batch, [])
+    assert store.stats().keys_evicted == 0
+    limit.change("11/day")
+    assert limit.text == "11/day" and "per user" in repr(limit)
+    limit.change("10/day")
+
+
+def a_store_falls_back():
+    with on_redis("1s", on_failure="share") as (store, server):
+        share, opened, closed, local = (store.add_limit(name, "10/day") for name in ("share", "open", "closed", "local"))
+        opened.set_failure("open")
+        closed.set_failure("closed", timeout=0.5)
+        local.set_failure("local", local=store.add_limit("two", "2/day"))
+        server.end()
+        assert [sum(bool(limit.take("k")) for _ in range(12)) for limit in (share, opened, closed, local)] == [10, 12, 0, 2]
+        assert closed.take("k").is_closed and closed.take("k").fallback_nodes == 1
+        stats = store.stats()
+        assert stats.by_fallback == 50 and stats.health is not weir.Health.UP and stats.last_error, stats
+        raises(ValueError, share.set_failure, "perhaps")
+        assert "go together" in refused(weir.ERR_LIMIT, share.set_failure, "local")
+
+
+def a_store_without_a_fallback_raises():
+    with on_redis("1s") as (store, server):
+        limit = store.add_limit("per user", "10/day")
+        server.end()
+        try:
+            limit.take("a")
+            raise AssertionError("it answered")
+        except weir.Error as error:
+            assert error.code in (weir.ERR_UNREACHABLE, weir.ERR_UNANSWERED), error
+        refused(weir.ERR_UNREACHABLE, store.wait, 0.001)
+    raises(ValueError, limit.take, "a")
+    raises(ValueError, store.stats)
+    assert "redis://" in refused(weir.ERR_SYNTAX, weir.Store, "http://localhost")
+    raises(ValueError, weir.Store, "redis://localhost", on_failure="perhaps")
+
+
+def a_policy_guards_a_store():
+    with on_redis() as (store, _), weir.Guard(store, text=SHOP) as guard, weir.Table(keys=100) as table, \
+            weir.Store(table) as on_table, weir.Guard(on_table, text=SHOP) as same:
+        for ip in ["192.0.2.1"] * 25 + ["192.0.2.2"] * 35:
+            answer, other = guard.check({"ip": ip}), same.check({"ip": ip})
+            assert answer.verdict[:4] == other.verdict[:4] and answer[1:] == other[1:], (answer, other)
+        assert not answer and answer.decided_by == "each" and answer.shadow_denied == 1 and answer.limits == 3
+        guard.change_limit("each", "30/day")
+        assert guard.check({"ip": "192.0.2.1"}).verdict.remaining == 9
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            file.write("limits:\n  - name: one\n    limit: 1/day\n")
+            file.flush()
+            guard.change(file=file.name)
+        assert guard.check({"ip": "x"}).decided_by == "one" and not guard.check({})
+        refused(weir.ERR_SYNTAX, guard.change, text="limits: 7")
+        raises(TypeError, guard.change)
+    raises(ValueError, guard.check, {})
+    with weir.Table(keys=10) as table, weir.Store(table) as store:
+        faults = refused(weir.ERR_SYNTAX, weir.Guard, store, text="limits:\n  - name: a\n    limit: 1/fortnight\n")
+    assert "unknown period" in faults, faults
+
+
+def threads_share_a_store():
+    with on_redis() as (store, _):
+        limit, went = store.add_limit("per user", "150/day"), []
+        in_threads(4, lambda: went.append(sum(bool(limit.take("a")) for _ in range(50))))
+        assert sum(went) == 150, went
+
+
 TESTS = [layouts_are_those_of_c, fields_are_those_of_c, errors_are_those_of_c, functions_are_those_of_c,
          library_is_found,
          limiter_decides, limiter_reads_the_clock, limiter_changes, every_algorithm_is_there, verdicts_are_convenient,
@@ -626,7 +755,9 @@ TESTS = [layouts_are_those_of_c, fields_are_those_of_c, errors_are_those_of_c, f
          a_signal_ends_a_wait_of_the_main_thread, table_decides, table_changes, table_reads_the_clock, keys_are_text_or_bytes,
          several_limits_decide_together, batches_answer_in_order, statistics_count, table_refuses, closed_tables_say_so,
          close_waits_for_nobody, a_key_is_waited_for, shared_tables_are_one, tables_in_files_carry_on, fork_doubles_what_is_private,
-         fork_shares_what_is_shared, waits_work_after_fork, threads_share_exactly]
+         fork_shares_what_is_shared, waits_work_after_fork, threads_share_exactly, a_store_on_a_table_decides,
+         a_store_on_redis_decides, a_store_falls_back, a_store_without_a_fallback_raises, a_policy_guards_a_store,
+         threads_share_a_store]
 
 
 def main():

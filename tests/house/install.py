@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What `meson install` installs is enough for a program: by pkg-config, against the shared and the static library. And for
-one that has its limits in Redis, against the shared library for that.
+one that has its limits in Redis, and for one with a policy in front of it, against the shared libraries for that.
 
     install.py BUILD_DIR"""
 
@@ -49,6 +49,34 @@ int main(void)
 """
 
 
+IN_STORE = """
+#include <stdio.h>
+#include <string.h>
+#include <weir/guard.h>
+
+int main(void)
+{
+	static const char text[] = "limits:\\n  - name: a\\n    limit: 1/hour\\n";
+	const struct weir_store_options options = { .on_failure = WEIR_STORE_FAILURE_SHARE };
+	struct weir_guard_answer first, second;
+	struct weir_policy *policy;
+	struct weir_store *store;
+	struct weir_guard *guard;
+
+	if (weir_store_redis("redis+unix:///nobody/listens/here", &options, &store, NULL) != WEIR_OK ||
+	    weir_policy_read(text, strlen(text), NULL, NULL, NULL, &policy) != WEIR_OK ||
+	    weir_guard_new_on(store, policy, &guard, NULL) != WEIR_OK ||
+	    weir_guard_check(guard, NULL, 0, 1, 0, &first, NULL) != WEIR_OK ||
+	    weir_guard_check(guard, NULL, 0, 1, 0, &second, NULL) != WEIR_OK)
+		return 1;
+	printf("%d %d\\n", first.verdict.allowed, second.verdict.allowed);
+	weir_guard_free(guard);
+	weir_store_free(store);
+	return 0;
+}
+"""
+
+
 def run(command, **more):
     done = subprocess.run(command, capture_output=True, text=True, check=False, **more)
     if done.returncode != 0:
@@ -80,6 +108,12 @@ def main(build):
         answer = run([root / "in_redis"], env=env | {"LD_LIBRARY_PATH": str(pkgconfig.parent)})
         if not answer.startswith("the store cannot be asked"):
             sys.exit(f"a program with limits in Redis answered {answer!r}")
+        (root / "in_store.c").write_text(IN_STORE, encoding="utf-8")
+        flags = run(["pkg-config", "--cflags", "--libs", "weir-policy", "weir-redis"], env=env).split()
+        run(["cc", "-Wall", "-Werror", root / "in_store.c", "-o", root / "in_store", *flags])
+        answer = run([root / "in_store"], env=env | {"LD_LIBRARY_PATH": str(pkgconfig.parent)})
+        if answer != "1 0\n":
+            sys.exit(f"a program with a policy on a store answered {answer!r}")
     print("install: a program builds and runs with what was installed")
 
 

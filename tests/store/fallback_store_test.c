@@ -26,7 +26,7 @@ struct fixture {
 	struct weir_table *table;
 	struct behind behind;
 	struct weir__store *store;
-	const struct weir_table_limit *ten, *open, *closed, *local, *of_local;
+	const struct weir_table_limit *ten, *open, *closed, *local, *of_local, *none;
 	uint64_t version;
 	uint32_t n_found; /* rules that were looked up */
 };
@@ -90,6 +90,8 @@ static void find_rule(void *fixture_, const struct weir_table_limit *limit, stru
 		*rule = (struct weir__fallback_rule){ .mode = WEIR__FALLBACK_CLOSED, .budget = MS(5) };
 	else if (limit == fixture->local)
 		*rule = (struct weir__fallback_rule){ WEIR__FALLBACK_LOCAL, fixture->of_local, MS(30) };
+	else if (limit == fixture->none)
+		*rule = (struct weir__fallback_rule){ .mode = WEIR__FALLBACK_NONE, .budget = MS(40) };
 }
 
 static uint64_t version_of(void *fixture)
@@ -123,6 +125,7 @@ static void make(struct fixture *fixture)
 	fixture->closed = limit_in(fixture->table, "6/1000day");
 	fixture->local = limit_in(fixture->table, "7/1000day");
 	fixture->of_local = limit_in(fixture->table, "2/1000day");
+	fixture->none = limit_in(fixture->table, "8/1000day");
 	fixture->store = weir__fallback_store_new(&of_fallback);
 	CHECK(fixture->store != NULL);
 }
@@ -544,10 +547,43 @@ static void the_status_is_that_of_the_store_behind(void)
 	unmake(&fixture);
 }
 
+/* --- no rule ----------------------------------------------------------------------------------------------------- */
+
+/* As the store left it, at once and later, also if only one of several limits has no rule. Nothing is charged here. */
+static void without_a_rule_nothing_is_decided(void)
+{
+	const enum weir__store_outcome outcomes[] = { WEIR__STORE_UNREACHED, WEIR__STORE_UNANSWERED };
+	struct fixture fixture;
+	struct asked asked;
+
+	make(&fixture);
+	for (size_t i = 0; i < 2; i++) {
+		const struct weir_table_limit *const both[CLAIMS] = { fixture.open, fixture.none };
+
+		fixture.behind.outcome = outcomes[i];
+		fixture.behind.is_late = false;
+		CHECK(submit(&fixture, &asked, WEIR__STORE_TAKE, false, both, 1));
+		CHECK_EQ(asked.request.outcome, outcomes[i]);
+		CHECK(submit(&fixture, &asked, WEIR__STORE_TAKE, true, both, 1));
+		CHECK_EQ(asked.request.outcome, outcomes[i]);
+		CHECK_EQ(fixture.behind.budget, MS(20)); /* the shortest */
+		fixture.behind.is_late = true;
+		fixture.behind.n_waiting = 0;
+		CHECK(!submit(&fixture, &asked, WEIR__STORE_TAKE, false, both, 1));
+		weir__store_complete(&fixture.behind.store, fixture.behind.waiting[0]);
+		CHECK_EQ(asked.n_completed, 1);
+		CHECK_EQ(asked.request.outcome, outcomes[i]);
+		CHECK_EQ(asked.request.fallback_nodes, 0);
+	}
+	CHECK_EQ(fixture.behind.deferred, 0);
+	unmake(&fixture);
+}
+
 TESTS(TEST(a_share_is_this_servers_part), TEST(alone_the_share_is_all), TEST(open_allows_and_closed_denies),
       TEST(local_is_another_limit), TEST(every_operation_has_a_reply), TEST(a_charge_is_undone_where_it_was_made),
       TEST(an_undo_where_nothing_was_charged_gives_nothing), TEST(only_what_was_certainly_not_charged_is_charged_later),
       TEST(together_all_are_charged_or_none), TEST(the_same_key_twice_is_one), TEST(each_is_decided_by_its_own_rule),
       TEST(the_budget_is_the_least_of_the_rules), TEST(rules_are_looked_up_when_they_change),
       TEST(inline_limits_have_no_rule_of_their_own), TEST(what_is_decided_is_left_as_it_is),
-      TEST(a_request_may_fail_later), TEST(the_status_is_that_of_the_store_behind))
+      TEST(a_request_may_fail_later), TEST(the_status_is_that_of_the_store_behind),
+      TEST(without_a_rule_nothing_is_decided))

@@ -71,7 +71,8 @@ static bool write_call(struct weir__redis_client *client, struct weir__redis_lin
 	const struct weir__redis_call call = { .sha1 = weir__redis_script.sha1,
 					       .prefix = { client->url->prefix, strlen(client->url->prefix) },
 					       .requests = batch->requests,
-					       .n = batch->n_requests };
+					       .n = batch->n_requests,
+					       .test_now = client->url->test_now };
 	struct weir__resp_writer writer;
 	int error;
 

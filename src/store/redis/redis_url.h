@@ -41,6 +41,7 @@ struct weir__redis_url {
 	char ca[WEIR__REDIS_WORD_SIZE], certificate[WEIR__REDIS_WORD_SIZE], key[WEIR__REDIS_WORD_SIZE];
 	char tls_name[WEIR__REDIS_WORD_SIZE];
 	bool verifies;
+	const weir_ns *test_now; /* NULL, except in tests: see struct weir__redis_call */
 };
 
 /* WEIR_ERR_SYNTAX: ret_message says what is wrong, where, and what would be right. A message never contains a
