@@ -696,6 +696,13 @@ void weir__waits_deny(struct weir__context *context, struct weir__client *client
 
 /* --- limits ------------------------------------------------------------------------------------------------------ */
 
+static const char *store_word(const struct weir__context *context, const struct weir__guard_row *row)
+{
+	const bool has_redis = context->store->status != NULL;
+
+	return has_redis && !row->is_local && row->store != WEIR_POLICY_STORE_TABLE ? "redis" : "table";
+}
+
 void weir__limit_row(const struct weir__context *context, const struct weir__guard_row *row,
 		     struct weir__limit_row *ret_row)
 {
@@ -705,6 +712,7 @@ void weir__limit_row(const struct weir__context *context, const struct weir__gua
 	*ret_row = (struct weir__limit_row){ .name = row->name,
 					     .mode = weir__limit_ref_mode_word(row->mode),
 					     .key = row->key,
+					     .store = store_word(context, row),
 					     .text = "unlimited",
 					     .changed = "" };
 	if (row->limit == NULL)

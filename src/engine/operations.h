@@ -197,6 +197,7 @@ void weir__waits_deny(struct weir__context *context, struct weir__client *client
 /* A limit or override of the policy, for display. */
 struct weir__limit_row {
 	const char *name, *mode, *key;
+	const char *store;              /* where its state is kept: table or redis */
 	char text[WEIR_LIMIT_TEXT_MAX]; /* the current limit */
 	uint64_t allowed, denied;
 	const char *changed; /* where it was changed since the policy was loaded: all, here, or empty */

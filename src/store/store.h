@@ -31,6 +31,9 @@ enum weir__store_outcome {
 	WEIR__STORE_UNANSWERED, /* the store was called and did not reply in time: it may have charged */
 };
 
+/* In the place of fallback_nodes: a table decided, because it keeps the state of this limit (routed_store.h). */
+#define WEIR__STORE_IN_TABLE UINT32_MAX
+
 struct weir__store;
 struct weir__store_caller;
 
@@ -54,7 +57,7 @@ struct weir__store_request {
 	/* The result. */
 	enum weir__store_outcome outcome;
 	weir_ns decided_at;            /* by the clock of the store that decided */
-	uint32_t fallback_nodes;       /* 0: the store decided; n: its fallback did, as one of n servers */
+	uint32_t fallback_nodes;       /* 0: the store decided; n: its fallback did, as one of n servers; or IN_TABLE */
 	bool is_closed;                /* denied because the limit's fallback is `closed` and the store failed */
 	bool is_stored;                /* INSPECT: the store has a state for the key */
 	weir_ns full_at;               /* INSPECT: when the key is full again; 0: no state */

@@ -225,6 +225,7 @@ static bool submit(struct weir__store *store_, struct weir__store_request *reque
 {
 	struct redis_store *const store = (struct redis_store *)(void *)store_;
 	const size_t keys_bytes = bytes_of(request);
+	const struct weir_claim *const claims = request->claims;
 	struct batch *const batch = batch_for(store, request, keys_bytes);
 	struct weir__store_request *kept = NULL;
 
@@ -235,7 +236,7 @@ static bool submit(struct weir__store *store_, struct weir__store_request *reque
 	kept = request->caller->keep(request);
 	if (kept == NULL)
 		return true;
-	if (kept->claims != request->claims)
+	if (kept->claims != claims)
 		for (uint32_t i = 0; i < kept->n; i++)
 			batch->claims[batch->n_claims + i].key.bytes = kept->claims[i].key;
 	add_requests(batch, kept);

@@ -415,6 +415,12 @@ int weir__table_decide_while(const struct weir__epoch_check *epoch_check, struct
 			     const struct weir_claim *claims, const uint64_t *hashes, size_t n, weir_ns now,
 			     struct weir_verdict *verdicts, struct weir_decision *ret_decision);
 
+/* weir__table_decide_while for a part of a decision: the limits' statistics do not count it. The caller counts the
+ * whole. */
+int weir__table_charge_while(const struct weir__epoch_check *epoch_check, struct weir_table *table,
+			     const struct weir_claim *claims, const uint64_t *hashes, size_t n, weir_ns now,
+			     struct weir_verdict *verdicts, struct weir_decision *ret_decision);
+
 /* Prefetches the home line of a key with this hash, and the counters of the limit with this entry. */
 WEIR__BETWEEN_LIBRARIES void weir__table_prefetch_take(const struct weir_table *table,
 						       const struct weir__region_limit *entry, uint64_t hash);

@@ -324,9 +324,9 @@ static void count_decision(const struct joint *joint, bool allowed)
 			weir__table_count(joint->table, joint->parts[i].limit, allowed);
 }
 
-int weir__table_decide_while(const struct weir__epoch_check *epoch_check, struct weir_table *table,
-			     const struct weir_claim *claims, const uint64_t *hashes, size_t n, weir_ns now,
-			     struct weir_verdict *verdicts, struct weir_decision *ret_decision)
+static inline int decide(const struct weir__epoch_check *epoch_check, struct weir_table *table,
+			 const struct weir_claim *claims, const uint64_t *hashes, size_t n, weir_ns now,
+			 struct weir_verdict *verdicts, struct weir_decision *ret_decision, bool is_counted)
 {
 	struct weir_verdict found[WEIR_TABLE_CLAIMS_MAX];
 	struct joint joint;
@@ -342,7 +342,8 @@ int weir__table_decide_while(const struct weir__epoch_check *epoch_check, struct
 	outcome = decide_all(&joint);
 	if (outcome == STALE)
 		return WEIR_ERR_CHANGE;
-	count_decision(&joint, outcome == ALL_CHARGED);
+	if (is_counted)
+		count_decision(&joint, outcome == ALL_CHARGED);
 	if (outcome == ALL_DENIED)
 		count_attempt(&joint);
 	verdicts = verdicts ? verdicts : found;
@@ -350,6 +351,20 @@ int weir__table_decide_while(const struct weir__epoch_check *epoch_check, struct
 		verdicts[i] = joint.parts[joint.part_of[i]].verdict;
 	*ret_decision = weir__decision_of(verdicts, n);
 	return WEIR_OK;
+}
+
+int weir__table_decide_while(const struct weir__epoch_check *epoch_check, struct weir_table *table,
+			     const struct weir_claim *claims, const uint64_t *hashes, size_t n, weir_ns now,
+			     struct weir_verdict *verdicts, struct weir_decision *ret_decision)
+{
+	return decide(epoch_check, table, claims, hashes, n, now, verdicts, ret_decision, true);
+}
+
+int weir__table_charge_while(const struct weir__epoch_check *epoch_check, struct weir_table *table,
+			     const struct weir_claim *claims, const uint64_t *hashes, size_t n, weir_ns now,
+			     struct weir_verdict *verdicts, struct weir_decision *ret_decision)
+{
+	return decide(epoch_check, table, claims, hashes, n, now, verdicts, ret_decision, false);
 }
 
 int weir_table_decide(struct weir_table *table, const struct weir_claim *claims, size_t n, weir_ns now,
