@@ -325,7 +325,7 @@ struct weir__policy_loader *weir__policy_loader_new(const struct weir__settings 
 	loader->plans_set = settings->limits_max;
 	loader->envoy = settings->envoy_counts == WEIR__COUNTS_EACH ? WEIR_ENVOY_COUNT_EACH : 0;
 	loader->has_store = settings->store[0] != '\0';
-	loader->keys = loader->has_store ? 0 : settings->keys;
+	loader->keys = settings->keys;
 	if (settings->policy_copy[0] != '\0')
 		loader->copy = strdup(settings->policy_copy);
 	if (load_first(loader)) {
@@ -373,8 +373,8 @@ static void check_arena(const struct weir__settings *settings, const char *path,
 {
 	char line[WEIR__ARENA_WARNING_SIZE];
 
-	if (weir__settings_place(settings, "arena").from != WEIR__FROM_DEFAULT && settings->store[0] == '\0' &&
-	    weir__arena_plan_warn(policy, settings->keys, settings->arena, line))
+	if (weir__settings_place(settings, "arena").from != WEIR__FROM_DEFAULT &&
+	    weir__arena_plan_warn(policy, settings->keys, settings->store[0] != '\0', settings->arena, line))
 		fprintf(errors, "%s: warning: %s\n", path, line);
 }
 
@@ -421,7 +421,9 @@ uint32_t weir__policy_loader_limits(const struct weir__policy_loader *loader)
 
 size_t weir__policy_loader_arena(const struct weir__policy_loader *loader)
 {
-	return loader->first && loader->keys > 0 ? weir__arena_plan_size(loader->first, loader->keys) : 0;
+	return loader->first && loader->keys > 0 ?
+		       weir__arena_plan_size(loader->first, loader->keys, loader->has_store) :
+		       0;
 }
 
 /* --- reloading ---------------------------------------------------------------------------------------------------- */
@@ -476,12 +478,12 @@ static const char *hint_of(int error)
 		       "";
 }
 
-/* Writes the warning that a policy does not fit the arena. Empty: it fits, or a store decides. */
+/* Writes the warning that a policy does not fit the arena. Empty: it fits. */
 static void warn_of_arena(const struct weir__policy_loader *loader, const struct weir_policy *policy,
 			  char ret_line[WEIR__ARENA_WARNING_SIZE])
 {
-	if (loader->keys == 0 ||
-	    !weir__arena_plan_warn(policy, loader->keys, loader->table->region.arena_bytes, ret_line))
+	if (loader->keys == 0 || !weir__arena_plan_warn(policy, loader->keys, loader->has_store,
+							loader->table->region.arena_bytes, ret_line))
 		ret_line[0] = '\0';
 }
 
@@ -665,6 +667,7 @@ bool weir__policy_loader_send(struct weir__policy_loader *loader, struct weir__p
 
 	upload->envoy = loader->envoy;
 	upload->keys = loader->keys;
+	upload->has_store = loader->has_store;
 	has_room = weir__policy_upload_queue_add(loader->uploads, upload);
 	if (has_room)
 		weir__loop_wake(&loader->loop);

@@ -360,7 +360,8 @@ bool weir__policy_upload_queue_do(struct weir__policy_upload_queue *uploads, str
 	if (policy) {
 		outcome->limits = weir_policy_limits(policy);
 		if (upload->keys > 0)
-			(void)weir__arena_plan_warn(policy, upload->keys, table->region.arena_bytes, outcome->warning);
+			(void)weir__arena_plan_warn(policy, upload->keys, upload->has_store, table->region.arena_bytes,
+						    outcome->warning);
 		outcome->version = weir__policy_hash(5, upload->text, upload->length);
 		if (upload->replaces)
 			is_put = outcome->is_good = replace(guard, table, policy, outcome);

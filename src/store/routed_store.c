@@ -220,8 +220,8 @@ static bool charge(struct split *split, struct weir__store_request *whole, bool 
 		hashes[n] = whole->hashes ? whole->hashes[i] : 0;
 		of[n++] = i;
 	}
-	if (weir__table_charge_while(whole->epoch_check, routed->options.table, claims, whole->hashes ? hashes : NULL, n,
-				     whole->now, verdicts, &decision) != WEIR_OK)
+	if (weir__table_charge_while(whole->epoch_check, routed->options.table, claims, whole->hashes ? hashes : NULL,
+				     n, whole->now, verdicts, &decision) != WEIR_OK)
 		return false;
 	for (uint32_t i = 0; i < n; i++)
 		whole->verdicts[of[i]] = verdicts[i];

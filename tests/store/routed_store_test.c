@@ -246,8 +246,8 @@ static struct asked ask(struct fixture *fixture, enum weir__store_operation oper
 	return done;
 }
 
-#define ASK(fixture, operation, is_each, ...)                                         \
-	ask(fixture, operation, is_each, (const struct want[]){ __VA_ARGS__ },         \
+#define ASK(fixture, operation, is_each, ...)                                                                          \
+	ask(fixture, operation, is_each, (const struct want[]){ __VA_ARGS__ },                                         \
 	    sizeof((const struct want[]){ __VA_ARGS__ }) / sizeof(struct want))
 
 static uint64_t left(const struct fixture *fixture, int limit, char key)
@@ -484,7 +484,8 @@ static void each_is_decided_by_itself(void)
 			    { FAR, 'a', 2 }, { HERE, 'b', 1 });
 		CHECK(!asked.verdicts[0].allowed && asked.verdicts[1].allowed && !asked.verdicts[2].allowed);
 		CHECK(asked.verdicts[3].allowed && asked.verdicts[4].allowed);
-		CHECK(left(&fixture, FAR, 'a') == 4 && left(&fixture, HERE, 'a') == 1 && left(&fixture, HERE, 'b') == 3);
+		CHECK(left(&fixture, FAR, 'a') == 4 && left(&fixture, HERE, 'a') == 1 &&
+		      left(&fixture, HERE, 'b') == 3);
 		CHECK(counted(&fixture, HERE).allowed == 2 && counted(&fixture, HERE).denied == 1);
 		asked = ASK(&fixture, WEIR__STORE_PEEK, true, { HERE, 'a', 1 }, { FAR, 'a', 1 });
 		CHECK(asked.verdicts[0].remaining == 1 && asked.verdicts[1].remaining == 4);
@@ -587,7 +588,8 @@ static bool fits(const struct model *model, const struct pending *pending, bool 
 		if (is_here(want->limit) != here)
 			continue;
 		*sum += want->cost;
-		all = all && (want->cost == 0 || *sum <= mosts[want->limit] - model->used[want->limit][want->key - 'a']);
+		all = all &&
+		      (want->cost == 0 || *sum <= mosts[want->limit] - model->used[want->limit][want->key - 'a']);
 	}
 	return all;
 }
@@ -735,7 +737,7 @@ static void a_bucket_allows_its_burst(void)
 
 TESTS(TEST(requests_of_one_kind_go_straight), TEST(every_operation_goes_where_the_state_is),
       TEST(a_charge_is_undone_where_it_was_made), TEST(rules_are_read_once_a_version), TEST(both_allow_now_or_later),
-      TEST(what_the_table_was_charged_is_undone), TEST(the_table_denies_without_the_store), TEST(attempts_count_in_both),
-      TEST(a_store_that_fails_charges_nothing), TEST(each_is_decided_by_itself), TEST(a_stale_policy_charges_nothing),
-      TEST(rules_that_change_meanwhile_undo_only_the_own_charge), TEST(the_store_behind_is_reached_through_it),
-      TEST(any_order), TEST(a_bucket_allows_its_burst))
+      TEST(what_the_table_was_charged_is_undone), TEST(the_table_denies_without_the_store),
+      TEST(attempts_count_in_both), TEST(a_store_that_fails_charges_nothing), TEST(each_is_decided_by_itself),
+      TEST(a_stale_policy_charges_nothing), TEST(rules_that_change_meanwhile_undo_only_the_own_charge),
+      TEST(the_store_behind_is_reached_through_it), TEST(any_order), TEST(a_bucket_allows_its_burst))
