@@ -162,7 +162,7 @@ static void count(const struct split *split, bool is_allowed)
 			weir__table_count(split->routed->options.table, whole->claims[i].limit, is_allowed);
 }
 
-/* Undoes the charge of a claim, and of those with the same key. The verdict is then that of a limit that allowed the
+/* Undoes the charge of a claim, and of those with the same key. Afterwards the verdict says that the limit allowed the
  * request and was not charged. */
 static void undo(const struct split *split, uint32_t i)
 {
