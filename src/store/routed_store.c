@@ -151,12 +151,13 @@ static uint32_t first_like(const struct weir__store_request *request, uint32_t i
 	return i;
 }
 
-/* As the table counts a decision of its own: all limits if it is allowed, otherwise those that denied. */
+/* As the table counts a decision of its own: all limits if it is allowed, otherwise those that denied. A departure is
+ * counted by its caller. */
 static void count(const struct split *split, bool is_allowed)
 {
 	const struct weir__store_request *const whole = split->whole;
 
-	for (uint32_t i = 0; i < whole->n; i++)
+	for (uint32_t i = 0; i < whole->n && whole->operation == WEIR__STORE_TAKE; i++)
 		if (split->in_table >> i & 1 && first_like(whole, i) == i &&
 		    (is_allowed || !whole->verdicts[i].allowed))
 			weir__table_count(split->routed->options.table, whole->claims[i].limit, is_allowed);
@@ -169,13 +170,15 @@ static void undo(const struct split *split, uint32_t i)
 	struct weir_table *const table = split->routed->options.table;
 	struct weir__store_request *const whole = split->whole;
 	struct weir_claim claim = whole->claims[i];
-	struct weir__store_request asked = { .operation = WEIR__STORE_UNDO,
+	struct weir__store_request asked = { .operation = WEIR__STORE_CANCEL,
 					     .is_each = true,
 					     .n = 1,
 					     .claims = &claim,
 					     .verdicts = &whole->verdicts[i],
 					     .now = weir_table_now(table),
-					     .charged_at = split->charged_at };
+					     .charged_at = split->charged_at,
+					     .charged_full_at = weir__add_saturating(split->charged_at,
+										     whole->verdicts[i].reset_after) };
 
 	for (uint32_t j = i + 1; j < whole->n; j++)
 		if (first_like(whole, j) == i)
@@ -221,7 +224,9 @@ static bool charge(struct split *split, struct weir__store_request *whole, bool 
 		of[n++] = i;
 	}
 	if (weir__table_charge_while(whole->epoch_check, routed->options.table, claims, whole->hashes ? hashes : NULL,
-				     n, whole->now, verdicts, &decision) != WEIR_OK)
+				     n, whole->now,
+				     whole->operation == WEIR__STORE_DEPART ? whole->max_delay : WEIR_NEVER, verdicts,
+				     &decision) != WEIR_OK)
 		return false;
 	for (uint32_t i = 0; i < n; i++)
 		whole->verdicts[of[i]] = verdicts[i];
@@ -298,6 +303,7 @@ static bool submit_part(struct split *split, bool is_each)
 	part->claims = split->claims;
 	part->verdicts = split->verdicts;
 	part->now = whole->now;
+	part->max_delay = whole->max_delay;
 	part->hashes = NULL;
 	part->epoch_check = NULL;
 	part->fallback_nodes = 0;
@@ -432,7 +438,7 @@ static bool submit(struct weir__store *store, struct weir__store_request *reques
 		routed->has_any = routed->options.has_any(routed->options.context);
 		routed->version = version;
 	}
-	if (WEIR__UNLIKELY(request->operation == WEIR__STORE_UNDO)) /* a charge is undone where it was made */
+	if (WEIR__UNLIKELY(weir__store_gives_back(request->operation))) /* where the charge was made */
 		n = request->charged_nodes == WEIR__STORE_IN_TABLE ? request->n : 0;
 	else
 		n = routed->has_any ? count_in_table(routed, request) : 0;
