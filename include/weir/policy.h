@@ -34,6 +34,13 @@ enum weir_mode {
 	WEIR_MODE_OFF,
 };
 
+/* Where the state of a limit is kept. A guard on a table keeps everything there. */
+enum weir_policy_store {
+	WEIR_POLICY_STORE_UNSET, /* the policy does not say: where the server keeps its state */
+	WEIR_POLICY_STORE_TABLE, /* in this server's table */
+	WEIR_POLICY_STORE_REDIS, /* in the server's Redis, shared with other servers */
+};
+
 #define WEIR_POLICY_NO_PLAN UINT32_MAX
 
 struct weir_policy;
@@ -51,6 +58,7 @@ struct weir_policy_plan {
 	uint32_t local;       /* LOCAL: the plan of the local limit, which several plans may share. Else NO_PLAN */
 	bool is_local;        /* this plan is such a local limit, and applies to nothing else */
 	weir_ns store_budget; /* how long a decision waits for the store at most; 0: the policy does not say */
+	enum weir_policy_store store;
 };
 
 /* One limit that applies to a request. */

@@ -195,3 +195,24 @@ uint64_t weir__reserve_cancel(const struct weir_plan *plan, struct weir_state *s
 		return 0;
 	return (plan->kind == WEIR_KIND_INTERVAL ? interval_cancel : bucket_cancel)(plan, state, now, reservation);
 }
+
+uint64_t weir__reserve_cancel_departure(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
+					uint64_t cost, weir_ns full_at)
+{
+	const weir__u128 present = weir__mul(now, plan->count), then = weir__mul(full_at, plan->count);
+	weir__u128 is_full_at, built_upon = 0, given, used;
+
+	weir_step_peek(plan, state, now, 0); /* detects a new clock */
+	is_full_at = weir__state_wide(state);
+	used = weir__bucket_used(plan, state, now);
+	if (then < present + weir__mul(cost, plan->period) || is_full_at + plan->count <= then)
+		return 0;
+	/* Later departures took whole tokens, and a token takes at least 1 ns. So rounding up undoes the rounding. */
+	if (is_full_at > then)
+		built_upon = weir__div_up(is_full_at - then, plan->period);
+	if (built_upon >= cost)
+		return 0;
+	given = weir__mul(cost - (uint64_t)built_upon, plan->period);
+	weir__state_set_wide(state, given >= used ? 0 : is_full_at - given);
+	return cost - (uint64_t)built_upon;
+}

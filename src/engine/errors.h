@@ -27,8 +27,6 @@
 	X(TAKE_SYNTAX, "ERR after the limit come a cost, or WAIT and a timeout in ms, or both", "", \
 	  "something else follows the limit of WEIR.TAKE") \
 	X(TIMEOUT, "ERR a timeout is 0 to 86400000 ms", "", "the timeout is not a number, or longer than a day") \
-	X(WAIT_STORE, "ERR WAIT is not done with a store: ask without it, and again after retry_after", "", \
-	  "with a store, the server cannot know when other servers are done") \
 	X(WAIT_MULTI, "ERR WAIT is not done within MULTI: the answers of EXEC leave together", "", \
 	  "WEIR.TAKE with WAIT between MULTI and EXEC") \
 	X(MULTI_NESTED, "ERR MULTI calls can not be nested", "", "MULTI again before EXEC or DISCARD") \

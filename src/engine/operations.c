@@ -639,26 +639,18 @@ enum weir__run_result weir__wait_run(struct weir__wait *wait, const struct weir_
 				     weir_ns patience, struct weir__refusal *ret_refusal)
 {
 	struct weir__context *const context = wait->request.context;
-	const struct weir__wait_request request = { .named = ref->named,
-						    .limits = &context->limits,
-						    .stated = &ref->limit,
-						    .key = ref->key,
-						    .key_length = ref->key_length,
-						    .cost = cost,
-						    .patience = patience,
-						    .owner = wait };
+	struct weir_claim claim = { .key = ref->key, .key_length = ref->key_length, .cost = cost };
+	const struct weir__wait_request request = { &claim, 1, patience, wait };
 	enum weir__wait_result result = WEIR__WAIT_FULL;
 	struct weir__wait *moved;
 
+	if (!find_limit(context, ref->named, &ref->limit, &claim.limit, ret_refusal))
+		return WEIR__RUN_REFUSED;
 	wait->since = weir_table_now(context->table);
-	ret_refusal->error = WEIR__ERROR_LIMIT;
 	if (context->waiting)
-		result = weir__waiting_begin(context->waiting, &request, wait->since, &wait->verdict, &wait->waiter,
-					     &ret_refusal->why);
+		result = weir__waiting_begin(context->waiting, &request, wait->since, &wait->verdict, &wait->waiter);
 	if (result == WEIR__WAIT_OVER)
 		return WEIR__RUN_DONE;
-	if (result == WEIR__WAIT_REFUSED)
-		return WEIR__RUN_REFUSED;
 	moved = result == WEIR__WAIT_BEGUN ? (struct weir__wait *)(void *)weir__request_move(&wait->request) : NULL;
 	if (moved) {
 		weir__waiting_set_owner(moved->waiter, moved);
@@ -670,16 +662,18 @@ enum weir__run_result weir__wait_run(struct weir__wait *wait, const struct weir_
 	return WEIR__RUN_REFUSED;
 }
 
-void weir__waits_end(struct weir__context *context)
+void weir__wait_over(void *wait, const struct weir_verdict *verdict)
 {
-	struct weir_verdict verdict;
-	struct weir__wait *wait;
-
-	while (weir__waiting_n(context->waiting) > 0 &&
-	       (wait = weir__waiting_over(context->waiting, weir_table_now(context->table), &verdict)) != NULL)
-		end_wait(wait, &verdict);
+	end_wait(wait, verdict);
 }
 
+void weir__waits_end(struct weir__context *context)
+{
+	if (weir__waiting_n(context->waiting) > 0)
+		weir__waiting_do_due(context->waiting, weir_table_now(context->table));
+}
+
+/* A wait whose store call is under way is over when the store replies, since no wait goes on then. */
 void weir__waits_deny(struct weir__context *context, struct weir__client *client)
 {
 	for (struct weir__request *request = client->first, *next; request; request = next) {
@@ -687,7 +681,7 @@ void weir__waits_deny(struct weir__context *context, struct weir__client *client
 		struct weir_verdict verdict;
 
 		next = request->next;
-		if (request->kind != &wait_kind || request->is_done)
+		if (request->kind != &wait_kind || request->is_done || weir__waiting_is_under_way(wait->waiter))
 			continue;
 		verdict = weir__waiting_give_up(context->waiting, wait->waiter, weir_table_now(context->table));
 		end_wait(wait, &verdict);
@@ -695,6 +689,13 @@ void weir__waits_deny(struct weir__context *context, struct weir__client *client
 }
 
 /* --- limits ------------------------------------------------------------------------------------------------------ */
+
+static const char *store_word(const struct weir__context *context, const struct weir__guard_row *row)
+{
+	const bool has_redis = context->store->status != NULL;
+
+	return has_redis && !row->is_local && row->store != WEIR_POLICY_STORE_TABLE ? "redis" : "table";
+}
 
 void weir__limit_row(const struct weir__context *context, const struct weir__guard_row *row,
 		     struct weir__limit_row *ret_row)
@@ -705,6 +706,7 @@ void weir__limit_row(const struct weir__context *context, const struct weir__gua
 	*ret_row = (struct weir__limit_row){ .name = row->name,
 					     .mode = weir__limit_ref_mode_word(row->mode),
 					     .key = row->key,
+					     .store = store_word(context, row),
 					     .text = "unlimited",
 					     .changed = "" };
 	if (row->limit == NULL)

@@ -188,7 +188,10 @@ void weir__wait_init(struct weir__wait *wait, struct weir__context *context, str
 enum weir__run_result weir__wait_run(struct weir__wait *wait, const struct weir__limit_ref *ref, uint64_t cost,
 				     weir_ns patience, struct weir__refusal *ret_refusal);
 
-/* Finishes the waits that are over by now. weir__waits_deny ends all waits of a client as denied. */
+/* To be called by the waits of a context (waiting.h) when one is over. */
+void weir__wait_over(void *wait, const struct weir_verdict *verdict);
+
+/* Goes on with the waits that are due by now. weir__waits_deny ends all waits of a client as denied. */
 void weir__waits_end(struct weir__context *context);
 void weir__waits_deny(struct weir__context *context, struct weir__client *client);
 
@@ -197,6 +200,7 @@ void weir__waits_deny(struct weir__context *context, struct weir__client *client
 /* A limit or override of the policy, for display. */
 struct weir__limit_row {
 	const char *name, *mode, *key;
+	const char *store;              /* where its state is kept: table or redis */
 	char text[WEIR_LIMIT_TEXT_MAX]; /* the current limit */
 	uint64_t allowed, denied;
 	const char *changed; /* where it was changed since the policy was loaded: all, here, or empty */

@@ -5,51 +5,73 @@
 
 #include "observe/limit_stats.h"
 #include "observe/tracer.h"
-#include "store/table/table_wait.h"
+#include "store/table/decision.h"
 
-enum { LINES = 1024 };
+enum { LINES = 1024, ALIGNMENT = 16 };
 
-/* Timers fire late. A wait that is late by at most this (ns) is charged at the instant when it was due. Otherwise the
- * lateness of each wait would add to the next, and the rate would not be reached. */
+/* Timers fire late. A wait that is late by at most this (ns) is charged at the instant when it was due, if the store has
+ * no clock of its own. Otherwise the lateness of each wait would add to the next, and the rate would not be reached. */
 static const weir_ns late_max = 1000000000;
 
 static const weir_ns look_again_after = 1000000000;
 
+enum state {
+	BEHIND,  /* others are ahead in the queue. When due, its time is over */
+	SLEEPS,  /* denied. When due, calls the store again */
+	LOOKS,   /* the store is asked whether it would allow */
+	TRIES,   /* the store is asked to take */
+	DEPARTS, /* has taken. When due, it may go */
+	CANCELS, /* given up: the store is asked to give back what it took */
+};
+
+/* Those in a state in which they wait for the store are never due. */
 struct weir__waiter {
-	void *owner;
-	uint64_t hash, cost; /* the key's hash under its limit; identifies the queue */
+	struct weir__store_request call; /* first member: the two convert by a cast */
+	struct weir__waiting *waiting;
+	void *owner; /* NULL: given up */
+	enum state state;
+	bool is_under_way; /* the store has not completed the call */
+	bool is_in_line;
+	bool is_first; /* of its queue */
+	bool is_again; /* has tried before */
+	uint64_t hash; /* of all keys under their limits; identifies the queue */
 	weir_ns deadline;
-	weir_ns due;    /* when to look at it next */
-	uint32_t place; /* index in the heap */
-	bool is_first;  /* of its queue: tries the table when due; others time out when due */
-	bool departs;   /* has a departure time, and is in no queue */
-	struct weir__departure departure;
-	struct weir__waiter *behind, *ahead;  /* in the queue */
-	struct weir__waiter *last;            /* of the first: the end of the queue */
-	struct weir__waiter *next_line;       /* of the first: the next queue in the same bucket */
-	const struct weir_table_limit *limit; /* a limit of the table, or &made */
-	struct weir_table_limit made;
+	weir_ns due;                         /* when to look at it next */
+	uint32_t place;                      /* index in the heap */
+	struct weir__waiter *behind, *ahead; /* in the queue */
+	struct weir__waiter *last;           /* of the first: the end of the queue */
+	struct weir__waiter *next_line;      /* of the first: the next queue in the same bucket */
+	/* What the store said last, which claim decided, and when by the clock here. */
+	struct weir_verdict verdict;
+	uint32_t decider;
+	weir_ns said_at;
+	/* Where and when by its own clock the store took; which claim is cancelled next. */
+	weir_ns charged_at;
+	uint32_t charged_nodes, n_cancelled;
+	struct weir_verdict cancelled;
 	/* Context for the trace span and the rejection log, if either is on. */
 	struct weir__trace_context trace_context;
+	uint32_t n;
+	struct weir_claim *claims;
+	struct weir_verdict *verdicts;
+	uint64_t *changes; /* of each limit, when the store took */
 };
 
 struct weir__waiting {
-	struct weir_table *table;
+	struct weir__waiting_options options;
 	struct weir__limit_stats *stats; /* NULL: no statistics */
-	uint32_t n, most;
+	uint32_t n;
 	bool is_ended;
 	struct weir__waiter *lines[LINES];
 	struct weir__waiter *heap[]; /* the earliest `due` first */
 };
 
-struct weir__waiting *weir__waiting_new(struct weir_table *table, uint32_t most)
+struct weir__waiting *weir__waiting_new(const struct weir__waiting_options *options)
 {
-	struct weir__waiting *const waiting = calloc(1, sizeof(*waiting) + most * sizeof(waiting->heap[0]));
+	struct weir__waiting *const waiting = calloc(1, sizeof(*waiting) + options->most * sizeof(waiting->heap[0]));
 
-	if (waiting == NULL)
-		return NULL;
-	waiting->table = table;
-	waiting->most = most;
+	if (waiting)
+		waiting->options = *options;
 	return waiting;
 }
 
@@ -76,6 +98,16 @@ uint32_t weir__waiting_n(const struct weir__waiting *waiting)
 weir_ns weir__waiting_next(const struct weir__waiting *waiting)
 {
 	return waiting->n > 0 ? waiting->heap[0]->due : WEIR_NEVER;
+}
+
+void weir__waiting_set_owner(struct weir__waiter *waiter, void *owner)
+{
+	waiter->owner = owner;
+}
+
+bool weir__waiting_is_under_way(const struct weir__waiter *waiter)
+{
+	return waiter->is_under_way;
 }
 
 /* --- the heap --------------------------------------------------------------------------------------------------- */
@@ -108,20 +140,23 @@ static void sift(struct weir__waiting *waiting, struct weir__waiter *waiter)
 	put(waiting, place, waiter);
 }
 
-static void set_due(struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns due)
+static void set_due(struct weir__waiter *waiter, weir_ns due)
 {
 	waiter->due = due;
-	sift(waiting, waiter);
+	sift(waiter->waiting, waiter);
 }
 
-static void push(struct weir__waiting *waiting, struct weir__waiter *waiter)
+static void push(struct weir__waiter *waiter)
 {
+	struct weir__waiting *const waiting = waiter->waiting;
+
 	put(waiting, waiting->n++, waiter);
 	sift(waiting, waiter);
 }
 
-static void pull(struct weir__waiting *waiting, struct weir__waiter *waiter)
+static void pull(struct weir__waiter *waiter)
 {
+	struct weir__waiting *const waiting = waiter->waiting;
 	struct weir__waiter *const moved = waiting->heap[--waiting->n];
 
 	if (moved == waiter)
@@ -132,7 +167,7 @@ static void pull(struct weir__waiting *waiting, struct weir__waiter *waiter)
 
 /* --- queues ----------------------------------------------------------------------------------------------------- */
 
-/* Where the first waiter of the key's queue is, or would be. */
+/* Where the first waiter of the queue is, or would be. */
 static struct weir__waiter **line_of(struct weir__waiting *waiting, uint64_t hash)
 {
 	struct weir__waiter **line = &waiting->lines[hash % LINES];
@@ -142,10 +177,11 @@ static struct weir__waiter **line_of(struct weir__waiting *waiting, uint64_t has
 	return line;
 }
 
-static void join(struct weir__waiting *waiting, struct weir__waiter *waiter)
+static void join(struct weir__waiter *waiter)
 {
-	struct weir__waiter **const line = line_of(waiting, waiter->hash), *const first = *line;
+	struct weir__waiter **const line = line_of(waiter->waiting, waiter->hash), *const first = *line;
 
+	waiter->is_in_line = true;
 	waiter->is_first = first == NULL;
 	if (first == NULL) {
 		waiter->last = waiter;
@@ -158,15 +194,19 @@ static void join(struct weir__waiting *waiting, struct weir__waiter *waiter)
 }
 
 /* The next waiter tries at once, because it may need less. */
-static void leave(struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now)
+static void leave(struct weir__waiter *waiter, weir_ns now)
 {
-	struct weir__waiter **const line = line_of(waiting, waiter->hash), *const next = waiter->behind;
+	struct weir__waiter **line, *const next = waiter->behind;
 
+	if (!waiter->is_in_line)
+		return;
+	waiter->is_in_line = false;
+	line = line_of(waiter->waiting, waiter->hash);
 	if (!waiter->is_first) {
 		waiter->ahead->behind = next;
 		if (next)
 			next->ahead = waiter->ahead;
-		else if (*line)
+		else
 			(*line)->last = waiter->ahead;
 		return;
 	}
@@ -179,45 +219,34 @@ static void leave(struct weir__waiting *waiting, struct weir__waiter *waiter, we
 	next->last = waiter->last;
 	next->next_line = waiter->next_line;
 	*line = next;
-	set_due(waiting, next, now);
+	if (!next->is_under_way)
+		set_due(next, now);
 }
 
-/* --- trying ----------------------------------------------------------------------------------------------------- */
+/* --- verdicts --------------------------------------------------------------------------------------------------- */
 
-static bool shapes(const struct weir_table_limit *limit)
+static bool shapes(const struct weir_claim *claim)
 {
-	return limit->first.plan.flags & WEIR_PLAN_SHAPE;
+	return claim->limit->first.plan.flags & WEIR_PLAN_SHAPE;
 }
 
-static struct weir_verdict step(struct weir__waiting *waiting, const struct weir__waiter *waiter, weir__step *how,
-				weir_ns now, uint64_t cost)
+static bool counts_all(const struct weir__waiter *waiter)
 {
-	return weir__table_step(waiting->table, waiter->limit, waiter->hash, how,
-				weir__table_clamp(waiting->table, now), cost, NULL);
+	bool counts = false;
+
+	for (uint32_t i = 0; i < waiter->n; i++)
+		counts = counts || waiter->claims[i].limit->first.plan.flags & WEIR_PLAN_COUNT_ALL;
+	return counts;
 }
 
-/* The verdict for a waiter that may go now. */
-static struct weir_verdict going(struct weir__waiting *waiting, const struct weir__waiter *waiter, weir_ns now)
+/* A named limit may change without notice. */
+static bool may_change(const struct weir__waiter *waiter)
 {
-	struct weir_verdict verdict = step(waiting, waiter, weir_step_peek, now, 0);
+	bool may = false;
 
-	verdict.granted = waiter->cost;
-	verdict.delay = 0;
-	return verdict;
-}
-
-/* The verdict for a waiter that may not. A shaping bucket would have allowed it later, so its delay becomes
- * retry_after. */
-static struct weir_verdict denied(struct weir__waiting *waiting, const struct weir__waiter *waiter, weir_ns now)
-{
-	struct weir_verdict verdict = step(waiting, waiter, weir_step_peek, now, waiter->cost);
-
-	if (verdict.allowed)
-		verdict.retry_after = verdict.delay;
-	verdict.allowed = false;
-	verdict.granted = 0;
-	verdict.delay = 0;
-	return verdict;
+	for (uint32_t i = 0; i < waiter->n; i++)
+		may = may || waiter->claims[i].limit->name[0] != '\0';
+	return may;
 }
 
 static weir_ns time_left(const struct weir__waiter *waiter, weir_ns now)
@@ -225,33 +254,41 @@ static weir_ns time_left(const struct weir__waiter *waiter, weir_ns now)
 	return waiter->deadline > now ? waiter->deadline - now : 0;
 }
 
-/* With count_all a denied take counts too. So a retry peeks first. */
-static struct weir_verdict ask(struct weir__waiting *waiting, const struct weir__waiter *waiter, weir_ns now,
-			       bool is_again)
+static weir_ns less(weir_ns time, weir_ns by)
 {
-	struct weir_verdict verdict;
-
-	if (is_again) {
-		verdict = step(waiting, waiter, weir_step_peek, now, waiter->cost);
-		if (!verdict.allowed)
-			return verdict;
-	}
-	return step(waiting, waiter, weir_step_take, now, waiter->cost);
+	return time > by ? time - by : 0;
 }
 
-static bool is_hopeless(const struct weir__waiter *waiter, const struct weir_verdict *verdict, weir_ns now)
+/* The verdict of one that may go, some time after the store said so. */
+static struct weir_verdict going(const struct weir__waiter *waiter, weir_ns now)
 {
-	return verdict->never || verdict->retry_after > time_left(waiter, now);
+	struct weir_verdict verdict = waiter->verdict;
+
+	verdict.reset_after = less(verdict.reset_after, less(now, waiter->said_at));
+	verdict.delay = 0;
+	return verdict;
 }
 
-/* When a denied waiter tries again. A named limit may change in the meantime without notice, so it is checked at least
- * every look_again_after. */
-static weir_ns next_look(const struct weir__waiter *waiter, weir_ns now, const struct weir_verdict *verdict)
+/* The verdict of one that may not, by what the store said last. */
+static struct weir_verdict denied(const struct weir__waiter *waiter, weir_ns now)
 {
-	const bool may_change = waiter->limit != &waiter->made;
+	struct weir_verdict verdict = waiter->verdict;
+	const weir_ns since = less(now, waiter->said_at);
 
-	return weir__add_saturating(now, may_change ? weir__min(verdict->retry_after, look_again_after) :
-						      verdict->retry_after);
+	if (verdict.allowed)
+		verdict.retry_after = verdict.delay;
+	if (!verdict.never)
+		verdict.retry_after = less(verdict.retry_after, since);
+	verdict.reset_after = less(verdict.reset_after, since);
+	verdict.allowed = false;
+	verdict.granted = verdict.delay = 0;
+	return verdict;
+}
+
+static bool is_hopeless(const struct weir__waiter *waiter, weir_ns now)
+{
+	return waiter->verdict.never || waiter->verdict.retry_after > time_left(waiter, now) ||
+	       waiter->deadline <= now || waiter->waiting->is_ended;
 }
 
 static struct weir__trace_context *trace_context_of(const struct weir__waiting *waiting)
@@ -260,162 +297,352 @@ static struct weir__trace_context *trace_context_of(const struct weir__waiting *
 }
 
 /* Saves the context of the request until the wait is over. */
-static void keep_trace_context(const struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now)
+static void keep_trace_context(struct weir__waiter *waiter, weir_ns now)
 {
-	const struct weir__trace_context *const trace_context = trace_context_of(waiting);
+	const struct weir__trace_context *const trace_context = trace_context_of(waiter->waiting);
 
 	if (trace_context == NULL)
 		return;
 	waiter->trace_context = *trace_context;
 	waiter->trace_context.since = now;
 	waiter->trace_context.has_hash = true;
-	waiter->trace_context.hash = waiter->hash;
+	waiter->trace_context.hash = weir__hash(&waiter->claims[0].limit->secret, waiter->claims[0].key,
+						waiter->claims[0].key_length);
 }
 
-/* Reports the outcome. The key itself is not kept, only its hash. */
-static void show(struct weir__waiting *waiting, const struct weir__waiter *waiter, const struct weir_verdict *verdict,
-		 weir_ns now)
+/* Reports the outcome to the statistics, and counts it for the limits: all if it is allowed, else those that denied. The
+ * log has the hash of the key, not the key. */
+static void show(const struct weir__waiter *waiter, const struct weir_verdict *verdict, weir_ns now)
 {
-	const struct weir_claim claim = { .limit = waiter->limit, .cost = waiter->cost };
+	struct weir__waiting *const waiting = waiter->waiting;
 	struct weir__trace_context *const trace_context = trace_context_of(waiting);
+	struct weir_verdict verdicts[WEIR_TABLE_CLAIMS_MAX]; /* the waiter's own belong to the store during a call */
+	struct weir_claim claims[WEIR_TABLE_CLAIMS_MAX];
 	struct weir__trace_context before;
+	uint32_t i = 0;
 
+	do {
+		verdicts[i] = i == waiter->decider || waiter->is_under_way ? *verdict : waiter->verdicts[i];
+		claims[i] = (struct weir_claim){ .limit = waiter->claims[i].limit, .cost = waiter->claims[i].cost };
+		if (verdict->allowed || !verdicts[i].allowed)
+			weir__table_count(waiting->options.table, claims[i].limit, verdict->allowed);
+	} while (++i < waiter->n);
 	if (trace_context) {
 		before = *trace_context;
 		*trace_context = waiter->trace_context;
 	}
-	weir__limit_stats_each(waiting->stats, &claim, verdict, 1, now);
+	if (waiter->n == 1)
+		weir__limit_stats_each(waiting->stats, claims, verdicts, 1, now);
+	else
+		weir__limit_stats_together(waiting->stats, claims, verdicts, waiter->n, false, now);
 	if (trace_context)
 		*trace_context = before;
 }
 
-/* Joins the queue of the key, unless the waiter may go now or could not go in time. A waiter behind others does not
- * take, it only peeks. Returns true if it waits. */
-static bool begin_in_line(struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now,
-			  struct weir_verdict *ret_verdict)
-{
-	const bool has_others = waiter->cost > 0 && *line_of(waiting, waiter->hash) != NULL;
-	const struct weir_verdict verdict = has_others ? step(waiting, waiter, weir_step_peek, now, waiter->cost) :
-							 ask(waiting, waiter, now, false);
-	const bool goes = verdict.allowed && !has_others;
+/* --- calling the store ------------------------------------------------------------------------------------------ */
 
-	if (!goes && !is_hopeless(waiter, &verdict, now) && !waiting->is_ended && waiter->deadline > now) {
-		join(waiting, waiter);
-		waiter->due = has_others ? waiter->deadline : next_look(waiter, now, &verdict);
-		return true;
-	}
-	*ret_verdict = goes ? verdict : denied(waiting, waiter, now);
-	weir__table_count(waiting->table, waiter->limit, goes);
-	return false;
+static struct weir__store_request *keep(struct weir__store_request *call)
+{
+	return call; /* a waiter stays where it is */
 }
 
-static bool begin_departure(struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now,
-			    struct weir_verdict *ret_verdict)
+static void complete(struct weir__store_request *call);
+
+static const struct weir__store_caller caller = { keep, complete };
+
+/* Returns true if the store has decided, false if it calls `complete` later. */
+static bool call_store(struct weir__waiter *waiter, enum weir__store_operation operation,
+		       const struct weir_claim *claims, struct weir_verdict *verdicts, uint32_t n, weir_ns now)
 {
-	*ret_verdict = weir__table_depart(waiting->table, waiter->limit, waiter->hash, now, waiter->cost,
-					  waiting->is_ended ? 0 : time_left(waiter, now), &waiter->departure);
-	if (!ret_verdict->allowed) {
-		*ret_verdict = denied(waiting, waiter, now);
+	struct weir__store_request *const call = &waiter->call;
+
+	call->operation = operation;
+	/* Only a take is decided together. To look, it is enough to know each by itself. */
+	call->is_each = operation != WEIR__STORE_DEPART;
+	call->n = n;
+	call->claims = claims;
+	call->verdicts = verdicts;
+	call->now = now;
+	call->max_delay = waiter->waiting->is_ended ? 0 : time_left(waiter, now);
+	call->fallback_nodes = 0;
+	call->caller = &caller;
+	waiter->is_under_way = true;
+	set_due(waiter, WEIR_NEVER);
+	if (!weir__store_submit(waiter->waiting->options.store, call))
+		return false;
+	waiter->is_under_way = false;
+	return true;
+}
+
+static bool ask(struct weir__waiter *waiter, enum state state, weir_ns now)
+{
+	waiter->state = state;
+	return call_store(waiter, state == TRIES ? WEIR__STORE_DEPART : WEIR__STORE_PEEK, waiter->claims,
+			  waiter->verdicts, waiter->n, now);
+}
+
+static void free_waiter(struct weir__waiter *waiter)
+{
+	pull(waiter);
+	free(waiter);
+}
+
+/* Gives back what the store took, claim by claim. If a limit was changed since, it is unknown what became of the charge. */
+static void cancel(struct weir__waiter *waiter, weir_ns now)
+{
+	struct weir__store_request *const call = &waiter->call;
+
+	waiter->state = CANCELS;
+	while (waiter->n_cancelled < waiter->n) {
+		const uint32_t i = waiter->n_cancelled++;
+		const struct weir_claim *const claim = &waiter->claims[i];
+
+		if (claim->cost == 0 ||
+		    (claim->limit->name[0] != '\0' && weir__plans_number(claim->limit->entry) != waiter->changes[i]))
+			continue;
+		call->charged_at = waiter->charged_at;
+		call->charged_cost = claim->cost;
+		call->charged_nodes = waiter->charged_nodes;
+		call->charged_full_at = weir__add_saturating(waiter->charged_at, waiter->verdicts[i].reset_after);
+		if (!call_store(waiter, WEIR__STORE_CANCEL, claim, &waiter->cancelled, 1, now))
+			return;
+	}
+	free_waiter(waiter);
+}
+
+/* --- the state machine ------------------------------------------------------------------------------------------ */
+
+/* Keeps what the store has said. */
+static void hear(struct weir__waiter *waiter, weir_ns now)
+{
+	const struct weir__store_request *const call = &waiter->call;
+	const struct weir_decision decision = weir__decision_of(waiter->verdicts, waiter->n);
+
+	waiter->verdict = decision.verdict;
+	waiter->decider = (uint32_t)decision.decided_by;
+	waiter->said_at = now;
+	if (waiter->state != TRIES)
+		return;
+	waiter->charged_at = call->decided_at;
+	waiter->charged_nodes = call->fallback_nodes;
+	for (uint32_t i = 0; i < waiter->n; i++)
+		if (waiter->claims[i].limit->name[0] != '\0')
+			waiter->changes[i] = weir__plans_number(waiter->claims[i].limit->entry);
+}
+
+/* A limit that counts denied requests counts a wait once, when it begins. So a retry looks first. */
+static bool try_again(struct weir__waiter *waiter, weir_ns now)
+{
+	const bool looks = waiter->is_again && counts_all(waiter);
+
+	waiter->is_again = true;
+	return ask(waiter, looks ? LOOKS : TRIES, now);
+}
+
+/* Goes on with what the store has decided, as of `now`. Returns true if the wait is over: then waiter->verdict is set. */
+static bool go_on(struct weir__waiter *waiter, weir_ns now)
+{
+	for (;;) {
+		struct weir_verdict *const verdict = &waiter->verdict;
+
+		hear(waiter, now);
+		if (waiter->state == TRIES && verdict->allowed) {
+			leave(waiter, now);
+			if (verdict->delay == 0)
+				return true;
+			waiter->state = DEPARTS;
+			set_due(waiter, weir__add_saturating(now, verdict->delay));
+			return false;
+		}
+		if (waiter->state == LOOKS && waiter->is_first && verdict->allowed) {
+			if (!ask(waiter, TRIES, now))
+				return false;
+			continue;
+		}
+		/* A queue that is full, or too long, is not waited for. */
+		if ((!verdict->allowed && shapes(&waiter->claims[waiter->decider])) || is_hopeless(waiter, now)) {
+			*verdict = denied(waiter, now);
+			return true;
+		}
+		if (!waiter->is_first) {
+			waiter->state = BEHIND;
+			set_due(waiter, waiter->deadline);
+			return false;
+		}
+		waiter->state = SLEEPS;
+		set_due(waiter, weir__add_saturating(now, may_change(waiter) ?
+								  weir__min(verdict->retry_after, look_again_after) :
+								  verdict->retry_after));
 		return false;
 	}
-	waiter->departs = true;
-	waiter->due = waiter->departure.reservation.act_at;
-	return ret_verdict->delay > 0;
+}
+
+/* Ends a wait: its verdict is set. */
+static void end(struct weir__waiter *waiter, weir_ns now)
+{
+	void (*const over)(void *owner, const struct weir_verdict *verdict) = waiter->waiting->options.over;
+	const struct weir_verdict verdict = waiter->verdict;
+	void *const owner = waiter->owner;
+
+	show(waiter, &verdict, now);
+	leave(waiter, now);
+	free_waiter(waiter);
+	over(owner, &verdict);
+}
+
+static void complete(struct weir__store_request *call)
+{
+	struct weir__waiter *const waiter = (struct weir__waiter *)(void *)call;
+	void (*const over)(void *owner, const struct weir_verdict *verdict) = waiter->waiting->options.over;
+	const weir_ns now = weir_table_now(waiter->waiting->options.table);
+
+	waiter->is_under_way = false;
+	if (waiter->state == CANCELS) {
+		cancel(waiter, now);
+	} else if (waiter->owner == NULL) { /* given up meanwhile */
+		hear(waiter, now);
+		waiter->n_cancelled = waiter->state == TRIES && waiter->verdict.allowed ? 0 : waiter->n;
+		cancel(waiter, now);
+	} else if (go_on(waiter, now)) {
+		end(waiter, now);
+	} else if (waiter->state == DEPARTS && waiter->waiting->is_ended) {
+		void *const owner = waiter->owner;
+		const struct weir_verdict verdict = weir__waiting_give_up(waiter->waiting, waiter, now);
+
+		over(owner, &verdict);
+	}
+}
+
+/* Looks at a waiter that is due. */
+static void look(struct weir__waiter *waiter, weir_ns now)
+{
+	const weir_ns was_due = now - waiter->due > late_max ? now - late_max : waiter->due;
+
+	if (waiter->state == DEPARTS) {
+		waiter->verdict = going(waiter, now);
+	} else if (!waiter->is_first) {
+		waiter->verdict = denied(waiter, now);
+	} else if (!try_again(waiter, was_due) || !go_on(waiter, was_due)) {
+		return;
+	}
+	end(waiter, now);
+}
+
+void weir__waiting_do_due(struct weir__waiting *waiting, weir_ns now)
+{
+	while (waiting->n > 0 && waiting->heap[0]->due <= now)
+		look(waiting->heap[0], now);
+}
+
+/* --- beginning and giving up ------------------------------------------------------------------------------------ */
+
+static size_t align(size_t n)
+{
+	return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* Copies the claims with their keys. An inline limit has no name, and may be evicted from the cache where it is. */
+static struct weir__waiter *new_waiter(const struct weir__wait_request *request)
+{
+	const size_t claims = align(request->n * sizeof(struct weir_claim));
+	const size_t verdicts = align(request->n * sizeof(struct weir_verdict));
+	const size_t changes = align(request->n * sizeof(uint64_t)), limit = align(sizeof(struct weir_table_limit));
+	size_t total = align(sizeof(struct weir__waiter)) + claims + verdicts + changes;
+	struct weir__waiter *waiter;
+	char *to;
+
+	for (uint32_t i = 0; i < request->n; i++)
+		total += request->claims[i].key_length + (request->claims[i].limit->name[0] == '\0' ? limit : 0);
+	waiter = calloc(1, total);
+	if (waiter == NULL)
+		return NULL;
+	to = (char *)waiter + align(sizeof(*waiter));
+	waiter->n = request->n;
+	waiter->claims = (struct weir_claim *)(void *)to;
+	waiter->verdicts = (struct weir_verdict *)(void *)(to + claims);
+	waiter->changes = (uint64_t *)(void *)(to + claims + verdicts);
+	to += claims + verdicts + changes;
+	for (uint32_t i = 0; i < request->n; i++) {
+		waiter->claims[i] = request->claims[i];
+		if (request->claims[i].limit->name[0] != '\0')
+			continue;
+		waiter->claims[i].limit = memcpy(to, request->claims[i].limit, sizeof(struct weir_table_limit));
+		to += limit;
+	}
+	for (uint32_t i = 0; i < request->n; i++) {
+		if (request->claims[i].key_length > 0)
+			memcpy(to, request->claims[i].key, request->claims[i].key_length);
+		waiter->claims[i].key = to;
+		to += request->claims[i].key_length;
+	}
+	return waiter;
+}
+
+/* Whether it may have to queue: it needs something of a limit that does not shape. */
+static bool queues(const struct weir__waiter *waiter)
+{
+	bool may = false;
+
+	for (uint32_t i = 0; i < waiter->n; i++)
+		may = may || (waiter->claims[i].cost > 0 && !shapes(&waiter->claims[i]));
+	return may;
+}
+
+static uint64_t hash_of(const struct weir__waiter *waiter)
+{
+	uint64_t hash = 0;
+
+	for (uint32_t i = 0; i < waiter->n; i++)
+		hash = hash * UINT64_C(0x9e3779b97f4a7c15) + weir__hash(&waiter->claims[i].limit->secret,
+									waiter->claims[i].key,
+									waiter->claims[i].key_length);
+	return hash;
 }
 
 enum weir__wait_result weir__waiting_begin(struct weir__waiting *waiting, const struct weir__wait_request *request,
 					   weir_ns now, struct weir_verdict *ret_verdict,
-					   struct weir__waiter **ret_waiter, struct weir_message *ret_message)
+					   struct weir__waiter **ret_waiter)
 {
-	struct weir__waiter *const waiter = waiting->n < waiting->most ? calloc(1, sizeof(*waiter)) : NULL;
+	struct weir__waiter *const waiter = waiting->n < waiting->options.most ? new_waiter(request) : NULL;
 
 	if (waiter == NULL)
 		return WEIR__WAIT_FULL;
-	waiter->limit = request->named ? request->named : &waiter->made;
-	if (request->named == NULL && weir__inline_limits_make(request->limits, WEIR__SPACE_TEXT, request->stated,
-							       &waiter->made, ret_message) != WEIR_OK) {
-		free(waiter);
-		return WEIR__WAIT_REFUSED;
-	}
+	waiter->waiting = waiting;
 	waiter->owner = request->owner;
-	waiter->hash = weir__hash(&waiter->limit->secret, request->key, request->key_length);
-	waiter->cost = request->cost;
+	waiter->hash = hash_of(waiter);
 	waiter->deadline = weir__add_saturating(now, request->patience);
-	keep_trace_context(waiting, waiter, now);
-	if (!(shapes(waiter->limit) ? begin_departure : begin_in_line)(waiting, waiter, now, ret_verdict)) {
-		show(waiting, waiter, ret_verdict, now);
-		free(waiter);
-		return WEIR__WAIT_OVER;
+	waiter->due = WEIR_NEVER;
+	waiter->is_first = true;
+	keep_trace_context(waiter, now);
+	push(waiter);
+	if (queues(waiter))
+		join(waiter);
+	waiter->is_again = !waiter->is_first; /* those behind others have not counted an attempt, and need not */
+	if (!waiter->is_first ? ask(waiter, LOOKS, now) : try_again(waiter, now)) {
+		if (go_on(waiter, now)) {
+			*ret_verdict = waiter->verdict;
+			show(waiter, ret_verdict, now);
+			leave(waiter, now);
+			free_waiter(waiter);
+			return WEIR__WAIT_OVER;
+		}
 	}
-	push(waiting, waiter);
 	*ret_waiter = waiter;
 	return WEIR__WAIT_BEGUN;
 }
 
-void weir__waiting_set_owner(struct weir__waiter *waiter, void *owner)
-{
-	waiter->owner = owner;
-}
-
-/* --- the end ---------------------------------------------------------------------------------------------------- */
-
-static void end(struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now, bool is_counted,
-		const struct weir_verdict *verdict)
-{
-	show(waiting, waiter, verdict, now);
-	pull(waiting, waiter);
-	if (!waiter->departs)
-		leave(waiting, waiter, now);
-	if (is_counted)
-		weir__table_count(waiting->table, waiter->limit, verdict->allowed);
-	free(waiter);
-}
-
-/* Looks at a waiter that is due. Returns true if its wait is over. */
-static bool look(struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now,
-		 struct weir_verdict *ret_verdict)
-{
-	const weir_ns was_due = now - waiter->due > late_max ? now - late_max : waiter->due;
-	struct weir_verdict verdict;
-
-	if (waiter->departs) { /* the table counted it when it took */
-		*ret_verdict = going(waiting, waiter, now);
-		end(waiting, waiter, now, false, ret_verdict);
-		return true;
-	}
-	if (!waiter->is_first) {
-		*ret_verdict = denied(waiting, waiter, now);
-		end(waiting, waiter, now, true, ret_verdict);
-		return true;
-	}
-	verdict = ask(waiting, waiter, was_due, true);
-	if (!verdict.allowed && !is_hopeless(waiter, &verdict, was_due)) {
-		set_due(waiting, waiter, next_look(waiter, was_due, &verdict));
-		return false;
-	}
-	*ret_verdict = verdict;
-	end(waiting, waiter, was_due, true, ret_verdict);
-	return true;
-}
-
-void *weir__waiting_over(struct weir__waiting *waiting, weir_ns now, struct weir_verdict *ret_verdict)
-{
-	while (waiting->n > 0 && waiting->heap[0]->due <= now) {
-		void *const owner = waiting->heap[0]->owner;
-
-		if (look(waiting, waiting->heap[0], now, ret_verdict))
-			return owner;
-	}
-	return NULL;
-}
-
 struct weir_verdict weir__waiting_give_up(struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now)
 {
-	struct weir_verdict verdict;
+	const struct weir_verdict verdict = denied(waiter, now);
 
-	if (waiter->departs)
-		weir__table_depart_not(waiting->table, waiter->limit, waiter->hash, now, &waiter->departure);
-	verdict = denied(waiting, waiter, now);
-	end(waiting, waiter, now, !waiter->departs, &verdict);
+	(void)waiting;
+	show(waiter, &verdict, now);
+	leave(waiter, now);
+	waiter->owner = NULL;
+	if (waiter->is_under_way)
+		return verdict;
+	if (waiter->state != DEPARTS)
+		waiter->n_cancelled = waiter->n;
+	cancel(waiter, now);
 	return verdict;
 }

@@ -1,38 +1,49 @@
 /* waiting.h: takes that wait until they are allowed. Used by one thread, which never sleeps for one of them.
  *
- * No sockets and no clock here: the owner queries when the next wait is due and which waits are over. A wait means the
- * same as weir_table_wait, except for when it charges. A shaping bucket is charged at once, for the departure. Other
- * limits are charged only when the request may go, so that a wait that is given up leaves nothing behind. Waits for one
- * key form a queue, and only the first of them tries the table, so that no wait overtakes another. Takes that do not
- * wait bypass the queue. */
+ * No sockets here: the owner queries when the next wait is due. A wait is a small state machine over the store
+ * (store/store.h), whether that completes now or later:
+ *
+ *     the store allows -> over, or departs after the delay -> over
+ *              denies  -> over, if it could not be allowed in time; else sleeps until retry_after, then calls the store again
+ *
+ * A limit that shapes is charged at once, for the departure. If the wait is given up, the departure is cancelled. Other
+ * limits are charged only when the request may go. Waits for the same keys form a queue, and only the first of them
+ * calls the store, so that no wait overtakes another, and a crowd does not call the store in vain. Takes that do not
+ * wait, and waits in other workers and servers, bypass the queue. Departures are in the order in which the store was
+ * called, from wherever. */
 #ifndef WEIR_ENGINE_WAITING_H
 #define WEIR_ENGINE_WAITING_H
 
-#include "engine/inline_limits.h"
+#include "store/store.h"
 
 struct weir__waiting;
 struct weir__waiter;
 
+/* All claims are decided together, all or nothing. The request departs after the longest delay. Keys and inline limits
+ * are copied. */
 struct weir__wait_request {
-	const struct weir_table_limit *named;     /* a limit of the table, as it is when tried; NULL: use `stated` */
-	const struct weir__inline_limits *limits; /* makes the limit for the wait */
-	const struct weir_limit *stated;          /* the inline limit */
-	const void *key;
-	size_t key_length;
-	uint64_t cost;
+	const struct weir_claim *claims;
+	uint32_t n;       /* 1 to WEIR_TABLE_CLAIMS_MAX */
 	weir_ns patience; /* the longest wait */
 	void *owner;      /* not NULL */
 };
 
 enum weir__wait_result {
 	WEIR__WAIT_BEGUN,
-	WEIR__WAIT_OVER,    /* allowed, or cannot be allowed in time: see the verdict */
-	WEIR__WAIT_FULL,    /* too many waits, or no memory */
-	WEIR__WAIT_REFUSED, /* invalid limit: see the message */
+	WEIR__WAIT_OVER, /* allowed, or cannot be allowed in time: see the verdict */
+	WEIR__WAIT_FULL, /* too many waits, or no memory */
 };
 
-/* Room for `most` waits. NULL: no memory. */
-struct weir__waiting *weir__waiting_new(struct weir_table *table, uint32_t most);
+struct weir__waiting_options {
+	struct weir__store *store;
+	struct weir_table *table; /* its clock times the waits */
+	uint32_t most;            /* room for so many waits */
+	/* Called when a wait that has begun is over. It may begin other waits. */
+	void (*over)(void *owner, const struct weir_verdict *verdict);
+};
+
+/* NULL: no memory. */
+struct weir__waiting *weir__waiting_new(const struct weir__waiting_options *options);
 void weir__waiting_free(struct weir__waiting *waiting); /* no wait may be left; NULL is allowed */
 
 /* Sets the statistics that count the waits. */
@@ -42,22 +53,27 @@ void weir__waiting_show(struct weir__waiting *waiting, struct weir__limit_stats 
 /* From now on, a take that would have to wait is denied. */
 void weir__waiting_end(struct weir__waiting *waiting);
 
+/* The number of waits, with those that were given up while the store had not replied. */
 uint32_t weir__waiting_n(const struct weir__waiting *waiting);
 
 /* A verdict that denies has the necessary wait as its retry_after. */
 enum weir__wait_result weir__waiting_begin(struct weir__waiting *waiting, const struct weir__wait_request *request,
 					   weir_ns now, struct weir_verdict *ret_verdict,
-					   struct weir__waiter **ret_waiter, struct weir_message *ret_message);
+					   struct weir__waiter **ret_waiter);
 
 void weir__waiting_set_owner(struct weir__waiter *waiter, void *owner);
 
-/* When to call weir__waiting_over next; WEIR_NEVER: no waits. */
+/* When to call weir__waiting_do_due next; WEIR_NEVER: nothing is due before the store replies. */
 weir_ns weir__waiting_next(const struct weir__waiting *waiting);
 
-/* Ends one wait that is over by now and returns its owner. Returns NULL if there are no more. */
-void *weir__waiting_over(struct weir__waiting *waiting, weir_ns now, struct weir_verdict *ret_verdict);
+/* Goes on with all waits that are due by now. */
+void weir__waiting_do_due(struct weir__waiting *waiting, weir_ns now);
 
-/* Ends a wait early. Returns the verdict to reply with, if the client is still connected. */
+/* Whether the store is being called for this wait. It ends soon, and then `over` is called. */
+bool weir__waiting_is_under_way(const struct weir__waiter *waiter);
+
+/* Ends a wait early, without a call of `over`. Gives back what it was charged, also if the store has yet to reply.
+ * Returns the verdict to reply with, if the client is still connected. */
 struct weir_verdict weir__waiting_give_up(struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now);
 
 #endif

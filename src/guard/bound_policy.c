@@ -211,7 +211,8 @@ static int check_plans(const struct weir_policy *policy, weir__bound_policy_chec
 
 	for (uint32_t i = 0; check && i < policy->n_plans; i++) {
 		const struct weir_policy_plan *const plan = &policy->plans[i];
-		const int error = plan->is_unlimited || plan->is_local ? WEIR_OK : check(&plan->limit, &why);
+		const int error = plan->is_unlimited || plan->is_local ? WEIR_OK :
+									 check(&plan->limit, plan->store, &why);
 
 		if (error == WEIR_OK)
 			continue;

@@ -41,8 +41,10 @@ struct weir__bound_policy {
 	const struct weir_table_limit *limits[]; /* for each plan; NULL: unlimited */
 };
 
-/* Whether a store outside the table supports a limit. Returns WEIR_OK, or an error and the reason. */
-typedef int weir__bound_policy_check(const struct weir_limit *limit, struct weir_message *ret_message);
+/* Whether the place where the state of a limit is to be kept exists and can hold it. Returns WEIR_OK, or an error and the
+ * reason. */
+typedef int weir__bound_policy_check(const struct weir_limit *limit, enum weir_policy_store store,
+				     struct weir_message *ret_message);
 
 /* Takes ownership of the policy, also on failure. Plans that differ from the table's are staged as of `now`. All limits
  * must pass the check, if there is one, except unlimited ones and those that only the table decides (is_local). Returns

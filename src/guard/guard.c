@@ -195,6 +195,31 @@ void weir__guard_failure(struct weir_guard *guard, const char *plan, size_t leng
 	weir__epoch_leave(&guard->epoch, phase);
 }
 
+enum weir_policy_store weir__guard_store(struct weir_guard *guard, const char *plan, size_t length)
+{
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
+	const uint32_t number = weir__bound_policy_plan_named(bound, plan, length);
+	const enum weir_policy_store store = number == WEIR_POLICY_NO_PLAN ?
+						     WEIR_POLICY_STORE_UNSET :
+						     weir_policy_plan_of(bound->policy, number)->store;
+
+	weir__epoch_leave(&guard->epoch, phase);
+	return store;
+}
+
+bool weir__guard_has_table_store(struct weir_guard *guard)
+{
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
+	bool has = false;
+
+	for (uint32_t i = 0; i < weir_policy_plans(bound->policy) && !has; i++)
+		has = weir_policy_plan_of(bound->policy, i)->store == WEIR_POLICY_STORE_TABLE;
+	weir__epoch_leave(&guard->epoch, phase);
+	return has;
+}
+
 uint32_t weir__guard_limits(struct weir_guard *guard)
 {
 	const uint32_t phase = weir__epoch_enter(&guard->epoch);
@@ -225,6 +250,7 @@ static void describe(struct weir_guard *guard, const struct weir__bound_policy *
 
 	*row = (struct weir__guard_row){ .name = what->name,
 					 .limit = weir__bound_policy_limit(bound, plan),
+					 .store = what->store,
 					 .on_store_failure = what->on_store_failure,
 					 .is_local = what->is_local,
 					 .store_budget = what->store_budget };

@@ -25,6 +25,7 @@ struct weir__guard_row {
 	const char *name;                     /* of the plan */
 	const struct weir_table_limit *limit; /* NULL: unlimited */
 	enum weir_mode mode;
+	enum weir_policy_store store;
 	enum weir_store_failure on_store_failure;
 	bool is_local;                  /* a limit for when the store fails */
 	bool is_keyed;                  /* false: all requests share one state, of the empty key */
@@ -55,6 +56,12 @@ struct weir__guard_failure {
 
 void weir__guard_failure(struct weir_guard *guard, const char *plan, size_t length,
 			 struct weir__guard_failure *ret_failure);
+
+/* Where the policy says that the state of this plan is kept. UNSET also for an unknown plan. */
+enum weir_policy_store weir__guard_store(struct weir_guard *guard, const char *plan, size_t length);
+
+/* Whether the policy says of any plan that its state is kept in the table. */
+bool weir__guard_has_table_store(struct weir_guard *guard);
 
 /* Reports up to `most` plans, from number `first` on, in file order, all of one policy. Calls `begin` first, with the
  * number of plans that follow. */

@@ -70,12 +70,18 @@ bool weir__guard_change_of(struct weir_guard *guard, const struct weir__bound_po
 
 /* --- changing ---------------------------------------------------------------------------------------------------- */
 
+static int check_limit(const struct weir_guard *guard, const struct weir__bound_policy *bound, uint32_t plan,
+		       const struct weir_limit *to, struct weir_message *ret_message)
+{
+	return guard->check ? guard->check(to, weir_policy_plan_of(bound->policy, plan)->store, ret_message) : WEIR_OK;
+}
+
 /* To be called with `changing` locked. */
 static int change_bound(struct weir_guard *guard, struct weir__bound_policy *bound, uint32_t plan,
 			const struct weir__limit_change *change, weir_ns now, struct weir_message *ret_message)
 {
 	const struct weir_table_limit *const limit = weir__bound_policy_limit(bound, plan);
-	int error = guard->check ? guard->check(&change->to, ret_message) : WEIR_OK;
+	int error = check_limit(guard, bound, plan, &change->to, ret_message);
 
 	if (error == WEIR_OK)
 		error = weir_table_change_limit(guard->table, limit, &change->to, now, ret_message);
@@ -142,7 +148,7 @@ int weir__guard_check_change(struct weir_guard *guard, const char *plan, const s
 	if (number == WEIR_POLICY_NO_PLAN)
 		error = refuse(ret_message, WEIR_ERR_LIMIT, "the policy has no limit ", plan);
 	else
-		error = guard->check ? guard->check(to, ret_message) : WEIR_OK;
+		error = check_limit(guard, bound, number, to, ret_message);
 	if (error == WEIR_OK)
 		error = weir__table_stage_limit(guard->table, weir__bound_policy_limit(bound, number), to, now, false,
 						&staged, ret_message);

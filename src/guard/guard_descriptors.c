@@ -62,7 +62,7 @@ static int add_given(struct weir_guard *guard, const struct weir_limit *store_re
 		return WEIR_ERR_FULL;
 	}
 	(void)weir_limit_print(store_request, name + strlen(name));
-	error = guard->check ? guard->check(store_request, ret_message) : WEIR_OK;
+	error = guard->check ? guard->check(store_request, WEIR_POLICY_STORE_UNSET, ret_message) : WEIR_OK;
 	if (error == WEIR_OK)
 		error = weir_table_find_limit(guard->table, name, store_request, &guard->given[n].limit, ret_message);
 	if (error != WEIR_OK)

@@ -64,15 +64,17 @@ static void print_key(const struct weir_policy *policy, const struct weir__polic
 	(void)weir__policy_key_text(policy, limit, &key, line, size);
 }
 
-/* Prints what decides if the store fails, where the policy sets it. */
-static void print_failure(const struct weir_policy *policy, const struct weir_policy_plan *plan, char *line,
-			  size_t size)
+/* Prints where the state is kept, and what decides if the store fails, where the policy sets it. */
+static void print_store(const struct weir_policy *policy, const struct weir_policy_plan *plan, char *line, size_t size)
 {
 	static const char *const words[] = { [WEIR_STORE_FAILURE_UNSET] = "",
 					     [WEIR_STORE_FAILURE_SHARE] = ", if the store fails a share of it",
 					     [WEIR_STORE_FAILURE_OPEN] = ", if the store fails open",
 					     [WEIR_STORE_FAILURE_CLOSED] = ", if the store fails closed",
 					     [WEIR_STORE_FAILURE_LOCAL] = ", if the store fails " };
+	static const char *const stores[] = { [WEIR_POLICY_STORE_UNSET] = "",
+					      [WEIR_POLICY_STORE_TABLE] = ", in the table",
+					      [WEIR_POLICY_STORE_REDIS] = ", in Redis" };
 	char text[WEIR_LIMIT_TEXT_MAX] = "", budget[64] = "";
 
 	if (plan->on_store_failure == WEIR_STORE_FAILURE_LOCAL)
@@ -80,7 +82,7 @@ static void print_failure(const struct weir_policy *policy, const struct weir_po
 	if (plan->store_budget > 0)
 		(void)snprintf(budget, sizeof(budget), ", waits %llums for the store",
 			       (unsigned long long)plan->store_budget / 1000000);
-	(void)snprintf(line, size, "%s%s%s", words[plan->on_store_failure], text, budget);
+	(void)snprintf(line, size, "%s%s%s%s", stores[plan->store], words[plan->on_store_failure], text, budget);
 }
 
 /* Returns whether the limit applies. */
@@ -92,7 +94,7 @@ static bool explain_limit(const struct weir_policy *policy, uint32_t number, con
 	const struct weir_policy_plan *plan;
 	struct weir__override applies;
 	bool is_override;
-	char text[WEIR_LIMIT_TEXT_MAX], key[LINE / 2], failure[2 * WEIR_LIMIT_TEXT_MAX];
+	char text[WEIR_LIMIT_TEXT_MAX], key[LINE / 2], store[2 * WEIR_LIMIT_TEXT_MAX];
 
 	if (condition) {
 		explain_failed(policy, condition, values, line, size);
@@ -114,10 +116,10 @@ static bool explain_limit(const struct weir_policy *policy, uint32_t number, con
 	}
 	(void)weir_limit_print(&plan->limit, text);
 	print_key(policy, limit, values, key, sizeof(key));
-	print_failure(policy, plan, failure, sizeof(failure));
+	print_store(policy, plan, store, sizeof(store));
 	(void)snprintf(line, size, "applies%s: %s%s%s, %s%s%s", applies.mode == WEIR_MODE_SHADOW ? " in shadow" : "",
 		       plan->is_unlimited ? "unlimited" : text, is_override ? " by the override " : "",
-		       is_override ? plan->name : "", limit->n_parts ? "key " : "one for all requests", key, failure);
+		       is_override ? plan->name : "", limit->n_parts ? "key " : "one for all requests", key, store);
 	return true;
 }
 

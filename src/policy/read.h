@@ -55,7 +55,7 @@ uint32_t weir__policy_add_plan(struct weir__policy_reading *reading, const struc
 struct weir__slice weir__policy_plan_name(const struct weir__policy_reading *reading, struct weir__slice limit,
 					  struct weir__slice apart);
 
-/* read_failure.c: reads what the map of a limit or override says about store failures, and sets it in `plan`. `plan` is
+/* read_failure.c: reads what the map of a limit or override says about its store, and sets it in `plan`. `plan` is
  * NO_PLAN if the plan could not be read. An override inherits from the limit what it does not set. `apart` is the
  * suffix of the override's name. */
 void weir__policy_read_failure(struct weir__policy_reading *reading, const struct weir__node *map,

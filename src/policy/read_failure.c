@@ -1,4 +1,5 @@
-/* read_failure.c: on_store_failure and store_budget: what decides when the store does not reply. */
+/* read_failure.c: store, on_store_failure and store_budget: where state is kept, and what decides when the store does
+ * not reply. */
 #include <stdio.h>
 
 #include "policy/read.h"
@@ -108,6 +109,20 @@ static void read_budget(const struct weir__policy_reading *reading, const struct
 		reading->policy->plans[plan].store_budget = budget;
 }
 
+static void read_store(const struct weir__policy_reading *reading, const struct weir__node *node, uint32_t plan)
+{
+	bool is_table;
+
+	if (weir__node_text(reading->diagnostics, node, "store") == NULL)
+		return;
+	is_table = weir__slice_is(node->text, "table");
+	if (!is_table && !weir__slice_is(node->text, "redis"))
+		weir__diagnostics_add(reading->diagnostics, node->at, "store '%.80s'; it is table or redis",
+				      node->text.at);
+	else if (plan != WEIR__NO_PLAN)
+		reading->policy->plans[plan].store = is_table ? WEIR_POLICY_STORE_TABLE : WEIR_POLICY_STORE_REDIS;
+}
+
 void weir__policy_inherit_failure(struct weir__policy_reading *reading, const struct weir__policy_limit *limit,
 				  uint32_t plan)
 {
@@ -118,6 +133,7 @@ void weir__policy_inherit_failure(struct weir__policy_reading *reading, const st
 	of = &reading->policy->plans[limit->plan];
 	set(reading, plan, of->on_store_failure, of->local);
 	reading->policy->plans[plan].store_budget = of->store_budget;
+	reading->policy->plans[plan].store = of->store;
 }
 
 void weir__policy_read_failure(struct weir__policy_reading *reading, const struct weir__node *map,
@@ -125,12 +141,15 @@ void weir__policy_read_failure(struct weir__policy_reading *reading, const struc
 {
 	const struct weir__node *const failure = weir__node_member(map, "on_store_failure");
 	const struct weir__node *const budget = weir__node_member(map, "store_budget");
+	const struct weir__node *const store = weir__node_member(map, "store");
+	const struct weir__node *const first = failure ? failure : budget ? budget : store;
 
-	if ((failure || budget) && weir__node_member(map, "limit") == NULL)
-		weir__diagnostics_add(reading->diagnostics, failure ? failure->key->at : budget->key->at,
-				      "%s goes with a limit, and there is none beside it",
-				      failure ? "on_store_failure" : "store_budget");
+	if (first && weir__node_member(map, "limit") == NULL)
+		weir__diagnostics_add(reading->diagnostics, first->key->at,
+				      "%s goes with a limit, and there is none beside it", first->key->text.at);
 	weir__policy_inherit_failure(reading, limit, plan);
+	if (store)
+		read_store(reading, store, plan);
 	if (failure)
 		read_failure(reading, failure, limit, plan, apart);
 	if (budget)

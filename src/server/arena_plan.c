@@ -18,23 +18,23 @@ static uint64_t keys_of(const struct weir_policy *policy, uint32_t plan, uint64_
 }
 
 /* Bytes for one plan. Plans for failures of a store are not in force without one. */
-static size_t size_of(const struct weir_policy *policy, uint32_t plan, uint64_t keys)
+static size_t size_of(const struct weir_policy *policy, uint32_t plan, uint64_t keys, bool has_store)
 {
 	const struct weir_policy_plan *const of = weir_policy_plan_of(policy, plan);
 
-	if (of->is_local || of->is_unlimited || of->is_closed)
+	if (of->is_local || of->is_unlimited || of->is_closed || (has_store && of->store != WEIR_POLICY_STORE_TABLE))
 		return 0;
 	return weir_table_arena_size(&of->limit, keys_of(policy, plan, keys), 0);
 }
 
 /* The plan that needs the most, and how much. */
-static size_t find_largest(const struct weir_policy *policy, uint64_t keys, uint32_t *ret_plan)
+static size_t find_largest(const struct weir_policy *policy, uint64_t keys, bool has_store, uint32_t *ret_plan)
 {
 	size_t largest = 0;
 
 	*ret_plan = 0;
 	for (uint32_t plan = 0; plan < weir_policy_plans(policy); plan++) {
-		const size_t size = size_of(policy, plan, keys);
+		const size_t size = size_of(policy, plan, keys, has_store);
 
 		if (size > largest) {
 			largest = size;
@@ -44,11 +44,11 @@ static size_t find_largest(const struct weir_policy *policy, uint64_t keys, uint
 	return largest;
 }
 
-size_t weir__arena_plan_size(const struct weir_policy *policy, uint64_t keys)
+size_t weir__arena_plan_size(const struct weir_policy *policy, uint64_t keys, bool has_store)
 {
 	uint32_t plan;
 
-	return find_largest(policy, keys, &plan);
+	return find_largest(policy, keys, has_store, &plan);
 }
 
 size_t weir__arena_plan_choose(size_t needed, size_t least, uint64_t left_bytes)
@@ -76,11 +76,11 @@ static uint64_t count_fitting(const struct weir_limit *limit, uint64_t keys, siz
 	return least;
 }
 
-bool weir__arena_plan_warn(const struct weir_policy *policy, uint64_t keys, size_t arena_bytes,
+bool weir__arena_plan_warn(const struct weir_policy *policy, uint64_t keys, bool has_store, size_t arena_bytes,
 			   char ret_text[WEIR__ARENA_WARNING_SIZE])
 {
 	uint32_t plan;
-	const size_t needed = find_largest(policy, keys, &plan);
+	const size_t needed = find_largest(policy, keys, has_store, &plan);
 	const struct weir_policy_plan *of;
 	char limit[WEIR_LIMIT_TEXT_MAX], hint[64] = "";
 	uint64_t of_keys;

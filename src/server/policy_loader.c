@@ -325,7 +325,7 @@ struct weir__policy_loader *weir__policy_loader_new(const struct weir__settings 
 	loader->plans_set = settings->limits_max;
 	loader->envoy = settings->envoy_counts == WEIR__COUNTS_EACH ? WEIR_ENVOY_COUNT_EACH : 0;
 	loader->has_store = settings->store[0] != '\0';
-	loader->keys = loader->has_store ? 0 : settings->keys;
+	loader->keys = settings->keys;
 	if (settings->policy_copy[0] != '\0')
 		loader->copy = strdup(settings->policy_copy);
 	if (load_first(loader)) {
@@ -336,14 +336,45 @@ struct weir__policy_loader *weir__policy_loader_new(const struct weir__settings 
 	return NULL;
 }
 
+static const char no_redis[] = "store: redis, but the server has no Redis; set `store` to its URL, as in "
+			       "--store redis://127.0.0.1:6379, or write store: table";
+
+/* A file with settings is all that a server is started with, unless flags add to it. A file of limits alone says
+ * nothing about the server. */
+static bool has_any_setting(const struct weir__settings *settings)
+{
+	bool has = false;
+
+	for (size_t i = 0; i < WEIR__SETTINGS && !has; i++)
+		has = weir__settings_place(settings, weir__setting_rows[i].name).from != WEIR__FROM_DEFAULT;
+	return has;
+}
+
+/* Whether a server with these settings has the stores that the policy names. */
+static bool has_stores(const struct weir__settings *settings, const char *path, const struct weir_policy *policy,
+		       FILE *errors)
+{
+	if (settings->store[0] != '\0' || !has_any_setting(settings))
+		return true;
+	for (uint32_t i = 0; i < weir_policy_plans(policy); i++) {
+		const struct weir_policy_plan *const plan = weir_policy_plan_of(policy, i);
+
+		if (plan->store != WEIR_POLICY_STORE_REDIS)
+			continue;
+		fprintf(errors, "%s: limit \"%s\": %s\n", path, plan->name, no_redis);
+		return false;
+	}
+	return true;
+}
+
 /* If the size of the arena is set. Otherwise it depends on the machine that serves. */
 static void check_arena(const struct weir__settings *settings, const char *path, const struct weir_policy *policy,
 			FILE *errors)
 {
 	char line[WEIR__ARENA_WARNING_SIZE];
 
-	if (weir__settings_place(settings, "arena").from != WEIR__FROM_DEFAULT && settings->store[0] == '\0' &&
-	    weir__arena_plan_warn(policy, settings->keys, settings->arena, line))
+	if (weir__settings_place(settings, "arena").from != WEIR__FROM_DEFAULT &&
+	    weir__arena_plan_warn(policy, settings->keys, settings->store[0] != '\0', settings->arena, line))
 		fprintf(errors, "%s: warning: %s\n", path, line);
 }
 
@@ -365,6 +396,10 @@ struct weir_policy *weir__policy_loader_check(const char *path, FILE *errors)
 		weir__settings_warn_of_old_names(loader->said, errors);
 	if (loader->has_settings && policy)
 		check_arena(loader->said, path, policy, errors);
+	if (loader->has_settings && policy && !has_stores(loader->said, path, policy, errors)) {
+		weir_policy_free(policy);
+		policy = NULL;
+	}
 	loader->first = NULL;
 	weir__policy_loader_free(loader);
 	return policy;
@@ -386,7 +421,9 @@ uint32_t weir__policy_loader_limits(const struct weir__policy_loader *loader)
 
 size_t weir__policy_loader_arena(const struct weir__policy_loader *loader)
 {
-	return loader->first && loader->keys > 0 ? weir__arena_plan_size(loader->first, loader->keys) : 0;
+	return loader->first && loader->keys > 0 ?
+		       weir__arena_plan_size(loader->first, loader->keys, loader->has_store) :
+		       0;
 }
 
 /* --- reloading ---------------------------------------------------------------------------------------------------- */
@@ -441,12 +478,12 @@ static const char *hint_of(int error)
 		       "";
 }
 
-/* Writes the warning that a policy does not fit the arena. Empty: it fits, or a store decides. */
+/* Writes the warning that a policy does not fit the arena. Empty: it fits. */
 static void warn_of_arena(const struct weir__policy_loader *loader, const struct weir_policy *policy,
 			  char ret_line[WEIR__ARENA_WARNING_SIZE])
 {
-	if (loader->keys == 0 ||
-	    !weir__arena_plan_warn(policy, loader->keys, loader->table->region.arena_bytes, ret_line))
+	if (loader->keys == 0 || !weir__arena_plan_warn(policy, loader->keys, loader->has_store,
+							loader->table->region.arena_bytes, ret_line))
 		ret_line[0] = '\0';
 }
 
@@ -630,6 +667,7 @@ bool weir__policy_loader_send(struct weir__policy_loader *loader, struct weir__p
 
 	upload->envoy = loader->envoy;
 	upload->keys = loader->keys;
+	upload->has_store = loader->has_store;
 	has_room = weir__policy_upload_queue_add(loader->uploads, upload);
 	if (has_room)
 		weir__loop_wake(&loader->loop);
@@ -705,6 +743,22 @@ static bool start_thread(struct weir__policy_loader *loader)
 	return error == 0;
 }
 
+static int check_with_store(const struct weir_limit *limit, enum weir_policy_store store,
+			    struct weir_message *ret_message)
+{
+	return store == WEIR_POLICY_STORE_TABLE ? WEIR_OK : weir__stores_check_limit(limit, ret_message);
+}
+
+static int check_without_store(const struct weir_limit *limit, enum weir_policy_store store,
+			       struct weir_message *ret_message)
+{
+	(void)limit;
+	if (store != WEIR_POLICY_STORE_REDIS)
+		return WEIR_OK;
+	(void)snprintf(ret_message->text, sizeof(ret_message->text), "%s", no_redis);
+	return WEIR_ERR_LIMIT;
+}
+
 bool weir__policy_loader_start(struct weir__policy_loader *loader, struct weir_table *table)
 {
 	struct weir_policy *const first = loader->first;
@@ -716,8 +770,8 @@ bool weir__policy_loader_start(struct weir__policy_loader *loader, struct weir_t
 	loader->first = NULL;
 	loader->table = table;
 	warn_of_arena(loader, first, warning);
-	error = weir__guard_new(table, first, loader->has_store ? weir__stores_check_limit : NULL, &loader->guard,
-				&why);
+	error = weir__guard_new(table, first, loader->has_store ? check_with_store : check_without_store,
+				&loader->guard, &why);
 	if (error != WEIR_OK) {
 		fprintf(loader->errors, "weir serve: the policy: %s%s\n", why.text, hint_of(error));
 		return false;

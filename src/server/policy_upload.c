@@ -224,7 +224,8 @@ static struct side *find_side(const struct comparison *comparison, const char *n
 
 static uint64_t rest_of(const struct weir__guard_row *row)
 {
-	const uint64_t what[] = { (uint64_t)row->mode, (uint64_t)row->on_store_failure, row->store_budget };
+	const uint64_t what[] = { (uint64_t)row->mode, (uint64_t)row->store, (uint64_t)row->on_store_failure,
+				  row->store_budget };
 
 	return weir__policy_hash(weir__policy_hash(0, what, sizeof(what)), row->key, strlen(row->key));
 }
@@ -359,7 +360,8 @@ bool weir__policy_upload_queue_do(struct weir__policy_upload_queue *uploads, str
 	if (policy) {
 		outcome->limits = weir_policy_limits(policy);
 		if (upload->keys > 0)
-			(void)weir__arena_plan_warn(policy, upload->keys, table->region.arena_bytes, outcome->warning);
+			(void)weir__arena_plan_warn(policy, upload->keys, upload->has_store, table->region.arena_bytes,
+						    outcome->warning);
 		outcome->version = weir__policy_hash(5, upload->text, upload->length);
 		if (upload->replaces)
 			is_put = outcome->is_good = replace(guard, table, policy, outcome);

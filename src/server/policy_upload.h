@@ -39,7 +39,8 @@ struct weir__policy_upload {
 	struct weir__request *request; /* that waits for it; only its worker uses it; NULL: the client has gone */
 	bool replaces;                 /* else it is only validated */
 	uint32_t envoy;                /* WEIR_ENVOY_..., for a policy in Envoy's form */
-	uint64_t keys;                 /* that limits are to have room for in the arena; 0: a store decides */
+	uint64_t keys;                 /* that limits are to have room for in the arena */
+	bool has_store;                /* only limits in the table all the same need an arena */
 	char *text;
 	size_t length;
 	struct weir__policy_outcome outcome;

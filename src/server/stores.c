@@ -1,4 +1,4 @@
-/* stores.c: Redis, with a fallback in front of it. */
+/* stores.c: Redis, with a fallback in front of it, and in front of that the limits whose state is in the table. */
 #include "server/stores.h"
 
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 #include "server/settings.h"
 #include "store/redis/redis_store.h"
 #include "store/store_internal.h"
+#include "store/routed_store.h"
 
 struct weir__stores {
 	struct weir_table *table;
@@ -114,6 +115,34 @@ static uint64_t count_changes(void *guard)
 	return guard ? weir_guard_changes(guard) : 0;
 }
 
+static bool is_in_table(void *guard, const struct weir_table_limit *limit)
+{
+	const char *const name = weir__redis_limit_name(limit);
+
+	return weir__guard_store(guard, name, strlen(name)) == WEIR_POLICY_STORE_TABLE;
+}
+
+static bool has_any_in_table(void *guard)
+{
+	return weir__guard_has_table_store(guard);
+}
+
+/* Without a policy no limit says where its state is. NULL: no memory; the store behind is then freed. */
+static struct weir__store *add_routes(struct weir__store *store, struct weir_table *table, struct weir_guard *guard)
+{
+	const struct weir__routed_options options = { .store = store,
+						      .table = table,
+						      .is_in_table = is_in_table,
+						      .has_any = has_any_in_table,
+						      .version = count_changes,
+						      .context = guard };
+	struct weir__store *const routed = guard ? weir__routed_store_new(&options) : store;
+
+	if (routed == NULL)
+		store->free(store);
+	return routed;
+}
+
 struct weir__store *weir__stores_open(struct weir__stores *stores, uint32_t worker, struct weir_guard *guard,
 				      struct weir__loop *loop)
 {
@@ -141,5 +170,5 @@ struct weir__store *weir__stores_open(struct weir__stores *stores, uint32_t work
 
 	if (store == NULL && redis)
 		redis->free(redis);
-	return store;
+	return store ? add_routes(store, stores->table, guard) : NULL;
 }

@@ -538,7 +538,8 @@ static void drain(struct weir__worker *worker)
 			(void)weir__loop_wait(&worker->loop, -1, events);
 		}
 	}
-	while (worker->context.n_in_flight > 0) { /* the clients are gone, but stores complete their requests */
+	/* The clients are gone, but stores complete their requests. */
+	while (worker->context.n_in_flight > 0 || weir__waiting_n(worker->context.waiting) > 0) {
 		weir__loop_set_alarm(&worker->loop, drain_look_ns);
 		(void)weir__loop_wait(&worker->loop, -1, events);
 		collect(worker);
@@ -623,6 +624,19 @@ static bool open_store(struct weir__worker *worker)
 	return worker->context.store != NULL;
 }
 
+static bool make_waiting(struct weir__worker *worker)
+{
+	const struct weir__waiting_options options = { .store = worker->context.store,
+						       .table = worker->options.table,
+						       .most = WAITERS_MAX,
+						       .over = weir__wait_over };
+
+	worker->context.waiting = weir__waiting_new(&options);
+	if (worker->context.waiting)
+		weir__waiting_show(worker->context.waiting, worker->context.stats);
+	return worker->context.waiting != NULL;
+}
+
 static void free_worker(struct weir__worker *worker)
 {
 	for (size_t i = 0; i < WEIR__PROTOCOLS; i++)
@@ -677,11 +691,8 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 		worker->context.stats->tracer = worker->context.tracer;
 	if (options->loader)
 		weir__tracer_know(worker->context.tracer, worker->context.guard);
-	worker->context.waiting = weir__waiting_new(options->table, WAITERS_MAX);
-	if (worker->context.waiting)
-		weir__waiting_show(worker->context.waiting, worker->context.stats);
 	worker->context.mailbox = weir__mailbox_new(&worker->loop);
-	error = worker->context.waiting && worker->context.mailbox && open_store(worker) && start_protocols(worker) ?
+	error = worker->context.mailbox && open_store(worker) && make_waiting(worker) && start_protocols(worker) ?
 			start(worker) :
 			ENOMEM;
 	if (error != 0) {

@@ -129,14 +129,21 @@ static struct weir_verdict by_mode(enum weir__fallback_mode mode, const struct w
 }
 
 /* All or nothing: if one claim is closed, nothing is charged. */
-static void take(const struct fallback *fallback, const struct here *here, const struct weir_claim *claims,
-		 size_t n_claims, weir_ns now, struct weir_verdict *ret_verdicts, bool *ret_is_closed)
+static void take(const struct fallback *fallback, const struct here *here, const struct weir__store_request *request,
+		 const struct weir_claim *claims, size_t n_claims, struct weir_verdict *ret_verdicts,
+		 bool *ret_is_closed)
 {
+	const bool is_counted = request->operation == WEIR__STORE_TAKE;
+	const weir_ns now = request->decided_at;
 	struct weir_table *const table = fallback->options.table;
 	struct weir_verdict verdicts[WEIR_TABLE_CLAIMS_MAX];
 	struct weir_claim of_table[WEIR_TABLE_CLAIMS_MAX];
 	size_t of[WEIR_TABLE_CLAIMS_MAX], n = 0;
-	struct weir_decision decision;
+	struct weir__store_request asked = { .operation = request->operation,
+					     .claims = of_table,
+					     .verdicts = verdicts,
+					     .now = now,
+					     .max_delay = request->max_delay };
 
 	for (size_t i = 0; i < n_claims; i++) {
 		if (here->claims[i].limit) {
@@ -146,10 +153,12 @@ static void take(const struct fallback *fallback, const struct here *here, const
 		}
 		ret_verdicts[i] = by_mode(here->modes[i], &claims[i]);
 		*ret_is_closed |= !ret_verdicts[i].allowed;
-		weir__table_count(table, claims[i].limit, ret_verdicts[i].allowed);
+		if (is_counted)
+			weir__table_count(table, claims[i].limit, ret_verdicts[i].allowed);
 	}
+	asked.n = (uint32_t)n;
 	if (n > 0 && !*ret_is_closed)
-		(void)weir_table_decide(table, of_table, n, now, verdicts, &decision);
+		weir__table_store_decide(table, &asked);
 	for (size_t i = 0; i < n; i++)
 		ret_verdicts[of[i]] = *ret_is_closed ? weir_table_peek(table, of_table[i].limit, of_table[i].key,
 								       of_table[i].key_length, now, of_table[i].cost) :
@@ -161,14 +170,15 @@ static void undo(const struct fallback *fallback, const struct here *here, const
 		 struct weir_verdict *ret_verdict)
 {
 	struct weir_claim claim = here->claims[0];
-	struct weir__store_request asked = { .operation = WEIR__STORE_UNDO,
+	struct weir__store_request asked = { .operation = request->operation,
 					     .is_each = true,
 					     .n = 1,
 					     .claims = &claim,
 					     .verdicts = ret_verdict,
 					     .now = request->decided_at,
 					     .charged_at = request->charged_at,
-					     .charged_cost = request->charged_cost };
+					     .charged_cost = request->charged_cost,
+					     .charged_full_at = request->charged_full_at };
 
 	if (request->charged_nodes == 0)
 		claim.cost = 0;
@@ -189,16 +199,16 @@ static void decide_here(struct fallback *fallback, const struct weir__store_requ
 	struct here here;
 
 	find_limits(fallback, claims, n, request->fallback_nodes, &here);
-	if (request->operation == WEIR__STORE_TAKE) {
-		take(fallback, &here, claims, n, asked.now, ret_verdicts, ret_is_closed);
-	} else if (here.claims[0].limit && request->operation == WEIR__STORE_UNDO) {
+	if (request->operation == WEIR__STORE_TAKE || request->operation == WEIR__STORE_DEPART) {
+		take(fallback, &here, request, claims, n, ret_verdicts, ret_is_closed);
+	} else if (here.claims[0].limit && weir__store_gives_back(request->operation)) {
 		undo(fallback, &here, request, ret_verdicts);
 	} else if (here.claims[0].limit) {
 		asked.claims = here.claims;
 		weir__table_store_decide(table, &asked);
 	} else {
 		ret_verdicts[0] = by_mode(here.modes[0], &claims[0]);
-		if (request->operation == WEIR__STORE_UNDO)
+		if (weir__store_gives_back(request->operation))
 			ret_verdicts[0].granted = 0;
 		*ret_is_closed |= !ret_verdicts[0].allowed;
 	}
@@ -235,7 +245,7 @@ static void count_nodes(struct fallback *fallback)
 
 static bool is_undo_here(const struct weir__store_request *request)
 {
-	return request->operation == WEIR__STORE_UNDO && request->charged_nodes > 0;
+	return weir__store_gives_back(request->operation) && request->charged_nodes > 0;
 }
 
 static void decide_without(struct fallback *fallback, struct weir__store_request *request)

@@ -20,6 +20,10 @@ enum weir__store_operation {
 	WEIR__STORE_PEEK,
 	WEIR__STORE_REFUND,
 	WEIR__STORE_UNDO,    /* gives back up to the claim's cost of one charge; verdict.granted: units given back */
+	WEIR__STORE_DEPART,  /* a take of a caller that waits: denied if it would be delayed by more than max_delay;
+			      * retry_after is then that delay. Statistics of limits do not count it: its caller does */
+	WEIR__STORE_CANCEL,  /* gives back a departure, minus what later ones were built upon. Where nothing was delayed
+			      * by the limit's kind: UNDO */
 	WEIR__STORE_RESET,   /* verdict.allowed: the key had a state to forget */
 	WEIR__STORE_INSPECT, /* verdict of a peek at cost 0; sets is_stored and full_at */
 };
@@ -31,21 +35,27 @@ enum weir__store_outcome {
 	WEIR__STORE_UNANSWERED, /* the store was called and did not reply in time: it may have charged */
 };
 
+/* In the place of fallback_nodes: a table decided, because it keeps the state of this limit (routed_store.h). */
+#define WEIR__STORE_IN_TABLE UINT32_MAX
+
 struct weir__store;
 struct weir__store_caller;
 
 /* Claims to decide, and the result. The caller owns the arrays. */
 struct weir__store_request {
 	enum weir__store_operation operation;
-	bool is_each; /* each claim is decided on its own. False: all together, all or nothing, for a take only */
-	uint32_t n;   /* claims: 1 to WEIR_TABLE_CLAIMS_MAX if decided together, any number if is_each */
+	bool is_each; /* each claim is decided on its own. False: all together, all or nothing, for TAKE and DEPART only */
+	uint32_t n; /* claims: 1 to WEIR_TABLE_CLAIMS_MAX if decided together, any number if is_each */
 	const struct weir_claim *claims;
 	struct weir_verdict *verdicts; /* room for n */
 	weir_ns now;                   /* for a store without a clock of its own */
-	/* For UNDO: the charge. charged_at and charged_nodes are decided_at and fallback_nodes of its TAKE. */
+	weir_ns max_delay;             /* for DEPART: the longest delay that the caller accepts */
+	/* For UNDO and CANCEL: the charge. charged_at and charged_nodes are decided_at and fallback_nodes of its TAKE. For
+	 * CANCEL, charged_full_at is decided_at + reset_after of its verdict. */
 	weir_ns charged_at;
 	uint64_t charged_cost;
 	uint32_t charged_nodes;
+	weir_ns charged_full_at;
 
 	/* Only stores that complete now use these. */
 	const uint64_t *hashes;                      /* of the keys; NULL: unknown */
@@ -54,7 +64,7 @@ struct weir__store_request {
 	/* The result. */
 	enum weir__store_outcome outcome;
 	weir_ns decided_at;            /* by the clock of the store that decided */
-	uint32_t fallback_nodes;       /* 0: the store decided; n: its fallback did, as one of n servers */
+	uint32_t fallback_nodes;       /* 0: the store decided; n: its fallback did, as one of n servers; or IN_TABLE */
 	bool is_closed;                /* denied because the limit's fallback is `closed` and the store failed */
 	bool is_stored;                /* INSPECT: the store has a state for the key */
 	weir_ns full_at;               /* INSPECT: when the key is full again; 0: no state */
@@ -153,7 +163,13 @@ static inline void weir__store_complete(const struct weir__store *store, struct 
 
 static inline bool weir__store_charges(enum weir__store_operation operation)
 {
-	return operation == WEIR__STORE_TAKE || operation == WEIR__STORE_UPTO;
+	return operation == WEIR__STORE_TAKE || operation == WEIR__STORE_UPTO || operation == WEIR__STORE_DEPART;
+}
+
+/* Whether it gives back a charge, which has to be done where the charge was made. */
+static inline bool weir__store_gives_back(enum weir__store_operation operation)
+{
+	return operation == WEIR__STORE_UNDO || operation == WEIR__STORE_CANCEL;
 }
 
 /* --- a table as a store: table_store.c --------------------------------------------------------------------------- */

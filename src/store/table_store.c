@@ -1,6 +1,8 @@
 /* table_store.c: a table as a store. It completes every request at once, in batches where possible. */
 #include "store/store.h"
 
+#include "store/table/table_wait.h"
+
 static uint64_t hash_of(const struct weir__store_request *request, size_t i)
 {
 	const struct weir_claim *const claim = &request->claims[i];
@@ -56,6 +58,22 @@ static struct weir_verdict undo(struct weir_table *table, const struct weir_clai
 	return weir__table_undo(table, claim->limit, claim->key, claim->key_length, request->now, &charge, claim->cost);
 }
 
+static struct weir_verdict cancel(struct weir_table *table, const struct weir_claim *claim,
+				  const struct weir__store_request *request)
+{
+	if (!(claim->limit->first.plan.flags & WEIR_PLAN_SHAPE))
+		return undo(table, claim, request);
+	return weir__table_cancel(table, claim->limit, weir__hash(&claim->limit->secret, claim->key, claim->key_length),
+				  request->now, claim->cost, request->charged_full_at);
+}
+
+/* Several claims that may be delayed, all or nothing. */
+static void depart_together(struct weir_table *table, struct weir__store_request *request)
+{
+	(void)weir__table_charge_while(NULL, table, request->claims, request->hashes, request->n, request->now,
+				       request->max_delay, request->verdicts, &request->decision);
+}
+
 static struct weir_verdict inspect(struct weir_table *table, const struct weir_claim *claim,
 				   struct weir__store_request *request)
 {
@@ -80,6 +98,11 @@ static struct weir_verdict decide_one(struct weir_table *table, const struct wei
 		return weir_table_refund(table, limit, claim->key, claim->key_length, now, claim->cost);
 	case WEIR__STORE_UNDO:
 		return undo(table, claim, request);
+	case WEIR__STORE_DEPART:
+		return weir__table_depart(table, limit, weir__hash(&limit->secret, claim->key, claim->key_length), now,
+					  claim->cost, request->max_delay);
+	case WEIR__STORE_CANCEL:
+		return cancel(table, claim, request);
 	case WEIR__STORE_RESET:
 		return (struct weir_verdict){ .allowed = weir_table_reset(table, limit, claim->key,
 									  claim->key_length) };
@@ -96,7 +119,9 @@ static inline void decide(struct weir_table *table, struct weir__store_request *
 	request->decided_at = request->now;
 	request->fallback_nodes = 0;
 	request->is_closed = false;
-	if (WEIR__UNLIKELY(request->operation != WEIR__STORE_TAKE)) {
+	if (WEIR__UNLIKELY(request->operation == WEIR__STORE_DEPART && !request->is_each && request->n > 1)) {
+		depart_together(table, request);
+	} else if (WEIR__UNLIKELY(request->operation != WEIR__STORE_TAKE)) {
 		for (uint32_t i = 0; i < request->n; i++)
 			request->verdicts[i] = decide_one(table, &request->claims[i], request);
 	} else if (!request->is_each) {

@@ -164,7 +164,71 @@ static void which_plans_reserve(void)
 	CHECK(!weir__reserve_has(&no[0]) && !weir__reserve_has(&no[1]));
 }
 
+/* A departure by what its verdict said, to the nanosecond. */
+static uint64_t cancelled(const struct weir_plan *plan, struct weir_state *state, weir_ns now, uint64_t cost,
+			  weir_ns full_at)
+{
+	return weir__reserve_cancel_departure(plan, state, now, cost, full_at);
+}
+
+static void a_departure_is_cancelled_by_its_verdict(void)
+{
+	const struct weir_plan plan = plan_of("7/min leaky queue 9"); /* a token takes no whole number of ns */
+	struct weir_state state = { 0, 0 };
+	weir_ns full_at[3];
+
+	for (int i = 0; i < 3; i++)
+		full_at[i] = S(1) + weir_step_take(&plan, &state, S(1), 2).reset_after;
+	CHECK_EQ(cancelled(&plan, &state, S(1), 2, full_at[0]), 0); /* four tokens were built upon it */
+	CHECK_EQ(cancelled(&plan, &state, S(1), 2, full_at[1]), 0);
+	CHECK_EQ(cancelled(&plan, &state, full_at[1] + 1, 2, full_at[2]), 0); /* it has departed */
+	CHECK_EQ(cancelled(&plan, &state, S(1), 2, full_at[2]), 2);
+	CHECK_EQ(weir_step_peek(&plan, &state, S(1), 1).delay, full_at[1] - S(1));
+	CHECK_EQ(cancelled(&plan, &state, S(1), 2, full_at[2]), 0); /* it was given back before */
+	(void)weir_step_take(&plan, &state, S(1), 1);
+	CHECK_EQ(cancelled(&plan, &state, S(1), 2, full_at[1]), 1); /* one token was built upon it */
+	CHECK_EQ(cancelled(&plan, &state, S(1), 0, full_at[1]), 0);
+	weir_step_refund(&plan, &state, S(1), 9);
+	full_at[0] = S(1) + weir_step_take(&plan, &state, S(1), 3).reset_after;
+	CHECK_EQ(cancelled(&plan, &state, S(1), 3, full_at[0]), 3); /* all that is missing */
+	CHECK_EQ(state.lo | state.hi, 0);
+}
+
+/* As by the state right after the charge, which knows the instant exactly. */
+static void both_ways_of_cancelling_agree(void)
+{
+	static const char *const texts[] = { "10/s leaky queue 50", "7/min leaky queue 50", "999983/s leaky queue 50",
+					     "3/700us leaky queue 50" };
+	uint64_t chance = 1;
+
+	for (int run = 0; run < 4000; run++) {
+		const struct weir_plan plan = plan_of(texts[run % 4]);
+		struct weir_state exact = { 0, 0 }, state;
+		struct weir_reservation reservations[8];
+		weir_ns now = S(1), full_at[8];
+		int which;
+
+		for (int i = 0; i < 8; i++) {
+			struct weir_verdict verdict;
+
+			chance = chance * UINT64_C(6364136223846793005) + 1;
+			now += (chance >> 33) % (plan.period / plan.count + 1) / 4;
+			verdict = weir__reserve_departure(&plan, &exact, now, 1 + (chance >> 60) % 3, UINT64_MAX,
+							  &reservations[i]);
+			CHECK(verdict.allowed);
+			full_at[i] = now + verdict.reset_after;
+		}
+		state = exact;
+		which = (int)(chance >> 40) % 8;
+		now = weir__min(now + (chance >> 20) % 1000, reservations[which].act_at);
+		CHECK_EQ(weir__reserve_cancel_departure(&plan, &state, now, reservations[which].cost, full_at[which]),
+			 weir__reserve_cancel(&plan, &exact, now, &reservations[which]));
+		CHECK(memcmp(&state, &exact, sizeof(state)) == 0);
+	}
+}
+
 TESTS(TEST(a_wait_that_is_too_long_changes_nothing), TEST(cancelling_gives_back_what_nobody_built_upon),
       TEST(cancelling_after_the_rate_has_changed), TEST(interval_buckets_reserve_whole_refills),
       TEST(more_than_the_state_can_hold_is_never), TEST(debt_explains_only_what_was_reserved),
-      TEST(departures_can_be_cancelled), TEST(which_plans_reserve))
+      TEST(departures_can_be_cancelled), TEST(a_departure_is_cancelled_by_its_verdict),
+      TEST(both_ways_of_cancelling_agree), TEST(which_plans_reserve))

@@ -1,6 +1,7 @@
 /* waiting_test.c: takes that wait, at times of the test's own. */
 #include "engine/waiting.h"
 
+#include "engine/inline_limits.h"
 #include "store/table/tables.h"
 
 #define MOST 16
@@ -8,64 +9,132 @@
 /* Waits have the numbers 1, 2, 3...: owners are places in this. */
 static char owners[MOST + 2];
 
+/* A store that completes later, if it is told to. It decides as the table does, when it is called. */
+struct late {
+	struct weir__store store; /* the first: so it leads here */
+	struct weir_table *table;
+	bool is_late;
+	struct weir__store_request *calls[2 * MOST];
+	struct weir_verdict verdicts[2 * MOST][2];
+	size_t n;
+	uint32_t n_submitted;
+};
+
 struct fixture {
 	struct weir_table *table;
 	struct weir__inline_limits limits;
+	struct late late;
 	struct weir__waiting *waiting;
 	struct weir__waiter *waiters[MOST + 2];
+	/* Waits that were over, in order. */
+	struct {
+		int number;
+		struct weir_verdict verdict;
+	} over[MOST + 2];
+	size_t n_over;
 };
+
+static struct fixture fixture_;
+
+static void note_over(void *owner, const struct weir_verdict *verdict)
+{
+	fixture_.over[fixture_.n_over].number = (int)((const char *)owner - owners);
+	fixture_.over[fixture_.n_over++].verdict = *verdict;
+}
+
+static bool submit(struct weir__store *store, struct weir__store_request *request)
+{
+	struct late *const late = (struct late *)(void *)store;
+
+	late->n_submitted++;
+	weir__table_store_decide(late->table, request);
+	if (!late->is_late)
+		return true;
+	CHECK(request->caller->keep(request) == request);
+	memcpy(late->verdicts[late->n], request->verdicts, request->n * sizeof(request->verdicts[0]));
+	memset(request->verdicts, 0xa5, request->n * sizeof(request->verdicts[0])); /* nobody may read them now */
+	late->calls[late->n++] = request;
+	return false;
+}
+
+/* Completes the first call that is under way. */
+static void complete_first(struct fixture *fixture)
+{
+	struct weir__store_request *const call = fixture->late.calls[0];
+
+	memcpy(call->verdicts, fixture->late.verdicts[0], call->n * sizeof(call->verdicts[0]));
+	memmove(fixture->late.verdicts, fixture->late.verdicts[1],
+		(fixture->late.n - 1) * sizeof(fixture->late.verdicts[0]));
+	memmove((void *)fixture->late.calls, (const void *)&fixture->late.calls[1],
+		--fixture->late.n * sizeof(fixture->late.calls[0]));
+	weir__store_complete(&fixture->late.store, call);
+}
+
+static struct fixture *made_at(weir_ns made_at)
+{
+	struct fixture *const fixture = &fixture_;
+	struct weir__waiting_options options = { .store = &fixture->late.store, .most = MOST, .over = note_over };
+
+	memset(fixture, 0, sizeof(*fixture));
+	options.table = fixture->table = fixture->late.table = table_for(1000, made_at);
+	fixture->late.store.submit = submit;
+	weir__inline_limits_init(&fixture->limits, fixture->table, limit_in(fixture->table, "1/s"));
+	fixture->waiting = weir__waiting_new(&options);
+	CHECK(fixture->waiting != NULL);
+	return fixture;
+}
 
 static struct fixture *made(void)
 {
-	static struct fixture fixture;
-
-	fixture.table = table_for(1000, MADE_AT);
-	weir__inline_limits_init(&fixture.limits, fixture.table, limit_in(fixture.table, "1/s"));
-	fixture.waiting = weir__waiting_new(fixture.table, MOST);
-	CHECK(fixture.waiting != NULL);
-	return &fixture;
+	return made_at(MADE_AT);
 }
 
 static void unmake(struct fixture *fixture)
 {
 	CHECK_EQ(weir__waiting_n(fixture->waiting), 0);
 	CHECK_EQ(weir__waiting_next(fixture->waiting), WEIR_NEVER);
+	CHECK(fixture->late.n == 0 && fixture->n_over == 0);
 	weir__waiting_free(fixture->waiting);
 	weir_table_free(fixture->table);
+}
+
+static struct weir_claim claim_of(struct fixture *fixture, const char *key, const char *text, uint64_t cost)
+{
+	struct weir_claim claim = { .key = key, .key_length = strlen(key), .cost = cost };
+	struct weir_limit limit;
+
+	CHECK_EQ(weir_limit_parse(text, strlen(text), &limit, NULL), WEIR_OK);
+	CHECK_EQ(weir__inline_limits_find(&fixture->limits, WEIR__SPACE_TEXT, &limit, &claim.limit, NULL), WEIR_OK);
+	return claim;
 }
 
 static enum weir__wait_result begin(struct fixture *fixture, int number, const char *key, const char *text,
 				    uint64_t cost, weir_ns patience, weir_ns now, struct weir_verdict *ret_verdict)
 {
-	struct weir_limit limit;
-	const struct weir__wait_request request = { .limits = &fixture->limits,
-						    .stated = &limit,
-						    .key = key,
-						    .key_length = strlen(key),
-						    .cost = cost,
-						    .patience = patience,
-						    .owner = &owners[number] };
+	const struct weir_claim claim = claim_of(fixture, key, text, cost);
+	const struct weir__wait_request request = { &claim, 1, patience, &owners[number] };
 
-	CHECK_EQ(weir_limit_parse(text, strlen(text), &limit, NULL), WEIR_OK);
-	return weir__waiting_begin(fixture->waiting, &request, now, ret_verdict, &fixture->waiters[number], NULL);
+	return weir__waiting_begin(fixture->waiting, &request, now, ret_verdict, &fixture->waiters[number]);
 }
 
 /* The number of a wait that is over, or 0. */
 static int over(struct fixture *fixture, weir_ns now, struct weir_verdict *ret_verdict)
 {
-	const char *const owner = weir__waiting_over(fixture->waiting, now, ret_verdict);
+	int number;
 
-	return owner ? (int)(owner - owners) : 0;
+	weir__waiting_do_due(fixture->waiting, now);
+	if (fixture->n_over == 0)
+		return 0;
+	number = fixture->over[0].number;
+	*ret_verdict = fixture->over[0].verdict;
+	memmove(&fixture->over[0], &fixture->over[1], --fixture->n_over * sizeof(fixture->over[0]));
+	return number;
 }
 
 static uint64_t left(struct fixture *fixture, const char *key, const char *text, weir_ns now)
 {
-	const struct weir_table_limit *found;
-	struct weir_limit limit;
-
-	CHECK_EQ(weir_limit_parse(text, strlen(text), &limit, NULL), WEIR_OK);
-	CHECK_EQ(weir__inline_limits_find(&fixture->limits, WEIR__SPACE_TEXT, &limit, &found, NULL), WEIR_OK);
-	return weir_table_peek(fixture->table, found, key, strlen(key), now, 0).remaining;
+	return weir_table_peek(fixture->table, claim_of(fixture, key, text, 0).limit, key, strlen(key), now, 0)
+		.remaining;
 }
 
 static void who_need_not_wait_goes_at_once(void)
@@ -340,8 +409,196 @@ static void any_order(void)
 	unmake(fixture);
 }
 
+/* --- several limits ----------------------------------------------------------------------------------------------- */
+
+static enum weir__wait_result begin_both(struct fixture *fixture, int number, const char *other, uint64_t cost,
+					 weir_ns patience, weir_ns now, struct weir_verdict *ret_verdict)
+{
+	const struct weir_claim claims[] = { claim_of(fixture, "q", "1/s leaky queue 5", cost),
+					     claim_of(fixture, "k", other, cost) };
+	const struct weir__wait_request request = { claims, 2, patience, &owners[number] };
+
+	return weir__waiting_begin(fixture->waiting, &request, now, ret_verdict, &fixture->waiters[number]);
+}
+
+/* It departs after the longest delay, and what is given up is given back in all limits. */
+static void several_limits_are_waited_for_together(void)
+{
+	struct fixture *const fixture = made();
+	const char *const slower = "1/2s leaky queue 9";
+	struct weir_verdict verdict;
+
+	CHECK_EQ(begin_both(fixture, 1, slower, 1, S(9), MADE_AT, &verdict), WEIR__WAIT_OVER);
+	CHECK(verdict.allowed);
+	CHECK_EQ(begin_both(fixture, 1, slower, 1, S(2) - 1, MADE_AT, &verdict), WEIR__WAIT_OVER);
+	CHECK(!verdict.allowed);
+	CHECK_EQ(verdict.retry_after, S(2));
+	CHECK(left(fixture, "q", "1/s leaky queue 5", MADE_AT) == 4 && left(fixture, "k", slower, MADE_AT) == 8);
+	CHECK_EQ(begin_both(fixture, 1, slower, 1, S(2), MADE_AT, &verdict), WEIR__WAIT_BEGUN);
+	CHECK_EQ(begin_both(fixture, 2, slower, 1, S(9), MADE_AT, &verdict), WEIR__WAIT_BEGUN);
+	CHECK(left(fixture, "q", "1/s leaky queue 5", MADE_AT) == 2 && left(fixture, "k", slower, MADE_AT) == 6);
+	CHECK(!weir__waiting_give_up(fixture->waiting, fixture->waiters[2], MADE_AT).allowed);
+	CHECK(left(fixture, "q", "1/s leaky queue 5", MADE_AT) == 3 && left(fixture, "k", slower, MADE_AT) == 7);
+	CHECK_EQ(over(fixture, MADE_AT + S(2) - 1, &verdict), 0);
+	CHECK_EQ(over(fixture, MADE_AT + S(2), &verdict), 1);
+	CHECK(verdict.allowed);
+	unmake(fixture);
+}
+
+/* While a limit that does not shape denies, nothing is charged to the other one. */
+static void a_limit_that_denies_is_waited_for_with_one_that_shapes(void)
+{
+	struct fixture *const fixture = made();
+	struct weir_verdict verdict;
+
+	CHECK_EQ(begin_both(fixture, 1, "1/10s burst 1", 1, 0, MADE_AT, &verdict), WEIR__WAIT_OVER);
+	CHECK_EQ(begin_both(fixture, 1, "1/10s burst 1", 1, S(30), MADE_AT, &verdict), WEIR__WAIT_BEGUN);
+	CHECK_EQ(left(fixture, "q", "1/s leaky queue 5", MADE_AT), 4);
+	CHECK_EQ(weir__waiting_next(fixture->waiting), MADE_AT + S(10));
+	CHECK_EQ(over(fixture, MADE_AT + S(10), &verdict), 1);
+	CHECK(verdict.allowed);
+	unmake(fixture);
+}
+
+/* --- a store that completes later -------------------------------------------------------------------------------- */
+
+#define SLOW "1/1000day"
+#define QUEUE "1/1000day leaky queue 5"
+#define PATIENT (S(86400) * 5000)
+
+static struct fixture *made_late(void)
+{
+	struct fixture *const fixture = made_at(0);
+
+	fixture->late.is_late = true;
+	return fixture;
+}
+
+static weir_ns now_in(const struct fixture *fixture)
+{
+	return weir_table_now(fixture->table);
+}
+
+static void a_wait_is_over_when_the_store_says_so(void)
+{
+	struct fixture *const fixture = made_late();
+	struct weir_verdict verdict;
+
+	CHECK_EQ(begin(fixture, 1, "key", SLOW, 1, 0, now_in(fixture), &verdict), WEIR__WAIT_BEGUN);
+	CHECK(weir__waiting_is_under_way(fixture->waiters[1]));
+	CHECK_EQ(weir__waiting_next(fixture->waiting), WEIR_NEVER);
+	CHECK_EQ(over(fixture, now_in(fixture), &verdict), 0);
+	complete_first(fixture);
+	CHECK_EQ(over(fixture, now_in(fixture), &verdict), 1);
+	CHECK(verdict.allowed && verdict.granted == 1);
+	CHECK_EQ(begin(fixture, 2, "key", SLOW, 1, S(1), now_in(fixture), &verdict), WEIR__WAIT_BEGUN);
+	complete_first(fixture);
+	CHECK_EQ(over(fixture, now_in(fixture), &verdict), 2);
+	CHECK(!verdict.allowed && verdict.retry_after > S(86400) * 999);
+	unmake(fixture);
+}
+
+/* Those behind the first only look, once. */
+static void one_of_a_line_calls_the_store(void)
+{
+	struct fixture *const fixture = made_late();
+	struct weir_verdict verdict;
+
+	(void)begin(fixture, 1, "key", SLOW, 1, PATIENT, now_in(fixture), &verdict);
+	complete_first(fixture);
+	CHECK_EQ(over(fixture, now_in(fixture), &verdict), 1);
+	for (int k = 1; k <= 5; k++)
+		CHECK_EQ(begin(fixture, k, "key", SLOW, 1, PATIENT, now_in(fixture), &verdict), WEIR__WAIT_BEGUN);
+	while (fixture->late.n > 0)
+		complete_first(fixture);
+	CHECK_EQ(fixture->late.n_submitted, 6);
+	CHECK_EQ(over(fixture, now_in(fixture), &verdict), 0);
+	CHECK_EQ(fixture->late.n_submitted, 6);
+	(void)weir__waiting_give_up(fixture->waiting, fixture->waiters[1], now_in(fixture));
+	CHECK_EQ(over(fixture, now_in(fixture), &verdict), 0); /* the second is the first now, and tries */
+	CHECK(weir__waiting_is_under_way(fixture->waiters[2]) && fixture->late.n == 1);
+	complete_first(fixture);
+	for (int k = 2; k <= 5; k++)
+		(void)weir__waiting_give_up(fixture->waiting, fixture->waiters[k], now_in(fixture));
+	CHECK_EQ(left(fixture, "key", SLOW, now_in(fixture)), 0);
+	unmake(fixture);
+}
+
+/* What the store takes for a client that has left meanwhile is given back. Of a queue that is a departure still to come. */
+static void what_is_taken_for_one_that_gave_up_is_given_back(void)
+{
+	static const char *const texts[] = { "2/1000day", QUEUE, "2/1000day fixed_window", "5/1000day burst 2" };
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct fixture *const fixture = made_late();
+		struct weir_verdict verdict;
+		uint64_t before;
+
+		fixture->late.is_late = false;
+		CHECK_EQ(begin(fixture, 1, "key", texts[i], 1, 0, now_in(fixture), &verdict), WEIR__WAIT_OVER);
+		fixture->late.is_late = true;
+		before = left(fixture, "key", texts[i], now_in(fixture));
+		CHECK_EQ(begin(fixture, 1, "key", texts[i], 1, PATIENT, now_in(fixture), &verdict), WEIR__WAIT_BEGUN);
+		(void)weir__waiting_give_up(fixture->waiting, fixture->waiters[1], now_in(fixture));
+		CHECK_EQ(left(fixture, "key", texts[i], now_in(fixture)), before - 1);
+		CHECK_EQ(weir__waiting_n(fixture->waiting), 1); /* until the store has replied */
+		complete_first(fixture);
+		CHECK_EQ(fixture->late.n, 1); /* it is asked to give back */
+		complete_first(fixture);
+		CHECK_EQ(left(fixture, "key", texts[i], now_in(fixture)), before);
+		unmake(fixture);
+	}
+}
+
+static void a_departure_is_given_back_later(void)
+{
+	struct fixture *const fixture = made_late();
+	struct weir_verdict verdict;
+
+	for (int k = 1; k <= 3; k++)
+		CHECK_EQ(begin(fixture, k, "key", QUEUE, 1, PATIENT, now_in(fixture), &verdict), WEIR__WAIT_BEGUN);
+	for (int k = 1; k <= 3; k++)
+		complete_first(fixture);
+	CHECK_EQ(over(fixture, now_in(fixture), &verdict), 1); /* the first departs at once */
+	CHECK_EQ(left(fixture, "key", QUEUE, now_in(fixture)), 2);
+	(void)weir__waiting_give_up(fixture->waiting, fixture->waiters[2], now_in(fixture));
+	complete_first(fixture);
+	CHECK_EQ(left(fixture, "key", QUEUE, now_in(fixture)), 2); /* the third keeps its instant */
+	(void)weir__waiting_give_up(fixture->waiting, fixture->waiters[3], now_in(fixture));
+	complete_first(fixture);
+	CHECK_EQ(left(fixture, "key", QUEUE, now_in(fixture)), 3);
+	unmake(fixture);
+}
+
+/* The server ends: what would have to wait is denied when the store has replied, and given back. */
+static void at_the_end_nobody_waits_on(void)
+{
+	struct fixture *const fixture = made_late();
+	struct weir_verdict verdict;
+
+	for (int k = 1; k <= 2; k++)
+		(void)begin(fixture, k, "key", QUEUE, 1, PATIENT, now_in(fixture), &verdict);
+	for (int k = 3; k <= 4; k++)
+		(void)begin(fixture, k, "key", SLOW, 1, PATIENT, now_in(fixture), &verdict);
+	weir__waiting_end(fixture->waiting);
+	while (fixture->late.n > 0) {
+		complete_first(fixture);
+		weir__waiting_do_due(fixture->waiting, now_in(fixture));
+	}
+	for (int k = 1; k <= 4; k++) {
+		const int number = over(fixture, now_in(fixture), &verdict);
+
+		CHECK_EQ(verdict.allowed, number == 1 || number == 3);
+	}
+	CHECK_EQ(left(fixture, "key", QUEUE, now_in(fixture)), 4);
+	unmake(fixture);
+}
+
 TESTS(TEST(who_need_not_wait_goes_at_once), TEST(waits_of_a_key_are_a_line), TEST(lateness_is_not_handed_on),
       TEST(a_small_cost_does_not_overtake), TEST(patience_ends),
       TEST(who_stands_in_line_in_vain_is_told_when_it_is_late), TEST(what_never_fits_is_told_at_once),
       TEST(who_gives_up_leaves_nothing), TEST(a_departure_is_given_back), TEST(waits_are_bounded_and_can_be_ended),
-      TEST(a_wait_asks_without_being_counted), TEST(any_order))
+      TEST(a_wait_asks_without_being_counted), TEST(any_order), TEST(several_limits_are_waited_for_together),
+      TEST(a_limit_that_denies_is_waited_for_with_one_that_shapes), TEST(a_wait_is_over_when_the_store_says_so),
+      TEST(one_of_a_line_calls_the_store), TEST(what_is_taken_for_one_that_gave_up_is_given_back),
+      TEST(a_departure_is_given_back_later), TEST(at_the_end_nobody_waits_on))

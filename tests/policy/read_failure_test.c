@@ -63,6 +63,67 @@ static void stores_that_fail(void)
 	weir_policy_free(policy);
 }
 
+static const char *store_of(const struct weir_policy *policy, const char *const *words)
+{
+	static const char *const stores[] = { [WEIR_POLICY_STORE_UNSET] = "unset",
+					      [WEIR_POLICY_STORE_TABLE] = "table",
+					      [WEIR_POLICY_STORE_REDIS] = "redis" };
+
+	static struct weir_policy_answer answer;
+	struct weir_attribute attributes[WORDS_MAX];
+	const size_t n = attributes_of(words, attributes);
+	struct weir_message why;
+
+	if (weir_policy_match(policy, attributes, n, 1, &answer, &why) != WEIR_OK || answer.n != 1)
+		return "not one claim";
+	return stores[weir_policy_plan_of(policy, answer.claims[0].plan)->store];
+}
+
+/* An override with a limit has the store of its limit, unless it says another. */
+static void state_is_kept_where_the_limit_says(void)
+{
+	struct weir_policy *const policy = policy_of("limits:\n"
+						     "  - {name: unset, match: {l: unset}, limit: 1/s}\n"
+						     "  - {name: redis, match: {l: redis}, limit: 1/s, store: redis}\n"
+						     "  - name: table\n"
+						     "    match: {l: table}\n"
+						     "    limit: 1/s\n"
+						     "    store: table\n"
+						     "    on_store_failure: {local: 2/s}\n"
+						     "    overrides:\n"
+						     "      - {when: {o: as-it}, limit: 4/s}\n"
+						     "      - {when: {o: mode}, mode: shadow}\n"
+						     "      - {when: {o: own}, limit: 7/s, store: redis}\n");
+
+	CHECK_TEXT(reported, "");
+	if (policy == NULL)
+		return;
+	CHECK_TEXT(store_of(policy, WORDS("l=unset")), "unset");
+	CHECK_TEXT(store_of(policy, WORDS("l=redis")), "redis");
+	CHECK_TEXT(store_of(policy, WORDS("l=table")), "table");
+	CHECK_TEXT(store_of(policy, WORDS("l=table", "o=as-it")), "table");
+	CHECK_TEXT(store_of(policy, WORDS("l=table", "o=mode")), "table");
+	CHECK_TEXT(store_of(policy, WORDS("l=table", "o=own")), "redis");
+	CHECK_TEXT(explanation_of(policy, WORDS("l=redis")), "redis: applies: 1/s, one for all requests, in Redis\n");
+	CHECK_TEXT(explanation_of(policy, WORDS("l=table")),
+		   "table: applies: 1/s, one for all requests, in the table, if the store fails 2/s\n");
+	weir_policy_free(policy);
+}
+
+static void mistakes_about_where_state_is(void)
+{
+	CHECK(policy_of("limits:\n"
+			"  - {name: a, limit: 1/s, store: memory}\n"
+			"  - {name: b, limit: 1/s, store: [table]}\n"
+			"  - {name: c, store: table}\n"
+			"  - {name: d, limit: 1/s, overrides: [{when: {p: x}, mode: off, store: redis}]}\n") == NULL);
+	CHECK_TEXT(reported, "p.yaml:2:34: store 'memory'; it is table or redis\n"
+			     "p.yaml:3:34: a list; store is a text\n"
+			     "p.yaml:4:5: a limit says how much: limit: 100/s burst 200\n"
+			     "p.yaml:4:15: store goes with a limit, and there is none beside it\n"
+			     "p.yaml:5:65: store goes with a limit, and there is none beside it\n");
+}
+
 static void mistakes_about_stores_are_all_told(void)
 {
 	CHECK(policy_of("limits:\n"
@@ -101,4 +162,5 @@ static void mistakes_about_stores_are_all_told(void)
 		"10/30s\n");
 }
 
-TESTS(TEST(stores_that_fail), TEST(mistakes_about_stores_are_all_told))
+TESTS(TEST(stores_that_fail), TEST(mistakes_about_stores_are_all_told), TEST(state_is_kept_where_the_limit_says),
+      TEST(mistakes_about_where_state_is))

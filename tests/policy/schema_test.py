@@ -75,6 +75,8 @@ VALID = [
     of(limit(match={"plan": "x"}, key="ip", cost=2, mode="shadow"), {"name": "b", "limit": "1/s"}),
     of(limit(on_store_failure="share")), of(limit(on_store_failure="open")), of(limit(on_store_failure="closed")),
     of(limit(on_store_failure={"local": "200/s burst 400"}, store_budget="5ms")), of(limit(store_budget="10s")),
+    of(limit(store="table")), of(limit(store="redis", on_store_failure="open")),
+    of(limit(overrides=[{"when": {"plan": "x"}, "limit": "5/s", "store": "redis"}])),
     of(limit(store_budget="10000ms")), of(limit(store_budget="001ms")),
     of(limit(on_store_failure="open", overrides=[
         {"when": {"plan": "x"}, "limit": "5/s", "on_store_failure": {"local": "9/s leaky"}, "store_budget": "1s"}])),
@@ -111,6 +113,8 @@ INVALID = [
     of(limit(on_store_failure="maybe")), of(limit(on_store_failure=["open"])), of(limit(on_store_failure={})),
     of(limit(on_store_failure={"local": "0/s"})), of(limit(on_store_failure={"local": ["1/s"]})),
     of(limit(on_store_failure={"local": "1/s", "share": True})), of(limit(on_store_failure=True)),
+    of(limit(store="memory")), of(limit(store=["table"])), of(limit(store="")), of(limit(store={"redis": "x"})),
+    of(limit(overrides=[{"when": {"a": "b"}, "mode": "off", "store": "table"}])),
     of(limit(store_budget=5)), of(limit(store_budget="0ms")), of(limit(store_budget="10001ms")),
     of(limit(store_budget="11s")), of(limit(store_budget="5us")), of(limit(store_budget="5 ms")),
     of(limit(store_budget=["5ms"])), of(limit(store_budget="99999999999999999999ms")), of(limit(store_budget="ms")),
@@ -139,7 +143,7 @@ WORDS = ["", "x", "a*", "gold", "10/s", "0/s", "5/s leaky queue 5", "10.0.0.0/8"
          "true", "5ms", {"local": "5/s"}, 0, 5, 33, -1, True, False, None, [], {}, ["x"], [[]], {"x": "y"}, {"is": "x"}, {"present": True},
          {"attribute": "x"}, {"not": []}]
 KEYS = ["name", "limit", "key", "match", "cost", "mode", "overrides", "when", "attribute", "default", "type", "lower",
-        "ipv6", "on_store_failure", "store_budget", "local", "is", "not", "present", "limits", "attributes", "x", ""]
+        "ipv6", "store", "on_store_failure", "store_budget", "local", "is", "not", "present", "limits", "attributes", "x", ""]
 
 
 # --- documents ------------------------------------------------------------------------------------------------------

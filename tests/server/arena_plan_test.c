@@ -24,7 +24,7 @@ static size_t size_for(const char *text, uint64_t keys)
 static size_t needed(const char *text, uint64_t keys)
 {
 	struct weir_policy *const policy = policy_of(text);
-	const size_t size = weir__arena_plan_size(policy, keys);
+	const size_t size = weir__arena_plan_size(policy, keys, false);
 
 	weir_policy_free(policy);
 	return size;
@@ -43,6 +43,21 @@ static void the_largest_limit_decides(void)
 		       1000),
 		size_for("90/s sliding_log", 1000));
 	CHECK_EQ(needed("limits: [{name: a, key: [u], limit: 100000/s sliding_log}]", UINT64_C(1000000)), SIZE_MAX);
+}
+
+/* What is kept in a store needs no arena. */
+static void with_a_store_only_limits_in_the_table_count(void)
+{
+	struct weir_policy *const policy = policy_of("limits: [{name: a, key: [u], limit: 90/s sliding_log}, "
+						     "{name: b, key: [u], limit: 70/s sliding_log, store: redis}, "
+						     "{name: c, key: [u], limit: 5/s sliding_log, store: table}]");
+	char text[WEIR__ARENA_WARNING_SIZE] = "";
+
+	CHECK_EQ(weir__arena_plan_size(policy, 1000, false), size_for("90/s sliding_log", 1000));
+	CHECK_EQ(weir__arena_plan_size(policy, 1000, true), size_for("5/s sliding_log", 1000));
+	CHECK(!weir__arena_plan_warn(policy, 1000, true, size_for("5/s sliding_log", 1000), text));
+	CHECK(weir__arena_plan_warn(policy, 1000, true, size_for("5/s sliding_log", 999), text));
+	weir_policy_free(policy);
 }
 
 static void a_limit_without_a_key_has_one(void)
@@ -67,18 +82,18 @@ static void what_does_not_fit_is_told(void)
 	const size_t enough = size_for("100/hour sliding_log", 40000);
 	char text[WEIR__ARENA_WARNING_SIZE] = "";
 
-	CHECK(!weir__arena_plan_warn(policy, 40000, enough, text));
+	CHECK(!weir__arena_plan_warn(policy, 40000, false, enough, text));
 	CHECK_TEXT(text, "");
-	CHECK(weir__arena_plan_warn(policy, 40000, enough - 1, text));
+	CHECK(weir__arena_plan_warn(policy, 40000, false, enough - 1, text));
 	CHECK(strstr(text, " holds 39999 of 40000 keys ") != NULL);
-	CHECK(weir__arena_plan_warn(policy, 40000, 16 << 20, text));
+	CHECK(weir__arena_plan_warn(policy, 40000, false, 16 << 20, text));
 	CHECK_TEXT(
 		text,
 		"api: an arena of 16777216 bytes holds 16681 of 40000 keys that have used all of 100/hour sliding_log; "
 		"beyond that, keys are denied too much: set arena to 39MiB, use a sliding_counter, or plan for fewer "
 		"keys");
 	/* More than any arena can have. */
-	CHECK(weir__arena_plan_warn(policy, UINT64_C(1000000000), 16 << 20, text));
+	CHECK(weir__arena_plan_warn(policy, UINT64_C(1000000000), false, 16 << 20, text));
 	CHECK(strstr(text, " holds 16681 of 1000000000 keys ") != NULL && strstr(text, "set arena") == NULL);
 	weir_policy_free(policy);
 }
@@ -88,11 +103,12 @@ static void one_key_alone_is_told(void)
 	struct weir_policy *const policy = policy_of("limits: [{name: all, limit: 1000000/hour sliding_log}]");
 	char text[WEIR__ARENA_WARNING_SIZE] = "";
 
-	CHECK(weir__arena_plan_warn(policy, 40000, 1 << 20, text));
+	CHECK(weir__arena_plan_warn(policy, 40000, false, 1 << 20, text));
 	CHECK(strstr(text, "all: an arena of 1048576 bytes holds 0 of 1 keys ") == text &&
 	      strstr(text, "fewer") == NULL);
 	weir_policy_free(policy);
 }
 
-TESTS(TEST(the_largest_limit_decides), TEST(a_limit_without_a_key_has_one), TEST(the_size_is_bounded),
-      TEST(what_does_not_fit_is_told), TEST(one_key_alone_is_told))
+TESTS(TEST(the_largest_limit_decides), TEST(with_a_store_only_limits_in_the_table_count),
+      TEST(a_limit_without_a_key_has_one), TEST(the_size_is_bounded), TEST(what_does_not_fit_is_told),
+      TEST(one_key_alone_is_told))

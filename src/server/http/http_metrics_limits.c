@@ -155,14 +155,14 @@ static void look(const struct page *page, const struct weir_table_limit *limit, 
 }
 
 /* A limit without keys has one level, which the table knows. Any other store would have to be called and waited for. */
-static void look_at_level(const struct page *page, const struct weir_table_limit *limit, struct row *row)
+static void look_at_level(const struct page *page, const struct weir__guard_row *told, struct row *row)
 {
 	const struct weir__context *const context = page->call->context;
 	struct weir_verdict level;
 
-	if (context->store->table == NULL)
+	if (context->store->table == NULL && told->store != WEIR_POLICY_STORE_TABLE)
 		return;
-	level = weir_table_peek(context->table, limit, "", 0, page->now, 0);
+	level = weir_table_peek(context->table, told->limit, "", 0, page->now, 0);
 	row->has_fill = true;
 	row->fill = weir__decimal_of_share(level.remaining, level.limit);
 }
@@ -185,7 +185,7 @@ static void collect(void *page_, const struct weir__guard_row *told)
 	weir_table_limit_stats(page->call->context->table, told->limit, &row.stats);
 	look(page, told->limit, &row);
 	if (!told->is_keyed)
-		look_at_level(page, told->limit, &row);
+		look_at_level(page, told, &row);
 	add_row(page, told->name, weir_algorithm_name(limit.algorithm), &row);
 }
 

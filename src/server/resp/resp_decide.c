@@ -484,8 +484,8 @@ static void take_or_wait(struct weir__call *call, uint64_t cost, weir_ns patienc
 	struct weir__limit_ref ref;
 	struct weir__wait wait;
 
-	if (call->context->store->table == NULL || weir__transaction_is_running(call->client)) {
-		weir__refuse(call, call->context->store->table ? WEIR__ERROR_WAIT_MULTI : WEIR__ERROR_WAIT_STORE);
+	if (weir__transaction_is_running(call->client)) {
+		weir__refuse(call, WEIR__ERROR_WAIT_MULTI);
 		return;
 	}
 	weir__resp_end_group(call->resp, call->client, call->writer);

@@ -74,7 +74,7 @@ static void say_row(void *call_, const struct weir__guard_row *row)
 	struct weir__limit_row shown;
 
 	weir__limit_row(call->context, row, &shown);
-	weir__resp_write_map(call->writer, 9);
+	weir__resp_write_map(call->writer, 10);
 	weir__say_word(call, "name");
 	weir__say_word(call, shown.name);
 	weir__say_word(call, "limit");
@@ -93,6 +93,8 @@ static void say_row(void *call_, const struct weir__guard_row *row)
 	weir__say_word(call, shown.changed_by);
 	weir__say_word(call, "changed_at");
 	weir__resp_write_integer(call->writer, weir__signed_of(shown.changed_at_s));
+	weir__say_word(call, "store");
+	weir__say_word(call, shown.store);
 }
 
 _Static_assert((int)ROWS_MAX *((int)NAME_MOST + (int)WEIR_LIMIT_TEXT_MAX + (int)WEIR__GUARD_KEY_SIZE +

@@ -43,6 +43,26 @@ local function make_bucket()
 		return given, given_rest, is_less(whole, whole_rest, given, given_rest) and tokens + 1 or tokens
 	end
 
+	-- How many of n tokens of a departure no later one was built upon. When the bucket was to be full after it was rounded
+	-- up to a nanosecond. Later departures took whole tokens, so rounding them up undoes that.
+	local function cancellable(plan, state, owed, rest, n, charge)
+		local full, full_rest = charge.full - now, charge.full_ns * plan.a
+		local price, price_rest = times(plan, n)
+		local short, short_rest = minus(full, full_rest, owed, rest, plan.grain)
+		if state.set_at > charge.at or is_less(full, full_rest, price, price_rest) or
+			not is_less(short, short_rest, 0, plan.a) then
+			return 0
+		end
+		local built, built_rest = minus(owed, rest, full, full_rest, plan.grain)
+		if built < 0 then
+			return n
+		end
+		local tokens = divide(plan, built, built_rest)
+		local whole, whole_rest = times(plan, tokens)
+		tokens = is_less(whole, whole_rest, built, built_rest) and tokens + 1 or tokens
+		return math.max(0, n - tokens)
+	end
+
 	-- Returns, like `step` in step.lua: allowed, remaining, granted, time until retry or departure, time until
 	-- full. Times are microseconds and nanoseconds. No retry time means never.
 	function bucket.step(plan, state, operation, cost, charge)
@@ -61,6 +81,13 @@ local function make_bucket()
 			local given, given_rest, tokens = undoable(plan, owed, rest, cost, charge)
 			if tokens > 0 then
 				owed, rest = refund(plan, state, owed, rest, given, given_rest)
+			end
+			return true, left(plan, owed, rest), tokens, 0, 0, owed, ceil(rest / count)
+		end
+		if operation == CANCEL then
+			local tokens = cancellable(plan, state, owed, rest, cost, charge)
+			if tokens > 0 then
+				owed, rest = refund(plan, state, owed, rest, times(plan, tokens))
 			end
 			return true, left(plan, owed, rest), tokens, 0, 0, owed, ceil(rest / count)
 		end

@@ -15,7 +15,7 @@
 -- script again, so there is only one, make_general. It contains everything that the fast path does not need. The fast
 -- path is a plain take from a smooth bucket, in the loop at the end.
 local read, pack, floor, ceil, call = struct.unpack, struct.pack, math.floor, math.ceil, redis.call
-local TAKE, UNDO, BUCKET = 1, 6, 0
+local TAKE, UNDO, DEPART, CANCEL, BUCKET = 1, 6, 7, 8, 0
 local EXACT = 2 ^ 53
 local STEP_BACK = 60000000 -- a clock that steps back further is a new clock
 -- A key expires GRACE_MS after it is full, so that the clocks of two servers may differ a little. It lives longer by up
@@ -135,11 +135,19 @@ while at <= bytes do
 		n = n + repeats
 	else
 		general = general or make_general()
-		if operation == UNDO then
-			local charged_at, charged
-			charged_at, charged, at = read('<I7I7', requests, at)
+		if operation == UNDO or operation == CANCEL then
+			local charge = {}
+			charge.at, charge.cost, at = read('<I7I7', requests, at)
+			if operation == CANCEL then
+				charge.full, charge.full_ns, at = read('<I7I2', requests, at)
+			end
 			n = n + 1
-			answers[n] = general.undo(place, cost, n, charged_at, charged)
+			answers[n] = general.undo(operation, place, cost, n, charge)
+		elseif operation == DEPART then
+			local longest, longest_ns
+			longest, longest_ns, at = read('<I7I2', requests, at)
+			at = general.take_together(place, cost, claims, n, at, longest, longest_ns)
+			n = n + claims
 		elseif claims == 1 then
 			for i = n + 1, n + repeats do
 				answers[i] = general.decide(operation, place, cost, i)

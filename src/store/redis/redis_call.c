@@ -6,8 +6,9 @@
 #include "core/wide.h"
 
 enum {
-	RUN_BYTES = 13,    /* operation, number of claims, plan, cost, repeats */
-	CHARGE_BYTES = 14, /* for an undo: when, and how many units */
+	RUN_BYTES = 13, /* operation, number of claims, plan, cost, repeats */
+	CHARGE_BYTES =
+		23, /* for UNDO when, and how many units; for CANCEL also until when; for DEPART the longest delay */
 	RUN_MAX = UINT16_MAX,
 	REQUESTS_BYTES = 1 + WEIR__REDIS_CALL_CLAIMS_MAX * (RUN_BYTES + CHARGE_BYTES),
 	SEEN_BITS = 10, /* twice as many places as claims */
@@ -42,7 +43,7 @@ static bool is_same_key(const struct weir__redis_claim *a, const struct weir__re
 static int parts_of(const struct weir__redis_request *request, struct parts *parts)
 {
 	if (request->operation == WEIR__REDIS_FORGOTTEN || request->n < 1 || request->n > WEIR__REDIS_CLAIMS_MAX ||
-	    (request->n > 1 && request->operation != WEIR__REDIS_TAKE))
+	    (request->n > 1 && request->operation != WEIR__REDIS_TAKE && request->operation != WEIR__REDIS_DEPART))
 		return WEIR_ERR_LIMIT;
 	parts->n = 0;
 	for (size_t i = 0; i < request->n; i++) {
@@ -136,6 +137,13 @@ static void put(struct draft *draft, uint64_t number, unsigned bytes)
 	draft->length += bytes;
 }
 
+/* Microseconds, then nanoseconds. */
+static void put_time(struct draft *draft, weir_ns time)
+{
+	put(draft, weir__min(time / NS, WEIR__REDIS_TIME_MAX_US), 7);
+	put(draft, time % NS, 2);
+}
+
 /* Returns the index of a plan in the call, or WEIR__REDIS_CALL_PLANS_MAX if there is no room. Checks the newest plan
  * first: most calls have few plans, and most claims use the newest. */
 static size_t place_of(struct draft *draft, const struct weir__redis_plan *plan)
@@ -170,16 +178,31 @@ static void end_run(struct draft *draft, size_t begin)
 }
 
 /* An undo is a run of its own. */
-static void end_undo(struct draft *draft, const struct weir__redis_claim *claim)
+static void end_undo(struct draft *draft, const struct weir__redis_request *request)
 {
+	const struct weir__redis_claim *const claim = &request->claims[0];
+
 	put(draft, 1, 2);
 	put(draft, weir__min(claim->charged_at / NS, WEIR__REDIS_TIME_MAX_US), 7);
 	put(draft, weir__min(claim->charged_cost, cost_most), 7);
+	if (request->operation == WEIR__REDIS_CANCEL)
+		put_time(draft, claim->charged_full_at);
 	draft->run = 0;
+}
+
+/* Before the claims that follow the first, so that the script knows it when it looks at them. */
+static void put_max_delay(struct draft *draft, const struct weir__redis_request *request)
+{
+	weir_ns max_delay = WEIR_NEVER;
+
+	for (size_t i = 0; i < request->n; i++)
+		max_delay = weir__min(max_delay, request->claims[i].max_delay);
+	put_time(draft, max_delay);
 }
 
 static int add_request(struct draft *draft, const struct weir__redis_request *request)
 {
+	const bool is_departure = request->operation == WEIR__REDIS_DEPART;
 	const size_t begin = draft->length;
 	struct parts parts;
 	const int error = parts_of(request, &parts);
@@ -200,12 +223,14 @@ static int add_request(struct draft *draft, const struct weir__redis_request *re
 		note_key(&draft->seen, claim, draft->claims++);
 		put(draft, place, 2);
 		put(draft, weir__min(parts.costs[i], cost_most), 7);
-		if (i == 0 && parts.n > 1)
+		if (i == 0 && (parts.n > 1 || is_departure))
 			put(draft, 1, 2);
+		if (i == 0 && is_departure)
+			put_max_delay(draft, request);
 	}
-	if (request->operation == WEIR__REDIS_UNDO)
-		end_undo(draft, &request->claims[0]);
-	else if (parts.n == 1)
+	if (request->operation == WEIR__REDIS_UNDO || request->operation == WEIR__REDIS_CANCEL)
+		end_undo(draft, request);
+	else if (parts.n == 1 && !is_departure)
 		end_run(draft, begin);
 	else
 		draft->run = 0;
@@ -350,7 +375,7 @@ static bool get_verdict(struct answers *answers, enum weir__redis_operation oper
 		wait = get_duration(answers, &is_strange);
 	if (word & HAS_GRANTED)
 		verdict->granted = get(answers, 6);
-	else if (verdict->allowed && operation == WEIR__REDIS_TAKE)
+	else if (verdict->allowed && (operation == WEIR__REDIS_TAKE || operation == WEIR__REDIS_DEPART))
 		verdict->granted = cost;
 	if (word & HAS_LIMIT)
 		verdict->limit = get(answers, 6);

@@ -197,8 +197,10 @@ static bool add_claims(struct redis_store *store, struct batch *batch, const str
 						    .name = { plan->name, plan->name_length },
 						    .key = { claim->key, claim->key_length },
 						    .cost = claim->cost,
+						    .max_delay = request->max_delay,
 						    .charged_at = request->charged_at,
-						    .charged_cost = request->charged_cost };
+						    .charged_cost = request->charged_cost,
+						    .charged_full_at = request->charged_full_at };
 	}
 	return true;
 }
@@ -206,10 +208,11 @@ static bool add_claims(struct redis_store *store, struct batch *batch, const str
 static void add_requests(struct batch *batch, const struct weir__store_request *request)
 {
 	static const enum weir__redis_operation operations[] = {
-		[WEIR__STORE_TAKE] = WEIR__REDIS_TAKE,    [WEIR__STORE_UPTO] = WEIR__REDIS_UP_TO,
-		[WEIR__STORE_PEEK] = WEIR__REDIS_PEEK,    [WEIR__STORE_REFUND] = WEIR__REDIS_REFUND,
-		[WEIR__STORE_UNDO] = WEIR__REDIS_UNDO,    [WEIR__STORE_RESET] = WEIR__REDIS_RESET,
-		[WEIR__STORE_INSPECT] = WEIR__REDIS_PEEK,
+		[WEIR__STORE_TAKE] = WEIR__REDIS_TAKE,     [WEIR__STORE_UPTO] = WEIR__REDIS_UP_TO,
+		[WEIR__STORE_PEEK] = WEIR__REDIS_PEEK,     [WEIR__STORE_REFUND] = WEIR__REDIS_REFUND,
+		[WEIR__STORE_UNDO] = WEIR__REDIS_UNDO,     [WEIR__STORE_RESET] = WEIR__REDIS_RESET,
+		[WEIR__STORE_INSPECT] = WEIR__REDIS_PEEK,  [WEIR__STORE_DEPART] = WEIR__REDIS_DEPART,
+		[WEIR__STORE_CANCEL] = WEIR__REDIS_CANCEL,
 	};
 	const uint32_t n = request->is_each ? request->n : 1;
 
@@ -225,6 +228,7 @@ static bool submit(struct weir__store *store_, struct weir__store_request *reque
 {
 	struct redis_store *const store = (struct redis_store *)(void *)store_;
 	const size_t keys_bytes = bytes_of(request);
+	const struct weir_claim *const claims = request->claims;
 	struct batch *const batch = batch_for(store, request, keys_bytes);
 	struct weir__store_request *kept = NULL;
 
@@ -235,7 +239,7 @@ static bool submit(struct weir__store *store_, struct weir__store_request *reque
 	kept = request->caller->keep(request);
 	if (kept == NULL)
 		return true;
-	if (kept->claims != request->claims)
+	if (kept->claims != claims)
 		for (uint32_t i = 0; i < kept->n; i++)
 			batch->claims[batch->n_claims + i].key.bytes = kept->claims[i].key;
 	add_requests(batch, kept);
@@ -285,7 +289,7 @@ static void take_verdicts(const struct redis_store *store, struct weir__store_re
 			  const struct weir_verdict *verdicts)
 {
 	memcpy(request->verdicts, verdicts, request->n * sizeof(*verdicts));
-	if (weir__store_charges(request->operation))
+	if (request->operation == WEIR__STORE_TAKE || request->operation == WEIR__STORE_UPTO)
 		weir__table_store_count(store->options.table, request);
 	if (!request->is_each && request->n > 1)
 		request->decision = weir__decision_of(verdicts, request->n);

@@ -56,18 +56,19 @@ function general.decide(operation, place, cost, i)
 	return with_limit(plan, state, answer(operation, state.plan.functions.step(state.plan, state, operation, cost)))
 end
 
--- Gives back up to n units of one charge, as far as they still count.
-function general.undo(place, n, i, charged_at, charged)
+-- Gives back up to n units of one charge, as far as they still count. Only limits that shape have departures to cancel.
+function general.undo(operation, place, n, i, charge)
 	local plan = plan_at(place)
 	local state = state_for(i, plan)
-	local charge = { at = charged_at, cost = charged }
-	return with_limit(plan, state,
-		answer(UNDO, state.plan.functions.step(state.plan, state, UNDO, min(n, charged), charge)))
+	local is_departure = operation == CANCEL and state.plan.kind == BUCKET and state.plan.option
+	return with_limit(plan, state, answer(UNDO,
+		state.plan.functions.step(state.plan, state, is_departure and CANCEL or UNDO, min(n, charge.cost), charge)))
 end
 
 -- Peeks at all claims, and charges all only if all would allow. Limits with count_all also count a denied attempt, and
--- return their numbers after that. But `allowed` stays their answer to this request.
-function general.take_together(place, cost, claims, n, from)
+-- return their numbers after that. But `allowed` stays their answer to this request. A departure that would be further away
+-- than the longest delay is denied, and the delay is the time until retry. No longest delay means that all are accepted.
+function general.take_together(place, cost, claims, n, from, longest, longest_ns)
 	local plans_of, places, costs, states_of, verdicts, all = {}, {}, {}, {}, {}, true
 	for i = 1, claims do
 		if i > 1 then
@@ -76,8 +77,12 @@ function general.take_together(place, cost, claims, n, from)
 		local state = state_for(n + i, plan_at(place))
 		local plan = state.plan
 		plans_of[i], places[i], costs[i], states_of[i] = plan, place, cost, state
-		verdicts[i] = { plan.functions.step(plan, states_of[i], PEEK, cost) }
-		all = all and verdicts[i][1]
+		local verdict = { plan.functions.step(plan, states_of[i], PEEK, cost) }
+		if longest and verdict[1] and is_less(longest, longest_ns, verdict[4], verdict[5]) then
+			verdict[1] = false
+		end
+		verdicts[i] = verdict
+		all = all and verdict[1]
 	end
 	for i, plan in ipairs(plans_of) do
 		local step_one, was_allowed = plan.functions.step, verdicts[i][1]

@@ -17,6 +17,14 @@ static inline bool weir__verdict_decides_more(const struct weir_verdict *a, cons
 	return a->never != b->never ? a->never : a->retry_after > b->retry_after;
 }
 
+/* Denies a request that would depart later than its caller accepts. retry_after is how long it would have had to wait. */
+static inline void weir__verdict_deny_late(struct weir_verdict *verdict)
+{
+	verdict->allowed = false;
+	verdict->retry_after = verdict->delay;
+	verdict->granted = verdict->delay = 0;
+}
+
 /* The decision on n claims, n >= 1, from their verdicts. */
 static inline struct weir_decision weir__decision_of(const struct weir_verdict *verdicts, size_t n)
 {

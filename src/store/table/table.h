@@ -419,6 +419,12 @@ int weir__table_decide_while(const struct weir__epoch_check *epoch_check, struct
 			     const struct weir_claim *claims, const uint64_t *hashes, size_t n, weir_ns now,
 			     struct weir_verdict *verdicts, struct weir_decision *ret_decision);
 
+/* weir__table_decide_while for a part of a decision, or of a wait: the limits' statistics do not count it, the caller
+ * counts the whole. Denied if a limit that shapes would delay the request by more than max_delay. */
+int weir__table_charge_while(const struct weir__epoch_check *epoch_check, struct weir_table *table,
+			     const struct weir_claim *claims, const uint64_t *hashes, size_t n, weir_ns now,
+			     weir_ns max_delay, struct weir_verdict *verdicts, struct weir_decision *ret_decision);
+
 /* Prefetches the home line of a key with this hash, and the counters of the limit with this entry. */
 WEIR__BETWEEN_LIBRARIES void weir__table_prefetch_take(const struct weir_table *table,
 						       const struct weir__region_limit *entry, uint64_t hash);

@@ -35,6 +35,7 @@ struct joint {
 	const struct weir__epoch_check *epoch_check;
 	struct weir_table *table;
 	weir_ns now;
+	weir_ns max_delay; /* the longest that the caller accepts */
 	struct part parts[WEIR_TABLE_CLAIMS_MAX];
 	size_t n;
 	unsigned char part_of[WEIR_TABLE_CLAIMS_MAX]; /* the part that each claim belongs to */
@@ -99,12 +100,19 @@ static void look_again(struct joint *joint, struct part *part)
 	part->verdict.never = before.never;
 }
 
+static bool is_late(const struct joint *joint, const struct part *part)
+{
+	return part->verdict.allowed && part->verdict.delay > joint->max_delay;
+}
+
 static bool all_would_allow(struct joint *joint)
 {
 	bool all = true;
 
 	for (size_t i = 0; i < joint->n; i++) {
 		step_part(joint, &joint->parts[i], weir_step_peek);
+		if (is_late(joint, &joint->parts[i]))
+			weir__verdict_deny_late(&joint->parts[i].verdict);
 		all &= joint->parts[i].verdict.allowed;
 	}
 	return all;
@@ -268,6 +276,10 @@ static enum outcome charge_all(struct joint *joint)
 		part->forgiven = atomic_load(weir__table_forgiven(joint->table, part->fingerprint));
 		step_part(joint, part, weir_step_take);
 		part->is_charged = true;
+		if (is_late(joint, part)) { /* others took departures meanwhile */
+			take_back(joint, part);
+			weir__verdict_deny_late(&part->verdict);
+		}
 		if (part->verdict.allowed)
 			continue;
 		take_back_before(joint, order, i);
@@ -286,7 +298,7 @@ static enum outcome decide_all(struct joint *joint)
 	struct part *const first = &joint->parts[0];
 	bool would_allow;
 
-	if (joint->n == 1) {
+	if (joint->n == 1 && joint->max_delay == WEIR_NEVER) {
 		if (!weir__table_step_while(joint->epoch_check, joint->table, first->limit, first->hash, weir_step_take,
 					    joint->now, first->cost, &first->verdict, &first->change))
 			return STALE;
@@ -324,9 +336,10 @@ static void count_decision(const struct joint *joint, bool allowed)
 			weir__table_count(joint->table, joint->parts[i].limit, allowed);
 }
 
-int weir__table_decide_while(const struct weir__epoch_check *epoch_check, struct weir_table *table,
-			     const struct weir_claim *claims, const uint64_t *hashes, size_t n, weir_ns now,
-			     struct weir_verdict *verdicts, struct weir_decision *ret_decision)
+static inline int decide(const struct weir__epoch_check *epoch_check, struct weir_table *table,
+			 const struct weir_claim *claims, const uint64_t *hashes, size_t n, weir_ns now,
+			 weir_ns max_delay, struct weir_verdict *verdicts, struct weir_decision *ret_decision,
+			 bool is_counted)
 {
 	struct weir_verdict found[WEIR_TABLE_CLAIMS_MAX];
 	struct joint joint;
@@ -337,12 +350,14 @@ int weir__table_decide_while(const struct weir__epoch_check *epoch_check, struct
 	joint.epoch_check = epoch_check;
 	joint.table = table;
 	joint.now = weir__table_clamp(table, now);
+	joint.max_delay = max_delay;
 	joint.n = 0;
 	join_claims(&joint, claims, hashes, n);
 	outcome = decide_all(&joint);
 	if (outcome == STALE)
 		return WEIR_ERR_CHANGE;
-	count_decision(&joint, outcome == ALL_CHARGED);
+	if (is_counted)
+		count_decision(&joint, outcome == ALL_CHARGED);
 	if (outcome == ALL_DENIED)
 		count_attempt(&joint);
 	verdicts = verdicts ? verdicts : found;
@@ -350,6 +365,20 @@ int weir__table_decide_while(const struct weir__epoch_check *epoch_check, struct
 		verdicts[i] = joint.parts[joint.part_of[i]].verdict;
 	*ret_decision = weir__decision_of(verdicts, n);
 	return WEIR_OK;
+}
+
+int weir__table_decide_while(const struct weir__epoch_check *epoch_check, struct weir_table *table,
+			     const struct weir_claim *claims, const uint64_t *hashes, size_t n, weir_ns now,
+			     struct weir_verdict *verdicts, struct weir_decision *ret_decision)
+{
+	return decide(epoch_check, table, claims, hashes, n, now, WEIR_NEVER, verdicts, ret_decision, true);
+}
+
+int weir__table_charge_while(const struct weir__epoch_check *epoch_check, struct weir_table *table,
+			     const struct weir_claim *claims, const uint64_t *hashes, size_t n, weir_ns now,
+			     weir_ns max_delay, struct weir_verdict *verdicts, struct weir_decision *ret_decision)
+{
+	return decide(epoch_check, table, claims, hashes, n, now, max_delay, verdicts, ret_decision, false);
 }
 
 int weir_table_decide(struct weir_table *table, const struct weir_claim *claims, size_t n, weir_ns now,

@@ -7,8 +7,9 @@
  * tries again. Callers that wait for windows do the same. */
 #include "store/table/table_wait.h"
 
+#include "core/reserve.h"
 #include "os/canceller.h"
-#include "store/table/table.h"
+#include "store/table/decision.h"
 
 /* How much a slot may use beyond its burst, as time. The other half of a minute is left for clocks that step back
  * meanwhile. */
@@ -164,25 +165,47 @@ int weir_table_wait(struct weir_table *table, const struct weir_table_limit *lim
 }
 
 struct weir_verdict weir__table_depart(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
-				       weir_ns now, uint64_t cost, weir_ns max_wait,
-				       struct weir__departure *ret_departure)
+				       weir_ns now, uint64_t cost, weir_ns max_delay)
 {
 	struct wait wait = { .table = table, .limit = limit, .hash = hash, .cost = cost };
-	const struct weir_verdict verdict = reserve(&wait, weir__reserve_departure, weir__table_clamp(table, now),
-						    max_wait, &ret_departure->reservation);
+	struct weir_reservation reservation;
+	struct weir_verdict verdict;
 
-	weir__table_count(table, limit, verdict.allowed);
-	ret_departure->taken = wait.taken;
-	ret_departure->taken_by = wait.taken_by;
+	now = weir__table_clamp(table, now);
+	if (!(limit->first.plan.flags & WEIR_PLAN_SHAPE))
+		return weir__table_step(table, limit, hash, weir_step_take, now, cost, NULL);
+	verdict = reserve(&wait, weir__reserve_departure, now, max_delay, &reservation);
+	if (!verdict.allowed && verdict.delay > 0) {
+		verdict = weir__table_step(table, limit, hash, weir_step_peek, now, cost, NULL);
+		weir__verdict_deny_late(&verdict);
+	}
 	return verdict;
 }
 
-void weir__table_depart_not(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash, weir_ns now,
-			    struct weir__departure *departure)
+struct weir_verdict weir__table_cancel(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
+				       weir_ns now, uint64_t cost, weir_ns full_at)
 {
-	const struct wait wait = {
-		.table = table, .limit = limit, .hash = hash, .taken = departure->taken, .taken_by = departure->taken_by
-	};
+	struct weir_state state, before, next;
+	struct weir_verdict verdict;
+	struct weir__place place;
+	struct weir__key key;
+	uint64_t given;
 
-	give_back(&wait, weir__table_clamp(table, now), &departure->reservation);
+	now = weir__table_clamp(table, now);
+	full_at = weir__table_clamp(table, full_at);
+	do {
+		weir__key_init(&key, table, limit, hash);
+		weir__table_find(&key, &place, &state);
+		before = state;
+		next = place.seen;
+		given = weir__reserve_cancel_departure(&key.view.format.plan, &state, now, cost, full_at);
+		if (place.is_old || !weir__slot_equal(before, state))
+			next = weir__key_pack(&key, &state);
+		if (given > 0) /* after the key was found, before it changes: see table_decide.c */
+			weir__table_forgive(&key, &place);
+	} while (!weir__table_put(&key, &place, next, now));
+	verdict = weir_step_peek(&key.view.format.plan, &state, now, 0);
+	verdict.granted = given;
+	verdict.delay = 0;
+	return verdict;
 }

@@ -2,24 +2,17 @@
 #ifndef WEIR_STORE_TABLE_TABLE_WAIT_H
 #define WEIR_STORE_TABLE_TABLE_WAIT_H
 
-#include "core/reserve.h"
 #include "store/table/table.h"
 
-/* A departure that was taken. */
-struct weir__departure {
-	struct weir_reservation reservation; /* act_at: the instant of the departure */
-	struct weir_state taken;             /* the state right after the departure was taken */
-	uint64_t taken_by;                   /* the number of the limit's plan at that time */
-};
-
-/* Takes a departure, unless it would be more than max_wait away. In that case nothing is charged, and verdict.delay is
- * how far away it is. The limit must be one that shapes. */
+/* Takes, unless the departure would be more than max_delay away: then nothing is charged, and retry_after is how far away
+ * it is. A limit that does not shape takes now or denies. The limit's statistics do not count it. */
 struct weir_verdict weir__table_depart(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
-				       weir_ns now, uint64_t cost, weir_ns max_wait,
-				       struct weir__departure *ret_departure);
+				       weir_ns now, uint64_t cost, weir_ns max_delay);
 
-/* Gives back what the departure took, minus what later departures have built upon: they keep their instants. */
-void weir__table_depart_not(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash, weir_ns now,
-			    struct weir__departure *departure);
+/* Gives back what a departure took, minus what later departures have built upon: they keep their instants. full_at is
+ * when the key was to be full after it, rounded up. verdict.granted is how much. The limit must be one that shapes, and
+ * may not have been changed since. */
+struct weir_verdict weir__table_cancel(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
+				       weir_ns now, uint64_t cost, weir_ns full_at);
 
 #endif

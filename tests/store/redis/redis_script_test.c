@@ -1,5 +1,6 @@
 /* redis_script_test.c: the script in a real Redis: many requests in a call against the core, keys that expire, values that
  * are not its own, scripts that are gone, memory that is full. Single steps are the vectors' business (redis_engine.c). */
+#include "core/reserve.h"
 #include "core/step.h"
 #include "redis_server.h"
 
@@ -7,6 +8,7 @@
 #include "core/wide.h"
 #include "plans.h"
 #include "store/redis/redis_call.h"
+#include "store/table/decision.h"
 #include "store/table/inline_limit.h"
 
 enum { US = 1000, MS = 1000000, ROUNDS = 400, REQUESTS_MOST = 64, CLAIMS_MOST = 5, KEYS = 3, DAMAGES = 300 };
@@ -1017,6 +1019,167 @@ static void a_full_memory_charges_nobody(void)
 	CHECK_EQ(verdicts[1].remaining, 9);
 }
 
+/* --- departures -------------------------------------------------------------------------------------------------- */
+
+static struct weir_verdict departed(enum weir__redis_operation operation, const struct weir__redis_claim *of, size_t n,
+				    weir_ns now, struct weir_verdict *verdicts)
+{
+	const struct weir__redis_request request = { operation, of, n };
+	const struct weir__redis_reply reply = ask(&request, 1, &now, verdicts);
+
+	if (reply.answer != WEIR__REDIS_DECIDED)
+		printf("# %.*s\n", (int)reply.error.length, reply.error.bytes);
+	CHECK(reply.answer == WEIR__REDIS_DECIDED && reply.anew == 0);
+	return verdicts[0];
+}
+
+/* A delay that is accepted to the nanosecond, and one nanosecond less. */
+static void a_departure_beyond_the_longest_delay_is_denied(void)
+{
+	static const char *const texts[] = { "10/s leaky queue 9", "7/min leaky queue 9", "999983/s leaky queue 9" };
+	const weir_ns now = UINT64_C(1790000000000000000);
+
+	need_server();
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		const struct weir__redis_plan plan = plan_of(texts[i]);
+		struct weir__redis_claim claim = {
+			.plan = &plan, .name = { "l", 1 }, .key = { "k", 1 }, .cost = 2, .max_delay = 0
+		};
+		struct weir_state state = { 0, 0 };
+		struct weir_verdict found, expected;
+		weir_ns delay;
+
+		REDIS_COMMAND(&server, "FLUSHALL");
+		expected = weir_step_take(&plan.plan, &state, now, 2);
+		found = departed(WEIR__REDIS_DEPART, &claim, 1, now, &found);
+		check_same(&found, &expected, false);
+		delay = weir_step_peek(&plan.plan, &state, now, 2).delay;
+		CHECK(delay > 0);
+		claim.max_delay = delay - 1;
+		found = departed(WEIR__REDIS_DEPART, &claim, 1, now, &found);
+		CHECK(!found.allowed && !found.never && found.granted == 0 && found.delay == 0);
+		CHECK_EQ(found.retry_after, delay);
+		CHECK_EQ(found.remaining, 7);
+		claim.max_delay = delay;
+		expected = weir_step_take(&plan.plan, &state, now, 2);
+		found = departed(WEIR__REDIS_DEPART, &claim, 1, now, &found);
+		check_same(&found, &expected, false);
+		CHECK_EQ(found.delay, delay);
+		claim.max_delay = WEIR_NEVER;
+		claim.cost = 10;
+		CHECK(departed(WEIR__REDIS_DEPART, &claim, 1, now, &found).never);
+	}
+}
+
+/* Limits that do not shape decide a departure as a take. */
+static void a_departure_of_other_limits_is_a_take(void)
+{
+	weir_ns now = UINT64_C(1790000000000000000);
+
+	need_server();
+	for (size_t kind = 0; kind < KINDS; kind++) {
+		const struct weir__redis_plan plan = plan_of(all_kinds[kind]);
+		uint64_t *const state = calloc(1, weir_plan_state_size(&plan.plan));
+		struct weir_verdict found, expected;
+
+		REDIS_COMMAND(&server, "FLUSHALL");
+		for (int i = 0; i < 40 && !(plan.plan.flags & WEIR_PLAN_SHAPE); i++) {
+			const struct weir__redis_claim claim = {
+				.plan = &plan, .name = { "l", 1 }, .key = { "k", 1 }, .cost = below(4)
+			};
+
+			now += below(100) * MS;
+			expected = weir_step_take(&plan.plan, state, now, claim.cost);
+			found = departed(WEIR__REDIS_DEPART, &claim, 1, now, &found);
+			check_same(&found, &expected, false);
+		}
+		free(state);
+	}
+}
+
+/* Two queues together, all or nothing, and departures that are cancelled: always as the core does. */
+static void departures_are_as_in_the_core(void)
+{
+	static const char *const texts[] = { "10/s leaky queue 20", "7/min leaky queue 20", "999983/s leaky queue 20",
+					     "3/700us leaky queue 20" };
+	enum { MADE = 6 };
+
+	need_server();
+	for (int run = 0; run < 60; run++) {
+		const struct weir__redis_plan both[] = { plan_of(texts[run % 4]), plan_of(texts[run / 4 % 4]) };
+		struct weir_state core[2] = { { 0, 0 }, { 0, 0 } };
+		struct weir_verdict found[2], expected[2];
+		struct weir__redis_claim of[2], made[MADE][2];
+		weir_ns now = UINT64_C(1790000000000000000);
+		size_t n_made = 0;
+
+		REDIS_COMMAND(&server, "FLUSHALL");
+		for (int i = 0; i < 40; i++) {
+			const weir_ns max_delay = both[0].plan.period / both[0].plan.count * below(20);
+			bool all = true;
+
+			now += below(3) * weir__min(both[0].plan.period / both[0].plan.count, both[1].plan.period) /
+			       1000 * 1000;
+			if (n_made > 0 && below(3) == 0) {
+				const size_t which = below(n_made), k = below(2);
+
+				found[0] = departed(WEIR__REDIS_CANCEL, &made[which][k], 1, now, found);
+				CHECK_EQ(found[0].granted, weir__reserve_cancel_departure(
+								   &both[k].plan, &core[k], now, made[which][k].cost,
+								   made[which][k].charged_full_at));
+				continue;
+			}
+			for (int k = 0; k < 2; k++) {
+				of[k] = (struct weir__redis_claim){ .plan = &both[k],
+								    .name = { k ? "b" : "a", 1 },
+								    .key = { "k", 1 },
+								    .cost = below(4),
+								    .max_delay = max_delay };
+				expected[k] = weir_step_peek(&both[k].plan, &core[k], now, of[k].cost);
+				if (expected[k].allowed && expected[k].delay > max_delay)
+					weir__verdict_deny_late(&expected[k]);
+				all = all && expected[k].allowed;
+			}
+			for (int k = 0; k < 2 && all; k++)
+				expected[k] = weir_step_take(&both[k].plan, &core[k], now, of[k].cost);
+			(void)departed(WEIR__REDIS_DEPART, of, 2, now, found);
+			for (int k = 0; k < 2; k++) {
+				check_same(&found[k], &expected[k], false);
+				of[k].charged_at = now;
+				of[k].charged_cost = of[k].cost;
+				of[k].charged_full_at = now + found[k].reset_after;
+			}
+			if (all)
+				memcpy(made[n_made < MADE ? n_made++ : below(MADE)], of, sizeof(of));
+		}
+	}
+}
+
+/* The limit was changed since: it is not known what became of the departure. */
+static void a_departure_of_an_older_plan_stays(void)
+{
+	const weir_ns now = UINT64_C(1790000000000000000), later = now + 10 * MS;
+	struct weir__redis_plan plan = plan_of("10/s leaky queue 9"), next = plan_of("5/s leaky queue 9");
+	struct weir__redis_claim claim = {
+		.plan = &plan, .name = { "l", 1 }, .key = { "k", 1 }, .cost = 3, .max_delay = WEIR_NEVER
+	};
+	struct weir_verdict found;
+
+	need_server();
+	REDIS_COMMAND(&server, "FLUSHALL");
+	weir__redis_plan_set_at(&plan, now - MS);
+	weir__redis_plan_set_at(&next, now + MS);
+	(void)departed(WEIR__REDIS_DEPART, &claim, 1, now, &found);
+	(void)departed(WEIR__REDIS_DEPART, &claim, 1, now, &found);
+	claim.charged_at = now;
+	claim.charged_cost = 3;
+	claim.charged_full_at = now + found.reset_after;
+	claim.plan = &next;
+	CHECK_EQ(departed(WEIR__REDIS_CANCEL, &claim, 1, later, &found).granted, 0);
+	claim.plan = &plan;
+	CHECK_EQ(departed(WEIR__REDIS_CANCEL, &claim, 1, later, &found).granted, 0); /* the newer plan decides */
+}
+
 TESTS(TEST(many_requests_in_a_call_are_decided_one_by_one), TEST(a_long_run_of_one_plan),
       TEST(keys_come_again_in_a_call), TEST(keys_expire_when_they_are_whole),
       TEST(what_is_given_back_or_forgotten_needs_no_key), TEST(a_value_of_others_starts_anew_and_is_told),
@@ -1027,4 +1190,6 @@ TESTS(TEST(many_requests_in_a_call_are_decided_one_by_one), TEST(a_long_run_of_o
       TEST(values_of_earlier_versions_are_read), TEST(an_old_value_has_these_bytes),
       TEST(shared_keys_are_as_in_a_table), TEST(an_undo_leaves_what_a_smaller_charge_would),
       TEST(an_undo_gives_back_what_has_not_refilled), TEST(an_undo_gives_nothing_that_is_not_its_own),
+      TEST(a_departure_beyond_the_longest_delay_is_denied), TEST(a_departure_of_other_limits_is_a_take),
+      TEST(departures_are_as_in_the_core), TEST(a_departure_of_an_older_plan_stays),
       TEST(a_script_that_is_gone_is_loaded_again), TEST(a_full_memory_charges_nobody))
