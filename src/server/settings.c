@@ -55,6 +55,9 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "on_store_failure", WEIR__SETTING_CHOICE, 0, 0, "share", PLACE(on_store_failure), "HOW",
 	  "What decides when the store does not, unless the policy says otherwise for the limit: share, the limit "
 	  "divided by the number of servers seen; open, which allows; closed, which denies.", "share open closed" },
+	{ "deferred_memory", WEIR__SETTING_BYTES, 65536, 64 * GIB, "64MiB", PLACE(deferred_memory), "BYTES",
+	  "How much memory the charges may take that are deferred while the store is out of reach: about 100 bytes a key, and the "
+	  "key. Units beyond it are never charged, and are counted.", NULL },
 	{ "workers", WEIR__SETTING_COUNT, 1, WEIR__WORKERS_MAX, "", PLACE(workers), "N",
 	  "Threads that serve; by default one per processor.", NULL },
 	{ "spin", WEIR__SETTING_DURATION, 0, 1000000, "50us", PLACE(spin_ns), "TIME",

@@ -55,6 +55,8 @@ struct weir__store_request {
 	enum weir__store_outcome outcome;
 	weir_ns decided_at;            /* by the clock of the store that decided */
 	uint32_t fallback_nodes;       /* 0: the store decided; n: its fallback did, as one of n servers */
+	bool is_uncertain;             /* the fallback decided, and the store may have done the same */
+	bool is_behind;                /* the store decided before all charges deferred to it were made */
 	bool is_closed;                /* denied because the limit's fallback is `closed` and the store failed */
 	bool is_stored;                /* INSPECT: the store has a state for the key */
 	weir_ns full_at;               /* INSPECT: when the key is full again; 0: no state */
@@ -84,6 +86,7 @@ enum { WEIR__STORE_LATENCIES = 16, WEIR__STORE_LATENCY_FIRST_US = 64, WEIR__STOR
 struct weir__store_status {
 	enum weir__store_health health;
 	uint32_t nodes;                               /* servers that share the state, including this one */
+	bool is_joining;                              /* the other servers may not count this one yet */
 	uint64_t calls, requests;                     /* sent; a call carries several requests */
 	uint64_t decided, unreached, unanswered;      /* requests; a retry is not counted again */
 	uint64_t script_loads, failovers, damaged;    /* damaged: keys reset because their value was unreadable */
@@ -93,6 +96,14 @@ struct weir__store_status {
 	uint64_t latency_counts[WEIR__STORE_LATENCIES];
 	uint64_t latency_sum_us;
 	char last_error[WEIR__STORE_ERROR_SIZE]; /* empty: no error yet */
+};
+
+/* What the fallback did without the store, to be done there as soon as it is reachable. */
+enum weir__store_deferred {
+	WEIR__STORE_DEFER_CHARGE, /* units were allowed */
+	WEIR__STORE_DEFER_REFUND, /* units were given back: taken from the deferred charges, or refunded in the store */
+	WEIR__STORE_DEFER_UNDO,   /* a deferred charge was taken back: ignored if it was made meanwhile */
+	WEIR__STORE_DEFER_RESET,  /* the key was reset: its deferred charges and refunds are dropped */
 };
 
 struct weir__store {
@@ -115,8 +126,9 @@ struct weir__store {
 	/* Called by the store behind this one with a finished request. Completes the request. */
 	void (*completed)(struct weir__store *store, struct weir__store_request *request);
 
-	/* Charges units that were allowed without the store, as soon as the store is reachable. NULL: not supported. */
-	void (*defer)(struct weir__store *store, const struct weir_claim *claim, uint64_t units);
+	/* NULL: not supported. */
+	void (*defer)(struct weir__store *store, const struct weir_claim *claim, enum weir__store_deferred what,
+		      uint64_t units);
 
 	/* NULL: no status. */
 	void (*status)(struct weir__store *store, struct weir__store_status *ret_status);

@@ -384,7 +384,7 @@ def each_limit_says_what_decides_without():
         assert status == 503 and headers["Retry-After"] == "1" and json.loads(body)["decided_by"] == "closed", body
         # All or nothing: what is closed lets nothing be charged elsewhere; /local-closed meets two limits.
         assert admitted(client, "/local-closed", "b", 3) == 0 and admitted(client, "/local", "b", 6) == 3
-        assert client.pipeline([("WEIR.TAKE", "p", "4/day")] * 6)[-1][:3] == [0, 2, 0]
+        assert client.pipeline([("WEIR.TAKE", "p", "4/day")] * 6)[-1][:3] == [0, 4, 0]
         assert sum(answer[0] for answer in client.pipeline([("WEIR.TAKE", "q", "4/day")] * 6)) == 2
         # Decided at once, but each by itself: what is closed to one is nothing to those behind it.
         taken = client.pipeline([("WEIR.TAKE", "d", "@closed")] + [("WEIR.TAKE", "d", "@local")] * 6)

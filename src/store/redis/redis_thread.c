@@ -15,7 +15,6 @@
 #include "os/memory.h"
 #include "os/monotonic.h"
 #include "os/thread_start.h"
-#include "store/redis/redis_backlog.h"
 #include "store/redis/redis_driver.h"
 #include "store/redis/redis_log.h"
 
@@ -130,10 +129,16 @@ bool weir__redis_thread_wait(struct weir__redis_thread *store, weir_ns at_most)
 }
 
 void weir__redis_thread_defer(struct weir__redis_thread *store, const struct weir__redis_plan *plan,
-			      struct weir__resp_slice name, struct weir__resp_slice key, uint64_t cost)
+			      struct weir__resp_slice name, struct weir__resp_slice key, enum weir__redis_deferred what,
+			      uint64_t units)
 {
-	if (weir__redis_backlog_add(store->backlog, plan, name, key, cost))
+	if (weir__redis_backlog_add(store->backlog, plan, name, key, what, units))
 		weir__loop_wake(&store->loop);
+}
+
+bool weir__redis_thread_is_behind(const struct weir__redis_thread *store, weir_ns decided_at)
+{
+	return weir__redis_backlog_is_behind(store->backlog, decided_at);
 }
 
 /* --- the thread -------------------------------------------------------------------------------------------------- */
@@ -325,21 +330,22 @@ static void fini(struct weir__redis_thread *store)
 	free(store);
 }
 
-static int init(struct weir__redis_thread *store, struct weir_message *ret_message)
+static int init(struct weir__redis_thread *store, size_t deferred_bytes, struct weir_message *ret_message)
 {
 	uint64_t seeds[2];
 
 	if (weir__memory_random(seeds, sizeof(seeds)) != 0)
 		return refuse(ret_message, "no random numbers for connections to Redis");
 	store->client = weir__redis_client_new(&store->url, seeds[0], weir__monotonic_ns());
-	store->backlog = weir__redis_backlog_new(seeds[1]);
+	store->backlog = weir__redis_backlog_new(seeds[1], deferred_bytes);
 	if (store->client == NULL || store->backlog == NULL)
 		return refuse(ret_message, "no memory for connections to Redis");
 	return weir__redis_driver_new(&store->url, store->client, &store->loop, &store->driver, ret_message);
 }
 
-int weir__redis_thread_new(const struct weir__redis_url *url, void (*log)(void *context, const char *line),
-			   void *context, struct weir__redis_thread **ret_store, struct weir_message *ret_message)
+int weir__redis_thread_new(const struct weir__redis_url *url, size_t deferred_bytes,
+			   void (*log)(void *context, const char *line), void *context,
+			   struct weir__redis_thread **ret_store, struct weir_message *ret_message)
 {
 	struct weir__redis_thread *const store = calloc(1, sizeof(*store));
 	int error;
@@ -354,7 +360,7 @@ int weir__redis_thread_new(const struct weir__redis_url *url, void (*log)(void *
 		free(store);
 		return refuse(ret_message, "no descriptors for connections to Redis");
 	}
-	error = init(store, ret_message);
+	error = init(store, deferred_bytes, ret_message);
 	if (error == WEIR_OK && weir__thread_start(&store->thread, run, store) != 0)
 		error = refuse(ret_message, "no thread for connections to Redis");
 	if (error != WEIR_OK)

@@ -113,9 +113,10 @@ static bool has_as_much(const struct weir__key *key, const struct weir__place *p
 
 	if (place->slot == NULL)
 		return false;
-	remaining = weir__format_has_histories(&key->view.format) ?
-			    weir__table_step(key->table, key->limit, key->hash, weir_step_peek, now, 0, NULL).remaining :
-			    weir_step_peek(plan, &copy, now, 0).remaining;
+	remaining =
+		weir__format_has_histories(&key->view.format) ?
+			weir__table_step(key->table, key->limit, key->hash, weir_step_peek, now, 0, NULL).remaining :
+			weir_step_peek(plan, &copy, now, 0).remaining;
 	return plan->most - weir__min(plan->most, remaining) >= used_units(plan, said);
 }
 
