@@ -85,10 +85,13 @@ enum { WEIR__STORE_LATENCIES = 16, WEIR__STORE_LATENCY_FIRST_US = 64, WEIR__STOR
 
 struct weir__store_status {
 	enum weir__store_health health;
-	uint32_t nodes;                               /* servers that share the state, including this one */
-	bool is_joining;                              /* the other servers may not count this one yet */
-	uint64_t calls, requests;                     /* sent; a call carries several requests */
-	uint64_t decided, unreached, unanswered;      /* requests; a retry is not counted again */
+	uint32_t nodes;                          /* servers that share the state, including this one */
+	bool is_joining;                         /* the other servers may not count this one yet */
+	uint64_t calls, requests;                /* sent; a call carries several requests */
+	uint64_t decided, unreached, unanswered; /* requests; a retry is not counted again */
+	/* The same unreached and unanswered requests by reason: no reply within the budget while connected; not
+	 * connected; an error as the reply. */
+	uint64_t slow, gone, refused;
 	uint64_t script_loads, failovers, damaged;    /* damaged: keys reset because their value was unreadable */
 	uint64_t deferred_keys;                       /* keys with deferred charges still to be made */
 	uint64_t charged, excess, uncertain, dropped; /* units of deferred charges: see redis_backlog.h */

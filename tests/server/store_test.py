@@ -368,7 +368,8 @@ def each_limit_says_what_decides_without():
     with written(RULES) as path, redis() as server, \
             stored(server, "--store_budget", "5s", "--policy", path) as (one, client), \
             stored(server, "--store_budget", "5s", "--policy", path) as (_, other):
-        until(lambda: client.info()["store_nodes"] == other.info()["store_nodes"] == "2", "both know of each other")
+        until(lambda: all(each.info()["store_nodes"] == "2" and each.info()["store_joining"] == "0" for each in (client, other)),
+              "both know of each other")
         server.end()
         for each in (client, other):
             until(lambda each=each: each.ask("WEIR.CHECK", "path", "/open", "user", "x") and not is_up(each), "it is noticed")

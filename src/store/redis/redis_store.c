@@ -372,6 +372,10 @@ void weir__redis_store_status(struct weir__redis_thread *thread, struct weir__st
 	weir__redis_thread_info(thread, &info);
 	*ret_status = (struct weir__store_status){ .health = healths[info.client.health],
 						   .nodes = info.client.nodes,
+						   .is_joining = info.client.is_joining,
+						   .slow = info.client.failures[WEIR__REDIS_SLOW],
+						   .gone = info.client.failures[WEIR__REDIS_GONE],
+						   .refused = info.client.failures[WEIR__REDIS_REFUSES],
 						   .calls = info.client.calls,
 						   .requests = info.client.requests,
 						   .decided = info.client.decided,
