@@ -214,7 +214,7 @@ static void unlink_entry(struct weir__redis_backlog *backlog, struct weir__redis
 	*(entry->newer ? &entry->newer->older : &backlog->newest) = entry->older;
 }
 
-/* Release: pairs with the acquire in weir__redis_backlog_is_behind. */
+/* Release: pairs with the acquire in weir__redis_backlog_has_keys. */
 static void count_keys(struct weir__redis_backlog *backlog, uint64_t keys)
 {
 	backlog->info.keys = keys;
@@ -321,9 +321,14 @@ bool weir__redis_backlog_add(struct weir__redis_backlog *backlog, const struct w
 	return is_first;
 }
 
+bool weir__redis_backlog_has_keys(const struct weir__redis_backlog *backlog)
+{
+	return atomic_load_explicit(&backlog->n_keys, memory_order_acquire) > 0;
+}
+
 bool weir__redis_backlog_is_behind(const struct weir__redis_backlog *backlog, weir_ns decided_at)
 {
-	return atomic_load_explicit(&backlog->n_keys, memory_order_acquire) > 0 ||
+	return weir__redis_backlog_has_keys(backlog) ||
 	       decided_at <= atomic_load_explicit(&backlog->made_at, memory_order_relaxed);
 }
 

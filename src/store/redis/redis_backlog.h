@@ -65,6 +65,9 @@ bool weir__redis_backlog_add(struct weir__redis_backlog *backlog, const struct w
  * or were made after Redis decided. Takes no lock. */
 bool weir__redis_backlog_is_behind(const struct weir__redis_backlog *backlog, weir_ns decided_at);
 
+/* Whether charges wait or are on their way. Takes no lock. */
+bool weir__redis_backlog_has_keys(const struct weir__redis_backlog *backlog);
+
 /* Takes out the oldest charges, as requests of a job. Returns false if there are none. */
 bool weir__redis_backlog_begin(struct weir__redis_backlog *backlog, struct weir__redis_backlog_charge *charge);
 

@@ -172,8 +172,8 @@ static void take_jobs(struct weir__redis_thread *store, weir_ns now)
 /* When the next charge may begin. WEIR_NEVER: not in the current state. */
 static weir_ns next_charge(const struct weir__redis_thread *store)
 {
-	const bool may = !store->is_charging && store->info.deferred_keys > 0 && can_be_called(&store->info) &&
-			 store->charges_from < store->charges_until;
+	const bool may = !store->is_charging && weir__redis_backlog_has_keys(store->backlog) &&
+			 can_be_called(&store->info) && store->charges_from < store->charges_until;
 
 	return may ? store->charges_from : WEIR_NEVER;
 }
@@ -278,9 +278,10 @@ static bool turn(struct weir__redis_thread *store, bool waits)
 
 	for (int i = 0; i < n; i++)
 		weir__redis_driver_event(store->driver, &events[i], now);
+	weir__redis_client_info(store->client, &store->info.client);
+	begin_charge(store, now); /* before jobs: when Redis is back, what was allowed meanwhile is charged first */
 	take_jobs(store, now);
 	weir__redis_client_tick(store->client, now);
-	begin_charge(store, now);
 	is_settled = weir__redis_driver_settle(store->driver, now);
 	done = done_jobs(store, now);
 	publish(store, now);
