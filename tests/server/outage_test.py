@@ -33,7 +33,7 @@ limits:
 
 @contextlib.contextmanager
 def servers(store, n, *options, policy=None):
-    """So many servers on one Redis, which know of each other, and a client of each."""
+    """Runs n servers on one Redis, which know of each other. Yields each with a client."""
     with contextlib.ExitStack() as stack:
         if policy:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-outage-"))

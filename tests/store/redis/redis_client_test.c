@@ -936,7 +936,7 @@ static void nodes_are_counted_every_second(void)
 	end();
 }
 
-/* Time passes in which heartbeats say that there are so many nodes. */
+/* Time passes. Each heartbeat gets this reply, the number of nodes. */
 static void beat_for(weir_ns duration, const char *nodes)
 {
 	const weir_ns until = now + duration;
@@ -951,7 +951,7 @@ static void beat_for(weir_ns duration, const char *nodes)
 	}
 }
 
-/* Each of the others counts about once a second. One that is alone is waited for by nobody. */
+/* The others count about once a second. A server that is alone need not wait. */
 static void a_node_joins_until_the_others_must_know(void)
 {
 	come_up();
