@@ -137,7 +137,7 @@ class _weir_table_limit_stats(ctypes.Structure):
 
 class _weir_store_options(ctypes.Structure):
     _fields_ = [("on_failure", c_int), ("table", c_void_p), ("keys", c_uint64), ("limits_max", c_uint32),
-                ("arena_bytes", c_size_t)]
+                ("arena_bytes", c_size_t), ("deferred_bytes", c_size_t)]
 
 
 class _weir_store_answer(ctypes.Structure):

@@ -74,6 +74,9 @@ struct weir_store_options {
 	 * thread that has called at the same time as others. */
 	uint32_t limits_max;
 	size_t arena_bytes; /* for sliding logs and segments; 0 means 1 MiB */
+	/* Memory for charges and refunds that are deferred while Redis is away; 0 means 64 MiB. What does not fit is
+	 * counted as dropped: see struct weir_store_stats. */
+	size_t deferred_bytes;
 };
 
 /* Makes a store that keeps its state in Redis. Starts a thread that connects, and does not wait for the connection: see

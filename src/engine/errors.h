@@ -53,6 +53,10 @@
 	  "<why>", "Redis cannot be reached, or replied with an error") \
 	X(UNSHARED_PERHAPS, "UNSHARED the store did not reply, so all servers may be changed soon; see WEIR.LIMITS before you try again: ", \
 	  "<why>", "the connection was lost, or Redis was too slow, after the change was sent") \
+	X(UNRESET, "UNSHARED the store cannot be reached and was not reset, only what this server knows of the key; reset it again when the store is back", "", \
+	  "WEIR.RESET while Redis cannot be reached; this server's deferred charges of the key are dropped") \
+	X(UNRESET_PERHAPS, "UNSHARED the store did not reply, so the key may be reset soon; see WEIR.INSPECT before you try again", "", \
+	  "WEIR.RESET, and the connection was lost or Redis was too slow after it was sent") \
 	X(ATTRIBUTES, "ERR attributes come as names and values, up to 32 of them", "", \
 	  "a value is missing, or there are too many attributes") \
 	X(ATTRIBUTE_TWICE, "ERR an attribute is given twice: ", "<name>", \

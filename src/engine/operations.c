@@ -157,6 +157,16 @@ static bool advance_decide(struct weir__request *request)
 	return true;
 }
 
+bool weir__decide_is_unreset(const struct weir__decide *decide, enum weir__error_number *ret_error)
+{
+	const struct weir__store_request *const store_request = &decide->request.store_request;
+
+	if (decide->operation != WEIR__STORE_RESET || weir__store_fallback_nodes(store_request) == 0)
+		return false;
+	*ret_error = store_request->is_uncertain ? WEIR__ERROR_UNRESET_PERHAPS : WEIR__ERROR_UNRESET;
+	return true;
+}
+
 static void decide_moved(struct weir__request *request)
 {
 	struct weir__decide *const decide = (struct weir__decide *)(void *)request;

@@ -75,6 +75,9 @@ struct weir__decide {
 void weir__decide_init(struct weir__decide *decide, struct weir__context *context, struct weir__client *client,
 		       enum weir__protocol protocol, void (*write)(struct weir__request *request, void *to));
 
+/* Whether the store did not do this reset, or perhaps not. Then *ret_error says so. */
+bool weir__decide_is_unreset(const struct weir__decide *decide, enum weir__error_number *ret_error);
+
 /* Returns DONE or LATER, never REFUSED. */
 enum weir__run_result weir__decide_run(struct weir__decide *decide, enum weir__store_operation operation,
 				       const struct weir_claim *claims, size_t n);

@@ -13,7 +13,8 @@ static void set_rules(struct weir_store *store, const struct weir__bound_policy 
 	for (uint32_t i = 0; store && i < bound->policy->n_plans; i++) {
 		const struct weir_policy_plan *const plan = &bound->policy->plans[i];
 		struct weir__store_rule rule = { .fallback = { .budget = plan->store_budget },
-						 .since = bound->since[i] };
+						 .since = bound->since[i],
+						 .is_in_table = plan->store == WEIR_POLICY_STORE_TABLE };
 
 		rule.is_set = weir__store_fallback_mode(plan->on_store_failure, &rule.fallback.mode);
 		if (plan->local != WEIR_POLICY_NO_PLAN)

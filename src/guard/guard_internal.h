@@ -50,8 +50,10 @@ int weir__guard_call_store(const struct weir_guard *guard, struct weir__store_re
 static inline void weir__guard_note_fallback(struct weir_guard_answer *answer,
 					     const struct weir__store_request *request)
 {
-	if (request->fallback_nodes > answer->fallback_nodes)
-		answer->fallback_nodes = request->fallback_nodes;
+	const uint32_t nodes = weir__store_fallback_nodes(request);
+
+	if (nodes > answer->fallback_nodes)
+		answer->fallback_nodes = nodes;
 	answer->is_closed |= request->is_closed;
 }
 

@@ -103,6 +103,8 @@
 	X(STORE_BREAKER, "rate_limiter_store_breaker", GAUGE, "", "state", "1 for the state of the circuit breaker, 0 for the others.") \
 	X(STORE_DECISIONS, "rate_limiter_store_decisions", COUNTER, "", "outcome", \
 	  "Requests for the store, by outcome: decided, unreached or unanswered.") \
+	X(STORE_FAILURES, "rate_limiter_store_failures", COUNTER, "", "reason", \
+	  "Requests that the store did not decide, by reason: slow (connected, but no reply within the budget), gone (not connected) or refused (an error as the reply).") \
 	X(STORE_NODES, "rate_limiter_store_nodes", GAUGE, "", "", "Servers that use the store, including this one.") \
 	X(STORE_CALLS, "rate_limiter_store_calls", COUNTER, "", "", "Calls of the script in the store.") \
 	X(STORE_REQUESTS, "rate_limiter_store_requests", COUNTER, "", "", "Requests in these calls.") \

@@ -50,11 +50,14 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "A Redis that decides, so that several servers share their limits: redis://HOST:PORT, rediss:// with TLS, "
 	  "redis+sentinel://, redis+unix://. Without it the table decides. If it has a password, put it in the file or the "
 	  "environment: others may see flags.", NULL },
-	{ "store_budget", WEIR__SETTING_DURATION, 1000000, 10000000000, "10ms", PLACE(store_budget_ns), "TIME",
+	{ "store_budget", WEIR__SETTING_DURATION, 1000000, 10000000000, "100ms", PLACE(store_budget_ns), "TIME",
 	  "How long a decision waits for the store, at most, unless the policy says otherwise for its limit.", NULL },
 	{ "on_store_failure", WEIR__SETTING_CHOICE, 0, 0, "share", PLACE(on_store_failure), "HOW",
 	  "What decides when the store does not, unless the policy says otherwise for the limit: share, the limit "
 	  "divided by the number of servers seen; open, which allows; closed, which denies.", "share open closed" },
+	{ "deferred_memory", WEIR__SETTING_BYTES, 65536, 64 * GIB, "64MiB", PLACE(deferred_memory), "BYTES",
+	  "How much memory the charges may take that are deferred while the store is out of reach: about 100 bytes a key, and the "
+	  "key. Units beyond it are never charged, and are counted.", NULL },
 	{ "workers", WEIR__SETTING_COUNT, 1, WEIR__WORKERS_MAX, "", PLACE(workers), "N",
 	  "Threads that serve; by default one per processor.", NULL },
 	{ "spin", WEIR__SETTING_DURATION, 0, 1000000, "50us", PLACE(spin_ns), "TIME",

@@ -8,8 +8,8 @@
 #include "observe/log.h"
 #include "server/settings.h"
 #include "store/redis/redis_store.h"
-#include "store/store_internal.h"
 #include "store/routed_store.h"
+#include "store/store_internal.h"
 
 struct weir__stores {
 	struct weir_table *table;
@@ -17,6 +17,7 @@ struct weir__stores {
 	struct weir__redis_thread *thread;
 	struct weir__redis_plan_cache *plans;
 	struct weir__redis_url url;
+	struct weir__fallback_shared fallback;
 };
 
 int weir__stores_check_url(const char *url, size_t length, struct weir_message *ret_message)
@@ -65,7 +66,8 @@ int weir__stores_new(struct weir__settings *settings, struct weir_table *table, 
 	stores->settings = settings;
 	stores->url = url;
 	stores->plans = weir__redis_plan_cache_new(table);
-	error = stores->plans ? weir__redis_thread_new(&url, log_line, log, &stores->thread, ret_message) :
+	error = stores->plans ? weir__redis_thread_new(&url, settings->deferred_memory, log_line, log, &stores->thread,
+						       ret_message) :
 				WEIR_ERR_SYSTEM;
 	if (error == WEIR_OK)
 		*ret_stores = stores;
@@ -165,7 +167,8 @@ struct weir__store *weir__stores_open(struct weir__stores *stores, uint32_t work
 									   .budget = settings->store_budget_ns },
 							    .find_rule = find_rule,
 							    .version = count_changes,
-							    .context = guard };
+							    .context = guard,
+							    .shared = &stores->fallback };
 	struct weir__store *const store = redis ? weir__fallback_store_new(&of_fallback) : NULL;
 
 	if (store == NULL && redis)

@@ -1,14 +1,17 @@
 /* fallback_store.c: decides with a table what the store behind did not decide. */
 #include "store/fallback_store.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
+#include "core/bucket.h"
 #include "core/notation.h"
 #include "store/table/decision.h"
-#include "store/table/inline_limit.h"
 
-static const weir_ns closed_ns = 1000000000;     /* retry_after and reset_after of a closed limit */
-static const weir_ns count_nodes_ns = 100000000; /* how often to read the number of servers from the store */
+static const weir_ns closed_ns = 1000000000;       /* retry_after and reset_after of a closed limit */
+static const weir_ns count_nodes_ns = 100000000;   /* how often to read the number of servers from the store */
+static const weir_ns late_effect_ns = 1000000000;  /* longer than a connection may be silent, besides two budgets */
+static const weir_ns other_clock_ns = 20000000000; /* longer than two budgets */
 
 /* A cached rule of a limit of the table. */
 struct known {
@@ -20,7 +23,9 @@ struct fallback {
 	struct weir__store store; /* first member: the two convert by a cast */
 	struct weir__fallback_options options;
 	uint32_t nodes; /* servers that share a limit, as the store last reported; at least 1 */
+	bool is_joining;
 	weir_ns counted_at;
+	struct weir__fallback_shared *shared, own;
 	struct known known[];
 };
 
@@ -46,71 +51,64 @@ static const struct weir__fallback_rule *rule_of(struct fallback *fallback, cons
 
 /* --- without the store ------------------------------------------------------------------------------------------- */
 
-/* The share of a limit for one of `nodes` servers. The key space contains the limit and the number of servers, so
- * that different shares have different keys. */
-static bool make_share(const struct fallback *fallback, const struct weir_table_limit *of, uint32_t nodes,
-		       struct weir_table_limit *ret_limit)
-{
-	struct {
-		char word[8];
-		struct weir__hash_secret secret;
-		struct weir_limit limit;
-		uint64_t nodes;
-	} space;
-	struct weir_limit limit = weir_table_limit_limit(of);
-
-	memset(&space, 0, sizeof(space));
-	memcpy(space.word, "\0share", 7);
-	space.secret = of->secret;
-	space.limit.algorithm = limit.algorithm;
-	space.limit.count = limit.count;
-	space.limit.period = limit.period;
-	space.limit.burst = limit.burst;
-	space.limit.segments = limit.segments;
-	space.limit.refill_interval = limit.refill_interval;
-	space.limit.shape = limit.shape;
-	space.limit.align_first = limit.align_first;
-	space.limit.count_all = limit.count_all;
-	space.nodes = nodes;
-	limit.count = limit.count / nodes + (limit.count % nodes != 0);
-	limit.burst = limit.burst / nodes + (limit.burst % nodes != 0);
-	return weir__inline_limit_init(ret_limit, fallback->options.table, &space, sizeof(space), &limit, of, NULL) ==
-	       WEIR_OK;
-}
-
 /* Claims to decide here, each by its rule. The table decides its claims together. */
 struct here {
 	enum weir__fallback_mode modes[WEIR_TABLE_CLAIMS_MAX];
 	struct weir_claim claims[WEIR_TABLE_CLAIMS_MAX]; /* .limit NULL: the mode alone decides */
-	struct weir_table_limit made[WEIR_TABLE_CLAIMS_MAX];
+	uint64_t scales[WEIR_TABLE_CLAIMS_MAX];          /* units of the table for a unit of the claim */
 };
 
-/* A limit that comes twice gets one object, so that the table recognizes a key that comes twice. */
-static const struct weir_table_limit *share_of(const struct fallback *fallback, struct here *here,
-					       const struct weir_claim *claims, size_t i, uint32_t nodes)
+static uint64_t most_of(const struct weir_table_limit *of)
 {
-	for (size_t j = 0; j < i; j++)
-		if (claims[j].limit == claims[i].limit)
-			return here->claims[j].limit;
-	return make_share(fallback, claims[i].limit, nodes, &here->made[i]) ? &here->made[i] : NULL;
+	const struct weir_limit limit = weir_table_limit_limit(of);
+
+	return weir__limit_is_bucket(&limit) ? limit.burst : limit.count;
 }
 
-/* A share that the table cannot represent counts as closed. */
+/* A limit that has fewer units than there are servers still allows one unit at each of them. */
+static uint64_t scale_of(const struct weir_table_limit *limit, uint32_t nodes)
+{
+	return weir__min(nodes, most_of(limit));
+}
+
+static bool has_mirror(const struct weir__fallback_rule *rule)
+{
+	return rule->mode == WEIR__FALLBACK_SHARE || (rule->mode == WEIR__FALLBACK_LOCAL && rule->local == NULL);
+}
+
+/* A server that the others do not count yet has no share. */
 static void find_limits(struct fallback *fallback, const struct weir_claim *claims, size_t n, uint32_t nodes,
 			struct here *here)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct weir__fallback_rule *const rule = rule_of(fallback, claims[i].limit);
-		const struct weir_table_limit *limit = NULL;
 
-		if (rule->mode == WEIR__FALLBACK_LOCAL && rule->local)
-			limit = rule->local;
-		else if (rule->mode == WEIR__FALLBACK_SHARE || rule->mode == WEIR__FALLBACK_LOCAL)
-			limit = share_of(fallback, here, claims, i, nodes);
 		here->claims[i] = claims[i];
-		here->claims[i].limit = limit;
-		here->modes[i] = limit == NULL && rule->mode != WEIR__FALLBACK_OPEN ? WEIR__FALLBACK_CLOSED :
-										      rule->mode;
+		here->modes[i] = rule->mode;
+		here->scales[i] = 1;
+		if (has_mirror(rule) && fallback->is_joining) {
+			here->claims[i].limit = NULL;
+			here->modes[i] = WEIR__FALLBACK_CLOSED;
+		} else if (has_mirror(rule)) {
+			here->scales[i] = scale_of(claims[i].limit, nodes);
+			here->claims[i].cost = weir__saturate(weir__mul(claims[i].cost, here->scales[i]));
+		} else {
+			here->claims[i].limit = rule->mode == WEIR__FALLBACK_LOCAL ? rule->local : NULL;
+		}
+	}
+}
+
+/* A verdict of the mirror, in units of the claim. A cost above this server's share may be allowed by the store, which may
+ * be back soon. */
+static void unscale(struct weir_verdict *verdict, const struct weir_claim *claim, uint64_t scale)
+{
+	if (scale == 1)
+		return;
+	verdict->remaining /= scale;
+	verdict->granted /= scale;
+	if (verdict->never && claim->cost <= verdict->limit) {
+		verdict->never = false;
+		verdict->retry_after = closed_ns;
 	}
 }
 
@@ -163,9 +161,65 @@ static void take(const struct fallback *fallback, const struct here *here, const
 		ret_verdicts[of[i]] = *ret_is_closed ? weir_table_peek(table, of_table[i].limit, of_table[i].key,
 								       of_table[i].key_length, now, of_table[i].cost) :
 						       verdicts[i];
+	for (size_t i = 0; i < n_claims; i++)
+		unscale(&ret_verdicts[i], &claims[i], here->scales[i]);
 }
 
-/* A charge is undone where it was made. A charge of the store is not in the table, so nothing is given back here. */
+/* Takes one unit of a smooth bucket whose burst is below the number of servers, `cost`. The bucket must be full. It then
+ * lacks more than its burst, so that each server gets its part of the rate. More than 60 s of that would be taken for a
+ * clock that went back. */
+static struct weir_verdict take_beyond_burst(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
+{
+	struct weir_verdict verdict = weir_step_take(plan, state, now, plan->most);
+
+	if (verdict.allowed && plan->kind == WEIR_KIND_BUCKET && cost > plan->most) {
+		const weir__u128 beyond = weir__mul(cost - plan->most, plan->period);
+		const weir__u128 longest = weir__mul(WEIR__STEP_BACK_MAX, plan->count);
+
+		weir__state_set_wide(state, weir__state_wide(state) + (beyond < longest ? beyond : longest));
+		weir__bucket_level(plan, state, now, &verdict);
+	}
+	return verdict;
+}
+
+/* Whether the share of a single claim needs take_beyond_burst. */
+static bool is_beyond_burst(const struct here *here, const struct weir_claim *claim, uint32_t nodes)
+{
+	return here->claims[0].limit == claim->limit && claim->cost == 1 && here->scales[0] < nodes &&
+	       here->modes[0] != WEIR__FALLBACK_OPEN && claim->limit->first.plan.kind == WEIR_KIND_BUCKET &&
+	       !(claim->limit->first.plan.flags & WEIR_PLAN_SHAPE);
+}
+
+static void take_one(const struct fallback *fallback, const struct weir_claim *claim, weir_ns now, uint32_t nodes,
+		     struct weir_verdict *ret_verdict)
+{
+	struct weir_table *const table = fallback->options.table;
+
+	*ret_verdict = weir__table_step(table, claim->limit,
+					weir__hash(&claim->limit->secret, claim->key, claim->key_length),
+					take_beyond_burst, weir__table_clamp(table, now), nodes, NULL);
+	ret_verdict->granted = ret_verdict->allowed;
+	ret_verdict->remaining = 0;
+	weir__table_count(table, claim->limit, ret_verdict->allowed);
+}
+
+/* Takes as many units as the share has, a multiple of the scale. */
+static struct weir_verdict take_up_to(struct weir_table *table, const struct weir_claim *claim, uint64_t scale,
+				      weir_ns now)
+{
+	struct weir_verdict verdict;
+	uint64_t units;
+
+	do {
+		units = weir_table_peek(table, claim->limit, claim->key, claim->key_length, now, 0).remaining / scale;
+		units = weir__min(units, claim->cost / scale);
+		verdict = weir_table_take(table, claim->limit, claim->key, claim->key_length, now,
+					  units > 0 ? units * scale : scale);
+	} while (units > 0 && !verdict.allowed); /* another thread was faster */
+	return verdict;
+}
+
+/* A charge is undone where it was made. Of a charge of the store, nothing is given back here. */
 static void undo(const struct fallback *fallback, const struct here *here, const struct weir__store_request *request,
 		 struct weir_verdict *ret_verdict)
 {
@@ -177,7 +231,8 @@ static void undo(const struct fallback *fallback, const struct here *here, const
 					     .verdicts = ret_verdict,
 					     .now = request->decided_at,
 					     .charged_at = request->charged_at,
-					     .charged_cost = request->charged_cost,
+					     .charged_cost = weir__saturate(
+						     weir__mul(request->charged_cost, here->scales[0])),
 					     .charged_full_at = request->charged_full_at };
 
 	if (request->charged_nodes == 0)
@@ -199,13 +254,22 @@ static void decide_here(struct fallback *fallback, const struct weir__store_requ
 	struct here here;
 
 	find_limits(fallback, claims, n, request->fallback_nodes, &here);
-	if (request->operation == WEIR__STORE_TAKE || request->operation == WEIR__STORE_DEPART) {
+	if (request->operation == WEIR__STORE_TAKE && n == 1 &&
+	    is_beyond_burst(&here, &claims[0], request->fallback_nodes)) {
+		take_one(fallback, &claims[0], asked.now, request->fallback_nodes, ret_verdicts);
+	} else if (request->operation == WEIR__STORE_TAKE || request->operation == WEIR__STORE_DEPART) {
 		take(fallback, &here, request, claims, n, ret_verdicts, ret_is_closed);
 	} else if (here.claims[0].limit && weir__store_gives_back(request->operation)) {
 		undo(fallback, &here, request, ret_verdicts);
+		unscale(ret_verdicts, &claims[0], here.scales[0]);
+	} else if (here.claims[0].limit && request->operation == WEIR__STORE_UPTO && here.scales[0] > 1 &&
+		   claims[0].cost > 0) {
+		ret_verdicts[0] = take_up_to(table, &here.claims[0], here.scales[0], asked.now);
+		unscale(ret_verdicts, &claims[0], here.scales[0]);
 	} else if (here.claims[0].limit) {
 		asked.claims = here.claims;
 		weir__table_store_decide(table, &asked);
+		unscale(ret_verdicts, &claims[0], here.scales[0]);
 	} else {
 		ret_verdicts[0] = by_mode(here.modes[0], &claims[0]);
 		if (weir__store_gives_back(request->operation))
@@ -216,9 +280,16 @@ static void decide_here(struct fallback *fallback, const struct weir__store_requ
 
 /* --- the store --------------------------------------------------------------------------------------------------- */
 
+static weir_ns now_of(const struct fallback *fallback)
+{
+	struct weir_table *const table = fallback->options.table;
+
+	return fallback->options.now ? fallback->options.now(table) : weir_table_now(table);
+}
+
 /* Units that were allowed here while the store was certainly not called are charged to the store later. */
-static void defer(const struct fallback *fallback, const struct weir_claim *claims, const struct weir_verdict *verdicts,
-		  uint32_t n)
+static void defer_charges(const struct fallback *fallback, const struct weir_claim *claims,
+			  const struct weir_verdict *verdicts, uint32_t n)
 {
 	struct weir__store *const store = fallback->options.store;
 
@@ -227,19 +298,41 @@ static void defer(const struct fallback *fallback, const struct weir_claim *clai
 			return;
 	for (uint32_t i = 0; i < n; i++)
 		if (verdicts[i].granted > 0)
-			store->defer(store, &claims[i], verdicts[i].granted);
+			store->defer(store, &claims[i], WEIR__STORE_DEFER_CHARGE, verdicts[i].granted);
+}
+
+static void defer(const struct fallback *fallback, const struct weir__store_request *request, uint32_t first,
+		  uint32_t n)
+{
+	struct weir__store *const store = fallback->options.store;
+	const struct weir_claim *const claim = &request->claims[first];
+	const struct weir_verdict *const verdict = &request->verdicts[first];
+
+	if (store->defer == NULL)
+		return;
+	if (request->operation == WEIR__STORE_RESET)
+		store->defer(store, claim, WEIR__STORE_DEFER_RESET, 0);
+	else if (request->operation == WEIR__STORE_UNDO && request->charged_nodes > 0)
+		store->defer(store, claim, WEIR__STORE_DEFER_UNDO, verdict->granted);
+	else if (request->is_uncertain)
+		return;
+	else if (request->operation == WEIR__STORE_REFUND)
+		store->defer(store, claim, WEIR__STORE_DEFER_REFUND, claim->cost);
+	else if (weir__store_charges(request->operation))
+		defer_charges(fallback, claim, verdict, n);
 }
 
 static void count_nodes(struct fallback *fallback)
 {
 	struct weir__store *const store = fallback->options.store;
-	const weir_ns now = weir_table_now(fallback->options.table);
+	const weir_ns now = now_of(fallback);
 	struct weir__store_status status;
 
-	if (store->status == NULL || now - fallback->counted_at < count_nodes_ns)
+	if (store->status == NULL || (fallback->counted_at != 0 && now - fallback->counted_at < count_nodes_ns))
 		return;
 	store->status(store, &status);
 	fallback->nodes = status.nodes > 0 ? status.nodes : 1;
+	fallback->is_joining = status.is_joining;
 	fallback->counted_at = now;
 }
 
@@ -248,28 +341,79 @@ static bool is_undo_here(const struct weir__store_request *request)
 	return weir__store_gives_back(request->operation) && request->charged_nodes > 0;
 }
 
+/* A request without a reply may take effect until its connection is closed. Until then, a reply to another request may
+ * not contain it. */
+static void expect_late_effect(const struct fallback *fallback, const struct weir__store_request *request)
+{
+	const weir_ns until = weir__add_saturating(request->decided_at,
+						   weir__add_saturating(late_effect_ns, 2 * request->budget));
+	weir_ns seen = atomic_load_explicit(&fallback->shared->settled_after, memory_order_relaxed);
+
+	while (seen < until && !atomic_compare_exchange_weak(&fallback->shared->settled_after, &seen, until))
+		;
+}
+
 static void decide_without(struct fallback *fallback, struct weir__store_request *request)
 {
-	const bool is_deferred = request->outcome == WEIR__STORE_UNREACHED && fallback->options.store->defer &&
-				 weir__store_charges(request->operation);
 	const uint32_t n = request->is_each ? 1 : request->n;
 
 	count_nodes(fallback);
-	request->decided_at = weir_table_now(fallback->options.table);
+	request->is_uncertain = request->outcome == WEIR__STORE_UNANSWERED;
+	request->decided_at = now_of(fallback);
 	request->fallback_nodes = is_undo_here(request) ? request->charged_nodes : fallback->nodes;
 	for (uint32_t i = 0; i < request->n; i += n) {
 		bool is_closed = false; /* per group: a closed claim does not affect the other requests */
 
 		decide_here(fallback, request, &request->claims[i], n, &request->verdicts[i], &is_closed);
 		request->is_closed |= is_closed;
-		if (is_deferred)
-			defer(fallback, &request->claims[i], &request->verdicts[i], n);
+		defer(fallback, request, i, n);
 	}
+	if (request->is_uncertain)
+		expect_late_effect(fallback, request);
 	if (!request->is_each && request->n > 1)
 		request->decision = weir__decision_of(request->verdicts, request->n);
 	request->is_stored = request->n == 1 && request->verdicts[0].reset_after > 0;
 	request->full_at = request->is_stored ? request->decided_at + request->verdicts[0].reset_after : 0;
 	request->outcome = WEIR__STORE_DECIDED;
+}
+
+/* --- with the store ---------------------------------------------------------------------------------------------- */
+
+/* Whether no later reply has been seen. Replies to several workers may be handled in another order than that in which
+ * the store decided. A difference that no such delay explains is another clock, of a store that has moved. */
+static bool is_latest(const struct fallback *fallback, weir_ns decided_at)
+{
+	weir_ns seen = atomic_load_explicit(&fallback->shared->decided_at, memory_order_relaxed);
+
+	while (seen < decided_at || seen - decided_at > other_clock_ns)
+		if (atomic_compare_exchange_weak(&fallback->shared->decided_at, &seen, decided_at))
+			return true;
+	return seen == decided_at;
+}
+
+/* Writes what the store said into the mirror of each claim. If that may be without charges that this server knows of, it
+ * is only written where it says that more is used. */
+static void mirror(struct fallback *fallback, const struct weir__store_request *request)
+{
+	struct weir__store *const store = fallback->options.store;
+	struct weir_table *const table = fallback->options.table;
+	const weir_ns now = now_of(fallback);
+	const bool is_whole = is_latest(fallback, request->decided_at) && !request->is_behind &&
+			      now >= atomic_load_explicit(&fallback->shared->settled_after, memory_order_relaxed);
+
+	for (uint32_t i = 0; i < request->n; i++) {
+		const struct weir_claim *const claim = &request->claims[i];
+
+		if (request->operation == WEIR__STORE_RESET && store->defer)
+			store->defer(store, claim, WEIR__STORE_DEFER_RESET, 0);
+		if (!has_mirror(rule_of(fallback, claim->limit)))
+			continue;
+		if (request->operation == WEIR__STORE_RESET)
+			(void)weir_table_reset(table, claim->limit, claim->key, claim->key_length);
+		else
+			weir__table_overwrite(table, claim->limit, claim->key, claim->key_length, now,
+					      &request->verdicts[i], !is_whole);
+	}
 }
 
 static bool has_rules(struct fallback *fallback, const struct weir__store_request *request)
@@ -280,11 +424,13 @@ static bool has_rules(struct fallback *fallback, const struct weir__store_reques
 	return true;
 }
 
-/* Whether the fallback is to decide: the store has not, and every limit has a rule. */
-static bool is_left_here(struct fallback *fallback, const struct weir__store_request *request)
+/* The fallback decides if the store has not, and every limit has a rule. */
+static void finish(struct fallback *fallback, struct weir__store_request *request)
 {
-	return (request->outcome == WEIR__STORE_UNREACHED || request->outcome == WEIR__STORE_UNANSWERED) &&
-	       has_rules(fallback, request);
+	if (request->outcome == WEIR__STORE_DECIDED)
+		mirror(fallback, request);
+	else if (request->outcome != WEIR__STORE_STALE && has_rules(fallback, request))
+		decide_without(fallback, request);
 }
 
 static bool submit(struct weir__store *store, struct weir__store_request *request)
@@ -293,6 +439,7 @@ static bool submit(struct weir__store *store, struct weir__store_request *reques
 	const struct weir_table_limit *limit = NULL;
 
 	request->fallback_nodes = 0;
+	request->is_uncertain = request->is_behind = false;
 	if (is_undo_here(request)) {
 		request->outcome = WEIR__STORE_UNREACHED;
 		request->is_closed = false;
@@ -307,17 +454,13 @@ static bool submit(struct weir__store *store, struct weir__store_request *reques
 		}
 	if (!weir__store_submit(fallback->options.store, request))
 		return false;
-	if (is_left_here(fallback, request))
-		decide_without(fallback, request);
+	finish(fallback, request);
 	return true;
 }
 
 static void completed(struct weir__store *store, struct weir__store_request *request)
 {
-	struct fallback *const fallback = (struct fallback *)(void *)store;
-
-	if (is_left_here(fallback, request))
-		decide_without(fallback, request);
+	finish((struct fallback *)(void *)store, request);
 	weir__store_complete(store, request);
 }
 
@@ -359,6 +502,7 @@ struct weir__store *weir__fallback_store_new(const struct weir__fallback_options
 	fallback->options = *options;
 	fallback->options.store->front = &fallback->store;
 	fallback->nodes = 1;
+	fallback->shared = options->shared ? options->shared : &fallback->own;
 	fallback->store = (struct weir__store){ .converts_on_look = options->store->converts_on_look,
 						.submit = submit,
 						.flush = flush,

@@ -2,7 +2,12 @@
  *
  * Each limit has a rule for that case: `open` allows, `closed` denies, `share` decides with this server's share of the
  * limit, `local` decides with a different limit. Units that this server allows while the store was certainly not called
- * are charged to the store later. */
+ * are charged to the store later.
+ *
+ * For `share`, the limit of the table is a mirror of the limit in the store. Each reply of the store overwrites the key.
+ * Without the store, a unit costs this server as many units of the mirror as there are servers. So the share starts from
+ * what the store last said, and nothing starts it over.
+ * The reasons are in docs/internals/redis.md. */
 #ifndef WEIR_STORE_FALLBACK_STORE_H
 #define WEIR_STORE_FALLBACK_STORE_H
 
@@ -22,6 +27,12 @@ struct weir__fallback_rule {
 	weir_ns budget;                       /* how long a decision waits for the store */
 };
 
+/* What the fallbacks of all workers of a process share. Starts as all zero. */
+struct weir__fallback_shared {
+	_Atomic weir_ns decided_at;    /* of the latest reply, by the store's clock */
+	_Atomic weir_ns settled_after; /* by the table's clock: until then, a request without a reply may take effect */
+};
+
 struct weir__fallback_options {
 	struct weir__store *store; /* called first; freed with this store */
 	struct weir_table *table;
@@ -31,6 +42,8 @@ struct weir__fallback_options {
 	void (*find_rule)(void *context, const struct weir_table_limit *limit, struct weir__fallback_rule *rule);
 	uint64_t (*version)(void *context);
 	void *context; /* NULL: limits have no rules of their own */
+	struct weir__fallback_shared *shared;
+	weir_ns (*now)(struct weir_table *table); /* NULL: weir_table_now */
 };
 
 /* NULL: no memory; the store behind it is then not freed. */

@@ -25,6 +25,6 @@ struct weir__routed_options {
 };
 
 /* NULL: no memory; the store behind it is then not freed. */
-struct weir__store *weir__routed_store_new(const struct weir__routed_options *options);
+WEIR__BETWEEN_LIBRARIES struct weir__store *weir__routed_store_new(const struct weir__routed_options *options);
 
 #endif

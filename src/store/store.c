@@ -96,7 +96,7 @@ weir_ns weir__store_now(const struct weir_store *store)
 
 static int check_limit(const struct weir_store *store, const struct weir_limit *limit, struct weir_message *ret_message)
 {
-	return store->kind ? store->kind->check_limit(limit, ret_message) : WEIR_OK;
+	return store->kind ? store->kind->check_limit(limit, WEIR_POLICY_STORE_UNSET, ret_message) : WEIR_OK;
 }
 
 /* A limit is in force since the store first knew it. */
@@ -165,6 +165,8 @@ void weir__store_set_rules(struct weir_store *store, const struct weir_table_lim
 		if (rule == NULL)
 			continue;
 		*rule = rules[i];
+		if (rule->is_in_table)
+			atomic_store(&store->has_any_in_table, true);
 		if (rule->since < since)
 			rule->since = since;
 	}
@@ -232,6 +234,22 @@ uint64_t weir__store_version(void *store)
 	return atomic_load(&((struct weir_store *)store)->version);
 }
 
+bool weir__store_is_in_table(void *store_, const struct weir_table_limit *limit)
+{
+	struct weir_store *const store = store_;
+	bool is_in_table;
+
+	weir__lock_acquire(&store->lock);
+	is_in_table = store->rules[limit->index].is_in_table;
+	weir__lock_release(&store->lock);
+	return is_in_table;
+}
+
+bool weir__store_has_any_in_table(void *store)
+{
+	return atomic_load(&((struct weir_store *)store)->has_any_in_table);
+}
+
 /* --- blocking calls ---------------------------------------------------------------------------------------------- */
 
 /* A request of a thread that waits for it. */
@@ -260,7 +278,7 @@ int weir__store_result(struct weir_store *store, const struct weir__store_reques
 		return WEIR_ERR_UNREACHABLE;
 	if (request->outcome == WEIR__STORE_UNANSWERED)
 		return WEIR_ERR_UNANSWERED;
-	if (request->fallback_nodes > 0)
+	if (weir__store_fallback_nodes(request) > 0)
 		atomic_fetch_add_explicit(&store->by_fallback, 1, memory_order_relaxed);
 	return WEIR_OK;
 }
@@ -303,7 +321,7 @@ void weir__store_set_answer(const struct weir__store_request *request, struct we
 									request->verdicts[0],
 						  .decided_by = is_joint ? request->decision.decided_by : 0,
 						  .decided_at = request->decided_at,
-						  .fallback_nodes = request->fallback_nodes,
+						  .fallback_nodes = weir__store_fallback_nodes(request),
 						  .is_closed = request->is_closed };
 }
 

@@ -65,6 +65,8 @@ struct weir__store_request {
 	enum weir__store_outcome outcome;
 	weir_ns decided_at;            /* by the clock of the store that decided */
 	uint32_t fallback_nodes;       /* 0: the store decided; n: its fallback did, as one of n servers; or IN_TABLE */
+	bool is_uncertain;             /* the fallback decided, and the store may have done the same */
+	bool is_behind;                /* the store decided before all charges deferred to it were made */
 	bool is_closed;                /* denied because the limit's fallback is `closed` and the store failed */
 	bool is_stored;                /* INSPECT: the store has a state for the key */
 	weir_ns full_at;               /* INSPECT: when the key is full again; 0: no state */
@@ -93,9 +95,13 @@ enum { WEIR__STORE_LATENCIES = 16, WEIR__STORE_LATENCY_FIRST_US = 64, WEIR__STOR
 
 struct weir__store_status {
 	enum weir__store_health health;
-	uint32_t nodes;                               /* servers that share the state, including this one */
-	uint64_t calls, requests;                     /* sent; a call carries several requests */
-	uint64_t decided, unreached, unanswered;      /* requests; a retry is not counted again */
+	uint32_t nodes;                          /* servers that share the state, including this one */
+	bool is_joining;                         /* the other servers may not count this one yet */
+	uint64_t calls, requests;                /* sent; a call carries several requests */
+	uint64_t decided, unreached, unanswered; /* requests; a retry is not counted again */
+	/* The same unreached and unanswered requests by reason: no reply within the budget while connected; not
+	 * connected; an error as the reply. */
+	uint64_t slow, gone, refused;
 	uint64_t script_loads, failovers, damaged;    /* damaged: keys reset because their value was unreadable */
 	uint64_t deferred_keys;                       /* keys with deferred charges still to be made */
 	uint64_t charged, excess, uncertain, dropped; /* units of deferred charges: see redis_backlog.h */
@@ -103,6 +109,14 @@ struct weir__store_status {
 	uint64_t latency_counts[WEIR__STORE_LATENCIES];
 	uint64_t latency_sum_us;
 	char last_error[WEIR__STORE_ERROR_SIZE]; /* empty: no error yet */
+};
+
+/* What the fallback did without the store, to be done there as soon as it is reachable. */
+enum weir__store_deferred {
+	WEIR__STORE_DEFER_CHARGE, /* units were allowed */
+	WEIR__STORE_DEFER_REFUND, /* units were given back: taken from the deferred charges, or refunded in the store */
+	WEIR__STORE_DEFER_UNDO,   /* a deferred charge was taken back: ignored if it was made meanwhile */
+	WEIR__STORE_DEFER_RESET,  /* the key was reset: its deferred charges and refunds are dropped */
 };
 
 struct weir__store {
@@ -125,8 +139,9 @@ struct weir__store {
 	/* Called by the store behind this one with a finished request. Completes the request. */
 	void (*completed)(struct weir__store *store, struct weir__store_request *request);
 
-	/* Charges units that were allowed without the store, as soon as the store is reachable. NULL: not supported. */
-	void (*defer)(struct weir__store *store, const struct weir_claim *claim, uint64_t units);
+	/* NULL: not supported. */
+	void (*defer)(struct weir__store *store, const struct weir_claim *claim, enum weir__store_deferred what,
+		      uint64_t units);
 
 	/* NULL: no status. */
 	void (*status)(struct weir__store *store, struct weir__store_status *ret_status);
@@ -170,6 +185,12 @@ static inline bool weir__store_charges(enum weir__store_operation operation)
 static inline bool weir__store_gives_back(enum weir__store_operation operation)
 {
 	return operation == WEIR__STORE_UNDO || operation == WEIR__STORE_CANCEL;
+}
+
+/* The number of servers, if the fallback decided. 0: the store did, or a table that keeps the state of the limit. */
+static inline uint32_t weir__store_fallback_nodes(const struct weir__store_request *request)
+{
+	return request->fallback_nodes == WEIR__STORE_IN_TABLE ? 0 : request->fallback_nodes;
 }
 
 /* --- a table as a store: table_store.c --------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #ifndef WEIR_STORE_STORE_INTERNAL_H
 #define WEIR_STORE_STORE_INTERNAL_H
 
+#include <weir/policy.h>
 #include <weir/store.h>
 
 #include <stdatomic.h>
@@ -24,7 +25,9 @@ struct weir__store_kind {
 	/* Makes a handle for one submitter. `loop` is woken when there is something to collect, and stands for the loop
 	 * of the program: only its `wake` is set. NULL: no memory. */
 	struct weir__store *(*open)(struct weir_store *store, uint32_t submitter, struct weir__loop *loop);
-	int (*check_limit)(const struct weir_limit *limit, struct weir_message *ret_message);
+	/* Whether a limit fits, if its state is to be kept there. */
+	int (*check_limit)(const struct weir_limit *limit, enum weir_policy_store where,
+			   struct weir_message *ret_message);
 	int (*wait)(struct weir_store *store, weir_ns at_most, struct weir_message *ret_message);
 	void (*status)(struct weir_store *store, struct weir__store_status *ret_status);
 	/* Called when all submitters are freed. Frees the memory of the store, too. */
@@ -33,6 +36,7 @@ struct weir__store_kind {
 
 /* What is known of a limit beyond the table. */
 struct weir__store_rule {
+	bool is_in_table; /* the table keeps its state, and not the store */
 	bool is_set;
 	struct weir__fallback_rule fallback; /* budget 0: the store's */
 	weir_ns since; /* when the limit was put into force, on the table's clock; 0: before the store was made */
@@ -45,6 +49,7 @@ struct weir_store {
 	void *now_context;
 	_Atomic uint64_t by_fallback;
 	_Atomic uint64_t version; /* of the rules */
+	atomic_bool has_any_in_table;
 
 	struct weir__lock lock; /* protects the fields below */
 	struct weir_submitter *submitters, *idle;
@@ -67,6 +72,9 @@ WEIR__BETWEEN_LIBRARIES void weir__store_find_rule(void *store, const struct wei
 						   struct weir__fallback_rule *rule);
 WEIR__BETWEEN_LIBRARIES weir_ns weir__store_since(void *store, const struct weir_table_limit *limit);
 WEIR__BETWEEN_LIBRARIES uint64_t weir__store_version(void *store);
+/* For struct weir__routed_options. */
+WEIR__BETWEEN_LIBRARIES bool weir__store_is_in_table(void *store, const struct weir_table_limit *limit);
+WEIR__BETWEEN_LIBRARIES bool weir__store_has_any_in_table(void *store);
 
 /* Sets the rules of n limits at once. A limit that is NULL is skipped. A `since` that is earlier than the known one is
  * ignored. */

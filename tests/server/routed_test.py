@@ -204,7 +204,7 @@ def a_limit_moves_from_one_to_the_other():
         client.ask("WEIR.SETTLE", "h", 0)
         assert left(client, "edge", "1.1.1.1") == 1, "Redis gives back nothing that it was not charged"
         reload(one, client, POLICY)
-        assert left(client, "edge", "1.1.1.1") == 3
+        assert left(client, "edge", "1.1.1.1") == 1, "the table has what Redis last said, for its fallback"
 
 
 def redis_must_be_there():

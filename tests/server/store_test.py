@@ -368,7 +368,8 @@ def each_limit_says_what_decides_without():
     with written(RULES) as path, redis() as server, \
             stored(server, "--store_budget", "5s", "--policy", path) as (one, client), \
             stored(server, "--store_budget", "5s", "--policy", path) as (_, other):
-        until(lambda: client.info()["store_nodes"] == other.info()["store_nodes"] == "2", "both know of each other")
+        until(lambda: all(each.info()["store_nodes"] == "2" and each.info()["store_joining"] == "0" for each in (client, other)),
+              "both know of each other")
         server.end()
         for each in (client, other):
             until(lambda each=each: each.ask("WEIR.CHECK", "path", "/open", "user", "x") and not is_up(each), "it is noticed")
@@ -384,7 +385,7 @@ def each_limit_says_what_decides_without():
         assert status == 503 and headers["Retry-After"] == "1" and json.loads(body)["decided_by"] == "closed", body
         # All or nothing: what is closed lets nothing be charged elsewhere; /local-closed meets two limits.
         assert admitted(client, "/local-closed", "b", 3) == 0 and admitted(client, "/local", "b", 6) == 3
-        assert client.pipeline([("WEIR.TAKE", "p", "4/day")] * 6)[-1][:3] == [0, 2, 0]
+        assert client.pipeline([("WEIR.TAKE", "p", "4/day")] * 6)[-1][:3] == [0, 4, 0]
         assert sum(answer[0] for answer in client.pipeline([("WEIR.TAKE", "q", "4/day")] * 6)) == 2
         # Decided at once, but each by itself: what is closed to one is nothing to those behind it.
         taken = client.pipeline([("WEIR.TAKE", "d", "@closed")] + [("WEIR.TAKE", "d", "@local")] * 6)

@@ -18,8 +18,12 @@ struct behind {
 	weir_ns budget; /* of the last request */
 	uint32_t nodes;
 	uint32_t n_submitted, n_flushed, n_collected, n_freed;
-	uint64_t deferred; /* units */
-	uint32_t n_deferred;
+	bool is_joining, is_behind;
+	struct weir_verdict said;      /* the verdict on every claim, if the outcome is DECIDED */
+	weir_ns decided_at;            /* if it is DECIDED */
+	uint64_t deferred;             /* units of charges */
+	uint64_t refunded, undone;     /* units */
+	uint32_t n_deferred, n_resets; /* charges; resets */
 };
 
 struct fixture {
@@ -41,6 +45,10 @@ static bool submit_behind(struct weir__store *store, struct weir__store_request 
 	behind->budget = request->budget;
 	request->outcome = behind->outcome;
 	request->is_closed = false;
+	request->is_behind = behind->is_behind;
+	request->decided_at = behind->decided_at;
+	for (uint32_t i = 0; i < request->n && behind->outcome == WEIR__STORE_DECIDED; i++)
+		request->verdicts[i] = behind->said;
 	if (!behind->is_late)
 		return true;
 	behind->waiting[behind->n_waiting++] = request->caller->keep(request);
@@ -57,19 +65,24 @@ static void collect_behind(struct weir__store *store)
 	((struct behind *)(void *)store)->n_collected++;
 }
 
-static void defer_behind(struct weir__store *store, const struct weir_claim *claim, uint64_t units)
+static void defer_behind(struct weir__store *store, const struct weir_claim *claim, enum weir__store_deferred what,
+			 uint64_t units)
 {
 	struct behind *const behind = (struct behind *)(void *)store;
 
 	(void)claim;
-	behind->n_deferred++;
-	behind->deferred += units;
+	behind->n_deferred += what == WEIR__STORE_DEFER_CHARGE;
+	behind->deferred += what == WEIR__STORE_DEFER_CHARGE ? units : 0;
+	behind->refunded += what == WEIR__STORE_DEFER_REFUND ? units : 0;
+	behind->undone += what == WEIR__STORE_DEFER_UNDO ? units : 0;
+	behind->n_resets += what == WEIR__STORE_DEFER_RESET;
 }
 
 static void status_behind(struct weir__store *store, struct weir__store_status *ret_status)
 {
 	*ret_status = (struct weir__store_status){ .health = WEIR__STORE_DOWN,
-						   .nodes = ((struct behind *)(void *)store)->nodes };
+						   .nodes = ((struct behind *)(void *)store)->nodes,
+						   .is_joining = ((struct behind *)(void *)store)->is_joining };
 }
 
 static void free_behind(struct weir__store *store)
@@ -193,23 +206,77 @@ static struct asked ask_one(struct fixture *fixture, enum weir__store_operation 
 
 /* --- one limit --------------------------------------------------------------------------------------------------- */
 
-/* A quarter of ten is three. */
+/* A unit counts four times: a quarter of ten is two, and the rest is not allowed to anyone. */
 static void a_share_is_this_servers_part(void)
 {
 	struct fixture fixture;
 	struct asked asked;
 
 	make(&fixture);
-	for (uint64_t i = 0; i < 3; i++) {
+	for (uint64_t i = 0; i < 2; i++) {
 		asked = ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 1);
 		CHECK(asked.verdicts[0].allowed && !asked.request.is_closed);
-		CHECK_EQ(asked.verdicts[0].limit, 3);
-		CHECK_EQ(asked.verdicts[0].remaining, 2 - i);
+		CHECK_EQ(asked.verdicts[0].limit, 10);
+		CHECK_EQ(asked.verdicts[0].granted, 1);
+		CHECK_EQ(asked.verdicts[0].remaining, 1 - i);
 	}
 	asked = ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 1);
-	CHECK(!asked.verdicts[0].allowed && !asked.request.is_closed);
-	CHECK_EQ(weir_table_peek(fixture.table, fixture.ten, "k", 1, weir_table_now(fixture.table), 0).remaining, 10);
-	CHECK_EQ(fixture.behind.deferred, 3);
+	CHECK(!asked.verdicts[0].allowed && !asked.verdicts[0].never && !asked.request.is_closed);
+	CHECK_EQ(weir_table_peek(fixture.table, fixture.ten, "k", 1, weir_table_now(fixture.table), 0).remaining, 2);
+	CHECK_EQ(fixture.behind.deferred, 2);
+	unmake(&fixture);
+}
+
+/* The store may allow it when it is back. What exceeds the limit is never allowed. */
+static void a_cost_above_the_share_waits_for_the_store(void)
+{
+	struct fixture fixture;
+	struct asked asked;
+
+	make(&fixture);
+	asked = ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 3);
+	CHECK(!asked.verdicts[0].allowed && !asked.verdicts[0].never);
+	CHECK_EQ(asked.verdicts[0].retry_after, S(1));
+	asked = ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 11);
+	CHECK(!asked.verdicts[0].allowed && asked.verdicts[0].never);
+	CHECK_EQ(asked.verdicts[0].retry_after, WEIR_NEVER);
+	unmake(&fixture);
+}
+
+/* Each server of four allows one of two. A bucket then lacks four units of its rate, not two. */
+static void a_small_limit_allows_one_at_each_server(void)
+{
+	struct fixture fixture;
+	const struct weir_table_limit *bucket, *window;
+	struct asked asked;
+
+	make(&fixture);
+	bucket = limit_in(fixture.table, "1/10s burst 2");
+	window = limit_in(fixture.table, "2/1000day fixed_window");
+	asked = ask_one(&fixture, WEIR__STORE_TAKE, bucket, 1);
+	CHECK(asked.verdicts[0].allowed && asked.verdicts[0].remaining == 0 && asked.verdicts[0].granted == 1);
+	CHECK(asked.verdicts[0].reset_after > S(39) && asked.verdicts[0].reset_after <= S(40));
+	asked = ask_one(&fixture, WEIR__STORE_TAKE, bucket, 1);
+	CHECK(!asked.verdicts[0].allowed && asked.verdicts[0].retry_after > S(39));
+	CHECK(ask_one(&fixture, WEIR__STORE_TAKE, window, 1).verdicts[0].allowed);
+	CHECK(!ask_one(&fixture, WEIR__STORE_TAKE, window, 1).verdicts[0].allowed);
+	CHECK_EQ(fixture.behind.deferred, 2);
+	unmake(&fixture);
+}
+
+/* The others have not made room for it yet. */
+static void a_server_that_joins_has_no_share(void)
+{
+	struct fixture fixture;
+	struct asked asked;
+
+	make(&fixture);
+	fixture.behind.is_joining = true;
+	asked = ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 1);
+	CHECK(!asked.verdicts[0].allowed && asked.request.is_closed);
+	CHECK_EQ(asked.verdicts[0].retry_after, S(1));
+	CHECK(ask_one(&fixture, WEIR__STORE_TAKE, fixture.open, 1).verdicts[0].allowed);
+	CHECK(ask_one(&fixture, WEIR__STORE_TAKE, fixture.local, 1).verdicts[0].allowed);
 	unmake(&fixture);
 }
 
@@ -256,8 +323,7 @@ static void local_is_another_limit(void)
 	CHECK_EQ(weir_table_peek(fixture.table, of_local, "k", 1, weir_table_now(fixture.table), 0).remaining, 0);
 	fixture.of_local = NULL; /* the policy names one that is not there: then it is a share, a quarter of seven */
 	fixture.version++;
-	CHECK_EQ(ask_one(&fixture, WEIR__STORE_TAKE, fixture.local, 1).verdicts[0].limit, 2);
-	CHECK(ask_one(&fixture, WEIR__STORE_TAKE, fixture.local, 1).verdicts[0].allowed);
+	CHECK_EQ(ask_one(&fixture, WEIR__STORE_TAKE, fixture.local, 1).verdicts[0].limit, 7);
 	CHECK(!ask_one(&fixture, WEIR__STORE_TAKE, fixture.local, 1).verdicts[0].allowed);
 	unmake(&fixture);
 }
@@ -268,20 +334,26 @@ static void every_operation_has_a_reply(void)
 	struct asked asked;
 
 	make(&fixture);
-	CHECK_EQ(ask_one(&fixture, WEIR__STORE_UPTO, fixture.ten, 9).verdicts[0].granted, 3);
-	CHECK_EQ(fixture.behind.deferred, 3);
+	CHECK_EQ(ask_one(&fixture, WEIR__STORE_UPTO, fixture.ten, 9).verdicts[0].granted, 2);
+	CHECK(!ask_one(&fixture, WEIR__STORE_UPTO, fixture.ten, 9).verdicts[0].allowed);
+	CHECK(ask_one(&fixture, WEIR__STORE_UPTO, fixture.ten, 0).verdicts[0].allowed);
+	CHECK_EQ(fixture.behind.deferred, 2);
 	CHECK(!ask_one(&fixture, WEIR__STORE_PEEK, fixture.ten, 1).verdicts[0].allowed);
 	CHECK_EQ(ask_one(&fixture, WEIR__STORE_REFUND, fixture.ten, 1).verdicts[0].remaining, 1);
+	CHECK_EQ(fixture.behind.refunded, 1);
 	asked = ask_one(&fixture, WEIR__STORE_UNDO, fixture.ten, 1);
 	CHECK(asked.verdicts[0].remaining == 1 && asked.verdicts[0].granted == 0);
 	asked = ask_one(&fixture, WEIR__STORE_INSPECT, fixture.ten, 0);
 	CHECK(asked.request.is_stored && asked.request.full_at > weir_table_now(fixture.table));
-	CHECK(ask_one(&fixture, WEIR__STORE_RESET, fixture.ten, 0).verdicts[0].allowed);
+	CHECK_EQ(fixture.behind.n_resets, 0);
+	asked = ask_one(&fixture, WEIR__STORE_RESET, fixture.ten, 0);
+	CHECK(asked.verdicts[0].allowed && asked.request.fallback_nodes == 4); /* the store was not reset */
+	CHECK_EQ(fixture.behind.n_resets, 1);
 	asked = ask_one(&fixture, WEIR__STORE_INSPECT, fixture.ten, 0);
 	CHECK(!asked.request.is_stored && asked.request.full_at == 0);
 	CHECK(ask_one(&fixture, WEIR__STORE_PEEK, fixture.open, 9).verdicts[0].allowed);
 	CHECK(ask_one(&fixture, WEIR__STORE_PEEK, fixture.closed, 1).request.is_closed);
-	CHECK_EQ(fixture.behind.deferred, 3); /* of these, only UPTO charges */
+	CHECK_EQ(fixture.behind.deferred, 2); /* of these, only UPTO charges */
 	unmake(&fixture);
 }
 
@@ -317,22 +389,22 @@ static void a_charge_is_undone_where_it_was_made(void)
 	uint32_t n;
 
 	make(&fixture);
+	fixture.behind.nodes = 3;
 	taken = ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 3);
 	CHECK(taken.verdicts[0].allowed);
 	CHECK(taken.request.decided_at >= before && taken.request.decided_at <= weir_clock_now());
-	CHECK_EQ(taken.request.fallback_nodes, 4);
+	CHECK_EQ(taken.request.fallback_nodes, 3);
 	/* The store had charged it: the table has not, whatever it has used otherwise. */
 	undone = undo_two(&fixture, WEIR__STORE_UNREACHED, fixture.ten, taken.request.decided_at, 0);
 	CHECK(undone.verdicts[0].granted == 0 && undone.verdicts[0].remaining == 0);
-	/* The table had charged it: the store is not asked, even if it is back, and keeps what it is charged later. */
+	CHECK_EQ(fixture.behind.undone, 0);
+	/* The table had charged it: the store is not asked, even if it is back. Its deferred charge becomes smaller. */
 	n = fixture.behind.n_submitted;
-	undone = undo_two(&fixture, WEIR__STORE_DECIDED, fixture.ten, taken.request.decided_at, 4);
+	undone = undo_two(&fixture, WEIR__STORE_DECIDED, fixture.ten, taken.request.decided_at, 3);
 	CHECK(undone.verdicts[0].granted == 2 && undone.verdicts[0].remaining == 2);
 	CHECK_EQ(fixture.behind.n_submitted, n);
 	CHECK_EQ(fixture.behind.deferred, 3);
-	/* The share of another number of servers has other keys. */
-	undone = undo_two(&fixture, WEIR__STORE_DECIDED, fixture.ten, taken.request.decided_at, 5);
-	CHECK_EQ(undone.verdicts[0].granted, 0);
+	CHECK_EQ(fixture.behind.undone, 2);
 	undone = undo_two(&fixture, WEIR__STORE_DECIDED, fixture.ten, taken.request.decided_at, 0);
 	CHECK_EQ(fixture.behind.n_submitted, n + 1);
 	CHECK_EQ(undone.request.fallback_nodes, 0);
@@ -362,17 +434,139 @@ static void only_what_was_certainly_not_charged_is_charged_later(void)
 
 	make(&fixture);
 	fixture.behind.outcome = WEIR__STORE_UNANSWERED;
-	CHECK(ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 2).verdicts[0].allowed);
-	CHECK(ask_one(&fixture, WEIR__STORE_TAKE, fixture.open, 2).verdicts[0].allowed);
-	CHECK_EQ(fixture.behind.deferred, 0);
-	fixture.behind.outcome = WEIR__STORE_UNREACHED;
 	CHECK(ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 1).verdicts[0].allowed);
+	CHECK(ask_one(&fixture, WEIR__STORE_TAKE, fixture.open, 2).request.is_uncertain);
+	(void)ask_one(&fixture, WEIR__STORE_REFUND, fixture.open, 2);
+	CHECK(fixture.behind.deferred == 0 && fixture.behind.refunded == 0);
+	fixture.behind.outcome = WEIR__STORE_UNREACHED;
+	CHECK(!ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 1).request.is_uncertain);
 	CHECK_EQ(fixture.behind.deferred, 1);
 	CHECK(!ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 1).verdicts[0].allowed);
 	CHECK_EQ(fixture.behind.deferred, 1);
 	fixture.behind.store.defer = NULL; /* a store that cannot */
 	CHECK(ask_one(&fixture, WEIR__STORE_TAKE, fixture.open, 2).verdicts[0].allowed);
 	CHECK_EQ(fixture.behind.deferred, 1);
+	unmake(&fixture);
+}
+
+/* --- what the store said ------------------------------------------------------------------------------------------ */
+
+/* The store replies that so much is left of ten. */
+static void hear(struct fixture *fixture, uint64_t remaining)
+{
+	fixture->behind.outcome = WEIR__STORE_DECIDED;
+	fixture->behind.decided_at++;
+	fixture->behind.said = (struct weir_verdict){ .limit = 10,
+						      .remaining = remaining,
+						      .reset_after = S(8640000) * (10 - remaining) };
+	(void)ask_one(fixture, WEIR__STORE_TAKE, fixture->ten, 1);
+	fixture->behind.outcome = WEIR__STORE_UNREACHED;
+}
+
+static uint64_t in_mirror(struct fixture *fixture)
+{
+	return weir_table_peek(fixture->table, fixture->ten, "k", 1, weir_table_now(fixture->table), 0).remaining;
+}
+
+static void a_share_starts_from_what_the_store_said(void)
+{
+	struct fixture fixture;
+
+	make(&fixture);
+	hear(&fixture, 4);
+	CHECK(ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 1).verdicts[0].allowed);
+	CHECK(!ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 1).verdicts[0].allowed);
+	hear(&fixture, 3);
+	CHECK(!ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 1).verdicts[0].allowed);
+	hear(&fixture, 10);
+	CHECK_EQ(in_mirror(&fixture), 10);
+	CHECK_EQ(fixture.behind.deferred, 1);
+	unmake(&fixture);
+}
+
+/* Neither does another number of servers start it over, nor a change of the limit. */
+static void nothing_starts_a_share_over(void)
+{
+	struct fixture fixture;
+	struct weir_limit twenty;
+	uint64_t allowed = 0;
+
+	make(&fixture);
+	hear(&fixture, 8);
+	for (uint32_t nodes = 2; nodes < 6; nodes++) {
+		fixture.behind.nodes = nodes;
+		fixture.version++;
+		while (ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 1).verdicts[0].allowed)
+			allowed++;
+	}
+	CHECK(allowed <= 4);
+	CHECK_EQ(weir_limit_parse("20/1000day", 10, &twenty, NULL), WEIR_OK);
+	CHECK_EQ(weir_table_change_limit(fixture.table, fixture.ten, &twenty, weir_table_now(fixture.table), NULL),
+		 WEIR_OK);
+	CHECK(in_mirror(&fixture) <= 12);
+	unmake(&fixture);
+}
+
+/* A reply that may be without charges that this server has made never gives them back. */
+static void a_reply_that_may_lack_charges_only_raises_the_usage(void)
+{
+	struct fixture fixture;
+
+	make(&fixture);
+	hear(&fixture, 5);
+	fixture.behind.is_behind = true; /* deferred charges wait */
+	hear(&fixture, 9);
+	CHECK_EQ(in_mirror(&fixture), 5);
+	hear(&fixture, 4);
+	CHECK_EQ(in_mirror(&fixture), 4);
+	fixture.behind.is_behind = false;
+	fixture.behind.decided_at -= 2; /* it was decided before the last one */
+	hear(&fixture, 9);
+	CHECK_EQ(in_mirror(&fixture), 4);
+	hear(&fixture, 9);
+	CHECK_EQ(in_mirror(&fixture), 9);
+	fixture.behind.decided_at -= S(60) < fixture.behind.decided_at ? S(60) : 0;
+	hear(&fixture, 7);
+	fixture.behind.outcome = WEIR__STORE_UNANSWERED; /* it may take effect in the store at any time */
+	CHECK(ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 1).verdicts[0].allowed);
+	CHECK_EQ(in_mirror(&fixture), 3);
+	hear(&fixture, 7);
+	CHECK_EQ(in_mirror(&fixture), 3);
+	hear(&fixture, 2);
+	CHECK_EQ(in_mirror(&fixture), 2);
+	unmake(&fixture);
+}
+
+static void a_reset_of_the_store_resets_the_mirror(void)
+{
+	struct fixture fixture;
+	struct asked asked;
+
+	make(&fixture);
+	hear(&fixture, 3);
+	fixture.behind.is_behind = true;
+	fixture.behind.outcome = WEIR__STORE_DECIDED;
+	fixture.behind.said = (struct weir_verdict){ .allowed = true };
+	asked = ask_one(&fixture, WEIR__STORE_RESET, fixture.ten, 0);
+	CHECK(asked.verdicts[0].allowed && asked.request.fallback_nodes == 0);
+	CHECK_EQ(in_mirror(&fixture), 10);
+	CHECK_EQ(fixture.behind.n_resets, 1);
+	unmake(&fixture);
+}
+
+/* Only a share needs a mirror. */
+static void other_rules_have_no_mirror(void)
+{
+	struct fixture fixture;
+
+	make(&fixture);
+	fixture.behind.outcome = WEIR__STORE_DECIDED;
+	fixture.behind.said = (struct weir_verdict){ .limit = 5, .remaining = 1, .reset_after = S(8640000) };
+	(void)ask(&fixture, WEIR__STORE_TAKE, true,
+		  (const struct weir_table_limit *[CLAIMS]){ fixture.open, fixture.closed, fixture.local }, 1);
+	CHECK(place_of(fixture.table, fixture.open, "k", 1).slot == NULL);
+	CHECK(place_of(fixture.table, fixture.closed, "k", 1).slot == NULL);
+	CHECK(place_of(fixture.table, fixture.local, "k", 1).slot == NULL);
 	unmake(&fixture);
 }
 
@@ -393,16 +587,16 @@ static void together_all_are_charged_or_none(void)
 	make(&fixture);
 	asked = ask(&fixture, WEIR__STORE_TAKE, false, LIMITS(fixture.open, fixture.ten, fixture.local), 1);
 	CHECK(asked.request.decision.verdict.allowed && !asked.request.is_closed);
-	CHECK_EQ(asked.request.decision.decided_by, 2); /* of the local limit of two, one is left */
+	CHECK_EQ(asked.request.decision.decided_by, 1); /* of the share, one is left, as of the local limit of two */
 	CHECK_EQ(fixture.behind.n_deferred, 3);
 	asked = ask(&fixture, WEIR__STORE_TAKE, false, LIMITS(fixture.open, fixture.ten, fixture.closed), 1);
 	CHECK(!asked.request.decision.verdict.allowed && asked.request.is_closed);
 	CHECK_EQ(asked.request.decision.decided_by, 2);
 	CHECK(asked.verdicts[0].allowed && asked.verdicts[1].allowed && !asked.verdicts[2].allowed);
-	CHECK_EQ(left_of_share(&fixture), 2);
+	CHECK_EQ(left_of_share(&fixture), 1);
 	asked = ask(&fixture, WEIR__STORE_TAKE, false, LIMITS(fixture.open, fixture.ten, fixture.local), 2);
 	CHECK(!asked.request.decision.verdict.allowed && !asked.request.is_closed);
-	CHECK_EQ(left_of_share(&fixture), 2);
+	CHECK_EQ(left_of_share(&fixture), 1);
 	CHECK_EQ(fixture.behind.n_deferred, 3);
 	unmake(&fixture);
 }
@@ -415,10 +609,10 @@ static void the_same_key_twice_is_one(void)
 	make(&fixture);
 	CHECK(!ask(&fixture, WEIR__STORE_TAKE, false, LIMITS(fixture.ten, fixture.ten), 2)
 		       .request.decision.verdict.allowed);
-	CHECK_EQ(left_of_share(&fixture), 3);
+	CHECK_EQ(left_of_share(&fixture), 2);
 	CHECK(ask(&fixture, WEIR__STORE_TAKE, false, LIMITS(fixture.ten, fixture.ten), 1)
 		      .request.decision.verdict.allowed);
-	CHECK_EQ(left_of_share(&fixture), 1);
+	CHECK_EQ(left_of_share(&fixture), 0);
 	unmake(&fixture);
 }
 
@@ -432,7 +626,7 @@ static void each_is_decided_by_its_own_rule(void)
 	CHECK(!asked.verdicts[0].allowed && asked.verdicts[1].allowed && asked.verdicts[2].allowed);
 	CHECK(asked.request.is_closed);
 	CHECK_EQ(fixture.behind.deferred, 4);
-	CHECK_EQ(left_of_share(&fixture), 1);
+	CHECK_EQ(left_of_share(&fixture), 0);
 	asked = ask(&fixture, WEIR__STORE_PEEK, true, LIMITS(fixture.ten, fixture.open), 2);
 	CHECK(!asked.verdicts[0].allowed && asked.verdicts[1].allowed && !asked.request.is_closed);
 	CHECK_EQ(fixture.behind.deferred, 4);
@@ -482,7 +676,7 @@ static void inline_limits_have_no_rule_of_their_own(void)
 	make(&fixture);
 	CHECK_EQ(weir_limit_parse("8/1000day", 9, &eight, NULL), WEIR_OK);
 	CHECK_EQ(weir__inline_limit_init(&limit, fixture.table, "a", 1, &eight, fixture.open, NULL), WEIR_OK);
-	CHECK_EQ(ask_one(&fixture, WEIR__STORE_TAKE, &limit, 1).verdicts[0].limit, 2);
+	CHECK_EQ(ask_one(&fixture, WEIR__STORE_TAKE, &limit, 1).verdicts[0].remaining, 1);
 	CHECK_EQ(fixture.n_found, 0);
 	unmake(&fixture);
 }
@@ -579,7 +773,11 @@ static void without_a_rule_nothing_is_decided(void)
 	unmake(&fixture);
 }
 
-TESTS(TEST(a_share_is_this_servers_part), TEST(alone_the_share_is_all), TEST(open_allows_and_closed_denies),
+TESTS(TEST(a_share_is_this_servers_part), TEST(a_cost_above_the_share_waits_for_the_store),
+      TEST(a_small_limit_allows_one_at_each_server), TEST(a_server_that_joins_has_no_share),
+      TEST(a_share_starts_from_what_the_store_said), TEST(nothing_starts_a_share_over),
+      TEST(a_reply_that_may_lack_charges_only_raises_the_usage), TEST(a_reset_of_the_store_resets_the_mirror),
+      TEST(other_rules_have_no_mirror), TEST(alone_the_share_is_all), TEST(open_allows_and_closed_denies),
       TEST(local_is_another_limit), TEST(every_operation_has_a_reply), TEST(a_charge_is_undone_where_it_was_made),
       TEST(an_undo_where_nothing_was_charged_gives_nothing), TEST(only_what_was_certainly_not_charged_is_charged_later),
       TEST(together_all_are_charged_or_none), TEST(the_same_key_twice_is_one), TEST(each_is_decided_by_its_own_rule),

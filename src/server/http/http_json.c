@@ -196,6 +196,8 @@ static unsigned status_of(enum weir__error_number error)
 	case WEIR__ERROR_CHANGES_WAIT:
 	case WEIR__ERROR_UNSHARED:
 	case WEIR__ERROR_UNSHARED_PERHAPS:
+	case WEIR__ERROR_UNRESET:
+	case WEIR__ERROR_UNRESET_PERHAPS:
 		return 503;
 	default:
 		return 400;

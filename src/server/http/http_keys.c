@@ -37,7 +37,12 @@ static void write_reset(struct weir__request *request, void *call_)
 {
 	const struct weir__decide *const decide = (const struct weir__decide *)(const void *)request;
 	struct weir__http_call *const call = call_;
+	struct weir__refusal refusal = { .why = { .text = "" } };
 
+	if (weir__decide_is_unreset(decide, &refusal.error)) {
+		(void)weir__http_refuse_as(call, "", &refusal);
+		return;
+	}
 	weir__reply_add_text(call->reply, decide->verdict.allowed ? "{\"reset\":true}\n" : "{\"reset\":false}\n");
 	weir__reply_end(call->reply, 200, WEIR__TYPE_JSON);
 }

@@ -270,6 +270,10 @@ static void add_store_state(struct weir__metrics *metrics, const struct weir__st
 	weir__metrics_add_word(metrics, "outcome", "decided", status->decided);
 	weir__metrics_add_word(metrics, "outcome", "unreached", status->unreached);
 	weir__metrics_add_word(metrics, "outcome", "unanswered", status->unanswered);
+	weir__metrics_begin(metrics, WEIR__METRIC_STORE_FAILURES);
+	weir__metrics_add_word(metrics, "reason", "slow", status->slow);
+	weir__metrics_add_word(metrics, "reason", "gone", status->gone);
+	weir__metrics_add_word(metrics, "reason", "refused", status->refused);
 }
 
 static void add_store_numbers(struct weir__metrics *metrics, const struct weir__store_status *status)

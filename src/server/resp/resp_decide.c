@@ -544,7 +544,13 @@ void weir__refund(struct weir__call *call)
 
 static void write_reset(struct weir__request *request, void *writer)
 {
-	weir__resp_write_integer(writer, ((const struct weir__decide *)(const void *)request)->verdict.allowed);
+	const struct weir__decide *const decide = (const struct weir__decide *)(const void *)request;
+	enum weir__error_number error;
+
+	if (weir__decide_is_unreset(decide, &error))
+		weir__resp_write_error(writer, weir__error_rows[error].text, strlen(weir__error_rows[error].text));
+	else
+		weir__resp_write_integer(writer, decide->verdict.allowed);
 }
 
 void weir__reset(struct weir__call *call)

@@ -117,16 +117,17 @@ static int describe_store(const struct weir__context *context, char *text, size_
 	if (store->status == NULL)
 		return 0;
 	store->status(store, &status);
-	return snprintf(text, size,
-			"# Store\r\nstore_state:%s\r\nstore_nodes:%" PRIu32 "\r\nstore_calls:%" PRIu64
-			"\r\nstore_requests:%" PRIu64 "\r\nstore_decided:%" PRIu64 "\r\nstore_unreached:%" PRIu64
-			"\r\nstore_unanswered:%" PRIu64 "\r\nstore_deferred_keys:%" PRIu64
-			"\r\nstore_deferred_charged:%" PRIu64 "\r\nstore_deferred_excess:%" PRIu64
-			"\r\nstore_deferred_uncertain:%" PRIu64 "\r\nstore_deferred_dropped:%" PRIu64
-			"\r\nstore_last_error:%s\r\n",
-			states[status.health], status.nodes, status.calls, status.requests, status.decided,
-			status.unreached, status.unanswered, status.deferred_keys, status.charged, status.excess,
-			status.uncertain, status.dropped, status.last_error);
+	return snprintf(
+		text, size,
+		"# Store\r\nstore_state:%s\r\nstore_nodes:%" PRIu32 "\r\nstore_joining:%d\r\nstore_calls:%" PRIu64
+		"\r\nstore_requests:%" PRIu64 "\r\nstore_decided:%" PRIu64 "\r\nstore_unreached:%" PRIu64
+		"\r\nstore_unanswered:%" PRIu64 "\r\nstore_slow:%" PRIu64 "\r\nstore_gone:%" PRIu64
+		"\r\nstore_refused:%" PRIu64 "\r\nstore_deferred_keys:%" PRIu64 "\r\nstore_deferred_charged:%" PRIu64
+		"\r\nstore_deferred_excess:%" PRIu64 "\r\nstore_deferred_uncertain:%" PRIu64
+		"\r\nstore_deferred_dropped:%" PRIu64 "\r\nstore_last_error:%s\r\n",
+		states[status.health], status.nodes, status.is_joining, status.calls, status.requests, status.decided,
+		status.unreached, status.unanswered, status.slow, status.gone, status.refused, status.deferred_keys,
+		status.charged, status.excess, status.uncertain, status.dropped, status.last_error);
 }
 
 /* What was lost on the way to traces and logs. */

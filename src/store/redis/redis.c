@@ -49,7 +49,8 @@ int weir_redis_new(const char *url, struct weir_redis **ret_redis, struct weir_m
 		return refuse(ret_message, WEIR_ERR_SYSTEM, "no memory for connections to Redis");
 	error = weir__redis_url_read(url, strlen(url), &redis->url, ret_message);
 	if (error == WEIR_OK)
-		error = weir__redis_thread_new(&redis->url, NULL, NULL, &redis->store, ret_message);
+		error = weir__redis_thread_new(&redis->url, WEIR__REDIS_BACKLOG_LEAST, NULL, NULL, &redis->store,
+					       ret_message);
 	if (error != WEIR_OK)
 		free(redis);
 	else

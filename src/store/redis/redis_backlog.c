@@ -2,6 +2,7 @@
  * arrival. */
 #include "store/redis/redis_backlog.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,10 +10,11 @@
 #include "os/lock.h"
 
 enum {
-	CHAINS = 65536,
-	CHAIN_MOST = 64, /* bounds the time a thread spends on keys chosen to hash to one chain */
+	CHAIN_MOST = 64,       /* bounds the time a thread spends on keys chosen to hash to one chain */
+	BYTES_PER_CHAIN = 128, /* about what a key takes. The kernel provides the memory of chains when they are used */
 };
 
+_Static_assert((int)WEIR__REDIS_CHARGE_REQUESTS <= (int)WEIR__REDIS_CALL_CLAIMS_MAX, "the charges of a call fit");
 _Static_assert((int)WEIR__REDIS_CHARGE_PLANS <= (int)WEIR__REDIS_CALL_PLANS_MAX, "the charges of a call fit");
 
 struct limit {
@@ -29,6 +31,7 @@ struct weir__redis_backlog_key {
 	struct weir__redis_backlog_key *older, *newer; /* in the list of all keys */
 	struct limit *limit;
 	uint64_t hash;
+	uint64_t refund; /* comes before the charge */
 	uint64_t cost;
 	size_t key_length;
 	char key[];
@@ -37,19 +40,33 @@ struct weir__redis_backlog_key {
 struct weir__redis_backlog {
 	struct weir__lock lock;
 	uint64_t seed;
-	size_t bytes;
+	size_t bytes, bytes_most, chains;
 	struct weir__redis_backlog_info info; /* info.keys also counts keys whose charge is on its way */
+	_Atomic uint64_t n_keys;              /* info.keys, for readers without the lock */
+	_Atomic weir_ns made_at;              /* when Redis made the latest charges, by its clock */
 	struct weir__redis_backlog_key *oldest, *newest;
-	struct limit *limits[CHAINS];
-	struct weir__redis_backlog_key *keys[CHAINS];
+	struct weir__redis_backlog_key **keys; /* chains */
+	struct limit **limits;                 /* as many chains */
 };
 
-struct weir__redis_backlog *weir__redis_backlog_new(uint64_t seed)
+struct weir__redis_backlog *weir__redis_backlog_new(uint64_t seed, size_t bytes)
 {
 	struct weir__redis_backlog *const backlog = calloc(1, sizeof(*backlog));
 
-	if (backlog)
-		backlog->seed = seed;
+	if (backlog == NULL)
+		return NULL;
+	backlog->seed = seed;
+	backlog->bytes_most = bytes < WEIR__REDIS_BACKLOG_LEAST ? WEIR__REDIS_BACKLOG_LEAST : bytes;
+	backlog->chains = backlog->bytes_most / BYTES_PER_CHAIN;
+	backlog->bytes = backlog->chains * (sizeof(struct limit *) + sizeof(struct weir__redis_backlog_key *));
+	backlog->keys = calloc(backlog->chains, sizeof(struct weir__redis_backlog_key *));
+	backlog->limits = calloc(backlog->chains, sizeof(struct limit *));
+	if (backlog->keys == NULL || backlog->limits == NULL) {
+		free((void *)backlog->keys);
+		free((void *)backlog->limits);
+		free(backlog);
+		return NULL;
+	}
 	return backlog;
 }
 
@@ -63,7 +80,7 @@ void weir__redis_backlog_free(struct weir__redis_backlog *backlog)
 		backlog->oldest = entry->newer;
 		free(entry);
 	}
-	for (size_t i = 0; i < CHAINS; i++) {
+	for (size_t i = 0; i < backlog->chains; i++) {
 		while (backlog->limits[i]) {
 			struct limit *const limit = backlog->limits[i];
 
@@ -71,6 +88,8 @@ void weir__redis_backlog_free(struct weir__redis_backlog *backlog)
 			free(limit);
 		}
 	}
+	free((void *)backlog->keys);
+	free((void *)backlog->limits);
 	free(backlog);
 }
 
@@ -83,9 +102,9 @@ static uint64_t mix(uint64_t hash, struct weir__resp_slice slice)
 	return hash;
 }
 
-static size_t chain_of(uint64_t hash)
+static size_t chain_of(const struct weir__redis_backlog *backlog, uint64_t hash)
 {
-	return (hash ^ hash >> 32) % CHAINS;
+	return (hash ^ hash >> 32) % backlog->chains;
 }
 
 static bool is_same(const char *bytes, size_t length, struct weir__resp_slice slice)
@@ -103,7 +122,7 @@ static size_t limit_bytes(const struct limit *limit)
 /* Allocates within the memory bound. NULL: no memory, or beyond the bound. */
 static void *more_memory(struct weir__redis_backlog *backlog, size_t bytes)
 {
-	void *const memory = bytes <= WEIR__REDIS_BACKLOG_BYTES - backlog->bytes ? malloc(bytes) : NULL;
+	void *const memory = bytes <= backlog->bytes_most - backlog->bytes ? malloc(bytes) : NULL;
 
 	if (memory)
 		backlog->bytes += bytes;
@@ -115,14 +134,14 @@ static struct limit *find_limit(struct weir__redis_backlog *backlog, const struc
 				struct weir__resp_slice name)
 {
 	const uint64_t hash = mix(backlog->seed, name);
-	struct limit **const chain = &backlog->limits[chain_of(hash)];
+	struct limit **const chain = &backlog->limits[chain_of(backlog, hash)];
 	struct limit *limit = *chain;
 	unsigned n = 0;
 
 	for (; limit && !(limit->hash == hash && is_same(limit->name, limit->name_length, name)); limit = limit->next)
 		n++;
 	if (limit == NULL) {
-		if (n >= CHAIN_MOST || name.length > WEIR__REDIS_BACKLOG_BYTES)
+		if (n >= CHAIN_MOST || name.length > backlog->bytes_most)
 			return NULL;
 		limit = more_memory(backlog, sizeof(*limit) + name.length);
 		if (limit == NULL)
@@ -141,7 +160,7 @@ static struct limit *find_limit(struct weir__redis_backlog *backlog, const struc
 
 static void drop_limit_of_no_keys(struct weir__redis_backlog *backlog, struct limit *limit)
 {
-	struct limit **at = &backlog->limits[chain_of(limit->hash)];
+	struct limit **at = &backlog->limits[chain_of(backlog, limit->hash)];
 
 	if (limit->keys > 0)
 		return;
@@ -162,7 +181,7 @@ static size_t entry_bytes(const struct weir__redis_backlog_key *entry)
 static struct weir__redis_backlog_key *find_key(struct weir__redis_backlog *backlog, const struct limit *limit,
 						uint64_t hash, struct weir__resp_slice key, unsigned *ret_chain)
 {
-	struct weir__redis_backlog_key *entry = backlog->keys[chain_of(hash)];
+	struct weir__redis_backlog_key *entry = backlog->keys[chain_of(backlog, hash)];
 
 	for (*ret_chain = 0; entry; entry = entry->next, ++*ret_chain) {
 		if (entry->hash == hash && entry->limit == limit && is_same(entry->key, entry->key_length, key))
@@ -174,7 +193,7 @@ static struct weir__redis_backlog_key *find_key(struct weir__redis_backlog *back
 /* Adds an entry to its chain and, as the newest, to the list. */
 static void link_entry(struct weir__redis_backlog *backlog, struct weir__redis_backlog_key *entry)
 {
-	struct weir__redis_backlog_key **const chain = &backlog->keys[chain_of(entry->hash)];
+	struct weir__redis_backlog_key **const chain = &backlog->keys[chain_of(backlog, entry->hash)];
 
 	entry->next = *chain;
 	*chain = entry;
@@ -186,7 +205,7 @@ static void link_entry(struct weir__redis_backlog *backlog, struct weir__redis_b
 
 static void unlink_entry(struct weir__redis_backlog *backlog, struct weir__redis_backlog_key *entry)
 {
-	struct weir__redis_backlog_key **at = &backlog->keys[chain_of(entry->hash)];
+	struct weir__redis_backlog_key **at = &backlog->keys[chain_of(backlog, entry->hash)];
 
 	while (*at != entry)
 		at = &(*at)->next;
@@ -195,12 +214,19 @@ static void unlink_entry(struct weir__redis_backlog *backlog, struct weir__redis
 	*(entry->newer ? &entry->newer->older : &backlog->newest) = entry->older;
 }
 
+/* Release: pairs with the acquire in weir__redis_backlog_has_keys. */
+static void count_keys(struct weir__redis_backlog *backlog, uint64_t keys)
+{
+	backlog->info.keys = keys;
+	atomic_store_explicit(&backlog->n_keys, keys, memory_order_release);
+}
+
 static void drop_entry(struct weir__redis_backlog *backlog, struct weir__redis_backlog_key *entry)
 {
 	struct limit *const limit = entry->limit;
 
 	limit->keys--;
-	backlog->info.keys--;
+	count_keys(backlog, backlog->info.keys - 1);
 	backlog->bytes -= entry_bytes(entry);
 	free(entry);
 	drop_limit_of_no_keys(backlog, limit);
@@ -211,58 +237,99 @@ static struct weir__redis_backlog_key *new_entry(struct weir__redis_backlog *bac
 {
 	struct weir__redis_backlog_key *entry;
 
-	if (backlog->info.keys >= WEIR__REDIS_BACKLOG_KEYS || key.length > WEIR__REDIS_BACKLOG_BYTES)
+	if (key.length > backlog->bytes_most)
 		return NULL;
 	entry = more_memory(backlog, sizeof(*entry) + key.length);
 	if (entry == NULL)
 		return NULL;
 	entry->limit = limit;
 	entry->hash = hash;
-	entry->cost = 0;
+	entry->cost = entry->refund = 0;
 	entry->key_length = key.length;
 	if (key.length > 0)
 		memcpy(entry->key, key.bytes, key.length);
 	limit->keys++;
-	backlog->info.keys++;
+	count_keys(backlog, backlog->info.keys + 1);
 	link_entry(backlog, entry);
 	return entry;
 }
 
-static struct weir__redis_backlog_key *need_entry(struct weir__redis_backlog *backlog, struct limit *limit,
-						  struct weir__resp_slice key)
+/* Finds the key's entry. `adds`: makes one if there is none. NULL: there is none, or no room. */
+static struct weir__redis_backlog_key *entry_of(struct weir__redis_backlog *backlog, struct limit *limit,
+						struct weir__resp_slice key, bool adds)
 {
 	const uint64_t hash = mix(limit->hash, key);
 	struct weir__redis_backlog_key *entry;
 	unsigned chain;
 
 	entry = find_key(backlog, limit, hash, key, &chain);
-	if (entry || chain >= CHAIN_MOST)
+	if (entry || !adds || chain >= CHAIN_MOST)
 		return entry;
 	return new_entry(backlog, limit, hash, key);
 }
 
-bool weir__redis_backlog_add(struct weir__redis_backlog *backlog, const struct weir__redis_plan *plan,
-			     struct weir__resp_slice name, struct weir__resp_slice key, uint64_t cost)
+static void change_entry(struct weir__redis_backlog_key *entry, enum weir__redis_deferred what, uint64_t units)
 {
+	const uint64_t back = what == WEIR__REDIS_DEFER_CHARGE ? 0 :
+			      what == WEIR__REDIS_DEFER_RESET  ? entry->cost :
+								 weir__min(entry->cost, units);
+
+	entry->cost -= back;
+	if (what == WEIR__REDIS_DEFER_CHARGE)
+		entry->cost = weir__add_saturating(entry->cost, units);
+	else if (what == WEIR__REDIS_DEFER_REFUND)
+		entry->refund = weir__add_saturating(entry->refund, units - back);
+	else if (what == WEIR__REDIS_DEFER_RESET)
+		entry->refund = 0;
+}
+
+static bool is_empty(const struct weir__redis_backlog_key *entry)
+{
+	return entry->cost == 0 && entry->refund == 0;
+}
+
+bool weir__redis_backlog_add(struct weir__redis_backlog *backlog, const struct weir__redis_plan *plan,
+			     struct weir__resp_slice name, struct weir__resp_slice key, enum weir__redis_deferred what,
+			     uint64_t units)
+{
+	const bool adds = what == WEIR__REDIS_DEFER_CHARGE || what == WEIR__REDIS_DEFER_REFUND;
 	struct weir__redis_backlog_key *entry = NULL;
 	struct limit *limit;
 	bool is_first;
 
-	if (cost == 0)
+	if (units == 0 && what != WEIR__REDIS_DEFER_RESET)
 		return false;
+	if (!adds && atomic_load_explicit(&backlog->n_keys, memory_order_relaxed) == 0)
+		return false; /* a reset when nothing waits, which is most often so, needs no lock */
 	weir__lock_acquire(&backlog->lock);
 	is_first = backlog->oldest == NULL;
 	limit = find_limit(backlog, plan, name);
 	if (limit)
-		entry = need_entry(backlog, limit, key);
+		entry = entry_of(backlog, limit, key, adds);
 	if (entry)
-		entry->cost = weir__add_saturating(entry->cost, cost);
-	else
-		backlog->info.dropped = weir__add_saturating(backlog->info.dropped, cost);
-	if (limit)
+		change_entry(entry, what, units);
+	else if (what == WEIR__REDIS_DEFER_CHARGE)
+		backlog->info.dropped = weir__add_saturating(backlog->info.dropped, units);
+	if (entry && is_empty(entry)) {
+		unlink_entry(backlog, entry);
+		drop_entry(backlog, entry);
+	} else if (limit) {
 		drop_limit_of_no_keys(backlog, limit);
+	}
+	is_first = is_first && backlog->oldest != NULL;
 	weir__lock_release(&backlog->lock);
-	return is_first && entry;
+	return is_first;
+}
+
+bool weir__redis_backlog_has_keys(const struct weir__redis_backlog *backlog)
+{
+	return atomic_load_explicit(&backlog->n_keys, memory_order_acquire) > 0;
+}
+
+bool weir__redis_backlog_is_behind(const struct weir__redis_backlog *backlog, weir_ns decided_at)
+{
+	return weir__redis_backlog_has_keys(backlog) ||
+	       decided_at <= atomic_load_explicit(&backlog->made_at, memory_order_relaxed);
 }
 
 /* --- charges ----------------------------------------------------------------------------------------------------- */
@@ -285,22 +352,31 @@ static const struct weir__redis_plan *plan_for(struct weir__redis_backlog_charge
 	return &charge->plans[i];
 }
 
-static void add_to_charge(struct weir__redis_backlog_charge *charge, struct weir__redis_backlog_key *entry,
-			  const struct weir__redis_plan *plan)
+static void add_request(struct weir__redis_backlog_charge *charge, const struct weir__redis_backlog_key *entry,
+			const struct weir__redis_plan *plan, enum weir__redis_operation operation, uint64_t units)
 {
-	const size_t i = charge->n++;
+	const size_t i = charge->job.n++;
 
-	charge->keys[i] = entry;
 	charge->claims[i] = (struct weir__redis_claim){ .plan = plan,
 							.name = { entry->limit->name, entry->limit->name_length },
 							.key = { entry->key, entry->key_length },
-							.cost = entry->cost };
-	charge->requests[i] = (struct weir__redis_request){ WEIR__REDIS_UP_TO, &charge->claims[i], 1 };
+							.cost = units };
+	charge->requests[i] = (struct weir__redis_request){ operation, &charge->claims[i], 1 };
+}
+
+static void add_to_charge(struct weir__redis_backlog_charge *charge, struct weir__redis_backlog_key *entry,
+			  const struct weir__redis_plan *plan)
+{
+	charge->keys[charge->n++] = entry;
+	if (entry->refund > 0)
+		add_request(charge, entry, plan, WEIR__REDIS_REFUND, entry->refund);
+	if (entry->cost > 0)
+		add_request(charge, entry, plan, WEIR__REDIS_UP_TO, entry->cost);
 }
 
 bool weir__redis_backlog_begin(struct weir__redis_backlog *backlog, struct weir__redis_backlog_charge *charge)
 {
-	charge->n = charge->n_plans = 0;
+	charge->n = charge->n_plans = charge->job.n = 0;
 	weir__lock_acquire(&backlog->lock);
 	while (charge->n < WEIR__REDIS_CHARGE_KEYS && backlog->oldest) {
 		struct weir__redis_backlog_key *const entry = backlog->oldest;
@@ -313,7 +389,6 @@ bool weir__redis_backlog_begin(struct weir__redis_backlog *backlog, struct weir_
 	}
 	weir__lock_release(&backlog->lock);
 	charge->job.requests = charge->requests;
-	charge->job.n = charge->n;
 	charge->job.verdicts = charge->verdicts;
 	return charge->n > 0;
 }
@@ -327,14 +402,22 @@ static void put_back(struct weir__redis_backlog *backlog, struct weir__redis_bac
 	other = find_key(backlog, entry->limit, entry->hash, (struct weir__resp_slice){ entry->key, entry->key_length },
 			 &chain);
 	if (other) {
-		other->cost = weir__add_saturating(other->cost, entry->cost);
+		/* What came later is after the charge: a refund takes from that first. */
+		const uint64_t back = weir__min(entry->cost, other->refund);
+
+		other->refund = weir__add_saturating(entry->refund, other->refund - back);
+		other->cost = weir__add_saturating(other->cost, entry->cost - back);
 		drop_entry(backlog, entry);
+		if (is_empty(other)) {
+			unlink_entry(backlog, other);
+			drop_entry(backlog, other);
+		}
 	} else {
 		link_entry(backlog, entry);
 	}
 }
 
-static void count_paid(struct weir__redis_backlog_info *info, const struct weir__redis_backlog_key *entry,
+static void count_made(struct weir__redis_backlog_info *info, const struct weir__redis_backlog_key *entry,
 		       const struct weir_verdict *verdict)
 {
 	const uint64_t granted = weir__min(verdict->granted, entry->cost);
@@ -345,18 +428,25 @@ static void count_paid(struct weir__redis_backlog_info *info, const struct weir_
 
 void weir__redis_backlog_end(struct weir__redis_backlog *backlog, struct weir__redis_backlog_charge *charge)
 {
+	const enum weir__redis_outcome outcome = charge->job.outcome;
+	const struct weir_verdict *verdict = charge->verdicts;
+
 	weir__lock_acquire(&backlog->lock);
+	if (outcome == WEIR__REDIS_JOB_DECIDED) /* before the keys are gone: see weir__redis_backlog_is_behind */
+		atomic_store_explicit(&backlog->made_at, charge->job.decided_at, memory_order_relaxed);
 	for (size_t i = 0; i < charge->n; i++) {
 		struct weir__redis_backlog_key *const entry = charge->keys[i];
 
-		if (charge->job.outcome == WEIR__REDIS_JOB_UNREACHED) {
+		if (outcome == WEIR__REDIS_JOB_UNREACHED) {
 			put_back(backlog, entry);
 			continue;
 		}
-		if (charge->job.outcome == WEIR__REDIS_JOB_DECIDED)
-			count_paid(&backlog->info, entry, &charge->verdicts[i]);
+		verdict += entry->refund > 0;
+		if (outcome == WEIR__REDIS_JOB_DECIDED && entry->cost > 0)
+			count_made(&backlog->info, entry, verdict);
 		else
 			backlog->info.uncertain = weir__add_saturating(backlog->info.uncertain, entry->cost);
+		verdict += entry->cost > 0;
 		drop_entry(backlog, entry);
 	}
 	charge->n = 0;

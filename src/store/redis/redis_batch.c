@@ -213,6 +213,7 @@ static void ask_again(struct weir__redis_client *client, struct weir__redis_batc
 			weir__redis_jobs_put_back(&client->jobs, number);
 			continue;
 		}
+		client->jobs.failure = WEIR__REDIS_REFUSES;
 		if (entry->job != NULL)
 			weir__redis_client_fail(client, number, WEIR__REDIS_JOB_UNREACHED);
 		weir__redis_jobs_release(&client->jobs, number);
@@ -238,11 +239,13 @@ void weir__redis_batch_answered(struct weir__redis_client *client, struct weir__
 		break;
 	case WEIR__REDIS_ERROR:
 		refusal = weir__redis_refusal_of(reply.error);
+		client->jobs.failure = WEIR__REDIS_REFUSES;
 		weir__redis_batch_fail(client, batch,
 				       refusal->is_certain ? WEIR__REDIS_JOB_UNREACHED : WEIR__REDIS_JOB_UNANSWERED);
 		weir__redis_client_refused(client, link, refusal);
 		break;
 	case WEIR__REDIS_STRANGE:
+		client->jobs.failure = WEIR__REDIS_REFUSES;
 		weir__redis_batch_fail(client, batch, WEIR__REDIS_JOB_UNANSWERED);
 		weir__redis_connect_close(client, link, "unexpected reply from the script", false);
 		break;

@@ -12,6 +12,11 @@
 enum { PATIENCE_BUDGETS = 2 };
 #define PATIENCE_LEAST (250 * WEIR__REDIS_MS)
 
+/* Each node sends a heartbeat about once a second (redis_connect.c), so the others have counted a new node after
+ * COUNTED_AFTER. They forget a node after a minute. A node that was silent for half of that joins them anew. */
+#define COUNTED_AFTER (2000 * WEIR__REDIS_MS)
+#define FORGOTTEN_AFTER (30000 * WEIR__REDIS_MS)
+
 static void advance(struct weir__redis_client *client, weir_ns now)
 {
 	client->now = now > client->now ? now : client->now;
@@ -38,6 +43,7 @@ static struct weir__redis_client *make(const struct weir__redis_url *url, uint32
 	client->now = client->ask_at = client->beat_at = now;
 	client->patience = patience < PATIENCE_LEAST ? PATIENCE_LEAST : patience;
 	client->probed = WEIR__REDIS_NO_LINK;
+	client->joins_until = WEIR_NEVER;
 	client->info.nodes = 1;
 	(void)snprintf(client->id, sizeof(client->id), "%016llx",
 		       (unsigned long long)weir__redis_random(&client->seed));
@@ -111,6 +117,7 @@ void weir__redis_client_ask(struct weir__redis_client *client, struct weir__redi
 		weir__redis_jobs_refuse(&client->jobs, job);
 	} else if (!weir__redis_jobs_add(&client->jobs, job, weir__add_saturating(client->now, job->budget))) {
 		weir__redis_client_tell(client, NULL, "more jobs wait than can be, or one cannot be asked");
+		client->jobs.failure = WEIR__REDIS_SLOW;
 		weir__redis_jobs_refuse(&client->jobs, job);
 	}
 }
@@ -157,6 +164,7 @@ void weir__redis_client_refused(struct weir__redis_client *client, struct weir__
 				const struct weir__redis_refusal *refusal)
 {
 	weir__redis_client_tell(client, &link->place, refusal->words);
+	client->jobs.failure = WEIR__REDIS_REFUSES;
 	if (refusal->leaves)
 		for (uint32_t i = 0; i < client->n_data; i++)
 			client->links[i].is_leaving = true;
@@ -166,6 +174,17 @@ void weir__redis_client_refused(struct weir__redis_client *client, struct weir__
 
 /* --- replies ----------------------------------------------------------------------------------------------------- */
 
+/* A node that the others have forgotten, or never seen, joins them. */
+static void count_nodes(struct weir__redis_client *client, int64_t nodes)
+{
+	const bool joins = client->counted_at == 0 || client->now - client->counted_at >= FORGOTTEN_AFTER;
+
+	client->info.nodes = nodes < UINT32_MAX ? (uint32_t)nodes : UINT32_MAX;
+	client->counted_at = client->now;
+	if (joins)
+		client->joins_until = nodes > 1 ? client->now + COUNTED_AFTER : WEIR_NEVER;
+}
+
 /* If this heartbeat was the probe, closes the breaker, even on an error reply that does not mean Redis is down. */
 static void beat_answered(struct weir__redis_client *client, struct weir__redis_link *link,
 			  const struct weir__resp_token *tokens)
@@ -173,7 +192,7 @@ static void beat_answered(struct weir__redis_client *client, struct weir__redis_
 	const struct weir__redis_refusal *refusal;
 
 	if (tokens->type == WEIR__RESP_INTEGER && tokens->number >= 1) {
-		client->info.nodes = tokens->number < UINT32_MAX ? (uint32_t)tokens->number : UINT32_MAX;
+		count_nodes(client, tokens->number);
 		link->failures = 0;
 	} else if (tokens->type == WEIR__RESP_ERROR) {
 		refusal = weir__redis_refusal_of(tokens->text);
@@ -356,6 +375,7 @@ static void expire(struct weir__redis_client *client)
 	while ((entry = weir__redis_jobs_due(&client->jobs, client->now)) != WEIR__REDIS_NO_JOB) {
 		const bool is_waiting = client->jobs.entries[entry].is_waiting;
 
+		client->jobs.failure = weir__redis_connect_ready(client) > 0 ? WEIR__REDIS_SLOW : WEIR__REDIS_GONE;
 		if (!is_waiting)
 			weir__redis_batch_forget(client, entry);
 		weir__redis_client_fail(client, entry,
@@ -367,13 +387,15 @@ weir_ns weir__redis_client_next(const struct weir__redis_client *client)
 {
 	const weir_ns jobs = weir__redis_jobs_next(&client->jobs), links = weir__redis_connect_next(client);
 
-	return weir__min(weir__min(jobs, links), weir__redis_query_next(client));
+	return weir__min(weir__min(jobs, links), weir__min(weir__redis_query_next(client), client->joins_until));
 }
 
 void weir__redis_client_tick(struct weir__redis_client *client, weir_ns now)
 {
 	advance(client, now);
 	expire(client);
+	if (client->joins_until <= client->now)
+		client->joins_until = WEIR_NEVER;
 	weir__redis_query_tick(client);
 	weir__redis_connect_tick(client);
 }
@@ -384,6 +406,9 @@ void weir__redis_client_info(const struct weir__redis_client *client, struct wei
 	ret_info->health = client->breaker.health;
 	ret_info->changed_at = client->breaker.changed_at;
 	ret_info->links_ready = weir__redis_connect_ready(client);
+	ret_info->is_joining = client->joins_until != WEIR_NEVER;
+	ret_info->failure = client->jobs.failure;
+	memcpy(ret_info->failures, client->jobs.failures, sizeof(ret_info->failures));
 	ret_info->decided = client->jobs.outcomes[WEIR__REDIS_JOB_DECIDED];
 	ret_info->unreached = client->jobs.outcomes[WEIR__REDIS_JOB_UNREACHED];
 	ret_info->unanswered = client->jobs.outcomes[WEIR__REDIS_JOB_UNANSWERED];

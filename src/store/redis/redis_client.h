@@ -77,9 +77,12 @@ struct weir__redis_client_info {
 	enum weir__redis_health health;
 	weir_ns changed_at; /* when `health` last changed */
 	uint32_t links_ready;
-	uint32_t nodes; /* nodes with this prefix seen within the last minute, including this one; at least 1 */
+	uint32_t nodes;  /* nodes with this prefix seen within the last minute, including this one; at least 1 */
+	bool is_joining; /* the other nodes may not have counted this one yet */
 	uint64_t calls, requests, claims;        /* sent; a call carries several requests */
 	uint64_t decided, unreached, unanswered; /* requests */
+	uint64_t failures[WEIR__REDIS_FAILURES]; /* requests that Redis did not decide, by reason */
+	enum weir__redis_failure failure;        /* the latest reason */
 	uint64_t reloads;                        /* of the script, because Redis no longer had it */
 	uint64_t failovers;                      /* changes of the primary */
 	uint64_t anew;                           /* keys reset because their values were damaged or not Weir's */

@@ -11,7 +11,7 @@
 /* Pause before subscribing again, which an ACL may deny for good. No request waits for a subscription. */
 #define SUBSCRIBE_EVERY (1000 * WEIR__REDIS_MS)
 
-#define BEAT_EVERY (10000 * WEIR__REDIS_MS)
+#define BEAT_EVERY (1000 * WEIR__REDIS_MS) /* see COUNTED_AFTER in redis_client.c */
 #define ASK_EVERY (1000 * WEIR__REDIS_MS)
 #define ASK_OFTEN (250 * WEIR__REDIS_MS) /* while Redis is down */
 
@@ -126,6 +126,7 @@ static void drop(struct weir__redis_client *client, struct weir__redis_link *lin
 	link->wants_open = false;
 	link->at = client->now;
 	weir__redis_link_reset(link);
+	client->jobs.failure = WEIR__REDIS_GONE;
 	fail_calls(client, link);
 	weir__redis_query_dropped(client, link);
 }
@@ -339,6 +340,7 @@ void weir__redis_connect_tick(struct weir__redis_client *client)
 	tick_links(client);
 	if (breaker->health == WEIR__REDIS_PROBING && breaker->at <= client->now) {
 		weir__redis_client_tell(client, &client->links[client->probed].place, "answers too late");
+		client->jobs.failure = WEIR__REDIS_SLOW;
 		weir__redis_client_open_breaker(client);
 	}
 	if (breaker->health == WEIR__REDIS_DOWN && breaker->at <= client->now)

@@ -10,6 +10,14 @@ enum weir__redis_outcome {
 	WEIR__REDIS_JOB_UNANSWERED /* Redis was called, and no reply came in time: it may have charged */
 };
 
+/* Why Redis did not decide a job. */
+enum weir__redis_failure {
+	WEIR__REDIS_SLOW,    /* connected, and no reply within the budget */
+	WEIR__REDIS_GONE,    /* not connected, or the connection was lost */
+	WEIR__REDIS_REFUSES, /* it replied with an error */
+	WEIR__REDIS_FAILURES,
+};
+
 /* The caller owns all memory, which stays unchanged until the job is done. */
 struct weir__redis_job {
 	struct weir__redis_job *next; /* used by the current holder of the job */

@@ -157,8 +157,11 @@ static void add_done(struct weir__redis_jobs *jobs, struct weir__redis_job *job,
 	job->next = NULL;
 	*(jobs->done == NULL ? &jobs->done : &jobs->last_done->next) = job;
 	jobs->last_done = job;
-	if (!job->is_deferred_charge)
-		jobs->outcomes[outcome] += job->n;
+	if (job->is_deferred_charge)
+		return;
+	jobs->outcomes[outcome] += job->n;
+	if (outcome != WEIR__REDIS_JOB_DECIDED)
+		jobs->failures[jobs->failure] += job->n;
 }
 
 void weir__redis_jobs_refuse(struct weir__redis_jobs *jobs, struct weir__redis_job *job)

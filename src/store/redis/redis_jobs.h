@@ -31,7 +31,9 @@ struct weir__redis_jobs {
 	int32_t free, first, last;
 	uint64_t sequence;
 	struct weir__redis_job *done, *last_done;
-	uint64_t outcomes[3]; /* requests, by enum weir__redis_outcome */
+	uint64_t outcomes[3];                    /* requests, by enum weir__redis_outcome */
+	enum weir__redis_failure failure;        /* why jobs fail now, or failed last; set before jobs are finished */
+	uint64_t failures[WEIR__REDIS_FAILURES]; /* requests that Redis did not decide, by reason */
 };
 
 void weir__redis_jobs_init(struct weir__redis_jobs *jobs);

@@ -13,6 +13,8 @@ static const struct weir_limit lines = {
 	.algorithm = WEIR_TOKEN_BUCKET, .count = 10, .period = UINT64_C(60000000000), .burst = 20, .segments = 1
 };
 
+static const weir_ns slow_pause = UINT64_C(10000000000), dropped_pause = UINT64_C(1000000000);
+
 void weir__redis_log_init(struct weir__redis_log *log, const struct weir__redis_url *url,
 			  void (*write)(void *context, const char *line), void *context)
 {
@@ -44,6 +46,10 @@ static void __attribute__((format(printf, 3, 4))) say(struct weir__redis_log *lo
 	log->write(log->context, line);
 }
 
+static const char *const failures[] = {
+	[WEIR__REDIS_SLOW] = "is slow", [WEIR__REDIS_GONE] = "is gone", [WEIR__REDIS_REFUSES] = "refuses"
+};
+
 static void say_health(struct weir__redis_log *log, const struct weir__redis_client_info *client, weir_ns now)
 {
 	const bool is_up = client->health == WEIR__REDIS_UP && (log->was_ever_up || client->links_ready > 0);
@@ -54,7 +60,7 @@ static void say_health(struct weir__redis_log *log, const struct weir__redis_cli
 	else if (is_up && !log->is_up)
 		say(log, now, "Redis is back after %" PRIu64 ".%03" PRIu64 " s", gone / 1000 / MS, gone / MS % 1000);
 	else if (!is_up && log->is_up)
-		say(log, now, "Redis is gone: %s; decisions are made without it",
+		say(log, now, "Redis %s: %s; decisions are made without it", failures[client->failure],
 		    *client->last_error ? client->last_error : "it does not answer");
 	else if (!log->was_ever_up && *client->last_error &&
 		 strcmp(client->last_error, log->told.client.last_error) != 0)
@@ -63,6 +69,33 @@ static void say_health(struct weir__redis_log *log, const struct weir__redis_cli
 		log->gone_since = now;
 	log->is_up = is_up;
 	log->was_ever_up |= is_up;
+}
+
+/* For a Redis that decides most requests, but not all in time. */
+static void say_slow(struct weir__redis_log *log, const struct weir__redis_client_info *client, weir_ns now)
+{
+	const uint64_t slow = client->failures[WEIR__REDIS_SLOW] - log->slow_told;
+
+	if (slow == 0 || !log->is_up || now < log->slow_from)
+		return;
+	say(log, now,
+	    "Redis is slow: %" PRIu64
+	    " requests had no reply in time and were decided without it; if it is healthy, raise store_budget",
+	    slow);
+	log->slow_told = client->failures[WEIR__REDIS_SLOW];
+	log->slow_from = now + slow_pause;
+}
+
+static void say_dropped(struct weir__redis_log *log, const struct weir__redis_thread_info *info, weir_ns now)
+{
+	if (info->dropped == log->dropped_told || now < log->dropped_from)
+		return;
+	say(log, now,
+	    "%" PRIu64
+	    " units allowed without Redis will never be charged there: the deferred charges have no room; raise deferred_memory",
+	    info->dropped - log->dropped_told);
+	log->dropped_told = info->dropped;
+	log->dropped_from = now + dropped_pause;
 }
 
 static void say_events(struct weir__redis_log *log, const struct weir__redis_client_info *client, weir_ns now)
@@ -99,7 +132,9 @@ static void say_backlog(struct weir__redis_log *log, const struct weir__redis_th
 void weir__redis_log_look(struct weir__redis_log *log, const struct weir__redis_thread_info *info, weir_ns now)
 {
 	say_health(log, &info->client, now);
+	say_slow(log, &info->client, now);
 	say_events(log, &info->client, now);
+	say_dropped(log, info, now);
 	say_backlog(log, info, now);
 	log->told.client = info->client;
 }

@@ -309,14 +309,19 @@ static void complete(struct redis_store *store, struct batch *batch)
 	const struct weir_verdict *verdicts = batch->verdicts;
 	struct weir__store_request *next = batch->first;
 
-	if (outcome == WEIR__STORE_DECIDED)
+	bool is_behind = false;
+
+	if (outcome == WEIR__STORE_DECIDED) {
 		weir__redis_plan_cache_set_clock(store->options.plans, batch->job.decided_at);
+		is_behind = weir__redis_thread_is_behind(store->options.thread, batch->job.decided_at);
+	}
 	while (next) {
 		struct weir__store_request *const request = next;
 
 		next = request->next;
 		request->outcome = outcome;
 		request->decided_at = batch->job.decided_at;
+		request->is_behind = is_behind;
 		if (outcome == WEIR__STORE_DECIDED)
 			take_verdicts(store, request, verdicts);
 		verdicts += request->n;
@@ -338,8 +343,13 @@ static void collect(struct weir__store *store_)
 	}
 }
 
-static void defer(struct weir__store *store_, const struct weir_claim *claim, uint64_t units)
+static void defer(struct weir__store *store_, const struct weir_claim *claim, enum weir__store_deferred what,
+		  uint64_t units)
 {
+	static const enum weir__redis_deferred deferred[] = { [WEIR__STORE_DEFER_CHARGE] = WEIR__REDIS_DEFER_CHARGE,
+							      [WEIR__STORE_DEFER_REFUND] = WEIR__REDIS_DEFER_REFUND,
+							      [WEIR__STORE_DEFER_UNDO] = WEIR__REDIS_DEFER_UNDO,
+							      [WEIR__STORE_DEFER_RESET] = WEIR__REDIS_DEFER_RESET };
 	struct redis_store *const store = (struct redis_store *)(void *)store_;
 	const struct weir__redis_shared_plan *const plan = weir__redis_plan_lookup_find(store->plans, claim->limit);
 	struct weir__redis_plan charged;
@@ -351,7 +361,7 @@ static void defer(struct weir__store *store_, const struct weir_claim *claim, ui
 		weir__redis_plan_set_at(&charged, 0);
 	weir__redis_thread_defer(store->options.thread, &charged,
 				 (struct weir__resp_slice){ plan->name, plan->name_length },
-				 (struct weir__resp_slice){ claim->key, claim->key_length }, units);
+				 (struct weir__resp_slice){ claim->key, claim->key_length }, deferred[what], units);
 }
 
 /* --- the store --------------------------------------------------------------------------------------------------- */
@@ -366,6 +376,10 @@ void weir__redis_store_status(struct weir__redis_thread *thread, struct weir__st
 	weir__redis_thread_info(thread, &info);
 	*ret_status = (struct weir__store_status){ .health = healths[info.client.health],
 						   .nodes = info.client.nodes,
+						   .is_joining = info.client.is_joining,
+						   .slow = info.client.failures[WEIR__REDIS_SLOW],
+						   .gone = info.client.failures[WEIR__REDIS_GONE],
+						   .refused = info.client.failures[WEIR__REDIS_REFUSES],
 						   .calls = info.client.calls,
 						   .requests = info.client.requests,
 						   .decided = info.client.decided,

@@ -15,7 +15,6 @@
 #include "os/memory.h"
 #include "os/monotonic.h"
 #include "os/thread_start.h"
-#include "store/redis/redis_backlog.h"
 #include "store/redis/redis_driver.h"
 #include "store/redis/redis_log.h"
 
@@ -130,10 +129,16 @@ bool weir__redis_thread_wait(struct weir__redis_thread *store, weir_ns at_most)
 }
 
 void weir__redis_thread_defer(struct weir__redis_thread *store, const struct weir__redis_plan *plan,
-			      struct weir__resp_slice name, struct weir__resp_slice key, uint64_t cost)
+			      struct weir__resp_slice name, struct weir__resp_slice key, enum weir__redis_deferred what,
+			      uint64_t units)
 {
-	if (weir__redis_backlog_add(store->backlog, plan, name, key, cost))
+	if (weir__redis_backlog_add(store->backlog, plan, name, key, what, units))
 		weir__loop_wake(&store->loop);
+}
+
+bool weir__redis_thread_is_behind(const struct weir__redis_thread *store, weir_ns decided_at)
+{
+	return weir__redis_backlog_is_behind(store->backlog, decided_at);
 }
 
 /* --- the thread -------------------------------------------------------------------------------------------------- */
@@ -167,8 +172,8 @@ static void take_jobs(struct weir__redis_thread *store, weir_ns now)
 /* When the next charge may begin. WEIR_NEVER: not in the current state. */
 static weir_ns next_charge(const struct weir__redis_thread *store)
 {
-	const bool may = !store->is_charging && store->info.deferred_keys > 0 && can_be_called(&store->info) &&
-			 store->charges_from < store->charges_until;
+	const bool may = !store->is_charging && weir__redis_backlog_has_keys(store->backlog) &&
+			 can_be_called(&store->info) && store->charges_from < store->charges_until;
 
 	return may ? store->charges_from : WEIR_NEVER;
 }
@@ -273,9 +278,10 @@ static bool turn(struct weir__redis_thread *store, bool waits)
 
 	for (int i = 0; i < n; i++)
 		weir__redis_driver_event(store->driver, &events[i], now);
+	weir__redis_client_info(store->client, &store->info.client);
+	begin_charge(store, now); /* before jobs: when Redis is back, what was allowed meanwhile is charged first */
 	take_jobs(store, now);
 	weir__redis_client_tick(store->client, now);
-	begin_charge(store, now);
 	is_settled = weir__redis_driver_settle(store->driver, now);
 	done = done_jobs(store, now);
 	publish(store, now);
@@ -325,21 +331,22 @@ static void fini(struct weir__redis_thread *store)
 	free(store);
 }
 
-static int init(struct weir__redis_thread *store, struct weir_message *ret_message)
+static int init(struct weir__redis_thread *store, size_t deferred_bytes, struct weir_message *ret_message)
 {
 	uint64_t seeds[2];
 
 	if (weir__memory_random(seeds, sizeof(seeds)) != 0)
 		return refuse(ret_message, "no random numbers for connections to Redis");
 	store->client = weir__redis_client_new(&store->url, seeds[0], weir__monotonic_ns());
-	store->backlog = weir__redis_backlog_new(seeds[1]);
+	store->backlog = weir__redis_backlog_new(seeds[1], deferred_bytes);
 	if (store->client == NULL || store->backlog == NULL)
 		return refuse(ret_message, "no memory for connections to Redis");
 	return weir__redis_driver_new(&store->url, store->client, &store->loop, &store->driver, ret_message);
 }
 
-int weir__redis_thread_new(const struct weir__redis_url *url, void (*log)(void *context, const char *line),
-			   void *context, struct weir__redis_thread **ret_store, struct weir_message *ret_message)
+int weir__redis_thread_new(const struct weir__redis_url *url, size_t deferred_bytes,
+			   void (*log)(void *context, const char *line), void *context,
+			   struct weir__redis_thread **ret_store, struct weir_message *ret_message)
 {
 	struct weir__redis_thread *const store = calloc(1, sizeof(*store));
 	int error;
@@ -354,7 +361,7 @@ int weir__redis_thread_new(const struct weir__redis_url *url, void (*log)(void *
 		free(store);
 		return refuse(ret_message, "no descriptors for connections to Redis");
 	}
-	error = init(store, ret_message);
+	error = init(store, deferred_bytes, ret_message);
 	if (error == WEIR_OK && weir__thread_start(&store->thread, run, store) != 0)
 		error = refuse(ret_message, "no thread for connections to Redis");
 	if (error != WEIR_OK)

@@ -123,7 +123,7 @@ static int read_duration(struct reading *reading, struct part part, weir_ns leas
 
 static int read_timeout(struct reading *reading, struct part part)
 {
-	return read_duration(reading, part, ms / 10, 10 * second, "100us to 10s can be, such as 10ms",
+	return read_duration(reading, part, ms / 10, 10 * second, "100us to 10s can be, such as 100ms",
 			     &reading->url->budget);
 }
 
@@ -376,7 +376,7 @@ int weir__redis_url_read(const char *text, size_t length, struct weir__redis_url
 			 struct weir_message *ret_message)
 {
 	struct weir__redis_url url = {
-		.prefix = "weir:", .pool = 2, .connect_timeout = 500 * ms, .budget = 10 * ms, .verifies = true
+		.prefix = "weir:", .pool = 2, .connect_timeout = 500 * ms, .budget = 100 * ms, .verifies = true
 	};
 	struct reading reading = { .text = text, .url = &url, .ret_message = ret_message };
 	const struct scheme *const scheme = scheme_of(text, length);

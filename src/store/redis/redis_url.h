@@ -35,7 +35,7 @@ struct weir__redis_url {
 	char prefix[WEIR__REDIS_WORD_SIZE];               /* option prefix; "weir:" if unset */
 	uint32_t pool;                                    /* option pool: connections, 1 to 16; 2 if unset */
 	weir_ns connect_timeout;                          /* option connect_timeout; 500ms if unset */
-	weir_ns budget; /* option timeout: how long a decision waits at most; 10ms if unset */
+	weir_ns budget; /* option timeout: how long a decision waits at most; 100ms if unset */
 	/* For TLS: options ca, cert and key are files. tls_name is the name that the certificate must have, instead of
 	 * the host. verify=none accepts any certificate. */
 	char ca[WEIR__REDIS_WORD_SIZE], certificate[WEIR__REDIS_WORD_SIZE], key[WEIR__REDIS_WORD_SIZE];

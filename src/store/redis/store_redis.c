@@ -6,6 +6,7 @@
 
 #include "core/text.h"
 #include "store/redis/redis_store.h"
+#include "store/routed_store.h"
 #include "store/store_internal.h"
 
 enum { KEYS = 100000, ARENA_BYTES = 1 << 20 };
@@ -44,11 +45,25 @@ static struct weir__store *open_handle(struct weir_store *store, uint32_t submit
 							    .find_rule = weir__store_find_rule,
 							    .version = weir__store_version,
 							    .context = store };
-	struct weir__store *const handle = behind ? weir__fallback_store_new(&of_fallback) : NULL;
+	struct weir__store *const with_fallback = behind ? weir__fallback_store_new(&of_fallback) : NULL;
+	const struct weir__routed_options of_routes = { .store = with_fallback,
+							.table = store->table,
+							.is_in_table = weir__store_is_in_table,
+							.has_any = weir__store_has_any_in_table,
+							.version = weir__store_version,
+							.context = store };
+	struct weir__store *const routed = with_fallback ? weir__routed_store_new(&of_routes) : NULL;
 
-	if (handle == NULL && behind)
+	if (routed == NULL && with_fallback)
+		with_fallback->free(with_fallback);
+	else if (routed == NULL && behind)
 		behind->free(behind);
-	return handle;
+	return routed;
+}
+
+static int check_limit(const struct weir_limit *limit, enum weir_policy_store where, struct weir_message *ret_message)
+{
+	return where == WEIR_POLICY_STORE_TABLE ? WEIR_OK : weir__redis_check_limit(limit, ret_message);
 }
 
 static int wait_for_redis(struct weir_store *store, weir_ns at_most, struct weir_message *ret_message)
@@ -80,7 +95,7 @@ static void free_redis(struct weir_store *store)
 }
 
 static const struct weir__store_kind redis_kind = { .open = open_handle,
-						    .check_limit = weir__redis_check_limit,
+						    .check_limit = check_limit,
 						    .wait = wait_for_redis,
 						    .status = read_status,
 						    .free = free_redis };
@@ -115,7 +130,9 @@ static int init(struct redis *redis, const struct weir_store_options *options, s
 	redis->plans = weir__redis_plan_cache_new(table);
 	if (redis->plans == NULL)
 		return refuse(ret_message, WEIR_ERR_SYSTEM, "no memory for a store");
-	return weir__redis_thread_new(&redis->url, NULL, NULL, &redis->thread, ret_message);
+	return weir__redis_thread_new(&redis->url,
+				      options->deferred_bytes ? options->deferred_bytes : WEIR__REDIS_BACKLOG_BYTES,
+				      NULL, NULL, &redis->thread, ret_message);
 }
 
 int weir__store_redis_new(const struct weir__redis_url *url, const struct weir_store_options *options,

@@ -379,6 +379,12 @@ WEIR__BETWEEN_LIBRARIES bool weir__table_settle_limit(struct weir_table *table, 
 struct weir_verdict weir__table_undo(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
 				     size_t key_length, weir_ns now, const struct weir__charge *charge, uint64_t n);
 
+/* Overwrites the state of a key with what another store said about it at `now`: limit, remaining and reset_after of the
+ * verdict. only_raises: nothing is written if the table knows of as much usage. One swap and no allocation. A charge of
+ * a key with a history that another thread makes at the same moment may be lost. */
+void weir__table_overwrite(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
+			   size_t key_length, weir_ns now, const struct weir_verdict *said, bool only_raises);
+
 enum { WEIR__INLINE_SHARE = 25 }; /* unless it is set */
 
 /* Sets how much of a full table is for the keys of inline limits, in percent from 1 to 99. Call it before the table is

@@ -7,7 +7,9 @@
 #include "check.h"
 #include "plans.h"
 
-enum { THREADS = 4, ROUNDS = 2000, SHARED_KEYS = 50 };
+enum { BYTES = 1 << 20, THREADS = 4, ROUNDS = 2000, SHARED_KEYS = 50 };
+
+#define CHECK_NAMED(name, condition) ((condition) ? (void)0 : check_fail(__FILE__, __LINE__, name))
 
 static struct weir__redis_backlog_charge charge;
 
@@ -20,7 +22,7 @@ static bool defer(struct weir__redis_backlog *backlog, const char *name, const c
 {
 	const struct weir__redis_plan plan = plan_of("10/s");
 
-	return weir__redis_backlog_add(backlog, &plan, slice(name), slice(key), cost);
+	return weir__redis_backlog_add(backlog, &plan, slice(name), slice(key), WEIR__REDIS_DEFER_CHARGE, cost);
 }
 
 static struct weir__redis_backlog_info info_of(struct weir__redis_backlog *backlog)
@@ -35,7 +37,7 @@ static struct weir__redis_backlog_info info_of(struct weir__redis_backlog *backl
 static void end(struct weir__redis_backlog *backlog, enum weir__redis_outcome outcome, uint64_t granted)
 {
 	charge.job.outcome = outcome;
-	for (size_t i = 0; i < charge.n; i++) {
+	for (size_t i = 0; i < charge.job.n; i++) {
 		const uint64_t cost = charge.claims[i].cost;
 
 		charge.verdicts[i] = (struct weir_verdict){ .granted = cost < granted ? cost : granted };
@@ -55,7 +57,7 @@ static bool is_claim(size_t i, const char *name, const char *key, uint64_t cost)
 
 static void costs_of_a_key_are_summed(void)
 {
-	struct weir__redis_backlog *const backlog = weir__redis_backlog_new(1);
+	struct weir__redis_backlog *const backlog = weir__redis_backlog_new(1, BYTES);
 
 	CHECK(!weir__redis_backlog_begin(backlog, &charge));
 	CHECK(defer(backlog, "a", "k", 2)); /* the first: somebody may have to be woken */
@@ -82,7 +84,7 @@ static void costs_of_a_key_are_summed(void)
 
 static void each_outcome_is_counted(void)
 {
-	struct weir__redis_backlog *const backlog = weir__redis_backlog_new(2);
+	struct weir__redis_backlog *const backlog = weir__redis_backlog_new(2, BYTES);
 
 	defer(backlog, "a", "k", 10);
 	CHECK(weir__redis_backlog_begin(backlog, &charge));
@@ -117,15 +119,15 @@ static void each_outcome_is_counted(void)
 /* A key is paid by the plan that its limit had last; one that is on its way keeps its own. */
 static void plans_are_the_newest(void)
 {
-	struct weir__redis_backlog *const backlog = weir__redis_backlog_new(3);
+	struct weir__redis_backlog *const backlog = weir__redis_backlog_new(3, BYTES);
 	const struct weir__redis_plan old = plan_of("10/s"), new = plan_of("20/s");
 
-	weir__redis_backlog_add(backlog, &old, slice("a"), slice("k"), 1);
-	weir__redis_backlog_add(backlog, &new, slice("a"), slice("l"), 1);
+	weir__redis_backlog_add(backlog, &old, slice("a"), slice("k"), WEIR__REDIS_DEFER_CHARGE, 1);
+	weir__redis_backlog_add(backlog, &new, slice("a"), slice("l"), WEIR__REDIS_DEFER_CHARGE, 1);
 	CHECK(weir__redis_backlog_begin(backlog, &charge));
 	CHECK_EQ(charge.claims[0].plan->plan.most, 20);
 	CHECK(charge.claims[0].plan == charge.claims[1].plan);
-	weir__redis_backlog_add(backlog, &old, slice("a"), slice("m"), 1);
+	weir__redis_backlog_add(backlog, &old, slice("a"), slice("m"), WEIR__REDIS_DEFER_CHARGE, 1);
 	CHECK_EQ(charge.claims[0].plan->plan.most, 20);
 	end(backlog, WEIR__REDIS_JOB_DECIDED, 1);
 	weir__redis_backlog_free(backlog);
@@ -141,51 +143,151 @@ static void pay_all(struct weir__redis_backlog *backlog, uint64_t *ret_keys)
 	}
 }
 
-static void keys_have_a_bound(void)
+/* The bytes are the only bound: 100,000 keys that are short fit the default. */
+static void keys_fit_until_the_bytes_are_used_up(void)
 {
-	struct weir__redis_backlog *const backlog = weir__redis_backlog_new(4);
+	enum { KEYS = 100000 };
+	struct weir__redis_backlog *const backlog = weir__redis_backlog_new(4, WEIR__REDIS_BACKLOG_BYTES);
 	uint64_t keys;
 	char key[16];
 
-	for (int i = 0; i < WEIR__REDIS_BACKLOG_KEYS + 10; i++) {
+	for (int i = 0; i < KEYS; i++) {
 		(void)snprintf(key, sizeof(key), "%d", i);
 		defer(backlog, "a", key, 2);
 	}
-	CHECK_EQ(info_of(backlog).keys, WEIR__REDIS_BACKLOG_KEYS);
-	CHECK_EQ(info_of(backlog).dropped, 20);
-	defer(backlog, "a", "7", 5); /* one that is known is no more of them */
-	CHECK_EQ(info_of(backlog).dropped, 20);
+	CHECK_EQ(info_of(backlog).keys, KEYS);
+	CHECK_EQ(info_of(backlog).dropped, 0);
 	pay_all(backlog, &keys);
-	CHECK_EQ(keys, WEIR__REDIS_BACKLOG_KEYS);
-	CHECK_EQ(info_of(backlog).charged, 2 * WEIR__REDIS_BACKLOG_KEYS + 5);
-	defer(backlog, "a", "again", 1);
-	CHECK_EQ(info_of(backlog).keys, 1);
+	CHECK_EQ(keys, KEYS);
+	CHECK_EQ(info_of(backlog).charged, 2 * KEYS);
 	weir__redis_backlog_free(backlog);
 }
 
 static void bytes_have_a_bound(void)
 {
-	enum { LONG = 1 << 20 };
-	struct weir__redis_backlog *const backlog = weir__redis_backlog_new(5);
+	enum { LONG = BYTES / 16 };
+	struct weir__redis_backlog *const backlog = weir__redis_backlog_new(5, BYTES);
 	const struct weir__redis_plan plan = plan_of("10/s");
 	char *const key = calloc(1, LONG);
-	uint64_t keys;
+	const struct weir__resp_slice long_key = { key, LONG };
+	uint64_t fit, keys;
 
 	for (int i = 0; i < 40; i++) {
 		key[0] = (char)i;
-		weir__redis_backlog_add(backlog, &plan, slice("a"), (struct weir__resp_slice){ key, LONG }, 1);
+		weir__redis_backlog_add(backlog, &plan, slice("a"), long_key, WEIR__REDIS_DEFER_CHARGE, 3);
 	}
-	CHECK_EQ(info_of(backlog).keys, WEIR__REDIS_BACKLOG_BYTES / LONG - 1);
-	CHECK_EQ(info_of(backlog).dropped, 40 - (WEIR__REDIS_BACKLOG_BYTES / LONG - 1));
+	fit = info_of(backlog).keys;
+	CHECK(fit > 10 && fit < 16); /* the rest is for the chains and the bookkeeping */
+	CHECK_EQ(info_of(backlog).dropped, 3 * (40 - fit));
+	key[0] = 1; /* one that is known takes no more room */
+	weir__redis_backlog_add(backlog, &plan, slice("a"), long_key, WEIR__REDIS_DEFER_CHARGE, 5);
+	CHECK_EQ(info_of(backlog).dropped, 3 * (40 - fit));
 	pay_all(backlog, &keys);
-	CHECK_EQ(keys, WEIR__REDIS_BACKLOG_BYTES / LONG - 1);
+	CHECK_EQ(keys, fit);
+	CHECK_EQ(info_of(backlog).charged, 3 * fit + 5);
+	weir__redis_backlog_add(backlog, &plan, slice("a"), long_key, WEIR__REDIS_DEFER_CHARGE, 1);
+	CHECK_EQ(info_of(backlog).keys, 1); /* there is room again */
 	weir__redis_backlog_free(backlog);
 	free(key);
 }
 
+/* --- refunds, undone charges, resets ------------------------------------------------------------------------------ */
+
+static bool add(struct weir__redis_backlog *backlog, const char *key, enum weir__redis_deferred what, uint64_t units)
+{
+	const struct weir__redis_plan plan = plan_of("10/s");
+
+	return weir__redis_backlog_add(backlog, &plan, slice("a"), slice(key), what, units);
+}
+
+/* What one key is to be sent, after these steps. */
+static void what_is_given_back_reduces_the_charge(void)
+{
+	enum { NONE = -1, CHARGE = WEIR__REDIS_DEFER_CHARGE, REFUND = WEIR__REDIS_DEFER_REFUND };
+	enum { UNDO = WEIR__REDIS_DEFER_UNDO, RESET = WEIR__REDIS_DEFER_RESET };
+	static const struct {
+		const char *name;
+		struct {
+			int what;
+			uint64_t units;
+		} steps[4];
+		uint64_t refund, cost;
+	} rows[] = {
+		{ "a refund takes from the charge", { { CHARGE, 5 }, { REFUND, 2 }, { NONE, 0 } }, 0, 3 },
+		{ "all of it: nothing is sent", { { CHARGE, 5 }, { REFUND, 5 }, { NONE, 0 } }, 0, 0 },
+		{ "the rest is refunded in Redis", { { CHARGE, 5 }, { REFUND, 7 }, { NONE, 0 } }, 2, 0 },
+		{ "later charges come after it", { { REFUND, 2 }, { CHARGE, 5 }, { REFUND, 1 }, { NONE, 0 } }, 2, 4 },
+		{ "refunds are summed, too", { { REFUND, 2 }, { REFUND, UINT64_MAX }, { NONE, 0 } }, UINT64_MAX, 0 },
+		{ "an undo takes from the charge", { { CHARGE, 5 }, { UNDO, 2 }, { NONE, 0 } }, 0, 3 },
+		{ "and from nothing else", { { CHARGE, 5 }, { UNDO, 7 }, { NONE, 0 } }, 0, 0 },
+		{ "an undo alone is nothing", { { UNDO, 7 }, { NONE, 0 } }, 0, 0 },
+		{ "a reset forgets a charge", { { CHARGE, 5 }, { RESET, 0 }, { NONE, 0 } }, 0, 0 },
+		{ "and a refund", { { REFUND, 5 }, { CHARGE, 1 }, { RESET, 0 }, { NONE, 0 } }, 0, 0 },
+		{ "but not what comes later", { { CHARGE, 5 }, { RESET, 0 }, { CHARGE, 1 }, { NONE, 0 } }, 0, 1 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct weir__redis_backlog *const backlog = weir__redis_backlog_new(8, BYTES);
+		const bool is_sent = rows[i].refund > 0 || rows[i].cost > 0;
+		size_t n = 0;
+
+		for (size_t j = 0; j < 4 && rows[i].steps[j].what != NONE; j++)
+			(void)add(backlog, "k", (enum weir__redis_deferred)rows[i].steps[j].what,
+				  rows[i].steps[j].units);
+		CHECK_NAMED(rows[i].name, info_of(backlog).keys == is_sent);
+		CHECK_NAMED(rows[i].name, weir__redis_backlog_begin(backlog, &charge) == is_sent);
+		if (rows[i].refund > 0) {
+			CHECK_NAMED(rows[i].name, charge.requests[n].operation == WEIR__REDIS_REFUND);
+			CHECK_NAMED(rows[i].name, charge.claims[n++].cost == rows[i].refund);
+		}
+		if (rows[i].cost > 0)
+			CHECK_NAMED(rows[i].name, is_claim(n++, "a", "k", rows[i].cost));
+		CHECK_NAMED(rows[i].name, charge.job.n == n);
+		end(backlog, WEIR__REDIS_JOB_DECIDED, 1);
+		CHECK_NAMED(rows[i].name, info_of(backlog).charged == (rows[i].cost > 0));
+		CHECK_NAMED(rows[i].name, info_of(backlog).excess == rows[i].cost - (rows[i].cost > 0));
+		weir__redis_backlog_free(backlog);
+	}
+}
+
+/* A refund that came while the charge was on its way is after it, if the charge waits again. */
+static void what_waits_again_comes_first(void)
+{
+	struct weir__redis_backlog *const backlog = weir__redis_backlog_new(9, BYTES);
+
+	add(backlog, "k", WEIR__REDIS_DEFER_CHARGE, 5);
+	CHECK(weir__redis_backlog_begin(backlog, &charge));
+	add(backlog, "k", WEIR__REDIS_DEFER_REFUND, 2);
+	add(backlog, "k", WEIR__REDIS_DEFER_CHARGE, 1);
+	end(backlog, WEIR__REDIS_JOB_UNREACHED, 0);
+	CHECK(weir__redis_backlog_begin(backlog, &charge));
+	CHECK(charge.job.n == 1 && is_claim(0, "a", "k", 4));
+	add(backlog, "k", WEIR__REDIS_DEFER_REFUND, 4);
+	end(backlog, WEIR__REDIS_JOB_UNREACHED, 0);
+	CHECK(!weir__redis_backlog_begin(backlog, &charge));
+	CHECK_EQ(info_of(backlog).keys, 0);
+	weir__redis_backlog_free(backlog);
+}
+
+static void a_reply_is_behind_until_all_is_charged(void)
+{
+	struct weir__redis_backlog *const backlog = weir__redis_backlog_new(10, BYTES);
+
+	CHECK(!weir__redis_backlog_is_behind(backlog, 50));
+	defer(backlog, "a", "k", 1);
+	CHECK(weir__redis_backlog_is_behind(backlog, 50));
+	CHECK(weir__redis_backlog_begin(backlog, &charge));
+	CHECK(weir__redis_backlog_is_behind(backlog, 50));
+	charge.job.decided_at = 60;
+	end(backlog, WEIR__REDIS_JOB_DECIDED, 1);
+	CHECK(weir__redis_backlog_is_behind(backlog, 60)); /* perhaps it was decided before the charge */
+	CHECK(!weir__redis_backlog_is_behind(backlog, 61));
+	weir__redis_backlog_free(backlog);
+}
+
 static void many_limits_are_several_payments(void)
 {
-	struct weir__redis_backlog *const backlog = weir__redis_backlog_new(6);
+	struct weir__redis_backlog *const backlog = weir__redis_backlog_new(6, BYTES);
 	char name[16];
 
 	for (int i = 0; i < WEIR__REDIS_CHARGE_PLANS + 6; i++) {
@@ -208,7 +310,7 @@ static void *owe_much(void *context)
 
 	for (int i = 0; i < ROUNDS; i++) {
 		(void)snprintf(key, sizeof(key), "%d", i % SHARED_KEYS);
-		weir__redis_backlog_add(context, &plan, slice("a"), slice(key), 1);
+		weir__redis_backlog_add(context, &plan, slice("a"), slice(key), WEIR__REDIS_DEFER_CHARGE, 1);
 	}
 	return NULL;
 }
@@ -216,7 +318,7 @@ static void *owe_much(void *context)
 /* Nothing is lost or paid twice between those who owe and the one who pays. */
 static void threads_owe_while_one_pays(void)
 {
-	struct weir__redis_backlog *const backlog = weir__redis_backlog_new(7);
+	struct weir__redis_backlog *const backlog = weir__redis_backlog_new(7, BYTES);
 	pthread_t threads[THREADS];
 	uint64_t keys;
 
@@ -234,5 +336,6 @@ static void threads_owe_while_one_pays(void)
 }
 
 TESTS(TEST(costs_of_a_key_are_summed), TEST(each_outcome_is_counted), TEST(plans_are_the_newest),
-      TEST(keys_have_a_bound), TEST(bytes_have_a_bound), TEST(many_limits_are_several_payments),
-      TEST(threads_owe_while_one_pays))
+      TEST(keys_fit_until_the_bytes_are_used_up), TEST(bytes_have_a_bound), TEST(what_is_given_back_reduces_the_charge),
+      TEST(what_waits_again_comes_first), TEST(a_reply_is_behind_until_all_is_charged),
+      TEST(many_limits_are_several_payments), TEST(threads_owe_while_one_pays))

@@ -248,7 +248,7 @@ static void greet_and_probe(uint32_t link)
 /* Two links, both ready, and Redis is up. */
 static void come_up(void)
 {
-	begin("redis://h");
+	begin("redis://h?timeout=10ms");
 	CHECK_TEXT(wishes(), "+0 h:6379 +1 h:6379");
 	greet_and_probe(0);
 	greet(1);
@@ -916,7 +916,7 @@ static void a_refused_probe_keeps_it_open(void)
 	end();
 }
 
-static void nodes_are_counted_every_10_s(void)
+static void nodes_are_counted_every_second(void)
 {
 	weir_ns last;
 
@@ -925,14 +925,92 @@ static void nodes_are_counted_every_10_s(void)
 	for (uint32_t i = 0; i < 10; i++) {
 		const uint32_t link = (i + 1) % 2;
 
-		while (weir__redis_client_output(client, link).length == 0 && now - last < MS(13000))
-			pass(MS(100));
-		CHECK(now - last >= MS(7500) && now - last <= MS(12600));
+		while (weir__redis_client_output(client, link).length == 0 && now - last < MS(1300))
+			pass(MS(10));
+		CHECK(now - last >= MS(750) && now - last <= MS(1260));
 		CHECK(strncmp(said(link), "EVAL ... 1 weir:~nodes ", 23) == 0);
 		hear(link, ":7\r\n");
 		CHECK_EQ(info().nodes, 7);
 		last = now;
 	}
+	end();
+}
+
+/* Time passes. Each heartbeat gets this reply, the number of nodes. */
+static void beat_for(weir_ns duration, const char *nodes)
+{
+	const weir_ns until = now + duration;
+
+	while (now < until) {
+		pass(MS(10));
+		for (uint32_t link = 0; link < 2; link++)
+			if (weir__redis_client_output(client, link).length > 0) {
+				(void)said(link);
+				hear(link, nodes);
+			}
+	}
+}
+
+/* The others count about once a second. A server that is alone need not wait. */
+static void a_node_joins_until_the_others_must_know(void)
+{
+	come_up();
+	CHECK(info().is_joining);
+	beat_for(MS(1900), ":3\r\n");
+	CHECK(info().is_joining);
+	beat_for(MS(200), ":3\r\n");
+	CHECK(!info().is_joining);
+	beat_for(MS(3000), ":4\r\n"); /* another one has joined */
+	CHECK(!info().is_joining && info().nodes == 4);
+	for (uint32_t link = 0; link < 2; link++) /* cut off for so long that the others may have forgotten it */
+		weir__redis_client_lost(client, link, "it is cut off", now);
+	(void)wishes();
+	for (int i = 0; i < 35; i++) {
+		pass(MS(1000));
+		(void)wishes();
+	}
+	CHECK(!info().is_joining);
+	end();
+	begin("redis://h?pool=1");
+	CHECK_TEXT(wishes(), "+0 h:6379");
+	greet(0);
+	(void)said(0);
+	hear(0, ":1\r\n");
+	CHECK(info().health == WEIR__REDIS_UP && !info().is_joining);
+	end();
+}
+
+static void check_failures(uint64_t slow, uint64_t gone, uint64_t refused)
+{
+	CHECK_EQ(info().failures[WEIR__REDIS_SLOW], slow);
+	CHECK_EQ(info().failures[WEIR__REDIS_GONE], gone);
+	CHECK_EQ(info().failures[WEIR__REDIS_REFUSES], refused);
+}
+
+static void failures_have_reasons(void)
+{
+	come_up();
+	ask(0, 1, MS(10)); /* no reply in time, while it is connected */
+	(void)said(0);
+	pass(MS(10));
+	check_done(0, WEIR__REDIS_JOB_UNANSWERED);
+	check_failures(1, 0, 0);
+	ask(1, 1, MS(10));
+	(void)said(1);
+	weir__redis_client_lost(client, 1, "the connection is lost", now);
+	take_done();
+	check_done(1, WEIR__REDIS_JOB_UNANSWERED);
+	check_failures(1, 1, 0);
+	end();
+	come_up();
+	ask(0, 1, MS(10));
+	(void)said(0);
+	hear(0, "-OOM command not allowed when used memory > 'maxmemory'.\r\n");
+	check_done(0, WEIR__REDIS_JOB_UNREACHED);
+	check_failures(0, 0, 1);
+	ask(1, 1, MS(10)); /* the breaker is open, for the same reason */
+	check_done(1, WEIR__REDIS_JOB_UNREACHED);
+	check_failures(0, 0, 2);
 	end();
 }
 
@@ -1061,8 +1139,13 @@ static void an_old_sentinel_is_asked_again_and_again(void)
 	for (size_t i = 0; i < 3; i++) {
 		const weir_ns begun = now;
 
-		while (weir__redis_client_output(client, 1).length == 0 && now < begun + MS(2000))
+		while (weir__redis_client_output(client, 1).length == 0 && now < begun + MS(2000)) {
 			pass(MS(1));
+			if (weir__redis_client_output(client, 0).length > 0) { /* a heartbeat */
+				(void)said(0);
+				hear(0, ":3\r\n");
+			}
+		}
 		CHECK(now - begun <= MS(1251));
 		CHECK_TEXT(said(1), "SENTINEL GET-MASTER-ADDR-BY-NAME main");
 		hear(1, i < 2 ? PLACE_ANSWER("h1", "7001") : PLACE_ANSWER("h2", "7001"));
@@ -1084,6 +1167,7 @@ TESTS(TEST(who_one_is_and_which_database), TEST(before_redis_6_there_is_no_hello
       TEST(what_was_not_asked_for_closes), TEST(links_that_are_gone_are_not_listened_to), TEST(more_jobs_than_can_wait),
       TEST(a_call_has_a_longest), TEST(jobs_that_cannot_be), TEST(silence_opens_the_breaker),
       TEST(patience_grows_with_the_budget), TEST(one_hiccup_does_not_open_it), TEST(connections_that_are_refused),
-      TEST(connections_that_do_not_come_about), TEST(a_refused_probe_keeps_it_open), TEST(nodes_are_counted_every_10_s),
+      TEST(connections_that_do_not_come_about), TEST(a_refused_probe_keeps_it_open),
+      TEST(nodes_are_counted_every_second), TEST(a_node_joins_until_the_others_must_know), TEST(failures_have_reasons),
       TEST(a_sentinel_tells_the_primary), TEST(a_switch_moves_at_once), TEST(what_is_no_primary_makes_ask_again),
       TEST(sentinels_that_are_of_no_use), TEST(an_old_sentinel_is_asked_again_and_again))

@@ -119,7 +119,7 @@ static void open_store(const char *options)
 
 	(void)snprintf(text, sizeof(text), "redis+unix://%s?prefix=s:%s", server.path, options);
 	if (weir__redis_url_read(text, strlen(text), &url, &why) != WEIR_OK ||
-	    weir__redis_thread_new(&url, keep_line, NULL, &store, &why) != WEIR_OK)
+	    weir__redis_thread_new(&url, WEIR__REDIS_BACKLOG_BYTES, keep_line, NULL, &store, &why) != WEIR_OK)
 		errx(1, "%s: %s", text, why.text);
 }
 
@@ -161,7 +161,8 @@ static enum weir__redis_outcome ask(enum weir__redis_operation operation, const 
 
 static void defer(const char *key, uint64_t cost)
 {
-	weir__redis_thread_defer(store, &plan, name, (struct weir__resp_slice){ key, strlen(key) }, cost);
+	weir__redis_thread_defer(store, &plan, name, (struct weir__resp_slice){ key, strlen(key) },
+				 WEIR__REDIS_DEFER_CHARGE, cost);
 }
 
 /* Until nothing is owed, and so many units were paid, drifted or are not known. */
@@ -347,7 +348,7 @@ static void an_end_without_a_beginning(void)
 	weir__redis_thread_free(NULL);
 	(void)snprintf(text, sizeof(text), "rediss://localhost?ca=%%2Fno%%2Fsuch%%2Ffile");
 	CHECK_EQ(weir__redis_url_read(text, strlen(text), &url, &why), WEIR_OK);
-	CHECK_EQ(weir__redis_thread_new(&url, NULL, NULL, &store, &why), WEIR_ERR_LIMIT);
+	CHECK_EQ(weir__redis_thread_new(&url, WEIR__REDIS_BACKLOG_BYTES, NULL, NULL, &store, &why), WEIR_ERR_LIMIT);
 	CHECK(strncmp(why.text, "the CA file /no/such/file: ", 27) == 0);
 }
 

@@ -79,10 +79,10 @@ static const struct {
 	{ "redis://h?pool=17",            15, "pool \"17\": 1 to 16 connections can be" },
 	{ "redis://h?pool=",              15, "pool \"\": 1 to 16 connections can be" },
 	{ "redis://h?pool=1&pool=1",      17, "option \"pool\": it is said twice" },
-	{ "redis://h?timeout=10",         18, "a time of \"10\": 100us to 10s can be, such as 10ms" },
-	{ "redis://h?timeout=99us",       18, "a time of \"99us\": 100us to 10s can be, such as 10ms" },
-	{ "redis://h?timeout=11s",        18, "a time of \"11s\": 100us to 10s can be, such as 10ms" },
-	{ "redis://h?timeout=ms",         18, "a time of \"ms\": 100us to 10s can be, such as 10ms" },
+	{ "redis://h?timeout=10",         18, "a time of \"10\": 100us to 10s can be, such as 100ms" },
+	{ "redis://h?timeout=99us",       18, "a time of \"99us\": 100us to 10s can be, such as 100ms" },
+	{ "redis://h?timeout=11s",        18, "a time of \"11s\": 100us to 10s can be, such as 100ms" },
+	{ "redis://h?timeout=ms",         18, "a time of \"ms\": 100us to 10s can be, such as 100ms" },
 	{ "redis://h?connect_timeout=2min", 26, "a time of \"2min\": 1ms to 60s can be, such as 500ms" },
 	{ "redis://h?&pool=1",            10, "an option is name=value, such as pool=4" },
 	{ "redis://h?pol=1",              10, "there is no such option; there are prefix, pool, timeout, connect_timeout, "
@@ -145,7 +145,7 @@ static void what_is_not_said_has_a_value(void)
 	CHECK_TEXT(url.prefix, "weir:");
 	CHECK_TEXT(url.user, "");
 	CHECK_EQ(url.pool, 2);
-	CHECK_EQ(url.budget, 10000000);
+	CHECK_EQ(url.budget, 100000000);
 	CHECK_EQ(url.connect_timeout, 500000000);
 	CHECK_EQ(url.database, 0);
 }

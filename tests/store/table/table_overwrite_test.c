@@ -1,0 +1,218 @@
+/* table_overwrite_test.c: a table takes over what another one says about a key: never more is left than there, and for
+ * kinds whose verdict determines their state exactly as much, at every later instant. */
+#include "tables.h"
+
+enum { ARENA_BYTES = 1 << 20, STEPS = 3000, LOOKS = 6 };
+
+static const struct {
+	const char *text;
+	bool is_exact;
+	weir_ns late; /* how much later than in the other table the key may be full */
+} limits[] = {
+	{ "10/s burst 5", true, 0 },
+	{ "7/min burst 3", true, 0 },
+	{ "3/7ns burst 4", false, 1 }, /* reset_after is rounded up, by a good part of a token */
+	{ "10/s leaky queue 5", true, 0 },
+	{ "10/s leaky burst 4", true, 0 },
+	{ "5/s refill interval burst 12", true, 0 },
+	{ "5/s fixed_window", true, 0 },
+	{ "5/s fixed_window align first", true, 0 },
+	{ "20/s sliding_counter", false, S(2) },
+	{ "20000/s sliding_counter", false, S(2) },
+	{ "20/s sliding_counter segments 4", false, S(2) },
+	{ "9/s sliding_log", false, S(2) },
+};
+
+struct pair {
+	struct weir_table *there, *here;
+	const struct weir_table_limit *of_there, *of_here;
+	weir_ns now;
+};
+
+static struct pair make(const char *text)
+{
+	struct pair pair = { .there = table_with_arena(100, ARENA_BYTES),
+			     .here = table_with_arena(100, ARENA_BYTES),
+			     .now = MADE_AT + S(100) };
+
+	pair.of_there = limit_in(pair.there, text);
+	pair.of_here = limit_in(pair.here, text);
+	return pair;
+}
+
+static void unmake(struct pair *pair)
+{
+	weir_table_free(pair->there);
+	weir_table_free(pair->here);
+}
+
+static struct weir_verdict look_there(const struct pair *pair, weir_ns now)
+{
+	return weir_table_peek(pair->there, pair->of_there, "k", 1, now, 0);
+}
+
+static struct weir_verdict look_here(const struct pair *pair, weir_ns now)
+{
+	return weir_table_peek(pair->here, pair->of_here, "k", 1, now, 0);
+}
+
+static void tell(const struct pair *pair, const struct weir_verdict *said, bool only_raises)
+{
+	weir__table_overwrite(pair->here, pair->of_here, "k", 1, pair->now, said, only_raises);
+}
+
+/* A step that may charge, give back or forget. */
+static void change_there(const struct pair *pair)
+{
+	const uint64_t most = look_there(pair, pair->now).limit;
+
+	switch (below(12)) {
+	case 0:
+		(void)weir_table_refund(pair->there, pair->of_there, "k", 1, pair->now, 1 + below(3));
+		break;
+	case 1:
+		if (below(4) == 0)
+			(void)weir_table_reset(pair->there, pair->of_there, "k", 1);
+		break;
+	case 2:
+		(void)weir_table_upto(pair->there, pair->of_there, "k", 1, pair->now, most);
+		break;
+	default:
+		(void)weir_table_take(pair->there, pair->of_there, "k", 1, pair->now, 1 + below(most / 4 + 1));
+	}
+}
+
+/* What was charged here before is overwritten, too. */
+static void what_is_said_is_what_is_known(void)
+{
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		struct pair pair = make(limits[i].text);
+		const weir_ns period = weir_table_limit_limit(pair.of_there).period;
+
+		for (int step = 0; step < STEPS; step++) {
+			struct weir_verdict said;
+			weir_ns later = pair.now;
+
+			pair.now += below(period / 3 + 2);
+			change_there(&pair);
+			if (below(3) == 0)
+				(void)weir_table_take(pair.here, pair.of_here, "k", 1, pair.now, 1 + below(4));
+			said = look_there(&pair, pair.now);
+			tell(&pair, &said, false);
+			later = pair.now;
+			for (int look = 0; look < LOOKS; look++) {
+				const struct weir_verdict there = look_there(&pair, later),
+							  here = look_here(&pair, later);
+
+				if (limits[i].is_exact) {
+					CHECK_EQ(here.remaining, there.remaining);
+					CHECK_EQ(here.reset_after, there.reset_after);
+				} else {
+					CHECK(here.remaining <= there.remaining);
+					CHECK(here.reset_after <= there.reset_after + limits[i].late);
+				}
+				later += below(period / 2 + 2);
+			}
+			if (!limits[i].is_exact)
+				CHECK(look_here(&pair, pair.now + said.reset_after + 2 * period).remaining ==
+				      said.limit);
+		}
+		unmake(&pair);
+	}
+}
+
+/* A key that is charged here goes on from what was said. */
+static void charges_follow_what_was_said(void)
+{
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		struct pair pair = make(limits[i].text);
+		const uint64_t most = look_there(&pair, pair.now).limit;
+		struct weir_verdict said;
+
+		(void)weir_table_take(pair.there, pair.of_there, "k", 1, pair.now, most - 2);
+		said = look_there(&pair, pair.now);
+		CHECK_EQ(said.remaining, 2);
+		tell(&pair, &said, false);
+		CHECK(weir_table_take(pair.here, pair.of_here, "k", 1, pair.now, 1).allowed);
+		CHECK(!weir_table_take(pair.here, pair.of_here, "k", 1, pair.now, 2).allowed);
+		CHECK(weir_table_take(pair.here, pair.of_here, "k", 1, pair.now, 1).allowed);
+		CHECK(!weir_table_take(pair.here, pair.of_here, "k", 1, pair.now, 1).allowed);
+		unmake(&pair);
+	}
+}
+
+static void usage_is_only_raised_if_asked(void)
+{
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		struct pair pair = make(limits[i].text);
+		const uint64_t most = look_there(&pair, pair.now).limit;
+		struct weir_verdict less, more;
+
+		(void)weir_table_take(pair.there, pair.of_there, "k", 1, pair.now, 1);
+		less = look_there(&pair, pair.now);
+		(void)weir_table_take(pair.there, pair.of_there, "k", 1, pair.now, 2);
+		more = look_there(&pair, pair.now);
+		(void)weir_table_take(pair.here, pair.of_here, "k", 1, pair.now, 2);
+		tell(&pair, &less, true);
+		CHECK_EQ(look_here(&pair, pair.now).remaining, most - 2);
+		tell(&pair, &more, true);
+		CHECK_EQ(look_here(&pair, pair.now).remaining, most - 3);
+		tell(&pair, &less, false);
+		CHECK_EQ(look_here(&pair, pair.now).remaining, most - 1);
+		unmake(&pair);
+	}
+}
+
+/* A key of which nothing is used takes no slot, and gives its slot back. */
+static void a_full_key_takes_no_slot(void)
+{
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		struct pair pair = make(limits[i].text);
+		const struct weir_verdict full = look_there(&pair, pair.now);
+
+		tell(&pair, &full, false);
+		CHECK(place_of(pair.here, pair.of_here, "k", 1).slot == NULL);
+		(void)weir_table_take(pair.here, pair.of_here, "k", 1, pair.now, 2);
+		CHECK(place_of(pair.here, pair.of_here, "k", 1).slot != NULL);
+		tell(&pair, &full, false);
+		CHECK(place_of(pair.here, pair.of_here, "k", 1).slot == NULL);
+		unmake(&pair);
+	}
+}
+
+/* The other store may have other numbers for the limit. The units that are used count, at most all that there are. */
+static void another_limit_keeps_its_units(void)
+{
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		struct pair pair = make(limits[i].text);
+		const uint64_t most = look_there(&pair, pair.now).limit;
+		struct weir_verdict said = { .limit = most + 100, .remaining = most + 98, .reset_after = 1 };
+
+		tell(&pair, &said, false);
+		CHECK(look_here(&pair, pair.now).remaining <= most - 2);
+		CHECK(look_here(&pair, pair.now).remaining + 3 >= most || !limits[i].is_exact);
+		said.remaining = 0;
+		said.reset_after = S(86400);
+		tell(&pair, &said, false);
+		CHECK_EQ(look_here(&pair, pair.now).remaining, 0);
+		CHECK(look_here(&pair, pair.now).reset_after <= S(120));
+		unmake(&pair);
+	}
+}
+
+/* A change of the limit converts what was said as if it had been charged here. */
+static void a_changed_limit_keeps_what_was_said(void)
+{
+	struct pair pair = make("10/hour fixed_window");
+	const struct weir_verdict said = { .limit = 10, .remaining = 4, .reset_after = S(1000) };
+	struct weir_limit to;
+
+	tell(&pair, &said, false);
+	CHECK_EQ(weir_limit_parse("15/hour fixed_window", 20, &to, NULL), WEIR_OK);
+	CHECK_EQ(weir_table_change_limit(pair.here, pair.of_here, &to, pair.now, NULL), WEIR_OK);
+	CHECK_EQ(look_here(&pair, pair.now).remaining, 9);
+	unmake(&pair);
+}
+
+TESTS(TEST(what_is_said_is_what_is_known), TEST(charges_follow_what_was_said), TEST(usage_is_only_raised_if_asked),
+      TEST(a_full_key_takes_no_slot), TEST(another_limit_keeps_its_units), TEST(a_changed_limit_keeps_what_was_said))
