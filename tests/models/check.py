@@ -3,7 +3,7 @@
 
     check.py MODEL small|full DIRECTORY [WORD...]
 
-MODEL is table_slots, table_joint or table_fold, whose heads say what is checked. `small` takes seconds and `full` minutes; WORDs
+MODEL is table_slots, table_joint, table_fold or table_read, whose heads say what is checked. `small` takes seconds and `full` minutes; WORDs
 run only what has one of them in its name. All files are made in DIRECTORY. Prints TAP.
 
 A search that ends early, for lack of memory or depth, fails. A fault that is not found fails: a check that cannot fail
@@ -62,6 +62,11 @@ HOLDS = {
         Run("full", "2 charge, 1 folds twice, a crash", "-DCHARGES=1"),
         Run("full", "2 charge twice, 1 folds", "-DFOLDS=1 -DCRASHES=0"),
     ],
+    "table_read": [
+        Run("both", "1 reader, 1 writer, several rounds", "-DWRITES=14"),
+        Run("full", "1 reader, 2 writers", "-DWRITERS=2 -DWRITES=10"),
+        Run("full", "1 reader that reads twice", "-DWRITES=14 -DREADS=2"),
+    ],
 }
 
 # Mutations, and what is known not to hold.
@@ -99,6 +104,13 @@ FAILS = {
         Run("both", "fold without the units", "-DROOT_LOST"),
         Run("both", "charge without comparing", "-DBLIND"),
         Run("both", "do not read the slot again", "-DNO_RECHECK"),
+    ],
+    "table_read": [
+        Run("both", "read the newest event first", "-DNEWEST_FIRST -DNO_SECOND_LOOK"),
+        Run("both", "do not read the oldest event twice", "-DNO_SECOND_LOOK"),
+        Run("both", "do not read the oldest event last", "-DNO_LAST_LOOK -DWRITES=14"),
+        Run("both", "accept cells out of order", "-DNO_ORDER"),
+        Run("both", "write a cell too late", "-DFILE_LATE"),
     ],
 }
 

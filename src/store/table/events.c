@@ -1,6 +1,8 @@
 /* events.c: binary search in the events of a key. */
 #include "store/table/events.h"
 
+enum { LOOKS_MOST = 8 }; /* in a row, until the oldest event stays for two reads */
+
 static uint64_t since_oldest(const struct weir__history *history, uint64_t total)
 {
 	return (total - history->oldest.total) & WEIR__TOTAL_MASK;
@@ -13,14 +15,26 @@ static uint64_t index_of(const struct weir__history *history, uint32_t position)
 		       position + weir__shape_cells(&history->shape) - history->oldest.position;
 }
 
+/* Whether the oldest event has moved on. If it has not, the newest has not gone round the ring since. */
+static bool is_moved(const struct weir__history *history)
+{
+	const struct weir__point now = weir__history_oldest_now(history);
+
+	return now.at != history->oldest.at || now.total != history->oldest.total ||
+	       now.position != history->oldest.position;
+}
+
 bool weir__events_init(struct weir__events *events, struct weir__history *history, uint64_t base, bool is_careful)
 {
-	if (is_careful && !weir__history_look_newest(history))
-		return false;
+	events->is_lost = is_careful;
+	for (int looks = 0; looks < LOOKS_MOST && events->is_lost; looks++) {
+		if (!weir__history_look_again(history))
+			return false;
+		events->is_lost = is_moved(history);
+	}
 	events->history = history;
 	events->base = base;
 	events->is_careful = is_careful;
-	events->is_lost = false;
 	events->first_at = history->oldest.at + base;
 	events->newest = (struct weir__event){ history->newest.at + base,
 					       since_oldest(history, history->newest.total) };

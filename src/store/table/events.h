@@ -6,8 +6,8 @@
  *
  * A decision that changes the history is made by a swap of its newest event, which fails if anything has changed since.
  * A decision that changes nothing need only know that its own cells were not overwritten. So a reader that has lost a race
- * reads with care: the oldest event first, then the newest, then cells, and the oldest event again. A cell that was
- * overwritten is out of order, so the reader notices. Its result is that of the moment at which it read the newest event,
+ * reads with care: the oldest event first, then the newest, and the oldest again, which must be the same; then cells, and
+ * the oldest event once more. A cell that was overwritten is out of order, so the reader notices. Its result is that of the moment at which it read the newest event,
  * however many events others add meanwhile. */
 #ifndef WEIR_STORE_TABLE_EVENTS_H
 #define WEIR_STORE_TABLE_EVENTS_H
@@ -37,8 +37,8 @@ struct weir__found {
 
 enum weir__events_by { WEIR__EVENTS_BY_INSTANT, WEIR__EVENTS_BY_TOTAL };
 
-/* Makes the events of a history searchable. With care, the newest event is read again into *history. Returns false if
- * the history has changed so much meanwhile that it must be looked at again. */
+/* Makes the events of a history searchable. With care, the oldest and the newest event are read again into *history.
+ * Returns false if the history is gone. */
 bool weir__events_init(struct weir__events *events, struct weir__history *history, uint64_t base, bool is_careful);
 
 /* Finds the first event whose instant or total is at least `least`. */

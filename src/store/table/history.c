@@ -189,12 +189,16 @@ bool weir__history_is_unchanged(const struct weir__history *history)
 	return seen.lo == history->newest_seen.lo && seen.hi == history->newest_seen.hi;
 }
 
-bool weir__history_look_newest(struct weir__history *history)
+bool weir__history_look_again(struct weir__history *history)
 {
+	const uint32_t cells = weir__shape_cells(&history->shape);
+
+	history->oldest_seen = weir__atomic16_load(&history->root->oldest);
 	weir__read_barrier();
 	history->newest_seen = weir__atomic16_load(&history->root->newest);
+	history->oldest = unpack_point(history->oldest_seen);
 	history->newest = unpack_point(history->newest_seen);
-	return history->newest_seen.hi != gone && history->newest.position < weir__shape_cells(&history->shape);
+	return history->newest_seen.hi != gone && history->newest.position < cells && history->oldest.position < cells;
 }
 
 struct weir__point weir__history_oldest_now(const struct weir__history *history)

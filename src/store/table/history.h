@@ -100,8 +100,8 @@ void weir__history_fetch_cells(const struct weir__history *history);
 /* Whether the newest event is still the one that was seen. All reads before the call happen before this check. */
 bool weir__history_is_unchanged(const struct weir__history *history);
 
-/* Reads the newest event again, after the oldest. Returns false if the history is gone or was moved. */
-bool weir__history_look_newest(struct weir__history *history);
+/* Reads the oldest event again, and after it the newest. Returns false if the history is gone or was moved. */
+bool weir__history_look_again(struct weir__history *history);
 
 /* The oldest event now, after all reads before the call. */
 struct weir__point weir__history_oldest_now(const struct weir__history *history);

@@ -295,6 +295,16 @@ static void write_one(void)
 	note_moment();
 }
 
+/* The whole ring at once, and some more, so that the newest event is where the oldest was. */
+static unsigned rounds_left;
+
+static void write_a_round(void)
+{
+	for (uint64_t i = 0; i < stage.events + 5 && rounds_left > 0; i++)
+		write_one();
+	rounds_left -= rounds_left > 0;
+}
+
 static struct weir_verdict read_verdict;
 
 static void read_one(void)
@@ -304,7 +314,7 @@ static void read_one(void)
 
 /* A reader is done after a bounded number of accesses, however often others write, and its verdict is that of a moment
  * between its beginning and its end. */
-static void check_reader(uint64_t each, uint64_t cost)
+static void check_reader(uint64_t each, uint64_t cost, void (*act)(void))
 {
 	uint64_t accesses;
 	bool is_found = false;
@@ -314,7 +324,7 @@ static void check_reader(uint64_t each, uint64_t cost)
 	readers.n = 0;
 	note_moment();
 	hook.each = each;
-	hook.act = write_one;
+	hook.act = act;
 	accesses = accesses_of(read_one);
 	for (size_t i = 0; i < readers.n; i++)
 		is_found |= is_same_verdict(&read_verdict, &readers.expected[i]);
@@ -336,19 +346,26 @@ static void check_readers(bool is_log, uint64_t events)
 		write_one();
 	for (uint64_t each = 12; each < 200 && !check_failed; each += 7)
 		for (uint64_t cost = 1; cost <= events && !check_failed; cost += 1 + events / 9)
-			check_reader(each, cost);
+			check_reader(each, cost, write_one);
+	for (uint64_t each = 1; each < 60 && events <= 20 && !check_failed; each++)
+		for (uint64_t cost = 1; cost <= events && !check_failed; cost++) {
+			rounds_left = 3;
+			check_reader(each, cost, write_a_round);
+		}
 	free(readers.state);
 	weir_table_free(stage.table);
 }
 
 static void readers_of_logs_are_not_held_up(void)
 {
+	check_readers(true, 10);
 	check_readers(true, 100);
 	check_readers(true, 1000);
 }
 
 static void readers_of_segments_are_not_held_up(void)
 {
+	check_readers(false, 10);
 	check_readers(false, 100);
 	check_readers(false, 1000);
 }

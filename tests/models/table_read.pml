@@ -1,0 +1,169 @@
+/* table_read.pml: a reader of a history among writers.
+ *
+ * Events are numbered, and an event's number is its instant and its total, too. The newest is in the root; before another
+ * replaces it, it is written to its cell, in a ring of CELLS. Cells hold numbers modulo SPAN. An event counts until
+ * PERIOD others have come. After each push the writer moves the oldest event on; if another writer has done so, it does
+ * nothing.
+ *
+ * A reader reads the oldest event, then the newest, then the oldest again, which must be the same. Then it reads cells, and
+ * the oldest event once more. It accepts a cell that is between the two events that it knows, and its result if the oldest
+ * event has not passed the newest that it has read.
+ *
+ * Checked when a reader accepts: each cell was that of its position when the newest event was read, and no event that
+ * counted then was forgotten. A reader that does not accept looks again; it accepts if nobody writes meanwhile.
+ *
+ * check.py says which sizes are searched, and which faults, each a -D, must be found:
+ *   -DNEWEST_FIRST  the newest event is read before the oldest: what counted may be forgotten already
+ *   -DNO_SECOND_LOOK  the oldest event is not read again after the newest, which may have gone round the ring by then
+ *   -DNO_LAST_LOOK  the oldest event is not read after the cells: a cell may have gone round several times
+ *   -DNO_ORDER      a cell is accepted whatever it holds
+ *   -DFILE_LATE     an event is written to its cell after another has replaced it */
+
+#ifndef WRITERS
+#define WRITERS 1
+#endif
+#ifndef WRITES
+#define WRITES 10
+#endif
+#ifndef CELLS
+#define CELLS 4
+#endif
+#ifndef SPAN
+#define SPAN 7
+#endif
+#ifndef READS
+#define READS 1
+#endif
+#define PERIOD 2
+
+byte newest = 2, oldest = 1;
+byte cells[CELLS];
+byte is_written; /* how many events the writers have added */
+byte ended;      /* writers that are done */
+
+#define FIRST_LIVE(when) ((when) >= PERIOD -> (when) - PERIOD + 1 : 1)
+
+inline file_newest() {
+	atomic {
+		if
+		:: newest == seen -> cells[seen % CELLS] = seen % SPAN
+		:: else
+		fi
+	}
+}
+
+proctype writer() {
+	byte seen, oldest_seen;
+	bool is_done;
+
+	do
+	:: is_written >= WRITES -> break
+	:: else ->
+		seen = newest;
+		oldest_seen = oldest;
+		/* a ring without room is not pushed to */
+		if
+		:: seen + 1 - oldest_seen < CELLS ->
+#ifndef FILE_LATE
+			file_newest();
+#endif
+			atomic {
+				is_done = (newest == seen && is_written < WRITES);
+				if
+				:: is_done -> newest = seen + 1; is_written++
+				:: else
+				fi
+			};
+#ifdef FILE_LATE
+			if
+			:: is_done -> cells[seen % CELLS] = seen % SPAN
+			:: else
+			fi;
+#endif
+			atomic {
+				if
+				:: is_done && oldest == oldest_seen && oldest < FIRST_LIVE(seen + 1) ->
+					oldest = FIRST_LIVE(seen + 1)
+				:: else
+				fi
+			}
+		:: else ->
+			/* another writer has not moved the oldest event yet: this one does */
+			atomic {
+				if
+				:: oldest == oldest_seen && oldest < FIRST_LIVE(seen) -> oldest = FIRST_LIVE(seen)
+				:: else
+				fi
+			}
+		fi
+	od;
+	ended++
+}
+
+proctype reader() {
+	byte first, last, position, cell, number, again, reads;
+	bool is_lost, is_alone;
+
+	is_lost = false;
+	is_alone = (ended == WRITERS);
+#ifdef NEWEST_FIRST
+	last = newest;
+	first = oldest;
+#else
+	first = oldest;
+	last = newest;
+#endif
+#ifndef NO_SECOND_LOOK
+	if
+	:: oldest != first -> is_lost = true
+	:: else
+	fi;
+#endif
+	if
+	:: first > last -> is_lost = true
+	:: else
+	fi;
+	do
+	:: is_lost || reads == READS || first >= last -> break
+	:: else ->
+		reads++;
+		/* any position: a binary search reads some of them */
+		position = first;
+		do
+		:: position + 1 < last -> position++
+		:: true -> break
+		od;
+		cell = cells[position % CELLS];
+		number = (last + SPAN - cell) % SPAN; /* how long before the newest */
+#ifndef NO_ORDER
+		if
+		:: number > last - first -> is_lost = true
+		:: else
+		fi;
+#endif
+		if
+		:: !is_lost ->
+			again = last - number;
+#ifndef NO_LAST_LOOK
+			if
+			:: oldest > last -> is_lost = true
+			:: else
+			fi;
+#endif
+			assert(is_lost || again == position)
+		:: else
+		fi
+	od;
+	assert(is_lost || first <= FIRST_LIVE(last));
+	assert(!is_lost || !is_alone)
+}
+
+init {
+	byte i;
+
+	atomic {
+		cells[1] = 1;
+		for (i : 1 .. WRITERS) { run writer() }
+		run reader()
+	}
+}
