@@ -113,6 +113,8 @@ static void each_operation(void)
 
 static void two_stores_share_and_the_latest_change_decides(void)
 {
+	struct weir_store_stats stats = { .size_bytes = sizeof(stats) };
+	const struct timespec pause = { .tv_nsec = 1000000 };
 	const struct weir_table_limit *of[2];
 	struct weir_store_answer answer;
 	struct weir_store *stores[2];
@@ -130,6 +132,11 @@ static void two_stores_share_and_the_latest_change_decides(void)
 	CHECK_EQ(answer.verdict.remaining, 5);
 	CHECK_EQ(weir_store_peek(stores[1], of[1], "k", 1, 1, &answer), WEIR_OK);
 	CHECK_EQ(answer.verdict.limit, 15);
+	/* The second one learned of the first when it connected, or learns of it by its next heartbeat. */
+	do {
+		CHECK_EQ(weir_store_stats(stores[1], &stats), WEIR_OK);
+	} while (stats.nodes < 2 && nanosleep(&pause, NULL) == 0);
+	CHECK_EQ(stats.nodes, 2);
 	for (int i = 0; i < 2; i++)
 		weir_store_free(stores[i]);
 	end();
