@@ -382,6 +382,7 @@ static void the_fallback_decides(void)
 	const struct weir_table_limit *shared, *open, *closed, *local, *two;
 	struct weir_store_stats stats = { .size_bytes = sizeof(stats) };
 	struct weir_store_answer answer;
+	struct weir_verdict verdicts[2];
 	struct weir_store *store;
 
 	begin();
@@ -402,10 +403,14 @@ static void the_fallback_decides(void)
 	CHECK_EQ(weir_store_take(store, closed, "k", 1, 1, &answer), WEIR_OK);
 	CHECK(answer.is_closed);
 	CHECK_EQ(answer.fallback_nodes, 1);
+	CHECK_EQ(weir_store_take_batch(store, (struct weir_claim[]){ { open, "k", 1, 1 }, { closed, "k", 1, 1 } }, 2,
+				       verdicts, NULL),
+		 WEIR_OK);
+	CHECK(verdicts[0].allowed && !verdicts[1].allowed);
 	CHECK_EQ(weir_store_stats(store, &stats), WEIR_OK);
-	CHECK_EQ(stats.by_fallback, 49);
+	CHECK_EQ(stats.by_fallback, 51); /* each of a batch */
 	CHECK(stats.health != WEIR_STORE_UP);
-	CHECK(stats.unreached + stats.unanswered == 49);
+	CHECK_EQ(stats.unreached + stats.unanswered, 51);
 	CHECK(stats.deferred_keys > 0);
 	CHECK(stats.last_error[0] != '\0');
 	weir_store_free(store);
