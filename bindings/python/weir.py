@@ -931,12 +931,13 @@ class Store:
     table: for limits, counters and the fallback; None: the store makes one, for
     keys: that are in use at once while Redis fails; 0 is 100,000.
     limits_max: of that table; 0 is 64.
+    deferred_bytes: for charges that wait until Redis is back; 0 is 64 MiB.
 
     Does not wait for Redis: wait() does. Error: ERR_SYNTAX, ERR_LIMIT (the URL or an option cannot be used), ERR_SYSTEM.
     ImportError: a URL needs libweir-redis.so."""
 
     def __init__(self, where: Union[Table, str], *, on_failure: Optional[str] = None, table: Optional[Table] = None,
-                 keys: int = 0, limits_max: int = 0, arena_bytes: int = 0) -> None:
+                 keys: int = 0, limits_max: int = 0, arena_bytes: int = 0, deferred_bytes: int = 0) -> None:
         handle, message = _StoreHandle(), _weir_message()
         if isinstance(where, Table):
             handle.table = where._use()
@@ -944,7 +945,7 @@ class Store:
         else:
             handle.table = None if table is None else table._use()
             options = _weir_store_options(_failure(on_failure), handle.table, _number(keys), _number(limits_max, 32),
-                                          _number(arena_bytes))
+                                          _number(arena_bytes), _number(deferred_bytes))
             redis = _companion("redis", _REDIS_FUNCTIONS)
             _check(redis.weir_store_redis(_name(where), _ref(options), _ref(handle), _ref(message)), message)
         self._handle: Optional[_StoreHandle] = handle

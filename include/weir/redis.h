@@ -24,6 +24,9 @@
  * After repeated failures, or as soon as Redis rejects a call or cannot be reached, a circuit breaker opens: all calls
  * fail at once with UNREACHABLE until a probe succeeds.
  *
+ * weir_store_redis (store.h) makes a larger handle: the same calls as for a table, a fallback for when Redis fails, event
+ * loops, and a policy in front (guard.h).
+ *
  * This is a separate library, libweir-redis, because it needs OpenSSL. Its functions may be called from any thread. */
 #ifndef WEIR_REDIS_H
 #define WEIR_REDIS_H

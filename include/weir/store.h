@@ -277,6 +277,8 @@ struct weir_store_stats {
 WEIR_API int weir_store_stats(struct weir_store *store, struct weir_store_stats *stats);
 
 struct weir_store_limit_stats {
+	/* The name by which the limit was added. If a policy changed a limit so that its keys had to start over, the new
+	 * one has the name of its plan with ~ and 16 digits in front, and both are listed. */
 	const char *name;
 	struct weir_limit limit; /* as it is now */
 	/* Decisions, by all processes that share the table, made by the table, Redis or the fallback. A denied decision

@@ -1,6 +1,7 @@
 /* guard_check.c: a policy check, one store request at a time. */
 #include "guard/guard_check.h"
 
+#include "core/text.h"
 #include "guard/guard_internal.h"
 
 enum stage { BEGUN, TAKING, SHADOWING };
@@ -217,7 +218,7 @@ bool weir__guard_check_next(struct weir__guard_check *check, struct weir__guard_
 }
 
 int weir__guard_call_store(const struct weir_guard *guard, struct weir__store_request *request,
-			   struct weir_guard_answer *answer)
+			   struct weir_guard_answer *answer, struct weir_message *ret_message)
 {
 	struct weir__store_request called = { .operation = request->operation,
 					      .is_each = request->is_each,
@@ -228,8 +229,13 @@ int weir__guard_call_store(const struct weir_guard *guard, struct weir__store_re
 
 	request->outcome = called.outcome;
 	request->decision = called.decision;
-	if (error == WEIR_OK && answer)
+	if (error != WEIR_OK) {
+		struct weir__text why = weir__text_of_message(ret_message, 0);
+
+		weir__text_add(&why, weir_strerror(error));
+	} else if (answer) {
 		weir__guard_note_fallback(answer, &called);
+	}
 	return error;
 }
 
@@ -254,7 +260,8 @@ int weir_guard_check(struct weir_guard *guard, const struct weir_attribute *attr
 			continue;
 		}
 		error = weir__guard_call_store(guard, &store_request,
-					       weir__guard_check_is_shadowing(&check) ? NULL : &check.answer);
+					       weir__guard_check_is_shadowing(&check) ? NULL : &check.answer,
+					       ret_message);
 		if (error != WEIR_OK) {
 			weir__guard_check_abandon(&check);
 			if (!weir__guard_check_is_shadowing(&check))

@@ -472,7 +472,7 @@ int weir_guard_check_descriptors(struct weir_guard *guard, const char *domain, s
 			weir__table_store_decide(guard->table, &store_request);
 			continue;
 		}
-		error = weir__guard_call_store(guard, &store_request, &fallback);
+		error = weir__guard_call_store(guard, &store_request, &fallback, ret_message);
 		if (error != WEIR_OK) {
 			leave(&check);
 			return error;

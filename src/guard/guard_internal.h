@@ -44,7 +44,7 @@ static inline void weir__guard_write_decider(struct weir_guard_answer *answer, c
 /* For blocking calls: decides a request by the guard's store. Returns the errors of weir__store_call. The answer gets
  * only whether the fallback decided; NULL: it does not matter. */
 int weir__guard_call_store(const struct weir_guard *guard, struct weir__store_request *request,
-			   struct weir_guard_answer *answer);
+			   struct weir_guard_answer *answer, struct weir_message *ret_message);
 
 /* Adds to the answer that the fallback of the store has decided a request. */
 static inline void weir__guard_note_fallback(struct weir_guard_answer *answer,

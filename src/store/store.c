@@ -279,7 +279,7 @@ int weir__store_result(struct weir_store *store, const struct weir__store_reques
 	if (request->outcome == WEIR__STORE_UNANSWERED)
 		return WEIR_ERR_UNANSWERED;
 	if (weir__store_fallback_nodes(request) > 0)
-		atomic_fetch_add_explicit(&store->by_fallback, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&store->by_fallback, request->is_each ? request->n : 1, memory_order_relaxed);
 	return WEIR_OK;
 }
 

@@ -87,22 +87,32 @@ static void leave_store(struct weir_submitter *submitter)
 	weir__lock_release(&store->lock);
 }
 
-void weir_submitter_free(struct weir_submitter *submitter)
+/* It is not in the store's list any more. */
+static void end(struct weir_submitter *submitter)
 {
-	if (submitter == NULL)
-		return;
 	submitter->is_closing = true;
 	while (submitter->in_flight > 0)
 		if (weir_submitter_dispatch(submitter) == 0 && submitter->in_flight > 0)
 			weir__wakeup_wait(submitter->loop.wake);
-	leave_store(submitter);
 	free_submitter(submitter);
+}
+
+void weir_submitter_free(struct weir_submitter *submitter)
+{
+	if (submitter == NULL)
+		return;
+	leave_store(submitter);
+	end(submitter);
 }
 
 void weir__submitters_free(struct weir_store *store)
 {
-	while (store->submitters)
-		weir_submitter_free(store->submitters);
+	struct weir_submitter *submitter;
+
+	while ((submitter = store->submitters) != NULL) {
+		store->submitters = submitter->next;
+		end(submitter);
+	}
 }
 
 int weir_submitter_descriptor(const struct weir_submitter *submitter)

@@ -198,6 +198,8 @@ static void a_policy_says_what_happens_without_redis(void)
 				   "    match: {path: /shadow}\n"
 				   "    limit: 5/hour\n"
 				   "    mode: shadow\n";
+	const struct weir_attribute unset = { "path", 4, "/unset", 6 };
+	struct weir_message why = { 0, "" };
 	struct weir_guard_answer answer;
 	struct weir_store *store;
 	struct weir_guard *guard;
@@ -208,9 +210,10 @@ static void a_policy_says_what_happens_without_redis(void)
 	guard = guard_on(store, text);
 	redis_server_stop(&server);
 	do {
-		error = check(guard, WORDS("path=/unset"), &answer);
+		error = weir_guard_check(guard, &unset, 1, 1, 0, &answer, &why);
 	} while (error == WEIR_ERR_UNANSWERED);
 	CHECK_EQ(error, WEIR_ERR_UNREACHABLE);
+	CHECK_TEXT(why.text, weir_strerror(WEIR_ERR_UNREACHABLE));
 	CHECK_EQ(allowed_of(guard, WORDS("path=/open"), 9), 9);
 	CHECK_EQ(allowed_of(guard, WORDS("path=/closed"), 9), 0);
 	CHECK_EQ(allowed_of(guard, WORDS("path=/local"), 9), 2);

@@ -5,6 +5,7 @@
 
 #include <poll.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "core/rows.h"
@@ -186,6 +187,37 @@ static void rules_are_found(void)
 	CHECK_EQ(rule.budget, 7);
 	CHECK(weir__store_since(fixture.store, fixture.ten) > 0);
 	end(&fixture);
+}
+
+/* Two tables of one name, in shared memory and in a file, as two processes have them. */
+static void stores_share_a_table(void)
+{
+	char name[40], path[64];
+
+	(void)snprintf(name, sizeof(name), "weir-public-store-%d", (int)getpid());
+	(void)snprintf(path, sizeof(path), "/dev/shm/%s.table", name);
+	for (int in_file = 0; in_file < 2; in_file++) {
+		const struct weir_table_options options = { .size_bytes = weir_table_size(1000, 0),
+							    .shared = in_file ? NULL : name,
+							    .file = in_file ? path : NULL };
+		struct weir_store_answer answer;
+		struct weir_table *tables[2];
+		struct weir_store *stores[2];
+
+		for (int i = 0; i < 2; i++)
+			if (weir_table_new(&options, &tables[i], NULL) != WEIR_OK ||
+			    weir_store_table(tables[i], &stores[i], NULL) != WEIR_OK)
+				exit(1);
+		CHECK_EQ(weir_store_take(stores[0], add(stores[0], "ten", "10/1000day"), "a", 1, 7, &answer), WEIR_OK);
+		CHECK_EQ(weir_store_upto(stores[1], add(stores[1], "ten", "10/1000day"), "a", 1, 7, &answer), WEIR_OK);
+		CHECK_EQ(answer.verdict.granted, 3);
+		for (int i = 0; i < 2; i++) {
+			weir_store_free(stores[i]);
+			weir_table_free(tables[i]);
+		}
+	}
+	CHECK_EQ(weir_table_unlink(name, NULL), WEIR_OK);
+	CHECK_EQ(unlink(path), 0);
 }
 
 /* --- submitters -------------------------------------------------------------------------------------------------- */
@@ -379,6 +411,6 @@ static void statistics_of_an_older_program(void)
 }
 
 TESTS(TEST(decides_on_its_clock), TEST(each_operation), TEST(all_or_nothing_and_each), TEST(limits_change),
-      TEST(rules_are_found), TEST(completes_in_dispatch), TEST(completions_may_submit),
+      TEST(rules_are_found), TEST(stores_share_a_table), TEST(completes_in_dispatch), TEST(completions_may_submit),
       TEST(a_store_frees_its_submitters), TEST(a_full_submitter), TEST(statistics),
       TEST(statistics_of_an_older_program))
