@@ -40,6 +40,8 @@ struct weir__waiting_options {
 	uint32_t most;            /* room for so many waits */
 	/* Called when a wait that has begun is over. It may begin other waits. */
 	void (*over)(void *owner, const struct weir_verdict *verdict);
+	/* Called when the store has completed a call and the wait goes on. NULL: nobody needs to know. */
+	void (*goes_on)(void *owner);
 };
 
 /* NULL: no memory. */
