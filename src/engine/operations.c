@@ -677,6 +677,22 @@ void weir__wait_over(void *wait, const struct weir_verdict *verdict)
 	end_wait(wait, verdict);
 }
 
+/* The client's connection now has to notice if the client leaves. */
+void weir__wait_goes_on(void *wait)
+{
+	const struct weir__request *const request = wait;
+
+	if (request == request->client->first && request->context->ready)
+		request->context->ready(request->context->worker, request->client);
+}
+
+bool weir__wait_is_under_way(const struct weir__request *request)
+{
+	const struct weir__wait *const wait = (const struct weir__wait *)(const void *)request;
+
+	return request->kind == &wait_kind && !request->is_done && weir__waiting_is_under_way(wait->waiter);
+}
+
 void weir__waits_end(struct weir__context *context)
 {
 	if (weir__waiting_n(context->waiting) > 0)

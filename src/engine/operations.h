@@ -191,8 +191,12 @@ void weir__wait_init(struct weir__wait *wait, struct weir__context *context, str
 enum weir__run_result weir__wait_run(struct weir__wait *wait, const struct weir__limit_ref *ref, uint64_t cost,
 				     weir_ns patience, struct weir__refusal *ret_refusal);
 
-/* To be called by the waits of a context (waiting.h) when one is over. */
+/* To be called by the waits of a context (waiting.h) when one is over, and when one goes on after a call of the store. */
 void weir__wait_over(void *wait, const struct weir_verdict *verdict);
+void weir__wait_goes_on(void *wait);
+
+/* Whether the request is a wait for which the store is being called. It may turn out that it need not wait. */
+bool weir__wait_is_under_way(const struct weir__request *request);
 
 /* Goes on with the waits that are due by now. weir__waits_deny ends all waits of a client as denied. */
 void weir__waits_end(struct weir__context *context);

@@ -493,8 +493,8 @@ static void end(struct weir__waiter *waiter, weir_ns now)
 static void complete(struct weir__store_request *call)
 {
 	struct weir__waiter *const waiter = (struct weir__waiter *)(void *)call;
-	void (*const over)(void *owner, const struct weir_verdict *verdict) = waiter->waiting->options.over;
-	const weir_ns now = weir_table_now(waiter->waiting->options.table);
+	const struct weir__waiting_options *const options = &waiter->waiting->options;
+	const weir_ns now = weir_table_now(options->table);
 
 	waiter->is_under_way = false;
 	if (waiter->state == CANCELS) {
@@ -509,7 +509,9 @@ static void complete(struct weir__store_request *call)
 		void *const owner = waiter->owner;
 		const struct weir_verdict verdict = weir__waiting_give_up(waiter->waiting, waiter, now);
 
-		over(owner, &verdict);
+		options->over(owner, &verdict);
+	} else if (!waiter->is_under_way && options->goes_on) {
+		options->goes_on(waiter->owner);
 	}
 }
 

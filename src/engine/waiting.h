@@ -37,9 +37,11 @@ enum weir__wait_result {
 struct weir__waiting_options {
 	struct weir__store *store;
 	struct weir_table *table; /* its clock times the waits */
-	uint32_t most;            /* room for so many waits */
+	uint32_t most;            /* the most waits at once */
 	/* Called when a wait that has begun is over. It may begin other waits. */
 	void (*over)(void *owner, const struct weir_verdict *verdict);
+	/* Called when the store has completed a call and the wait goes on. May be NULL. */
+	void (*goes_on)(void *owner);
 };
 
 /* NULL: no memory. */

@@ -289,11 +289,14 @@ static bool answer_unread(struct weir__worker *worker, struct weir__connection *
 	       keep_unread(connection, worker->in + used, n - used);
 }
 
-/* The first request waits for a limit (WAIT), maybe for long: the client may leave before. A barrier is not always the
- * last request: a protocol error may follow it. */
+/* The first request waits for a limit (WAIT), maybe for long: the client may leave before. While the store decides whether
+ * it has to wait, a client that has sent all gets its reply. A barrier is not always the last request: a protocol error
+ * may follow it. */
 static bool may_wait_long(const struct weir__connection *connection)
 {
-	return connection->client.first && connection->client.first->is_barrier;
+	const struct weir__request *const first = connection->client.first;
+
+	return first && first->is_barrier && !weir__wait_is_under_way(first);
 }
 
 /* Tells the loop which events are needed, if that has changed. */
@@ -629,7 +632,8 @@ static bool make_waiting(struct weir__worker *worker)
 	const struct weir__waiting_options options = { .store = worker->context.store,
 						       .table = worker->options.table,
 						       .most = WAITERS_MAX,
-						       .over = weir__wait_over };
+						       .over = weir__wait_over,
+						       .goes_on = weir__wait_goes_on };
 
 	worker->context.waiting = weir__waiting_new(&options);
 	if (worker->context.waiting)

@@ -84,7 +84,8 @@ void weir__worker_do_what_is_due(struct weir__worker *worker)
 {
 	weir_ns next = WEIR_NEVER;
 
-	if (worker->context.n_in_flight > 0 || worker->first_ready) {
+	/* A wait that was given up may still call the store. */
+	if (worker->context.n_in_flight > 0 || worker->first_ready || weir__waiting_n(worker->context.waiting) > 0) {
 		weir__waits_end(&worker->context);
 		weir__worker_answer_ready(worker); /* before the alarm is set: it may begin other waits */
 	}

@@ -12,28 +12,16 @@ SEED = os.environ.get("WEIR_TOY_SEED") or str(int.from_bytes(os.urandom(4), "lit
 if IS_TOY:
     os.environ["WEIR_TOY_SEED"] = SEED
 
-WAIT = "WAIT needs the table as the store"
 TABLE = "the toy keeps all keys, however small the table"
 ARENA = "the arena matters where the table is the store"
 
 # By suite and test.
 TESTS = {
-    "commands_test": {
-        "a_wait_holds_up_its_connection_alone": WAIT,
-        "waits_go_in_the_order_in_which_they_came": WAIT,
-        "a_wait_that_is_in_vain_is_denied": WAIT,
-        "who_leaves_while_it_waits_leaves_nothing": WAIT,
-        "sigterm_denies_who_waits_and_answers_the_rest": WAIT,
-    },
     "policy_test": {
-        "named limits are waited for": WAIT,
         "logs that do not fit the arena are told": ARENA,
     },
     "pressure_test": {
         "strangers_wash_out_no_limit": TABLE,
-    },
-    "turns_test": {
-        "a_turn_that_ends_with_a_wait_is_over": WAIT,
     },
 }
 

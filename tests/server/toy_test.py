@@ -120,6 +120,7 @@ def decision(chance, n):
         lambda: ["WEIR.TAKE", key(), limit()],
         lambda: ["WEIR.TAKE", key(), limit(), cost()],
         lambda: ["WEIR.TAKE", key(), chance.choice(NAMED), cost()],
+        lambda: ["WEIR.TAKE", key(), chance.choice(LIMITS + NAMED), cost(), "WAIT", chance.choice((0, 5))],
         lambda: ["WEIR.UPTO", key(), limit(), cost()],
         lambda: ["WEIR.PEEK", key(), limit(), cost()],
         lambda: ["WEIR.REFUND", key(), limit(), cost()],
