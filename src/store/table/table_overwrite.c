@@ -143,8 +143,8 @@ static bool lowers(const struct weir__place *place, struct weir_state next)
 
 /* The common path: a bucket whose slot is in its home line and packed by the newest plan. Returns false if nothing was
  * done. */
-static bool overwrite_in_line(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash, weir_ns now,
-			      const struct weir_verdict *said)
+static bool overwrite_in_line(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
+			      weir_ns now, const struct weir_verdict *said)
 {
 	const uint64_t number = WEIR__VIEW_WORD(limit, number);
 	const struct weir_plan plan = { .count = WEIR__VIEW_WORD(limit, format.plan.count),
