@@ -25,6 +25,7 @@ struct fallback {
 	uint32_t nodes; /* servers that share a limit, as the store last reported; at least 1 */
 	bool is_joining;
 	weir_ns counted_at;
+	weir_ns collected_at; /* the time of the replies that are being collected; 0: read the clock */
 	struct weir__fallback_shared *shared, own;
 	struct known known[];
 };
@@ -391,13 +392,21 @@ static bool is_latest(const struct fallback *fallback, weir_ns decided_at)
 	return seen == decided_at;
 }
 
+/* The clock is read once for all replies that are collected together. */
+static weir_ns collected_at(struct fallback *fallback)
+{
+	if (fallback->collected_at == 0)
+		fallback->collected_at = now_of(fallback);
+	return fallback->collected_at;
+}
+
 /* Writes what the store said into the mirror of each claim. If that may be without charges that this server knows of, it
  * is only written where it says that more is used. */
 static void mirror(struct fallback *fallback, const struct weir__store_request *request)
 {
 	struct weir__store *const store = fallback->options.store;
 	struct weir_table *const table = fallback->options.table;
-	const weir_ns now = now_of(fallback);
+	const weir_ns now = collected_at(fallback);
 	const bool is_whole = is_latest(fallback, request->decided_at) && !request->is_behind &&
 			      now >= atomic_load_explicit(&fallback->shared->settled_after, memory_order_relaxed);
 
@@ -454,6 +463,7 @@ static bool submit(struct weir__store *store, struct weir__store_request *reques
 		}
 	if (!weir__store_submit(fallback->options.store, request))
 		return false;
+	fallback->collected_at = 0;
 	finish(fallback, request);
 	return true;
 }
@@ -471,7 +481,10 @@ static void flush(struct weir__store *store)
 
 static void collect(struct weir__store *store)
 {
-	weir__store_collect(((struct fallback *)(void *)store)->options.store);
+	struct fallback *const fallback = (struct fallback *)(void *)store;
+
+	fallback->collected_at = 0;
+	weir__store_collect(fallback->options.store);
 }
 
 static void status(struct weir__store *store_, struct weir__store_status *ret_status)

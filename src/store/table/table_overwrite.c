@@ -3,6 +3,8 @@
  * The other store's verdict has units and a duration, not a state. Where they do not determine the state, the one that
  * allows less is written. It differs for at most a period. A key that has a history gets a folded slot instead (slot.h):
  * one swap, and no chunk of the arena until the key is next charged. */
+#include <stdatomic.h>
+
 #include "store/table/table.h"
 
 static uint64_t used_units(const struct weir_plan *plan, const struct weir_verdict *said)
@@ -10,17 +12,29 @@ static uint64_t used_units(const struct weir_plan *plan, const struct weir_verdi
 	return weir__min(said->limit - weir__min(said->limit, said->remaining), plan->most);
 }
 
-/* Exact to a nanosecond if the other store has the same rate and burst. If it has others, the units count. reset_after is
- * rounded up and may exceed the units by less than a nanosecond, which would cost one of them. */
+/* Whether the other store has the same rate and burst, as far as its verdict tells: what flows in until reset_after is
+ * the used units, of which the last may have flowed in in part. reset_after is rounded up, and may exceed the units by
+ * *ret_rest, in 1/count ns. Left in, that would cost one of them. */
+static inline bool is_same_bucket(const struct weir_plan *plan, const struct weir_verdict *said, uint32_t *ret_rest)
+{
+	const weir__u128 units = weir__mul(said->limit - said->remaining, plan->period);
+	const weir__u128 told = weir__mul(said->reset_after, plan->count);
+
+	*ret_rest = told > units ? (uint32_t)(told - units) : 0;
+	return said->limit == plan->most && said->remaining < said->limit && told < units + plan->count &&
+	       told + plan->period > units;
+}
+
+/* Exact to a nanosecond, unless the other store has another rate or burst: then the units count. */
 static struct weir_state bucket_of(const struct weir_plan *plan, const struct weir_verdict *said, uint64_t used,
 				   weir_ns now)
 {
-	const weir__u128 units = weir__mul(used, plan->period);
-	const weir__u128 told = weir__mul(said->reset_after, plan->count);
-	const bool fits = said->limit == plan->most && told < units + plan->count && told + plan->period > units;
 	struct weir_state state;
+	uint32_t rest;
 
-	weir__state_set_wide(&state, weir__mul(now, plan->count) + (fits && told < units ? told : units));
+	weir__state_set_wide(&state, is_same_bucket(plan, said, &rest) ?
+					     weir__mul(now + said->reset_after, plan->count) - rest :
+					     weir__mul(now, plan->count) + weir__mul(used, plan->period));
 	return state;
 }
 
@@ -127,6 +141,34 @@ static bool lowers(const struct weir__place *place, struct weir_state next)
 			       weir__slot_own(next) < weir__slot_own(place->seen));
 }
 
+/* The common path: a bucket whose slot is in its home line and packed by the newest plan. Returns false if nothing was
+ * done. */
+static bool overwrite_in_line(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
+			      weir_ns now, const struct weir_verdict *said)
+{
+	const uint64_t number = WEIR__VIEW_WORD(limit, number);
+	const struct weir_plan plan = { .count = WEIR__VIEW_WORD(limit, format.plan.count),
+					.period = WEIR__VIEW_WORD(limit, format.plan.period),
+					.most = WEIR__VIEW_WORD(limit, format.plan.most) };
+	const uint32_t tag = WEIR__VIEW_WORD(limit, format.tag);
+	const uint32_t fingerprint = weir__fingerprint_in(hash, WEIR__VIEW_WORD(limit, mark));
+	union weir__atomic16 *const line = weir__table_home(table, hash);
+	const unsigned matches = weir__line_matches(line, fingerprint);
+	struct weir_state seen, next;
+	uint32_t rest;
+
+	if (matches == 0 || !is_same_bucket(&plan, said, &rest) || said->reset_after > WEIR_TABLE_DURATION_MAX)
+		return false;
+	seen = weir__atomic16_load(line + __builtin_ctz(matches));
+	next = weir__slot_make(fingerprint, rest, now + said->reset_after - table->epoch, tag);
+	if (weir__slot_fingerprint(seen) != fingerprint || weir__slot_tag(seen) != tag ||
+	    !weir__view_is_current(limit, number))
+		return false;
+	if (weir__slot_full_at(next) < weir__slot_full_at(seen))
+		atomic_fetch_add(weir__table_forgiven(table, fingerprint), 1);
+	return weir__atomic16_swap(line + __builtin_ctz(matches), seen, next);
+}
+
 void weir__table_overwrite(struct weir_table *table, const struct weir_table_limit *limit, const void *key_bytes,
 			   size_t key_length, weir_ns now, const struct weir_verdict *said, bool only_raises)
 {
@@ -136,6 +178,9 @@ void weir__table_overwrite(struct weir_table *table, const struct weir_table_lim
 	struct weir__key key;
 
 	now = weir__table_clamp(table, now);
+	if (!only_raises && limit->first.plan.kind == WEIR_KIND_BUCKET &&
+	    overwrite_in_line(table, limit, hash, now, said))
+		return;
 	do {
 		weir__key_init(&key, table, limit, hash);
 		weir__table_find(&key, &place, &state);

@@ -1,8 +1,10 @@
 /* table_overwrite_test.c: a table takes over what another one says about a key: never more is left than there, and for
  * kinds whose verdict determines their state exactly as much, at every later instant. */
+#include <pthread.h>
+
 #include "tables.h"
 
-enum { ARENA_BYTES = 1 << 20, STEPS = 3000, LOOKS = 6 };
+enum { ARENA_BYTES = 1 << 20, STEPS = 3000, LOOKS = 6, THREADS = 4, KEYS = 4, ACTS = 4000 };
 
 static const struct {
 	const char *text;
@@ -214,5 +216,66 @@ static void a_changed_limit_keeps_what_was_said(void)
 	unmake(&pair);
 }
 
+/* --- threads ------------------------------------------------------------------------------------------------------ */
+
+struct actor {
+	const struct pair *pair;
+	uint64_t seed;
+};
+
+static void *act(void *actor_)
+{
+	struct actor *const actor = actor_;
+	const struct pair *const pair = actor->pair;
+	const uint64_t most = weir_table_peek(pair->here, pair->of_here, "", 0, pair->now, 0).limit;
+
+	for (int i = 0; i < ACTS; i++) {
+		const uint64_t dice = actor->seed = actor->seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+		const unsigned char key = (unsigned char)((dice >> 33) % KEYS);
+		const weir_ns now = pair->now + (dice >> 40) % MS(100);
+		const struct weir_verdict said = { .limit = most,
+						   .remaining = (dice >> 35) % most,
+						   .reset_after = MS(1) + (dice >> 42) % MS(400) };
+
+		if (dice >> 60 < 8)
+			weir__table_overwrite(pair->here, pair->of_here, &key, 1, now, &said, dice >> 59 & 1);
+		else if (dice >> 60 < 14)
+			(void)weir_table_take(pair->here, pair->of_here, &key, 1, now, 1);
+		else if (dice >> 60 < 15)
+			(void)weir_table_refund(pair->here, pair->of_here, &key, 1, now, 1);
+		else
+			(void)weir_table_reset(pair->here, pair->of_here, &key, 1);
+	}
+	return NULL;
+}
+
+/* Whatever they do at once, a key stays one key, and its history is given back. */
+static void threads_overwrite_what_others_charge(void)
+{
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		struct pair pair = make(limits[i].text);
+		struct actor actors[THREADS];
+		struct weir_table_stats stats;
+		pthread_t threads[THREADS];
+
+		for (size_t j = 0; j < THREADS; j++) {
+			actors[j] = (struct actor){ &pair, j + 1 };
+			CHECK_EQ(pthread_create(&threads[j], NULL, act, &actors[j]), 0);
+		}
+		for (size_t j = 0; j < THREADS; j++)
+			CHECK_EQ(pthread_join(threads[j], NULL), 0);
+		for (unsigned char key = 0; key < KEYS; key++) {
+			while (weir_table_reset(pair.here, pair.of_here, &key, 1))
+				;
+			CHECK_EQ(weir_table_peek(pair.here, pair.of_here, &key, 1, pair.now, 0).reset_after, 0);
+		}
+		weir_table_stats(pair.here, pair.now, &stats);
+		CHECK_EQ(stats.live, 0);
+		CHECK_EQ(stats.arena_used, 0);
+		unmake(&pair);
+	}
+}
+
 TESTS(TEST(what_is_said_is_what_is_known), TEST(charges_follow_what_was_said), TEST(usage_is_only_raised_if_asked),
-      TEST(a_full_key_takes_no_slot), TEST(another_limit_keeps_its_units), TEST(a_changed_limit_keeps_what_was_said))
+      TEST(a_full_key_takes_no_slot), TEST(another_limit_keeps_its_units), TEST(a_changed_limit_keeps_what_was_said),
+      TEST(threads_overwrite_what_others_charge))
