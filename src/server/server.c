@@ -28,12 +28,18 @@
 #include "server/policy_loader.h"
 #include "server/settings.h"
 #include "server/shared_changes.h"
+#include "server/shutdown.h"
 #include "server/stores.h"
 #include "server/user_reload.h"
 #include "server/worker.h"
 #include "store/table/table.h"
 
 enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2 };
+
+enum {
+	REPLIES_LEAST_MS = 10000, /* workers give their clients 5 s to read the last replies */
+	THREADS_LEAST_MS = 3000,  /* the last spans may take 2 s */
+};
 
 static const weir_ns second_ns = 1000000000;
 
@@ -64,6 +70,7 @@ struct server {
 	struct weir__mapping_state mapping; /* of the table, as it was last logged */
 	weir_ns table_seen_at;
 	weir_ns drain_until, retire_until;
+	struct weir__shutdown_guard guard; /* while the main thread does not wait for signals */
 };
 
 /* The settings with the listen addresses, by protocol. */
@@ -466,6 +473,7 @@ static int start(struct server *server)
 	const struct weir__settings *const settings = server->settings;
 	int error = DONE;
 
+	weir__shutdown_guard_stop(&server->guard); /* from here on there are sockets and paths to remove at the end */
 	server->balancer = weir__accept_balancer_new((uint32_t)settings->workers);
 	server->counters_set = weir__counters_set_new((uint32_t)settings->workers);
 	if (settings->observe == WEIR__OBSERVE_ON)
@@ -657,11 +665,22 @@ static void wait_for_signals(struct server *server, const sigset_t *signals)
 	}
 }
 
+/* From now on the end may take the time of the setting `drain`, but at least `least_ms`. */
+static void limit_end(struct server *server, uint64_t least_ms)
+{
+	const uint64_t drain_ms = server->settings->drain_ns / 1000000;
+
+	weir__shutdown_guard_limit(&server->guard, drain_ms > least_ms ? drain_ms : least_ms);
+}
+
 /* Leaves paths and sockets alone that another server uses. */
 static void end(struct server *server)
 {
 	const bool is_others = server->is_handed || server->pipe >= 0;
 
+	weir__shutdown_guard_stop(&server->guard); /* it still runs if the start failed */
+	weir__shutdown_guard_start(&server->guard, server->log, "a second signal: ending at once");
+	limit_end(server, REPLIES_LEAST_MS);
 	if (server->is_handing) /* or the next server would serve on closed sockets */
 		weir__handover_cancel(&server->handover);
 	/* Before the workers stop listening: after that, a new server may already have put its own socket there. */
@@ -675,6 +694,7 @@ static void end(struct server *server)
 		weir__worker_stop(server->workers[i]);
 	for (uint32_t i = 0; i < WEIR__WORKERS_MAX; i++)
 		free(server->worker_listeners[i]);
+	limit_end(server, THREADS_LEAST_MS);
 	weir__user_reload_free(server->user_reload);
 	weir__accept_balancer_free(server->balancer);
 	weir__counters_set_free(server->counters_set);
@@ -684,8 +704,10 @@ static void end(struct server *server)
 	weir__stores_free(server->stores);
 	weir__policy_loader_free(server->loader);
 	weir__holds_free(server->holds);
+	limit_end(server, REPLIES_LEAST_MS); /* a file is written to the disk */
 	weir_table_free(server->table);
-	weir__log_free(server->log); /* last, because the others log their end */
+	weir__shutdown_guard_stop(&server->guard); /* it uses the log */
+	weir__log_free(server->log);               /* last, because the others log their end */
 }
 
 static int start_log(struct server *server)
@@ -695,6 +717,7 @@ static int start_log(struct server *server)
 	server->log = settings->log = weir__log_new(STDERR_FILENO, settings->log_format == WEIR__LOG_FORMAT_JSON);
 	if (server->log) {
 		server->options->warn(server->settings, weir__log_stream(server->log, WEIR__LOG_WARNING));
+		weir__shutdown_guard_start(&server->guard, server->log, "ended by a signal before it served");
 		return DONE;
 	}
 	fputs("weir serve: there is no memory, or no thread, for the log\n", stderr);
@@ -709,6 +732,7 @@ static int run(struct server *server)
 	sigset_t signals;
 	int error;
 
+	weir__shutdown_block_signals();
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
@@ -716,6 +740,7 @@ static int run(struct server *server)
 	sigaddset(&signals, SIGUSR2);
 	(void)pthread_sigmask(SIG_BLOCK, &signals, NULL); /* workers inherit the mask */
 	(void)signal(SIGPIPE, SIG_IGN);                   /* the reader of standard output may be gone */
+	(void)signal(SIGUSR1, SIG_IGN);                   /* means nothing here, and other servers reopen logs on it */
 	(void)signal(SIGXFSZ, SIG_IGN);                   /* a file that may not grow is an error, not the end */
 	raise_descriptors();
 	error = check_reach(server->settings);

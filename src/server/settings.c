@@ -89,7 +89,8 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "After SIGTERM or SIGINT, keep serving for this long while /readyz says 503: time for load balancers to send "
 	  "requests elsewhere. A second signal cuts it short.", NULL },
 	{ "drain", WEIR__SETTING_DURATION, 0, DAY_NS, "30s", PLACE(drain_ns), "TIME",
-	  "After another server has taken over (SIGUSR2), how long connections to this one are still served, at most.", NULL },
+	  "After another server has taken over (SIGUSR2), how long connections to this one are still served, at most. "
+	  "Also how long the end after SIGTERM waits for what hangs: at least 10s for clients, 3s for threads.", NULL },
 	{ "holds", WEIR__SETTING_COUNT, 1, 16777216, "65536", PLACE(holds), "N",
 	  "How many holds have a place. A settled one keeps it until its ttl ends, so this must be at least the rate of holds "
 	  "times their ttl. When all are taken, new ones are refused.", NULL },
