@@ -21,10 +21,13 @@
 #include "observe/tracer.h"
 #include "os/memory_room.h"
 #include "os/net.h"
+#include "os/notify.h"
 #include "server/accept_balancer.h"
 #include "server/arena_plan.h"
 #include "server/handover.h"
 #include "server/listeners.h"
+#include "server/parent.h"
+#include "server/pid_file.h"
 #include "server/policy_loader.h"
 #include "server/settings.h"
 #include "server/shared_changes.h"
@@ -64,7 +67,8 @@ struct server {
 	struct weir__listener *worker_listeners[WEIR__WORKERS_MAX];
 
 	struct weir__listeners inherited;
-	int pipe; /* to the previous server; -1: there is none, or it knows that this one serves */
+	int pipe;   /* to the previous server; -1: there is none, or it knows that this one serves */
+	int parent; /* to the parent of all servers; -1: there is none */
 	struct weir__handover handover;
 	bool is_handing, is_handed, is_retiring;
 	struct weir__mapping_state mapping; /* of the table, as it was last logged */
@@ -495,7 +499,11 @@ static int start(struct server *server)
 		error = start_worker(server, server->n_workers);
 		server->n_workers += error == DONE;
 	}
-	return error == DONE ? start_user_reload(server) : error;
+	if (error == DONE)
+		error = start_user_reload(server);
+	if (error == DONE && server->parent < 0 && !weir__pid_file_begin(server->settings))
+		error = FAILED;
+	return error;
 }
 
 /* --- the next server -------------------------------------------------------------------------------------------- */
@@ -503,6 +511,9 @@ static int start(struct server *server)
 static void tell_before(struct server *server)
 {
 	weir__listeners_close(&server->inherited);
+	weir__parent_report(server->parent); /* first: then the previous server may end */
+	if (server->parent < 0 && server->pipe < 0)
+		(void)weir__notify("READY=1\n");
 	weir__handover_tell(server->pipe);
 	server->pipe = -1;
 }
@@ -514,6 +525,7 @@ static void begin_handover(struct server *server)
 	else
 		server->is_handing = server->options->argv &&
 				     weir__handover_begin(&server->handover, server->options->argv, &server->listeners,
+							  server->parent,
 							  weir__log_stream(server->log, WEIR__LOG_ERROR));
 }
 
@@ -558,6 +570,15 @@ static void audit(const struct server *server, const char *what, uint64_t proces
 	weir__audit_end(&line, server->log, NULL);
 }
 
+/* systemd takes the end of the process that it knows for the end of the service. It accepts this from that process. */
+static void tell_main_process(pid_t process)
+{
+	char line[32];
+
+	(void)snprintf(line, sizeof(line), "MAINPID=%d\n", (int)process);
+	(void)weir__notify(line);
+}
+
 /* Logged only once the other server serves, so that a reader of the log can rely on it. */
 static void leave(struct server *server)
 {
@@ -574,6 +595,8 @@ static void leave(struct server *server)
 		next_table =
 			"its table was made anew, since the one of this server was removed: all keys are full, and holds are unknown";
 	server->is_handed = true;
+	if (server->parent < 0)
+		tell_main_process(server->handover.next);
 	server->drain_until = weir__add_saturating(weir_clock_now(), settings->drain_ns);
 	for (uint32_t i = 0; i < server->n_workers; i++)
 		weir__worker_leave(server->workers[i]);
@@ -683,6 +706,10 @@ static void end(struct server *server)
 	limit_end(server, REPLIES_LEAST_MS);
 	if (server->is_handing) /* or the next server would serve on closed sockets */
 		weir__handover_cancel(&server->handover);
+	if (server->parent < 0 && !is_others)
+		(void)weir__notify("STOPPING=1\n");
+	if (server->parent < 0)
+		weir__pid_file_end(server->settings);
 	/* Before the workers stop listening: after that, a new server may already have put its own socket there. */
 	if (!server->is_handed)
 		weir__listeners_unlink(&server->listeners, !is_others);
@@ -760,10 +787,13 @@ static int run(struct server *server)
 int weir__server_run(struct weir__settings *settings, const struct weir__server_options *options)
 {
 	static struct server server;
+	int status;
 
 	server.settings = settings;
 	server.options = options;
-	if (!weir__handover_receive(&server.inherited, &server.pipe, stderr))
+	if (!weir__handover_receive(&server.inherited, &server.pipe, &server.parent, stderr))
 		return CALLED_WRONGLY;
+	if (server.pipe < 0 && weir__parent_is_wanted(settings) && weir__parent_run(settings, &server.parent, &status))
+		return status;
 	return run(&server);
 }

@@ -32,8 +32,10 @@ void weir__shutdown_block_signals(void)
 static int wait_for_signal(const sigset_t *signals, uint64_t until_ms)
 {
 	const uint64_t now_ms = weir__monotonic_ms(), hour_ms = 3600000;
-	const uint64_t left_ms = until_ms > now_ms ? until_ms - now_ms : 0, wait_ms = left_ms < hour_ms ? left_ms : hour_ms;
-	const struct timespec wait = { .tv_sec = (time_t)(wait_ms / 1000), .tv_nsec = (long)(wait_ms % 1000) * 1000000 };
+	const uint64_t left_ms = until_ms > now_ms ? until_ms - now_ms : 0,
+		       wait_ms = left_ms < hour_ms ? left_ms : hour_ms;
+	const struct timespec wait = { .tv_sec = (time_t)(wait_ms / 1000),
+				       .tv_nsec = (long)(wait_ms % 1000) * 1000000 };
 	const int signal = sigtimedwait(signals, NULL, &wait);
 
 	return signal < 0 ? 0 : signal;
