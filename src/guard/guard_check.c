@@ -1,6 +1,7 @@
 /* guard_check.c: a policy check, one store request at a time. */
 #include "guard/guard_check.h"
 
+#include "core/uninitialized.h"
 #include "guard/guard_internal.h"
 
 enum stage { BEGUN, TAKING, SHADOWING };
@@ -197,11 +198,11 @@ bool weir__guard_check_next(struct weir__guard_check *check, struct weir__guard_
 int weir_guard_check(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n, uint64_t cost,
 		     weir_ns now, struct weir_guard_answer *ret_answer, struct weir_message *ret_message)
 {
-	struct weir_verdict verdicts[WEIR_POLICY_CLAIMS_MAX];
-	struct weir_claim claims[WEIR_POLICY_CLAIMS_MAX];
-	struct weir__store_request store_request;
-	struct weir__guard_match match;
-	struct weir__guard_check check;
+	struct weir_verdict verdicts[WEIR_POLICY_CLAIMS_MAX] WEIR__UNINITIALIZED;
+	struct weir_claim claims[WEIR_POLICY_CLAIMS_MAX] WEIR__UNINITIALIZED;
+	struct weir__store_request store_request WEIR__UNINITIALIZED;
+	struct weir__guard_match match WEIR__UNINITIALIZED;
+	struct weir__guard_check check WEIR__UNINITIALIZED;
 	int error = weir__guard_check_begin(&check, guard, &match, attributes, n, cost, claims, ret_message);
 
 	if (error != WEIR_OK)

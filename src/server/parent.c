@@ -151,7 +151,8 @@ static int begin(struct parent *parent, int ends[2], sigset_t *ret_before)
 	(void)sigprocmask(SIG_BLOCK, &signals, ret_before); /* before the fork, so that no signal is lost */
 	parent->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (parent->signals >= 0) {
-		(void)prctl(PR_SET_CHILD_SUBREAPER, 1L, 0L, 0L, 0L); /* servers that others have started are reaped here */
+		(void)prctl(PR_SET_CHILD_SUBREAPER, 1L, 0L, 0L,
+			    0L); /* servers that others have started are reaped here */
 		parent->current = fork();
 		if (parent->current >= 0)
 			return 0;

@@ -50,8 +50,7 @@ void weir__pid_file_end(const struct weir__settings *settings)
 	size_t length;
 	char *text;
 
-	if (settings->pid_file[0] == '\0' ||
-	    weir__text_file_read(settings->pid_file, LENGTH_MAX, &text, &length) != 0)
+	if (settings->pid_file[0] == '\0' || weir__text_file_read(settings->pid_file, LENGTH_MAX, &text, &length) != 0)
 		return;
 	if (strtol(text, NULL, 10) == (long)getpid())
 		(void)unlink(settings->pid_file);

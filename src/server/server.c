@@ -22,6 +22,7 @@
 #include "os/memory_room.h"
 #include "os/net.h"
 #include "os/notify.h"
+#include "os/process.h"
 #include "server/accept_balancer.h"
 #include "server/arena_plan.h"
 #include "server/handover.h"
@@ -791,6 +792,9 @@ int weir__server_run(struct weir__settings *settings, const struct weir__server_
 
 	server.settings = settings;
 	server.options = options;
+	if (settings->core_dumps == WEIR__CORE_DUMPS_FALSE)
+		weir__process_forbid_dumps();
+	weir__process_forbid_privileges();
 	if (!weir__handover_receive(&server.inherited, &server.pipe, &server.parent, stderr))
 		return CALLED_WRONGLY;
 	if (server.pipe < 0 && weir__parent_is_wanted(settings) && weir__parent_run(settings, &server.parent, &status))

@@ -97,6 +97,8 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "auto on off" },
 	{ "pid_file", WEIR__SETTING_TEXT, 0, 0, "", PLACE(pid_file), "PATH",
 	  "Write the id of the process to which signals are sent to this file, once it serves; an upgrade replaces it.", NULL },
+	{ "core_dumps", WEIR__SETTING_CHOICE, 0, 0, "false", PLACE(core_dumps), "true",
+	  "Allow core dumps, and debuggers of the same user. Both show passwords and keys of clients.", "false true" },
 	{ "holds", WEIR__SETTING_COUNT, 1, 16777216, "65536", PLACE(holds), "N",
 	  "How many holds have a place. A settled one keeps it until its ttl ends, so this must be at least the rate of holds "
 	  "times their ttl. When all are taken, new ones are refused.", NULL },

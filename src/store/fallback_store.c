@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/notation.h"
+#include "core/uninitialized.h"
 #include "store/table/decision.h"
 #include "store/table/inline_limit.h"
 
@@ -186,7 +187,7 @@ static void decide_here(struct fallback *fallback, const struct weir__store_requ
 					     .n = 1,
 					     .verdicts = ret_verdicts,
 					     .now = request->decided_at };
-	struct here here;
+	struct here here WEIR__UNINITIALIZED;
 
 	find_limits(fallback, claims, n, request->fallback_nodes, &here);
 	if (request->operation == WEIR__STORE_TAKE) {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/uninitialized.h"
 #include "guard/guard.h"
 #include "server/http/http_call.h"
 #include "server/http/http_json.h"
@@ -239,7 +240,7 @@ static void run(struct weir__http_call *call, struct weir_guard *guard, const st
 {
 	const struct weir__descriptors asked = { request->domain, request->domain_length, request->descriptors,
 						 request->n, request->hits };
-	struct weir__descriptors_check check;
+	struct weir__descriptors_check check WEIR__UNINITIALIZED;
 	struct weir_message why;
 
 	weir__descriptors_init(&check, call->context, call->client, write_statuses);
@@ -251,7 +252,7 @@ void weir__http_envoy(struct weir__http_call *call)
 {
 	struct weir_guard *const guard = weir__http_guard(call);
 	json_t *const root = guard ? weir__json_of_any_body(call) : NULL;
-	struct request request;
+	struct request request WEIR__UNINITIALIZED;
 
 	if (root && read_request(call, root, &request))
 		run(call, guard, &request);
