@@ -18,7 +18,7 @@ HEADERS = ("ratelimit", "ratelimit-policy", "retry-after", "x-ratelimit-limit", 
 
 
 async def ask(attributes):
-    """The answer and the decision in it. Of an outage there is no answer; of a request that cannot be decided, no decision."""
+    """The answer, None in an outage, and the decision in it, None if Weir cannot decide the request."""
     try:
         answer = await weir.post("/v1/check", json={"attributes": attributes})
         decision = answer.json()
