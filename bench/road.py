@@ -25,6 +25,9 @@ the requests. It shares a processor with the server, and Redis has the other one
 each, since a busy machine is slower for seconds at a time: both trees then meet the same slowness. The promise is that a
 request takes no more than at a46f507. The bound is 1.05 and not 1.00, because the ratio of a program to itself is 0.98 to 1.02.
 
+Up to 1.10 is allowed for requests to the server, because a46f507 is built without protection of stack and variables, which costs
+4 to 8 % (docs/internals/server.md).
+
 --only measures the figures whose names contain NAME. The exit status is 1 if a promised figure is missed; --report-only only
 says so. --quick is a smoke test: its figures mean nothing and are not judged."""
 # packages: git redis-server redis-tools util-linux valgrind
@@ -98,11 +101,11 @@ class Case:
 
 
 SERVED = {
-    "road_throttle_p1": Case("CL.THROTTLE, pipeline 1", throttle, 1, 10_000, 1.02),
-    "road_throttle_p64": Case("CL.THROTTLE, pipeline 64", throttle, 64, 250, 1.02),
-    "road_check": Case("WEIR.CHECK, 2 limits, pipeline 1", check, 1, 10_000, 1.02),
-    "road_check_p16": Case("WEIR.CHECK, 2 limits, pipeline 16", check, 16, 500, 1.02),
-    "road_http_check": Case("GET /v1/check, 2 limits", http_check, 1, 10_000, 1.02),
+    "road_throttle_p1": Case("CL.THROTTLE, pipeline 1", throttle, 1, 10_000, 1.10),
+    "road_throttle_p64": Case("CL.THROTTLE, pipeline 64", throttle, 64, 250, 1.10),
+    "road_check": Case("WEIR.CHECK, 2 limits, pipeline 1", check, 1, 10_000, 1.10),
+    "road_check_p16": Case("WEIR.CHECK, 2 limits, pipeline 16", check, 16, 500, 1.10),
+    "road_http_check": Case("GET /v1/check, 2 limits", http_check, 1, 10_000, 1.10),
     "road_redis_p1": Case("CL.THROTTLE on Redis, pipeline 1", throttle, 1, 500, 0.70, True),
     "road_redis_p16": Case("CL.THROTTLE on Redis, pipeline 16", throttle, 16, 30, 0.70, True),
 }

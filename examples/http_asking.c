@@ -116,7 +116,8 @@ static void limit(void *context, const struct service_request *request, struct s
 	if (body == NULL)
 		return; /* without a server everybody gets in */
 	pass_on(answer, ret_answer);
-	if (strncmp(answer, "HTTP/1.1 4", 10) != 0)
+	/* A limit that fails closed answers 503 with "allowed":false: that is a decision, and not an outage. */
+	if (strncmp(answer, "HTTP/1.1 4", 10) != 0 && strstr(body, "\"allowed\":false") == NULL)
 		return;
 	ret_answer->status = atoi(answer + 9); /* denied, or it cannot be decided: who sends nonsense gets no further */
 	(void)snprintf(ret_answer->body, sizeof(ret_answer->body), "%s", body);

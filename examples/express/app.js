@@ -8,28 +8,41 @@
 const express = require("express");
 
 const weir = process.env.WEIR || "http://127.0.0.1:8080";
-const headers = ["ratelimit", "ratelimit-policy", "retry-after"];
+const failsOpen = process.env.WEIR_FAIL !== "closed"; // what to do without an answer of Weir
+const headers = ["ratelimit", "ratelimit-policy", "retry-after", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
 
-async function limit(request, response, next) {
-	const attributes = { ip: request.ip, method: request.method, path: request.path };
-	const key = request.get("x-api-key");
-	if (key !== undefined) attributes.api_key = key;
-	let answer, body;
+// The answer, its body and the decision in it; null in an outage. A request that cannot be decided has no decision.
+async function ask(attributes) {
 	try {
-		answer = await fetch(`${weir}/v1/check`, {
+		const answer = await fetch(`${weir}/v1/check`, {
 			method: "POST",
 			headers: { "content-type": "application/json" },
 			body: JSON.stringify({ attributes }),
 			signal: AbortSignal.timeout(500),
 		});
-		body = await answer.text();
+		const body = await answer.text();
+		const parsed = JSON.parse(body);
+		const decision = typeof parsed?.allowed === "boolean" ? parsed : null;
+		// A limit that fails closed answers 503 with "allowed": false, which is a decision and not an outage.
+		return decision === null && answer.status >= 500 ? null : { answer, body, decision };
 	} catch {
-		return next(); // if Weir is down, all requests get in
+		return null;
 	}
+}
+
+async function limit(request, response, next) {
+	const attributes = { ip: request.ip, method: request.method, path: request.path };
+	const key = request.get("x-api-key");
+	if (key !== undefined) attributes.api_key = key;
+	const asked = await ask(attributes);
+	if (asked === null) return failsOpen ? next() : response.set("retry-after", "1").sendStatus(503);
+	const { answer, body, decision } = asked;
 	for (const name of headers) if (answer.headers.has(name)) response.set(name, answer.headers.get(name));
-	// Denied, or cannot be decided: malformed requests get no further.
-	if (answer.status < 400 || answer.status >= 500) return next();
-	response.status(answer.status).type("application/problem+json").send(body);
+	// Malformed requests get no further.
+	if (!decision?.allowed) return response.status(answer.status).type("application/problem+json").send(body);
+	// Limits that shape say how long to wait.
+	if (decision.delay_ns > 0) await new Promise((resolve) => setTimeout(resolve, decision.delay_ns / 1e6));
+	next();
 }
 
 const app = express();

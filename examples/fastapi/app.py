@@ -5,6 +5,7 @@
 
 Behind a proxy, --forwarded-allow-ips says whose X-Forwarded-For uvicorn believes."""
 
+import asyncio
 import os
 
 import httpx
@@ -12,7 +13,21 @@ from fastapi import FastAPI, Request, Response
 
 app = FastAPI()
 weir = httpx.AsyncClient(base_url=os.environ.get("WEIR", "http://127.0.0.1:8080"), timeout=0.5)
-HEADERS = ("ratelimit", "ratelimit-policy", "retry-after")
+FAILS_OPEN = os.environ.get("WEIR_FAIL", "open") != "closed"  # what to do without an answer of Weir
+HEADERS = ("ratelimit", "ratelimit-policy", "retry-after", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
+
+
+async def ask(attributes):
+    """The answer, None in an outage, and the decision in it, None if Weir cannot decide the request."""
+    try:
+        answer = await weir.post("/v1/check", json={"attributes": attributes})
+        decision = answer.json()
+    except (httpx.HTTPError, ValueError):
+        return None, None
+    if not isinstance(decision, dict) or "allowed" not in decision:
+        decision = None
+    # A limit that fails closed answers 503 with "allowed": false, which is a decision and not an outage.
+    return (None, None) if decision is None and answer.status_code >= 500 else (answer, decision)
 
 
 @app.middleware("http")
@@ -20,13 +35,13 @@ async def limit(request: Request, call_next):
     attributes = {"ip": request.client.host, "method": request.method, "path": request.url.path}
     if "x-api-key" in request.headers:
         attributes["api_key"] = request.headers["x-api-key"]
-    try:
-        answer = await weir.post("/v1/check", json={"attributes": attributes})
-    except httpx.TransportError:
-        return await call_next(request)  # if Weir is down, all requests get in
+    answer, decision = await ask(attributes)
+    if answer is None:
+        return await call_next(request) if FAILS_OPEN else Response(status_code=503, headers={"retry-after": "1"})
     limits = {name: answer.headers[name] for name in HEADERS if name in answer.headers}
-    if 400 <= answer.status_code < 500:  # denied, or cannot be decided: malformed requests get no further
+    if decision is None or not decision["allowed"]:  # malformed requests get no further
         return Response(answer.content, answer.status_code, limits, "application/problem+json")
+    await asyncio.sleep(decision["delay_ns"] / 1e9)  # limits that shape say how long to wait
     response = await call_next(request)
     response.headers.update(limits)
     return response

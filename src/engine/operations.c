@@ -1,6 +1,7 @@
 /* operations.c: the operations, as small state machines. */
 #include "engine/operations.h"
 
+#include "core/uninitialized.h"
 #include "observe/limit_stats.h"
 #include "observe/tracer.h"
 #include "os/pause.h"
@@ -292,9 +293,9 @@ enum weir__run_result weir__check_run(struct weir__check *check, struct weir_gua
 				      struct weir_message *ret_why)
 {
 	struct weir__context *const context = check->request.context;
-	struct weir_verdict verdicts[WEIR_POLICY_CLAIMS_MAX];
-	struct weir_claim claims[WEIR_POLICY_CLAIMS_MAX];
-	struct weir__guard_match match;
+	struct weir_verdict verdicts[WEIR_POLICY_CLAIMS_MAX] WEIR__UNINITIALIZED;
+	struct weir_claim claims[WEIR_POLICY_CLAIMS_MAX] WEIR__UNINITIALIZED;
+	struct weir__guard_match match WEIR__UNINITIALIZED;
 	bool is_done = true;
 	int error;
 
@@ -386,9 +387,9 @@ enum weir__run_result weir__descriptors_run(struct weir__descriptors_check *chec
 					    const struct weir__descriptors *descriptors, struct weir_message *ret_why)
 {
 	struct weir__context *const context = check->request.context;
-	struct weir_verdict verdicts[WEIR_DESCRIPTORS_MAX];
-	struct weir_claim claims[WEIR_DESCRIPTORS_MAX];
-	struct weir_descriptors_answer matched;
+	struct weir_verdict verdicts[WEIR_DESCRIPTORS_MAX] WEIR__UNINITIALIZED;
+	struct weir_claim claims[WEIR_DESCRIPTORS_MAX] WEIR__UNINITIALIZED;
+	struct weir_descriptors_answer matched WEIR__UNINITIALIZED;
 	const struct weir__guard_descriptors_room room = { &matched, claims, verdicts, check->statuses };
 	bool is_done = true;
 	int error;

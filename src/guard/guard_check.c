@@ -2,6 +2,7 @@
 #include "guard/guard_check.h"
 
 #include "core/text.h"
+#include "core/uninitialized.h"
 #include "guard/guard_internal.h"
 
 enum stage { BEGUN, TAKING, SHADOWING };
@@ -242,11 +243,11 @@ int weir__guard_call_store(const struct weir_guard *guard, struct weir__store_re
 int weir_guard_check(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n, uint64_t cost,
 		     weir_ns now, struct weir_guard_answer *ret_answer, struct weir_message *ret_message)
 {
-	struct weir_verdict verdicts[WEIR_POLICY_CLAIMS_MAX];
-	struct weir_claim claims[WEIR_POLICY_CLAIMS_MAX];
-	struct weir__store_request store_request;
-	struct weir__guard_match match;
-	struct weir__guard_check check;
+	struct weir_verdict verdicts[WEIR_POLICY_CLAIMS_MAX] WEIR__UNINITIALIZED;
+	struct weir_claim claims[WEIR_POLICY_CLAIMS_MAX] WEIR__UNINITIALIZED;
+	struct weir__store_request store_request WEIR__UNINITIALIZED;
+	struct weir__guard_match match WEIR__UNINITIALIZED;
+	struct weir__guard_check check WEIR__UNINITIALIZED;
 	int error = weir__guard_check_begin(&check, guard, &match, attributes, n, cost, claims, ret_message);
 
 	if (error != WEIR_OK)

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "core/text.h"
+#include "core/uninitialized.h"
 #include "guard/guard_check.h"
 #include "guard/guard_internal.h"
 #include "policy/envoy.h"
@@ -454,12 +455,12 @@ int weir_guard_check_descriptors(struct weir_guard *guard, const char *domain, s
 				 struct weir_guard_answer *ret_answer, struct weir_guard_status *ret_statuses,
 				 struct weir_message *ret_message)
 {
-	struct weir_verdict verdicts[WEIR_DESCRIPTORS_MAX];
-	struct weir_claim claims[WEIR_DESCRIPTORS_MAX];
-	struct weir_descriptors_answer matched;
+	struct weir_verdict verdicts[WEIR_DESCRIPTORS_MAX] WEIR__UNINITIALIZED;
+	struct weir_claim claims[WEIR_DESCRIPTORS_MAX] WEIR__UNINITIALIZED;
+	struct weir_descriptors_answer matched WEIR__UNINITIALIZED;
 	const weir__room room = { &matched, claims, verdicts, ret_statuses };
-	struct weir__guard_descriptors check;
-	struct weir__store_request store_request;
+	struct weir__guard_descriptors check WEIR__UNINITIALIZED;
+	struct weir__store_request store_request WEIR__UNINITIALIZED;
 	struct weir_guard_answer fallback = { .fallback_nodes = 0 };
 	int error = weir__guard_descriptors_begin(&check, guard, domain, domain_length, descriptors, n, hits, &room,
 						  ret_message);

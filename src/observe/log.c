@@ -327,19 +327,41 @@ static void make_sentence(struct weir__log_line *line, bool is_json, enum weir__
 	add_escaped(line, words, n, '\0');
 }
 
-void weir__log_say(struct weir__log *log, enum weir__log_level level, const char *words, ...)
+static void make_said(const struct weir__log *log, struct weir__log_line *line, enum weir__log_level level,
+		      const char *words, va_list arguments)
 {
 	char text[WEIR__LOG_LINE] = PREFIX;
+
+	(void)vsnprintf(text + PREFIX_LENGTH, sizeof(text) - PREFIX_LENGTH, words, arguments);
+	make_sentence(line, log->is_json, level, text, strlen(text));
+}
+
+void weir__log_say(struct weir__log *log, enum weir__log_level level, const char *words, ...)
+{
 	struct weir__log_line line;
 	va_list arguments;
 
 	if (log == NULL)
 		return;
 	va_start(arguments, words);
-	(void)vsnprintf(text + PREFIX_LENGTH, sizeof(text) - PREFIX_LENGTH, words, arguments);
+	make_said(log, &line, level, words, arguments);
 	va_end(arguments);
-	make_sentence(&line, log->is_json, level, text, strlen(text));
 	weir__log_end(&line, log);
+}
+
+void weir__log_say_now(struct weir__log *log, enum weir__log_level level, const char *words, ...)
+{
+	struct weir__log_line line;
+	va_list arguments;
+
+	if (log == NULL)
+		return;
+	va_start(arguments, words);
+	make_said(log, &line, level, words, arguments);
+	va_end(arguments);
+	close_line(&line);
+	if (weir__descriptor_has_room(log->descriptor, 0))
+		(void)weir__descriptor_write(log->descriptor, line.bytes, line.length);
 }
 
 static ssize_t write_stream(void *stream_, const char *bytes, size_t n)

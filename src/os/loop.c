@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "core/uninitialized.h"
 #include "os/monotonic.h"
 #include "os/timer.h"
 
@@ -113,7 +114,7 @@ static int wait_for_some(struct weir__loop *loop, struct epoll_event found[WEIR_
 
 int weir__loop_wait(struct weir__loop *loop, int timeout_ms, struct weir__loop_event events[WEIR__LOOP_EVENTS])
 {
-	struct epoll_event found[WEIR__LOOP_EVENTS];
+	struct epoll_event found[WEIR__LOOP_EVENTS] WEIR__UNINITIALIZED;
 	const int n = timeout_ms < 0 && loop->spin.most_ns > 0 ?
 			      wait_for_some(loop, found) :
 			      epoll_wait(loop->epoll, found, WEIR__LOOP_EVENTS, timeout_ms);

@@ -4,11 +4,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -38,6 +41,33 @@ struct weir__process_usage weir__process_usage(void)
 		.cpu_ns = (uint64_t)cpu.tv_sec * 1000000000 + (uint64_t)cpu.tv_nsec,
 		.resident_bytes = resident_pages() * (uint64_t)sysconf(_SC_PAGESIZE),
 	};
+}
+
+void weir__process_forbid_dumps(void)
+{
+	(void)prctl(PR_SET_DUMPABLE, 0L, 0L, 0L, 0L);
+}
+
+/* A process of another user than root has capabilities from the file of its program, or as ambient ones, which are
+ * inherited anyway. */
+static bool has_capabilities_of_file(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
+
+	if (geteuid() == 0 || syscall(SYS_capget, &header, data) != 0)
+		return false;
+	for (unsigned i = 0; i < 32 * _LINUX_CAPABILITY_U32S_3; i++)
+		if (data[i / 32].permitted >> i % 32 & 1 &&
+		    prctl(PR_CAP_AMBIENT, (long)PR_CAP_AMBIENT_IS_SET, (long)i, 0L, 0L) != 1)
+			return true;
+	return false;
+}
+
+void weir__process_forbid_privileges(void)
+{
+	if (!has_capabilities_of_file())
+		(void)prctl(PR_SET_NO_NEW_PRIVS, 1L, 0L, 0L, 0L);
 }
 
 int weir__process_start(char *const argv[], char *const environment[], const int *kept, size_t n, pid_t *ret_pid)

@@ -1,4 +1,5 @@
-/* process.h: the resource usage of this process, and starting a child program that inherits some descriptors. */
+/* process.h: the resource usage of this process, its protection, and starting a child program that inherits some
+ * descriptors. */
 #ifndef WEIR_OS_PROCESS_H
 #define WEIR_OS_PROCESS_H
 
@@ -13,6 +14,14 @@ struct weir__process_usage {
 	uint64_t resident_bytes; /* 0: not known */
 };
 struct weir__process_usage weir__process_usage(void);
+
+/* Other processes of the same user may not read the memory of this one, and the kernel writes no core dump of it: it has
+ * passwords and keys of clients. */
+void weir__process_forbid_dumps(void);
+
+/* Programs that this process starts get no privileges from set-user-id bits or file capabilities. Left out if this
+ * process itself has its capabilities from its file: the next server would not get them. */
+void weir__process_forbid_privileges(void);
 
 /* Starts argv[0], which is looked up in PATH. The child keeps these descriptors, even if they are marked close-on-exec,
  * and inherits the caller's signal mask. Returns 0 or an errno, also if the program does not exist or cannot be run. */

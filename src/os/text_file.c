@@ -6,7 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 enum { ROOM_LEAST = 16 * 1024 };
@@ -48,16 +50,63 @@ static int read_all(int file, struct reading *reading, size_t most)
 	return error;
 }
 
-int weir__text_file_read(const char *path, size_t most, char **ret_text, size_t *ret_length)
+static bool is_own_descriptor(const char *path)
 {
-	const int file = open(path, O_RDONLY | O_CLOEXEC);
-	struct reading reading = { .size = ROOM_LEAST };
-	struct stat status;
-	int error;
+	return strcmp(path, "/dev/stdin") == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
+	       strncmp(path, "/proc/self/fd/", 14) == 0;
+}
+
+static bool is_null_device(const struct stat *status)
+{
+	return S_ISCHR(status->st_mode) && status->st_rdev == makedev(1, 3);
+}
+
+/* O_NONBLOCK, because opening a FIFO waits for a writer, and opening a file with a lease waits for its holder. */
+static int open_regular(const char *path, int *ret_file, struct stat *ret_status)
+{
+	const bool is_own = is_own_descriptor(path);
+	const int file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | (is_own ? 0 : O_NONBLOCK));
+	int error = 0;
 
 	if (file < 0)
 		return errno;
-	if (fstat(file, &status) == 0 && status.st_size > 0 && (uint64_t)status.st_size <= most)
+	if (fstat(file, ret_status) != 0)
+		error = errno;
+	else if (S_ISDIR(ret_status->st_mode))
+		error = EISDIR;
+	else if (!is_own && !S_ISREG(ret_status->st_mode) && !is_null_device(ret_status))
+		error = ENXIO;
+	if (error == 0)
+		*ret_file = file;
+	else
+		(void)close(file);
+	return error;
+}
+
+int weir__text_file_check(const char *path)
+{
+	struct stat status;
+	int file = -1, error = open_regular(path, &file, &status);
+
+	if (error == 0)
+		(void)close(file);
+	return error;
+}
+
+const char *weir__text_file_error(int error)
+{
+	return error == ENXIO ? "it is not a regular file; use one, or a link to one" : strerror(error);
+}
+
+int weir__text_file_read(const char *path, size_t most, char **ret_text, size_t *ret_length)
+{
+	struct reading reading = { .size = ROOM_LEAST };
+	struct stat status;
+	int file = -1, error = open_regular(path, &file, &status);
+
+	if (error != 0)
+		return error;
+	if (status.st_size > 0 && (uint64_t)status.st_size <= most)
 		reading.size += (size_t)status.st_size;
 	reading.text = malloc(reading.size);
 	error = reading.text ? read_all(file, &reading, most) : ENOMEM;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "os/net.h"
+#include "os/text_file.h"
 
 struct weir__tls_context {
 	SSL_CTX *ssl;
@@ -103,8 +104,21 @@ static bool is_given(const char *file)
 	return file && *file;
 }
 
+/* OpenSSL opens files by itself, and would wait for the writer of a FIFO. Returns 0 or EINVAL. */
+static int check_file(const char *what, const char *file, char ret_why[WEIR__TLS_WHY_SIZE])
+{
+	const int error = weir__text_file_check(file);
+
+	if (error == 0)
+		return 0;
+	(void)snprintf(ret_why, WEIR__TLS_WHY_SIZE, "%s %s: %s", what, file, weir__text_file_error(error));
+	return EINVAL;
+}
+
 static int load_authorities(SSL_CTX *ssl, const char *ca, char ret_why[WEIR__TLS_WHY_SIZE])
 {
+	if (is_given(ca) && check_file("the CA file", ca, ret_why) != 0)
+		return EINVAL;
 	if (is_given(ca) && SSL_CTX_load_verify_file(ssl, ca) != 1)
 		return refuse("the CA file", ca, ret_why);
 	if (!is_given(ca) && SSL_CTX_set_default_verify_paths(ssl) != 1)
@@ -114,6 +128,7 @@ static int load_authorities(SSL_CTX *ssl, const char *ca, char ret_why[WEIR__TLS
 
 static int load_certificate(SSL_CTX *ssl, const struct weir__tls_files *files, char ret_why[WEIR__TLS_WHY_SIZE])
 {
+	static const char key_words[] = "the key, which must be without a password,";
 	const char *const key = is_given(files->key) ? files->key : files->certificate;
 
 	if (!is_given(files->certificate)) {
@@ -123,11 +138,13 @@ static int load_certificate(SSL_CTX *ssl, const struct weir__tls_files *files, c
 			       files->key);
 		return EINVAL;
 	}
+	if (check_file("the certificate", files->certificate, ret_why) != 0 || check_file(key_words, key, ret_why) != 0)
+		return EINVAL;
 	SSL_CTX_set_default_passwd_cb(ssl, no_password);
 	if (SSL_CTX_use_certificate_chain_file(ssl, files->certificate) != 1)
 		return refuse("the certificate", files->certificate, ret_why);
 	if (SSL_CTX_use_PrivateKey_file(ssl, key, SSL_FILETYPE_PEM) != 1)
-		return refuse("the key, which must be without a password,", key, ret_why);
+		return refuse(key_words, key, ret_why);
 	return 0;
 }
 

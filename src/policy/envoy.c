@@ -2,6 +2,7 @@
 #include "policy/envoy.h"
 
 #include "core/text.h"
+#include "core/uninitialized.h"
 
 static const uint64_t domain_seed = 5;
 
@@ -296,7 +297,7 @@ int weir__envoy_match(const struct weir_policy *policy, const struct weir_attrib
 		      uint64_t cost, struct weir_policy_answer *ret_answer, struct weir_message *ret_message)
 {
 	struct room room = { ret_answer->room, sizeof(ret_answer->room), 0 };
-	struct weir_attribute entries[WEIR__ENVOY_ENTRIES_MAX];
+	struct weir_attribute entries[WEIR__ENVOY_ENTRIES_MAX] WEIR__UNINITIALIZED;
 	struct weir_descriptor descriptor = { .entries = entries };
 	struct weir_descriptor_claim claim;
 	struct weir__slice domain;

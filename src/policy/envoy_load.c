@@ -28,7 +28,8 @@ static int load_one(struct weir__policy_reading *reading, const char *path, uint
 
 	reading->diagnostics->file = path;
 	if (error != 0) {
-		weir__diagnostics_add(reading->diagnostics, (struct weir__mark){ 0, 0 }, "%s", strerror(error));
+		weir__diagnostics_add(reading->diagnostics, (struct weir__mark){ 0, 0 }, "%s",
+				      weir__text_file_error(error));
 		return error;
 	}
 	read_one(reading, (struct weir__slice){ text, length }, options);

@@ -5,6 +5,7 @@
 
 #include "core/decimal.h"
 #include "core/text.h"
+#include "core/uninitialized.h"
 #include "policy/envoy.h"
 
 void weir_policy_free(struct weir_policy *policy)
@@ -197,8 +198,8 @@ int weir__policy_match(const struct weir_policy *policy, const struct weir_attri
 		       uint64_t cost, struct weir_policy_answer *ret_answer, const struct weir__ahead **ret_ahead,
 		       struct weir_message *ret_message)
 {
-	struct weir__found found[WEIR_POLICY_CLAIMS_MAX];
-	struct weir__values values;
+	struct weir__found found[WEIR_POLICY_CLAIMS_MAX] WEIR__UNINITIALIZED;
+	struct weir__values values WEIR__UNINITIALIZED;
 	struct weir__slice name;
 	size_t used = 0;
 	uint32_t n_found;

@@ -600,7 +600,7 @@ int weir_policy_load(const char *path, weir_policy_report *report, void *context
 	if (error != 0) {
 		struct weir__diagnostics diagnostics = { path, report, context, 0 };
 
-		weir__diagnostics_add(&diagnostics, (struct weir__mark){ 0, 0 }, "%s", strerror(error));
+		weir__diagnostics_add(&diagnostics, (struct weir__mark){ 0, 0 }, "%s", weir__text_file_error(error));
 		errno = error;
 		return WEIR_ERR_SYSTEM;
 	}

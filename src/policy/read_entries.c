@@ -375,7 +375,8 @@ static bool read_file(struct table *table, const struct weir__node *file)
 		return false;
 	error = weir__text_file_read(path, file_most, &text, &table->text.n);
 	if (error != 0) {
-		weir__diagnostics_add(table->reading->diagnostics, file->at, "%s: %s", path, strerror(error));
+		weir__diagnostics_add(table->reading->diagnostics, file->at, "%s: %s", path,
+				      weir__text_file_error(error));
 		return false;
 	}
 	table->text.at = text;

@@ -1,7 +1,8 @@
 /* handover.c: writes and reads the variable, and watches the next server until it serves.
  *
  * WEIR_HANDOVER=PIPE,PROTOCOL,SETTING,NAME,SOCKET SOCKET ...,PROTOCOL,SETTING,... No listen address contains a comma.
- * The protocol of a lent socket is followed by +.
+ * The protocol of a lent socket is followed by +. PIPE is followed by a space and the pipe to the parent, if there is
+ * one: a server of an older version would not report to it, and refuses this.
  *
  * Sockets from systemd are received as well: LISTEN_FDS of them, from descriptor 3 on, if LISTEN_PID is this
  * process. */
@@ -122,7 +123,14 @@ static bool receive_lent(struct weir__listeners *listeners, FILE *errors)
 	return true;
 }
 
-static bool receive_handed(struct weir__listeners *ret_listeners, int *ret_pipe, FILE *errors)
+static bool read_pipes(char *text, int *ret_pipe, int *ret_parent)
+{
+	char *const pipe = strsep(&text, " ");
+
+	return read_descriptor(pipe, ret_pipe) && (text == NULL || read_descriptor(text, ret_parent));
+}
+
+static bool receive_handed(struct weir__listeners *ret_listeners, int *ret_pipe, int *ret_parent, FILE *errors)
 {
 	const char *const value = getenv(VARIABLE);
 	const bool is_set = value && *value; /* empty counts as unset */
@@ -130,9 +138,10 @@ static bool receive_handed(struct weir__listeners *ret_listeners, int *ret_pipe,
 	char *rest = text;
 	bool is_right = true;
 
-	*ret_pipe = -1;
+	*ret_pipe = *ret_parent = -1;
 	if (is_set)
-		is_right = text && read_descriptor(strsep(&rest, ","), ret_pipe) && read_listeners(rest, ret_listeners);
+		is_right = text && read_pipes(strsep(&rest, ","), ret_pipe, ret_parent) &&
+			   read_listeners(rest, ret_listeners);
 	if (!is_right)
 		fputs("weir serve: " VARIABLE
 		      ": found what no server has set; it is for servers that hand over to the next, so unset it\n",
@@ -142,9 +151,9 @@ static bool receive_handed(struct weir__listeners *ret_listeners, int *ret_pipe,
 	return is_right;
 }
 
-bool weir__handover_receive(struct weir__listeners *ret_listeners, int *ret_pipe, FILE *errors)
+bool weir__handover_receive(struct weir__listeners *ret_listeners, int *ret_pipe, int *ret_parent, FILE *errors)
 {
-	return receive_handed(ret_listeners, ret_pipe, errors) && receive_lent(ret_listeners, errors);
+	return receive_handed(ret_listeners, ret_pipe, ret_parent, errors) && receive_lent(ret_listeners, errors);
 }
 
 void weir__handover_tell(int pipe)
@@ -157,7 +166,7 @@ void weir__handover_tell(int pipe)
 
 /* --- the running server ------------------------------------------------------------------------------------------- */
 
-static char *write_variable(int pipe, const struct weir__listeners *listeners)
+static char *write_variable(int pipe, int parent, const struct weir__listeners *listeners)
 {
 	char *text = NULL;
 	size_t size;
@@ -166,6 +175,8 @@ static char *write_variable(int pipe, const struct weir__listeners *listeners)
 	if (out == NULL)
 		return NULL;
 	fprintf(out, VARIABLE "=%d", pipe);
+	if (parent >= 0)
+		fprintf(out, " %d", parent);
 	for (size_t i = 0; i < listeners->n; i++) {
 		const struct weir__listen_address *const address = &listeners->at[i];
 
@@ -195,7 +206,7 @@ static void luggage_fini(struct luggage *luggage)
 	free(luggage->kept);
 }
 
-static bool luggage_init(struct luggage *luggage, int pipe, const struct weir__listeners *listeners)
+static bool luggage_init(struct luggage *luggage, int pipe, int parent, const struct weir__listeners *listeners)
 {
 	size_t variables = 0, sockets = 0;
 
@@ -203,9 +214,9 @@ static bool luggage_init(struct luggage *luggage, int pipe, const struct weir__l
 		variables++;
 	for (size_t i = 0; i < listeners->n; i++)
 		sockets += listeners->at[i].n;
-	*luggage = (struct luggage){ .variable = write_variable(pipe, listeners),
+	*luggage = (struct luggage){ .variable = write_variable(pipe, parent, listeners),
 				     .environment = calloc(variables + 2, sizeof(char *)),
-				     .kept = calloc(sockets + 1, sizeof(int)) };
+				     .kept = calloc(sockets + 2, sizeof(int)) };
 	if (luggage->variable == NULL || luggage->environment == NULL || luggage->kept == NULL) {
 		luggage_fini(luggage);
 		return false;
@@ -213,18 +224,21 @@ static bool luggage_init(struct luggage *luggage, int pipe, const struct weir__l
 	memcpy((void *)luggage->environment, (const void *)environ, variables * sizeof(char *));
 	luggage->environment[variables] = luggage->variable;
 	luggage->kept[luggage->n++] = pipe;
+	if (parent >= 0)
+		luggage->kept[luggage->n++] = parent;
 	for (size_t i = 0; i < listeners->n; i++)
 		for (uint32_t j = 0; j < listeners->at[i].n; j++)
 			luggage->kept[luggage->n++] = listeners->at[i].sockets[j];
 	return true;
 }
 
-static int start(struct weir__handover *handover, char *const argv[], int pipe, const struct weir__listeners *listeners)
+static int start(struct weir__handover *handover, char *const argv[], int pipe, int parent,
+		 const struct weir__listeners *listeners)
 {
 	struct luggage luggage;
 	int error;
 
-	if (!luggage_init(&luggage, pipe, listeners))
+	if (!luggage_init(&luggage, pipe, parent, listeners))
 		return ENOMEM;
 	error = weir__process_start(argv, luggage.environment, luggage.kept, luggage.n, &handover->next);
 	luggage_fini(&luggage);
@@ -232,13 +246,13 @@ static int start(struct weir__handover *handover, char *const argv[], int pipe, 
 }
 
 bool weir__handover_begin(struct weir__handover *handover, char *const argv[], const struct weir__listeners *listeners,
-			  FILE *errors)
+			  int parent, FILE *errors)
 {
 	int ends[2], error = pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0 ? 0 : errno;
 
 	*handover = (struct weir__handover){ .next = 0, .pipe = -1 };
 	if (error == 0) {
-		error = start(handover, argv, ends[1], listeners);
+		error = start(handover, argv, ends[1], parent, listeners);
 		close(ends[1]);
 		if (error != 0)
 			close(ends[0]);

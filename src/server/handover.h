@@ -15,9 +15,10 @@
 
 /* --- the next server -------------------------------------------------------------------------------------------- */
 
-/* Reads the sockets that were handed over or passed by systemd, if any, and the pipe to report through; -1: no server
- * waits. Unsets the variable. Returns false if the environment is wrong, after reporting that. */
-bool weir__handover_receive(struct weir__listeners *ret_listeners, int *ret_pipe, FILE *errors);
+/* Reads the sockets that were handed over or passed by systemd, if any, the pipe to report through, -1: no server
+ * waits, and the pipe to the parent of all servers, -1: there is none (parent.h). Unsets the variable. Returns false if
+ * the environment is wrong, after reporting that. */
+bool weir__handover_receive(struct weir__listeners *ret_listeners, int *ret_pipe, int *ret_parent, FILE *errors);
 
 /* Reports that this server serves. */
 void weir__handover_tell(int pipe);
@@ -30,9 +31,10 @@ struct weir__handover {
 	weir_ns until;
 };
 
-/* Starts argv[0] with these sockets. Returns false if that failed, after reporting it. */
+/* Starts argv[0] with these sockets, and the pipe to the parent; -1: none. Returns false if that failed, after reporting
+ * it. */
 bool weir__handover_begin(struct weir__handover *handover, char *const argv[], const struct weir__listeners *listeners,
-			  FILE *errors);
+			  int parent, FILE *errors);
 
 enum weir__handover_state {
 	WEIR__HANDOVER_WAITS,

@@ -11,6 +11,7 @@
 #include "guard/guard.h"
 #include "observe/audit.h"
 #include "os/loop.h"
+#include "os/text_file.h"
 #include "policy/source/policy_copy.h"
 #include "policy/source/policy_identity.h"
 #include "policy/source/policy_remote.h"
@@ -245,7 +246,7 @@ static struct weir_policy *read_copy(struct weir__policy_loader *loader, struct 
 	if (error != 0) {
 		diagnostics->file = loader->copy;
 		weir__diagnostics_add(diagnostics, (struct weir__mark){ 1, 1 }, "%s; there is no copy to begin with",
-				      strerror(error));
+				      weir__text_file_error(error));
 		return NULL;
 	}
 	policy = compile(loader, &version, diagnostics);

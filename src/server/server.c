@@ -21,19 +21,29 @@
 #include "observe/tracer.h"
 #include "os/memory_room.h"
 #include "os/net.h"
+#include "os/notify.h"
+#include "os/process.h"
 #include "server/accept_balancer.h"
 #include "server/arena_plan.h"
 #include "server/handover.h"
 #include "server/listeners.h"
+#include "server/parent.h"
+#include "server/pid_file.h"
 #include "server/policy_loader.h"
 #include "server/settings.h"
 #include "server/shared_changes.h"
+#include "server/shutdown.h"
 #include "server/stores.h"
 #include "server/user_reload.h"
 #include "server/worker.h"
 #include "store/table/table.h"
 
 enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2 };
+
+enum {
+	REPLIES_LEAST_MS = 10000, /* workers give their clients 5 s to read the last replies */
+	THREADS_LEAST_MS = 3000,  /* the last spans may take 2 s */
+};
 
 static const weir_ns second_ns = 1000000000;
 
@@ -58,12 +68,14 @@ struct server {
 	struct weir__listener *worker_listeners[WEIR__WORKERS_MAX];
 
 	struct weir__listeners inherited;
-	int pipe; /* to the previous server; -1: there is none, or it knows that this one serves */
+	int pipe;   /* to the previous server; -1: there is none, or it knows that this one serves */
+	int parent; /* to the parent of all servers; -1: there is none */
 	struct weir__handover handover;
 	bool is_handing, is_handed, is_retiring;
 	struct weir__mapping_state mapping; /* of the table, as it was last logged */
 	weir_ns table_seen_at;
 	weir_ns drain_until, retire_until;
+	struct weir__shutdown_guard guard; /* while the main thread does not wait for signals */
 };
 
 /* The settings with the listen addresses, by protocol. */
@@ -466,6 +478,7 @@ static int start(struct server *server)
 	const struct weir__settings *const settings = server->settings;
 	int error = DONE;
 
+	weir__shutdown_guard_stop(&server->guard); /* from here on there are sockets and paths to remove at the end */
 	server->balancer = weir__accept_balancer_new((uint32_t)settings->workers);
 	server->counters_set = weir__counters_set_new((uint32_t)settings->workers);
 	if (settings->observe == WEIR__OBSERVE_ON)
@@ -487,7 +500,11 @@ static int start(struct server *server)
 		error = start_worker(server, server->n_workers);
 		server->n_workers += error == DONE;
 	}
-	return error == DONE ? start_user_reload(server) : error;
+	if (error == DONE)
+		error = start_user_reload(server);
+	if (error == DONE && server->parent < 0 && !weir__pid_file_begin(server->settings))
+		error = FAILED;
+	return error;
 }
 
 /* --- the next server -------------------------------------------------------------------------------------------- */
@@ -495,6 +512,9 @@ static int start(struct server *server)
 static void tell_before(struct server *server)
 {
 	weir__listeners_close(&server->inherited);
+	weir__parent_report(server->parent); /* first: then the previous server may end */
+	if (server->parent < 0 && server->pipe < 0)
+		(void)weir__notify("READY=1\n");
 	weir__handover_tell(server->pipe);
 	server->pipe = -1;
 }
@@ -506,6 +526,7 @@ static void begin_handover(struct server *server)
 	else
 		server->is_handing = server->options->argv &&
 				     weir__handover_begin(&server->handover, server->options->argv, &server->listeners,
+							  server->parent,
 							  weir__log_stream(server->log, WEIR__LOG_ERROR));
 }
 
@@ -550,6 +571,15 @@ static void audit(const struct server *server, const char *what, uint64_t proces
 	weir__audit_end(&line, server->log, NULL);
 }
 
+/* systemd takes the end of the process that it knows for the end of the service. It accepts this from that process. */
+static void tell_main_process(pid_t process)
+{
+	char line[32];
+
+	(void)snprintf(line, sizeof(line), "MAINPID=%d\n", (int)process);
+	(void)weir__notify(line);
+}
+
 /* Logged only once the other server serves, so that a reader of the log can rely on it. */
 static void leave(struct server *server)
 {
@@ -566,6 +596,8 @@ static void leave(struct server *server)
 		next_table =
 			"its table was made anew, since the one of this server was removed: all keys are full, and holds are unknown";
 	server->is_handed = true;
+	if (server->parent < 0)
+		tell_main_process(server->handover.next);
 	server->drain_until = weir__add_saturating(weir_clock_now(), settings->drain_ns);
 	for (uint32_t i = 0; i < server->n_workers; i++)
 		weir__worker_leave(server->workers[i]);
@@ -657,13 +689,28 @@ static void wait_for_signals(struct server *server, const sigset_t *signals)
 	}
 }
 
+/* From now on the end may take the time of the setting `drain`, but at least `least_ms`. */
+static void limit_end(struct server *server, uint64_t least_ms)
+{
+	const uint64_t drain_ms = server->settings->drain_ns / 1000000;
+
+	weir__shutdown_guard_limit(&server->guard, drain_ms > least_ms ? drain_ms : least_ms);
+}
+
 /* Leaves paths and sockets alone that another server uses. */
 static void end(struct server *server)
 {
 	const bool is_others = server->is_handed || server->pipe >= 0;
 
+	weir__shutdown_guard_stop(&server->guard); /* it still runs if the start failed */
+	weir__shutdown_guard_start(&server->guard, server->log, "a second signal: ending at once");
+	limit_end(server, REPLIES_LEAST_MS);
 	if (server->is_handing) /* or the next server would serve on closed sockets */
 		weir__handover_cancel(&server->handover);
+	if (server->parent < 0 && !is_others)
+		(void)weir__notify("STOPPING=1\n");
+	if (server->parent < 0)
+		weir__pid_file_end(server->settings);
 	/* Before the workers stop listening: after that, a new server may already have put its own socket there. */
 	if (!server->is_handed)
 		weir__listeners_unlink(&server->listeners, !is_others);
@@ -675,6 +722,7 @@ static void end(struct server *server)
 		weir__worker_stop(server->workers[i]);
 	for (uint32_t i = 0; i < WEIR__WORKERS_MAX; i++)
 		free(server->worker_listeners[i]);
+	limit_end(server, THREADS_LEAST_MS);
 	weir__user_reload_free(server->user_reload);
 	weir__accept_balancer_free(server->balancer);
 	weir__counters_set_free(server->counters_set);
@@ -684,8 +732,10 @@ static void end(struct server *server)
 	weir__stores_free(server->stores);
 	weir__policy_loader_free(server->loader);
 	weir__holds_free(server->holds);
+	limit_end(server, REPLIES_LEAST_MS); /* a file is written to the disk */
 	weir_table_free(server->table);
-	weir__log_free(server->log); /* last, because the others log their end */
+	weir__shutdown_guard_stop(&server->guard); /* it uses the log */
+	weir__log_free(server->log);               /* last, because the others log their end */
 }
 
 static int start_log(struct server *server)
@@ -695,6 +745,7 @@ static int start_log(struct server *server)
 	server->log = settings->log = weir__log_new(STDERR_FILENO, settings->log_format == WEIR__LOG_FORMAT_JSON);
 	if (server->log) {
 		server->options->warn(server->settings, weir__log_stream(server->log, WEIR__LOG_WARNING));
+		weir__shutdown_guard_start(&server->guard, server->log, "ended by a signal before it served");
 		return DONE;
 	}
 	fputs("weir serve: there is no memory, or no thread, for the log\n", stderr);
@@ -709,6 +760,7 @@ static int run(struct server *server)
 	sigset_t signals;
 	int error;
 
+	weir__shutdown_block_signals();
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
@@ -716,6 +768,7 @@ static int run(struct server *server)
 	sigaddset(&signals, SIGUSR2);
 	(void)pthread_sigmask(SIG_BLOCK, &signals, NULL); /* workers inherit the mask */
 	(void)signal(SIGPIPE, SIG_IGN);                   /* the reader of standard output may be gone */
+	(void)signal(SIGUSR1, SIG_IGN);                   /* means nothing here, and other servers reopen logs on it */
 	(void)signal(SIGXFSZ, SIG_IGN);                   /* a file that may not grow is an error, not the end */
 	raise_descriptors();
 	error = check_reach(server->settings);
@@ -735,10 +788,16 @@ static int run(struct server *server)
 int weir__server_run(struct weir__settings *settings, const struct weir__server_options *options)
 {
 	static struct server server;
+	int status;
 
 	server.settings = settings;
 	server.options = options;
-	if (!weir__handover_receive(&server.inherited, &server.pipe, stderr))
+	if (settings->core_dumps == WEIR__CORE_DUMPS_FALSE)
+		weir__process_forbid_dumps();
+	weir__process_forbid_privileges();
+	if (!weir__handover_receive(&server.inherited, &server.pipe, &server.parent, stderr))
 		return CALLED_WRONGLY;
+	if (server.pipe < 0 && weir__parent_is_wanted(settings) && weir__parent_run(settings, &server.parent, &status))
+		return status;
 	return run(&server);
 }

@@ -96,7 +96,16 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "After SIGTERM or SIGINT, keep serving for this long while /readyz says 503: time for load balancers to send "
 	  "requests elsewhere. A second signal cuts it short.", NULL },
 	{ "drain", WEIR__SETTING_DURATION, 0, DAY_NS, "30s", PLACE(drain_ns), "TIME",
-	  "After another server has taken over (SIGUSR2), how long connections to this one are still served, at most.", NULL },
+	  "After another server has taken over (SIGUSR2), how long connections to this one are still served, at most. "
+	  "Also how long the end after SIGTERM waits for what hangs: at least 10s for clients, 3s for threads.", NULL },
+	{ "keep_pid", WEIR__SETTING_CHOICE, 0, 0, "auto", PLACE(keep_pid), "WHEN",
+	  "Keep the process id over upgrades (SIGUSR2), for supervisors that know one process: a small parent stays, which "
+	  "forwards signals to the server. auto does so as process 1 of a container, and under systemd unless Type=notify.",
+	  "auto on off" },
+	{ "pid_file", WEIR__SETTING_TEXT, 0, 0, "", PLACE(pid_file), "PATH",
+	  "Write the id of the process to which signals are sent to this file, once it serves; an upgrade replaces it.", NULL },
+	{ "core_dumps", WEIR__SETTING_CHOICE, 0, 0, "false", PLACE(core_dumps), "true",
+	  "Allow core dumps, and debuggers of the same user. Both show passwords and keys of clients.", "false true" },
 	{ "holds", WEIR__SETTING_COUNT, 1, 16777216, "65536", PLACE(holds), "N",
 	  "How many holds have a place. A settled one keeps it until its ttl ends, so this must be at least the rate of holds "
 	  "times their ttl. When all are taken, new ones are refused.", NULL },

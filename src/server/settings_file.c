@@ -5,10 +5,8 @@
 #include "server/settings.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "os/memory.h"
 #include "os/text_file.h"
@@ -72,21 +70,19 @@ static bool put_password(struct weir__user *user, const char *text, size_t lengt
 /* Takes the first line of the file: secrets are mounted as such files. */
 static const char *read_password_file(struct weir__user *user, const char *path)
 {
-	char text[WEIR__PASSWORD_MAX + 2];
-	const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-	const ssize_t n = descriptor < 0 ? -1 : read(descriptor, text, sizeof(text));
-	const int error = errno;
-	const char *fault = NULL;
+	enum { FILE_MAX = 4096 }; /* other lines are ignored */
+	const char *fault = NULL, *end;
+	char *text;
+	size_t n;
+	const int error = weir__text_file_read(path, FILE_MAX, &text, &n);
 
-	if (descriptor >= 0)
-		close(descriptor);
-	if (n < 0)
-		return strerror(error);
-	if (!put_password(user, text,
-			  memchr(text, '\n', (size_t)n) ? (size_t)((char *)memchr(text, '\n', (size_t)n) - text) :
-							  (size_t)n))
+	if (error != 0)
+		return weir__text_file_error(error);
+	end = memchr(text, '\n', n);
+	if (!put_password(user, text, end ? (size_t)(end - text) : n))
 		fault = "found no password; use a file of one line of 1 to 512 bytes";
-	weir__memory_wipe(text, sizeof(text));
+	weir__memory_wipe(text, n);
+	free(text);
 	return fault;
 }
 
@@ -354,7 +350,7 @@ void weir__settings_read_file(struct weir__settings *settings)
 				     WEIR__SETTINGS_FILE_MAX);
 	else if (error != 0)
 		weir__settings_error(settings, settings->config_place, "config", "%s: %s", settings->config,
-				     strerror(error));
+				     weir__text_file_error(error));
 	if (error != 0)
 		return;
 	(void)weir__settings_read_text(settings, text, length);

@@ -6,6 +6,7 @@
 
 #include "core/bucket.h"
 #include "core/notation.h"
+#include "core/uninitialized.h"
 #include "store/table/decision.h"
 
 static const weir_ns closed_ns = 1000000000;       /* retry_after and reset_after of a closed limit */
@@ -252,7 +253,7 @@ static void decide_here(struct fallback *fallback, const struct weir__store_requ
 					     .n = 1,
 					     .verdicts = ret_verdicts,
 					     .now = request->decided_at };
-	struct here here;
+	struct here here WEIR__UNINITIALIZED;
 
 	find_limits(fallback, claims, n, request->fallback_nodes, &here);
 	if (request->operation == WEIR__STORE_TAKE && n == 1 &&

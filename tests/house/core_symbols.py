@@ -4,7 +4,7 @@
     core_symbols.py LIBRARY.a...
 
 What it does not need it cannot call: no clock, no lock, no allocation, no input or output. For plain builds only:
-sanitizers, coverage and stack protectors add symbols of their own."""
+sanitizers and coverage add symbols of their own. A hardened build adds those that end the process when memory is overrun."""
 
 import subprocess
 import sys
@@ -12,6 +12,7 @@ import sys
 ALLOWED = {
     "memchr", "memcmp", "memcpy", "memmove", "memset", "strlen",
     "_GLOBAL_OFFSET_TABLE_",  # the linker's, for position-independent code
+    "__stack_chk_fail", "__memcpy_chk", "__memmove_chk", "__memset_chk",
     "__udivti3", "__umodti3", "__udivmodti4", "__multi3", "__divti3", "__modti3",
 }
 

@@ -215,7 +215,7 @@ static void what_is_not_guarded_is_not_caught(void)
 		(void)setrlimit(RLIMIT_CORE, &no_core);
 		(void)signal(SIGBUS, SIG_DFL); /* sanitizers have their own */
 		weir__mapping_guard_free(mapping.guard);
-		(void)truncate(path, 0);
+		(void)!truncate(path, 0);
 		_exit(mapping.at[0] == 0);
 	}
 	CHECK_EQ(waitpid(child, &status, 0), child);

@@ -22,6 +22,8 @@ from daemon import TIMEOUT_S, bulks, run
 from resp_client import Client, Refused, until
 from serve_test import is_closed, server
 
+os.environ["WEIR_CORE_DUMPS"] = "true"  # or only root could count the descriptors of a server
+
 HOUR = "10/hour"
 HOUR_NS = 3600 * 10**9
 

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -73,13 +74,13 @@ def http_in_process(_folder, port, _weir):
 
 
 @contextlib.contextmanager
-def running(service, weir):
-    """The port of the service, which must end well when it is told to."""
+def running(service, weir, more=None, is_killed=False):
+    """The port of the service, which must end well when it is told to, unless it is killed."""
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="weir-services-") as folder, tempfile.TemporaryFile() as log:
         command, environment = service(folder, port, weir)
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                                   env={**os.environ, **environment})
+                                   env={**os.environ, **environment, **(more or {})})
 
         def said():
             log.seek(0)
@@ -94,6 +95,8 @@ def running(service, weir):
                 assert process.poll() is None and time.monotonic() < end, f"{command[0]} does not start: {said()}"
                 time.sleep(0.02)
             yield port
+            if is_killed:
+                return
             process.terminate()
             status = process.wait(TIMEOUT_S)
             assert status in (0, -15), (status, said())
@@ -149,6 +152,55 @@ def asks(service):
             weir.close()
 
 
+def closed_limits_stay_closed(service):
+    """A store that is gone, and limits that fail closed: Weir answers 503 with a decision, and no request gets in."""
+    with tempfile.TemporaryDirectory(prefix="weir-services-") as folder:
+        settings = os.path.join(EXAMPLES, "proxies/weir.yaml")
+        weir = Daemon(WEIR, folder, ("--keys", "10000", "--workers", "1", "--config", settings, "--store",
+                                     f"redis://127.0.0.1:{free_port()}", "--on-store-failure", "closed"),
+                      http=f"127.0.0.1:{free_port()}", cwd=os.path.dirname(EXAMPLES))
+        try:
+            weir.start()
+            with running(service, weir.http) as port:
+                for _ in range(5):
+                    status, headers, body = visit(port, next(clients), target="/page")
+                    assert status == 503 and b'"allowed":false' in body and "retry-after" in headers, (status, headers, body)
+            assert weir.end() == 0, weir.said()
+        finally:
+            weir.close()
+
+
+def fails_closed(service):
+    """Told to fail closed, it lets no request in without Weir."""
+    with running(service, f"127.0.0.1:{free_port()}", {"WEIR_FAIL": "closed"}) as port:
+        status, headers, _ = visit(port, next(clients), target="/page")
+        assert status == 503 and headers["retry-after"] == "1", (status, headers)
+
+
+def honours_delays(service):
+    """The second request of a client has to wait for a day: its response does not come."""
+    with tempfile.TemporaryDirectory(prefix="weir-services-") as folder:
+        policy = os.path.join(folder, "policy.yaml")
+        with open(policy, "w", encoding="ascii") as file:
+            file.write("limits:\n  - name: shaped\n    key: [ip, path]\n    limit: 1/day leaky queue 5\n")
+        weir = Daemon(WEIR, folder, ("--keys", "10000", "--workers", "1", "--policy", policy), http=f"127.0.0.1:{free_port()}")
+        try:
+            weir.start()
+            with running(service, weir.http, is_killed=True) as port:  # uvicorn would end after the day
+                client = next(clients)
+                status, headers, _ = visit(port, client, target="/page")
+                assert status == 200 and "ratelimit" in headers, (status, headers)
+                with socket.create_connection(("127.0.0.1", port), TIMEOUT_S, (client, 0)) as waits:
+                    waits.sendall(b"GET /page HTTP/1.1\r\nHost: a\r\n\r\n")
+                    waits.settimeout(1)
+                    with contextlib.suppress(socket.timeout):
+                        raise AssertionError(waits.recv(4096))
+                assert visit(port, next(clients), target="/page")[0] == 200
+            assert weir.end() == 0, weir.said()
+        finally:
+            weir.close()
+
+
 def connections(port):
     """How many there are to this port, or were within the last minute: the kernel remembers so long who has closed."""
     with open("/proc/net/tcp", encoding="ascii") as file:
@@ -165,6 +217,11 @@ def limits_itself(service):
 def main():
     services = [fastapi, express, http_asking] if FOLDERS else [http_asking]
     tests = [(service.__name__, lambda service=service: asks(service)) for service in services]
+    tests += [(f"{service.__name__}: closed limits stay closed", lambda service=service: closed_limits_stay_closed(service))
+              for service in services]
+    for check in (fails_closed, honours_delays):
+        tests += [(f"{service.__name__}: {check.__name__.replace('_', ' ')}", lambda service=service, check=check: check(service))
+                  for service in services if service is not http_asking]
     return run([*tests, ("http_in_process", lambda: limits_itself(http_in_process))])
 
 

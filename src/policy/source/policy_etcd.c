@@ -8,9 +8,11 @@
 #include <jansson.h>
 #include <openssl/evp.h>
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "os/curl_socket.h"
+#include "os/text_file.h"
 #include "policy/source/etcd_url.h"
 #include "policy/source/policy_remote.h"
 
@@ -128,6 +130,22 @@ static void say_refusal(struct weir__policy_remote_answer *answer, long status, 
 		       words ? words : "without saying why");
 }
 
+/* libcurl opens files by itself, and would wait for the writer of a FIFO. */
+static bool check_files(const struct weir__etcd_url *url, struct weir__policy_remote_answer *answer)
+{
+	const char *const files[] = { url->ca, url->certificate, url->private_key };
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		if (files[i][0] != '\0' && weir__text_file_check(files[i]) == ENXIO) {
+			char why[sizeof(answer->why)];
+
+			(void)snprintf(why, sizeof(why), "%.300s: %s", files[i], weir__text_file_error(ENXIO));
+			say(answer, WEIR__POLICY_REMOTE_LOST, why);
+			return false;
+		}
+	return true;
+}
+
 /* Returns the response as JSON. NULL: `answer` has the reason. */
 static json_t *post(struct etcd *etcd, const char *path, const char *request, long *ret_status,
 		    struct weir__policy_remote_answer *answer)
@@ -136,6 +154,8 @@ static json_t *post(struct etcd *etcd, const char *path, const char *request, lo
 	json_t *json = NULL;
 	CURLcode code;
 
+	if (!check_files(&etcd->url, answer))
+		return NULL;
 	set_options(etcd, etcd->easy, path, request);
 	(void)curl_easy_setopt(etcd->easy, CURLOPT_TIMEOUT_MS, (long)WEIR__POLICY_REMOTE_ANSWER_MS);
 	(void)curl_easy_setopt(etcd->easy, CURLOPT_WRITEFUNCTION, add_bytes);

@@ -63,7 +63,7 @@ static bool add_file(struct weir__diagnostics *diagnostics, char *name, struct w
 	int error = name ? weir__text_file_read(name, text_most, &text, &length) : ENOMEM;
 
 	if (error != 0) {
-		(void)refuse(diagnostics, name ? name : "policy", strerror(error));
+		(void)refuse(diagnostics, name ? name : "policy", weir__text_file_error(error));
 		diagnostics->file = "policy"; /* the name was freed */
 		free(name);
 		return false;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/notation.h"
+#include "core/uninitialized.h"
 #include "server/http/http_batch.h"
 #include "server/http/http_call.h"
 #include "server/http/http_json.h"
@@ -260,8 +261,8 @@ static void write_check(struct weir__request *request, void *call)
 void weir__http_run_check(struct weir__http_call *call, struct weir_guard *guard,
 			  const struct weir_attribute *attributes, size_t n, uint64_t cost, unsigned denied_status)
 {
-	struct weir__check check;
-	struct weir_message why;
+	struct weir__check check WEIR__UNINITIALIZED;
+	struct weir_message why WEIR__UNINITIALIZED;
 
 	weir__check_init(&check, call->context, call->client, write_check);
 	weir__http_begin(call, &check.request);
@@ -367,7 +368,7 @@ struct weir_guard *weir__http_guard_and_query(struct weir__http_call *call, stru
 
 void weir__http_get_check(struct weir__http_call *call)
 {
-	struct weir__http_query question;
+	struct weir__http_query question WEIR__UNINITIALIZED;
 	struct weir_guard *const guard = weir__http_guard_and_query(call, &question);
 
 	if (guard)
@@ -463,7 +464,7 @@ static struct questions *read_questions(struct weir__http_call *call, json_t *ar
 	struct weir__json json = { call, 0, NULL };
 	const size_t n = json_array_size(array);
 	struct questions *const questions = calloc(1, sizeof(*questions) + n * sizeof(questions->of[0]));
-	struct weir__http_query question;
+	struct weir__http_query question WEIR__UNINITIALIZED;
 
 	if (questions == NULL) {
 		weir__reply_problem(call->reply, 503, "out of memory; send fewer items at once");
@@ -501,7 +502,7 @@ static void run_item(struct weir__http_batch *batch, struct weir_guard *guard, c
 		     size_t number)
 {
 	struct item item = { .number = number };
-	struct weir_message why;
+	struct weir_message why WEIR__UNINITIALIZED;
 
 	weir__check_init(&item.check, batch->request.context, batch->request.client, NULL);
 	weir__http_batch_add(batch, &item.check.request, sizeof(item), note_item);
@@ -536,7 +537,7 @@ void weir__http_post_check(struct weir__http_call *call)
 	const struct weir__json json = { call, WEIR__JSON_NO_ITEM, NULL };
 	struct weir_guard *const guard = weir__http_guard(call);
 	json_t *const root = guard ? weir__json_of_body(call) : NULL;
-	struct weir__http_query question;
+	struct weir__http_query question WEIR__UNINITIALIZED;
 
 	if (root == NULL)
 		return;

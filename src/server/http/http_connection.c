@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/uninitialized.h"
 #include "observe/limit_stats.h"
 #include "observe/tracer.h"
 #include "os/net.h"
@@ -123,7 +124,7 @@ static void show_request(struct weir__worker *worker, const struct weir__connect
 static size_t answer_request(struct weir__worker *worker, struct weir__connection *connection,
 			     struct weir__http_request *request, bool is_last, size_t *length, bool *is_alive)
 {
-	struct weir__http_reply reply;
+	struct weir__http_reply reply WEIR__UNINITIALIZED;
 	struct weir__http_call call = { .context = &worker->context,
 					.client = &connection->client,
 					.request = request,
@@ -301,7 +302,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 	weir__http_date_set(&http->date, worker->now);
 	while (is_alive && !is_held && !weir__worker_is_waiting(connection) && !connection->client.is_leaving &&
 	       at < n) {
-		struct found found;
+		struct found found WEIR__UNINITIALIZED;
 
 		if (length + WEIR__REPLY_MOST > SENT_AT_ONCE) {
 			is_alive = weir__worker_flush(worker, connection, length);
@@ -340,7 +341,7 @@ static size_t answer_ready(struct weir__worker *worker, struct weir__connection 
 	struct http *const http = worker->of_protocols[WEIR__PROTOCOL_HTTP];
 	struct weir__client *const client = &connection->client;
 	struct weir__request *const request = client->first;
-	struct weir__http_reply reply;
+	struct weir__http_reply reply WEIR__UNINITIALIZED;
 	struct weir__http_call call = {
 		.context = &worker->context, .client = client, .reply = &reply, .socket = connection->socket
 	};

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/uninitialized.h"
 #include "guard/guard.h"
 #include "server/http/http_call.h"
 #include "server/http/http_json.h"
@@ -240,7 +241,7 @@ static void run(struct weir__http_call *call, struct weir_guard *guard, const st
 {
 	const struct weir__descriptors asked = { request->domain, request->domain_length, request->descriptors,
 						 request->n, request->hits };
-	struct weir__descriptors_check check;
+	struct weir__descriptors_check check WEIR__UNINITIALIZED;
 	struct weir_message why;
 
 	weir__descriptors_init(&check, call->context, call->client, write_statuses);
@@ -252,7 +253,7 @@ void weir__http_envoy(struct weir__http_call *call)
 {
 	json_t *const root = weir__json_of_most_bodies(call);
 	struct weir_guard *const guard = root ? weir__http_guard(call) : NULL;
-	struct request request;
+	struct request request WEIR__UNINITIALIZED;
 
 	if (guard && read_request(call, root, &request))
 		run(call, guard, &request);

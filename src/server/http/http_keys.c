@@ -1,11 +1,13 @@
 /* http_keys.c: the state of a key, and its reset. The path has the limit, as text or by @name, and the key. */
 #include "server/http/http_call.h"
 
+#include "core/uninitialized.h"
+
 /* Returns false after writing the error response. */
 static bool read_path(struct weir__http_call *call, struct weir_claim *ret_claim)
 {
 	const struct weir__http_slice *const text = &call->parameters[0], *const key = &call->parameters[1];
-	struct weir__refusal refusal;
+	struct weir__refusal refusal WEIR__UNINITIALIZED;
 
 	weir__limit_ref_begin(call->context);
 	return weir__limit_ref_find(call->context, text->bytes, text->length, key->bytes, key->length, ret_claim,
@@ -50,7 +52,7 @@ static void write_reset(struct weir__request *request, void *call_)
 static void run(struct weir__http_call *call, enum weir__store_operation operation,
 		void (*write)(struct weir__request *request, void *call))
 {
-	struct weir__decide decide;
+	struct weir__decide decide WEIR__UNINITIALIZED;
 	struct weir_claim claim;
 
 	if (!read_path(call, &claim))

@@ -5,6 +5,8 @@
 
 #include "server/http/http_batch.h"
 
+#include "core/uninitialized.h"
+
 static const struct mode {
 	const char *word;
 	enum weir__store_operation operation;
@@ -118,7 +120,7 @@ static bool read_part(const struct weir__json *json, const json_t *object, const
 	const json_t *const cost = json_object_get(object, "cost");
 	struct part part = { .cost = 1, .written = NULL };
 	struct weir__json_text key;
-	struct weir__refusal refusal;
+	struct weir__refusal refusal WEIR__UNINITIALIZED;
 	char member[32];
 
 	(void)snprintf(member, sizeof(member), "%skey", prefix);
@@ -244,9 +246,9 @@ static void run_take(struct weir__http_batch *batch, size_t number)
 	const struct requests *const requests = batch->decoded;
 	const struct request *const request = &requests->of[number];
 	struct weir__context *const context = batch->request.context;
-	struct weir__limit_refs several;
-	struct weir__refusal refusal;
-	struct weir__decide decide;
+	struct weir__limit_refs several WEIR__UNINITIALIZED;
+	struct weir__refusal refusal WEIR__UNINITIALIZED;
+	struct weir__decide decide WEIR__UNINITIALIZED;
 
 	if (!make_claims(context, requests, request, &several, &refusal)) {
 		weir__http_batch_refuse(batch, number, refusal.why.text);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/uninitialized.h"
 #include "server/http/http_call.h"
 #include "server/http/http_json.h"
 
@@ -51,7 +52,7 @@ static const struct weir_table_limit *find(struct weir__http_call *call,
 					   const int64_t numbers[WEIR__THROTTLE_ARGUMENTS])
 {
 	const struct weir_table_limit *limit;
-	struct weir__refusal refusal;
+	struct weir__refusal refusal WEIR__UNINITIALIZED;
 	struct weir_limit asked;
 
 	if (weir__limit_ref_throttle(numbers, &asked, &refusal)) {
@@ -85,7 +86,7 @@ static void write_throttle(struct weir__request *request, void *call_)
 static void run(struct weir__http_call *call, const json_t *object)
 {
 	const json_t *const key = json_object_get(object, "key");
-	struct weir__decide decide;
+	struct weir__decide decide WEIR__UNINITIALIZED;
 	struct weir_claim claim;
 	int64_t numbers[WEIR__THROTTLE_ARGUMENTS];
 

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "core/uninitialized.h"
 #include "observe/log.h"
 #include "observe/tracer.h"
 #include "server/policy_loader.h"
@@ -182,7 +183,7 @@ static void write_verdict(struct weir__request *request, void *writer)
 static void decide(struct weir__call *call, enum weir__store_operation operation, const struct weir_claim *claims,
 		   size_t n, void (*write)(struct weir__request *request, void *writer))
 {
-	struct weir__decide decide;
+	struct weir__decide decide WEIR__UNINITIALIZED;
 
 	weir__resp_end_group(call->resp, call->client, call->writer);
 	weir__decide_init(&decide, call->context, call->client, WEIR__PROTOCOL_RESP, write);
@@ -274,7 +275,7 @@ static void write_cell_denied(struct weir__request *request, void *writer)
 static void deny_cell(struct weir__call *call, const struct weir_table_limit *limit, int64_t max_burst)
 {
 	const struct weir_claim claim = { limit, call->arguments[1].bytes, call->arguments[1].length, 2 };
-	struct weir__decide decide;
+	struct weir__decide decide WEIR__UNINITIALIZED;
 
 	weir__resp_end_group(call->resp, call->client, call->writer);
 	weir__decide_init(&decide, call->context, call->client, WEIR__PROTOCOL_RESP, write_cell_denied);
@@ -374,7 +375,7 @@ static bool read_throttle_number(struct weir__call *call, uint32_t place, int64_
 static const struct weir_table_limit *read_throttle(struct weir__call *call, int64_t *quantity)
 {
 	int64_t numbers[WEIR__THROTTLE_ARGUMENTS] = { 0, 0, 0, 1 };
-	struct weir__refusal refusal;
+	struct weir__refusal refusal WEIR__UNINITIALIZED;
 	struct weir_limit ref;
 
 	for (uint32_t i = 2; i < call->n; i++)
@@ -391,7 +392,7 @@ void weir__throttle(struct weir__call *call)
 {
 	struct weir__inline_limits *const limits = &call->context->limits;
 	const struct weir_table_limit *limit;
-	struct weir__refusal refusal;
+	struct weir__refusal refusal WEIR__UNINITIALIZED;
 	struct numbers numbers;
 	int64_t quantity = 1;
 
@@ -421,7 +422,7 @@ void weir__throttle(struct weir__call *call)
 bool weir__read_limit(struct weir__call *call, uint32_t place, struct weir_limit *ret_limit)
 {
 	const struct weir__resp_slice *const text = &call->arguments[place];
-	struct weir__refusal refusal;
+	struct weir__refusal refusal WEIR__UNINITIALIZED;
 
 	return weir__limit_ref_read_text(text->bytes, text->length, ret_limit, &refusal) ||
 	       weir__refuse_as(call, &refusal);
@@ -430,7 +431,7 @@ bool weir__read_limit(struct weir__call *call, uint32_t place, struct weir_limit
 bool weir__read_limit_ref(struct weir__call *call, uint32_t place, uint32_t key_place, struct weir__limit_ref *ret_ref)
 {
 	const struct weir__resp_slice *const text = &call->arguments[place], *const key = &call->arguments[key_place];
-	struct weir__refusal refusal;
+	struct weir__refusal refusal WEIR__UNINITIALIZED;
 
 	return weir__limit_ref_read(call->context, text->bytes, text->length, key->bytes, key->length, ret_ref,
 				    &refusal) ||
@@ -480,7 +481,7 @@ static void write_wait(struct weir__request *request, void *writer)
 
 static void take_or_wait(struct weir__call *call, uint64_t cost, weir_ns patience)
 {
-	struct weir__refusal refusal;
+	struct weir__refusal refusal WEIR__UNINITIALIZED;
 	struct weir__limit_ref ref;
 	struct weir__wait wait;
 
@@ -604,7 +605,7 @@ void weir__inspect(struct weir__call *call)
 
 static bool read_claim(struct weir__call *call, struct weir__limit_refs *several, uint32_t at)
 {
-	struct weir__refusal refusal;
+	struct weir__refusal refusal WEIR__UNINITIALIZED;
 	struct weir__limit_ref ref;
 	uint64_t cost;
 
@@ -626,7 +627,7 @@ static void write_all(struct weir__request *request, void *writer)
 void weir__all(struct weir__call *call)
 {
 	const size_t n = (call->n - 1) / 3;
-	struct weir__limit_refs several;
+	struct weir__limit_refs several WEIR__UNINITIALIZED;
 
 	if ((call->n - 1) % 3 != 0) {
 		weir__refuse(call, WEIR__ERROR_CLAIMS);
@@ -752,10 +753,10 @@ struct weir_guard *weir__guard_of(struct weir__call *call)
 /* Decided at once, not gathered. A pipeline of these makes no system calls in between either. */
 void weir__check_command(struct weir__call *call)
 {
-	struct weir_attribute attributes[WEIR__RESP_ATTRIBUTES_MAX];
+	struct weir_attribute attributes[WEIR__RESP_ATTRIBUTES_MAX] WEIR__UNINITIALIZED;
 	struct weir_guard *const guard = weir__guard_of(call);
 	struct weir__refusal refusal = { .error = WEIR__ERROR_LIMIT };
-	struct weir__check check;
+	struct weir__check check WEIR__UNINITIALIZED;
 	struct preface preface;
 	size_t n;
 
@@ -772,7 +773,7 @@ void weir__check_command(struct weir__call *call)
 
 static bool check_id(struct weir__call *call)
 {
-	struct weir__refusal refusal;
+	struct weir__refusal refusal WEIR__UNINITIALIZED;
 
 	return weir__limit_ref_check_id(call->arguments[1].length, &refusal) || weir__refuse_as(call, &refusal);
 }
@@ -780,7 +781,7 @@ static bool check_id(struct weir__call *call)
 static bool read_hold(struct weir__call *call, struct weir__limit_ref *ref, struct weir__hold_request *ret_request)
 {
 	const struct weir__resp_slice *const id = &call->arguments[1];
-	struct weir__refusal refusal;
+	struct weir__refusal refusal WEIR__UNINITIALIZED;
 	uint64_t lasts_ms;
 
 	if (!weir__read_limit_ref(call, 3, 2, ref))
@@ -803,9 +804,9 @@ static void write_hold(struct weir__request *request, void *writer)
 
 void weir__hold(struct weir__call *call)
 {
-	struct weir__hold_request request;
+	struct weir__hold_request request WEIR__UNINITIALIZED;
 	struct weir__hold_take take;
-	struct weir__refusal refusal;
+	struct weir__refusal refusal WEIR__UNINITIALIZED;
 	struct weir__limit_ref ref;
 
 	weir__resp_end_group(call->resp, call->client, call->writer);
@@ -837,7 +838,7 @@ static void settle(struct weir__call *call, uint64_t actual)
 {
 	const struct weir__resp_slice *const id = &call->arguments[1];
 	struct weir__hold_settle settle;
-	struct weir__refusal refusal;
+	struct weir__refusal refusal WEIR__UNINITIALIZED;
 
 	weir__resp_end_group(call->resp, call->client, call->writer);
 	weir__hold_settle_init(&settle, call->context, call->client, write_settlement);

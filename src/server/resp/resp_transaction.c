@@ -1,6 +1,8 @@
 /* resp_transaction.c: commands that are queued until EXEC, with their arguments. */
 #include "server/resp/resp_transaction.h"
 
+#include "core/uninitialized.h"
+
 #include <stdlib.h>
 
 enum { ARGUMENTS_MAX = 128, GROWTH = 4096 };
@@ -144,7 +146,7 @@ static bool must_wait(const struct weir__client *client, const struct weir__resp
 static void run(struct weir__resp *resp, struct weir__client *client, struct weir__resp_writer *writer)
 {
 	struct weir__transaction *const kept = client->transaction;
-	struct weir__resp_slice arguments[ARGUMENTS_MAX];
+	struct weir__resp_slice arguments[ARGUMENTS_MAX] WEIR__UNINITIALIZED;
 
 	while (kept->at < kept->length) {
 		struct weir__call call = { resp, resp->context, client, arguments, 0, writer };

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "core/text.h"
+#include "core/uninitialized.h"
 #include "core/wide.h"
 #include "os/lock.h"
 #include "os/monotonic.h"
@@ -320,10 +321,10 @@ int weir_redis_reset(struct weir_redis *redis, const struct weir_redis_limit *li
 int weir_redis_decide(struct weir_redis *redis, const struct weir_redis_claim *claims, size_t n,
 		      struct weir_verdict *verdicts, struct weir_decision *ret_decision)
 {
-	struct weir__redis_claim written[WEIR_REDIS_CLAIMS_MAX];
-	struct weir_verdict found[WEIR_REDIS_CLAIMS_MAX];
+	struct weir__redis_claim written[WEIR_REDIS_CLAIMS_MAX] WEIR__UNINITIALIZED;
+	struct weir_verdict found[WEIR_REDIS_CLAIMS_MAX] WEIR__UNINITIALIZED;
 	const struct weir__redis_request request = { WEIR__REDIS_TAKE, written, n };
-	struct plans plans;
+	struct plans plans WEIR__UNINITIALIZED;
 	int error;
 
 	if (n < 1 || n > WEIR_REDIS_CLAIMS_MAX)
@@ -341,10 +342,10 @@ int weir_redis_decide(struct weir_redis *redis, const struct weir_redis_claim *c
 int weir_redis_take_batch(struct weir_redis *redis, const struct weir_redis_claim *claims, size_t n,
 			  struct weir_verdict *ret_verdicts)
 {
-	struct weir__redis_claim written[WEIR_REDIS_BATCH_MAX];
-	struct weir__redis_request requests[WEIR_REDIS_BATCH_MAX];
-	struct weir_verdict found[WEIR_REDIS_BATCH_MAX];
-	struct plans plans;
+	struct weir__redis_claim written[WEIR_REDIS_BATCH_MAX] WEIR__UNINITIALIZED;
+	struct weir__redis_request requests[WEIR_REDIS_BATCH_MAX] WEIR__UNINITIALIZED;
+	struct weir_verdict found[WEIR_REDIS_BATCH_MAX] WEIR__UNINITIALIZED;
+	struct plans plans WEIR__UNINITIALIZED;
 	int error;
 
 	if (n < 1 || n > WEIR_REDIS_BATCH_MAX)

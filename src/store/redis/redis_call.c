@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/uninitialized.h"
 #include "core/wide.h"
 
 enum {
@@ -281,7 +282,7 @@ static bool is_time(weir_ns now)
 int weir__redis_call_write(const struct weir__redis_call *call, struct weir__resp_writer *writer)
 {
 	enum { FIXED_ARGUMENTS = 5 }; /* EVALSHA, SHA-1, number of keys, requests, plans */
-	struct draft draft;
+	struct draft draft WEIR__UNINITIALIZED;
 	int error;
 
 	if (call->n == 0 || (call->test_now && !is_time(*call->test_now)))

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "core/text.h"
+#include "core/uninitialized.h"
 #include "core/wide.h"
 #include "os/futex.h"
 #include "os/lock.h"
@@ -270,7 +271,7 @@ static void set_alarm(struct weir__redis_thread *store, weir_ns now)
 
 static bool turn(struct weir__redis_thread *store, bool waits)
 {
-	struct weir__loop_event events[WEIR__LOOP_EVENTS];
+	struct weir__loop_event events[WEIR__LOOP_EVENTS] WEIR__UNINITIALIZED;
 	const int n = weir__loop_wait(&store->loop, waits ? -1 : 0, events);
 	const weir_ns now = weir__monotonic_ns();
 	struct weir__redis_job *done;

@@ -7,6 +7,7 @@
 
 #include "core/small.h"
 #include "core/text.h"
+#include "core/uninitialized.h"
 #include "os/memory.h"
 #include "os/pause.h"
 #include "store/table/region_file.h"
@@ -281,7 +282,7 @@ bool weir__table_step_while(const struct weir__epoch_check *epoch_check, struct 
 			    uint64_t cost, struct weir_verdict *ret_verdict, struct weir__change *ret_change)
 {
 	const bool forgives = weir__step_forgives(step), decides = !forgives && step != weir_step_peek;
-	struct weir__key key;
+	struct weir__key key WEIR__UNINITIALIZED;
 
 	for (;;) {
 		struct weir_state state, before, next;

@@ -16,6 +16,7 @@
  *  - Nothing is taken out of a bucket that shapes or that others wait for, since they build on what it has used.
  *  - If the caller's time is not the time of the table's clock, it is unknown how much has leaked. */
 #include "core/bucket.h"
+#include "core/uninitialized.h"
 #include "os/pause.h"
 #include "store/table/decision.h"
 #include "store/table/table.h"
@@ -341,8 +342,8 @@ static inline int decide(const struct weir__epoch_check *epoch_check, struct wei
 			 weir_ns max_delay, struct weir_verdict *verdicts, struct weir_decision *ret_decision,
 			 bool is_counted)
 {
-	struct weir_verdict found[WEIR_TABLE_CLAIMS_MAX];
-	struct joint joint;
+	struct weir_verdict found[WEIR_TABLE_CLAIMS_MAX] WEIR__UNINITIALIZED;
+	struct joint joint WEIR__UNINITIALIZED;
 	enum outcome outcome;
 
 	if (n < 1 || n > WEIR_TABLE_CLAIMS_MAX)

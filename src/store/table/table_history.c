@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/segments.h"
+#include "core/uninitialized.h"
 #include "os/pause.h"
 #include "store/table/history_step.h"
 #include "store/table/table.h"
@@ -785,7 +786,7 @@ void weir__table_take_back_event(struct weir_table *table, const struct weir_tab
 				 weir_ns now, uint64_t event_at, uint64_t units, uint64_t forgiven)
 {
 	uint32_t tries = 0;
-	struct work work;
+	struct work work WEIR__UNINITIALIZED;
 
 	begin(&work, NULL, table, limit, hash, now);
 	while (is_outrun(take_out(&work, event_at, units, forgiven), &tries))
@@ -932,7 +933,7 @@ bool weir__table_step_history(const struct weir__epoch_check *epoch_check, struc
 {
 	enum weir__history_done done = WEIR__HISTORY_DONE;
 	uint64_t event_at = 0;
-	struct work work;
+	struct work work WEIR__UNINITIALIZED;
 
 	begin(&work, epoch_check, table, limit, hash, now);
 	if (step == weir_step_take && has_short_way(&limit->first.plan, cost) &&
@@ -959,7 +960,7 @@ struct weir_verdict weir__table_undo_history(struct weir_table *table, const str
 {
 	struct weir_verdict verdict;
 	uint64_t ignored;
-	struct work work;
+	struct work work WEIR__UNINITIALIZED;
 
 	begin(&work, NULL, table, limit, hash, now);
 	work.undone = charge;
@@ -972,7 +973,7 @@ struct weir_verdict weir__table_undo_history(struct weir_table *table, const str
 enum weir__log_answer weir__table_allow_log(struct weir_table *table, const struct weir_table_limit *limit,
 					    uint64_t hash, weir_ns now, uint64_t cost)
 {
-	struct work work;
+	struct work work WEIR__UNINITIALIZED;
 
 	if (!has_short_way(&limit->first.plan, cost))
 		return WEIR__LOG_UNDECIDED;

@@ -1,0 +1,38 @@
+/* shutdown.h: ends the process when its orderly end, or its start, takes too long or is interrupted.
+ *
+ * The main thread waits for signals only while the server serves. During the start and the end it may wait for a file
+ * system that does not answer, or join a thread that does. A guard is a thread that waits for signals meanwhile. Tables
+ * survive such an end, as they survive a kill. */
+#ifndef WEIR_SERVER_SHUTDOWN_H
+#define WEIR_SERVER_SHUTDOWN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct weir__log;
+
+struct weir__shutdown_guard {
+	struct weir__log *log;
+	const char *on_signal; /* what the log says if a signal ended the process */
+	_Atomic uint64_t until_ms;
+	_Atomic bool is_over;
+	pthread_t thread;
+	bool is_running;
+};
+
+/* Blocks SIGTERM, SIGINT and a signal of its own in this thread, and in all that it starts from then on. */
+void weir__shutdown_block_signals(void);
+
+/* From now on SIGTERM and SIGINT end the process at once, with exit status 1. Does nothing if a
+ * thread cannot be started. */
+void weir__shutdown_guard_start(struct weir__shutdown_guard *guard, struct weir__log *log, const char *on_signal);
+
+/* Ends the process in the same way unless the guard stops within this time. Replaces the time that was set before. */
+void weir__shutdown_guard_limit(struct weir__shutdown_guard *guard, uint64_t within_ms);
+
+/* Signals wait for the main thread again. */
+void weir__shutdown_guard_stop(struct weir__shutdown_guard *guard);
+
+#endif
