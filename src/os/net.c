@@ -339,6 +339,13 @@ void weir__net_end_writing(int socket)
 	(void)shutdown(socket, SHUT_WR);
 }
 
+void weir__net_discard_at_close(int socket)
+{
+	const struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
+
+	(void)setsockopt(socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+}
+
 bool weir__net_has_arrived(int socket)
 {
 	socklen_t length = sizeof(int);

@@ -51,6 +51,10 @@ ssize_t weir__net_write(int socket, const void *bytes, size_t size);
 
 void weir__net_close(int socket);
 
+/* When the socket is closed, the kernel drops what it has not sent yet: a client that does not read would keep that
+ * memory for minutes. */
+void weir__net_discard_at_close(int socket);
+
 /* Writes the address of a listener, as weir__net_listen does. Returns false if it is neither TCP nor a Unix socket with
  * a path. */
 bool weir__net_name(int listener, char ret_name[WEIR__NET_NAME_SIZE]);

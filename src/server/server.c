@@ -404,6 +404,7 @@ static int start_worker(struct server *server, uint32_t number)
 						.idle_ns = { [WEIR__PROTOCOL_RESP] = settings->idle_ns,
 							     [WEIR__PROTOCOL_HTTP] = settings->http_idle_ns },
 						.output_max = settings->output,
+						.client_memory = settings->client_memory,
 						.stall_ns = settings->stall_ns,
 						.late_ns = settings->header_time_ns,
 						.holds = server->holds,

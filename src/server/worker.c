@@ -21,7 +21,8 @@
 #include "server/stores.h"
 
 enum {
-	OUTPUT_MAX = 16 * 1024 * 1024, /* default of the option */
+	OUTPUT_MAX = 16 * 1024 * 1024,    /* default of the option */
+	CLIENT_MEMORY = 64 * 1024 * 1024, /* default of the option */
 	WAITERS_MAX = 4096,
 	READS_A_TURN = 4,
 	ACCEPTS_A_TURN = 1, /* leave some of a burst to others: all workers share the socket of a path */
@@ -137,6 +138,14 @@ static void forget_ready(struct weir__worker *worker, const struct weir__connect
 		worker->last_ready = before;
 }
 
+void weir__worker_drop_buffers(struct weir__connection *connection)
+{
+	drop(&connection->unread);
+	connection->protocol->forget(connection);
+	connection->protocol_bytes = 0;
+	weir__output_drop(&connection->output);
+}
+
 void weir__worker_close(struct weir__worker *worker, struct weir__connection *connection)
 {
 	weir__requests_abandon(&connection->client);
@@ -145,11 +154,10 @@ void weir__worker_close(struct weir__worker *worker, struct weir__connection *co
 	weir__loop_remove(&worker->loop, connection->socket);
 	weir__net_close(connection->socket);
 	unlink_connection(connection);
-	drop(&connection->unread);
 	weir__worker_request_complete(connection);
-	connection->protocol->forget(connection);
+	weir__worker_drop_buffers(connection);
+	weir__worker_forget_memory(worker, connection);
 	worker->n_behind -= connection->is_behind;
-	weir__output_drop(&connection->output);
 	count_connection(worker, connection, -1);
 	free(connection);
 	worker->n_connections--;
@@ -200,7 +208,7 @@ bool weir__worker_flush(struct weir__worker *worker, struct weir__connection *co
 
 	note_behind(worker, connection, false);
 	note_answers(worker, connection, length);
-	return is_alive;
+	return is_alive && (WEIR__LIKELY(connection->output.size == 0) || weir__worker_account(worker, connection));
 }
 
 static bool send_waiting(struct weir__worker *worker, struct weir__connection *connection)
@@ -366,6 +374,8 @@ static void serve(struct weir__worker *worker, struct weir__connection *connecti
 	bool is_alive = !(may_wait_long(connection) && event->has_left) &&
 			!(was_waiting && event->is_over); /* has_left: it may still wait for a reply */
 
+	if (WEIR__UNLIKELY(connection->memory.is_evicted))
+		return;
 	if (connection->is_finished) {
 		if (event->is_over || (event->can_read && !pass_over(worker, connection)))
 			weir__worker_close(worker, connection);
@@ -375,6 +385,7 @@ static void serve(struct weir__worker *worker, struct weir__connection *connecti
 		is_alive = !event->is_over && send_and_go_on(worker, connection);
 	if (is_alive && event->can_read)
 		is_alive = read_some(worker, connection) != READ_END;
+	is_alive = is_alive && weir__worker_account(worker, connection);
 	if (!is_alive && !linger(worker, connection)) {
 		weir__worker_close(worker, connection);
 		return;
@@ -391,8 +402,11 @@ static void serve(struct weir__worker *worker, struct weir__connection *connecti
 static void go_on(struct weir__worker *worker, struct weir__connection *connection)
 {
 	bool is_alive = true;
-	const size_t length = connection->protocol->answer_ready(worker, connection, &is_alive);
+	size_t length;
 
+	if (connection->memory.is_evicted)
+		return;
+	length = connection->protocol->answer_ready(worker, connection, &is_alive);
 	weir__worker_touch(worker, connection);
 	is_alive = is_alive && weir__worker_flush(worker, connection, length);
 	if (is_alive && !weir__worker_is_waiting(connection))
@@ -529,7 +543,7 @@ static void drain(struct weir__worker *worker)
 		for (struct weir__connection *connection = weir__worker_next(worker, NULL), *next; connection;
 		     connection = next) {
 			next = weir__worker_next(worker, connection);
-			if (is_late || finish(worker, connection))
+			if (is_late || connection->memory.is_evicted || finish(worker, connection))
 				weir__worker_close(worker, connection);
 		}
 		weir__store_flush(worker->context.store);
@@ -646,6 +660,10 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	worker->options = *options;
 	if (worker->options.output_max == 0)
 		worker->options.output_max = OUTPUT_MAX;
+	if (worker->options.client_memory == 0)
+		worker->options.client_memory = CLIENT_MEMORY;
+	worker->output_mark = worker->options.output_max;
+	weir__client_memory_init(&worker->memory);
 	if (worker->options.stall_ns == 0)
 		worker->options.stall_ns = stall_ns;
 	if (worker->options.late_ns == 0)

@@ -43,8 +43,10 @@ static void end_late(struct weir__worker *worker)
 	while (late_at(worker) <= worker->now) {
 		struct weir__connection *const late = worker->begun.later;
 
-		if (!late->is_finished)
+		if (!late->is_finished) {
+			weir__worker_count_closed(worker, WEIR__CLOSED_LATE);
 			late->protocol->refuse_late(worker, late);
+		}
 		weir__worker_close(worker, late);
 	}
 }
@@ -59,8 +61,10 @@ static void end_stalled(struct weir__worker *worker)
 	for (struct weir__connection *connection = weir__worker_next(worker, NULL), *next; connection;
 	     connection = next) {
 		next = weir__worker_next(worker, connection);
-		if (connection->is_behind && worker->now - connection->taken_at >= patience)
+		if (connection->is_behind && worker->now - connection->taken_at >= patience) {
+			weir__worker_count_closed(worker, WEIR__CLOSED_SLOW_READER);
 			weir__worker_close(worker, connection);
+		}
 	}
 	worker->look_at = WEIR_NEVER;
 }
@@ -92,6 +96,7 @@ void weir__worker_do_what_is_due(struct weir__worker *worker)
 		next = weir__min(next, end_idle(worker, protocol));
 	end_late(worker);
 	end_stalled(worker);
+	weir__worker_close_evicted(worker);
 	if (worker->n_behind > 0 && worker->look_at == WEIR_NEVER)
 		worker->look_at = worker->now + worker->options.stall_ns / 4;
 	if (worker->accept_at <= worker->now)

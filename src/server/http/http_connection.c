@@ -55,6 +55,7 @@ static void forget(struct weir__connection *connection)
 	free(part->bytes);
 	free(part);
 	connection->of_protocol = NULL;
+	connection->protocol_bytes = 0; /* also when a request is complete */
 }
 
 /* --- responses -------------------------------------------------------------------------------------------------- */
@@ -206,13 +207,14 @@ static bool keep(struct weir__connection *connection, const struct weir__http_re
 	part->size = reader->length > PART_SIZE ? reader->length : PART_SIZE;
 	part->bytes = malloc(part->size);
 	connection->of_protocol = part;
+	connection->protocol_bytes = sizeof(*part) + part->size;
 	if (part->bytes)
 		memcpy(part->bytes, bytes, reader->length);
 	return part->bytes != NULL;
 }
 
 /* Makes room for n more bytes. Returns false if there is no memory. */
-static bool make_room(struct part *part, size_t n)
+static bool make_room(struct weir__connection *connection, struct part *part, size_t n)
 {
 	const size_t needed = part->reader.length + n;
 	char *bytes;
@@ -224,6 +226,7 @@ static bool make_room(struct part *part, size_t n)
 		return false;
 	part->bytes = bytes;
 	part->size = 2 * needed;
+	connection->protocol_bytes = sizeof(*part) + part->size;
 	return true;
 }
 
@@ -257,7 +260,7 @@ static bool read_rest(struct weir__connection *connection, const char *bytes, si
 	struct part *const part = connection->of_protocol;
 	const size_t before = part->reader.length, added = n < PIECE ? n : PIECE;
 
-	if (!make_room(part, added))
+	if (!make_room(connection, part, added))
 		return false;
 	memcpy(part->bytes + before, bytes, added);
 	found->reader = &part->reader;
@@ -303,6 +306,10 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 	       at < n) {
 		struct found found;
 
+		if (weir__worker_is_owed_enough(worker, connection, length)) {
+			weir__worker_leave_unauthenticated(worker, connection);
+			break;
+		}
 		if (length + WEIR__REPLY_MOST > SENT_AT_ONCE) {
 			is_alive = weir__worker_flush(worker, connection, length);
 			is_held = weir__worker_holds_back(worker, connection);

@@ -53,16 +53,6 @@ static enum weir__resp_status read_request(struct weir__worker *worker, const st
 	return weir__resp_request_read(request, worker->in + at, n - at, ret_used);
 }
 
-/* Closes an unauthenticated client that gets too many bytes. It gets the replies written so far, and nothing more is
- * read. */
-static void check_unauthenticated(const struct weir__worker *worker, struct weir__client *client,
-				  const struct weir__resp_request *request, const struct weir__resp_writer *writer)
-{
-	if (request->is_unauthenticated && writer->length > WEIR__UNAUTHENTICATED_OUTPUT &&
-	    weir__client_is_unauthenticated(&worker->context, client))
-		client->is_leaving = true;
-}
-
 /* Sends the replies written so far, to make room for more. Returns false if the connection is lost. */
 static bool make_room(struct weir__worker *worker, struct weir__connection *connection,
 		      struct weir__resp_writer *writer, bool *ret_is_held)
@@ -95,6 +85,14 @@ static void watch_unauthenticated(struct weir__worker *worker, struct weir__conn
 		weir__worker_request_complete(connection);
 }
 
+static void count_kept(struct weir__connection *connection)
+{
+	const struct weir__client *const client = &connection->client;
+
+	if (WEIR__UNLIKELY(client->transaction || client->deferred || connection->protocol_bytes > 0))
+		connection->protocol_bytes = weir__resp_kept_bytes(client);
+}
+
 static bool answer(struct weir__worker *worker, struct weir__connection *connection, size_t n, size_t *ret_used)
 {
 	struct weir__resp *const resp = &((struct of_worker *)worker->of_protocols[WEIR__PROTOCOL_RESP])->resp;
@@ -111,6 +109,11 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 		size_t used;
 		const enum weir__resp_status status = read_request(worker, client, at, n, &request, &used);
 
+		if (WEIR__UNLIKELY(request.is_unauthenticated) &&
+		    weir__worker_is_owed_enough(worker, connection, writer.length)) {
+			weir__worker_leave_unauthenticated(worker, connection);
+			break;
+		}
 		if (status == WEIR__RESP_MORE) {
 			at += used; /* empty lines */
 			break;
@@ -126,7 +129,6 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 		}
 		at += used;
 		n_done++;
-		check_unauthenticated(worker, client, &request, &writer);
 		is_held = weir__turn_is_over(&turn, worker->options.table) && at < n;
 	}
 	weir__resp_end_group(resp, client, &writer);
@@ -135,6 +137,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 	connection->has_requests = is_held &&
 				   client->first == NULL; /* while requests are in flight, the rest is run after them */
 	*ret_used = at;
+	count_kept(connection);
 	is_alive = is_alive && weir__worker_flush(worker, connection, writer.length) &&
 		   (client->first || !(client->is_leaving && weir__output_waiting(&connection->output) == 0));
 	watch_unauthenticated(worker, connection);
@@ -169,6 +172,7 @@ static size_t answer_ready(struct weir__worker *worker, struct weir__connection 
 		writer.resp_version = client->resp_version;
 	}
 	watch_unauthenticated(worker, connection);
+	count_kept(connection);
 	return writer.length;
 }
 

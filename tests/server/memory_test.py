@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Clients that cost memory: many that send pipelines and do not read, or read by and by, with a token or without. The server
+stays below its bound, closes the largest, counts that, and serves others meanwhile.
+
+    memory_test.py WEIR plain|sanitized|thread [TEST...]
+
+Memory is measured in plain builds only: sanitizers keep freed memory."""
+# Covers: src/server/worker_memory.c
+
+import contextlib
+import os
+import re
+import selectors
+import socket
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+
+from daemon import TIMEOUT_S, bulks, daemon, receive_all, run  # noqa: E402
+from resp_client import Client  # noqa: E402
+
+WEIR, IS_PLAIN = sys.argv[1], sys.argv[2] == "plain"
+MIB = 1024 * 1024
+BOUND = 8 * MIB
+SLACK = 12 * MIB  # one reply that is being built, one block that grows, and the pages of the worker's own buffers
+CLIENTS = 100
+LIMITS = 100
+
+POLICY = "limits:\n" + "".join(
+    f"  - {{name: limit-{i}, key: [user, ip], match: {{path: /{i}/{'x' * 1000}}}, limit: 1000000/day}}\n" for i in range(LIMITS))
+USERS = "users:\n  web: {token: s3cret-of-web, role: admin, password: s3cret-of-web}\n"
+
+
+def wait_until(holds, what):
+    deadline = time.monotonic() + TIMEOUT_S
+    while not holds():
+        assert time.monotonic() < deadline, what() if callable(what) else what
+        time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def serving(*options, settings=""):
+    """A server of one worker with a policy that makes long replies, and few bytes for clients."""
+    with tempfile.TemporaryDirectory(prefix="weir-memory-") as folder:
+        config = os.path.join(folder, "config.yaml")
+        with open(config, "w", encoding="ascii") as file:
+            file.write(settings + POLICY)
+        with daemon(WEIR, "--workers", "1", "--keys", "1000", "--client-memory", str(BOUND), "--config", config, *options,
+                    http="127.0.0.1:0") as one:
+            yield one
+
+
+def connect_http(one):
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # replies wait in the server, not in the kernel
+    client.settimeout(TIMEOUT_S)
+    client.connect(("127.0.0.1", int(one.http_at.rsplit(":", 1)[1])))
+    return client
+
+
+def get(path, token=None):
+    return b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n%s\r\n" % (
+        path.encode(), b"Authorization: Bearer %s\r\n" % token.encode() if token else b"")
+
+
+def ask(one, path, token=None):
+    """One response, over a connection of its own."""
+    with connect_http(one) as client:
+        client.sendall(get(path, token).replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        return receive_all(client).decode()
+
+
+def counts(one, token=None):
+    page = ask(one, "/metrics", token).split("\r\n\r\n", 1)[1]
+    return {name: int(value) for name, value in re.findall(r'^rate_limiter_connections_closed_total\{reason="(\w+)"\} (\d+)$', page, re.M)} | {
+        "bytes": int(re.search(r"^rate_limiter_client_memory_bytes (\d+)$", page, re.M)[1])}
+
+
+class Crowd:
+    """Clients that send requests, as many as the server takes, and read as many bytes as `reads` after each piece of them. The
+    pieces are short, since what follows a long turn of the server waits until its replies are read."""
+
+    def __init__(self, clients, request, reads=0):
+        self.pipeline, self.reads = request * 8, reads
+        self.watch, self.open = selectors.DefaultSelector(), 0
+        for client in clients:
+            client.setblocking(False)
+            self.watch.register(client, selectors.EVENT_WRITE)
+            self.open += 1
+
+    def push(self):
+        """One more piece from each client that may send; returns whether any could."""
+        ready = self.watch.select(0.01)
+        for key, _ in ready:
+            try:
+                key.fileobj.send(self.pipeline)
+                if self.reads:
+                    with contextlib.suppress(BlockingIOError):
+                        key.fileobj.recv(self.reads)
+            except BlockingIOError:
+                continue
+            except OSError:
+                self.watch.unregister(key.fileobj)
+                key.fileobj.close()
+                self.open -= 1
+        return bool(ready)
+
+    def close(self):
+        for key in list(self.watch.get_map().values()):
+            key.fileobj.close()
+        self.watch.close()
+
+
+def attack(one, clients, request, other, reads=0):
+    """Pushes until no client can send any more, or enough was sent. Returns how much the server has grown at most, what it
+    counted at most, and how many clients are still open."""
+    before, most, counted, idle, rounds = one.rss_kib(), 0, 0, 0, 0
+    crowd = Crowd(clients, request, reads)
+    try:
+        deadline = time.monotonic() + TIMEOUT_S
+        while idle < 20 and rounds < 100 and time.monotonic() < deadline:
+            rss, memory = one.rss_kib() - before, int(other.info()["client_memory_bytes"])
+            idle = 0 if crowd.push() or rss > most or memory > counted else idle + 1
+            most, counted = max(most, rss), max(counted, memory)
+            rounds += 1
+            verdict = other.ask("WEIR.TAKE", "other", "1000000/5000day fixed_window")
+            assert verdict[:3] == [1, 1000000, 1000000 - rounds], verdict
+        return most * 1024, counted, crowd.open
+    finally:
+        crowd.close()
+
+
+def bounded(one, connect, request, *, token=None, reads=0):
+    """An attack by many clients costs no more than the bound, and the server closes some of them for it."""
+    with Client(one) as other:
+        if token:
+            assert other.ask("AUTH", "web", token) == "OK"
+        before = counts(one, token)
+        clients = [connect() for _ in range(CLIENTS)]
+        grown, counted, left = attack(one, clients, request, other, reads)
+        now = counts(one, token)
+        told = f"{grown // 1024} KiB, {counted // 1024} counted; {now['memory'] - before['memory']} closed, {left} left"
+        assert not IS_PLAIN or grown <= BOUND + SLACK, told
+        assert BOUND / 2 < counted <= BOUND, told
+        info = other.info()
+        assert int(info["clients_closed_memory"]) >= now["memory"], info
+    wait_until(lambda: counts(one, token)["bytes"] == 0, lambda: f"{counts(one, token)} when all have gone")
+    return now["memory"] - before["memory"], told
+
+
+def trickling_readers_of_limits():
+    with serving() as one:
+        return bounded(one, lambda: connect_http(one), get("/v1/limits"), reads=1)[1]
+
+
+def readers_of_metrics_who_never_read():
+    with serving() as one:
+        return bounded(one, lambda: connect_http(one), get("/metrics"))[1]
+
+
+def pipelines_over_resp_that_are_never_read():
+    """Replies of sockets with a path wait in the server sooner, so that back-pressure alone does not do."""
+    with serving() as one:
+        closed, told = bounded(one, lambda: one.connect(by_path=True), bulks("COMMAND", "DOCS"))
+        assert closed > 0 and "client_memory: the clients of a worker took more than 8388608 bytes; closed one of the " in one.said(), told
+        return told
+
+
+TESTS = [trickling_readers_of_limits, readers_of_metrics_who_never_read, pipelines_over_resp_that_are_never_read]
+
+if __name__ == "__main__":
+    chosen = sys.argv[3:]
+    sys.exit(run([(test.__name__, test) for test in TESTS if not chosen or test.__name__ in chosen]))
