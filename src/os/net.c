@@ -356,6 +356,13 @@ bool weir__net_has_arrived(int socket)
 	       ioctl(socket, SIOCOUTQ, &waiting) != 0 || waiting == 0;
 }
 
+size_t weir__net_unsent(int socket)
+{
+	int waiting;
+
+	return ioctl(socket, SIOCOUTQ, &waiting) == 0 && waiting > 0 ? (size_t)waiting : 0;
+}
+
 static int set_timeout(int socket, uint32_t timeout_ms)
 {
 	const struct timeval most = { .tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * INT64_C(1000) };

@@ -70,6 +70,10 @@ void weir__net_stop_listening(int listener);
 void weir__net_end_writing(int socket);
 bool weir__net_has_arrived(int socket);
 
+/* Bytes that were written and that the other side has not acknowledged. For a Unix socket: that it has not read, with
+ * some of the kernel's own. 0 if that is unknown. */
+size_t weir__net_unsent(int socket);
+
 /* Connects to the first address of `where` that accepts. The socket blocks, and so does this call, each time for
  * timeout_ms at most (0: no limit). Reads and writes that take longer return -EAGAIN. */
 int weir__net_connect(const char *where, uint32_t timeout_ms, int *ret_socket);

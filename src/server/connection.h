@@ -28,6 +28,9 @@ struct weir__bytes {
 	size_t n;
 };
 
+/* Bytes per second that a client must read on average over stall_ns, while replies are buffered for it. */
+enum { WEIR__READ_RATE_LEAST = 1024 };
+
 /* Events of a connection that the loop reports. */
 enum { WEIR__HEAR_REQUESTS = 1, WEIR__HEAR_ROOM = 2, WEIR__HEAR_END = 4 };
 
@@ -54,9 +57,11 @@ struct weir__connection {
 	bool has_requests; /* `unread` holds more requests: the output is full, or other connections have their turn */
 	struct weir__output output; /* buffered replies */
 	bool is_behind;             /* it has buffered replies, or requests that wait for a turn */
-	weir_ns taken_at;           /* when it last took some, or when it fell behind */
-	bool lingers;               /* discard input after the last reply: to close at once could lose that reply */
-	bool is_finished;           /* all replies are sent: nothing more will be written */
+	/* How fast it reads is measured since paced_at, when the kernel had `unsent` bytes for it, and got `handed` more. */
+	weir_ns paced_at;
+	size_t unsent, handed;
+	bool lingers;     /* discard input after the last reply: to close at once could lose that reply */
+	bool is_finished; /* all replies are sent: nothing more will be written */
 };
 
 /* Whether another server has taken over the worker's listeners. */
@@ -237,6 +242,9 @@ void weir__worker_take_handed(struct weir__worker *worker);
  * for idle_ns / WEIR__IDLE_PARTS. An idle connection is closed later by as much. */
 enum { WEIR__IDLE_PARTS = 16 };
 void weir__worker_touch(struct weir__worker *worker, struct weir__connection *connection);
+
+/* worker_timers.c: begins to measure how fast the client reads. */
+void weir__worker_pace(const struct weir__worker *worker, struct weir__connection *connection);
 
 /* worker_timers.c: does all that is due by now, and sets the alarm for the next time. */
 void weir__worker_do_what_is_due(struct weir__worker *worker);

@@ -72,7 +72,7 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "http_idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "60s", PLACE(http_idle_ns), "TIME",
 	  "Close an HTTP connection that sends no request for this long after its last answer; 0 is never.", NULL },
 	{ "header_time", WEIR__SETTING_DURATION, 100000000, DAY_NS, "10s", PLACE(header_time_ns), "TIME",
-	  "Refuse an HTTP request that is still incomplete this long after its first byte, or, for the first one of a "
+	  "Refuse a request that is still incomplete this long after its first byte, or, for the first one of an HTTP "
 	  "connection, this long after that was accepted. A connection that has sent nothing by then is closed. Where there "
 	  "are users, so is a connection of RESP that has not authenticated by then.", NULL },
 	{ "ratelimit_headers", WEIR__SETTING_CHOICE, 0, 0, "draft11", PLACE(ratelimit_headers), "WHICH",
@@ -87,7 +87,7 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "Bytes of replies to buffer for a client that sends a long pipeline before it reads any. Beyond that the server "
 	  "stops reading from it until it takes some.", NULL },
 	{ "stall", WEIR__SETTING_DURATION, 100000000, DAY_NS, "30s", PLACE(stall_ns), "TIME",
-	  "Close a client that reads none of its buffered replies for this long.", NULL },
+	  "Close a client that reads its buffered replies slower than 1 KiB per second, on average over this long.", NULL },
 	{ "end_delay", WEIR__SETTING_DURATION, 0, DAY_NS, "0s", PLACE(end_delay_ns), "TIME",
 	  "After SIGTERM or SIGINT, keep serving for this long while /readyz says 503: time for load balancers to send "
 	  "requests elsewhere. A second signal cuts it short.", NULL },

@@ -173,13 +173,15 @@ static bool has_to_go_on(const struct weir__connection *connection)
 	return weir__output_waiting(&connection->output) > 0 || connection->has_requests;
 }
 
-/* Keeps n_behind, the number of connections that are behind. has_moved: the client has taken some of its replies. */
-static void note_behind(struct weir__worker *worker, struct weir__connection *connection, bool has_moved)
+/* Keeps n_behind, the number of connections that are behind. */
+static void note_behind(struct weir__worker *worker, struct weir__connection *connection)
 {
 	const bool is_behind = has_to_go_on(connection);
 
-	if (has_moved || !connection->is_behind)
-		connection->taken_at = worker->now;
+	if (WEIR__LIKELY(is_behind == connection->is_behind))
+		return;
+	if (is_behind)
+		weir__worker_pace(worker, connection);
 	worker->n_behind += is_behind;
 	worker->n_behind -= connection->is_behind;
 	connection->is_behind = is_behind;
@@ -204,9 +206,11 @@ static void note_answers(struct weir__worker *worker, struct weir__connection *c
 
 bool weir__worker_flush(struct weir__worker *worker, struct weir__connection *connection, size_t length)
 {
+	const size_t before = weir__output_waiting(&connection->output);
 	const bool is_alive = weir__output_write(&connection->output, connection->socket, worker->out, length);
 
-	note_behind(worker, connection, false);
+	connection->handed += before + length - weir__output_waiting(&connection->output);
+	note_behind(worker, connection);
 	note_answers(worker, connection, length);
 	return is_alive && (WEIR__LIKELY(connection->output.size == 0) || weir__worker_account(worker, connection));
 }
@@ -216,7 +220,8 @@ static bool send_waiting(struct weir__worker *worker, struct weir__connection *c
 	const size_t before = weir__output_waiting(&connection->output);
 	const bool is_alive = weir__output_send(&connection->output, connection->socket);
 
-	note_behind(worker, connection, weir__output_waiting(&connection->output) < before);
+	connection->handed += before - weir__output_waiting(&connection->output);
+	note_behind(worker, connection);
 	return is_alive;
 }
 
@@ -318,7 +323,7 @@ static void hear(struct weir__worker *worker, struct weir__connection *connectio
 					       0) |
 				  (writes ? WEIR__HEAR_ROOM : 0);
 
-	note_behind(worker, connection, false);
+	note_behind(worker, connection);
 	if (interest == connection->interest)
 		return;
 	connection->interest = interest;
@@ -335,7 +340,7 @@ static bool send_and_go_on(struct weir__worker *worker, struct weir__connection 
 	if (!send_waiting(worker, connection))
 		return false;
 	if (connection->has_requests && weir__output_waiting(&connection->output) == 0) {
-		connection->taken_at = worker->now; /* the output is empty: it is not stalled */
+		weir__worker_pace(worker, connection); /* the output is empty: it is not stalled */
 		return answer_unread(worker, connection);
 	}
 	return !(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0) ||

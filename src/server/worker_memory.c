@@ -28,10 +28,11 @@ static void tell(struct weir__worker *worker, size_t bytes)
 		return;
 	if (left_out > 0)
 		(void)snprintf(before, sizeof(before), "; %" PRIu64 " others since the last such line", left_out);
-	weir__log_say(options->log, WEIR__LOG_WARNING,
-		      "client_memory: the clients of a worker took more than %zu bytes; closed one of the largest, with %zu "
-		      "bytes%s",
-		      options->client_memory, bytes, before);
+	weir__log_say(
+		options->log, WEIR__LOG_WARNING,
+		"client_memory: the clients of a worker took more than %zu bytes; closed one of the largest, with %zu "
+		"bytes%s",
+		options->client_memory, bytes, before);
 }
 
 /* The memory is freed at once. The connection stays until the loop has no event of it any more. */

@@ -19,7 +19,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
-from daemon import TIMEOUT_S, bulks, daemon, receive_all, run  # noqa: E402
+from daemon import TIMEOUT_S, bulks, daemon, receive, receive_all, run  # noqa: E402
 from resp_client import Client  # noqa: E402
 
 WEIR, IS_PLAIN = sys.argv[1], sys.argv[2] == "plain"
@@ -169,7 +169,73 @@ def pipelines_over_resp_that_are_never_read():
         return told
 
 
-TESTS = [trickling_readers_of_limits, readers_of_metrics_who_never_read, pipelines_over_resp_that_are_never_read]
+# --- trickles ---------------------------------------------------------------------------------------------------------
+
+def closed(other, why):
+    return int(other.info()[f"clients_closed_{why}"])
+
+
+def who_reads_a_byte_now_and_then_is_cut_off():
+    with serving("--stall", "300ms") as one, Client(one) as other, one.connect(by_path=True) as slow:
+        slow.sendall(bulks("COMMAND", "DOCS") * 100)
+        deadline = time.monotonic() + TIMEOUT_S
+        while closed(other, "slow_reader") == 0:
+            assert slow.recv(1) and time.monotonic() < deadline
+            time.sleep(0.02)
+        wait_until(lambda: int(other.info()["client_memory_bytes"]) == 0, "it keeps memory")
+
+
+def who_reads_steadily_is_not():
+    """It takes the kernel several times as long as `stall` to have room for more."""
+    with serving("--stall", "500ms", "--client-memory", "64MiB") as one, Client(one) as other, one.connect() as steady:
+        request = bulks("COMMAND", "DOCS")
+        with one.connect() as client:
+            client.sendall(request + bulks("QUIT"))
+            reply = receive_all(client)[:-len("+OK\r\n")]
+        n = 1 + 8 * MIB // len(reply)
+        for _ in range(n):  # in pieces, so that all are run before any is read
+            steady.sendall(request)
+            other.ask("PING")
+        got = b""
+        for _ in range(25):
+            got += receive(steady, 64 * 1024)
+            time.sleep(0.1)
+        got += receive(steady, n * len(reply) - len(got))
+        assert got == reply * n, len(got)
+        assert closed(other, "slow_reader") == 0
+
+
+def who_sends_a_byte_now_and_then_is_cut_off():
+    with serving("--header-time", "300ms") as one, Client(one) as other, one.connect() as slow:
+        slow.sendall(bulks("PING") + b"*2\r\n$4\r\nECHO\r\n$60000\r\n")
+        slow.settimeout(0.02)
+        got, deadline = b"", time.monotonic() + TIMEOUT_S
+        while closed(other, "late") == 0:
+            assert time.monotonic() < deadline, got
+            with contextlib.suppress(TimeoutError):
+                slow.sendall(b"x")
+                got += slow.recv(1000)
+        slow.settimeout(TIMEOUT_S)
+        got += receive_all(slow)
+        assert got.startswith(b"+PONG\r\n-ERR Protocol error: the request was not complete in time; "), got
+
+
+def who_waits_for_the_server_is_not_late():
+    """Behind a request that waits for its limit comes a half one. The server does not read then."""
+    with serving("--header-time", "300ms") as one, one.connect() as client:
+        take = bulks("WEIR.TAKE", "k", "1/s", 1, "WAIT", 60000)
+        client.sendall(take * 3 + bulks("ECHO", "heron")[:-4])
+        lines = client.makefile("rb")
+        for _ in range(3):
+            assert lines.readline() == b"*7\r\n"
+            assert [lines.readline() for _ in range(7)][0] == b":1\r\n"
+        client.sendall(bulks("ECHO", "heron")[-4:])
+        assert lines.readline() + lines.readline() == b"$5\r\nheron\r\n"
+
+
+TESTS = [trickling_readers_of_limits, readers_of_metrics_who_never_read, pipelines_over_resp_that_are_never_read,
+         who_reads_a_byte_now_and_then_is_cut_off, who_reads_steadily_is_not, who_sends_a_byte_now_and_then_is_cut_off,
+         who_waits_for_the_server_is_not_late]
 
 if __name__ == "__main__":
     chosen = sys.argv[3:]

@@ -76,13 +76,19 @@ static void count_answers(struct weir__worker *worker, uint64_t n_done, uint32_t
 	weir__limit_stats_answered(worker->context.stats, n_done > n_unanswered ? n_done - n_unanswered : 0);
 }
 
-/* Starts the deadline of a client that has not authenticated, or not again after RESET, and ends that of others. */
-static void watch_unauthenticated(struct weir__worker *worker, struct weir__connection *connection)
+enum incomplete { INCOMPLETE_NONE, INCOMPLETE_STILL, INCOMPLETE_ANEW /* others were complete before it */ };
+
+/* Starts the deadline of a client that has not authenticated, or not again after RESET, or that has sent a part of a
+ * request, and ends that of others. While requests are in flight, nothing is read: the part is not late. */
+static void watch(struct weir__worker *worker, struct weir__connection *connection, enum incomplete incomplete)
 {
-	if (WEIR__UNLIKELY(weir__client_is_unauthenticated(&worker->context, &connection->client)))
-		weir__worker_request_begun(worker, connection);
-	else if (connection->later)
+	const bool is_unauthenticated = weir__client_is_unauthenticated(&worker->context, &connection->client);
+
+	if (WEIR__UNLIKELY(!is_unauthenticated && connection->later) && incomplete != INCOMPLETE_STILL)
 		weir__worker_request_complete(connection);
+	if (WEIR__UNLIKELY(is_unauthenticated) ||
+	    (WEIR__UNLIKELY(incomplete != INCOMPLETE_NONE) && connection->client.first == NULL))
+		weir__worker_request_begun(worker, connection);
 }
 
 static void count_kept(struct weir__connection *connection)
@@ -100,6 +106,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 	struct weir__client *const client = &connection->client;
 	const uint32_t n_unanswered = client->n_unanswered;
 	bool is_alive = true, is_held = weir__worker_holds_back(worker, connection);
+	enum incomplete incomplete = INCOMPLETE_NONE;
 	struct weir__turn turn = { .n = 0 };
 	size_t at = 0;
 	int64_t n_done = 0;
@@ -116,6 +123,8 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 		}
 		if (status == WEIR__RESP_MORE) {
 			at += used; /* empty lines */
+			if (at < n)
+				incomplete = n_done > 0 ? INCOMPLETE_ANEW : INCOMPLETE_STILL;
 			break;
 		}
 		if (status == WEIR__RESP_BAD) {
@@ -140,7 +149,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 	count_kept(connection);
 	is_alive = is_alive && weir__worker_flush(worker, connection, writer.length) &&
 		   (client->first || !(client->is_leaving && weir__output_waiting(&connection->output) == 0));
-	watch_unauthenticated(worker, connection);
+	watch(worker, connection, incomplete);
 	return is_alive;
 }
 
@@ -171,7 +180,7 @@ static size_t answer_ready(struct weir__worker *worker, struct weir__connection 
 		}
 		writer.resp_version = client->resp_version;
 	}
-	watch_unauthenticated(worker, connection);
+	watch(worker, connection, INCOMPLETE_NONE);
 	count_kept(connection);
 	return writer.length;
 }
@@ -193,10 +202,15 @@ static bool refuse_size(struct weir__worker *worker, struct weir__connection *co
 	return say_last(worker, connection, "ERR Protocol error: too big request, 262144 bytes are the most");
 }
 
-/* A client that does not authenticate would hold a connection that others need. */
+/* A client that does not authenticate, or does not complete its request, would hold what others need. */
 static void refuse_late(struct weir__worker *worker, struct weir__connection *connection)
 {
-	(void)say_last(worker, connection, weir__error_rows[WEIR__ERROR_NOAUTH_LATE].text);
+	(void)say_last(
+		worker, connection,
+		weir__client_is_unauthenticated(&worker->context, &connection->client) ?
+			weir__error_rows[WEIR__ERROR_NOAUTH_LATE].text :
+			"ERR Protocol error: the request was not complete in time; the setting header_time says how "
+			"long one may take");
 }
 
 const struct weir__protocol_handler weir__protocol_resp = {
