@@ -233,9 +233,56 @@ def who_waits_for_the_server_is_not_late():
         assert lines.readline() + lines.readline() == b"$5\r\nheron\r\n"
 
 
+# --- clients that have not authenticated -------------------------------------------------------------------------------
+
+def strangers_cost_nothing():
+    """Without a token no long reply is made, and one who does not read its errors is closed, over HTTP as over RESP."""
+    with serving(settings=USERS) as one, Client(one) as other:
+        assert other.ask("AUTH", "web", "s3cret-of-web") == "OK"
+        for path in ("/v1/limits", "/metrics", "/v1/live", "/v1/policy"):
+            assert ask(one, path).startswith("HTTP/1.1 401 "), path
+        before = one.rss_kib()
+        for connect, request in ((connect_http, get("/v1/limits")), (connect_http, get("/openapi.json")), (connect_http, get("/")),
+                                 (lambda one: one.connect(by_path=True), bulks("PING"))):
+            for _ in range(20):
+                with connect(one) as stranger:
+                    stranger.sendall(request * 1000)
+                    got = receive_all(stranger)
+                    assert got.count(b"HTTP/1.1 ") < 10 and got.count(b"-NOAUTH") < 50, len(got)
+        grown = (one.rss_kib() - before) * 1024
+        assert not IS_PLAIN or grown < MIB, grown
+        assert closed(other, "unauthenticated") == 80, other.info()
+        with connect_http(one) as client:
+            client.sendall(get("/v1/limits", "s3cret-of-web") * 50 + get("/healthz").replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+            assert receive_all(client).count(b"HTTP/1.1 200 OK") == 51
+        return f"{grown // 1024} KiB"
+
+
+def strangers_may_not_send_bodies():
+    head = "POST {} HTTP/1.1\r\nHost: 127.0.0.1\r\n{}Content-Length: 100000\r\n\r\n"
+    known = "Authorization: Bearer s3cret-of-web\r\n"
+    with serving(settings=USERS) as one:
+        for path, token, status in (("/v1/check", "", 401), ("/v1/check", "Expect: 100-continue\r\n", 401), ("/v1/nothing", "", 404),
+                                    ("/healthz", "", 405), ("/v1/check", "Authorization: Bearer guess\r\n", 401),
+                                    ("/v1/check", known + "Expect: 100-continue\r\n", 100)):
+            with connect_http(one) as client:
+                client.sendall(head.format(path, token).encode())
+                got = receive(client, 12)
+                assert got == f"HTTP/1.1 {status}".encode(), (path, token, got)
+                if status != 100:
+                    rest = receive_all(client).lower()
+                    assert b"connection: close" in rest, rest
+        with connect_http(one) as client:  # who has a token may send it in pieces
+            body = b'{"attributes": {"user": "ann", "ip": "192.0.2.1"}}'
+            client.sendall(head.format("/v1/check", known + "Content-Type: application/json\r\n").replace("100000", str(len(body))).encode())
+            for byte in body:
+                client.sendall(bytes([byte]))
+            assert receive(client, 12) == b"HTTP/1.1 200"
+
+
 TESTS = [trickling_readers_of_limits, readers_of_metrics_who_never_read, pipelines_over_resp_that_are_never_read,
          who_reads_a_byte_now_and_then_is_cut_off, who_reads_steadily_is_not, who_sends_a_byte_now_and_then_is_cut_off,
-         who_waits_for_the_server_is_not_late]
+         who_waits_for_the_server_is_not_late, strangers_cost_nothing, strangers_may_not_send_bodies]
 
 if __name__ == "__main__":
     chosen = sys.argv[3:]

@@ -30,6 +30,7 @@ struct part {
 	struct weir__http_reader reader;
 	char *bytes;
 	size_t size;
+	bool has_permission; /* to send its body */
 };
 
 static bool start(struct weir__worker *worker)
@@ -204,6 +205,7 @@ static bool keep(struct weir__connection *connection, const struct weir__http_re
 	if (part == NULL)
 		return false;
 	part->reader = *reader;
+	part->has_permission = false;
 	part->size = reader->length > PART_SIZE ? reader->length : PART_SIZE;
 	part->bytes = malloc(part->size);
 	connection->of_protocol = part;
@@ -282,6 +284,34 @@ static size_t let_go_on(struct weir__worker *worker, struct weir__connection *co
 	return length + sizeof(text) - 1;
 }
 
+/* Once its head has come: a client that must authenticate and has not gets its error now, and may not send a body. Returns
+ * how many bytes are in `out` then. */
+static size_t check_head(struct weir__worker *worker, struct weir__connection *connection, size_t length)
+{
+	struct part *const part = connection->of_protocol;
+	struct weir__http_request request;
+	struct weir__http_reply reply;
+	struct weir__http_call call = { .context = &worker->context,
+					.client = &connection->client,
+					.request = &request,
+					.reply = &reply,
+					.socket = connection->socket };
+
+	if (part->has_permission || part->reader.head_length == 0)
+		return length;
+	weir__http_request_of(&part->reader, part->bytes, &request);
+	begin_reply(worker, length, &reply);
+	reply.says_close = true;
+	reply.is_without_body = request.method == HTTP_HEAD;
+	part->has_permission = weir__routes_permit_body(&call);
+	if (part->has_permission)
+		return length;
+	connection->client.is_leaving = connection->lingers = true;
+	weir__worker_count(worker, WEIR__PROTOCOL_HTTP, 1);
+	weir__limit_stats_answered(worker->context.stats, 1);
+	return length + reply.length;
+}
+
 /* Returns how many bytes are in `out` then. */
 static size_t answer_whole(struct weir__worker *worker, struct weir__connection *connection,
 			   struct weir__http_request *request, bool is_last, size_t length, bool *is_alive)
@@ -322,8 +352,14 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 			break;
 		at += found.used;
 		if (found.status == WEIR__HTTP_MORE) {
-			length = let_go_on(worker, connection, length);
-			continue;
+			length = check_head(worker, connection, length);
+			if (!connection->client.is_leaving) {
+				length = let_go_on(worker, connection, length);
+				continue;
+			}
+			forget(connection);
+			weir__worker_request_complete(connection);
+			break;
 		}
 		length = found.status == WEIR__HTTP_COMPLETE ?
 				 answer_whole(worker, connection, &found.request, at == n, length, &is_alive) :
