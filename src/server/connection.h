@@ -52,8 +52,9 @@ struct weir__connection {
 	struct weir__connection *next_ready; /* next connection whose first request is done */
 	bool is_ready;
 	int socket;
-	unsigned interest;         /* WEIR__HEAR_... */
-	struct weir__bytes unread; /* the beginning of a request, or what follows a request that waits */
+	struct weir__address_count *address; /* of its peer; NULL: not counted */
+	unsigned interest;                   /* WEIR__HEAR_... */
+	struct weir__bytes unread;           /* the beginning of a request, or what follows a request that waits */
 	bool has_requests; /* `unread` holds more requests: the output is full, or other connections have their turn */
 	struct weir__output output; /* buffered replies */
 	bool is_behind;             /* it has buffered replies, or requests that wait for a turn */

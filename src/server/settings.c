@@ -63,6 +63,9 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "pay, as on a shared processor; 0 turns it off.", NULL },
 	{ "connections", WEIR__SETTING_COUNT, 1, 1000000, "10000", PLACE(connections), "N",
 	  "Connections per worker, at most. When all workers are full, others wait until one is closed.", NULL },
+	{ "connections_per_address", WEIR__SETTING_COUNT, 0, 1000000, "1000", PLACE(connections_per_address), "N",
+	  "Connections from one address, at most, over all workers. Further ones are refused; 0 means no bound. An IPv6 "
+	  "address counts as its /64. Unix sockets, loopback addresses and trusted_proxies are exempt.", NULL },
 	{ "client_memory", WEIR__SETTING_BYTES, 4194304, 1024 * GIB, "64MiB", PLACE(client_memory), "BYTES",
 	  "Memory for the requests and replies of all connections of a worker, at most. From half of it on, clients that do not "
 	  "read get no more replies. Beyond it, the clients that take most are closed.", NULL },

@@ -15,6 +15,7 @@
 #include "os/mailbox.h"
 #include "os/net.h"
 #include "server/accept_balancer.h"
+#include "server/address_counts.h"
 #include "server/connection.h"
 #include "server/policy_loader.h"
 #include "server/settings.h"
@@ -159,6 +160,7 @@ void weir__worker_close(struct weir__worker *worker, struct weir__connection *co
 	weir__worker_forget_memory(worker, connection);
 	worker->n_behind -= connection->is_behind;
 	count_connection(worker, connection, -1);
+	weir__address_counts_leave(worker->options.address_counts, connection->address);
 	free(connection);
 	worker->n_connections--;
 	weir__accept_balancer_leave(worker->options.balancer, worker->options.number);

@@ -21,6 +21,7 @@ struct weir__listener {
 };
 
 struct weir__accept_balancer;
+struct weir__address_counts;
 struct weir__holds;
 struct weir__policy_loader;
 struct weir__user_reload;
@@ -38,8 +39,9 @@ struct weir__worker_options {
 	struct weir__listener *listeners;          /* owned by the caller */
 	size_t n_listeners;
 	uint32_t connections_max;
-	struct weir__accept_balancer *balancer; /* of all workers: spreads connections over them */
-	uint32_t number;                        /* of this worker, from 0 */
+	struct weir__accept_balancer *balancer;      /* of all workers: spreads connections over them */
+	struct weir__address_counts *address_counts; /* of all workers; NULL: an address may have any number */
+	uint32_t number;                             /* of this worker, from 0 */
 	uint64_t spin_ns; /* polls this long for requests before it sleeps, while that pays; 0: never */
 	uint64_t idle_ns[WEIR__PROTOCOLS]; /* closes a connection that is silent this long; 0: never */
 	size_t output_max;                 /* bytes of buffered replies at which a connection gets no more; 0: 16 MiB */

@@ -12,6 +12,7 @@ import os
 import re
 import selectors
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -42,14 +43,14 @@ def wait_until(holds, what):
 
 
 @contextlib.contextmanager
-def serving(*options, settings=""):
-    """A server of one worker with a policy that makes long replies, and few bytes for clients."""
+def serving(*options, settings="", http="127.0.0.1:0", workers=1):
+    """A server with a policy that makes long replies, and few bytes for clients."""
     with tempfile.TemporaryDirectory(prefix="weir-memory-") as folder:
         config = os.path.join(folder, "config.yaml")
         with open(config, "w", encoding="ascii") as file:
             file.write(settings + POLICY)
-        with daemon(WEIR, "--workers", "1", "--keys", "1000", "--client-memory", str(BOUND), "--config", config, *options,
-                    http="127.0.0.1:0") as one:
+        with daemon(WEIR, "--workers", str(workers), "--keys", "1000", "--client-memory", str(BOUND), "--config", config, *options,
+                    http=http) as one:
             yield one
 
 
@@ -280,10 +281,66 @@ def strangers_may_not_send_bodies():
             assert receive(client, 12) == b"HTTP/1.1 200"
 
 
+# --- connections of one address ---------------------------------------------------------------------------------------
+
+HERE, THERE = "192.0.2.1", "192.0.2.2"
+IN_NAMESPACE = "one_address_has_so_many_connections"
+
+
+def connect_from(one, address):
+    host, port = one.http_at.rsplit(":", 1)
+    client = socket.create_connection((host, int(port)), TIMEOUT_S, (address, 0))
+    client.sendall(get("/healthz"))
+    return client
+
+
+def is_served(client):
+    with contextlib.suppress(ConnectionError):
+        return receive(client, 15) == b"HTTP/1.1 200 OK"
+    return False
+
+
+def one_address_has_so_many_connections():
+    """In a network namespace whose loopback device has two more addresses."""
+    with serving("--connections-per-address", "5", settings=USERS, http=f"{HERE}:0", workers=2) as one, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(connect_from(one, THERE)) for _ in range(5)]
+        assert all(is_served(client) for client in clients)
+        for _ in range(3):
+            with connect_from(one, THERE) as client:
+                assert not is_served(client)
+        with connect_from(one, HERE) as client:
+            assert is_served(client)
+        with Client(one) as other:  # from 127.0.0.1 and by path: exempt
+            assert other.ask("AUTH", "web", "s3cret-of-web") == "OK"
+            for _ in range(20):
+                stack.enter_context(one.connect()).sendall(bulks("QUIT"))
+                stack.enter_context(one.connect(by_path=True)).sendall(bulks("QUIT"))
+            assert closed(other, "address") == 3
+            assert f"connections_per_address: refused a connection from {THERE}, which has as many as it may" in one.said()
+            clients[0].close()
+            wait_until(lambda: int(other.info()["connected_clients"]) == 1, "others are there")
+
+            def comes_in():
+                with connect_from(one, THERE) as client:
+                    return is_served(client)
+            wait_until(comes_in, "a closed connection makes no room")
+
+
+def addresses_in_a_namespace():
+    set_up = f"ip link set lo up && ip addr add {HERE}/32 dev lo && ip addr add {THERE}/32 dev lo"
+    if subprocess.run(["unshare", "-rn", "sh", "-c", set_up], capture_output=True, check=False).returncode != 0:
+        return "skipped: network namespaces are not permitted here; address_counts_test.c counts, too"
+    result = subprocess.run(["unshare", "-rn", "sh", "-c", set_up + ' && exec "$0" "$@"', sys.executable, os.path.abspath(__file__),
+                             *sys.argv[1:3], IN_NAMESPACE], capture_output=True, text=True, timeout=2 * TIMEOUT_S, check=False)
+    assert result.returncode == 0 and result.stdout.startswith("ok "), result.stdout + result.stderr
+    return ""
+
+
 TESTS = [trickling_readers_of_limits, readers_of_metrics_who_never_read, pipelines_over_resp_that_are_never_read,
          who_reads_a_byte_now_and_then_is_cut_off, who_reads_steadily_is_not, who_sends_a_byte_now_and_then_is_cut_off,
-         who_waits_for_the_server_is_not_late, strangers_cost_nothing, strangers_may_not_send_bodies]
+         who_waits_for_the_server_is_not_late, strangers_cost_nothing, strangers_may_not_send_bodies, addresses_in_a_namespace]
 
 if __name__ == "__main__":
     chosen = sys.argv[3:]
-    sys.exit(run([(test.__name__, test) for test in TESTS if not chosen or test.__name__ in chosen]))
+    tests = [one_address_has_so_many_connections] if chosen == [IN_NAMESPACE] else TESTS
+    sys.exit(run([(test.__name__, test) for test in tests if not chosen or test.__name__ in chosen]))
