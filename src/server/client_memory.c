@@ -12,6 +12,7 @@ static unsigned ring_of(size_t bytes)
 void weir__client_memory_init(struct weir__client_memory *memory)
 {
 	memory->total = 0;
+	memory->n_evicted = 0;
 	memory->rings_used = 0;
 	for (size_t i = 0; i <= EVICTED; i++)
 		memory->rings[i].next = memory->rings[i].previous = &memory->rings[i];
@@ -61,6 +62,7 @@ void weir__client_memory_evict(struct weir__client_memory *memory, struct weir__
 	weir__client_memory_set(memory, use, 0);
 	join_ring(&memory->rings[EVICTED], use);
 	use->is_evicted = true;
+	memory->n_evicted++;
 }
 
 struct weir__memory_use *weir__client_memory_evicted(struct weir__client_memory *memory)
@@ -74,4 +76,5 @@ void weir__client_memory_leave(struct weir__client_memory *memory, struct weir__
 {
 	weir__client_memory_set(memory, use, 0);
 	leave_ring(use);
+	memory->n_evicted -= use->is_evicted;
 }

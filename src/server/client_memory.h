@@ -21,6 +21,7 @@ struct weir__memory_use {
 
 struct weir__client_memory {
 	size_t total;
+	uint32_t n_evicted;
 	uint64_t rings_used;                                          /* bit i: ring i + 1 has clients */
 	struct weir__memory_use rings[WEIR__CLIENT_MEMORY_RINGS + 1]; /* ring i: below 2^i bytes; the last: evicted */
 };

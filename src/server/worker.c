@@ -208,10 +208,8 @@ static void note_answers(struct weir__worker *worker, struct weir__connection *c
 
 bool weir__worker_flush(struct weir__worker *worker, struct weir__connection *connection, size_t length)
 {
-	const size_t before = weir__output_waiting(&connection->output);
 	const bool is_alive = weir__output_write(&connection->output, connection->socket, worker->out, length);
 
-	connection->handed += before + length - weir__output_waiting(&connection->output);
 	note_behind(worker, connection);
 	note_answers(worker, connection, length);
 	return is_alive && (WEIR__LIKELY(connection->output.size == 0) || weir__worker_account(worker, connection));
@@ -342,8 +340,10 @@ static bool send_and_go_on(struct weir__worker *worker, struct weir__connection 
 	if (!send_waiting(worker, connection))
 		return false;
 	if (connection->has_requests && weir__output_waiting(&connection->output) == 0) {
-		weir__worker_pace(worker, connection); /* the output is empty: it is not stalled */
-		return answer_unread(worker, connection);
+		const bool is_alive = answer_unread(worker, connection);
+
+		weir__worker_pace(worker, connection); /* the output was empty: it is not stalled */
+		return is_alive;
 	}
 	return !(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0) ||
 	       weir__worker_is_waiting(connection);

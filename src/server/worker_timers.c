@@ -131,7 +131,8 @@ void weir__worker_do_what_is_due(struct weir__worker *worker)
 		next = weir__min(next, end_idle(worker, protocol));
 	end_late(worker);
 	end_stalled(worker);
-	weir__worker_close_evicted(worker);
+	if (WEIR__UNLIKELY(worker->memory.n_evicted > 0))
+		weir__worker_close_evicted(worker);
 	if (worker->n_behind > 0 && worker->look_at == WEIR_NEVER)
 		worker->look_at = worker->now + worker->options.stall_ns / 4;
 	if (worker->accept_at <= worker->now)

@@ -52,7 +52,8 @@ static void ipv6_counts_by_network(void)
 
 static void some_are_exempt(void)
 {
-	static const char *const texts[] = { "127.0.0.1", "127.200.0.1", "::1", "::ffff:127.0.0.1", "10.1.2.3", "fd00::7" };
+	static const char *const texts[] = { "127.0.0.1",        "127.200.0.1", "::1",
+					     "::ffff:127.0.0.1", "10.1.2.3",    "fd00::7" };
 	struct weir__address_counts *counts;
 	struct weir__address_count *count;
 

@@ -286,7 +286,8 @@ static size_t let_go_on(struct weir__worker *worker, struct weir__connection *co
 
 /* Once its head has come: a client that must authenticate and has not gets its error now, and may not send a body. Returns
  * how many bytes are in `out` then. */
-static size_t check_head(struct weir__worker *worker, struct weir__connection *connection, size_t length)
+__attribute__((noinline)) static size_t check_head(struct weir__worker *worker, struct weir__connection *connection,
+						   size_t length)
 {
 	struct part *const part = connection->of_protocol;
 	struct weir__http_request request;

@@ -84,10 +84,11 @@ static void watch(struct weir__worker *worker, struct weir__connection *connecti
 {
 	const bool is_unauthenticated = weir__client_is_unauthenticated(&worker->context, &connection->client);
 
-	if (WEIR__UNLIKELY(!is_unauthenticated && connection->later) && incomplete != INCOMPLETE_STILL)
+	if (WEIR__LIKELY(!is_unauthenticated && incomplete == INCOMPLETE_NONE && connection->later == NULL))
+		return;
+	if (!is_unauthenticated && incomplete != INCOMPLETE_STILL)
 		weir__worker_request_complete(connection);
-	if (WEIR__UNLIKELY(is_unauthenticated) ||
-	    (WEIR__UNLIKELY(incomplete != INCOMPLETE_NONE) && connection->client.first == NULL))
+	if (is_unauthenticated || (incomplete != INCOMPLETE_NONE && connection->client.first == NULL))
 		weir__worker_request_begun(worker, connection);
 }
 
