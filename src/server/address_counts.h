@@ -21,7 +21,7 @@ struct weir__address_counts *weir__address_counts_new(uint32_t most, uint64_t co
 void weir__address_counts_free(struct weir__address_counts *counts); /* NULL is allowed */
 
 /* Counts a connection. Returns false if the address has as many as it may. *ret_count is for leaving. It is NULL if the
- * connection was not counted: the address is exempt, or there is no memory. `counts` may be NULL: nothing is counted. */
+ * connection was not counted: the address is exempt, or memory ran out. `counts` may be NULL: nothing is counted. */
 bool weir__address_counts_join(struct weir__address_counts *counts, const struct weir__address *address,
 			       struct weir__address_count **ret_count);
 

@@ -79,7 +79,7 @@ static void count_answers(struct weir__worker *worker, uint64_t n_done, uint32_t
 enum incomplete { INCOMPLETE_NONE, INCOMPLETE_STILL, INCOMPLETE_ANEW /* others were complete before it */ };
 
 /* Starts the deadline of a client that has not authenticated, or not again after RESET, or that has sent a part of a
- * request, and ends that of others. While requests are in flight, nothing is read: the part is not late. */
+ * request, and ends the deadline of others. While requests are in flight, nothing is read: the part is not late. */
 static void watch(struct weir__worker *worker, struct weir__connection *connection, enum incomplete incomplete)
 {
 	const bool is_unauthenticated = weir__client_is_unauthenticated(&worker->context, &connection->client);
