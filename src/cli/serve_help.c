@@ -58,8 +58,9 @@ static const struct section sections[] = {
 	  { "Without users, anyone who can connect may do everything, so an address that other machines can reach is "
 	    "refused. With users, each connection authenticates with `AUTH` or `HELLO`, as in Redis: `AUTH password` is for "
 	    "the user `default`, and fails if there is none.",
-	    "Before that, a client may only send `AUTH`, `HELLO` and `QUIT`, with at most 10 arguments of 16 KiB, and is cut "
-	    "off when 1 KiB of replies waits for it.",
+	    "Before that, a client may only send `AUTH`, `HELLO` and `QUIT`, with at most 10 arguments of 16 KiB, and is "
+	    "closed when it sends another request while 1 KiB of replies waits for it. Over HTTP, a request without a valid "
+	    "token gets its error before its body is read.",
 	    "A user has a `password`, or a `password_file` with the password as its first line, or the `sha256` of the "
 	    "password as 64 hexadecimal digits, which may follow a # as in an ACL of Redis. Passwords have 1 to 512 bytes. "
 	    "For HTTP a user has a `token`, or the `token_sha256` of one, beside the password or instead of it: a request "

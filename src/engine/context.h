@@ -85,6 +85,7 @@ struct weir__client {
 	/* Requests that wait for a later completion, in order of arrival. Replies are sent in this order. */
 	struct weir__request *first, *last;
 	uint32_t n_in_flight, n_unanswered;    /* length of this queue; replies it will produce */
+	size_t queue_bytes;                    /* memory of this queue */
 	struct weir__transaction *transaction; /* RESP: from MULTI until EXEC has run; NULL: no transaction */
 	struct weir__deferred *deferred;       /* RESP: a command that waits for earlier ones; NULL: none */
 	char name[WEIR__CLIENT_NAME_MAX + 1];  /* the name the client gave itself */

@@ -167,6 +167,7 @@ static struct weir__request *copy(const struct weir__request *request)
 		return NULL;
 	memcpy(moved, request, request->size);
 	moved->is_pooled = total <= SPARE_BYTES;
+	moved->bytes = (uint32_t)(total > SPARE_BYTES ? total : SPARE_BYTES);
 	to = (char *)moved + size;
 	moved->claims = (struct weir_claim *)(void *)to;
 	moved->verdicts = (struct weir_verdict *)(void *)(to + claims);
@@ -198,12 +199,14 @@ static void append(struct weir__client *client, struct weir__request *request)
 	client->last = request;
 	client->n_in_flight++;
 	client->n_unanswered += request->n_replies;
+	client->queue_bytes += request->bytes;
 }
 
 void weir__request_wait(struct weir__request *request)
 {
 	request->has_moved = true;
 	request->is_pooled = false;
+	request->bytes = request->size;
 	count_in_flight(request->context, 1);
 	append(request->client, request);
 }
@@ -292,6 +295,7 @@ void weir__request_free_first(struct weir__client *client)
 		client->last = NULL;
 	client->n_in_flight--;
 	client->n_unanswered -= request->n_replies;
+	client->queue_bytes -= request->bytes;
 	free_request(request);
 }
 
@@ -313,6 +317,7 @@ void weir__requests_abandon(struct weir__client *client)
 	}
 	client->first = client->last = NULL;
 	client->n_in_flight = client->n_unanswered = 0;
+	client->queue_bytes = 0;
 }
 
 /* --- prepared replies -------------------------------------------------------------------------------------------- */
@@ -338,6 +343,7 @@ bool weir__request_add_replies(struct weir__context *context, struct weir__clien
 	replies->request.n_replies = n_replies;
 	replies->request.has_moved = replies->request.is_done = true;
 	replies->request.is_pooled = false;
+	replies->request.bytes = (uint32_t)(sizeof(*replies) + n);
 	replies->length = n;
 	memcpy(replies->bytes, bytes, n);
 	append(client, &replies->request);

@@ -56,6 +56,7 @@ struct weir__request {
 	uint32_t n_claims;
 	uint32_t n_replies;                        /* 1, except for a group of requests */
 	uint32_t size;                             /* of the struct that begins with this one */
+	uint32_t bytes;                            /* once it has moved: of its memory */
 	struct weir__trace_context *trace_context; /* once it has moved; NULL: tracing is off */
 	bool has_moved, is_done;
 	bool is_pooled;       /* once it has moved: its memory can serve the next request */

@@ -26,7 +26,16 @@ struct weir__counters_set {
 };
 
 static const char *const line_limits[WEIR__COUNTERS_LINE_N] = {
-	[WEIR__COUNTERS_LINE_AUTH_FAILURE] = "10/s", [WEIR__COUNTERS_LINE_PAUSE] = "1/10s"
+	[WEIR__COUNTERS_LINE_AUTH_FAILURE] = "10/s",
+	[WEIR__COUNTERS_LINE_PAUSE] = "1/10s",
+	[WEIR__COUNTERS_LINE_MEMORY] = "1/s",
+	[WEIR__COUNTERS_LINE_ADDRESS] = "1/s",
+};
+
+const char *const weir__closed_words[WEIR__CLOSED_N] = {
+	[WEIR__CLOSED_MEMORY] = "memory",   [WEIR__CLOSED_SLOW_READER] = "slow_reader",
+	[WEIR__CLOSED_LATE] = "late",       [WEIR__CLOSED_UNAUTHENTICATED] = "unauthenticated",
+	[WEIR__CLOSED_ADDRESS] = "address",
 };
 
 static time_t seconds_now(void)
@@ -85,6 +94,10 @@ void weir__counters_set_sum(struct weir__counters_set *counters_set, struct weir
 		for (int why = 0; why < WEIR__PAUSES; why++)
 			ret_sum->pauses[why] += atomic_load_explicit(&counters_set->of[i].pauses[why],
 								     memory_order_relaxed);
+		for (int why = 0; why < WEIR__CLOSED_N; why++)
+			ret_sum->closed[why] += atomic_load_explicit(&counters_set->of[i].closed[why],
+								     memory_order_relaxed);
+		ret_sum->client_bytes += atomic_load_explicit(&counters_set->of[i].client_bytes, memory_order_relaxed);
 		ret_sum->in_flight += atomic_load_explicit(&counters_set->of[i].in_flight, memory_order_relaxed);
 		ret_sum->overflows += atomic_load_explicit(&counters_set->of[i].overflows, memory_order_relaxed);
 		for (int protocol = 0; protocol < WEIR__PROTOCOLS; protocol++) {

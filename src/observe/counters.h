@@ -1,5 +1,5 @@
-/* counters.h: the workers' counters of connections, requests and authentication failures by protocol, and of pauses in
- * accepting.
+/* counters.h: the workers' counters of connections, requests and authentication failures by protocol, of pauses in
+ * accepting, and of connections that the server closed to protect itself.
  *
  * Each worker writes its own counters with plain loads and stores. A reader adds up those of all workers. */
 #ifndef WEIR_OBSERVE_COUNTERS_H
@@ -14,6 +14,19 @@
 /* Why a worker did not accept a new connection: all workers are at their maximum, or the kernel had no resources. */
 enum weir__counters_pause { WEIR__PAUSE_FULL, WEIR__PAUSE_KERNEL, WEIR__PAUSES };
 
+/* Why the server closed a connection: all clients together took too much memory and this one was among the largest, it
+ * read its replies too slowly, its request or its authentication was not complete in time, it had not authenticated and
+ * let replies wait, or its address had too many connections. */
+enum weir__counters_closed {
+	WEIR__CLOSED_MEMORY,
+	WEIR__CLOSED_SLOW_READER,
+	WEIR__CLOSED_LATE,
+	WEIR__CLOSED_UNAUTHENTICATED,
+	WEIR__CLOSED_ADDRESS,
+	WEIR__CLOSED_N,
+};
+extern const char *const weir__closed_words[WEIR__CLOSED_N]; /* for labels and for INFO */
+
 /* Of one worker. */
 struct weir__counters {
 	_Alignas(64) _Atomic uint64_t connections[WEIR__PROTOCOLS]; /* open */
@@ -21,12 +34,15 @@ struct weir__counters {
 	_Atomic uint64_t auth_failures[WEIR__PROTOCOLS];            /* wrong name, password or token */
 	_Atomic uint64_t pauses[WEIR__PAUSES]; /* of accepting, while a client was waiting to be accepted */
 	_Atomic uint64_t in_flight, overflows; /* requests completing later; requests beyond the bound */
+	_Atomic uint64_t closed[WEIR__CLOSED_N];
+	_Atomic uint64_t client_bytes; /* memory of clients now */
 };
 
 struct weir__counters_sum {
 	uint64_t connections[WEIR__PROTOCOLS], requests[WEIR__PROTOCOLS], auth_failures[WEIR__PROTOCOLS];
 	uint64_t pauses[WEIR__PAUSES];
 	uint64_t in_flight, overflows;
+	uint64_t closed[WEIR__CLOSED_N], client_bytes;
 };
 
 struct weir__counters_set;
@@ -45,9 +61,16 @@ uint64_t weir__counters_set_made_at_s(const struct weir__counters_set *counters_
 void weir__counters_set_sum(struct weir__counters_set *counters_set, struct weir__counters_sum *ret_sum);
 
 /* Whether a log line of this kind may be written. All workers together may write 10 lines a second about authentication
- * failures, and one in 10 s about pauses, so that password guessing or too many connections do not fill the log.
+ * failures, one a second about each reason to close connections, and one in 10 s about pauses, so that password guessing
+ * or too many connections do not fill the log.
  * *ret_left_out is the number of events without a line since the last line; it is set only if true is returned. */
-enum weir__counters_line { WEIR__COUNTERS_LINE_AUTH_FAILURE, WEIR__COUNTERS_LINE_PAUSE, WEIR__COUNTERS_LINE_N };
+enum weir__counters_line {
+	WEIR__COUNTERS_LINE_AUTH_FAILURE,
+	WEIR__COUNTERS_LINE_PAUSE,
+	WEIR__COUNTERS_LINE_MEMORY,
+	WEIR__COUNTERS_LINE_ADDRESS,
+	WEIR__COUNTERS_LINE_N,
+};
 bool weir__counters_set_may_log(struct weir__counters_set *counters_set, enum weir__counters_line what,
 				uint64_t *ret_left_out);
 

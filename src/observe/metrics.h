@@ -54,6 +54,15 @@
 	X(ACCEPT_PAUSES, "rate_limiter_accept_pauses", COUNTER, "", "reason", \
 	  "How often a new connection had to wait to be accepted, for 100 ms or until another one was closed: connections, all " \
 	  "workers had as many as they may; kernel, it had no descriptor or memory for one more.") \
+	X(CONNECTIONS_CLOSED, "rate_limiter_connections_closed", COUNTER, "", "reason", \
+	  "Connections that the server closed to protect itself: memory, one of the largest when all clients of a worker took more " \
+	  "than client_memory; slow_reader, it read its replies too slowly; late, a request or the authentication was not " \
+	  "complete in time; unauthenticated, it had not authenticated and too much of it waited; address, its address had as many " \
+	  "as connections_per_address allows.") \
+	X(CLIENT_MEMORY, "rate_limiter_client_memory_bytes", GAUGE, "bytes", "", \
+	  "Memory of all clients: requests and replies that wait.") \
+	X(CLIENT_MEMORY_MOST, "rate_limiter_client_memory_limit_bytes", GAUGE, "bytes", "", \
+	  "The most that it may be: the setting client_memory times the workers.") \
 	X(IN_FLIGHT, "rate_limiter_requests_in_flight", GAUGE, "", "", \
 	  "Requests that wait for a store, for WAIT or for a policy to be read.") \
 	X(OVERFLOWS, "rate_limiter_requests_overflow", COUNTER, "", "", \

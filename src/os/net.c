@@ -339,6 +339,13 @@ void weir__net_end_writing(int socket)
 	(void)shutdown(socket, SHUT_WR);
 }
 
+void weir__net_discard_at_close(int socket)
+{
+	const struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
+
+	(void)setsockopt(socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+}
+
 bool weir__net_has_arrived(int socket)
 {
 	socklen_t length = sizeof(int);
@@ -347,6 +354,13 @@ bool weir__net_has_arrived(int socket)
 	/* What was written to a Unix socket is at its other end already. */
 	return getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &family, &length) != 0 || family == AF_UNIX ||
 	       ioctl(socket, SIOCOUTQ, &waiting) != 0 || waiting == 0;
+}
+
+size_t weir__net_unsent(int socket)
+{
+	int waiting;
+
+	return ioctl(socket, SIOCOUTQ, &waiting) == 0 && waiting > 0 ? (size_t)waiting : 0;
 }
 
 static int set_timeout(int socket, uint32_t timeout_ms)

@@ -51,6 +51,10 @@ ssize_t weir__net_write(int socket, const void *bytes, size_t size);
 
 void weir__net_close(int socket);
 
+/* When the socket is closed, the kernel drops what it has not sent yet. It would keep that for a client that does not
+ * read. */
+void weir__net_discard_at_close(int socket);
+
 /* Writes the address of a listener, as weir__net_listen does. Returns false if it is neither TCP nor a Unix socket with
  * a path. */
 bool weir__net_name(int listener, char ret_name[WEIR__NET_NAME_SIZE]);
@@ -65,6 +69,10 @@ void weir__net_stop_listening(int listener);
  * that, closing a socket that has something to read may lose what was written. */
 void weir__net_end_writing(int socket);
 bool weir__net_has_arrived(int socket);
+
+/* Bytes that were written and that the other side has not acknowledged. For a Unix socket: that it has not read, with
+ * some of the kernel's own. 0 if that is unknown. */
+size_t weir__net_unsent(int socket);
 
 /* Connects to the first address of `where` that accepts. The socket blocks, and so does this call, each time for
  * timeout_ms at most (0: no limit). Reads and writes that take longer return -EAGAIN. */

@@ -15,11 +15,13 @@
 enum { WEIR__ACCEPT_BALANCER_SOCKETS = 64 };
 
 struct weir__accept_balancer;
+struct weir__address_count;
 
 /* A connection that was accepted. */
 struct weir__accepted {
 	int socket;
 	enum weir__protocol protocol;
+	struct weir__address_count *address; /* of its peer; NULL: not counted */
 };
 
 /* NULL: no memory. */

@@ -10,18 +10,26 @@
 #include "engine/context.h"
 #include "observe/counters.h"
 #include "observe/key_count.h"
+#include "server/client_memory.h"
 #include "server/output.h"
 #include "server/worker.h"
 
 enum {
 	WEIR__IN_SIZE = 256 * 1024,
 	WEIR__OUT_SIZE = 1024 * 1024, /* the longest reply, and some before it */
+	/* Bytes of replies that a client which has not authenticated may have waiting before its next request. */
+	WEIR__UNAUTHENTICATED_OUTPUT = 1024,
+	/* Bytes of an incomplete request that it may have waiting: more than the buffer of any head of HTTP. */
+	WEIR__UNAUTHENTICATED_INPUT = 96 * 1024,
 };
 
 struct weir__bytes {
 	char *at;
 	size_t n;
 };
+
+/* Bytes per second that a client must read on average over stall_ns, while replies are buffered for it. */
+enum { WEIR__READ_RATE_LEAST = 1024 };
 
 /* Events of a connection that the loop reports. */
 enum { WEIR__HEAR_REQUESTS = 1, WEIR__HEAR_ROOM = 2, WEIR__HEAR_END = 4 };
@@ -38,18 +46,23 @@ struct weir__connection {
 	weir_ns asked_at;  /* when the request that waits arrived; 0: none waits */
 	weir_ns begun_at;  /* when it joined the connections with a deadline */
 	const struct weir__protocol_handler *protocol;
-	void *of_protocol; /* state of an incomplete request, owned by the protocol handler; NULL: none */
+	void *of_protocol;              /* state of an incomplete request, owned by the protocol handler; NULL: none */
+	size_t protocol_bytes;          /* memory of of_protocol, and of what the handler keeps in the client */
+	struct weir__memory_use memory; /* all buffers, as of the last weir__worker_account */
 	struct weir__connection *next_ready; /* next connection whose first request is done */
 	bool is_ready;
 	int socket;
-	unsigned interest;         /* WEIR__HEAR_... */
-	struct weir__bytes unread; /* the beginning of a request, or what follows a request that waits */
+	struct weir__address_count *address; /* of its peer; NULL: not counted */
+	unsigned interest;                   /* WEIR__HEAR_... */
+	struct weir__bytes unread;           /* the beginning of a request, or what follows a request that waits */
 	bool has_requests; /* `unread` holds more requests: the output is full, or other connections have their turn */
 	struct weir__output output; /* buffered replies */
 	bool is_behind;             /* it has buffered replies, or requests that wait for a turn */
-	weir_ns taken_at;           /* when it last took some, or when it fell behind */
-	bool lingers;               /* discard input after the last reply: to close at once could lose that reply */
-	bool is_finished;           /* all replies are sent: nothing more will be written */
+	/* How fast it reads is measured since paced_at, when the kernel had `unsent` bytes for it, and got `handed` more. */
+	weir_ns paced_at;
+	size_t unsent, handed;
+	bool lingers;     /* discard input after the last reply: to close at once could lose that reply */
+	bool is_finished; /* all replies are sent: nothing more will be written */
 };
 
 /* Whether another server has taken over the worker's listeners. */
@@ -67,6 +80,8 @@ struct weir__worker {
 	struct weir__connection begun;                        /* head of the list by later and earlier */
 	uint32_t n_connections, n_behind;                     /* n_behind: how many of them are behind */
 	weir_ns look_at;                                      /* when to look for stalled connections among them */
+	struct weir__client_memory memory;                    /* of its connections */
+	size_t output_mark; /* buffered replies at which a connection gets no more: output_max, or less if memory is short */
 	uint64_t accepted;
 	struct weir__connection *first_ready, *last_ready;
 	_Atomic bool is_stopping, is_retiring;
@@ -127,11 +142,46 @@ static inline struct weir__connection *weir__worker_next(struct weir__worker *wo
 	return next;
 }
 
-/* The buffered replies have reached output_max: no more requests are run until the client takes some. */
+/* The buffered replies have reached the mark: no more requests are run until the client takes some. */
 static inline bool weir__worker_holds_back(const struct weir__worker *worker, const struct weir__connection *connection)
 {
-	return weir__output_waiting(&connection->output) >= worker->options.output_max;
+	return weir__output_waiting(&connection->output) >= worker->output_mark;
 }
+
+/* worker_memory.c: the connection now takes this many bytes. If all connections take more than client_memory, the
+ * largest give up theirs, and are closed before the loop waits again. Returns false if this one is among them: close
+ * it. */
+bool weir__worker_set_memory(struct weir__worker *worker, struct weir__connection *connection, size_t bytes);
+
+/* worker_memory.c: closes connections that have given up their memory. */
+void weir__worker_close_evicted(struct weir__worker *worker);
+
+/* worker_memory.c: a connection that closes takes no memory any more. */
+void weir__worker_forget_memory(struct weir__worker *worker, struct weir__connection *connection);
+
+/* worker.c: frees what was read from the client and what is buffered for it. */
+void weir__worker_drop_buffers(struct weir__connection *connection);
+
+/* To be called after each change of a connection's buffers. Returns false if it must be closed. */
+static inline bool weir__worker_account(struct weir__worker *worker, struct weir__connection *connection)
+{
+	const size_t bytes = connection->unread.n + connection->output.size + connection->protocol_bytes +
+			     connection->client.queue_bytes;
+
+	return WEIR__LIKELY(bytes == connection->memory.bytes) || weir__worker_set_memory(worker, connection, bytes);
+}
+
+/* A client that has not authenticated has enough replies to read: `written` bytes in `out`, and those that are buffered.
+ * It gets them, and is closed. One rule for all protocols, to be checked before each request. */
+static inline bool weir__worker_is_owed_enough(const struct weir__worker *worker,
+					       const struct weir__connection *connection, size_t written)
+{
+	return written + weir__output_waiting(&connection->output) > WEIR__UNAUTHENTICATED_OUTPUT &&
+	       weir__client_is_unauthenticated(&worker->context, &connection->client);
+}
+
+/* Ends such a client. */
+void weir__worker_leave_unauthenticated(struct weir__worker *worker, struct weir__connection *connection);
 
 /* A request of it is still in flight: replies keep the order of requests. */
 static inline bool weir__worker_is_waiting(const struct weir__connection *connection)
@@ -169,6 +219,12 @@ static inline void weir__worker_count(struct weir__worker *worker, enum weir__pr
 		weir__counters_add(&worker->context.counters->requests[protocol], n);
 }
 
+static inline void weir__worker_count_closed(struct weir__worker *worker, enum weir__counters_closed why)
+{
+	if (worker->context.counters)
+		weir__counters_add(&worker->context.counters->closed[why], 1);
+}
+
 void weir__worker_close(struct weir__worker *worker, struct weir__connection *connection);
 
 /* Writes the replies of requests that waited and are done, in order, and lets their connections go on. */
@@ -187,6 +243,9 @@ void weir__worker_take_handed(struct weir__worker *worker);
  * for idle_ns / WEIR__IDLE_PARTS. An idle connection is closed later by as much. */
 enum { WEIR__IDLE_PARTS = 16 };
 void weir__worker_touch(struct weir__worker *worker, struct weir__connection *connection);
+
+/* worker_timers.c: begins to measure how fast the client reads. */
+void weir__worker_pace(const struct weir__worker *worker, struct weir__connection *connection);
 
 /* worker_timers.c: does all that is due by now, and sets the alarm for the next time. */
 void weir__worker_do_what_is_due(struct weir__worker *worker);

@@ -38,7 +38,7 @@ size_t weir__proxies_show(const struct weir__proxies *proxies, char *ret_text, s
 	return length;
 }
 
-static bool is_proxy(const struct weir__proxies *proxies, const struct weir__address *address)
+bool weir__proxies_have(const struct weir__proxies *proxies, const struct weir__address *address)
 {
 	for (size_t i = 0; i < proxies->n; i++)
 		if (weir__network_has(&proxies->networks[i], address))
@@ -104,7 +104,7 @@ static bool follow(const struct weir__proxies *proxies, struct weir__slice line,
 			return false;
 		*client = address;
 		*is_known = true;
-		if (!is_proxy(proxies, &address))
+		if (!weir__proxies_have(proxies, &address))
 			return false;
 	}
 	return true;
@@ -115,7 +115,7 @@ bool weir__forwarded_client(const struct weir__proxies *proxies, const struct we
 {
 	struct weir__address client = caller->address;
 	bool is_known = caller->has_address;
-	bool is_followed = caller->is_unix ? proxies->has_unix : is_known && is_proxy(proxies, &client);
+	bool is_followed = caller->is_unix ? proxies->has_unix : is_known && weir__proxies_have(proxies, &client);
 
 	while (is_followed && n-- > 0)
 		is_followed = follow(proxies, lines[n], &is_known, &client);

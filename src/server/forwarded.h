@@ -23,6 +23,8 @@ struct weir__proxies {
 /* Adds a network, an address or the word unix. Returns false if the text is anything else, or there is no room. */
 bool weir__proxies_add(struct weir__proxies *proxies, const char *text, size_t length);
 
+bool weir__proxies_have(const struct weir__proxies *proxies, const struct weir__address *address);
+
 /* Writes all, separated by commas. Returns the length. */
 size_t weir__proxies_show(const struct weir__proxies *proxies, char *ret_text, size_t size);
 

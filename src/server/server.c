@@ -24,6 +24,7 @@
 #include "os/notify.h"
 #include "os/process.h"
 #include "server/accept_balancer.h"
+#include "server/address_counts.h"
 #include "server/arena_plan.h"
 #include "server/handover.h"
 #include "server/listeners.h"
@@ -54,6 +55,7 @@ struct server {
 	const struct weir_table_limit *counted_as;
 	struct weir__holds *holds;
 	struct weir__accept_balancer *balancer;
+	struct weir__address_counts *address_counts; /* NULL: an address may have any number of connections */
 	struct weir__user_reload *user_reload;
 	struct weir__counters_set *counters_set;
 	struct weir__limit_stats_set *stats_set; /* NULL: no statistics */
@@ -407,6 +409,7 @@ static int start_worker(struct server *server, uint32_t number)
 						.counted_as = server->counted_as,
 						.connections_max = (uint32_t)settings->connections,
 						.balancer = server->balancer,
+						.address_counts = server->address_counts,
 						.counters_set = server->counters_set,
 						.stats_set = server->stats_set,
 						.tracers = server->tracers,
@@ -416,6 +419,7 @@ static int start_worker(struct server *server, uint32_t number)
 						.idle_ns = { [WEIR__PROTOCOL_RESP] = settings->idle_ns,
 							     [WEIR__PROTOCOL_HTTP] = settings->http_idle_ns },
 						.output_max = settings->output,
+						.client_memory = settings->client_memory,
 						.stall_ns = settings->stall_ns,
 						.late_ns = settings->header_time_ns,
 						.holds = server->holds,
@@ -484,7 +488,12 @@ static int start(struct server *server)
 	if (settings->observe == WEIR__OBSERVE_ON)
 		server->stats_set = weir__limit_stats_set_new(server->table, (uint32_t)settings->workers,
 							      (uint32_t)settings->top_keys);
+	if (settings->connections_per_address > 0)
+		server->address_counts = weir__address_counts_new((uint32_t)settings->connections_per_address,
+								  settings->connections * settings->workers,
+								  &settings->trusted_proxies);
 	if (server->balancer == NULL || server->counters_set == NULL ||
+	    (server->address_counts == NULL && settings->connections_per_address > 0) ||
 	    (server->stats_set == NULL && settings->observe == WEIR__OBSERVE_ON)) {
 		fprintf(stderr, "weir serve: no memory for %llu workers\n", (unsigned long long)settings->workers);
 		return FAILED;
@@ -725,6 +734,7 @@ static void end(struct server *server)
 	limit_end(server, THREADS_LEAST_MS);
 	weir__user_reload_free(server->user_reload);
 	weir__accept_balancer_free(server->balancer);
+	weir__address_counts_free(server->address_counts);
 	weir__counters_set_free(server->counters_set);
 	weir__limit_stats_set_free(server->stats_set);
 	weir__tracer_set_free(server->tracers);

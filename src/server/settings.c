@@ -66,13 +66,19 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "pay, as on a shared processor; 0 turns it off.", NULL },
 	{ "connections", WEIR__SETTING_COUNT, 1, 1000000, "10000", PLACE(connections), "N",
 	  "Connections per worker, at most. When all workers are full, others wait until one is closed.", NULL },
+	{ "connections_per_address", WEIR__SETTING_COUNT, 0, 1000000, "1000", PLACE(connections_per_address), "N",
+	  "Connections from one address, at most, over all workers. Further ones are refused; 0 means no bound. An IPv6 "
+	  "address counts as its /64. Unix sockets, loopback addresses and trusted_proxies are exempt.", NULL },
+	{ "client_memory", WEIR__SETTING_BYTES, 4194304, 1024 * GIB, "64MiB", PLACE(client_memory), "BYTES",
+	  "Memory for the requests and replies of all connections of a worker, at most. From half of it on, clients that do not "
+	  "read get no more replies. Beyond it, the clients that take most are closed.", NULL },
 	{ "idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "0", PLACE(idle_ns), "TIME",
 	  "Close an RESP connection that has been silent this long; 0 means never, as in Redis, since pools keep spare "
 	  "connections.", NULL },
 	{ "http_idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "60s", PLACE(http_idle_ns), "TIME",
 	  "Close an HTTP connection that sends no request for this long after its last answer; 0 is never.", NULL },
 	{ "header_time", WEIR__SETTING_DURATION, 100000000, DAY_NS, "10s", PLACE(header_time_ns), "TIME",
-	  "Refuse an HTTP request that is still incomplete this long after its first byte, or, for the first one of a "
+	  "Refuse a request that is still incomplete this long after its first byte, or, for the first one of an HTTP "
 	  "connection, this long after that was accepted. A connection that has sent nothing by then is closed. Where there "
 	  "are users, so is a connection of RESP that has not authenticated by then.", NULL },
 	{ "ratelimit_headers", WEIR__SETTING_CHOICE, 0, 0, "draft11", PLACE(ratelimit_headers), "WHICH",
@@ -91,7 +97,7 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "Bytes of replies to buffer for a client that sends a long pipeline before it reads any. Beyond that the server "
 	  "stops reading from it until it takes some.", NULL },
 	{ "stall", WEIR__SETTING_DURATION, 100000000, DAY_NS, "30s", PLACE(stall_ns), "TIME",
-	  "Close a client that reads none of its buffered replies for this long.", NULL },
+	  "Close a client that reads its buffered replies slower than 1 KiB per second, on average over this long.", NULL },
 	{ "end_delay", WEIR__SETTING_DURATION, 0, DAY_NS, "0s", PLACE(end_delay_ns), "TIME",
 	  "After SIGTERM or SIGINT, keep serving for this long while /readyz says 503: time for load balancers to send "
 	  "requests elsewhere. A second signal cuts it short.", NULL },

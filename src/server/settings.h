@@ -19,7 +19,7 @@
 #include "server/worker.h"
 
 enum {
-	WEIR__SETTINGS = 44,
+	WEIR__SETTINGS = 46,
 	WEIR__SETTINGS_RENAMED = 2,
 	WEIR__WORKERS_MAX = 256,
 	WEIR__SETTING_TEXT_SIZE = 1024,             /* of a path or a name, including its NUL */
@@ -110,10 +110,10 @@ struct weir__log;
 
 struct weir__settings {
 	struct weir__setting_list listen, http;
-	uint64_t keys, workers, spin_ns, connections, idle_ns, http_idle_ns, header_time_ns, ratelimit_headers,
-		envoy_counts, output, stall_ns, end_delay_ns, drain_ns, arena, inline_share, holds, limits_max,
-		store_budget_ns, on_store_failure, deferred_memory, observe, top_keys, trace_one_in, log_format,
-		log_rejections, socket_mode, overcommit, keep_pid, core_dumps;
+	uint64_t keys, workers, spin_ns, connections, connections_per_address, client_memory, idle_ns, http_idle_ns,
+		header_time_ns, ratelimit_headers, envoy_counts, output, stall_ns, end_delay_ns, drain_ns, arena,
+		inline_share, holds, limits_max, store_budget_ns, on_store_failure, deferred_memory, observe, top_keys,
+		trace_one_in, log_format, log_rejections, socket_mode, overcommit, keep_pid, core_dumps;
 	char shared[WEIR__SETTING_TEXT_SIZE], file[WEIR__SETTING_TEXT_SIZE], policy[WEIR__SETTING_TEXT_SIZE],
 		policy_copy[WEIR__SETTING_TEXT_SIZE], pid_file[WEIR__SETTING_TEXT_SIZE],
 		service[WEIR__SETTING_TEXT_SIZE], trace_to[WEIR__SETTING_TEXT_SIZE],

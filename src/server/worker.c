@@ -15,13 +15,15 @@
 #include "os/mailbox.h"
 #include "os/net.h"
 #include "server/accept_balancer.h"
+#include "server/address_counts.h"
 #include "server/connection.h"
 #include "server/policy_loader.h"
 #include "server/settings.h"
 #include "server/stores.h"
 
 enum {
-	OUTPUT_MAX = 16 * 1024 * 1024, /* default of the option */
+	OUTPUT_MAX = 16 * 1024 * 1024,    /* default of the option */
+	CLIENT_MEMORY = 64 * 1024 * 1024, /* default of the option */
 	WAITERS_MAX = 4096,
 	READS_A_TURN = 4,
 	ACCEPTS_A_TURN = 1, /* leave some of a burst to others: all workers share the socket of a path */
@@ -137,6 +139,14 @@ static void forget_ready(struct weir__worker *worker, const struct weir__connect
 		worker->last_ready = before;
 }
 
+void weir__worker_drop_buffers(struct weir__connection *connection)
+{
+	drop(&connection->unread);
+	connection->protocol->forget(connection);
+	connection->protocol_bytes = 0;
+	weir__output_drop(&connection->output);
+}
+
 void weir__worker_close(struct weir__worker *worker, struct weir__connection *connection)
 {
 	weir__requests_abandon(&connection->client);
@@ -145,12 +155,12 @@ void weir__worker_close(struct weir__worker *worker, struct weir__connection *co
 	weir__loop_remove(&worker->loop, connection->socket);
 	weir__net_close(connection->socket);
 	unlink_connection(connection);
-	drop(&connection->unread);
 	weir__worker_request_complete(connection);
-	connection->protocol->forget(connection);
+	weir__worker_drop_buffers(connection);
+	weir__worker_forget_memory(worker, connection);
 	worker->n_behind -= connection->is_behind;
-	weir__output_drop(&connection->output);
 	count_connection(worker, connection, -1);
+	weir__address_counts_leave(worker->options.address_counts, connection->address);
 	free(connection);
 	worker->n_connections--;
 	weir__accept_balancer_leave(worker->options.balancer, worker->options.number);
@@ -165,13 +175,15 @@ static bool has_to_go_on(const struct weir__connection *connection)
 	return weir__output_waiting(&connection->output) > 0 || connection->has_requests;
 }
 
-/* Keeps n_behind, the number of connections that are behind. has_moved: the client has taken some of its replies. */
-static void note_behind(struct weir__worker *worker, struct weir__connection *connection, bool has_moved)
+/* Keeps n_behind, the number of connections that are behind. */
+static void note_behind(struct weir__worker *worker, struct weir__connection *connection)
 {
 	const bool is_behind = has_to_go_on(connection);
 
-	if (has_moved || !connection->is_behind)
-		connection->taken_at = worker->now;
+	if (WEIR__LIKELY(is_behind == connection->is_behind))
+		return;
+	if (is_behind)
+		weir__worker_pace(worker, connection);
 	worker->n_behind += is_behind;
 	worker->n_behind -= connection->is_behind;
 	connection->is_behind = is_behind;
@@ -198,9 +210,9 @@ bool weir__worker_flush(struct weir__worker *worker, struct weir__connection *co
 {
 	const bool is_alive = weir__output_write(&connection->output, connection->socket, worker->out, length);
 
-	note_behind(worker, connection, false);
+	note_behind(worker, connection);
 	note_answers(worker, connection, length);
-	return is_alive;
+	return is_alive && (WEIR__LIKELY(connection->output.size == 0) || weir__worker_account(worker, connection));
 }
 
 static bool send_waiting(struct weir__worker *worker, struct weir__connection *connection)
@@ -208,7 +220,8 @@ static bool send_waiting(struct weir__worker *worker, struct weir__connection *c
 	const size_t before = weir__output_waiting(&connection->output);
 	const bool is_alive = weir__output_send(&connection->output, connection->socket);
 
-	note_behind(worker, connection, weir__output_waiting(&connection->output) < before);
+	connection->handed += before - weir__output_waiting(&connection->output);
+	note_behind(worker, connection);
 	return is_alive;
 }
 
@@ -313,7 +326,7 @@ static void hear(struct weir__worker *worker, struct weir__connection *connectio
 					       0) |
 				  (writes ? WEIR__HEAR_ROOM : 0);
 
-	note_behind(worker, connection, false);
+	note_behind(worker, connection);
 	if (interest == connection->interest)
 		return;
 	connection->interest = interest;
@@ -330,8 +343,10 @@ static bool send_and_go_on(struct weir__worker *worker, struct weir__connection 
 	if (!send_waiting(worker, connection))
 		return false;
 	if (connection->has_requests && weir__output_waiting(&connection->output) == 0) {
-		connection->taken_at = worker->now; /* the output is empty: it is not stalled */
-		return answer_unread(worker, connection);
+		const bool is_alive = answer_unread(worker, connection);
+
+		weir__worker_pace(worker, connection); /* the output was empty: it is not stalled */
+		return is_alive;
 	}
 	return !(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0) ||
 	       weir__worker_is_waiting(connection);
@@ -369,6 +384,8 @@ static void serve(struct weir__worker *worker, struct weir__connection *connecti
 	bool is_alive = !(may_wait_long(connection) && event->has_left) &&
 			!(was_waiting && event->is_over); /* has_left: it may still wait for a reply */
 
+	if (WEIR__UNLIKELY(connection->memory.is_evicted))
+		return;
 	if (connection->is_finished) {
 		if (event->is_over || (event->can_read && !pass_over(worker, connection)))
 			weir__worker_close(worker, connection);
@@ -378,6 +395,7 @@ static void serve(struct weir__worker *worker, struct weir__connection *connecti
 		is_alive = !event->is_over && send_and_go_on(worker, connection);
 	if (is_alive && event->can_read)
 		is_alive = read_some(worker, connection) != READ_END;
+	is_alive = is_alive && weir__worker_account(worker, connection);
 	if (!is_alive && !linger(worker, connection)) {
 		weir__worker_close(worker, connection);
 		return;
@@ -394,8 +412,11 @@ static void serve(struct weir__worker *worker, struct weir__connection *connecti
 static void go_on(struct weir__worker *worker, struct weir__connection *connection)
 {
 	bool is_alive = true;
-	const size_t length = connection->protocol->answer_ready(worker, connection, &is_alive);
+	size_t length;
 
+	if (connection->memory.is_evicted)
+		return;
+	length = connection->protocol->answer_ready(worker, connection, &is_alive);
 	weir__worker_touch(worker, connection);
 	is_alive = is_alive && weir__worker_flush(worker, connection, length);
 	if (is_alive && !weir__worker_is_waiting(connection))
@@ -532,7 +553,7 @@ static void drain(struct weir__worker *worker)
 		for (struct weir__connection *connection = weir__worker_next(worker, NULL), *next; connection;
 		     connection = next) {
 			next = weir__worker_next(worker, connection);
-			if (is_late || finish(worker, connection))
+			if (is_late || connection->memory.is_evicted || finish(worker, connection))
 				weir__worker_close(worker, connection);
 		}
 		weir__store_flush(worker->context.store);
@@ -664,6 +685,10 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	worker->options = *options;
 	if (worker->options.output_max == 0)
 		worker->options.output_max = OUTPUT_MAX;
+	if (worker->options.client_memory == 0)
+		worker->options.client_memory = CLIENT_MEMORY;
+	worker->output_mark = worker->options.output_max;
+	weir__client_memory_init(&worker->memory);
 	if (worker->options.stall_ns == 0)
 		worker->options.stall_ns = stall_ns;
 	if (worker->options.late_ns == 0)

@@ -21,6 +21,7 @@ struct weir__listener {
 };
 
 struct weir__accept_balancer;
+struct weir__address_counts;
 struct weir__holds;
 struct weir__policy_loader;
 struct weir__user_reload;
@@ -38,12 +39,14 @@ struct weir__worker_options {
 	struct weir__listener *listeners;          /* owned by the caller */
 	size_t n_listeners;
 	uint32_t connections_max;
-	struct weir__accept_balancer *balancer; /* of all workers: spreads connections over them */
-	uint32_t number;                        /* of this worker, from 0 */
+	struct weir__accept_balancer *balancer;      /* of all workers: spreads connections over them */
+	struct weir__address_counts *address_counts; /* of all workers; NULL: an address may have any number */
+	uint32_t number;                             /* of this worker, from 0 */
 	uint64_t spin_ns; /* polls this long for requests before it sleeps, while that pays; 0: never */
 	uint64_t idle_ns[WEIR__PROTOCOLS]; /* closes a connection that is silent this long; 0: never */
 	size_t output_max;                 /* bytes of buffered replies at which a connection gets no more; 0: 16 MiB */
-	uint64_t stall_ns;         /* closes a client that takes none of its buffered replies this long; 0: 30 s */
+	size_t client_memory;              /* bytes of all buffers of its connections together; 0: 64 MiB */
+	uint64_t stall_ns;         /* closes a client that reads its buffered replies too slowly this long; 0: 30 s */
 	uint64_t late_ns;          /* deadline of a request from its first byte, or of a new connection; 0: 10 s */
 	struct weir__holds *holds; /* of all workers; NULL: no room for holds */
 	struct weir__policy_loader *loader;      /* of all workers; NULL: no policy */

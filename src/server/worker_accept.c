@@ -9,6 +9,7 @@
 #include "os/net.h"
 #include "policy/address.h"
 #include "server/accept_balancer.h"
+#include "server/address_counts.h"
 #include "server/connection.h"
 
 static const weir_ns pause_ns = 100000000; /* how long accepting pauses when there is no room */
@@ -46,10 +47,12 @@ static void open_connection(struct weir__worker *worker, struct weir__accepted a
 
 	if (connection == NULL) {
 		weir__net_close(accepted.socket);
+		weir__address_counts_leave(worker->options.address_counts, accepted.address);
 		weir__accept_balancer_leave(worker->options.balancer, worker->options.number);
 		return;
 	}
 	connection->socket = accepted.socket;
+	connection->address = accepted.address;
 	connection->interest = WEIR__HEAR_REQUESTS; /* as weir__loop_add sets it */
 	connection->protocol = weir__protocol_handlers[accepted.protocol];
 	connection->client = (struct weir__client){ .resp_version = 2, .write_peer = write_peer };
@@ -99,11 +102,45 @@ static void tell_of_pause(struct weir__worker *worker, int error)
 			      "connections: %s; new ones wait until the system has room%s", strerror(error), before);
 }
 
+static void tell_of_address(struct weir__worker *worker, const struct weir__address *address)
+{
+	const struct weir__worker_options *const options = &worker->options;
+	char text[WEIR__ADDRESS_TEXT], before[64] = "";
+	uint64_t left_out;
+
+	weir__worker_count_closed(worker, WEIR__CLOSED_ADDRESS);
+	if (worker->context.counters == NULL ||
+	    !weir__counters_set_may_log(options->counters_set, WEIR__COUNTERS_LINE_ADDRESS, &left_out))
+		return;
+	if (left_out > 0)
+		(void)snprintf(before, sizeof(before), "; %" PRIu64 " others since the last such line", left_out);
+	weir__address_write(address, text);
+	weir__log_say(options->log, WEIR__LOG_WARNING,
+		      "connections_per_address: refused a connection from %s, which has as many as it may%s", text,
+		      before);
+}
+
+/* Counts the connection for its address. Returns false if that has too many. */
+static bool count_address(struct weir__worker *worker, struct weir__accepted *accepted)
+{
+	struct weir__address address;
+	struct weir__net_peer peer;
+
+	if (worker->options.address_counts == NULL || weir__net_peer(accepted->socket, &peer) != 0 || peer.is_path)
+		return true;
+	address = weir__address_of(peer.address, peer.is_v6);
+	if (weir__address_counts_join(worker->options.address_counts, &address, &accepted->address))
+		return true;
+	tell_of_address(worker, &address);
+	return false;
+}
+
 /* A full worker accepts for the others, since the kernel does not know which of them has room. When all are full, or
  * descriptors or memory run out, accepting pauses, and open connections are served on. It resumes when a connection of
  * this worker closes. It also resumes after pause_ns, since another worker or process may have made room by then. */
 void weir__worker_accept(struct weir__worker *worker, const struct weir__listener *listener, uint32_t most)
 {
+	struct weir__accepted accepted;
 	int socket, error;
 	uint32_t n = 0;
 
@@ -122,9 +159,11 @@ void weir__worker_accept(struct weir__worker *worker, const struct weir__listene
 			pause_accepting(worker);
 			return;
 		}
-		if (!weir__accept_balancer_hand(worker->options.balancer, worker->options.number,
-						(struct weir__accepted){ socket, listener->protocol }))
-			open_connection(worker, (struct weir__accepted){ socket, listener->protocol });
+		accepted = (struct weir__accepted){ socket, listener->protocol, NULL };
+		if (!count_address(worker, &accepted))
+			weir__net_close(socket);
+		else if (!weir__accept_balancer_hand(worker->options.balancer, worker->options.number, accepted))
+			open_connection(worker, accepted);
 	}
 	if (n == 0) /* else it has just become full, and perhaps no connection waits */
 		tell_of_pause(worker, 0);

@@ -1,7 +1,10 @@
 /* worker_timers.c: what a worker does when its alarm rings: ends waits, and closes idle, late and stalled
  * connections. */
 #include "engine/operations.h"
+#include "os/net.h"
 #include "server/connection.h"
+
+static const uint64_t second_ns = 1000000000;
 
 static weir_ns idle_at(const struct weir__worker *worker, size_t protocol)
 {
@@ -37,19 +40,48 @@ static weir_ns late_at(const struct weir__worker *worker)
 	return weir__add_saturating(worker->begun.later->begun_at, worker->options.late_ns);
 }
 
-/* A client that sends a request slowly would hold its memory forever. One that sends none would hold a connection. */
+/* A client that sends a request slowly would hold its memory forever. One that sends none would hold a connection. While
+ * the server does not read from it, because it does not read its replies, the rest of its request is not late. */
 static void end_late(struct weir__worker *worker)
 {
 	while (late_at(worker) <= worker->now) {
 		struct weir__connection *const late = worker->begun.later;
 
-		if (!late->is_finished)
+		if (weir__worker_holds_back(worker, late) && !late->is_finished &&
+		    !weir__client_is_unauthenticated(&worker->context, &late->client)) {
+			weir__worker_request_complete(late);
+			weir__worker_request_begun(worker, late);
+			continue;
+		}
+		if (!late->is_finished) {
+			weir__worker_count_closed(worker, WEIR__CLOSED_LATE);
 			late->protocol->refuse_late(worker, late);
+		}
 		weir__worker_close(worker, late);
 	}
 }
 
-/* A client that takes none of its buffered replies is gone or stuck. */
+void weir__worker_pace(const struct weir__worker *worker, struct weir__connection *connection)
+{
+	connection->paced_at = worker->now;
+	connection->handed = 0;
+	connection->unsent = weir__net_unsent(connection->socket);
+}
+
+/* Whether the client has read too little since paced_at, of replies that are buffered or that the kernel has. What the kernel takes does not tell: it takes nothing until a
+ * third of its buffer is free, which may be megabytes. What the other side has acknowledged does. */
+static bool reads_too_slowly(const struct weir__worker *worker, const struct weir__connection *connection)
+{
+	const uint64_t elapsed_ns = worker->now - connection->paced_at;
+	const uint64_t least = elapsed_ns / second_ns * WEIR__READ_RATE_LEAST +
+			       elapsed_ns % second_ns * WEIR__READ_RATE_LEAST / second_ns;
+	const size_t before = connection->unsent + connection->handed, now = weir__net_unsent(connection->socket);
+
+	return now > 0 && (before < now || before - now < least);
+}
+
+/* A client that reads its buffered replies slower than WEIR__READ_RATE_LEAST is gone, stuck, or there to hold
+ * memory. */
 static void end_stalled(struct weir__worker *worker)
 {
 	const weir_ns patience = worker->options.stall_ns;
@@ -59,8 +91,15 @@ static void end_stalled(struct weir__worker *worker)
 	for (struct weir__connection *connection = weir__worker_next(worker, NULL), *next; connection;
 	     connection = next) {
 		next = weir__worker_next(worker, connection);
-		if (connection->is_behind && worker->now - connection->taken_at >= patience)
-			weir__worker_close(worker, connection);
+		if (!connection->is_behind || worker->now - connection->paced_at < patience)
+			continue;
+		if (!reads_too_slowly(worker, connection)) {
+			weir__worker_pace(worker, connection);
+			continue;
+		}
+		weir__worker_count_closed(worker, WEIR__CLOSED_SLOW_READER);
+		weir__net_discard_at_close(connection->socket);
+		weir__worker_close(worker, connection);
 	}
 	worker->look_at = WEIR_NEVER;
 }
@@ -93,6 +132,8 @@ void weir__worker_do_what_is_due(struct weir__worker *worker)
 		next = weir__min(next, end_idle(worker, protocol));
 	end_late(worker);
 	end_stalled(worker);
+	if (WEIR__UNLIKELY(worker->memory.n_evicted > 0))
+		weir__worker_close_evicted(worker);
 	if (worker->n_behind > 0 && worker->look_at == WEIR_NEVER)
 		worker->look_at = worker->now + worker->options.stall_ns / 4;
 	if (worker->accept_at <= worker->now)

@@ -19,7 +19,8 @@ static const struct weir__user *still(const struct weir__users *users, const str
 		       NULL;
 }
 
-/* Starts the deadline of a connection that must authenticate now, and ends that of others. */
+/* Starts the deadline of a connection that must authenticate now, and ends the deadline of others. An incomplete request gets a
+ * new deadline with its next bytes. */
 static void watch_unauthenticated(struct weir__worker *worker, struct weir__connection *connection)
 {
 	if (connection->protocol != &weir__protocol_resp || connection->is_finished)

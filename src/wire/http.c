@@ -400,6 +400,16 @@ static void split_target(char *bytes, const struct weir__http_span *target, stru
 	ret_request->query = (struct weir__http_slice){ query, (size_t)(end - query) };
 }
 
+void weir__http_request_of(const struct weir__http_reader *reader, char *bytes, struct weir__http_request *ret_request)
+{
+	ret_request->method = (llhttp_method_t)reader->parser.method;
+	split_target(bytes, &reader->target, ret_request);
+	ret_request->body = (struct weir__http_slice){ bytes + reader->head_length, reader->body_length };
+	ret_request->is_kept_alive = reader->is_kept_alive;
+	ret_request->reader = reader;
+	ret_request->bytes = bytes;
+}
+
 enum weir__http_status weir__http_read(struct weir__http_reader *reader, char *bytes, size_t n, size_t *ret_used,
 				       struct weir__http_request *ret_request)
 {
@@ -410,14 +420,8 @@ enum weir__http_status weir__http_read(struct weir__http_reader *reader, char *b
 	if (status == WEIR__HTTP_COMPLETE)
 		status = reader->phase == IN_LENGTH ? read_length(reader, n, ret_used) :
 						      read_chunks(reader, bytes, n, ret_used);
-	if (status != WEIR__HTTP_COMPLETE)
-		return status;
-	ret_request->method = (llhttp_method_t)reader->parser.method;
-	split_target(bytes, &reader->target, ret_request);
-	ret_request->body = (struct weir__http_slice){ bytes + reader->head_length, reader->body_length };
-	ret_request->is_kept_alive = reader->is_kept_alive;
-	ret_request->reader = reader;
-	ret_request->bytes = bytes;
+	if (status == WEIR__HTTP_COMPLETE)
+		weir__http_request_of(reader, bytes, ret_request);
 	return status;
 }
 

@@ -100,6 +100,9 @@ void weir__http_init(struct weir__http_reader *reader);
 enum weir__http_status weir__http_read(struct weir__http_reader *reader, char *bytes, size_t n, size_t *ret_used,
 				       struct weir__http_request *ret_request);
 
+/* A request whose head has been read (reader->head_length is not 0), and maybe not all of its body. */
+void weir__http_request_of(const struct weir__http_reader *reader, char *bytes, struct weir__http_request *ret_request);
+
 /* Finds the first header of this name, which is in lower case. Returns false if there is none. */
 bool weir__http_find(const struct weir__http_request *request, const char *name, struct weir__http_slice *ret_value);
 

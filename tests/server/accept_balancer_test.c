@@ -7,7 +7,7 @@ static struct weir__loop loops[3];
 
 static struct weir__accepted of(int socket)
 {
-	return (struct weir__accepted){ socket, WEIR__PROTOCOL_RESP };
+	return (struct weir__accepted){ socket, WEIR__PROTOCOL_RESP, NULL };
 }
 
 static struct weir__accept_balancer *balancer_of(uint32_t n)

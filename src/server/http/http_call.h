@@ -137,4 +137,7 @@ const struct weir__route *weir__routes_find(struct weir__http_call *call);
 /* Whether the client may use the route. Returns false after writing the error response. */
 bool weir__routes_permit(struct weir__http_call *call, const struct weir__route *route);
 
+/* The same before the body has come, for any route, while there are users. */
+bool weir__routes_permit_body(struct weir__http_call *call);
+
 #endif

@@ -31,6 +31,7 @@ struct part {
 	struct weir__http_reader reader;
 	char *bytes;
 	size_t size;
+	bool has_permission; /* to send its body */
 };
 
 static bool start(struct weir__worker *worker)
@@ -56,6 +57,7 @@ static void forget(struct weir__connection *connection)
 	free(part->bytes);
 	free(part);
 	connection->of_protocol = NULL;
+	connection->protocol_bytes = 0; /* also when a request is complete */
 }
 
 /* --- responses -------------------------------------------------------------------------------------------------- */
@@ -204,16 +206,18 @@ static bool keep(struct weir__connection *connection, const struct weir__http_re
 	if (part == NULL)
 		return false;
 	part->reader = *reader;
+	part->has_permission = false;
 	part->size = reader->length > PART_SIZE ? reader->length : PART_SIZE;
 	part->bytes = malloc(part->size);
 	connection->of_protocol = part;
+	connection->protocol_bytes = sizeof(*part) + part->size;
 	if (part->bytes)
 		memcpy(part->bytes, bytes, reader->length);
 	return part->bytes != NULL;
 }
 
 /* Makes room for n more bytes. Returns false if there is no memory. */
-static bool make_room(struct part *part, size_t n)
+static bool make_room(struct weir__connection *connection, struct part *part, size_t n)
 {
 	const size_t needed = part->reader.length + n;
 	char *bytes;
@@ -225,6 +229,7 @@ static bool make_room(struct part *part, size_t n)
 		return false;
 	part->bytes = bytes;
 	part->size = 2 * needed;
+	connection->protocol_bytes = sizeof(*part) + part->size;
 	return true;
 }
 
@@ -258,7 +263,7 @@ static bool read_rest(struct weir__connection *connection, const char *bytes, si
 	struct part *const part = connection->of_protocol;
 	const size_t before = part->reader.length, added = n < PIECE ? n : PIECE;
 
-	if (!make_room(part, added))
+	if (!make_room(connection, part, added))
 		return false;
 	memcpy(part->bytes + before, bytes, added);
 	found->reader = &part->reader;
@@ -278,6 +283,35 @@ static size_t let_go_on(struct weir__worker *worker, struct weir__connection *co
 	part->reader.expects_continue = false;
 	memcpy(worker->out + length, text, sizeof(text) - 1);
 	return length + sizeof(text) - 1;
+}
+
+/* Once its head has come: a client that must authenticate and has not gets its error now, and may not send a body. Returns
+ * how many bytes are in `out` then. */
+__attribute__((noinline)) static size_t check_head(struct weir__worker *worker, struct weir__connection *connection,
+						   size_t length)
+{
+	struct part *const part = connection->of_protocol;
+	struct weir__http_request request;
+	struct weir__http_reply reply;
+	struct weir__http_call call = { .context = &worker->context,
+					.client = &connection->client,
+					.request = &request,
+					.reply = &reply,
+					.socket = connection->socket };
+
+	if (part->has_permission || part->reader.head_length == 0)
+		return length;
+	weir__http_request_of(&part->reader, part->bytes, &request);
+	begin_reply(worker, length, &reply);
+	reply.says_close = true;
+	reply.is_without_body = request.method == HTTP_HEAD;
+	part->has_permission = weir__routes_permit_body(&call);
+	if (part->has_permission)
+		return length;
+	connection->client.is_leaving = connection->lingers = true;
+	weir__worker_count(worker, WEIR__PROTOCOL_HTTP, 1);
+	weir__limit_stats_answered(worker->context.stats, 1);
+	return length + reply.length;
 }
 
 /* Returns how many bytes are in `out` then. */
@@ -304,6 +338,10 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 	       at < n) {
 		struct found found WEIR__UNINITIALIZED;
 
+		if (weir__worker_is_owed_enough(worker, connection, length)) {
+			weir__worker_leave_unauthenticated(worker, connection);
+			break;
+		}
 		if (length + WEIR__REPLY_MOST > SENT_AT_ONCE) {
 			is_alive = weir__worker_flush(worker, connection, length);
 			is_held = weir__worker_holds_back(worker, connection);
@@ -316,8 +354,14 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 			break;
 		at += found.used;
 		if (found.status == WEIR__HTTP_MORE) {
-			length = let_go_on(worker, connection, length);
-			continue;
+			length = check_head(worker, connection, length);
+			if (!connection->client.is_leaving) {
+				length = let_go_on(worker, connection, length);
+				continue;
+			}
+			forget(connection);
+			weir__worker_request_complete(connection);
+			break;
 		}
 		length = found.status == WEIR__HTTP_COMPLETE ?
 				 answer_whole(worker, connection, &found.request, at == n, length, &is_alive) :

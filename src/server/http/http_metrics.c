@@ -134,6 +134,13 @@ static void add_protocols(struct weir__http_call *call, struct weir__metrics *me
 	weir__metrics_begin(metrics, WEIR__METRIC_ACCEPT_PAUSES);
 	weir__metrics_add_word(metrics, "reason", "connections", sum.pauses[WEIR__PAUSE_FULL]);
 	weir__metrics_add_word(metrics, "reason", "kernel", sum.pauses[WEIR__PAUSE_KERNEL]);
+	weir__metrics_begin(metrics, WEIR__METRIC_CONNECTIONS_CLOSED);
+	for (int why = 0; why < WEIR__CLOSED_N; why++)
+		weir__metrics_add_word(metrics, "reason", weir__closed_words[why], sum.closed[why]);
+	weir__metrics_one(metrics, WEIR__METRIC_CLIENT_MEMORY, sum.client_bytes);
+	if (settings)
+		weir__metrics_one(metrics, WEIR__METRIC_CLIENT_MEMORY_MOST,
+				  settings->client_memory * settings->workers);
 	weir__metrics_one(metrics, WEIR__METRIC_IN_FLIGHT, sum.in_flight);
 	weir__metrics_one(metrics, WEIR__METRIC_OVERFLOWS, sum.overflows);
 	add_by_protocol(metrics, WEIR__METRIC_REPLIES, sum.requests);

@@ -269,3 +269,21 @@ bool weir__routes_permit(struct weir__http_call *call, const struct weir__route 
 	}
 	return true;
 }
+
+/* Finding a route decodes the path in place, and it is found again when the request is complete. So this uses a copy. */
+bool weir__routes_permit_body(struct weir__http_call *call)
+{
+	struct weir__http_request *const request = call->request;
+	const struct weir__users *const users = call->context->users;
+	char path[WEIR__HTTP_HEAD_MAX];
+	const struct weir__route *route;
+
+	if (users == NULL || users->n == 0)
+		return true;
+	call->client->user = user_of(call);
+	if (call->client->user)
+		return true;
+	request->path.bytes = memcpy(path, request->path.bytes, request->path.length);
+	route = weir__routes_find(call);
+	return route && weir__routes_permit(call, route);
+}

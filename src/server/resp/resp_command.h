@@ -13,9 +13,6 @@
 
 enum {
 	WEIR__GROUP = 32,
-	/* Bytes of replies at once for a client that has not authenticated. A client that would get more is closed.
-	 * Redis has the same number, but checks it only beyond the first 16 KiB of a connection. */
-	WEIR__UNAUTHENTICATED_OUTPUT = 1024,
 };
 
 /* The most bytes of a reply, in addition to what it repeats of the request: of most commands, of a few with long
@@ -67,6 +64,9 @@ bool weir__resp_go_on(struct weir__resp *resp, struct weir__client *client, stru
 
 /* Whether a command, or the rest of EXEC, waits for earlier requests: then no later command may run. */
 bool weir__resp_is_held_up(const struct weir__client *client);
+
+/* The memory of a transaction and of a deferred command. */
+size_t weir__resp_kept_bytes(const struct weir__client *client);
 
 /* The connection closes: frees what is kept of it. */
 void weir__resp_forget(struct weir__client *client);

@@ -389,6 +389,7 @@ static inline void run_any(struct weir__call *call, const struct weir__command_r
 /* A deferred command, with its arguments. */
 struct weir__deferred {
 	uint32_t n;
+	size_t bytes; /* of this block */
 	struct weir__resp_slice arguments[];
 };
 
@@ -400,12 +401,14 @@ void weir__resp_defer(struct weir__call *call)
 
 	for (uint32_t i = 0; i < call->n; i++)
 		bytes += call->arguments[i].length;
-	deferred = malloc(sizeof(*deferred) + call->n * sizeof(deferred->arguments[0]) + bytes);
+	bytes += sizeof(*deferred) + call->n * sizeof(deferred->arguments[0]);
+	deferred = malloc(bytes);
 	if (deferred == NULL) {
 		call->client->is_leaving = true; /* without memory its reply cannot be kept in order */
 		return;
 	}
 	deferred->n = call->n;
+	deferred->bytes = bytes;
 	to = (char *)(deferred->arguments + call->n);
 	for (uint32_t i = 0; i < call->n; i++) {
 		const struct weir__resp_slice *const argument = &call->arguments[i];
@@ -555,6 +558,11 @@ bool weir__resp_go_on(struct weir__resp *resp, struct weir__client *client, stru
 		is_done = client->deferred ? run_deferred(resp, client, writer) :
 					     weir__transaction_go_on(resp, client, writer);
 	return is_done;
+}
+
+size_t weir__resp_kept_bytes(const struct weir__client *client)
+{
+	return weir__transaction_bytes(client) + (client->deferred ? client->deferred->bytes : 0);
 }
 
 void weir__resp_forget(struct weir__client *client)

@@ -53,16 +53,6 @@ static enum weir__resp_status read_request(struct weir__worker *worker, const st
 	return weir__resp_request_read(request, worker->in + at, n - at, ret_used);
 }
 
-/* Closes an unauthenticated client that gets too many bytes. It gets the replies written so far, and nothing more is
- * read. */
-static void check_unauthenticated(const struct weir__worker *worker, struct weir__client *client,
-				  const struct weir__resp_request *request, const struct weir__resp_writer *writer)
-{
-	if (request->is_unauthenticated && writer->length > WEIR__UNAUTHENTICATED_OUTPUT &&
-	    weir__client_is_unauthenticated(&worker->context, client))
-		client->is_leaving = true;
-}
-
 /* Sends the replies written so far, to make room for more. Returns false if the connection is lost. */
 static bool make_room(struct weir__worker *worker, struct weir__connection *connection,
 		      struct weir__resp_writer *writer, bool *ret_is_held)
@@ -86,13 +76,28 @@ static void count_answers(struct weir__worker *worker, uint64_t n_done, uint32_t
 	weir__limit_stats_answered(worker->context.stats, n_done > n_unanswered ? n_done - n_unanswered : 0);
 }
 
-/* Starts the deadline of a client that has not authenticated, or not again after RESET, and ends that of others. */
-static void watch_unauthenticated(struct weir__worker *worker, struct weir__connection *connection)
+enum incomplete { INCOMPLETE_NONE, INCOMPLETE_STILL, INCOMPLETE_ANEW /* others were complete before it */ };
+
+/* Starts the deadline of a client that has not authenticated, or not again after RESET, or that has sent a part of a
+ * request, and ends the deadline of others. While requests are in flight, nothing is read: the part is not late. */
+static void watch(struct weir__worker *worker, struct weir__connection *connection, enum incomplete incomplete)
 {
-	if (WEIR__UNLIKELY(weir__client_is_unauthenticated(&worker->context, &connection->client)))
-		weir__worker_request_begun(worker, connection);
-	else if (connection->later)
+	const bool is_unauthenticated = weir__client_is_unauthenticated(&worker->context, &connection->client);
+
+	if (WEIR__LIKELY(!is_unauthenticated && incomplete == INCOMPLETE_NONE && connection->later == NULL))
+		return;
+	if (!is_unauthenticated && incomplete != INCOMPLETE_STILL)
 		weir__worker_request_complete(connection);
+	if (is_unauthenticated || (incomplete != INCOMPLETE_NONE && connection->client.first == NULL))
+		weir__worker_request_begun(worker, connection);
+}
+
+static void count_kept(struct weir__connection *connection)
+{
+	const struct weir__client *const client = &connection->client;
+
+	if (WEIR__UNLIKELY(client->transaction || client->deferred || connection->protocol_bytes > 0))
+		connection->protocol_bytes = weir__resp_kept_bytes(client);
 }
 
 static bool answer(struct weir__worker *worker, struct weir__connection *connection, size_t n, size_t *ret_used)
@@ -102,6 +107,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 	struct weir__client *const client = &connection->client;
 	const uint32_t n_unanswered = client->n_unanswered;
 	bool is_alive = true, is_held = weir__worker_holds_back(worker, connection);
+	enum incomplete incomplete = INCOMPLETE_NONE;
 	struct weir__turn turn = { .n = 0 };
 	size_t at = 0;
 	int64_t n_done = 0;
@@ -111,8 +117,15 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 		size_t used;
 		const enum weir__resp_status status = read_request(worker, client, at, n, &request, &used);
 
+		if (WEIR__UNLIKELY(request.is_unauthenticated) &&
+		    weir__worker_is_owed_enough(worker, connection, writer.length)) {
+			weir__worker_leave_unauthenticated(worker, connection);
+			break;
+		}
 		if (status == WEIR__RESP_MORE) {
 			at += used; /* empty lines */
+			if (at < n)
+				incomplete = n_done > 0 ? INCOMPLETE_ANEW : INCOMPLETE_STILL;
 			break;
 		}
 		if (status == WEIR__RESP_BAD) {
@@ -126,7 +139,6 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 		}
 		at += used;
 		n_done++;
-		check_unauthenticated(worker, client, &request, &writer);
 		is_held = weir__turn_is_over(&turn, worker->options.table) && at < n;
 	}
 	weir__resp_end_group(resp, client, &writer);
@@ -135,9 +147,10 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 	connection->has_requests = is_held &&
 				   client->first == NULL; /* while requests are in flight, the rest is run after them */
 	*ret_used = at;
+	count_kept(connection);
 	is_alive = is_alive && weir__worker_flush(worker, connection, writer.length) &&
 		   (client->first || !(client->is_leaving && weir__output_waiting(&connection->output) == 0));
-	watch_unauthenticated(worker, connection);
+	watch(worker, connection, incomplete);
 	return is_alive;
 }
 
@@ -168,7 +181,8 @@ static size_t answer_ready(struct weir__worker *worker, struct weir__connection 
 		}
 		writer.resp_version = client->resp_version;
 	}
-	watch_unauthenticated(worker, connection);
+	watch(worker, connection, INCOMPLETE_NONE);
+	count_kept(connection);
 	return writer.length;
 }
 
@@ -189,10 +203,15 @@ static bool refuse_size(struct weir__worker *worker, struct weir__connection *co
 	return say_last(worker, connection, "ERR Protocol error: too big request, 262144 bytes are the most");
 }
 
-/* A client that does not authenticate would hold a connection that others need. */
+/* A client that does not authenticate, or does not complete its request, would hold what others need. */
 static void refuse_late(struct weir__worker *worker, struct weir__connection *connection)
 {
-	(void)say_last(worker, connection, weir__error_rows[WEIR__ERROR_NOAUTH_LATE].text);
+	(void)say_last(
+		worker, connection,
+		weir__client_is_unauthenticated(&worker->context, &connection->client) ?
+			weir__error_rows[WEIR__ERROR_NOAUTH_LATE].text :
+			"ERR Protocol error: the request was not complete in time; the setting header_time says how "
+			"long one may take");
 }
 
 const struct weir__protocol_handler weir__protocol_resp = {

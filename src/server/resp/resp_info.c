@@ -36,13 +36,20 @@ static int describe_clients(const struct weir__context *context, char *text, siz
 	const struct weir__settings *const settings = context->settings;
 	struct weir__counters_sum sum = { .connections = { 0 } };
 
+	int n;
+
 	if (context->counters_set)
 		weir__counters_set_sum(context->counters_set, &sum);
-	return snprintf(text, size,
-			"# Clients\r\nconnected_clients:%" PRIu64 "\r\nmaxclients:%" PRIu64 "\r\nauth_failures:%" PRIu64
-			"\r\n",
-			sum.connections[WEIR__PROTOCOL_RESP], settings ? settings->connections * settings->workers : 0,
-			sum.auth_failures[WEIR__PROTOCOL_RESP] + sum.auth_failures[WEIR__PROTOCOL_HTTP]);
+	n = snprintf(text, size,
+		     "# Clients\r\nconnected_clients:%" PRIu64 "\r\nmaxclients:%" PRIu64 "\r\nauth_failures:%" PRIu64
+		     "\r\nclient_memory_bytes:%" PRIu64 "\r\nclient_memory_limit_bytes:%" PRIu64 "\r\n",
+		     sum.connections[WEIR__PROTOCOL_RESP], settings ? settings->connections * settings->workers : 0,
+		     sum.auth_failures[WEIR__PROTOCOL_RESP] + sum.auth_failures[WEIR__PROTOCOL_HTTP], sum.client_bytes,
+		     settings ? settings->client_memory * settings->workers : 0);
+	for (int why = 0; why < WEIR__CLOSED_N && n > 0 && (size_t)n < size; why++)
+		n += snprintf(text + n, size - (size_t)n, "clients_closed_%s:%" PRIu64 "\r\n", weir__closed_words[why],
+			      sum.closed[why]);
+	return n;
 }
 
 /* Clients that look for the primary read this from any server. */

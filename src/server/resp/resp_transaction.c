@@ -23,6 +23,11 @@ void weir__transaction_drop(struct weir__client *client)
 	client->transaction = NULL;
 }
 
+size_t weir__transaction_bytes(const struct weir__client *client)
+{
+	return client->transaction ? sizeof(*client->transaction) + client->transaction->size : 0;
+}
+
 static struct weir__transaction *make_room(struct weir__client *client, size_t n)
 {
 	struct weir__transaction *const kept = client->transaction;

@@ -25,6 +25,9 @@ bool weir__transaction_is_running(const struct weir__client *client);
  * replies. */
 bool weir__transaction_go_on(struct weir__resp *resp, struct weir__client *client, struct weir__resp_writer *writer);
 
+/* The memory of the queued commands. */
+size_t weir__transaction_bytes(const struct weir__client *client);
+
 /* Drops the queued commands. */
 void weir__transaction_drop(struct weir__client *client);
 
