@@ -11,7 +11,7 @@
 #include "cli/serve_report.h"
 #include "cli/words.h"
 
-enum { DONE = 0, CALLED_WRONGLY = 2 };
+enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2 };
 
 /* Whether an environment variable, without WEIR_, names a setting. */
 static bool is_known(const char *name, size_t length)
@@ -72,7 +72,7 @@ static bool print_page(int argc, char **argv)
 	return false;
 }
 
-/* The command line with the program before its subcommand. NULL: no memory. */
+/* The command line with the program before its subcommand, for the next server. NULL: no memory. */
 static char **whole_command(int argc, char **argv)
 {
 	char **const whole = calloc((size_t)argc + 2, sizeof(char *));
@@ -96,6 +96,10 @@ int weir__serve(int argc, char **argv)
 	if (!weir__settings_read(&settings, argc, argv))
 		return CALLED_WRONGLY;
 	options.argv = whole_command(argc, argv);
+	if (options.argv == NULL) {
+		fputs("weir serve: no memory\n", stderr);
+		return FAILED;
+	}
 	status = weir__server_run(&settings, &options);
 	free((void *)options.argv);
 	return status;

@@ -156,12 +156,17 @@ bool weir__handover_receive(struct weir__listeners *ret_listeners, int *ret_pipe
 	return receive_handed(ret_listeners, ret_pipe, ret_parent, errors) && receive_lent(ret_listeners, errors);
 }
 
-void weir__handover_tell(int pipe)
+bool weir__handover_tell(int pipe)
 {
+	ssize_t n;
+
 	if (pipe < 0)
-		return;
-	(void)!write(pipe, "", 1);
+		return true;
+	do
+		n = write(pipe, "", 1);
+	while (n < 0 && errno == EINTR);
 	close(pipe);
+	return n == 1;
 }
 
 /* --- the running server ------------------------------------------------------------------------------------------- */

@@ -20,8 +20,8 @@
  * the environment is wrong, after reporting that. */
 bool weir__handover_receive(struct weir__listeners *ret_listeners, int *ret_pipe, int *ret_parent, FILE *errors);
 
-/* Reports that this server serves. */
-void weir__handover_tell(int pipe);
+/* Reports that this server serves. Returns false, with errno, if that cannot be told. */
+bool weir__handover_tell(int pipe);
 
 /* --- the running server ------------------------------------------------------------------------------------------- */
 

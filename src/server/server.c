@@ -524,7 +524,12 @@ static void tell_before(struct server *server)
 	weir__parent_report(server->parent); /* first: then the previous server may end */
 	if (server->parent < 0 && server->pipe < 0)
 		(void)weir__notify("READY=1\n");
-	weir__handover_tell(server->pipe);
+	if (!weir__handover_tell(server->pipe)) { /* otherwise both would serve until the previous one loses patience */
+		weir__log_say(server->log, WEIR__LOG_WARNING,
+			      "cannot tell the previous server that this one serves: %s; shutting down",
+			      strerror(errno));
+		(void)kill(getpid(), SIGTERM);
+	}
 	server->pipe = -1;
 }
 
