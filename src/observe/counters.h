@@ -19,12 +19,14 @@ struct weir__counters {
 	_Alignas(64) _Atomic uint64_t connections[WEIR__PROTOCOLS]; /* open */
 	_Atomic uint64_t requests[WEIR__PROTOCOLS];                 /* replied to */
 	_Atomic uint64_t auth_failures[WEIR__PROTOCOLS];            /* wrong name, password or token */
+	_Atomic uint64_t auth_limited[WEIR__PROTOCOLS];             /* not checked, after too many of these */
 	_Atomic uint64_t pauses[WEIR__PAUSES]; /* of accepting, while a client was waiting to be accepted */
 	_Atomic uint64_t in_flight, overflows; /* requests completing later; requests beyond the bound */
 };
 
 struct weir__counters_sum {
 	uint64_t connections[WEIR__PROTOCOLS], requests[WEIR__PROTOCOLS], auth_failures[WEIR__PROTOCOLS];
+	uint64_t auth_limited[WEIR__PROTOCOLS];
 	uint64_t pauses[WEIR__PAUSES];
 	uint64_t in_flight, overflows;
 };
@@ -45,9 +47,14 @@ uint64_t weir__counters_set_made_at_s(const struct weir__counters_set *counters_
 void weir__counters_set_sum(struct weir__counters_set *counters_set, struct weir__counters_sum *ret_sum);
 
 /* Whether a log line of this kind may be written. All workers together may write 10 lines a second about authentication
- * failures, and one in 10 s about pauses, so that password guessing or too many connections do not fill the log.
+ * failures, one about attempts that were not checked, and one in 10 s about pauses, so that password guessing or too many connections do not fill the log.
  * *ret_left_out is the number of events without a line since the last line; it is set only if true is returned. */
-enum weir__counters_line { WEIR__COUNTERS_LINE_AUTH_FAILURE, WEIR__COUNTERS_LINE_PAUSE, WEIR__COUNTERS_LINE_N };
+enum weir__counters_line {
+	WEIR__COUNTERS_LINE_AUTH_FAILURE,
+	WEIR__COUNTERS_LINE_AUTH_LIMITED,
+	WEIR__COUNTERS_LINE_PAUSE,
+	WEIR__COUNTERS_LINE_N
+};
 bool weir__counters_set_may_log(struct weir__counters_set *counters_set, enum weir__counters_line what,
 				uint64_t *ret_left_out);
 

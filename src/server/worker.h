@@ -21,6 +21,7 @@ struct weir__listener {
 };
 
 struct weir__accept_balancer;
+struct weir__auth_limit;
 struct weir__holds;
 struct weir__policy_loader;
 struct weir__user_reload;
@@ -43,9 +44,10 @@ struct weir__worker_options {
 	uint64_t spin_ns; /* polls this long for requests before it sleeps, while that pays; 0: never */
 	uint64_t idle_ns[WEIR__PROTOCOLS]; /* closes a connection that is silent this long; 0: never */
 	size_t output_max;                 /* bytes of buffered replies at which a connection gets no more; 0: 16 MiB */
-	uint64_t stall_ns;         /* closes a client that takes none of its buffered replies this long; 0: 30 s */
-	uint64_t late_ns;          /* deadline of a request from its first byte, or of a new connection; 0: 10 s */
-	struct weir__holds *holds; /* of all workers; NULL: no room for holds */
+	uint64_t stall_ns; /* closes a client that takes none of its buffered replies this long; 0: 30 s */
+	uint64_t late_ns;  /* deadline of a request from its first byte, or of a new connection; 0: 10 s */
+	struct weir__auth_limit *auth_limit;
+	struct weir__holds *holds;               /* of all workers; NULL: no room for holds */
 	struct weir__policy_loader *loader;      /* of all workers; NULL: no policy */
 	struct weir__counters_set *counters_set; /* of all workers; NULL: nothing is counted */
 	struct weir__limit_stats_set *stats_set; /* of all workers; NULL: nothing is observed */

@@ -39,9 +39,10 @@ static int describe_clients(const struct weir__context *context, char *text, siz
 		weir__counters_set_sum(context->counters_set, &sum);
 	return snprintf(text, size,
 			"# Clients\r\nconnected_clients:%" PRIu64 "\r\nmaxclients:%" PRIu64 "\r\nauth_failures:%" PRIu64
-			"\r\n",
+			"\r\nauth_limited:%" PRIu64 "\r\n",
 			sum.connections[WEIR__PROTOCOL_RESP], settings ? settings->connections * settings->workers : 0,
-			sum.auth_failures[WEIR__PROTOCOL_RESP] + sum.auth_failures[WEIR__PROTOCOL_HTTP]);
+			sum.auth_failures[WEIR__PROTOCOL_RESP] + sum.auth_failures[WEIR__PROTOCOL_HTTP],
+			sum.auth_limited[WEIR__PROTOCOL_RESP] + sum.auth_limited[WEIR__PROTOCOL_HTTP]);
 }
 
 /* Clients that look for the primary read this from any server. */
