@@ -18,6 +18,7 @@ enum {
 	WEIR__CLIENT_IN_FLIGHT_MAX = 1024,
 };
 
+struct weir__auth_limit;
 struct weir__client;
 struct weir__key_count_cache;
 struct weir__log;
@@ -42,6 +43,7 @@ struct weir__context {
 	/* Keys of the policy's limits that had to be built, for requests that are being decoded. */
 	char keys[2 * WEIR__GUARD_KEY_ROOM];
 	size_t keys_used;
+	struct weir__auth_limit *auth_limit;     /* shared by all workers; NULL after init: attempts are not limited */
 	struct weir__holds *holds;               /* shared by all workers; NULL after init: no room for holds */
 	struct weir__waiting *waiting;           /* this worker's own; NULL after init: no room for waits */
 	struct weir__policy_loader *loader;      /* shared by all workers; NULL after init: no policy */
@@ -82,6 +84,9 @@ struct weir__client {
 	void (*write_peer)(const struct weir__client *client, char ret_peer[WEIR__AUDIT_PEER]);
 	bool is_leaving;               /* close after the current output is written */
 	const struct weir__user *user; /* NULL: not authenticated */
+	/* HTTP: the last request of this connection had the token of a user. Then the next one is checked even if others
+	 * at its address have used up their attempts. */
+	bool is_proven;
 	/* Requests that wait for a later completion, in order of arrival. Replies are sent in this order. */
 	struct weir__request *first, *last;
 	uint32_t n_in_flight, n_unanswered;    /* length of this queue; replies it will produce */

@@ -109,6 +109,8 @@
 	  "the command needs the role admin") \
 	X(WRONGPASS, "WRONGPASS invalid username-password pair or user is disabled.", "", \
 	  "AUTH or HELLO has an unknown user or a wrong password") \
+	X(AUTH_LIMITED, "ERR too many wrong passwords from this address: try again later", "", \
+	  "the address has used up its attempts (setting auth_limit); the password was not checked, and the connection is closed") \
 	X(AUTH_NONE, "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?", "", \
 	  "there are no users") \
 	X(SYNTAX, "ERR syntax error", "", \

@@ -93,3 +93,23 @@ void weir__audit_auth_failure(const struct weir__context *context, const struct 
 			claimed                         ? "wrong password" :
 							  "there is no such user");
 }
+
+void weir__audit_auth_limited(const struct weir__context *context, const struct weir__client *client,
+			      enum weir__protocol protocol)
+{
+	struct weir__audit_who who;
+	struct weir__log_line line;
+	uint64_t left_out;
+
+	if (context->counters_set == NULL || context->counters == NULL)
+		return;
+	weir__counters_add(&context->counters->auth_limited[protocol], 1);
+	if (context->log == NULL ||
+	    !weir__counters_set_may_log(context->counters_set, WEIR__COUNTERS_LINE_AUTH_LIMITED, &left_out))
+		return;
+	weir__audit_who_of(client, protocol, &who);
+	weir__audit_begin(&line, context->log, &who, "auth_limited");
+	if (left_out > 0)
+		weir__log_number(&line, "left_out", left_out);
+	weir__audit_end(&line, context->log, "too many wrong passwords or tokens from this address");
+}

@@ -27,6 +27,8 @@ void weir__audit_change(struct weir__log *log, const struct weir__audit_who *who
 
 /* Counts a wrong password or token, and logs it as often as counters.h allows. `claimed` is the user whose name the
  * client sent; NULL: unknown user. An unknown name is not logged, because it may be a password in the wrong field. */
+void weir__audit_auth_limited(const struct weir__context *context, const struct weir__client *client,
+			      enum weir__protocol protocol);
 void weir__audit_auth_failure(const struct weir__context *context, const struct weir__client *client,
 			      enum weir__protocol protocol, const struct weir__user *claimed);
 

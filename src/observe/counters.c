@@ -26,9 +26,8 @@ struct weir__counters_set {
 };
 
 static const char *const line_limits[WEIR__COUNTERS_LINE_N] = {
-	[WEIR__COUNTERS_LINE_AUTH_FAILURE] = "10/s",
-	[WEIR__COUNTERS_LINE_PAUSE] = "1/10s",
-	[WEIR__COUNTERS_LINE_MEMORY] = "1/s",
+	[WEIR__COUNTERS_LINE_AUTH_FAILURE] = "10/s", [WEIR__COUNTERS_LINE_AUTH_LIMITED] = "1/s",
+	[WEIR__COUNTERS_LINE_PAUSE] = "1/10s",       [WEIR__COUNTERS_LINE_MEMORY] = "1/s",
 	[WEIR__COUNTERS_LINE_ADDRESS] = "1/s",
 };
 
@@ -105,6 +104,8 @@ void weir__counters_set_sum(struct weir__counters_set *counters_set, struct weir
 				&counters_set->of[i].connections[protocol], memory_order_relaxed);
 			ret_sum->requests[protocol] += atomic_load_explicit(&counters_set->of[i].requests[protocol],
 									    memory_order_relaxed);
+			ret_sum->auth_limited[protocol] += atomic_load_explicit(
+				&counters_set->of[i].auth_limited[protocol], memory_order_relaxed);
 			ret_sum->auth_failures[protocol] += atomic_load_explicit(
 				&counters_set->of[i].auth_failures[protocol], memory_order_relaxed);
 		}

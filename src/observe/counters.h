@@ -32,6 +32,7 @@ struct weir__counters {
 	_Alignas(64) _Atomic uint64_t connections[WEIR__PROTOCOLS]; /* open */
 	_Atomic uint64_t requests[WEIR__PROTOCOLS];                 /* replied to */
 	_Atomic uint64_t auth_failures[WEIR__PROTOCOLS];            /* wrong name, password or token */
+	_Atomic uint64_t auth_limited[WEIR__PROTOCOLS];             /* not checked, after too many of these */
 	_Atomic uint64_t pauses[WEIR__PAUSES]; /* of accepting, while a client was waiting to be accepted */
 	_Atomic uint64_t in_flight, overflows; /* requests completing later; requests beyond the bound */
 	_Atomic uint64_t closed[WEIR__CLOSED_N];
@@ -40,6 +41,7 @@ struct weir__counters {
 
 struct weir__counters_sum {
 	uint64_t connections[WEIR__PROTOCOLS], requests[WEIR__PROTOCOLS], auth_failures[WEIR__PROTOCOLS];
+	uint64_t auth_limited[WEIR__PROTOCOLS];
 	uint64_t pauses[WEIR__PAUSES];
 	uint64_t in_flight, overflows;
 	uint64_t closed[WEIR__CLOSED_N], client_bytes;
@@ -61,11 +63,12 @@ uint64_t weir__counters_set_made_at_s(const struct weir__counters_set *counters_
 void weir__counters_set_sum(struct weir__counters_set *counters_set, struct weir__counters_sum *ret_sum);
 
 /* Whether a log line of this kind may be written. All workers together may write 10 lines a second about authentication
- * failures, one a second about each reason to close connections, and one in 10 s about pauses, so that password guessing
+ * failures, one a second about attempts that were not checked and about each reason to close connections, and one in 10 s about pauses, so that password guessing
  * or too many connections do not fill the log.
  * *ret_left_out is the number of events without a line since the last line; it is set only if true is returned. */
 enum weir__counters_line {
 	WEIR__COUNTERS_LINE_AUTH_FAILURE,
+	WEIR__COUNTERS_LINE_AUTH_LIMITED,
 	WEIR__COUNTERS_LINE_PAUSE,
 	WEIR__COUNTERS_LINE_MEMORY,
 	WEIR__COUNTERS_LINE_ADDRESS,

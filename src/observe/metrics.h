@@ -70,6 +70,8 @@
 	X(REPLIES, "rate_limiter_responses", COUNTER, "", "protocol", "Requests answered, of any kind.") \
 	X(AUTH_FAILURES, "rate_limiter_auth_failures", COUNTER, "", "protocol", \
 	  "Attempts with a wrong user name, password or token.") \
+	X(AUTH_LIMITED, "rate_limiter_auth_limited", COUNTER, "", "protocol", \
+	  "Passwords and tokens that were not checked, because their address had sent too many wrong ones: auth_limit.") \
 	X(TABLE_CAPACITY, "rate_limiter_table_capacity_keys", GAUGE, "keys", "", "Keys that the table has room for.") \
 	X(TABLE_LIVE, "rate_limiter_table_live_keys", GAUGE, "keys", "", \
 	  "Keys with part of a limit in use now; in large tables estimated from 65536 slots, or from 2097152 if few keys live.") \

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/wide.h"
+#include "engine/auth_limit.h"
 #include "engine/holds.h"
 #include "observe/audit.h"
 #include "observe/counters.h"
@@ -53,6 +54,7 @@ struct server {
 	const struct weir__server_options *options;
 	struct weir_table *table;
 	const struct weir_table_limit *counted_as;
+	struct weir__auth_limit *auth_limit;
 	struct weir__holds *holds;
 	struct weir__accept_balancer *balancer;
 	struct weir__address_counts *address_counts; /* NULL: an address may have any number of connections */
@@ -379,6 +381,18 @@ static int start_changes(struct server *server)
 	return FAILED;
 }
 
+static int make_auth_limit(struct server *server)
+{
+	struct weir_message why;
+
+	server->auth_limit = weir__auth_limit_new(server->settings->auth_limit, &why);
+	if (server->auth_limit)
+		return DONE;
+	weir__settings_error(server->settings, weir__settings_place(server->settings, "auth_limit"), "auth_limit", "%s",
+			     why.text);
+	return FAILED;
+}
+
 static int make_holds(struct server *server)
 {
 	server->holds = weir__holds_new((uint32_t)server->settings->holds);
@@ -422,6 +436,7 @@ static int start_worker(struct server *server, uint32_t number)
 						.client_memory = settings->client_memory,
 						.stall_ns = settings->stall_ns,
 						.late_ns = settings->header_time_ns,
+						.auth_limit = server->auth_limit,
 						.holds = server->holds,
 						.loader = server->loader,
 						.settings = settings,
@@ -747,6 +762,7 @@ static void end(struct server *server)
 	weir__stores_free(server->stores);
 	weir__policy_loader_free(server->loader);
 	weir__holds_free(server->holds);
+	weir__auth_limit_free(server->auth_limit);
 	limit_end(server, REPLIES_LEAST_MS); /* a file is written to the disk */
 	weir_table_free(server->table);
 	weir__shutdown_guard_stop(&server->guard); /* it uses the log */
@@ -769,9 +785,9 @@ static int start_log(struct server *server)
 
 static int run(struct server *server)
 {
-	static int (*const steps[])(struct server *) = { start_log,        read_policy, size_arena,    open_table,
-							 start_policy,     start_store, start_changes, make_holds,
-							 make_user_reload, start };
+	static int (*const steps[])(struct server *) = { start_log,    read_policy,      size_arena,    open_table,
+							 start_policy, start_store,      start_changes, make_auth_limit,
+							 make_holds,   make_user_reload, start };
 	sigset_t signals;
 	int error;
 

@@ -1,6 +1,8 @@
 /* settings.c: the table of settings, reading and writing of values, and flags and environment. */
 #include "server/settings.h"
 
+#include <weir/table.h>
+
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -149,6 +151,8 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "off hash key" },
 	{ "log_rejections_limit", WEIR__SETTING_TEXT, 0, 0, "100/s", PLACE(log_rejections_limit), "LIMIT",
 	  "How many rejections are logged at most, as a limit; those left out are counted.", NULL },
+	{ "auth_limit", WEIR__SETTING_TEXT, 0, 0, "1/s burst 60", PLACE(auth_limit), "LIMIT",
+	  "How many wrong passwords and tokens are accepted from one address, as a limit. Beyond it, none from that address are checked.", NULL },
 	{ "users", WEIR__SETTING_USERS, 0, WEIR__USERS_MAX, "", PLACE(users), NULL,
 	  "Who may connect, with password, token and role; once there is a user, all clients must authenticate. Only in the file.", NULL },
 };
@@ -744,12 +748,26 @@ static void check_observation(struct weir__settings *settings)
 				     "log_rejections_limit", "%s", why.text);
 }
 
+static void check_auth_limit(struct weir__settings *settings)
+{
+	struct weir_limit limit;
+	struct weir_message why;
+	int error = weir_limit_parse(settings->auth_limit, strlen(settings->auth_limit), &limit, &why);
+
+	if (error == WEIR_OK)
+		error = weir_table_check_limit(&limit, &why);
+	if (error != WEIR_OK)
+		weir__settings_error(settings, weir__settings_place(settings, "auth_limit"), "auth_limit", "%s",
+				     why.text);
+}
+
 static void check_together(struct weir__settings *settings)
 {
 	static const char *const names[] = { "shared", "file" };
 
 	check_policy(settings);
 	check_observation(settings);
+	check_auth_limit(settings);
 	if (settings->policy[0] != '\0' && settings->has_policy)
 		weir__settings_error(settings, weir__settings_place(settings, "policy"), "policy",
 				     "there are limits or attributes in %s, too; leave one out", settings->config);

@@ -19,7 +19,7 @@
 #include "server/worker.h"
 
 enum {
-	WEIR__SETTINGS = 46,
+	WEIR__SETTINGS = 47,
 	WEIR__SETTINGS_RENAMED = 2,
 	WEIR__WORKERS_MAX = 256,
 	WEIR__SETTING_TEXT_SIZE = 1024,             /* of a path or a name, including its NUL */
@@ -117,7 +117,7 @@ struct weir__settings {
 	char shared[WEIR__SETTING_TEXT_SIZE], file[WEIR__SETTING_TEXT_SIZE], policy[WEIR__SETTING_TEXT_SIZE],
 		policy_copy[WEIR__SETTING_TEXT_SIZE], pid_file[WEIR__SETTING_TEXT_SIZE],
 		service[WEIR__SETTING_TEXT_SIZE], trace_to[WEIR__SETTING_TEXT_SIZE],
-		log_rejections_limit[WEIR__SETTING_TEXT_SIZE];
+		log_rejections_limit[WEIR__SETTING_TEXT_SIZE], auth_limit[WEIR__SETTING_TEXT_SIZE];
 	char store[WEIR__SETTING_TEXT_SIZE];
 	struct weir__proxies trusted_proxies;
 	struct weir__header_map authorize_headers;

@@ -705,6 +705,7 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	worker->context.users = &worker->users;
 	worker->context.key_count_cache = &worker->key_count_cache;
 	weir__worker_take_users(worker);
+	worker->context.auth_limit = options->auth_limit;
 	worker->context.holds = options->holds;
 	worker->context.loader = options->loader;
 	worker->context.changes = options->changes;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""ARCHITECTURE.md fits a map, and every path that it, CONTRIBUTING.md and docs/internals/*.md name exists. Files
+"""ARCHITECTURE.md fits a map, and every path that it, CONTRIBUTING.md, SECURITY.md and docs/internals/*.md name exists. Files
 in src or tests name each page of docs/internals.
 
     architecture_paths.py [ROOT]
@@ -23,7 +23,7 @@ HEADING = re.compile(r"#+\s.*\bwhere is\b", re.IGNORECASE)
 
 
 def pages(root):
-    return [root / "ARCHITECTURE.md", root / "CONTRIBUTING.md", *sorted((root / "docs/internals").glob("*.md"))]
+    return [root / "ARCHITECTURE.md", root / "CONTRIBUTING.md", root / "SECURITY.md", *sorted((root / "docs/internals").glob("*.md"))]
 
 
 def words(text):

@@ -217,6 +217,26 @@ static struct weir__caller caller_of(int socket)
 	return caller;
 }
 
+bool weir__http_client_address(const struct weir__http_call *call, struct weir__address *ret_address)
+{
+	static const struct weir__proxies none;
+	const struct weir__settings *const settings = call->context->settings;
+	const struct weir__caller caller = caller_of(call->socket);
+	const struct weir__http_reader *const reader = call->request->reader;
+	struct weir__slice chain[WEIR__HTTP_HEADERS_MAX];
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < reader->n; i++) {
+		const struct weir__http_header *const header = &reader->headers[i];
+		const struct weir__http_slice name = { call->request->bytes + header->name.at, header->name.length };
+
+		if (is_named(name, "x-forwarded-for", 15))
+			chain[n++] = (struct weir__slice){ call->request->bytes + header->value.at,
+							   header->value.length };
+	}
+	return weir__forwarded_client(settings ? &settings->trusted_proxies : &none, &caller, chain, n, ret_address);
+}
+
 static void add_client(const struct weir__http_call *call, struct original *original, char text[WEIR__ADDRESS_TEXT])
 {
 	static const struct weir__proxies nobody;

@@ -5,6 +5,7 @@
 #include <weir/guard.h>
 
 #include "engine/operations.h"
+#include "policy/address.h"
 #include "wire/http.h"
 #include "wire/http_reply.h"
 
@@ -26,6 +27,8 @@ typedef void weir__run_route(struct weir__http_call *call);
 /* http_health.c */
 weir__run_route weir__http_healthz, weir__http_readyz, weir__http_health, weir__http_openapi;
 /* http_authorize.c */
+/* The client of the request: the peer, or whom trusted proxies name. Returns false if it has no address. */
+bool weir__http_client_address(const struct weir__http_call *call, struct weir__address *ret_address);
 weir__run_route weir__http_authorize;
 /* http_check.c */
 weir__run_route weir__http_get_check, weir__http_post_check;

@@ -145,6 +145,7 @@ static void add_protocols(struct weir__http_call *call, struct weir__metrics *me
 	weir__metrics_one(metrics, WEIR__METRIC_OVERFLOWS, sum.overflows);
 	add_by_protocol(metrics, WEIR__METRIC_REPLIES, sum.requests);
 	add_by_protocol(metrics, WEIR__METRIC_AUTH_FAILURES, sum.auth_failures);
+	add_by_protocol(metrics, WEIR__METRIC_AUTH_LIMITED, sum.auth_limited);
 }
 
 static void add_spans(struct weir__metrics *metrics, struct weir__limit_stats_set *stats_set,

@@ -1,10 +1,14 @@
 /* http_routes.c: a row for each path and method, found by a hash, and which clients may use it.
  *
  * A path with parameters is found by what precedes them: two words between slashes, as in /v1/limits/. */
+#include <weir/clock.h>
+
 #include <pthread.h>
 #include <string.h>
 #include <strings.h>
 
+#include "core/wide.h"
+#include "engine/auth_limit.h"
 #include "engine/request_audit.h"
 #include "server/http/http_call.h"
 
@@ -229,14 +233,41 @@ static const struct weir__user *user_of(const struct weir__http_call *call)
 	return weir__users_by_token(call->context->users, value.bytes + length, value.length - length);
 }
 
+static const struct weir__address *address_of(const struct weir__http_call *call, struct weir__address *memory)
+{
+	return weir__http_client_address(call, memory) ? memory : NULL;
+}
+
+/* Returns true, after the reply, if the address has sent too many wrong tokens. Requests without one can guess nothing. */
+static bool is_limited(struct weir__http_call *call)
+{
+	struct weir__auth_limit *const limit = call->context->auth_limit;
+	struct weir__address memory;
+	struct weir__http_slice value;
+	weir_ns retry_after;
+
+	if (limit == NULL || call->client->is_proven || !weir__http_find(call->request, "authorization", &value) ||
+	    weir__auth_limit_may_try(limit, address_of(call, &memory), weir_clock_now(), &retry_after))
+		return false;
+	weir__audit_auth_limited(call->context, call->client, WEIR__PROTOCOL_HTTP);
+	WEIR__REPLY_HEAD(call->reply, "Retry-After: ");
+	weir__reply_head_number(call->reply, weir__add_saturating(retry_after, 999999999) / 1000000000);
+	WEIR__REPLY_HEAD(call->reply, "\r\n");
+	weir__reply_problem(call->reply, 429, "too many wrong tokens from this address: try again later");
+	return true;
+}
+
 static void refuse_unauthenticated(struct weir__http_call *call)
 {
+	struct weir__address memory;
 	struct weir__http_slice value;
 
 	WEIR__REPLY_HEAD(call->reply, "WWW-Authenticate: Bearer realm=\"weir\"");
 	if (weir__http_find(call->request, "authorization", &value)) {
 		WEIR__REPLY_HEAD(call->reply, ", error=\"invalid_token\"");
 		weir__audit_auth_failure(call->context, call->client, WEIR__PROTOCOL_HTTP, NULL);
+		if (call->context->auth_limit)
+			weir__auth_limit_failed(call->context->auth_limit, address_of(call, &memory), weir_clock_now());
 	}
 	WEIR__REPLY_HEAD(call->reply, "\r\n");
 	weir__reply_problem(
@@ -258,7 +289,10 @@ bool weir__routes_permit(struct weir__http_call *call, const struct weir__route 
 		weir__reply_problem(call->reply, 400, "there are two Authorization headers, which differ: send one");
 		return false;
 	}
+	if (is_limited(call))
+		return false;
 	call->client->user = user_of(call);
+	call->client->is_proven = call->client->user != NULL;
 	if (call->client->user == NULL) {
 		refuse_unauthenticated(call);
 		return false;

@@ -1,9 +1,12 @@
 /* resp_client.c: commands about a connection and its user. */
 #include "server/resp/resp_command.h"
 
+#include <weir/clock.h>
+
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/auth_limit.h"
 #include "engine/request_audit.h"
 #include "server/resp/client_info.h"
 #include "server/resp/resp_transaction.h"
@@ -47,6 +50,34 @@ static void say_hello(const struct weir__call *call)
 /* The user if no name is given. */
 static const struct weir__resp_slice unnamed = { WEIR__USER_DEFAULT, sizeof(WEIR__USER_DEFAULT) - 1 };
 
+/* Returns NULL for a client without an address, such as one of a Unix socket. */
+static const struct weir__address *address_of(const struct weir__client *client, struct weir__address *memory)
+{
+	char peer[WEIR__AUDIT_PEER] = "";
+
+	if (client->write_peer)
+		client->write_peer(client, peer);
+	return weir__address_read(weir__slice_of(peer), memory) ? memory : NULL;
+}
+
+static bool is_limited(const struct weir__call *call)
+{
+	struct weir__auth_limit *const limit = call->context->auth_limit;
+	struct weir__address memory;
+	weir_ns retry_after;
+
+	return limit && call->context->users && call->context->users->n > 0 &&
+	       !weir__auth_limit_may_try(limit, address_of(call->client, &memory), weir_clock_now(), &retry_after);
+}
+
+static void note_failure(const struct weir__call *call)
+{
+	struct weir__address memory;
+
+	if (call->context->auth_limit)
+		weir__auth_limit_failed(call->context->auth_limit, address_of(call->client, &memory), weir_clock_now());
+}
+
 /* Authenticates the client. Without any users, it behaves like a Redis whose default user needs no password. */
 static bool pass(struct weir__call *call, const struct weir__resp_slice *name, const struct weir__resp_slice *password)
 {
@@ -54,6 +85,12 @@ static bool pass(struct weir__call *call, const struct weir__resp_slice *name, c
 	const struct weir__user *user = NULL;
 	bool is_right;
 
+	if (is_limited(call)) {
+		weir__audit_auth_limited(call->context, call->client, WEIR__PROTOCOL_RESP);
+		weir__refuse(call, WEIR__ERROR_AUTH_LIMITED);
+		call->client->is_leaving = true;
+		return false;
+	}
 	if (users && users->n > 0) {
 		user = weir__users_check(users, name->bytes, name->length, password->bytes, password->length);
 		is_right = user != NULL;
@@ -63,6 +100,7 @@ static bool pass(struct weir__call *call, const struct weir__resp_slice *name, c
 	if (is_right) {
 		call->client->user = user;
 	} else {
+		note_failure(call);
 		weir__audit_auth_failure(call->context, call->client, WEIR__PROTOCOL_RESP,
 					 users ? weir__users_find(users, name->bytes, name->length) : NULL);
 		weir__refuse(call, WEIR__ERROR_WRONGPASS);

@@ -42,9 +42,11 @@ static int describe_clients(const struct weir__context *context, char *text, siz
 		weir__counters_set_sum(context->counters_set, &sum);
 	n = snprintf(text, size,
 		     "# Clients\r\nconnected_clients:%" PRIu64 "\r\nmaxclients:%" PRIu64 "\r\nauth_failures:%" PRIu64
-		     "\r\nclient_memory_bytes:%" PRIu64 "\r\nclient_memory_limit_bytes:%" PRIu64 "\r\n",
+		     "\r\nauth_limited:%" PRIu64 "\r\nclient_memory_bytes:%" PRIu64
+		     "\r\nclient_memory_limit_bytes:%" PRIu64 "\r\n",
 		     sum.connections[WEIR__PROTOCOL_RESP], settings ? settings->connections * settings->workers : 0,
-		     sum.auth_failures[WEIR__PROTOCOL_RESP] + sum.auth_failures[WEIR__PROTOCOL_HTTP], sum.client_bytes,
+		     sum.auth_failures[WEIR__PROTOCOL_RESP] + sum.auth_failures[WEIR__PROTOCOL_HTTP],
+		     sum.auth_limited[WEIR__PROTOCOL_RESP] + sum.auth_limited[WEIR__PROTOCOL_HTTP], sum.client_bytes,
 		     settings ? settings->client_memory * settings->workers : 0);
 	for (int why = 0; why < WEIR__CLOSED_N && n > 0 && (size_t)n < size; why++)
 		n += snprintf(text + n, size - (size_t)n, "clients_closed_%s:%" PRIu64 "\r\n", weir__closed_words[why],

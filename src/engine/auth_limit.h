@@ -1,0 +1,29 @@
+/* auth_limit.h: limits wrong passwords and tokens per address, by a small table of its own.
+ *
+ * Ask before a secret is checked, and report a wrong one after. Successes count nothing. While an address has used up
+ * its attempts, secrets from it are not checked at all, not even right ones: otherwise guessing could go on. Of an IPv6
+ * address the first 64 bits count, since one host may use all the others. All clients of Unix sockets count as one. The
+ * memory is fixed; when the table is full, the address with the fewest wrong attempts is forgotten first. */
+#ifndef WEIR_ENGINE_AUTH_LIMIT_H
+#define WEIR_ENGINE_AUTH_LIMIT_H
+
+#include <weir/types.h>
+
+#include <stdbool.h>
+
+#include "policy/address.h"
+
+enum { WEIR__AUTH_LIMIT_ADDRESSES = 16384 };
+
+struct weir__auth_limit;
+
+/* `text` is the limit of one address. NULL: it is invalid, or memory is short; ret_message says which. */
+struct weir__auth_limit *weir__auth_limit_new(const char *text, struct weir_message *ret_message);
+void weir__auth_limit_free(struct weir__auth_limit *auth_limit); /* NULL is allowed */
+
+/* From any thread. `address` is NULL for clients without one. */
+bool weir__auth_limit_may_try(struct weir__auth_limit *auth_limit, const struct weir__address *address, weir_ns now,
+			      weir_ns *ret_retry_after);
+void weir__auth_limit_failed(struct weir__auth_limit *auth_limit, const struct weir__address *address, weir_ns now);
+
+#endif
