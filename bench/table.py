@@ -3,6 +3,7 @@
 
     ./dev bench table [--rounds N] [--seconds S] [--spray-keys N] [--report-only] [--quick]
     ./dev bench table --curve [--rounds N] [--seconds S] [--quick]
+    ./dev bench table --events [--rounds N] [--quick]
 
 Every contender decides the same keys in the same order, each written into a buffer on the stack right before, and
 holds all of them before time is taken. Each is a process of its own, run once a round, in turn, on processors of its
@@ -12,7 +13,8 @@ way, the worst round counts. Sliding logs come after all others: bench/table_log
 
 Instructions: callgrind, as in ./dev bench core, with 1000 keys.
 
---curve measures 1000 to 100 million keys instead, and draws docs/plots/table_keys.svg.
+--curve measures 1000 to 100 million keys instead, and draws docs/plots/table_keys.svg. --events measures each operation on
+a key with 10 to 100,000 events, and draws docs/plots/table_events_log.svg and docs/plots/table_events_segments.svg.
 
 The exit status is 1 if a promised figure is missed; --report-only only says so. --quick is a smoke test: its figures
 mean nothing and are not judged."""
@@ -25,6 +27,7 @@ import os
 import sys
 
 import table_curve
+import table_events
 import table_log
 from harness import (build_peer, fastest, finish, instructions, judge_ratios, keyed, machine, measure_times, percent,
                      print_machine, processors, ratio_ranges, run)
@@ -214,6 +217,7 @@ def read_arguments():
     parser.add_argument("--seconds", type=float, default=0.5, help="each measurement of a round (0.5)")
     parser.add_argument("--spray-keys", type=int, default=10_000_000, help="strangers a round (10 million)")
     parser.add_argument("--curve", action="store_true", help="1000 to 100 million keys instead, and draw it")
+    parser.add_argument("--events", action="store_true", help="keys with 10 to 100,000 events instead, and draw it")
     parser.add_argument("--report-only", action="store_true", help="exit 0 also if a figure is missed")
     parser.add_argument("--quick", action="store_true", help="a smoke test: does it work at all")
     arguments = parser.parse_args()
@@ -230,6 +234,8 @@ def main():
     if os.path.exists(FILE):
         os.remove(FILE)  # of a run that was cut short
     load = os.getloadavg()[0]
+    if arguments.events:
+        return table_events.main(arguments, cpus, machine([]))
     build_peer("table", "keys", "workers")
     build_peer("log", "keys", "workers")
     where = machine(PACKAGES)

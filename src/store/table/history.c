@@ -548,7 +548,7 @@ static uint32_t take_from_run(struct copy *copy)
 	return copy->n_run ? copy->run[--copy->n_run] : 0;
 }
 
-/* Makes the indexes above a leaf, as far as they are missing. Returns false if there is no room. */
+/* Makes the indexes above a leaf, as far as they are missing. Returns false if the arena is full. */
 static bool make_indexes(struct copy *copy)
 {
 	uint32_t leaf = copy->leaf;

@@ -156,7 +156,7 @@ struct weir__cut {
 };
 
 /* Makes a new root with the events from `first` on, whose total is the one before it, without the units of the cut. At
- * least one event must be left. Returns 0 if there is no room. */
+ * least one event must be left. Returns 0 if the arena is full. */
 uint32_t weir__history_copy(const struct weir__history *history, const struct weir__shape *shape,
 			    const struct weir__point *first, const struct weir__cut *cut, weir__history_take_some *take,
 			    void *context);

@@ -1,4 +1,4 @@
-/* history_step.c: steps of sliding logs and of sub-windows, by searches. The arithmetic is that of core/log.c and
+/* history_step.c: steps of sliding logs and of sub-windows, by searches. The arithmetic follows core/log.c and
  * core/segments.c. Here what counts is the difference of two running totals.
  *
  * In a plan of sub-windows, `period` is the length of one of them, `room` is how many there are, and the instant of an

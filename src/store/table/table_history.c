@@ -338,7 +338,7 @@ struct outcome {
 	struct weir__event *heap;
 };
 
-/* Returns false if there is no memory. */
+/* Returns false if memory is short. */
 static bool list_outcome(const struct work *work, struct outcome *ret_outcome)
 {
 	struct weir__log *const log = work->state;
@@ -686,7 +686,7 @@ static struct weir__shape shape_of_copy(const struct work *work, uint64_t n)
 	return n < weir__shape_cells(&shape) || is_too_narrow(work) ? shape : work->history.shape;
 }
 
-/* Takes units out of the key's events, and fills in the verdict for what is left. FULL: there is no room for a copy. */
+/* Takes units out of the key's events, and fills in the verdict for what is left. FULL: the arena has no room for a copy. */
 static enum weir__history_done remove_units(struct work *work, struct weir__events *events,
 					    const struct weir__removal *removal, struct weir_verdict *verdict)
 {
