@@ -116,9 +116,7 @@ static void unscale(struct weir_verdict *verdict, const struct weir_claim *claim
 /* The verdict for a claim that the table does not decide. */
 static struct weir_verdict by_mode(enum weir__fallback_mode mode, const struct weir_claim *claim)
 {
-	const struct weir_limit limit = weir_table_limit_limit(claim->limit);
-	const bool is_bucket = weir__limit_is_bucket(&limit);
-	const uint64_t most = is_bucket ? limit.burst : limit.count;
+	const uint64_t most = most_of(claim->limit);
 
 	if (mode == WEIR__FALLBACK_OPEN)
 		return (struct weir_verdict){
@@ -211,7 +209,8 @@ static struct weir_verdict take_up_to(struct weir_table *table, const struct wei
 	return verdict;
 }
 
-/* A charge is undone where it was made. Of a charge of the store, nothing is given back here. */
+/* A charge is undone where it was made. Of a charge of the store, nothing is given back here. Neither is of one that the
+ * store has got since: the mirror then has what the store said, with the charge counted once. */
 static void undo(const struct fallback *fallback, const struct here *here, const struct weir__store_request *request,
 		 struct weir_verdict *ret_verdict)
 {
@@ -226,7 +225,8 @@ static void undo(const struct fallback *fallback, const struct here *here, const
 					     .charged_cost = weir__saturate(
 						     weir__mul(request->charged_cost, here->scales[0])) };
 
-	if (request->charged_nodes == 0)
+	if (request->charged_nodes == 0 ||
+	    request->charged_at < atomic_load_explicit(&fallback->shared->mirrored_at, memory_order_relaxed))
 		claim.cost = 0;
 	weir__table_store_decide(fallback->options.table, &asked);
 }
@@ -400,6 +400,8 @@ static void mirror(struct fallback *fallback, const struct weir__store_request *
 	const bool is_whole = is_latest(fallback, request->decided_at) && !request->is_behind &&
 			      now >= atomic_load_explicit(&fallback->shared->settled_after, memory_order_relaxed);
 
+	if (is_whole && atomic_load_explicit(&fallback->shared->mirrored_at, memory_order_relaxed) < now)
+		atomic_store_explicit(&fallback->shared->mirrored_at, now, memory_order_relaxed);
 	for (uint32_t i = 0; i < request->n; i++) {
 		const struct weir_claim *const claim = &request->claims[i];
 

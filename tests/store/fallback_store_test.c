@@ -402,9 +402,15 @@ static void a_charge_is_undone_where_it_was_made(void)
 	CHECK_EQ(fixture.behind.n_submitted, n);
 	CHECK_EQ(fixture.behind.deferred, 3);
 	CHECK_EQ(fixture.behind.undone, 2);
+	fixture.behind.said = (struct weir_verdict){ .limit = 10, .remaining = 7, .reset_after = S(8640000) * 3 };
 	undone = undo_two(&fixture, WEIR__STORE_DECIDED, fixture.ten, taken.request.decided_at, 0);
 	CHECK_EQ(fixture.behind.n_submitted, n + 1);
 	CHECK_EQ(undone.request.fallback_nodes, 0);
+	/* The store has got the deferred charge since, and keeps it: the mirror has it once. */
+	undone = undo_two(&fixture, WEIR__STORE_DECIDED, fixture.ten, taken.request.decided_at, 3);
+	CHECK_EQ(undone.verdicts[0].granted, 0);
+	CHECK_EQ(weir_table_peek(fixture.table, fixture.ten, "k", 1, weir_table_now(fixture.table), 0).remaining, 7);
+	CHECK_EQ(fixture.behind.undone, 2);
 	unmake(&fixture);
 }
 
