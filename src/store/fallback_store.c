@@ -77,21 +77,24 @@ static bool has_mirror(const struct weir__fallback_rule *rule)
 	return rule->mode == WEIR__FALLBACK_SHARE || (rule->mode == WEIR__FALLBACK_LOCAL && rule->local == NULL);
 }
 
-/* A server that the others do not count yet has no share. */
-static void find_limits(struct fallback *fallback, const struct weir_claim *claims, size_t n, uint32_t nodes,
-			struct here *here)
+/* A server that the others do not count yet has no share to take from. */
+static void find_limits(struct fallback *fallback, const struct weir__store_request *request,
+			const struct weir_claim *claims, size_t n, struct here *here)
 {
+	const bool has_no_share = fallback->is_joining &&
+				  (weir__store_charges(request->operation) || request->operation == WEIR__STORE_PEEK);
+
 	for (size_t i = 0; i < n; i++) {
 		const struct weir__fallback_rule *const rule = rule_of(fallback, claims[i].limit);
 
 		here->claims[i] = claims[i];
 		here->modes[i] = rule->mode;
 		here->scales[i] = 1;
-		if (has_mirror(rule) && fallback->is_joining) {
+		if (has_mirror(rule) && has_no_share) {
 			here->claims[i].limit = NULL;
 			here->modes[i] = WEIR__FALLBACK_CLOSED;
 		} else if (has_mirror(rule)) {
-			here->scales[i] = scale_of(claims[i].limit, nodes);
+			here->scales[i] = scale_of(claims[i].limit, request->fallback_nodes);
 			here->claims[i].cost = weir__saturate(weir__mul(claims[i].cost, here->scales[i]));
 		} else {
 			here->claims[i].limit = rule->mode == WEIR__FALLBACK_LOCAL ? rule->local : NULL;
@@ -244,7 +247,7 @@ static void decide_here(struct fallback *fallback, const struct weir__store_requ
 					     .now = request->decided_at };
 	struct here here;
 
-	find_limits(fallback, claims, n, request->fallback_nodes, &here);
+	find_limits(fallback, request, claims, n, &here);
 	if (request->operation == WEIR__STORE_TAKE && n == 1 &&
 	    is_beyond_burst(&here, &claims[0], request->fallback_nodes)) {
 		take_one(fallback, &claims[0], asked.now, request->fallback_nodes, ret_verdicts);
