@@ -106,7 +106,7 @@ static void find_limits(struct fallback *fallback, const struct weir__store_requ
  * be back soon. */
 static void unscale(struct weir_verdict *verdict, const struct weir_claim *claim, uint64_t scale)
 {
-	if (scale == 1)
+	if (scale <= 1)
 		return;
 	verdict->remaining /= scale;
 	verdict->granted /= scale;
