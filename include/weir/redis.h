@@ -15,7 +15,7 @@
  *
  * A script inside Redis makes each decision, on Redis's clock, with the same results as a table (table.h): all
  * algorithms, and several limits together, all or nothing. Processes that use the same prefix, limit name and key share
- * one state. Decisions of many threads are sent together. Each decision waits at most the timeout of the URL, 10 ms by
+ * one state. Decisions of many threads are sent together. Each decision waits at most the timeout of the URL, 100 ms by
  * default.
  *
  * Redis is across a network, so each function here can fail, in one of two ways:

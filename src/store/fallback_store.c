@@ -78,21 +78,24 @@ static bool has_mirror(const struct weir__fallback_rule *rule)
 	return rule->mode == WEIR__FALLBACK_SHARE || (rule->mode == WEIR__FALLBACK_LOCAL && rule->local == NULL);
 }
 
-/* A server that the others do not count yet has no share. */
-static void find_limits(struct fallback *fallback, const struct weir_claim *claims, size_t n, uint32_t nodes,
-			struct here *here)
+/* A server that the others do not count yet has no share to take from. */
+static void find_limits(struct fallback *fallback, const struct weir__store_request *request,
+			const struct weir_claim *claims, size_t n, struct here *here)
 {
+	const bool has_no_share = fallback->is_joining &&
+				  (weir__store_charges(request->operation) || request->operation == WEIR__STORE_PEEK);
+
 	for (size_t i = 0; i < n; i++) {
 		const struct weir__fallback_rule *const rule = rule_of(fallback, claims[i].limit);
 
 		here->claims[i] = claims[i];
 		here->modes[i] = rule->mode;
 		here->scales[i] = 1;
-		if (has_mirror(rule) && fallback->is_joining) {
+		if (has_mirror(rule) && has_no_share) {
 			here->claims[i].limit = NULL;
 			here->modes[i] = WEIR__FALLBACK_CLOSED;
 		} else if (has_mirror(rule)) {
-			here->scales[i] = scale_of(claims[i].limit, nodes);
+			here->scales[i] = scale_of(claims[i].limit, request->fallback_nodes);
 			here->claims[i].cost = weir__saturate(weir__mul(claims[i].cost, here->scales[i]));
 		} else {
 			here->claims[i].limit = rule->mode == WEIR__FALLBACK_LOCAL ? rule->local : NULL;
@@ -104,7 +107,7 @@ static void find_limits(struct fallback *fallback, const struct weir_claim *clai
  * be back soon. */
 static void unscale(struct weir_verdict *verdict, const struct weir_claim *claim, uint64_t scale)
 {
-	if (scale == 1)
+	if (scale <= 1)
 		return;
 	verdict->remaining /= scale;
 	verdict->granted /= scale;
@@ -117,9 +120,7 @@ static void unscale(struct weir_verdict *verdict, const struct weir_claim *claim
 /* The verdict for a claim that the table does not decide. */
 static struct weir_verdict by_mode(enum weir__fallback_mode mode, const struct weir_claim *claim)
 {
-	const struct weir_limit limit = weir_table_limit_limit(claim->limit);
-	const bool is_bucket = weir__limit_is_bucket(&limit);
-	const uint64_t most = is_bucket ? limit.burst : limit.count;
+	const uint64_t most = most_of(claim->limit);
 
 	if (mode == WEIR__FALLBACK_OPEN)
 		return (struct weir_verdict){
@@ -221,7 +222,8 @@ static struct weir_verdict take_up_to(struct weir_table *table, const struct wei
 	return verdict;
 }
 
-/* A charge is undone where it was made. Of a charge of the store, nothing is given back here. */
+/* A charge is undone where it was made. Of a charge of the store, nothing is given back here. Neither is of one that the
+ * store has got since: the mirror then has what the store said, with the charge counted once. */
 static void undo(const struct fallback *fallback, const struct here *here, const struct weir__store_request *request,
 		 struct weir_verdict *ret_verdict)
 {
@@ -237,7 +239,8 @@ static void undo(const struct fallback *fallback, const struct here *here, const
 						     weir__mul(request->charged_cost, here->scales[0])),
 					     .charged_full_at = request->charged_full_at };
 
-	if (request->charged_nodes == 0)
+	if (request->charged_nodes == 0 ||
+	    request->charged_at < atomic_load_explicit(&fallback->shared->mirrored_at, memory_order_relaxed))
 		claim.cost = 0;
 	weir__table_store_decide(fallback->options.table, &asked);
 }
@@ -255,7 +258,7 @@ static void decide_here(struct fallback *fallback, const struct weir__store_requ
 					     .now = request->decided_at };
 	struct here here WEIR__UNINITIALIZED;
 
-	find_limits(fallback, claims, n, request->fallback_nodes, &here);
+	find_limits(fallback, request, claims, n, &here);
 	if (request->operation == WEIR__STORE_TAKE && n == 1 &&
 	    is_beyond_burst(&here, &claims[0], request->fallback_nodes)) {
 		take_one(fallback, &claims[0], asked.now, request->fallback_nodes, ret_verdicts);
@@ -411,6 +414,8 @@ static void mirror(struct fallback *fallback, const struct weir__store_request *
 	const bool is_whole = is_latest(fallback, request->decided_at) && !request->is_behind &&
 			      now >= atomic_load_explicit(&fallback->shared->settled_after, memory_order_relaxed);
 
+	if (is_whole && atomic_load_explicit(&fallback->shared->mirrored_at, memory_order_relaxed) < now)
+		atomic_store_explicit(&fallback->shared->mirrored_at, now, memory_order_relaxed);
 	for (uint32_t i = 0; i < request->n; i++) {
 		const struct weir_claim *const claim = &request->claims[i];
 

@@ -29,8 +29,10 @@ struct weir__fallback_rule {
 
 /* What the fallbacks of all workers of a process share. Starts as all zero. */
 struct weir__fallback_shared {
-	_Atomic weir_ns decided_at;    /* of the latest reply, by the store's clock */
-	_Atomic weir_ns settled_after; /* by the table's clock: until then, a request without a reply may take effect */
+	_Atomic weir_ns decided_at; /* of the latest reply, by the store's clock */
+	/* By the table's clock: */
+	_Atomic weir_ns settled_after; /* until then, a request without a reply may take effect */
+	_Atomic weir_ns mirrored_at;   /* the latest reply that has all charges of this process */
 };
 
 struct weir__fallback_options {

@@ -204,6 +204,23 @@ static struct asked ask_one(struct fixture *fixture, enum weir__store_operation 
 	return ask(fixture, operation, false, (const struct weir_table_limit *[CLAIMS]){ limit }, cost);
 }
 
+/* The store replies with what is left of ten. */
+static void hear(struct fixture *fixture, uint64_t remaining)
+{
+	fixture->behind.outcome = WEIR__STORE_DECIDED;
+	fixture->behind.decided_at++;
+	fixture->behind.said = (struct weir_verdict){ .limit = 10,
+						      .remaining = remaining,
+						      .reset_after = S(8640000) * (10 - remaining) };
+	(void)ask_one(fixture, WEIR__STORE_TAKE, fixture->ten, 1);
+	fixture->behind.outcome = WEIR__STORE_UNREACHED;
+}
+
+static uint64_t in_mirror(struct fixture *fixture)
+{
+	return weir_table_peek(fixture->table, fixture->ten, "k", 1, weir_table_now(fixture->table), 0).remaining;
+}
+
 /* --- one limit --------------------------------------------------------------------------------------------------- */
 
 /* A unit counts four times: a quarter of ten is two, and the rest is not allowed to anyone. */
@@ -275,8 +292,12 @@ static void a_server_that_joins_has_no_share(void)
 	asked = ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 1);
 	CHECK(!asked.verdicts[0].allowed && asked.request.is_closed);
 	CHECK_EQ(asked.verdicts[0].retry_after, S(1));
+	CHECK(ask_one(&fixture, WEIR__STORE_PEEK, fixture.ten, 1).request.is_closed);
 	CHECK(ask_one(&fixture, WEIR__STORE_TAKE, fixture.open, 1).verdicts[0].allowed);
 	CHECK(ask_one(&fixture, WEIR__STORE_TAKE, fixture.local, 1).verdicts[0].allowed);
+	hear(&fixture, 3);
+	CHECK(ask_one(&fixture, WEIR__STORE_RESET, fixture.ten, 0).verdicts[0].allowed);
+	CHECK_EQ(in_mirror(&fixture), 10);
 	unmake(&fixture);
 }
 
@@ -405,9 +426,15 @@ static void a_charge_is_undone_where_it_was_made(void)
 	CHECK_EQ(fixture.behind.n_submitted, n);
 	CHECK_EQ(fixture.behind.deferred, 3);
 	CHECK_EQ(fixture.behind.undone, 2);
+	fixture.behind.said = (struct weir_verdict){ .limit = 10, .remaining = 7, .reset_after = S(8640000) * 3 };
 	undone = undo_two(&fixture, WEIR__STORE_DECIDED, fixture.ten, taken.request.decided_at, 0);
 	CHECK_EQ(fixture.behind.n_submitted, n + 1);
 	CHECK_EQ(undone.request.fallback_nodes, 0);
+	/* The store has got the deferred charge since, and keeps it: the mirror has it once. */
+	undone = undo_two(&fixture, WEIR__STORE_DECIDED, fixture.ten, taken.request.decided_at, 3);
+	CHECK_EQ(undone.verdicts[0].granted, 0);
+	CHECK_EQ(weir_table_peek(fixture.table, fixture.ten, "k", 1, weir_table_now(fixture.table), 0).remaining, 7);
+	CHECK_EQ(fixture.behind.undone, 2);
 	unmake(&fixture);
 }
 
@@ -450,23 +477,6 @@ static void only_what_was_certainly_not_charged_is_charged_later(void)
 }
 
 /* --- what the store said ------------------------------------------------------------------------------------------ */
-
-/* The store replies that so much is left of ten. */
-static void hear(struct fixture *fixture, uint64_t remaining)
-{
-	fixture->behind.outcome = WEIR__STORE_DECIDED;
-	fixture->behind.decided_at++;
-	fixture->behind.said = (struct weir_verdict){ .limit = 10,
-						      .remaining = remaining,
-						      .reset_after = S(8640000) * (10 - remaining) };
-	(void)ask_one(fixture, WEIR__STORE_TAKE, fixture->ten, 1);
-	fixture->behind.outcome = WEIR__STORE_UNREACHED;
-}
-
-static uint64_t in_mirror(struct fixture *fixture)
-{
-	return weir_table_peek(fixture->table, fixture->ten, "k", 1, weir_table_now(fixture->table), 0).remaining;
-}
 
 static void a_share_starts_from_what_the_store_said(void)
 {

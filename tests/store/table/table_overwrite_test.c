@@ -93,7 +93,7 @@ static void what_is_said_is_what_is_known(void)
 
 		for (int step = 0; step < STEPS; step++) {
 			struct weir_verdict said;
-			weir_ns later = pair.now;
+			weir_ns later;
 
 			pair.now += below(period / 3 + 2);
 			change_there(&pair);
@@ -264,7 +264,9 @@ static void threads_overwrite_what_others_charge(void)
 		}
 		for (size_t j = 0; j < THREADS; j++)
 			CHECK_EQ(pthread_join(threads[j], NULL), 0);
-		for (unsigned char key = 0; key < KEYS; key++) {
+		for (unsigned j = 0; j < KEYS; j++) {
+			const unsigned char key = (unsigned char)j;
+
 			while (weir_table_reset(pair.here, pair.of_here, &key, 1))
 				;
 			CHECK_EQ(weir_table_peek(pair.here, pair.of_here, &key, 1, pair.now, 0).reset_after, 0);
