@@ -615,7 +615,7 @@ static bool cancel_wait(struct weir__request *request)
 {
 	struct weir__wait *const wait = (struct weir__wait *)(void *)request;
 
-	(void)weir__waiting_give_up(request->context->waiting, wait->waiter, weir_table_now(request->context->table));
+	(void)weir__waiting_give_up(wait->waiter, weir_table_now(request->context->table));
 	return true;
 }
 
@@ -668,7 +668,7 @@ enum weir__run_result weir__wait_run(struct weir__wait *wait, const struct weir_
 		return WEIR__RUN_LATER;
 	}
 	if (result == WEIR__WAIT_BEGUN)
-		(void)weir__waiting_give_up(context->waiting, wait->waiter, wait->since);
+		(void)weir__waiting_give_up(wait->waiter, wait->since);
 	(void)weir__refusal_set(ret_refusal, WEIR__ERROR_WAITERS, "");
 	return WEIR__RUN_REFUSED;
 }
@@ -710,7 +710,7 @@ void weir__waits_deny(struct weir__context *context, struct weir__client *client
 		next = request->next;
 		if (request->kind != &wait_kind || request->is_done || weir__waiting_is_under_way(wait->waiter))
 			continue;
-		verdict = weir__waiting_give_up(context->waiting, wait->waiter, weir_table_now(context->table));
+		verdict = weir__waiting_give_up(wait->waiter, weir_table_now(context->table));
 		end_wait(wait, &verdict);
 	}
 }

@@ -507,7 +507,7 @@ static void complete(struct weir__store_request *call)
 		end(waiter, now);
 	} else if (waiter->state == DEPARTS && waiter->waiting->is_ended) {
 		void *const owner = waiter->owner;
-		const struct weir_verdict verdict = weir__waiting_give_up(waiter->waiting, waiter, now);
+		const struct weir_verdict verdict = weir__waiting_give_up(waiter, now);
 
 		options->over(owner, &verdict);
 	} else if (!waiter->is_under_way && options->goes_on) {
@@ -633,11 +633,10 @@ enum weir__wait_result weir__waiting_begin(struct weir__waiting *waiting, const 
 	return WEIR__WAIT_BEGUN;
 }
 
-struct weir_verdict weir__waiting_give_up(struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now)
+struct weir_verdict weir__waiting_give_up(struct weir__waiter *waiter, weir_ns now)
 {
 	const struct weir_verdict verdict = denied(waiter, now);
 
-	(void)waiting;
 	show(waiter, &verdict, now);
 	leave(waiter, now);
 	waiter->owner = NULL;

@@ -76,6 +76,6 @@ bool weir__waiting_is_under_way(const struct weir__waiter *waiter);
 
 /* Ends a wait early, without a call of `over`. Gives back what it was charged, also if the store has yet to reply.
  * Returns the verdict to reply with, if the client is still connected. */
-struct weir_verdict weir__waiting_give_up(struct weir__waiting *waiting, struct weir__waiter *waiter, weir_ns now);
+struct weir_verdict weir__waiting_give_up(struct weir__waiter *waiter, weir_ns now);
 
 #endif

@@ -5,6 +5,9 @@
  * fallback denies, the charge of the table is undone. So the request is charged everywhere or nowhere, and never allowed
  * before all limits are charged. Until the undo, others may be denied by the charge that is to be undone.
  *
+ * A departure of both kinds that is cancelled after it was allowed gives back only what the store behind was charged, since
+ * one request says one charge. Its charge in the table stays.
+ *
  * If the table denies, the store behind is not called: a flood that a limit of the table stops does not reach Redis. The
  * verdicts of its limits then say `allowed`, since they denied nothing, and that nothing is used. Only limits with count
  * all are charged there, because they count denied requests, too. */

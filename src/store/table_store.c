@@ -113,17 +113,25 @@ static struct weir_verdict decide_one(struct weir_table *table, const struct wei
 	}
 }
 
+/* What is not a take. */
+static void decide_other(struct weir_table *table, struct weir__store_request *request)
+{
+	if (request->operation == WEIR__STORE_DEPART && !request->is_each && request->n > 1) {
+		depart_together(table, request);
+		return;
+	}
+	for (uint32_t i = 0; i < request->n; i++)
+		request->verdicts[i] = decide_one(table, &request->claims[i], request);
+}
+
 static inline void decide(struct weir_table *table, struct weir__store_request *request)
 {
 	request->outcome = WEIR__STORE_DECIDED;
 	request->decided_at = request->now;
 	request->fallback_nodes = 0;
 	request->is_closed = false;
-	if (WEIR__UNLIKELY(request->operation == WEIR__STORE_DEPART && !request->is_each && request->n > 1)) {
-		depart_together(table, request);
-	} else if (WEIR__UNLIKELY(request->operation != WEIR__STORE_TAKE)) {
-		for (uint32_t i = 0; i < request->n; i++)
-			request->verdicts[i] = decide_one(table, &request->claims[i], request);
+	if (WEIR__UNLIKELY(request->operation != WEIR__STORE_TAKE)) {
+		decide_other(table, request);
 	} else if (!request->is_each) {
 		take_together(table, request);
 	} else if (WEIR__LIKELY(request->epoch_check == NULL)) {

@@ -295,7 +295,7 @@ static void who_gives_up_leaves_nothing(void)
 		for (int k = 1; k <= 4; k++)
 			CHECK_EQ(begin(fixture, k, "key", "1/s burst 1", 1, S(100), MADE_AT, &verdict),
 				 WEIR__WAIT_BEGUN);
-		verdict = weir__waiting_give_up(fixture->waiting, fixture->waiters[gives_up], MADE_AT + 1);
+		verdict = weir__waiting_give_up(fixture->waiters[gives_up], MADE_AT + 1);
 		CHECK(!verdict.allowed);
 		for (int k = 1; k <= 4; k++) {
 			if (k == gives_up)
@@ -318,8 +318,8 @@ static void a_departure_is_given_back(void)
 	CHECK_EQ(begin(fixture, 1, "key", "1/s leaky queue 3", 1, S(9), MADE_AT, &verdict), WEIR__WAIT_BEGUN);
 	CHECK_EQ(begin(fixture, 2, "key", "1/s leaky queue 3", 1, S(9), MADE_AT, &verdict), WEIR__WAIT_BEGUN);
 	CHECK_EQ(left(fixture, "key", "1/s leaky queue 3", MADE_AT), 0);
-	(void)weir__waiting_give_up(fixture->waiting, fixture->waiters[2], MADE_AT);
-	(void)weir__waiting_give_up(fixture->waiting, fixture->waiters[1], MADE_AT);
+	(void)weir__waiting_give_up(fixture->waiters[2], MADE_AT);
+	(void)weir__waiting_give_up(fixture->waiters[1], MADE_AT);
 	CHECK_EQ(left(fixture, "key", "1/s leaky queue 3", MADE_AT), 2);
 	unmake(fixture);
 }
@@ -334,7 +334,7 @@ static void waits_are_bounded_and_can_be_ended(void)
 		CHECK_EQ(begin(fixture, k, "key", "1/hour", 1, S(86400), MADE_AT, &verdict), WEIR__WAIT_BEGUN);
 	CHECK_EQ(begin(fixture, MOST + 1, "key", "1/hour", 1, S(86400), MADE_AT, &verdict), WEIR__WAIT_FULL);
 	for (int k = 1; k <= MOST; k++)
-		(void)weir__waiting_give_up(fixture->waiting, fixture->waiters[k], MADE_AT);
+		(void)weir__waiting_give_up(fixture->waiters[k], MADE_AT);
 	weir__waiting_end(fixture->waiting);
 	CHECK_EQ(begin(fixture, 1, "key", "1/hour", 1, S(86400), MADE_AT, &verdict), WEIR__WAIT_OVER);
 	CHECK(!verdict.allowed);
@@ -389,7 +389,7 @@ static void any_order(void)
 			CHECK(is_found); /* the first of its line */
 		}
 		if (busy[number] && below(4) == 0) {
-			(void)weir__waiting_give_up(fixture->waiting, fixture->waiters[number], now);
+			(void)weir__waiting_give_up(fixture->waiters[number], now);
 			busy[number] = false;
 			for (int k = 0; k < 3; k++)
 				for (int at = 0; at < length[k]; at++)
@@ -437,7 +437,7 @@ static void several_limits_are_waited_for_together(void)
 	CHECK_EQ(begin_both(fixture, 1, slower, 1, S(2), MADE_AT, &verdict), WEIR__WAIT_BEGUN);
 	CHECK_EQ(begin_both(fixture, 2, slower, 1, S(9), MADE_AT, &verdict), WEIR__WAIT_BEGUN);
 	CHECK(left(fixture, "q", "1/s leaky queue 5", MADE_AT) == 2 && left(fixture, "k", slower, MADE_AT) == 6);
-	CHECK(!weir__waiting_give_up(fixture->waiting, fixture->waiters[2], MADE_AT).allowed);
+	CHECK(!weir__waiting_give_up(fixture->waiters[2], MADE_AT).allowed);
 	CHECK(left(fixture, "q", "1/s leaky queue 5", MADE_AT) == 3 && left(fixture, "k", slower, MADE_AT) == 7);
 	CHECK_EQ(over(fixture, MADE_AT + S(2) - 1, &verdict), 0);
 	CHECK_EQ(over(fixture, MADE_AT + S(2), &verdict), 1);
@@ -514,12 +514,12 @@ static void one_of_a_line_calls_the_store(void)
 	CHECK_EQ(fixture->late.n_submitted, 6);
 	CHECK_EQ(over(fixture, now_in(fixture), &verdict), 0);
 	CHECK_EQ(fixture->late.n_submitted, 6);
-	(void)weir__waiting_give_up(fixture->waiting, fixture->waiters[1], now_in(fixture));
+	(void)weir__waiting_give_up(fixture->waiters[1], now_in(fixture));
 	CHECK_EQ(over(fixture, now_in(fixture), &verdict), 0); /* the second is the first now, and tries */
 	CHECK(weir__waiting_is_under_way(fixture->waiters[2]) && fixture->late.n == 1);
 	complete_first(fixture);
 	for (int k = 2; k <= 5; k++)
-		(void)weir__waiting_give_up(fixture->waiting, fixture->waiters[k], now_in(fixture));
+		(void)weir__waiting_give_up(fixture->waiters[k], now_in(fixture));
 	CHECK_EQ(left(fixture, "key", SLOW, now_in(fixture)), 0);
 	unmake(fixture);
 }
@@ -539,7 +539,7 @@ static void what_is_taken_for_one_that_gave_up_is_given_back(void)
 		fixture->late.is_late = true;
 		before = left(fixture, "key", texts[i], now_in(fixture));
 		CHECK_EQ(begin(fixture, 1, "key", texts[i], 1, PATIENT, now_in(fixture), &verdict), WEIR__WAIT_BEGUN);
-		(void)weir__waiting_give_up(fixture->waiting, fixture->waiters[1], now_in(fixture));
+		(void)weir__waiting_give_up(fixture->waiters[1], now_in(fixture));
 		CHECK_EQ(left(fixture, "key", texts[i], now_in(fixture)), before - 1);
 		CHECK_EQ(weir__waiting_n(fixture->waiting), 1); /* until the store has replied */
 		complete_first(fixture);
@@ -561,10 +561,10 @@ static void a_departure_is_given_back_later(void)
 		complete_first(fixture);
 	CHECK_EQ(over(fixture, now_in(fixture), &verdict), 1); /* the first departs at once */
 	CHECK_EQ(left(fixture, "key", QUEUE, now_in(fixture)), 2);
-	(void)weir__waiting_give_up(fixture->waiting, fixture->waiters[2], now_in(fixture));
+	(void)weir__waiting_give_up(fixture->waiters[2], now_in(fixture));
 	complete_first(fixture);
 	CHECK_EQ(left(fixture, "key", QUEUE, now_in(fixture)), 2); /* the third keeps its instant */
-	(void)weir__waiting_give_up(fixture->waiting, fixture->waiters[3], now_in(fixture));
+	(void)weir__waiting_give_up(fixture->waiters[3], now_in(fixture));
 	complete_first(fixture);
 	CHECK_EQ(left(fixture, "key", QUEUE, now_in(fixture)), 3);
 	unmake(fixture);

@@ -162,7 +162,7 @@ def every_command_answers_as_with_a_table():
 
 
 def without_redis_the_table_decides_on():
-    with redis() as store, server_on(store, POLICY, "--store-budget", "20ms") as (one, client):
+    with redis() as store, server_on(store, POLICY, "--store-budget", "500ms") as (one, client):
         assert check(client, ip="1.1.1.1", api_key="k")["allowed"]
         store.tell(signal.SIGSTOP)
         assert check(client, ip="1.1.1.1")["allowed"]

@@ -116,9 +116,9 @@ def who_leaves_gives_its_departure_back():
 
 def other_limits_are_waited_for():
     with redis() as store, servers(store) as (ones, clients):
-        for limit in ("20/s burst 1", "20/s fixed_window", "5/s sliding_log", "20/s leaky queue 5", "10/s fixed_window count all"):
-            for n in range(8):
-                answer = clients[n % 2].ask("WEIR.TAKE", "k", limit, 5 if "10/s" in limit or "20/s f" in limit else 1, "WAIT", 60000)
+        for limit in ("20/s burst 1", "1/50ms fixed_window", "1/50ms sliding_log", "20/s leaky queue 5", "1/50ms fixed_window count all"):
+            for n in range(5):
+                answer = clients[n % 2].ask("WEIR.TAKE", "k", limit, 1, "WAIT", 60000)
                 assert answer["allowed"] and answer["delay"] == 0, (limit, answer)
         denied = clients[0].ask("WEIR.TAKE", "k", "1/hour", 2, "WAIT", DAY_MS)
         assert not denied["allowed"] and denied["retry_after"] == -1, denied
@@ -129,19 +129,19 @@ def waits_of_a_server_are_in_order():
     with redis() as store, servers(store) as (ones, clients):
         assert clients[0].ask("WEIR.TAKE", "u", "@named")["allowed"]
         waits = []
-        for n in range(4):
+        for n in range(2):
             waits.append(waiting_on(ones[0], "u", "@named"))
             until(lambda n=n: int(clients[0].info()["waiting_here"]) == n + 1, "it waits")
-        for n in range(4):  # a named limit is looked at again and again
+        for n in range(2):  # a named limit is looked at again and again
             clients[1].ask("WEIR.RESET", "u", "@named")
             assert waits[n].read()["allowed"], n
-            assert int(clients[0].info()["waiting_here"]) == 3 - n, "the others wait on"
+            assert int(clients[0].info()["waiting_here"]) == 1 - n, "the other waits on"
             waits[n].close()
 
 
 def without_redis_the_fallback_answers():
     for mode, allowed in (("open", True), ("closed", False), ("share", True)):
-        with redis() as store, servers(store, 1, "--on-store-failure", mode, budget="20ms") as (ones, clients):
+        with redis() as store, servers(store, 1, "--on-store-failure", mode, budget="500ms") as (ones, clients):
             assert clients[0].ask("WEIR.TAKE", "u", "@named")["allowed"]
             with contextlib.closing(waiting_on(ones[0], "u", "@named")) as named, \
                     contextlib.closing(waiting_on(ones[0], "q", QUEUE)) as first, contextlib.closing(waiting_on(ones[0], "q", QUEUE)) as departs:
@@ -154,6 +154,8 @@ def without_redis_the_fallback_answers():
                 assert answer["allowed"] == allowed, (mode, answer)
                 departs.close()  # Redis cannot be told
                 until(lambda: int(clients[0].info()["waiting_here"]) == (mode == "closed"), f"it has gone: {mode}")
+            if mode != "share":  # else it ends without Redis
+                store.tell(signal.SIGCONT)
             assert ones[0].end() == 0, ones[0].said()
             store.tell(signal.SIGCONT)
 

@@ -783,6 +783,42 @@ static void without_a_rule_nothing_is_decided(void)
 	unmake(&fixture);
 }
 
+/* A departure that the fallback gave is within the longest delay, is charged to the store later, and is cancelled in the
+ * table that gave it. */
+static void departures_are_given_and_cancelled_here(void)
+{
+	struct fixture fixture;
+	struct asked asked;
+	const struct weir_table_limit *queue;
+	weir_ns charged_at;
+
+	make(&fixture);
+	fixture.behind.nodes = 1;
+	queue = limit_in(fixture.table, "1/1000day leaky queue 3");
+	CHECK(ask_one(&fixture, WEIR__STORE_DEPART, queue, 1).verdicts[0].allowed);
+	asked = ask_one(&fixture, WEIR__STORE_DEPART, queue, 1); /* which accepts no delay */
+	CHECK(!asked.verdicts[0].allowed && asked.verdicts[0].retry_after > S(86400) * 999);
+	CHECK_EQ(asked.verdicts[0].remaining, 2);
+	(void)submit(&fixture, &asked, WEIR__STORE_PEEK, false, (const struct weir_table_limit *[CLAIMS]){ queue }, 1);
+	asked.request.operation = WEIR__STORE_DEPART;
+	asked.request.max_delay = S(86400) * 1000;
+	CHECK(weir__store_submit(fixture.store, &asked.request));
+	CHECK(asked.verdicts[0].allowed && asked.verdicts[0].delay > 0 && asked.verdicts[0].remaining == 1);
+	CHECK_EQ(fixture.behind.deferred, 2);
+	charged_at = asked.request.decided_at;
+	asked.request.operation = WEIR__STORE_CANCEL;
+	asked.request.charged_at = charged_at;
+	asked.request.charged_cost = 1;
+	asked.request.charged_full_at = charged_at + asked.verdicts[0].reset_after;
+	asked.request.charged_nodes = asked.request.fallback_nodes;
+	CHECK(weir__store_submit(fixture.store, &asked.request));
+	CHECK(asked.verdicts[0].granted == 1 && asked.verdicts[0].remaining == 2);
+	asked.request.charged_nodes = 0; /* a departure of the store, which cannot be reached */
+	CHECK(weir__store_submit(fixture.store, &asked.request));
+	CHECK(asked.verdicts[0].granted == 0 && asked.verdicts[0].remaining == 2);
+	unmake(&fixture);
+}
+
 TESTS(TEST(a_share_is_this_servers_part), TEST(a_cost_above_the_share_waits_for_the_store),
       TEST(a_small_limit_allows_one_at_each_server), TEST(a_server_that_joins_has_no_share),
       TEST(a_share_starts_from_what_the_store_said), TEST(nothing_starts_a_share_over),
@@ -793,5 +829,5 @@ TESTS(TEST(a_share_is_this_servers_part), TEST(a_cost_above_the_share_waits_for_
       TEST(together_all_are_charged_or_none), TEST(the_same_key_twice_is_one), TEST(each_is_decided_by_its_own_rule),
       TEST(the_budget_is_the_least_of_the_rules), TEST(rules_are_looked_up_when_they_change),
       TEST(inline_limits_have_no_rule_of_their_own), TEST(what_is_decided_is_left_as_it_is),
-      TEST(a_request_may_fail_later), TEST(the_status_is_that_of_the_store_behind),
-      TEST(without_a_rule_nothing_is_decided))
+      TEST(a_request_may_fail_later), TEST(departures_are_given_and_cancelled_here),
+      TEST(the_status_is_that_of_the_store_behind), TEST(without_a_rule_nothing_is_decided))

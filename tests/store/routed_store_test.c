@@ -24,16 +24,18 @@ struct behind {
 	uint32_t n_submitted, n_claims, n_flushed, n_collected, n_freed;
 };
 
-enum { HERE, HERE_WINDOW, HERE_LOG, HERE_ALL, FAR, FAR_LOG, FAR_ALL, LIMITS };
+enum { HERE, HERE_WINDOW, HERE_LOG, HERE_ALL, HERE_QUEUE, FAR, FAR_LOG, FAR_ALL, FAR_QUEUE, LIMITS };
 
 static const char *const texts[LIMITS] = { [HERE] = "4/1000day",
 					   [HERE_WINDOW] = "5/1000day fixed_window",
 					   [HERE_LOG] = "4/1000day sliding_log",
 					   [HERE_ALL] = "3/1000day fixed_window count all",
+					   [HERE_QUEUE] = "1/1000day leaky queue 6",
 					   [FAR] = "6/1000day",
 					   [FAR_LOG] = "5/1000day sliding_log",
-					   [FAR_ALL] = "7/1000day fixed_window count all" };
-static const uint64_t mosts[LIMITS] = { 4, 5, 4, 3, 6, 5, 7 };
+					   [FAR_ALL] = "7/1000day fixed_window count all",
+					   [FAR_QUEUE] = "1/1000day leaky queue 6 " };
+static const uint64_t mosts[LIMITS] = { 4, 5, 4, 3, 6, 6, 5, 7, 6 };
 
 struct fixture {
 	struct weir_table *table;
@@ -121,7 +123,8 @@ static bool is_in_table(void *fixture_, const struct weir_table_limit *limit)
 
 	fixture->n_found++;
 	return limit == fixture->limits[HERE] || limit == fixture->limits[HERE_WINDOW] ||
-	       limit == fixture->limits[HERE_LOG] || limit == fixture->limits[HERE_ALL];
+	       limit == fixture->limits[HERE_LOG] || limit == fixture->limits[HERE_ALL] ||
+	       limit == fixture->limits[HERE_QUEUE];
 }
 
 static bool has_any(void *fixture)
@@ -555,6 +558,56 @@ static void the_store_behind_is_reached_through_it(void)
 	unmake(&fixture);
 }
 
+/* --- departures -------------------------------------------------------------------------------------------------- */
+
+/* A queue of the table and a queue of the store behind, each with one token per 1000 days. */
+static struct asked depart(struct fixture *fixture, uint64_t cost_here, uint64_t cost_far, weir_ns max_delay)
+{
+	const struct want wants[] = { { HERE_QUEUE, 'a', cost_here }, { FAR_QUEUE, 'a', cost_far } };
+	struct asked asked, done;
+
+	prepare(fixture, &asked, WEIR__STORE_DEPART, false, wants, 2);
+	asked.request.max_delay = max_delay;
+	if (weir__store_submit(fixture->store, &asked.request))
+		return asked;
+	weir__store_collect(fixture->store);
+	done = *asked.moved;
+	free(asked.moved);
+	return done;
+}
+
+/* All or nothing, within the longest delay, which may be of either. What the table was charged for a departure that the
+ * other store denies is cancelled, and not counted. */
+static void departures_are_all_or_nothing(void)
+{
+	const weir_ns day = S(86400);
+
+	for (int is_late = 0; is_late < 2; is_late++) {
+		struct fixture fixture;
+		struct asked asked;
+
+		make(&fixture);
+		fixture.behind.is_late = is_late;
+		asked = depart(&fixture, 1, 2, 0);
+		CHECK(asked.request.decision.verdict.allowed && asked.request.decision.verdict.delay == 0);
+		asked = depart(&fixture, 1, 1, 1500 * day); /* the table: 1000 days, the other: 2000 */
+		CHECK(!asked.request.decision.verdict.allowed);
+		CHECK_EQ(asked.request.decision.decided_by, 1);
+		CHECK(asked.request.decision.verdict.retry_after > 1900 * day);
+		CHECK(left(&fixture, HERE_QUEUE, 'a') == 5 && left(&fixture, FAR_QUEUE, 'a') == 4);
+		asked = depart(&fixture, 1, 1, 500 * day); /* the table denies: the other is not called */
+		CHECK(!asked.request.decision.verdict.allowed);
+		CHECK_EQ(asked.request.decision.decided_by, 0);
+		CHECK_EQ(fixture.behind.n_submitted, 2);
+		asked = depart(&fixture, 1, 1, 2000 * day);
+		CHECK(asked.request.decision.verdict.allowed);
+		CHECK(asked.request.decision.verdict.delay > 1900 * day);
+		CHECK(left(&fixture, HERE_QUEUE, 'a') == 4 && left(&fixture, FAR_QUEUE, 'a') == 3);
+		CHECK(counted(&fixture, HERE_QUEUE).allowed == 0 && counted(&fixture, HERE_QUEUE).denied == 0);
+		unmake(&fixture);
+	}
+}
+
 /* --- any order --------------------------------------------------------------------------------------------------- */
 
 /* What a key has used, and of that what is yet to be undone. */
@@ -572,7 +625,7 @@ struct pending {
 
 static bool is_here(int limit)
 {
-	return limit <= HERE_ALL;
+	return limit <= HERE_QUEUE;
 }
 
 /* All claims of a request that are in the same place, together. */
@@ -740,4 +793,5 @@ TESTS(TEST(requests_of_one_kind_go_straight), TEST(every_operation_goes_where_th
       TEST(what_the_table_was_charged_is_undone), TEST(the_table_denies_without_the_store),
       TEST(attempts_count_in_both), TEST(a_store_that_fails_charges_nothing), TEST(each_is_decided_by_itself),
       TEST(a_stale_policy_charges_nothing), TEST(rules_that_change_meanwhile_undo_only_the_own_charge),
-      TEST(the_store_behind_is_reached_through_it), TEST(any_order), TEST(a_bucket_allows_its_burst))
+      TEST(the_store_behind_is_reached_through_it), TEST(departures_are_all_or_nothing), TEST(any_order),
+      TEST(a_bucket_allows_its_burst))
