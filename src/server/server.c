@@ -76,6 +76,7 @@ struct server {
 	int parent; /* to the parent of all servers; -1: there is none */
 	struct weir__handover handover;
 	bool is_handing, is_handed, is_retiring;
+	bool is_unreported; /* the previous server goes on, since it could not be told that this one serves */
 	struct weir__mapping_state mapping; /* of the table, as it was last logged */
 	weir_ns table_seen_at;
 	weir_ns drain_until, retire_until;
@@ -543,6 +544,7 @@ static void tell_before(struct server *server)
 		weir__log_say(server->log, WEIR__LOG_WARNING,
 			      "cannot tell the previous server that this one serves: %s; shutting down",
 			      strerror(errno));
+		server->is_unreported = true;
 		(void)kill(getpid(), SIGTERM);
 	}
 	server->pipe = -1;
@@ -729,7 +731,7 @@ static void limit_end(struct server *server, uint64_t least_ms)
 /* Leaves paths and sockets alone that another server uses. */
 static void end(struct server *server)
 {
-	const bool is_others = server->is_handed || server->pipe >= 0;
+	const bool is_others = server->is_handed || server->is_unreported || server->pipe >= 0;
 
 	weir__shutdown_guard_stop(&server->guard); /* it still runs if the start failed */
 	weir__shutdown_guard_start(&server->guard, server->log, "a second signal: ending at once");
