@@ -28,7 +28,8 @@ CONTENDERS = {
 WEIR = ("one", "batch")
 
 PROMISES = [
-    ("log_vs_go", ">=", 5.0),
+    ("log_vs_go", ">=", 1.8),
+    ("log_batch_vs_go", ">=", 3.5),
     ("log_vs_redis_zset", ">=", 20.0),
     ("log_bytes_per_event", "<=", 10.0),
 ]

@@ -16,8 +16,7 @@
  *   -DNEWEST_FIRST  the newest event is read before the oldest: what counted may be forgotten already
  *   -DNO_SECOND_LOOK  the oldest event is not read again after the newest, which may have gone round the ring by then
  *   -DNO_LAST_LOOK  the oldest event is not read after the cells: a cell may have gone round several times
- *   -DNO_ORDER      a cell is accepted whatever it holds
- *   -DFILE_LATE     an event is written to its cell after another has replaced it */
+ *   -DNO_ORDER      a cell is accepted whatever it holds */
 
 #ifndef WRITERS
 #define WRITERS 1
@@ -34,9 +33,9 @@
 #ifndef READS
 #define READS 1
 #endif
-#define PERIOD 2
+#define PERIOD 3
 
-byte newest = 2, oldest = 1;
+byte newest = 3, oldest = 1;
 byte cells[CELLS];
 byte is_written; /* how many events the writers have added */
 byte ended;      /* writers that are done */
@@ -64,9 +63,7 @@ proctype writer() {
 		/* a ring without room is not pushed to */
 		if
 		:: seen + 1 - oldest_seen < CELLS ->
-#ifndef FILE_LATE
 			file_newest();
-#endif
 			atomic {
 				is_done = (newest == seen && is_written < WRITES);
 				if
@@ -74,12 +71,6 @@ proctype writer() {
 				:: else
 				fi
 			};
-#ifdef FILE_LATE
-			if
-			:: is_done -> cells[seen % CELLS] = seen % SPAN
-			:: else
-			fi;
-#endif
 			atomic {
 				if
 				:: is_done && oldest == oldest_seen && oldest < FIRST_LIVE(seen + 1) ->
@@ -163,6 +154,7 @@ init {
 
 	atomic {
 		cells[1] = 1;
+		cells[2] = 2;
 		for (i : 1 .. WRITERS) { run writer() }
 		run reader()
 	}
