@@ -231,7 +231,7 @@ static void hear_all(void)
 			(void)ask(&world.nodes[i], WEIR__STORE_PEEK, 0);
 }
 
-/* is_known: every server hears of the key before the weather turns, and charges as soon as it is up again. */
+/* is_known: every server hears of the key before the weather turns, and all charge before the store decides again. */
 static void turn_weather(bool is_known)
 {
 	if (world.weather == UP) {
