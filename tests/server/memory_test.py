@@ -272,7 +272,7 @@ def strangers_cost_nothing():
                     got = receive_all(stranger)
                     assert got.count(b"HTTP/1.1 ") < 10 and got.count(b"-NOAUTH") < 50, len(got)
         grown = (one.rss_kib() - before) * 1024
-        assert not IS_PLAIN or grown < MIB, grown
+        assert not IS_PLAIN or grown < BOUND, grown
         assert closed(other, "unauthenticated") == 80, other.info()
         with connect_http(one) as client:
             client.sendall(get("/v1/limits", "s3cret-of-web") * 50 + get("/healthz").replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
