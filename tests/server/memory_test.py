@@ -357,9 +357,17 @@ def addresses_in_a_namespace():
     return ""
 
 
+def requests_that_waited_leave_nothing():
+    with serving() as one, Client(one) as other, Client(one) as client:
+        client.send("WEIR.TAKE", "k", "10/s burst 1")
+        client.send("WEIR.TAKE", "k", "10/s burst 1", 1, "WAIT", 60000)
+        assert [client.read()[0], client.read()[0]] == [1, 1]
+        wait_until(lambda: other.info()["client_memory_bytes"] == "0", lambda: other.info()["client_memory_bytes"])
+
+
 TESTS = [trickling_readers_of_limits, readers_of_metrics_who_never_read, pipelines_over_resp_that_are_never_read,
          clients_that_wait_are_closed_with_their_requests, who_reads_a_byte_now_and_then_is_cut_off, who_reads_steadily_is_not, who_sends_a_byte_now_and_then_is_cut_off,
-         who_waits_for_the_server_is_not_late, strangers_cost_nothing, strangers_may_not_send_bodies, addresses_in_a_namespace]
+         who_waits_for_the_server_is_not_late, requests_that_waited_leave_nothing, strangers_cost_nothing, strangers_may_not_send_bodies, addresses_in_a_namespace]
 
 if __name__ == "__main__":
     chosen = sys.argv[3:]
