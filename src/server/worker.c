@@ -421,6 +421,7 @@ static void go_on(struct weir__worker *worker, struct weir__connection *connecti
 	is_alive = is_alive && weir__worker_flush(worker, connection, length);
 	if (is_alive && !weir__worker_is_waiting(connection))
 		is_alive = answer_unread(worker, connection);
+	is_alive = is_alive && weir__worker_account(worker, connection);
 	is_alive = is_alive && (weir__worker_is_waiting(connection) ||
 				!(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0));
 	if (is_alive || linger(worker, connection)) /* when it lingers, what it sends is read and discarded */

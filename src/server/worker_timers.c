@@ -68,8 +68,9 @@ void weir__worker_pace(const struct weir__worker *worker, struct weir__connectio
 	connection->unsent = weir__net_unsent(connection->socket);
 }
 
-/* Whether the client has read too little since paced_at, of replies that are buffered or that the kernel has. What the kernel takes does not tell: it takes nothing until a
- * third of its buffer is free, which may be megabytes. What the other side has acknowledged does. */
+/* Whether the client has read too little since paced_at, of replies that are buffered or that the kernel has. What the
+ * kernel takes does not tell: it takes nothing until a third of its buffer is free, which may be megabytes. What the
+ * other side has acknowledged does. */
 static bool reads_too_slowly(const struct weir__worker *worker, const struct weir__connection *connection)
 {
 	const uint64_t elapsed_ns = worker->now - connection->paced_at;

@@ -272,7 +272,7 @@ def strangers_cost_nothing():
                     got = receive_all(stranger)
                     assert got.count(b"HTTP/1.1 ") < 10 and got.count(b"-NOAUTH") < 50, len(got)
         grown = (one.rss_kib() - before) * 1024
-        assert not IS_PLAIN or grown < MIB, grown
+        assert not IS_PLAIN or grown < BOUND, grown
         assert closed(other, "unauthenticated") == 80, other.info()
         with connect_http(one) as client:
             client.sendall(get("/v1/limits", "s3cret-of-web") * 50 + get("/healthz").replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
@@ -357,9 +357,17 @@ def addresses_in_a_namespace():
     return ""
 
 
+def requests_that_waited_leave_nothing():
+    with serving() as one, Client(one) as other, Client(one) as client:
+        client.send("WEIR.TAKE", "k", "10/s burst 1")
+        client.send("WEIR.TAKE", "k", "10/s burst 1", 1, "WAIT", 60000)
+        assert [client.read()[0], client.read()[0]] == [1, 1]
+        wait_until(lambda: other.info()["client_memory_bytes"] == "0", lambda: other.info()["client_memory_bytes"])
+
+
 TESTS = [trickling_readers_of_limits, readers_of_metrics_who_never_read, pipelines_over_resp_that_are_never_read,
          clients_that_wait_are_closed_with_their_requests, who_reads_a_byte_now_and_then_is_cut_off, who_reads_steadily_is_not, who_sends_a_byte_now_and_then_is_cut_off,
-         who_waits_for_the_server_is_not_late, strangers_cost_nothing, strangers_may_not_send_bodies, addresses_in_a_namespace]
+         who_waits_for_the_server_is_not_late, requests_that_waited_leave_nothing, strangers_cost_nothing, strangers_may_not_send_bodies, addresses_in_a_namespace]
 
 if __name__ == "__main__":
     chosen = sys.argv[3:]
