@@ -31,11 +31,21 @@ static void wrong_attempts_count_by_address(void)
 		weir_ns at;
 		bool may;
 	} rows[] = {
-		{ "192.0.2.1", 0, true },       { "192.0.2.1", 0, true },      { "192.0.2.1", 0, false },
-		{ "192.0.2.2", 0, true },       { "::ffff:192.0.2.2", 0, true }, { "192.0.2.2", 0, false },
-		{ "192.0.2.1", 10 * S - 1, false }, { "192.0.2.1", 10 * S, true }, { "192.0.2.1", 10 * S, false },
-		{ "2001:db8::1", 0, true },     { "2001:db8::2", 0, true },    { "2001:db8::ffff:0:3", 0, false },
-		{ "2001:db8:0:1::1", 0, true }, { NULL, 0, true },             { NULL, 0, true },
+		{ "192.0.2.1", 0, true },
+		{ "192.0.2.1", 0, true },
+		{ "192.0.2.1", 0, false },
+		{ "192.0.2.2", 0, true },
+		{ "::ffff:192.0.2.2", 0, true },
+		{ "192.0.2.2", 0, false },
+		{ "192.0.2.1", 10 * S - 1, false },
+		{ "192.0.2.1", 10 * S, true },
+		{ "192.0.2.1", 10 * S, false },
+		{ "2001:db8::1", 0, true },
+		{ "2001:db8::2", 0, true },
+		{ "2001:db8::ffff:0:3", 0, false },
+		{ "2001:db8:0:1::1", 0, true },
+		{ NULL, 0, true },
+		{ NULL, 0, true },
 		{ NULL, 0, false },
 	};
 	struct weir_message why;
@@ -84,7 +94,8 @@ static void others_do_not_wash_an_address_out(void)
 	while (guess(limit, &from, start))
 		;
 	for (uint32_t i = 0; i < 4 * WEIR__AUTH_LIMIT_ADDRESSES; i++) {
-		const unsigned char bytes[4] = { 10, (unsigned char)(i >> 16), (unsigned char)(i >> 8), (unsigned char)i };
+		const unsigned char bytes[4] = { 10, (unsigned char)(i >> 16), (unsigned char)(i >> 8),
+						 (unsigned char)i };
 		const struct weir__address other = weir__address_of(bytes, false);
 
 		(void)guess(limit, &other, start);
