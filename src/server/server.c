@@ -45,6 +45,9 @@ enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2 };
 enum {
 	REPLIES_LEAST_MS = 10000, /* workers give their clients 5 s to read the last replies */
 	THREADS_LEAST_MS = 3000,  /* the last spans may take 2 s */
+	/* A signal to all processes of a service, as systemd and terminals send it, reaches a server twice if it has a parent
+	 * that forwards it. */
+	TWICE_MS = 3000,
 };
 
 static const weir_ns second_ns = 1000000000;
@@ -79,7 +82,7 @@ struct server {
 	bool is_unreported; /* the previous server goes on, since it could not be told that this one serves */
 	struct weir__mapping_state mapping; /* of the table, as it was last logged */
 	weir_ns table_seen_at;
-	weir_ns drain_until, retire_until;
+	weir_ns drain_until, retired_at, retire_until;
 	struct weir__shutdown_guard guard; /* while the main thread does not wait for signals */
 };
 
@@ -691,7 +694,8 @@ static void retire(struct server *server)
 	char delay[32];
 
 	server->is_retiring = true;
-	server->retire_until = weir__add_saturating(weir_clock_now(), server->settings->end_delay_ns);
+	server->retired_at = weir_clock_now();
+	server->retire_until = weir__add_saturating(server->retired_at, server->settings->end_delay_ns);
 	for (uint32_t i = 0; i < server->n_workers; i++)
 		weir__worker_retire(server->workers[i]);
 	weir__settings_write_number(WEIR__SETTING_DURATION, server->settings->end_delay_ns, delay, sizeof(delay));
@@ -703,7 +707,9 @@ static void wait_for_signals(struct server *server, const sigset_t *signals)
 {
 	for (;;) {
 		const int signal = next_signal(server, signals);
-		const bool is_told_to_end = signal == SIGTERM || signal == SIGINT;
+		const bool is_again = server->parent >= 0 && server->is_retiring &&
+				      weir_clock_now() - server->retired_at < TWICE_MS * (second_ns / 1000);
+		const bool is_told_to_end = (signal == SIGTERM || signal == SIGINT) && !is_again;
 
 		look_at_table(server);
 		if (signal == SIGHUP)
@@ -734,7 +740,8 @@ static void end(struct server *server)
 	const bool is_others = server->is_handed || server->is_unreported || server->pipe >= 0;
 
 	weir__shutdown_guard_stop(&server->guard); /* it still runs if the start failed */
-	weir__shutdown_guard_start(&server->guard, server->log, "a second signal: ending at once");
+	weir__shutdown_guard_start(&server->guard, server->log, server->parent >= 0 ? TWICE_MS : 0,
+				   "a second signal: ending at once");
 	limit_end(server, REPLIES_LEAST_MS);
 	if (server->is_handing) /* or the next server would serve on closed sockets */
 		weir__handover_cancel(&server->handover);
@@ -778,7 +785,7 @@ static int start_log(struct server *server)
 	server->log = settings->log = weir__log_new(STDERR_FILENO, settings->log_format == WEIR__LOG_FORMAT_JSON);
 	if (server->log) {
 		server->options->warn(server->settings, weir__log_stream(server->log, WEIR__LOG_WARNING));
-		weir__shutdown_guard_start(&server->guard, server->log, "ended by a signal before it served");
+		weir__shutdown_guard_start(&server->guard, server->log, 0, "ended by a signal before it served");
 		return DONE;
 	}
 	fputs("weir serve: there is no memory, or no thread, for the log\n", stderr);

@@ -48,7 +48,8 @@ static void *keep(void *guard_)
 
 	while (!atomic_load(&guard->is_over)) {
 		const int signal = wait_for_signal(&signals, atomic_load(&guard->until_ms));
-		const bool is_told = signal == SIGTERM || signal == SIGINT;
+		const bool is_told = (signal == SIGTERM || signal == SIGINT) &&
+				     weir__monotonic_ms() >= guard->deaf_until_ms;
 
 		if (atomic_load(&guard->is_over))
 			break;
@@ -65,9 +66,11 @@ static void *keep(void *guard_)
 	return NULL;
 }
 
-void weir__shutdown_guard_start(struct weir__shutdown_guard *guard, struct weir__log *log, const char *on_signal)
+void weir__shutdown_guard_start(struct weir__shutdown_guard *guard, struct weir__log *log, uint64_t deaf_ms,
+				const char *on_signal)
 {
 	guard->log = log;
+	guard->deaf_until_ms = deaf_ms > 0 ? weir__monotonic_ms() + deaf_ms : 0;
 	guard->on_signal = on_signal;
 	atomic_store(&guard->until_ms, UINT64_MAX);
 	atomic_store(&guard->is_over, false);

@@ -15,7 +15,8 @@ struct weir__log;
 
 struct weir__shutdown_guard {
 	struct weir__log *log;
-	const char *on_signal; /* what the log says if a signal ended the process */
+	const char *on_signal;  /* what the log says if a signal ended the process */
+	uint64_t deaf_until_ms; /* signals before this belong to the one that came first */
 	_Atomic uint64_t until_ms;
 	_Atomic bool is_over;
 	pthread_t thread;
@@ -25,9 +26,10 @@ struct weir__shutdown_guard {
 /* Blocks SIGTERM, SIGINT and a signal of its own in this thread, and in all that it starts from then on. */
 void weir__shutdown_block_signals(void);
 
-/* From now on SIGTERM and SIGINT end the process at once, with exit status 1. Does nothing if a
- * thread cannot be started. */
-void weir__shutdown_guard_start(struct weir__shutdown_guard *guard, struct weir__log *log, const char *on_signal);
+/* After deaf_ms, SIGTERM and SIGINT end the process at once, with exit status 1. Does nothing if a thread cannot be
+ * started. */
+void weir__shutdown_guard_start(struct weir__shutdown_guard *guard, struct weir__log *log, uint64_t deaf_ms,
+				const char *on_signal);
 
 /* Ends the process in the same way unless the guard stops within this time. Replaces the time that was set before. */
 void weir__shutdown_guard_limit(struct weir__shutdown_guard *guard, uint64_t within_ms);

@@ -174,6 +174,19 @@ def those_that_drain_end_with_it():
         assert one.process.wait(TIMEOUT_S) == 0, one.said()
 
 
+def a_signal_to_the_whole_group_counts_once():
+    """As systemd and terminals send it: to the parent, which forwards it, and to the server."""
+    with supervised("--keep-pid", "on") as one, connect_to(one.resp) as client:
+        expect(client, bulks("PING"), PONG)
+        os.kill(servers(one)[0], signal.SIGTERM)
+        assert client.recv(1) == b""  # the server waits for the client to close
+        os.kill(one.known(), signal.SIGTERM)
+        time.sleep(0.2)
+        client.close()
+        assert one.process.wait(TIMEOUT_S) == 0, one.said()
+        assert "second signal" not in one.said(), one.said()
+
+
 # --- told ----------------------------------------------------------------------------------------------------------
 
 @contextlib.contextmanager
@@ -276,6 +289,7 @@ TESTS = [
     ("below a supervisor that waits for its child", below_a_supervisor_that_waits_for_its_child),
     ("it ends as its server does", it_ends_as_its_server_does),
     ("those that drain end with it", those_that_drain_end_with_it),
+    ("a signal to the whole group counts once", a_signal_to_the_whole_group_counts_once),
     ("systemd is told", systemd_is_told),
     ("the parent tells for its servers", the_parent_tells_for_its_servers),
     ("systemd without notify keeps the process", systemd_without_notify_keeps_the_process),
