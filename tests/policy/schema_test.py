@@ -145,6 +145,8 @@ WORDS = ["", "x", "a*", "gold", "10/s", "0/s", "5/s leaky queue 5", "10.0.0.0/8"
 KEYS = ["name", "limit", "key", "match", "cost", "mode", "overrides", "when", "attribute", "default", "type", "lower",
         "ipv6", "store", "on_store_failure", "store_budget", "local", "is", "not", "present", "limits", "attributes", "x", ""]
 
+SETTINGS = {"store", "on_store_failure", "store_budget"}  # at the top of a document, these are settings of a server
+
 
 # --- documents ------------------------------------------------------------------------------------------------------
 
@@ -181,7 +183,8 @@ def generated(number):
         document = copy.deepcopy(rng.choice([one for one in VALID if one]))
         for _ in range(rng.choice((1, 1, 1, 2, 3))):
             change(document, rng)
-        found.append(document)
+        if not SETTINGS & set(document):
+            found.append(document)
     return found
 
 
