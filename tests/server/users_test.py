@@ -16,6 +16,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
+import toy  # noqa: E402
 from daemon import TIMEOUT_S, bulks, daemon, expect, receive_all, run  # noqa: E402
 
 WEIR = sys.argv[1]
@@ -165,7 +166,8 @@ def who_waits_is_closed_too():
         client.sendall(bulks("WEIR.TAKE", "k", "1/hour", 1) + bulks("WEIR.TAKE", "k", "1/hour", 1, "WAIT", 3600000))
         assert client.recv(1) == b"*"  # the first is admitted, the other one waits
         one.change(users(user("stays", "p")))
-        assert receive_all(client).count(b"*") == 0
+        rest = receive_all(client).split(b"*7\r\n")[1:]  # where the store has not replied to the wait yet, it is denied
+        assert not rest or toy.IS_TOY and [one[:4] for one in rest] == [b":0\r\n"], rest
         client.close()
 
 
