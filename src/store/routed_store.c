@@ -268,6 +268,7 @@ static void finish(struct split *split)
 	whole->outcome = part->outcome;
 	whole->decided_at = part->decided_at;
 	whole->fallback_nodes = part->fallback_nodes;
+	whole->is_uncertain = part->is_uncertain;
 	whole->is_closed = part->is_closed && split->stage != DENIED;
 	if (split->stage == CHARGED && is_allowed)
 		count(split, true);
@@ -298,16 +299,14 @@ static bool submit_part(struct split *split, bool is_each)
 	struct weir__store_request *const part = &split->part, *const whole = split->whole;
 	struct weir__store *const behind = split->routed->options.store;
 
-	part->operation = whole->operation;
-	part->is_each = is_each;
-	part->claims = split->claims;
-	part->verdicts = split->verdicts;
-	part->now = whole->now;
-	part->max_delay = whole->max_delay;
-	part->hashes = NULL;
-	part->epoch_check = NULL;
-	part->fallback_nodes = 0;
-	part->caller = &part_caller;
+	*part = (struct weir__store_request){ .operation = whole->operation,
+					      .is_each = is_each,
+					      .n = part->n,
+					      .claims = split->claims,
+					      .verdicts = split->verdicts,
+					      .now = whole->now,
+					      .max_delay = whole->max_delay,
+					      .caller = &part_caller };
 	if (!weir__store_submit(behind, part))
 		return false;
 	finish(split);
@@ -371,10 +370,9 @@ static bool submit_together(struct routed *routed, struct weir__store_request *w
 	count(split, false);
 	if (split->part.n > 0)
 		return submit_part(split, true);
-	split->part.outcome = WEIR__STORE_DECIDED;
-	split->part.decided_at = whole->now;
-	split->part.fallback_nodes = WEIR__STORE_IN_TABLE;
-	split->part.is_closed = false;
+	split->part = (struct weir__store_request){ .outcome = WEIR__STORE_DECIDED,
+						    .decided_at = whole->now,
+						    .fallback_nodes = WEIR__STORE_IN_TABLE };
 	finish(split);
 	recycle(split);
 	return true;
