@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -90,6 +92,41 @@ int weir__text_file_check(const char *path)
 
 	if (error == 0)
 		(void)close(file);
+	return error;
+}
+
+static int write_all(int file, const char *bytes, size_t length)
+{
+	while (length > 0) {
+		const ssize_t n = write(file, bytes, length);
+
+		if (n < 0 && errno != EINTR)
+			return errno;
+		bytes += n > 0 ? n : 0;
+		length -= n > 0 ? (size_t)n : 0;
+	}
+	return fsync(file) == 0 ? 0 : errno;
+}
+
+int weir__text_file_replace(const char *path, unsigned mode, const char *text, size_t length)
+{
+	char beside[PATH_MAX];
+	int file, error;
+
+	if (snprintf(beside, sizeof(beside), "%s.XXXXXX", path) >= (int)sizeof(beside))
+		return ENAMETOOLONG;
+	file = mkostemp(beside, O_CLOEXEC);
+	if (file < 0)
+		return errno;
+	error = write_all(file, text, length);
+	if (error == 0 && fchmod(file, mode) != 0)
+		error = errno;
+	if (close(file) != 0 && error == 0)
+		error = errno;
+	if (error == 0 && rename(beside, path) != 0)
+		error = errno;
+	if (error != 0)
+		(void)unlink(beside);
 	return error;
 }
 

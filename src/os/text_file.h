@@ -1,4 +1,4 @@
-/* text_file.h: reads an entire file into memory, without waiting for other processes. */
+/* text_file.h: reads an entire file into memory, without waiting for other processes, and replaces one at once. */
 #ifndef WEIR_OS_TEXT_FILE_H
 #define WEIR_OS_TEXT_FILE_H
 
@@ -12,6 +12,10 @@ int weir__text_file_read(const char *path, size_t most, char **ret_text, size_t 
 
 /* Whether such a file can be opened, for libraries that open it by themselves. Returns 0 or the same errno. */
 int weir__text_file_check(const char *path);
+
+/* Writes a temporary file beside the path and renames it, so that readers find the old or the new text, also after a
+ * power cut. Returns 0 or an errno. */
+int weir__text_file_replace(const char *path, unsigned mode, const char *text, size_t length);
 
 /* The message for an errno of these functions. */
 const char *weir__text_file_error(int error);

@@ -2,12 +2,9 @@
 #include "server/pid_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "os/text_file.h"
@@ -16,23 +13,9 @@ enum { MODE = 0644, LENGTH_MAX = 64 };
 
 static int write_file(const char *path)
 {
-	char beside[PATH_MAX];
-	int file, error = 0;
+	char text[LENGTH_MAX];
 
-	if (snprintf(beside, sizeof(beside), "%s.XXXXXX", path) >= (int)sizeof(beside))
-		return ENAMETOOLONG;
-	file = mkostemp(beside, O_CLOEXEC);
-	if (file < 0)
-		return errno;
-	if (dprintf(file, "%d\n", (int)getpid()) < 0 || fchmod(file, MODE) != 0)
-		error = errno;
-	if (close(file) != 0 && error == 0)
-		error = errno;
-	if (error == 0 && rename(beside, path) != 0)
-		error = errno;
-	if (error != 0)
-		(void)unlink(beside);
-	return error;
+	return weir__text_file_replace(path, MODE, text, (size_t)snprintf(text, sizeof(text), "%d\n", (int)getpid()));
 }
 
 bool weir__pid_file_begin(struct weir__settings *settings)

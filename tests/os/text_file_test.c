@@ -94,10 +94,34 @@ static void pipes_that_the_caller_gave_are_read(void)
 	close(ends[0]);
 }
 
+static void a_file_is_replaced_at_once(void)
+{
+	char path[200], long_path[5000], *text;
+	struct stat status;
+	size_t length;
+
+	(void)snprintf(path, sizeof(path), "%s/replaced", folder);
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(weir__text_file_replace(path, i ? 0644 : 0600, i ? "second" : "first", i ? 6 : 5), 0);
+		CHECK_EQ(stat(path, &status), 0);
+		CHECK_EQ(status.st_mode & 0777, i ? 0644 : 0600);
+	}
+	CHECK_EQ(weir__text_file_read(path, 100, &text, &length), 0);
+	CHECK_TEXT(text, "second");
+	free(text);
+	CHECK_EQ(unlink(path), 0);
+	(void)snprintf(path, sizeof(path), "%s/missing/file", folder);
+	CHECK_EQ(weir__text_file_replace(path, 0600, "a", 1), ENOENT);
+	memset(long_path, 'a', sizeof(long_path) - 1);
+	long_path[sizeof(long_path) - 1] = '\0';
+	CHECK_EQ(weir__text_file_replace(long_path, 0600, "a", 1), ENAMETOOLONG);
+}
+
 int main(void)
 {
 	static const struct check_test tests[] = { TEST(regular_files_are_read), TEST(others_are_not_waited_for),
-						   TEST(pipes_that_the_caller_gave_are_read) };
+						   TEST(pipes_that_the_caller_gave_are_read),
+						   TEST(a_file_is_replaced_at_once) };
 	int failed;
 
 	test_folder_new(folder, "text_file");

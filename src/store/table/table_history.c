@@ -642,6 +642,21 @@ static bool is_valid(struct work *work, const struct weir__events *events)
 	return (!events->is_careful || is_still_there(work)) && weir__events_hold(events);
 }
 
+/* Finds the key, and its events. FULL: core has to take the step, with a copy of them. */
+static enum weir__history_done search(struct work *work, uint32_t tries, struct weir__events *ret_events)
+{
+	find(work);
+	if (!weir__epoch_check_holds(work->epoch_check))
+		return WEIR__HISTORY_STALE;
+	if (has_counter(work))
+		return WEIR__HISTORY_FULL;
+	if (!open_events(work, tries > 0, ret_events))
+		return WEIR__HISTORY_OUTRUN;
+	return weir__history_step_is_new_clock(&work->key.view.format.plan, ret_events, work->now) ?
+		       WEIR__HISTORY_FULL :
+		       WEIR__HISTORY_DONE;
+}
+
 /* Takes a step by searches. FULL: core has to take it. */
 static enum weir__history_done step_in_place(struct work *work, weir__step *step, uint64_t cost, uint32_t tries,
 					     struct weir_verdict *ret_verdict, uint64_t *ret_event_at)
@@ -650,16 +665,10 @@ static enum weir__history_done step_in_place(struct work *work, weir__step *step
 	const enum weir__history_operation operation = operation_of(step);
 	struct weir__addition addition;
 	struct weir__events events;
+	const enum weir__history_done opened = search(work, tries, &events);
 
-	find(work);
-	if (!weir__epoch_check_holds(work->epoch_check))
-		return WEIR__HISTORY_STALE;
-	if (has_counter(work))
-		return WEIR__HISTORY_FULL;
-	if (!open_events(work, tries > 0, &events))
-		return WEIR__HISTORY_OUTRUN;
-	if (weir__history_step_is_new_clock(plan, &events, work->now))
-		return WEIR__HISTORY_FULL;
+	if (opened != WEIR__HISTORY_DONE)
+		return opened;
 	*ret_verdict = weir__history_step(plan, &events, operation, work->now, cost, &addition);
 	*ret_event_at = addition.units ? addition.at : events.newest.at;
 	if (addition.units == 0 && !is_valid(work, &events)) {
@@ -753,17 +762,11 @@ static enum weir__history_done give_back(struct work *work, uint64_t n, uint32_t
 	const struct weir_plan *const plan = &work->key.view.format.plan;
 	struct weir__removal removal;
 	struct weir__events events;
+	const enum weir__history_done opened = search(work, tries, &events);
 	bool forgets;
 
-	find(work);
-	if (!weir__epoch_check_holds(work->epoch_check))
-		return WEIR__HISTORY_STALE;
-	if (has_counter(work))
-		return WEIR__HISTORY_FULL;
-	if (!open_events(work, tries > 0, &events))
-		return WEIR__HISTORY_OUTRUN;
-	if (weir__history_step_is_new_clock(plan, &events, work->now))
-		return WEIR__HISTORY_FULL;
+	if (opened != WEIR__HISTORY_DONE)
+		return opened;
 	removal = work->undone ? weir__history_step_undo(plan, &events, work->now, work->undone, n) :
 				 weir__history_step_refund(plan, &events, work->now, n);
 	if (events.is_lost)
