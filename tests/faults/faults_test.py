@@ -236,7 +236,7 @@ def sites():
 def main():
     known = sites()
     assert len(known) >= LEAST_SITES, f"only {len(known)} sites: the shim is not in use"
-    wanted = sys.argv[3] if len(sys.argv) > 3 else "24"
+    wanted = sys.argv[3] if len(sys.argv) > 3 else "16"
     if wanted == "all":
         chosen = known
     elif wanted.isdigit():

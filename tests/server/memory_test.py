@@ -365,7 +365,8 @@ def requests_that_waited_leave_nothing():
         wait_until(lambda: other.info()["client_memory_bytes"] == "0", lambda: other.info()["client_memory_bytes"])
 
 
-TESTS = [trickling_readers_of_limits, readers_of_metrics_who_never_read, pipelines_over_resp_that_are_never_read,
+OF_MEMORY = [trickling_readers_of_limits, readers_of_metrics_who_never_read]  # long, and for one thread each
+TESTS = [*(OF_MEMORY if sys.argv[2] != "thread" else []), pipelines_over_resp_that_are_never_read,
          clients_that_wait_are_closed_with_their_requests, who_reads_a_byte_now_and_then_is_cut_off, who_reads_steadily_is_not, who_sends_a_byte_now_and_then_is_cut_off,
          who_waits_for_the_server_is_not_late, requests_that_waited_leave_nothing, strangers_cost_nothing, strangers_may_not_send_bodies, addresses_in_a_namespace]
 
