@@ -291,7 +291,7 @@ def _companion(name: str, functions: Dict[str, Tuple[Any, List[Any]]]) -> Any:
         path = next((each for each in (near, f"{near}.0") if os.path.exists(each)), None)
         path = path or ctypes.util.find_library(f"weir-{name}")
         if path is None:
-            raise ImportError(f"there is no libweir-{name}.so: put it next to libweir.so, or install it and run ldconfig")
+            raise ImportError(f"libweir-{name}.so not found: put it next to libweir.so, or install it and run ldconfig")
         _companions[name] = _load(path, functions)
     return _companions[name]
 

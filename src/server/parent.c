@@ -34,7 +34,7 @@ bool weir__parent_is_wanted(const struct weir__settings *settings)
 
 	if (settings->keep_pid != WEIR__KEEP_PID_AUTO)
 		return settings->keep_pid == WEIR__KEEP_PID_ON;
-	/* systemd knows this process, and cannot be told of another one. */
+	/* Without a notify socket, systemd cannot be told of a new process id. */
 	return getpid() == 1 ||
 	       (by_systemd && strtol(by_systemd, NULL, 10) == (long)getpid() && getenv("NOTIFY_SOCKET") == NULL);
 }
