@@ -80,9 +80,11 @@ struct weir_table_options {
 	 * unless these bits allow for it: see weir_table_new. */
 	uint32_t mode;
 	uint32_t limits_max; /* the most limits, 1672 bytes each; 0 means 64 */
-	size_t arena_bytes;  /* part of size_bytes for sliding logs and segments; see weir_table_arena_size. 0: none */
-	weir_ns made_at;     /* the time around which times are valid; 0 means now. For replays and tests */
-	bool overcommit;     /* make the table even if it does not fit into the available memory: see weir_table_new */
+	/* Part of size_bytes for sliding logs and segments; see weir_table_arena_size. 0: none. Each process that uses the
+	 * table needs up to an eighth as much memory besides. */
+	size_t arena_bytes;
+	weir_ns made_at; /* the time around which times are valid; 0 means now. For replays and tests */
+	bool overcommit; /* make the table even if it does not fit into the available memory: see weir_table_new */
 };
 
 /* Returns the bytes for this many keys in use at once, and this many limits (0: 64). That is 23.5 bytes per key. With

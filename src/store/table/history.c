@@ -41,12 +41,6 @@ static uint32_t cells_a_leaf(const struct weir__shape *shape)
 	return shape->time_bits ? WEIR__CHUNK_WORDS : WEIR__CHUNK_PAIRS;
 }
 
-/* By shifts: a division takes longer than all else that a cell needs. */
-static uint32_t leaf_of(const struct weir__shape *shape, uint32_t position)
-{
-	return shape->time_bits ? position / WEIR__CHUNK_WORDS : position / WEIR__CHUNK_PAIRS;
-}
-
 /* Events that no longer count may stay for as long again, and some units with them. The spare bits are for these. */
 uint32_t weir__history_time_bits(uint64_t duration, uint64_t units)
 {
@@ -226,9 +220,16 @@ static _Atomic uint32_t *find_ref(const struct weir__history *history, uint32_t 
 	}
 }
 
+uint32_t weir__history_leaf(const struct weir__history *history, uint32_t leaf)
+{
+	_Atomic uint32_t *const ref = find_ref(history, leaf);
+
+	return ref ? atomic_load(ref) : 0;
+}
+
 static union weir__chunk *find_leaf(const struct weir__history *history, uint32_t position)
 {
-	_Atomic uint32_t *const ref = find_ref(history, leaf_of(&history->shape, position));
+	_Atomic uint32_t *const ref = find_ref(history, weir__shape_leaf(&history->shape, position));
 
 	return ref ? weir__arena_chunk(history->arena, atomic_load(ref)) : NULL;
 }
@@ -252,10 +253,21 @@ static void fetch_leaf(const struct weir__history *history, uint32_t position)
 		__builtin_prefetch(leaf, 1);
 }
 
-void weir__history_fetch_cells(const struct weir__history *history)
+/* What it reads need not be a root: it is only prefetched. */
+void weir__history_fetch_leaves(const struct weir__arena *arena, uint32_t number)
 {
-	fetch_leaf(history, history->newest.position);
-	fetch_leaf(history, history->oldest.position);
+	struct weir__history history = { .root = root_of(arena, number) };
+	uint32_t newest, oldest;
+
+	if (history.root == NULL || !unpack_shape(atomic_load(&history.root->shape), &history.shape))
+		return;
+	history.arena = (struct weir__arena *)arena;
+	newest = unpack_point(weir__atomic16_load(&history.root->newest)).position;
+	oldest = unpack_point(weir__atomic16_load(&history.root->oldest)).position;
+	if (newest < weir__shape_cells(&history.shape))
+		fetch_leaf(&history, newest);
+	if (oldest < weir__shape_cells(&history.shape))
+		fetch_leaf(&history, oldest);
 }
 
 static struct weir_state read_cell(const struct weir__shape *shape, union weir__chunk *leaf, uint32_t position)
@@ -399,7 +411,7 @@ static uint32_t make_ref(const struct weir__history *history, _Atomic uint32_t *
 static union weir__chunk *make_leaf(const struct weir__history *history, uint32_t position, weir__history_take *take,
 				    void *context)
 {
-	uint32_t leaf = leaf_of(&history->shape, position);
+	uint32_t leaf = weir__shape_leaf(&history->shape, position);
 	_Atomic uint32_t *refs = history->root->refs;
 
 	for (uint32_t level = history->shape.depth;; level--) {
@@ -658,7 +670,7 @@ static inline __attribute__((always_inline)) bool copy_cells(const struct weir__
 	struct weir__point previous = *first, next = { 0 };
 	uint64_t kept = 0;
 	bool has_next = false;
-	union weir__chunk *leaf = next_leaf(&walk, leaf_of(&shape, first->position), true);
+	union weir__chunk *leaf = next_leaf(&walk, weir__shape_leaf(&shape, first->position), true);
 
 	for (uint32_t position = first->position;;) {
 		const bool is_newest = position == of.newest.position;
@@ -684,7 +696,7 @@ static inline __attribute__((always_inline)) bool copy_cells(const struct weir__
 			break;
 		position = position + 1 == cells ? 0 : position + 1;
 		if ((position & (each - 1)) == 0)
-			leaf = next_leaf(&walk, leaf_of(&shape, position), false);
+			leaf = next_leaf(&walk, weir__shape_leaf(&shape, position), false);
 	}
 	*ret_newest = next;
 	return has_next && next.position < weir__shape_cells(&copy->shape) && (copy->n_words == 0 || write_leaf(copy));

@@ -80,6 +80,12 @@ static inline uint32_t weir__shape_cells(const struct weir__shape *shape)
 	return shape->leaves * (shape->time_bits ? WEIR__CHUNK_WORDS : WEIR__CHUNK_PAIRS);
 }
 
+/* The leaf of a position. By shifts: a division takes longer than all else that a cell needs. */
+static inline uint32_t weir__shape_leaf(const struct weir__shape *shape, uint32_t position)
+{
+	return shape->time_bits ? position / WEIR__CHUNK_WORDS : position / WEIR__CHUNK_PAIRS;
+}
+
 /* The number of chunks for this many events, including the root and indexes. */
 uint64_t weir__history_chunks(const struct weir__shape *shape, uint64_t events);
 
@@ -93,9 +99,12 @@ enum weir__history_found {
 enum weir__history_found weir__history_look(struct weir__arena *arena, uint32_t number, uint64_t owner,
 					    struct weir__history *ret_history, uint32_t *ret_moved_to);
 
+/* The number of the chunk that is this leaf. If there is none yet, a number that no chunk has. */
+uint32_t weir__history_leaf(const struct weir__history *history, uint32_t leaf);
+
 /* Prefetch what weir__history_look needs and, once that has arrived, what weir__history_push needs. */
 void weir__history_fetch_root(const struct weir__arena *arena, uint32_t number);
-void weir__history_fetch_cells(const struct weir__history *history);
+void weir__history_fetch_leaves(const struct weir__arena *arena, uint32_t number);
 
 /* Whether the newest event is still the one that was seen. All reads before the call happen before this check. */
 bool weir__history_is_unchanged(const struct weir__history *history);

@@ -124,6 +124,7 @@ int weir_table_new(const struct weir_table_options *options, struct weir_table *
 		weir__clock_init(&table->clock, &region.header->clock);
 	if (region.arena.n > 0) /* may be NULL: then lost chunks are not reclaimed, all else works */
 		table->sweep = new_sweep(&region.arena);
+	weir__leaf_hints_init(&table->leaf_hints, region.lines * WEIR__LINE_SLOTS, region.arena.n);
 	*ret_table = table;
 	return WEIR_OK;
 }
@@ -142,6 +143,7 @@ void weir_table_free(struct weir_table *table)
 	if (table->handles)
 		weir__memory_free(table->handles, table->handles_bytes);
 	weir__region_close(&table->region);
+	weir__leaf_hints_free(&table->leaf_hints);
 	free(table->sweep);
 	free(table);
 }

@@ -10,7 +10,7 @@
 #include <weir/table.h>
 
 #include "core/step.h"
-#include "store/table/history.h"
+#include "store/table/leaf_hints.h"
 #include "store/table/stripe.h"
 #include "store/table/view.h"
 
@@ -30,6 +30,7 @@ struct weir_table {
 	bool is_shared;
 	struct weir__clock clock;  /* of a shared table */
 	struct weir__sweep *sweep; /* of a table with an arena; may be NULL */
+	struct weir__leaf_hints leaf_hints;
 	_Atomic uint64_t evict_next;
 	uint32_t inline_slots; /* of 16 candidates, how many are the share of inline limits */
 	/* With a large limits_max, the handles of limits lie side by side, on huge pages. Otherwise NULL. */
@@ -138,6 +139,12 @@ static inline union weir__atomic16 *weir__table_home(const struct weir_table *ta
 static inline union weir__atomic16 *weir__table_alternate(const struct weir_table *table, uint64_t hash)
 {
 	return weir__table_line(table, (hash ^ hash >> 32) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+}
+
+/* NULL: there are no hints. */
+static inline _Atomic uint64_t *weir__table_leaf_hint(const struct weir_table *table, const union weir__atomic16 *slot)
+{
+	return weir__leaf_hint(&table->leaf_hints, (uint64_t)(slot - table->region.slots));
 }
 
 /* The lines that a key may be in: its home line, the other line of that pair, and the two of the alternate pair. */

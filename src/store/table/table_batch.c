@@ -7,11 +7,24 @@
 
 enum { GROUP = 32 };
 
-/* Prefetches the root of a key's history, if the key is in its home line. Returns the root's number, or 0. */
+/* Finds the slot of a key in one of its lines, all of which have been prefetched if it is not in the home line. */
+static struct weir__place find_in_lines(const struct weir_table *table, uint64_t hash, uint32_t fingerprint)
+{
+	struct weir__place place = weir__line_find(weir__table_home(table, hash), fingerprint, NULL);
+	union weir__atomic16 *lines[WEIR__LINES];
+
+	if (WEIR__LIKELY(place.slot != NULL))
+		return place;
+	weir__table_lines(table, hash, lines);
+	for (unsigned line = 1; place.slot == NULL && line < WEIR__LINES; line++)
+		place = weir__line_find(lines[line], fingerprint, NULL);
+	return place;
+}
+
+/* Prefetches the root of a key's history. Returns the root's number, or 0. */
 static uint32_t fetch_root(const struct weir_table *table, uint64_t hash, uint32_t group_mark)
 {
-	const struct weir__place place = weir__line_find(weir__table_home(table, hash),
-							 weir__fingerprint_in(hash, group_mark), NULL);
+	const struct weir__place place = find_in_lines(table, hash, weir__fingerprint_in(hash, group_mark));
 
 	if (place.slot == NULL || weir__slot_tag(place.seen) != WEIR__SLOT_ARENA)
 		return 0;
@@ -28,14 +41,8 @@ static void fetch_histories(struct weir_table *table, const struct weir_claim *c
 		roots[i] = weir__format_has_histories(&claims[i].limit->first) ?
 				   fetch_root(table, hashes[i], claims[i].limit->group_mark) :
 				   0;
-	for (size_t i = 0; i < n; i++) {
-		struct weir__history history;
-		uint32_t moved_to;
-
-		if (roots[i] != 0 && weir__history_look(&table->region.arena, roots[i], hashes[i], &history,
-							&moved_to) == WEIR__HISTORY_THERE)
-			weir__history_fetch_cells(&history);
-	}
+	for (size_t i = 0; i < n; i++)
+		weir__history_fetch_leaves(&table->region.arena, roots[i]);
 }
 
 static void hash_group(struct weir_table *table, const struct weir_claim *claims, size_t n, uint64_t hashes[])

@@ -152,6 +152,16 @@ static inline __attribute__((always_inline)) bool is_still_there(struct work *wo
 	return true;
 }
 
+/* Prefetches the history that the slot refers to: its root and, with a hint, its leaves at the same time. */
+static void fetch_history(const struct weir_table *table, const struct weir__place *place)
+{
+	_Atomic uint64_t *const hint = weir__table_leaf_hint(table, place->slot);
+
+	weir__history_fetch_root(&table->region.arena, weir__slot_root(place->seen));
+	if (hint)
+		weir__leaf_hint_fetch(&table->region.arena, hint);
+}
+
 /* Finds the key and its history, if it has one. What a slot with this fingerprint refers to may be gone, or may not be
  * a history at all. It then counts as none and will be replaced. */
 static void find(struct work *work)
@@ -163,7 +173,7 @@ static void find(struct work *work)
 		weir__key_init(&work->key, work->key.table, work->key.limit, work->key.hash);
 		weir__table_find(&work->key, &work->place, &work->counter);
 		if (work->place.slot && weir__slot_tag(work->place.seen) == WEIR__SLOT_ARENA) {
-			weir__history_fetch_root(&work->key.table->region.arena, weir__slot_root(work->place.seen));
+			fetch_history(work->key.table, &work->place);
 			found = weir__history_look(&work->key.table->region.arena, weir__slot_root(work->place.seen),
 						   work->key.hash, &work->history, &moved_to);
 		}
@@ -863,6 +873,17 @@ static void explain_log(struct work *work, const struct weir__point *live, uint6
 						left_at(work, live, used - (plan->most - cost), plan->period) - now;
 }
 
+/* Records which leaves the next decision for the key will need, after an event was added. */
+static void hint_at_leaves(const struct work *work, const struct weir__point *oldest)
+{
+	_Atomic uint64_t *const hint = weir__table_leaf_hint(work->key.table, work->place.slot);
+	const uint32_t next = work->history.newest.position + 1;
+
+	if (hint)
+		weir__leaf_hint_set(hint, &work->history, next == weir__shape_cells(&work->history.shape) ? 0 : next,
+				    oldest->position);
+}
+
 /* Decides for a log that has a history, without unpacking it into core's state. WHOLE: take the long path. */
 static enum weir__log_answer decide_log(struct work *work, uint64_t cost, struct weir_verdict *ret_verdict)
 {
@@ -876,7 +897,6 @@ static enum weir__log_answer decide_log(struct work *work, uint64_t cost, struct
 
 	if (when - now > WEIR__STEP_BACK_MAX || is_too_narrow(work))
 		return WEIR__LOG_UNDECIDED;
-	weir__history_fetch_cells(history);
 	live = first_live(work, plan->period, when);
 	used = (history->newest.total - live.total) & WEIR__TOTAL_MASK;
 	if (used > plan->most || cost > plan->most - used) {
@@ -891,6 +911,7 @@ static enum weir__log_answer decide_log(struct work *work, uint64_t cost, struct
 				weir__history_push(history, when, total, &live, take_chunk, work);
 	if (done != WEIR__HISTORY_DONE)
 		return WEIR__LOG_UNDECIDED;
+	hint_at_leaves(work, &live);
 	if (ret_verdict)
 		explain_log(work, &live, used + cost, when, cost, true, ret_verdict);
 	return WEIR__LOG_ALLOWED;
@@ -980,6 +1001,7 @@ enum weir__log_answer weir__table_allow_log(struct weir_table *table, const stru
 
 	if (!has_short_way(&limit->first.plan, cost))
 		return WEIR__LOG_UNDECIDED;
+	__builtin_prefetch(weir__table_leaf_hint(table, weir__table_home(table, hash)));
 	begin(&work, NULL, table, limit, hash, now);
 	return decide_short(&work, cost, NULL);
 }

@@ -689,9 +689,9 @@ static void a_scribbled_arena_is_survived(void)
 				;
 			(void)weir__history_push(&history, history.newest.at + 1, history.newest.total + 1,
 						 &history.oldest, take, NULL);
-			weir__history_fetch_cells(&history);
 		}
 		weir__history_fetch_root(&arena, number);
+		weir__history_fetch_leaves(&arena, number);
 		weir__history_give_up(&arena, number, OWNER);
 		CHECK(weir__arena_used(&arena) <= arena.n);
 	}
