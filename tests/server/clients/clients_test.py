@@ -233,15 +233,6 @@ KINDS = [Kind("redis-cli"), Kind("redis-cli, RESP3", protocol=3), Kind("redis-py
 
 # --- checks -----------------------------------------------------------------------------------------------------------
 
-def verdict(client, answer):
-    """The numbers of a verdict of Weir: an array in RESP2, a map in RESP3."""
-    if client.protocol == 3:
-        assert list(answer) == ["allowed", "limit", "remaining", "granted", "retry_after", "reset_after", "delay"], answer
-        assert isinstance(answer["allowed"], bool), answer
-        return list(map(int, answer.values()))
-    return answer
-
-
 def same(got, expected):
     assert got == expected, f"{got!r}, and not {expected!r}"
 
@@ -277,10 +268,10 @@ def decides_as_throttlecrab(client):
 
 
 def decides_by_limits_as_text(client):
-    same(verdict(client, client.call("WEIR.TAKE", "text", "5/1000day", 3))[:5], [1, 5, 2, 3, 0])
-    same(verdict(client, client.call("WEIR.TAKE", "text", "5/1000day", 3))[:4], [0, 5, 2, 0])
+    same(client.call("WEIR.TAKE", "text", "5/1000day", 3)[:5], [1, 5, 2, 3, 0])
+    same(client.call("WEIR.TAKE", "text", "5/1000day", 3)[:4], [0, 5, 2, 0])
     same(client.call("WEIR.RESET", "text", "5/1000day"), 1)
-    same(verdict(client, client.call("WEIR.PEEK", "text", "5/1000day", 6))[:5], [0, 5, 5, 0, -1])
+    same(client.call("WEIR.PEEK", "text", "5/1000day", 6)[:5], [0, 5, 5, 0, -1])
 
 
 def answers_in_order(client):
@@ -334,17 +325,30 @@ def tells_errors(client):
     same(answers[-1], b"PONG")
 
 
+def answers_maps_if_asked(client):
+    """Arrays in both protocols, unless the connection asks for maps."""
+    asked = client.call("WEIR.REPLIES", "MAP")
+    if client.protocol == 2:
+        assert is_refused_with(asked, "ERR RESP2 has no maps: send HELLO 3 before WEIR.REPLIES MAP"), asked
+        return
+    same(asked, b"OK")
+    answer = client.call("WEIR.PEEK", "map", "5/1000day")
+    same(list(answer), ["allowed", "limit", "remaining", "granted", "retry_after", "reset_after", "delay"])
+    assert answer["allowed"] is True, answer
+    same(client.call("WEIR.REPLIES", "ARRAY"), b"OK")
+
+
 def holds_and_settles(client):
     """By names of their own: clients of all kinds ask the same server."""
     limit, name = "10/1000day", f"hold {client.process.pid}"
-    same(verdict(client, client.call("WEIR.HOLD", name, name, limit, 6, 60000))[:3], [1, 10, 4])
-    same(verdict(client, client.call("WEIR.HOLD", name, name, limit, 6, 60000))[:3], [1, 10, 4])  # charged once
+    same(client.call("WEIR.HOLD", name, name, limit, 6, 60000)[:3], [1, 10, 4])
+    same(client.call("WEIR.HOLD", name, name, limit, 6, 60000)[:3], [1, 10, 4])  # charged once
     assert not isinstance(client.call("WEIR.SETTLE", name, 2), Fault)
-    same(verdict(client, client.call("WEIR.PEEK", name, limit))[2], 8)
+    same(client.call("WEIR.PEEK", name, limit)[2], 8)
     assert isinstance(client.call("WEIR.SETTLE", "nobody's", 2), Fault)
     assert not isinstance(client.call("WEIR.ALL", name, limit, 1, name + " other", "5/1000day", 1), Fault)
-    same(verdict(client, client.call("WEIR.PEEK", name, limit))[2], 7)
-    same(verdict(client, client.call("WEIR.TAKE", name, "1000/s", 1, "WAIT", 1000))[0], 1)
+    same(client.call("WEIR.PEEK", name, limit)[2], 7)
+    same(client.call("WEIR.TAKE", name, "1000/s", 1, "WAIT", 1000)[0], 1)
 
 
 def decides_in_transactions(client):
@@ -358,7 +362,7 @@ def decides_in_transactions(client):
 
 
 CHECKS = [greets, decides_as_redis_cell, decides_as_throttlecrab, decides_by_limits_as_text, answers_in_order,
-          keeps_any_bytes, tells_errors, holds_and_settles]
+          keeps_any_bytes, tells_errors, answers_maps_if_asked, holds_and_settles]
 
 
 def comes_back(kind, server, where):
