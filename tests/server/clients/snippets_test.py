@@ -28,7 +28,7 @@ WEIR, FOLDER, CLIENTS = sys.argv[1], os.path.abspath(sys.argv[2]), sys.argv[3:]
 PORT_SHOWN = "6380"
 SKIPPED = 77  # for meson
 BLOCK = re.compile(r"^<!-- (client: ([\w-]+)|prints) -->\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# What go and Maven say when they reach nobody.
+# What go and Maven say without a connection.
 UNREACHED = re.compile(r"dial tcp|no such host|i/o timeout|Unknown host|UnknownHost|Connection refused|Connect(ion)? timed out|"
                        r"Network is unreachable|Temporary failure in name resolution|Could not transfer artifact", re.IGNORECASE)
 
