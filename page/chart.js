@@ -40,7 +40,7 @@ function steps(chart, index, from, to) {
 
 /** Stripes of the colour of shadow: what a limit in shadow would have denied looks different without colours, too. */
 function stripes(context) {
-	const size = 6 * devicePixelRatio, tile = new OffscreenCanvas(size, size), ink = tile.getContext("2d");
+	const size = Math.round(6 * devicePixelRatio), tile = new OffscreenCanvas(size, size), ink = tile.getContext("2d");
 	ink.strokeStyle = colourOf("shadow");
 	ink.lineWidth = size / 3;
 	for (const from of [-size, 0, size]) { // across the corners, so that tiles join
@@ -51,10 +51,11 @@ function stripes(context) {
 	return context.createPattern(tile, "repeat");
 }
 
-const layerOptions = isShadow => LAYERS.map(({ kind }) => {
-	const colour = colourOf(kind);
-	return { fill: isShadow && kind === "rejected" ? chart => stripes(chart.ctx) : colour, width: 0, points: { show: false }, paths: steps };
-});
+function layerOptions(isShadow) {
+	let pattern = null; // made once for a chart, when it has a canvas
+	const fillOf = kind => isShadow && kind === "rejected" ? chart => pattern ??= stripes(chart.ctx) : colourOf(kind);
+	return LAYERS.map(({ kind }) => ({ fill: fillOf(kind), width: 0, points: { show: false }, paths: steps }));
+}
 
 /** A canvas says to those who do not see it what it shows. */
 function nameCanvas(chart, text) {
