@@ -33,7 +33,7 @@ const isLeftAlone = () => document.hidden || isPaused() || byId("findings").matc
 class Reset {
 	#dialog = byId("reset-dialog");
 	#wanted = null; // the limit, as it was found
-	#refused = undefined; // the token whose user may not reset; null without users, and then all may
+	#refused = undefined; // the token of a user who may not
 	#onDone;
 
 	/** `onDone(what was done, in words)` is told. */
