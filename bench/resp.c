@@ -36,7 +36,7 @@ static void make_numbers(void)
 
 static void write_replies(void)
 {
-	struct weir__resp_writer writer = { bytes, sizeof(bytes), 0, 2 };
+	struct weir__resp_writer writer = { bytes, sizeof(bytes), 0, 2, false };
 
 	for (int i = 0; i < PIPELINE; i++)
 		if (!weir__resp_write_integers(&writer, numbers[i], REPLY_NUMBERS))

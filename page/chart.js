@@ -38,7 +38,33 @@ function steps(chart, index, from, to) {
 	return { fill };
 }
 
-const layerOptions = () => LAYERS.map(({ kind }) => ({ fill: colourOf(kind), width: 0, points: { show: false }, paths: steps }));
+/** Stripes of the colour of shadow: what a limit in shadow would have denied looks different without colours, too. */
+function stripes(context) {
+	const size = Math.round(6 * devicePixelRatio), tile = new OffscreenCanvas(size, size), ink = tile.getContext("2d");
+	ink.strokeStyle = colourOf("shadow");
+	ink.lineWidth = size / 3;
+	for (const from of [-size, 0, size]) { // across the corners, so that tiles join
+		ink.moveTo(from - 1, size + 1);
+		ink.lineTo(from + size + 1, -1);
+	}
+	ink.stroke();
+	return context.createPattern(tile, "repeat");
+}
+
+function layerOptions(isShadow) {
+	let pattern = null; // made once for a chart, when it has a canvas
+	const fillOf = kind => isShadow && kind === "rejected" ? chart => pattern ??= stripes(chart.ctx) : colourOf(kind);
+	return LAYERS.map(({ kind }) => ({ fill: fillOf(kind), width: 0, points: { show: false }, paths: steps }));
+}
+
+/** A canvas says to those who do not see it what it shows. */
+function nameCanvas(chart, text) {
+	const canvas = chart.ctx.canvas;
+	if (canvas.ariaLabel !== text) {
+		canvas.setAttribute("role", "img");
+		canvas.ariaLabel = text;
+	}
+}
 
 const scales = {
 	x: { time: true, range: (_, min, max) => [min, max + 1] },
@@ -49,15 +75,18 @@ const scales = {
 class Spark {
 	#chart = null;
 
-	constructor(place) {
+	constructor(place, isShadow) {
 		const { clientWidth: width, clientHeight: height } = place;
 		if (HAS_CHARTS)
 			this.#chart = new uPlot({ width, height, scales, pxAlign: false, padding: [1, 0, 1, 0], legend: { show: false },
-			cursor: { show: false }, axes: [{ show: false }, { show: false }], series: [{}, ...layerOptions()] }, null, place);
+			cursor: { show: false }, axes: [{ show: false }, { show: false }], series: [{}, ...layerOptions(isShadow)] }, null, place);
 	}
 
-	draw(times, series) {
-		this.#chart?.setData(layered(times, series));
+	draw(times, series, text) {
+		if (!this.#chart)
+			return;
+		this.#chart.setData(layered(times, series));
+		nameCanvas(this.#chart, text);
 	}
 
 	end() {
@@ -71,6 +100,8 @@ class Chart {
 	#place;
 	#onCursor;
 	#data = null;
+	#isShadow = false;
+	#text = "";
 	#height = 180;
 
 	constructor(place, onCursor) {
@@ -82,12 +113,17 @@ class Chart {
 			place.textContent = "This server was built without uPlot: there are no charts.";
 	}
 
-	draw(times, series) {
+	draw(times, series, isShadow, text) {
+		const isOther = isShadow !== this.#isShadow;
 		this.#data = layered(times, series);
-		if (this.#chart)
+		this.#isShadow = isShadow;
+		this.#text = text;
+		if (this.#chart && !isOther) {
 			this.#chart.setData(this.#data);
-		else
+			nameCanvas(this.#chart, text);
+		} else {
 			this.restyle();
+		}
 	}
 
 	/** With the colours of the theme. */
@@ -95,7 +131,7 @@ class Chart {
 		this.#chart?.destroy();
 		this.#chart = null;
 		if (HAS_CHARTS && this.#data && this.#place.clientWidth > 0)
-			this.#chart = new uPlot(this.#options(), this.#data, this.#place);
+			nameCanvas(this.#chart = new uPlot(this.#options(), this.#data, this.#place), this.#text);
 	}
 
 	#resize() {
@@ -116,7 +152,7 @@ class Chart {
 				{ ...axis, size: 48, space: 32, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5,
 					1e6, 2e6, 5e6, 1e7, 1e8, 1e9], values: (_, splits) => splits.map(value => shorts.format(value)) },
 			],
-			series: [{}, ...layerOptions()],
+			series: [{}, ...layerOptions(this.#isShadow)],
 			hooks: { setCursor: [chart => this.#onCursor(chart.cursor.idx ?? null)] },
 		};
 	}

@@ -3,14 +3,26 @@
 
 const INLINE = "(inline)"; // all inline limits, together
 
-// Names of kinds as people read them: JSON says rejected.
+// Names of kinds as people read them: JSON says rejected. A limit in shadow denies nothing.
 const LABELS = { allowed: "allowed", rejected: "denied", delayed: "delayed" };
+const SHADOW_LABELS = { ...LABELS, rejected: "would be denied" };
+
+const isInShadow = ({ mode }) => mode === "shadow";
+const labelsOf = limit => isInShadow(limit) ? SHADOW_LABELS : LABELS;
+
+/** The last second of a limit and its sums, in words, for those who do not see the chart. */
+function describe(limit, series, times) {
+	const labels = labelsOf(limit), words = of => KINDS.map(kind => `${formatCount(of(series[kind]))} ${labels[kind]}`).join(", ");
+	return `${plain(limit.name)}, second by second. At ${formatTime(times.at(-1))}: ${words(values => values.at(-1) ?? 0)}. ` +
+		`In the last two minutes: ${words(values => sumOf(values, SECONDS))}.`;
+}
 
 const LEGEND = [["allowed", ""], ["delayed", "Of those that were allowed"], ["rejected", ""]];
 
 class Detail {
 	#chart = new Chart(byId("chart"), at => this.#point(at));
 	#values = {};
+	#names = {};
 	#when = make("span", { className: "when" });
 	#series = null;
 	#times = null;
@@ -22,7 +34,8 @@ class Detail {
 		this.#onKey = onKey;
 		byId("legend").append(...LEGEND.map(([kind, title]) => {
 			this.#values[kind] = make("b");
-			return make("li", { className: kind, title }, make("i", { "aria-hidden": "true" }), `${LABELS[kind]} `, this.#values[kind]);
+			this.#names[kind] = make("span");
+			return make("li", { className: kind, title }, make("i", { "aria-hidden": "true" }), this.#names[kind], " ", this.#values[kind]);
 		}), make("li", {}, this.#when));
 	}
 
@@ -31,13 +44,17 @@ class Detail {
 		this.#times = past.times();
 		setText(byId("detail-title"), plain(limit.name));
 		byId("detail-mode").hidden = limit.mode === "enforce";
+		byId("detail-mode").classList.toggle("shadow", isInShadow(limit));
 		setText(byId("detail-mode"), limit.mode);
 		setText(byId("detail-text"), [plain(limit.limit), limit.algorithm.replaceAll("_", " "),
 			limit.name === INLINE ? "keys of inline limits" :
 				limit.key ? `a key is ${plain(limit.key)}` : "one for all requests", ...changeOf(limit)].join(" · "));
-		this.#chart.draw(this.#times, this.#series);
+		this.#chart.draw(this.#times, this.#series, isInShadow(limit), describe(limit, this.#series, this.#times));
+		byId("legend").classList.toggle("shadow", isInShadow(limit));
+		for (const kind of KINDS)
+			setText(this.#names[kind], labelsOf(limit)[kind]);
+		setText(byId("denied-title"), isInShadow(limit) ? "Keys that would be denied most" : "Most denied keys");
 		this.#legend();
-		this.#describe();
 		this.#facts(limit);
 	}
 
@@ -61,13 +78,8 @@ class Detail {
 		setText(this.#when, `at ${formatTime(this.#times[at])}`);
 	}
 
-	#describe() {
-		const sums = KINDS.map(kind => `${formatCount(sumOf(this.#series[kind], SECONDS))} ${LABELS[kind]}`);
-		byId("chart").setAttribute("aria-label", `Decisions of the last two minutes, second by second: ${sums.join(", ")}`);
-	}
-
 	#facts(limit) {
-		const rows = [["allowed", limit.allowed_total], ["denied", limit.rejected_total], ["delayed", limit.delayed_total]];
+		const labels = labelsOf(limit), rows = KINDS.map(kind => [labels[kind], limit[`${kind}_total`]]);
 		setChildren(byId("detail-facts"), rows.map(([name, n]) =>
 			make("div", {}, make("dt", {}, `${name} in all`), make("dd", {}, formatCount(n)))));
 	}

@@ -25,9 +25,64 @@ async function denialsOf(limit, key) {
 
 const isPaused = () => byId("pause").ariaPressed === "true";
 
-/** Whether findings stay as they are: the page is hidden or paused, or the reader has selected a part of them. */
-const isLeftAlone = () => document.hidden || isPaused() ||
+/** Whether findings stay as they are: the page is hidden or paused, or the reader has selected a part of them, or is at a button. */
+const isLeftAlone = () => document.hidden || isPaused() || byId("findings").matches(":has(:focus-visible)") ||
 	!getSelection().isCollapsed && byId("findings").contains(getSelection().anchorNode);
+
+/** Asks whether to reset a key, and does it. The server says who may. */
+class Reset {
+	#dialog = byId("reset-dialog");
+	#wanted = null; // the limit, as it was found
+	#refused = undefined; // the token of a user who may not
+	#onDone;
+
+	/** `onDone(what was done, in words)` is told. */
+	constructor(onDone) {
+		this.#onDone = onDone;
+		byId("reset-cancel").addEventListener("click", () => this.#dialog.close());
+		this.#dialog.querySelector("form").addEventListener("submit", event => {
+			event.preventDefault();
+			this.#run();
+		});
+	}
+
+	/** A button for a limit that was found, or null: nothing of its key is used, or the user of the token may not reset it. */
+	button(limit) {
+		if (limit.algorithm === null || limit.remaining === limit.capacity || token.get() === this.#refused)
+			return null;
+		const button = make("button", { type: "button", className: "reset" }, "Reset");
+		button.ariaLabel = `Reset ${plain(limit.key) || "all requests"} of ${plain(limit.name)}`;
+		button.addEventListener("click", () => this.#confirm(limit));
+		return button;
+	}
+
+	#confirm(limit) {
+		this.#wanted = limit;
+		setText(byId("reset-limit"), plain(limit.name));
+		setText(byId("reset-key"), plain(limit.key) || "all requests together");
+		setText(byId("reset-fault"), "");
+		byId("reset-confirm").disabled = false;
+		this.#dialog.showModal();
+		byId("reset-cancel").focus(); // so that Enter alone resets nothing
+	}
+
+	async #run() {
+		const { name, key } = this.#wanted;
+		byId("reset-confirm").disabled = true;
+		try {
+			const { reset } = await ask(`v1/keys/${encodeURIComponent(`@${name}`)}/${encodeURIComponent(key)}`, "DELETE");
+			this.#dialog.close();
+			this.#onDone(`${plain(key) || "All requests together"} of ${plain(name)}: ` +
+				(reset ? `reset at ${formatTime(Date.now() / 1000)}.` : "nothing was used, so there was nothing to reset."));
+		} catch (fault) {
+			if (fault instanceof Refusal && fault.status === 403)
+				this.#refused = token.get();
+			else
+				byId("reset-confirm").disabled = false;
+			setText(byId("reset-fault"), fault instanceof Refusal ? plain(fault.message) : "The server does not respond.");
+		}
+	}
+}
 
 /** A countdown to an instant, by the clock of this page. */
 class Countdown {
@@ -56,6 +111,12 @@ class Inspector {
 	#timer = 0;
 	#again = 0;
 	#asked = null; // the question whose findings are shown
+	#done = null; // the question whose key was reset, and what came of it
+	#reset = new Reset(text => {
+		this.#done = { question: this.#asked, text };
+		this.#form.querySelector("[type=submit]").focus({ preventScroll: true });
+		this.#look(this.#asked);
+	});
 	#onRefused;
 
 	constructor(onRefused) {
@@ -139,13 +200,15 @@ class Inspector {
 			byId("findings").firstElementChild.scrollIntoView({ block: "center" });
 	}
 
-	async #found({ attributes, limit, raw }) {
+	async #found(question) {
+		const { attributes, limit, raw } = question;
 		const pointed = raw === undefined ? [] : [["limit", limit], ["raw", raw]];
 		const found = await ask(`v1/live/key?${new URLSearchParams([...attributes, ...pointed])}`);
 		const past = await Promise.all(found.limits.filter(({ key }) => key !== "").map(({ name, key }) => denialsOf(name, key)));
 		const isDenying = limit => limit.denied && limit.mode === "enforce";
 		const denying = found.limits.filter(isDenying), others = found.limits.filter(limit => !isDenying(limit));
-		return () => [...this.#past(past), this.#verdict(found, denying),
+		const done = this.#done?.question === question ? [make("p", { className: "done" }, this.#done.text)] : [];
+		return () => [...done, ...this.#past(past), this.#verdict(found, denying),
 			make("ul", { className: "findings" }, ...[...denying, ...others].map(limit => this.#finding(limit))),
 			make("p", { className: "note" }, `As of ${formatTime(Date.now() / 1000)}.`)];
 	}
@@ -196,6 +259,7 @@ class Inspector {
 			make("span", { className: "says" }, sentenceOf(limit)));
 		if (limit.denied && limit.retry_after_s !== null)
 			finding.lastChild.append(" Allows it again in ", this.#countDown(limit.retry_after_s), `, at ${formatTime(Date.now() / 1000 + limit.retry_after_s)}.`);
+		finding.append(...[this.#reset.button(limit)].filter(Boolean));
 		return finding;
 	}
 

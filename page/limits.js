@@ -38,18 +38,22 @@ class LimitRow {
 	#text = make("span", { className: "text" });
 	#mode = make("span", { className: "mode" });
 	#place = make("div", { className: "spark" });
+	#isShadow = false;
+	#would = make("small", {}, "would deny");
+	#rejected = make("span");
 	#bar = make("i");
 	#fill = make("span");
 	#cells = {};
 
 	constructor(name, onChoose) {
-		this.button = make("button", { type: "button", className: "name" }, make("bdi", {}, plain(name)));
+		this.button = make("button", { type: "button", className: "name", title: plain(name) }, make("bdi", {}, plain(name)));
 		this.button.addEventListener("click", () => onChoose(name));
 		const cell = id => this.#cells[id] = make("td", { className: id, "data-label": COLUMNS.find(column => column.id === id).name });
 		this.element = make("tr", {},
 			make("th", { scope: "row" }, this.button, this.#mode, this.#text),
-			make("td", { className: "spark-cell", "aria-hidden": "true" }, this.#place),
+			make("td", { className: "spark-cell" }, this.#place),
 			cell("allowed"), cell("rejected"), cell("delayed"), cell("share"), cell("fill"));
+		this.#cells.rejected.append(this.#rejected, this.#would);
 		this.#cells.fill.append(make("span", { className: "meter", "aria-hidden": "true" }, this.#bar), this.#fill);
 	}
 
@@ -78,18 +82,23 @@ class LimitRow {
 
 	draw() {
 		const { numbers, limit } = this;
+		if (this.#isShadow !== isInShadow(limit))
+			this.clear();
+		this.#isShadow = isInShadow(limit);
+		this.element.classList.toggle("shadow", this.#isShadow);
+		this.#would.hidden = !this.#isShadow || numbers.rejected === 0;
 		setText(this.#text, plain(limit.limit));
 		setText(this.#mode, limit.mode === "enforce" ? "" : limit.mode);
 		for (const kind of KINDS) {
-			setText(this.#cells[kind], formatCount(numbers[kind]));
+			setText(kind === "rejected" ? this.#rejected : this.#cells[kind], formatCount(numbers[kind]));
 			this.#cells[kind].classList.toggle("nought", numbers[kind] === 0);
 		}
 		setText(this.#cells.share, numbers.share === null ? "–" : formatShare(numbers.share, 1));
 		setText(this.#fill, numbers.fill === null ? "–" : formatShare(numbers.fill, 1));
 		this.#bar.style.width = `${100 * (numbers.fill ?? 0)}%`;
 		if (this.#place.clientWidth > 0) {
-			this.#spark ??= new Spark(this.#place);
-			this.#spark.draw(this.#times, this.#series);
+			this.#spark ??= new Spark(this.#place, this.#isShadow);
+			this.#spark.draw(this.#times, this.#series, describe(limit, this.#series, this.#times));
 		}
 	}
 }

@@ -28,11 +28,11 @@ const token = {
 
 /** The response of the server, as JSON. Paths begin where the page is, which may be behind a proxy. Throws a Refusal, or another
  * error if the server does not respond. */
-async function ask(path) {
+async function ask(path, method = "GET") {
 	const headers = { Accept: "application/json" };
 	if (token.get() !== null)
 		headers.Authorization = `Bearer ${token.get()}`;
-	const response = await fetch(path, { headers, cache: "no-store", credentials: "omit", redirect: "error",
+	const response = await fetch(path, { method, headers, cache: "no-store", credentials: "omit", redirect: "error",
 		signal: AbortSignal.timeout(RESPONSE_MS) });
 	if (response.ok)
 		return response.json();

@@ -32,6 +32,7 @@ class Edge:
         self.socket.connect(path)
         self.file = self.socket.makefile("rb")
         self.ask("HELLO", "3")
+        self.ask("WEIR.REPLIES", "MAP")
 
     def ask(self, *words):
         encoded = [word.encode() for word in words]

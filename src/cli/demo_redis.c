@@ -174,7 +174,7 @@ static void stop(struct demo *demo)
 
 /* --- the client -------------------------------------------------------------------------------------------------- */
 
-/* The reply in RESP3 is a map whose first value says whether the request is allowed. */
+/* The reply is a map whose first value says whether the request is allowed. */
 static bool ask(struct weir__link *link, bool *ret_allowed)
 {
 	static const struct weir__resp_slice words[] = { { "WEIR.TAKE", 9 },

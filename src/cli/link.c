@@ -139,6 +139,14 @@ static enum weir__link_result say_hello(struct weir__link *link, const char *use
 	return fail(link, WEIR__LINK_FAILED, "the server says: %.*s", (int)answer->text.length, answer->text.bytes);
 }
 
+/* A server that does not know the command answers maps anyway, as it did before there was a choice. */
+static enum weir__link_result ask_for_maps(struct weir__link *link)
+{
+	const struct weir__resp_slice words[] = { word("WEIR.REPLIES"), word("MAP") };
+
+	return weir__link_ask(link, words, sizeof(words) / sizeof(words[0]));
+}
+
 enum weir__link_result weir__link_open(struct weir__link *link, const char *where, const char *user,
 				       const char *password, uint32_t timeout_ms)
 {
@@ -149,6 +157,8 @@ enum weir__link_result weir__link_open(struct weir__link *link, const char *wher
 		return not_connected(link, where, error);
 	link->used = link->n = 0;
 	result = say_hello(link, user, password);
+	if (result == WEIR__LINK_OK)
+		result = ask_for_maps(link);
 	if (result != WEIR__LINK_OK)
 		weir__link_close(link);
 	return result;

@@ -17,27 +17,46 @@
 enum {
 	NAME_LEAST = 16,
 	NAME_MOST = 40,
-	KEYS_LEAST = 3, /* lines of keys on a small screen */
+	KEYS_LEAST = 3, /* lines of keys on a screen that is not low */
 	KEYS_MOST = 10,
-	FRAME = 6, /* lines that are always shown: four for the server, the heading of the limits, the last line */
+	FRAME = 2,   /* lines that are always shown: the heading of the limits, the last line */
+	NARROW = 60, /* fewer columns: short heads, one list of keys, the name may be shorter */
+	LOW = 15,    /* fewer rows: fewer lines for the server and for keys */
+	LOWER = 12,  /* fewer rows: no keys */
+	LOWEST = 8,  /* fewer rows: one line for the server */
 };
 
 /* How lines are drawn. */
 struct style {
-	bool is_coloured;
+	bool is_coloured, is_narrow;
 	unsigned widths[WEIR__TOP_COLUMNS]; /* 0: the column is not shown */
 };
 
-static const struct {
+struct column {
 	const char *head;
 	unsigned width;
-} columns[WEIR__TOP_COLUMNS] = {
+};
+
+static const struct column wide_columns[WEIR__TOP_COLUMNS] = {
 	[WEIR__TOP_NAME] = { "LIMIT", NAME_LEAST },  [WEIR__TOP_MODE] = { "MODE", 7 },
 	[WEIR__TOP_ALGORITHM] = { "ALGORITHM", 13 }, [WEIR__TOP_ALLOWED] = { "ALLOWED/s", 9 },
 	[WEIR__TOP_REJECTED] = { "REJECTED/s", 10 }, [WEIR__TOP_SHARE] = { "REJ%", 5 },
 	[WEIR__TOP_DELAYED] = { "DELAYED/s", 9 },    [WEIR__TOP_FILL] = { "LEFT", 10 },
 	[WEIR__TOP_MINUTE] = { "MINUTE", 10 },
 };
+
+static const struct column narrow_columns[WEIR__TOP_COLUMNS] = {
+	[WEIR__TOP_NAME] = { "LIMIT", 8 },           [WEIR__TOP_MODE] = { "MODE", 7 },
+	[WEIR__TOP_ALGORITHM] = { "ALGORITHM", 13 }, [WEIR__TOP_ALLOWED] = { "ALLOW/s", 7 },
+	[WEIR__TOP_REJECTED] = { "REJ/s", 6 },       [WEIR__TOP_SHARE] = { "REJ%", 5 },
+	[WEIR__TOP_DELAYED] = { "DELAY/s", 7 },      [WEIR__TOP_FILL] = { "LEFT", 10 },
+	[WEIR__TOP_MINUTE] = { "MINUTE", 10 },
+};
+
+static const struct column *columns_of(const struct style *style)
+{
+	return style->is_narrow ? narrow_columns : wide_columns;
+}
 
 static bool is_number(enum weir__top_column column)
 {
@@ -56,11 +75,14 @@ static void ink(struct weir__top_text *text, const struct style *style, const ch
  * the minute's chart, then to the names. */
 static void choose_columns(struct style *style, unsigned room)
 {
-	static const enum weir__top_column by_worth[] = { WEIR__TOP_NAME,  WEIR__TOP_ALLOWED, WEIR__TOP_REJECTED,
-							  WEIR__TOP_SHARE, WEIR__TOP_FILL,    WEIR__TOP_MINUTE,
-							  WEIR__TOP_MODE,  WEIR__TOP_DELAYED, WEIR__TOP_ALGORITHM };
+	static const enum weir__top_column by_worth[] = { WEIR__TOP_NAME,  WEIR__TOP_REJECTED, WEIR__TOP_ALLOWED,
+							  WEIR__TOP_SHARE, WEIR__TOP_FILL,     WEIR__TOP_MINUTE,
+							  WEIR__TOP_MODE,  WEIR__TOP_DELAYED,  WEIR__TOP_ALGORITHM };
+	const struct column *columns;
 	unsigned left = room - 2; /* the mark of the selected limit */
 
+	style->is_narrow = room < NARROW;
+	columns = columns_of(style);
 	memset(style->widths, 0, sizeof(style->widths));
 	for (size_t i = 0; i < WEIR__TOP_COLUMNS; i++) {
 		const enum weir__top_column column = by_worth[i];
@@ -254,7 +276,7 @@ static void add_head(struct weir__top_text *text, const struct style *style, con
 
 		if (style->widths[i] == 0)
 			continue;
-		(void)snprintf(head, sizeof(head), "%s%s", columns[i].head, is_right ? "" : sign);
+		(void)snprintf(head, sizeof(head), "%s%s", columns_of(style)[i].head, is_right ? "" : sign);
 		ink(text, style, *sign ? BOLD : DIM);
 		if (is_right)
 			weir__top_text_right(text, head, style->widths[i]);
@@ -278,8 +300,14 @@ static void add_fill(struct weir__top_text *text, int fill, unsigned width)
 	weir__top_text_right(text, digits, 5); /* up to 100%, with a blank before it */
 }
 
-/* One column per second: its height is the decisions relative to the busiest second of the minute, red if any were
- * denied. */
+/* What a limit that is not enforced denies, it only would deny. */
+static const char *colour_of_denied(const struct weir__top_limit *limit)
+{
+	return strcmp(limit->mode, "enforce") == 0 ? RED : YELLOW;
+}
+
+/* One column per second: its height is the decisions relative to the busiest second of the minute, in another colour if
+ * any were denied. */
 static void add_minute(struct weir__top_text *text, const struct style *style, const struct weir__top_limit *limit,
 		       unsigned width)
 {
@@ -292,7 +320,7 @@ static void add_minute(struct weir__top_text *text, const struct style *style, c
 		const bool is_denied = limit->denied[i] > 0;
 
 		if (is_denied != is_red)
-			ink(text, style, is_denied ? RED : PLAIN);
+			ink(text, style, is_denied ? colour_of_denied(limit) : PLAIN);
 		is_red = is_denied;
 		weir__top_text_height(text, (unsigned)(((uint64_t)limit->decided[i] * 8 + most - 1) / most));
 	}
@@ -358,10 +386,11 @@ static void add_limit(struct weir__top_text *text, const struct style *style, co
 {
 	add_words(text, is_selected ? "> " : "  ");
 	for (unsigned i = 0; i < WEIR__TOP_COLUMNS; i++) {
-		const char *const colour = i == WEIR__TOP_NAME && is_selected                         ? REVERSE :
-					   i == WEIR__TOP_MODE && strcmp(limit->mode, "enforce") != 0 ? YELLOW :
+		const char *const colour = i == WEIR__TOP_NAME && is_selected ? REVERSE :
+					   i == WEIR__TOP_MODE && strcmp(limit->mode, "enforce") != 0 ?
+										YELLOW :
 					   (i == WEIR__TOP_REJECTED || i == WEIR__TOP_SHARE) && limit->rejected > 0 ?
-													RED :
+										colour_of_denied(limit) :
 					   i == WEIR__TOP_FILL && limit->fill >= 0 ? limit->fill < 100 ? RED : GREEN :
 										     NULL;
 
@@ -408,6 +437,12 @@ static void add_keys_title(struct weir__top_text *text, const struct style *styl
 	add_words(text, view->keys_for_s > 0 ? words : "denied most");
 }
 
+/* On a narrow screen there is one list: the keys that are denied most or, if none are, those that ask most. */
+static const struct weir__top_busy_keys *narrow_keys(const struct weir__top_view *view)
+{
+	return view->denied.n > 0 ? &view->denied : &view->busy;
+}
+
 static void add_keys(struct weir__top_text *text, const struct weir__top_view *view, size_t i, unsigned half)
 {
 	add_key(text, &view->busy, i, half - 1);
@@ -415,35 +450,82 @@ static void add_keys(struct weir__top_text *text, const struct weir__top_view *v
 	add_key(text, &view->denied, i, half);
 }
 
+static void draw_keys(struct weir__top_screen *screen, const struct style *style, const struct weir__top_view *view,
+		      unsigned lines)
+{
+	const bool is_denied = narrow_keys(view) == &view->denied;
+	struct weir__top_text text = weir__top_screen_line(screen);
+
+	if (!style->is_narrow) {
+		add_keys_title(&text, style, view, screen->columns / 2);
+	} else if (weir__top_view_selected(view)) {
+		ink(&text, style, BOLD);
+		weir__top_text_add(&text, is_denied ? "denied most" : "asks most", screen->columns);
+		ink(&text, style, PLAIN);
+	}
+	for (size_t i = 0; i < lines; i++) {
+		text = weir__top_screen_line(screen);
+		if (style->is_narrow)
+			add_key(&text, narrow_keys(view), i, screen->columns);
+		else
+			add_keys(&text, view, i, screen->columns / 2);
+	}
+}
+
 /* --- the screen -------------------------------------------------------------------------------------------------- */
 
-static void draw_server(struct weir__top_screen *screen, const struct style *style, const struct weir__top_view *view,
-			const struct weir__top_state *state)
+static void draw_title(struct weir__top_screen *screen, const struct style *style, const struct weir__top_view *view,
+		       const struct weir__top_state *state)
 {
 	struct weir__top_text text = weir__top_screen_line(screen);
 
-	add_title(&text, style, view, state->where);
+	if (!(state->is_paused && style->is_narrow))
+		add_title(&text, style, view, state->where);
 	if (state->is_paused) {
 		ink(&text, style, YELLOW);
-		add_words(&text, "  paused");
+		add_words(&text, style->is_narrow ? "paused" : "  paused");
 		ink(&text, style, PLAIN);
 	}
-	text = weir__top_screen_line(screen);
-	if (view->server.at_ms > 0) {
-		add_protocols(&text, view);
-		add_words(&text, "; ");
-		add_table(&text, view);
+}
+
+static void draw_trouble(struct weir__top_screen *screen, const struct style *style,
+			 const struct weir__top_state *state)
+{
+	struct weir__top_text text = weir__top_screen_line(screen);
+
+	ink(&text, style, RED);
+	weir__top_text_add(&text, state->trouble, screen->columns);
+	ink(&text, style, PLAIN);
+}
+
+/* Draws `lines` lines, 1, 2 or 4. What is wrong is shown in any case. */
+static void draw_server(struct weir__top_screen *screen, const struct style *style, const struct weir__top_view *view,
+			const struct weir__top_state *state, unsigned lines)
+{
+	const bool is_known = view->server.at_ms > 0, is_wrong = state->trouble[0] != '\0';
+	struct weir__top_text text;
+
+	if (lines > 1 || !is_wrong)
+		draw_title(screen, style, view, state);
+	if (lines == 4) {
+		text = weir__top_screen_line(screen);
+		if (is_known) {
+			add_protocols(&text, view);
+			add_words(&text, "; ");
+			add_table(&text, view);
+		}
 	}
-	text = weir__top_screen_line(screen);
-	if (view->server.at_ms > 0)
-		add_requests(&text, view);
-	text = weir__top_screen_line(screen);
-	if (state->trouble[0] != '\0') {
-		ink(&text, style, RED);
-		weir__top_text_add(&text, state->trouble, screen->columns);
-		ink(&text, style, PLAIN);
-	} else if (view->server.at_ms > 0) {
-		add_state(&text, view);
+	if (lines == 4 || (lines == 2 && !is_wrong)) {
+		text = weir__top_screen_line(screen);
+		if (is_known)
+			add_requests(&text, view);
+	}
+	if (is_wrong) {
+		draw_trouble(screen, style, state);
+	} else if (lines == 4) {
+		text = weir__top_screen_line(screen);
+		if (is_known)
+			add_state(&text, view);
 	}
 }
 
@@ -473,9 +555,9 @@ static void draw_limits(struct weir__top_screen *screen, const struct style *sty
 	}
 }
 
-static void draw_help(struct weir__top_screen *screen, unsigned lines)
+static void draw_help(struct weir__top_screen *screen, const struct style *style, unsigned lines)
 {
-	static const char *const words[] = {
+	static const char *const wide[] = {
 		"up, down, j, k      select a limit; its keys are shown below (PageUp, PageDown, g, G)",
 		"s, S                sort by the next column; reverse the order",
 		"/                   show limits whose names contain this; Esc shows all",
@@ -487,11 +569,15 @@ static void draw_help(struct weir__top_screen *screen, unsigned lines)
 		"Rates are means of the last 5 s. LEFT is the mean of what decisions of the last 10 s left of",
 		"the limit. A key's count with ~ may be too high, never too low.",
 	};
+	static const char *const narrow[] = { "j, k  select",    "s, S  sort",       "/     filter", "p     pause",
+					      "+, -  how often", "?     leave help", "q     quit" };
+	const char *const *const words = style->is_narrow ? narrow : wide;
+	const size_t n = style->is_narrow ? sizeof(narrow) / sizeof(narrow[0]) : sizeof(wide) / sizeof(wide[0]);
 
 	for (unsigned i = 0; i < lines; i++) {
 		struct weir__top_text text = weir__top_screen_line(screen);
 
-		if (i < sizeof(words) / sizeof(words[0])) {
+		if (i < n) {
 			add_words(&text, "  ");
 			weir__top_text_add(&text, words[i], screen->columns - 2);
 		}
@@ -512,12 +598,14 @@ static void draw_last(struct weir__top_screen *screen, const struct style *style
 
 	if (state->is_typing || view->filter[0] != '\0') {
 		add_words(&text, "/");
-		weir__top_text_add(&text, view->filter, screen->columns - 20);
+		weir__top_text_add(&text, view->filter, screen->columns - (style->is_narrow ? 2 : 20));
 		add_words(&text, state->is_typing ? "_  Enter, or Esc for all" : "  Esc shows all");
 		return;
 	}
 	ink(&text, style, DIM);
-	(void)snprintf(words, sizeof(words), "q quit  s sort  / filter  p pause  +- every %u.%02u s  ? help",
+	(void)snprintf(words, sizeof(words),
+		       style->is_narrow ? "? help  q quit  every %u.%02u s" :
+					  "q quit  s sort  / filter  p pause  +- every %u.%02u s  ? help",
 		       state->interval_ms / 1000, state->interval_ms % 1000 / 10);
 	weir__top_text_add(&text, words, screen->columns);
 	if (view->server.left_out > 0)
@@ -525,32 +613,50 @@ static void draw_last(struct weir__top_screen *screen, const struct style *style
 	ink(&text, style, PLAIN);
 }
 
+/* How the rows of the screen are divided. The limits get what is left. */
+struct parts {
+	unsigned server, keys; /* keys: without their title; 0: no keys */
+};
+
+static struct parts divide(unsigned columns, unsigned rows)
+{
+	const unsigned third = (rows - 4 - FRAME) / 3;
+
+	if (rows < LOWEST || (rows < LOWER && columns < NARROW))
+		return (struct parts){ 1, 0 };
+	if (rows < LOWER)
+		return (struct parts){ 2, 0 };
+	if (rows < LOW)
+		return (struct parts){ columns < NARROW ? 1 : 2, 2 };
+	return (struct parts){ 4, third < KEYS_LEAST ? KEYS_LEAST : third > KEYS_MOST ? KEYS_MOST : third };
+}
+
 void weir__top_draw(struct weir__top_screen *screen, const struct weir__top_view *view,
 		    const struct weir__top_state *state)
 {
 	struct style style = { .is_coloured = screen->is_coloured };
-	unsigned rest, keys;
 	struct weir__top_text text;
+	struct parts parts;
+	unsigned rest;
 
 	if (screen->columns < WEIR__TOP_COLUMNS_LEAST || screen->rows < WEIR__TOP_ROWS_LEAST) {
 		text = weir__top_screen_line(screen);
-		weir__top_text_add(&text, "too small: 60x15 is the least", screen->columns);
+		_Static_assert((int)WEIR__TOP_COLUMNS_LEAST == 20 && (int)WEIR__TOP_ROWS_LEAST == 5,
+			       "the text says it");
+		weir__top_text_add(&text, "terminal too small: 20x5 at least", screen->columns);
 		return;
 	}
 	choose_columns(&style, screen->columns);
-	draw_server(screen, &style, view, state);
-	rest = screen->rows - FRAME;
+	parts = divide(screen->columns, screen->rows);
+	draw_server(screen, &style, view, state, parts.server);
+	rest = screen->rows - parts.server - FRAME;
 	if (state->helps) {
-		draw_help(screen, rest + 1);
+		draw_help(screen, &style, rest + 1);
+	} else if (parts.keys == 0) {
+		draw_limits(screen, &style, view, rest);
 	} else {
-		keys = rest / 3 < KEYS_LEAST ? KEYS_LEAST : rest / 3 > KEYS_MOST ? KEYS_MOST : rest / 3;
-		draw_limits(screen, &style, view, rest - keys - 1);
-		text = weir__top_screen_line(screen);
-		add_keys_title(&text, &style, view, screen->columns / 2);
-		for (size_t i = 0; i < keys; i++) {
-			text = weir__top_screen_line(screen);
-			add_keys(&text, view, i, screen->columns / 2);
-		}
+		draw_limits(screen, &style, view, rest - parts.keys - 1);
+		draw_keys(screen, &style, view, parts.keys);
 	}
 	draw_last(screen, &style, view, state);
 }

@@ -125,28 +125,33 @@ void weir__top_screen_leave(void)
 
 /* --- frames ------------------------------------------------------------------------------------------------------ */
 
-static unsigned within(unsigned number, unsigned most)
+/* A size of 0 is unknown. */
+static unsigned within(unsigned number, unsigned usual, unsigned most)
 {
-	return number == 0 || number > most ? most : number;
+	return number == 0 ? usual : number > most ? most : number;
 }
 
 void weir__top_screen_begin(struct weir__top_screen *screen)
 {
-	struct winsize size = { .ws_col = 80, .ws_row = 24 };
+	const unsigned columns = screen->columns, rows = screen->rows;
+	struct winsize size = { .ws_col = 0, .ws_row = 0 };
 
 	(void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-	if (screen->columns != size.ws_col || screen->rows != size.ws_row)
+	screen->columns = within(size.ws_col, 80, WEIR__TOP_COLUMNS_MAX);
+	screen->rows = within(size.ws_row, 24, WEIR__TOP_ROWS_MAX);
+	if (screen->columns != columns || screen->rows != rows)
 		is_stale = 1;
-	screen->columns = within(size.ws_col, WEIR__TOP_COLUMNS_MAX);
-	screen->rows = within(size.ws_row, WEIR__TOP_ROWS_MAX);
 	screen->n = 0;
 }
 
 struct weir__top_text weir__top_screen_line(struct weir__top_screen *screen)
 {
 	static char unseen[WEIR__TOP_LINE_SIZE];
+	struct weir__top_text text = weir__top_text_of(screen->n < screen->rows ? screen->lines[screen->n++] : unseen,
+						       screen->is_utf8);
 
-	return weir__top_text_of(screen->n < screen->rows ? screen->lines[screen->n++] : unseen, screen->is_utf8);
+	text.most = screen->columns;
+	return text;
 }
 
 bool weir__top_screen_show(struct weir__top_screen *screen)

@@ -10,8 +10,8 @@
 enum {
 	WEIR__TOP_ROWS_MAX = 200,
 	WEIR__TOP_COLUMNS_MAX = 400,
-	WEIR__TOP_ROWS_LEAST = 15,
-	WEIR__TOP_COLUMNS_LEAST = 60,
+	WEIR__TOP_ROWS_LEAST = 5,
+	WEIR__TOP_COLUMNS_LEAST = 20,
 };
 
 /* Large; the program has one. */

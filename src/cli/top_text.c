@@ -15,8 +15,17 @@ bool weir__top_text_locale(void)
 	return setlocale(LC_CTYPE, "") && strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
+/* A character that does not fit ends the line: nothing that follows may take its place. */
 static void append(struct weir__top_text *text, const char *bytes, size_t n, unsigned columns)
 {
+	const unsigned left = text->most - text->columns;
+
+	if (columns > left && n != columns) {
+		text->most = text->columns;
+		return;
+	}
+	if (columns > left)
+		n = columns = left;
 	if (n >= WEIR__TOP_LINE_SIZE - text->length)
 		return;
 	memcpy(text->bytes + text->length, bytes, n);
@@ -100,7 +109,7 @@ void weir__top_text_add(struct weir__top_text *text, const char *bytes, unsigned
 
 void weir__top_text_to(struct weir__top_text *text, unsigned column)
 {
-	while (text->columns < column && text->length + 1 < WEIR__TOP_LINE_SIZE)
+	while (text->columns < column && text->columns < text->most && text->length + 1 < WEIR__TOP_LINE_SIZE)
 		append(text, " ", 1, 1);
 }
 

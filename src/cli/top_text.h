@@ -17,18 +17,20 @@ struct weir__top_text {
 	size_t length;
 	unsigned columns; /* its width so far */
 	bool is_utf8;     /* the terminal reads UTF-8; else ASCII */
+	unsigned most;    /* columns of the terminal: what would be beyond them is dropped */
 };
 
 static inline struct weir__top_text weir__top_text_of(char bytes[WEIR__TOP_LINE_SIZE], bool is_utf8)
 {
 	bytes[0] = '\0';
-	return (struct weir__top_text){ bytes, 0, 0, is_utf8 };
+	return (struct weir__top_text){ bytes, 0, 0, is_utf8, UINT32_MAX };
 }
 
 /* Sets the locale from the environment. Returns whether its encoding is UTF-8. */
 bool weir__top_text_locale(void);
 
-/* Trusted text, added unchanged. An ink takes no columns; put takes as many as the caller says. */
+/* Trusted text, added unchanged. An ink takes no columns; put takes as many as the caller says. Of text with a byte for
+ * each column, what fits is added. */
 void weir__top_text_ink(struct weir__top_text *text, const char *escape);
 void weir__top_text_put(struct weir__top_text *text, const char *bytes, unsigned columns);
 

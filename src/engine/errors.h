@@ -124,6 +124,9 @@
 	X(HELLO_VERSION, "NOPROTO unsupported protocol version", "", "it is neither 2 nor 3") \
 	X(HELLO_OPTION, "ERR Syntax error in HELLO option '", "<option>'", \
 	  "HELLO has no such option, or its value is missing") \
+	X(REPLIES_WORD, "ERR WEIR.REPLIES takes MAP or ARRAY", "", "another word follows it") \
+	X(REPLIES_RESP2, "ERR RESP2 has no maps: send HELLO 3 before WEIR.REPLIES MAP", "", \
+	  "the connection uses RESP2; it keeps its arrays") \
 	X(NAME_BYTES, "ERR Client names cannot contain spaces, newlines or special characters.", "", \
 	  "CLIENT SETNAME or HELLO SETNAME with such a name") \
 	X(NAME_LENGTH, "ERR Client names have at most 63 bytes.", "", "the same, with a longer name") \

@@ -105,6 +105,7 @@ struct weir__resp_writer {
 	size_t size;
 	size_t length;
 	int resp_version; /* 2 or 3; types that RESP2 lacks are written as Redis does */
+	bool has_maps;    /* replies that name their values are maps, not arrays; only with version 3 */
 };
 
 /* A text of one line: CR and LF become spaces. An error begins with its code: "ERR no such limit". */

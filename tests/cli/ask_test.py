@@ -157,17 +157,17 @@ def who_does_not_answer_is_told():
 
 def members_and_words_of_strangers_are_kept_harmless():
     answer = b'%4\r\n+al"l\r\n$3\r\na"\x1b\r\n+list\r\n*2\r\n:1\r\n_\r\n+retry_after\r\n:-1\r\n+yes\r\n#t\r\n'
-    with stranger(b"+OK\r\n>1\r\n+news\r\n" + answer) as where:
+    with stranger(b"+OK\r\n>1\r\n+news\r\n+OK\r\n" + answer) as where:
         done = weir("inspect", "key", "1/s", "--json", "--at", where)
         assert json.loads(done.stdout) == {"al_l": 'a"\x1b', "list": [1, None], "retry_after_ns": None, "yes": True}, done
-    with stranger(b"+OK\r\n" + answer) as where:
+    with stranger(b"+OK\r\n-ERR unknown command\r\n" + answer) as where:
         expect(0, 'al_l         "a\\\\"\\\\x1b"\nlist         1, none\nretry_after  never\nyes          yes', "inspect", "key",
                "1/s", "--at", where)
 
 
 def instants_are_dates():
     answer = b"%2\r\n+full_at\r\n:1794808653069819151\r\n+other\r\n%1\r\n+full_at\r\n:0\r\n"
-    with stranger(b"+OK\r\n" + answer) as where:
+    with stranger(b"+OK\r\n+OK\r\n" + answer) as where:
         done = weir("inspect", "key", "1/s", "--json", "--at", where)
         assert json.loads(done.stdout) == {"full_at": "2026-11-16T05:57:33.069819151Z", "other": {"full_at": None}}, done
 
@@ -192,7 +192,7 @@ def clients_are_unblocked():
 def several_limits_say_which_refused():
     answer = (b"%8\r\n+allowed\r\n#f\r\n+limit\r\n:3\r\n+remaining\r\n:1\r\n+granted\r\n:0\r\n+retry_after\r\n:20000000000\r\n"
               b"+reset_after\r\n:40000000000\r\n+delay\r\n:0\r\n+decided_by\r\n:2\r\n")
-    with stranger(b"+OK\r\n" + answer) as where:
+    with stranger(b"+OK\r\n+OK\r\n" + answer) as where:
         expect(1, "denied by limit 2, 1 of 3 left, retry in 20 s, full again in 40 s", "all", "a", "1/s", "1", "b", "3/min",
                "2", "--at", where)
 

@@ -186,6 +186,25 @@ class Pty:
             self.bytes += os.read(self.ours, 65536)
         return self.bytes.decode(errors="replace")
 
+    def set_size(self, columns, rows):
+        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.process.send_signal(signal.SIGWINCH)
+
+    def resize(self, columns, rows, holds):
+        """The first screen of this size for which this holds. Lines may be longer than the terminal is wide: a test is to see that."""
+        clear = self.bytes.count(b"\033[2J")
+        self.set_size(columns, rows)
+
+        def lines():
+            if self.bytes.count(b"\033[2J") == clear:
+                return None
+            written = re.findall(r"\033\[(\d+);1H(.*?)\033\[K", self.bytes.rsplit(b"\033[2J", 1)[1].decode(errors="replace"), re.DOTALL)
+            shown = {int(row): re.sub(r"\033\[\d*m", "", text) for row, text in written}
+            return [shown.get(row, "") for row in range(1, rows + 1)] if max(shown, default=0) <= rows else None
+
+        self.read_until(lambda _: (shown := lines()) and holds(shown))
+        return lines()
+
     def is_stopped(self):
         with open(f"/proc/{self.process.pid}/stat", encoding="ascii", errors="replace") as file:
             return file.read().rsplit(")", 1)[1].split()[0] == "T"
@@ -288,13 +307,45 @@ def sizes():
             heads = screen.splitlines()[4].replace("v", "").split()
             assert ("MODE" in heads) == (columns > 60), heads
             assert {top.sort_by_next() for _ in heads} == set(heads)
-        top.tmux("resize-window", "-x", "40", "-y", "10")
-        top.until("too small: 60x15 is the least", gone=["ALLOWED/s"])
+        top.tmux("resize-window", "-x", "20", "-y", "4")
+        top.until("terminal too small", gone=["ALLOWED/s", "REJ/s"])
         top.tmux("resize-window", "-x", "100", "-y", "30")
         top.until(*NAMES, "ALGORITHM", gone=["too small"])
         top.press("q")
         screen = top.until("before", "after 0", "icanon", " echo", gone=["ALLOWED/s"])
         assert re.search(r"[^-]icanon", screen) and re.search(r"[^-]echo\b", screen), screen
+
+
+def small_sizes():
+    """Each line is as wide as the terminal at most, and each size has what is worth most."""
+    with serving() as one, pseudo_terminal(one.address) as top:
+        for columns, rows in [*itertools.product((20, 29, 59, 60), (5, 8, 12)), (21, 7), (45, 11), (20, 15), (59, 15)]:
+            lines = top.resize(columns, rows, lambda lines: any("everyone" in line for line in lines) and lines[-1].strip())
+            assert all(len(line) <= columns for line in lines) and len(lines) == rows, (columns, rows, lines)
+            text, head = "\n".join(lines), next(line for line in lines if "LIMIT" in line)
+            assert "REJ" in head and ("ALLOW" in head) == (columns >= 29), (columns, rows, lines)
+            assert lines[0].startswith("weir top") and ("help" in lines[-1]), (columns, rows, lines)
+            if rows >= 12:  # keys, once they have come
+                top.resize(columns, rows, lambda lines: any(re.search(r"\d~? +ip=\S*|denied most", line) for line in lines))
+            else:
+                assert "ip=" not in text and "asks most" not in text, (columns, rows, lines)
+        # Everything that a key of the keyboard shows fits, too.
+        for keys in (b"?", b"?/everyone-", b"\x1b", b"pp"):
+            os.write(top.ours, keys)
+            for columns, rows in ((20, 5), (33, 9), (59, 13)):
+                lines = top.resize(columns, rows, lambda lines: any(line.strip() for line in lines))
+                assert all(len(line) <= columns for line in lines), (keys, lines)
+        for columns, rows in ((19, 5), (20, 4), (19, 40), (200, 4), (1, 1), (2, 1), (1, 50), (3, 3)):
+            said = "terminal too small: 20x5 at least"
+            shown = said if columns >= len(said) else said[:columns - 1] + "…"
+            lines = top.resize(columns, rows, lambda lines: lines[0].rstrip() == shown)
+            assert not any(line.strip() for line in lines[1:]), lines
+        top.resize(100, 30, lambda lines: all(any(name in line for line in lines) for name in NAMES))
+        for columns, rows in ((1, 1), (500, 300), (1, 300), (500, 1), (0, 0), (20, 5), (80, 24)) * 5:
+            top.set_size(columns, rows)
+        top.resize(80, 24, lambda lines: all(any(name in line for line in lines) for name in NAMES))
+        os.write(top.ours, b"q")
+        assert top.process.wait(TIMEOUT_S) == 0
 
 
 def nobody_looks():
@@ -443,7 +494,7 @@ def the_page_shows_it():
 
 
 RECORDS = "--record" in sys.argv[4:]
-TESTS = [limits_under_load, pause, sizes, nobody_looks, more_limits_than_are_told, the_server_is_started_anew, names_that_a_terminal_would_obey, the_terminal_is_as_it_was,
+TESTS = [limits_under_load, pause, sizes, small_sizes, nobody_looks, more_limits_than_are_told, the_server_is_started_anew, names_that_a_terminal_would_obey, the_terminal_is_as_it_was,
          few_bytes_and_plain_ones, once, called_wrongly, the_page_shows_it]
 
 if __name__ == "__main__":

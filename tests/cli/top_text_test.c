@@ -45,6 +45,33 @@ static void cells_have_their_width(void)
 	}
 }
 
+/* What would be beyond the terminal is dropped, and nothing that follows takes its place. */
+static void lines_are_as_wide_as_the_terminal(void)
+{
+	static const struct {
+		unsigned most;
+		const char *text;
+		unsigned columns;
+	} rows[] = { { 0, "\033[1m", 0 },         { 1, "\033[1ma", 1 },           { 3, "\033[1mabc", 3 },
+		     { 4, "\033[1mabc", 3 },      { 5, "\033[1mabc漢", 5 },       { 6, "\033[1mabc漢 ", 6 },
+		     { 8, "\033[1mabc漢 1█", 8 }, { 99, "\033[1mabc漢 1██x", 10 } };
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char bytes[WEIR__TOP_LINE_SIZE];
+		struct weir__top_text text = weir__top_text_of(bytes, true);
+
+		text.most = rows[i].most;
+		weir__top_text_ink(&text, "\033[1m");
+		weir__top_text_put(&text, "abc", 3);
+		weir__top_text_add(&text, "漢", 2);
+		weir__top_text_right(&text, "1", 2);
+		weir__top_text_bar(&text, 1000, 2);
+		weir__top_text_put(&text, "x", 1);
+		CHECK_TEXT(bytes, rows[i].text);
+		CHECK_EQ(text.columns, rows[i].columns);
+	}
+}
+
 static void lines_have_an_end(void)
 {
 	char bytes[WEIR__TOP_LINE_SIZE + 1];
@@ -120,5 +147,5 @@ static void the_locale_is_that_of_the_environment(void)
 	CHECK(weir__top_text_locale());
 }
 
-TESTS(TEST(the_locale_is_that_of_the_environment), TEST(cells_have_their_width), TEST(lines_have_an_end), TEST(bars),
-      TEST(numbers))
+TESTS(TEST(the_locale_is_that_of_the_environment), TEST(cells_have_their_width),
+      TEST(lines_are_as_wide_as_the_terminal), TEST(lines_have_an_end), TEST(bars), TEST(numbers))

@@ -378,7 +378,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		make_table();
 	piece = pieces[data[0] & 7];
 	span = spans[data[0] >> 3 & 3];
-	writer = (struct weir__resp_writer){ out, data[0] & 32 ? OUT_LEAST : OUT_MOST, 0, 2 };
+	writer = (struct weir__resp_writer){ out, data[0] & 32 ? OUT_LEAST : OUT_MOST, 0, 2, false };
 	size--;
 	bytes = in + INPUT_MOST - size; /* so that it ends where the memory does */
 	memcpy(bytes, data + 1, size);
@@ -393,6 +393,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		ASAN_UNPOISON_MEMORY_REGION(bytes + come, more);
 		come += more;
 		writer.resp_version = client.resp_version;
+		writer.has_maps = client.has_maps;
 		done += answer(&client, bytes + done, come - done, &writer);
 		fuzz_clock_ahead += span;
 	}

@@ -19,7 +19,7 @@ static struct transcript whole, other;
 /* Its requests as multibulks, without what is bad at the end. */
 static size_t rewrite(struct weir__resp_request *request, const uint8_t *data, size_t size, char *to, size_t room)
 {
-	struct weir__resp_writer writer = { to, room, 0, 2 };
+	struct weir__resp_writer writer = { to, room, 0, 2, false };
 	char *bytes = malloc(size + 1);
 	size_t at = 0, used;
 

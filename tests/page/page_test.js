@@ -194,7 +194,7 @@ async function aSecondIsDrawnWhereverItIs() {
 				const times = past.times(), before = new Array(times.length - tail.length).fill(null);
 				const nought = [...before, ...tail.map(n => n && 0)];
 				place.style.width = "600px";
-				new Chart(place, () => {}).draw(times, { allowed: nought, rejected: [...before, ...tail], delayed: nought });
+				new Chart(place, () => {}).draw(times, { allowed: nought, rejected: [...before, ...tail], delayed: nought }, false, "a trial");
 			}, tail);
 			await until(`${JSON.stringify(tail)} is painted`, async () => await paintedIn(page, "#trial canvas", "rejected") > 0);
 			painted.push(await paintedIn(page, "#trial canvas", "rejected"));
@@ -216,7 +216,7 @@ async function aRefusalIsExplained() {
 		assert.match(await verdict.textContent(), /It may come back in (11|12) min \d+ s\.$/);
 		const findings = await page.locator(".findings li").allTextContents();
 		assert.equal(findings.length, 3);
-		assert.match(findings[0], /^per-client5\/hour · ip=203\.0\.113\.90 of 5 left\. Denies\. Allows it again in 1[12] min \d+ s, at [\d:]+\.$/);
+		assert.match(findings[0], /^per-client5\/hour · ip=203\.0\.113\.90 of 5 left\. Denies\. Allows it again in 1[12] min \d+ s, at [\d:]+\.Reset$/);
 		assert.match(findings[2], /^canary.*0 of 2 left\. Would deny, but only watches\./);
 		const before = await verdict.textContent();
 		await until("it counts down", async () => await verdict.textContent() !== before);
@@ -520,6 +520,203 @@ async function itFitsAPhoneByDayAndNight() {
 	});
 }
 
+const WIDTHS = [320, 390, 768, 1000, 1280, 1920];
+
+/** Nothing is wider than its place, once charts have the size of theirs. */
+function fits(page, width) {
+	return until(`all is as wide as its place at ${width}`, () => page.evaluate(() =>
+		[...document.querySelectorAll("html, .scroll, .tiles > div, .tiles b, .panel, .head, .bar, #limits tbody tr, #limits td")]
+			.every(element => !element.checkVisibility() || element.scrollWidth <= element.clientWidth + 1)));
+}
+
+/** Rows of tiles have as many each, from the narrowest phone to the widest screen. */
+async function noTileIsAlone() {
+	await withServer(POLICY, "", server => withPage(server, { viewport: { width: 320, height: 844 } }, async page => {
+		await isLive(page);
+		const seen = new Set();
+		for (const width of [...WIDTHS, ...Array.from({ length: 85 }, (_, i) => 320 + 20 * i), 599, 600, 1099, 1100]) {
+			await page.setViewportSize({ width, height: 844 });
+			const rows = await page.evaluate(() => [...document.querySelectorAll(".tiles > div")].map(tile => Math.round(tile.getBoundingClientRect().top))
+				.reduce((rows, top) => rows.set(top, (rows.get(top) ?? 0) + 1), new Map()).values().toArray());
+			assert.equal(new Set(rows).size, 1, `${rows} at ${width}`);
+			assert.ok(rows[0] > 1, `${rows} at ${width}`);
+			seen.add(rows[0]);
+			if (WIDTHS.includes(width))
+				await fits(page, width);
+		}
+		assert.deepEqual([...seen].sort(), [2, 4, 8]);
+	}));
+}
+
+/** The longest name that a policy may have, and a longer one, as another server might send it. */
+async function longNamesFit() {
+	const forty = "a-limit-whose-name-is-forty-letters-long", long = "a-name-without-end-".repeat(11).slice(0, 200);
+	assert.equal(forty.length, 40);
+	await withServer(`limits:\n  - {name: ${forty}, key: [ip], limit: 5/hour, mode: shadow}\n  - {name: brief, limit: 7/hour}\n`, "", server => withPage(server, { mayFail: true }, async page => {
+		await row(page, forty).waitFor();
+		await page.getByRole("button", { name: "Pause" }).click();
+		for (const name of [forty, long]) {
+			await page.evaluate(([forty, name]) => show({ ...live, limits: live.limits.map(limit => limit.name === forty ? { ...limit, name } : limit) }), [forty, name]);
+			const button = row(page, name).getByRole("button");
+			assert.equal(await button.getAttribute("title"), name);
+			for (const width of WIDTHS) {
+				await page.setViewportSize({ width, height: 844 });
+				await fits(page, width);
+				const [whole, text, spark] = await Promise.all([row(page, name), button, row(page, name).locator(".spark")].map(place => place.boundingBox()));
+				assert.ok(text.x + text.width <= spark.x, `the name and the chart meet at ${width}`);
+				assert.ok(text.height < 50 && whole.height < 140, `${text.height} of ${whole.height} at ${width}`);
+				assert.ok(spark.width >= 80 && spark.width < whole.width * 0.45, `the chart is ${spark.width} of ${whole.width} wide at ${width}`);
+			}
+		}
+	}));
+}
+
+async function aPhoneShowsTheChartAtOnce() {
+	await withServer(POLICY, "", server => withPage(server, { viewport: { width: 390, height: 844 } }, async page => {
+		await server.check({ ip: "203.0.113.9", user: "ann", path: "/", api_key: "k" });
+		await page.locator("#chart canvas").waitFor();
+		await until("all limits have rows", async () => await page.locator("#limits tbody tr").count() === 5);
+		const [tiles, chart] = await Promise.all([page.locator(".tiles"), page.locator("#chart")].map(place => place.boundingBox()));
+		assert.ok(tiles.y + tiles.height < 240, `tiles end at ${tiles.y + tiles.height}`);
+		assert.ok(chart.y < 844 - 90, `the chart begins at ${chart.y}`);
+	}));
+}
+
+/** Pixels of a canvas: those of a colour, and those between them in the same column that show what is behind. */
+function stripesIn(page, selector, colour) {
+	return page.evaluate(([selector, colour]) => {
+		const canvas = document.querySelector(selector), [r, g, b] = colourOf(colour).match(/\d+/g).map(Number);
+		const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d");
+		copy.drawImage(canvas, 0, 0);
+		const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
+		const isInked = i => data[i + 3] > 128 && Math.max(Math.abs(data[i] - r), Math.abs(data[i + 1] - g), Math.abs(data[i + 2] - b)) < 24;
+		let inked = 0, clear = 0;
+		for (let x = 0; x < canvas.width; x++) {
+			const column = Array.from({ length: canvas.height }, (_, y) => 4 * (y * canvas.width + x));
+			const first = column.findIndex(isInked), last = column.findLastIndex(isInked);
+			if (first >= 0)
+				for (const i of column.slice(first, last + 1)) {
+					inked += isInked(i);
+					clear += data[i + 3] < 64;
+				}
+		}
+		return { inked, clear };
+	}, [selector, colour]);
+}
+
+/** What a limit in shadow would deny has another colour, stripes, and words of its own. */
+async function shadowsLookDifferent() {
+	await withServer("limits:\n  - {name: real, key: [ip], limit: 1/hour}\n  - {name: canary, key: [user], limit: 1/hour, mode: shadow}\n", "", server => withPage(server, {}, async page => {
+		let isOn = true;
+		const done = (async () => {
+			while (isOn)
+				await Promise.all([server.check({ ip: "203.0.113.9" }), server.check({ user: "ann" })]);
+		})();
+		try {
+			const cell = name => row(page, name).locator("td.rejected:not(.nought)");
+			const colour = place => place.evaluate(element => getComputedStyle(element).color);
+			await cell("canary").waitFor();
+			await cell("real").waitFor();
+			assert.notEqual(await colour(cell("canary")), await colour(cell("real")));
+			assert.match(await cell("canary").innerText(), /would deny/);
+			assert.doesNotMatch(await cell("real").innerText(), /would/);
+			await row(page, "canary").getByRole("button").click();
+			await page.locator("#legend").getByText("would be denied").waitFor();
+			await page.locator("#detail-facts").getByText("would be denied in all").waitFor();
+			await page.getByText("Keys that would be denied most").waitFor();
+			const swatch = () => page.locator("#legend .rejected i").evaluate(element => getComputedStyle(element).backgroundImage);
+			assert.match(await swatch(), /gradient/);
+			for (const canvas of ["#chart canvas", "#limits .chosen canvas"])
+				await until(`${canvas} is striped`, async () => {
+					const { inked, clear } = await stripesIn(page, canvas, "shadow");
+					return inked > 30 && clear > inked / 4 && await paintedIn(page, canvas, "rejected") === 0;
+				});
+			await row(page, "real").getByRole("button").click();
+			await page.locator("#legend").getByText("denied", { exact: true }).waitFor();
+			assert.equal(await swatch(), "none");
+			await until("what is denied is solid", async () => {
+				const { inked, clear } = await stripesIn(page, "#chart canvas", "rejected");
+				return inked > 30 && clear < inked / 20;
+			});
+		} finally {
+			isOn = false;
+			await done;
+		}
+	}));
+}
+
+async function chartsAreToldInWords() {
+	await withServer(POLICY, "", server => withPage(server, {}, async page => {
+		for (let i = 0; i < 8; i++)
+			await server.check({ ip: "203.0.113.9" });
+		await row(page, "canary").getByRole("button").click();
+		await until("its sums are told", async () => (await page.locator("#chart canvas").getAttribute("aria-label") ?? "").includes("2 allowed, 3 would be denied, 0 delayed."));
+		await until("each row has its chart", async () => await page.locator("#limits canvas").count() === 5);
+		const told = await page.locator("canvas").evaluateAll(canvases => canvases.map(canvas => [canvas.getAttribute("role"), canvas.ariaLabel, canvas.closest("[aria-hidden=true]") === null]));
+		assert.equal(told.length, 6);
+		for (const [role, label, isTold] of told) {
+			assert.ok(role === "img" && isTold, `${role} ${label}`);
+			assert.match(label, /^[\w-]+, second by second\. At [\d:]+: \d+ allowed, \d+ (would be )?denied, \d+ delayed\. In the last two minutes: \d+ allowed, \d+ (would be )?denied, \d+ delayed\.$/);
+		}
+		assert.equal(new Set(told.map(([, label]) => label.split(",")[0])).size, 5);
+		assert.ok(await page.getByRole("img", { name: /^per-client, .* 5 allowed, 3 denied/ }).count() > 0); // as a screen reader finds it
+	}));
+}
+
+async function aKeyIsReset() {
+	const settings = "users:\n  ann: {role: admin, token: the-token-of-ann-0123456789}\n  bob: {role: decide, token: the-token-of-bob-0123456789}\n";
+	const as = name => ({ headers: { Authorization: `Bearer the-token-of-${name}-0123456789` } });
+	const policy = "limits:\n  - {name: everyone, limit: 100/hour}\n  - {name: logins, key: [user, net], limit: 2/hour}\n";
+	const asked = new URLSearchParams({ user: "ann <b>", net: "home" });
+	await withServer(policy, settings, server => withPage(server, { mayFail: true }, async page => {
+		const left = async () => (await server.json(`/v1/live/key?${asked}`, as("ann"))).limits.map(({ name, remaining }) => `${name} ${remaining}`).sort().join();
+		const dialog = page.getByRole("dialog", { name: "Reset this key?" }), finding = name => page.locator(".findings li", { hasText: name });
+		for (let i = 0; i < 4; i++)
+			await server.json(`/v1/check?${asked}`, as("ann"));
+		await page.getByLabel("Token", { exact: true }).fill("the-token-of-ann-0123456789");
+		await page.getByRole("button", { name: "Use it" }).click();
+		await row(page, "logins").getByRole("button").click();
+		await page.locator("#denied").getByRole("button", { name: "ann" }).click();
+		await page.getByText("Denied by logins.").waitFor();
+		assert.equal(await left(), "everyone 98,logins 0");
+
+		// Not by chance: by Enter, by Escape, or by Cancel.
+		await finding("logins").getByRole("button", { name: "Reset" }).click();
+		await dialog.getByText("The limit logins forgets what user=ann").waitFor();
+		await page.keyboard.press("Enter");
+		await dialog.waitFor({ state: "hidden" });
+		await finding("logins").getByRole("button", { name: "Reset" }).click();
+		await page.keyboard.press("Escape");
+		await dialog.waitFor({ state: "hidden" });
+		assert.equal(await left(), "everyone 98,logins 0");
+
+		await finding("logins").getByRole("button", { name: "Reset" }).click();
+		await dialog.getByRole("button", { name: "Reset" }).click();
+		await page.locator(".done", { hasText: /^user=ann.* net=home of logins: reset at [\d:]+\.$/ }).waitFor();
+		await page.getByText("Such a request would be allowed now.").waitFor();
+		assert.equal(await left(), "everyone 98,logins 2");
+		assert.equal(await finding("logins").getByRole("button", { name: "Reset" }).count(), 0); // nothing of it is used
+		await finding("everyone").getByRole("button", { name: "Reset all requests of everyone" }).click();
+		await dialog.getByRole("button", { name: "Reset" }).click();
+		await page.locator(".done", { hasText: /^All requests together of everyone: reset at/ }).waitFor();
+		assert.equal(await left(), "everyone 100,logins 2");
+
+		// The server says who may. The page shows what it says, and offers it no more.
+		await server.json(`/v1/check?${asked}`, as("ann"));
+		await page.locator("#denied").getByRole("button", { name: "ann" }).click();
+		await finding("logins").getByText("1 of 2 left").waitFor();
+		await page.getByRole("button", { name: "Pause" }).click();
+		await page.evaluate(() => token.set("the-token-of-bob-0123456789"));
+		const { detail } = await server.json("/v1/keys/@logins/user=x%20net=y", { method: "DELETE", ...as("bob") });
+		await finding("logins").getByRole("button", { name: "Reset" }).click();
+		await dialog.getByRole("button", { name: "Reset" }).click();
+		await dialog.getByText(detail, { exact: true }).waitFor();
+		assert.ok(await dialog.getByRole("button", { name: "Reset" }).isDisabled());
+		await dialog.getByRole("button", { name: "Cancel" }).click();
+		assert.equal(await left(), "everyone 99,logins 1");
+	}));
+}
+
 async function whatIsNotKnownIsSaid() {
 	await withServer(POLICY, "observe: off\n", server => withPage(server, {}, async page => {
 		await server.check({ ip: "203.0.113.9" });
@@ -548,6 +745,12 @@ const TESTS = [
 	["limits are found and sorted", limitsAreFoundAndSorted],
 	["what is not known is said", whatIsNotKnownIsSaid],
 	["it fits a phone, by day and night", itFitsAPhoneByDayAndNight],
+	["no tile is alone", noTileIsAlone],
+	["long names fit", longNamesFit],
+	["a phone shows the chart at once", aPhoneShowsTheChartAtOnce],
+	["shadows look different", shadowsLookDifferent],
+	["charts are told in words", chartsAreToldInWords],
+	["a key is reset", aKeyIsReset],
 ];
 
 async function runOne([name, test]) {

@@ -73,17 +73,17 @@ function makeSmall(name) {
 }
 
 /** Why a client cannot log in, beside the busiest limit. */
-async function arrange(page, isPhone) {
+async function arrange(page) {
 	await page.getByRole("button", { name: "login", exact: true }).click();
 	await page.locator("#denied button").first().click();
 	await page.getByText("Denied by login.").waitFor();
 	await page.getByRole("button", { name: "per-client", exact: true }).click();
 	await until("its keys are shown", async () => await page.locator("#busy").getAttribute("data-limit") === "per-client");
 	await page.mouse.move(2, 2);
-	await page.evaluate(top => {
+	await page.evaluate(() => {
 		document.activeElement.blur();
-		scrollTo(0, top === null ? 0 : document.querySelector(top).offsetTop - 8);
-	}, isPhone ? ".limits" : null);
+		scrollTo(0, 0);
+	});
 }
 
 async function main() {
@@ -100,7 +100,7 @@ async function main() {
 	};
 	await sleep(LOAD_S * 1000);
 	for (const [name, page] of Object.entries(pages)) {
-		await arrange(page, name === "phone");
+		await arrange(page);
 		await page.screenshot({ path: fileOf(name) });
 	}
 	pictures.areTaken = true;

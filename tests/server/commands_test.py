@@ -16,6 +16,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 from daemon import TIMEOUT_S, bulks, run
@@ -73,6 +74,89 @@ def limits_of_one_request_do_not_displace_each_other():
             assert client.ask("WEIR.ALL", *words)[0] == 1
             for i in range(first, first + 16):
                 assert left(client, "k", f"{i + 1}/hour") == i, i
+
+
+# --- arrays and maps ---------------------------------------------------------------------------------------------
+
+# Every command of Weir that replies with several values: what it is sent with, and the names that maps have. A number of
+# None stands for what depends on the clock.
+NAMES = ["allowed", "limit", "remaining", "granted", "retry_after", "reset_after", "delay"]
+ARRAYS = [
+    (("WEIR.TAKE", "k", HOUR, 4), [1, 10, 6, 4, 0, None, 0], NAMES),
+    (("WEIR.TAKE", "k", HOUR, 7), [0, 10, 6, 0, None, None, 0], NAMES),
+    (("WEIR.TAKE", "k", HOUR, 1, "WAIT", 10), [1, 10, 5, 1, 0, None, 0], NAMES),
+    (("WEIR.UPTO", "k", HOUR, 2), [1, 10, 3, 2, 0, None, 0], NAMES),
+    (("WEIR.PEEK", "k", HOUR), [1, 10, 3, 0, 0, None, 0], NAMES),
+    (("WEIR.REFUND", "k", HOUR, 1), [1, 10, 4, 0, 0, None, 0], NAMES),
+    (("WEIR.ALL", "k", HOUR, 1, "l", HOUR, 2), [1, 10, 3, 1, 0, None, 0, 1], [*NAMES, "decided_by"]),
+    (("WEIR.HOLD", "id", "k", HOUR, 2, 60000), [1, 10, 1, 2, 0, None, 0], NAMES),
+    (("WEIR.SETTLE", "id", 1), [2, 1, 0, 1, 0, 10, 2, None],
+     ["held", "actual", "charged", "refunded", "beyond", "limit", "remaining", "reset_after"]),
+    (("WEIR.CHECK", "ip", "192.0.2.1"), [1, 5, 4, 1, 0, None, 0, 1, 0, "per-ip"], [*NAMES, "limits", "shadow_denied", "decided_by"]),
+]
+
+
+def without_times(answer, wanted):
+    return [value if want is not None else None for value, want in zip(answer, wanted)] if len(answer) == len(wanted) else answer
+
+
+@contextlib.contextmanager
+def server_with_policy():
+    with tempfile.TemporaryDirectory(prefix="weir-commands-") as folder:
+        path = os.path.join(folder, "policy.yaml")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("limits:\n  - {name: per-ip, key: [ip], limit: 5/hour}\n")
+        with server("--policy", path) as one:
+            yield one
+
+
+def replies_are_arrays_in_both_protocols():
+    """Integers, too: what reads the first element as true or false reads the same in all libraries."""
+    for protocol in 2, 3:
+        with server_with_policy() as one, Client(one) as client:
+            if protocol == 3:
+                assert client.ask("HELLO", 3)["proto"] == 3
+            for words, wanted, _ in ARRAYS:
+                answer = client.ask(*words)
+                assert without_times(answer, wanted) == wanted, (protocol, words, answer)
+                assert not any(isinstance(value, bool) for value in answer), (protocol, words, answer)
+            known = client.ask("WEIR.INSPECT", "k", HOUR)
+            assert known[:2] == ["is_stored", 1] and not isinstance(known[1], bool) and len(known) == 14, (protocol, known)
+            (row,) = client.ask("WEIR.LIMITS")
+            assert row[:4] == ["name", "per-ip", "limit", "5/hour"] and len(row) == 20, (protocol, row)
+            client.ask("MULTI")
+            client.ask("WEIR.TAKE", "k", HOUR)
+            (taken,) = client.ask("EXEC")
+            assert taken[:3] == [1, 10, 1], (protocol, taken)
+
+
+def maps_are_for_connections_that_ask_for_them():
+    with server_with_policy() as one, Client(one) as client, Client(one) as other:
+        assert client.refusal("WEIR.REPLIES", "MAP") == "ERR RESP2 has no maps: send HELLO 3 before WEIR.REPLIES MAP"
+        assert client.refusal("WEIR.REPLIES", "SET") == "ERR WEIR.REPLIES takes MAP or ARRAY"
+        assert client.refusal("WEIR.REPLIES").startswith("ERR wrong number of arguments")
+        assert client.ask("WEIR.REPLIES", "ARRAY") == "OK"  # what it does anyway
+        client.ask("HELLO", 3)
+        assert client.ask("weir.replies", "map") == "OK"
+        for words, wanted, names in ARRAYS:
+            answer = client.ask(*words)
+            assert list(answer) == names, (words, answer)
+            assert without_times(list(answer.values()), wanted) == wanted, (words, answer)
+            assert all(isinstance(value, bool) == (name == "allowed") for name, value in answer.items()), (words, answer)
+        assert client.ask("WEIR.INSPECT", "k", HOUR)["is_stored"] is True
+        (row,) = client.ask("WEIR.LIMITS")
+        assert row["name"] == "per-ip" and row["limit"] == "5/hour", row
+        assert isinstance(other.ask("WEIR.PEEK", "k", HOUR), list)  # of another connection
+        # what Redis and redis-cell define stays as it is
+        assert client.ask("CL.THROTTLE", "c", 1, 1, 86400) == [0, 2, 1, -1, 86400] and client.ask("WEIR.RESET", "k", HOUR) == 1
+        asked = [("WEIR.PEEK", "k", HOUR), ("WEIR.REPLIES", "ARRAY"), ("WEIR.PEEK", "k", HOUR), ("WEIR.REPLIES", "MAP"),
+                 ("HELLO", 3), ("WEIR.PEEK", "k", HOUR), ("HELLO", 2), ("WEIR.PEEK", "k", HOUR), ("HELLO", 3),
+                 ("WEIR.PEEK", "k", HOUR), ("WEIR.REPLIES", "MAP"), ("WEIR.PEEK", "k", HOUR), ("RESET",), ("HELLO", 3),
+                 ("WEIR.PEEK", "k", HOUR)]
+        kinds = [type(answer) for answer, words in zip(client.pipeline(asked), asked) if words[0] == "WEIR.PEEK"]
+        assert kinds == [dict, list, dict, list, list, dict, list], kinds
+        client.ask("MULTI")
+        assert client.refusal("WEIR.REPLIES", "MAP").startswith("ERR MULTI keeps")
 
 
 # --- holds -------------------------------------------------------------------------------------------------------
@@ -535,7 +619,7 @@ def multi_keeps_what_decides_nothing_in_its_place():
         assert left(client, "l", "1000/hour") == 641
 
 
-TESTS = [a_key_is_inspected, multi_charges_with_exec_or_not_at_all, multi_keeps_what_decides_nothing_in_its_place, all_or_none_are_charged, limits_of_one_request_do_not_displace_each_other,
+TESTS = [a_key_is_inspected, replies_are_arrays_in_both_protocols, maps_are_for_connections_that_ask_for_them, multi_charges_with_exec_or_not_at_all, multi_keeps_what_decides_nothing_in_its_place, all_or_none_are_charged, limits_of_one_request_do_not_displace_each_other,
          holds_are_settled_by_anybody_once, a_release_gives_back_what_still_counts, what_another_took_is_not_given_back, bad_holds_are_refused, holds_are_bounded, a_wait_holds_up_its_connection_alone,
          waits_go_in_the_order_in_which_they_came, a_wait_that_is_in_vain_is_denied,
          who_leaves_while_it_waits_leaves_nothing,

@@ -130,6 +130,10 @@ def daemon(program, *options, **more):
             one.close()
 
 
+class Skipped(Exception):
+    """What a test needs is not here; the text says what."""
+
+
 def run(tests):
     """Each test prints a line; returns what the program is to exit with."""
     passed = failed = 0
@@ -142,6 +146,8 @@ def run(tests):
             told = test()
             passed += 1
             print(f"ok    {name}{': ' + told if told else ''}", flush=True)
+        except Skipped as why:
+            print(f"skip  {name}: {why}", flush=True)
         except (AssertionError, OSError, subprocess.SubprocessError, ValueError) as fault:
             failed += 1
             print(f"FAIL  {name}: {type(fault).__name__}: {fault}", flush=True)

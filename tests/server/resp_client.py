@@ -17,13 +17,14 @@ class Refused(ValueError):
 
 
 class Client:
-    """Asks, and reads answers as values; a map is a dict in RESP3 and a list in RESP2."""
+    """Asks, and reads answers as values; with protocol 3 it asks for maps, which are dicts."""
 
     def __init__(self, server, protocol=2, **where):
         self.socket = server.connect(**where)
         self.file = self.socket.makefile("rb")
         if protocol == 3:
             self.ask("HELLO", 3)
+            self.ask("WEIR.REPLIES", "MAP")
 
     def __enter__(self):
         return self

@@ -267,9 +267,11 @@ def who_one_is_is_decided_in_order():
             client.ask("AUTH", "secret")
             until(lambda: is_up(client), "Redis decides")
             got = client.pipeline([("WEIR.TAKE", "k", "5/hour"), ("RESET",), ("WEIR.TAKE", "k", "5/hour"), ("AUTH", "secret"),
-                                   ("WEIR.TAKE", "k", "5/hour"), ("HELLO", "3"), ("WEIR.TAKE", "k", "5/hour")])
+                                   ("WEIR.TAKE", "k", "5/hour"), ("HELLO", "3"), ("WEIR.TAKE", "k", "5/hour"),
+                                   ("WEIR.REPLIES", "MAP"), ("WEIR.TAKE", "k", "5/hour")])
             assert got[0][2] == 4 and got[1] == "RESET" and got[2].startswith("NOAUTH") and got[3] == "OK", got
-            assert got[4][2] == 3 and got[5]["proto"] == 3 and got[6]["remaining"] == 2, got
+            assert got[4][2] == 3 and got[5]["proto"] == 3 and got[6][2] == 2, got
+            assert got[7] == "OK" and got[8]["remaining"] == 1, got
 
 
 def two_servers_share_a_limit_exactly():

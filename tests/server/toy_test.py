@@ -140,7 +140,8 @@ def decision(chance, n):
 
 
 OTHERS = (
-    ["PING"], ["ECHO", "x" * 50], ["ECHO", "y" * 50000], ["NOSUCH", "a"], ["HELLO", 3], ["HELLO", 2], ["SELECT", 0], ["SELECT", 1],
+    ["PING"], ["ECHO", "x" * 50], ["ECHO", "y" * 50000], ["NOSUCH", "a"], ["HELLO", 3], ["WEIR.REPLIES", "MAP"], ["WEIR.REPLIES", "ARRAY"], ["HELLO", 2],
+    ["SELECT", 0], ["SELECT", 1],
     ["CLIENT", "SETNAME", "heron"], ["CLIENT", "GETNAME"], ["WEIR.EXPLAIN", "user", "a"], ["WEIR.LIMITS"], ["HELP"], ["COMMAND", "COUNT"],
     ["CONFIG", "GET", "keys"], ["WEIR.CHANGE", "per-user", "41/1000day"], ["WEIR.CHANGE", "per-user", "39/1000day"], ["RESET"],
     ["CLUSTER", "INFO"], ["AUTH", "x"], ["EXEC"], ["DISCARD"],

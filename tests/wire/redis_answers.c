@@ -42,7 +42,7 @@ static size_t play(bool is_unauthenticated, size_t piece, size_t size)
 					      .line_max = WEIR__RESP_LINE_MAX,
 					      .bulk_max = 512 << 20,
 					      .is_unauthenticated = is_unauthenticated };
-	struct weir__resp_writer writer = { output, sizeof(output), 0, 2 };
+	struct weir__resp_writer writer = { output, sizeof(output), 0, 2, false };
 	enum weir__resp_status status = WEIR__RESP_MORE;
 	size_t at = 0, used;
 

@@ -173,7 +173,7 @@ static void faults_have_answers(void)
 		ROW("'\n", "-ERR Protocol error: unbalanced quotes in request\r\n"),
 	};
 	char room[128], bytes[16];
-	struct weir__resp_writer writer = { room, sizeof(room) - 1, 0, 2 };
+	struct weir__resp_writer writer = { room, sizeof(room) - 1, 0, 2, false };
 	size_t used;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

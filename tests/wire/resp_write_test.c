@@ -141,7 +141,7 @@ static void replies_are_written(void)
 {
 	for (size_t i = 0; i < ROWS; i++)
 		for (int protocol = 2; protocol <= 3; protocol++) {
-			writer = (struct weir__resp_writer){ room, sizeof(room) - 1, 0, protocol };
+			writer = (struct weir__resp_writer){ room, sizeof(room) - 1, 0, protocol, false };
 			rows[i].write();
 			CHECK(writer.length < sizeof(room));
 			room[writer.length] = '\0';
@@ -177,7 +177,7 @@ static void the_size_that_would_do_is_known(void)
 				char *exact = malloc(size + 1); /* a sanitizer sees who writes beyond it */
 
 				exact[size] = '!';
-				writer = (struct weir__resp_writer){ exact, size, 0, protocol };
+				writer = (struct weir__resp_writer){ exact, size, 0, protocol, false };
 				rows[i].write();
 				CHECK_EQ(writer.length, needed);
 				CHECK(exact[size] == '!');
@@ -190,7 +190,7 @@ static void the_size_that_would_do_is_known(void)
 
 static void functions_say_whether_it_fits(void)
 {
-	writer = (struct weir__resp_writer){ room, 9, 0, 3 };
+	writer = (struct weir__resp_writer){ room, 9, 0, 3, false };
 	CHECK(weir__resp_write_integer(&writer, 1));
 	CHECK(weir__resp_write_simple(&writer, "OK", 2));
 	CHECK_EQ(writer.length, 9);
@@ -207,7 +207,7 @@ static void every_number_of_digits(void)
 
 	for (uint64_t power = 1; power != 0; power = power > UINT64_MAX / 10 ? 0 : power * 10)
 		for (uint64_t number = power - 1; number <= power + 1; number++) {
-			writer = (struct weir__resp_writer){ room, sizeof(room) - 1, 0, 3 };
+			writer = (struct weir__resp_writer){ room, sizeof(room) - 1, 0, 3, false };
 			weir__resp_write_unsigned(&writer, number);
 			room[writer.length] = '\0';
 			(void)snprintf(expected, sizeof(expected), "%c%" PRIu64 "\r\n", number > INT64_MAX ? '(' : ':',

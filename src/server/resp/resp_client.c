@@ -174,6 +174,11 @@ static bool do_hello_options(struct weir__call *call)
 	return true;
 }
 
+static void set_maps(const struct weir__call *call, bool has_maps)
+{
+	call->client->has_maps = call->writer->has_maps = has_maps;
+}
+
 void weir__hello(struct weir__call *call)
 {
 	int64_t protocol = call->client->resp_version;
@@ -188,6 +193,7 @@ void weir__hello(struct weir__call *call)
 		weir__refuse(call, WEIR__ERROR_NOAUTH_HELLO);
 	} else {
 		call->client->resp_version = call->writer->resp_version = (int)protocol;
+		set_maps(call, call->client->has_maps && protocol == 3);
 		say_hello(call);
 	}
 }
@@ -201,7 +207,24 @@ void weir__reset_connection(struct weir__call *call)
 	client->user = NULL;
 	client->name[0] = '\0';
 	client->resp_version = call->writer->resp_version = 2;
+	set_maps(call, false);
 	weir__resp_write_simple(call->writer, "RESET", 5);
+}
+
+/* Arrays by default in RESP3, too: libraries flatten a map in different ways, and with some of them its first element is
+ * the name of the first value, which is true in most languages. */
+void weir__replies(struct weir__call *call)
+{
+	const bool is_map = weir__is_word(&call->arguments[1], "MAP");
+
+	if (!is_map && !weir__is_word(&call->arguments[1], "ARRAY")) {
+		weir__refuse(call, WEIR__ERROR_REPLIES_WORD);
+	} else if (is_map && call->client->resp_version < 3) {
+		weir__refuse(call, WEIR__ERROR_REPLIES_RESP2);
+	} else {
+		set_maps(call, is_map);
+		weir__say_ok(call);
+	}
 }
 
 static void who_am_i(struct weir__call *call)

@@ -89,7 +89,7 @@ weir__run_command weir__cl_throttle, weir__throttle, weir__take, weir__upto, wei
 weir__run_command weir__explain_command, weir__limits_command, weir__change, weir__reload, weir__live_command;
 /* resp_client.c */
 weir__run_command weir__auth, weir__ping, weir__echo, weir__hello, weir__select, weir__quit, weir__multi, weir__exec,
-	weir__discard, weir__client_command, weir__reset_connection, weir__acl, weir__cluster;
+	weir__discard, weir__client_command, weir__reset_connection, weir__replies, weir__acl, weir__cluster;
 /* resp_config.c */
 weir__run_command weir__config;
 /* resp_info.c, resp_introspect.c */
@@ -189,7 +189,10 @@ struct weir_guard *weir__guard_of(struct weir__call *call);
 enum { WEIR__RESP_ATTRIBUTES_MAX = 32 };
 bool weir__read_attributes(struct weir__call *call, uint32_t place, struct weir_attribute *attributes, size_t *ret_n);
 
-/* Writes numbers with names: a map, in RESP2 only the numbers. With `begins_with_truth` the first is a boolean. */
+/* Begins n pairs of a name and a value: an array of 2n values, or a map if the client asked for maps. */
+void weir__answer_pairs(struct weir__resp_writer *writer, uint64_t n);
+/* Writes an array of numbers, or, if the client asked for maps, a map of them by name. With `begins_with_truth` the first
+ * value of the map is a boolean. */
 void weir__answer_numbers(struct weir__resp_writer *writer, const char *const names[], const int64_t numbers[],
 			  size_t n, bool begins_with_truth);
 void weir__answer_verdict(const struct weir_verdict *verdict, struct weir__resp_writer *writer);

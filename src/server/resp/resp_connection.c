@@ -103,7 +103,8 @@ static void count_kept(struct weir__connection *connection)
 static bool answer(struct weir__worker *worker, struct weir__connection *connection, size_t n, size_t *ret_used)
 {
 	struct weir__resp *const resp = &((struct of_worker *)worker->of_protocols[WEIR__PROTOCOL_RESP])->resp;
-	struct weir__resp_writer writer = { worker->out, OUT_SIZE, 0, connection->client.resp_version };
+	struct weir__resp_writer writer = { worker->out, OUT_SIZE, 0, connection->client.resp_version,
+					    connection->client.has_maps };
 	struct weir__client *const client = &connection->client;
 	const uint32_t n_unanswered = client->n_unanswered;
 	bool is_alive = true, is_held = weir__worker_holds_back(worker, connection);
@@ -158,7 +159,8 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 static size_t answer_ready(struct weir__worker *worker, struct weir__connection *connection, bool *ret_is_alive)
 {
 	struct weir__resp *const resp = &((struct of_worker *)worker->of_protocols[WEIR__PROTOCOL_RESP])->resp;
-	struct weir__resp_writer writer = { worker->out, OUT_SIZE, 0, connection->client.resp_version };
+	struct weir__resp_writer writer = { worker->out, OUT_SIZE, 0, connection->client.resp_version,
+					    connection->client.has_maps };
 	struct weir__client *const client = &connection->client;
 	bool is_held = false, has_room = true;
 
@@ -180,6 +182,7 @@ static size_t answer_ready(struct weir__worker *worker, struct weir__connection 
 			break;
 		}
 		writer.resp_version = client->resp_version;
+		writer.has_maps = client->has_maps;
 	}
 	watch(worker, connection, INCOMPLETE_NONE);
 	count_kept(connection);
@@ -189,7 +192,8 @@ static size_t answer_ready(struct weir__worker *worker, struct weir__connection 
 /* Writes a last error behind the buffered replies. */
 static bool say_last(struct weir__worker *worker, struct weir__connection *connection, const char *text)
 {
-	struct weir__resp_writer writer = { worker->out, OUT_SIZE, 0, connection->client.resp_version };
+	struct weir__resp_writer writer = { worker->out, OUT_SIZE, 0, connection->client.resp_version,
+					    connection->client.has_maps };
 
 	weir__resp_write_error(&writer, text, strlen(text));
 	connection->client.is_leaving = connection->lingers = true;

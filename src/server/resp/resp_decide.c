@@ -44,10 +44,18 @@ static void answer_throttle(const struct weir_claim *claim, const struct weir_ve
 	weir__resp_write_integers(writer, numbers, WEIR__THROTTLE_NUMBERS);
 }
 
+void weir__answer_pairs(struct weir__resp_writer *writer, uint64_t n)
+{
+	if (writer->has_maps)
+		weir__resp_write_map(writer, n);
+	else
+		weir__resp_write_array(writer, 2 * n);
+}
+
 void weir__answer_numbers(struct weir__resp_writer *writer, const char *const names[], const int64_t numbers[],
 			  size_t n, bool begins_with_truth)
 {
-	if (writer->resp_version < 3) {
+	if (!writer->has_maps) {
 		weir__resp_write_integers(writer, numbers, n);
 		return;
 	}
@@ -580,9 +588,12 @@ static void write_inspected(struct weir__request *request, void *writer)
 	char text[WEIR_LIMIT_TEXT_MAX];
 
 	(void)weir_limit_print(&stated, text);
-	weir__resp_write_map(writer, 7);
+	weir__answer_pairs(writer, 7);
 	write_word(writer, "is_stored");
-	weir__resp_write_boolean(writer, decide->is_stored);
+	if (((const struct weir__resp_writer *)writer)->has_maps)
+		weir__resp_write_boolean(writer, decide->is_stored);
+	else
+		weir__resp_write_integer(writer, decide->is_stored);
 	write_number(writer, "full_at", decide->full_at);
 	write_number(writer, "limit", decide->verdict.limit);
 	write_number(writer, "remaining", decide->verdict.remaining);
@@ -672,7 +683,7 @@ static void write_check(struct weir__request *request, void *writer_)
 	numbers_of_verdict(&answer->verdict, numbers);
 	numbers[VERDICT_NUMBERS] = (int64_t)answer->limits;
 	numbers[VERDICT_NUMBERS + 1] = (int64_t)answer->shadow_denied;
-	if (writer->resp_version >= 3)
+	if (writer->has_maps)
 		write_check_names(writer, numbers);
 	else
 		weir__resp_write_integers_first(writer, CHECK_NUMBERS + 1, numbers, CHECK_NUMBERS);

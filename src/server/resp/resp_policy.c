@@ -74,7 +74,7 @@ static void say_row(void *call_, const struct weir__guard_row *row)
 	struct weir__limit_row shown;
 
 	weir__limit_row(call->context, row, &shown);
-	weir__resp_write_map(call->writer, 10);
+	weir__answer_pairs(call->writer, 10);
 	weir__say_word(call, "name");
 	weir__say_word(call, shown.name);
 	weir__say_word(call, "limit");

@@ -16,7 +16,6 @@ import codecs
 import fcntl
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ sys.path.insert(0, os.path.dirname(HERE))
 sys.dont_write_bytecode = True
 
 from daemon import TIMEOUT_S, bulks, daemon, run  # noqa: E402
+from libraries import build_with_redigo, is_older, make, node_modules, python_with_redis  # noqa: E402
 
 WEIR, FOLDER = sys.argv[1], sys.argv[2]
 NAME = "heron"
@@ -45,19 +45,6 @@ class Fault(str):
 
 # --- what clients are made of -----------------------------------------------------------------------------------------
 
-def make(what, command, **more):
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **more)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise AssertionError(f"{what} cannot be had: {error}") from error
-    assert done.returncode == 0, f"{what} cannot be had: {' '.join(command)}: {(done.stdout + done.stderr)[-2000:]}"
-    return done.stdout
-
-
-def is_older(made, *sources):
-    return not os.path.exists(made) or any(os.path.getmtime(made) < os.path.getmtime(source) for source in sources)
-
-
 def make_hiredis():
     source, made = os.path.join(HERE, "hiredis.c"), os.path.join(FOLDER, "hiredis")
     if is_older(made, source):
@@ -69,34 +56,16 @@ def make_hiredis():
 def make_redigo():
     source, made = os.path.join(HERE, "redigo.go"), os.path.join(FOLDER, "redigo")
     if is_older(made, source):
-        # Debian's sources, and nothing from anywhere else.
-        where = {"GOPATH": "/usr/share/gocode", "GO111MODULE": "off", "GOPROXY": "off", "GOFLAGS": "",
-                 "GOCACHE": os.path.join(FOLDER, "go-cache")}
-        make("redigo (Debian: golang-go, golang-github-gomodule-redigo-dev)", ["go", "build", "-o", made, source],
-             env={**os.environ, **where})
+        build_with_redigo(FOLDER, source, made)
     return [made]
 
 
 def make_ioredis(version):
-    lock, made = os.path.join(HERE, "package-lock.json"), os.path.join(FOLDER, "node")
-    mark = os.path.join(made, "fetched")
-    if is_older(mark, lock):
-        shutil.rmtree(made, ignore_errors=True)
-        os.makedirs(made)
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(os.path.join(HERE, name), made)
-        make("ioredis (Debian: nodejs, npm; the package itself from npm's registry)",
-             ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--cache", os.path.join(FOLDER, "npm-cache")],
-             cwd=made)
-        with open(mark, "w", encoding="ascii"):
-            pass
-    return ["node", os.path.join(HERE, "ioredis.js"), made, version]
+    return ["node", os.path.join(HERE, "ioredis.js"), node_modules(FOLDER), version]
 
 
 def make_redis_py():
-    python = "/usr/bin/python3"  # Debian's own: others have not its packages
-    make("redis-py (Debian: python3-redis)", [python, "-c", "import redis"])
-    return [python, os.path.join(HERE, "redis_py.py")]
+    return [python_with_redis(), os.path.join(HERE, "redis_py.py")]
 
 
 # --- asking -----------------------------------------------------------------------------------------------------------
@@ -137,7 +106,9 @@ class Client:
 
 
 class LibraryClient(Client):
-    protocol = 2
+    def __init__(self, protocol, command):
+        super().__init__(command)
+        self.protocol = protocol
 
     @staticmethod
     def line(request):
@@ -223,23 +194,19 @@ class Kind:
             return RedisCli(["redis-cli", f"-{self.protocol}", "--quoted-json", *place, *secret], self.protocol)
         if self.command is None:
             self.command = self.made()
-        return LibraryClient([*self.command, where, NAME, *([password] if password else [])])
+        return LibraryClient(self.protocol, [*self.command, where, NAME, *([password] if password else [])])
 
 
 KINDS = [Kind("redis-cli"), Kind("redis-cli, RESP3", protocol=3), Kind("redis-py", make_redis_py, has_transactions=True),
          Kind("ioredis 5", lambda: make_ioredis("ioredis"), has_transactions=True),
-         Kind("ioredis 6", lambda: make_ioredis("ioredis-6"), has_transactions=True), Kind("redigo", make_redigo), Kind("hiredis", make_hiredis)]
+         Kind("ioredis 6", lambda: make_ioredis("ioredis-6"), protocol=3, has_transactions=True), Kind("redigo", make_redigo), Kind("hiredis", make_hiredis)]
 
 
 # --- checks -----------------------------------------------------------------------------------------------------------
 
-def verdict(client, answer):
-    """The numbers of a verdict of Weir: an array in RESP2, a map in RESP3."""
-    if client.protocol == 3:
-        assert list(answer) == ["allowed", "limit", "remaining", "granted", "retry_after", "reset_after", "delay"], answer
-        assert isinstance(answer["allowed"], bool), answer
-        return list(map(int, answer.values()))
-    return answer
+def named(answer):
+    """A map as a dict, also one that a library has made flat."""
+    return dict(zip((word.decode() for word in answer[::2]), answer[1::2])) if isinstance(answer, list) else answer
 
 
 def same(got, expected):
@@ -254,9 +221,7 @@ def greets(client):
     assert client.call("CLIENT", "ID") > 0
     if isinstance(client, LibraryClient):  # redis-cli prints this as it is, and not as JSON
         assert b"redis_version:" in client.call("INFO", "server")
-    hello = client.call("HELLO", client.protocol)
-    if client.protocol == 2:
-        hello = dict(zip((word.decode() for word in hello[::2]), hello[1::2]))
+    hello = named(client.call("HELLO"))  # without a version: it stays with what the library has chosen
     same((hello["server"], hello["proto"], hello["role"]), (b"weir", client.protocol, b"master"))
 
 
@@ -277,10 +242,10 @@ def decides_as_throttlecrab(client):
 
 
 def decides_by_limits_as_text(client):
-    same(verdict(client, client.call("WEIR.TAKE", "text", "5/1000day", 3))[:5], [1, 5, 2, 3, 0])
-    same(verdict(client, client.call("WEIR.TAKE", "text", "5/1000day", 3))[:4], [0, 5, 2, 0])
+    same(client.call("WEIR.TAKE", "text", "5/1000day", 3)[:5], [1, 5, 2, 3, 0])
+    same(client.call("WEIR.TAKE", "text", "5/1000day", 3)[:4], [0, 5, 2, 0])
     same(client.call("WEIR.RESET", "text", "5/1000day"), 1)
-    same(verdict(client, client.call("WEIR.PEEK", "text", "5/1000day", 6))[:5], [0, 5, 5, 0, -1])
+    same(client.call("WEIR.PEEK", "text", "5/1000day", 6)[:5], [0, 5, 5, 0, -1])
 
 
 def answers_in_order(client):
@@ -334,17 +299,30 @@ def tells_errors(client):
     same(answers[-1], b"PONG")
 
 
+def answers_maps_if_asked(client):
+    """Arrays in both protocols, unless the connection asks for maps."""
+    asked = client.call("WEIR.REPLIES", "MAP")
+    if client.protocol == 2:
+        assert is_refused_with(asked, "ERR RESP2 has no maps: send HELLO 3 before WEIR.REPLIES MAP"), asked
+        return
+    same(asked, b"OK")
+    answer = named(client.call("WEIR.PEEK", "map", "5/1000day"))
+    same(list(answer), ["allowed", "limit", "remaining", "granted", "retry_after", "reset_after", "delay"])
+    assert answer["allowed"] in (True, 1), answer
+    same(client.call("WEIR.REPLIES", "ARRAY"), b"OK")
+
+
 def holds_and_settles(client):
     """By names of their own: clients of all kinds ask the same server."""
     limit, name = "10/1000day", f"hold {client.process.pid}"
-    same(verdict(client, client.call("WEIR.HOLD", name, name, limit, 6, 60000))[:3], [1, 10, 4])
-    same(verdict(client, client.call("WEIR.HOLD", name, name, limit, 6, 60000))[:3], [1, 10, 4])  # charged once
+    same(client.call("WEIR.HOLD", name, name, limit, 6, 60000)[:3], [1, 10, 4])
+    same(client.call("WEIR.HOLD", name, name, limit, 6, 60000)[:3], [1, 10, 4])  # charged once
     assert not isinstance(client.call("WEIR.SETTLE", name, 2), Fault)
-    same(verdict(client, client.call("WEIR.PEEK", name, limit))[2], 8)
+    same(client.call("WEIR.PEEK", name, limit)[2], 8)
     assert isinstance(client.call("WEIR.SETTLE", "nobody's", 2), Fault)
     assert not isinstance(client.call("WEIR.ALL", name, limit, 1, name + " other", "5/1000day", 1), Fault)
-    same(verdict(client, client.call("WEIR.PEEK", name, limit))[2], 7)
-    same(verdict(client, client.call("WEIR.TAKE", name, "1000/s", 1, "WAIT", 1000))[0], 1)
+    same(client.call("WEIR.PEEK", name, limit)[2], 7)
+    same(client.call("WEIR.TAKE", name, "1000/s", 1, "WAIT", 1000)[0], 1)
 
 
 def decides_in_transactions(client):
@@ -358,7 +336,7 @@ def decides_in_transactions(client):
 
 
 CHECKS = [greets, decides_as_redis_cell, decides_as_throttlecrab, decides_by_limits_as_text, answers_in_order,
-          keeps_any_bytes, tells_errors, holds_and_settles]
+          keeps_any_bytes, tells_errors, answers_maps_if_asked, holds_and_settles]
 
 
 def comes_back(kind, server, where):
