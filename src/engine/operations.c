@@ -728,7 +728,6 @@ void weir__limit_row(const struct weir__context *context, const struct weir__gua
 		     struct weir__limit_row *ret_row)
 {
 	struct weir_table_limit_stats stats = { 0, 0 };
-	struct weir_limit now;
 
 	*ret_row = (struct weir__limit_row){ .name = row->name,
 					     .mode = weir__limit_ref_mode_word(row->mode),
@@ -743,8 +742,7 @@ void weir__limit_row(const struct weir__context *context, const struct weir__gua
 		weir__limit_change_by(&row->change, ret_row->changed_by);
 		ret_row->changed_at_s = row->change.at / 1000000000;
 	}
-	now = weir_table_limit_limit(row->limit);
-	(void)weir_limit_print(&now, ret_row->text);
+	(void)weir_limit_print(&row->now, ret_row->text);
 	weir_table_limit_stats(context->table, row->limit, &stats);
 	ret_row->allowed = stats.allowed;
 	ret_row->denied = stats.denied;

@@ -232,19 +232,17 @@ static uint64_t rest_of(const struct weir__guard_row *row)
 
 static bool is_same_limit(const struct weir__guard_row *row, const struct weir_policy_plan *plan)
 {
-	struct weir_limit now;
-
 	if (row->limit == NULL || plan->is_unlimited)
 		return row->limit == NULL && plan->is_unlimited;
-	now = weir_table_limit_limit(row->limit);
-	return weir__inline_limits_is_same(&now, &plan->limit);
+	return weir__inline_limits_is_same(&row->now, &plan->limit);
 }
 
-static void begin_rows(void *comparison_, uint32_t n)
+static void begin_rows(void *comparison_, uint32_t n, uint32_t all)
 {
 	struct comparison *const comparison = comparison_;
 
 	(void)n;
+	(void)all;
 	comparison->at = 0;
 }
 

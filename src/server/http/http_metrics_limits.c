@@ -41,9 +41,8 @@ struct row {
 struct page {
 	struct weir__http_call *call;
 	weir_ns now;
-	size_t room;    /* bytes of samples that may still be written */
-	uint32_t n;     /* rows */
-	uint32_t asked; /* limits that were looked at, including those that did not fit */
+	size_t room; /* bytes of samples that may still be written */
+	uint32_t n;  /* rows */
 	uint32_t left_out;
 	size_t labels_used;
 	struct weir__labels one;
@@ -173,10 +172,9 @@ static void collect(void *page_, const struct weir__guard_row *told)
 	struct weir_limit limit;
 	struct row row;
 
-	page->asked++;
 	if (told->limit == NULL || told->mode == WEIR_MODE_OFF)
 		return;
-	limit = weir_table_limit_limit(told->limit);
+	limit = told->now;
 	row = (struct row){ .is_shadow = told->mode == WEIR_MODE_SHADOW,
 			    .is_delaying = limit.shape,
 			    .has_plan = true,
@@ -200,22 +198,12 @@ static void collect_inline(struct page *page)
 	add_row(page, "(inline)", "any", &row);
 }
 
-static void begin(void *page, uint32_t n)
-{
-	(void)page;
-	(void)n;
-}
-
 /* Limits beyond LIMITS_MAX are counted as left out, without a look at them. */
-static void collect_policy(struct page *page)
+static void begin(void *page_, uint32_t n, uint32_t all)
 {
-	struct weir_guard *const guard = page->call->context->guard;
-	uint32_t plans;
+	struct page *const page = page_;
 
-	weir__guard_list(guard, 0, LIMITS_MAX, begin, collect, page);
-	plans = weir__guard_plans(guard);
-	if (plans > page->asked)
-		page->left_out += plans - page->asked;
+	page->left_out += all - n;
 }
 
 /* --- writing ----------------------------------------------------------------------------------------------------- */
@@ -241,11 +229,11 @@ bool weir__http_metrics_limits(struct weir__http_call *call, struct weir__metric
 	page->call = call;
 	page->now = weir_table_now(call->context->table);
 	page->room = call->reply->size > taken ? call->reply->size - taken : 0;
-	page->n = page->asked = page->left_out = 0;
+	page->n = page->left_out = 0;
 	page->labels_used = 0;
 	collect_inline(page);
 	if (call->context->loader)
-		collect_policy(page);
+		weir__guard_list(call->context->guard, 0, LIMITS_MAX, begin, collect, page);
 	for (size_t i = 0; i < OF_LIMITS; i++)
 		write_metric(metrics, page, of_limits[i]);
 	weir__metrics_one(metrics, WEIR__METRIC_LIMITS_LEFT_OUT, page->left_out);
