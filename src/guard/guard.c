@@ -220,6 +220,22 @@ bool weir__guard_has_table_store(struct weir_guard *guard)
 	return has;
 }
 
+size_t weir__guard_find_misspelled(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
+				   char ret_meant[WEIR__ATTRIBUTE_NAME_MAX + 1])
+{
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
+	struct weir__slice meant;
+	const size_t found = weir__policy_find_misspelled(bound->policy, attributes, n, &meant);
+
+	if (found < n) {
+		memcpy(ret_meant, meant.at, meant.n);
+		ret_meant[meant.n] = '\0';
+	}
+	weir__epoch_leave(&guard->epoch, phase);
+	return found;
+}
+
 uint32_t weir__guard_limits(struct weir_guard *guard)
 {
 	const uint32_t phase = weir__epoch_enter(&guard->epoch);

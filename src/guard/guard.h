@@ -64,6 +64,11 @@ enum weir_policy_store weir__guard_store(struct weir_guard *guard, const char *p
 /* Whether the policy says of any plan that its state is kept in the table. */
 bool weir__guard_has_table_store(struct weir_guard *guard);
 
+/* weir__policy_find_misspelled by the policy in force. Returns n if there is none. The name that was meant is copied to
+ * ret_meant with a NUL. */
+size_t weir__guard_find_misspelled(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
+				   char ret_meant[WEIR__ATTRIBUTE_NAME_MAX + 1]);
+
 /* --- lists: guard_list.c ------------------------------------------------------------------------------------------ */
 
 /* Each of these reports plans of one policy, with the limits of one instant: a change of the policy or of a limit is in all
@@ -82,7 +87,7 @@ bool weir__guard_row(struct weir_guard *guard, const char *plan, size_t length,
 
 /* Reports plans that the caller chooses. `begin` starts a choice. Then the first `most` plans are visited, in file order and
  * without unlimited ones. `choose` returns the chosen plans, at most WEIR__GUARD_ROWS_MAX, and `tell` gets them in this
- * order. If the policy changes before the first `tell`, all this starts over. Returns false if there is no memory. */
+ * order. If the policy changes before the first `tell`, all this starts over. Returns false if memory ran out. */
 struct weir__guard_choice {
 	void (*begin)(void *context);
 	void (*visit)(void *context, uint32_t plan, const struct weir_table_limit *limit);

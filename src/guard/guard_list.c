@@ -109,8 +109,8 @@ void weir__guard_list(struct weir_guard *guard, uint32_t first, uint32_t most,
 		      void (*begin)(void *context, uint32_t n, uint32_t all),
 		      void (*tell)(void *context, const struct weir__guard_row *row), void *context)
 {
-	struct weir__guard_row *const rows =
-		most <= WEIR__GUARD_ROWS_MAX ? malloc((most + (size_t)1) * sizeof(*rows)) : NULL;
+	struct weir__guard_row *const rows = most <= WEIR__GUARD_ROWS_MAX ? malloc((most + (size_t)1) * sizeof(*rows)) :
+									    NULL;
 	struct reading reading = { .guard = guard };
 	uint32_t all, n;
 

@@ -43,6 +43,7 @@ int weir__guard_look_begin(struct weir__guard_look *look, struct weir_guard *gua
 	*look = (struct weir__guard_look){ .guard = guard, .phase = weir__epoch_enter(&guard->epoch) };
 	look->bound = atomic_load(&guard->bound);
 	matched->n = 0;
+	matched->is_unmatched = false;
 	if (!(chosen && n == 0 && look->bound->policy->envoy)) /* a request in Envoy's form needs a domain at least */
 		error = weir_policy_match(look->bound->policy, attributes, n, cost, matched, ret_message);
 	if (error != WEIR_OK) {
@@ -51,6 +52,8 @@ int weir__guard_look_begin(struct weir__guard_look *look, struct weir_guard *gua
 	}
 	for (size_t i = 0; i < matched->n; i++)
 		add_claim(look, &matched->claims[i], claims);
+	look->is_denied = matched->is_unmatched && !(chosen && n == 0) &&
+			  look->bound->policy->unmatched == WEIR__UNMATCHED_DENY;
 	look->has_chosen = claim_chosen(look->bound, chosen, matched, cost, &claim);
 	if (look->has_chosen)
 		add_claim(look, &claim, claims);

@@ -40,6 +40,11 @@
 	  "How much a key of the limit gets back per second.") \
 	X(DECISIONS, "rate_limiter_decisions", COUNTER, "", "result", \
 	  "Requests decided, each counted once however many limits apply: allowed, or rejected by an enforced limit.") \
+	X(UNMATCHED, "rate_limiter_unmatched", COUNTER, "", "", \
+	  "Requests that no limit of the policy applied to, perhaps because an attribute is misspelled or missing; mode: off counts " \
+	  "as a limit that applies.") \
+	X(UNMATCHED_REJECTED, "rate_limiter_unmatched_rejected", COUNTER, "", "", \
+	  "Those of them that were denied, because the policy says unmatched: deny.") \
 	X(LIMITS_LEFT_OUT, "rate_limiter_limits_left_out", GAUGE, "", "", \
 	  "Limits and overrides of the policy without series here, because there are more than 1000 or their names are too long.") \
 	X(DECISION_SECONDS, "rate_limiter_decision_duration_seconds", HISTOGRAM, "seconds", "", \

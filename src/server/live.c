@@ -503,6 +503,9 @@ static void add_protocols(struct live *live)
 
 	if (live->context->counters_set)
 		weir__counters_set_sum(live->context->counters_set, &sum);
+	weir__reply_add_member(live->reply, ",\n\"unmatched\":{\"total\":", sum.unmatched);
+	weir__reply_add_member(live->reply, ",\"rejected_total\":", sum.unmatched_denied);
+	WEIR__REPLY_ADD(live->reply, "}");
 	weir__reply_add_member(live->reply, ",\n\"connections\":{\"resp\":", sum.connections[WEIR__PROTOCOL_RESP]);
 	weir__reply_add_member(live->reply, ",\"http\":", sum.connections[WEIR__PROTOCOL_HTTP]);
 	weir__reply_add_member(live->reply, "},\n\"requests_total\":{\"resp\":", sum.requests[WEIR__PROTOCOL_RESP]);
