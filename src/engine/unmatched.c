@@ -15,7 +15,8 @@ enum {
 };
 
 /* Values may be secrets. They are shown only if the setting log_rejections allows keys in the log. */
-static int write_value(const struct weir__context *context, const struct weir_attribute *attribute, char *to, size_t size)
+static int write_value(const struct weir__context *context, const struct weir_attribute *attribute, char *to,
+		       size_t size)
 {
 	const size_t n = attribute->value_length;
 
@@ -87,7 +88,7 @@ void weir__unmatched_note(const struct weir__request *request, const struct weir
 	weir__counters_add(&context->counters->unmatched, 1);
 	if (is_denied)
 		weir__counters_add(&context->counters->unmatched_denied, 1);
-	if (context->log &&
-	    weir__counters_set_log_unmatched(context->counters_set, request->store_request.now / 1000000000, &n_requests))
+	if (context->log && weir__counters_set_log_unmatched(context->counters_set,
+							     request->store_request.now / 1000000000, &n_requests))
 		log_unmatched(request, attributes, n, is_denied, n_requests);
 }
