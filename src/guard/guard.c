@@ -220,6 +220,16 @@ bool weir__guard_has_table_store(struct weir_guard *guard)
 	return has;
 }
 
+bool weir__guard_denies_unmatched(struct weir_guard *guard)
+{
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
+	const bool denies = weir__policy_denies_unmatched(bound->policy);
+
+	weir__epoch_leave(&guard->epoch, phase);
+	return denies;
+}
+
 size_t weir__guard_find_misspelled(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
 				   char ret_meant[WEIR__ATTRIBUTE_NAME_MAX + 1])
 {

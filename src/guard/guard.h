@@ -64,6 +64,9 @@ enum weir_policy_store weir__guard_store(struct weir_guard *guard, const char *p
 /* Whether the policy says of any plan that its state is kept in the table. */
 bool weir__guard_has_table_store(struct weir_guard *guard);
 
+/* weir__policy_denies_unmatched of the policy in force. */
+bool weir__guard_denies_unmatched(struct weir_guard *guard);
+
 /* weir__policy_find_misspelled by the policy in force. Returns n if there is none. The name that was meant is copied to
  * ret_meant with a NUL. */
 size_t weir__guard_find_misspelled(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,

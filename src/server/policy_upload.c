@@ -292,6 +292,7 @@ static bool replace(struct weir_guard *guard, struct weir_table *table, struct w
 {
 	struct comparison comparison;
 	struct weir_message why = { .text = "no memory" };
+	const bool is_unmatched_changed = weir__policy_denies_unmatched(policy) != weir__guard_denies_unmatched(guard);
 	bool is_good = comparison_init(&comparison, policy, outcome);
 
 	if (is_good) {
@@ -301,6 +302,8 @@ static bool replace(struct weir_guard *guard, struct weir_table *table, struct w
 	} else {
 		weir_policy_free(policy);
 	}
+	if (is_good && is_unmatched_changed)
+		add_name(&outcome->changed, "(unmatched)");
 	if (is_good)
 		weir__guard_list(guard, 0, UINT32_MAX, begin_rows, look_at_new, &comparison);
 	else

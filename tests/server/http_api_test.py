@@ -372,6 +372,10 @@ def policies_are_replaced_whole_or_not():
         ask.good("PUT", "/v1/policy", new)
         moded = new.replace("limit: 5/s", "limit: 5/s, mode: shadow")
         assert ask.good("PUT", "/v1/policy", moded)["changed"] == {"count": 1, "names": ["extra"]}
+        for _ in range(2):
+            assert ask.good("PUT", "/v1/policy", "unmatched: deny\n" + moded)["changed"] == {"count": 1, "names": ["(unmatched)"]}
+            assert ask.good("PUT", "/v1/policy", "unmatched: allow\n" + moded)["changed"] == {"count": 1, "names": ["(unmatched)"]}
+            assert ask.good("PUT", "/v1/policy", moded)["changed"]["count"] == 0
         # Not what is beside the file, but the file itself, ends it.
         write(path + ".beside", "nothing")
         os.utime(path)
