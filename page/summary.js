@@ -51,10 +51,11 @@ const TILES = [
 	["Store", ({ live: { store } }) => store === null ? ["memory", "of this server"] :
 		[store.state, `${store.nodes} ${store.nodes === 1 ? "server" : "servers"}` +
 			(store.deferred_keys > 0 ? `, ${formatCount(store.deferred_keys)} keys with deferred charges` : ""), store.state !== "up"]],
-	["Policy", ({ live: { policy } }) => policy === null ? ["none", "inline limits"] :
+	["Policy", ({ live: { policy, unmatched } }) => policy === null ? ["none", "inline limits"] :
 		[`${formatCount(policy.limits)} ${policy.limits === 1 ? "limit" : "limits"}`,
 			policy.refused ? "the latest has errors" :
-				policy.changes > 0 ? `changed ${formatCount(policy.changes)} ${policy.changes === 1 ? "time" : "times"}` : "unchanged", policy.refused]],
+				unmatched?.total > 0 ? `${formatCount(unmatched.total)} ${unmatched.total === 1 ? "request" : "requests"} matched no limit` :
+				policy.changes > 0 ? `changed ${formatCount(policy.changes)} ${policy.changes === 1 ? "time" : "times"}` : "unchanged", policy.refused || unmatched?.total > 0]],
 ];
 
 class Summary {

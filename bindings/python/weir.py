@@ -166,7 +166,8 @@ class _weir_attribute(ctypes.Structure):
 
 class _weir_guard_answer(ctypes.Structure):
     _fields_ = [("verdict", _weir_verdict), ("limits", c_size_t), ("shadow_denied", c_size_t), ("is_limited", c_bool),
-                ("decided_by", c_char * 64), ("limit", c_void_p), ("fallback_nodes", c_uint32), ("is_closed", c_bool)]
+                ("decided_by", c_char * 64), ("limit", c_void_p), ("fallback_nodes", c_uint32), ("is_closed", c_bool),
+                ("is_unmatched", c_bool)]
 
 
 _limit_report = ctypes.CFUNCTYPE(None, c_void_p, ctypes.POINTER(_weir_store_limit_stats))
@@ -1108,11 +1109,12 @@ class GuardAnswer(NamedTuple):
     """What a policy decided. True if the request is allowed."""
 
     verdict: Verdict  # of decided_by, with the longest delay of all enforced limits
-    decided_by: Optional[str]  # name of the limit; None if no enforced limit applies
+    decided_by: Optional[str]  # name of the limit; None if no enforced limit applies; (unmatched): see is_unmatched
     limits: int  # that apply, including those in shadow
     shadow_denied: int  # limits in shadow that would have denied the request
     fallback_nodes: int  # as in Answer
     is_closed: bool
+    is_unmatched: bool = False  # no limit of the policy matches; denied if the policy says `unmatched: deny`
 
     def __bool__(self) -> bool:
         return self.verdict.allowed
@@ -1167,8 +1169,8 @@ class Guard:
         _check(self._policies.weir_guard_check(handle, array, len(rows), _number(cost), handle.now(), _ref(found),
                                                _ref(message)), message)
         return GuardAnswer(_verdict(found.verdict),
-                           found.decided_by.decode("utf-8", "replace") if found.is_limited else None, found.limits,
-                           found.shadow_denied, found.fallback_nodes, found.is_closed)
+                           found.decided_by.decode("utf-8", "replace") or None, found.limits, found.shadow_denied,
+                           found.fallback_nodes, found.is_closed, found.is_unmatched)
 
     def change(self, *, text: Optional[str] = None, file: Union[str, bytes, os.PathLike, None] = None) -> None:
         """Replaces the policy while other threads decide. Error: as Guard(); then nothing has changed."""

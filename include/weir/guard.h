@@ -19,15 +19,18 @@ struct weir_guard;
 
 struct weir_guard_answer {
 	/* The verdict of decided_by, with the longest delay of all enforced limits: see struct weir_decision. Allowed
-	 * if no enforced limit applies. */
+	 * if no enforced limit applies, unless the request is unmatched and the policy says `unmatched: deny`. */
 	struct weir_verdict verdict;
-	size_t limits;                        /* that apply, including those in shadow */
-	size_t shadow_denied;                 /* limits in shadow that would have denied the request */
-	bool is_limited;                      /* an enforced limit applies; then decided_by is its name */
-	char decided_by[64];                  /* see struct weir_decision; for an override, the name of its plan */
+	size_t limits;        /* that apply, including those in shadow */
+	size_t shadow_denied; /* limits in shadow that would have denied the request */
+	bool is_limited;      /* an enforced limit applies; then decided_by is its name */
+	/* See struct weir_decision; for an override, the name of its plan. `(unmatched)` if the request was denied because
+	 * it is unmatched. */
+	char decided_by[64];
 	const struct weir_table_limit *limit; /* the table's limit of decided_by; NULL if no enforced limit applies */
 	uint32_t fallback_nodes;              /* 0: the store decided. n: its fallback did, as one of n nodes */
 	bool is_closed;                       /* denied because the store failed and a limit's rule is CLOSED */
+	bool is_unmatched;                    /* as in struct weir_policy_answer */
 };
 
 /* Makes a guard. It takes ownership of the policy, even when it fails. The table must outlive the guard. Errors: a

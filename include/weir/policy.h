@@ -75,6 +75,9 @@ struct weir_policy_claim {
 struct weir_policy_answer {
 	struct weir_policy_claim claims[WEIR_POLICY_CLAIMS_MAX]; /* in the order of the file */
 	size_t n;
+	/* No limit matches the request, not even one with `mode: off`. Never true in Envoy's format, where requests without
+	 * a limit are normal. */
+	bool is_unmatched;
 	char room[16384]; /* for keys */
 };
 
@@ -106,7 +109,8 @@ WEIR_API const char *weir_policy_limit_name(const struct weir_policy *policy, ui
 WEIR_API uint32_t weir_policy_plans(const struct weir_policy *policy);
 WEIR_API const struct weir_policy_plan *weir_policy_plan_of(const struct weir_policy *policy, uint32_t plan);
 
-/* Reports one line per limit: that it matches, with which key and plan, or why it does not match. */
+/* Reports one line per limit: that it matches, with which key and plan, or why it does not match. If none matches, another
+ * line says what becomes of the request, and which attribute may be misspelled. */
 WEIR_API void weir_policy_explain(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
 				  weir_policy_report *report, void *context);
 

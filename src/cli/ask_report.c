@@ -207,6 +207,10 @@ static void print_decision(const struct weir__resp_token *answer, const struct w
 		putchar('\n');
 		return;
 	}
+	if (is_of_policy && by->text.length == 11 && memcmp(by->text.bytes, "(unmatched)", 11) == 0) {
+		puts(", no limit applies, and the policy says unmatched: deny");
+		return;
+	}
 	if (is_of_policy)
 		print_name(" by ", by);
 	printf(", %" PRId64 " of %" PRId64 " left", number_of(answer, "remaining"), number_of(answer, "limit"));

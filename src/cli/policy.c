@@ -57,6 +57,10 @@ static int compare_with(const struct weir_policy *old, const char *old_path, con
 		fputs("weir check-config: no memory to compare policies\n", stderr);
 		return FAILED;
 	}
+	if (weir__policy_denies_unmatched(old) != weir__policy_denies_unmatched(policy))
+		puts(weir__policy_denies_unmatched(policy) ?
+			     "  requests that no limit applies to: denied, before allowed" :
+			     "  requests that no limit applies to: allowed, before denied");
 	printf("  kept: %u, converted: %u, anew: %u, new: %u, removed: %u\n", fates[WEIR__FATE_KEPT],
 	       fates[WEIR__FATE_CONVERTED], fates[WEIR__FATE_ANEW], fates[WEIR__FATE_ADDED], fates[WEIR__FATE_REMOVED]);
 	return DONE;
@@ -77,6 +81,8 @@ static int check_file(const char *path, const struct weir_policy *old, const cha
 	       weir_policy_plans(policy) - local);
 	if (local > 0)
 		printf(", if a store fails: %u", local);
+	if (weir__policy_denies_unmatched(policy))
+		fputs(", unmatched: deny", stdout);
 	putchar('\n');
 	if (old)
 		result = compare_with(old, old_path, policy);

@@ -246,6 +246,10 @@ static void add_state(struct weir__top_text *text, const struct weir__top_view *
 			add_words(text, ", the latest version is refused");
 		else if (server->policy_failures > 0)
 			add_number(text, ", ", server->policy_failures, " refused before");
+		if (server->unmatched > 0) {
+			add_some(text, ", ", server->unmatched, " request");
+			add_words(text, " matched no limit");
+		}
 	} else {
 		add_words(text, "no policy");
 	}

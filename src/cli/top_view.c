@@ -115,6 +115,7 @@ static void read_server(const json_t *root, struct weir__top_server *server)
 	server->store_nodes = number_of(store, "nodes");
 	server->store_deferred = number_of(store, "deferred_keys");
 	server->has_policy = json_is_object(policy);
+	server->unmatched = number_of(json_object_get(root, "unmatched"), "total");
 	server->policy_limits = number_of(policy, "limits");
 	server->policy_changes = number_of(policy, "changes");
 	server->policy_failures = number_of(policy, "failures");

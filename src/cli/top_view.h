@@ -44,6 +44,7 @@ struct weir__top_server {
 	uint64_t policy_limits, policy_changes, policy_failures, store_nodes, store_deferred;
 	uint64_t answer_p50_ns, answer_p99_ns, answer_p999_ns;
 	uint64_t left_out;
+	uint64_t unmatched;     /* requests that no limit of the policy applied to */
 	bool is_policy_refused; /* the latest version was rejected */
 	/* `observe` is off: the server counts only the limits' totals, so rates are differences of totals. */
 	bool is_blind;

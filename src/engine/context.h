@@ -61,6 +61,7 @@ struct weir__context {
 	struct weir__key_count_cache *key_count_cache;
 
 	bool hides_keys;                      /* log lines show a hash instead of the key */
+	bool shows_values;                    /* lines about unmatched requests show values of attributes, not hashes */
 	uint32_t n_in_flight;                 /* requests that wait for a later completion */
 	struct weir__request *spare_requests; /* memory for the next requests that move, linked by `next` */
 	uint32_t n_spare_requests;

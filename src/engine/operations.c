@@ -2,6 +2,7 @@
 #include "engine/operations.h"
 
 #include "core/uninitialized.h"
+#include "engine/unmatched.h"
 #include "observe/limit_stats.h"
 #include "observe/tracer.h"
 #include "os/pause.h"
@@ -229,8 +230,10 @@ static void observe_check(struct weir__check *check)
 	now = weir__request_decided_at(request);
 	if (WEIR__UNLIKELY(is_heard))
 		open_whole(request);
-	if (n_enforced > 0)
+	if (WEIR__LIKELY(n_enforced > 0))
 		weir__limit_stats_together(stats, request->claims, request->verdicts, n_enforced, false, now);
+	else
+		weir__limit_stats_without_limit(stats, check->check.answer.verdict.allowed, now);
 	if (weir__guard_check_takes_shadows(&check->check))
 		for (uint32_t i = n_enforced; i < check->check.n; i++)
 			weir__limit_stats_together(stats, &request->claims[i], &request->verdicts[i], 1, true, now);
@@ -263,6 +266,9 @@ static int go_on_with_check(struct weir__check *check, bool *ret_is_done, struct
 	if (error == WEIR_OK) {
 		time_decision(request);
 		observe_check(check);
+		if (WEIR__UNLIKELY(check->check.answer.is_unmatched))
+			weir__unmatched_note(request, check->check.attributes, check->check.n_attributes,
+					     !check->check.answer.verdict.allowed);
 	}
 	return error;
 }
@@ -728,7 +734,6 @@ void weir__limit_row(const struct weir__context *context, const struct weir__gua
 		     struct weir__limit_row *ret_row)
 {
 	struct weir_table_limit_stats stats = { 0, 0 };
-	struct weir_limit now;
 
 	*ret_row = (struct weir__limit_row){ .name = row->name,
 					     .mode = weir__limit_ref_mode_word(row->mode),
@@ -743,8 +748,7 @@ void weir__limit_row(const struct weir__context *context, const struct weir__gua
 		weir__limit_change_by(&row->change, ret_row->changed_by);
 		ret_row->changed_at_s = row->change.at / 1000000000;
 	}
-	now = weir_table_limit_limit(row->limit);
-	(void)weir_limit_print(&now, ret_row->text);
+	(void)weir_limit_print(&row->now, ret_row->text);
 	weir_table_limit_stats(context->table, row->limit, &stats);
 	ret_row->allowed = stats.allowed;
 	ret_row->denied = stats.denied;

@@ -1,6 +1,5 @@
-/* guard.c: creating a guard, replacing its policy, and listing its plans. */
+/* guard.c: creating a guard, replacing its policy, and looking up its plans. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/text.h"
@@ -153,7 +152,7 @@ uint64_t weir_guard_changes(const struct weir_guard *guard)
 	return atomic_load(&guard->changes);
 }
 
-/* --- listing ---------------------------------------------------------------------------------------------------- */
+/* --- lookups ---------------------------------------------------------------------------------------------------- */
 
 const struct weir_table_limit *weir__guard_limit(struct weir_guard *guard, const char *plan, size_t length)
 {
@@ -221,6 +220,32 @@ bool weir__guard_has_table_store(struct weir_guard *guard)
 	return has;
 }
 
+bool weir__guard_denies_unmatched(struct weir_guard *guard)
+{
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
+	const bool denies = weir__policy_denies_unmatched(bound->policy);
+
+	weir__epoch_leave(&guard->epoch, phase);
+	return denies;
+}
+
+size_t weir__guard_find_misspelled(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
+				   char ret_meant[WEIR__ATTRIBUTE_NAME_MAX + 1])
+{
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
+	struct weir__slice meant;
+	const size_t found = weir__policy_find_misspelled(bound->policy, attributes, n, &meant);
+
+	if (found < n) {
+		memcpy(ret_meant, meant.at, meant.n);
+		ret_meant[meant.n] = '\0';
+	}
+	weir__epoch_leave(&guard->epoch, phase);
+	return found;
+}
+
 uint32_t weir__guard_limits(struct weir_guard *guard)
 {
 	const uint32_t phase = weir__epoch_enter(&guard->epoch);
@@ -229,78 +254,4 @@ uint32_t weir__guard_limits(struct weir_guard *guard)
 
 	weir__epoch_leave(&guard->epoch, phase);
 	return n;
-}
-
-uint32_t weir__guard_plans(struct weir_guard *guard)
-{
-	const uint32_t phase = weir__epoch_enter(&guard->epoch);
-	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
-	const uint32_t n = weir_policy_plans(bound->policy);
-
-	weir__epoch_leave(&guard->epoch, phase);
-	return n;
-}
-
-static void describe(struct weir_guard *guard, const struct weir__bound_policy *bound, uint32_t plan,
-		     struct weir__guard_row *row)
-{
-	const struct weir_policy *const policy = bound->policy;
-	const struct weir_policy_plan *const what = weir_policy_plan_of(policy, plan);
-	const struct weir__policy_limit *limit;
-	size_t length = 0;
-
-	*row = (struct weir__guard_row){ .name = what->name,
-					 .limit = weir__bound_policy_limit(bound, plan),
-					 .store = what->store,
-					 .on_store_failure = what->on_store_failure,
-					 .is_local = what->is_local,
-					 .store_budget = what->store_budget };
-	row->is_changed = weir__guard_change_of(guard, bound, plan, &row->change);
-	if (policy->n_limits == 0) { /* Envoy's form has plans only */
-		row->is_keyed = true;
-		row->mode = what->is_shadow ? WEIR_MODE_SHADOW : WEIR_MODE_ENFORCE;
-		return;
-	}
-	limit = weir__policy_limit_of_plan(policy, plan);
-	row->is_keyed = limit->n_parts > 0;
-	row->mode = limit->mode;
-	for (uint32_t i = 0; i < limit->overrides.n && plan != limit->plan; i++)
-		if (limit->instead[i].plan == plan)
-			row->mode = limit->instead[i].mode;
-	for (unsigned i = 0; i < limit->n_parts && length < sizeof(row->key); i++)
-		length += (size_t)snprintf(row->key + length, sizeof(row->key) - length, "%s%s", i ? "," : "",
-					   policy->attributes.of[limit->parts[i].attribute].name.at);
-}
-
-bool weir__guard_row(struct weir_guard *guard, const char *plan, size_t length,
-		     void (*tell)(void *context, const struct weir__guard_row *row), void *context)
-{
-	const uint32_t phase = weir__epoch_enter(&guard->epoch);
-	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
-	const uint32_t number = weir__bound_policy_plan_named(bound, plan, length);
-	struct weir__guard_row row;
-
-	if (number != WEIR_POLICY_NO_PLAN) {
-		describe(guard, bound, number, &row);
-		tell(context, &row);
-	}
-	weir__epoch_leave(&guard->epoch, phase);
-	return number != WEIR_POLICY_NO_PLAN;
-}
-
-void weir__guard_list(struct weir_guard *guard, uint32_t first, uint32_t most, void (*begin)(void *context, uint32_t n),
-		      void (*tell)(void *context, const struct weir__guard_row *row), void *context)
-{
-	const uint32_t phase = weir__epoch_enter(&guard->epoch);
-	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
-	const uint32_t all = weir_policy_plans(bound->policy), left = first < all ? all - first : 0;
-	const uint32_t n = left < most ? left : most;
-	struct weir__guard_row row;
-
-	begin(context, n);
-	for (uint32_t i = first; i < first + n; i++) {
-		describe(guard, bound, i, &row);
-		tell(context, &row);
-	}
-	weir__epoch_leave(&guard->epoch, phase);
 }

@@ -24,6 +24,7 @@ struct weir__limit_change {
 struct weir__guard_row {
 	const char *name;                     /* of the plan */
 	const struct weir_table_limit *limit; /* NULL: unlimited */
+	struct weir_limit now;                /* what `limit` is, unless it is NULL */
 	enum weir_mode mode;
 	enum weir_policy_store store;
 	enum weir_store_failure on_store_failure;
@@ -63,14 +64,41 @@ enum weir_policy_store weir__guard_store(struct weir_guard *guard, const char *p
 /* Whether the policy says of any plan that its state is kept in the table. */
 bool weir__guard_has_table_store(struct weir_guard *guard);
 
-/* Reports up to `most` plans, from number `first` on, in file order, all of one policy. Calls `begin` first, with the
- * number of plans that follow. */
-void weir__guard_list(struct weir_guard *guard, uint32_t first, uint32_t most, void (*begin)(void *context, uint32_t n),
+/* weir__policy_denies_unmatched of the policy in force. */
+bool weir__guard_denies_unmatched(struct weir_guard *guard);
+
+/* weir__policy_find_misspelled by the policy in force. Returns n if there is none. The name that was meant is copied to
+ * ret_meant with a NUL. */
+size_t weir__guard_find_misspelled(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
+				   char ret_meant[WEIR__ATTRIBUTE_NAME_MAX + 1]);
+
+/* --- lists: guard_list.c ------------------------------------------------------------------------------------------ */
+
+/* Each of these reports plans of one policy, with the limits of one instant: a change of the policy or of a limit is in all
+ * rows or in none. Only a list of more than WEIR__GUARD_ROWS_MAX rows is read row by row. */
+enum { WEIR__GUARD_ROWS_MAX = 1024 };
+
+/* Reports up to `most` plans, from number `first` on, in file order. Calls `begin` first, with the number of plans that
+ * follow and the number of all plans. */
+void weir__guard_list(struct weir_guard *guard, uint32_t first, uint32_t most,
+		      void (*begin)(void *context, uint32_t n, uint32_t all),
 		      void (*tell)(void *context, const struct weir__guard_row *row), void *context);
 
 /* Reports the plan with this name. Returns false if it is unknown. */
 bool weir__guard_row(struct weir_guard *guard, const char *plan, size_t length,
 		     void (*tell)(void *context, const struct weir__guard_row *row), void *context);
+
+/* Reports plans that the caller chooses. `begin` starts a choice. Then the first `most` plans are visited, in file order and
+ * without unlimited ones. `choose` returns the chosen plans, at most WEIR__GUARD_ROWS_MAX, and `tell` gets them in this
+ * order. If the policy changes before the first `tell`, all this starts over. Returns false if memory ran out. */
+struct weir__guard_choice {
+	void (*begin)(void *context);
+	void (*visit)(void *context, uint32_t plan, const struct weir_table_limit *limit);
+	uint32_t (*choose)(void *context, const uint32_t **ret_plans);
+	void (*tell)(void *context, const struct weir__guard_row *row);
+};
+bool weir__guard_list_chosen(struct weir_guard *guard, uint32_t most, const struct weir__guard_choice *choice,
+			     void *context);
 
 /* Compares the policy in force with one that is to replace it. Returns false, and reports nothing, if memory ran
  * out. */
@@ -153,10 +181,6 @@ int weir__guard_read_key(struct weir_guard *guard, const char *plan, size_t plan
 void weir__guard_explain(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
 			 weir_policy_report *report, void *context);
 
-/* Visits the first `most` plans in file order, except unlimited ones. */
-void weir__guard_walk(struct weir_guard *guard, uint32_t most,
-		      void (*visit)(void *context, uint32_t plan, const struct weir_table_limit *limit), void *context);
-
 /* A plan and a key of its limit, as bytes, to look at in addition to a request's own. */
 struct weir__guard_chosen {
 	const char *plan;
@@ -184,8 +208,7 @@ int weir__guard_view(struct weir_guard *guard, const struct weir_attribute *attr
 		     void (*tell)(void *context, const struct weir__guard_view *view), void *context,
 		     struct weir_message *ret_message);
 
-/* The number of limits in the policy, and the number of plans, which include overrides. */
+/* The number of limits in the policy, without overrides. */
 uint32_t weir__guard_limits(struct weir_guard *guard);
-uint32_t weir__guard_plans(struct weir_guard *guard);
 
 #endif

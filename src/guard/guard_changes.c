@@ -35,18 +35,14 @@ static struct weir__plan_changes *changes_of(struct weir__bound_policy *bound, u
 }
 
 /* Without memory for the note, the change is made all the same. */
-static void note(struct weir_guard *guard, struct weir__bound_policy *bound, uint32_t plan,
-		 const struct weir__limit_change *change)
+static void note(struct weir__bound_policy *bound, uint32_t plan, const struct weir__limit_change *change)
 {
-	struct weir__plan_changes *changes;
+	struct weir__plan_changes *const changes = changes_of(bound, plan);
 
-	(void)pthread_mutex_lock(&guard->noting);
-	changes = changes_of(bound, plan);
-	if (changes) {
-		changes->is_here = !is_shared(change);
-		*(changes->is_here ? &changes->here : &changes->shared) = *change;
-	}
-	(void)pthread_mutex_unlock(&guard->noting);
+	if (changes == NULL)
+		return;
+	changes->is_here = !is_shared(change);
+	*(changes->is_here ? &changes->here : &changes->shared) = *change;
 }
 
 /* Only changes of limits write versions, and `changing` serialises these. */
@@ -55,16 +51,12 @@ static uint64_t version_of(const struct weir__bound_policy *bound, uint32_t plan
 	return bound->changes && bound->changes[plan] ? bound->changes[plan]->shared.version : 0;
 }
 
-bool weir__guard_change_of(struct weir_guard *guard, const struct weir__bound_policy *bound, uint32_t plan,
-			   struct weir__limit_change *ret_change)
+bool weir__guard_change_of(const struct weir__bound_policy *bound, uint32_t plan, struct weir__limit_change *ret_change)
 {
-	const struct weir__plan_changes *changes;
+	const struct weir__plan_changes *const changes = bound->changes ? bound->changes[plan] : NULL;
 
-	(void)pthread_mutex_lock(&guard->noting);
-	changes = bound->changes ? bound->changes[plan] : NULL;
 	if (changes)
 		*ret_change = changes->is_here ? changes->here : changes->shared;
-	(void)pthread_mutex_unlock(&guard->noting);
 	return changes != NULL;
 }
 
@@ -83,10 +75,14 @@ static int change_bound(struct weir_guard *guard, struct weir__bound_policy *bou
 	const struct weir_table_limit *const limit = weir__bound_policy_limit(bound, plan);
 	int error = check_limit(guard, bound, plan, &change->to, ret_message);
 
+	if (error != WEIR_OK)
+		return error;
+	/* A list sees the limit and the note of its change together, or neither. */
+	(void)pthread_mutex_lock(&guard->noting);
+	error = weir_table_change_limit(guard->table, limit, &change->to, now, ret_message);
 	if (error == WEIR_OK)
-		error = weir_table_change_limit(guard->table, limit, &change->to, now, ret_message);
-	if (error == WEIR_OK)
-		note(guard, bound, plan, change);
+		note(bound, plan, change);
+	(void)pthread_mutex_unlock(&guard->noting);
 	return error;
 }
 

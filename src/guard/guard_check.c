@@ -94,6 +94,13 @@ static void add_claims(struct weir__guard_check *check, const struct weir__guard
 	check->n = n;
 }
 
+/* No wait helps, as with a request that costs more than its limit has at most. */
+static void deny_unmatched(struct weir_guard_answer *answer)
+{
+	answer->verdict = (struct weir_verdict){ .never = true, .retry_after = WEIR_NEVER };
+	memcpy(answer->decided_by, "(unmatched)", sizeof("(unmatched)"));
+}
+
 static int match_request(struct weir__guard_check *check, struct weir__guard_match *match, struct weir_claim *claims,
 			 struct weir_message *ret_message)
 {
@@ -118,6 +125,9 @@ static int match_request(struct weir__guard_check *check, struct weir__guard_mat
 	check->answer.is_limited = false;
 	check->answer.decided_by[0] = '\0';
 	check->answer.limit = NULL;
+	check->answer.is_unmatched = match->answer.is_unmatched;
+	if (WEIR__UNLIKELY(match->answer.is_unmatched) && check->bound->policy->unmatched == WEIR__UNMATCHED_DENY)
+		deny_unmatched(&check->answer);
 	return WEIR_OK;
 }
 

@@ -141,6 +141,7 @@ struct weir__guard_look {
 	const struct weir__bound_policy *bound;
 	uint32_t phase;
 	bool has_chosen; /* the chosen one is the last */
+	bool is_denied;  /* no limit matches the request, and the policy denies such requests */
 	uint32_t n, at;  /* claims; the first that has not been peeked at */
 	/* In file order; the keys are those of the claims. */
 	struct weir_policy_claim applies[WEIR__GUARD_LOOK_CLAIMS];

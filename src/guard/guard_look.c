@@ -4,19 +4,6 @@
 #include "guard/guard_check.h"
 #include "guard/guard_internal.h"
 
-void weir__guard_walk(struct weir_guard *guard, uint32_t most,
-		      void (*visit)(void *context, uint32_t plan, const struct weir_table_limit *limit), void *context)
-{
-	const uint32_t phase = weir__epoch_enter(&guard->epoch);
-	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
-	const uint32_t n = weir_policy_plans(bound->policy);
-
-	for (uint32_t i = 0; i < n && i < most; i++)
-		if (bound->limits[i])
-			visit(context, i, bound->limits[i]);
-	weir__epoch_leave(&guard->epoch, phase);
-}
-
 /* --- views ------------------------------------------------------------------------------------------------------- */
 
 /* Makes a claim of the chosen key. Returns false if there is nothing to look at. */
@@ -56,6 +43,7 @@ int weir__guard_look_begin(struct weir__guard_look *look, struct weir_guard *gua
 	*look = (struct weir__guard_look){ .guard = guard, .phase = weir__epoch_enter(&guard->epoch) };
 	look->bound = atomic_load(&guard->bound);
 	matched->n = 0;
+	matched->is_unmatched = false;
 	if (!(chosen && n == 0 && look->bound->policy->envoy)) /* a request in Envoy's form needs a domain at least */
 		error = weir_policy_match(look->bound->policy, attributes, n, cost, matched, ret_message);
 	if (error != WEIR_OK) {
@@ -64,6 +52,8 @@ int weir__guard_look_begin(struct weir__guard_look *look, struct weir_guard *gua
 	}
 	for (size_t i = 0; i < matched->n; i++)
 		add_claim(look, &matched->claims[i], claims);
+	look->is_denied = matched->is_unmatched && !(chosen && n == 0) &&
+			  look->bound->policy->unmatched == WEIR__UNMATCHED_DENY;
 	look->has_chosen = claim_chosen(look->bound, chosen, matched, cost, &claim);
 	if (look->has_chosen)
 		add_claim(look, &claim, claims);
@@ -164,8 +154,8 @@ static void write_how(const struct weir__limit_change *change, char *ret_how, si
 		       by, at[0] ? " at " : "", at);
 }
 
-static void note_changed(struct weir_guard *guard, const struct weir__bound_policy *bound,
-			 const struct weir_policy_claim *claim, struct explaining *explaining)
+static void note_changed(const struct weir__bound_policy *bound, const struct weir_policy_claim *claim,
+			 struct explaining *explaining)
 {
 	const struct weir_policy_plan *const plan = weir_policy_plan_of(bound->policy, claim->plan);
 	const struct weir_table_limit *const limit = weir__bound_policy_limit(bound, claim->plan);
@@ -176,7 +166,7 @@ static void note_changed(struct weir_guard *guard, const struct weir__bound_poli
 	if (limit == NULL)
 		return;
 	changed->how[0] = '\0';
-	if (weir__guard_change_of(guard, bound, claim->plan, &change))
+	if (weir__guard_change_of(bound, claim->plan, &change))
 		write_how(&change, changed->how, sizeof(changed->how));
 	now = weir_table_limit_limit(limit);
 	(void)weir_limit_print(&plan->limit, changed->before);
@@ -223,18 +213,35 @@ static void tell_line(void *explaining_, const char *line)
 typedef void explain_policy(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
 			    weir_policy_report *report, void *context);
 
+/* Returns false if the policy was replaced meanwhile, so that numbers of the next one may be among the changes. */
+static bool note_all_changed(struct weir_guard *guard, const struct weir__bound_policy *bound,
+			     const struct weir_attribute *attributes, size_t n, struct explaining *explaining)
+{
+	struct weir_policy_answer matched;
+
+	explaining->n = 0;
+	if (weir_policy_match(bound->policy, attributes, n, 1, &matched, NULL) != WEIR_OK)
+		return true;
+	(void)pthread_mutex_lock(&guard->noting);
+	for (size_t i = 0; i < matched.n; i++)
+		note_changed(bound, &matched.claims[i], explaining);
+	(void)pthread_mutex_unlock(&guard->noting);
+	return weir__guard_is_current(guard, bound);
+}
+
 /* The policy reports limits as they were loaded; tell_line adds the changes. */
 static void explain_by(explain_policy *by, struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
 		       weir_policy_report *report, void *context)
 {
-	const uint32_t phase = weir__epoch_enter(&guard->epoch);
-	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
+	uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *bound = atomic_load(&guard->bound);
 	struct explaining explaining = { .n = 0, .report = report, .context = context };
-	struct weir_policy_answer matched;
 
-	if (weir_policy_match(bound->policy, attributes, n, 1, &matched, NULL) == WEIR_OK)
-		for (size_t i = 0; i < matched.n; i++)
-			note_changed(guard, bound, &matched.claims[i], &explaining);
+	while (!note_all_changed(guard, bound, attributes, n, &explaining)) {
+		weir__epoch_leave(&guard->epoch, phase);
+		phase = weir__epoch_enter(&guard->epoch);
+		bound = atomic_load(&guard->bound);
+	}
 	by(bound->policy, attributes, n, tell_line, &explaining);
 	weir__epoch_leave(&guard->epoch, phase);
 }

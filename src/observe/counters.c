@@ -22,6 +22,8 @@ struct weir__counters_set {
 	time_t made;    /* monotonic */
 	time_t made_at; /* Unix time */
 	struct lines lines[WEIR__COUNTERS_LINE_N];
+	_Alignas(64) _Atomic uint64_t unmatched_at_s; /* of the last line about unmatched requests; 0: none */
+	_Atomic uint64_t unmatched_told;              /* how many of them lines have reported */
 	struct weir__counters of[];
 };
 
@@ -96,6 +98,9 @@ void weir__counters_set_sum(struct weir__counters_set *counters_set, struct weir
 		for (int why = 0; why < WEIR__CLOSED_N; why++)
 			ret_sum->closed[why] += atomic_load_explicit(&counters_set->of[i].closed[why],
 								     memory_order_relaxed);
+		ret_sum->unmatched += atomic_load_explicit(&counters_set->of[i].unmatched, memory_order_relaxed);
+		ret_sum->unmatched_denied += atomic_load_explicit(&counters_set->of[i].unmatched_denied,
+								  memory_order_relaxed);
 		ret_sum->client_bytes += atomic_load_explicit(&counters_set->of[i].client_bytes, memory_order_relaxed);
 		ret_sum->in_flight += atomic_load_explicit(&counters_set->of[i].in_flight, memory_order_relaxed);
 		ret_sum->overflows += atomic_load_explicit(&counters_set->of[i].overflows, memory_order_relaxed);
@@ -122,5 +127,23 @@ bool weir__counters_set_may_log(struct weir__counters_set *counters_set, enum we
 		return false;
 	}
 	*ret_left_out = atomic_exchange_explicit(&lines->left_out, 0, memory_order_relaxed);
+	return true;
+}
+
+enum { UNMATCHED_EVERY_S = 60 };
+
+bool weir__counters_set_log_unmatched(struct weir__counters_set *counters_set, uint64_t now_s, uint64_t *ret_n)
+{
+	uint64_t last = atomic_load_explicit(&counters_set->unmatched_at_s, memory_order_relaxed), all = 0, told;
+
+	/* Another worker's clock may be a second ahead; one that was set back by more is a new clock. */
+	if (last > 0 && (now_s > last ? now_s - last : last - now_s) < UNMATCHED_EVERY_S)
+		return false;
+	if (!atomic_compare_exchange_strong(&counters_set->unmatched_at_s, &last, now_s))
+		return false;
+	for (uint32_t i = 0; i < counters_set->n; i++)
+		all += atomic_load_explicit(&counters_set->of[i].unmatched, memory_order_relaxed);
+	told = atomic_exchange(&counters_set->unmatched_told, all);
+	*ret_n = all > told ? all - told : 0;
 	return true;
 }

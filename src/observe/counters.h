@@ -37,6 +37,8 @@ struct weir__counters {
 	_Atomic uint64_t in_flight, overflows; /* requests completing later; requests beyond the bound */
 	_Atomic uint64_t closed[WEIR__CLOSED_N];
 	_Atomic uint64_t client_bytes; /* memory of clients now */
+	/* Requests that no limit of the policy matched; those of them that the policy denied. */
+	_Atomic uint64_t unmatched, unmatched_denied;
 };
 
 struct weir__counters_sum {
@@ -45,6 +47,7 @@ struct weir__counters_sum {
 	uint64_t pauses[WEIR__PAUSES];
 	uint64_t in_flight, overflows;
 	uint64_t closed[WEIR__CLOSED_N], client_bytes;
+	uint64_t unmatched, unmatched_denied;
 };
 
 struct weir__counters_set;
@@ -76,6 +79,11 @@ enum weir__counters_line {
 };
 bool weir__counters_set_may_log(struct weir__counters_set *counters_set, enum weir__counters_line what,
 				uint64_t *ret_left_out);
+
+/* Whether to log unmatched requests: at most once a minute for all workers together, by the time `now_s`. Then *ret_n is
+ * how many there were since the last such line. Until then workers only read a shared line, so any number of unmatched
+ * requests is cheap. */
+bool weir__counters_set_log_unmatched(struct weir__counters_set *counters_set, uint64_t now_s, uint64_t *ret_n);
 
 /* Only by the worker that owns the counter. A negative n subtracts. */
 static inline void weir__counters_add(_Atomic uint64_t *counter, int64_t n)

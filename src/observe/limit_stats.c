@@ -472,6 +472,15 @@ void weir__limit_stats_together(struct weir__limit_stats *stats, const struct we
 		weir__tracer_together(stats->tracer, claims, verdicts, n, is_shadow, now);
 }
 
+void weir__limit_stats_without_limit(struct weir__limit_stats *stats, bool is_allowed, weir_ns now)
+{
+	const uint32_t second = (uint32_t)(now / SECOND_NS);
+
+	if (WEIR__UNLIKELY(stats->second != second))
+		begin_second(stats, second);
+	see_requests(stats, 1, !is_allowed, 0);
+}
+
 /* --- reading, from any thread ------------------------------------------------------------------------------------ */
 
 /* NULL: the worker has no statistics of this limit. */

@@ -107,6 +107,9 @@ void weir__limit_stats_each(struct weir__limit_stats *stats, const struct weir_c
 void weir__limit_stats_together(struct weir__limit_stats *stats, const struct weir_claim *claims,
 				const struct weir_verdict *verdicts, size_t n, bool is_shadow, weir_ns now);
 
+/* Counts a request that no enforced limit decided. */
+void weir__limit_stats_without_limit(struct weir__limit_stats *stats, bool is_allowed, weir_ns now);
+
 void weir__limit_stats_histogram_add(struct weir__limit_stats_histogram *histogram, uint64_t ns, uint64_t times);
 
 /* Whether to time the next store call, with weir__limit_stats_histogram_add. */
@@ -163,7 +166,8 @@ void weir__limit_stats_set_series(struct weir__limit_stats_set *stats_set, const
 				  uint32_t last, uint32_t seconds, struct weir__limit_stats_sum *ret_seen);
 
 /* Requests, since the workers started and second by second. A request that several limits decided counts once, and is
- * rejected if one of them denied it. Limits in shadow do not count. */
+ * rejected if one of them denied it. A request that only limits in shadow apply to, or none, is allowed, unless the policy
+ * denies unmatched requests. */
 void weir__limit_stats_set_requests(struct weir__limit_stats_set *stats_set, struct weir__limit_stats_sum *ret_seen);
 void weir__limit_stats_set_requests_series(struct weir__limit_stats_set *stats_set, uint32_t last, uint32_t seconds,
 					   struct weir__limit_stats_sum *ret_seen);

@@ -32,14 +32,24 @@
 	X(DELAY_SECONDS, "rate_limiter_delay_seconds", COUNTER, "seconds", "algorithm, service, limit", \
 	  "The sum of these delays.") \
 	X(FILL, "rate_limiter_bucket_fill_ratio", GAUGE, "ratio", "algorithm, service, limit", \
-	  "What is left of a limit, 0 to 1: for one without a key, now; for one with keys, or in a store, the mean over the " \
-	  "decisions of the last 10 s, with no sample if there were none.") \
+	  "What is left of a limit, as a share of its capacity, 0 (used up) to 1 (unused), for every algorithm: for one without a " \
+	  "key, now; for one with keys, or in a store, the mean over the decisions of the last 10 s, with no sample if there were " \
+	  "none.") \
+	X(LEVEL, "rate_limiter_bucket_level_ratio", GAUGE, "ratio", "algorithm, service, limit", \
+	  "The water in a leaky bucket with its queue, as a share of its capacity, 0 (empty) to 1 (full): 1 minus the fill ratio.") \
 	X(CAPACITY, "rate_limiter_limit_capacity", GAUGE, "", "algorithm, service, limit", \
 	  "The most that a key of the limit can have available: the burst of a bucket, the count of a window.") \
+	X(SHARED, "rate_limiter_limit_shared", GAUGE, "", "algorithm, service, limit", \
+	  "1 for a limit without a key, whose bucket or window all requests share; other limits have no sample.") \
 	X(RATE, "rate_limiter_limit_units_per_second", GAUGE, "", "algorithm, service, limit", \
 	  "How much a key of the limit gets back per second.") \
 	X(DECISIONS, "rate_limiter_decisions", COUNTER, "", "result", \
 	  "Requests decided, each counted once however many limits apply: allowed, or rejected by an enforced limit.") \
+	X(UNMATCHED, "rate_limiter_unmatched", COUNTER, "", "", \
+	  "Requests that no limit of the policy applied to, perhaps because an attribute is misspelled or missing; mode: off counts " \
+	  "as a limit that applies.") \
+	X(UNMATCHED_REJECTED, "rate_limiter_unmatched_rejected", COUNTER, "", "", \
+	  "Those of them that were denied, because the policy says unmatched: deny.") \
 	X(LIMITS_LEFT_OUT, "rate_limiter_limits_left_out", GAUGE, "", "", \
 	  "Limits and overrides of the policy without series here, because there are more than 1000 or their names are too long.") \
 	X(DECISION_SECONDS, "rate_limiter_decision_duration_seconds", HISTOGRAM, "seconds", "", \

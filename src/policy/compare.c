@@ -241,6 +241,11 @@ bool weir__policy_compare(const struct weir_policy *before, const struct weir_po
 	return has_before && has_after;
 }
 
+bool weir__policy_denies_unmatched(const struct weir_policy *policy)
+{
+	return policy->unmatched == WEIR__UNMATCHED_DENY;
+}
+
 bool weir__policy_difference_is_anew(const struct weir__policy_difference *difference)
 {
 	return difference->fate == WEIR__FATE_ANEW || difference->rows > 0;

@@ -33,6 +33,9 @@ typedef void weir__policy_compare_report(void *context, const struct weir__polic
 bool weir__policy_compare(const struct weir_policy *before, const struct weir_policy *after,
 			  weir__policy_compare_report *report, void *context);
 
+/* Whether the policy denies requests that no limit matches. */
+bool weir__policy_denies_unmatched(const struct weir_policy *policy);
+
 /* Whether keys start anew, all or some. */
 bool weir__policy_difference_is_anew(const struct weir__policy_difference *difference);
 

@@ -305,6 +305,7 @@ int weir__envoy_match(const struct weir_policy *policy, const struct weir_attrib
 	int error;
 
 	ret_answer->n = 0;
+	ret_answer->is_unmatched = false;
 	if (!weir__envoy_split(attributes, n, &domain, entries, &descriptor.n))
 		return refuse(ret_message, WEIR_ERR_LIMIT, weir__envoy_request);
 	error = match_one(policy, weir__envoy_find(policy->envoy, WEIR__ENVOY_NONE, domain), &descriptor, cost, &room,

@@ -417,6 +417,11 @@ void weir__envoy_read(struct weir__policy_reading *reading, const struct weir__n
 	}
 	policy->envoy->options = options;
 	check_keys(reading->diagnostics, root);
+	if (weir__node_member(root, "unmatched"))
+		weir__diagnostics_add(
+			reading->diagnostics, weir__node_member(root, "unmatched")->at,
+			"unmatched is for policies of Weir's own: in Envoy's form, requests without a limit are "
+			"allowed");
 	domain = read_text(reading, root, "domain");
 	if (domain.n == 0) {
 		weir__diagnostics_add(reading->diagnostics, root->at, "a file has a domain at its top: domain: NAME");

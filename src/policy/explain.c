@@ -162,14 +162,40 @@ static bool tell(const struct telling *telling, uint32_t number, bool only_if_ap
 	return true;
 }
 
+/* Reports what becomes of the request if no limit matches it. */
+static void tell_unmatched(const struct telling *telling, const struct weir_attribute *attributes, size_t n)
+{
+	struct weir_policy_answer answer;
+	struct weir__slice meant;
+	char line[LINE], shown[5 * SHOWN], hint[6 * SHOWN] = "";
+	size_t misspelled;
+
+	if (weir_policy_match(telling->policy, attributes, n, 1, &answer, NULL) != WEIR_OK || !answer.is_unmatched)
+		return;
+	misspelled = weir__policy_find_misspelled(telling->policy, attributes, n, &meant);
+	if (misspelled < n) {
+		print_value(shown, sizeof(shown),
+			    (struct weir__slice){ attributes[misspelled].name, attributes[misspelled].name_length });
+		(void)snprintf(hint, sizeof(hint), "; did you mean %s= instead of %s=?", meant.at, shown);
+	}
+	(void)snprintf(line, sizeof(line), "no limit applies: %s%s",
+		       telling->policy->unmatched == WEIR__UNMATCHED_DENY ?
+			       "denied, since the policy says unmatched: deny" :
+			       "allowed",
+		       hint);
+	telling->report(telling->context, line);
+}
+
 void weir_policy_explain(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
 			 weir_policy_report *report, void *context)
 {
 	struct telling telling = { .policy = policy, .report = report, .context = context };
 
-	if (begin(&telling, attributes, n))
-		for (uint32_t i = 0; i < policy->n_limits; i++)
-			(void)tell(&telling, i, false);
+	if (!begin(&telling, attributes, n))
+		return;
+	for (uint32_t i = 0; i < policy->n_limits; i++)
+		(void)tell(&telling, i, false);
+	tell_unmatched(&telling, attributes, n);
 }
 
 void weir__policy_explain_what_applies_first(const struct weir_policy *policy, const struct weir_attribute *attributes,
@@ -181,6 +207,7 @@ void weir__policy_explain_what_applies_first(const struct weir_policy *policy, c
 
 	if (!begin(&telling, attributes, n))
 		return;
+	tell_unmatched(&telling, attributes, n);
 	n_found = weir__rules_all(&policy->rules, &telling.values, found, WEIR_POLICY_CLAIMS_MAX);
 	for (uint32_t i = 0; i < n_found && n_found <= WEIR_POLICY_CLAIMS_MAX; i++)
 		if (tell(&telling, found[i].number, true))

@@ -176,8 +176,14 @@ static int claim(const struct weir_policy *policy, const struct weir__found *fou
 	struct weir_policy_claim *const one = &answer->claims[answer->n];
 	int missing;
 
-	if (applies.mode == WEIR_MODE_OFF)
+	if (applies.mode == WEIR_MODE_OFF) {
+		/* A key that is too long belongs to a request that matches, too. */
+		if (weir__policy_key(limit, values, answer->room + *used, sizeof(answer->room) - *used,
+				     &one->key_length, &missing) ||
+		    missing < 0)
+			answer->is_unmatched = false;
 		return WEIR_OK;
+	}
 	if (!weir__policy_key(limit, values, answer->room + *used, sizeof(answer->room) - *used, &one->key_length,
 			      &missing))
 		return missing >= 0 ? WEIR_OK :
@@ -191,6 +197,7 @@ static int claim(const struct weir_policy *policy, const struct weir__found *fou
 	one->key = answer->room + *used;
 	*used += one->key_length;
 	answer->n++;
+	answer->is_unmatched = false;
 	return find_cost(policy, limit, values, cost, &one->cost, ret_message);
 }
 
@@ -209,6 +216,7 @@ int weir__policy_match(const struct weir_policy *policy, const struct weir_attri
 	if (policy->envoy)
 		return weir__envoy_match(policy, attributes, n, cost, ret_answer, ret_message);
 	ret_answer->n = 0;
+	ret_answer->is_unmatched = true;
 	weir__values_begin(&policy->attributes, attributes, n, &values);
 	weir__rules_fetch(&policy->rules, &values);
 	if (!weir__values_end(&policy->attributes, &values, &name))

@@ -51,6 +51,13 @@ struct weir__policy_limit {
 	const char *file;
 };
 
+/* What the policy says about requests that no limit matches. */
+enum weir__unmatched {
+	WEIR__UNMATCHED_UNSET, /* the same as ALLOW */
+	WEIR__UNMATCHED_ALLOW,
+	WEIR__UNMATCHED_DENY,
+};
+
 struct weir__envoy;
 
 /* A file that a policy names. */
@@ -69,6 +76,8 @@ struct weir_policy {
 	struct weir__policy_limit *limits;
 	uint32_t n_limits;
 	bool has_list; /* `limits` is present, perhaps as an empty list */
+	enum weir__unmatched unmatched;
+	uint32_t used; /* the attributes that limits use, a bit each */
 	struct weir_policy_plan *plans;
 	uint32_t n_plans;
 	struct weir__policy_file *files; /* one for each time that a file is named */
@@ -86,6 +95,11 @@ int weir__policy_match(const struct weir_policy *policy, const struct weir_attri
  * limits apply than a request may have, the request is an error, and all limits are in the order of the file. */
 void weir__policy_explain_what_applies_first(const struct weir_policy *policy, const struct weir_attribute *attributes,
 					     size_t n, weir_policy_report *report, void *context);
+
+/* For a request that no limit matches: finds an attribute whose name may be misspelled. Returns its index, and
+ * *ret_meant is the name that limits use. Returns n if there is none. */
+size_t weir__policy_find_misspelled(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
+				    struct weir__slice *ret_meant);
 
 /* The limit that a plan belongs to, in a policy that has limits. The plans of a limit's overrides follow its own plan,
  * before the next limit's plan. */

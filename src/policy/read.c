@@ -97,6 +97,8 @@ int weir__policy_attribute(const struct weir__policy_reading *reading, const str
 		weir__diagnostics_add(reading->diagnostics, name->at,
 				      "'%s': one attribute too many; a policy has at most %d", name->text.at,
 				      WEIR__ATTRIBUTES_MAX);
+	else
+		reading->policy->used |= UINT32_C(1) << number;
 	return number;
 }
 
@@ -433,13 +435,46 @@ static void finish_limits(const struct weir__policy_reading *reading, const stru
 
 /* --- files ------------------------------------------------------------------------------------------------------ */
 
+bool weir__policy_is_top_key(struct weir__slice key)
+{
+	return weir__slice_is(key, "limits") || weir__slice_is(key, "attributes") || weir__slice_is(key, "unmatched");
+}
+
 static void check_top(struct weir__diagnostics *diagnostics, const struct weir__node *root)
 {
 	for (const struct weir__node *member = root->members; member; member = member->next)
-		if (!weir__slice_is(member->key->text, "limits") && !weir__slice_is(member->key->text, "attributes"))
+		if (!weir__policy_is_top_key(member->key->text))
 			weir__diagnostics_add(diagnostics, member->key->at,
-					      "unknown key '%s' in a policy; use limits, attributes",
+					      "unknown key '%s' in a policy; use limits, attributes, unmatched",
 					      member->key->text.at);
+}
+
+/* The files of a policy need not all say it, but those that do must agree. */
+static void read_unmatched(struct weir__policy_reading *reading, const struct weir__node *node)
+{
+	struct weir_policy *const policy = reading->policy;
+	enum weir__unmatched unmatched;
+
+	if (node == NULL || weir__node_text(reading->diagnostics, node, "unmatched") == NULL)
+		return;
+	if (weir__slice_is(node->text, "allow")) {
+		unmatched = WEIR__UNMATCHED_ALLOW;
+	} else if (weir__slice_is(node->text, "deny")) {
+		unmatched = WEIR__UNMATCHED_DENY;
+	} else {
+		weir__diagnostics_add(reading->diagnostics, node->at, "unmatched '%.80s'; it is allow or deny",
+				      node->text.at);
+		return;
+	}
+	if (policy->unmatched == WEIR__UNMATCHED_UNSET) {
+		policy->unmatched = unmatched;
+		reading->unmatched_in = reading->diagnostics->file;
+	} else if (policy->unmatched != unmatched) {
+		weir__diagnostics_add(reading->diagnostics, node->at,
+				      "unmatched '%s', but %s says '%s'; say the same in both, or in one of them only",
+				      node->text.at, reading->unmatched_in,
+				      policy->unmatched == WEIR__UNMATCHED_DENY ? "deny" : "allow");
+	}
 }
 
 static size_t folder_of(const char *file)
@@ -485,8 +520,7 @@ static void identify(struct weir_policy *policy, const struct weir__node *root, 
 
 	policy->identity = weir__policy_hash(policy->identity, &what, sizeof(what));
 	for (const struct weir__node *member = root->members; member; member = member->next)
-		if (is_envoy || weir__slice_is(member->key->text, "limits") ||
-		    weir__slice_is(member->key->text, "attributes"))
+		if (is_envoy || weir__policy_is_top_key(member->key->text))
 			policy->identity = hash_node(policy->identity, member);
 }
 
@@ -525,6 +559,7 @@ static uint64_t read_documents(struct weir__policy_reading *reading, const struc
 		if (!(options & WEIR__POLICY_HAS_OTHERS))
 			check_top(reading->diagnostics, root);
 		read_attributes(reading, weir__node_member(root, "attributes"));
+		read_unmatched(reading, weir__node_member(root, "unmatched"));
 		list = weir__node_member(root, "limits");
 		reading->policy->has_list |= list != NULL;
 		limits += count_limits(reading, list);

@@ -10,8 +10,12 @@ struct weir__policy_reading {
 	struct weir__diagnostics *diagnostics;
 	const char *folder; /* where named files are; NULL: the policy may not name files */
 	size_t folder_length;
-	uint32_t plans_size; /* capacity of policy->plans */
+	uint32_t plans_size;      /* capacity of policy->plans */
+	const char *unmatched_in; /* the file that says `unmatched`, if one does */
 };
+
+/* Whether this is a key at the top of a policy in Weir's own format. */
+bool weir__policy_is_top_key(struct weir__slice key);
 
 /* Reports that there is no memory. Returns false. */
 bool weir__policy_no_memory(const struct weir__policy_reading *reading, struct weir__mark at);

@@ -81,8 +81,10 @@ struct live {
 	weir_ns now;
 	uint32_t last;     /* the last full second */
 	uint32_t n, found; /* candidates; limits that match the query */
+	uint32_t at, told; /* candidates that were reached; limits that were written */
 	uint32_t keys;
 	struct candidate candidates[WEIR__LIVE_LIMITS_MAX];
+	uint32_t plans[WEIR__LIVE_LIMITS_MAX]; /* of the candidates, without INLINE_PLAN */
 	struct weir__top_key top_keys[WEIR__LIVE_KEYS_MAX];
 	struct weir__limit_stats_sum series[WEIR__LIVE_SECONDS_MAX];
 };
@@ -147,13 +149,12 @@ static struct weir_guard *guard_of(const struct live *live)
 	return live->context->guard;
 }
 
-static void find_all(struct live *live)
+static void begin_candidates(void *live_)
 {
-	struct weir_guard *const guard = guard_of(live);
+	struct live *const live = live_;
 
+	live->n = live->found = 0;
 	add_candidate(live, INLINE_PLAN, live->context->limits.counted_as);
-	if (guard)
-		weir__guard_walk(guard, WEIR__LIVE_PLANS_MAX, add_candidate, live);
 }
 
 /* --- helpers ----------------------------------------------------------------------------------------------------- */
@@ -340,58 +341,80 @@ static void add_inline(struct live *live)
 	WEIR__REPLY_ADD(live->reply, "}");
 }
 
-static void add_row(void *live_, const struct weir__guard_row *row)
+static void add_row(struct live *live, const struct weir__guard_row *row)
 {
-	struct live *const live = live_;
 	char text[WEIR_LIMIT_TEXT_MAX];
-	struct weir_limit limit;
 
-	if (row->limit == NULL)
-		return;
-	limit = weir_table_limit_limit(row->limit);
-	(void)weir_limit_print(&limit, text);
-	add_limit(live, row->name, weir__limit_ref_mode_word(row->mode), weir_algorithm_name(limit.algorithm), text,
+	(void)weir_limit_print(&row->now, text);
+	add_limit(live, row->name, weir__limit_ref_mode_word(row->mode), weir_algorithm_name(row->now.algorithm), text,
 		  row->key, row->limit);
 	add_changed(live, row);
 	add_seen(live, row->limit, row->name);
 	WEIR__REPLY_ADD(live->reply, "}");
 }
 
-static void begin_rows(void *live, uint32_t n)
-{
-	(void)live;
-	(void)n;
-}
-
-/* Returns false, and writes nothing, if the limit does not fit or is gone because the policy changed. */
-static bool add_one(struct live *live, const struct candidate *candidate, bool is_first)
+/* Writes a limit; NULL: inline limits. One that does not fit is left out. */
+static void add_one(struct live *live, const struct weir__guard_row *row)
 {
 	struct weir__http_reply *const reply = live->reply;
 	const size_t before = reply->body_length, room = reply->size - WEIR__REPLY_HEAD_ROOM - TAIL_MOST;
-	size_t begin;
 
-	weir__reply_add_text(reply, is_first ? "" : ",\n");
-	begin = reply->body_length;
-	if (candidate->plan == INLINE_PLAN)
-		add_inline(live);
+	weir__reply_add_text(reply, live->told == 0 ? "" : ",\n");
+	if (row)
+		add_row(live, row);
 	else
-		weir__guard_list(guard_of(live), candidate->plan, 1, begin_rows, add_row, live);
-	if (!reply->is_full && reply->body_length <= room && reply->body_length > begin)
-		return true;
+		add_inline(live);
+	if (!reply->is_full && reply->body_length <= room) {
+		live->told++;
+		return;
+	}
 	reply->is_full = false;
 	reply->body_length = before;
-	return false;
 }
+
+/* Writes the inline limits if the next candidate is them. */
+static void add_next_inline(struct live *live)
+{
+	if (live->at < live->n && live->candidates[live->at].plan == INLINE_PLAN) {
+		add_one(live, NULL);
+		live->at++;
+	}
+}
+
+static uint32_t choose_plans(void *live_, const uint32_t **ret_plans)
+{
+	struct live *const live = live_;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < live->n; i++)
+		if (live->candidates[i].plan != INLINE_PLAN)
+			live->plans[n++] = live->candidates[i].plan;
+	*ret_plans = live->plans;
+	return n;
+}
+
+static void tell_row(void *live_, const struct weir__guard_row *row)
+{
+	struct live *const live = live_;
+
+	add_next_inline(live);
+	add_one(live, row);
+	live->at++;
+}
+
+_Static_assert((int)WEIR__LIVE_LIMITS_MAX <= (int)WEIR__GUARD_ROWS_MAX, "the guard lists them all");
 
 static void add_limits(struct live *live)
 {
-	uint32_t told = 0;
+	static const struct weir__guard_choice choice = { begin_candidates, add_candidate, choose_plans, tell_row };
 
 	WEIR__REPLY_ADD(live->reply, ",\n\"limits\":[\n");
-	for (uint32_t i = 0; i < live->n; i++)
-		told += add_one(live, &live->candidates[i], told == 0);
+	begin_candidates(live);
+	if (guard_of(live))
+		(void)weir__guard_list_chosen(guard_of(live), WEIR__LIVE_PLANS_MAX, &choice, live);
+	add_next_inline(live);
 	WEIR__REPLY_ADD(live->reply, "],");
-	weir__reply_add_member(live->reply, "\"left_out\":", live->found - told);
+	weir__reply_add_member(live->reply, "\"left_out\":", live->found - live->told);
 }
 
 /* --- the server -------------------------------------------------------------------------------------------------- */
@@ -480,6 +503,9 @@ static void add_protocols(struct live *live)
 
 	if (live->context->counters_set)
 		weir__counters_set_sum(live->context->counters_set, &sum);
+	weir__reply_add_member(live->reply, ",\n\"unmatched\":{\"total\":", sum.unmatched);
+	weir__reply_add_member(live->reply, ",\"rejected_total\":", sum.unmatched_denied);
+	WEIR__REPLY_ADD(live->reply, "}");
 	weir__reply_add_member(live->reply, ",\n\"connections\":{\"resp\":", sum.connections[WEIR__PROTOCOL_RESP]);
 	weir__reply_add_member(live->reply, ",\"http\":", sum.connections[WEIR__PROTOCOL_HTTP]);
 	weir__reply_add_member(live->reply, "},\n\"requests_total\":{\"resp\":", sum.requests[WEIR__PROTOCOL_RESP]);
@@ -601,7 +627,6 @@ bool weir__live_write(struct weir__context *context, const struct weir__live_que
 			return false;
 		}
 	} else {
-		find_all(&live);
 		add_limits(&live);
 	}
 	add_latency(&live);

@@ -232,19 +232,17 @@ static uint64_t rest_of(const struct weir__guard_row *row)
 
 static bool is_same_limit(const struct weir__guard_row *row, const struct weir_policy_plan *plan)
 {
-	struct weir_limit now;
-
 	if (row->limit == NULL || plan->is_unlimited)
 		return row->limit == NULL && plan->is_unlimited;
-	now = weir_table_limit_limit(row->limit);
-	return weir__inline_limits_is_same(&now, &plan->limit);
+	return weir__inline_limits_is_same(&row->now, &plan->limit);
 }
 
-static void begin_rows(void *comparison_, uint32_t n)
+static void begin_rows(void *comparison_, uint32_t n, uint32_t all)
 {
 	struct comparison *const comparison = comparison_;
 
 	(void)n;
+	(void)all;
 	comparison->at = 0;
 }
 
@@ -294,6 +292,7 @@ static bool replace(struct weir_guard *guard, struct weir_table *table, struct w
 {
 	struct comparison comparison;
 	struct weir_message why = { .text = "no memory" };
+	const bool is_unmatched_changed = weir__policy_denies_unmatched(policy) != weir__guard_denies_unmatched(guard);
 	bool is_good = comparison_init(&comparison, policy, outcome);
 
 	if (is_good) {
@@ -303,6 +302,8 @@ static bool replace(struct weir_guard *guard, struct weir_table *table, struct w
 	} else {
 		weir_policy_free(policy);
 	}
+	if (is_good && is_unmatched_changed)
+		add_name(&outcome->changed, "(unmatched)");
 	if (is_good)
 		weir__guard_list(guard, 0, UINT32_MAX, begin_rows, look_at_new, &comparison);
 	else

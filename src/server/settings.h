@@ -129,7 +129,7 @@ struct weir__settings {
 	struct weir__setting_place config_place;
 	/* Of the settings that were renamed: a bit of enum weir__setting_from for each place that gives it. */
 	uint8_t given_by_name[WEIR__SETTINGS_RENAMED], given_by_old_name[WEIR__SETTINGS_RENAMED];
-	bool has_policy;   /* the file has limits or attributes */
+	bool has_policy;   /* the file has limits or other keys of a policy */
 	bool lacks_policy; /* the file has settings, but neither limits nor attributes */
 	FILE *errors;
 	struct weir__log *log; /* of a running server; NULL: it reports to `errors` */

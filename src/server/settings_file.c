@@ -12,6 +12,7 @@
 #include "os/text_file.h"
 #include "policy/document.h"
 #include "policy/envoy.h"
+#include "policy/read.h"
 
 /* Bound for the parsed tree: a key and its value take some hundred bytes. */
 static const size_t document_most = (size_t)1 << 30;
@@ -273,16 +274,17 @@ static void refuse_unknown(struct weir__settings *settings, const struct weir__n
 	for (size_t i = 0; i < WEIR__SETTINGS && length < sizeof(names); i++)
 		length += (size_t)snprintf(names + length, sizeof(names) - length, "%s, ", weir__setting_rows[i].name);
 	weir__settings_error(settings, place_of(key), NULL,
-			     "%.*s: found an unknown setting; use %slimits or attributes", SHOWN, key->text.at, names);
+			     "%.*s: found an unknown setting; use %slimits, attributes or unmatched", SHOWN,
+			     key->text.at, names);
 }
 
-/* Limits and attributes are left to the policy loader: only their presence is noted. */
+/* The keys of a policy are left to the policy loader: only their presence is noted. */
 static void read_setting(struct weir__settings *settings, const struct weir__node *node)
 {
 	const struct weir__setting *const setting = weir__settings_find(node->key->text.at, node->key->text.n);
 
 	weir__settings_note_name(settings, place_of(node->key), node->key->text.at, node->key->text.n);
-	if (is_word(node->key, "limits") || is_word(node->key, "attributes"))
+	if (weir__policy_is_top_key(node->key->text))
 		settings->has_policy = true;
 	else if (setting == NULL)
 		refuse_unknown(settings, node->key);

@@ -703,6 +703,7 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	worker->context.worker = worker;
 	worker->context.settings = options->settings;
 	worker->context.hides_keys = options->settings && options->settings->log_rejections == WEIR__REJECTIONS_HASH;
+	worker->context.shows_values = options->settings && options->settings->log_rejections == WEIR__REJECTIONS_KEY;
 	worker->context.users = &worker->users;
 	worker->context.key_count_cache = &worker->key_count_cache;
 	weir__worker_take_users(worker);

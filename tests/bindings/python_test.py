@@ -732,6 +732,12 @@ def a_policy_guards_a_store():
             file.flush()
             guard.change(file=file.name)
         assert guard.check({"ip": "x"}).decided_by == "one" and not guard.check({})
+        guard.change(text="limits:\n  - {name: one, key: [ip], limit: 1/day}\n")
+        answer = guard.check({"ipp": "x"})
+        assert answer and answer.is_unmatched and answer.decided_by is None and not guard.check({"ip": "y"}).is_unmatched, answer
+        guard.change(text="unmatched: deny\nlimits:\n  - {name: one, key: [ip], limit: 1/day}\n")
+        answer = guard.check({"ipp": "x"})
+        assert not answer and answer.is_unmatched and answer.decided_by == "(unmatched)" and answer.verdict.never, answer
         refused(weir.ERR_SYNTAX, guard.change, text="limits: 7")
         raises(TypeError, guard.change)
     raises(ValueError, guard.check, {})

@@ -493,9 +493,21 @@ def the_page_shows_it():
     return None
 
 
+def requests_that_match_no_limit():
+    with tempfile.TemporaryDirectory(prefix="weir-top-") as folder:
+        policy = os.path.join(folder, "policy.yaml")
+        with open(policy, "w", encoding="utf-8") as file:
+            file.write("limits:\n  - {name: per-user, key: [user], limit: 5/s}\n")
+        with serving(policy, load=False) as one, contextlib.closing(Client(one)) as client, terminal(one.address) as top:
+            top.until("policy of 1 limit")
+            assert "matched no limit" not in top.screen()
+            client.ask("WEIR.CHECK", "usr", "ann")
+            top.until("policy of 1 limit, 1 request matched no limit")
+
+
 RECORDS = "--record" in sys.argv[4:]
 TESTS = [limits_under_load, pause, sizes, small_sizes, nobody_looks, more_limits_than_are_told, the_server_is_started_anew, names_that_a_terminal_would_obey, the_terminal_is_as_it_was,
-         few_bytes_and_plain_ones, once, called_wrongly, the_page_shows_it]
+         few_bytes_and_plain_ones, once, called_wrongly, the_page_shows_it, requests_that_match_no_limit]
 
 if __name__ == "__main__":
     # Each has a server and a terminal of its own, and mostly waits for the next second.

@@ -3,26 +3,6 @@
 
 #include "keyed_policies.h"
 
-static void note_plan(void *names_, uint32_t plan, const struct weir_table_limit *limit)
-{
-	char *const names = names_;
-
-	(void)sprintf(names + strlen(names), "%u:%s ", plan, weir_table_limit_name(limit));
-}
-
-static void limits_are_walked(void)
-{
-	struct weir_guard *const guard = guard_over(policy_of(own), start, &table);
-	char names[128] = "";
-
-	weir__guard_walk(guard, 100, note_plan, names);
-	CHECK_TEXT(names, "0:all 1:address 2:net 3:one 4:three ");
-	names[0] = '\0';
-	weir__guard_walk(guard, 2, note_plan, names);
-	CHECK_TEXT(names, "0:all 1:address ");
-	end_guard(guard, table);
-}
-
 static void note_view(void *text_, const struct weir__guard_view *view)
 {
 	char *const text = text_;
@@ -166,5 +146,5 @@ static void changes_of_envoys_form_are_explained(void)
 	end_guard(guard, table);
 }
 
-TESTS(TEST(limits_are_walked), TEST(views_charge_nothing), TEST(a_key_is_viewed_that_was_chosen),
-      TEST(views_of_envoys_form), TEST(changes_are_explained), TEST(changes_of_envoys_form_are_explained))
+TESTS(TEST(views_charge_nothing), TEST(a_key_is_viewed_that_was_chosen), TEST(views_of_envoys_form),
+      TEST(changes_are_explained), TEST(changes_of_envoys_form_are_explained))

@@ -84,6 +84,44 @@ static void nothing_applies(void)
 	const struct weir_guard_answer answer = ask(guard, start, WORDS("x=y"));
 
 	CHECK(answer.verdict.allowed && !answer.is_limited && answer.limits == 0);
+	CHECK(answer.is_unmatched);
+	CHECK_TEXT(answer.decided_by, "");
+	CHECK(!ask(guard, start, WORDS("user=ann")).is_unmatched);
+	end_guard(guard, table);
+}
+
+/* A limit that is off or in shadow matches, if the request has its key. */
+static void unmatched_requests_are_denied(void)
+{
+	struct weir_table *table;
+	struct weir_guard *const guard = guard_of("unmatched: deny\n"
+						  "limits:\n"
+						  "  - {name: a, key: user, limit: 1/min}\n"
+						  "  - {name: off, key: team, limit: 1/min, mode: off}\n"
+						  "  - {name: shadow, match: {path: /x}, limit: 1/min, mode: shadow}\n"
+						  "  - name: some\n"
+						  "    match: {plan: [free, gold]}\n"
+						  "    limit: 1/min\n"
+						  "    overrides: [{when: {plan: gold}, mode: off}]\n",
+						  &table);
+	static const struct {
+		const char *word;
+		bool is_unmatched;
+	} rows[] = {
+		{ "usr=ann", true },    { "user=ann", false },  { "team=x", false },
+		{ "tem=x", true },      { "path=/x", false },   { "path=/y", true },
+		{ "plan=gold", false }, { "plan=free", false }, { "plan=none", true },
+	};
+	struct weir_guard_answer answer;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		answer = ask(guard, start, WORDS(rows[i].word));
+		CHECK(answer.is_unmatched == rows[i].is_unmatched);
+		CHECK(answer.verdict.allowed == !rows[i].is_unmatched);
+		CHECK(!rows[i].is_unmatched ||
+		      (answer.verdict.never && answer.verdict.granted == 0 && !answer.is_limited));
+		CHECK((strcmp(answer.decided_by, "(unmatched)") == 0) == rows[i].is_unmatched);
+	}
 	end_guard(guard, table);
 }
 
@@ -275,11 +313,16 @@ static void limits_on_cards_decide_alike(void)
 
 int main(int argc, char **argv)
 {
-	static const struct check_test tests[] = {
-		TEST(numbers_are_of_the_decider),   TEST(all_or_nothing),      TEST(nothing_applies),
-		TEST(shadows_change_no_answer),     TEST(state_stays_by_name), TEST(one_limit_by_call),
-		TEST(a_bad_policy_changes_nothing), TEST(swapped_under_load),  TEST(limits_on_cards_decide_alike)
-	};
+	static const struct check_test tests[] = { TEST(numbers_are_of_the_decider),
+						   TEST(all_or_nothing),
+						   TEST(nothing_applies),
+						   TEST(unmatched_requests_are_denied),
+						   TEST(shadows_change_no_answer),
+						   TEST(state_stays_by_name),
+						   TEST(one_limit_by_call),
+						   TEST(a_bad_policy_changes_nothing),
+						   TEST(swapped_under_load),
+						   TEST(limits_on_cards_decide_alike) };
 
 	if (argc > 1)
 		changes = (uint32_t)strtoul(argv[1], NULL, 10);

@@ -314,6 +314,16 @@ async function requestsAreToldAsWholes() {
 		}));
 }
 
+async function requestsThatMatchNoLimitAreShown() {
+	await withServer("limits:\n  - {name: per-user, key: [user], limit: 5/s}\n", "", server => withPage(server, {}, async page => {
+		await tile(page, "Policy").getByText("unchanged").waitFor();
+		await server.check({ usr: "ann" });
+		await tile(page, "Policy").locator(".wrong", { hasText: /^1 request matched no limit$/ }).waitFor();
+		await server.check({ usr: "ann" });
+		await tile(page, "Policy").locator(".wrong", { hasText: /^2 requests matched no limit$/ }).waitFor();
+	}));
+}
+
 async function whatIsNoLongerWrongIsNotRed() {
 	await withServer(POLICY, "", server => withPage(server, {}, async page => {
 		await tile(page, "Policy").getByText("unchanged").waitFor();
@@ -737,6 +747,7 @@ const TESTS = [
 	["a changed limit says who changed it", aChangedLimitSaysWhoChangedIt],
 	["keys of inline limits are explained", keysOfRequestsLimitsAreExplained],
 	["requests are told as wholes", requestsAreToldAsWholes],
+	["requests that match no limit are shown", requestsThatMatchNoLimitAreShown],
 	["what is no longer wrong is not red", whatIsNoLongerWrongIsNotRed],
 	["limits that are left out are found", limitsThatAreLeftOutAreFound],
 	["a token is asked for", aTokenIsAskedFor],

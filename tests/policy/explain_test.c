@@ -97,4 +97,24 @@ static void explained_keys_are_the_keys(void)
 	weir_policy_free(policy);
 }
 
-TESTS(TEST(explained_keys_are_the_keys), TEST(the_example_explained), TEST(all_that_is_said))
+static void if_no_limit_applies(void)
+{
+	struct weir_policy *policy = policy_of(
+		"limits: [{name: a, key: [user], limit: 1/s}, {name: b, match: {x: y}, limit: 1/s, "
+		"mode: off}]\n");
+
+	CHECK_TEXT(explained(policy, WORDS("usr=ann")),
+		   "a: does not apply: its key needs user, which the request has not\n"
+		   "b: does not apply: the request has no x\n"
+		   "no limit applies: allowed; did you mean user= instead of usr=?\n");
+	CHECK_TEXT(explained(policy, WORDS("x=y")), "a: does not apply: its key needs user, which the request has not\n"
+						    "b: does not apply: it is off\n");
+	weir_policy_free(policy);
+	policy = policy_of("unmatched: deny\nlimits: [{name: a, key: [user], limit: 1/s}]\n");
+	CHECK_TEXT(explained(policy, WORDS("account=ann")),
+		   "a: does not apply: its key needs user, which the request has not\n"
+		   "no limit applies: denied, since the policy says unmatched: deny\n");
+	weir_policy_free(policy);
+}
+
+TESTS(TEST(if_no_limit_applies), TEST(explained_keys_are_the_keys), TEST(the_example_explained), TEST(all_that_is_said))

@@ -28,7 +28,7 @@ static void mistakes_are_all_told(void)
 		      "speed: 3\n") == NULL);
 	CHECK_TEXT(
 		reported,
-		"p.yaml:18:1: unknown key 'speed' in a policy; use limits, attributes\n"
+		"p.yaml:18:1: unknown key 'speed' in a policy; use limits, attributes, unmatched\n"
 		"p.yaml:4:5: unknown key 'rate' in a limit; use name, limit, key, match, cost, mode, overrides, overrides_from, store, on_store_failure, store_budget\n"
 		"p.yaml:2:11: 'a b': a name has 1 to 40 letters, digits and -_./:\n"
 		"p.yaml:3:16: limit '100/fortnight': at 4: \"fortnight\": unknown period; use ns, us, ms, s, min, hour or day, as in 10/30s\n"
@@ -146,6 +146,32 @@ static void attributes_have_types(void)
 	weir_policy_free(policy);
 }
 
+static void what_is_unmatched(void)
+{
+	static const struct mistake rows[] = {
+		{ "unmatched: maybe\n", "p.yaml:1:12: unmatched 'maybe'; it is allow or deny\n" },
+		{ "unmatched: [deny]\n", "p.yaml:1:12: a list; unmatched is a text\n" },
+		{ "limits: [{name: a, limit: 1/s, unmatched: deny}]\n",
+		  "p.yaml:1:32: unknown key 'unmatched' in a limit; use name, limit, key, match, cost, mode, overrides, "
+		  "overrides_from, store, on_store_failure, store_budget\n" },
+	};
+	struct weir_policy *policy = policy_of("unmatched: deny\nlimits: []\n");
+
+	CHECK(policy && policy->unmatched == WEIR__UNMATCHED_DENY);
+	weir_policy_free(policy);
+	policy = policy_of("unmatched: allow\nlimits: []\n");
+	CHECK(policy && policy->unmatched == WEIR__UNMATCHED_ALLOW);
+	weir_policy_free(policy);
+	policy = policy_of("limits: []\n");
+	CHECK(policy && policy->unmatched == WEIR__UNMATCHED_UNSET);
+	weir_policy_free(policy);
+	CHECK_MISTAKES(rows);
+	CHECK(policy_of("domain: shop\nunmatched: deny\n") == NULL);
+	CHECK(strstr(reported,
+		     "p.yaml:2:12: unmatched is for policies of Weir's own: in Envoy's form, requests without a limit "
+		     "are allowed\n") != NULL);
+}
+
 /* --- of several files ------------------------------------------------------------------------------------------- */
 
 static struct weir_policy *policy_of_parts(const struct weir__policy_part *parts, size_t n)
@@ -167,11 +193,21 @@ static void several_files(void)
 	const struct weir__policy_part same = part_of("same.yaml", "\nlimits: [{name: a, limit: 1/s}]");
 	const struct weir__policy_part envoy = part_of("envoy.yaml", "domain: d");
 	const struct weir__policy_part other = part_of("other.yaml", "domain: e");
+	const struct weir__policy_part allow = part_of("allow.yaml", "unmatched: allow");
+	const struct weir__policy_part deny = part_of("deny.yaml", "{limits: [], unmatched: deny}");
 	struct weir__policy_part many[WEIR__POLICY_FILES_MAX + 1];
 	struct weir_policy *policy;
 
 	CHECK(policy_of_parts((const struct weir__policy_part[]){ own, same }, 2) == NULL);
 	CHECK_TEXT(reported, "same.yaml:2:10: the name 'a' again; it was given in line 1 of own.yaml\n");
+	CHECK(policy_of_parts((const struct weir__policy_part[]){ allow, own, deny }, 3) == NULL);
+	CHECK_TEXT(reported,
+		   "deny.yaml:1:25: unmatched 'deny', but allow.yaml says 'allow'; say the same in both, or in one of "
+		   "them only\n");
+	policy = policy_of_parts((const struct weir__policy_part[]){ own, deny, deny }, 3);
+	CHECK_TEXT(reported, "");
+	CHECK(policy && policy->unmatched == WEIR__UNMATCHED_DENY);
+	weir_policy_free(policy);
 	CHECK(policy_of_parts((const struct weir__policy_part[]){ envoy, own }, 2) == NULL);
 	CHECK_TEXT(reported,
 		   "own.yaml:1:1: this is a policy of Weir's own, and others beside it are of Envoy's ratelimit; "
@@ -228,5 +264,5 @@ static void files_that_are_not_there(void)
 }
 
 TESTS(TEST(mistakes_are_all_told), TEST(names_of_attributes_fit_a_line), TEST(kinds_that_are_wrong),
-      TEST(attributes_have_types), TEST(mistakes_in_keys_and_costs), TEST(so_many_attributes), TEST(several_files),
-      TEST(so_many_limits), TEST(files_that_are_not_there))
+      TEST(attributes_have_types), TEST(mistakes_in_keys_and_costs), TEST(so_many_attributes), TEST(what_is_unmatched),
+      TEST(several_files), TEST(so_many_limits), TEST(files_that_are_not_there))

@@ -53,7 +53,7 @@ def of(*limits, **more):
 
 
 VALID = [
-    {"limits": []}, of(limit()), of(limit(name="A-z_0./:")), of(limit(name="a" * 40)),
+    {"limits": []}, of(limit()), of(limit(), unmatched="allow"), of(limit(), unmatched="deny"), of(limit(name="A-z_0./:")), of(limit(name="a" * 40)),
     of(limit(name=5)), of(limit(limit="1/250ms")), of(limit(limit="  10/2day   burst 3  ")),
     of(limit(limit="10/s refill interval burst 30")), of(limit(limit="10/s token_bucket refill smooth")),
     of(limit(limit="5/s leaky")), of(limit(limit="5/s leaky queue 50")), of(limit(limit="5/s leaky_bucket burst 50")),
@@ -85,7 +85,7 @@ VALID = [
 ]
 
 INVALID = [
-    [], "limits", 5, {"limit": []}, {"limits": {}}, {"limits": "a"}, {"limits": None}, {"attributes": []}, of("a"),
+    [], "limits", 5, {"limit": []}, of(limit(), unmatched="maybe"), of(limit(), unmatched=True), of(limit(unmatched="deny")), {"limits": {}}, {"limits": "a"}, {"limits": None}, {"attributes": []}, of("a"),
     of([]), of({}), of({"name": "a"}), of({"limit": "10/s"}), of(limit(rate=5)), of(limit(name="")),
     of(limit(name="a b")), of(limit(name="a" * 41)), of(limit(name=["a"])), of(limit(name="ä")),
     of(limit(limit="10")), of(limit(limit="10/fortnight")), of(limit(limit="0/s")), of(limit(limit="10/0s")),
@@ -143,7 +143,7 @@ WORDS = ["", "x", "a*", "gold", "10/s", "0/s", "5/s leaky queue 5", "10.0.0.0/8"
          "true", "5ms", {"local": "5/s"}, 0, 5, 33, -1, True, False, None, [], {}, ["x"], [[]], {"x": "y"}, {"is": "x"}, {"present": True},
          {"attribute": "x"}, {"not": []}]
 KEYS = ["name", "limit", "key", "match", "cost", "mode", "overrides", "when", "attribute", "default", "type", "lower",
-        "ipv6", "store", "on_store_failure", "store_budget", "local", "is", "not", "present", "limits", "attributes", "x", ""]
+        "ipv6", "store", "on_store_failure", "store_budget", "local", "is", "not", "present", "limits", "attributes", "unmatched", "x", ""]
 
 SETTINGS = {"store", "on_store_failure", "store_budget"}  # at the top of a document, these are settings of a server
 

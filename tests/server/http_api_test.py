@@ -320,7 +320,8 @@ def explained_line_by_line():
     many = "limits:\n" + "".join(f"  - {{name: l{n}, key: [a], match: {{n: '{n}'}}, limit: 1/day}}\n" for n in range(2000))
     with serving(many) as (_, ask, _):
         answer = ask.good("GET", "/v1/explain?a=b")
-        assert len(answer["lines"]) + answer["left_out"] == 2000 and answer["left_out"] > 0, answer["left_out"]
+        assert answer["lines"][0] == "no limit applies: allowed", answer["lines"][0]
+        assert len(answer["lines"]) + answer["left_out"] == 2001 and answer["left_out"] > 0, answer["left_out"]
         answer = ask.good("GET", "/v1/explain?a=b&n=1999")
         assert answer["lines"][:2] == ["l1999: applies: 1/day, key a=b", "l0: does not apply: n is '1999'"], answer
         assert len(answer["lines"]) + answer["left_out"] == 2000, answer["left_out"]
@@ -371,6 +372,10 @@ def policies_are_replaced_whole_or_not():
         ask.good("PUT", "/v1/policy", new)
         moded = new.replace("limit: 5/s", "limit: 5/s, mode: shadow")
         assert ask.good("PUT", "/v1/policy", moded)["changed"] == {"count": 1, "names": ["extra"]}
+        for _ in range(2):
+            assert ask.good("PUT", "/v1/policy", "unmatched: deny\n" + moded)["changed"] == {"count": 1, "names": ["(unmatched)"]}
+            assert ask.good("PUT", "/v1/policy", "unmatched: allow\n" + moded)["changed"] == {"count": 1, "names": ["(unmatched)"]}
+            assert ask.good("PUT", "/v1/policy", moded)["changed"]["count"] == 0
         # Not what is beside the file, but the file itself, ends it.
         write(path + ".beside", "nothing")
         os.utime(path)

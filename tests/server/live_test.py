@@ -139,10 +139,10 @@ def test_limits():
         assert keys(canary, "denied") == {"path=/x\\x0a\\x1b[31m": 3}
         assert total(shaped, "delayed") == shaped["delayed_total"] == 2, shaped
         assert named(live, "quiet")["series"] is None
-        # 13 of clients and 3 of the queue, and 2 were refused; what met the canary alone, nobody has decided.
+        # 13 of clients, 3 of the queue, and 4 that met the canary alone; 2 were denied.
         whole = live["all"]
-        assert [sum(whole[which]) for which in ("allowed", "rejected", "delayed")] == [16, 2, 2], whole
-        assert (whole["allowed_total"], whole["rejected_total"], whole["delayed_total"]) == (16, 2, 2), whole
+        assert [sum(whole[which]) for which in ("allowed", "rejected", "delayed")] == [20, 2, 2], whole
+        assert (whole["allowed_total"], whole["rejected_total"], whole["delayed_total"]) == (20, 2, 2), whole
         assert len(whole["allowed"]) == 120 and live["policy"]["refused"] is False
         assert live["latency"]["decision"]["n"] > 0 and live["latency"]["throttled"]["n"] >= 4
         for span in live["latency"].values():

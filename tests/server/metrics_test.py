@@ -85,13 +85,16 @@ def check_by_parser(text):
     assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
 
 
+FILLS = {"rate_limiter_bucket_fill_ratio", "rate_limiter_bucket_level_ratio"}
+
+
 def names(page):
-    return {name for name, _ in page.samples} - {"rate_limiter_bucket_fill_ratio"}
+    return {name for name, _ in page.samples} - FILLS
 
 
 def fills(*pages):
     """Samples that come and go with time."""
-    return {key for page in pages for key in page.samples if key[0] == "rate_limiter_bucket_fill_ratio"}
+    return {key for page in pages for key in page.samples if key[0] in FILLS}
 
 
 @contextlib.contextmanager
@@ -208,6 +211,29 @@ def every_algorithm():
         assert algorithms == {"any", "token_bucket", "leaky_bucket", "fixed_window", "sliding_log", "sliding_counter"}
         assert all(dict(labels)["service"] == "shop" for name, labels in page.samples
                    if name == "rate_limiter_requests_total")
+
+
+def fill_is_what_is_left_for_every_algorithm():
+    """Of 10 units of each 4 are used; the queue of a leaky bucket counts, and only leaky buckets have a level."""
+    limits = {"shaped": "1/day leaky queue 10", "policed": "1/day leaky burst 10", "bucket": "1/day burst 10",
+              "window": "10/day fixed_window", "log": "10/day sliding_log", "counter": "10/day sliding_counter"}
+    policy = "limits:\n" + "".join(f"  - {{name: {name}, limit: {text}}}\n" for name, text in limits.items())
+    with serving(policy + "  - {name: keyed, key: [ip], limit: 1/day leaky burst 10}\n") as (_, ask, _):
+        begun = time.monotonic()
+        page = ask.page()
+        expect(page, "shaped", bucket_fill_ratio=1, bucket_level_ratio=0)
+        expect(page, "keyed", bucket_fill_ratio=None, bucket_level_ratio=None)
+        assert ask.check(4, ip="192.0.2.1") == 4
+        page = ask.page()
+        for name in limits:
+            is_leaky = name in ("shaped", "policed")
+            expect(page, name, bucket_fill_ratio=0.6, bucket_level_ratio=0.4 if is_leaky else None, limit_capacity=10, limit_shared=1)
+        expect(page, "keyed", limit_capacity=10, limit_shared=None)
+        if time.monotonic() - begun < FILL_S - 2:
+            expect(page, "keyed", bucket_fill_ratio=0.75, bucket_level_ratio=0.25)  # 0.9, 0.8, 0.7, 0.6
+        assert ask.check(7, ip="192.0.2.1") == 6
+        page = ask.page()
+        expect(page, "policed", bucket_fill_ratio=0, bucket_level_ratio=1)
 
 
 def a_rate_is_of_a_second():
@@ -373,6 +399,7 @@ TESTS = [
     ("a full arena is seen", a_full_arena_is_seen),
     ("who waits to be accepted is counted", who_waits_to_be_accepted_is_counted),
     ("every algorithm", every_algorithm),
+    ("fill is what is left, for every algorithm", fill_is_what_is_left_for_every_algorithm),
     ("a rate is of a second", a_rate_is_of_a_second),
     ("requests in flight are counted", requests_in_flight_are_counted),
     ("delays are told", delays_are_told),

@@ -314,8 +314,9 @@ def many_limits_are_listed_in_parts():
         assert [row["name"] for row in rows] == [f"limit-{i:04}" for i in range(1000)]
         assert rows[999]["limit"] == "1000/s" and rows[999]["key"] == "user", rows[999]
         lines = client.ask("WEIR.EXPLAIN", "tenant", "t0")
-        assert lines[0].startswith("limit-0000: does not apply: its key needs user"), lines[0]
-        assert lines[-1] == f"and {1000 - len(lines) + 1} more, for which there is no room", lines[-1]
+        assert lines[0] == "no limit applies: allowed", lines[0]
+        assert lines[1].startswith("limit-0000: does not apply: its key needs user"), lines[1]
+        assert lines[-1] == f"and {1000 - len(lines) + 2} more, for which there is no room", lines[-1]
 
 
 def inline_limits_do_not_evict_keys_of_the_policy():
@@ -704,6 +705,13 @@ def check_config_says_what_becomes_of_keys():
         for words in (("--against", paths[0], paths[1]), (paths[1], "--against", paths[0])):
             done = check(*words)
             assert (done.returncode, done.stdout, done.stderr) == (0, wanted, ""), done
+        write(paths[0], one_limit("5/s"))
+        write(paths[1], "unmatched: deny\n" + one_limit("5/s"))
+        assert check("--against", *paths).stdout == (f"{paths[1]}: good: limits: 1, with overrides: 1, unmatched: deny\nif it replaces {paths[0]}:\n"
+                                                     "  per-user: kept: 5/s\n  requests that no limit applies to: denied, before allowed\n"
+                                                     "  kept: 1, converted: 0, anew: 0, new: 0, removed: 0\n")
+        assert "  requests that no limit applies to: allowed, before denied\n" in check("--against", paths[1], paths[0]).stdout
+        write(paths[1], "keys: 5m\n" + one_limit("5/5000day fixed_window") + "  - {name: b, limit: 6/s}\n  - {name: c, limit: 5/s}\n  - {name: e, limit: 5/s}\n")
         for words in (("--against",), ("--against", paths[0]), (paths[1], "--against"), ("--against", paths[0], "--against", paths[0], paths[1])):
             assert check(*words).returncode == 2, words
         write(paths[0], one_limit("5/fortnight"))

@@ -155,8 +155,8 @@ void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_gua
 	to = WEIR__PUT(to, ",\"shadow_denied\":");
 	to = weir__put_digits(to, answer->shadow_denied);
 	to = WEIR__PUT(to, ",\"decided_by\":");
-	to = answer->is_limited ? weir__put_string(to, answer->decided_by, strlen(answer->decided_by)) :
-				  WEIR__PUT(to, "null");
+	to = answer->decided_by[0] ? weir__put_string(to, answer->decided_by, strlen(answer->decided_by)) :
+				     WEIR__PUT(to, "null");
 	weir__reply_wrote(reply, to);
 }
 
@@ -207,6 +207,22 @@ static void say_denied(struct weir__http_call *call, const struct weir_guard_ans
 	weir__reply_end(reply, status, WEIR__TYPE_PROBLEM);
 }
 
+/* 429 like every denial, so that proxies and clients treat it as one. It has no Retry-After, since no wait helps. */
+static void say_unmatched(struct weir__http_call *call, const struct weir_guard_answer *answer, unsigned status)
+{
+	struct weir__http_reply *const reply = call->reply;
+
+	WEIR__REPLY_ADD(reply,
+			"{\"type\":\"about:blank\",\"title\":\"Too Many Requests\",\"status\":429,\"detail\":"
+			"\"no limit of the policy applies to this request, and the policy says unmatched: deny\",");
+	weir__http_add_answer(reply, answer);
+	WEIR__REPLY_ADD(reply, "}");
+	if (status != 429)
+		head_problem(reply);
+	WEIR__REPLY_ADD(reply, "\n");
+	weir__reply_end(reply, status, WEIR__TYPE_PROBLEM);
+}
+
 /* 503, since the denial is not due to the client: its usage is unknown. */
 static void say_closed(struct weir__http_call *call, const struct weir_guard_answer *answer, const char *more)
 {
@@ -244,6 +260,8 @@ void weir__http_say(struct weir__http_call *call, const struct weir__http_decisi
 {
 	if (decision->answer->verdict.allowed)
 		say_allowed(call, decision->answer, decision->more);
+	else if (decision->answer->is_unmatched)
+		say_unmatched(call, decision->answer, decision->denied_status);
 	else if (decision->denied_status == 429 && decision->is_closed)
 		say_closed(call, decision->answer, decision->more);
 	else

@@ -47,10 +47,11 @@ struct listing {
 	uint32_t n, told;
 };
 
-static void begin_rows(void *listing_, uint32_t n)
+static void begin_rows(void *listing_, uint32_t n, uint32_t all)
 {
 	struct listing *const listing = listing_;
 
+	(void)all;
 	listing->n = n;
 }
 

@@ -172,11 +172,12 @@ static bool find_pointed(struct weir__http_call *call, struct weir_guard *guard,
 
 static void write_views(struct weir__request *request, void *call_)
 {
+	struct weir__look *const look = (struct weir__look *)(void *)request;
 	struct weir__http_call *const call = call_;
-	struct views views = { call->reply, 0, true };
+	struct views views = { call->reply, 0, !look->look.is_denied };
 
 	WEIR__REPLY_ADD(call->reply, "{\"limits\":[\n");
-	weir__look_tell((struct weir__look *)(void *)request, add_view, &views);
+	weir__look_tell(look, add_view, &views);
 	weir__reply_add_text(call->reply, views.is_allowed ? "],\"allowed\":true}\n" : "],\"allowed\":false}\n");
 	weir__reply_end(call->reply, 200, WEIR__TYPE_JSON);
 }

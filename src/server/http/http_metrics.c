@@ -143,6 +143,8 @@ static void add_protocols(struct weir__http_call *call, struct weir__metrics *me
 				  settings->client_memory * settings->workers);
 	weir__metrics_one(metrics, WEIR__METRIC_IN_FLIGHT, sum.in_flight);
 	weir__metrics_one(metrics, WEIR__METRIC_OVERFLOWS, sum.overflows);
+	weir__metrics_one(metrics, WEIR__METRIC_UNMATCHED, sum.unmatched);
+	weir__metrics_one(metrics, WEIR__METRIC_UNMATCHED_REJECTED, sum.unmatched_denied);
 	add_by_protocol(metrics, WEIR__METRIC_REPLIES, sum.requests);
 	add_by_protocol(metrics, WEIR__METRIC_AUTH_FAILURES, sum.auth_failures);
 	add_by_protocol(metrics, WEIR__METRIC_AUTH_LIMITED, sum.auth_limited);

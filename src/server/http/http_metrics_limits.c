@@ -16,14 +16,14 @@
 
 enum {
 	LIMITS_MAX = 1000,
-	LABELS_ROOM = 192 * 1024, /* of all limits: at six samples each, these fill the response */
+	LABELS_ROOM = 192 * 1024, /* of all limits: at seven samples each, these fill the response */
 	OTHERS_MOST = 64 * 1024,  /* of the response, for all other metrics */
 };
 
 static const enum weir__metric of_limits[] = {
 	WEIR__METRIC_REQUESTS, WEIR__METRIC_ALLOWED,       WEIR__METRIC_REJECTED, WEIR__METRIC_SHADOW_REJECTED,
-	WEIR__METRIC_DELAYED,  WEIR__METRIC_DELAY_SECONDS, WEIR__METRIC_FILL,     WEIR__METRIC_CAPACITY,
-	WEIR__METRIC_RATE,
+	WEIR__METRIC_DELAYED,  WEIR__METRIC_DELAY_SECONDS, WEIR__METRIC_FILL,     WEIR__METRIC_LEVEL,
+	WEIR__METRIC_CAPACITY, WEIR__METRIC_SHARED,        WEIR__METRIC_RATE,
 };
 
 enum { OF_LIMITS = sizeof(of_limits) / sizeof(of_limits[0]) };
@@ -31,7 +31,7 @@ enum { OF_LIMITS = sizeof(of_limits) / sizeof(of_limits[0]) };
 struct row {
 	const char *labels;
 	size_t labels_length;
-	bool is_shadow, is_delaying, has_fill, has_plan;
+	bool is_shadow, is_delaying, is_leaky, is_shared, has_fill, has_plan;
 	struct weir_table_limit_stats stats;
 	uint64_t delayed, delay_ns, capacity;
 	struct weir__decimal fill, rate;
@@ -41,9 +41,8 @@ struct row {
 struct page {
 	struct weir__http_call *call;
 	weir_ns now;
-	size_t room;    /* bytes of samples that may still be written */
-	uint32_t n;     /* rows */
-	uint32_t asked; /* limits that were looked at, including those that did not fit */
+	size_t room; /* bytes of samples that may still be written */
+	uint32_t n;  /* rows */
 	uint32_t left_out;
 	size_t labels_used;
 	struct weir__labels one;
@@ -67,12 +66,26 @@ static bool is_told(const struct row *row, enum weir__metric metric)
 		return row->is_delaying;
 	case WEIR__METRIC_FILL:
 		return row->has_fill;
+	case WEIR__METRIC_LEVEL:
+		return row->has_fill && row->is_leaky;
+	case WEIR__METRIC_SHARED:
+		return row->is_shared;
 	case WEIR__METRIC_CAPACITY:
 	case WEIR__METRIC_RATE:
 		return row->has_plan;
 	default:
 		return true;
 	}
+}
+
+/* 1 minus a share, which is at most 1. */
+static struct weir__decimal rest_of(struct weir__decimal share)
+{
+	const uint32_t one = 1000000000;
+
+	return share.whole > 0       ? (struct weir__decimal){ 0, 0 } :
+	       share.billionths == 0 ? (struct weir__decimal){ 1, 0 } :
+				       (struct weir__decimal){ 0, one - share.billionths };
 }
 
 static struct weir__decimal value_of(const struct row *row, enum weir__metric metric)
@@ -89,6 +102,10 @@ static struct weir__decimal value_of(const struct row *row, enum weir__metric me
 		return weir__decimal_of_ns(row->delay_ns);
 	case WEIR__METRIC_FILL:
 		return row->fill;
+	case WEIR__METRIC_LEVEL:
+		return rest_of(row->fill);
+	case WEIR__METRIC_SHARED:
+		return (struct weir__decimal){ 1, 0 };
 	case WEIR__METRIC_CAPACITY:
 		return (struct weir__decimal){ row->capacity, 0 };
 	case WEIR__METRIC_RATE:
@@ -173,12 +190,13 @@ static void collect(void *page_, const struct weir__guard_row *told)
 	struct weir_limit limit;
 	struct row row;
 
-	page->asked++;
 	if (told->limit == NULL || told->mode == WEIR_MODE_OFF)
 		return;
-	limit = weir_table_limit_limit(told->limit);
+	limit = told->now;
 	row = (struct row){ .is_shadow = told->mode == WEIR_MODE_SHADOW,
 			    .is_delaying = limit.shape,
+			    .is_leaky = limit.algorithm == WEIR_LEAKY_BUCKET,
+			    .is_shared = !told->is_keyed,
 			    .has_plan = true,
 			    .capacity = weir__limit_is_bucket(&limit) ? limit.burst : limit.count,
 			    .rate = weir__decimal_of_rate(limit.count, limit.period) };
@@ -200,22 +218,12 @@ static void collect_inline(struct page *page)
 	add_row(page, "(inline)", "any", &row);
 }
 
-static void begin(void *page, uint32_t n)
-{
-	(void)page;
-	(void)n;
-}
-
 /* Limits beyond LIMITS_MAX are counted as left out, without a look at them. */
-static void collect_policy(struct page *page)
+static void begin(void *page_, uint32_t n, uint32_t all)
 {
-	struct weir_guard *const guard = page->call->context->guard;
-	uint32_t plans;
+	struct page *const page = page_;
 
-	weir__guard_list(guard, 0, LIMITS_MAX, begin, collect, page);
-	plans = weir__guard_plans(guard);
-	if (plans > page->asked)
-		page->left_out += plans - page->asked;
+	page->left_out += all - n;
 }
 
 /* --- writing ----------------------------------------------------------------------------------------------------- */
@@ -241,11 +249,11 @@ bool weir__http_metrics_limits(struct weir__http_call *call, struct weir__metric
 	page->call = call;
 	page->now = weir_table_now(call->context->table);
 	page->room = call->reply->size > taken ? call->reply->size - taken : 0;
-	page->n = page->asked = page->left_out = 0;
+	page->n = page->left_out = 0;
 	page->labels_used = 0;
 	collect_inline(page);
 	if (call->context->loader)
-		collect_policy(page);
+		weir__guard_list(call->context->guard, 0, LIMITS_MAX, begin, collect, page);
 	for (size_t i = 0; i < OF_LIMITS; i++)
 		write_metric(metrics, page, of_limits[i]);
 	weir__metrics_one(metrics, WEIR__METRIC_LIMITS_LEFT_OUT, page->left_out);

@@ -65,15 +65,20 @@ static int describe_replication(const struct weir__context *context, char *text,
 static int describe_decisions(const struct weir__context *context, char *text, size_t size)
 {
 	struct weir__limit_stats_sum requests;
+	struct weir__counters_sum sum = { .unmatched = 0 };
 	char counts[80] = "";
 
+	if (context->counters_set)
+		weir__counters_set_sum(context->counters_set, &sum);
 	if (context->stats_set) {
 		weir__limit_stats_set_requests(context->stats_set, &requests);
 		(void)snprintf(counts, sizeof(counts), "allowed:%" PRIu64 "\r\ndenied:%" PRIu64 "\r\n",
 			       weir__limit_stats_allowed(&requests), requests.rejected);
 	}
-	return snprintf(text, size, "# Decisions\r\n%sholds:%" PRIu32 "\r\nwaiting_here:%" PRIu32 "\r\n", counts,
-			context->holds ? weir__holds_n(context->holds) : 0,
+	return snprintf(text, size,
+			"# Decisions\r\n%sunmatched:%" PRIu64 "\r\nunmatched_denied:%" PRIu64 "\r\nholds:%" PRIu32
+			"\r\nwaiting_here:%" PRIu32 "\r\n",
+			counts, sum.unmatched, sum.unmatched_denied, context->holds ? weir__holds_n(context->holds) : 0,
 			context->waiting ? weir__waiting_n(context->waiting) : 0);
 }
 

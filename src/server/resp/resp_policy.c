@@ -61,10 +61,11 @@ void weir__explain_command(struct weir__call *call)
 
 /* --- limits by name --------------------------------------------------------------------------------------------- */
 
-static void begin_rows(void *call_, uint32_t n)
+static void begin_rows(void *call_, uint32_t n, uint32_t all)
 {
 	const struct weir__call *const call = call_;
 
+	(void)all;
 	weir__resp_write_array(call->writer, n);
 }
 
