@@ -254,7 +254,8 @@ static void describe(struct weir_guard *guard, const struct weir__bound_policy *
 					 .store = what->store,
 					 .on_store_failure = what->on_store_failure,
 					 .is_local = what->is_local,
-					 .store_budget = what->store_budget };
+					 .store_budget = what->store_budget,
+					 .wait = what->wait };
 	row->is_changed = weir__guard_change_of(guard, bound, plan, &row->change);
 	if (policy->n_limits == 0) { /* Envoy's form has plans only */
 		row->is_keyed = true;

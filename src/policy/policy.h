@@ -71,6 +71,7 @@ struct weir_policy {
 	bool has_list; /* `limits` is present, perhaps as an empty list */
 	struct weir_policy_plan *plans;
 	uint32_t n_plans;
+	bool has_waits;                  /* a plan has a `wait` */
 	struct weir__policy_file *files; /* one for each time that a file is named */
 	/* Hash of what the policy says. The same for files with other names, comments or settings. */
 	uint64_t identity;
