@@ -33,9 +33,9 @@ struct weir__waiter {
 	bool is_first; /* of its queue */
 	bool is_again; /* has tried before */
 	bool departs_only;
-	bool is_closed; /* what the store said last */
-	uint64_t hash;  /* of all keys under their limits; identifies the queue */
-	weir_ns since, deadline;
+	bool is_closed;                      /* what the store said last */
+	uint64_t hash;                       /* of all keys under their limits; identifies the queue */
+	weir_ns since, deadline, called_at;  /* when it began, ends, and last called the store */
 	weir_ns due;                         /* when to look at it next */
 	uint32_t place;                      /* index in the heap */
 	struct weir__waiter *behind, *ahead; /* in the queue */
@@ -290,7 +290,7 @@ static void allow(const struct weir__waiter *waiter, weir_ns now, struct weir__w
 	ret_outcome->verdict.delay = 0;
 	ret_outcome->decided_by = waiter->decider;
 	ret_outcome->is_closed = false;
-	ret_outcome->waited = less(waiter->state == DEPARTS ? waiter->due : waiter->said_at, waiter->since);
+	ret_outcome->waited = weir__add_saturating(less(waiter->called_at, waiter->since), waiter->verdict.delay);
 	memcpy(ret_outcome->verdicts, waiter->verdicts, waiter->n * sizeof(waiter->verdicts[0]));
 	count(waiter, ret_outcome);
 }
@@ -335,6 +335,7 @@ static bool call_store(struct weir__waiter *waiter, enum weir__store_operation o
 	call->max_delay = waiter->waiting->is_ended ? 0 : time_left(waiter, now);
 	call->fallback_nodes = 0;
 	call->caller = &caller;
+	waiter->called_at = now;
 	waiter->is_under_way = true;
 	set_due(waiter, WEIR_NEVER);
 	if (!weir__store_submit(waiter->waiting->options.store, call))

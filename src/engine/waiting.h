@@ -35,7 +35,7 @@ struct weir__wait_outcome {
 	struct weir_verdict verdict; /* of all claims; its delay is 0: the request has waited */
 	uint32_t decided_by;         /* index of the claim that decided */
 	bool is_closed;              /* see struct weir__store_request */
-	weir_ns waited;              /* until the instant at which it could depart, without the lateness of timers */
+	weir_ns waited; /* for the limits, without the time of the store's reply and the lateness of timers */
 	/* Of each claim, for statistics. Those that allow have the delays that the store said. */
 	struct weir_verdict verdicts[WEIR_TABLE_CLAIMS_MAX];
 };
