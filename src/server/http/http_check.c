@@ -162,12 +162,10 @@ void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_gua
 }
 
 /* A proxy can pass on the header, and sees no body. It has whole milliseconds, rounded down. */
-static void add_waited(struct weir__http_reply *reply, const weir_ns *waited)
+__attribute__((noinline)) static void add_waited(struct weir__http_reply *reply, const weir_ns *waited)
 {
 	char header[64];
 
-	if (WEIR__LIKELY(waited == NULL))
-		return;
 	weir__reply_add_member(reply, ",\"waited_ns\":", *waited);
 	(void)snprintf(header, sizeof(header), "Weir-Waited-Ms: %llu\r\n", (unsigned long long)*waited / 1000000);
 	weir__reply_head(reply, header, strlen(header));
@@ -180,7 +178,8 @@ static void say_allowed(struct weir__http_call *call, const struct weir__http_de
 	WEIR__REPLY_ADD(call->reply, "{");
 	weir__http_add_answer(call->reply, answer);
 	weir__reply_add_text(call->reply, decision->more);
-	add_waited(call->reply, decision->waited);
+	if (WEIR__UNLIKELY(decision->waited != NULL))
+		add_waited(call->reply, decision->waited);
 	WEIR__REPLY_ADD(call->reply, "}\n");
 	head_limits(call, answer);
 	weir__reply_end(call->reply, 200, WEIR__TYPE_JSON);
@@ -216,7 +215,8 @@ static void say_denied(struct weir__http_call *call, const struct weir__http_dec
 	WEIR__REPLY_ADD(reply, "],");
 	weir__http_add_answer(reply, answer);
 	weir__reply_add_text(reply, decision->more);
-	add_waited(reply, decision->waited);
+	if (decision->waited)
+		add_waited(reply, decision->waited);
 	WEIR__REPLY_ADD(reply, "}");
 	head_limits(call, answer);
 	if (status != 429)
@@ -239,7 +239,8 @@ static void say_closed(struct weir__http_call *call, const struct weir__http_dec
 	WEIR__REPLY_ADD(reply, " s\",");
 	weir__http_add_answer(reply, answer);
 	weir__reply_add_text(reply, decision->more);
-	add_waited(reply, decision->waited);
+	if (decision->waited)
+		add_waited(reply, decision->waited);
 	WEIR__REPLY_ADD(reply, "}\n");
 	head_limits(call, answer);
 	weir__reply_end(reply, 503, WEIR__TYPE_PROBLEM);
