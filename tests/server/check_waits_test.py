@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import selectors
 import signal
 import socket
@@ -67,6 +68,10 @@ class Waiting:
         made.socket, made.file = self.socket, self.file
         return made
 
+    def ask_http(self, *what, **more):
+        self.send_http(*what, **more)
+        return self.read()
+
     def send_http(self, method, path, body=None, headers=""):
         text = b"" if body is None else json.dumps(body).encode()
         if body is not None:
@@ -107,13 +112,15 @@ def serving(store="table", *options, policy=POLICY):
             file.write(policy)
         if store == "redis":
             options += ("--store", stack.enter_context(redis()).url, "--store-budget", "10s")
+        elif hasattr(store, "url"):
+            options += ("--store", store.url, "--store-budget", "500ms")
         elif store == "file":
             options += ("--file", os.path.join(folder, "table"))
         server = stack.enter_context(daemon(WEIR, "--workers", "1", "--policy", path, "--authorize-headers", "x-user=user",
                                             "--authorize-headers", "x-on=on",
                                             *options, http="127.0.0.1:0"))
         client = stack.enter_context(Client(server, protocol=3))
-        if store == "redis":
+        if store not in ("table", "file"):
             until(lambda: client.info()["store_state"] == "up", "the store came up")
         yield server, client
 
@@ -287,6 +294,61 @@ def a_crowd_leaves_at_the_rate_of_the_limit():
             assert n_waiting(client) == 0
 
 
+def a_connection_that_is_to_be_closed_waits_too():
+    with serving() as (server, client):
+        for n, line in enumerate(("GET /v1/check?user=u&on=quick&wait=1min HTTP/1.1\r\nConnection: close", "HEAD /v1/authorize HTTP/1.0",
+                                  "GET /v1/authorize HTTP/1.0\r\nConnection: keep-alive")):
+            with contextlib.closing(connect_to(int(server.http_at.rsplit(":", 1)[1]))) as one, one.makefile("rb") as file:
+                assert client.ask("WEIR.TAKE", "u", "@quick", 5)["allowed"]
+                one.sendall(f"{line}\r\nHost: x\r\nX-User: u\r\nX-On: quick\r\n\r\n".encode())
+                assert int(file.readline().split()[1]) == 200, line
+                headers = dict(line.decode().rstrip().split(": ", 1) for line in iter(file.readline, b"\r\n"))
+                assert "Weir-Waited-Ms" in headers, headers
+                if n == 0:
+                    assert headers["Connection"] == "close" and file.read().endswith(b"}\n")
+        until(lambda: n_waiting(client) == 0, "none waits")
+
+
+def without_redis_the_fallback_decides():
+    for mode, status in (("open", 200), ("closed", 503), ("share", 200)):
+        with redis() as store:
+            with serving(store, "--on-store-failure", mode) as (server, client):
+                assert client.ask("WEIR.TAKE", "u", "@hourly")["allowed"]
+                waits = [Waiting(server, kind, "u") for kind in ("check", "authorize", "post-take")]
+                until(lambda: n_waiting(client) == 3, "they wait")
+                store.tell(signal.SIGSTOP)
+                with contextlib.closing(Waiting(server, "authorize", "new")) as one:
+                    answer = one.read()
+                    assert answer["status"] == status and answer["allowed"] == (status == 200), (mode, answer)
+                for one in waits[:2]:
+                    one.close()
+                until(lambda: n_waiting(client) == 1, f"two have gone, without Redis: {mode}")
+                store.tell(signal.SIGCONT)
+                waits[2].close()
+                until(lambda: n_waiting(client) == 0, f"all have gone: {mode}")
+
+
+def the_next_server_takes_over_and_they_wait_on():
+    """Until the previous one ends: then they are denied."""
+    with serving("file", "--drain", "1s") as (server, client):
+        assert client.ask("WEIR.TAKE", "u", "@hourly")["allowed"]
+        waits = [Waiting(server, kind, "u") for kind in KINDS] + [Waiting(server, kind, "v", "quick") for kind in KINDS]
+        for one in waits[len(KINDS):]:
+            assert one.read()["allowed"], one.kind
+        until(lambda: n_waiting(client) == len(KINDS), "they wait")
+        os.kill(server.process.pid, signal.SIGUSR2)
+        for one in waits[:len(KINDS)]:
+            answer = one.read()
+            assert not answer["allowed"], (one.kind, answer)
+        for one in waits:
+            one.close()
+        assert server.process.wait(TIMEOUT_S) == 0, server.said()
+        server.end()
+        successor = int(re.search(r"process (\d+) serves now", server.said())[1])
+        os.kill(successor, signal.SIGTERM)
+        until(lambda: not os.path.exists(f"/proc/{successor}"), "the successor ends")
+
+
 def at_the_end_they_are_denied():
     for store in STORES:
         with serving(store) as (server, client):
@@ -436,8 +498,12 @@ def random_crowds_are_never_too_quick():
 TESTS = [each_kind_waits_and_gives_back_when_it_leaves, a_delay_beyond_the_wait_is_denied_and_charges_nothing,
          of_several_limits_the_longest_delay_counts, without_a_wait_delays_are_told, options_stand_anywhere, wrong_waits_are_told,
          authorize_reads_its_own_query_only, pipelined_requests_keep_their_order, a_crowd_leaves_at_the_rate_of_the_limit,
+         a_connection_that_is_to_be_closed_waits_too, without_redis_the_fallback_decides,
          at_the_end_they_are_denied, a_reload_does_not_wait_for_them, limits_tell_their_wait, they_are_observed_as_others_are,
          beyond_the_most_they_are_refused, random_arrivals_and_departures, random_crowds_are_never_too_quick]
+
+if len(sys.argv) > 2:
+    TESTS.append(the_next_server_takes_over_and_they_wait_on)  # takes seconds
 
 if __name__ == "__main__":
     sys.exit(run([(test.__name__, test) for test in TESTS]))
