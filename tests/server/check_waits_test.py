@@ -126,7 +126,7 @@ def serving(store="table", *options, policy=POLICY):
 
 
 def n_waiting(client):
-    return int(client.info()["waiting_here"])
+    return int(client.ask("INFO", "decisions").split("waiting_here:")[1])  # all of INFO counts keys, too
 
 
 def left(client, user, limit="hourly"):
