@@ -19,6 +19,7 @@ import struct
 import sys
 import tempfile
 import time
+import urllib.request
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from daemon import TIMEOUT_S, connect_to, daemon, run
@@ -388,6 +389,10 @@ def limits_tell_their_wait():
             one.read()
             one.send_http("GET", "/v1/limits/hourly")
             assert one.read()["wait_ns"] == 24 * HOUR_NS
+        text = POLICY.replace("wait: 1day}", "wait: 2hour}", 1).encode()
+        with urllib.request.urlopen(urllib.request.Request(f"http://{server.http_at}/v1/policy", text, method="PUT"), timeout=TIMEOUT_S) as put:
+            assert json.load(put)["changed"]["names"] == ["hourly"]
+        assert client.ask("WEIR.LIMITS")[0]["wait"] == 2 * HOUR_NS
 
 
 def they_are_observed_as_others_are():
