@@ -8,6 +8,7 @@
 const express = require("express");
 
 const weir = process.env.WEIR || "http://127.0.0.1:8080";
+const waitMs = Number(process.env.WEIR_WAIT_MS || 0); // how long Weir may hold back a request that a limit delays; 0: it does not
 const failsOpen = process.env.WEIR_FAIL !== "closed"; // what to do without an answer of Weir
 const headers = ["ratelimit", "ratelimit-policy", "retry-after", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
 
@@ -17,8 +18,8 @@ async function ask(attributes) {
 		const answer = await fetch(`${weir}/v1/check`, {
 			method: "POST",
 			headers: { "content-type": "application/json" },
-			body: JSON.stringify({ attributes }),
-			signal: AbortSignal.timeout(500),
+			body: JSON.stringify(waitMs > 0 ? { attributes, wait: `${waitMs}ms` } : { attributes }),
+			signal: AbortSignal.timeout(500 + waitMs),
 		});
 		const body = await answer.text();
 		const parsed = JSON.parse(body);
@@ -40,7 +41,7 @@ async function limit(request, response, next) {
 	for (const name of headers) if (answer.headers.has(name)) response.set(name, answer.headers.get(name));
 	// Malformed requests get no further.
 	if (!decision?.allowed) return response.status(answer.status).type("application/problem+json").send(body);
-	// Limits that shape say how long to wait.
+	// Limits that shape say how long to wait; 0 if Weir has held it back.
 	if (decision.delay_ns > 0) await new Promise((resolve) => setTimeout(resolve, decision.delay_ns / 1e6));
 	next();
 }

@@ -12,7 +12,10 @@ import httpx
 from fastapi import FastAPI, Request, Response
 
 app = FastAPI()
-weir = httpx.AsyncClient(base_url=os.environ.get("WEIR", "http://127.0.0.1:8080"), timeout=0.5)
+WAIT_MS = int(os.environ.get("WEIR_WAIT_MS", "0"))  # how long Weir may hold back a request that a limit delays; 0: it does not
+# Each request that Weir holds back has a connection.
+weir = httpx.AsyncClient(base_url=os.environ.get("WEIR", "http://127.0.0.1:8080"), timeout=0.5 + WAIT_MS / 1000,
+                         limits=httpx.Limits(max_connections=None, max_keepalive_connections=20))
 FAILS_OPEN = os.environ.get("WEIR_FAIL", "open") != "closed"  # what to do without an answer of Weir
 HEADERS = ("ratelimit", "ratelimit-policy", "retry-after", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
 
@@ -20,7 +23,8 @@ HEADERS = ("ratelimit", "ratelimit-policy", "retry-after", "x-ratelimit-limit", 
 async def ask(attributes):
     """The answer, None in an outage, and the decision in it, None if Weir cannot decide the request."""
     try:
-        answer = await weir.post("/v1/check", json={"attributes": attributes})
+        wait = {"wait": f"{WAIT_MS}ms"} if WAIT_MS > 0 else {}
+        answer = await weir.post("/v1/check", json={"attributes": attributes, **wait})
         decision = answer.json()
     except (httpx.HTTPError, ValueError):
         return None, None
@@ -41,7 +45,7 @@ async def limit(request: Request, call_next):
     limits = {name: answer.headers[name] for name in HEADERS if name in answer.headers}
     if decision is None or not decision["allowed"]:  # malformed requests get no further
         return Response(answer.content, answer.status_code, limits, "application/problem+json")
-    await asyncio.sleep(decision["delay_ns"] / 1e9)  # limits that shape say how long to wait
+    await asyncio.sleep(decision["delay_ns"] / 1e9)  # limits that shape say how long to wait; 0 if Weir has held it back
     response = await call_next(request)
     response.headers.update(limits)
     return response

@@ -2,6 +2,7 @@
 -- and the problem as its body.
 local authorize = "http://127.0.0.1:8080/v1/authorize"
 local timeout_ms = 500
+local wait_ms = 0 -- the longest wait of the policy's limits: 5000 with wait: 5s
 local tries = 4 -- made by the client of HAProxy 2.6, each with its own timeout; the number is built in
 
 -- All lines of a header. HAProxy counts them from 0.
@@ -38,7 +39,7 @@ local function pass_on(txn, answer)
 end
 
 core.register_action("weir", { "http-req" }, function(txn)
-	local answer = core.httpclient():get({ url = authorize, headers = told(txn), timeout = timeout_ms // tries })
+	local answer = core.httpclient():get({ url = authorize, headers = told(txn), timeout = wait_ms + timeout_ms // tries })
 	local status = answer and answer.status or 0
 	if status >= 400 and status < 500 then
 		pass_on(txn, answer)

@@ -59,6 +59,9 @@ struct weir_policy_plan {
 	bool is_local;        /* this plan is such a local limit, and applies to nothing else */
 	weir_ns store_budget; /* how long a decision waits for the store at most; 0: the policy does not say */
 	enum weir_policy_store store;
+	/* Of a limit that shapes: how long a server holds back the response of /v1/authorize at most. 0: it does not. The
+	 * library returns the delay and never waits. */
+	weir_ns wait;
 };
 
 /* One limit that applies to a request. */

@@ -28,7 +28,7 @@
 	  "something else follows the limit of WEIR.TAKE") \
 	X(TIMEOUT, "ERR a timeout is 0 to 86400000 ms", "", "the timeout is not a number, or longer than a day") \
 	X(WAIT_MULTI, "ERR WAIT is not done within MULTI: the answers of EXEC leave together", "", \
-	  "WEIR.TAKE with WAIT between MULTI and EXEC") \
+	  "WEIR.TAKE or WEIR.CHECK with WAIT between MULTI and EXEC") \
 	X(MULTI_NESTED, "ERR MULTI calls can not be nested", "", "MULTI again before EXEC or DISCARD") \
 	X(MULTI_OTHER, "ERR MULTI keeps commands that decide, PING, ECHO, SELECT and TIME, and no others", "", \
 	  "any other command between MULTI and EXEC") \

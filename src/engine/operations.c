@@ -3,6 +3,7 @@
 
 #include "core/uninitialized.h"
 #include "engine/unmatched.h"
+#include "observe/counters.h"
 #include "observe/limit_stats.h"
 #include "observe/tracer.h"
 #include "os/pause.h"
@@ -617,11 +618,61 @@ enum weir__run_result weir__hold_settle_run(struct weir__hold_settle *settle, co
 
 /* --- waiting ----------------------------------------------------------------------------------------------------- */
 
+static void count_waiting(const struct weir__context *context, int64_t n)
+{
+	if (context->counters)
+		weir__counters_add(&context->counters->waiting, n);
+}
+
+/* Adds a wait that has begun and is over to the statistics. */
+static void note_waited(struct weir__context *context, const struct weir__wait_outcome *outcome, uint32_t n)
+{
+	struct weir__limit_stats *const stats = context->stats;
+	bool is_delayed = false;
+
+	count_waiting(context, -1);
+	if (stats == NULL)
+		return;
+	weir__limit_stats_histogram_add(&stats->histograms[WEIR__DURATION_WAIT], outcome->waited, 1);
+	for (uint32_t i = 0; i < n; i++)
+		is_delayed = is_delayed || outcome->verdicts[i].delay > 0;
+	stats->throttled += outcome->verdict.allowed && !is_delayed; /* others count by their verdicts */
+}
+
+static enum weir__run_result refuse_wait(const struct weir__context *context, struct weir__refusal *ret_refusal)
+{
+	if (context->counters)
+		weir__counters_add(&context->counters->waits_refused, 1);
+	(void)weir__refusal_set(ret_refusal, WEIR__ERROR_WAITERS, "");
+	return WEIR__RUN_REFUSED;
+}
+
+/* --- takes that wait --------------------------------------------------------------------------------------------- */
+
+static void take_wait(struct weir__wait *wait, const struct weir__wait_outcome *outcome)
+{
+	struct weir__request *const request = &wait->request;
+
+	wait->waiter = NULL;
+	wait->verdict = outcome->verdict;
+	wait->decided_by = outcome->decided_by;
+	wait->is_closed = outcome->is_closed;
+	wait->waited = outcome->waited;
+	memcpy(request->verdicts, outcome->verdicts, request->n_claims * sizeof(request->verdicts[0]));
+	if (request->n_claims > 1)
+		observe_together(request);
+	else
+		observe_each(request);
+}
+
 static bool cancel_wait(struct weir__request *request)
 {
 	struct weir__wait *const wait = (struct weir__wait *)(void *)request;
+	struct weir__wait_outcome outcome;
 
-	(void)weir__waiting_give_up(wait->waiter, weir_table_now(request->context->table));
+	weir__waiting_give_up(wait->waiter, weir_table_now(request->context->table), &outcome);
+	note_waited(request->context, &outcome, request->n_claims);
+	take_wait(wait, &outcome);
 	return true;
 }
 
@@ -630,64 +681,202 @@ static const struct weir__request_kind wait_kind = { .cancel = cancel_wait };
 void weir__wait_init(struct weir__wait *wait, struct weir__context *context, struct weir__client *client,
 		     void (*write)(struct weir__request *request, void *to))
 {
-	weir__request_init(&wait->request, sizeof(*wait), &wait_kind, context, client);
+	weir__request_init(&wait->request, offsetof(struct weir__wait, claims), &wait_kind, context, client);
 	wait->request.is_barrier = true;
-	wait->request.n_claims = 0;
 	wait->request.write = write;
-}
-
-static void end_wait(struct weir__wait *wait, const struct weir_verdict *verdict)
-{
-	struct weir__context *const context = wait->request.context;
-	struct weir__limit_stats *const stats = context->stats;
-	const weir_ns now = weir_table_now(context->table);
-
+	wait->request.claims = wait->claims;
+	wait->request.verdicts = wait->verdicts;
 	wait->waiter = NULL;
-	wait->verdict = *verdict;
-	if (stats) {
-		weir__limit_stats_histogram_add(&stats->histograms[WEIR__DURATION_WAIT],
-						now > wait->since ? now - wait->since : 0, 1);
-		stats->throttled++;
-	}
-	weir__request_finish(&wait->request);
 }
 
-enum weir__run_result weir__wait_run(struct weir__wait *wait, const struct weir__limit_ref *ref, uint64_t cost,
+enum weir__run_result weir__wait_run(struct weir__wait *wait, const struct weir_claim *claims, size_t n,
 				     weir_ns patience, struct weir__refusal *ret_refusal)
 {
-	struct weir__context *const context = wait->request.context;
-	struct weir_claim claim = { .key = ref->key, .key_length = ref->key_length, .cost = cost };
-	const struct weir__wait_request request = { &claim, 1, patience, wait };
+	struct weir__request *const request = &wait->request;
+	struct weir__context *const context = request->context;
+	const struct weir__wait_request asked = { claims, (uint32_t)n, patience, wait, false };
+	const weir_ns now = weir_table_now(context->table);
 	enum weir__wait_result result = WEIR__WAIT_FULL;
+	struct weir__wait_outcome outcome;
 	struct weir__wait *moved;
 
-	if (!find_limit(context, ref->named, &ref->limit, &claim.limit, ret_refusal))
-		return WEIR__RUN_REFUSED;
-	wait->since = weir_table_now(context->table);
+	memcpy(wait->claims, claims, n * sizeof(*claims));
+	request->n_claims = (uint32_t)n;
+	request->store_request.now = now;
 	if (context->waiting)
-		result = weir__waiting_begin(context->waiting, &request, wait->since, &wait->verdict, &wait->waiter);
-	if (result == WEIR__WAIT_OVER)
+		result = weir__waiting_begin(context->waiting, &asked, now, &outcome, &wait->waiter);
+	if (result == WEIR__WAIT_OVER) {
+		take_wait(wait, &outcome);
 		return WEIR__RUN_DONE;
-	moved = result == WEIR__WAIT_BEGUN ? (struct weir__wait *)(void *)weir__request_move(&wait->request) : NULL;
+	}
+	moved = result == WEIR__WAIT_BEGUN ? (struct weir__wait *)(void *)weir__request_move(request) : NULL;
 	if (moved) {
 		weir__waiting_set_owner(moved->waiter, moved);
+		count_waiting(context, 1);
 		return WEIR__RUN_LATER;
 	}
 	if (result == WEIR__WAIT_BEGUN)
-		(void)weir__waiting_give_up(wait->waiter, wait->since);
-	(void)weir__refusal_set(ret_refusal, WEIR__ERROR_WAITERS, "");
-	return WEIR__RUN_REFUSED;
+		weir__waiting_give_up(wait->waiter, now, &outcome);
+	return refuse_wait(context, ret_refusal);
 }
 
-void weir__wait_over(void *wait, const struct weir_verdict *verdict)
+/* --- checks that wait -------------------------------------------------------------------------------------------- */
+
+static void take_check_wait(struct weir__check_wait *wait, const struct weir__wait_outcome *outcome)
 {
-	end_wait(wait, verdict);
+	struct weir__check *const check = &wait->check;
+	struct weir__request *const request = &check->request;
+
+	wait->waiter = NULL;
+	wait->waited = outcome->waited;
+	check->is_closed = outcome->is_closed;
+	memcpy(request->verdicts, outcome->verdicts, check->check.n_enforced * sizeof(request->verdicts[0]));
+	weir__guard_check_decided(&check->check, request->claims, outcome->decided_by, &outcome->verdict);
+}
+
+/* After the wait, limits in shadow may be in the store's hands: then the store completes the check. */
+static bool cancel_check_wait(struct weir__request *request)
+{
+	struct weir__check_wait *const wait = (struct weir__check_wait *)(void *)request;
+	struct weir__wait_outcome outcome;
+
+	if (wait->waiter == NULL)
+		return false;
+	weir__waiting_give_up(wait->waiter, weir_table_now(request->context->table), &outcome);
+	note_waited(request->context, &outcome, wait->check.check.n_enforced);
+	take_check_wait(wait, &outcome);
+	observe_check(&wait->check);
+	weir__guard_check_abandon(&wait->check.check);
+	return true;
+}
+
+static const struct weir__request_kind check_wait_kind = { .advance = advance_check,
+							   .moved = check_moved,
+							   .cancel = cancel_check_wait };
+
+void weir__check_wait_init(struct weir__check_wait *wait, struct weir__context *context, struct weir__client *client,
+			   void (*write)(struct weir__request *request, void *to))
+{
+	weir__check_init(&wait->check, context, client, write);
+	wait->check.request.kind = &check_wait_kind;
+	wait->check.request.size = sizeof(*wait);
+	wait->waiter = NULL;
+	wait->may_wait = false;
+	wait->waited = 0;
+}
+
+/* Waits by a copy of the check, which holds the policy. The policy may change meanwhile. */
+static enum weir__run_result leave_waiting(struct weir__check_wait *wait, struct weir__refusal *ret_refusal)
+{
+	struct weir__request *const request = &wait->check.request;
+	struct weir__wait_outcome outcome;
+	struct weir__check_wait *moved;
+
+	weir__guard_check_hold(&wait->check.check);
+	request->is_barrier = true;
+	moved = (struct weir__check_wait *)(void *)weir__request_move(request);
+	if (moved) {
+		weir__waiting_set_owner(moved->waiter, moved);
+		count_waiting(request->context, 1);
+		return WEIR__RUN_LATER;
+	}
+	weir__waiting_give_up(wait->waiter, request->store_request.now, &outcome);
+	weir__guard_check_abandon(&wait->check.check);
+	return refuse_wait(request->context, ret_refusal);
+}
+
+static enum weir__run_result begin_check_wait(struct weir__check_wait *wait, weir_ns patience,
+					      struct weir__refusal *ret_refusal)
+{
+	struct weir__check *const check = &wait->check;
+	struct weir__request *const request = &check->request;
+	struct weir__context *const context = request->context;
+	const struct weir__wait_request asked = { request->claims, check->check.n_enforced, patience, wait, true };
+	struct weir__wait_outcome outcome;
+	bool is_done;
+
+	request->n_claims = check->check.n;
+	switch (context->waiting ? weir__waiting_begin(context->waiting, &asked, request->store_request.now, &outcome,
+						       &wait->waiter) :
+				   WEIR__WAIT_FULL) {
+	case WEIR__WAIT_BEGUN:
+		return leave_waiting(wait, ret_refusal);
+	case WEIR__WAIT_OVER:
+		take_check_wait(wait, &outcome);
+		(void)go_on_with_check(check, &is_done, &ret_refusal->why); /* decided: it can no longer fail */
+		return is_done ? WEIR__RUN_DONE : WEIR__RUN_LATER;
+	default:
+		weir__guard_check_abandon(&check->check);
+		return refuse_wait(context, ret_refusal);
+	}
+}
+
+enum weir__run_result weir__check_wait_run(struct weir__check_wait *wait, struct weir_guard *guard,
+					   const struct weir_attribute *attributes, size_t n, uint64_t cost,
+					   const weir_ns *patience, struct weir__refusal *ret_refusal)
+{
+	struct weir__check *const check = &wait->check;
+	struct weir__context *const context = check->request.context;
+	struct weir_verdict verdicts[WEIR_POLICY_CLAIMS_MAX] WEIR__UNINITIALIZED;
+	struct weir_claim claims[WEIR_POLICY_CLAIMS_MAX] WEIR__UNINITIALIZED;
+	struct weir__guard_match match WEIR__UNINITIALIZED;
+	enum weir__run_result result = WEIR__RUN_REFUSED;
+	weir_ns longest = patience ? *patience : 0;
+	bool is_done = true;
+
+	ret_refusal->error = WEIR__ERROR_LIMIT;
+	check->match = &match;
+	check->request.claims = claims;
+	check->request.verdicts = verdicts;
+	check->request.store_request.now = weir_table_now(context->table);
+	weir__tracer_open(context->tracer, attributes, n);
+	if (weir__guard_check_begin(&check->check, guard, &match, attributes, n, cost, claims, &ret_refusal->why) ==
+	    WEIR_OK) {
+		wait->may_wait = patience || weir__guard_check_patience(&check->check, claims, &longest);
+		if (wait->may_wait && check->check.n_enforced > 0)
+			result = begin_check_wait(wait, longest, ret_refusal);
+		else if (go_on_with_check(check, &is_done, &ret_refusal->why) == WEIR_OK)
+			result = is_done ? WEIR__RUN_DONE : WEIR__RUN_LATER;
+	}
+	if (result != WEIR__RUN_DONE)
+		weir__tracer_close(context->tracer, NULL);
+	return result;
+}
+
+/* --- the end of waits -------------------------------------------------------------------------------------------- */
+
+/* NULL: the request is not a wait, or its wait is over. */
+static struct weir__waiter *waiter_of(const struct weir__request *request)
+{
+	if (request->kind == &wait_kind)
+		return ((const struct weir__wait *)(const void *)request)->waiter;
+	return request->kind == &check_wait_kind ? ((const struct weir__check_wait *)(const void *)request)->waiter :
+						   NULL;
+}
+
+void weir__wait_over(void *request_, const struct weir__wait_outcome *outcome)
+{
+	struct weir__request *const request = request_;
+	bool is_done = true;
+
+	if (request->kind == &wait_kind) {
+		note_waited(request->context, outcome, request->n_claims);
+		take_wait((struct weir__wait *)(void *)request, outcome);
+	} else {
+		struct weir__check_wait *const wait = (struct weir__check_wait *)(void *)request;
+
+		note_waited(request->context, outcome, wait->check.check.n_enforced);
+		take_check_wait(wait, outcome);
+		(void)go_on_with_check(&wait->check, &is_done, NULL);
+	}
+	if (is_done)
+		weir__request_finish(request);
 }
 
 /* The client's connection now has to notice if the client leaves. */
-void weir__wait_goes_on(void *wait)
+void weir__wait_goes_on(void *request_)
 {
-	const struct weir__request *const request = wait;
+	const struct weir__request *const request = request_;
 
 	if (request == request->client->first && request->context->ready)
 		request->context->ready(request->context->worker, request->client);
@@ -695,9 +884,11 @@ void weir__wait_goes_on(void *wait)
 
 bool weir__wait_is_under_way(const struct weir__request *request)
 {
-	const struct weir__wait *const wait = (const struct weir__wait *)(const void *)request;
+	const struct weir__waiter *const waiter = waiter_of(request);
 
-	return request->kind == &wait_kind && !request->is_done && weir__waiting_is_under_way(wait->waiter);
+	if (waiter)
+		return weir__waiting_is_under_way(waiter);
+	return request->kind == &check_wait_kind && !request->is_done;
 }
 
 void weir__waits_end(struct weir__context *context)
@@ -710,14 +901,14 @@ void weir__waits_end(struct weir__context *context)
 void weir__waits_deny(struct weir__context *context, struct weir__client *client)
 {
 	for (struct weir__request *request = client->first, *next; request; request = next) {
-		struct weir__wait *const wait = (struct weir__wait *)(void *)request;
-		struct weir_verdict verdict;
+		struct weir__waiter *const waiter = waiter_of(request);
+		struct weir__wait_outcome outcome;
 
 		next = request->next;
-		if (request->kind != &wait_kind || request->is_done || weir__waiting_is_under_way(wait->waiter))
+		if (waiter == NULL || weir__waiting_is_under_way(waiter))
 			continue;
-		verdict = weir__waiting_give_up(wait->waiter, weir_table_now(context->table));
-		end_wait(wait, &verdict);
+		weir__waiting_give_up(waiter, weir_table_now(context->table), &outcome);
+		weir__wait_over(request, &outcome);
 	}
 }
 
@@ -739,6 +930,7 @@ void weir__limit_row(const struct weir__context *context, const struct weir__gua
 					     .mode = weir__limit_ref_mode_word(row->mode),
 					     .key = row->key,
 					     .store = store_word(context, row),
+					     .wait = row->wait,
 					     .text = "unlimited",
 					     .changed = "" };
 	if (row->limit == NULL)

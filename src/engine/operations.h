@@ -178,22 +178,47 @@ enum weir__run_result weir__hold_settle_run(struct weir__hold_settle *settle, co
 
 /* --- waiting ----------------------------------------------------------------------------------------------------- */
 
-/* A take that waits at the server until it is allowed. */
+/* The longest wait that a request may state. */
+#define WEIR__WAIT_MAX UINT64_C(86400000000000)
+
+/* A take that waits at the server until all its claims are allowed together. */
 struct weir__wait {
 	struct weir__request request;
 	struct weir__waiter *waiter; /* NULL: the wait is over */
-	weir_ns since;
-	struct weir_verdict verdict;
+	struct weir_verdict verdict; /* its delay is 0 */
+	uint32_t decided_by;         /* index of the claim that decided */
+	bool is_closed;              /* see struct weir__store_request */
+	weir_ns waited;
+	/* Used until the request moves; then request.claims and request.verdicts point elsewhere. */
+	struct weir_claim claims[WEIR_TABLE_CLAIMS_MAX];
+	struct weir_verdict verdicts[WEIR_TABLE_CLAIMS_MAX];
 };
 
 void weir__wait_init(struct weir__wait *wait, struct weir__context *context, struct weir__client *client,
 		     void (*write)(struct weir__request *request, void *to));
-enum weir__run_result weir__wait_run(struct weir__wait *wait, const struct weir__limit_ref *ref, uint64_t cost,
+enum weir__run_result weir__wait_run(struct weir__wait *wait, const struct weir_claim *claims, size_t n,
 				     weir_ns patience, struct weir__refusal *ret_refusal);
 
+/* A check that waits at the server for the delays of limits that shape. What a limit denies is denied at once, and so is a
+ * delay of more than the patience: then nothing is charged. */
+struct weir__check_wait {
+	struct weir__check check;
+	struct weir__waiter *waiter; /* NULL: it does not wait, or no longer */
+	bool may_wait;               /* it has a patience */
+	weir_ns waited;
+};
+
+void weir__check_wait_init(struct weir__check_wait *wait, struct weir__context *context, struct weir__client *client,
+			   void (*write)(struct weir__request *request, void *to));
+
+/* `patience` may be NULL: the policy's `wait` applies, if there is one for this request. */
+enum weir__run_result weir__check_wait_run(struct weir__check_wait *wait, struct weir_guard *guard,
+					   const struct weir_attribute *attributes, size_t n, uint64_t cost,
+					   const weir_ns *patience, struct weir__refusal *ret_refusal);
+
 /* To be called by the waits of a context (waiting.h) when one is over, and when one goes on after a call of the store. */
-void weir__wait_over(void *wait, const struct weir_verdict *verdict);
-void weir__wait_goes_on(void *wait);
+void weir__wait_over(void *request, const struct weir__wait_outcome *outcome);
+void weir__wait_goes_on(void *request);
 
 /* Whether the request is a wait for which the store is being called. It may turn out that it need not wait. */
 bool weir__wait_is_under_way(const struct weir__request *request);
@@ -209,6 +234,7 @@ struct weir__limit_row {
 	const char *name, *mode, *key;
 	const char *store;              /* where its state is kept: table or redis */
 	char text[WEIR_LIMIT_TEXT_MAX]; /* the current limit */
+	weir_ns wait;                   /* for which /v1/authorize holds a response back at most; 0: it does not */
 	uint64_t allowed, denied;
 	const char *changed; /* where it was changed since the policy was loaded: all, here, or empty */
 	char changed_by[WEIR__CHANGE_BY_SIZE];

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "observe/limit_stats.h"
-#include "observe/tracer.h"
 #include "store/table/decision.h"
 
 enum { LINES = 1024, ALIGNMENT = 16 };
@@ -34,8 +32,10 @@ struct weir__waiter {
 	bool is_in_line;
 	bool is_first; /* of its queue */
 	bool is_again; /* has tried before */
-	uint64_t hash; /* of all keys under their limits; identifies the queue */
-	weir_ns deadline;
+	bool departs_only;
+	bool is_closed;                      /* what the store said last */
+	uint64_t hash;                       /* of all keys under their limits; identifies the queue */
+	weir_ns since, deadline, called_at;  /* when it began, ends, and last called the store */
 	weir_ns due;                         /* when to look at it next */
 	uint32_t place;                      /* index in the heap */
 	struct weir__waiter *behind, *ahead; /* in the queue */
@@ -49,8 +49,6 @@ struct weir__waiter {
 	weir_ns charged_at;
 	uint32_t charged_nodes, n_cancelled;
 	struct weir_verdict cancelled;
-	/* Context for the trace span and the rejection log, if either is on. */
-	struct weir__trace_context trace_context;
 	uint32_t n;
 	struct weir_claim *claims;
 	struct weir_verdict *verdicts;
@@ -59,7 +57,6 @@ struct weir__waiter {
 
 struct weir__waiting {
 	struct weir__waiting_options options;
-	struct weir__limit_stats *stats; /* NULL: no statistics */
 	uint32_t n;
 	bool is_ended;
 	struct weir__waiter *lines[LINES];
@@ -73,11 +70,6 @@ struct weir__waiting *weir__waiting_new(const struct weir__waiting_options *opti
 	if (waiting)
 		waiting->options = *options;
 	return waiting;
-}
-
-void weir__waiting_show(struct weir__waiting *waiting, struct weir__limit_stats *stats)
-{
-	waiting->stats = stats;
 }
 
 void weir__waiting_free(struct weir__waiting *waiting)
@@ -259,16 +251,6 @@ static weir_ns less(weir_ns time, weir_ns by)
 	return time > by ? time - by : 0;
 }
 
-/* The verdict of one that may go, some time after the store said so. */
-static struct weir_verdict going(const struct weir__waiter *waiter, weir_ns now)
-{
-	struct weir_verdict verdict = waiter->verdict;
-
-	verdict.reset_after = less(verdict.reset_after, less(now, waiter->said_at));
-	verdict.delay = 0;
-	return verdict;
-}
-
 /* The verdict of one that may not, by what the store said last. */
 static struct weir_verdict denied(const struct weir__waiter *waiter, weir_ns now)
 {
@@ -291,52 +273,39 @@ static bool is_hopeless(const struct weir__waiter *waiter, weir_ns now)
 	       waiter->deadline <= now || waiter->waiting->is_ended;
 }
 
-static struct weir__trace_context *trace_context_of(const struct weir__waiting *waiting)
+/* Counts the outcome for the limits: all if it is allowed, else those that denied. */
+static void count(const struct weir__waiter *waiter, const struct weir__wait_outcome *outcome)
 {
-	return waiting->stats ? weir__tracer_context(waiting->stats->tracer) : NULL;
+	for (uint32_t i = 0; i < waiter->n; i++)
+		if (outcome->verdict.allowed || !outcome->verdicts[i].allowed)
+			weir__table_count(waiter->waiting->options.table, waiter->claims[i].limit,
+					  outcome->verdict.allowed);
 }
 
-/* Saves the context of the request until the wait is over. */
-static void keep_trace_context(struct weir__waiter *waiter, weir_ns now)
+/* The wait may go, some time after the store said so. */
+static void allow(const struct weir__waiter *waiter, weir_ns now, struct weir__wait_outcome *ret_outcome)
 {
-	const struct weir__trace_context *const trace_context = trace_context_of(waiter->waiting);
-
-	if (trace_context == NULL)
-		return;
-	waiter->trace_context = *trace_context;
-	waiter->trace_context.since = now;
-	waiter->trace_context.has_hash = true;
-	waiter->trace_context.hash = weir__hash(&waiter->claims[0].limit->secret, waiter->claims[0].key,
-						waiter->claims[0].key_length);
+	ret_outcome->verdict = waiter->verdict;
+	ret_outcome->verdict.reset_after = less(waiter->verdict.reset_after, less(now, waiter->said_at));
+	ret_outcome->verdict.delay = 0;
+	ret_outcome->decided_by = waiter->decider;
+	ret_outcome->is_closed = false;
+	ret_outcome->waited = weir__add_saturating(less(waiter->called_at, waiter->since), waiter->verdict.delay);
+	memcpy(ret_outcome->verdicts, waiter->verdicts, waiter->n * sizeof(waiter->verdicts[0]));
+	count(waiter, ret_outcome);
 }
 
-/* Reports the outcome to the statistics, and counts it for the limits: all if it is allowed, else those that denied. The
- * log has the hash of the key, not the key. */
-static void show(const struct weir__waiter *waiter, const struct weir_verdict *verdict, weir_ns now)
+/* The wait may not go. The waiter's own verdicts belong to the store during a call. */
+static void deny(const struct weir__waiter *waiter, weir_ns now, struct weir__wait_outcome *ret_outcome)
 {
-	struct weir__waiting *const waiting = waiter->waiting;
-	struct weir__trace_context *const trace_context = trace_context_of(waiting);
-	struct weir_verdict verdicts[WEIR_TABLE_CLAIMS_MAX]; /* the waiter's own belong to the store during a call */
-	struct weir_claim claims[WEIR_TABLE_CLAIMS_MAX];
-	struct weir__trace_context before;
-	uint32_t i = 0;
-
-	do {
-		verdicts[i] = i == waiter->decider || waiter->is_under_way ? *verdict : waiter->verdicts[i];
-		claims[i] = (struct weir_claim){ .limit = waiter->claims[i].limit, .cost = waiter->claims[i].cost };
-		if (verdict->allowed || !verdicts[i].allowed)
-			weir__table_count(waiting->options.table, claims[i].limit, verdict->allowed);
-	} while (++i < waiter->n);
-	if (trace_context) {
-		before = *trace_context;
-		*trace_context = waiter->trace_context;
-	}
-	if (waiter->n == 1)
-		weir__limit_stats_each(waiting->stats, claims, verdicts, 1, now);
-	else
-		weir__limit_stats_together(waiting->stats, claims, verdicts, waiter->n, false, now);
-	if (trace_context)
-		*trace_context = before;
+	ret_outcome->verdict = denied(waiter, now);
+	ret_outcome->decided_by = waiter->decider;
+	ret_outcome->is_closed = waiter->is_closed;
+	ret_outcome->waited = less(now, waiter->since);
+	for (uint32_t i = 0; i < waiter->n; i++)
+		ret_outcome->verdicts[i] = i == waiter->decider || waiter->is_under_way ? ret_outcome->verdict :
+											  waiter->verdicts[i];
+	count(waiter, ret_outcome);
 }
 
 /* --- calling the store ------------------------------------------------------------------------------------------ */
@@ -366,6 +335,7 @@ static bool call_store(struct weir__waiter *waiter, enum weir__store_operation o
 	call->max_delay = waiter->waiting->is_ended ? 0 : time_left(waiter, now);
 	call->fallback_nodes = 0;
 	call->caller = &caller;
+	waiter->called_at = now;
 	waiter->is_under_way = true;
 	set_due(waiter, WEIR_NEVER);
 	if (!weir__store_submit(waiter->waiting->options.store, call))
@@ -421,6 +391,7 @@ static void hear(struct weir__waiter *waiter, weir_ns now)
 	waiter->verdict = decision.verdict;
 	waiter->decider = (uint32_t)decision.decided_by;
 	waiter->said_at = now;
+	waiter->is_closed = call->is_closed;
 	if (waiter->state != TRIES)
 		return;
 	waiter->charged_at = call->decided_at;
@@ -439,17 +410,19 @@ static bool try_again(struct weir__waiter *waiter, weir_ns now)
 	return ask(waiter, looks ? LOOKS : TRIES, now);
 }
 
-/* Goes on with what the store has decided, as of `now`. Returns true if the wait is over: then waiter->verdict is set. */
-static bool go_on(struct weir__waiter *waiter, weir_ns now)
+/* Goes on with what the store has decided, as of `now`. Returns true if the wait is over: then *ret_outcome is set. */
+static bool go_on(struct weir__waiter *waiter, weir_ns now, struct weir__wait_outcome *ret_outcome)
 {
 	for (;;) {
-		struct weir_verdict *const verdict = &waiter->verdict;
+		const struct weir_verdict *const verdict = &waiter->verdict;
 
 		hear(waiter, now);
 		if (waiter->state == TRIES && verdict->allowed) {
 			leave(waiter, now);
-			if (verdict->delay == 0)
+			if (verdict->delay == 0) {
+				allow(waiter, now, ret_outcome);
 				return true;
+			}
 			waiter->state = DEPARTS;
 			set_due(waiter, weir__add_saturating(now, verdict->delay));
 			return false;
@@ -460,8 +433,9 @@ static bool go_on(struct weir__waiter *waiter, weir_ns now)
 			continue;
 		}
 		/* A queue that is full, or too long, is not waited for. */
-		if ((!verdict->allowed && shapes(&waiter->claims[waiter->decider])) || is_hopeless(waiter, now)) {
-			*verdict = denied(waiter, now);
+		if ((!verdict->allowed && (waiter->departs_only || shapes(&waiter->claims[waiter->decider]))) ||
+		    is_hopeless(waiter, now)) {
+			deny(waiter, now, ret_outcome);
 			return true;
 		}
 		if (!waiter->is_first) {
@@ -477,17 +451,14 @@ static bool go_on(struct weir__waiter *waiter, weir_ns now)
 	}
 }
 
-/* Ends a wait: its verdict is set. */
-static void end(struct weir__waiter *waiter, weir_ns now)
+static void end(struct weir__waiter *waiter, weir_ns now, const struct weir__wait_outcome *outcome)
 {
-	void (*const over)(void *owner, const struct weir_verdict *verdict) = waiter->waiting->options.over;
-	const struct weir_verdict verdict = waiter->verdict;
+	void (*const over)(void *owner, const struct weir__wait_outcome *outcome) = waiter->waiting->options.over;
 	void *const owner = waiter->owner;
 
-	show(waiter, &verdict, now);
 	leave(waiter, now);
 	free_waiter(waiter);
-	over(owner, &verdict);
+	over(owner, outcome);
 }
 
 static void complete(struct weir__store_request *call)
@@ -495,6 +466,7 @@ static void complete(struct weir__store_request *call)
 	struct weir__waiter *const waiter = (struct weir__waiter *)(void *)call;
 	const struct weir__waiting_options *const options = &waiter->waiting->options;
 	const weir_ns now = weir_table_now(options->table);
+	struct weir__wait_outcome outcome;
 
 	waiter->is_under_way = false;
 	if (waiter->state == CANCELS) {
@@ -503,13 +475,13 @@ static void complete(struct weir__store_request *call)
 		hear(waiter, now);
 		waiter->n_cancelled = waiter->state == TRIES && waiter->verdict.allowed ? 0 : waiter->n;
 		cancel(waiter, now);
-	} else if (go_on(waiter, now)) {
-		end(waiter, now);
+	} else if (go_on(waiter, now, &outcome)) {
+		end(waiter, now, &outcome);
 	} else if (waiter->state == DEPARTS && waiter->waiting->is_ended) {
 		void *const owner = waiter->owner;
-		const struct weir_verdict verdict = weir__waiting_give_up(waiter, now);
 
-		options->over(owner, &verdict);
+		weir__waiting_give_up(waiter, now, &outcome);
+		options->over(owner, &outcome);
 	} else if (!waiter->is_under_way && options->goes_on) {
 		options->goes_on(waiter->owner);
 	}
@@ -519,15 +491,15 @@ static void complete(struct weir__store_request *call)
 static void look(struct weir__waiter *waiter, weir_ns now)
 {
 	const weir_ns was_due = now - waiter->due > late_max ? now - late_max : waiter->due;
+	struct weir__wait_outcome outcome;
 
-	if (waiter->state == DEPARTS) {
-		waiter->verdict = going(waiter, now);
-	} else if (!waiter->is_first) {
-		waiter->verdict = denied(waiter, now);
-	} else if (!try_again(waiter, was_due) || !go_on(waiter, was_due)) {
+	if (waiter->state == DEPARTS)
+		allow(waiter, now, &outcome);
+	else if (!waiter->is_first)
+		deny(waiter, now, &outcome);
+	else if (!try_again(waiter, was_due) || !go_on(waiter, was_due, &outcome))
 		return;
-	}
-	end(waiter, now);
+	end(waiter, now, &outcome);
 }
 
 void weir__waiting_do_due(struct weir__waiting *waiting, weir_ns now)
@@ -585,7 +557,7 @@ static bool queues(const struct weir__waiter *waiter)
 {
 	bool may = false;
 
-	for (uint32_t i = 0; i < waiter->n; i++)
+	for (uint32_t i = 0; i < waiter->n && !waiter->departs_only; i++)
 		may = may || (waiter->claims[i].cost > 0 && !shapes(&waiter->claims[i]));
 	return may;
 }
@@ -602,7 +574,7 @@ static uint64_t hash_of(const struct weir__waiter *waiter)
 }
 
 enum weir__wait_result weir__waiting_begin(struct weir__waiting *waiting, const struct weir__wait_request *request,
-					   weir_ns now, struct weir_verdict *ret_verdict,
+					   weir_ns now, struct weir__wait_outcome *ret_outcome,
 					   struct weir__waiter **ret_waiter)
 {
 	struct weir__waiter *const waiter = waiting->n < waiting->options.most ? new_waiter(request) : NULL;
@@ -611,39 +583,33 @@ enum weir__wait_result weir__waiting_begin(struct weir__waiting *waiting, const 
 		return WEIR__WAIT_FULL;
 	waiter->waiting = waiting;
 	waiter->owner = request->owner;
+	waiter->departs_only = request->departs_only;
 	waiter->hash = hash_of(waiter);
+	waiter->since = now;
 	waiter->deadline = weir__add_saturating(now, request->patience);
 	waiter->due = WEIR_NEVER;
 	waiter->is_first = true;
-	keep_trace_context(waiter, now);
 	push(waiter);
 	if (queues(waiter))
 		join(waiter);
 	waiter->is_again = !waiter->is_first; /* those behind others have not counted an attempt, and need not */
-	if (!waiter->is_first ? ask(waiter, LOOKS, now) : try_again(waiter, now)) {
-		if (go_on(waiter, now)) {
-			*ret_verdict = waiter->verdict;
-			show(waiter, ret_verdict, now);
-			leave(waiter, now);
-			free_waiter(waiter);
-			return WEIR__WAIT_OVER;
-		}
+	if ((!waiter->is_first ? ask(waiter, LOOKS, now) : try_again(waiter, now)) && go_on(waiter, now, ret_outcome)) {
+		leave(waiter, now);
+		free_waiter(waiter);
+		return WEIR__WAIT_OVER;
 	}
 	*ret_waiter = waiter;
 	return WEIR__WAIT_BEGUN;
 }
 
-struct weir_verdict weir__waiting_give_up(struct weir__waiter *waiter, weir_ns now)
+void weir__waiting_give_up(struct weir__waiter *waiter, weir_ns now, struct weir__wait_outcome *ret_outcome)
 {
-	const struct weir_verdict verdict = denied(waiter, now);
-
-	show(waiter, &verdict, now);
+	deny(waiter, now, ret_outcome);
 	leave(waiter, now);
 	waiter->owner = NULL;
 	if (waiter->is_under_way)
-		return verdict;
+		return;
 	if (waiter->state != DEPARTS)
 		waiter->n_cancelled = waiter->n;
 	cancel(waiter, now);
-	return verdict;
 }

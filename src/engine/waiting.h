@@ -26,11 +26,23 @@ struct weir__wait_request {
 	uint32_t n;       /* 1 to WEIR_TABLE_CLAIMS_MAX */
 	weir_ns patience; /* the longest wait */
 	void *owner;      /* not NULL */
+	/* Waits for the delays of limits that shape, and for nothing else: a denial is over at once. */
+	bool departs_only;
+};
+
+/* How a wait ended. */
+struct weir__wait_outcome {
+	struct weir_verdict verdict; /* of all claims; its delay is 0: the request has waited */
+	uint32_t decided_by;         /* index of the claim that decided */
+	bool is_closed;              /* see struct weir__store_request */
+	weir_ns waited; /* for the limits, without the time of the store's reply and the lateness of timers */
+	/* Of each claim, for statistics. Those that allow have the delays that the store said. */
+	struct weir_verdict verdicts[WEIR_TABLE_CLAIMS_MAX];
 };
 
 enum weir__wait_result {
 	WEIR__WAIT_BEGUN,
-	WEIR__WAIT_OVER, /* allowed, or cannot be allowed in time: see the verdict */
+	WEIR__WAIT_OVER, /* allowed, or cannot be allowed in time: see the outcome */
 	WEIR__WAIT_FULL, /* too many waits, or no memory */
 };
 
@@ -39,7 +51,7 @@ struct weir__waiting_options {
 	struct weir_table *table; /* its clock times the waits */
 	uint32_t most;            /* the most waits at once */
 	/* Called when a wait that has begun is over. It may begin other waits. */
-	void (*over)(void *owner, const struct weir_verdict *verdict);
+	void (*over)(void *owner, const struct weir__wait_outcome *outcome);
 	/* Called when the store has completed a call and the wait goes on. May be NULL. */
 	void (*goes_on)(void *owner);
 };
@@ -47,10 +59,6 @@ struct weir__waiting_options {
 /* NULL: no memory. */
 struct weir__waiting *weir__waiting_new(const struct weir__waiting_options *options);
 void weir__waiting_free(struct weir__waiting *waiting); /* no wait may be left; NULL is allowed */
-
-/* Sets the statistics that count the waits. */
-struct weir__limit_stats;
-void weir__waiting_show(struct weir__waiting *waiting, struct weir__limit_stats *stats);
 
 /* From now on, a take that would have to wait is denied. */
 void weir__waiting_end(struct weir__waiting *waiting);
@@ -60,7 +68,7 @@ uint32_t weir__waiting_n(const struct weir__waiting *waiting);
 
 /* A verdict that denies has the necessary wait as its retry_after. */
 enum weir__wait_result weir__waiting_begin(struct weir__waiting *waiting, const struct weir__wait_request *request,
-					   weir_ns now, struct weir_verdict *ret_verdict,
+					   weir_ns now, struct weir__wait_outcome *ret_outcome,
 					   struct weir__waiter **ret_waiter);
 
 void weir__waiting_set_owner(struct weir__waiter *waiter, void *owner);
@@ -75,7 +83,7 @@ void weir__waiting_do_due(struct weir__waiting *waiting, weir_ns now);
 bool weir__waiting_is_under_way(const struct weir__waiter *waiter);
 
 /* Ends a wait early, without a call of `over`. Gives back what it was charged, also if the store has yet to reply.
- * Returns the verdict to reply with, if the client is still connected. */
-struct weir_verdict weir__waiting_give_up(struct weir__waiter *waiter, weir_ns now);
+ * The outcome is a denial, to reply with if the client is still connected. */
+void weir__waiting_give_up(struct weir__waiter *waiter, weir_ns now, struct weir__wait_outcome *ret_outcome);
 
 #endif

@@ -31,6 +31,7 @@ struct weir__guard_row {
 	bool is_local;                  /* a limit for when the store fails */
 	bool is_keyed;                  /* false: all requests share one state, of the empty key */
 	weir_ns store_budget;           /* 0: not set in the policy */
+	weir_ns wait;                   /* 0: not set in the policy */
 	char key[WEIR__GUARD_KEY_SIZE]; /* names of attributes, separated by commas; empty in Envoy's form */
 	bool is_changed;                /* since the policy was loaded, as `change` says */
 	struct weir__limit_change change;

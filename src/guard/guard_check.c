@@ -5,7 +5,7 @@
 #include "core/uninitialized.h"
 #include "guard/guard_internal.h"
 
-enum stage { BEGUN, TAKING, SHADOWING };
+enum stage { BEGUN, TAKING, TAKEN, SHADOWING };
 
 static void enter(struct weir__guard_check *check)
 {
@@ -189,6 +189,33 @@ static void take_answer(struct weir__guard_check *check, const struct weir_claim
 	const struct weir_table_limit *const limit = claims[decider].limit;
 
 	check->answer.verdict = check->n_enforced == 1 ? verdicts[0] : store_request->decision.verdict;
+	weir__guard_write_decider(&check->answer, limit, name_of(check, limit, decider));
+}
+
+bool weir__guard_check_patience(const struct weir__guard_check *check, const struct weir_claim *claims,
+				weir_ns *ret_patience)
+{
+	weir_ns patience = WEIR_NEVER;
+
+	if (WEIR__LIKELY(!check->bound->policy->has_waits))
+		return false;
+	for (uint32_t i = 0; i < check->n_enforced; i++) {
+		const weir_ns wait = weir_policy_plan_of(check->bound->policy, check->plans[i])->wait;
+
+		if (wait > 0 && claims[i].limit->first.plan.flags & WEIR_PLAN_SHAPE)
+			patience = weir__min(patience, wait);
+	}
+	*ret_patience = patience;
+	return patience != WEIR_NEVER;
+}
+
+void weir__guard_check_decided(struct weir__guard_check *check, const struct weir_claim *claims, size_t decider,
+			       const struct weir_verdict *verdict)
+{
+	const struct weir_table_limit *const limit = claims[decider].limit;
+
+	check->stage = TAKEN;
+	check->answer.verdict = *verdict;
 	weir__guard_write_decider(&check->answer, limit, name_of(check, limit, decider));
 }
 

@@ -50,6 +50,15 @@ bool weir__guard_check_next(struct weir__guard_check *check, struct weir__guard_
 			    struct weir_verdict *verdicts, struct weir__store_request *store_request, int *ret_error,
 			    struct weir_message *ret_message);
 
+/* How long the policy lets this request wait for its limits that shape: the smallest `wait` of those that apply and are
+ * enforced. Returns false if none of them has one. */
+bool weir__guard_check_patience(const struct weir__guard_check *check, const struct weir_claim *claims,
+				weir_ns *ret_patience);
+
+/* Instead of a store request: the enforced claims were decided elsewhere, by `verdict` of the claim `decider`. */
+void weir__guard_check_decided(struct weir__guard_check *check, const struct weir_claim *claims, size_t decider,
+			       const struct weir_verdict *verdict);
+
 /* Call when the check has moved and its claims own their keys. The attributes and the match are no longer used. */
 static inline void weir__guard_check_kept(struct weir__guard_check *check)
 {

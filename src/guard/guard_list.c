@@ -21,7 +21,8 @@ static void describe(const struct weir__bound_policy *bound, uint32_t plan, stru
 					 .store = what->store,
 					 .on_store_failure = what->on_store_failure,
 					 .is_local = what->is_local,
-					 .store_budget = what->store_budget };
+					 .store_budget = what->store_budget,
+					 .wait = what->wait };
 	if (row->limit)
 		row->now = weir_table_limit_limit(row->limit);
 	row->is_changed = weir__guard_change_of(bound, plan, &row->change);

@@ -103,6 +103,9 @@ void weir__counters_set_sum(struct weir__counters_set *counters_set, struct weir
 								  memory_order_relaxed);
 		ret_sum->client_bytes += atomic_load_explicit(&counters_set->of[i].client_bytes, memory_order_relaxed);
 		ret_sum->in_flight += atomic_load_explicit(&counters_set->of[i].in_flight, memory_order_relaxed);
+		ret_sum->waiting += atomic_load_explicit(&counters_set->of[i].waiting, memory_order_relaxed);
+		ret_sum->waits_refused += atomic_load_explicit(&counters_set->of[i].waits_refused,
+							       memory_order_relaxed);
 		ret_sum->overflows += atomic_load_explicit(&counters_set->of[i].overflows, memory_order_relaxed);
 		for (int protocol = 0; protocol < WEIR__PROTOCOLS; protocol++) {
 			ret_sum->connections[protocol] += atomic_load_explicit(

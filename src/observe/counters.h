@@ -33,8 +33,9 @@ struct weir__counters {
 	_Atomic uint64_t requests[WEIR__PROTOCOLS];                 /* replied to */
 	_Atomic uint64_t auth_failures[WEIR__PROTOCOLS];            /* wrong name, password or token */
 	_Atomic uint64_t auth_limited[WEIR__PROTOCOLS];             /* not checked, after too many of these */
-	_Atomic uint64_t pauses[WEIR__PAUSES]; /* of accepting, while a client was waiting to be accepted */
-	_Atomic uint64_t in_flight, overflows; /* requests completing later; requests beyond the bound */
+	_Atomic uint64_t pauses[WEIR__PAUSES];   /* of accepting, while a client was waiting to be accepted */
+	_Atomic uint64_t in_flight, overflows;   /* requests completing later; requests beyond the bound */
+	_Atomic uint64_t waiting, waits_refused; /* requests that wait for a limit; those beyond the most that may */
 	_Atomic uint64_t closed[WEIR__CLOSED_N];
 	_Atomic uint64_t client_bytes; /* memory of clients now */
 	/* Requests that no limit of the policy matched; those of them that the policy denied. */
@@ -46,6 +47,7 @@ struct weir__counters_sum {
 	uint64_t auth_limited[WEIR__PROTOCOLS];
 	uint64_t pauses[WEIR__PAUSES];
 	uint64_t in_flight, overflows;
+	uint64_t waiting, waits_refused;
 	uint64_t closed[WEIR__CLOSED_N], client_bytes;
 	uint64_t unmatched, unmatched_denied;
 };

@@ -57,7 +57,10 @@
 	X(REQUEST_SECONDS, "rate_limiter_request_duration_seconds", HISTOGRAM, "seconds", "throttled", \
 	  "Time from when the kernel reported a request until the answer was written; throttled: denied, delayed or made to wait.") \
 	X(WAIT_SECONDS, "rate_limiter_wait_duration_seconds", HISTOGRAM, "seconds", "", \
-	  "How long WEIR.TAKE with WAIT waited at the server.") \
+	  "How long requests waited at the server for a limit: those of WAIT, wait and a policy's wait that had to.") \
+	X(WAITING, "rate_limiter_requests_waiting", GAUGE, "", "", "Requests that wait at the server for a limit.") \
+	X(WAITS_REFUSED, "rate_limiter_waits_refused", COUNTER, "", "", \
+	  "Requests that could not wait, because 4096 of their worker waited already: BUSY over RESP, 503 over HTTP.") \
 	X(CONNECTIONS, "rate_limiter_connections", GAUGE, "", "protocol", "Open connections.") \
 	X(CONNECTIONS_MOST, "rate_limiter_connections_limit", GAUGE, "", "", \
 	  "The most connections that may be open, over RESP and HTTP together: the setting connections times the workers.") \

@@ -205,10 +205,9 @@ static size_t write_limit(const struct weir__tracer_set *tracers, const struct w
 	return strlen(ret_name);
 }
 
-static uint64_t hash_of(const struct weir__tracer *tracer, const struct weir_claim *claim)
+static uint64_t hash_of(const struct weir_claim *claim)
 {
-	return tracer->trace_context.has_hash ? tracer->trace_context.hash :
-						weir__hash(&claim->limit->secret, claim->key, claim->key_length);
+	return weir__hash(&claim->limit->secret, claim->key, claim->key_length);
 }
 
 /* --- spans ------------------------------------------------------------------------------------------------------- */
@@ -271,7 +270,7 @@ static void make_span(struct weir__tracer *tracer, const struct weir_claim *clai
 	span->is_allowed = verdict->allowed;
 	span->algorithm = weir_algorithm_name(weir_table_limit_limit(claim->limit).algorithm);
 	span->shadow_denied = 0;
-	span->key_hash = hash_of(tracer, claim);
+	span->key_hash = hash_of(claim);
 	span->begun = trace_context->since ? trace_context->since : now;
 	span->delay = verdict->allowed ? verdict->delay : 0;
 	(void)weir__log_escape(name, write_limit(tracer->all, claim->limit, name), span->limit, sizeof(span->limit));
@@ -289,10 +288,10 @@ static void put_span(struct weir__tracer *tracer, struct weir__span *span)
 
 static void add_key(struct weir__log_line *line, const struct weir__tracer *tracer, const struct weir_claim *claim)
 {
-	if (tracer->all->rejections == WEIR__REJECTIONS_KEY && !tracer->trace_context.has_hash)
+	if (tracer->all->rejections == WEIR__REJECTIONS_KEY)
 		weir__log_key(line, tracer->guard, tracer->all->counted_as, claim);
 	else
-		weir__log_key_hash(line, hash_of(tracer, claim));
+		weir__log_key_hash(line, hash_of(claim));
 }
 
 static void add_trace_context(struct weir__log_line *line, const struct weir__trace_context *trace_context)

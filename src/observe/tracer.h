@@ -28,8 +28,6 @@ struct weir__trace_context {
 	const char *path; /* HTTP's path, or the attribute `path`; NULL: no path */
 	size_t path_length;
 	weir_ns since; /* when the request arrived; 0: use the time of the decision */
-	bool has_hash; /* the key is no longer known, only its hash */
-	uint64_t hash;
 };
 
 /* Which rejections are logged. The values of the setting log_rejections. */

@@ -64,7 +64,8 @@ static void print_key(const struct weir_policy *policy, const struct weir__polic
 	(void)weir__policy_key_text(policy, limit, &key, line, size);
 }
 
-/* Prints where the state is kept, and what decides if the store fails, where the policy sets it. */
+/* Prints how long requests wait, where the state is kept, and what decides if the store fails, where the policy sets
+ * it. */
 static void print_store(const struct weir_policy *policy, const struct weir_policy_plan *plan, char *line, size_t size)
 {
 	static const char *const words[] = { [WEIR_STORE_FAILURE_UNSET] = "",
@@ -75,14 +76,18 @@ static void print_store(const struct weir_policy *policy, const struct weir_poli
 	static const char *const stores[] = { [WEIR_POLICY_STORE_UNSET] = "",
 					      [WEIR_POLICY_STORE_TABLE] = ", in the table",
 					      [WEIR_POLICY_STORE_REDIS] = ", in Redis" };
-	char text[WEIR_LIMIT_TEXT_MAX] = "", budget[64] = "";
+	char text[WEIR_LIMIT_TEXT_MAX] = "", budget[64] = "", wait[64] = "";
 
 	if (plan->on_store_failure == WEIR_STORE_FAILURE_LOCAL)
 		(void)weir_limit_print(&policy->plans[plan->local].limit, text);
 	if (plan->store_budget > 0)
 		(void)snprintf(budget, sizeof(budget), ", waits %llums for the store",
 			       (unsigned long long)plan->store_budget / 1000000);
-	(void)snprintf(line, size, "%s%s%s%s", stores[plan->store], words[plan->on_store_failure], text, budget);
+	if (plan->wait > 0)
+		(void)snprintf(wait, sizeof(wait), ", waits up to %llums for its turn",
+			       (unsigned long long)plan->wait / 1000000);
+	(void)snprintf(line, size, "%s%s%s%s%s", wait, stores[plan->store], words[plan->on_store_failure], text,
+		       budget);
 }
 
 /* Returns whether the limit applies. */

@@ -80,6 +80,7 @@ struct weir_policy {
 	uint32_t used; /* the attributes that limits use, a bit each */
 	struct weir_policy_plan *plans;
 	uint32_t n_plans;
+	bool has_waits;                  /* a plan has a `wait` */
 	struct weir__policy_file *files; /* one for each time that a file is named */
 	/* Hash of what the policy says. The same for files with other names, comments or settings. */
 	uint64_t identity;

@@ -294,12 +294,19 @@ static void read_name(const struct weir__policy_reading *reading, const struct w
 static void read_limit(struct weir__policy_reading *reading, const struct weir__node *node,
 		       struct weir__policy_limit *limit, struct weir__rule *rule)
 {
-	static const char *const keys[] = { "name",         "limit",
-					    "key",          "match",
-					    "cost",         "mode",
-					    "overrides",    "overrides_from",
-					    "store",        "on_store_failure",
-					    "store_budget", NULL };
+	static const char *const keys[] = { "name",
+					    "limit",
+					    "key",
+					    "match",
+					    "cost",
+					    "mode",
+					    "overrides",
+					    "overrides_from",
+					    "store",
+					    "on_store_failure",
+					    "store_budget",
+					    "wait",
+					    NULL };
 	const struct weir__node *match, *text;
 	const uint32_t before = reading->diagnostics->n;
 
@@ -323,6 +330,7 @@ static void read_limit(struct weir__policy_reading *reading, const struct weir__
 			reading, limit, limit->name, text->text,
 			(struct weir__mark){ text->at.line, text->at.column + text->is_quoted });
 	weir__policy_read_failure(reading, node, limit, limit->plan, weir__slice_of(""));
+	weir__policy_read_wait(reading, node, limit, limit->plan);
 	if (reading->diagnostics->n == before || weir__node_member(node, "overrides"))
 		weir__policy_read_overrides(reading, weir__node_member(node, "overrides"),
 					    weir__node_member(node, "overrides_from"), limit, rule);

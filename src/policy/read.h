@@ -69,6 +69,13 @@ void weir__policy_read_failure(struct weir__policy_reading *reading, const struc
 void weir__policy_inherit_failure(struct weir__policy_reading *reading, const struct weir__policy_limit *limit,
 				  uint32_t plan);
 
+/* read_wait.c: reads `wait` of a limit or an override, and sets it in `plan`. An override that shapes and does not set it
+ * inherits it. */
+void weir__policy_read_wait(struct weir__policy_reading *reading, const struct weir__node *map,
+			    const struct weir__policy_limit *limit, uint32_t plan);
+void weir__policy_inherit_wait(struct weir__policy_reading *reading, const struct weir__policy_limit *limit,
+			       uint32_t plan);
+
 /* Returns the mode that `node` has, or `otherwise` if it is missing or wrong. */
 enum weir_mode weir__policy_read_mode(struct weir__diagnostics *diagnostics, const struct weir__node *node,
 				      enum weir_mode otherwise);

@@ -223,6 +223,7 @@ static uint32_t find_different(struct table *table, struct weir__slice text, enu
 		if (one->plan == WEIR__NO_PLAN)
 			return UINT32_MAX;
 		weir__policy_inherit_failure(reading, table->limit, one->plan);
+		weir__policy_inherit_wait(reading, table->limit, one->plan);
 		table->texts[table->n_different] = copy;
 	} else {
 		table->texts[table->n_different] = (struct weir__slice){ "", 0 };

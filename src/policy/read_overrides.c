@@ -66,9 +66,8 @@ static void check_override(const struct weir__policy_reading *reading, const str
 static void read_override(struct weir__policy_reading *reading, const struct weir__policy_limit *limit,
 			  const struct weir__node *node, struct weir__rule *rule, struct weir__override *instead)
 {
-	static const char *const keys[] = {
-		"when", "limit", "mode", "store", "on_store_failure", "store_budget", NULL
-	};
+	static const char *const keys[] = { "when",         "limit", "mode", "store", "on_store_failure",
+					    "store_budget", "wait",  NULL };
 	const struct weir__node *when, *text, *mode;
 	struct weir__slice apart;
 	char room[1024];
@@ -93,6 +92,7 @@ static void read_override(struct weir__policy_reading *reading, const struct wei
 			reading, limit, weir__policy_plan_name(reading, limit->name, apart), text->text,
 			(struct weir__mark){ text->at.line, text->at.column + text->is_quoted });
 	weir__policy_read_failure(reading, node, limit, instead->plan, apart);
+	weir__policy_read_wait(reading, node, limit, instead->plan);
 }
 
 void weir__policy_read_overrides(struct weir__policy_reading *reading, const struct weir__node *list,

@@ -658,8 +658,6 @@ static bool make_waiting(struct weir__worker *worker)
 						       .goes_on = weir__wait_goes_on };
 
 	worker->context.waiting = weir__waiting_new(&options);
-	if (worker->context.waiting)
-		weir__waiting_show(worker->context.waiting, worker->context.stats);
 	return worker->context.waiting != NULL;
 }
 

@@ -30,16 +30,19 @@ struct fixture {
 	struct {
 		int number;
 		struct weir_verdict verdict;
+		weir_ns waited;
 	} over[MOST + 2];
 	size_t n_over;
+	weir_ns waited; /* of the last one that `over` returned */
 };
 
 static struct fixture fixture_;
 
-static void note_over(void *owner, const struct weir_verdict *verdict)
+static void note_over(void *owner, const struct weir__wait_outcome *outcome)
 {
 	fixture_.over[fixture_.n_over].number = (int)((const char *)owner - owners);
-	fixture_.over[fixture_.n_over++].verdict = *verdict;
+	fixture_.over[fixture_.n_over].waited = outcome->waited;
+	fixture_.over[fixture_.n_over++].verdict = outcome->verdict;
 }
 
 static bool submit(struct weir__store *store, struct weir__store_request *request)
@@ -108,13 +111,33 @@ static struct weir_claim claim_of(struct fixture *fixture, const char *key, cons
 	return claim;
 }
 
+static enum weir__wait_result begin_request(struct fixture *fixture, const struct weir__wait_request *request,
+					    weir_ns now, struct weir_verdict *ret_verdict, int number)
+{
+	struct weir__wait_outcome outcome;
+	const enum weir__wait_result result = weir__waiting_begin(fixture->waiting, request, now, &outcome,
+								  &fixture->waiters[number]);
+
+	if (result == WEIR__WAIT_OVER)
+		*ret_verdict = outcome.verdict;
+	return result;
+}
+
 static enum weir__wait_result begin(struct fixture *fixture, int number, const char *key, const char *text,
 				    uint64_t cost, weir_ns patience, weir_ns now, struct weir_verdict *ret_verdict)
 {
 	const struct weir_claim claim = claim_of(fixture, key, text, cost);
-	const struct weir__wait_request request = { &claim, 1, patience, &owners[number] };
+	const struct weir__wait_request request = { &claim, 1, patience, &owners[number], false };
 
-	return weir__waiting_begin(fixture->waiting, &request, now, ret_verdict, &fixture->waiters[number]);
+	return begin_request(fixture, &request, now, ret_verdict, number);
+}
+
+static struct weir_verdict give_up(struct weir__waiter *waiter, weir_ns now)
+{
+	struct weir__wait_outcome outcome;
+
+	weir__waiting_give_up(waiter, now, &outcome);
+	return outcome.verdict;
 }
 
 /* The number of a wait that is over, or 0. */
@@ -127,6 +150,7 @@ static int over(struct fixture *fixture, weir_ns now, struct weir_verdict *ret_v
 		return 0;
 	number = fixture->over[0].number;
 	*ret_verdict = fixture->over[0].verdict;
+	fixture->waited = fixture->over[0].waited;
 	memmove(&fixture->over[0], &fixture->over[1], --fixture->n_over * sizeof(fixture->over[0]));
 	return number;
 }
@@ -186,6 +210,7 @@ static void waits_of_a_key_are_a_line(void)
 			CHECK(verdict.allowed);
 			CHECK_EQ(verdict.granted, 1);
 			CHECK_EQ(verdict.delay, 0);
+			CHECK_EQ(fixture->waited, now - MADE_AT);
 			CHECK_EQ(over(fixture, now, &verdict),
 				 0); /* who has just become the first asks, and waits on */
 		}
@@ -295,7 +320,7 @@ static void who_gives_up_leaves_nothing(void)
 		for (int k = 1; k <= 4; k++)
 			CHECK_EQ(begin(fixture, k, "key", "1/s burst 1", 1, S(100), MADE_AT, &verdict),
 				 WEIR__WAIT_BEGUN);
-		verdict = weir__waiting_give_up(fixture->waiters[gives_up], MADE_AT + 1);
+		verdict = give_up(fixture->waiters[gives_up], MADE_AT + 1);
 		CHECK(!verdict.allowed);
 		for (int k = 1; k <= 4; k++) {
 			if (k == gives_up)
@@ -318,8 +343,8 @@ static void a_departure_is_given_back(void)
 	CHECK_EQ(begin(fixture, 1, "key", "1/s leaky queue 3", 1, S(9), MADE_AT, &verdict), WEIR__WAIT_BEGUN);
 	CHECK_EQ(begin(fixture, 2, "key", "1/s leaky queue 3", 1, S(9), MADE_AT, &verdict), WEIR__WAIT_BEGUN);
 	CHECK_EQ(left(fixture, "key", "1/s leaky queue 3", MADE_AT), 0);
-	(void)weir__waiting_give_up(fixture->waiters[2], MADE_AT);
-	(void)weir__waiting_give_up(fixture->waiters[1], MADE_AT);
+	(void)give_up(fixture->waiters[2], MADE_AT);
+	(void)give_up(fixture->waiters[1], MADE_AT);
 	CHECK_EQ(left(fixture, "key", "1/s leaky queue 3", MADE_AT), 2);
 	unmake(fixture);
 }
@@ -334,7 +359,7 @@ static void waits_are_bounded_and_can_be_ended(void)
 		CHECK_EQ(begin(fixture, k, "key", "1/hour", 1, S(86400), MADE_AT, &verdict), WEIR__WAIT_BEGUN);
 	CHECK_EQ(begin(fixture, MOST + 1, "key", "1/hour", 1, S(86400), MADE_AT, &verdict), WEIR__WAIT_FULL);
 	for (int k = 1; k <= MOST; k++)
-		(void)weir__waiting_give_up(fixture->waiters[k], MADE_AT);
+		(void)give_up(fixture->waiters[k], MADE_AT);
 	weir__waiting_end(fixture->waiting);
 	CHECK_EQ(begin(fixture, 1, "key", "1/hour", 1, S(86400), MADE_AT, &verdict), WEIR__WAIT_OVER);
 	CHECK(!verdict.allowed);
@@ -389,7 +414,7 @@ static void any_order(void)
 			CHECK(is_found); /* the first of its line */
 		}
 		if (busy[number] && below(4) == 0) {
-			(void)weir__waiting_give_up(fixture->waiters[number], now);
+			(void)give_up(fixture->waiters[number], now);
 			busy[number] = false;
 			for (int k = 0; k < 3; k++)
 				for (int at = 0; at < length[k]; at++)
@@ -409,6 +434,63 @@ static void any_order(void)
 	unmake(fixture);
 }
 
+/* --- requests that wait for departures only ------------------------------------------------------------------------ */
+
+static enum weir__wait_result begin_departing(struct fixture *fixture, int number, const char *police, weir_ns patience,
+					      weir_ns now, struct weir_verdict *ret_verdict)
+{
+	const struct weir_claim claims[] = { claim_of(fixture, "q", "5/s leaky queue 4", 1),
+					     claim_of(fixture, "q", "2/s leaky queue 9", 1),
+					     claim_of(fixture, "k", police, 1) };
+	const struct weir__wait_request request = { claims, 3, patience, &owners[number], true };
+
+	return begin_request(fixture, &request, now, ret_verdict, number);
+}
+
+/* The longest delay counts. What another limit denies is denied at once, although the wait would be long enough. */
+static void a_denial_is_not_waited_for(void)
+{
+	struct fixture *const fixture = made();
+	struct weir_verdict verdict;
+
+	CHECK_EQ(begin_departing(fixture, 1, "3/s burst 3", S(9), MADE_AT, &verdict), WEIR__WAIT_OVER);
+	CHECK(verdict.allowed);
+	CHECK_EQ(begin_departing(fixture, 1, "3/s burst 3", S(9), MADE_AT, &verdict), WEIR__WAIT_BEGUN);
+	CHECK_EQ(begin_departing(fixture, 2, "3/s burst 3", S(1) - 1, MADE_AT, &verdict), WEIR__WAIT_OVER);
+	CHECK(!verdict.allowed); /* a delay of more than it may wait charges nothing */
+	CHECK_EQ(verdict.retry_after, S(1));
+	CHECK_EQ(begin_departing(fixture, 2, "3/s burst 3", S(1), MADE_AT, &verdict), WEIR__WAIT_BEGUN);
+	CHECK_EQ(begin_departing(fixture, 3, "3/s burst 3", S(9), MADE_AT, &verdict), WEIR__WAIT_OVER);
+	CHECK(!verdict.allowed);
+	CHECK_EQ(verdict.retry_after, NS(333333334));
+	CHECK_EQ(left(fixture, "q", "5/s leaky queue 4", MADE_AT), 1);
+	CHECK_EQ(left(fixture, "q", "2/s leaky queue 9", MADE_AT), 6);
+	for (int k = 1; k <= 2; k++) {
+		CHECK_EQ(over(fixture, MADE_AT + MS(500) * (weir_ns)k - 1, &verdict), 0);
+		CHECK_EQ(over(fixture, MADE_AT + MS(500) * (weir_ns)k + US(70), &verdict), k);
+		CHECK(verdict.allowed);
+		CHECK_EQ(verdict.delay, 0);
+		CHECK_EQ(fixture->waited, MS(500) * (weir_ns)k); /* without the lateness of the timer */
+	}
+	unmake(fixture);
+}
+
+/* The limits are charged together, and are given back together. */
+static void who_leaves_before_its_departure_gives_all_back(void)
+{
+	struct fixture *const fixture = made();
+	struct weir_verdict verdict;
+
+	CHECK_EQ(begin_departing(fixture, 1, "9/s burst 9", S(9), MADE_AT, &verdict), WEIR__WAIT_OVER);
+	CHECK_EQ(begin_departing(fixture, 1, "9/s burst 9", S(9), MADE_AT, &verdict), WEIR__WAIT_BEGUN);
+	CHECK_EQ(left(fixture, "k", "9/s burst 9", MADE_AT), 7);
+	CHECK(!give_up(fixture->waiters[1], MADE_AT).allowed);
+	CHECK_EQ(left(fixture, "k", "9/s burst 9", MADE_AT), 8);
+	CHECK_EQ(left(fixture, "q", "5/s leaky queue 4", MADE_AT), 3);
+	CHECK_EQ(left(fixture, "q", "2/s leaky queue 9", MADE_AT), 8);
+	unmake(fixture);
+}
+
 /* --- several limits ----------------------------------------------------------------------------------------------- */
 
 static enum weir__wait_result begin_both(struct fixture *fixture, int number, const char *other, uint64_t cost,
@@ -416,9 +498,9 @@ static enum weir__wait_result begin_both(struct fixture *fixture, int number, co
 {
 	const struct weir_claim claims[] = { claim_of(fixture, "q", "1/s leaky queue 5", cost),
 					     claim_of(fixture, "k", other, cost) };
-	const struct weir__wait_request request = { claims, 2, patience, &owners[number] };
+	const struct weir__wait_request request = { claims, 2, patience, &owners[number], false };
 
-	return weir__waiting_begin(fixture->waiting, &request, now, ret_verdict, &fixture->waiters[number]);
+	return begin_request(fixture, &request, now, ret_verdict, number);
 }
 
 /* It departs after the longest delay, and what is given up is given back in all limits. */
@@ -437,7 +519,7 @@ static void several_limits_are_waited_for_together(void)
 	CHECK_EQ(begin_both(fixture, 1, slower, 1, S(2), MADE_AT, &verdict), WEIR__WAIT_BEGUN);
 	CHECK_EQ(begin_both(fixture, 2, slower, 1, S(9), MADE_AT, &verdict), WEIR__WAIT_BEGUN);
 	CHECK(left(fixture, "q", "1/s leaky queue 5", MADE_AT) == 2 && left(fixture, "k", slower, MADE_AT) == 6);
-	CHECK(!weir__waiting_give_up(fixture->waiters[2], MADE_AT).allowed);
+	CHECK(!give_up(fixture->waiters[2], MADE_AT).allowed);
 	CHECK(left(fixture, "q", "1/s leaky queue 5", MADE_AT) == 3 && left(fixture, "k", slower, MADE_AT) == 7);
 	CHECK_EQ(over(fixture, MADE_AT + S(2) - 1, &verdict), 0);
 	CHECK_EQ(over(fixture, MADE_AT + S(2), &verdict), 1);
@@ -514,12 +596,12 @@ static void one_of_a_line_calls_the_store(void)
 	CHECK_EQ(fixture->late.n_submitted, 6);
 	CHECK_EQ(over(fixture, now_in(fixture), &verdict), 0);
 	CHECK_EQ(fixture->late.n_submitted, 6);
-	(void)weir__waiting_give_up(fixture->waiters[1], now_in(fixture));
+	(void)give_up(fixture->waiters[1], now_in(fixture));
 	CHECK_EQ(over(fixture, now_in(fixture), &verdict), 0); /* the second is the first now, and tries */
 	CHECK(weir__waiting_is_under_way(fixture->waiters[2]) && fixture->late.n == 1);
 	complete_first(fixture);
 	for (int k = 2; k <= 5; k++)
-		(void)weir__waiting_give_up(fixture->waiters[k], now_in(fixture));
+		(void)give_up(fixture->waiters[k], now_in(fixture));
 	CHECK_EQ(left(fixture, "key", SLOW, now_in(fixture)), 0);
 	unmake(fixture);
 }
@@ -539,7 +621,7 @@ static void what_is_taken_for_one_that_gave_up_is_given_back(void)
 		fixture->late.is_late = true;
 		before = left(fixture, "key", texts[i], now_in(fixture));
 		CHECK_EQ(begin(fixture, 1, "key", texts[i], 1, PATIENT, now_in(fixture), &verdict), WEIR__WAIT_BEGUN);
-		(void)weir__waiting_give_up(fixture->waiters[1], now_in(fixture));
+		(void)give_up(fixture->waiters[1], now_in(fixture));
 		CHECK_EQ(left(fixture, "key", texts[i], now_in(fixture)), before - 1);
 		CHECK_EQ(weir__waiting_n(fixture->waiting), 1); /* until the store has replied */
 		complete_first(fixture);
@@ -561,10 +643,10 @@ static void a_departure_is_given_back_later(void)
 		complete_first(fixture);
 	CHECK_EQ(over(fixture, now_in(fixture), &verdict), 1); /* the first departs at once */
 	CHECK_EQ(left(fixture, "key", QUEUE, now_in(fixture)), 2);
-	(void)weir__waiting_give_up(fixture->waiters[2], now_in(fixture));
+	(void)give_up(fixture->waiters[2], now_in(fixture));
 	complete_first(fixture);
 	CHECK_EQ(left(fixture, "key", QUEUE, now_in(fixture)), 2); /* the third keeps its instant */
-	(void)weir__waiting_give_up(fixture->waiters[3], now_in(fixture));
+	(void)give_up(fixture->waiters[3], now_in(fixture));
 	complete_first(fixture);
 	CHECK_EQ(left(fixture, "key", QUEUE, now_in(fixture)), 3);
 	unmake(fixture);
@@ -598,7 +680,8 @@ TESTS(TEST(who_need_not_wait_goes_at_once), TEST(waits_of_a_key_are_a_line), TES
       TEST(a_small_cost_does_not_overtake), TEST(patience_ends),
       TEST(who_stands_in_line_in_vain_is_told_when_it_is_late), TEST(what_never_fits_is_told_at_once),
       TEST(who_gives_up_leaves_nothing), TEST(a_departure_is_given_back), TEST(waits_are_bounded_and_can_be_ended),
-      TEST(a_wait_asks_without_being_counted), TEST(any_order), TEST(several_limits_are_waited_for_together),
+      TEST(a_wait_asks_without_being_counted), TEST(any_order), TEST(a_denial_is_not_waited_for),
+      TEST(who_leaves_before_its_departure_gives_all_back), TEST(several_limits_are_waited_for_together),
       TEST(a_limit_that_denies_is_waited_for_with_one_that_shapes), TEST(a_wait_is_over_when_the_store_says_so),
       TEST(one_of_a_line_calls_the_store), TEST(what_is_taken_for_one_that_gave_up_is_given_back),
       TEST(a_departure_is_given_back_later), TEST(at_the_end_nobody_waits_on))

@@ -22,6 +22,7 @@ import yaml
 
 # A schema knows one value at a time, and nothing of attributes' types, other values, files or sums.
 BEYOND_A_SCHEMA = [
+    "wait is for limits that delay",
     r"the name '.*' again",
     r"the attribute is in this key already",
     r"this override can never match",
@@ -78,6 +79,8 @@ VALID = [
     of(limit(store="table")), of(limit(store="redis", on_store_failure="open")),
     of(limit(overrides=[{"when": {"plan": "x"}, "limit": "5/s", "store": "redis"}])),
     of(limit(store_budget="10000ms")), of(limit(store_budget="001ms")),
+    *(of(limit(limit="5/s leaky queue 20", wait=wait)) for wait in ("1ms", "5s", "86400000ms", "086400s", "1440min", "24hour", "1day")),
+    of(limit(limit="5/s leaky queue 20", overrides=[{"when": {"plan": "x"}, "limit": "9/s leaky queue 9", "wait": "1min"}])),
     of(limit(on_store_failure="open", overrides=[
         {"when": {"plan": "x"}, "limit": "5/s", "on_store_failure": {"local": "9/s leaky"}, "store_budget": "1s"}])),
     of(limit(), attributes={"user": {"type": "text", "lower": True, "default": "x"}, "from": {"type": "ip"}}),
@@ -115,6 +118,9 @@ INVALID = [
     of(limit(on_store_failure={"local": "1/s", "share": True})), of(limit(on_store_failure=True)),
     of(limit(store="memory")), of(limit(store=["table"])), of(limit(store="")), of(limit(store={"redis": "x"})),
     of(limit(overrides=[{"when": {"a": "b"}, "mode": "off", "store": "table"}])),
+    *(of(limit(limit="5/s leaky queue 20", wait=wait)) for wait in (
+        5, "0ms", "86400001ms", "86401s", "1441min", "25hour", "2day", "5", "s", "5 s", "5m", ["5s"])),
+    of(limit(limit="5/s leaky queue 20", overrides=[{"when": {"a": "b"}, "mode": "off", "wait": "5s"}])),
     of(limit(store_budget=5)), of(limit(store_budget="0ms")), of(limit(store_budget="10001ms")),
     of(limit(store_budget="11s")), of(limit(store_budget="5us")), of(limit(store_budget="5 ms")),
     of(limit(store_budget=["5ms"])), of(limit(store_budget="99999999999999999999ms")), of(limit(store_budget="ms")),
@@ -132,7 +138,7 @@ ONLY_WEIR = [
     of(limit(), limit()), of(limit(key=["ip", {"attribute": "ip"}])), of(limit(match={"ip": "10.0.0.1/8"})),
     of(limit(match={"ip": "localhost"})), of(limit(match={"path": "/a?b"})), of(limit(limit="10/s burst 5 burst 5")),
     of(limit(limit="18446744073709551616/s")), of(limit(limit="10/s sliding_counter segments 7")),
-    of(limit(limit="4294967296/s sliding_log")),
+    of(limit(limit="4294967296/s sliding_log")), of(limit(wait="5s")), of(limit(limit="5/s leaky burst 5", wait="5s")),
     of(limit(cost="9223372036854775808")), of(limit(overrides_from="nowhere.csv")), of(limit(key="ä" * 40)),
     of(limit(overrides=[{"when": {"a": "b"}, "mode": "off"}, {"when": {"a": "b", "c": "d"}, "mode": "off"}])),
     of(limit(match={"a": "b"}, overrides=[{"when": {"a": "c"}, "mode": "off"}])),
@@ -143,7 +149,7 @@ WORDS = ["", "x", "a*", "gold", "10/s", "0/s", "5/s leaky queue 5", "10.0.0.0/8"
          "true", "5ms", {"local": "5/s"}, 0, 5, 33, -1, True, False, None, [], {}, ["x"], [[]], {"x": "y"}, {"is": "x"}, {"present": True},
          {"attribute": "x"}, {"not": []}]
 KEYS = ["name", "limit", "key", "match", "cost", "mode", "overrides", "when", "attribute", "default", "type", "lower",
-        "ipv6", "store", "on_store_failure", "store_budget", "local", "is", "not", "present", "limits", "attributes", "unmatched", "x", ""]
+        "ipv6", "store", "on_store_failure", "store_budget", "wait", "local", "is", "not", "present", "limits", "attributes", "unmatched", "x", ""]
 
 SETTINGS = {"store", "on_store_failure", "store_budget"}  # at the top of a document, these are settings of a server
 

@@ -149,7 +149,7 @@ def modes_are_those_of_resp():
                 ({**take, "cost": -1}, 400, "the body.cost: found -1; use a whole number"),
                 ({**take, "cost": 1.5}, 400, "the body.cost: found a fraction"),
                 ({**take, "mode": "give"}, 400, 'the body.mode: found "give"; use "take", "upto"'),
-                ({**take, "wait": 1}, 400, 'unknown member "wait"; use limit, key, cost, mode and all'),
+                ({**take, "patience": 1}, 400, 'unknown member "patience"; use limit, key, cost, mode, all and wait'),
                 ([take, {**take, "cost": "x"}], 400, 'the body[1].cost: found "x"'),
                 ({**take, "all": []}, 400, "the body.all: there is more beside it"),
                 ({"all": []}, 400, "the body.all: found an array of 0; use an array of 1 to 16"),

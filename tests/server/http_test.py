@@ -201,14 +201,14 @@ def a_batch_is_decided():
 def bodies_that_are_wrong_are_told():
     rows = (
         (b"", "line 1, column 0"), (b"{", "line 1, column 1"), (b"nothing", "line 1, column 7"), (b"{}", ".attributes: missing"),
-        (b"1", "line 1, column 1"), (b"[1]", "the body[0]: found 1; use an object with attributes and cost"),
+        (b"1", "line 1, column 1"), (b"[1]", "the body[0]: found 1; use an object with attributes, cost and wait"),
         (b'"\xff"', "the body: line 1"), (b'{"attributes":{"a":"\\u0000"}}', "there is a byte of 0"),
         (b'{"attributes":{"a\xff":"b"}}', "line 1"), (b'{"attributes":{"a":"b","a":"c"}}', "duplicate object key"),
         (b'{"attributes":{"":"b"}}', "an attribute has a name"), (b'{"attributes":[]}', ".attributes: found an array"),
         (b'{"attributes":{},"cost":-1}', ".cost: found -1; use a whole number, 0 to 9223372036854775807"),
         (b'{"attributes":{},"cost":1.0}', ".cost: found a fraction"), (b'{"attributes":{},"cost":"1"}', '.cost: found "1"'),
         (b'{"attributes":{},"cost":9223372036854775808}', "too big integer"),
-        (b'{"attributes":{},"costs":1}', 'found an unknown member "costs"; use attributes and cost'),
+        (b'{"attributes":{},"costs":1}', 'found an unknown member "costs"; use attributes, cost and wait'),
         (b'{"attributes":{}} x', "end of file expected"), (b"[" * 100000, "line 1"),
         (json.dumps({"attributes": {f"a{i}": "" for i in range(33)}}).encode(), "32 at most"))
     with policy_daemon() as one:

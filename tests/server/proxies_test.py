@@ -23,7 +23,7 @@ import urllib.parse
 import urllib.request
 
 from daemon import TIMEOUT_S, Daemon, run
-from visitor import changed, check_told, clients, free_port, visit
+from visitor import changed, check_smooth, check_told, clients, crowd, free_port, visit
 
 WEIR, EXAMPLES = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 BALANCER = "127.0.0.2"  # stands for one of 10.0.0.0/8: a proxy before the proxy
@@ -40,7 +40,7 @@ class Service(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self):
-        self.seen = []
+        self.seen, self.seen_at = [], []
         super().__init__(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
@@ -55,6 +55,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def answer(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.server.seen.append((self.command, self.path, self.headers))
+        self.server.seen_at.append(time.monotonic_ns())
         self.send_response(403 if self.path == "/forbidden" else 200)
         self.send_header("Content-Length", str(len(body) + 3))
         self.end_headers()
@@ -71,13 +72,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Stage:
     """Weir, a service, and a proxy between that and clients, all in one folder."""
 
-    def __init__(self, folder, configure, changes=(), users=""):
+    def __init__(self, folder, configure, changes=(), users="", policy=None):
         self.folder, self.port, self.service = folder, free_port(), Service()
         with open(os.path.join(EXAMPLES, "proxies/weir.yaml"), encoding="utf-8") as file:
             self.put("weir.yaml", changed(file.read(), ("10.0.0.0/8", BALANCER),
                                           ("examples/proxies/limits.yaml", self.path("limits.yaml"))) + users)
         with open(os.path.join(EXAMPLES, "proxies/limits.yaml"), encoding="utf-8") as file:
-            self.put("limits.yaml", changed(file.read(), ("burst 20\n", f"burst 20\n{UNLIMITED}")))
+            self.put("limits.yaml", policy or changed(file.read(), ("burst 20\n", f"burst 20\n{UNLIMITED}")))
         self.weir_port = free_port()
         self.weir = Daemon(WEIR, folder, ("--keys", "10000", "--workers", "1", "--config", self.path("weir.yaml")),
                            http=f"127.0.0.1:{self.weir_port}", cwd=os.path.dirname(EXAMPLES))
@@ -172,11 +173,11 @@ def haproxy(stage, *changes):
 
 
 @contextlib.contextmanager
-def staged(configure, *changes, users=""):
+def staged(configure, *changes, users="", policy=None):
     program = configure.__name__.split("_")[0]
     assert shutil.which(program), f"there is no {program}: install the Debian package"
     with tempfile.TemporaryDirectory(prefix="weir-proxies-") as folder:
-        stage = Stage(folder, configure, changes, users)
+        stage = Stage(folder, configure, changes, users, policy)
         try:
             stage.start()
             yield stage
@@ -451,8 +452,19 @@ def says_who_it_is(configure):
         check_told(stage.ask(client, headers=own), "per-client")
 
 
+def smooths(configure):
+    """15 requests at once reach the service one by one, at the rate of the limit."""
+    policy = "limits:\n  - {name: smooth, key: [ip], limit: 50/s leaky queue 20, wait: 20s}\n"
+    with staged(configure, policy=policy) as stage:
+        since, arrivals = crowd(stage.port, next(clients), 15)
+        check_smooth(since, arrivals, 20 * 10**6)
+        check_smooth(since, stage.service.seen_at, 20 * 10**6)
+        assert len(stage.service.seen_at) == 15, len(stage.service.seen_at)
+
+
 def main():
     tests = [(configure.__name__, lambda configure=configure: works(configure)) for configure in WITHOUT]
+    tests += [(f"{configure.__name__} smooths", lambda configure=configure: smooths(configure)) for configure in STOPPED]
     tests += [(f"{configure.__name__}, with Weir stopped", lambda configure=configure: stopped(configure))
               for configure in STOPPED]
     tests += [("nginx, with a deny of its own", refuses_by_itself), ("nginx keeps its connection", keeps_its_connection), ("caddy, in its short form", works_in_short)]

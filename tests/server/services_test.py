@@ -17,7 +17,7 @@ import tempfile
 import time
 
 from daemon import TIMEOUT_S, Daemon, run
-from visitor import changed, check_denied, check_told, clients, free_port, visit
+from visitor import changed, check_denied, check_smooth, check_told, clients, crowd, free_port, visit
 
 WEIR, EXAMPLES, IN_PROCESS, ASKING, *FOLDERS = map(os.path.abspath, sys.argv[1:6])
 
@@ -61,7 +61,7 @@ def fastapi(folder, port, weir):
 
 
 def express(folder, port, weir):
-    return ["node", take("express/app.js", folder, ("timeout(500)", "timeout(30000)"))], {
+    return ["node", take("express/app.js", folder, ("timeout(500 ", "timeout(30000 "))], {
         "WEIR": f"http://{weir}", "PORT": str(port), "NODE_PATH": fetch_express()}
 
 
@@ -201,6 +201,25 @@ def honours_delays(service):
             weir.close()
 
 
+def smooths(service):
+    """15 requests at once are answered one by one, at the rate of the limit. What would be longer than the wait is denied."""
+    with tempfile.TemporaryDirectory(prefix="weir-services-") as folder:
+        policy = os.path.join(folder, "policy.yaml")
+        with open(policy, "w", encoding="ascii") as file:
+            file.write("limits:\n  - {name: smooth, key: [ip], match: {path: /page}, limit: 50/s leaky queue 20}\n"
+                       "  - {name: daily, key: [ip], match: {path: /daily}, limit: 1/day leaky queue 20}\n")
+        weir = Daemon(WEIR, folder, ("--keys", "10000", "--workers", "1", "--policy", policy), http=f"127.0.0.1:{free_port()}")
+        try:
+            weir.start()
+            with running(service, weir.http, {"WEIR_WAIT_MS": "20000"}) as port:
+                client = next(clients)
+                check_smooth(*crowd(port, client, 15, "/page"), 20 * 10**6)
+                assert [visit(port, client, target="/daily")[0] for _ in range(2)] == [200, 429]
+            assert weir.end() == 0, weir.said()
+        finally:
+            weir.close()
+
+
 def connections(port):
     """How many there are to this port, or were within the last minute: the kernel remembers so long who has closed."""
     with open("/proc/net/tcp", encoding="ascii") as file:
@@ -219,7 +238,7 @@ def main():
     tests = [(service.__name__, lambda service=service: asks(service)) for service in services]
     tests += [(f"{service.__name__}: closed limits stay closed", lambda service=service: closed_limits_stay_closed(service))
               for service in services]
-    for check in (fails_closed, honours_delays):
+    for check in (fails_closed, honours_delays, smooths):
         tests += [(f"{service.__name__}: {check.__name__.replace('_', ' ')}", lambda service=service, check=check: check(service))
                   for service in services if service is not http_asking]
     return run([*tests, ("http_in_process", lambda: limits_itself(http_in_process))])

@@ -8,6 +8,8 @@ import itertools
 import json
 import random
 import socket
+import threading
+import time
 
 from daemon import TIMEOUT_S
 
@@ -44,6 +46,30 @@ def visit(port, client, method="GET", target="/", headers=(), body=None):
         connection.endheaders(body)
         answer = connection.getresponse()
         return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+
+
+def crowd(port, client, n, target="/"):
+    """n visits at once: when it began, and when each was answered with 200, in ns."""
+    since, arrivals, others = time.monotonic_ns(), [], []
+
+    def come():
+        status, headers, body = visit(port, client, target=target)
+        (arrivals if status == 200 else others).append(time.monotonic_ns() if status == 200 else (status, headers, body))
+
+    threads = [threading.Thread(target=come) for _ in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not others and len(arrivals) == n, others[:3]
+    return since, arrivals
+
+
+def check_smooth(since, arrivals, interval_ns):
+    """Arrivals may be late. But the k-th is never before its departure, k - 1 intervals after the first request was sent; 1 %
+    and 2 ms are for clocks that differ."""
+    for k, at in enumerate(sorted(arrivals)):
+        assert (at - since) * 1.01 + 2 * 10**6 >= k * interval_ns, (k, at - since)
 
 
 def check_denied(answer, limit):

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/duration.h"
 #include "guard/guard.h"
 #include "os/net.h"
 #include "server/http/http_call.h"
@@ -267,26 +268,50 @@ static void add_parts(struct original *original)
 	    query ? (size_t)(query - parts[TARGET].bytes) : parts[TARGET].length);
 }
 
-/* The status of a denial. 403 is for nginx, for which any status but 401 and 403 is an error. Other parameters of the
- * query are ignored: a proxy may have passed on the client's query. */
-static unsigned denied_status(struct weir__http_slice query)
-{
-	return query.length == 8 && memcmp(query.bytes, "deny=403", 8) == 0 ? 403 : 429;
-}
+/* What the query says. */
+struct told {
+	unsigned denied_status;
+	bool has_wait;
+	weir_ns wait;
+};
 
-/* deny= twice is an error: one of them may be the client's. */
-static bool is_deny_twice(struct weir__http_slice query)
+/* Reads deny=403 and wait=5s. 403 is for nginx, for which any status but 401 and 403 is an error. A query with any other
+ * parameter says nothing: a proxy may have passed on the client's query. Either of the two twice is an error: one of them
+ * may be the client's. Returns NULL, or what is wrong. */
+static const char *read_query(struct weir__http_slice query, struct told *ret_told)
 {
 	const char *const end = query.bytes + query.length;
-	unsigned n = 0;
+	unsigned n_deny = 0, n_wait = 0, n_other = 0;
+	struct weir__http_slice wait = { NULL, 0 };
+	bool is_403 = false;
 
-	for (const char *at = query.bytes, *sign; n < 2 && end - at > 5; at = sign + 1) {
-		n += memcmp(at, "deny=", 5) == 0;
-		sign = memchr(at, '&', (size_t)(end - at));
-		if (sign == NULL)
-			break;
+	*ret_told = (struct told){ .denied_status = 429 };
+	for (char *at = query.bytes; at < end;) {
+		char *const sign = memchr(at, '&', (size_t)(end - at));
+		const size_t n = (size_t)((sign ? sign : end) - at);
+
+		if (n >= 5 && memcmp(at, "deny=", 5) == 0) {
+			n_deny++;
+			is_403 = n == 8 && memcmp(at + 5, "403", 3) == 0;
+		} else if (n >= 5 && memcmp(at, "wait=", 5) == 0) {
+			n_wait++;
+			wait = (struct weir__http_slice){ at + 5, n - 5 };
+		} else {
+			n_other++;
+		}
+		at += n + 1;
 	}
-	return n == 2;
+	if (n_deny > 1)
+		return "the query: deny: it is there twice; say it once";
+	if (n_wait > 1)
+		return "the query: wait: it is there twice; say it once";
+	if (n_other > 0)
+		return NULL;
+	ret_told->denied_status = is_403 ? 403 : 429;
+	ret_told->has_wait = n_wait > 0;
+	return n_wait == 0 || weir__duration_read(wait.bytes, wait.length, WEIR__WAIT_MAX, &ret_told->wait) ?
+		       NULL :
+		       "the query: wait: " WEIR__HTTP_RIGHT_WAIT;
 }
 
 void weir__http_authorize(struct weir__http_call *call)
@@ -296,17 +321,19 @@ void weir__http_authorize(struct weir__http_call *call)
 	char client[WEIR__ADDRESS_TEXT];
 	struct original original;
 	const char *fault;
+	struct told told;
 
 	if (guard == NULL)
 		return;
-	fault = is_deny_twice(call->request->query) ?
-			"the query: deny: it is there twice; say it once" :
-			read_headers(call->request, settings ? &settings->authorize_headers : NULL, &original);
+	fault = read_query(call->request->query, &told);
+	if (fault == NULL)
+		fault = read_headers(call->request, settings ? &settings->authorize_headers : NULL, &original);
 	if (fault) {
 		weir__reply_problem(call->reply, 400, fault);
 		return;
 	}
 	add_client(call, &original, client);
 	add_parts(&original);
-	weir__http_run_check(call, guard, original.attributes, original.n, 1, denied_status(call->request->query));
+	weir__http_run_check_wait(call, guard, original.attributes, original.n, 1, told.denied_status,
+				  told.has_wait ? &told.wait : NULL);
 }

@@ -34,7 +34,7 @@ static void write_one(struct weir__http_call *call, const struct weir__http_item
 	if (item->error)
 		weir__reply_problem(call->reply, 400, item->error);
 	else
-		weir__http_say(call, &(struct weir__http_decision){ &item->answer, 429, item->is_closed, more });
+		weir__http_say(call, &(struct weir__http_decision){ &item->answer, 429, item->is_closed, more, NULL });
 }
 
 static void write_batch(struct weir__request *request, void *call_)

@@ -87,8 +87,9 @@ struct weir__http_query {
 	struct weir_attribute attributes[WEIR__HTTP_ATTRIBUTES_MAX];
 	size_t n;
 	uint64_t cost;
-	bool has_cost; /* the query states the cost */
-	char why[112]; /* buffer for an error that names a parameter */
+	weir_ns wait;            /* how long it may wait at most, if has_wait */
+	bool has_cost, has_wait; /* the request states them */
+	char why[112];           /* buffer for an error that names a parameter */
 };
 
 /* Reads the query, whose names and values are decoded in place. Returns NULL, or what is wrong with it. */
@@ -108,18 +109,26 @@ void weir__http_end_run(struct weir__http_call *call, enum weir__run_result resu
 
 /* A decision to write, with the headers of its limit: 200 if allowed, else denied_status. If that is 429 and the
  * limit is closed because its store fails, the status is 503. `more` is added behind the members, before the closing
- * brace. */
+ * brace. What the request waited is a member and a header. */
 struct weir__http_decision {
 	const struct weir_guard_answer *answer;
 	unsigned denied_status;
 	bool is_closed;
 	const char *more;
+	const weir_ns *waited; /* NULL: the request could not wait */
 };
 void weir__http_say(struct weir__http_call *call, const struct weir__http_decision *decision);
 
 /* Decides by the policy, and writes the response. */
 void weir__http_run_check(struct weir__http_call *call, struct weir_guard *guard,
 			  const struct weir_attribute *attributes, size_t n, uint64_t cost, unsigned denied_status);
+
+/* The same for a request that may wait for limits that shape. `patience` may be NULL: the policy says how long. */
+void weir__http_run_check_wait(struct weir__http_call *call, struct weir_guard *guard,
+			       const struct weir_attribute *attributes, size_t n, uint64_t cost, unsigned denied_status,
+			       const weir_ns *patience);
+
+#define WEIR__HTTP_RIGHT_WAIT "use 0s to 1day, such as 500ms, 5s or 1min"
 
 /* Writes the members of a decision, without braces. */
 void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_guard_answer *answer);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/duration.h"
 #include "core/notation.h"
 #include "core/uninitialized.h"
 #include "server/http/http_batch.h"
@@ -160,11 +161,25 @@ void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_gua
 	weir__reply_wrote(reply, to);
 }
 
-static void say_allowed(struct weir__http_call *call, const struct weir_guard_answer *answer, const char *more)
+/* A proxy can pass on the header, and sees no body. It has whole milliseconds, rounded down. */
+__attribute__((noinline)) static void add_waited(struct weir__http_reply *reply, const weir_ns *waited)
 {
+	char header[64];
+
+	weir__reply_add_member(reply, ",\"waited_ns\":", *waited);
+	(void)snprintf(header, sizeof(header), "Weir-Waited-Ms: %llu\r\n", (unsigned long long)*waited / 1000000);
+	weir__reply_head(reply, header, strlen(header));
+}
+
+static void say_allowed(struct weir__http_call *call, const struct weir__http_decision *decision)
+{
+	const struct weir_guard_answer *const answer = decision->answer;
+
 	WEIR__REPLY_ADD(call->reply, "{");
 	weir__http_add_answer(call->reply, answer);
-	weir__reply_add_text(call->reply, more);
+	weir__reply_add_text(call->reply, decision->more);
+	if (WEIR__UNLIKELY(decision->waited != NULL))
+		add_waited(call->reply, decision->waited);
 	WEIR__REPLY_ADD(call->reply, "}\n");
 	head_limits(call, answer);
 	weir__reply_end(call->reply, 200, WEIR__TYPE_JSON);
@@ -179,10 +194,11 @@ static void head_problem(struct weir__http_reply *reply)
 	WEIR__REPLY_HEAD(reply, "\r\n");
 }
 
-static void say_denied(struct weir__http_call *call, const struct weir_guard_answer *answer, unsigned status,
-		       const char *more)
+static void say_denied(struct weir__http_call *call, const struct weir__http_decision *decision)
 {
+	const struct weir_guard_answer *const answer = decision->answer;
 	struct weir__http_reply *const reply = call->reply;
+	const unsigned status = decision->denied_status;
 
 	WEIR__REPLY_ADD(reply, "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
 			       "\"title\":\"Too Many Requests\",\"status\":429,\"detail\":\"the limit ");
@@ -198,7 +214,9 @@ static void say_denied(struct weir__http_call *call, const struct weir_guard_ans
 	weir__reply_add_string(reply, answer->decided_by, strlen(answer->decided_by));
 	WEIR__REPLY_ADD(reply, "],");
 	weir__http_add_answer(reply, answer);
-	weir__reply_add_text(reply, more);
+	weir__reply_add_text(reply, decision->more);
+	if (decision->waited)
+		add_waited(reply, decision->waited);
 	WEIR__REPLY_ADD(reply, "}");
 	head_limits(call, answer);
 	if (status != 429)
@@ -224,8 +242,9 @@ static void say_unmatched(struct weir__http_call *call, const struct weir_guard_
 }
 
 /* 503, since the denial is not due to the client: its usage is unknown. */
-static void say_closed(struct weir__http_call *call, const struct weir_guard_answer *answer, const char *more)
+static void say_closed(struct weir__http_call *call, const struct weir__http_decision *decision)
 {
+	const struct weir_guard_answer *const answer = decision->answer;
 	struct weir__http_reply *const reply = call->reply;
 
 	WEIR__REPLY_ADD(reply, "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,"
@@ -235,7 +254,9 @@ static void say_closed(struct weir__http_call *call, const struct weir_guard_ans
 	weir__reply_add_number(reply, seconds_up(answer->verdict.retry_after));
 	WEIR__REPLY_ADD(reply, " s\",");
 	weir__http_add_answer(reply, answer);
-	weir__reply_add_text(reply, more);
+	weir__reply_add_text(reply, decision->more);
+	if (decision->waited)
+		add_waited(reply, decision->waited);
 	WEIR__REPLY_ADD(reply, "}\n");
 	head_limits(call, answer);
 	weir__reply_end(reply, 503, WEIR__TYPE_PROBLEM);
@@ -259,21 +280,21 @@ void weir__http_end_run(struct weir__http_call *call, enum weir__run_result resu
 void weir__http_say(struct weir__http_call *call, const struct weir__http_decision *decision)
 {
 	if (decision->answer->verdict.allowed)
-		say_allowed(call, decision->answer, decision->more);
+		say_allowed(call, decision);
 	else if (decision->answer->is_unmatched)
 		say_unmatched(call, decision->answer, decision->denied_status);
 	else if (decision->denied_status == 429 && decision->is_closed)
-		say_closed(call, decision->answer, decision->more);
+		say_closed(call, decision);
 	else
-		say_denied(call, decision->answer, decision->denied_status, decision->more);
+		say_denied(call, decision);
 }
 
 static void write_check(struct weir__request *request, void *call)
 {
 	const struct weir__check *const check = (const struct weir__check *)(const void *)request;
 
-	weir__http_say(call,
-		       &(struct weir__http_decision){ &check->check.answer, request->status, check->is_closed, "" });
+	weir__http_say(call, &(struct weir__http_decision){ &check->check.answer, request->status, check->is_closed, "",
+							    NULL });
 }
 
 void weir__http_run_check(struct weir__http_call *call, struct weir_guard *guard,
@@ -286,6 +307,46 @@ void weir__http_run_check(struct weir__http_call *call, struct weir_guard *guard
 	weir__http_begin(call, &check.request);
 	check.request.status = (uint16_t)denied_status;
 	weir__http_end_run(call, weir__check_run(&check, guard, attributes, n, cost, &why), &check.request, &why);
+}
+
+static void write_check_wait(struct weir__request *request, void *call)
+{
+	const struct weir__check_wait *const wait = (const struct weir__check_wait *)(const void *)request;
+
+	weir__http_say(call,
+		       &(struct weir__http_decision){ &wait->check.check.answer, request->status, wait->check.is_closed,
+						      "", wait->may_wait ? &wait->waited : NULL });
+}
+
+void weir__http_run_check_wait(struct weir__http_call *call, struct weir_guard *guard,
+			       const struct weir_attribute *attributes, size_t n, uint64_t cost, unsigned denied_status,
+			       const weir_ns *patience)
+{
+	struct weir__check_wait wait WEIR__UNINITIALIZED;
+	struct weir__refusal refusal WEIR__UNINITIALIZED;
+
+	weir__check_wait_init(&wait, call->context, call->client, write_check_wait);
+	weir__http_begin(call, &wait.check.request);
+	wait.check.request.status = (uint16_t)denied_status;
+	switch (weir__check_wait_run(&wait, guard, attributes, n, cost, patience, &refusal)) {
+	case WEIR__RUN_DONE:
+		write_check_wait(&wait.check.request, call);
+		break;
+	case WEIR__RUN_REFUSED:
+		(void)weir__http_refuse_as(call, "", &refusal);
+		break;
+	default:
+		break;
+	}
+}
+
+static void run_query(struct weir__http_call *call, struct weir_guard *guard, const struct weir__http_query *question)
+{
+	if (WEIR__LIKELY(!question->has_wait))
+		weir__http_run_check(call, guard, question->attributes, question->n, question->cost, 429);
+	else
+		weir__http_run_check_wait(call, guard, question->attributes, question->n, question->cost, 429,
+					  &question->wait);
 }
 
 /* --- GET -------------------------------------------------------------------------------------------------------- */
@@ -330,6 +391,17 @@ static const char *take_cost(struct weir__http_query *question, struct weir__htt
 						    "the query: cost is a whole number, 0 to 9223372036854775807";
 }
 
+static const char *take_wait(struct weir__http_query *question, struct weir__http_slice name,
+			     struct weir__http_slice value)
+{
+	if (question->has_wait)
+		return blame(question, name, "it is there twice; say it once");
+	question->has_wait = true;
+	return weir__duration_read(value.bytes, value.length, WEIR__WAIT_MAX, &question->wait) ?
+		       NULL :
+		       "the query: wait: " WEIR__HTTP_RIGHT_WAIT;
+}
+
 /* Takes a name and its value. Returns NULL, or what is wrong. A name that is there twice is an error: a proxy or a
  * service that reads the same query may use the other value. */
 static const char *take_pair(struct weir__http_query *question, struct weir__http_slice name,
@@ -343,6 +415,8 @@ static const char *take_pair(struct weir__http_query *question, struct weir__htt
 		return blame(question, name, "there is a byte of 0 in it, which no attribute has");
 	if (name.length == 4 && memcmp(name.bytes, "cost", 4) == 0)
 		return take_cost(question, name, value);
+	if (name.length == 4 && memcmp(name.bytes, "wait", 4) == 0)
+		return take_wait(question, name, value);
 	if (was_said(question, name))
 		return blame(question, name, "it is there twice; say it once");
 	if (question->n == WEIR__HTTP_ATTRIBUTES_MAX)
@@ -359,7 +433,7 @@ const char *weir__http_read_query(struct weir__http_slice query, struct weir__ht
 
 	question->n = 0;
 	question->cost = 1;
-	question->has_cost = false;
+	question->has_cost = question->has_wait = false;
 	while (at < end && fault == NULL) {
 		char *const next = memchr(at, '&', (size_t)(end - at)), *const stop = next ? next : end;
 		char *const sign = memchr(at, '=', (size_t)(stop - at)), *const name_end = sign ? sign : stop;
@@ -390,7 +464,7 @@ void weir__http_get_check(struct weir__http_call *call)
 	struct weir_guard *const guard = weir__http_guard_and_query(call, &question);
 
 	if (guard)
-		weir__http_run_check(call, guard, question.attributes, question.n, question.cost, 429);
+		run_query(call, guard, &question);
 }
 
 /* --- POST ------------------------------------------------------------------------------------------------------- */
@@ -423,7 +497,7 @@ bool weir__json_read_attributes(const struct weir__json *json, json_t *object, s
 /* Returns false after writing the error response. The result points into the JSON. */
 static bool read_question(const struct weir__json *json, json_t *object, struct weir__http_query *question)
 {
-	static const char *const members[] = { "attributes", "cost", NULL };
+	static const char *const members[] = { "attributes", "cost", "wait", NULL };
 	json_t *cost;
 
 	question->cost = 1;
@@ -432,6 +506,7 @@ static bool read_question(const struct weir__json *json, json_t *object, struct 
 		return false;
 	cost = json_object_get(object, "cost");
 	return (cost == NULL || weir__json_read_number(json, "cost", cost, INT64_MAX, &question->cost)) &&
+	       weir__json_read_wait(json, object, &question->has_wait, &question->wait) &&
 	       weir__json_read_attributes(json, json_object_get(object, "attributes"), question);
 }
 
@@ -562,6 +637,6 @@ void weir__http_post_check(struct weir__http_call *call)
 	if (json_is_array(root))
 		check_batch(call, guard, root);
 	else if (read_question(&json, root, &question))
-		weir__http_run_check(call, guard, question.attributes, question.n, question.cost, 429);
+		run_query(call, guard, &question);
 	json_decref(root);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/duration.h"
 #include "engine/limit_ref.h"
 
 enum { SHOWN = 40 /* bytes of a wrong value, in messages */ };
@@ -179,6 +180,20 @@ bool weir__json_read_text(const struct weir__json *json, const json_t *object, c
 	return weir__json_refuse(json, member, value, text);
 }
 
+bool weir__json_read_wait(const struct weir__json *json, const json_t *object, bool *ret_has_wait, weir_ns *ret_wait)
+{
+	const json_t *const value = json_object_get(object, "wait");
+
+	*ret_has_wait = value != NULL;
+	if (value == NULL)
+		return true;
+	if (json->item != WEIR__JSON_NO_ITEM)
+		return weir__json_refuse(json, "wait", NULL, "an item of an array cannot wait; send it by itself");
+	return (json_is_string(value) &&
+		weir__duration_read(json_string_value(value), json_string_length(value), WEIR__WAIT_MAX, ret_wait)) ||
+	       weir__json_refuse(json, "wait", value, WEIR__HTTP_RIGHT_WAIT);
+}
+
 /* --- errors shared with RESP ------------------------------------------------------------------------------------ */
 
 static unsigned status_of(enum weir__error_number error)
@@ -193,6 +208,7 @@ static unsigned status_of(enum weir__error_number error)
 		return 409;
 	case WEIR__ERROR_HOLD_BUSY:
 	case WEIR__ERROR_HOLD_FULL:
+	case WEIR__ERROR_WAITERS:
 	case WEIR__ERROR_CHANGES_WAIT:
 	case WEIR__ERROR_UNSHARED:
 	case WEIR__ERROR_UNSHARED_PERHAPS:

@@ -141,6 +141,8 @@ static void add_protocols(struct weir__http_call *call, struct weir__metrics *me
 	if (settings)
 		weir__metrics_one(metrics, WEIR__METRIC_CLIENT_MEMORY_MOST,
 				  settings->client_memory * settings->workers);
+	weir__metrics_one(metrics, WEIR__METRIC_WAITING, sum.waiting);
+	weir__metrics_one(metrics, WEIR__METRIC_WAITS_REFUSED, sum.waits_refused);
 	weir__metrics_one(metrics, WEIR__METRIC_IN_FLIGHT, sum.in_flight);
 	weir__metrics_one(metrics, WEIR__METRIC_OVERFLOWS, sum.overflows);
 	weir__metrics_one(metrics, WEIR__METRIC_UNMATCHED, sum.unmatched);

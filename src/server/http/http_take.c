@@ -37,6 +37,8 @@ struct requests {
 	struct request {
 		const struct mode *mode; /* NULL: the request has `all` */
 		size_t first, n;
+		bool has_wait;
+		weir_ns wait;
 	} of[];
 };
 
@@ -167,17 +169,23 @@ static bool read_all(const struct weir__json *json, const json_t *all, struct re
 
 static bool read_object(const struct weir__json *json, const json_t *object, struct requests *requests)
 {
-	static const char *const members[] = { "limit", "key", "cost", "mode", "all", NULL };
+	static const char *const members[] = { "limit", "key", "cost", "mode", "all", "wait", NULL };
+	struct request *const request = &requests->of[requests->n];
 	const json_t *const all = json_object_get(object, "all");
 
-	if (!weir__json_has_only(json, object, members))
+	if (!weir__json_has_only(json, object, members) ||
+	    !weir__json_read_wait(json, object, &request->has_wait, &request->wait))
 		return false;
-	if (all && json_object_size(object) > 1)
+	if (all && json_object_size(object) > 1 + (size_t)request->has_wait)
 		return weir__json_refuse(json, "all", NULL,
 					 "there is more beside it; limit, key and cost go into its items");
 	if (all)
 		return read_all(json, all, requests);
-	return read_mode(json, object, &requests->of[requests->n].mode) && read_part(json, object, "", requests);
+	if (!read_mode(json, object, &request->mode))
+		return false;
+	if (request->has_wait && request->mode->operation != WEIR__STORE_TAKE)
+		return weir__json_refuse(json, "wait", NULL, "only the mode \"take\" waits");
+	return read_part(json, object, "", requests);
 }
 
 /* Adds a request to those already read. Returns false after writing the error response. */
@@ -211,14 +219,13 @@ static bool make_claims(struct weir__context *context, const struct requests *re
 }
 
 /* Converts a decision to the form of the guard. decided_by is the limit as the request wrote it, as far as it fits. */
-static void make_answer(const struct weir__decide *decide, const char *text, struct weir_guard_answer *ret_answer)
+static void make_answer(const struct weir__request *request, const struct weir_verdict *verdict, size_t decided_by,
+			const char *text, struct weir_guard_answer *ret_answer)
 {
-	const struct weir__request *const request = &decide->request;
-
-	*ret_answer = (struct weir_guard_answer){ .verdict = decide->verdict,
+	*ret_answer = (struct weir_guard_answer){ .verdict = *verdict,
 						  .limits = request->n_claims,
 						  .is_limited = true,
-						  .limit = request->claims[decide->decided_by].limit };
+						  .limit = request->claims[decided_by].limit };
 	(void)snprintf(ret_answer->decided_by, sizeof(ret_answer->decided_by), "%s",
 		       text + (weir__limit_ref_is_named(text, strlen(text)) ? 1 : 0));
 }
@@ -233,7 +240,8 @@ static void note_take(struct weir__request *request)
 	const struct request *const of = &requests->of[number];
 	struct weir__http_item *const item = &batch->items[number];
 
-	make_answer(decide, requests->parts[of->first + decide->decided_by].text.bytes, &item->answer);
+	make_answer(request, &decide->verdict, decide->decided_by,
+		    requests->parts[of->first + decide->decided_by].text.bytes, &item->answer);
 	weir__http_batch_keep_limit(batch, item);
 	item->is_closed = decide->is_closed;
 	item->is_of_several = of->mode == NULL;
@@ -262,6 +270,53 @@ static void run_take(struct weir__http_batch *batch, size_t number)
 		note_take(&decide.request);
 }
 
+/* --- waiting ---------------------------------------------------------------------------------------------------- */
+
+enum { TEXT_SIZE = sizeof(((struct weir_guard_answer *)NULL)->decided_by) + 1 };
+
+/* A single take that waits. It moves without the JSON, so it has the limits as the request wrote them, as far as they fit
+ * a response. */
+struct waiting_take {
+	struct weir__wait wait;
+	bool is_of_several;
+	char texts[WEIR_TABLE_CLAIMS_MAX][TEXT_SIZE];
+};
+
+static void write_waited(struct weir__request *request, void *call)
+{
+	const struct waiting_take *const take = (const struct waiting_take *)(const void *)request;
+	const struct weir__wait *const wait = &take->wait;
+	struct weir_guard_answer answer;
+	char more[48] = "";
+
+	make_answer(request, &wait->verdict, wait->decided_by, take->texts[wait->decided_by], &answer);
+	if (take->is_of_several)
+		(void)snprintf(more, sizeof(more), ",\"decided_by_item\":%u", wait->decided_by);
+	weir__http_say(call, &(struct weir__http_decision){ &answer, 429, wait->is_closed, more, &wait->waited });
+}
+
+static void run_waiting(struct weir__http_call *call, const struct requests *requests)
+{
+	const struct request *const request = &requests->of[0];
+	struct weir__limit_refs several WEIR__UNINITIALIZED;
+	struct weir__refusal refusal WEIR__UNINITIALIZED;
+	struct waiting_take take WEIR__UNINITIALIZED;
+	enum weir__run_result result = WEIR__RUN_REFUSED;
+
+	weir__wait_init(&take.wait, call->context, call->client, write_waited);
+	weir__http_begin(call, &take.wait.request);
+	take.wait.request.size = sizeof(take);
+	take.is_of_several = request->mode == NULL;
+	for (size_t i = 0; i < request->n; i++)
+		(void)snprintf(take.texts[i], TEXT_SIZE, "%s", requests->parts[request->first + i].text.bytes);
+	if (make_claims(call->context, requests, request, &several, &refusal))
+		result = weir__wait_run(&take.wait, several.claims, several.n, request->wait, &refusal);
+	if (result == WEIR__RUN_DONE)
+		write_waited(&take.wait.request, call);
+	else if (result == WEIR__RUN_REFUSED)
+		(void)weir__http_refuse_as(call, "", &refusal);
+}
+
 static void free_decoded(void *requests)
 {
 	free_requests(requests);
@@ -286,7 +341,9 @@ void weir__http_take(struct weir__http_call *call)
 			requests = NULL;
 		}
 	}
-	if (requests)
+	if (requests && !is_array && requests->of[0].has_wait)
+		run_waiting(call, requests);
+	else if (requests)
 		batch = weir__http_batch_new(call, root, n, !is_array);
 	if (batch) {
 		batch->decoded = requests;

@@ -185,9 +185,9 @@ bool weir__read_limit_ref(struct weir__call *call, uint32_t place, uint32_t key_
 /* The guard of the policy. Returns NULL, after writing the error reply, if there is no policy. */
 struct weir_guard *weir__guard_of(struct weir__call *call);
 
-/* Reads names and values from this index on. Returns false after writing the error reply. */
+/* Reads names and values, from the first argument on. Returns false after writing the error reply. */
 enum { WEIR__RESP_ATTRIBUTES_MAX = 32 };
-bool weir__read_attributes(struct weir__call *call, uint32_t place, struct weir_attribute *attributes, size_t *ret_n);
+bool weir__read_attributes(struct weir__call *call, struct weir_attribute *attributes, size_t *ret_n);
 
 /* Begins n pairs of a name and a value: an array of 2n values, or a map if the client asked for maps. */
 void weir__answer_pairs(struct weir__resp_writer *writer, uint64_t n);

@@ -482,34 +482,59 @@ static bool read_cost(struct weir__call *call, uint32_t place, uint64_t *ret_cos
 
 /* --- taking ------------------------------------------------------------------------------------------------------ */
 
+/* Reads the timeout of WAIT, in ms. Returns false after writing the error reply. */
+static bool read_patience(struct weir__call *call, uint32_t place, weir_ns *ret_patience)
+{
+	const uint64_t ms = 1000000;
+	uint64_t timeout_ms;
+
+	if (weir__transaction_is_running(call->client)) {
+		weir__refuse(call, WEIR__ERROR_WAIT_MULTI);
+		return false;
+	}
+	if (!weir__read_number(call, place, WEIR__WAIT_MAX / ms, WEIR__ERROR_TIMEOUT, &timeout_ms))
+		return false;
+	*ret_patience = timeout_ms * ms;
+	return true;
+}
+
 static void write_wait(struct weir__request *request, void *writer)
 {
-	weir__answer_verdict(&((const struct weir__wait *)(const void *)request)->verdict, writer);
+	static const char *const names[] = { "allowed",     "limit",       "remaining", "granted",
+					     "retry_after", "reset_after", "delay",     "waited" };
+	const struct weir__wait *const wait = (const struct weir__wait *)(const void *)request;
+	int64_t numbers[VERDICT_NUMBERS + 1];
+
+	numbers_of_verdict(&wait->verdict, numbers);
+	numbers[VERDICT_NUMBERS] = weir__signed_of(wait->waited);
+	weir__answer_numbers(writer, names, numbers, VERDICT_NUMBERS + 1, true);
 }
 
 static void take_or_wait(struct weir__call *call, uint64_t cost, weir_ns patience)
 {
 	struct weir__refusal refusal WEIR__UNINITIALIZED;
+	struct weir__limit_refs several WEIR__UNINITIALIZED;
+	struct weir__wait wait WEIR__UNINITIALIZED;
 	struct weir__limit_ref ref;
-	struct weir__wait wait;
 
-	if (weir__transaction_is_running(call->client)) {
-		weir__refuse(call, WEIR__ERROR_WAIT_MULTI);
-		return;
-	}
 	weir__resp_end_group(call->resp, call->client, call->writer);
 	if (!weir__read_limit_ref(call, 2, 1, &ref))
 		return;
+	several.n = 0;
 	weir__wait_init(&wait, call->context, call->client, write_wait);
-	end_run(call, weir__wait_run(&wait, &ref, cost, patience, &refusal), &wait.request, &refusal);
+	end_run(call,
+		weir__limit_refs_add(&several, call->context, &ref, cost, &refusal) ?
+			weir__wait_run(&wait, several.claims, several.n, patience, &refusal) :
+			WEIR__RUN_REFUSED,
+		&wait.request, &refusal);
 }
 
 void weir__take(struct weir__call *call)
 {
 	const bool waits = call->n >= 5, has_cost = call->n == 4 || call->n == 6;
-	const uint64_t day_ms = 86400000;
 	struct weir_claim claim;
-	uint64_t cost = 1, timeout_ms;
+	weir_ns patience;
+	uint64_t cost = 1;
 
 	if (waits && !weir__is_word(&call->arguments[call->n - 2], "WAIT")) {
 		weir__refuse(call, WEIR__ERROR_TAKE_SYNTAX);
@@ -518,8 +543,8 @@ void weir__take(struct weir__call *call)
 	if (has_cost && !weir__read_number(call, 3, INT64_MAX, WEIR__ERROR_COST, &cost))
 		return;
 	if (waits) {
-		if (weir__read_number(call, call->n - 1, day_ms, WEIR__ERROR_TIMEOUT, &timeout_ms))
-			take_or_wait(call, cost, timeout_ms * 1000000);
+		if (read_patience(call, call->n - 1, &patience))
+			take_or_wait(call, cost, patience);
 		return;
 	}
 	if (!read_key(call, &claim))
@@ -656,13 +681,13 @@ void weir__all(struct weir__call *call)
 
 enum { CHECK_NUMBERS = VERDICT_NUMBERS + 2 };
 
-static void write_check_names(struct weir__resp_writer *writer, const int64_t numbers[CHECK_NUMBERS])
+static void write_check_names(struct weir__resp_writer *writer, const int64_t numbers[CHECK_NUMBERS], size_t n)
 {
 	static const char *const names[CHECK_NUMBERS] = { "allowed", "limit",       "remaining",
 							  "granted", "retry_after", "reset_after",
 							  "delay",   "limits",      "shadow_denied" };
 
-	weir__resp_write_map(writer, CHECK_NUMBERS + 1);
+	weir__resp_write_map(writer, n);
 	for (size_t i = 0; i < CHECK_NUMBERS; i++) {
 		weir__resp_write_simple(writer, names[i], strlen(names[i]));
 		if (i == 0)
@@ -673,52 +698,35 @@ static void write_check_names(struct weir__resp_writer *writer, const int64_t nu
 	weir__resp_write_simple(writer, "decided_by", 10);
 }
 
-static void write_check(struct weir__request *request, void *writer_)
+/* The reply has n parts. All but the numbers and decided_by are still to be written. */
+static inline void write_answer(const struct weir_guard_answer *answer, struct weir__resp_writer *writer, size_t n)
 {
-	const struct weir_guard_answer *const answer =
-		&((const struct weir__check *)(const void *)request)->check.answer;
-	struct weir__resp_writer *const writer = writer_;
 	int64_t numbers[CHECK_NUMBERS];
 
 	numbers_of_verdict(&answer->verdict, numbers);
 	numbers[VERDICT_NUMBERS] = (int64_t)answer->limits;
 	numbers[VERDICT_NUMBERS + 1] = (int64_t)answer->shadow_denied;
 	if (writer->has_maps)
-		write_check_names(writer, numbers);
+		write_check_names(writer, numbers, n);
 	else
-		weir__resp_write_integers_first(writer, CHECK_NUMBERS + 1, numbers, CHECK_NUMBERS);
+		weir__resp_write_integers_first(writer, n, numbers, CHECK_NUMBERS);
 	weir__resp_write_bulk(writer, answer->decided_by, strlen(answer->decided_by));
 }
 
-/* The options before the attributes. */
-struct preface {
-	uint64_t cost;
-	uint32_t end; /* index of the first attribute */
-};
-
-/* Reads COST and TRACEPARENT, each at most once, in any order. The traceparent is for this request only, so the group
- * ends first. Returns false after writing the error reply. */
-static bool read_preface(struct weir__call *call, struct preface *ret)
+static void write_check(struct weir__request *request, void *writer)
 {
-	bool has_cost = false, has_trace = false;
+	write_answer(&((const struct weir__check *)(const void *)request)->check.answer, writer, CHECK_NUMBERS + 1);
+}
 
-	*ret = (struct preface){ .cost = 1, .end = 1 };
-	for (; ret->end + 1 < call->n; ret->end += 2) {
-		const struct weir__resp_slice *const name = &call->arguments[ret->end], *const value = name + 1;
+static void write_check_wait(struct weir__request *request, void *writer_)
+{
+	const struct weir__check_wait *const wait = (const struct weir__check_wait *)(const void *)request;
+	struct weir__resp_writer *const writer = writer_;
 
-		if (!has_cost && weir__is_word(name, "COST")) {
-			has_cost = true;
-			if (!weir__read_number(call, ret->end + 1, INT64_MAX, WEIR__ERROR_COST, &ret->cost))
-				return false;
-		} else if (!has_trace && weir__is_word(name, "TRACEPARENT")) {
-			has_trace = true;
-			weir__resp_end_group(call->resp, call->client, call->writer);
-			weir__tracer_parent(call->context->tracer, value->bytes, value->length);
-		} else {
-			break;
-		}
-	}
-	return true;
+	write_answer(&wait->check.check.answer, writer, CHECK_NUMBERS + 2);
+	if (writer->has_maps)
+		weir__resp_write_simple(writer, "waited", 6);
+	weir__resp_write_integer(writer, weir__signed_of(wait->waited));
 }
 
 /* Neither value can be preferred: the client may have meant the other one. */
@@ -730,17 +738,75 @@ static void refuse_twice(struct weir__call *call, const struct weir__resp_slice 
 	weir__refuse_with(call, WEIR__ERROR_ATTRIBUTE_TWICE, shown);
 }
 
-bool weir__read_attributes(struct weir__call *call, uint32_t place, struct weir_attribute *attributes, size_t *ret_n)
+/* The options of WEIR.CHECK, which may stand anywhere among the attributes. */
+struct check_options {
+	uint64_t cost;
+	weir_ns patience;
+	bool has_cost, has_wait, has_trace;
+};
+
+/* In capitals it is an option wherever it stands. In other letters it is one before the first attribute, the first time,
+ * as clients have sent it: else an attribute may have this name. */
+static bool is_option(const struct weir__resp_slice *name, const char *option, bool is_before, bool was_given)
+{
+	return weir__is_word(name, option) &&
+	       (memcmp(name->bytes, option, name->length) == 0 || (is_before && !was_given));
+}
+
+/* Reads COST, WAIT or TRACEPARENT. A traceparent is for this request only, so the group ends first. *ret_is_option is
+ * false for any other name. Returns false after writing the error reply. */
+static bool read_option(struct weir__call *call, uint32_t place, bool is_before, struct check_options *options,
+			bool *ret_is_option)
+{
+	const struct weir__resp_slice *const name = &call->arguments[place], *const value = name + 1;
+	const bool is_cost = is_option(name, "COST", is_before, options->has_cost);
+	const bool is_wait = is_option(name, "WAIT", is_before, options->has_wait);
+	const bool is_trace = is_option(name, "TRACEPARENT", is_before, options->has_trace);
+
+	*ret_is_option = is_cost || is_wait || is_trace;
+	if ((is_cost && options->has_cost) || (is_wait && options->has_wait) || (is_trace && options->has_trace)) {
+		refuse_twice(call, name);
+		return false;
+	}
+	if (*ret_is_option && place + 1 == call->n) {
+		weir__refuse(call, is_cost ? WEIR__ERROR_COST : is_wait ? WEIR__ERROR_TIMEOUT : WEIR__ERROR_ATTRIBUTES);
+		return false;
+	}
+	options->has_cost |= is_cost;
+	options->has_wait |= is_wait;
+	options->has_trace |= is_trace;
+	if (is_cost)
+		return weir__read_number(call, place + 1, INT64_MAX, WEIR__ERROR_COST, &options->cost);
+	if (is_wait)
+		return read_patience(call, place + 1, &options->patience);
+	if (is_trace) {
+		weir__resp_end_group(call->resp, call->client, call->writer);
+		weir__tracer_parent(call->context->tracer, value->bytes, value->length);
+	}
+	return true;
+}
+
+/* `options` is NULL for a command that has none. */
+static inline bool read_pairs(struct weir__call *call, struct check_options *options, struct weir_attribute *attributes,
+			      size_t *ret_n)
 {
 	size_t n = 0;
 
-	if ((call->n - place) % 2 != 0 || (call->n - place) / 2 > WEIR__RESP_ATTRIBUTES_MAX) {
-		weir__refuse(call, WEIR__ERROR_ATTRIBUTES);
-		return false;
-	}
-	for (; place < call->n; place += 2) {
+	for (uint32_t place = 1; place < call->n; place += 2) {
 		const struct weir__resp_slice *const name = &call->arguments[place], *const value = name + 1;
+		bool is_given = false;
 
+		if (options && (name->length == 4 || name->length == 11) &&
+		    ((name->bytes[0] | 0x20) == 'c' || (name->bytes[0] | 0x20) == 'w' ||
+		     (name->bytes[0] | 0x20) == 't') &&
+		    !read_option(call, place, n == 0, options, &is_given))
+			return false;
+		if (is_given)
+			continue;
+		if (n == WEIR__RESP_ATTRIBUTES_MAX || place + 1 == call->n) {
+			weir__refuse(call, WEIR__ERROR_ATTRIBUTES);
+			return false;
+		}
 		for (size_t i = 0; i < n; i++)
 			if (attributes[i].name_length == name->length &&
 			    memcmp(attributes[i].name, name->bytes, name->length) == 0) {
@@ -753,6 +819,11 @@ bool weir__read_attributes(struct weir__call *call, uint32_t place, struct weir_
 	return true;
 }
 
+bool weir__read_attributes(struct weir__call *call, struct weir_attribute *attributes, size_t *ret_n)
+{
+	return read_pairs(call, NULL, attributes, ret_n);
+}
+
 struct weir_guard *weir__guard_of(struct weir__call *call)
 {
 	if (call->context->guard)
@@ -761,21 +832,37 @@ struct weir_guard *weir__guard_of(struct weir__call *call)
 	return NULL;
 }
 
+static void check_and_wait(struct weir__call *call, struct weir_guard *guard, const struct weir_attribute *attributes,
+			   size_t n, const struct check_options *options)
+{
+	struct weir__refusal refusal WEIR__UNINITIALIZED;
+	struct weir__check_wait wait WEIR__UNINITIALIZED;
+
+	weir__resp_end_group(call->resp, call->client, call->writer);
+	weir__check_wait_init(&wait, call->context, call->client, write_check_wait);
+	end_run(call, weir__check_wait_run(&wait, guard, attributes, n, options->cost, &options->patience, &refusal),
+		&wait.check.request, &refusal);
+}
+
 /* Decided at once, not gathered. A pipeline of these makes no system calls in between either. */
 void weir__check_command(struct weir__call *call)
 {
 	struct weir_attribute attributes[WEIR__RESP_ATTRIBUTES_MAX] WEIR__UNINITIALIZED;
 	struct weir_guard *const guard = weir__guard_of(call);
 	struct weir__refusal refusal = { .error = WEIR__ERROR_LIMIT };
+	struct check_options options = { .cost = 1 };
 	struct weir__check check WEIR__UNINITIALIZED;
-	struct preface preface;
 	size_t n;
 
-	if (guard && read_preface(call, &preface) && weir__read_attributes(call, preface.end, attributes, &n)) {
-		weir__resp_end_group(call->resp, call->client, call->writer);
-		weir__check_init(&check, call->context, call->client, write_check);
-		end_run(call, weir__check_run(&check, guard, attributes, n, preface.cost, &refusal.why), &check.request,
-			&refusal);
+	if (guard && read_pairs(call, &options, attributes, &n)) {
+		if (WEIR__UNLIKELY(options.has_wait)) {
+			check_and_wait(call, guard, attributes, n, &options);
+		} else {
+			weir__resp_end_group(call->resp, call->client, call->writer);
+			weir__check_init(&check, call->context, call->client, write_check);
+			end_run(call, weir__check_run(&check, guard, attributes, n, options.cost, &refusal.why),
+				&check.request, &refusal);
+		}
 	}
 	weir__tracer_parent(call->context->tracer, NULL, 0);
 }

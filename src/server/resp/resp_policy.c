@@ -46,7 +46,7 @@ void weir__explain_command(struct weir__call *call)
 	char more[64];
 	size_t n;
 
-	if (guard == NULL || !weir__read_attributes(call, 1, attributes, &n))
+	if (guard == NULL || !weir__read_attributes(call, attributes, &n))
 		return;
 	lines.length = lines.n = lines.left_out = 0;
 	weir__guard_explain(guard, attributes, n, add_line, &lines);
@@ -75,7 +75,7 @@ static void say_row(void *call_, const struct weir__guard_row *row)
 	struct weir__limit_row shown;
 
 	weir__limit_row(call->context, row, &shown);
-	weir__answer_pairs(call->writer, 10);
+	weir__answer_pairs(call->writer, 11);
 	weir__say_word(call, "name");
 	weir__say_word(call, shown.name);
 	weir__say_word(call, "limit");
@@ -96,6 +96,8 @@ static void say_row(void *call_, const struct weir__guard_row *row)
 	weir__resp_write_integer(call->writer, weir__signed_of(shown.changed_at_s));
 	weir__say_word(call, "store");
 	weir__say_word(call, shown.store);
+	weir__say_word(call, "wait");
+	weir__resp_write_integer(call->writer, weir__signed_of(shown.wait));
 }
 
 _Static_assert((int)ROWS_MAX *((int)NAME_MOST + (int)WEIR_LIMIT_TEXT_MAX + (int)WEIR__GUARD_KEY_SIZE +
