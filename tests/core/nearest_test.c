@@ -3,9 +3,7 @@
 
 #include "check.h"
 
-static const char *const names[] = {
-	"list", "info", "get", "reset", "table", "take", "top", "check", "check-config"
-};
+static const char *const names[] = { "list", "info", "get", "reset", "table", "take", "top", "check", "check-config" };
 
 static const struct {
 	const char *word, *best; /* NULL: none is close */

@@ -57,7 +57,8 @@ static void bad_beginnings_say_why(void)
 	struct weir_message why;
 
 	CHECK_EQ(weir_limiter_init_text(memory, sizeof(memory), "10/fortnight", &limiter, &why), WEIR_ERR_SYNTAX);
-	CHECK_TEXT(why.text, "at 3: \"fortnight\": unknown period; use ns, us, ms, s, min, hour or day, as in 10/30s");
+	CHECK_TEXT(why.text,
+		   "at 3: \"fortnight\": unknown period; use ns, us, ms, s, min, hour, day or week, as in 10/30s");
 	CHECK_EQ(weir_limiter_init_text(memory, sizeof(memory), "10/s burst 0", &limiter, &why), WEIR_ERR_LIMIT);
 	CHECK_TEXT(why.text, "a burst of 0: a bucket needs room for 1 or more");
 	CHECK_EQ(weir_limiter_init_text(memory, 10, "10/s", &limiter, &why), WEIR_ERR_ROOM);
