@@ -153,6 +153,11 @@ int weir__guard_read_key(struct weir_guard *guard, const char *plan, size_t plan
 void weir__guard_explain(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
 			 weir_policy_report *report, void *context);
 
+struct weir__policy_example;
+
+/* weir__policy_example of the policy in force. */
+bool weir__guard_example(struct weir_guard *guard, struct weir__policy_example *ret_example);
+
 /* Visits the first `most` plans in file order, except unlimited ones. */
 void weir__guard_walk(struct weir_guard *guard, uint32_t most,
 		      void (*visit)(void *context, uint32_t plan, const struct weir_table_limit *limit), void *context);
