@@ -43,6 +43,7 @@ import math
 import os
 import threading
 from ctypes import c_bool, c_char, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from fractions import Fraction
 from operator import index
 from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple, Union
 
@@ -99,6 +100,10 @@ class _weir_limit(ctypes.Structure):
 class _weir_verdict(ctypes.Structure):
     _fields_ = [("allowed", c_bool), ("never", c_bool), ("limit", c_uint64), ("remaining", c_uint64),
                 ("granted", c_uint64), ("retry_after", c_uint64), ("reset_after", c_uint64), ("delay", c_uint64)]
+
+
+class _weir_tokens(ctypes.Structure):
+    _fields_ = [("units", c_uint64), ("parts", c_uint64), ("of", c_uint64)]
 
 
 class _weir_canceller(ctypes.Structure):
@@ -191,6 +196,7 @@ _FUNCTIONS = {
     "weir_limiter_peek": (_weir_verdict, _on_limiter),
     "weir_limiter_refund": (_weir_verdict, _on_limiter),
     "weir_limiter_tokens": (c_uint64, [c_void_p, c_uint64]),
+    "weir_limiter_tokens_exact": (_weir_tokens, [c_void_p, c_uint64]),
     "weir_limiter_change": (c_int, [c_void_p, c_uint64, c_void_p, c_void_p]),
     "weir_limiter_limit": (_weir_limit, [c_void_p]),
     "weir_limiter_wait": (c_int, [c_void_p, c_uint64, c_uint64, c_void_p]),
@@ -593,6 +599,11 @@ class Limiter:
     def tokens(self, now: Optional[int] = None) -> int:
         """Units left now, rounded down."""
         return _library.weir_limiter_tokens(self._pointer, _time(now))
+
+    def tokens_exact(self, now: Optional[int] = None) -> Fraction:
+        """Units left now, with the part of one that a smooth bucket has refilled."""
+        left = _library.weir_limiter_tokens_exact(self._pointer, _time(now))
+        return left.units + Fraction(left.parts, left.of)
 
     def change(self, text: str, now: Optional[int] = None) -> None:
         """Changes the limit while others use it: the rate and burst of buckets, the count of windows. A bucket keeps

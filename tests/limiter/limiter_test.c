@@ -88,6 +88,10 @@ static void each_question(void)
 		CHECK_EQ(weir_limiter_upto(limiter, S(1), 9).granted, 3);
 		CHECK_EQ(weir_limiter_refund(limiter, S(1), 2).remaining, 2);
 		CHECK_EQ(weir_limiter_tokens(limiter, S(1)), 2);
+		CHECK_EQ(weir_limiter_tokens_exact(limiter, S(1)).units, 2);
+		CHECK_EQ(weir_limiter_tokens_exact(limiter, S(1) + MS(50)).parts, i < 2);
+		CHECK_EQ(weir_limiter_tokens_exact(limiter, S(1) + MS(50)).of, i < 2 ? 2 : 1);
+		CHECK_EQ(weir_limiter_tokens(limiter, S(1)), 2);
 		CHECK(weir_limiter_take(limiter, S(1), 6).never);
 		free(limiter);
 	}
