@@ -116,7 +116,8 @@ class _weir_table_options(ctypes.Structure):
 
 
 class _weir_table_key(ctypes.Structure):
-    _fields_ = [("is_stored", c_bool), ("full_at", c_uint64), ("verdict", _weir_verdict)]
+    _fields_ = [("is_stored", c_bool), ("full_at", c_uint64), ("verdict", _weir_verdict),
+                ("tokens", _weir_tokens)]
 
 
 class _weir_claim(ctypes.Structure):
@@ -362,12 +363,17 @@ class Waited(enum.Enum):
         return self is Waited.GO
 
 
+def _fraction(tokens: _weir_tokens) -> Fraction:
+    return tokens.units + Fraction(tokens.parts, tokens.of)
+
+
 class KeyState(NamedTuple):
     """What a table knows of a key."""
 
     is_stored: bool  # false: never charged, full again, or evicted
     full_at: int  # when it is full or reset, at the latest; 0 if it is not stored
     verdict: Verdict  # as peek with a cost of 0 returns it
+    tokens: Fraction  # what is left, with the part of a unit that a smooth bucket has refilled
 
 
 class Decision(NamedTuple):
@@ -602,8 +608,7 @@ class Limiter:
 
     def tokens_exact(self, now: Optional[int] = None) -> Fraction:
         """Units left now, with the part of one that a smooth bucket has refilled."""
-        left = _library.weir_limiter_tokens_exact(self._pointer, _time(now))
-        return left.units + Fraction(left.parts, left.of)
+        return _fraction(_library.weir_limiter_tokens_exact(self._pointer, _time(now)))
 
     def change(self, text: str, now: Optional[int] = None) -> None:
         """Changes the limit while others use it: the rate and burst of buckets, the count of windows. A bucket keeps
@@ -832,7 +837,7 @@ class Limit:
         """What the table knows of a key. Changes nothing."""
         handle, encoded = self.table._use(), _key(key)
         found = _library.weir_table_inspect(handle, self._pointer, encoded, len(encoded), _time_of(handle, now))
-        return KeyState(found.is_stored, found.full_at, _verdict(found.verdict))
+        return KeyState(found.is_stored, found.full_at, _verdict(found.verdict), _fraction(found.tokens))
 
     def wait(self, key: Key, cost: int = 1, timeout: Optional[float] = None,
              canceller: Optional[Canceller] = None) -> Waited:

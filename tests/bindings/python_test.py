@@ -414,6 +414,7 @@ def table_decides():
     assert limit.refund("carol", 2, THEN).remaining == 2
     state = limit.inspect("carol", THEN)
     assert state.is_stored and state.full_at == THEN + 100 * MS and state.verdict.remaining == 2
+    assert state.tokens == 2 and limit.inspect("carol", THEN + 50 * MS).tokens == Fraction(5, 2)
     assert limit.reset("carol") is True and limit.reset("carol") is False
     assert limit.inspect("carol", THEN).is_stored is False and limit.inspect("carol", THEN).full_at == 0
 
