@@ -24,6 +24,7 @@ static const struct {
 	{ "check-c", "check-config" },
 	{ "check-configuration", "check-config" }, /* the name is its beginning */
 	{ "t", NULL },                             /* one letter is no beginning, and three edits are too many */
+	{ "ch", "check" },                         /* its beginning, of which most is missing */
 	{ "show", NULL },
 	{ "pot", NULL }, /* two edits, and another first letter */
 	{ "xyz", NULL },
