@@ -88,6 +88,19 @@ def instructions(command, functions, batch=1000):
     return (collected(command, many, functions) - collected(command, few, functions)) / (many - few)
 
 
+def add_write(parser):
+    parser.add_argument("--write", action="store_true", help="draw into docs/plots instead of build/bench/plots")
+
+
+def write_plots(arguments, texts):
+    """Writes files by name; returns their paths. A bench changes docs only if it is told to, and never by a smoke test."""
+    folder = "docs/plots" if arguments.write and not arguments.quick else "build/bench/plots"
+    (ROOT / folder).mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (ROOT / folder / name).write_text(text, encoding="utf-8")
+    return [f"{folder}/{name}" for name in texts]
+
+
 def add_rounds(parser, rounds, seconds):
     """What most benches take; read_rounds reads it."""
     parser.add_argument("--rounds", type=int, default=rounds, help=f"of which the median is taken ({rounds})")

@@ -14,7 +14,7 @@ Each decision is timed by the wall clock, so that waiting for a lock would show.
 aside during which the kernel gave the processor to another thread. A hypervisor that does so is not seen: so the longest
 decision of the best round counts, and the same without swaps stands beside it.
 
-The curve over the number of limits is drawn into docs/plots/policy_limits.svg.
+The curve over the number of limits is drawn into build/bench/plots/policy_limits.svg, with --write into docs/plots.
 
 The exit status is 1 if a promised figure is missed; --report-only only says so. --quick is a smoke test: its figures
 mean nothing and are not judged."""
@@ -25,7 +25,7 @@ import json
 import sys
 
 import policy_curve
-from harness import (fastest, finish, judge_ratios, keyed, machine, percent, print_machine, processors, ratio_ranges, run,
+from harness import (add_write, fastest, finish, judge_ratios, keyed, machine, percent, print_machine, processors, ratio_ranges, run,
                      summarize)
 
 POLICY = "build/bench/policy"
@@ -98,6 +98,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--report-only", action="store_true")
     parser.add_argument("--quick", action="store_true")
+    add_write(parser)
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.rounds, arguments.seconds = 1, 0.02
@@ -107,9 +108,9 @@ def main():
     where = machine(["gcc"])
     print_times(times, arguments)
     print_machine(where)
-    if not arguments.quick:
-        policy_curve.draw({name: ns for name, ns in fastest(times).items() if name[0] in ("decide", "match")
-                           and name[2] == 1}, SIZES, where)
+    drawn = policy_curve.draw({name: ns for name, ns in fastest(times).items() if name[0] in ("decide", "match")
+                               and name[2] == 1}, SIZES, where, arguments)
+    print(f"drawn: {', '.join(drawn)}")
     return finish("policy", judge_ratios(PROMISES, ratios, ranges), ratios,
                   {"machine": where, "rounds": arguments.rounds, "seconds": arguments.seconds, "times": keyed(times)},
                   arguments)

@@ -2,11 +2,9 @@
 
 import math
 
-from harness import ROOT
+from harness import write_plots
 from table_curve import BOTTOM, FAINT, HEIGHT, INK, LEFT, RIGHT, TOP, WIDTH, apart, spoken
 
-PLOT = "docs/plots/policy_limits.svg"
-NUMBERS = "docs/plots/policy_limits.md"
 
 # contender -> label, colour, dashes
 LINES = {"decide": ("match and decide", "#0b63b5", ""), "match": ("match alone", "#0f766e", "7 3")}
@@ -15,7 +13,7 @@ LINES = {"decide": ("match and decide", "#0b63b5", ""), "match": ("match alone",
 def numbers(points, sizes, where):
     """In Markdown."""
     rows = [f"ns of processor time for a request with five attributes that meets one limit, one thread: {where['cpu']}, "
-            "fastest of the rounds. Made by `./dev bench policy`.", "",
+            "fastest of the rounds. Made by `./dev bench policy --write`.", "",
             "| limits | " + " | ".join(label for label, _, _ in LINES.values()) + " |", "|---:|" + "---:|" * len(LINES)]
     for limits in sizes:
         rows.append(f"| {spoken(limits)} | " + " | ".join(f"{points[(name, limits, 1)]:.0f}" for name in LINES) + " |")
@@ -63,6 +61,6 @@ def plot(points, sizes, where):
         *parts, "</svg>", ""])
 
 
-def draw(points, sizes, where):
-    (ROOT / PLOT).write_text(plot(points, sizes, where), encoding="utf-8")
-    (ROOT / NUMBERS).write_text(numbers(points, sizes, where), encoding="utf-8")
+def draw(points, sizes, where, arguments):
+    return write_plots(arguments, {"policy_limits.svg": plot(points, sizes, where),
+                                   "policy_limits.md": numbers(points, sizes, where)})

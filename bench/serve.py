@@ -25,7 +25,8 @@ Two workers beside one: where there are four processors or more, the rates of bo
 it is instructions of a request, by callgrind, and what share of the work the busier worker has: the other one's idleness
 is lost. Instructions do not show what two threads wait for each other's cache lines; the ns beside them do.
 
---curve measures 1, 100 and 10,000 connections and 1 K, 1 M and 50 M keys instead, and draws docs/plots/serve_*.svg.
+--curve measures 1, 100 and 10,000 connections and 1 K, 1 M and 50 M keys instead, and draws build/bench/plots/serve_*.svg,
+with --write docs/plots/serve_*.svg.
 
 --loops compares echo servers instead, one by epoll and one by io_uring: is there anything to be gained by the other?
 
@@ -45,7 +46,7 @@ import serve_http
 import serve_observed
 import serve_peers
 import serve_workers
-from harness import (ROOT, add_rounds, fastest, finish, judge_ratios, keyed, machine, percent, print_machine, processors,
+from harness import (ROOT, add_rounds, add_write, fastest, finish, judge_ratios, keyed, machine, percent, print_machine, processors,
                      ratio_ranges, read_rounds, run, summarize)
 
 PIPELINES = [1, 16, 64]
@@ -193,6 +194,7 @@ def judge_part(name, part, times, ranges, load, arguments, where):
 def read_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench serve", description=__doc__.partition("\n")[0])
     add_rounds(parser, 5, 2)
+    add_write(parser)
     parser.add_argument("--http", action="store_true", help="HTTP alone")
     parser.add_argument("--observed", action="store_true", help="what it costs to be looked at, alone")
     parser.add_argument("--curve", action="store_true", help="by connections and keys instead, and draw it")

@@ -8,7 +8,7 @@ import shlex
 import sys
 
 import serve_peers
-from harness import ROOT, keyed, percent, print_machine, summarize
+from harness import ROOT, keyed, percent, print_machine, summarize, write_plots
 from table_curve import FAINT, INK, apart, spoken
 
 CONNECTIONS, CONNECTIONS_QUICK = [1, 100, 10_000], [1, 100]
@@ -16,7 +16,6 @@ KEYS, KEYS_QUICK = [1_000, 1_000_000, 50_000_000], [1_000, 10_000]
 USUAL_CONNECTIONS, USUAL_KEYS = 50, 1_000_000
 THROTTLE = ["CL.THROTTLE", "key:__rand_int__", "2999999", "1", "180"]
 PIPELINES_OF_EACH = 4  # connection, at least: connecting is part of what is measured
-NUMBERS = "docs/plots/serve.md"
 # pipeline -> label, colour, requests a second that a measurement reckons with
 LINES = {1: ("pipeline 1", "#c2410c", 60_000), 16: ("pipeline 16", "#0f766e", 600_000),
          64: ("pipeline 64", "#0b63b5", 1_200_000)}
@@ -118,7 +117,7 @@ def plot(points, sizes, what, title, where):
 def numbers(tables, where, rounds, load):
     """In Markdown."""
     rows = [f"ns of the server's processor for a CL.THROTTLE over TCP, one worker: {where['cpu']}, the fastest of {rounds}, "
-            f"load before {load:.1f}. Made by `./dev bench serve --curve`."]
+            f"load before {load:.1f}. Made by `./dev bench serve --curve --write`."]
     for what, sizes, points in tables:
         rows += ["", f"| {what} | " + " | ".join(label for label, _, _ in LINES.values()) + " |",
                  "|---:|" + "---:|" * len(LINES)]
@@ -143,17 +142,12 @@ def main(arguments, cpus, load_cpus, where):
     print(f"\nnoise, (largest - smallest) / median of {arguments.rounds} rounds of about {arguments.seconds} s: at most "
           f"{percent(max(one['noise'] for one in times.values()))}")
     print_machine(where)
-    files = {"docs/plots/serve_connections.svg": plot(connections, by_connections, "connections",
-                                                      "A request by the number of connections", where),
-             "docs/plots/serve_keys.svg": plot(keys, by_keys, "keys", "A request by the number of keys", where),
-             NUMBERS: said}
+    files = {"serve_connections.svg": plot(connections, by_connections, "connections",
+                                           "A request by the number of connections", where),
+             "serve_keys.svg": plot(keys, by_keys, "keys", "A request by the number of keys", where), "serve.md": said}
     result = "build/bench/serve_curve.json"
     (ROOT / result).write_text(json.dumps({"machine": where, "rounds": arguments.rounds, "seconds": arguments.seconds,
                                            "times": keyed(times)}, indent=1) + "\n", encoding="utf-8")
-    written = [result]
-    if not arguments.quick:
-        for name, text in files.items():
-            (ROOT / name).write_text(text, encoding="utf-8")
-        written += files
+    written = [result, *write_plots(arguments, files)]
     print(f"\nreproduce: {' '.join(['./dev bench serve', *sys.argv[1:]])}\nwritten: {', '.join(written)}")
     return 0

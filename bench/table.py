@@ -13,8 +13,9 @@ way, the worst round counts. Sliding logs come after all others: bench/table_log
 
 Instructions: callgrind, as in ./dev bench core, with 1000 keys.
 
---curve measures 1000 to 100 million keys instead, and draws docs/plots/table_keys.svg. --events measures each operation on
-a key with 10 to 100,000 events, and draws docs/plots/table_events_log.svg and docs/plots/table_events_segments.svg.
+--curve measures 1000 to 100 million keys instead, and draws table_keys.svg. --events measures each operation on
+a key with 10 to 100,000 events, and draws table_events_log.svg and table_events_segments.svg. They
+are drawn into build/bench/plots, with --write into docs/plots.
 
 The exit status is 1 if a promised figure is missed; --report-only only says so. --quick is a smoke test: its figures
 mean nothing and are not judged."""
@@ -29,7 +30,7 @@ import sys
 import table_curve
 import table_events
 import table_log
-from harness import (build_peer, fastest, finish, instructions, judge_ratios, keyed, machine, measure_times, percent,
+from harness import (add_write, build_peer, fastest, finish, instructions, judge_ratios, keyed, machine, measure_times, percent,
                      print_machine, processors, ratio_ranges, run)
 
 TABLE = "build/bench/table"
@@ -218,6 +219,7 @@ def read_arguments():
     parser.add_argument("--spray-keys", type=int, default=10_000_000, help="strangers a round (10 million)")
     parser.add_argument("--curve", action="store_true", help="1000 to 100 million keys instead, and draw it")
     parser.add_argument("--events", action="store_true", help="keys with 10 to 100,000 events instead, and draw it")
+    add_write(parser)
     parser.add_argument("--report-only", action="store_true", help="exit 0 also if a figure is missed")
     parser.add_argument("--quick", action="store_true", help="a smoke test: does it work at all")
     arguments = parser.parse_args()

@@ -5,13 +5,11 @@ import json
 import math
 import sys
 
-from harness import ROOT, fastest, keyed, measure_times, percent, print_machine
+from harness import ROOT, fastest, keyed, measure_times, percent, print_machine, write_plots
 
 SIZES = [1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000]
 QUICK_SIZES = [1_000, 2_000]
 GO_MOST = 10_000_000  # 100 million limiters in a map need more memory than the largest machine here has
-PLOT = "docs/plots/table_keys.svg"
-NUMBERS = "docs/plots/table_keys.md"
 
 # Colours that stay apart for colour-blind readers, on a white ground of their own: as in examples/plots.
 INK, FAINT = "#24292f", "#d8dee4"
@@ -136,11 +134,7 @@ def main(commands, arguments, cpus, where):
     result = "build/bench/table_curve.json"
     (ROOT / result).write_text(json.dumps({"machine": where, "rounds": arguments.rounds, "seconds": arguments.seconds,
                                            "times": keyed(times)}, indent=1) + "\n", encoding="utf-8")
-    written = [result]
-    drawn = plot(points, sizes, where)
-    if not arguments.quick:
-        (ROOT / PLOT).write_text(drawn, encoding="utf-8")
-        (ROOT / NUMBERS).write_text(numbers(points, sizes, where), encoding="utf-8")
-        written += [PLOT, NUMBERS]
+    written = [result, *write_plots(arguments, {"table_keys.svg": plot(points, sizes, where),
+                                                "table_keys.md": numbers(points, sizes, where)})]
     print(f"\nreproduce: {' '.join(['./dev bench table', *sys.argv[1:]])}\nwritten: {', '.join(written)}")
     return 0

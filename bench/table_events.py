@@ -5,13 +5,12 @@ import json
 import math
 import sys
 
-from harness import ROOT, print_machine, run
+from harness import print_machine, run, write_plots
 from table_curve import FAINT, INK, apart, spoken
 
 EVENTS = "build/bench/table_events"
 SIZES = [10, 100, 1_000, 10_000, 100_000]
 QUICK_SIZES = [10, 100]
-NUMBERS = "docs/plots/table_events.md"
 KINDS = {"log": "sliding log, as many events as it allows", "segments": "sliding counter, a unit in each sub-window"}
 # Colours that stay apart for colour-blind readers.
 COLOURS = ["#0b63b5", "#c2410c", "#0f766e", "#7c3aed", "#57606a", "#b45309", "#be185d", "#4d7c0f", "#0369a1", "#991b1b",
@@ -89,13 +88,9 @@ def numbers(found, sizes, where):
 def main(arguments, cpus, where):
     sizes = QUICK_SIZES if arguments.quick else SIZES
     found = measure(sizes, arguments.rounds, cpus)
-    written = []
     print(numbers(found, sizes, where), end="")
     print_machine(where)
-    drawn = {f"docs/plots/table_events_{kind}.svg": plot(found, kind, sizes, where) for kind in KINDS}
-    if not arguments.quick:
-        for path, text in {**drawn, NUMBERS: numbers(found, sizes, where)}.items():
-            (ROOT / path).write_text(text, encoding="utf-8")
-            written.append(path)
-    print(f"\nreproduce: {' '.join(['./dev bench table', *sys.argv[1:]])}\nwritten: {', '.join(written) or 'nothing'}")
+    drawn = {f"table_events_{kind}.svg": plot(found, kind, sizes, where) for kind in KINDS}
+    written = write_plots(arguments, {**drawn, "table_events.md": numbers(found, sizes, where)})
+    print(f"\nreproduce: {' '.join(['./dev bench table', *sys.argv[1:]])}\nwritten: {', '.join(written)}")
     return 0

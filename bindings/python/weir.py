@@ -43,6 +43,7 @@ import math
 import os
 import threading
 from ctypes import c_bool, c_char, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from fractions import Fraction
 from operator import index
 from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple, Union
 
@@ -101,6 +102,10 @@ class _weir_verdict(ctypes.Structure):
                 ("granted", c_uint64), ("retry_after", c_uint64), ("reset_after", c_uint64), ("delay", c_uint64)]
 
 
+class _weir_tokens(ctypes.Structure):
+    _fields_ = [("units", c_uint64), ("parts", c_uint64), ("of", c_uint64)]
+
+
 class _weir_canceller(ctypes.Structure):
     _fields_ = [("private_", c_uint32)]
 
@@ -111,7 +116,8 @@ class _weir_table_options(ctypes.Structure):
 
 
 class _weir_table_key(ctypes.Structure):
-    _fields_ = [("is_stored", c_bool), ("full_at", c_uint64), ("verdict", _weir_verdict)]
+    _fields_ = [("is_stored", c_bool), ("full_at", c_uint64), ("verdict", _weir_verdict),
+                ("tokens", _weir_tokens)]
 
 
 class _weir_claim(ctypes.Structure):
@@ -192,6 +198,7 @@ _FUNCTIONS = {
     "weir_limiter_peek": (_weir_verdict, _on_limiter),
     "weir_limiter_refund": (_weir_verdict, _on_limiter),
     "weir_limiter_tokens": (c_uint64, [c_void_p, c_uint64]),
+    "weir_limiter_tokens_exact": (_weir_tokens, [c_void_p, c_uint64]),
     "weir_limiter_change": (c_int, [c_void_p, c_uint64, c_void_p, c_void_p]),
     "weir_limiter_limit": (_weir_limit, [c_void_p]),
     "weir_limiter_wait": (c_int, [c_void_p, c_uint64, c_uint64, c_void_p]),
@@ -357,12 +364,17 @@ class Waited(enum.Enum):
         return self is Waited.GO
 
 
+def _fraction(tokens: _weir_tokens) -> Fraction:
+    return tokens.units + Fraction(tokens.parts, tokens.of)
+
+
 class KeyState(NamedTuple):
     """What a table knows of a key."""
 
     is_stored: bool  # false: never charged, full again, or evicted
     full_at: int  # when it is full or reset, at the latest; 0 if it is not stored
     verdict: Verdict  # as peek with a cost of 0 returns it
+    tokens: Fraction  # what is left, with the part of a unit that a smooth bucket has refilled
 
 
 class Decision(NamedTuple):
@@ -595,6 +607,10 @@ class Limiter:
         """Units left now, rounded down."""
         return _library.weir_limiter_tokens(self._pointer, _time(now))
 
+    def tokens_exact(self, now: Optional[int] = None) -> Fraction:
+        """Units left now, with the part of one that a smooth bucket has refilled."""
+        return _fraction(_library.weir_limiter_tokens_exact(self._pointer, _time(now)))
+
     def change(self, text: str, now: Optional[int] = None) -> None:
         """Changes the limit while others use it: the rate and burst of buckets, the count of windows. A bucket keeps
         what was used, cut to the new burst; a window keeps what it has counted.
@@ -822,7 +838,7 @@ class Limit:
         """What the table knows of a key. Changes nothing."""
         handle, encoded = self.table._use(), _key(key)
         found = _library.weir_table_inspect(handle, self._pointer, encoded, len(encoded), _time_of(handle, now))
-        return KeyState(found.is_stored, found.full_at, _verdict(found.verdict))
+        return KeyState(found.is_stored, found.full_at, _verdict(found.verdict), _fraction(found.tokens))
 
     def wait(self, key: Key, cost: int = 1, timeout: Optional[float] = None,
              canceller: Optional[Canceller] = None) -> Waited:

@@ -16,8 +16,10 @@
  *     10/s fixed_window align first       windows start at a key's first request, not on the clock
  *     10/s fixed_window count all         denied requests count too
  *
- * RATE is COUNT/PERIOD. A period is ns, us, ms, s, min, hour or day, optionally with a number before it: 10/30s,
- * 1/250ms, 500/2day. Words are separated by spaces. Options come in any order, once each. */
+ * RATE is COUNT/PERIOD. A period is ns, us, ms, s, min, hour, day or week, optionally with a number before it: 10/30s,
+ * 1/250ms, 500/2day. Other words for these are sec, second, minute, h, hr, d and w, and plurals. m is refused, since it may
+ * mean a month. A count may have decimals and is then an exact fraction: 0.5/s is 1/2s, and 2.5/s is 5/2s, a burst of 5
+ * unless given. Words are separated by spaces. Options come in any order, once each. Newlines at the end are ignored. */
 #ifndef WEIR_LIMIT_H
 #define WEIR_LIMIT_H
 

@@ -65,6 +65,9 @@ WEIR_API struct weir_verdict weir_limiter_refund(struct weir_limiter *limiter, w
 /* Returns the whole units left now. */
 WEIR_API uint64_t weir_limiter_tokens(struct weir_limiter *limiter, weir_ns now);
 
+/* Returns what is left now as an exact number, with the part of a unit that has refilled. */
+WEIR_API struct weir_tokens weir_limiter_tokens_exact(struct weir_limiter *limiter, weir_ns now);
+
 /* Changes the limit while other threads use it. No thread waits, and each decides entirely by the old limit or entirely
  * by the new one. The rate and burst of a bucket and the count of a window may change. A bucket keeps what was
  * used, cut to the new burst. A window keeps what it has counted. (A token bucket and a leaky bucket that polices decide

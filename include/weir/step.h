@@ -55,6 +55,9 @@ WEIR_API struct weir_verdict weir_step_upto(const struct weir_plan *plan, void *
  * counts nothing, even under count_all. */
 WEIR_API struct weir_verdict weir_step_peek(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost);
 
+/* Returns what is left now as an exact number. Charges and counts nothing. */
+WEIR_API struct weir_tokens weir_step_tokens(const struct weir_plan *plan, void *state, weir_ns now);
+
 /* Gives back n units, at most what is used. The verdict is always allowed. A log gives back its newest events. A
  * sliding counter first gives back what the current window counted. */
 WEIR_API struct weir_verdict weir_step_refund(const struct weir_plan *plan, void *state, weir_ns now, uint64_t n);

@@ -220,6 +220,7 @@ struct weir_table_key {
 	bool is_stored;              /* false: never charged, full or reset again and removed, or evicted */
 	weir_ns full_at;             /* the bucket is full, or the window over, by this instant; 0 if not stored */
 	struct weir_verdict verdict; /* as peek with a cost of 0 */
+	struct weir_tokens tokens;   /* what is left, as an exact number */
 };
 
 /* Looks at a key without changing what any key has used. */

@@ -21,6 +21,13 @@ struct weir_verdict {
 	weir_ns delay;       /* shaping leaky bucket: until departure. reservation: until it may act. others: 0 */
 };
 
+/* What is left of a limit as an exact number: units + parts/of, in lowest terms. Smooth buckets refill by parts of a unit. All
+ * other algorithms have whole units: parts is 0 and of is 1. */
+struct weir_tokens {
+	uint64_t units;     /* the same as remaining in a verdict */
+	uint64_t parts, of; /* parts < of */
+};
+
 /* A reservation: a token bucket has charged it, and its tokens may still have to flow in. Keep it if you may want to
  * cancel it. It needs no freeing. */
 struct weir_reservation {

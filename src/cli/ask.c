@@ -8,6 +8,7 @@
 #include "cli/ask_report.h"
 #include "cli/command.h"
 #include "cli/link.h"
+#include "cli/manage.h"
 #include "cli/password.h"
 #include "cli/words.h"
 
@@ -25,8 +26,6 @@ enum {
 	WAIT_MS_MOST = 86400000, /* the longest wait that a server accepts */
 };
 
-static const char here[] = "127.0.0.1:6380";
-
 /* The requests that can be sent. Operands in brackets are optional. With `repeats`, the full list of operands may be
  * repeated. */
 static const struct question {
@@ -35,31 +34,43 @@ static const struct question {
 	bool repeats, can_wait, has_attributes; /* operands are NAME=VALUE */
 	int cost_at;                            /* index of the operand that may be granted in part, or -1 */
 	struct weir__ask_words words;
+	/* The commands that need more than one request have their own function. */
+	enum weir__manage_result (*run)(struct weir__link *link, bool is_json);
+	bool has_here;
 } questions[] = {
 	/* clang-format off */
 	{ "take", "WEIR.TAKE", "KEY LIMIT [COST]", "allows and charges, or denies", 2, 3, false, true, false, -1,
-	  { "allowed", "denied", NULL, NULL } },
+	  { "allowed", "denied", NULL, NULL }, NULL, false },
 	{ "upto", "WEIR.UPTO", "KEY LIMIT COST", "charges as many as there are, at most COST", 3, 3, false, false, false, 2,
-	  { "allowed", "denied", NULL, NULL } },
+	  { "allowed", "denied", NULL, NULL }, NULL, false },
 	{ "peek", "WEIR.PEEK", "KEY LIMIT [COST]", "what take would answer, without charging", 2, 3, false, false, false, -1,
-	  { "would be allowed", "would be denied", NULL, NULL } },
+	  { "would be allowed", "would be denied", NULL, NULL }, NULL, false },
 	{ "refund", "WEIR.REFUND", "KEY LIMIT N", "gives N back, never above full", 3, 3, false, false, false, -1,
-	  { "given back", "not given back", NULL, NULL } },
+	  { "given back", "not given back", NULL, NULL }, NULL, false },
 	{ "reset", "WEIR.RESET", "KEY LIMIT", "forgets what a key has used", 2, 2, false, false, false, -1,
-	  { NULL, NULL, "forgotten", "there was nothing to forget" } },
+	  { NULL, NULL, "forgotten", "there was nothing to forget" }, NULL, false },
 	{ "inspect", "WEIR.INSPECT", "KEY LIMIT", "the state of a key", 2, 2, false, false, false, -1,
-	  { NULL, NULL, NULL, NULL } },
+	  { NULL, NULL, NULL, NULL }, NULL, false },
 	{ "all", "WEIR.ALL", "KEY LIMIT COST", "takes from several limits, all or none", 3, 3, true, false, false, -1,
-	  { "allowed", "denied", NULL, NULL } },
+	  { "allowed", "denied", NULL, NULL }, NULL, false },
 	{ "hold", "WEIR.HOLD", "ID KEY LIMIT COST TTL_MS", "takes an estimate, to be settled later", 5, 5, false, false, false, -1,
-	  { "allowed", "denied", NULL, NULL } },
+	  { "allowed", "denied", NULL, NULL }, NULL, false },
 	{ "settle", "WEIR.SETTLE", "ID ACTUAL", "settles a hold, by charging or giving back the difference", 2, 2, false, false, false,
-	  -1, { NULL, NULL, NULL, NULL } },
+	  -1, { NULL, NULL, NULL, NULL }, NULL, false },
 	{ "release", "WEIR.RELEASE", "ID", "gives back everything held", 1, 1, false, false, false, -1,
-	  { NULL, NULL, NULL, NULL } },
+	  { NULL, NULL, NULL, NULL }, NULL, false },
 	{ "check", "WEIR.CHECK", "ATTRIBUTE=VALUE", "decides by all limits of its policy that apply", 1, 1, true, false, true,
-	  -1, { "allowed", "denied", NULL, NULL } },
-	{ "ping", "PING", "", "whether it answers", 0, 0, false, false, false, -1, { NULL, NULL, NULL, NULL } },
+	  -1, { "allowed", "denied", NULL, NULL }, NULL, false },
+	{ "ping", "PING", "", "whether it answers", 0, 0, false, false, false, -1, { NULL, NULL, NULL, NULL }, NULL, false },
+	{ "info", "INFO", "[SECTION]", "its state: server, clients, decisions, table, policy, store, observing", 0, 1, false, false,
+	  false, -1, { NULL, NULL, NULL, NULL }, NULL, false },
+	{ "change", "WEIR.CHANGE", "NAME LIMIT", "changes one limit of its policy until the policy changes; needs role admin", 2, 2,
+	  false, false, false, -1, { NULL, NULL, NULL, NULL }, NULL, true },
+	{ "limits", "WEIR.LIMITS", "", "the limits of its policy, as they are now", 0, 0, false, false, false, -1,
+	  { NULL, NULL, NULL, NULL }, weir__manage_limits, false },
+	{ "reload", "WEIR.RELOAD", "",
+	  "reads policy and users again, and waits until the policy is in force or has errors; needs role admin", 0, 0, false, false,
+	  false, -1, { NULL, NULL, NULL, NULL }, weir__manage_reload, false },
 	/* clang-format on */
 };
 
@@ -67,7 +78,7 @@ struct arguments {
 	const struct question *question;
 	const char *at, *user, *password_file, *wait, *cost;
 	uint32_t wait_ms;
-	bool is_json;
+	bool is_json, is_here;
 	const char *operands[OPERANDS_MAX];
 	int n;
 };
@@ -82,11 +93,14 @@ static int help(const struct question *question)
 	if (question->repeats)
 		printf(" [%s ...]", operands);
 	printf(" [OPTION...]\n\nAsks a server (weir serve): %s.\n\n"
-	       "  --at WHERE            HOST:PORT, or the path of a socket (with a slash). Default: %s\n"
+	       "  --at WHERE            HOST:PORT, or the path of a socket (with a slash). Default: WEIR_AT from\n"
+	       "                        the environment, or else " WEIR__LINK_HERE "\n"
 	       "  --user USER           the user to authenticate as, if the server has users. Default: default\n"
 	       "  --password-file FILE  a file with the password as its first line. Without it the password\n"
 	       "                        is WEIR_PASSWORD from the environment, if set\n",
-	       question->does, here);
+	       question->does);
+	if (question->has_here)
+		printf("  --here                on this server only, not on all servers of its store\n");
 	if (question->can_wait)
 		printf("  --wait MS             wait up to this many milliseconds to be allowed\n");
 	if (question->has_attributes)
@@ -95,8 +109,9 @@ static int help(const struct question *question)
 	       "  --                    ends the options, for a KEY that begins with a dash\n"
 	       "  --help                show this\n"
 	       "\n"
-	       "Exit status: 0 allowed, or done; 1 denied; 2 wrong usage; 3 there is no server, or it\n"
-	       "answered with an error.\n");
+	       "Exit status: 0 allowed, or done; 1 denied%s; 2 wrong usage; 3 there is no server, or it\n"
+	       "answered with an error.\n",
+	       question->run == weir__manage_reload ? ", or the policy has errors" : "");
 	return ADMITTED;
 }
 
@@ -121,8 +136,9 @@ static int read_wait(struct arguments *arguments)
 	return GO_ON;
 }
 
-/* Where the value of an option goes. NULL: unknown option, or an option without a value. */
-static const char **place_of(struct arguments *arguments, const char *option)
+/* Where the value of an option goes. NULL: unknown option, which is compared with the known ones, or an option without a
+ * value. */
+static const char **place_of(struct arguments *arguments, const char *option, struct weir__nearest *nearest)
 {
 	const struct {
 		const char *name;
@@ -135,27 +151,50 @@ static const char **place_of(struct arguments *arguments, const char *option)
 		{ "--cost", arguments->question->has_attributes ? &arguments->cost : NULL },
 	};
 
-	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-		if (strcmp(option, options[i].name) == 0)
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		if (options[i].place && strcmp(option, options[i].name) == 0)
 			return options[i].place;
+		if (options[i].place)
+			weir__nearest_offer(nearest, options[i].name);
+	}
+	weir__nearest_offer(nearest, "--json");
+	weir__nearest_offer(nearest, "--help");
+	if (arguments->question->has_here)
+		weir__nearest_offer(nearest, "--here");
 	return NULL;
+}
+
+static int refuse_option(const struct question *question, const struct weir__nearest *nearest)
+{
+	char whose[32];
+
+	(void)snprintf(whose, sizeof(whose), "weir %s", question->name);
+	weir__command_refuse_option(nearest, whose,
+				    *question->operands ?
+					    "--help lists them, and -- comes before a KEY that begins with a dash" :
+					    "--help lists them");
+	return CALLED_WRONGLY;
 }
 
 /* Returns GO_ON or the exit code. Advances *i to the value if the option has one. */
 static int read_option(int argc, char **argv, int *i, struct arguments *arguments)
 {
 	const char *const option = argv[*i];
-	const char **const place = place_of(arguments, option);
+	struct weir__nearest nearest = weir__nearest_of(option, strlen(option));
+	const char **const place = place_of(arguments, option, &nearest);
 
-	if (strcmp(option, "--help") == 0 || strcmp(option, "-h") == 0)
+	if (weir__command_is_help(option))
 		return help(arguments->question);
 	if (strcmp(option, "--json") == 0) {
 		arguments->is_json = true;
 		return GO_ON;
 	}
+	if (arguments->question->has_here && strcmp(option, "--here") == 0) {
+		arguments->is_here = true;
+		return GO_ON;
+	}
 	if (place == NULL)
-		return complain(arguments->question, option,
-				"unknown option; --help lists them, and -- comes before a KEY that begins with a dash");
+		return refuse_option(arguments->question, &nearest);
 	if (*i + 1 == argc) {
 		fprintf(stderr, "weir %s: %s needs a value; weir %s --help tells more\n", arguments->question->name,
 			option, arguments->question->name);
@@ -306,6 +345,8 @@ static size_t words_of(const struct arguments *arguments, struct weir__resp_slic
 		words[n++].bytes = "WAIT";
 		words[n++].bytes = arguments->wait;
 	}
+	if (arguments->is_here)
+		words[n++].bytes = "HERE";
 	for (size_t i = 0; i < n; i++)
 		words[i].length = strlen(words[i].bytes);
 	return n;
@@ -329,33 +370,50 @@ static int report(const struct arguments *arguments, const struct weir__resp_tok
 	return weir__ask_report_admits(answer) ? ADMITTED : DENIED;
 }
 
+static int complain_of_link(const struct question *question, const struct weir__link *link, int code)
+{
+	fprintf(stderr, "weir %s: ", question->name);
+	weir__words_safe(stderr, link->why);
+	putc('\n', stderr);
+	return code;
+}
+
+static int send(const struct arguments *arguments, struct weir__link *link)
+{
+	struct weir__resp_slice words[WORDS_MAX];
+	enum weir__manage_result result;
+
+	if (arguments->question->run == NULL) {
+		const size_t n = words_of(arguments, words);
+
+		return weir__link_ask(link, words, n) == WEIR__LINK_OK ?
+			       report(arguments, &link->tokens[0]) :
+			       complain_of_link(arguments->question, link, FAILED);
+	}
+	result = arguments->question->run(link, arguments->is_json);
+	if (result == WEIR__MANAGE_FAILED)
+		return complain_of_link(arguments->question, link, FAILED);
+	return result == WEIR__MANAGE_REFUSED ? DENIED : ADMITTED;
+}
+
 static int ask(const struct arguments *arguments, const char *password)
 {
 	static struct weir__link link; /* too large for the stack */
-	struct weir__resp_slice words[WORDS_MAX];
-	const size_t n = words_of(arguments, words);
-	enum weir__link_result result = weir__link_open(&link, arguments->at, arguments->user, password,
-							PATIENCE_MS + arguments->wait_ms);
+	const enum weir__link_result result = weir__link_open(&link, arguments->at, arguments->user, password,
+							      PATIENCE_MS + arguments->wait_ms);
 	int code;
 
-	if (result == WEIR__LINK_OK) {
-		result = weir__link_ask(&link, words, n);
-		code = result == WEIR__LINK_OK ? report(arguments, &link.tokens[0]) : FAILED;
-		weir__link_close(&link);
-	} else {
-		code = result == WEIR__LINK_WRONG ? CALLED_WRONGLY : FAILED;
-	}
-	if (result != WEIR__LINK_OK) {
-		fprintf(stderr, "weir %s: ", arguments->question->name);
-		weir__words_safe(stderr, link.why);
-		putc('\n', stderr);
-	}
+	if (result != WEIR__LINK_OK)
+		return complain_of_link(arguments->question, &link,
+					result == WEIR__LINK_WRONG ? CALLED_WRONGLY : FAILED);
+	code = send(arguments, &link);
+	weir__link_close(&link);
 	return code;
 }
 
 int weir__ask(int argc, char **argv)
 {
-	struct arguments arguments = { .at = here };
+	struct arguments arguments = { .at = weir__link_default() };
 	char memory[WEIR__PASSWORD_SIZE];
 	const char *password;
 	int code;

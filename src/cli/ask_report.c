@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/json.h"
 #include "cli/words.h"
 
 enum { NAME_SIZE = 64 };
@@ -36,8 +35,7 @@ static bool is_instant(const struct weir__resp_token *name, const struct weir__r
 	return is_text(name, instant) && value->type == WEIR__RESP_INTEGER;
 }
 
-/* The value of a member of a map, or NULL. */
-static const struct weir__resp_token *member(const struct weir__resp_token *map, const char *name)
+const struct weir__resp_token *weir__ask_report_member(const struct weir__resp_token *map, const char *name)
 {
 	const struct weir__resp_token *at = map + 1;
 
@@ -55,14 +53,14 @@ static const struct weir__resp_token *member(const struct weir__resp_token *map,
 
 static int64_t number_of(const struct weir__resp_token *map, const char *name)
 {
-	const struct weir__resp_token *const value = member(map, name);
+	const struct weir__resp_token *const value = weir__ask_report_member(map, name);
 
 	return value ? value->number : 0;
 }
 
 bool weir__ask_report_admits(const struct weir__resp_token *answer)
 {
-	const struct weir__resp_token *const allowed = member(answer, "allowed");
+	const struct weir__resp_token *const allowed = weir__ask_report_member(answer, "allowed");
 
 	return allowed == NULL || allowed->number != 0;
 }
@@ -152,6 +150,41 @@ static void json_value(struct weir__json *json, const char *name, const struct w
 	}
 }
 
+void weir__ask_report_element(struct weir__json *json, const struct weir__resp_token *value)
+{
+	json_value(json, NULL, value, false);
+}
+
+/* The lines NAME:VALUE of INFO, by section. */
+static void json_info(struct weir__json *json, const struct weir__resp_token *info)
+{
+	const char *const end = info->text.bytes + info->text.length;
+	bool is_open = false;
+
+	for (const char *line = info->text.bytes; line < end;) {
+		const char *const found = memchr(line, '\n', (size_t)(end - line));
+		const char *const next = found ? found + 1 : end;
+		const char *const stop = found && found > line && found[-1] == '\r' ? found - 1 : found ? found : end;
+		const char *const colon = memchr(line, ':', (size_t)(stop - line));
+		char name[NAME_SIZE];
+
+		if (*line == '#') {
+			if (is_open)
+				weir__json_close(json, '}');
+			(void)snprintf(name, sizeof(name), "%.*s", (int)(stop - line - 2), line + 2);
+			*name = (char)tolower((unsigned char)*name);
+			weir__json_open(json, name, '{');
+			is_open = true;
+		} else if (colon && is_open) {
+			(void)snprintf(name, sizeof(name), "%.*s", (int)(colon - line), line);
+			weir__json_bytes(json, name, colon + 1, (size_t)(stop - colon - 1));
+		}
+		line = next;
+	}
+	if (is_open)
+		weir__json_close(json, '}');
+}
+
 static void json_answer(const struct weir__resp_token *answer)
 {
 	struct weir__json json = { .out = stdout };
@@ -159,6 +192,8 @@ static void json_answer(const struct weir__resp_token *answer)
 	weir__json_open(&json, NULL, '{');
 	if (answer->type == WEIR__RESP_MAP)
 		json_members(&json, answer);
+	else if (answer->type == WEIR__RESP_VERBATIM)
+		json_info(&json, answer);
 	else
 		json_value(&json, "answer", answer, false);
 	weir__json_close(&json, '}');
@@ -191,7 +226,7 @@ static void print_decision(const struct weir__resp_token *answer, const struct w
 {
 	const bool is_allowed = weir__ask_report_admits(answer);
 	const int64_t granted = number_of(answer, "granted"), retry = number_of(answer, "retry_after");
-	const struct weir__resp_token *const by = member(answer, "decided_by");
+	const struct weir__resp_token *const by = weir__ask_report_member(answer, "decided_by");
 	const bool is_of_policy = by && by->type != WEIR__RESP_INTEGER;
 	const int64_t decided_by = is_of_policy ? 0 : number_of(answer, "decided_by");
 	const int64_t delay = number_of(answer, "delay"), reset = number_of(answer, "reset_after");
@@ -296,17 +331,39 @@ static void print_members(const struct weir__resp_token *map)
 	}
 }
 
+/* Lines end in CR LF. Other control characters are shown as \xNN. */
+static void print_text(const struct weir__resp_token *text)
+{
+	char line[1024];
+	size_t n = 0;
+
+	for (size_t i = 0; i < text->text.length; i++) {
+		const char byte = text->text.bytes[i];
+
+		if (byte != '\r' && byte != '\n' && byte != '\0' && n + 1 < sizeof(line))
+			line[n++] = byte;
+		if (byte == '\n' || i + 1 == text->text.length) {
+			line[n] = '\0';
+			weir__words_safe(stdout, line);
+			putchar('\n');
+			n = 0;
+		}
+	}
+}
+
 void weir__ask_report(const struct weir__resp_token *answer, const struct weir__ask_words *words, uint64_t asked,
 		      bool is_json)
 {
 	if (is_json) {
 		json_answer(answer);
-	} else if (member(answer, "allowed") && words->allowed) {
+	} else if (weir__ask_report_member(answer, "allowed") && words->allowed) {
 		print_decision(answer, words, asked);
 	} else if (answer->type == WEIR__RESP_MAP) {
 		print_members(answer);
 	} else if (answer->type == WEIR__RESP_INTEGER && words->one) {
 		puts(answer->number ? words->one : words->zero);
+	} else if (answer->type == WEIR__RESP_VERBATIM) {
+		print_text(answer);
 	} else if (answer->type == WEIR__RESP_SIMPLE) {
 		printf("%.*s\n", (int)answer->text.length, answer->text.bytes);
 	} else {

@@ -2,6 +2,7 @@
 #ifndef WEIR_CLI_ASK_REPORT_H
 #define WEIR_CLI_ASK_REPORT_H
 
+#include "cli/json.h"
 #include "wire/resp.h"
 
 /* The first words of the output, by type of reply. */
@@ -12,6 +13,12 @@ struct weir__ask_words {
 
 /* Whether the reply allows the request. Replies that are not decisions count as allowed. */
 bool weir__ask_report_admits(const struct weir__resp_token *answer);
+
+/* The value of a member of a map, or NULL. */
+const struct weir__resp_token *weir__ask_report_member(const struct weir__resp_token *map, const char *name);
+
+/* Writes one element of an array as JSON. */
+void weir__ask_report_element(struct weir__json *json, const struct weir__resp_token *value);
 
 /* Prints the reply to standard output. `asked` is the requested cost, to print "granted of asked", or 0 to leave it
  * out. */

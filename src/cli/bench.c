@@ -8,6 +8,7 @@
 #include "cli/bench_load.h"
 #include "cli/command.h"
 #include "cli/json.h"
+#include "cli/link.h"
 #include "cli/password.h"
 #include "cli/words.h"
 #include "os/net.h"
@@ -20,7 +21,7 @@ static const char help[] = "usage: weir bench resp [OPTION...]\n"
 			   "reports requests per second and latency. It starts no server.\n"
 			   "\n"
 			   "  --at WHERE       HOST:PORT, or the path of a socket (with a slash). Default:\n"
-			   "                   127.0.0.1:6380\n"
+			   "                   WEIR_AT from the environment, or else " WEIR__LINK_HERE "\n"
 			   "  --connections N  1 to 10000. Default: 50\n"
 			   "  --pipeline N     requests that a connection sends at once, 1 to 1024. Default: 1\n"
 			   "  --seconds N      1 to 3600. Default: 5\n"
@@ -43,6 +44,8 @@ static const char help[] = "usage: weir bench resp [OPTION...]\n"
 			   "\n"
 			   "Exit status: 0 done; 1 some answers were errors; 2 wrong usage; 3 there is no\n"
 			   "server, or the connection to it was lost.\n";
+
+static const struct weir__command measures[] = { { "resp", NULL, "RESP" } };
 
 /* Both limits allow one unit per 3 minutes with a burst of 3000000. */
 static const char *const cl_throttle[] = { "CL.THROTTLE", WEIR__BENCH_KEY, "2999999", "1", "180", NULL };
@@ -91,6 +94,8 @@ static int read_command(struct weir__bench_plan *plan, const char *name)
 
 static int read_value(struct options *options, const char *option, const char *value)
 {
+	static const char *const others[] = { "--command", "--keys", "--yes-remote", "--json", "--help" };
+	struct weir__nearest nearest = weir__nearest_of(option, strlen(option));
 	struct weir__bench_plan *const plan = &options->plan;
 	uint64_t keys, number = 0;
 	const struct {
@@ -123,8 +128,16 @@ static int read_value(struct options *options, const char *option, const char *v
 		}
 	if (strcmp(option, "--command") == 0)
 		return read_command(plan, value);
-	if (strcmp(option, "--keys") != 0)
-		return complain(option, "unknown option; weir bench --help lists them");
+	if (strcmp(option, "--keys") != 0) {
+		for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+			weir__nearest_offer(&nearest, numbers[i].name);
+		for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+			weir__nearest_offer(&nearest, texts[i].name);
+		for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+			weir__nearest_offer(&nearest, others[i]);
+		weir__command_refuse_option(&nearest, "weir bench", "weir bench --help lists them");
+		return CALLED_WRONGLY;
+	}
 	if (!read_number(value, UINT64_C(1000000000000), &keys))
 		return complain(value, "--keys takes 1 to 1000000000000, as in 500, 10k or 1m");
 	plan->keys = keys;
@@ -136,13 +149,15 @@ static int read_options(int argc, char **argv, struct options *options)
 	for (int i = 1; i < argc; i++) {
 		int code = GO_ON;
 
-		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+		if (weir__command_is_help(argv[i])) {
 			fputs(help, stdout);
 			return DONE;
 		}
 		if (i == 1 && argv[i][0] != '-') {
-			if (strcmp(argv[i], "resp") != 0)
-				return complain(argv[i], "what can be measured is resp, as in weir bench resp");
+			if (strcmp(argv[i], measures[0].name) != 0) {
+				weir__command_refuse(measures, 1, "weir bench", argv[i], "weir bench --help");
+				return CALLED_WRONGLY;
+			}
 		} else if (strcmp(argv[i], "--json") == 0) {
 			options->is_json = true;
 		} else if (strcmp(argv[i], "--yes-remote") == 0) {
@@ -227,7 +242,7 @@ static void print_json(const struct weir__bench_plan *plan, const struct weir__b
 
 int weir__bench(int argc, char **argv)
 {
-	struct options options = { .plan = { .at = "127.0.0.1:6380",
+	struct options options = { .plan = { .at = weir__link_default(),
 					     .words = cl_throttle,
 					     .connections = 50,
 					     .pipeline = 1,

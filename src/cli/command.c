@@ -14,41 +14,36 @@ const struct weir__command *weir__command_find(const struct weir__command *comma
 	return NULL;
 }
 
-static size_t same_start(const char *a, const char *b)
+static void print_nearest(const struct weir__nearest *nearest)
 {
-	size_t n = 0;
-
-	while (a[n] != '\0' && a[n] == b[n])
-		n++;
-	return n;
-}
-
-/* The command that shares the longest prefix with `word`. NULL if no command begins with the same letter. */
-static const char *nearest(const struct weir__command *commands, size_t n, const char *word)
-{
-	const char *name = NULL;
-	size_t most = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		const size_t same = same_start(commands[i].name, word);
-
-		if (same > most) {
-			most = same;
-			name = commands[i].name;
-		}
-	}
-	return name;
+	if (nearest->best)
+		fprintf(stderr, "did you mean %s? ", nearest->best);
 }
 
 void weir__command_refuse(const struct weir__command *commands, size_t n, const char *whose, const char *word,
 			  const char *see)
 {
-	const char *const meant = nearest(commands, n, word);
+	struct weir__nearest nearest = weir__nearest_of(word, strlen(word));
 
+	for (size_t i = 0; i < n; i++)
+		weir__nearest_offer(&nearest, commands[i].name);
 	fprintf(stderr, "%s: unknown command ", whose);
 	weir__words_quoted(stderr, word, strlen(word));
 	fputs("; ", stderr);
-	if (meant)
-		fprintf(stderr, "did you mean %s? ", meant);
+	print_nearest(&nearest);
 	fprintf(stderr, "%s lists them\n", see);
+}
+
+bool weir__command_is_help(const char *word)
+{
+	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+void weir__command_refuse_option(const struct weir__nearest *nearest, const char *whose, const char *more)
+{
+	fprintf(stderr, "%s: ", whose);
+	weir__words_quoted(stderr, nearest->word, nearest->length);
+	fputs(": unknown option; ", stderr);
+	print_nearest(nearest);
+	fprintf(stderr, "%s\n", more);
 }

@@ -1,9 +1,12 @@
 /* command.h: the subcommands of weir. Each gets its own name as argv[0] and returns the exit code: 0 on success, 2 for
- * wrong usage, and 1 to 3 for failures, as its help says. */
+ * wrong usage, and 1 to 3 for failures, as its help says. main.c checks that standard output was written. */
 #ifndef WEIR_CLI_COMMAND_H
 #define WEIR_CLI_COMMAND_H
 
+#include <stdbool.h>
 #include <stddef.h>
+
+#include "core/nearest.h"
 
 struct weir__command {
 	const char *name;
@@ -27,5 +30,12 @@ const struct weir__command *weir__command_find(const struct weir__command *comma
  * command that lists all (`see`). */
 void weir__command_refuse(const struct weir__command *commands, size_t n, const char *whose, const char *word,
 			  const char *see);
+
+/* Whether the word is --help or -h. */
+bool weir__command_is_help(const char *word);
+
+/* Prints to standard error that `whose` has no such option, suggests the nearest one that was offered, and ends with
+ * `more`. */
+void weir__command_refuse_option(const struct weir__nearest *nearest, const char *whose, const char *more);
 
 #endif

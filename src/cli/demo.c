@@ -58,7 +58,7 @@ static int read_arguments(int argc, char **argv, double *ret_speed)
 	for (int i = 1; i < argc; i++) {
 		const char *value;
 
-		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+		if (weir__command_is_help(argv[i])) {
 			fputs(usage, stdout);
 			return 0;
 		}
@@ -67,7 +67,11 @@ static int read_arguments(int argc, char **argv, double *ret_speed)
 		} else if (strcmp(argv[i], "--speed") == 0) {
 			value = ++i < argc ? argv[i] : "";
 		} else {
-			fprintf(stderr, "weir demo: \"%s\": unknown argument; use --speed N or --help\n", argv[i]);
+			struct weir__nearest nearest = weir__nearest_of(argv[i], strlen(argv[i]));
+
+			weir__nearest_offer(&nearest, "--speed");
+			weir__nearest_offer(&nearest, "redis");
+			weir__command_refuse_option(&nearest, "weir demo", "use --speed N, redis or --help");
 			return 2;
 		}
 		if (!read_speed(value, ret_speed)) {
@@ -156,9 +160,5 @@ int weir__demo(int argc, char **argv)
 	else
 		run_lines(&traffic, &pace);
 	weir__demo_report_notes(&traffic);
-	if (fflush(stdout) != 0 || ferror(stdout)) {
-		perror("weir demo: standard output");
-		return 1;
-	}
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/command.h"
 #include "cli/link.h"
 #include "os/process.h"
 
@@ -233,7 +234,7 @@ int weir__demo_redis(int argc, char **argv)
 	struct sigaction action = { .sa_handler = note_signal };
 	bool is_good;
 
-	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+	if (argc > 1 && weir__command_is_help(argv[1])) {
 		fputs(usage, stdout);
 		return 0;
 	}

@@ -9,6 +9,13 @@
 
 #include "os/net.h"
 
+const char *weir__link_default(void)
+{
+	const char *const at = getenv("WEIR_AT");
+
+	return at && *at ? at : WEIR__LINK_HERE;
+}
+
 __attribute__((format(printf, 3, 4))) static enum weir__link_result
 fail(struct weir__link *link, enum weir__link_result result, const char *format, ...)
 {
@@ -25,7 +32,7 @@ static enum weir__link_result not_connected(struct weir__link *link, const char 
 	switch (error) {
 	case EINVAL:
 		return fail(link, WEIR__LINK_WRONG,
-			    "%.128s: no address; use HOST:PORT, such as 127.0.0.1:6380, or the path of a socket, "
+			    "%.128s: no address; use HOST:PORT, such as " WEIR__LINK_HERE ", or the path of a socket, "
 			    "with a slash",
 			    where);
 	case ECONNREFUSED:

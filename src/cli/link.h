@@ -6,7 +6,7 @@
 #include "wire/resp.h"
 
 /* A longer reply is an error. The server's replies are far below these sizes. */
-enum { WEIR__LINK_BYTES = 256 * 1024, WEIR__LINK_TOKENS = 1024, WEIR__LINK_WHY_SIZE = 512 };
+enum { WEIR__LINK_BYTES = 256 * 1024, WEIR__LINK_TOKENS = 2048, WEIR__LINK_WHY_SIZE = 512 };
 
 struct weir__link {
 	int socket;
@@ -22,6 +22,10 @@ enum weir__link_result {
 	WEIR__LINK_WRONG,  /* wrong arguments, such as an invalid address */
 	WEIR__LINK_FAILED, /* no server, no reply in time, or the server does not speak RESP3 */
 };
+
+/* The server to use if --at is not given: WEIR_AT from the environment if it is set and not empty, else WEIR__LINK_HERE. */
+#define WEIR__LINK_HERE "127.0.0.1:6380"
+const char *weir__link_default(void);
 
 /* Connects, and authenticates if `password` is not NULL. `user` may be NULL for the default user. Each wait on the
  * connection lasts at most timeout_ms, now and in later requests. On success, close with weir__link_close. */

@@ -1,4 +1,5 @@
 /* main.c: the one binary, `weir`. Each subcommand has a file of its own and a row in the table below. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,7 +26,13 @@ static const struct weir__command commands[] = {
 	{ "release", weir__ask, "asks the daemon: gives back everything held" },
 	{ "check", weir__ask, "asks the daemon: decides by all limits of its policy that apply" },
 	{ "ping", weir__ask, "whether the daemon answers" },
+	{ "limits", weir__ask, "the limits of the daemon's policy, as they are now" },
+	{ "change", weir__ask, "changes one limit of the daemon's policy until the policy changes" },
+	{ "reload", weir__ask, "lets the daemon read its policy and users again, and reports errors" },
+	{ "info", weir__ask, "the state of the daemon" },
 };
+
+enum { UNWRITTEN = 3 }; /* exit code if standard output could not be written */
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -34,7 +41,9 @@ static void help(FILE *out)
 	fputs("weir decides, for every request: go, wait, or no.\n\nusage: weir COMMAND [OPTION...]\n\n", out);
 	for (size_t i = 0; i < COMMANDS; i++)
 		fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].does);
-	fputs("  help         this list; help errors lists the daemon's errors\n  version      the version\n\nweir COMMAND --help describes one command.\n",
+	fputs("  help         this list; help errors lists the daemon's errors\n  version      the version\n\nweir COMMAND --help describes one command.\n"
+	      "WEIR_AT in the environment names the daemon for every command that has --at.\n"
+	      "Exit status 3 of any command: standard output could not be written.\n",
 	      out);
 }
 
@@ -56,25 +65,52 @@ static int run(int argc, char **argv)
 	return 2;
 }
 
-int main(int argc, char **argv)
+/* weir help table get is weir table get --help. */
+static int help_of(int argc, char **argv)
 {
 	char tell_more[] = "--help";
+	char *words[4] = { NULL };
+	int n = 0;
 
+	if (argc == 0) {
+		help(stdout);
+		return 0;
+	}
+	if (argc == 1 && strcmp(argv[0], "errors") == 0)
+		return help_errors();
+	while (n < argc && n < 2) {
+		words[n] = argv[n];
+		n++;
+	}
+	words[n++] = tell_more;
+	return run(n, words);
+}
+
+static int run_any(int argc, char **argv)
+{
 	if (argc < 2) {
 		help(stderr);
 		return 2;
 	}
-	if (argc == 3 && strcmp(argv[1], "help") == 0 && strcmp(argv[2], "errors") == 0)
-		return help_errors();
-	if (argc == 3 && strcmp(argv[1], "help") == 0)
-		return run(2, (char *[]){ argv[2], tell_more, NULL });
-	if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0) {
-		help(stdout);
-		return 0;
-	}
+	if (strcmp(argv[1], "help") == 0 || weir__command_is_help(argv[1]))
+		return help_of(argc - 2, argv + 2);
 	if (strcmp(argv[1], "version") == 0 || strcmp(argv[1], "--version") == 0) {
 		puts("weir " WEIR_VERSION);
 		return 0;
 	}
 	return run(argc - 1, argv + 1);
+}
+
+/* A disk may be full, and a program that reads the output then has only part of it. A command that failed anyway keeps
+ * its exit code. */
+int main(int argc, char **argv)
+{
+	const int code = run_any(argc, argv);
+	const bool had_failed = ferror(stdout);
+
+	errno = 0;
+	if (fflush(stdout) == 0 && !had_failed)
+		return code;
+	fprintf(stderr, "weir: standard output: %s\n", strerror(errno ? errno : EIO));
+	return code == 0 ? UNWRITTEN : code;
 }

@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,9 +17,8 @@ enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2 };
 /* Whether an environment variable, without WEIR_, names a setting. */
 static bool is_known(const char *name, size_t length)
 {
-	static const char *const others[] = {
-		"config", "password"
-	}; /* the configuration file; the password of weir take and others */
+	/* The configuration file; the server and the password of weir take and others. */
+	static const char *const others[] = { "config", "at", "password" };
 	char small[64];
 
 	if (length >= sizeof(small))
@@ -59,6 +59,7 @@ static bool print_page(int argc, char **argv)
 		const char *flag;
 		void (*print)(FILE *out);
 	} pages[] = { { "--help", weir__serve_help },
+		      { "-h", weir__serve_help },
 		      { "--version", print_version },
 		      { "--help-man", weir__serve_help_man },
 		      { "--help-markdown", weir__serve_help_markdown } };
@@ -101,6 +102,9 @@ int weir__serve(int argc, char **argv)
 		return FAILED;
 	}
 	status = weir__server_run(&settings, &options);
+	/* A server has done its work even if its first lines could not be written. */
+	__fpurge(stdout);
+	clearerr(stdout);
 	free((void *)options.argv);
 	return status;
 }

@@ -1,11 +1,17 @@
 /* serve_report.c: listen addresses, and commands that can be pasted into a shell. */
 #include "cli/serve_report.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/words.h"
+#include "guard/guard.h"
 #include "observe/log.h"
+#include "policy/example.h"
 
 static const char *first_name(const struct weir__listeners *listeners, enum weir__protocol protocol)
 {
@@ -13,20 +19,6 @@ static const char *first_name(const struct weir__listeners *listeners, enum weir
 		if (listeners->at[i].protocol == protocol)
 			return listeners->at[i].name;
 	return "";
-}
-
-static void tell_http(const struct weir__server_started *started, const char *where)
-{
-	const char *const what = started->has_policy ? "v1/check?ip=203.0.113.7" : "readyz";
-	const char *const who = started->settings->users.n > 0 ? "-H 'Authorization: Bearer TOKEN' " : "";
-
-	if (strchr(where, '/')) {
-		printf("     curl %s--unix-socket ", who);
-		weir__words_for_shell(stdout, where);
-		printf(" 'http://localhost/%s'\n", what);
-	} else {
-		printf("     curl %s'http://%s/%s'\n", who, where, what);
-	}
 }
 
 static void tell_store(const struct weir__server_started *started)
@@ -51,6 +43,24 @@ static void tell_json(const struct weir__listeners *listeners)
 	}
 }
 
+/* --- commands to try --------------------------------------------------------------------------------------------- */
+
+static bool is_installed(const char *program)
+{
+	const char *path = getenv("PATH");
+	char file[PATH_MAX];
+
+	while (path && *path) {
+		const size_t length = strcspn(path, ":");
+
+		(void)snprintf(file, sizeof(file), "%.*s/%s", (int)length, path, program);
+		if (length > 0 && access(file, X_OK) == 0)
+			return true;
+		path += length + (path[length] == ':');
+	}
+	return false;
+}
+
 /* The options of redis-cli for this address. Its default is 127.0.0.1, where a server on all addresses listens, too. */
 static void tell_where(const char *where)
 {
@@ -71,19 +81,158 @@ static void tell_where(const char *where)
 	printf("-p %s", colon ? colon + 1 : "6380");
 }
 
-static void tell_try(const struct weir__server_started *started, const char *head, const char *request)
+/* The first user with a password or, for HTTP, with a token. NULL: there is none. */
+static const struct weir__user *find_user(const struct weir__users *users, bool has_token)
 {
-	printf("%s redis-cli ", head);
-	tell_where(first_name(started->listeners, WEIR__PROTOCOL_RESP));
-	if (started->settings->users.n > 0)
-		printf(" --user %s --askpass", started->settings->users.at[0].name);
-	printf(" %s\n", request);
+	for (size_t i = 0; i < users->n; i++)
+		if (has_token ? users->at[i].has_token : users->at[i].has_password)
+			return &users->at[i];
+	return NULL;
+}
+
+struct suggestions {
+	const struct weir__server_started *started;
+	bool has_begun;
+	bool is_redis; /* by redis-cli; else by weir itself, which is there in any case */
+	const struct weir__user *user;
+	const char *at;
+};
+
+static void begin(struct suggestions *suggestions)
+{
+	fputs(suggestions->has_begun ? "     " : "try: ", stdout);
+	suggestions->has_begun = true;
+}
+
+/* Begins a command: `redis` for redis-cli, or `weir` for weir itself. */
+static void suggest(struct suggestions *suggestions, const char *redis, const char *weir)
+{
+	begin(suggestions);
+	if (suggestions->is_redis) {
+		printf("redis-cli ");
+		tell_where(suggestions->at);
+		if (suggestions->user)
+			printf(" --user %s --askpass", suggestions->user->name);
+		printf(" %s", redis);
+	} else {
+		weir__words_for_shell(stdout, program_invocation_name);
+		printf(" %s --at ", weir);
+		weir__words_for_shell(stdout, suggestions->at);
+		if (suggestions->user)
+			printf(" --user %s", suggestions->user->name);
+	}
+}
+
+static void suggest_check(struct suggestions *suggestions, const struct weir__policy_example *example)
+{
+	char word[sizeof(example->room) + 2];
+
+	suggest(suggestions, "WEIR.CHECK", "check");
+	for (size_t i = 0; i < example->n; i++) {
+		const struct weir_attribute *const one = &example->attributes[i];
+
+		putchar(' ');
+		(void)snprintf(word, sizeof(word), "%.*s", (int)one->name_length, one->name);
+		if (suggestions->is_redis) {
+			weir__words_for_shell(stdout, word);
+			putchar(' ');
+			(void)snprintf(word, sizeof(word), "%.*s", (int)one->value_length, one->value);
+		} else {
+			(void)snprintf(word, sizeof(word), "%.*s=%.*s", (int)one->name_length, one->name,
+				       (int)one->value_length, one->value);
+		}
+		weir__words_for_shell(stdout, word);
+	}
+	putchar('\n');
+}
+
+/* As part of a query of a URL. */
+static void print_encoded(const char *bytes, size_t n)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/:";
+
+	for (size_t i = 0; i < n; i++)
+		if (memchr(plain, bytes[i], sizeof(plain) - 1))
+			putchar(bytes[i]);
+		else
+			printf("%%%02X", (unsigned char)bytes[i]);
+}
+
+/* Without an example, whether the server is ready. */
+static void suggest_http(struct suggestions *suggestions, const char *at, const struct weir__policy_example *example)
+{
+	const bool has_users = suggestions->started->settings->users.n > 0;
+	const bool is_path = strchr(at, '/') != NULL;
+
+	begin(suggestions);
+	printf("curl ");
+	if (has_users && example)
+		printf("-H \"Authorization: Bearer $TOKEN\" ");
+	if (is_path) {
+		printf("--unix-socket ");
+		weir__words_for_shell(stdout, at);
+		putchar(' ');
+	}
+	printf("'http://%s/%s", is_path ? "localhost" : at, example ? "v1/check" : "readyz");
+	for (size_t i = 0; example && i < example->n; i++) {
+		const struct weir_attribute *const one = &example->attributes[i];
+
+		putchar(i == 0 ? '?' : '&');
+		print_encoded(one->name, one->name_length);
+		putchar('=');
+		print_encoded(one->value, one->value_length);
+	}
+	puts("'");
+}
+
+/* Users come from the configuration file alone. */
+static void tell_secrets(const struct suggestions *suggestions, const struct weir__user *token_user)
+{
+	const char *const config = suggestions->started->settings->config;
+
+	if (suggestions->user && !suggestions->is_redis)
+		printf("     set WEIR_PASSWORD to the password of %s, which %s has or names\n", suggestions->user->name,
+		       config);
+	else if (suggestions->user)
+		printf("     %s has or names the password of %s\n", config, suggestions->user->name);
+	if (token_user)
+		printf("     set TOKEN to the token of %s, from %s\n", token_user->name, config);
+}
+
+static void tell_commands(const struct weir__server_started *started)
+{
+	static struct weir__policy_example room; /* large */
+	const struct weir__users *const users = &started->settings->users;
+	const struct weir__policy_example *const example =
+		started->guard && weir__guard_example(started->guard, &room) ? &room : NULL;
+	const char *const http = first_name(started->listeners, WEIR__PROTOCOL_HTTP);
+	const struct weir__user *const token_user = find_user(users, true);
+	struct suggestions suggestions = { .started = started,
+					   .is_redis = is_installed("redis-cli"),
+					   .user = find_user(users, false),
+					   .at = first_name(started->listeners, WEIR__PROTOCOL_RESP) };
+	const bool has_curl = *http && is_installed("curl");
+
+	if (users->n == 0 || suggestions.user) {
+		if (example)
+			suggest_check(&suggestions, example);
+		if (suggestions.is_redis) {
+			suggest(&suggestions, "CL.THROTTLE user:42 15 30 60", "");
+			putchar('\n');
+		}
+		suggest(&suggestions, "WEIR.TAKE user:42 '100/min burst 20'", "take user:42 '100/min burst 20'");
+		putchar('\n');
+		suggest(&suggestions, "WEIR.INSPECT user:42 '100/min burst 20'", "inspect user:42 '100/min burst 20'");
+		putchar('\n');
+	}
+	if (has_curl)
+		suggest_http(&suggestions, http, users->n == 0 || token_user ? example : NULL);
+	tell_secrets(&suggestions, has_curl && example ? token_user : NULL);
 }
 
 void weir__serve_report(const struct weir__server_started *started)
 {
 	const struct weir__listeners *const listeners = started->listeners;
-	const char *const http = first_name(listeners, WEIR__PROTOCOL_HTTP);
 
 	if (weir__log_is_json(started->log)) {
 		tell_json(listeners);
@@ -93,11 +242,7 @@ void weir__serve_report(const struct weir__server_started *started)
 			       listeners->at[i].protocol == WEIR__PROTOCOL_RESP ? "RESP" : "HTTP",
 			       listeners->at[i].name);
 		tell_store(started);
-		tell_try(started, "try:", "CL.THROTTLE user:42 15 30 60");
-		tell_try(started, "    ", "WEIR.TAKE user:42 '100/min burst 20'");
-		tell_try(started, "    ", "WEIR.INSPECT user:42 '100/min burst 20'");
-		if (*http)
-			tell_http(started, http);
+		tell_commands(started);
 	}
 	fflush(stdout);
 }

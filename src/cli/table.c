@@ -37,7 +37,8 @@ static const char help_tail[] =
 	"  --help  show this\n"
 	"\n"
 	"Exit status: 0 done; 1 there is no such table or limit, or nothing to reset;\n"
-	"2 wrong usage, or the system or the table refused.\n";
+	"2 wrong usage, or the system or the table refused; 3 standard output could not be\n"
+	"written.\n";
 
 static int list(int argc, char **argv);
 static int info(int argc, char **argv);
@@ -87,7 +88,9 @@ static void pass_on(const struct weir_message *why, const char *after)
 
 static int read_option(const char *word, bool takes_hex, struct arguments *arguments)
 {
-	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+	struct weir__nearest nearest = weir__nearest_of(word, strlen(word));
+
+	if (weir__command_is_help(word)) {
 		help(stdout);
 		return DONE;
 	}
@@ -99,10 +102,14 @@ static int read_option(const char *word, bool takes_hex, struct arguments *argum
 		arguments->is_hex = true;
 		return GO_ON;
 	}
-	complain("", word,
-		 takes_hex ?
-			 ": unknown option; use --hex, --json or --help, and -- before a KEY that begins with a dash" :
-			 ": unknown option; use --json or --help");
+	if (takes_hex)
+		weir__nearest_offer(&nearest, "--hex");
+	weir__nearest_offer(&nearest, "--json");
+	weir__nearest_offer(&nearest, "--help");
+	weir__command_refuse_option(&nearest, "weir table",
+				    takes_hex ? "use --hex, --json or --help, and -- before a KEY that begins with a "
+						"dash" :
+						"use --json or --help");
 	return FAILED;
 }
 
@@ -256,14 +263,6 @@ static int find_limit(struct weir_table *table, const char *table_name, const ch
 	return GO_ON;
 }
 
-static int end(void)
-{
-	if (fflush(stdout) == 0 && !ferror(stdout))
-		return DONE;
-	perror("weir table: standard output");
-	return FAILED;
-}
-
 /* --- the commands ----------------------------------------------------------------------------------------------- */
 
 static const char *problem_of(int error)
@@ -313,7 +312,7 @@ static int list(int argc, char **argv)
 		return FAILED;
 	}
 	weir__table_list_end(&rows);
-	return end();
+	return DONE;
 }
 
 static int info(int argc, char **argv)
@@ -335,7 +334,7 @@ static int info(int argc, char **argv)
 		fputs("weir table: no memory for the list of limits\n", stderr);
 		code = FAILED;
 	} else {
-		code = end();
+		code = DONE;
 	}
 	weir_table_free(table);
 	return code;
@@ -386,7 +385,7 @@ static int get(int argc, char **argv)
 		return code;
 	weir__table_report_key(&look.report, look.arguments.is_json);
 	weir_table_free(look.table);
-	return end();
+	return DONE;
 }
 
 static int reset(int argc, char **argv)
@@ -400,7 +399,7 @@ static int reset(int argc, char **argv)
 	/* The key may have been evicted since it was looked up. */
 	if (report->known.is_stored && weir_table_reset(look.table, look.limit, report->key, report->key_length)) {
 		weir__table_report_forgotten(report, look.arguments.is_json);
-		code = end();
+		code = DONE;
 	} else {
 		fputs("weir table: nothing is stored of ", stderr);
 		weir__words_quoted(stderr, report->key, report->key_length);
@@ -432,7 +431,7 @@ int weir__table(int argc, char **argv)
 		help(stderr);
 		return FAILED;
 	}
-	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+	if (weir__command_is_help(argv[1]) || strcmp(argv[1], "help") == 0) {
 		help(stdout);
 		return DONE;
 	}

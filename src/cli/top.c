@@ -14,8 +14,6 @@
 
 enum { DONE = 0, CALLED_WRONGLY = 2, FAILED = 3, GO_ON = -1, PATIENCE_MS = 2000 };
 
-static const char here[] = "127.0.0.1:6380";
-
 static const unsigned intervals_ms[] = { 250, 500, 1000, 2000, 5000, 10000 };
 
 enum { INTERVALS = sizeof(intervals_ms) / sizeof(intervals_ms[0]), INTERVAL_FIRST = 2 };
@@ -39,7 +37,8 @@ static int help(void)
 	printf("usage: weir top [OPTION...]\n\n"
 	       "Shows what a server (weir serve) sees now: rates, rejections and what is left of each limit,\n"
 	       "and the busiest and the most denied keys. Press ? for the keyboard commands.\n\n"
-	       "  --at WHERE            HOST:PORT, or the path of a socket (with a slash). Default: %s\n"
+	       "  --at WHERE            HOST:PORT, or the path of a socket (with a slash). Default: WEIR_AT from\n"
+	       "                        the environment, or else " WEIR__LINK_HERE "\n"
 	       "  --server WHERE        the same\n"
 	       "  --user USER           the user to authenticate as, if the server has users, with the role\n"
 	       "                        admin. Default: default\n"
@@ -50,8 +49,7 @@ static int help(void)
 	       "  --help                show this\n"
 	       "\n"
 	       "NO_COLOR in the environment turns colours off. Exit status: 0 done; 2 wrong usage; 3 there is no\n"
-	       "server, or it answered with an error.\n",
-	       here);
+	       "server, or it answered with an error.\n");
 	return DONE;
 }
 
@@ -63,7 +61,8 @@ static int complain(const char *word, const char *right)
 	return CALLED_WRONGLY;
 }
 
-static const char **place_of(const char *option)
+/* NULL: unknown option, which is compared with the known ones, or an option without a value. */
+static const char **place_of(const char *option, struct weir__nearest *nearest)
 {
 	const struct {
 		const char *name;
@@ -75,29 +74,37 @@ static const char **place_of(const char *option)
 		{ "--password-file", &top.password_file },
 	};
 
-	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
 		if (strcmp(option, options[i].name) == 0)
 			return options[i].place;
+		weir__nearest_offer(nearest, options[i].name);
+	}
+	weir__nearest_offer(nearest, "--once");
+	weir__nearest_offer(nearest, "--json");
+	weir__nearest_offer(nearest, "--help");
 	return NULL;
 }
 
 static int read_arguments(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
-		const char **const place = place_of(argv[i]);
+		struct weir__nearest nearest = weir__nearest_of(argv[i], strlen(argv[i]));
+		const char **const place = place_of(argv[i], &nearest);
 
-		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+		if (weir__command_is_help(argv[i]))
 			return help();
-		if (strcmp(argv[i], "--once") == 0)
+		if (strcmp(argv[i], "--once") == 0) {
 			top.is_once = true;
-		else if (strcmp(argv[i], "--json") == 0)
+		} else if (strcmp(argv[i], "--json") == 0) {
 			top.is_json = true;
-		else if (place == NULL)
-			return complain(argv[i], "unknown option; --help lists them");
-		else if (i + 1 == argc)
+		} else if (place == NULL) {
+			weir__command_refuse_option(&nearest, "weir top", "--help lists them");
+			return CALLED_WRONGLY;
+		} else if (i + 1 == argc) {
 			return complain(argv[i], "needs a value; --help tells more");
-		else
+		} else {
 			*place = argv[++i];
+		}
 	}
 	return GO_ON;
 }
@@ -241,7 +248,7 @@ static int show_once(void)
 			weir__top_print(&top.view, top.state.where, top.screen.is_utf8);
 	}
 	close_link();
-	return is_good ? fflush(stdout) == 0 ? DONE : FAILED : say_failure(WEIR__LINK_FAILED);
+	return is_good ? DONE : say_failure(WEIR__LINK_FAILED);
 }
 
 /* --- the screen -------------------------------------------------------------------------------------------------- */
@@ -396,7 +403,7 @@ int weir__top(int argc, char **argv)
 	bool can_show;
 	int code;
 
-	top.state.where = here;
+	top.state.where = weir__link_default();
 	top.interval = INTERVAL_FIRST;
 	top.view.sort = WEIR__TOP_MINUTE;
 	code = read_arguments(argc, argv);

@@ -36,6 +36,20 @@ static inline void weir__bucket_level(const struct weir_plan *plan, const struct
 	verdict->reset_after = weir__saturate(weir__div_up(used, plan->count));
 }
 
+/* What is left, with the part of a unit that has refilled. */
+static inline struct weir_tokens weir__bucket_tokens(const struct weir_plan *plan, const struct weir_state *state,
+						     weir_ns now)
+{
+	const weir__u128 duration = weir__bucket_duration(plan);
+	const weir__u128 used = weir__bucket_used(plan, state, now);
+	const weir__u128 left = used >= duration ? 0 : duration - used;
+	const uint64_t units = (uint64_t)weir__div(left, plan->period);
+	const uint64_t parts = (uint64_t)(left - weir__mul(units, plan->period));
+	const uint64_t divisor = weir__common_divisor(parts, plan->period);
+
+	return (struct weir_tokens){ units, parts / divisor, plan->period / divisor };
+}
+
 /* Call it only for a cost that was denied and is at most the burst. */
 static inline weir_ns weir__bucket_retry_after(const struct weir_plan *plan, const struct weir_state *state,
 					       weir_ns now, uint64_t cost)

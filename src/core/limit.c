@@ -14,6 +14,18 @@ const struct weir__period_word weir__period_words[WEIR__PERIOD_WORDS] = {
 	{ "ns", 1 },
 };
 
+#define SECOND UINT64_C(1000000000)
+#define DAY (86400 * SECOND)
+
+const struct weir__period_word weir__period_aliases[WEIR__PERIOD_ALIASES] = {
+	{ "sec", SECOND },         { "second", SECOND },       { "seconds", SECOND },
+	{ "minute", 60 * SECOND }, { "minutes", 60 * SECOND }, { "h", 3600 * SECOND },
+	{ "hr", 3600 * SECOND },   { "hours", 3600 * SECOND }, { "d", DAY },
+	{ "days", DAY },           { "w", 7 * DAY },           { "week", 7 * DAY },
+	{ "weeks", 7 * DAY },      { "secs", SECOND },         { "mins", 60 * SECOND },
+	{ "hrs", 3600 * SECOND },
+};
+
 const char *const weir__algorithm_words[WEIR__ALGORITHMS] = {
 	[WEIR_TOKEN_BUCKET] = "token_bucket",       [WEIR_LEAKY_BUCKET] = "leaky",
 	[WEIR_FIXED_WINDOW] = "fixed_window",       [WEIR_SLIDING_LOG] = "sliding_log",

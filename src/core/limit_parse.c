@@ -84,36 +84,91 @@ static size_t read_number(const struct word *word, uint64_t *ret_number)
 	return n;
 }
 
-static int parse_period(const struct parser *parser, const struct word *word, weir_ns *ret_period)
+/* The length of a unit, or 0 for an unknown word. */
+static weir_ns unit_of(const struct word *word)
+{
+	for (size_t i = 0; i < WEIR__PERIOD_WORDS; i++)
+		if (is(word, weir__period_words[i].word))
+			return weir__period_words[i].period;
+	for (size_t i = 0; i < WEIR__PERIOD_ALIASES; i++)
+		if (is(word, weir__period_aliases[i].word))
+			return weir__period_aliases[i].period;
+	return 0;
+}
+
+/* Words that people use, and whose length is not known. */
+static int refuse_period(const struct parser *parser, const struct word *word, const struct word *unit)
+{
+	if (is(unit, "m"))
+		return refuse(parser, word, "min or month? Use min, or 30day for a month");
+	if (is(unit, "month") || is(unit, "months") || is(unit, "mo"))
+		return refuse(parser, word, "months differ in length; use days, as in 1000/30day");
+	if (is(unit, "year") || is(unit, "years") || is(unit, "y"))
+		return refuse(parser, word, "years differ in length; use days, as in 1000/365day");
+	return refuse(parser, word, "unknown period; use ns, us, ms, s, min, hour, day or week, as in 10/30s");
+}
+
+/* A number, 1 if there is none, and a unit. The period is `times` as long. */
+static int parse_period(const struct parser *parser, const struct word *word, uint64_t times, weir_ns *ret_period)
 {
 	uint64_t number = 1;
 	const size_t digits = read_number(word, &number);
 	const struct word unit = rest_of(word, digits);
+	weir_ns period = unit_of(&unit);
 
+	if (period == 0)
+		return refuse_period(parser, word, &unit);
 	if (digits == 0)
 		number = 1;
-	for (size_t i = 0; i < WEIR__PERIOD_WORDS; i++) {
-		if (!is(&unit, weir__period_words[i].word))
-			continue;
-		if (__builtin_mul_overflow(number, weir__period_words[i].period, ret_period))
-			return refuse(parser, word, "a period of more than 18446744073709551615 ns; use a shorter one");
-		return WEIR_OK;
-	}
-	return refuse(parser, word, "unknown period; use ns, us, ms, s, min, hour or day, as in 10/30s");
+	if (__builtin_mul_overflow(number, period, &period) || __builtin_mul_overflow(times, period, ret_period))
+		return refuse(parser, word, "a period of more than 18446744073709551615 ns; use a shorter one");
+	return WEIR_OK;
+}
+
+/* Reads the decimals of a count, which follow a point, and makes a fraction of both: 2.5 is 5 in 2 periods. Returns how many
+ * bytes they are with the point, or 0 if there are none or the fraction is too large. */
+static size_t read_decimals(const struct word *word, uint64_t *count, uint64_t *ret_periods)
+{
+	uint64_t number = *count, periods = 1;
+	size_t n = 1;
+
+	for (; n < word->length && word->start[n] >= '0' && word->start[n] <= '9'; n++)
+		if (__builtin_mul_overflow(number, UINT64_C(10), &number) ||
+		    __builtin_add_overflow(number, (uint64_t)(word->start[n] - '0'), &number) ||
+		    __builtin_mul_overflow(periods, UINT64_C(10), &periods))
+			return 0;
+	for (unsigned factor = 2; factor <= 5; factor += 3) /* 10 has no others */
+		while (periods % factor == 0 && number % factor == 0) {
+			periods /= factor;
+			number /= factor;
+		}
+	*count = number;
+	*ret_periods = periods;
+	return n > 1 ? n : 0;
 }
 
 /* COUNT/PERIOD */
 static int parse_rate(struct parser *parser, struct weir_limit *limit)
 {
 	const struct word word = next_word(parser);
-	const size_t digits = read_number(&word, &limit->count);
-	struct word period;
+	size_t digits = read_number(&word, &limit->count);
+	struct word rest = rest_of(&word, digits);
+	uint64_t periods = 1;
 
-	if (digits == 0 || digits == word.length || word.start[digits] != '/')
+	if (digits > 0 && rest.length > 0 && *rest.start == '.') {
+		const size_t decimals = read_decimals(&rest, &limit->count, &periods);
+
+		if (decimals == 0)
+			return refuse(parser, &word,
+				      "expected a count of at most 19 digits, or whole numbers, as in 1/2s for 0.5/s");
+		digits += decimals;
+		rest = rest_of(&word, digits);
+	}
+	if (digits == 0 || rest.length == 0 || *rest.start != '/')
 		return refuse(parser, &word,
 			      "expected a rate, COUNT/PERIOD with a count up to 18446744073709551615, as in 100/min");
-	period = rest_of(&word, digits + 1);
-	return parse_period(parser, &period, &limit->period);
+	rest = rest_of(&rest, 1);
+	return parse_period(parser, &rest, periods, &limit->period);
 }
 
 /* True if the word is the name of an algorithm. */
@@ -220,9 +275,17 @@ static int parse_option(struct parser *parser, const struct word *name, struct w
 	return refuse_unknown(parser, name, limit->algorithm, may_be_algorithm);
 }
 
+/* The length without newlines at the end: text often comes from a file or another program. */
+static size_t without_newline(const char *text, size_t length)
+{
+	while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r'))
+		length--;
+	return length;
+}
+
 int weir_limit_parse(const char *text, size_t length, struct weir_limit *ret_limit, struct weir_message *ret_message)
 {
-	struct parser parser = { text, length, 0, ret_message };
+	struct parser parser = { text, without_newline(text, length), 0, ret_message };
 	struct weir_limit limit = weir_limit_of(WEIR_TOKEN_BUCKET, 0, 0);
 	bool may_be_algorithm = true;
 	unsigned given = 0;

@@ -31,17 +31,6 @@ static int refuse_option(struct weir_message *ret_message, const char *option, c
 	return WEIR_ERR_LIMIT;
 }
 
-static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
-{
-	while (b != 0) {
-		const uint64_t rest = a % b;
-
-		a = b;
-		b = rest;
-	}
-	return a;
-}
-
 static int check(const struct weir_limit *limit, struct weir_message *ret_message)
 {
 	if ((unsigned)limit->algorithm > WEIR_SLIDING_COUNTER)
@@ -81,7 +70,7 @@ static int check(const struct weir_limit *limit, struct weir_message *ret_messag
  * most limits need fewer than 112. */
 static int compile_bucket(const struct weir_limit *limit, struct weir_plan *plan, struct weir_message *ret_message)
 {
-	const uint64_t divisor = greatest_common_divisor(limit->count, limit->period);
+	const uint64_t divisor = weir__common_divisor(limit->count, limit->period);
 	weir__u128 largest;
 
 	plan->kind = WEIR_KIND_BUCKET;

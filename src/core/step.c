@@ -116,6 +116,18 @@ struct weir_verdict weir_step_peek(const struct weir_plan *plan, void *state, we
 	return verdict;
 }
 
+struct weir_tokens weir_step_tokens(const struct weir_plan *plan, void *state, weir_ns now)
+{
+	const struct weir__algorithm *const algorithm = algorithms[plan->kind];
+	struct weir_verdict verdict;
+
+	algorithm->notice(plan, state, now);
+	if (plan->kind == WEIR_KIND_BUCKET)
+		return weir__bucket_tokens(plan, state, now);
+	algorithm->level(plan, state, now, &verdict);
+	return (struct weir_tokens){ verdict.remaining, 0, 1 };
+}
+
 struct weir_verdict weir_step_upto(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
 {
 	const struct weir__algorithm *const algorithm = algorithms[plan->kind];

@@ -97,4 +97,16 @@ static inline weir_ns weir__until(weir__u128 end, weir_ns now)
 	return end <= now ? 0 : weir__saturate(end - now);
 }
 
+/* The greatest common divisor; of 0 and b it is b. */
+static inline uint64_t weir__common_divisor(uint64_t a, uint64_t b)
+{
+	while (b != 0) {
+		const uint64_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
 #endif

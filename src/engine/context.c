@@ -13,6 +13,7 @@ void weir__context_init(struct weir__context *context, struct weir_table *table,
 	context->holds = NULL;
 	context->waiting = NULL;
 	context->loader = NULL;
+	context->user_reload = NULL;
 	context->guard = NULL;
 	context->counters_set = NULL;
 	context->counters = NULL;

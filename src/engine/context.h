@@ -24,6 +24,7 @@ struct weir__key_count_cache;
 struct weir__log;
 struct weir__mailbox;
 struct weir__policy_loader;
+struct weir__user_reload;
 struct weir__request;
 struct weir__settings;
 struct weir__shared_changes;
@@ -47,6 +48,7 @@ struct weir__context {
 	struct weir__holds *holds;               /* shared by all workers; NULL after init: no room for holds */
 	struct weir__waiting *waiting;           /* this worker's own; NULL after init: no room for waits */
 	struct weir__policy_loader *loader;      /* shared by all workers; NULL after init: no policy */
+	struct weir__user_reload *user_reload;   /* shared by all workers; NULL after init: the users never change */
 	struct weir_guard *guard;                /* decides by the loader's policy; NULL after init: no policy */
 	struct weir__shared_changes *changes;    /* shared by all workers; NULL after init: limits change here only */
 	struct weir__counters_set *counters_set; /* shared by all workers; both NULL after init: no counting */

@@ -182,6 +182,11 @@ int weir__guard_read_key(struct weir_guard *guard, const char *plan, size_t plan
 void weir__guard_explain(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
 			 weir_policy_report *report, void *context);
 
+struct weir__policy_example;
+
+/* weir__policy_example of the policy in force. */
+bool weir__guard_example(struct weir_guard *guard, struct weir__policy_example *ret_example);
+
 /* A plan and a key of its limit, as bytes, to look at in addition to a request's own. */
 struct weir__guard_chosen {
 	const char *plan;

@@ -3,6 +3,7 @@
 
 #include "guard/guard_check.h"
 #include "guard/guard_internal.h"
+#include "policy/example.h"
 
 /* --- views ------------------------------------------------------------------------------------------------------- */
 
@@ -244,6 +245,16 @@ static void explain_by(explain_policy *by, struct weir_guard *guard, const struc
 	}
 	by(bound->policy, attributes, n, tell_line, &explaining);
 	weir__epoch_leave(&guard->epoch, phase);
+}
+
+bool weir__guard_example(struct weir_guard *guard, struct weir__policy_example *ret_example)
+{
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
+	const bool is_found = weir__policy_example(bound->policy, ret_example);
+
+	weir__epoch_leave(&guard->epoch, phase);
+	return is_found;
 }
 
 void weir_guard_explain(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,

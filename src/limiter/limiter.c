@@ -314,6 +314,26 @@ uint64_t weir_limiter_tokens(struct weir_limiter *limiter, weir_ns now)
 	return weir_limiter_peek(limiter, now, 0).remaining;
 }
 
+struct weir_tokens weir_limiter_tokens_exact(struct weir_limiter *limiter, weir_ns now)
+{
+	struct weir_tokens tokens;
+	struct attempt attempt;
+
+	for (;;) {
+		if (begin(limiter, &attempt, now)) {
+			tokens = weir_step_tokens(&attempt.plan, &attempt.next, now);
+			if (finish(limiter, &attempt))
+				return tokens;
+		} else if (lock_if_locked(limiter)) {
+			const struct weir_plan plan = locked_plan(limiter, now);
+
+			tokens = weir_step_tokens(&plan, limiter->state, now);
+			weir__lock_release(&limiter->lock);
+			return tokens;
+		}
+	}
+}
+
 static size_t needed_size(const struct weir_plan *plan)
 {
 	const size_t state = weir_plan_state_size(plan);

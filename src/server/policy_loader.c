@@ -379,13 +379,65 @@ static void check_arena(const struct weir__settings *settings, const char *path,
 		fprintf(errors, "%s: warning: %s\n", path, line);
 }
 
-struct weir_policy *weir__policy_loader_check(const char *path, FILE *errors)
+static bool is_there(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0;
+}
+
+/* Finds the policy that the settings in the file `path` name. A relative path is relative to where the server is started. If
+ * nothing is there, it is tried from the directory of the file, where it is if the server is started there. */
+static void find_apart(const char *policy, const char *path, char found[WEIR__POLICY_PATH_SIZE])
+{
+	const char *const slash = strrchr(path, '/');
+
+	(void)snprintf(found, WEIR__POLICY_PATH_SIZE, "%s", policy);
+	if (policy[0] == '/' || slash == NULL || is_there(policy))
+		return;
+	(void)snprintf(found, WEIR__POLICY_PATH_SIZE, "%.*s/%s", (int)(slash - path), path, policy);
+	if (!is_there(found))
+		(void)snprintf(found, WEIR__POLICY_PATH_SIZE, "%s", policy);
+}
+
+/* Checks the policy that settings name. One in etcd or Redis is not read: that needs a network, and a check must give the same
+ * result everywhere. Then the policy of the file itself stays, which has no limits. */
+static struct weir_policy *check_apart(const struct weir__settings *settings, const char *path, FILE *errors,
+				       struct weir_policy *empty, char ret_apart[WEIR__POLICY_PATH_SIZE])
+{
+	const struct weir__setting *const setting = weir__settings_find("policy", strlen("policy"));
+	char shown[WEIR__SETTING_SHOWN];
+	struct weir__policy_loader *loader;
+	struct weir_policy *policy = NULL;
+
+	if (weir__policy_remote_is(settings->policy)) {
+		(void)weir__settings_show(settings, setting, shown);
+		fprintf(errors, "%s: note: policy: %s: not read; only policies in files are checked\n", path, shown);
+		return empty;
+	}
+	weir_policy_free(empty);
+	find_apart(settings->policy, path, ret_apart);
+	loader = new_of_path(ret_apart, false, errors, NULL);
+	if (loader == NULL) {
+		fputs("weir: no memory for a policy\n", errors);
+		return NULL;
+	}
+	loader->envoy = settings->envoy_counts == WEIR__COUNTS_EACH ? WEIR_ENVOY_COUNT_EACH : 0;
+	if (load_first(loader))
+		policy = loader->first;
+	loader->first = NULL;
+	weir__policy_loader_free(loader);
+	return policy;
+}
+
+struct weir_policy *weir__policy_loader_check(const char *path, FILE *errors, char ret_apart[WEIR__POLICY_PATH_SIZE])
 {
 	struct stat status;
 	const bool is_folder = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 	struct weir__policy_loader *const loader = new_of_path(path, !is_folder, errors, NULL);
 	struct weir_policy *policy = NULL;
 
+	ret_apart[0] = '\0';
 	if (loader == NULL) {
 		fputs("weir: no memory for a policy\n", errors);
 		return NULL;
@@ -393,6 +445,8 @@ struct weir_policy *weir__policy_loader_check(const char *path, FILE *errors)
 	loader->may_lack_limits = !is_folder; /* it may have settings only */
 	if (load_first(loader))
 		policy = loader->first;
+	if (loader->has_settings && policy && loader->said->policy[0] != '\0')
+		policy = check_apart(loader->said, path, errors, policy, ret_apart);
 	if (loader->has_settings)
 		weir__settings_warn_of_old_names(loader->said, errors);
 	if (loader->has_settings && policy)

@@ -815,9 +815,9 @@ static int run(struct server *server)
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && error == DONE; i++)
 		error = steps[i](server);
 	if (error == DONE) {
-		server->options->started(&(struct weir__server_started){ server->settings, &server->listeners,
-									 server->log, server->loader != NULL,
-									 server->stores != NULL });
+		server->options->started(&(struct weir__server_started){
+			server->settings, &server->listeners, server->log,
+			server->loader ? weir__policy_loader_guard(server->loader) : NULL, server->stores != NULL });
 		tell_before(server);
 		wait_for_signals(server, &signals);
 	}

@@ -5,12 +5,15 @@
 #include "server/listeners.h"
 #include "server/settings.h"
 
+struct weir_guard;
+
 /* For the report at the start. */
 struct weir__server_started {
 	const struct weir__settings *settings;
 	const struct weir__listeners *listeners;
 	const struct weir__log *log;
-	bool has_policy, has_store;
+	struct weir_guard *guard; /* NULL: no policy */
+	bool has_store;
 };
 
 struct weir__server_options {

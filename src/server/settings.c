@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/decimal.h"
+#include "core/nearest.h"
 #include "core/notation.h"
 #include "observe/span_exporter.h"
 #include "policy/source/policy_remote.h"
@@ -632,11 +633,13 @@ static bool is_config(const char *name, size_t length)
 	return length == 6 && memcmp(name, "config", 6) == 0;
 }
 
+enum { FLAG_SIZE = 64 };
+
 /* Accepts --log-format and --log_format. */
 static const struct weir__setting *find_flag(struct weir__settings *settings, const char *name, size_t length)
 {
 	const struct weir__setting_place place = { .from = WEIR__FROM_FLAG };
-	char spelled[64];
+	char spelled[FLAG_SIZE];
 
 	if (length >= sizeof(spelled))
 		return NULL;
@@ -650,8 +653,24 @@ static void refuse_unknown(struct weir__settings *settings, const char *name, si
 {
 	const struct weir__setting_place place = { .from = WEIR__FROM_FLAG };
 
-	weir__settings_error(settings, place, NULL, "unknown option --%.*s; weir serve --help lists them", (int)length,
-			     name);
+	struct weir__nearest nearest;
+	char spelled[FLAG_SIZE];
+	size_t n = 0;
+
+	for (; n < length && n + 1 < sizeof(spelled); n++)
+		spelled[n] = (char)(name[n] == '-' ? '_' : name[n]);
+	nearest = weir__nearest_of(spelled, n);
+	weir__nearest_offer(&nearest, "config");
+	for (size_t i = 0; i < WEIR__SETTINGS; i++)
+		weir__nearest_offer(&nearest, weir__setting_rows[i].name);
+	if (nearest.best) {
+		(void)snprintf(spelled, sizeof(spelled), "%s", nearest.best);
+		for (char *at = spelled; *at; at++)
+			*at = (char)(*at == '_' ? '-' : *at);
+	}
+	weir__settings_error(settings, place, NULL, "unknown option --%.*s; %s%s%sweir serve --help lists them",
+			     (int)length, name, nearest.best ? "did you mean --" : "", nearest.best ? spelled : "",
+			     nearest.best ? "? " : "");
 }
 
 /* The last flag has no value. */

@@ -28,6 +28,7 @@ import weir
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/server"))
 from redis_server import redis
+from fractions import Fraction
 HEADERS = sorted((ROOT / "include" / "weir").glob("*.h"))
 MS, S, HOUR = 10**6, 10**9, 3600 * 10**9
 THEN = 1_790_000_000 * S
@@ -209,6 +210,8 @@ def limiter_decides():
     assert limiter.upto(5, THEN + 300 * MS).granted == 2
     assert limiter.peek(1, THEN + 300 * MS).allowed is False
     assert limiter.peek(1, THEN + 400 * MS).allowed and limiter.tokens(THEN + 400 * MS) == 1
+    assert limiter.tokens_exact(THEN + 400 * MS) == 1 and limiter.tokens_exact(THEN + 450 * MS) == Fraction(3, 2)
+    assert limiter.tokens_exact(THEN + 400 * MS + 1) == 1 + Fraction(1, 100 * MS)
     assert limiter.refund(9, THEN + 400 * MS).remaining == 3
     assert limiter.take(0, THEN).allowed
 
@@ -411,6 +414,7 @@ def table_decides():
     assert limit.refund("carol", 2, THEN).remaining == 2
     state = limit.inspect("carol", THEN)
     assert state.is_stored and state.full_at == THEN + 100 * MS and state.verdict.remaining == 2
+    assert state.tokens == 2 and limit.inspect("carol", THEN + 50 * MS).tokens == Fraction(5, 2)
     assert limit.reset("carol") is True and limit.reset("carol") is False
     assert limit.inspect("carol", THEN).is_stored is False and limit.inspect("carol", THEN).full_at == 0
 

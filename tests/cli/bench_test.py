@@ -122,7 +122,7 @@ def what_cannot_be_measured_is_told():
         nobody = "127.0.0.1:%d" % taken.getsockname()[1]
     for code, words, *arguments in (
             (3, f"{nobody}: nothing listens there: start it with `weir serve`", "resp", "--at", nobody),
-            (2, "what? weir bench resp"), (2, "what can be measured is resp", "grpc"), (2, "what?", "--json"),
+            (2, "what? weir bench resp"), (2, "unknown command \"grpc\"", "grpc"), (2, "what?", "--json"),
             (2, "not an address of this machine alone", "resp", "--at", "192.0.2.1:6380"),
             (2, "not an address of this machine alone", "resp", "--at", "nowhere"),
             (3, "no address", "resp", "--yes-remote", "--at", "nowhere"),

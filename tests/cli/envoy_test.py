@@ -2,7 +2,7 @@
 """weir check-config and weir explain of configurations of Envoy's ratelimit service.
 
     envoy_test.py WEIR EXAMPLES"""
-# Covers: src/cli/policy.c
+# Covers: src/cli/explain.c
 
 import subprocess
 import sys

@@ -536,7 +536,7 @@ def full_disks_are_told():
     with shop() as table, open("/dev/full", "wb") as full:
         for arguments in (["info", table.name], ["get", table.name, "per user", "alice"], ["list", "--json"]):
             done = subprocess.run([WEIR, "table", *arguments], stdout=full, stderr=subprocess.PIPE, check=False)
-            assert done.returncode == 2 and b"standard output: No space left" in done.stderr, done
+            assert done.returncode == 3 and b"standard output: No space left" in done.stderr, done
 
 
 def files_are_tables():

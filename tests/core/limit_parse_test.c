@@ -47,6 +47,34 @@ static void other_texts_print_in_their_shortest_form(void)
 		{ "10/s refill interval burst 30", "10/s burst 30 refill interval" },
 		{ "10/s sliding_counter segments 1", "10/s sliding_counter" },
 		{ "10/0s", "10/0day" }, /* compile refuses it */
+		{ "10/sec", "10/s" },
+		{ "10/second", "10/s" },
+		{ "10/seconds", "10/s" },
+		{ "10/30secs", "10/30s" },
+		{ "100/minute", "100/min" },
+		{ "100/5minutes", "100/5min" },
+		{ "100/5mins", "100/5min" },
+		{ "5/h", "5/hour" },
+		{ "5/hr", "5/hour" },
+		{ "5/2hrs", "5/2hour" },
+		{ "5/2hours", "5/2hour" },
+		{ "1000/d", "1000/day" },
+		{ "1000/3days", "1000/3day" },
+		{ "1000/w", "1000/7day" },
+		{ "1000/week", "1000/7day" },
+		{ "1000/2weeks", "1000/14day" },
+		{ "0.5/s", "1/2s" },
+		{ "2.5/s", "5/2s" },
+		{ "0.1/min", "1/10min" },
+		{ "0.25/2h", "1/8hour" },
+		{ "1.0/s", "1/s" },
+		{ "010.50/s burst 7", "21/2s burst 7" },
+		{ "3.14159/s fixed_window", "314159/100000s fixed_window" },
+		{ "0.000000001/s", "1/1000000000s" },
+		{ "0.0/s", "0/s" }, /* compile refuses it */
+		{ "1844674407370955161.5/s", "3689348814741910323/2s" },
+		{ "10/s\n", "10/s" },
+		{ "10/s burst 3\r\n\n", "10/s burst 3" },
 	};
 
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
@@ -82,10 +110,49 @@ static void refusals_name_the_place_and_what_was_expected(void)
 		  "at 0: \"99999999999999999999/s\": expected a rate, COUNT/PERIOD with a count up to "
 		  "18446744073709551615, as in 100/min" },
 		{ "10/fortnight", 3,
-		  "at 3: \"fortnight\": unknown period; use ns, us, ms, s, min, hour or day, as in 10/30s" },
+		  "at 3: \"fortnight\": unknown period; use ns, us, ms, s, min, hour, day or week, as in 10/30s" },
 		{ "10/", 3,
-		  "at 3: the text ends here: unknown period; use ns, us, ms, s, min, hour or day, as in 10/30s" },
-		{ "10/min\t", 3, "at 3: \"min?\": unknown period; use ns, us, ms, s, min, hour or day, as in 10/30s" },
+		  "at 3: the text ends here: unknown period; use ns, us, ms, s, min, hour, day or week, as in 10/30s" },
+		{ "10/min\t", 3,
+		  "at 3: \"min?\": unknown period; use ns, us, ms, s, min, hour, day or week, as in 10/30s" },
+		{ "100/m", 4, "at 4: \"m\": min or month? Use min, or 30day for a month" },
+		{ "100/month", 4, "at 4: \"month\": months differ in length; use days, as in 1000/30day" },
+		{ "100/2months", 4, "at 4: \"2months\": months differ in length; use days, as in 1000/30day" },
+		{ "100/mo", 4, "at 4: \"mo\": months differ in length; use days, as in 1000/30day" },
+		{ "100/y", 4, "at 4: \"y\": years differ in length; use days, as in 1000/365day" },
+		{ "100/year", 4, "at 4: \"year\": years differ in length; use days, as in 1000/365day" },
+		{ "100/5years", 4, "at 4: \"5years\": years differ in length; use days, as in 1000/365day" },
+		{ "0./s", 0,
+		  "at 0: \"0./s\": expected a count of at most 19 digits, or whole numbers, as in 1/2s for 0.5/s" },
+		{ "0.x/s", 0,
+		  "at 0: \"0.x/s\": expected a count of at most 19 digits, or whole numbers, as in 1/2s for 0.5/s" },
+		{ "0.00000000000000000001/s", 0,
+		  "at 0: \"0.00000000000000000001/s\": expected a count of at most 19 digits, or whole numbers, as in 1/2s "
+		  "for 0.5/s" },
+		{ "1844674407370955161.6/s", 0,
+		  "at 0: \"1844674407370955161.6/s\": expected a count of at most 19 digits, or whole numbers, as in 1/2s "
+		  "for 0.5/s" },
+		{ "1844674407370955162.0/s", 0,
+		  "at 0: \"1844674407370955162.0/s\": expected a count of at most 19 digits, or whole numbers, as in 1/2s "
+		  "for 0.5/s" },
+		{ ".5/s", 0,
+		  "at 0: \".5/s\": expected a rate, COUNT/PERIOD with a count up to 18446744073709551615, as in 100/min" },
+		{ "0.5", 0,
+		  "at 0: \"0.5\": expected a rate, COUNT/PERIOD with a count up to 18446744073709551615, as in 100/min" },
+		{ "0.5.5/s", 0,
+		  "at 0: \"0.5.5/s\": expected a rate, COUNT/PERIOD with a count up to 18446744073709551615, as in "
+		  "100/min" },
+		{ "10/1.5s", 3,
+		  "at 3: \"1.5s\": unknown period; use ns, us, ms, s, min, hour, day or week, as in 10/30s" },
+		{ "10/s\nburst 3", 3,
+		  "at 3: \"s?burst\": unknown period; use ns, us, ms, s, min, hour, day or week, as in 10/30s" },
+		{ "\n", 0,
+		  "at 0: the text ends here: expected a rate, COUNT/PERIOD with a count up to 18446744073709551615, as in "
+		  "100/min" },
+		{ "0.0000001/1000000day", 10,
+		  "at 10: \"1000000day\": a period of more than 18446744073709551615 ns; use a shorter one" },
+		{ "0.0000001/100000day", 10,
+		  "at 10: \"100000day\": a period of more than 18446744073709551615 ns; use a shorter one" },
 		{ "10/1000000day", 3,
 		  "at 3: \"1000000day\": a period of more than 18446744073709551615 ns; use a shorter one" },
 		{ "10/s bursts 3", 5,
@@ -150,14 +217,16 @@ static void any_bytes_are_refused_or_round_trip(void)
 					     "count",
 					     "all",
 					     "sliding_counter" };
+	static const char *const rates[] = { "10/s ", "0.5/h ", "12.50/week ", "1/m ", "3." };
 	uint64_t random = 88172645463325252;
 	unsigned accepted = 0;
 
 	for (int i = 0; i < 200000; i++) {
-		char text[256] = "10/s ", again[WEIR_LIMIT_TEXT_MAX];
+		char text[256], again[WEIR_LIMIT_TEXT_MAX];
 		struct weir_limit limit, second;
 		size_t length;
 
+		strcpy(text, rates[random % (sizeof(rates) / sizeof(rates[0]))]);
 		for (int words = (int)(random >> 40) % 8; words > 0; words--) {
 			random ^= random << 13, random ^= random >> 7, random ^= random << 17;
 			strcat(text, parts[random % (sizeof(parts) / sizeof(parts[0]))]);

@@ -221,6 +221,74 @@ static void an_undo_of_what_is_gone_gives_nothing(void)
 	}
 }
 
+/* 3 taken from a full bucket at 100 s. */
+static void what_is_left_is_an_exact_number(void)
+{
+	static const struct {
+		const char *limit;
+		weir_ns at;
+		struct weir_tokens left;
+	} rows[] = {
+		{ "7/min burst 3", S(100), { 0, 0, 1 } },
+		{ "7/min burst 3", S(100) + 1, { 0, 7, UINT64_C(60000000000) } },
+		{ "7/min burst 3", S(110), { 1, 1, 6 } },
+		{ "7/min burst 3", S(120), { 2, 1, 3 } },
+		{ "7/min burst 3", S(200), { 3, 0, 1 } },
+		{ "0.5/s burst 5", S(101), { 2, 1, 2 } },
+		{ "0.5/s burst 5", S(103), { 3, 1, 2 } },
+		{ "10/s leaky queue 4", MS(100150), { 2, 1, 2 } },
+		{ "10/s burst 3", S(99), { 0, 0, 1 } }, /* the clock went back */
+		{ "10/s refill interval burst 4", MS(100150), { 1, 0, 1 } },
+		{ "5/s fixed_window", MS(100150), { 2, 0, 1 } },
+		{ "5/s sliding_log", MS(100150), { 2, 0, 1 } },
+		{ "5/s sliding_counter", MS(100150), { 2, 0, 1 } },
+		{ "10/s sliding_counter segments 5", MS(100150), { 7, 0, 1 } },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct weir_plan plan = plan_of(rows[i].limit);
+		void *const state = fresh_state(&plan);
+		struct weir_tokens left;
+
+		CHECK(weir_step_take(&plan, state, S(100), 3).allowed);
+		left = weir_step_tokens(&plan, state, rows[i].at);
+		if (!CHECK_EQ(left.units, rows[i].left.units) || !CHECK_EQ(left.parts, rows[i].left.parts) ||
+		    !CHECK_EQ(left.of, rows[i].left.of))
+			printf("# %s\n", rows[i].limit);
+		CHECK_EQ(left.units, weir_step_peek(&plan, state, rows[i].at, 0).remaining);
+		free(state);
+	}
+}
+
+/* count * elapsed / period, for any instant. */
+static void what_has_refilled_is_an_exact_number(void)
+{
+	uint64_t random = 88172645463325252;
+
+	for (int i = 0; i < 100000; i++) {
+		struct weir_limit limit = weir_limit_of(WEIR_TOKEN_BUCKET, random % 1000 + 1,
+							1 + (random >> 20) % S(100));
+		const weir_ns elapsed = (random >> 10) % S(10);
+		struct weir_state state = { 0, 0 };
+		struct weir_tokens left;
+		struct weir_plan plan;
+
+		limit.burst = 1 + (random >> 50);
+		random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+		if (weir_plan_compile(&limit, &plan, NULL) != WEIR_OK)
+			continue;
+		CHECK(weir_step_allow(&plan, &state, S(1000), limit.burst));
+		left = weir_step_tokens(&plan, &state, S(1000) + elapsed);
+		CHECK(left.parts < left.of);
+		if ((unsigned __int128)limit.count * elapsed >= (unsigned __int128)limit.burst * limit.period)
+			CHECK(left.units == limit.burst && left.parts == 0 && left.of == 1);
+		else
+			CHECK(((unsigned __int128)left.units * left.of + left.parts) * limit.period ==
+			      (unsigned __int128)limit.count * elapsed * left.of);
+	}
+}
+
 TESTS(TEST(only_rate_and_burst_may_change), TEST(a_take_says_what_was_granted), TEST(a_yes_or_no_counts_denials_too),
       TEST(after_an_undo_all_is_as_if_less_had_been_charged), TEST(an_undo_finds_its_own_charge_only),
-      TEST(an_undo_of_what_is_gone_gives_nothing))
+      TEST(an_undo_of_what_is_gone_gives_nothing), TEST(what_is_left_is_an_exact_number),
+      TEST(what_has_refilled_is_an_exact_number))

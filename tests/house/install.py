@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """What `meson install` installs is enough for a program: by pkg-config, against the shared and the static library. And for
 one that has its limits in Redis, and for one with a policy in front of it, against the shared libraries for that.
+libweir alone builds and installs where none of the libraries of the server is found.
 
     install.py BUILD_DIR"""
 
+import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -84,14 +87,54 @@ def run(command, **more):
     return done.stdout
 
 
+def option(build, name):
+    options = json.loads(run(["meson", "introspect", build, "--buildoptions"]))
+    return next(one["value"] for one in options if one["name"] == name)
+
+
+def check_charts(program, build):
+    """The page that is installed has charts, unless the build was told that there is no uPlot. Its licence names its author."""
+    folder = option(build, "uplot") or Path(__file__).resolve().parents[2] / "build/page/node_modules/uplot"
+    if Path(folder).is_dir() and b"Leon Sorokin" not in program.read_bytes():
+        sys.exit("the page of the program that was installed has no charts")
+
+
+def check_library_alone(root):
+    """-Dserver=false builds and installs libweir with none of the server's libraries: pkg-config finds nothing."""
+    source = Path(__file__).resolve().parents[2]
+    hidden = os.environ | {"PKG_CONFIG_LIBDIR": "/nonexistent", "PKG_CONFIG_PATH": ""}
+    build, place = root / "library", root / "installed"
+    told = run(["meson", "setup", build, source, "-Dserver=false", "-Dllhttp=/nonexistent", "--buildtype=debug",
+                "--prefix=/usr"], env=hidden)
+    for name in ("yaml", "ssl", "crypto", "curl", "jansson"):
+        if name in told:
+            sys.exit(f"-Dserver=false looks for {name}:\n{told}")
+    run(["meson", "compile", "-C", build], env=hidden)
+    run(["meson", "install", "-C", build, "--no-rebuild", "--destdir", place], env=hidden)
+    needed = run(["readelf", "-d", next(place.rglob("libweir.so"))])
+    if re.findall(r"\(NEEDED\).*\[(.*?)\]", needed) != ["libc.so.6"]:
+        sys.exit(f"libweir needs more than libc:\n{needed}")
+    if any(place.rglob("bin/weir")) or any(place.rglob("libweir-*")) or any(place.rglob("guard.h")):
+        sys.exit("-Dserver=false installs more than libweir")
+    pkgconfig = next(place.rglob("weir.pc")).parent
+    env = os.environ | {"PKG_CONFIG_LIBDIR": str(pkgconfig), "PKG_CONFIG_SYSROOT_DIR": str(place)}
+    flags = run(["pkg-config", "--cflags", "--libs", "weir"], env=env).split()
+    run(["cc", "-Wall", "-Werror", root / "program.c", "-o", root / "alone", *flags])
+    answer = run([root / "alone"], env=env | {"LD_LIBRARY_PATH": str(pkgconfig.parent)})
+    if answer != "1 0\n":
+        sys.exit(f"a program with libweir alone answered {answer!r}")
+
+
 def main(build):
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         run(["meson", "install", "-C", build, "--no-rebuild", "--destdir", folder])
         if not any(root.rglob("man1/weir-serve.1")):
             sys.exit("the man page weir-serve.1 was not installed")
-        if not any(root.rglob("share/weir/policy.schema.json")):
-            sys.exit("the schema of policies was not installed")
+        for name in ("policy.schema.json", "prometheus.yml", "weir-alerts.yml", "grafana-dashboard.json"):
+            if not any(root.rglob(f"share/weir/{name}")):
+                sys.exit(f"share/weir/{name} was not installed")
+        check_charts(next(root.rglob("bin/weir")), build)
         pkgconfig = next(root.rglob("weir.pc")).parent
         env = os.environ | {"PKG_CONFIG_PATH": str(pkgconfig), "PKG_CONFIG_SYSROOT_DIR": folder}
         (root / "program.c").write_text(PROGRAM, encoding="utf-8")
@@ -102,6 +145,7 @@ def main(build):
             answer = run([root / "program"], env=env | {"LD_LIBRARY_PATH": str(pkgconfig.parent)})
             if answer != "1 0\n":
                 sys.exit(f"a program with {linking or 'the shared library'} answered {answer!r}")
+        check_library_alone(root)
         (root / "in_redis.c").write_text(IN_REDIS, encoding="utf-8")
         flags = run(["pkg-config", "--cflags", "--libs", "weir-redis"], env=env).split()
         run(["cc", "-Wall", "-Werror", root / "in_redis.c", "-o", root / "in_redis", *flags])

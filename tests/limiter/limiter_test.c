@@ -57,7 +57,8 @@ static void bad_beginnings_say_why(void)
 	struct weir_message why;
 
 	CHECK_EQ(weir_limiter_init_text(memory, sizeof(memory), "10/fortnight", &limiter, &why), WEIR_ERR_SYNTAX);
-	CHECK_TEXT(why.text, "at 3: \"fortnight\": unknown period; use ns, us, ms, s, min, hour or day, as in 10/30s");
+	CHECK_TEXT(why.text,
+		   "at 3: \"fortnight\": unknown period; use ns, us, ms, s, min, hour, day or week, as in 10/30s");
 	CHECK_EQ(weir_limiter_init_text(memory, sizeof(memory), "10/s burst 0", &limiter, &why), WEIR_ERR_LIMIT);
 	CHECK_TEXT(why.text, "a burst of 0: a bucket needs room for 1 or more");
 	CHECK_EQ(weir_limiter_init_text(memory, 10, "10/s", &limiter, &why), WEIR_ERR_ROOM);
@@ -86,6 +87,10 @@ static void each_question(void)
 		CHECK(!weir_limiter_peek(limiter, S(1), 4).allowed);
 		CHECK_EQ(weir_limiter_upto(limiter, S(1), 9).granted, 3);
 		CHECK_EQ(weir_limiter_refund(limiter, S(1), 2).remaining, 2);
+		CHECK_EQ(weir_limiter_tokens(limiter, S(1)), 2);
+		CHECK_EQ(weir_limiter_tokens_exact(limiter, S(1)).units, 2);
+		CHECK_EQ(weir_limiter_tokens_exact(limiter, S(1) + MS(50)).parts, i < 2);
+		CHECK_EQ(weir_limiter_tokens_exact(limiter, S(1) + MS(50)).of, i < 2 ? 2 : 1);
 		CHECK_EQ(weir_limiter_tokens(limiter, S(1)), 2);
 		CHECK(weir_limiter_take(limiter, S(1), 6).never);
 		free(limiter);

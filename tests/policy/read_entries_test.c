@@ -234,8 +234,8 @@ static void mistakes_have_places(void)
 		  "e.csv:4:6: limit '0/s': a count of 0: a rate needs 1 or more\n" },
 		{ "user,limit\n\"a\nb\",0/s\n", "e.csv:3:4: limit '0/s': a count of 0: a rate needs 1 or more\n" },
 		{ "user,limit\n\nann,5/fortnight\n",
-		  "e.csv:3:7: limit '5/fortnight': at 2: \"fortnight\": unknown period; use ns, us, ms, s, min, hour "
-		  "or day, as in 10/30s\n" },
+		  "e.csv:3:7: limit '5/fortnight': at 2: \"fortnight\": unknown period; use ns, us, ms, s, min, hour, "
+		  "day or week, as in 10/30s\n" },
 		{ "user,\"\tb\",limit\n",
 		  "e.csv:1:7: '?b': the name of an attribute has 1 to 63 bytes, and no control characters\n" },
 		{ "b,c,d,e,f,limit\n",

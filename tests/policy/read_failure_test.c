@@ -143,22 +143,22 @@ static void mistakes_about_stores_are_all_told(void)
 		reported,
 		"p.yaml:2:45: on_store_failure 'maybe'; it is share, open, closed, or {local: 200/s burst 400}\n"
 		"p.yaml:2:66: store_budget '5us'; it is a time from 1ms to 10s, such as 5ms\n"
-		"p.yaml:3:24: limit '1/fortnight': at 2: \"fortnight\": unknown period; use ns, us, ms, s, min, hour "
-		"or day, as in 10/30s\n"
+		"p.yaml:3:24: limit '1/fortnight': at 2: \"fortnight\": unknown period; use ns, us, ms, s, min, hour, "
+		"day or week, as in 10/30s\n"
 		"p.yaml:3:61: limit '0/s': a count of 0: a rate needs 1 or more\n"
 		"p.yaml:3:81: store_budget '11s'; it is a time from 1ms to 10s, such as 5ms\n"
 		"p.yaml:6:24: unknown key 'share' in on_store_failure; use local\n"
 		"p.yaml:6:23: on_store_failure has no local limit; it is share, open, closed, or {local: 200/s burst 400}\n"
 		"p.yaml:7:19: a list; store_budget is a text\n"
 		"p.yaml:9:35: on_store_failure goes with a limit, and there is none beside it\n"
-		"p.yaml:10:64: limit '1/x': at 2: \"x\": unknown period; use ns, us, ms, s, min, hour or day, as in "
+		"p.yaml:10:64: limit '1/x': at 2: \"x\": unknown period; use ns, us, ms, s, min, hour, day or week, as in "
 		"10/30s\n"
 		"p.yaml:11:54: a list; on_store_failure: it is share, open, closed, or {local: 200/s burst 400}\n"
 		"p.yaml:11:76: store_budget '0ms'; it is a time from 1ms to 10s, such as 5ms\n"
 		"p.yaml:12:35: store_budget goes with a limit, and there is none beside it\n"
 		"p.yaml:13:5: a limit says how much: limit: 100/s burst 200\n"
 		"p.yaml:13:15: on_store_failure goes with a limit, and there is none beside it\n"
-		"p.yaml:13:44: limit '1/x': at 2: \"x\": unknown period; use ns, us, ms, s, min, hour or day, as in "
+		"p.yaml:13:44: limit '1/x': at 2: \"x\": unknown period; use ns, us, ms, s, min, hour, day or week, as in "
 		"10/30s\n");
 }
 

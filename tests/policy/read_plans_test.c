@@ -58,10 +58,10 @@ static void mistakes(void)
 {
 	static const struct mistake rows[] = {
 		{ "limits: [{name: a, limit: 1/x}]",
-		  "p.yaml:1:29: limit '1/x': at 2: \"x\": unknown period; use ns, us, ms, s, min, hour or day, as in "
+		  "p.yaml:1:29: limit '1/x': at 2: \"x\": unknown period; use ns, us, ms, s, min, hour, day or week, as in "
 		  "10/30s\n" },
 		{ "limits: [{name: a, limit: '1/x'}]",
-		  "p.yaml:1:30: limit '1/x': at 2: \"x\": unknown period; use ns, us, ms, s, min, hour or day, as in "
+		  "p.yaml:1:30: limit '1/x': at 2: \"x\": unknown period; use ns, us, ms, s, min, hour, day or week, as in "
 		  "10/30s\n" },
 		{ "limits: [{name: a, limit: 0/s}]",
 		  "p.yaml:1:27: limit '0/s': a count of 0: a rate needs 1 or more\n" },

@@ -31,7 +31,7 @@ static void mistakes_are_all_told(void)
 		"p.yaml:18:1: unknown key 'speed' in a policy; use limits, attributes, unmatched\n"
 		"p.yaml:4:5: unknown key 'rate' in a limit; use name, limit, key, match, cost, mode, overrides, overrides_from, store, on_store_failure, store_budget, wait\n"
 		"p.yaml:2:11: 'a b': a name has 1 to 40 letters, digits and -_./:\n"
-		"p.yaml:3:16: limit '100/fortnight': at 4: \"fortnight\": unknown period; use ns, us, ms, s, min, hour or day, as in 10/30s\n"
+		"p.yaml:3:16: limit '100/fortnight': at 4: \"fortnight\": unknown period; use ns, us, ms, s, min, hour, day or week, as in 10/30s\n"
 		"p.yaml:7:11: mode 'on'; it is enforce, shadow or off\n"
 		"p.yaml:9:17: '10.0.0.1/8' has bits set beyond its length; 10.1.0.0/16 has none\n"
 		"p.yaml:9:35: '/a?b': a path has no '?' in it; what follows it is no part of a path\n"

@@ -55,7 +55,9 @@ def of(*limits, **more):
 
 VALID = [
     {"limits": []}, of(limit()), of(limit(), unmatched="allow"), of(limit(), unmatched="deny"), of(limit(name="A-z_0./:")), of(limit(name="a" * 40)),
-    of(limit(name=5)), of(limit(limit="1/250ms")), of(limit(limit="  10/2day   burst 3  ")),
+    of(limit(name=5)), of(limit(limit="1/250ms")), of(limit(limit="0.5/sec")), of(limit(limit="100/5minutes")),
+    of(limit(limit="010.25/h")), of(limit(limit="00.01/2weeks burst 3")), of(limit(limit="5/d\n")), of(limit(limit="5/d burst 3\r\n")),
+    of(limit(limit="  10/2day   burst 3  ")),
     of(limit(limit="10/s refill interval burst 30")), of(limit(limit="10/s token_bucket refill smooth")),
     of(limit(limit="5/s leaky")), of(limit(limit="5/s leaky queue 50")), of(limit(limit="5/s leaky_bucket burst 50")),
     of(limit(limit="10/s fixed_window align first count all")), of(limit(limit="1000/hour sliding_log count admitted")),
@@ -91,7 +93,8 @@ INVALID = [
     [], "limits", 5, {"limit": []}, of(limit(), unmatched="maybe"), of(limit(), unmatched=True), of(limit(unmatched="deny")), {"limits": {}}, {"limits": "a"}, {"limits": None}, {"attributes": []}, of("a"),
     of([]), of({}), of({"name": "a"}), of({"limit": "10/s"}), of(limit(rate=5)), of(limit(name="")),
     of(limit(name="a b")), of(limit(name="a" * 41)), of(limit(name=["a"])), of(limit(name="ä")),
-    of(limit(limit="10")), of(limit(limit="10/fortnight")), of(limit(limit="0/s")), of(limit(limit="10/0s")),
+    of(limit(limit="10")), of(limit(limit="10/fortnight")), of(limit(limit="10/m")), of(limit(limit="10/month")), of(limit(limit="0.0/s")),
+    of(limit(limit="0./s")), of(limit(limit=".5/s")), of(limit(limit="10/1.5s")), of(limit(limit="0/s")), of(limit(limit="10/0s")),
     of(limit(limit="10/s burst")), of(limit(limit="10/s burst 0")), of(limit(limit="10/s queue 5")),
     of(limit(limit="10/s leaky refill interval")), of(limit(limit="10/s sliding_log align first")),
     of(limit(limit="10/s fixed_window segments 2")), of(limit(limit="10/s burst 5 leaky")), of(limit(limit=10)),

@@ -55,7 +55,7 @@ const struct weir__command_row weir__command_rows[] = {
 	  "changes one limit until the policy changes, on all servers of the store or, with HERE, on this one; a reload of an unchanged policy does not undo it",
 	  weir__change, WEIR__OP_CHANGE, 3, 4, WEIR__IS_WRITE, 0, 0, 0 },
 	{ "weir.reload", "",
-	  "schedules a reload of the policy and answers a number; it is done when policy_reloads of INFO has reached it",
+	  "schedules a reload of policy and users and answers a number; it is done when policy_reloads of INFO has reached it",
 	  weir__reload, WEIR__OP_POLICY_PUT, 1, 1, 0, 0, 0, 0 },
 	{ "weir.live", "[seconds] [KEYS n] [LIMIT name] [FILTER text]",
 	  "what the server sees now, as JSON: limits by second, their top keys, latency; see docs/observe.md",

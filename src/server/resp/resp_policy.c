@@ -9,6 +9,7 @@
 #include "server/live.h"
 #include "server/policy_loader.h"
 #include "server/shared_changes.h"
+#include "server/user_reload.h"
 
 enum {
 	ROWS_MAX = 50,          /* of WEIR.LIMITS in one reply */
@@ -178,6 +179,8 @@ void weir__reload(struct weir__call *call)
 
 	if (weir__guard_of(call) == NULL)
 		return;
+	if (call->context->user_reload)
+		weir__user_reload_reload(call->context->user_reload);
 	weir__resp_write_integer(call->writer, weir__signed_of(weir__policy_loader_reload(call->context->loader)));
 	weir__audit_who_of(call->client, WEIR__PROTOCOL_RESP, &who);
 	weir__audit_begin(&line, call->context->log, &who, "reload_asked");

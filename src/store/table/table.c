@@ -591,13 +591,15 @@ struct weir_table_key weir__table_inspect(struct weir_table *table, const struct
 
 		return (struct weir_table_key){ .is_stored = place.slot != NULL,
 						.full_at = place.slot ? now + verdict.reset_after : 0,
-						.verdict = verdict };
+						.verdict = verdict,
+						.tokens = { verdict.remaining, 0, 1 } };
 	}
 	slot = place.is_old ? weir__key_pack(&found, &state) : place.seen;
 	return (struct weir_table_key){
 		.is_stored = place.slot != NULL,
 		.full_at = weir__slot_fingerprint(slot) ? weir__slot_full_at(slot) + table->epoch : 0,
 		.verdict = weir_step_peek(&found.view.format.plan, &state, now, cost),
+		.tokens = weir_step_tokens(&found.view.format.plan, &state, now),
 	};
 }
 

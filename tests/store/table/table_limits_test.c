@@ -110,7 +110,7 @@ static void limits_and_names_that_cannot_be(void)
 		{ "012345678901234567890123456789012345678901234567890123456789012", "1/s", WEIR_OK, "" },
 		{ "any/byte but NUL\n", "1/s", WEIR_OK, "" },
 		{ "a", "1/fortnight", WEIR_ERR_SYNTAX,
-		  "at 2: \"fortnight\": unknown period; use ns, us, ms, s, min, hour or day, as in 10/30s" },
+		  "at 2: \"fortnight\": unknown period; use ns, us, ms, s, min, hour, day or week, as in 10/30s" },
 		{ "a", "0/s", WEIR_ERR_LIMIT, "a count of 0: a rate needs 1 or more" },
 		{ "a", "268435456/s fixed_window", WEIR_ERR_MAXIMUM,
 		  "in a table a count or burst is at most 268435455" },

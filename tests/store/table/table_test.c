@@ -32,6 +32,9 @@ static void each_question(void)
 		CHECK_EQ(weir_table_refund(table, limit, "key", 3, MADE_AT, 2).remaining, 2);
 		key = weir_table_inspect(table, limit, "key", 3, MADE_AT);
 		CHECK(key.is_stored && key.full_at > MADE_AT && key.verdict.remaining == 2 && key.verdict.allowed);
+		CHECK(key.tokens.units == 2 && key.tokens.parts == 0 && key.tokens.of == 1);
+		key = weir_table_inspect(table, limit, "key", 3, MADE_AT + MS(50));
+		CHECK(key.tokens.units == 2 && key.tokens.parts == (i < 3) && key.tokens.of == (i < 3 ? 2 : 1));
 		CHECK(weir_table_take(table, limit, "key", 3, MADE_AT, 6).never);
 		CHECK(weir_table_reset(table, limit, "key", 3));
 		CHECK(!weir_table_inspect(table, limit, "key", 3, MADE_AT).is_stored);
