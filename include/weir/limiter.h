@@ -82,8 +82,9 @@ WEIR_API struct weir_limit weir_limiter_limit(struct weir_limiter *limiter);
  * time until the reservation may act. If that is longer than max_wait, the reservation is denied, nothing changes, and
  * retry_after is how much longer it is. While reserved tokens have yet to flow in, takes are denied.
  *
- * Works for token buckets, smooth or with refill interval, and for leaky buckets that police. WEIR_ERR_UNSUPPORTED:
- * another kind of limit; nothing is written. */
+ * Works for token buckets, smooth or with refill interval, and for leaky buckets. A leaky bucket that shapes reserves a
+ * departure. If it is full, the reservation is denied with a delay of 0, and retry_after is the time until a place is
+ * free. WEIR_ERR_UNSUPPORTED: a window or a log; nothing is written. */
 WEIR_API int weir_limiter_reserve(struct weir_limiter *limiter, weir_ns now, uint64_t cost, weir_ns max_wait,
 				  struct weir_reservation *ret_reservation, struct weir_verdict *ret_verdict);
 

@@ -230,6 +230,22 @@ WEIR_API struct weir_table_key weir_table_inspect(struct weir_table *table, cons
 WEIR_API int weir_table_wait(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
 			     size_t key_length, uint64_t cost, weir_ns deadline, struct weir_canceller *canceller);
 
+/* Takes cost now, even if the tokens have yet to flow in, as weir_limiter_reserve does: for programs that wait without
+ * a thread, such as event loops. Wait for verdict.delay, or give it back by weir_table_cancel.
+ *
+ * A table reserves at most half a minute ahead, also if max_wait is longer, except for leaky buckets that shape. Beyond
+ * that the reservation is denied, and retry_after is how much longer it would have to wait: try again then.
+ * WEIR_ERR_UNSUPPORTED: a window, a log or a bucket with refill interval; nothing is written. */
+WEIR_API int weir_table_reserve(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
+				size_t key_length, weir_ns now, uint64_t cost, weir_ns max_wait,
+				struct weir_reservation *ret_reservation, struct weir_verdict *ret_verdict);
+
+/* Gives back what a reservation of this key took, minus the part that later reservations were built upon. Gives back
+ * nothing once its time has passed, if it was cancelled before, or if the limit has changed or the key was reset since.
+ * Returns the units given back, rounded down. */
+WEIR_API uint64_t weir_table_cancel(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
+				    size_t key_length, weir_ns now, struct weir_reservation *reservation);
+
 /* One limit that a request must pass. */
 struct weir_claim {
 	const struct weir_table_limit *limit;

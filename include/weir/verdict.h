@@ -1,4 +1,4 @@
-/* verdict.h: the decision on one request, and a reservation of a token bucket. */
+/* verdict.h: the decision on one request, and a reservation of a bucket. */
 #ifndef WEIR_VERDICT_H
 #define WEIR_VERDICT_H
 
@@ -21,7 +21,7 @@ struct weir_verdict {
 	weir_ns delay;       /* shaping leaky bucket: until departure. reservation: until it may act. others: 0 */
 };
 
-/* A reservation: a token bucket has charged it, and its tokens may still have to flow in. Keep it if you may want to
+/* A reservation: a bucket has charged it, and its tokens may still have to flow in. Keep it if you may want to
  * cancel it. It needs no freeing. */
 struct weir_reservation {
 	uint64_t cost;  /* 0 if it was denied, or after it was cancelled */

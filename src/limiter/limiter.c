@@ -524,6 +524,10 @@ int weir_limiter_reserve(struct weir_limiter *limiter, weir_ns now, uint64_t cos
 {
 	struct attempt attempt;
 
+	if (weir__limiter_shapes(limiter)) {
+		*ret_verdict = weir__limiter_depart(limiter, now, cost, max_wait, ret_reservation);
+		return WEIR_OK;
+	}
 	if (!weir__limiter_can_reserve(limiter))
 		return WEIR_ERR_UNSUPPORTED;
 	for (;;) {
@@ -634,7 +638,7 @@ uint64_t weir_limiter_cancel(struct weir_limiter *limiter, weir_ns now, struct w
 {
 	uint64_t given;
 
-	if (!weir__limiter_can_reserve(limiter))
+	if (!weir__limiter_can_reserve(limiter) && !weir__limiter_shapes(limiter))
 		return 0;
 	weir__lock_acquire(&limiter->lock);
 	given = weir__limiter_cancel_held(limiter, now, reservation);
