@@ -38,7 +38,8 @@ WEIR_API size_t weir_limiter_size(const struct weir_limit *limit);
 
 /* Makes a limiter, with a full bucket or nothing counted, in memory[0..size), aligned to WEIR_LIMITER_ALIGN. The limit
  * is copied. With more memory than needed, the count of a sliding log can be raised later. To start with fewer tokens
- * than the burst, take the rest right after this call. Fails as weir_plan_compile does, or with WEIR_ERR_ROOM. */
+ * than the burst, take the rest right after this call. Fails as weir_plan_compile does. WEIR_ERR_ROOM: the memory is too
+ * small; the message says how much it needs. WEIR_ERR_ALIGNMENT: it is not aligned. */
 WEIR_API int weir_limiter_init(void *memory, size_t size, const struct weir_limit *limit,
 			       struct weir_limiter **ret_limiter, struct weir_message *ret_message);
 

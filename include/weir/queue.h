@@ -40,8 +40,8 @@ struct weir_queue_clock {
 WEIR_API size_t weir_queue_size(const struct weir_limit *limit);
 
 /* Makes an empty queue in memory[0..size), aligned to WEIR_QUEUE_ALIGN. The clock is copied. WEIR_ERR_UNSUPPORTED: the
- * limit is not a leaky bucket with a queue. WEIR_ERR_ROOM: the memory is too small or not aligned. Other errors as
- * weir_plan_compile. */
+ * limit is not a leaky bucket with a queue. WEIR_ERR_MAXIMUM: more places than an address space has. WEIR_ERR_ROOM: the
+ * memory is too small. WEIR_ERR_ALIGNMENT: it is not aligned. Other errors as weir_plan_compile. */
 WEIR_API int weir_queue_init(void *memory, size_t size, const struct weir_limit *limit,
 			     const struct weir_queue_clock *clock, struct weir_queue **ret_queue,
 			     struct weir_message *ret_message);

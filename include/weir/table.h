@@ -69,7 +69,8 @@ struct weir_table_limit;
 /* The most limits that are decided together. */
 #define WEIR_TABLE_CLAIMS_MAX 16
 
-/* The longest name of a limit, and of shared memory, in bytes. */
+/* The longest name of a limit, and of shared memory, in bytes. The name of a limit is text in UTF-8, or any other bytes,
+ * without control characters. */
 #define WEIR_TABLE_NAME_MAX 63
 
 struct weir_table_options {
@@ -118,8 +119,10 @@ WEIR_API size_t weir_table_arena_size(const struct weir_limit *limit, uint64_t k
  * of this process's cgroups leave. Shared memory and files must also fit into their file system. With `overcommit`, only
  * the file system has the last word, and memory that is missing later may end this or another process.
  *
- * WEIR_ERR_ROOM: size_bytes is too small, too large, does not fit, or is 0 where no table exists. WEIR_ERR_REGION: the memory or file is
- * not a table, has another version, size_bytes, limits_max or arena_bytes, or belongs to another user. You can attach
+ * WEIR_ERR_NO_TABLE: size_bytes is 0, and no table of this name exists. WEIR_ERR_ROOM: size_bytes is too small.
+ * WEIR_ERR_TOO_LARGE: size_bytes, arena_bytes or limits_max is beyond its maximum, or the table does not fit the memory
+ * that is available. WEIR_ERR_FILE_TYPE: the name belongs to a symbolic link, a directory, a FIFO, a socket or a device.
+ * WEIR_ERR_REGION: the memory or file is not a table, has another version, size_bytes, limits_max or arena_bytes, or belongs to another user. You can attach
  * to a table of another user (other than root) only if you pass a mode with bits for others, or with bits for the group
  * if the table has a group of this process and is not writable by others. WEIR_ERR_LIMIT: an invalid name or number.
  * WEIR_ERR_SYSTEM: see errno. */
@@ -149,7 +152,7 @@ WEIR_API int weir_table_check_limit(const struct weir_limit *limit, struct weir_
 /* Adds a limit, or finds it. Every process adds the limits that it uses, by the same names. Safe from any thread.
  * WEIR_ERR_CHANGE: the name belongs to a different limit, or the limit has been changed to a different one.
  * WEIR_ERR_FULL: the table already has limits_max limits. WEIR_ERR_LIMIT: an invalid limit or name. WEIR_ERR_MAXIMUM:
- * beyond the maxima of a table. WEIR_ERR_UNSUPPORTED: the limit needs an arena, and this table has none.
+ * beyond the maxima of a table. WEIR_ERR_NO_ARENA: the limit needs an arena, and this table has none.
  * WEIR_ERR_SYSTEM: no memory. */
 WEIR_API int weir_table_add_limit(struct weir_table *table, const char *name, const struct weir_limit *limit,
 				  const struct weir_table_limit **ret_limit, struct weir_message *ret_message);
@@ -179,7 +182,7 @@ WEIR_API int weir_table_find_limit(struct weir_table *table, const char *name, c
  *
  * Safe from any thread and process; of several changes at once the last one stays. A change to the same limit does
  * nothing. WEIR_ERR_CHANGE: the algorithm, an option or the period of a window would change. WEIR_ERR_LIMIT and
- * WEIR_ERR_MAXIMUM as weir_table_add_limit. WEIR_ERR_UNSUPPORTED: a sliding counter would need an arena, which the
+ * WEIR_ERR_MAXIMUM as weir_table_add_limit. WEIR_ERR_NO_ARENA: a sliding counter would need an arena, which the
  * table does not have. WEIR_ERR_REGION: the shared memory is damaged. */
 WEIR_API int weir_table_change_limit(struct weir_table *table, const struct weir_table_limit *limit,
 				     const struct weir_limit *to, weir_ns now, struct weir_message *ret_message);

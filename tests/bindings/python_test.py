@@ -500,12 +500,14 @@ def table_refuses():
     assert table.add_limit("per user", "10/s burst 10").text == "10/s", "the same limit is found again"
     assert 'a limit "per user" of 10/s' in refused(weir.ERR_CHANGE, table.add_limit, "per user", "20/s")
     refused(weir.ERR_SYNTAX, table.add_limit, "x", "10 per s")
-    refused(weir.ERR_UNSUPPORTED, table.add_limit, "x", "10/s sliding_log")
+    refused(weir.ERR_NO_ARENA, table.add_limit, "x", "10/s sliding_log")
+    assert "at 1: a name has no control characters" in refused(weir.ERR_LIMIT, table.add_limit, "a\nb", "10/s")
     refused(weir.ERR_MAXIMUM, table.add_limit, "x", "268435456/s fixed_window")
     refused(weir.ERR_LIMIT, table.add_limit, "", "10/s")
     raises(ValueError, table.add_limit, "a\0b", "10/s")
     refused(weir.ERR_ROOM, weir.Table)
-    refused(weir.ERR_ROOM, weir.Table, 2**63)
+    refused(weir.ERR_TOO_LARGE, weir.Table, 2**63)
+    refused(weir.ERR_TOO_LARGE, weir.Table, 10, limits_max=2**32 - 1)
     refused(weir.ERR_LIMIT, weir.Table, 10, shared="a/b")
     refused(weir.ERR_LIMIT, weir.Table, 10, shared="")
     refused(weir.ERR_LIMIT, weir.Table, 10, shared="x", mode=0o7000)
@@ -573,7 +575,7 @@ def shared_tables_are_one():
         assert (error.code, error.errno) == (weir.ERR_SYSTEM, errno.ENOENT) and name in str(error)
     else:
         raise AssertionError("unlinked twice")
-    assert "no such table" in refused(weir.ERR_ROOM, weir.Table, shared=name)
+    assert "no such table" in refused(weir.ERR_NO_TABLE, weir.Table, shared=name)
     refused(weir.ERR_LIMIT, weir.Table.unlink, "a/b")
     raises(ValueError, weir.Table.unlink, "a\0b")
 
@@ -590,7 +592,9 @@ def tables_in_files_carry_on():
         with weir.Table(file=os.fsencode(path)) as table:
             assert table.add_limit("per user", "10/day").upto("a", 7).granted == 3
         refused(weir.ERR_LIMIT, weir.Table, 10, file=path, shared="x")
-        refused(weir.ERR_REGION, weir.Table, 10, file=folder)
+        assert "a directory, not a table" in refused(weir.ERR_FILE_TYPE, weir.Table, 10, file=folder)
+        os.symlink(path, path + "-link")
+        assert "a symbolic link" in refused(weir.ERR_FILE_TYPE, weir.Table, 10, file=path + "-link")
         raises(ValueError, weir.Table, 10, file="a\0b")
         with open(path, "r+b") as file:
             file.write(b"no table")

@@ -57,7 +57,8 @@ __all__ = ["Limiter", "Table", "Limit", "Claim", "Key", "Verdict", "Decision", "
            "Canceller", "Waited", "Reservation", "Queue", "Store", "StoreLimit", "Answer", "StoreStats", "StoreLimitStats", "Guard", "GuardAnswer",
            "Health", "Error", "NEVER", "now", "ERR_SYNTAX", "ERR_LIMIT", "ERR_MAXIMUM", "ERR_CHANGE",
            "ERR_ROOM", "ERR_UNSUPPORTED", "ERR_NEVER", "ERR_DEADLINE", "ERR_CANCELLED", "ERR_CLOSED", "ERR_FULL",
-           "ERR_SYSTEM", "ERR_REGION", "ERR_UNREACHABLE", "ERR_UNANSWERED"]
+           "ERR_SYSTEM", "ERR_REGION", "ERR_UNREACHABLE", "ERR_UNANSWERED", "ERR_ALIGNMENT", "ERR_TOO_LARGE", "ERR_NO_TABLE",
+           "ERR_FILE_TYPE", "ERR_NO_ARENA", "ERR_NULL"]
 
 Key = Union[str, bytes]  # str is UTF-8
 _Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
@@ -81,6 +82,12 @@ ERR_SYSTEM = -12
 ERR_REGION = -13
 ERR_UNREACHABLE = -14
 ERR_UNANSWERED = -15
+ERR_ALIGNMENT = -16
+ERR_TOO_LARGE = -17
+ERR_NO_TABLE = -18
+ERR_FILE_TYPE = -19
+ERR_NO_ARENA = -20
+ERR_NULL = -21
 
 _LIMITER_ALIGN = 64
 _QUEUE_ALIGN = 64
@@ -1121,8 +1128,10 @@ class Table(_Unique):
     made_at: the time around which times are good, by 9 years; 0 is now. For replays and tests.
     overcommit: make the table even if it does not fit into the available memory.
 
-    Error: ERR_ROOM, ERR_REGION (the memory or file is not a table, has other sizes, or belongs to another user), ERR_LIMIT (an
-    invalid name or number), ERR_SYSTEM."""
+    Error: ERR_NO_TABLE (keys is 0, and there is no such table); ERR_TOO_LARGE (beyond the maximum, or the memory that is
+    available); ERR_ROOM (too small); ERR_FILE_TYPE (a symbolic link, a directory or another special file); ERR_REGION (the
+    memory or file is not a table, has other sizes, or belongs to another user); ERR_LIMIT (an invalid name or number);
+    ERR_SYSTEM."""
 
     _instead = "open it again by its name or path: weir.Table(shared=NAME) or weir.Table(file=PATH)"
 
@@ -1174,7 +1183,7 @@ class Table(_Unique):
         """Adds a limit, or finds it: all processes add the limits that they use, by the same names.
 
         Error: ERR_CHANGE, there is another limit of this name; ERR_FULL; ERR_SYNTAX, ERR_LIMIT, ERR_MAXIMUM; and
-        ERR_UNSUPPORTED: sliding logs and segments need arena_bytes."""
+        ERR_NO_ARENA: sliding logs and segments need arena_bytes. A name has no control characters."""
         limit, message, pointer, handle = _parse(text), _weir_message(), _Pointer(), self._use()
         _check(_library.weir_table_add_limit(handle, _name(name), _ref(limit), _ref(pointer), _ref(message)), message)
         return Limit(self, pointer)
