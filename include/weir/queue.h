@@ -12,7 +12,11 @@
  * Departures are due exactly one period/count apart, so n of them take n times that. A consumer that is a little late
  * each time does not slow the queue down. The queue saves nothing up: after a pause, or when consumers are late by more
  * than one departure, the next departure is due one period/count after the last one took place. Items therefore never
- * leave in a burst. The limit of a queue cannot be changed. */
+ * leave in a burst. The limit of a queue cannot be changed.
+ *
+ * A queue is in memory alone, and holds pointers. Nothing of it survives the process: neither the items, nor their order,
+ * nor when the last one left. To keep items over a restart, drain them at the end, store them yourself, and push them again
+ * in that order. The first one then leaves at once. */
 #ifndef WEIR_QUEUE_H
 #define WEIR_QUEUE_H
 

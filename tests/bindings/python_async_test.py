@@ -323,6 +323,16 @@ def items_leave_in_order_at_the_rate():
     assert queue.try_pop() == (None, weir.NEVER)
 
 
+def items_are_in_memory_only():
+    """What is drained before the end and pushed at the next start keeps its order. The first leaves at once."""
+    clock = Clock()
+    before = weir.Queue("1/hour leaky queue 5", clock)
+    assert all(before.try_push(item) for item in "abcd") and before.try_pop() == ("a", None)
+    kept, after = before.drain(), weir.Queue("1/hour leaky queue 5", clock)
+    assert kept == ["b", "c", "d"] and len(before) == len(after) == 0
+    assert [after.try_push(item).delay for item in kept] == [0, 3600 * S, 7200 * S] and after.try_pop() == ("b", None)
+
+
 def a_closed_queue_ends():
     queue = weir.Queue("1000/s leaky queue 300")
     for number in range(300):
@@ -396,7 +406,7 @@ TESTS = [a_herd_of_tasks_takes_once_each, windows_are_tried_by_the_first_alone, 
          a_task_waits_in_line_until_its_timeout, cancelled_tasks_give_back, those_who_stay_keep_their_instants,
          wait_for_cancels, keys_do_not_wait_for_each_other, a_table_reserves_half_a_minute_ahead,
          loops_of_threads_share_a_limiter, tables_are_waited_for_on_the_clock, reservations,
-         items_leave_in_order_at_the_rate, a_closed_queue_ends, threads_pass_items_on, waits_of_a_queue_end,
+         items_leave_in_order_at_the_rate, items_are_in_memory_only, a_closed_queue_ends, threads_pass_items_on, waits_of_a_queue_end,
          a_loop_polls_a_queue]
 
 if __name__ == "__main__":

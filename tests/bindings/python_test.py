@@ -752,6 +752,45 @@ def a_policy_guards_a_store():
     assert "unknown period" in faults, faults
 
 
+# What changes, before, after, and what a key has left: after three requests before the change and one after it, and after a change back.
+# In Redis a key that starts over loses what it had; in a table it has that still when the old limit is back.
+SWAPS = [
+    ("burst of a bucket", "limit: 10/day", "limit: 10/day burst 8", 4, 5, 5),
+    ("rate of a bucket", "limit: 10/day", "limit: 20/day burst 10", 6, 5, 5),
+    ("count of a window", "limit: 10/5000day fixed_window", "limit: 8/5000day fixed_window", 4, 5, 5),
+    ("period of a window", "limit: 10/5000day fixed_window", "limit: 10/2500day fixed_window", 9, 6, 9),
+    ("the algorithm", "limit: 10/5000day", "limit: 10/5000day fixed_window", 9, 6, 9),
+    ("an override comes", "limit: 9/day", "limit: 9/day, overrides: [{when: {plan: gold}, limit: 10/day}]", 9, 5, 5),
+    ("match", "limit: 10/day", "match: {plan: gold}, limit: 10/day", 6, 5, 5),
+    ("cost", "limit: 10/day", "cost: 2, limit: 10/day", 5, 4, 4),
+]
+
+
+def left_by(guard, body, times, name="a"):
+    guard.change(text=f"limits:\n  - {{name: {name}, key: user, {body}}}\n")
+    return [guard.check({"user": "ann", "plan": "gold"}).verdict.remaining for _ in range(times)][-1]
+
+
+def a_policy_swap_keeps_usage():
+    """docs/policies.md has it as a table."""
+    with on_redis(limits_max=256) as (in_redis, server), weir.Table(keys=100, limits_max=256) as table, \
+            weir.Store(table) as in_table:
+        for row, (what, before, after, left, back_in_table, back_in_redis) in enumerate(SWAPS):
+            for store, back in ((in_table, back_in_table), (in_redis, back_in_redis)):
+                with weir.Guard(store, text="limits: []") as guard:
+                    left_by(guard, before, 3, f"a{row}")
+                    assert left_by(guard, after, 1, f"a{row}") == left, what
+                    assert left_by(guard, before, 1, f"a{row}") == back, what
+        with weir.Guard(in_redis, text="limits: []") as guard:
+            left_by(guard, "limit: 10/day", 3)
+            assert left_by(guard, "limit: 10/day", 1, "renamed") == 9 and left_by(guard, "limit: 10/day", 1) == 6
+            left_by(guard, "limit: 10/5000day fixed_window", 3, "window")
+        with weir.Store(f"{server.url}?timeout=10s") as again, weir.Guard(again, text="limits: []") as guard:
+            again.wait(PATIENCE_S)  # a program that was started again, with another policy
+            assert left_by(guard, "limit: 20/day burst 9", 1) == 4
+            assert left_by(guard, "limit: 8/5000day fixed_window", 1, "window") == 4
+
+
 def threads_share_a_store():
     with on_redis() as (store, _):
         limit, went = store.add_limit("per user", "150/day"), []
@@ -769,7 +808,7 @@ TESTS = [layouts_are_those_of_c, fields_are_those_of_c, errors_are_those_of_c, f
          close_waits_for_nobody, a_key_is_waited_for, shared_tables_are_one, tables_in_files_carry_on, fork_doubles_what_is_private,
          fork_shares_what_is_shared, waits_work_after_fork, threads_share_exactly, a_store_on_a_table_decides,
          a_store_on_redis_decides, a_store_falls_back, a_store_without_a_fallback_raises, a_policy_guards_a_store,
-         threads_share_a_store]
+         threads_share_a_store, a_policy_swap_keeps_usage]
 
 
 def main(tests):
