@@ -54,7 +54,14 @@ WEIR_API int weir_guard_new_on(struct weir_store *store, struct weir_policy *pol
 WEIR_API void weir_guard_free(struct weir_guard *guard);
 
 /* Replaces the policy, and takes ownership of the new one. The old one is freed when no thread decides by it any more.
- * This call waits for that; threads that decide do not wait. If it fails, the new policy is freed and nothing has
+ * This call waits for that; threads that decide do not wait.
+ *
+ * A key keeps its usage under a limit of the same name, in a table and in Redis, if only the rate or burst of a bucket or
+ * the count of a window changes: see weir_table_change_limit. It starts over if the name, the algorithm, an option, the
+ * period of a window or the parts of the key change. A limit that the new policy does not have stays in the table. If a
+ * later policy has it again, keys have what they used, minus what has refilled. docs/policies.md has all cases.
+ *
+ * If it fails, the new policy is freed and nothing has
  * changed, except that some of its limits may have been added to the table. */
 WEIR_API int weir_guard_change(struct weir_guard *guard, struct weir_policy *policy, weir_ns now,
 			       struct weir_message *ret_message);

@@ -38,7 +38,8 @@ WEIR_API size_t weir_limiter_size(const struct weir_limit *limit);
 
 /* Makes a limiter, with a full bucket or nothing counted, in memory[0..size), aligned to WEIR_LIMITER_ALIGN. The limit
  * is copied. With more memory than needed, the count of a sliding log can be raised later. To start with fewer tokens
- * than the burst, take the rest right after this call. Fails as weir_plan_compile does, or with WEIR_ERR_ROOM. */
+ * than the burst, take the rest right after this call. Fails as weir_plan_compile does. WEIR_ERR_ROOM: the memory is too
+ * small; the message says how much it needs. WEIR_ERR_ALIGNMENT: it is not aligned. */
 WEIR_API int weir_limiter_init(void *memory, size_t size, const struct weir_limit *limit,
 			       struct weir_limiter **ret_limiter, struct weir_message *ret_message);
 
@@ -85,8 +86,9 @@ WEIR_API struct weir_limit weir_limiter_limit(struct weir_limiter *limiter);
  * time until the reservation may act. If that is longer than max_wait, the reservation is denied, nothing changes, and
  * retry_after is how much longer it is. While reserved tokens have yet to flow in, takes are denied.
  *
- * Works for token buckets, smooth or with refill interval, and for leaky buckets that police. WEIR_ERR_UNSUPPORTED:
- * another kind of limit; nothing is written. */
+ * Works for token buckets, smooth or with refill interval, and for leaky buckets. A leaky bucket that shapes reserves a
+ * departure. If it is full, the reservation is denied with a delay of 0, and retry_after is the time until a place is
+ * free. WEIR_ERR_UNSUPPORTED: a window or a log; nothing is written. */
 WEIR_API int weir_limiter_reserve(struct weir_limiter *limiter, weir_ns now, uint64_t cost, weir_ns max_wait,
 				  struct weir_reservation *ret_reservation, struct weir_verdict *ret_verdict);
 

@@ -12,7 +12,11 @@
  * Departures are due exactly one period/count apart, so n of them take n times that. A consumer that is a little late
  * each time does not slow the queue down. The queue saves nothing up: after a pause, or when consumers are late by more
  * than one departure, the next departure is due one period/count after the last one took place. Items therefore never
- * leave in a burst. The limit of a queue cannot be changed. */
+ * leave in a burst. The limit of a queue cannot be changed.
+ *
+ * A queue is in memory alone, and holds pointers. Nothing of it survives the process: neither the items, nor their order,
+ * nor when the last one left. To keep items over a restart, drain them at the end, store them yourself, and push them again
+ * in that order. The first one then leaves at once. */
 #ifndef WEIR_QUEUE_H
 #define WEIR_QUEUE_H
 
@@ -40,8 +44,8 @@ struct weir_queue_clock {
 WEIR_API size_t weir_queue_size(const struct weir_limit *limit);
 
 /* Makes an empty queue in memory[0..size), aligned to WEIR_QUEUE_ALIGN. The clock is copied. WEIR_ERR_UNSUPPORTED: the
- * limit is not a leaky bucket with a queue. WEIR_ERR_ROOM: the memory is too small or not aligned. Other errors as
- * weir_plan_compile. */
+ * limit is not a leaky bucket with a queue. WEIR_ERR_MAXIMUM: more places than an address space has. WEIR_ERR_ROOM: the
+ * memory is too small. WEIR_ERR_ALIGNMENT: it is not aligned. Other errors as weir_plan_compile. */
 WEIR_API int weir_queue_init(void *memory, size_t size, const struct weir_limit *limit,
 			     const struct weir_queue_clock *clock, struct weir_queue **ret_queue,
 			     struct weir_message *ret_message);

@@ -65,7 +65,7 @@ WEIR_API void weir_redis_free(struct weir_redis *redis);
  * This call is optional: it is for programs that do not want to start without Redis. */
 WEIR_API int weir_redis_wait(struct weir_redis *redis, weir_ns at_most, struct weir_message *ret_message);
 
-/* Adds a limit, or finds it. A name has 1 to WEIR_REDIS_NAME_MAX bytes without a colon: its keys in Redis are named
+/* Adds a limit, or finds it. A name has 1 to WEIR_REDIS_NAME_MAX bytes without a colon or control characters: its keys in Redis are named
  * PREFIX NAME:KEY. Sends nothing to Redis. WEIR_ERR_CHANGE: this process already has a different limit of this name.
  * WEIR_ERR_LIMIT: an invalid limit or name. WEIR_ERR_MAXIMUM: the limit does not fit Redis, whose numbers are exact
  * only up to 2^53; the message says what would be right. WEIR_ERR_SYSTEM: no memory. */

@@ -69,7 +69,8 @@ struct weir_table_limit;
 /* The most limits that are decided together. */
 #define WEIR_TABLE_CLAIMS_MAX 16
 
-/* The longest name of a limit, and of shared memory, in bytes. */
+/* The longest name of a limit, and of shared memory, in bytes. The name of a limit is text in UTF-8, or any other bytes,
+ * without control characters. */
 #define WEIR_TABLE_NAME_MAX 63
 
 struct weir_table_options {
@@ -120,8 +121,10 @@ WEIR_API size_t weir_table_arena_size(const struct weir_limit *limit, uint64_t k
  * of this process's cgroups leave. Shared memory and files must also fit into their file system. With `overcommit`, only
  * the file system has the last word, and memory that is missing later may end this or another process.
  *
- * WEIR_ERR_ROOM: size_bytes is too small, too large, does not fit, or is 0 where no table exists. WEIR_ERR_REGION: the memory or file is
- * not a table, has another version, size_bytes, limits_max or arena_bytes, or belongs to another user. You can attach
+ * WEIR_ERR_NO_TABLE: size_bytes is 0, and no table of this name exists. WEIR_ERR_ROOM: size_bytes is too small.
+ * WEIR_ERR_TOO_LARGE: size_bytes, arena_bytes or limits_max is beyond its maximum, or the table does not fit the memory
+ * that is available. WEIR_ERR_FILE_TYPE: the name belongs to a symbolic link, a directory, a FIFO, a socket or a device.
+ * WEIR_ERR_REGION: the memory or file is not a table, has another version, size_bytes, limits_max or arena_bytes, or belongs to another user. You can attach
  * to a table of another user (other than root) only if you pass a mode with bits for others, or with bits for the group
  * if the table has a group of this process and is not writable by others. WEIR_ERR_LIMIT: an invalid name or number.
  * WEIR_ERR_SYSTEM: see errno. */
@@ -151,7 +154,7 @@ WEIR_API int weir_table_check_limit(const struct weir_limit *limit, struct weir_
 /* Adds a limit, or finds it. Every process adds the limits that it uses, by the same names. Safe from any thread.
  * WEIR_ERR_CHANGE: the name belongs to a different limit, or the limit has been changed to a different one.
  * WEIR_ERR_FULL: the table already has limits_max limits. WEIR_ERR_LIMIT: an invalid limit or name. WEIR_ERR_MAXIMUM:
- * beyond the maxima of a table. WEIR_ERR_UNSUPPORTED: the limit needs an arena, and this table has none.
+ * beyond the maxima of a table. WEIR_ERR_NO_ARENA: the limit needs an arena, and this table has none.
  * WEIR_ERR_SYSTEM: no memory. */
 WEIR_API int weir_table_add_limit(struct weir_table *table, const char *name, const struct weir_limit *limit,
 				  const struct weir_table_limit **ret_limit, struct weir_message *ret_message);
@@ -181,7 +184,7 @@ WEIR_API int weir_table_find_limit(struct weir_table *table, const char *name, c
  *
  * Safe from any thread and process; of several changes at once the last one stays. A change to the same limit does
  * nothing. WEIR_ERR_CHANGE: the algorithm, an option or the period of a window would change. WEIR_ERR_LIMIT and
- * WEIR_ERR_MAXIMUM as weir_table_add_limit. WEIR_ERR_UNSUPPORTED: a sliding counter would need an arena, which the
+ * WEIR_ERR_MAXIMUM as weir_table_add_limit. WEIR_ERR_NO_ARENA: a sliding counter would need an arena, which the
  * table does not have. WEIR_ERR_REGION: the shared memory is damaged. */
 WEIR_API int weir_table_change_limit(struct weir_table *table, const struct weir_table_limit *limit,
 				     const struct weir_limit *to, weir_ns now, struct weir_message *ret_message);
@@ -232,6 +235,22 @@ WEIR_API struct weir_table_key weir_table_inspect(struct weir_table *table, cons
  * only while the wait is shorter than half a minute. */
 WEIR_API int weir_table_wait(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
 			     size_t key_length, uint64_t cost, weir_ns deadline, struct weir_canceller *canceller);
+
+/* Takes cost now, even if the tokens have yet to flow in, as weir_limiter_reserve does: for programs that wait without
+ * a thread, such as event loops. Wait for verdict.delay, or give it back by weir_table_cancel.
+ *
+ * A table reserves at most half a minute ahead, also if max_wait is longer, except for leaky buckets that shape. Beyond
+ * that the reservation is denied, and retry_after is how much longer it would have to wait: try again then.
+ * WEIR_ERR_UNSUPPORTED: a window, a log or a bucket with refill interval; nothing is written. */
+WEIR_API int weir_table_reserve(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
+				size_t key_length, weir_ns now, uint64_t cost, weir_ns max_wait,
+				struct weir_reservation *ret_reservation, struct weir_verdict *ret_verdict);
+
+/* Gives back what a reservation of this key took, minus the part that later reservations were built upon. Gives back
+ * nothing once its time has passed, if it was cancelled before, or if the limit has changed or the key was reset since.
+ * Returns the units given back, rounded down. */
+WEIR_API uint64_t weir_table_cancel(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
+				    size_t key_length, weir_ns now, struct weir_reservation *reservation);
 
 /* One limit that a request must pass. */
 struct weir_claim {

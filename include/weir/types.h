@@ -4,7 +4,11 @@
  * every value is legal: sums saturate, they never wrap.
  *
  * A denial is a result, not an error. Functions that decide return a verdict. Functions that can fail return one of the
- * codes below, 0 or negative. */
+ * codes below, 0 or negative.
+ *
+ * A pointer must not be NULL, unless its comment says that it may be. Functions that take a message, and those that read
+ * policies, return WEIR_ERR_NULL, and the message names the argument. The others decide or wait, and do not check: a NULL
+ * there ends the program. Text and lists of length 0 may be NULL. */
 #ifndef WEIR_TYPES_H
 #define WEIR_TYPES_H
 
@@ -33,11 +37,11 @@ typedef uint64_t weir_ns;
 #define WEIR_ERRORS(X)                                                                                                 \
 	X(WEIR_OK, 0, "no error")                                                                                      \
 	X(WEIR_ERR_SYNTAX, -1, "the text is not a limit")                                                              \
-	X(WEIR_ERR_LIMIT, -2, "no such limit can be")                                                                  \
+	X(WEIR_ERR_LIMIT, -2, "invalid limit, name or number")                                                         \
 	X(WEIR_ERR_MAXIMUM, -3, "the limit is beyond a documented maximum")                                            \
 	X(WEIR_ERR_CHANGE, -4, "a limit in use cannot change in this way")                                             \
 	X(WEIR_ERR_ROOM, -5, "the memory given is too small")                                                          \
-	X(WEIR_ERR_UNSUPPORTED, -6, "this algorithm does not have that operation")                                     \
+	X(WEIR_ERR_UNSUPPORTED, -6, "the operation does not exist for this kind of limit, store or policy")            \
 	X(WEIR_ERR_NEVER, -7, "no wait will help: it costs more than there can be at once")                            \
 	X(WEIR_ERR_DEADLINE, -8, "it would have to wait past its deadline")                                            \
 	X(WEIR_ERR_CANCELLED, -9, "the wait was cancelled")                                                            \
@@ -46,7 +50,13 @@ typedef uint64_t weir_ns;
 	X(WEIR_ERR_SYSTEM, -12, "the system refused: errno tells why")                                                 \
 	X(WEIR_ERR_REGION, -13, "the memory is not a table that this program can use")                                 \
 	X(WEIR_ERR_UNREACHABLE, -14, "the store cannot be asked: nothing is charged there")                            \
-	X(WEIR_ERR_UNANSWERED, -15, "the store did not answer in time: perhaps it is charged there")
+	X(WEIR_ERR_UNANSWERED, -15, "the store did not answer in time: perhaps it is charged there")                   \
+	X(WEIR_ERR_ALIGNMENT, -16, "the memory given is not aligned")                                                  \
+	X(WEIR_ERR_TOO_LARGE, -17, "the size is beyond the maximum, or beyond the memory that is available")           \
+	X(WEIR_ERR_NO_TABLE, -18, "a table of this name does not exist")                                               \
+	X(WEIR_ERR_FILE_TYPE, -19, "not a regular file, but a link, a directory, a FIFO, a socket or a device")        \
+	X(WEIR_ERR_NO_ARENA, -20, "the limit needs an arena, and the table has none")                                  \
+	X(WEIR_ERR_NULL, -21, "a pointer is NULL that must not be")
 
 enum weir_error {
 #define WEIR_ERROR_ENUM(name, value, meaning) name = (value),

@@ -1,4 +1,4 @@
-/* verdict.h: the decision on one request, and a reservation of a token bucket. */
+/* verdict.h: the decision on one request, and a reservation of a bucket. */
 #ifndef WEIR_VERDICT_H
 #define WEIR_VERDICT_H
 
@@ -28,7 +28,7 @@ struct weir_tokens {
 	uint64_t parts, of; /* parts < of */
 };
 
-/* A reservation: a token bucket has charged it, and its tokens may still have to flow in. Keep it if you may want to
+/* A reservation: a bucket has charged it, and its tokens may still have to flow in. Keep it if you may want to
  * cancel it. It needs no freeing. */
 struct weir_reservation {
 	uint64_t cost;  /* 0 if it was denied, or after it was cancelled */

@@ -200,7 +200,7 @@ static int open_table(const char *name, struct weir_table **ret_table)
 
 	if (error == WEIR_OK)
 		return GO_ON;
-	if (error == WEIR_ERR_ROOM) {
+	if (error == WEIR_ERR_NO_TABLE) {
 		if (is_file(name))
 			complain("there is no file ", name, "");
 		else
@@ -289,7 +289,7 @@ static void list_one(void *list, const char *name)
 	if (weir__memory_status(name, &status) != 0)
 		return; /* removed meanwhile */
 	error = weir__region_open(&region, &options, NULL);
-	if (error == WEIR_ERR_ROOM)
+	if (error == WEIR_ERR_NO_TABLE)
 		return;
 	weir__table_list_add(list, name, &status, problem_of(error));
 	if (error == WEIR_OK)

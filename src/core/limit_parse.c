@@ -1,6 +1,7 @@
 /* limit_parse.c: parses the notation of limit.h. Every error names the position and what was expected there. */
 #include <weir/limit.h>
 
+#include "core/argument.h"
 #include "core/notation.h"
 #include "core/text.h"
 
@@ -285,6 +286,10 @@ static size_t without_newline(const char *text, size_t length)
 
 int weir_limit_parse(const char *text, size_t length, struct weir_limit *ret_limit, struct weir_message *ret_message)
 {
+	if (length > 0)
+		WEIR__NOT_NULL(text, ret_message);
+	WEIR__NOT_NULL(ret_limit, ret_message);
+
 	struct parser parser = { text, without_newline(text, length), 0, ret_message };
 	struct weir_limit limit = weir_limit_of(WEIR_TOKEN_BUCKET, 0, 0);
 	bool may_be_algorithm = true;

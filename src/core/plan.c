@@ -3,6 +3,7 @@
  * The reasons are in docs/internals/core.md. */
 #include <weir/plan.h>
 
+#include "core/argument.h"
 #include "core/log.h"
 #include "core/notation.h"
 #include "core/segments.h"
@@ -99,6 +100,9 @@ static void compile_counter(const struct weir_limit *limit, struct weir_plan *pl
 
 int weir_plan_compile(const struct weir_limit *limit, struct weir_plan *ret_plan, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(limit, ret_message);
+	WEIR__NOT_NULL(ret_plan, ret_message);
+
 	struct weir_plan plan = { 0 };
 	int error = check(limit, ret_message);
 

@@ -3,6 +3,7 @@
 #include "core/step.h"
 
 #include "core/algorithm.h"
+#include "core/argument.h"
 #include "core/small.h"
 #include "core/text.h"
 
@@ -192,6 +193,9 @@ static int refuse(struct weir_message *ret_message, const char *words)
 
 int weir_step_convertible(const struct weir_plan *from, const struct weir_plan *to, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(from, ret_message);
+	WEIR__NOT_NULL(to, ret_message);
+
 	const uint32_t options = WEIR_PLAN_SHAPE | WEIR_PLAN_FIRST | WEIR_PLAN_COUNT_ALL;
 	const bool is_bucket = from->kind == WEIR_KIND_BUCKET || from->kind == WEIR_KIND_INTERVAL;
 	struct weir__text why;

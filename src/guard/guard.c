@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/argument.h"
 #include "core/text.h"
 #include "guard/guard_internal.h"
 
@@ -65,9 +66,22 @@ int weir__guard_new(struct weir_table *table, struct weir_policy *policy, weir__
 	return new_guard(table, NULL, policy, check, ret_guard, ret_message);
 }
 
+/* A policy belongs to the guard also when it cannot be used. */
+static int drop(struct weir_policy *policy, int error)
+{
+	weir_policy_free(policy);
+	return error;
+}
+
 int weir_guard_new_on(struct weir_store *store, struct weir_policy *policy, struct weir_guard **ret_guard,
 		      struct weir_message *ret_message)
 {
+	if (store == NULL)
+		return drop(policy, weir__argument_null(__func__, "store", ret_message));
+	WEIR__NOT_NULL(policy, ret_message);
+	if (ret_guard == NULL)
+		return drop(policy, weir__argument_null(__func__, "ret_guard", ret_message));
+
 	const struct weir__store_kind *const kind = store->kind;
 
 	return new_guard(store->table, kind ? store : NULL, policy, kind ? kind->check_limit : NULL, ret_guard,
@@ -77,6 +91,11 @@ int weir_guard_new_on(struct weir_store *store, struct weir_policy *policy, stru
 int weir_guard_new(struct weir_table *table, struct weir_policy *policy, struct weir_guard **ret_guard,
 		   struct weir_message *ret_message)
 {
+	if (table == NULL)
+		return drop(policy, weir__argument_null(__func__, "table", ret_message));
+	WEIR__NOT_NULL(policy, ret_message);
+	if (ret_guard == NULL)
+		return drop(policy, weir__argument_null(__func__, "ret_guard", ret_message));
 	return weir__guard_new(table, policy, NULL, ret_guard, ret_message);
 }
 
@@ -107,6 +126,10 @@ static void end_bound(struct weir_guard *guard, struct weir__bound_policy *bound
 int weir_guard_change(struct weir_guard *guard, struct weir_policy *policy, weir_ns now,
 		      struct weir_message *ret_message)
 {
+	if (guard == NULL)
+		return drop(policy, weir__argument_null(__func__, "guard", ret_message));
+	WEIR__NOT_NULL(policy, ret_message);
+
 	struct weir__bound_policy *next, *before = NULL;
 	int error;
 

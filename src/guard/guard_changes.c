@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "core/argument.h"
 #include "core/text.h"
 #include "guard/guard_internal.h"
 
@@ -122,6 +123,10 @@ int weir__guard_change_limit(struct weir_guard *guard, const char *plan, const s
 int weir_guard_change_limit(struct weir_guard *guard, const char *plan, const struct weir_limit *to, weir_ns now,
 			    struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(guard, ret_message);
+	WEIR__NOT_NULL(plan, ret_message);
+	WEIR__NOT_NULL(to, ret_message);
+
 	const struct weir__limit_change change = { .to = *to };
 	struct weir_limit before;
 	bool is_made;

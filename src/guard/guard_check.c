@@ -1,6 +1,7 @@
 /* guard_check.c: a policy check, one store request at a time. */
 #include "guard/guard_check.h"
 
+#include "core/argument.h"
 #include "core/text.h"
 #include "core/uninitialized.h"
 #include "guard/guard_internal.h"
@@ -280,6 +281,11 @@ int weir__guard_call_store(const struct weir_guard *guard, struct weir__store_re
 int weir_guard_check(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n, uint64_t cost,
 		     weir_ns now, struct weir_guard_answer *ret_answer, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(guard, ret_message);
+	WEIR__NOT_NULL(ret_answer, ret_message);
+	if (n > 0)
+		WEIR__NOT_NULL(attributes, ret_message);
+
 	struct weir_verdict verdicts[WEIR_POLICY_CLAIMS_MAX] WEIR__UNINITIALIZED;
 	struct weir_claim claims[WEIR_POLICY_CLAIMS_MAX] WEIR__UNINITIALIZED;
 	struct weir__store_request store_request WEIR__UNINITIALIZED;

@@ -1,6 +1,7 @@
 /* guard_descriptors.c: checks of descriptors, by a policy in Envoy's form, one store request at a time. */
 #include <stdio.h>
 
+#include "core/argument.h"
 #include "core/text.h"
 #include "core/uninitialized.h"
 #include "guard/guard_check.h"
@@ -455,6 +456,14 @@ int weir_guard_check_descriptors(struct weir_guard *guard, const char *domain, s
 				 struct weir_guard_answer *ret_answer, struct weir_guard_status *ret_statuses,
 				 struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(guard, ret_message);
+	if (domain_length > 0)
+		WEIR__NOT_NULL(domain, ret_message);
+	if (n > 0)
+		WEIR__NOT_NULL(descriptors, ret_message);
+	WEIR__NOT_NULL(ret_answer, ret_message);
+	WEIR__NOT_NULL(ret_statuses, ret_message);
+
 	struct weir_verdict verdicts[WEIR_DESCRIPTORS_MAX] WEIR__UNINITIALIZED;
 	struct weir_claim claims[WEIR_DESCRIPTORS_MAX] WEIR__UNINITIALIZED;
 	struct weir_descriptors_answer matched WEIR__UNINITIALIZED;

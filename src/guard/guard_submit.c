@@ -1,6 +1,7 @@
 /* guard_submit.c: policy checks of an event loop. A check is on the heap from the start, with its claims and keys. */
 #include <stdlib.h>
 
+#include "core/argument.h"
 #include "core/text.h"
 #include "guard/guard_check.h"
 #include "guard/guard_internal.h"
@@ -138,6 +139,12 @@ int weir_guard_submit(struct weir_guard *guard, struct weir_submitter *submitter
 		      const struct weir_attribute *attributes, size_t n, uint64_t cost, weir_guard_done *done,
 		      void *context, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(guard, ret_message);
+	WEIR__NOT_NULL(submitter, ret_message);
+	WEIR__NOT_NULL(done, ret_message);
+	if (n > 0)
+		WEIR__NOT_NULL(attributes, ret_message);
+
 	const struct weir_store *const store = weir__submitter_store(submitter);
 	const int error = weir__submitter_accepts(submitter);
 

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "core/argument.h"
 #include "core/log.h"
 #include "core/reserve.h"
 #include "core/segments.h"
@@ -350,20 +351,13 @@ size_t weir_limiter_size(const struct weir_limit *limit)
 	return needed_size(&plan);
 }
 
-static int refuse_room(struct weir_message *ret_message, size_t needed)
-{
-	struct weir__text why = weir__text_of_message(ret_message, 0);
-
-	weir__text_add(&why, "the limiter needs ");
-	weir__text_add_number(&why, needed);
-	weir__text_add(&why, " bytes, aligned to ");
-	weir__text_add_number(&why, WEIR_LIMITER_ALIGN);
-	return WEIR_ERR_ROOM;
-}
-
 int weir_limiter_init(void *memory, size_t size, const struct weir_limit *limit, struct weir_limiter **ret_limiter,
 		      struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(memory, ret_message);
+	WEIR__NOT_NULL(limit, ret_message);
+	WEIR__NOT_NULL(ret_limiter, ret_message);
+
 	struct weir_limiter *limiter = memory;
 	struct weir_plan plan;
 	size_t needed;
@@ -373,8 +367,9 @@ int weir_limiter_init(void *memory, size_t size, const struct weir_limit *limit,
 	if (error != WEIR_OK)
 		return error;
 	needed = needed_size(&plan);
-	if (size < needed || (uintptr_t)memory % WEIR_LIMITER_ALIGN != 0)
-		return refuse_room(ret_message, needed);
+	error = weir__argument_memory(memory, size, needed, WEIR_LIMITER_ALIGN, "limiter", ret_message);
+	if (error != WEIR_OK)
+		return error;
 	if (plan.kind == WEIR_KIND_LOG)
 		plan.room += (size - needed) / sizeof(struct weir__event);
 	/* For a log, clear only the header: entries are written before they are read, so their pages need not be
@@ -392,6 +387,10 @@ int weir_limiter_init(void *memory, size_t size, const struct weir_limit *limit,
 int weir_limiter_init_text(void *memory, size_t size, const char *text, struct weir_limiter **ret_limiter,
 			   struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(memory, ret_message);
+	WEIR__NOT_NULL(text, ret_message);
+	WEIR__NOT_NULL(ret_limiter, ret_message);
+
 	struct weir_limit limit;
 	const int error = weir_limit_parse(text, strlen(text), &limit, ret_message);
 
@@ -491,6 +490,9 @@ static void change_locked(struct weir_limiter *limiter, weir_ns now, const struc
 int weir_limiter_change(struct weir_limiter *limiter, weir_ns now, const struct weir_limit *limit,
 			struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(limiter, ret_message);
+	WEIR__NOT_NULL(limit, ret_message);
+
 	struct weir_plan from, to;
 	uint32_t generation;
 	int error;
@@ -544,6 +546,10 @@ int weir_limiter_reserve(struct weir_limiter *limiter, weir_ns now, uint64_t cos
 {
 	struct attempt attempt;
 
+	if (weir__limiter_shapes(limiter)) {
+		*ret_verdict = weir__limiter_depart(limiter, now, cost, max_wait, ret_reservation);
+		return WEIR_OK;
+	}
 	if (!weir__limiter_can_reserve(limiter))
 		return WEIR_ERR_UNSUPPORTED;
 	for (;;) {
@@ -654,7 +660,7 @@ uint64_t weir_limiter_cancel(struct weir_limiter *limiter, weir_ns now, struct w
 {
 	uint64_t given;
 
-	if (!weir__limiter_can_reserve(limiter))
+	if (!weir__limiter_can_reserve(limiter) && !weir__limiter_shapes(limiter))
 		return 0;
 	weir__lock_acquire(&limiter->lock);
 	given = weir__limiter_cancel_held(limiter, now, reservation);

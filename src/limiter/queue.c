@@ -16,6 +16,7 @@
 
 #include <weir/clock.h>
 
+#include "core/argument.h"
 #include "core/text.h"
 #include "core/wide.h"
 #include "os/canceller.h"
@@ -363,17 +364,21 @@ static size_t needed_size(uint64_t places)
 	return sizeof(struct weir_queue) + (size_t)places * sizeof(void *);
 }
 
-/* Also rejects more places than an address space can hold. */
+/* More do not fit an address space. */
+static const uint64_t places_max = UINT64_MAX / 16;
+
 static bool is_queue(const struct weir_limit *limit)
 {
-	return limit->algorithm == WEIR_LEAKY_BUCKET && limit->shape && limit->burst <= UINT64_MAX / 16;
+	return limit->algorithm == WEIR_LEAKY_BUCKET && limit->shape;
 }
 
 size_t weir_queue_size(const struct weir_limit *limit)
 {
 	struct weir_plan plan;
 
-	return is_queue(limit) && weir_plan_compile(limit, &plan, NULL) == WEIR_OK ? needed_size(limit->burst) : 0;
+	return is_queue(limit) && limit->burst <= places_max && weir_plan_compile(limit, &plan, NULL) == WEIR_OK ?
+		       needed_size(limit->burst) :
+		       0;
 }
 
 static int refuse(struct weir_message *ret_message, int error, const char *why)
@@ -387,18 +392,24 @@ static int refuse(struct weir_message *ret_message, int error, const char *why)
 int weir_queue_init(void *memory, size_t size, const struct weir_limit *limit, const struct weir_queue_clock *clock,
 		    struct weir_queue **ret_queue, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(memory, ret_message);
+	WEIR__NOT_NULL(limit, ret_message);
+	WEIR__NOT_NULL(ret_queue, ret_message);
+
 	struct weir_queue *queue = memory;
 	struct weir_plan plan;
-	const int error = weir_plan_compile(limit, &plan, ret_message);
+	int error = weir_plan_compile(limit, &plan, ret_message);
 
 	if (error != WEIR_OK)
 		return error;
 	if (!is_queue(limit))
 		return refuse(ret_message, WEIR_ERR_UNSUPPORTED,
 			      "a queue needs `leaky queue N`, as in 500/s leaky queue 1000");
-	if (size < needed_size(limit->burst) || (uintptr_t)memory % WEIR_QUEUE_ALIGN != 0)
-		return refuse(ret_message, WEIR_ERR_ROOM,
-			      "the queue needs weir_queue_size bytes, aligned to WEIR_QUEUE_ALIGN");
+	if (limit->burst > places_max)
+		return refuse(ret_message, WEIR_ERR_MAXIMUM, "a queue has at most 1152921504606846975 places");
+	error = weir__argument_memory(memory, size, needed_size(limit->burst), WEIR_QUEUE_ALIGN, "queue", ret_message);
+	if (error != WEIR_OK)
+		return error;
 	memset(queue, 0, sizeof(*queue));
 	queue->fd = -1;
 	queue->count = plan.count;
@@ -414,6 +425,10 @@ int weir_queue_init(void *memory, size_t size, const struct weir_limit *limit, c
 int weir_queue_init_text(void *memory, size_t size, const char *text, const struct weir_queue_clock *clock,
 			 struct weir_queue **ret_queue, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(memory, ret_message);
+	WEIR__NOT_NULL(text, ret_message);
+	WEIR__NOT_NULL(ret_queue, ret_message);
+
 	struct weir_limit limit;
 	const int error = weir_limit_parse(text, strlen(text), &limit, ret_message);
 

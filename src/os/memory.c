@@ -139,10 +139,12 @@ int weir__memory_open(const char *path, uint32_t mode, int *ret_file, size_t *re
 	int error = 0;
 
 	if (file < 0)
-		return errno == ELOOP || errno == EISDIR || errno == ENXIO ? EINVAL : errno;
+		return errno == ENXIO ? ENODEV : errno;
 	if (fstat(file, &status) != 0)
 		error = errno;
-	else if (!S_ISREG(status.st_mode) || status.st_size <= 0)
+	else if (!S_ISREG(status.st_mode))
+		error = ENODEV;
+	else if (status.st_size <= 0)
 		error = EINVAL;
 	else if (!is_trusted(&status, mode))
 		error = EPERM;

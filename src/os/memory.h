@@ -19,7 +19,8 @@ int weir__memory_publish(int file, const char *name);
 /* Closes the file of weir__memory_new_shared; the memory stays. */
 void weir__memory_close(int file);
 
-/* Attaches to memory by its name. ENOENT: not found. EINVAL: it is not memory. EPERM: it belongs to another user, and
+/* Attaches to memory by its name. ENOENT: not found. ELOOP: a symbolic link. EISDIR: a directory. ENODEV: a FIFO, a socket
+ * or a device. EINVAL: an empty file. EPERM: it belongs to another user, and
  * not to root. The owner can write anything into the memory. Attaching to another user's memory is therefore allowed
  * only if `mode` has bits for others, or has bits for the group while the memory has a group of this process and is not
  * writable by others. */

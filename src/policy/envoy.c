@@ -1,6 +1,7 @@
 /* envoy.c: finds the limits that apply to the descriptors of a request. */
 #include "policy/envoy.h"
 
+#include "core/argument.h"
 #include "core/text.h"
 #include "core/uninitialized.h"
 
@@ -251,6 +252,13 @@ int weir_policy_match_descriptors(const struct weir_policy *policy, const char *
 				  const struct weir_descriptor *descriptors, size_t n, uint64_t hits,
 				  struct weir_descriptors_answer *ret_answer, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(policy, ret_message);
+	if (domain_length > 0)
+		WEIR__NOT_NULL(domain, ret_message);
+	if (n > 0)
+		WEIR__NOT_NULL(descriptors, ret_message);
+	WEIR__NOT_NULL(ret_answer, ret_message);
+
 	struct room room = { ret_answer->room, sizeof(ret_answer->room), 0 };
 	uint32_t nodes[WEIR_DESCRIPTORS_MAX], top;
 	int error;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/argument.h"
 #include "os/folder.h"
 #include "os/text_file.h"
 #include "policy/envoy.h"
@@ -96,6 +97,10 @@ static int finish(struct weir_policy *policy, const struct weir__diagnostics *di
 int weir_policy_read_envoy(const char *text, size_t length, const char *name, uint32_t options,
 			   weir_policy_report *report, void *context, struct weir_policy **ret_policy)
 {
+	if (length > 0)
+		WEIR__NOT_NULL(text, NULL);
+	WEIR__NOT_NULL(ret_policy, NULL);
+
 	struct weir__diagnostics diagnostics = { name ? name : "policy", report, context, 0 };
 	struct weir__policy_reading reading = { .policy = new_policy(&diagnostics), .diagnostics = &diagnostics };
 
@@ -107,6 +112,9 @@ int weir_policy_read_envoy(const char *text, size_t length, const char *name, ui
 int weir_policy_load_envoy(const char *path, uint32_t options, weir_policy_report *report, void *context,
 			   struct weir_policy **ret_policy)
 {
+	WEIR__NOT_NULL(path, NULL);
+	WEIR__NOT_NULL(ret_policy, NULL);
+
 	struct weir__diagnostics diagnostics = { path, report, context, 0 };
 	struct weir__policy_reading reading = { .policy = new_policy(&diagnostics), .diagnostics = &diagnostics };
 	int error = ENOMEM;

@@ -240,6 +240,8 @@ static const char *plan_name(const struct weir__policy_reading *reading, const s
 	bool is_plain = true;
 	size_t length = write_path(envoy, number, name, WEIR__PLAN_NAME_MAX, &is_plain);
 
+	if (!weir__policy_clean_name(name, length < WEIR__PLAN_NAME_MAX ? length : WEIR__PLAN_NAME_MAX))
+		is_plain = false;
 	if (!is_plain || length > WEIR__PLAN_NAME_MAX) {
 		if (length > WEIR__PLAN_NAME_MAX - HASH)
 			length = WEIR__PLAN_NAME_MAX - HASH;

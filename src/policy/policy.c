@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "core/argument.h"
 #include "core/decimal.h"
 #include "core/text.h"
 #include "core/uninitialized.h"
@@ -238,5 +239,9 @@ int weir__policy_match(const struct weir_policy *policy, const struct weir_attri
 int weir_policy_match(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
 		      uint64_t cost, struct weir_policy_answer *ret_answer, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(policy, ret_message);
+	WEIR__NOT_NULL(ret_answer, ret_message);
+	if (n > 0)
+		WEIR__NOT_NULL(attributes, ret_message);
 	return weir__policy_match(policy, attributes, n, cost, ret_answer, NULL, ret_message);
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/argument.h"
 #include "core/decimal.h"
 #include "os/text_file.h"
 #include "policy/envoy.h"
@@ -625,6 +626,10 @@ struct weir_policy *weir__policy_of_parts(const struct weir__policy_part *parts,
 int weir_policy_read(const char *text, size_t length, const char *name, weir_policy_report *report, void *context,
 		     struct weir_policy **ret_policy)
 {
+	if (length > 0)
+		WEIR__NOT_NULL(text, NULL);
+	WEIR__NOT_NULL(ret_policy, NULL);
+
 	struct weir__diagnostics diagnostics = { name ? name : "policy", report, context, 0 };
 	const struct weir__policy_part part = { .text = { text, length }, .file = name };
 
@@ -634,6 +639,9 @@ int weir_policy_read(const char *text, size_t length, const char *name, weir_pol
 
 int weir_policy_load(const char *path, weir_policy_report *report, void *context, struct weir_policy **ret_policy)
 {
+	WEIR__NOT_NULL(path, NULL);
+	WEIR__NOT_NULL(ret_policy, NULL);
+
 	size_t length;
 	char *text;
 	int error = weir__text_file_read(path, text_most, &text, &length);

@@ -55,6 +55,9 @@ uint32_t weir__policy_read_plan(struct weir__policy_reading *reading, const stru
 uint32_t weir__policy_add_plan(struct weir__policy_reading *reading, const struct weir_policy_plan *plan,
 			       struct weir__mark at);
 
+/* Replaces control characters by question marks. Returns whether there were none. */
+bool weir__policy_clean_name(char *name, size_t length);
+
 /* The name of a plan: the limit's name and a suffix that distinguishes the plan. */
 struct weir__slice weir__policy_plan_name(const struct weir__policy_reading *reading, struct weir__slice limit,
 					  struct weir__slice apart);

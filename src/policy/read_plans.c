@@ -4,7 +4,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "core/utf8.h"
 #include "policy/read.h"
 
 bool weir__policy_mode_of(struct weir__slice word, enum weir_mode *ret_mode)
@@ -33,7 +35,23 @@ enum weir_mode weir__policy_read_mode(struct weir__diagnostics *diagnostics, con
 	return mode;
 }
 
-/* A name that is too long ends in a hash, to distinguish it from others. */
+bool weir__policy_clean_name(char *name, size_t length)
+{
+	bool is_clean = true;
+
+	for (size_t at = 0; at < length;) {
+		const struct weir__utf8 next = weir__utf8_first((const unsigned char *)name + at, length - at);
+
+		if (next.is_character && weir__utf8_is_control(next.character)) {
+			memset(name + at, '?', next.length);
+			is_clean = false;
+		}
+		at += next.length;
+	}
+	return is_clean;
+}
+
+/* A name that is too long, or has control characters, ends in a hash, to distinguish it from others. */
 struct weir__slice weir__policy_plan_name(const struct weir__policy_reading *reading, struct weir__slice limit,
 					  struct weir__slice apart)
 {
@@ -44,9 +62,14 @@ struct weir__slice weir__policy_plan_name(const struct weir__policy_reading *rea
 					 (int)(apart.n < WEIR__PLAN_NAME_MAX ? apart.n : WEIR__PLAN_NAME_MAX),
 					 apart.at);
 
-	if (length > WEIR__PLAN_NAME_MAX) {
-		(void)snprintf(name + WEIR__PLAN_NAME_MAX - HASH, HASH + 1, "~%016llx", (unsigned long long)hash);
-		length = WEIR__PLAN_NAME_MAX;
+	const bool is_clean = weir__policy_clean_name(name,
+						      length < WEIR__PLAN_NAME_MAX ? length : WEIR__PLAN_NAME_MAX);
+
+	if (!is_clean || length > WEIR__PLAN_NAME_MAX) {
+		if (length > WEIR__PLAN_NAME_MAX - HASH)
+			length = WEIR__PLAN_NAME_MAX - HASH;
+		(void)snprintf(name + length, HASH + 1, "~%016llx", (unsigned long long)hash);
+		length += HASH;
 	}
 	return weir__pool_copy(&reading->policy->pool, (struct weir__slice){ name, length });
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/argument.h"
 #include "core/text.h"
 #include "store/store_internal.h"
 
@@ -42,6 +43,9 @@ void weir__store_fini(struct weir_store *store)
 
 int weir_store_table(struct weir_table *table, struct weir_store **ret_store, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(table, ret_message);
+	WEIR__NOT_NULL(ret_store, ret_message);
+
 	struct weir_store *const store = malloc(sizeof(*store));
 	int error;
 
@@ -70,6 +74,7 @@ void weir_store_free(struct weir_store *store)
 
 int weir_store_wait(struct weir_store *store, weir_ns at_most, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(store, ret_message);
 	return store->kind ? store->kind->wait(store, at_most, ret_message) : WEIR_OK;
 }
 
@@ -115,6 +120,11 @@ static void note_added(struct weir_store *store, const struct weir_table_limit *
 int weir_store_add_limit(struct weir_store *store, const char *name, const struct weir_limit *limit,
 			 const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(store, ret_message);
+	WEIR__NOT_NULL(name, ret_message);
+	WEIR__NOT_NULL(limit, ret_message);
+	WEIR__NOT_NULL(ret_limit, ret_message);
+
 	int error = check_limit(store, limit, ret_message);
 
 	if (error == WEIR_OK)
@@ -127,6 +137,11 @@ int weir_store_add_limit(struct weir_store *store, const char *name, const struc
 int weir_store_add_limit_text(struct weir_store *store, const char *name, const char *text,
 			      const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(store, ret_message);
+	WEIR__NOT_NULL(name, ret_message);
+	WEIR__NOT_NULL(text, ret_message);
+	WEIR__NOT_NULL(ret_limit, ret_message);
+
 	struct weir_limit limit;
 	const int error = weir_limit_parse(text, strlen(text), &limit, ret_message);
 
@@ -136,6 +151,10 @@ int weir_store_add_limit_text(struct weir_store *store, const char *name, const 
 int weir_store_change_limit(struct weir_store *store, const struct weir_table_limit *limit, const struct weir_limit *to,
 			    struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(store, ret_message);
+	WEIR__NOT_NULL(limit, ret_message);
+	WEIR__NOT_NULL(to, ret_message);
+
 	const int error = check_limit(store, to, ret_message);
 
 	return error == WEIR_OK ?
@@ -146,6 +165,10 @@ int weir_store_change_limit(struct weir_store *store, const struct weir_table_li
 int weir_store_change_limit_text(struct weir_store *store, const struct weir_table_limit *limit, const char *text,
 				 struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(store, ret_message);
+	WEIR__NOT_NULL(limit, ret_message);
+	WEIR__NOT_NULL(text, ret_message);
+
 	struct weir_limit to;
 	const int error = weir_limit_parse(text, strlen(text), &to, ret_message);
 
@@ -177,6 +200,9 @@ void weir__store_set_rules(struct weir_store *store, const struct weir_table_lim
 int weir_store_set_failure(struct weir_store *store, const struct weir_table_limit *limit, enum weir_store_failure mode,
 			   const struct weir_table_limit *local, weir_ns timeout, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(store, ret_message);
+	WEIR__NOT_NULL(limit, ret_message);
+
 	struct weir__store_rule rule;
 
 	if ((mode == WEIR_STORE_FAILURE_LOCAL) != (local != NULL))

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/argument.h"
 #include "core/text.h"
 #include "os/wakeup.h"
 #include "store/store_internal.h"
@@ -42,6 +43,9 @@ static void free_submitter(struct weir_submitter *submitter)
 int weir_submitter_new(struct weir_store *store, struct weir_submitter **ret_submitter,
 		       struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(store, ret_message);
+	WEIR__NOT_NULL(ret_submitter, ret_message);
+
 	struct weir_submitter *const submitter = calloc(1, sizeof(*submitter));
 	uint32_t number;
 

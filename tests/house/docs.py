@@ -13,7 +13,7 @@ in a backslash goes on in the next line. `# not run` at the end of a command mea
 main, which must succeed. The block after <!-- output: NAME --> is what it prints, to the same rule.
 
 ```python blocks after a line <!-- run: NAME --> are run, and compared in the same way. They, and all commands, find
-weir.py and the shared library that lies next to LIBRARY.a.
+the Python package and the shared library that lies next to LIBRARY.a.
 
 A block after <!-- file: PATH --> is that file, from its first line to its last.
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What `meson install` installs is enough for a program: by pkg-config, against the shared and the static library. And for
-one that has its limits in Redis, and for one with a policy in front of it, against the shared libraries for that.
+"""What `meson install` installs is enough for a program: by pkg-config, against the shared and the static libraries, with limits
+in the program, with limits in Redis, and with a policy in front of them.
 libweir alone builds and installs where none of the libraries of the server is found.
 
     install.py BUILD_DIR"""
@@ -125,6 +125,24 @@ def check_library_alone(root):
         sys.exit(f"a program with libweir alone answered {answer!r}")
 
 
+# name, source, packages of pkg-config, how its output begins
+PROGRAMS = [
+    ("program", PROGRAM, ["weir"], "1 0\n"),
+    ("in_redis", IN_REDIS, ["weir-redis"], "the store cannot be asked"),
+    ("in_store", IN_STORE, ["weir-policy", "weir-redis"], "1 0\n"),
+]
+
+
+def check(root, pkgconfig, name, packages, is_static, expected):
+    """Static is wholly static: with libc, libyaml and OpenSSL."""
+    env = os.environ | {"PKG_CONFIG_PATH": str(pkgconfig), "PKG_CONFIG_SYSROOT_DIR": str(root)}
+    flags = run(["pkg-config", "--cflags", "--libs", *(["--static"] if is_static else []), *packages], env=env).split()
+    run(["cc", "-Wall", "-Werror", root / f"{name}.c", "-o", root / name, *(["-static"] if is_static else []), *flags])
+    answer = run([root / name], env=env | {"LD_LIBRARY_PATH": "" if is_static else str(pkgconfig.parent)})
+    if not answer.startswith(expected):
+        sys.exit(f"{name}, {'static' if is_static else 'shared'}: printed {answer!r}, not {expected!r}")
+
+
 def main(build):
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -136,28 +154,11 @@ def main(build):
                 sys.exit(f"share/weir/{name} was not installed")
         check_charts(next(root.rglob("bin/weir")), build)
         pkgconfig = next(root.rglob("weir.pc")).parent
-        env = os.environ | {"PKG_CONFIG_PATH": str(pkgconfig), "PKG_CONFIG_SYSROOT_DIR": folder}
-        (root / "program.c").write_text(PROGRAM, encoding="utf-8")
-        for linking in ([], ["-static"]):
-            static = ["--static"] if linking else []
-            flags = run(["pkg-config", "--cflags", "--libs", *static, "weir"], env=env).split()
-            run(["cc", "-Wall", "-Werror", root / "program.c", "-o", root / "program", *linking, *flags])
-            answer = run([root / "program"], env=env | {"LD_LIBRARY_PATH": str(pkgconfig.parent)})
-            if answer != "1 0\n":
-                sys.exit(f"a program with {linking or 'the shared library'} answered {answer!r}")
+        for name, text, packages, answer in PROGRAMS:
+            (root / f"{name}.c").write_text(text, encoding="utf-8")
+            for is_static in (False, True):
+                check(root, pkgconfig, name, packages, is_static, answer)
         check_library_alone(root)
-        (root / "in_redis.c").write_text(IN_REDIS, encoding="utf-8")
-        flags = run(["pkg-config", "--cflags", "--libs", "weir-redis"], env=env).split()
-        run(["cc", "-Wall", "-Werror", root / "in_redis.c", "-o", root / "in_redis", *flags])
-        answer = run([root / "in_redis"], env=env | {"LD_LIBRARY_PATH": str(pkgconfig.parent)})
-        if not answer.startswith("the store cannot be asked"):
-            sys.exit(f"a program with limits in Redis answered {answer!r}")
-        (root / "in_store.c").write_text(IN_STORE, encoding="utf-8")
-        flags = run(["pkg-config", "--cflags", "--libs", "weir-policy", "weir-redis"], env=env).split()
-        run(["cc", "-Wall", "-Werror", root / "in_store.c", "-o", root / "in_store", *flags])
-        answer = run([root / "in_store"], env=env | {"LD_LIBRARY_PATH": str(pkgconfig.parent)})
-        if answer != "1 0\n":
-            sys.exit(f"a program with a policy on a store answered {answer!r}")
     print("install: a program builds and runs with what was installed")
 
 

@@ -62,8 +62,11 @@ static void bad_beginnings_say_why(void)
 	CHECK_EQ(weir_limiter_init_text(memory, sizeof(memory), "10/s burst 0", &limiter, &why), WEIR_ERR_LIMIT);
 	CHECK_TEXT(why.text, "a burst of 0: a bucket needs room for 1 or more");
 	CHECK_EQ(weir_limiter_init_text(memory, 10, "10/s", &limiter, &why), WEIR_ERR_ROOM);
-	CHECK(strstr(why.text, "bytes, aligned to 64") != NULL);
-	CHECK_EQ(weir_limiter_init_text(memory + 1, sizeof(memory) - 1, "10/s", &limiter, NULL), WEIR_ERR_ROOM);
+	CHECK_TEXT(why.text, "the memory of a limiter of this limit needs 216 bytes; given were 10");
+	CHECK_EQ(weir_limiter_init_text(memory + 1, sizeof(memory) - 1, "10/s", &limiter, &why), WEIR_ERR_ALIGNMENT);
+	CHECK_TEXT(why.text,
+		   "the memory of a limiter must be aligned to 64 bytes; this is 1 beyond a multiple of that");
+	CHECK_EQ(weir_limiter_init_text(memory + 1, 10, "10/s", &limiter, NULL), WEIR_ERR_ALIGNMENT);
 	CHECK(limiter == NULL);
 	CHECK_EQ(weir_limiter_init_text(memory, sizeof(memory), "10/s", &limiter, NULL), WEIR_OK);
 	CHECK(weir_limiter_allow(limiter, S(1), 10));
@@ -206,10 +209,33 @@ static void debt_survives_time_and_changes(void)
 	}
 }
 
-static void only_token_buckets_reserve(void)
+/* 1 a second, 3 places: a departure each second. */
+static void departures_are_reserved(void)
 {
-	static const char *const others[] = { "1/s leaky queue 2", "1/s fixed_window", "1/s sliding_log",
-					      "1/s sliding_counter" };
+	struct weir_limiter *const limiter = limiter_of("1/s leaky queue 3", 0);
+	struct weir_reservation first, second, third;
+	struct weir_verdict v;
+
+	CHECK_EQ(weir_limiter_reserve(limiter, S(10), 1, WEIR_NEVER, &first, &v), WEIR_OK);
+	CHECK(v.allowed && v.delay == 0);
+	CHECK_EQ(weir_limiter_reserve(limiter, S(10), 1, WEIR_NEVER, &second, &v), WEIR_OK);
+	CHECK(v.allowed && v.delay == S(1) && second.act_at == S(11));
+	CHECK_EQ(weir_limiter_reserve(limiter, S(10), 1, S(1), &third, &v), WEIR_OK);
+	CHECK(!v.allowed && v.delay == S(2) && v.retry_after == S(1) && third.cost == 0);
+	CHECK_EQ(weir_limiter_reserve(limiter, S(10), 1, S(2), &third, &v), WEIR_OK);
+	CHECK(v.allowed && v.delay == S(2));
+	CHECK_EQ(weir_limiter_reserve(limiter, S(10), 1, WEIR_NEVER, &first, &v), WEIR_OK);
+	CHECK(!v.allowed && v.delay == 0 && v.retry_after == S(1)); /* full */
+	CHECK_EQ(weir_limiter_cancel(limiter, S(10), &second), 0);  /* the third was built upon it */
+	CHECK_EQ(weir_limiter_cancel(limiter, S(10), &third), 1);
+	CHECK_EQ(weir_limiter_cancel(limiter, S(10), &third), 0);
+	CHECK_EQ(weir_limiter_take(limiter, S(10), 1).delay, S(2));
+	free(limiter);
+}
+
+static void windows_do_not_reserve(void)
+{
+	static const char *const others[] = { "1/s fixed_window", "1/s sliding_log", "1/s sliding_counter" };
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		struct weir_limiter *const limiter = limiter_of(others[i], 0);
@@ -226,4 +252,4 @@ static void only_token_buckets_reserve(void)
 TESTS(TEST(a_limiter_needs_so_much_memory), TEST(bad_beginnings_say_why), TEST(each_question),
       TEST(changes_keep_what_was_used), TEST(changes_across_the_two_ways_of_deciding),
       TEST(a_log_grows_into_the_memory_it_has), TEST(reservations), TEST(debt_survives_time_and_changes),
-      TEST(only_token_buckets_reserve))
+      TEST(departures_are_reserved), TEST(windows_do_not_reserve))

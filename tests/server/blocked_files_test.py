@@ -130,7 +130,7 @@ def files_of_tls_and_tables_are_told():
                                (("--store", f"rediss://127.0.0.1:1/0?cert={fifo}&key={one.config}"), NOT_REGULAR),
                                (("--store", f"rediss://127.0.0.1:1/0?cert={one.config}&key={fifo}"), NOT_REGULAR),
                                (("--policy", f"etcds://127.0.0.1:1/weir?ca={fifo}"), NOT_REGULAR),
-                               (("--file", fifo), "not a table of Weir")):
+                               (("--file", fifo), "a FIFO, socket or device, not a table")):
             done = subprocess.run([WEIR, "serve", "--listen", "127.0.0.1:0", "--http", "none", *options], capture_output=True,
                                   text=True, timeout=TIMEOUT_S, check=False)
             assert done.returncode in (1, 2) and words in done.stderr, (options, done)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/argument.h"
 #include "core/text.h"
 #include "core/uninitialized.h"
 #include "core/wide.h"
@@ -43,6 +44,9 @@ static int refuse(struct weir_message *ret_message, int error, const char *what)
 
 int weir_redis_new(const char *url, struct weir_redis **ret_redis, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(url, ret_message);
+	WEIR__NOT_NULL(ret_redis, ret_message);
+
 	struct weir_redis *const redis = calloc(1, sizeof(*redis));
 	int error;
 
@@ -75,6 +79,8 @@ void weir_redis_free(struct weir_redis *redis)
 
 int weir_redis_wait(struct weir_redis *redis, weir_ns at_most, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(redis, ret_message);
+
 	struct weir__redis_thread_info info;
 
 	if (weir__redis_thread_wait(redis->store, at_most))
@@ -88,16 +94,15 @@ int weir_redis_wait(struct weir_redis *redis, weir_ns at_most, struct weir_messa
 
 static int check_name(const char *name, struct weir_message *ret_message)
 {
-	const size_t length = strlen(name);
+	const char *const colon = strchr(name, ':');
 	struct weir__text why;
 
-	if (length >= 1 && length <= WEIR_REDIS_NAME_MAX && memchr(name, ':', length) == NULL)
-		return WEIR_OK;
-	why = weir__text_of_message(ret_message, 0);
-	weir__text_add_quoted(&why, name, length);
-	weir__text_add(&why, ": a name has 1 to ");
-	weir__text_add_number(&why, WEIR_REDIS_NAME_MAX);
-	weir__text_add(&why, " bytes, and no colon");
+	if (colon == NULL)
+		return weir__argument_name(name, WEIR_REDIS_NAME_MAX, ret_message);
+	why = weir__text_of_message(ret_message, (size_t)(colon - name));
+	weir__text_add(&why, "a limit named ");
+	weir__text_add_quoted(&why, name, strlen(name));
+	weir__text_add(&why, ": in Redis a name has no colon");
 	return WEIR_ERR_LIMIT;
 }
 
@@ -157,6 +162,11 @@ static int add_limit(struct weir_redis *redis, const char *name, const struct we
 int weir_redis_add_limit(struct weir_redis *redis, const char *name, const struct weir_limit *limit,
 			 const struct weir_redis_limit **ret_limit, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(redis, ret_message);
+	WEIR__NOT_NULL(name, ret_message);
+	WEIR__NOT_NULL(limit, ret_message);
+	WEIR__NOT_NULL(ret_limit, ret_message);
+
 	struct weir_redis_limit *added;
 	struct weir__redis_plan plan;
 	int error = check_name(name, ret_message);
@@ -176,6 +186,11 @@ int weir_redis_add_limit(struct weir_redis *redis, const char *name, const struc
 int weir_redis_add_limit_text(struct weir_redis *redis, const char *name, const char *text,
 			      const struct weir_redis_limit **ret_limit, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(redis, ret_message);
+	WEIR__NOT_NULL(name, ret_message);
+	WEIR__NOT_NULL(text, ret_message);
+	WEIR__NOT_NULL(ret_limit, ret_message);
+
 	struct weir_limit limit;
 	const int error = weir_limit_parse(text, strlen(text), &limit, ret_message);
 
@@ -376,6 +391,10 @@ static int know_time(struct weir_redis *redis, const struct weir_redis_limit *li
 int weir_redis_change_limit(struct weir_redis *redis, const struct weir_redis_limit *limit, const struct weir_limit *to,
 			    struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(redis, ret_message);
+	WEIR__NOT_NULL(limit, ret_message);
+	WEIR__NOT_NULL(to, ret_message);
+
 	struct weir_redis_limit *const changed = (struct weir_redis_limit *)(uintptr_t)limit;
 	struct weir_plan plan;
 	int error = weir_plan_compile(to, &plan, ret_message);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/argument.h"
 #include "core/text.h"
 #include "store/redis/redis_store.h"
 #include "store/routed_store.h"
@@ -163,6 +164,9 @@ int weir__store_redis_new(const struct weir__redis_url *url, const struct weir_s
 int weir_store_redis(const char *url, const struct weir_store_options *options, struct weir_store **ret_store,
 		     struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(url, ret_message);
+	WEIR__NOT_NULL(ret_store, ret_message);
+
 	struct weir__redis_url read;
 	const int error = weir__redis_url_read(url, strlen(url), &read, ret_message);
 

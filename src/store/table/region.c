@@ -165,10 +165,10 @@ static int check_options(const struct weir_table_options *options, struct weir_m
 	const char *const name = options->shared;
 
 	if (options->limits_max > limits_max_most)
-		return fail_number(ret_message, WEIR_ERR_LIMIT, NULL, "limits_max of ", options->limits_max,
+		return fail_number(ret_message, WEIR_ERR_TOO_LARGE, NULL, "limits_max of ", options->limits_max,
 				   ": at most ", limits_max_most);
 	if (options->arena_bytes > SIZE_MAX / 4)
-		return fail_number(ret_message, WEIR_ERR_LIMIT, NULL, "arena_bytes of ", options->arena_bytes,
+		return fail_number(ret_message, WEIR_ERR_TOO_LARGE, NULL, "arena_bytes of ", options->arena_bytes,
 				   ": at most ", SIZE_MAX / 4);
 	if (options->mode & ~0777u)
 		return fail(ret_message, WEIR_ERR_LIMIT, name, "a mode has permission bits only, 0777 at most");
@@ -268,7 +268,7 @@ static int check_room(const struct weir_table_options *options, struct weir_mess
 	weir__text_add(&why, " has ");
 	weir__text_add_number(&why, room.bytes);
 	weir__text_add(&why, " left; make it smaller, or set overcommit if you know better");
-	return fail(ret_message, WEIR_ERR_ROOM, options->shared, words);
+	return fail(ret_message, WEIR_ERR_TOO_LARGE, options->shared, words);
 }
 
 int weir__region_check_size(const struct weir_table_options *options, struct weir_message *ret_message)
@@ -277,7 +277,7 @@ int weir__region_check_size(const struct weir_table_options *options, struct wei
 	const uint64_t lines = lines_in(options->size_bytes, limits_max, options->arena_bytes, options->file);
 
 	if ((options->shared || options->file) && options->size_bytes == 0)
-		return fail(ret_message, WEIR_ERR_ROOM, options->shared,
+		return fail(ret_message, WEIR_ERR_NO_TABLE, options->shared,
 			    "there is no such table, and to make one it needs a size");
 	if (lines == 0)
 		return fail_number(
@@ -285,7 +285,7 @@ int weir__region_check_size(const struct weir_table_options *options, struct wei
 			" bytes: with so many limits, and its arena, it needs at least ",
 			round_up(least_bytes(limits_max, options->file) + options->arena_bytes, weir__memory_page()));
 	if (lines > UINT32_MAX || options->size_bytes > SIZE_MAX / 2)
-		return fail_number(ret_message, WEIR_ERR_ROOM, options->shared, "a table of ", options->size_bytes,
+		return fail_number(ret_message, WEIR_ERR_TOO_LARGE, options->shared, "a table of ", options->size_bytes,
 				   " bytes: the most is 64 bytes times ", UINT32_MAX);
 	return options->overcommit ? WEIR_OK : check_room(options, ret_message);
 }
@@ -350,6 +350,31 @@ int weir__region_check_header(const struct weir__region_header *header, size_t m
 	return WEIR_OK;
 }
 
+struct weir__region_refusal weir__region_refusal(int system_error)
+{
+	switch (system_error) {
+	case ELOOP:
+		return (struct weir__region_refusal){
+			WEIR_ERR_FILE_TYPE, "a symbolic link, which is not followed; use the name of what it points to"
+		};
+	case EISDIR:
+		return (struct weir__region_refusal){ WEIR_ERR_FILE_TYPE,
+						      "a directory, not a table; use another name" };
+	case ENODEV:
+		return (struct weir__region_refusal){ WEIR_ERR_FILE_TYPE,
+						      "a FIFO, socket or device, not a table; use another name" };
+	case EINVAL:
+		return (struct weir__region_refusal){ WEIR_ERR_REGION, no_table };
+	case EPERM:
+		return (struct weir__region_refusal){
+			WEIR_ERR_REGION,
+			"it belongs to another user; ask for a mode with bits for others if that is meant"
+		};
+	default:
+		return (struct weir__region_refusal){ WEIR_ERR_SYSTEM, NULL };
+	}
+}
+
 /* WEIR_ERR_SYSTEM with *ret_missing set: there is no such shared memory. */
 static int attach(struct weir__region *region, const struct weir_table_options *options, bool *ret_missing,
 		  struct weir_message *ret_message)
@@ -360,13 +385,12 @@ static int attach(struct weir__region *region, const struct weir_table_options *
 	int error = weir__memory_attach(options->shared, options->mode, &memory, &mapped);
 
 	*ret_missing = error == ENOENT;
-	if (error == EINVAL)
-		return fail(ret_message, WEIR_ERR_REGION, options->shared, no_table);
-	if (error == EPERM)
-		return fail(ret_message, WEIR_ERR_REGION, options->shared,
-			    "it belongs to another user; ask for a mode with bits for others if that is meant");
-	if (error != 0)
-		return fail_system(ret_message, options->shared, error);
+	if (error != 0) {
+		const struct weir__region_refusal refusal = weir__region_refusal(error);
+
+		return refusal.why ? fail(ret_message, refusal.error, options->shared, refusal.why) :
+				     fail_system(ret_message, options->shared, error);
+	}
 	if (mapped >= sizeof(header))
 		memcpy(&header, memory, sizeof(header)); /* the copy is both checked and used */
 	error = weir__region_check_header(&header, mapped, options, ret_message);
@@ -469,8 +493,6 @@ int weir__region_unlink(const char *shared, struct weir_message *ret_message)
 	const struct weir_table_options options = { .shared = shared };
 	int error = check_options(&options, ret_message);
 
-	if (error == WEIR_OK && shared == NULL)
-		error = fail(ret_message, WEIR_ERR_LIMIT, "", "a table without a name has none to remove");
 	if (error != WEIR_OK)
 		return error;
 	error = weir__memory_unlink(shared);

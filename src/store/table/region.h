@@ -211,6 +211,14 @@ bool weir__region_read_limit(const struct weir__region *region, uint32_t index, 
 /* When the table was made, or its made_at. 0: the epoch does not tell. */
 weir_ns weir__region_made_at(const struct weir__region *region);
 
+/* Why a name or path cannot be attached to. why is NULL if errno says it all. */
+struct weir__region_refusal {
+	int error;
+	const char *why;
+};
+
+struct weir__region_refusal weir__region_refusal(int system_error);
+
 /* For region_file.c. check_size: whether a table can have this size. fill_in: makes zeroed memory a table.
  * check_header: whether memory is a table and matches the options. lay_out: sets where everything is. */
 int weir__region_check_size(const struct weir_table_options *options, struct weir_message *ret_message);

@@ -66,16 +66,9 @@ static int fail_system(struct weir_message *ret_message, int system_error)
 
 static int fail_to_open(struct weir_message *ret_message, int system_error)
 {
-	switch (system_error) {
-	case EINVAL:
-		return fail(ret_message, WEIR_ERR_REGION,
-			    "not a table of Weir; use another name, or remove it if it was one");
-	case EPERM:
-		return fail(ret_message, WEIR_ERR_REGION,
-			    "it belongs to another user; ask for a mode with bits for others if that is meant");
-	default:
-		return fail_system(ret_message, system_error);
-	}
+	const struct weir__region_refusal refusal = weir__region_refusal(system_error);
+
+	return refusal.why ? fail(ret_message, refusal.error, refusal.why) : fail_system(ret_message, system_error);
 }
 
 /* Locks GATE, then IN_USE. GATE stays locked. */

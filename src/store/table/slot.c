@@ -144,7 +144,7 @@ static int refuse_without_arena(struct weir_message *ret_message)
 	weir__text_add(
 		&why,
 		"a sliding_log, and a sliding_counter with segments, count all or more than 16383, is kept in the table's arena, and this table has none: make it with arena_bytes");
-	return WEIR_ERR_UNSUPPORTED;
+	return WEIR_ERR_NO_ARENA;
 }
 
 static weir__u128 longest(const struct weir_plan *plan)

@@ -222,7 +222,7 @@ static inline bool weir__format_has_histories(const struct weir__slot_format *fo
 weir_ns weir__slot_longest(const struct weir_plan *plan);
 
 /* Checks that the states of a plan can be packed, and chooses where: into the slot, or into a history in the arena.
- * Returns WEIR_ERR_MAXIMUM if the plan is too large, WEIR_ERR_UNSUPPORTED if it needs an arena and there is none. */
+ * Returns WEIR_ERR_MAXIMUM if the plan is too large, WEIR_ERR_NO_ARENA if it needs an arena and there is none. */
 int weir__slot_format_init(struct weir__slot_format *format, const struct weir_plan *plan, weir_ns epoch,
 			   bool has_arena, struct weir_message *ret_message);
 

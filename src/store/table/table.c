@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/argument.h"
 #include "core/small.h"
 #include "core/text.h"
 #include "core/uninitialized.h"
@@ -31,6 +32,7 @@ size_t weir_table_arena_size(const struct weir_limit *limit, uint64_t keys, uint
 
 int weir_table_unlink(const char *shared, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(shared, ret_message);
 	return weir__region_unlink(shared, ret_message);
 }
 
@@ -96,6 +98,9 @@ void weir__table_set_inline_share(struct weir_table *table, uint32_t percent)
 int weir_table_new(const struct weir_table_options *options, struct weir_table **ret_table,
 		   struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(options, ret_message);
+	WEIR__NOT_NULL(ret_table, ret_message);
+
 	struct weir__region region;
 	struct weir_table *table;
 	size_t size;
@@ -153,20 +158,6 @@ weir_ns weir_table_now(struct weir_table *table)
 	return table->is_shared ? weir__clock_read(&table->clock) : weir_clock_now();
 }
 
-static int check_name(const char *name, struct weir_message *ret_message)
-{
-	const size_t length = strlen(name);
-	struct weir__text why;
-
-	if (length > 0 && length <= WEIR_TABLE_NAME_MAX)
-		return WEIR_OK;
-	why = weir__text_of_message(ret_message, 0);
-	weir__text_add(&why, "a limit named ");
-	weir__text_add_quoted(&why, name, length);
-	weir__text_add(&why, ": a name has 1 to 63 bytes");
-	return WEIR_ERR_LIMIT;
-}
-
 struct weir__hash_secret weir__limit_secret(const struct weir__hash_secret *of_table, const void *space,
 					    size_t space_length)
 {
@@ -211,6 +202,8 @@ static int compile(struct weir_table_limit *limit, struct weir_message *ret_mess
 
 int weir_table_check_limit(const struct weir_limit *limit, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(limit, ret_message);
+
 	struct weir__slot_format format;
 	struct weir_plan plan;
 	const int error = weir_plan_compile(limit, &plan, ret_message);
@@ -221,10 +214,15 @@ int weir_table_check_limit(const struct weir_limit *limit, struct weir_message *
 int weir_table_add_limit(struct weir_table *table, const char *name, const struct weir_limit *limit,
 			 const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(table, ret_message);
+	WEIR__NOT_NULL(name, ret_message);
+	WEIR__NOT_NULL(limit, ret_message);
+	WEIR__NOT_NULL(ret_limit, ret_message);
+
 	struct weir_table_limit added = { .table = table, .added = *limit };
 	int error;
 
-	error = check_name(name, ret_message);
+	error = weir__argument_name(name, WEIR_TABLE_NAME_MAX, ret_message);
 	if (error == WEIR_OK)
 		error = compile(&added, ret_message);
 	if (error != WEIR_OK)
@@ -249,6 +247,11 @@ int weir_table_add_limit(struct weir_table *table, const char *name, const struc
 int weir_table_add_limit_text(struct weir_table *table, const char *name, const char *text,
 			      const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(table, ret_message);
+	WEIR__NOT_NULL(name, ret_message);
+	WEIR__NOT_NULL(text, ret_message);
+	WEIR__NOT_NULL(ret_limit, ret_message);
+
 	struct weir_limit limit;
 	const int error = weir_limit_parse(text, strlen(text), &limit, ret_message);
 

@@ -1,4 +1,5 @@
 /* table_change.c: changes a limit while its keys are in use. view.h says what becomes of them. */
+#include "core/argument.h"
 #include "core/text.h"
 #include "os/file.h"
 #include "store/table/table.h"
@@ -105,12 +106,19 @@ int weir__table_change_limit(struct weir_table *table, const struct weir_table_l
 int weir_table_change_limit(struct weir_table *table, const struct weir_table_limit *limit, const struct weir_limit *to,
 			    weir_ns now, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(table, ret_message);
+	WEIR__NOT_NULL(limit, ret_message);
+	WEIR__NOT_NULL(to, ret_message);
 	return weir__table_change_limit(table, limit, to, now, false, ret_message);
 }
 
 int weir_table_change_limit_text(struct weir_table *table, const struct weir_table_limit *limit, const char *text,
 				 weir_ns now, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(table, ret_message);
+	WEIR__NOT_NULL(limit, ret_message);
+	WEIR__NOT_NULL(text, ret_message);
+
 	struct weir_limit to;
 	const int error = weir_limit_parse(text, strlen(text), &to, ret_message);
 
@@ -120,6 +128,11 @@ int weir_table_change_limit_text(struct weir_table *table, const struct weir_tab
 int weir_table_find_limit(struct weir_table *table, const char *name, const struct weir_limit *limit,
 			  const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
 {
+	WEIR__NOT_NULL(table, ret_message);
+	WEIR__NOT_NULL(name, ret_message);
+	WEIR__NOT_NULL(limit, ret_message);
+	WEIR__NOT_NULL(ret_limit, ret_message);
+
 	struct weir__slot_format format;
 	struct weir__region_words words;
 	struct weir_limit now;

@@ -7,6 +7,7 @@
  * tries again. Callers that wait for windows do the same. */
 #include "store/table/table_wait.h"
 
+#include "core/bucket.h"
 #include "core/reserve.h"
 #include "os/canceller.h"
 #include "store/table/decision.h"
@@ -58,20 +59,24 @@ static struct weir_verdict reserve(struct wait *wait, take_ahead *take, weir_ns 
 /* Gives nothing back in two cases. If the bucket is now full earlier than right after the tokens were taken, another
  * thread has forgiven them since. If the limit has been changed, the tokens taken are not the tokens that it would
  * charge now. */
-static void give_back(const struct wait *wait, weir_ns now, struct weir_reservation *reservation)
+static uint64_t give_back(const struct wait *wait, weir_ns now, const struct weir_reservation *reservation)
 {
 	struct weir__place place;
 	struct weir__key key;
 	struct weir_state state;
+	uint64_t given;
 
 	do {
 		weir__key_init(&key, wait->table, wait->limit, wait->hash);
 		weir__table_find(&key, &place, &state);
-		if (key.view.number != wait->taken_by || weir__state_wide(&state) < weir__state_wide(&wait->taken) ||
-		    weir__reserve_cancel(&key.view.format.plan, &state, now, reservation) == 0)
-			return;
+		if (key.view.number != wait->taken_by || weir__state_wide(&state) < weir__state_wide(&wait->taken))
+			return 0;
+		given = weir__reserve_cancel(&key.view.format.plan, &state, now, reservation);
+		if (given == 0)
+			return 0;
 		weir__table_forgive(&key, &place);
 	} while (!weir__table_put(&key, &place, weir__key_pack(&key, &state), now));
+	return given;
 }
 
 /* Tries once. If denied, retry_after is the time until the next try, and is_too_late says that it is past the
@@ -115,7 +120,7 @@ static int sleep_until_act(const struct wait *wait, struct weir_reservation *res
 		if (reservation->act_at <= now)
 			return WEIR_OK;
 		if (weir__canceller_says_cancelled(word)) {
-			give_back(wait, now, reservation);
+			(void)give_back(wait, now, reservation);
 			return WEIR_ERR_CANCELLED;
 		}
 		weir__canceller_sleep_until(wait->canceller, word, now, reservation->act_at);
@@ -162,6 +167,70 @@ int weir_table_wait(struct weir_table *table, const struct weir_table_limit *lim
 	if (weir_canceller_is_cancelled(wait.canceller))
 		return WEIR_ERR_CANCELLED;
 	return cost == 0 ? WEIR_OK : wait_for(&wait);
+}
+
+/* Where a reservation has the count of its rate, which in a table has at most 32 bits. The number of the plan is above it,
+ * of which 32 bits are enough: a reservation lives for half a minute. */
+enum { COUNT = 2 };
+_Static_assert(WEIR_TABLE_RATE_MAX <= UINT32_MAX, "the count leaves room for the number of the plan");
+
+static bool can_reserve(const struct weir_table_limit *limit)
+{
+	return limit->first.plan.kind == WEIR_KIND_BUCKET;
+}
+
+int weir_table_reserve(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
+		       size_t key_length, weir_ns now, uint64_t cost, weir_ns max_wait,
+		       struct weir_reservation *ret_reservation, struct weir_verdict *ret_verdict)
+{
+	struct wait wait = {
+		.table = table,
+		.limit = limit,
+		.hash = weir__hash(&limit->secret, key, key_length),
+		.cost = cost,
+	};
+	struct weir_reservation reservation;
+	struct weir_verdict verdict;
+
+	if (!can_reserve(limit))
+		return WEIR_ERR_UNSUPPORTED;
+	now = weir__table_clamp(table, now);
+	if (limit->first.plan.flags & WEIR_PLAN_SHAPE) /* its usage is never more than the burst */
+		verdict = reserve(&wait, weir__reserve_departure, now, max_wait, &reservation);
+	else
+		verdict = reserve(&wait, weir__reserve_take, now, weir__min(max_wait, ahead_max), &reservation);
+	weir__table_count(table, limit, verdict.allowed);
+	reservation.private_[COUNT] |= wait.taken_by << 32;
+	*ret_reservation = reservation;
+	*ret_verdict = verdict;
+	return WEIR_OK;
+}
+
+uint64_t weir_table_cancel(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
+			   size_t key_length, weir_ns now, struct weir_reservation *reservation)
+{
+	struct wait wait = {
+		.table = table,
+		.limit = limit,
+		.hash = weir__hash(&limit->secret, key, key_length),
+	};
+	struct weir_reservation taken = *reservation;
+	weir__u128 full_at = (weir__u128)taken.private_[1] << 64 | taken.private_[0];
+	struct weir__key at;
+
+	if (!can_reserve(limit) || reservation->cost == 0)
+		return 0;
+	reservation->cost = 0;
+	weir__key_init(&at, table, limit, wait.hash);
+	if ((uint32_t)at.view.number != taken.private_[COUNT] >> 32)
+		return 0;
+	taken.private_[COUNT] &= UINT32_MAX;
+	/* A departure has the state after it was taken, another reservation the instant at which it may act. */
+	if (!(limit->first.plan.flags & WEIR_PLAN_SHAPE))
+		full_at += weir__bucket_duration(&at.view.format.plan);
+	weir__state_set_wide(&wait.taken, full_at);
+	wait.taken_by = at.view.number;
+	return give_back(&wait, weir__table_clamp(table, now), &taken);
 }
 
 struct weir_verdict weir__table_depart(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,

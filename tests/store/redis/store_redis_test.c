@@ -155,7 +155,7 @@ static void what_cannot_be_made(void)
 	CHECK_TEXT(why.text, "on_failure: a local limit belongs to one limit: use weir_store_set_failure");
 	CHECK_EQ(weir_store_redis("redis://localhost",
 				  &(struct weir_store_options){ .limits_max = UINT32_MAX, .keys = 1 }, &store, &why),
-		 WEIR_ERR_LIMIT);
+		 WEIR_ERR_TOO_LARGE);
 	CHECK(store == NULL);
 	CHECK_EQ(weir_store_redis("redis+unix:///nobody/listens/here", NULL, &store, &why), WEIR_OK);
 	CHECK_EQ(weir_store_add_limit_text(store, "large", "2000000/s sliding_log", &limit, &why), WEIR_ERR_MAXIMUM);

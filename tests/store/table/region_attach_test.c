@@ -31,6 +31,9 @@ static void headers_that_are_refused(void)
 {
 #define WORD(field) offsetof(struct weir__region_header, field), sizeof(((struct weir__region_header *)0)->field)
 #define NO_TABLE "not a table of Weir; use another name, or remove it if it was one"
+#define DEVICE "a FIFO, socket or device, not a table; use another name"
+#define DIRECTORY "a directory, not a table; use another name"
+#define SYMLINK "a symbolic link, which is not followed; use the name of what it points to"
 #define ANEW "; remove it, and one is made in which all keys start anew"
 #define DAMAGED "the table's header is damaged" ANEW
 	enum { SIZE = 65536 }; /* for pages of up to as much */
@@ -125,16 +128,16 @@ static void what_is_no_table(void)
 		clean_up();
 	}
 	CHECK_EQ(mkfifo(path, 0600), 0); /* and nobody waits for a writer */
-	check_refused(&options, WEIR_ERR_REGION, why);
+	check_refused(&options, WEIR_ERR_FILE_TYPE, text_of("shared memory \"%s\": " DEVICE, name));
 	clean_up();
 	CHECK_EQ(mkdir(path, 0700), 0);
-	check_refused(&options, WEIR_ERR_REGION, why);
+	check_refused(&options, WEIR_ERR_FILE_TYPE, text_of("shared memory \"%s\": " DIRECTORY, name));
 	clean_up();
 	CHECK_EQ(symlink("/dev/null", path), 0);
-	check_refused(&options, WEIR_ERR_REGION, why);
+	check_refused(&options, WEIR_ERR_FILE_TYPE, text_of("shared memory \"%s\": " SYMLINK, name));
 	clean_up();
 	CHECK_EQ(symlink("nothing-of-that-name", path), 0); /* nor is it made behind the link */
-	check_refused(&options, WEIR_ERR_REGION, why);
+	check_refused(&options, WEIR_ERR_FILE_TYPE, text_of("shared memory \"%s\": " SYMLINK, name));
 	clean_up();
 }
 
@@ -149,7 +152,7 @@ static void links_are_not_followed(void)
 	(void)snprintf(link_path, sizeof(link_path), "%s/%s%s", shared_folder, file_prefix, link_name);
 	CHECK_EQ(symlink(path, link_path), 0);
 	options.shared = link_name;
-	check_refused(&options, WEIR_ERR_REGION, text_of("shared memory \"%s\": " NO_TABLE, link_name));
+	check_refused(&options, WEIR_ERR_FILE_TYPE, text_of("shared memory \"%s\": " SYMLINK, link_name));
 	unlink(link_path);
 	weir__region_close(&region);
 	clean_up();

@@ -214,6 +214,9 @@ static void headers_that_are_refused(void)
 {
 #define WORD(field) offsetof(struct weir__region_header, field), sizeof(((struct weir__region_header *)0)->field)
 #define NO_TABLE "not a table of Weir; use another name, or remove it if it was one"
+#define DEVICE "a FIFO, socket or device, not a table; use another name"
+#define DIRECTORY "a directory, not a table; use another name"
+#define SYMLINK "a symbolic link, which is not followed; use the name of what it points to"
 #define ANEW "; remove it, and one is made in which all keys start anew"
 #define DAMAGED "the table's header is damaged" ANEW
 	static const struct {
@@ -282,21 +285,20 @@ static void another_size_is_refused(void)
 static void what_is_no_file_is_refused(void)
 {
 	const struct weir_table_options options = file_options(KEYS);
-	const char *const why = named(NO_TABLE);
 
 	CHECK_EQ(mkfifo(path, 0600), 0); /* and nobody waits for a writer */
-	check_refused(&options, WEIR_ERR_REGION, why);
+	check_refused(&options, WEIR_ERR_FILE_TYPE, named(DEVICE));
 	clean_up();
 	CHECK_EQ(mkdir(path, 0700), 0);
-	check_refused(&options, WEIR_ERR_REGION, why);
+	check_refused(&options, WEIR_ERR_FILE_TYPE, named(DIRECTORY));
 	clean_up();
 	CHECK_EQ(symlink("nothing-of-that-name", path), 0); /* nor is it made behind the link */
-	check_refused(&options, WEIR_ERR_REGION, why);
+	check_refused(&options, WEIR_ERR_FILE_TYPE, named(SYMLINK));
 	clean_up();
 	leave(file_table(KEYS));
 	CHECK_EQ(rename(path, copy_path), 0);
 	CHECK_EQ(symlink(copy_path, path), 0);
-	check_refused(&options, WEIR_ERR_REGION, why);
+	check_refused(&options, WEIR_ERR_FILE_TYPE, named(SYMLINK));
 	clean_up();
 }
 
@@ -320,7 +322,7 @@ static void options_that_are_refused(void)
 	options.file = "/there/is/no/such/folder";
 	check_refused(&options, WEIR_ERR_SYSTEM, "file \"/there/is/no/such/folder\": No such file or directory");
 	options = (struct weir_table_options){ .file = path };
-	check_refused(&options, WEIR_ERR_ROOM, named("there is no such table, and to make one it needs a size"));
+	check_refused(&options, WEIR_ERR_NO_TABLE, named("there is no such table, and to make one it needs a size"));
 	options.size_bytes = 4096;
 	CHECK_EQ(weir_table_new(&options, &(struct weir_table *){ NULL }, NULL), WEIR_ERR_ROOM);
 	CHECK_EQ(access(path, F_OK), -1);

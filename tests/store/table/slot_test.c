@@ -340,10 +340,10 @@ static const struct {
 	{ "1/576460632303423489ns fixed_window",                            WEIR_ERR_MAXIMUM,     SPAN },
 	{ "16383/288230316151711744ns sliding_counter",                     WEIR_OK,              NULL },
 	{ "16383/288230316151711745ns sliding_counter",                     WEIR_ERR_MAXIMUM,     SPAN },
-	{ "16384/s sliding_counter",                                        WEIR_ERR_UNSUPPORTED, KIND },
-	{ "5/s sliding_counter count all",                                  WEIR_ERR_UNSUPPORTED, KIND },
-	{ "5/s sliding_counter segments 5",                                 WEIR_ERR_UNSUPPORTED, KIND },
-	{ "5/s sliding_log",                                                WEIR_ERR_UNSUPPORTED, KIND },
+	{ "16384/s sliding_counter",                                        WEIR_ERR_NO_ARENA   , KIND },
+	{ "5/s sliding_counter count all",                                  WEIR_ERR_NO_ARENA   , KIND },
+	{ "5/s sliding_counter segments 5",                                 WEIR_ERR_NO_ARENA   , KIND },
+	{ "5/s sliding_log",                                                WEIR_ERR_NO_ARENA   , KIND },
 	/* clang-format on */
 };
 

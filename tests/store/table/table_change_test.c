@@ -125,7 +125,7 @@ static void what_cannot_change_is_refused(void)
 		{ "10/s fixed_window", "10/min fixed_window", WEIR_ERR_CHANGE },
 		{ "10/s fixed_window", "10/s fixed_window count all", WEIR_ERR_CHANGE },
 		{ "10/s fixed_window", "10/s fixed_window align first", WEIR_ERR_CHANGE },
-		{ "10/s sliding_counter", "20000/s sliding_counter", WEIR_ERR_UNSUPPORTED }, /* without an arena */
+		{ "10/s sliding_counter", "20000/s sliding_counter", WEIR_ERR_NO_ARENA }, /* without an arena */
 		{ "10/s fixed_window", "268435456/s fixed_window", WEIR_ERR_MAXIMUM },
 		{ "10/s", "1/day burst 10000000", WEIR_ERR_MAXIMUM },
 		{ "10/s", "0/s", WEIR_ERR_LIMIT },

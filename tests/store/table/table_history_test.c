@@ -309,7 +309,7 @@ static void without_an_arena_logs_are_refused(void)
 	struct weir_message why;
 
 	for (size_t i = 0; i < LIMITS; i++)
-		CHECK_EQ(weir_table_add_limit_text(table, "log", limits[i], &limit, &why), WEIR_ERR_UNSUPPORTED);
+		CHECK_EQ(weir_table_add_limit_text(table, "log", limits[i], &limit, &why), WEIR_ERR_NO_ARENA);
 	weir_table_free(table);
 }
 

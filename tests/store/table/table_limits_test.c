@@ -108,13 +108,15 @@ static void limits_and_names_that_cannot_be(void)
 		{ "0123456789012345678901234567890123456789012345678901234567890123", "1/s", WEIR_ERR_LIMIT,
 		  "a limit named \"0123456789012345678901234567890123456789...\": a name has 1 to 63 bytes" },
 		{ "012345678901234567890123456789012345678901234567890123456789012", "1/s", WEIR_OK, "" },
-		{ "any/byte but NUL\n", "1/s", WEIR_OK, "" },
+		{ "any/byte but \xff controls: \xc2\xa0", "1/s", WEIR_OK, "" },
+		{ "new\nline", "1/s", WEIR_ERR_LIMIT,
+		  "a limit named \"new?line\": at 3: a name has no control characters" },
 		{ "a", "1/fortnight", WEIR_ERR_SYNTAX,
 		  "at 2: \"fortnight\": unknown period; use ns, us, ms, s, min, hour, day or week, as in 10/30s" },
 		{ "a", "0/s", WEIR_ERR_LIMIT, "a count of 0: a rate needs 1 or more" },
 		{ "a", "268435456/s fixed_window", WEIR_ERR_MAXIMUM,
 		  "in a table a count or burst is at most 268435455" },
-		{ "a", "1/s sliding_log", WEIR_ERR_UNSUPPORTED,
+		{ "a", "1/s sliding_log", WEIR_ERR_NO_ARENA,
 		  "a sliding_log, and a sliding_counter with segments, count all or more than 16383, is kept in the table's arena, and this table has none: make it with arena_bytes" },
 	};
 	struct weir_table *const table = table_for(100, MADE_AT);

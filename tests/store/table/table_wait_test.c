@@ -411,8 +411,108 @@ static void no_wake_up_is_lost_in_races(void)
 	}
 }
 
+/* --- reservations, which do not block: the clock is given --- */
+
+static struct weir_verdict reserve(struct weir_table *table, const struct weir_table_limit *limit, weir_ns now,
+				   weir_ns max_wait, struct weir_reservation *ret_reservation)
+{
+	struct weir_verdict verdict;
+
+	CHECK_EQ(weir_table_reserve(table, limit, "key", 3, now, 1, max_wait, ret_reservation, &verdict), WEIR_OK);
+	return verdict;
+}
+
+static void reservations_go_one_after_another(void)
+{
+	static const char *const limits[] = { "1/s burst 1", "1/s leaky burst 1", "1/s leaky queue 100" };
+
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		struct weir_table *const table = table_for(100, MADE_AT);
+		const struct weir_table_limit *const limit = limit_in(table, limits[i]);
+		struct weir_reservation reservations[4], copy;
+		struct weir_table_limit_stats stats;
+		struct weir_verdict v;
+
+		for (size_t n = 0; n < 4; n++) {
+			v = reserve(table, limit, MADE_AT, WEIR_NEVER, &reservations[n]);
+			CHECK(v.allowed && v.granted == 1);
+			CHECK_EQ(v.delay, n * S(1));
+			CHECK_EQ(reservations[n].act_at, MADE_AT + n * S(1));
+		}
+		v = reserve(table, limit, MADE_AT, S(3), &(struct weir_reservation){ 0 });
+		CHECK(!v.allowed && v.retry_after == S(1));
+		weir_table_limit_stats(table, limit, &stats);
+		CHECK_EQ(stats.allowed, 4);
+		CHECK_EQ(stats.denied, 1);
+		/* What later ones were built upon is not given back, until they are. */
+		copy = reservations[2];
+		CHECK_EQ(weir_table_cancel(table, limit, "key", 3, MADE_AT, &copy), 0);
+		CHECK_EQ(weir_table_cancel(table, limit, "key", 3, MADE_AT, &reservations[3]), 1);
+		CHECK_EQ(weir_table_cancel(table, limit, "key", 3, MADE_AT, &reservations[3]), 0);
+		copy = reservations[2];
+		CHECK_EQ(weir_table_cancel(table, limit, "other", 5, MADE_AT, &copy), 0);
+		CHECK_EQ(weir_table_cancel(table, limit, "key", 3, MADE_AT, &reservations[2]), 1);
+		CHECK_EQ(reserve(table, limit, MADE_AT, WEIR_NEVER, &reservations[2]).delay, S(2));
+		/* Its time has passed. */
+		CHECK_EQ(weir_table_cancel(table, limit, "key", 3, MADE_AT + S(2) + 1, &reservations[2]), 0);
+		weir_table_free(table);
+	}
+}
+
+static void reservations_of_a_limit_that_was_changed_stay(void)
+{
+	struct weir_table *const table = table_for(100, MADE_AT);
+	const struct weir_table_limit *const limit = limit_in(table, "1/s burst 1");
+	struct weir_reservation first, second;
+
+	(void)reserve(table, limit, MADE_AT, WEIR_NEVER, &first);
+	(void)reserve(table, limit, MADE_AT, WEIR_NEVER, &second);
+	CHECK_EQ(weir_table_change_limit_text(table, limit, "2/s burst 1", MADE_AT, NULL), WEIR_OK);
+	CHECK_EQ(weir_table_cancel(table, limit, "key", 3, MADE_AT, &second), 0);
+	weir_table_free(table);
+}
+
+static void reservations_reach_half_a_minute(void)
+{
+	struct weir_table *const table = table_for(100, MADE_AT);
+	const struct weir_table_limit *const limit = limit_in(table, "1/10s burst 1");
+	const struct weir_table_limit *const shaped = limit_in(table, "1/10s leaky queue 100");
+	struct weir_reservation reservation;
+	struct weir_verdict v;
+
+	for (size_t n = 0; n < 4; n++)
+		CHECK_EQ(reserve(table, limit, MADE_AT, WEIR_NEVER, &reservation).delay, n * S(10));
+	v = reserve(table, limit, MADE_AT, WEIR_NEVER, &reservation);
+	CHECK(!v.allowed && !v.never && v.retry_after == S(10) && reservation.cost == 0);
+	CHECK_EQ(weir_table_cancel(table, limit, "key", 3, MADE_AT, &reservation), 0);
+	CHECK_EQ(reserve(table, limit, MADE_AT + S(10), WEIR_NEVER, &reservation).delay, S(30));
+	for (size_t n = 0; n < 10; n++)
+		CHECK_EQ(reserve(table, shaped, MADE_AT, WEIR_NEVER, &reservation).delay, n * S(10));
+	weir_table_free(table);
+}
+
+static void windows_do_not_reserve(void)
+{
+	static const char *const others[] = { "5/s fixed_window", "5/s sliding_counter", "5/s refill interval" };
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		struct weir_table *const table = table_for(100, MADE_AT);
+		const struct weir_table_limit *const limit = limit_in(table, others[i]);
+		struct weir_reservation reservation = { .cost = 1 };
+		struct weir_verdict v;
+
+		CHECK_EQ(weir_table_reserve(table, limit, "key", 3, MADE_AT, 1, 0, &reservation, &v),
+			 WEIR_ERR_UNSUPPORTED);
+		CHECK_EQ(reservation.cost, 1);
+		CHECK_EQ(weir_table_cancel(table, limit, "key", 3, MADE_AT, &reservation), 0);
+		weir_table_free(table);
+	}
+}
+
 TESTS(TEST(what_need_not_wait_does_not), TEST(a_wait_ends_when_its_time_comes), TEST(short_waits_are_not_cut_short),
       TEST(several_are_served_one_after_another), TEST(while_others_wait_it_is_not_to_be_had),
       TEST(a_cancelled_wait_gives_back), TEST(what_later_ones_built_upon_stays),
       TEST(a_wait_that_was_forgiven_gives_nothing_back), TEST(a_clock_a_little_behind_forgives_nothing),
-      TEST(a_long_wait_takes_nothing_ahead), TEST(shaped_departures), TEST(no_wake_up_is_lost_in_races))
+      TEST(a_long_wait_takes_nothing_ahead), TEST(shaped_departures), TEST(no_wake_up_is_lost_in_races),
+      TEST(reservations_go_one_after_another), TEST(reservations_of_a_limit_that_was_changed_stay),
+      TEST(reservations_reach_half_a_minute), TEST(windows_do_not_reserve))

@@ -16,8 +16,10 @@
         if not answer:
             deny(retry_after=answer.verdict.retry_seconds)
 
-This is libweir through ctypes: one file, no compiler, nothing else to install. The library is the one that the
-environment variable WEIR_LIBRARY names, else libweir.so next to this file, else the installed one.
+In a coroutine, `await mails.acquire()` waits without blocking the event loop, first come, first served.
+
+This is libweir through ctypes, without a dependency. The library is the one that the environment variable WEIR_LIBRARY
+names, else libweir.so next to this file, else the installed one.
 
 Limits are text: "100/min burst 20", "5/s leaky queue 50", "10/s fixed_window", "1000/hour sliding_log", and more. Costs
 and counts are 0 to 2**64-1. Times are nanoseconds since 1970 and durations are nanoseconds, as in C, unless the name
@@ -36,24 +38,32 @@ talks to Redis stays in the parent."""
 
 from __future__ import annotations
 
+import asyncio
+import collections
 import ctypes
 import ctypes.util
 import enum
+import itertools
 import math
 import os
 import threading
+import weakref
 from ctypes import c_bool, c_char, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from fractions import Fraction
 from operator import index
-from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import (Any, Callable, Dict, Generic, Iterable, Iterator, List, Mapping, NamedTuple, NoReturn, Optional, Tuple,
+                    TypeVar, Union)
 
 __all__ = ["Limiter", "Table", "Limit", "Claim", "Key", "Verdict", "Decision", "KeyState", "TableStats", "LimitStats",
-           "Canceller", "Waited", "Store", "StoreLimit", "Answer", "StoreStats", "StoreLimitStats", "Guard", "GuardAnswer",
+           "Canceller", "Waited", "Reservation", "Queue", "Store", "StoreLimit", "Answer", "StoreStats", "StoreLimitStats", "Guard", "GuardAnswer",
            "Health", "Error", "NEVER", "now", "ERR_SYNTAX", "ERR_LIMIT", "ERR_MAXIMUM", "ERR_CHANGE",
            "ERR_ROOM", "ERR_UNSUPPORTED", "ERR_NEVER", "ERR_DEADLINE", "ERR_CANCELLED", "ERR_CLOSED", "ERR_FULL",
-           "ERR_SYSTEM", "ERR_REGION", "ERR_UNREACHABLE", "ERR_UNANSWERED"]
+           "ERR_SYSTEM", "ERR_REGION", "ERR_UNREACHABLE", "ERR_UNANSWERED", "ERR_ALIGNMENT", "ERR_TOO_LARGE", "ERR_NO_TABLE",
+           "ERR_FILE_TYPE", "ERR_NO_ARENA", "ERR_NULL"]
 
 Key = Union[str, bytes]  # str is UTF-8
+_Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+_Item = TypeVar("_Item")
 
 NEVER = 2**64 - 1  # retry_after when no wait will help; also the longest duration: Verdict.never tells them apart
 
@@ -73,8 +83,15 @@ ERR_SYSTEM = -12
 ERR_REGION = -13
 ERR_UNREACHABLE = -14
 ERR_UNANSWERED = -15
+ERR_ALIGNMENT = -16
+ERR_TOO_LARGE = -17
+ERR_NO_TABLE = -18
+ERR_FILE_TYPE = -19
+ERR_NO_ARENA = -20
+ERR_NULL = -21
 
 _LIMITER_ALIGN = 64
+_QUEUE_ALIGN = 64
 _LIMIT_TEXT_MAX = 160
 _CLAIMS_MAX = 16
 _BATCH_MAX = 64
@@ -108,6 +125,14 @@ class _weir_tokens(ctypes.Structure):
 
 class _weir_canceller(ctypes.Structure):
     _fields_ = [("private_", c_uint32)]
+
+
+class _weir_reservation(ctypes.Structure):
+    _fields_ = [("cost", c_uint64), ("act_at", c_uint64), ("private_", c_uint64 * 3)]
+
+
+class _weir_queue_clock(ctypes.Structure):
+    _fields_ = [("now", c_void_p), ("context", c_void_p)]
 
 
 class _weir_table_options(ctypes.Structure):
@@ -178,6 +203,7 @@ class _weir_guard_answer(ctypes.Structure):
 
 _limit_report = ctypes.CFUNCTYPE(None, c_void_p, ctypes.POINTER(_weir_store_limit_stats))
 _policy_report = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
+_clock = ctypes.CFUNCTYPE(c_uint64, c_void_p)
 
 _on_store = [c_void_p, c_void_p, c_char_p, c_size_t, c_uint64, c_void_p]  # store, limit, key, its length, cost, answer
 _on_limiter = [c_void_p, c_uint64, c_uint64]  # limiter, now, cost
@@ -201,6 +227,8 @@ _FUNCTIONS = {
     "weir_limiter_tokens_exact": (_weir_tokens, [c_void_p, c_uint64]),
     "weir_limiter_change": (c_int, [c_void_p, c_uint64, c_void_p, c_void_p]),
     "weir_limiter_limit": (_weir_limit, [c_void_p]),
+    "weir_limiter_reserve": (c_int, [c_void_p, c_uint64, c_uint64, c_uint64, c_void_p, c_void_p]),
+    "weir_limiter_cancel": (c_uint64, [c_void_p, c_uint64, c_void_p]),
     "weir_limiter_wait": (c_int, [c_void_p, c_uint64, c_uint64, c_void_p]),
     "weir_table_arena_size": (c_size_t, [c_void_p, c_uint64, c_uint64]),
     "weir_table_size": (c_size_t, [c_uint64, c_uint32]),
@@ -219,6 +247,9 @@ _FUNCTIONS = {
     "weir_table_reset": (c_bool, [c_void_p, c_void_p, c_char_p, c_size_t]),
     "weir_table_inspect": (_weir_table_key, [c_void_p, c_void_p, c_char_p, c_size_t, c_uint64]),
     "weir_table_wait": (c_int, [c_void_p, c_void_p, c_char_p, c_size_t, c_uint64, c_uint64, c_void_p]),
+    "weir_table_reserve": (c_int, [c_void_p, c_void_p, c_char_p, c_size_t, c_uint64, c_uint64, c_uint64, c_void_p,
+                                   c_void_p]),
+    "weir_table_cancel": (c_uint64, [c_void_p, c_void_p, c_char_p, c_size_t, c_uint64, c_void_p]),
     "weir_table_decide": (c_int, [c_void_p, c_void_p, c_size_t, c_uint64, c_void_p, c_void_p]),
     "weir_table_allow_batch": (None, [c_void_p, c_void_p, c_size_t, c_uint64, c_void_p]),
     "weir_table_take_batch": (None, [c_void_p, c_void_p, c_size_t, c_uint64, c_void_p]),
@@ -226,6 +257,18 @@ _FUNCTIONS = {
     "weir_table_limit_stats": (None, [c_void_p, c_void_p, c_void_p]),
     "weir_table_limit_limit": (_weir_limit, [c_void_p]),
     "weir_table_limit_name": (c_char_p, [c_void_p]),
+    "weir_queue_size": (c_size_t, [c_void_p]),
+    "weir_queue_init": (c_int, [c_void_p, c_size_t, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "weir_queue_fini": (None, [c_void_p]),
+    "weir_queue_try_push": (c_int, [c_void_p, c_void_p, c_void_p]),
+    "weir_queue_push": (c_int, [c_void_p, c_void_p, c_uint64, c_void_p, c_void_p]),
+    "weir_queue_try_pop": (c_int, [c_void_p, c_void_p, c_void_p]),
+    "weir_queue_pop": (c_int, [c_void_p, c_void_p, c_uint64, c_void_p]),
+    "weir_queue_close": (None, [c_void_p]),
+    "weir_queue_drain": (c_size_t, [c_void_p, c_void_p, c_size_t]),
+    "weir_queue_length": (c_size_t, [c_void_p]),
+    "weir_queue_fd": (c_int, [c_void_p, c_void_p]),
+    "weir_queue_tick": (None, [c_void_p]),
     "weir_store_table": (c_int, [c_void_p, c_void_p, c_void_p]),
     "weir_store_free": (None, [c_void_p]),
     "weir_store_wait": (c_int, [c_void_p, c_uint64, c_void_p]),
@@ -269,7 +312,7 @@ def _find() -> str:
     installed = ctypes.util.find_library("weir")
     if installed:
         return installed
-    raise ImportError("there is no libweir.so: set WEIR_LIBRARY to its path, put it next to weir.py, or install it and "
+    raise ImportError("there is no libweir.so: set WEIR_LIBRARY to its path, put it next to weir/__init__.py, or install it and "
                       "run ldconfig")
 
 
@@ -359,6 +402,7 @@ class Waited(enum.Enum):
     NEVER = ERR_NEVER  # no wait will help: it costs more than there can be at once
     DEADLINE = ERR_DEADLINE  # it could not go within the timeout, and did not wait for that
     CANCELLED = ERR_CANCELLED
+    CLOSED = ERR_CLOSED  # Queue.push: the queue is closed
 
     def __bool__(self) -> bool:
         return self is Waited.GO
@@ -443,7 +487,7 @@ def _number(value: int, bits: int = 64) -> int:
 
 
 def _time(given: Optional[int]) -> int:
-    return _library.weir_clock_now() if given is None else _number(given)
+    return now() if given is None else _number(given)
 
 
 def _key(key: Key) -> bytes:
@@ -462,7 +506,7 @@ def _name(name: str) -> bytes:
     return encoded
 
 
-def _path(path: Union[str, bytes, os.PathLike]) -> bytes:
+def _path(path: _Path) -> bytes:
     encoded = os.fsencode(path)
     if b"\0" in encoded:
         raise ValueError("a path has no NUL")
@@ -484,14 +528,25 @@ def _print(limit: _weir_limit) -> str:
 
 def now() -> int:
     """The clock: Unix time in ns that never steps back. Table.now is the clock of a shared table."""
-    return _library.weir_clock_now()
+    return int(_library.weir_clock_now())
+
+
+class _Unique:
+    """What has one state, in C or among threads. A copy of the object would not be a copy of that state."""
+
+    _instead = ""
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"a weir.{type(self).__name__} is not copied or pickled: {self._instead}")
 
 
 # --- waiting ----------------------------------------------------------------------------------------------------------
 
 
-class Canceller:
+class Canceller(_Unique):
     """Ends waits, now and later: any number of them, of any limiters and tables. It stays cancelled."""
+
+    _instead = "pass the same one to the waits that it is to end"
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # a signal handler may cancel while its thread is in here
@@ -523,26 +578,30 @@ class Canceller:
 _Ask = Callable[[int, Any], int]  # a wait of C's, of a deadline and a canceller
 
 
-def _wait(ask: _Ask, peek: Callable[[], Verdict], since: int, timeout: Optional[float],
+def _duration(timeout: Optional[float]) -> int:
+    """Seconds as ns; None and what is longer than 584 years is NEVER."""
+    return NEVER if timeout is None or timeout >= NEVER / 1e9 else int(max(timeout, 0) * 1e9)
+
+
+def _wait(ask: _Ask, can_go: Callable[[], bool], since: int, timeout: Optional[float],
           canceller: Optional[Canceller]) -> Waited:
-    span = NEVER if timeout is None or timeout >= NEVER / 1e9 else int(max(timeout, 0) * 1e9)
-    deadline = min(since + span, NEVER)
+    duration = _duration(timeout)
+    deadline = min(since + duration, NEVER)
     own = _weir_canceller()
     try:
         if canceller:
             canceller._begin(own)
-        if span == 0 or threading.current_thread() is not threading.main_thread():
+        if duration == 0 or threading.current_thread() is not threading.main_thread():
             return Waited(ask(deadline, _ref(own)))
-        return Waited(_wait_in_main(ask, peek, deadline, own))
+        return Waited(_wait_in_main(ask, can_go, deadline, own))
     finally:
         if canceller:
             canceller._end(own)
 
 
-def _wait_in_main(ask: _Ask, peek: Callable[[], Verdict], deadline: int, own: _weir_canceller) -> int:
+def _wait_in_main(ask: _Ask, can_go: Callable[[], bool], deadline: int, own: _weir_canceller) -> int:
     """Python handles signals in the main thread and not while that is in C, so another one waits for it."""
-    verdict = peek()
-    if verdict.allowed and verdict.delay == 0:  # a thread costs more than to go at once, if it still can
+    if can_go():  # a thread costs more than to go at once, if it still can
         code = ask(0, _ref(own))
         if code != ERR_DEADLINE:
             return code
@@ -559,20 +618,241 @@ def _wait_in_main(ask: _Ask, peek: Callable[[], Verdict], deadline: int, own: _w
     return codes[0]
 
 
+def _goes(verdict: Verdict) -> bool:
+    return verdict.allowed and verdict.delay == 0
+
+
+# --- waiting in coroutines --------------------------------------------------------------------------------------------
+
+
+class _Pending:
+    """A reservation whose task sleeps until its time has come."""
+
+    __slots__ = ("reservation", "previous", "next", "behind", "gone")
+
+    def __init__(self, reservation: _weir_reservation) -> None:
+        self.reservation = reservation
+        self.previous: Optional[_Pending] = None
+        self.next: Optional[_Pending] = None
+        self.gone: Optional[asyncio.Future[None]] = None  # for the next, if that has the same instant and woke up first
+        self.behind: List[_weir_reservation] = []  # cancelled ones before it, upon which it was built; oldest first
+
+
+class _Line:
+    """The tasks of one event loop that wait for one key: those with a reservation, then those that are to try.
+
+    Only the first of the latter tries, so a task costs one or two calls, and tasks are served in order."""
+
+    def __init__(self) -> None:
+        self.is_taken = False  # a task is trying
+        self.turns: collections.OrderedDict[asyncio.Future[bool], None] = collections.OrderedDict()
+        self.last: Optional[_Pending] = None
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.is_taken and self.last is None
+
+    async def enter(self, duration: int) -> bool:
+        """Waits until the tasks before this one have a reservation or have gone. False: that took too long."""
+        if not self.is_taken:
+            self.is_taken = True
+            return True
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[bool] = loop.create_future()
+        timer = None if duration == NEVER else loop.call_later(duration / 1e9, self._expire, turn)
+        self.turns[turn] = None
+        try:
+            return await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled() and turn.result():
+                self.leave()  # its turn came together with the cancellation
+            raise
+        finally:
+            self.turns.pop(turn, None)
+            if timer:
+                timer.cancel()
+
+    def leave(self) -> None:
+        while self.turns:
+            turn, _ = self.turns.popitem(last=False)
+            if not turn.done():
+                turn.set_result(True)
+                return
+        self.is_taken = False
+
+    def add(self, pending: _Pending) -> None:
+        pending.previous = self.last
+        if self.last:
+            self.last.next = pending
+        self.last = pending
+
+    def remove(self, pending: _Pending) -> None:
+        if pending.next:
+            pending.next.previous = pending.previous
+        else:
+            self.last = pending.previous
+        if pending.previous:
+            pending.previous.next = pending.next
+        if pending.gone and not pending.gone.done():
+            pending.gone.set_result(None)
+
+    @staticmethod
+    def _expire(turn: asyncio.Future[bool]) -> None:
+        if not turn.done():
+            turn.set_result(False)
+
+
+# By event loop, then by the limit's address and the key. A line is dropped when it is idle.
+_lines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Dict[Tuple[int, bytes], _Line]] = weakref.WeakKeyDictionary()
+
+
+class _Waiter:
+    """What a task waits for: one key of a limit. The methods of C, for a clock that is read when they are called."""
+
+    where: Tuple[int, bytes]
+    now: Callable[[], int]
+
+    def reserve(self, now: int, cost: int, max_wait: int) -> Optional[Tuple[Verdict, _weir_reservation]]:
+        """None: this kind of limit has no reservations."""
+        raise NotImplementedError
+
+    def cancel(self, now: int, reservation: _weir_reservation) -> int:
+        raise NotImplementedError
+
+    def ahead(self, verdict: Verdict, left: int) -> int:
+        """How far ahead a denied reservation was tried, in ns: it is retry_after too far away."""
+        raise NotImplementedError
+
+    def take(self, now: int, cost: int, is_first: bool) -> Verdict:
+        raise NotImplementedError
+
+    async def acquire(self, cost: int, timeout: Optional[float]) -> Waited:
+        if cost == 0:
+            return Waited.GO
+        duration = _duration(timeout)
+        deadline = min(self.now() + duration, NEVER)
+        lines = _lines.setdefault(asyncio.get_running_loop(), {})
+        line = lines.setdefault(self.where, _Line())
+        try:
+            if not await line.enter(duration):
+                return Waited.DEADLINE
+            try:
+                waited, pending = await self._try(line, cost, deadline)
+            finally:
+                line.leave()
+            if pending:
+                await self._sleep(line, pending)
+            return waited
+        finally:
+            if line.is_idle and lines.get(self.where) is line:
+                del lines[self.where]
+
+    async def _try(self, line: _Line, cost: int, deadline: int) -> Tuple[Waited, Optional[_Pending]]:
+        """Tries until the request may go, or has a reservation, which is then in the line."""
+        is_first = True
+        while True:
+            now = self.now()
+            left = NEVER if deadline == NEVER else max(deadline - now, 0)
+            ahead = 0
+            found = self.reserve(now, cost, left)
+            if found is None:
+                verdict = self.take(now, cost, is_first)
+            else:
+                verdict, reservation = found
+                ahead = self.ahead(verdict, left)
+                if verdict.allowed and verdict.delay > 0:
+                    pending = _Pending(reservation)
+                    line.add(pending)
+                    return Waited.GO, pending
+            if verdict.allowed:
+                return Waited.GO, None
+            if verdict.never:
+                return Waited.NEVER, None
+            if ahead + verdict.retry_after > left:
+                return Waited.DEADLINE, None
+            is_first = False
+            await self._sleep_until(now + verdict.retry_after)
+
+    async def _sleep(self, line: _Line, pending: _Pending) -> None:
+        try:
+            await self._sleep_until(pending.reservation.act_at)
+            while pending.previous and pending.previous.reservation.act_at <= pending.reservation.act_at:
+                pending.previous.gone = asyncio.get_running_loop().create_future()
+                await pending.previous.gone
+        except BaseException:
+            self._give_back(pending)
+            raise
+        finally:
+            line.remove(pending)
+
+    async def _sleep_until(self, at: int) -> None:
+        while True:
+            left = at - self.now()
+            if left <= 0:
+                return
+            await asyncio.sleep(min(left / 1e9, 86400))
+
+    def _give_back(self, pending: _Pending) -> None:
+        """Gives back what no later task was built upon. The rest waits for the next task: if that is cancelled, too, it
+        is tried again."""
+        now, cost = self.now(), pending.reservation.cost
+        given = self.cancel(now, _copied(pending.reservation, cost))
+        if given < cost:
+            if pending.next:
+                pending.behind.append(_copied(pending.reservation, cost - given))
+                pending.behind.extend(pending.next.behind)
+                pending.next.behind = pending.behind
+            return
+        for earlier in reversed(pending.behind):
+            if self.cancel(now, earlier) == 0:
+                return
+
+
+def _copied(reservation: _weir_reservation, cost: int) -> _weir_reservation:
+    return _weir_reservation(cost, reservation.act_at, reservation.private_)
+
+
+class Reservation(_Unique):
+    """What reserve() took, although its tokens may still have to flow in. True if it was granted: act after
+    verdict.delay_seconds, or cancel() it."""
+
+    _instead = "a copy could be cancelled a second time"
+
+    def __init__(self, verdict: Verdict, reservation: _weir_reservation,
+                 cancel: Callable[[Optional[int], _weir_reservation], int]) -> None:
+        self.verdict = verdict
+        self.act_at: int = reservation.act_at  # the instant from which it may act; 0 if it was denied
+        self._reservation = reservation
+        self._cancel = cancel
+
+    def cancel(self, now: Optional[int] = None) -> int:
+        """Gives back what it took, minus the part that later reservations were built upon, and nothing once its time
+        has passed. Returns the units given back. One thread at a time may cancel."""
+        return self._cancel(now, self._reservation)
+
+    def __bool__(self) -> bool:
+        return self.verdict.allowed
+
+    def __repr__(self) -> str:
+        return f"<weir.Reservation of {self._reservation.cost}, acts at {self.act_at}>"
+
+
 # --- one limit --------------------------------------------------------------------------------------------------------
 
 
 class _Pointer(c_void_p):
     """To what C has made. A copy would outlive it, and in another process it would point anywhere."""
 
-    def __reduce__(self) -> Any:
-        raise TypeError("limiters and tables are not copied or pickled; processes open a shared table by its name")
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a pointer of weir is not copied or pickled")
 
 
-class Limiter:
+class Limiter(_Unique):
     """One limit with one state, for any number of threads: Limiter("100/min burst 20"). It begins full.
 
     Error: ERR_SYNTAX, the text is not a limit; ERR_LIMIT, ERR_MAXIMUM: invalid limit."""
+
+    _instead = "make another, which is full; processes share limits in weir.Table(shared=NAME)"
 
     def __init__(self, text: str) -> None:
         limit, message, pointer = _parse(text), _weir_message(), _Pointer()
@@ -582,10 +862,11 @@ class Limiter:
         at = ctypes.addressof(self._memory)
         at += -at % _LIMITER_ALIGN
         _check(_library.weir_limiter_init(at, size, _ref(limit), _ref(pointer), _ref(message)), message)
+        self._waiter = _LimiterWaiter(pointer, self._memory, limit)
 
     def allow(self, cost: int = 1, now: Optional[int] = None) -> bool:
         """May a request of this cost go now? Charges it if so."""
-        return _library.weir_limiter_allow(self._pointer, _time(now), _number(cost))
+        return bool(_library.weir_limiter_allow(self._pointer, _time(now), _number(cost)))
 
     def take(self, cost: int = 1, now: Optional[int] = None) -> Verdict:
         """The same with the full verdict."""
@@ -605,7 +886,7 @@ class Limiter:
 
     def tokens(self, now: Optional[int] = None) -> int:
         """Units left now, rounded down."""
-        return _library.weir_limiter_tokens(self._pointer, _time(now))
+        return int(_library.weir_limiter_tokens(self._pointer, _time(now)))
 
     def tokens_exact(self, now: Optional[int] = None) -> Fraction:
         """Units left now, with the part of one that a smooth bucket has refilled."""
@@ -620,12 +901,30 @@ class Limiter:
         limit, message = _parse(text), _weir_message()
         _check(_library.weir_limiter_change(self._pointer, _time(now), _ref(limit), _ref(message)), message)
 
+    def reserve(self, cost: int = 1, timeout: Optional[float] = None, now: Optional[int] = None) -> Reservation:
+        """Takes cost now, even if the tokens have yet to flow in: the reservation says when it may act. Denied if that is
+        more than timeout seconds away. Takes are denied until the reserved tokens have flowed in.
+
+        Error: ERR_UNSUPPORTED, a window or a log."""
+        found = self._waiter.reserve(_time(now), _number(cost), _duration(timeout))
+        if found is None:
+            raise Error(ERR_UNSUPPORTED, f"{self.text}: windows and logs have no reservations; use wait() or acquire()")
+        return Reservation(*found, lambda now, reservation: self._waiter.cancel(_time(now), reservation))
+
+    async def acquire(self, cost: int = 1, timeout: Optional[float] = None) -> Waited:
+        """wait() for coroutines, without a thread. First come, first served within an event loop.
+
+        A task reserves its instant once and sleeps until then. Tasks that wait for a window stand in line, and only the
+        first of them tries. A task that is cancelled, also by asyncio.wait_for, is not charged: it gives back what it
+        reserved. A change of the limit applies to tasks that reserve after it."""
+        return await self._waiter.acquire(_number(cost), timeout)
+
     def wait(self, cost: int = 1, timeout: Optional[float] = None, canceller: Optional[Canceller] = None) -> Waited:
         """Waits until a request of this cost may go, and charges it. True: go. Returns at once if it could not go
         within the timeout, in seconds, or if no wait will help. Buckets serve in the order in which the waits began."""
         pointer, cost = self._pointer, _number(cost)
         return _wait(lambda deadline, own: _library.weir_limiter_wait(pointer, cost, deadline, own),
-                     lambda: self.peek(cost), _library.weir_clock_now(), timeout, canceller)
+                     lambda: _goes(self.peek(cost)), now(), timeout, canceller)
 
     @property
     def text(self) -> str:
@@ -634,6 +933,183 @@ class Limiter:
 
     def __repr__(self) -> str:
         return f"<weir.Limiter {self.text}>"
+
+
+class _LimiterWaiter(_Waiter):
+    def __init__(self, pointer: _Pointer, memory: Any, limit: _weir_limit) -> None:
+        self.where = (pointer.value or 0, b"")
+        self.now = now
+        self._pointer, self._memory = pointer, memory
+        self._shapes, self._counts_all = bool(limit.shape), bool(limit.count_all)  # never change
+
+    def reserve(self, now: int, cost: int, max_wait: int) -> Optional[Tuple[Verdict, _weir_reservation]]:
+        reservation, verdict = _weir_reservation(), _weir_verdict()
+        code = _library.weir_limiter_reserve(self._pointer, now, cost, max_wait, _ref(reservation), _ref(verdict))
+        return None if code == ERR_UNSUPPORTED else (_verdict(verdict), reservation)
+
+    def cancel(self, now: int, reservation: _weir_reservation) -> int:
+        return int(_library.weir_limiter_cancel(self._pointer, now, _ref(reservation)))
+
+    def ahead(self, verdict: Verdict, left: int) -> int:
+        return left if not self._shapes or verdict.delay > 0 else 0  # else it is full, and a place is free then
+
+    def take(self, now: int, cost: int, is_first: bool) -> Verdict:
+        if not (is_first and self._counts_all):  # there a denied request counts, but only once for a wait
+            verdict = _verdict(_library.weir_limiter_peek(self._pointer, now, cost))
+            if not verdict.allowed:
+                return verdict
+        return _verdict(_library.weir_limiter_take(self._pointer, now, cost))
+
+
+# --- items that wait --------------------------------------------------------------------------------------------------
+
+
+class _QueueHandle(_Pointer):
+    """A queue of C's, with its memory and clock. Each call that is under way holds a reference."""
+
+    memory: Any = None
+    clock: Any = None
+
+    def __del__(self, free: Any = _library.weir_queue_fini) -> None:
+        if self.value:
+            free(self.value)
+
+
+class Queue(_Unique, Generic[_Item]):
+    """A FIFO queue that leaks: Queue("500/s leaky queue 1000") has 1000 places, and items leave it at 500 a second, in
+    order, however they came in. For any number of threads.
+
+    clock: returns the time in ns, for tests; then call tick() when it has moved. None: weir.now.
+
+    Items are in this process's memory only. They are gone when it ends: drain() returns them before.
+
+    Error: ERR_UNSUPPORTED, the limit is not a leaky bucket with a queue; else as for Limiter()."""
+
+    _instead = "threads share one; between processes, use a broker in front of it"
+
+    def __init__(self, text: str, clock: Optional[Callable[[], int]] = None) -> None:
+        limit, message, handle = _parse(text), _weir_message(), _QueueHandle()
+        size = _library.weir_queue_size(_ref(limit))  # 0: invalid, and init says why
+        handle.memory = ctypes.create_string_buffer(size + _QUEUE_ALIGN)
+        at = ctypes.addressof(handle.memory)
+        at += -at % _QUEUE_ALIGN
+        own = None
+        if clock is not None:
+            given = clock
+            handle.clock = _clock(lambda _: _number(given()))
+            own = _ref(_weir_queue_clock(ctypes.cast(handle.clock, c_void_p), None))
+        _check(_library.weir_queue_init(at, size, _ref(limit), own, _ref(handle), _ref(message)), message)
+        self._handle = handle
+        self._now: Callable[[], int] = clock or now
+        self._items: Dict[int, _Item] = {}  # by what C has for an item
+        self._late: collections.deque[_Item] = collections.deque()  # left while a signal handler raised; for the next pop
+        self._numbers = itertools.count(1)
+
+    def try_push(self, item: _Item) -> Verdict:
+        """Adds an item at the end, if there is a place. verdict.delay is the time until it leaves, retry_after the time
+        until there may be a place. Error: ERR_CLOSED."""
+        number, verdict = next(self._numbers), _weir_verdict()
+        self._items[number] = item
+        code = _library.weir_queue_try_push(self._handle, number, _ref(verdict))
+        if code != 0:
+            del self._items[number]
+        if code not in (0, ERR_FULL):
+            _check(code, _weir_message())
+        return _verdict(verdict)
+
+    def push(self, item: _Item, timeout: Optional[float] = None, canceller: Optional[Canceller] = None) -> Waited:
+        """Adds an item at the end, and waits for a place if there is none, in the order of arrival. Only with
+        Waited.GO it is in the queue. Returns DEADLINE at once if there cannot be a place in time."""
+        number, handle = next(self._numbers), self._handle
+        self._items[number] = item
+        codes: List[int] = []
+
+        def ask(deadline: int, own: Any) -> int:
+            codes.append(_library.weir_queue_push(handle, number, deadline, own, None))
+            return codes[-1]
+
+        try:
+            return _wait(ask, lambda: True, self._now(), timeout, canceller)
+        finally:
+            if 0 not in codes:  # 0 also if a signal handler raised just when it was pushed
+                del self._items[number]
+
+    def try_pop(self) -> Tuple[Optional[_Item], Optional[int]]:
+        """(item, None), or (None, ns until the first item may leave): NEVER if the queue is empty. Error: ERR_CLOSED,
+        closed and empty."""
+        if self._late:
+            return self._late.popleft(), None
+        number, wait = c_void_p(), c_uint64()
+        code = _library.weir_queue_try_pop(self._handle, _ref(number), _ref(wait))
+        if code == ERR_DEADLINE:
+            return None, wait.value
+        _check(code, _weir_message())
+        return self._items.pop(number.value or 0), None
+
+    def pop(self, timeout: Optional[float] = None, canceller: Optional[Canceller] = None) -> _Item:
+        """Waits for the next item to leave. Threads are served in the order of arrival.
+
+        Error: ERR_DEADLINE, no item within timeout seconds; ERR_CANCELLED; ERR_CLOSED: closed and empty."""
+        if self._late:
+            return self._late.popleft()
+        number, handle = c_void_p(), self._handle
+        try:
+            waited = _wait(lambda deadline, own: int(_library.weir_queue_pop(handle, _ref(number), deadline, own)),
+                           lambda: True, self._now(), timeout, canceller)
+        except BaseException:
+            if number.value:
+                self._late.append(self._items.pop(number.value))
+            raise
+        if not waited:
+            _check(waited.value, _weir_message())
+        return self._items.pop(number.value or 0)
+
+    def __iter__(self) -> Iterator[_Item]:
+        """Pops until the queue is closed and empty."""
+        while True:
+            try:
+                item = self.pop()
+            except Error as error:
+                if error.code == ERR_CLOSED:
+                    return
+                raise
+            yield item
+
+    def close(self) -> None:
+        """Ends pushing. Items in the queue still leave at its rate."""
+        _library.weir_queue_close(self._handle)
+
+    def drain(self) -> List[_Item]:
+        """Takes out all items at once, oldest first, whatever the rate."""
+        items: List[_Item] = []
+        while self._late:
+            items.append(self._late.popleft())
+        while True:
+            found = (c_void_p * 256)()
+            n = _library.weir_queue_drain(self._handle, found, len(found))
+            items.extend(self._items.pop(number) for number in found[:n])
+            if n < len(found):
+                return items
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when an item may leave, for event loops: then call try_pop until it returns no
+        item. Do not read or close it. Error: ERR_SYSTEM."""
+        descriptor = c_int()
+        _check(_library.weir_queue_fd(self._handle, _ref(descriptor)), _weir_message())
+        return descriptor.value
+
+    def tick(self) -> None:
+        """Call it when your own clock has moved: all waits look at it again."""
+        _library.weir_queue_tick(self._handle)
+
+    def __len__(self) -> int:
+        return int(_library.weir_queue_length(self._handle))
+
+    def __bool__(self) -> bool:
+        return True  # also when it is empty
+
+    def __repr__(self) -> str:
+        return f"<weir.Queue with {len(self)} items>"
 
 
 # --- limits for millions of keys --------------------------------------------------------------------------------------
@@ -654,7 +1130,7 @@ class Claim(NamedTuple):
     cost: int = 1
 
 
-class Table:
+class Table(_Unique):
     """Limits for millions of keys, in memory of a fixed size, for any number of threads and processes.
 
     keys: how many are in use at the same time, at most; 24 bytes each. When there are more, the one with the least
@@ -669,10 +1145,14 @@ class Table:
     made_at: the time around which times are good, by 9 years; 0 is now. For replays and tests.
     overcommit: make the table even if it does not fit into the available memory.
 
-    Error: ERR_ROOM, ERR_REGION (the memory or file is not a table, has other sizes, or belongs to another user), ERR_LIMIT (an
-    invalid name or number), ERR_SYSTEM."""
+    Error: ERR_NO_TABLE (keys is 0, and there is no such table); ERR_TOO_LARGE (beyond the maximum, or the memory that is
+    available); ERR_ROOM (too small); ERR_FILE_TYPE (a symbolic link, a directory or another special file); ERR_REGION (the
+    memory or file is not a table, has other sizes, or belongs to another user); ERR_LIMIT (an invalid name or number);
+    ERR_SYSTEM."""
 
-    def __init__(self, keys: int = 0, *, shared: Optional[str] = None, file: Union[str, bytes, os.PathLike, None] = None,
+    _instead = "open it again by its name or path: weir.Table(shared=NAME) or weir.Table(file=PATH)"
+
+    def __init__(self, keys: int = 0, *, shared: Optional[str] = None, file: Optional[_Path] = None,
                  mode: int = 0, limits_max: int = 0, arena_bytes: int = 0, made_at: int = 0, overcommit: bool = False) -> None:
         limits_max = _number(limits_max, 32)
         size_bytes = _library.weir_table_size(_number(keys), limits_max) + _number(arena_bytes) if keys else 0
@@ -689,7 +1169,7 @@ class Table:
     def arena_size(text: str, keys: int, events: int = 0) -> int:
         """Bytes of arena for this number of keys under this limit, with this number of events each; 0: as many as the
         limit allows."""
-        return _library.weir_table_arena_size(_ref(_parse(text)), _number(keys), _number(events))
+        return int(_library.weir_table_arena_size(_ref(_parse(text)), _number(keys), _number(events)))
 
     @staticmethod
     def unlink(name: str) -> None:
@@ -720,14 +1200,14 @@ class Table:
         """Adds a limit, or finds it: all processes add the limits that they use, by the same names.
 
         Error: ERR_CHANGE, there is another limit of this name; ERR_FULL; ERR_SYNTAX, ERR_LIMIT, ERR_MAXIMUM; and
-        ERR_UNSUPPORTED: sliding logs and segments need arena_bytes."""
+        ERR_NO_ARENA: sliding logs and segments need arena_bytes. A name has no control characters."""
         limit, message, pointer, handle = _parse(text), _weir_message(), _Pointer(), self._use()
         _check(_library.weir_table_add_limit(handle, _name(name), _ref(limit), _ref(pointer), _ref(message)), message)
         return Limit(self, pointer)
 
     def now(self) -> int:
         """The clock of this table, in ns: the same for all processes of a shared one."""
-        return _library.weir_table_now(self._use())
+        return int(_library.weir_table_now(self._use()))
 
     def decide(self, claims: Iterable[Tuple[Limit, Key, int]], now: Optional[int] = None) -> Decision:
         """Decides 1 to 16 claims (limit, key, cost) together: allowed only if all allow it, and charged nowhere if
@@ -783,11 +1263,13 @@ class Table:
 
 
 def _time_of(handle: _Handle, given: Optional[int]) -> int:
-    return _library.weir_table_now(handle) if given is None else _number(given)
+    return int(_library.weir_table_now(handle)) if given is None else _number(given)
 
 
-class Limit:
+class Limit(_Unique):
     """A limit of a table, made by Table.add_limit: decides for each key by itself. A key is str (UTF-8) or bytes."""
+
+    _instead = "get it from its table by add_limit"
 
     def __init__(self, table: Table, pointer: _Pointer) -> None:
         self.table = table
@@ -811,7 +1293,7 @@ class Limit:
 
     def allow(self, key: Key, cost: int = 1, now: Optional[int] = None) -> bool:
         """May a request of this cost go now? Charges the key if so."""
-        return self._ask(_library.weir_table_allow, key, cost, now)
+        return bool(self._ask(_library.weir_table_allow, key, cost, now))
 
     def take(self, key: Key, cost: int = 1, now: Optional[int] = None) -> Verdict:
         """The same with the full verdict."""
@@ -832,13 +1314,28 @@ class Limit:
     def reset(self, key: Key) -> bool:
         """Clears the usage of the key: it is full again. False if nothing was stored."""
         handle, encoded = self.table._use(), _key(key)
-        return _library.weir_table_reset(handle, self._pointer, encoded, len(encoded))
+        return bool(_library.weir_table_reset(handle, self._pointer, encoded, len(encoded)))
 
     def inspect(self, key: Key, now: Optional[int] = None) -> KeyState:
         """What the table knows of a key. Changes nothing."""
         handle, encoded = self.table._use(), _key(key)
         found = _library.weir_table_inspect(handle, self._pointer, encoded, len(encoded), _time_of(handle, now))
         return KeyState(found.is_stored, found.full_at, _verdict(found.verdict), _fraction(found.tokens))
+
+    def reserve(self, key: Key, cost: int = 1, timeout: Optional[float] = None, now: Optional[int] = None) -> Reservation:
+        """Takes cost now, even if the tokens have yet to flow in, as Limiter.reserve does. A table reserves at most half
+        a minute ahead, except for a leaky queue; beyond that it is denied.
+
+        Error: ERR_UNSUPPORTED, a window, a log or a bucket with refill interval."""
+        waiter = self._waiter(_key(key))
+        found = waiter.reserve(_time_of(waiter.handle, now), _number(cost), _duration(timeout))
+        if found is None:
+            raise Error(ERR_UNSUPPORTED, f"{self.text}: only smooth buckets have reservations; use wait() or acquire()")
+        return Reservation(*found, lambda now, reservation: waiter.cancel(_time_of(waiter.handle, now), reservation))
+
+    async def acquire(self, key: Key, cost: int = 1, timeout: Optional[float] = None) -> Waited:
+        """wait() for coroutines, as Limiter.acquire: first come, first served for each key, within an event loop."""
+        return await self._waiter(_key(key)).acquire(_number(cost), timeout)
 
     def wait(self, key: Key, cost: int = 1, timeout: Optional[float] = None,
              canceller: Optional[Canceller] = None) -> Waited:
@@ -847,7 +1344,7 @@ class Limit:
         handle, encoded, cost = self.table._use(), _key(key), _number(cost)
         return _wait(lambda deadline, own: _library.weir_table_wait(handle, self._pointer, encoded, len(encoded), cost,
                                                                     deadline, own),
-                     lambda: self.peek(encoded, cost), _library.weir_table_now(handle), timeout, canceller)
+                     lambda: _goes(self.peek(encoded, cost)), _time_of(handle, None), timeout, canceller)
 
     def stats(self) -> LimitStats:
         found = _weir_table_limit_stats()
@@ -857,14 +1354,52 @@ class Limit:
     def __repr__(self) -> str:
         return f"<weir.Limit {self.name!r}: {self.text}>"
 
+    def _waiter(self, key: bytes) -> _KeyWaiter:
+        return _KeyWaiter(self.table._use(), self._pointer, key)
+
     def _ask(self, function: Any, key: Key, cost: int, now: Optional[int]) -> Any:
         handle, encoded = self.table._use(), _key(key)
         return function(handle, self._pointer, encoded, len(encoded), _time_of(handle, now), _number(cost))
 
 
+_AHEAD_MAX = 30 * 10**9  # ns that a table reserves ahead
+
+
+class _KeyWaiter(_Waiter):
+    def __init__(self, handle: _Handle, pointer: _Pointer, key: bytes) -> None:
+        limit = _library.weir_table_limit_limit(pointer)
+        self.where = (pointer.value or 0, key)
+        self.now = lambda: _time_of(handle, None)
+        self.handle, self._pointer, self._key = handle, pointer, key
+        self._shapes, self._counts_all = bool(limit.shape), bool(limit.count_all)
+
+    def reserve(self, now: int, cost: int, max_wait: int) -> Optional[Tuple[Verdict, _weir_reservation]]:
+        reservation, verdict = _weir_reservation(), _weir_verdict()
+        code = _library.weir_table_reserve(self.handle, self._pointer, self._key, len(self._key), now, cost, max_wait,
+                                           _ref(reservation), _ref(verdict))
+        return None if code == ERR_UNSUPPORTED else (_verdict(verdict), reservation)
+
+    def cancel(self, now: int, reservation: _weir_reservation) -> int:
+        return int(_library.weir_table_cancel(self.handle, self._pointer, self._key, len(self._key), now,
+                                              _ref(reservation)))
+
+    def ahead(self, verdict: Verdict, left: int) -> int:
+        if self._shapes:
+            return left if verdict.delay > 0 else 0  # else it is full, and a place is free then
+        return min(left, _AHEAD_MAX)
+
+    def take(self, now: int, cost: int, is_first: bool) -> Verdict:
+        arguments = (self.handle, self._pointer, self._key, len(self._key), now, cost)
+        if not (is_first and self._counts_all):  # there a denied request counts, but only once for a wait
+            verdict = _verdict(_library.weir_table_peek(*arguments))
+            if not verdict.allowed:
+                return verdict
+        return _verdict(_library.weir_table_take(*arguments))
+
+
 # --- limits wherever their state is kept ------------------------------------------------------------------------------
 
-_FAILURES = {None: 0, "share": 1, "open": 2, "closed": 3, "local": 4}
+_FAILURES: Dict[Optional[str], int] = {None: 0, "share": 1, "open": 2, "closed": 3, "local": 4}
 
 
 class Health(enum.Enum):
@@ -938,7 +1473,7 @@ class _StoreHandle(_Pointer):
         free(self.value)
 
 
-class Store:
+class Store(_Unique):
     """Limits, wherever their state is kept. `where` is a Table, or the URL of a Redis (docs/redis.md), such as
     "redis://127.0.0.1:6379".
 
@@ -952,6 +1487,8 @@ class Store:
 
     Does not wait for Redis: wait() does. Error: ERR_SYNTAX, ERR_LIMIT (the URL or an option cannot be used), ERR_SYSTEM.
     ImportError: a URL needs libweir-redis.so."""
+
+    _instead = "make another on the same table or URL"
 
     def __init__(self, where: Union[Table, str], *, on_failure: Optional[str] = None, table: Optional[Table] = None,
                  keys: int = 0, limits_max: int = 0, arena_bytes: int = 0, deferred_bytes: int = 0) -> None:
@@ -1018,7 +1555,7 @@ class Store:
 
     def limits(self) -> List[StoreLimitStats]:
         """The limits of the store's table, and how they decided, by name."""
-        found = []
+        found: List[StoreLimitStats] = []
 
         def report(_: Any, stats: Any) -> None:
             of = stats.contents
@@ -1059,9 +1596,11 @@ def _answer(found: _weir_store_answer, verdicts: Optional[List[Verdict]] = None)
                   verdicts or [verdict])
 
 
-class StoreLimit:
+class StoreLimit(_Unique):
     """A limit of a store, made by Store.add_limit: decides for each key by itself. Calls block until the store has
     decided. Error: ERR_UNREACHABLE or ERR_UNANSWERED, if Redis does not decide and no fallback does."""
+
+    _instead = "get it from its store by add_limit"
 
     def __init__(self, store: Store, pointer: _Pointer) -> None:
         self.store = store
@@ -1107,7 +1646,7 @@ class StoreLimit:
         """Clears the usage of the key: it is full again. False if nothing was stored."""
         handle, encoded, found = self.store._use(), _key(key), _weir_store_answer()
         _check(_library.weir_store_reset(handle, self._pointer, encoded, len(encoded), _ref(found)), _weir_message())
-        return found.verdict.allowed
+        return bool(found.verdict.allowed)
 
     def __repr__(self) -> str:
         return f"<weir.StoreLimit {self.name!r}: {self.text}>"
@@ -1144,21 +1683,23 @@ class _GuardHandle(_Pointer):
     def now(self) -> int:
         """The clock of the table that decides. Redis has its own."""
         table = self.store and self.store.table
-        return _library.weir_table_now(table) if table else _library.weir_clock_now()
+        return int(_library.weir_table_now(table)) if table else now()
 
     def __del__(self) -> None:
         if self.value:
             _companions["policy"].weir_guard_free(self.value)
 
 
-class Guard:
+class Guard(_Unique):
     """A policy (docs/policies.md) in front of a store. Give its text, or the path of its file.
 
     Error: ERR_SYNTAX, with all faults of the policy, a line each; or a limit does not fit the store. ImportError: it
     needs libweir-policy.so."""
 
+    _instead = "make another on the same store, with the same policy"
+
     def __init__(self, store: Store, *, text: Optional[str] = None,
-                 file: Union[str, bytes, os.PathLike, None] = None) -> None:
+                 file: Optional[_Path] = None) -> None:
         self._policies = _companion("policy", _POLICY_FUNCTIONS)
         handle, message = _GuardHandle(), _weir_message()
         handle.store = store._use()
@@ -1188,7 +1729,7 @@ class Guard:
                            found.decided_by.decode("utf-8", "replace") or None, found.limits, found.shadow_denied,
                            found.fallback_nodes, found.is_closed, found.is_unmatched)
 
-    def change(self, *, text: Optional[str] = None, file: Union[str, bytes, os.PathLike, None] = None) -> None:
+    def change(self, *, text: Optional[str] = None, file: Optional[_Path] = None) -> None:
         """Replaces the policy while other threads decide. Error: as Guard(); then nothing has changed."""
         handle, policy, message = self._use(), self._read(text, file), _weir_message()
         _check(self._policies.weir_guard_change(handle, policy, handle.now(), _ref(message)), message)
@@ -1205,16 +1746,18 @@ class Guard:
             raise ValueError("the guard is closed")
         return handle
 
-    def _read(self, text: Optional[str], file: Union[str, bytes, os.PathLike, None]) -> _Pointer:
+    def _read(self, text: Optional[str], file: Optional[_Path]) -> _Pointer:
         if (text is None) == (file is None):
             raise TypeError("give the policy as text, or the path of its file")
-        policy, faults = _Pointer(), []
+        faults: List[str] = []
+        policy = _Pointer()
         called = _policy_report(lambda _, line: faults.append(line.decode("utf-8", "replace")))
         report = ctypes.cast(called, c_void_p)
         if text is not None:
             encoded = text.encode("utf-8", "surrogatepass")
             code = self._policies.weir_policy_read(encoded, len(encoded), None, report, None, _ref(policy))
         else:
+            assert file is not None
             code = self._policies.weir_policy_load(_path(file), report, None, _ref(policy))
         if code != 0:
             raise Error(code, "\n".join(faults) or "the policy cannot be read")
