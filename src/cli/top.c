@@ -42,7 +42,7 @@ static int help(void)
 	       "  --at WHERE            HOST:PORT, or the path of a socket (with a slash). Default: %s\n"
 	       "  --server WHERE        the same\n"
 	       "  --user USER           the user to authenticate as, if the server has users, with the role\n"
-	       "                        admin. Default: default\n"
+	       "                        read. Default: default\n"
 	       "  --password-file FILE  a file with the password as its first line. Without it the password\n"
 	       "                        is WEIR_PASSWORD from the environment, if set\n"
 	       "  --once                print one table and exit; the default without a terminal\n"
@@ -148,7 +148,7 @@ static enum weir__link_result open_link(void)
 
 	top.is_open = result == WEIR__LINK_OK;
 	if (!top.is_open && strstr(top.link.why, "NOAUTH"))
-		(void)fail("authentication required: use --user with a user that has the role admin, and set "
+		(void)fail("authentication required: use --user with a user that has the role read, and set "
 			   "WEIR_PASSWORD or say --password-file");
 	return result;
 }

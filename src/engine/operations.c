@@ -1,6 +1,8 @@
 /* operations.c: the operations, as small state machines. */
 #include "engine/operations.h"
 
+#include <stdio.h>
+
 #include "core/uninitialized.h"
 #include "observe/limit_stats.h"
 #include "observe/tracer.h"
@@ -8,15 +10,54 @@
 
 /* --- permissions ------------------------------------------------------------------------------------------------- */
 
-bool weir__operation_needs_admin(enum weir__operation operation)
+unsigned weir__operation_roles(enum weir__operation operation)
 {
-	static const bool needs[WEIR__OPERATIONS] = {
-		[WEIR__OP_RESET] = true,      [WEIR__OP_CHANGE] = true, [WEIR__OP_EXPLAIN] = true,
-		[WEIR__OP_LIVE] = true,       [WEIR__OP_CONFIG] = true, [WEIR__OP_POLICY] = true,
-		[WEIR__OP_POLICY_PUT] = true,
+	enum {
+		ADMIN = WEIR__ROLE_ADMIN,
+		DECIDE = WEIR__ROLE_DECIDE | ADMIN,
+		OPERATE = WEIR__ROLE_OPERATE | ADMIN,
+		READ = WEIR__ROLE_READ | ADMIN,
+	};
+	static const uint8_t roles[WEIR__OPERATIONS] = {
+		[WEIR__OP_CONNECTION] = 0,
+		[WEIR__OP_CHECK] = DECIDE,
+		[WEIR__OP_TAKE] = DECIDE,
+		[WEIR__OP_PEEK] = DECIDE,
+		[WEIR__OP_REFUND] = OPERATE,
+		[WEIR__OP_RESET] = OPERATE,
+		[WEIR__OP_INSPECT] = READ,
+		[WEIR__OP_HOLD] = DECIDE,
+		[WEIR__OP_SETTLE] = DECIDE | OPERATE, /* decide: only holds of the same user */
+		[WEIR__OP_LIMITS] = 0,
+		[WEIR__OP_CHANGE] = OPERATE,
+		[WEIR__OP_EXPLAIN] = READ,
+		[WEIR__OP_LIVE] = READ,
+		[WEIR__OP_METRICS] = READ,
+		[WEIR__OP_CONFIG] = READ,
+		[WEIR__OP_POLICY] = ADMIN,
+		[WEIR__OP_POLICY_PUT] = ADMIN,
+		[WEIR__OP_POLICY_VALIDATE] = 0,
 	};
 
-	return needs[operation];
+	return roles[operation];
+}
+
+size_t weir__operation_write_roles(enum weir__operation operation, const char *between, char ret_text[WEIR__ROLES_TEXT])
+{
+	const unsigned roles = weir__operation_roles(operation);
+
+	return weir__roles_write(roles == WEIR__ROLE_ADMIN ? roles : roles & ~(unsigned)WEIR__ROLE_ADMIN, between,
+				 ret_text);
+}
+
+void weir__operation_explain_role(const struct weir__user *user, enum weir__operation operation,
+				  char ret_text[WEIR__ROLE_FAULT])
+{
+	char needed[WEIR__ROLES_TEXT], has[WEIR__ROLES_TEXT];
+
+	(void)weir__operation_write_roles(operation, " or ", needed);
+	(void)weir__roles_write(user->roles, " and ", has);
+	(void)snprintf(ret_text, WEIR__ROLE_FAULT, "it needs the role %s, and %s has %s", needed, user->name, has);
 }
 
 /* --- shared by all operations ------------------------------------------------------------------------------------ */
@@ -122,7 +163,7 @@ static void know_who(struct weir__decide *decide)
 {
 	const struct weir__request *const request = &decide->request;
 
-	decide->is_audited = weir__audit_has_line(request->context, request->client, decide->operation);
+	decide->is_audited = request->context->log != NULL;
 	if (decide->is_audited)
 		weir__audit_who_of(request->client, decide->protocol, &decide->who);
 }
@@ -534,16 +575,19 @@ enum weir__run_result weir__hold_take_run(struct weir__hold_take *take, const st
 					  struct weir__refusal *ret_refusal)
 {
 	struct weir__context *const context = take->request.context;
+	const struct weir__user *const user = take->request.client->user;
+	struct weir__hold_request owned = *request;
 	const struct weir_table_limit *limit;
 	enum weir__hold_result result = WEIR__HOLD_FULL;
 	int tries = 0;
 
 	if (!find_limit(context, request->named, request->stated, &limit, ret_refusal))
 		return WEIR__RUN_REFUSED;
+	owned.owner = user ? user->name : NULL;
 	take->claim = (struct weir_claim){ limit, request->key, request->key_length, request->cost };
 	do {
 		if (context->holds)
-			result = weir__holds_take(context->holds, request, weir_table_now(context->table), &take->hold,
+			result = weir__holds_take(context->holds, &owned, weir_table_now(context->table), &take->hold,
 						  &take->verdict);
 	} while (is_worth_another_try(context, result, tries++));
 	if (result == WEIR__HOLD_REPEATED)
@@ -585,6 +629,9 @@ enum weir__run_result weir__hold_settle_run(struct weir__hold_settle *settle, co
 					    uint64_t actual, struct weir__refusal *ret_refusal)
 {
 	struct weir__context *const context = settle->request.context;
+	const struct weir__user *const user = settle->request.client->user;
+	/* A user who may refund may settle any hold, which gives back no more. */
+	const char *const owner = user && !weir__user_may(user, WEIR__OP_REFUND) ? user->name : NULL;
 	struct weir__hold_store_call *const question = &settle->question;
 	enum weir__hold_result result = WEIR__HOLD_UNKNOWN;
 	const struct weir_table_limit *limit;
@@ -592,7 +639,7 @@ enum weir__run_result weir__hold_settle_run(struct weir__hold_settle *settle, co
 
 	do {
 		if (context->holds)
-			result = weir__holds_settle(context->holds, id, id_length, actual,
+			result = weir__holds_settle(context->holds, owner, id, id_length, actual,
 						    weir_table_now(context->table), &settle->hold, question,
 						    &settle->settlement);
 	} while (is_worth_another_try(context, result, tries++));

@@ -73,7 +73,8 @@ struct weir__worker {
 	struct weir__loop loop;
 	struct weir__worker_options options;
 	struct weir__context context;
-	struct weir__users users; /* a copy; users_version is its version */
+	const struct weir__users
+		*users; /* of user_reload.h; users_version is their version; NULL: everyone may connect */
 	uint64_t users_version;
 	struct weir__key_count_cache key_count_cache;
 	struct weir__connection connections[WEIR__PROTOCOLS]; /* head of a ring for each protocol */

@@ -480,12 +480,22 @@ static size_t show_list(const struct weir__setting_list *list, char *ret_text, s
 
 size_t weir__settings_show_users(const struct weir__users *users, char ret_text[WEIR__SETTING_SHOWN])
 {
+	enum { ONE_MOST = WEIR__USER_NAME_MAX + WEIR__ROLES_TEXT + 2, REST_MOST = 32 };
 	size_t length = 0;
 
 	ret_text[0] = '\0';
-	for (size_t i = 0; i < users->n; i++)
+	for (size_t i = 0; i < users->n; i++) {
+		char roles[WEIR__ROLES_TEXT];
+
+		if (length + ONE_MOST + REST_MOST > WEIR__SETTING_SHOWN) {
+			length += (size_t)snprintf(ret_text + length, WEIR__SETTING_SHOWN - length, ",... %zu more",
+						   users->n - i);
+			break;
+		}
+		(void)weir__roles_write(users->at[i].roles, "+", roles);
 		length += (size_t)snprintf(ret_text + length, WEIR__SETTING_SHOWN - length, "%s%s:%s", i ? "," : "",
-					   users->at[i].name, weir__role_word(users->at[i].role));
+					   users->at[i].name, roles);
+	}
 	return length;
 }
 
@@ -493,7 +503,6 @@ _Static_assert((int)WEIR__LISTENERS_MAX *(int)WEIR__NET_NAME_SIZE < (int)WEIR__S
 _Static_assert((int)WEIR__PROXIES_MAX *(int)WEIR__PROXY_SHOWN < (int)WEIR__SETTING_SHOWN, "proxies fit");
 _Static_assert((int)WEIR__HEADER_MAP_MAX *(int)WEIR__HEADER_SHOWN < (int)WEIR__SETTING_SHOWN, "headers fit");
 _Static_assert((int)WEIR__HOSTS_MAX *(int)WEIR__HOST_SHOWN < (int)WEIR__SETTING_SHOWN, "hosts fit");
-_Static_assert((int)WEIR__USERS_MAX *((int)WEIR__USER_NAME_MAX + 8) < (int)WEIR__SETTING_SHOWN, "users fit");
 
 size_t weir__settings_show(const struct weir__settings *settings, const struct weir__setting *setting,
 			   char ret_text[WEIR__SETTING_SHOWN])
@@ -571,6 +580,11 @@ void weir__settings_init(struct weir__settings *settings, FILE *errors)
 	settings->workers = processors < 1 ? 1 : (uint64_t)processors;
 	if (settings->workers > WEIR__WORKERS_MAX)
 		settings->workers = WEIR__WORKERS_MAX;
+}
+
+void weir__settings_fini(struct weir__settings *settings)
+{
+	weir__users_fini(&settings->users);
 }
 
 /* An empty variable counts as unset, since many programs unset variables that way. */

@@ -2,7 +2,7 @@
  * CONFIG GET, --help, the man page and docs/settings.md are all made from it.
  *
  * A flag overrides the environment, which overrides the file, which overrides the default. All errors are reported with
- * their places, not only the first. Everything has a fixed size: values are copied, and nothing has to be freed.
+ * their places, not only the first. Values are copied and have a fixed size; only users have to be freed.
  * The reasons are in docs/internals/settings.md. */
 #ifndef WEIR_SERVER_SETTINGS_H
 #define WEIR_SERVER_SETTINGS_H
@@ -139,6 +139,9 @@ struct weir__settings {
 /* Sets the defaults. Errors will be reported to `errors`, one line each. */
 void weir__settings_init(struct weir__settings *settings, FILE *errors);
 
+/* Wipes and frees the users. */
+void weir__settings_fini(struct weir__settings *settings);
+
 /* Reads the file, the environment and the flags (from argv[1] on), then checks the settings against each other. Returns
  * false if anything is wrong, after reporting it. */
 bool weir__settings_read(struct weir__settings *settings, int argc, char **argv);
@@ -183,7 +186,7 @@ bool weir__settings_read_number(enum weir__setting_kind kind, const char *text, 
 void weir__settings_write_number(enum weir__setting_kind kind, uint64_t number, char *ret_text, size_t size);
 
 /* Writes the value as text, for CONFIG GET: numbers without units, durations in seconds if they are whole seconds,
- * lists with commas, users with only their names and roles. Returns the length, which is below WEIR__SETTING_SHOWN. */
+ * lists with commas, users with only their names and roles, as many as fit. Returns the length, which is below WEIR__SETTING_SHOWN. */
 enum { WEIR__SETTING_SHOWN = 2560 };
 size_t weir__settings_show(const struct weir__settings *settings, const struct weir__setting *setting,
 			   char ret_text[WEIR__SETTING_SHOWN]);

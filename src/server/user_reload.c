@@ -11,7 +11,6 @@
 #include "guard/epoch.h"
 #include "observe/audit.h"
 #include "os/loop.h"
-#include "os/memory.h"
 #include "policy/source/policy_source.h"
 #include "server/accept_balancer.h"
 
@@ -21,12 +20,13 @@ static const weir_ns patience_ns = UINT64_C(2000000000); /* the longest that a c
 static const weir_ns poll_ns = UINT64_C(2000000000);     /* between reads without notification */
 
 struct version {
+	struct weir__users users; /* must be first, so that it casts to the version */
 	uint64_t number;
-	struct weir__users users;
+	_Atomic uint32_t references; /* of workers, and one while it is current */
 };
 
 struct weir__user_reload {
-	struct weir__epoch readers; /* of `current` */
+	struct weir__epoch readers; /* of `current`, until they hold a reference */
 	struct version *_Atomic current;
 	_Atomic uint64_t number; /* of `current` */
 
@@ -46,27 +46,33 @@ struct weir__user_reload {
 
 /* --- versions --------------------------------------------------------------------------------------------------- */
 
-static void free_version(struct version *version)
+void weir__user_reload_release(const struct weir__users *users)
 {
-	if (version)
-		weir__memory_wipe(version, sizeof(*version));
+	struct version *const version = (struct version *)(uintptr_t)users;
+
+	if (version == NULL || atomic_fetch_sub(&version->references, 1) > 1)
+		return;
+	weir__users_fini(&version->users);
 	free(version);
 }
 
+/* Makes a copy of the users the current version. Returns false without memory. */
 static bool put(struct weir__user_reload *user_reload, const struct weir__users *users)
 {
 	struct version *const next = calloc(1, sizeof(*next));
 	struct version *before;
 
-	if (next == NULL)
+	if (next == NULL || !weir__users_copy(users, &next->users)) {
+		free(next);
 		return false;
+	}
 	next->number = atomic_load(&user_reload->number) + 1;
-	next->users = *users;
+	atomic_init(&next->references, 1);
 	before = atomic_exchange(&user_reload->current, next);
 	atomic_store(&user_reload->number, next->number);
 	if (before)
 		weir__epoch_wait(&user_reload->readers);
-	free_version(before);
+	weir__user_reload_release(before ? &before->users : NULL);
 	return true;
 }
 
@@ -75,15 +81,15 @@ uint64_t weir__user_reload_version(const struct weir__user_reload *user_reload)
 	return atomic_load_explicit(&user_reload->number, memory_order_relaxed);
 }
 
-uint64_t weir__user_reload_copy(struct weir__user_reload *user_reload, struct weir__users *ret_users)
+const struct weir__users *weir__user_reload_acquire(struct weir__user_reload *user_reload, uint64_t *ret_version)
 {
 	const uint32_t phase = weir__epoch_enter(&user_reload->readers);
-	const struct version *const current = atomic_load(&user_reload->current);
-	const uint64_t number = current->number;
+	struct version *const current = atomic_load(&user_reload->current);
 
-	*ret_users = current->users;
+	atomic_fetch_add(&current->references, 1);
 	weir__epoch_leave(&user_reload->readers, phase);
-	return number;
+	*ret_version = current->number;
+	return &current->users;
 }
 
 struct weir__user_reload *weir__user_reload_new(const struct weir__settings *settings)
@@ -209,7 +215,7 @@ static void look(struct weir__user_reload *user_reload)
 		take_users(user_reload);
 	else
 		tell_wrong(user_reload, text);
-	weir__memory_wipe(&user_reload->said->users, sizeof(user_reload->said->users));
+	weir__settings_fini(user_reload->said);
 	free(text);
 }
 
@@ -297,7 +303,8 @@ void weir__user_reload_free(struct weir__user_reload *user_reload)
 	}
 	if (user_reload->source)
 		user_reload->source->free(user_reload->source);
-	free_version(atomic_load(&user_reload->current));
+	if (atomic_load(&user_reload->current))
+		weir__user_reload_release(&atomic_load(&user_reload->current)->users);
 	free(user_reload->said);
 	free(user_reload->wrong);
 	free(user_reload);

@@ -1,6 +1,6 @@
 /* user_reload.h: the current users. They are read again when the configuration file changes, and on request.
  *
- * Each worker has a copy, which it replaces between requests when it is notified of a change. A file with any error
+ * Workers share the current list. Each replaces its reference between requests when it is notified of a change. A file with any error
  * outside of its limits changes nothing. Neither does one without users, if there were any: it may be in the middle of
  * being written. */
 #ifndef WEIR_SERVER_USER_RELOAD_H
@@ -27,7 +27,8 @@ void weir__user_reload_reload(struct weir__user_reload *user_reload);
 /* Increases when users change. */
 uint64_t weir__user_reload_version(const struct weir__user_reload *user_reload);
 
-/* Copies the current users. Returns their version. Takes no lock. */
-uint64_t weir__user_reload_copy(struct weir__user_reload *user_reload, struct weir__users *ret_users);
+/* Returns the current users, which stay until they are released, and their version. Takes no lock. */
+const struct weir__users *weir__user_reload_acquire(struct weir__user_reload *user_reload, uint64_t *ret_version);
+void weir__user_reload_release(const struct weir__users *users); /* NULL is allowed */
 
 #endif

@@ -52,8 +52,9 @@ weir__run_route weir__http_live, weir__http_live_key;
 weir__run_route weir__http_get_explain, weir__http_post_explain;
 
 enum {
-	WEIR__ROUTE_OPEN = 2, /* also for clients that have not authenticated */
-	WEIR__ROUTE_ANY = 4,  /* a GET row that takes any other method, too */
+	WEIR__ROUTE_OPEN = 2,    /* also for clients that have not authenticated */
+	WEIR__ROUTE_ANY = 4,     /* a GET row that takes any other method, too */
+	WEIR__ROUTE_REFUNDS = 8, /* also for users who may only refund: the handler checks each item */
 };
 
 enum {
@@ -139,6 +140,9 @@ const struct weir__route *weir__routes_find(struct weir__http_call *call);
 
 /* Whether the client may use the route. Returns false after writing the error response. */
 bool weir__routes_permit(struct weir__http_call *call, const struct weir__route *route);
+
+/* Whether the user of the request has a role for the operation. Returns false after writing the error response. */
+bool weir__http_permit_operation(struct weir__http_call *call, enum weir__operation operation);
 
 /* The same before the body has come, for any route, while there are users. */
 bool weir__routes_permit_body(struct weir__http_call *call);

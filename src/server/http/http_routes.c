@@ -18,7 +18,7 @@ const struct weir__route weir__routes[] = {
 	  "decides by all limits of the policy that apply; the query has the attributes and the cost" },
 	{ HTTP_POST, WEIR__OP_CHECK, "/v1/check", weir__http_post_check, 0, WEIR__CHECK_MOST,
 	  "the same, from JSON: `{\"attributes\": {...}, \"cost\": 1}`, or up to 1000 of these in an array" },
-	{ HTTP_POST, WEIR__OP_TAKE, "/v1/take", weir__http_take, 0, 900 * 1024,
+	{ HTTP_POST, WEIR__OP_TAKE, "/v1/take", weir__http_take, WEIR__ROUTE_REFUNDS, 900 * 1024,
 	  "decides by one limit, as text or by @name, or by several at once; up to 1000 of these in an array" },
 	{ HTTP_POST, WEIR__OP_HOLD, "/v1/hold", weir__http_hold, 0, 0, "takes an estimate, to be settled later by its id" },
 	{ HTTP_POST, WEIR__OP_SETTLE, "/v1/settle", weir__http_settle, 0, 0, "charges or gives back the difference to the actual cost" },
@@ -297,11 +297,20 @@ bool weir__routes_permit(struct weir__http_call *call, const struct weir__route 
 		refuse_unauthenticated(call);
 		return false;
 	}
-	if (weir__operation_needs_admin(route->operation) && call->client->user->role != WEIR__ROLE_ADMIN) {
-		weir__reply_problem(call->reply, 403, "this is for users with the role admin");
-		return false;
-	}
-	return true;
+	if ((route->flags & WEIR__ROUTE_REFUNDS) && weir__user_may(call->client->user, WEIR__OP_REFUND))
+		return true;
+	return weir__http_permit_operation(call, route->operation);
+}
+
+bool weir__http_permit_operation(struct weir__http_call *call, enum weir__operation operation)
+{
+	char fault[WEIR__ROLE_FAULT];
+
+	if (weir__client_may(call->client, operation))
+		return true;
+	weir__operation_explain_role(call->client->user, operation, fault);
+	weir__reply_problem(call->reply, 403, fault);
+	return false;
 }
 
 /* Finding a route decodes the path in place, and it is found again when the request is complete. So this uses a copy. */

@@ -10,11 +10,12 @@
 static const struct mode {
 	const char *word;
 	enum weir__store_operation operation;
+	enum weir__operation role; /* says which role may use it */
 } modes[] = {
-	{ "take", WEIR__STORE_TAKE },
-	{ "upto", WEIR__STORE_UPTO },
-	{ "peek", WEIR__STORE_PEEK },
-	{ "refund", WEIR__STORE_REFUND },
+	{ "take", WEIR__STORE_TAKE, WEIR__OP_TAKE },
+	{ "upto", WEIR__STORE_UPTO, WEIR__OP_TAKE },
+	{ "peek", WEIR__STORE_PEEK, WEIR__OP_PEEK },
+	{ "refund", WEIR__STORE_REFUND, WEIR__OP_REFUND },
 };
 
 #define RIGHT_LIMIT "use a limit such as \"100/min burst 20\", or \"@name\" for one of the policy"
@@ -176,8 +177,10 @@ static bool read_object(const struct weir__json *json, const json_t *object, str
 		return weir__json_refuse(json, "all", NULL,
 					 "there is more beside it; limit, key and cost go into its items");
 	if (all)
-		return read_all(json, all, requests);
-	return read_mode(json, object, &requests->of[requests->n].mode) && read_part(json, object, "", requests);
+		return weir__http_permit_operation(json->call, WEIR__OP_TAKE) && read_all(json, all, requests);
+	return read_mode(json, object, &requests->of[requests->n].mode) &&
+	       weir__http_permit_operation(json->call, requests->of[requests->n].mode->role) &&
+	       read_part(json, object, "", requests);
 }
 
 /* Adds a request to those already read. Returns false after writing the error response. */

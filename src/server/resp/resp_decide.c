@@ -326,6 +326,10 @@ __attribute__((noinline)) static void give_back_cell(struct weir__call *call, co
 	const struct weir_claim claim = { limit, call->arguments[1].bytes, call->arguments[1].length,
 					  quantity < -INT64_MAX ? INT64_MAX : (uint64_t)-quantity };
 
+	if (!weir__client_may(call->client, WEIR__OP_REFUND)) {
+		weir__refuse_role(call, WEIR__OP_REFUND, "cl.throttle' command with a quantity below 0");
+		return;
+	}
 	decide(call, WEIR__STORE_REFUND, &claim, 1, write_cell);
 }
 
