@@ -66,12 +66,12 @@ static void roles_allow_operations(void)
 		enum weir__operation operation;
 		unsigned roles; /* 0: any user */
 	} rows[] = {
-		{ WEIR__OP_CONNECTION, 0 },  { WEIR__OP_CHECK, D | A },      { WEIR__OP_TAKE, D | A },
-		{ WEIR__OP_PEEK, D | A },    { WEIR__OP_REFUND, O | A },     { WEIR__OP_RESET, O | A },
-		{ WEIR__OP_INSPECT, R | A }, { WEIR__OP_HOLD, D | A },       { WEIR__OP_SETTLE, D | O | A },
-		{ WEIR__OP_LIMITS, 0 },      { WEIR__OP_CHANGE, O | A },     { WEIR__OP_EXPLAIN, R | A },
-		{ WEIR__OP_LIVE, R | A },    { WEIR__OP_METRICS, R | A },    { WEIR__OP_CONFIG, R | A },
-		{ WEIR__OP_POLICY, A },      { WEIR__OP_POLICY_PUT, A },     { WEIR__OP_POLICY_VALIDATE, 0 },
+		{ WEIR__OP_CONNECTION, 0 },  { WEIR__OP_CHECK, D | A },   { WEIR__OP_TAKE, D | A },
+		{ WEIR__OP_PEEK, D | A },    { WEIR__OP_REFUND, O | A },  { WEIR__OP_RESET, O | A },
+		{ WEIR__OP_INSPECT, R | A }, { WEIR__OP_HOLD, D | A },    { WEIR__OP_SETTLE, D | O | A },
+		{ WEIR__OP_LIMITS, 0 },      { WEIR__OP_CHANGE, O | A },  { WEIR__OP_EXPLAIN, R | A },
+		{ WEIR__OP_LIVE, R | A },    { WEIR__OP_METRICS, R | A }, { WEIR__OP_CONFIG, R | A },
+		{ WEIR__OP_POLICY, A },      { WEIR__OP_POLICY_PUT, A },  { WEIR__OP_POLICY_VALIDATE, 0 },
 	};
 
 	CHECK_EQ(sizeof(rows) / sizeof(rows[0]), WEIR__OPERATIONS);

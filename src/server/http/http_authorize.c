@@ -217,6 +217,14 @@ static struct weir__caller caller_of(int socket)
 	return caller;
 }
 
+bool weir__http_peer_address(const struct weir__http_call *call, struct weir__address *ret_address)
+{
+	const struct weir__caller caller = caller_of(call->socket);
+
+	*ret_address = caller.address;
+	return caller.has_address;
+}
+
 bool weir__http_client_address(const struct weir__http_call *call, struct weir__address *ret_address)
 {
 	static const struct weir__proxies none;

@@ -27,6 +27,8 @@ typedef void weir__run_route(struct weir__http_call *call);
 /* http_health.c */
 weir__run_route weir__http_healthz, weir__http_readyz, weir__http_health, weir__http_openapi;
 /* http_authorize.c */
+/* The peer of the connection. Returns false if it has no address. */
+bool weir__http_peer_address(const struct weir__http_call *call, struct weir__address *ret_address);
 /* The client of the request: the peer, or whom trusted proxies name. Returns false if it has no address. */
 bool weir__http_client_address(const struct weir__http_call *call, struct weir__address *ret_address);
 weir__run_route weir__http_authorize;

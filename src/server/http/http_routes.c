@@ -233,21 +233,22 @@ static const struct weir__user *user_of(const struct weir__http_call *call)
 	return weir__users_by_token(call->context->users, value.bytes + length, value.length - length);
 }
 
-static const struct weir__address *address_of(const struct weir__http_call *call, struct weir__address *memory)
+static struct weir__auth_source source_of(const struct weir__http_call *call, struct weir__address memory[2])
 {
-	return weir__http_client_address(call, memory) ? memory : NULL;
+	return (struct weir__auth_source){ weir__http_client_address(call, &memory[0]) ? &memory[0] : NULL,
+					   weir__http_peer_address(call, &memory[1]) ? &memory[1] : NULL };
 }
 
 /* Returns true, after the reply, if the address has sent too many wrong tokens. Requests without one can guess nothing. */
 static bool is_limited(struct weir__http_call *call)
 {
 	struct weir__auth_limit *const limit = call->context->auth_limit;
-	struct weir__address memory;
+	struct weir__address memory[2];
 	struct weir__http_slice value;
 	weir_ns retry_after;
 
 	if (limit == NULL || call->client->is_proven || !weir__http_find(call->request, "authorization", &value) ||
-	    weir__auth_limit_may_try(limit, address_of(call, &memory), weir_clock_now(), &retry_after))
+	    weir__auth_limit_may_try(limit, source_of(call, memory), weir_clock_now(), &retry_after))
 		return false;
 	weir__audit_auth_limited(call->context, call->client, WEIR__PROTOCOL_HTTP);
 	WEIR__REPLY_HEAD(call->reply, "Retry-After: ");
@@ -259,7 +260,7 @@ static bool is_limited(struct weir__http_call *call)
 
 static void refuse_unauthenticated(struct weir__http_call *call)
 {
-	struct weir__address memory;
+	struct weir__address memory[2];
 	struct weir__http_slice value;
 
 	WEIR__REPLY_HEAD(call->reply, "WWW-Authenticate: Bearer realm=\"weir\"");
@@ -267,7 +268,7 @@ static void refuse_unauthenticated(struct weir__http_call *call)
 		WEIR__REPLY_HEAD(call->reply, ", error=\"invalid_token\"");
 		weir__audit_auth_failure(call->context, call->client, WEIR__PROTOCOL_HTTP, NULL);
 		if (call->context->auth_limit)
-			weir__auth_limit_failed(call->context->auth_limit, address_of(call, &memory), weir_clock_now());
+			weir__auth_limit_failed(call->context->auth_limit, source_of(call, memory), weir_clock_now());
 	}
 	WEIR__REPLY_HEAD(call->reply, "\r\n");
 	weir__reply_problem(
