@@ -7,10 +7,10 @@
 #include "cli/words.h"
 #include "observe/log.h"
 
-static const char *first_name(const struct weir__listeners *listeners, enum weir__protocol protocol)
+static const char *first_name(const struct weir__listeners *listeners, enum weir__service service)
 {
 	for (size_t i = 0; i < listeners->n; i++)
-		if (listeners->at[i].protocol == protocol)
+		if (listeners->at[i].service == service)
 			return listeners->at[i].name;
 	return "";
 }
@@ -45,7 +45,7 @@ static void tell_json(const struct weir__listeners *listeners)
 		struct weir__log_line line;
 
 		weir__log_begin(&line, true, WEIR__LOG_INFO, "listening");
-		weir__log_word(&line, "protocol", weir__protocol_word(listeners->at[i].protocol));
+		weir__log_word(&line, "protocol", weir__service_word(listeners->at[i].service));
 		weir__log_word(&line, "at", listeners->at[i].name);
 		weir__log_print(&line, stdout);
 	}
@@ -74,7 +74,7 @@ static void tell_where(const char *where)
 static void tell_try(const struct weir__server_started *started, const char *head, const char *request)
 {
 	printf("%s redis-cli ", head);
-	tell_where(first_name(started->listeners, WEIR__PROTOCOL_RESP));
+	tell_where(first_name(started->listeners, WEIR__SERVICE_RESP));
 	if (started->settings->users.n > 0)
 		printf(" --user %s --askpass", started->settings->users.at[0].name);
 	printf(" %s\n", request);
@@ -82,16 +82,17 @@ static void tell_try(const struct weir__server_started *started, const char *hea
 
 void weir__serve_report(const struct weir__server_started *started)
 {
+	static const char *const words[WEIR__SERVICES] = {
+		[WEIR__SERVICE_RESP] = "RESP", [WEIR__SERVICE_HTTP] = "HTTP", [WEIR__SERVICE_METRICS] = "metrics"
+	};
 	const struct weir__listeners *const listeners = started->listeners;
-	const char *const http = first_name(listeners, WEIR__PROTOCOL_HTTP);
+	const char *const http = first_name(listeners, WEIR__SERVICE_HTTP);
 
 	if (weir__log_is_json(started->log)) {
 		tell_json(listeners);
 	} else {
 		for (size_t i = 0; i < listeners->n; i++)
-			printf("weir serve: %s at %s\n",
-			       listeners->at[i].protocol == WEIR__PROTOCOL_RESP ? "RESP" : "HTTP",
-			       listeners->at[i].name);
+			printf("weir serve: %s at %s\n", words[listeners->at[i].service], listeners->at[i].name);
 		tell_store(started);
 		tell_try(started, "try:", "CL.THROTTLE user:42 15 30 60");
 		tell_try(started, "    ", "WEIR.TAKE user:42 '100/min burst 20'");

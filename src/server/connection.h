@@ -42,9 +42,10 @@ struct weir__connection {
 	 * authenticated (RESP), or lingering. NULL: not among them. */
 	struct weir__connection *later, *earlier;
 	weir_ns opened_at, heard_at;
-	weir_ns active_at; /* its last activity was then, or a little later: see weir__worker_touch */
-	weir_ns asked_at;  /* when the request that waits arrived; 0: none waits */
-	weir_ns begun_at;  /* when it joined the connections with a deadline */
+	weir_ns active_at;          /* its last activity was then, or a little later: see weir__worker_touch */
+	weir_ns asked_at;           /* when the request that waits arrived; 0: none waits */
+	weir_ns begun_at;           /* when it joined the connections with a deadline */
+	enum weir__service service; /* of the address where it was accepted */
 	const struct weir__protocol_handler *protocol;
 	void *of_protocol;              /* state of an incomplete request, owned by the protocol handler; NULL: none */
 	size_t protocol_bytes;          /* memory of of_protocol, and of what the handler keeps in the client */

@@ -86,14 +86,22 @@ struct server {
 	struct weir__shutdown_guard guard; /* while the main thread does not wait for signals */
 };
 
-/* The settings with the listen addresses, by protocol. */
-static const char *const setting_names[WEIR__PROTOCOLS] = {
-	[WEIR__PROTOCOL_RESP] = "listen", [WEIR__PROTOCOL_HTTP] = "http"
+/* The settings with the listen addresses. */
+static const char *const setting_names[WEIR__SERVICES] = {
+	[WEIR__SERVICE_RESP] = "listen", [WEIR__SERVICE_HTTP] = "http", [WEIR__SERVICE_METRICS] = "metrics_listen"
 };
 
-static const struct weir__setting_list *list_of(const struct weir__settings *settings, enum weir__protocol protocol)
+static const struct weir__setting_list *list_of(const struct weir__settings *settings, enum weir__service service)
 {
-	return protocol == WEIR__PROTOCOL_RESP ? &settings->listen : &settings->http;
+	if (service == WEIR__SERVICE_METRICS)
+		return &settings->metrics_listen;
+	return service == WEIR__SERVICE_RESP ? &settings->listen : &settings->http;
+}
+
+/* Whether the service needs users where other machines can connect. Every client that reaches their address may read metrics. */
+static bool needs_users(enum weir__service service)
+{
+	return service != WEIR__SERVICE_METRICS;
 }
 
 /* The setting that an error about the table should name. */
@@ -273,18 +281,18 @@ static const char *why_not(int error, const char *where)
 }
 
 /* Without users, every client may do everything, so the server listens on local addresses only. */
-static int refuse_reach(struct weir__settings *settings, enum weir__protocol protocol, size_t i)
+static int refuse_reach(struct weir__settings *settings, enum weir__service service, size_t i)
 {
-	static const char *const ports[WEIR__PROTOCOLS] = {
-		[WEIR__PROTOCOL_RESP] = "6380", [WEIR__PROTOCOL_HTTP] = "8080"
+	static const char *const ports[WEIR__SERVICES] = {
+		[WEIR__SERVICE_RESP] = "6380", [WEIR__SERVICE_HTTP] = "8080"
 	};
-	const struct weir__setting_list *const list = list_of(settings, protocol);
+	const struct weir__setting_list *const list = list_of(settings, service);
 
-	weir__settings_error(settings, list->places[i], setting_names[protocol],
+	weir__settings_error(settings, list->places[i], setting_names[service],
 			     "%s: not an address of this machine alone, and there are no users; name some "
 			     "in a file (weir serve --config FILE), or use 127.0.0.1:%s, [::1]:%s or "
 			     "./socket",
-			     list->at[i], ports[protocol], ports[protocol]);
+			     list->at[i], ports[service], ports[service]);
 	return CALLED_WRONGLY;
 }
 
@@ -298,21 +306,22 @@ static bool are_local(const struct weir__listeners *listeners, size_t first)
 	return all;
 }
 
-static int listen_for(struct server *server, enum weir__protocol protocol)
+static int listen_for(struct server *server, enum weir__service service)
 {
-	const struct weir__setting_list *const list = list_of(server->settings, protocol);
+	const struct weir__setting_list *const list = list_of(server->settings, service);
 
 	for (size_t i = 0; i < list->n; i++) {
 		const size_t first = server->listeners.n;
-		const int error = weir__listeners_open(&server->listeners, &server->inherited, protocol, list->at[i],
+		const int error = weir__listeners_open(&server->listeners, &server->inherited, service, list->at[i],
 						       (uint32_t)server->settings->workers);
 
 		/* The host name may resolve to other addresses than when it was checked. */
-		if (error == 0 && server->settings->users.n == 0 && !are_local(&server->listeners, first))
-			return refuse_reach(server->settings, protocol, i);
+		if (error == 0 && needs_users(service) && server->settings->users.n == 0 &&
+		    !are_local(&server->listeners, first))
+			return refuse_reach(server->settings, service, i);
 		if (error == 0)
 			continue;
-		if (error == EADDRINUSE && protocol == WEIR__PROTOCOL_HTTP &&
+		if (error == EADDRINUSE && service == WEIR__SERVICE_HTTP &&
 		    list->places[i].from == WEIR__FROM_DEFAULT) {
 			weir__log_say(server->log, WEIR__LOG_WARNING,
 				      "http: %s is in use: not served; say --http WHERE or --http none", list->at[i]);
@@ -320,9 +329,9 @@ static int listen_for(struct server *server, enum weir__protocol protocol)
 			return DONE;
 		}
 		weir__settings_error(
-			server->settings, list->places[i], setting_names[protocol], "%s: %s%s", list->at[i],
+			server->settings, list->places[i], setting_names[service], "%s: %s%s", list->at[i],
 			why_not(error, list->at[i]),
-			error == EADDRINUSE && protocol == WEIR__PROTOCOL_HTTP ? "; use another one, or none" : "");
+			error == EADDRINUSE && service == WEIR__SERVICE_HTTP ? "; use another one, or none" : "");
 		return FAILED;
 	}
 	return DONE;
@@ -332,12 +341,12 @@ static int check_reach(struct weir__settings *settings)
 {
 	int result = DONE;
 
-	for (enum weir__protocol protocol = 0; protocol < WEIR__PROTOCOLS && settings->users.n == 0; protocol++) {
-		const struct weir__setting_list *const list = list_of(settings, protocol);
+	for (enum weir__service service = 0; service < WEIR__SERVICES && settings->users.n == 0; service++) {
+		const struct weir__setting_list *const list = list_of(settings, service);
 
-		for (size_t i = 0; i < list->n; i++)
+		for (size_t i = 0; i < list->n && needs_users(service); i++)
 			if (!weir__net_is_local(list->at[i]))
-				result = refuse_reach(settings, protocol, i);
+				result = refuse_reach(settings, service, i);
 	}
 	return result;
 }
@@ -522,8 +531,8 @@ static int start(struct server *server)
 		return FAILED;
 	}
 	server->listeners.mode = (mode_t)settings->socket_mode;
-	for (enum weir__protocol protocol = 0; protocol < WEIR__PROTOCOLS && error == DONE; protocol++)
-		error = listen_for(server, protocol);
+	for (enum weir__service service = 0; service < WEIR__SERVICES && error == DONE; service++)
+		error = listen_for(server, service);
 	while (error == DONE && server->n_workers < settings->workers) {
 		error = start_worker(server, server->n_workers);
 		server->n_workers += error == DONE;

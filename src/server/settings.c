@@ -28,6 +28,11 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "An address that other machines can reach needs users.", NULL },
 	{ "http", WEIR__SETTING_WHERE, 0, WEIR__LISTENERS_MAX, "127.0.0.1:8080", PLACE(http), "WHERE",
 	  "Where to listen for HTTP, written as for RESP; none turns it off.", NULL },
+	{ "metrics_listen", WEIR__SETTING_WHERE, 0, WEIR__LISTENERS_MAX, "", PLACE(metrics_listen), "WHERE",
+	  "Where else to listen for HTTP, for /metrics, /healthz and /readyz only, and without a token: let only your Prometheus "
+	  "reach it. /metrics stays where HTTP is, too.", NULL },
+	{ "metrics_open", WEIR__SETTING_CHOICE, 0, 0, "false", PLACE(metrics_open), "true",
+	  "With true, /metrics needs no token, although there are users.", "false true" },
 	{ "socket_mode", WEIR__SETTING_MODE, 1, 0777, "", PLACE(socket_mode), "MODE",
 	  "Who may connect to sockets with a path, as for chmod: 0660 is the owner and the group. Without it the umask "
 	  "decides.", NULL },
@@ -154,7 +159,7 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "auth_limit", WEIR__SETTING_TEXT, 0, 0, "1/s burst 60", PLACE(auth_limit), "LIMIT",
 	  "How many wrong passwords and tokens are accepted from one address, as a limit. Beyond it, none from that address are checked.", NULL },
 	{ "users", WEIR__SETTING_USERS, 0, WEIR__USERS_MAX, "", PLACE(users), NULL,
-	  "Who may connect, with password, token and role; once there is a user, all clients must authenticate. Only in the file.", NULL },
+	  "Who may connect, with password, token and roles; once there is a user, all clients must authenticate. Only in the file.", NULL },
 };
 /* clang-format on */
 

@@ -12,11 +12,30 @@
 #include "observe/protocol.h"
 #include "os/loop.h"
 
-enum { WEIR__LISTENERS_MAX = 16 /* of each protocol */ };
+enum { WEIR__LISTENERS_MAX = 16 /* of each service */ };
+
+/* What is served at an address. */
+enum weir__service {
+	WEIR__SERVICE_RESP,
+	WEIR__SERVICE_HTTP,
+	WEIR__SERVICE_METRICS, /* HTTP, but only metrics and health, without a token */
+	WEIR__SERVICES,
+};
+
+static inline enum weir__protocol weir__service_protocol(enum weir__service service)
+{
+	return service == WEIR__SERVICE_RESP ? WEIR__PROTOCOL_RESP : WEIR__PROTOCOL_HTTP;
+}
+
+/* Its name in log lines. */
+static inline const char *weir__service_word(enum weir__service service)
+{
+	return service == WEIR__SERVICE_METRICS ? "metrics" : weir__protocol_word(weir__service_protocol(service));
+}
 
 struct weir__listener {
 	int socket;
-	enum weir__protocol protocol;
+	enum weir__service service;
 	bool is_lent; /* another program listens again when this one stops: do not shut the socket down */
 };
 

@@ -17,9 +17,10 @@ struct weir__http_call {
 	struct weir__http_request *request; /* NULL: the request waited, and only its response is written now */
 	struct weir__http_slice parameters[WEIR__PARAMETERS_MAX]; /* of the path, decoded */
 	struct weir__http_reply *reply;
-	int socket;       /* of the connection */
-	bool is_ending;   /* the server responds to what has arrived, and ends */
-	bool is_retiring; /* the server will end soon */
+	int socket;         /* of the connection */
+	bool is_of_metrics; /* accepted where there are only metrics and health */
+	bool is_ending;     /* the server responds to what has arrived, and ends */
+	bool is_retiring;   /* the server will end soon */
 };
 
 typedef void weir__run_route(struct weir__http_call *call);
@@ -54,9 +55,10 @@ weir__run_route weir__http_live, weir__http_live_key;
 weir__run_route weir__http_get_explain, weir__http_post_explain;
 
 enum {
-	WEIR__ROUTE_OPEN = 2,    /* also for clients that have not authenticated */
-	WEIR__ROUTE_ANY = 4,     /* a GET row that takes any other method, too */
-	WEIR__ROUTE_REFUNDS = 8, /* also for users who may only refund: the handler checks each item */
+	WEIR__ROUTE_OPEN = 2,     /* also for clients that have not authenticated */
+	WEIR__ROUTE_ANY = 4,      /* a GET row that takes any other method, too */
+	WEIR__ROUTE_METRICS = 16, /* also at the addresses of metrics_listen */
+	WEIR__ROUTE_REFUNDS = 8,  /* also for users who may only refund: the handler checks each item */
 };
 
 enum {
@@ -139,6 +141,9 @@ void weir__routes_init(void);
 
 /* The row for a request. Returns NULL after writing the error response. HEAD uses the row of GET. */
 const struct weir__route *weir__routes_find(struct weir__http_call *call);
+
+/* Whether the route is open to clients without a token. */
+bool weir__routes_is_open(const struct weir__http_call *call, const struct weir__route *route);
 
 /* Whether the client may use the route. Returns false after writing the error response. */
 bool weir__routes_permit(struct weir__http_call *call, const struct weir__route *route);

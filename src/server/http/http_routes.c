@@ -11,6 +11,7 @@
 #include "engine/auth_limit.h"
 #include "engine/request_audit.h"
 #include "server/http/http_call.h"
+#include "server/settings.h"
 
 /* clang-format off */
 const struct weir__route weir__routes[] = {
@@ -44,7 +45,7 @@ const struct weir__route weir__routes[] = {
 	{ HTTP_GET, WEIR__OP_LIVE, "/v1/live/key", weir__http_live_key, 0, 0,
 	  "what each limit that applies to a request would answer, without charging: the query is as for /v1/check; "
 	  "with `limit` and `raw`, what that limit would answer for this key" },
-	{ HTTP_GET, WEIR__OP_METRICS, "/metrics", weir__http_metrics, 0, 900 * 1024, "metrics for Prometheus" },
+	{ HTTP_GET, WEIR__OP_METRICS, "/metrics", weir__http_metrics, WEIR__ROUTE_METRICS, 900 * 1024, "metrics for Prometheus" },
 	{ HTTP_POST, WEIR__OP_TAKE, "/throttle", weir__http_throttle, 0, 0, "like throttlecrab" },
 	{ HTTP_GET, WEIR__OP_CONNECTION, "/health", weir__http_health, WEIR__ROUTE_OPEN, 0, "200 and OK, like throttlecrab" },
 	{ HTTP_POST, WEIR__OP_CHECK, "/json", weir__http_envoy, 0, 0, "like Envoy's ratelimit, with a policy of that form" },
@@ -54,8 +55,8 @@ const struct weir__route weir__routes[] = {
 	  "all of this as an OpenAPI 3.1 description" },
 	{ HTTP_GET, WEIR__OP_CHECK, "/v1/authorize", weir__http_authorize, WEIR__ROUTE_ANY, 0,
 	  "decides about a request that a proxy describes in headers: 200, or 429, or 403 with `?deny=403`; any method" },
-	{ HTTP_GET, WEIR__OP_CONNECTION, "/healthz", weir__http_healthz, WEIR__ROUTE_OPEN, 0, "200 as long as the server runs" },
-	{ HTTP_GET, WEIR__OP_CONNECTION, "/readyz", weir__http_readyz, WEIR__ROUTE_OPEN, 0, "200, or 503 when it is shutting down, or when its store is down and `on_store_failure` is `closed`" },
+	{ HTTP_GET, WEIR__OP_CONNECTION, "/healthz", weir__http_healthz, WEIR__ROUTE_OPEN | WEIR__ROUTE_METRICS, 0, "200 as long as the server runs" },
+	{ HTTP_GET, WEIR__OP_CONNECTION, "/readyz", weir__http_readyz, WEIR__ROUTE_OPEN | WEIR__ROUTE_METRICS, 0, "200, or 503 when it is shutting down, or when its store is down and `on_store_failure` is `closed`" },
 };
 /* clang-format on */
 
@@ -205,6 +206,10 @@ const struct weir__route *weir__routes_find(struct weir__http_call *call)
 
 	if (place->length == 0)
 		place = find_with_parameters(call);
+	if (call->is_of_metrics && !(place && place->rows[0] && (place->rows[0]->flags & WEIR__ROUTE_METRICS))) {
+		weir__reply_problem(call->reply, 404, "this address has only /metrics, /healthz and /readyz");
+		return NULL;
+	}
 	if (place == NULL) {
 		weir__reply_problem(call->reply, 404,
 				    "there is nothing at this path; /openapi.json describes what there is");
@@ -276,6 +281,15 @@ static void refuse_unauthenticated(struct weir__http_call *call)
 		"authentication required: send Authorization: Bearer TOKEN, with the token of a user of the settings");
 }
 
+bool weir__routes_is_open(const struct weir__http_call *call, const struct weir__route *route)
+{
+	const struct weir__settings *const settings = call->context->settings;
+
+	return (route->flags & WEIR__ROUTE_OPEN) ||
+	       (route->operation == WEIR__OP_METRICS &&
+		(call->is_of_metrics || (settings && settings->metrics_open == WEIR__METRICS_OPEN_TRUE)));
+}
+
 bool weir__routes_permit(struct weir__http_call *call, const struct weir__route *route)
 {
 	const struct weir__users *const users = call->context->users;
@@ -284,7 +298,7 @@ bool weir__routes_permit(struct weir__http_call *call, const struct weir__route 
 	call->client->user = NULL;
 	if (weir__http_is_from_page(call, route))
 		return false;
-	if (!has_users || (route->flags & WEIR__ROUTE_OPEN))
+	if (!has_users || weir__routes_is_open(call, route))
 		return true;
 	if (weir__http_is_disputed(call->request, "authorization")) {
 		weir__reply_problem(call->reply, 400, "there are two Authorization headers, which differ: send one");
