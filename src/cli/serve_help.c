@@ -67,7 +67,8 @@ static const struct section sections[] = {
 	    "has the header `Authorization: Bearer TOKEN`. Make one with `openssl rand -hex 32`.",
 	    "A user has `roles`, such as `[decide, read]`; `role` is the same with one. The default is `decide`, which may "
 	    "check, take, peek and hold, and settle its own holds. `operate` may refund, reset, change limits, and settle any "
-	    "hold. `read` may see metrics, keys, top keys and settings. `admin` may do all this and change the policy.",
+	    "hold. `read` may see metrics, keys, top keys and settings. `admin` may do all this and change the policy. "
+	    "A `key_prefix`, such as `acme/`, is put in front of all keys of the user, so that tenants share none.",
 	    "Users come only from the file: other users of the machine can read flags, and often environments. Let "
 	    "nobody else read the file. RESP is not encrypted: between machines, use a network that nobody can listen to." },
 	  NULL },

@@ -30,7 +30,7 @@ struct weir__hold {
 	uint32_t charged_nodes; /* see struct weir__store_request */
 	struct weir_verdict verdict;
 	struct weir__settlement settlement;
-	char id[WEIR__HOLD_ID_MAX], key[WEIR__HOLD_KEY_MAX];
+	char id[WEIR__HOLD_ID_ROOM], key[WEIR__HOLD_KEY_MAX];
 };
 
 struct shard {

@@ -18,14 +18,19 @@
 #include "engine/inline_limits.h"
 #include "store/store.h"
 
-enum { WEIR__HOLD_ID_MAX = 64, WEIR__HOLD_KEY_MAX = 256, WEIR__HOLDS_DEFAULT = 65536 };
+enum {
+	WEIR__HOLD_ID_MAX = 64,
+	WEIR__HOLD_ID_ROOM = WEIR__HOLD_ID_MAX + 32, /* with the prefix of a tenant */
+	WEIR__HOLD_KEY_MAX = 256,
+	WEIR__HOLDS_DEFAULT = 65536,
+};
 
 struct weir__holds;
 
 struct weir__hold_request {
 	const char *owner; /* the name of the user; NULL: there are no users */
 	const void *id, *key;
-	size_t id_length, key_length;         /* up to the maxima above */
+	size_t id_length, key_length;         /* up to WEIR__HOLD_ID_ROOM and WEIR__HOLD_KEY_MAX */
 	const struct weir_table_limit *named; /* a limit of the table; NULL: use `stated` */
 	const struct weir_limit *stated;      /* the inline limit */
 	uint64_t cost;

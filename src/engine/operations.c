@@ -55,6 +55,11 @@ void weir__operation_explain_role(const struct weir__user *user, enum weir__oper
 {
 	char needed[WEIR__ROLES_TEXT], has[WEIR__ROLES_TEXT];
 
+	if (user->prefix_length > 0 && weir__operation_is_of_all(operation)) {
+		(void)snprintf(ret_text, WEIR__ROLE_FAULT, "it is not for users with a key_prefix, and %s has %s",
+			       user->name, user->key_prefix);
+		return;
+	}
 	(void)weir__operation_write_roles(operation, " or ", needed);
 	(void)weir__roles_write(user->roles, " and ", has);
 	(void)snprintf(ret_text, WEIR__ROLE_FAULT, "it needs the role %s, and %s has %s", needed, user->name, has);
@@ -337,6 +342,7 @@ enum weir__run_result weir__check_run(struct weir__check *check, struct weir_gua
 	struct weir_verdict verdicts[WEIR_POLICY_CLAIMS_MAX] WEIR__UNINITIALIZED;
 	struct weir_claim claims[WEIR_POLICY_CLAIMS_MAX] WEIR__UNINITIALIZED;
 	struct weir__guard_match match WEIR__UNINITIALIZED;
+	struct weir__guard_prefix prefix;
 	bool is_done = true;
 	int error;
 
@@ -346,7 +352,10 @@ enum weir__run_result weir__check_run(struct weir__check *check, struct weir_gua
 	check->request.store_request.now = weir_table_now(context->table);
 	if (WEIR__UNLIKELY(context->tracer != NULL))
 		weir__tracer_open(context->tracer, attributes, n);
-	error = weir__guard_check_begin(&check->check, guard, &match, attributes, n, cost, claims, ret_why);
+	error = weir__guard_check_begin(
+		&check->check, guard, &match, attributes, n, cost,
+		WEIR__UNLIKELY(weir__limit_ref_prefix(context, check->request.client, &prefix)) ? &prefix : NULL,
+		claims, ret_why);
 	if (error == WEIR_OK)
 		error = go_on_with_check(check, &is_done, ret_why);
 	if (error != WEIR_OK || !is_done)
@@ -376,7 +385,7 @@ static int go_on_with_descriptors(struct weir__descriptors_check *check, bool *r
 {
 	struct weir__request *const request = &check->request;
 	const struct weir__guard_descriptors_room room = { check->matched, request->claims, request->verdicts,
-							   check->statuses };
+							   check->statuses, check->prefix };
 	struct observing observing = { request->context->stats, 0 };
 	int error;
 
@@ -412,6 +421,7 @@ static void descriptors_moved(struct weir__request *request)
 
 	weir__guard_descriptors_kept(&check->check);
 	check->matched = NULL;
+	check->prefix = NULL;
 }
 
 static const struct weir__request_kind descriptors_kind = { .advance = advance_descriptors,
@@ -431,11 +441,16 @@ enum weir__run_result weir__descriptors_run(struct weir__descriptors_check *chec
 	struct weir_verdict verdicts[WEIR_DESCRIPTORS_MAX] WEIR__UNINITIALIZED;
 	struct weir_claim claims[WEIR_DESCRIPTORS_MAX] WEIR__UNINITIALIZED;
 	struct weir_descriptors_answer matched WEIR__UNINITIALIZED;
-	const struct weir__guard_descriptors_room room = { &matched, claims, verdicts, check->statuses };
+	struct weir__guard_prefix prefix;
+	const struct weir__guard_descriptors_room room = {
+		&matched, claims, verdicts, check->statuses,
+		weir__limit_ref_prefix(context, check->request.client, &prefix) ? &prefix : NULL
+	};
 	bool is_done = true;
 	int error;
 
 	check->matched = &matched;
+	check->prefix = room.prefix;
 	check->request.claims = claims;
 	check->request.verdicts = verdicts;
 	check->request.store_request.now = weir_table_now(context->table);
@@ -571,12 +586,26 @@ static bool find_limit(struct weir__context *context, const struct weir_table_li
 						 &ret_refusal->why) == WEIR_OK;
 }
 
+/* The id of a hold, with the prefix of the user in front. */
+static const void *write_id(const struct weir__user *user, const void *id, size_t length, char room[WEIR__HOLD_ID_ROOM],
+			    size_t *ret_length)
+{
+	*ret_length = length;
+	if (user == NULL || user->prefix_length == 0 || length > WEIR__HOLD_ID_MAX)
+		return id;
+	memcpy(room, user->key_prefix, user->prefix_length);
+	memcpy(room + user->prefix_length, id, length);
+	*ret_length = user->prefix_length + length;
+	return room;
+}
+
 enum weir__run_result weir__hold_take_run(struct weir__hold_take *take, const struct weir__hold_request *request,
 					  struct weir__refusal *ret_refusal)
 {
 	struct weir__context *const context = take->request.context;
 	const struct weir__user *const user = take->request.client->user;
 	struct weir__hold_request owned = *request;
+	char id[WEIR__HOLD_ID_ROOM];
 	const struct weir_table_limit *limit;
 	enum weir__hold_result result = WEIR__HOLD_FULL;
 	int tries = 0;
@@ -584,6 +613,7 @@ enum weir__run_result weir__hold_take_run(struct weir__hold_take *take, const st
 	if (!find_limit(context, request->named, request->stated, &limit, ret_refusal))
 		return WEIR__RUN_REFUSED;
 	owned.owner = user ? user->name : NULL;
+	owned.id = write_id(user, request->id, request->id_length, id, &owned.id_length);
 	take->claim = (struct weir_claim){ limit, request->key, request->key_length, request->cost };
 	do {
 		if (context->holds)
@@ -634,9 +664,11 @@ enum weir__run_result weir__hold_settle_run(struct weir__hold_settle *settle, co
 	const char *const owner = user && !weir__user_may(user, WEIR__OP_REFUND) ? user->name : NULL;
 	struct weir__hold_store_call *const question = &settle->question;
 	enum weir__hold_result result = WEIR__HOLD_UNKNOWN;
+	char room[WEIR__HOLD_ID_ROOM];
 	const struct weir_table_limit *limit;
 	int tries = 0;
 
+	id = write_id(user, id, id_length, room, &id_length);
 	do {
 		if (context->holds)
 			result = weir__holds_settle(context->holds, owner, id, id_length, actual,

@@ -54,11 +54,19 @@ static inline bool weir__operation_is_common(enum weir__operation operation)
 size_t weir__operation_write_roles(enum weir__operation operation, const char *between,
 				   char ret_text[WEIR__ROLES_TEXT]);
 
+/* Whether the operation shows or changes what tenants share, and is not for users with a key prefix. */
+static inline bool weir__operation_is_of_all(enum weir__operation operation)
+{
+	return operation == WEIR__OP_CHANGE || operation == WEIR__OP_LIVE || operation == WEIR__OP_METRICS ||
+	       operation == WEIR__OP_CONFIG;
+}
+
 static inline bool weir__user_may(const struct weir__user *user, enum weir__operation operation)
 {
 	const unsigned roles = weir__operation_roles(operation);
 
-	return roles == 0 || (user->roles & roles) != 0;
+	return (roles == 0 || (user->roles & roles) != 0) &&
+	       !(user->prefix_length > 0 && weir__operation_is_of_all(operation));
 }
 
 /* Whether the client may use the operation: with its roles, or because there are no users. */
@@ -67,7 +75,7 @@ static inline bool weir__client_may(const struct weir__client *client, enum weir
 	return client->user == NULL || weir__user_may(client->user, operation);
 }
 
-/* Writes which role the operation needs, and which ones the user has. */
+/* Writes which role the operation needs, and which ones the user has, or that it is not for tenants. */
 enum { WEIR__ROLE_FAULT = 256 };
 void weir__operation_explain_role(const struct weir__user *user, enum weir__operation operation,
 				  char ret_text[WEIR__ROLE_FAULT]);
@@ -140,6 +148,7 @@ struct weir__descriptors_check {
 	struct weir__request request;
 	struct weir__guard_descriptors check;                    /* has the result */
 	struct weir_descriptors_answer *matched;                 /* until the request moves */
+	const struct weir__guard_prefix *prefix;                 /* until the request moves; NULL: none */
 	struct weir_guard_status statuses[WEIR_DESCRIPTORS_MAX]; /* only as many as there are descriptors are copied */
 };
 

@@ -197,8 +197,9 @@ const struct weir__user *weir__users_by_token(const struct weir__users *users, c
 
 bool weir__users_is_same(const struct weir__user *a, const struct weir__user *b)
 {
-	return strcmp(a->name, b->name) == 0 && a->roles == b->roles && a->has_password == b->has_password &&
-	       a->has_token == b->has_token && memcmp(a->digest, b->digest, sizeof(a->digest)) == 0 &&
+	return strcmp(a->name, b->name) == 0 && a->roles == b->roles && strcmp(a->key_prefix, b->key_prefix) == 0 &&
+	       a->has_password == b->has_password && a->has_token == b->has_token &&
+	       memcmp(a->digest, b->digest, sizeof(a->digest)) == 0 &&
 	       memcmp(a->token_digest, b->token_digest, sizeof(a->token_digest)) == 0;
 }
 

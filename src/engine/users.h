@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "guard/guard.h"
 #include "store/table/hash.h"
 
 enum {
@@ -30,6 +31,9 @@ enum weir__role {
 struct weir__user {
 	char name[WEIR__USER_NAME_MAX + 1];
 	unsigned roles; /* of enum weir__role */
+	/* In front of all keys and ids of holds of this user, and ending in a slash; empty: none. */
+	char key_prefix[WEIR__KEY_PREFIX_MAX + 1];
+	uint8_t prefix_length;
 	bool has_password, has_token;
 	unsigned char digest[WEIR__DIGEST_BYTES];       /* of the password, for RESP */
 	unsigned char token_digest[WEIR__DIGEST_BYTES]; /* of the token, for HTTP */

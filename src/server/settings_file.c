@@ -51,17 +51,17 @@ enum { SHOWN = 40 };
 
 /* --- users ------------------------------------------------------------------------------------------------------ */
 
-enum user_key { PASSWORD, PASSWORD_FILE, SHA256, TOKEN, TOKEN_SHA256, ROLES, ROLE, USER_KEYS };
+enum user_key { PASSWORD, PASSWORD_FILE, SHA256, TOKEN, TOKEN_SHA256, ROLES, ROLE, KEY_PREFIX, USER_KEYS };
 
 static const char *const user_keys[USER_KEYS] = { "password",     "password_file", "sha256", "token",
-						  "token_sha256", "roles",         "role" };
+						  "token_sha256", "roles",         "role",   "key_prefix" };
 
 /* How many of these keys a user has so far. */
 struct secrets {
 	unsigned passwords, tokens, roles;
 };
 
-#define USER_KEYS_RIGHT "password, password_file or sha256, token or token_sha256, and roles"
+#define USER_KEYS_RIGHT "password, password_file or sha256, token or token_sha256, roles and key_prefix"
 #define ROLES_RIGHT "use decide, operate, read or admin"
 
 static bool put_password(struct weir__user *user, const char *text, size_t length)
@@ -122,6 +122,12 @@ static const char *read_user_value(struct weir__user *user, enum user_key key, c
 		return weir__users_read_digest(node->text.at, node->text.n, user->digest) ?
 			       NULL :
 			       "use the 64 hexadecimal digits that sha256sum prints for the password";
+	case KEY_PREFIX:
+		if (!weir__guard_is_prefix(node->text.at, node->text.n))
+			return "use 1 to 31 letters, digits and . _ @ -, then a slash, as in acme/";
+		memcpy(user->key_prefix, node->text.at, node->text.n);
+		user->prefix_length = (uint8_t)node->text.n;
+		return NULL;
 	case TOKEN:
 		return weir__users_is_token(node->text.at, node->text.n) &&
 				       weir__users_digest(node->text.at, node->text.n, user->token_digest) ?
@@ -189,6 +195,10 @@ static void check_secrets(struct weir__settings *settings, const struct weir__us
 	const struct weir__user *const other =
 		secrets->tokens > 0 ? weir__users_by_token_digest(&settings->users, user->token_digest) : NULL;
 
+	if (user->prefix_length > 0 && (user->roles & WEIR__ROLE_ADMIN))
+		weir__settings_error(settings, place_of(name), NULL,
+				     "users.%s: found key_prefix and the role admin, who sees all keys; leave one out",
+				     user->name);
 	if (secrets->roles > 1)
 		weir__settings_error(settings, place_of(name), NULL, "users.%s: found both roles and role; use roles",
 				     user->name);

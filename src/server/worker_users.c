@@ -1,6 +1,6 @@
 /* worker_users.c: the users that a worker knows, and what happens to connections when they change.
  *
- * As with ACL LOAD in Redis, connections of a user that is gone, or has another password or other roles, are closed; others
+ * As with ACL LOAD in Redis, connections of a user that is gone, or has another password, prefix or roles, are closed; others
  * notice nothing. Over HTTP each request authenticates itself, so no connection has to be closed. */
 #include <string.h>
 
@@ -12,8 +12,8 @@ static const struct weir__user *still(const struct weir__users *users, const str
 {
 	const struct weir__user *const now = weir__users_find(users, before->name, strlen(before->name));
 
-	return now && now->roles == before->roles && now->has_password &&
-			       memcmp(now->digest, before->digest, sizeof(now->digest)) == 0 ?
+	return now && now->roles == before->roles && strcmp(now->key_prefix, before->key_prefix) == 0 &&
+			       now->has_password && memcmp(now->digest, before->digest, sizeof(now->digest)) == 0 ?
 		       now :
 		       NULL;
 }

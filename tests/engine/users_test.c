@@ -85,6 +85,20 @@ static void roles_allow_operations(void)
 		}
 }
 
+/* With all roles, but without what tenants share. */
+static void tenants_have_operations_of_their_own(void)
+{
+	const struct weir__user user = { .name = "acme", .roles = 7, .key_prefix = "acme/", .prefix_length = 5 };
+	char fault[WEIR__ROLE_FAULT];
+
+	for (enum weir__operation i = 0; i < WEIR__OPERATIONS; i++)
+		CHECK_EQ(weir__user_may(&user, i), i != WEIR__OP_CHANGE && i != WEIR__OP_LIVE &&
+							   i != WEIR__OP_METRICS && i != WEIR__OP_CONFIG &&
+							   i != WEIR__OP_POLICY && i != WEIR__OP_POLICY_PUT);
+	weir__operation_explain_role(&user, WEIR__OP_LIVE, fault);
+	CHECK_TEXT(fault, "it is not for users with a key_prefix, and acme has acme/");
+}
+
 static void roles_are_words(void)
 {
 	const struct weir__user user = { .name = "web", .roles = WEIR__ROLE_DECIDE | WEIR__ROLE_READ };
@@ -103,4 +117,5 @@ static void roles_are_words(void)
 	CHECK_TEXT(fault, "it needs the role admin, and web has decide and read");
 }
 
-TESTS(TEST(as_many_as_there_may_be), TEST(roles_allow_operations), TEST(roles_are_words))
+TESTS(TEST(as_many_as_there_may_be), TEST(roles_allow_operations), TEST(tenants_have_operations_of_their_own),
+      TEST(roles_are_words))

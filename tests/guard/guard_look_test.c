@@ -16,7 +16,7 @@ static void limits_are_walked(void)
 	char names[128] = "";
 
 	weir__guard_walk(guard, 100, note_plan, names);
-	CHECK_TEXT(names, "0:all 1:address 2:net 3:one 4:three ");
+	CHECK_TEXT(names, "0:all 1:address 2:net 3:one 4:where 5:three ");
 	names[0] = '\0';
 	weir__guard_walk(guard, 2, note_plan, names);
 	CHECK_TEXT(names, "0:all 1:address ");

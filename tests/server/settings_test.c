@@ -346,7 +346,8 @@ static void the_environment_names_the_file(void)
 #define KEYS_RIGHT "use a whole number from 1 to 10000000000, written as 1000, 500k or 5m\n"
 #define UNKNOWN(place)                                                                                                 \
 	"FILE:" place                                                                                                  \
-	": users.web: found an unknown key; use password, password_file or sha256, token or token_sha256, and roles\n"
+	": users.web: found an unknown key; use password, password_file or sha256, token or token_sha256, roles and key_prefix\n"
+#define PREFIX_RIGHT "use 1 to 31 letters, digits and . _ @ -, then a slash, as in acme/\n"
 #define WHERE_RIGHT "use HOST:PORT or the path of a socket, such as 127.0.0.1:6380, [::1]:6380 or ./socket\n"
 
 /* Of a file, FILE stands for its path. */
@@ -449,7 +450,7 @@ static const struct {
 	  NULL,
 	  NULL,
 	  { NULL },
-	  "FILE:1:14: users.web: found a value; use a map with password, password_file or sha256, token or token_sha256, and roles\n" },
+	  "FILE:1:14: users.web: found a value; use a map with password, password_file or sha256, token or token_sha256, roles and key_prefix\n" },
 	{ "users: {hunter 2: {password: a}}",
 	  NULL,
 	  NULL,
@@ -473,7 +474,7 @@ static const struct {
 	  "FILE:3:3: 'web' again; it was given in line 2\n"
 	  "FILE:2:30: users.web.sha256: use the 64 hexadecimal digits that sha256sum prints for the password\n"
 	  "FILE:2:39: users.web.role: use decide, operate, read or admin, or a list of them\n"
-	  "FILE:2:45: users.web: found an unknown key; use password, password_file or sha256, token or token_sha256, and roles\n"
+	  "FILE:2:45: users.web: found an unknown key; use password, password_file or sha256, token or token_sha256, roles and key_prefix\n"
 	  "FILE:2:3: users.web: found more than one password; use one of password, password_file and sha256\n" },
 	{ "users:\n  a: {password: a, roles: [decide, king]}\n  b: {password: a, roles: []}\n  c: {password: a, roles: {admin: 1}}\n"
 	  "  d: {password: a, roles: [read], role: read}\n  e: {password: a, role: ~}\n",
@@ -485,6 +486,16 @@ static const struct {
 	  "FILE:4:27: users.c.roles: use decide, operate, read or admin, or a list of them\n"
 	  "FILE:5:3: users.d: found both roles and role; use roles\n"
 	  "FILE:6:26: users.e.role: use decide, operate, read or admin, or a list of them\n" },
+	{ "users:\n  a: {password: a, key_prefix: acme}\n  b: {password: a, key_prefix: a/b/}\n  c: {password: a, key_prefix: /}\n"
+	  "  d: {password: a, key_prefix: abcdefghijklmnopqrstuvwxyz012345/}\n  e: {password: a, key_prefix: ok/, role: admin}\n"
+	  "  f: {password: a, key_prefix: \"a b/\"}\n  g: {password: a, key_prefix: abcdefghijklmnopqrstuvwxyz01234/}\n",
+	  NULL,
+	  NULL,
+	  { NULL },
+	  "FILE:2:32: users.a.key_prefix: " PREFIX_RIGHT "FILE:3:32: users.b.key_prefix: " PREFIX_RIGHT
+	  "FILE:4:32: users.c.key_prefix: " PREFIX_RIGHT "FILE:5:32: users.d.key_prefix: " PREFIX_RIGHT
+	  "FILE:6:3: users.e: found key_prefix and the role admin, who sees all keys; leave one out\n"
+	  "FILE:7:32: users.f.key_prefix: " PREFIX_RIGHT },
 	{ "users:\n  web: {password: a, roel: admin}\n  ops: {pasword: a, tokens: b, token: c, rule: d, Role: x, tooken : y}\n",
 	  NULL,
 	  NULL,

@@ -134,8 +134,8 @@ static bool read_part(const struct weir__json *json, const json_t *object, const
 	if (!weir__json_read_text(json, object, member, RIGHT_LIMIT, &part.text))
 		return false;
 	weir__limit_ref_begin(json->call->context);
-	if (!weir__limit_ref_read(json->call->context, part.text.bytes, part.text.length, key.bytes, key.length,
-				  &part.ref, &refusal) ||
+	if (!weir__limit_ref_read(json->call->context, json->call->client, part.text.bytes, part.text.length, key.bytes,
+				  key.length, &part.ref, &refusal) ||
 	    !check_limit(json, &part, &refusal)) {
 		if (refusal.error == WEIR__ERROR_KEY)
 			(void)snprintf(member, sizeof(member), "%skey", prefix);
