@@ -10,10 +10,12 @@ import os
 
 import httpx
 from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
 
 app = FastAPI()
 weir = httpx.AsyncClient(base_url=os.environ.get("WEIR", "http://127.0.0.1:8080"), timeout=0.5)
 FAILS_OPEN = os.environ.get("WEIR_FAIL", "open") != "closed"  # what to do without an answer of Weir
+OURS = ("limits", "shadow_denied")  # how many other limits there are does not concern visitors
 HEADERS = ("ratelimit", "ratelimit-policy", "retry-after", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
 
 
@@ -40,7 +42,8 @@ async def limit(request: Request, call_next):
         return await call_next(request) if FAILS_OPEN else Response(status_code=503, headers={"retry-after": "1"})
     limits = {name: answer.headers[name] for name in HEADERS if name in answer.headers}
     if decision is None or not decision["allowed"]:  # malformed requests get no further
-        return Response(answer.content, answer.status_code, limits, "application/problem+json")
+        problem = {name: value for name, value in answer.json().items() if name not in OURS}
+        return JSONResponse(problem, answer.status_code, limits, "application/problem+json")
     await asyncio.sleep(decision["delay_ns"] / 1e9)  # limits that shape say how long to wait
     response = await call_next(request)
     response.headers.update(limits)

@@ -42,6 +42,19 @@ unsigned weir__operation_roles(enum weir__operation operation)
 	return roles[operation];
 }
 
+static bool is_of_all_tenants(enum weir__operation operation)
+{
+	return operation == WEIR__OP_CHANGE || operation == WEIR__OP_LIVE || operation == WEIR__OP_METRICS ||
+	       operation == WEIR__OP_CONFIG;
+}
+
+bool weir__user_may(const struct weir__user *user, enum weir__operation operation)
+{
+	const unsigned roles = weir__operation_roles(operation);
+
+	return (roles == 0 || (user->roles & roles) != 0) && !(user->prefix_length > 0 && is_of_all_tenants(operation));
+}
+
 size_t weir__operation_write_roles(enum weir__operation operation, const char *between, char ret_text[WEIR__ROLES_TEXT])
 {
 	const unsigned roles = weir__operation_roles(operation);
@@ -55,7 +68,7 @@ void weir__operation_explain_role(const struct weir__user *user, enum weir__oper
 {
 	char needed[WEIR__ROLES_TEXT], has[WEIR__ROLES_TEXT];
 
-	if (user->prefix_length > 0 && weir__operation_is_of_all(operation)) {
+	if (user->prefix_length > 0 && is_of_all_tenants(operation)) {
 		(void)snprintf(ret_text, WEIR__ROLE_FAULT, "it is not for users with a key_prefix, and %s has %s",
 			       user->name, user->key_prefix);
 		return;

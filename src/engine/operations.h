@@ -54,20 +54,9 @@ static inline bool weir__operation_is_common(enum weir__operation operation)
 size_t weir__operation_write_roles(enum weir__operation operation, const char *between,
 				   char ret_text[WEIR__ROLES_TEXT]);
 
-/* Whether the operation shows or changes what tenants share, and is not for users with a key prefix. */
-static inline bool weir__operation_is_of_all(enum weir__operation operation)
-{
-	return operation == WEIR__OP_CHANGE || operation == WEIR__OP_LIVE || operation == WEIR__OP_METRICS ||
-	       operation == WEIR__OP_CONFIG;
-}
-
-static inline bool weir__user_may(const struct weir__user *user, enum weir__operation operation)
-{
-	const unsigned roles = weir__operation_roles(operation);
-
-	return (roles == 0 || (user->roles & roles) != 0) &&
-	       !(user->prefix_length > 0 && weir__operation_is_of_all(operation));
-}
+/* Whether a role of the user suffices, and the operation does not show or change what tenants share, or the user has no
+ * key prefix. */
+bool weir__user_may(const struct weir__user *user, enum weir__operation operation);
 
 /* Whether the client may use the operation: with its roles, or because there are no users. */
 static inline bool weir__client_may(const struct weir__client *client, enum weir__operation operation)

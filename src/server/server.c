@@ -27,6 +27,7 @@
 #include "server/accept_balancer.h"
 #include "server/address_counts.h"
 #include "server/arena_plan.h"
+#include "server/denial_body.h"
 #include "server/handover.h"
 #include "server/listeners.h"
 #include "server/parent.h"
@@ -62,6 +63,7 @@ struct server {
 	struct weir__accept_balancer *balancer;
 	struct weir__address_counts *address_counts; /* NULL: an address may have any number of connections */
 	struct weir__user_reload *user_reload;
+	struct weir__denial_body *denial_body; /* NULL: none */
 	struct weir__counters_set *counters_set;
 	struct weir__limit_stats_set *stats_set; /* NULL: no statistics */
 	struct weir__tracer_set *tracers;        /* NULL: no tracing, no rejection log */
@@ -452,6 +454,7 @@ static int start_worker(struct server *server, uint32_t number)
 						.auth_limit = server->auth_limit,
 						.holds = server->holds,
 						.loader = server->loader,
+						.denial_body = server->denial_body,
 						.settings = settings,
 						.stores = server->stores,
 						.changes = server->changes,
@@ -470,9 +473,23 @@ static int start_worker(struct server *server, uint32_t number)
 	return FAILED;
 }
 
+static int make_denial_body(struct server *server)
+{
+	struct weir__settings *const settings = server->settings;
+	struct weir_message why;
+
+	if (settings->denial_body[0] == '\0')
+		return DONE;
+	server->denial_body = weir__denial_body_new(settings->denial_body, settings->denial_type, &why);
+	if (server->denial_body)
+		return DONE;
+	weir__settings_error(settings, weir__settings_place(settings, "denial_body"), "denial_body", "%s", why.text);
+	return CALLED_WRONGLY;
+}
+
 static int make_user_reload(struct server *server)
 {
-	server->user_reload = weir__user_reload_new(server->settings);
+	server->user_reload = weir__user_reload_new(server->settings, server->denial_body);
 	if (server->user_reload)
 		return DONE;
 	fputs("weir serve: no memory for users\n", stderr);
@@ -771,6 +788,7 @@ static void end(struct server *server)
 		free(server->worker_listeners[i]);
 	limit_end(server, THREADS_LEAST_MS);
 	weir__user_reload_free(server->user_reload);
+	weir__denial_body_free(server->denial_body);
 	weir__accept_balancer_free(server->balancer);
 	weir__address_counts_free(server->address_counts);
 	weir__counters_set_free(server->counters_set);
@@ -803,9 +821,10 @@ static int start_log(struct server *server)
 
 static int run(struct server *server)
 {
-	static int (*const steps[])(struct server *) = { start_log,    read_policy,      size_arena,    open_table,
-							 start_policy, start_store,      start_changes, make_auth_limit,
-							 make_holds,   make_user_reload, start };
+	static int (*const steps[])(struct server *) = { start_log,        read_policy,      size_arena,
+							 open_table,       start_policy,     start_store,
+							 start_changes,    make_auth_limit,  make_holds,
+							 make_denial_body, make_user_reload, start };
 	sigset_t signals;
 	int error;
 

@@ -14,6 +14,7 @@
 #include "core/notation.h"
 #include "observe/span_exporter.h"
 #include "policy/source/policy_remote.h"
+#include "server/denial_body.h"
 #include "server/stores.h"
 
 #define PLACE(member) offsetof(struct weir__settings, member)
@@ -96,6 +97,14 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "none trusts no proxy.", NULL },
 	{ "authorize_headers", WEIR__SETTING_HEADERS, 0, WEIR__HEADER_MAP_MAX, "", PLACE(authorize_headers), "HEADER",
 	  "Headers that become attributes for /v1/authorize: x-api-key=api_key, or x-api-key for the attribute x_api_key.", NULL },
+	{ "denial_reveals", WEIR__SETTING_CHOICE, 0, 0, "decided", PLACE(denial_reveals), "WHAT",
+	  "What /v1/authorize tells, which proxies pass on to visitors: of the limit that decided, or all, which adds how many "
+	  "limits apply and how many in shadow denied.", "decided all" },
+	{ "denial_body", WEIR__SETTING_TEXT, 0, 0, "", PLACE(denial_body), "PATH",
+	  "A file for the body of denials at /v1/authorize, up to 16 KiB, in which {limit}, {quota}, {remaining}, {retry_after} and "
+	  "{reset} are replaced. It is read again with the users. Without it, the body is a problem as JSON.", NULL },
+	{ "denial_type", WEIR__SETTING_TEXT, 0, 0, "text/html; charset=utf-8", PLACE(denial_type), "TYPE",
+	  "The Content-Type of denial_body. It says how the name of the limit is escaped: for JSON, HTML, XML, or not.", NULL },
 	{ "allowed_hosts", WEIR__SETTING_HOSTS, 0, WEIR__HOSTS_MAX, "", PLACE(allowed_hosts), "NAME",
 	  "Names by which HTTP clients may call this server, besides addresses and localhost: weir.example.com, *.example.com, or "
 	  "* for any. Without it, and without users, names without a dot and names below .localhost, .local, .internal, .svc and "
@@ -767,6 +776,13 @@ static void check_observation(struct weir__settings *settings)
 				     "log_rejections_limit", "%s", why.text);
 }
 
+static void check_denials(struct weir__settings *settings)
+{
+	if (!weir__denial_type_is(settings->denial_type, strlen(settings->denial_type)))
+		weir__settings_error(settings, weir__settings_place(settings, "denial_type"), "denial_type",
+				     "use a media type, such as text/html; charset=utf-8 or application/json");
+}
+
 static void check_auth_limit(struct weir__settings *settings)
 {
 	struct weir_limit limit;
@@ -787,6 +803,7 @@ static void check_together(struct weir__settings *settings)
 	check_policy(settings);
 	check_observation(settings);
 	check_auth_limit(settings);
+	check_denials(settings);
 	if (settings->policy[0] != '\0' && settings->has_policy)
 		weir__settings_error(settings, weir__settings_place(settings, "policy"), "policy",
 				     "there are limits or attributes in %s, too; leave one out", settings->config);

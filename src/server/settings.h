@@ -19,7 +19,7 @@
 #include "server/worker.h"
 
 enum {
-	WEIR__SETTINGS = 49,
+	WEIR__SETTINGS = 52,
 	WEIR__SETTINGS_RENAMED = 2,
 	WEIR__WORKERS_MAX = 256,
 	WEIR__SETTING_TEXT_SIZE = 1024,             /* of a path or a name, including its NUL */
@@ -79,6 +79,9 @@ enum weir__observe { WEIR__OBSERVE_ON, WEIR__OBSERVE_OFF };
 /* The words of the setting core_dumps. */
 enum weir__core_dumps { WEIR__CORE_DUMPS_FALSE, WEIR__CORE_DUMPS_TRUE };
 
+/* The words of the setting denial_reveals. */
+enum weir__denial_reveals { WEIR__REVEALS_DECIDED, WEIR__REVEALS_ALL };
+
 /* The words of the setting metrics_open. */
 enum weir__metrics_open { WEIR__METRICS_OPEN_FALSE, WEIR__METRICS_OPEN_TRUE };
 
@@ -116,11 +119,13 @@ struct weir__settings {
 	uint64_t keys, workers, spin_ns, connections, connections_per_address, client_memory, idle_ns, http_idle_ns,
 		header_time_ns, ratelimit_headers, envoy_counts, output, stall_ns, end_delay_ns, drain_ns, arena,
 		inline_share, holds, limits_max, store_budget_ns, on_store_failure, deferred_memory, observe, top_keys,
-		trace_one_in, log_format, log_rejections, socket_mode, overcommit, keep_pid, core_dumps, metrics_open;
+		trace_one_in, log_format, log_rejections, socket_mode, overcommit, keep_pid, core_dumps, metrics_open,
+		denial_reveals;
 	char shared[WEIR__SETTING_TEXT_SIZE], file[WEIR__SETTING_TEXT_SIZE], policy[WEIR__SETTING_TEXT_SIZE],
 		policy_copy[WEIR__SETTING_TEXT_SIZE], pid_file[WEIR__SETTING_TEXT_SIZE],
 		service[WEIR__SETTING_TEXT_SIZE], trace_to[WEIR__SETTING_TEXT_SIZE],
-		log_rejections_limit[WEIR__SETTING_TEXT_SIZE], auth_limit[WEIR__SETTING_TEXT_SIZE];
+		log_rejections_limit[WEIR__SETTING_TEXT_SIZE], auth_limit[WEIR__SETTING_TEXT_SIZE],
+		denial_body[WEIR__SETTING_TEXT_SIZE], denial_type[WEIR__SETTING_TEXT_SIZE];
 	char store[WEIR__SETTING_TEXT_SIZE];
 	struct weir__proxies trusted_proxies;
 	struct weir__header_map authorize_headers;

@@ -1,4 +1,5 @@
-/* user_reload.h: the current users. They are read again when the configuration file changes, and on request.
+/* user_reload.h: the current users. They are read again when the configuration file changes, and on request. So is the
+ * template of denials.
  *
  * Workers share the current list. Each replaces its reference between requests when it is notified of a change. A file with any error
  * outside of its limits changes nothing. Neither does one without users, if there were any: it may be in the middle of
@@ -11,8 +12,10 @@
 struct weir__user_reload;
 struct weir__accept_balancer;
 
-/* Starts with the users of these settings. NULL: no memory. */
-struct weir__user_reload *weir__user_reload_new(const struct weir__settings *settings);
+/* Starts with the users of these settings. `denial_body` is read again with them; NULL: none. NULL: no memory. */
+struct weir__denial_body;
+struct weir__user_reload *weir__user_reload_new(const struct weir__settings *settings,
+						struct weir__denial_body *denial_body);
 
 /* Begins to watch the file, if there is one, and will wake the workers of the balancer. Returns false if there is no
  * thread, no descriptor or no memory. */

@@ -710,6 +710,7 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	worker->context.auth_limit = options->auth_limit;
 	worker->context.holds = options->holds;
 	worker->context.loader = options->loader;
+	worker->context.denial_body = options->denial_body;
 	worker->context.changes = options->changes;
 	worker->context.guard = options->loader ? weir__policy_loader_guard(options->loader) : NULL;
 	worker->context.counters_set = options->counters_set;

@@ -43,6 +43,7 @@ struct weir__accept_balancer;
 struct weir__address_counts;
 struct weir__auth_limit;
 struct weir__holds;
+struct weir__denial_body;
 struct weir__policy_loader;
 struct weir__user_reload;
 struct weir__stores;
@@ -70,6 +71,7 @@ struct weir__worker_options {
 	uint64_t late_ns;          /* deadline of a request from its first byte, or of a new connection; 0: 10 s */
 	struct weir__holds *holds; /* of all workers; NULL: no room for holds */
 	struct weir__auth_limit *auth_limit;
+	struct weir__denial_body *denial_body;   /* of all workers; NULL: none */
 	struct weir__policy_loader *loader;      /* of all workers; NULL: no policy */
 	struct weir__counters_set *counters_set; /* of all workers; NULL: nothing is counted */
 	struct weir__limit_stats_set *stats_set; /* of all workers; NULL: nothing is observed */

@@ -316,5 +316,6 @@ void weir__http_authorize(struct weir__http_call *call)
 	}
 	add_client(call, &original, client);
 	add_parts(&original);
-	weir__http_run_check(call, guard, original.attributes, original.n, 1, denied_status(call->request->query));
+	weir__http_run_check(call, guard, original.attributes, original.n, 1, denied_status(call->request->query),
+			     true);
 }

@@ -118,16 +118,18 @@ struct weir__http_decision {
 	const struct weir_guard_answer *answer;
 	unsigned denied_status;
 	bool is_closed;
+	bool is_for_visitors; /* proxies pass it on: only what the setting denial_reveals says, and as denial_body has it */
 	const char *more;
 };
 void weir__http_say(struct weir__http_call *call, const struct weir__http_decision *decision);
 
 /* Decides by the policy, and writes the response. */
 void weir__http_run_check(struct weir__http_call *call, struct weir_guard *guard,
-			  const struct weir_attribute *attributes, size_t n, uint64_t cost, unsigned denied_status);
+			  const struct weir_attribute *attributes, size_t n, uint64_t cost, unsigned denied_status,
+			  bool is_for_visitors);
 
-/* Writes the members of a decision, without braces. */
-void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_guard_answer *answer);
+/* Writes the members of a decision, without braces; all of them, or only those of the limit that decided. */
+void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_guard_answer *answer, bool is_all);
 
 /* Writes an error response for an error that RESP has, too, with `where` before it. Returns false. (http_json.c) */
 struct weir__refusal;

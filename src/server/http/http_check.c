@@ -7,6 +7,7 @@
 
 #include "core/notation.h"
 #include "core/uninitialized.h"
+#include "server/denial_body.h"
 #include "server/http/http_batch.h"
 #include "server/http/http_call.h"
 #include "server/http/http_json.h"
@@ -130,7 +131,7 @@ static void head_limits(const struct weir__http_call *call, const struct weir_gu
 	weir__reply_head_wrote(call->reply, to);
 }
 
-void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_guard_answer *answer)
+void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_guard_answer *answer, bool is_all)
 {
 	const struct weir_verdict *const verdict = &answer->verdict;
 	char *to = weir__reply_room(reply, MEMBERS_MOST);
@@ -150,21 +151,33 @@ void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_gua
 	to = weir__put_digits(to, verdict->reset_after);
 	to = WEIR__PUT(to, ",\"delay_ns\":");
 	to = weir__put_digits(to, verdict->delay);
-	to = WEIR__PUT(to, ",\"limits\":");
-	to = weir__put_digits(to, answer->limits);
-	to = WEIR__PUT(to, ",\"shadow_denied\":");
-	to = weir__put_digits(to, answer->shadow_denied);
+	if (is_all) {
+		to = WEIR__PUT(to, ",\"limits\":");
+		to = weir__put_digits(to, answer->limits);
+		to = WEIR__PUT(to, ",\"shadow_denied\":");
+		to = weir__put_digits(to, answer->shadow_denied);
+	}
 	to = WEIR__PUT(to, ",\"decided_by\":");
 	to = answer->is_limited ? weir__put_string(to, answer->decided_by, strlen(answer->decided_by)) :
 				  WEIR__PUT(to, "null");
 	weir__reply_wrote(reply, to);
 }
 
-static void say_allowed(struct weir__http_call *call, const struct weir_guard_answer *answer, const char *more)
+/* Visitors learn about other limits, and those in shadow, only if the settings say so. */
+static bool reveals_all(const struct weir__http_call *call, const struct weir__http_decision *decision)
 {
+	const struct weir__settings *const settings = call->context->settings;
+
+	return !decision->is_for_visitors || (settings && settings->denial_reveals == WEIR__REVEALS_ALL);
+}
+
+static void say_allowed(struct weir__http_call *call, const struct weir__http_decision *decision)
+{
+	const struct weir_guard_answer *const answer = decision->answer;
+
 	WEIR__REPLY_ADD(call->reply, "{");
-	weir__http_add_answer(call->reply, answer);
-	weir__reply_add_text(call->reply, more);
+	weir__http_add_answer(call->reply, answer, reveals_all(call, decision));
+	weir__reply_add_text(call->reply, decision->more);
 	WEIR__REPLY_ADD(call->reply, "}\n");
 	head_limits(call, answer);
 	weir__reply_end(call->reply, 200, WEIR__TYPE_JSON);
@@ -179,9 +192,9 @@ static void head_problem(struct weir__http_reply *reply)
 	WEIR__REPLY_HEAD(reply, "\r\n");
 }
 
-static void say_denied(struct weir__http_call *call, const struct weir_guard_answer *answer, unsigned status,
-		       const char *more)
+static void add_problem(struct weir__http_call *call, const struct weir__http_decision *decision)
 {
+	const struct weir_guard_answer *const answer = decision->answer;
 	struct weir__http_reply *const reply = call->reply;
 
 	WEIR__REPLY_ADD(reply, "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
@@ -197,19 +210,33 @@ static void say_denied(struct weir__http_call *call, const struct weir_guard_ans
 	WEIR__REPLY_ADD(reply, "\",\"violated-policies\":[");
 	weir__reply_add_string(reply, answer->decided_by, strlen(answer->decided_by));
 	WEIR__REPLY_ADD(reply, "],");
-	weir__http_add_answer(reply, answer);
-	weir__reply_add_text(reply, more);
+	weir__http_add_answer(reply, answer, reveals_all(call, decision));
+	weir__reply_add_text(reply, decision->more);
 	WEIR__REPLY_ADD(reply, "}");
-	head_limits(call, answer);
-	if (status != 429)
+}
+
+static void say_denied(struct weir__http_call *call, const struct weir__http_decision *decision)
+{
+	struct weir__http_reply *const reply = call->reply;
+	const bool has_template = decision->is_for_visitors && call->context->denial_body;
+	const char *type = WEIR__TYPE_PROBLEM;
+
+	add_problem(call, decision);
+	head_limits(call, decision->answer);
+	if (decision->denied_status != 429)
 		head_problem(reply);
 	WEIR__REPLY_ADD(reply, "\n");
-	weir__reply_end(reply, status, WEIR__TYPE_PROBLEM);
+	if (has_template) {
+		reply->body_length = 0;
+		type = weir__denial_body_write(call->context->denial_body, decision->answer, reply);
+	}
+	weir__reply_end(reply, decision->denied_status, type);
 }
 
 /* 503, since the denial is not due to the client: its usage is unknown. */
-static void say_closed(struct weir__http_call *call, const struct weir_guard_answer *answer, const char *more)
+static void say_closed(struct weir__http_call *call, const struct weir__http_decision *decision)
 {
+	const struct weir_guard_answer *const answer = decision->answer;
 	struct weir__http_reply *const reply = call->reply;
 
 	WEIR__REPLY_ADD(reply, "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,"
@@ -218,8 +245,8 @@ static void say_closed(struct weir__http_call *call, const struct weir_guard_ans
 	WEIR__REPLY_ADD(reply, " is closed without it; come back in ");
 	weir__reply_add_number(reply, seconds_up(answer->verdict.retry_after));
 	WEIR__REPLY_ADD(reply, " s\",");
-	weir__http_add_answer(reply, answer);
-	weir__reply_add_text(reply, more);
+	weir__http_add_answer(reply, answer, reveals_all(call, decision));
+	weir__reply_add_text(reply, decision->more);
 	WEIR__REPLY_ADD(reply, "}\n");
 	head_limits(call, answer);
 	weir__reply_end(reply, 503, WEIR__TYPE_PROBLEM);
@@ -243,23 +270,27 @@ void weir__http_end_run(struct weir__http_call *call, enum weir__run_result resu
 void weir__http_say(struct weir__http_call *call, const struct weir__http_decision *decision)
 {
 	if (decision->answer->verdict.allowed)
-		say_allowed(call, decision->answer, decision->more);
+		say_allowed(call, decision);
 	else if (decision->denied_status == 429 && decision->is_closed)
-		say_closed(call, decision->answer, decision->more);
+		say_closed(call, decision);
 	else
-		say_denied(call, decision->answer, decision->denied_status, decision->more);
+		say_denied(call, decision);
 }
+
+/* The form of a response. */
+enum { FOR_SERVICES, FOR_VISITORS };
 
 static void write_check(struct weir__request *request, void *call)
 {
 	const struct weir__check *const check = (const struct weir__check *)(const void *)request;
 
-	weir__http_say(call,
-		       &(struct weir__http_decision){ &check->check.answer, request->status, check->is_closed, "" });
+	weir__http_say(call, &(struct weir__http_decision){ &check->check.answer, request->status, check->is_closed,
+							    request->form == FOR_VISITORS, "" });
 }
 
 void weir__http_run_check(struct weir__http_call *call, struct weir_guard *guard,
-			  const struct weir_attribute *attributes, size_t n, uint64_t cost, unsigned denied_status)
+			  const struct weir_attribute *attributes, size_t n, uint64_t cost, unsigned denied_status,
+			  bool is_for_visitors)
 {
 	struct weir__check check WEIR__UNINITIALIZED;
 	struct weir_message why WEIR__UNINITIALIZED;
@@ -267,6 +298,7 @@ void weir__http_run_check(struct weir__http_call *call, struct weir_guard *guard
 	weir__check_init(&check, call->context, call->client, write_check);
 	weir__http_begin(call, &check.request);
 	check.request.status = (uint16_t)denied_status;
+	check.request.form = is_for_visitors ? FOR_VISITORS : FOR_SERVICES;
 	weir__http_end_run(call, weir__check_run(&check, guard, attributes, n, cost, &why), &check.request, &why);
 }
 
@@ -372,7 +404,7 @@ void weir__http_get_check(struct weir__http_call *call)
 	struct weir_guard *const guard = weir__http_guard_and_query(call, &question);
 
 	if (guard)
-		weir__http_run_check(call, guard, question.attributes, question.n, question.cost, 429);
+		weir__http_run_check(call, guard, question.attributes, question.n, question.cost, 429, false);
 }
 
 /* --- POST ------------------------------------------------------------------------------------------------------- */
@@ -544,6 +576,6 @@ void weir__http_post_check(struct weir__http_call *call)
 	if (json_is_array(root))
 		check_batch(call, guard, root);
 	else if (read_question(&json, root, &question))
-		weir__http_run_check(call, guard, question.attributes, question.n, question.cost, 429);
+		weir__http_run_check(call, guard, question.attributes, question.n, question.cost, 429, false);
 	json_decref(root);
 }

@@ -77,7 +77,7 @@ static void write_hold(struct weir__request *request, void *call)
 	};
 
 	(void)snprintf(answer.decided_by, sizeof(answer.decided_by), "%s", take->decided_by);
-	weir__http_say(call, &(struct weir__http_decision){ &answer, 429, take->is_closed, "" });
+	weir__http_say(call, &(struct weir__http_decision){ &answer, 429, take->is_closed, false, "" });
 }
 
 void weir__http_hold(struct weir__http_call *call)

@@ -214,7 +214,8 @@ static void make_key_room(struct weir__call *call)
 		weir__resp_end_group(call->resp, call->client, call->writer);
 }
 
-static void gather_claim(struct weir__call *call, const struct weir_claim *claim, enum weir__answer_form form)
+static inline __attribute__((always_inline)) void gather_claim(struct weir__call *call, const struct weir_claim *claim,
+							       enum weir__answer_form form)
 {
 	struct weir__resp *const resp = call->resp;
 	const uint32_t n = resp->n;
@@ -234,29 +235,40 @@ static void gather_claim(struct weir__call *call, const struct weir_claim *claim
 }
 
 /* Makes a claim for the key of the command, which is its first argument, with the prefix of the client. Returns false
- * after writing the error reply. */
-static inline bool make_claim(struct weir__call *call, const struct weir_table_limit *limit, uint64_t cost,
-			      struct weir_claim *ret_claim)
+ * after writing the error reply. Not inlined, so that clients without users do not pay for it. */
+__attribute__((noinline)) static bool make_claim(struct weir__call *call, const struct weir_table_limit *limit,
+						 uint64_t cost, struct weir_claim *ret_claim)
 {
 	const char *key = call->arguments[1].bytes;
 	size_t length = call->arguments[1].length;
 	struct weir__refusal refusal WEIR__UNINITIALIZED;
 
-	if (WEIR__UNLIKELY(call->client->user != NULL)) {
-		make_key_room(call);
-		if (!weir__limit_ref_add_prefix(call->context, call->client, &key, &length, &refusal))
-			return weir__refuse_as(call, &refusal);
-	}
+	make_key_room(call);
+	if (!weir__limit_ref_add_prefix(call->context, call->client, &key, &length, &refusal))
+		return weir__refuse_as(call, &refusal);
 	*ret_claim = (struct weir_claim){ .limit = limit, .key = key, .key_length = length, .cost = cost };
 	return true;
+}
+
+__attribute__((noinline)) static void gather_of_user(struct weir__call *call, const struct weir_table_limit *limit,
+						     uint64_t cost, enum weir__answer_form form)
+{
+	struct weir_claim claim WEIR__UNINITIALIZED;
+
+	if (make_claim(call, limit, cost, &claim))
+		gather_claim(call, &claim, form);
 }
 
 static void gather(struct weir__call *call, const struct weir_table_limit *limit, uint64_t cost,
 		   enum weir__answer_form form)
 {
-	struct weir_claim claim WEIR__UNINITIALIZED;
+	const struct weir_claim claim = {
+		.limit = limit, .key = call->arguments[1].bytes, .key_length = call->arguments[1].length, .cost = cost
+	};
 
-	if (make_claim(call, limit, cost, &claim))
+	if (WEIR__UNLIKELY(call->client->user != NULL))
+		gather_of_user(call, limit, cost, form);
+	else
 		gather_claim(call, &claim, form);
 }
 
@@ -477,8 +489,13 @@ static bool read_key(struct weir__call *call, struct weir_claim *ret_claim)
 										text->bytes, text->length, 0);
 	struct weir__limit_ref ref;
 
-	if (limit)
+	if (WEIR__UNLIKELY(limit && call->client->user))
 		return make_claim(call, limit, 0, ret_claim);
+	*ret_claim = (struct weir_claim){ .limit = limit,
+					  .key = call->arguments[1].bytes,
+					  .key_length = call->arguments[1].length };
+	if (limit)
+		return true;
 	make_key_room(call);
 	if (!weir__read_limit_ref(call, 2, 1, &ref))
 		return false;
