@@ -44,14 +44,13 @@ struct weir__context {
 	/* Keys of the policy's limits that had to be built, for requests that are being decoded. */
 	char keys[2 * WEIR__GUARD_KEY_ROOM];
 	size_t keys_used;
-	struct weir__auth_limit *auth_limit; /* shared by all workers; NULL after init: attempts are not limited */
-	struct weir__holds *holds;           /* shared by all workers; NULL after init: no room for holds */
-	struct weir__waiting *waiting;       /* this worker's own; NULL after init: no room for waits */
-	struct weir__denial_body
-		*denial_body;                 /* shared by all workers; NULL after init: denials are problems as JSON */
-	struct weir__policy_loader *loader;   /* shared by all workers; NULL after init: no policy */
-	struct weir_guard *guard;             /* decides by the loader's policy; NULL after init: no policy */
-	struct weir__shared_changes *changes; /* shared by all workers; NULL after init: limits change here only */
+	struct weir__auth_limit *auth_limit;     /* shared by all workers; NULL after init: attempts are not limited */
+	struct weir__holds *holds;               /* shared by all workers; NULL after init: no room for holds */
+	struct weir__waiting *waiting;           /* this worker's own; NULL after init: no room for waits */
+	struct weir__denial_body *denial_body;   /* shared by all workers; NULL after init: denials are JSON */
+	struct weir__policy_loader *loader;      /* shared by all workers; NULL after init: no policy */
+	struct weir_guard *guard;                /* decides by the loader's policy; NULL after init: no policy */
+	struct weir__shared_changes *changes;    /* shared by all workers; NULL after init: limits change here only */
 	struct weir__counters_set *counters_set; /* shared by all workers; both NULL after init: no counting */
 	struct weir__counters *counters;
 	struct weir__limit_stats_set *stats_set; /* likewise; NULL after init: no statistics */

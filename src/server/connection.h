@@ -74,8 +74,7 @@ struct weir__worker {
 	struct weir__loop loop;
 	struct weir__worker_options options;
 	struct weir__context context;
-	const struct weir__users
-		*users; /* of user_reload.h; users_version is their version; NULL: everyone may connect */
+	const struct weir__users *users; /* see user_reload.h; NULL: everyone may connect */
 	uint64_t users_version;
 	struct weir__key_count_cache key_count_cache;
 	struct weir__connection connections[WEIR__PROTOCOLS]; /* head of a ring for each protocol */

@@ -28,8 +28,7 @@ struct piece {
 	uint32_t at, n; /* of a TEXT */
 };
 
-struct template
-{
+struct text_template {
 	char *text;
 	size_t length, n;
 	struct piece pieces[]; /* in the order of the text */
@@ -39,7 +38,7 @@ enum escape { PLAIN, JSON, MARKUP };
 
 struct weir__denial_body {
 	struct weir__epoch readers; /* of `current` */
-	struct template *_Atomic current;
+	struct text_template *_Atomic current;
 	const char *path, *type;
 	enum escape escape;
 };
@@ -103,20 +102,20 @@ static enum variable variable_at(const char *text, const char *end, size_t *ret_
 	return VARIABLES;
 }
 
-static struct template *refuse(const char *path, const char *text, const char *at, size_t n,
-			       struct weir_message *ret_message)
+static struct text_template *refuse(const char *path, const char *text, const char *at, size_t n,
+				    struct weir_message *ret_message)
 {
 	unsigned line = 1;
 
 	for (; text < at; text++)
 		line += *text == '\n';
 	(void)snprintf(ret_message->text, sizeof(ret_message->text),
-		       "%.64s:%u: unknown variable %.*s; use {limit}, {quota}, {remaining}, {retry_after} or {reset}", path,
-		       line, (int)(n < 40 ? n : 40), at);
+		       "%.96s:%u: unknown variable %.*s; use {limit}, {quota}, {remaining}, {retry_after} or {reset}",
+		       path, line, (int)(n < 40 ? n : 40), at);
 	return NULL;
 }
 
-static struct template *refuse_uses(const char *path, struct weir_message *ret_message)
+static struct text_template *refuse_uses(const char *path, struct weir_message *ret_message)
 {
 	(void)snprintf(ret_message->text, sizeof(ret_message->text), "%.128s: more than %d variables; use fewer", path,
 		       USES_MOST);
@@ -124,10 +123,10 @@ static struct template *refuse_uses(const char *path, struct weir_message *ret_m
 }
 
 /* Takes over the text on success. */
-static struct template *compile(const char *path, char *text, size_t length, struct weir_message *ret_message)
+static struct text_template *compile(const char *path, char *text, size_t length, struct weir_message *ret_message)
 {
 	const char *const end = text + length;
-	struct template *template;
+	struct text_template *template;
 	size_t braces = 0, uses = 0, n = 0;
 
 	for (const char *at = text; at < end; at++)
@@ -152,8 +151,8 @@ static struct template *compile(const char *path, char *text, size_t length, str
 			continue;
 		}
 		if (at > from)
-			template->pieces[template->n++] =
-				(struct piece){ TEXT, (uint32_t)(from - text), (uint32_t)(at - from) };
+			template->pieces[template->n++] = (struct piece){ TEXT, (uint32_t)(from - text),
+									  (uint32_t)(at - from) };
 		if (at == end)
 			return template;
 		template->pieces[template->n++] = (struct piece){ .variable = variable };
@@ -161,16 +160,17 @@ static struct template *compile(const char *path, char *text, size_t length, str
 	}
 }
 
-static struct template *read_template(const char *path, struct weir_message *ret_message)
+static struct text_template *read_template(const char *path, struct weir_message *ret_message)
 {
-	struct template *template;
+	struct text_template *template;
 	size_t length;
 	char *text;
 	const int error = weir__text_file_read(path, WEIR__DENIAL_BODY_MAX, &text, &length);
 
 	if (error != 0) {
 		(void)snprintf(ret_message->text, sizeof(ret_message->text), "%.128s: %s", path,
-			       error == EFBIG ? "found more than 16384 bytes; use fewer" : weir__text_file_error(error));
+			       error == EFBIG ? "found more than 16384 bytes; use fewer" :
+						weir__text_file_error(error));
 		return NULL;
 	}
 	template = compile(path, text, length, ret_message);
@@ -179,7 +179,7 @@ static struct template *read_template(const char *path, struct weir_message *ret
 	return template;
 }
 
-static void free_template(struct template *template)
+static void free_template(struct text_template *template)
 {
 	if (template)
 		free(template->text);
@@ -189,7 +189,7 @@ static void free_template(struct template *template)
 struct weir__denial_body *weir__denial_body_new(const char *path, const char *type, struct weir_message *ret_message)
 {
 	struct weir__denial_body *const body = aligned_alloc(_Alignof(struct weir__denial_body), sizeof(*body));
-	struct template *template;
+	struct text_template *template;
 
 	*ret_message = (struct weir_message){ .text = "no memory" };
 	if (body == NULL)
@@ -215,13 +215,15 @@ void weir__denial_body_free(struct weir__denial_body *body)
 
 bool weir__denial_body_reload(struct weir__denial_body *body, bool *ret_is_changed, struct weir_message *ret_message)
 {
-	struct template *const next = read_template(body->path, ret_message), *before = atomic_load(&body->current);
+	struct text_template *const next = read_template(body->path, ret_message);
+	struct text_template *const before = atomic_load(&body->current);
 
-	*ret_is_changed = next &&
-			  (next->length != before->length || memcmp(next->text, before->text, next->length) != 0);
+	if (next == NULL)
+		return false;
+	*ret_is_changed = next->length != before->length || memcmp(next->text, before->text, next->length) != 0;
 	if (!*ret_is_changed) {
 		free_template(next);
-		return next != NULL;
+		return true;
 	}
 	atomic_store(&body->current, next);
 	weir__epoch_wait(&body->readers);
@@ -268,7 +270,7 @@ const char *weir__denial_body_write(struct weir__denial_body *body, const struct
 				    struct weir__http_reply *reply)
 {
 	const uint32_t phase = weir__epoch_enter(&body->readers);
-	const struct template *const template = atomic_load(&body->current);
+	const struct text_template *const template = atomic_load(&body->current);
 	const struct weir_verdict *const verdict = &answer->verdict;
 	const uint64_t numbers[VARIABLES] = { [QUOTA] = verdict->limit,
 					      [REMAINING] = verdict->remaining,

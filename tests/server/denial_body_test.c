@@ -34,10 +34,9 @@ static const char *written(struct weir__denial_body *body, const struct weir_gua
 
 static struct weir_guard_answer denied(const char *name)
 {
-	struct weir_guard_answer answer = { .verdict = { .limit = 20,
-							 .remaining = 3,
-							 .retry_after = 2 * S + 1,
-							 .reset_after = 60 * S } };
+	struct weir_guard_answer answer = {
+		.verdict = { .limit = 20, .remaining = 3, .retry_after = 2 * S + 1, .reset_after = 60 * S }
+	};
 
 	(void)snprintf(answer.decided_by, sizeof(answer.decided_by), "%s", name);
 	return answer;
@@ -60,7 +59,8 @@ static void templates(void)
 		{ "application/xhtml+xml", "{limit}", "a&lt;&quot;b&amp;&#39;\\" },
 		{ "TEXT/HTML", "{limit}", "a&lt;&quot;b&amp;&#39;\\" },
 		/* What is no name in braces is text. */
-		{ "text/html", "body{color:red} {} { limit } {Limit} {limit {limit", "body{color:red} {} { limit } {Limit} {limit {limit" },
+		{ "text/html", "body{color:red} {} { limit } {Limit} {limit {limit",
+		  "body{color:red} {} { limit } {Limit} {limit {limit" },
 		{ "text/plain", "{{limit}}", "{a<\"b&'\\}" },
 	};
 	const struct weir_guard_answer answer = denied("a<\"b&'\\");
@@ -87,7 +87,8 @@ static void what_is_refused(void)
 	write_file("one\n{limit}\n{retry-after} {user}", 32);
 	CHECK(weir__denial_body_new(path, "text/plain", &why) == NULL);
 	(void)snprintf(expected, sizeof(expected),
-		       "%.64s:3: unknown variable {user}; use {limit}, {quota}, {remaining}, {retry_after} or {reset}", path);
+		       "%.96s:3: unknown variable {user}; use {limit}, {quota}, {remaining}, {retry_after} or {reset}",
+		       path);
 	CHECK_TEXT(why.text, expected);
 	memset(large, 'x', sizeof(large));
 	write_file(large, sizeof(large));
@@ -150,9 +151,17 @@ static void reloads(void)
 
 static void types(void)
 {
-	static const char *const good[] = { "text/html", "text/html; charset=utf-8", "application/problem+json", "a/b;" },
-				*const bad[] = { "", "text", "text/", "/html", "text/html\r\nX: y", "text/html charset", "te xt/html",
-						 "text/html;\x7f", "text/h\xe9" };
+	static const char *const good[] = { "text/html", "text/html; charset=utf-8", "application/problem+json",
+					    "a/b;" },
+				 *const bad[] = { "",
+						  "text",
+						  "text/",
+						  "/html",
+						  "text/html\r\nX: y",
+						  "text/html charset",
+						  "te xt/html",
+						  "text/html;\x7f",
+						  "text/h\xe9" };
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
 		CHECK(weir__denial_type_is(good[i], strlen(good[i])));
